@@ -61,11 +61,11 @@ func checkTopology(t *testing.T, file string, want essentials) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sys, err := topo.Build(doc, topo.BuildOptions{})
+	sys, err := topo.Build(doc, topo.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sys.Init(topo.Settings{}, topo.WholeComm(sys)); err != nil {
+	if err := sys.Init(sys.Whole()); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 	gpus := sys.Nodes[topo.NodeGPU]
@@ -79,7 +79,7 @@ func checkTopology(t *testing.T, file string, want essentials) {
 				t.Errorf("%s: %s to %s: %s at %g GB/s, want %s at %g", file, a.Label(), b.Label(), p.Type, p.BW, want.gpuGPU, want.gpuBW)
 			}
 		}
-		nic, err := sys.LocalNet(a, 0, topo.NetDevs{})
+		nic, err := sys.LocalNet(a, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,9 +87,9 @@ func checkTopology(t *testing.T, file string, want essentials) {
 		if p := sys.Path(a, nic); p.Type != want.gpuNIC || !near(p.BW, want.nicBW) {
 			t.Errorf("%s: %s to its own %s: %s at %g GB/s, want %s at %g", file, a.Label(), nic.Label(), p.Type, p.BW, want.gpuNIC, want.nicBW)
 		}
-		mode, err := sys.CheckGDR(a, nic, true, topo.Settings{})
-		if err != nil || (mode != topo.GDROff) != want.gdr {
-			t.Errorf("%s: %s: GPUDirect RDMA %v (%v), want %t", file, a.Label(), mode, err, want.gdr)
+		gdr, err := sys.CheckGDR(a, nic, true)
+		if err != nil || (gdr.Mode != topo.GDROff) != want.gdr {
+			t.Errorf("%s: %s: GPUDirect RDMA %v (%v), want %t", file, a.Label(), gdr.Mode, err, want.gdr)
 		}
 	}
 	if len(served) != want.nics {
@@ -107,8 +107,8 @@ func checkTopology(t *testing.T, file string, want essentials) {
 		if c.Tuning.NVLS != want.nvls {
 			t.Errorf("%s over %d hosts: NVLS %t, want %t", file, c.Hosts, c.Tuning.NVLS, want.nvls)
 		}
-		if c.Facts.NRanks != want.gpus*c.Hosts || c.Graphs.Ring.NChannels == 0 {
-			t.Errorf("%s over %d hosts: %d ranks, %d rings", file, c.Hosts, c.Facts.NRanks, c.Graphs.Ring.NChannels)
+		if c.Tuning.Ranks != want.gpus*c.Hosts || c.Graphs.Ring.NChannels == 0 {
+			t.Errorf("%s over %d hosts: %d ranks, %d rings", file, c.Hosts, c.Tuning.Ranks, c.Graphs.Ring.NChannels)
 		}
 	}
 }

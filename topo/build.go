@@ -10,18 +10,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
-// BuildOptions are the settings that change the graph itself. The zero value is the default of NCCL's reference release.
-type BuildOptions struct {
-	NCCL nccl.Version // whose rules hold, for the paths of the system too
-	// WholeMLOPart keeps a GPU with memory partitions one device (NCCL_TOPO_SPLIT_MLOPART=0).
-	WholeMLOPart bool
-}
-
 // Build makes the graph of a topology, as NCCL does: devices that have no rank or device number are left out, two-level
 // BCM switches become one, and links are put in the order that decides ties. The error joins a *SyntaxError for each
 // place in the file (up to 20, by line) that NCCL could not use.
-func Build(doc *Document, opts BuildOptions) (*System, error) {
-	b := &builder{doc: doc, opts: opts, sys: &System{NCCL: opts.NCCL}}
+func Build(doc *Document, set Settings) (*System, error) {
+	b := &builder{doc: doc, sys: &System{Settings: set}}
 	for _, c := range doc.Root.Children {
 		if c.Name == "cpu" {
 			b.cpu(c)
@@ -58,7 +51,6 @@ func finish(s *System) error {
 
 type builder struct {
 	doc  *Document
-	opts BuildOptions
 	sys  *System
 	errs []*SyntaxError
 }
@@ -137,9 +129,9 @@ func (b *builder) cpu(e *Element) {
 		c.Vendor = lookup(cpuVendors, b.text(e, "vendor"), 0)
 		switch c.Vendor {
 		case VendorIntel:
-			c.Model = intelModel(b.number(e, "familyid"), b.number(e, "modelid"), b.opts.NCCL)
+			c.Model = intelModel(b.number(e, "familyid"), b.number(e, "modelid"), b.sys.NCCL)
 		case VendorAMD:
-			if b.opts.NCCL.Has(nccl.NewerCPUs) {
+			if b.sys.NCCL.Has(nccl.NewerCPUs) {
 				c.Model = amdModel(b.number(e, "familyid"))
 			}
 		case VendorZhaoxin:

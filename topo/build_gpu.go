@@ -48,7 +48,7 @@ func (b *builder) gpu(e, pci *Element, parent *Node, system int, busID int64, bw
 	dev.Dev.NGPUs++
 }
 
-func (b *builder) splits(part int) bool { return part != noMLOPart && !b.opts.WholeMLOPart }
+func (b *builder) splits(part int) bool { return part != noMLOPart && !b.sys.WholeMLOPart }
 
 // deviceID is the ID of the device that a gpu element belongs to.
 func (b *builder) deviceID(gpu *Element, system int, busID int64) ID {
@@ -76,7 +76,7 @@ func (b *builder) firstOfDevice(gpu, pci *Element) bool {
 		if c == gpu {
 			break
 		}
-		if c.Name == "gpu" && (b.opts.WholeMLOPart || c.Int("mlopart", noMLOPart) == gpu.Int("mlopart", noMLOPart)) {
+		if c.Name == "gpu" && (b.sys.WholeMLOPart || c.Int("mlopart", noMLOPart) == gpu.Int("mlopart", noMLOPart)) {
 			return false
 		}
 	}

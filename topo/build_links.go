@@ -60,7 +60,7 @@ func (b *builder) nvlink(at site, e *Element) {
 	if dev == nil {
 		return
 	}
-	bw := float32(b.number(e, "count")) * NVLinkBW(dev.Dev.SM, b.opts.NCCL)
+	bw := float32(b.number(e, "count")) * NVLinkBW(dev.Dev.SM, b.sys.NCCL)
 	parts := float32(len(b.devicesAt(dev.ID)))
 	switch lookup(pciClasses, b.text(e, "tclass"), NodePCI) {
 	case NodeGPU:
@@ -99,7 +99,7 @@ func (b *builder) c2c(at site, e *Element) {
 	}
 	if len(b.devicesAt(dev.ID)) == 1 {
 		kind := LinkC2C
-		if !b.opts.NCCL.Has(nccl.C2CLinks) {
+		if !b.sys.NCCL.Has(nccl.C2CLinks) {
 			kind = LinkNVL
 		}
 		b.connectBoth(e, dev, cpu, kind, bw)

@@ -1,22 +1,14 @@
 package topo
 
-// Comm is the communicator that paths are computed for. All GPUs of the system belong to it.
-type Comm struct {
-	// Rank is the rank whose view is taken; it must be in the system.
-	Rank int
-	// NRanks counts the ranks of the communicator, also those on other systems.
-	NRanks int
-}
+import "slices"
 
-// WholeComm is the communicator of all GPUs of a system and no others, seen from its lowest rank.
-func WholeComm(s *System) *Comm {
-	c := &Comm{NRanks: len(s.Nodes[NodeGPU])}
-	for i, g := range s.Nodes[NodeGPU] {
-		if i == 0 || g.GPU.Rank < c.Rank {
-			c.Rank = g.GPU.Rank
-		}
+// Whole returns the lowest rank of the system and the number of ranks: a communicator of all GPUs and no others.
+func (s *System) Whole() (rank, ranks int) {
+	all := s.Ranks()
+	if len(all) > 0 {
+		rank = slices.Min(all)
 	}
-	return c
+	return rank, len(all)
 }
 
 // Ranks lists the ranks of the system in the order of its GPUs.

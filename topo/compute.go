@@ -8,13 +8,13 @@ import (
 
 // SetPaths finds the best path from every node to every CPU, DEV, GPU, NET, GIN, RMA and NVS node, before any diversion
 // (stage "raw"). It forgets earlier paths.
-func (s *System) SetPaths(set Settings) error {
+func (s *System) SetPaths() error {
 	for _, nodes := range s.Nodes {
 		for _, n := range nodes {
 			n.paths = [numNodeTypes][]Path{}
 		}
 	}
-	search := newSearch(s, set.Rule, set.NVBDisable)
+	search := newSearch(s)
 	for _, t := range []NodeType{NodeCPU, NodeDEV, NodeGPU, NodeNET, NodeGIN, NodeRMA, NodeNVS} {
 		for _, base := range s.Nodes[t] {
 			if err := search.run(base); err != nil {
@@ -27,24 +27,27 @@ func (s *System) SetPaths(set Settings) error {
 
 // ComputePaths finds all paths and then diverts those that NCCL would not use directly: between GPUs without
 // peer-to-peer, and between GPUs and NICs without GPUDirect RDMA, through the CPU; to NICs that another GPU is nearer to,
-// through that GPU (PXN). With a communicator, GPUs that neither P2P nor shared memory connects get a path of type NET.
-func (s *System) ComputePaths(set Settings, comm *Comm) error {
-	if err := s.SetPaths(set); err != nil {
+// through that GPU (PXN). GPUs that neither P2P nor shared memory connects get a path of type NET.
+func (s *System) ComputePaths() error { return s.computePaths(true) }
+
+// computePaths leaves out paths of type NET without a communicator.
+func (s *System) computePaths(comm bool) error {
+	if err := s.SetPaths(); err != nil {
 		return err
 	}
-	if err := s.divertGPUs(set, comm); err != nil {
+	if err := s.divertGPUs(comm); err != nil {
 		return err
 	}
 	if err := s.markP2C(); err != nil {
 		return err
 	}
 	for _, net := range s.Nodes[NodeNET] {
-		if err := s.divertNet(net, set); err != nil {
+		if err := s.divertNet(net); err != nil {
 			return err
 		}
 	}
 	for _, net := range s.Nodes[NodeNET] {
-		gpu, err := s.localGPU(net, set.NetDevs)
+		gpu, err := s.localGPU(net)
 		if err != nil {
 			return err
 		}
@@ -57,11 +60,11 @@ func (s *System) ComputePaths(set Settings, comm *Comm) error {
 }
 
 // divertGPUs goes target by target, as NCCL does: a later decision sees the diversions before it.
-func (s *System) divertGPUs(set Settings, comm *Comm) error {
+func (s *System) divertGPUs(comm bool) error {
 	gpus := s.Nodes[NodeGPU]
 	for _, to := range gpus {
 		for _, from := range gpus {
-			p2p, err := s.CheckP2P(from, to, set)
+			p2p, err := s.CheckP2P(from, to)
 			if err != nil {
 				return err
 			}
@@ -76,10 +79,10 @@ func (s *System) divertGPUs(set Settings, comm *Comm) error {
 				return err
 			}
 		}
-		if comm == nil {
+		if !comm {
 			continue
 		}
-		if err := s.markUnconnected(to, set); err != nil {
+		if err := s.markUnconnected(to); err != nil {
 			return err
 		}
 	}
@@ -87,16 +90,16 @@ func (s *System) divertGPUs(set Settings, comm *Comm) error {
 }
 
 // markUnconnected gives the paths to a GPU that no transport within the system serves the type NET. Trim goes by that.
-func (s *System) markUnconnected(to *Node, set Settings) error {
+func (s *System) markUnconnected(to *Node) error {
 	for _, from := range s.Nodes[NodeGPU] {
 		if from == to {
 			continue
 		}
-		p2p, err := s.UsesP2P(from, to, set)
+		p2p, err := s.UsesP2P(from, to)
 		if err != nil {
 			return err
 		}
-		if !p2p && !s.UsesSHM(from, to, set) {
+		if !p2p && !s.UsesSHM(from, to) {
 			from.path(to).Type = PathNET
 		}
 	}

@@ -28,21 +28,21 @@ func (s *System) markP2C() error {
 
 // divertNet diverts the paths of GPUs to a port through the port's own GPU (PXN), and both directions through the CPU
 // where GPUDirect RDMA is not used.
-func (s *System) divertNet(net *Node, set Settings) error {
+func (s *System) divertNet(net *Node) error {
 	var own *Node // the port's GPU, looked up again when paths have changed
 	changed := true
 	for _, gpu := range s.Nodes[NodeGPU] {
-		if changed && !set.PXNDisable {
+		if changed && !s.PXNDisable {
 			var err error
-			if own, err = s.localGPU(net, set.NetDevs); err != nil {
+			if own, err = s.localGPU(net); err != nil {
 				return err
 			}
 		}
-		relayed, err := s.relay(gpu, own, net, set)
+		relayed, err := s.relay(gpu, own, net)
 		if err != nil {
 			return err
 		}
-		staged, err := s.stage(gpu, net, set)
+		staged, err := s.stage(gpu, net)
 		if err != nil {
 			return err
 		}
@@ -53,20 +53,20 @@ func (s *System) divertNet(net *Node, set Settings) error {
 
 // relay makes a GPU reach a port through the port's own GPU if that is better. Only sending is relayed: a port receives
 // for its own GPU.
-func (s *System) relay(gpu, own, net *Node, set Settings) (done bool, err error) {
+func (s *System) relay(gpu, own, net *Node) (done bool, err error) {
 	if own == nil || own == gpu {
 		return false, nil
 	}
-	gdr, err := s.CheckGDR(own, net, true, set)
+	gdr, err := s.CheckGDR(own, net, true)
 	if err != nil {
 		return false, err
 	}
 	farthest := PathP2C
-	if set.PXNC2CDisable || !s.NCCL.Has(nccl.PXNThroughC2C) {
+	if s.PXNC2CDisable || !s.NCCL.Has(nccl.PXNThroughC2C) {
 		farthest = PathPXB
 	}
 	there, here := own.path(net), gpu.path(net)
-	if gdr == GDROff || there.Type > farthest || own.path(gpu).Type > PathNVL || !sameHost(own, gpu) {
+	if gdr.Mode == GDROff || there.Type > farthest || own.path(gpu).Type > PathNVL || !sameHost(own, gpu) {
 		return false, nil
 	}
 	if there.BW <= here.BW && here.Type <= PathPXN {
@@ -77,12 +77,12 @@ func (s *System) relay(gpu, own, net *Node, set Settings) (done bool, err error)
 
 // stage makes a GPU and a port exchange data through the memory of the GPU's CPU if they are near enough for GPUDirect
 // RDMA but do not use it.
-func (s *System) stage(gpu, net *Node, set Settings) (done bool, err error) {
+func (s *System) stage(gpu, net *Node) (done bool, err error) {
 	if gpu.path(net).Type >= PathPHB {
 		return false, nil
 	}
-	gdr, err := s.CheckGDR(gpu, net, false, set)
-	if err != nil || gdr != GDROff {
+	gdr, err := s.CheckGDR(gpu, net, false)
+	if err != nil || gdr.Mode != GDROff {
 		return false, err
 	}
 	cpu, err := s.LocalCPU(gpu)

@@ -1,22 +1,23 @@
-// Package topo is NCCL's view of a machine: it reads NCCL's topology XML, builds the graph of GPUs, PCI switches,
-// CPUs and NICs, and finds the best path of each pair with its type and bandwidth, as NCCL 2.30.7
-// does or the release that BuildOptions name.
+// Package topo computes how NCCL sees a machine. It reads NCCL's topology XML, builds the graph of GPUs, PCI switches,
+// CPUs and NICs, and finds the best path of each pair with its type and bandwidth. Settings name the release of NCCL
+// whose rules hold.
 //
 // The way from a file to an answer:
 //
-//	doc, err := topo.ReadFile("system.xml")        // the XML tree, see Element
-//	sys, err := topo.Build(doc, topo.BuildOptions{}) // nodes and links
-//	err = sys.ComputePaths(settings, comm)          // paths, with the diversions that NCCL_* settings ask for
+//	doc, err := topo.ReadFile("system.xml")   // the XML tree, see Element
+//	sys, err := topo.Build(doc, settings)     // nodes and links
+//	err = sys.ComputePaths()                  // paths, with NCCL's diversions
 //	path := sys.Path(gpu, nic)
 //
-// What follows from a topology is in packages below: channels (NCCL's channel search and the cost model that comes of
-// it), tuning (that cost model as data), detect (the machine this runs on) and mesh (clusters without a switch).
+// Packages below do the rest: channels searches for NCCL's channels and derives its estimates, tuning holds these
+// estimates as data, detect describes the machine it runs on, mesh is about clusters without a switch, and draw prints a
+// system as a graph.
 //
-// A System belongs to one goroutine while its paths are computed; afterwards it may be read by many. Nothing here
-// reads the environment, touches a device or keeps state between calls.
+// One goroutine computes the paths of a System. Afterwards many may read it. The package does not read the environment,
+// opens no device and keeps no state between calls.
 //
-// Bandwidths are GB/s (1e9 B/s) in float32 and computed in the same order as NCCL computes them, because its ties are
-// decided by exact comparison.
+// Bandwidths are GB/s (1e9 B/s) in float32. They are computed in NCCL's order, because NCCL decides ties by exact
+// comparison.
 //
 // docs/TOPOLOGY.md describes the commands that show all this.
 package topo

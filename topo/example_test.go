@@ -13,12 +13,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	sys, err := topo.Build(doc, topo.BuildOptions{})
+	sys, err := topo.Build(doc, topo.SettingsFromEnv(func(string) string { return "" }))
 	if err != nil {
 		log.Fatal(err)
 	}
-	set := topo.SettingsFromEnv(func(string) string { return "" })
-	if err := sys.Init(set, topo.WholeComm(sys)); err != nil {
+	if err := sys.Init(sys.Whole()); err != nil {
 		log.Fatal(err)
 	}
 

@@ -11,7 +11,7 @@ import (
 
 func fingerprint(t testing.TB, doc *Document) Fingerprint {
 	t.Helper()
-	s, err := Build(doc, BuildOptions{})
+	s, err := Build(doc, Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}

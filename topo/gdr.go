@@ -14,6 +14,18 @@ const (
 	GDRPCI                // GPUDirect RDMA with the PCI mapping, past the C2C link of the GPU
 )
 
+// Reason is what a decision on GPUDirect RDMA follows from.
+type Reason int
+
+const (
+	NearEnough  Reason = iota // the path is not farther than the level
+	TooFar                    // the path is farther
+	NICUnable                 // the net plugin does not offer GPUDirect RDMA on the port
+	GPUUnable                 // the GPU or its driver does not
+	Partitioned               // the GPU has memory partitions
+	ReadsOff                  // a NIC should not read this GPU
+)
+
 // GDR is a decision on GPUDirect RDMA and what it follows from.
 type GDR struct {
 	Mode GDRMode
@@ -26,22 +38,16 @@ type GDR struct {
 }
 
 // CheckGDR decides on GPUDirect RDMA between a GPU and a network port, for sending (the NIC reads the GPU) or receiving.
-func (s *System) CheckGDR(gpu, net *Node, send bool, set Settings) (GDRMode, error) {
-	gdr, err := s.DecideGDR(gpu, net, send, set)
-	return gdr.Mode, err
-}
-
-// DecideGDR is CheckGDR with its reason.
-func (s *System) DecideGDR(gpu, net *Node, send bool, set Settings) (GDR, error) {
+func (s *System) CheckGDR(gpu, net *Node, send bool) (GDR, error) {
 	net = s.firstWithID(net)
 	switch {
 	case !net.Net.GDR:
 		return GDR{Why: NICUnable}, nil
 	case !gpu.GPU.GDR:
 		return GDR{Why: GPUUnable}, nil
-	case gpu.GPU.MLOPart != noMLOPart && !set.GDRMLOPart:
+	case gpu.GPU.MLOPart != noMLOPart && !s.GDRMLOPart:
 		return GDR{Why: Partitioned}, nil
-	case send && !s.maySend(gpu, set):
+	case send && !s.maySend(gpu):
 		return GDR{Why: ReadsOff}, nil
 	}
 	near, err := s.proxy(gpu, net)
@@ -49,10 +55,10 @@ func (s *System) DecideGDR(gpu, net *Node, send bool, set Settings) (GDR, error)
 		return GDR{}, err
 	}
 	level := PathP2C
-	if set.GDRC2CDisable {
+	if s.GDRC2CDisable {
 		level = PathPXB
 	}
-	gdr := GDR{Near: near, Distance: near.path(net).Type, Level: set.GDRLevel.or(level), Why: NearEnough}
+	gdr := GDR{Near: near, Distance: near.path(net).Type, Level: s.GDRLevel.or(level), Why: NearEnough}
 	if gdr.Distance > gdr.Level {
 		gdr.Why = TooFar
 		return gdr, nil
@@ -70,11 +76,11 @@ func (s *System) DecideGDR(gpu, net *Node, send bool, set Settings) (GDR, error)
 
 // maySend: before Ampere, reading GPU memory over PCI is slow, and by default not done if PCI carries the traffic
 // between GPUs too.
-func (s *System) maySend(gpu *Node, set Settings) bool {
+func (s *System) maySend(gpu *Node) bool {
 	switch {
-	case set.GDRRead == ToggleOff:
+	case s.GDRRead == ToggleOff:
 		return false
-	case set.GDRRead == ToggleOn, gpu.GPU.SM >= 80, len(s.Nodes[NodeGPU]) == 1:
+	case s.GDRRead == ToggleOn, gpu.GPU.SM >= 80, len(s.Nodes[NodeGPU]) == 1:
 		return true
 	}
 	return slices.ContainsFunc(s.Nodes[NodeGPU], func(peer *Node) bool { return peer != gpu && gpu.path(peer).Type == PathNVL })

@@ -45,8 +45,8 @@ func (s *System) LocalCPU(gpu *Node) (*Node, error) {
 
 // LocalNet returns the network port that a GPU uses for a channel (0..63). GPUs that are near the same ports share them
 // so that they collide as little as possible.
-func (s *System) LocalNet(gpu *Node, channel int, policy NetDevs) (*Node, error) {
-	r, err := s.netRotation(gpu, policy)
+func (s *System) LocalNet(gpu *Node, channel int) (*Node, error) {
+	r, err := s.netRotation(gpu)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (r rotation) port(channel int) *Node {
 	return r.nets[(r.first+channel%r.perGPU)%len(r.nets)]
 }
 
-func (s *System) netRotation(gpu *Node, policy NetDevs) (rotation, error) {
+func (s *System) netRotation(gpu *Node) (rotation, error) {
 	nets := s.local(gpu, NodeNET)
 	if len(nets) == 0 {
 		return rotation{}, fmt.Errorf("no path from %s to the network", gpu.Name())
@@ -78,10 +78,10 @@ func (s *System) netRotation(gpu *Node, policy NetDevs) (rotation, error) {
 		r.first %= gpus
 	}
 	switch {
-	case policy.All:
+	case s.NetDevs.All:
 		r.perGPU = len(nets)
-	case policy.Max > 0:
-		r.perGPU = min(policy.Max, len(nets))
+	case s.NetDevs.Max > 0:
+		r.perGPU = min(s.NetDevs.Max, len(nets))
 	}
 	if len(nets)&(len(nets)-1) == 0 {
 		r.first = mirrorBits(r.first, len(nets))
@@ -105,13 +105,13 @@ func mirrorBits(n, size int) int {
 
 // localGPU returns the GPU that a network port serves first, or nil: the first of its nearest GPUs, by channel, that uses
 // the port.
-func (s *System) localGPU(net *Node, policy NetDevs) (*Node, error) {
+func (s *System) localGPU(net *Node) (*Node, error) {
 	net = s.firstWithID(net)
 	gpus := s.local(net, NodeGPU)
 	rotations := make([]rotation, len(gpus))
 	longest := 0
 	for i, g := range gpus {
-		r, err := s.netRotation(g, policy)
+		r, err := s.netRotation(g)
 		if err != nil {
 			return nil, err
 		}

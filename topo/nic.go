@@ -8,23 +8,20 @@ import (
 
 // NIC is what a net plugin tells NCCL about one network port.
 type NIC struct {
-	Name       string // mlx5_0, eth0
-	Plugin     string // the plugin of NCCL that would drive it: "IB" (verbs, RoCE too) or "Socket"; "" when read from a file
-	PCIPath    string // directory of the device in /sys; "" for a virtual NIC, and when read from a file
-	BusID      string // PCI address of the device; "" for a virtual NIC
-	GUID       uint64 // ports with one GUID are ports of one adapter
-	Port       int    // from 1 for IB, counting the functions of one adapter; 0 for Socket
-	Mbps       int    // Mbit/s
-	Latency    Micros // 0: not stated, as with NCCL's own plugins
-	MaxComms   int    // connections
+	Name       string  // mlx5_0, eth0
+	Plugin     string  // the plugin of NCCL that would drive it: "IB" (verbs, RoCE too) or "Socket"; "" when read from a file
+	PCIPath    string  // directory of the device in /sys; "" for a virtual NIC, and when read from a file
+	BusID      string  // PCI address of the device; "" for a virtual NIC
+	GUID       uint64  // ports with one GUID are ports of one adapter
+	Port       int     // from 1 for IB, counting the functions of one adapter; 0 for Socket
+	Mbps       int     // Mbit/s
+	Latency    float64 // microseconds; 0: not stated, as with NCCL's own plugins
+	MaxComms   int     // connections
 	PtrSupport PtrSupport
 
 	// InUse says that NCCL's choice falls on this port: sockets are for machines without an active verbs device.
 	InUse bool
 }
-
-// Micros is a time in microseconds.
-type Micros float64
 
 // PtrSupport tells which memory a NIC can send from and receive into. The values are NCCL's.
 type PtrSupport uint8
@@ -78,7 +75,7 @@ func nicOf(net *Element, busID string) NIC {
 	latency, _ := net.Attr("latency")
 	n := NIC{
 		Name: name, BusID: busID, GUID: cnum.Uint(guid, 0), Port: net.Int("port", 0), Mbps: net.Int("speed", 0),
-		Latency: Micros(cnum.Float(latency)), MaxComms: net.Int("maxconn", 0), PtrSupport: PtrHost, InUse: net.Int("net", 1) != 0,
+		Latency: float64(cnum.Float(latency)), MaxComms: net.Int("maxconn", 0), PtrSupport: PtrHost, InUse: net.Int("net", 1) != 0,
 	}
 	if net.Int("gdr", 0) != 0 {
 		n.PtrSupport |= PtrCUDA // by which means, the file does not say

@@ -16,9 +16,9 @@ type P2P struct {
 }
 
 // CheckP2P decides on peer-to-peer between two GPUs.
-func (s *System) CheckP2P(a, b *Node, set Settings) (P2P, error) {
+func (s *System) CheckP2P(a, b *Node) (P2P, error) {
 	path := a.path(b)
-	p2p := P2P{Via: -1, Level: set.P2PLevel.or(s.defaultP2PLevel())}
+	p2p := P2P{Via: -1, Level: s.P2PLevel.or(s.defaultP2PLevel())}
 	bridge, err := s.bridge(a, path)
 	if err != nil {
 		return p2p, err
@@ -67,8 +67,8 @@ func sameHost(a, b *Node) bool { return a.ID.System() == b.ID.System() }
 
 // NetIsFaster says whether two GPUs of one system had better talk over the network: each reaches a port through PCI
 // switches alone, at more bandwidth than they reach each other.
-func (s *System) NetIsFaster(a, b *Node, set Settings) bool {
-	if set.NetDisableIntra {
+func (s *System) NetIsFaster(a, b *Node) bool {
+	if s.NetDisableIntra {
 		return false
 	}
 	direct := a.path(b).BW
@@ -86,15 +86,15 @@ func (s *System) nearNetBW(gpu *Node) float32 {
 }
 
 // UsesP2P says whether the P2P transport connects two GPUs.
-func (s *System) UsesP2P(a, b *Node, set Settings) (bool, error) {
-	p2p, err := s.CheckP2P(a, b, set)
+func (s *System) UsesP2P(a, b *Node) (bool, error) {
+	p2p, err := s.CheckP2P(a, b)
 	if err != nil || !p2p.OK {
 		return false, err
 	}
-	return p2p.Via != -1 || !s.NetIsFaster(a, b, set), nil
+	return p2p.Via != -1 || !s.NetIsFaster(a, b), nil
 }
 
 // UsesSHM says whether the shared-memory transport can connect two GPUs. It is used where P2P is not.
-func (s *System) UsesSHM(a, b *Node, set Settings) bool {
-	return !set.SHMDisable && !s.NetIsFaster(a, b, set) && sameHost(a, b)
+func (s *System) UsesSHM(a, b *Node) bool {
+	return !s.SHMDisable && !s.NetIsFaster(a, b) && sameHost(a, b)
 }

@@ -73,11 +73,13 @@ func TestPaths(t *testing.T) {
 		{"two_hosts.xml", "", diverted, "GPU/0-1000", "NET/1-0", Path{Type: PathDIS}, ""},
 	}
 	for _, tt := range tests {
-		s := build(t, fixture(t, tt.file))
-		set := env(tt.env)
-		err := s.SetPaths(set)
+		s, err := Build(fixture(t, tt.file), env(tt.env))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.SetPaths()
 		if tt.diverted {
-			err = s.ComputePaths(set, WholeComm(s))
+			err = s.ComputePaths()
 		}
 		if err != nil {
 			t.Errorf("%s %s: %v", tt.file, tt.env, err)
@@ -98,29 +100,11 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-func TestWidestRulePrefersBandwidthToType(t *testing.T) {
-	doc := fixture(t, "chain3.xml")
-	for e := range doc.Root.All() {
-		if e.Name == "pci" {
-			e.Set("link_speed", "32.0 GT/s PCIe") // 48 GB/s, more than NVLink's 40 and 20
-		}
-	}
-	for rule, want := range map[PathRule]PathType{RuleBestType: PathNVL, RuleWidest: PathPHB} {
-		s := build(t, doc)
-		if err := s.SetPaths(Settings{Rule: rule}); err != nil {
-			t.Fatal(err)
-		}
-		if p := s.Path(s.node(t, "GPU/0-1000"), s.node(t, "GPU/0-2000")); p.Type != want {
-			t.Errorf("rule %d: %s, want %s", rule, p.Type, want)
-		}
-	}
-}
-
 func TestPathsNeedTheWayBack(t *testing.T) {
 	doc := fixture(t, "chain3.xml")
 	gpu := doc.Root.Find("pci", "busid", "0000:03:00.0").Child("gpu")
 	gpu.Children = nil
-	err := build(t, doc).SetPaths(Settings{})
+	err := build(t, doc).SetPaths()
 	if err == nil || !strings.Contains(err.Error(), "none back") {
 		t.Errorf("error %v, want one about the missing link", err)
 	}
@@ -128,8 +112,8 @@ func TestPathsNeedTheWayBack(t *testing.T) {
 
 func TestTrimLeavesWhatNeedsNoNetwork(t *testing.T) {
 	s := build(t, fixture(t, "pcie2.xml"))
-	comm := WholeComm(s)
-	if err := s.Init(Settings{SHMDisable: true}, comm); err != nil {
+	s.SHMDisable = true
+	if err := s.Init(s.Whole()); err != nil {
 		t.Fatal(err)
 	}
 	if ranks := s.Ranks(); !slices.Equal(ranks, []int{0}) || !s.Inter {
@@ -148,7 +132,7 @@ func TestReportIsWhatNCCLsTablesLookLike(t *testing.T) {
 		StageNoComm: `["PXN",8,48,[13,6,15,2,15,5,10,12]]`,
 		StageSingle: `["PXN",8,48,[13,6,15,2,15,5,10,12]]`,
 	} {
-		r, err := Paths(doc, BuildOptions{}, Settings{}, stage)
+		r, err := Paths(doc, Settings{}, stage)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +144,7 @@ func TestReportIsWhatNCCLsTablesLookLike(t *testing.T) {
 			t.Errorf("%s: totals %+v", stage, r.Totals)
 		}
 	}
-	r, err := Paths(doc, BuildOptions{}, Settings{}, StageNoComm)
+	r, err := Paths(doc, Settings{}, StageNoComm)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +158,7 @@ func TestReportIsWhatNCCLsTablesLookLike(t *testing.T) {
 		t.Errorf("link %s: a float32 must show nine digits", got)
 	}
 
-	_, err = Paths(doc, BuildOptions{}, Settings{}, "half")
+	_, err = Paths(doc, Settings{}, "half")
 	if err == nil || !strings.Contains(err.Error(), `unknown stage "half" (known: raw, nocomm, single)`) {
 		t.Errorf("error %v", err)
 	}
@@ -201,7 +185,7 @@ func FuzzPaths(f *testing.F) {
 		}
 		set := env(settings)
 		for _, stage := range []Stage{StageRaw, StageNoComm, StageSingle} {
-			r, err := Paths(doc, BuildOptions{}, set, stage)
+			r, err := Paths(doc, set, stage)
 			if err != nil {
 				return
 			}
@@ -209,6 +193,6 @@ func FuzzPaths(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		Links(doc, BuildOptions{}, set)
+		links(doc, set)
 	})
 }

@@ -34,40 +34,28 @@ type Totals struct {
 
 // NodeReport is one node; what does not belong to its type is nil.
 type NodeReport struct {
-	I        int         `json:"i"` // among all nodes
-	Name     string      `json:"name"`
-	Type     string      `json:"type"`
-	Idx      int         `json:"idx"` // among those of its type
-	Rank     *int        `json:"rank,omitempty"`
-	Dev      *int        `json:"dev,omitempty"`
-	SM       *int        `json:"sm,omitempty"`
-	NGPUs    *int        `json:"ngpus,omitempty"`
-	Device   string      `json:"device,omitempty"`
-	Arch     *CPUArch    `json:"arch,omitempty"`
-	Vendor   *CPUVendor  `json:"vendor,omitempty"`
-	Model    *CPUModel   `json:"model,omitempty"`
-	ASIC     string      `json:"asic,omitempty"`
-	Port     *int        `json:"port,omitempty"`
-	BW       *Float32    `json:"bw,omitempty"`
-	Latency  *Float32    `json:"latency,omitempty"`
-	GDR      *int        `json:"gdr,omitempty"`
-	Coll     *int        `json:"coll,omitempty"`
-	MaxConn  *int        `json:"maxconn,omitempty"`
-	MLOPart  *int        `json:"mlopart,omitempty"`
-	LocalGPU *int        `json:"localGpu,omitempty"`
-	Links    []LinkEntry `json:"links"`
-}
-
-// LinkEntry is [type, bandwidth, number of the node it leads to].
-type LinkEntry struct {
-	Type LinkType
-	BW   Float32
-	To   int
-}
-
-// MarshalJSON writes the list.
-func (l LinkEntry) MarshalJSON() ([]byte, error) {
-	return json.Marshal([]any{l.Type.String(), l.BW, l.To})
+	I        int        `json:"i"` // among all nodes
+	Name     string     `json:"name"`
+	Type     string     `json:"type"`
+	Idx      int        `json:"idx"` // among those of its type
+	Rank     *int       `json:"rank,omitempty"`
+	Dev      *int       `json:"dev,omitempty"`
+	SM       *int       `json:"sm,omitempty"`
+	NGPUs    *int       `json:"ngpus,omitempty"`
+	Device   string     `json:"device,omitempty"`
+	Arch     *CPUArch   `json:"arch,omitempty"`
+	Vendor   *CPUVendor `json:"vendor,omitempty"`
+	Model    *CPUModel  `json:"model,omitempty"`
+	ASIC     string     `json:"asic,omitempty"`
+	Port     *int       `json:"port,omitempty"`
+	BW       *Float32   `json:"bw,omitempty"`
+	Latency  *Float32   `json:"latency,omitempty"`
+	GDR      *int       `json:"gdr,omitempty"`
+	Coll     *int       `json:"coll,omitempty"`
+	MaxConn  *int       `json:"maxconn,omitempty"`
+	MLOPart  *int       `json:"mlopart,omitempty"`
+	LocalGPU *int       `json:"localGpu,omitempty"`
+	Links    [][]any    `json:"links"` // [type, bandwidth, number of the node it leads to]
 }
 
 // PathEntry is [type, hops, bandwidth], or [type, hops, bandwidth, [numbers of the nodes passed]].
@@ -96,45 +84,40 @@ func (f Float32) MarshalJSON() ([]byte, error) {
 }
 
 // Paths computes the paths of a topology up to a stage.
-func Paths(doc *Document, opts BuildOptions, set Settings, stage Stage) (*PathsReport, error) {
-	s, err := Build(doc, opts)
+func Paths(doc *Document, set Settings, stage Stage) (*PathsReport, error) {
+	s, err := Build(doc, set)
 	if err != nil {
 		return nil, err
 	}
-	report, err := s.pathsAt(set, stage)
+	switch stage {
+	case StageRaw:
+		err = s.SetPaths()
+	case StageNoComm:
+		err = s.computePaths(false)
+	case StageSingle:
+		err = s.Init(s.Whole())
+	default:
+		err = fmt.Errorf("unknown stage %q (known: %s, %s, %s)", stage, StageRaw, StageNoComm, StageSingle)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
-	return report, nil
-}
-
-func (s *System) pathsAt(set Settings, stage Stage) (*PathsReport, error) {
-	switch stage {
-	case StageRaw:
-		if err := s.SetPaths(set); err != nil {
-			return nil, err
-		}
-	case StageNoComm:
-		if err := s.ComputePaths(set, nil); err != nil {
-			return nil, err
-		}
-	case StageSingle:
-		if err := s.Init(set, WholeComm(s)); err != nil {
-			return nil, err
-		}
-		r := s.Report()
-		r.Totals = s.Totals()
-		return r, nil
-	default:
-		return nil, fmt.Errorf("unknown stage %q (known: %s, %s, %s)", stage, StageRaw, StageNoComm, StageSingle)
+	report := s.Report()
+	if stage == StageSingle {
+		report.Totals = s.Totals()
 	}
-	return s.Report(), nil
+	return report, nil
 }
 
 // Report is the graph with the paths that are known.
 func (s *System) Report() *PathsReport {
 	r := &PathsReport{Paths: map[string]map[string][]PathEntry{}}
-	number := s.numbering()
+	number := map[*Node]int{}
+	for _, nodes := range s.Nodes {
+		for _, n := range nodes {
+			number[n] = len(number)
+		}
+	}
 	for _, nodes := range s.Nodes {
 		for _, n := range nodes {
 			r.Nodes = append(r.Nodes, n.report(number))
@@ -142,17 +125,6 @@ func (s *System) Report() *PathsReport {
 		}
 	}
 	return r
-}
-
-// numbering gives each node its number among all.
-func (s *System) numbering() map[*Node]int {
-	number := map[*Node]int{}
-	for _, nodes := range s.Nodes {
-		for _, n := range nodes {
-			number[n] = len(number)
-		}
-	}
-	return number
 }
 
 // pathEntries lists the paths of a node by type of target. The nodes passed are listed where NCCL's search uses them.
@@ -178,9 +150,9 @@ func (n *Node) pathEntries(number map[*Node]int) map[string][]PathEntry {
 }
 
 func (n *Node) report(number map[*Node]int) NodeReport {
-	r := NodeReport{I: number[n], Name: n.Name(), Type: n.Type.String(), Idx: n.Index, Links: []LinkEntry{}}
+	r := NodeReport{I: number[n], Name: n.Name(), Type: n.Type.String(), Idx: n.Index, Links: [][]any{}}
 	for _, l := range n.Links {
-		r.Links = append(r.Links, LinkEntry{l.Type, Float32(l.BW), number[l.To]})
+		r.Links = append(r.Links, []any{l.Type.String(), Float32(l.BW), number[l.To]})
 	}
 	switch {
 	case n.GPU != nil:

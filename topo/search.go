@@ -6,29 +6,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// PathRule says which of two paths is better.
-type PathRule int
-
-const (
-	// RuleOfRelease is RuleBestType or RuleWider, as the release has it that the system is built for.
-	RuleOfRelease PathRule = iota
-	// RuleBestType is that of NCCL since 2.30.7: the better type, then the wider path, then fewer hops.
-	RuleBestType
-	// RuleWider is that of NCCL 2.8 to 2.30.4: the wider path, if it is not longer.
-	RuleWider
-	// RuleWidest is that of NCCL 2.5 to 2.7, for comparing with their logs: the wider path, whatever its type, and never
-	// through another GPU. The types themselves are still those of 2.30.7.
-	RuleWidest
-)
-
-func (r PathRule) better(p, old *Path) bool {
-	switch r {
-	case RuleWidest:
-		return p.BW > old.BW
-	case RuleWider:
-		return p.BW > old.BW && (old.BW == 0 || p.Hops <= old.Hops)
-	}
+// better says whether a path is preferred to another: the better type, then the wider path, then fewer hops. Before
+// nccl.BestTypePaths it is the wider path, if it is not longer.
+func (s *System) better(p, old *Path) bool {
 	switch {
+	case !s.NCCL.Has(nccl.BestTypePaths):
+		return p.BW > old.BW && (old.BW == 0 || p.Hops <= old.Hops)
 	case p.Type != old.Type:
 		return p.Type < old.Type
 	case p.BW != old.BW:
@@ -41,9 +24,7 @@ func (r PathRule) better(p, old *Path) bool {
 // visited again, but nodes that built on its old path keep that unless the new one is better for them too: this is
 // NCCL's order, and results depend on it.
 type search struct {
-	sys      *System
-	rule     PathRule
-	noBridge bool // no NVLink path through another GPU
+	sys *System
 
 	base    *Node
 	device  *Node             // that may be crossed freely: the base itself, or the device of a base GPU
@@ -55,14 +36,8 @@ type search struct {
 	next    []*Node
 }
 
-func newSearch(sys *System, rule PathRule, noBridge bool) *search {
-	if rule == RuleOfRelease {
-		rule = RuleBestType
-		if !sys.NCCL.Has(nccl.BestTypePaths) {
-			rule = RuleWider
-		}
-	}
-	s := &search{sys: sys, rule: rule, noBridge: noBridge}
+func newSearch(sys *System) *search {
+	s := &search{sys: sys}
 	n := 0
 	for t, nodes := range sys.Nodes {
 		s.offset[t] = n
@@ -120,7 +95,7 @@ func (s *search) follow(n *Node, l *Link) error {
 		Hops: via.Hops + 1,
 		BW:   min(via.BW, l.BW),
 	}
-	if !s.rule.better(&p, old) {
+	if !s.sys.better(&p, old) {
 		return nil
 	}
 	back := reverse(l.To, n, l.Type)
@@ -158,7 +133,7 @@ func (s *search) mayCross(n *Node, l *Link, via *Path) bool {
 		return true
 	}
 	bridge := l.Type == LinkNVL && l.To.Type == NodeDEV && via.Hops <= s.bridgeHops()
-	return bridge && !s.noBridge && s.rule != RuleWidest
+	return bridge && !s.sys.NVBDisable
 }
 
 // stepType is what the step over a link makes of a path.

@@ -3,24 +3,27 @@ package topo
 import (
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
-// Settings are the NCCL_* variables that change paths and what they are used for. The zero value is NCCL's default.
-// All ranks of a communicator must have the same.
+// Settings are the release of NCCL whose rules hold, and the NCCL_* variables that change the graph, its paths and what
+// these are used for. The zero value is the default of NCCL's reference release. All ranks of a communicator must have
+// the same.
 type Settings struct {
-	P2PLevel        Level    // NCCL_P2P_LEVEL, NCCL_P2P_DISABLE: farthest path for GPU peer-to-peer
-	NVBDisable      bool     // NCCL_NVB_DISABLE: no NVLink path through another GPU
-	SHMDisable      bool     // NCCL_SHM_DISABLE
-	NetDisableIntra bool     // NCCL_NET_DISABLE_INTRA: no network between GPUs of one system
-	GDRLevel        Level    // NCCL_NET_GDR_LEVEL: farthest path for GPUDirect RDMA
-	GDRRead         Toggle   // NCCL_NET_GDR_READ: GPUDirect RDMA for sending
-	GDRC2CDisable   bool     // NCCL_NET_GDR_C2C=0: not from a GPU on C2C to a NIC of its CPU
-	GDRMLOPart      bool     // NCCL_NET_GDR_MLOPART: GPUDirect RDMA for GPUs with memory partitions
-	PXNDisable      bool     // NCCL_PXN_DISABLE: no path to a NIC through another GPU
-	PXNC2CDisable   bool     // NCCL_PXN_C2C=0: not if that GPU reaches the NIC through C2C
-	NetDevs         NetDevs  // NCCL_NETDEVS_POLICY
-	Rule            PathRule // not an NCCL setting
+	NCCL            nccl.Version
+	WholeMLOPart    bool    // NCCL_TOPO_SPLIT_MLOPART=0: a GPU with memory partitions stays one device
+	P2PLevel        Level   // NCCL_P2P_LEVEL, NCCL_P2P_DISABLE: farthest path for GPU peer-to-peer
+	NVBDisable      bool    // NCCL_NVB_DISABLE: no NVLink path through another GPU
+	SHMDisable      bool    // NCCL_SHM_DISABLE
+	NetDisableIntra bool    // NCCL_NET_DISABLE_INTRA: no network between GPUs of one system
+	GDRLevel        Level   // NCCL_NET_GDR_LEVEL: farthest path for GPUDirect RDMA
+	GDRRead         Toggle  // NCCL_NET_GDR_READ: GPUDirect RDMA for sending
+	GDRC2CDisable   bool    // NCCL_NET_GDR_C2C=0: not from a GPU on C2C to a NIC of its CPU
+	GDRMLOPart      bool    // NCCL_NET_GDR_MLOPART: GPUDirect RDMA for GPUs with memory partitions
+	PXNDisable      bool    // NCCL_PXN_DISABLE: no path to a NIC through another GPU
+	PXNC2CDisable   bool    // NCCL_PXN_C2C=0: not if that GPU reaches the NIC through C2C
+	NetDevs         NetDevs // NCCL_NETDEVS_POLICY
 }
 
 // Level is the farthest path type that something is used for. The zero value leaves it to NCCL.
@@ -59,6 +62,7 @@ type NetDevs struct {
 func SettingsFromEnv(getenv func(string) string) Settings {
 	number := func(name string, unset int64) int64 { return cnum.Param(getenv(name), unset) }
 	s := Settings{
+		WholeMLOPart:    getenv("NCCL_TOPO_SPLIT_MLOPART") == "0",
 		P2PLevel:        levelOf(getenv("NCCL_P2P_LEVEL")),
 		NVBDisable:      number("NCCL_NVB_DISABLE", 0) != 0,
 		SHMDisable:      number("NCCL_SHM_DISABLE", 0) == 1,

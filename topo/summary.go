@@ -60,14 +60,14 @@ func SummaryTexts() map[string][]string {
 // are nearly always on NVSwitches, where all rings are the same.
 const maxSummaryRing = 10
 
-// Summarize computes the paths anew, for a communicator of all GPUs. Call it before Trim: what Trim leaves depends on the
+// Summarize computes the paths anew. Call it before Trim: what Trim leaves depends on the
 // rank.
-func (s *System) Summarize(set Settings) (Summary, error) {
+func (s *System) Summarize() (Summary, error) {
 	gpus := s.Nodes[NodeGPU]
 	if len(gpus) == 0 {
 		return Summary{}, errors.New("a system without GPUs has no summary")
 	}
-	if err := s.ComputePaths(set, WholeComm(s)); err != nil {
+	if err := s.ComputePaths(); err != nil {
 		return Summary{}, err
 	}
 	sum := Summary{
@@ -84,7 +84,7 @@ func (s *System) Summarize(set Settings) (Summary, error) {
 		sum.NVSwitch = sum.NVSwitch && g.GPU.Device.hasNVSwitch()
 	}
 	s.summarizePairs(&sum)
-	return sum, s.summarizeNet(&sum, set)
+	return sum, s.summarizeNet(&sum)
 }
 
 func (s *System) arch() string {
@@ -141,7 +141,7 @@ func (s *System) pairBW(a, b *Node) float64 {
 	return float64(min(s.nearNetBW(a), s.nearNetBW(b)))
 }
 
-func (s *System) summarizeNet(sum *Summary, set Settings) error {
+func (s *System) summarizeNet(sum *Summary) error {
 	sum.GPUNIC = PathDIS.String()
 	used := make(map[*Node]bool)
 	for _, g := range s.Nodes[NodeGPU] {
@@ -170,15 +170,15 @@ func (s *System) summarizeNet(sum *Summary, set Settings) error {
 		}
 		sum.NetBW += ports
 	}
-	return s.summarizeGDR(sum, set)
+	return s.summarizeGDR(sum)
 }
 
 // summarizeGDR looks at the way of each GPU to the port it uses first.
-func (s *System) summarizeGDR(sum *Summary, set Settings) error {
+func (s *System) summarizeGDR(sum *Summary) error {
 	farthest := PathLOC
 	sum.GDR = true
 	for i, g := range s.Nodes[NodeGPU] {
-		net, err := s.LocalNet(g, 0, set.NetDevs)
+		net, err := s.LocalNet(g, 0)
 		if err != nil {
 			return err
 		}
@@ -188,11 +188,11 @@ func (s *System) summarizeGDR(sum *Summary, set Settings) error {
 			sum.GPUNICBW = bw
 		}
 		for _, send := range []bool{false, true} {
-			mode, err := s.CheckGDR(g, net, send, set)
+			gdr, err := s.CheckGDR(g, net, send)
 			if err != nil {
 				return err
 			}
-			sum.GDR = sum.GDR && mode != GDROff
+			sum.GDR = sum.GDR && gdr.Mode != GDROff
 		}
 	}
 	sum.GPUNIC = farthest.String()

@@ -12,11 +12,11 @@ import (
 
 func summarize(t testing.TB, doc *Document) Summary {
 	t.Helper()
-	s, err := Build(doc, BuildOptions{})
+	s, err := Build(doc, Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := s.Summarize(Settings{})
+	sum, err := s.Summarize()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +115,11 @@ func closeTo(a, b Summary) bool {
 func TestSummaryOfEverySystemIsPlausible(t *testing.T) {
 	for _, file := range nccltest.Files(t, "system.xml") {
 		dir := nccltest.System(file)
-		s, err := Build(readGolden(t, file), BuildOptions{})
+		s, err := Build(readGolden(t, file), Settings{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, err := s.Summarize(Settings{})
+		sum, err := s.Summarize()
 		if err != nil {
 			t.Errorf("%s: %v", dir, err)
 			continue

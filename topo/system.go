@@ -3,8 +3,6 @@ package topo
 import (
 	"fmt"
 	"slices"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // Limits of NCCL 2.30.7 on a system.
@@ -20,7 +18,8 @@ type System struct {
 	Nodes      [numNodeTypes][]*Node // by type, in the order NCCL creates them
 	HostHashes []uint64              // one per host, in file order
 	Inter      bool                  // the communicator has ranks beyond this system; set by Trim
-	NCCL       nccl.Version          // whose rules hold
+
+	Settings // as given to Build
 }
 
 // Node is one vertex. Of the pointers below Links, the one that belongs to the type is set.

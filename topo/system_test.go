@@ -18,7 +18,7 @@ func fixture(t testing.TB, name string) *Document {
 
 func build(t testing.TB, doc *Document) *System {
 	t.Helper()
-	s, err := Build(doc, BuildOptions{})
+	s, err := Build(doc, Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestBuildReportsAllErrorsByLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Build(doc, BuildOptions{})
+	_, err = Build(doc, Settings{})
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -116,7 +116,7 @@ func TestBuildStopsListingErrors(t *testing.T) {
 	for i := range 30 {
 		doc.Root.Add(&Element{Name: "cpu", Line: i + 1})
 	}
-	_, err := Build(doc, BuildOptions{})
+	_, err := Build(doc, Settings{})
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != maxErrors+1 || lines[maxErrors] != "f.xml: 40 more errors" {
 		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
@@ -135,13 +135,13 @@ func TestBuildOfFullSwitch(t *testing.T) {
 		full.Add(NewElement("pci", "busid", fmt.Sprintf("0001:00:00.%x", i), "class", "0x060400"))
 	}
 	full.Add(gpu)
-	if _, err := Build(doc, BuildOptions{}); err == nil || !strings.HasSuffix(err.Error(), "PCI/0-0 has more than 576 links") {
+	if _, err := Build(doc, Settings{}); err == nil || !strings.HasSuffix(err.Error(), "PCI/0-0 has more than 576 links") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestBuildWithoutCPU(t *testing.T) {
-	_, err := Build(&Document{File: "f.xml", Root: NewElement("system")}, BuildOptions{})
+	_, err := Build(&Document{File: "f.xml", Root: NewElement("system")}, Settings{})
 	if err == nil || !strings.Contains(err.Error(), "no <cpu> element") {
 		t.Errorf("error %v", err)
 	}
@@ -166,7 +166,7 @@ func TestSplitGPUIsTwoDevices(t *testing.T) {
 		}
 	}
 
-	s, err := Build(doc, BuildOptions{WholeMLOPart: true})
+	s, err := Build(doc, Settings{WholeMLOPart: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,11 +30,11 @@ func TestLoadStoreBetweenHosts(t *testing.T) {
 		root := NewElement("system", "version", "1")
 		root.Add(host("0x1", tt.tclass, 0))
 		root.Add(host("0x2", tt.tclass, 2))
-		s, err := Build(&Document{File: "two hosts", Root: root}, BuildOptions{})
+		s, err := Build(&Document{File: "two hosts", Root: root}, Settings{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.ComputePaths(Settings{}, WholeComm(s)); err != nil {
+		if err := s.ComputePaths(); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.LoadStoreSets(); !reflect.DeepEqual(got, tt.want) {

@@ -1,8 +1,8 @@
 package topo
 
-// Trim takes out the GPUs that are not in the domain of comm.Rank: those that can only be reached over the network. Their
-// devices stay. It needs paths computed with the communicator, and leaves all paths to be computed anew.
-func (s *System) Trim(comm *Comm) {
+// Trim takes out the GPUs that a rank reaches only over the network, and notes whether that leaves all ranks of the
+// communicator. Devices stay. It needs paths, and leaves all of them to be computed anew.
+func (s *System) Trim(rank, ranks int) {
 	gpus := s.Nodes[NodeGPU]
 	domain := make([]int, len(gpus))
 	mine := 0
@@ -13,7 +13,7 @@ func (s *System) Trim(comm *Comm) {
 				domain[i] = min(domain[i], domain[j])
 			}
 		}
-		if g.GPU.Rank == comm.Rank {
+		if g.GPU.Rank == rank {
 			mine = domain[i]
 		}
 	}
@@ -26,15 +26,15 @@ func (s *System) Trim(comm *Comm) {
 	for _, g := range gone {
 		s.remove(g)
 	}
-	s.Inter = len(s.Nodes[NodeGPU]) != comm.NRanks
+	s.Inter = len(s.Nodes[NodeGPU]) != ranks
 }
 
-// Init does what NCCL does with a topology when a communicator is created: compute paths, trim the system to what the
-// communicator reaches without the network, and compute them again.
-func (s *System) Init(set Settings, comm *Comm) error {
-	if err := s.ComputePaths(set, comm); err != nil {
+// Init does what NCCL does with a topology when a rank creates a communicator of so many ranks: it computes paths, trims
+// the system to what the rank reaches without the network, and computes paths again.
+func (s *System) Init(rank, ranks int) error {
+	if err := s.ComputePaths(); err != nil {
 		return err
 	}
-	s.Trim(comm)
-	return s.ComputePaths(set, comm)
+	s.Trim(rank, ranks)
+	return s.ComputePaths()
 }

@@ -26,7 +26,7 @@ func tuningOf(t *testing.T, nodes int) *tuning.Tuning {
 	if err != nil {
 		t.Fatal(err)
 	}
-	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, nodes)
+	comms, err := channels.Tune(machine, channels.TuneOptions{Settings: topo.Settings{NCCL: nccl.Reference}}, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}

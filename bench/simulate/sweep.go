@@ -69,7 +69,7 @@ type sweep struct {
 // counts returns the numbers of channels to force.
 func (s *sweep) counts(a nccl.Algo) (counts []int) {
 	limit := s.Tuning.Channels(a)
-	if !nccl.ChannelsCanBeSet(a, s.Tuning.NNodes) {
+	if !nccl.ChannelsCanBeSet(a, s.Tuning.Nodes) {
 		return []int{limit}
 	}
 	for _, n := range s.Channels {
@@ -101,7 +101,7 @@ func (s *sweep) forced(x cell, channels, rep int) {
 }
 
 func (s *sweep) draw(about int, key ...int64) draw {
-	return newDraw(s.Seed, about, append([]int64{int64(s.Tuning.NNodes), int64(s.Tuning.NRanks)}, key...)...)
+	return newDraw(s.Seed, about, append([]int64{int64(s.Tuning.Nodes), int64(s.Tuning.Ranks)}, key...)...)
 }
 
 // add times a configuration once. run is the run's deviation, d the time's own.
@@ -113,7 +113,7 @@ func (s *sweep) add(x cell, channels int, bytes uint64, by bench.Selection, run 
 	us = printed(us * deviation(s.Noise, bytes, run, d))
 	algBW := float64(bytes) / 1000 / us
 	m := bench.Sample{
-		Call: nccl.Call{Coll: x.coll, Bytes: bytes}, DType: "float", Config: nccl.Config{Cell: nccl.Cell{Algo: x.algo, Proto: x.proto}, Channels: channels}, Comm: nccl.Comm{Nodes: s.Tuning.NNodes, Ranks: s.Tuning.NRanks}, Selection: by, Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * x.coll.BusFactor(float64(s.Tuning.NRanks))), Source: s.source, Simulated: true,
+		Call: nccl.Call{Coll: x.coll, Bytes: bytes}, DType: "float", Config: nccl.Config{Cell: nccl.Cell{Algo: x.algo, Proto: x.proto}, Channels: channels}, Comm: s.Tuning.Comm, Selection: by, Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * x.coll.BusFactor(float64(s.Tuning.Ranks))), Source: s.source, Simulated: true,
 	}
 	if x.coll == nccl.CollAllReduce || x.coll == nccl.CollReduceScatter || x.coll == nccl.CollReduce {
 		m.RedOp = "sum"

@@ -73,8 +73,8 @@ func NewTruth(t *tuning.Tuning, seed uint64) *Truth {
 }
 
 func (t *Truth) draw(x cell, seed uint64) behavior {
-	nodes := t.tuning.NNodes
-	d := newDraw(seed, aboutCell, int64(nodes), int64(t.tuning.NRanks), int64(x.coll), int64(x.algo), int64(x.proto))
+	nodes := t.tuning.Nodes
+	d := newDraw(seed, aboutCell, int64(nodes), int64(t.tuning.Ranks), int64(x.coll), int64(x.algo), int64(x.proto))
 	m := behavior{limit: t.tuning.Channels(x.algo)}
 	m.latency = float64(t.tuning.Latencies[x.coll][x.algo][x.proto]) * d.between(.7, 1.4)
 	m.bandwidth = float64(t.tuning.Bandwidths[x.coll][x.algo][x.proto])
@@ -147,7 +147,7 @@ func (t *Truth) Micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channel
 		return 0, false
 	}
 	size := float64(bytes)
-	nodes, ranks := t.tuning.NNodes, float64(t.tuning.NRanks)
+	nodes, ranks := t.tuning.Nodes, float64(t.tuning.Ranks)
 
 	used := busy(coll, channels, bytes)
 

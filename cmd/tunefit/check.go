@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -174,7 +175,7 @@ func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([
 }
 
 func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
-	s, err := topo.Build(doc, ncclchoice.BuildOptions())
+	s, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
 	if err != nil {
 		return nil, err
 	}

@@ -68,12 +68,12 @@ func readModelTopology(file string) (*model.Topology, error) {
 	if err != nil {
 		return nil, err
 	}
-	sys, err := topo.Build(doc, ncclchoice.BuildOptions())
+	sys, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
 	if err != nil {
 		return nil, err
 	}
 	t := &model.Topology{Fingerprint: string(sys.Fingerprint())}
-	if t.Summary, err = sys.Summarize(topo.SettingsFromEnv(os.Getenv)); err != nil {
+	if t.Summary, err = sys.Summarize(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return t, nil

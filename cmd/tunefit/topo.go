@@ -18,7 +18,6 @@ import (
 )
 
 func topoCommand() *cobra.Command {
-	var view topoView
 	var nodes int
 	var asJSON, dot, dump bool
 	cmd := &cobra.Command{
@@ -43,7 +42,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 			if nodes < 1 {
 				return cli.Usagef("--nodes %d: a communicator has at least 1", nodes)
 			}
-			m, err := view.open(args, cmd.ErrOrStderr())
+			m, err := openMachine(args, cmd.ErrOrStderr())
 			if errors.Is(err, fs.ErrNotExist) && len(args) > 0 && suggest.Nearest(args[0], cli.CommandNames(cmd)) != "" {
 				return cli.Usagef("%w (%sor name a file)", err, suggest.DidYouMean(args[0], cli.CommandNames(cmd)))
 			}
@@ -67,7 +66,6 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 			return o.write(out)
 		},
 	}
-	view.register(cmd)
 	cmd.Flags().IntVar(&nodes, "nodes", 2, "nodes like this one, for the rail teams")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&dot, "dot", false, "print a graph in DOT, from which Graphviz makes a picture")
@@ -85,47 +83,16 @@ func count(flags ...bool) (n int) {
 	return n
 }
 
-// topoView says how NCCL would look at a topology.
-type topoView struct {
-	rule string
-}
-
-func (v *topoView) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&v.rule, "rule", "", "which of two paths is better: best-type (NCCL 2.30.7 and later), wider (2.8 to 2.30.4) or widest (2.5 to 2.7) (default: as the release has it, best-type)")
-}
-
-func (v *topoView) settings() (topo.Settings, error) {
-	set := topo.SettingsFromEnv(os.Getenv)
-	switch v.rule {
-	case "":
-	case "best-type":
-		set.Rule = topo.RuleBestType
-	case "wider":
-		set.Rule = topo.RuleWider
-	case "widest":
-		set.Rule = topo.RuleWidest
-	default:
-		return set, cli.Usagef("--rule %q: not one of best-type, wider, widest", v.rule)
-	}
-	return set, nil
-}
-
 // reportCommand completes a command that reports on a topology, for a person or, with --json, for a program.
 func reportCommand[R any](cmd *cobra.Command, asJSON string, report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
-	var view topoView
-	view.register(cmd)
 	program := cmd.Flags().Bool("json", false, asJSON)
 	cmd.Args = cli.Args(0, 1, "a topology file, or none for this machine")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		set, err := view.settings()
-		if err != nil {
-			return err
-		}
 		doc, _, err := document(args)
 		if err != nil {
 			return err
 		}
-		r, err := report(doc, set)
+		r, err := report(doc, topo.SettingsFromEnv(os.Getenv))
 		switch {
 		case err != nil:
 			return err
@@ -141,9 +108,7 @@ func reportCommand[R any](cmd *cobra.Command, asJSON string, report func(*topo.D
 type topoMachine struct {
 	doc    *topo.Document
 	source detect.Source
-	set    topo.Settings
 	sys    *topo.System
-	comm   *topo.Comm
 }
 
 // machineRoot is where the machine's files are.
@@ -162,24 +127,20 @@ func document(args []string) (*topo.Document, detect.Source, error) {
 	return doc, source, err
 }
 
-func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {
-	set, err := v.settings()
+func openMachine(args []string, notes io.Writer) (*topoMachine, error) {
+	doc, source, err := document(args)
 	if err != nil {
 		return nil, err
 	}
-	m := &topoMachine{set: set}
-	if m.doc, m.source, err = document(args); err != nil {
-		return nil, err
-	}
 	if len(args) == 0 {
-		fmt.Fprintf(notes, "note: topology %s\n", m.source)
+		fmt.Fprintf(notes, "note: topology %s\n", source)
 	}
-	if m.sys, err = topo.Build(m.doc, ncclchoice.BuildOptions()); err != nil {
+	sys, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
+	if err != nil {
 		return nil, err
 	}
-	m.comm = topo.WholeComm(m.sys)
-	if err := m.sys.ComputePaths(set, m.comm); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.doc.File, err)
+	if err := sys.ComputePaths(); err != nil {
+		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
-	return m, nil
+	return &topoMachine{doc, source, sys}, nil
 }

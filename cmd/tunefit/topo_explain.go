@@ -9,12 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 func topoExplainCommand() *cobra.Command {
-	var view topoView
 	var file string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -33,7 +31,7 @@ number; or as NCCL prints them, GPU/0-18000.`,
 			if file != "" {
 				files = []string{file}
 			}
-			m, err := view.open(files, cmd.ErrOrStderr())
+			m, err := openMachine(files, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -47,7 +45,6 @@ number; or as NCCL prints them, GPU/0-18000.`,
 			return e.write(cmd.OutOrStdout())
 		},
 	}
-	view.register(cmd)
 	cmd.Flags().StringVar(&file, "topo", "", "topology file in NCCL's XML to look into (default: the topology of this machine)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -82,11 +79,11 @@ type decision struct {
 }
 
 func (m *topoMachine) explain(from, to string) (*explanation, error) {
-	direct, err := topo.Build(m.doc, ncclchoice.BuildOptions())
+	direct, err := topo.Build(m.doc, m.sys.Settings)
 	if err != nil {
 		return nil, err
 	}
-	if err := direct.SetPaths(m.set); err != nil {
+	if err := direct.SetPaths(); err != nil {
 		return nil, err
 	}
 	a, errA := m.sys.Find(from)
@@ -130,7 +127,7 @@ func (m *topoMachine) detail(s *topo.System, from, to *topo.Node) *pathDetail {
 
 // explainGPUs tells about peer-to-peer. NCCL decides on it by the direct path.
 func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *topo.Node) ([]decision, error) {
-	p2p, err := direct.CheckP2P(da, db, m.set)
+	p2p, err := direct.CheckP2P(da, db)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +142,7 @@ func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *
 	if p2p.Read && p2p.OK {
 		all = append(all, decision{"reading", "on", "NVLink between GPUs of capability 8.0: reading is better than writing"})
 	}
-	uses, err := m.sys.UsesP2P(a, b, m.set)
+	uses, err := m.sys.UsesP2P(a, b)
 	if err != nil {
 		return nil, err
 	}
@@ -153,14 +150,14 @@ func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *
 	switch {
 	case uses:
 		transport.Use, transport.Why = "P2P", "peer-to-peer is on"
-	case m.sys.UsesSHM(a, b, m.set):
+	case m.sys.UsesSHM(a, b):
 		transport.Use, transport.Why = "SHM", "shared memory of the host, since peer-to-peer is off"
 	default:
 		transport.Use = "network"
 		switch {
-		case m.sys.NetIsFaster(a, b, m.set):
+		case m.sys.NetIsFaster(a, b):
 			transport.Why = "both reach a NIC at more bandwidth than each other (NCCL_NET_DISABLE_INTRA=1 forbids it)"
-		case m.set.SHMDisable:
+		case m.sys.SHMDisable:
 			transport.Why = "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"
 		default:
 			transport.Why = "peer-to-peer is off, and they share no host"
@@ -170,7 +167,7 @@ func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *
 }
 
 func (m *topoMachine) p2pLevelBy() string {
-	if m.set.P2PLevel.Set {
+	if m.sys.P2PLevel.Set {
 		return "the level by NCCL_P2P_LEVEL or NCCL_P2P_DISABLE"
 	}
 	return "the default level (SYS for one or two GPUs on AMD CPUs, else PXB; NCCL_P2P_LEVEL changes it)"
@@ -180,7 +177,7 @@ func (m *topoMachine) p2pLevelBy() string {
 func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]decision, error) {
 	var all []decision
 	for _, send := range []bool{true, false} {
-		gdr, err := m.sys.DecideGDR(gpu, net, send, m.set)
+		gdr, err := m.sys.CheckGDR(gpu, net, send)
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +194,7 @@ func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]d
 		d.Why = m.gdrReason(gdr, gpu, direct)
 		all = append(all, d)
 	}
-	if gdr, err := m.sys.DecideGDR(gpu, net, true, m.set); err == nil && gdr.Near != nil && gdr.Near != gpu {
+	if gdr, err := m.sys.CheckGDR(gpu, net, true); err == nil && gdr.Near != nil && gdr.Near != gpu {
 		all = append(all, decision{"PXN", "on", fmt.Sprintf("%s is closer to the port and relays what is sent (NCCL_PXN_DISABLE=1 forbids it)", gdr.Near.Label())})
 	}
 	return all, nil
@@ -212,7 +209,7 @@ func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathTy
 	case topo.Partitioned:
 		return "the GPU has memory partitions (NCCL_NET_GDR_MLOPART=1 allows it)"
 	case topo.ReadsOff:
-		if m.set.GDRRead == topo.ToggleOff {
+		if m.sys.GDRRead == topo.ToggleOff {
 			return "NCCL_NET_GDR_READ=0"
 		}
 		return "before Ampere NICs read a GPU only if NVLink joins GPUs (NCCL_NET_GDR_READ=1 allows it)"
@@ -223,9 +220,9 @@ func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathTy
 	}
 	by := "the default level (NCCL_NET_GDR_LEVEL changes it)"
 	switch {
-	case m.set.GDRLevel.Set:
+	case m.sys.GDRLevel.Set:
 		by = "the level by NCCL_NET_GDR_LEVEL"
-	case m.set.GDRC2CDisable:
+	case m.sys.GDRC2CDisable:
 		by = "the default level with NCCL_NET_GDR_C2C=0"
 	}
 	who := ""

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
@@ -20,28 +19,51 @@ func topoGraphsCommand() *cobra.Command {
 this system alone and as one of several alike.`,
 		Example: `  tunefit topo graphs configs/topo/dgx-h100.xml`,
 	}, "print JSON, with the order of GPUs and NICs of each channel",
-		func(doc *topo.Document, set topo.Settings) (channels.GraphsReport, error) {
-			return channels.ReportGraphs(doc, ncclchoice.BuildOptions(), set)
-		}, writeGraphs)
+		findGraphs, writeGraphs)
 }
 
-func writeGraphs(w io.Writer, r channels.GraphsReport) error {
+// communicators are those that channels are searched for, by their name in JSON.
+var communicators = []struct {
+	key, name string
+	hosts     int
+	collNet   bool
+}{
+	{"single", "this system", 1, false}, {"multi", "several", 2, false},
+	{"single_collnet", "this system, CollNet", 1, true}, {"multi_collnet", "several, CollNet", 2, true},
+}
+
+func findGraphs(doc *topo.Document, set topo.Settings) (map[string]*channels.Found, error) {
+	all := map[string]*channels.Found{}
+	for _, c := range communicators {
+		opt := channels.TuneOptions{Settings: set, CollNet: c.collNet}
+		found, err := channels.Search(doc, opt, c.hosts)
+		if err != nil {
+			return nil, err
+		}
+		all[c.key] = found
+	}
+	return all, nil
+}
+
+func writeGraphs(w io.Writer, all map[string]*channels.Found) error {
 	tw := cli.NewTable(w)
 	tw.Row("communicator", "graph", "channels", "GB/s per channel", "over network",
 		"GPU to GPU", "GPU to NIC", "order of channel 0")
-	for _, c := range []struct{ key, name string }{
-		{"single", "this system"}, {"multi", "several"}, {"single_collnet", "this system, CollNet"}, {"multi_collnet", "several, CollNet"},
-	} {
-		one := r[c.key]
-		for _, g := range []struct {
+	for _, c := range communicators {
+		found := all[c.key]
+		graphs := []struct {
 			name  string
-			graph *channels.Graph
-		}{{"ring", one.Ring}, {"tree", one.Tree}, {"nvls", one.NVLS}, {"collnet chain", one.CollNetChain}, {"collnet direct", one.CollNetDirect}} {
-			if g.graph == nil || g.graph.NChannels == 0 {
+			graph channels.Graph
+		}{{"ring", found.Ring}, {"tree", found.Tree}, {"nvls", found.NVLS}, {"collnet chain", found.CollNetChain}, {"collnet direct", found.CollNetDirect}}
+		if c.collNet {
+			graphs = graphs[3:] // the others are as without CollNet
+		}
+		for _, g := range graphs {
+			if g.graph.NChannels == 0 {
 				continue
 			}
 			over, toNIC := "-", "-"
-			if one.Inter != 0 {
+			if found.Inter != 0 {
 				over, toNIC = gbps(float64(g.graph.BWInter)), g.graph.TypeInter.String()
 			}
 			tw.Row(c.name, g.name, g.graph.NChannels, gbps(float64(g.graph.BWIntra)),

@@ -37,17 +37,17 @@ type pathCell struct {
 }
 
 type nicEntry struct {
-	Name     string      `json:"name"`
-	Dev      int         `json:"dev"` // as NCCL numbers them; -1: not used by NCCL
-	PCIPath  string      `json:"pci_path,omitempty"`
-	BusID    string      `json:"bus_id,omitempty"`
-	GUID     string      `json:"guid"`
-	Port     int         `json:"port"`
-	Mbps     int         `json:"mbps"`
-	Latency  topo.Micros `json:"latency_us"`
-	MaxComms int         `json:"max_comms"`
-	Memory   string      `json:"memory"` // that it can send from and receive into: host, cuda, dmabuf
-	GPU      string      `json:"gpu"`    // that it serves first; "" none
+	Name     string  `json:"name"`
+	Dev      int     `json:"dev"` // as NCCL numbers them; -1: not used by NCCL
+	PCIPath  string  `json:"pci_path,omitempty"`
+	BusID    string  `json:"bus_id,omitempty"`
+	GUID     string  `json:"guid"`
+	Port     int     `json:"port"`
+	Mbps     int     `json:"mbps"`
+	Latency  float64 `json:"latency_us"`
+	MaxComms int     `json:"max_comms"`
+	Memory   string  `json:"memory"` // that it can send from and receive into: host, cuda, dmabuf
+	GPU      string  `json:"gpu"`    // that it serves first; "" none
 }
 
 type teamsEntry struct {
@@ -74,7 +74,7 @@ func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
 		}
 		e.CPU = s.Label(cpu)
 		if len(s.Nodes[topo.NodeNET]) > 0 {
-			net, err := s.LocalNet(g, 0, m.set.NetDevs)
+			net, err := s.LocalNet(g, 0)
 			if err != nil {
 				return nil, err
 			}
@@ -94,7 +94,7 @@ func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
 	o.Teams = m.teams(nodes)
 	o.Fingerprint = string(s.Fingerprint())
 	var err error
-	o.Summary, err = s.Summarize(m.set)
+	o.Summary, err = s.Summarize()
 	return o, err
 }
 

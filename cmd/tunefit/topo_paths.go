@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -27,7 +26,7 @@ func topoPathsCommand() *cobra.Command {
 			if !slices.Contains([]topo.Stage{topo.StageRaw, topo.StageNoComm, topo.StageSingle}, topo.Stage(stage)) {
 				return nil, cli.Usagef("--stage %q: not one of raw, nocomm, single", stage)
 			}
-			return topo.Paths(doc, ncclchoice.BuildOptions(), set, topo.Stage(stage))
+			return topo.Paths(doc, set, topo.Stage(stage))
 		}, writePaths)
 	cmd.Flags().StringVar(&stage, "stage", string(topo.StageSingle), "raw, nocomm or single")
 	return cmd

@@ -218,7 +218,6 @@ func TestTopoBadCommandLines(t *testing.T) {
 		{[]string{h100, "--dump", "--dot"}, cli.ExitUsage, "exclude each other"},
 		{[]string{h100, h100}, cli.ExitUsage, "2 arguments given"},
 		{[]string{h100, "--nodes", "0"}, cli.ExitUsage, "--nodes 0"},
-		{[]string{h100, "--rule", "narrow"}, cli.ExitUsage, `--rule "narrow": not one of best-type, wider, widest`},
 		{[]string{h100 + ".absent"}, cli.ExitFailed, "no such file or directory"},
 		{[]string{bad}, cli.ExitFailed, "bad.xml:2:7: <cpu> of line 2 is not closed"},
 		{[]string{"paths", h100, "--stage", "half"}, cli.ExitUsage, `--stage "half": not one of raw, nocomm, single`},

@@ -84,7 +84,7 @@ func (o *topoOverview) writeDevices(w io.Writer) {
 			dev = "unused"
 		}
 		tw.Row(cmp.Or(n.Name, "-"), dev, cmp.Or(n.PCIPath, n.BusID, "-"), n.GUID, n.Port,
-			float64(n.Mbps)/1000, float64(n.Latency), n.MaxComms, n.Memory, cmp.Or(n.GPU, "-"))
+			float64(n.Mbps)/1000, n.Latency, n.MaxComms, n.Memory, cmp.Or(n.GPU, "-"))
 	}
 	tw.Flush()
 }

@@ -17,27 +17,21 @@ import (
 )
 
 func topoTuningCommand() *cobra.Command {
-	var view topoView
 	var nodes []int
-	var asJSON, collNet, plainTrees bool
+	var asJSON, collNet bool
 	var named string
 	cmd := &cobra.Command{
 		Use:   "tuning [SYSTEM.xml]",
 		Short: "Print NCCL's cost model, and what it would choose",
 		Long: `Print the cost model of a release of NCCL for communicators over hosts like this one:
-latency and bandwidth of each algorithm and protocol and, with --json, the predicted
-time and NCCL's choice for each power of two from 8 B to 16 GiB. NCCL_* variables count
-as they do in NCCL. No measurement is involved.
+latency and bandwidth of each algorithm and protocol, and the sizes that NCCL chooses
+them for. NCCL_* variables count as they do in NCCL. No measurement is involved.
 
 tunefit show --tuning reads the JSON.`,
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
   tunefit topo tuning configs/topo/dgx-h100.xml --json > dgx-h100.json`,
 		Args: cli.Args(0, 1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := view.settings()
-			if err != nil {
-				return err
-			}
 			version, note, err := ncclchoice.WhichNCCL(named)
 			if err != nil {
 				return err
@@ -58,29 +52,27 @@ tunefit show --tuning reads the JSON.`,
 			if err != nil {
 				return err
 			}
-			opt.Settings, opt.CollNet, opt.PlainTrees = set, collNet, plainTrees
-			if asJSON {
-				report, err := channels.ReportTuning(doc, opt, nodes)
-				if err != nil {
-					return err
-				}
-				return cli.WriteJSON(cmd.OutOrStdout(), report)
-			}
+			opt.CollNet = collNet
 			comms, err := channels.Tune(doc, opt, nodes...)
 			if err != nil {
 				return err
+			}
+			if asJSON {
+				set := &tuning.Set{NCCL: opt.NCCL}
+				for _, c := range comms {
+					set.Tunings = append(set.Tunings, c.Tuning)
+				}
+				return cli.WriteJSON(cmd.OutOrStdout(), set)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "NCCL %s\n\n", opt.NCCL)
 			return writeTuning(cmd.OutOrStdout(), comms)
 		},
 	}
-	view.register(cmd)
 	cmd.Flags().StringVar(&named, "nccl", "",
 		"release of NCCL, as 2.28.9 (default: the one that is installed, else "+nccl.Newest.String()+")")
 	cmd.Flags().IntSliceVar(&nodes, "nodes", []int{1, 2, 4, 8, 16, 64}, "numbers of hosts")
 	cmd.Flags().BoolVar(&collNet, "collnet", false, "the network reduces (SHARP), and NCCL is told to use that")
-	cmd.Flags().BoolVar(&plainTrees, "plain-trees", false, "leave out the 15 % that trees lose if ranks tell each other that all traffic is on one GPU")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with times and choices")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -102,7 +94,6 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 	tw.Row("comm", "channels", "collective", "algorithm", "protocol", "latency us", "GB/s", "chosen for")
 	for _, c := range comms {
 		t := c.Tuning
-		comm := fmt.Sprintf("%dx%d", t.NNodes, t.NRanks/max(1, t.NNodes))
 		for _, coll := range slices.Backward(nccl.AllColls()) {
 			chosen := chosenSizes(t, coll)
 			for a, p := range nccl.Cells {
@@ -110,7 +101,7 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 					continue
 				}
 				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
-				tw.Row(comm, n, coll, a, p,
+				tw.Row(t.Comm, n, coll, a, p,
 					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), cmp.Or(chosen[[2]int{int(a), int(p)}], "-"))
 			}
 		}

@@ -88,8 +88,6 @@ const (
 	NoBackupRing Change = 22403
 	// PerCollective: NCCL_ALGO and NCCL_PROTO may name collectives, and a word that NCCL does not know is an error.
 	PerCollective Change = 22403
-	// MixedCPUs: CPUs of different vendors count as AMD's for LL.
-	MixedCPUs Change = 22403
 	// BlackwellCosts: Blackwell has constants of its own; before, Hopper's.
 	BlackwellCosts Change = 22501
 	// SharedTreePattern: ranks tell each other the pattern of their trees.

@@ -283,7 +283,7 @@ func TestRaceOfSimulatedMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, 1, 2)
+	comms, err := channels.Tune(machine, channels.TuneOptions{Settings: topo.Settings{NCCL: nccl.Reference}}, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -14,7 +15,7 @@ import (
 type Options struct {
 	// Machine returns NCCL's cost model of the machine for a communicator, or nil where it is not
 	// known. nil: nothing is known of the machine.
-	Machine func(nodes, ranks int) *tuning.Tuning
+	Machine func(nccl.Comm) *tuning.Tuning
 	// Model is held against the rows. nil: there is none.
 	Model *model.Model
 }

@@ -46,7 +46,7 @@ func (c *check) machines(r *row) []*tuning.Tuning {
 	if c.opt.Machine == nil || r.key.wants[policy.Nodes] < 0 || r.key.wants[policy.Ranks] < 0 {
 		return nil
 	}
-	if t := c.opt.Machine(int(r.key.wants[policy.Nodes]), int(r.key.wants[policy.Ranks])); t != nil {
+	if t := c.opt.Machine(nccl.Comm{Nodes: int(r.key.wants[policy.Nodes]), Ranks: int(r.key.wants[policy.Ranks])}); t != nil {
 		return []*tuning.Tuning{t}
 	}
 	return nil

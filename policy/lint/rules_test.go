@@ -12,11 +12,11 @@ import (
 const header = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks_per_node,chunk_bytes,comment\n"
 
 // machine has 16 channels for ring and tree, 8 for NVLS, and neither CollNet nor trees.
-func machine(nodes, ranks int) *tuning.Tuning {
-	if nodes > 4 {
+func machine(comm nccl.Comm) *tuning.Tuning {
+	if comm.Nodes > 4 {
 		return nil
 	}
-	t := &tuning.Tuning{NNodes: nodes, NRanks: ranks, NChannels: 16, NVLSChannels: 8, NVLS: true}
+	t := &tuning.Tuning{Facts: tuning.Facts{Comm: comm, NVLS: true}, NChannels: 16, NVLSChannels: 8}
 	for coll := range t.Bandwidths {
 		t.Bandwidths[coll][nccl.AlgoRing] = [3]float32{1, 1, 1}
 		t.Bandwidths[coll][nccl.AlgoNVLS] = [3]float32{0, 0, 1}
@@ -186,8 +186,8 @@ func TestRulesOfOtherColumns(t *testing.T) {
 
 // From NCCL 2.31 on a row's channels only lower what NCCL takes for the size by itself.
 func TestChannelsThatNCCLDoesNotRaise(t *testing.T) {
-	newest := func(nodes, ranks int) *tuning.Tuning {
-		m := machine(nodes, ranks)
+	newest := func(comm nccl.Comm) *tuning.Tuning {
+		m := machine(comm)
 		if m != nil {
 			m.NCCL = nccl.Newest
 			m.MaxThreads[nccl.AlgoRing] = [3]int{512, 640, 512}

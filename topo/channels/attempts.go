@@ -2,7 +2,6 @@ package channels
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -38,17 +37,17 @@ func speedsOf(table []sinceSpeed, version nccl.Version) (speeds []float32) {
 }
 
 func (s *searchSystem) speeds() []float32 {
-	blackwell := s.minCC >= 100 && s.nccl.Has(nccl.BlackwellSpeeds)
+	blackwell := s.minCC >= 100 && s.NCCL.Has(nccl.BlackwellSpeeds)
 	switch {
-	case blackwell && s.inter:
-		return speedsOf(speedsInterBlackwell, s.nccl)
+	case blackwell && s.Inter:
+		return speedsOf(speedsInterBlackwell, s.NCCL)
 	case blackwell:
-		return speedsOf(speedsIntraBlackwell, s.nccl)
-	case s.minCC >= 90 && s.inter:
+		return speedsOf(speedsIntraBlackwell, s.NCCL)
+	case s.minCC >= 90 && s.Inter:
 		return speedsInterHopper
 	case s.minCC >= 90:
 		return speedsIntraHopper
-	case s.inter:
+	case s.Inter:
 		return speedsInter
 	}
 	return speedsIntra
@@ -75,43 +74,43 @@ type attempts struct {
 func (s *searchSystem) search(graph *searchGraph) error {
 	gpus := len(s.gpus)
 	a := attempts{searchSystem: s, best: graph, speed: s.speeds(), stepsLeft: searchStepsAll}
-	if len(s.nets) > 1 && slices.Contains([]string{PatternRing, PatternBalancedTree, PatternSplitTree}, graph.pattern) {
+	if len(s.nets) > 1 && (graph.Pattern == PatternRing || graph.Pattern == PatternBalancedTree) {
 		a.crossNIC = [...]int{topo.ToggleAuto: 2, topo.ToggleOff: 0, topo.ToggleOn: 1}[s.crossNIC]
 	}
 	if a.crossNIC == 1 {
-		graph.crossNIC = 1
+		graph.CrossNIC = 1
 	}
 	a.limits()
-	graph.typeIntra, graph.typeInter = a.typeIntra, a.typeInter
-	a.same = graph.pattern != PatternNVLS
+	graph.TypeIntra, graph.TypeInter = a.typeIntra, a.typeInter
+	a.same = graph.Pattern != PatternNVLS
 	graph.same = a.same
 
-	switch graph.pattern {
+	switch graph.Pattern {
 	case PatternNVLS:
-		if s.nvs == 0 || s.minCC < 90 {
+		if !s.hasNVS() || s.minCC < 90 {
 			return nil
 		}
-		graph.maxChannels = min(nccl.MaxNVLSRanks, gpus)
+		graph.MaxChannels = min(nccl.MaxNVLSRanks, gpus)
 	case PatternCollNetDirect:
-		graph.maxChannels = min(nccl.MaxDirectRanks, gpus)
+		graph.MaxChannels = min(nccl.MaxDirectRanks, gpus)
 	}
-	if gpus == 1 && graph.pattern != PatternRing {
-		graph.pattern = PatternTree
+	if gpus == 1 && graph.Pattern != PatternRing {
+		graph.Pattern = PatternTree
 	}
-	if !s.inter && graph.pattern == PatternNVLS {
-		graph.minChannels = graph.maxChannels // pull evenly from all GPUs
+	if !s.Inter && graph.Pattern == PatternNVLS {
+		graph.MinChannels = graph.MaxChannels // pull evenly from all GPUs
 	}
-	if graph.pattern == PatternRing && graph.maxChannels >= 2 && graph.minChannels == 1 && s.nccl.Has(nccl.TwoRingsAcrossSockets) && s.splitNVLink() {
-		graph.minChannels = 2 // trees do better there, but need two channels, and rings must have as many
+	if graph.Pattern == PatternRing && graph.MaxChannels >= 2 && graph.MinChannels == 1 && s.NCCL.Has(nccl.TwoRingsAcrossSockets) && s.splitNVLink() {
+		graph.MinChannels = 2 // trees do better there, but need two channels, and rings must have as many
 	}
 
-	a.try = newSearchGraph(graph.pattern, gpus, 0, 0)
+	a.try = newSearchGraph(graph.ID, graph.Pattern, gpus, 0, 0)
 	a.try.copyFrom(graph)
-	a.at = a.fastest(a.try.minChannels)
+	a.at = a.fastest(a.try.MinChannels)
 	a.setSpeed()
 	a.firstPass()
 	a.secondPass()
-	if graph.channels == 0 && !graph.collNet && graph.pattern != PatternNVLS {
+	if graph.NChannels == 0 && !graph.collNet && graph.Pattern != PatternNVLS {
 		return s.simpleOrder(graph)
 	}
 	return nil
@@ -121,7 +120,7 @@ func (s *searchSystem) search(graph *searchGraph) error {
 func (a *attempts) limits() {
 	a.typeIntra, a.typeInter = topo.PathLOC, topo.PathPIX
 	a.maxIntra, a.maxInter = topo.PathSYS, topo.PathSYS
-	if !a.nccl.Has(nccl.PathRange) {
+	if !a.NCCL.Has(nccl.PathRange) {
 		if len(a.gpus) > 1 {
 			a.typeIntra = topo.PathNVL
 		}
@@ -130,11 +129,11 @@ func (a *attempts) limits() {
 	if len(a.gpus) > 1 {
 		a.typeIntra, a.maxIntra = pathRange(a.gpuGPU, true)
 	}
-	if a.inter {
+	if a.Inter {
 		a.typeInter, a.maxInter = pathRange(a.gpuNet, false)
 		a.maxIntra = a.maxInter
 	}
-	if a.minCC < 90 && a.nccl.Has(nccl.FarNICsBeforeHopper) {
+	if a.minCC < 90 && a.NCCL.Has(nccl.FarNICsBeforeHopper) {
 		a.maxInter = topo.PathSYS // balanced trees sometimes come back that way
 	}
 }
@@ -142,9 +141,10 @@ func (a *attempts) limits() {
 // fastest is the first speed that the hardware could reach with that many channels.
 func (a *attempts) fastest(channels int) int {
 	total := a.totalBW
-	if a.devs > 1 && a.best.pattern != PatternRing {
+	devs := len(a.Nodes[topo.NodeDEV])
+	if devs > 1 && a.best.Pattern != PatternRing {
 		// Only rings come back to where they started.
-		total = float32(float64(total) * (float64(a.devs) / float64(a.devs-1)))
+		total = float32(float64(total) * (float64(devs) / float64(devs-1)))
 	}
 	i := 0
 	for i < len(a.speed)-1 && (a.speed[i] > a.maxBW || a.speed[i]*float32(channels) > total) {
@@ -153,7 +153,7 @@ func (a *attempts) fastest(channels int) int {
 	return i
 }
 
-func (a *attempts) setSpeed() { a.try.bwIntra, a.try.bwInter = a.speed[a.at], a.speed[a.at] }
+func (a *attempts) setSpeed() { a.try.BWIntra, a.try.BWInter = a.speed[a.at], a.speed[a.at] }
 
 // attempt runs one search and says whether its result cannot be improved; steps is what it left.
 func (a *attempts) attempt() (perfect bool, steps int) {
@@ -161,10 +161,10 @@ func (a *attempts) attempt() (perfect bool, steps int) {
 	if a.try.same {
 		steps = searchStepsSame
 	}
-	a.try.channels = 0
+	a.try.NChannels = 0
 	a.stepsLeft -= steps
 	steps = a.run(a.try, a.best, steps)
-	return steps == -1 || float32(a.best.channels)*a.best.bwInter >= a.totalBW, steps
+	return steps == -1 || float32(a.best.NChannels)*a.best.BWInter >= a.totalBW, steps
 }
 
 func (a *attempts) firstPass() {
@@ -179,7 +179,7 @@ func (a *attempts) firstPass() {
 // relax loosens one limit and resets those before it; it says no when there is nothing left to try.
 func (a *attempts) relax(steps int) bool {
 	t, best := a.try, a.best
-	viaAMD := a.cpuArch == topo.ArchX86 && a.cpuVendor == topo.VendorAMD && t.typeIntra == topo.PathSYS
+	viaAMD := a.cpu.Arch == topo.ArchX86 && a.cpu.Vendor == topo.VendorAMD && t.TypeIntra == topo.PathSYS
 	if t.same && !viaAMD {
 		t.same = false
 		return true
@@ -187,44 +187,44 @@ func (a *attempts) relax(steps int) bool {
 	t.same = a.same
 
 	a.stepsLeft += steps
-	if a.stepsLeft < 0 && best.channels > 0 {
+	if a.stepsLeft < 0 && best.NChannels > 0 {
 		return false
 	}
-	if a.minCC >= 90 && t.pattern == PatternBalancedTree {
-		t.pattern = PatternTree
+	if a.minCC >= 90 && t.Pattern == PatternBalancedTree {
+		t.Pattern = PatternTree
 		return true
 	}
-	t.pattern = best.pattern
+	t.Pattern = best.Pattern
 
 	worstIntra := a.maxIntra
-	if a.inter {
-		worstIntra = t.typeInter
+	if a.Inter {
+		worstIntra = t.TypeInter
 	}
-	if t.typeIntra < worstIntra && (best.channels == 0 || t.typeIntra < best.typeIntra) {
-		t.typeIntra++
-		if t.typeIntra < topo.PathDIS {
+	if t.TypeIntra < worstIntra && (best.NChannels == 0 || t.TypeIntra < best.TypeIntra) {
+		t.TypeIntra++
+		if t.TypeIntra < topo.PathDIS {
 			return true
 		}
 	}
-	t.typeIntra = a.typeIntra
+	t.TypeIntra = a.typeIntra
 
-	if a.inter && t.typeInter < a.maxInter &&
-		(best.channels == 0 || t.typeInter < best.typeInter || t.typeInter < topo.PathPXN) {
-		t.typeInter++
-		if t.typeInter < topo.PathDIS {
+	if a.Inter && t.TypeInter < a.maxInter &&
+		(best.NChannels == 0 || t.TypeInter < best.TypeInter || t.TypeInter < topo.PathPXN) {
+		t.TypeInter++
+		if t.TypeInter < topo.PathDIS {
 			return true
 		}
 	}
-	t.typeInter = a.typeInter
+	t.TypeInter = a.typeInter
 
-	mayCross := best.pattern == PatternRing || best.pattern == PatternBalancedTree || !a.nccl.Has(nccl.CrossedRings)
-	if a.crossNIC == 2 && t.crossNIC == 0 && mayCross {
-		t.crossNIC = 2
+	mayCross := best.Pattern == PatternRing || best.Pattern == PatternBalancedTree || !a.NCCL.Has(nccl.CrossedRings)
+	if a.crossNIC == 2 && t.CrossNIC == 0 && mayCross {
+		t.CrossNIC = 2
 		return true
 	}
-	t.crossNIC = a.crossNIC % 2
+	t.CrossNIC = a.crossNIC % 2
 
-	if a.at < len(a.speed)-1 && (best.channels == 0 || float64(a.speed[a.at+1]/best.bwInter) > .49) {
+	if a.at < len(a.speed)-1 && (best.NChannels == 0 || float64(a.speed[a.at+1]/best.BWInter) > .49) {
 		a.at++
 		a.setSpeed()
 		return true
@@ -238,24 +238,24 @@ func (a *attempts) secondPass() {
 	best.duplicate(a.minCC)
 	a.try.copyFrom(best)
 	a.at = 0
-	for a.at < len(a.speed)-1 && a.speed[a.at] > best.bwInter {
+	for a.at < len(a.speed)-1 && a.speed[a.at] > best.BWInter {
 		a.at++
 	}
 	a.setSpeed()
-	a.try.minChannels = best.channels
+	a.try.MinChannels = best.NChannels
 	for steps := -1; steps != 0 && a.at > 0; {
 		t := a.try
 		switch {
-		case best.pattern == PatternRing:
+		case best.Pattern == PatternRing:
 			a.at--
 			a.setSpeed()
-		case best.pattern == PatternNVLS && t.bwInter == best.bwInter && t.bwInter < t.bwIntra*2:
-			t.minChannels, t.maxChannels = best.channels, best.channels
+		case best.Pattern == PatternNVLS && t.BWInter == best.BWInter && t.BWInter < t.BWIntra*2:
+			t.MinChannels, t.MaxChannels = best.NChannels, best.NChannels
 			a.at--
-			t.bwInter = a.speed[a.at]
-		case t.bwIntra == best.bwIntra && t.bwIntra < t.bwInter*2:
+			t.BWInter = a.speed[a.at]
+		case t.BWIntra == best.BWIntra && t.BWIntra < t.BWInter*2:
 			a.at--
-			t.bwIntra = a.speed[a.at] // two nodes and CollNet profit
+			t.BWIntra = a.speed[a.at] // two nodes and CollNet profit
 		default:
 			return
 		}
@@ -267,14 +267,14 @@ func (a *attempts) secondPass() {
 func (s *searchSystem) simpleOrder(g *searchGraph) error {
 	first, last := s.selectNets(-1, 0), s.selectNets(-1, len(s.gpus)-1)
 	if len(first) == 0 || len(last) == 0 {
-		return fmt.Errorf("no %s channel fits on the links, and there is no network port to fall back on", g.pattern)
+		return fmt.Errorf("no %s channel fits on the links, and there is no network port to fall back on", g.Pattern)
 	}
 	for i := range s.gpus {
-		g.intra[0][i] = s.gpus[i].rank
+		g.Intra[0][i] = s.gpus[i].rank
 	}
-	g.inter[0] = [2]topo.ID{s.nets[first[0]].id, s.nets[last[0]].id}
-	g.bwIntra, g.typeIntra = .1, topo.PathSYS
-	g.bwInter, g.typeInter = .1, topo.PathSYS
-	g.channels = 1
+	g.Inter[0] = []topo.ID{s.nets[first[0]].id, s.nets[last[0]].id}
+	g.BWIntra, g.TypeIntra = .1, topo.PathSYS
+	g.BWInter, g.TypeInter = .1, topo.PathSYS
+	g.NChannels = 1
 	return nil
 }

@@ -8,20 +8,19 @@ import (
 
 // bandwidth is NCCL's algorithm bandwidth: bytes of the collective per time, GB/s.
 func (m *costModel) bandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) float32 {
-	version := m.facts.NCCL
 	bus := m.busBandwidth(coll, algo, proto)
 	gathers := coll == nccl.CollAllGather || coll == nccl.CollReduceScatter
-	if gathers && algo != nccl.AlgoRing && (algo != nccl.AlgoNVLS || version.Has(nccl.PlainNVLSGathers)) {
+	if gathers && algo != nccl.AlgoRing && (algo != nccl.AlgoNVLS || m.NCCL.Has(nccl.PlainNVLSGathers)) {
 		return bus
 	}
 	nvls := algo == nccl.AlgoNVLS || algo == nccl.AlgoNVLSTree
 	switch {
-	case nvls && !version.Has(nccl.NVLSEfficiency):
+	case nvls && !m.NCCL.Has(nccl.NVLSEfficiency):
 		return bus * float32(5./6)
-	case (nvls || algo == nccl.AlgoRing) && version.Has(nccl.Models):
-		return bus * float32(m.facts.NRanks) / float32(m.steps(coll))
+	case (nvls || algo == nccl.AlgoRing) && m.NCCL.Has(nccl.Models):
+		return bus * float32(m.Ranks) / float32(m.steps(coll))
 	case nvls, algo == nccl.AlgoRing:
-		return bus * float32(float64(m.facts.NRanks)/float64(m.steps(coll)))
+		return bus * float32(float64(m.Ranks)/float64(m.steps(coll)))
 	}
 	return bus * .5
 }
@@ -29,14 +28,14 @@ func (m *costModel) bandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) 
 // linkBandwidth is that of one channel: over more than two nodes the network's, before that the links' inside a node.
 func (m *costModel) linkBandwidth(algo nccl.Algo) float32 {
 	g := m.graph[algo]
-	models := m.facts.NCCL.Has(nccl.Models)
-	blackwell := models && m.facts.MinCompCap >= 100
+	models := m.NCCL.Has(nccl.Models)
+	blackwell := models && m.MinCompCap >= 100
 	switch {
 	case algo == nccl.AlgoCollNetDirect || algo == nccl.AlgoCollNetChain:
 		return g.BWIntra
 	case models && algo == nccl.AlgoPAT, blackwell && algo == nccl.AlgoTree:
 		return min(g.BWIntra, g.BWInter)
-	case m.facts.NNodes == 1, m.facts.NNodes == 2 && !(blackwell && algo == nccl.AlgoRing):
+	case m.Nodes == 1, m.Nodes == 2 && !(blackwell && algo == nccl.AlgoRing):
 		return g.BWIntra
 	}
 	return g.BWInter
@@ -55,7 +54,7 @@ func (m *costModel) busBandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Prot
 			bus = float32(min(m.llMax, float64(bus)*.5))
 		case nccl.ProtoLL128:
 			share := .92
-			if m.ppn < 2 && !m.facts.NCCL.Has(nccl.ExposedNetLatency) {
+			if m.ppn < 2 && !m.NCCL.Has(nccl.ExposedNetLatency) {
 				share = .7 // the GPU sends and receives through one NIC
 			}
 			bus = float32(min(float64(bus)*share, n*m.costs.ringLL128PerChan[m.gpu][m.scale]))
@@ -67,13 +66,13 @@ func (m *costModel) busBandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Prot
 			bus = float32(min(float64(bus)/3.8, m.llMax))
 		case nccl.ProtoLL128:
 			share := 120. / 128
-			if m.facts.NNodes == 1 {
+			if m.Nodes == 1 {
 				share = 7. / 9
 			}
 			bus = float32(min(float64(bus)*share, n*m.costs.treeLL128PerChan[m.gpu][m.scale]))
 		}
-		pattern := m.facts.MaxTreePattern
-		if !m.facts.NCCL.Has(nccl.SharedTreePattern) {
+		pattern := m.MaxTreePattern
+		if !m.NCCL.Has(nccl.SharedTreePattern) {
 			pattern = g.Pattern
 		}
 		if pattern == PatternTree {
@@ -81,7 +80,7 @@ func (m *costModel) busBandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Prot
 		}
 	case nccl.AlgoPAT:
 		share := .75
-		if !m.facts.NCCL.Has(nccl.SlowerPAT) {
+		if !m.NCCL.Has(nccl.SlowerPAT) {
 			share = .85
 		}
 		bus = float32(float64(bus) * share)
@@ -98,7 +97,7 @@ func (m *costModel) busBandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Prot
 }
 
 func (m *costModel) nvlsBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
-	if !m.facts.NCCL.Has(nccl.NVLSEfficiency) {
+	if !m.NCCL.Has(nccl.NVLSEfficiency) {
 		return m.oldNVLSBusBandwidth(coll, algo)
 	}
 	g := m.graph[algo]
@@ -106,16 +105,16 @@ func (m *costModel) nvlsBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
 	if coll == nccl.CollAllReduce {
 		intra *= 2 // reduction and broadcast overlap
 	} else {
-		intra *= (m.ppn - 1) / m.ppn
-		if m.facts.NNodes > 1 && !m.collNetGathers(coll) {
+		if m.Nodes > 1 {
 			return 0
 		}
+		intra *= (m.ppn - 1) / m.ppn
 	}
 	inter := g.BWInter
 	limit := float32(math.MaxFloat32)
 	if algo == nccl.AlgoNVLSTree {
 		limit = float32(m.costs.nvlsTreePerChan[m.gpu][m.scale])
-		if m.facts.NNodes <= 2 {
+		if m.Nodes <= 2 {
 			inter *= 2
 		}
 	}
@@ -124,14 +123,14 @@ func (m *costModel) nvlsBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
 
 // oldNVLSBusBandwidth is what it was before nccl.NVLSEfficiency.
 func (m *costModel) oldNVLSBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
-	g, f := m.graph[algo], m.facts
+	g := m.graph[algo]
 	bw := min(g.BWIntra, g.BWInter)
 	switch {
-	case algo == nccl.AlgoNVLSTree && f.NNodes > 2:
+	case algo == nccl.AlgoNVLSTree && m.Nodes > 2:
 		bw = min(g.BWIntra, g.BWInter/2)
-	case coll != nccl.CollAllReduce && f.NNodes > 1 && (!f.NCCL.Has(nccl.NVLSGatherShare) || !m.collNetGathers(coll)):
+	case coll != nccl.CollAllReduce && m.Nodes > 1:
 		return 0
-	case coll != nccl.CollAllReduce && f.NCCL.Has(nccl.NVLSGatherShare):
+	case coll != nccl.CollAllReduce && m.NCCL.Has(nccl.NVLSGatherShare):
 		bw = min(g.BWIntra*(m.ppn-1)/m.ppn, g.BWInter*.9)
 	}
 	return float32(g.NChannels) * bw
@@ -143,10 +142,10 @@ func (m *costModel) collNetBusBandwidth(coll nccl.Coll, proto nccl.Proto, bus fl
 		return 0
 	}
 	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
-		if m.facts.NNodes > 1 && !m.collNetGathers(coll) {
+		if m.Nodes > 1 {
 			return 0
 		}
-		if !m.facts.NCCL.Has(nccl.NewCollNetGathers) {
+		if !m.NCCL.Has(nccl.NewCollNetGathers) {
 			// Measured with 1 and 8 ranks per node.
 			w := (m.ppn - 1) / 7
 			return float32(float64(m.ppn*g.BWIntra) * (float64(w)*.85 + float64(1-w)*.95))
@@ -157,19 +156,8 @@ func (m *costModel) collNetBusBandwidth(coll nccl.Coll, proto nccl.Proto, bus fl
 	gpusPerNIC := float32(float64(m.ppn) / float64(g.NChannels))
 	gpusPerNIC -= (gpusPerNIC - 1) / 2
 	bus /= gpusPerNIC
-	if m.facts.MinCompCap >= 90 {
+	if m.MinCompCap >= 90 {
 		bus = float32(float64(bus) * .85)
 	}
 	return bus
-}
-
-// collNetGathers says whether the reducing network serves AllGather or ReduceScatter over nodes: it must offer it
-// and have a head for every local rank.
-func (m *costModel) collNetGathers(coll nccl.Coll) bool {
-	f := m.facts
-	offered := f.CollNetAllGather
-	if coll == nccl.CollReduceScatter {
-		offered = f.CollNetReduceScatter
-	}
-	return f.CollNet && offered && m.localRanks() <= f.CollNetHeads
 }

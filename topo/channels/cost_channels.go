@@ -12,19 +12,19 @@ func maxChannels(version nccl.Version) int {
 
 // collChannels is the number of channels that ring, tree and CollNet run on: each channel found is used twice, and
 // more often where that is known to pay, within what the variables allow (graph/connect.cc).
-func collChannels(graphs Graphs, f CommFacts) int {
-	most := maxChannels(f.NCCL)
-	ring, chain := graphs.Ring, graphs.CollNetChain
-	n := min(most, 2*min(ring.NChannels, graphs.Tree.NChannels))
-	if f.CollNet && chain.BWIntra > chain.BWInter && f.NRanks > f.NNodes {
+func (m *costModel) collChannels() int {
+	most := maxChannels(m.NCCL)
+	ring, chain := m.graph[nccl.AlgoRing], m.graph[nccl.AlgoCollNetChain]
+	n := min(most, 2*ring.NChannels)
+	if m.CollNet && chain.BWIntra > chain.BWInter && m.Ranks > m.Nodes {
 		n = min(most, n+n/2)
 	}
 	// Fewer than 8 ranks per node: four compute channels per channel found.
-	few := f.MinCompCap == 90 || f.MinCompCap > 90 && f.NCCL.Has(nccl.FourPerRingOnBlackwell)
-	if few && f.NNodes > 1 && ring.BWIntra > 45 && n < 16 {
+	few := m.MinCompCap == 90 || m.MinCompCap > 90 && m.NCCL.Has(nccl.FourPerRingOnBlackwell)
+	if few && m.Nodes > 1 && ring.BWIntra > 45 && n < 16 {
 		n *= 2
 	}
-	v := &f.Variables
+	v := &m.Variables
 	least, mostCTAs := v.ctas(most)
 	n = min(n, mostCTAs)
 	if v.MaxChannels > 0 {
@@ -43,16 +43,16 @@ func (v *Variables) ctas(possible int) (least, most int) {
 }
 
 // nvlsChannels is the number of channels for NVLS and NVLSTree (transport/nvls.cc).
-func nvlsChannels(f CommFacts) int {
-	n := f.Variables.NVLSChannels
+func (m *costModel) nvlsChannels() int {
+	n := m.Variables.NVLSChannels
 	if n == 0 {
-		n = defaultNVLSChannels(f)
+		n = m.defaultNVLSChannels()
 	}
-	least, most := f.Variables.ctas(maxChannels(f.NCCL))
+	least, most := m.Variables.ctas(maxChannels(m.NCCL))
 	return max(least, min(most, n))
 }
 
-func defaultNVLSChannels(f CommFacts) int {
+func (m *costModel) defaultNVLSChannels() int {
 	const (
 		hopper          = 16
 		blackwell       = 32
@@ -61,28 +61,24 @@ func defaultNVLSChannels(f CommFacts) int {
 		xdrGBps         = 96
 	)
 	switch {
-	case f.MinCompCap < 100 || !f.NCCL.Has(nccl.NVLSChannels32):
+	case m.MinCompCap < 100 || !m.NCCL.Has(nccl.NVLSChannels32):
 		return hopper
-	case f.NNodes == 1 && f.NCCL.Has(nccl.NVLSChannels24):
+	case m.Nodes == 1 && m.NCCL.Has(nccl.NVLSChannels24):
 		return blackwellDomain
-	case !f.NCCL.Has(nccl.NVLSChannelsByNIC):
+	case !m.NCCL.Has(nccl.NVLSChannelsByNIC):
 		return blackwell
-	case f.NNodes == 1:
+	case m.Nodes == 1:
 		return blackwellDomain
-	}
-	local := f.MinLocalRanks
-	if local == 0 {
-		local = f.NRanks / f.NNodes
 	}
 	switch {
-	case f.NNodes == 2 && f.MinNetBW >= ndrGBps:
+	case m.Nodes == 2 && m.MinNetBW >= ndrGBps:
 		return blackwell
-	case f.MinNetBW >= xdrGBps:
-		if local <= 8 {
+	case m.MinNetBW >= xdrGBps:
+		if m.FewestLocalRanks() <= 8 {
 			return blackwellDomain
 		}
 		return blackwell
-	case f.MinNetBW >= ndrGBps:
+	case m.MinNetBW >= ndrGBps:
 		return blackwellDomain
 	}
 	return blackwell

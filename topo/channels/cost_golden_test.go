@@ -7,6 +7,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 type goldenNode struct {
@@ -17,7 +18,7 @@ type goldenNode struct {
 	NVLSSupport      int                                  `json:"nvlsSupport"`
 	MinCompCap       int                                  `json:"minCompCap"`
 	MaxCompCap       int                                  `json:"maxCompCap"`
-	CPUArch          topo.CPUArch                         `json:"cpuArch"`
+	CPUArch          int                                  `json:"cpuArch"`
 	CPUVendor        topo.CPUVendor                       `json:"cpuVendor"`
 	MinNetBW         float32                              `json:"minNetBw"`
 	Graphs           Graphs                               `json:"graphs"`
@@ -28,10 +29,13 @@ type goldenNode struct {
 }
 
 // facts leaves MaxTreePattern empty: the reference was made without the exchange of tree patterns between ranks.
-func (n goldenNode) facts() CommFacts {
-	return CommFacts{
-		NNodes: n.NNodes, NRanks: n.NRanks, MinCompCap: n.MinCompCap, MaxCompCap: n.MaxCompCap,
-		CPUArch: n.CPUArch, CPUVendor: n.CPUVendor, MinNetBW: n.MinNetBW, NVLS: n.NVLSSupport != 0,
+func (n goldenNode) facts() facts {
+	return facts{
+		Facts: tuning.Facts{
+			Comm: nccl.Comm{Nodes: n.NNodes, Ranks: n.NRanks}, MinCompCap: n.MinCompCap, CPUArch: n.CPUArch,
+			MinNetBW: n.MinNetBW, NVLS: n.NVLSSupport != 0,
+		},
+		MaxCompCap: n.MaxCompCap, CPUVendor: n.CPUVendor,
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 // latency is NCCL's fixed part of the time in microseconds. Steps inside a node and over the network count
 // separately.
 func (m *costModel) latency(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) float32 {
-	f := m.facts
 	g := m.graph[algo]
 	hop := &m.costs.hopLatency
 	near := wirePCI
@@ -20,16 +19,16 @@ func (m *costModel) latency(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) fl
 	base := float32(m.costs.baseLatency[algo][proto])
 	intra := float32(hop[near][algo][proto])
 	inter := float32(hop[wireNet][algo][proto])
-	models := f.NCCL.Has(nccl.Models)
-	if m.ppn == 1 && f.NCCL.Has(nccl.ExposedNetLatency) && (!models || algo == nccl.AlgoRing) {
+	models := m.NCCL.Has(nccl.Models)
+	if m.ppn == 1 && m.NCCL.Has(nccl.ExposedNetLatency) && (!models || algo == nccl.AlgoRing) {
 		inter = float32(hop[wireNet][nccl.AlgoTree][proto]) // nothing hides the network's latency
 	}
 	inter += g.LatencyInter
 	if proto == nccl.ProtoSimple && !(models && algo == nccl.AlgoPAT) {
 		inter += g.LatencyInter // the flush after a receive
 	}
-	local := f.NRanks/f.NNodes - 1 // steps to the other ranks of a node
-	depth := float32(bits.Len(uint(f.NNodes)) - 1)
+	local := m.Ranks/m.Nodes - 1 // steps to the other ranks of a node
+	depth := float32(bits.Len(uint(m.Nodes)) - 1)
 
 	switch algo {
 	case nccl.AlgoRing:
@@ -42,7 +41,7 @@ func (m *costModel) latency(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) fl
 	case nccl.AlgoCollNetChain:
 		return base + (float32(2*local)*intra + inter)
 	case nccl.AlgoNVLS:
-		if f.NNodes > 1 {
+		if m.Nodes > 1 {
 			return intra + inter
 		}
 		return intra
@@ -50,18 +49,17 @@ func (m *costModel) latency(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) fl
 		return base + (intra + 2*depth*inter)
 	case nccl.AlgoPAT:
 		log := float64(depth) * (float64(inter) / m.costs.patLatencyDivisor)
-		return float32(float64(base) + (log + float64(f.NRanks)*m.costs.patLinear))
+		return float32(float64(base) + (log + float64(m.Ranks)*m.costs.patLinear))
 	}
 	return base
 }
 
 // ringLatency is the latency of a ring's steps. near is the wire inside a node.
 func (m *costModel) ringLatency(coll nccl.Coll, proto nccl.Proto, near int, intra, inter float32) float32 {
-	f := m.facts
 	steps := m.steps(coll)
 	if coll == nccl.CollReduce || coll == nccl.CollBroadcast {
 		wire := near
-		if f.NNodes > 1 {
+		if m.Nodes > 1 {
 			wire = wireNet
 		}
 		if m.graph[nccl.AlgoRing].SameChannels != 0 {
@@ -75,22 +73,22 @@ func (m *costModel) ringLatency(coll nccl.Coll, proto nccl.Proto, near int, intr
 		return float32(steps) * float32(m.costs.hopLatency[wire][waits][proto])
 	}
 	far := 0
-	if f.NNodes > 1 {
+	if m.Nodes > 1 {
 		// Each step costs at least the time to post to the network.
 		post := float32(1)
-		if f.CPUArch == topo.ArchX86 && f.CPUVendor == topo.VendorAMD {
+		if m.CPUArch == nccl.ArchX86 && m.CPUVendor == topo.VendorAMD {
 			post = 2
 		}
-		if set := f.Variables.NetOverhead; set != 0 {
+		if set := m.Variables.NetOverhead; set != 0 {
 			post = set - 1
 		}
 		if proto == nccl.ProtoSimple {
 			post *= 3
 		}
 		intra = max(intra, post)
-		far = f.NNodes - 1
+		far = m.Nodes - 1
 		if coll == nccl.CollAllReduce {
-			if !f.NCCL.Has(nccl.ExposedNetLatency) {
+			if !m.NCCL.Has(nccl.ExposedNetLatency) {
 				far++
 			}
 			far *= 2

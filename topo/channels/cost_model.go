@@ -9,34 +9,18 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// vendorMixed stands for a communicator whose nodes have CPUs of different vendors. Value of NCCL 2.30.7, graph.h.
-const vendorMixed topo.CPUVendor = 4
-
-// CommFacts is what NCCL knows about a communicator besides its channel graphs. All ranks must agree on it.
-type CommFacts struct {
-	NCCL      nccl.Version // whose rules hold
+// facts is what NCCL knows about a communicator besides its channels.
+type facts struct {
+	tuning.Facts
 	Variables Variables
 
-	NNodes        int // nodes as NCCL counts them, >= 1
-	NRanks        int // >= 1
-	MinLocalRanks int // fewest ranks on a node; 0 means NRanks/NNodes
-	MaxLocalRanks int // most ranks on a node; 0 means NRanks/NNodes rounded up
-	MinCompCap    int // 10*major+minor
-	MaxCompCap    int
-	CPUArch       topo.CPUArch
-	CPUVendor     topo.CPUVendor
-	MinNetBW      float32 // GB/s of the slowest NIC in use; 0 without a network
-	NVSwitches    int     // NVSwitch nodes in the topology; CollNetDirect needs one
-	NVLS          bool    // GPUs and driver can multicast
+	MaxCompCap int // as MinCompCap
+	CPUVendor  topo.CPUVendor
+	NVSwitches int // NVSwitch nodes in the topology; CollNetDirect needs one
 
 	// MaxTreePattern is the worst tree pattern over all nodes, which NCCL's ranks exchange at init; with PatternTree
 	// trees lose 15 % of their bandwidth. Usually it is the pattern of the tree graph. Empty: nothing is taken off.
 	MaxTreePattern string
-
-	CollNet              bool // a network that reduces is present and enabled
-	CollNetHeads         int  // GPUs per node that talk to it
-	CollNetAllGather     bool // it offers AllGather
-	CollNetReduceScatter bool // it offers ReduceScatter
 }
 
 // maxSimpleThreads is NCCL's default (device.h) for Simple and LL; ring over one slow PCI link gets fewer.
@@ -47,32 +31,20 @@ const (
 	minCollNetNodes  = 2  // NCCL's default of NCCL_COLLNET_NODE_THRESHOLD
 )
 
-// deriveTuning computes NCCL's cost model of a communicator from its channel graphs, for a host network transport.
-func deriveTuning(graphs Graphs, facts CommFacts) *tuning.Tuning {
-	t := &tuning.Tuning{
-		NCCL:   facts.NCCL,
-		NNodes: facts.NNodes, NRanks: facts.NRanks,
-		MaxLocalRanks: facts.MaxLocalRanks,
-		MinCompCap:    facts.MinCompCap,
-		CPUArch:       int(facts.CPUArch),
-		NVLS:          facts.NVLS && graphs.NVLS.NChannels > 0,
-		CollNet:       facts.CollNet && facts.NNodes >= cmp.Or(facts.Variables.CollNetNodeThreshold, minCollNetNodes) && graphs.CollNetChain.NChannels > 0,
-		CollNetHeads:  facts.CollNetHeads,
-	}
-	if facts.NCCL.Has(nccl.Models) {
-		t.MinLocalRanks, t.MinNetBW, t.RingNVLink = facts.MinLocalRanks, facts.MinNetBW, graphs.Ring.TypeIntra == topo.PathNVL
-	}
-	facts.CollNet, facts.NVLS = t.CollNet, t.NVLS
-	t.NChannels = collChannels(graphs, facts)
-	if t.NVLS {
-		t.NVLSChannels = nvlsChannels(facts)
-		if facts.NCCL.Has(nccl.NVLSChannelsCount) && !facts.NCCL.Has(nccl.OwnNVLSChannels) {
+// deriveTuning computes NCCL's estimates for a communicator from its channels, for a host network transport.
+func deriveTuning(graphs Graphs, f facts) *tuning.Tuning {
+	f.NVLS = f.NVLS && graphs.NVLS.NChannels > 0
+	f.CollNet = f.CollNet && f.Nodes >= cmp.Or(f.Variables.CollNetNodeThreshold, minCollNetNodes) && graphs.CollNetChain.NChannels > 0
+	m := newCostModel(graphs, f)
+	t := &tuning.Tuning{Facts: f.Facts, NChannels: m.collChannels(), RingNVLink: graphs.Ring.TypeIntra == topo.PathNVL}
+	if f.NVLS {
+		t.NVLSChannels = m.nvlsChannels()
+		if f.NCCL.Has(nccl.NVLSChannelsCount) && !f.NCCL.Has(nccl.OwnNVLSChannels) {
 			t.NChannels = max(t.NChannels, t.NVLSChannels)
 		}
 	}
-	m := newCostModel(graphs, facts)
 	m.threads(t)
-	if facts.NRanks <= 1 || facts.NNodes < 1 {
+	if f.Ranks <= 1 || f.Nodes < 1 {
 		return t
 	}
 	for coll := range nccl.Coll(nccl.NumColls) {
@@ -85,7 +57,7 @@ func deriveTuning(graphs Graphs, facts CommFacts) *tuning.Tuning {
 				t.Bandwidths[coll][a][p] = m.bandwidth(coll, a, p)
 			}
 		}
-		if !facts.NCCL.Has(nccl.NoBackupRing) && !t.Offers(coll) {
+		if !f.NCCL.Has(nccl.NoBackupRing) && !t.Offers(coll) {
 			for p := range nccl.Proto(nccl.NumProtos) {
 				t.Bandwidths[coll][nccl.AlgoRing][p] = m.bandwidth(coll, nccl.AlgoRing, p)
 			}
@@ -96,7 +68,7 @@ func deriveTuning(graphs Graphs, facts CommFacts) *tuning.Tuning {
 
 // costModel holds what the formulas share.
 type costModel struct {
-	facts CommFacts
+	facts
 	costs costConstants
 	graph [nccl.NumAlgos]Graph
 
@@ -106,23 +78,23 @@ type costModel struct {
 	llMax float64 // GB/s that LL can reach in total
 }
 
-func newCostModel(graphs Graphs, facts CommFacts) *costModel {
-	m := &costModel{facts: facts, costs: costsOf(facts.NCCL), graph: graphs.byAlgo(), gpu: gpuClass(facts.MinCompCap, facts.NCCL)}
-	if facts.NNodes < 1 {
+func newCostModel(graphs Graphs, f facts) *costModel {
+	m := &costModel{facts: f, costs: costsOf(f.NCCL), graph: graphs.byAlgo(), gpu: gpuClass(f.MinCompCap, f.NCCL)}
+	if m.Nodes < 1 {
 		return m
 	}
-	m.scale = min(facts.NNodes-1, 2)
-	m.ppn = float32(facts.NRanks) / float32(facts.NNodes)
+	m.scale = min(m.Nodes-1, 2)
+	m.ppn = float32(m.Ranks) / float32(m.Nodes)
 	// On one node the GPU limits LL, over several the CPU does.
 	row := m.gpu
-	if facts.NNodes > 1 {
+	if m.Nodes > 1 {
 		row = 0
-		if facts.CPUVendor == topo.VendorAMD || facts.CPUVendor == vendorMixed && facts.NCCL.Has(nccl.MixedCPUs) {
+		if m.CPUVendor == topo.VendorAMD {
 			row = 1
 		}
 	}
 	m.llMax = m.costs.llMax[row][m.scale]
-	if facts.CPUArch == topo.ArchPOWER {
+	if m.CPUArch == int(topo.ArchPOWER) {
 		m.costs.hopLatency[wirePCI][nccl.AlgoTree][nccl.ProtoSimple] = m.costs.hopLatency[wirePCI][nccl.AlgoRing][nccl.ProtoSimple]
 	}
 	return m
@@ -156,26 +128,25 @@ func (m *costModel) modelled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) b
 // patEnabled: PAT wants one GPU per node, or since nccl.Models NVLS in each of several nodes, and atomics of compute
 // capability 6.0.
 func (m *costModel) patEnabled() bool {
-	f := &m.facts
-	oneRank := f.NNodes == f.NRanks
+	oneRank := m.Nodes == m.Ranks
 	switch {
-	case !f.NCCL.Has(nccl.PAT), f.MinCompCap < 60 && f.NCCL.Has(nccl.SharedTreePattern):
+	case !m.NCCL.Has(nccl.PAT), m.MinCompCap < 60 && m.NCCL.Has(nccl.SharedTreePattern):
 		return false
-	case f.NCCL.Has(nccl.Models) && !oneRank && (!f.NVLS || m.graph[nccl.AlgoNVLS].NChannels != f.MaxLocalRanks || f.MinLocalRanks != f.MaxLocalRanks):
+	case m.NCCL.Has(nccl.Models) && !oneRank && (!m.NVLS || m.graph[nccl.AlgoNVLS].NChannels != m.MaxLocalRanks || m.MinLocalRanks != m.MaxLocalRanks):
 		return false
-	case f.Variables.PAT != topo.ToggleAuto:
-		return f.Variables.PAT == topo.ToggleOn
+	case m.Variables.PAT != topo.ToggleAuto:
+		return m.Variables.PAT == topo.ToggleOn
 	}
-	return oneRank || f.NCCL.Has(nccl.Models) && f.NNodes > 1
+	return oneRank || m.NCCL.Has(nccl.Models) && m.Nodes > 1
 }
 
 // wanted says what the variables leave.
 func (m *costModel) wanted(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
-	v := &m.facts.Variables
+	v := &m.Variables
 	if !v.Protos.has(coll, int(proto)) {
 		return false
 	}
-	if m.facts.NCCL.Has(nccl.Models) && !v.Algos[coll].Set {
+	if m.NCCL.Has(nccl.Models) && !v.Algos[coll].Set {
 		// A list of algorithms for other collectives alone leaves none where protocols are chosen, too.
 		return !v.Protos[coll].Set || v.Algos == Choices{}
 	}
@@ -183,11 +154,11 @@ func (m *costModel) wanted(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) boo
 		return true
 	}
 	// Without a network that reduces, old releases ignore that only CollNet is wanted.
-	if m.facts.NCCL.Has(nccl.NoBackupRing) || m.facts.CollNet || algo != nccl.AlgoRing && algo != nccl.AlgoTree {
+	if m.NCCL.Has(nccl.NoBackupRing) || m.CollNet || algo != nccl.AlgoRing && algo != nccl.AlgoTree {
 		return false
 	}
 	others := []nccl.Algo{nccl.AlgoRing, nccl.AlgoTree, nccl.AlgoNVLS}
-	if m.facts.NNodes > 1 {
+	if m.Nodes > 1 {
 		others[2] = nccl.AlgoNVLSTree
 	}
 	return !slices.ContainsFunc(others, func(a nccl.Algo) bool { return v.Algos.has(coll, int(a)) })
@@ -195,62 +166,56 @@ func (m *costModel) wanted(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) boo
 
 // enabled applies NCCL's defaults for what may be used: LL128 only over paths known to keep 128-byte stores whole.
 func (m *costModel) enabled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
-	f := &m.facts
 	switch algo {
 	case nccl.AlgoNVLSTree:
-		if f.NNodes == 1 {
+		if m.Nodes == 1 {
 			return false
 		}
 	case nccl.AlgoNVLS:
-		if f.NNodes > 1 && !f.CollNet {
+		if m.Nodes > 1 && !m.CollNet {
 			return false
 		}
 	case nccl.AlgoCollNetDirect:
-		if !f.CollNet || f.NVSwitches == 0 && !f.NCCL.Has(nccl.Models) || !m.enoughHeads() {
+		if !m.CollNet || m.NVSwitches == 0 && !m.NCCL.Has(nccl.Models) || !m.enoughHeads() {
 			return false
 		}
 	case nccl.AlgoCollNetChain:
-		if !f.CollNet || !m.enoughHeads() {
+		if !m.CollNet || !m.enoughHeads() {
 			return false
 		}
 	}
-	if proto != nccl.ProtoLL128 || f.Variables.Protos.named(coll, int(proto)) {
+	if proto != nccl.ProtoLL128 || m.Variables.Protos.named(coll, int(proto)) {
 		return true
 	}
 	worstInter := topo.PathPXB
-	if f.MinCompCap >= 90 && !(f.Variables.LL128NoC2C && f.NCCL.Has(nccl.LL128Everywhere)) {
+	if m.MinCompCap >= 90 && !(m.Variables.LL128NoC2C && m.NCCL.Has(nccl.LL128Everywhere)) {
 		worstInter = topo.PathPXN
 	}
 	if m.graph[algo].TypeInter > worstInter || m.graph[algo].TypeIntra > topo.PathNVB {
 		return false
 	}
-	if !f.NCCL.Has(nccl.LL128Everywhere) {
+	if !m.NCCL.Has(nccl.LL128Everywhere) {
 		known := []int{70, 80, 90, 100, 120}
-		if !f.NCCL.Has(nccl.BlackwellCosts) {
+		if !m.NCCL.Has(nccl.BlackwellCosts) {
 			known = known[:3]
 		}
-		return f.MinCompCap == f.MaxCompCap && slices.Contains(known, f.MinCompCap)
+		return m.MinCompCap == m.MaxCompCap && slices.Contains(known, m.MinCompCap)
 	}
-	return (f.MinCompCap == f.MaxCompCap || f.MinCompCap >= 90) && f.MinCompCap >= 70
+	return (m.MinCompCap == m.MaxCompCap || m.MinCompCap >= 90) && m.MinCompCap >= 70
 }
 
 // enoughHeads says whether each rank of a node has a way of its own to a network that reduces, which CollNet needs for
 // AllReduce since nccl.Models.
 func (m *costModel) enoughHeads() bool {
-	return !m.facts.NCCL.Has(nccl.Models) || m.facts.NNodes == 1 || m.localRanks() <= m.facts.CollNetHeads
-}
-
-// localRanks is the most ranks on a node.
-func (m *costModel) localRanks() int {
-	return cmp.Or(m.facts.MaxLocalRanks, (m.facts.NRanks+m.facts.NNodes-1)/max(1, m.facts.NNodes))
+	return !m.NCCL.Has(nccl.Models) || m.Nodes == 1 || m.LocalRanks() <= m.CollNetHeads
 }
 
 // threads sets the limits on threads and the sizes at which NCCL starts to save them.
 func (m *costModel) threads(t *tuning.Tuning) {
 	ring := m.graph[nccl.AlgoRing]
-	v := &m.facts.Variables
+	v := &m.Variables
 	simple := maxSimpleThreads
-	if !m.facts.NCCL.Has(nccl.Models) && float64(ring.BWIntra*float32(ring.NChannels)) <= slowRingGBps {
+	if !m.NCCL.Has(nccl.Models) && float64(ring.BWIntra*float32(ring.NChannels)) <= slowRingGBps {
 		simple = fewSimpleThreads
 	}
 	most, ll128 := cmp.Or(v.Threads, maxSimpleThreads), cmp.Or(v.LL128Threads, nccl.MaxThreads)
@@ -259,13 +224,13 @@ func (m *costModel) threads(t *tuning.Tuning) {
 	for _, a := range []nccl.Algo{nccl.AlgoCollNetDirect, nccl.AlgoCollNetChain, nccl.AlgoNVLS, nccl.AlgoNVLSTree} {
 		t.MaxThreads[a][nccl.ProtoSimple] = nccl.MaxThreads
 	}
-	if m.facts.NRanks <= 1 {
+	if m.Ranks <= 1 {
 		return
 	}
 	for a := range t.ThreadThresholds {
 		t.ThreadThresholds[a] = [nccl.NumProtos]int64{8, 8, 64}
 	}
-	t.ThreadThresholds[nccl.AlgoRing][nccl.ProtoLL] *= int64(m.facts.NRanks)
+	t.ThreadThresholds[nccl.AlgoRing][nccl.ProtoLL] *= int64(m.Ranks)
 	t.ThreadThresholds[nccl.AlgoCollNetDirect][nccl.ProtoSimple] = 512
 	t.ThreadThresholds[nccl.AlgoCollNetChain][nccl.ProtoSimple] = 512
 	for i, set := range v.ThreadThresholds {
@@ -280,9 +245,9 @@ func (m *costModel) threads(t *tuning.Tuning) {
 func (m *costModel) steps(coll nccl.Coll) int {
 	switch coll {
 	case nccl.CollAllReduce:
-		return 2 * (m.facts.NRanks - 1)
+		return 2 * (m.Ranks - 1)
 	case nccl.CollReduceScatter, nccl.CollAllGather:
-		return m.facts.NRanks - 1
+		return m.Ranks - 1
 	}
-	return m.facts.NRanks
+	return m.Ranks
 }

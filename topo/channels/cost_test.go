@@ -25,17 +25,24 @@ func hgxH100Graphs(t testing.TB) (single, multi Graphs) {
 	return f.Single, f.Multi
 }
 
+// hopper is a communicator of H100 GPUs on Intel CPUs.
+func hopper(nodes, ranks int) facts {
+	return facts{
+		Facts:      tuning.Facts{Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}, MinCompCap: 90, CPUArch: nccl.ArchX86},
+		MaxCompCap: 90, CPUVendor: topo.VendorIntel,
+	}
+}
+
 func hgxH100Tuning(t testing.TB, nNodes int) *tuning.Tuning {
 	single, multi := hgxH100Graphs(t)
 	graphs := multi
 	if nNodes == 1 {
 		graphs = single
 	}
-	return deriveTuning(graphs, CommFacts{
-		NNodes: nNodes, NRanks: 8 * nNodes, MinLocalRanks: 8, MaxLocalRanks: 8, MinCompCap: 90, MaxCompCap: 90,
-		CPUArch: topo.ArchX86, CPUVendor: topo.VendorIntel, MinNetBW: 48, NVSwitches: 1, NVLS: true,
-		MaxTreePattern: graphs.Tree.Pattern,
-	})
+	f := hopper(nNodes, 8*nNodes)
+	f.MinLocalRanks, f.MaxLocalRanks, f.MinNetBW, f.NVLS = 8, 8, 48, true
+	f.NVSwitches, f.MaxTreePattern = 1, graphs.Tree.Pattern
+	return deriveTuning(graphs, f)
 }
 
 // The numbers are those NCCL 2.30.7 prints for this system.
@@ -75,7 +82,7 @@ func TestDeriveTuningHGXH100(t *testing.T) {
 
 func TestDeriveTuningTreePattern(t *testing.T) {
 	_, multi := hgxH100Graphs(t)
-	facts := CommFacts{NNodes: 4, NRanks: 32, MinCompCap: 90, MaxCompCap: 90, CPUArch: topo.ArchX86, CPUVendor: topo.VendorIntel}
+	facts := hopper(4, 32)
 	without := deriveTuning(multi, facts).Bandwidths[nccl.CollAllReduce][nccl.AlgoTree][nccl.ProtoSimple]
 	facts.MaxTreePattern = PatternTree
 	with := deriveTuning(multi, facts).Bandwidths[nccl.CollAllReduce][nccl.AlgoTree][nccl.ProtoSimple]
@@ -96,7 +103,8 @@ func TestPAT(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		facts := CommFacts{Variables: v, NNodes: 4, NRanks: c.ranks, MinCompCap: 90, MaxCompCap: 90, CPUArch: topo.ArchX86, CPUVendor: topo.VendorIntel}
+		facts := hopper(4, c.ranks)
+		facts.Variables = v
 		if bw := deriveTuning(graphs, facts).Bandwidths[nccl.CollAllGather][nccl.AlgoPAT][nccl.ProtoSimple]; bw > 0 != c.want {
 			t.Errorf("%d ranks, NCCL_PAT_ENABLE=%q: %v GB/s", c.ranks, c.setting, bw)
 		}

@@ -1,8 +1,7 @@
-// Package channels tells what NCCL, in a release that package nccl knows, would set up on a system, without a GPU:
-// Search finds the channels of rings, trees, NVLS and CollNet as NCCL's search does, DeriveTuning computes NCCL's cost
-// model from them, and Tune goes the whole way from a topology file. ReportGraphs and ReportTuning write both down as
-// NCCL's own structures. Variables are those of NCCL's that count in it.
+// Package channels computes what NCCL sets up on a system, without a GPU. Search finds the channels of rings, trees, NVLS
+// and CollNet as NCCL's search does. Tune goes all the way from a topology file to NCCL's estimates. Settings name the
+// release whose rules hold, and Variables are the NCCL_* variables that count.
 //
-// Systems are read, not changed. Nothing is kept between calls. Bandwidths are float32 and computed in NCCL's order,
-// since its search compares them exactly.
+// Systems are read, not changed. The package keeps nothing between calls. Bandwidths are float32 and computed in NCCL's
+// order, because its search compares them exactly.
 package channels

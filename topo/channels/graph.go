@@ -1,8 +1,6 @@
 package channels
 
 import (
-	"encoding/json"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -28,34 +26,22 @@ type Graph struct {
 	Inter [][]topo.ID `json:"inter,omitzero"` // per channel the ids of the NICs at both ends
 }
 
-// MarshalJSON writes bandwidths with nine digits, see Float32.
-func (g Graph) MarshalJSON() ([]byte, error) {
-	type plain Graph
-	return json.Marshal(struct {
-		plain
-		BWIntra      topo.Float32 `json:"bwIntra"`
-		BWInter      topo.Float32 `json:"bwInter"`
-		LatencyInter topo.Float32 `json:"latencyInter"`
-	}{plain(g), topo.Float32(g.BWIntra), topo.Float32(g.BWInter), topo.Float32(g.LatencyInter)})
-}
-
 // Patterns of a channel graph.
 const (
 	PatternRing          = "RING"
 	PatternTree          = "TREE"          // one GPU talks to the network
 	PatternBalancedTree  = "BALANCED_TREE" // two GPUs do: parent and one child, other child
-	PatternSplitTree     = "SPLIT_TREE"    // two GPUs do: parent, children
 	PatternNVLS          = "NVLS"
 	PatternCollNetDirect = "COLLNET_DIRECT"
 )
 
 // Graphs are the graphs of one communicator. A zero graph is one that NCCL did not search for.
 type Graphs struct {
-	Ring          Graph `json:"ring"`
-	Tree          Graph `json:"tree"`
-	CollNetChain  Graph `json:"collnetChain"`
-	CollNetDirect Graph `json:"collnetDirect"`
-	NVLS          Graph `json:"nvls"`
+	Ring          Graph `json:"ring,omitzero"`
+	Tree          Graph `json:"tree,omitzero"`
+	CollNetChain  Graph `json:"collnetChain,omitzero"`
+	CollNetDirect Graph `json:"collnetDirect,omitzero"`
+	NVLS          Graph `json:"nvls,omitzero"`
 }
 
 // byAlgo returns the graph each algorithm runs on. Ring and tree use the same number of channels, the smaller one.

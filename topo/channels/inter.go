@@ -10,35 +10,35 @@ import (
 // fromNets begins a channel at each NIC in turn.
 func (w *walk) fromNets(goal goals) {
 	g := w.graph
-	nets := w.selectNets(g.typeInter, -1)
-	bw := float32(int(g.bwInter)) // NCCL counts a NIC's bandwidth in whole GB/s here
-	heads := g.pattern == PatternNVLS || g.pattern == PatternCollNetDirect
+	nets := w.selectNets(g.TypeInter, -1)
+	bw := float32(int(g.BWInter)) // NCCL counts a NIC's bandwidth in whole GB/s here
+	heads := g.Pattern == PatternNVLS || g.Pattern == PatternCollNetDirect
 	found := false
 	for i := range nets {
 		if heads && found {
 			break
 		}
-		n := nets[(g.channels+i)%len(nets)]
+		n := nets[(g.NChannels+i)%len(nets)]
 		net := &w.nets[n]
 		if g.collNet && !net.Coll || net.free < bw {
 			continue
 		}
-		if g.alternates(w.nccl) && g.channels%2 == 1 && net.id != g.inter[g.channels-1][1] {
+		if g.alternates(w.NCCL) && g.NChannels%2 == 1 && net.id != g.Inter[g.NChannels-1][1] {
 			continue
 		}
-		g.inter[g.channels][0] = net.id
-		g.latency = net.Latency
+		g.Inter[g.NChannels][0] = net.id
+		g.LatencyInter = net.Latency
 		w.reserve(n, bw)
 		reachable := true
 		switch {
 		case heads:
-			if g.channels < len(nets) && w.newHead(net.LocalGPU) {
+			if g.NChannels < len(nets) && w.newHead(net.LocalGPU) {
 				w.startFromNet(n, net.LocalGPU, goal, orderFree)
 				found = true
 			}
-		case !w.nccl.Has(nccl.NICsOwnGPU):
+		case !w.NCCL.Has(nccl.NICsOwnGPU):
 			w.startNearest(n, goal)
-		case g.channels > 0 && g.same:
+		case g.NChannels > 0 && g.same:
 			w.startFromNet(n, w.previous(0), goal, orderReplay)
 		default:
 			reachable = w.startNear(n, goal)
@@ -55,8 +55,8 @@ func (w *walk) newHead(gpu int) bool {
 	if gpu < 0 {
 		return false
 	}
-	for c := range w.graph.channels {
-		if w.graph.intra[c][0] == w.gpus[gpu].rank {
+	for c := range w.graph.NChannels {
+		if w.graph.Intra[c][0] == w.gpus[gpu].rank {
 			return false
 		}
 	}
@@ -65,7 +65,7 @@ func (w *walk) newHead(gpu int) bool {
 
 // startInOrder finds a first solution for reference, which costs nothing: the GPUs as enumerated.
 func (w *walk) startInOrder(n int, goal goals) {
-	if w.graph.channels > 0 || w.nvs > 0 {
+	if w.graph.NChannels > 0 || w.hasNVS() {
 		return
 	}
 	steps := searchStepsPCI
@@ -80,10 +80,10 @@ func (w *walk) startInOrder(n int, goal goals) {
 // with each of the GPUs that have the widest and then the shortest path.
 func (w *walk) startNearest(n int, goal goals) {
 	g := w.graph
-	if g.channels > 0 {
+	if g.NChannels > 0 {
 		w.startFromNet(n, w.previous(0), goal, orderReplay)
 	}
-	if g.channels > 0 && g.same {
+	if g.NChannels > 0 && g.same {
 		return
 	}
 	w.startInOrder(n, goal)
@@ -97,11 +97,11 @@ func (w *walk) startNearest(n int, goal goals) {
 			shortest = len(p.links)
 		}
 	}
-	if widest < float32(int(g.bwInter)) {
+	if widest < float32(int(g.BWInter)) {
 		return
 	}
 	for i := range w.gpus {
-		gpu := (g.channels + i) % len(w.gpus)
+		gpu := (g.NChannels + i) % len(w.gpus)
 		if p := w.netGPU[n][gpu]; p.bw == widest && len(p.links) == shortest {
 			w.startFromNet(n, gpu, goal, orderFree)
 		}
@@ -138,30 +138,30 @@ func (w *walk) startFromNet(n, g int, goal goals, order int) {
 // two GPUs, with half of the bandwidth each.
 func (w *walk) backToNet(g, step int, goal goals) {
 	graph := w.graph
-	start := w.netIndex(graph.inter[graph.channels][0])
-	full := graph.bwInter
+	start := w.netIndex(graph.Inter[graph.NChannels][0])
+	full := graph.BWInter
 	next := goals{backToNet: -1, backToFirst: goal.backToFirst, order: goal.order}
 	part := full
-	if graph.pattern == PatternBalancedTree {
+	if graph.Pattern == PatternBalancedTree {
 		part /= 2
 		if step == 0 {
 			next.backToNet = 1
 		}
 	}
-	for _, n := range w.selectNets(graph.typeInter, g) {
+	for _, n := range w.selectNets(graph.TypeInter, g) {
 		if !w.mayReturn(graph, start, n, step) {
 			continue
 		}
-		graph.bwInter = part
+		graph.BWInter = part
 		ok := w.useToNet(g, n, 1)
-		graph.bwInter = full
+		graph.BWInter = full
 		if !ok {
 			continue
 		}
-		graph.inter[graph.channels][1] = w.nets[n].id
+		graph.Inter[graph.NChannels][1] = w.nets[n].id
 		w.visit(g, step, next)
-		graph.bwInter = part
+		graph.BWInter = part
 		w.useToNet(g, n, -1)
-		graph.bwInter = full
+		graph.BWInter = full
 	}
 }

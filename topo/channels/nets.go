@@ -24,12 +24,9 @@ func closest(paths []searchPath) (ends []int, kind topo.PathType) {
 // selectNets lists the NICs to try, best first: those that the GPUs prefer, then others within reach of a path type.
 // gpu -1 asks for all GPUs, worst -1 for the preferred ones only.
 func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
-	if s.netOrder[worst+1] == nil {
-		s.netOrder[worst+1] = make([][]int, len(s.gpus)+1)
-	}
-	known := &s.netOrder[worst+1][gpu+1]
-	if *known != nil {
-		return *known
+	asked := [2]int{int(worst), gpu}
+	if known, ok := s.netOrder[asked]; ok {
+		return known
 	}
 	nets := []int{}
 	seen := make([]bool, len(s.nets))
@@ -45,7 +42,7 @@ func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
 			gpus = append(gpus, g)
 		}
 	}
-	if s.hosts > 1 {
+	if len(s.HostHashes) > 1 {
 		for channel := range nccl.MaxChannels {
 			for _, g := range gpus {
 				if own := s.gpus[g].nets; channel < len(own) {
@@ -69,7 +66,7 @@ func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
 			}
 		}
 	}
-	*known = nets
+	s.netOrder[asked] = nets
 	return nets
 }
 
@@ -82,33 +79,33 @@ func (s *searchSystem) mayReturn(g *searchGraph, start, n, step int) bool {
 	if a.Plane != unknownNetwork && b.Plane != unknownNetwork && a.Plane != b.Plane {
 		return false
 	}
-	if g.pattern == PatternTree && a.id != b.id {
+	if g.Pattern == PatternTree && a.id != b.id {
 		return false // trees send and receive through one NIC
 	}
 	switch {
-	case g.alternates(s.nccl):
+	case g.alternates(s.NCCL):
 		// Pairs of channels swap their NICs.
-		if g.channels%2 == 1 && b.id != g.inter[g.channels-1][0] {
+		if g.NChannels%2 == 1 && b.id != g.Inter[g.NChannels-1][0] {
 			return false
 		}
-	case g.crossNIC == 0 && a.Rail != unknownNetwork && b.Rail != unknownNetwork:
+	case g.CrossNIC == 0 && a.Rail != unknownNetwork && b.Rail != unknownNetwork:
 		if a.Rail != b.Rail {
 			return false
 		}
-	case g.crossNIC == 0:
+	case g.CrossNIC == 0:
 		if a.GUID != b.GUID || a.Port != b.Port {
 			return false
 		}
 	}
-	return g.pattern != PatternBalancedTree || step == 0 || b.id == g.inter[g.channels][1]
+	return g.Pattern != PatternBalancedTree || step == 0 || b.id == g.Inter[g.NChannels][1]
 }
 
 // alternates says whether channels that change NICs come in pairs, of which one goes the other's way back.
 func (g *searchGraph) alternates(version nccl.Version) bool {
 	if !version.Has(nccl.CrossedRings) {
-		return g.crossNIC != 0
+		return g.CrossNIC != 0
 	}
-	return g.pattern == PatternRing && g.crossNIC == 2
+	return g.Pattern == PatternRing && g.CrossNIC == 2
 }
 
 func (s *searchSystem) netIndex(id topo.ID) int {
@@ -128,12 +125,12 @@ func (s *searchSystem) reserve(n int, bw float32) {
 }
 
 // findLocalNets lists each GPU's own NICs.
-func (s *searchSystem) findLocalNets(sys *topo.System, policy topo.NetDevs) error {
-	if len(s.nets) == 0 && !s.inter {
+func (s *searchSystem) findLocalNets(sys *topo.System) error {
+	if len(s.nets) == 0 && !s.Inter {
 		return nil
 	}
 	for g, gpu := range sys.Nodes[topo.NodeGPU] {
-		ports, err := ownPorts(sys, gpu, policy)
+		ports, err := ownPorts(sys, gpu)
 		if err != nil {
 			return err
 		}

@@ -32,10 +32,10 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 	case orderReplay:
 		return []int{w.previous(step + 1)}
 	}
-	if w.nvs > 0 {
+	if w.hasNVS() {
 		return w.neighbours(g)
 	}
-	flag := uint64(1) << w.graph.channels
+	flag := uint64(1) << w.graph.NChannels
 	var free []int
 	for _, next := range w.near[g] {
 		if w.gpus[next].used&flag == 0 {
@@ -52,7 +52,7 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 		alike = alike && int(p.bw) == int(first.bw) && len(p.links) == len(first.links)
 	}
 	// The channel has to end near a NIC; whole GB/s, as NCCL compares them.
-	toNet := w.netGPU[w.netIndex(w.graph.inter[w.graph.channels][0])]
+	toNet := w.netGPU[w.netIndex(w.graph.Inter[w.graph.NChannels][0])]
 	slices.SortStableFunc(free, func(a, b int) int {
 		p, q := &toNet[a], &toNet[b]
 		return cmp.Or(cmp.Compare(int(q.bw), int(p.bw)), cmp.Compare(w.pciBW(b), w.pciBW(a)), cmp.Compare(len(p.links), len(q.links)))
@@ -70,12 +70,12 @@ func (w *walk) neighbours(g int) []int {
 	prefer := []int{after}
 	switch {
 	case after == before:
-	case w.graph.pattern == PatternRing:
+	case w.graph.Pattern == PatternRing:
 		prefer = []int{before, after}
-	case w.graph.pattern == PatternSplitTree, w.graph.pattern == PatternBalancedTree:
+	case w.graph.Pattern == PatternBalancedTree:
 		prefer = []int{after, before}
 	}
-	flag := uint64(1) << w.graph.channels
+	flag := uint64(1) << w.graph.NChannels
 	return slices.DeleteFunc(prefer, func(p int) bool {
 		return len(w.gpuGPU[g][p].links) == 0 || w.gpus[p].used&flag != 0
 	})

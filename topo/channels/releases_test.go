@@ -29,7 +29,7 @@ func choose(t *testing.T, version nccl.Version, topology string, nodes int, coll
 		if err != nil {
 			t.Fatal(err)
 		}
-		comms, err := Tune(doc, TuneOptions{NCCL: version}, nodes)
+		comms, err := Tune(doc, TuneOptions{Settings: topo.Settings{NCCL: version}}, nodes)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,22 +97,22 @@ func TestSearchSmallMachines(t *testing.T) {
 }
 
 func TestSearchLeavesSystemAlone(t *testing.T) {
-	sys, err := topo.Build(hgxH100.document(), topo.BuildOptions{})
+	sys, err := topo.Build(hgxH100.document(), topo.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sys.Init(topo.Settings{}, topo.WholeComm(sys)); err != nil {
+	if err := sys.Init(sys.Whole()); err != nil {
 		t.Fatal(err)
 	}
 	before, err := json.Marshal(sys.Report())
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := searchGraphs(sys, searchOptions{NVLS: true})
+	first, err := searchGraphs(sys, TuneOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := searchGraphs(sys, searchOptions{NVLS: true})
+	second, err := searchGraphs(sys, TuneOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,100 +3,81 @@ package channels
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
-// searchGraph is a set of channels under construction, with the limits that the current attempt works under.
+// searchGraph is a graph under construction, with room for all channels and the limits that the current attempt works
+// under.
 type searchGraph struct {
-	pattern  string
-	collNet  bool
-	crossNIC int
-	same     bool // all channels must follow the first one
-
-	minChannels, maxChannels int
-
-	channels             int
-	bwIntra, bwInter     float32
-	latency              float32
-	typeIntra, typeInter topo.PathType
-	hops                 int
-
-	intra [nccl.MaxChannels + 1][]int      // per channel the ranks in order
-	inter [nccl.MaxChannels + 1][2]topo.ID // per channel the NICs it comes from and goes to
+	Graph
+	collNet bool
+	same    bool // all channels must follow the first one
 }
 
-func newSearchGraph(pattern string, gpus, minChannels, maxChans int) *searchGraph {
-	g := &searchGraph{pattern: pattern, minChannels: minChannels, maxChannels: maxChans}
-	for c := range g.intra {
-		g.intra[c] = make([]int, gpus)
+func newSearchGraph(id int, pattern string, gpus, minChannels, maxChannels int) *searchGraph {
+	g := &searchGraph{Graph: Graph{ID: id, Pattern: pattern, MinChannels: minChannels, MaxChannels: maxChannels}}
+	for range nccl.MaxChannels + 1 {
+		g.Intra, g.Inter = append(g.Intra, make([]int, gpus)), append(g.Inter, make([]topo.ID, 2))
 	}
 	return g
 }
 
 // copyFrom makes g equal to o without sharing memory, up to the channels that o has.
 func (g *searchGraph) copyFrom(o *searchGraph) {
-	intra := g.intra
+	intra, inter := g.Intra, g.Inter
 	*g = *o
-	g.intra = intra
-	for c := range o.channels {
-		copy(g.intra[c], o.intra[c])
+	g.Intra, g.Inter = intra, inter
+	for c := range o.NChannels {
+		g.copyChannel(c, o, c)
 	}
+}
+
+func (g *searchGraph) copyChannel(to int, o *searchGraph, from int) {
+	copy(g.Intra[to], o.Intra[from])
+	copy(g.Inter[to], o.Inter[from])
 }
 
 // beats says whether a solution is worth keeping instead of the best one so far.
 func (g *searchGraph) beats(best *searchGraph, gpus int) bool {
-	if g.channels < g.minChannels {
+	if g.NChannels < g.MinChannels {
 		return false // ring and tree need the same number of channels
 	}
-	n, m := float32(g.channels), float32(best.channels)
-	if g.pattern == PatternNVLS {
+	n, m := float32(g.NChannels), float32(best.NChannels)
+	if g.Pattern == PatternNVLS {
 		// Each channel is a GPU that pulls from the switch: the more the better.
-		return g.channels > best.channels && g.channels <= gpus || n*g.bwInter > m*best.bwInter
+		return g.NChannels > best.NChannels && g.NChannels <= gpus || n*g.BWInter > m*best.BWInter
 	}
-	if n*g.bwIntra != m*best.bwIntra {
-		return n*g.bwIntra > m*best.bwIntra
+	if n*g.BWIntra != m*best.BWIntra {
+		return n*g.BWIntra > m*best.BWIntra
 	}
-	return g.pattern == best.pattern && g.crossNIC == best.crossNIC && g.hops < best.hops
+	return g.Pattern == best.Pattern && g.CrossNIC == best.CrossNIC && g.NHops < best.NHops
 }
 
 // duplicate uses each channel twice at half the speed where fast links need more than one channel's threads.
 func (g *searchGraph) duplicate(minCC int) {
 	switch {
-	case g.channels == 0, g.pattern == PatternNVLS, g.bwIntra < 25:
+	case g.NChannels == 0, g.Pattern == PatternNVLS, g.BWIntra < 25:
 		return
-	case minCC > 80 && g.bwIntra < 50 && g.channels > 4:
+	case minCC > 80 && g.BWIntra < 50 && g.NChannels > 4:
 		return
 	}
-	n := min(2*g.channels, g.maxChannels)
-	for c := g.channels; c < n; c++ {
-		copy(g.intra[c], g.intra[c-g.channels])
-		g.inter[c] = g.inter[c-g.channels]
+	n := min(2*g.NChannels, g.MaxChannels)
+	for c := g.NChannels; c < n; c++ {
+		g.copyChannel(c, g, c-g.NChannels)
 	}
-	share := float32((n + g.channels - 1) / g.channels)
-	g.bwIntra /= share
-	g.bwInter /= share
-	g.channels = n
+	share := float32((n + g.NChannels - 1) / g.NChannels)
+	g.BWIntra /= share
+	g.BWInter /= share
+	g.NChannels = n
 }
 
-// result turns the finished graph into plain data.
-func (g *searchGraph) result(s *searchSystem, id int) Graph {
-	r := Graph{
-		ID: id, Pattern: g.pattern, CrossNIC: g.crossNIC, NChannels: g.channels,
-		BWIntra: g.bwIntra, BWInter: g.bwInter, LatencyInter: g.latency,
-		TypeIntra: g.typeIntra, TypeInter: g.typeInter,
-		NHops: g.hops, MinChannels: g.minChannels, MaxChannels: g.maxChannels,
-	}
-	if g.same {
-		r.SameChannels = 1
-	}
-	r.Intra = [][]int{}
-	if s.inter {
-		r.Inter = [][]topo.ID{}
-	}
-	for c := range g.channels {
-		r.Intra = append(r.Intra, append([]int(nil), g.intra[c]...))
-		if s.inter {
-			r.Inter = append(r.Inter, []topo.ID{g.inter[c][0], g.inter[c][1]})
-		}
+// result is the finished graph.
+func (g *searchGraph) result(inter bool) Graph {
+	r := g.Graph
+	r.SameChannels = cnum.Bit(g.same)
+	r.Intra, r.Inter = r.Intra[:r.NChannels], r.Inter[:r.NChannels]
+	if !inter {
+		r.Inter = nil
 	}
 	return r
 }

@@ -3,7 +3,6 @@ package channels
 import (
 	"math"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -13,28 +12,23 @@ import (
 // It is used by one goroutine, for all graphs of one communicator in turn: NCCL keeps the rounding errors of one
 // graph's search for the next, so the order matters.
 type searchSystem struct {
+	*topo.System
 	nodes []searchNode
 	links []searchLink
 	gpus  []searchGPU
 	nets  []searchNet
-	nvs   int // number of NVSwitch nodes; searches only use the first
 
 	gpuGPU, gpuNet, netGPU [][]searchPath // [from][to]
 	gpuNVS, nvsGPU         []searchPath   // to and from the first NVSwitch
 	near                   [][]int        // see nearness
 
-	inter     bool         // the communicator reaches beyond this system
-	maxBW     float32      // GB/s, the fastest that one channel could be
-	totalBW   float32      // GB/s, the most that one GPU can move
-	devs      int          // number of physical GPUs
-	minCC     int          // lowest compute capability
-	cpuArch   topo.CPUArch // of the first CPU
-	cpuVendor topo.CPUVendor
-	hosts     int // hosts that share the NVLink domain
-	nccl      nccl.Version
-	crossNIC  topo.Toggle
+	maxBW    float32   // GB/s, the fastest that one channel could be
+	totalBW  float32   // GB/s, the most that one GPU can move
+	minCC    int       // lowest compute capability
+	cpu      *topo.CPU // the first one
+	crossNIC topo.Toggle
 
-	netOrder [topo.PathDIS + 2][][]int // answers of selectNets, by type+1 and GPU+1
+	netOrder map[[2]int][]int // answers of selectNets, without which an NVL72 takes eight times as long
 }
 
 type searchNode struct {
@@ -72,13 +66,11 @@ type searchPath struct {
 }
 
 // newSearchSystem copies what the search needs. Paths must have been computed.
-func newSearchSystem(sys *topo.System, policy topo.NetDevs) (*searchSystem, error) {
+func newSearchSystem(sys *topo.System) (*searchSystem, error) {
 	totals := sys.Totals()
 	s := &searchSystem{
-		inter: sys.Inter, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW),
-		nvs: len(sys.Nodes[topo.NodeNVS]), devs: len(sys.Nodes[topo.NodeDEV]), minCC: minSM(sys),
-		cpuArch: sys.Nodes[topo.NodeCPU][0].CPU.Arch, cpuVendor: sys.Nodes[topo.NodeCPU][0].CPU.Vendor,
-		hosts: max(1, len(sys.HostHashes)), nccl: sys.NCCL,
+		System: sys, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW), minCC: minSM(sys),
+		cpu: sys.Nodes[topo.NodeCPU][0].CPU, netOrder: map[[2]int][]int{},
 	}
 	number := map[*topo.Node]int{}
 	for _, nodes := range sys.Nodes {
@@ -131,15 +123,18 @@ func newSearchSystem(sys *topo.System, policy topo.NetDevs) (*searchSystem, erro
 		return all
 	}
 	s.gpuGPU, s.gpuNet, s.netGPU = paths(topo.NodeGPU, topo.NodeGPU), paths(topo.NodeGPU, topo.NodeNET), paths(topo.NodeNET, topo.NodeGPU)
-	if s.nvs > 0 {
+	if s.hasNVS() {
 		for _, row := range paths(topo.NodeGPU, topo.NodeNVS) {
 			s.gpuNVS = append(s.gpuNVS, row[0])
 		}
 		s.nvsGPU = paths(topo.NodeNVS, topo.NodeGPU)[0]
 	}
 	s.near = s.nearness()
-	return s, s.findLocalNets(sys, policy)
+	return s, s.findLocalNets(sys)
 }
+
+// hasNVS says whether there is an NVSwitch node. Searches only use the first.
+func (s *searchSystem) hasNVS() bool { return len(s.Nodes[topo.NodeNVS]) > 0 }
 
 // pairLinks finds the way back of each link.
 func (s *searchSystem) pairLinks() {

@@ -11,26 +11,18 @@ import (
 
 // TuneOptions describe a communicator over hosts that are all alike. All GPUs of each host belong to it.
 type TuneOptions struct {
-	NCCL      nccl.Version // whose rules hold
-	Build     topo.BuildOptions
-	Settings  topo.Settings
+	topo.Settings
 	Variables Variables
 	CollNet   bool // the network reduces and NCCL is told to use that; all ports take part
-
-	// PlainTrees leaves CommFacts.MaxTreePattern empty, so that trees with all traffic on one GPU are not charged 15 %.
-	PlainTrees bool
 }
 
 // CommTuning is all that NCCL would find out about a communicator.
 type CommTuning struct {
 	Hosts  int
-	Facts  CommFacts
 	Graphs Graphs // as all ranks agree on them
 	Tuning *tuning.Tuning
 
-	AllNVLink          bool // every pair of GPUs in a node is connected by NVLink or C2C
-	P2PChannels        int  // channels for point-to-point
-	P2PChannelsPerPeer int  // of these, for one peer
+	facts facts
 }
 
 // Tune goes the whole way from one host's topology to NCCL's cost model, for communicators over each given number
@@ -38,7 +30,6 @@ type CommTuning struct {
 //
 // GPUs of a host that reach each other only over the network form nodes of their own, as in NCCL.
 func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, error) {
-	opt.Build.NCCL = opt.NCCL
 	var all []*CommTuning
 	surveys := map[bool]*CommTuning{} // of one host, by whether there are others
 	for _, n := range hosts {
@@ -54,13 +45,9 @@ func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, err
 		}
 		c := *surveys[n > 1]
 		c.Hosts = n
-		c.Facts.NNodes *= n
-		c.Facts.NRanks *= n
-		if opt.PlainTrees {
-			c.Facts.MaxTreePattern = ""
-		}
-		c.Tuning = deriveTuning(c.Graphs, c.Facts)
-		c.fitP2PChannels()
+		c.facts.Nodes *= n
+		c.facts.Ranks *= n
+		c.Tuning = deriveTuning(c.Graphs, c.facts)
 		all = append(all, &c)
 	}
 	return all, nil
@@ -68,7 +55,7 @@ func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, err
 
 // survey finds out what depends on the host but not on how many there are. Facts count one host only.
 func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, error) {
-	sys, err := topo.Build(doc, opt.Build)
+	sys, err := topo.Build(doc, opt.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +64,13 @@ func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, erro
 		return nil, fmt.Errorf("%s: %w", doc.File, errNoRank)
 	}
 	slices.Sort(left)
-	c := &CommTuning{Facts: CommFacts{NCCL: opt.NCCL, Variables: opt.Variables, NRanks: len(left)}}
+	c := &CommTuning{facts: facts{Facts: tuning.Facts{NCCL: opt.NCCL, Comm: nccl.Comm{Ranks: len(left)}}, Variables: opt.Variables}}
 	for len(left) > 0 {
-		comm := &topo.Comm{Rank: left[0], NRanks: c.Facts.NRanks}
+		ranks := c.facts.Ranks
 		if others {
-			comm.NRanks++
+			ranks++
 		}
-		sys, err := commSystem(doc, opt, comm)
+		sys, err := commSystem(doc, opt, left[0], ranks)
 		if err != nil {
 			return nil, err
 		}
@@ -96,9 +83,33 @@ func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, erro
 	return c, nil
 }
 
-// commSystem is the system as a communicator sees it.
-func commSystem(doc *topo.Document, opt TuneOptions, comm *topo.Comm) (*topo.System, error) {
-	sys, err := topo.Build(doc, opt.Build)
+// Found is what NCCL's search finds for a communicator.
+type Found struct {
+	*topo.Totals
+	Graphs
+}
+
+// Search finds the channels of a communicator over so many hosts that are all alike, as the rank with the lowest number
+// finds them.
+func Search(doc *topo.Document, opt TuneOptions, hosts int) (*Found, error) {
+	sys, err := topo.Build(doc, opt.Settings)
+	if err != nil {
+		return nil, err
+	}
+	rank, ranks := sys.Whole()
+	if sys, err = commSystem(doc, opt, rank, ranks*hosts); err != nil {
+		return nil, err
+	}
+	graphs, err := searchGraphs(sys, opt)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doc.File, err)
+	}
+	return &Found{sys.Totals(), *graphs}, nil
+}
+
+// commSystem is the system as a rank of a communicator sees it.
+func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*topo.System, error) {
+	sys, err := topo.Build(doc, opt.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -107,43 +118,34 @@ func commSystem(doc *topo.Document, opt TuneOptions, comm *topo.Comm) (*topo.Sys
 			n.Net.Coll = true
 		}
 	}
-	if err := sys.Init(opt.Settings, comm); err != nil {
+	if err := sys.Init(rank, ranks); err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
 	return sys, nil
 }
 
-func searchFor(sys *topo.System, opt TuneOptions) (*Graphs, error) {
-	return searchGraphs(sys, searchOptions{NVLS: opt.canNVLS(sys), CollNet: opt.CollNet, NetDevs: opt.Settings.NetDevs, CrossNIC: opt.Variables.CrossNIC})
-}
-
 // addDomain takes in the GPUs of a host that reach each other. Ranks settle on the worst of what each of them has found.
 func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
-	graphs, err := searchFor(sys, opt)
+	graphs, err := searchGraphs(sys, opt)
 	if err != nil {
 		return err
 	}
-	netBW, err := minNetBW(sys, opt.Settings.NetDevs)
-	if err != nil {
-		return err
-	}
-	perPeer, err := p2pChannelsPerPeer(sys, opt.Settings.NetDevs)
+	netBW, err := minNetBW(sys)
 	if err != nil {
 		return err
 	}
 	gpus := sys.Nodes[topo.NodeGPU]
-	_, worst := gpuPathRange(sys)
-	f := &c.Facts
-	if f.NNodes == 0 {
+	f := &c.facts
+	if f.Nodes == 0 {
 		cpu := sys.Nodes[topo.NodeCPU][0].CPU
-		f.CPUArch, f.CPUVendor = cpu.Arch, cpu.Vendor
+		f.CPUArch, f.CPUVendor = int(cpu.Arch), cpu.Vendor
 		f.NVSwitches = len(sys.Nodes[topo.NodeNVS])
 		f.CollNet, f.CollNetHeads = opt.CollNet, graphs.CollNetDirect.heads()
 		f.MinLocalRanks, f.MinNetBW, f.MinCompCap = len(gpus), netBW, gpus[0].GPU.SM
-		f.NVLS, c.AllNVLink, c.P2PChannelsPerPeer = true, true, perPeer
+		f.NVLS = true
 		c.Graphs = *graphs
 	}
-	f.NNodes++
+	f.Nodes++
 	f.MinLocalRanks, f.MaxLocalRanks = min(f.MinLocalRanks, len(gpus)), max(f.MaxLocalRanks, len(gpus))
 	f.MinNetBW = min(f.MinNetBW, netBW)
 	f.NVLS = f.NVLS && opt.canNVLS(sys)
@@ -152,8 +154,6 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 		f.MinCompCap, f.MaxCompCap = min(f.MinCompCap, g.GPU.SM), max(f.MaxCompCap, g.GPU.SM)
 	}
 	c.Graphs.settle(graphs)
-	c.AllNVLink = c.AllNVLink && worst < topo.PathPIX
-	c.P2PChannelsPerPeer = min(c.P2PChannelsPerPeer, perPeer)
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (g *Graph) heads() int {
 
 // worsePattern compares tree patterns in NCCL's order.
 func worsePattern(a, b string) string {
-	order := []string{"", PatternBalancedTree, PatternSplitTree, PatternTree}
+	order := []string{"", PatternBalancedTree, PatternTree}
 	if slices.Index(order, a) >= slices.Index(order, b) {
 		return a
 	}

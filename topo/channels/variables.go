@@ -129,7 +129,7 @@ func VariablesFromEnv(getenv func(string) string, version nccl.Version) (Variabl
 	if v.Algos, err = parseChoices("NCCL_ALGO", getenv("NCCL_ALGO"), algoWords(version), version); err != nil {
 		return v, err
 	}
-	v.Protos, err = parseChoices("NCCL_PROTO", getenv("NCCL_PROTO"), ncclProtos, version)
+	v.Protos, err = parseChoices("NCCL_PROTO", getenv("NCCL_PROTO"), protoWords, version)
 	return v, err
 }
 
@@ -150,6 +150,9 @@ func threads(n int64, least, most int) int {
 }
 
 func clampInt(n int64, least, most int) int { return int(min(max(n, int64(least)), int64(most))) }
+
+// protoWords are NCCL's words for protocols, by number.
+var protoWords = []string{"LL", "LL128", "SIMPLE"}
 
 // algoWords are NCCL's words for algorithms, by number.
 func algoWords(version nccl.Version) []string {

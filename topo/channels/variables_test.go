@@ -32,7 +32,7 @@ func choices(t *testing.T, version nccl.Version, settings string) (all []tuning.
 	if err != nil {
 		t.Fatal(err)
 	}
-	comms, err := Tune(doc, TuneOptions{NCCL: version, Variables: v}, 1)
+	comms, err := Tune(doc, TuneOptions{Settings: topo.Settings{NCCL: version}, Variables: v}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

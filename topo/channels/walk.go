@@ -46,33 +46,30 @@ func (s *searchSystem) run(graph, best *searchGraph, steps int) int {
 
 func (w *walk) nextChannel() {
 	last := len(w.gpus) - 1
-	if w.inter {
+	if w.Inter {
 		goal := goals{backToNet: 0, backToFirst: -1}
-		switch w.graph.pattern {
-		case PatternRing:
+		if w.graph.Pattern == PatternRing {
 			goal.backToNet = last
-		case PatternSplitTree:
-			goal.backToNet = 1
 		}
 		w.fromNets(goal)
 		return
 	}
 	goal := goals{backToNet: -1, backToFirst: -1}
-	if w.graph.pattern == PatternRing {
+	if w.graph.Pattern == PatternRing {
 		goal.backToFirst = last
 	}
 	switch {
-	case w.graph.pattern == PatternNVLS:
-		if w.graph.channels < len(w.gpus) {
-			w.start(w.graph.channels, goal, orderFree)
+	case w.graph.Pattern == PatternNVLS:
+		if w.graph.NChannels < len(w.gpus) {
+			w.start(w.graph.NChannels, goal, orderFree)
 		}
 		return
-	case w.graph.channels == 0:
+	case w.graph.NChannels == 0:
 		w.start(0, goal, orderPCI)
 	default:
 		w.start(w.previous(0), goal, orderReplay)
 	}
-	if !w.graph.same || w.graph.channels == 0 {
+	if !w.graph.same || w.graph.NChannels == 0 {
 		for g := range w.gpus {
 			w.start(g, goal, orderFree)
 		}
@@ -81,7 +78,7 @@ func (w *walk) nextChannel() {
 
 // previous is the GPU at a place of the channel before.
 func (w *walk) previous(place int) int {
-	return w.byRank(w.graph.intra[w.graph.channels-1][place])
+	return w.byRank(w.graph.Intra[w.graph.NChannels-1][place])
 }
 
 func (w *walk) byRank(rank int) int {
@@ -96,7 +93,7 @@ func (w *walk) start(g int, goal goals, order int) {
 
 // enter visits a GPU and marks it as used by the current channel meanwhile.
 func (w *walk) enter(g, step int, goal goals) {
-	flag := uint64(1) << w.graph.channels
+	flag := uint64(1) << w.graph.NChannels
 	w.gpus[g].used ^= flag
 	w.visit(g, step, goal)
 	w.gpus[g].used ^= flag
@@ -106,9 +103,9 @@ func (w *walk) enter(g, step int, goal goals) {
 // intra distinguishes traffic between GPUs from that to the network. back is the path the other way.
 func (w *walk) use(p, back *searchPath, fromGPU, intra bool, share float32) bool {
 	g := w.graph
-	bw, worst := g.bwInter, g.typeInter
+	bw, worst := g.BWInter, g.TypeInter
 	if intra {
-		bw, worst = g.bwIntra, g.typeIntra
+		bw, worst = g.BWIntra, g.TypeIntra
 	}
 	if p.kind >= topo.PathDIS {
 		return false
@@ -117,11 +114,8 @@ func (w *walk) use(p, back *searchPath, fromGPU, intra bool, share float32) bool
 		if p.kind > worst {
 			return false
 		}
-		switch g.pattern {
-		case PatternBalancedTree, PatternTree, PatternSplitTree:
-			if back.kind > worst {
-				return false
-			}
+		if (g.Pattern == PatternBalancedTree || g.Pattern == PatternTree) && back.kind > worst {
+			return false
 		}
 	}
 	bw *= share
@@ -129,7 +123,7 @@ func (w *walk) use(p, back *searchPath, fromGPU, intra bool, share float32) bool
 		w.take(p, fromGPU, done, -bw)
 		return false
 	}
-	g.hops = int(float32(g.hops) + share*float32(len(p.links)))
+	g.NHops = int(float32(g.NHops) + share*float32(len(p.links)))
 	return true
 }
 
@@ -163,13 +157,13 @@ func (w *walk) visit(g, step int, goal goals) {
 		w.complete()
 		return
 	}
-	w.graph.intra[w.graph.channels][step] = w.gpus[g].rank
+	w.graph.Intra[w.graph.NChannels][step] = w.gpus[g].rank
 	switch {
 	case step == goal.backToNet:
 		w.backToNet(g, step, goal)
-	case w.graph.pattern == PatternNVLS:
+	case w.graph.Pattern == PatternNVLS:
 		w.throughSwitch(g)
-	case w.graph.pattern == PatternCollNetDirect:
+	case w.graph.Pattern == PatternCollNetDirect:
 		w.toAllPeers(g)
 	case step < len(w.gpus)-1:
 		for _, next := range w.candidates(g, step, goal) {
@@ -179,7 +173,7 @@ func (w *walk) visit(g, step int, goal goals) {
 			}
 		}
 	case step == goal.backToFirst:
-		first := w.byRank(w.graph.intra[w.graph.channels][0])
+		first := w.byRank(w.graph.Intra[w.graph.NChannels][0])
 		if w.useGPUs(g, first, 1) {
 			w.visit(first, step+1, goals{backToNet: goal.backToNet, backToFirst: -1, order: goal.order})
 			w.useGPUs(g, first, -1)
@@ -192,17 +186,17 @@ func (w *walk) visit(g, step int, goal goals) {
 // complete counts the channel, keeps the solution if it is better, and goes on to the next channel.
 func (w *walk) complete() {
 	g := w.graph
-	g.channels++
+	g.NChannels++
 	if g.beats(w.best, len(w.gpus)) {
 		w.best.copyFrom(g)
-		if g.channels == g.maxChannels {
+		if g.NChannels == g.MaxChannels {
 			*w.steps = -1
 		}
 	}
-	if g.channels < g.maxChannels {
+	if g.NChannels < g.MaxChannels {
 		w.nextChannel()
 	}
-	g.channels--
+	g.NChannels--
 }
 
 // throughSwitch charges GPU g as the head of an NVLS channel: every GPU sends to and receives from the switch, the
@@ -214,42 +208,21 @@ func (w *walk) throughSwitch(head int) {
 		}
 		return 1
 	}
-	received := 0
-	for received < len(w.gpus) && w.useFromSwitch(received, share(received)) {
-		received++
-	}
-	if received == len(w.gpus) {
-		sent := 0
-		for sent < len(w.gpus) && w.useToSwitch(sent, share(sent)) {
-			sent++
-		}
-		if sent == len(w.gpus) {
+	w.useAll(w.useFromSwitch, share, func() {
+		w.useAll(w.useToSwitch, share, func() {
 			w.visit(-1, len(w.gpus), goals{backToNet: -1, backToFirst: -1})
-		}
-		for sent--; sent >= 0; sent-- {
-			w.useToSwitch(sent, -share(sent))
-		}
-	}
-	for received--; received >= 0; received-- {
-		w.useFromSwitch(received, -share(received))
-	}
+		})
+	})
 }
 
 // toAllPeers charges GPU g as a head of CollNetDirect: it exchanges an equal share with each other GPU.
 func (w *walk) toAllPeers(head int) {
-	n := len(w.gpus)
-	share := 1 / float32(n-1)
-	out := 0
-	for out < n && w.useGPUs(head, out, share) {
-		out++
-	}
-	if out == n {
-		in := 0
-		for in < n && w.useGPUs(in, head, share) {
-			in++
-		}
-		if in == n {
-			channel := w.graph.intra[w.graph.channels]
+	share := func(int) float32 { return 1 / float32(len(w.gpus)-1) }
+	out := func(g int, share float32) bool { return w.useGPUs(head, g, share) }
+	in := func(g int, share float32) bool { return w.useGPUs(g, head, share) }
+	w.useAll(out, share, func() {
+		w.useAll(in, share, func() {
+			channel := w.graph.Intra[w.graph.NChannels]
 			place := 1
 			for g := range w.gpus {
 				if g != head {
@@ -257,13 +230,21 @@ func (w *walk) toAllPeers(head int) {
 					place++
 				}
 			}
-			w.visit(-1, n, goals{backToNet: -1, backToFirst: -1})
-		}
-		for in--; in >= 0; in-- {
-			w.useGPUs(in, head, -share)
-		}
+			w.visit(-1, len(w.gpus), goals{backToNet: -1, backToFirst: -1})
+		})
+	})
+}
+
+// useAll takes a share of a path for each GPU. If all have it, it goes on, and then gives the shares back.
+func (w *walk) useAll(use func(g int, share float32) bool, share func(g int) float32, goOn func()) {
+	used := 0
+	for used < len(w.gpus) && use(used, share(used)) {
+		used++
 	}
-	for out--; out >= 0; out-- {
-		w.useGPUs(head, out, -share)
+	if used == len(w.gpus) {
+		goOn()
+	}
+	for used--; used >= 0; used-- {
+		use(used, -share(used))
 	}
 }

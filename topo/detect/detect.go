@@ -9,22 +9,15 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// machine describes the machine whose files are below root ("/" for this one; a test gives a copy) as NCCL would dump it
-// with one rank on each GPU, ranks in the order of NVML: the PCI tree between GPUs, NICs and CPUs from sysfs, NVLink
-// and compute capability from nvml.
+// detect describes a machine as NCCL would dump it with one rank on each GPU, ranks in the order of NVML: the PCI tree
+// between GPUs, NICs and CPUs from sysfs, NVLink and compute capability from nvml. base is a topology file that describes
+// the machine in part, or nil. detect completes it, and drops what no GPU or NIC of the machine is found for.
 //
 // Two things differ from a dump. host_hash is left out: it identifies the host, and NCCL overwrites it when it reads
 // the file. The PCIe speed of a GPU is the best one that it and its slot manage, where NCCL takes the momentary one,
 // because a GPU that is idle slows its link down.
 //
 // Without a GPU the error is a *NoGPUError.
-func machine(root string, nvml NVML) (*topo.Document, error) {
-	fs := newSysfs(root)
-	return detect(fs, nvml, nil)
-}
-
-// detect completes base, a topology file that describes this machine in part, and drops what no GPU or NIC of the machine
-// is found for. base may be nil.
 func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 	gpus, err := nvml.Devices()
 	if err != nil || len(gpus) == 0 {
@@ -153,13 +146,18 @@ func (d *detector) addNIC(n *topo.NIC, dev int) {
 		net = d.add(nic, topo.NewElement("net", "name", n.Name))
 	}
 	d.keep[net] = true
-	for _, a := range attributes(n, dev) {
-		if a.Name == "dev" || a.Name == "net" {
-			net.Set(a.Name, a.Value)
-		} else {
-			setUnset(net, a.Name, a.Value)
-		}
+	gdr := "0"
+	if n.PtrSupport.GDR() {
+		gdr = "1"
 	}
+	net.Set("dev", strconv.Itoa(dev))
+	setUnset(net, "latency", fmt.Sprintf("%g", n.Latency))
+	setUnset(net, "speed", strconv.Itoa(n.Mbps))
+	setUnset(net, "port", strconv.Itoa(n.Port))
+	setUnset(net, "guid", fmt.Sprintf("%#x", n.GUID))
+	setUnset(net, "maxconn", strconv.Itoa(n.MaxComms))
+	setUnset(net, "gdr", gdr)
+	net.Set("net", "1")
 }
 
 // nicParent is the PCI device of a NIC, or for one without (virtual, USB) the first CPU.

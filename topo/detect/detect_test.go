@@ -20,6 +20,11 @@ type fakeMachine struct {
 	root string
 }
 
+// machine describes the machine below root without a file.
+func machine(root string, nvml NVML) (*topo.Document, error) {
+	return detect(newSysfs(root), nvml, nil)
+}
+
 func newFakeMachine(t *testing.T) *fakeMachine { return &fakeMachine{t, t.TempDir()} }
 
 func (m *fakeMachine) write(path, text string) {

@@ -77,7 +77,7 @@ func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, S
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, src, err
 	}
-	doc, err := machine(root, nvml)
+	doc, err := detect(newSysfs(root), nvml, nil)
 	return doc, Source{}, err
 }
 

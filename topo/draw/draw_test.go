@@ -14,7 +14,7 @@ func system(t *testing.T, file string) *topo.System {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := topo.Build(doc, topo.BuildOptions{})
+	s, err := topo.Build(doc, topo.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
-// Package mesh is about clusters without a switch, where cables join ports of two nodes and each cable is a subnet of its
-// own. From the nodes' addresses it tells which port reaches which peer, which pairs have no link, the best order of the
-// nodes for a ring, and what rings and trees can reach.
+// Package mesh describes clusters without a switch, where each cable joins two nodes and is a subnet of its own. From the
+// addresses of the ports it tells which port reaches which peer, which pairs have no cable, the best order of the nodes
+// for a ring, and what rings and trees can reach.
 //
-// A Mesh comes from a file (Read), and is not changed afterwards. Bandwidths are GB/s (1e9
-// B/s), each way.
+// Read makes a Mesh from a file. A Mesh does not change afterwards. Bandwidths are GB/s (1e9 B/s), each way.
 package mesh

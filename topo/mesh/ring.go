@@ -31,8 +31,10 @@ type Ring struct {
 //
 // The error is that two nodes are apart altogether, or that there is no ring of direct links.
 func (m *Mesh) BestRing() (Ring, error) {
-	if b := m.unreached(); b > 0 {
-		return Ring{}, m.apart(0, b)
+	for b := range m.Nodes {
+		if m.route(0, b) == nil {
+			return Ring{}, m.apart(0, b)
+		}
 	}
 	n := len(m.Nodes)
 	best := Ring{}

@@ -9,9 +9,6 @@ import (
 // route is the way from one node to another over the fewest links and, of those, the widest narrowest link; it holds all
 // nodes on the way with both ends. It is nil when the two are apart.
 func (m *Mesh) route(from, to int) []int {
-	if m.BW(from, to) > 0 {
-		return []int{from, to}
-	}
 	n := len(m.Nodes)
 	hops, width, before := make([]int, n), make([]float64, n), make([]int, n)
 	for i := range hops {
@@ -43,22 +40,6 @@ func (m *Mesh) route(from, to int) []int {
 	}
 	slices.Reverse(way)
 	return way
-}
-
-// unreached returns a node that has no way to the first one, or -1.
-func (m *Mesh) unreached() int {
-	reached := make([]bool, len(m.Nodes))
-	for queue := []int{0}; len(queue) > 0; {
-		a := queue[0]
-		queue = queue[1:]
-		for b := range reached {
-			if !reached[b] && (a == b || m.BW(a, b) > 0) {
-				reached[b] = true
-				queue = append(queue, b)
-			}
-		}
-	}
-	return slices.Index(reached, false)
 }
 
 func (m *Mesh) apart(a, b int) error {

@@ -15,21 +15,21 @@ func validate(name string, set *Set) error {
 	var errs []error
 	bad := func(t *Tuning, format string, args ...any) {
 		if len(errs) < 20 {
-			errs = append(errs, fmt.Errorf("%s: %d nodes: %s", name, t.NNodes, fmt.Sprintf(format, args...)))
+			errs = append(errs, fmt.Errorf("%s: %d nodes: %s", name, t.Nodes, fmt.Sprintf(format, args...)))
 		}
 	}
 	if len(set.Tunings) == 0 {
 		return fmt.Errorf("%s: holds no tuning", name)
 	}
 	for i, t := range set.Tunings {
-		if t.NNodes < 1 || t.NRanks < t.NNodes {
-			bad(t, "%d ranks on %d nodes is impossible", t.NRanks, t.NNodes)
+		if t.Nodes < 1 || t.Ranks < t.Nodes {
+			bad(t, "%d ranks on %d nodes is impossible", t.Ranks, t.Nodes)
 		}
 		if t.NChannels < 1 || t.NChannels > nccl.MaxChannels || t.NVLSChannels < 0 || t.NVLSChannels > nccl.MaxChannels {
 			bad(t, "%d channels, %d for NVLS; 1..%d and 0..%d are possible", t.NChannels, t.NVLSChannels, nccl.MaxChannels, nccl.MaxChannels)
 		}
-		if i > 0 && set.Tunings[i-1].NNodes == t.NNodes && set.Tunings[i-1].NRanks == t.NRanks {
-			bad(t, "given twice with %d ranks", t.NRanks)
+		if i > 0 && set.Tunings[i-1].Comm == t.Comm {
+			bad(t, "given twice with %d ranks", t.Ranks)
 		}
 		for a, p := range nccl.Cells {
 			if n := t.MaxThreads[a][p]; n < 0 || n > nccl.MaxThreads {

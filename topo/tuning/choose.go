@@ -25,7 +25,7 @@ func (t *Tuning) ChooseFrom(table nccl.CostTable, bytes int64) (c Choice) {
 // Channels is how many channels an algorithm has at most.
 func (t *Tuning) Channels(algo nccl.Algo) int {
 	switch {
-	case algo == nccl.AlgoNVLS && t.NNodes > 1 && t.NCCL.Has(nccl.CappedNVLSChannels), t.isSharedPAT(algo):
+	case algo == nccl.AlgoNVLS && t.Nodes > 1 && t.NCCL.Has(nccl.CappedNVLSChannels), t.isSharedPAT(algo):
 		return min(t.NChannels, t.NVLSChannels)
 	case algo == nccl.AlgoNVLS, algo == nccl.AlgoNVLSTree:
 		return t.NVLSChannels
@@ -35,7 +35,7 @@ func (t *Tuning) Channels(algo nccl.Algo) int {
 
 // isSharedPAT reports whether the algorithm is PAT with several ranks on a node, which has rules of its own.
 func (t *Tuning) isSharedPAT(algo nccl.Algo) bool {
-	return algo == nccl.AlgoPAT && t.NRanks != t.NNodes && t.NCCL.Has(nccl.Models)
+	return algo == nccl.AlgoPAT && t.Ranks != t.Nodes && t.NCCL.Has(nccl.Models)
 }
 
 // ChannelsAndWarps returns how many channels and warps per block NCCL gives a collective of that size when nobody

@@ -1,8 +1,7 @@
-// Package tuning is NCCL's cost model as plain data, by the rules of any release that package nccl knows: the latencies
-// and bandwidths of a communicator (Tuning), and from them the table of predicted times that NCCL hands to a tuner (Table)
-// and what NCCL would run (Choose). Read reads
-// those that tunefit topo tuning has printed.
+// Package tuning holds NCCL's estimates as plain data. A Tuning has the latencies and bandwidths of one communicator.
+// Table computes the predicted times that NCCL hands to a tuner, and Choose what NCCL would run, by the rules of the
+// Tuning's release. Read reads what tunefit topo tuning --json prints.
 //
-// It depends on nothing of the topology, so that a tuner can use it without bringing that along; package channels
-// computes a Tuning from a topology. A Tuning is not changed by its methods and may be used by many goroutines.
+// The package knows no topology, so that a tuner can use it alone. Package channels derives a Tuning from a topology.
+// Methods do not change a Tuning, so many goroutines may use one.
 package tuning

@@ -11,8 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
 )
 
-// node is what NCCL says of one communicator size.
-type node struct {
+// answer is what NCCL says of one communicator size.
+type answer struct {
 	NNodes int              `json:"nNodes"`
 	NRanks int              `json:"nRanks"`
 	Pipe1  map[string]times `json:"pipe1"`
@@ -37,7 +37,7 @@ func (c *choice) UnmarshalJSON(data []byte) error {
 func TestReadAgreesWithNCCL(t *testing.T) {
 	var a nccltest.Score
 	for _, file := range nccltest.Files(t, "tuning.json") {
-		var answers struct{ Nodes map[string]node }
+		var answers struct{ Nodes map[string]answer }
 		nccltest.LoadJSON(t, file, &answers)
 		set, err := Read(bytes.NewReader(nccltest.Read(t, file)), file)
 		if err != nil {
@@ -45,14 +45,14 @@ func TestReadAgreesWithNCCL(t *testing.T) {
 		}
 		for hosts, n := range answers.Nodes {
 			where := nccltest.System(file) + " " + hosts
-			compareTimes(t, &a, where, n, set.For(n.NNodes, n.NRanks))
+			compareTimes(t, &a, where, n, set.For(nccl.Comm{Nodes: n.NNodes, Ranks: n.NRanks}))
 		}
 	}
 	t.Logf("%s values agree", a)
 }
 
 // compareTimes compares all times and choices of one communicator size.
-func compareTimes(t *testing.T, a *nccltest.Score, where string, n node, tuning *Tuning) {
+func compareTimes(t *testing.T, a *nccltest.Score, where string, n answer, tuning *Tuning) {
 	upper := func(algo nccl.Algo, proto nccl.Proto) string {
 		return strings.ToUpper(algo.String() + "/" + proto.String())
 	}

@@ -33,7 +33,7 @@ const (
 // types and reductions that the switch cannot do.
 func (t *Tuning) Table(coll nccl.Coll, bytes int64, pipeOps int) nccl.CostTable {
 	var table nccl.CostTable
-	alone := t.NRanks == 1
+	alone := t.Ranks == 1
 	for a, p := range nccl.Cells {
 		switch {
 		case !coll.IsAsked() || bytes < 0 || !alone && !t.offers(coll, a):
@@ -61,12 +61,12 @@ func (t *Tuning) Offers(coll nccl.Coll) bool {
 func (t *Tuning) offers(coll nccl.Coll, algo nccl.Algo) bool {
 	switch algo {
 	case nccl.AlgoCollNetDirect, nccl.AlgoCollNetChain:
-		return t.CollNet && t.localRanks() <= nccl.MaxDirectRanks
+		return t.CollNet && t.LocalRanks() <= nccl.MaxDirectRanks
 	case nccl.AlgoNVLS, nccl.AlgoNVLSTree:
-		if !t.NVLS || coll != nccl.CollAllReduce && t.localRanks() > nccl.MaxNVLSRanks {
+		if !t.NVLS || coll != nccl.CollAllReduce && t.LocalRanks() > nccl.MaxNVLSRanks {
 			return false
 		}
-		return algo == nccl.AlgoNVLSTree || t.CollNet || t.NNodes == 1
+		return algo == nccl.AlgoNVLSTree || t.CollNet || t.Nodes == 1
 	}
 	return true
 }
@@ -86,7 +86,7 @@ func (t *Tuning) micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, bytes 
 		bw = bw * treeCorrection[proto][step]
 	}
 	if algo == nccl.AlgoRing && proto == nccl.ProtoSimple && t.ringPlateau(coll) &&
-		bytes/(int64(t.plateauChannels())*int64(t.NRanks)) >= plateauMinBytes {
+		bytes/(int64(t.plateauChannels())*int64(t.Ranks)) >= plateauMinBytes {
 		factor := plateauFactor
 		if t.MinCompCap < 80 {
 			factor = plateauFactorOld
@@ -116,15 +116,15 @@ func (t *Tuning) corrected(algo nccl.Algo, step int) bool {
 	}
 	// Measured for trays of four GPUs on Grace with one fast NIC each.
 	return t.NCCL.Has(nccl.Models) && t.CPUArch == nccl.ArchARM && t.MinNetBW >= 96 &&
-		t.fewestLocalRanks() == 4 && t.localRanks() == 4 && (step < 23 || t.NNodes > 2)
+		t.FewestLocalRanks() == 4 && t.LocalRanks() == 4 && (step < 23 || t.Nodes > 2)
 }
 
 // ringPlateau says whether large rings wait longer.
 func (t *Tuning) ringPlateau(coll nccl.Coll) bool {
-	if t.plateauChannels() == 0 || t.NRanks == 0 {
+	if t.plateauChannels() == 0 || t.Ranks == 0 {
 		return false
 	}
-	if t.NNodes > 1 {
+	if t.Nodes > 1 {
 		return coll == nccl.CollAllReduce
 	}
 	return t.NCCL.Has(nccl.Models) && t.MinCompCap >= 100 && t.RingNVLink && (coll == nccl.CollAllGather || coll == nccl.CollReduceScatter)

@@ -1,33 +1,46 @@
 package tuning
 
-import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+import (
+	"cmp"
 
-// Tuning is NCCL's cost model for one communicator size, as plain data: what is left of the topology once NCCL has
-// decided on its channels. It answers Table and Choose without anything else, so it can be read from a file on a
-// machine without a GPU, whose field names are those of channels.NodeTuning. All values are equal on all ranks of a
-// communicator.
-//
-// The zero value offers no algorithm at all.
-type Tuning struct {
-	NCCL nccl.Version `json:"-"` // whose rules hold
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
 
-	NNodes int `json:"nNodes"` // nodes as NCCL counts them (ranks that share a ring segment), >= 1
-	NRanks int `json:"nRanks"` // ranks of the communicator, >= 1
-
-	NChannels    int `json:"nChannels"`    // channels that ring, tree and PAT may use, 1..64
-	NVLSChannels int `json:"nvlsChannels"` // channels that NVLS and NVLSTree use; 0 when there is no NVLS
-
-	MaxLocalRanks int `json:"-"`             // most ranks on one node; 0 means NRanks/NNodes
-	MinLocalRanks int `json:"minLocalRanks"` // fewest, likewise
-	MinCompCap    int `json:"minCompCap"`    // lowest compute capability, 10*major+minor: 80, 90, 100, ...
-	CPUArch       int `json:"cpuArch"`       // 0 unknown, else ArchX86 or another number of NCCL's
-
-	MinNetBW   float32 `json:"minNetBw"`   // GB/s of the slowest NIC in use; 0 without a network. Counts from nccl.Models on
-	RingNVLink bool    `json:"ringNvlink"` // rings inside a node use NVLink alone. Counts from nccl.Models on
+// Facts is what NCCL knows about a communicator, apart from its channels. All ranks agree on it.
+type Facts struct {
+	NCCL          nccl.Version `json:"-"` // whose rules hold
+	nccl.Comm     `json:"-"`   // nodes as NCCL counts them (ranks that share a ring segment), at least 1
+	MinLocalRanks int          `json:"minLocalRanks"` // fewest ranks on a node; 0 means Ranks/Nodes
+	MaxLocalRanks int          `json:"-"`             // most ranks on a node; 0 means Ranks/Nodes, rounded up
+	MinCompCap    int          `json:"minCompCap"`    // lowest compute capability, 10*major+minor: 80, 90, 100, ...
+	CPUArch       int          `json:"cpuArch"`       // 0 unknown, else ArchX86 or another number of NCCL's
+	MinNetBW      float32      `json:"minNetBw"`      // GB/s of the slowest NIC in use; 0 without a network. Counts from nccl.Models on
 
 	NVLS         bool `json:"-"`            // multicast is usable on all ranks
 	CollNet      bool `json:"collNet"`      // the network can reduce (SHARP) and it is enabled
 	CollNetHeads int  `json:"collNetHeads"` // GPUs per node that talk to the reducing network
+}
+
+// LocalRanks is the most ranks on a node.
+func (f *Facts) LocalRanks() int {
+	return cmp.Or(f.MaxLocalRanks, (f.Ranks+f.Nodes-1)/max(1, f.Nodes))
+}
+
+// FewestLocalRanks is the fewest ranks on a node.
+func (f *Facts) FewestLocalRanks() int {
+	return cmp.Or(f.MinLocalRanks, f.Ranks/max(1, f.Nodes))
+}
+
+// Tuning holds NCCL's estimates for one communicator as plain data: what is left of the topology once NCCL has decided on
+// its channels. It answers Table and Choose alone, on a machine without a GPU. All values are equal on all ranks.
+//
+// The zero value offers no algorithm at all.
+type Tuning struct {
+	Facts
+
+	NChannels    int  `json:"nChannels"`    // channels that ring, tree and PAT may use, 1..64
+	NVLSChannels int  `json:"nvlsChannels"` // channels that NVLS and NVLSTree use; 0 when there is no NVLS
+	RingNVLink   bool `json:"ringNvlink"`   // rings inside a node use NVLink alone. Counts from nccl.Models on
 
 	// MaxThreads is the largest number of threads per block, ThreadThresholds the number of bytes per thread below
 	// which NCCL takes away channels and then threads.
@@ -40,37 +53,19 @@ type Tuning struct {
 	Bandwidths [nccl.NumColls]nccl.PerCell[float32] `json:"bw"`
 }
 
-// Set holds the tunings of one system for several communicator sizes.
+// Set holds the tunings of one system for several communicators.
 type Set struct {
 	System  string       // what the system is, for people
 	NCCL    nccl.Version // whose rules were applied, in all tunings
-	Tunings []*Tuning    // ordered by NNodes, then NRanks
+	Tunings []*Tuning    // in the order of communicators
 }
 
-// For returns the tuning of a communicator of that many nodes and ranks, or nil when the set does not hold it.
-// nRanks 0 accepts any number of ranks.
-func (s *Set) For(nNodes, nRanks int) *Tuning {
+// For returns the tuning of a communicator, or nil when the set does not hold it. Ranks of 0 accept any number of ranks.
+func (s *Set) For(comm nccl.Comm) *Tuning {
 	for _, t := range s.Tunings {
-		if t.NNodes == nNodes && (nRanks == 0 || t.NRanks == nRanks) {
+		if t.Nodes == comm.Nodes && (comm.Ranks == 0 || t.Ranks == comm.Ranks) {
 			return t
 		}
 	}
 	return nil
-}
-
-func (t *Tuning) localRanks() int {
-	if t.MaxLocalRanks > 0 {
-		return t.MaxLocalRanks
-	}
-	if t.NNodes <= 0 {
-		return 0
-	}
-	return (t.NRanks + t.NNodes - 1) / t.NNodes
-}
-
-func (t *Tuning) fewestLocalRanks() int {
-	if t.MinLocalRanks > 0 {
-		return t.MinLocalRanks
-	}
-	return t.NRanks / max(1, t.NNodes)
 }

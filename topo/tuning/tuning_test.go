@@ -21,7 +21,7 @@ func hgxH100(t testing.TB, nodes int) *tuning.Tuning {
 	if err != nil {
 		t.Fatal(err)
 	}
-	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, nodes)
+	comms, err := channels.Tune(machine, channels.TuneOptions{Settings: topo.Settings{NCCL: nccl.Reference}}, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestChooseFromEdges(t *testing.T) {
 	if got := one.ChooseFrom(tie, 1024); got.Algo != nccl.AlgoRing || got.Proto != nccl.ProtoSimple {
 		t.Errorf("a tie goes to the first cell, chosen %+v", got)
 	}
-	alone := &tuning.Tuning{NNodes: 1, NRanks: 1, NChannels: 1}
+	alone := &tuning.Tuning{Facts: tuning.Facts{Comm: nccl.Comm{Nodes: 1, Ranks: 1}}, NChannels: 1}
 	if got := alone.Table(nccl.CollAllReduce, 1024, 1)[nccl.AlgoRing][nccl.ProtoSimple]; got != 0 {
 		t.Errorf("a single rank takes %v us, want 0", got)
 	}
@@ -74,15 +74,7 @@ func TestChooseFromEdges(t *testing.T) {
 // written is the file of one node's costs.
 func written(t testing.TB) []byte {
 	t.Helper()
-	machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := channels.ReportTuning(machine, channels.TuneOptions{NCCL: nccl.Reference}, []int{1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(report)
+	text, err := json.Marshal(&tuning.Set{NCCL: nccl.Reference, Tunings: []*tuning.Tuning{hgxH100(t, 1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +143,7 @@ func ExampleTuning_Choose() {
 		fmt.Println(err)
 		return
 	}
-	comms, err := channels.Tune(machine, channels.TuneOptions{NCCL: nccl.Reference}, 4)
+	comms, err := channels.Tune(machine, channels.TuneOptions{Settings: topo.Settings{NCCL: nccl.Reference}}, 4)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -168,7 +160,7 @@ func ExampleTuning_Choose() {
 
 // NVLS over several nodes has no more channels than the rings since NCCL 2.29.2 (src/enqueue.cc).
 func TestChannels(t *testing.T) {
-	two := tuning.Tuning{NNodes: 2, NRanks: 16, NChannels: 8, NVLSChannels: 16}
+	two := tuning.Tuning{Facts: tuning.Facts{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, NChannels: 8, NVLSChannels: 16}
 	for algo, want := range map[nccl.Algo]int{nccl.AlgoRing: 8, nccl.AlgoNVLS: 8, nccl.AlgoNVLSTree: 16, nccl.AlgoPAT: 8} {
 		if got := two.Channels(algo); got != want {
 			t.Errorf("%s: %d channels, want %d", algo, got, want)

@@ -81,12 +81,12 @@ func FindMachine(getenv func(string) string) (*model.Machine, detect.Source, err
 
 // MachineOf is the machine that a topology describes, under NCCL's variables.
 func MachineOf(doc *topo.Document, getenv func(string) string) (*model.Machine, error) {
-	sys, err := topo.Build(doc, topo.BuildOptions{WholeMLOPart: getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"})
+	sys, err := topo.Build(doc, topo.SettingsFromEnv(getenv))
 	if err != nil {
 		return nil, err
 	}
 	here := &model.Machine{Fingerprint: sys.Fingerprint()}
-	if here.Summary, err = sys.Summarize(topo.SettingsFromEnv(getenv)); err != nil {
+	if here.Summary, err = sys.Summarize(); err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
 	return here, nil

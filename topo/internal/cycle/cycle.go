@@ -118,37 +118,8 @@ func improve(w Weights, order []int) []int {
 				}
 			}
 		}
-		for length := 1; length <= 3 && length < n-2; length++ {
-			for i := range n {
-				if moved, ok := moveStretch(w, order, i, length, least); ok {
-					order, helped = moved, true
-				}
-			}
-		}
 	}
 	return order
-}
-
-// moveStretch takes nodes from position i on and puts them, as they are or reversed, where they weigh most.
-func moveStretch(w Weights, order []int, i, length int, least float64) ([]int, bool) {
-	n := len(order)
-	turned := slices.Concat(order[i:], order[:i])
-	stretch, rest := turned[:length], turned[length:]
-	first, last := stretch[0], stretch[length-1]
-	gap := w[rest[len(rest)-1]][rest[0]]
-	lost := w[rest[len(rest)-1]][first] + w[last][rest[0]] - gap
-	for at := range len(rest) - 1 {
-		a, b := rest[at], rest[at+1]
-		if w[a][first]+w[last][b]-w[a][b]-lost > least {
-			return slices.Concat(rest[:at+1], stretch, rest[at+1:]), true
-		}
-		if w[a][last]+w[first][b]-w[a][b]-lost > least {
-			back := slices.Clone(stretch)
-			slices.Reverse(back)
-			return slices.Concat(rest[:at+1], back, rest[at+1:]), true
-		}
-	}
-	return order[:n], false
 }
 
 func weight(w Weights, order []int) float64 {

@@ -36,14 +36,15 @@ func newSimulated(s settings, coll nccl.Coll, nodes, ranks int, variables channe
 		return nil, err
 	}
 	tune := func(v channels.Variables) (*tuning.Tuning, error) {
-		o := channels.TuneOptions{NCCL: s.nccl.Rules(), Settings: topo.SettingsFromEnv(os.Getenv), Variables: v}
+		o := channels.TuneOptions{Settings: topo.SettingsFromEnv(os.Getenv), Variables: v}
+		o.NCCL = s.nccl.Rules()
 		all, err := channels.Tune(doc, o, nodes)
 		if err != nil {
 			return nil, err
 		}
 		// Nodes with fewer ranks than the machine has GPUs have the channels of the whole machine here.
 		t := *all[0].Tuning
-		t.NNodes, t.NRanks, t.MaxLocalRanks, t.MinLocalRanks = nodes, ranks, 0, 0
+		t.Comm, t.MaxLocalRanks, t.MinLocalRanks = nccl.Comm{Nodes: nodes, Ranks: ranks}, 0, 0
 		return &t, nil
 	}
 	m := &simulated{coll: coll, seed: s.seed}

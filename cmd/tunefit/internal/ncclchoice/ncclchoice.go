@@ -98,7 +98,9 @@ func (f *Flags) Read() (*Model, error) {
 // TuneOptions are for costs as this environment's variables make them.
 func TuneOptions(version nccl.Version) (channels.TuneOptions, error) {
 	variables, err := channels.VariablesFromEnv(os.Getenv, version.Rules())
-	return channels.TuneOptions{NCCL: version.Rules(), Build: BuildOptions(), Settings: topo.SettingsFromEnv(os.Getenv), Variables: variables}, err
+	settings := topo.SettingsFromEnv(os.Getenv)
+	settings.NCCL = version.Rules()
+	return channels.TuneOptions{Settings: settings, Variables: variables}, err
 }
 
 // readTuning reads a file of costs, which is of one release and of the variables that it was made with.
@@ -140,7 +142,7 @@ func (m *Model) Derive(hosts ...int) error {
 		return err
 	}
 	for _, c := range comms {
-		if t := c.Tuning; m.Set.For(t.NNodes, t.NRanks) == nil {
+		if t := c.Tuning; m.Set.For(t.Comm) == nil {
 			m.Set.Tunings = append(m.Set.Tunings, t)
 		}
 	}
@@ -150,17 +152,17 @@ func (m *Model) Derive(hosts ...int) error {
 // Of returns the model of a communicator. Where there is none of its size, the
 // one with the nearest number of nodes stands in.
 func (m *Model) Of(s commspec.Shape) (*tuning.Tuning, error) {
-	if m.Machine != nil && m.Set.For(s.Nodes, 0) == nil {
+	if m.Machine != nil && m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
 		if err := m.Derive(s.Nodes); err != nil {
 			return nil, err
 		}
 	}
-	if t := m.Set.For(s.Nodes, s.Ranks); t != nil {
+	if t := m.Set.For(s.Comm); t != nil {
 		return t, nil
 	}
 	distance := func(t *tuning.Tuning) float64 {
-		far := max(float64(t.NNodes)/float64(s.Nodes), float64(s.Nodes)/float64(t.NNodes))
-		if (t.NNodes == 1) != (s.Nodes == 1) {
+		far := max(float64(t.Nodes)/float64(s.Nodes), float64(s.Nodes)/float64(t.Nodes))
+		if (t.Nodes == 1) != (s.Nodes == 1) {
 			far += 1000 // one node and several have little in common
 		}
 		return far
@@ -168,7 +170,7 @@ func (m *Model) Of(s commspec.Shape) (*tuning.Tuning, error) {
 	best := slices.MinFunc(m.Set.Tunings, func(x, y *tuning.Tuning) int {
 		return cmp.Compare(distance(x), distance(y))
 	})
-	m.standIns[s] = commspec.Shape{Comm: nccl.Comm{Nodes: best.NNodes, Ranks: best.NRanks}}
+	m.standIns[s] = commspec.Shape{Comm: best.Comm}
 	return best, nil
 }
 
@@ -189,11 +191,6 @@ func (m *Model) NoteStandIns(w io.Writer, shown []commspec.Shape) {
 	}
 }
 
-// BuildOptions follow NCCL's variables too.
-func BuildOptions() topo.BuildOptions {
-	return topo.BuildOptions{WholeMLOPart: os.Getenv("NCCL_TOPO_SPLIT_MLOPART") == "0"}
-}
-
 // ReadTopology reads a topology file.
 func ReadTopology(name string) (*topo.Document, error) {
 	text, err := cli.ReadInput(name, cli.KindTopology)
@@ -210,7 +207,7 @@ func (m *Model) DeriveFor(shapes []commspec.Shape) error {
 	}
 	var hosts []int
 	for _, s := range shapes {
-		if !slices.Contains(hosts, s.Nodes) && m.Set.For(s.Nodes, 0) == nil {
+		if !slices.Contains(hosts, s.Nodes) && m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
 			hosts = append(hosts, s.Nodes)
 		}
 	}
@@ -221,7 +218,7 @@ func (m *Model) DeriveFor(shapes []commspec.Shape) error {
 func (m *Model) Shapes() string {
 	var names []string
 	for _, t := range m.Set.Tunings {
-		names = append(names, commspec.Shape{Comm: nccl.Comm{Nodes: t.NNodes, Ranks: t.NRanks}}.String())
+		names = append(names, commspec.Shape{Comm: t.Comm}.String())
 	}
 	return strings.Join(names, ", ")
 }
@@ -239,7 +236,7 @@ func (f *Flags) Doubt() string {
 	doc, err := hgxH100()
 	if err == nil {
 		var sys *topo.System
-		if sys, err = topo.Build(doc, BuildOptions()); err == nil && sys.Fingerprint() == here.Here.Fingerprint {
+		if sys, err = topo.Build(doc, topo.SettingsFromEnv(os.Getenv)); err == nil && sys.Fingerprint() == here.Here.Fingerprint {
 			return ""
 		}
 	}

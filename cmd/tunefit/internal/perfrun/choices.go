@@ -160,8 +160,8 @@ func (c *Choices) within(space *fit.Space) error {
 	if err != nil {
 		return err
 	}
-	if t.NNodes != space.Nodes || t.NRanks != space.Ranks {
-		return cli.Usagef("--comm %s: the nodes of --topo make communicators of %d ranks a node", shape, t.NRanks/max(1, t.NNodes))
+	if t.Comm != space.Comm {
+		return cli.Usagef("--comm %s: the nodes of --topo make communicators of %d ranks a node", shape, t.Ranks/max(1, t.Nodes))
 	}
 	const anySize = 1 << 20 // what there is does not depend on it
 	table := t.Table(space.Coll, anySize, 1)
