@@ -1,6 +1,6 @@
-// Package launch writes the command that starts a program's ranks: on this machine, by Open MPI, by Slurm (in an allocation, or
-// in a job that Prepare submits and waits for), or by a template of a command. It finds how a run ended and which nodes its output
-// blames. A Launcher is used by one goroutine at a time. SIGTERM ends what its commands started, on all nodes.
+// Package launch writes the command that starts a program's ranks: on this machine, by Open MPI, by Slurm or by a template.
+// Under Slurm it uses the allocation that it runs in, or Prepare gets one. From a run's output it reads how the run ended
+// and which nodes failed. One goroutine at a time uses a Launcher. SIGTERM ends what its commands started, on all nodes.
 package launch
 
 import (
@@ -25,15 +25,12 @@ const (
 type Options struct {
 	// With is Local, MPIRun or the path of an mpirun, Slurm, or a template: a command for the shell with {command} in it.
 	With string
-	// Args are more arguments of mpirun, or of srun and sbatch ("-p", "gpu").
+	// Args are more arguments of mpirun, or of srun and salloc ("-p", "gpu").
 	Args []string
 	// Hosts are those that mpirun uses, in this order, and the template's {hosts}. None: those that mpirun finds.
 	Hosts []string
 	// Prefix is what the program runs in, a container: it comes between the launcher and the program.
 	Prefix []string
-	// StateFile keeps the name of a job that Prepare submits, so that the next tunefit finds it if this one is killed. "": no
-	// file, the job of a killed tunefit holds its nodes until its time limit.
-	StateFile string
 }
 
 // Program is what runs.
@@ -53,7 +50,7 @@ type Launcher struct {
 	kind     string // Local, MPIRun, Slurm or template
 	mpirun   string // the program
 	template []part
-	job      job // that Prepare submitted or took over
+	job      *job // that Prepare got; nil: none
 }
 
 const template = "template"
@@ -71,8 +68,8 @@ func New(o Options) (*Launcher, error) {
 		l.kind = MPIRun
 	case o.With == Local || o.With == Slurm:
 		l.kind = o.With
-	case o.With == "srun" || o.With == "sbatch":
-		return nil, fmt.Errorf("launcher %q: it is called slurm (it uses srun, and sbatch where there is no allocation)", o.With)
+	case slices.Contains([]string{"srun", "sbatch", "salloc"}, o.With):
+		return nil, fmt.Errorf("launcher %q: it is called slurm (it uses srun, and salloc where there is no allocation)", o.With)
 	default:
 		return nil, fmt.Errorf("unknown launcher %q (allowed: %s)", o.With, allowed)
 	}
@@ -192,38 +189,37 @@ func (p Program) environment() (assignments []string) {
 	return assignments
 }
 
-// Prepare gets what the next commands need: outside of an allocation of Slurm a job that holds the nodes. It submits one that
-// lasts for limit if there is none, or takes the one that a killed tunefit left, waits until it runs and says why it waits. It
-// does nothing else. A job with fewer nodes, or with less time left than run, is given back first. Call it before each run: a
-// job ends by itself.
+// Prepare gets what the next commands need: outside of an allocation of Slurm a job that has the nodes. It asks for one that
+// lasts for limit, and passes on what Slurm says until it runs. It gives a job back that has fewer nodes, or less time left
+// than run. Call it before each run: a job ends by itself.
 func (l *Launcher) Prepare(ctx context.Context, nodes int, run, limit time.Duration, say func(string)) error {
-	if l.kind != Slurm || inAllocation() {
+	if !l.Submits() {
 		return nil
 	}
 	return l.hold(ctx, nodes, run+2*grace, max(limit, run+2*grace), say)
 }
 
-// Submits reports whether Prepare gets nodes by submitting a job.
+// Submits reports whether Prepare gets nodes by a job of its own.
 func (l *Launcher) Submits() bool { return l.kind == Slurm && !inAllocation() }
 
 // Job is the one that Prepare got; "": none.
-func (l *Launcher) Job() string { return l.job.id }
+func (l *Launcher) Job() string {
+	if l.job == nil {
+		return ""
+	}
+	return l.job.id
+}
 
-// JobToCome stands in a command for the job that Prepare will have submitted.
+// JobToCome stands in a command for the job that Prepare will get.
 const JobToCome = "JOB"
 
 // Planned is a launcher that writes down commands before Prepare, and is not to run them.
 func (l *Launcher) Planned() *Launcher {
 	planned := *l
 	if l.Submits() {
-		planned.job.id = JobToCome
+		planned.job = &job{id: JobToCome}
 	}
 	return &planned
-}
-
-// Close gives back what Prepare got.
-func (l *Launcher) Close() error {
-	return l.giveBack()
 }
 
 // has says whether one of the options is among arguments, as --name, --name=value, or a short -n, which may hold its value.

@@ -157,7 +157,7 @@ func TestRefused(t *testing.T) {
 		{Options{}, []string{`unknown launcher ""`, "local, mpirun", "{command}"}},
 		{Options{With: "pdsh"}, []string{`unknown launcher "pdsh"`, "{command}"}},
 		{Options{With: "srun"}, []string{"called slurm"}},
-		{Options{With: "slurm"}, []string{"no sbatch here", "needed for launcher slurm"}},
+		{Options{With: "slurm"}, []string{"no salloc here", "needed for launcher slurm"}},
 		{Options{With: intel + "/mpirun"}, []string{"Intel", "not Open MPI", "-n {ranks}"}},
 		{Options{With: old + "/mpirun"}, []string{"Open MPI 3", "4 or newer"}},
 		{Options{With: "/absent/mpirun"}, []string{"there is no /absent/mpirun"}},
