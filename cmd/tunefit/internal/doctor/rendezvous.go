@@ -48,11 +48,7 @@ func (d *doctor) examineRendezvous(ctx context.Context) []finding {
 	case strings.Contains(name, "://"):
 		return []finding{failed("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood", d.env.Show(tuner.EnvRendezvous))}
 	}
-	var found []finding
-	if !filepath.IsAbs(name) {
-		found = append(found, warned("write the whole path", "%s depends on the folder that each rank starts in", d.env.Show(tuner.EnvRendezvous)))
-	}
-	return append(found, d.placeFindings(ctx, name, false)...)
+	return append(d.relative(tuner.EnvRendezvous), d.placeFindings(ctx, name, false)...)
 }
 
 func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding) {
