@@ -40,8 +40,8 @@ func ParseRank(identity string) int {
 
 // Process is one that takes part in a job, as the ranks' records name it.
 type Process struct {
-	Host string
-	PID  int
+	Host string `json:"host"`
+	PID  int    `json:"pid"`
 	// space is the namespace that PID counts in, for containers have their own;
 	// started the time of its start in clock ticks since boot, for numbers come again.
 	// 0: not known.
@@ -89,18 +89,14 @@ func (p Process) unique() string {
 }
 
 // ProcessState is what this machine knows of a process.
-type ProcessState int8
+type ProcessState string
 
 const (
-	Unknown ProcessState = iota // it is on another machine or in another container
-	Running
-	Stopped // by a signal or a debugger
-	Dead
+	Unknown ProcessState = "unknown" // it is on another machine or in another container
+	Running ProcessState = "running"
+	Stopped ProcessState = "stopped" // by a signal or a debugger
+	Dead    ProcessState = "dead"
 )
-
-var processStates = [...]string{"unknown", "running", "stopped", "dead"}
-
-func (s ProcessState) String() string { return processStates[s] }
 
 // State looks for the process. It says Dead only if that is certain.
 func (p Process) State() ProcessState {

@@ -40,8 +40,8 @@ type target struct {
 	why       string // not done, in words
 }
 
-func key(c *communicator) string {
-	return c.place.Name + " " + c.Key
+func key(c *Communicator) string {
+	return c.Rendezvous + " " + c.records.Key
 }
 
 // prepare finds the communicators, before the file is written.
@@ -52,21 +52,20 @@ func (w *waiter) prepare(ctx context.Context) error {
 	}
 	w.began = time.Now()
 	w.missed = w.unseen
-	for i := range all {
-		c := &all[i]
+	for _, c := range all {
 		reads, known := w.reads(c)
 		switch {
-		case c.ending():
+		case c.Ended || len(c.left()) > 0: // no collective runs on it any more
 		case !known:
-			w.unclear = append(w.unclear, c.name())
+			w.unclear = append(w.unclear, c.Name)
 		case !reads:
 			w.others++
 		case !c.asked():
 			w.unasked++
 		default:
-			t := &target{key: key(c), name: c.name(), goal: w.goal(c), same: map[string]bool{}}
+			t := &target{key: key(c), name: c.Name, goal: w.goal(c), same: map[string]bool{}}
 			if n := len(c.Changes); n > 0 {
-				t.before = c.Changes[n-1].K
+				t.before = c.Changes[n-1].Number
 			}
 			w.judge(t, c)
 			w.targets = append(w.targets, t)
@@ -77,10 +76,10 @@ func (w *waiter) prepare(ctx context.Context) error {
 
 // reads reports whether a communicator's ranks read the file. It is not known where they name
 // none, or one that this machine does not have: a container's, say, which may be the same file.
-func (w *waiter) reads(c *communicator) (reads, known bool) {
-	name, model := c.paths()
+func (w *waiter) reads(c *Communicator) (reads, known bool) {
+	name := c.Policy
 	if w.file.model {
-		name = model
+		name = c.Model
 	}
 	if name == "" {
 		return false, c.here()
@@ -94,15 +93,14 @@ func (w *waiter) reads(c *communicator) (reads, known bool) {
 }
 
 // goal is what a communicator's ranks find in their files from now on.
-func (w *waiter) goal(c *communicator) tuner.Bundle {
+func (w *waiter) goal(c *Communicator) tuner.Bundle {
 	var b tuner.Bundle
 	if c.files != nil {
 		b = *c.files
 	}
-	policy, model := c.paths()
-	written, other, otherFile := &b.Policy, &b.Model, watchedFile{model, true}
+	written, other, otherFile := &b.Policy, &b.Model, watchedFile{c.Model, true}
 	if w.file.model {
-		written, other, otherFile = &b.Model, &b.Policy, watchedFile{policy, false}
+		written, other, otherFile = &b.Model, &b.Policy, watchedFile{c.Policy, false}
 	}
 	*written = tuner.Source{Name: w.file.path, Text: w.text}
 	// The ranks read both files when one changes.
@@ -162,20 +160,20 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 			continue
 		}
 		away = nil
-		now := map[string]*communicator{}
-		for i := range all {
-			now[key(&all[i])] = &all[i]
+		now := map[string]*Communicator{}
+		for _, c := range all {
+			now[key(c)] = c
 		}
 		hope := false
 		for _, t := range w.open() {
 			c := now[t.key]
-			if c == nil || c.ending() {
+			if c == nil || c.Ended || len(c.left()) > 0 {
 				t.done, t.ended = true, true
 				fmt.Fprintf(w.out, "%s has ended\n", t.name)
 				continue
 			}
 			if w.judge(t, c); t.done {
-				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t.name, c.version.Meaning, lastSwitch(c), time.Since(w.began).Seconds())
+				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t.name, c.Version, lastSwitch(c), time.Since(w.began).Seconds())
 			}
 			hope = hope || !t.done && !t.hopeless
 		}
@@ -186,11 +184,11 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 }
 
 // lastSwitch names the call from which on the version is in force.
-func lastSwitch(c *communicator) string {
+func lastSwitch(c *Communicator) string {
 	at := "the start"
-	for _, change := range c.Changes {
-		if d := change.Decision; d != nil && d.Commit {
-			at = fmt.Sprintf("call %d", d.At)
+	for _, x := range c.Changes {
+		if x.State == committed {
+			at = fmt.Sprintf("call %d", x.Switch)
 		}
 	}
 	return at
@@ -200,51 +198,49 @@ func lastSwitch(c *communicator) string {
 const maxVetoes = 5
 
 // judge says how far a communicator has come.
-func (w *waiter) judge(t *target, c *communicator) {
+func (w *waiter) judge(t *target, c *Communicator) {
 	if c.pending == nil && w.reached(t, c) {
 		t.done = true
 		return
 	}
 	vetoes := 0
-	var refused *agree.Change
-	for _, r := range c.refused {
-		if r.K > t.before {
-			refused = r
-			if why := r.Decision.Abort; why == agree.CannotStage || why == agree.OtherBuild {
+	var last *change
+	for _, x := range c.refused {
+		if x.Number > t.before {
+			last = x
+			if x.Reason == agree.CannotStage || x.Reason == agree.OtherBuild {
 				vetoes++
 			}
 		}
 	}
-	switch dead := c.dead(); {
-	case c.frozen != nil:
-		why, remedy := inWords(c, c.frozen.Decision)
-		t.hopeless, t.why = true, why+todo+remedy
+	switch dead := c.lives(tuner.Dead); {
+	case c.Frozen:
+		t.hopeless, t.why = true, c.frozen.Why+todo+c.frozen.Remedy
 	case len(dead) > 0:
 		t.hopeless, t.why = true, names(dead)+todo+"end the job"
-	case len(c.members) < c.Ranks:
-		t.why = fmt.Sprintf("%d of %s have joined", len(c.members), cli.CountOf(c.Ranks, "rank"))
+	case len(c.Members) < c.Ranks:
+		t.why = fmt.Sprintf("%d of %s have joined", len(c.Members), cli.CountOf(c.Ranks, "rank"))
 	case c.pending != nil:
 		t.why = pendingNote(c)
-	case refused != nil:
-		why, remedy := inWords(c, refused.Decision)
-		t.hopeless, t.why = vetoes >= maxVetoes, why+todo+remedy
+	case last != nil:
+		t.hopeless, t.why = vetoes >= maxVetoes, last.Why+todo+last.Remedy
 	default:
 		t.why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
 	}
-	if stopped := c.which(func(m member) bool { return m.state == tuner.Stopped }); len(stopped) > 0 {
+	if stopped := c.lives(tuner.Stopped); len(stopped) > 0 {
 		t.why += ".\n  Stopped by a signal or a debugger: " + names(stopped)
 	}
 }
 
 // reached reports that the version in force means what the goal means.
-func (w *waiter) reached(t *target, c *communicator) bool {
+func (w *waiter) reached(t *target, c *Communicator) bool {
 	if c.files == nil {
 		return false
 	}
-	same, known := t.same[c.version.Content]
+	same, known := t.same[c.Content]
 	if !known {
 		same = tuner.SameMeaning(*c.files, t.goal, os.Getenv)
-		t.same[c.version.Content] = same
+		t.same[c.Content] = same
 	}
 	return same
 }
