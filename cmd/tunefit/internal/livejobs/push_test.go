@@ -75,7 +75,7 @@ func TestPushCountsNoneThatEnded(t *testing.T) {
 	for _, switches := range []bool{true, false} {
 		p := newPushed(t, stays, ends)
 		var out strings.Builder
-		w := &waiter{observer: newObserver(p.dir), file: watchedFile{path: p.file}, text: []byte(policyRow(2)), out: &out}
+		w := newWaiter(p.dir, watchedFile{path: p.file}, []byte(policyRow(2)), &out)
 		if err := w.prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -109,9 +109,9 @@ func elsewhere(rendezvous string) string {
 }
 
 // writeUnseen says what could not be looked at.
-func writeUnseen(w io.Writer, unseen []error) {
-	for _, err := range unseen {
-		fmt.Fprintf(cli.Printable{Writer: w}, "not looked at: %v\n", err)
+func writeUnseen[T any](w io.Writer, unseen []T) {
+	for _, what := range unseen {
+		fmt.Fprintf(cli.Printable{Writer: w}, "not looked at: %v\n", what)
 	}
 }
 

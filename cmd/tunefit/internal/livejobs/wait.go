@@ -17,27 +17,29 @@ import (
 // waiter waits until the communicators that read a file run on its new text.
 type waiter struct {
 	*observer
+	pushOutcome
 	file    watchedFile // as written
 	text    []byte
 	out     io.Writer
 	targets []*target
-	others  int      // live communicators that read other files
-	missed  []error  // what could not be looked at
-	unclear []string // those of which this machine cannot tell which file they read
-	unasked int      // of one rank, that read this one
 	began   time.Time
+}
+
+func newWaiter(rendezvous string, file watchedFile, text []byte, out io.Writer) *waiter {
+	return &waiter{observer: newObserver(rendezvous), file: file, text: text, out: out,
+		pushOutcome: pushOutcome{File: file.path, NotSwitched: []notSwitched{}, Unclear: []string{}, Unseen: []string{}}}
 }
 
 // target is a communicator that reads the file.
 type target struct {
-	key, name string
-	goal      tuner.Bundle    // what its ranks read now
-	before    uint64          // the last change that was known before the file was written
-	same      map[string]bool // content digests: whether it means what the goal does
-	done      bool            // it runs on the goal, or has ended
-	ended     bool
-	hopeless  bool   // it never will
-	why       string // not done, in words
+	notSwitched // until it is done
+	key         string
+	goal        tuner.Bundle    // what its ranks read now
+	before      uint64          // the last change that was known before the file was written
+	same        map[string]bool // content digests: whether it means what the goal does
+	done        bool            // it runs on the goal, or has ended
+	ended       bool
+	hopeless    bool // it never will
 }
 
 func key(c *Communicator) string {
@@ -51,19 +53,21 @@ func (w *waiter) prepare(ctx context.Context) error {
 		return err
 	}
 	w.began = time.Now()
-	w.missed = w.unseen
+	for _, err := range w.unseen {
+		w.Unseen = append(w.Unseen, err.Error())
+	}
 	for _, c := range all {
 		reads, known := w.reads(c)
 		switch {
 		case c.Ended || len(c.left()) > 0: // no collective runs on it any more
 		case !known:
-			w.unclear = append(w.unclear, c.Name)
+			w.Unclear = append(w.Unclear, c.Name)
 		case !reads:
-			w.others++
+			w.Others++
 		case !c.asked():
-			w.unasked++
+			w.OneRank++
 		default:
-			t := &target{key: key(c), name: c.Name, goal: w.goal(c), same: map[string]bool{}}
+			t := &target{notSwitched: notSwitched{Communicator: c.Name}, key: key(c), goal: w.goal(c), same: map[string]bool{}}
 			if n := len(c.Changes); n > 0 {
 				t.before = c.Changes[n-1].Number
 			}
@@ -135,7 +139,7 @@ func (w *waiter) open() (open []*target) {
 
 func (w *waiter) names() (names []string) {
 	for _, t := range w.targets {
-		names = append(names, t.name)
+		names = append(names, t.Communicator)
 	}
 	return names
 }
@@ -169,11 +173,11 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 			c := now[t.key]
 			if c == nil || c.Ended || len(c.left()) > 0 {
 				t.done, t.ended = true, true
-				fmt.Fprintf(w.out, "%s has ended\n", t.name)
+				fmt.Fprintf(w.out, "%s has ended\n", t.Communicator)
 				continue
 			}
 			if w.judge(t, c); t.done {
-				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t.name, c.Version, lastSwitch(c), time.Since(w.began).Seconds())
+				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t.Communicator, c.Version, lastSwitch(c), time.Since(w.began).Seconds())
 			}
 			hope = hope || !t.done && !t.hopeless
 		}
@@ -215,20 +219,20 @@ func (w *waiter) judge(t *target, c *Communicator) {
 	}
 	switch dead := c.lives(tuner.Dead); {
 	case c.Frozen:
-		t.hopeless, t.why = true, c.frozen.Why+todo+c.frozen.Remedy
+		t.hopeless, t.Why = true, c.frozen.Why+todo+c.frozen.Remedy
 	case len(dead) > 0:
-		t.hopeless, t.why = true, names(dead)+todo+"end the job"
+		t.hopeless, t.Why = true, names(dead)+todo+"end the job"
 	case len(c.Members) < c.Ranks:
-		t.why = fmt.Sprintf("%d of %s have joined", len(c.Members), cli.CountOf(c.Ranks, "rank"))
+		t.Why = fmt.Sprintf("%d of %s have joined", len(c.Members), cli.CountOf(c.Ranks, "rank"))
 	case c.pending != nil:
-		t.why = pendingNote(c)
+		t.Why = pendingNote(c)
 	case last != nil:
-		t.hopeless, t.why = vetoes >= maxVetoes, last.Why+todo+last.Remedy
+		t.hopeless, t.Why = vetoes >= maxVetoes, last.Why+todo+last.Remedy
 	default:
-		t.why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
+		t.Why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
 	}
 	if stopped := c.lives(tuner.Stopped); len(stopped) > 0 {
-		t.why += ".\n  Stopped by a signal or a debugger: " + names(stopped)
+		t.Why += ".\n  Stopped by a signal or a debugger: " + names(stopped)
 	}
 }
 
