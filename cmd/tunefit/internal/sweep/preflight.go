@@ -15,7 +15,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -23,6 +22,7 @@ import (
 // and one at its end. Its arguments are our library, the sweep's folder and the first line of the preflight's log there
 // (a node may have a folder of its own by that name), all empty where runs need neither; then the programs.
 const lookAround = `node=${SLURMD_NODENAME:-$(uname -n)} library=$1 folder=$2 mark=$3
+
 shift 3
 say() { echo "tunefit-preflight: $node $*"; }
 for program; do
@@ -205,13 +205,4 @@ func found(text string) (nodes []string, answers int, problem string) {
 			"(--hosts, or -x among Slurm's --launch-args, leave nodes out)", cli.Few(sound, 8, ", ")))
 	}
 	return nodes, answers, strings.Join(problems, "; ")
-}
-
-// program is the one of nccl-tests that measures a subject, as nodes find it.
-func (s *Sweep) program(key fit.Key) string {
-	program := perfrun.Program(key.Coll)
-	if s.Programs != "" {
-		program = filepath.Join(s.Programs, program)
-	}
-	return program
 }

@@ -125,17 +125,3 @@ func (s *Sweep) proves(b int, text []byte) bool {
 }
 
 func (s *Sweep) proofFile(name string) string { return filepath.Join(s.Dir, "policies", name+".csv") }
-
-// GPUHours are what all runs took.
-func (s *Sweep) GPUHours() (hours float64) {
-	for i := range s.journal.runs {
-		r := &s.journal.runs[i]
-		hours += r.Seconds / 3600 * float64(s.journal.start(r).Key.Ranks)
-	}
-	return hours
-}
-
-// Summary says what the sweep took.
-func (s *Sweep) Summary() string {
-	return fmt.Sprintf("%s, %s, %.1f GPU hours", cli.CountOf(len(s.journal.runs), "run"), minutes(s.spent()), s.GPUHours())
-}
