@@ -16,8 +16,8 @@ func (s *Sweep) spent() time.Duration { return s.earlier + time.Since(s.begun) -
 // meanRun is what a run of a subject takes, as far as runs tell; 0: nothing does.
 func (s *Sweep) meanRun(key fit.Key) time.Duration {
 	sum, n := 0.0, 0
-	for _, i := range s.journal.of(key).runs {
-		if r := &s.journal.runs[i]; r.Outcome == Measured {
+	for _, r := range s.journal.of(key).runs {
+		if r.Outcome == Measured {
 			sum, n = sum+r.Seconds, n+1
 		}
 	}
@@ -31,8 +31,8 @@ func (s *Sweep) verificationStarts() int { return s.Repetitions*(1+fit.Contender
 // half of what the subject has. Without something measured there is nothing to verify, nor a policy.
 func (s *Sweep) reserved(key fit.Key) bool {
 	left, took := s.Budget-s.spent(), 0.0
-	for _, i := range s.journal.of(key).runs {
-		took += s.journal.runs[i].Seconds
+	for _, r := range s.journal.of(key).runs {
+		took += r.Seconds
 	}
 	return s.Budget > 0 && left < time.Duration(s.verificationStarts()+1)*s.meanRun(key) && left.Seconds() < took
 }
@@ -61,8 +61,8 @@ func (s *Sweep) toTheEnd() (left time.Duration) {
 
 // runsLeft is about how many runs are to come, with those of a proof.
 func (s *Sweep) runsLeft() (n int) {
-	if last := len(s.journal.batches) - 1; last >= 0 && s.journal.batches[last].Kind == Prove {
-		return s.notBegun(last)
+	if n := len(s.journal.batches); n > 0 && s.journal.batches[n-1].Kind == Prove {
+		return s.notBegun(s.journal.batches[n-1])
 	}
 	for _, key := range s.Keys {
 		n += s.startsLeft(key)
@@ -88,14 +88,13 @@ func (s *Sweep) startsLeft(key fit.Key) int {
 }
 
 // notBegun counts the starts of a batch that no run belongs to.
-func (s *Sweep) notBegun(b int) int {
-	begun := map[int]bool{}
-	for i := range s.journal.runs { // a proof has several subjects
-		if r := &s.journal.runs[i]; r.Batch == b {
-			begun[r.Start] = true
+func (s *Sweep) notBegun(b *Batch) (n int) {
+	for i := range b.Starts {
+		if len(s.journal.runsOf(&b.Starts[i])) == 0 {
+			n++
 		}
 	}
-	return len(s.journal.batches[b].Starts) - len(begun)
+	return n
 }
 
 // expected is about how many starts a subject takes.
@@ -133,9 +132,8 @@ func (s *Sweep) unfinished() string {
 
 // GPUHours are what all runs took.
 func (s *Sweep) GPUHours() (hours float64) {
-	for i := range s.journal.runs {
-		r := &s.journal.runs[i]
-		hours += r.Seconds / 3600 * float64(s.journal.start(r).Key.Ranks)
+	for _, r := range s.journal.runs {
+		hours += r.Seconds / 3600 * float64(r.of.Key.Ranks)
 	}
 	return hours
 }

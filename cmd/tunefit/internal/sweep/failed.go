@@ -4,22 +4,18 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 // left are those of some sizes of a start that no run has measured, nor ended without; and how runs at these sizes alone failed.
-func (s *Sweep) left(b, i int, of []uint64) (sizes []uint64, failed int, refused bool) {
-	start := &s.journal.batches[b].Starts[i]
+func (s *Sweep) left(start *perfrun.Start, of []uint64) (sizes []uint64, failed int, refused bool) {
 	sizes = slices.Clone(of)
-	for _, k := range s.journal.of(start.Key).runs {
-		r := &s.journal.runs[k]
-		if r.Batch != b || r.Start != i {
-			continue
-		}
+	for _, r := range s.journal.runsOf(start) {
 		done := r.Sizes
 		if r.Outcome != Measured {
-			done = s.measured(r)
+			done = r.measured()
 		}
 		if r.Outcome == Failed && len(done) > 0 { // the last that it printed may be what failed
 			last := slices.Max(done)
@@ -37,10 +33,11 @@ func (s *Sweep) left(b, i int, of []uint64) (sizes []uint64, failed int, refused
 	return sizes, failed, refused
 }
 
-func (s *Sweep) measured(r *Run) (sizes []uint64) {
-	if found := s.results[r.ID-1]; found != nil {
-		for i := range found.Samples {
-			sizes = append(sizes, found.Samples[i].Bytes)
+// measured returns the sizes that a run's log has times of.
+func (r *Run) measured() (sizes []uint64) {
+	if r.found != nil {
+		for i := range r.found.Samples {
+			sizes = append(sizes, r.found.Samples[i].Bytes)
 		}
 	}
 	return sizes
@@ -50,8 +47,9 @@ func (s *Sweep) measured(r *Run) (sizes []uint64) {
 // another one. Where nothing tells which one of a run did, all of it are.
 func (s *Sweep) givenUp(key fit.Key) (all []nccl.Config) {
 	for _, b := range s.journal.of(key).batches {
-		for i, start := range s.journal.batches[b].Starts {
-			_, failed, refused := s.left(b, i, start.Sizes)
+		for i := range b.Starts {
+			start := &b.Starts[i]
+			_, failed, refused := s.left(start, start.Sizes)
 			if len(start.Rows) == 0 || !refused && failed < attempts {
 				continue
 			}
@@ -59,7 +57,7 @@ func (s *Sweep) givenUp(key fit.Key) (all []nccl.Config) {
 			for _, part := range start.Split() {
 				c := part.Rows[0].Config
 				together = append(together, c)
-				if _, failed, refused := s.left(b, i, part.Sizes); refused || failed > 0 || s.computedWrong(b, i, part.Sizes) {
+				if _, failed, refused := s.left(start, part.Sizes); refused || failed > 0 || s.computedWrong(start, part.Sizes) {
 					alone = append(alone, c)
 				}
 			}
@@ -74,15 +72,13 @@ func (s *Sweep) givenUp(key fit.Key) (all []nccl.Config) {
 
 // computedWrong reports whether a run of a start gave fewer times at one of some sizes than at others: the times of wrong
 // results are left out.
-func (s *Sweep) computedWrong(b, i int, sizes []uint64) bool {
-	for _, k := range s.journal.of(s.journal.batches[b].Starts[i].Key).runs {
-		r, found := &s.journal.runs[k], s.results[k]
-		if r.Batch != b || r.Start != i || found == nil || found.Wrong() == 0 {
+func (s *Sweep) computedWrong(start *perfrun.Start, sizes []uint64) bool {
+	for _, r := range s.journal.runsOf(start) {
+		if r.found == nil || r.found.Wrong() == 0 {
 			continue
 		}
 		times, most := map[uint64]int{}, 0
-		for j := range found.Samples {
-			bytes := found.Samples[j].Bytes
+		for _, bytes := range r.measured() {
 			times[bytes]++
 			most = max(most, times[bytes])
 		}
@@ -95,14 +91,14 @@ func (s *Sweep) computedWrong(b, i int, sizes []uint64) bool {
 
 // hopeless is why the default of a subject cannot be measured, without which nothing tells what is gained.
 func (s *Sweep) hopeless(key fit.Key) (reason string) {
-	for _, i := range s.journal.of(key).runs {
-		r := &s.journal.runs[i]
-		if r.Batch != s.journal.of(key).batches[0] || r.Start > 0 { // the default comes first
-			break
-		}
-		if left, failed, refused := s.left(r.Batch, r.Start, s.journal.start(r).Sizes); len(left) > 0 && (refused || failed >= attempts) {
-			reason = r.Reason
-		}
+	of := s.journal.of(key)
+	if len(of.batches) == 0 {
+		return ""
+	}
+	first := &of.batches[0].Starts[0] // the default comes first
+	runs := s.journal.runsOf(first)
+	if left, failed, refused := s.left(first, first.Sizes); len(runs) > 0 && len(left) > 0 && (refused || failed >= attempts) {
+		reason = runs[len(runs)-1].Reason
 	}
 	return reason
 }

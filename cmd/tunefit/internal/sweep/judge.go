@@ -15,14 +15,13 @@ import (
 )
 
 // judge says how a run ended. It returns an error where the set-up is to blame, which every other run would meet, too.
-func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []byte, ended error) error {
-	code := s.Launcher.ExitCode(ended, text)
-	switch {
-	case ctx.Err() != nil && ended == context.Cause(ctx):
+func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) error {
+	found, code := r.found, s.Launcher.ExitCode(ended, text)
+	if ctx.Err() != nil && ended == context.Cause(ctx) {
 		r.Outcome, r.Reason = Stopped, ended.Error()
 		return nil
 	}
-	if problem, mend := s.setUp(r, code, found, text); problem != "" {
+	if problem, mend := s.setUp(r, code, text); problem != "" {
 		r.Outcome, r.Reason = Stopped, problem
 		return fmt.Errorf("%s (see %s; %s)", problem, filepath.Join(s.Dir, r.Log), mend)
 	}
@@ -42,7 +41,7 @@ func (s *Sweep) judge(ctx context.Context, r *Run, found *bench.Result, text []b
 		}
 	default:
 		r.Outcome = Measured
-		if other := disobeyed(s.journal.start(r), found); other != "" {
+		if other := disobeyed(r.of, found); other != "" {
 			r.Outcome, r.Reason = Refused, other
 		}
 		return nil
@@ -58,7 +57,8 @@ const (
 )
 
 // setUp says what of the set-up is wrong, by a run that every other one would be like, and what mends it; empty: nothing.
-func (s *Sweep) setUp(r *Run, code int, found *bench.Result, text []byte) (problem, mend string) {
+func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
+	found := r.found
 	switch {
 	case code == notExecutable || code == notFound:
 		return "the program could not be started: " + lastLine(text),
@@ -66,7 +66,7 @@ func (s *Sweep) setUp(r *Run, code int, found *bench.Result, text []byte) (probl
 	case found != nil && found.NotLoaded():
 		return fmt.Sprintf("NCCL did not load the tuner library %s", s.Library),
 			"NCCL says there why; --plugin names the library, --by environment does without"
-	case found == nil || s.journal.start(r).Policy != "":
+	case found == nil || r.of.Policy != "":
 		return "", ""
 	}
 	i := slices.IndexFunc(found.Samples, func(m bench.Sample) bool { return m.Selection != bench.SelectionDefault })

@@ -92,8 +92,8 @@ func (s *Sweep) before(key fit.Key) []fit.Key {
 // verified reports whether all that was measured of a subject was followed by a verification.
 func (s *Sweep) verified(key fit.Key) (is bool) {
 	for _, b := range s.journal.of(key).batches {
-		if kind := s.journal.batches[b].Kind; kind != Prove {
-			is = kind == Verify
+		if b.Kind != Prove {
+			is = b.Kind == Verify
 		}
 	}
 	return is

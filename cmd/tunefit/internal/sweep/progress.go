@@ -15,7 +15,7 @@ import (
 
 // report is the line of progress about a run that has ended.
 func (s *Sweep) report(r *Run) string {
-	start := s.journal.start(r)
+	start := r.of
 	what := strings.TrimPrefix(start.Name, perfrun.Name(start.Key)+"-")
 	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+s.runsLeft(), start.Key.String(), what, r.Seconds)
 	switch {
@@ -48,7 +48,7 @@ func minutes(d time.Duration) string {
 
 // present says what runs now, as the how manieth, and how long it may all take.
 func (s *Sweep) present(r *Run) string {
-	start := s.journal.start(r)
+	start := r.of
 	text := fmt.Sprintf("run %d of about %d: %s", r.ID, r.ID+s.runsLeft(), start.Name)
 	if left := s.timeLeft(); left > time.Minute {
 		text += fmt.Sprintf(", about %s left", minutes(left))

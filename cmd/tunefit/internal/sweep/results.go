@@ -15,22 +15,21 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// read is what a run measured, nil: nothing, and its log.
-func (s *Sweep) read(r *Run) (found *bench.Result, text []byte) {
-	key := s.journal.start(r).Key
+// read finds out what a run measured, and returns its log.
+func (s *Sweep) read(r *Run) (text []byte) {
+	key := r.of.Key
 	text, err := openregular.Read(filepath.Join(s.Dir, r.Log), mostRead)
 	if err != nil {
-		return nil, nil
+		return nil
 	}
 	s.readOffers(key, text)
-	found, err = bench.Read(bytes.NewReader(text), r.Log, bench.Options{Coll: &key.Coll, Comm: key.Comm})
+	found, err := bench.Read(bytes.NewReader(text), r.Log, bench.Options{Coll: &key.Coll, Comm: key.Comm})
 	if err != nil {
-		return nil, text
+		return text
 	}
-	found.Samples = slices.DeleteFunc(found.Samples, func(m bench.Sample) bool {
-		return m.Coll != key.Coll || m.Nodes != key.Nodes || m.Ranks != key.Ranks
-	})
-	return found, text
+	found.Samples = slices.DeleteFunc(found.Samples, func(m bench.Sample) bool { return m.Coll != key.Coll || m.Comm != key.Comm })
+	r.found = found
+	return text
 }
 
 // readOffers takes what our library says that NCCL has: "TUNER/Go: NCCL offers for allreduce: ring/ll, ring/simple".
@@ -62,27 +61,23 @@ func (s *Sweep) isOffered(key fit.Key, f nccl.Cell) bool {
 // group is the measurements of a subject, nil: none, and what NCCL refused.
 func (s *Sweep) group(key fit.Key) (*fit.Group, []nccl.Config) {
 	pool, trusted := fit.NewPool(), s.trusted(key)
-	for _, i := range s.journal.of(key).runs {
-		r := s.results[i]
-		if r == nil || s.kind(i) == Prove {
+	for _, r := range s.journal.of(key).runs {
+		if r.found == nil || r.kind == Prove {
 			continue
 		}
-		pool.Begin(r.File)
-		for k := range r.Samples {
-			if m := &r.Samples[k]; trusted(m) {
+		pool.Begin(r.found.File)
+		for k := range r.found.Samples {
+			if m := &r.found.Samples[k]; trusted(m) {
 				pool.Add(m)
 			}
 		}
-		for k := range r.Failed {
-			pool.Fail(&r.Failed[k])
+		for k := range r.found.Failed {
+			pool.Fail(&r.found.Failed[k])
 		}
 	}
 	set := pool.Set()
 	return set.Of(key), set.Failed[key]
 }
-
-// kind is what a run was for.
-func (s *Sweep) kind(run int) Kind { return s.journal.batches[s.journal.runs[run].Batch].Kind }
 
 // Samples are all that was measured to learn from, and what failed.
 func (s *Sweep) Samples() (samples, failed []bench.Sample) {
@@ -90,17 +85,16 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 	for key := range s.journal.subjects {
 		trusted[key] = s.trusted(key)
 	}
-	for i, r := range s.results {
-		if r == nil || s.kind(i) == Prove {
+	for _, r := range s.journal.runs {
+		if r.found == nil || r.kind == Prove {
 			continue
 		}
-		key := s.journal.start(&s.journal.runs[i]).Key
-		for k := range r.Samples {
-			if trusted[key](&r.Samples[k]) {
-				samples = append(samples, r.Samples[k])
+		for k := range r.found.Samples {
+			if m := &r.found.Samples[k]; trusted[r.of.Key](m) {
+				samples = append(samples, *m)
 			}
 		}
-		for _, m := range r.Failed {
+		for _, m := range r.found.Failed {
 			if m.Bytes == 0 {
 				failed = append(failed, m)
 			}
@@ -116,12 +110,11 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 // its start is gone on with.
 func (s *Sweep) asked(key fit.Key) map[fit.Ask]bool {
 	asked := map[fit.Ask]bool{}
-	for _, i := range s.journal.of(key).runs {
-		r := &s.journal.runs[i]
+	for _, r := range s.journal.of(key).runs {
 		if r.Outcome == Running || r.Outcome == Stopped {
 			continue
 		}
-		for _, row := range s.journal.start(r).Rows {
+		for _, row := range r.of.Rows {
 			for _, b := range r.Sizes {
 				if row.Bytes.Contains(b) {
 					asked[fit.Ask{Config: row.Config, Bytes: b}] = true
@@ -135,10 +128,10 @@ func (s *Sweep) asked(key fit.Key) map[fit.Ask]bool {
 // unmet is what of that was not measured as it was asked for, each as a sample without a time.
 func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 	asked := s.asked(key)
-	for _, i := range s.journal.of(key).runs {
-		if found := s.results[i]; found != nil {
-			for k := range found.Samples {
-				m := &found.Samples[k]
+	for _, r := range s.journal.of(key).runs {
+		if r.found != nil {
+			for k := range r.found.Samples {
+				m := &r.found.Samples[k]
 				c := m.Config
 				if m.Selection == bench.SelectionOwnChannels {
 					c.Channels = 0

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -46,7 +45,6 @@ type Sweep struct {
 	journal *journal
 	begun   time.Time
 	earlier time.Duration    // that runs took before this process
-	results []*bench.Result  // of each run, by ID; nil: nothing could be read
 	waited  time.Duration    // for nodes
 	looked  int              // nodes of the preflight
 	job     string           // whose nodes they were
@@ -73,15 +71,14 @@ func Open(o Options) (*Sweep, error) {
 	}
 	s := &Sweep{Options: o, journal: j, begun: time.Now(), over: map[fit.Key]bool{}, short: map[fit.Key]bool{}, offered: map[fit.Key]map[nccl.Cell]bool{}}
 	endMarked(s.mark()) // what a killed tunefit has left
-	for i := range j.runs {
-		if r := &j.runs[i]; r.Outcome == Running {
-			if err := s.bury(*r); err != nil {
+	for _, r := range j.runs {
+		if r.Outcome == Running {
+			if err := s.bury(r); err != nil {
 				return nil, err
 			}
 		}
-		s.earlier += time.Duration(j.runs[i].Seconds * float64(time.Second))
-		found, _ := s.read(&j.runs[i])
-		s.results = append(s.results, found)
+		s.earlier += time.Duration(r.Seconds * float64(time.Second))
+		s.read(r)
 	}
 	return s, nil
 }
