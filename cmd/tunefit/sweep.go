@@ -186,7 +186,7 @@ func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sw
 		}
 	}
 	if missing := s.Hopeless(); len(missing) > 0 {
-		return fmt.Errorf("not measured: %s (their reasons stand above, and in %s)",
+		return fmt.Errorf("not measured: %s (see the reasons above, and in %s)",
 			strings.Join(missing, ", "), filepath.Join(f.dir, "journal.jsonl"))
 	}
 	return nil

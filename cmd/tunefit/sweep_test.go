@@ -347,7 +347,7 @@ func TestSweepMeetsWrongResults(t *testing.T) {
 func TestSweepWithoutADefault(t *testing.T) {
 	c := newCluster(t, "FAKEPERF_FAIL=crash")
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8")
-	if code != cli.ExitFailed || len(c.runs()) != 2 || !strings.Contains(errs, "allreduce 1x8 is left to NCCL, without its default nothing tells what is gained: \"[") {
+	if code != cli.ExitFailed || len(c.runs()) != 2 || !strings.Contains(errs, "allreduce 1x8 is left to NCCL, since no gain can be told without its default: \"[") {
 		t.Errorf("exit code %d, %d runs\n%s", code, len(c.runs()), errs)
 	}
 }

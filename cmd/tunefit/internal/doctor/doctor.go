@@ -123,7 +123,7 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 
 // late is what is said of something that did not end in time.
 func (d *doctor) late(what string) finding {
-	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s, for it took longer than %v", what, d.Limit)
+	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s: it took longer than %v", what, d.Limit)
 	f.Unknown = true
 	return f
 }

@@ -178,8 +178,8 @@ func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []finding {
 	if missing == (nccl.Floors{}) {
 		return nil
 	}
-	return []finding{warned("measure what the job has without (tunefit plan) and fit anew, or set that, with which NCCL's own choices change, too",
-		"%s needs %s, and this job does not have it: so many channels were measured only with that, and NCCL silently uses fewer", file.name, missing)}
+	return []finding{warned("set it for the job, which changes NCCL's choice, too; or fit anew from measurements without it (tunefit plan)",
+		"%s needs %s, and this job does not have it: its channels were measured with it, and without it NCCL silently uses fewer", file.name, missing)}
 }
 
 // versionFinding names the version that communicators start on, as their log does.

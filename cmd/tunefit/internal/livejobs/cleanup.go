@@ -207,9 +207,9 @@ func (f *Cleanup) removable(c *Communicator) (ended bool, why string) {
 	case quiet < gcRest:
 		return false, fmt.Sprintf("its last record is younger than %v", gcRest)
 	case len(unknown) > 0 && f.OlderThan == 0:
-		return false, fmt.Sprintf("from here one cannot see whether it lives: %s (see --older-than)", names(unknown))
+		return false, fmt.Sprintf("this machine cannot see whether it lives: %s (see --older-than)", names(unknown))
 	case len(unknown) > 0 && quiet < f.OlderThan:
-		return false, fmt.Sprintf("its last record is younger than %v, and from here one cannot see whether it lives: %s", f.OlderThan, names(unknown))
+		return false, fmt.Sprintf("its last record is younger than %v, and this machine cannot see whether it lives: %s", f.OlderThan, names(unknown))
 	case len(unknown) > 0:
 		return true, fmt.Sprintf("nothing recorded since %s", moment(c.records.Newest))
 	case len(c.Members) == 0 && len(c.Faults) > 0:

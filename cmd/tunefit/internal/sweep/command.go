@@ -92,7 +92,7 @@ func (s *Sweep) noteDecisive() {
 		}
 	}
 	if len(set) > 0 {
-		s.Say("not passed on to runs, as they would decide: %s", strings.Join(set, ", "))
+		s.Say("runs do not get these variables, which would decide for them: %s", strings.Join(set, ", "))
 	}
 }
 

@@ -62,7 +62,7 @@ func (s *Sweep) conclude(key fit.Key) {
 	name := key.String()
 	s.over[key] = true
 	if reason := s.hopeless(key); reason != "" {
-		s.Say("%s is left to NCCL, without its default nothing tells what is gained: %s", name, reason)
+		s.Say("%s is left to NCCL, since no gain can be told without its default: %s", name, reason)
 		return
 	}
 	if err == nil {
