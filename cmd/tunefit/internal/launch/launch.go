@@ -37,8 +37,8 @@ type Options struct {
 type Program struct {
 	Argv         []string
 	Env          map[string]string // besides what the launcher passes on by itself
-	Nodes        int
-	RanksPerNode int // processes of a node
+	Nodes        int               // 1 or more
+	RanksPerNode int               // processes of a node, 1 or more
 }
 
 // grace is what a job of Slurm has left, at the beginning and at the end of a run, beyond what the run may take.
@@ -111,10 +111,7 @@ func New(o Options) (*Launcher, error) {
 	return l, nil
 }
 
-var (
-	hostName     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-)
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // Processes says with how many processes perNode GPUs of each node are used, and how many GPUs are each's: on this machine one
 // process has all GPUs, so that nothing but the program is needed; elsewhere a process has one.
@@ -127,9 +124,6 @@ func (l *Launcher) Processes(nodes, perNode int) (processes, gpusEach int) {
 
 // Command returns the command that starts a program.
 func (l *Launcher) Command(p Program) ([]string, error) {
-	if err := p.check(); err != nil {
-		return nil, err
-	}
 	if len(l.Hosts) > 0 && p.Nodes > len(l.Hosts) {
 		return nil, fmt.Errorf("%d nodes are needed, and there are %d hosts: %s", p.Nodes, len(l.Hosts), strings.Join(l.Hosts, " "))
 	}
@@ -145,29 +139,6 @@ func (l *Launcher) Command(p Program) ([]string, error) {
 		return nil, fmt.Errorf("%d nodes with %d processes each: launcher local starts one process on this machine (more start: mpirun, slurm, a template)", p.Nodes, p.RanksPerNode)
 	}
 	return l.program(p, true), nil
-}
-
-func (p Program) check() error {
-	if len(p.Argv) == 0 || p.Argv[0] == "" {
-		return fmt.Errorf("there is no program to start")
-	}
-	if p.Nodes < 1 || p.RanksPerNode < 1 {
-		return fmt.Errorf("%d nodes with %d processes each: there must be at least 1", p.Nodes, p.RanksPerNode)
-	}
-	for _, text := range p.Argv {
-		if strings.ContainsRune(text, 0) {
-			return fmt.Errorf("%q: a command cannot hold a byte 0", text)
-		}
-	}
-	for name, value := range p.Env {
-		if !variableName.MatchString(name) {
-			return fmt.Errorf("variable %q: not a name (allowed: letters, digits and _)", name)
-		}
-		if strings.ContainsRune(value, 0) {
-			return fmt.Errorf("variable %s: its value %q holds a byte 0", name, value)
-		}
-	}
-	return nil
 }
 
 // program is what the launcher starts: the container, and in it the program with its environment. It is set there because not
