@@ -122,7 +122,7 @@ func (s *Sweep) trusted(key fit.Key) func(*bench.Sample) bool {
 	given := s.givenUp(key)
 	return func(m *bench.Sample) bool {
 		return m.Selection == bench.SelectionDefault || !slices.ContainsFunc(given, func(c nccl.Config) bool {
-			return c.Algo == m.Algo && c.Proto == m.Proto && (c.Channels == m.Channels || c.Channels == 0)
+			return c.Cell == m.Cell && (c.Channels == m.Channels || c.Channels == 0)
 		})
 	}
 }

@@ -103,8 +103,8 @@ func lastLine(text []byte) string {
 func disobeyed(start *perfrun.Start, found *bench.Result) string {
 	for _, m := range found.Samples {
 		for _, row := range start.Rows {
-			if row.Bytes.Contains(m.Bytes) && m.Algo != bench.Unknown && (m.Algo != row.Algo || m.Proto != row.Proto) {
-				return fmt.Sprintf("%s was asked for, and at %s %s/%s ran", row.Config, commspec.SizeRange(m.Bytes, m.Bytes), m.Algo, m.Proto)
+			if row.Bytes.Contains(m.Bytes) && m.Cell.Known() && m.Cell != row.Cell {
+				return fmt.Sprintf("%s was asked for, and at %s %s ran", row.Config, commspec.SizeRange(m.Bytes, m.Bytes), m.Cell)
 			}
 		}
 	}

@@ -62,9 +62,7 @@ var lacks = map[string][2]string{
 // It is no run: nothing is measured, and the journal does not tell of it.
 func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 	if !s.Launcher.Submits() { // all nodes are there, so what is wrong with any is said before hours of measuring
-		key = slices.MaxFunc(s.Keys, func(a, b fit.Key) int {
-			return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Ranks, b.Ranks))
-		})
+		key = slices.MaxFunc(s.Keys, func(a, b fit.Key) int { return a.Comm.Compare(b.Comm) })
 	}
 	if job := s.Launcher.Job(); job != s.job { // another one has other nodes
 		s.looked, s.job = 0, job

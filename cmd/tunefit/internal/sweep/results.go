@@ -46,7 +46,7 @@ func (s *Sweep) readOffers(key fit.Key, log []byte) {
 		_, names, _ := strings.Cut(strings.TrimSpace(string(said)), ": ")
 		for name := range strings.SplitSeq(names, ", ") {
 			algo, proto, _ := strings.Cut(name, "/")
-			if f, err := perfrun.ParseFamily(algo, proto); err == nil {
+			if f, err := perfrun.ParseCell(algo, proto); err == nil {
 				s.offered[key][f] = true
 			}
 		}
@@ -146,8 +146,7 @@ func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 		})
 	}
 	slices.SortFunc(all, func(a, b bench.Sample) int {
-		return cmp.Or(cmp.Compare(a.Algo, b.Algo), cmp.Compare(a.Proto, b.Proto),
-			cmp.Compare(a.Channels, b.Channels), cmp.Compare(a.Bytes, b.Bytes))
+		return cmp.Or(a.Config.Compare(b.Config), cmp.Compare(a.Bytes, b.Bytes))
 	})
 	return all
 }
