@@ -97,15 +97,15 @@ func (j *job) stop(t *testing.T, rank int) (resume func()) {
 }
 
 // status returns what status --json says of the job's communicator, or nil.
-func (j *job) status(t *testing.T, args ...string) *livejobs.CommunicatorJSON {
+func (j *job) status(t *testing.T, args ...string) *livejobs.Communicator {
 	t.Helper()
 	out, said := tunefit(t, cli.ExitOK, append([]string{"status", "--json"}, args...)...)
-	var all []livejobs.CommunicatorJSON
+	var all []livejobs.Communicator
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v: %s%s", err, out, said)
 	}
 	for i := range all {
-		if all[i].Communicator == j.comm {
+		if all[i].Name == j.comm {
 			return &all[i]
 		}
 	}

@@ -169,7 +169,7 @@ func TestGC(t *testing.T) {
 	}
 	said := gc()
 	if !strings.Contains(said, ended.comm+" of 2 ranks: removed, all its ranks have ended") || there(ended.comm) ||
-		!strings.Contains(said, "0xab of 2 ranks: stays, from here one cannot see whether it lives: another.host:1 (slot 0)") || !there("0xab") ||
+		!strings.Contains(said, "0xab of 2 ranks: stays, this machine cannot see whether it lives: another.host:1 (slot 0)") || !there("0xab") ||
 		!strings.Contains(said, "0 versions of policies removed; 2 communicators live here") || !there(live.comm) || !there(half.comm) {
 		t.Errorf("%q", said)
 	}

@@ -93,7 +93,7 @@ It reaches nodes by mpirun of Open MPI, by Slurm, or by a command of your own:
   --launch local     one node, nothing starts the ranks (default for one node)
   --launch mpirun    --hosts node1,node2, --launch-args "--mca btl ..."
   --launch slurm     inside an allocation or without one: then it asks for nodes by
-                     sbatch and waits for them; --launch-args "-p gpu --gpus-per-node=8"
+                     salloc and waits for them; --launch-args "-p gpu --gpus-per-node=8"
   --launch 'kubectl exec launcher -- mpirun -np {ranks} {env} {command}'
 
 A plan file holds the same settings by the names of the options; --init prints one.`,
@@ -113,8 +113,8 @@ A plan file holds the same settings by the names of the options; --init prints o
 	flags.StringVar(&f.programs, "perf-dir", "", "folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
 	flags.StringVar(&f.args, "perf-args", "", `more options for them, as "-n 50 -w 10"`)
 	flags.StringVar(&f.by, "by", "library", "what forces a configuration: library, or environment (NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS)")
-	flags.StringVar(&f.launch, "launch", "", "what starts the ranks: local, mpirun, slurm or a command (default: local for one node, slurm where sbatch is, else mpirun)")
-	flags.StringVar(&f.launchArgs, "launch-args", "", "more options for mpirun, or for srun and sbatch")
+	flags.StringVar(&f.launch, "launch", "", "what starts the ranks: local, mpirun, slurm or a command (default: local for one node, slurm where salloc is, else mpirun)")
+	flags.StringVar(&f.launchArgs, "launch-args", "", "more options for mpirun, or for srun and salloc")
 	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
 	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
 	flags.IntVar(&f.repetitions, "repetitions", 1, "of the verification")
@@ -186,7 +186,7 @@ func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sw
 		}
 	}
 	if missing := s.Hopeless(); len(missing) > 0 {
-		return fmt.Errorf("not measured: %s (their reasons stand above, and in %s)",
+		return fmt.Errorf("not measured: %s (see the reasons above, and in %s)",
 			strings.Join(missing, ", "), filepath.Join(f.dir, "journal.jsonl"))
 	}
 	return nil
@@ -272,7 +272,6 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	}
 	o.Launcher, err = launch.New(launch.Options{
 		With: f.launch, Args: strings.Fields(f.launchArgs), Hosts: f.hosts, Prefix: strings.Fields(f.container),
-		StateFile: filepath.Join(f.dir, "slurm-job"),
 	})
 	if err != nil {
 		return o, cli.Usagef("--launch: %w", err)
@@ -282,7 +281,7 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 
 // launcherFor is what reaches the nodes where nobody says.
 func launcherFor(keys []fit.Key) string {
-	_, err := exec.LookPath("sbatch")
+	_, err := exec.LookPath("salloc")
 	switch {
 	case !slices.ContainsFunc(keys, func(k fit.Key) bool { return k.Nodes > 1 }):
 		return launch.Local

@@ -85,8 +85,8 @@ func TestSweepEnds(t *testing.T) {
 
 // How ranks are started does not change what is planned: what NCCL leaves to itself ends a sweep through each launcher, is said
 // once, and tunefit plan knows it from the sweep and from the logs.
-func TestSweepSaysWhatIsNotToBeHad(t *testing.T) {
-	const said = "32 channels are not to be had for ring/ll, ring/simple: NCCL keeps its own number there"
+func TestSweepSaysWhatNCCLDoesNotUse(t *testing.T) {
+	const said = "NCCL does not use 32 channels for ring/ll, ring/simple: it keeps its own number there"
 	for name, prepare := range map[string]func(t *testing.T) []string{
 		launch.Local: func(*testing.T) []string { return []string{"--comm", "1x8"} },
 		"template":   func(*testing.T) []string { return []string{"--comm", "2x8", "--launch", playedRanks} },

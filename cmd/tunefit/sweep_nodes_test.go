@@ -174,8 +174,8 @@ exec "$@"
 func TestSweepInterruptedTwice(t *testing.T) {
 	bin := t.TempDir()
 	for name, does := range map[string]string{
-		"srun": "", "sbatch": "echo 7", "scancel": "kill -INT $PPID",
-		"squeue": "kill -INT $PPID; echo '7|PENDING|Resources|2|1:00:00|N/A|'",
+		"srun": "", "squeue": "",
+		"salloc": "trap 'kill -INT $PPID; > " + bin + "/given; exit 1' TERM; kill -INT $PPID; while :; do sleep 0.1; done",
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755); err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestSweepInterruptedTwice(t *testing.T) {
 	if code != cli.ExitFailed || !strings.Contains(errs, "tunefit: interrupt signal received (to continue: ") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
-	if _, err := os.Stat(filepath.Join(c.dir, "slurm-job")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(bin, "given")); err != nil {
 		t.Errorf("the job is not given back: %v", err)
 	}
 }

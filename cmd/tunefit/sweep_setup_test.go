@@ -66,17 +66,17 @@ func TestSweepSetUp(t *testing.T) {
 	})
 }
 
-// Of a sweep that could submit a job nothing is submitted to print what it would run.
+// A dry run of a sweep that would get a job asks for none.
 func TestSweepDryRunWithoutAnAllocation(t *testing.T) {
 	bin := t.TempDir()
-	for _, name := range []string{"srun", "sbatch", "squeue", "scancel"} {
+	for _, name := range []string{"srun", "salloc", "squeue"} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := newCluster(t, "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=")
 	out, _ := c.done("--coll", "allreduce", "--comm", "2x8", "--launch", "slurm", "--dry-run")
-	for _, want := range []string{"# there is no allocation: the sweep submits a job", "srun --jobid=JOB --nodes=2 "} {
+	for _, want := range []string{"# there is no allocation: the sweep asks Slurm for one", "srun --jobid=JOB --nodes=2 "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}

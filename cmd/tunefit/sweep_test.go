@@ -347,7 +347,7 @@ func TestSweepMeetsWrongResults(t *testing.T) {
 func TestSweepWithoutADefault(t *testing.T) {
 	c := newCluster(t, "FAKEPERF_FAIL=crash")
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8")
-	if code != cli.ExitFailed || len(c.runs()) != 2 || !strings.Contains(errs, "allreduce 1x8 is left to NCCL, without its default nothing tells what is gained: \"[") {
+	if code != cli.ExitFailed || len(c.runs()) != 2 || !strings.Contains(errs, "allreduce 1x8 is left to NCCL, since no gain can be told without its default: \"[") {
 		t.Errorf("exit code %d, %d runs\n%s", code, len(c.runs()), errs)
 	}
 }
@@ -443,8 +443,8 @@ func TestSweepThroughSlurm(t *testing.T) {
 	if text := c.file("sweep.csv"); !strings.Contains(text, ",2,16,") || !regexp.MustCompile("node1 node(1-)?2").MatchString(text) {
 		t.Errorf("measured was\n%s", text)
 	}
-	if n := strings.Count(errs, " runs, after "); n != 1 || !strings.Contains(errs, "there is no policy: no row would improve") {
-		t.Errorf("%d jobs were submitted\n%s", n, errs)
+	if n := strings.Count(errs, "Granted job allocation "); n != 1 || !strings.Contains(errs, "there is no policy: no row would improve") {
+		t.Errorf("%d jobs were asked for\n%s", n, errs)
 	}
 	if out, err := exec.Command("squeue", "--noheader", "--states=PENDING,RUNNING").CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
 		t.Errorf("left in the queue: %s (%v)", out, err)

@@ -45,8 +45,8 @@ func ParseRank(identity string) int {
 
 // Process is a process as a name tells of it.
 type Process struct {
-	Host string
-	PID  int
+	Host string `json:"host"`
+	PID  int    `json:"pid"`
 	// Started is when it started, in clock ticks since boot: the kernel reuses PIDs. 0: not known.
 	Started uint64
 	// space is the namespace of PID: each container has its own. 0: not known.
@@ -94,19 +94,15 @@ func (p Process) Unique() string {
 }
 
 // State is what this machine knows of a process.
-type State int8
+type State string
 
 // The states of a process.
 const (
-	Unknown State = iota // it is on another machine or in another container
-	Running
-	Stopped // by a signal or a debugger
-	Dead
+	Unknown State = "unknown" // it is on another machine or in another container
+	Running State = "running"
+	Stopped State = "stopped" // by a signal or a debugger
+	Dead    State = "dead"
 )
-
-var states = [...]string{"unknown", "running", "stopped", "dead"}
-
-func (s State) String() string { return states[s] }
 
 // State looks for the process. It returns Dead only if that is certain.
 func (p Process) State() State {

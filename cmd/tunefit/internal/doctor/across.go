@@ -19,8 +19,8 @@ type Expected struct {
 // measured is what differs between nodes that are alike: how long something took.
 var measured = regexp.MustCompile(`\b[0-9.]+(?:ns|µs|ms|s)\b`)
 
-// ofNode are the checks in which nodes may differ and be alike: what runs there, and how much there is room for.
-var ofNode = []string{"jobs", "limits", "rendezvous"}
+// ofNode are the checks in which nodes may differ and be alike: how much there is room for.
+var ofNode = []string{"limits", "rendezvous"}
 
 // Across makes one list of what the nodes found: what all found once, and else with the nodes that found it. What is missing, and
 // where they differ though each for itself is sound, is a finding. The verdict is a line: "4 nodes agree", or in what they differ.

@@ -31,7 +31,7 @@ func is(check string, f finding) finding {
 
 // Lines of answers may come in any order, among others and with a launcher's names before them; none is long.
 func TestAnswersMixed(t *testing.T) {
-	noise := make([]byte, 6000) // that gzip does not shorten
+	noise := make([]byte, 6000)
 	for i := range noise {
 		noise[i] = byte('!' + rand.IntN(90))
 	}
@@ -83,23 +83,23 @@ func across(t *testing.T, want Expected, nodes map[string][]finding) string {
 func TestAcross(t *testing.T) {
 	ok := func(version string) []finding {
 		return []finding{is("files", fine("p.csv, version %s", version)), is("rendezvous", fine("/dev/shm, %dµs for a record", rand.IntN(100))),
-			is("jobs", fine("%d processes", rand.IntN(100)))}
+			is("limits", fine("room for %d threads", rand.IntN(100)))}
 	}
 	alike := map[string][]finding{"node2": ok("a"), "node1": ok("a"), "node10": ok("a")}
-	for i := range 3 { // what runs on the nodes differs, or not, by chance
-		alike[[]string{"node1", "node2", "node10"}[i]][2] = is("jobs", fine("5 processes"))
+	for i := range 3 { // how much room there is differs, or not, by chance
+		alike[[]string{"node1", "node2", "node10"}[i]][2] = is("limits", fine("room for 5"))
 	}
 	got := across(t, Expected{Nodes: 3}, alike)
 	if !strings.HasSuffix(got, "sound\n3 nodes agree\n") || strings.Count(got, "\n") != 5 || strings.Contains(got, "node1") {
 		t.Errorf("%s", got)
 	}
-	alike["node10"][2] = is("jobs", fine("7 processes"))
-	if got := across(t, Expected{Nodes: 3}, alike); !strings.HasSuffix(got, "sound\n3 nodes agree\n") || !strings.Contains(got, "node[1,2]: 5") && !strings.Contains(got, "node[1-2]: 5") {
+	alike["node10"][2] = is("limits", fine("room for 7"))
+	if got := across(t, Expected{Nodes: 3}, alike); !strings.HasSuffix(got, "sound\n3 nodes agree\n") || !strings.Contains(got, "node[1,2]: room for 5") && !strings.Contains(got, "node[1-2]: room for 5") {
 		t.Errorf("%s", got)
 	}
 	// Each is sound for itself.
 	alike["node2"] = ok("b")
-	alike["node2"][2] = is("jobs", fine("5 processes"))
+	alike["node2"][2] = is("limits", fine("room for 5"))
 	got = across(t, Expected{Nodes: 3}, alike)
 	for _, words := range []string{"error    files       the nodes differ", "ok       files       node2: p.csv, version b", "node[1,10]: p.csv, version a", "1 error, 0 warnings\n3 nodes differ in files\n"} {
 		if !strings.Contains(got, words) {
@@ -124,7 +124,7 @@ func TestAnswersDamaged(t *testing.T) {
 	line := answerOf(t, "node1", []finding{is("files", fine("a"))})
 	var a Answers
 	a.Read(line)
-	if !a.Read(strings.Replace(strings.Replace(line, "node1", "node2", 1), "H4sI", "H4sJ", 1)) || a.Count() != 1 {
+	if !a.Read(strings.Replace(strings.Replace(line, "node1", "node2", 1), "W3si", "W3sj", 1)) || a.Count() != 1 {
 		t.Errorf("%+v", a)
 	}
 	findings, _ := a.Across(Expected{Nodes: 2}, []string{"node2"})

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -30,15 +29,11 @@ func WriteAnswer(w io.Writer, findings []finding) error {
 	if name := os.Getenv("SLURMD_NODENAME"); name != "" { // what the site calls it
 		host = name
 	}
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	if err := json.NewEncoder(z).Encode(findings); err != nil {
+	plain, err := json.Marshal(findings)
+	if err != nil {
 		return err
 	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	text := base64.StdEncoding.EncodeToString(packed.Bytes())
+	text := base64.StdEncoding.EncodeToString(plain)
 	var lines bytes.Buffer // written at once: most launchers pass that on in one piece
 	pieces := (len(text) + answerPiece - 1) / answerPiece
 	for i := range pieces {
@@ -90,26 +85,10 @@ func (a *Answers) Read(line string) bool {
 		}
 		text += p
 	}
-	if findings, err := unpack(text); err == nil {
+	var findings []finding
+	if plain, err := base64.StdEncoding.DecodeString(text); err == nil && json.Unmarshal(plain, &findings) == nil { // else it is damaged
 		a.complete = append(a.complete, answer{host, findings})
 		delete(a.begun, process)
 	}
 	return true
-}
-
-// unpack returns an error for what a launcher damaged.
-func unpack(text string) (findings []finding, err error) {
-	packed, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, err
-	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, err
-	}
-	plain, err := io.ReadAll(io.LimitReader(z, 1<<20))
-	if err != nil {
-		return nil, err
-	}
-	return findings, json.Unmarshal(plain, &findings)
 }

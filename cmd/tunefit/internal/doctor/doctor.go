@@ -1,5 +1,7 @@
-// Package doctor says whether a job would find the tuner, NCCL, its files and its rendezvous in this environment. Each file
-// examines one of these; an examination ends in time and leaves nothing behind.
+// Package doctor says whether a job would find the tuner, NCCL, its files and its rendezvous in this environment.
+//
+// Each examination has a file, but for those of directories, which share one. An examination ends in time and leaves
+// nothing behind. AskNodes examines several nodes at once, by a tunefit on each.
 package doctor
 
 import (
@@ -16,7 +18,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
-// Limits end an examination, whatever hangs. They are more than node.AnswerLimit, so that what waits for the driver or
+// Limits end an examination, whatever hangs. They are more than localenv.AnswerLimit, so that what waits for the driver or
 // an etcd can still be told.
 const (
 	Limit        = 2500 * time.Millisecond // somebody waits
@@ -47,7 +49,6 @@ type doctor struct {
 	Options
 
 	env     *localenv.Environment
-	libDirs []string // where the dynamic loader looks after LD_LIBRARY_PATH
 	shm     string
 	proc    string
 	cgroups string
@@ -78,19 +79,12 @@ var examinations = []examination{
 	{"metrics", (*doctor).examineMetrics, true},
 	{"record", (*doctor).examineRecord, true},
 	{"limits", (*doctor).examineLimits, false},
-	{"jobs", (*doctor).examineJobs, true},
 }
 
 // onThisMachine says where things are.
 func onThisMachine(o Options) *doctor {
-	d := &doctor{Options: o}
-	d.env = localenv.Here()
-	d.libDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/lib64"}
-	d.shm = dirstore.Shm
-	d.proc = "/proc"
-	d.cgroups = "/sys/fs/cgroup"
-	d.detect = policyfile.FindMachine
-	return d
+	return &doctor{Options: o, env: localenv.Here(), shm: dirstore.Shm, proc: "/proc", cgroups: "/sys/fs/cgroup",
+		detect: policyfile.FindMachine}
 }
 
 // examine runs all examinations at once and returns their findings in order. One that
@@ -129,7 +123,7 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 
 // late is what is said of something that did not end in time.
 func (d *doctor) late(what string) finding {
-	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s, for it took longer than %v", what, d.Limit)
+	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s: it took longer than %v", what, d.Limit)
 	f.Unknown = true
 	return f
 }

@@ -118,7 +118,7 @@ func TestDoctorHangingLibrary(t *testing.T) {
 	d.NCCL, d.Limit = hangs, 100*time.Millisecond
 	for _, check := range []string{"plugin", "nccl"} {
 		findings := d.examine(t.Context(), only(check))
-		mustFind(t, findings, check, isWarning, "not known, for it took longer than 100ms", "a file system that hangs")
+		mustFind(t, findings, check, isWarning, "not known: it took longer than 100ms", "a file system that hangs")
 		if len(findings) != 1 || !findings[0].Unknown {
 			t.Errorf("%+v", findings)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
@@ -95,7 +96,12 @@ func (d *doctor) examineFiles(context.Context) (found []finding) {
 	if f.fitted != nil {
 		found = append(found, d.modelFindings(f, here)...)
 	}
-	found = append(found, d.floorFindings(f)...)
+	if f.compiled != nil {
+		found = append(found, d.floorFindings(f.policy, nccl.ReadFloors(f.policy.text))...)
+	}
+	if f.fitted != nil {
+		found = append(found, d.floorFindings(f.model, f.fitted.Floors())...)
+	}
 	return append(found, d.versionFinding(f, here)...)
 }
 
@@ -123,17 +129,9 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 		}
 		return []finding{failed(do, "%s is refused, and %s:\n%s", f.name, outcome, text)}
 	}
-	if !filepath.IsAbs(f.name) {
-		found = append(found, warned("write the whole path", "%s depends on the folder that each rank starts in", d.env.Show(f.variable)))
-	}
-	real, err := filepath.EvalSymlinks(f.name)
-	if err != nil {
-		return found
-	}
-	for _, path := range []string{real, filepath.Dir(real)} {
-		if info, err := os.Stat(path); err == nil && othersMayWrite(info) {
-			found = append(found, warned("chmod o-w "+path, "anybody can write %s, and so decide for the job", path))
-		}
+	found = d.relative(f.variable)
+	if real, err := filepath.EvalSymlinks(f.name); err == nil {
+		found = append(found, writable(real, "decide for the job")...)
 	}
 	return found
 }
@@ -172,6 +170,17 @@ func (d *doctor) modelFindings(f filesFound, here *model.Machine) (found []findi
 		found = append(found, warned("fit a model on this kind of machine (tunefit fit --topo), or run on the one it is for", "the model %s %s", f.model.name, standing))
 	}
 	return found
+}
+
+// floorFindings is about a file that chooses more channels than a job has without the variables that it was measured with.
+func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []finding {
+	vars, _ := channels.VariablesFromEnv(d.env.Get, nccl.Newest) // what NCCL refuses of it is no number of channels
+	missing := needs.Above(nccl.Floors{Channels: vars.MinChannels, CTAs: vars.MinCTAs})
+	if missing == (nccl.Floors{}) {
+		return nil
+	}
+	return []finding{warned("set it for the job, which changes NCCL's choice, too; or fit anew from measurements without it (tunefit plan)",
+		"%s needs %s, and this job does not have it: its channels were measured with it, and without it NCCL silently uses fewer", file.name, missing)}
 }
 
 // versionFinding names the version that communicators start on, as their log does.

@@ -32,7 +32,7 @@ func (d *doctor) examineLimits(ctx context.Context) (found []finding) {
 	}
 	for _, l := range limits {
 		if room := max(0, l.most-l.now); room < leastThreads {
-			found = append(found, warned(l.raise, "%s leaves room for %d more threads (%d of %d are there): where the library can start none, the process ends",
+			found = append(found, warned(l.raise, "%s leaves room for %d more threads (%d of %d are there): a process ends if the library cannot start one",
 				l.what, room, l.now, l.most))
 		}
 	}

@@ -96,7 +96,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	}
 	if value := d.env.Get(pluginVariable); version == takesNoPath && strings.Contains(value, "/") {
 		return []finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value), pluginVariable, filepath.Base(value)),
-			"%s: takes no path, and does not load %s", what, d.env.Show(pluginVariable))}
+			"%s: it takes no path and does not load %s", what, d.env.Show(pluginVariable))}
 	}
 	lacks := d.lacking(version, abi)
 	found := d.peculiarities(lib, what)
@@ -119,7 +119,7 @@ const withSymmetricKernels nccl.Version = 22703
 // peculiarities are of this library together with this environment.
 func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding) {
 	if lib.NCCLX {
-		found = append(found, noted("", "%s: its log levels are one above NCCL's, so that the tuner's warnings come as errors and the rest as warnings", what))
+		found = append(found, noted("", "%s: its log levels are one above NCCL's: the tuner's warnings come as errors, the rest as warnings", what))
 		if d.env.Get(ncclxTuner) != "" {
 			found = append(found, failed("unset "+ncclxTuner, "%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.Show(ncclxTuner)))
 		}

@@ -7,14 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"bytes"
-	"crypto/sha256"
-	"io"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
@@ -23,6 +18,9 @@ import (
 
 // tunerModule is what our own library is built from.
 const tunerModule = "github.com/nccl-tuner-go/nccl-tuner-go"
+
+// staticPlugin is what makes NCCL look for the tuner in the program itself.
+const staticPlugin = "STATIC_PLUGIN"
 
 // pluginFound is what NCCL would load as the tuner.
 type pluginFound struct {
@@ -49,16 +47,9 @@ func pluginNames(value string) []string {
 	return []string{value, "libnccl-tuner-" + value + ".so"}
 }
 
-// isStatic reports whether NCCL looks for the tuner in the program itself: it compares
-// no more of STATIC_PLUGIN than the value is long.
-func isStatic(value string) bool {
-	const static = "STATIC_PLUGIN"
-	return value != "" && len(value) <= len(static) && strings.EqualFold(value, static[:len(value)])
-}
-
 func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 	value := d.env.Get(pluginVariable)
-	if strings.EqualFold(value, "none") || isStatic(value) {
+	if strings.EqualFold(value, "none") || strings.EqualFold(value, staticPlugin) {
 		return p
 	}
 	p.tried = pluginNames(value)
@@ -97,8 +88,8 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 	switch {
 	case strings.EqualFold(value, "none"):
 		return []finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(pluginVariable))}
-	case isStatic(value):
-		return []finding{failed(do, "%s: NCCL looks for a tuner in the program itself (STATIC_PLUGIN, or a part of that word)", d.env.Show(pluginVariable))}
+	case strings.EqualFold(value, staticPlugin):
+		return []finding{failed(do, "%s: NCCL looks for a tuner in the program itself", d.env.Show(pluginVariable))}
 	case p.err != nil && !host.Supported:
 		return []finding{unknown("%v", p.err)}
 	case errors.Is(p.err, context.DeadlineExceeded):
@@ -120,7 +111,7 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 		slices.Sort(names)
 		return []finding{failed(do, "%s is another tuner, %s", p.path, strings.Join(slices.Compact(names), ", "))}
 	}
-	return append(d.ourPlugin(p, value, named), d.otherCopies(p)...)
+	return d.ourPlugin(p, value, named)
 }
 
 // ourPlugin is about the library that is ours and would be loaded.
@@ -134,18 +125,13 @@ func (d *doctor) ourPlugin(p pluginFound, value string, named bool) (found []fin
 	if version != tuner.Release {
 		found = append(found, warned("install both from one build: make install", "%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Release))
 	}
-	if named && strings.Contains(value, "/") && !filepath.IsAbs(value) {
-		found = append(found, warned("write the whole path: "+p.path, "%s depends on the folder that each rank starts in", d.env.Show(pluginVariable)))
+	if strings.Contains(value, "/") {
+		found = append(found, d.relative(pluginVariable)...)
 	}
 	if !named {
 		found = append(found, warned("set "+pluginVariable+"="+p.path, "%s is not set; %s is found by its name alone", pluginVariable, p.path))
 	}
-	for _, path := range []string{p.file, filepath.Dir(p.file)} {
-		if info, err := os.Stat(path); err == nil && othersMayWrite(info) {
-			found = append(found, warned("chmod o-w "+path, "anybody can write %s, and so run code in the job", path))
-		}
-	}
-	return found
+	return append(found, writable(p.file, "run code in the job")...)
 }
 
 // abiList names the versions of the ABI: v2-v7, or v4,v6.
@@ -160,64 +146,4 @@ func abiList(lib *host.Library) string {
 		names = append(names, fmt.Sprintf("v%d", abi))
 	}
 	return strings.Join(names, ",")
-}
-
-// othersMayWrite reports whether every user can change a file, or what is in a folder.
-func othersMayWrite(info os.FileInfo) bool {
-	return info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0
-}
-
-// otherCopies finds libraries of ours with other content than the one that would be
-// loaded: where the dynamic loader looks, and beside tunefit.
-func (d *doctor) otherCopies(p pluginFound) []finding {
-	loaded := digestOf(p.file)
-	var others []string
-	for _, path := range d.libraries(cli.LibraryName, filepath.Base(p.file)) {
-		if path != p.file && !bytes.Equal(digestOf(path), loaded) {
-			others = append(others, path)
-		}
-	}
-	if len(others) == 0 {
-		return nil
-	}
-	return []finding{noted("keep one", "other builds of the tuner lie around and are not taken: %s", strings.Join(others, ", "))}
-}
-
-// libraries finds files by their names in the folders of LD_LIBRARY_PATH, in the
-// dynamic loader's own, and beside tunefit, each file once and without links.
-func (d *doctor) libraries(names ...string) (found []string) {
-	var dirs []string
-	if path := d.env.Vars["LD_LIBRARY_PATH"]; path.File == "" { // NCCL's files come too late for the loader
-		dirs = filepath.SplitList(path.Value)
-	}
-	for _, pattern := range d.libDirs {
-		matches, _ := filepath.Glob(pattern) // the patterns are well-formed
-		dirs = append(dirs, matches...)
-	}
-	if own := d.ownLibrary(); own != "" {
-		dirs = append(dirs, filepath.Dir(own))
-	}
-	for _, dir := range dirs { // an empty one is the working folder, here as for the loader
-		for _, name := range names {
-			real, err := filepath.EvalSymlinks(filepath.Join(dir, name))
-			if err == nil && !slices.Contains(found, real) {
-				found = append(found, real)
-			}
-		}
-	}
-	return found
-}
-
-// digestOf is nil for a file that cannot be read.
-func digestOf(path string) []byte {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return nil
-	}
-	return h.Sum(nil)
 }

@@ -37,7 +37,7 @@ func (d *doctor) examineRendezvous(ctx context.Context) []finding {
 	case mode == "off":
 		return []finding{noted("", "not used: %s, a process stays with what it read first", d.env.Show(tuner.EnvReload))}
 	case mode == "new":
-		return []finding{noted("", "not used: with %s an edit takes effect in communicators created later only; make none while some are being created", d.env.Show(tuner.EnvReload))}
+		return []finding{noted("", "not used: with %s an edit takes effect in communicators created later only; do not edit while some are being created", d.env.Show(tuner.EnvReload))}
 	case name == "" && d.Nodes > 1:
 		return []finding{warned("set "+tuner.EnvRendezvous+" to a directory that all nodes share, or to etcd://HOST:PORT/PREFIX",
 			"%s is not set, and the job has %d nodes: edits do not take effect during the run, and an edit while communicators are created can hang the job", tuner.EnvRendezvous, d.Nodes)}
@@ -48,11 +48,7 @@ func (d *doctor) examineRendezvous(ctx context.Context) []finding {
 	case strings.Contains(name, "://"):
 		return []finding{failed("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood", d.env.Show(tuner.EnvRendezvous))}
 	}
-	var found []finding
-	if !filepath.IsAbs(name) {
-		found = append(found, warned("write the whole path", "%s depends on the folder that each rank starts in", d.env.Show(tuner.EnvRendezvous)))
-	}
-	return append(found, d.placeFindings(ctx, name, false)...)
+	return append(d.relative(tuner.EnvRendezvous), d.placeFindings(ctx, name, false)...)
 }
 
 func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding) {
@@ -101,7 +97,7 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 		switch {
 		case d.Nodes == 1:
 		case system.kind == local:
-			found = append(found, warned("name a directory on a file system that all nodes share", "%s is on %s, which is this node's alone, and the job has %d nodes: their ranks do not meet, and no edit takes effect", dir, system, d.Nodes))
+			found = append(found, warned("name a directory on a file system that all nodes share", "%s is on %s, which is this node's alone, but the job has %d nodes: their ranks do not meet, and no edit takes effect", dir, system, d.Nodes))
 		case system.kind == unsure:
 			found = append(found, noted("see that all nodes see the same files there", "%s is on %s, which may be this node's alone", dir, system))
 		}

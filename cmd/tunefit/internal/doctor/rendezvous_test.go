@@ -122,27 +122,3 @@ func TestFileSystemScarce(t *testing.T) {
 		}
 	}
 }
-
-// Processes that have the library loaded are counted, and those whose file is gone.
-func TestDoctorJobs(t *testing.T) {
-	d := testDoctor(t)
-	if found := d.examine(t.Context(), only("jobs")); len(found) != 0 {
-		t.Errorf("%v", found)
-	}
-	add := func(pid, maps string) {
-		dir := filepath.Join(d.proc, pid)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "maps"), []byte(maps), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const other = "7f00-7f01 r-xp 00000000 00:01 5   /usr/lib/libc.so.6\n7f02-7f03 rw-p 00000000 00:00 0\n"
-	add("10", other)
-	add("self", other+"7f01-7f02 r-xp 0 00:01 7   /opt/libnccl-tuner-go.so\n")
-	add("11", other+"7f01-7f02 r-xp 0 00:01 7   /opt/libnccl-tuner-go.so\n")
-	mustFind(t, d.examine(t.Context(), only("jobs")), "jobs", isFine, "1 process of yours")
-	add("12", other+"7f01-7f02 r-xp 0 00:01 7   /opt/libnccl-tuner-go-etcd.so (deleted)\n")
-	mustFind(t, d.examine(t.Context(), only("jobs")), "jobs", isNote, "2 processes of yours", "in 1 of them an older copy")
-}

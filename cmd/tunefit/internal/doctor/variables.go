@@ -25,7 +25,7 @@ func (d *doctor) examineEnvironment(context.Context) []finding {
 	sound := fine("nothing in it decides before a policy would")
 	if !d.Machine {
 		found = slices.Concat(found, debugging(e), tunerVariables(e), comparing(e))
-		sound = fine("nothing in it stands against the tuner, and its warnings are shown (%s)", e.Show("NCCL_DEBUG"))
+		sound = fine("nothing in it works against the tuner, and its warnings are shown (%s)", e.Show("NCCL_DEBUG"))
 	}
 	for _, c := range e.Files {
 		found = append(found, variablesFile(c, e)...)
@@ -44,7 +44,7 @@ func restrictions(e *localenv.Environment) (found []finding) {
 	for _, name := range []string{"NCCL_ALGO", "NCCL_PROTO"} {
 		if e.Get(name) != "" {
 			found = append(found, warned("unset it, unless that is what you want",
-				"%s beats the tuner: what it excludes, no row and no model can choose", e.Show(name)))
+				"%s beats the tuner: no row and no model can choose what it excludes", e.Show(name)))
 		}
 	}
 	for _, name := range []string{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"} {
@@ -54,11 +54,11 @@ func restrictions(e *localenv.Environment) (found []finding) {
 	}
 	if policy := strings.ToUpper(e.Get("NCCL_CTA_POLICY")); policy == "1" || strings.Contains(policy, "EFFICIENCY") {
 		found = append(found, warned("give allgather and reducescatter rows with nvls, or unset it",
-			"%s does less with any tuner loaded: NCCL then no longer takes NVLS by itself for registered buffers", e.Show("NCCL_CTA_POLICY")))
+			"%s has less effect with a tuner: NCCL no longer chooses NVLS for registered buffers", e.Show("NCCL_CTA_POLICY")))
 	}
 	if plugin := e.Get("NCCL_ENV_PLUGIN"); plugin != "" && !strings.EqualFold(plugin, "none") {
 		found = append(found, noted("set the tuner's variables in the environment or in NCCL's files",
-			"%s: what it says of NCCL_TUNER_ variables, the tuner does not hear", e.Show("NCCL_ENV_PLUGIN")))
+			"%s: the tuner does not hear what it says of NCCL_TUNER_ variables", e.Show("NCCL_ENV_PLUGIN")))
 	}
 	return found
 }
@@ -164,7 +164,7 @@ func variablesFile(c localenv.File, e *localenv.Environment) (found []finding) {
 			found = append(found, warned(fmt.Sprintf("write %s=%s", name, strings.TrimSpace(s.Value)),
 				"%s sets %q, not %s: NCCL takes all before the equals sign as the name", place, s.Name, name))
 		case s.Beaten && winner.Value != s.Value:
-			found = append(found, noted("", "%s sets %s=%s in vain: %s wins", place, s.Name, s.Value, origin(winner)))
+			found = append(found, noted("", "%s sets %s=%s without effect: %s wins", place, s.Name, s.Value, origin(winner)))
 		case strings.TrimSpace(s.Value) != s.Value || strings.ContainsAny(s.Value, `"'`):
 			found = append(found, warned("write it without quotes and blanks", "%s gives %s the value %q, quotes and blanks included", place, s.Name, s.Value))
 		case !s.Beaten:

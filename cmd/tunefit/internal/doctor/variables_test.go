@@ -69,7 +69,7 @@ func TestDoctorConfFiles(t *testing.T) {
 	}
 	findings := examine("NCCL_TUNER_STALL_LIMIT=5")
 	mustFind(t, findings, "environment", isWarning, fmt.Sprintf("NCCL_ALGO=Tree (%s:2)", machine))
-	mustFind(t, findings, "environment", isNote, machine+`:1 sets NCCL_DEBUG=VERSION in vain: "INFO" of `+user+":2")
+	mustFind(t, findings, "environment", isNote, machine+`:1 sets NCCL_DEBUG=VERSION without effect: "INFO" of `+user+":2")
 	mustFind(t, findings, "environment", isWarning, user+`:3 sets "NCCL_PROTO "`, "write NCCL_PROTO=LL")
 	mustFind(t, findings, "environment", isWarning, machine+":3", "quotes")
 	mustFind(t, findings, "environment", isError, tuner.EnvReload, `\"new\"`)
@@ -78,7 +78,7 @@ func TestDoctorConfFiles(t *testing.T) {
 
 	findings = examine("NCCL_ALGO=Ring", "NCCL_CONF_FILE="+filepath.Join(home, "absent"))
 	mustFind(t, findings, "environment", isWarning, "NCCL_ALGO=Ring beats")
-	mustFind(t, findings, "environment", isNote, "NCCL_ALGO=Tree in vain", "environment wins")
+	mustFind(t, findings, "environment", isNote, "NCCL_ALGO=Tree without effect", "environment wins")
 	mustFind(t, findings, "environment", isWarning, "absent cannot be read")
 	mustFind(t, findings, "environment", isNote, user+" is not read")
 	mustFind(t, findings, "environment", isWarning, "NCCL_DEBUG=VERSION") // the user's INFO is not read

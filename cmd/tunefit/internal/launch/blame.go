@@ -67,9 +67,9 @@ func (l *Launcher) Blame(log []byte) []string {
 
 // unresponsive returns the nodes of the job that Slurm cannot reach, or has given up.
 func (l *Launcher) unresponsive() (nodes []string) {
-	list := l.job.nodes
-	if inAllocation() {
-		list = os.Getenv("SLURM_JOB_NODELIST")
+	list := os.Getenv("SLURM_JOB_NODELIST")
+	if l.job != nil {
+		list = l.job.list
 	}
 	if l.kind != Slurm || list == "" {
 		return nil

@@ -1,6 +1,6 @@
-// Package launch writes the command that starts a program's ranks: on this machine, by Open MPI, by Slurm (in an allocation, or
-// in a job that Prepare submits and waits for), or by a template of a command. It finds how a run ended and which nodes its output
-// blames. A Launcher is used by one goroutine at a time. SIGTERM ends what its commands started, on all nodes.
+// Package launch writes the command that starts a program's ranks: on this machine, by Open MPI, by Slurm or by a template.
+// Under Slurm it uses the allocation that it runs in, or Prepare gets one. From a run's output it reads how the run ended
+// and which nodes failed. One goroutine at a time uses a Launcher. SIGTERM ends what its commands started, on all nodes.
 package launch
 
 import (
@@ -25,23 +25,20 @@ const (
 type Options struct {
 	// With is Local, MPIRun or the path of an mpirun, Slurm, or a template: a command for the shell with {command} in it.
 	With string
-	// Args are more arguments of mpirun, or of srun and sbatch ("-p", "gpu").
+	// Args are more arguments of mpirun, or of srun and salloc ("-p", "gpu").
 	Args []string
 	// Hosts are those that mpirun uses, in this order, and the template's {hosts}. None: those that mpirun finds.
 	Hosts []string
 	// Prefix is what the program runs in, a container: it comes between the launcher and the program.
 	Prefix []string
-	// StateFile keeps the name of a job that Prepare submits, so that the next tunefit finds it if this one is killed. "": no
-	// file, the job of a killed tunefit holds its nodes until its time limit.
-	StateFile string
 }
 
 // Program is what runs.
 type Program struct {
 	Argv         []string
 	Env          map[string]string // besides what the launcher passes on by itself
-	Nodes        int
-	RanksPerNode int // processes of a node
+	Nodes        int               // 1 or more
+	RanksPerNode int               // processes of a node, 1 or more
 }
 
 // grace is what a job of Slurm has left, at the beginning and at the end of a run, beyond what the run may take.
@@ -53,7 +50,7 @@ type Launcher struct {
 	kind     string // Local, MPIRun, Slurm or template
 	mpirun   string // the program
 	template []part
-	job      job // that Prepare submitted or took over
+	job      *job // that Prepare got; nil: none
 }
 
 const template = "template"
@@ -71,8 +68,8 @@ func New(o Options) (*Launcher, error) {
 		l.kind = MPIRun
 	case o.With == Local || o.With == Slurm:
 		l.kind = o.With
-	case o.With == "srun" || o.With == "sbatch":
-		return nil, fmt.Errorf("launcher %q: it is called slurm (it uses srun, and sbatch where there is no allocation)", o.With)
+	case slices.Contains([]string{"srun", "sbatch", "salloc"}, o.With):
+		return nil, fmt.Errorf("launcher %q: it is called slurm (it uses srun, and salloc where there is no allocation)", o.With)
 	default:
 		return nil, fmt.Errorf("unknown launcher %q (allowed: %s)", o.With, allowed)
 	}
@@ -114,10 +111,7 @@ func New(o Options) (*Launcher, error) {
 	return l, nil
 }
 
-var (
-	hostName     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-)
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // Processes says with how many processes perNode GPUs of each node are used, and how many GPUs are each's: on this machine one
 // process has all GPUs, so that nothing but the program is needed; elsewhere a process has one.
@@ -130,9 +124,6 @@ func (l *Launcher) Processes(nodes, perNode int) (processes, gpusEach int) {
 
 // Command returns the command that starts a program.
 func (l *Launcher) Command(p Program) ([]string, error) {
-	if err := p.check(); err != nil {
-		return nil, err
-	}
 	if len(l.Hosts) > 0 && p.Nodes > len(l.Hosts) {
 		return nil, fmt.Errorf("%d nodes are needed, and there are %d hosts: %s", p.Nodes, len(l.Hosts), strings.Join(l.Hosts, " "))
 	}
@@ -148,29 +139,6 @@ func (l *Launcher) Command(p Program) ([]string, error) {
 		return nil, fmt.Errorf("%d nodes with %d processes each: launcher local starts one process on this machine (more start: mpirun, slurm, a template)", p.Nodes, p.RanksPerNode)
 	}
 	return l.program(p, true), nil
-}
-
-func (p Program) check() error {
-	if len(p.Argv) == 0 || p.Argv[0] == "" {
-		return fmt.Errorf("there is no program to start")
-	}
-	if p.Nodes < 1 || p.RanksPerNode < 1 {
-		return fmt.Errorf("%d nodes with %d processes each: there must be at least 1", p.Nodes, p.RanksPerNode)
-	}
-	for _, text := range p.Argv {
-		if strings.ContainsRune(text, 0) {
-			return fmt.Errorf("%q: a command cannot hold a byte 0", text)
-		}
-	}
-	for name, value := range p.Env {
-		if !variableName.MatchString(name) {
-			return fmt.Errorf("variable %q: not a name (allowed: letters, digits and _)", name)
-		}
-		if strings.ContainsRune(value, 0) {
-			return fmt.Errorf("variable %s: its value %q holds a byte 0", name, value)
-		}
-	}
-	return nil
 }
 
 // program is what the launcher starts: the container, and in it the program with its environment. It is set there because not
@@ -192,38 +160,37 @@ func (p Program) environment() (assignments []string) {
 	return assignments
 }
 
-// Prepare gets what the next commands need: outside of an allocation of Slurm a job that holds the nodes. It submits one that
-// lasts for limit if there is none, or takes the one that a killed tunefit left, waits until it runs and says why it waits. It
-// does nothing else. A job with fewer nodes, or with less time left than run, is given back first. Call it before each run: a
-// job ends by itself.
+// Prepare gets what the next commands need: outside of an allocation of Slurm a job that has the nodes. It asks for one that
+// lasts for limit, and passes on what Slurm says until it runs. It gives a job back that has fewer nodes, or less time left
+// than run. Call it before each run: a job ends by itself.
 func (l *Launcher) Prepare(ctx context.Context, nodes int, run, limit time.Duration, say func(string)) error {
-	if l.kind != Slurm || inAllocation() {
+	if !l.Submits() {
 		return nil
 	}
 	return l.hold(ctx, nodes, run+2*grace, max(limit, run+2*grace), say)
 }
 
-// Submits reports whether Prepare gets nodes by submitting a job.
+// Submits reports whether Prepare gets nodes by a job of its own.
 func (l *Launcher) Submits() bool { return l.kind == Slurm && !inAllocation() }
 
 // Job is the one that Prepare got; "": none.
-func (l *Launcher) Job() string { return l.job.id }
+func (l *Launcher) Job() string {
+	if l.job == nil {
+		return ""
+	}
+	return l.job.id
+}
 
-// JobToCome stands in a command for the job that Prepare will have submitted.
+// JobToCome stands in a command for the job that Prepare will get.
 const JobToCome = "JOB"
 
 // Planned is a launcher that writes down commands before Prepare, and is not to run them.
 func (l *Launcher) Planned() *Launcher {
 	planned := *l
 	if l.Submits() {
-		planned.job.id = JobToCome
+		planned.job = &job{id: JobToCome}
 	}
 	return &planned
-}
-
-// Close gives back what Prepare got.
-func (l *Launcher) Close() error {
-	return l.giveBack()
 }
 
 // has says whether one of the options is among arguments, as --name, --name=value, or a short -n, which may hold its value.

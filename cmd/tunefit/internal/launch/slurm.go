@@ -13,7 +13,7 @@ import (
 func (l *Launcher) findSlurm() error {
 	needed := []string{"srun"}
 	if !inAllocation() {
-		needed = append(needed, "sbatch", "squeue", "scancel")
+		needed = append(needed, "salloc", "squeue")
 	}
 	for _, name := range needed {
 		if _, err := lookFor(name); err != nil {
@@ -35,7 +35,7 @@ func (l *Launcher) findSlurm() error {
 func (l *Launcher) srunCommand(p Program) ([]string, error) {
 	argv := []string{"srun"}
 	if !inAllocation() {
-		if l.job.id == "" {
+		if l.job == nil {
 			return nil, fmt.Errorf("there is no allocation (needed: Prepare first)")
 		}
 		argv = append(argv, "--jobid="+l.job.id)
@@ -45,7 +45,7 @@ func (l *Launcher) srunCommand(p Program) ([]string, error) {
 	argv = append(argv, "--nodes="+strconv.Itoa(p.Nodes), "--ntasks="+strconv.Itoa(p.Nodes*p.RanksPerNode),
 		"--ntasks-per-node="+strconv.Itoa(p.RanksPerNode), "--kill-on-bad-exit=1", "--overlap")
 	if !has(l.Args, "--export") {
-		argv = append(argv, "--export=ALL") // a job submitted with --export=NONE hands that on
+		argv = append(argv, "--export=ALL") // a job of --export=NONE hands that on
 	}
 	return append(append(argv, l.stepArgs()...), l.program(p, true)...), nil
 }
@@ -53,8 +53,8 @@ func (l *Launcher) srunCommand(p Program) ([]string, error) {
 // minutes is a time as Slurm reads it, which counts in minutes.
 func minutes(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Minutes()))) }
 
-// Options of a job that mean another thing to a step, or nothing, and options of a step that sbatch does not know, or that
-// would put what only holds the nodes into a container. What is in neither list goes to both.
+// Options of a job that mean another thing to a step, or nothing, and options of a step that salloc does not know, or that
+// are for the program's container. What is in neither list goes to both.
 var (
 	jobOnly = []string{"--partition", "-p", "--account", "-A", "--qos", "-q", "--reservation", "--exclusive", "--constraint", "-C",
 		"--dependency", "-d", "--begin", "-b", "--comment", "--switches", "--nice", "--hold", "-H", "--mail-type", "--mail-user", "--wckey",

@@ -17,11 +17,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
-// Without an allocation a job is submitted and waited for; each run is a step of it, with as many of its nodes as it needs.
+// Without an allocation one is asked for and waited for; each run is a step of it, with as many of its nodes as it needs.
 func TestSlurm(t *testing.T) {
 	testlib.Slurm(t, 4)
-	state := filepath.Join(t.TempDir(), "job")
-	l := mustNew(t, Options{With: Slurm, StateFile: state, Args: []string{"-p", "main", "--gpus-per-node=8", "--mpi=none"}})
+	l := mustNew(t, Options{With: Slurm, Args: []string{"-p", "main", "--gpus-per-node=8", "--mpi=none"}})
 	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 1, RanksPerNode: 1}); err == nil || !strings.Contains(err.Error(), "Prepare first") {
 		t.Errorf("%v", err)
 	}
@@ -38,7 +37,7 @@ func TestSlurm(t *testing.T) {
 			t.Errorf("%v:\n%s\nwant\n%s", err, out, strings.Join(want, "\n"))
 		}
 	}
-	if !strings.Contains(said, "waits for 3 nodes") || !strings.Contains(said, "runs, after") {
+	if !strings.Contains(said, "Granted job allocation "+l.Job()) {
 		t.Errorf("said %q", said)
 	}
 	if n, each := l.Processes(3, 8); n != 24 || each != 1 {
@@ -52,9 +51,6 @@ func TestSlurm(t *testing.T) {
 		t.Error(err)
 	}
 	await(t, "an empty queue", func() bool { return len(queue(t)) == 0 })
-	if _, err := os.Stat(state); !os.IsNotExist(err) {
-		t.Errorf("%s is left: %v", state, err)
-	}
 }
 
 // queue returns the jobs that wait or run.
@@ -76,87 +72,106 @@ func prepare(t *testing.T, l *Launcher, nodes int, limit time.Duration) (said st
 	return said
 }
 
-// A job that was left is taken over, whatever became of it; one that does not do is given back.
-func TestSlurmTakesJobOver(t *testing.T) {
+// A job that does not do is given back.
+func TestSlurmJobThatDoesNotDo(t *testing.T) {
 	testlib.Slurm(t, 4)
-	o := Options{With: Slurm, StateFile: filepath.Join(t.TempDir(), "job")}
-	left := mustNew(t, o)
-	prepare(t, left, 2, time.Hour)
-	l := mustNew(t, o)
-	if said := prepare(t, l, 1, time.Hour); said != "" || l.job != left.job {
-		t.Errorf("job %+v and not %+v: %s", l.job, left.job, said)
+	l := mustNew(t, Options{With: Slurm})
+	prepare(t, l, 2, time.Hour)
+	first := l.Job()
+	if said := prepare(t, l, 1, time.Hour); said != "" || l.Job() != first {
+		t.Errorf("job %s and not %s: %s", l.Job(), first, said)
 	}
 	// More nodes are needed than it has.
-	if said := prepare(t, l, 3, time.Hour); !strings.Contains(said, "given back: it has 2 nodes") || l.job.id == left.job.id {
+	if said := prepare(t, l, 3, time.Hour); !strings.Contains(said, "given back: it has 2 nodes") || l.Job() == first {
 		t.Errorf("%s", said)
 	}
 	// More time is needed than it has left.
-	second := l.job.id
-	if err := l.Prepare(t.Context(), 3, 2*time.Hour, 3*time.Hour, func(string) {}); err != nil || l.job.id == second {
+	second := l.Job()
+	if err := l.Prepare(t.Context(), 3, 2*time.Hour, 3*time.Hour, func(string) {}); err != nil || l.Job() == second {
 		t.Errorf("%v", err)
 	}
 	// It ended meanwhile.
-	third := l.job.id
+	third := l.Job()
 	if out, err := exec.Command("scancel", third).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	await(t, "the end of job "+third, func() bool { return len(queue(t)) == 0 })
-	if prepare(t, l, 3, time.Hour); l.job.id == third {
+	if prepare(t, l, 3, time.Hour); l.Job() == third {
 		t.Error("a job that ended is used")
 	}
-	if jobs := queue(t); len(jobs) != 1 || jobs[0] != l.job.id+" 3" {
-		t.Errorf("%q, want job %s with 3 nodes", jobs, l.job.id)
+	if jobs := queue(t); len(jobs) != 1 || jobs[0] != l.Job()+" 3" {
+		t.Errorf("%q, want job %s with 3 nodes", jobs, l.Job())
 	}
-	// tunefit was killed after it chose a name and before it submitted; and while its job waited.
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(o.StateFile, []byte("tunefit-0123456789abcdef\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	// Ctrl-C while a job waits cancels it.
 	ctx, cancel := context.WithCancel(t.Context())
-	waiting := mustNew(t, Options{With: Slurm, StateFile: o.StateFile, Args: []string{"--hold"}})
-	var said []string
-	if err := waiting.Prepare(ctx, 1, time.Minute, time.Hour, func(text string) { said = append(said, text); cancel() }); !errors.Is(err, context.Canceled) || !strings.Contains(said[0], "JobHeldUser") {
-		t.Errorf("%v, %q", err, said)
-	}
-	id, _, _ := strings.Cut(queue(t)[0], " ")
-	if out, err := exec.Command("scontrol", "release", id).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if l = mustNew(t, o); !strings.Contains(prepare(t, l, 1, time.Hour), "") || l.job.id != id {
-		t.Errorf("job %s, want %s", l.job.id, id)
-	}
-	if jobs := queue(t); len(jobs) != 1 {
-		t.Errorf("%q", jobs)
+	waiting := mustNew(t, Options{With: Slurm, Args: []string{"--hold"}})
+	err := waiting.Prepare(ctx, 1, time.Minute, time.Hour, func(text string) {
+		if strings.Contains(text, "queued") {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || len(queue(t)) > 0 {
+		t.Errorf("%v, %q is left", err, queue(t))
 	}
 }
 
-// What Slurm refuses is said in its words, and a file that is none of ours is not taken for one.
+// A tunefit that is killed leaves no job behind, whether it runs or waits. This test is that tunefit, in a process of its own.
+func TestSlurmJobEndsWithTunefit(t *testing.T) {
+	if how := os.Getenv("LAUNCH_TEST_PREPARE"); how != "" {
+		l := mustNew(t, Options{With: Slurm, Args: strings.Fields(how)})
+		err := l.Prepare(t.Context(), 1, time.Minute, time.Hour, func(string) {})
+		t.Log(l.Job(), err)
+		select {}
+	}
+	testlib.Slurm(t, 1)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []string{"--quiet", "--hold"} {
+		cmd := exec.Command(self, "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), "LAUNCH_TEST_PREPARE="+how)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "a job", func() bool { return len(queue(t)) == 1 })
+		if how == "--quiet" {
+			await(t, "its start", func() bool {
+				out, _ := exec.Command("squeue", "--noheader", "--states=RUNNING").Output()
+				return len(out) > 0
+			})
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		await(t, "an empty queue after "+how, func() bool { return len(queue(t)) == 0 })
+	}
+}
+
+// What Slurm refuses is said in its words.
 func TestSlurmRefuses(t *testing.T) {
 	testlib.Slurm(t, 1)
-	file := filepath.Join(t.TempDir(), "job")
-	quiet := func(string) {}
-	if err := mustNew(t, Options{With: Slurm, StateFile: file, Args: []string{"-p", "absent"}}).Prepare(t.Context(), 1, time.Minute, time.Hour, quiet); err == nil || !strings.Contains(err.Error(), "invalid partition specified: absent") {
+	err := mustNew(t, Options{With: Slurm, Args: []string{"-p", "absent"}}).Prepare(t.Context(), 1, time.Minute, time.Hour, func(string) {})
+	if err == nil || !strings.Contains(err.Error(), "nvalid partition") {
 		t.Errorf("%v", err)
 	}
-	// PartitionConfig, or PartitionNodeLimit where the scheduler has looked at it before.
-	if err := mustNew(t, Options{With: Slurm, StateFile: file}).Prepare(t.Context(), 2, time.Minute, time.Hour, quiet); err == nil || !strings.Contains(err.Error(), "never runs") || !strings.Contains(err.Error(), ": Partition") || len(queue(t)) > 0 {
-		t.Errorf("%v", err)
-	}
-	if err := os.WriteFile(file, []byte("123\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := mustNew(t, Options{With: Slurm, StateFile: file}).Prepare(t.Context(), 1, time.Minute, time.Hour, quiet); err == nil || !strings.Contains(err.Error(), `"123" is not the name of a job`) {
-		t.Errorf("%v", err)
+	// More nodes than there are: Slurm keeps such a job, and says why it does not run.
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	said := ""
+	err = mustNew(t, Options{With: Slurm}).Prepare(ctx, 2, time.Minute, time.Hour, func(text string) { said += text + "\n" })
+	if err == nil || !strings.Contains(said, "not available now") || len(queue(t)) > 0 {
+		t.Errorf("%v, %q is left: %s", err, queue(t), said)
 	}
 }
 
-// Jobs that end at once are not submitted for ever.
-func TestSlurmJobsEndAtOnce(t *testing.T) {
-	programs(t, map[string]string{"srun": "", "sbatch": "17", "squeue": "", "scancel": ""})
+// A job that ends at once is not asked for again and again.
+func TestSlurmJobEndsAtOnce(t *testing.T) {
+	programs(t, map[string]string{"srun": "", "salloc": "no prolog", "squeue": ""})
 	t.Setenv("SLURM_JOB_ID", "")
-	if err := mustNew(t, Options{With: Slurm}).Prepare(t.Context(), 1, time.Minute, time.Hour, func(string) {}); err == nil || !strings.Contains(err.Error(), "3 jobs ended before they could be used") {
+	err := mustNew(t, Options{With: Slurm}).Prepare(t.Context(), 1, time.Minute, time.Hour, func(string) {})
+	if err == nil || !strings.Contains(err.Error(), "Slurm gives no job: no prolog (salloc ") {
 		t.Errorf("%v", err)
 	}
 }
@@ -166,7 +181,7 @@ func TestSlurmInAllocation(t *testing.T) {
 	testlib.Slurm(t, 3)
 	holder := mustNew(t, Options{With: Slurm})
 	prepare(t, holder, 2, time.Hour)
-	t.Setenv("SLURM_JOB_ID", holder.job.id)
+	t.Setenv("SLURM_JOB_ID", holder.Job())
 	t.Setenv("SLURM_JOB_NUM_NODES", "2")
 	t.Setenv("SLURM_NTASKS_PER_NODE", "7") // of the job, which is not the run's
 	t.Setenv("SLURM_EXPORT_ENV", "NONE")
@@ -178,13 +193,13 @@ func TestSlurmInAllocation(t *testing.T) {
 		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `echo $SLURM_JOB_ID $SLURM_PROCID`}, Nodes: nodes, RanksPerNode: 1})
 		var want []string
 		for rank := range nodes {
-			want = append(want, fmt.Sprint(holder.job.id, " ", rank))
+			want = append(want, fmt.Sprint(holder.Job(), " ", rank))
 		}
 		if got := sortedLines(out); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}
-	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 3, RanksPerNode: 1}); err == nil || !strings.Contains(err.Error(), "job "+holder.job.id+", has 2") {
+	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 3, RanksPerNode: 1}); err == nil || !strings.Contains(err.Error(), "job "+holder.Job()+", has 2") {
 		t.Errorf("%v", err)
 	}
 }
@@ -223,9 +238,9 @@ func TestSlurmIsEnded(t *testing.T) {
 	l := mustNew(t, Options{With: Slurm})
 	prepare(t, l, 2, time.Hour)
 	mustEnd(t, l, "SLURM_PROCID")
-	job := l.job.id
-	if prepare(t, l, 2, time.Hour); l.job.id != job {
-		t.Errorf("job %s, and then %s", job, l.job.id)
+	job := l.Job()
+	if prepare(t, l, 2, time.Hour); l.Job() != job {
+		t.Errorf("job %s, and then %s", job, l.Job())
 	}
 }
 
@@ -251,17 +266,17 @@ func TestSlurmLosesNode(t *testing.T) {
 	if got := l.Blame([]byte("it hung")); !slices.Equal(got, []string{"node2"}) {
 		t.Errorf("%q blamed of a log that names none", got)
 	}
-	job := l.job.id
+	job := l.Job()
 	prepare(t, l, 3, time.Hour)
 	out, err = launched(t, l, Program{Argv: []string{"sh", "-c", `echo $SLURMD_NODENAME`}, Nodes: 3, RanksPerNode: 1})
-	if got := sortedLines(out); err != nil || l.job.id == job || !slices.Equal(got, []string{"node1", "node3", "node4"}) {
-		t.Errorf("%v, job %s after %s: %s", err, l.job.id, job, out)
+	if got := sortedLines(out); err != nil || l.Job() == job || !slices.Equal(got, []string{"node1", "node3", "node4"}) {
+		t.Errorf("%v, job %s after %s: %s", err, l.Job(), job, out)
 	}
 }
 
 // What is for the job and what is for its steps is told apart.
 func TestSlurmArguments(t *testing.T) {
-	l := &Launcher{kind: Slurm, job: job{id: "7"}, Options: Options{
+	l := &Launcher{kind: Slurm, job: &job{id: "7"}, Options: Options{
 		Args:   []string{"-p", "gpu", "--account=ml", "--gpus-per-node=8", "--mpi=pmix", "--container-image", "nccl.sqsh", "-x", "node[3-4]", "-xnode5", "--mem=0"},
 		Prefix: []string{"nice"}}}
 	t.Setenv("SLURM_JOB_ID", "")
@@ -272,11 +287,5 @@ func TestSlurmArguments(t *testing.T) {
 	}
 	if got, want := cli.ShellWords(l.jobArgs()), "-p gpu --account=ml --gpus-per-node=8 -x 'node[3-4]' -xnode5 --mem=0"; got != want {
 		t.Errorf("%s, want %s", got, want)
-	}
-	for text, want := range map[string]time.Duration{"59": 59 * time.Second, "1:02": 62 * time.Second, "1:00:01": time.Hour + time.Second,
-		"2-01:00:00": 49 * time.Hour, "UNLIMITED": forever, "": forever} {
-		if got := timeLeft(text); got != want {
-			t.Errorf("%s is %v, want %v", text, got, want)
-		}
 	}
 }

@@ -94,9 +94,9 @@ func (f *Cleanup) run(done *cleanup, out io.Writer) error {
 				return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)", err, tuner.EnvTrust)
 			}
 		}
-		var here []communicator
+		var here []*Communicator
 		for _, c := range all {
-			if c.place.Name == p.Name {
+			if c.Rendezvous == p.Name {
 				here = append(here, c)
 			}
 		}
@@ -137,7 +137,7 @@ func (f *Cleanup) what() string {
 }
 
 // clean removes from a place what nobody needs. What it returns holds what it has removed, also beside an error.
-func (f *Cleanup) clean(o *observer, p tuner.RendezvousView, all []communicator) (cleaned place, err error) {
+func (f *Cleanup) clean(o *observer, p tuner.RendezvousView, all []*Communicator) (cleaned place, err error) {
 	cleaned = place{Rendezvous: p.Name, Communicators: []notLiving{}}
 	store := p.Directory
 	if store == nil {
@@ -145,8 +145,7 @@ func (f *Cleanup) clean(o *observer, p tuner.RendezvousView, all []communicator)
 		return cleaned, nil
 	}
 	kept := 0
-	for i := range all {
-		c := &all[i]
+	for _, c := range all {
 		if c.here() {
 			cleaned.Live++
 			continue
@@ -157,9 +156,9 @@ func (f *Cleanup) clean(o *observer, p tuner.RendezvousView, all []communicator)
 				return cleaned, err
 			}
 		}
-		cleaned.Communicators = append(cleaned.Communicators, notLiving{c.name(), c.Ranks, ended, why})
+		cleaned.Communicators = append(cleaned.Communicators, notLiving{c.Name, c.Ranks, ended, why})
 		if ended {
-			cleaned.Records += len(c.Keys)
+			cleaned.Records += len(c.records.Keys)
 		} else {
 			kept++
 		}
@@ -201,21 +200,21 @@ func (p place) write(out io.Writer, what string) {
 
 // removable reports that no process needs the records of a communicator any more, of
 // which none lives here.
-func (f *Cleanup) removable(c *communicator) (ended bool, why string) {
-	quiet := c.observed.Sub(c.Newest)
+func (f *Cleanup) removable(c *Communicator) (ended bool, why string) {
+	quiet := c.quiet()
 	unknown := c.which(func(m member) bool { return !m.gone() })
 	switch {
 	case quiet < gcRest:
 		return false, fmt.Sprintf("its last record is younger than %v", gcRest)
 	case len(unknown) > 0 && f.OlderThan == 0:
-		return false, fmt.Sprintf("from here one cannot see whether it lives: %s (see --older-than)", names(unknown))
+		return false, fmt.Sprintf("this machine cannot see whether it lives: %s (see --older-than)", names(unknown))
 	case len(unknown) > 0 && quiet < f.OlderThan:
-		return false, fmt.Sprintf("its last record is younger than %v, and from here one cannot see whether it lives: %s", f.OlderThan, names(unknown))
+		return false, fmt.Sprintf("its last record is younger than %v, and this machine cannot see whether it lives: %s", f.OlderThan, names(unknown))
 	case len(unknown) > 0:
-		return true, fmt.Sprintf("nothing recorded since %s", moment(c.Newest))
-	case len(c.members) == 0 && len(c.Faults) > 0:
+		return true, fmt.Sprintf("nothing recorded since %s", moment(c.records.Newest))
+	case len(c.Members) == 0 && len(c.Faults) > 0:
 		return false, "its records cannot be read"
-	case len(c.members) == 0:
+	case len(c.Members) == 0:
 		return true, "no rank ever claimed a slot"
 	}
 	return true, "all its ranks have ended"

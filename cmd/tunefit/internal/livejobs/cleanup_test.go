@@ -43,7 +43,7 @@ func TestGCOfAnotherMachineOfTheSameName(t *testing.T) {
 			if err := (&Cleanup{Rendezvous: dir}).Run(&out); err != nil {
 				t.Error(err)
 			}
-			if want := "0xab of 2 ranks: stays, from here one cannot see whether it lives: " + host; !strings.Contains(out.String(), want) {
+			if want := "0xab of 2 ranks: stays, this machine cannot see whether it lives: " + host; !strings.Contains(out.String(), want) {
 				t.Errorf("%q is not in\n%s", want, out.String())
 			}
 			if after := listing(t, dir); after != before {

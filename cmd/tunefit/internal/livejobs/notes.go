@@ -1,7 +1,6 @@
 package livejobs
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,14 +9,13 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // todo begins the line that says what to do.
 const todo = ".\n  What to do: "
 
 // notes says what a communicator's line in the table has no room for.
-func notes(c *communicator) (notes []string) {
+func notes(c *Communicator) (notes []string) {
 	say := func(format string, args ...any) {
 		for i, arg := range args { // a record's lines stay below this note, and look like no other
 			switch arg.(type) {
@@ -28,77 +26,62 @@ func notes(c *communicator) (notes []string) {
 		notes = append(notes, fmt.Sprintf(format, args...))
 	}
 	switch left := c.left(); {
-	case c.over() && c.Newest.IsZero():
+	case c.Ended && c.records.Newest.IsZero():
 		say("all its ranks have ended")
-	case c.over():
-		say("all its ranks have ended; its last record is of %s", moment(c.Newest))
-	case len(c.members) < c.Ranks:
-		say("%d of %s have joined, and no change can come before all have"+todo+"if this does not pass, look for \"cannot change during the run\" in the logs of the others", len(c.members), cli.CountOf(c.Ranks, "rank"))
+	case c.Ended:
+		say("all its ranks have ended; its last record is of %s", moment(c.records.Newest))
+	case len(c.Members) < c.Ranks:
+		say("%d of %s have joined, and no change can come before all have"+todo+"if this does not pass, look for \"cannot change during the run\" in the logs of the others", len(c.Members), cli.CountOf(c.Ranks, "rank"))
 	case len(left) > 0:
 		say("%d of %s have ended it", len(left), cli.CountOf(c.Ranks, "rank"))
 	}
-	if c.pending != nil && !c.over() && c.asked() {
+	if c.changes() {
 		say("%s", pendingNote(c))
 	}
 	if c.frozen != nil {
-		why, remedy := inWords(c, c.frozen.Decision)
-		say("keeps version %.12s for good since change %d was refused%s: %s"+todo+"%s", c.version.Meaning, c.frozen.K, atTime(c.frozen.Decided), why, remedy)
-	} else if n := len(c.refused); n > 0 && !c.over() {
+		say("keeps version %.12s for good since change %d was refused%s: %s"+todo+"%s", c.Version, c.frozen.Number, atTime(c.frozen.Decided), c.frozen.Why, c.frozen.Remedy)
+	} else if n := len(c.refused); n > 0 && !c.Ended {
 		last := c.refused[n-1]
-		why, remedy := inWords(c, last.Decision)
 		to, times := "", ""
-		if last.Proposal != nil {
-			to = fmt.Sprintf(" to version %.12s", last.Proposal.Meaning)
+		if last.Version != "" {
+			to = fmt.Sprintf(" to version %.12s", last.Version)
 		}
 		// The records of earlier ones may be removed.
-		if n := last.K - c.inForce; n > 1 {
-			times = fmt.Sprintf(" (refusal %d since version %.12s came)", n, c.version.Meaning)
+		if n := last.Number - c.inForce; n > 1 {
+			times = fmt.Sprintf(" (refusal %d since version %.12s came)", n, c.Version)
 		}
-		say("change %d%s was refused%s%s: %s"+todo+"%s", last.K, to, atTime(last.Decided), times, why, remedy)
+		say("change %d%s was refused%s%s: %s"+todo+"%s", last.Number, to, atTime(last.Decided), times, last.Why, last.Remedy)
 	}
-	if found, err := comparison(c); err != nil {
-		say("its comparison cannot be read: %v", err)
-	} else if found != nil {
+	if c.noComparison != nil {
+		say("its comparison cannot be read: %v", c.noComparison)
+	} else if found := c.Comparison; found != nil {
 		say("%s against %s, by turns: %s (%s)", found.A.Name, found.B.Name, found.Verdict(), found.Effort())
 	}
-	for _, err := range c.Faults {
-		say("a record cannot be read: %v", err)
+	for _, fault := range c.Faults {
+		say("a record cannot be read: %s", fault)
 	}
 	return notes
 }
 
-// comparison is what the job compares, or has compared last; nil for nothing.
-func comparison(c *communicator) (*trial.Finding, error) {
-	if c.Note == nil {
-		return nil, nil
-	}
-	var found trial.Finding
-	err := json.Unmarshal(c.Note, &found)
-	found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
-	return &found, err
-}
-
-func pendingNote(c *communicator) string {
+func pendingNote(c *Communicator) string {
 	p := c.pending
-	proposer := fmt.Sprintf("slot %d", p.Proposal.Slot)
-	for _, m := range c.members {
-		if m.slot == p.Proposal.Slot {
-			proposer = names([]member{m})
-		}
+	proposer := fmt.Sprintf("slot %d", *p.Proposer)
+	if of := c.which(func(m member) bool { return m.Slot == *p.Proposer }); len(of) > 0 {
+		proposer = names(of)
 	}
 	note := fmt.Sprintf("change %d to version %.12s, proposed%s by %s. Ranks acknowledge at their call %d and change at call %d",
-		p.K, p.Proposal.Meaning, atTime(p.Proposed), proposer, p.Proposal.Check, p.Proposal.Switch)
+		p.Number, p.Version, atTime(p.Proposed), proposer, p.Check, p.Switch)
 	missing := c.missing()
 	switch {
 	case len(missing) == 0:
 		return note
-	case len(missing) == len(c.members):
+	case len(missing) == len(c.Members):
 		note += ".\n  No rank has acknowledged yet"
 	default:
 		note += ".\n  Not acknowledged: " + names(missing)
 	}
 	// What to do then is said of the process.
-	if slices.ContainsFunc(missing, func(m member) bool { return m.gone() || m.state == identity.Stopped }) {
+	if slices.ContainsFunc(missing, func(m member) bool { return m.gone() || m.Life == identity.Stopped }) {
 		return note
 	}
 	return note + todo + "nothing while the job makes calls; a communicator that makes none changes when it does"
@@ -112,20 +95,18 @@ func atTime(t time.Time) string {
 }
 
 // processNotes says which processes keep their communicators from anything.
-func processNotes(all []communicator) (notes []string) {
+func processNotes(all []*Communicator) (notes []string) {
 	for _, state := range []identity.State{identity.Dead, identity.Stopped} {
 		var processes, pids, comms []string
-		seen := map[string]bool{}
-		for i := range all {
-			some := all[i].which(func(m member) bool { return m.state == state && !m.left })
-			if all[i].over() || len(some) == 0 {
+		for _, c := range all {
+			some := c.lives(state)
+			if c.Ended || len(some) == 0 {
 				continue
 			}
-			comms = append(comms, all[i].name())
+			comms = append(comms, c.Name)
 			for _, m := range some {
-				if process := m.String(); !seen[process] {
-					seen[process] = true
-					processes, pids = append(processes, process), append(pids, fmt.Sprint(m.process.PID))
+				if process := m.String(); !slices.Contains(processes, process) {
+					processes, pids = append(processes, process), append(pids, fmt.Sprint(m.PID))
 				}
 			}
 		}
@@ -141,15 +122,13 @@ func processNotes(all []communicator) (notes []string) {
 }
 
 // fileNotes says of each file what keeps its ranks from taking it.
-func fileNotes(all []communicator) (notes []string) {
+func fileNotes(all []*Communicator) (notes []string) {
 	checked := map[string]string{}
-	for i := range all {
-		c := &all[i]
+	for _, c := range all {
 		if !c.here() { // what ranks elsewhere read is another file, whatever its name
 			continue
 		}
-		policy, model := c.paths()
-		for _, f := range []watchedFile{{policy, false}, {model, true}} {
+		for _, f := range []watchedFile{{c.Policy, false}, {c.Model, true}} {
 			if _, done := checked[f.path]; done || f.path == "" {
 				continue
 			}

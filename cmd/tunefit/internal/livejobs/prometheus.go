@@ -12,64 +12,65 @@ import (
 )
 
 // writePrometheus prints communicators as status --prometheus does.
-func writePrometheus(w io.Writer, all []communicator) error {
+func writePrometheus(w io.Writer, all []*Communicator) error {
 	page := metrics.NewPage(metrics.Status)
-	for i := range all {
-		addPrometheus(page, &all[i])
+	for _, c := range all {
+		addPrometheus(page, c)
 	}
 	_, err := w.Write(page.Text())
 	return err
 }
 
-func addPrometheus(page *metrics.Page, c *communicator) {
-	of := []string{redact.URL(c.place.Name), c.name(), strconv.Itoa(c.Ranks)}
+func addPrometheus(page *metrics.Page, c *Communicator) {
+	of := []string{redact.URL(c.Rendezvous), c.Name, strconv.Itoa(c.Ranks)}
 	add := func(m metrics.Metric, value float64, labels ...string) {
 		page.Add(m, value, append(slices.Clone(of), labels...)...)
 	}
-	if c.version.Meaning != "" {
-		policy, model := c.paths()
-		add(metrics.StatusVersion, 1, fmt.Sprintf("%.12s", c.version.Meaning), policy, model)
+	if c.Version != "" {
+		add(metrics.StatusVersion, 1, fmt.Sprintf("%.12s", c.Version), c.Policy, c.Model)
 	}
-	if !c.since.IsZero() {
-		add(metrics.StatusSince, float64(c.since.Unix()))
+	if !c.Since.IsZero() {
+		add(metrics.StatusSince, float64(c.Since.Unix()))
 	}
-	states := map[string]int{"missing": c.Ranks - len(c.members)}
-	for _, m := range c.members {
-		if m.left {
+	states := map[string]int{"missing": c.Ranks - len(c.Members)}
+	for _, m := range c.Members {
+		if m.Left {
 			states["left"]++
 		} else {
-			states[m.state.String()]++
+			states[string(m.Life)]++
 		}
 	}
 	for _, state := range []string{"running", "stopped", "dead", "unknown", "left", "missing"} {
 		add(metrics.StatusRanks, float64(states[state]), state)
 	}
-	pending, missing := 0, 0
-	if c.pending != nil && !c.over() && c.asked() {
-		pending, missing = 1, len(c.missing())
+	missing := 0
+	if c.changes() {
+		missing = len(c.pending.Missing)
 	}
-	add(metrics.StatusPending, float64(pending))
+	add(metrics.StatusPending, oneIf(c.changes()))
 	add(metrics.StatusMissing, float64(missing))
-	frozen := 0
-	if c.frozen != nil {
-		frozen = 1
-	}
-	add(metrics.StatusFrozen, float64(frozen))
-	committed, refused := 0, map[agree.Reason]int{}
-	for _, change := range c.Changes {
-		switch d := change.Decision; {
-		case d == nil:
-		case d.Commit:
-			committed++
-		case slices.Contains(agree.Reasons, d.Abort):
-			refused[d.Abort]++
-		default: // anybody may have made it
-			refused["other"]++
+	add(metrics.StatusFrozen, oneIf(c.Frozen))
+	switched, others := 0, map[agree.Reason]int{}
+	for _, x := range c.Changes {
+		switch {
+		case x.State == committed:
+			switched++
+		case x.State == refused && slices.Contains(agree.Reasons, x.Reason):
+			others[x.Reason]++
+		case x.State == refused: // anybody may have made it
+			others["other"]++
 		}
 	}
-	add(metrics.StatusChanges, float64(committed), "committed", "")
+	add(metrics.StatusChanges, float64(switched), "committed", "")
 	for _, why := range append(slices.Clone(agree.Reasons), "other") {
-		add(metrics.StatusChanges, float64(refused[why]), "refused", string(why))
+		add(metrics.StatusChanges, float64(others[why]), "refused", string(why))
 	}
 	add(metrics.StatusFaults, float64(len(c.Faults)))
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -37,12 +37,13 @@ type pushOutcome struct {
 	// its text yet or never will.
 	Communicators int           `json:"communicators"`
 	NotSwitched   []notSwitched `json:"not_switched"`
-	Others        int           `json:"of_other_files"` // communicators that read other files
-	OneRank       int           `json:"of_one_rank"`    // that read this file; NCCL asks no tuner about them
-	Unclear       []string      `json:"of_unknown_files"`
+	Others        int           `json:"of_other_files"`   // communicators that read other files
+	OneRank       int           `json:"of_one_rank"`      // that read this file; NCCL asks no tuner about them
+	Unclear       []string      `json:"of_unknown_files"` // those of which this machine cannot tell which file they read
 	Unseen        []string      `json:"not_looked_at"`
 }
 
+// notSwitched is a communicator that does not run on the file's text yet.
 type notSwitched struct {
 	Communicator string `json:"communicator"`
 	Why          string `json:"why,omitempty"`
@@ -86,12 +87,12 @@ func (f *Push) Run(out io.Writer, name string) error {
 	if f.JSON {
 		told = io.Discard
 	}
-	w := &waiter{observer: newObserver(rendezvous(f.Rendezvous)), file: watchedFile{path, file.model}, text: text, out: told}
+	w := newWaiter(rendezvous(f.Rendezvous), watchedFile{path, file.model}, text, told)
 	if err := w.prepare(ctx); err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, to)
 	}
-	same := old != nil && bytes.Equal(old, text)
-	if same {
+	w.Written = old == nil || !bytes.Equal(old, text)
+	if !w.Written {
 		fmt.Fprintf(told, "%s holds this already\n", path)
 	} else {
 		write := func(w io.Writer) error {
@@ -105,25 +106,14 @@ func (f *Push) Run(out io.Writer, name string) error {
 	}
 	err = f.wait(ctx, w, told)
 	if f.JSON {
-		err = errors.Join(err, cli.WriteJSON(out, w.outcome(!same)))
+		w.Communicators = w.running()
+		for _, t := range w.open() {
+			w.NotSwitched = append(w.NotSwitched, t.notSwitched)
+		}
+		w.Switched = len(w.NotSwitched)+len(w.Unclear)+len(w.Unseen) == 0
+		err = errors.Join(err, cli.WriteJSON(out, w.pushOutcome))
 	}
 	return err
-}
-
-// outcome is what came of the file so far.
-func (w *waiter) outcome(written bool) pushOutcome {
-	p := pushOutcome{
-		File: w.file.path, Written: written, Communicators: w.running(), NotSwitched: []notSwitched{},
-		Others: w.others, OneRank: w.unasked, Unclear: append([]string{}, w.unclear...), Unseen: []string{},
-	}
-	for _, t := range w.open() {
-		p.NotSwitched = append(p.NotSwitched, notSwitched{t.name, t.why})
-	}
-	for _, err := range w.missed {
-		p.Unseen = append(p.Unseen, err.Error())
-	}
-	p.Switched = len(p.NotSwitched)+len(p.Unclear)+len(p.Unseen) == 0
-	return p
 }
 
 // sameKind refuses to put a model in the place of a policy, or the other way round: the
@@ -142,21 +132,21 @@ func (f watchedFile) sameKind(to string, old []byte) error {
 
 // wait says what comes of the file in the communicators that read it, and what it cannot know of.
 func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
-	if w.others > 0 {
-		fmt.Fprintf(out, "%s other files and %s not concerned\n", cli.CountOf(w.others, "communicator")+cli.Verb(w.others, " reads", " read"), cli.Verb(w.others, "is", "are"))
+	if w.Others > 0 {
+		fmt.Fprintf(out, "%s other files and %s not concerned\n", cli.CountOf(w.Others, "communicator")+cli.Verb(w.Others, " reads", " read"), cli.Verb(w.Others, "is", "are"))
 	}
-	if w.unasked > 0 {
-		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", cli.CountOf(w.unasked, "communicator"), cli.Verb(w.unasked, "is", "are"), cli.Verb(w.unasked, "it", "them"))
+	if w.OneRank > 0 {
+		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", cli.CountOf(w.OneRank, "communicator"), cli.Verb(w.OneRank, "is", "are"), cli.Verb(w.OneRank, "it", "them"))
 	}
-	writeUnseen(out, w.missed)
-	if n := len(w.unclear); n > 0 {
+	writeUnseen(out, w.Unseen)
+	if n := len(w.Unclear); n > 0 {
 		fmt.Fprintf(out, "%s a file that this machine cannot see, which may be this one: %s\n",
-			cli.CountOf(n, "communicator")+cli.Verb(n, " reads", " read"), few(w.unclear))
+			cli.CountOf(n, "communicator")+cli.Verb(n, " reads", " read"), few(w.Unclear))
 	}
 	if err := f.waitForTargets(ctx, w, out); err != nil {
 		return err
 	}
-	if len(w.missed)+len(w.unclear) > 0 && f.Timeout > 0 {
+	if len(w.Unseen)+len(w.Unclear) > 0 && f.Timeout > 0 {
 		fmt.Fprintln(out, "so it is not known whether all jobs that read this file have switched; tunefit status on their nodes tells")
 		return cli.ExitWith(cli.ExitFailed)
 	}
@@ -166,7 +156,7 @@ func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 // waitForTargets waits for those that are known to read the file.
 func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) error {
 	switch name := rendezvous(f.Rendezvous); {
-	case len(w.targets) == 0 && len(w.missed)+len(w.unclear) > 0:
+	case len(w.targets) == 0 && len(w.Unseen)+len(w.Unclear) > 0:
 		fmt.Fprintf(out, "of the jobs that were seen %s, none is known to read this file\n", where(name))
 		return nil
 	case len(w.targets) == 0:
@@ -187,7 +177,7 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) err
 	}
 	failed := w.open()
 	for _, t := range failed {
-		fmt.Fprintf(out, "%s has not switched: %s\n", t.name, t.why)
+		fmt.Fprintf(out, "%s has not switched: %s\n", t.Communicator, t.Why)
 	}
 	if len(failed) > 0 {
 		fmt.Fprintf(out, "%d of %s not switched; the file stays as it is now, and what can still change does so by itself (tunefit status)\n",

@@ -75,7 +75,7 @@ func TestPushCountsNoneThatEnded(t *testing.T) {
 	for _, switches := range []bool{true, false} {
 		p := newPushed(t, stays, ends)
 		var out strings.Builder
-		w := &waiter{observer: newObserver(p.dir), file: watchedFile{path: p.file}, text: []byte(policyRow(2)), out: &out}
+		w := newWaiter(p.dir, watchedFile{path: p.file}, []byte(policyRow(2)), &out)
 		if err := w.prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -104,9 +104,8 @@ func TestPushCountsNoneThatEnded(t *testing.T) {
 
 // A version is in force from the call that was decided, as the ranks' logs say, which may come after the proposed one.
 func TestSwitchIsTheDecidedCall(t *testing.T) {
-	c := &communicator{}
-	c.Changes = []agree.Change{{K: 1, Proposal: &agree.Proposal{Check: 400, Switch: 493}, Decision: &agree.Decision{Commit: true, At: 494}}}
-	if said, shown := lastSwitch(c), newStatusJSON(c).Changes[0].Switch; said != "call 494" || shown != 494 {
+	c := newCommunicator("", agree.Communicator{Changes: []agree.Change{{K: 1, Proposal: &agree.Proposal{Check: 400, Switch: 493}, Decision: &agree.Decision{Commit: true, At: 494}}}}, nil)
+	if said, shown := lastSwitch(c), c.Changes[0].Switch; said != "call 494" || shown != 494 {
 		t.Errorf("said %s, shown %d, want 494", said, shown)
 	}
 }

@@ -7,11 +7,11 @@ import (
 )
 
 // inWords says why a change did not come, and what to do about it.
-func inWords(c *communicator, d *agree.Decision) (why, remedy string) {
+func (c *Communicator) inWords(d *agree.Decision) (why, remedy string) {
 	const byItself = "nothing: the ranks try it again by themselves, at first after 1 s, later after up to 60 s"
 	who := fmt.Sprintf("slot %d", d.By)
-	for _, m := range c.members {
-		if m.slot == d.By {
+	for _, m := range c.Members {
+		if m.Slot == d.By {
 			who = fmt.Sprintf("%s (%s)", m, m.place())
 		}
 	}

@@ -12,11 +12,11 @@ import (
 
 // removeComm removes the records of a communicator that has ended. The slots go last:
 // they tell that it has, should this be cut short.
-func removeComm(store *dirstore.Store, c *communicator) error {
+func removeComm(store *dirstore.Store, c *Communicator) error {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
 	for _, slots := range []bool{false, true} {
-		for _, key := range c.Keys {
+		for _, key := range c.records.Keys {
 			if isSlot := strings.Contains(key, "/slot/") || strings.Contains(key, "/left/"); isSlot == slots {
 				if err := store.Remove(ctx, key); err != nil {
 					return err
@@ -24,7 +24,7 @@ func removeComm(store *dirstore.Store, c *communicator) error {
 			}
 		}
 	}
-	return store.Prune(ctx, "c/"+c.Key)
+	return store.Prune(ctx, "c/"+c.records.Key)
 }
 
 // removeEnded removes what is left of communicators that have removed their own records: a record

@@ -8,35 +8,35 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 )
 
 // writeStatus prints a line for each communicator, and below what a person should
 // know beyond that.
-func writeStatus(w io.Writer, all []communicator) error {
+func writeStatus(w io.Writer, all []*Communicator) error {
 	var text bytes.Buffer
 	place := ""
 	var tw *cli.Table
-	for i := range all {
-		c := &all[i]
-		if tw == nil || c.place.Name != place {
+	for _, c := range all {
+		if tw == nil || c.Rendezvous != place {
 			if tw != nil {
 				tw.Flush()
 				fmt.Fprintln(&text)
 			}
-			place = c.place.Name
+			place = c.Rendezvous
 			fmt.Fprintf(&text, "rendezvous %s\n", place)
 			tw = cli.NewTable(&text)
 			tw.Row("communicator", "ranks", "on", "version", "since", "policy", "change")
 		}
-		tw.Row(c.name(), joined(c), site(c), fmt.Sprintf("%.12s", cmp.Or(c.version.Meaning, "-")), moment(c.since), files(c),
+		tw.Row(c.Name, joined(c), site(c), fmt.Sprintf("%.12s", cmp.Or(c.Version, "-")), moment(c.Since), files(c),
 			standing(c))
 	}
 	if tw != nil {
 		tw.Flush()
 	}
-	for i := range all {
-		for _, note := range notes(&all[i]) {
-			fmt.Fprintf(&text, "\n%s: %s\n", all[i].name(), note)
+	for _, c := range all {
+		for _, note := range notes(c) {
+			fmt.Fprintf(&text, "\n%s: %s\n", c.Name, note)
 		}
 	}
 	for _, note := range append(processNotes(all), fileNotes(all)...) {
@@ -60,14 +60,14 @@ func moment(t time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
-func joined(c *communicator) string {
-	if len(c.members) < c.Ranks {
-		return fmt.Sprintf("%d of %d", len(c.members), c.Ranks)
+func joined(c *Communicator) string {
+	if len(c.Members) < c.Ranks {
+		return fmt.Sprintf("%d of %d", len(c.Members), c.Ranks)
 	}
 	return fmt.Sprint(c.Ranks)
 }
 
-func site(c *communicator) string {
+func site(c *Communicator) string {
 	switch hosts := c.hosts(); len(hosts) {
 	case 0:
 		return "-"
@@ -78,37 +78,32 @@ func site(c *communicator) string {
 	}
 }
 
-func files(c *communicator) string {
-	policy, model := c.paths()
-	switch {
-	case policy == "" && model == "":
-		return "-"
-	case model == "":
-		return policy
-	case policy == "":
-		return model
+func files(c *Communicator) string {
+	if c.Policy != "" && c.Model != "" {
+		return c.Policy + " + " + c.Model
 	}
-	return policy + " + " + model
+	return cmp.Or(c.Policy, c.Model, "-")
 }
 
 // standing says in a few words where a communicator stands with its next change.
-func standing(c *communicator) string {
+func standing(c *Communicator) string {
+	dead := len(c.lives(identity.Dead))
 	switch {
-	case c.over():
+	case c.Ended:
 		return "ended"
 	case !c.asked():
 		return "none: NCCL asks nothing about one rank"
-	case c.frozen != nil:
+	case c.Frozen:
 		return "never again"
-	case len(c.dead()) > 0:
-		return fmt.Sprintf("impossible: %s dead", cli.CountOf(len(c.dead()), "rank"))
+	case dead > 0:
+		return fmt.Sprintf("impossible: %s dead", cli.CountOf(dead, "rank"))
 	case len(c.left()) > 0:
 		return "ending"
-	case c.pending != nil && len(c.missing()) == 0:
-		return fmt.Sprintf("to %.12s: all have acknowledged", c.pending.Proposal.Meaning)
+	case c.pending != nil && len(c.pending.Missing) == 0:
+		return fmt.Sprintf("to %.12s: all have acknowledged", c.pending.Version)
 	case c.pending != nil:
-		return fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Proposal.Meaning, c.Ranks-len(c.missing())-(c.Ranks-len(c.members)), c.Ranks)
-	case len(c.members) < c.Ranks:
+		return fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Version, len(c.Members)-len(c.pending.Missing), c.Ranks)
+	case len(c.Members) < c.Ranks:
 		return "not yet: ranks are missing"
 	case len(c.refused) > 0:
 		return "refused"

@@ -1,17 +1,17 @@
 package livejobs
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"syscall"
-
-	"bytes"
-	"errors"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -54,11 +54,11 @@ func (f *View) Run(out io.Writer) error {
 }
 
 // write prints the communicators that are asked for.
-func (f *View) write(w io.Writer, all []communicator, unseen []error) error {
-	shown, leftovers := []communicator{}, 0
+func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
+	shown, leftovers := []*Communicator{}, 0
 	for _, c := range all {
 		switch {
-		case f.All || !c.over():
+		case f.All || !c.Ended:
 			shown = append(shown, c)
 		default:
 			leftovers++
@@ -71,7 +71,11 @@ func (f *View) write(w io.Writer, all []communicator, unseen []error) error {
 		return writePrometheus(w, shown)
 	}
 	if f.JSON {
-		return writeStatusJSON(w, shown, f.Watch)
+		text := json.NewEncoder(w)
+		if !f.Watch {
+			text.SetIndent("", "  ")
+		}
+		return text.Encode(shown)
 	}
 	if err := writeStatus(w, shown); err != nil {
 		return err
@@ -105,9 +109,9 @@ func elsewhere(rendezvous string) string {
 }
 
 // writeUnseen says what could not be looked at.
-func writeUnseen(w io.Writer, unseen []error) {
-	for _, err := range unseen {
-		fmt.Fprintf(cli.Printable{Writer: w}, "not looked at: %v\n", err)
+func writeUnseen[T any](w io.Writer, unseen []T) {
+	for _, what := range unseen {
+		fmt.Fprintf(cli.Printable{Writer: w}, "not looked at: %v\n", what)
 	}
 }
 

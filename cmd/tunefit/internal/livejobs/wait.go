@@ -18,31 +18,33 @@ import (
 // waiter waits until the communicators that read a file run on its new text.
 type waiter struct {
 	*observer
+	pushOutcome
 	file    watchedFile // as written
 	text    []byte
 	out     io.Writer
 	targets []*target
-	others  int      // live communicators that read other files
-	missed  []error  // what could not be looked at
-	unclear []string // those of which this machine cannot tell which file they read
-	unasked int      // of one rank, that read this one
 	began   time.Time
+}
+
+func newWaiter(rendezvous string, file watchedFile, text []byte, out io.Writer) *waiter {
+	return &waiter{observer: newObserver(rendezvous), file: file, text: text, out: out,
+		pushOutcome: pushOutcome{File: file.path, NotSwitched: []notSwitched{}, Unclear: []string{}, Unseen: []string{}}}
 }
 
 // target is a communicator that reads the file.
 type target struct {
-	key, name string
-	goal      policyfile.Bundle // what its ranks read now
-	before    uint64            // the last change that was known before the file was written
-	same      map[string]bool   // content digests: whether it means what the goal does
-	done      bool              // it runs on the goal, or has ended
-	ended     bool
-	hopeless  bool   // it never will
-	why       string // not done, in words
+	notSwitched // until it is done
+	key         string
+	goal        policyfile.Bundle // what its ranks read now
+	before      uint64            // the last change that was known before the file was written
+	same        map[string]bool   // content digests: whether it means what the goal does
+	done        bool              // it runs on the goal, or has ended
+	ended       bool
+	hopeless    bool // it never will
 }
 
-func key(c *communicator) string {
-	return c.place.Name + " " + c.Key
+func key(c *Communicator) string {
+	return c.Rendezvous + " " + c.records.Key
 }
 
 // prepare finds the communicators, before the file is written.
@@ -52,22 +54,23 @@ func (w *waiter) prepare(ctx context.Context) error {
 		return err
 	}
 	w.began = time.Now()
-	w.missed = w.unseen
-	for i := range all {
-		c := &all[i]
+	for _, err := range w.unseen {
+		w.Unseen = append(w.Unseen, err.Error())
+	}
+	for _, c := range all {
 		reads, known := w.reads(c)
 		switch {
-		case c.ending():
+		case c.Ended || len(c.left()) > 0: // no collective runs on it any more
 		case !known:
-			w.unclear = append(w.unclear, c.name())
+			w.Unclear = append(w.Unclear, c.Name)
 		case !reads:
-			w.others++
+			w.Others++
 		case !c.asked():
-			w.unasked++
+			w.OneRank++
 		default:
-			t := &target{key: key(c), name: c.name(), goal: w.goal(c), same: map[string]bool{}}
+			t := &target{notSwitched: notSwitched{Communicator: c.Name}, key: key(c), goal: w.goal(c), same: map[string]bool{}}
 			if n := len(c.Changes); n > 0 {
-				t.before = c.Changes[n-1].K
+				t.before = c.Changes[n-1].Number
 			}
 			w.judge(t, c)
 			w.targets = append(w.targets, t)
@@ -78,10 +81,10 @@ func (w *waiter) prepare(ctx context.Context) error {
 
 // reads reports whether a communicator's ranks read the file. It is not known where they name
 // none, or one that this machine does not have: a container's, say, which may be the same file.
-func (w *waiter) reads(c *communicator) (reads, known bool) {
-	name, model := c.paths()
+func (w *waiter) reads(c *Communicator) (reads, known bool) {
+	name := c.Policy
 	if w.file.model {
-		name = model
+		name = c.Model
 	}
 	if name == "" {
 		return false, c.here()
@@ -95,15 +98,14 @@ func (w *waiter) reads(c *communicator) (reads, known bool) {
 }
 
 // goal is what a communicator's ranks find in their files from now on.
-func (w *waiter) goal(c *communicator) policyfile.Bundle {
+func (w *waiter) goal(c *Communicator) policyfile.Bundle {
 	var b policyfile.Bundle
 	if c.files != nil {
 		b = *c.files
 	}
-	policy, model := c.paths()
-	written, other, otherFile := &b.Policy, &b.Model, watchedFile{model, true}
+	written, other, otherFile := &b.Policy, &b.Model, watchedFile{c.Model, true}
 	if w.file.model {
-		written, other, otherFile = &b.Model, &b.Policy, watchedFile{policy, false}
+		written, other, otherFile = &b.Model, &b.Policy, watchedFile{c.Policy, false}
 	}
 	*written = policyfile.Source{Name: w.file.path, Text: w.text}
 	// The ranks read both files when one changes.
@@ -138,7 +140,7 @@ func (w *waiter) open() (open []*target) {
 
 func (w *waiter) names() (names []string) {
 	for _, t := range w.targets {
-		names = append(names, t.name)
+		names = append(names, t.Communicator)
 	}
 	return names
 }
@@ -163,20 +165,20 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 			continue
 		}
 		away = nil
-		now := map[string]*communicator{}
-		for i := range all {
-			now[key(&all[i])] = &all[i]
+		now := map[string]*Communicator{}
+		for _, c := range all {
+			now[key(c)] = c
 		}
 		hope := false
 		for _, t := range w.open() {
 			c := now[t.key]
-			if c == nil || c.ending() {
+			if c == nil || c.Ended || len(c.left()) > 0 {
 				t.done, t.ended = true, true
-				fmt.Fprintf(w.out, "%s has ended\n", t.name)
+				fmt.Fprintf(w.out, "%s has ended\n", t.Communicator)
 				continue
 			}
 			if w.judge(t, c); t.done {
-				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t.name, c.version.Meaning, lastSwitch(c), time.Since(w.began).Seconds())
+				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t.Communicator, c.Version, lastSwitch(c), time.Since(w.began).Seconds())
 			}
 			hope = hope || !t.done && !t.hopeless
 		}
@@ -187,11 +189,11 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 }
 
 // lastSwitch names the call from which on the version is in force.
-func lastSwitch(c *communicator) string {
+func lastSwitch(c *Communicator) string {
 	at := "the start"
-	for _, change := range c.Changes {
-		if d := change.Decision; d != nil && d.Commit {
-			at = fmt.Sprintf("call %d", d.At)
+	for _, x := range c.Changes {
+		if x.State == committed {
+			at = fmt.Sprintf("call %d", x.Switch)
 		}
 	}
 	return at
@@ -201,51 +203,49 @@ func lastSwitch(c *communicator) string {
 const maxVetoes = 5
 
 // judge says how far a communicator has come.
-func (w *waiter) judge(t *target, c *communicator) {
+func (w *waiter) judge(t *target, c *Communicator) {
 	if c.pending == nil && w.reached(t, c) {
 		t.done = true
 		return
 	}
 	vetoes := 0
-	var refused *agree.Change
-	for _, r := range c.refused {
-		if r.K > t.before {
-			refused = r
-			if why := r.Decision.Abort; why == agree.CannotStage || why == agree.OtherBuild {
+	var last *change
+	for _, x := range c.refused {
+		if x.Number > t.before {
+			last = x
+			if x.Reason == agree.CannotStage || x.Reason == agree.OtherBuild {
 				vetoes++
 			}
 		}
 	}
-	switch dead := c.dead(); {
-	case c.frozen != nil:
-		why, remedy := inWords(c, c.frozen.Decision)
-		t.hopeless, t.why = true, why+todo+remedy
+	switch dead := c.lives(identity.Dead); {
+	case c.Frozen:
+		t.hopeless, t.Why = true, c.frozen.Why+todo+c.frozen.Remedy
 	case len(dead) > 0:
-		t.hopeless, t.why = true, names(dead)+todo+"end the job"
-	case len(c.members) < c.Ranks:
-		t.why = fmt.Sprintf("%d of %s have joined", len(c.members), cli.CountOf(c.Ranks, "rank"))
+		t.hopeless, t.Why = true, names(dead)+todo+"end the job"
+	case len(c.Members) < c.Ranks:
+		t.Why = fmt.Sprintf("%d of %s have joined", len(c.Members), cli.CountOf(c.Ranks, "rank"))
 	case c.pending != nil:
-		t.why = pendingNote(c)
-	case refused != nil:
-		why, remedy := inWords(c, refused.Decision)
-		t.hopeless, t.why = vetoes >= maxVetoes, why+todo+remedy
+		t.Why = pendingNote(c)
+	case last != nil:
+		t.hopeless, t.Why = vetoes >= maxVetoes, last.Why+todo+last.Remedy
 	default:
-		t.why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
+		t.Why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
 	}
-	if stopped := c.which(func(m member) bool { return m.state == identity.Stopped }); len(stopped) > 0 {
-		t.why += ".\n  Stopped by a signal or a debugger: " + names(stopped)
+	if stopped := c.lives(identity.Stopped); len(stopped) > 0 {
+		t.Why += ".\n  Stopped by a signal or a debugger: " + names(stopped)
 	}
 }
 
 // reached reports that the version in force means what the goal means.
-func (w *waiter) reached(t *target, c *communicator) bool {
+func (w *waiter) reached(t *target, c *Communicator) bool {
 	if c.files == nil {
 		return false
 	}
-	same, known := t.same[c.version.Content]
+	same, known := t.same[c.Content]
 	if !known {
 		same = policyfile.SameMeaning(*c.files, t.goal, os.Getenv)
-		t.same[c.version.Content] = same
+		t.same[c.Content] = same
 	}
 	return same
 }

@@ -91,7 +91,7 @@ func ParseConfig(text string) (c nccl.Config, err error) {
 	if len(parts) < 2 || len(parts) > 3 {
 		return c, fmt.Errorf("%q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
 	}
-	if c.Cell, err = ParseFamily(parts[0], parts[1]); err != nil {
+	if c.Cell, err = ParseCell(parts[0], parts[1]); err != nil {
 		return c, fmt.Errorf("%q: %w", text, err)
 	}
 	if len(parts) == 3 {
@@ -103,13 +103,13 @@ func ParseConfig(text string) (c nccl.Config, err error) {
 	return c, nil
 }
 
-// ParseFamily reads the names of an algorithm and a protocol.
-func ParseFamily(algo, proto string) (f nccl.Cell, err error) {
-	if f.Algo, err = nccl.Algos.Parse(algo); err != nil {
-		return f, err
+// ParseCell reads the names of an algorithm and a protocol.
+func ParseCell(algo, proto string) (c nccl.Cell, err error) {
+	if c.Algo, err = nccl.Algos.Parse(algo); err != nil {
+		return c, err
 	}
-	f.Proto, err = nccl.Protos.Parse(proto)
-	return f, err
+	c.Proto, err = nccl.Protos.Parse(proto)
+	return c, err
 }
 
 // Named are the collectives on the communicators that the flags name, or nothing where they do not name both.
@@ -135,12 +135,12 @@ func (c *Choices) Space(key fit.Key, failed []nccl.Config) (fit.Space, error) {
 	space := fit.Space{Key: key, Channels: c.Channels, Failed: slices.Concat(c.failed, failed)}
 	for _, a := range c.Algos {
 		for _, p := range c.Protos {
-			family, err := ParseFamily(a, p)
+			cell, err := ParseCell(a, p)
 			if err != nil {
 				return space, cli.Usagef("%w", err)
 			}
-			if nccl.Offers(key.Coll, family.Algo, family.Proto) && !slices.Contains(space.Families, family) {
-				space.Families = append(space.Families, family)
+			if nccl.Offers(key.Coll, cell.Algo, cell.Proto) && !slices.Contains(space.Families, cell) {
+				space.Families = append(space.Families, cell)
 			}
 		}
 	}

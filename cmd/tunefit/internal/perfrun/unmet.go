@@ -9,10 +9,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// mostUnmet bounds what is said of configurations that were asked for in vain.
+// mostUnmet bounds the configurations of a line.
 const mostUnmet = 8
 
-// Unmet says what was asked for in vain, and is not asked for again.
+// Unmet says what was planned and not measured like that. It is not planned again.
 func Unmet(space fit.Space, g *fit.Group) (lines []string) {
 	families := map[int][]string{} // by channels that NCCL does not take
 	var counts []int
@@ -28,14 +28,10 @@ func Unmet(space fit.Space, g *fit.Group) (lines []string) {
 		others = append(others, fmt.Sprintf("%s at %s", u.Config, commspec.SizeRange(u.Sizes[0], u.Sizes[len(u.Sizes)-1])))
 	}
 	for _, n := range counts {
-		count := cli.CountOf(n, "channel") + " are"
-		if n == 1 {
-			count = "1 channel is"
-		}
-		lines = append(lines, fmt.Sprintf("%s not to be had for %s: NCCL keeps its own number there", count, strings.Join(families[n], ", ")))
+		lines = append(lines, fmt.Sprintf("NCCL does not use %s for %s: it keeps its own number there", cli.CountOf(n, "channel"), strings.Join(families[n], ", ")))
 	}
 	if len(others) > 0 {
-		lines = append(lines, "asked for, not measured as asked, and not asked for again: "+cli.Few(others, mostUnmet, ", "))
+		lines = append(lines, "not measured as planned, and not planned again: "+cli.Few(others, mostUnmet, ", "))
 	}
 	return lines
 }

@@ -37,8 +37,7 @@ func DryRun(w io.Writer, o Options) error {
 	fmt.Fprintf(&out, "# a run is taken to last %v for its start, %v more for each rank, and %v for %s; the sweep goes by what runs last\n",
 		assumedStart, assumedRank, sizes.Round(time.Second), cli.CountOf(len(o.Sizes), "size"))
 	if o.Launcher.Submits() {
-		fmt.Fprintf(&out, "# there is no allocation: the sweep submits a job that holds the nodes, %s below, waits for it, "+
-			"and gives it back at the end\n", launch.JobToCome)
+		fmt.Fprintf(&out, "# there is no allocation: the sweep asks Slurm for one, %s below, and gives it back at the end\n", launch.JobToCome)
 	}
 	tw := cli.NewTable(&out)
 	tw.Row("#", "runs, about", "time", "GPU hours", "how")

@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -46,6 +48,10 @@ type Run struct {
 	Log     string    `json:"log"` // file, relative to the sweep's folder
 	Begun   time.Time `json:"begun"`
 	End     `json:"-"`
+
+	of    *perfrun.Start
+	kind  Kind          // of its batch
+	found *bench.Result // what its log says; nil: nothing
 }
 
 // End is what became of a run.
@@ -82,13 +88,16 @@ type ending struct {
 // journal is the file that says what was done. Lines are only added.
 type journal struct {
 	file     *os.File
-	batches  []Batch
-	runs     []Run // by ID
+	batches  []*Batch
+	runs     []*Run // by ID
 	subjects map[fit.Key]*subject
 }
 
-// subject is what was done about a collective on a communicator, as places in the journal.
-type subject struct{ batches, runs []int }
+// subject is what was done about a collective on a communicator. A proof is kept with the first of its subjects.
+type subject struct {
+	batches []*Batch
+	runs    []*Run
+}
 
 func (j *journal) of(key fit.Key) *subject {
 	if j.subjects[key] == nil {
@@ -97,8 +106,10 @@ func (j *journal) of(key fit.Key) *subject {
 	return j.subjects[key]
 }
 
-// start is what a run belongs to.
-func (j *journal) start(r *Run) *perfrun.Start { return &j.batches[r.Batch].Starts[r.Start] }
+// runsOf returns the runs of a start.
+func (j *journal) runsOf(start *perfrun.Start) []*Run {
+	return slices.DeleteFunc(slices.Clone(j.of(start.Key).runs), func(r *Run) bool { return r.of != start })
+}
 
 // openJournal reads what there is, and keeps others from the folder.
 func openJournal(dir string) (j *journal, err error) {
@@ -147,11 +158,13 @@ func (j *journal) read(text []byte) error {
 	}
 	switch {
 	case l.Batch != nil && len(l.Batch.Starts) > 0:
-		j.of(l.Batch.Starts[0].Key).batches = append(j.of(l.Batch.Starts[0].Key).batches, len(j.batches))
-		j.batches = append(j.batches, *l.Batch)
+		of := j.of(l.Batch.Starts[0].Key)
+		of.batches, j.batches = append(of.batches, l.Batch), append(j.batches, l.Batch)
 	case l.Begin != nil && l.Begin.ID == len(j.runs)+1 && l.Begin.Batch < len(j.batches) && l.Begin.Start < len(j.batches[l.Begin.Batch].Starts):
-		j.runs = append(j.runs, *l.Begin)
-		j.of(j.start(l.Begin).Key).runs = append(j.of(j.start(l.Begin).Key).runs, l.Begin.ID-1)
+		batch := j.batches[l.Begin.Batch]
+		l.Begin.of, l.Begin.kind = &batch.Starts[l.Begin.Start], batch.Kind
+		of := j.of(l.Begin.of.Key)
+		of.runs, j.runs = append(of.runs, l.Begin), append(j.runs, l.Begin)
 	case l.End != nil && l.End.ID == len(j.runs):
 		j.runs[l.End.ID-1].End = l.End.End
 	default:

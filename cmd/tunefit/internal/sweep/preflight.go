@@ -15,7 +15,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -23,6 +22,7 @@ import (
 // and one at its end. Its arguments are our library, the sweep's folder and the first line of the preflight's log there
 // (a node may have a folder of its own by that name), all empty where runs need neither; then the programs.
 const lookAround = `node=${SLURMD_NODENAME:-$(uname -n)} library=$1 folder=$2 mark=$3
+
 shift 3
 say() { echo "tunefit-preflight: $node $*"; }
 for program; do
@@ -62,9 +62,7 @@ var lacks = map[string][2]string{
 // It is no run: nothing is measured, and the journal does not tell of it.
 func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 	if !s.Launcher.Submits() { // all nodes are there, so what is wrong with any is said before hours of measuring
-		key = slices.MaxFunc(s.Keys, func(a, b fit.Key) int {
-			return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Ranks, b.Ranks))
-		})
+		key = slices.MaxFunc(s.Keys, func(a, b fit.Key) int { return a.Comm.Compare(b.Comm) })
 	}
 	if job := s.Launcher.Job(); job != s.job { // another one has other nodes
 		s.looked, s.job = 0, job
@@ -205,13 +203,4 @@ func found(text string) (nodes []string, answers int, problem string) {
 			"(--hosts, or -x among Slurm's --launch-args, leave nodes out)", cli.Few(sound, 8, ", ")))
 	}
 	return nodes, answers, strings.Join(problems, "; ")
-}
-
-// program is the one of nccl-tests that measures a subject, as nodes find it.
-func (s *Sweep) program(key fit.Key) string {
-	program := perfrun.Program(key.Coll)
-	if s.Programs != "" {
-		program = filepath.Join(s.Programs, program)
-	}
-	return program
 }

@@ -7,10 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 )
 
 // errSilent ends a run that prints nothing more.
@@ -33,21 +34,8 @@ type process struct {
 func (p process) run(ctx context.Context) error {
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, p.output, p.output
-	// A group of its own: Ctrl-C is for tunefit, which ends it. Where tunefit is killed it is told, too.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	started, ended := make(chan error), make(chan struct{})
-	var exit error // once it has ended
-	go func() {
-		runtime.LockOSThread() // Pdeathsig comes when the thread ends that started it
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			exit = cmd.Wait()
-			close(ended)
-		}
-	}()
-	if err := <-started; err != nil {
+	ended, err := launch.Start(cmd)
+	if err != nil {
 		return err
 	}
 	defer endMarked(p.mark)
@@ -66,7 +54,7 @@ func (p process) run(ctx context.Context) error {
 	defer watch.Stop()
 	for {
 		select {
-		case <-ended:
+		case exit := <-ended:
 			return exit
 		case <-ctx.Done():
 			return stop(context.Cause(ctx))

@@ -65,22 +65,21 @@ func (s *Sweep) proof(batch int) *Proof {
 	starts := s.journal.batches[batch].Starts
 	reasons, samples := make([][]string, len(starts)), make([][]bench.Sample, len(starts))
 	asked := map[fit.Key]map[uint64]bool{} // the sizes that any start has
-	for i := range s.journal.runs {
-		r := &s.journal.runs[i]
+	for _, r := range s.journal.runs {
 		if r.Batch != batch {
 			continue
 		}
 		if r.Outcome == Failed || r.Outcome == Refused {
 			reasons[r.Start] = append(reasons[r.Start], fmt.Sprintf("%s (%s)", r.Reason, r.Log))
 		}
-		found, key := s.results[i], s.journal.start(r).Key
-		if found == nil {
+		if r.found == nil {
 			continue
 		}
+		key := r.of.Key
 		if asked[key] == nil {
 			asked[key] = map[uint64]bool{}
 		}
-		for _, m := range found.Samples {
+		for _, m := range r.found.Samples {
 			if !m.InPlace { // what is learnt from, too
 				samples[r.Start] = append(samples[r.Start], m)
 				asked[key][m.Bytes] = true
@@ -125,17 +124,3 @@ func (s *Sweep) proves(b int, text []byte) bool {
 }
 
 func (s *Sweep) proofFile(name string) string { return filepath.Join(s.Dir, "policies", name+".csv") }
-
-// GPUHours are what all runs took.
-func (s *Sweep) GPUHours() (hours float64) {
-	for i := range s.journal.runs {
-		r := &s.journal.runs[i]
-		hours += r.Seconds / 3600 * float64(s.journal.start(r).Key.Ranks)
-	}
-	return hours
-}
-
-// Summary says what the sweep took.
-func (s *Sweep) Summary() string {
-	return fmt.Sprintf("%s, %s, %.1f GPU hours", cli.CountOf(len(s.journal.runs), "run"), minutes(s.spent()), s.GPUHours())
-}

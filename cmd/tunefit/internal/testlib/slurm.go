@@ -62,7 +62,7 @@ func Slurm(t *testing.T, nodes int) *Cluster {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
-	for _, program := range []string{"munged", "slurmctld", "slurmd", "srun", "sbatch"} {
+	for _, program := range []string{"munged", "slurmctld", "slurmd", "srun", "salloc"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("SKIPPED: there is no %s here (Debian: slurmctld slurmd slurm-client munge): NOTHING IS TESTED WITH A REAL SLURM", program)
 		}

@@ -1,0 +1,272 @@
+package livejobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+// Communicator is one as a person is to see it, and as status --json prints it. A time is left out where it is not known.
+type Communicator struct {
+	Rendezvous string    `json:"rendezvous"`
+	Name       string    `json:"communicator"` // as the plugin's log has it
+	Ranks      int       `json:"ranks"`
+	Ended      bool      `json:"ended"`   // no rank does anything with it any more
+	Version    string    `json:"version"` // in force
+	Content    string    `json:"content"`
+	Since      time.Time `json:"since,omitzero"`
+	// Policy and Model are the files that its ranks read, as far as this machine knows.
+	Policy  string   `json:"policy,omitempty"`
+	Model   string   `json:"model,omitempty"`
+	Members []member `json:"members"`
+	Frozen  bool     `json:"frozen"` // the version stays for good
+	Changes []change `json:"changes"`
+	Faults  []string `json:"faults,omitempty"` // records that cannot be read
+	// Comparison is what the job compares, or has compared last; nil: nothing.
+	Comparison *trial.Finding `json:"comparison,omitempty"`
+
+	records      agree.Communicator
+	files        *policyfile.Bundle // that the version is made from; nil if not known
+	noComparison error              // why it cannot be read
+	pending      *change
+	frozen       *change   // the one that prevents all later ones
+	inForce      uint64    // the change that brought the version in force, 0 for the start version
+	refused      []*change // since then, as far as they are recorded
+}
+
+// member is the owner of a slot.
+type member struct {
+	Slot int  `json:"slot"`
+	Rank *int `json:"rank,omitempty"` // nil: not known
+	identity.Process
+	Life    identity.State `json:"life"`
+	Left    bool           `json:"left"` // it has ended the communicator
+	unnamed bool           // the record names no process
+}
+
+// change is one that was proposed, or one that a freeze prevents.
+type change struct {
+	Number   uint64       `json:"number"`
+	State    string       `json:"state"` // pending, committed, refused
+	Version  string       `json:"version,omitempty"`
+	Content  string       `json:"content,omitempty"`
+	Proposer *int         `json:"proposer_slot,omitempty"`
+	Check    uint64       `json:"checkpoint_call,omitempty"`
+	Switch   uint64       `json:"switch_call,omitempty"`
+	Proposed time.Time    `json:"proposed,omitzero"`
+	Missing  []int        `json:"missing_slots,omitempty"` // of a pending one: who has not acknowledged
+	Decided  time.Time    `json:"decided,omitzero"`
+	Reason   agree.Reason `json:"reason,omitempty"`
+	Detail   string       `json:"detail,omitempty"`
+	By       *int         `json:"by_slot,omitempty"`
+	Why      string       `json:"why,omitempty"`
+	Remedy   string       `json:"remedy,omitempty"`
+}
+
+const (
+	pending   = "pending"
+	committed = "committed"
+	refused   = "refused"
+)
+
+// newCommunicator reads a communicator's records; files are those that the version in force is made from.
+func newCommunicator(rendezvous string, records agree.Communicator, files *policyfile.Bundle) *Communicator {
+	c := &Communicator{Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID), Ranks: records.Ranks,
+		Members: []member{}, Changes: []change{}, records: records, files: files}
+	version, since := records.InForce()
+	c.Version, c.Content, c.Since = version.Meaning, version.Content, since
+	for _, s := range records.Slots {
+		m := member{Slot: s.Index, Life: identity.Unknown, Left: s.Left}
+		if rank := identity.ParseRank(s.Identity); rank >= 0 {
+			m.Rank = &rank
+		}
+		var err error
+		if m.Process, err = identity.Parse(s.Identity); err != nil {
+			m.unnamed = true
+		} else {
+			m.Life = m.State()
+		}
+		c.Members = append(c.Members, m)
+	}
+	for _, x := range records.Changes {
+		c.Changes = append(c.Changes, c.newChange(x))
+	}
+	for i := range c.Changes {
+		switch x, d := &c.Changes[i], records.Changes[i].Decision; {
+		case d == nil:
+			c.pending = x
+		case d.Commit:
+			c.refused, c.inForce = nil, x.Number
+		case !d.Frozen():
+			c.refused = append(c.refused, x)
+		case c.frozen == nil:
+			c.frozen, c.Frozen = x, true
+		}
+	}
+	// Ranks that have a start version and no slots yet are about to claim them.
+	c.Ended = len(c.Members) > 0 || !records.Newest.IsZero() && c.quiet() > agree.JoinLimit
+	c.Ended = c.Ended && !slices.ContainsFunc(c.Members, func(m member) bool { return !m.gone() })
+	c.Policy, c.Model = c.paths()
+	for _, err := range records.Faults {
+		c.Faults = append(c.Faults, err.Error())
+	}
+	if records.Note != nil {
+		var found trial.Finding
+		if c.noComparison = json.Unmarshal(records.Note, &found); c.noComparison == nil {
+			found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
+			c.Comparison = &found
+		}
+	}
+	return c
+}
+
+func (c *Communicator) newChange(from agree.Change) change {
+	x := change{Number: from.K, State: pending, Proposed: from.Proposed, Decided: from.Decided}
+	if p := from.Proposal; p != nil {
+		x.Version, x.Content, x.Proposer, x.Check, x.Switch = p.Meaning, p.Content, &p.Slot, p.Check, p.Switch
+	}
+	switch d := from.Decision; {
+	case d == nil:
+		for _, m := range c.Members {
+			if _, acknowledged := from.Acks[m.Slot]; !acknowledged {
+				x.Missing = append(x.Missing, m.Slot)
+			}
+		}
+	case d.Commit:
+		x.State, x.Switch = committed, d.At
+	default:
+		d.Abort, d.Detail = clipped(d.Abort), clipped(d.Detail)
+		x.State, x.Reason, x.Detail, x.By = refused, d.Abort, d.Detail, &d.By
+		x.Why, x.Remedy = c.inWords(d)
+	}
+	return x
+}
+
+// clipped is the beginning of a text from a record, which anybody may have made long.
+func clipped[T ~string](text T) T {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "..."
+}
+
+func (m member) String() string {
+	if m.unnamed {
+		return "a process without a name"
+	}
+	return m.Process.String()
+}
+
+// gone reports that this rank does nothing any more.
+func (m member) gone() bool { return m.Left || m.Life == identity.Dead }
+
+// place is the rank, where the job's processes are told theirs, or else the slot.
+func (m member) place() string {
+	if m.Rank != nil {
+		return fmt.Sprintf("rank %d", *m.Rank)
+	}
+	return fmt.Sprintf("slot %d", m.Slot)
+}
+
+// names lists members for a line.
+func names(members []member) string {
+	list := make([]string, len(members))
+	for i, m := range members {
+		state := ""
+		switch {
+		case m.Left:
+			state = ", has ended the communicator"
+		case m.Life == identity.Dead, m.Life == identity.Stopped:
+			state = ", " + string(m.Life)
+		}
+		list[i] = fmt.Sprintf("%s (%s%s)", m, m.place(), state)
+	}
+	return few(list)
+}
+
+// asked reports that NCCL asks a tuner about the communicator. It asks nothing about one
+// rank, so such a communicator never comes to the call at which a version switches.
+func (c *Communicator) asked() bool { return c.Ranks > 1 }
+
+// changes reports that a change is proposed, and that the ranks can come to it.
+func (c *Communicator) changes() bool { return c.pending != nil && !c.Ended && c.asked() }
+
+// quiet is how long nothing was recorded.
+func (c *Communicator) quiet() time.Duration { return time.Since(c.records.Newest) }
+
+// which returns the members for which is holds.
+func (c *Communicator) which(is func(member) bool) (some []member) {
+	for _, m := range c.Members {
+		if is(m) {
+			some = append(some, m)
+		}
+	}
+	return some
+}
+
+// lives returns the members whose process is in a state, and that have not ended the communicator.
+func (c *Communicator) lives(state identity.State) []member {
+	return c.which(func(m member) bool { return m.Life == state && !m.Left })
+}
+
+func (c *Communicator) left() []member { return c.which(func(m member) bool { return m.Left }) }
+
+// missing returns who has not acknowledged the pending change.
+func (c *Communicator) missing() []member {
+	return c.which(func(m member) bool {
+		_, is := slices.BinarySearch(c.pending.Missing, m.Slot) // as members are, in order
+		return is
+	})
+}
+
+// here reports whether a rank on this machine still has the communicator.
+func (c *Communicator) here() bool {
+	return len(c.lives(identity.Running))+len(c.lives(identity.Stopped)) > 0
+}
+
+// hosts returns where the ranks are, each host once.
+func (c *Communicator) hosts() (hosts []string) {
+	for _, m := range c.Members {
+		if m.Host != "" {
+			hosts = append(hosts, m.Host)
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// paths returns where the policy file and the model file lie that the ranks read, as
+// far as this machine knows; "" for none that is known.
+func (c *Communicator) paths() (policy, model string) {
+	if c.files != nil {
+		policy, model = c.files.Policy.Name, c.files.Model.Name
+	}
+	for _, m := range c.Members {
+		if m.unnamed || m.gone() || m.Life == identity.Unknown {
+			continue
+		}
+		// A version that was started on without a file that can be used names none.
+		if policy == "" {
+			policy = m.Getenv(tuner.EnvConfigFile)
+		}
+		if model == "" {
+			model = m.Getenv(tuner.EnvModelFile)
+		}
+		if path, ok := m.Path(policy); ok {
+			policy = path
+		}
+		if path, ok := m.Path(model); ok {
+			model = path
+		}
+		break
+	}
+	return policy, model
+}

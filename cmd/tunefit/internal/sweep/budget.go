@@ -1,0 +1,139 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// spent is the time so far, without that spent waiting for nodes.
+func (s *Sweep) spent() time.Duration { return s.earlier + time.Since(s.begun) - s.waited }
+
+// meanRun is what a run of a subject takes, as far as runs tell; 0: nothing does.
+func (s *Sweep) meanRun(key fit.Key) time.Duration {
+	sum, n := 0.0, 0
+	for _, r := range s.journal.of(key).runs {
+		if r.Outcome == Measured {
+			sum, n = sum+r.Seconds, n+1
+		}
+	}
+	return time.Duration(sum / float64(max(1, n)) * float64(time.Second))
+}
+
+// verificationStarts is how many a verification has at most, but on more nodes than were measured.
+func (s *Sweep) verificationStarts() int { return s.Repetitions*(1+fit.Contenders) + 1 }
+
+// reserved reports that the rest of the budget is for the verification: as much as that takes, or where there is less,
+// half of what the subject has. Without something measured there is nothing to verify, nor a policy.
+func (s *Sweep) reserved(key fit.Key) bool {
+	left, took := s.Budget-s.spent(), 0.0
+	for _, r := range s.journal.of(key).runs {
+		took += r.Seconds
+	}
+	return s.Budget > 0 && left < time.Duration(s.verificationStarts()+1)*s.meanRun(key) && left.Seconds() < took
+}
+
+// timeLeft is what runs still take, within the budget.
+func (s *Sweep) timeLeft() time.Duration {
+	if s.Budget > 0 {
+		return min(s.toTheEnd(), s.Budget-s.spent())
+	}
+	return s.toTheEnd()
+}
+
+// toTheEnd is a guess: so many starts as subjects have in the mean, of what they take so far.
+func (s *Sweep) toTheEnd() (left time.Duration) {
+	var mean time.Duration
+	n := 0
+	for _, key := range s.Keys {
+		if m := s.meanRun(key); m > 0 {
+			mean = m // of the subject at work, or the last
+		}
+		left += mean * time.Duration(s.startsLeft(key))
+		n += s.startsLeft(key)
+	}
+	return left + mean*time.Duration(s.runsLeft()-n)
+}
+
+// runsLeft is about how many runs are to come, with those of a proof.
+func (s *Sweep) runsLeft() (n int) {
+	if n := len(s.journal.batches); n > 0 && s.journal.batches[n-1].Kind == Prove {
+		return s.notBegun(s.journal.batches[n-1])
+	}
+	for _, key := range s.Keys {
+		n += s.startsLeft(key)
+	}
+	return n + 2*s.Proof*len(s.Keys)
+}
+
+// startsLeft is about how many starts of a subject are to come, but for those of a proof.
+func (s *Sweep) startsLeft(key fit.Key) int {
+	of, begun := s.journal.of(key), 0
+	if n := len(of.batches); n > 0 {
+		begun = s.notBegun(of.batches[n-1])
+	}
+	switch {
+	case s.over[key]:
+		return 0
+	case s.verified(key):
+		return begun
+	case len(of.runs) == 0:
+		return s.expected(key)
+	}
+	return max(s.expected(key)-len(of.runs), begun+s.verificationStarts())
+}
+
+// notBegun counts the starts of a batch that no run belongs to.
+func (s *Sweep) notBegun(b *Batch) (n int) {
+	for i := range b.Starts {
+		if len(s.journal.runsOf(&b.Starts[i])) == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// expected is about how many starts a subject takes.
+func (s *Sweep) expected(key fit.Key) int {
+	space, err := s.Choices.Space(key, nil)
+	if err != nil {
+		return 0
+	}
+	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return !s.isOffered(key, f) })
+	if len(s.before(key)) > 0 {
+		return s.verificationStarts() + s.Repetitions
+	}
+	// All with most channels, and nearly as many rounds.
+	return 1 + 2*len(space.Families) + 2 + s.verificationStarts()
+}
+
+// unfinished says what the budget did not reach.
+func (s *Sweep) unfinished() string {
+	var missing []string
+	for _, key := range s.Keys {
+		if s.short[key] || !s.verified(key) {
+			missing = append(missing, key.String())
+		}
+	}
+	text := fmt.Sprintf("the budget of %v is spent", s.Budget)
+	if len(missing) > 0 {
+		text += "; not measured to the end: " + cli.Few(missing, 8, ", ")
+	}
+	text += " (to continue: the same command with a larger --budget"
+	if left := s.toTheEnd(); left > 0 {
+		text += fmt.Sprintf(", by about %s", minutes(left))
+	}
+	return text + ")"
+}
+
+// GPUHours are what all runs took.
+func (s *Sweep) GPUHours() (hours float64) {
+	for _, r := range s.journal.runs {
+		hours += r.Seconds / 3600 * float64(r.of.Key.Ranks)
+	}
+	return hours
+}

@@ -1,0 +1,112 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+)
+
+// judge says how a run ended. It returns an error where the set-up is to blame, which every other run would meet, too.
+func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) error {
+	found, code := r.found, s.Launcher.ExitCode(ended, text)
+	if ctx.Err() != nil && ended == context.Cause(ctx) {
+		r.Outcome, r.Reason = Stopped, ended.Error()
+		return nil
+	}
+	if problem, mend := s.setUp(r, code, text); problem != "" {
+		r.Outcome, r.Reason = Stopped, problem
+		return fmt.Errorf("%s (see %s; %s)", problem, filepath.Join(s.Dir, r.Log), mend)
+	}
+	switch {
+	case errors.Is(ended, errSilent):
+		r.Outcome, r.Reason = Failed, fmt.Sprintf("it printed nothing for %v and was ended", s.Silence)
+	case found != nil && found.Wrong() > 0:
+		wrong := found.Wrong()
+		r.Outcome = Refused
+		r.Reason = fmt.Sprintf("it computed wrong results, %d of %s", wrong, cli.CountOf(wrong+len(found.Samples), "time"))
+	case found != nil && slices.ContainsFunc(found.Failed, func(m bench.Sample) bool { return m.Bytes == 0 }):
+		r.Outcome, r.Reason = Refused, why(found)
+	case code != 0 || found == nil || len(found.Samples) == 0 || found.Failure != "":
+		r.Outcome, r.Reason = Failed, why(found)
+		if r.Reason == "" {
+			r.Reason = fmt.Sprintf("exit code %d: %s", code, lastLine(text))
+		}
+	default:
+		r.Outcome = Measured
+		if other := disobeyed(r.of, found); other != "" {
+			r.Outcome, r.Reason = Refused, other
+		}
+		return nil
+	}
+	r.Nodes = s.Launcher.Blame(text)
+	return nil
+}
+
+// What a shell ends with that cannot start a program.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
+
+// setUp says what of the set-up is wrong, by a run that every other one would be like, and what mends it; empty: nothing.
+func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
+	found := r.found
+	switch {
+	case code == notExecutable || code == notFound:
+		return "the program could not be started: " + lastLine(text),
+			"--perf-dir names the folder of nccl-tests' programs, as all nodes see it"
+	case found != nil && found.NotLoaded():
+		return fmt.Sprintf("NCCL did not load the tuner library %s", s.Library),
+			"NCCL says there why; --plugin names the library, --by environment does without"
+	case found == nil || r.of.Policy != "":
+		return "", ""
+	}
+	i := slices.IndexFunc(found.Samples, func(m bench.Sample) bool { return m.Selection != bench.SelectionDefault })
+	if i < 0 {
+		return "", ""
+	}
+	by := "variables"
+	if setup := found.Samples[i].Setup; setup != nil && setup.Tuner != "" {
+		by = "the tuner " + setup.Tuner
+	}
+	return "this run is to measure NCCL's own choice, and " + by + " decided",
+		"NCCL says there which are set; look into /etc/nccl.conf and ~/.nccl.conf, too"
+}
+
+// why is what a log says of its failure, or why its rows do not count.
+func why(found *bench.Result) string {
+	switch {
+	case found == nil:
+	case found.Failure != "":
+		return found.Failure
+	case len(found.Rejected) > 0:
+		return found.Rejected[0].Reason
+	}
+	return ""
+}
+
+// lastLine is the last with words in it: mpirun frames what it says by lines of dashes.
+func lastLine(text []byte) string {
+	text = bytes.TrimRight(text, "- \t\r\n")
+	return string(bytes.TrimSpace(text[bytes.LastIndexByte(text, '\n')+1:]))
+}
+
+// disobeyed says where something else ran than the start's configurations, by NCCL's own log.
+func disobeyed(start *perfrun.Start, found *bench.Result) string {
+	for _, m := range found.Samples {
+		for _, row := range start.Rows {
+			if row.Bytes.Contains(m.Bytes) && m.Cell.Known() && m.Cell != row.Cell {
+				return fmt.Sprintf("%s was asked for, and at %s %s ran", row.Config, commspec.SizeRange(m.Bytes, m.Bytes), m.Cell)
+			}
+		}
+	}
+	return ""
+}

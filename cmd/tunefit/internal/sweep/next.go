@@ -1,0 +1,100 @@
+package sweep
+
+import (
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// next is what to measure next of a subject; nothing once it is done.
+func (s *Sweep) next(key fit.Key) (Batch, error) {
+	group, space, err := s.known(key)
+	if err != nil {
+		return Batch{}, err
+	}
+	smaller, verified := s.smaller(key), s.verified(key)
+	switch {
+	case s.hopeless(key) != "", verified && smaller != nil:
+		return Batch{}, nil
+	case smaller != nil:
+		space.Sizes = s.Sizes
+		return s.verification(space, smaller), nil
+	}
+	next := space.Next(group)
+	// What a verification finds to fail may make more look worth its time, without end.
+	if enough := verified && next.Stage >= fit.StageRounds; enough || len(next.Runs) == 0 || s.reserved(key) {
+		if verified || group == nil || len(group.Cells) == 0 {
+			if len(next.Runs) > 0 && !verified {
+				return Batch{}, errBudget
+			}
+			return Batch{}, nil // there is nothing to verify
+		}
+		return s.verification(space, group), nil
+	}
+	b := Batch{Kind: Measure}
+	for _, r := range next.Runs {
+		b.Starts = append(b.Starts, s.starts(perfrun.Of(key, r))...)
+	}
+	return b, nil
+}
+
+// known is what was measured of a subject, nil: nothing, and what may be measured of it.
+func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
+	group, failed := s.group(key)
+	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...))
+	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return !s.isOffered(key, f) })
+	space.Sizes, space.Asked = perfrun.Sizes(group, s.Sizes, s.SizesNamed), s.asked(key)
+	return group, space, err
+}
+
+func (s *Sweep) verification(space fit.Space, group *fit.Group) Batch {
+	b := Batch{Kind: Verify}
+	for _, start := range perfrun.Verification(space.Key, space.Sizes, space.Verification(group), s.Repetitions) {
+		b.Starts = append(b.Starts, s.starts(start)...)
+	}
+	return b
+}
+
+// starts make a start: several, where only a policy could change the configuration from size to size.
+func (s *Sweep) starts(start perfrun.Start) []perfrun.Start {
+	if s.Environment {
+		return start.Split()
+	}
+	return []perfrun.Start{start}
+}
+
+// smaller is what was measured of the same collective on fewer nodes, but several: the fastest there are nearly always
+// among the three fastest on more. One node tells nothing about several.
+func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
+	for _, k := range s.before(key) {
+		if best != nil && k.Nodes < best.Nodes {
+			continue
+		}
+		if g, _ := s.group(k); g != nil && len(g.Cells) > 0 {
+			best = g
+		}
+	}
+	return best
+}
+
+// before are the subjects with fewer nodes, but several, that come before one.
+func (s *Sweep) before(key fit.Key) []fit.Key {
+	if s.Full {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Keys[:slices.Index(s.Keys, key)]), func(k fit.Key) bool {
+		return k.Coll != key.Coll || k.Ranks*key.Nodes != key.Ranks*k.Nodes || k.Nodes < 2 || k.Nodes >= key.Nodes
+	})
+}
+
+// verified reports whether all that was measured of a subject was followed by a verification.
+func (s *Sweep) verified(key fit.Key) (is bool) {
+	for _, b := range s.journal.of(key).batches {
+		if b.Kind != Prove {
+			is = b.Kind == Verify
+		}
+	}
+	return is
+}

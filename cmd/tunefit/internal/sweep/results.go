@@ -1,0 +1,152 @@
+package sweep
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// read finds out what a run measured, and returns its log.
+func (s *Sweep) read(r *Run) (text []byte) {
+	key := r.of.Key
+	text, err := openregular.Read(filepath.Join(s.Dir, r.Log), mostRead)
+	if err != nil {
+		return nil
+	}
+	s.readOffers(key, text)
+	found, err := bench.Read(bytes.NewReader(text), r.Log, bench.Options{Coll: &key.Coll, Comm: key.Comm})
+	if err != nil {
+		return text
+	}
+	found.Samples = slices.DeleteFunc(found.Samples, func(m bench.Sample) bool { return m.Coll != key.Coll || m.Comm != key.Comm })
+	r.found = found
+	return text
+}
+
+// readOffers takes what our library says that NCCL has: "TUNER/Go: NCCL offers for allreduce: ring/ll, ring/simple".
+func (s *Sweep) readOffers(key fit.Key, log []byte) {
+	for {
+		_, said, ok := bytes.Cut(log, []byte("TUNER/Go: NCCL offers for "))
+		if !ok {
+			return
+		}
+		said, log, _ = bytes.Cut(said, []byte("\n"))
+		if s.offered[key] == nil {
+			s.offered[key] = map[nccl.Cell]bool{}
+		}
+		_, names, _ := strings.Cut(strings.TrimSpace(string(said)), ": ")
+		for name := range strings.SplitSeq(names, ", ") {
+			algo, proto, _ := strings.Cut(name, "/")
+			if f, err := perfrun.ParseCell(algo, proto); err == nil {
+				s.offered[key][f] = true
+			}
+		}
+	}
+}
+
+// isOffered reports whether NCCL has an algorithm and protocol, as far as any run tells.
+func (s *Sweep) isOffered(key fit.Key, f nccl.Cell) bool {
+	return s.offered[key] == nil || s.offered[key][f]
+}
+
+// group is the measurements of a subject, nil: none, and what NCCL refused.
+func (s *Sweep) group(key fit.Key) (*fit.Group, []nccl.Config) {
+	pool, trusted := fit.NewPool(), s.trusted(key)
+	for _, r := range s.journal.of(key).runs {
+		if r.found == nil || r.kind == Prove {
+			continue
+		}
+		pool.Begin(r.found.File)
+		for k := range r.found.Samples {
+			if m := &r.found.Samples[k]; trusted(m) {
+				pool.Add(m)
+			}
+		}
+		for k := range r.found.Failed {
+			pool.Fail(&r.found.Failed[k])
+		}
+	}
+	set := pool.Set()
+	return set.Of(key), set.Failed[key]
+}
+
+// Samples are all that was measured to learn from, and what failed.
+func (s *Sweep) Samples() (samples, failed []bench.Sample) {
+	trusted := map[fit.Key]func(*bench.Sample) bool{}
+	for key := range s.journal.subjects {
+		trusted[key] = s.trusted(key)
+	}
+	for _, r := range s.journal.runs {
+		if r.found == nil || r.kind == Prove {
+			continue
+		}
+		for k := range r.found.Samples {
+			if m := &r.found.Samples[k]; trusted[r.of.Key](m) {
+				samples = append(samples, *m)
+			}
+		}
+		for _, m := range r.found.Failed {
+			if m.Bytes == 0 {
+				failed = append(failed, m)
+			}
+		}
+	}
+	for _, key := range s.Keys { // logs tell less of what was asked for than the journal
+		failed = append(failed, s.unmet(key)...)
+	}
+	return samples, failed
+}
+
+// asked is what the runs of a subject were to measure, whatever came of it. A run that was stopped asked for nothing:
+// its start is gone on with.
+func (s *Sweep) asked(key fit.Key) map[fit.Ask]bool {
+	asked := map[fit.Ask]bool{}
+	for _, r := range s.journal.of(key).runs {
+		if r.Outcome == Running || r.Outcome == Stopped {
+			continue
+		}
+		for _, row := range r.of.Rows {
+			for _, b := range r.Sizes {
+				if row.Bytes.Contains(b) {
+					asked[fit.Ask{Config: row.Config, Bytes: b}] = true
+				}
+			}
+		}
+	}
+	return asked
+}
+
+// unmet is what of that was not measured as it was asked for, each as a sample without a time.
+func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
+	asked := s.asked(key)
+	for _, r := range s.journal.of(key).runs {
+		if r.found != nil {
+			for k := range r.found.Samples {
+				m := &r.found.Samples[k]
+				c := m.Config
+				if m.Selection == bench.SelectionOwnChannels {
+					c.Channels = 0
+				}
+				delete(asked, fit.Ask{Config: c, Bytes: m.Bytes})
+			}
+		}
+	}
+	for a := range maps.Keys(asked) {
+		all = append(all, bench.Sample{
+			Call: nccl.Call{Coll: key.Coll, Bytes: a.Bytes}, Comm: key.Comm, Config: a.Config, Selection: bench.SelectionForced, Source: "journal.jsonl",
+		})
+	}
+	slices.SortFunc(all, func(a, b bench.Sample) int {
+		return cmp.Or(a.Config.Compare(b.Config), cmp.Compare(a.Bytes, b.Bytes))
+	})
+	return all
+}
