@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/boundedcsv"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/csvtable"
 )
 
 // sweep reads CSV rows by the names of their columns. gocsv, which reads the project's policies,
@@ -28,7 +28,7 @@ type sweep struct {
 }
 
 func readCSV(in io.Reader, r *Result, opts Options) error {
-	s := &sweep{r: r, opts: opts, in: boundedcsv.NewReader(in), interned: map[string]string{}, setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
+	s := &sweep{r: r, opts: opts, in: csvtable.NewReader(in), interned: map[string]string{}, setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
 	s.in.ReuseRecord = true
 	header, err := s.in.Read()
 	if err != nil {
@@ -68,7 +68,7 @@ func readCSV(in io.Reader, r *Result, opts Options) error {
 
 // unread says where reading has ended.
 func (s *sweep) unread(err error) error {
-	var refused *boundedcsv.RowError
+	var refused *csvtable.RowError
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%s:%d: %s", s.r.File, refused.Line, refused.Text)
 	}

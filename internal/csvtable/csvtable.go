@@ -1,5 +1,6 @@
-// Package csvtable reads CSV whose header names its columns, in any order. Lines that begin with #
-// and blanks around fields do not count.
+// Package csvtable is the one reader of CSV. NewReader reads rows and refuses those that would take
+// too much memory. Read adds a header that names the columns, in any order, and errors with file,
+// line and column. Both ignore lines that begin with #.
 package csvtable
 
 import (
@@ -10,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/boundedcsv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
@@ -31,7 +31,7 @@ type Table struct {
 // Read reads the header; file is for messages. Of the columns that there may be, the first needed
 // ones have to be there. before is how many lines of the file come before text.
 func Read(file, text string, before int, columns []string, needed int) (*Table, error) {
-	t := &Table{file: file, csv: boundedcsv.NewReader(strings.NewReader(text)), before: before, places: map[string]int{}}
+	t := &Table{file: file, csv: NewReader(strings.NewReader(text)), before: before, places: map[string]int{}}
 	t.csv.TrimLeadingSpace = true
 	header, err := t.csv.Read()
 	switch {
@@ -119,7 +119,7 @@ func (t *Table) malformed(err error) error {
 	if errors.As(err, &parse) {
 		return fmt.Errorf("%s:%d:%d: %w", t.file, t.before+parse.Line, parse.Column, parse.Err)
 	}
-	var refused *boundedcsv.RowError
+	var refused *RowError
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%s:%d:1: %s", t.file, t.before+refused.Line, refused.Text)
 	}
