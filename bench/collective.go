@@ -34,19 +34,19 @@ func busFactor(rows []row) (f bounds, ok bool) {
 	f = bounds{0, math.Inf(1)}
 	for i := range rows {
 		r := &rows[i]
-		if r.algBW < 1 || math.IsNaN(r.busBW) || math.IsNaN(r.algBW) {
+		if r.AlgBW < 1 || math.IsNaN(r.BusBW) || math.IsNaN(r.AlgBW) {
 			continue
 		}
 		// Columns have two decimals, and fewer once the number is wide.
 		half := 0.006
-		if max(r.algBW, r.busBW) >= 1000 {
+		if max(r.AlgBW, r.BusBW) >= 1000 {
 			half = 0.06
 		}
-		if max(r.algBW, r.busBW) >= 10000 {
+		if max(r.AlgBW, r.BusBW) >= 10000 {
 			half = 0.6
 		}
-		f.low = max(f.low, (r.busBW-half)/(r.algBW+half))
-		f.high = min(f.high, (r.busBW+half)/(r.algBW-half))
+		f.low = max(f.low, (r.BusBW-half)/(r.AlgBW+half))
+		f.high = min(f.high, (r.BusBW+half)/(r.AlgBW-half))
 		ok = true
 	}
 	return f, ok && f.low <= f.high
@@ -80,8 +80,8 @@ var elementSize = map[string]uint64{
 func parts(rows []row) int {
 	for i := range rows {
 		r := &rows[i]
-		if element := elementSize[r.dtype]; element != 0 && r.count > 0 && r.bytes > 0 && r.bytes%(r.count*element) == 0 {
-			return int(r.bytes / (r.count * element))
+		if element := elementSize[r.DType]; element != 0 && r.count > 0 && r.Bytes > 0 && r.Bytes%(r.count*element) == 0 {
+			return int(r.Bytes / (r.count * element))
 		}
 	}
 	return 0
@@ -95,11 +95,11 @@ func guess(rows []row, blankRedOp bool) operation {
 	}
 	f, haveFactor := busFactor(rows)
 	n := parts(rows)
-	reduces, rooted := rows[0].redop != "", rows[0].root >= 0
+	reduces, rooted := rows[0].RedOp != "", rows[0].root >= 0
 	// The in-place half of alltoall and sendrecv is never checked.
 	var outChecked, inChecked, inPlace bool
 	for i := range rows {
-		if rows[i].inPlace {
+		if rows[i].InPlace {
 			inPlace = true
 			inChecked = inChecked || rows[i].checked
 		} else {

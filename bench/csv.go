@@ -19,7 +19,6 @@ type sweep struct {
 	line   int
 	fields []string
 
-	interned map[string]string
 	setups   map[Setup]*Setup
 	hasSetup bool // a column of it is there
 	// named is what the file's name says where no column holds a label.
@@ -28,7 +27,7 @@ type sweep struct {
 }
 
 func readCSV(in io.Reader, r *Result, opts Options) error {
-	s := &sweep{r: r, opts: opts, in: csvtable.NewReader(in), interned: map[string]string{}, setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
+	s := &sweep{r: r, opts: opts, in: csvtable.NewReader(in), setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
 	s.in.ReuseRecord = true
 	header, err := s.in.Read()
 	if err != nil {

@@ -185,15 +185,11 @@ func (e *environment) claims(from Origin, coll string) []claim {
 // config names what the variables and the file's name ask for, as tunefit plan's --skip
 // takes it; empty where algorithm or protocol is not asked for.
 func (e *environment) config(from Origin, name named) string {
-	l, _, _, _ := merge(append(e.claims(from, name.coll), name.claim()))
-	if l.Algo == Unknown || l.Proto == Unknown {
+	l := merge(append(e.claims(from, name.coll), name.claim()))
+	if !l.Known() {
 		return ""
 	}
-	config := l.Algo.String() + "/" + l.Proto.String()
-	if l.Channels > 0 {
-		config += "/" + strconv.Itoa(l.Channels)
-	}
-	return config
+	return l.Config.Label()
 }
 
 // onlyChoice returns the single name that a value of NCCL_ALGO or NCCL_PROTO

@@ -239,28 +239,27 @@ func (j *jsonRun) list() error {
 }
 
 func (j *jsonRun) keep(result jsonResult) {
-	base := row{
-		bytes: result.Size, count: result.Count, dtype: result.Type, redop: result.RedOp, root: int(result.Root), measured: noLabel,
-		source: fmt.Sprintf("%s#%d", j.r.File, j.results),
-	}
-	if base.redop == "none" {
-		base.redop = ""
+	base := row{count: result.Count, root: int(result.Root)}
+	base.Bytes, base.DType, base.RedOp, base.Config = result.Size, result.Type, result.RedOp, noLabel
+	base.Source = fmt.Sprintf("%s#%d", j.r.File, j.results)
+	if base.RedOp == "none" {
+		base.RedOp = ""
 	}
 	for i, half := range []*jsonHalf{result.OutOfPlace, result.InPlace} {
 		if half == nil {
 			continue
 		}
 		row := base
-		row.inPlace = i == 1
+		row.InPlace = i == 1
 		row.checked = half.Wrong != nil
-		row.micros = math.NaN()
+		row.Micros = math.NaN()
 		switch {
 		case half.CPUTime != nil:
 			row.reason = rejectCPUTime
 		case half.Time != nil:
-			row.micros = float64(*half.Time)
+			row.Micros = float64(*half.Time)
 		}
-		row.algBW, row.busBW = knownBandwidth(float64(half.AlgBW)), knownBandwidth(float64(half.BusBW))
+		row.AlgBW, row.BusBW = knownBandwidth(float64(half.AlgBW)), knownBandwidth(float64(half.BusBW))
 		if row.checked && row.reason == "" && float64(*half.Wrong) != 0 { // NaN is not 0 either
 			row.reason = rejectFailed
 		}

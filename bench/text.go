@@ -31,12 +31,11 @@ type text struct {
 	leading     int // leading columns of the rows so far
 	length      int // of the last whole row's line
 	sawRow      bool
-	interned    map[string]string
 	tokens      [64][]byte
 }
 
 func readText(in *bufio.Reader, r *Result, opts Options) error {
-	t := &text{r: r, opts: opts, run: &run{line: 1}, hosts: hosts{}, interned: map[string]string{}}
+	t := &text{r: r, opts: opts, run: &run{line: 1}, hosts: hosts{}}
 	var long []byte
 	for {
 		line, err := in.ReadSlice('\n')
@@ -73,15 +72,6 @@ func readText(in *bufio.Reader, r *Result, opts Options) error {
 		return fmt.Errorf("%s: %w", r.File, errNotSweep)
 	}
 	return nil
-}
-
-func (t *text) intern(b []byte) string {
-	if s, ok := t.interned[string(b)]; ok {
-		return s
-	}
-	s := string(b)
-	t.interned[s] = s
-	return s
 }
 
 // read takes one line. cut: the file ends in it.
@@ -142,9 +132,9 @@ func (t *text) communicator(message []byte) {
 	for i := 0; i+1 < len(words); i++ {
 		switch string(words[i]) {
 		case "nRanks":
-			t.run.comm[0] = atoi(words[i+1])
+			t.run.comm.Ranks = atoi(words[i+1])
 		case "nNodes":
-			t.run.comm[1] = atoi(words[i+1])
+			t.run.comm.Nodes = atoi(words[i+1])
 		}
 	}
 }
@@ -213,10 +203,10 @@ func (t *text) number(line []byte, cut bool) {
 	}
 	t.flush()
 	t.run.facts.timed(line) // of nccl-tests' -S
-	rows, n, leading, outcome := t.run.columns.readRow(tokens, t.leading, t.intern)
+	rows, n, leading, outcome := t.run.columns.readRow(tokens, t.leading)
 	if outcome == rowComplete && cut && len(line) < t.length {
 		n, outcome = n-1, rowPartial // the last number may lack digits
-		rows[0].measured = noLabel   // it may be that of the channels
+		rows[0].Config = noLabel     // it may be that of the channels
 	}
 	switch outcome {
 	case rowComplete:
@@ -233,7 +223,7 @@ func (t *text) number(line []byte, cut bool) {
 
 // tryPending keeps the held row if it is whole by now.
 func (t *text) tryPending() {
-	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading, t.intern)
+	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading)
 	if outcome == rowComplete {
 		t.pending = t.pending[:0]
 		t.keep(rows[:n], leading, t.pendingLine)
@@ -245,7 +235,7 @@ func (t *text) flush() {
 	if len(t.pending) == 0 {
 		return
 	}
-	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading, t.intern)
+	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading)
 	t.pending = t.pending[:0]
 	switch outcome {
 	case rowComplete:
@@ -280,7 +270,7 @@ func (t *text) keep(rows []row, leading, line int) {
 	t.leading = leading
 	source := t.r.File + ":" + strconv.Itoa(line)
 	for i := range rows {
-		rows[i].line, rows[i].source = line, source
+		rows[i].line, rows[i].Source = line, source
 	}
 	t.run.rows = append(t.run.rows, rows...)
 }

@@ -158,7 +158,7 @@ func (t *tuningLog) arrow(message []byte, at int) {
 	}
 	if symmetric {
 		t.symmetric, t.perRank, l = true, true, noLabel
-	} else if l.Algo == Unknown || l.Proto == Unknown {
+	} else if !l.Known() {
 		return
 	}
 	t.vote(key, l)
@@ -199,7 +199,7 @@ func (t *tuningLog) find(op operation, size, scale uint64) (l nccl.Config, agree
 		return ran, agreed, logged
 	case !logged:
 		return asked, true, true
-	case agreed && ran.Algo == asked.Algo && ran.Proto == asked.Proto && asked.Channels > 0:
+	case agreed && ran.Cell == asked.Cell && asked.Channels > 0:
 		return asked, true, true
 	}
 	return ran, agreed, true
@@ -212,7 +212,7 @@ func (u *run) capped(op operation, size, scale uint64) (ran nccl.Config, is bool
 	ran, agreed, logged := u.log.ran(op, size, scale)
 	release, _ := nccl.ParseVersion(u.facts.NCCL)
 	return ran, decided && logged && agreed && release.Has(nccl.ChannelsOnlyLower) &&
-		ran.Algo == asked.Algo && ran.Proto == asked.Proto && 0 < ran.Channels && ran.Channels < asked.Channels
+		ran.Cell == asked.Cell && 0 < ran.Channels && ran.Channels < asked.Channels
 }
 
 // leavesChannels reports that our tuner chose a configuration, and left the number of channels to NCCL.
@@ -246,10 +246,10 @@ func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
 	}
 	whole, part := 0, 0
 	for i := range rows {
-		if _, _, found := t.ran(op, rows[i].bytes, 1); found {
+		if _, _, found := t.ran(op, rows[i].Bytes, 1); found {
 			whole++
 		}
-		if _, _, found := t.ran(op, rows[i].bytes, uint64(ranks)); found {
+		if _, _, found := t.ran(op, rows[i].Bytes, uint64(ranks)); found {
 			part++
 		}
 	}
@@ -277,10 +277,11 @@ func member(message []byte, name string) []byte {
 	}
 }
 
+// atoi is a number from 0; 0 where the text is none.
 func atoi(b []byte) int {
 	n, err := strconv.Atoi(string(b))
 	if err != nil {
 		return 0
 	}
-	return n
+	return max(n, 0)
 }
