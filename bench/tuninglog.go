@@ -5,7 +5,6 @@ import (
 	"iter"
 	"maps"
 	"strconv"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -44,10 +43,12 @@ func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 }
 //	AllReduce [Symmetric]: 1024 Bytes -> Kernel NAME nchannels 4 nthreads 512
 //	Input: { ..., .func = AllReduce, ..., .nBytes = 1024, ... }         (2.31)
 //	Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }
-//	TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll, 2 channels, decided by tuner.csv:3  (NCCL_TUNER_LOG=decisions)
+//	TUNER/Go: ...                                                       (see ParseDecision)
 func (t *tuningLog) read(process string, message []byte) {
-	if _, said, ok := bytes.Cut(message, []byte("TUNER/Go: ")); ok {
-		t.decision(said)
+	if bytes.Contains(message, []byte("TUNER/Go: ")) {
+		if d, ok, err := ParseDecision(message); ok && err == nil {
+			t.decide(d)
+		}
 		return
 	}
 	if at := bytes.Index(message, []byte(" Bytes ")); at > 0 && bytes.Contains(message[at:], []byte("-> ")) {
@@ -82,36 +83,19 @@ func (t *tuningLog) read(process string, message []byte) {
 	}
 }
 
-// decision takes what our tuner decided. It names the channels that were asked for, if any were.
-func (t *tuningLog) decision(said []byte) {
-	call, outcome, ok := strings.Cut(string(said), " pipelined: ")
-	coll, size, ok2 := strings.Cut(call, " ")
-	size, _, ok3 := strings.Cut(size, ",")
-	n, err := nccl.ParseBytes(size)
-	if !ok || !ok2 || !ok3 || err != nil {
-		return
-	}
-	l := noLabel
-	if strings.HasSuffix(strings.TrimSpace(outcome), "decided by NCCL") {
+// decide takes what our tuner decided. It names the channels that were asked for, if any were.
+func (t *tuningLog) decide(d Decision) {
+	l := d.Config
+	if d.By == ByNCCL {
 		t.refused++
-	} else {
-		t.obeyed++
-		choice, rest, _ := strings.Cut(outcome, ", ")
-		choice, _, _ = strings.Cut(choice, " ")
-		algo, proto, _ := strings.Cut(choice, "/")
-		var isAlgo, isProto bool
-		l.Algo, isAlgo = parseAlgo(algo)
-		l.Proto, isProto = parseProto(proto)
-		if !isAlgo || !isProto {
-			l = noLabel // a row that leaves the algorithm to NCCL
-		} else if count, _, ok := strings.Cut(rest, " channel"); ok {
-			l.Channels, _ = strconv.Atoi(count)
-		}
+		l = noLabel
+	} else if t.obeyed++; !l.Known() {
+		l = noLabel // a row that leaves the algorithm to NCCL
 	}
 	if t.decided == nil {
 		t.decided = map[logKey]nccl.Config{}
 	}
-	t.decided[logKey{operation(fold(coll)), n}] = l
+	t.decided[logKey{operation(d.Coll.String()), d.Bytes}] = l
 }
 
 func (t *tuningLog) arrow(message []byte, at int) {

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -27,7 +28,7 @@ type Entry struct {
 }
 
 // ByNCCL is Entry.DecidedBy of what NCCL chose by itself.
-const ByNCCL = "NCCL"
+const ByNCCL = bench.ByNCCL
 
 // Profile is what a job does, the heaviest first.
 type Profile struct {
