@@ -129,7 +129,7 @@ func (p *pool) group(key Key, opts Options) Group {
 func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 	micros := [2]map[int][]float64{{}, {}}
 	for _, r := range at {
-		ln := math.Log(r.micros)
+		ln := math.Log(r.Micros)
 		each[r.side] = append(each[r.side], ln)
 		if micros[r.side][r.run] == nil {
 			runs[r.side] = append(runs[r.side], r.run)
@@ -148,17 +148,17 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 func cellOf(key Key, at []reading, side int, bytes uint64) Cell {
 	counts := map[nccl.Config]int{}
 	perMicro := 0.0
-	c := Cell{Ran: nccl.Config{Cell: nccl.NoCell}, OwnChannels: true}
+	c := Cell{Ran: Ran{nccl.Config{Cell: nccl.NoCell}}, OwnChannels: true}
 	for _, r := range at {
 		if r.side != side {
 			continue
 		}
 		c.OwnChannels = c.OwnChannels && (r.kind.byDefault || r.kind.Channels == 0)
-		if perMicro = max(perMicro, r.busBW*r.micros); r.ran.Known() {
-			counts[r.ran]++
+		if perMicro = max(perMicro, r.BusBW*r.Micros); r.Known() {
+			counts[r.Config]++
 		}
-		if n, most := counts[r.ran], counts[c.Ran]; n > most || n == most && r.ran.Compare(c.Ran) < 0 {
-			c.Ran = r.ran
+		if n, most := counts[r.Config], counts[c.Ran.Config]; n > most || n == most && r.Config.Compare(c.Ran.Config) < 0 {
+			c.Ran = Ran{r.Config}
 		}
 	}
 	c.BusBW = perMicro // per microsecond, until the time is known

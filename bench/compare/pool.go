@@ -13,14 +13,10 @@ import (
 
 // reading is a sample in the pool.
 type reading struct {
-	side   int
-	run    int // of the side, in the order of arrival
-	micros float64
-	busBW  float64
-	ran    nccl.Config
-	kind   kind
-
-	simulated bool
+	*bench.Sample
+	side int
+	run  int // of the side, in the order of arrival
+	kind kind
 }
 
 // kind is what was asked of NCCL: rows of several kinds at one size are a sweep.
@@ -94,11 +90,11 @@ func (p *pool) add(side int, s *bench.Sample) {
 		}
 		p.times[side] = append(p.times[side], began)
 	}
-	key := Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
+	key := keyOf(s)
 	if p.readings[key] == nil {
 		p.readings[key] = map[uint64][]reading{}
 	}
-	p.readings[key][s.Bytes] = append(p.readings[key][s.Bytes], reading{side, n, s.Micros, s.BusBW, s.Config, kindOf(s), s.Simulated})
+	p.readings[key][s.Bytes] = append(p.readings[key][s.Bytes], reading{s, side, n, kindOf(s)})
 }
 
 // choose leaves of each side of a group what is compared.

@@ -62,7 +62,7 @@ type place struct {
 }
 
 func placeOf(s *bench.Sample) place {
-	return place{Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}, s.Bytes}
+	return place{keyOf(s), s.Bytes}
 }
 
 // configsAt are the configurations that were forced at each size.
@@ -82,9 +82,9 @@ func configsAt(samples []bench.Sample) map[place]map[nccl.Config]bool {
 
 // restored is the configuration to ask for, see Restoration.Config.
 func (r *Row) restored(measured map[nccl.Config]bool) nccl.Config {
-	exact, own := r.Before.Ran, r.Before.Ran
+	exact, own := r.Before.Ran.Config, r.Before.Ran.Config
 	own.Channels = 0
-	now := r.After.Ran
+	now := r.After.Ran.Config
 	now.Channels = 0
 	if !r.Before.OwnChannels || own == now || measured[exact] && !measured[own] {
 		return exact
@@ -102,8 +102,8 @@ func (r *Restoration) refused(failed []bench.Sample) string {
 	case now == before:
 		return before.Label() + " ran before and runs now: it is slower by itself"
 	case slices.ContainsFunc(failed, func(s bench.Sample) bool {
-		same := s.Algo == before.Algo && s.Proto == before.Proto && (s.Channels == 0 || s.Channels == before.Channels)
-		return same && s.Coll == r.Coll && s.Nodes == r.Nodes && s.Ranks == r.Ranks
+		same := s.Cell == before.Cell && (s.Channels == 0 || s.Channels == before.Channels)
+		return same && s.Coll == r.Coll && s.Comm == r.Comm
 	}):
 		return before.Label() + " ran before and does not run any more"
 	}

@@ -39,7 +39,7 @@ func (t *Table) describe(samples [2][]bench.Sample, p *pool) {
 					if r.side == side {
 						s.Readings++
 						runs[r.run] = true
-						t.simulated += boolToInt(r.simulated)
+						t.simulated += boolToInt(r.Simulated)
 					}
 				}
 			}
@@ -87,7 +87,7 @@ func joined(values []string) string {
 
 // has reports whether samples of this kind are still compared.
 func (p *pool) has(s *bench.Sample) bool {
-	_, ok := p.readings[Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}][s.Bytes]
+	_, ok := p.readings[keyOf(s)][s.Bytes]
 	return ok
 }
 
