@@ -49,9 +49,9 @@ func Sweep(o Options) []bench.Sample {
 			s.defaults(coll, rep)
 		}
 		for _, x := range offered(o.Tuning, coll) {
-			for _, channels := range s.counts(x.algo) {
+			for _, channels := range s.counts(x.Algo) {
 				for rep := range o.Repetitions {
-					s.forced(x, channels, rep)
+					s.forced(coll, nccl.Config{Cell: x.Cell, Channels: channels}, rep)
 				}
 			}
 		}
@@ -84,19 +84,20 @@ func (s *sweep) defaults(coll nccl.Coll, rep int) {
 	run := s.draw(aboutRun, int64(coll), -1, -1, 0, int64(rep)).heavy()
 	for _, bytes := range s.Sizes {
 		c := s.Tuning.Choose(coll, int64(bytes), 1)
-		if c.Algo < 0 {
+		if !c.Known() {
 			continue
 		}
 		d := s.draw(aboutTime, int64(coll), -1, -1, 0, int64(rep), int64(bytes))
-		s.add(cell{coll, c.Algo, c.Proto}, c.Channels, bytes, bench.SelectionDefault, run, d)
+		s.add(nccl.Call{Coll: coll, Bytes: bytes}, c.Config, bench.SelectionDefault, run, d)
 	}
 }
 
-func (s *sweep) forced(x cell, channels, rep int) {
-	run := s.draw(aboutRun, int64(x.coll), int64(x.algo), int64(x.proto), int64(channels), int64(rep)).heavy()
+func (s *sweep) forced(coll nccl.Coll, c nccl.Config, rep int) {
+	key := []int64{int64(coll), int64(c.Algo), int64(c.Proto), int64(c.Channels), int64(rep)}
+	run := s.draw(aboutRun, key...).heavy()
 	for _, bytes := range s.Sizes {
-		d := s.draw(aboutTime, int64(x.coll), int64(x.algo), int64(x.proto), int64(channels), int64(rep), int64(bytes))
-		s.add(x, channels, bytes, bench.SelectionForced, run, d)
+		d := s.draw(aboutTime, append(key, int64(bytes))...)
+		s.add(nccl.Call{Coll: coll, Bytes: bytes}, c, bench.SelectionForced, run, d)
 	}
 }
 
@@ -105,17 +106,19 @@ func (s *sweep) draw(about int, key ...int64) draw {
 }
 
 // add times a configuration once. run is the run's deviation, d the time's own.
-func (s *sweep) add(x cell, channels int, bytes uint64, by bench.Selection, run float64, d draw) {
-	us, ok := s.truth.Micros(x.coll, x.algo, x.proto, channels, bytes)
+func (s *sweep) add(call nccl.Call, c nccl.Config, by bench.Selection, run float64, d draw) {
+	us, ok := s.truth.Micros(call.Coll, c, call.Bytes)
 	if !ok {
 		return
 	}
-	us = printed(us * deviation(s.Noise, bytes, run, d))
-	algBW := float64(bytes) / 1000 / us
+	us = printed(us * deviation(s.Noise, call.Bytes, run, d))
+	algBW := float64(call.Bytes) / 1000 / us
 	m := bench.Sample{
-		Call: nccl.Call{Coll: x.coll, Bytes: bytes}, DType: "float", Config: nccl.Config{Cell: nccl.Cell{Algo: x.algo, Proto: x.proto}, Channels: channels}, Comm: nccl.Comm{Nodes: s.Tuning.NNodes, Ranks: s.Tuning.NRanks}, Selection: by, Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * x.coll.BusFactor(float64(s.Tuning.NRanks))), Source: s.source, Simulated: true,
+		Call: call, DType: "float", Config: c, Comm: nccl.Comm{Nodes: s.Tuning.NNodes, Ranks: s.Tuning.NRanks}, Selection: by,
+		Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * call.Coll.BusFactor(float64(s.Tuning.NRanks))),
+		Source: s.source, Simulated: true,
 	}
-	if x.coll == nccl.CollAllReduce || x.coll == nccl.CollReduceScatter || x.coll == nccl.CollReduce {
+	if call.Coll == nccl.CollAllReduce || call.Coll == nccl.CollReduceScatter || call.Coll == nccl.CollReduce {
 		m.RedOp = "sum"
 	}
 	s.samples = append(s.samples, m)

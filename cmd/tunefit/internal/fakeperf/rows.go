@@ -113,7 +113,7 @@ func (t *test) calls(l line, times int) error {
 	part := l.count * typeSize[l.dtype]
 	for range times {
 		t.log.info(subsysTUNING, "%s: %d Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%d}", nccl.Colls.Words[t.coll], part,
-			strings.ToUpper(nccl.Algos.Apart[d.Algo]), strings.ToUpper(nccl.Protos.Words[d.Proto]), t.machine.busy(d.Config, l.bytes)-1)
+			strings.ToUpper(nccl.Algos.Apart[d.Algo]), strings.ToUpper(nccl.Protos.Words[d.Proto]), t.cluster.Busy(d.Config, l.bytes)-1)
 	}
 	return nil
 }
