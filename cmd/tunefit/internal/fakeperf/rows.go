@@ -121,7 +121,7 @@ func (t *test) calls(l line, times int) error {
 // row measures a size out of place and in place.
 func (t *test) row(l line, i, rows int) error {
 	t.print("%12d  %12d  %8s  %6s  %6d", l.bytes, l.count, l.dtype, l.op, l.root)
-	t.report.row(l)
+	t.report.row(t, l)
 	if err := t.calls(l, 0); err != nil { // of a size that there was no warm-up for, it decides
 		return err
 	}
@@ -149,7 +149,6 @@ func (t *test) row(l line, i, rows int) error {
 		t.halves++
 	}
 	t.print("\n")
-	t.report.endRow(t)
 	return nil
 }
 

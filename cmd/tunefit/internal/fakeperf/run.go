@@ -66,9 +66,7 @@ func (t *test) lead() (code int, err error) {
 	default:
 		return 0, err
 	}
-	if f == nil || !f.cut {
-		t.report.close()
-	}
+	t.report.close(f != nil && f.cut)
 	if code == exitOK && t.wrong > 0 {
 		code = exitWrong
 		t.testFailure("common.cu:1478")
@@ -126,7 +124,7 @@ func (t *test) run() error {
 		t.cluster.Channels(nccl.AlgoRing), t.cluster.Channels(nccl.AlgoRing), t.cluster.Channels(nccl.AlgoNVLS))
 	t.log.info(subsysINIT, "ncclCommInitRankConfig comm 0x1 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 10000 commId 0x1 - Init COMPLETE", comm.Ranks)
 	t.columns()
-	t.report.results()
+	t.report.measure()
 	if err := t.measure(); err != nil {
 		return err
 	}
