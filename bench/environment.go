@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -56,11 +57,9 @@ func (e *environment) read(line []byte, before func()) bool {
 	if m := program.FindStringSubmatch(text); m != nil && !strings.HasPrefix(strings.TrimSpace(text), "#") {
 		change()
 		isCommand = true
-		e.command, e.flags = map[string]string{}, map[string]string{}
+		e.command = map[string]string{}
 		e.program, e.cpuTime = m[1], cpuTime.MatchString(text)
-		for _, f := range flagged.FindAllStringSubmatch(text, -1) {
-			e.flags[f[1]] = f[2]
-		}
+		e.readFlags(text)
 	}
 	for _, m := range variable.FindAllStringSubmatchIndex(text, -1) {
 		name, separator := text[m[2]:m[3]], text[m[4]:m[5]]
@@ -89,6 +88,14 @@ func (e *environment) read(line []byte, before func()) bool {
 		}
 	}
 	return changed
+}
+
+// readFlags takes the flags of a command line.
+func (e *environment) readFlags(command string) {
+	e.flags = map[string]string{}
+	for _, f := range flagged.FindAllStringSubmatch(command, -1) {
+		e.flags[f[1]] = f[2]
+	}
 }
 
 // valueAt returns the value that text begins with. In lists of variables, as in
@@ -138,19 +145,9 @@ func (e *environment) boundsChannels() bool {
 
 // claims turns the variables into labels for one collective.
 func (e *environment) claims(from Origin, coll string) []claim {
-	c := claim{Config: noLabel, from: from}
-	if v := e.get("ALGO"); v != "" {
-		c.forces = true
-		if one := onlyChoice(v, coll); one != "" {
-			c.Algo, _ = parseAlgo(one)
-		}
-	}
-	if v := e.get("PROTO"); v != "" {
-		c.forces = true
-		if one := onlyChoice(v, coll); one != "" {
-			c.Proto, _ = parseProto(one)
-		}
-	}
+	algo, proto := e.get("ALGO"), e.get("PROTO")
+	c := claim{from: from, forces: algo != "" || proto != ""}
+	c.Cell = cellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll))
 	for _, kind := range []string{"NCHANNELS", "CTAS"} {
 		low, errLow := strconv.Atoi(e.get("MIN_" + kind))
 		high, errHigh := strconv.Atoi(e.get("MAX_" + kind))
@@ -165,17 +162,11 @@ func (e *environment) claims(from Origin, coll string) []claim {
 	}
 	claims := []claim{c}
 	if len(e.flags) > 0 {
-		f := claim{Config: noLabel, from: originFlag, forces: true}
-		for name, value := range e.flags {
-			switch name {
-			case "algo", "algorithm":
-				f.Algo, _ = parseAlgo(value)
-			case "proto", "protocol":
-				f.Proto, _ = parseProto(value)
-			default:
-				f.Channels, _ = strconv.Atoi(value)
-				f.bounds = true
-			}
+		f := claim{from: originFlag, forces: true}
+		f.Cell = cellNamed(cmp.Or(e.flags["algo"], e.flags["algorithm"]), cmp.Or(e.flags["proto"], e.flags["protocol"]))
+		if channels := cmp.Or(e.flags["channels"], e.flags["nchannels"]); channels != "" {
+			f.Channels, _ = strconv.Atoi(channels)
+			f.bounds = true
 		}
 		claims = append(claims, f)
 	}

@@ -186,24 +186,14 @@ func (j *jsonRun) args(args []string) {
 			j.run.program = name
 		}
 	}
-	line := strings.Join(args, " ")
-	j.env.flags = map[string]string{}
-	for _, f := range flagged.FindAllStringSubmatch(line, -1) {
-		j.env.flags[f[1]] = f[2]
-	}
+	j.env.readFlags(strings.Join(args, " "))
 }
 
 func (j *jsonRun) config(c jsonConfig) {
-	if c.Threads > 0 && c.GPUs > 0 && c.Threads <= 1<<16 && c.GPUs <= 1<<16 {
-		j.run.threads = c.Threads * c.GPUs
-		j.r.set(settings{threads: c.Threads, gpus: c.GPUs, iterations: c.Iterations, warmUp: c.WarmUp, aggregated: c.Aggregated, graph: c.Graph})
-	}
+	j.run.set(j.r, 0, settings{threads: c.Threads, gpus: c.GPUs, iterations: c.Iterations, warmUp: c.WarmUp, aggregated: c.Aggregated, graph: c.Graph})
 	for _, d := range c.Devices {
 		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host)
 		j.run.facts.gpu(d.Info)
-	}
-	if c.Graph > 0 {
-		j.r.note(0, "times are those of CUDA graph launches (-G)")
 	}
 	if c.Blocking == "true" {
 		j.r.note(0, "times include waiting after each operation (-z)")

@@ -113,6 +113,13 @@ func parseAlgo(s string) (nccl.Algo, bool) {
 	return a, ok
 }
 
+// cellNamed leaves out names that it does not know.
+func cellNamed(algo, proto string) (c nccl.Cell) {
+	c.Algo, _ = parseAlgo(algo)
+	c.Proto, _ = parseProto(proto)
+	return c
+}
+
 func parseProto(s string) (nccl.Proto, bool) { return parseLabel(nccl.Protos, s) }
 
 func parseLabel[T nccl.Algo | nccl.Proto](names nccl.Names[T], s string) (T, bool) {
@@ -159,8 +166,7 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 			}
 			return ""
 		}
-		n.Algo, _ = parseAlgo(group("algo"))
-		n.Proto, _ = parseProto(group("proto"))
+		n.Cell = cellNamed(group("algo"), group("proto"))
 		n.coll = fold(group("coll"))
 		n.Channels, _ = strconv.Atoi(group("channels"))
 		n.Nodes, _ = strconv.Atoi(group("nodes"))

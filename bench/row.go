@@ -216,10 +216,8 @@ func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
 		return rest
 	}
 	if n, err := strconv.Atoi(string(rest[k-1])); err == nil || string(rest[k-1]) == "N/A" {
-		algo, isAlgo := parseAlgo(string(rest[k-3]))
-		proto, isProto := parseProto(string(rest[k-2]))
-		if isAlgo && isProto {
-			r.Config = nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: max(n, 0)}
+		if cell := cellNamed(string(rest[k-3]), string(rest[k-2])); cell.Known() {
+			r.Config = nccl.Config{Cell: cell, Channels: max(n, 0)}
 		}
 		return rest[:k-3]
 	}

@@ -195,10 +195,7 @@ func (t *text) number(line []byte, cut bool) {
 			return
 		}
 		t.pending = append(append(t.pending, ' '), line...)
-		t.tryPending()
-		if len(t.pending) > longestRow {
-			t.flush()
-		}
+		t.tryPending(len(t.pending) > longestRow)
 		return
 	}
 	t.flush()
@@ -221,21 +218,19 @@ func (t *text) number(line []byte, cut bool) {
 	}
 }
 
-// tryPending keeps the held row if it is whole by now.
-func (t *text) tryPending() {
-	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading)
-	if outcome == rowComplete {
-		t.pending = t.pending[:0]
-		t.keep(rows[:n], leading, t.pendingLine)
+// flush gives up waiting for the rest of a row.
+func (t *text) flush() {
+	if len(t.pending) > 0 {
+		t.tryPending(true)
 	}
 }
 
-// flush gives up waiting for the rest of a row.
-func (t *text) flush() {
-	if len(t.pending) == 0 {
+// tryPending keeps the held row if it is whole by now, or what there is of it at the end.
+func (t *text) tryPending(end bool) {
+	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading)
+	if outcome != rowComplete && !end {
 		return
 	}
-	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading)
 	t.pending = t.pending[:0]
 	switch outcome {
 	case rowComplete:

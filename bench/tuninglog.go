@@ -62,13 +62,9 @@ func (t *tuningLog) read(process string, message []byte) {
 			return
 		}
 		delete(t.pending, process)
-		l := noLabel
-		algo, isAlgo := parseAlgo(string(member(message, "algo")))
-		proto, isProto := parseProto(string(member(message, "proto")))
-		if isAlgo && isProto {
-			l = nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: atoi(member(message, "nChannels"))}
-		} else {
-			t.symmetric = true
+		l := nccl.Config{Cell: cellNamed(string(member(message, "algo")), string(member(message, "proto"))), Channels: atoi(member(message, "nChannels"))}
+		if !l.Known() {
+			t.symmetric, l = true, noLabel
 		}
 		t.vote(key, l)
 	case bytes.Contains(message, []byte("Input: {")):
