@@ -158,11 +158,11 @@ func (s *sweep) keep(m row) {
 		return
 	}
 	m.Coll = coll
-	m.Nodes, m.Ranks = cmp.Or(m.Nodes, s.opts.Nodes), cmp.Or(m.Ranks, s.opts.Ranks)
+	m.Nodes, m.Ranks = cmp.Or(m.Nodes, s.r.opts.Nodes), cmp.Or(m.Ranks, s.r.opts.Ranks)
 	from := originNone
-	if s.named.Config != noLabel {
+	if name := s.r.name; !s.labelled && name.Config != noLabel {
 		from = originFileName
-		m.Config, m.Selection = s.named.Config, selection(s.named.claim().forces)
+		m.Config, m.Selection = name.Config, selection(name.claim().forces)
 	} else if m.Config != noLabel {
 		from = originFields
 	}

@@ -11,6 +11,7 @@ import (
 // environment is what a log shows of NCCL's variables and of the command that
 // ran: exports last, what stands on a command line lasts until the next one.
 type environment struct {
+	from     Origin // of the labels that it has
 	exported map[string]string
 	// logged is what NCCL's log of one run says of its variables.
 	logged  map[string]string
@@ -144,9 +145,9 @@ func (e *environment) boundsChannels() bool {
 }
 
 // claims turns the variables into labels for one collective.
-func (e *environment) claims(from Origin, coll string) []claim {
+func (e *environment) claims(coll string) []claim {
 	algo, proto := e.get("ALGO"), e.get("PROTO")
-	c := claim{from: from, forces: algo != "" || proto != ""}
+	c := claim{from: e.from, forces: algo != "" || proto != ""}
 	c.Cell = cellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll))
 	for _, kind := range []string{"NCHANNELS", "CTAS"} {
 		low, errLow := strconv.Atoi(e.get("MIN_" + kind))
@@ -175,8 +176,8 @@ func (e *environment) claims(from Origin, coll string) []claim {
 
 // config names what the variables and the file's name ask for, as tunefit plan's --skip
 // takes it; empty where algorithm or protocol is not asked for.
-func (e *environment) config(from Origin, name named) string {
-	l := merge(append(e.claims(from, name.coll), name.claim()))
+func (e *environment) config(name named) string {
+	l := merge(append(e.claims(name.coll), name.claim()))
 	if !l.Known() {
 		return ""
 	}

@@ -80,10 +80,10 @@ func (n *jsonRoot) UnmarshalJSON(text []byte) error {
 
 // readJSON reads one or more objects. A file that was cut off keeps the results
 // before the cut, as crashed runs of nccl-tests before 2.18.4 leave it.
-func readJSON(in *bufio.Reader, r *Result, opts Options) error {
+func readJSON(in *bufio.Reader, r *Result) error {
 	decoder := json.NewDecoder(in)
 	for n := 0; ; n++ {
-		j := jsonRun{decoder: decoder, r: r, run: &run{line: 0, footer: true}, env: environment{exported: map[string]string{}}}
+		j := jsonRun{decoder: decoder, r: r, run: &run{line: 0, footer: true}, env: environment{from: originJSONEnv, exported: map[string]string{}}}
 		err := j.object()
 		if n > 0 && err == io.EOF {
 			return nil
@@ -97,7 +97,7 @@ func readJSON(in *bufio.Reader, r *Result, opts Options) error {
 		if !j.sawResults && (n == 0 || err == nil) {
 			return fmt.Errorf("%s: %w", r.File, errNotSweep)
 		}
-		j.run.finish(r, opts, &j.env, originJSONEnv)
+		j.run.finish(r, &j.env)
 		if len(j.run.rows) == 0 {
 			r.note(0, "a run without a single result")
 		}

@@ -34,11 +34,11 @@ func TestEnvironmentInLogs(t *testing.T) {
 		{"MY_ALGO=Tree", "allreduce", noLabel},
 		{"export NCCL_ALGO=$1", "allreduce", noLabel},
 	} {
-		var e environment
+		e := environment{from: originExport}
 		if readsEnv([]byte(c.line)) {
 			e.read([]byte(c.line), func() {})
 		}
-		if got := merge(e.claims(originExport, c.coll)).Config; got != c.want {
+		if got := merge(e.claims(c.coll)).Config; got != c.want {
 			t.Errorf("%s for %s: %+v, want %+v", c.line, c.coll, got, c.want)
 		}
 	}

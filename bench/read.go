@@ -62,7 +62,8 @@ type Result struct {
 	// Settings are the options of nccl-tests that its runs had, each once: -t 1 -g 8 -n 20 -w 5. A sweep CSV has none.
 	Settings []string
 
-	each  func(*Sample)
+	opts  Options
+	name  named // what the file's name says
 	noted map[string]bool
 }
 
@@ -217,8 +218,8 @@ func (r *Result) add(line int, s Sample, from Origin) {
 	}
 	r.Kept++
 	r.Labels[from]++
-	if r.each != nil {
-		r.each(&s)
+	if r.opts.Each != nil {
+		r.opts.Each(&s)
 		return
 	}
 	r.Samples = append(r.Samples, s)
@@ -266,17 +267,17 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 		_, _ = buffered.Discard(len("\ufeff"))
 		start = start[len("\ufeff"):]
 	}
-	r := &Result{File: name, each: opts.Each}
+	r := &Result{File: name, opts: opts, name: labelsInName(name, opts.NamePattern)}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case bytes.HasPrefix(trimmed, []byte("{")):
 		r.Format = formatJSON
-		err = readJSON(buffered, r, opts)
+		err = readJSON(buffered, r)
 	case looksLikeCSV(start):
 		r.Format = formatSweep
-		err = readCSV(buffered, r, opts)
+		err = readCSV(buffered, r)
 	default:
 		r.Format = formatText
-		err = readText(buffered, r, opts)
+		err = readText(buffered, r)
 	}
 	if err != nil {
 		return nil, err

@@ -71,12 +71,11 @@ func (d *devices) count(perProcess int) int {
 }
 
 // finish turns the rows of a run into samples.
-func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) {
-	name := labelsInName(r.File, opts.NamePattern)
+func (u *run) finish(r *Result, env *environment) {
 	brokeOff := false
 	if f := &u.facts.failure; f.found(len(u.rows)) && !u.footer {
 		brokeOff = true
-		f.config = env.config(envFrom, name)
+		f.config = env.config(r.name)
 		r.note(f.line, "%s", f)
 		r.Failure = f.said()
 	} else if len(u.rows) == 0 {
@@ -88,7 +87,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		r.Failure, brokeOff = "its output was cut off", true
 	}
 	if refused := u.log.refusedAll() || u.facts.failure.config != "" && u.facts.failure.byNCCL(); refused || brokeOff {
-		u.fail(r, opts, env, envFrom, name, refused)
+		u.fail(r, env, refused)
 	}
 	if len(u.rows) == 0 {
 		return
@@ -97,8 +96,8 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		r.note(u.line, "the ranks form several communicators; counted are those of group %s", u.devices.group)
 	}
 	u.checkFailed()
-	op := u.operation(r, opts, env, name)
-	comm := u.communicator(r, opts, op, name)
+	op := u.operation(r, env)
+	comm := u.communicator(r, op)
 	coll, known := collByName[string(op)]
 	if !known || coll < 0 {
 		for i := range u.rows {
@@ -119,7 +118,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 			u.rows[i].reason = rejectCPUTime
 		}
 	}
-	claims := append(env.claims(envFrom, string(op)), name.claim())
+	claims := append(env.claims(string(op)), r.name.claim())
 	u.bounded = env.boundsChannels()
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {
@@ -154,7 +153,7 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 			asks.unmet(r, s.Bytes)
 		}
 		s.Setup, s.Simulated = cmp.Or(s.Setup, setup), s.Simulated || u.facts.gpus[FakePerf]
-		if name.verify {
+		if r.name.verify {
 			s.Verify, s.Source = true, verifyWord+":"+s.Source
 		}
 		r.add(row.line, *s, from)
@@ -166,14 +165,14 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 
 // fail records the configuration that a run was to measure and that NCCL does not have here; without
 // channels, that it has with none. Of a run that broke off it records the sizes that were to come.
-func (u *run) fail(r *Result, opts Options, env *environment, envFrom Origin, name named, refused bool) {
-	op := u.operation(r, opts, env, name)
+func (u *run) fail(r *Result, env *environment, refused bool) {
+	op := u.operation(r, env)
 	coll, known := collByName[string(op)]
-	comm := u.communicator(r, opts, op, name)
+	comm := u.communicator(r, op)
 	if !known || coll < 0 || comm.Nodes < 1 || comm.Ranks < 2 {
 		return
 	}
-	asks := u.asks(coll, comm, r.File, append(env.claims(envFrom, string(op)), name.claim()))
+	asks := u.asks(coll, comm, r.File, append(env.claims(string(op)), r.name.claim()))
 	s := asks.sample
 	if u.log.refusedAll() {
 		s.Channels = 0 // what is offered does not depend on them
@@ -258,13 +257,13 @@ func (u *run) checkFailed() {
 
 // operation finds what the run measured, in the order of trust: the header, the
 // command, NCCL's log, what the caller says, the file's name, the rows.
-func (u *run) operation(r *Result, opts Options, env *environment, name named) operation {
+func (u *run) operation(r *Result, env *environment) operation {
 	guessed := guess(u.rows, u.blankRedOp)
 	said := []operation{programOperation(u.program), programOperation(env.program), u.log.operation()}
-	if opts.Coll != nil {
-		said = append(said, operation(opts.Coll.String()))
+	if r.opts.Coll != nil {
+		said = append(said, operation(r.opts.Coll.String()))
 	}
-	said = append(said, operation(name.coll), guessed)
+	said = append(said, operation(r.name.coll), guessed)
 	for i, op := range said {
 		if op == "" {
 			continue
@@ -294,7 +293,7 @@ func programOperation(program string) operation {
 
 // communicator finds the nodes and ranks, in the order of trust: NCCL's log,
 // the list of devices, the caller, the file's name, threads x GPUs, the rows.
-func (u *run) communicator(r *Result, opts Options, op operation, name named) (c nccl.Comm) {
+func (u *run) communicator(r *Result, op operation) (c nccl.Comm) {
 	byRows := 0
 	if f, ok := busFactor(u.rows); ok {
 		byRows = ranksOf(op, f)
@@ -305,8 +304,8 @@ func (u *run) communicator(r *Result, opts Options, op operation, name named) (c
 		}
 	}
 	listed := u.devices.count(u.threads)
-	c.Ranks = cmp.Or(u.comm.Ranks, listed, opts.Ranks, name.Ranks)
-	c.Nodes = cmp.Or(u.comm.Nodes, len(u.devices.hosts), opts.Nodes, name.Nodes)
+	c.Ranks = cmp.Or(u.comm.Ranks, listed, r.opts.Ranks, r.name.Ranks)
+	c.Nodes = cmp.Or(u.comm.Nodes, len(u.devices.hosts), r.opts.Nodes, r.name.Nodes)
 	if u.comm.Ranks > 0 && listed > 0 && u.comm.Ranks != listed {
 		r.note(u.line, "%d ranks by NCCL's log, but %d devices are listed: the first is used", u.comm.Ranks, listed)
 	}

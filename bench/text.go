@@ -18,10 +18,9 @@ const longestRow = 4096
 // text reads the printed output of nccl-tests: one or many runs, between lines
 // of launchers, of NCCL's log and of anything else.
 type text struct {
-	r    *Result
-	opts Options
-	env  environment
-	run  *run
+	r   *Result
+	env environment
+	run *run
 
 	line  int
 	hosts hosts
@@ -34,8 +33,8 @@ type text struct {
 	tokens      [64][]byte
 }
 
-func readText(in *bufio.Reader, r *Result, opts Options) error {
-	t := &text{r: r, opts: opts, run: &run{line: 1}, hosts: hosts{}}
+func readText(in *bufio.Reader, r *Result) error {
+	t := &text{r: r, env: environment{from: originExport}, run: &run{line: 1}, hosts: hosts{}}
 	var long []byte
 	for {
 		line, err := in.ReadSlice('\n')
@@ -147,7 +146,7 @@ func (t *text) beforeEnv() {
 	}
 }
 
-func (t *text) finish() { t.run.finish(t.r, t.opts, &t.env, originExport) }
+func (t *text) finish() { t.run.finish(t.r, &t.env) }
 
 // next ends a run and begins one that goes on under the same header.
 func (t *text) next() {
