@@ -31,7 +31,7 @@ func (u *run) asks(coll nccl.Coll, comm nccl.Comm, file string, claims []claim) 
 	return &asks{s, u.log.decided, map[Sample]bool{}}
 }
 
-// at is the configuration that was asked for at a size; ok is false where nothing tells.
+// at is the configuration that was asked for at a size; ok is false where that is not known.
 func (a *asks) at(size uint64) (l nccl.Config, ok bool) {
 	l = a.sample.Config
 	d, decided := a.decided[logKey{operation(a.sample.Coll.String()), size}]

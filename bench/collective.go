@@ -10,8 +10,7 @@ import (
 // asked about, or another.
 type operation string // folded name; empty: not known
 
-// collByName holds what nccl-tests can measure; -1 stands for what no tuner is
-// asked about.
+// collByName holds what nccl-tests can measure. -1 is an operation that NCCL asks no tuner about.
 var collByName = func() map[string]nccl.Coll {
 	m := map[string]nccl.Coll{}
 	for _, c := range nccl.AllColls() {
@@ -28,8 +27,8 @@ type bounds struct{ low, high float64 }
 
 func (b bounds) holds(v float64) bool { return b.low <= v && v <= b.high }
 
-// busFactor returns busbw/algbw as far as the printed digits of a run tell it.
-// ok is false where they tell nothing or contradict each other.
+// busFactor returns busbw/algbw within the precision of the printed digits. ok is false where no row
+// has both, or rows contradict each other.
 func busFactor(rows []row) (f bounds, ok bool) {
 	f = bounds{0, math.Inf(1)}
 	for i := range rows {
@@ -76,7 +75,7 @@ var elementSize = map[string]uint64{
 }
 
 // parts returns size / (count x element), which is the number of ranks where
-// each rank holds one part of the buffer and 1 where each holds all. 0: not told.
+// each rank holds one part of the buffer and 1 where each holds all. 0: not known.
 func parts(rows []row) int {
 	for i := range rows {
 		r := &rows[i]

@@ -19,11 +19,7 @@ func (s *sweep) field(c column) string {
 	if i < 0 || i >= len(s.fields) {
 		return ""
 	}
-	v := s.fields[i]
-	if len(v) > 0 && (v[0] == ' ' || v[len(v)-1] == ' ') {
-		v = strings.TrimSpace(v)
-	}
-	return v
+	return strings.TrimSpace(s.fields[i])
 }
 
 // bad counts a row that has a field which cannot be read.

@@ -30,7 +30,7 @@ var originNames = [NumOrigins]string{"default", "file name", "flags", "exports",
 
 func (o Origin) String() string { return originNames[o] }
 
-// noLabel is the configuration of which no part is known.
+// noLabel is a configuration that is not known at all.
 var noLabel = nccl.Config{Cell: nccl.NoCell}
 
 // claim is what is known of a configuration, and who says so.

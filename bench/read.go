@@ -113,12 +113,11 @@ func (n Note) String() string {
 	return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text)
 }
 
-// mostMalformed is the share of rows that may be beyond reading. What is left of a
-// file with more is not what was measured: a whole algorithm may be missing.
+// mostMalformed is the share of rows that may be unreadable. With more, what is left
+// is not what was measured: a whole algorithm may be missing.
 const mostMalformed = 0.03
 
-// Doubt returns what is wrong with a CSV file of which too little can be read, nil
-// for others.
+// Doubt is an error where too many rows of a CSV file cannot be read.
 func (r *Result) Doubt() error {
 	rows := 0
 	for _, m := range r.Malformed {

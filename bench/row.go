@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// row is one time of a run, half a line of nccl-tests: a sample of which the end of the run tells the rest.
+// row is one time of a run, half a line of nccl-tests. It is a sample that the end of the run completes.
 type row struct {
 	Sample               // what the row says itself, its configuration as in RCCL's columns or a CSV file's fields
 	count         uint64 // elements as nccl-tests counts them; 0: not known

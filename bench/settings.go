@@ -12,7 +12,7 @@ type settings struct {
 	aggregated, graph, skew int // -m, -G, and how far buffers are from being aligned
 }
 
-// String is as on a command line. What is not told, or as nccl-tests has it by itself, is left out.
+// String is as on a command line. It leaves out what is not known and nccl-tests' defaults.
 func (s settings) String() string {
 	text := fmt.Sprintf("-t %d -g %d", s.threads, s.gpus)
 	for _, option := range []struct {

@@ -24,7 +24,7 @@ type text struct {
 
 	line  int
 	hosts hosts
-	// pending is a row that NCCL's log split, as far as it came.
+	// pending is the start of a row that NCCL's log split.
 	pending     []byte
 	pendingLine int
 	leading     int // leading columns of the rows so far
@@ -124,8 +124,8 @@ func (t *text) log(l logLine) {
 	}
 }
 
-// communicator reads "... nRanks 16 nNodes 2 localRanks 8 ...", which counts nodes
-// as the tuner is told them.
+// communicator reads "... nRanks 16 nNodes 2 localRanks 8 ...". NCCL tells its tuner
+// the same number of nodes.
 func (t *text) communicator(message []byte) {
 	words := tokensOf(message, t.tokens[:])
 	for i := 0; i+1 < len(words); i++ {

@@ -28,7 +28,7 @@ type tuningLog struct {
 	pending   map[string]logKey
 	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
 	perRank   bool // lines of the form that counts one rank's bytes (2.24 on)
-	// obeyed and refused count decisions of our tuner: a configuration, or NCCL's own choice.
+	// obeyed and refused count decisions of our tuner: for a configuration of its own, or for NCCL's choice.
 	obeyed, refused int
 }
 
@@ -185,8 +185,7 @@ func (t *tuningLog) find(op operation, size, scale uint64) (l nccl.Config, agree
 	return ran, agreed, true
 }
 
-// capped is what ran where our tuner asked for more channels than NCCL takes by itself, which has no effect
-// in its release.
+// capped is what ran where our tuner asked for more channels than NCCL would choose, and this release only takes fewer.
 func (u *run) capped(op operation, size, scale uint64) (ran nccl.Config, is bool) {
 	asked, decided := u.log.decided[logKey{op, size}]
 	ran, agreed, logged := u.log.ran(op, size, scale)

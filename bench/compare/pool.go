@@ -25,7 +25,7 @@ type kind struct {
 	nccl.Config
 }
 
-// unlabelled is a forced configuration that nothing tells.
+// unlabelled is a forced configuration that is not known.
 var unlabelled = kind{Config: nccl.Config{Cell: nccl.NoCell}}
 
 func kindOf(s *bench.Sample) kind {
@@ -172,8 +172,8 @@ func (p *pool) common(key Key) {
 }
 
 // mainVariants leaves one data type, reduction and placement of each collective and communicator: the one with most
-// sizes, of equals the first in order, which is out-of-place. nccl-tests measures both placements, and their times are
-// neither repetitions of one another nor news.
+// sizes, and of equals the first in order, which is out-of-place. nccl-tests measures both placements. Their times are no
+// repetitions of each other, and nearly the same.
 func (p *pool) mainVariants() {
 	bare := func(k Key) Key { return Key{Coll: k.Coll, Comm: k.Comm} }
 	main := map[Key]Key{}

@@ -12,15 +12,15 @@ import (
 type Restoration struct {
 	Key
 	*Row
-	// Config is what ran before. Where NCCL chose that, it has no channels, so that NCCL chooses them again; but for
-	// where these are all that changed, and where only the exact number was measured after.
+	// Config is what ran before. Where NCCL chose that, it has no channels, and NCCL chooses them again. It has them
+	// where only the number of channels changed, and where only that exact number was measured after.
 	Config nccl.Config
 	// Check compares the configuration with what runs there now, both measured after; nil: it was not measured.
 	Check *Row
 	// Refused says why the size stays as it is; empty: it can be restored.
 	Refused string
-	// Adjacent says that the one before it is of the same group, can be restored, too, and no size was compared between
-	// them; Same that it is so by the same configuration and on the same grounds.
+	// Adjacent says that the restoration before it is of the same group, is not refused either, and is of the next
+	// smaller size that was compared. Same says that, in addition, both have the same configuration and equal proof.
 	Adjacent, Same bool
 }
 
@@ -110,7 +110,7 @@ func (r *Restoration) refused(failed []bench.Sample) string {
 	return ""
 }
 
-// check compares what runs after the change with what ran before it, as far as that was measured, too.
+// check compares what runs after the change with what ran before it, where both were measured after.
 func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
 	wanted := map[place]nccl.Config{}
 	for _, r := range all {

@@ -8,11 +8,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 )
 
-// circumstance is what a log may tell about where and with what it was measured.
+// circumstance is one thing that a log may say about where and with what it was measured.
 type circumstance struct {
 	what string
 	of   func(*bench.Setup) string
-	none string // in words, where a log that has none of it tells that; empty: it does not
+	none string // its value in a log that has a setup and does not name it; empty: that is not known
 }
 
 var circumstances = []circumstance{
@@ -70,7 +70,7 @@ func (t *Table) describe(samples [2][]bench.Sample, p *pool) {
 	}
 }
 
-// differ keeps what both have in common or not, as far as both tell.
+// differ keeps a value that both sides have, as common or as a difference.
 func (t *Table) differ(what, before, after string) {
 	switch {
 	case before == "" || after == "":

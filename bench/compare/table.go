@@ -131,8 +131,8 @@ type Cell struct {
 	OwnChannels bool `json:"-"`
 }
 
-// Ran is the configuration that ran as far as a log tells, of several the most frequent. In JSON it is as
-// "ring/ll128/16", and left out where it is not known.
+// Ran is the configuration that ran, of several the most frequent. JSON has it as "ring/ll128/16" and leaves it out
+// where no log names it.
 type Ran struct{ nccl.Config }
 
 // IsZero reports whether it is not known.
@@ -148,7 +148,7 @@ const (
 	Unproven Verdict = iota // the interval contains 1
 	Faster
 	Slower
-	Unknown // nothing tells the noise
+	Unknown // there is no measure of the noise
 )
 
 func (v Verdict) String() string { return [...]string{"~", "faster", "slower", "~"}[v] }
@@ -165,19 +165,19 @@ type Estimate struct {
 	P       Number  `json:"p,omitzero"` // corrected for the number of ratios in the table
 	Verdict Verdict `json:"verdict"`
 
-	test *tTest // nil: nothing tells the noise
+	test *tTest // nil: there is no measure of the noise
 }
 
-// Number is NaN where nothing tells the noise. JSON leaves that out.
+// Number is NaN where there is no measure of the noise. JSON leaves NaN out.
 type Number float64
 
-// IsZero reports whether nothing tells it.
+// IsZero reports whether it is NaN.
 func (n Number) IsZero() bool { return math.IsNaN(float64(n)) }
 
 // MarshalJSON writes infinity, which JSON does not have, as the largest number.
 func (n Number) MarshalJSON() ([]byte, error) { return json.Marshal(min(float64(n), math.MaxFloat64)) }
 
-// unknown is an estimate of which nothing tells the noise.
+// unknown is an estimate without a measure of the noise.
 func unknown(ln float64) Estimate {
 	none := Number(math.NaN())
 	return Estimate{Ratio: math.Exp(ln), Low: none, High: none, P: none, Verdict: Unknown}
@@ -188,8 +188,8 @@ type Mean struct {
 	Estimate
 	Before, After float64 // microseconds of a step, of profiles; 0: they do not tell it
 	Sizes         int
-	// BySizes says that there are no repetitions to tell the noise: the interval rests on how the ratios of
-	// different sizes scatter, and does not know of what shifts all of them together.
+	// BySizes says that there are no repetitions to estimate the noise from. The interval rests on how the ratios of
+	// different sizes scatter, and does not cover what shifts all of them together.
 	BySizes bool
 }
 
@@ -213,7 +213,7 @@ func (t *Table) Count(v Verdict) (with, all int) {
 }
 
 // Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is. A
-// mean that rests on the sizes alone is no proof: of two runs alike one is a little slower as a whole.
+// mean that rests on the sizes alone proves nothing: one of two equal runs is always a little slower as a whole.
 func (t *Table) Slower() (sizes int, mean bool) {
 	for _, g := range t.Groups {
 		for _, r := range g.Rows {

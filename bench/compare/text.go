@@ -122,7 +122,7 @@ func (m *Mean) result() string {
 	return text
 }
 
-// verdict has a question mark where it is no proof.
+// verdict has a question mark where it rests on the sizes alone.
 func (m *Mean) verdict() string {
 	if m.BySizes && (m.Verdict == Faster || m.Verdict == Slower) {
 		return m.Verdict.String() + "?"
@@ -159,7 +159,7 @@ func (r *Row) moved() string {
 	return ""
 }
 
-// conclude sums up, and says what the columns mean as far as somebody may take them for something else.
+// conclude sums up, and explains the columns that are easily misread.
 func (t *Table) conclude(out io.Writer) {
 	slower, all := t.Count(Slower)
 	faster, _ := t.Count(Faster)

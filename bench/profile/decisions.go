@@ -26,7 +26,7 @@ var startLine = regexp.MustCompile(`TUNER/Go: .*?\bcommunicator(?: (0x[0-9a-f]+)
 // unnamedComm is the identity of communicators of ABIs that tell none.
 const unnamedComm = "0x0"
 
-// mostLine bounds a line of a log; what is longer is no line of the library.
+// mostLine bounds a line of a log. The library writes none that is longer.
 const mostLine = 1 << 20
 
 // Decisions reads the library's decisions of a job's log. They tell which calls the job makes and what runs them, once

@@ -24,7 +24,7 @@ type Job struct {
 	others  map[string]int
 	cut     []string
 
-	unlisted int // calls of which a recorder knows nothing more
+	unlisted int // calls that a recorder counted without their shape
 }
 
 // found is what the records of an inspector or a recorder tell of calls that are alike.

@@ -117,7 +117,8 @@ func between(at, low, high, lowMicros, highMicros float64) float64 {
 
 func (g *grid) String() string { return strings.Join(g.files, ", ") }
 
-// own is NCCL's choice: what the sweep says of the nearest size, else the configuration whose time is nearest.
+// own is NCCL's choice: the one that the sweep names at the nearest size. Where it names none, it is the configuration
+// whose time is nearest.
 func (g *grid) own(bytes uint64) nccl.Config {
 	far := func(x, y float64) float64 { return math.Abs(math.Log(x / y)) }
 	if len(g.fallback.choices) > 0 {
@@ -180,7 +181,7 @@ func (g *grid) bounds() (least, most int) {
 	return least, max(least, most)
 }
 
-// isFree reports whether the variables leave NCCL its own choice.
+// isFree reports whether no variable restricts NCCL's choice.
 func (g *grid) isFree() bool {
 	least, most := g.bounds()
 	return !g.variables.Algos[g.coll].Set && !g.variables.Protos[g.coll].Set && least == 1 && most == nccl.MaxChannels
@@ -223,5 +224,5 @@ func (g *grid) Micros(c nccl.Config, own bool, bytes uint64) (float64, bool) {
 	return between(float64(c.Channels), float64(below.Channels), float64(above.Channels), low, high), true
 }
 
-// Busy is the number that was asked for, as the sweep names it: how many of them NCCL used it does not tell.
+// Busy is the number that was asked for. A sweep does not say how many of them NCCL used.
 func (g *grid) Busy(c nccl.Config, _ uint64) int { return c.Channels }

@@ -36,9 +36,9 @@ const (
 	MaxNoise       = .2
 )
 
-// Sweep returns the samples of the sweep in the order in which they would have
-// been measured: per collective first NCCL's default, then one configuration
-// after the other, each repeated.
+// Sweep returns the samples in the order in which they would have been measured. For
+// each collective, NCCL's choice comes first, then one configuration after the other,
+// each repeated.
 func Sweep(o Options) []bench.Sample {
 	s := sweep{
 		Options: o, truth: NewTruth(o.Tuning, o.Seed),
@@ -130,7 +130,7 @@ const (
 	outlierRate = .004 // another job, a retransmission: nccl-tests' mean of 20 moves
 )
 
-// Noise is how the times of one run of nccl-tests are off.
+// Noise is the deviation of the times of one run of nccl-tests.
 type Noise struct {
 	typical, run float64
 	times        draw

@@ -14,10 +14,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// mostErrors are told of one file.
+// mostErrors bounds the errors of one file.
 const mostErrors = 20
 
-// Table is what Read reads. What is wrong with it is told with file, line and column.
+// Table reads rows by the names of their columns. Its errors have file, line and column.
 type Table struct {
 	file   string
 	csv    *csv.Reader
@@ -28,8 +28,8 @@ type Table struct {
 	errs   []error
 }
 
-// Read reads the header; file is for messages. Of the columns that there may be, the first needed
-// ones have to be there. before is how many lines of the file come before text.
+// Read reads the header; file is for messages. columns are all that a table may have; the first
+// `needed` of them are required. before is how many lines of the file come before text.
 func Read(file, text string, before int, columns []string, needed int) (*Table, error) {
 	t := &Table{file: file, csv: NewReader(strings.NewReader(text)), before: before, places: map[string]int{}}
 	t.csv.TrimLeadingSpace = true
@@ -58,8 +58,8 @@ func Read(file, text string, before int, columns []string, needed int) (*Table, 
 	return t, nil
 }
 
-// Next turns to the next row of as many fields as the header; false: there is none, or too much is
-// wrong to go on.
+// Next turns to the next row that has as many fields as the header. It is false at the end, and
+// after mostErrors errors.
 func (t *Table) Next() bool {
 	for len(t.errs) < mostErrors {
 		row, err := t.csv.Read()
@@ -98,10 +98,10 @@ func (t *Table) Fail(column, format string, args ...any) {
 	t.errs = append(t.errs, t.at(t.places[column], "%s: %s", column, fmt.Sprintf(format, args...)))
 }
 
-// Failures is how much is wrong so far.
+// Failures is the number of errors so far.
 func (t *Table) Failures() int { return len(t.errs) }
 
-// Err joins all that is wrong, up to 20 errors. No rows at all are wrong, too.
+// Err joins up to mostErrors errors. A table without rows is an error, too.
 func (t *Table) Err() error {
 	if t.rows == 0 && len(t.errs) == 0 {
 		return fmt.Errorf("%s: no rows below the header (needed: one or more)", t.file)

@@ -58,7 +58,7 @@ func newCluster(s settings, coll nccl.Coll, comm nccl.Comm, variables channels.V
 	return simulate.Drawn(coll, s.seed, now, plain), nil
 }
 
-// decision is what runs for a size and how long it takes, but for noise.
+// decision is what runs for a size and how long it takes, without noise.
 type decision struct {
 	nccl.Config
 	micros float64

@@ -30,7 +30,7 @@ var failures = []string{failCrash, failCUDA, failHang, failHangChild, failWrong,
 type failure struct {
 	what        string
 	first, last int          // starts; 0: any
-	config      *nccl.Config // of which -1 and 0 are any; nil: whatever runs
+	config      *nccl.Config // -1 and 0 match any; nil: all configurations
 }
 
 // parseFailure reads WHAT, WHAT:3, WHAT:3-, WHAT:3-5, WHAT:nvls, WHAT:ring/ll or WHAT:ring/ll/8.

@@ -72,7 +72,7 @@ func (r *report) measure() {
 	}
 }
 
-// row begins a result, which half goes on with.
+// row begins a result, to which half adds the times.
 func (r *report) row(t *test, l line) {
 	if r != nil {
 		r.results = append(r.results, object{
@@ -109,7 +109,7 @@ func (r *report) footer(t *test) {
 	}
 }
 
-// close writes the file, also that of a run that NCCL has failed. The file of a run that died is cut.
+// close writes the file, also after an error of NCCL. The file of a run that died is cut.
 func (r *report) close(cut bool) {
 	if r == nil {
 		return

@@ -100,7 +100,7 @@ func (t *test) decision(l line) (decision, error) {
 	return d, nil
 }
 
-// calls makes a number of calls, of which NCCL logs each. Empty ones and those of one rank it leaves out.
+// calls makes a number of calls. NCCL logs each of them, but no empty ones and none of a single rank.
 func (t *test) calls(l line, times int) error {
 	if l.bytes == 0 || t.world.ranks() == 1 {
 		return nil

@@ -83,7 +83,7 @@ func (t *test) summary() {
 // endError ends the run before its time; all that is to be said of it is printed.
 type endError struct {
 	code int
-	cut  bool // the file of -J stays as far as it came
+	cut  bool // the process died: the file of -J is not complete
 }
 
 func (e *endError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
@@ -133,7 +133,7 @@ func (t *test) run() error {
 	return nil
 }
 
-// limitMemory lowers the largest size as nccl-tests does on GPUs with 80 GB, of which it needs three or two buffers.
+// limitMemory lowers the largest size as nccl-tests does on GPUs with 80 GB. It has three buffers, or two without -c.
 func (t *test) limitMemory() {
 	const left = 75 << 30
 	most := uint64(left / 2)
