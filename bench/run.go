@@ -86,8 +86,15 @@ func (u *run) finish(r *Result, env *environment) {
 		r.note(u.rows[len(u.rows)-1].line, "the run has no last lines: it was cut off, or the file was")
 		r.Failure, brokeOff = "its output was cut off", true
 	}
-	if refused := u.log.refusedAll() || u.facts.failure.config != "" && u.facts.failure.byNCCL(); refused || brokeOff {
-		u.fail(r, env, refused)
+	refused := u.log.refusedAll() || u.facts.failure.config != "" && u.facts.failure.byNCCL()
+	if len(u.rows) == 0 && !refused && !brokeOff {
+		return
+	}
+	op := u.operation(r, env)
+	comm := u.communicator(r, op)
+	coll, known := collByName[string(op)]
+	if (refused || brokeOff) && known && coll >= 0 && comm.Nodes >= 1 && comm.Ranks >= 2 {
+		u.fail(r, u.asks(coll, comm, r.File, append(env.claims(string(op)), r.name.claim())), refused)
 	}
 	if len(u.rows) == 0 {
 		return
@@ -96,27 +103,16 @@ func (u *run) finish(r *Result, env *environment) {
 		r.note(u.line, "the ranks form several communicators; counted are those of group %s", u.devices.group)
 	}
 	u.checkFailed()
-	op := u.operation(r, env)
-	comm := u.communicator(r, op)
-	coll, known := collByName[string(op)]
-	if !known || coll < 0 {
-		for i := range u.rows {
-			reason := u.rows[i].reason
-			switch {
-			case reason != "":
-			case !known:
-				reason = rejectCollective
-			default:
-				reason = fmt.Sprintf(rejectNotAsked, op)
-			}
-			r.reject(u.rows[i].line, 1, reason)
-		}
-		return
-	}
-	if env.cpuTime {
-		for i := range u.rows {
-			u.rows[i].reason = rejectCPUTime
-		}
+	unusable := "" // why all of them are
+	switch {
+	case !known:
+		unusable = rejectCollective
+	case coll < 0:
+		unusable = fmt.Sprintf(rejectNotAsked, op)
+	case u.facts.missedTuner(env):
+		unusable = rejectNotLoaded
+	case u.log.refusedAll():
+		unusable = rejectNotOffered
 	}
 	claims := append(env.claims(string(op)), r.name.claim())
 	u.bounded = env.boundsChannels()
@@ -127,17 +123,13 @@ func (u *run) finish(r *Result, env *environment) {
 		}
 		claims = append(claims, claim{Config: noLabel, forces: true, bounds: true})
 	}
-	unusable := ""
-	switch {
-	case u.facts.missedTuner(env):
-		unusable = rejectNotLoaded
-	case u.log.refusedAll():
-		unusable = rejectNotOffered
-	}
 	scale := u.log.scaleOf(op, u.rows, comm.Ranks)
 	asks := u.asks(coll, comm, r.File, claims)
 	for i := range u.rows {
 		row := &u.rows[i]
+		if env.cpuTime {
+			row.reason = rejectCPUTime
+		}
 		if reason := cmp.Or(row.reason, unusable); reason != "" {
 			r.reject(row.line, 1, reason)
 			if unusable == "" {
@@ -165,14 +157,7 @@ func (u *run) finish(r *Result, env *environment) {
 
 // fail records the configuration that a run was to measure and that NCCL does not have here; without
 // channels, that it has with none. Of a run that broke off it records the sizes that were to come.
-func (u *run) fail(r *Result, env *environment, refused bool) {
-	op := u.operation(r, env)
-	coll, known := collByName[string(op)]
-	comm := u.communicator(r, op)
-	if !known || coll < 0 || comm.Nodes < 1 || comm.Ranks < 2 {
-		return
-	}
-	asks := u.asks(coll, comm, r.File, append(env.claims(string(op)), r.name.claim()))
+func (u *run) fail(r *Result, asks *asks, refused bool) {
 	s := asks.sample
 	if u.log.refusedAll() {
 		s.Channels = 0 // what is offered does not depend on them
