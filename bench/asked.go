@@ -21,46 +21,42 @@ func TrimUnit(coll nccl.Coll, ranks int) uint64 {
 type asks struct {
 	sample  Sample // of no size: the communicator, and the configuration of the whole run, if there is one
 	decided map[logKey]nccl.Config
-	said    map[nccl.Config]map[uint64]bool // what is counted as unmet
+	said    map[Sample]bool // what is counted as unmet
 }
 
-func (u *run) asks(coll nccl.Coll, nodes, ranks int, file string, claims []claim) *asks {
-	l, _, _, _ := merge(slices.Clone(claims))
+func (u *run) asks(coll nccl.Coll, comm nccl.Comm, file string, claims []claim) *asks {
 	s := Sample{
-		Call: nccl.Call{Coll: coll}, Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}, Config: l, Selection: SelectionForced, Source: file, Simulated: u.facts.gpus[FakePerf],
+		Call: nccl.Call{Coll: coll}, Comm: comm, Config: merge(slices.Clone(claims)).Config, Selection: SelectionForced, Source: file, Simulated: u.facts.gpus[FakePerf],
 	}
-	return &asks{s, u.log.decided, map[nccl.Config]map[uint64]bool{}}
+	return &asks{s, u.log.decided, map[Sample]bool{}}
 }
 
-// at is the configuration that was asked for at a size; ok is false where nothing tells.
+// at is the configuration that was asked for at a size; ok is false where that is not known.
 func (a *asks) at(size uint64) (l nccl.Config, ok bool) {
 	l = a.sample.Config
 	d, decided := a.decided[logKey{operation(a.sample.Coll.String()), size}]
-	if decided && d != noLabel && (d.Algo != l.Algo || d.Proto != l.Proto || d.Channels > 0) {
+	if decided && d != noLabel && (d.Cell != l.Cell || d.Channels > 0) {
 		l = d
 	}
-	return l, l.Algo != Unknown && l.Proto != Unknown
+	return l, l.Known()
 }
 
 // areMet reports whether a sample is of what was asked for.
 func (a *asks) areMet(s *Sample) bool {
 	l, ok := a.at(s.Bytes)
 	counted := l.Channels == 0 || s.Channels == l.Channels && s.Selection != SelectionOwnChannels
-	return !ok || counted && s.Algo == l.Algo && s.Proto == l.Proto
+	return !ok || counted && s.Cell == l.Cell
 }
 
 // unmet records what was asked for at a size, and did not run there.
 func (a *asks) unmet(r *Result, size uint64) {
 	l, ok := a.at(size)
-	if !ok || a.said[l][size] || a.sample.Nodes < 1 || a.sample.Ranks < 2 || size == 0 {
+	s := a.sample
+	s.Bytes, s.Config = size, l
+	if !ok || a.said[s] || s.Nodes < 1 || s.Ranks < 2 || size == 0 {
 		return
 	}
-	if a.said[l] == nil {
-		a.said[l] = map[uint64]bool{}
-	}
-	a.said[l][size] = true
-	s := a.sample
-	s.Bytes, s.Algo, s.Proto, s.Channels = size, l.Algo, l.Proto, l.Channels
+	a.said[s] = true
 	r.Failed = append(r.Failed, s)
 }
 
@@ -69,7 +65,7 @@ func (u *run) unreached(r *Result, a *asks) {
 	unit := TrimUnit(a.sample.Coll, a.sample.Ranks)
 	for _, size := range u.sizes {
 		size -= size % unit
-		if !slices.ContainsFunc(u.rows, func(row row) bool { return row.bytes == size }) {
+		if !slices.ContainsFunc(u.rows, func(row row) bool { return row.Bytes == size }) {
 			a.unmet(r, size)
 		}
 	}

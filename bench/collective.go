@@ -10,8 +10,7 @@ import (
 // asked about, or another.
 type operation string // folded name; empty: not known
 
-// collByName holds what nccl-tests can measure; -1 stands for what no tuner is
-// asked about.
+// collByName holds what nccl-tests can measure. -1 is an operation that NCCL asks no tuner about.
 var collByName = func() map[string]nccl.Coll {
 	m := map[string]nccl.Coll{}
 	for _, c := range nccl.AllColls() {
@@ -28,25 +27,25 @@ type bounds struct{ low, high float64 }
 
 func (b bounds) holds(v float64) bool { return b.low <= v && v <= b.high }
 
-// busFactor returns busbw/algbw as far as the printed digits of a run tell it.
-// ok is false where they tell nothing or contradict each other.
+// busFactor returns busbw/algbw within the precision of the printed digits. ok is false where no row
+// has both, or rows contradict each other.
 func busFactor(rows []row) (f bounds, ok bool) {
 	f = bounds{0, math.Inf(1)}
 	for i := range rows {
 		r := &rows[i]
-		if r.algBW < 1 || math.IsNaN(r.busBW) || math.IsNaN(r.algBW) {
+		if r.AlgBW < 1 || math.IsNaN(r.BusBW) || math.IsNaN(r.AlgBW) {
 			continue
 		}
 		// Columns have two decimals, and fewer once the number is wide.
 		half := 0.006
-		if max(r.algBW, r.busBW) >= 1000 {
+		if max(r.AlgBW, r.BusBW) >= 1000 {
 			half = 0.06
 		}
-		if max(r.algBW, r.busBW) >= 10000 {
+		if max(r.AlgBW, r.BusBW) >= 10000 {
 			half = 0.6
 		}
-		f.low = max(f.low, (r.busBW-half)/(r.algBW+half))
-		f.high = min(f.high, (r.busBW+half)/(r.algBW-half))
+		f.low = max(f.low, (r.BusBW-half)/(r.AlgBW+half))
+		f.high = min(f.high, (r.BusBW+half)/(r.AlgBW-half))
 		ok = true
 	}
 	return f, ok && f.low <= f.high
@@ -76,12 +75,12 @@ var elementSize = map[string]uint64{
 }
 
 // parts returns size / (count x element), which is the number of ranks where
-// each rank holds one part of the buffer and 1 where each holds all. 0: not told.
+// each rank holds one part of the buffer and 1 where each holds all. 0: not known.
 func parts(rows []row) int {
 	for i := range rows {
 		r := &rows[i]
-		if element := elementSize[r.dtype]; element != 0 && r.count > 0 && r.bytes > 0 && r.bytes%(r.count*element) == 0 {
-			return int(r.bytes / (r.count * element))
+		if element := elementSize[r.DType]; element != 0 && r.count > 0 && r.Bytes > 0 && r.Bytes%(r.count*element) == 0 {
+			return int(r.Bytes / (r.count * element))
 		}
 	}
 	return 0
@@ -95,11 +94,11 @@ func guess(rows []row, blankRedOp bool) operation {
 	}
 	f, haveFactor := busFactor(rows)
 	n := parts(rows)
-	reduces, rooted := rows[0].redop != "", rows[0].root >= 0
+	reduces, rooted := rows[0].RedOp != "", rows[0].root >= 0
 	// The in-place half of alltoall and sendrecv is never checked.
 	var outChecked, inChecked, inPlace bool
 	for i := range rows {
-		if rows[i].inPlace {
+		if rows[i].InPlace {
 			inPlace = true
 			inChecked = inChecked || rows[i].checked
 		} else {

@@ -6,29 +6,26 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/boundedcsv"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/csvtable"
 )
 
 // sweep reads CSV rows by the names of their columns. gocsv, which reads the project's policies,
 // takes three times the processor time of encoding/csv.
 type sweep struct {
 	r      *Result
-	opts   Options
 	in     *csv.Reader
 	at     [numColumns]int // place of each column in a row; -1: there is none
 	line   int
 	fields []string
 
-	interned map[string]string
 	setups   map[Setup]*Setup
 	hasSetup bool // a column of it is there
-	// named is what the file's name says where no column holds a label.
-	named named
-	run   *run // of rows without a collective
+	labelled bool // a column of a label is there
+	run      *run // of rows without a collective
 }
 
-func readCSV(in io.Reader, r *Result, opts Options) error {
-	s := &sweep{r: r, opts: opts, in: boundedcsv.NewReader(in), interned: map[string]string{}, setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
+func readCSV(in io.Reader, r *Result) error {
+	s := &sweep{r: r, in: csvtable.NewReader(in), setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
 	s.in.ReuseRecord = true
 	header, err := s.in.Read()
 	if err != nil {
@@ -58,7 +55,7 @@ func readCSV(in io.Reader, r *Result, opts Options) error {
 			return fmt.Errorf("%s:%d: %w", r.File, s.line, err)
 		}
 	}
-	s.run.finish(r, opts, &environment{}, originNone)
+	s.run.finish(r, &environment{})
 	r.sortMalformed()
 	if r.Kept == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)
@@ -68,7 +65,7 @@ func readCSV(in io.Reader, r *Result, opts Options) error {
 
 // unread says where reading has ended.
 func (s *sweep) unread(err error) error {
-	var refused *boundedcsv.RowError
+	var refused *csvtable.RowError
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%s:%d: %s", s.r.File, refused.Line, refused.Text)
 	}

@@ -121,10 +121,7 @@ func (s *sweep) header(names []string) error {
 	for c := column(sweepColumns); c < column(floorColumns); c++ {
 		s.hasSetup = s.hasSetup || s.at[c] >= 0
 	}
-	s.named = named{Config: noLabel}
-	if s.at[colAlgo] < 0 && s.at[colProto] < 0 && s.at[colChannels] < 0 {
-		s.named = labelsInName(s.r.File, s.opts.NamePattern)
-	}
+	s.labelled = max(s.at[colAlgo], s.at[colProto], s.at[colChannels]) >= 0
 	if s.at[colPipeOps] >= 0 || s.at[colCost] >= 0 {
 		s.r.Format = formatOptimize
 	}

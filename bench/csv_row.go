@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -18,20 +19,7 @@ func (s *sweep) field(c column) string {
 	if i < 0 || i >= len(s.fields) {
 		return ""
 	}
-	v := s.fields[i]
-	if len(v) > 0 && (v[0] == ' ' || v[len(v)-1] == ' ') {
-		v = strings.TrimSpace(v)
-	}
-	return v
-}
-
-func (s *sweep) intern(v string) string {
-	if kept, ok := s.interned[v]; ok {
-		return kept
-	}
-	v = strings.Clone(v) // the record is one long string
-	s.interned[v] = v
-	return v
+	return strings.TrimSpace(s.fields[i])
 }
 
 // bad counts a row that has a field which cannot be read.
@@ -57,7 +45,7 @@ func (s *sweep) row() {
 			return
 		}
 	}
-	m := Sample{Config: nccl.Config{Cell: nccl.NoCell}}
+	m := row{Sample: Sample{Config: noLabel}, root: -1, line: s.line}
 	var err error
 	if m.Bytes, err = strconv.ParseUint(s.field(colBytes), 10, 64); err != nil {
 		s.bad(colBytes, "%q is no number of bytes", s.field(colBytes))
@@ -72,7 +60,7 @@ func (s *sweep) row() {
 	}
 	m.AlgBW = bandwidth(s.field(colAlgBW))
 	m.BusBW = bandwidth(s.field(colBusBW))
-	if !s.configuration(&m) {
+	if !s.configuration(&m.Sample) {
 		return
 	}
 	for _, c := range []column{colMinChannels, colMinCTAs} {
@@ -88,9 +76,9 @@ func (s *sweep) row() {
 	if m.Setup = s.setup(); m.Setup != nil && m.Setup.Tuner != "" && m.Selection == SelectionDefault {
 		m.Selection = SelectionForced // by the tuner
 	}
-	m.DType = s.intern(s.field(colDType))
+	m.DType = kept(s.field(colDType))
 	if op := s.field(colRedOp); op != "none" {
-		m.RedOp = s.intern(op)
+		m.RedOp = kept(op)
 	}
 	if in := s.field(colInPlace); in != "" {
 		if m.InPlace, err = strconv.ParseBool(in); err != nil {
@@ -99,24 +87,20 @@ func (s *sweep) row() {
 		}
 	}
 	if m.Source = s.field(colSource); m.Source != "" {
-		m.Source = s.intern(m.Source)
+		m.Source = kept(m.Source)
 		m.Simulated = strings.HasPrefix(m.Source, simulatedPrefix)
 		m.Verify = strings.HasPrefix(strings.TrimPrefix(m.Source, simulatedPrefix), verifyWord+":")
 	} else {
 		m.Source = s.r.File + ":" + strconv.Itoa(s.line)
 	}
-	reason := ""
 	switch wrong := s.field(colWrong); {
 	case wrong != "" && wrong != "0" && wrong != "N/A":
-		reason = rejectFailed
+		m.reason = rejectFailed
 	case s.grouped():
-		reason = rejectGrouped
-	case m.Bytes == 0:
-		reason = rejectZeroSize
-	default:
-		reason = checkTime(m.Bytes, m.Micros, m.AlgBW)
+		m.reason = rejectGrouped
 	}
-	s.keep(m, reason)
+	m.check()
+	s.keep(m)
 }
 
 // setup returns what the row says of its setup; nil: nothing.
@@ -145,14 +129,10 @@ func (s *sweep) setup() *Setup {
 }
 
 // keep adds a row, once its collective is known.
-func (s *sweep) keep(m Sample, reason string) {
+func (s *sweep) keep(m row) {
 	name := s.field(colCollective)
 	if name == "" {
-		s.run.rows = append(s.run.rows, row{
-			bytes: m.Bytes, dtype: m.DType, redop: m.RedOp, root: -1, micros: m.Micros, algBW: m.AlgBW, busBW: m.BusBW, inPlace: m.InPlace,
-			reason: reason, line: s.line, source: m.Source, measured: m.Config,
-			nodes: m.Nodes, ranks: m.Ranks, selection: m.Selection, setup: m.Setup,
-		})
+		s.run.rows = append(s.run.rows, m)
 		return
 	}
 	coll, known := collByName[fold(name)]
@@ -161,29 +141,28 @@ func (s *sweep) keep(m Sample, reason string) {
 		s.bad(colCollective, "%v", err)
 		return
 	}
-	if reason == "" && coll < 0 {
-		reason = fmt.Sprintf(rejectNotAsked, fold(name))
+	if m.reason == "" && coll < 0 {
+		m.reason = fmt.Sprintf(rejectNotAsked, fold(name))
 	}
 	if s.field(colMicros) == "" && m.Selection == SelectionForced && coll >= 0 { // see WriteTidy
 		m.Coll, m.Micros = coll, 0
-		s.r.Failed = append(s.r.Failed, m)
+		s.r.Failed = append(s.r.Failed, m.Sample)
 		return
 	}
-	if reason != "" {
-		s.r.reject(s.line, 1, reason)
+	if m.reason != "" {
+		s.r.reject(s.line, 1, m.reason)
 		return
 	}
 	m.Coll = coll
-	m.Nodes, m.Ranks = firstPositive(m.Nodes, s.opts.Nodes), firstPositive(m.Ranks, s.opts.Ranks)
+	m.Nodes, m.Ranks = cmp.Or(m.Nodes, s.r.opts.Nodes), cmp.Or(m.Ranks, s.r.opts.Ranks)
 	from := originNone
-	if s.named.Config != noLabel {
+	if name := s.r.name; !s.labelled && name.Config != noLabel {
 		from = originFileName
-		m.Algo, m.Proto, m.Channels = s.named.Algo, s.named.Proto, s.named.Channels
-		m.Selection = selection(s.named.claim().forces)
-	} else if m.Algo != Unknown || m.Proto != Unknown || m.Channels != 0 {
+		m.Config, m.Selection = name.Config, selection(name.claim().forces)
+	} else if m.Config != noLabel {
 		from = originFields
 	}
-	s.r.add(s.line, m, from)
+	s.r.add(s.line, m.Sample, from)
 }
 
 // configuration reads what ran and on how many nodes and ranks.
@@ -224,7 +203,7 @@ func (s *sweep) configuration(m *Sample) bool {
 		return false
 	}
 	m.Selection = Selection(i)
-	if m.Selection == SelectionUnknown && m.Algo == Unknown && m.Proto == Unknown && m.Channels == 0 {
+	if m.Selection == SelectionUnknown && m.Config == noLabel {
 		m.Selection = SelectionDefault
 	}
 	return true

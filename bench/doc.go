@@ -1,10 +1,9 @@
-// Package bench holds measured data: samples, the readers that turn the output
-// of nccl-tests into samples. Package simulate makes samples up.
+// Package bench holds measured times and reads them. A Sample is one time of a collective, with what
+// is known of the configuration that ran.
 //
-// Read takes any of the formats and keeps account of all it saw: a time is
-// either a Sample or counted in Result.Rejected with a reason. Input is read as
-// a stream; what is kept is the samples, and of text and JSON the rows of one
-// run.
+// Read takes the text and the JSON of nccl-tests, sweep CSV and the CSV of optimize_config.py. Each
+// time becomes a Sample, or it is counted in Result.Rejected with a reason. Input is a stream: memory
+// holds the samples and, of text and JSON, the rows of one run. Package simulate makes samples up.
 //
 // docs/MODEL.md says what to measure; docs/ARCHITECTURE.md follows a measurement.
 package bench

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 // environment is what a log shows of NCCL's variables and of the command that
 // ran: exports last, what stands on a command line lasts until the next one.
 type environment struct {
+	from     Origin // of the labels that it has
 	exported map[string]string
 	// logged is what NCCL's log of one run says of its variables.
 	logged  map[string]string
@@ -56,11 +58,9 @@ func (e *environment) read(line []byte, before func()) bool {
 	if m := program.FindStringSubmatch(text); m != nil && !strings.HasPrefix(strings.TrimSpace(text), "#") {
 		change()
 		isCommand = true
-		e.command, e.flags = map[string]string{}, map[string]string{}
+		e.command = map[string]string{}
 		e.program, e.cpuTime = m[1], cpuTime.MatchString(text)
-		for _, f := range flagged.FindAllStringSubmatch(text, -1) {
-			e.flags[f[1]] = f[2]
-		}
+		e.readFlags(text)
 	}
 	for _, m := range variable.FindAllStringSubmatchIndex(text, -1) {
 		name, separator := text[m[2]:m[3]], text[m[4]:m[5]]
@@ -89,6 +89,14 @@ func (e *environment) read(line []byte, before func()) bool {
 		}
 	}
 	return changed
+}
+
+// readFlags takes the flags of a command line.
+func (e *environment) readFlags(command string) {
+	e.flags = map[string]string{}
+	for _, f := range flagged.FindAllStringSubmatch(command, -1) {
+		e.flags[f[1]] = f[2]
+	}
 }
 
 // valueAt returns the value that text begins with. In lists of variables, as in
@@ -137,20 +145,10 @@ func (e *environment) boundsChannels() bool {
 }
 
 // claims turns the variables into labels for one collective.
-func (e *environment) claims(from Origin, coll string) []claim {
-	c := claim{Config: noLabel, from: from}
-	if v := e.get("ALGO"); v != "" {
-		c.forces = true
-		if one := onlyChoice(v, coll); one != "" {
-			c.Algo, _ = parseAlgo(one)
-		}
-	}
-	if v := e.get("PROTO"); v != "" {
-		c.forces = true
-		if one := onlyChoice(v, coll); one != "" {
-			c.Proto, _ = parseProto(one)
-		}
-	}
+func (e *environment) claims(coll string) []claim {
+	algo, proto := e.get("ALGO"), e.get("PROTO")
+	c := claim{from: e.from, forces: algo != "" || proto != ""}
+	c.Cell = cellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll))
 	for _, kind := range []string{"NCHANNELS", "CTAS"} {
 		low, errLow := strconv.Atoi(e.get("MIN_" + kind))
 		high, errHigh := strconv.Atoi(e.get("MAX_" + kind))
@@ -165,17 +163,11 @@ func (e *environment) claims(from Origin, coll string) []claim {
 	}
 	claims := []claim{c}
 	if len(e.flags) > 0 {
-		f := claim{Config: noLabel, from: originFlag, forces: true}
-		for name, value := range e.flags {
-			switch name {
-			case "algo", "algorithm":
-				f.Algo, _ = parseAlgo(value)
-			case "proto", "protocol":
-				f.Proto, _ = parseProto(value)
-			default:
-				f.Channels, _ = strconv.Atoi(value)
-				f.bounds = true
-			}
+		f := claim{from: originFlag, forces: true}
+		f.Cell = cellNamed(cmp.Or(e.flags["algo"], e.flags["algorithm"]), cmp.Or(e.flags["proto"], e.flags["protocol"]))
+		if channels := cmp.Or(e.flags["channels"], e.flags["nchannels"]); channels != "" {
+			f.Channels, _ = strconv.Atoi(channels)
+			f.bounds = true
 		}
 		claims = append(claims, f)
 	}
@@ -184,16 +176,12 @@ func (e *environment) claims(from Origin, coll string) []claim {
 
 // config names what the variables and the file's name ask for, as tunefit plan's --skip
 // takes it; empty where algorithm or protocol is not asked for.
-func (e *environment) config(from Origin, name named) string {
-	l, _, _, _ := merge(append(e.claims(from, name.coll), name.claim()))
-	if l.Algo == Unknown || l.Proto == Unknown {
+func (e *environment) config(name named) string {
+	l := merge(append(e.claims(name.coll), name.claim()))
+	if !l.Known() {
 		return ""
 	}
-	config := l.Algo.String() + "/" + l.Proto.String()
-	if l.Channels > 0 {
-		config += "/" + strconv.Itoa(l.Channels)
-	}
-	return config
+	return l.Config.Label()
 }
 
 // onlyChoice returns the single name that a value of NCCL_ALGO or NCCL_PROTO

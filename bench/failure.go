@@ -25,26 +25,17 @@ var ends = regexp.MustCompile(`Test (?:NCCL |CUDA )?failure\b.*|Test timeout \(.
 	`^(?:srun|slurmstepd|mpirun|prterun|prun|mpiexec): error:.*|noticed that process rank.*|(?:ORTE|PRTE) has lost communication.*|There are not enough slots.*|_perf(?:_mpi)?: No such file or directory|` +
 	`^(?:Killed|Aborted|Terminated)\b.*|No CUDA-capable device.*|no CUDA-capable device.*`)
 
-// words are those that a line must have one of to be worth the regular expression.
-var words = [][]byte{[]byte("ailure"), []byte("Test timeout"), []byte("rror"), []byte("ault"), []byte("memory"), []byte("not found"), []byte("TIME LIMIT"),
-	[]byte("noticed that"), []byte("lost communication"), []byte("enough slots"), []byte("No such file"), []byte("Killed"), []byte("Aborted"), []byte("Terminated"), []byte("llegal"), []byte("capable device")}
-
 // longestQuote bounds what is quoted of a log.
 const longestQuote = 240
 
 // read takes a line that is no row, and reports whether it says that the run failed.
 func (f *failure) read(at int, line []byte) bool {
 	f.warn(at, line)
-	for _, w := range words {
-		if bytes.Contains(line, w) {
-			found := ends.Match(line)
-			if found && f.line == 0 {
-				f.text, f.line = quoted(line), at
-			}
-			return found
-		}
+	found := ends.Match(line)
+	if found && f.line == 0 {
+		f.text, f.line = quoted(line), at
 	}
-	return false
+	return found
 }
 
 // warn keeps the first warning.

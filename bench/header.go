@@ -71,15 +71,10 @@ func (t *text) settings(body []byte) {
 		case "unalign:":
 			s.skew = atoi(value)
 		case "graph:":
-			if s.graph = atoi(value); s.graph > 0 {
-				t.r.note(t.line, "times are those of CUDA graph launches (-G)")
-			}
+			s.graph = atoi(value)
 		}
 	}
-	if s.threads > 0 && s.gpus > 0 && s.threads <= 1<<16 && s.gpus <= 1<<16 {
-		t.run.threads = s.threads * s.gpus
-		t.r.set(s)
-	}
+	t.run.set(t.r, t.line, s)
 	if bytes.Contains(body, []byte("side_work: 1")) {
 		t.r.note(t.line, "other work ran beside the operations")
 	}

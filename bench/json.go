@@ -80,10 +80,10 @@ func (n *jsonRoot) UnmarshalJSON(text []byte) error {
 
 // readJSON reads one or more objects. A file that was cut off keeps the results
 // before the cut, as crashed runs of nccl-tests before 2.18.4 leave it.
-func readJSON(in *bufio.Reader, r *Result, opts Options) error {
+func readJSON(in *bufio.Reader, r *Result) error {
 	decoder := json.NewDecoder(in)
 	for n := 0; ; n++ {
-		j := jsonRun{decoder: decoder, r: r, run: &run{line: 0, footer: true}, env: environment{exported: map[string]string{}}}
+		j := jsonRun{decoder: decoder, r: r, run: &run{line: 0, footer: true}, env: environment{from: originJSONEnv, exported: map[string]string{}}}
 		err := j.object()
 		if n > 0 && err == io.EOF {
 			return nil
@@ -97,7 +97,7 @@ func readJSON(in *bufio.Reader, r *Result, opts Options) error {
 		if !j.sawResults && (n == 0 || err == nil) {
 			return fmt.Errorf("%s: %w", r.File, errNotSweep)
 		}
-		j.run.finish(r, opts, &j.env, originJSONEnv)
+		j.run.finish(r, &j.env)
 		if len(j.run.rows) == 0 {
 			r.note(0, "a run without a single result")
 		}
@@ -186,24 +186,14 @@ func (j *jsonRun) args(args []string) {
 			j.run.program = name
 		}
 	}
-	line := strings.Join(args, " ")
-	j.env.flags = map[string]string{}
-	for _, f := range flagged.FindAllStringSubmatch(line, -1) {
-		j.env.flags[f[1]] = f[2]
-	}
+	j.env.readFlags(strings.Join(args, " "))
 }
 
 func (j *jsonRun) config(c jsonConfig) {
-	if c.Threads > 0 && c.GPUs > 0 && c.Threads <= 1<<16 && c.GPUs <= 1<<16 {
-		j.run.threads = c.Threads * c.GPUs
-		j.r.set(settings{threads: c.Threads, gpus: c.GPUs, iterations: c.Iterations, warmUp: c.WarmUp, aggregated: c.Aggregated, graph: c.Graph})
-	}
+	j.run.set(j.r, 0, settings{threads: c.Threads, gpus: c.GPUs, iterations: c.Iterations, warmUp: c.WarmUp, aggregated: c.Aggregated, graph: c.Graph})
 	for _, d := range c.Devices {
 		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host)
 		j.run.facts.gpu(d.Info)
-	}
-	if c.Graph > 0 {
-		j.r.note(0, "times are those of CUDA graph launches (-G)")
 	}
 	if c.Blocking == "true" {
 		j.r.note(0, "times include waiting after each operation (-z)")
@@ -239,28 +229,27 @@ func (j *jsonRun) list() error {
 }
 
 func (j *jsonRun) keep(result jsonResult) {
-	base := row{
-		bytes: result.Size, count: result.Count, dtype: result.Type, redop: result.RedOp, root: int(result.Root), measured: noLabel,
-		source: fmt.Sprintf("%s#%d", j.r.File, j.results),
-	}
-	if base.redop == "none" {
-		base.redop = ""
+	base := row{count: result.Count, root: int(result.Root)}
+	base.Bytes, base.DType, base.RedOp, base.Config = result.Size, result.Type, result.RedOp, noLabel
+	base.Source = fmt.Sprintf("%s#%d", j.r.File, j.results)
+	if base.RedOp == "none" {
+		base.RedOp = ""
 	}
 	for i, half := range []*jsonHalf{result.OutOfPlace, result.InPlace} {
 		if half == nil {
 			continue
 		}
 		row := base
-		row.inPlace = i == 1
+		row.InPlace = i == 1
 		row.checked = half.Wrong != nil
-		row.micros = math.NaN()
+		row.Micros = math.NaN()
 		switch {
 		case half.CPUTime != nil:
 			row.reason = rejectCPUTime
 		case half.Time != nil:
-			row.micros = float64(*half.Time)
+			row.Micros = float64(*half.Time)
 		}
-		row.algBW, row.busBW = knownBandwidth(float64(half.AlgBW)), knownBandwidth(float64(half.BusBW))
+		row.AlgBW, row.BusBW = knownBandwidth(float64(half.AlgBW)), knownBandwidth(float64(half.BusBW))
 		if row.checked && row.reason == "" && float64(*half.Wrong) != 0 { // NaN is not 0 either
 			row.reason = rejectFailed
 		}

@@ -30,7 +30,7 @@ var originNames = [NumOrigins]string{"default", "file name", "flags", "exports",
 
 func (o Origin) String() string { return originNames[o] }
 
-// noLabel is the configuration of which no part is known.
+// noLabel is a configuration that is not known at all.
 var noLabel = nccl.Config{Cell: nccl.NoCell}
 
 // claim is what is known of a configuration, and who says so.
@@ -43,21 +43,29 @@ type claim struct {
 	bounds bool
 }
 
+// label is what all claims together say.
+type label struct {
+	nccl.Config
+	from            Origin // the most trusted claim's that says anything
+	forced, bounded bool   // by any of the claims
+	clash           string // the part that claims disagree about; empty: none
+}
+
 // merge takes every part from the most trusted claim that has it. The claims
-// come in any order. clash says which part they disagree about, if any.
-func merge(claims []claim) (l nccl.Config, from Origin, forced bool, clash string) {
+// come in any order.
+func merge(claims []claim) label {
 	slices.SortStableFunc(claims, func(a, b claim) int { return int(b.from - a.from) })
-	l = noLabel
+	l := label{Config: noLabel}
 	var said [3]Origin
 	disagree := func(part int, what, used, other string, by Origin) {
-		if clash == "" {
-			clash = fmt.Sprintf("%s is %s by %s, but %s by %s: the first is used", what, used, said[part], other, by)
+		if l.clash == "" {
+			l.clash = fmt.Sprintf("%s is %s by %s, but %s by %s: the first is used", what, used, said[part], other, by)
 		}
 	}
 	for _, c := range claims {
-		forced = forced || c.forces
+		l.forced, l.bounded = l.forced || c.forces, l.bounded || c.bounds
 		if c.Config != noLabel {
-			from = max(from, c.from)
+			l.from = max(l.from, c.from)
 		}
 		switch {
 		case c.Algo == Unknown:
@@ -82,7 +90,7 @@ func merge(claims []claim) (l nccl.Config, from Origin, forced bool, clash strin
 			disagree(2, "the number of channels", strconv.Itoa(l.Channels), strconv.Itoa(c.Channels), c.from)
 		}
 	}
-	return l, from, forced, clash
+	return l
 }
 
 // fold removes what differs between the spellings of one name.
@@ -103,6 +111,13 @@ func parseAlgo(s string) (nccl.Algo, bool) {
 		return nccl.AlgoCollNetDirect, true
 	}
 	return a, ok
+}
+
+// cellNamed leaves out names that it does not know.
+func cellNamed(algo, proto string) (c nccl.Cell) {
+	c.Algo, _ = parseAlgo(algo)
+	c.Proto, _ = parseProto(proto)
+	return c
 }
 
 func parseProto(s string) (nccl.Proto, bool) { return parseLabel(nccl.Protos, s) }
@@ -133,10 +148,10 @@ var (
 // named is what a file's name says.
 type named struct {
 	nccl.Config
-	coll         string // folded; empty: nothing
-	nodes, ranks int
-	isDefault    bool
-	verify       bool // a run of tunefit plan --verify
+	nccl.Comm
+	coll      string // folded; empty: nothing
+	isDefault bool
+	verify    bool // a run of tunefit plan --verify
 }
 
 func labelsInName(path string, pattern *regexp.Regexp) named {
@@ -151,12 +166,11 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 			}
 			return ""
 		}
-		n.Algo, _ = parseAlgo(group("algo"))
-		n.Proto, _ = parseProto(group("proto"))
+		n.Cell = cellNamed(group("algo"), group("proto"))
 		n.coll = fold(group("coll"))
 		n.Channels, _ = strconv.Atoi(group("channels"))
-		n.nodes, _ = strconv.Atoi(group("nodes"))
-		n.ranks, _ = strconv.Atoi(group("ranks"))
+		n.Nodes, _ = strconv.Atoi(group("nodes"))
+		n.Ranks, _ = strconv.Atoi(group("ranks"))
 		return n
 	}
 	words := strings.FieldsFunc(strings.ToLower(base), func(r rune) bool {
@@ -214,7 +228,7 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 		}
 		return 0
 	}
-	n.Channels, n.nodes, n.ranks = number(nameChannels), number(nameNodes), number(nameRanks)
+	n.Channels, n.Nodes, n.Ranks = number(nameChannels), number(nameNodes), number(nameRanks)
 	return n
 }
 

@@ -34,11 +34,11 @@ func TestEnvironmentInLogs(t *testing.T) {
 		{"MY_ALGO=Tree", "allreduce", noLabel},
 		{"export NCCL_ALGO=$1", "allreduce", noLabel},
 	} {
-		var e environment
+		e := environment{from: originExport}
 		if readsEnv([]byte(c.line)) {
 			e.read([]byte(c.line), func() {})
 		}
-		if got, _, _, _ := merge(e.claims(originExport, c.coll)); got != c.want {
+		if got := merge(e.claims(c.coll)).Config; got != c.want {
 			t.Errorf("%s for %s: %+v, want %+v", c.line, c.coll, got, c.want)
 		}
 	}
@@ -49,8 +49,8 @@ func TestLabelsInFileNames(t *testing.T) {
 		path string
 		want named
 	}{
-		{"logs/all_reduce_ring_ll128_16ch_4n.txt", named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}, Channels: 16}, coll: "allreduce", nodes: 4}},
-		{"reduce-scatter.nvls_tree.simple.ranks16.log", named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}}, coll: "reducescatter", ranks: 16}},
+		{"logs/all_reduce_ring_ll128_16ch_4n.txt", named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}, Channels: 16}, coll: "allreduce", Comm: nccl.Comm{Nodes: 4}}},
+		{"reduce-scatter.nvls_tree.simple.ranks16.log", named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}}, coll: "reducescatter", Comm: nccl.Comm{Ranks: 16}}},
 		{"AllGather-Tree-nch8.json", named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}, Channels: 8}, coll: "allgather"}},
 		{"fat_tree_cluster_ring.txt", named{Config: noLabel}},
 		{"ring/run1.txt", named{Config: noLabel}},

@@ -47,10 +47,10 @@ type Result struct {
 	Kept     int         // samples, wherever they went
 	Rejected []Rejection // by the line of the first
 	Notes    []Note      // contradictions and doubts, by line
-	// Rows counts those of a CSV file, Malformed says why some cannot be read, what most
-	// rows have first.
+	// Rows counts those of a CSV file, Malformed says why some cannot be read, the most
+	// frequent reason first.
 	Rows      int
-	Malformed []Malformed
+	Malformed []Rejection
 	// Failed are configurations that did not run, each as a sample without a time: of no size, or of one at which another
 	// configuration ran in its place, or none that is known.
 	Failed []Sample
@@ -62,7 +62,8 @@ type Result struct {
 	// Settings are the options of nccl-tests that its runs had, each once: -t 1 -g 8 -n 20 -w 5. A sweep CSV has none.
 	Settings []string
 
-	each  func(*Sample)
+	opts  Options
+	name  named // what the file's name says
 	noted map[string]bool
 }
 
@@ -112,23 +113,15 @@ func (n Note) String() string {
 	return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text)
 }
 
-// Malformed is a reason why rows of a CSV file cannot be read: a field, mostly.
-type Malformed struct {
-	Line int // of the first
-	Rows int
-	Text string
-}
-
-// mostMalformed is the share of rows that may be beyond reading. What is left of a
-// file with more is not what was measured: a whole algorithm may be missing.
+// mostMalformed is the share of rows that may be unreadable. With more, what is left
+// is not what was measured: a whole algorithm may be missing.
 const mostMalformed = 0.03
 
-// Doubt returns what is wrong with a CSV file of which too little can be read, nil
-// for others.
+// Doubt is an error where too many rows of a CSV file cannot be read.
 func (r *Result) Doubt() error {
 	rows := 0
 	for _, m := range r.Malformed {
-		rows += m.Rows
+		rows += m.Count
 	}
 	if float64(rows) <= mostMalformed*float64(r.Rows) {
 		return nil
@@ -143,38 +136,32 @@ func (r *Result) Doubt() error {
 // MalformedNotes are the reasons of Malformed in words.
 func (r *Result) MalformedNotes() (all []Note) {
 	for _, m := range r.Malformed {
-		all = append(all, Note{r.File, m.Line, fmt.Sprintf("%s, in %d of %d rows", m.Text, m.Rows, r.Rows)})
+		all = append(all, Note{r.File, m.Line, fmt.Sprintf("%s, in %d of %d rows", m.Reason, m.Count, r.Rows)})
 	}
 	return all
 }
 
 // malformed counts a row that cannot be read. Where too many reasons differ, the
 // last stands for the rest.
-func (r *Result) malformed(line int, text string) {
-	for i := range r.Malformed {
-		if m := &r.Malformed[i]; m.Text == text || m.Text == otherReasons {
-			m.Rows++
-			return
-		}
+func (r *Result) malformed(line int, reason string) {
+	if len(r.Malformed) >= mostNotes && !slices.ContainsFunc(r.Malformed, func(m Rejection) bool { return m.Reason == reason }) {
+		reason = otherReasons
 	}
-	if len(r.Malformed) == mostNotes {
-		text = otherReasons
-	}
-	r.Malformed = append(r.Malformed, Malformed{line, 1, text})
+	r.Malformed = counted(r.Malformed, Rejection{reason, 1, line})
 }
 
 const otherReasons = "other reasons"
 
 // sortMalformed puts what most rows have first, and other reasons last.
 func (r *Result) sortMalformed() {
-	slices.SortStableFunc(r.Malformed, func(a, b Malformed) int {
+	slices.SortStableFunc(r.Malformed, func(a, b Rejection) int {
 		switch {
-		case a.Text == otherReasons:
+		case a.Reason == otherReasons:
 			return 1
-		case b.Text == otherReasons:
+		case b.Reason == otherReasons:
 			return -1
 		}
-		return cmp.Compare(b.Rows, a.Rows)
+		return cmp.Compare(b.Count, a.Count)
 	})
 }
 
@@ -190,16 +177,20 @@ func (r *Result) NumRejected() (n int) {
 }
 
 func (r *Result) reject(line, count int, reason string) {
-	if count == 0 {
-		return
+	if count > 0 {
+		r.Rejected = counted(r.Rejected, Rejection{reason, count, line})
 	}
-	for i := range r.Rejected {
-		if r.Rejected[i].Reason == reason {
-			r.Rejected[i].Count += count
-			return
+}
+
+// counted adds to what has the same reason, if there is any.
+func counted(all []Rejection, more Rejection) []Rejection {
+	for i := range all {
+		if all[i].Reason == more.Reason {
+			all[i].Count += more.Count
+			return all
 		}
 	}
-	r.Rejected = append(r.Rejected, Rejection{reason, count, line})
+	return append(all, more)
 }
 
 // note keeps a remark, once, and says where it stopped keeping them.
@@ -226,8 +217,8 @@ func (r *Result) add(line int, s Sample, from Origin) {
 	}
 	r.Kept++
 	r.Labels[from]++
-	if r.each != nil {
-		r.each(&s)
+	if r.opts.Each != nil {
+		r.opts.Each(&s)
 		return
 	}
 	r.Samples = append(r.Samples, s)
@@ -275,17 +266,17 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 		_, _ = buffered.Discard(len("\ufeff"))
 		start = start[len("\ufeff"):]
 	}
-	r := &Result{File: name, each: opts.Each}
+	r := &Result{File: name, opts: opts, name: labelsInName(name, opts.NamePattern)}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case bytes.HasPrefix(trimmed, []byte("{")):
 		r.Format = formatJSON
-		err = readJSON(buffered, r, opts)
+		err = readJSON(buffered, r)
 	case looksLikeCSV(start):
 		r.Format = formatSweep
-		err = readCSV(buffered, r, opts)
+		err = readCSV(buffered, r)
 	default:
 		r.Format = formatText
-		err = readText(buffered, r, opts)
+		err = readText(buffered, r)
 	}
 	if err != nil {
 		return nil, err

@@ -6,34 +6,20 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"unique"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// row is one time of a run, half a line of nccl-tests.
+// row is one time of a run, half a line of nccl-tests. It is a sample that the end of the run completes.
 type row struct {
-	bytes  uint64
-	count  uint64 // elements as nccl-tests counts them; 0: not known
-	dtype  string
-	redop  string // empty: none
-	root   int    // -1: none
-	micros float64
-	algBW  float64 // 0: not known
-	busBW  float64
-
-	inPlace       bool
-	checked       bool // the result was compared
+	Sample               // what the row says itself, its configuration as in RCCL's columns or a CSV file's fields
+	count         uint64 // elements as nccl-tests counts them; 0: not known
+	root          int    // -1: none
+	checked       bool   // the result was compared
 	noRedOpColumn bool
 	reason        string // why it cannot be used; empty: it can
 	line          int
-	source        string
-
-	measured nccl.Config // RCCL's columns
-
-	// Of a CSV file's own fields; text and JSON leave them 0.
-	nodes, ranks int
-	selection    Selection
-	setup        *Setup
 }
 
 // Why times are rejected.
@@ -62,25 +48,17 @@ const (
 func (r *row) check() {
 	switch {
 	case r.reason != "":
-	case r.bytes == 0:
+	case r.Bytes == 0:
 		r.reason = rejectZeroSize
-	default:
-		r.reason = checkTime(r.bytes, r.micros, r.algBW)
-	}
-}
-
-func checkTime(bytes uint64, micros, algBW float64) string {
-	if !(micros > 0) || math.IsInf(micros, 0) {
-		return rejectNoTime
-	}
-	// Old versions count fewer bytes in algbw than in size, and rounding is off by
-	// a factor of 2 at most where it leaves anything; units are off by 1000.
-	if algBW > 0 {
-		if off := float64(bytes) / 1000 / micros / algBW; off > 300 || off < 1.0/300 {
-			return rejectUnits
+	case !(r.Micros > 0) || math.IsInf(r.Micros, 0):
+		r.reason = rejectNoTime
+	case r.AlgBW > 0:
+		// Old versions count fewer bytes in algbw than in size, and rounding is off by
+		// a factor of 2 at most where it leaves anything; units are off by 1000.
+		if off := float64(r.Bytes) / 1000 / r.Micros / r.AlgBW; off > 300 || off < 1.0/300 {
+			r.reason = rejectUnits
 		}
 	}
-	return ""
 }
 
 // Times beyond these, in microseconds, are damage.
@@ -100,7 +78,7 @@ func (s *Sample) unusable() string {
 		return rejectRanks
 	case s.Channels > nccl.MaxChannels:
 		return rejectChannels
-	case s.Algo != Unknown && s.Proto != Unknown && !nccl.Offers(s.Coll, s.Algo, s.Proto):
+	case s.Known() && !nccl.Offers(s.Coll, s.Algo, s.Proto):
 		return fmt.Sprintf(rejectNeverHas, s.Algo, s.Proto, s.Coll)
 	}
 	return ""
@@ -150,13 +128,13 @@ const (
 
 // readRow reads the times of one line; before is how many columns led the rows before it. A line may leave out columns that its
 // collective does not have, so halves are counted from the right.
-func (c columns) readRow(tokens [][]byte, before int, intern func([]byte) string) (rows [2]row, n int, leading int, outcome rowParse) {
+func (c columns) readRow(tokens [][]byte, before int) (rows [2]row, n int, leading int, outcome rowParse) {
 	if !beginsRow(tokens) {
 		return rows, 0, 0, rowNot
 	}
-	base := row{dtype: intern(tokens[2]), root: -1, measured: noLabel}
+	base := row{Sample: Sample{DType: kept(string(tokens[2])), Config: noLabel}, root: -1}
 	var err1, err2 error
-	base.bytes, err1 = strconv.ParseUint(string(tokens[0]), 10, 64)
+	base.Bytes, err1 = strconv.ParseUint(string(tokens[0]), 10, 64)
 	base.count, err2 = strconv.ParseUint(string(tokens[1]), 10, 64)
 	if err1 != nil || err2 != nil {
 		return rows, 0, 0, rowNot
@@ -195,7 +173,7 @@ func (c columns) readRow(tokens [][]byte, before int, intern func([]byte) string
 	for _, t := range rest[:names] {
 		if isWord(t) {
 			if string(t) != "none" {
-				base.redop = intern(t)
+				base.RedOp = kept(string(t))
 			}
 		} else if base.root, err1 = strconv.Atoi(string(t)); err1 != nil {
 			return rows, 0, 0, rowNot
@@ -205,7 +183,7 @@ func (c columns) readRow(tokens [][]byte, before int, intern func([]byte) string
 	rest = rest[names:]
 	for half := range halves {
 		r := base
-		r.inPlace = half == 1 || layout.inPlaceOnly
+		r.InPlace = half == 1 || layout.inPlaceOnly
 		if len(rest) < layout.group {
 			break
 		}
@@ -238,10 +216,8 @@ func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
 		return rest
 	}
 	if n, err := strconv.Atoi(string(rest[k-1])); err == nil || string(rest[k-1]) == "N/A" {
-		algo, isAlgo := parseAlgo(string(rest[k-3]))
-		proto, isProto := parseProto(string(rest[k-2]))
-		if isAlgo && isProto {
-			r.measured = nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: max(n, 0)}
+		if cell := cellNamed(string(rest[k-3]), string(rest[k-2])); cell.Known() {
+			r.Config = nccl.Config{Cell: cell, Channels: max(n, 0)}
 		}
 		return rest[:k-3]
 	}
@@ -249,16 +225,15 @@ func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
 }
 
 func (c columns) readHalf(r *row, tokens [][]byte) {
-	micros, err := strconv.ParseFloat(string(tokens[0]), 64)
-	if err != nil {
-		micros = math.NaN()
+	var err error
+	if r.Micros, err = strconv.ParseFloat(string(tokens[0]), 64); err != nil {
+		r.Micros = math.NaN()
 	}
 	if c.milli {
-		micros *= 1000
+		r.Micros *= 1000
 	}
-	r.micros = micros
-	r.algBW = bandwidth(string(tokens[c.algBW]))
-	r.busBW = bandwidth(string(tokens[c.busBW]))
+	r.AlgBW = bandwidth(string(tokens[c.algBW]))
+	r.BusBW = bandwidth(string(tokens[c.busBW]))
 	switch wrong := tokens[c.check]; {
 	case c.cpuTime:
 		r.reason = rejectCPUTime
@@ -279,9 +254,6 @@ func (c columns) readHalf(r *row, tokens [][]byte) {
 }
 
 func bandwidth(t string) float64 {
-	if t == "" {
-		return 0
-	}
 	v, err := strconv.ParseFloat(t, 64)
 	if err != nil {
 		return 0
@@ -297,10 +269,5 @@ func knownBandwidth(v float64) float64 {
 	return v
 }
 
-// sample turns a time into a sample. Collective, communicator and label are the
-// run's to fill in.
-func (r *row) sample(coll nccl.Coll) Sample {
-	return Sample{
-		Call: nccl.Call{Coll: coll, Bytes: r.bytes}, DType: r.dtype, RedOp: r.redop, Config: nccl.Config{Cell: nccl.NoCell}, InPlace: r.inPlace, Micros: r.micros, AlgBW: r.algBW, BusBW: r.busBW, Source: r.source,
-	}
-}
+// kept is a word that many rows have, kept once.
+func kept(word string) string { return unique.Make(word).Value() }

@@ -19,15 +19,14 @@ type run struct {
 	header  bool   // "# nThread" was seen
 	threads int    // nThread x nGpus of one process
 	devices devices
-	comm    [2]int // nRanks and nNodes as NCCL's log says
+	comm    nccl.Comm // as NCCL's log says
 	columns columns
 	footer  bool // it came to its end
 	failed  bool // its last lines say that values were wrong
 
-	bounded  bool     // NCCL's variables bound the number of channels
-	sizes    []uint64 // that it was to measure, by its header
-	isCSV    bool     // the rows are those of a CSV file
-	outcomes map[evidence]merged
+	bounded bool     // NCCL's variables bound the number of channels
+	sizes   []uint64 // that it was to measure, by its header
+	isCSV   bool     // the rows are those of a CSV file
 
 	blankRedOp bool
 	rows       []row
@@ -72,12 +71,11 @@ func (d *devices) count(perProcess int) int {
 }
 
 // finish turns the rows of a run into samples.
-func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) {
-	name := labelsInName(r.File, opts.NamePattern)
+func (u *run) finish(r *Result, env *environment) {
 	brokeOff := false
 	if f := &u.facts.failure; f.found(len(u.rows)) && !u.footer {
 		brokeOff = true
-		f.config = env.config(envFrom, name)
+		f.config = env.config(r.name)
 		r.note(f.line, "%s", f)
 		r.Failure = f.said()
 	} else if len(u.rows) == 0 {
@@ -88,8 +86,15 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		r.note(u.rows[len(u.rows)-1].line, "the run has no last lines: it was cut off, or the file was")
 		r.Failure, brokeOff = "its output was cut off", true
 	}
-	if refused := u.log.refusedAll() || u.facts.failure.config != "" && u.facts.failure.byNCCL(); refused || brokeOff {
-		u.fail(r, opts, env, envFrom, name, refused)
+	refused := u.log.refusedAll() || u.facts.failure.config != "" && u.facts.failure.byNCCL()
+	if len(u.rows) == 0 && !refused && !brokeOff {
+		return
+	}
+	op := u.operation(r, env)
+	comm := u.communicator(r, op)
+	coll, known := collByName[string(op)]
+	if (refused || brokeOff) && known && coll >= 0 && comm.Nodes >= 1 && comm.Ranks >= 2 {
+		u.fail(r, u.asks(coll, comm, r.File, append(env.claims(string(op)), r.name.claim())), refused)
 	}
 	if len(u.rows) == 0 {
 		return
@@ -98,29 +103,18 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		r.note(u.line, "the ranks form several communicators; counted are those of group %s", u.devices.group)
 	}
 	u.checkFailed()
-	op := u.operation(r, opts, env, name)
-	nodes, ranks := u.communicator(r, opts, op, name)
-	coll, known := collByName[string(op)]
-	if !known || coll < 0 {
-		for i := range u.rows {
-			reason := u.rows[i].reason
-			switch {
-			case reason != "":
-			case !known:
-				reason = rejectCollective
-			default:
-				reason = fmt.Sprintf(rejectNotAsked, op)
-			}
-			r.reject(u.rows[i].line, 1, reason)
-		}
-		return
+	unusable := "" // why all of them are
+	switch {
+	case !known:
+		unusable = rejectCollective
+	case coll < 0:
+		unusable = fmt.Sprintf(rejectNotAsked, op)
+	case u.facts.missedTuner(env):
+		unusable = rejectNotLoaded
+	case u.log.refusedAll():
+		unusable = rejectNotOffered
 	}
-	if env.cpuTime {
-		for i := range u.rows {
-			u.rows[i].reason = rejectCPUTime
-		}
-	}
-	claims := append(env.claims(envFrom, string(op)), name.claim())
+	claims := append(env.claims(string(op)), r.name.claim())
 	u.bounded = env.boundsChannels()
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {
@@ -129,38 +123,32 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 		}
 		claims = append(claims, claim{Config: noLabel, forces: true, bounds: true})
 	}
-	unusable := ""
-	switch {
-	case u.facts.missedTuner(env):
-		unusable = rejectNotLoaded
-	case u.log.refusedAll():
-		unusable = rejectNotOffered
-	}
-	scale := u.log.scaleOf(op, u.rows, ranks)
-	asks := u.asks(coll, nodes, ranks, r.File, claims)
+	scale := u.log.scaleOf(op, u.rows, comm.Ranks)
+	asks := u.asks(coll, comm, r.File, claims)
 	for i := range u.rows {
 		row := &u.rows[i]
+		if env.cpuTime {
+			row.reason = rejectCPUTime
+		}
 		if reason := cmp.Or(row.reason, unusable); reason != "" {
 			r.reject(row.line, 1, reason)
 			if unusable == "" {
-				asks.unmet(r, row.bytes)
+				asks.unmet(r, row.Bytes)
 			}
 			continue
 		}
-		s := row.sample(coll)
-		s.Nodes, s.Ranks = firstPositive(row.nodes, nodes), firstPositive(row.ranks, ranks)
-		from := u.label(r, &s, row, op, scale, claims)
-		if !asks.areMet(&s) || s.unusable() != "" {
-			asks.unmet(r, row.bytes)
+		s := &row.Sample
+		s.Coll = coll
+		s.Nodes, s.Ranks = cmp.Or(s.Nodes, comm.Nodes), cmp.Or(s.Ranks, comm.Ranks)
+		from := u.label(r, row, op, scale, claims)
+		if !asks.areMet(s) || s.unusable() != "" {
+			asks.unmet(r, s.Bytes)
 		}
-		s.Setup, s.Simulated = setup, u.facts.gpus[FakePerf]
-		if row.setup != nil {
-			s.Setup = row.setup
-		}
-		if name.verify {
+		s.Setup, s.Simulated = cmp.Or(s.Setup, setup), s.Simulated || u.facts.gpus[FakePerf]
+		if r.name.verify {
 			s.Verify, s.Source = true, verifyWord+":"+s.Source
 		}
-		r.add(row.line, s, from)
+		r.add(row.line, *s, from)
 	}
 	if u.log.symmetric {
 		r.note(u.line, "symmetric kernels ran: those rows have no algorithm")
@@ -169,102 +157,62 @@ func (u *run) finish(r *Result, opts Options, env *environment, envFrom Origin) 
 
 // fail records the configuration that a run was to measure and that NCCL does not have here; without
 // channels, that it has with none. Of a run that broke off it records the sizes that were to come.
-func (u *run) fail(r *Result, opts Options, env *environment, envFrom Origin, name named, refused bool) {
-	op := u.operation(r, opts, env, name)
-	coll, known := collByName[string(op)]
-	nodes, ranks := u.communicator(r, opts, op, name)
-	if !known || coll < 0 || nodes < 1 || ranks < 2 {
-		return
-	}
-	asks := u.asks(coll, nodes, ranks, r.File, append(env.claims(envFrom, string(op)), name.claim()))
+func (u *run) fail(r *Result, asks *asks, refused bool) {
 	s := asks.sample
 	if u.log.refusedAll() {
 		s.Channels = 0 // what is offered does not depend on them
 	}
 	if !refused {
 		u.unreached(r, asks)
-	} else if s.Algo != Unknown && s.Proto != Unknown {
+	} else if s.Known() {
 		r.Failed = append(r.Failed, s)
 	}
 }
 
-// label says what one row ran with.
-func (u *run) label(r *Result, s *Sample, row *row, op operation, scale uint64, claims []claim) Origin {
-	measured, agreed, found := u.log.find(op, row.bytes, scale)
+// label says what one row ran with: what is known of it alone is weighed against the run's claims.
+func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []claim) Origin {
+	logged, agreed, found := u.log.find(op, row.Bytes, scale)
 	if found && !agreed {
-		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.bytes)
-		measured = noLabel
+		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.Bytes)
+		logged = noLabel
 	}
-	own := u.log.leavesChannels(op, row.bytes) && !u.bounded
-	if ran, is := u.capped(op, row.bytes, scale); is {
-		measured, own = ran, true
+	// The number of channels is NCCL's where our tuner left it to NCCL, or could not raise it.
+	ownChannels := u.log.leavesChannels(op, row.Bytes) && !u.bounded
+	if ran, is := u.capped(op, row.Bytes, scale); is {
+		logged, ownChannels = ran, true
 	}
-	m := u.merged(evidence{row.measured, measured, found, row.selection, own}, claims)
-	if m.clash != "" {
-		r.note(row.line, "%s", m.clash)
-	}
-	s.Config, s.Selection = m.Config, m.selection
-	return m.from
-}
-
-// evidence is what is known of one row alone.
-type evidence struct {
-	fields    nccl.Config // RCCL's columns, or a CSV file's fields
-	log       nccl.Config
-	logged    bool // the log knows the size; with noLabel: it names no algorithm
-	selection Selection
-	// ownChannels: the number of channels is NCCL's, which our tuner left it to or could not raise.
-	ownChannels bool
-}
-
-type merged struct {
-	nccl.Config
-	from      Origin
-	selection Selection
-	clash     string
-}
-
-// merged weighs a row's evidence against the run's claims. Most rows of a run
-// have equal evidence, so outcomes are kept.
-func (u *run) merged(e evidence, claims []claim) merged {
-	if m, ok := u.outcomes[e]; ok {
-		return m
-	}
-	all := slices.Clone(claims)
-	for i := range all {
-		if e.ownChannels {
-			all[i].Channels = 0
+	claims = slices.Clone(claims)
+	if ownChannels {
+		for i := range claims {
+			claims[i].Channels = 0
 		}
 	}
 	switch {
-	case e.fields == noLabel:
+	case row.Config == noLabel:
 	case u.isCSV:
-		all = append(all, claim{Config: e.fields, from: originFields, forces: e.selection >= SelectionForced, bounds: e.selection == SelectionForced})
+		claims = append(claims, claim{row.Config, originFields, row.Selection >= SelectionForced, row.Selection == SelectionForced})
 	default:
-		all = append(all, claim{Config: e.fields, from: originMeasured})
+		claims = append(claims, claim{Config: row.Config, from: originMeasured})
 	}
-	if e.logged && e.log != noLabel {
-		all = append(all, claim{Config: e.log, from: originMeasured})
+	if found && logged != noLabel {
+		claims = append(claims, claim{Config: logged, from: originMeasured})
 	}
-	var m merged
-	var forced bool
-	m.Config, m.from, forced, m.clash = merge(all)
-	m.selection = selection(forced)
-	bounds := func(c claim) bool { return c.bounds }
-	if forced && m.Channels > 0 && (e.ownChannels || !slices.ContainsFunc(all, bounds)) {
-		m.selection = SelectionOwnChannels
+	l := merge(claims)
+	by := selection(l.forced)
+	if l.forced && l.Channels > 0 && (ownChannels || !l.bounded) {
+		by = SelectionOwnChannels
 	}
-	if e.logged && e.log == noLabel { // what was asked for is known not to be what ran
-		m.Config, m.from, m.clash = noLabel, originNone, ""
+	if found && logged == noLabel { // what was asked for is known not to be what ran
+		l.Config, l.from, l.clash = noLabel, originNone, ""
 	}
-	if u.isCSV && (m.from == originFields || m.from == originNone) {
-		m.selection = e.selection
+	if l.clash != "" {
+		r.note(row.line, "%s", l.clash)
 	}
-	if u.outcomes == nil {
-		u.outcomes = map[evidence]merged{}
+	row.Config = l.Config
+	if !u.isCSV || l.from != originFields && l.from != originNone { // else the row says itself who chose
+		row.Selection = by
 	}
-	u.outcomes[e] = m
-	return m
+	return l.from
 }
 
 func selection(forced bool) Selection {
@@ -294,13 +242,13 @@ func (u *run) checkFailed() {
 
 // operation finds what the run measured, in the order of trust: the header, the
 // command, NCCL's log, what the caller says, the file's name, the rows.
-func (u *run) operation(r *Result, opts Options, env *environment, name named) operation {
+func (u *run) operation(r *Result, env *environment) operation {
 	guessed := guess(u.rows, u.blankRedOp)
 	said := []operation{programOperation(u.program), programOperation(env.program), u.log.operation()}
-	if opts.Coll != nil {
-		said = append(said, operation(opts.Coll.String()))
+	if r.opts.Coll != nil {
+		said = append(said, operation(r.opts.Coll.String()))
 	}
-	said = append(said, operation(name.coll), guessed)
+	said = append(said, operation(r.name.coll), guessed)
 	for i, op := range said {
 		if op == "" {
 			continue
@@ -330,7 +278,7 @@ func programOperation(program string) operation {
 
 // communicator finds the nodes and ranks, in the order of trust: NCCL's log,
 // the list of devices, the caller, the file's name, threads x GPUs, the rows.
-func (u *run) communicator(r *Result, opts Options, op operation, name named) (nodes, ranks int) {
+func (u *run) communicator(r *Result, op operation) (c nccl.Comm) {
 	byRows := 0
 	if f, ok := busFactor(u.rows); ok {
 		byRows = ranksOf(op, f)
@@ -341,31 +289,22 @@ func (u *run) communicator(r *Result, opts Options, op operation, name named) (n
 		}
 	}
 	listed := u.devices.count(u.threads)
-	ranks = firstPositive(u.comm[0], listed, opts.Ranks, name.ranks)
-	nodes = firstPositive(u.comm[1], len(u.devices.hosts), opts.Nodes, name.nodes)
-	if u.comm[0] > 0 && listed > 0 && u.comm[0] != listed {
-		r.note(u.line, "%d ranks by NCCL's log, but %d devices are listed: the first is used", u.comm[0], listed)
+	c.Ranks = cmp.Or(u.comm.Ranks, listed, r.opts.Ranks, r.name.Ranks)
+	c.Nodes = cmp.Or(u.comm.Nodes, len(u.devices.hosts), r.opts.Nodes, r.name.Nodes)
+	if u.comm.Ranks > 0 && listed > 0 && u.comm.Ranks != listed {
+		r.note(u.line, "%d ranks by NCCL's log, but %d devices are listed: the first is used", u.comm.Ranks, listed)
 	}
-	if ranks == 0 && u.threads > 0 {
-		ranks = u.threads
-		if byRows > 0 && byRows != ranks { // one process of several
-			ranks = byRows
+	if c.Ranks == 0 && u.threads > 0 {
+		c.Ranks = u.threads
+		if byRows > 0 && byRows != c.Ranks { // one process of several
+			c.Ranks = byRows
 		} else {
-			nodes = firstPositive(nodes, 1)
+			c.Nodes = cmp.Or(c.Nodes, 1)
 		}
 	}
-	ranks = firstPositive(ranks, byRows)
-	if byRows > 0 && byRows != ranks {
-		r.note(u.line, "%d ranks by the header, but %d by the ratio of busbw and algbw: the first is used", ranks, byRows)
+	c.Ranks = cmp.Or(c.Ranks, byRows)
+	if byRows > 0 && byRows != c.Ranks {
+		r.note(u.line, "%d ranks by the header, but %d by the ratio of busbw and algbw: the first is used", c.Ranks, byRows)
 	}
-	return nodes, ranks
-}
-
-func firstPositive(numbers ...int) int {
-	for _, n := range numbers {
-		if n > 0 {
-			return n
-		}
-	}
-	return 0
+	return c
 }

@@ -26,7 +26,7 @@ type Sample struct {
 	Setup     *Setup // where and with what; nil: nothing is known. Samples share it, it does not change
 }
 
-// Unknown is the Algo or Proto of a sample whose configuration nothing tells.
+// Unknown is the Algo or Proto of a sample whose configuration is not known.
 const Unknown = -1
 
 // Selection is who chose the configuration.
@@ -36,8 +36,8 @@ const (
 	SelectionUnknown Selection = iota
 	SelectionDefault           // the library
 	SelectionForced            // NCCL_ALGO and the like, or a tuner
-	// SelectionOwnChannels: the same, but for the number of channels, which the library
-	// chose and its log tells. It is no part of what was asked for.
+	// SelectionOwnChannels: algorithm and protocol were forced. The library chose the
+	// number of channels, which its log names.
 	SelectionOwnChannels
 )
 

@@ -12,7 +12,7 @@ type settings struct {
 	aggregated, graph, skew int // -m, -G, and how far buffers are from being aligned
 }
 
-// String is as on a command line. What is not told, or as nccl-tests has it by itself, is left out.
+// String is as on a command line. It leaves out what is not known and nccl-tests' defaults.
 func (s settings) String() string {
 	text := fmt.Sprintf("-t %d -g %d", s.threads, s.gpus)
 	for _, option := range []struct {
@@ -27,7 +27,14 @@ func (s settings) String() string {
 }
 
 // set keeps the options of a run.
-func (r *Result) set(s settings) {
+func (u *run) set(r *Result, line int, s settings) {
+	if s.graph > 0 {
+		r.note(line, "times are those of CUDA graph launches (-G)")
+	}
+	if s.threads < 1 || s.gpus < 1 || s.threads > 1<<16 || s.gpus > 1<<16 {
+		return
+	}
+	u.threads = s.threads * s.gpus
 	if text := s.String(); s.iterations > 0 && !slices.Contains(r.Settings, text) {
 		r.Settings = append(r.Settings, text)
 	}

@@ -20,7 +20,7 @@ type Setup struct {
 	NCCL   string // version, as "2.29.2"; RCCL's as "RCCL 2.26.6"
 	Driver string // version, as "550.54.15"; else what it supports, as "CUDA 13.1" or "ROCm 7.0.2"
 	Time   string // when the run began, as its file writes it
-	Tuner  string // the tuner plugin that was loaded: the times are not the library's own choice
+	Tuner  string // the tuner plugin that was loaded: the times are not those of NCCL's choice
 	// MinChannels and MinCTAs are NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS, positive numbers: the communicator had that
 	// many channels, and may have fewer without.
 	MinChannels, MinCTAs string
@@ -74,7 +74,7 @@ var (
 	// and ours, which begins all its lines with TUNER/Go and the first with its version.
 	tunerLine = regexp.MustCompile(`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|\bSuccessfully loaded external tuner plugin (\S+)|TUNER_PLUGIN set to (\S+)`)
 	goLine    = regexp.MustCompile(`\bTUNER/Go: (?:([0-9]+\.[0-9.]+) )?`)
-	dateTime  = regexp.MustCompile(`^20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
+	dateTime  = regexp.MustCompile(`20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
 )
 
 // read takes a line of a log that is no row.
@@ -105,7 +105,7 @@ func (f *facts) versions(line []byte) {
 	}
 }
 
-// missedTuner reports that NCCL was told to load our tuner, by its own log, and did not.
+// missedTuner reports that NCCL's log names our tuner as the one to load, and NCCL did not load it.
 func (f *facts) missedTuner(env *environment) bool {
 	return strings.Contains(env.logged["TUNER_PLUGIN"], "nccl-tuner-go") && !strings.HasPrefix(f.Tuner, "nccl-tuner-go")
 }
@@ -132,13 +132,8 @@ func loadedTuner(value string) string {
 
 // timed keeps the first time that a line shows.
 func (f *facts) timed(line []byte) {
-	for i := 0; f.Time == "" && i+len("2006-01-02 15:04:05") <= len(line); i++ {
-		// The regular expression is for what looks like a year already.
-		if next := bytes.Index(line[i:], []byte("20")); next < 0 {
-			return
-		} else if i += next; i+4 < len(line) && line[i+4] == '-' {
-			f.Time = string(dateTime.Find(line[i:]))
-		}
+	if f.Time == "" && bytes.IndexByte(line, ':') > 0 { // rows have none, unless they have a time
+		f.Time = string(dateTime.Find(line))
 	}
 }
 

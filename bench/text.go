@@ -18,25 +18,23 @@ const longestRow = 4096
 // text reads the printed output of nccl-tests: one or many runs, between lines
 // of launchers, of NCCL's log and of anything else.
 type text struct {
-	r    *Result
-	opts Options
-	env  environment
-	run  *run
+	r   *Result
+	env environment
+	run *run
 
 	line  int
 	hosts hosts
-	// pending is a row that NCCL's log split, as far as it came.
+	// pending is the start of a row that NCCL's log split.
 	pending     []byte
 	pendingLine int
 	leading     int // leading columns of the rows so far
 	length      int // of the last whole row's line
 	sawRow      bool
-	interned    map[string]string
 	tokens      [64][]byte
 }
 
-func readText(in *bufio.Reader, r *Result, opts Options) error {
-	t := &text{r: r, opts: opts, run: &run{line: 1}, hosts: hosts{}, interned: map[string]string{}}
+func readText(in *bufio.Reader, r *Result) error {
+	t := &text{r: r, env: environment{from: originExport}, run: &run{line: 1}, hosts: hosts{}}
 	var long []byte
 	for {
 		line, err := in.ReadSlice('\n')
@@ -73,15 +71,6 @@ func readText(in *bufio.Reader, r *Result, opts Options) error {
 		return fmt.Errorf("%s: %w", r.File, errNotSweep)
 	}
 	return nil
-}
-
-func (t *text) intern(b []byte) string {
-	if s, ok := t.interned[string(b)]; ok {
-		return s
-	}
-	s := string(b)
-	t.interned[s] = s
-	return s
 }
 
 // read takes one line. cut: the file ends in it.
@@ -135,16 +124,16 @@ func (t *text) log(l logLine) {
 	}
 }
 
-// communicator reads "... nRanks 16 nNodes 2 localRanks 8 ...", which counts nodes
-// as the tuner is told them.
+// communicator reads "... nRanks 16 nNodes 2 localRanks 8 ...". NCCL tells its tuner
+// the same number of nodes.
 func (t *text) communicator(message []byte) {
 	words := tokensOf(message, t.tokens[:])
 	for i := 0; i+1 < len(words); i++ {
 		switch string(words[i]) {
 		case "nRanks":
-			t.run.comm[0] = atoi(words[i+1])
+			t.run.comm.Ranks = atoi(words[i+1])
 		case "nNodes":
-			t.run.comm[1] = atoi(words[i+1])
+			t.run.comm.Nodes = atoi(words[i+1])
 		}
 	}
 }
@@ -157,7 +146,7 @@ func (t *text) beforeEnv() {
 	}
 }
 
-func (t *text) finish() { t.run.finish(t.r, t.opts, &t.env, originExport) }
+func (t *text) finish() { t.run.finish(t.r, &t.env) }
 
 // next ends a run and begins one that goes on under the same header.
 func (t *text) next() {
@@ -205,18 +194,15 @@ func (t *text) number(line []byte, cut bool) {
 			return
 		}
 		t.pending = append(append(t.pending, ' '), line...)
-		t.tryPending()
-		if len(t.pending) > longestRow {
-			t.flush()
-		}
+		t.tryPending(len(t.pending) > longestRow)
 		return
 	}
 	t.flush()
 	t.run.facts.timed(line) // of nccl-tests' -S
-	rows, n, leading, outcome := t.run.columns.readRow(tokens, t.leading, t.intern)
+	rows, n, leading, outcome := t.run.columns.readRow(tokens, t.leading)
 	if outcome == rowComplete && cut && len(line) < t.length {
 		n, outcome = n-1, rowPartial // the last number may lack digits
-		rows[0].measured = noLabel   // it may be that of the channels
+		rows[0].Config = noLabel     // it may be that of the channels
 	}
 	switch outcome {
 	case rowComplete:
@@ -231,21 +217,19 @@ func (t *text) number(line []byte, cut bool) {
 	}
 }
 
-// tryPending keeps the held row if it is whole by now.
-func (t *text) tryPending() {
-	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading, t.intern)
-	if outcome == rowComplete {
-		t.pending = t.pending[:0]
-		t.keep(rows[:n], leading, t.pendingLine)
+// flush gives up waiting for the rest of a row.
+func (t *text) flush() {
+	if len(t.pending) > 0 {
+		t.tryPending(true)
 	}
 }
 
-// flush gives up waiting for the rest of a row.
-func (t *text) flush() {
-	if len(t.pending) == 0 {
+// tryPending keeps the held row if it is whole by now, or what there is of it at the end.
+func (t *text) tryPending(end bool) {
+	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading)
+	if outcome != rowComplete && !end {
 		return
 	}
-	rows, n, leading, outcome := t.run.columns.readRow(tokensOf(t.pending, t.tokens[:]), t.leading, t.intern)
 	t.pending = t.pending[:0]
 	switch outcome {
 	case rowComplete:
@@ -280,7 +264,7 @@ func (t *text) keep(rows []row, leading, line int) {
 	t.leading = leading
 	source := t.r.File + ":" + strconv.Itoa(line)
 	for i := range rows {
-		rows[i].line, rows[i].source = line, source
+		rows[i].line, rows[i].Source = line, source
 	}
 	t.run.rows = append(t.run.rows, rows...)
 }

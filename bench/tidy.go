@@ -12,8 +12,8 @@ import (
 // simulatedPrefix begins the source of every sample that was made up.
 const simulatedPrefix = "simulated:"
 
-// WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. What
-// is not known is left empty, the time of what failed, too; the columns of Setup are left out where nothing is known of it.
+// WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. A field is empty
+// where its value is not known, as the time of a sample that failed. No Setup, no columns of it.
 func WriteTidy(w io.Writer, files ...[]Sample) error {
 	columns := sweepColumns
 	for _, samples := range files {

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"maps"
 	"strconv"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -29,7 +28,7 @@ type tuningLog struct {
 	pending   map[string]logKey
 	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
 	perRank   bool // lines of the form that counts one rank's bytes (2.24 on)
-	// obeyed and refused count decisions of our tuner: a configuration, or NCCL's own choice.
+	// obeyed and refused count decisions of our tuner: for a configuration of its own, or for NCCL's choice.
 	obeyed, refused int
 }
 
@@ -44,10 +43,12 @@ func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 }
 //	AllReduce [Symmetric]: 1024 Bytes -> Kernel NAME nchannels 4 nthreads 512
 //	Input: { ..., .func = AllReduce, ..., .nBytes = 1024, ... }         (2.31)
 //	Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }
-//	TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll, 2 channels, decided by tuner.csv:3  (NCCL_TUNER_LOG=decisions)
+//	TUNER/Go: ...                                                       (see ParseDecision)
 func (t *tuningLog) read(process string, message []byte) {
-	if _, said, ok := bytes.Cut(message, []byte("TUNER/Go: ")); ok {
-		t.decision(said)
+	if bytes.Contains(message, []byte("TUNER/Go: ")) {
+		if d, ok, err := ParseDecision(message); ok && err == nil {
+			t.decide(d)
+		}
 		return
 	}
 	if at := bytes.Index(message, []byte(" Bytes ")); at > 0 && bytes.Contains(message[at:], []byte("-> ")) {
@@ -61,13 +62,9 @@ func (t *tuningLog) read(process string, message []byte) {
 			return
 		}
 		delete(t.pending, process)
-		l := noLabel
-		algo, isAlgo := parseAlgo(string(member(message, "algo")))
-		proto, isProto := parseProto(string(member(message, "proto")))
-		if isAlgo && isProto {
-			l = nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: atoi(member(message, "nChannels"))}
-		} else {
-			t.symmetric = true
+		l := nccl.Config{Cell: cellNamed(string(member(message, "algo")), string(member(message, "proto"))), Channels: atoi(member(message, "nChannels"))}
+		if !l.Known() {
+			t.symmetric, l = true, noLabel
 		}
 		t.vote(key, l)
 	case bytes.Contains(message, []byte("Input: {")):
@@ -82,36 +79,19 @@ func (t *tuningLog) read(process string, message []byte) {
 	}
 }
 
-// decision takes what our tuner decided. It names the channels that were asked for, if any were.
-func (t *tuningLog) decision(said []byte) {
-	call, outcome, ok := strings.Cut(string(said), " pipelined: ")
-	coll, size, ok2 := strings.Cut(call, " ")
-	size, _, ok3 := strings.Cut(size, ",")
-	n, err := nccl.ParseBytes(size)
-	if !ok || !ok2 || !ok3 || err != nil {
-		return
-	}
-	l := noLabel
-	if strings.HasSuffix(strings.TrimSpace(outcome), "decided by NCCL") {
+// decide takes what our tuner decided. It names the channels that were asked for, if any were.
+func (t *tuningLog) decide(d Decision) {
+	l := d.Config
+	if d.By == ByNCCL {
 		t.refused++
-	} else {
-		t.obeyed++
-		choice, rest, _ := strings.Cut(outcome, ", ")
-		choice, _, _ = strings.Cut(choice, " ")
-		algo, proto, _ := strings.Cut(choice, "/")
-		var isAlgo, isProto bool
-		l.Algo, isAlgo = parseAlgo(algo)
-		l.Proto, isProto = parseProto(proto)
-		if !isAlgo || !isProto {
-			l = noLabel // a row that leaves the algorithm to NCCL
-		} else if count, _, ok := strings.Cut(rest, " channel"); ok {
-			l.Channels, _ = strconv.Atoi(count)
-		}
+		l = noLabel
+	} else if t.obeyed++; !l.Known() {
+		l = noLabel // a row that leaves the algorithm to NCCL
 	}
 	if t.decided == nil {
 		t.decided = map[logKey]nccl.Config{}
 	}
-	t.decided[logKey{operation(fold(coll)), n}] = l
+	t.decided[logKey{operation(d.Coll.String()), d.Bytes}] = l
 }
 
 func (t *tuningLog) arrow(message []byte, at int) {
@@ -158,7 +138,7 @@ func (t *tuningLog) arrow(message []byte, at int) {
 	}
 	if symmetric {
 		t.symmetric, t.perRank, l = true, true, noLabel
-	} else if l.Algo == Unknown || l.Proto == Unknown {
+	} else if !l.Known() {
 		return
 	}
 	t.vote(key, l)
@@ -199,20 +179,19 @@ func (t *tuningLog) find(op operation, size, scale uint64) (l nccl.Config, agree
 		return ran, agreed, logged
 	case !logged:
 		return asked, true, true
-	case agreed && ran.Algo == asked.Algo && ran.Proto == asked.Proto && asked.Channels > 0:
+	case agreed && ran.Cell == asked.Cell && asked.Channels > 0:
 		return asked, true, true
 	}
 	return ran, agreed, true
 }
 
-// capped is what ran where our tuner asked for more channels than NCCL takes by itself, which has no effect
-// in its release.
+// capped is what ran where our tuner asked for more channels than NCCL would choose, and this release only takes fewer.
 func (u *run) capped(op operation, size, scale uint64) (ran nccl.Config, is bool) {
 	asked, decided := u.log.decided[logKey{op, size}]
 	ran, agreed, logged := u.log.ran(op, size, scale)
 	release, _ := nccl.ParseVersion(u.facts.NCCL)
 	return ran, decided && logged && agreed && release.Has(nccl.ChannelsOnlyLower) &&
-		ran.Algo == asked.Algo && ran.Proto == asked.Proto && 0 < ran.Channels && ran.Channels < asked.Channels
+		ran.Cell == asked.Cell && 0 < ran.Channels && ran.Channels < asked.Channels
 }
 
 // leavesChannels reports that our tuner chose a configuration, and left the number of channels to NCCL.
@@ -246,10 +225,10 @@ func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
 	}
 	whole, part := 0, 0
 	for i := range rows {
-		if _, _, found := t.ran(op, rows[i].bytes, 1); found {
+		if _, _, found := t.ran(op, rows[i].Bytes, 1); found {
 			whole++
 		}
-		if _, _, found := t.ran(op, rows[i].bytes, uint64(ranks)); found {
+		if _, _, found := t.ran(op, rows[i].Bytes, uint64(ranks)); found {
 			part++
 		}
 	}
@@ -277,10 +256,11 @@ func member(message []byte, name string) []byte {
 	}
 }
 
+// atoi is a number from 0; 0 where the text is none.
 func atoi(b []byte) int {
 	n, err := strconv.Atoi(string(b))
 	if err != nil {
 		return 0
 	}
-	return n
+	return max(n, 0)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gocarina/gocsv"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/boundedcsv"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/csvtable"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
@@ -63,7 +63,7 @@ func (r *reader) fail(line, column int, err error) {
 // a legal field of the first row of data.
 func (r *reader) readHeader(data []byte) {
 	r.columns = firstColumns(headerlessColumns)
-	in := boundedcsv.NewReader(bytes.NewReader(data))
+	in := csvtable.NewReader(bytes.NewReader(data))
 	first, err := in.Read()
 	for err == nil && blank(first) {
 		first, err = in.Read()
@@ -112,7 +112,7 @@ func (r *reader) readRows(data []byte) {
 		}
 	}
 	header[len(r.columns)] = beyondColumn
-	in := boundedcsv.NewReader(io.MultiReader(strings.NewReader(strings.Join(header, ",")+"\n"), bytes.NewReader(data)))
+	in := csvtable.NewReader(io.MultiReader(strings.NewReader(strings.Join(header, ",")+"\n"), bytes.NewReader(data)))
 	in.ReuseRecord = true
 	rows, err := gocsv.NewUnmarshaller(in, &row{})
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *reader) readRows(data []byte) {
 	for !r.full() {
 		v, err := rows.Read()
 		var syntax *csv.ParseError
-		var refused *boundedcsv.RowError
+		var refused *csvtable.RowError
 		switch {
 		case err == io.EOF:
 			return

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/boundedcsv"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/csvtable"
 )
 
 // Sheet is the text of a policy file, field by field, for tools that quote it or rewrite parts of it
@@ -44,7 +44,7 @@ func ReadSheet(text []byte) (*Sheet, error) {
 		return inText[line-1] + column - 1
 	}
 	s := &Sheet{Text: text, columns: names(r.columns), rows: map[int]SheetRow{}}
-	in := boundedcsv.NewReader(bytes.NewReader(data))
+	in := csvtable.NewReader(bytes.NewReader(data))
 	in.ReuseRecord = true
 	for {
 		record, err := in.Read()

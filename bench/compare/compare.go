@@ -20,15 +20,15 @@ type Options struct {
 	Threshold float64
 	// Settings are the options of nccl-tests that each side was measured with, as bench.Result tells them; a difference is a doubt.
 	Settings [2][]string
-	// Config compares one forced configuration, without channels one whose channels NCCL chose; nil: what ran. Where a side has several configurations at a size,
-	// what ran is NCCL's own choice.
+	// Config compares one forced configuration; without channels, one whose channels NCCL chose. nil compares what ran.
+	// Where a side has several configurations at a size, that is NCCL's choice.
 	Config *nccl.Config
-	// Defaults compares NCCL's own choice only.
+	// Defaults compares NCCL's choice only.
 	Defaults bool
 	// AllVariants compares every data type, reduction and placement instead of the one with most sizes.
 	AllVariants bool
 	// Alternating says that the runs of both sides were made in turns, in the order of the samples: the first of
-	// before, the first of after, the second of before ... Runs whose logs tell when they began need not be told of.
+	// before, the first of after, the second of before ... It is not needed where logs hold the time of each start.
 	Alternating bool
 
 	jobs *jobs // profiles are compared; nil: measurements
@@ -105,7 +105,7 @@ func (p *pool) group(key Key, opts Options) Group {
 		}
 		g.Rows = append(g.Rows, r)
 	}
-	// What starts anew differs more than what is repeated within a run, so runs count where there are several.
+	// Runs differ more than repetitions within a run. Where there are several runs, they are the repetitions.
 	values := times
 	if severalRuns {
 		values = runs
@@ -129,7 +129,7 @@ func (p *pool) group(key Key, opts Options) Group {
 func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 	micros := [2]map[int][]float64{{}, {}}
 	for _, r := range at {
-		ln := math.Log(r.micros)
+		ln := math.Log(r.Micros)
 		each[r.side] = append(each[r.side], ln)
 		if micros[r.side][r.run] == nil {
 			runs[r.side] = append(runs[r.side], r.run)
@@ -148,17 +148,17 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 func cellOf(key Key, at []reading, side int, bytes uint64) Cell {
 	counts := map[nccl.Config]int{}
 	perMicro := 0.0
-	c := Cell{Ran: nccl.Config{Cell: nccl.NoCell}, OwnChannels: true}
+	c := Cell{Ran: Ran{nccl.Config{Cell: nccl.NoCell}}, OwnChannels: true}
 	for _, r := range at {
 		if r.side != side {
 			continue
 		}
 		c.OwnChannels = c.OwnChannels && (r.kind.byDefault || r.kind.Channels == 0)
-		if perMicro = max(perMicro, r.busBW*r.micros); r.ran.Known() {
-			counts[r.ran]++
+		if perMicro = max(perMicro, r.BusBW*r.Micros); r.Known() {
+			counts[r.Config]++
 		}
-		if n, most := counts[r.ran], counts[c.Ran]; n > most || n == most && r.ran.Compare(c.Ran) < 0 {
-			c.Ran = r.ran
+		if n, most := counts[r.Config], counts[c.Ran.Config]; n > most || n == most && r.Config.Compare(c.Ran.Config) < 0 {
+			c.Ran = Ran{r.Config}
 		}
 	}
 	c.BusBW = perMicro // per microsecond, until the time is known
@@ -191,7 +191,7 @@ func (g *Group) estimate(values []repetitions) {
 		}
 	}
 	for i, v := range values {
-		// With a single repetition on a side nothing tells a change from a spike.
+		// With a single repetition on a side, a change looks like a spike.
 		if min(len(v[0]), len(v[1])) >= 2 {
 			g.Rows[i].test = g.test(own[0][i], own[1][i])
 		}

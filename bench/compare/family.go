@@ -17,22 +17,22 @@ func judge(all []*Estimate, alpha float64) (tested int) {
 	known := slices.DeleteFunc(slices.Clone(all), func(e *Estimate) bool { return e.test == nil })
 	m := float64(len(known))
 	for _, e := range known {
-		e.P = e.test.p()
+		e.P = Number(e.test.p())
 	}
 	slices.SortStableFunc(known, func(a, b *Estimate) int { return cmp.Compare(a.P, b.P) })
 	proven := 0
 	for i, e := range known {
-		if e.P <= alpha*float64(i+1)/m {
+		if float64(e.P) <= alpha*float64(i+1)/m {
 			proven = i + 1
 		}
 	}
 	level := alpha * float64(max(proven, 1)) / m
-	least := 1.0
+	least := Number(1)
 	for i, e := range slices.Backward(known) {
 		low, high := e.test.interval(level)
 		// The test is about means, the ratio is of medians: where they disagree, both count.
-		e.Low, e.High = min(math.Exp(low), e.Ratio), max(math.Exp(high), e.Ratio)
-		least = min(least, e.P*m/float64(i+1))
+		e.Low, e.High = Number(min(math.Exp(low), e.Ratio)), Number(max(math.Exp(high), e.Ratio))
+		least = min(least, e.P*Number(m)/Number(i+1))
 		e.P = least
 		switch {
 		case i < proven && e.High < 1:

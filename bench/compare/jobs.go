@@ -37,14 +37,8 @@ type jobs struct {
 }
 
 type jobProfile struct {
-	calls map[jobCall]*jobSize
+	calls map[profile.Shape]*jobSize
 	total float64 // microseconds a step, over all calls of known time
-}
-
-// jobCall is a size of a collective on a communicator, whatever runs it.
-type jobCall struct {
-	nccl.Call
-	nccl.Comm
 }
 
 // jobSize are the calls of one size.
@@ -58,12 +52,12 @@ type jobSize struct {
 func (j *jobs) add(side int, p *profile.Profile) {
 	scale := p.Scale()
 	j.perStep = j.perStep && scale.PerStep
-	of := jobProfile{calls: map[jobCall]*jobSize{}}
+	of := jobProfile{calls: map[profile.Shape]*jobSize{}}
 	for _, e := range p.Entries {
 		if e.Bytes == 0 {
 			continue
 		}
-		key := jobCall{Call: e.Call, Comm: e.Comm}
+		key := profile.Shape{Call: e.Call, Comm: e.Comm}
 		s := of.calls[key]
 		if s == nil {
 			s = &jobSize{}
@@ -95,7 +89,7 @@ func (j *jobs) sum(g *Group, values []repetitions) {
 		for side, cell := range []*Cell{&r.Before, &r.After} {
 			known := 0.0
 			for _, p := range j.profiles[side] {
-				s := p.calls[jobCall{Call: nccl.Call{Coll: g.Coll, Bytes: r.Bytes}, Comm: g.Comm}]
+				s := p.calls[profile.Shape{Call: nccl.Call{Coll: g.Coll, Bytes: r.Bytes}, Comm: g.Comm}]
 				if s == nil || s.micros == 0 {
 					continue
 				}

@@ -1,9 +1,6 @@
 package compare
 
-import (
-	"encoding/json"
-	"math"
-)
+import "encoding/json"
 
 type tableJSON struct {
 	Alpha       float64      `json:"alpha"`
@@ -32,37 +29,14 @@ type groupJSON struct {
 	RedOp      string    `json:"redop,omitempty"`
 	InPlace    bool      `json:"in_place"`
 	Paired     bool      `json:"paired"`
-	Sizes      []rowJSON `json:"sizes"`
+	Sizes      []Row     `json:"sizes"`
 	Mean       *meanJSON `json:"geomean,omitempty"`
 	Step       *stepJSON `json:"step,omitempty"`
 }
 
-type rowJSON struct {
-	Bytes  uint64   `json:"bytes"`
-	Before cellJSON `json:"before"`
-	After  cellJSON `json:"after"`
-	estimateJSON
-}
-
-type cellJSON struct {
-	Micros float64 `json:"us"`
-	BusBW  float64 `json:"busbw,omitempty"`
-	Reps   int     `json:"repetitions"`
-	Ran    string  `json:"ran,omitempty"` // left out: not known
-	Calls  float64 `json:"calls_per_step,omitempty"`
-}
-
-type estimateJSON struct {
-	Ratio   float64  `json:"ratio"`
-	Low     *float64 `json:"low,omitempty"` // left out: nothing tells the noise
-	High    *float64 `json:"high,omitempty"`
-	P       *float64 `json:"p,omitempty"`
-	Verdict string   `json:"verdict"`
-}
-
 type meanJSON struct {
 	Sizes int `json:"sizes"`
-	estimateJSON
+	Estimate
 	BySizes bool `json:"sizes_are_repetitions"`
 }
 
@@ -71,35 +45,18 @@ type stepJSON struct {
 	Before float64 `json:"before_us"`
 	After  float64 `json:"after_us"`
 	Sizes  int     `json:"sizes"`
-	estimateJSON
-}
-
-func (e *Estimate) json() estimateJSON {
-	j := estimateJSON{Ratio: e.Ratio, Verdict: e.Verdict.String()}
-	if !math.IsNaN(e.P) {
-		low, high, p := e.Low, min(e.High, math.MaxFloat64), e.P
-		j.Low, j.High, j.P = &low, &high, &p
-	}
-	return j
+	Estimate
 }
 
 // json is one of both: of profiles that do not tell the calls of a step none.
 func (m *Mean) json(jobs bool) (*meanJSON, *stepJSON) {
 	switch {
 	case !jobs:
-		return &meanJSON{m.Sizes, m.Estimate.json(), m.BySizes}, nil
+		return &meanJSON{m.Sizes, m.Estimate, m.BySizes}, nil
 	case m.Sizes > 0:
-		return nil, &stepJSON{m.Before, m.After, m.Sizes, m.Estimate.json()}
+		return nil, &stepJSON{m.Before, m.After, m.Sizes, m.Estimate}
 	}
 	return nil, nil
-}
-
-func (c *Cell) json() cellJSON {
-	j := cellJSON{Micros: c.Micros, BusBW: c.BusBW, Reps: c.Reps, Calls: c.Calls}
-	if c.Ran.Known() {
-		j.Ran = c.Ran.Label()
-	}
-	return j
 }
 
 // MarshalJSON is for programs that read the table.
@@ -112,12 +69,8 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 	j.Overall, j.Step = t.Overall.json(t.jobs)
 	for i := range t.Groups {
 		g := &t.Groups[i]
-		of := groupJSON{Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp, InPlace: g.InPlace, Paired: g.Paired}
+		of := groupJSON{Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp, InPlace: g.InPlace, Paired: g.Paired, Sizes: g.Rows}
 		of.Mean, of.Step = g.Mean.json(t.jobs)
-		for k := range g.Rows {
-			r := &g.Rows[k]
-			of.Sizes = append(of.Sizes, rowJSON{r.Bytes, r.Before.json(), r.After.json(), r.Estimate.json()})
-		}
 		j.Groups = append(j.Groups, of)
 	}
 	j.Slower, j.Sizes = t.Count(Slower)

@@ -13,14 +13,10 @@ import (
 
 // reading is a sample in the pool.
 type reading struct {
-	side   int
-	run    int // of the side, in the order of arrival
-	micros float64
-	busBW  float64
-	ran    nccl.Config
-	kind   kind
-
-	simulated bool
+	*bench.Sample
+	side int
+	run  int // of the side, in the order of arrival
+	kind kind
 }
 
 // kind is what was asked of NCCL: rows of several kinds at one size are a sweep.
@@ -29,7 +25,7 @@ type kind struct {
 	nccl.Config
 }
 
-// unlabelled is a forced configuration that nothing tells.
+// unlabelled is a forced configuration that is not known.
 var unlabelled = kind{Config: nccl.Config{Cell: nccl.NoCell}}
 
 func kindOf(s *bench.Sample) kind {
@@ -94,11 +90,11 @@ func (p *pool) add(side int, s *bench.Sample) {
 		}
 		p.times[side] = append(p.times[side], began)
 	}
-	key := Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
+	key := keyOf(s)
 	if p.readings[key] == nil {
 		p.readings[key] = map[uint64][]reading{}
 	}
-	p.readings[key][s.Bytes] = append(p.readings[key][s.Bytes], reading{side, n, s.Micros, s.BusBW, s.Config, kindOf(s), s.Simulated})
+	p.readings[key][s.Bytes] = append(p.readings[key][s.Bytes], reading{s, side, n, kindOf(s)})
 }
 
 // choose leaves of each side of a group what is compared.
@@ -176,8 +172,8 @@ func (p *pool) common(key Key) {
 }
 
 // mainVariants leaves one data type, reduction and placement of each collective and communicator: the one with most
-// sizes, of equals the first in order, which is out-of-place. nccl-tests measures both placements, and their times are
-// neither repetitions of one another nor news.
+// sizes, and of equals the first in order, which is out-of-place. nccl-tests measures both placements. Their times are no
+// repetitions of each other, and nearly the same.
 func (p *pool) mainVariants() {
 	bare := func(k Key) Key { return Key{Coll: k.Coll, Comm: k.Comm} }
 	main := map[Key]Key{}

@@ -12,15 +12,15 @@ import (
 type Restoration struct {
 	Key
 	*Row
-	// Config is what ran before. Where NCCL chose that, it has no channels, so that NCCL chooses them again; but for
-	// where these are all that changed, and where only the exact number was measured after.
+	// Config is what ran before. Where NCCL chose that, it has no channels, and NCCL chooses them again. It has them
+	// where only the number of channels changed, and where only that exact number was measured after.
 	Config nccl.Config
 	// Check compares the configuration with what runs there now, both measured after; nil: it was not measured.
 	Check *Row
 	// Refused says why the size stays as it is; empty: it can be restored.
 	Refused string
-	// Adjacent says that the one before it is of the same group, can be restored, too, and no size was compared between
-	// them; Same that it is so by the same configuration and on the same grounds.
+	// Adjacent says that the restoration before it is of the same group, is not refused either, and is of the next
+	// smaller size that was compared. Same says that, in addition, both have the same configuration and equal proof.
 	Adjacent, Same bool
 }
 
@@ -62,7 +62,7 @@ type place struct {
 }
 
 func placeOf(s *bench.Sample) place {
-	return place{Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}, s.Bytes}
+	return place{keyOf(s), s.Bytes}
 }
 
 // configsAt are the configurations that were forced at each size.
@@ -82,9 +82,9 @@ func configsAt(samples []bench.Sample) map[place]map[nccl.Config]bool {
 
 // restored is the configuration to ask for, see Restoration.Config.
 func (r *Row) restored(measured map[nccl.Config]bool) nccl.Config {
-	exact, own := r.Before.Ran, r.Before.Ran
+	exact, own := r.Before.Ran.Config, r.Before.Ran.Config
 	own.Channels = 0
-	now := r.After.Ran
+	now := r.After.Ran.Config
 	now.Channels = 0
 	if !r.Before.OwnChannels || own == now || measured[exact] && !measured[own] {
 		return exact
@@ -102,15 +102,15 @@ func (r *Restoration) refused(failed []bench.Sample) string {
 	case now == before:
 		return before.Label() + " ran before and runs now: it is slower by itself"
 	case slices.ContainsFunc(failed, func(s bench.Sample) bool {
-		same := s.Algo == before.Algo && s.Proto == before.Proto && (s.Channels == 0 || s.Channels == before.Channels)
-		return same && s.Coll == r.Coll && s.Nodes == r.Nodes && s.Ranks == r.Ranks
+		same := s.Cell == before.Cell && (s.Channels == 0 || s.Channels == before.Channels)
+		return same && s.Coll == r.Coll && s.Comm == r.Comm
 	}):
 		return before.Label() + " ran before and does not run any more"
 	}
 	return ""
 }
 
-// check compares what runs after the change with what ran before it, as far as that was measured, too.
+// check compares what runs after the change with what ran before it, where both were measured after.
 func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
 	wanted := map[place]nccl.Config{}
 	for _, r := range all {

@@ -8,11 +8,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 )
 
-// circumstance is what a log may tell about where and with what it was measured.
+// circumstance is one thing that a log may say about where and with what it was measured.
 type circumstance struct {
 	what string
 	of   func(*bench.Setup) string
-	none string // in words, where a log that has none of it tells that; empty: it does not
+	none string // its value in a log that has a setup and does not name it; empty: that is not known
 }
 
 var circumstances = []circumstance{
@@ -39,7 +39,7 @@ func (t *Table) describe(samples [2][]bench.Sample, p *pool) {
 					if r.side == side {
 						s.Readings++
 						runs[r.run] = true
-						t.simulated += boolToInt(r.simulated)
+						t.simulated += boolToInt(r.Simulated)
 					}
 				}
 			}
@@ -70,7 +70,7 @@ func (t *Table) describe(samples [2][]bench.Sample, p *pool) {
 	}
 }
 
-// differ keeps what both have in common or not, as far as both tell.
+// differ keeps a value that both sides have, as common or as a difference.
 func (t *Table) differ(what, before, after string) {
 	switch {
 	case before == "" || after == "":
@@ -87,7 +87,7 @@ func joined(values []string) string {
 
 // has reports whether samples of this kind are still compared.
 func (p *pool) has(s *bench.Sample) bool {
-	_, ok := p.readings[Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}][s.Bytes]
+	_, ok := p.readings[keyOf(s)][s.Bytes]
 	return ok
 }
 

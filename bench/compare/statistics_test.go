@@ -96,13 +96,13 @@ func (w world) figures(seed uint64, tables int) (f figures) {
 			if r.Verdict != Unknown && (r.Verdict == Unproven) != (r.Low <= 1 && 1 <= r.High) {
 				f.inconsistent++
 			}
-			if math.Log(r.Low) <= change && change <= math.Log(r.High) {
+			if math.Log(float64(r.Low)) <= change && change <= math.Log(float64(r.High)) {
 				f.covered++
 			}
 		}
 		if m := g.Mean; m.test != nil {
 			f.means++
-			if math.Log(m.Low) <= truth && truth <= math.Log(m.High) {
+			if math.Log(float64(m.Low)) <= truth && truth <= math.Log(float64(m.High)) {
 				f.meansCovered++
 			}
 			if m.Verdict == Faster || m.Verdict == Slower {

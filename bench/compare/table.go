@@ -2,9 +2,11 @@ package compare
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -55,6 +57,8 @@ type Key struct {
 	DType, RedOp string // empty: not known
 	InPlace      bool
 }
+
+func keyOf(s *bench.Sample) Key { return Key{s.Coll, s.Comm, s.DType, s.RedOp, s.InPlace} }
 
 func (k Key) compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Coll, o.Coll), k.Comm.Compare(o.Comm),
@@ -110,23 +114,32 @@ type Group struct {
 
 // Row is a size.
 type Row struct {
-	Bytes         uint64
-	Before, After Cell
+	Bytes  uint64 `json:"bytes"`
+	Before Cell   `json:"before"`
+	After  Cell   `json:"after"`
 	Estimate
 }
 
 // Cell is one side of a row.
 type Cell struct {
-	Micros float64 // median
-	BusBW  float64 // GB/s at that time; 0: the number of ranks is not known
-	Reps   int     // repetitions that count: runs, or times within one run where no side has two
-	// Ran is the configuration as far as a log tells, of several the most frequent.
-	Ran nccl.Config
-	// Calls are those of a step, of a job's profile; 0: not known.
-	Calls float64
+	Micros float64 `json:"us"`              // median
+	BusBW  float64 `json:"busbw,omitempty"` // GB/s at that time; 0: the number of ranks is not known
+	Reps   int     `json:"repetitions"`     // that count: runs, or times within one run where no side has two
+	Ran    Ran     `json:"ran,omitzero"`
+	Calls  float64 `json:"calls_per_step,omitempty"` // of a job's profile; 0: not known
 	// OwnChannels says that NCCL chose the number of channels itself.
-	OwnChannels bool
+	OwnChannels bool `json:"-"`
 }
+
+// Ran is the configuration that ran, of several the most frequent. JSON has it as "ring/ll128/16" and leaves it out
+// where no log names it.
+type Ran struct{ nccl.Config }
+
+// IsZero reports whether it is not known.
+func (r Ran) IsZero() bool { return !r.Known() }
+
+// MarshalText is its label.
+func (r Ran) MarshalText() ([]byte, error) { return []byte(r.Label()), nil }
 
 // Verdict says what is proven of a ratio.
 type Verdict int8
@@ -135,26 +148,39 @@ const (
 	Unproven Verdict = iota // the interval contains 1
 	Faster
 	Slower
-	Unknown // nothing tells the noise
+	Unknown // there is no measure of the noise
 )
 
 func (v Verdict) String() string { return [...]string{"~", "faster", "slower", "~"}[v] }
 
+// MarshalText is its word.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
 // Estimate is a ratio of times, after / before: below 1 is faster.
 type Estimate struct {
-	Ratio float64
+	Ratio float64 `json:"ratio"`
 	// Low and High hold the true ratio. They contain 1 exactly where nothing is proven, see judge.
-	// NaN: nothing tells the noise.
-	Low, High float64
-	P         float64 // corrected for the number of ratios in the table; NaN: as above
-	Verdict   Verdict
+	Low     Number  `json:"low,omitzero"`
+	High    Number  `json:"high,omitzero"`
+	P       Number  `json:"p,omitzero"` // corrected for the number of ratios in the table
+	Verdict Verdict `json:"verdict"`
 
-	test *tTest // nil: nothing tells the noise
+	test *tTest // nil: there is no measure of the noise
 }
 
-// unknown is an estimate of which nothing tells the noise.
+// Number is NaN where there is no measure of the noise. JSON leaves NaN out.
+type Number float64
+
+// IsZero reports whether it is NaN.
+func (n Number) IsZero() bool { return math.IsNaN(float64(n)) }
+
+// MarshalJSON writes infinity, which JSON does not have, as the largest number.
+func (n Number) MarshalJSON() ([]byte, error) { return json.Marshal(min(float64(n), math.MaxFloat64)) }
+
+// unknown is an estimate without a measure of the noise.
 func unknown(ln float64) Estimate {
-	return Estimate{Ratio: math.Exp(ln), Low: math.NaN(), High: math.NaN(), P: math.NaN(), Verdict: Unknown}
+	none := Number(math.NaN())
+	return Estimate{Ratio: math.Exp(ln), Low: none, High: none, P: none, Verdict: Unknown}
 }
 
 // Mean is a geometric mean of ratios over sizes. Of profiles it is the ratio of the communication of a step.
@@ -162,13 +188,15 @@ type Mean struct {
 	Estimate
 	Before, After float64 // microseconds of a step, of profiles; 0: they do not tell it
 	Sizes         int
-	// BySizes says that there are no repetitions to tell the noise: the interval rests on how the ratios of
-	// different sizes scatter, and does not know of what shifts all of them together.
+	// BySizes says that there are no repetitions to estimate the noise from. The interval rests on how the ratios of
+	// different sizes scatter, and does not cover what shifts all of them together.
 	BySizes bool
 }
 
 // Exceeds reports whether the ratio is proven to be above 1 by more than a share.
-func (e *Estimate) Exceeds(threshold float64) bool { return e.Verdict == Slower && e.Low > 1+threshold }
+func (e *Estimate) Exceeds(threshold float64) bool {
+	return e.Verdict == Slower && e.Low > Number(1+threshold)
+}
 
 func (m *Mean) exceeds(threshold float64) bool { return !m.BySizes && m.Exceeds(threshold) }
 
@@ -185,7 +213,7 @@ func (t *Table) Count(v Verdict) (with, all int) {
 }
 
 // Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is. A
-// mean that rests on the sizes alone is no proof: of two runs alike one is a little slower as a whole.
+// mean that rests on the sizes alone proves nothing: one of two equal runs is always a little slower as a whole.
 func (t *Table) Slower() (sizes int, mean bool) {
 	for _, g := range t.Groups {
 		for _, r := range g.Rows {

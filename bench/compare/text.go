@@ -100,7 +100,7 @@ func (e *Estimate) columns(verdict string) string {
 	interval, p := "", ""
 	if e.Verdict != Unknown {
 		interval = e.interval()
-		p = probability(e.P)
+		p = probability(float64(e.P))
 	}
 	return fmt.Sprintf("%6.3f %-13s %-7s %5s", e.Ratio, interval, verdict, p)
 }
@@ -114,7 +114,7 @@ func (m *Mean) sentence() string {
 func (m *Mean) result() string {
 	text := fmt.Sprintf("%.3f", m.Ratio)
 	if m.Verdict != Unknown {
-		text += " " + m.interval() + " p=" + probability(m.P)
+		text += " " + m.interval() + " p=" + probability(float64(m.P))
 	}
 	if text += " " + m.verdict(); m.test == nil && m.Before > 0 {
 		return strings.TrimSuffix(text, " ~")
@@ -122,7 +122,7 @@ func (m *Mean) result() string {
 	return text
 }
 
-// verdict has a question mark where it is no proof.
+// verdict has a question mark where it rests on the sizes alone.
 func (m *Mean) verdict() string {
 	if m.BySizes && (m.Verdict == Faster || m.Verdict == Slower) {
 		return m.Verdict.String() + "?"
@@ -159,7 +159,7 @@ func (r *Row) moved() string {
 	return ""
 }
 
-// conclude sums up, and says what the columns mean as far as somebody may take them for something else.
+// conclude sums up, and explains the columns that are easily misread.
 func (t *Table) conclude(out io.Writer) {
 	slower, all := t.Count(Slower)
 	faster, _ := t.Count(Faster)

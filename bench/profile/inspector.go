@@ -101,12 +101,7 @@ func (j *Job) take(name string, r *inspected) error {
 	case h.Rank < 0 || h.Rank >= h.Ranks:
 		return fmt.Errorf("rank is %d (allowed: 0 to %d, as n_ranks is %d)", h.Rank, h.Ranks-1, h.Ranks)
 	}
-	comm := j.comm(h.ID)
-	at := place{comm, process{m.Host, m.PID}}
-	if j.ranks[at] == nil {
-		j.ranks[at] = map[int]bool{}
-	}
-	j.ranks[at][h.Rank] = true
+	comm := j.comm(h.ID, process{m.Host, m.PID}, h.Rank)
 	switch {
 	case r.P2P != nil:
 		j.others[r.P2P.Name]++
@@ -134,15 +129,9 @@ func (j *Job) collective(name string, r *inspected, comm int32) error {
 	case c.Bytes < 1 || c.Bytes > mostBytes/uint64(h.Ranks):
 		return fmt.Errorf("coll_msg_size_bytes is %d (allowed: 1 to 1024T over all ranks)", c.Bytes)
 	}
-	key := Key{Call: nccl.Call{Coll: coll, Bytes: c.Bytes}, Comm: nccl.Comm{Nodes: h.Nodes, Ranks: h.Ranks}, Cell: nccl.NoCell}
+	key := Key{Call: nccl.Call{Coll: coll, Bytes: c.Bytes}, Comm: nccl.Comm{Nodes: h.Nodes, Ranks: h.Ranks}, Cell: cellNamed(c.Algo, c.Proto)}
 	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
 		key.Bytes *= uint64(h.Ranks) // the inspector counts one rank's share
-	}
-	if algo, ok := nccl.Algos.Named(c.Algo); ok { // others, as of symmetric kernels, are not the tuner's
-		key.Algo = algo
-	}
-	if proto, ok := nccl.Protos.Named(c.Proto); ok {
-		key.Proto = proto
 	}
 	entry := j.entry(key)
 	j.found[entry].records++

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
@@ -18,12 +19,12 @@ type Job struct {
 	series  map[seriesKey]*series
 	ranks   map[place]map[int]bool
 
-	decided map[decisionKey]decision
+	decided map[Shape]bench.Decision
 	unnamed int // decisions of communicators whose shape the log does not tell
 	others  map[string]int
 	cut     []string
 
-	unlisted int // calls of which a recorder knows nothing more
+	unlisted int // calls that a recorder counted without their shape
 }
 
 // found is what the records of an inspector or a recorder tell of calls that are alike.
@@ -77,7 +78,7 @@ type process struct {
 func NewJob() *Job {
 	return &Job{
 		comms: map[string]int32{}, entries: map[Key]int32{}, calls: map[callKey]*call{}, series: map[seriesKey]*series{},
-		ranks: map[place]map[int]bool{}, decided: map[decisionKey]decision{}, others: map[string]int{},
+		ranks: map[place]map[int]bool{}, decided: map[Shape]bench.Decision{}, others: map[string]int{},
 	}
 }
 
@@ -182,14 +183,31 @@ func (j *Job) numRecords() (n int) {
 	return n
 }
 
-// comm returns the number of a communicator.
-func (j *Job) comm(id string) int32 {
+// comm returns the number of a communicator, of which a rank in a process was recorded.
+func (j *Job) comm(id string, in process, rank int) int32 {
 	comm, ok := j.comms[id]
 	if !ok {
 		comm = int32(len(j.comms))
 		j.comms[id] = comm
 	}
+	at := place{comm, in}
+	if j.ranks[at] == nil {
+		j.ranks[at] = map[int]bool{}
+	}
+	j.ranks[at][rank] = true
 	return comm
+}
+
+// cellNamed leaves out names that are not the tuner's, as those of symmetric kernels.
+func cellNamed(algo, proto string) nccl.Cell {
+	c := nccl.NoCell
+	if a, ok := nccl.Algos.Named(algo); ok {
+		c.Algo = a
+	}
+	if p, ok := nccl.Protos.Named(proto); ok {
+		c.Proto = p
+	}
+	return c
 }
 
 // entry returns the place in j.found of calls that are alike.

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -16,7 +17,7 @@ type Key struct {
 	nccl.Cell // that ran; NoCell: not known
 }
 
-// Entry is what is known of calls that are alike. 0 is not known, but for Key.
+// Entry is what is known of calls that are alike. Outside of Key, 0 is not known.
 type Entry struct {
 	Key
 	Calls     float64 // of one rank: the mean over the ranks that were recorded
@@ -26,8 +27,8 @@ type Entry struct {
 	DecidedBy string  // a row as policy.csv:3, a model or NCCL, as the library has it
 }
 
-// ByNCCL is Entry.DecidedBy of what NCCL chose by itself.
-const ByNCCL = "NCCL"
+// ByNCCL is Entry.DecidedBy of NCCL's choice.
+const ByNCCL = bench.ByNCCL
 
 // Profile is what a job does, the heaviest first.
 type Profile struct {

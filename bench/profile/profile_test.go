@@ -225,6 +225,14 @@ func TestDecisions(t *testing.T) {
 	if err != nil || len(p.Entries) != 1 || p.Entries[0] != want {
 		t.Errorf("%v: %+v, want %+v", err, p, want)
 	}
+	// A line that names no communicator is of the only shape that there is.
+	j = NewJob()
+	if err := j.Decisions("job.log", strings.NewReader(strings.ReplaceAll(log, "communicator 0x0: ", ""))); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := j.Profile(0); err != nil || len(p.Entries) != 1 || p.Entries[0] != want {
+		t.Errorf("no communicator named: %v: %+v, want %+v", err, p, want)
+	}
 	// Two shapes without identities: nobody knows which of them a decision is for.
 	j = NewJob()
 	if err := j.Decisions("job.log", strings.NewReader(log+strings.Replace(start, "8 ranks", "4 ranks", 1))); err != nil {

@@ -38,21 +38,9 @@ func (j *Job) recordedComm(of process, c *record.Comm) {
 		j.others["collectives of a single rank"]++
 		return
 	}
-	comm := j.comm(c.ID)
-	at := place{comm, of}
-	if j.ranks[at] == nil {
-		j.ranks[at] = map[int]bool{}
-	}
-	j.ranks[at][c.Rank] = true
+	j.comm(c.ID, of, c.Rank)
 	for _, r := range c.Calls {
-		key := Key{Call: nccl.Call{Coll: r.Coll, Bytes: r.Bytes}, Comm: nccl.Comm{Nodes: c.Nodes, Ranks: c.Ranks}, Cell: nccl.NoCell}
-		if algo, ok := nccl.Algos.Named(r.Algo); ok {
-			key.Algo = algo
-		}
-		if proto, ok := nccl.Protos.Named(r.Proto); ok {
-			key.Proto = proto
-		}
-		entry := j.entry(key)
+		entry := j.entry(Key{nccl.Call{Coll: r.Coll, Bytes: r.Bytes}, nccl.Comm{Nodes: c.Nodes, Ranks: c.Ranks}, cellNamed(r.Algo, r.Proto)})
 		f := &j.found[entry]
 		f.records += int(r.Calls)
 		if r.Calls > f.most { // of several channel counts, or deciders, the one most used

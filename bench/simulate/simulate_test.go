@@ -114,7 +114,7 @@ func TestNoise(t *testing.T) {
 	truth := NewTruth(o.Tuning, o.Seed)
 	deviations := func() (small, middle, large []float64) {
 		for _, m := range Sweep(o) {
-			us, ok := truth.Micros(m.Coll, m.Algo, m.Proto, m.Channels, m.Bytes)
+			us, ok := truth.Micros(m.Coll, m.Config, m.Bytes)
 			if !ok {
 				t.Fatalf("no truth of %+v", m)
 			}
@@ -179,7 +179,7 @@ func TestTimesRise(t *testing.T) {
 				for channels := 1; channels <= m.limit; channels++ {
 					last := 0.0
 					for bytes := uint64(8); bytes <= MaxBytes; bytes += bytes/5 + 1 {
-						us, ok := truth.Micros(x.coll, x.algo, x.proto, channels, bytes)
+						us, ok := truth.Micros(x.Coll, nccl.Config{Cell: x.Cell, Channels: channels}, bytes)
 						if !ok || !(us >= last) || us <= 0 || math.IsInf(us, 0) {
 							t.Fatalf("%d nodes, seed %d, %v with %d channels: %v us at %d bytes after %v", nodes, seed, x, channels, us, bytes, last)
 						}
@@ -196,7 +196,7 @@ func TestEffects(t *testing.T) {
 	for seed := range uint64(10) {
 		one, four := NewTruth(tuningOf(t, 1), seed), NewTruth(tuningOf(t, 4), seed)
 		us := func(truth *Truth, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) float64 {
-			us, ok := truth.Micros(nccl.CollAllReduce, algo, proto, channels, bytes)
+			us, ok := truth.Micros(nccl.CollAllReduce, nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: channels}, bytes)
 			if !ok {
 				t.Fatalf("%v %v with %d channels is not there", algo, proto, channels)
 			}
@@ -219,10 +219,10 @@ func TestEffects(t *testing.T) {
 				t.Errorf("seed %d: %s: ratio %.3f, want %v to %v", seed, c.what, c.ratio, c.low, c.up)
 			}
 		}
-		if _, ok := one.Micros(nccl.CollAllReduce, nccl.AlgoNVLSTree, nccl.ProtoSimple, 16, 1<<20); ok {
+		if _, ok := one.Micros(nccl.CollAllReduce, nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}, Channels: 16}, 1<<20); ok {
 			t.Error("NVLSTree on one node")
 		}
-		if _, ok := one.Micros(nccl.CollAllReduce, nccl.AlgoRing, nccl.ProtoSimple, 25, 1<<20); ok {
+		if _, ok := one.Micros(nccl.CollAllReduce, nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}, Channels: 25}, 1<<20); ok {
 			t.Error("25 of 24 channels")
 		}
 	}

@@ -36,9 +36,9 @@ const (
 	MaxNoise       = .2
 )
 
-// Sweep returns the samples of the sweep in the order in which they would have
-// been measured: per collective first NCCL's default, then one configuration
-// after the other, each repeated.
+// Sweep returns the samples in the order in which they would have been measured. For
+// each collective, NCCL's choice comes first, then one configuration after the other,
+// each repeated.
 func Sweep(o Options) []bench.Sample {
 	s := sweep{
 		Options: o, truth: NewTruth(o.Tuning, o.Seed),
@@ -46,12 +46,12 @@ func Sweep(o Options) []bench.Sample {
 	}
 	for _, coll := range o.Colls {
 		for rep := range o.Repetitions {
-			s.defaults(coll, rep)
+			s.measure(coll, nccl.Config{Cell: nccl.NoCell}, rep)
 		}
 		for _, x := range offered(o.Tuning, coll) {
-			for _, channels := range s.counts(x.algo) {
+			for _, channels := range s.counts(x.Algo) {
 				for rep := range o.Repetitions {
-					s.forced(x, channels, rep)
+					s.measure(coll, nccl.Config{Cell: x.Cell, Channels: channels}, rep)
 				}
 			}
 		}
@@ -80,23 +80,17 @@ func (s *sweep) counts(a nccl.Algo) (counts []int) {
 	return counts
 }
 
-func (s *sweep) defaults(coll nccl.Coll, rep int) {
-	run := s.draw(aboutRun, int64(coll), -1, -1, 0, int64(rep)).heavy()
+// measure times all sizes once. A configuration that is not known is NCCL's choice.
+func (s *sweep) measure(coll nccl.Coll, asked nccl.Config, rep int) {
+	key := []int64{int64(coll), int64(asked.Algo), int64(asked.Proto), int64(asked.Channels), int64(rep)}
+	noise := Noise{typical: s.Noise, run: s.draw(aboutRun, key...).heavy()}
 	for _, bytes := range s.Sizes {
-		c := s.Tuning.Choose(coll, int64(bytes), 1)
-		if c.Algo < 0 {
-			continue
+		noise.times = s.draw(aboutTime, append(key, int64(bytes))...)
+		c, by := asked, bench.SelectionForced
+		if !asked.Known() {
+			c, by = s.Tuning.Choose(coll, int64(bytes), 1).Config, bench.SelectionDefault
 		}
-		d := s.draw(aboutTime, int64(coll), -1, -1, 0, int64(rep), int64(bytes))
-		s.add(cell{coll, c.Algo, c.Proto}, c.Channels, bytes, bench.SelectionDefault, run, d)
-	}
-}
-
-func (s *sweep) forced(x cell, channels, rep int) {
-	run := s.draw(aboutRun, int64(x.coll), int64(x.algo), int64(x.proto), int64(channels), int64(rep)).heavy()
-	for _, bytes := range s.Sizes {
-		d := s.draw(aboutTime, int64(x.coll), int64(x.algo), int64(x.proto), int64(channels), int64(rep), int64(bytes))
-		s.add(x, channels, bytes, bench.SelectionForced, run, d)
+		s.add(nccl.Call{Coll: coll, Bytes: bytes}, c, by, noise)
 	}
 }
 
@@ -104,18 +98,20 @@ func (s *sweep) draw(about int, key ...int64) draw {
 	return newDraw(s.Seed, about, append([]int64{int64(s.Tuning.Nodes), int64(s.Tuning.Ranks)}, key...)...)
 }
 
-// add times a configuration once. run is the run's deviation, d the time's own.
-func (s *sweep) add(x cell, channels int, bytes uint64, by bench.Selection, run float64, d draw) {
-	us, ok := s.truth.Micros(x.coll, x.algo, x.proto, channels, bytes)
+// add times a configuration once, where NCCL has it.
+func (s *sweep) add(call nccl.Call, c nccl.Config, by bench.Selection, noise Noise) {
+	us, ok := s.truth.Micros(call.Coll, c, call.Bytes)
 	if !ok {
 		return
 	}
-	us = printed(us * deviation(s.Noise, bytes, run, d))
-	algBW := float64(bytes) / 1000 / us
+	us = printed(us * noise.Next(call.Bytes))
+	algBW := float64(call.Bytes) / 1000 / us
 	m := bench.Sample{
-		Call: nccl.Call{Coll: x.coll, Bytes: bytes}, DType: "float", Config: nccl.Config{Cell: nccl.Cell{Algo: x.algo, Proto: x.proto}, Channels: channels}, Comm: s.Tuning.Comm, Selection: by, Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * x.coll.BusFactor(float64(s.Tuning.Ranks))), Source: s.source, Simulated: true,
+		Call: call, DType: "float", Config: c, Comm: s.Tuning.Comm, Selection: by,
+		Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * call.Coll.BusFactor(float64(s.Tuning.Ranks))),
+		Source: s.source, Simulated: true,
 	}
-	if x.coll == nccl.CollAllReduce || x.coll == nccl.CollReduceScatter || x.coll == nccl.CollReduce {
+	if call.Coll == nccl.CollAllReduce || call.Coll == nccl.CollReduceScatter || call.Coll == nccl.CollReduce {
 		m.RedOp = "sum"
 	}
 	s.samples = append(s.samples, m)
@@ -127,10 +123,11 @@ const (
 	outlierRate = .004 // another job, a retransmission: nccl-tests' mean of 20 moves
 )
 
-// Noise is how the times of one run of nccl-tests are off.
+// Noise is the deviation of the times of one run of nccl-tests.
 type Noise struct {
-	typical, run float64
-	times        draw
+	typical float64 // as Options.Noise
+	run     float64 // the run's deviation
+	times   draw    // of the times' own deviations
 }
 
 // NewNoise draws it for a run with a number; typical is as Options.Noise.
@@ -139,10 +136,8 @@ func NewNoise(typical float64, seed, number uint64) *Noise {
 }
 
 // Next is the factor by which the next time is off.
-func (n *Noise) Next(bytes uint64) float64 { return deviation(n.typical, bytes, n.run, n.times) }
-
-// deviation is the factor by which a time is off.
-func deviation(noise float64, bytes uint64, run float64, d draw) float64 {
+func (n *Noise) Next(bytes uint64) float64 {
+	noise := n.typical
 	if noise == 0 {
 		return 1
 	}
@@ -152,9 +147,9 @@ func deviation(noise float64, bytes uint64, run float64, d draw) float64 {
 	case bytes > 16<<20:
 		noise /= 2
 	}
-	off := runPart*run + ownPart*d.heavy()
+	off := runPart*n.run + ownPart*n.times.heavy()
 	factor := max(.5, 1+noise*off)
-	if rare, far := d.uniform(), d.uniform(); rare < outlierRate {
+	if rare, far := n.times.uniform(), n.times.uniform(); rare < outlierRate {
 		factor *= 1.05 + .6*(far*far)
 	}
 	return factor

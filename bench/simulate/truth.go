@@ -18,9 +18,8 @@ type Truth struct {
 
 // cell is an algorithm with a protocol, run for one collective.
 type cell struct {
-	coll  nccl.Coll
-	algo  nccl.Algo
-	proto nccl.Proto
+	nccl.Coll
+	nccl.Cell
 }
 
 // offered returns what NCCL offers for a collective, in the order ring, tree, then
@@ -29,14 +28,14 @@ func offered(t *tuning.Tuning, coll nccl.Coll) (all []cell) {
 	table := t.Table(coll, 1<<20, 1)
 	for a, p := range nccl.Cells {
 		if table[a][p] >= 0 {
-			all = append(all, cell{coll, a, p})
+			all = append(all, cell{coll, nccl.Cell{Algo: a, Proto: p}})
 		}
 	}
 	place := func(c cell) int {
-		if c.algo == nccl.AlgoRing {
+		if c.Algo == nccl.AlgoRing {
 			return -1
 		}
-		return int(c.algo)
+		return int(c.Algo)
 	}
 	slices.SortStableFunc(all, func(x, y cell) int { return place(x) - place(y) })
 	return all
@@ -74,11 +73,11 @@ func NewTruth(t *tuning.Tuning, seed uint64) *Truth {
 
 func (t *Truth) draw(x cell, seed uint64) behavior {
 	nodes := t.tuning.Nodes
-	d := newDraw(seed, aboutCell, int64(nodes), int64(t.tuning.Ranks), int64(x.coll), int64(x.algo), int64(x.proto))
-	m := behavior{limit: t.tuning.Channels(x.algo)}
-	m.latency = float64(t.tuning.Latencies[x.coll][x.algo][x.proto]) * d.between(.7, 1.4)
-	m.bandwidth = float64(t.tuning.Bandwidths[x.coll][x.algo][x.proto])
-	switch x.proto {
+	d := newDraw(seed, aboutCell, int64(nodes), int64(t.tuning.Ranks), int64(x.Coll), int64(x.Algo), int64(x.Proto))
+	m := behavior{limit: t.tuning.Channels(x.Algo)}
+	m.latency = float64(t.tuning.Latencies[x.Coll][x.Algo][x.Proto]) * d.between(.7, 1.4)
+	m.bandwidth = float64(t.tuning.Bandwidths[x.Coll][x.Algo][x.Proto])
+	switch x.Proto {
 	case nccl.ProtoLL:
 		m.bandwidth *= d.between(.9, 2.2)
 	case nccl.ProtoLL128:
@@ -91,7 +90,7 @@ func (t *Truth) draw(x cell, seed uint64) behavior {
 	m.growth = d.between(.001, .004) // launching blocks
 	if nodes > 1 {
 		m.growth = d.between(.004, .01)
-		if x.algo == nccl.AlgoRing { // every step of a ring waits for a NIC
+		if x.Algo == nccl.AlgoRing { // every step of a ring waits for a NIC
 			m.growth = d.between(.02, .04)
 		}
 		m.contention = d.between(.05, .12) * float64(1+bits.Len(uint(nodes))) / 3
@@ -141,25 +140,25 @@ func Busy(coll nccl.Coll, channels int, bytes uint64) int {
 
 // Micros returns the time without noise; ok is false where NCCL does not offer
 // the cell or has fewer channels. bytes is NCCL's nBytes, > 0.
-func (t *Truth) Micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) (us float64, ok bool) {
-	m, ok := t.cells[cell{coll, algo, proto}]
-	if !ok || channels < 1 || channels > m.limit {
+func (t *Truth) Micros(coll nccl.Coll, c nccl.Config, bytes uint64) (us float64, ok bool) {
+	m, ok := t.cells[cell{coll, c.Cell}]
+	if !ok || c.Channels < 1 || c.Channels > m.limit {
 		return 0, false
 	}
 	size := float64(bytes)
 	nodes, ranks := t.tuning.Nodes, float64(t.tuning.Ranks)
 
-	used := busy(coll, channels, bytes)
+	used := busy(coll, c.Channels, bytes)
 
 	// The part of the data that is one rank's, in one channel.
 	share := size / used
-	if algo != nccl.AlgoTree {
+	if c.Algo != nccl.AlgoTree {
 		share /= ranks
 	}
 
 	// Latency.
 	more := m.growth * (used - 1)
-	if nodes > 1 && min(share, chunkBytes[proto]) > rendezvousBytes {
+	if nodes > 1 && min(share, chunkBytes[c.Proto]) > rendezvousBytes {
 		more += m.rendezvous
 	}
 	for _, s := range m.steps {
@@ -175,12 +174,12 @@ func (t *Truth) Micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channel
 		bw *= 1 - m.contention*(crowd*crowd)
 	}
 	stream := size / bw / 1000
-	loops := share / chunkBytes[proto]
+	loops := share / chunkBytes[c.Proto]
 	slow := 1.0
 	if loops > 1 {
 		slow += partialLoop * (math.Ceil(loops) - loops) / loops
 	}
-	if algo == nccl.AlgoTree {
+	if c.Algo == nccl.AlgoTree {
 		slow += 1 / (1 + loops)
 	}
 	if nodes == 1 && bytes > l2Bytes {

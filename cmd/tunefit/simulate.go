@@ -185,7 +185,7 @@ func summarise(s commspec.Shape, o simulate.Options, samples []bench.Sample) swe
 	byDefault, best := map[question]float64{}, map[question]float64{}
 	seen := map[int]bool{}
 	for _, m := range samples {
-		us, _ := truth.Micros(m.Coll, m.Algo, m.Proto, m.Channels, m.Bytes)
+		us, _ := truth.Micros(m.Coll, m.Config, m.Bytes)
 		q := question{m.Coll, m.Bytes}
 		if m.Selection == bench.SelectionDefault {
 			byDefault[q] = us

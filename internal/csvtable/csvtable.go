@@ -1,5 +1,6 @@
-// Package csvtable reads CSV whose header names its columns, in any order. Lines that begin with #
-// and blanks around fields do not count.
+// Package csvtable is the one reader of CSV. NewReader reads rows and refuses those that would take
+// too much memory. Read adds a header that names the columns, in any order, and errors with file,
+// line and column. Both ignore lines that begin with #.
 package csvtable
 
 import (
@@ -10,14 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/boundedcsv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// mostErrors are told of one file.
+// mostErrors bounds the errors of one file.
 const mostErrors = 20
 
-// Table is what Read reads. What is wrong with it is told with file, line and column.
+// Table reads rows by the names of their columns. Its errors have file, line and column.
 type Table struct {
 	file   string
 	csv    *csv.Reader
@@ -28,10 +28,10 @@ type Table struct {
 	errs   []error
 }
 
-// Read reads the header; file is for messages. Of the columns that there may be, the first needed
-// ones have to be there. before is how many lines of the file come before text.
+// Read reads the header; file is for messages. columns are all that a table may have; the first
+// `needed` of them are required. before is how many lines of the file come before text.
 func Read(file, text string, before int, columns []string, needed int) (*Table, error) {
-	t := &Table{file: file, csv: boundedcsv.NewReader(strings.NewReader(text)), before: before, places: map[string]int{}}
+	t := &Table{file: file, csv: NewReader(strings.NewReader(text)), before: before, places: map[string]int{}}
 	t.csv.TrimLeadingSpace = true
 	header, err := t.csv.Read()
 	switch {
@@ -58,8 +58,8 @@ func Read(file, text string, before int, columns []string, needed int) (*Table, 
 	return t, nil
 }
 
-// Next turns to the next row of as many fields as the header; false: there is none, or too much is
-// wrong to go on.
+// Next turns to the next row that has as many fields as the header. It is false at the end, and
+// after mostErrors errors.
 func (t *Table) Next() bool {
 	for len(t.errs) < mostErrors {
 		row, err := t.csv.Read()
@@ -98,10 +98,10 @@ func (t *Table) Fail(column, format string, args ...any) {
 	t.errs = append(t.errs, t.at(t.places[column], "%s: %s", column, fmt.Sprintf(format, args...)))
 }
 
-// Failures is how much is wrong so far.
+// Failures is the number of errors so far.
 func (t *Table) Failures() int { return len(t.errs) }
 
-// Err joins all that is wrong, up to 20 errors. No rows at all are wrong, too.
+// Err joins up to mostErrors errors. A table without rows is an error, too.
 func (t *Table) Err() error {
 	if t.rows == 0 && len(t.errs) == 0 {
 		return fmt.Errorf("%s: no rows below the header (needed: one or more)", t.file)
@@ -119,7 +119,7 @@ func (t *Table) malformed(err error) error {
 	if errors.As(err, &parse) {
 		return fmt.Errorf("%s:%d:%d: %w", t.file, t.before+parse.Line, parse.Column, parse.Err)
 	}
-	var refused *boundedcsv.RowError
+	var refused *RowError
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%s:%d:1: %s", t.file, t.before+refused.Line, refused.Text)
 	}

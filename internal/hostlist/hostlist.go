@@ -10,7 +10,7 @@ import (
 // most bounds the hosts that one name stands for.
 const most = 1 << 16
 
-// Expand lists the hosts of "node[1-3,08],login". What cannot be read is taken for a name.
+// Expand lists the hosts of "node[1-3,08],login". A part that it cannot read is taken for a name.
 func Expand(text string) (hosts []string) {
 	for text != "" {
 		end, depth := 0, 0

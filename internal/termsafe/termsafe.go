@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text escapes what is not printable, as JSON does, but for line ends and tabs.
+// Text escapes what is not printable, as JSON does. It leaves line ends and tabs.
 func Text(s string) string { return escaped(s, true) }
 
 // Line is Text for what must stay within its line: line ends and tabs are escaped, too.

@@ -154,20 +154,20 @@ func TestGrid(t *testing.T) {
 
 // Without a tuner and with the library's own answers, what a machine chooses has a time.
 func TestEveryChoiceHasATime(t *testing.T) {
-	for _, shape := range [][2]int{{1, 8}, {2, 16}, {4, 32}, {1, 2}, {2, 2}, {8, 32}} {
+	for _, shape := range []nccl.Comm{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}, {Nodes: 4, Ranks: 32}, {Nodes: 1, Ranks: 2}, {Nodes: 2, Ranks: 2}, {Nodes: 8, Ranks: 32}} {
 		for _, coll := range nccl.AllColls() {
-			m, err := newSimulated(settings{seed: 3, nccl: nccl.Reference}, coll, shape[0], shape[1], channels.Variables{})
+			m, err := newCluster(settings{seed: 3, nccl: nccl.Reference}, coll, shape, channels.Variables{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for bytes := uint64(4); bytes <= 8<<30; bytes *= 2 {
-				table := m.table(bytes)
+				table := m.Table(bytes)
 				for a, p := range nccl.Cells {
 					if table[a][p] < 0 {
 						continue
 					}
-					for _, n := range []int{1, m.most(a)} {
-						if us, ok := m.micros(nccl.Config{Cell: nccl.Cell{Algo: a, Proto: p}, Channels: n}, false, bytes); !ok || !(us > 0) {
+					for _, n := range []int{1, m.Channels(a)} {
+						if us, ok := m.Micros(nccl.Config{Cell: nccl.Cell{Algo: a, Proto: p}, Channels: n}, false, bytes); !ok || !(us > 0) {
 							t.Fatalf("%v %s %d: %v/%v/%d takes %v, %v", shape, coll, bytes, a, p, n, us, ok)
 						}
 					}

@@ -29,16 +29,13 @@ var failures = []string{failCrash, failCUDA, failHang, failHangChild, failWrong,
 // failure is one thing that fails, and when: always, at starts by their number, or for a configuration.
 type failure struct {
 	what        string
-	first, last int // starts; 0: any
-	algo        nccl.Algo
-	proto       nccl.Proto
-	channels    int
-	config      bool // the three above count; -1 and 0 are any
+	first, last int          // starts; 0: any
+	config      *nccl.Config // -1 and 0 match any; nil: all configurations
 }
 
 // parseFailure reads WHAT, WHAT:3, WHAT:3-, WHAT:3-5, WHAT:nvls, WHAT:ring/ll or WHAT:ring/ll/8.
 func parseFailure(text string) (failure, error) {
-	f := failure{algo: -1, proto: -1}
+	var f failure
 	what, when, limited := strings.Cut(text, ":")
 	if f.what = what; !slices.Contains(failures, what) {
 		return f, fmt.Errorf("unknown failure %q (%sallowed: %s)", what, suggest.DidYouMean(what, failures), strings.Join(failures, ", "))
@@ -49,17 +46,18 @@ func parseFailure(text string) (failure, error) {
 	if when != "" && when[0] >= '0' && when[0] <= '9' {
 		return f, f.parseStarts(when)
 	}
-	f.config = true
+	c := &nccl.Config{Cell: nccl.NoCell}
+	f.config = c
 	var err error
 	parts := strings.Split(when, "/")
-	if f.algo, err = nccl.Algos.Parse(parts[0]); err == nil && len(parts) > 1 {
-		f.proto, err = nccl.Protos.Parse(parts[1])
+	if c.Algo, err = nccl.Algos.Parse(parts[0]); err == nil && len(parts) > 1 {
+		c.Proto, err = nccl.Protos.Parse(parts[1])
 	}
 	if err != nil {
 		return f, err
 	}
 	if len(parts) > 2 {
-		f.channels, err = strconv.Atoi(parts[2])
+		c.Channels, err = strconv.Atoi(parts[2])
 	}
 	if err != nil || len(parts) > 3 {
 		return f, fmt.Errorf("%q is no time to fail (allowed: a start as 3, 3- or 3-5; a configuration as nvls, ring/ll or ring/ll/8)", when)
@@ -87,12 +85,13 @@ func (f *failure) parseStarts(when string) (err error) {
 
 // isNow reports whether a failure that does not depend on the configuration happens in this start.
 func (f *failure) isNow(start int) bool {
-	return !f.config && (f.first == 0 || f.first <= start && start <= f.last)
+	return f.config == nil && (f.first == 0 || f.first <= start && start <= f.last)
 }
 
 // is reports whether a configuration fails.
 func (f *failure) is(c nccl.Config) bool {
-	return f.config && (f.algo < 0 || f.algo == c.Algo) && (f.proto < 0 || f.proto == c.Proto) && (f.channels == 0 || f.channels == c.Channels)
+	want := f.config
+	return want != nil && want.Algo == c.Algo && (want.Proto < 0 || want.Proto == c.Proto) && (want.Channels == 0 || want.Channels == c.Channels)
 }
 
 // starting reports whether a failure of the whole run happens.

@@ -67,6 +67,7 @@ func (t *test) inject(what string) error {
 	case failCrash:
 		t.stdout.rest = nil
 		t.summary()
+		t.report.close(true)
 		fmt.Fprintf(t.stderr, "[%s:%d] *** Process received signal ***\n[%s:%d] Signal: Segmentation fault (11)\n", host, os.Getpid(), host, os.Getpid())
 		return dieOf("SEGV")
 	case failCUDA:

@@ -12,12 +12,14 @@ import (
 	"time"
 )
 
-// report is the file of -J, version 3, written as the run goes on. A nil report writes nothing.
+// report is the file of -J, version 3, written at the end of the run. A nil report writes nothing.
 type report struct {
-	file *os.File
-	rows int
-	open string // what ends the lists and objects that are open
+	file    *os.File
+	doc     object
+	results []object
 }
+
+type object map[string]any
 
 // openReport creates the file, or one with a number where there is one already. Its name has to end as JSON does.
 func (t *test) openReport() *report {
@@ -35,111 +37,102 @@ func (t *test) openReport() *report {
 		return nil
 	}
 	t.print("# Writing JSON output to %s\n", name)
-	return &report{file: file, open: "}"}
+	return &report{file: file, doc: object{}}
 }
 
-func (r *report) write(format string, args ...any) {
-	if r != nil {
-		fmt.Fprintf(r.file, format, args...)
-	}
-}
-
-// text is a value as JSON.
-func text(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return "null"
-	}
-	return string(b)
-}
-
-// boolean is a truth as this JSON has it.
-func boolean(b bool) string { return text(fmt.Sprint(b)) }
-
-// begin writes what is known before NCCL starts. Of each process only the first rank is listed.
+// begin adds what is known before NCCL starts. Of each process only the first rank is listed.
 func (r *report) begin(t *test) {
 	if r == nil {
 		return
 	}
 	o := &t.options
-	r.write(`{"version":3,"start_time":%s,"args":%s,"env":%s,"nccl_version":%d,`, text(time.Now().Format(time.DateTime)), text(t.args), text(os.Environ()), t.settings.nccl)
-	step, by := "step_bytes", o.stepBytes
-	if o.stepFactor > 1 {
-		step, by = "step_factor", o.stepFactor
-	}
-	r.write(`"config":{"nthreads":%d,"ngpus":%d,"minimum_bytes":%d,"maximum_bytes":%d,"%s":%d,`, o.threads, o.gpus, o.minBytes, o.maxBytes, step, by)
-	r.write(`"warmup_iters":%d,"iterations":%d,"aggregated_iterations":%d,"validation":%d,"graph":%d,`, o.warmup, o.iters, o.aggregated, o.check, o.graphs)
-	r.write(`"blocking_collectives":%s,"per_iter_timing":"false","per_iter_skip":0,"parallel_init":"false",`, boolean(o.blocking != 0))
 	var devices []device
 	for process := range t.world.size {
 		devices = append(devices, t.device(process*t.world.perRank))
 	}
-	r.write(`"devices":%s}`, text(devices))
+	config := object{
+		"nthreads": o.threads, "ngpus": o.gpus, "minimum_bytes": o.minBytes, "maximum_bytes": o.maxBytes, "step_bytes": o.stepBytes,
+		"warmup_iters": o.warmup, "iterations": o.iters, "aggregated_iterations": o.aggregated, "validation": o.check, "graph": o.graphs,
+		"blocking_collectives": fmt.Sprint(o.blocking != 0), "per_iter_timing": "false", "per_iter_skip": 0, "parallel_init": "false", "devices": devices,
+	}
+	if o.stepFactor > 1 {
+		delete(config, "step_bytes")
+		config["step_factor"] = o.stepFactor
+	}
+	r.doc = object{
+		"version": 3, "start_time": time.Now().Format(time.DateTime), "args": t.args, "env": os.Environ(),
+		"nccl_version": int(t.settings.nccl), "config": config,
+	}
 }
 
-// results begins their list.
-func (r *report) results() {
+// measure begins the results.
+func (r *report) measure() {
 	if r != nil {
-		r.write(`,"results":[`)
-		r.open = "]}"
+		r.results = []object{}
 	}
 }
 
-// row begins a result, which halves and endRow go on with.
-func (r *report) row(l line) {
-	if r == nil {
-		return
+// row begins a result, to which half adds the times.
+func (r *report) row(t *test, l line) {
+	if r != nil {
+		r.results = append(r.results, object{
+			"size": l.bytes, "count": l.count, "type": l.dtype, "redop": l.op, "root": fmt.Sprintf("%6d", l.root),
+			"actual_iterations": t.options.iters, "experiment_name": "",
+		})
 	}
-	if r.rows++; r.rows > 1 {
-		r.write(",")
-	}
-	r.open = "}]}"
-	r.write(`{"size":%d,"count":%d,"type":%s,"redop":%s,"root":"%6d"`, l.bytes, l.count, text(l.dtype), text(l.op), l.root)
 }
 
 func (r *report) half(t *test, inPlace bool, h half) {
-	name, time, wrong := "out_of_place", "time", "null"
+	if r == nil {
+		return
+	}
+	name, time := "out_of_place", "time"
 	if inPlace {
 		name = "in_place"
 	}
 	if t.options.cpuTime != 0 {
 		time = "cpu_time"
 	}
+	times := object{time: double(h.micros), "alg_bw": double(h.algBW), "bus_bw": double(h.busBW), "nwrong": nil}
 	if t.options.check > 0 {
-		wrong = fmt.Sprintf("%f", float64(h.wrong))
+		times["nwrong"] = double(h.wrong)
 	}
-	r.write(`,"%s":{"%s":%s,"alg_bw":%s,"bus_bw":%s,"nwrong":%s}`, name, time, double(h.micros), double(h.algBW), double(h.busBW), wrong)
+	r.results[len(r.results)-1][name] = times
 }
 
-func (r *report) endRow(t *test) {
-	if r != nil {
-		r.write(`,"actual_iterations":%d,"experiment_name":""}`, t.options.iters)
-		r.open = "]}"
-	}
-}
-
-// footer writes what comes after the results.
+// footer adds what comes after the results.
 func (r *report) footer(t *test) {
 	if r != nil {
-		r.write(`],"out_of_bounds":{"count":%d,"okay":%s},"average_bus_bandwidth":{"bandwidth":%s,"okay":"unchecked"},"errors":[""]`,
-			t.wrong, boolean(t.wrong == 0), double(t.average()))
-		r.open = "}"
+		r.doc["out_of_bounds"] = object{"count": t.wrong, "okay": fmt.Sprint(t.wrong == 0)}
+		r.doc["average_bus_bandwidth"] = object{"bandwidth": double(t.average()), "okay": "unchecked"}
+		r.doc["errors"] = []string{""}
 	}
 }
 
-// close ends the file, also that of a run that NCCL has failed.
-func (r *report) close() {
-	if r != nil {
-		last := len(r.open) - 1
-		r.write(`%s,"end_time":%s%s`, r.open[:last], text(time.Now().Format(time.DateTime)), r.open[last:])
-		r.file.Close()
+// close writes the file, also after an error of NCCL. The file of a run that died is cut.
+func (r *report) close(cut bool) {
+	if r == nil {
+		return
 	}
+	r.doc["end_time"] = time.Now().Format(time.DateTime)
+	if r.results != nil {
+		r.doc["results"] = r.results
+	}
+	text, _ := json.Marshal(r.doc) // of numbers and texts: it cannot fail
+	if cut {
+		text = text[:len(text)-1]
+	}
+	_, _ = r.file.Write(text)
+	r.file.Close()
 }
 
 // double is C's %lf, or a word where there is no number.
-func double(v float64) string {
-	if math.IsNaN(v) {
-		return `"nan"`
+type double float64
+
+// MarshalJSON implements json.Marshaler.
+func (v double) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(v)) {
+		return []byte(`"nan"`), nil
 	}
-	return fmt.Sprintf("%f", v)
+	return fmt.Appendf(nil, "%f", v), nil
 }

@@ -1,8 +1,8 @@
-// Command nccl-tests-fakeperf stands in for nccl-tests where no GPU is: it takes the options of all_reduce_perf and the others,
-// obeys NCCL's variables and the tuner library that they name, and prints what nccl-tests and NCCL print, with times that
-// are made up or taken from a sweep. It is for trying out and for testing what starts and reads nccl-tests; it is not installed.
+// Command nccl-tests-fakeperf stands in for nccl-tests where there is no GPU. It takes the options of all_reduce_perf and
+// its kin, obeys NCCL's variables and loads the tuner that they name. It prints what nccl-tests and NCCL print, with times
+// of package simulate. It serves to try out and to test what starts and reads nccl-tests, and is not installed.
 //
-// The name that it is called by is the program that it stands in for. Its own settings are variables whose names begin with
+// It is called by the name of the program that it stands in for. Its own settings are variables whose names begin with
 // FAKEPERF_; docs/FAKEPERF.md has them.
 package main
 

@@ -112,7 +112,7 @@ func parseOptions(program string, args []string, stdout, stderr io.Writer) (o op
 	return o, exitOK, false
 }
 
-// chosen is what one of nccl-tests' names stands for; it takes a wrong one for the usual.
+// chosen is the list that a name of nccl-tests selects. As there, a wrong name selects the usual one.
 func chosen(name, usual string, all []string) []string {
 	switch {
 	case name == "all":
@@ -123,7 +123,7 @@ func chosen(name, usual string, all []string) []string {
 	return []string{usual}
 }
 
-// parseSize reads a number with K, M or G as sscanf does for nccl-tests, which looks at no more than one letter.
+// parseSize reads a number with K, M or G. Like nccl-tests, it looks at one letter only.
 func parseSize(text string) (uint64, bool) {
 	text = strings.TrimSpace(text)
 	end := strings.LastIndexAny(text, "0123456789.") + 1

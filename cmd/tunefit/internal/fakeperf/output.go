@@ -61,7 +61,7 @@ func (t *test) header() {
 		t.print("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s\n", d.Rank, 0, d.Pid, d.Host, d.Device, d.Hex, d.Info)
 	}
 	// The one line that nccl-tests does not have.
-	t.print("# stand-in for nccl-tests: there is no GPU, the times are those of %s\n", t.machine)
+	t.print("# stand-in for nccl-tests: there is no GPU, the times are those of %s\n", t.cluster)
 }
 
 // device is a rank's GPU.

@@ -100,7 +100,7 @@ func (t *test) decision(l line) (decision, error) {
 	return d, nil
 }
 
-// calls makes a number of calls, of which NCCL logs each. Empty ones and those of one rank it leaves out.
+// calls makes a number of calls. NCCL logs each of them, but no empty ones and none of a single rank.
 func (t *test) calls(l line, times int) error {
 	if l.bytes == 0 || t.world.ranks() == 1 {
 		return nil
@@ -113,7 +113,7 @@ func (t *test) calls(l line, times int) error {
 	part := l.count * typeSize[l.dtype]
 	for range times {
 		t.log.info(subsysTUNING, "%s: %d Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%d}", nccl.Colls.Words[t.coll], part,
-			strings.ToUpper(nccl.Algos.Apart[d.Algo]), strings.ToUpper(nccl.Protos.Words[d.Proto]), t.machine.busy(d.Config, l.bytes)-1)
+			strings.ToUpper(nccl.Algos.Apart[d.Algo]), strings.ToUpper(nccl.Protos.Words[d.Proto]), t.cluster.Busy(d.Config, l.bytes)-1)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (t *test) calls(l line, times int) error {
 // row measures a size out of place and in place.
 func (t *test) row(l line, i, rows int) error {
 	t.print("%12d  %12d  %8s  %6s  %6d", l.bytes, l.count, l.dtype, l.op, l.root)
-	t.report.row(l)
+	t.report.row(t, l)
 	if err := t.calls(l, 0); err != nil { // of a size that there was no warm-up for, it decides
 		return err
 	}
@@ -149,7 +149,6 @@ func (t *test) row(l line, i, rows int) error {
 		t.halves++
 	}
 	t.print("\n")
-	t.report.endRow(t)
 	return nil
 }
 

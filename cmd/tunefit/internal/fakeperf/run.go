@@ -26,7 +26,7 @@ type test struct {
 
 	log       *ncclLog
 	report    *report
-	machine   machine
+	cluster   simulate.Cluster
 	tuner     *plugin
 	noise     *simulate.Noise
 	decisions map[uint64]decision
@@ -66,9 +66,7 @@ func (t *test) lead() (code int, err error) {
 	default:
 		return 0, err
 	}
-	if f == nil || !f.cut {
-		t.report.close()
-	}
+	t.report.close(f != nil && f.cut)
 	if code == exitOK && t.wrong > 0 {
 		code = exitWrong
 		t.testFailure("common.cu:1478")
@@ -85,19 +83,19 @@ func (t *test) summary() {
 // endError ends the run before its time; all that is to be said of it is printed.
 type endError struct {
 	code int
-	cut  bool // the file of -J stays as far as it came
+	cut  bool // the process died: the file of -J is not complete
 }
 
 func (e *endError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
 func (t *test) run() error {
-	nodes, ranks := len(t.world.nodes), t.world.ranks()
+	comm := nccl.Comm{Nodes: len(t.world.nodes), Ranks: t.world.ranks()}
 	var refused error
 	variables, err := channels.VariablesFromEnv(os.Getenv, t.settings.nccl.Rules())
 	if err != nil { // NCCL does not start with them
 		refused, variables = err, channels.Variables{}
 	}
-	if t.machine, err = newMachine(t.settings, t.coll, nodes, ranks, variables); err != nil {
+	if t.cluster, err = newCluster(t.settings, t.coll, comm, variables); err != nil {
 		return err
 	}
 	t.header()
@@ -109,7 +107,7 @@ func (t *test) run() error {
 	if refused != nil {
 		return t.ncclFailure("graph/tuning.cc:119", invalidUsage, refused.Error())
 	}
-	if ranks > 1 { // NCCL asks no tuner about a communicator of one
+	if comm.Ranks > 1 { // NCCL asks no tuner about a communicator of one
 		var fails *tunerError
 		if t.tuner, err = t.loadTuner(); errors.As(err, &fails) {
 			return t.ncclFailure("init.cc:1937", internalError, fails.Error())
@@ -121,12 +119,12 @@ func (t *test) run() error {
 	if t.tuner != nil {
 		defer t.tuner.library.Close()
 	}
-	t.log.info(subsysINIT, "comm 0x1 rank 0 nRanks %d nNodes %d localRanks %d localRank 0 MNNVL 0", ranks, nodes, t.world.nodes[0]*t.world.perRank)
+	t.log.info(subsysINIT, "comm 0x1 rank 0 nRanks %d nNodes %d localRanks %d localRank 0 MNNVL 0", comm.Ranks, comm.Nodes, t.world.nodes[0]*t.world.perRank)
 	t.log.info(subsysINIT, "%d coll channels, %d collnet channels, %d nvls channels, 32 p2p channels, 32 p2p channels per peer",
-		t.machine.most(nccl.AlgoRing), t.machine.most(nccl.AlgoRing), t.machine.most(nccl.AlgoNVLS))
-	t.log.info(subsysINIT, "ncclCommInitRankConfig comm 0x1 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 10000 commId 0x1 - Init COMPLETE", ranks)
+		t.cluster.Channels(nccl.AlgoRing), t.cluster.Channels(nccl.AlgoRing), t.cluster.Channels(nccl.AlgoNVLS))
+	t.log.info(subsysINIT, "ncclCommInitRankConfig comm 0x1 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 10000 commId 0x1 - Init COMPLETE", comm.Ranks)
 	t.columns()
-	t.report.results()
+	t.report.measure()
 	if err := t.measure(); err != nil {
 		return err
 	}
@@ -135,7 +133,7 @@ func (t *test) run() error {
 	return nil
 }
 
-// limitMemory lowers the largest size as nccl-tests does on GPUs with 80 GB, of which it needs three or two buffers.
+// limitMemory lowers the largest size as nccl-tests does on GPUs with 80 GB. It has three buffers, or two without -c.
 func (t *test) limitMemory() {
 	const left = 75 << 30
 	most := uint64(left / 2)

@@ -19,8 +19,8 @@ type plugin struct {
 // envReload has a value that leaves no records behind: there is one rank, and it does not leave its communicator.
 const envReload, reloadNever = "NCCL_TUNER_RELOAD", "new"
 
-// loadTuner does as NCCL with NCCL_TUNER_PLUGIN (src/plugin/tuner.cc and plugin_open.cc, 2.30). Where that is not set, NCCL
-// looks for a libnccl-tuner.so, which is taken not to be there. nil: there is no tuner.
+// loadTuner does as NCCL with NCCL_TUNER_PLUGIN (src/plugin/tuner.cc and plugin_open.cc, 2.30). nil: there is no tuner.
+// Without the variable NCCL looks for a libnccl-tuner.so; here there is none.
 func (t *test) loadTuner() (*plugin, error) {
 	value, tried := os.Getenv("NCCL_TUNER_PLUGIN"), []string{"libnccl-tuner.so"}
 	if value != "" {

@@ -88,7 +88,7 @@ func findWorld(getenv func(string) string, perRank, perNode int, hosts []string)
 		here = "localhost"
 	}
 	here, _, _ = strings.Cut(here, ".")
-	for i := len(w.hosts); i < len(w.nodes); i++ { // of others nothing tells the name
+	for i := len(w.hosts); i < len(w.nodes); i++ { // the rest has no known name
 		name := here
 		if i > 0 {
 			name += "-" + strconv.Itoa(i+1)

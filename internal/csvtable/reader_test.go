@@ -1,4 +1,4 @@
-package boundedcsv
+package csvtable
 
 import (
 	"errors"

@@ -1,6 +1,4 @@
-// Package boundedcsv reads CSV as encoding/csv does, which holds a row as a whole: one of 60 MiB of
-// commas would take gigabytes. Here a row that no table of ours has is an error before it is split.
-package boundedcsv
+package csvtable
 
 import (
 	"encoding/csv"
@@ -14,7 +12,7 @@ const (
 	mostRow    = 1 << 20 // bytes
 )
 
-// RowError is a row beyond the limits. Nothing after it can be read.
+// RowError is a row beyond the limits. The reader cannot go on after it.
 type RowError struct {
 	Line int // of its start, from 1
 	Text string
@@ -22,15 +20,16 @@ type RowError struct {
 
 func (e *RowError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Text) }
 
-// NewReader returns a reader of rows of any number of fields up to the limits. A row beyond them
-// is a *RowError.
+// NewReader returns a reader that skips comments and takes rows of any number of fields up to the
+// limits. encoding/csv holds a whole row: one of 60 MiB of commas would take gigabytes. So a row
+// beyond the limits is a *RowError before it is split.
 func NewReader(in io.Reader) *csv.Reader {
 	r := csv.NewReader(&bounded{in: in, line: 1, start: 1})
 	r.Comment, r.FieldsPerRecord = '#', -1
 	return r
 }
 
-// bounded fails at the first row beyond the limits.
+// bounded passes bytes on until the first row beyond the limits.
 type bounded struct {
 	in            io.Reader
 	at            place

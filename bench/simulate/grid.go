@@ -1,4 +1,4 @@
-package main
+package simulate
 
 import (
 	"cmp"
@@ -10,15 +10,16 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
-// grid is a real cluster, as a sweep of it shows it.
+// grid is a real cluster, as sweeps of it show it.
 type grid struct {
 	coll      nccl.Coll
 	files     []string
 	curves    map[nccl.Config]*curve
-	fallback  *curve // NCCL's own choices
+	fallback  *curve // NCCL's choices
 	variables channels.Variables
 	limits    [nccl.NumAlgos]int // channels that were measured, at most
 }
@@ -27,38 +28,38 @@ type grid struct {
 type curve struct {
 	sizes   []uint64 // rising
 	micros  map[uint64][]float64
-	choices map[uint64]nccl.Config // of NCCL's own
+	choices map[uint64]nccl.Config // NCCL's, as far as the sweeps tell
 }
 
-func newGrid(s settings, coll nccl.Coll, nodes, ranks int, variables channels.Variables) (machine, error) {
-	g := &grid{coll: coll, files: s.grids, curves: map[nccl.Config]*curve{}, variables: variables}
+// Measured is the cluster that the files of sweeps were measured on. They need NCCL's choice and forced configurations.
+func Measured(files []string, coll nccl.Coll, comm nccl.Comm, variables channels.Variables) (Cluster, error) {
+	g := &grid{coll: coll, files: files, curves: map[nccl.Config]*curve{}, variables: variables}
 	has := map[string]bool{}
-	for _, name := range s.grids {
+	for _, name := range files {
 		r, err := bench.ReadFile(name, bench.Options{})
 		if err != nil {
 			return nil, err
 		}
 		for _, m := range r.Samples {
-			has[shape(m.Coll, m.Nodes, m.Ranks)] = true
-			if m.Coll == coll && m.Nodes == nodes && m.Ranks == ranks {
+			has[shape(m.Coll, m.Comm)] = true
+			if m.Coll == coll && m.Comm == comm {
 				g.add(m)
 			}
 		}
 	}
 	if g.fallback == nil || len(g.curves) == 0 {
-		return nil, fmt.Errorf("FAKEPERF_GRID: no default and forced times of %s in %s (there are: %s)",
-			shape(coll, nodes, ranks), g, strings.Join(slices.Sorted(maps.Keys(has)), ", "))
+		return nil, fmt.Errorf("no default and forced times of %s in %s (there are: %s)", shape(coll, comm), g, strings.Join(slices.Sorted(maps.Keys(has)), ", "))
 	}
 	return g, nil
 }
 
-func shape(coll nccl.Coll, nodes, ranks int) string {
-	return fmt.Sprintf("%s %dx%d", coll, nodes, ranks/max(nodes, 1))
+func shape(coll nccl.Coll, comm nccl.Comm) string {
+	return fmt.Sprintf("%s %dx%d", coll, comm.Nodes, comm.Ranks/max(comm.Nodes, 1))
 }
 
 func (g *grid) add(m bench.Sample) {
 	c := m.Config
-	known := c.Algo >= 0 && c.Proto >= 0 && c.Channels > 0
+	known := c.Known() && c.Channels > 0
 	var into *curve
 	switch {
 	case m.Selection == bench.SelectionDefault:
@@ -94,11 +95,7 @@ func (c *curve) add(bytes uint64, micros float64) {
 // at interpolates the medians between the sizes that were measured, both as logarithms, and keeps to the nearest beyond
 // them: latency below, bandwidth above.
 func (c *curve) at(bytes uint64) float64 {
-	median := func(size uint64) float64 {
-		all := c.micros[size]
-		slices.Sort(all)
-		return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
-	}
+	median := func(size uint64) float64 { return stats.Median(c.micros[size]) }
 	i, found := slices.BinarySearch(c.sizes, bytes)
 	switch last := c.sizes[len(c.sizes)-1]; {
 	case found:
@@ -109,13 +106,19 @@ func (c *curve) at(bytes uint64) float64 {
 		return median(last) * float64(bytes) / float64(last)
 	}
 	low, high := c.sizes[i-1], c.sizes[i]
-	part := math.Log(float64(bytes)/float64(low)) / math.Log(float64(high)/float64(low))
-	return math.Exp((1-part)*math.Log(median(low)) + part*math.Log(median(high)))
+	return between(float64(bytes), float64(low), float64(high), median(low), median(high))
+}
+
+// between interpolates the times at low and high, all as logarithms.
+func between(at, low, high, lowMicros, highMicros float64) float64 {
+	part := math.Log(at/low) / math.Log(high/low)
+	return math.Exp((1-part)*math.Log(lowMicros) + part*math.Log(highMicros))
 }
 
 func (g *grid) String() string { return strings.Join(g.files, ", ") }
 
-// own is NCCL's choice: what the sweep says of the nearest size, else the configuration whose time is nearest.
+// own is NCCL's choice: the one that the sweep names at the nearest size. Where it names none, it is the configuration
+// whose time is nearest.
 func (g *grid) own(bytes uint64) nccl.Config {
 	far := func(x, y float64) float64 { return math.Abs(math.Log(x / y)) }
 	if len(g.fallback.choices) > 0 {
@@ -125,22 +128,18 @@ func (g *grid) own(bytes uint64) nccl.Config {
 		return g.fallback.choices[nearest]
 	}
 	us := g.fallback.at(bytes)
-	return slices.MinFunc(slices.SortedFunc(maps.Keys(g.curves), compareChoices), func(a, b nccl.Config) int {
+	return slices.MinFunc(slices.SortedFunc(maps.Keys(g.curves), nccl.Config.Compare), func(a, b nccl.Config) int {
 		return cmp.Compare(far(g.curves[a].at(bytes), us), far(g.curves[b].at(bytes), us))
 	})
 }
 
-func compareChoices(a, b nccl.Config) int {
-	return cmp.Or(cmp.Compare(a.Algo, b.Algo), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Channels, b.Channels))
-}
-
-// table costs every cell that was measured its time with most channels, and makes NCCL's choice the cheapest.
-func (g *grid) table(bytes uint64) (table nccl.CostTable) {
+// Table costs every cell that was measured its time with most channels, and makes NCCL's choice the cheapest.
+func (g *grid) Table(bytes uint64) (table nccl.CostTable) {
 	own, least := g.own(bytes), math.Inf(1)
 	for a, p := range nccl.Cells {
 		table[a][p] = nccl.Unavailable
 	}
-	for _, c := range slices.SortedFunc(maps.Keys(g.curves), compareChoices) { // of a cell, most channels come last
+	for _, c := range slices.SortedFunc(maps.Keys(g.curves), nccl.Config.Compare) { // of a cell, most channels come last
 		if g.allows(c) {
 			us := g.curves[c].at(bytes)
 			table[c.Algo][c.Proto], least = float32(us), min(least, us)
@@ -158,16 +157,16 @@ func (g *grid) allows(c nccl.Config) bool {
 	return (!algos.Set || algos.Left>>c.Algo&1 != 0) && (!protos.Set || protos.Left>>c.Proto&1 != 0)
 }
 
-func (g *grid) choose(table nccl.CostTable, bytes uint64) (c nccl.Config, ok bool) {
-	if c.Algo, c.Proto, _ = table.Choose(nccl.Reference); c.Algo < 0 {
-		return c, false
+func (g *grid) Choose(table nccl.CostTable, bytes uint64) (c nccl.Config) {
+	if c.Algo, c.Proto, _ = table.Choose(nccl.Reference); !c.Known() {
+		return c
 	}
-	c.Channels = g.most(c.Algo)
-	if own := g.own(bytes); own.Algo == c.Algo && own.Proto == c.Proto {
+	c.Channels = g.Channels(c.Algo)
+	if own := g.own(bytes); own.Cell == c.Cell {
 		least, most := g.bounds()
 		c.Channels = min(max(own.Channels, least), most, c.Channels)
 	}
-	return c, true
+	return c
 }
 
 // bounds are what the variables leave of the numbers of channels.
@@ -182,25 +181,25 @@ func (g *grid) bounds() (least, most int) {
 	return least, max(least, most)
 }
 
-// isFree reports whether the variables leave NCCL its own choice.
+// isFree reports whether no variable restricts NCCL's choice.
 func (g *grid) isFree() bool {
 	least, most := g.bounds()
 	return !g.variables.Algos[g.coll].Set && !g.variables.Protos[g.coll].Set && least == 1 && most == nccl.MaxChannels
 }
 
-func (g *grid) most(a nccl.Algo) int {
+func (g *grid) Channels(a nccl.Algo) int {
 	_, most := g.bounds()
 	return min(most, g.limits[a])
 }
 
-// micros interpolates between numbers of channels, as between sizes.
-func (g *grid) micros(c nccl.Config, own bool, bytes uint64) (float64, bool) {
+// Micros interpolates between numbers of channels, as between sizes.
+func (g *grid) Micros(c nccl.Config, own bool, bytes uint64) (float64, bool) {
 	if own && g.isFree() {
 		return g.fallback.at(bytes), true
 	}
 	var below, above nccl.Config // nearest of the same cell
 	for x := range g.curves {
-		if x.Algo != c.Algo || x.Proto != c.Proto {
+		if x.Cell != c.Cell {
 			continue
 		}
 		if x.Channels <= c.Channels && x.Channels > below.Channels {
@@ -222,9 +221,8 @@ func (g *grid) micros(c nccl.Config, own bool, bytes uint64) (float64, bool) {
 	if below == above {
 		return low, true
 	}
-	part := math.Log(float64(c.Channels)/float64(below.Channels)) / math.Log(float64(above.Channels)/float64(below.Channels))
-	return math.Exp((1-part)*math.Log(low) + part*math.Log(high)), true
+	return between(float64(c.Channels), float64(below.Channels), float64(above.Channels), low, high), true
 }
 
-// busy is the number that was asked for, as the sweep names it: how many of them NCCL used it does not tell.
-func (g *grid) busy(c nccl.Config, _ uint64) int { return c.Channels }
+// Busy is the number that was asked for. A sweep does not say how many of them NCCL used.
+func (g *grid) Busy(c nccl.Config, _ uint64) int { return c.Channels }

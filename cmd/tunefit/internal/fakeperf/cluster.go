@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
+	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+)
+
+// newCluster is what the times are from: the sweeps that FAKEPERF_GRID names, or the simulator.
+func newCluster(s settings, coll nccl.Coll, comm nccl.Comm, variables channels.Variables) (simulate.Cluster, error) {
+	if len(s.grids) > 0 {
+		g, err := simulate.Measured(s.grids, coll, comm, variables)
+		if err != nil {
+			return nil, fmt.Errorf("FAKEPERF_GRID: %w", err)
+		}
+		return g, nil
+	}
+	name, text := "dgx-h100.xml", configs.DGXH100
+	if s.topo != "" {
+		file, err := os.ReadFile(s.topo)
+		if err != nil {
+			return nil, err
+		}
+		name, text = s.topo, string(file)
+	}
+	doc, err := topo.Read(name, strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	tune := func(v channels.Variables) (*tuning.Tuning, error) {
+		o := channels.TuneOptions{Settings: topo.SettingsFromEnv(os.Getenv), Variables: v}
+		o.NCCL = s.nccl.Rules()
+		all, err := channels.Tune(doc, o, comm.Nodes)
+		if err != nil {
+			return nil, err
+		}
+		// Nodes with fewer ranks than the machine has GPUs have the channels of the whole machine here.
+		t := *all[0].Tuning
+		t.Comm, t.MaxLocalRanks, t.MinLocalRanks = comm, 0, 0
+		return &t, nil
+	}
+	now, err := tune(variables)
+	if err != nil {
+		return nil, err
+	}
+	plain := now
+	if variables != (channels.Variables{}) {
+		if plain, err = tune(channels.Variables{}); err != nil {
+			return nil, err
+		}
+	}
+	return simulate.Drawn(coll, s.seed, now, plain), nil
+}
+
+// decision is what runs for a size and how long it takes, without noise.
+type decision struct {
+	nccl.Config
+	micros float64
+}
+
+// noneError is what NCCL fails with that has nothing to choose from.
+type noneError struct{}
+
+func (noneError) Error() string { return "no algorithm" }
+
+// decide is what NCCL does with a call, and its tuner, if it has one.
+func (t *test) decide(bytes uint64) (d decision, err error) {
+	table := t.cluster.Table(bytes)
+	own := t.cluster.Choose(table, bytes)
+	d.Config = own
+	isOwn := true
+	if t.tuner != nil {
+		answer, err := t.tuner.ask(t.coll, bytes, table)
+		if err != nil {
+			return d, err
+		}
+		for _, l := range answer.Log {
+			t.log.plugin(l)
+		}
+		for i, us := range answer.Table {
+			table[i/nccl.NumProtos][i%nccl.NumProtos] = us
+		}
+		if d.Config = t.cluster.Choose(table, bytes); d.Known() && answer.Channels > 0 &&
+			(answer.Channels < d.Channels || !t.settings.nccl.Has(nccl.ChannelsOnlyLower)) {
+			d.Channels = min(answer.Channels, t.cluster.Channels(d.Algo))
+		}
+		isOwn = d.Config == own && answer.Channels == 0
+	}
+	if !d.Known() {
+		return d, noneError{}
+	}
+	var ok bool
+	if d.micros, ok = t.cluster.Micros(d.Config, isOwn, bytes); !ok {
+		return d, fmt.Errorf("%s has no time of %s with %d channels at %d bytes", t.cluster, d.Cell, d.Channels, bytes)
+	}
+	return d, nil
+}
