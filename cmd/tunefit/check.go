@@ -26,8 +26,8 @@ const (
 	exitNotChecked = 2
 )
 
-func checkCommand() *cobra.Command {
-	var from ncclchoice.Flags
+func checkCommand(env ncclchoice.Env) *cobra.Command {
+	from := ncclchoice.Flags{Env: env}
 	var o checkOptions
 	var rules bool
 	var explain string
@@ -95,7 +95,7 @@ type checkOptions struct {
 
 func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (code int, err error) {
 	file := args[0]
-	text, err := cli.ReadDecider(file, cli.KindPolicy)
+	text, err := from.Decider(file, cli.KindPolicy)
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +108,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 			return 0, err
 		}
 		if p, err := policy.ReadCSV(file, text); err == nil { // what is wrong with the rows is said elsewhere
-			if err := costs.DeriveFor(ask.NamedShapes([]*policy.Policy{p}, nil)); err != nil {
+			if err := costs.DeriveFor(ask.Files{Policies: []*policy.Policy{p}}.Comms()); err != nil {
 				return 0, err
 			}
 		}
@@ -121,7 +121,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	}
 	var ofModel []lint.Finding
 	if len(args) == 2 {
-		model, err := cli.ReadDecider(args[1], cli.KindModel)
+		model, err := from.Decider(args[1], cli.KindModel)
 		if err != nil {
 			return 0, err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -24,6 +25,7 @@ import (
 const exitSlower = 1
 
 type compareFlags struct {
+	in        *cli.Inputs
 	config    string
 	all       bool
 	turns     bool
@@ -34,8 +36,8 @@ type compareFlags struct {
 	force     bool
 }
 
-func compareCommand() *cobra.Command {
-	var f compareFlags
+func compareCommand(env ncclchoice.Env) *cobra.Command {
+	f := compareFlags{in: env.Inputs}
 	cmd := &cobra.Command{
 		Use:   "compare BEFORE AFTER | compare BEFORE... -- AFTER... | compare DIR",
 		Short: "Compare measurements before and after: an upgrade, a policy, a repair",
@@ -211,7 +213,7 @@ func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles
 			return profiles, err
 		}
 		for _, file := range files {
-			switch kind, err := cli.FileKind(file); {
+			switch kind, err := f.in.Kind(file); {
 			case err == nil && kind == cli.KindProfile:
 				jobs[side], wanted = append(jobs[side], file), wanted || !found[file]
 			case err != nil && !found[file]:
@@ -239,7 +241,7 @@ func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles
 	for side := range jobs {
 		texts := map[string]string{}
 		for _, file := range jobs[side] {
-			text, err := cli.ReadInput(file, cli.KindProfile)
+			text, err := f.in.Text(file, cli.KindProfile)
 			if err != nil {
 				return profiles, err
 			}
@@ -281,7 +283,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 		return m, err
 	}
 	digests := [2]map[string]string{{}, {}}
-	in := newReader(cmd, both, found, f.force)
+	in := newReader(f.in, cmd, both, found, f.force)
 	for side := range files {
 		in.known = digests[side]
 		for _, file := range files[side] {

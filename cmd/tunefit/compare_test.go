@@ -229,7 +229,7 @@ func TestRestore(t *testing.T) {
 			if err != nil || !strings.HasSuffix(string(text), c.row) || len(lacks(string(text), c.says...)) > 0 || strings.Count(string(text), "\nallreduce,") != 1 {
 				t.Errorf("%v\n%s%s", err, text, said)
 			}
-			if _, err := ask.ReadPolicy(policy); err != nil {
+			if _, _, err := ask.ReadPolicy(testlib.Env.Inputs, policy); err != nil {
 				t.Error(err)
 			}
 			if unproven := strings.Contains(string(text), "unproven"); unproven != strings.Contains(said, "tunefit compare --turns present-*.log -- restored-*.log\n") {

@@ -10,7 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 )
 
 // Exit codes of diff, as diff(1) has them: 0 alike, and
@@ -19,8 +19,8 @@ const (
 	exitNotCompare = 2
 )
 
-func diffCommand() *cobra.Command {
-	var c comparison
+func diffCommand(env ncclchoice.Env) *cobra.Command {
+	c := comparison{survey: survey{from: ncclchoice.Flags{Env: env}}}
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -81,17 +81,17 @@ func (c *comparison) diff() error {
 	if err := c.open(c.by[:]...); err != nil {
 		return err
 	}
-	err := c.each(func(coll nccl.Coll, shape commspec.Shape, sizes []uint64) error {
-		for _, call := range ask.Calls(c.files.Rules(coll, shape)) {
-			call.Coll, call.Shape = coll, shape
-			if err := c.compare(call, sizes); err != nil {
+	err := c.each(func(q ask.Question, sizes []uint64) error {
+		for _, call := range ask.Calls(c.asked.Files.Rules(q.Coll, q.Comm.Comm)) {
+			q.PipeOps, q.RegBuff = call.PipeOps, call.RegBuff
+			if err := c.compare(q, sizes); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	for _, d := range c.by {
-		c.notes = append(c.notes, c.asked.About(d, c.shapes, false)...)
+		c.notes = append(c.notes, c.asked.About(d, c.comms, false)...)
 	}
 	slices.Sort(c.notes)
 	c.notes = slices.Compact(c.notes)
@@ -103,7 +103,7 @@ func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 	var outcomes [2][]ask.Outcome
 	for i, by := range c.by {
 		var err error
-		if outcomes[i], err = c.asked.Ask(by, call.Shape, call.At(sizes)); err != nil {
+		if outcomes[i], err = c.asked.Ask(by, call, sizes...); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 func (c *comparison) write(w io.Writer) {
 	if len(c.differences) == 0 {
 		fmt.Fprintln(w, "no difference")
-		if before, after := c.files.Policies[0].Digest, c.files.Policies[1].Digest; before != after {
+		if before, after := c.asked.Files.Policies[0].Digest, c.asked.Files.Policies[1].Digest; before != after {
 			fmt.Fprintf(w, "where they were compared: their rows do not mean the same (versions %s and %s)\n", before, after)
 		}
 		return
@@ -134,7 +134,7 @@ func (c *comparison) write(w io.Writer) {
 	tw := cli.NewTable(w)
 	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
 	for _, d := range c.differences {
-		tw.Row(d.before.Coll, d.before.Shape, commspec.SizeRange(d.before.Bytes, d.last)+d.before.CallText(),
+		tw.Row(d.before.Coll, d.before.Comm, commspec.SizeRange(d.before.Bytes, d.last)+d.before.CallText(),
 			d.before.Choice(), d.before.DecidedBy(c.by[0]), d.after.Choice(), d.after.DecidedBy(c.by[1]))
 	}
 	tw.Flush()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
@@ -21,6 +22,7 @@ import (
 )
 
 type fitFlags struct {
+	env            ncclchoice.Env
 	model          string
 	csv            string
 	force          bool
@@ -37,8 +39,8 @@ type fitFlags struct {
 	json           *fitJSON // filled instead of printing what it says; nil: printed
 }
 
-func fitCommand() *cobra.Command {
-	var f fitFlags
+func fitCommand(env ncclchoice.Env) *cobra.Command {
+	f := fitFlags{env: env}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "fit SWEEP...",
@@ -105,15 +107,15 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	var job *profile.Profile
 	if f.profile != "" {
 		var err error
-		if job, err = readProfile(f.profile); err != nil {
+		if job, err = readProfile(f.env.Inputs, f.profile); err != nil {
 			return err
 		}
 	}
-	machine, err := readModelTopology(f.topo)
+	machine, err := readModelTopology(f.env, f.topo)
 	if err != nil {
 		return err
 	}
-	set, sources, rejected, err := readSweeps(cmd, files, f.force)
+	set, sources, rejected, err := readSweeps(f.env.Inputs, cmd, files, f.force)
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}

@@ -75,7 +75,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 		size := strconv.FormatUint(bytes, 10)
 		out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--model", model)
 		for _, want := range []string{
-			fmt.Sprintf("\nNCCL's own choice, as measured (%s): %s/%s, ", model, d[3], d[4]),
+			fmt.Sprintf("\nNCCL's own choice, as measured (%s): %s/%s ", model, d[3], d[4]),
 			fmt.Sprintf("\nexpected gain: %s (", cli.Percent(*o.Gain)),
 		} {
 			if !strings.Contains(out, want) {

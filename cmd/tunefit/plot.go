@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/plot"
@@ -19,14 +20,15 @@ import (
 
 type plotFlags struct {
 	plot.Options
+	in     *cli.Inputs
 	output string
 	force  bool
 	coll   string
 	comm   string
 }
 
-func plotCommand() *cobra.Command {
-	var f plotFlags
+func plotCommand(env ncclchoice.Env) *cobra.Command {
+	f := plotFlags{in: env.Inputs}
 	cmd := &cobra.Command{
 		Use:   "plot MODEL.json|SWEEP... -o FILE.png|FILE.svg",
 		Short: "Draw measured times and the curves between them",
@@ -90,7 +92,7 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 // group reads the model, or makes one of the group of the sweeps that is going to be drawn, and says which group that is.
 func (f *plotFlags) group(cmd *cobra.Command, files []string) (m *model.Model, i int, err error) {
 	for _, name := range files {
-		k, err := cli.FileKind(name)
+		k, err := f.in.Kind(name)
 		switch is := k == cli.KindModel; {
 		case err != nil:
 			return nil, 0, err
@@ -100,7 +102,7 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (m *model.Model, i
 			return f.ofModel(cmd, name)
 		}
 	}
-	set, _, rejected, err := readSweeps(cmd, files, f.force)
+	set, _, rejected, err := readSweeps(f.in, cmd, files, f.force)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -120,7 +122,7 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (m *model.Model, i
 }
 
 func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (m *model.Model, i int, err error) {
-	text, err := cli.ReadInput(name, cli.KindModel)
+	text, err := f.in.Text(name, cli.KindModel)
 	if err != nil {
 		return nil, 0, err
 	}

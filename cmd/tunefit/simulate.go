@@ -32,8 +32,8 @@ type simulateFlags struct {
 	force    bool
 }
 
-func simulateCommand() *cobra.Command {
-	var f simulateFlags
+func simulateCommand(env ncclchoice.Env) *cobra.Command {
+	f := simulateFlags{Flags: ncclchoice.Flags{Env: env}}
 	cmd := &cobra.Command{
 		Use:    "simulate",
 		Hidden: true, // to try the others out
@@ -101,11 +101,11 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	for _, nodes := range f.nodes {
 		o := asked
 		if o.Tuning = costs.Set.For(nodes, nodes*f.perNode); o.Tuning == nil {
-			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --topo or --tuning", nodes, f.perNode, costs.Shapes())
+			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --topo or --tuning", nodes, f.perNode, costs.Comms())
 		}
 		samples := simulate.Sweep(o)
 		all = append(all, samples...)
-		summaries = append(summaries, summarise(commspec.Shape{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * f.perNode}}, o, samples))
+		summaries = append(summaries, summarise(nccl.Comm{Nodes: nodes, Ranks: nodes * f.perNode}, o, samples))
 	}
 	if f.output == "" {
 		err = bench.WriteTidy(cmd.OutOrStdout(), all)
@@ -169,14 +169,14 @@ func sortedOnce(numbers []int) []int {
 
 // sweepSummary says what one communicator's sweep is worth learning from.
 type sweepSummary struct {
-	shape   commspec.Shape
+	shape   nccl.Comm
 	rows    int
 	mean    float64 // default's time / best configuration's, over collectives and sizes, without noise
 	worst   float64
 	leftOut []int // channel counts that no algorithm has
 }
 
-func summarise(s commspec.Shape, o simulate.Options, samples []bench.Sample) sweepSummary {
+func summarise(s nccl.Comm, o simulate.Options, samples []bench.Sample) sweepSummary {
 	type question struct {
 		coll  nccl.Coll
 		bytes uint64

@@ -156,7 +156,7 @@ func TestBadSimulate(t *testing.T) {
 // The examples of the help text work.
 func TestSimulateExamples(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for line := range strings.Lines(simulateCommand().Example) {
+	for line := range strings.Lines(simulateCommand(testlib.Env).Example) {
 		command, _, _ := strings.Cut(line, ">")
 		tunefit(t, cli.ExitOK, strings.Fields(command)[1:]...)
 	}

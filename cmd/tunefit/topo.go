@@ -17,8 +17,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/draw"
 )
 
-func topoCommand() *cobra.Command {
-	var view topoView
+func topoCommand(env ncclchoice.Env) *cobra.Command {
+	view := topoView{env: env}
 	var nodes int
 	var asJSON, dot, dump bool
 	cmd := &cobra.Command{
@@ -72,7 +72,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&dot, "dot", false, "print a graph in DOT, from which Graphviz makes a picture")
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
-	cmd.AddCommand(topoExplainCommand(), topoPathsCommand(), topoLinksCommand(), topoGraphsCommand(), topoTuningCommand(), topoMeshCommand())
+	cmd.AddCommand(topoExplainCommand(env), topoPathsCommand(env), topoLinksCommand(env), topoGraphsCommand(env), topoTuningCommand(env), topoMeshCommand(env.Inputs))
 	return cmd
 }
 
@@ -87,6 +87,7 @@ func count(flags ...bool) (n int) {
 
 // topoView says how NCCL would look at a topology.
 type topoView struct {
+	env  ncclchoice.Env
 	rule string
 }
 
@@ -111,8 +112,8 @@ func (v *topoView) settings() (topo.Settings, error) {
 }
 
 // reportCommand completes a command that reports on a topology, for a person or, with --json, for a program.
-func reportCommand[R any](cmd *cobra.Command, asJSON string, report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
-	var view topoView
+func reportCommand[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string, report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
+	view := topoView{env: env}
 	view.register(cmd)
 	program := cmd.Flags().Bool("json", false, asJSON)
 	cmd.Args = cli.Args(0, 1, "a topology file, or none for this machine")
@@ -121,7 +122,7 @@ func reportCommand[R any](cmd *cobra.Command, asJSON string, report func(*topo.D
 		if err != nil {
 			return err
 		}
-		doc, _, err := document(args)
+		doc, _, err := view.document(args)
 		if err != nil {
 			return err
 		}
@@ -150,9 +151,9 @@ type topoMachine struct {
 const machineRoot = "/"
 
 // document reads the file named, or finds the machine's topology.
-func document(args []string) (*topo.Document, detect.Source, error) {
+func (v *topoView) document(args []string) (*topo.Document, detect.Source, error) {
 	if len(args) > 0 {
-		doc, err := ncclchoice.ReadTopology(args[0])
+		doc, err := v.env.ReadTopology(args[0])
 		return doc, detect.Source{File: args[0]}, err
 	}
 	doc, source, err := detect.Load(os.Getenv, machineRoot, detect.NVMLLibrary{})
@@ -168,7 +169,7 @@ func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {
 		return nil, err
 	}
 	m := &topoMachine{set: set}
-	if m.doc, m.source, err = document(args); err != nil {
+	if m.doc, m.source, err = v.document(args); err != nil {
 		return nil, err
 	}
 	if len(args) == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-func topoExplainCommand() *cobra.Command {
-	var view topoView
+func topoExplainCommand(env ncclchoice.Env) *cobra.Command {
+	view := topoView{env: env}
 	var file string
 	var asJSON bool
 	cmd := &cobra.Command{

@@ -16,8 +16,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-func topoTuningCommand() *cobra.Command {
-	var view topoView
+func topoTuningCommand(env ncclchoice.Env) *cobra.Command {
+	view := topoView{env: env}
 	var nodes []int
 	var asJSON, collNet, plainTrees bool
 	var named string
@@ -38,7 +38,7 @@ tunefit show --tuning reads the JSON.`,
 			if err != nil {
 				return err
 			}
-			version, note, err := ncclchoice.WhichNCCL(named)
+			version, note, err := env.WhichNCCL(named)
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ tunefit show --tuning reads the JSON.`,
 			if err := checkHosts(nodes); err != nil {
 				return err
 			}
-			doc, _, err := document(args)
+			doc, _, err := view.document(args)
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 // runWith is runAlone with something on the standard input.
 func runWith(stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(args, strings.NewReader(stdin), &out, &errs)
+	code = runTest(stdin, args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 

@@ -61,7 +61,7 @@ type estimatedJSON struct {
 
 // JSON returns the path with notes to the reader.
 func (p *Path) JSON(notes []string) PathJSON {
-	j := PathJSON{Decision: p.Outcome.JSON(p.by), Notes: notes}
+	j := PathJSON{Decision: p.Outcome.JSON(p.Files), Notes: notes}
 	for _, t := range p.Rows {
 		rule := &p.Engine.Policy.Rules[t.Rule]
 		r := rowJSON{Row: rule.Line, Verdict: t.Verdict.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}
@@ -74,16 +74,16 @@ func (p *Path) JSON(notes []string) PathJSON {
 		j.Rows = append(j.Rows, r)
 	}
 	for _, e := range p.estimates() {
-		j.NCCL = append(j.NCCL, estimatedJSON{e.Cell, e.micros, e.Cell == p.Outcome.NCCL})
+		j.NCCL = append(j.NCCL, estimatedJSON{e.Cell, e.micros, e.Cell == p.Outcome.NCCL.Cell})
 	}
-	if p.by.Model != "" {
+	if p.Files.Model != "" {
 		j.Model = p.modelJSON()
 	}
 	return j
 }
 
 func (p *Path) modelJSON() *modelPathJSON {
-	m := &modelPathJSON{File: p.by.Model, Machine: "the model " + p.Engine.Standing.String(), Asked: p.Asked}
+	m := &modelPathJSON{File: p.Files.Model, Machine: "the model " + p.Engine.Standing.String(), Asked: p.Asked}
 	if p.Engine.Model == nil {
 		m.Abstains = m.Machine
 		return m

@@ -6,20 +6,15 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
-// FindNCCL says which release is installed. Tests replace it.
-var FindNCCL = localenv.InstalledNCCL
-
 // WhichNCCL is the release that --nccl names, or the installed one, or the newest that is
 // known. The note is for a release whose rules are not known.
-func WhichNCCL(named string) (v nccl.Version, note string, err error) {
+func (e *Env) WhichNCCL(named string) (v nccl.Version, note string, err error) {
 	if named == "" {
-		v = FindNCCL()
-		switch {
+		switch v = e.Installed(); {
 		case v == 0:
 			return nccl.Newest, "", nil
 		case v < nccl.Oldest:
