@@ -174,7 +174,7 @@ func (from *Inputs) keepStandard(name string) (err error) {
 // Decider reads a policy or a model as a whole. It refuses what the plugin refuses: what is no regular file, which could
 // hang, and what is too large.
 func (from *Inputs) Decider(name string, want ...Kind) ([]byte, error) {
-	if info, err := os.Stat(name); name != StandardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+	if name != StandardName && IsStream(name) {
 		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)
 	}
 	text, err := from.Text(name, want...)
@@ -198,7 +198,7 @@ func ReadRegular(name string) ([]byte, error) {
 
 // Kind says what a file is. It does not look at what can be read only once.
 func (from *Inputs) Kind(name string) (Kind, error) {
-	if info, err := os.Stat(name); name != StandardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+	if name != StandardName && IsStream(name) {
 		return KindUnknown, nil
 	}
 	if err := from.keepStandard(name); err != nil {
