@@ -54,7 +54,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"push", rows, "--to", filepath.Join(dir, "to.csv"), "--rendezvous", dir},
 		{"simulate", "--nodes", "1", "--coll", "allreduce"}, {"sweep", "--init"},
 		{"topo", machine}, {"topo", machine, "--json"}, {"topo", machine, "--dump"}, {"topo", machine, "--dot"},
-		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine}, {"topo", "links", machine, "--json"},
+		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine}, {"topo", "paths", machine, "--json"}, {"topo", "links", machine},
 		{"topo", "graphs", machine}, {"topo", "tuning", machine}, {"topo", "mesh", mesh},
 		{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"}, {"test", example},
 		{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows},

@@ -111,11 +111,10 @@ func (v *topoView) settings() (topo.Settings, error) {
 	return set, nil
 }
 
-// reportCommand completes a command that reports on a topology, for a person or, with --json, for a program.
-func reportCommand[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string, report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
+// reportCommand completes a command that reports on a topology.
+func reportCommand(env ncclchoice.Env, cmd *cobra.Command, report func(io.Writer, *topo.Document, topo.Settings) error) *cobra.Command {
 	view := topoView{env: env}
 	view.register(cmd)
-	program := cmd.Flags().Bool("json", false, asJSON)
 	cmd.Args = cli.Args(0, 1, "a topology file, or none for this machine")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		set, err := view.settings()
@@ -126,14 +125,7 @@ func reportCommand[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string,
 		if err != nil {
 			return err
 		}
-		r, err := report(doc, set)
-		switch {
-		case err != nil:
-			return err
-		case *program:
-			return cli.WriteJSON(cmd.OutOrStdout(), r)
-		}
-		return write(cmd.OutOrStdout(), r)
+		return report(cmd.OutOrStdout(), doc, set)
 	}
 	return cmd
 }

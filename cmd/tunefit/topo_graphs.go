@@ -19,13 +19,14 @@ func topoGraphsCommand(env ncclchoice.Env) *cobra.Command {
 		Long: `Print the channels that NCCL's search would find for rings, trees, NVLS and CollNet, on
 this system alone and as one of several alike.`,
 		Example: `  tunefit topo graphs configs/topo/dgx-h100.xml`,
-	}, "print JSON, with the order of GPUs and NICs of each channel",
-		func(doc *topo.Document, set topo.Settings) (channels.GraphsReport, error) {
-			return channels.ReportGraphs(doc, ncclchoice.BuildOptions(), set)
-		}, writeGraphs)
+	}, writeGraphs)
 }
 
-func writeGraphs(w io.Writer, r channels.GraphsReport) error {
+func writeGraphs(w io.Writer, doc *topo.Document, set topo.Settings) error {
+	r, err := channels.ReportGraphs(doc, ncclchoice.BuildOptions(), set)
+	if err != nil {
+		return err
+	}
 	tw := cli.NewTable(w)
 	tw.Row("communicator", "graph", "channels", "GB/s per channel", "over network",
 		"GPU to GPU", "GPU to NIC", "order of channel 0")

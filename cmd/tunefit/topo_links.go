@@ -21,14 +21,15 @@ NCCL_P2P_DISABLE, NCCL_NET_GDR_LEVEL, NCCL_NET_GDR_READ, NCCL_NET_GDR_C2C,
 NCCL_PXN_DISABLE, NCCL_PXN_C2C, NCCL_NVB_DISABLE, NCCL_SHM_DISABLE and
 NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 		Example: `  tunefit topo links configs/topo/dgx-h100.xml
-  NCCL_NET_GDR_LEVEL=PIX tunefit topo links configs/topo/dgx-h100.xml --json`,
-	}, "print JSON: matrices of GPUs and network ports",
-		func(doc *topo.Document, set topo.Settings) (*topo.LinksReport, error) {
-			return topo.Links(doc, ncclchoice.BuildOptions(), set)
-		}, writeLinks)
+  NCCL_NET_GDR_LEVEL=PIX tunefit topo links configs/topo/dgx-h100.xml`,
+	}, writeLinks)
 }
 
-func writeLinks(w io.Writer, r *topo.LinksReport) error {
+func writeLinks(w io.Writer, doc *topo.Document, set topo.Settings) error {
+	r, err := topo.Links(doc, ncclchoice.BuildOptions(), set)
+	if err != nil {
+		return err
+	}
 	tw := cli.NewTable(w)
 	tw.Row("from", "to", "path", "GB/s", "uses")
 	for i, a := range r.Ranks {

@@ -13,6 +13,7 @@ import (
 
 func topoPathsCommand(env ncclchoice.Env) *cobra.Command {
 	var stage string
+	var asJSON bool
 	cmd := reportCommand(env, &cobra.Command{
 		Use:   "paths [SYSTEM.xml]",
 		Short: "Print all nodes and paths, before or after NCCL's diversions",
@@ -22,13 +23,20 @@ func topoPathsCommand(env ncclchoice.Env) *cobra.Command {
   nocomm  diverted through CPUs and GPUs, without a communicator
   single  as when a communicator of all GPUs is created: computed, trimmed, computed again`,
 		Example: `  tunefit topo paths configs/topo/dgx-h100.xml --stage single --json`,
-	}, "print JSON, in NCCL's order of nodes and links",
-		func(doc *topo.Document, set topo.Settings) (*topo.PathsReport, error) {
-			if !slices.Contains([]topo.Stage{topo.StageRaw, topo.StageNoComm, topo.StageSingle}, topo.Stage(stage)) {
-				return nil, cli.Usagef("--stage %q: not one of raw, nocomm, single", stage)
-			}
-			return topo.Paths(doc, ncclchoice.BuildOptions(), set, topo.Stage(stage))
-		}, writePaths)
+	}, func(w io.Writer, doc *topo.Document, set topo.Settings) error {
+		if !slices.Contains([]topo.Stage{topo.StageRaw, topo.StageNoComm, topo.StageSingle}, topo.Stage(stage)) {
+			return cli.Usagef("--stage %q: not one of raw, nocomm, single", stage)
+		}
+		r, err := topo.Paths(doc, ncclchoice.BuildOptions(), set, topo.Stage(stage))
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return cli.WriteJSON(w, r)
+		}
+		return writePaths(w, r)
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, in NCCL's order of nodes and links")
 	cmd.Flags().StringVar(&stage, "stage", string(topo.StageSingle), "raw, nocomm or single")
 	return cmd
 }

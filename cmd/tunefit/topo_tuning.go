@@ -19,15 +19,15 @@ import (
 func topoTuningCommand(env ncclchoice.Env) *cobra.Command {
 	view := topoView{env: env}
 	var nodes []int
-	var asJSON, collNet, plainTrees bool
+	var asJSON, collNet bool
 	var named string
 	cmd := &cobra.Command{
 		Use:   "tuning [SYSTEM.xml]",
-		Short: "Print NCCL's cost model, and what it would choose",
-		Long: `Print the cost model of a release of NCCL for communicators over hosts like this one:
-latency and bandwidth of each algorithm and protocol and, with --json, the predicted
-time and NCCL's choice for each power of two from 8 B to 16 GiB. NCCL_* variables count
-as they do in NCCL. No measurement is involved.
+		Short: "Print NCCL's estimates, and what it would choose",
+		Long: `Print the estimates of a release of NCCL for communicators over hosts like this one:
+latency and bandwidth of each algorithm and protocol. --json adds the estimated time and
+NCCL's choice for each power of two from 8 B to 16 GiB. NCCL_* variables count as they
+do in NCCL. No measurement is involved.
 
 tunefit show --tuning reads the JSON.`,
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
@@ -58,7 +58,7 @@ tunefit show --tuning reads the JSON.`,
 			if err != nil {
 				return err
 			}
-			opt.Settings, opt.CollNet, opt.PlainTrees = set, collNet, plainTrees
+			opt.Settings, opt.CollNet = set, collNet
 			if asJSON {
 				report, err := channels.ReportTuning(doc, opt, nodes)
 				if err != nil {
@@ -79,7 +79,6 @@ tunefit show --tuning reads the JSON.`,
 		"release of NCCL, as 2.28.9 (default: the one that is installed, else "+nccl.Newest.String()+")")
 	cmd.Flags().IntSliceVar(&nodes, "nodes", []int{1, 2, 4, 8, 16, 64}, "numbers of hosts")
 	cmd.Flags().BoolVar(&collNet, "collnet", false, "the network reduces (SHARP), and NCCL is told to use that")
-	cmd.Flags().BoolVar(&plainTrees, "plain-trees", false, "leave out the 15 % that trees lose if ranks tell each other that all traffic is on one GPU")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with times and choices")
 	return cmd
 }
@@ -102,7 +101,7 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 	tw.Row("comm", "channels", "collective", "algorithm", "protocol", "latency us", "GB/s", "chosen for")
 	for _, c := range comms {
 		t := c.Tuning
-		comm := fmt.Sprintf("%dx%d", t.NNodes, t.NRanks/max(1, t.NNodes))
+		comm := nccl.Comm{Nodes: t.NNodes, Ranks: t.NRanks}
 		for _, coll := range slices.Backward(nccl.AllColls()) {
 			chosen := chosenSizes(t, coll)
 			for a, p := range nccl.Cells {
@@ -111,7 +110,7 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 				}
 				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
 				tw.Row(comm, n, coll, a, p,
-					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), cmp.Or(chosen[[2]int{int(a), int(p)}], "-"))
+					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), cmp.Or(chosen[nccl.Cell{Algo: a, Proto: p}], "-"))
 			}
 		}
 	}
@@ -119,19 +118,14 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 }
 
 // chosenSizes tells for which sizes, among powers of two, NCCL chooses a cell.
-func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[[2]int]string {
+func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[nccl.Cell]string {
 	const smallest, largest = 3, 34
-	text := map[[2]int]string{}
+	text := map[nccl.Cell]string{}
 	for from := smallest; from <= largest; {
-		c := t.Choose(coll, 1<<from, 1)
-		to := from
-		for to < largest {
-			if n := t.Choose(coll, 1<<(to+1), 1); n.Algo != c.Algo || n.Proto != c.Proto {
-				break
-			}
+		at, to := t.Choose(coll, 1<<from, 1).Cell, from
+		for to < largest && t.Choose(coll, 1<<(to+1), 1).Cell == at {
 			to++
 		}
-		at := [2]int{int(c.Algo), int(c.Proto)}
 		if text[at] != "" {
 			text[at] += ", "
 		}
