@@ -217,38 +217,21 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 	return nil
 }
 
+// evalJSON is an evaluation without scores of nothing.
 type evalJSON struct {
-	Collective string         `json:"collective"`
-	Nodes      int            `json:"nodes"`
-	Ranks      int            `json:"ranks"`
+	KeyJSON
 	Sizes      int            `json:"sizes"`
-	Policy     *scoreJSON     `json:"policy,omitempty"`  // left out: no default measured, or the model knows nothing of this
-	Plain      *scoreJSON     `json:"plain,omitempty"`   // left out: nothing it chose was measured
-	Default    *scoreJSON     `json:"default,omitempty"` // left out: not measured
-	Decided    int            `json:"decided"`           // decisions that were measured
-	Unmeasured int            `json:"unmeasured"`        // and that were not
+	Policy     fit.Score      `json:"policy,omitzero"`  // left out: no default measured, or the model knows nothing of this
+	Plain      fit.Score      `json:"plain,omitzero"`   // left out: nothing it chose was measured
+	Default    fit.Score      `json:"default,omitzero"` // left out: not measured
+	Decided    int            `json:"decided"`          // decisions that were measured
+	Unmeasured int            `json:"unmeasured"`       // and that were not
 	Harm       int            `json:"slower_than_default"`
 	WorstHarm  float64        `json:"worst_vs_default"`
 	Predicted  int            `json:"predicted"`
 	Inside     int            `json:"inside_90"`
 	Abstains   map[string]int `json:"abstains"` // sizes by reason, of a model
 	Left       int            `json:"left"`     // sizes at which no row of a policy decides
-}
-
-type scoreJSON struct {
-	Decisions int     `json:"decisions"`
-	Mean      float64 `json:"mean"`
-	Low       float64 `json:"low"`
-	High      float64 `json:"high"`
-	P95       float64 `json:"p95"`
-	Max       float64 `json:"max"`
-}
-
-func newScoreJSON(s fit.Score) *scoreJSON {
-	if s.Decisions == 0 {
-		return nil
-	}
-	return &scoreJSON{s.Decisions, s.Mean, s.Low, s.High, s.P95, s.Max}
 }
 
 func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) error {
@@ -259,9 +242,9 @@ func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) erro
 			v.Cautious, v.Plain = fit.Score{}, fit.Score{}
 		}
 		j := evalJSON{
-			Collective: e.Group.Coll.String(), Nodes: e.Group.Nodes, Ranks: e.Group.Ranks, Sizes: e.Sizes,
-			Policy: newScoreJSON(v.Cautious), Plain: newScoreJSON(v.Plain), Default: newScoreJSON(v.Default),
-			Decided: v.Decided, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Abstains: map[string]int{}, Left: e.Left,
+			KeyJSON: KeyJSON(e.Group.Key), Sizes: e.Sizes, Policy: v.Cautious, Plain: v.Plain, Default: v.Default,
+			Decided: v.Decided, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm,
+			Predicted: v.Predicted, Inside: v.Inside, Abstains: map[string]int{}, Left: e.Left,
 		}
 		for _, s := range e.Abstained {
 			j.Abstains[s.Why.String()] = s.Sizes

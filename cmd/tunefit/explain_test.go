@@ -134,7 +134,7 @@ func TestExplainModel(t *testing.T) {
 		decided++
 		first := j.Model.Candidates[0]
 		if *j.Decision.Gain != *o.Gain || *o.Gain != *j.Model.Gain || !(*o.Gain > *j.Model.Needed) ||
-			first.Algorithm != o.Policy.Algorithm || first.Protocol != o.Policy.Protocol || first.Channels != o.Policy.Channels || first.Micros != o.Expected {
+			first.Algo.String() != o.Policy.Algorithm || first.Proto.String() != o.Policy.Protocol || first.Channels != o.Policy.Channels || first.Micros != o.Expected {
 			t.Errorf("%d bytes: %+v, %+v", o.Bytes, j.Model, o)
 		}
 	}

@@ -45,12 +45,11 @@ type timeJSON struct {
 }
 
 type candidateJSON struct {
-	Algorithm string  `json:"algorithm"`
-	Protocol  string  `json:"protocol"`
-	Channels  int     `json:"channels,omitempty"` // left out: NCCL's own count
-	Micros    float64 `json:"us,omitempty"`       // left out: not known
-	Sigma     float64 `json:"sigma,omitempty"`
-	Barred    string  `json:"barred,omitempty"` // why it may not be chosen
+	nccl.Cell
+	Channels int     `json:"channels,omitempty"` // left out: NCCL's own count
+	Micros   float64 `json:"us,omitempty"`       // left out: not known
+	Sigma    float64 `json:"sigma,omitempty"`
+	Barred   string  `json:"barred,omitempty"` // why it may not be chosen
 }
 
 type estimatedJSON struct {
@@ -97,7 +96,7 @@ func (p *Path) modelJSON() *modelPathJSON {
 		}
 	}
 	for _, c := range p.Candidates {
-		cj := candidateJSON{Algorithm: c.Algo.String(), Protocol: c.Proto.String(), Channels: c.Channels, Barred: c.Bar.String()}
+		cj := candidateJSON{Cell: c.Cell, Channels: c.Channels, Barred: c.Bar.String()}
 		if !math.IsNaN(c.LnMicros) {
 			cj.Micros, cj.Sigma = c.Micros(), c.Sigma
 		}
