@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -154,10 +152,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 
 // writeFixed writes the file that --fix asks for.
 func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([]lint.Finding, []byte, error) {
-	if cli.SameFile(file, o.output) {
-		return nil, nil, fmt.Errorf("-o %s is the policy itself, which is never changed; name another file", o.output)
-	}
-	if err := cli.MayWrite(o.output, o.force); err != nil {
+	if err := cli.MayWrite(o.output, o.force, file); err != nil {
 		return nil, nil, err
 	}
 	if _, err := policy.ReadCSV(file, text); err != nil {
@@ -168,7 +163,7 @@ func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([
 		return nil, nil, err
 	}
 	return fixed, after, cli.WriteWhole(o.output, o.force, func(w io.Writer) error {
-		_, err := io.Copy(w, bytes.NewReader(after))
+		_, err := w.Write(after)
 		return err
 	})
 }

@@ -144,7 +144,7 @@ func TestBadCheckCommandLines(t *testing.T) {
 		{nil, "0 arguments given (needed: the policy file, and a model file if there is one)"},
 		{[]string{file, "--fix"}, "--fix and -o need each other"},
 		{[]string{file, "-o", out}, "--fix and -o need each other"},
-		{[]string{file, "--fix", "-o", file, "--force"}, "is the policy itself, which is never changed"},
+		{[]string{file, "--fix", "-o", file, "--force"}, "needed: another name for the output; --force does not change that"},
 		{[]string{bad, "--fix", "-o", out}, "bad.csv is not a policy, and nothing is written:"},
 		{[]string{file + ".absent"}, "no such file or directory"},
 		{[]string{"/dev/null"}, "/dev/null: not a regular file"},

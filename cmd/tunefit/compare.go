@@ -279,7 +279,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 		}
 	}
 	both := slices.Concat(files[0], files[1])
-	if err := errors.Join(cli.NotInput(f.restore, both...), cli.MayWrite(f.restore, f.force)); err != nil {
+	if err := cli.MayWrite(f.restore, f.force, both...); err != nil {
 		return m, err
 	}
 	digests := [2]map[string]string{{}, {}}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -56,9 +55,7 @@ topology of --topo. The decision is what a job gets with that release.`,
 				return err
 			}
 			p := &explain.Path{Explained: explained}
-			for _, note := range a.Notes {
-				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-			}
+			cli.Notes(cmd.ErrOrStderr(), a.Notes...)
 			a.Note(cmd.ErrOrStderr(), []policy.Comm{q.Comm})
 			if f.json {
 				err = cli.WriteJSON(cmd.OutOrStdout(), p.JSON(a.Notes))

@@ -189,10 +189,7 @@ func mixed(set *fit.Set) error {
 func (f *fitFlags) mayWrite(read ...string) error {
 	seen := map[string]string{}
 	for _, o := range []struct{ flag, file string }{{"--output", f.model}, {"--csv", f.csv}, {"--report", f.report}} {
-		if err := cli.MayWrite(o.file, f.force); err != nil {
-			return err
-		}
-		if err := cli.NotInput(o.file, read...); err != nil {
+		if err := cli.MayWrite(o.file, f.force, read...); err != nil {
 			return err
 		}
 		for file, other := range seen {

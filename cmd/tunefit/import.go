@@ -131,7 +131,7 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	if f.output == cli.StandardName {
 		f.output = ""
 	}
-	if err := errors.Join(cli.NotInput(f.output, files...), cli.MayWrite(f.output, f.force)); err != nil {
+	if err := cli.MayWrite(f.output, f.force, files...); err != nil {
 		return err
 	}
 	if job, err := f.ofJob(files); err != nil {
@@ -174,10 +174,7 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	if kept == 0 {
 		return errors.New("not one usable measurement: nothing was written")
 	}
-	if f.output == "" {
-		return bench.WriteTidy(cmd.OutOrStdout(), samples...)
-	}
-	return cli.WriteWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
+	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
 }
 
 // walked puts the files in directories, and in those below, in the places of the

@@ -43,14 +43,9 @@ func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found ma
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
-	for _, note := range p.Notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-	}
+	cli.Notes(cmd.ErrOrStderr(), p.Notes...)
 	fmt.Fprintf(cmd.ErrOrStderr(), "a job profile of %s\n", cli.CountOf(len(p.Entries), "row"))
-	if f.output == "" {
-		return p.Write(cmd.OutOrStdout())
-	}
-	return cli.WriteWhole(f.output, f.force, p.Write)
+	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, p.Write)
 }
 
 // readJob puts together what the files of one job tell. One that holds the same as another one is read once. Of those found

@@ -71,10 +71,7 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 		}
 		f.coll = coll.String()
 	}
-	if err := cli.MayWrite(f.output, f.force); err != nil {
-		return err
-	}
-	if err := cli.NotInput(f.output, files...); err != nil {
+	if err := cli.MayWrite(f.output, f.force, files...); err != nil {
 		return err
 	}
 	m, i, err := f.group(cmd, files)

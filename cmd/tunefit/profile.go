@@ -76,9 +76,7 @@ func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	for _, note := range p.Notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-	}
+	cli.Notes(cmd.ErrOrStderr(), p.Notes...)
 	if f.asJSON {
 		return cli.WriteJSON(cmd.OutOrStdout(), v.json())
 	}
@@ -140,9 +138,7 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 			v.outcomes[e.Key] = answers[0]
 		}
 	}
-	for _, note := range a.About(f.by, shown, false) {
-		fmt.Fprintf(notes, "note: %s\n", note)
-	}
+	cli.Notes(notes, a.About(f.by, shown, false)...)
 	a.Note(notes, shown)
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -78,7 +77,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output == cli.StandardName {
 		f.output = ""
 	}
-	if err := errors.Join(cli.MayWrite(f.output, f.force), cli.NotInput(f.output, f.Tuning, f.Topo)); err != nil {
+	if err := cli.MayWrite(f.output, f.force, f.Tuning, f.Topo); err != nil {
 		return err
 	}
 	if f.Tuning == "" { // not of the installed release: a simulation is the same everywhere
@@ -104,11 +103,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		}
 		all = append(all, simulate.Sweep(o)...)
 	}
-	if f.output == "" {
-		err = bench.WriteTidy(cmd.OutOrStdout(), all)
-	} else {
-		err = cli.WriteWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, all) })
-	}
+	err = cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, all) })
 	if err != nil {
 		return err
 	}

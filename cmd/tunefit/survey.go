@@ -1,10 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -64,8 +64,6 @@ func (s *survey) each(visit func(q ask.Question, sizes []uint64) error) error {
 
 // note says what a person should know of the answers.
 func (s *survey) note(w io.Writer) {
-	for _, note := range s.notes {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
+	cli.Notes(w, s.notes...)
 	s.asked.Note(w, s.comms)
 }

@@ -38,15 +38,11 @@ tunefit show --tuning reads the JSON.`,
 			if err != nil {
 				return err
 			}
-			version, note, err := env.WhichNCCL(named)
+			version, notes, err := env.WhichNCCL(named)
 			if err != nil {
 				return err
 			}
-			for _, note := range append(ncclchoice.UncountedVariables(), note) {
-				if note != "" {
-					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-				}
-			}
+			cli.Notes(cmd.ErrOrStderr(), append(ncclchoice.UncountedVariables(), notes...)...)
 			if err := checkHosts(nodes); err != nil {
 				return err
 			}

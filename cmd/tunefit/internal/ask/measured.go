@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -76,9 +77,7 @@ func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat 
 // Note says what a person should know of NCCL's choices on the communicators shown. Where NCCL's estimates stand in for
 // measurements it names them, and warns if they may not be those of the user's machine.
 func (a *Asker) Note(w io.Writer, shown []policy.Comm) {
-	for _, note := range a.Costs.Notes {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
+	cli.Notes(w, a.Costs.Notes...)
 	for _, c := range shown {
 		a.Costs.NoteStandIn(w, c.Comm)
 	}

@@ -13,11 +13,16 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// MayWrite refuses a file that is there already, so that a command can stop
-// before it does any work. An empty name is no file.
-func MayWrite(name string, force bool) error {
+// MayWrite refuses an output that is there already, or that is one of the inputs, under whatever name: what is read would be
+// lost, and --force cannot mean that. A command asks before it does any work. An empty name is no file.
+func MayWrite(name string, force bool, inputs ...string) error {
 	if name == StandardName {
 		return Usagef("- as an output is no file (needed: a name; what goes to standard output does so without an option)")
+	}
+	for _, in := range inputs {
+		if name != "" && in != "" && in != StandardName && SameFile(name, in) {
+			return fmt.Errorf("%s is read, and would be overwritten as %s (needed: another name for the output; --force does not change that)", in, name)
+		}
 	}
 	if name == "" || force {
 		return nil
@@ -40,17 +45,6 @@ func IsStream(name string) bool {
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// NotInput refuses an output that is one of the inputs, under whatever name: what is
-// read would be lost, and asking to overwrite cannot mean that.
-func NotInput(output string, inputs ...string) error {
-	for _, in := range inputs {
-		if output != "" && in != "" && in != StandardName && SameFile(output, in) {
-			return fmt.Errorf("%s is read, and would be overwritten as %s (needed: another name for the output; --force does not change that)", in, output)
-		}
-	}
-	return nil
-}
-
 // SameFile reports whether two paths lead to one file.
 func SameFile(a, b string) bool {
 	if filepath.Clean(a) == filepath.Clean(b) {
@@ -67,6 +61,21 @@ func WriteWhole(name string, force bool, write func(io.Writer) error) error {
 	return atomicfile.WriteDurable(name, func(w io.Writer) error {
 		return errors.Join(write(w), MayWrite(name, force))
 	})
+}
+
+// WriteOrPrint is WriteWhole, to the standard output without a name.
+func WriteOrPrint(stdout io.Writer, name string, force bool, write func(io.Writer) error) error {
+	if name == "" {
+		return write(stdout)
+	}
+	return WriteWhole(name, force, write)
+}
+
+// Notes prints what a person should know of an answer.
+func Notes(w io.Writer, notes ...string) {
+	for _, note := range notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
 }
 
 // Output is where commands print. It keeps the first error, so that none of them has to

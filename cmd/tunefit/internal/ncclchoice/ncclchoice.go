@@ -85,14 +85,11 @@ func (f *Flags) Read() (*Model, error) {
 			m.Notes = append(m.Notes, fmt.Sprintf("for NCCL %s, which %s was measured with (--nccl names another release)", v, file))
 		}
 	}
-	version, note, err := f.WhichNCCL(named)
+	version, notes, err := f.WhichNCCL(named)
 	if err != nil {
 		return nil, err
 	}
-	m.NCCL = version
-	if note != "" {
-		m.Notes = append(m.Notes, note)
-	}
+	m.NCCL, m.Notes = version, append(m.Notes, notes...)
 	if m.options, err = TuneOptions(version); err != nil {
 		return nil, err
 	}
