@@ -18,12 +18,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Exit codes of check: 0 without findings but notes, and
-const (
-	exitFound      = 1
-	exitNotChecked = 2
-)
-
 func checkCommand(env ncclchoice.Env) *cobra.Command {
 	from := ncclchoice.Flags{Env: env}
 	var o checkOptions
@@ -67,11 +61,7 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 			if (o.fix || o.output != "") && (!o.fix || o.output == "") {
 				return cli.Usagef("--fix and -o need each other: the file itself is never changed")
 			}
-			code, err := o.run(cmd, from, args)
-			if err != nil {
-				return cli.FailWith(exitNotChecked, err)
-			}
-			return cli.ExitWith(code)
+			return cli.Verdict(o.run(cmd, from, args))
 		},
 	}
 	from.Register(cmd)
@@ -91,11 +81,11 @@ type checkOptions struct {
 	output                  string
 }
 
-func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (code int, err error) {
+func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (found bool, err error) {
 	file := args[0]
 	text, err := from.Decider(file, cli.KindPolicy)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	var opt lint.Options
 	var here *topo.Fingerprint
@@ -103,17 +93,17 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		from.Measured(file, nccl.ReadMeasured(text))
 		costs, err := from.Read()
 		if err != nil {
-			return 0, err
+			return false, err
 		}
 		if p, err := policy.ReadCSV(file, text); err == nil { // what is wrong with the rows is said elsewhere
 			if err := costs.DeriveFor(ask.Files{Policies: []*policy.Policy{p}}.Comms()); err != nil {
-				return 0, err
+				return false, err
 			}
 		}
 		opt.Machine = costs.Set.For
 		if costs.Machine != nil {
 			if here, err = fingerprintOf(costs.Machine); err != nil {
-				return 0, err
+				return false, err
 			}
 		}
 	}
@@ -121,14 +111,14 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	if len(args) == 2 {
 		model, err := from.Decider(args[1], cli.KindModel)
 		if err != nil {
-			return 0, err
+			return false, err
 		}
 		ofModel, opt.Model = lint.CheckModel(args[1], model, here)
 	}
 	var fixed []lint.Finding
 	if o.fix {
 		if fixed, text, err = o.writeFixed(file, text, opt); err != nil {
-			return 0, err
+			return false, err
 		}
 		file = o.output
 	}
@@ -144,10 +134,8 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		}
 		err = writeFindings(cmd.OutOrStdout(), findings, o.all)
 	}
-	if worst, any := lint.Worst(findings); any && worst >= lint.Warning {
-		code = exitFound
-	}
-	return code, err
+	worst, any := lint.Worst(findings)
+	return any && worst >= lint.Warning, err
 }
 
 // writeFixed writes the file that --fix asks for.

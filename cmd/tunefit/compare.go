@@ -20,10 +20,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// exitSlower is the exit code of compare where something is proven to be slower; what cannot be compared
-// ends with exitNotCompare, as of diff.
-const exitSlower = 1
-
 type compareFlags struct {
 	in        *cli.Inputs
 	config    string
@@ -76,7 +72,7 @@ a mean is, 2 if there is nothing to compare.`,
   tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv
   tunefit compare record`,
 		Args: func(*cobra.Command, []string) error { return nil },
-		RunE: f.compare,
+		RunE: func(cmd *cobra.Command, args []string) error { return cli.Verdict(f.compare(cmd, args)) },
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or default: NCCL's own choice")
 	cmd.Flags().BoolVar(&f.all, "all", false, "compare every data type, and in-place as well, instead of the one with most sizes")
@@ -140,32 +136,33 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 	return opts, nil
 }
 
-func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
+// compare reports whether something is proven to be slower.
+func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, err error) {
 	opts, err := f.options()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(args) == 1 && cmd.ArgsLenAtDash() < 0 {
 		switch info, err := os.Stat(args[0]); {
 		case err != nil:
-			return cli.FailWith(exitNotCompare, err)
+			return false, err
 		case info.IsDir():
 			return f.compareJob(cmd, args[0])
 		}
 	}
 	named, err := sides(cmd, args)
 	if err != nil {
-		return err
+		return false, err
 	}
 	t, m, err := f.table(cmd, named, opts)
 	if err != nil {
-		return cli.FailWith(exitNotCompare, err)
+		return false, err
 	}
 	for _, l := range t.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, cli.CountOf(l.Rows, "time"), l.Reason)
 	}
 	if len(t.Groups) == 0 {
-		return cli.FailWith(exitNotCompare, errors.New("nothing to compare: no collective, communicator, data type and size is in both (tunefit import shows what a log holds)"))
+		return false, errors.New("nothing to compare: no collective, communicator, data type and size is in both (tunefit import shows what a log holds)")
 	}
 	if f.asJSON {
 		err = cli.WriteJSON(cmd.OutOrStdout(), t)
@@ -176,12 +173,10 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
 		err = f.writeRestored(cmd.ErrOrStderr(), t, m, named)
 	}
 	if err != nil {
-		return cli.FailWith(exitNotCompare, err)
+		return false, err
 	}
-	if sizes, mean := t.Slower(); sizes > 0 || mean {
-		return cli.ExitWith(exitSlower)
-	}
-	return nil
+	sizes, mean := t.Slower()
+	return sizes > 0 || mean, nil
 }
 
 // table compares measurements, or profiles of jobs.

@@ -13,12 +13,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 )
 
-// Exit codes of diff, as diff(1) has them: 0 alike, and
-const (
-	exitDiffer     = 1
-	exitNotCompare = 2
-)
-
 func diffCommand(env ncclchoice.Env) *cobra.Command {
 	c := comparison{survey: survey{from: ncclchoice.Flags{Env: env}}}
 	var model string
@@ -39,20 +33,14 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 		Args: cli.Args(2, 2, "the old and the new policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.by = [2]ask.Decider{{Policy: args[0], Model: model}, {Policy: args[1], Model: model}}
-			err := c.diff()
-			if err != nil {
-				return cli.FailWith(exitNotCompare, err)
+			if err := c.diff(); err != nil {
+				return cli.Verdict(false, err)
 			}
 			c.note(cmd.ErrOrStderr())
 			if asJSON {
-				err = c.writeJSON(cmd.OutOrStdout())
-			} else {
-				c.write(cmd.OutOrStdout())
+				return cli.Verdict(len(c.differences) > 0, c.writeJSON(cmd.OutOrStdout()))
 			}
-			if err == nil && len(c.differences) > 0 {
-				return cli.ExitWith(exitDiffer)
-			}
-			return err
+			return cli.Verdict(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
 		},
 	}
 	c.grid.Register(cmd)
@@ -123,13 +111,13 @@ func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 	return nil
 }
 
-func (c *comparison) write(w io.Writer) {
+func (c *comparison) write(w io.Writer) error {
 	if len(c.differences) == 0 {
 		fmt.Fprintln(w, "no difference")
 		if before, after := c.asked.Files.Policies[0].Digest, c.asked.Files.Policies[1].Digest; before != after {
 			fmt.Fprintf(w, "where they were compared: their rows do not mean the same (versions %s and %s)\n", before, after)
 		}
-		return
+		return nil
 	}
 	tw := cli.NewTable(w)
 	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
@@ -137,7 +125,7 @@ func (c *comparison) write(w io.Writer) {
 		tw.Row(d.before.Coll, d.before.Comm, commspec.SizeRange(d.before.Bytes, d.last)+d.before.CallText(),
 			d.before.Choice(), d.before.DecidedBy(c.by[0]), d.after.Choice(), d.after.DecidedBy(c.by[1]))
 	}
-	tw.Flush()
+	return tw.Flush()
 }
 
 type differenceJSON struct {

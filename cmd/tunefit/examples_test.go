@@ -96,7 +96,7 @@ func runExample(t *testing.T, cmd *cobra.Command, line string) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := runTest("", args, &out, &errs); code != cli.ExitOK && !(cmd.Name() == "diff" && code == exitDiffer || cmd.Name() == "compare" && code == exitSlower) {
+	if code := runTest("", args, &out, &errs); code != cli.ExitOK && !(cmd.Name() == "diff" && code == cli.ExitFailed || cmd.Name() == "compare" && code == cli.ExitFailed) {
 		t.Errorf("%s: exit code %d: %s", line, code, errs.String())
 	}
 	if redirected {

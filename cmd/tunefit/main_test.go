@@ -149,7 +149,7 @@ func TestDiff(t *testing.T) {
 	if out, _ := tunefit(t, cli.ExitOK, "diff", old, old); out != "no difference\n" {
 		t.Errorf("%q", out)
 	}
-	out, _ := tunefit(t, exitDiffer, "diff", old, changed, "--coll", "allreduce", "--comm", "1x8,2x8")
+	out, _ := tunefit(t, cli.ExitFailed, "diff", old, changed, "--coll", "allreduce", "--comm", "1x8,2x8")
 	want := strings.NewReplacer("OLD", old, "NEW", changed).Replace(`
 collective comm size old decided by new decided by
 allreduce 1x8 32769 ring/ll OLD:4 tree/ll NEW:2
@@ -158,7 +158,7 @@ allreduce 2x8 1000000 - 4MiB ring/simple 12 ch, chunks of 64KiB OLD:3 ring/simpl
 	if squeezed := regexp.MustCompile(` +`).ReplaceAllString(out, " "); squeezed != want {
 		t.Errorf("got\n%s\nwant\n%s", squeezed, want)
 	}
-	out, _ = tunefit(t, exitDiffer, "diff", old, changed, "--json", "--coll", "allreduce", "--comm", "1x8")
+	out, _ = tunefit(t, cli.ExitFailed, "diff", old, changed, "--json", "--coll", "allreduce", "--comm", "1x8")
 	var got []differenceJSON
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || got[0].MinBytes != 32769 || got[0].MaxBytes != 32769 || got[0].New.Row != 2 {
 		t.Errorf("%v: %s", err, out)
@@ -171,7 +171,7 @@ func TestDiffLooksEverywhere(t *testing.T) {
 	pipe := func(algo string) string {
 		return testlib.File(t, algo+".csv", "allreduce,1500,2000,"+algo+",simple,-1,1,8,4,1\n")
 	}
-	out, _ := tunefit(t, exitDiffer, "diff", pipe("ring"), pipe("tree"))
+	out, _ := tunefit(t, cli.ExitFailed, "diff", pipe("ring"), pipe("tree"))
 	if !strings.Contains(out, "1500 - 2000, pipe_ops 4, reg_buff 1") {
 		t.Errorf("%s", out)
 	}
@@ -204,7 +204,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"show", file + ".absent"}, cli.ExitFailed, "no such file or directory"},
 		{[]string{"show", "/dev/null"}, cli.ExitFailed, "/dev/null: not a regular file"},
 		{[]string{"show", testlib.File(t, "empty.csv", "# nothing\n")}, cli.ExitFailed, "empty.csv has no rows"},
-		{[]string{"diff", file, bad}, exitNotCompare, "bad.csv:1:4: unknown algorithm"},
+		{[]string{"diff", file, bad}, cli.ExitCannot, "bad.csv:1:4: unknown algorithm"},
 		{[]string{"show", bad}, cli.ExitFailed, "bad.csv:1:4: unknown algorithm"},
 		{[]string{"show", file, "--tuning", file}, cli.ExitFailed, "p.csv"},
 		{[]string{"diff", file}, cli.ExitUsage, "1 arguments given (needed: the old and the new policy file)"},

@@ -264,12 +264,12 @@ func TestPolicyTestsNameARelease(t *testing.T) {
 	tests := "tests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 1M, expect: {channels: 24}}\n"
 	pinned := testlib.File(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\n"+tests)
 	tunefit(t, cli.ExitOK, "test", pinned)
-	tunefit(t, exitTestFailed, "test", "--nccl", "2.31.2", pinned)
+	tunefit(t, cli.ExitFailed, "test", "--nccl", "2.31.2", pinned)
 	open := testlib.File(t, "q_test.yaml", "policy: "+rows+"\n"+tests)
 	tunefit(t, cli.ExitOK, "test", open, "--nccl", "2.28.9")
-	tunefit(t, exitTestFailed, "test", open, "--nccl", "2.31.2")
+	tunefit(t, cli.ExitFailed, "test", open, "--nccl", "2.31.2")
 	wrong := testlib.File(t, "r_test.yaml", "policy: "+rows+"\nnccl: 2.20\n"+tests)
-	if _, errs := tunefit(t, exitCannotTest, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") || !strings.Contains(errs, "2.21.5") {
+	if _, errs := tunefit(t, cli.ExitCannot, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") || !strings.Contains(errs, "2.21.5") {
 		t.Error(errs)
 	}
 }

@@ -11,12 +11,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/policytest"
 )
 
-// Exit codes of test: 0 if all pass, and
-const (
-	exitTestFailed = 1
-	exitCannotTest = 2
-)
-
 func testCommand(env ncclchoice.Env) *cobra.Command {
 	var only, nccl string
 	var asJSON bool
@@ -58,13 +52,7 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 				return cli.Usagef("--run: %w", err)
 			}
 			passed, err := runPolicyTests(env, cmd, args, nccl, pattern, asJSON)
-			switch {
-			case err != nil:
-				return cli.FailWith(exitCannotTest, err)
-			case !passed:
-				return cli.ExitWith(exitTestFailed)
-			}
-			return nil
+			return cli.Verdict(!passed, err)
 		},
 	}
 	cmd.Flags().StringVar(&nccl, "nccl", "", ncclchoice.NCCLUsage)
