@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -21,14 +19,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Exit codes of check: 0 without findings but notes, and
-const (
-	exitFound      = 1
-	exitNotChecked = 2
-)
-
-func checkCommand() *cobra.Command {
-	var from ncclchoice.Flags
+func checkCommand(env ncclchoice.Env) *cobra.Command {
+	from := ncclchoice.Flags{Env: env}
 	var o checkOptions
 	var rules bool
 	var explain string
@@ -70,11 +62,7 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 			if (o.fix || o.output != "") && (!o.fix || o.output == "") {
 				return cli.Usagef("--fix and -o need each other: the file itself is never changed")
 			}
-			code, err := o.run(cmd, from, args)
-			if err != nil {
-				return cli.FailWith(exitNotChecked, err)
-			}
-			return cli.ExitWith(code)
+			return cli.Verdict(o.run(cmd, from, args))
 		},
 	}
 	from.Register(cmd)
@@ -94,11 +82,11 @@ type checkOptions struct {
 	output                  string
 }
 
-func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (code int, err error) {
+func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (found bool, err error) {
 	file := args[0]
-	text, err := cli.ReadDecider(file, cli.KindPolicy)
+	text, err := from.Decider(file, cli.KindPolicy)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	var opt lint.Options
 	var here *topo.Fingerprint
@@ -106,32 +94,32 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		from.Measured(file, nccl.ReadMeasured(text))
 		costs, err := from.Read()
 		if err != nil {
-			return 0, err
+			return false, err
 		}
 		if p, err := policy.ReadCSV(file, text); err == nil { // what is wrong with the rows is said elsewhere
-			if err := costs.DeriveFor(ask.NamedShapes([]*policy.Policy{p}, nil)); err != nil {
-				return 0, err
+			if err := costs.DeriveFor(ask.Files{Policies: []*policy.Policy{p}}.Comms()); err != nil {
+				return false, err
 			}
 		}
 		opt.Machine = costs.Set.For
 		if costs.Machine != nil {
 			if here, err = fingerprintOf(costs.Machine); err != nil {
-				return 0, err
+				return false, err
 			}
 		}
 	}
 	var ofModel []lint.Finding
 	if len(args) == 2 {
-		model, err := cli.ReadDecider(args[1], cli.KindModel)
+		model, err := from.Decider(args[1], cli.KindModel)
 		if err != nil {
-			return 0, err
+			return false, err
 		}
 		ofModel, opt.Model = lint.CheckModel(args[1], model, here)
 	}
 	var fixed []lint.Finding
 	if o.fix {
 		if fixed, text, err = o.writeFixed(file, text, opt); err != nil {
-			return 0, err
+			return false, err
 		}
 		file = o.output
 	}
@@ -147,18 +135,13 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		}
 		err = writeFindings(cmd.OutOrStdout(), findings, o.all)
 	}
-	if worst, any := lint.Worst(findings); any && worst >= lint.Warning {
-		code = exitFound
-	}
-	return code, err
+	worst, any := lint.Worst(findings)
+	return any && worst >= lint.Warning, err
 }
 
 // writeFixed writes the file that --fix asks for.
 func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([]lint.Finding, []byte, error) {
-	if cli.SameFile(file, o.output) {
-		return nil, nil, fmt.Errorf("-o %s is the policy itself, which is never changed; name another file", o.output)
-	}
-	if err := cli.MayWrite(o.output, o.force); err != nil {
+	if err := cli.MayWrite(o.output, o.force, file); err != nil {
 		return nil, nil, err
 	}
 	if _, err := policy.ReadCSV(file, text); err != nil {
@@ -169,7 +152,7 @@ func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([
 		return nil, nil, err
 	}
 	return fixed, after, cli.WriteWhole(o.output, o.force, func(w io.Writer) error {
-		_, err := io.Copy(w, bytes.NewReader(after))
+		_, err := w.Write(after)
 		return err
 	})
 }

@@ -23,7 +23,7 @@ allgather,0,1M,tree,,,2,8,
 // The report is the same on every run, and a reader finds each finding's place.
 func TestCheck(t *testing.T) {
 	file := testlib.File(t, "p.csv", faulty)
-	got, _ := tunefit(t, exitFound, "check", file)
+	got, _ := tunefit(t, cli.ExitFailed, "check", file)
 	want := strings.ReplaceAll(`
 FILE:3:6: warning: channels 96 is read as 64, the most that NCCL has [channels-above-64]
 FILE:4:3: warning: max_bytes 4294967295 is where the row ends; was inf meant? [4gib-bound]
@@ -36,7 +36,7 @@ FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_di
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	out, _ := tunefit(t, exitFound, "check", file, "--json")
+	out, _ := tunefit(t, cli.ExitFailed, "check", file, "--json")
 	var findings []struct {
 		Rule, Severity, File, Text string
 		Line, Column               int
@@ -73,7 +73,7 @@ func TestCheckCounts(t *testing.T) {
 func TestCheckFix(t *testing.T) {
 	file := testlib.File(t, "p.csv", faulty)
 	fixed := filepath.Join(t.TempDir(), "fixed.csv")
-	left, said := tunefit(t, exitFound, "check", file, "--fix", "-o", fixed)
+	left, said := tunefit(t, cli.ExitFailed, "check", file, "--fix", "-o", fixed)
 	if strings.Count(said, "fixed: ") != 5 || !strings.Contains(left, "0 errors, 1 warning, 0 notes") || !strings.Contains(left, fixed+":6:4: warning: NCCL never offers") {
 		t.Errorf("said\n%sleft\n%s", said, left)
 	}
@@ -84,14 +84,14 @@ func TestCheckFix(t *testing.T) {
 	if original, _ := os.ReadFile(file); string(original) != faulty {
 		t.Error("the policy itself was changed")
 	}
-	diff, _ := tunefit(t, exitDiffer, "diff", file, fixed, "--sizes", "1K-16G", "--comm", "1x8,2x8,4x8")
+	diff, _ := tunefit(t, cli.ExitFailed, "diff", file, fixed, "--sizes", "1K-16G", "--comm", "1x8,2x8,4x8")
 	if lines := strings.Split(strings.TrimSpace(diff), "\n"); len(lines) != 2 || !strings.Contains(lines[1], "4GiB - 16GiB") {
 		t.Errorf("more than the bound changed:\n%s", diff)
 	}
-	if _, said := tunefit(t, exitNotChecked, "check", file, "--fix", "-o", fixed); !strings.Contains(said, "is there already (--force overwrites it)") {
+	if _, said := tunefit(t, cli.ExitCannot, "check", file, "--fix", "-o", fixed); !strings.Contains(said, "is there already (--force overwrites it)") {
 		t.Errorf("%q", said)
 	}
-	if again, said := tunefit(t, exitFound, "check", fixed, "--fix", "-o", fixed+"2"); strings.Contains(said, "fixed") || !strings.Contains(again, "1 warning") {
+	if again, said := tunefit(t, cli.ExitFailed, "check", fixed, "--fix", "-o", fixed+"2"); strings.Contains(said, "fixed") || !strings.Contains(again, "1 warning") {
 		t.Errorf("%s%s", said, again)
 	}
 }
@@ -99,7 +99,7 @@ func TestCheckFix(t *testing.T) {
 // With a machine, what it cannot do is found; with a model, what that says of rows.
 func TestCheckAgainstMachineAndModel(t *testing.T) {
 	file := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,60,2,16\nallreduce,0,inf,collnet_chain,simple,-1,4,32\n")
-	out, _ := tunefit(t, exitFound, "check", file, "--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
+	out, _ := tunefit(t, cli.ExitFailed, "check", file, "--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
 	for _, says := range []string{"p.csv:1:6: warning: channels 60, but with 2 nodes, 16 ranks NCCL has", "p.csv:2:4: warning: on this machine NCCL offers no collnet_chain/simple"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("no %q in\n%s", says, out)
@@ -108,14 +108,14 @@ func TestCheckAgainstMachineAndModel(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", filepath.Join(testlib.Root, "configs/sweeps/simulated-hgx-h100-2n.csv"), "-o", model)
 	slow := testlib.File(t, "slow.csv", "allreduce,1M,1G,ring,ll,8,2,16\n")
-	out, _ = tunefit(t, exitFound, "check", slow, model)
+	out, _ = tunefit(t, cli.ExitFailed, "check", slow, model)
 	for _, says := range []string{"slow.csv:1: warning: allreduce with 2 nodes, 16 ranks: at ", "[model-disagrees]", "[model-simulated]"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("no %q in\n%s", says, out)
 		}
 	}
 	broken := testlib.File(t, "broken.json", "{}")
-	if out, _ := tunefit(t, exitFound, "check", slow, broken); !strings.Contains(out, "[model-invalid]") {
+	if out, _ := tunefit(t, cli.ExitFailed, "check", slow, broken); !strings.Contains(out, "[model-invalid]") {
 		t.Errorf("%s", out)
 	}
 }
@@ -144,7 +144,7 @@ func TestBadCheckCommandLines(t *testing.T) {
 		{nil, "0 arguments given (needed: the policy file, and a model file if there is one)"},
 		{[]string{file, "--fix"}, "--fix and -o need each other"},
 		{[]string{file, "-o", out}, "--fix and -o need each other"},
-		{[]string{file, "--fix", "-o", file, "--force"}, "is the policy itself, which is never changed"},
+		{[]string{file, "--fix", "-o", file, "--force"}, "needed: another name for the output; --force does not change that"},
 		{[]string{bad, "--fix", "-o", out}, "bad.csv is not a policy, and nothing is written:"},
 		{[]string{file + ".absent"}, "no such file or directory"},
 		{[]string{"/dev/null"}, "/dev/null: not a regular file"},
@@ -153,7 +153,7 @@ func TestBadCheckCommandLines(t *testing.T) {
 		{[]string{file, "--explain", "gap"}, "--rules and --explain take no file"},
 		{[]string{"--explain", "shadwed"}, `no rule is called "shadwed" (did you mean "shadowed"`},
 	} {
-		printed, said := tunefit(t, exitNotChecked, append([]string{"check"}, c.args...)...)
+		printed, said := tunefit(t, cli.ExitCannot, append([]string{"check"}, c.args...)...)
 		if printed != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q printed %q and said %q, want %q", c.args, printed, said, c.says)
 		}
@@ -161,7 +161,7 @@ func TestBadCheckCommandLines(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Error("something was written")
 	}
-	if printed, _ := tunefit(t, exitFound, "check", bad); !strings.Contains(printed, "bad.csv:1:4: error: unknown algorithm") {
+	if printed, _ := tunefit(t, cli.ExitFailed, "check", bad); !strings.Contains(printed, "bad.csv:1:4: error: unknown algorithm") {
 		t.Errorf("%s", printed)
 	}
 }

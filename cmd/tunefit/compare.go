@@ -15,15 +15,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// exitSlower is the exit code of compare where something is proven to be slower; what cannot be compared
-// ends with exitNotCompare, as of diff.
-const exitSlower = 1
-
 type compareFlags struct {
+	in        *cli.Inputs
 	config    string
 	all       bool
 	turns     bool
@@ -34,8 +32,8 @@ type compareFlags struct {
 	force     bool
 }
 
-func compareCommand() *cobra.Command {
-	var f compareFlags
+func compareCommand(env ncclchoice.Env) *cobra.Command {
+	f := compareFlags{in: env.Inputs}
 	cmd := &cobra.Command{
 		Use:   "compare BEFORE AFTER | compare BEFORE... -- AFTER... | compare DIR",
 		Short: "Compare measurements before and after: an upgrade, a policy, a repair",
@@ -74,7 +72,7 @@ a mean is, 2 if there is nothing to compare.`,
   tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv
   tunefit compare record`,
 		Args: func(*cobra.Command, []string) error { return nil },
-		RunE: f.compare,
+		RunE: func(cmd *cobra.Command, args []string) error { return cli.Verdict(f.compare(cmd, args)) },
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or default: NCCL's own choice")
 	cmd.Flags().BoolVar(&f.all, "all", false, "compare every data type, and in-place as well, instead of the one with most sizes")
@@ -138,32 +136,33 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 	return opts, nil
 }
 
-func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
+// compare reports whether something is proven to be slower.
+func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, err error) {
 	opts, err := f.options()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(args) == 1 && cmd.ArgsLenAtDash() < 0 {
 		switch info, err := os.Stat(args[0]); {
 		case err != nil:
-			return cli.FailWith(exitNotCompare, err)
+			return false, err
 		case info.IsDir():
 			return f.compareJob(cmd, args[0])
 		}
 	}
 	named, err := sides(cmd, args)
 	if err != nil {
-		return err
+		return false, err
 	}
 	t, m, err := f.table(cmd, named, opts)
 	if err != nil {
-		return cli.FailWith(exitNotCompare, err)
+		return false, err
 	}
 	for _, l := range t.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, cli.CountOf(l.Rows, "time"), l.Reason)
 	}
 	if len(t.Groups) == 0 {
-		return cli.FailWith(exitNotCompare, errors.New("nothing to compare: no collective, communicator, data type and size is in both (tunefit import shows what a log holds)"))
+		return false, errors.New("nothing to compare: no collective, communicator, data type and size is in both (tunefit import shows what a log holds)")
 	}
 	if f.asJSON {
 		err = cli.WriteJSON(cmd.OutOrStdout(), t)
@@ -174,12 +173,10 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) error {
 		err = f.writeRestored(cmd.ErrOrStderr(), t, m, named)
 	}
 	if err != nil {
-		return cli.FailWith(exitNotCompare, err)
+		return false, err
 	}
-	if sizes, mean := t.Slower(); sizes > 0 || mean {
-		return cli.ExitWith(exitSlower)
-	}
-	return nil
+	sizes, mean := t.Slower()
+	return sizes > 0 || mean, nil
 }
 
 // table compares measurements, or profiles of jobs.
@@ -211,7 +208,7 @@ func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles
 			return profiles, err
 		}
 		for _, file := range files {
-			switch kind, err := cli.FileKind(file); {
+			switch kind, err := f.in.Kind(file); {
 			case err == nil && kind == cli.KindProfile:
 				jobs[side], wanted = append(jobs[side], file), wanted || !found[file]
 			case err != nil && !found[file]:
@@ -239,7 +236,7 @@ func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles
 	for side := range jobs {
 		texts := map[string]string{}
 		for _, file := range jobs[side] {
-			text, err := cli.ReadInput(file, cli.KindProfile)
+			text, err := f.in.Text(file, cli.KindProfile)
 			if err != nil {
 				return profiles, err
 			}
@@ -277,11 +274,11 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 		}
 	}
 	both := slices.Concat(files[0], files[1])
-	if err := errors.Join(cli.NotInput(f.restore, both...), cli.MayWrite(f.restore, f.force)); err != nil {
+	if err := cli.MayWrite(f.restore, f.force, both...); err != nil {
 		return m, err
 	}
 	digests := [2]map[string]string{{}, {}}
-	in := newReader(cmd, both, found, f.force)
+	in := newReader(f.in, cmd, both, found, f.force)
 	for side := range files {
 		in.known = digests[side]
 		for _, file := range files[side] {

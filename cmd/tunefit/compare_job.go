@@ -19,15 +19,15 @@ import (
 )
 
 // compareJob shows what jobs have found out about their policy and left in a directory.
-func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) error {
+func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) (slower bool, err error) {
 	for _, flag := range []string{"config", "all", "turns", "alpha", "threshold", "restore", "force"} {
 		if cmd.Flags().Changed(flag) {
-			return cli.FailWith(exitNotCompare, fmt.Errorf("--%s is about measurements before and after (needed: files of both; %s is what a job has found out)", flag, dir))
+			return false, fmt.Errorf("--%s is about measurements before and after (needed: files of both; %s is what a job has found out)", flag, dir)
 		}
 	}
 	all, err := readComparisons(dir)
 	if err != nil {
-		return cli.FailWith(exitNotCompare, err)
+		return false, err
 	}
 	if f.asJSON {
 		err = cli.WriteJSON(cmd.OutOrStdout(), all)
@@ -35,15 +35,12 @@ func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) error {
 		err = writeComparisons(cli.Printable{Writer: cmd.OutOrStdout()}, all)
 	}
 	if err != nil {
-		return cli.FailWith(exitNotCompare, err)
+		return false, err
 	}
-	switch {
-	case slices.ContainsFunc(all, trial.Finding.Slower):
-		return cli.ExitWith(exitSlower)
-	case !slices.ContainsFunc(all, trial.Finding.Known):
-		return cli.FailWith(exitNotCompare, fmt.Errorf("%s: nothing is known yet", dir))
+	if slower = slices.ContainsFunc(all, trial.Finding.Slower); !slower && !slices.ContainsFunc(all, trial.Finding.Known) {
+		return false, fmt.Errorf("%s: nothing is known yet", dir)
 	}
-	return nil
+	return slower, nil
 }
 
 // readComparisons returns those in a directory, the largest communicator's first.

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // What jobs have found out, as TRIAL.md shows it.
 func TestCompareJob(t *testing.T) {
 	record := filepath.Join(testlib.Root, "docs/testdata/record")
-	out, _ := tunefit(t, exitSlower, "compare", record)
+	out, _ := tunefit(t, cli.ExitFailed, "compare", record)
 	want := `overrides.csv (version 9f2c01d4a7be) against NCCL alone, on 16 ranks of 2 nodes, 2026-11-02 14:00 to 14:08
   step time -3.1 % (-3.6 .. -2.6): faster
   14 pairs of blocks of 16s, 291 steps of some 1.3s
@@ -24,7 +25,7 @@ overrides.csv (version 2bbe3b12c537) against overrides.csv (version 9f2c01d4a7be
 	if out != want {
 		t.Errorf("%s\nwant\n%s", out, want)
 	}
-	if out, _ := tunefit(t, exitSlower, "compare", record, "--json"); !strings.Contains(out, `"stays": "B"`) {
+	if out, _ := tunefit(t, cli.ExitFailed, "compare", record, "--json"); !strings.Contains(out, `"stays": "B"`) {
 		t.Error(out)
 	}
 }
@@ -40,15 +41,15 @@ func TestCompareJobWithout(t *testing.T) {
 		code       int
 		args, want []string
 	}{
-		{"", "", exitNotCompare, []string{dir}, []string{"no job has left a comparison here", "NCCL_TUNER_COMPARE=nccl"}},
-		{"", "", exitNotCompare, []string{filepath.Join(dir, "nothing")}, []string{"nothing: no such file"}},
-		{"comparison-1.json", "{", exitNotCompare, []string{dir}, []string{"comparison-1.json: this is no comparison: unexpected end"}},
-		{"comparison-1.json", "{}", exitNotCompare, []string{dir}, []string{"comparison-1.json: this is no comparison", "remove it"}},
-		{"comparison-2.json", "null", exitNotCompare, []string{dir}, []string{"comparison-1.json: this", "comparison-2.json: this"}},
-		{"comparison-2.json", running, exitNotCompare, []string{dir}, []string{"comparison-1.json: this"}},
-		{"comparison-1.json", running, exitNotCompare, []string{dir}, []string{"nothing is known yet"}},
-		{"", "", exitNotCompare, []string{filepath.Join(dir, "comparison-1.json")}, []string{"1 file given", "NCCL_TUNER_RECORD"}},
-		{"", "", exitNotCompare, []string{dir, "--restore", "x.csv"}, []string{"--restore", "measurements"}},
+		{"", "", cli.ExitCannot, []string{dir}, []string{"no job has left a comparison here", "NCCL_TUNER_COMPARE=nccl"}},
+		{"", "", cli.ExitCannot, []string{filepath.Join(dir, "nothing")}, []string{"nothing: no such file"}},
+		{"comparison-1.json", "{", cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this is no comparison: unexpected end"}},
+		{"comparison-1.json", "{}", cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this is no comparison", "remove it"}},
+		{"comparison-2.json", "null", cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this", "comparison-2.json: this"}},
+		{"comparison-2.json", running, cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this"}},
+		{"comparison-1.json", running, cli.ExitCannot, []string{dir}, []string{"nothing is known yet"}},
+		{"", "", cli.ExitCannot, []string{filepath.Join(dir, "comparison-1.json")}, []string{"1 file given", "NCCL_TUNER_RECORD"}},
+		{"", "", cli.ExitCannot, []string{dir, "--restore", "x.csv"}, []string{"--restore", "measurements"}},
 	} {
 		if test.name != "" {
 			if err := os.WriteFile(filepath.Join(dir, test.name), []byte(test.text), 0o644); err != nil {
@@ -71,7 +72,7 @@ func TestCompareJobUnreadable(t *testing.T) {
 	if _, err := os.ReadDir(dir); err == nil {
 		t.Skip("root reads whatever it likes")
 	}
-	if _, said := tunefit(t, exitNotCompare, "compare", dir); !strings.Contains(said, "permission denied") {
+	if _, said := tunefit(t, cli.ExitCannot, "compare", dir); !strings.Contains(said, "permission denied") {
 		t.Error(said)
 	}
 }

@@ -37,7 +37,7 @@ func lacks(text string, parts ...string) (missing []string) {
 }
 
 func TestCompare(t *testing.T) {
-	out, said := tunefit(t, exitSlower, beforeAndAfter(t)...)
+	out, said := tunefit(t, cli.ExitFailed, beforeAndAfter(t)...)
 	if m := lacks(out, "before: 18 times of 3 runs\n", "both: GPU Example GPU, hosts node0 node1, options of nccl-tests -t 1 -g 1 -n 20 -w 5\n", "NCCL: 2.27.3 -> 2.29.2\n", "allreduce 2x4, float sum out-of-place\n",
 		"   512KiB      66.68      73.14    13.76    12.54  1.097 [1.079,1.123] slower  <.001    3  ring/ll128/16 -> ring/simple/16\n",
 		"   128KiB      38.10      37.76     6.02     6.07  0.991 [0.971,1.023] ~       0.760    3\n",
@@ -57,11 +57,11 @@ func TestCompare(t *testing.T) {
 	tunefit(t, cli.ExitOK, beforeAndAfter(t, "--threshold", "0.12")...)
 	// The other way round one size is slower.
 	reversed := append(append([]string{"compare"}, logs(t, "after")...), "--")
-	out, _ = tunefit(t, exitSlower, append(reversed, logs(t, "before")...)...)
+	out, _ = tunefit(t, cli.ExitFailed, append(reversed, logs(t, "before")...)...)
 	if m := lacks(out, "of 6 sizes: 1 slower (1 by more than 1 %), 2 faster"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
-	out, _ = tunefit(t, exitSlower, beforeAndAfter(t, "--all")...)
+	out, _ = tunefit(t, cli.ExitFailed, beforeAndAfter(t, "--all")...)
 	if strings.Count(out, "allreduce 2x4, float sum ") != 2 || !strings.Contains(out, "\nall: geometric mean of 12 ratios ") {
 		t.Error(out)
 	}
@@ -79,8 +79,8 @@ func TestCompareFewFiles(t *testing.T) {
 		}
 		dirs = append(dirs, dir)
 	}
-	want, _ := tunefit(t, exitSlower, beforeAndAfter(t)...)
-	if out, _ := tunefit(t, exitSlower, "compare", dirs[0], dirs[1]); out != want {
+	want, _ := tunefit(t, cli.ExitFailed, beforeAndAfter(t)...)
+	if out, _ := tunefit(t, cli.ExitFailed, "compare", dirs[0], dirs[1]); out != want {
 		t.Errorf("directories:\n%sfiles:\n%s", out, want)
 	}
 	before, after := logs(t, "before")[0], logs(t, "after")[0]
@@ -99,7 +99,7 @@ func TestCompareFewFiles(t *testing.T) {
 }
 
 func TestCompareJSON(t *testing.T) {
-	out, _ := tunefit(t, exitSlower, beforeAndAfter(t, "--json")...)
+	out, _ := tunefit(t, cli.ExitFailed, beforeAndAfter(t, "--json")...)
 	var table struct {
 		Slower, Faster, Sizes int
 		Beyond                int `json:"slower_than_threshold"`
@@ -160,7 +160,7 @@ func TestCompareWrongCalls(t *testing.T) {
 		{[]string{before, filepath.Join(testlib.Root, "bench/testdata/launcher_srun.txt")}, "nothing to compare: no collective, communicator, data type and size is in both"},
 		{[]string{before, after, "--config", "tree/simple/4"}, "nothing to compare"},
 	} {
-		out, said := tunefit(t, exitNotCompare, append([]string{"compare"}, c.args...)...)
+		out, said := tunefit(t, cli.ExitCannot, append([]string{"compare"}, c.args...)...)
 		if out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q: %s%s", c.args, out, said)
 		}
@@ -214,7 +214,7 @@ func TestRestore(t *testing.T) {
 				c.says = []string{"tree/ll/8 ran before and does not run any more\n"}
 			}
 			policy := filepath.Join(t.TempDir(), "policy.csv")
-			code := exitSlower
+			code := cli.ExitFailed
 			if c.name == "nothing slower" {
 				code = cli.ExitOK
 			}
@@ -229,7 +229,7 @@ func TestRestore(t *testing.T) {
 			if err != nil || !strings.HasSuffix(string(text), c.row) || len(lacks(string(text), c.says...)) > 0 || strings.Count(string(text), "\nallreduce,") != 1 {
 				t.Errorf("%v\n%s%s", err, text, said)
 			}
-			if _, err := ask.ReadPolicy(policy); err != nil {
+			if _, _, err := ask.ReadPolicy(testlib.Env.Inputs, policy); err != nil {
 				t.Error(err)
 			}
 			if unproven := strings.Contains(string(text), "unproven"); unproven != strings.Contains(said, "tunefit compare --turns present-*.log -- restored-*.log\n") {
@@ -243,12 +243,12 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	mixed, policy := testlib.File(t, "old.csv", strings.ReplaceAll(string(text), "262144,float,sum,tree,ll,8", "262144,float,sum,ring,simple,8")), filepath.Join(t.TempDir(), "p.csv")
-	tunefit(t, exitSlower, "compare", mixed, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "--restore", policy)
+	tunefit(t, cli.ExitFailed, "compare", mixed, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "--restore", policy)
 	if text, err = os.ReadFile(policy); err != nil || len(lacks(string(text), "allreduce,131072,185363,tree,ll,-1,2,16,-1,-1\n", "allreduce,185364,262144,ring,simple,-1,2,16,-1,-1\n")) > 0 {
 		t.Errorf("%v\n%s", err, text)
 	}
 	nameless := sweepOf(t, "old.csv", ",,", fast, "", fast)
-	if _, said := tunefit(t, exitSlower, "compare", nameless, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "--restore", filepath.Join(t.TempDir(), "p.csv")); !strings.Contains(said, "nothing tells what ran before (needed: logs with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING)") {
+	if _, said := tunefit(t, cli.ExitFailed, "compare", nameless, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "--restore", filepath.Join(t.TempDir(), "p.csv")); !strings.Contains(said, "nothing tells what ran before (needed: logs with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING)") {
 		t.Error(said)
 	}
 }
@@ -274,7 +274,7 @@ func TestCompareJobs(t *testing.T) {
 	}
 	sides := func(a, b []string) []string { return append(append(append([]string{"compare"}, a...), "--"), b...) }
 	tunefit(t, cli.ExitOK, sides(before, after)...)
-	out, _ := tunefit(t, exitSlower, sides(after, before)...)
+	out, _ := tunefit(t, cli.ExitFailed, sides(after, before)...)
 	if m := lacks(out, "before: 15 times of 3 job profiles\n", "] p=0.006 slower\n", "of 5 sizes: 2 slower (2 by more than 1 %), 0 faster"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
@@ -311,7 +311,7 @@ func TestCompareJobs(t *testing.T) {
 	}
 	link(dirs[0], logs(t, "before")...)
 	link(dirs[1], logs(t, "after")...)
-	if out, said := tunefit(t, exitSlower, "compare", dirs[0], dirs[1]); !strings.Contains(out, "before: 18 times of 3 runs") || !strings.Contains(said, "job-before-1.csv is a job profile") {
+	if out, said := tunefit(t, cli.ExitFailed, "compare", dirs[0], dirs[1]); !strings.Contains(out, "before: 18 times of 3 runs") || !strings.Contains(said, "job-before-1.csv is a job profile") {
 		t.Errorf("%s%s", out, said)
 	}
 	inspector, _ := jobFiles(t)
@@ -328,7 +328,7 @@ func TestCompareJobs(t *testing.T) {
 		{[]string{before[0], testlib.File(t, "job.csv", jobHead+"reduce,1,8,1M,2,1,200,,,,\n")}, "nothing to compare: no size of a collective on a communicator has a time on both sides"},
 		{[]string{before[0], testlib.File(t, "job.csv", jobHead+"reduxe,1,8,1M,2,1,200,,,,\n")}, `job.csv:3:1: collective: unknown collective "reduxe"`},
 	} {
-		out, said := tunefit(t, exitNotCompare, append([]string{"compare"}, c.args...)...)
+		out, said := tunefit(t, cli.ExitCannot, append([]string{"compare"}, c.args...)...)
 		if out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q: %s%s", c.args, out, said)
 		}
@@ -341,14 +341,14 @@ func TestComparePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, _ := tunefit(t, exitSlower, beforeAndAfter(t)...)
+	table, _ := tunefit(t, cli.ExitFailed, beforeAndAfter(t)...)
 	ofJobs, _ := tunefit(t, cli.ExitOK, append(append(append([]string{"compare"}, jobProfiles(t, "before")...), "--"), jobProfiles(t, "after")...)...)
 	dir := t.TempDir()
 	for file, release := range map[string]string{"old.csv": "2.28.9", "new.csv": "2.21.5"} {
 		tunefit(t, cli.ExitOK, "simulate", "--nodes", "2", "--coll", "allreduce", "--reps", "4", "--sizes", "64K-4M", "--nccl", release, "-o", filepath.Join(dir, file))
 	}
 	policy := filepath.Join(dir, "policy.csv")
-	tunefit(t, exitSlower, "compare", filepath.Join(dir, "old.csv"), filepath.Join(dir, "new.csv"), "--restore", policy)
+	tunefit(t, cli.ExitFailed, "compare", filepath.Join(dir, "old.csv"), filepath.Join(dir, "new.csv"), "--restore", policy)
 	restored, err := os.ReadFile(policy)
 	if err != nil {
 		t.Fatal(err)

@@ -10,17 +10,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 )
 
-// Exit codes of diff, as diff(1) has them: 0 alike, and
-const (
-	exitDiffer     = 1
-	exitNotCompare = 2
-)
-
-func diffCommand() *cobra.Command {
-	var c comparison
+func diffCommand(env ncclchoice.Env) *cobra.Command {
+	c := comparison{survey: survey{from: ncclchoice.Flags{Env: env}}}
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -39,20 +33,14 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 		Args: cli.Args(2, 2, "the old and the new policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.by = [2]ask.Decider{{Policy: args[0], Model: model}, {Policy: args[1], Model: model}}
-			err := c.diff()
-			if err != nil {
-				return cli.FailWith(exitNotCompare, err)
+			if err := c.diff(); err != nil {
+				return cli.Verdict(false, err)
 			}
 			c.note(cmd.ErrOrStderr())
 			if asJSON {
-				err = c.writeJSON(cmd.OutOrStdout())
-			} else {
-				c.write(cmd.OutOrStdout())
+				return cli.Verdict(len(c.differences) > 0, c.writeJSON(cmd.OutOrStdout()))
 			}
-			if err == nil && len(c.differences) > 0 {
-				return cli.ExitWith(exitDiffer)
-			}
-			return err
+			return cli.Verdict(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
 		},
 	}
 	c.grid.Register(cmd)
@@ -81,17 +69,17 @@ func (c *comparison) diff() error {
 	if err := c.open(c.by[:]...); err != nil {
 		return err
 	}
-	err := c.each(func(coll nccl.Coll, shape commspec.Shape, sizes []uint64) error {
-		for _, call := range ask.Calls(c.files.Rules(coll, shape)) {
-			call.Coll, call.Shape = coll, shape
-			if err := c.compare(call, sizes); err != nil {
+	err := c.each(func(q ask.Question, sizes []uint64) error {
+		for _, call := range ask.Calls(c.asked.Files.Rules(q.Coll, q.Comm.Comm)) {
+			q.PipeOps, q.RegBuff = call.PipeOps, call.RegBuff
+			if err := c.compare(q, sizes); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	for _, d := range c.by {
-		c.notes = append(c.notes, c.asked.About(d, c.shapes, false)...)
+		c.notes = append(c.notes, c.asked.About(d, c.comms, false)...)
 	}
 	slices.Sort(c.notes)
 	c.notes = slices.Compact(c.notes)
@@ -103,7 +91,7 @@ func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 	var outcomes [2][]ask.Outcome
 	for i, by := range c.by {
 		var err error
-		if outcomes[i], err = c.asked.Ask(by, call.Shape, call.At(sizes)); err != nil {
+		if outcomes[i], err = c.asked.Ask(by, call, sizes...); err != nil {
 			return err
 		}
 	}
@@ -123,21 +111,21 @@ func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 	return nil
 }
 
-func (c *comparison) write(w io.Writer) {
+func (c *comparison) write(w io.Writer) error {
 	if len(c.differences) == 0 {
 		fmt.Fprintln(w, "no difference")
-		if before, after := c.files.Policies[0].Digest, c.files.Policies[1].Digest; before != after {
+		if before, after := c.asked.Files.Policies[0].Digest, c.asked.Files.Policies[1].Digest; before != after {
 			fmt.Fprintf(w, "where they were compared: their rows do not mean the same (versions %s and %s)\n", before, after)
 		}
-		return
+		return nil
 	}
 	tw := cli.NewTable(w)
 	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
 	for _, d := range c.differences {
-		tw.Row(d.before.Coll, d.before.Shape, commspec.SizeRange(d.before.Bytes, d.last)+d.before.CallText(),
+		tw.Row(d.before.Coll, d.before.Comm, commspec.SizeRange(d.before.Bytes, d.last)+d.before.CallText(),
 			d.before.Choice(), d.before.DecidedBy(c.by[0]), d.after.Choice(), d.after.DecidedBy(c.by[1]))
 	}
-	tw.Flush()
+	return tw.Flush()
 }
 
 type differenceJSON struct {

@@ -50,13 +50,13 @@ func TestDoctorBySlurm(t *testing.T) {
 		t.Errorf("%s%s", out, said)
 	}
 	own := perNode(t, policy)
-	out, _ = tunefit(t, exitFound, "doctor", "--plugin", testlib.Library, "--launch", "srun -N 2 -w node[1-2] sh "+own)
+	out, _ = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--launch", "srun -N 2 -w node[1-2] sh "+own)
 	for _, words := range []string{"the nodes differ", "node1: ", "node2: ", "2 nodes differ in files\n"} {
 		if !strings.Contains(out, words) {
 			t.Errorf("no %q in\n%s", words, out)
 		}
 	}
-	out, _ = tunefit(t, exitFound, "doctor", "--plugin", testlib.Library, "--launch", "srun -N 4 sh "+own)
+	out, _ = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--launch", "srun -N 4 sh "+own)
 	for _, words := range []string{"node3: ", "node4: ", "no such file", "4 nodes differ in files"} {
 		if !strings.Contains(out, words) {
 			t.Errorf("no %q in\n%s", words, out)
@@ -64,7 +64,7 @@ func TestDoctorBySlurm(t *testing.T) {
 	}
 	// A node is gone before the others answer.
 	cluster.Kill(t, "node3")
-	out, said = tunefit(t, exitFound, "doctor", "--plugin", testlib.Library, "--nodes", "4", "--launch", "srun -N 3")
+	out, said = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--nodes", "4", "--launch", "srun -N 3")
 	if !strings.Contains(out, "error    launch       3 of 4 nodes answered: node[1-2,4]\n") || !strings.HasSuffix(out, "3 nodes agree\n") {
 		t.Errorf("%s%s", out, said)
 	}
@@ -81,7 +81,7 @@ func TestDoctorByMPIRun(t *testing.T) {
 	if !strings.HasSuffix(out, "sound\n4 nodes agree\n") {
 		t.Errorf("%s%s", out, said)
 	}
-	out, said = tunefit(t, exitFound, "doctor", "--plugin", testlib.Library, "--launch", mpirun+" -np 2 --host node1,node9")
+	out, said = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--launch", mpirun+" -np 2 --host node1,node9")
 	if !strings.Contains(out, "0 of 2 processes answered; the launcher names node9") || !strings.Contains(said, "Connection refused") {
 		t.Errorf("%s%s", out, said)
 	}
@@ -94,7 +94,7 @@ func TestDoctorLaunchOptions(t *testing.T) {
 		t.Errorf("%s", said)
 	}
 	twice := testlib.File(t, "twice", `SLURMD_NODENAME=n1 "$@"; unset NCCL_DEBUG; SLURMD_NODENAME=n2 "$@"`+"\n")
-	out, _ := tunefit(t, exitFound, "doctor", "--plugin", testlib.Library, "--nodes", "2", "--json", "--launch", "sh "+twice)
+	out, _ := tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--nodes", "2", "--json", "--launch", "sh "+twice)
 	if !strings.Contains(strings.Join(strings.Fields(out), ""), `"nodes":["n2"]`) || !strings.Contains(out, "NCCL_DEBUG") {
 		t.Errorf("%s", out)
 	}

@@ -22,11 +22,11 @@ func TestDoctorCommand(t *testing.T) {
 	}
 	t.Setenv("NCCL_TUNER_PLUGIN", testlib.Library)
 	t.Setenv(tuner.EnvConfigFile, "/absent.csv")
-	out, _ := tunefit(t, exitFound, "doctor", "--plugin", testlib.Library)
+	out, _ := tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library)
 	if first, _, _ := strings.Cut(out, "\n"); !strings.HasPrefix(first, "error    files ") || !strings.Contains(out, "-> correct the path") {
 		t.Errorf("%s", out)
 	}
-	out, _ = tunefit(t, exitFound, "doctor", "--plugin", testlib.Library, "--json")
+	out, _ = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--json")
 	var findings []struct{ Check, Severity, Found, Do string }
 	if err := json.Unmarshal([]byte(out), &findings); err != nil || findings[0].Severity != "ok" || findings[0].Check != "plugin" || findings[0].Found == "" {
 		t.Errorf("%v: %s", err, out)
@@ -50,7 +50,7 @@ func TestDoctorOfTheMachine(t *testing.T) {
 		}
 	}
 	t.Setenv("NCCL_ALGO", "ring")
-	if out, _ := tunefit(t, exitFound, "doctor", "--machine"); !strings.Contains(out, "NCCL_ALGO=ring") {
+	if out, _ := tunefit(t, cli.ExitFailed, "doctor", "--machine"); !strings.Contains(out, "NCCL_ALGO=ring") {
 		t.Error(out)
 	}
 }

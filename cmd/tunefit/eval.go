@@ -12,13 +12,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-func evalCommand() *cobra.Command {
+func evalCommand(env ncclchoice.Env) *cobra.Command {
 	var asJSON bool
 	var job string
 	cmd := &cobra.Command{
@@ -42,15 +43,15 @@ choose from. If no decision can be judged, the exit code is 1.`,
 			var p *profile.Profile
 			if job != "" {
 				var err error
-				if p, err = readProfile(job); err != nil {
+				if p, err = readProfile(env.Inputs, job); err != nil {
 					return err
 				}
 			}
-			evaluated, err := readEvaluated(args)
+			evaluated, err := readEvaluated(env.Inputs, args)
 			if err != nil {
 				return err
 			}
-			set, sources, rejected, err := readSweeps(cmd, args[1:], true)
+			set, sources, rejected, err := readSweeps(env.Inputs, cmd, args[1:], true)
 			if err != nil {
 				return err
 			}
@@ -87,16 +88,16 @@ type evaluated struct {
 }
 
 // readEvaluated reads the first argument, or says whether another one should be it.
-func readEvaluated(args []string) (e evaluated, err error) {
-	kind, err := cli.FileKind(args[0])
+func readEvaluated(in *cli.Inputs, args []string) (e evaluated, err error) {
+	kind, err := in.Kind(args[0])
 	switch {
 	case err != nil:
 		return e, err
 	case kind == cli.KindPolicy:
-		e.policy, err = ask.ReadPolicy(args[0])
+		e.policy, _, err = ask.ReadPolicy(in, args[0])
 		return e, err
 	}
-	text, err := cli.ReadInput(args[0], cli.KindModel, cli.KindPolicy)
+	text, err := in.Text(args[0], cli.KindModel, cli.KindPolicy)
 	if err == nil && strings.TrimSpace(string(text)) == "" {
 		return e, fmt.Errorf("%s is empty (needed: a cost model or a policy)", args[0])
 	}
@@ -106,7 +107,7 @@ func readEvaluated(args []string) (e evaluated, err error) {
 		}
 	}
 	for i, name := range args[1:] {
-		if kind, err := cli.FileKind(name); err == nil && (kind == cli.KindModel || kind == cli.KindPolicy) {
+		if kind, err := in.Kind(name); err == nil && (kind == cli.KindModel || kind == cli.KindPolicy) {
 			order := append([]string{name}, slices.Delete(slices.Clone(args), i+1, i+2)...)
 			is := map[cli.Kind]string{cli.KindModel: "a cost model", cli.KindPolicy: "a policy"}[kind]
 			return e, cli.Usagef("%s is neither a cost model nor a policy, %s is %s (did you mean: tunefit eval %s)", args[0], name, is, strings.Join(order, " "))
@@ -216,38 +217,21 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 	return nil
 }
 
+// evalJSON is an evaluation without scores of nothing.
 type evalJSON struct {
-	Collective string         `json:"collective"`
-	Nodes      int            `json:"nodes"`
-	Ranks      int            `json:"ranks"`
+	KeyJSON
 	Sizes      int            `json:"sizes"`
-	Policy     *scoreJSON     `json:"policy,omitempty"`  // left out: no default measured, or the model knows nothing of this
-	Plain      *scoreJSON     `json:"plain,omitempty"`   // left out: nothing it chose was measured
-	Default    *scoreJSON     `json:"default,omitempty"` // left out: not measured
-	Decided    int            `json:"decided"`           // decisions that were measured
-	Unmeasured int            `json:"unmeasured"`        // and that were not
+	Policy     fit.Score      `json:"policy,omitzero"`  // left out: no default measured, or the model knows nothing of this
+	Plain      fit.Score      `json:"plain,omitzero"`   // left out: nothing it chose was measured
+	Default    fit.Score      `json:"default,omitzero"` // left out: not measured
+	Decided    int            `json:"decided"`          // decisions that were measured
+	Unmeasured int            `json:"unmeasured"`       // and that were not
 	Harm       int            `json:"slower_than_default"`
 	WorstHarm  float64        `json:"worst_vs_default"`
 	Predicted  int            `json:"predicted"`
 	Inside     int            `json:"inside_90"`
 	Abstains   map[string]int `json:"abstains"` // sizes by reason, of a model
 	Left       int            `json:"left"`     // sizes at which no row of a policy decides
-}
-
-type scoreJSON struct {
-	Decisions int     `json:"decisions"`
-	Mean      float64 `json:"mean"`
-	Low       float64 `json:"low"`
-	High      float64 `json:"high"`
-	P95       float64 `json:"p95"`
-	Max       float64 `json:"max"`
-}
-
-func newScoreJSON(s fit.Score) *scoreJSON {
-	if s.Decisions == 0 {
-		return nil
-	}
-	return &scoreJSON{s.Decisions, s.Mean, s.Low, s.High, s.P95, s.Max}
 }
 
 func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) error {
@@ -258,9 +242,9 @@ func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) erro
 			v.Cautious, v.Plain = fit.Score{}, fit.Score{}
 		}
 		j := evalJSON{
-			Collective: e.Group.Coll.String(), Nodes: e.Group.Nodes, Ranks: e.Group.Ranks, Sizes: e.Sizes,
-			Policy: newScoreJSON(v.Cautious), Plain: newScoreJSON(v.Plain), Default: newScoreJSON(v.Default),
-			Decided: v.Decided, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Abstains: map[string]int{}, Left: e.Left,
+			KeyJSON: KeyJSON(e.Group.Key), Sizes: e.Sizes, Policy: v.Cautious, Plain: v.Plain, Default: v.Default,
+			Decided: v.Decided, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm,
+			Predicted: v.Predicted, Inside: v.Inside, Abstains: map[string]int{}, Left: e.Left,
 		}
 		for _, s := range e.Abstained {
 			j.Abstains[s.Why.String()] = s.Sizes

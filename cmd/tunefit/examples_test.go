@@ -45,10 +45,11 @@ var exampleFiles = map[string]string{
 
 // Every example of the help texts works, in a folder with the files that it names.
 func TestHelpExamples(t *testing.T) {
+	env := testlib.Env
 	commands := []*cobra.Command{
-		simulateCommand(), importCommand(), fitCommand(), evalCommand(), compareCommand(), plotCommand(), planCommand(),
-		statusCommand(), pushCommand(), gcCommand(),
-		showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand(), profileCommand(),
+		simulateCommand(env), importCommand(env), fitCommand(env), evalCommand(env), compareCommand(env), plotCommand(env), planCommand(env),
+		statusCommand(), pushCommand(env), gcCommand(),
+		showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env), profileCommand(env),
 	}
 	dir := t.TempDir()
 	for name, source := range exampleFiles {
@@ -95,7 +96,7 @@ func runExample(t *testing.T, cmd *cobra.Command, line string) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := run(args, nil, &out, &errs); code != cli.ExitOK && !(cmd.Name() == "diff" && code == exitDiffer || cmd.Name() == "compare" && code == exitSlower) {
+	if code := runTest("", args, &out, &errs); code != cli.ExitOK && !(cmd.Name() == "diff" && code == cli.ExitFailed || cmd.Name() == "compare" && code == cli.ExitFailed) {
 		t.Errorf("%s: exit code %d: %s", line, code, errs.String())
 	}
 	if redirected {

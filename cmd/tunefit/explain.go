@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -12,11 +11,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/explain"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-func explainCommand() *cobra.Command {
-	var f explainFlags
+func explainCommand(env ncclchoice.Env) *cobra.Command {
+	f := explainFlags{from: ncclchoice.Flags{Env: env}}
 	cmd := &cobra.Command{
 		Use:   "explain COLLECTIVE SIZE --comm NODESxRANKS_PER_NODE",
 		Short: "Show the way to one decision: rows, conditions, model, NCCL",
@@ -35,7 +35,7 @@ topology of --topo. The decision is what a job gets with that release.`,
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
 		Args: cli.Args(2, 2, "a collective and a size, as allreduce 8M"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q, err := f.question(cmd, args)
+			q, comm, err := f.question(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -47,14 +47,16 @@ topology of --topo. The decision is what a job gets with that release.`,
 			if err != nil {
 				return err
 			}
-			p, err := explain.Of(a, d, q)
+			if q.Comm, err = a.Comm(comm, f.nvl); err != nil {
+				return err
+			}
+			explained, err := a.Explain(d, q)
 			if err != nil {
 				return err
 			}
-			for _, note := range a.Notes {
-				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-			}
-			a.Note(cmd.ErrOrStderr(), []commspec.Shape{p.Outcome.Shape})
+			p := &explain.Path{Explained: explained}
+			cli.Notes(cmd.ErrOrStderr(), a.Notes...)
+			a.Note(cmd.ErrOrStderr(), []policy.Comm{q.Comm})
 			if f.json {
 				err = cli.WriteJSON(cmd.OutOrStdout(), p.JSON(a.Notes))
 			} else {
@@ -100,45 +102,45 @@ func (f *explainFlags) decider(cmd *cobra.Command) ask.Decider {
 	return d
 }
 
-func (f *explainFlags) question(cmd *cobra.Command, args []string) (q ask.Question, err error) {
+func (f *explainFlags) question(cmd *cobra.Command, args []string) (q ask.Question, c nccl.Comm, err error) {
 	q = f.call
 	if q.Coll, err = cli.ParseColl(args[0]); err != nil {
 		if _, swapped := cli.ParseColl(args[1]); swapped == nil {
-			return q, cli.Usagef("%s is no collective (did you mean: tunefit explain %s %s)", args[0], args[1], args[0])
+			return q, c, cli.Usagef("%s is no collective (did you mean: tunefit explain %s %s)", args[0], args[1], args[0])
 		}
-		return q, cli.Usagef("%w", err)
+		return q, c, cli.Usagef("%w", err)
 	}
 	if q.Bytes, err = nccl.ParseBytes(args[1]); err != nil {
-		return q, cli.Usagef("%w", err)
+		return q, c, cli.Usagef("%w", err)
 	}
 	if q.Bytes < 1 || q.Bytes > 1<<50 {
-		return q, cli.Usagef("a collective of %s (allowed: 1 byte to 1024T)", args[1])
+		return q, c, cli.Usagef("a collective of %s (allowed: 1 byte to 1024T)", args[1])
 	}
 	if q.PipeOps < 1 || q.RegBuff < 0 || q.RegBuff > 1 {
-		return q, cli.Usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", q.PipeOps, q.RegBuff)
+		return q, c, cli.Usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", q.PipeOps, q.RegBuff)
 	}
-	if q.Shape, err = f.shape(cmd); err != nil {
-		return q, err
+	if c, err = f.communicator(cmd); err != nil {
+		return q, c, err
 	}
-	if q.Shape, err = q.Shape.Spanning(f.nvl); err != nil {
-		return q, cli.Usagef("--nvl-domains: %w", err)
+	if err = f.nvl.Check(c); err != nil {
+		return q, c, cli.Usagef("--nvl-domains: %w", err)
 	}
-	return q, nil
+	return q, c, nil
 }
 
-func (f *explainFlags) shape(cmd *cobra.Command) (commspec.Shape, error) {
+func (f *explainFlags) communicator(cmd *cobra.Command) (nccl.Comm, error) {
 	nodes, ranks := cmd.Flags().Changed("nodes"), cmd.Flags().Changed("ranks")
 	switch {
 	case f.comm != "" && (nodes || ranks):
-		return commspec.Shape{}, cli.Usagef("--comm and --nodes, --ranks exclude each other")
+		return nccl.Comm{}, cli.Usagef("--comm and --nodes, --ranks exclude each other")
 	case f.comm != "":
-		return commspec.ParseShape(f.comm)
+		return commspec.ParseComm(f.comm)
 	case !nodes || !ranks:
-		return commspec.Shape{}, cli.Usagef("which communicator? (needed: --comm 4x8, or --nodes 4 --ranks 32)")
+		return nccl.Comm{}, cli.Usagef("which communicator? (needed: --comm 4x8, or --nodes 4 --ranks 32)")
 	case f.ranks >= 1 && f.nodes > f.ranks && f.nodes <= commspec.MaxRanks:
-		return commspec.Shape{}, cli.Usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; --ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
+		return nccl.Comm{}, cli.Usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; --ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
 	case f.nodes < 1 || f.ranks < 2 || f.ranks > commspec.MaxRanks:
-		return commspec.Shape{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
+		return nccl.Comm{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
 	}
-	return commspec.Shape{Comm: nccl.Comm{Nodes: f.nodes, Ranks: f.ranks}}, nil
+	return nccl.Comm{Nodes: f.nodes, Ranks: f.ranks}, nil
 }

@@ -52,7 +52,7 @@ NCCL's own estimates (NCCL 2.30.7's cost model for HGX H100)
 		t.Errorf("%s%s", out, errs)
 	}
 	end := fmt.Sprintf(`
-decision: ring/simple, 12 ch, chunks of 64KiB instead of nvls_tree/simple, by %s:8
+decision: ring/simple 12 ch, chunks of 64KiB instead of nvls_tree/simple, by %s:8
 `, file)
 	if !strings.HasSuffix(out, end) {
 		t.Errorf("%s", out)
@@ -134,7 +134,7 @@ func TestExplainModel(t *testing.T) {
 		decided++
 		first := j.Model.Candidates[0]
 		if *j.Decision.Gain != *o.Gain || *o.Gain != *j.Model.Gain || !(*o.Gain > *j.Model.Needed) ||
-			first.Algorithm != o.Policy.Algorithm || first.Protocol != o.Policy.Protocol || first.Channels != o.Policy.Channels || first.Micros != o.Expected {
+			first.Algo.String() != o.Policy.Algorithm || first.Proto.String() != o.Policy.Protocol || first.Channels != o.Policy.Channels || first.Micros != o.Expected {
 			t.Errorf("%d bytes: %+v, %+v", o.Bytes, j.Model, o)
 		}
 	}
@@ -166,7 +166,7 @@ func TestExplainLeavesOut(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", testlib.File(t, "sweep.csv", more), "-o", model)
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "1M", "--comm", "2x8", "--model", model)
-	if want := "\n  left out: NCCL does not offer it here: collnet_chain/simple, 16 channels\n"; !strings.Contains(out, want) || strings.Count(out, "collnet_chain") != 1 {
+	if want := "\n  left out: NCCL does not offer it here: collnet_chain/simple 16 ch\n"; !strings.Contains(out, want) || strings.Count(out, "collnet_chain") != 1 {
 		t.Errorf("%q is missing in\n%s", want, out)
 	}
 }

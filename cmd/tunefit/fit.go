@@ -13,6 +13,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
@@ -21,6 +22,7 @@ import (
 )
 
 type fitFlags struct {
+	env            ncclchoice.Env
 	model          string
 	csv            string
 	force          bool
@@ -37,8 +39,8 @@ type fitFlags struct {
 	json           *fitJSON // filled instead of printing what it says; nil: printed
 }
 
-func fitCommand() *cobra.Command {
-	var f fitFlags
+func fitCommand(env ncclchoice.Env) *cobra.Command {
+	f := fitFlags{env: env}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "fit SWEEP...",
@@ -105,15 +107,15 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	var job *profile.Profile
 	if f.profile != "" {
 		var err error
-		if job, err = readProfile(f.profile); err != nil {
+		if job, err = readProfile(f.env.Inputs, f.profile); err != nil {
 			return err
 		}
 	}
-	machine, err := readModelTopology(f.topo)
+	machine, err := readModelTopology(f.env, f.topo)
 	if err != nil {
 		return err
 	}
-	set, sources, rejected, err := readSweeps(cmd, files, f.force)
+	set, sources, rejected, err := readSweeps(f.env.Inputs, cmd, files, f.force)
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
@@ -187,10 +189,7 @@ func mixed(set *fit.Set) error {
 func (f *fitFlags) mayWrite(read ...string) error {
 	seen := map[string]string{}
 	for _, o := range []struct{ flag, file string }{{"--output", f.model}, {"--csv", f.csv}, {"--report", f.report}} {
-		if err := cli.MayWrite(o.file, f.force); err != nil {
-			return err
-		}
-		if err := cli.NotInput(o.file, read...); err != nil {
+		if err := cli.MayWrite(o.file, f.force, read...); err != nil {
 			return err
 		}
 		for file, other := range seen {

@@ -24,14 +24,19 @@ type fitJSON struct {
 	Report       string        `json:"report,omitempty"`
 }
 
+// KeyJSON is a collective on a communicator, as --json prints it.
+type KeyJSON struct {
+	Coll nccl.Coll `json:"collective"`
+	nccl.Comm
+}
+
+// verdictJSON is a verdict without gains that are not known.
 type verdictJSON struct {
-	Collective string `json:"collective"`
-	Nodes      int    `json:"nodes"`
-	Ranks      int    `json:"ranks"`
-	Advice     string `json:"advice"`
-	Why        string `json:"why"`
-	Sizes      int    `json:"sizes"`
-	Acts       int    `json:"sizes_changed"` // at which the policy does not leave the choice to NCCL
+	KeyJSON
+	Advice string `json:"advice"`
+	Why    string `json:"why"`
+	Sizes  int    `json:"sizes"`
+	Acts   int    `json:"sizes_changed"` // at which the policy does not leave the choice to NCCL
 	// Gain is the mean share of the default's time that the policy saves, Most the largest; left out: not known.
 	Gain *float64 `json:"gain,omitempty"`
 	Most *float64 `json:"largest_gain,omitempty"`
@@ -66,8 +71,7 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 	}
 	for _, v := range report.Verdicts(in) {
 		g := verdictJSON{
-			Collective: v.Of.Group.Coll.String(), Nodes: v.Of.Group.Nodes, Ranks: v.Of.Group.Ranks, Advice: v.Advice,
-			Why: v.Why, Sizes: v.Sizes, Acts: v.Acts, Gain: known(v.Gain), Most: known(v.Most), NoiseAssumed: v.NoiseAssumed(),
+			KeyJSON: KeyJSON(v.Of.Group.Key), Advice: v.Advice, Why: v.Why, Sizes: v.Sizes, Acts: v.Acts, Gain: known(v.Gain), Most: known(v.Most), NoiseAssumed: v.NoiseAssumed(),
 		}
 		if v.Unseen != nil {
 			g.Decided, g.Harm = v.Unseen.Decided, v.Unseen.Harm

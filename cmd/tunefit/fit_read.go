@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -18,12 +19,12 @@ import (
 
 // readSweeps pools the measurements of all files and lists why some times were
 // rejected while reading, each reason with the place of the first. anyway takes files of which too little can be read, too.
-func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []model.Source, []fit.Refusal, error) {
+func readSweeps(inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []model.Source, []fit.Refusal, error) {
 	pool := fit.NewPool()
 	var sources []model.Source
 	var rejected []fit.Refusal
 	known := map[string]int{} // in rejected, by reason
-	in := newReader(cmd, files, nil, anyway)
+	in := newReader(inputs, cmd, files, nil, anyway)
 	in.opts.Each = pool.Add
 	for _, name := range files {
 		pool.Begin(name)
@@ -60,11 +61,11 @@ func readSweeps(cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []mo
 // readModelTopology says what machine a topology file is of, for a model's
 // provenance; nil without a file. NCCL's variables that change paths count as they
 // do in NCCL.
-func readModelTopology(file string) (*model.Topology, error) {
+func readModelTopology(env ncclchoice.Env, file string) (*model.Topology, error) {
 	if file == "" {
 		return nil, nil
 	}
-	doc, err := ncclchoice.ReadTopology(file)
+	doc, err := env.ReadTopology(file)
 	if err != nil {
 		return nil, err
 	}

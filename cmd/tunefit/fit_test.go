@@ -61,7 +61,7 @@ func TestFitAndEval(t *testing.T) {
 	}
 	out, _ = tunefit(t, cli.ExitOK, "eval", model, smallSweep, "--json")
 	var results []evalJSON
-	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 1 || results[0].Policy == nil || results[0].Policy.Mean >= results[0].Default.Mean {
+	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 1 || results[0].Policy.Decisions == 0 || results[0].Policy.Mean >= results[0].Default.Mean {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -15,9 +15,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 )
 
 type importFlags struct {
+	in      *cli.Inputs
 	output  string
 	force   bool
 	skip    bool
@@ -30,8 +32,8 @@ type importFlags struct {
 	steps   int
 }
 
-func importCommand() *cobra.Command {
-	var f importFlags
+func importCommand(env ncclchoice.Env) *cobra.Command {
+	f := importFlags{in: env.Inputs}
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIRECTORY...",
 		Short: "Turn logs of nccl-tests into a sweep CSV",
@@ -99,11 +101,11 @@ func (f *importFlags) options() (bench.Options, error) {
 		opts.Coll = &coll
 	}
 	if f.comm != "" {
-		shapes, err := (&commspec.Flags{Shapes: []string{f.comm}}).ParseShapes(nil)
+		c, err := commspec.ParseComm(f.comm)
 		if err != nil {
 			return opts, err
 		}
-		opts.Nodes, opts.Ranks = shapes[0].Nodes, shapes[0].Ranks
+		opts.Nodes, opts.Ranks = c.Nodes, c.Ranks
 	}
 	if f.pattern != "" {
 		var err error
@@ -129,7 +131,7 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	if f.output == cli.StandardName {
 		f.output = ""
 	}
-	if err := errors.Join(cli.NotInput(f.output, files...), cli.MayWrite(f.output, f.force)); err != nil {
+	if err := cli.MayWrite(f.output, f.force, files...); err != nil {
 		return err
 	}
 	if job, err := f.ofJob(files); err != nil {
@@ -140,7 +142,7 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	var results []*bench.Result
 	var samples [][]bench.Sample
 	kept := 0
-	in := newReader(cmd, files, found, f.force)
+	in := newReader(f.in, cmd, files, found, f.force)
 	in.opts = opts
 	for _, file := range files {
 		if r, _ := in.read(file); r != nil {
@@ -172,10 +174,7 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	if kept == 0 {
 		return errors.New("not one usable measurement: nothing was written")
 	}
-	if f.output == "" {
-		return bench.WriteTidy(cmd.OutOrStdout(), samples...)
-	}
-	return cli.WriteWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
+	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
 }
 
 // walked puts the files in directories, and in those below, in the places of the

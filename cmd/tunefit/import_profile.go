@@ -15,7 +15,7 @@ import (
 // ofJob reports whether a job profile is to be made of files: some are of the recorder or NCCL's inspector, or it was asked for.
 func (f *importFlags) ofJob(files []string) (job bool, err error) {
 	for _, file := range files {
-		kind, err := cli.FileKind(file)
+		kind, err := f.in.Kind(file)
 		if err == nil && (kind == cli.KindInspector || kind == cli.KindRecord) { // what else is wrong with a file says who reads it
 			job = true
 		}
@@ -39,23 +39,18 @@ func mayCount(steps int) error {
 }
 
 func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found map[string]bool) error {
-	p, err := readJob(cmd, files, found, f.steps)
+	p, err := readJob(f.in, cmd, files, found, f.steps)
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
-	for _, note := range p.Notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-	}
+	cli.Notes(cmd.ErrOrStderr(), p.Notes...)
 	fmt.Fprintf(cmd.ErrOrStderr(), "a job profile of %s\n", cli.CountOf(len(p.Entries), "row"))
-	if f.output == "" {
-		return p.Write(cmd.OutOrStdout())
-	}
-	return cli.WriteWhole(f.output, f.force, p.Write)
+	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, p.Write)
 }
 
 // readJob puts together what the files of one job tell. One that holds the same as another one is read once. Of those found
 // in a directory only the recorder's and the inspector's have to be right.
-func readJob(cmd *cobra.Command, files []string, found map[string]bool, steps int) (*profile.Profile, error) {
+func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool, steps int) (*profile.Profile, error) {
 	job := profile.NewJob()
 	known := map[string]bool{}
 	var failed []error
@@ -63,8 +58,8 @@ func readJob(cmd *cobra.Command, files []string, found map[string]bool, steps in
 	defer progress.End()
 	for _, file := range files {
 		progress.TurnTo(filepath.Base(file))
-		err := readOfJob(job, file, progress, known)
-		if kind, _ := cli.FileKind(file); err != nil && found[file] && kind != cli.KindInspector && kind != cli.KindRecord {
+		err := readOfJob(in, job, file, progress, known)
+		if kind, _ := in.Kind(file); err != nil && found[file] && kind != cli.KindInspector && kind != cli.KindRecord {
 			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s\n", termsafe.Line(err.Error()))
 		} else if err != nil {
 			failed = append(failed, err)
@@ -80,19 +75,19 @@ func readJob(cmd *cobra.Command, files []string, found map[string]bool, steps in
 	return p, err
 }
 
-func readOfJob(job *profile.Job, file string, progress *cli.Progress, known map[string]bool) error {
-	kind, err := cli.FileKind(file)
+func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, progress *cli.Progress, known map[string]bool) error {
+	kind, err := inputs.Kind(file)
 	if err != nil {
 		return err
 	}
 	if file != cli.StandardName { // which is one
-		digest, err := digestOf(file, cli.KindRecord, cli.KindInspector, cli.KindLog)
+		digest, err := digestOf(inputs, file, cli.KindRecord, cli.KindInspector, cli.KindLog)
 		if err != nil || known[digest] {
 			return err
 		}
 		known[digest] = true
 	}
-	in, err := cli.OpenInput(file, cli.KindRecord, cli.KindInspector, cli.KindLog)
+	in, err := inputs.Open(file, cli.KindRecord, cli.KindInspector, cli.KindLog)
 	if err != nil {
 		return err
 	}

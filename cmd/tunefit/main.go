@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -28,7 +29,10 @@ func main() {
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	cli.ResetInputs(stdin)
+	return runIn(ncclchoice.NewEnv(stdin), args, stdout, stderr)
+}
+
+func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "tunefit",
 		Short:         "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine as NCCL sees it",
@@ -37,14 +41,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.UnknownCommand(cmd, args[0])
+				return cli.UnknownCommand(cmd, env.Inputs, args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetArgs(args)
-	root.SetIn(stdin)
 	out := &cli.Output{Writer: stdout}
 	root.SetOut(out)
 	stderr = cli.Printable{Writer: stderr}
@@ -54,12 +57,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Measure and learn:", []*cobra.Command{planCommand(), sweepCommand(), fitCommand(), evalCommand(), compareCommand()}},
+		{"Measure and learn:", []*cobra.Command{planCommand(env), sweepCommand(env), fitCommand(env), evalCommand(env), compareCommand(env)}},
 		{"Look and check:", []*cobra.Command{
-			showCommand(), explainCommand(), diffCommand(), checkCommand(), testCommand(), topoCommand(),
+			showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env), topoCommand(env),
 		}},
-		{"Run and watch:", []*cobra.Command{doctorCommand(), pushCommand(), statusCommand(), gcCommand()}},
-		{"Data:", []*cobra.Command{importCommand(), profileCommand(), plotCommand(), simulateCommand()}},
+		{"Run and watch:", []*cobra.Command{doctorCommand(), pushCommand(env), statusCommand(), gcCommand()}},
+		{"Data:", []*cobra.Command{importCommand(env), profileCommand(env), plotCommand(env), simulateCommand(env)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, c := range group.commands {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -23,10 +23,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asTunefit) != "" {
 		main()
 	}
-	// The machine's own NCCL is not the tests' affair.
-	ncclchoice.FindNCCL = func() nccl.Version { return nccl.Reference }
-	ncclchoice.Tune = testlib.TuneOnce()
 	os.Exit(testlib.Run(m))
+}
+
+// runTest runs the command line where tests run.
+func runTest(stdin string, args []string, stdout, stderr io.Writer) int {
+	env := testlib.Env
+	env.Inputs = cli.NewInputs(strings.NewReader(stdin))
+	return runIn(env, args, stdout, stderr)
 }
 
 // tunefit runs the command line and returns what it prints.
@@ -42,7 +46,7 @@ func tunefit(t *testing.T, wantCode int, args ...string) (stdout, stderr string)
 // runAlone runs the command line as it is.
 func runAlone(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(args, strings.NewReader(""), &out, &errs)
+	code = runTest("", args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -105,7 +109,7 @@ func TestShowJSON(t *testing.T) {
 	if len(got) != 2 || got[0].Row != 0 || got[0].PipeOps != 1 || got[0].Policy.Algorithm != got[0].NCCL.Algorithm {
 		t.Errorf("%+v", got)
 	}
-	want := ask.OutcomeJSON{Collective: "allreduce", Nodes: 2, Ranks: 16, NVLDomains: 2, Bytes: 2 << 20, PipeOps: 1, Release: "2.30.7", NCCL: got[1].NCCL, NCCLBy: "cost model", CostModel: "NCCL 2.30.7's cost model for HGX H100",
+	want := ask.OutcomeJSON{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 2 << 20}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVLDomains: 2, PipeOps: 1, Release: "2.30.7", NCCL: got[1].NCCL, NCCLBy: "cost model", CostModel: "NCCL 2.30.7's cost model for HGX H100",
 		Policy: ask.ChoiceJSON{Algorithm: "ring", Protocol: "simple", Channels: 12, ChunkBytes: 65536}, File: file, Row: 3}
 	if got[1] != want {
 		t.Errorf("got %+v\nwant %+v", got[1], want)
@@ -145,16 +149,16 @@ func TestDiff(t *testing.T) {
 	if out, _ := tunefit(t, cli.ExitOK, "diff", old, old); out != "no difference\n" {
 		t.Errorf("%q", out)
 	}
-	out, _ := tunefit(t, exitDiffer, "diff", old, changed, "--coll", "allreduce", "--comm", "1x8,2x8")
+	out, _ := tunefit(t, cli.ExitFailed, "diff", old, changed, "--coll", "allreduce", "--comm", "1x8,2x8")
 	want := strings.NewReplacer("OLD", old, "NEW", changed).Replace(`
 collective comm size old decided by new decided by
 allreduce 1x8 32769 ring/ll OLD:4 tree/ll NEW:2
-allreduce 2x8 1000000 - 4MiB ring/simple, 12 ch, chunks of 64KiB OLD:3 ring/simple, 16 ch, chunks of 64KiB NEW:3
+allreduce 2x8 1000000 - 4MiB ring/simple 12 ch, chunks of 64KiB OLD:3 ring/simple 16 ch, chunks of 64KiB NEW:3
 `[1:])
 	if squeezed := regexp.MustCompile(` +`).ReplaceAllString(out, " "); squeezed != want {
 		t.Errorf("got\n%s\nwant\n%s", squeezed, want)
 	}
-	out, _ = tunefit(t, exitDiffer, "diff", old, changed, "--json", "--coll", "allreduce", "--comm", "1x8")
+	out, _ = tunefit(t, cli.ExitFailed, "diff", old, changed, "--json", "--coll", "allreduce", "--comm", "1x8")
 	var got []differenceJSON
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || got[0].MinBytes != 32769 || got[0].MaxBytes != 32769 || got[0].New.Row != 2 {
 		t.Errorf("%v: %s", err, out)
@@ -167,7 +171,7 @@ func TestDiffLooksEverywhere(t *testing.T) {
 	pipe := func(algo string) string {
 		return testlib.File(t, algo+".csv", "allreduce,1500,2000,"+algo+",simple,-1,1,8,4,1\n")
 	}
-	out, _ := tunefit(t, exitDiffer, "diff", pipe("ring"), pipe("tree"))
+	out, _ := tunefit(t, cli.ExitFailed, "diff", pipe("ring"), pipe("tree"))
 	if !strings.Contains(out, "1500 - 2000, pipe_ops 4, reg_buff 1") {
 		t.Errorf("%s", out)
 	}
@@ -200,7 +204,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"show", file + ".absent"}, cli.ExitFailed, "no such file or directory"},
 		{[]string{"show", "/dev/null"}, cli.ExitFailed, "/dev/null: not a regular file"},
 		{[]string{"show", testlib.File(t, "empty.csv", "# nothing\n")}, cli.ExitFailed, "empty.csv has no rows"},
-		{[]string{"diff", file, bad}, exitNotCompare, "bad.csv:1:4: unknown algorithm"},
+		{[]string{"diff", file, bad}, cli.ExitCannot, "bad.csv:1:4: unknown algorithm"},
 		{[]string{"show", bad}, cli.ExitFailed, "bad.csv:1:4: unknown algorithm"},
 		{[]string{"show", file, "--tuning", file}, cli.ExitFailed, "p.csv"},
 		{[]string{"diff", file}, cli.ExitUsage, "1 arguments given (needed: the old and the new policy file)"},
@@ -236,7 +240,7 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 		{"nosuch" + red},
 	} {
 		var out, said strings.Builder
-		run(args, nil, &out, &said)
+		runTest("", args, &out, &said)
 		if text := out.String() + said.String(); strings.ContainsAny(text, "\x1b\u009b") {
 			t.Errorf("%q: %q", args, text)
 		} else if text == "" {

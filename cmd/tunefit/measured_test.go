@@ -75,7 +75,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 		size := strconv.FormatUint(bytes, 10)
 		out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--model", model)
 		for _, want := range []string{
-			fmt.Sprintf("\nNCCL's own choice, as measured (%s): %s/%s, ", model, d[3], d[4]),
+			fmt.Sprintf("\nNCCL's own choice, as measured (%s): %s/%s ", model, d[3], d[4]),
 			fmt.Sprintf("\nexpected gain: %s (", cli.Percent(*o.Gain)),
 		} {
 			if !strings.Contains(out, want) {
@@ -94,7 +94,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 	// 2 MiB: NCCL 2.30.7 on an H100 would take nvls_tree/simple.
 	const keep, ring = "allreduce,2M,2M,default,,,2,16\n", "allreduce,2M,2M,tree,simple,,2,16\n"
 	before, after := testlib.File(t, "old.csv", keep), testlib.File(t, "new.csv", ring)
-	out, _ := tunefit(t, exitDiffer, "diff", before, after, "--model", model, "--coll", "allreduce", "--comm", "2x8", "--sizes", "2M")
+	out, _ := tunefit(t, cli.ExitFailed, "diff", before, after, "--model", model, "--coll", "allreduce", "--comm", "2x8", "--sizes", "2M")
 	if !strings.Contains(out, "  ring/simple  "+before+":1  tree/simple  "+after+":1\n") {
 		t.Errorf("%s", out)
 	}

@@ -56,7 +56,7 @@ func TestNVLDomains(t *testing.T) {
 	if out, _ := tunefit(t, cli.ExitOK, "diff", file, without, "--coll", "allreduce", "--comm", "2x8", "--nvl-domains", "1"); !strings.HasPrefix(out, "no difference\n") {
 		t.Errorf("%s", out)
 	}
-	tunefit(t, exitDiffer, "diff", file, without, "--coll", "allreduce", "--comm", "2x8")
+	tunefit(t, cli.ExitFailed, "diff", file, without, "--coll", "allreduce", "--comm", "2x8")
 }
 
 func TestNVLDomainsInPolicyTests(t *testing.T) {
@@ -72,7 +72,7 @@ func TestNVLDomainsInPolicyTests(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	file = write("  - {name: x, " + call + ", nvl_domains: 1, expect: {row: 3}}\n")
-	if out, _ := tunefit(t, exitTestFailed, "test", file); !strings.Contains(out, "allreduce 1MiB on 2 nodes, 16 ranks, nvl_domains 1:") {
+	if out, _ := tunefit(t, cli.ExitFailed, "test", file); !strings.Contains(out, "allreduce 1MiB on 2 nodes, 16 ranks, nvl_domains 1:") {
 		t.Errorf("%s", out)
 	}
 	for value, want := range map[string]string{
@@ -81,7 +81,7 @@ func TestNVLDomainsInPolicyTests(t *testing.T) {
 		"two": `:3:82: nvl_domains: "two" (allowed: 0 to 16777216)`,
 	} {
 		file := write("  - {name: x, " + call + ", nvl_domains: " + value + ", expect: {row: 3}}\n")
-		if _, errs := tunefit(t, exitCannotTest, "test", file); !strings.Contains(errs, file+want) {
+		if _, errs := tunefit(t, cli.ExitCannot, "test", file); !strings.Contains(errs, file+want) {
 			t.Errorf("%s: %swant %s", value, errs, want)
 		}
 	}

@@ -54,7 +54,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"push", rows, "--to", filepath.Join(dir, "to.csv"), "--rendezvous", dir},
 		{"simulate", "--nodes", "1", "--coll", "allreduce"}, {"sweep", "--init"},
 		{"topo", machine}, {"topo", machine, "--json"}, {"topo", machine, "--dump"}, {"topo", machine, "--dot"},
-		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine}, {"topo", "links", machine, "--json"},
+		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine}, {"topo", "paths", machine, "--json"}, {"topo", "links", machine},
 		{"topo", "graphs", machine}, {"topo", "tuning", machine}, {"topo", "mesh", mesh},
 		{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"}, {"test", example},
 		{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows},
@@ -63,7 +63,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 	for _, args := range commands {
 		var whole, errs bytes.Buffer
-		code := run(args, strings.NewReader(""), &whole, &errs)
+		code := runTest("", args, &whole, &errs)
 		if code == cli.ExitUsage {
 			t.Errorf("%q: %s", args, errs.String())
 			continue
@@ -73,7 +73,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		}
 		for _, room := range []int{0, whole.Len() / 2} {
 			errs.Reset()
-			code := run(args, strings.NewReader(""), &fullDisk{room}, &errs)
+			code := runTest("", args, &fullDisk{room}, &errs)
 			if whole.Len() > 0 && (code != cli.ExitFailed || strings.Count(errs.String(), "no space left on device") != 1) {
 				t.Errorf("%q with room for %d of %d bytes: exit code %d, %s", args, room, whole.Len(), code, errs.String())
 			}
@@ -95,7 +95,7 @@ func TestFullDevice(t *testing.T) {
 	}
 	defer full.Close()
 	var errs bytes.Buffer
-	if code := run([]string{"topo", "../../configs/topo/dgx-h100.xml"}, nil, full, &errs); code != cli.ExitFailed || errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
+	if code := runTest("", []string{"topo", "../../configs/topo/dgx-h100.xml"}, full, &errs); code != cli.ExitFailed || errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
 		t.Errorf("exit code %d, %q", code, errs.String())
 	}
 }

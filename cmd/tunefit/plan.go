@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -24,8 +24,8 @@ type planFlags struct {
 	repetitions int
 }
 
-func planCommand() *cobra.Command {
-	var f planFlags
+func planCommand(env ncclchoice.Env) *cobra.Command {
+	f := planFlags{choices: perfrun.Choices{Topology: ncclchoice.Flags{Env: env}}}
 	cmd := &cobra.Command{
 		Use:   "plan [SWEEP...]",
 		Short: "Say what to measure next, and when to stop",
@@ -89,7 +89,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	set := &fit.Set{}
 	if len(files) > 0 {
 		var err error
-		if set, _, _, err = readSweeps(cmd, files, true); err != nil {
+		if set, _, _, err = readSweeps(f.choices.Topology.Inputs, cmd, files, true); err != nil {
 			return err
 		}
 		if set.Used == 0 && len(set.Failed) == 0 && len(set.Asked) == 0 {
@@ -104,7 +104,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	var job subjects
 	keys, err := f.subjects(set)
 	if f.profile != "" {
-		job, err = subjectsOf(f.profile, &f.choices.Grid, cmd.ErrOrStderr())
+		job, err = subjectsOf(f.choices.Topology.Inputs, f.profile, &f.choices.Grid, cmd.ErrOrStderr())
 		keys = job.keys
 	}
 	if err != nil {
@@ -166,14 +166,14 @@ func (f *planFlags) subjects(set *fit.Set) (keys []fit.Key, err error) {
 	if err != nil {
 		return nil, err
 	}
-	shapes, err := asked.ParseShapes(nil)
+	comms, err := asked.ParseComms(nil)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, g := range set.Groups {
 		names = append(names, g.Key.String())
-		if (len(asked.Colls) == 0 || slices.Contains(colls, g.Coll)) && (len(asked.Shapes) == 0 || slices.Contains(shapes, commspec.Shape{Comm: g.Comm})) {
+		if (len(asked.Colls) == 0 || slices.Contains(colls, g.Coll)) && (len(asked.Comms) == 0 || slices.Contains(comms, g.Comm)) {
 			keys = append(keys, g.Key)
 		}
 	}

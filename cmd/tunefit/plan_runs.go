@@ -16,23 +16,21 @@ import (
 
 // planJSON is a plan as programs read it.
 type planJSON struct {
-	Collective string    `json:"collective"`
-	Nodes      int       `json:"nodes"`
-	Ranks      int       `json:"ranks"`
-	Done       bool      `json:"done"`
-	Why        string    `json:"why"`
-	Edge       int       `json:"edge_channels,omitempty"` // a count that wins at the end of those tried
-	Measured   int       `json:"measured_configurations"`
-	Runs       []runJSON `json:"runs"`
+	KeyJSON
+	Done     bool      `json:"done"`
+	Why      string    `json:"why"`
+	Edge     int       `json:"edge_channels,omitempty"` // a count that wins at the end of those tried
+	Measured int       `json:"measured_configurations"`
+	Runs     []runJSON `json:"runs"`
 	// Unmet says what was asked for in vain, and is not asked for again.
 	Unmet []string `json:"unmet,omitempty"`
 }
 
+// runJSON is a start of nccl-tests.
 type runJSON struct {
-	Algorithm string   `json:"algorithm,omitempty"` // none: the default
-	Protocol  string   `json:"protocol,omitempty"`
-	Channels  int      `json:"channels,omitempty"` // none: NCCL's own
-	Sizes     []uint64 `json:"sizes"`
+	*nccl.Cell          // left out: the default, or several
+	Channels   int      `json:"channels,omitempty"` // left out: NCCL's own
+	Sizes      []uint64 `json:"sizes"`
 	// Configurations are those of a run that a policy of several rows decides.
 	Configurations []choiceJSON      `json:"configurations,omitempty"`
 	Env            map[string]string `json:"env"`
@@ -41,17 +39,15 @@ type runJSON struct {
 
 // choiceJSON is what a run of several configurations measures with one of them.
 type choiceJSON struct {
-	Algorithm string   `json:"algorithm"`
-	Protocol  string   `json:"protocol"`
-	Channels  int      `json:"channels,omitempty"`
-	Sizes     []uint64 `json:"sizes"`
+	nccl.Cell
+	Channels int      `json:"channels,omitempty"`
+	Sizes    []uint64 `json:"sizes"`
 }
 
 func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 	next := space.Next(group)
 	p := planJSON{
-		Collective: space.Coll.String(), Nodes: space.Nodes, Ranks: space.Ranks,
-		Done: len(next.Runs) == 0, Edge: next.Edge, Runs: []runJSON{}, Unmet: perfrun.Unmet(space, group),
+		KeyJSON: KeyJSON(space.Key), Done: len(next.Runs) == 0, Edge: next.Edge, Runs: []runJSON{}, Unmet: perfrun.Unmet(space, group),
 	}
 	if group != nil {
 		p.Measured = len(group.Configs())
@@ -70,8 +66,7 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 		s := perfrun.Of(space.Key, r)
 		j := f.commands(s, true)
 		if len(s.Rows) == 1 {
-			c := s.Rows[0].Config
-			j.Algorithm, j.Protocol, j.Channels = c.Algo.String(), c.Proto.String(), c.Channels
+			j.Cell, j.Channels = &s.Rows[0].Cell, s.Rows[0].Channels
 		} else {
 			j.Configurations = choices(s)
 		}
@@ -83,7 +78,7 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 // verification plans to measure once more, in turns, the default and what may be faster.
 func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	p := planJSON{
-		Collective: space.Coll.String(), Nodes: space.Nodes, Ranks: space.Ranks, Runs: []runJSON{},
+		KeyJSON: KeyJSON(space.Key), Runs: []runJSON{},
 		Measured: len(group.Configs()), Done: group.IsVerified(space.Sizes), Why: "all sizes are verified",
 	}
 	if p.Done {
@@ -107,7 +102,7 @@ func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 
 func choices(s perfrun.Start) (all []choiceJSON) {
 	for _, row := range s.Rows {
-		c := choiceJSON{Algorithm: row.Algo.String(), Protocol: row.Proto.String(), Channels: row.Channels}
+		c := choiceJSON{Cell: row.Cell, Channels: row.Channels}
 		for _, b := range s.Sizes {
 			if row.Bytes.Contains(b) {
 				c.Sizes = append(c.Sizes, b)
@@ -189,7 +184,7 @@ func (f *planFlags) write(w io.Writer, plans []planJSON) error {
 }
 
 func (p *planJSON) write(out *strings.Builder) {
-	fmt.Fprintf(out, "# %s on %s, %s measured\n", p.Collective, nccl.Comm{Nodes: p.Nodes, Ranks: p.Ranks}, cli.CountOf(p.Measured, "configuration"))
+	fmt.Fprintf(out, "# %s on %s, %s measured\n", p.Coll, p.Comm, cli.CountOf(p.Measured, "configuration"))
 	if p.Done {
 		fmt.Fprintf(out, "# done: %s\n", p.Why)
 	} else {

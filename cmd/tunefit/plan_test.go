@@ -26,19 +26,15 @@ func TestPlanToTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type config struct {
-		algo, proto string
-		channels    int
-	}
-	byConfig := map[config][]bench.Sample{}
+	byConfig := map[nccl.Config][]bench.Sample{}
 	least := map[uint64]float64{}
 	for _, s := range whole.Samples {
 		if s.Coll.String() != "allreduce" {
 			continue
 		}
-		c := config{}
+		c := nccl.Config{Cell: nccl.NoCell}
 		if s.Selection != bench.SelectionDefault {
-			c = config{s.Algo.String(), s.Proto.String(), s.Channels}
+			c = s.Config
 			if least[s.Bytes] == 0 || s.Micros < least[s.Bytes] {
 				least[s.Bytes] = s.Micros
 			}
@@ -72,10 +68,13 @@ func TestPlanToTheEnd(t *testing.T) {
 			starts++
 			parts := r.Configurations
 			if parts == nil {
-				parts = []choiceJSON{{r.Algorithm, r.Protocol, r.Channels, r.Sizes}}
+				parts = []choiceJSON{{nccl.NoCell, r.Channels, r.Sizes}}
+				if r.Cell != nil {
+					parts[0].Cell = *r.Cell
+				}
 			}
 			for _, part := range parts {
-				c := config{part.Algorithm, part.Protocol, part.Channels}
+				c := nccl.Config{Cell: part.Cell, Channels: part.Channels}
 				got := 0
 				for _, s := range byConfig[c] {
 					if slices.Contains(part.Sizes, s.Bytes) {
@@ -83,11 +82,9 @@ func TestPlanToTheEnd(t *testing.T) {
 					}
 				}
 				if got == 0 { // as import writes down what did not run
-					algo, _ := nccl.Algos.Parse(c.algo)
-					proto, _ := nccl.Protos.Parse(c.proto)
 					for _, b := range append(part.Sizes, 0) {
 						failed = append(failed, bench.Sample{
-							Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: b}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Config: nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: c.channels}, Selection: bench.SelectionForced,
+							Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: b}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Config: c, Selection: bench.SelectionForced,
 						})
 					}
 				}
@@ -166,7 +163,7 @@ func planned(t *testing.T, args ...string) (all []planJSON) {
 func TestPlanSeveralAtOnce(t *testing.T) {
 	var got []string
 	for _, p := range planned(t, "--coll", "allreduce,broadcast", "--comm", "1x8,2x8") {
-		got = append(got, fmt.Sprintf("%s/%d/%d/%d", p.Collective, p.Nodes, p.Ranks, len(p.Runs)))
+		got = append(got, fmt.Sprintf("%s/%d/%d/%d", p.Coll, p.Nodes, p.Ranks, len(p.Runs)))
 	}
 	if want := "[allreduce/1/8/1 allreduce/2/16/1 broadcast/1/8/1 broadcast/2/16/1]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
@@ -186,7 +183,7 @@ func TestPlanWithTopology(t *testing.T) {
 	}
 	configs := func(args ...string) (all []string) {
 		for _, r := range planned(t, append([]string{file, "--channels", "1,16,64"}, args...)...)[0].Runs {
-			all = append(all, fmt.Sprintf("%s/%s/%d", r.Algorithm, r.Protocol, r.Channels))
+			all = append(all, fmt.Sprintf("%s/%d", r.Cell, r.Channels))
 		}
 		return all
 	}
@@ -235,7 +232,7 @@ func TestPlanLeavesOutWhatFailed(t *testing.T) {
 	tunefit(t, cli.ExitOK, "import", sweep, log, "-o", imported)
 	for name, files := range map[string][]string{"log": {sweep, log}, "sweep": {imported}} {
 		for _, r := range planned(t, files...)[0].Runs {
-			if r.Algorithm == "nvls" && r.Channels == 32 {
+			if r.Cell != nil && r.Algo == nccl.AlgoNVLS && r.Channels == 32 {
 				t.Errorf("the %s says that it failed, and it is planned: %v", name, r)
 			}
 		}
@@ -265,7 +262,7 @@ func TestPlanVerify(t *testing.T) {
 			}
 			is := isDefault && s.Selection == bench.SelectionDefault && slices.Contains(r.Sizes, s.Bytes)
 			for _, c := range r.Configurations {
-				is = is || s.Selection == bench.SelectionForced && s.Algo.String() == c.Algorithm && s.Proto.String() == c.Protocol && s.Channels == c.Channels && slices.Contains(c.Sizes, s.Bytes)
+				is = is || s.Selection == bench.SelectionForced && s.Cell == c.Cell && s.Channels == c.Channels && slices.Contains(c.Sizes, s.Bytes)
 			}
 			if is {
 				s.Source, s.Verify = fmt.Sprintf("simulated:verify:rep%d", 1+i/3), true

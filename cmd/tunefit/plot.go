@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/plot"
@@ -19,14 +20,15 @@ import (
 
 type plotFlags struct {
 	plot.Options
+	in     *cli.Inputs
 	output string
 	force  bool
 	coll   string
 	comm   string
 }
 
-func plotCommand() *cobra.Command {
-	var f plotFlags
+func plotCommand(env ncclchoice.Env) *cobra.Command {
+	f := plotFlags{in: env.Inputs}
 	cmd := &cobra.Command{
 		Use:   "plot MODEL.json|SWEEP... -o FILE.png|FILE.svg",
 		Short: "Draw measured times and the curves between them",
@@ -69,10 +71,7 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 		}
 		f.coll = coll.String()
 	}
-	if err := cli.MayWrite(f.output, f.force); err != nil {
-		return err
-	}
-	if err := cli.NotInput(f.output, files...); err != nil {
+	if err := cli.MayWrite(f.output, f.force, files...); err != nil {
 		return err
 	}
 	m, i, err := f.group(cmd, files)
@@ -90,7 +89,7 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 // group reads the model, or makes one of the group of the sweeps that is going to be drawn, and says which group that is.
 func (f *plotFlags) group(cmd *cobra.Command, files []string) (m *model.Model, i int, err error) {
 	for _, name := range files {
-		k, err := cli.FileKind(name)
+		k, err := f.in.Kind(name)
 		switch is := k == cli.KindModel; {
 		case err != nil:
 			return nil, 0, err
@@ -100,7 +99,7 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (m *model.Model, i
 			return f.ofModel(cmd, name)
 		}
 	}
-	set, _, rejected, err := readSweeps(cmd, files, f.force)
+	set, _, rejected, err := readSweeps(f.in, cmd, files, f.force)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -120,7 +119,7 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (m *model.Model, i
 }
 
 func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (m *model.Model, i int, err error) {
-	text, err := cli.ReadInput(name, cli.KindModel)
+	text, err := f.in.Text(name, cli.KindModel)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -21,8 +22,8 @@ type profileFlags struct {
 	from   ncclchoice.Flags
 }
 
-func profileCommand() *cobra.Command {
-	var f profileFlags
+func profileCommand(env ncclchoice.Env) *cobra.Command {
+	f := profileFlags{from: ncclchoice.Flags{Env: env}}
 	cmd := &cobra.Command{
 		Use:   "profile FILE|DIRECTORY...",
 		Short: "Print what a job does with NCCL, and what a policy would make of it",
@@ -65,7 +66,7 @@ func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
 			}
 		}
 	}
-	p, err := readProfiled(cmd, args, f.steps)
+	p, err := readProfiled(f.from.Inputs, cmd, args, f.steps)
 	if err != nil {
 		return err
 	}
@@ -75,9 +76,7 @@ func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	for _, note := range p.Notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-	}
+	cli.Notes(cmd.ErrOrStderr(), p.Notes...)
 	if f.asJSON {
 		return cli.WriteJSON(cmd.OutOrStdout(), v.json())
 	}
@@ -85,13 +84,13 @@ func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // readProfiled reads a profile, or makes one of what a job left.
-func readProfiled(cmd *cobra.Command, args []string, steps int) (*profile.Profile, error) {
+func readProfiled(in *cli.Inputs, cmd *cobra.Command, args []string, steps int) (*profile.Profile, error) {
 	files, found, err := walked(args)
 	if err != nil {
 		return nil, err
 	}
 	for _, file := range files {
-		if kind, err := cli.FileKind(file); err != nil || kind != cli.KindProfile {
+		if kind, err := in.Kind(file); err != nil || kind != cli.KindProfile {
 			continue
 		}
 		switch {
@@ -100,14 +99,14 @@ func readProfiled(cmd *cobra.Command, args []string, steps int) (*profile.Profil
 		case steps != 0:
 			return nil, cli.Usagef("--steps %d: a job profile says itself what is known of its steps, in calls_per_step (--steps is for tunefit import)", steps)
 		}
-		return readProfile(file)
+		return readProfile(in, file)
 	}
-	return readJob(cmd, files, found, steps)
+	return readJob(in, cmd, files, found, steps)
 }
 
 // readProfile reads the file of --profile.
-func readProfile(file string) (*profile.Profile, error) {
-	text, err := cli.ReadInput(file, cli.KindProfile)
+func readProfile(in *cli.Inputs, file string) (*profile.Profile, error) {
+	text, err := in.Text(file, cli.KindProfile)
 	if err != nil {
 		return nil, err
 	}
@@ -121,35 +120,25 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 		return err
 	}
 	v.by = f.by
-	var shown []commspec.Shape
-	byShape := map[commspec.Shape][]ask.Question{}
+	var shown []policy.Comm
+	comms := map[nccl.Comm]policy.Comm{}
 	for _, g := range v.groups {
-		for _, e := range g.Entries {
-			s := commspec.Shape{Comm: e.Comm}.Through(a.ABI)
-			if byShape[s] == nil {
-				shown = append(shown, s)
+		c, ok := comms[g.Comm]
+		if !ok {
+			if c, err = a.Comm(g.Comm, 0); err != nil {
+				return err
 			}
-			byShape[s] = append(byShape[s], ask.Question{Call: e.Call, Shape: s, PipeOps: 1})
+			comms[g.Comm], shown = c, append(shown, c)
 		}
-	}
-	outcomes := map[ask.Question]ask.Outcome{}
-	for _, s := range shown {
-		answers, err := a.Ask(f.by, s, byShape[s])
-		if err != nil {
-			return fmt.Errorf("%s: %w", s, err)
-		}
-		for i, q := range byShape[s] {
-			outcomes[q] = answers[i]
-		}
-	}
-	for _, g := range v.groups {
 		for _, e := range g.Entries {
-			v.outcomes[e.Key] = outcomes[ask.Question{Call: e.Call, Shape: commspec.Shape{Comm: e.Comm}.Through(a.ABI), PipeOps: 1}]
+			answers, err := a.Ask(f.by, ask.Question{Call: e.Call, Comm: c, PipeOps: 1}, e.Bytes)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c, err)
+			}
+			v.outcomes[e.Key] = answers[0]
 		}
 	}
-	for _, note := range a.About(f.by, shown, false) {
-		fmt.Fprintf(notes, "note: %s\n", note)
-	}
+	cli.Notes(notes, a.About(f.by, shown, false)...)
 	a.Note(notes, shown)
 	return nil
 }

@@ -17,21 +17,20 @@ type profileJSON struct {
 	Calls    []entryJSON `json:"calls"`
 }
 
+// entryJSON is an entry with shares and bandwidths, and without what is not known.
 type entryJSON struct {
-	Collective string  `json:"collective"`
-	Nodes      int     `json:"nodes"`
-	Ranks      int     `json:"ranks"`
-	Bytes      uint64  `json:"bytes,omitempty"`
-	Share      float64 `json:"share,omitempty"`
-	Calls      float64 `json:"calls,omitempty"`
-	StepCalls  float64 `json:"calls_per_step,omitempty"`
-	StepBytes  float64 `json:"bytes_per_step,omitempty"`
-	Micros     float64 `json:"time_us,omitempty"`
-	BusBW      float64 `json:"busbw_gbps,omitempty"`
-	Algorithm  string  `json:"algorithm,omitempty"`
-	Protocol   string  `json:"protocol,omitempty"`
-	Channels   int     `json:"channels,omitempty"`
-	DecidedBy  string  `json:"decided_by,omitempty"`
+	KeyJSON
+	Bytes     uint64  `json:"bytes,omitempty"`
+	Share     float64 `json:"share,omitempty"`
+	Calls     float64 `json:"calls,omitempty"`
+	StepCalls float64 `json:"calls_per_step,omitempty"`
+	StepBytes float64 `json:"bytes_per_step,omitempty"`
+	Micros    float64 `json:"time_us,omitempty"`
+	BusBW     float64 `json:"busbw_gbps,omitempty"`
+	Algorithm string  `json:"algorithm,omitempty"`
+	Protocol  string  `json:"protocol,omitempty"`
+	Channels  int     `json:"channels,omitempty"`
+	DecidedBy string  `json:"decided_by,omitempty"`
 	// Outcome is what the policy and the model make of it, as tunefit show --json prints it.
 	Outcome *ask.OutcomeJSON `json:"outcome,omitempty"`
 }
@@ -51,7 +50,7 @@ func (v *profileView) json() profileJSON {
 	}
 	for _, e := range v.Entries {
 		c := entryJSON{
-			Collective: e.Coll.String(), Nodes: e.Nodes, Ranks: e.Ranks, Bytes: e.Bytes, Calls: e.Calls, StepCalls: e.StepCalls,
+			KeyJSON: KeyJSON{e.Coll, e.Comm}, Bytes: e.Bytes, Calls: e.Calls, StepCalls: e.StepCalls,
 			StepBytes: e.StepCalls * float64(e.Bytes), Micros: e.Micros, BusBW: busBW(e), Channels: e.Channels, DecidedBy: e.DecidedBy,
 		}
 		if v.total > 0 {

@@ -31,8 +31,8 @@ type subjects struct {
 }
 
 // subjectsOf reads a profile. Collectives and communicators are those of them that are named, all if none are.
-func subjectsOf(file string, named *commspec.Flags, notes io.Writer) (s subjects, err error) {
-	p, err := readProfile(file)
+func subjectsOf(in *cli.Inputs, file string, named *commspec.Flags, notes io.Writer) (s subjects, err error) {
+	p, err := readProfile(in, file)
 	if err != nil {
 		return s, err
 	}
@@ -40,7 +40,7 @@ func subjectsOf(file string, named *commspec.Flags, notes io.Writer) (s subjects
 	if err != nil {
 		return s, err
 	}
-	shapes, err := named.ParseShapes(nil)
+	comms, err := named.ParseComms(nil)
 	if err != nil {
 		return s, err
 	}
@@ -50,7 +50,7 @@ func subjectsOf(file string, named *commspec.Flags, notes io.Writer) (s subjects
 	for _, g := range groups {
 		key := fit.Key{Coll: g.Coll, Comm: g.Comm}
 		switch {
-		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Shapes) > 0 && !slices.Contains(shapes, commspec.Shape{Comm: g.Comm}):
+		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Comms) > 0 && !slices.Contains(comms, g.Comm):
 			continue
 		case total > 0 && g.Weight < worthMeasuring*total:
 			light += g.Weight
@@ -84,7 +84,7 @@ func subjectsOf(file string, named *commspec.Flags, notes io.Writer) (s subjects
 }
 
 func namedToo(named *commspec.Flags) string {
-	if len(named.Colls)+len(named.Shapes) > 0 {
+	if len(named.Colls)+len(named.Comms) > 0 {
 		return " of the collectives and communicators that --coll and --comm name"
 	}
 	return ""

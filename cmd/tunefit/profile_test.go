@@ -11,6 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // jobFiles are what a made-up job left, see bench/profile/testdata.
@@ -126,8 +127,8 @@ func TestProfilePlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	const mib = 1 << 20
-	if len(plans) != 2 || plans[0].Collective != "allgather" || !slices.Equal(plans[0].Runs[0].Sizes, []uint64{5 * mib, 9 * mib}) ||
-		plans[1].Collective != "allreduce" || !slices.Equal(plans[1].Runs[0].Sizes, []uint64{100 << 10}) {
+	if len(plans) != 2 || plans[0].Coll != nccl.CollAllGather || !slices.Equal(plans[0].Runs[0].Sizes, []uint64{5 * mib, 9 * mib}) ||
+		plans[1].Coll != nccl.CollAllReduce || !slices.Equal(plans[1].Runs[0].Sizes, []uint64{100 << 10}) {
 		t.Errorf("%+v", plans)
 	}
 	// nccl-tests gives each rank 16 bytes or a multiple. More sizes than 16 are covered by doublings.
@@ -142,10 +143,10 @@ func TestProfilePlanned(t *testing.T) {
 	}
 	want := map[string][]uint64{"allreduce": {512, 1024, 2048, 4096}, "allgather": {896}, "reducescatter": {128}}
 	for _, p := range plans {
-		if !slices.Equal(p.Runs[0].Sizes, want[p.Collective]) {
-			t.Errorf("%s: %v, want %v", p.Collective, p.Runs[0].Sizes, want[p.Collective])
+		if !slices.Equal(p.Runs[0].Sizes, want[p.Coll.String()]) {
+			t.Errorf("%s: %v, want %v", p.Coll.String(), p.Runs[0].Sizes, want[p.Coll.String()])
 		}
-		delete(want, p.Collective)
+		delete(want, p.Coll.String())
 	}
 	if len(want) > 0 {
 		t.Errorf("not planned: %v", want)

@@ -128,7 +128,7 @@ func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 	tw.Row(append(heading, "")...)
 	for _, e := range entries {
 		cells := []any{nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, profile.Duration),
-			known(busBW(e), "%.4g"), runs(e), cmp.Or(e.DecidedBy, "-")}
+			known(busBW(e), "%.4g"), nccl.Config{Cell: e.Cell, Channels: e.Channels}, cmp.Or(e.DecidedBy, "-")}
 		if o, ok := v.outcomes[e.Key]; ok {
 			expected, gain := "-", "-"
 			if o.Expected != nil {
@@ -147,18 +147,6 @@ func busBW(e profile.Entry) float64 {
 		return 0
 	}
 	return float64(e.Bytes) / e.Micros / 1e3 * e.Coll.BusFactor(float64(e.Ranks))
-}
-
-// runs is what runs now.
-func runs(e profile.Entry) string {
-	s := "-"
-	if e.Known() {
-		s = e.Cell.String()
-	}
-	if e.Channels > 0 {
-		s += fmt.Sprintf(", %d ch", e.Channels)
-	}
-	return s
 }
 
 // known writes a number, or - for 0.
@@ -187,7 +175,9 @@ type saving struct {
 }
 
 // leavesToNCCL reports whether nothing is decided.
-func leavesToNCCL(o ask.Outcome) bool { return o.Policy == o.NCCL && o.Channels == 0 && o.Chunk == 0 }
+func leavesToNCCL(o ask.Outcome) bool {
+	return o.Policy == nccl.Config{Cell: o.NCCL.Cell} && o.Chunk == 0
+}
 
 func (v *profileView) saving() (s saving) {
 	for _, e := range v.Entries {
@@ -197,7 +187,7 @@ func (v *profileView) saving() (s saving) {
 		}
 		w := v.scale.Of(e)
 		s.decided += w
-		if now := e.Cell; o.Expected == nil || !(o.Expected.Gain() < 1) || now != nccl.NoCell && now != o.NCCL || e.Channels > 0 {
+		if now := e.Cell; o.Expected == nil || !(o.Expected.Gain() < 1) || now != nccl.NoCell && now != o.NCCL.Cell || e.Channels > 0 {
 			continue
 		}
 		s.known += w

@@ -48,25 +48,21 @@ type worthJSON struct {
 	Parts []worthPartJSON `json:"parts"`
 }
 
+// worthPartJSON has shares instead of weights.
 type worthPartJSON struct {
-	Collective string  `json:"collective,omitempty"`
-	Nodes      int     `json:"nodes,omitempty"`
-	Ranks      int     `json:"ranks,omitempty"`
-	Covered    float64 `json:"covered_share"`
-	Now        float64 `json:"now_us"`
-	Default    float64 `json:"default_us"`
-	Policy     float64 `json:"policy_us"`
-	Best       float64 `json:"best_us"`
+	*KeyJSON         // left out: all together
+	Covered  float64 `json:"covered_share"`
+	fit.CallTimes
 }
 
 func newWorthJSON(w *fit.Worth) worthJSON {
 	part := func(p fit.WorthPart) worthPartJSON {
-		j := worthPartJSON{Now: p.Now, Default: p.Default, Policy: p.Policy, Best: p.Best}
+		j := worthPartJSON{CallTimes: p.CallTimes}
 		if w.Total > 0 {
 			j.Covered = p.Covered / w.Total
 		}
 		if p.Ranks > 0 {
-			j.Collective, j.Nodes, j.Ranks = p.Coll.String(), p.Nodes, p.Ranks
+			j.KeyJSON = (*KeyJSON)(&p.Key)
 		}
 		return j
 	}

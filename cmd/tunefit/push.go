@@ -7,11 +7,12 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/livejobs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-func pushCommand() *cobra.Command {
-	var f livejobs.Push
+func pushCommand(env ncclchoice.Env) *cobra.Command {
+	f := livejobs.Push{Inputs: env.Inputs}
 	cmd := &cobra.Command{
 		Use:   "push POLICY.csv",
 		Short: "Put a policy into force in running jobs, and wait until it is",

@@ -17,6 +17,7 @@ import (
 
 // reader reads files of measurements one after the other.
 type reader struct {
+	*cli.Inputs
 	opts     bench.Options
 	found    map[string]bool // files in a directory that was named, not all of which are logs
 	anyway   bool            // takes files of which too little can be read, too
@@ -28,8 +29,8 @@ type reader struct {
 	failed []error
 }
 
-func newReader(cmd *cobra.Command, files []string, found map[string]bool, anyway bool) *reader {
-	return &reader{found: found, anyway: anyway, progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{}}
+func newReader(inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool, anyway bool) *reader {
+	return &reader{Inputs: inputs, found: found, anyway: anyway, progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{}}
 }
 
 // read returns what a file holds and its digest; nil where it is left out, or has failed.
@@ -64,7 +65,7 @@ var sweepKinds = []cli.Kind{cli.KindSweep, cli.KindLog, cli.KindResults}
 func (in *reader) measurements(name string) (*bench.Result, string, error) {
 	// Samples may go straight to a pool, so the digest has to come first, but for what can be read only once.
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-		digest, err := digestOf(name, sweepKinds...)
+		digest, err := digestOf(in.Inputs, name, sweepKinds...)
 		if err != nil {
 			return nil, "", err
 		}
@@ -74,7 +75,7 @@ func (in *reader) measurements(name string) (*bench.Result, string, error) {
 		}
 		in.known[digest] = cli.Called(name)
 	}
-	file, err := cli.OpenInput(name, sweepKinds...)
+	file, err := in.Open(name, sweepKinds...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -91,8 +92,8 @@ func (in *reader) measurements(name string) (*bench.Result, string, error) {
 }
 
 // digestOf is the SHA-256 of what a file of some kinds holds, unpacked.
-func digestOf(name string, kinds ...cli.Kind) (string, error) {
-	in, err := cli.OpenInput(name, kinds...)
+func digestOf(inputs *cli.Inputs, name string, kinds ...cli.Kind) (string, error) {
+	in, err := inputs.Open(name, kinds...)
 	if err != nil {
 		return "", err
 	}

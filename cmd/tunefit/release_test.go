@@ -9,7 +9,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -42,13 +41,18 @@ func cutLine(text, begin string) (rest, line string) {
 	return rest, line
 }
 
+// install makes a release the installed one, for one test.
+func install(t *testing.T, v nccl.Version) {
+	before := testlib.Env.Installed
+	testlib.Env.Installed = func() nccl.Version { return v }
+	t.Cleanup(func() { testlib.Env.Installed = before })
+}
+
 // fit writes which release was measured, and show asks as that release, not as the installed one. Files that say different
 // ones leave it open.
 func TestReleaseOfAPolicy(t *testing.T) {
 	testlib.NoJob(t)
-	installed := ncclchoice.FindNCCL
-	defer func() { ncclchoice.FindNCCL = installed }()
-	ncclchoice.FindNCCL = func() nccl.Version { return 22707 }
+	install(t, 22707)
 	dir := t.TempDir()
 	sweep, policy, model := filepath.Join(dir, "sweep.csv"), filepath.Join(dir, "policy.csv"), filepath.Join(dir, "model.json")
 	text := "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,source,nccl_version\n"
@@ -89,8 +93,6 @@ func TestReleaseOfAPolicy(t *testing.T) {
 // What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
 func TestWhichNCCL(t *testing.T) {
 	testlib.NoJob(t)
-	installed := ncclchoice.FindNCCL
-	defer func() { ncclchoice.FindNCCL = installed }()
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	for _, test := range []struct {
 		installed nccl.Version
@@ -105,7 +107,7 @@ func TestWhichNCCL(t *testing.T) {
 		{22005, "", "2.31.2 tree/ll128", "NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
 		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
 	} {
-		ncclchoice.FindNCCL = func() nccl.Version { return test.installed }
+		install(t, test.installed)
 		args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K"}
 		if test.named != "" {
 			args = append(args, "--nccl", test.named)
@@ -262,12 +264,12 @@ func TestPolicyTestsNameARelease(t *testing.T) {
 	tests := "tests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 1M, expect: {channels: 24}}\n"
 	pinned := testlib.File(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\n"+tests)
 	tunefit(t, cli.ExitOK, "test", pinned)
-	tunefit(t, exitTestFailed, "test", "--nccl", "2.31.2", pinned)
+	tunefit(t, cli.ExitFailed, "test", "--nccl", "2.31.2", pinned)
 	open := testlib.File(t, "q_test.yaml", "policy: "+rows+"\n"+tests)
 	tunefit(t, cli.ExitOK, "test", open, "--nccl", "2.28.9")
-	tunefit(t, exitTestFailed, "test", open, "--nccl", "2.31.2")
+	tunefit(t, cli.ExitFailed, "test", open, "--nccl", "2.31.2")
 	wrong := testlib.File(t, "r_test.yaml", "policy: "+rows+"\nnccl: 2.20\n"+tests)
-	if _, errs := tunefit(t, exitCannotTest, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") || !strings.Contains(errs, "2.21.5") {
+	if _, errs := tunefit(t, cli.ExitCannot, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") || !strings.Contains(errs, "2.21.5") {
 		t.Error(errs)
 	}
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-func showCommand() *cobra.Command {
-	var t decisionTable
+func showCommand(env ncclchoice.Env) *cobra.Command {
+	t := decisionTable{survey: survey{from: ncclchoice.Flags{Env: env}}}
 	var call ask.Question
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -84,13 +85,13 @@ func (t *decisionTable) show(call ask.Question) error {
 	if err := t.open(t.by); err != nil {
 		return err
 	}
-	err := t.each(func(coll nccl.Coll, shape commspec.Shape, sizes []uint64) error {
-		call.Coll, call.Shape = coll, shape
-		outcomes, err := t.asked.Ask(t.by, shape, call.At(sizes))
+	err := t.each(func(q ask.Question, sizes []uint64) error {
+		q.PipeOps, q.RegBuff = call.PipeOps, call.RegBuff
+		outcomes, err := t.asked.Ask(t.by, q, sizes...)
 		t.outcomes = append(t.outcomes, outcomes...)
 		return err
 	})
-	t.notes = t.asked.About(t.by, t.shapes, slices.Contains(t.colls, nccl.CollAllGather))
+	t.notes = t.asked.About(t.by, t.comms, slices.Contains(t.colls, nccl.CollAllGather))
 	return err
 }
 
@@ -120,14 +121,14 @@ func (t *decisionTable) write(w io.Writer) {
 		last := first
 		for i++; i < len(t.outcomes) && t.ranges; i++ {
 			o := t.outcomes[i]
-			if o.Coll != first.Coll || o.Shape != first.Shape || o.NCCL != first.NCCL || o.Known != first.Known || !o.Alike(first) || o.Row != first.Row || o.ByModel != first.ByModel {
+			if o.Coll != first.Coll || o.Comm != first.Comm || o.NCCL.Cell != first.NCCL.Cell || o.Known != first.Known || !o.Alike(first) || o.Row != first.Row || o.ByModel != first.ByModel {
 				break
 			}
 			last = o
 		}
 		line(first.Known.String(), orNCCL(first.Chunk, nccl.FormatBytes(uint64(first.Chunk))), gains(t.outcomes[start:i]),
-			first.Coll.String(), first.Shape.String(), commspec.SizeRange(first.Bytes, last.Bytes), first.NCCL.String(), first.Policy.String(),
-			orNCCL(int64(first.Channels), strconv.Itoa(first.Channels)), first.DecidedBy(t.by.Base()))
+			first.Coll.String(), first.Comm.String(), commspec.SizeRange(first.Bytes, last.Bytes), first.NCCL.Cell.String(), first.Policy.Cell.String(),
+			orNCCL(int64(first.Policy.Channels), strconv.Itoa(first.Policy.Channels)), first.DecidedBy(t.by.Base()))
 	}
 	tw.Flush()
 }
@@ -138,7 +139,7 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 		if o.NotRaised > 0 {
 			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o ask.Outcome) bool { return o.NotRaised == 0 }))
 			fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, as the %d of %s for %s of %s on %s\n",
-				t.asked.Costs.NCCL, cli.CountOf(n, "count")+cli.Verb(n, " is", " are"), o.NotRaised, o.DecidedBy(t.by.Base()), o.Coll, nccl.FormatBytes(o.Bytes), o.Shape)
+				t.asked.Costs.NCCL, cli.CountOf(n, "count")+cli.Verb(n, " is", " are"), o.NotRaised, o.DecidedBy(t.by.Base()), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
 			return
 		}
 	}

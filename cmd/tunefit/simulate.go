@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -32,8 +31,8 @@ type simulateFlags struct {
 	force    bool
 }
 
-func simulateCommand() *cobra.Command {
-	var f simulateFlags
+func simulateCommand(env ncclchoice.Env) *cobra.Command {
+	f := simulateFlags{Flags: ncclchoice.Flags{Env: env}}
 	cmd := &cobra.Command{
 		Use:    "simulate",
 		Hidden: true, // to try the others out
@@ -78,7 +77,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output == cli.StandardName {
 		f.output = ""
 	}
-	if err := errors.Join(cli.MayWrite(f.output, f.force), cli.NotInput(f.output, f.Tuning, f.Topo)); err != nil {
+	if err := cli.MayWrite(f.output, f.force, f.Tuning, f.Topo); err != nil {
 		return err
 	}
 	if f.Tuning == "" { // not of the installed release: a simulation is the same everywhere
@@ -97,25 +96,19 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		asked.System = strings.TrimSuffix(filepath.Base(f.Tuning), filepath.Ext(f.Tuning))
 	}
 	var all []bench.Sample
-	var summaries []sweepSummary
 	for _, nodes := range f.nodes {
 		o := asked
 		if o.Tuning = costs.Set.For(nccl.Comm{Nodes: nodes, Ranks: nodes * f.perNode}); o.Tuning == nil {
-			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --topo or --tuning", nodes, f.perNode, costs.Shapes())
+			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --topo or --tuning", nodes, f.perNode, costs.Comms())
 		}
-		samples := simulate.Sweep(o)
-		all = append(all, samples...)
-		summaries = append(summaries, summarise(commspec.Shape{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * f.perNode}}, o, samples))
+		all = append(all, simulate.Sweep(o)...)
 	}
-	if f.output == "" {
-		err = bench.WriteTidy(cmd.OutOrStdout(), all)
-	} else {
-		err = cli.WriteWhole(f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, all) })
-	}
+	err = cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, all) })
 	if err != nil {
 		return err
 	}
-	return writeSummaries(cmd.ErrOrStderr(), summaries)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s, all simulated\n", cli.CountOf(len(all), "row"))
+	return nil
 }
 
 // options checks the flags that need no cost model.
@@ -165,63 +158,4 @@ func (f *simulateFlags) options() (simulate.Options, error) {
 
 func sortedOnce(numbers []int) []int {
 	return slices.Compact(slices.Sorted(slices.Values(numbers)))
-}
-
-// sweepSummary says what one communicator's sweep is worth learning from.
-type sweepSummary struct {
-	shape   commspec.Shape
-	rows    int
-	mean    float64 // default's time / best configuration's, over collectives and sizes, without noise
-	worst   float64
-	leftOut []int // channel counts that no algorithm has
-}
-
-func summarise(s commspec.Shape, o simulate.Options, samples []bench.Sample) sweepSummary {
-	type question struct {
-		coll  nccl.Coll
-		bytes uint64
-	}
-	truth := simulate.NewTruth(o.Tuning, o.Seed)
-	byDefault, best := map[question]float64{}, map[question]float64{}
-	seen := map[int]bool{}
-	for _, m := range samples {
-		us, _ := truth.Micros(m.Coll, m.Config, m.Bytes)
-		q := question{m.Coll, m.Bytes}
-		if m.Selection == bench.SelectionDefault {
-			byDefault[q] = us
-		} else {
-			seen[m.Channels] = true
-		}
-		if old, ok := best[q]; !ok || us < old {
-			best[q] = us
-		}
-	}
-	sum := sweepSummary{shape: s, rows: len(samples)}
-	for _, coll := range o.Colls {
-		for _, bytes := range o.Sizes {
-			q := question{coll, bytes}
-			regret := byDefault[q] / best[q]
-			sum.mean += regret / float64(len(o.Colls)*len(o.Sizes))
-			sum.worst = max(sum.worst, regret)
-		}
-	}
-	for _, n := range o.Channels {
-		if !seen[n] {
-			sum.leftOut = append(sum.leftOut, n)
-		}
-	}
-	return sum
-}
-
-func writeSummaries(w io.Writer, summaries []sweepSummary) error {
-	tw := cli.NewTable(w)
-	tw.Row("simulated", "rows", "default / best", "at most", "channels left out")
-	for _, s := range summaries {
-		left := "-"
-		if len(s.leftOut) > 0 {
-			left = strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.leftOut)), ","), "[]")
-		}
-		tw.Row(s.shape, s.rows, fmt.Sprintf("%.3f", s.mean), fmt.Sprintf("%.3f", s.worst), left)
-	}
-	return tw.Flush()
 }

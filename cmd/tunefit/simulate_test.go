@@ -30,7 +30,7 @@ func TestShippedSweeps(t *testing.T) {
 		file := filepath.Join(t.TempDir(), shipped)
 		args[len(args)-1] = file
 		out, said := tunefit(t, cli.ExitOK, args[1:]...)
-		if out != "" || !strings.HasPrefix(said, "simulated  rows  default / best  at most") {
+		if out != "" || !strings.HasSuffix(said, " rows, all simulated\n") {
 			t.Errorf("it printed %q and said %q", out, said)
 		}
 		got, err := os.ReadFile(file)
@@ -80,7 +80,7 @@ func TestSimulate(t *testing.T) {
 	if rows := strings.Count(out, "\n") - 1; rows != 2*(13+1)+2*(7+1) || strings.Count(out, ",simulated:hgx-h100/seed1\n") != rows {
 		t.Errorf("%d rows:\n%s", rows, out)
 	}
-	if !strings.Contains(said, "1x8        28 ") || !strings.Contains(said, "  24,32\n") {
+	if said != "44 rows, all simulated\n" {
 		t.Errorf("%s", said)
 	}
 	if again, _ := tunefit(t, cli.ExitOK, args...); again != out {
@@ -150,14 +150,5 @@ func TestBadSimulate(t *testing.T) {
 		if out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%s: printed %q and said %q, want %q", c.args, out, said, c.says)
 		}
-	}
-}
-
-// The examples of the help text work.
-func TestSimulateExamples(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for line := range strings.Lines(simulateCommand().Example) {
-		command, _, _ := strings.Cut(line, ">")
-		tunefit(t, cli.ExitOK, strings.Fields(command)[1:]...)
 	}
 }

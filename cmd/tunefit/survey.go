@@ -1,24 +1,24 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // survey asks about collectives, communicators and sizes, as show and diff do. Use open, then each.
 type survey struct {
 	grid  commspec.Flags
 	from  ncclchoice.Flags
-	files ask.Files
 	asked *ask.Asker
 
 	colls  []nccl.Coll
-	shapes []commspec.Shape
+	comms  []policy.Comm
 	sizes  []uint64
 	ranges bool     // the sizes are samples
 	notes  []string // on the deciders
@@ -32,30 +32,29 @@ func (s *survey) open(by ...ask.Decider) (err error) {
 	if s.sizes, s.ranges, err = s.grid.ParseSizes(); err != nil {
 		return err
 	}
-	if s.files, err = ask.ReadAll(by...); err != nil {
-		return err
-	}
-	if s.shapes, err = s.grid.ParseShapes(s.files.Shapes()); err != nil {
-		return err
-	}
 	if s.asked, err = ask.NewAsker(s.from, by...); err != nil {
 		return err
 	}
-	for i := range s.shapes {
-		s.shapes[i] = s.shapes[i].Through(s.asked.ABI)
+	named, err := s.grid.ParseComms(s.asked.Files.Comms())
+	for _, c := range named {
+		comm, err := s.asked.Comm(c, s.grid.NVL)
+		if err != nil {
+			return err
+		}
+		s.comms = append(s.comms, comm)
 	}
-	return nil
+	return err
 }
 
 // each visits every collective on every communicator, with the sizes that matter there.
-func (s *survey) each(visit func(nccl.Coll, commspec.Shape, []uint64) error) error {
+func (s *survey) each(visit func(q ask.Question, sizes []uint64) error) error {
 	for _, coll := range s.colls {
-		for _, shape := range s.shapes {
+		for _, comm := range s.comms {
 			sizes := s.sizes
 			if s.ranges {
-				sizes = s.files.Sizes(sizes, coll, shape)
+				sizes = s.asked.Files.Sizes(sizes, coll, comm.Comm)
 			}
-			if err := visit(coll, shape, sizes); err != nil {
+			if err := visit(ask.Question{Call: nccl.Call{Coll: coll}, Comm: comm}, sizes); err != nil {
 				return err
 			}
 		}
@@ -63,10 +62,8 @@ func (s *survey) each(visit func(nccl.Coll, commspec.Shape, []uint64) error) err
 	return nil
 }
 
-// note says what is to be known of the answers.
+// note says what a person should know of the answers.
 func (s *survey) note(w io.Writer) {
-	for _, note := range s.notes {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
-	s.asked.Note(w, s.shapes)
+	cli.Notes(w, s.notes...)
+	s.asked.Note(w, s.comms)
 }

@@ -20,10 +20,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -60,8 +61,8 @@ type sweepJSON struct {
 	NotMeasured []string       `json:"not_measured"`    // and their reasons are in the journal
 }
 
-func sweepCommand() *cobra.Command {
-	var f sweepFlags
+func sweepCommand(env ncclchoice.Env) *cobra.Command {
+	f := sweepFlags{choices: perfrun.Choices{Topology: ncclchoice.Flags{Env: env}}}
 	cmd := &cobra.Command{
 		Use:   "sweep [PLAN.yaml] -o DIRECTORY",
 		Short: "Measure a cluster with nccl-tests, and make a policy of it",
@@ -232,7 +233,7 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		return o, cli.Usagef("--profile %s: standard input can be read only once (needed: a file, which the fit reads again)", f.profile)
 	}
 	if f.profile != "" {
-		if job, err = subjectsOf(f.profile, &f.choices.Grid, cmd.ErrOrStderr()); err != nil {
+		if job, err = subjectsOf(f.choices.Topology.Inputs, f.profile, &f.choices.Grid, cmd.ErrOrStderr()); err != nil {
 			return o, err
 		}
 		o.Keys = job.keys
@@ -305,6 +306,7 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 		return fmt.Errorf("only the default was measured, so there is no policy: its times are in %s", in("sweep.csv"))
 	}
 	flags := fitFlags{
+		env:   f.choices.Topology.Env,
 		model: in("model.json"), csv: in("policy.csv"), report: in("report.html"),
 		topo: f.choices.Topology.Topo, profile: f.profile, force: true,
 	}
@@ -325,14 +327,14 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 // proof compares the policy with the default.
 func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
 	file := filepath.Join(f.dir, "policy.csv")
-	policy, err := ask.Decider{Policy: file}.Read()
+	rows, _, err := ask.ReadPolicy(f.choices.Topology.Inputs, file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // there is nothing to prove
 	} else if err != nil {
 		return err
 	}
 	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k fit.Key) bool {
-		return len(policy.Rules(k.Coll, commspec.Shape{Comm: k.Comm})) == 0
+		return !slices.ContainsFunc(rows.Rules, func(r policy.Rule) bool { return r.IsFor(k.Coll, k.Nodes, k.Ranks) })
 	})
 	if len(keys) == 0 {
 		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)

@@ -11,13 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/policytest"
 )
 
-// Exit codes of test: 0 if all pass, and
-const (
-	exitTestFailed = 1
-	exitCannotTest = 2
-)
-
-func testCommand() *cobra.Command {
+func testCommand(env ncclchoice.Env) *cobra.Command {
 	var only, nccl string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -57,14 +51,8 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 			if err != nil {
 				return cli.Usagef("--run: %w", err)
 			}
-			passed, err := runPolicyTests(cmd, args, nccl, pattern, asJSON)
-			switch {
-			case err != nil:
-				return cli.FailWith(exitCannotTest, err)
-			case !passed:
-				return cli.ExitWith(exitTestFailed)
-			}
-			return nil
+			passed, err := runPolicyTests(env, cmd, args, nccl, pattern, asJSON)
+			return cli.Verdict(!passed, err)
 		},
 	}
 	cmd.Flags().StringVar(&nccl, "nccl", "", ncclchoice.NCCLUsage)
@@ -75,11 +63,11 @@ Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 
 // runPolicyTests reads all files before it runs any.
 func runPolicyTests(
-	cmd *cobra.Command, files []string, nccl string, only *regexp.Regexp, asJSON bool,
+	env ncclchoice.Env, cmd *cobra.Command, files []string, nccl string, only *regexp.Regexp, asJSON bool,
 ) (passed bool, err error) {
 	var all []*policytest.File
 	for _, file := range files {
-		t, err := policytest.Read(file)
+		t, err := policytest.Read(env, file)
 		if err != nil {
 			return false, err
 		}
@@ -90,11 +78,11 @@ func runPolicyTests(
 	}
 	results := []policytest.Result{}
 	for _, t := range all {
-		of, asked, shapes, err := t.Run(only)
+		of, asked, comms, err := t.Run(only)
 		if err != nil {
 			return false, err
 		}
-		asked.Note(cmd.ErrOrStderr(), shapes)
+		asked.Note(cmd.ErrOrStderr(), comms)
 		results = append(results, of...)
 	}
 	if len(results) == 0 {

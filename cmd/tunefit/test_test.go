@@ -58,7 +58,7 @@ func TestPolicyTests(t *testing.T) {
 			}
 			continue
 		}
-		out, _ := tunefit(t, exitTestFailed, "test", file)
+		out, _ := tunefit(t, cli.ExitFailed, "test", file)
 		if !strings.HasPrefix(out, "FAIL "+file+":3: a test\n") || !strings.Contains(out, c.fails) || !strings.HasSuffix(out, "FAIL: 1 of 1 test\n") {
 			t.Errorf("%s: %swant %q", c.test, out, c.fails)
 		}
@@ -98,7 +98,7 @@ func TestBadPolicyTests(t *testing.T) {
 		"  - {name: [}\n":                        "p_test.yaml:3:13: not YAML: did not find expected node content",
 		"  []\n":                                 "p_test.yaml:1:1: the file has no tests",
 	} {
-		out, said := tunefit(t, exitCannotTest, "test", testFiles(t, tests))
+		out, said := tunefit(t, cli.ExitCannot, "test", testFiles(t, tests))
 		if out != "" || !strings.Contains(said, says) {
 			t.Errorf("%q: printed %q and said %q, want %q", tests, out, said, says)
 		}
@@ -113,7 +113,7 @@ func TestBadPolicyTests(t *testing.T) {
 		{[]string{"test", file, "--run", "none such"}, `no test's name matches "none such"`},
 		{[]string{"test", file, file + ".absent"}, "no such file or directory"},
 	} {
-		if out, said := tunefit(t, exitCannotTest, c.args...); out != "" || !strings.Contains(said, c.says) {
+		if out, said := tunefit(t, cli.ExitCannot, c.args...); out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q printed %q and said %q, want %q", c.args, out, said, c.says)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/draw"
 )
 
-func topoCommand() *cobra.Command {
+func topoCommand(env ncclchoice.Env) *cobra.Command {
 	var nodes int
 	var asJSON, dot, dump bool
 	cmd := &cobra.Command{
@@ -42,7 +42,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 			if nodes < 1 {
 				return cli.Usagef("--nodes %d: a communicator has at least 1", nodes)
 			}
-			m, err := openMachine(args, cmd.ErrOrStderr())
+			m, err := openMachine(env, args, cmd.ErrOrStderr())
 			if errors.Is(err, fs.ErrNotExist) && len(args) > 0 && suggest.Nearest(args[0], cli.CommandNames(cmd)) != "" {
 				return cli.Usagef("%w (%sor name a file)", err, suggest.DidYouMean(args[0], cli.CommandNames(cmd)))
 			}
@@ -70,7 +70,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&dot, "dot", false, "print a graph in DOT, from which Graphviz makes a picture")
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
-	cmd.AddCommand(topoExplainCommand(), topoPathsCommand(), topoLinksCommand(), topoGraphsCommand(), topoTuningCommand(), topoMeshCommand())
+	cmd.AddCommand(topoExplainCommand(env), topoPathsCommand(env), topoLinksCommand(env), topoGraphsCommand(env), topoTuningCommand(env), topoMeshCommand(env.Inputs))
 	return cmd
 }
 
@@ -84,11 +84,11 @@ func count(flags ...bool) (n int) {
 }
 
 // reportCommand completes a command that reports on a topology, for a person or, with --json, for a program.
-func reportCommand[R any](cmd *cobra.Command, asJSON string, report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
+func reportCommand[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string, report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
 	program := cmd.Flags().Bool("json", false, asJSON)
 	cmd.Args = cli.Args(0, 1, "a topology file, or none for this machine")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		doc, _, err := document(args)
+		doc, _, err := document(env, args)
 		if err != nil {
 			return err
 		}
@@ -115,9 +115,9 @@ type topoMachine struct {
 const machineRoot = "/"
 
 // document reads the file named, or finds the machine's topology.
-func document(args []string) (*topo.Document, detect.Source, error) {
+func document(env ncclchoice.Env, args []string) (*topo.Document, detect.Source, error) {
 	if len(args) > 0 {
-		doc, err := ncclchoice.ReadTopology(args[0])
+		doc, err := env.ReadTopology(args[0])
 		return doc, detect.Source{File: args[0]}, err
 	}
 	doc, source, err := detect.Load(os.Getenv, machineRoot, detect.NVMLLibrary{})
@@ -127,8 +127,8 @@ func document(args []string) (*topo.Document, detect.Source, error) {
 	return doc, source, err
 }
 
-func openMachine(args []string, notes io.Writer) (*topoMachine, error) {
-	doc, source, err := document(args)
+func openMachine(env ncclchoice.Env, args []string, notes io.Writer) (*topoMachine, error) {
+	doc, source, err := document(env, args)
 	if err != nil {
 		return nil, err
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-func topoExplainCommand() *cobra.Command {
+func topoExplainCommand(env ncclchoice.Env) *cobra.Command {
 	var file string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain FROM TO",
 		Short: "Tell how one device reaches another, and why so",
@@ -31,7 +31,7 @@ number; or as NCCL prints them, GPU/0-18000.`,
 			if file != "" {
 				files = []string{file}
 			}
-			m, err := openMachine(files, cmd.ErrOrStderr())
+			m, err := openMachine(env, files, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -39,44 +39,34 @@ number; or as NCCL prints them, GPU/0-18000.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return cli.WriteJSON(cmd.OutOrStdout(), e)
-			}
 			return e.write(cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&file, "topo", "", "topology file in NCCL's XML to look into (default: the topology of this machine)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
 // explanation is how one device reaches another.
 type explanation struct {
-	From      string      `json:"from"`
-	To        string      `json:"to"`
-	Path      *pathDetail `json:"path"`             // as NCCL uses it
-	Direct    *pathDetail `json:"direct,omitempty"` // where NCCL uses another one
-	Decisions []decision  `json:"decisions,omitempty"`
+	from, to  string
+	path      pathDetail // as NCCL uses it
+	direct    pathDetail
+	decisions []decision
 }
 
 type pathDetail struct {
 	pathCell
-	Links     []linkDetail `json:"links"`
-	Narrowest int          `json:"narrowest"` // index of the first link with the path's bandwidth; -1 for a path without links
+	links     []linkDetail
+	narrowest int // index of the first link with the path's bandwidth; -1 for a path without links
 }
 
 type linkDetail struct {
-	Type string       `json:"type"`
-	GBps topo.Float32 `json:"gbps"`
-	From string       `json:"from"`
-	To   string       `json:"to"`
+	topo.LinkType
+	gbps     float64
+	from, to string
 }
 
-type decision struct {
-	What string `json:"what"`
-	Use  string `json:"use"`
-	Why  string `json:"why"`
-}
+type decision struct{ what, use, why string }
 
 func (m *topoMachine) explain(from, to string) (*explanation, error) {
 	direct, err := topo.Build(m.doc, m.sys.Settings)
@@ -94,32 +84,29 @@ func (m *topoMachine) explain(from, to string) (*explanation, error) {
 	if a == b {
 		return nil, fmt.Errorf("%s and %s are the same", from, to)
 	}
-	e := &explanation{From: m.sys.Label(a), To: m.sys.Label(b), Path: m.detail(m.sys, a, b)}
+	e := &explanation{from: m.sys.Label(a), to: m.sys.Label(b), path: m.detail(m.sys, a, b)}
 	da, db := direct.Nodes[a.Type][a.Index], direct.Nodes[b.Type][b.Index]
-	first := m.detail(direct, da, db)
-	if !slices.Equal(first.Links, e.Path.Links) {
-		e.Direct = first
-	}
+	e.direct = m.detail(direct, da, db)
 	switch {
 	case a.GPU != nil && b.GPU != nil:
-		e.Decisions, err = m.explainGPUs(a, b, direct, da, db)
+		e.decisions, err = m.explainGPUs(a, b, direct, da, db)
 	case a.GPU != nil && b.Type == topo.NodeNET:
-		e.Decisions, err = m.explainGDR(a, b, direct.Path(da, db).Type)
+		e.decisions, err = m.explainGDR(a, b, direct.Path(da, db).Type)
 	case a.Type == topo.NodeNET && b.GPU != nil:
-		e.Decisions, err = m.explainGDR(b, a, direct.Path(db, da).Type)
+		e.decisions, err = m.explainGDR(b, a, direct.Path(db, da).Type)
 	}
 	return e, err
 }
 
-func (m *topoMachine) detail(s *topo.System, from, to *topo.Node) *pathDetail {
+func (m *topoMachine) detail(s *topo.System, from, to *topo.Node) pathDetail {
 	p := s.Path(from, to)
-	d := &pathDetail{pathCell: pathCell{p.Type.String(), p.Hops, topo.Float32(p.BW)}, Narrowest: -1, Links: []linkDetail{}}
+	d := pathDetail{pathCell: pathCell{p.Type, p.Hops, topo.Float32(p.BW)}, narrowest: -1}
 	at := from
 	for l := range p.Links() {
-		if d.Narrowest < 0 && l.BW == p.BW {
-			d.Narrowest = len(d.Links)
+		if d.narrowest < 0 && l.BW == p.BW {
+			d.narrowest = len(d.links)
 		}
-		d.Links = append(d.Links, linkDetail{l.Type.String(), topo.Float32(l.BW), s.Label(at), s.Label(l.To)})
+		d.links = append(d.links, linkDetail{l.Type, float64(l.BW), s.Label(at), s.Label(l.To)})
 		at = l.To
 	}
 	return d
@@ -132,11 +119,11 @@ func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *
 		return nil, err
 	}
 	distance := direct.Path(da, db).Type
-	d := decision{What: "peer-to-peer", Use: "off"}
+	d := decision{what: "peer-to-peer", use: "off"}
 	if p2p.OK {
-		d.Use, d.Why = "on", fmt.Sprintf("%s is not farther than %s, %s", distance, p2p.Level, m.p2pLevelBy())
+		d.use, d.why = "on", fmt.Sprintf("%s is not farther than %s, %s", distance, p2p.Level, m.p2pLevelBy())
 	} else {
-		d.Why = fmt.Sprintf("%s is farther than %s, %s", distance, p2p.Level, m.p2pLevelBy())
+		d.why = fmt.Sprintf("%s is farther than %s, %s", distance, p2p.Level, m.p2pLevelBy())
 	}
 	all := []decision{d}
 	if p2p.Read && p2p.OK {
@@ -146,21 +133,21 @@ func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *
 	if err != nil {
 		return nil, err
 	}
-	transport := decision{What: "transport"}
+	transport := decision{what: "transport"}
 	switch {
 	case uses:
-		transport.Use, transport.Why = "P2P", "peer-to-peer is on"
+		transport.use, transport.why = "P2P", "peer-to-peer is on"
 	case m.sys.UsesSHM(a, b):
-		transport.Use, transport.Why = "SHM", "shared memory of the host, since peer-to-peer is off"
+		transport.use, transport.why = "SHM", "shared memory of the host, since peer-to-peer is off"
 	default:
-		transport.Use = "network"
+		transport.use = "network"
 		switch {
 		case m.sys.NetIsFaster(a, b):
-			transport.Why = "both reach a NIC at more bandwidth than each other (NCCL_NET_DISABLE_INTRA=1 forbids it)"
+			transport.why = "both reach a NIC at more bandwidth than each other (NCCL_NET_DISABLE_INTRA=1 forbids it)"
 		case m.sys.SHMDisable:
-			transport.Why = "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"
+			transport.why = "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"
 		default:
-			transport.Why = "peer-to-peer is off, and they share no host"
+			transport.why = "peer-to-peer is off, and they share no host"
 		}
 	}
 	return append(all, transport), nil
@@ -181,17 +168,17 @@ func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]d
 		if err != nil {
 			return nil, err
 		}
-		d := decision{What: "GPUDirect RDMA, receiving", Use: "off"}
+		d := decision{what: "GPUDirect RDMA, receiving", use: "off"}
 		if send {
-			d.What = "GPUDirect RDMA, sending"
+			d.what = "GPUDirect RDMA, sending"
 		}
 		switch gdr.Mode {
 		case topo.GDROn:
-			d.Use = "on"
+			d.use = "on"
 		case topo.GDRPCI:
-			d.Use = "on, over PCIe and not the chip-to-chip link"
+			d.use = "on, over PCIe and not the chip-to-chip link"
 		}
-		d.Why = m.gdrReason(gdr, gpu, direct)
+		d.why = m.gdrReason(gdr, gpu, direct)
 		all = append(all, d)
 	}
 	if gdr, err := m.sys.CheckGDR(gpu, net, true); err == nil && gdr.Near != nil && gdr.Near != gpu {
@@ -236,29 +223,29 @@ func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathTy
 }
 
 func (e *explanation) write(w io.Writer) error {
-	e.Path.write(w, fmt.Sprintf("%s to %s: ", e.From, e.To))
-	if e.Direct != nil {
-		e.Direct.write(w, "\nThe direct path, which NCCL does not use: ")
+	e.path.write(w, fmt.Sprintf("%s to %s: ", e.from, e.to))
+	if !slices.Equal(e.direct.links, e.path.links) {
+		e.direct.write(w, "\nThe direct path, which NCCL does not use: ")
 	}
-	if len(e.Decisions) > 0 {
+	if len(e.decisions) > 0 {
 		fmt.Fprintln(w)
 	}
-	for _, d := range e.Decisions {
-		fmt.Fprintf(w, "%s: %s\n  %s\n", d.What, d.Use, d.Why)
+	for _, d := range e.decisions {
+		fmt.Fprintf(w, "%s: %s\n  %s\n", d.what, d.use, d.why)
 	}
 	return nil
 }
 
-func (d *pathDetail) write(w io.Writer, title string) {
-	if d.Type == topo.PathDIS.String() {
+func (d pathDetail) write(w io.Writer, title string) {
+	if d.Type == topo.PathDIS {
 		fmt.Fprintf(w, "%snot connected\n", title)
 		return
 	}
 	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, d.Type, d.Hops, gbps(float64(d.GBps)))
 	tw := cli.NewTable(w)
-	for i, l := range d.Links {
-		cells := []any{"  " + l.Type, gbps(float64(l.GBps)) + " GB/s", l.From, "to " + l.To}
-		if i == d.Narrowest {
+	for i, l := range d.links {
+		cells := []any{fmt.Sprint("  ", l.LinkType), gbps(l.gbps) + " GB/s", l.from, "to " + l.to}
+		if i == d.narrowest {
 			cells = append(cells, "narrowest")
 		}
 		tw.Row(cells...)

@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
-func topoGraphsCommand() *cobra.Command {
-	return reportCommand(&cobra.Command{
+func topoGraphsCommand(env ncclchoice.Env) *cobra.Command {
+	return reportCommand(env, &cobra.Command{
 		Use:   "graphs [SYSTEM.xml]",
 		Short: "Print the channels that NCCL would find",
 		Long: `Print the channels that NCCL's search would find for rings, trees, NVLS and CollNet, on

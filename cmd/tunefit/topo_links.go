@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-func topoLinksCommand() *cobra.Command {
-	return reportCommand(&cobra.Command{
+func topoLinksCommand(env ncclchoice.Env) *cobra.Command {
+	return reportCommand(env, &cobra.Command{
 		Use:   "links [SYSTEM.xml]",
 		Short: "Print what each pair uses: P2P, shared memory, network, GPUDirect RDMA",
 		Long: `Print for each pair of GPUs whether NCCL uses peer-to-peer, shared memory or the

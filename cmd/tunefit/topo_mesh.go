@@ -14,7 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/mesh"
 )
 
-func topoMeshCommand() *cobra.Command {
+func topoMeshCommand(in *cli.Inputs) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "mesh FILE",
@@ -29,7 +29,7 @@ Exit code: 0, or 1 if there is no ring of direct links.`,
 		Example: `  tunefit topo mesh configs/mesh/four-nodes.csv`,
 		Args:    cli.Args(1, 1, "the file of the mesh"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := cli.ReadInput(args[0], cli.KindMesh)
+			text, err := in.Text(args[0], cli.KindMesh)
 			if err != nil {
 				return err
 			}

@@ -31,9 +31,9 @@ type gpuEntry struct {
 }
 
 type pathCell struct {
-	Type string       `json:"type"`
-	Hops int          `json:"hops"`
-	GBps topo.Float32 `json:"gbps"`
+	Type topo.PathType `json:"type"`
+	Hops int           `json:"hops"`
+	GBps topo.Float32  `json:"gbps"`
 }
 
 type nicEntry struct {
@@ -85,7 +85,7 @@ func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
 		for _, t := range []topo.NodeType{topo.NodeGPU, topo.NodeNET} {
 			for _, to := range s.Nodes[t] {
 				p := s.Path(g, to)
-				row = append(row, pathCell{p.Type.String(), p.Hops, topo.Float32(p.BW)})
+				row = append(row, pathCell{p.Type, p.Hops, topo.Float32(p.BW)})
 			}
 		}
 		o.Matrix = append(o.Matrix, row)

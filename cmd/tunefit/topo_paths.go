@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-func topoPathsCommand() *cobra.Command {
+func topoPathsCommand(env ncclchoice.Env) *cobra.Command {
 	var stage string
-	cmd := reportCommand(&cobra.Command{
+	cmd := reportCommand(env, &cobra.Command{
 		Use:   "paths [SYSTEM.xml]",
 		Short: "Print all nodes and paths, before or after NCCL's diversions",
 		Long: `Print all nodes of the graph and the best path between each two, at one of these stages:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -63,7 +64,7 @@ func TestTopoJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.GPUs) != 8 || got.GPUs[0].CPU != "cpu3" || got.Matrix[0][8].Type != "PXB" || got.Matrix[0][8].GBps != 24 || got.Summary.NICs != 8 {
+	if len(got.GPUs) != 8 || got.GPUs[0].CPU != "cpu3" || got.Matrix[0][8].Type != topo.PathPXB || got.Matrix[0][8].GBps != 24 || got.Summary.NICs != 8 {
 		t.Errorf("%s", out)
 	}
 }

@@ -31,7 +31,7 @@ var pathTypeTexts = []struct {
 
 func (o *topoOverview) write(w io.Writer) error {
 	tw := cli.NewTable(w)
-	seen := map[string]bool{}
+	seen := map[topo.PathType]bool{}
 	heading := []any{""}
 	for _, name := range o.Columns {
 		heading = append(heading, name)
@@ -43,7 +43,7 @@ func (o *topoOverview) write(w io.Writer) error {
 			cell := "X"
 			if j != i {
 				seen[p.Type] = true
-				cell = p.Type
+				cell = p.Type.String()
 				if p.GBps > 0 {
 					cell += " " + gbps(float64(p.GBps))
 				}
@@ -55,7 +55,7 @@ func (o *topoOverview) write(w io.Writer) error {
 	tw.Flush()
 	fmt.Fprintln(w, "\nType and GB/s of one direction:")
 	for _, k := range pathTypeTexts {
-		if seen[k.t.String()] {
+		if seen[k.t] {
 			fmt.Fprintf(w, "  %s  %s\n", k.t, k.text)
 		}
 	}

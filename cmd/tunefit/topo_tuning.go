@@ -16,14 +16,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-func topoTuningCommand() *cobra.Command {
+func topoTuningCommand(env ncclchoice.Env) *cobra.Command {
 	var nodes []int
 	var asJSON, collNet bool
 	var named string
 	cmd := &cobra.Command{
 		Use:   "tuning [SYSTEM.xml]",
-		Short: "Print NCCL's cost model, and what it would choose",
-		Long: `Print the cost model of a release of NCCL for communicators over hosts like this one:
+		Short: "Print NCCL's estimates, and what it would choose",
+		Long: `Print the estimates of a release of NCCL for communicators over hosts like this one:
 latency and bandwidth of each algorithm and protocol, and the sizes that NCCL chooses
 them for. NCCL_* variables count as they do in NCCL. No measurement is involved.
 
@@ -32,19 +32,15 @@ tunefit show --tuning reads the JSON.`,
   tunefit topo tuning configs/topo/dgx-h100.xml --json > dgx-h100.json`,
 		Args: cli.Args(0, 1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			version, note, err := ncclchoice.WhichNCCL(named)
+			version, notes, err := env.WhichNCCL(named)
 			if err != nil {
 				return err
 			}
-			for _, note := range append(ncclchoice.UncountedVariables(), note) {
-				if note != "" {
-					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-				}
-			}
+			cli.Notes(cmd.ErrOrStderr(), append(ncclchoice.UncountedVariables(), notes...)...)
 			if err := checkHosts(nodes); err != nil {
 				return err
 			}
-			doc, _, err := document(args)
+			doc, _, err := document(env, args)
 			if err != nil {
 				return err
 			}
@@ -102,7 +98,7 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 				}
 				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
 				tw.Row(t.Comm, n, coll, a, p,
-					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), cmp.Or(chosen[[2]int{int(a), int(p)}], "-"))
+					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), cmp.Or(chosen[nccl.Cell{Algo: a, Proto: p}], "-"))
 			}
 		}
 	}
@@ -110,19 +106,14 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 }
 
 // chosenSizes tells for which sizes, among powers of two, NCCL chooses a cell.
-func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[[2]int]string {
+func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[nccl.Cell]string {
 	const smallest, largest = 3, 34
-	text := map[[2]int]string{}
+	text := map[nccl.Cell]string{}
 	for from := smallest; from <= largest; {
-		c := t.Choose(coll, 1<<from, 1)
-		to := from
-		for to < largest {
-			if n := t.Choose(coll, 1<<(to+1), 1); n.Algo != c.Algo || n.Proto != c.Proto {
-				break
-			}
+		at, to := t.Choose(coll, 1<<from, 1).Cell, from
+		for to < largest && t.Choose(coll, 1<<(to+1), 1).Cell == at {
 			to++
 		}
-		at := [2]int{int(c.Algo), int(c.Proto)}
 		if text[at] != "" {
 			text[at] += ", "
 		}

@@ -24,7 +24,7 @@ func TestUncheckedAllGather(t *testing.T) {
 	}
 	for coll, left := range map[string]bool{"allgather": true, "allreduce": false} {
 		out, _ = tunefit(t, cli.ExitOK, "explain", coll, "1M", "--comm", "1x8", "--policy", policy)
-		if strings.Contains(out, "its channel count is left to NCCL") != left || strings.Contains(out, "ring/simple, 12 ch ") == left {
+		if strings.Contains(out, "its channel count is left to NCCL") != left || strings.Contains(out, "ring/simple 12 ch ") == left {
 			t.Errorf("explain %s:\n%s", coll, out)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // runWith is runAlone with something on the standard input.
 func runWith(stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(args, strings.NewReader(stdin), &out, &errs)
+	code = runTest(stdin, args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -35,13 +35,13 @@ func TestWrongFiles(t *testing.T) {
 		want []string
 	}{
 		{cli.ExitFailed, []string{"show", sweep}, []string{"sweep.csv is a sweep: measurements (needed: a policy)", "tunefit fit " + sweep}},
-		{exitNotChecked, []string{"check", sweep}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep}},
+		{cli.ExitCannot, []string{"check", sweep}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep}},
 		{cli.ExitFailed, []string{"push", sweep, "--to", out}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep, "nothing was written to " + out}},
 		{cli.ExitFailed, []string{"show", log}, []string{"run.txt is a log of measurements", "tunefit import " + log}},
 		{cli.ExitFailed, []string{"show", "--model", sweep}, []string{"sweep.csv is a sweep", "(needed: a cost model)"}},
 		{cli.ExitFailed, []string{"fit", rows}, []string{"p.csv is a policy (needed: a sweep, a log of measurements or the JSON output of nccl-tests)", "tunefit show " + rows}},
 		{cli.ExitFailed, []string{"import", rows}, []string{"p.csv is a policy", "tunefit show " + rows}},
-		{exitNotCompare, []string{"diff", rows, sweep}, []string{"sweep.csv is a sweep"}},
+		{cli.ExitCannot, []string{"diff", rows, sweep}, []string{"sweep.csv is a sweep"}},
 		{cli.ExitFailed, []string{"fit", semicolons}, []string{"semi.csv is a sweep whose fields are separated by semicolons (needed: commas)", "tr ';' , < " + semicolons}},
 		{cli.ExitFailed, []string{"show", tabs}, []string{"tabs.csv is a policy whose fields are separated by tabs", `tr '\t' , < ` + tabs}},
 		{cli.ExitFailed, []string{"import", decimal}, []string{"separated by semicolons", "save it as CSV with commas\n"}},

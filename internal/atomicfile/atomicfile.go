@@ -1,32 +1,86 @@
-// Package atomicfile writes files that others may read at any moment.
+// Package atomicfile writes files whole or not at all: who reads one finds what it held before, or all that is new.
 package atomicfile
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
-// Write puts a file, readable for all, in the place of the one of this name. What is being written
-// has a hidden name of its own, which nobody can have made before: the directory may be shared.
-func Write(name string, content []byte) (err error) {
+// Write puts content in the place of a file, readable for all.
+func Write(name string, content []byte) error {
+	return replace(name, false, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// WriteDurable replaces a file so that it also survives a crash of the machine. Its owner and permissions stay, a new one is
+// readable for all. A pipe or a device is not replaced: it gets what is written.
+func WriteDurable(name string, write func(io.Writer) error) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		file, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(file), file.Close())
+	}
+	if err := replace(name, true, write); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(name))
+	if err == nil {
+		err = dir.Sync()
+		dir.Close()
+	}
+	if err != nil && !errors.Is(err, syscall.EINVAL) { // some file systems have no such thing
+		return fmt.Errorf("%s is written, but after a crash the one before may be back: %w", name, err)
+	}
+	return nil
+}
+
+// replace writes a file under a hidden name and renames it. The directory may be shared: nobody else can have made a file of
+// that name.
+func replace(name string, durable bool, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.tmp")
-	if err != nil {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) { // the caller has named no temporary file
+		return &fs.PathError{Op: "write", Path: name, Err: at.Err}
+	} else if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			file.Close()
 			os.Remove(file.Name())
 		}
 	}()
-	if _, err = file.Write(content); err != nil {
-		return err
+	if err := write(file); err != nil {
+		return errors.Join(err, file.Close())
 	}
-	if err = file.Chmod(0o644); err != nil {
-		return err
+	if durable {
+		err = errors.Join(ownAs(file, name), file.Sync())
+	} else {
+		err = file.Chmod(0o644) // CreateTemp's mode is for secrets
 	}
-	if err = file.Close(); err != nil {
+	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	return os.Rename(file.Name(), name)
+}
+
+// ownAs gives a new file the owner and permissions of the one that it replaces.
+func ownAs(file *os.File, name string) error {
+	old, err := os.Stat(name)
+	if err != nil || !old.Mode().IsRegular() {
+		return file.Chmod(0o644)
+	}
+	if st, ok := old.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
+		if err := file.Chown(int(st.Uid), int(st.Gid)); err != nil {
+			return fmt.Errorf("%s would change its owner: %w", name, err)
+		}
+	}
+	return file.Chmod(old.Mode().Perm())
 }

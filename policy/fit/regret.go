@@ -14,12 +14,14 @@ import (
 // Score sums up ratios of times: decision / best measured, or decision / default.
 // 1 is as good, above 1 slower. The zero value, of no decisions, says nothing.
 type Score struct {
-	Decisions int
-	Mean      float64
+	Decisions int     `json:"decisions"`
+	Mean      float64 `json:"mean"`
 	// Low and High bound the mean in 90 % of resampled sets of decisions: two
 	// scores whose intervals overlap are not known to differ.
-	Low, High float64
-	P95, Max  float64
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	P95  float64 `json:"p95"`
+	Max  float64 `json:"max"`
 }
 
 const (

@@ -31,7 +31,12 @@ type WorthPart struct {
 
 // CallTimes are what the same calls take as they run in the job, as NCCL chooses by itself, as is decided, and at best of
 // what was measured.
-type CallTimes struct{ Now, Default, Policy, Best float64 }
+type CallTimes struct {
+	Now     float64 `json:"now_us"`
+	Default float64 `json:"default_us"`
+	Policy  float64 `json:"policy_us"`
+	Best    float64 `json:"best_us"`
+}
 
 func (t *CallTimes) add(o CallTimes, times float64) {
 	t.Now, t.Default, t.Policy, t.Best = t.Now+times*o.Now, t.Default+times*o.Default, t.Policy+times*o.Policy, t.Best+times*o.Best

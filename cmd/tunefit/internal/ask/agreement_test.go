@@ -77,6 +77,15 @@ func anyCall(t *rapid.T) host.Call {
 // releases have each version of the ABI.
 var releases = append(slices.Clip(nccl.KnownVersions), 23206)
 
+// communicators are of several shapes, with what NCCL says of their NVLink domains.
+var communicators = []struct {
+	nccl.Comm
+	domains commspec.NVLDomains
+}{
+	{nccl.Comm{Nodes: 1, Ranks: 8}, 0}, {nccl.Comm{Nodes: 2, Ranks: 16}, 0}, {nccl.Comm{Nodes: 2, Ranks: 16}, 1},
+	{nccl.Comm{Nodes: 2, Ranks: 16}, commspec.NVLUntold}, {nccl.Comm{Nodes: 2, Ranks: 9}, 0}, {nccl.Comm{Nodes: 3, Ranks: 8}, 2},
+}
+
 // libraries is the built library, loaded as NCCL loads it that has each version of the ABI.
 func libraries(t *testing.T) map[int]*host.Plugin {
 	t.Helper()
@@ -120,34 +129,35 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		if err := os.WriteFile(rowsFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		a, err := NewAsker(ncclchoice.Flags{NCCL: release.String()}, d)
+		a, err := NewAsker(ncclchoice.Flags{Env: testlib.Env, NCCL: release.String()}, d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		shapes := []commspec.Shape{{Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, {Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, {Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVL: 1}}
-		s := rapid.SampledFrom(shapes).Draw(t, "comm")
+		c := rapid.SampledFrom(communicators[:3]).Draw(t, "comm")
 		if a.ABI < nccl.ABIComms {
-			s.NVL = commspec.NVLUntold
+			c.domains = commspec.NVLUntold
 		}
-		questions := make([]Question, 12)
-		for i := range questions {
-			questions[i] = Question{
-				Call: nccl.Call{Coll: nccl.Coll(rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll")), Bytes: rapid.Uint64Range(1, 1<<32).Draw(t, "bytes")}, Shape: s, PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
-			}
-		}
-		outcomes, err := a.Ask(d, s, questions)
+		s, err := a.Comm(c.Comm, c.domains)
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := make([]host.Call, len(questions))
-		for i, q := range questions {
+		outcomes, calls := make([]Outcome, 12), make([]host.Call, 12)
+		for i := range outcomes {
+			q := Question{
+				Call: nccl.Call{Coll: nccl.Coll(rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll")), Bytes: rapid.Uint64Range(1, 1<<32).Draw(t, "bytes")}, Comm: s, PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
+			}
+			answers, err := a.Ask(d, q, q.Bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcomes[i] = answers[0]
 			calls[i] = host.Call{Coll: int(q.Coll), Bytes: int64(q.Bytes), PipeOps: q.PipeOps, RegBuff: q.RegBuff,
 				Table: outcomes[i].table, NumProto: nccl.NumProtos}
 		}
 		if err := decideBy(plugins[a.ABI], d); err != nil {
 			t.Fatal(err)
 		}
-		info := host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: release}
+		info := host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.NVLDomains, NCCL: release}
 		comm, log, err := plugins[a.ABI].Open(info)
 		if err != nil {
 			t.Fatalf("%v: %v", err, log)
@@ -156,17 +166,17 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tuning, err := a.Costs.Of(s)
+		tuning, err := a.Costs.Of(s.Comm)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, o := range outcomes {
-			chosen := cellOf(choose(tuning, answers[i].Table, o.Bytes))
-			if chosen != o.Policy || answers[i].Channels != o.Channels+o.NotRaised || answers[i].ChunkBytes != o.Chunk {
+			chosen := choose(tuning, answers[i].Table, o.Bytes).Cell
+			if chosen != o.Policy.Cell || answers[i].Channels != o.Policy.Channels+o.NotRaised || answers[i].ChunkBytes != o.Chunk {
 				t.Fatalf("NCCL %s, %+v: %v with %d channels and chunks of %d by the library, and said is %+v, by\n%s",
-					release, questions[i], chosen, answers[i].Channels, answers[i].ChunkBytes, o, text)
+					release, o.Question, chosen, answers[i].Channels, answers[i].ChunkBytes, o, text)
 			}
-			if chosen != o.NCCL {
+			if chosen != o.NCCL.Cell {
 				written++
 			}
 		}
@@ -194,21 +204,25 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 		if err := errors.Join(os.WriteFile(rowsFile, []byte(text), 0o644), decideBy(plugin, d)); err != nil {
 			t.Fatal(err)
 		}
-		files, err := d.Read()
+		a, err := NewAsker(ncclchoice.Flags{Env: testlib.Env, NCCL: release.String()}, d)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		engine, _ := files.engine("")
-		s := rapid.SampledFrom([]commspec.Shape{{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVL: 0}, {Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVL: 1}, {Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVL: commspec.NVLUntold}, {Comm: nccl.Comm{Nodes: 1, Ranks: 8}, NVL: 0}, {Comm: nccl.Comm{Nodes: 2, Ranks: 9}, NVL: 0}, {Comm: nccl.Comm{Nodes: 3, Ranks: 8}, NVL: 2}}).Draw(t, "comm")
+		engine := a.engines[d]
+		c := rapid.SampledFrom(communicators).Draw(t, "comm")
 		if abi < nccl.ABIComms {
-			s.NVL = commspec.NVLUntold
+			c.domains = commspec.NVLUntold
+		}
+		s, err := a.Comm(c.Comm, c.domains)
+		if err != nil {
+			t.Fatal(err)
 		}
 		calls := make([]host.Call, 12)
 		for i := range calls {
 			calls[i] = anyCall(t)
 		}
 		ask := func(calls []host.Call) []host.Answer {
-			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.ToldNVLDomains(), NCCL: release})
+			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.NVLDomains, NCCL: release})
 			if err != nil {
 				t.Fatalf("%v: %v", err, log)
 			}
@@ -232,8 +246,8 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			if !sameAnswer(answers[i], backwards[i]) {
 				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
 			}
-			q := Question{Call: nccl.Call{Coll: nccl.Coll(c.Coll), Bytes: uint64(c.Bytes)}, Shape: s, PipeOps: c.PipeOps, RegBuff: c.RegBuff}
-			view, query := engine.For(commOf(s, release)), q.query(c.Table, abi)
+			q := Question{Call: nccl.Call{Coll: nccl.Coll(c.Coll), Bytes: uint64(c.Bytes)}, Comm: s, PipeOps: c.PipeOps, RegBuff: c.RegBuff}
+			view, query := engine.For(s), q.query(c.Table, abi)
 			x := view.Explain(query)
 			by[x.By]++
 			var want host.Answer
@@ -275,7 +289,7 @@ func sameAnswer(a, b host.Answer) bool {
 }
 
 // breaks names what no answer may do, whoever decided; "" for none of it.
-func breaks(c host.Call, a host.Answer, s commspec.Shape) string {
+func breaks(c host.Call, a host.Answer, s policy.Comm) string {
 	offered := func(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
 	written, choice := -1, -1
 	for i, after := range a.Table {

@@ -1,5 +1,5 @@
-// Package ask asks the policy engine, which is the library's own code, what it decides with the costs that NCCL would
-// hand to a tuner, who decided, and why. It does not load the library; a test holds both together.
+// Package ask asks the policy engine, which is the library's own code. It says what the engine decides with the costs that
+// NCCL would hand to a tuner, who decides, and why. It does not load the library; a test holds both together.
 package ask
 
 import (
@@ -15,55 +15,64 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // Asker asks what policies and models decide in one release of NCCL.
 type Asker struct {
-	ABI       int // version of the tuner ABI by which the release asks
-	from      ncclchoice.Flags
+	ABI       int               // version of the tuner ABI by which the release asks
 	Costs     *ncclchoice.Model // NCCL's without a tuner
 	Notes     []string          // what the library would warn of
 	Offers    *Offers           // instead of what NCCL's costs offer; nil: that
+	Files     Files             // of all that may be asked
+	from      ncclchoice.Flags
 	engines   map[Decider]*policy.Engine
-	views     map[commKey]*policy.EngineView
+	texts     map[Decider][]byte // of the policies
+	views     map[viewKey]*policy.EngineView
 	idle      bool // the library leaves all to NCCL, whatever the files say
-	modelled  bool // one of the engines has a model
-	estimates bool // of NCCL's cost model were needed
+	estimates bool // of NCCL were needed
 }
 
-// Decider is what decides: a policy file, a model, or both. "" is none.
-type Decider struct{ Policy, Model string }
-
-type commKey struct {
+type viewKey struct {
 	Decider
-	commspec.Shape
+	policy.Comm
 }
 
-// NewAsker reads what each of by names, which may be asked about.
+// NewAsker reads the files of those that may be asked.
 func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
-	a := &Asker{engines: map[Decider]*policy.Engine{}, views: map[commKey]*policy.EngineView{}}
+	a := &Asker{engines: map[Decider]*policy.Engine{}, texts: map[Decider][]byte{}, views: map[viewKey]*policy.EngineView{}}
 	for _, d := range by {
-		files, err := d.Read()
-		if err != nil {
-			return nil, err
+		var rules *policy.Policy
+		var learned *model.Model
+		var err error
+		if d.Policy != "" {
+			if rules, a.texts[d], err = ReadPolicy(from.Inputs, d.Policy); err != nil {
+				return nil, err
+			}
+			a.Files.Policies = append(a.Files.Policies, rules)
+			from.Measured(d.Policy, nccl.ReadMeasured(a.texts[d]))
 		}
-		from.Measured(d.Policy, files.measured)
-		if files.model != nil {
+		if d.Model != "" {
+			if learned, _, err = ReadModel(from.Inputs, d.Model); err != nil {
+				return nil, err
+			}
+			a.Files.model = learned
 			// An error is of a model that names several releases, or none.
-			with, _ := nccl.ParseVersion(files.model.File.Provenance.NCCL)
+			with, _ := nccl.ParseVersion(learned.File.Provenance.NCCL)
 			from.Measured(d.Model, with)
 		}
-		engine, err := files.engine(from.Topo)
+		engine, err := newEngine(rules, learned, &from)
 		if err != nil {
 			a.note("the topology of this machine is not known: %v", err)
 		}
 		if engine.Standing.Abstains() {
-			a.note("the model %s %s", files.model.Name, engine.Standing)
+			a.note("the model %s %s", learned.Name, engine.Standing)
 		}
-		a.engines[d], a.modelled = engine, a.modelled || files.model != nil
+		a.engines[d] = engine
 	}
 	var err error
 	if a.Costs, err = from.Read(); err != nil {
@@ -76,6 +85,33 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 	return a, nil
 }
 
+// newEngine puts files together as the library does, on the machine of --topo, else on this one. The error says why the
+// machine is not known although it counts; the engine then goes without.
+func newEngine(rules *policy.Policy, learned *model.Model, from *ncclchoice.Flags) (e *policy.Engine, unknown error) {
+	var here *model.Machine
+	if policy.NeedsTopology(rules, learned) {
+		here, unknown = findMachine(from)
+	}
+	return policy.NewEngine(rules, learned, here), unknown
+}
+
+func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
+	if from.Topo == "" {
+		here, _, err = policyfile.FindMachine(func(name string) string {
+			if name == tuner.EnvFilesTrust {
+				return "1" // who looks at a file does not run on it
+			}
+			return os.Getenv(name)
+		})
+		return here, err
+	}
+	doc, err := from.ReadTopology(from.Topo)
+	if err != nil {
+		return nil, err
+	}
+	return policyfile.MachineOf(doc, os.Getenv)
+}
+
 // note adds to the notes what is not there yet.
 func (a *Asker) note(format string, args ...any) {
 	text := termsafe.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
@@ -84,11 +120,19 @@ func (a *Asker) note(format string, args ...any) {
 	}
 }
 
+// Comm is a communicator as the library sees it in the release.
+func (a *Asker) Comm(c nccl.Comm, domains commspec.NVLDomains) (policy.Comm, error) {
+	if domains > 0 && a.ABI < nccl.ABIComms { // a person gave a number that the tuner is never told
+		return policy.Comm{}, fmt.Errorf("NCCL %s has tuner ABI v%d, which does not tell of NVLink domains "+
+			"(needed: v%d, NCCL 2.28.3)", a.Costs.NCCL, a.ABI, nccl.ABIComms)
+	}
+	return policy.Comm{Comm: c, NVLDomains: domains.Told(c, a.ABI), UncheckedAllGather: a.Costs.NCCL.UncheckedAllGather()}, nil
+}
+
 // view is what decides, as a communicator sees it.
-func (a *Asker) view(d Decider, s commspec.Shape) *policy.EngineView {
-	key := commKey{d, s}
+func (a *Asker) view(d Decider, comm policy.Comm) *policy.EngineView {
+	key := viewKey{d, comm}
 	if a.views[key] == nil {
-		comm := commOf(s, a.Costs.NCCL)
 		a.views[key] = a.engines[d].For(comm)
 		if !a.idle {
 			// By a view of its own: conditions that fail for some calls only are told with these calls.
@@ -98,39 +142,74 @@ func (a *Asker) view(d Decider, s commspec.Shape) *policy.EngineView {
 	return a.views[key]
 }
 
-// Ask asks questions about one communicator.
-func (a *Asker) Ask(d Decider, s commspec.Shape, questions []Question) ([]Outcome, error) {
-	if s.NVL > 0 && a.ABI < nccl.ABIComms { // a person gave a number that the tuner is never told
-		return nil, fmt.Errorf("NCCL %s has tuner ABI v%d, which does not tell of NVLink domains "+
-			"(needed: v%d, NCCL 2.28.3)", a.Costs.NCCL, a.ABI, nccl.ABIComms)
-	}
-	costs, err := a.Costs.Of(s)
+// Ask asks a question about calls of some sizes.
+func (a *Asker) Ask(d Decider, q Question, sizes ...uint64) ([]Outcome, error) {
+	costs, err := a.Costs.Of(q.Comm.Comm)
 	if err != nil {
 		return nil, err
 	}
-	view := a.view(d, s)
-	outcomes := make([]Outcome, len(questions))
-	for i, q := range questions {
-		o := a.alone(q, view, costs)
+	view := a.view(d, q.Comm)
+	outcomes := make([]Outcome, len(sizes))
+	for i, bytes := range sizes {
+		q.Bytes = bytes
+		o := a.withoutTuner(q, view, costs)
 		query, table := q.query(o.table, a.ABI), o.table
 		if !a.idle {
 			x := view.Decide(query)
-			table, o.Channels, o.Chunk = throughABI(x.Decision, o.table, a.ABI)
+			table, o.Policy.Channels, o.Chunk = throughABI(x.Decision, o.table, a.ABI)
 			o.why, o.ByModel = telemetry.Reason(a.engines[d], query, x), x.By == policy.ByModel
 			if x.By == policy.ByRow {
 				o.Row = a.engines[d].Policy.Rules[x.Rule].Line
 			}
 		}
 		after := choose(costs, table, q.Bytes)
-		o.Policy, o.Release = cellOf(after), a.Costs.NCCL
+		o.Policy.Cell, o.Release = after.Cell, a.Costs.NCCL
 		o.keepLower(after.Channels)
-		made := policy.Decision{Config: nccl.Config{Cell: o.Policy, Channels: o.Channels}, Write: o.Policy != o.NCCL}
+		made := policy.Decision{Config: o.Policy, Write: o.Policy.Cell != o.NCCL.Cell}
 		if choice, ok := view.Expect(query, made); ok {
 			o.Expected = &choice
 		}
 		outcomes[i] = o
 	}
 	return outcomes, nil
+}
+
+// Explained is an outcome with all that led to it.
+type Explained struct {
+	policy.Explanation
+	Files     Decider
+	Sheet     *policy.Sheet // the policy's text; nil without a policy
+	Outcome   Outcome
+	Engine    *policy.Engine
+	Costs     *tuning.Tuning // NCCL's
+	Estimated []float32      // by them, of each cell; below 0: not available
+	Source    string         // of the costs
+}
+
+// Explain asks one question and says what led to the answer.
+func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
+	answers, err := a.Ask(d, q, q.Bytes)
+	if err != nil {
+		return x, err
+	}
+	x = Explained{Files: d, Outcome: answers[0], Engine: a.engines[d], Source: a.Costs.Source()}
+	if x.Sheet, err = a.Sheet(d); err != nil {
+		return x, err
+	}
+	if x.Costs, err = a.Costs.Of(q.Comm.Comm); err != nil {
+		return x, err
+	}
+	x.Estimated = a.table(x.Costs, q, nccl.NoCell)
+	x.Explanation = a.view(d, q.Comm).Explain(q.query(x.Outcome.table, a.ABI))
+	return x, nil
+}
+
+// Sheet is the policy's text by rows; nil without a policy.
+func (a *Asker) Sheet(d Decider) (*policy.Sheet, error) {
+	if d.Policy == "" {
+		return nil, nil
+	}
+	return policy.ReadSheet(a.texts[d])
 }
 
 // throughABI is a decision as a release of NCCL gets it by its version of the ABI: what the C side of the library

@@ -2,101 +2,63 @@ package ask
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
-// Files is what a decider's files name: communicators, sizes and calls worth
-// asking about.
-type Files struct {
-	Policies []*policy.Policy
-	model    *model.Model // nil: none
-	measured nccl.Version // what the policy says that it was measured with; 0: nothing
-}
+// Decider is what decides: a policy file, a model, or both. "" is none.
+type Decider struct{ Policy, Model string }
 
-// Read reads the files.
-func (d Decider) Read() (f Files, err error) {
-	if d.Policy != "" {
-		p, err := ReadPolicy(d.Policy)
-		if err != nil {
-			return f, err
+// Base leaves folders out of names that a table repeats on every line.
+func (d Decider) Base() Decider {
+	for _, name := range []*string{&d.Policy, &d.Model} {
+		if *name != "" {
+			*name = filepath.Base(*name)
 		}
-		f.Policies = []*policy.Policy{p}
-		text, err := cli.ReadDecider(d.Policy, cli.KindPolicy)
-		if err != nil {
-			return f, err
-		}
-		f.measured = nccl.ReadMeasured(text)
 	}
-	if d.Model != "" {
-		f.model, err = ReadModel(d.Model)
-	}
-	return f, err
+	return d
 }
 
-// ReadAll reads the files of several deciders with one model at most.
-func ReadAll(by ...Decider) (all Files, err error) {
-	for _, d := range by {
-		f, err := d.Read()
-		if err != nil {
-			return all, err
-		}
-		all.Policies, all.model = append(all.Policies, f.Policies...), f.model
+// ReadPolicy reads a policy. All problems of the file come back in the error.
+func ReadPolicy(in *cli.Inputs, file string) (p *policy.Policy, text []byte, err error) {
+	if text, err = in.Decider(file, cli.KindPolicy); err != nil {
+		return nil, nil, err
 	}
-	return all, nil
+	if p, err = policy.ReadCSV(file, text); err != nil {
+		return nil, nil, fmt.Errorf("%s is not a policy:\n%w", file, err)
+	}
+	if len(p.Rules) == 0 {
+		return nil, nil, fmt.Errorf("%s has no rows", file)
+	}
+	return p, text, nil
 }
 
-// engine puts the files together as the library does, on the machine of a topology file, else on this one. The error
-// says why the machine is not known where it has to be; the engine goes without then.
-func (f Files) engine(topology string) (e *policy.Engine, unknown error) {
-	var rows *policy.Policy
-	if len(f.Policies) > 0 {
-		rows = f.Policies[0]
+// ReadModel is ReadPolicy for a model.
+func ReadModel(in *cli.Inputs, file string) (m *model.Model, text []byte, err error) {
+	if text, err = in.Decider(file, cli.KindModel); err != nil {
+		return nil, nil, err
 	}
-	var here *model.Machine
-	if policy.NeedsTopology(rows, f.model) {
-		here, unknown = findMachine(topology)
+	if m, err = model.Read(file, text); err != nil {
+		return nil, nil, fmt.Errorf("%s is not a model:\n%w", file, err)
 	}
-	return policy.NewEngine(rows, f.model, here), unknown
+	return m, text, nil
 }
 
-func findMachine(topology string) (here *model.Machine, err error) {
-	if topology == "" {
-		here, _, err = policyfile.FindMachine(func(name string) string {
-			if name == tuner.EnvFilesTrust {
-				return "1" // who looks at a file does not run on it
-			}
-			return os.Getenv(name)
-		})
-		return here, err
-	}
-	doc, err := ncclchoice.ReadTopology(topology)
-	if err != nil {
-		return nil, err
-	}
-	return policyfile.MachineOf(doc, os.Getenv)
-}
-
-// About lists what is to be known of what files decide for communicators: what the library would warn of, why the model
-// abstains, and, with allGather, which of its channel counts are left to NCCL.
-func (a *Asker) About(d Decider, shapes []commspec.Shape, allGather bool) (notes []string) {
+// About lists what a person should know of what files decide for communicators: what the library would warn of and why the
+// model abstains. With allGather it adds which of its channel counts are left to NCCL.
+func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []string) {
 	if d.Model != "" {
 		notes = slices.Clone(a.Notes)
 	}
-	for _, s := range shapes {
-		view := a.view(d, s)
+	for _, c := range comms {
+		view := a.view(d, c)
 		if why := view.ModelAbstention(); why != model.Decides && view.Empty() {
-			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", s, d.Model, why))
+			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", c, d.Model, why))
 		}
 		if !allGather {
 			continue
@@ -110,8 +72,7 @@ func (a *Asker) About(d Decider, shapes []commspec.Shape, allGather bool) (notes
 	return notes
 }
 
-// uncheckedNotes says what a policy and a model ask for AllGather that is left to a release
-// of NCCL.
+// uncheckedNotes says what a policy and a model ask for AllGather that is left to a release of NCCL.
 func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (notes []string) {
 	rows, first, model := view.UncheckedAllGathers()
 	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", version)
@@ -122,67 +83,4 @@ func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s", d.Model, why))
 	}
 	return notes
-}
-
-// commOf is the communicator as the library sees it in a release of NCCL.
-func commOf(s commspec.Shape, release nccl.Version) policy.Comm {
-	return policy.Comm{Comm: s.Comm, NVLDomains: s.ToldNVLDomains(), UncheckedAllGather: release.UncheckedAllGather()}
-}
-
-// Shapes lists the communicators that the files name.
-func (f Files) Shapes() []commspec.Shape { return NamedShapes(f.Policies, f.model) }
-
-// Rules are those that can match a collective on a communicator.
-func (f Files) Rules(coll nccl.Coll, s commspec.Shape) (rules []*policy.Rule) {
-	for _, p := range f.Policies {
-		for i := range p.Rules {
-			if r := &p.Rules[i]; r.IsFor(coll, s.Nodes, s.Ranks) {
-				rules = append(rules, r)
-			}
-		}
-	}
-	return rules
-}
-
-// Sizes adds to samples those at which a rule begins or ends and at which the model
-// was measured.
-func (f Files) Sizes(samples []uint64, coll nccl.Coll, s commspec.Shape) []uint64 {
-	sizes := withEdges(samples, s.Ranks, f.Rules(coll, s))
-	if f.model == nil {
-		return sizes
-	}
-	for _, g := range f.model.File.Groups {
-		if c, err := nccl.Colls.Parse(g.Coll); err != nil || c != coll || g.Ranks*s.Nodes != s.Ranks*g.Nodes {
-			continue
-		}
-		for _, b := range g.Sizes() {
-			if samples[0] <= b && b <= samples[len(samples)-1] {
-				sizes = append(sizes, b)
-			}
-		}
-	}
-	slices.Sort(sizes)
-	return slices.Compact(sizes)
-}
-
-// Sheet is the policy's text by rows; nil without a policy.
-func (d Decider) Sheet() (*policy.Sheet, error) {
-	if d.Policy == "" {
-		return nil, nil
-	}
-	text, err := cli.ReadInput(d.Policy, cli.KindPolicy)
-	if err != nil {
-		return nil, err
-	}
-	return policy.ReadSheet(text)
-}
-
-// Base leaves folders out of names that a table repeats on every line.
-func (d Decider) Base() Decider {
-	for _, name := range []*string{&d.Policy, &d.Model} {
-		if *name != "" {
-			*name = filepath.Base(*name)
-		}
-	}
-	return d
 }

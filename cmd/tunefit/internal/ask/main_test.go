@@ -4,11 +4,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 func TestMain(m *testing.M) {
-	ncclchoice.Tune = testlib.TuneOnce()
 	os.Exit(testlib.Run(m))
 }

@@ -1,13 +1,12 @@
 package ask
 
-// NCCL's own choice is what it was measured to do, and only where nobody measured it what
-// a cost model of NCCL's says.
+// NCCL's choice is what it was measured to do. Where nobody measured it, NCCL's estimates tell it.
 
 import (
 	"fmt"
 	"io"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -27,23 +26,21 @@ func (k knowledge) String() string {
 	return [...]string{"cost model", "cost model, time measured", "measurement"}[k]
 }
 
-// alone fills in what no tuner has a share in: what NCCL does by itself, and the table
-// that it hands to one.
-func (a *Asker) alone(q Question, view *policy.EngineView, costs *tuning.Tuning) Outcome {
+// withoutTuner fills in what no tuner has a share in: NCCL's choice, and the table that it hands to a tuner.
+func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.Tuning) Outcome {
 	o := Outcome{Question: q, table: a.table(costs, q, nccl.NoCell), costModel: a.Costs.Source()}
-	own := choose(costs, o.table, q.Bytes)
-	o.NCCL, o.NCCLMicros, o.NCCLChannels = cellOf(own), own.Micros, own.Channels
+	estimate := choose(costs, o.table, q.Bytes)
+	o.NCCL, o.NCCLMicros = estimate.Config, estimate.Micros
 	if own, ok := measurement(view, q); ok {
-		chosen := own.Cell
 		switch {
-		case chosen == nccl.NoCell:
-			o.Known = Timed
-		case cellOf(choose(costs, a.table(costs, q, chosen), q.Bytes)) == chosen:
-			o.Known, o.NCCL, o.costModel = Measured, chosen, ""
-			o.table = a.table(costs, q, chosen)
+		case own.Cell == nccl.NoCell:
+			o.Known, o.NCCL.Channels = Timed, own.Channels
+		case choose(costs, a.table(costs, q, own.Cell), q.Bytes).Cell == own.Cell:
+			o.Known, o.NCCL, o.costModel = Measured, own.Config, ""
+			o.table = a.table(costs, q, own.Cell)
 		}
 		if o.Known != estimated {
-			o.NCCLMicros, o.NCCLChannels = float32(own.Micros()), own.Channels
+			o.NCCLMicros = float32(own.Micros())
 		}
 	}
 	if o.Known != Measured {
@@ -52,8 +49,8 @@ func (a *Asker) alone(q Question, view *policy.EngineView, costs *tuning.Tuning)
 	return o
 }
 
-// measurement is what NCCL was measured to do with a call by itself. Benchmarks make one
-// call at a time from buffers that are not registered; of others they tell nothing.
+// measurement is what NCCL was measured to do with a call without a tuner. Benchmarks make one call at a time from buffers
+// that are not registered; of others they tell nothing.
 func measurement(view *policy.EngineView, q Question) (own model.OwnChoice, ok bool) {
 	if q.PipeOps > 1 || q.RegBuff == 1 {
 		return own, false
@@ -77,20 +74,18 @@ func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat 
 	return flat
 }
 
-// Note says what is to be known of NCCL's own choices, as they are shown.
-func (a *Asker) Note(w io.Writer, shown []commspec.Shape) {
-	a.Costs.NoteStandIns(w, shown)
-	a.noteEstimates(w)
-}
-
-// noteEstimates names the cost model, where its estimates stand in for measurements, and
-// warns where it is not known to be that of the user's machine.
-func (a *Asker) noteEstimates(w io.Writer) {
+// Note says what a person should know of NCCL's choices on the communicators shown. Where NCCL's estimates stand in for
+// measurements it names them, and warns if they may not be those of the user's machine.
+func (a *Asker) Note(w io.Writer, shown []policy.Comm) {
+	cli.Notes(w, a.Costs.Notes...)
+	for _, c := range shown {
+		a.Costs.NoteStandIn(w, c.Comm)
+	}
 	if !a.estimates {
 		return
 	}
 	where := ""
-	if a.modelled {
+	if a.Files.model != nil {
 		where = ", where it was not measured,"
 	}
 	doubt := a.from.Doubt()

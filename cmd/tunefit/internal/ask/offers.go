@@ -15,8 +15,8 @@ type Offers struct {
 // CellName names cells: -1 is any.
 type CellName nccl.Cell
 
-func (n CellName) names(algo nccl.Algo, proto nccl.Proto) bool {
-	return (n.Algo < 0 || n.Algo == algo) && (n.Proto < 0 || n.Proto == proto)
+func (n CellName) names(c nccl.Cell) bool {
+	return (n.Algo < 0 || n.Algo == c.Algo) && (n.Proto < 0 || n.Proto == c.Proto)
 }
 
 // limit makes of NCCL's table what a test says.
@@ -24,7 +24,7 @@ func (o *Offers) limit(table []float32) {
 	for i := range table {
 		at := CellAt(i)
 		in := func(names []CellName) bool {
-			return slices.ContainsFunc(names, func(n CellName) bool { return n.names(at.Algo, at.Proto) })
+			return slices.ContainsFunc(names, func(n CellName) bool { return n.names(at) })
 		}
 		if o.Micros != nil {
 			table[i] = nccl.Unavailable

@@ -2,31 +2,18 @@ package ask
 
 import (
 	"fmt"
-	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// Question is one call of a collective, but for what NCCL thinks of it.
+// Question is one call on a communicator, without NCCL's estimates.
 type Question struct {
 	nccl.Call
-	Shape   commspec.Shape
+	Comm    policy.Comm
 	PipeOps int
 	RegBuff int
-}
-
-// At are the questions for calls of some sizes.
-func (q Question) At(sizes []uint64) []Question {
-	all := make([]Question, len(sizes))
-	for i, bytes := range sizes {
-		all[i] = q
-		all[i].Bytes = bytes
-	}
-	return all
 }
 
 // query is the question as the tuner hears it through a version of its ABI.
@@ -56,7 +43,7 @@ func availableV2(q Question, table []float32) []float32 {
 			offer(nccl.AlgoTree, proto)
 		}
 	}
-	oneNode, collNet, nvls := q.Shape.Nodes == 1, told(nccl.AlgoCollNetChain), told(nccl.AlgoNVLS) || told(nccl.AlgoNVLSTree)
+	oneNode, collNet, nvls := q.Comm.Nodes == 1, told(nccl.AlgoCollNetChain), told(nccl.AlgoNVLS) || told(nccl.AlgoNVLSTree)
 	switch q.Coll {
 	case nccl.CollAllReduce:
 		if collNet {
@@ -86,8 +73,8 @@ func (q Question) CallText() string {
 	if q.RegBuff != 0 {
 		s += ", reg_buff 1"
 	}
-	if q.Shape.NVL != 0 {
-		s += fmt.Sprintf(", nvl_domains %d", q.Shape.ToldNVLDomains())
+	if q.Comm.NVLDomains != q.Comm.Nodes {
+		s += fmt.Sprintf(", nvl_domains %d", q.Comm.NVLDomains)
 	}
 	return s
 }
@@ -97,21 +84,17 @@ func CellAt(i int) nccl.Cell {
 	return nccl.Cell{Algo: nccl.Algo(i / nccl.NumProtos), Proto: nccl.Proto(i % nccl.NumProtos)}
 }
 
-func cellOf(c tuning.Choice) nccl.Cell { return c.Cell }
-
 // Outcome is what NCCL does with one call, without and with the policy.
 type Outcome struct {
 	Question
 
-	NCCL         nccl.Cell // without a tuner
-	NCCLMicros   float32
-	NCCLChannels int       // 0: not known
-	Known        knowledge // how the three are known
-	costModel    string    // that was needed to know them; empty: none
-	table        []float32 // that the tuner is asked with
+	NCCL       nccl.Config // without a tuner; 0 channels: not known
+	NCCLMicros float32
+	Known      knowledge // how both are known
+	costModel  string    // that was needed to know them; empty: none
+	table      []float32 // that the tuner is asked with
 
-	Policy   nccl.Cell
-	Channels int // 0: NCCL's own
+	Policy   nccl.Config // 0 channels: NCCL's own
 	Chunk    int64
 	Expected *model.Choice // of the decision, by the model; nil where it does not know or where all is left to NCCL
 	Row      int           // line of the policy that decided; 0: none did
@@ -124,14 +107,14 @@ type Outcome struct {
 
 // keepLower drops a channel count that NCCL does not raise its own to, where that is so.
 func (o *Outcome) keepLower(own int) {
-	if o.Release.Has(nccl.ChannelsOnlyLower) && o.Channels > own {
-		o.Channels, o.NotRaised = 0, o.Channels
+	if o.Release.Has(nccl.ChannelsOnlyLower) && o.Policy.Channels > own {
+		o.Policy.Channels, o.NotRaised = 0, o.Policy.Channels
 	}
 }
 
 // Alike reports whether the policy makes the same of both.
 func (o Outcome) Alike(b Outcome) bool {
-	return o.Policy == b.Policy && o.Channels == b.Channels && o.Chunk == b.Chunk
+	return o.Policy == b.Policy && o.Chunk == b.Chunk
 }
 
 // DecidedBy names the row, or who else decided.
@@ -147,14 +130,10 @@ func (o Outcome) DecidedBy(d Decider) string {
 
 // Choice is what the policy makes of a call, in a few words.
 func (o Outcome) Choice() string {
-	words := []string{o.Policy.String()}
-	if o.Channels > 0 {
-		words = append(words, fmt.Sprintf("%d ch", o.Channels))
-	}
 	if o.Chunk > 0 {
-		words = append(words, "chunks of "+nccl.FormatBytes(uint64(o.Chunk)))
+		return o.Policy.String() + ", chunks of " + nccl.FormatBytes(uint64(o.Chunk))
 	}
-	return strings.Join(words, ", ")
+	return o.Policy.String()
 }
 
 // DecidedByKind is one of deciders.
@@ -168,7 +147,7 @@ func (o Outcome) DecidedByKind() string {
 	return "nccl"
 }
 
-// ChoiceJSON is a configuration as --json prints it.
+// ChoiceJSON is a configuration as --json prints it: with names that are empty where there is none.
 type ChoiceJSON struct {
 	Algorithm  string  `json:"algorithm"`
 	Protocol   string  `json:"protocol"`
@@ -179,11 +158,9 @@ type ChoiceJSON struct {
 
 // OutcomeJSON is an Outcome as --json prints it.
 type OutcomeJSON struct {
-	Collective string     `json:"collective"`
-	Nodes      int        `json:"nodes"`
-	Ranks      int        `json:"ranks"`
+	nccl.Call
+	nccl.Comm
 	NVLDomains int        `json:"nvl_domains"` // 0: NCCL does not say
-	Bytes      uint64     `json:"bytes"`
 	PipeOps    int        `json:"pipe_ops"`
 	RegBuff    int        `json:"reg_buff"`
 	Release    string     `json:"nccl_release"` // whose choice nccl is
@@ -201,30 +178,31 @@ type OutcomeJSON struct {
 	Gain     *float64 `json:"expected_gain,omitempty"` // as a share of the time of NCCL's choice
 }
 
-// choiceJSON returns the cell as part of a choice.
-func choiceJSON(c nccl.Cell) ChoiceJSON {
+func choiceJSON(c nccl.Config) ChoiceJSON {
 	if !c.Known() {
-		return ChoiceJSON{}
+		return ChoiceJSON{Channels: c.Channels}
 	}
-	return ChoiceJSON{Algorithm: c.Algo.String(), Protocol: c.Proto.String()}
+	return ChoiceJSON{Algorithm: c.Algo.String(), Protocol: c.Proto.String(), Channels: c.Channels}
 }
 
 // JSON returns the outcome; by names the files that were asked.
-func (o Outcome) JSON(d Decider) OutcomeJSON {
-	j := OutcomeJSON{Collective: o.Coll.String(), Nodes: o.Shape.Nodes, Ranks: o.Shape.Ranks, NVLDomains: o.Shape.ToldNVLDomains(), Bytes: o.Bytes, PipeOps: o.PipeOps, RegBuff: o.RegBuff, NCCL: choiceJSON(o.NCCL), NCCLBy: o.Known.String(), CostModel: o.costModel, Policy: choiceJSON(o.Policy)}
-	j.NCCL.Channels, j.NCCL.Micros = o.NCCLChannels, o.NCCLMicros
-	j.Release = o.Release.String()
-	j.Policy.Channels, j.Policy.ChunkBytes, j.NotRaised = o.Channels, o.Chunk, o.NotRaised
+func (o Outcome) JSON(by Decider) OutcomeJSON {
+	j := OutcomeJSON{
+		Call: o.Call, Comm: o.Comm.Comm, NVLDomains: o.Comm.NVLDomains, PipeOps: o.PipeOps, RegBuff: o.RegBuff,
+		Release: o.Release.String(), NCCL: choiceJSON(o.NCCL), NCCLBy: o.Known.String(), CostModel: o.costModel,
+		Policy: choiceJSON(o.Policy), Row: o.Row, NotRaised: o.NotRaised,
+	}
+	j.NCCL.Micros, j.Policy.ChunkBytes = o.NCCLMicros, o.Chunk
 	if o.Expected != nil {
 		gain := o.Expected.Gain()
 		j.Expected, j.Gain = o.Expected.Micros(), &gain
 	}
 	switch {
 	case o.Row > 0:
-		j.File, j.Row = d.Policy, o.Row
+		j.File = by.Policy
 		return j
 	case o.ByModel:
-		j.File = d.Model
+		j.File = by.Model
 	}
 	j.Why = o.why
 	return j

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // NCCL 2.21 tells a tuner only whether there is NVLS and a network that reduces, and does what the tuner says unchecked: no
@@ -38,7 +38,7 @@ func TestAvailableToABIWithoutCosts(t *testing.T) {
 		for _, algo := range c.has {
 			table[int(algo)*nccl.NumProtos+int(nccl.ProtoSimple)] = 10
 		}
-		q := Question{Call: nccl.Call{Coll: c.coll, Bytes: 1 << 20}, Shape: commspec.Shape{Comm: nccl.Comm{Nodes: c.nodes, Ranks: 8 * c.nodes}}, PipeOps: 1}
+		q := Question{Call: nccl.Call{Coll: c.coll, Bytes: 1 << 20}, Comm: policy.Comm{Comm: nccl.Comm{Nodes: c.nodes, Ranks: 8 * c.nodes}}, PipeOps: 1}
 		var got []string
 		for i, cost := range q.query(table, nccl.ABINoCosts).Costs.Micros {
 			if cost >= 0 {

@@ -1,56 +1,28 @@
 package ask
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
+	"maps"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// ReadPolicy reads a policy. All problems of the file come back in the error.
-func ReadPolicy(file string) (*policy.Policy, error) {
-	text, err := cli.ReadDecider(file, cli.KindPolicy)
-	if err != nil {
-		return nil, err
-	}
-	p, err := policy.ReadCSV(file, text)
-	if err != nil {
-		return nil, fmt.Errorf("%s is not a policy:\n%w", file, err)
-	}
-	if len(p.Rules) == 0 {
-		return nil, errors.New(file + " has no rows")
-	}
-	return p, nil
+// Files is what policies and one model hold: communicators, sizes and calls worth asking about.
+type Files struct {
+	Policies []*policy.Policy
+	model    *model.Model // nil: none
 }
 
-// ReadModel is ReadPolicy for a model.
-func ReadModel(file string) (*model.Model, error) {
-	text, err := cli.ReadDecider(file, cli.KindModel)
-	if err != nil {
-		return nil, err
-	}
-	m, err := model.Read(file, text)
-	if err != nil {
-		return nil, fmt.Errorf("%s is not a model:\n%w", file, err)
-	}
-	return m, nil
-}
-
-// NamedShapes lists the communicators that rules are written for, by their columns
-// or by their conditions, and that a model was measured on, which may be nil. What a
-// rule leaves open is filled in with 8 ranks per node.
-func NamedShapes(policies []*policy.Policy, model *model.Model) []commspec.Shape {
+// Comms lists the communicators that rules are written for, by their columns or by their conditions, and that the model was
+// measured on. What a rule leaves open is filled in with 8 ranks per node.
+func (f Files) Comms() []nccl.Comm {
 	const perNode = 8
-	seen := map[commspec.Shape]bool{}
-	if model != nil {
-		for _, g := range model.File.Groups {
-			seen[commspec.Shape{Comm: nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}}] = true
+	seen := map[nccl.Comm]bool{}
+	if f.model != nil {
+		for _, g := range f.model.File.Groups {
+			seen[nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}] = true
 		}
 	}
 	add := func(nodes, ranks, rpn int) {
@@ -68,37 +40,62 @@ func NamedShapes(policies []*policy.Policy, model *model.Model) []commspec.Shape
 		if nodes < 0 {
 			nodes = max(1, ranks/rpn)
 		}
-		if s := (commspec.Shape{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * rpn}}); s.Ranks > 1 && (ranks < 0 || ranks == s.Ranks) {
-			seen[s] = true
+		if c := (nccl.Comm{Nodes: nodes, Ranks: nodes * rpn}); c.Ranks > 1 && (ranks < 0 || ranks == c.Ranks) {
+			seen[c] = true
 		}
 	}
-	for _, p := range policies {
+	for _, p := range f.Policies {
 		for _, r := range p.Rules {
 			nodes, ranks, rpn := int(r.Numbers[policy.Nodes]), int(r.Numbers[policy.Ranks]), int(r.Numbers[policy.RanksPerNode])
 			add(nodes, ranks, rpn)
-			for _, n := range inShapes(r.When.Limits("nodes")) {
+			for _, n := range inComms(r.When.Limits("nodes")) {
 				add(n, ranks, rpn)
 			}
-			for _, n := range inShapes(r.When.Limits("ranks")) {
+			for _, n := range inComms(r.When.Limits("ranks")) {
 				add(nodes, n, rpn)
 			}
-			for _, n := range inShapes(r.When.Limits("ranks_per_node")) {
+			for _, n := range inComms(r.When.Limits("ranks_per_node")) {
 				add(nodes, ranks, n)
 			}
 		}
 	}
-	var shapes []commspec.Shape
-	for s := range seen {
-		shapes = append(shapes, s)
-	}
-	slices.SortFunc(shapes, func(a, b commspec.Shape) int {
-		return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Ranks, b.Ranks))
-	})
-	return shapes
+	return slices.SortedFunc(maps.Keys(seen), nccl.Comm.Compare)
 }
 
-// inShapes returns the numbers that a communicator of a usual size can have.
-func inShapes(limits []uint64) (numbers []int) {
+// Rules are those that can match a collective on a communicator.
+func (f Files) Rules(coll nccl.Coll, c nccl.Comm) (rules []*policy.Rule) {
+	for _, p := range f.Policies {
+		for i := range p.Rules {
+			if r := &p.Rules[i]; r.IsFor(coll, c.Nodes, c.Ranks) {
+				rules = append(rules, r)
+			}
+		}
+	}
+	return rules
+}
+
+// Sizes adds to samples those at which a rule begins or ends and at which the model was measured.
+func (f Files) Sizes(samples []uint64, coll nccl.Coll, c nccl.Comm) []uint64 {
+	sizes := withEdges(samples, c.Ranks, f.Rules(coll, c))
+	if f.model == nil {
+		return sizes
+	}
+	for _, g := range f.model.File.Groups {
+		if of, err := nccl.Colls.Parse(g.Coll); err != nil || of != coll || g.Ranks*c.Nodes != c.Ranks*g.Nodes {
+			continue
+		}
+		for _, b := range g.Sizes() {
+			if samples[0] <= b && b <= samples[len(samples)-1] {
+				sizes = append(sizes, b)
+			}
+		}
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
+}
+
+// inComms returns the numbers that a communicator of a usual size can have.
+func inComms(limits []uint64) (numbers []int) {
 	for _, n := range limits {
 		if n > 0 && n <= 1<<16 {
 			numbers = append(numbers, int(n))

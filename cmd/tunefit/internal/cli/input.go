@@ -19,15 +19,16 @@ import (
 // StandardName stands for the standard input wherever a file is named.
 const StandardName = "-"
 
-// inputs are what this run read from elsewhere than a plain file.
-var inputs struct {
+// Inputs opens the files that a run of tunefit reads. It keeps what it read from the standard input, which can be read only
+// once. The zero value has no standard input.
+type Inputs struct {
 	standard io.Reader
 	text     []byte // of standard, once it was read as a whole; nil: it was not
 	taken    bool   // standard is being read, or was
 }
 
-// ResetInputs begins a run.
-func ResetInputs(stdin io.Reader) { inputs.standard, inputs.text, inputs.taken = stdin, nil, false }
+// NewInputs begins a run.
+func NewInputs(stdin io.Reader) *Inputs { return &Inputs{standard: stdin} }
 
 // sniffBytes are enough to tell what a file is, also behind a long comment.
 const sniffBytes = 64 << 10
@@ -42,11 +43,10 @@ type input struct {
 
 func (in *input) Close() error { return in.closer.Close() }
 
-// OpenInput opens a file, "-" being the standard input, unpacks it where it is
-// compressed by gzip, and refuses one that is certainly of another kind than those
-// wanted.
-func OpenInput(name string, want ...Kind) (*input, error) {
-	in, err := openAny(name)
+// Open opens a file, "-" being the standard input. It unpacks what gzip has compressed, and refuses a file that is certainly
+// of another kind than those wanted.
+func (from *Inputs) Open(name string, want ...Kind) (*input, error) {
+	in, err := from.openAny(name)
 	if err != nil {
 		return nil, err
 	}
@@ -56,24 +56,24 @@ func OpenInput(name string, want ...Kind) (*input, error) {
 	return in, nil
 }
 
-func openAny(name string) (*input, error) {
+func (from *Inputs) openAny(name string) (*input, error) {
 	in := &input{closer: io.NopCloser(nil)}
-	var from io.Reader
+	var source io.Reader
 	switch {
-	case name == StandardName && inputs.text != nil:
-		from = bytes.NewReader(inputs.text)
-	case name == StandardName && inputs.taken:
+	case name == StandardName && from.text != nil:
+		source = bytes.NewReader(from.text)
+	case name == StandardName && (from.taken || from.standard == nil):
 		return nil, errors.New("the standard input, -, can be read once only")
 	case name == StandardName:
-		inputs.taken, from = true, inputs.standard
+		from.taken, source = true, from.standard
 	default:
 		file, err := openFile(name)
 		if err != nil {
 			return nil, err
 		}
-		in.closer, from = file, file
+		in.closer, source = file, file
 	}
-	buffered := bufio.NewReaderSize(from, sniffBytes)
+	buffered := bufio.NewReaderSize(source, sniffBytes)
 	if magic, _ := buffered.Peek(2); string(magic) == "\x1f\x8b" {
 		unpacked, err := gzip.NewReader(buffered)
 		if err != nil {
@@ -137,12 +137,12 @@ func Called(name string) string {
 	return termsafe.Line(name)
 }
 
-// ReadInput is openInput for a file that is read as a whole. It may be read again.
-func ReadInput(name string, want ...Kind) ([]byte, error) {
-	if err := keepStandard(name); err != nil {
+// Text opens a file and reads it as a whole. The standard input, too, may be read again then.
+func (from *Inputs) Text(name string, want ...Kind) ([]byte, error) {
+	if err := from.keepStandard(name); err != nil {
 		return nil, err
 	}
-	in, err := OpenInput(name, want...)
+	in, err := from.Open(name, want...)
 	if err != nil {
 		return nil, err
 	}
@@ -159,25 +159,25 @@ func ReadInput(name string, want ...Kind) ([]byte, error) {
 
 // keepStandard reads the standard input as a whole, if it is named, so that it can be
 // read again.
-func keepStandard(name string) (err error) {
-	if name != StandardName || inputs.taken {
+func (from *Inputs) keepStandard(name string) (err error) {
+	if name != StandardName || from.taken || from.standard == nil {
 		return nil
 	}
-	inputs.taken = true
-	if inputs.text, err = io.ReadAll(io.LimitReader(inputs.standard, mostInput+1)); err != nil {
+	from.taken = true
+	if from.text, err = io.ReadAll(io.LimitReader(from.standard, mostInput+1)); err != nil {
 		return fmt.Errorf("standard input: %w", err)
 	}
-	inputs.text = append([]byte{}, inputs.text...) // not nil
+	from.text = append([]byte{}, from.text...) // not nil
 	return nil
 }
 
-// ReadDecider is ReadInput for a policy or a model. It refuses what the plugin refuses: what is no regular file, which
-// could hang, and what is too large.
-func ReadDecider(name string, want ...Kind) ([]byte, error) {
-	if info, err := os.Stat(name); name != StandardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+// Decider reads a policy or a model as a whole. It refuses what the plugin refuses: what is no regular file, which could
+// hang, and what is too large.
+func (from *Inputs) Decider(name string, want ...Kind) ([]byte, error) {
+	if name != StandardName && IsStream(name) {
 		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)
 	}
-	text, err := ReadInput(name, want...)
+	text, err := from.Text(name, want...)
 	if len(text) > model.MaxFileBytes {
 		return nil, fmt.Errorf("%s: larger than the %d MiB that the plugin reads", name, model.MaxFileBytes>>20)
 	}
@@ -196,24 +196,24 @@ func ReadRegular(name string) ([]byte, error) {
 	return openregular.Read(name, mostInput)
 }
 
-// FileKind says what a file is. What can be read only once is not looked at.
-func FileKind(name string) (Kind, error) {
-	if info, err := os.Stat(name); name != StandardName && err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+// Kind says what a file is. It does not look at what can be read only once.
+func (from *Inputs) Kind(name string) (Kind, error) {
+	if name != StandardName && IsStream(name) {
 		return KindUnknown, nil
 	}
-	if err := keepStandard(name); err != nil {
+	if err := from.keepStandard(name); err != nil {
 		return KindUnknown, err
 	}
-	in, err := openAny(name)
+	in, err := from.openAny(name)
 	if err != nil {
 		return KindUnknown, err
 	}
 	return in.kind.Kind, in.Close()
 }
 
-// IsPacked reports whether OpenInput unpacks a file.
-func IsPacked(name string) (bool, error) {
-	in, err := openAny(name)
+// IsPacked reports whether Open unpacks a file.
+func (from *Inputs) IsPacked(name string) (bool, error) {
+	in, err := from.openAny(name)
 	if err != nil {
 		return false, err
 	}

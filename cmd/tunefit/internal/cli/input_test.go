@@ -34,7 +34,7 @@ func TestReadDeciderRefusesLargeFiles(t *testing.T) {
 		if err := os.WriteFile(file, c.text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := ReadDecider(file, KindPolicy)
+		_, err := new(Inputs).Decider(file, KindPolicy)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d bytes: %v, want %q", len(c.text), err, c.want)
 		}

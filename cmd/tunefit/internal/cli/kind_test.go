@@ -28,7 +28,7 @@ func TestKindsOfFiles(t *testing.T) {
 			t.Errorf("%s: no files (%v)", pattern, err)
 		}
 		for _, file := range files {
-			if got, err := FileKind(file); got != want || err != nil {
+			if got, err := new(Inputs).Kind(file); got != want || err != nil {
 				t.Errorf("%s is %q, want %q (%v)", file, kinds[got].is, kinds[want].is, err)
 			}
 		}
@@ -73,7 +73,7 @@ func TestKindsOfTexts(t *testing.T) {
 			t.Errorf("kind %d has no words", k)
 		}
 	}
-	if _, err := FileKind(filepath.Join(t.TempDir(), "absent")); !os.IsNotExist(err) {
+	if _, err := new(Inputs).Kind(filepath.Join(t.TempDir(), "absent")); !os.IsNotExist(err) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }

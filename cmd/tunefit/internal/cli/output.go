@@ -9,19 +9,27 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// MayWrite refuses a file that is there already, so that a command can stop
-// before it does any work. An empty name is no file.
-func MayWrite(name string, force bool) error {
+// MayWrite refuses an output that is there already, or that is one of the inputs, under whatever name: what is read would be
+// lost, and --force cannot mean that. A command asks before it does any work. An empty name is no file.
+func MayWrite(name string, force bool, inputs ...string) error {
 	if name == StandardName {
 		return Usagef("- as an output is no file (needed: a name; what goes to standard output does so without an option)")
+	}
+	for _, in := range inputs {
+		if name != "" && in != "" && in != StandardName && SameFile(name, in) {
+			return fmt.Errorf("%s is read, and would be overwritten as %s (needed: another name for the output; --force does not change that)", in, name)
+		}
 	}
 	if name == "" || force {
 		return nil
 	}
 	switch _, err := os.Lstat(name); {
+	case err == nil && IsStream(name): // nothing is lost
+		return nil
 	case err == nil:
 		return fmt.Errorf("%s is there already (--force overwrites it)", name)
 	case errors.Is(err, fs.ErrNotExist):
@@ -31,15 +39,10 @@ func MayWrite(name string, force bool) error {
 	}
 }
 
-// NotInput refuses an output that is one of the inputs, under whatever name: what is
-// read would be lost, and asking to overwrite cannot mean that.
-func NotInput(output string, inputs ...string) error {
-	for _, in := range inputs {
-		if output != "" && in != "" && in != StandardName && SameFile(output, in) {
-			return fmt.Errorf("%s is read, and would be overwritten as %s (needed: another name for the output; --force does not change that)", in, output)
-		}
-	}
-	return nil
+// IsStream reports whether a name is that of a pipe or a device, which is no file to overwrite or to read twice.
+func IsStream(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
 // SameFile reports whether two paths lead to one file.
@@ -52,55 +55,27 @@ func SameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(ia, ib)
 }
 
-// WriteWhole makes a file whole or not at all, also in a crash: who reads it finds what
-// it held before or all that is new. Owner and permissions stay.
-func WriteWhole(name string, force bool, write func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if at := (*fs.PathError)(nil); errors.As(err, &at) { // the user has named no temporary file
-		return &fs.PathError{Op: "write", Path: name, Err: at.Err}
-	} else if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(file.Name())
-		}
-	}()
-	if err := write(file); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	if err := errors.Join(ownAs(file, name), file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err := MayWrite(name, force); err != nil { // somebody else may have made it meanwhile
-		return err
-	}
-	if err := os.Rename(file.Name(), name); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(name))
-	if err == nil {
-		err = dir.Sync()
-		dir.Close()
-	}
-	if err != nil && !errors.Is(err, syscall.EINVAL) { // some file systems have no such thing
-		return fmt.Errorf("%s is written, but after a crash the one before may be back: %w", name, err)
-	}
-	return nil
+// WriteWhole makes a file whole or not at all, see atomicfile.WriteDurable. Without force it overwrites nothing, not even
+// what somebody else has made meanwhile.
+func WriteWhole(name string, force bool, write func(io.Writer) error) error {
+	return atomicfile.WriteDurable(name, func(w io.Writer) error {
+		return errors.Join(write(w), MayWrite(name, force))
+	})
 }
 
-// ownAs gives a new file the owner and permissions of the one that it replaces.
-func ownAs(file *os.File, name string) error {
-	old, err := os.Stat(name)
-	if err != nil || !old.Mode().IsRegular() {
-		return file.Chmod(0o644) // CreateTemp's mode is for secrets
+// WriteOrPrint is WriteWhole, to the standard output without a name.
+func WriteOrPrint(stdout io.Writer, name string, force bool, write func(io.Writer) error) error {
+	if name == "" {
+		return write(stdout)
 	}
-	if st, ok := old.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
-		if err := file.Chown(int(st.Uid), int(st.Gid)); err != nil {
-			return fmt.Errorf("%s would change its owner: %w", name, err)
-		}
+	return WriteWhole(name, force, write)
+}
+
+// Notes prints what a person should know of an answer.
+func Notes(w io.Writer, notes ...string) {
+	for _, note := range notes {
+		fmt.Fprintf(w, "note: %s\n", note)
 	}
-	return file.Chmod(old.Mode().Perm())
 }
 
 // Output is where commands print. It keeps the first error, so that none of them has to

@@ -14,7 +14,8 @@ import (
 // Exit codes.
 const (
 	ExitOK     = 0
-	ExitFailed = 1
+	ExitFailed = 1 // of a command that looks for something: it found that
+	ExitCannot = 2 // of such a command: it could not look
 	ExitUsage  = 2
 )
 
@@ -42,8 +43,16 @@ func ExitWith(code int) error {
 	return exitError{code: code}
 }
 
-// FailWith ends a command with an error and an exit code other than exitFailed.
-func FailWith(code int, err error) error { return exitError{code, err} }
+// Verdict ends a command that looks for something, as diff(1) does, with 0, ExitFailed or ExitCannot.
+func Verdict(found bool, err error) error {
+	switch {
+	case err != nil:
+		return exitError{ExitCannot, err}
+	case found:
+		return ExitWith(ExitFailed)
+	}
+	return nil
+}
 
 // usageError is a wrong command line.
 type usageError struct{ error }
@@ -63,11 +72,11 @@ func ExitCode(cmd *cobra.Command, err error, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "tunefit: %v\n", err)
 	var usage usageError
 	switch {
-	case errors.As(err, &own):
-		return own.code
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "Try: %s --help\n", cmd.CommandPath())
 		return ExitUsage
+	case errors.As(err, &own):
+		return own.code
 	}
 	return ExitFailed
 }

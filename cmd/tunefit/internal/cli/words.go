@@ -13,8 +13,8 @@ import (
 )
 
 // UnknownCommand says what a word that is no command may have been meant as.
-func UnknownCommand(root *cobra.Command, word string) error {
-	if is, err := FileKind(word); err == nil {
+func UnknownCommand(root *cobra.Command, in *Inputs, word string) error {
+	if is, err := in.Kind(word); err == nil {
 		what := ""
 		if is != KindUnknown {
 			what = ": " + kinds[is].is + " (" + useOf(is, word) + ")"

@@ -1,4 +1,4 @@
-// Package commspec is what tunefit asks about: communicators, collectives and sizes, as a person names them on a command line.
+// Package commspec reads the communicators, collectives and sizes that a person names on a command line.
 package commspec
 
 import (
@@ -13,30 +13,23 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Shape is a communicator's number of nodes and of ranks in all, and what NCCL says of
-// its NVLink domains.
-type Shape struct {
-	nccl.Comm
-	NVL NVLDomains
-}
-
 // MaxRanks is more than any communicator has.
 const MaxRanks = 1 << 24
 
 // Flags choose the questions to ask.
 type Flags struct {
-	Colls  []string
-	Sizes  string
-	Shapes []string
-	nvl    NVLDomains
+	Colls []string
+	Sizes string
+	Comms []string
+	NVL   NVLDomains
 }
 
 // Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.Colls, "coll", nil, "collectives, as allreduce,allgather (default all)")
 	cmd.Flags().StringVar(&f.Sizes, "sizes", "1K-4G", "sizes in bytes: a list as 64K,1M, or a range as 1K-4G, asked at every doubling and wherever a row begins or ends")
-	cmd.Flags().StringSliceVar(&f.Shapes, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,4x8 (default: those the policy names)")
-	f.nvl.Register(cmd)
+	cmd.Flags().StringSliceVar(&f.Comms, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,4x8 (default: those the policy names)")
+	f.NVL.Register(cmd)
 }
 
 // ParseColls returns the collectives asked for.
@@ -96,34 +89,32 @@ func ParseSizes(text string) (sizes []uint64, isRange bool, err error) {
 	return sizes, true, nil
 }
 
-// ParseShapes returns the communicators asked for, or those that files name, or two
-// common ones.
-func (f *Flags) ParseShapes(named []Shape) ([]Shape, error) {
-	var shapes []Shape
-	for _, text := range f.Shapes {
-		s, err := ParseShape(text)
+// ParseComms returns the communicators asked for, or those that files name, or two common ones.
+func (f *Flags) ParseComms(named []nccl.Comm) ([]nccl.Comm, error) {
+	var comms []nccl.Comm
+	for _, text := range f.Comms {
+		c, err := ParseComm(text)
 		if err != nil {
 			return nil, err
 		}
-		shapes = append(shapes, s)
+		comms = append(comms, c)
 	}
-	if len(shapes) == 0 {
-		shapes = named
+	if len(comms) == 0 {
+		comms = named
 	}
-	if len(shapes) == 0 {
-		shapes = []Shape{{Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, {Comm: nccl.Comm{Nodes: 2, Ranks: 16}}}
+	if len(comms) == 0 {
+		comms = []nccl.Comm{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}}
 	}
-	for i := range shapes {
-		var err error
-		if shapes[i], err = shapes[i].Spanning(f.nvl); err != nil {
+	for _, c := range comms {
+		if err := f.NVL.Check(c); err != nil {
 			return nil, cli.Usagef("--nvl-domains: %w", err)
 		}
 	}
-	return shapes, nil
+	return comms, nil
 }
 
-// ParseShape reads NODESxRANKS_PER_NODE.
-func ParseShape(text string) (Shape, error) {
+// ParseComm reads NODESxRANKS_PER_NODE.
+func ParseComm(text string) (nccl.Comm, error) {
 	n, perNode, ok := strings.Cut(text, "x")
 	nodes, err1 := strconv.Atoi(n)
 	ranks, err2 := strconv.Atoi(perNode)
@@ -141,9 +132,9 @@ func ParseShape(text string) (Shape, error) {
 				meant = fmt.Sprintf("%d ranks on how many nodes? one: 1x%d, two: 2x%d; ", ranks, ranks, ranks/2)
 			}
 		}
-		return Shape{}, cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sneeded: as 1x8 or 4x8)", text, meant)
+		return nccl.Comm{}, cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sneeded: as 1x8 or 4x8)", text, meant)
 	}
-	return Shape{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * ranks}}, nil
+	return nccl.Comm{Nodes: nodes, Ranks: nodes * ranks}, nil
 }
 
 // SizeRange writes a range of sizes, or the one size that it is.

@@ -12,7 +12,7 @@ import (
 )
 
 // What --comm takes, and what it says of the rest.
-func TestParseShape(t *testing.T) {
+func TestParseComm(t *testing.T) {
 	for text, want := range map[string]string{
 		"1x2":        "1x2 2",
 		"4x8":        "4x8 32",
@@ -34,7 +34,7 @@ func TestParseShape(t *testing.T) {
 		"16777217":   "with at least 2 ranks (needed:",
 		"":           "with at least 2 ranks (needed:",
 	} {
-		s, err := ParseShape(text)
+		s, err := ParseComm(text)
 		got := fmt.Sprint(s, " ", s.Ranks)
 		if err != nil {
 			got = err.Error()
@@ -83,10 +83,10 @@ func TestSizeRange(t *testing.T) {
 
 // What is asked about where flags do not say it, and where they do.
 func TestFlags(t *testing.T) {
-	named := []Shape{{Comm: nccl.Comm{Nodes: 3, Ranks: 12}}}
+	named := []nccl.Comm{{Nodes: 3, Ranks: 12}}
 	for _, test := range []struct {
 		args  string
-		named []Shape
+		named []nccl.Comm
 		want  string
 	}{
 		{"", nil, "[allreduce allgather reducescatter broadcast reduce] 23 from 1KiB to 4GiB [1x8 2x8]"},
@@ -104,7 +104,7 @@ func TestFlags(t *testing.T) {
 		}
 		colls, err1 := f.ParseColls()
 		sizes, _, err2 := f.ParseSizes()
-		shapes, err3 := f.ParseShapes(test.named)
+		shapes, err3 := f.ParseComms(test.named)
 		if err := errors.Join(err1, err2, err3); err != nil {
 			if !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: %v, want %s", test.args, err, test.want)

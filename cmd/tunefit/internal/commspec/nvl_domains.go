@@ -11,10 +11,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// NVLDomains is how many NVLink domains NCCL says that a communicator spans. The zero
-// value is what it says: one for each node, in every version that tells tuners, 2.28.3
-// and later (initNvlDomainInfo in its src/init.cc, at least up to 2.30). Another number
-// is for a policy that is to be ready for an NCCL that counts otherwise.
+// NVLDomains is how many NVLink domains a person says that NCCL tells tuners of. The zero value is what NCCL tells: one for
+// each node, in every version that tells tuners, 2.28.3 and later (initNvlDomainInfo in its src/init.cc, at least up to
+// 2.30). Another number is for a policy that is to be ready for an NCCL that counts otherwise.
 type NVLDomains int
 
 // NVLUntold is an NCCL that does not tell.
@@ -53,30 +52,21 @@ func NVLDomainsOf(number int) NVLDomains {
 	return NVLDomains(number)
 }
 
-// ToldNVLDomains is what NCCL tells of this communicator, 0 for nothing.
-func (s Shape) ToldNVLDomains() int {
-	switch s.NVL {
-	case 0:
-		return s.Nodes
-	case NVLUntold:
+// Told is what NCCL tells a tuner about a communicator through a version of the ABI; 0 for nothing.
+func (n NVLDomains) Told(c nccl.Comm, abi int) int {
+	switch {
+	case n == NVLUntold, abi < nccl.ABIComms:
 		return 0
+	case n == 0:
+		return c.Nodes
 	}
-	return int(s.NVL)
+	return int(n)
 }
 
-// Spanning returns the communicator with so many NVLink domains.
-func (s Shape) Spanning(n NVLDomains) (Shape, error) {
-	if int(n) > s.Ranks {
-		return s, fmt.Errorf("%d NVLink domains in a communicator of %s (allowed: 1 to %d, 0: NCCL does not say)", n, cli.CountOf(s.Ranks, "rank"), s.Ranks)
+// Check refuses more domains than a communicator has ranks.
+func (n NVLDomains) Check(c nccl.Comm) error {
+	if int(n) > c.Ranks {
+		return fmt.Errorf("%d NVLink domains in a communicator of %s (allowed: 1 to %d, 0: NCCL does not say)", n, cli.CountOf(c.Ranks, "rank"), c.Ranks)
 	}
-	s.NVL = n
-	return s, nil
-}
-
-// Through is the communicator as a tuner of that version of the ABI hears of it.
-func (s Shape) Through(abi int) Shape {
-	if s.NVL == 0 && abi < nccl.ABIComms {
-		s.NVL = NVLUntold
-	}
-	return s
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -104,7 +105,7 @@ func comparing(e *localenv.Environment) []finding {
 	if with == "" || with == "nccl" {
 		return nil
 	}
-	if _, err := ask.ReadPolicy(with); err != nil {
+	if _, _, err := ask.ReadPolicy(new(cli.Inputs), with); err != nil {
 		return []finding{failed("name a policy file, or nccl", "%s: %v; nothing is compared", e.Show(tuner.EnvCompare), err)}
 	}
 	return nil

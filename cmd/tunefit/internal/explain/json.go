@@ -45,12 +45,11 @@ type timeJSON struct {
 }
 
 type candidateJSON struct {
-	Algorithm string  `json:"algorithm"`
-	Protocol  string  `json:"protocol"`
-	Channels  int     `json:"channels,omitempty"` // left out: NCCL's own count
-	Micros    float64 `json:"us,omitempty"`       // left out: not known
-	Sigma     float64 `json:"sigma,omitempty"`
-	Barred    string  `json:"barred,omitempty"` // why it may not be chosen
+	nccl.Cell
+	Channels int     `json:"channels,omitempty"` // left out: NCCL's own count
+	Micros   float64 `json:"us,omitempty"`       // left out: not known
+	Sigma    float64 `json:"sigma,omitempty"`
+	Barred   string  `json:"barred,omitempty"` // why it may not be chosen
 }
 
 type estimatedJSON struct {
@@ -61,7 +60,7 @@ type estimatedJSON struct {
 
 // JSON returns the path with notes to the reader.
 func (p *Path) JSON(notes []string) PathJSON {
-	j := PathJSON{Decision: p.Outcome.JSON(p.by), Notes: notes}
+	j := PathJSON{Decision: p.Outcome.JSON(p.Files), Notes: notes}
 	for _, t := range p.Rows {
 		rule := &p.Engine.Policy.Rules[t.Rule]
 		r := rowJSON{Row: rule.Line, Verdict: t.Verdict.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}
@@ -74,16 +73,16 @@ func (p *Path) JSON(notes []string) PathJSON {
 		j.Rows = append(j.Rows, r)
 	}
 	for _, e := range p.estimates() {
-		j.NCCL = append(j.NCCL, estimatedJSON{e.Cell, e.micros, e.Cell == p.Outcome.NCCL})
+		j.NCCL = append(j.NCCL, estimatedJSON{e.Cell, e.micros, e.Cell == p.Outcome.NCCL.Cell})
 	}
-	if p.by.Model != "" {
+	if p.Files.Model != "" {
 		j.Model = p.modelJSON()
 	}
 	return j
 }
 
 func (p *Path) modelJSON() *modelPathJSON {
-	m := &modelPathJSON{File: p.by.Model, Machine: "the model " + p.Engine.Standing.String(), Asked: p.Asked}
+	m := &modelPathJSON{File: p.Files.Model, Machine: "the model " + p.Engine.Standing.String(), Asked: p.Asked}
 	if p.Engine.Model == nil {
 		m.Abstains = m.Machine
 		return m
@@ -97,7 +96,7 @@ func (p *Path) modelJSON() *modelPathJSON {
 		}
 	}
 	for _, c := range p.Candidates {
-		cj := candidateJSON{Algorithm: c.Algo.String(), Protocol: c.Proto.String(), Channels: c.Channels, Barred: c.Bar.String()}
+		cj := candidateJSON{Cell: c.Cell, Channels: c.Channels, Barred: c.Bar.String()}
 		if !math.IsNaN(c.LnMicros) {
 			cj.Micros, cj.Sigma = c.Micros(), c.Sigma
 		}

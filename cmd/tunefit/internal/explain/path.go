@@ -1,4 +1,5 @@
-// Package explain follows the way to one decision and prints it: rows, conditions, model, NCCL, and what to do where the model abstains.
+// Package explain prints how one decision is made: by rows, conditions, a model or NCCL. It says what to do where the model
+// abstains.
 package explain
 
 import (
@@ -7,38 +8,22 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Path is the way to one decision.
-type Path struct {
-	ask.Explained
-	by    ask.Decider
-	sheet *policy.Sheet // the policy's text; nil without
-}
-
-// Of asks a and follows the way to its answer.
-func Of(a *ask.Asker, d ask.Decider, q ask.Question) (*Path, error) {
-	p := &Path{by: d}
-	var err error
-	if p.sheet, err = d.Sheet(); err != nil {
-		return nil, err
-	}
-	p.Explained, err = a.Explain(d, q)
-	return p, err
-}
+type Path struct{ ask.Explained }
 
 // advice is what to measure so that a model that abstains may decide, and what else may be done;
 // nil where nothing helps.
 func (p *Path) advice() []string {
 	q := p.Outcome
-	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"))
+	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Comm.Nodes, "node"), cli.CountOf(q.Comm.Ranks, "rank"))
 	switch p.Why {
 	case model.AbstainColl, model.AbstainComm, model.AbstainOneNode, model.AbstainPerNode:
 		return []string{"measure " + where + p.plan()}
 	case model.AbstainNodes:
-		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Shape.Nodes)}
+		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Comm.Nodes)}
 	case model.AbstainSize:
 		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.Bytes))}
 	case model.AbstainCells:
@@ -59,7 +44,7 @@ func (p *Path) advice() []string {
 
 // plan names the command that prints what to run.
 func (p *Path) plan() string {
-	s := p.Outcome.Shape
+	s := p.Outcome.Comm
 	if s.Ranks%s.Nodes != 0 {
 		return ""
 	}

@@ -22,10 +22,10 @@ const (
 // writeRows prints what became of the rows: nearest misses first, and counts of the
 // rest; or all, in the file's order.
 func (p *Path) writeRows(b *bytes.Buffer, all bool) {
-	if p.by.Policy == "" {
+	if p.Files.Policy == "" {
 		return
 	}
-	fmt.Fprintf(b, "\npolicy %s, %s\n", p.by.Policy, cli.CountOf(len(p.Rows), "row"))
+	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Files.Policy, cli.CountOf(len(p.Rows), "row"))
 	if all {
 		for _, t := range p.Rows {
 			p.writeRow(b, t)
@@ -126,8 +126,8 @@ func (p *Path) writeRow(b *bytes.Buffer, t policy.Tried) {
 	if t.Verdict != policy.RowDecides {
 		return
 	}
-	if row, ok := p.sheet.Row(rule.Line); ok {
-		for line := range strings.Lines(strings.TrimSpace(string(p.sheet.Text[row.Start:row.End]))) {
+	if row, ok := p.Sheet.Row(rule.Line); ok {
+		for line := range strings.Lines(strings.TrimSpace(string(p.Sheet.Text[row.Start:row.End]))) {
 			fmt.Fprintf(b, "    %s\n", strings.TrimRight(line, "\r\n"))
 		}
 	}

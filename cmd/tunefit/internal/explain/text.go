@@ -24,7 +24,7 @@ const maxExplained = 10
 func (p *Path) Write(w io.Writer, all bool) error {
 	var b bytes.Buffer
 	q := p.Outcome
-	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), cli.CountOf(q.Shape.Nodes, "node"), cli.CountOf(q.Shape.Ranks, "rank"), q.CallText())
+	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), cli.CountOf(q.Comm.Nodes, "node"), cli.CountOf(q.Comm.Ranks, "rank"), q.CallText())
 	p.writeRows(&b, all)
 	p.writeModel(&b, all)
 	p.writeMeasured(&b)
@@ -38,10 +38,10 @@ func (p *Path) Write(w io.Writer, all bool) error {
 var trailingSpace = regexp.MustCompile(`(?m) +$`)
 
 func (p *Path) writeModel(b *bytes.Buffer, all bool) {
-	if p.by.Model == "" {
+	if p.Files.Model == "" {
 		return
 	}
-	fmt.Fprintf(b, "\nmodel %s\n", p.by.Model)
+	fmt.Fprintf(b, "\nmodel %s\n", p.Files.Model)
 	if s := p.Engine.Standing; s != model.AnyMachine {
 		fmt.Fprintf(b, "  it %s\n", s)
 	}
@@ -62,7 +62,7 @@ func (p *Path) writeModel(b *bytes.Buffer, all bool) {
 func (p *Path) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
-		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", configText(m.Algo, m.Proto, m.Channels), cli.Percent(m.Gain()), cli.Percent(m.NeededGain()))
+		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", m.Config, cli.Percent(m.Gain()), cli.Percent(m.NeededGain()))
 	}
 	if p.Why != model.Decides {
 		return fmt.Sprintf("abstains: %s%s", p.Why, margin)
@@ -81,13 +81,13 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	var lines []line
 	barred := map[model.Bar][]string{}
 	for _, c := range p.Candidates {
-		name := configText(c.Algo, c.Proto, c.Channels)
+		name := c.Config.String()
 		if c.Bar != model.BarNone && !all {
 			barred[c.Bar] = append(barred[c.Bar], name)
 			continue
 		}
 		remark := c.Bar.String()
-		if p.By == policy.ByModel && c.Algo == p.Model.Algo && c.Proto == p.Model.Proto && c.Channels == p.Model.Channels {
+		if p.By == policy.ByModel && c.Config == p.Model.Config {
 			remark = "chosen"
 		}
 		lines = append(lines, line{c.Micros(), []any{"  " + name, microsText(c.Micros()), cli.Percent(c.Sigma), remark}})
@@ -99,7 +99,7 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
 		us := m.DefaultMicros()
-		own := line{us, []any{"  NCCL's choice", microsText(us), cli.Percent(m.DefaultSigma), p.Outcome.NCCL}}
+		own := line{us, []any{"  NCCL's choice", microsText(us), cli.Percent(m.DefaultSigma), p.Outcome.NCCL.Cell}}
 		at := slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
 		if at < 0 && all { // those that are barred follow
 			at = 0
@@ -129,9 +129,9 @@ func (p *Path) writeMeasured(b *bytes.Buffer) {
 	o := p.Outcome
 	switch micros := microsText(float64(o.NCCLMicros)); o.Known {
 	case ask.Measured:
-		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s, %s\n", p.by.Model, configText(o.NCCL.Algo, o.NCCL.Proto, o.NCCLChannels), micros)
+		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s, %s\n", p.Files.Model, o.NCCL, micros)
 	case ask.Timed:
-		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s; what took it is not known\n", p.by.Model, micros)
+		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s; what took it is not known\n", p.Files.Model, micros)
 	}
 }
 
@@ -142,7 +142,7 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {
-		case e.Cell != p.Outcome.NCCL:
+		case e.Cell != p.Outcome.NCCL.Cell:
 		case p.Outcome.Known == ask.Measured:
 			remark = "NCCL's choice, as measured"
 		default:
@@ -152,7 +152,7 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 		tw.Row("  "+e.Cell.String(), microsText(float64(e.micros)), remark)
 	}
 	tw.Flush()
-	if p.Outcome.NCCL == nccl.NoCell {
+	if p.Outcome.NCCL.Cell == nccl.NoCell {
 		fmt.Fprintln(b, "  NCCL offers nothing here")
 	}
 }
@@ -175,10 +175,10 @@ func (p *Path) estimates() (all []estimate) {
 
 func (p *Path) writeDecision(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\ndecision: %s", p.Outcome.Choice())
-	if p.Outcome.Policy != p.Outcome.NCCL {
-		fmt.Fprintf(b, " instead of %s", p.Outcome.NCCL)
+	if p.Outcome.Policy.Cell != p.Outcome.NCCL.Cell {
+		fmt.Fprintf(b, " instead of %s", p.Outcome.NCCL.Cell)
 	}
-	fmt.Fprintf(b, ", by %s\n", p.Outcome.DecidedBy(p.by))
+	fmt.Fprintf(b, ", by %s\n", p.Outcome.DecidedBy(p.Files))
 	if p.Outcome.NotRaised > 0 {
 		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than its own\n", cli.CountOf(p.Outcome.NotRaised, "channel"), p.Outcome.Release)
 	}
@@ -186,21 +186,14 @@ func (p *Path) writeDecision(b *bytes.Buffer) {
 	case e != nil:
 		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain()), microsText(e.Micros()),
 			microsText(e.DefaultMicros()), cli.Percent(math.Hypot(e.Sigma, e.DefaultSigma)))
-	case p.By == policy.ByRow && p.by.Model != "":
+	case p.By == policy.ByRow && p.Files.Model != "":
 		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")
 	}
 }
 
-func configText(a nccl.Algo, pr nccl.Proto, channels int) string {
-	if channels == 0 {
-		return fmt.Sprintf("%s/%s", a, pr)
-	}
-	return fmt.Sprintf("%s/%s, %s", a, pr, cli.CountOf(channels, "channel"))
-}
-
 // place names a row of the policy as short as it can be.
 func (p *Path) place(rule int) string {
-	return fmt.Sprintf("%s:%d", filepath.Base(p.by.Policy), p.Engine.Policy.Rules[rule].Line)
+	return fmt.Sprintf("%s:%d", filepath.Base(p.Files.Policy), p.Engine.Policy.Rules[rule].Line)
 }
 
 // fewOf lists the first of many.

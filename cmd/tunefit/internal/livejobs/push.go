@@ -22,6 +22,7 @@ import (
 
 // Push puts a file into force in running jobs.
 type Push struct {
+	Inputs     *cli.Inputs
 	Rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
 	To         string        // "": the file that the environment names
 	Timeout    time.Duration // longest time to wait; 0: do not wait
@@ -52,7 +53,7 @@ type notSwitched struct {
 // Run checks and writes the file of that name, and waits.
 func (f *Push) Run(out io.Writer, name string) error {
 	file := watchedFile{path: name}
-	if is, _ := cli.FileKind(name); is == cli.KindModel || is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json") { // a damaged one
+	if is, _ := f.Inputs.Kind(name); is == cli.KindModel || is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json") { // a damaged one
 		file.model = true
 	}
 	variable := tuner.EnvConfigFile
@@ -66,7 +67,7 @@ func (f *Push) Run(out io.Writer, name string) error {
 	if to == "" {
 		return cli.Usagef("which file do the jobs read? Name it with --to, or set %s", variable)
 	}
-	text, err := file.unpacked()
+	text, err := file.unpacked(f.Inputs)
 	if err == nil && len(text) > policyfile.MaxLiveBytes {
 		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, nccl.FormatBytes(policyfile.MaxLiveBytes))
 	}

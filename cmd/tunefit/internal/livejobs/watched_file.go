@@ -20,23 +20,22 @@ type watchedFile struct {
 // read returns the file's text as ranks read it, and all that is wrong with it. They
 // unpack nothing.
 func (f watchedFile) read() (text []byte, err error) {
-	if text, err = f.unpacked(); err != nil {
+	in := new(cli.Inputs)
+	if text, err = f.unpacked(in); err != nil {
 		return nil, err
 	}
-	if packed, err := cli.IsPacked(f.path); err != nil || packed {
+	if packed, err := in.IsPacked(f.path); err != nil || packed {
 		return nil, fmt.Errorf("%s is compressed, which the library does not read", f.path)
 	}
 	return text, nil
 }
 
 // unpacked is read for a file that is going to be written elsewhere.
-func (f watchedFile) unpacked() (text []byte, err error) {
+func (f watchedFile) unpacked(in *cli.Inputs) (text []byte, err error) {
 	if f.model {
-		if _, err = ask.ReadModel(f.path); err == nil {
-			text, err = cli.ReadDecider(f.path, cli.KindModel)
-		}
-	} else if _, err = ask.ReadPolicy(f.path); err == nil {
-		text, err = cli.ReadDecider(f.path, cli.KindPolicy)
+		_, text, err = ask.ReadModel(in, f.path)
+	} else {
+		_, text, err = ask.ReadPolicy(in, f.path)
 	}
 	return text, err
 }

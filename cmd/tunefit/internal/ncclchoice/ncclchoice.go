@@ -1,4 +1,4 @@
-// Package ncclchoice is what NCCL would choose by itself, as its cost model estimates it for a machine and a release.
+// Package ncclchoice tells what NCCL would choose without a tuner, as NCCL's estimates for a machine and a release have it.
 package ncclchoice
 
 import (
@@ -10,12 +10,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -24,8 +22,21 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// Flags name what NCCL's own choice comes from.
+// Env is what commands take from where they run. Tests replace parts of it.
+type Env struct {
+	*cli.Inputs
+	Installed func() nccl.Version // release of NCCL on this machine; 0: none
+	Tune      func(*topo.Document, channels.TuneOptions, ...int) ([]*channels.CommTuning, error)
+}
+
+// NewEnv is that of a run with its standard input.
+func NewEnv(stdin io.Reader) Env {
+	return Env{Inputs: cli.NewInputs(stdin), Installed: localenv.InstalledNCCL, Tune: channels.Tune}
+}
+
+// Flags name what NCCL's choice comes from.
 type Flags struct {
+	Env
 	Tuning, Topo, NCCL string
 	measured           map[nccl.Version]string // which file was measured with a release
 }
@@ -44,8 +55,8 @@ func (f *Flags) Measured(file string, with nccl.Version) {
 
 // Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Topo, "topo", "", "topology file of your machine, NCCL's XML: what NCCL would choose is reckoned for this machine (default: an HGX H100)")
-	cmd.Flags().StringVar(&f.Tuning, "tuning", "", "file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is reckoned with them (default: those of an HGX H100)")
+	cmd.Flags().StringVar(&f.Topo, "topo", "", "topology file of your machine, NCCL's XML: what NCCL would choose is estimated for this machine (default: an HGX H100)")
+	cmd.Flags().StringVar(&f.Tuning, "tuning", "", "file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is estimated with them (default: those of an HGX H100)")
 	cmd.Flags().StringVar(&f.NCCL, "nccl", "", NCCLUsage)
 }
 
@@ -54,39 +65,38 @@ type Model struct {
 	Set     *tuning.Set
 	Machine *topo.Document // that the set is derived from; nil where it was read from a file
 	options channels.TuneOptions
+	env     *Env
 	NCCL    nccl.Version // that asks the tuner; the set's or a newer one
-	notes   []string     // what the costs do not reckon with
+	Notes   []string     // what the costs leave out
 	// standIns notes communicators whose costs are those of another size.
-	standIns map[commspec.Shape]commspec.Shape
+	standIns map[nccl.Comm]nccl.Comm
 }
 
+// Read reads or derives the cost model.
 func (f *Flags) Read() (*Model, error) {
 	if f.Tuning != "" {
 		return f.readTuning()
 	}
-	m := &Model{standIns: map[commspec.Shape]commspec.Shape{}, notes: UncountedVariables()}
+	m := &Model{standIns: map[nccl.Comm]nccl.Comm{}, Notes: UncountedVariables(), env: &f.Env}
 	named := f.NCCL
 	if named == "" && len(f.measured) == 1 {
 		for v, file := range f.measured {
 			named = v.String()
-			m.notes = append(m.notes, fmt.Sprintf("for NCCL %s, which %s was measured with (--nccl names another release)", v, file))
+			m.Notes = append(m.Notes, fmt.Sprintf("for NCCL %s, which %s was measured with (--nccl names another release)", v, file))
 		}
 	}
-	version, note, err := WhichNCCL(named)
+	version, notes, err := f.WhichNCCL(named)
 	if err != nil {
 		return nil, err
 	}
-	m.NCCL = version
-	if note != "" {
-		m.notes = append(m.notes, note)
-	}
+	m.NCCL, m.Notes = version, append(m.Notes, notes...)
 	if m.options, err = TuneOptions(version); err != nil {
 		return nil, err
 	}
 	if f.Topo == "" {
 		m.Machine, err = hgxH100()
 	} else {
-		m.Machine, err = ReadTopology(f.Topo)
+		m.Machine, err = f.ReadTopology(f.Topo)
 	}
 	if err != nil {
 		return nil, err
@@ -108,11 +118,11 @@ func (f *Flags) readTuning() (*Model, error) {
 	if f.Topo != "" {
 		return nil, cli.Usagef("--topo and --tuning exclude each other")
 	}
-	text, err := cli.ReadInput(f.Tuning, cli.KindTuning)
+	text, err := f.Text(f.Tuning, cli.KindTuning)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{standIns: map[commspec.Shape]commspec.Shape{}, notes: UncountedVariables()}
+	m := &Model{standIns: map[nccl.Comm]nccl.Comm{}, Notes: UncountedVariables()}
 	if m.Set, err = tuning.Read(bytes.NewReader(text), f.Tuning); err != nil {
 		return nil, err
 	}
@@ -123,21 +133,21 @@ func (f *Flags) readTuning() (*Model, error) {
 		}
 	}
 	if set := countedVariables(); set != "" {
-		m.notes = append(m.notes, fmt.Sprintf("%s: set, and does not count with the costs of a file", set))
+		m.Notes = append(m.Notes, fmt.Sprintf("%s: set, and does not count with the costs of a file", set))
 	}
 	return m, nil
 }
 
-var hgxH100 = sync.OnceValues(func() (*topo.Document, error) {
-	return topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
-})
+// AssumedFile names the machine where none is named.
+const AssumedFile = "dgx-h100.xml"
 
-// Tune is a variable for tests, which ask about the same machine again and again.
-var Tune = channels.Tune
+func hgxH100() (*topo.Document, error) {
+	return topo.Read(AssumedFile, strings.NewReader(configs.DGXH100))
+}
 
 // Derive adds NCCL's costs over so many hosts like the one described.
 func (m *Model) Derive(hosts ...int) error {
-	comms, err := Tune(m.Machine, m.options, hosts...)
+	comms, err := m.env.Tune(m.Machine, m.options, hosts...)
 	if err != nil {
 		return err
 	}
@@ -151,13 +161,13 @@ func (m *Model) Derive(hosts ...int) error {
 
 // Of returns the model of a communicator. Where there is none of its size, the
 // one with the nearest number of nodes stands in.
-func (m *Model) Of(s commspec.Shape) (*tuning.Tuning, error) {
+func (m *Model) Of(s nccl.Comm) (*tuning.Tuning, error) {
 	if m.Machine != nil && m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
 		if err := m.Derive(s.Nodes); err != nil {
 			return nil, err
 		}
 	}
-	if t := m.Set.For(s.Comm); t != nil {
+	if t := m.Set.For(s); t != nil {
 		return t, nil
 	}
 	distance := func(t *tuning.Tuning) float64 {
@@ -170,7 +180,7 @@ func (m *Model) Of(s commspec.Shape) (*tuning.Tuning, error) {
 	best := slices.MinFunc(m.Set.Tunings, func(x, y *tuning.Tuning) int {
 		return cmp.Compare(distance(x), distance(y))
 	})
-	m.standIns[s] = commspec.Shape{Comm: best.Comm}
+	m.standIns[s] = best.Comm
 	return best, nil
 }
 
@@ -179,21 +189,16 @@ func (m *Model) Source() string {
 	return fmt.Sprintf("NCCL %s's cost model for %s", m.Set.NCCL, m.Set.System)
 }
 
-// NoteStandIns says where the costs are not those of the communicator shown.
-func (m *Model) NoteStandIns(w io.Writer, shown []commspec.Shape) {
-	for _, note := range m.notes {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
-	for _, s := range shown {
-		if by, ok := m.standIns[s]; ok {
-			fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", m.Set.System, s, by)
-		}
+// NoteStandIn says where the costs are not those of a communicator.
+func (m *Model) NoteStandIn(w io.Writer, c nccl.Comm) {
+	if by, ok := m.standIns[c]; ok {
+		fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", m.Set.System, c, by)
 	}
 }
 
 // ReadTopology reads a topology file.
-func ReadTopology(name string) (*topo.Document, error) {
-	text, err := cli.ReadInput(name, cli.KindTopology)
+func (e *Env) ReadTopology(name string) (*topo.Document, error) {
+	text, err := e.Text(name, cli.KindTopology)
 	if err != nil {
 		return nil, err
 	}
@@ -201,12 +206,12 @@ func ReadTopology(name string) (*topo.Document, error) {
 }
 
 // DeriveFor adds NCCL's costs over all numbers of hosts that communicators have.
-func (m *Model) DeriveFor(shapes []commspec.Shape) error {
+func (m *Model) DeriveFor(comms []nccl.Comm) error {
 	if m.Machine == nil {
 		return nil
 	}
 	var hosts []int
-	for _, s := range shapes {
+	for _, s := range comms {
 		if !slices.Contains(hosts, s.Nodes) && m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
 			hosts = append(hosts, s.Nodes)
 		}
@@ -214,11 +219,11 @@ func (m *Model) DeriveFor(shapes []commspec.Shape) error {
 	return m.Derive(hosts...)
 }
 
-// Shapes lists the communicators that there are costs for.
-func (m *Model) Shapes() string {
+// Comms lists the communicators that there are costs for.
+func (m *Model) Comms() string {
 	var names []string
 	for _, t := range m.Set.Tunings {
-		names = append(names, commspec.Shape{Comm: t.Comm}.String())
+		names = append(names, t.Comm.String())
 	}
 	return strings.Join(names, ", ")
 }

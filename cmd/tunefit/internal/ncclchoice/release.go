@@ -6,32 +6,27 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
-// FindNCCL says which release is installed. Tests replace it.
-var FindNCCL = localenv.InstalledNCCL
-
 // WhichNCCL is the release that --nccl names, or the installed one, or the newest that is
-// known. The note is for a release whose rules are not known.
-func WhichNCCL(named string) (v nccl.Version, note string, err error) {
+// known. There is a note on a release whose rules are not known.
+func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error) {
 	if named == "" {
-		v = FindNCCL()
-		switch {
+		switch v = e.Installed(); {
 		case v == 0:
-			return nccl.Newest, "", nil
+			return nccl.Newest, nil, nil
 		case v < nccl.Oldest:
-			return nccl.Newest, fmt.Sprintf("NCCL %s, installed here, asks no tuner that is known; this is for NCCL %s (--nccl names another)", v, nccl.Newest), nil
+			return nccl.Newest, []string{fmt.Sprintf("NCCL %s, installed here, asks no tuner that is known; this is for NCCL %s (--nccl names another)", v, nccl.Newest)}, nil
 		}
 	} else if v, err = nccl.ParseVersion(named); err != nil {
-		return 0, "", cli.Usagef("--nccl: %w", err)
+		return 0, nil, cli.Usagef("--nccl: %w", err)
 	}
 	if v > nccl.Newest {
-		note = fmt.Sprintf("the rules of NCCL %s are not known; those of %s stand in", v, nccl.Newest)
+		notes = []string{fmt.Sprintf("the rules of NCCL %s are not known; those of %s stand in", v, nccl.Newest)}
 	}
-	return v, note, nil
+	return v, notes, nil
 }
 
 const NCCLUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that a policy or model says it was measured with, else the installed one, else 2.31.2)"

@@ -32,7 +32,7 @@ type Choices struct {
 func (c *Choices) Register(cmd *cobra.Command, defaults string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&c.Grid.Colls, "coll", nil, "collectives, as allreduce,allgather"+defaults)
-	flags.StringSliceVar(&c.Grid.Shapes, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,2x8"+defaults)
+	flags.StringSliceVar(&c.Grid.Comms, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,2x8"+defaults)
 	flags.StringVar(&c.Grid.Sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling; not given: those at which the default was measured, once it was")
 	flags.StringSliceVar(&c.Algos, "algos", []string{"ring", "tree", "nvls", "nvls_tree"}, "algorithms to try; those that the collective does not have are left out")
 	flags.StringSliceVar(&c.Protos, "protos", []string{"ll", "ll128", "simple"}, "protocols to try; those that an algorithm does not have are left out")
@@ -118,13 +118,13 @@ func (c *Choices) Named() (keys []fit.Key, err error) {
 	if err != nil {
 		return nil, err
 	}
-	shapes, err := c.Grid.ParseShapes(nil)
-	if err != nil || len(c.Grid.Colls) == 0 || len(c.Grid.Shapes) == 0 {
+	comms, err := c.Grid.ParseComms(nil)
+	if err != nil || len(c.Grid.Colls) == 0 || len(c.Grid.Comms) == 0 {
 		return nil, err
 	}
 	for _, c := range colls {
-		for _, s := range shapes {
-			keys = append(keys, fit.Key{Coll: c, Comm: s.Comm})
+		for _, comm := range comms {
+			keys = append(keys, fit.Key{Coll: c, Comm: comm})
 		}
 	}
 	return keys, nil
@@ -155,19 +155,18 @@ func (c *Choices) Space(key fit.Key, failed []nccl.Config) (fit.Space, error) {
 
 // within leaves out what the machine does not have.
 func (c *Choices) within(space *fit.Space) error {
-	shape := commspec.Shape{Comm: space.Comm}
-	t, err := c.machine.Of(shape)
+	t, err := c.machine.Of(space.Comm)
 	if err != nil {
 		return err
 	}
 	if t.Comm != space.Comm {
-		return cli.Usagef("--comm %s: the nodes of --topo make communicators of %d ranks a node", shape, t.Ranks/max(1, t.Nodes))
+		return cli.Usagef("--comm %s: the nodes of --topo make communicators of %d ranks a node", space.Comm, t.Ranks/max(1, t.Nodes))
 	}
 	const anySize = 1 << 20 // what there is does not depend on it
 	table := t.Table(space.Coll, anySize, 1)
 	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return table[f.Algo][f.Proto] < 0 })
 	if len(space.Families) == 0 {
-		return cli.Usagef("the nodes of --topo have none of these algorithms and protocols for %s on %s", space.Coll, shape)
+		return cli.Usagef("the nodes of --topo have none of these algorithms and protocols for %s on %s", space.Coll, space.Comm)
 	}
 	space.Limits = map[nccl.Algo]int{}
 	for _, f := range space.Families {

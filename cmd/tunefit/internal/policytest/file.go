@@ -1,4 +1,4 @@
-// Package policytest reads files of tests of a policy and runs them: calls, and what is to become of them.
+// Package policytest reads files of tests of a policy and runs them. A test has calls and what the policy must make of them.
 package policytest
 
 import (
@@ -26,13 +26,13 @@ type File struct {
 	cases []policyCase
 }
 
-// policyCase is one test: calls that are alike but for their size, and what
-// becomes of them.
+// policyCase is one test: calls of some sizes, and what becomes of them.
 type policyCase struct {
 	name string
 	line int
 
-	call    ask.Question // but for its size
+	call    ask.Question // without a size; the asker completes its communicator
+	domains commspec.NVLDomains
 	sizes   []uint64
 	isRange bool // sizes are samples
 	offer   ask.Offers
@@ -71,9 +71,9 @@ type (
 	}
 )
 
-// Read reads a file of tests.
-func Read(file string) (*File, error) {
-	content, err := cli.ReadInput(file, cli.KindTests)
+// Read reads a file of tests. env is what its tests run in.
+func Read(env ncclchoice.Env, file string) (*File, error) {
+	content, err := env.Text(file, cli.KindTests)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func Read(file string) (*File, error) {
 	}
 	var f fileFields
 	r.note(yaml.Load(content, &f, yaml.WithKnownFields()), "the file", &f)
-	t := &File{file: file}
+	t := &File{file: file, Costs: ncclchoice.Flags{Env: env}}
 	t.Policy, t.Model = value(r, &f.Policy, "policy", beside), value(r, &f.Model, "model", beside)
 	t.Costs.Topo, t.Costs.Tuning = value(r, &f.Topology, "topology", beside), value(r, &f.Tuning, "tuning", beside)
 	if release := value(r, &f.NCCL, "nccl", nccl.ParseVersion); release != 0 {
@@ -115,11 +115,11 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 	c := policyCase{line: n.Line, name: value(r, &f.Name, "name", text)}
 	c.call.Coll = value(r, &f.Collective, "collective", nccl.Colls.Parse)
 	c.call.PipeOps, c.call.RegBuff = value(r, &f.PipeOps, "pipe_ops", number(0, 1<<30)), value(r, &f.RegBuff, "reg_buff", number(0, 1))
-	s := &c.call.Shape
+	s := &c.call.Comm.Comm
 	s.Nodes, s.Ranks = value(r, &f.Nodes, "nodes", number(1, most)), value(r, &f.Ranks, "ranks", number(2, most))
 	perNode := value(r, &f.RanksPerNode, "ranks_per_node", number(1, most))
 	if domains := optional(r, &f.NVLDomains, "nvl_domains", number(0, most)); domains != nil {
-		s.NVL = commspec.NVLDomainsOf(*domains)
+		c.domains = commspec.NVLDomainsOf(*domains)
 	}
 	each(&f.Size, func(n *yaml.Node) {
 		sizes := value(r, n, "size", func(s string) (sizes []uint64, err error) {
@@ -142,7 +142,7 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 	if s.Ranks == 0 {
 		s.Ranks = s.Nodes * perNode
 	}
-	_, err := s.Spanning(s.NVL)
+	err := c.domains.Check(*s)
 	switch {
 	case c.name == "":
 		r.fail(n, "the test has no name")

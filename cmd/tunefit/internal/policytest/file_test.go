@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // No file of tests is too strange to be refused in words.
@@ -20,7 +22,7 @@ func FuzzReadPolicyTests(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if tests, err := Read(file); err == nil && (tests.Policy == "" || len(tests.cases) == 0) {
+		if tests, err := Read(testlib.Env, file); err == nil && (tests.Policy == "" || len(tests.cases) == 0) {
 			t.Errorf("accepted without a policy or without tests: %q", text)
 		}
 	})

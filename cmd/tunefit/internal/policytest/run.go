@@ -10,7 +10,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -39,17 +38,13 @@ type fieldDiff struct {
 }
 
 // Run asks about every test whose name matches.
-func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, shapes []commspec.Shape, err error) {
-	files, err := t.Decider.Read()
-	if err != nil {
-		return nil, nil, nil, err
-	}
+func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, comms []policy.Comm, err error) {
 	a, err := ask.NewAsker(t.Costs, t.Decider)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	rows := rowTexts{Decider: t.Decider}
-	if rows.sheet, err = t.Sheet(); err != nil {
+	if rows.sheet, err = a.Sheet(t.Decider); err != nil {
 		return nil, nil, nil, err
 	}
 	for i := range t.cases {
@@ -57,32 +52,34 @@ func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, sha
 		if !only.MatchString(c.name) {
 			continue
 		}
-		c.call.Shape = c.call.Shape.Through(a.ABI)
-		shapes = append(shapes, c.call.Shape)
-		r, err := c.run(a, files, rows)
+		r, err := c.run(a, rows)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("%s:%d: %s: %w", t.file, c.line, c.name, err)
 		}
 		r.File = t.file
+		comms = append(comms, c.call.Comm)
 		results = append(results, r)
 	}
-	return results, a, shapes, nil
+	return results, a, comms, nil
 }
 
-func (c *policyCase) run(a *ask.Asker, files ask.Files, rows rowTexts) (Result, error) {
+func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
+	if c.call.Comm, err = a.Comm(c.call.Comm.Comm, c.domains); err != nil {
+		return r, err
+	}
 	sizes := c.sizes
 	if c.isRange {
-		sizes = files.Sizes(sizes, c.call.Coll, c.call.Shape)
+		sizes = a.Files.Sizes(sizes, c.call.Coll, c.call.Comm.Comm)
 	}
 	a.Offers = &c.offer
-	outcomes, err := a.Ask(rows.Decider, c.call.Shape, c.call.At(sizes))
+	outcomes, err := a.Ask(rows.Decider, c.call, sizes...)
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Line: c.line, Name: c.name}
+	r = Result{Line: c.line, Name: c.name}
 	for _, o := range outcomes {
 		if diff := c.expect.compare(o, rows); len(diff) > 0 {
-			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes), cli.CountOf(o.Shape.Nodes, "node"), cli.CountOf(o.Shape.Ranks, "rank"), o.CallText())
+			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes), cli.CountOf(o.Comm.Nodes, "node"), cli.CountOf(o.Comm.Ranks, "rank"), o.CallText())
 			r.Mismatch = append(r.Mismatch, mismatch{call, o.Bytes, diff})
 		}
 	}
@@ -137,7 +134,7 @@ func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
 		differs(*e.proto == o.Policy.Proto, "protocol", e.proto.String(), got(o.Policy.Proto.String()))
 	}
 	if e.channels != nil {
-		differs(*e.channels == o.Channels, "channels", ncclOr(int64(*e.channels), fmt.Sprint(*e.channels)), ncclOr(int64(o.Channels), fmt.Sprint(o.Channels)))
+		differs(*e.channels == o.Policy.Channels, "channels", ncclOr(int64(*e.channels), fmt.Sprint(*e.channels)), ncclOr(int64(o.Policy.Channels), fmt.Sprint(o.Policy.Channels)))
 	}
 	if e.chunk != nil {
 		size := func(n uint64) string { return ncclOr(int64(n), nccl.FormatBytes(n)) }
