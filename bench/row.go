@@ -100,7 +100,7 @@ func (s *Sample) unusable() string {
 		return rejectRanks
 	case s.Channels > nccl.MaxChannels:
 		return rejectChannels
-	case s.Algo != Unknown && s.Proto != Unknown && !nccl.Offers(s.Coll, s.Algo, s.Proto):
+	case s.Algo != Unknown && s.Proto != Unknown && !nccl.Offers(s.Coll, s.Cell):
 		return fmt.Sprintf(rejectNeverHas, s.Algo, s.Proto, s.Coll)
 	}
 	return ""

@@ -105,7 +105,7 @@ func (x *explainer) try(i int) Tried {
 		t.Verdict = RowUnpriced
 	default:
 		t.Verdict = RowBeaten
-		if _, _, offered := r.Cells.cheapest(x.q.Costs); !offered {
+		if _, offered := r.Cells.cheapest(x.q.Costs); !offered {
 			t.Verdict = RowUnavailable
 		}
 	}
@@ -155,9 +155,9 @@ func (v *EngineView) Explain(q Query) Explanation {
 	if v.model == nil {
 		return x
 	}
-	x.Candidates = v.model.Candidates(q.Coll, q.Bytes, q.Costs)
+	x.Candidates = v.model.Candidates(q.Call, q.Costs)
 	if x.Model, x.Why = x.Choice, x.Abstention; !x.Asked {
-		x.Model, x.Why = v.model.Choose(q.Coll, q.Bytes, q.Costs)
+		x.Model, x.Why = v.model.Choose(q.Call, q.Costs)
 	}
 	return x
 }

@@ -85,19 +85,19 @@ type CellSet struct {
 var everyCell = CellSet{math.MaxUint16, math.MaxUint8}
 
 // Contains reports whether a cell of NCCL's cost table belongs to the set.
-func (s CellSet) Contains(a nccl.Algo, p nccl.Proto) bool {
-	return s.algos>>a&1 != 0 && s.protos>>p&1 != 0
+func (s CellSet) Contains(c nccl.Cell) bool {
+	return s.algos>>c.Algo&1 != 0 && s.protos>>c.Proto&1 != 0
 }
 
 // cheapest returns the cheapest available cell of the set, the first of equals. Where costs are
 // unknown there is no telling which of several is the cheapest, and only a set of one cell has an
 // answer.
-func (s CellSet) cheapest(c nccl.Costs) (a nccl.Algo, p nccl.Proto, ok bool) {
+func (s CellSet) cheapest(c nccl.Costs) (cell nccl.Cell, ok bool) {
 	if c.AvailableOnly && !s.single() {
-		return -1, -1, false
+		return nccl.NoCell, false
 	}
-	a, p = c.Cheapest(s.Contains)
-	return a, p, a >= 0
+	cell = c.Cheapest(s.Contains)
+	return cell, cell.Known()
 }
 
 // single reports whether the set is one cell.

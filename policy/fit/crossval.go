@@ -42,7 +42,7 @@ func validate(truth *Group, folds []fold) Verdict {
 	inside := 0
 	for _, f := range folds {
 		m := compile(0, f.train)
-		view := m.For(truth.Nodes, truth.Ranks)
+		view := m.For(truth.Comm)
 		asked := decide(view, truth, f.sizes)
 		byRows := truth.decideByRows(Rows(m, RowOptions{}), f.sizes)
 		for i := range byRows {
@@ -103,6 +103,6 @@ func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
 		return v, false
 	}
 	sizes := g.Sizes()
-	view := compile(g.Nodes, fewer).For(g.Nodes, g.Ranks)
+	view := compile(g.Nodes, fewer).For(g.Comm)
 	return newVerdict(LeftOutNodes, decide(view, g, sizes)), true
 }

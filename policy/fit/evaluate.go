@@ -49,7 +49,7 @@ func (e *Evaluation) Judged() bool {
 func Evaluate(m *model.Model, set *Set) []Evaluation {
 	var all []Evaluation
 	for _, g := range set.Groups {
-		view := m.For(g.Nodes, g.Ranks)
+		view := m.For(g.Comm)
 		sizes := g.decidedSizes()
 		outcomes := decide(view, g, sizes)
 		e := Evaluation{Group: g, Sizes: len(sizes), Outcomes: outcomes, Verdict: newVerdict("", outcomes)}
@@ -71,20 +71,20 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 	return all
 }
 
-// Decider decides for one communicator; ok is false where it leaves a size to NCCL. The
+// Decider decides for a communicator; ok is false where it leaves a size to NCCL. The
 // channels of what it returns are 0 where it leaves these.
-type Decider func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (c nccl.Config, ok bool)
+type Decider func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (c nccl.Config, ok bool)
 
 // EvaluateDecisions asks whatever decides for communicators about everything that a set
 // holds. What a decision leaves to NCCL is as it was measured of the default, where that
 // is known.
-func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Evaluation {
+func EvaluateDecisions(decide Decider, set *Set) []Evaluation {
 	var all []Evaluation
 	for _, g := range set.Groups {
-		decider, sizes := deciderFor(g.Nodes, g.Ranks), g.decidedSizes()
+		sizes := g.decidedSizes()
 		e := Evaluation{Group: g, Sizes: len(sizes)}
 		e.Outcomes = outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
-			c, ok := decider(g.Coll, o.Bytes, costs)
+			c, ok := decide(g.Comm, g.call(o.Bytes), costs)
 			if !ok {
 				e.Left++
 			}
@@ -112,8 +112,10 @@ func (g *Group) decidedSizes() []uint64 {
 
 // decideByRows asks the rows of a policy file.
 func (g *Group) decideByRows(rows []Row, sizes []uint64) []Outcome {
-	decide := DecideByRows(rows)(g.Nodes, g.Ranks)
-	return outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) { return decide(g.Coll, o.Bytes, costs) })
+	decide := DecideByRows(rows)
+	return outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
+		return decide(g.Comm, g.call(o.Bytes), costs)
+	})
 }
 
 // judgePredictions compares predicted with measured times of cells.
@@ -129,18 +131,15 @@ func (v *Verdict) judgePredictions(view *model.View, g *Group, cells []Cell) {
 // measured times are inside the 90 % interval of their prediction.
 func compare(view *model.View, g *Group, cells []Cell) (off []float64, inside int) {
 	for _, c := range cells {
-		mean, sigma, ok := view.Predict(g.Coll, c.Config.Algo, c.Config.Proto, c.Config.Channels, c.Bytes)
-		if !ok {
+		t := view.Predict(g.call(c.Bytes), c.Config)
+		if t.Unknown() {
 			continue
 		}
-		d := math.Abs(math.Log(c.Micros) - mean)
+		d := math.Abs(math.Log(c.Micros) - t.LnMicros)
 		off = append(off, d)
-		if d <= quantile95*sigma {
+		if d <= t.Band() {
 			inside++
 		}
 	}
 	return off, inside
 }
-
-// quantile95 of the normal distribution: as many sigmas on either side hold 90 %.
-const quantile95 = 1.6449

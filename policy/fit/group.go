@@ -6,7 +6,11 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
+
+// Key names a group.
+type Key = model.Key
 
 // Cell is one configuration at one size, its repetitions pooled.
 type Cell struct {

@@ -63,19 +63,15 @@ type Outcome struct {
 
 // decide asks a model about sizes of a group that was measured.
 func decide(view *model.View, truth *Group, sizes []uint64) []Outcome {
-	outcomes := outcomesOf(truth, sizes, func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool) {
-		if plain, ok := view.Fastest(truth.Coll, o.Bytes, costs); ok {
-			o.Plain = truth.timeOf(configOf(plain), o.Bytes)
-		}
-		o.Choice, o.Abstention = view.Choose(truth.Coll, o.Bytes, costs)
-		return configOf(o.Choice), o.Abstention == model.Decides
+	return outcomesOf(truth, sizes, func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool) {
+		call := truth.call(o.Bytes)
+		o.Plain = truth.timeOf(view.Fastest(call, costs).Config, o.Bytes)
+		o.Choice, o.Abstention = view.Choose(call, costs)
+		return o.Choice.Config, o.Abstention == model.Decides
 	})
-	return outcomes
 }
 
-func configOf(c model.Choice) nccl.Config {
-	return c.Config
-}
+func (g *Group) call(bytes uint64) nccl.Call { return nccl.Call{Coll: g.Coll, Bytes: bytes} }
 
 // outcomesOf asks for a configuration at each size; ok is false where the size is left to
 // the library. NCCL's cost table is made up from what was measured.
@@ -138,10 +134,10 @@ func costsAt(g *Group, cells []Cell, bytes uint64) nccl.Costs {
 		costs.Micros[i] = -1
 	}
 	for _, c := range cells {
-		costs.Micros[costs.Cell(c.Config.Algo, c.Config.Proto)] = 2
+		costs.Micros[costs.Index(c.Config.Cell)] = 2
 	}
-	if d, ok := g.defaultAt(bytes); ok && d.Config.Algo >= 0 {
-		costs.Micros[costs.Cell(d.Config.Algo, d.Config.Proto)] = 1
+	if d, ok := g.defaultAt(bytes); ok && d.Config.Known() {
+		costs.Micros[costs.Index(d.Config.Cell)] = 1
 		costs.AvailableOnly = false
 	}
 	return costs

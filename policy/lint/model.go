@@ -95,5 +95,5 @@ func (c *modelCheck) group(g *model.Group) {
 }
 
 func groupName(g *model.Group) string {
-	return fmt.Sprintf("%s with %s", g.Coll, keyOf(anyColl, int32(g.Nodes), int32(g.Ranks)))
+	return fmt.Sprintf("%s with %s", g.Coll, keyOf(model.Key{Coll: anyColl, Comm: g.Comm}))
 }

@@ -57,17 +57,10 @@ var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.
 
 // Write draws one group of a model.
 func Write(w io.Writer, m *model.Model, g *model.Group, o Options) error {
-	key, err := curves.KeyOf(g)
-	if err != nil {
-		return err
-	}
-	all, err := curves.Ranked(m, g)
-	if err != nil {
-		return err
-	}
+	all := curves.Ranked(m, g)
 	shown := all[:min(o.Top, len(all))]
 	p := plot.New()
-	p.Title.Text = key.String()
+	p.Title.Text = g.Key().String()
 	if left := len(all) - len(shown); left > 0 {
 		p.Title.Text += fmt.Sprintf(", the %d best of %d configurations", len(shown), len(all))
 	}
@@ -81,10 +74,7 @@ func Write(w io.Writer, m *model.Model, g *model.Group, o Options) error {
 			return err
 		}
 	}
-	measured, between, err := curves.Default(m, g)
-	if err != nil {
-		return err
-	}
+	measured, between := curves.Default(m, g)
 	if len(measured) > 0 {
 		if err := addDefault(p, measured, between); err != nil {
 			return err

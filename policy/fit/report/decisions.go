@@ -36,7 +36,7 @@ const notWorthARow = "the gain is not worth a row of its own"
 // newDecisions goes through all sizes measured, ascending.
 func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision {
 	g := r.Group
-	view := m.For(g.Nodes, g.Ranks)
+	view := m.For(g.Comm)
 	at := map[uint64]*decision{}
 	place := func(bytes uint64) *decision {
 		d := at[bytes]
@@ -80,9 +80,8 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 		}
 		d.toSave = d.reach * genuine[b]
 		if d.row != nil && math.IsNaN(d.us) {
-			if ln, _, ok := view.Predict(g.Coll, d.row.Algo, d.row.Proto, d.row.Channels, b); ok {
-				d.us, d.predicted = math.Exp(ln), true
-			}
+			t := view.Predict(nccl.Call{Coll: g.Coll, Bytes: b}, *d.row)
+			d.us, d.predicted = t.Micros(), !t.Unknown()
 		}
 		d.gain = 1 - d.us/d.byNCCL
 		if d.saved = d.gain; d.saved > 0 {
@@ -90,7 +89,7 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 		}
 		if d.row == nil {
 			d.why = notWorthARow
-			if _, why := view.Choose(g.Coll, b, nccl.Everything()); why != model.Decides {
+			if _, why := view.Choose(nccl.Call{Coll: g.Coll, Bytes: b}, nccl.Everything()); why != model.Decides {
 				d.why = why.String()
 			}
 		}

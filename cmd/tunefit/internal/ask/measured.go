@@ -58,7 +58,7 @@ func measurement(view *policy.EngineView, q Question) (own model.OwnChoice, ok b
 	if q.PipeOps > 1 || q.RegBuff == 1 {
 		return own, false
 	}
-	return view.Own(q.Coll, q.Bytes)
+	return view.Own(q.Call)
 }
 
 // table is what NCCL's cost model says of a question, flat, and changed so that NCCL
@@ -69,7 +69,7 @@ func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat 
 		flat = append(flat, row[:]...)
 	}
 	if chosen != nccl.NoCell {
-		flat = q.query(flat, nccl.NewestABI).Costs.Choosing(chosen.Algo, chosen.Proto).Micros
+		flat = q.query(flat, nccl.NewestABI).Costs.Choosing(chosen).Micros
 	}
 	if a.Offers != nil {
 		a.Offers.limit(flat)

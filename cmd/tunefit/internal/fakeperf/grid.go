@@ -159,11 +159,11 @@ func (g *grid) allows(c nccl.Config) bool {
 }
 
 func (g *grid) choose(table nccl.CostTable, bytes uint64) (c nccl.Config, ok bool) {
-	if c.Algo, c.Proto, _ = table.Choose(nccl.Reference); c.Algo < 0 {
+	if c.Cell, _ = table.Choose(nccl.Reference); !c.Known() {
 		return c, false
 	}
 	c.Channels = g.most(c.Algo)
-	if own := g.own(bytes); own.Algo == c.Algo && own.Proto == c.Proto {
+	if own := g.own(bytes); own.Cell == c.Cell {
 		least, most := g.bounds()
 		c.Channels = min(max(own.Channels, least), most, c.Channels)
 	}

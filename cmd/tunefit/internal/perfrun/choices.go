@@ -139,7 +139,7 @@ func (c *Choices) Space(key fit.Key, failed []nccl.Config) (fit.Space, error) {
 			if err != nil {
 				return space, cli.Usagef("%w", err)
 			}
-			if nccl.Offers(key.Coll, family.Algo, family.Proto) && !slices.Contains(space.Families, family) {
+			if nccl.Offers(key.Coll, family) && !slices.Contains(space.Families, family) {
 				space.Families = append(space.Families, family)
 			}
 		}
