@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -44,7 +43,7 @@ func validate(truth *Group, folds []fold) Verdict {
 		m := compile(0, f.train)
 		view := m.For(truth.Comm)
 		asked := decide(view, truth, f.sizes)
-		byRows := truth.decideByRows(Rows(m, RowOptions{}), f.sizes)
+		byRows := truth.decideBy(DecideByRows(Rows(m, RowOptions{})), f.sizes)
 		for i := range byRows {
 			byRows[i].Plain = asked[i].Plain
 		}
@@ -58,12 +57,7 @@ func validate(truth *Group, folds []fold) Verdict {
 		o, n := compare(view, truth, left)
 		off, inside = append(off, o...), inside+n
 	}
-	v := newVerdict(LeftOutSizes, outcomes)
-	v.Predicted, v.Inside = len(off), inside
-	if len(off) > 0 {
-		v.TypicalError = stats.Median(off)
-	}
-	return v
+	return newVerdict(LeftOutSizes, outcomes, off, inside)
 }
 
 // foldsBySize leaves out every other size, once the odd and once the even ones,
@@ -102,7 +96,6 @@ func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
 	if fewer == nil || len(g.Cells) == 0 {
 		return v, false
 	}
-	sizes := g.Sizes()
 	view := compile(g.Nodes, fewer).For(g.Comm)
-	return newVerdict(LeftOutNodes, decide(view, g, sizes)), true
+	return newVerdict(LeftOutNodes, decide(view, g, g.Sizes()), nil, 0), true
 }

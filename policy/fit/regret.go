@@ -57,8 +57,8 @@ type Outcome struct {
 	Cautious float64 // of the policy: the default where it abstains
 	Decides  bool    // the policy decides
 
-	Choice     model.Choice // of a model
-	Abstention model.Abstention
+	Abstention model.Abstention // of a model
+	NoRow      bool             // of a policy decides
 }
 
 // decide asks a model about sizes of a group that was measured.
@@ -66,8 +66,9 @@ func decide(view *model.View, truth *Group, sizes []uint64) []Outcome {
 	return outcomesOf(truth, sizes, func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool) {
 		call := truth.call(o.Bytes)
 		o.Plain = truth.timeOf(view.Fastest(call, costs).Config, o.Bytes)
-		o.Choice, o.Abstention = view.Choose(call, costs)
-		return o.Choice.Config, o.Abstention == model.Decides
+		choice, why := view.Choose(call, costs)
+		o.Abstention = why
+		return choice.Config, why == model.Decides
 	})
 }
 
@@ -160,24 +161,20 @@ type Verdict struct {
 	// choice where there is a default; negative where caution saves.
 	Forgone float64
 
-	BySize []SizeRegret // one per decision, ascending sizes
+	Outcomes []Outcome // ascending sizes
 
 	Predicted, Inside int     // left-out times, and how many of them within the 90 % interval
 	TypicalError      float64 // median of |ln(predicted/measured)|; NaN without predictions
 }
 
-// SizeRegret is what came of deciding for one size, each as time / best measured;
-// NaN where that is not known.
-type SizeRegret struct {
-	Bytes                    uint64
-	Cautious, Plain, Default float64
-}
-
 const harmful = 1.01
 
-// newVerdict sums up outcomes.
-func newVerdict(leftOut string, outcomes []Outcome) Verdict {
-	v := Verdict{LeftOut: leftOut, TypicalError: math.NaN()}
+// newVerdict sums up outcomes. off is how far predictions of left-out times are off, in ln(us).
+func newVerdict(leftOut string, outcomes []Outcome, off []float64, inside int) Verdict {
+	v := Verdict{LeftOut: leftOut, Outcomes: outcomes, Predicted: len(off), Inside: inside, TypicalError: math.NaN()}
+	if len(off) > 0 {
+		v.TypicalError = stats.Median(off)
+	}
 	ratios := func(f func(o *Outcome) float64) Score {
 		var r []float64
 		for i := range outcomes {
@@ -208,9 +205,6 @@ func newVerdict(leftOut string, outcomes []Outcome) Verdict {
 			v.WorstHarm = max(v.WorstHarm, r)
 		}
 	}
-	for _, o := range outcomes {
-		v.BySize = append(v.BySize, SizeRegret{o.Bytes, o.Cautious / o.Best, o.Plain / o.Best, o.Default / o.Best})
-	}
-	slices.SortStableFunc(v.BySize, func(a, b SizeRegret) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	slices.SortStableFunc(outcomes, func(a, b Outcome) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	return v
 }

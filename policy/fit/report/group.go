@@ -171,8 +171,8 @@ func newUnseenData(r *fit.GroupReport) *unseenData {
 		Points: [][4]num{}, Policy: newScores(v.Cautious), Plain: newScores(v.Plain), Default: newScores(v.Default),
 		Decided: v.Decided, Harm: v.Harm, Inside: num(float64(v.Inside) / float64(v.Predicted)),
 	}
-	for _, s := range v.BySize {
-		d.Points = append(d.Points, [4]num{num(s.Bytes), num(s.Cautious), num(s.Default), num(s.Plain)})
+	for _, o := range v.Outcomes {
+		d.Points = append(d.Points, [4]num{num(o.Bytes), num(o.Cautious / o.Best), num(o.Default / o.Best), num(o.Plain / o.Best)})
 	}
 	return d
 }
