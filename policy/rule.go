@@ -27,10 +27,13 @@ type Ask struct {
 }
 
 // anyRule matches everything and asks for nothing.
-var anyRule = Rule{
-	Match: Match{Coll: anyColl, Bytes: everySize, BytesPerRank: everySize, Numbers: [...]int32{anyInt, anyInt, anyInt, anyInt, anyInt}},
-	Ask:   Ask{Cells: everyCell},
-}
+var anyRule = func() Rule {
+	r := Rule{Match: Match{Coll: anyColl, Bytes: everySize, BytesPerRank: everySize}, Ask: Ask{Cells: everyCell}}
+	for n := range r.Numbers {
+		r.Numbers[n] = anyInt
+	}
+	return r
+}()
 
 // conditionFollows opens a condition in the text of a digest. No collective has this number, so
 // that a rule with a condition is never mistaken for two rules.

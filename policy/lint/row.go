@@ -64,7 +64,7 @@ func (k key) within(wider key) bool {
 
 // ofAnyCall leaves open what calls of one communicator may differ in.
 func (k key) ofAnyCall() key {
-	for n := policy.PipeOps; n < policy.NumNumbers; n++ {
+	for n := policy.OfCall; n < policy.NumNumbers; n++ {
 		k.wants[n] = anyValue
 	}
 	return k

@@ -135,7 +135,7 @@ func (f Files) Shapes() []commspec.Shape { return NamedShapes(f.Policies, f.mode
 func (f Files) Rules(coll nccl.Coll, s commspec.Shape) (rules []*policy.Rule) {
 	for _, p := range f.Policies {
 		for i := range p.Rules {
-			if r := &p.Rules[i]; r.IsFor(coll, s.Nodes, s.Ranks) {
+			if r := &p.Rules[i]; r.IsFor(coll, policy.Comm{Comm: s.Comm}) {
 				rules = append(rules, r)
 			}
 		}
