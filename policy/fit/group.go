@@ -156,21 +156,11 @@ func (g *Group) defaultAt(bytes uint64) (Cell, bool) {
 	return g.Default[i], true
 }
 
-// winners are the sizes measured, ascending, and the fastest configuration at
-// each; of equals the first.
-func (g *Group) winners() (sizes []uint64, fastest []Cell) {
-	best := map[uint64]Cell{}
-	for _, c := range g.Cells {
-		if b, ok := best[c.Bytes]; !ok || c.Micros < b.Micros {
-			best[c.Bytes] = c
-		}
+// winners are the fastest configuration at each size, ascending sizes; of equals the first.
+func (g *Group) winners() (fastest []Cell) {
+	cells := g.bySize()
+	for _, b := range g.Sizes() {
+		fastest = append(fastest, slices.MinFunc(cells[b], func(a, b Cell) int { return cmp.Compare(a.Micros, b.Micros) }))
 	}
-	for b := range best {
-		sizes = append(sizes, b)
-	}
-	slices.Sort(sizes)
-	for _, b := range sizes {
-		fastest = append(fastest, best[b])
-	}
-	return sizes, fastest
+	return fastest
 }

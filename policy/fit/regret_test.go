@@ -74,7 +74,7 @@ func rowsChoice(train *Group) chooser {
 
 // nearestChoice is the winner at the measured size with the nearest logarithm, the larger of two.
 func nearestChoice(g *Group) chooser {
-	sizes, fastest := g.winners()
+	sizes, fastest := g.Sizes(), g.winners()
 	return func(bytes uint64) (nccl.Config, bool) {
 		if len(sizes) == 0 {
 			return nccl.Config{}, false

@@ -164,13 +164,12 @@ type cover struct {
 	decides  []bool   // there are rows at these
 	won      []bool   // in a verification
 	options  []option
-	of       map[nccl.Config]int // options by configuration
 }
 
 var everything = nccl.Everything()
 
 func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
-	c := &cover{key: g.Key(), view: m.For(g.Comm), measured: g.Sizes(), of: map[nccl.Config]int{}}
+	c := &cover{key: g.Key(), view: m.For(g.Comm), measured: g.Sizes()}
 	c.sizes = closer(c.measured)
 	for _, v := range g.Verified { // closer leaves some out
 		c.sizes = append(c.sizes, v.Bytes)
@@ -186,8 +185,7 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 			continue
 		}
 		for _, o := range c.view.Candidates(c.call(b), everything) {
-			config := o.Config
-			lost := o.LnMicros - choice.LnMicros
+			config, lost := o.Config, o.LnMicros-choice.LnMicros
 			switch {
 			case o.Channels > 0 && !nccl.ChannelsCanBeSet(o.Algo, g.Nodes):
 			case onlyLower && raisesOwn(g.Default, config, b):
@@ -282,10 +280,9 @@ func closer(measured []uint64) (sizes []uint64) {
 
 // option is what asking for a configuration loses at each size, infinite until known.
 func (c *cover) option(config nccl.Config, floored bool) []float64 {
-	at, ok := c.of[config]
-	if !ok {
+	at := slices.IndexFunc(c.options, func(o option) bool { return o.config == config })
+	if at < 0 {
 		at = len(c.options)
-		c.of[config] = at
 		c.options = append(c.options, option{config, floored, slices.Repeat([]float64{math.Inf(1)}, len(c.sizes))})
 	}
 	return c.options[at].lost
@@ -294,7 +291,7 @@ func (c *cover) option(config nccl.Config, floored bool) []float64 {
 // may reports whether a row can ask for a configuration at one of the sizes.
 func (c *cover) may(config nccl.Config, bytes uint64) bool {
 	k, _ := slices.BinarySearch(c.sizes, bytes)
-	return !math.IsInf(c.options[c.of[config]].lost[k], 1)
+	return !math.IsInf(c.option(config, false)[k], 1)
 }
 
 // gains reports whether the model would choose a configuration over NCCL's if it knew no better one.
