@@ -96,10 +96,13 @@ func (g *Group) cellNoise(c Cell) float64 {
 // Sizes lists the sizes measured with any configuration, ascending.
 func (g *Group) Sizes() []uint64 { return sizesOf(g.Cells) }
 
+// AllSizes are those, and those of the default.
+func (g *Group) AllSizes() []uint64 { return sizesOf(slices.Concat(g.Cells, g.Default)) }
+
 // Compares reports whether there is a size at which several configurations were measured,
 // or one and the default.
 func (g *Group) Compares() bool {
-	return len(g.Cells)+len(g.Default) > len(sizesOf(slices.Concat(g.Cells, g.Default)))
+	return len(g.Cells)+len(g.Default) > len(g.AllSizes())
 }
 
 func sizesOf(cells []Cell) []uint64 {
