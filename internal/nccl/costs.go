@@ -45,38 +45,45 @@ func Everything() Costs {
 // FLT_MAX, the value its search starts from.
 func available(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
 
-// cheapest is what NCCL's search for the least cost finds, cell after cell: the first
-// and the last of the cells that have it.
-type cheapest struct {
-	first, last int // -1: none is available
-	micros      float32
+// Costs is the table as a tuner is given it.
+func (t *CostTable) Costs() Costs {
+	c := Costs{NumProto: NumProtos}
+	for _, row := range t {
+		c.Micros = append(c.Micros, row[:]...)
+	}
+	return c
 }
 
-func (c *cheapest) see(cell int, micros float32) {
-	switch {
-	case !available(micros):
-	case c.first < 0 || micros < c.micros:
-		*c = cheapest{cell, cell, micros}
-	case micros == c.micros:
-		c.last = cell
+// least is what NCCL's search for the least cost finds among the cells of a set, cell after cell: the first and the
+// last of those that have it, NoCell where none is available. A nil set has all.
+func (c Costs) least(has func(Cell) bool) (first, last Cell) {
+	first, last = NoCell, NoCell
+	least := float32(math.MaxFloat32)
+	for i, micros := range c.Micros {
+		cell := cellAt(i, c.NumProto)
+		switch {
+		case !available(micros) || has != nil && !has(cell):
+		case micros < least:
+			first, last, least = cell, cell, micros
+		case micros == least:
+			last = cell
+		}
 	}
+	return first, last
 }
 
 // Choose returns what NCCL chooses from the table, and what it costs; NoCell where nothing is
 // available. Of cells of equal cost NCCL takes the first one, algorithm before protocol, and
 // from Models on the last one.
 func (t *CostTable) Choose(v Version) (Cell, float32) {
-	best := cheapest{-1, -1, Unavailable}
-	for a, row := range t {
-		for p, us := range row {
-			best.see(a*NumProtos+p, us)
-		}
+	first, last := t.Costs().least(nil)
+	switch {
+	case !first.Known():
+		return NoCell, Unavailable
+	case v.Has(Models):
+		return last, t[last.Algo][last.Proto]
 	}
-	cell := best.first
-	if v.Has(Models) {
-		cell = best.last
-	}
-	return cellAt(cell, NumProtos), best.micros
+	return first, t[first.Algo][first.Proto]
 }
 
 // Own returns the cell that every release chooses from the table; NoCell where that is not
@@ -86,35 +93,22 @@ func (c Costs) Own() (own Cell, tied bool) {
 	if c.AvailableOnly {
 		return NoCell, false
 	}
-	best := cheapest{first: -1, last: -1}
-	for i, micros := range c.Micros {
-		best.see(i, micros)
-	}
-	if best.first != best.last {
+	first, last := c.least(nil)
+	if first != last {
 		return NoCell, true
 	}
-	return cellAt(best.first, c.NumProto), false
+	return first, false
 }
 
 // Cheapest returns the cheapest available cell of a set, the first of equals; NoCell where
 // there is none.
 func (c Costs) Cheapest(has func(Cell) bool) Cell {
-	best := cheapest{first: -1}
-	for i, micros := range c.Micros {
-		if has(cellAt(i, c.NumProto)) {
-			best.see(i, micros)
-		}
-	}
-	return cellAt(best.first, c.NumProto)
+	first, _ := c.least(has)
+	return first
 }
 
-// cellAt returns the cell at a place of a flat table; NoCell for -1.
-func cellAt(i, numProto int) Cell {
-	if i < 0 {
-		return NoCell
-	}
-	return Cell{Algo(i / numProto), Proto(i % numProto)}
-}
+// cellAt returns the cell at a place of a flat table.
+func cellAt(i, numProto int) Cell { return Cell{Algo(i / numProto), Proto(i % numProto)} }
 
 // Index is the place of a cell in Micros.
 func (c *Costs) Index(cell Cell) int { return int(cell.Algo)*c.NumProto + int(cell.Proto) }

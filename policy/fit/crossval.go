@@ -7,13 +7,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-const (
-	// LeftOutSizes is the trial that tells of what a model is for: sizes in between.
-	LeftOutSizes = "every other size"
-	// LeftOutNodes is a trial of answering for more nodes, not of the group's own decisions.
-	LeftOutNodes = "the largest node count"
-)
-
 // fold is one way to part a group: a model is fitted to train and decides for
 // sizes that were measured in truth.
 type fold struct {
@@ -57,7 +50,7 @@ func validate(truth *Group, folds []fold) Verdict {
 		o, n := compare(view, truth, left)
 		off, inside = append(off, o...), inside+n
 	}
-	return newVerdict(LeftOutSizes, outcomes, off, inside)
+	return newVerdict(model.LeftOutSizes, outcomes, off, inside)
 }
 
 // foldsBySize leaves out every other size, once the odd and once the even ones,
@@ -97,5 +90,5 @@ func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
 		return v, false
 	}
 	view := compile(g.Nodes, fewer).For(g.Comm)
-	return newVerdict(LeftOutNodes, decide(view, g, g.Sizes()), nil, 0), true
+	return newVerdict(model.LeftOutNodes, decide(view, g, g.Sizes()), nil, 0), true
 }

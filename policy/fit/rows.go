@@ -59,7 +59,7 @@ const LeastUnseen = 0.0005
 
 func gainsNothingUnseen(trials []model.Score) bool {
 	return slices.ContainsFunc(trials, func(s model.Score) bool {
-		return s.LeftOut == LeftOutSizes && s.VersusDefault > 1-LeastUnseen
+		return s.LeftOut == model.LeftOutSizes && s.VersusDefault > 1-LeastUnseen
 	})
 }
 

@@ -47,8 +47,8 @@ func (c *check) againstModel() {
 			}
 		}
 		if left > domain.Max {
-			c.findings = append(c.findings, Finding{Rule: modelMasked, Severity: Note, File: c.opt.Model.Name,
-				Text: groupName(g) + ": rows of " + c.file + " decide every size from " + sizeText(domain)})
+			c.findings = append(c.findings, newFinding(modelMasked, c.opt.Model.Name,
+				"%s: rows of %s decide every size from %s", groupName(g), c.file, sizeText(domain)))
 		}
 	}
 }

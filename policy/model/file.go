@@ -101,6 +101,14 @@ type Group struct {
 	Verified []Verified `json:"verified,omitempty"`
 }
 
+// What is left out of the fit in a trial.
+const (
+	// LeftOutSizes is the trial that tells of what a model is for: sizes in between.
+	LeftOutSizes = "every other size"
+	// LeftOutNodes is a trial of answering for more nodes, not of the group's own decisions.
+	LeftOutNodes = "the largest node count"
+)
+
 // Score is how good decisions were on data that the model had not seen: time of the decision /
 // best time measured.
 type Score struct {

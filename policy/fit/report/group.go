@@ -162,7 +162,7 @@ func newCurveData(c curves.Curve) curveData {
 }
 
 func newUnseenData(r *fit.GroupReport) *unseenData {
-	i := slices.IndexFunc(r.Verdicts, func(v fit.Verdict) bool { return v.LeftOut == fit.LeftOutSizes })
+	i := slices.IndexFunc(r.Verdicts, func(v fit.Verdict) bool { return v.LeftOut == model.LeftOutSizes })
 	if i < 0 {
 		return nil
 	}

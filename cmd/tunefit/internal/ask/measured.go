@@ -65,9 +65,7 @@ func measurement(view *policy.EngineView, q Question) (own model.OwnChoice, ok b
 // chooses a cell, if one is given.
 func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat []float32) {
 	table := costs.Table(q.Coll, int64(q.Bytes), q.PipeOps)
-	for _, row := range table {
-		flat = append(flat, row[:]...)
-	}
+	flat = table.Costs().Micros
 	if chosen != nccl.NoCell {
 		flat = q.query(flat, nccl.NewestABI).Costs.Choosing(chosen).Micros
 	}
