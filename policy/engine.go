@@ -175,8 +175,8 @@ func (v *EngineView) Expect(q Query, d Decision) (choice model.Choice, ok bool) 
 	return v.model.Expect(q.Call, q.Costs, d.Config)
 }
 
-// Own is what NCCL was measured to do by itself. Without a model nothing was.
-func (v *EngineView) Own(call nccl.Call) (own model.OwnChoice, ok bool) {
+// Own is what NCCL was measured to choose. Without a model nothing was.
+func (v *EngineView) Own(call nccl.Call) (own model.Choice, ok bool) {
 	if v.model == nil {
 		return own, false
 	}

@@ -8,15 +8,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// OwnChoice is what NCCL was measured to do when left alone. Between two sizes that were measured
-// it is the choice at the nearer one.
-type OwnChoice struct {
-	nccl.Config // NoCell: the time was measured, and nobody wrote down what took it
-	Time        // as decisions reckon with
-}
-
-// Own returns what NCCL does by itself where that was measured on this communicator.
-func (v *View) Own(call nccl.Call) (own OwnChoice, ok bool) {
+// Own returns what NCCL was measured to choose on this communicator, with the time that decisions reckon with. Between
+// two sizes that were measured it is the choice at the nearer one. It has NoCell where the time was measured and
+// nobody wrote down what took it.
+func (v *View) Own(call nccl.Call) (own Choice, ok bool) {
 	g, octave, _ := v.find(call)
 	if g == nil || g.Nodes != v.nodes {
 		return own, false
@@ -29,7 +24,9 @@ func (v *View) Own(call nccl.Call) (own OwnChoice, ok bool) {
 	if octave-log2(below.bytes) > log2(above.bytes)-octave {
 		near = above
 	}
-	own = OwnChoice{nccl.Config{Cell: nccl.NoCell}, g.byDefault(octave, below, above)}
+	own = NoChoice
+	own.Time = g.byDefault(octave, below, above)
+	own.Default = own.Time
 	if below.Known() && above.Known() {
 		own.Cell = near.Cell
 		if below.Config == above.Config {

@@ -54,7 +54,7 @@ func (a *Asker) alone(q Question, view *policy.EngineView, costs *tuning.Tuning)
 
 // measurement is what NCCL was measured to do with a call by itself. Benchmarks make one
 // call at a time from buffers that are not registered; of others they tell nothing.
-func measurement(view *policy.EngineView, q Question) (own model.OwnChoice, ok bool) {
+func measurement(view *policy.EngineView, q Question) (own model.Choice, ok bool) {
 	if q.PipeOps > 1 || q.RegBuff == 1 {
 		return own, false
 	}
