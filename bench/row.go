@@ -78,7 +78,7 @@ func (s *Sample) unusable() string {
 		return rejectRanks
 	case s.Channels > nccl.MaxChannels:
 		return rejectChannels
-	case s.Known() && !nccl.Offers(s.Coll, s.Algo, s.Proto):
+	case s.Known() && !nccl.Offers(s.Coll, s.Cell):
 		return fmt.Sprintf(rejectNeverHas, s.Algo, s.Proto, s.Coll)
 	}
 	return ""

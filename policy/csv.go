@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -99,22 +100,22 @@ func (r *reader) readHeader(data []byte) {
 }
 
 // columnNumber returns which column of the file has that name, from 1; 0: none.
-func (r *reader) columnNumber(name string) int { return 1 + slices.Index(names(r.columns), name) }
+func (r *reader) columnNumber(name string) int {
+	return 1 + slices.IndexFunc(r.columns, func(c *column) bool { return c.name == name })
+}
 
-// readRows lets gocsv fill one row struct per line. The columns found by readHeader go in front as
+// readRows lets gocsv fill one struct per line. The columns found by readHeader go in front as
 // gocsv's header, which shifts lines by one.
 func (r *reader) readRows(data []byte) {
-	header := make([]string, len(r.columns)+1)
-	for i, col := range r.columns {
-		header[i] = col.name
-		if col.name == "" {
+	header := append(names(r.columns), beyondColumn)
+	for i, name := range header {
+		if name == "" {
 			header[i] = fmt.Sprintf("(unknown %d)", i)
 		}
 	}
-	header[len(r.columns)] = beyondColumn
 	in := csvtable.NewReader(io.MultiReader(strings.NewReader(strings.Join(header, ",")+"\n"), bytes.NewReader(data)))
 	in.ReuseRecord = true
-	rows, err := gocsv.NewUnmarshaller(in, &row{})
+	rows, err := gocsv.NewUnmarshaller(in, reflect.New(rowOf(header)).Interface())
 	if err != nil {
 		r.fail(1, 0, err)
 		return
@@ -140,17 +141,27 @@ func (r *reader) readRows(data []byte) {
 			return
 		}
 		line, _ := in.FieldPos(0)
-		fields.line, fields.row = line-1, v.(*row)
-		fields.trim()
+		fields.line = line - 1
+		fields.take(v)
 		switch {
-		case fields.line == r.headerLine || fields.blank():
-		case columnNamed(fields.row.Collective) != nil:
+		case fields.line == r.headerLine || blank(fields.fields):
+		case columnNamed(fields.field("collective")) != nil:
 			r.fail(fields.line, 0, errors.New("another header (allowed: one, as the first row)"))
 		default:
 			r.rules = append(r.rules, Rule{})
 			fields.readRule(&r.rules[len(r.rules)-1])
 		}
 	}
+}
+
+// rowOf is a struct with a string for each column, in their order.
+func rowOf(columns []string) reflect.Type {
+	fields := make([]reflect.StructField, len(columns))
+	for i, name := range columns {
+		tag := reflect.StructTag(fmt.Sprintf("csv:%q", name))
+		fields[i] = reflect.StructField{Name: fmt.Sprintf("Column%d", i), Type: reflect.TypeFor[string](), Tag: tag}
+	}
+	return reflect.StructOf(fields)
 }
 
 func syntaxText(e *csv.ParseError) error {

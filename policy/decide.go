@@ -30,10 +30,10 @@ type Decision struct {
 }
 
 // setNCCLsOwn notes what NCCL chooses from the table as it is.
-func (d *Decision) setNCCLsOwn(c nccl.Costs) { d.Algo, d.Proto, d.Tied = c.Own() }
+func (d *Decision) setNCCLsOwn(c nccl.Costs) { d.Cell, d.Tied = c.Own() }
 
 // offersNothing reports, of NCCL's own decision, that there is no cell to choose.
-func (d *Decision) offersNothing(c nccl.Costs) bool { return d.Algo < 0 && !d.Tied && !c.AvailableOnly }
+func (d *Decision) offersNothing(c nccl.Costs) bool { return !d.Known() && !d.Tied && !c.AvailableOnly }
 
 // apply returns what becomes of a query for which this is asked, and whether that decides it.
 func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
@@ -42,14 +42,14 @@ func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
 		d.setNCCLsOwn(q.Costs)
 	} else {
 		var ok bool
-		if d.Algo, d.Proto, ok = a.Cells.cheapest(q.Costs); !ok {
+		if d.Cell, ok = a.Cells.cheapest(q.Costs); !ok {
 			return d, false
 		}
-		if d.Micros, d.Write, ok = q.Costs.MakeCheapest(d.Algo, d.Proto); !ok {
+		if d.Micros, d.Write, ok = q.Costs.MakeCheapest(d.Cell); !ok {
 			return d, false
 		}
 	}
-	if d.Algo < 0 { // NCCL's own choice, and there is no telling which that is
+	if !d.Known() { // NCCL's own choice, and there is no telling which that is
 		return d, true
 	}
 	if nccl.ChannelsAreChecked(q.Coll, d.Algo, c.Nodes, c.UncheckedAllGather) {

@@ -76,7 +76,7 @@ func (e *Engine) For(c Comm) *EngineView {
 		v.rows = e.Policy.For(c)
 	}
 	if e.Model != nil {
-		v.model = e.Model.For(c.Nodes, c.Ranks)
+		v.model = e.Model.For(c.Comm)
 		v.model.UncheckedAllGather = c.UncheckedAllGather
 	}
 	return v
@@ -151,12 +151,12 @@ func (v *EngineView) Decide(q Query) Answer {
 		return a
 	}
 	a.Asked = true
-	a.Choice, a.Abstention = v.model.Choose(q.Coll, q.Bytes, q.Costs)
+	a.Choice, a.Abstention = v.model.Choose(q.Call, q.Costs)
 	if a.Abstention != model.Decides {
 		return a
 	}
 	// What a row would ask for, so that all that holds for rows holds for models.
-	asked := Ask{Cells: oneCell(a.Choice.Algo, a.Choice.Proto), Channels: int8(a.Choice.Channels)}
+	asked := Ask{Cells: oneCell(a.Choice.Cell), Channels: int8(a.Choice.Channels)}
 	d, ok := asked.apply(&q, v.comm)
 	if !ok {
 		a.Abstention = model.AbstainCells
@@ -169,18 +169,18 @@ func (v *EngineView) Decide(q Query) Answer {
 // Expect returns what the model expects of a decision beside what NCCL would do; ok is false where
 // it does not know, where there is none, and where the decision leaves everything to NCCL.
 func (v *EngineView) Expect(q Query, d Decision) (choice model.Choice, ok bool) {
-	if v.model == nil || d.Algo < 0 || !d.Write && d.Channels == 0 {
+	if v.model == nil || !d.Known() || !d.Write && d.Channels == 0 {
 		return model.NoChoice, false
 	}
-	return v.model.Expect(q.Coll, q.Bytes, q.Costs, d.Algo, d.Proto, d.Channels)
+	return v.model.Expect(q.Call, q.Costs, d.Config)
 }
 
-// Own is what NCCL was measured to do by itself. Without a model nothing was.
-func (v *EngineView) Own(coll nccl.Coll, bytes uint64) (own model.OwnChoice, ok bool) {
+// Own is what NCCL was measured to choose. Without a model nothing was.
+func (v *EngineView) Own(call nccl.Call) (own model.Choice, ok bool) {
 	if v.model == nil {
 		return own, false
 	}
-	return v.model.Own(coll, bytes)
+	return v.model.Own(call)
 }
 
-func oneCell(a nccl.Algo, p nccl.Proto) CellSet { return CellSet{1 << a, 1 << p} }
+func oneCell(c nccl.Cell) CellSet { return CellSet{1 << c.Algo, 1 << c.Proto} }

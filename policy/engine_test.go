@@ -107,7 +107,7 @@ func TestModelAnswersAreSafe(t *testing.T) {
 			continue
 		}
 		spoke++
-		cell := costs.Cell(a.Algo, a.Proto)
+		cell := costs.Index(a.Cell)
 		if before := costs.Micros[cell]; !(before >= 0) || before >= math.MaxFloat32 {
 			t.Fatalf("chose a cell of %g", before)
 		}
@@ -158,7 +158,7 @@ func TestUnlabelledDefault(t *testing.T) {
 			p.Algo, p.Proto, p.Channels = "", "", 0
 		}
 	})
-	if _, why := m.For(2, 8).Choose(nccl.CollAllReduce, 16<<10, costsOf(func(c []float32) { c[1] = 0.5 })); why != model.Decides {
+	if _, why := m.For(nccl.Comm{Nodes: 2, Ranks: 8}).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, costsOf(func(c []float32) { c[1] = 0.5 })); why != model.Decides {
 		t.Errorf("silent: %s", why)
 	}
 }

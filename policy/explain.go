@@ -61,78 +61,70 @@ type Value struct {
 // Explain says of each rule, in the file's order, what became of it: what Decide asks, with
 // reasons.
 func (v *View) Explain(q Query) []Tried {
-	x := explainer{view: v, q: &q, evaluator: when.NewEvaluator(envOf(v.comm)), decided: -1}
-	x.evaluator.Next(q.Coll, q.Bytes, q.PipeOps)
-	var own Decision
-	own.setNCCLsOwn(q.Costs)
-	x.offersNothing = own.offersNothing(q.Costs)
+	evaluator := when.NewEvaluator(envOf(v.comm))
+	evaluator.Next(q.Coll, q.Bytes, q.PipeOps)
 	all := make([]Tried, len(v.policy.Rules))
+	decided := false
 	for i := range all {
-		all[i] = x.try(i)
+		r, t := &v.policy.Rules[i], &all[i]
+		t.Rule, t.Misses = i, r.misses(&q, v.comm)
+		if len(t.Misses) > 0 {
+			t.Verdict = RowDiffers
+			continue
+		}
+		if r.When != nil {
+			t.condition(r.When, evaluator)
+		}
+		if t.Verdict == RowDecides {
+			t.Verdict = v.verdict(i, &q)
+		}
+		if t.Verdict == RowDecides && decided {
+			t.Verdict = RowLater
+		}
+		decided = decided || t.Verdict == RowDecides
 	}
 	return all
 }
 
-type explainer struct {
-	view          *View
-	q             *Query
-	evaluator     *when.Evaluator
-	offersNothing bool
-	decided       int // -1: no rule yet
-}
-
-func (x *explainer) try(i int) Tried {
-	r := &x.view.policy.Rules[i]
-	t := Tried{Rule: i}
-	if t.Misses = r.misses(x.q, x.view.comm); len(t.Misses) > 0 {
-		t.Verdict = RowDiffers
-		return t
-	}
-	if r.When != nil {
-		if t.Verdict = x.condition(r.When, &t); t.Verdict != RowDecides {
-			return t
-		}
-	}
-	_, ok := x.view.apply(i, x.q)
+// verdict says what a rule that matches comes to if no earlier one decides.
+func (v *View) verdict(rule int, q *Query) Verdict {
+	var own Decision
+	own.setNCCLsOwn(q.Costs)
+	set := v.policy.Rules[rule].Cells
+	_, ok := v.apply(rule, q)
+	_, offered := set.cheapest(q.Costs)
 	switch {
-	case x.offersNothing:
-		t.Verdict = RowUnavailable
-	case ok && x.decided >= 0:
-		t.Verdict = RowLater
+	case own.offersNothing(q.Costs):
+		return RowUnavailable
 	case ok:
-		x.decided = i
-	case x.q.Costs.AvailableOnly && !r.Cells.single():
-		t.Verdict = RowUnpriced
-	default:
-		t.Verdict = RowBeaten
-		if _, _, offered := r.Cells.cheapest(x.q.Costs); !offered {
-			t.Verdict = RowUnavailable
-		}
+		return RowDecides
+	case q.Costs.AvailableOnly && !set.single():
+		return RowUnpriced
+	case !offered:
+		return RowUnavailable
 	}
-	return t
+	return RowBeaten
 }
 
-// condition evaluates the condition of a rule; RowDecides: it holds.
-func (x *explainer) condition(c *when.Condition, t *Tried) Verdict {
-	verdict := RowDecides
+// condition evaluates the condition of a rule. The verdict stays RowDecides where it holds.
+func (t *Tried) condition(c *when.Condition, evaluator *when.Evaluator) {
 	for _, name := range c.Names {
-		v := Value{name, x.evaluator.Value(name)}
+		v := Value{name, evaluator.Value(name)}
 		t.Values = append(t.Values, v)
 		if v.Value == nil {
-			verdict = RowWhenUnknown
+			t.Verdict = RowWhenUnknown
 		}
 	}
-	if verdict != RowDecides {
-		return verdict
+	if t.Verdict == RowWhenUnknown {
+		return
 	}
-	holds, err := x.evaluator.Holds(c)
+	holds, err := evaluator.Holds(c)
 	switch t.Err = err; {
 	case err != nil:
-		return RowWhenFails
+		t.Verdict = RowWhenFails
 	case !holds:
-		return RowWhenFalse
+		t.Verdict = RowWhenFalse
 	}
-	return RowDecides
 }
 
 // Explanation is the way to an Answer.
@@ -155,9 +147,9 @@ func (v *EngineView) Explain(q Query) Explanation {
 	if v.model == nil {
 		return x
 	}
-	x.Candidates = v.model.Candidates(q.Coll, q.Bytes, q.Costs)
+	x.Candidates = v.model.Candidates(q.Call, q.Costs)
 	if x.Model, x.Why = x.Choice, x.Abstention; !x.Asked {
-		x.Model, x.Why = v.model.Choose(q.Coll, q.Bytes, q.Costs)
+		x.Model, x.Why = v.model.Choose(q.Call, q.Costs)
 	}
 	return x
 }

@@ -187,35 +187,35 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rapidDice{t}
-		v := m.For(1+rng.IntN(2), 8)
+		v := m.For(nccl.Comm{Nodes: 1 + rng.IntN(2), Ranks: 8})
 		costs := randomCosts(rng)
 		oddTable(rng, &costs)
 		coll, bytes := nccl.Coll(rng.IntN(nccl.NumColls)), rng.Uint64N(20<<10)
 		if rng.IntN(3) > 0 {
 			coll = nccl.CollAllReduce
 		}
-		choice, why := v.Choose(coll, bytes, costs)
-		all := v.Candidates(coll, bytes, costs)
+		choice, why := v.Choose(nccl.Call{Coll: coll, Bytes: bytes}, costs)
+		all := v.Candidates(nccl.Call{Coll: coll, Bytes: bytes}, costs)
 		if free := len(all) > 0 && all[0].Bar == model.BarNone; free != (choice.Algo >= 0) {
 			t.Fatalf("chose %+v (%s) of %+v", choice, why, all)
-		} else if free && (all[0].Algo != choice.Algo || all[0].Proto != choice.Proto || all[0].Channels != choice.Channels || all[0].LnMicros != choice.LnMicros) {
+		} else if free && (all[0].Config != choice.Config || all[0].LnMicros != choice.LnMicros) {
 			t.Fatalf("chose %+v of %+v", choice, all)
 		}
 		for i, c := range all {
-			if c.Bar == model.BarNone && !costs.Offers(c.Algo, c.Proto) || c.Bar == model.BarNotOffered && costs.Offers(c.Algo, c.Proto) {
+			if c.Bar == model.BarNone && !costs.Offers(c.Cell) || c.Bar == model.BarNotOffered && costs.Offers(c.Cell) {
 				t.Fatalf("%+v of %+v", c, costs)
 			}
 			if i > 0 && c.Bar == model.BarNone && (all[i-1].Bar != model.BarNone || all[i-1].LnMicros > c.LnMicros) {
 				t.Fatalf("%+v are not in order", all)
 			}
 		}
-		if choice.Algo < 0 || math.IsNaN(choice.DefaultLnMicros) {
+		if choice.Algo < 0 || choice.Default.Unknown() {
 			return
 		}
-		if said, ok := v.Expect(coll, bytes, costs, choice.Algo, choice.Proto, choice.Channels); !ok || said.Gain() != choice.Gain() {
+		if said, ok := v.Expect(nccl.Call{Coll: coll, Bytes: bytes}, costs, choice.Config); !ok || said.Gain() != choice.Gain() {
 			t.Fatalf("expects %+v, %v of the choice %+v", said, ok, choice)
 		}
-		if gain := choice.DefaultLnMicros - choice.LnMicros; (why == model.Decides) != (choice.Needed > 0 && gain > choice.Needed) {
+		if gain := choice.LnGain(); (why == model.Decides) != (choice.Needed > 0 && gain > choice.Needed) {
 			t.Fatalf("%+v gains %g: %q", choice, gain, why)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,40 +22,45 @@ type fieldReader struct {
 	r    *reader
 	in   *csv.Reader
 	line int
-	row  *row
+
+	fields []string // of the row, in the order of reader.columns, without blanks around them
+	beyond string   // what follows them
 }
 
 func (c *fieldReader) fail(column string, err error) {
 	c.r.fail(c.line, c.r.columnNumber(column), err)
 }
 
-// field returns the row's field of a column, by the column's name.
-func (c *fieldReader) field(column string) string { return *columnBySpelling[column].field(c.row) }
-
-func (c *fieldReader) trim() {
-	for _, col := range c.r.columns {
-		text := col.field(c.row)
-		*text = strings.TrimSpace(*text)
+// take takes what gocsv has filled in, a pointer to a struct of rowOf.
+func (c *fieldReader) take(row any) {
+	v := reflect.ValueOf(row).Elem()
+	c.fields = c.fields[:0]
+	for i := range v.NumField() {
+		c.fields = append(c.fields, strings.TrimSpace(v.Field(i).String()))
 	}
-	c.row.Beyond = strings.TrimSpace(c.row.Beyond)
+	last := len(c.fields) - 1
+	c.fields, c.beyond = c.fields[:last], c.fields[last]
 }
 
-// blank reports an empty line, or what a spreadsheet writes for one: ",,,,".
-func (c *fieldReader) blank() bool {
-	return !slices.ContainsFunc(c.r.columns, func(col *column) bool { return *col.field(c.row) != "" })
+// field returns the row's field of a column, by the column's name; "" where the file has no such column.
+func (c *fieldReader) field(column string) string {
+	if n := c.r.columnNumber(column); n > 0 {
+		return c.fields[n-1]
+	}
+	return ""
 }
 
 func (c *fieldReader) readRule(rule *Rule) {
-	if text := c.row.Collective; strings.ContainsAny(text, ";\t") && c.length() == 1 {
+	if text := c.field("collective"); strings.ContainsAny(text, ";\t") && c.length() == 1 {
 		c.r.fail(c.line, 0, fmt.Errorf("the row is one field: %s (allowed: fields separated by commas)", suggest.Quote(text)))
 		return
 	}
 	c.checkLength()
 	*rule = anyRule
 	rule.Line = c.line
-	isDefault := strings.EqualFold(c.row.Algorithm, "default")
+	isDefault := strings.EqualFold(c.field("algorithm"), "default")
 	for i, col := range c.r.columns {
-		text := *col.field(c.row)
+		text := c.fields[i]
 		if col.read == nil || isAny(text) {
 			continue
 		}
@@ -73,21 +79,20 @@ func (c *fieldReader) readRule(rule *Rule) {
 // checkLength accepts a row that leaves out its last fields as long as NCCL's own format lets it.
 func (c *fieldReader) checkLength() {
 	columns := c.r.columns
-	beyond := c.row.Beyond != ""
-	if !beyond && *columns[len(columns)-1].field(c.row) != "" {
+	if c.beyond == "" && c.fields[len(columns)-1] != "" {
 		return
 	}
 	want := fmt.Sprintf("%d, as in the header", len(columns))
 	if c.r.headerLine == 0 {
 		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns, strings.Join(names(columns), ","))
 	}
-	if beyond {
-		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)", suggest.Quote(c.row.Beyond), want))
+	if c.beyond != "" {
+		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)", suggest.Quote(c.beyond), want))
 		return
 	}
 	mandatory := firstColumns(mandatoryColumns)
 	for i, col := range columns {
-		if *col.field(c.row) == "" && slices.Contains(mandatory, col) && c.length() <= i {
+		if c.fields[i] == "" && slices.Contains(mandatory, col) && c.length() <= i {
 			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", c.length(), col.name, want))
 			return
 		}

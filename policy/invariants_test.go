@@ -104,7 +104,7 @@ func TestWhateverIsDecided(t *testing.T) {
 		if a.Algo < 0 {
 			return
 		}
-		cell := q.Costs.Cell(a.Algo, a.Proto)
+		cell := q.Costs.Index(a.Cell)
 		if !a.Write {
 			if cell != ncclCell || tied {
 				t.Fatalf("cell %d is left to NCCL, which takes %d (tied: %v) of %v", cell, ncclCell, tied, before)

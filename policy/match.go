@@ -21,7 +21,7 @@ type Match struct {
 	When         *when.Condition // nil: always
 }
 
-// Number is a column of whole numbers that a rule may want of a communicator or a call.
+// Number is a column of whole numbers that a rule may want of a communicator or, from PipeOps on, of a call.
 type Number int8
 
 const (
@@ -33,17 +33,29 @@ const (
 	NumNumbers
 )
 
+// OfCall is the first number that calls of one communicator may differ in.
+const OfCall = PipeOps
+
 const maxNumber = 1 << 30
 
 var numbers = [NumNumbers]struct {
 	name        string
-	least, most int64 // that a file may name
+	least, most int64                 // that a file may name
+	of          func(Comm, Query) int // what a call on a communicator has
 }{
-	Nodes:        {"nodes", 1, maxNumber},
-	Ranks:        {"ranks", 1, maxNumber},
-	RanksPerNode: {"ranks_per_node", 1, maxNumber},
-	PipeOps:      {"pipe_ops", 0, maxNumber},
-	RegBuff:      {"reg_buff", 0, 1},
+	Nodes:        {"nodes", 1, maxNumber, func(c Comm, _ Query) int { return c.Nodes }},
+	Ranks:        {"ranks", 1, maxNumber, func(c Comm, _ Query) int { return c.Ranks }},
+	RanksPerNode: {"ranks_per_node", 1, maxNumber, func(c Comm, _ Query) int { return perNode(c) }},
+	PipeOps:      {"pipe_ops", 0, maxNumber, func(_ Comm, q Query) int { return q.PipeOps }},
+	RegBuff:      {"reg_buff", 0, 1, func(_ Comm, q Query) int { return q.RegBuff }},
+}
+
+// numbersOf returns what a call on a communicator has of each number.
+func numbersOf(c Comm, q Query) (has [NumNumbers]int32) {
+	for n := range numbers {
+		has[n] = int32(numbers[n].of(c, q))
+	}
+	return has
 }
 
 // String returns the column's name.
@@ -62,43 +74,39 @@ const (
 	collNeverAsked nccl.Coll = -2
 )
 
-func perNode(nodes, ranks int) int {
-	if ranks%nodes != 0 {
+func perNode(c Comm) int {
+	if c.Ranks%c.Nodes != 0 {
 		return uneven
 	}
-	return ranks / nodes
+	return c.Ranks / c.Nodes
 }
 
-// IsFor reports whether the rule can match a collective on a communicator of that many nodes and
-// ranks, both at least 1, its condition aside.
-func (m *Match) IsFor(coll nccl.Coll, nodes, ranks int) bool {
-	return m.isForColl(coll) && m.isForComm(nodes, ranks)
+// IsFor reports whether the rule can match a collective on a communicator of at least 1 node and 1 rank, its
+// condition aside.
+func (m *Match) IsFor(coll nccl.Coll, c Comm) bool {
+	has := numbersOf(c, Query{})
+	return m.isForColl(coll) && m.isForNumbers(&has, 0, OfCall)
 }
 
 func (m *Match) isForColl(coll nccl.Coll) bool { return m.Coll == anyColl || m.Coll == coll }
 
-func (m *Match) isForComm(nodes, ranks int) bool {
-	return m.wants(Nodes, nodes) && m.wants(Ranks, ranks) && m.wants(RanksPerNode, perNode(nodes, ranks))
+// isForNumbers reports whether the numbers from one up to another, but not including it, match.
+func (m *Match) isForNumbers(has *[NumNumbers]int32, from, to Number) bool {
+	for n := from; n < to; n++ {
+		if m.Numbers[n] != anyInt && m.Numbers[n] != has[n] {
+			return false
+		}
+	}
+	return true
 }
 
-// wants reports whether a number matches.
-func (m *Match) wants(n Number, has int) bool {
-	return m.Numbers[n] == anyInt || int(m.Numbers[n]) == has
-}
-
-// isForSize and isForCall report whether the columns match that are not the same for all calls of a
-// communicator. They are two because the compiler inlines nothing larger, and Decide asks them of
-// each row.
 func (m *Match) isForSize(bytes, perRank uint64) bool {
 	return m.Bytes.Contains(bytes) && m.BytesPerRank.Contains(perRank)
 }
 
-func (m *Match) isForCall(q *Query) bool {
-	return m.isForColl(q.Coll) && m.wants(PipeOps, q.PipeOps) && m.wants(RegBuff, q.RegBuff)
-}
-
 // misses lists the columns that do not match.
 func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
+	has := numbersOf(c, *q)
 	if !m.isForColl(q.Coll) || !q.Coll.IsAsked() {
 		wants := m.Coll.String()
 		switch m.Coll {
@@ -109,23 +117,22 @@ func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
 		}
 		misses = append(misses, Miss{Column: "collective", Wants: wants, Has: q.Coll.String()})
 	}
-	number := func(n Number, has int) {
-		if m.wants(n, has) {
-			return
+	numbers := func(from, to Number) {
+		for n := from; n < to; n++ {
+			if m.isForNumbers(&has, n, n+1) {
+				continue
+			}
+			text := fmt.Sprint(has[n])
+			if has[n] == uneven {
+				text = strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
+			}
+			misses = append(misses, Miss{Column: n.String(), Wants: fmt.Sprint(m.Numbers[n]), Has: text})
 		}
-		text := strconv.Itoa(has)
-		if has == uneven {
-			text = strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
-		}
-		misses = append(misses, Miss{Column: n.String(), Wants: fmt.Sprint(m.Numbers[n]), Has: text})
 	}
-	number(Nodes, c.Nodes)
-	number(Ranks, c.Ranks)
-	number(RanksPerNode, perNode(c.Nodes, c.Ranks))
+	numbers(0, OfCall)
 	misses = missSize(misses, "size", m.Bytes, q.Bytes)
 	misses = missSize(misses, "size_per_rank", m.BytesPerRank, q.Bytes/uint64(c.Ranks))
-	number(PipeOps, q.PipeOps)
-	number(RegBuff, q.RegBuff)
+	numbers(OfCall, NumNumbers)
 	return misses
 }
 

@@ -114,7 +114,7 @@ func compare(t fataler, v *View, rows []plainRow, q Query, comm Comm) {
 	t.Helper()
 	wantRow, wantCell := plainScan(rows, &q, comm)
 	got := v.Decide(q)
-	gotCell := q.Costs.Cell(got.Algo, got.Proto)
+	gotCell := q.Costs.Index(got.Cell)
 	if got.Tied { // NCCL's own choice among equals: the scan takes the first, releases of NCCL differ
 		gotCell = wantCell
 	}
@@ -134,7 +134,7 @@ func compare(t fataler, v *View, rows []plainRow, q Query, comm Comm) {
 // whatever was written must be a believable time.
 func checkWins(t fataler, costs nccl.Costs, d Decision) {
 	t.Helper()
-	cell := costs.Cell(d.Algo, d.Proto)
+	cell := costs.Index(d.Cell)
 	after := append([]float32(nil), costs.Micros...)
 	if d.Write {
 		after[cell] = d.Micros

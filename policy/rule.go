@@ -27,10 +27,13 @@ type Ask struct {
 }
 
 // anyRule matches everything and asks for nothing.
-var anyRule = Rule{
-	Match: Match{Coll: anyColl, Bytes: everySize, BytesPerRank: everySize, Numbers: [...]int32{anyInt, anyInt, anyInt, anyInt, anyInt}},
-	Ask:   Ask{Cells: everyCell},
-}
+var anyRule = func() Rule {
+	r := Rule{Match: Match{Coll: anyColl, Bytes: everySize, BytesPerRank: everySize}, Ask: Ask{Cells: everyCell}}
+	for n := range r.Numbers {
+		r.Numbers[n] = anyInt
+	}
+	return r
+}()
 
 // conditionFollows opens a condition in the text of a digest. No collective has this number, so
 // that a rule with a condition is never mistaken for two rules.
@@ -85,19 +88,19 @@ type CellSet struct {
 var everyCell = CellSet{math.MaxUint16, math.MaxUint8}
 
 // Contains reports whether a cell of NCCL's cost table belongs to the set.
-func (s CellSet) Contains(a nccl.Algo, p nccl.Proto) bool {
-	return s.algos>>a&1 != 0 && s.protos>>p&1 != 0
+func (s CellSet) Contains(c nccl.Cell) bool {
+	return s.algos>>c.Algo&1 != 0 && s.protos>>c.Proto&1 != 0
 }
 
 // cheapest returns the cheapest available cell of the set, the first of equals. Where costs are
 // unknown there is no telling which of several is the cheapest, and only a set of one cell has an
 // answer.
-func (s CellSet) cheapest(c nccl.Costs) (a nccl.Algo, p nccl.Proto, ok bool) {
+func (s CellSet) cheapest(c nccl.Costs) (cell nccl.Cell, ok bool) {
 	if c.AvailableOnly && !s.single() {
-		return -1, -1, false
+		return nccl.NoCell, false
 	}
-	a, p = c.Cheapest(s.Contains)
-	return a, p, a >= 0
+	cell = c.Cheapest(s.Contains)
+	return cell, cell.Known()
 }
 
 // single reports whether the set is one cell.

@@ -91,9 +91,10 @@ const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
 func (p *Policy) rowsFor(c Comm) *commRows {
 	rows := &commRows{}
 	constant := when.NewEvaluator(envOf(c))
+	has := numbersOf(c, Query{})
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		if _, covers := r.BytesFor(c.Ranks); r.Coll == collNeverAsked || !covers || !r.isForComm(c.Nodes, c.Ranks) {
+		if _, covers := r.BytesFor(c.Ranks); r.Coll == collNeverAsked || !covers || !r.isForNumbers(&has, 0, OfCall) {
 			continue
 		}
 		switch w := r.When; {
@@ -145,10 +146,13 @@ func (v *View) Decide(q Query) Decision {
 		defer v.mu.Unlock()
 		v.conditions.Next(q.Coll, q.Bytes, q.PipeOps)
 	}
-	perRank := q.Bytes / uint64(v.comm.Ranks)
+	perRank, has := q.Bytes/uint64(v.comm.Ranks), numbersOf(v.comm, q)
 	for _, i := range v.rows.rules {
 		r := &v.policy.Rules[i]
-		if !r.isForSize(q.Bytes, perRank) || !r.isForCall(&q) || r.When != nil && r.When.PerCall && !v.holds(int(i)) {
+		if !r.isForSize(q.Bytes, perRank) || !r.isForColl(q.Coll) || !r.isForNumbers(&has, OfCall, NumNumbers) {
+			continue
+		}
+		if r.When != nil && r.When.PerCall && !v.holds(int(i)) {
 			continue
 		}
 		if found, ok := v.apply(int(i), &q); ok {

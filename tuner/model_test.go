@@ -23,7 +23,7 @@ const home = "0123456789abcdef"
 // chooses: AllReduce on 8 ranks of 1 node, 1 KiB to 1 MiB.
 func ringModel(change func(*model.File)) string {
 	f := &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
-		Coll: "allreduce", Nodes: 1, Ranks: 8, Noise: 0.01,
+		Coll: "allreduce", Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Noise: 0.01,
 		Curves: []model.Curve{
 			{Algo: "tree", Proto: "ll", Channels: 2, Measured: [][2]float64{{1 << 10, 20}, {8 << 10, 30.32}, {1 << 20, 80}}},
 			{Algo: "ring", Proto: "ll", Channels: 4, Measured: [][2]float64{{1 << 10, 10}, {8 << 10, 15.16}, {1 << 20, 40}}},

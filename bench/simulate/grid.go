@@ -158,7 +158,7 @@ func (g *grid) allows(c nccl.Config) bool {
 }
 
 func (g *grid) Choose(table nccl.CostTable, bytes uint64) (c nccl.Config) {
-	if c.Algo, c.Proto, _ = table.Choose(nccl.Reference); !c.Known() {
+	if c.Cell, _ = table.Choose(nccl.Reference); !c.Known() {
 		return c
 	}
 	c.Channels = g.Channels(c.Algo)

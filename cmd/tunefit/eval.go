@@ -124,17 +124,14 @@ func (e evaluated) on(set *fit.Set) []fit.Evaluation {
 }
 
 // decider is what the model or the rows decide for communicators.
-func (e evaluated) decider() func(nodes, ranks int) fit.Decider {
+func (e evaluated) decider() fit.Decider {
 	if e.model != nil {
 		return fit.DecideByModel(e.model)
 	}
 	engine := policy.NewEngine(e.policy, nil, nil)
-	return func(nodes, ranks int) fit.Decider {
-		view := engine.For(policy.Comm{Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}})
-		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (nccl.Config, bool) {
-			a := view.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: 1, Costs: costs})
-			return a.Config, a.By == policy.ByRow
-		}
+	return func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (nccl.Config, bool) {
+		a := engine.For(policy.Comm{Comm: on}).Decide(policy.Query{Call: call, PipeOps: 1, Costs: costs})
+		return a.Config, a.By == policy.ByRow
 	}
 }
 

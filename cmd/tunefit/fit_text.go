@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
@@ -61,7 +62,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 		fmt.Fprintf(w, "less time: than NCCL's own choice took, both as %s, without what luck adds to a winner; between the sizes measured it may be less or more\n", as)
 	}
 	if decided > 0 {
-		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's own choice\n", fit.LeftOutSizes, harm, cli.CountOf(decided, "decision"))
+		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's own choice\n", model.LeftOutSizes, harm, cli.CountOf(decided, "decision"))
 	}
 	if len(assumed) > 0 {
 		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed, 8, ", "))

@@ -338,7 +338,7 @@ var plannedRuns = func() (all []plannedRun) {
 			family.Proto = nccl.ProtoLL128
 		}
 		for coll := range nccl.Coll(nccl.NumColls) {
-			if nccl.Offers(coll, family.Algo, family.Proto) {
+			if nccl.Offers(coll, family) {
 				key.Coll = coll
 			}
 		}

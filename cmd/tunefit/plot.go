@@ -13,7 +13,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/plot"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -128,11 +127,7 @@ func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (m *model.Model, i 
 	}
 	var keys []fit.Key
 	for i := range m.File.Groups {
-		key, err := curves.KeyOf(&m.File.Groups[i])
-		if err != nil {
-			return nil, 0, err
-		}
-		keys = append(keys, key)
+		keys = append(keys, m.File.Groups[i].Key())
 	}
 	i, err = f.choose(cmd, keys)
 	return m, i, err

@@ -334,7 +334,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 		return err
 	}
 	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k fit.Key) bool {
-		return !slices.ContainsFunc(rows.Rules, func(r policy.Rule) bool { return r.IsFor(k.Coll, k.Nodes, k.Ranks) })
+		return !slices.ContainsFunc(rows.Rules, func(r policy.Rule) bool { return r.IsFor(k.Coll, policy.Comm{Comm: k.Comm}) })
 	})
 	if len(keys) == 0 {
 		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)

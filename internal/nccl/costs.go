@@ -45,103 +45,96 @@ func Everything() Costs {
 // FLT_MAX, the value its search starts from.
 func available(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
 
-// cheapest is what NCCL's search for the least cost finds, cell after cell: the first
-// and the last of the cells that have it.
-type cheapest struct {
-	first, last int // -1: none is available
-	micros      float32
+// Costs is the table as a tuner is given it.
+func (t *CostTable) Costs() Costs {
+	c := Costs{NumProto: NumProtos}
+	for _, row := range t {
+		c.Micros = append(c.Micros, row[:]...)
+	}
+	return c
 }
 
-func (c *cheapest) see(cell int, micros float32) {
+// least is what NCCL's search for the least cost finds among the cells of a set, cell after cell: the first and the
+// last of those that have it, NoCell where none is available. A nil set has all.
+func (c Costs) least(has func(Cell) bool) (first, last Cell) {
+	first, last = NoCell, NoCell
+	least := float32(math.MaxFloat32)
+	for i, micros := range c.Micros {
+		cell := cellAt(i, c.NumProto)
+		switch {
+		case !available(micros) || has != nil && !has(cell):
+		case micros < least:
+			first, last, least = cell, cell, micros
+		case micros == least:
+			last = cell
+		}
+	}
+	return first, last
+}
+
+// Choose returns what NCCL chooses from the table, and what it costs; NoCell where nothing is
+// available. Of cells of equal cost NCCL takes the first one, algorithm before protocol, and
+// from Models on the last one.
+func (t *CostTable) Choose(v Version) (Cell, float32) {
+	first, last := t.Costs().least(nil)
 	switch {
-	case !available(micros):
-	case c.first < 0 || micros < c.micros:
-		*c = cheapest{cell, cell, micros}
-	case micros == c.micros:
-		c.last = cell
+	case !first.Known():
+		return NoCell, Unavailable
+	case v.Has(Models):
+		return last, t[last.Algo][last.Proto]
 	}
+	return first, t[first.Algo][first.Proto]
 }
 
-// Choose returns what NCCL chooses from the table by itself; algo and proto are -1 where
-// nothing is available. Of cells of equal cost it takes the first one, algorithm before
-// protocol, and from Models on the last one.
-func (t *CostTable) Choose(v Version) (algo Algo, proto Proto, micros float32) {
-	best := cheapest{-1, -1, Unavailable}
-	for a, row := range t {
-		for p, us := range row {
-			best.see(a*NumProtos+p, us)
-		}
-	}
-	cell := best.first
-	if v.Has(Models) {
-		cell = best.last
-	}
-	algo, proto = split(cell, NumProtos)
-	return algo, proto, best.micros
-}
-
-// Own returns the cell that any release chooses from the table by itself; -1 where that
-// is not known, or where there is nothing to choose from. tied says that it is among
-// cells of equal cost, of which releases take different ones.
-func (c Costs) Own() (algo Algo, proto Proto, tied bool) {
+// Own returns the cell that every release chooses from the table; NoCell where that is not
+// known, or where there is nothing to choose from. tied says that several cells have the
+// least cost: releases differ in which of them they choose.
+func (c Costs) Own() (own Cell, tied bool) {
 	if c.AvailableOnly {
-		return -1, -1, false
+		return NoCell, false
 	}
-	best := cheapest{first: -1, last: -1}
-	for i, micros := range c.Micros {
-		best.see(i, micros)
+	first, last := c.least(nil)
+	if first != last {
+		return NoCell, true
 	}
-	if best.first != best.last {
-		return -1, -1, true
-	}
-	algo, proto = split(best.first, c.NumProto)
-	return algo, proto, false
+	return first, false
 }
 
-// Cheapest returns the cheapest available cell of a set, the first of equals; -1 where
+// Cheapest returns the cheapest available cell of a set, the first of equals; NoCell where
 // there is none.
-func (c Costs) Cheapest(has func(Algo, Proto) bool) (Algo, Proto) {
-	best := cheapest{first: -1}
-	for i, micros := range c.Micros {
-		if has(split(i, c.NumProto)) {
-			best.see(i, micros)
-		}
-	}
-	return split(best.first, c.NumProto)
+func (c Costs) Cheapest(has func(Cell) bool) Cell {
+	first, _ := c.least(has)
+	return first
 }
 
-func split(cell, numProto int) (Algo, Proto) {
-	if cell < 0 {
-		return -1, -1
-	}
-	return Algo(cell / numProto), Proto(cell % numProto)
-}
+// cellAt returns the cell at a place of a flat table.
+func cellAt(i, numProto int) Cell { return Cell{Algo(i / numProto), Proto(i % numProto)} }
 
-// Cell is the place of a cell in Micros.
-func (c *Costs) Cell(a Algo, p Proto) int { return int(a)*c.NumProto + int(p) }
+// Index is the place of a cell in Micros.
+func (c *Costs) Index(cell Cell) int { return int(cell.Algo)*c.NumProto + int(cell.Proto) }
 
 // Offers reports whether NCCL can use a cell.
-func (c *Costs) Offers(a Algo, p Proto) bool {
-	return int(p) < c.NumProto && c.Cell(a, p) < len(c.Micros) && available(c.Micros[c.Cell(a, p)])
+func (c *Costs) Offers(cell Cell) bool {
+	return int(cell.Proto) < c.NumProto && c.Index(cell) < len(c.Micros) && available(c.Micros[c.Index(cell)])
 }
 
 // MakeCheapest returns the cost at which a cell beats all others: its own if it
 // does so already, else the next number below the cheapest other one, so that
 // there is no tie and the estimate stays believable. No positive cost beats a cell
 // that costs 0: then ok is false.
-func (c Costs) MakeCheapest(a Algo, p Proto) (micros float32, write, ok bool) {
-	cell := c.Cell(a, p)
+func (c Costs) MakeCheapest(cell Cell) (micros float32, write, ok bool) {
+	at := c.Index(cell)
 	other := float32(math.MaxFloat32)
 	for i, m := range c.Micros {
-		if i != cell && available(m) {
+		if i != at && available(m) {
 			other = min(other, m)
 		}
 	}
 	switch {
 	case c.AvailableOnly:
 		return 0, true, true
-	case c.Micros[cell] < other:
-		return c.Micros[cell], false, true
+	case c.Micros[at] < other:
+		return c.Micros[at], false, true
 	}
 	micros = math.Nextafter32(other, 0)
 	return micros, true, micros > 0
@@ -150,18 +143,18 @@ func (c Costs) MakeCheapest(a Algo, p Proto) (micros float32, write, ok bool) {
 // Choosing returns the table with a cost for the cell at which NCCL chooses it: its
 // own, if that does, else one just below all others. Where another cell costs nothing,
 // there is none and the table stays as it is.
-func (c Costs) Choosing(a Algo, p Proto) Costs {
-	cell := c.Cell(a, p)
-	if cell >= len(c.Micros) {
+func (c Costs) Choosing(cell Cell) Costs {
+	at := c.Index(cell)
+	if at >= len(c.Micros) {
 		return c
 	}
 	offered := c
 	offered.Micros = slices.Clone(c.Micros)
-	if !available(offered.Micros[cell]) {
-		offered.Micros[cell] = math.MaxFloat32
+	if !available(offered.Micros[at]) {
+		offered.Micros[at] = math.MaxFloat32
 	}
-	if micros, _, ok := offered.MakeCheapest(a, p); ok {
-		offered.Micros[cell] = micros
+	if micros, _, ok := offered.MakeCheapest(cell); ok {
+		offered.Micros[at] = micros
 		return offered
 	}
 	return c
@@ -179,9 +172,9 @@ func (c Costs) RingIsGuarded() bool {
 	}
 	ring, other := float32(math.MaxFloat32), float32(math.MaxFloat32)
 	for i, micros := range c.Micros {
-		switch a, _ := split(i, c.NumProto); {
+		switch {
 		case !available(micros):
-		case a == AlgoRing:
+		case cellAt(i, c.NumProto).Algo == AlgoRing:
 			ring = min(ring, micros)
 		default:
 			other = min(other, micros)

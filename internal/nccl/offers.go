@@ -1,21 +1,21 @@
 package nccl
 
-// Offers reports whether NCCL has an algorithm with a protocol for a collective on some
-// machine, from the conditions at the head of ncclTopoTuneModel (graph/tuning.cc, 2.30).
-func Offers(coll Coll, a Algo, p Proto) bool {
+// Offers reports whether NCCL has a cell for a collective on some machine. The source is
+// the conditions at the head of ncclTopoTuneModel (graph/tuning.cc, 2.30).
+func Offers(coll Coll, cell Cell) bool {
 	allReduce := coll == CollAllReduce
 	gathers := coll == CollAllGather || coll == CollReduceScatter
-	switch a {
+	switch cell.Algo {
 	case AlgoRing:
 		return true
 	case AlgoTree:
 		return allReduce
 	case AlgoCollNetDirect, AlgoNVLS:
-		return p == ProtoSimple && (allReduce || gathers)
+		return cell.Proto == ProtoSimple && (allReduce || gathers)
 	case AlgoCollNetChain, AlgoNVLSTree:
-		return p == ProtoSimple && allReduce
+		return cell.Proto == ProtoSimple && allReduce
 	case AlgoPAT:
-		return p == ProtoSimple && gathers
+		return cell.Proto == ProtoSimple && gathers
 	}
 	return false
 }

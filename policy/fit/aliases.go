@@ -33,26 +33,18 @@ const (
 // findAliases compares all families at all sizes.
 func (g *Group) findAliases() {
 	g.Aliases = nil
-	times := map[uint64]map[nccl.Cell]map[int]float64{} // ln(us) by channels
-	for _, c := range g.Cells {
-		if c.Config.Channels == 0 {
-			continue
+	for bytes, cells := range g.bySize() {
+		families := map[nccl.Cell]map[int]float64{} // ln(us) by channels
+		for _, c := range cells {
+			if families[c.Config.Cell] == nil {
+				families[c.Config.Cell] = map[int]float64{}
+			}
+			families[c.Config.Cell][c.Config.Channels] = math.Log(c.Micros)
 		}
-		if times[c.Bytes] == nil {
-			times[c.Bytes] = map[nccl.Cell]map[int]float64{}
-		}
-		family := times[c.Bytes][c.Config.Cell]
-		if family == nil {
-			family = map[int]float64{}
-			times[c.Bytes][c.Config.Cell] = family
-		}
-		family[c.Config.Channels] = math.Log(c.Micros)
-	}
-	for bytes, families := range times {
 		for a, one := range families {
 			for b, other := range families {
-				if a.Compare(b) < 0 {
-					g.compareAliases(Alias{Bytes: bytes, A: a, B: b}, one, other)
+				if off := apart(one, other); a.Compare(b) < 0 && coincide(off) {
+					g.Aliases = append(g.Aliases, Alias{bytes, a, b, len(off), stats.Median(off)})
 				}
 			}
 		}
@@ -62,18 +54,18 @@ func (g *Group) findAliases() {
 	})
 }
 
-// compareAliases compares two families at the channel counts that they share.
-func (g *Group) compareAliases(t Alias, one, other map[int]float64) {
-	var off []float64
+// apart is |ln ratio| of two families at the channel counts that they share. NCCL's own, 0, is none.
+func apart(one, other map[int]float64) (off []float64) {
 	for channels, ln := range one {
-		if o, ok := other[channels]; ok {
+		if o, ok := other[channels]; ok && channels > 0 {
 			off = append(off, math.Abs(ln-o))
 		}
 	}
-	t.Cells, t.Typical = len(off), stats.Median(off)
-	if t.Cells >= fewAliasCells && t.Typical < aliasMedian && shareBelow(off, aliasMost) >= aliasShare {
-		g.Aliases = append(g.Aliases, t)
-	}
+	return off
+}
+
+func coincide(off []float64) bool {
+	return len(off) >= fewAliasCells && stats.Median(off) < aliasMedian && shareBelow(off, aliasMost) >= aliasShare
 }
 
 func shareBelow(v []float64, bound float64) float64 {

@@ -10,7 +10,7 @@ import (
 // modelOf writes a group down as a model: its medians. The curves through them are the model's.
 func modelOf(g *Group) model.Group {
 	m := model.Group{
-		Coll: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks,
+		Coll: g.Coll.String(), Comm: g.Comm,
 		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Verified: g.verdicts(),
 	}
 	for _, d := range g.Default {

@@ -4,15 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
-)
-
-const (
-	// LeftOutSizes is the trial that tells of what a model is for: sizes in between.
-	LeftOutSizes = "every other size"
-	// LeftOutNodes is a trial of answering for more nodes, not of the group's own decisions.
-	LeftOutNodes = "the largest node count"
 )
 
 // fold is one way to part a group: a model is fitted to train and decides for
@@ -42,9 +34,9 @@ func validate(truth *Group, folds []fold) Verdict {
 	inside := 0
 	for _, f := range folds {
 		m := compile(0, f.train)
-		view := m.For(truth.Nodes, truth.Ranks)
+		view := m.For(truth.Comm)
 		asked := decide(view, truth, f.sizes)
-		byRows := truth.decideByRows(Rows(m, RowOptions{}), f.sizes)
+		byRows := truth.decideBy(DecideByRows(Rows(m, RowOptions{})), f.sizes)
 		for i := range byRows {
 			byRows[i].Plain = asked[i].Plain
 		}
@@ -58,12 +50,7 @@ func validate(truth *Group, folds []fold) Verdict {
 		o, n := compare(view, truth, left)
 		off, inside = append(off, o...), inside+n
 	}
-	v := newVerdict(LeftOutSizes, outcomes)
-	v.Predicted, v.Inside = len(off), inside
-	if len(off) > 0 {
-		v.TypicalError = stats.Median(off)
-	}
-	return v
+	return newVerdict(model.LeftOutSizes, outcomes, off, inside)
 }
 
 // foldsBySize leaves out every other size, once the odd and once the even ones,
@@ -102,7 +89,6 @@ func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
 	if fewer == nil || len(g.Cells) == 0 {
 		return v, false
 	}
-	sizes := g.Sizes()
-	view := compile(g.Nodes, fewer).For(g.Nodes, g.Ranks)
-	return newVerdict(LeftOutNodes, decide(view, g, sizes)), true
+	view := compile(g.Nodes, fewer).For(g.Comm)
+	return newVerdict(model.LeftOutNodes, decide(view, g, g.Sizes()), nil, 0), true
 }

@@ -6,17 +6,14 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Evaluation is how a model's decisions for one group compare with measurements.
 type Evaluation struct {
-	Group   *Group
-	Sizes   int
-	Verdict Verdict
-	// Outcomes are what Verdict sums up, by size.
-	Outcomes  []Outcome
+	Group     *Group
+	Sizes     int
+	Verdict   Verdict
 	Abstained []AbstainedSizes // of a model, most first
 	Left      int              // sizes at which no row of a policy decides
 }
@@ -49,51 +46,55 @@ func (e *Evaluation) Judged() bool {
 func Evaluate(m *model.Model, set *Set) []Evaluation {
 	var all []Evaluation
 	for _, g := range set.Groups {
-		view := m.For(g.Nodes, g.Ranks)
-		sizes := g.decidedSizes()
-		outcomes := decide(view, g, sizes)
-		e := Evaluation{Group: g, Sizes: len(sizes), Outcomes: outcomes, Verdict: newVerdict("", outcomes)}
-		e.Verdict.judgePredictions(view, g, g.Cells)
-		counts := map[model.Abstention]int{}
-		for _, o := range outcomes {
-			if o.Abstention != model.Decides {
-				counts[o.Abstention]++
-			}
-		}
-		for why, n := range counts {
-			e.Abstained = append(e.Abstained, AbstainedSizes{why, n})
-		}
-		slices.SortFunc(e.Abstained, func(a, b AbstainedSizes) int {
-			return cmp.Or(cmp.Compare(b.Sizes, a.Sizes), cmp.Compare(a.Why, b.Why))
-		})
-		all = append(all, e)
+		view := m.For(g.Comm)
+		off, inside := compare(view, g, g.Cells)
+		all = append(all, newEvaluation(g, newVerdict("", decide(view, g, g.decidedSizes()), off, inside)))
 	}
 	return all
 }
 
-// Decider decides for one communicator; ok is false where it leaves a size to NCCL. The
+func newEvaluation(g *Group, v Verdict) Evaluation {
+	e := Evaluation{Group: g, Sizes: len(v.Outcomes), Verdict: v}
+	counts := map[model.Abstention]int{}
+	for _, o := range v.Outcomes {
+		if o.Abstention != model.Decides {
+			counts[o.Abstention]++
+		}
+		if o.NoRow {
+			e.Left++
+		}
+	}
+	for why, n := range counts {
+		e.Abstained = append(e.Abstained, AbstainedSizes{why, n})
+	}
+	slices.SortFunc(e.Abstained, func(a, b AbstainedSizes) int {
+		return cmp.Or(cmp.Compare(b.Sizes, a.Sizes), cmp.Compare(a.Why, b.Why))
+	})
+	return e
+}
+
+// Decider decides for a communicator; ok is false where it leaves a size to NCCL. The
 // channels of what it returns are 0 where it leaves these.
-type Decider func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (c nccl.Config, ok bool)
+type Decider func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (c nccl.Config, ok bool)
 
 // EvaluateDecisions asks whatever decides for communicators about everything that a set
 // holds. What a decision leaves to NCCL is as it was measured of the default, where that
 // is known.
-func EvaluateDecisions(deciderFor func(nodes, ranks int) Decider, set *Set) []Evaluation {
+func EvaluateDecisions(decide Decider, set *Set) []Evaluation {
 	var all []Evaluation
 	for _, g := range set.Groups {
-		decider, sizes := deciderFor(g.Nodes, g.Ranks), g.decidedSizes()
-		e := Evaluation{Group: g, Sizes: len(sizes)}
-		e.Outcomes = outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
-			c, ok := decider(g.Coll, o.Bytes, costs)
-			if !ok {
-				e.Left++
-			}
-			return c, ok
-		})
-		e.Verdict = newVerdict("", e.Outcomes)
-		all = append(all, e)
+		all = append(all, newEvaluation(g, newVerdict("", g.decideBy(decide, g.decidedSizes()), nil, 0)))
 	}
 	return all
+}
+
+// decideBy asks for decisions about sizes.
+func (g *Group) decideBy(decide Decider, sizes []uint64) []Outcome {
+	return outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
+		c, ok := decide(g.Comm, g.call(o.Bytes), costs)
+		o.NoRow = !ok
+		return c, ok
+	})
 }
 
 // isDefault reports whether a configuration is NCCL's own choice, as far as labels tell.
@@ -110,37 +111,19 @@ func (g *Group) decidedSizes() []uint64 {
 	return sizesOf(g.Default)
 }
 
-// decideByRows asks the rows of a policy file.
-func (g *Group) decideByRows(rows []Row, sizes []uint64) []Outcome {
-	decide := DecideByRows(rows)(g.Nodes, g.Ranks)
-	return outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) { return decide(g.Coll, o.Bytes, costs) })
-}
-
-// judgePredictions compares predicted with measured times of cells.
-func (v *Verdict) judgePredictions(view *model.View, g *Group, cells []Cell) {
-	off, inside := compare(view, g, cells)
-	v.Predicted, v.Inside = len(off), inside
-	if len(off) > 0 {
-		v.TypicalError = stats.Median(off)
-	}
-}
-
 // compare returns how far predictions of cells are off, in ln(us), and how many
 // measured times are inside the 90 % interval of their prediction.
 func compare(view *model.View, g *Group, cells []Cell) (off []float64, inside int) {
 	for _, c := range cells {
-		mean, sigma, ok := view.Predict(g.Coll, c.Config.Algo, c.Config.Proto, c.Config.Channels, c.Bytes)
-		if !ok {
+		t := view.Predict(g.call(c.Bytes), c.Config)
+		if t.Unknown() {
 			continue
 		}
-		d := math.Abs(math.Log(c.Micros) - mean)
+		d := math.Abs(math.Log(c.Micros) - t.LnMicros)
 		off = append(off, d)
-		if d <= quantile95*sigma {
+		if d <= t.Band() {
 			inside++
 		}
 	}
 	return off, inside
 }
-
-// quantile95 of the normal distribution: as many sigmas on either side hold 90 %.
-const quantile95 = 1.6449

@@ -146,8 +146,7 @@ func (g *Group) edge() int {
 // configurations that may accepts count as winners.
 func (g *Group) edgeOf(low, high int, may func(nccl.Config) bool) int {
 	wins := map[int]bool{}
-	_, fastest := g.winners()
-	for _, c := range fastest {
+	for _, c := range g.winners() {
 		if may(c.Config) {
 			wins[c.Config.Channels] = true
 		}

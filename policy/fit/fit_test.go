@@ -36,14 +36,14 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 		t.Errorf("gain %.4f of %.4f measured", r.Gain, r.MeasuredGain)
 	}
 	// At sizes nobody measured the choice is good by the truth.
-	view := mustCompile(t, file).For(m.Nodes, m.Ranks)
+	view := mustCompile(t, file).For(m.Comm)
 	decided := 0
 	for b := uint64(5000); b < 250<<20; b = b * 7 / 5 {
 		costs := costsAt(&Group{Default: []Cell{{Config: m.byDefault(b), Bytes: b}}}, []Cell{
 			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}}, {Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}}},
 			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}}, {Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}}},
 		}, b)
-		choice, why := view.Choose(m.Coll, b, costs)
+		choice, why := view.Choose(nccl.Call{Coll: m.Coll, Bytes: b}, costs)
 		if why != model.Decides {
 			continue
 		}
@@ -102,7 +102,7 @@ func TestLittleData(t *testing.T) {
 			continue
 		}
 		g := pooled(some).Groups[0]
-		for _, o := range decide(fitted.For(m.Nodes, m.Ranks), g, g.Sizes()) {
+		for _, o := range decide(fitted.For(m.Comm), g, g.Sizes()) {
 			if o.Abstention != model.AbstainDefault {
 				t.Errorf("without a default the model abstains at %d because %q", o.Bytes, o.Abstention)
 			}
@@ -117,7 +117,7 @@ func TestNothingBeyondWhatWasMeasured(t *testing.T) {
 	last := m.sizes[len(m.sizes)-1]
 	part := g.subset(func(c Cell) bool { return c.Config.Proto != nccl.ProtoSimple || c.Bytes < last/2 }, func(Cell) bool { return true })
 	fitted := compile(0, part)
-	if c, why := fitted.For(m.Nodes, m.Ranks).Choose(m.Coll, last, costsAt(g, g.bySize()[last], last)); c.Proto == nccl.ProtoSimple {
+	if c, why := fitted.For(m.Comm).Choose(nccl.Call{Coll: m.Coll, Bytes: last}, costsAt(g, g.bySize()[last], last)); c.Proto == nccl.ProtoSimple {
 		t.Errorf("%+v (%q) at a size where it was not measured", c, why)
 	}
 	for _, r := range Rows(fitted, RowOptions{UnknownDefault: true}) {
@@ -136,7 +136,7 @@ func TestOneNodeTellsNothing(t *testing.T) {
 	for _, maxNodes := range []int{0, 2} {
 		for _, c := range []struct{ fitted, asked machine }{{one, two}, {two, one}} {
 			g := pooled(c.fitted.sweep(1, 1)).Groups[0]
-			if _, why := compile(maxNodes, g).For(c.asked.Nodes, c.asked.Ranks).Choose(g.Coll, 1<<20, everything); why != model.AbstainOneNode {
+			if _, why := compile(maxNodes, g).For(c.asked.Comm).Choose(nccl.Call{Coll: g.Coll, Bytes: 1 << 20}, everything); why != model.AbstainOneNode {
 				t.Errorf("measured on %d nodes, asked about %d, the model abstains because %q", c.fitted.Nodes, c.asked.Nodes, why)
 			}
 		}
@@ -149,14 +149,14 @@ func TestMoreNodes(t *testing.T) {
 	m := smallMachine()
 	g := pooled(m.sweep(1, 7)).Groups[0]
 	costs := costsAt(g, g.Cells, 4<<10)
-	if _, why := compile(0, g).For(4, 32).Choose(m.Coll, 4<<10, costs); why != model.AbstainNodes {
+	if _, why := compile(0, g).For(nccl.Comm{Nodes: 4, Ranks: 32}).Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10}, costs); why != model.AbstainNodes {
 		t.Errorf("4 nodes, not asked for: silent because %q", why)
 	}
-	view := compile(4, g).For(4, 32)
-	if _, why := view.Choose(m.Coll, 4<<10, costs); why != model.AbstainFarther && why != model.AbstainBest {
+	view := compile(4, g).For(nccl.Comm{Nodes: 4, Ranks: 32})
+	if _, why := view.Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10}, costs); why != model.AbstainFarther && why != model.AbstainBest {
 		t.Errorf("4 nodes, a small gain: %q", why)
 	}
-	if _, why := compile(4, g).For(8, 64).Choose(m.Coll, 4<<10, costs); why != model.AbstainNodes {
+	if _, why := compile(4, g).For(nccl.Comm{Nodes: 8, Ranks: 64}).Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10}, costs); why != model.AbstainNodes {
 		t.Errorf("8 nodes, 4 asked for: silent because %q", why)
 	}
 }
@@ -200,7 +200,7 @@ func TestRowsNeedAGainElsewhere(t *testing.T) {
 		versusDefault float64
 		want          bool
 	}{"a gain": {0.98, true}, "none": {0.9999, false}, "a loss": {1.02, false}, "no default": {0, true}} {
-		file.Groups[0].HeldOut = []model.Score{{LeftOut: LeftOutSizes, VersusDefault: test.versusDefault}}
+		file.Groups[0].HeldOut = []model.Score{{LeftOut: model.LeftOutSizes, VersusDefault: test.versusDefault}}
 		compiled := mustCompile(t, file)
 		if rows := Rows(compiled, RowOptions{}); (len(rows) > 0) != test.want {
 			t.Errorf("%s: %d rows, want some: %v", name, len(rows), test.want)

@@ -9,14 +9,14 @@ import (
 
 // channelsOf are the channels of a communicator, those of NVLS apart.
 type channelsOf struct {
-	nodes, ranks int
-	nvls         bool
+	nccl.Comm
+	nvls bool
 }
 
 // reach takes the most channels that communicators are known to have by themselves. What ran
 // with more than NCCL was told to have at least, NCCL had without being told.
 func (p *Pool) reach(s *bench.Sample) {
-	of := channelsOf{s.Nodes, s.Ranks, nccl.CountsNVLSChannels(s.Algo)}
+	of := channelsOf{s.Comm, nccl.CountsNVLSChannels(s.Algo)}
 	least := 0
 	if s.Setup != nil {
 		least, _ = strconv.Atoi(s.Setup.MinCTAs) // 0 where it was not set
@@ -34,7 +34,7 @@ func (p *Pool) reach(s *bench.Sample) {
 func (p *Pool) floored(g *Group) map[nccl.Config]bool {
 	floored := map[nccl.Config]bool{}
 	for _, c := range g.Configs() {
-		if c.Channels > p.reached[channelsOf{g.Nodes, g.Ranks, nccl.CountsNVLSChannels(c.Algo)}] {
+		if c.Channels > p.reached[channelsOf{g.Comm, nccl.CountsNVLSChannels(c.Algo)}] {
 			floored[c] = true
 		}
 	}

@@ -6,7 +6,11 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
+
+// Key names a group.
+type Key = model.Key
 
 // Cell is one configuration at one size, its repetitions pooled.
 type Cell struct {
@@ -92,10 +96,13 @@ func (g *Group) cellNoise(c Cell) float64 {
 // Sizes lists the sizes measured with any configuration, ascending.
 func (g *Group) Sizes() []uint64 { return sizesOf(g.Cells) }
 
+// AllSizes are those, and those of the default.
+func (g *Group) AllSizes() []uint64 { return sizesOf(slices.Concat(g.Cells, g.Default)) }
+
 // Compares reports whether there is a size at which several configurations were measured,
 // or one and the default.
 func (g *Group) Compares() bool {
-	return len(g.Cells)+len(g.Default) > len(sizesOf(slices.Concat(g.Cells, g.Default)))
+	return len(g.Cells)+len(g.Default) > len(g.AllSizes())
 }
 
 func sizesOf(cells []Cell) []uint64 {
@@ -152,21 +159,11 @@ func (g *Group) defaultAt(bytes uint64) (Cell, bool) {
 	return g.Default[i], true
 }
 
-// winners are the sizes measured, ascending, and the fastest configuration at
-// each; of equals the first.
-func (g *Group) winners() (sizes []uint64, fastest []Cell) {
-	best := map[uint64]Cell{}
-	for _, c := range g.Cells {
-		if b, ok := best[c.Bytes]; !ok || c.Micros < b.Micros {
-			best[c.Bytes] = c
-		}
+// winners are the fastest configuration at each size, ascending sizes; of equals the first.
+func (g *Group) winners() (fastest []Cell) {
+	cells := g.bySize()
+	for _, b := range g.Sizes() {
+		fastest = append(fastest, slices.MinFunc(cells[b], func(a, b Cell) int { return cmp.Compare(a.Micros, b.Micros) }))
 	}
-	for b := range best {
-		sizes = append(sizes, b)
-	}
-	slices.Sort(sizes)
-	for _, b := range sizes {
-		fastest = append(fastest, best[b])
-	}
-	return sizes, fastest
+	return fastest
 }

@@ -11,21 +11,20 @@ import (
 
 // count adds an accepted sample to those of its machine.
 func (p *Pool) count(s *bench.Sample) {
-	if p.measuredOn == nil || s.Setup != p.setup {
-		var setup bench.Setup
-		if s.Setup != nil {
-			setup = *s.Setup
-		}
-		setup.Time, setup.MinChannels, setup.MinCTAs = "", "", "" // of a run, not of a machine
-		if p.measuredOn = p.setups[setup]; p.measuredOn == nil {
-			p.measuredOn = &MeasuredOn{Setup: setup, Source: fileOf(s.Source)}
-			p.setups[setup] = p.measuredOn
-		}
-		p.setup = s.Setup
+	var setup bench.Setup
+	if s.Setup != nil {
+		setup = *s.Setup
 	}
-	p.measuredOn.Rows++
-	if s.Setup != nil && s.Setup.Time != "" && (p.measuredOn.Time == "" || s.Setup.Time < p.measuredOn.Time) {
-		p.measuredOn.Time = s.Setup.Time
+	begun := setup.Time
+	setup.Time, setup.MinChannels, setup.MinCTAs = "", "", "" // of a run, not of a machine
+	m := p.setups[setup]
+	if m == nil {
+		m = &MeasuredOn{Setup: setup, Source: fileOf(s.Source)}
+		p.setups[setup] = m
+	}
+	m.Rows++
+	if begun != "" && (m.Time == "" || begun < m.Time) {
+		m.Time = begun
 	}
 }
 

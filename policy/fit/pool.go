@@ -15,17 +15,15 @@ import (
 
 // Pool collects samples, one at a time.
 type Pool struct {
-	groups  map[Key]*pooling
+	groups  map[Key]variants
 	refused map[string]int
 	rows    int
 	failed  map[Key][]nccl.Config
 	asked   map[Key]map[Ask]bool
 	reached map[channelsOf]int
 
-	setups     map[bench.Setup]*MeasuredOn
-	file       string       // that is being read
-	setup      *bench.Setup // of the sample before
-	measuredOn *MeasuredOn  // that it is counted for
+	setups map[bench.Setup]*MeasuredOn
+	file   string // that is being read
 }
 
 // Reasons to refuse a sample, but for what is kept instead. Each is the whole text
@@ -36,10 +34,8 @@ const (
 	RefusedOneRank = "1 rank communicates with nobody"
 )
 
-// pooling is a group while samples arrive.
-type pooling struct {
-	variants map[variant]*variantPool
-}
+// variants are a group while samples arrive.
+type variants map[variant]*variantPool
 
 // variant is what NCCL does not tell a tuner. Times of different variants are
 // not repetitions of one another.
@@ -50,7 +46,10 @@ type variant struct {
 
 // NewPool returns an empty pool.
 func NewPool() *Pool {
-	return &Pool{groups: map[Key]*pooling{}, failed: map[Key][]nccl.Config{}, asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{}, refused: map[string]int{}, setups: map[bench.Setup]*MeasuredOn{}}
+	return &Pool{
+		groups: map[Key]variants{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
+		asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{}, setups: map[bench.Setup]*MeasuredOn{},
+	}
 }
 
 // Add takes a sample that package bench has read, or counts why it does not.
@@ -58,8 +57,13 @@ func (p *Pool) Add(s *bench.Sample) {
 	p.rows++
 	byDefault := s.Selection == bench.SelectionDefault ||
 		s.Selection == bench.SelectionUnknown && s.Algo == bench.Unknown && s.Proto == bench.Unknown
-	config := s.Config
-	labelled := s.Algo >= 0 && s.Proto >= 0
+	config, by := s.Config, s.Selection
+	if byDefault {
+		by = bench.SelectionDefault
+	}
+	if !s.Known() {
+		config = unknownConfig
+	}
 	switch {
 	case s.Nodes < 1 || s.Ranks < 1:
 		p.refused[RefusedComm]++
@@ -67,28 +71,19 @@ func (p *Pool) Add(s *bench.Sample) {
 	case s.Ranks == 1:
 		p.refused[RefusedOneRank]++
 		return
-	case !labelled && !byDefault:
+	case !s.Known() && !byDefault:
 		p.refused[RefusedLabel]++
 		return
 	}
-	if !labelled {
-		config = unknownConfig
-	}
-	by := s.Selection
-	if byDefault {
-		by = bench.SelectionDefault
-	}
 	key := Key{Coll: s.Coll, Comm: s.Comm}
-	g := p.groups[key]
-	if g == nil {
-		g = &pooling{map[variant]*variantPool{}}
-		p.groups[key] = g
+	if p.groups[key] == nil {
+		p.groups[key] = variants{}
 	}
 	v := variant{s.DType, s.RedOp, s.InPlace}
-	vp := g.variants[v]
+	vp := p.groups[key][v]
 	if vp == nil {
 		vp = &variantPool{cells: map[label][]reading{}}
-		g.variants[v] = vp
+		p.groups[key][v] = vp
 	}
 	if s.Simulated {
 		vp.simulated++
@@ -100,15 +95,15 @@ func (p *Pool) Add(s *bench.Sample) {
 
 // Fail takes a configuration that did not run; of a size: that did not run there as it was asked for.
 func (p *Pool) Fail(s *bench.Sample) {
-	key, config := Key{Coll: s.Coll, Comm: s.Comm}, s.Config
+	key := Key{Coll: s.Coll, Comm: s.Comm}
 	if s.Bytes == 0 {
-		p.failed[key] = append(p.failed[key], config)
+		p.failed[key] = append(p.failed[key], s.Config)
 		return
 	}
 	if p.asked[key] == nil {
 		p.asked[key] = map[Ask]bool{}
 	}
-	p.asked[key][Ask{config, s.Bytes}] = true
+	p.asked[key][Ask{s.Config, s.Bytes}] = true
 }
 
 // Set is what a pool held: groups ready to be fitted.
@@ -147,28 +142,22 @@ type Refusal struct {
 // taking samples.
 func (p *Pool) Set() *Set {
 	s := &Set{Rows: p.rows, Failed: p.failed, Asked: p.asked}
-	refused := map[string]int{}
-	for reason, n := range p.refused {
-		refused[reason] = n
-	}
+	refused := maps.Clone(p.refused)
 	var pools []*variantPool
 	for key, g := range p.groups {
 		g.nameUnnamed()
 		most := g.mainVariant()
-		for v, vp := range g.variants {
+		for v, vp := range g {
 			if v != most {
 				refused[most.refused(v)] += vp.readings
 			}
 		}
-		s.Used += g.variants[most].readings
-		s.Simulated += g.variants[most].simulated
+		s.Used += g[most].readings
+		s.Simulated += g[most].simulated
 		s.Groups = append(s.Groups, &Group{Key: key})
-		pools = append(pools, g.variants[most])
+		pools = append(pools, g[most])
 	}
 	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i]) })
-	for _, g := range s.Groups {
-		g.floored = p.floored(g)
-	}
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
 	for _, m := range p.setups {
 		s.Machines = append(s.Machines, *m)
@@ -178,7 +167,7 @@ func (p *Pool) Set() *Set {
 	})
 	onlyLower := s.channelsOnlyLower()
 	for _, g := range s.Groups {
-		g.onlyLower = onlyLower
+		g.floored, g.onlyLower = p.floored(g), onlyLower
 		g.own = g.ownChannels(s.Asked[g.Key])
 	}
 	for reason, n := range refused {
@@ -192,13 +181,13 @@ func (p *Pool) Set() *Set {
 
 // nameUnnamed counts samples without a data type, as in a sweep that leaves it out, as those of the one that has
 // most: nccl-tests has a default, and logs always name theirs.
-func (g *pooling) nameUnnamed() {
-	for v, vp := range g.variants {
+func (g variants) nameUnnamed() {
+	for v, vp := range g {
 		if v.dtype != "" || v.redop != "" {
 			continue
 		}
 		var named []variant
-		for o := range g.variants {
+		for o := range g {
 			if o.dtype != "" && o.inPlace == v.inPlace {
 				named = append(named, o)
 			}
@@ -206,11 +195,8 @@ func (g *pooling) nameUnnamed() {
 		if len(named) == 0 {
 			continue
 		}
-		most := slices.MinFunc(named, func(a, b variant) int {
-			return cmp.Or(cmp.Compare(g.variants[b].readings, g.variants[a].readings), cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.redop, b.redop))
-		})
-		g.variants[most].join(vp)
-		delete(g.variants, v)
+		g[slices.MinFunc(named, g.mostReadings)].join(vp)
+		delete(g, v)
 	}
 }
 
@@ -227,15 +213,15 @@ func (v variant) refused(other variant) string {
 
 // mainVariant is the one with the most cells; of equals the one with most rows,
 // then the first in order.
-func (g *pooling) mainVariant() variant {
-	all := slices.Collect(maps.Keys(g.variants))
-	if len(all) == 1 {
-		return all[0]
-	}
-	return slices.MinFunc(all, func(a, b variant) int {
-		return cmp.Or(cmp.Compare(len(g.variants[b].cells), len(g.variants[a].cells)), cmp.Compare(g.variants[b].readings, g.variants[a].readings),
-			cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.redop, b.redop), boolToInt(a.inPlace)-boolToInt(b.inPlace))
+func (g variants) mainVariant() variant {
+	return slices.MinFunc(slices.Collect(maps.Keys(g)), func(a, b variant) int {
+		return cmp.Or(cmp.Compare(len(g[b].cells), len(g[a].cells)), g.mostReadings(a, b))
 	})
+}
+
+func (g variants) mostReadings(a, b variant) int {
+	return cmp.Or(cmp.Compare(g[b].readings, g[a].readings), cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.redop, b.redop),
+		boolToInt(a.inPlace)-boolToInt(b.inPlace))
 }
 
 func boolToInt(b bool) int {

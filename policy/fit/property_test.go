@@ -155,7 +155,7 @@ func TestRowsDecideAsTheModel(t *testing.T) {
 // rowsKeep compares rows with the model that they are made of: at each size measured, but for
 // those that another one close by stands for.
 func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided int, problem string) {
-	view := m.For(g.Nodes, g.Ranks)
+	view := m.For(g.Comm)
 	for i, r := range rows {
 		if r.Bytes.Min > r.Bytes.Max || i > 0 && r.Bytes.Min <= rows[i-1].Bytes.Max {
 			return decided, fmt.Sprintf("row %d is empty or overlaps: %s", i, r)
@@ -181,7 +181,7 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 	slices.Sort(places)
 	places = slices.Compact(places)
 	choose := func(b uint64) (choice model.Choice, why model.Abstention, decides bool) {
-		choice, why = view.Choose(g.Coll, b, everything)
+		choice, why = view.Choose(nccl.Call{Coll: g.Coll, Bytes: b}, everything)
 		decides = why == model.Decides || why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0
 		return choice, why, decides && (choice.Channels == 0 || nccl.ChannelsCanBeSet(choice.Algo, g.Nodes))
 	}
@@ -194,7 +194,7 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 			if k >= 0 && k < len(places) {
 				next, _, too := choose(places[k])
 				alone = alone && !too
-				only = only && !(too && configOf(next) == configOf(choice))
+				only = only && !(too && next.Config == choice.Config)
 			}
 		}
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(b) })
@@ -208,11 +208,11 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 		}
 		decided++
 		r := rows[i]
-		ln, _, ok := view.Predict(g.Coll, r.Algo, r.Proto, r.Channels, b)
+		ln := view.Predict(g.call(b), r.Config).LnMicros
 		switch {
-		case choice.Verified && configOf(choice) != r.Config:
-			return decided, fmt.Sprintf("at %d %s won a verification, the row says %s", b, configOf(choice), r)
-		case !choice.Verified && !(ok && ln-choice.LnMicros <= mostLost+1e-9):
+		case choice.Verified && choice.Config != r.Config:
+			return decided, fmt.Sprintf("at %d %s won a verification, the row says %s", b, choice.Config, r)
+		case !choice.Verified && !(ln-choice.LnMicros <= mostLost+1e-9):
 			return decided, fmt.Sprintf("at %d the row loses %.4f: %s, the model says %+v", b, ln-choice.LnMicros, r, choice)
 		}
 	}

@@ -59,25 +59,22 @@ type Outcome struct {
 	Cautious float64 // of the policy: the default where it abstains
 	Decides  bool    // the policy decides
 
-	Choice     model.Choice // of a model
-	Abstention model.Abstention
+	Abstention model.Abstention // of a model
+	NoRow      bool             // of a policy decides
 }
 
 // decide asks a model about sizes of a group that was measured.
 func decide(view *model.View, truth *Group, sizes []uint64) []Outcome {
-	outcomes := outcomesOf(truth, sizes, func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool) {
-		if plain, ok := view.Fastest(truth.Coll, o.Bytes, costs); ok {
-			o.Plain = truth.timeOf(configOf(plain), o.Bytes)
-		}
-		o.Choice, o.Abstention = view.Choose(truth.Coll, o.Bytes, costs)
-		return configOf(o.Choice), o.Abstention == model.Decides
+	return outcomesOf(truth, sizes, func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool) {
+		call := truth.call(o.Bytes)
+		o.Plain = truth.timeOf(view.Fastest(call, costs).Config, o.Bytes)
+		choice, why := view.Choose(call, costs)
+		o.Abstention = why
+		return choice.Config, why == model.Decides
 	})
-	return outcomes
 }
 
-func configOf(c model.Choice) nccl.Config {
-	return c.Config
-}
+func (g *Group) call(bytes uint64) nccl.Call { return nccl.Call{Coll: g.Coll, Bytes: bytes} }
 
 // outcomesOf asks for a configuration at each size; ok is false where the size is left to
 // the library. NCCL's cost table is made up from what was measured.
@@ -140,10 +137,10 @@ func costsAt(g *Group, cells []Cell, bytes uint64) nccl.Costs {
 		costs.Micros[i] = -1
 	}
 	for _, c := range cells {
-		costs.Micros[costs.Cell(c.Config.Algo, c.Config.Proto)] = 2
+		costs.Micros[costs.Index(c.Config.Cell)] = 2
 	}
-	if d, ok := g.defaultAt(bytes); ok && d.Config.Algo >= 0 {
-		costs.Micros[costs.Cell(d.Config.Algo, d.Config.Proto)] = 1
+	if d, ok := g.defaultAt(bytes); ok && d.Config.Known() {
+		costs.Micros[costs.Index(d.Config.Cell)] = 1
 		costs.AvailableOnly = false
 	}
 	return costs
@@ -166,24 +163,20 @@ type Verdict struct {
 	// choice where there is a default; negative where caution saves.
 	Forgone float64
 
-	BySize []SizeRegret // one per decision, ascending sizes
+	Outcomes []Outcome // ascending sizes
 
 	Predicted, Inside int     // left-out times, and how many of them within the 90 % interval
 	TypicalError      float64 // median of |ln(predicted/measured)|; NaN without predictions
 }
 
-// SizeRegret is what came of deciding for one size, each as time / best measured;
-// NaN where that is not known.
-type SizeRegret struct {
-	Bytes                    uint64
-	Cautious, Plain, Default float64
-}
-
 const harmful = 1.01
 
-// newVerdict sums up outcomes.
-func newVerdict(leftOut string, outcomes []Outcome) Verdict {
-	v := Verdict{LeftOut: leftOut, TypicalError: math.NaN()}
+// newVerdict sums up outcomes. off is how far predictions of left-out times are off, in ln(us).
+func newVerdict(leftOut string, outcomes []Outcome, off []float64, inside int) Verdict {
+	v := Verdict{LeftOut: leftOut, Outcomes: outcomes, Predicted: len(off), Inside: inside, TypicalError: math.NaN()}
+	if len(off) > 0 {
+		v.TypicalError = stats.Median(off)
+	}
 	ratios := func(f func(o *Outcome) float64) Score {
 		var r []float64
 		for i := range outcomes {
@@ -214,9 +207,6 @@ func newVerdict(leftOut string, outcomes []Outcome) Verdict {
 			v.WorstHarm = max(v.WorstHarm, r)
 		}
 	}
-	for _, o := range outcomes {
-		v.BySize = append(v.BySize, SizeRegret{o.Bytes, o.Cautious / o.Best, o.Plain / o.Best, o.Default / o.Best})
-	}
-	slices.SortStableFunc(v.BySize, func(a, b SizeRegret) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	slices.SortStableFunc(outcomes, func(a, b Outcome) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	return v
 }

@@ -22,11 +22,11 @@ type way struct {
 var (
 	byPolicy = way{"policy file", func(train *Group, _ grid) chooser { return rowsChoice(train) }}
 	byModel  = way{"model", func(train *Group, whole grid) chooser {
-		view := compile(0, train).For(train.Nodes, train.Ranks)
+		view := compile(0, train).For(train.Comm)
 		cells := whole.bySize()
 		return func(bytes uint64) (nccl.Config, bool) {
-			c, why := view.Choose(train.Coll, bytes, costsAt(whole.Group, cells[bytes], bytes))
-			return configOf(c), why == model.Decides
+			c, why := view.Choose(nccl.Call{Coll: train.Coll, Bytes: bytes}, costsAt(whole.Group, cells[bytes], bytes))
+			return c.Config, why == model.Decides
 		}
 	}}
 	baselines = []way{
@@ -45,17 +45,17 @@ var (
 			return rowsChoice(train)
 		}},
 		{"without doubt (gains above 1 %)", func(train *Group, _ grid) chooser {
-			view := compile(0, train).For(train.Nodes, train.Ranks)
+			view := compile(0, train).For(train.Comm)
 			return func(bytes uint64) (nccl.Config, bool) {
-				c, why := view.Choose(train.Coll, bytes, everything)
-				return configOf(c), (why == model.Decides || why == model.AbstainGain) && c.Gain() > 0.01
+				c, why := view.Choose(nccl.Call{Coll: train.Coll, Bytes: bytes}, everything)
+				return c.Config, (why == model.Decides || why == model.AbstainGain) && c.Gain() > 0.01
 			}
 		}},
 		{"without merging rows (the model alone)", func(train *Group, _ grid) chooser {
-			view := compile(0, train).For(train.Nodes, train.Ranks)
+			view := compile(0, train).For(train.Comm)
 			return func(bytes uint64) (nccl.Config, bool) {
-				c, why := view.Choose(train.Coll, bytes, everything)
-				return configOf(c), why == model.Decides
+				c, why := view.Choose(nccl.Call{Coll: train.Coll, Bytes: bytes}, everything)
+				return c.Config, why == model.Decides
 			}
 		}},
 	}
@@ -74,7 +74,7 @@ func rowsChoice(train *Group) chooser {
 
 // nearestChoice is the winner at the measured size with the nearest logarithm, the larger of two.
 func nearestChoice(g *Group) chooser {
-	sizes, fastest := g.winners()
+	sizes, fastest := g.Sizes(), g.winners()
 	return func(bytes uint64) (nccl.Config, bool) {
 		if len(sizes) == 0 {
 			return nccl.Config{}, false

@@ -59,7 +59,7 @@ const LeastUnseen = 0.0005
 
 func gainsNothingUnseen(trials []model.Score) bool {
 	return slices.ContainsFunc(trials, func(s model.Score) bool {
-		return s.LeftOut == LeftOutSizes && s.VersusDefault > 1-LeastUnseen
+		return s.LeftOut == model.LeftOutSizes && s.VersusDefault > 1-LeastUnseen
 	})
 }
 
@@ -164,17 +164,12 @@ type cover struct {
 	decides  []bool   // there are rows at these
 	won      []bool   // in a verification
 	options  []option
-	of       map[nccl.Config]int // options by configuration
 }
 
 var everything = nccl.Everything()
 
 func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
-	coll, err := nccl.Colls.Parse(g.Coll)
-	if err != nil {
-		panic(err) // m is compiled
-	}
-	c := &cover{key: Key{Coll: coll, Comm: nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}}, view: m.For(g.Nodes, g.Ranks), measured: g.Sizes(), of: map[nccl.Config]int{}}
+	c := &cover{key: g.Key(), view: m.For(g.Comm), measured: g.Sizes()}
 	c.sizes = closer(c.measured)
 	for _, v := range g.Verified { // closer leaves some out
 		c.sizes = append(c.sizes, v.Bytes)
@@ -185,17 +180,16 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 	onlyLower := release.Has(nccl.ChannelsOnlyLower)
 	c.decides, c.won = make([]bool, len(c.sizes)), make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
-		choice, why := c.view.Choose(coll, b, everything)
+		choice, why := c.view.Choose(c.call(b), everything)
 		if why != model.Decides && !(why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0) {
 			continue
 		}
-		for _, o := range c.view.Candidates(coll, b, everything) {
-			config := o.Config
-			lost := o.LnMicros - choice.LnMicros
+		for _, o := range c.view.Candidates(c.call(b), everything) {
+			config, lost := o.Config, o.LnMicros-choice.LnMicros
 			switch {
 			case o.Channels > 0 && !nccl.ChannelsCanBeSet(o.Algo, g.Nodes):
 			case onlyLower && raisesOwn(g.Default, config, b):
-			case config == configOf(choice):
+			case config == choice.Config:
 				c.option(config, o.Floored)[k] = 0
 			case choice.Verified || o.Floored || o.Bar != model.BarNone || !(lost <= mostLost):
 			case why == model.AbstainDefault || c.gains(config, b):
@@ -236,12 +230,11 @@ const leastExpected = 0.01
 
 // expects is what a configuration should gain over NCCL's choice, in ln(us); NaN where that is not known.
 func (c *cover) expects(config nccl.Config, bytes uint64) float64 {
-	x, ok := c.view.Expect(c.key.Coll, bytes, everything, config.Algo, config.Proto, config.Channels)
-	if !ok {
-		return math.NaN()
-	}
-	return x.DefaultLnMicros - x.LnMicros
+	x, _ := c.view.Expect(c.call(bytes), everything, config)
+	return x.LnGain()
 }
+
+func (c *cover) call(bytes uint64) nccl.Call { return nccl.Call{Coll: c.key.Coll, Bytes: bytes} }
 
 // raisesOwn reports whether a configuration is what NCCL chooses by itself, with more channels than it takes at the next
 // measured size: it takes no more at smaller ones.
@@ -250,8 +243,8 @@ func raisesOwn(byDefault []model.DefaultPoint, c nccl.Config, bytes uint64) bool
 	if i < 0 {
 		return false
 	}
-	p := byDefault[i]
-	return p.Algo == c.Algo.String() && p.Proto == c.Proto.String() && p.Channels > 0 && c.Channels > p.Channels
+	own := byDefault[i].Config()
+	return own.Cell == c.Cell && own.Channels > 0 && c.Channels > own.Channels
 }
 
 const (
@@ -287,10 +280,9 @@ func closer(measured []uint64) (sizes []uint64) {
 
 // option is what asking for a configuration loses at each size, infinite until known.
 func (c *cover) option(config nccl.Config, floored bool) []float64 {
-	at, ok := c.of[config]
-	if !ok {
+	at := slices.IndexFunc(c.options, func(o option) bool { return o.config == config })
+	if at < 0 {
 		at = len(c.options)
-		c.of[config] = at
 		c.options = append(c.options, option{config, floored, slices.Repeat([]float64{math.Inf(1)}, len(c.sizes))})
 	}
 	return c.options[at].lost
@@ -299,18 +291,18 @@ func (c *cover) option(config nccl.Config, floored bool) []float64 {
 // may reports whether a row can ask for a configuration at one of the sizes.
 func (c *cover) may(config nccl.Config, bytes uint64) bool {
 	k, _ := slices.BinarySearch(c.sizes, bytes)
-	return !math.IsInf(c.options[c.of[config]].lost[k], 1)
+	return !math.IsInf(c.option(config, false)[k], 1)
 }
 
 // gains reports whether the model would choose a configuration over NCCL's if it knew no better one.
 func (c *cover) gains(config nccl.Config, bytes uint64) bool {
-	x, ok := c.view.Expect(c.key.Coll, bytes, everything, config.Algo, config.Proto, config.Channels)
-	return ok && x.DefaultLnMicros-x.LnMicros > x.Needed
+	x, _ := c.view.Expect(c.call(bytes), everything, config)
+	return x.LnGain() > x.Needed
 }
 
 // known reports whether a configuration was measured around a size and its label is trusted there.
 func (c *cover) known(config nccl.Config, bytes uint64) bool {
-	return slices.ContainsFunc(c.view.Candidates(c.key.Coll, bytes, everything), func(o model.Candidate) bool {
+	return slices.ContainsFunc(c.view.Candidates(c.call(bytes), everything), func(o model.Candidate) bool {
 		return o.Config == config && o.Bar == model.BarNone
 	})
 }

@@ -118,7 +118,7 @@ func markVerified(rows []Row, verdicts []model.Verified) {
 	for i := range rows {
 		r := &rows[i]
 		for _, v := range verdicts {
-			if r.Bytes.Contains(v.Bytes) && v.Algo == r.Algo.String() && v.Proto == r.Proto.String() && v.Channels == r.Channels {
+			if r.Bytes.Contains(v.Bytes) && v.Config() == r.Config {
 				r.Verified++
 			}
 		}

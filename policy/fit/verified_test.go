@@ -80,7 +80,7 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, decided := compiled.For(m.Nodes, m.Ranks), 0
+	view, decided := compiled.For(m.Comm), 0
 	for _, b := range m.sizes {
 		best := own(b)
 		for _, r := range policies {
@@ -89,7 +89,7 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 			}
 		}
 		got := own(b)
-		choice, why := view.Choose(m.Coll, b, nccl.Everything())
+		choice, why := view.Choose(nccl.Call{Coll: m.Coll, Bytes: b}, nccl.Everything())
 		if why == model.Decides {
 			decided++
 			got = truth(choice.Config, b)

@@ -49,7 +49,7 @@ func (t *CallTimes) add(o CallTimes, times float64) {
 //
 // fitted is the report on a model that the decisions come from, if it was fitted to the same set: the luck of its
 // winners is taken off then. nil: it was not.
-func NewWorth(job *profile.Profile, set *Set, deciderFor func(nodes, ranks int) Decider, fitted *Report) *Worth {
+func NewWorth(job *profile.Profile, set *Set, decide Decider, fitted *Report) *Worth {
 	w := &Worth{Scale: job.Scale(), Total: job.Total()}
 	for _, e := range job.Entries {
 		weight := w.Of(e)
@@ -64,7 +64,7 @@ func NewWorth(job *profile.Profile, set *Set, deciderFor func(nodes, ranks int) 
 			if fitted != nil {
 				genuine = fitted.Groups[i].Genuine
 			}
-			if t, ok := set.Groups[i].callTimes(e, deciderFor(e.Nodes, e.Ranks), genuine); ok {
+			if t, ok := set.Groups[i].callTimes(e, decide, genuine); ok {
 				w.add(key, weight, w.Count(e), t)
 				continue
 			}
@@ -93,7 +93,7 @@ func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t
 	slices.SortStableFunc(near, func(a, b Cell) int { return cmp.Compare(far(a), far(b)) })
 	for _, d := range near {
 		o := outcomesOf(g, []uint64{d.Bytes}, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
-			c, ok := decide(g.Coll, e.Bytes, costs)
+			c, ok := decide(e.Comm, e.Call, costs)
 			return c, ok && !g.isDefault(c, o.Bytes)
 		})[0]
 		if t = (CallTimes{g.runsNow(e, d), d.Micros, o.Cautious, o.Best}); math.IsNaN(t.Now + t.Policy + t.Best) {
@@ -121,7 +121,7 @@ func withoutLuck(micros, byDefault, genuine float64) float64 {
 
 // runsNow is what a job's call takes as it is made now, at the size of a default; NaN where that was not measured.
 func (g *Group) runsNow(e profile.Entry, d Cell) float64 {
-	ran := nccl.Config{Cell: nccl.Cell{Algo: e.Algo, Proto: e.Proto}, Channels: e.Channels}
+	ran := nccl.Config{Cell: e.Cell, Channels: e.Channels}
 	nobodyKnows := e.Algo < 0 || e.DecidedBy == "" && d.Config.Algo < 0
 	if e.DecidedBy == profile.ByNCCL || e.Channels == 0 && (nobodyKnows || ran.Cell == d.Config.Cell) {
 		return d.Micros
@@ -144,26 +144,21 @@ func between(cells []Cell, bytes uint64) float64 {
 }
 
 // DecideByModel is what EvaluateDecisions and NewWorth ask of a model.
-func DecideByModel(m *model.Model) func(nodes, ranks int) Decider {
-	return func(nodes, ranks int) Decider {
-		view := m.For(nodes, ranks)
-		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (nccl.Config, bool) {
-			c, why := view.Choose(coll, bytes, costs)
-			return configOf(c), why == model.Decides
-		}
+func DecideByModel(m *model.Model) Decider {
+	return func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (nccl.Config, bool) {
+		c, why := m.For(on).Choose(call, costs)
+		return c.Config, why == model.Decides
 	}
 }
 
 // DecideByRows asks the rows of a policy file.
-func DecideByRows(rows []Row) func(nodes, ranks int) Decider {
-	return func(nodes, ranks int) Decider {
-		return func(coll nccl.Coll, bytes uint64, costs nccl.Costs) (nccl.Config, bool) {
-			for _, r := range rows {
-				if r.Key == (Key{Coll: coll, Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}}) && r.Bytes.Contains(bytes) && costs.Offers(r.Algo, r.Proto) {
-					return r.Config, true
-				}
+func DecideByRows(rows []Row) Decider {
+	return func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (nccl.Config, bool) {
+		for _, r := range rows {
+			if r.Key == (Key{Coll: call.Coll, Comm: on}) && r.Bytes.Contains(call.Bytes) && costs.Offers(r.Cell) {
+				return r.Config, true
 			}
-			return nccl.Config{}, false
 		}
+		return nccl.Config{}, false
 	}
 }

@@ -1,9 +1,11 @@
 package fit
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -36,75 +38,44 @@ func MarshalModel(file *model.File) ([]byte, error) {
 	return text, nil
 }
 
-// indent lays out compact JSON as json.Indent does, but leaves what holds no objects on one
-// line: lists of numbers, and curves. start begins each line but the first.
+// indent lays out JSON as json.Indent does, but leaves what holds no objects on one line: lists of numbers, and curves.
+// start begins each line but the first.
 func indent(text []byte, start string) []byte {
-	out := make([]byte, 0, len(text)+len(text)/8)
-	depth := 0
-	line := func() {
-		out = append(append(out, '\n'), start...)
-		for range depth {
-			out = append(out, ' ')
-		}
+	type block struct {
+		line    int // that it begins with
+		objects bool
 	}
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; c {
-		case '"':
-			end := textEnd(text[i:])
-			out = append(out, text[i:i+end]...)
-			i += end - 1
-		case '{', '[':
-			if end := plainEnd(text[i:]); end > 0 {
-				out = append(out, text[i:i+end]...)
-				i += end - 1
-				continue
+	var long bytes.Buffer
+	if err := json.Indent(&long, text, start, " "); err != nil {
+		panic(err) // Marshal wrote it
+	}
+	var lines []string
+	open := []block{{}}
+	for line := range strings.Lines(long.String()) {
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+		here, words := &open[len(open)-1], strings.Trim(line, start+" \n,")
+		switch {
+		case strings.HasSuffix(words, "{"), strings.HasSuffix(words, "["):
+			here.objects = here.objects || strings.HasSuffix(words, "{")
+			open = append(open, block{line: len(lines) - 1})
+		case strings.HasSuffix(words, "{}"):
+			here.objects = true
+		case words == "}" || words == "]":
+			if !here.objects {
+				lines = append(lines[:here.line], compact(lines[here.line:], start))
 			}
-			out = append(out, c)
-			depth++
-			line()
-		case '}', ']':
-			depth--
-			line()
-			out = append(out, c)
-		case ',':
-			out = append(out, c)
-			line()
-		case ':':
-			out = append(out, c, ' ')
-		default:
-			out = append(out, c)
+			open[len(open)-2].objects = open[len(open)-2].objects || here.objects
+			open = open[:len(open)-1]
 		}
 	}
-	return out
+	return []byte(strings.Join(lines, "\n"))
 }
 
-// textEnd returns the length of a string, quotes included.
-func textEnd(s []byte) int {
-	i := 1
-	for ; s[i] != '"'; i++ {
-		if s[i] == '\\' {
-			i++
-		}
+// compact joins the lines of a block.
+func compact(lines []string, start string) string {
+	text := lines[0]
+	for _, line := range lines[1:] {
+		text += strings.Replace(strings.TrimLeft(line, start+" "), `": `, `":`, 1)
 	}
-	return i + 1
-}
-
-// plainEnd returns the length of a list or an object; 0 if it holds another object.
-func plainEnd(text []byte) int {
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; c {
-		case '"':
-			i += textEnd(text[i:]) - 1
-		case '[', '{':
-			if depth++; c == '{' && i > 0 {
-				return 0
-			}
-		case ']', '}':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-	return 0
+	return text
 }

@@ -10,26 +10,27 @@ import (
 // cells is a set of cells of the cost table that NCCL has today, as bits.
 type cells uint32
 
-func cellBit(a nccl.Algo, p nccl.Proto) cells { return 1 << (int(a)*nccl.NumProtos + int(p)) }
+func cellBit(c nccl.Cell) cells { return 1 << (int(c.Algo)*nccl.NumProtos + int(c.Proto)) }
 
 func cellsOf(set policy.CellSet) (c cells) { return cellsWhere(set.Contains) }
 
-func cellsWhere(has func(nccl.Algo, nccl.Proto) bool) (c cells) {
+func cellsWhere(has func(nccl.Cell) bool) (c cells) {
 	for a, p := range nccl.Cells {
-		if has(a, p) {
-			c |= cellBit(a, p)
+		if cell := (nccl.Cell{Algo: a, Proto: p}); has(cell) {
+			c |= cellBit(cell)
 		}
 	}
 	return c
 }
 
-// each calls f for every cell of the set.
-func (c cells) each(f func(nccl.Algo, nccl.Proto)) {
+// all lists the cells of the set.
+func (c cells) all() (list []nccl.Cell) {
 	for a, p := range nccl.Cells {
-		if c&cellBit(a, p) != 0 {
-			f(a, p)
+		if cell := (nccl.Cell{Algo: a, Proto: p}); c&cellBit(cell) != 0 {
+			list = append(list, cell)
 		}
 	}
+	return list
 }
 
 // String names the algorithms, and the protocols where not all are in.
@@ -38,7 +39,7 @@ func (c cells) String() string {
 	for a := range nccl.Algo(nccl.NumAlgos) {
 		var protos []string
 		for p := range nccl.Proto(nccl.NumProtos) {
-			if c&cellBit(a, p) != 0 {
+			if c&cellBit(nccl.Cell{Algo: a, Proto: p}) != 0 {
 				protos = append(protos, p.String())
 			}
 		}
@@ -76,7 +77,7 @@ func offered(coll nccl.Coll, k key) cells {
 		}
 		return true
 	}
-	return cellsWhere(func(a nccl.Algo, p nccl.Proto) bool { return nccl.Offers(coll, a, p) && fits(a) })
+	return cellsWhere(func(c nccl.Cell) bool { return nccl.Offers(coll, c) && fits(c.Algo) })
 }
 
 // offered is offered for all collectives that the row is for.

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -69,15 +68,15 @@ func (c *check) refused(err error) []Finding {
 		problems = policy.Problems{{File: c.file, Text: err.Error()}}
 	}
 	for _, p := range problems {
-		c.findings = append(c.findings, Finding{Rule: Invalid, Severity: Error, File: c.file, Line: p.Line, Column: p.Column, Text: p.Text})
+		c.report(Invalid, p.Line, "", "%s", p.Text).Column = p.Column
 	}
 	return c.findings
 }
 
 // report adds a finding about a row's field of a column; "" means the whole row.
 func (c *check) report(rule string, line int, column, format string, args ...any) *Finding {
-	r, _ := RuleNamed(rule)
-	f := Finding{Rule: rule, Severity: r.Severity, File: c.file, Line: line, Text: fmt.Sprintf(format, args...)}
+	f := newFinding(rule, c.file, format, args...)
+	f.Line = line
 	if column != "" {
 		f.Column, f.at = c.sheet.Field(line, column)
 	}

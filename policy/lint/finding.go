@@ -36,6 +36,12 @@ type Finding struct {
 	with string      // and by what
 }
 
+// newFinding is about a file as a whole.
+func newFinding(rule, file, format string, args ...any) Finding {
+	r, _ := RuleNamed(rule)
+	return Finding{Rule: rule, Severity: r.Severity, File: file, Text: fmt.Sprintf(format, args...)}
+}
+
 // Position is file:line:column, as far as they are known.
 func (f Finding) Position() string {
 	switch {

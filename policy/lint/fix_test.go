@@ -8,6 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // What is fixed is fixed in its field; all else stays to the byte.
@@ -82,7 +83,7 @@ func TestFixKeepsDecisions(t *testing.T) {
 		for range 200 {
 			nodes := 1 + rng.IntN(3)
 			micros := make([]float32, 21)
-			can := offered(nccl.CollAllReduce, keyOf(nccl.CollAllReduce, int32(nodes), int32(8*nodes)))
+			can := offered(nccl.CollAllReduce, keyOf(model.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: nodes, Ranks: 8 * nodes}}))
 			for i := range micros {
 				micros[i] = -1
 				if can&(1<<i) != 0 {

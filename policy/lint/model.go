@@ -9,14 +9,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-const (
-	// poorRegret: a decision on left-out sizes may take that much longer than the best time, on
-	// average. Models of good measurements stay below 1.03, of poor ones below 1.05.
-	poorRegret = 1.05
-	// leftOutSizes is the kind of validation that tells of what a model is for; the others are
-	// harder than that.
-	leftOutSizes = "every other size"
-)
+// poorRegret: a decision on left-out sizes may take that much longer than the best time, on
+// average. Models of good measurements stay below 1.03, of poor ones below 1.05.
+const poorRegret = 1.05
 
 // CheckModel finds what is wrong with a model file, and compiles it; nil where that cannot be.
 // machine is the fingerprint of where it is going to be used; nil: not known.
@@ -46,8 +41,7 @@ type modelCheck struct {
 }
 
 func (c *modelCheck) report(rule, format string, args ...any) {
-	r, _ := RuleNamed(rule)
-	c.findings = append(c.findings, Finding{Rule: rule, Severity: r.Severity, File: c.file, Text: fmt.Sprintf(format, args...)})
+	c.findings = append(c.findings, newFinding(rule, c.file, format, args...))
 }
 
 func (c *modelCheck) refused(text []byte, err error) {
@@ -80,7 +74,7 @@ func (c *modelCheck) machine(measured string, here *topo.Fingerprint) {
 func (c *modelCheck) group(g *model.Group) {
 	name := groupName(g)
 	for _, s := range g.HeldOut {
-		if s.LeftOut != leftOutSizes || s.Decisions == 0 {
+		if s.LeftOut != model.LeftOutSizes || s.Decisions == 0 {
 			continue
 		}
 		if s.Mean > poorRegret {
@@ -95,5 +89,5 @@ func (c *modelCheck) group(g *model.Group) {
 }
 
 func groupName(g *model.Group) string {
-	return fmt.Sprintf("%s with %s", g.Coll, keyOf(anyColl, int32(g.Nodes), int32(g.Ranks)))
+	return fmt.Sprintf("%s with %s", g.Coll, keyOf(model.Key{Coll: anyColl, Comm: g.Comm}))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // key is what a row requires of a call besides its size and its condition. -1 is any value, as in
@@ -23,13 +24,13 @@ const (
 	uneven = 0
 )
 
-// keyOf is the key of a collective's calls on communicators of so many nodes and ranks.
-func keyOf(coll nccl.Coll, onNodes, ofRanks int32) key {
-	k := key{coll: coll}
+// keyOf is the key of a collective's calls on a communicator.
+func keyOf(of model.Key) key {
+	k := key{coll: of.Coll}
 	for n := range k.wants {
 		k.wants[n] = anyValue
 	}
-	k.wants[policy.Nodes], k.wants[policy.Ranks] = onNodes, ofRanks
+	k.wants[policy.Nodes], k.wants[policy.Ranks] = int32(of.Nodes), int32(of.Ranks)
 	return k.settled()
 }
 
@@ -63,7 +64,7 @@ func (k key) within(wider key) bool {
 
 // ofAnyCall leaves open what calls of one communicator may differ in.
 func (k key) ofAnyCall() key {
-	for n := policy.PipeOps; n < policy.NumNumbers; n++ {
+	for n := policy.OfCall; n < policy.NumNumbers; n++ {
 		k.wants[n] = anyValue
 	}
 	return k

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -35,7 +36,7 @@ func (c *check) combination(r *row) bool {
 
 func offeredAnywhere(r *row) (can cells) {
 	for _, coll := range r.Colls() {
-		can |= offered(coll, keyOf(coll, anyValue, anyValue))
+		can |= offered(coll, keyOf(model.Key{Coll: coll, Comm: nccl.Comm{Nodes: anyValue, Ranks: anyValue}}))
 	}
 	return can
 }
@@ -58,7 +59,7 @@ func (c *check) onMachine(r *row) bool {
 		can := cells(0)
 		for _, coll := range r.Colls() {
 			table := t.Table(coll, 1<<20, 1)
-			can |= cellsWhere(func(a nccl.Algo, p nccl.Proto) bool { return table[a][p] >= 0 })
+			can |= cellsWhere(func(c nccl.Cell) bool { return table[c.Algo][c.Proto] >= 0 })
 		}
 		if can&r.cells == 0 {
 			c.report(notOnThisMachine, r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)", r.cells, r.collName(), r.key, can)
@@ -73,11 +74,8 @@ func (c *check) channels(r *row) {
 	if r.Channels == 0 {
 		return
 	}
-	settable := cells(0)
-	(r.cells & r.offered()).each(func(a nccl.Algo, p nccl.Proto) {
-		if nccl.ChannelsCanBeSet(a, max(1, int(r.key.wants[policy.Nodes]))) {
-			settable |= cellBit(a, p)
-		}
+	settable := r.cells & r.offered() & cellsWhere(func(cell nccl.Cell) bool {
+		return nccl.ChannelsCanBeSet(cell.Algo, max(1, int(r.key.wants[policy.Nodes])))
 	})
 	if settable == 0 {
 		c.report(channelsLeftAlone, r.Line, "channels", "channels %s has no effect with %s over %s: NCCL does not check the number there, so it is left alone",
@@ -92,13 +90,13 @@ func (c *check) channels(r *row) {
 	}
 	for _, t := range c.machines(r) {
 		most := 0
-		settable.each(func(a nccl.Algo, p nccl.Proto) {
-			has := t.Channels(a)
+		for _, cell := range settable.all() {
+			has := t.Channels(cell.Algo)
 			if t.NCCL.Has(nccl.ChannelsOnlyLower) {
-				has, _ = t.ChannelsAndWarps(a, p, int64(min(r.Bytes.Max, math.MaxInt64)))
+				has, _ = t.ChannelsAndWarps(cell.Algo, cell.Proto, int64(min(r.Bytes.Max, math.MaxInt64)))
 			}
 			most = max(most, has)
-		})
+		}
 		switch {
 		case int(r.Channels) <= most || most == 0:
 		case t.NCCL.Has(nccl.ChannelsOnlyLower):
@@ -115,11 +113,11 @@ func (c *check) chunk(r *row) {
 		return
 	}
 	var protos []nccl.Proto
-	(r.cells & r.offered()).each(func(_ nccl.Algo, p nccl.Proto) {
-		if !slices.Contains(protos, p) {
-			protos = append(protos, p)
+	for _, cell := range (r.cells & r.offered()).all() {
+		if !slices.Contains(protos, cell.Proto) {
+			protos = append(protos, cell.Proto)
 		}
-	})
+	}
 	worst := protos[0]
 	multiple := false
 	for _, p := range protos {

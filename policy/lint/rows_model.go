@@ -20,12 +20,8 @@ const (
 func (c *check) againstModel() {
 	for i := range c.opt.Model.File.Groups {
 		g := &c.opt.Model.File.Groups[i]
-		coll, err := nccl.Colls.Parse(g.Coll)
-		if err != nil {
-			continue
-		}
-		view := groupView{c.opt.Model.For(g.Nodes, g.Ranks), g, coll, g.Sizes()}
-		at := keyOf(coll, int32(g.Nodes), int32(g.Ranks))
+		view := groupView{c.opt.Model.For(g.Comm), g, g.Sizes()}
+		at := keyOf(g.Key())
 		var decided []nccl.Range
 		for _, r := range c.rows {
 			if !r.active() || r.When != nil || !at.within(r.key.ofAnyCall()) {
@@ -51,8 +47,8 @@ func (c *check) againstModel() {
 			}
 		}
 		if left > domain.Max {
-			c.findings = append(c.findings, Finding{Rule: modelMasked, Severity: Note, File: c.opt.Model.Name,
-				Text: groupName(g) + ": rows of " + c.file + " decide every size from " + sizeText(domain)})
+			c.findings = append(c.findings, newFinding(modelMasked, c.opt.Model.Name,
+				"%s: rows of %s decide every size from %s", groupName(g), c.file, sizeText(domain)))
 		}
 	}
 }
@@ -61,36 +57,29 @@ func (c *check) againstModel() {
 type groupView struct {
 	*model.View
 	group *model.Group
-	coll  nccl.Coll
 	sizes []uint64 // measured, ascending
 }
 
-// expected is a time in ln(us) and its standard deviation.
-type expected struct{ mean, sigma float64 }
+func (v groupView) candidates(bytes uint64) []model.Candidate {
+	return v.Candidates(nccl.Call{Coll: v.group.Key().Coll, Bytes: bytes}, nccl.Everything())
+}
 
 // fastest returns the least time expected among configurations; ok is false where none of them is
 // known at that size.
-func (v groupView) fastest(bytes uint64, is func(nccl.Algo, nccl.Proto, int) bool) (best expected, ok bool) {
-	for _, c := range v.Candidates(v.coll, bytes, nccl.Everything()) {
-		if is(c.Algo, c.Proto, c.Channels) && !math.IsNaN(c.LnMicros) && (!ok || c.LnMicros < best.mean) {
-			best, ok = expected{c.LnMicros, c.Sigma}, true
+func (v groupView) fastest(bytes uint64, is func(nccl.Config) bool) (best model.Time, ok bool) {
+	for _, c := range v.candidates(bytes) {
+		if is(c.Config) && !c.Unknown() && (!ok || c.LnMicros < best.LnMicros) {
+			best, ok = c.Time, true
 		}
 	}
 	return best, ok
 }
 
-// holds reports whether a configuration was measured at any size.
-func (v groupView) holds(is func(nccl.Algo, nccl.Proto, int) bool) bool {
-	return slices.ContainsFunc(v.Candidates(v.coll, v.sizes[0], nccl.Everything()), func(c model.Candidate) bool {
-		return is(c.Algo, c.Proto, c.Channels)
-	})
-}
-
 // rowAgainst compares one row at the sizes that the model holds.
 func (c *check) rowAgainst(v groupView, r *row, sizes nccl.Range) {
-	any := func(nccl.Algo, nccl.Proto, int) bool { return true }
-	asked := func(a nccl.Algo, p nccl.Proto, channels int) bool {
-		return r.Cells.Contains(a, p) && (r.Channels == 0 || channels == int(r.Channels))
+	any := func(nccl.Config) bool { return true }
+	asked := func(c nccl.Config) bool {
+		return r.Cells.Contains(c.Cell) && (r.Channels == 0 || c.Channels == int(r.Channels))
 	}
 	within := false
 	slowest, at, times := 0.0, uint64(0), [2]float64{}
@@ -104,15 +93,15 @@ func (c *check) rowAgainst(v groupView, r *row, sizes nccl.Range) {
 			continue
 		}
 		best, _ := v.fastest(bytes, any)
-		loss := own.mean - best.mean
-		if loss > max(slowerBy, slowerSigmas*math.Hypot(own.sigma, best.sigma)) && loss > slowest {
-			slowest, at, times = loss, bytes, [2]float64{math.Exp(own.mean), math.Exp(best.mean)}
+		loss := own.LnMicros - best.LnMicros
+		if loss > max(slowerBy, slowerSigmas*math.Hypot(own.Sigma, best.Sigma)) && loss > slowest {
+			slowest, at, times = loss, bytes, [2]float64{own.Micros(), best.Micros()}
 		}
 	}
 	switch {
 	case slowest > 0:
 		c.report(modelDisagrees, r.Line, "", "%s: at %s the model expects %.4g us of the row's choice, and %.4g us of the fastest", groupName(v.group), nccl.FormatBytes(at), times[0], times[1])
-	case within && !v.holds(asked):
+	case within && !slices.ContainsFunc(v.group.Curves, func(f model.Curve) bool { return asked(f.Config()) }):
 		c.report(modelChannelsUnseen, r.Line, "", "%s: what the row asks for was not measured", groupName(v.group))
 	}
 }

@@ -6,12 +6,31 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
+// Time is an expected time. Both numbers are NaN where none is known.
+type Time struct {
+	LnMicros float64
+	Sigma    float64 // standard deviation of LnMicros, the noise of measuring it once included
+}
+
+var unknownTime = Time{math.NaN(), math.NaN()}
+
+// Unknown reports whether no time is expected.
+func (t Time) Unknown() bool { return math.IsNaN(t.LnMicros) }
+
+// Micros is for people: decisions compare LnMicros.
+func (t Time) Micros() float64 { return math.Exp(t.LnMicros) }
+
+// quantile95 of the normal distribution: as many sigmas on either side hold 90 %.
+const quantile95 = 1.6449
+
+// Band is the 90 % interval of LnMicros, to either side.
+func (t Time) Band() float64 { return quantile95 * t.Sigma }
+
 // Choice is a configuration and what the model expects of it.
 type Choice struct {
 	nccl.Config // NoCell: none
-
-	LnMicros, Sigma               float64 // expected ln(us) and its standard deviation
-	DefaultLnMicros, DefaultSigma float64 // of what NCCL would do; NaN: not known
+	Time
+	Default Time // of what NCCL would do
 	// Needed is the gain in ln(us) that the choice has to exceed, 0 where the default is not known
 	// or is the choice itself.
 	Needed float64
@@ -19,15 +38,12 @@ type Choice struct {
 	Verified bool
 }
 
-// Micros is the expected time. It is for people: decisions compare LnMicros.
-func (c Choice) Micros() float64 { return math.Exp(c.LnMicros) }
-
-// DefaultMicros is the expected time of what NCCL would do; NaN: not known.
-func (c Choice) DefaultMicros() float64 { return math.Exp(c.DefaultLnMicros) }
+// LnGain is by how much the choice is expected to be faster, in ln(us); NaN where the default is not known.
+func (c Choice) LnGain() float64 { return c.Default.LnMicros - c.LnMicros }
 
 // Gain is what the choice is expected to win, as a share of the default's time; NaN where that is
 // not known.
-func (c Choice) Gain() float64 { return 1 - math.Exp(c.LnMicros-c.DefaultLnMicros) }
+func (c Choice) Gain() float64 { return 1 - math.Exp(-c.LnGain()) }
 
 // NeededGain is Needed as such a share.
 func (c Choice) NeededGain() float64 { return 1 - math.Exp(-c.Needed) }
@@ -55,31 +71,30 @@ const (
 //
 // It reads nothing but its arguments and the model, in a fixed order of operations: equal arguments
 // give equal answers on all ranks.
-func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, Abstention) {
-	g, octave, why := v.find(coll, bytes)
+func (v *View) Choose(call nccl.Call, costs nccl.Costs) (Choice, Abstention) {
+	g, octave, why := v.find(call)
 	if g == nil {
 		return NoChoice, why
 	}
-	if won, ok := g.verdict(bytes); ok {
-		if choice, why, ok := v.verified(coll, g, won, costs); ok {
+	if won := g.verdict(call.Bytes); won != nil {
+		if choice, why, ok := v.verified(call, g, won, costs); ok {
 			return choice, why
 		}
 	}
-	choice, best, why := v.fastest(coll, g, octave, costs)
-	if best == nil {
-		return NoChoice, why
+	choice, why := v.fastest(call, g, octave, costs)
+	if !choice.Known() {
+		return choice, why
 	}
-	ln, sigma, same, ok := v.defaultTime(g, bytes, costs, best)
-	if !ok {
+	var same bool
+	if choice.Default, same = g.defaultTime(call.Bytes, costs, choice.Config); choice.Default.Unknown() {
 		return choice, AbstainDefault
 	}
-	choice.DefaultLnMicros, choice.DefaultSigma = ln, sigma
 	if same {
 		return choice, AbstainBest
 	}
 	needed := choice.needed()
-	choice.Needed = needed + v.farther[coll]
-	switch gain := ln - choice.LnMicros; {
+	choice.Needed = needed + v.farther[call.Coll]
+	switch gain := choice.LnGain(); {
 	case !(gain > 0):
 		return choice, AbstainBest
 	case !(gain > needed):
@@ -92,56 +107,54 @@ func (v *View) Choose(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, A
 
 // needed is the gain in ln(us) below which the choice may be no gain at all.
 func (c Choice) needed() float64 {
-	return max(leastGain, sigmasOfGain*math.Sqrt(c.Sigma*c.Sigma+c.DefaultSigma*c.DefaultSigma))
+	return max(leastGain, sigmasOfGain*math.Sqrt(c.Sigma*c.Sigma+c.Default.Sigma*c.Default.Sigma))
 }
 
 // NoChoice is the choice where no configuration is known.
-var NoChoice = Choice{Config: nccl.Config{Cell: nccl.NoCell}, LnMicros: math.NaN(), DefaultLnMicros: math.NaN()}
+var NoChoice = Choice{Config: nccl.Config{Cell: nccl.NoCell}, Time: unknownTime, Default: unknownTime}
 
 // find returns the group of a collective and the logarithm of a size in it, or says why there is
 // none.
-func (v *View) find(coll nccl.Coll, bytes uint64) (g *compiledGroup, octave float64, why Abstention) {
+func (v *View) find(call nccl.Call) (g *compiledGroup, octave float64, why Abstention) {
 	switch {
-	case !coll.IsAsked():
+	case !call.Coll.IsAsked():
 		return nil, 0, AbstainColl
-	case v.groups[coll] == nil:
-		return nil, 0, v.abstains[coll]
-	case !v.groups[coll].sizes.Contains(bytes):
+	case v.groups[call.Coll] == nil:
+		return nil, 0, v.abstains[call.Coll]
+	case !v.groups[call.Coll].sizes.Contains(call.Bytes):
 		return nil, 0, AbstainSize
 	}
-	return v.groups[coll], log2(bytes), Decides
+	return v.groups[call.Coll], log2(call.Bytes), Decides
 }
 
-// Fastest returns the configuration that should be the fastest among the available cells, with no
-// regard to what NCCL would do or whether it is sure. It says what a model predicts; what a policy
-// does, Choose decides.
-func (v *View) Fastest(coll nccl.Coll, bytes uint64, costs nccl.Costs) (Choice, bool) {
-	g, octave, _ := v.find(coll, bytes)
+// Fastest returns the configuration that should be the fastest among the available cells, NoChoice
+// where none is known. It does not compare it with what NCCL would do, as Choose does.
+func (v *View) Fastest(call nccl.Call, costs nccl.Costs) Choice {
+	g, octave, _ := v.find(call)
 	if g == nil {
-		return NoChoice, false
+		return NoChoice
 	}
-	choice, best, _ := v.fastest(coll, g, octave, costs)
-	return choice, best != nil
+	choice, _ := v.fastest(call, g, octave, costs)
+	return choice
 }
 
-// fastest finds the curve with the least time, nil: none.
-func (v *View) fastest(coll nccl.Coll, g *compiledGroup, octave float64, costs nccl.Costs) (choice Choice, best *compiledCurve, why Abstention) {
-	why, choice = AbstainSize, NoChoice
+// fastest finds the curve with the least time, or says why there is none.
+func (v *View) fastest(call nccl.Call, g *compiledGroup, octave float64, costs nccl.Costs) (Choice, Abstention) {
+	why, choice := AbstainSize, NoChoice
 	least := math.Inf(1)
 	noRing := costs.RingIsGuarded()
 	for i := range g.curves {
 		c := &g.curves[i]
-		if v.offer(coll, c, &costs, noRing) != BarNone {
+		if v.offer(call.Coll, c, &costs, noRing) != BarNone {
 			why = AbstainCells
 			continue
 		}
-		ln, sigma := c.at(octave)
-		if score := ln + doubt*sigma; score < least { // not if it is NaN
-			least, best = score, c
-			choice.Algo, choice.Proto, choice.Channels, choice.LnMicros, choice.Sigma = c.Algo, c.Proto, c.Channels, ln, sigma
+		t := c.at(octave)
+		if score := t.LnMicros + doubt*t.Sigma; score < least { // not if it is NaN
+			least, choice.Config, choice.Time = score, c.Config, t
 		}
 	}
-	return choice, best, why
+	return choice, why
 }
 
 // Bar says why a configuration may not be chosen, however fast it is. The zero value means that it
@@ -169,7 +182,7 @@ func (b Bar) String() string { return bars[b] }
 // offer is what NCCL's table has against a curve.
 func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing bool) Bar {
 	switch {
-	case !costs.Offers(c.Algo, c.Proto):
+	case !costs.Offers(c.Cell):
 		return BarNotOffered
 	case noRing && c.Algo == nccl.AlgoRing:
 		return BarGuarded
@@ -179,26 +192,28 @@ func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing
 	return BarNone
 }
 
-func (g *compiledGroup) curve(algo nccl.Algo, proto nccl.Proto, channels int) *compiledCurve {
+// curve is that of a configuration; nil: it was not measured.
+func (g *compiledGroup) curve(of nccl.Config) *compiledCurve {
 	for i := range g.curves {
-		if c := &g.curves[i]; c.Algo == algo && c.Proto == proto && c.Channels == channels {
+		if c := &g.curves[i]; c.Config == of {
 			return c
 		}
 	}
 	return nil
 }
 
-// Predict returns what the model expects of a configuration: ln(us) and its standard deviation,
-// which includes the noise of measuring it once. ok is false where it was not measured around the size.
-func (v *View) Predict(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) (lnMicros, sigma float64, ok bool) {
-	g, octave, _ := v.find(coll, bytes)
+// Predict returns what a configuration should take. That is not known where it was not measured around the size.
+func (v *View) Predict(call nccl.Call, config nccl.Config) Time {
+	g, octave, _ := v.find(call)
 	if g == nil {
-		return 0, 0, false
+		return unknownTime
 	}
-	c := g.curve(algo, proto, channels)
-	if c == nil || !c.has(octave) {
-		return 0, 0, false
+	return g.predict(octave, config)
+}
+
+func (g *compiledGroup) predict(octave float64, config nccl.Config) Time {
+	if c := g.curve(config); c != nil {
+		return c.at(octave)
 	}
-	lnMicros, sigma = c.at(octave)
-	return lnMicros, sigma, true
+	return unknownTime
 }

@@ -72,19 +72,15 @@ func (c *curve) learnError() {
 	}
 }
 
-func (c *curve) has(octave float64) bool {
-	return len(c.octaves) > 0 && c.octaves[0] <= octave && octave <= c.octaves[len(c.octaves)-1]
-}
-
-// at is ln(us) and its standard deviation, that of measuring once included; NaN where the curve says nothing.
-func (c *curve) at(octave float64) (ln, sigma float64) {
-	if !c.has(octave) {
-		return math.NaN(), math.NaN()
+// at is the time at a size; not known where the curve says nothing.
+func (c *curve) at(octave float64) Time {
+	if len(c.octaves) == 0 || octave < c.octaves[0] || octave > c.octaves[len(c.octaves)-1] {
+		return unknownTime
 	}
 	i, exact := slices.BinarySearch(c.octaves, octave)
 	if exact {
-		return c.ln[i], c.noise
+		return Time{c.ln[i], c.noise}
 	}
 	away := min(octave-c.octaves[i-1], c.octaves[i]-octave)
-	return c.between.Predict(octave), math.Hypot(c.noise, c.perOctave*away)
+	return Time{c.between.Predict(octave), math.Hypot(c.noise, c.perOctave*away)}
 }

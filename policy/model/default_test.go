@@ -46,7 +46,7 @@ func TestOwnChoice(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := c.file.Groups[0]
-		own, known := m.For(g.Nodes, g.Ranks).Own(nccl.CollAllReduce, c.bytes)
+		own, known := m.For(g.Comm).Own(nccl.Call{Coll: nccl.CollAllReduce, Bytes: c.bytes})
 		if known != c.known {
 			t.Errorf("%s: known: %v", c.name, known)
 			continue
@@ -54,7 +54,7 @@ func TestOwnChoice(t *testing.T) {
 		if known && (own.Algo != c.algo || own.Channels != c.channels || math.Abs(own.Micros()/c.micros-1) > 0.001) {
 			t.Errorf("%s: %+v, %g us", c.name, own, own.Micros())
 		}
-		if _, known := m.For(g.Nodes, g.Ranks).Own(nccl.CollAllGather, c.bytes); known {
+		if _, known := m.For(g.Comm).Own(nccl.Call{Coll: nccl.CollAllGather, Bytes: c.bytes}); known {
 			t.Errorf("%s: known of another collective", c.name)
 		}
 	}
@@ -65,12 +65,12 @@ func TestOwnChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if view := m.For(4, 32); view.Empty() {
+	if view := m.For(nccl.Comm{Nodes: 4, Ranks: 32}); view.Empty() {
 		t.Error("the group does not stand in for more nodes")
-	} else if _, known := view.Own(nccl.CollAllReduce, 4<<10); known {
+	} else if _, known := view.Own(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4 << 10}); known {
 		t.Error("known of another number of nodes")
 	}
-	if _, known := (&policy.EngineView{}).Own(nccl.CollAllReduce, 4<<10); known {
+	if _, known := (&policy.EngineView{}).Own(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4 << 10}); known {
 		t.Error("known without a model")
 	}
 }
@@ -83,18 +83,18 @@ func TestChoosing(t *testing.T) {
 		}
 		micros[int(nccl.AlgoNVLS)*3+int(nccl.ProtoSimple)] = -1
 	})
-	for _, c := range []struct {
-		algo  nccl.Algo
-		proto nccl.Proto
-	}{{nccl.AlgoTree, nccl.ProtoLL}, {nccl.AlgoRing, nccl.ProtoSimple}, {nccl.AlgoNVLS, nccl.ProtoSimple}} {
-		got := costs.Choosing(c.algo, c.proto)
-		algo, proto, tied := got.Own()
-		if tied || algo != c.algo || proto != c.proto {
-			t.Errorf("%v/%v: NCCL chooses %v/%v", c.algo, c.proto, algo, proto)
+	for _, c := range []nccl.Cell{
+		{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL},
+		{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple},
+		{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple},
+	} {
+		got := costs.Choosing(c)
+		if own, tied := got.Own(); tied || own != c {
+			t.Errorf("%v: NCCL chooses %v", c, own)
 		}
 		for i := range costs.Micros {
-			if i != int(c.algo)*3+int(c.proto) && got.Micros[i] != costs.Micros[i] {
-				t.Errorf("%v/%v: cell %d is %g, was %g", c.algo, c.proto, i, got.Micros[i], costs.Micros[i])
+			if i != int(c.Algo)*3+int(c.Proto) && got.Micros[i] != costs.Micros[i] {
+				t.Errorf("%v: cell %d is %g, was %g", c, i, got.Micros[i], costs.Micros[i])
 			}
 		}
 	}
@@ -102,7 +102,8 @@ func TestChoosing(t *testing.T) {
 		t.Error("the table given was changed")
 	}
 	costs.Micros[0] = 0
-	if algo, _, _ := costs.Choosing(nccl.AlgoRing, nccl.ProtoLL).Own(); algo != nccl.AlgoTree {
+	ringLL := nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}
+	if own, _ := costs.Choosing(ringLL).Own(); own.Algo != nccl.AlgoTree {
 		t.Error("no positive cost beats 0")
 	}
 }
@@ -120,7 +121,7 @@ func TestOwnChannelsAreTheDefault(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, bytes := range []uint64{4 << 10, 8 << 10} {
-			if choice, why := m.For(g.Nodes, g.Ranks).Choose(nccl.CollAllReduce, bytes, nccl.Everything()); why != want {
+			if choice, why := m.For(g.Comm).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, nccl.Everything()); why != want {
 				t.Errorf("%d channels at %d bytes: %+v, %q, want %q", channels, bytes, choice, why, want)
 			}
 		}

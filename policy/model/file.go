@@ -1,6 +1,12 @@
 package model
 
-import "slices"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
 
 // Format and Version open every model file. A reader refuses others.
 const (
@@ -59,11 +65,28 @@ type Source struct {
 	Rows   int    `json:"rows"`
 }
 
+// Key names a group: what NCCL decides about separately, and what no model crosses.
+type Key struct {
+	Coll nccl.Coll
+	nccl.Comm
+}
+
+// Compare orders keys by collective, then communicator.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Coll, o.Coll), k.Comm.Compare(o.Comm))
+}
+
+func (k Key) String() string {
+	if k.Ranks%k.Nodes != 0 {
+		return fmt.Sprintf("%s, %s", k.Coll, k.Comm)
+	}
+	return fmt.Sprintf("%s %s", k.Coll, k.Comm)
+}
+
 // Group is the model of one collective on one communicator.
 type Group struct {
-	Coll  string `json:"collective"`
-	Nodes int    `json:"nodes"`
-	Ranks int    `json:"ranks"`
+	Coll string `json:"collective"`
+	nccl.Comm
 
 	Noise           float64 `json:"noise"`            // sigma between repetitions
 	RepetitionPairs int     `json:"repetition_pairs"` // behind Noise; 0: it is assumed
@@ -77,6 +100,14 @@ type Group struct {
 	// the winner is chosen.
 	Verified []Verified `json:"verified,omitempty"`
 }
+
+// What is left out of the fit in a trial.
+const (
+	// LeftOutSizes is the trial that tells of what a model is for: sizes in between.
+	LeftOutSizes = "every other size"
+	// LeftOutNodes is a trial of answering for more nodes, not of the group's own decisions.
+	LeftOutNodes = "the largest node count"
+)
 
 // Score is how good decisions were on data that the model had not seen: time of the decision /
 // best time measured.
@@ -125,6 +156,31 @@ type Curve struct {
 	// as many channels: a job without may have fewer, and then does not what is promised.
 	Floored  bool         `json:"floored,omitempty"`
 	Measured [][2]float64 `json:"measured"` // bytes, us; ascending sizes
+}
+
+// Key is what the group is of, in a file that Compile accepts.
+func (g *Group) Key() Key {
+	coll, _ := nccl.Colls.Named(g.Coll)
+	return Key{coll, g.Comm}
+}
+
+// Config is the winner, NoCell for the default.
+func (v *Verified) Config() nccl.Config { return configOf(v.Algo, v.Proto, v.Channels) }
+
+// Config is what NCCL chose, NoCell where that is not known.
+func (p *DefaultPoint) Config() nccl.Config { return configOf(p.Algo, p.Proto, p.Channels) }
+
+// Config is the configuration that the curve is of.
+func (c *Curve) Config() nccl.Config { return configOf(c.Algo, c.Proto, c.Channels) }
+
+// configOf reads a configuration of a file that Compile accepts.
+func configOf(algo, proto string, channels int) nccl.Config {
+	a, known := nccl.Algos.Named(algo)
+	p, too := nccl.Protos.Named(proto)
+	if !known || !too {
+		return nccl.Config{Cell: nccl.NoCell, Channels: channels}
+	}
+	return nccl.Config{Cell: nccl.Cell{Algo: a, Proto: p}, Channels: channels}
 }
 
 // Sizes are those that were measured, ascending.

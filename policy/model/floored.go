@@ -12,10 +12,10 @@ func (m *Model) Floors() (floors nccl.Floors) {
 		if !slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.floored }) {
 			continue
 		}
-		view := m.For(key.Nodes, key.Ranks)
-		for _, b := range g.file.Sizes() {
-			choice, why := view.Choose(key.coll, b, nccl.Everything())
-			if c := g.curve(choice.Algo, choice.Proto, choice.Channels); why == Decides && c != nil && c.floored {
+		view := m.For(key.Comm)
+		for _, b := range g.Sizes() {
+			choice, why := view.Choose(nccl.Call{Coll: key.Coll, Bytes: b}, nccl.Everything())
+			if c := g.curve(choice.Config); why == Decides && c != nil && c.floored {
 				floors.Add(choice.Algo, choice.Channels)
 			}
 		}

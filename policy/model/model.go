@@ -25,24 +25,18 @@ type Model struct {
 	File *File
 
 	digest func() digest.Digest
-	groups map[groupKey]*compiledGroup
+	groups map[Key]*compiledGroup
 	home   topo.Fingerprint // of the machine measured on, if that is known
-}
-
-type groupKey struct {
-	coll nccl.Coll
-	nccl.Comm
 }
 
 // compiledGroup is what is known of a collective on a communicator.
 type compiledGroup struct {
-	file  *Group
+	*Group
 	sizes nccl.Range // of all that was measured
 
 	curves   []compiledCurve
 	own      curve // of NCCL's own choice, whatever that was
 	defaults []compiledDefault
-	verdicts []compiledVerdict
 }
 
 type compiledCurve struct {
@@ -52,9 +46,9 @@ type compiledCurve struct {
 }
 
 type compiledDefault struct {
+	nccl.Config // NoCell: not known
 	bytes       uint64
-	ln          float64 // ln(us)
-	nccl.Config         // NoCell: not known
+	lnMicros    float64
 }
 
 // maxProblems is how many errors of one file are reported.
@@ -114,7 +108,8 @@ func jsonError(name string, text []byte, err error) error {
 		at = syntax.Offset
 	case errors.As(err, &mistyped):
 		at = mistyped.Offset
-		err = fmt.Errorf("%s: %s where a %s is needed", mistyped.Field, mistyped.Value, mistyped.Type)
+		field := strings.ReplaceAll(mistyped.Field, "Comm.", "") // Group embeds it, the file does not show that
+		err = fmt.Errorf("%s: %s where a %s is needed", field, mistyped.Value, mistyped.Type)
 	}
 	if at < 0 || at > int64(len(text)) {
 		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
@@ -124,14 +119,14 @@ func jsonError(name string, text []byte, err error) error {
 
 // Compile checks a model and builds its curves. The file must not be changed afterwards.
 func Compile(name string, file *File) (*Model, error) {
-	m := &Model{Name: name, File: file, groups: map[groupKey]*compiledGroup{}}
+	m := &Model{Name: name, File: file, groups: map[Key]*compiledGroup{}}
 	c := checker{name: name}
 	c.topology(m)
 	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
 	for i := range file.Groups {
 		path := fmt.Sprintf("groups[%d]", i)
 		g, key := c.group(path, &file.Groups[i])
-		c.isTrue(m.groups[key] == nil, path, "there is a group of %s on %d nodes with %d ranks already", key.coll, key.Nodes, key.Ranks)
+		c.isTrue(m.groups[key] == nil, path, "there is a group of %s on %d nodes with %d ranks already", key.Coll, key.Nodes, key.Ranks)
 		m.groups[key] = g
 	}
 	if err := c.err(); err != nil {
@@ -190,26 +185,24 @@ func (c *checker) err() error {
 	return errors.New(strings.Join(c.problems, "\n"))
 }
 
-func (c *checker) group(path string, f *Group) (*compiledGroup, groupKey) {
-	g := &compiledGroup{file: f, sizes: nccl.Range{Min: nccl.Inf}}
-	coll, ok := nccl.Colls.Named(f.Coll)
-	if !ok {
+func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
+	g := &compiledGroup{Group: f, sizes: nccl.Range{Min: nccl.Inf}}
+	if _, ok := nccl.Colls.Named(f.Coll); !ok {
 		c.problem(path+".collective", "%v", nccl.Colls.Unknown(f.Coll, ""))
 	}
 	c.isTrue(f.Nodes >= 1 && f.Ranks >= 2 && f.Ranks >= f.Nodes && f.Ranks <= 1<<30, path,
 		"%d nodes with %d ranks (allowed: at least 1 node, 2 ranks and a rank per node)", f.Nodes, f.Ranks)
 	c.isTrue(f.Noise > 0 && f.Noise < 10, path+".noise", "%g (allowed: above 0, below 10)", f.Noise)
-	for i, p := range f.Default {
-		at := fmt.Sprintf("%s.default[%d]", path, i)
+	for i := range f.Default {
+		p, at := &f.Default[i], fmt.Sprintf("%s.default[%d]", path, i)
 		c.point(at, g, &g.own, float64(p.Bytes), p.Micros)
-		d := compiledDefault{bytes: p.Bytes, ln: math.Log(p.Micros), Config: nccl.Config{Cell: nccl.NoCell, Channels: p.Channels}}
 		if p.Algo != "" || p.Proto != "" {
-			d.Algo, d.Proto = c.label(at, p.Algo, p.Proto)
+			c.label(at, p.Algo, p.Proto)
 		}
 		c.channels(at, p.Channels)
-		g.defaults = append(g.defaults, d)
+		g.defaults = append(g.defaults, compiledDefault{p.Config(), p.Bytes, math.Log(p.Micros)})
 	}
-	c.verdicts(path, g, f.Verified)
+	c.verified(path, f.Verified)
 	seen := map[nccl.Config]bool{}
 	for i := range f.Curves {
 		c.curve(fmt.Sprintf("%s.curves[%d]", path, i), g, &f.Curves[i], seen)
@@ -221,7 +214,7 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, groupKey) {
 			g.curves[i].join(f.Noise)
 		}
 	}
-	return g, groupKey{coll: coll, Comm: nccl.Comm{Nodes: f.Nodes, Ranks: f.Ranks}}
+	return g, f.Key()
 }
 
 // point adds what was measured at a size to a curve.
@@ -242,25 +235,21 @@ func (c *checker) channels(path string, n int) {
 	c.isTrue(n >= 0 && n <= nccl.MaxChannels, path+".channels", "%d (allowed: 0 to %d)", n, nccl.MaxChannels)
 }
 
-func (c *checker) label(path, algo, proto string) (nccl.Algo, nccl.Proto) {
-	a, ok := nccl.Algos.Named(algo)
-	if !ok {
+func (c *checker) label(path, algo, proto string) {
+	if _, ok := nccl.Algos.Named(algo); !ok {
 		c.problem(path+".algorithm", "%v", nccl.Algos.Unknown(algo, ""))
 	}
-	p, ok := nccl.Protos.Named(proto)
-	if !ok {
+	if _, ok := nccl.Protos.Named(proto); !ok {
 		c.problem(path+".protocol", "%v", nccl.Protos.Unknown(proto, ""))
 	}
-	return a, p
 }
 
 func (c *checker) curve(path string, g *compiledGroup, f *Curve, seen map[nccl.Config]bool) {
-	algo, proto := c.label(path, f.Algo, f.Proto)
+	c.label(path, f.Algo, f.Proto)
 	c.channels(path, f.Channels)
-	key := nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: f.Channels}
-	c.isTrue(!seen[key], path, "%s/%s with %d channels has a curve already", algo, proto, f.Channels)
-	seen[key] = true
-	compiled := compiledCurve{Config: nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: f.Channels}, floored: f.Floored}
+	compiled := compiledCurve{Config: f.Config(), floored: f.Floored}
+	c.isTrue(!seen[compiled.Config], path, "%s with %d channels has a curve already", compiled.Cell, f.Channels)
+	seen[compiled.Config] = true
 	for k, m := range f.Measured {
 		c.point(fmt.Sprintf("%s.measured[%d]", path, k), g, &compiled.curve, m[0], m[1])
 	}

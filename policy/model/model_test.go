@@ -95,7 +95,7 @@ func TestModelChooses(t *testing.T) {
 			if test.coll != 0 {
 				coll = test.coll
 			}
-			c, why := m.For(nodes, ranks).Choose(coll, test.bytes, costsOf(test.costs))
+			c, why := m.For(nccl.Comm{Nodes: nodes, Ranks: ranks}).Choose(nccl.Call{Coll: coll, Bytes: test.bytes}, costsOf(test.costs))
 			if got := fmt.Sprintf("%s/%s %d", c.Algo, c.Proto, c.Channels); why != test.why || why == model.Decides && got != test.want {
 				t.Errorf("%s (%q), want %s (%q)", got, why, test.want, test.why)
 			}
@@ -112,7 +112,7 @@ func TestNeededFarther(t *testing.T) {
 		t.Fatal(err)
 	}
 	needed := func(nodes, ranks int) float64 {
-		c, _ := m.For(nodes, ranks).Choose(nccl.CollAllReduce, 16<<10, costsOf(nil))
+		c, _ := m.For(nccl.Comm{Nodes: nodes, Ranks: ranks}).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, costsOf(nil))
 		return c.Needed
 	}
 	g := file.Groups[0]
@@ -230,10 +230,10 @@ func FuzzReadModel(f *testing.F) {
 					t.Errorf("%+v", a)
 				}
 			}
-			v := m.For(g.Nodes, g.Ranks)
+			v := m.For(g.Comm)
 			for _, b := range append(g.Sizes(), 1, 5000, math.MaxUint64) {
 				for coll := range nccl.Coll(nccl.NumColls) {
-					if c, why := v.Choose(coll, b, costsOf(nil)); why == model.Decides && (c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
+					if c, why := v.Choose(nccl.Call{Coll: coll, Bytes: b}, costsOf(nil)); why == model.Decides && (c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
 						t.Errorf("%+v", c)
 					}
 				}
@@ -267,7 +267,7 @@ func BenchmarkModelChoose(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			v := m.For(2, 8)
+			v := m.For(nccl.Comm{Nodes: 2, Ranks: 8})
 			costs := costsOf(func(c []float32) {
 				for i := range c {
 					c[i] = float32(i)
@@ -275,7 +275,7 @@ func BenchmarkModelChoose(b *testing.B) {
 			})
 			b.ReportAllocs()
 			for bytes := uint64(5000); b.Loop(); bytes = 5000 + bytes*7%100_000_000 {
-				v.Choose(nccl.CollAllReduce, bytes, costs)
+				v.Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, costs)
 			}
 		})
 	}

@@ -42,8 +42,8 @@ func TestVerifiedSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		choice, why := m.For(2, 8).Choose(nccl.CollAllReduce, c.bytes, costsOf(c.costs))
-		if choice.Verified != c.holds || c.holds && (why != c.why || math.Abs(choice.Micros()-c.verified.Micros) > 1e-9 || math.Abs(choice.DefaultMicros()-20) > 1e-9) {
+		choice, why := m.For(nccl.Comm{Nodes: 2, Ranks: 8}).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: c.bytes}, costsOf(c.costs))
+		if choice.Verified != c.holds || c.holds && (why != c.why || math.Abs(choice.Micros()-c.verified.Micros) > 1e-9 || math.Abs(choice.Default.Micros()-20) > 1e-9) {
 			t.Errorf("%s: %+v, %q; want verified %v, %q", c.name, choice, why, c.holds, c.why)
 		}
 		if gain := 1 - c.verified.Micros/20; c.holds && math.Abs(choice.Gain()-gain) > 1e-9 {
@@ -62,7 +62,7 @@ func TestCandidates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view := m.For(2, 8)
+	view := m.For(nccl.Comm{Nodes: 2, Ranks: 8})
 	const coll, bytes = nccl.CollAllReduce, 16 << 10
 	for _, c := range []struct {
 		name  string
@@ -73,7 +73,7 @@ func TestCandidates(t *testing.T) {
 		{"ring guarded", costsOf(func(c []float32) { c[5] = 2000 }), map[string]model.Bar{"ring 8": model.BarGuarded, "tree 4": model.BarNone, "ring 2": model.BarGuarded, "nvls 16": model.BarChannels}},
 		{"no tree", costsOf(func(c []float32) { c[0] = -1 }), map[string]model.Bar{"ring 8": model.BarNone, "tree 4": model.BarNotOffered, "ring 2": model.BarSize, "nvls 16": model.BarChannels}},
 	} {
-		all := view.Candidates(coll, bytes, c.costs)
+		all := view.Candidates(nccl.Call{Coll: coll, Bytes: bytes}, c.costs)
 		if len(all) != len(c.want) {
 			t.Fatalf("%s: %d candidates, want %d", c.name, len(all), len(c.want))
 		}
@@ -85,30 +85,33 @@ func TestCandidates(t *testing.T) {
 			if before := all[max(0, i-1)]; i > 0 && before.Bar == one.Bar && before.Micros() > one.Micros() {
 				t.Errorf("%s: %s stands behind a slower one", c.name, name)
 			}
-			ln, sigma, ok := view.Predict(coll, one.Algo, one.Proto, one.Channels, bytes)
-			if known := !math.IsNaN(one.LnMicros); ok != known || known && (ln != one.LnMicros || sigma != one.Sigma) {
-				t.Errorf("%s: %s is predicted to take %g, as a candidate %g", c.name, name, ln, one.LnMicros)
+			predicted := view.Predict(nccl.Call{Coll: coll, Bytes: bytes}, one.Config)
+			if predicted.Unknown() != one.Unknown() || !predicted.Unknown() && predicted != one.Time {
+				t.Errorf("%s: %s is predicted to take %v, as a candidate %v", c.name, name, predicted, one.Time)
 			}
 		}
-		chosen, _ := view.Choose(coll, bytes, c.costs)
-		if fastest, ok := view.Fastest(coll, bytes, c.costs); !ok || fastest.LnMicros > chosen.LnMicros {
+		chosen, _ := view.Choose(nccl.Call{Coll: coll, Bytes: bytes}, c.costs)
+		if fastest := view.Fastest(nccl.Call{Coll: coll, Bytes: bytes}, c.costs); !(fastest.LnMicros <= chosen.LnMicros) {
 			t.Errorf("%s: %+v is called the fastest, chosen is %+v", c.name, fastest, chosen)
 		}
-		if first := all[0]; first.Algo != chosen.Algo || first.Proto != chosen.Proto || first.Channels != chosen.Channels || first.LnMicros != chosen.LnMicros {
+		if first := all[0]; first.Config != chosen.Config || first.LnMicros != chosen.LnMicros {
 			t.Errorf("%s: the first is %+v, chosen is %+v", c.name, first, chosen)
 		}
-		expected, ok := view.Expect(coll, bytes, c.costs, chosen.Algo, chosen.Proto, chosen.Channels)
+		expected, ok := view.Expect(nccl.Call{Coll: coll, Bytes: bytes}, c.costs, chosen.Config)
 		if !ok || expected.LnMicros != chosen.LnMicros {
 			t.Errorf("%s: expected are %+v, %v of %+v", c.name, expected, ok, chosen)
 		}
 	}
-	if all := view.Candidates(coll, 1<<30, costsOf(nil)); all != nil {
+	if all := view.Candidates(nccl.Call{Coll: coll, Bytes: 1 << 30}, costsOf(nil)); all != nil {
 		t.Errorf("beyond the sizes measured: %+v", all)
 	}
-	if _, ok := view.Expect(coll, bytes, costsOf(nil), nccl.AlgoRing, nccl.ProtoSimple, 2); ok {
+	call := nccl.Call{Coll: coll, Bytes: bytes}
+	ringSimple2 := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}, Channels: 2}
+	if _, ok := view.Expect(call, costsOf(nil), ringSimple2); ok {
 		t.Error("expected of a configuration that was not measured at such sizes")
 	}
-	if _, _, ok := view.Predict(coll, nccl.AlgoRing, nccl.ProtoLL128, 8, bytes); ok {
+	ringLL128 := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}, Channels: 8}
+	if !view.Predict(call, ringLL128).Unknown() {
 		t.Error("predicted of a configuration that was not measured")
 	}
 }

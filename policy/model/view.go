@@ -13,7 +13,7 @@ type View struct {
 	// against what the communicator has: then no configuration with a count is chosen for it.
 	UncheckedAllGather bool
 
-	nodes    int
+	nodes    int // of the communicator
 	groups   [nccl.NumColls]*compiledGroup
 	abstains [nccl.NumColls]Abstention // why there is no group
 	// farther is the gain in ln(us) demanded, beyond all else, for having been measured on fewer
@@ -22,19 +22,15 @@ type View struct {
 }
 
 // For narrows a model to one communicator.
-func (m *Model) For(nodes, ranks int) *View {
-	v := &View{nodes: nodes}
+func (m *Model) For(comm nccl.Comm) *View {
+	v := &View{nodes: comm.Nodes}
 	for coll := range nccl.Coll(nccl.NumColls) {
-		v.groups[coll] = m.groups[groupKey{coll: coll, Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}}]
+		v.groups[coll] = m.groups[Key{coll, comm}]
 		if v.groups[coll] == nil {
-			v.groups[coll], v.abstains[coll] = m.nearest(coll, nodes, ranks)
+			v.groups[coll], v.abstains[coll] = m.nearest(Key{coll, comm})
 		}
-		g := v.groups[coll]
-		if g == nil {
-			continue
-		}
-		if g.file.Nodes != nodes {
-			spread := max(leastSpread, spreadPerDoubling*math.Log2(float64(nodes)/float64(g.file.Nodes)))
+		if g := v.groups[coll]; g != nil && g.Nodes != comm.Nodes {
+			spread := max(leastSpread, spreadPerDoubling*math.Log2(float64(comm.Nodes)/float64(g.Nodes)))
 			v.farther[coll] = spreadsOfGain * spread
 		}
 	}
@@ -42,22 +38,22 @@ func (m *Model) For(nodes, ranks int) *View {
 }
 
 // nearest finds a group to stand in for one that was not measured, or says why none may.
-func (m *Model) nearest(coll nccl.Coll, nodes, ranks int) (*compiledGroup, Abstention) {
+func (m *Model) nearest(to Key) (*compiledGroup, Abstention) {
 	why := AbstainColl
 	var best *compiledGroup
 	for key, g := range m.groups {
-		if key.coll != coll {
+		if key.Coll != to.Coll {
 			continue
 		}
 		reason := AbstainNodes
 		switch {
-		case ranks < 1 || nodes < 1:
+		case to.Ranks < 1 || to.Nodes < 1:
 			reason = AbstainComm
-		case (key.Nodes == 1) != (nodes == 1):
+		case (key.Nodes == 1) != (to.Nodes == 1):
 			reason = AbstainOneNode
-		case key.Ranks*nodes != ranks*key.Nodes:
+		case key.Ranks*to.Nodes != to.Ranks*key.Nodes:
 			reason = AbstainPerNode
-		case key.Nodes < nodes && nodes <= m.File.MaxNodes && (best == nil || key.Nodes > best.file.Nodes):
+		case key.Nodes < to.Nodes && to.Nodes <= m.File.MaxNodes && (best == nil || key.Nodes > best.Nodes):
 			best = g
 		}
 		why = max(why, reason)

@@ -16,7 +16,7 @@ func (t *Tuning) Choose(coll nccl.Coll, bytes int64, pipeOps int) Choice {
 
 // ChooseFrom returns what NCCL would run given that table: the cell that it chooses, then channels and warps by size.
 func (t *Tuning) ChooseFrom(table nccl.CostTable, bytes int64) (c Choice) {
-	if c.Algo, c.Proto, c.Micros = table.Choose(t.NCCL); c.Algo >= 0 {
+	if c.Cell, c.Micros = table.Choose(t.NCCL); c.Known() {
 		c.Channels, c.Warps = t.ChannelsAndWarps(c.Algo, c.Proto, bytes)
 	}
 	return c

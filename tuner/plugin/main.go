@@ -126,7 +126,7 @@ func newStamps() *[trial.ClockStamps]trial.Stamp {
 
 // answerOf is a decision in the words of cache.h.
 func answerOf(q policy.Query, d tuner.Decision) C.struct_answer {
-	cell := q.Costs.Cell(d.Algo, d.Proto)
+	cell := q.Costs.Index(d.Cell)
 	a := C.struct_answer{cell: -1, chunk_slot: C.NO_CHUNK_SLOT, channels: C.int8_t(d.Channels), decider: C.uint16_t(d.Decider),
 		chunk: C.uint32_t(min(d.ChunkBytes, math.MaxUint32))} // more than any buffer of NCCL's
 	switch {

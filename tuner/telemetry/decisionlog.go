@@ -85,8 +85,8 @@ func offers(q policy.Query) string {
 	}
 	var names []string
 	for algo, proto := range nccl.Cells {
-		if q.Costs.Offers(algo, proto) {
-			names = append(names, fmt.Sprintf("%s/%s", algo, proto))
+		if cell := (nccl.Cell{Algo: algo, Proto: proto}); q.Costs.Offers(cell) {
+			names = append(names, cell.String())
 		}
 	}
 	return fmt.Sprintf("NCCL offers for %s: %s", q.Coll, strings.Join(names, ", "))
@@ -105,13 +105,13 @@ func decidedBy(e *policy.Engine, a policy.Answer) string {
 
 // Reason says what an engine decided instead of what, and why no row did and what the model expects.
 func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
-	algo, proto, _ := q.Costs.Own()
+	cell, _ := q.Costs.Own()
 	own := "NCCL's choice"
-	if algo >= 0 {
-		own = fmt.Sprintf("%s/%s", algo, proto)
+	if cell.Known() {
+		own = cell.String()
 	}
 	ours := choice(a.Decision)
-	if a.Algo >= 0 && (a.Algo != algo || a.Proto != proto) {
+	if a.Algo >= 0 && a.Cell != cell {
 		ours += " instead of " + own
 	}
 	switch a.By {
@@ -138,7 +138,7 @@ func expected(c model.Choice) string {
 	if c.Verified {
 		return fmt.Sprintf("%.4g us verified, %.1f %% less than NCCL's", c.Micros(), 100*c.Gain())
 	}
-	uncertain := math.Hypot(c.Sigma, c.DefaultSigma)
+	uncertain := math.Hypot(c.Sigma, c.Default.Sigma)
 	return fmt.Sprintf("%.4g us expected, %.1f %% less than NCCL's (uncertain by %.1f %%)", c.Micros(), 100*c.Gain(), 100*uncertain)
 }
 

@@ -224,9 +224,9 @@ func (c *Recording) Note(e *policy.Engine, q policy.Query, a policy.Answer) {
 	}
 	d := shapeDecision{by: decidedBy(e, a)}
 	own := ranKey{coll: q.Coll, bytes: q.Bytes}
-	if algo, proto, _ := q.Costs.Own(); algo >= 0 {
-		own.algo, own.proto = algo.String(), proto.String()
-		d.own = own.algo + "/" + own.proto
+	if cell, _ := q.Costs.Own(); cell.Known() {
+		own.algo, own.proto = cell.Algo.String(), cell.Proto.String()
+		d.own = cell.String()
 	}
 	if a.By != policy.ByNCCL && a.Algo >= 0 {
 		c.note(ranKey{q.Coll, q.Bytes, a.Algo.String(), a.Proto.String()}, d)

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -29,19 +28,10 @@ type Point struct {
 	Micros, Sigma float64
 }
 
-// quantile95 of the normal distribution: as many sigmas on either side hold 90 %.
-const quantile95 = 1.6449
-
 // Band is the 90 % interval of the time.
 func (p Point) Band() (low, high float64) {
-	f := math.Exp(quantile95 * p.Sigma)
+	f := math.Exp(model.Time{Sigma: p.Sigma}.Band())
 	return p.Micros / f, p.Micros * f
-}
-
-// KeyOf is the key of a compiled model's group.
-func KeyOf(g *model.Group) (fit.Key, error) {
-	coll, err := nccl.Colls.Parse(g.Coll)
-	return fit.Key{Coll: coll, Comm: nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}}, err
 }
 
 // perOctave is how many points of a curve are drawn; straight lines between them do not show.
@@ -62,11 +52,7 @@ func drawn(measured []uint64) (sizes []uint64) {
 }
 
 // Ranked lists the curves of a model's group, those that win most first.
-func Ranked(m *model.Model, g *model.Group) ([]Curve, error) {
-	key, err := KeyOf(g)
-	if err != nil {
-		return nil, err
-	}
+func Ranked(m *model.Model, g *model.Group) []Curve {
 	least, own := map[uint64]float64{}, map[uint64]model.DefaultPoint{}
 	for _, c := range g.Curves {
 		for _, p := range c.Measured {
@@ -81,31 +67,24 @@ func Ranked(m *model.Model, g *model.Group) ([]Curve, error) {
 			least[p.Bytes] = p.Micros
 		}
 	}
-	view := m.For(g.Nodes, g.Ranks)
+	view, key := m.For(g.Comm), g.Key()
 	var all []Curve
 	for i := range g.Curves {
 		f := &g.Curves[i]
-		c := Curve{}
-		if c.Algo, err = nccl.Algos.Parse(f.Algo); err != nil {
-			return nil, err
-		}
-		if c.Proto, err = nccl.Protos.Parse(f.Proto); err != nil {
-			return nil, err
-		}
-		c.Channels = f.Channels
+		c := Curve{Config: f.Config()}
 		var sizes []uint64
 		for _, p := range f.Measured {
 			b := uint64(p[0])
 			sizes = append(sizes, b)
 			c.Measured = append(c.Measured, Point{Bytes: b, Micros: p[1]})
-			if c.Behind += math.Log(p[1] / least[b]); p[1] == least[b] && !repeats(own[b], f, p[1]) {
+			if c.Behind += math.Log(p[1] / least[b]); p[1] == least[b] && !repeats(own[b], c.Config, p[1]) {
 				c.Wins++
 			}
 		}
 		c.Behind /= max(1, float64(len(f.Measured)))
 		for _, b := range drawn(sizes) {
-			if ln, sigma, ok := view.Predict(key.Coll, c.Algo, c.Proto, c.Channels, b); ok {
-				c.Fitted = append(c.Fitted, Point{b, math.Exp(ln), sigma})
+			if t := view.Predict(nccl.Call{Coll: key.Coll, Bytes: b}, c.Config); !t.Unknown() {
+				c.Fitted = append(c.Fitted, Point{b, t.Micros(), t.Sigma})
 			}
 		}
 		all = append(all, c)
@@ -113,31 +92,28 @@ func Ranked(m *model.Model, g *model.Group) ([]Curve, error) {
 	slices.SortStableFunc(all, func(a, b Curve) int {
 		return cmp.Or(cmp.Compare(b.Wins, a.Wins), cmp.Compare(a.Behind, b.Behind))
 	})
-	return all, nil
+	return all
 }
 
 // repeats reports whether NCCL's own choice is as fast as a configuration, or is that very one. The zero value is none.
-func repeats(own model.DefaultPoint, c *model.Curve, micros float64) bool {
-	same := own.Algo == c.Algo && own.Proto == c.Proto && (c.Channels == 0 || c.Channels == own.Channels)
+func repeats(own model.DefaultPoint, c nccl.Config, micros float64) bool {
+	was := own.Config()
+	same := was.Cell == c.Cell && (c.Channels == 0 || c == was)
 	return own.Micros > 0 && own.Micros <= micros || same
 }
 
 // Default is NCCL's own choice: as it was measured, and as decisions reckon with it in between; none where it was not
 // measured.
-func Default(m *model.Model, g *model.Group) (measured, fitted []Point, err error) {
-	key, err := KeyOf(g)
-	if err != nil {
-		return nil, nil, err
-	}
-	view := m.For(g.Nodes, g.Ranks)
+func Default(m *model.Model, g *model.Group) (measured, fitted []Point) {
+	view, key := m.For(g.Comm), g.Key()
 	var sizes []uint64
 	for _, p := range g.Default {
 		measured, sizes = append(measured, Point{Bytes: p.Bytes, Micros: p.Micros}), append(sizes, p.Bytes)
 	}
 	for _, b := range drawn(sizes) {
-		if own, ok := view.Own(key.Coll, b); ok {
+		if own, ok := view.Own(nccl.Call{Coll: key.Coll, Bytes: b}); ok {
 			fitted = append(fitted, Point{b, own.Micros(), own.Sigma})
 		}
 	}
-	return measured, fitted, nil
+	return measured, fitted
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -18,7 +19,7 @@ func TestRanked(t *testing.T) {
 		return c
 	}
 	m, err := model.Compile("m.json", &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
-		Coll: "allreduce", Nodes: 2, Ranks: 4, Noise: 0.1,
+		Coll: "allreduce", Comm: nccl.Comm{Nodes: 2, Ranks: 4}, Noise: 0.1,
 		Curves: []model.Curve{
 			curve("ring", "simple", 0, 2048, 20, 30, 40),
 			curve("tree", "ll", 4, 1024, 10, 30, 60, 100), curve("tree", "ll", 8, 1024, 12, 40, 90, 120),
@@ -31,10 +32,7 @@ func TestRanked(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := &m.File.Groups[0]
-	all, err := Ranked(m, g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := Ranked(m, g)
 	for i, want := range []struct {
 		name string
 		wins int
@@ -54,15 +52,15 @@ func TestRanked(t *testing.T) {
 	if low, high := all[0].Fitted[0].Band(); math.Abs(low*high-400) > 1e-9 || high/20 < 1.17 || high/20 > 1.19 {
 		t.Errorf("band %g to %g", low, high)
 	}
-	measured, fitted, err := Default(m, g)
-	if err != nil || len(measured) != 3 || len(fitted) != 25 {
-		t.Fatalf("default %v, between %v (%v)", measured, fitted, err)
+	measured, fitted := Default(m, g)
+	if len(measured) != 3 || len(fitted) != 25 {
+		t.Fatalf("default %v, between %v", measured, fitted)
 	}
 	// Between two sizes with one label it goes the way of that one's curve, moved to its own times.
 	if f := fitted[16]; f.Bytes != 4096 || math.Abs(f.Micros-30*math.Sqrt(21./20*32/40)) > 1e-9 {
 		t.Errorf("default %v between, all %v", f, fitted)
 	}
-	if key, err := KeyOf(g); err != nil || key.Comm.String() != "2x2" {
-		t.Errorf("%v %v", key, err)
+	if key := g.Key(); key.Comm.String() != "2x2" {
+		t.Errorf("%v", key)
 	}
 }

@@ -57,17 +57,10 @@ var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.
 
 // Write draws one group of a model.
 func Write(w io.Writer, m *model.Model, g *model.Group, o Options) error {
-	key, err := curves.KeyOf(g)
-	if err != nil {
-		return err
-	}
-	all, err := curves.Ranked(m, g)
-	if err != nil {
-		return err
-	}
+	all := curves.Ranked(m, g)
 	shown := all[:min(o.Top, len(all))]
 	p := plot.New()
-	p.Title.Text = key.String()
+	p.Title.Text = g.Key().String()
 	if left := len(all) - len(shown); left > 0 {
 		p.Title.Text += fmt.Sprintf(", the %d best of %d configurations", len(shown), len(all))
 	}
@@ -81,10 +74,7 @@ func Write(w io.Writer, m *model.Model, g *model.Group, o Options) error {
 			return err
 		}
 	}
-	measured, between, err := curves.Default(m, g)
-	if err != nil {
-		return err
-	}
+	measured, between := curves.Default(m, g)
 	if len(measured) > 0 {
 		if err := addDefault(p, measured, between); err != nil {
 			return err
@@ -148,22 +138,18 @@ func addCurve(p *plot.Plot, c curves.Curve, color color.NRGBA, dash []vg.Length,
 		shade.Color, shade.LineStyle.Width = pale, 0
 		p.Add(shade)
 	}
-	line, err := plotter.NewLine(xys(c.Fitted))
-	if err != nil {
-		return err
-	}
-	line.LineStyle = draw.LineStyle{Color: color, Width: vg.Points(1.4), Dashes: dash}
-	dots, err := plotter.NewScatter(xys(c.Measured))
-	if err != nil {
-		return err
-	}
-	dots.GlyphStyle = draw.GlyphStyle{Color: color, Radius: vg.Points(2), Shape: draw.CircleGlyph{}}
-	p.Add(line, dots)
-	p.Legend.Add(c.Config.String(), line, dots)
-	return nil
+	return addLine(p, c.Config.String(), c.Measured, c.Fitted,
+		draw.LineStyle{Color: color, Width: vg.Points(1.4), Dashes: dash},
+		draw.GlyphStyle{Color: color, Radius: vg.Points(2), Shape: draw.CircleGlyph{}})
 }
 
 func addDefault(p *plot.Plot, measured, between []curves.Point) error {
+	return addLine(p, "NCCL's own choice", measured, between,
+		draw.LineStyle{Color: color.Black, Width: vg.Points(1.6), Dashes: []vg.Length{vg.Points(3), vg.Points(3)}},
+		draw.GlyphStyle{Color: color.Black, Radius: vg.Points(3), Shape: draw.RingGlyph{}})
+}
+
+func addLine(p *plot.Plot, name string, measured, between []curves.Point, style draw.LineStyle, dot draw.GlyphStyle) error {
 	line, err := plotter.NewLine(xys(between))
 	if err != nil {
 		return err
@@ -172,10 +158,9 @@ func addDefault(p *plot.Plot, measured, between []curves.Point) error {
 	if err != nil {
 		return err
 	}
-	line.LineStyle = draw.LineStyle{Color: color.Black, Width: vg.Points(1.6), Dashes: []vg.Length{vg.Points(3), vg.Points(3)}}
-	dots.GlyphStyle = draw.GlyphStyle{Color: color.Black, Radius: vg.Points(3), Shape: draw.RingGlyph{}}
+	line.LineStyle, dots.GlyphStyle = style, dot
 	p.Add(line, dots)
-	p.Legend.Add("NCCL's own choice", line, dots)
+	p.Legend.Add(name, line, dots)
 	return nil
 }
 

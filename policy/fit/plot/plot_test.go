@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -93,11 +94,11 @@ func TestPNG(t *testing.T) {
 func TestLittle(t *testing.T) {
 	for name, g := range map[string]model.Group{
 		"one point": {
-			Coll: "allgather", Nodes: 1, Ranks: 2, Noise: 0.01,
+			Coll: "allgather", Comm: nccl.Comm{Nodes: 1, Ranks: 2}, Noise: 0.01,
 			Curves: []model.Curve{{Algo: "ring", Proto: "ll", Measured: [][2]float64{{1, 0.25}}}},
 		},
 		"one point and a default elsewhere": {
-			Coll: "reduce", Nodes: 2, Ranks: 4, Noise: 0.01,
+			Coll: "reduce", Comm: nccl.Comm{Nodes: 2, Ranks: 4}, Noise: 0.01,
 			Curves:  []model.Curve{{Algo: "ring", Proto: "ll", Channels: 2, Measured: [][2]float64{{100, 7e8}}}},
 			Default: []model.DefaultPoint{{Bytes: 4096, Micros: 7}},
 		},

@@ -20,12 +20,7 @@ type familyCover struct {
 }
 
 func newCoverage(g *fit.Group) coverage {
-	c := coverage{Sizes: g.Sizes(), Families: []familyCover{}}
-	for _, d := range g.Default {
-		c.Sizes = append(c.Sizes, d.Bytes)
-	}
-	slices.Sort(c.Sizes)
-	c.Sizes = slices.Compact(c.Sizes)
+	c := coverage{Sizes: g.AllSizes(), Families: []familyCover{}}
 	c.Default = make([]bool, len(c.Sizes))
 	for _, d := range g.Default {
 		i, _ := slices.BinarySearch(c.Sizes, d.Bytes)

@@ -1,8 +1,6 @@
 package report
 
 import (
-	"cmp"
-	"maps"
 	"math"
 	"slices"
 
@@ -25,10 +23,10 @@ type decision struct {
 	gain  float64      // of row over the default, as a share of its time
 	reach float64      // of the fastest measured, the same; NaN, too, where nothing but the default was measured
 
-	// saved is gain and toSave is reach, both without the luck that a winner had in being measured. Losses are
-	// taken as they are.
-	saved, toSave float64
-	predicted     bool // us is
+	// saved is gain and toSave is reach, both without the luck that a winner had in being measured: genuine is the
+	// share that is left. Losses are taken as they are.
+	saved, toSave, genuine float64
+	predicted              bool // us is
 }
 
 const notWorthARow = "the gain is not worth a row of its own"
@@ -36,23 +34,23 @@ const notWorthARow = "the gain is not worth a row of its own"
 // newDecisions goes through all sizes measured, ascending.
 func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision {
 	g := r.Group
-	view := m.For(g.Nodes, g.Ranks)
-	at := map[uint64]*decision{}
-	place := func(bytes uint64) *decision {
-		d := at[bytes]
-		if d == nil {
-			d = &decision{bytes: bytes, best: math.Inf(1), byNCCL: math.NaN(), us: math.NaN()}
-			asks := func(row fit.Row) bool { return row.Key == g.Key && row.Bytes.Contains(bytes) }
-			if i := slices.IndexFunc(rows, asks); i >= 0 {
-				d.row = &rows[i].Config
-			}
-			at[bytes] = d
+	view := m.For(g.Comm)
+	sizes := g.AllSizes()
+	all := make([]decision, len(sizes))
+	for i, b := range sizes {
+		all[i] = decision{bytes: b, best: math.Inf(1), byNCCL: math.NaN(), us: math.NaN()}
+		asks := func(row fit.Row) bool { return row.Key == g.Key && row.Bytes.Contains(b) }
+		if k := slices.IndexFunc(rows, asks); k >= 0 {
+			all[i].row = &rows[k].Config
 		}
-		return d
+	}
+	at := func(bytes uint64) *decision {
+		i, _ := slices.BinarySearch(sizes, bytes)
+		return &all[i]
 	}
 	for i := range g.Cells {
 		c := &g.Cells[i]
-		d := place(c.Bytes)
+		d := at(c.Bytes)
 		if c.Micros < d.best {
 			d.winner, d.best = &c.Config, c.Micros
 		}
@@ -60,47 +58,44 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 			d.us = c.Micros
 		}
 	}
-	genuine := map[uint64]float64{}
 	for i := range g.Default {
 		c := &g.Default[i]
-		d := place(c.Bytes)
+		d := at(c.Bytes)
 		if len(r.Genuine) > 0 {
-			genuine[c.Bytes] = r.Genuine[i]
+			d.genuine = r.Genuine[i]
 		}
-		if d.byNCCL = c.Micros; c.Config.Algo >= 0 {
+		if d.byNCCL = c.Micros; c.Config.Known() {
 			d.own = &c.Config
 		}
 	}
-	for b, d := range at {
-		switch d.reach = 1 - d.best/d.byNCCL; {
-		case d.winner == nil:
-			d.best, d.reach = d.byNCCL, math.NaN()
-		case d.best >= d.byNCCL || d.repeatsOwn():
-			d.winner, d.best, d.reach = nil, d.byNCCL, 0
-		}
-		d.toSave = d.reach * genuine[b]
-		if d.row != nil && math.IsNaN(d.us) {
-			if ln, _, ok := view.Predict(g.Coll, d.row.Algo, d.row.Proto, d.row.Channels, b); ok {
-				d.us, d.predicted = math.Exp(ln), true
-			}
-		}
-		d.gain = 1 - d.us/d.byNCCL
-		if d.saved = d.gain; d.saved > 0 {
-			d.saved *= genuine[b]
-		}
-		if d.row == nil {
-			d.why = notWorthARow
-			if _, why := view.Choose(g.Coll, b, nccl.Everything()); why != model.Decides {
-				d.why = why.String()
-			}
-		}
-	}
-	bySize := func(a, b *decision) int { return cmp.Compare(a.bytes, b.bytes) }
-	var all []decision
-	for _, d := range slices.SortedFunc(maps.Values(at), bySize) {
-		all = append(all, *d)
+	for i := range all {
+		all[i].judge(view, nccl.Call{Coll: g.Coll, Bytes: sizes[i]})
 	}
 	return all
+}
+
+// judge compares what the policy does with the default and the fastest measured.
+func (d *decision) judge(view *model.View, call nccl.Call) {
+	switch d.reach = 1 - d.best/d.byNCCL; {
+	case d.winner == nil:
+		d.best, d.reach = d.byNCCL, math.NaN()
+	case d.best >= d.byNCCL || d.repeatsOwn():
+		d.winner, d.best, d.reach = nil, d.byNCCL, 0
+	}
+	d.toSave = d.reach * d.genuine
+	if d.row == nil {
+		d.why = notWorthARow
+		if _, why := view.Choose(call, nccl.Everything()); why != model.Decides {
+			d.why = why.String()
+		}
+	} else if math.IsNaN(d.us) {
+		t := view.Predict(call, *d.row)
+		d.us, d.predicted = t.Micros(), !t.Unknown()
+	}
+	d.gain = 1 - d.us/d.byNCCL
+	if d.saved = d.gain; d.saved > 0 {
+		d.saved *= d.genuine
+	}
 }
 
 // repeatsOwn reports that the winner is what NCCL chose by itself. NCCL's own channel count, 0, is whatever that had.

@@ -89,7 +89,7 @@ const shownAtFirst = 8
 
 // newGroupData gives the curves no more numbers than share and returns how many
 // they used.
-func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int) (d *groupData, used int, err error) {
+func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int) (d *groupData, used int) {
 	g := r.Group
 	d = &groupData{
 		Name: g.Key.String(), Coll: g.Coll.String(), Comm: g.Comm.String(),
@@ -119,14 +119,10 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int)
 	for _, c := range g.Default {
 		own.Measured = append(own.Measured, curves.Point{Bytes: c.Bytes, Micros: c.Micros})
 	}
-	isOf := func(m model.Group) bool { return m.Coll == d.Coll && m.Nodes == g.Nodes && m.Ranks == g.Ranks }
+	isOf := func(m model.Group) bool { return m.Key() == g.Key }
 	if i := slices.IndexFunc(in.File.Groups, isOf); i >= 0 { // else nothing but the default was measured
-		if _, own.Fitted, err = curves.Default(in.Model, &in.File.Groups[i]); err != nil {
-			return nil, 0, err
-		}
-		if all, err = curves.Ranked(in.Model, &in.File.Groups[i]); err != nil {
-			return nil, 0, err
-		}
+		_, own.Fitted = curves.Default(in.Model, &in.File.Groups[i])
+		all = curves.Ranked(in.Model, &in.File.Groups[i])
 	}
 	if len(own.Measured) > 0 {
 		c := newCurveData(own)
@@ -148,7 +144,7 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int)
 		data.Shown = i < shownAtFirst && (c.Wins > 0 || i < shownAtFirst/2)
 		d.Curves = append(d.Curves, data)
 	}
-	return d, used, nil
+	return d, used
 }
 
 func newCurveData(c curves.Curve) curveData {
@@ -166,7 +162,7 @@ func newCurveData(c curves.Curve) curveData {
 }
 
 func newUnseenData(r *fit.GroupReport) *unseenData {
-	i := slices.IndexFunc(r.Verdicts, func(v fit.Verdict) bool { return v.LeftOut == fit.LeftOutSizes })
+	i := slices.IndexFunc(r.Verdicts, func(v fit.Verdict) bool { return v.LeftOut == model.LeftOutSizes })
 	if i < 0 {
 		return nil
 	}
@@ -175,8 +171,8 @@ func newUnseenData(r *fit.GroupReport) *unseenData {
 		Points: [][4]num{}, Policy: newScores(v.Cautious), Plain: newScores(v.Plain), Default: newScores(v.Default),
 		Decided: v.Decided, Harm: v.Harm, Inside: num(float64(v.Inside) / float64(v.Predicted)),
 	}
-	for _, s := range v.BySize {
-		d.Points = append(d.Points, [4]num{num(s.Bytes), num(s.Cautious), num(s.Default), num(s.Plain)})
+	for _, o := range v.Outcomes {
+		d.Points = append(d.Points, [4]num{num(o.Bytes), num(o.Cautious / o.Best), num(o.Default / o.Best), num(o.Plain / o.Best)})
 	}
 	return d
 }

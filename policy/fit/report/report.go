@@ -68,7 +68,7 @@ const (
 	mostCards    = 12
 )
 
-func newPage(in Input) (*page, error) {
+func newPage(in Input) *page {
 	p := &page{
 		Input: in, About: aboutFacts(in), Terms: Terms, Policy: policyText(in.Rows), Refused: slices.Concat(in.Rejected, in.Set.Refused),
 		Machine: machineFacts(in.File.Provenance.Topology), Measured: measuredFacts(&in.File.Provenance),
@@ -87,10 +87,7 @@ func newPage(in Input) (*page, error) {
 	for i, r := range groups {
 		d := newDecisions(r, in.Model, in.Rows)
 		share := min(budget, max(leastNumbers, budget/(len(groups)-i)))
-		g, used, err := newGroupData(r, in, d, share)
-		if err != nil {
-			return nil, err
-		}
+		g, used := newGroupData(r, in, d, share)
 		budget -= used
 		p.data.Groups = append(p.data.Groups, g)
 		p.Verdicts = append(p.Verdicts, newVerdict(r, d))
@@ -103,7 +100,7 @@ func newPage(in Input) (*page, error) {
 	p.Cards = p.Verdicts[:min(mostCards, len(p.Verdicts))]
 	p.MoreCards = len(p.Verdicts) - len(p.Cards)
 	p.Title = cmp.Or(in.Title, titleOf(in.Report))
-	return p, nil
+	return p
 }
 
 // inOrder puts groups of which nothing but the default was measured last: there is

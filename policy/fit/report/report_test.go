@@ -262,10 +262,7 @@ func TestBounded(t *testing.T) {
 	in := fitted(t, smallSweep)
 	g := in.Report.Groups[0]
 	const share = 500
-	d, used, err := newGroupData(&g, in, newDecisions(&g, in.Model, in.Rows), share)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d, used := newGroupData(&g, in, newDecisions(&g, in.Model, in.Rows), share)
 	if n := len(d.Curves) - 1 + d.Left; used > share || len(d.Curves) == 0 || d.Left == 0 || n != len(g.Group.Configs()) {
 		t.Errorf("%d curves, %d left out, %d numbers", len(d.Curves), d.Left, used)
 	}

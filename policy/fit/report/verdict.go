@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // What a verdict advises.
@@ -117,7 +118,7 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 // unseenOf is the trial at sizes left out of the fit, if it could be compared with NCCL's choice.
 func unseenOf(r *fit.GroupReport) *fit.Verdict {
 	for i := range r.Verdicts {
-		if h := &r.Verdicts[i]; h.LeftOut == fit.LeftOutSizes && h.VersusDefault.Decisions > 0 {
+		if h := &r.Verdicts[i]; h.LeftOut == model.LeftOutSizes && h.VersusDefault.Decisions > 0 {
 			return h
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // measured makes a decision for each gain: of a row, or of the fastest measured where
@@ -28,7 +29,7 @@ func TestVerdict(t *testing.T) {
 	key := fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}
 	whole := &fit.Group{Key: key, Default: make([]fit.Cell, 1)}
 	unseen := func(decided, harm int, worst, versus float64) []fit.Verdict {
-		return []fit.Verdict{{LeftOut: fit.LeftOutSizes, Decided: decided, Harm: harm, WorstHarm: worst, VersusDefault: fit.Score{Decisions: 8, Mean: versus}}}
+		return []fit.Verdict{{LeftOut: model.LeftOutSizes, Decided: decided, Harm: harm, WorstHarm: worst, VersusDefault: fit.Score{Decisions: 8, Mean: versus}}}
 	}
 	good := unseen(8, 0, 1, .8)
 	always, never := func(int) bool { return true }, func(int) bool { return false }
@@ -45,7 +46,7 @@ func TestVerdict(t *testing.T) {
 		"many ranges":         {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i%2 == 0 }, .2, 0, .3, 0, .1, 0, .05), "use it: at the sizes measured, 20 % less time at 4KiB, 30 % at 16KiB, 10 % at 64KiB, less at 1 more; nothing found elsewhere"},
 		"default in places":   {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .2, unknown, .2), "use it: at the sizes measured, 20 % less time at 4KiB, 20 % at 16KiB"},
 		"harm":                {fit.GroupReport{Group: whole, Verdicts: unseen(8, 2, 1.12, .9)}, measured(always, .2), "use it with care: at the sizes measured, 20 % less time at 4KiB; at sizes left out of the fit, 2 of 8 decisions took longer than NCCL's, at worst 1.12 times as long"},
-		"of other nodes":      {fit.GroupReport{Group: whole, Verdicts: append(good, fit.Verdict{LeftOut: fit.LeftOutNodes, Decided: 8, Harm: 8, WorstHarm: 2})}, measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB"},
+		"of other nodes":      {fit.GroupReport{Group: whole, Verdicts: append(good, fit.Verdict{LeftOut: model.LeftOutNodes, Decided: 8, Harm: 8, WorstHarm: 2})}, measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB"},
 		"less between":        {fit.GroupReport{Group: whole, Verdicts: unseen(1, 0, 1, .99)}, measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB; on average over all sizes 20 %, over those left out of the fit only 1.0 %"},
 		"luck elsewhere":      {fit.GroupReport{Group: whole, Verdicts: unseen(1, 0, 1, 1)}, measured(always, .2), "use it with care: at the sizes measured, 20 % less time at 4KiB; at sizes left out of the fit, choosing by the others saved nothing"},
 		"not tried":           {fit.GroupReport{Group: whole}, measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB; not tried on sizes left out of the fit"},

@@ -42,10 +42,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 
 // Write writes the page.
 func Write(w io.Writer, in Input) error {
-	p, err := newPage(in)
-	if err != nil {
-		return err
-	}
+	p := newPage(in)
 	// Marshal writes <, > and & as escapes: no name in the data ends the script.
 	data, err := json.Marshal(&p.data)
 	if err != nil {

@@ -51,22 +51,20 @@ func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.
 
 // measurement is what NCCL was measured to do with a call without a tuner. Benchmarks make one call at a time from buffers
 // that are not registered; of others they tell nothing.
-func measurement(view *policy.EngineView, q Question) (own model.OwnChoice, ok bool) {
+func measurement(view *policy.EngineView, q Question) (own model.Choice, ok bool) {
 	if q.PipeOps > 1 || q.RegBuff == 1 {
 		return own, false
 	}
-	return view.Own(q.Coll, q.Bytes)
+	return view.Own(q.Call)
 }
 
 // table is what NCCL's cost model says of a question, flat, and changed so that NCCL
 // chooses a cell, if one is given.
 func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat []float32) {
 	table := costs.Table(q.Coll, int64(q.Bytes), q.PipeOps)
-	for _, row := range table {
-		flat = append(flat, row[:]...)
-	}
+	flat = table.Costs().Micros
 	if chosen != nccl.NoCell {
-		flat = q.query(flat, nccl.NewestABI).Costs.Choosing(chosen.Algo, chosen.Proto).Micros
+		flat = q.query(flat, nccl.NewestABI).Costs.Choosing(chosen).Micros
 	}
 	if a.Offers != nil {
 		a.Offers.limit(flat)

@@ -35,8 +35,8 @@ func availableV2(q Question, table []float32) []float32 {
 		cells[i] = nccl.Unavailable
 	}
 	costs := nccl.Costs{Micros: table, NumProto: nccl.NumProtos}
-	offer := func(algo nccl.Algo, proto nccl.Proto) { cells[costs.Cell(algo, proto)] = 0 }
-	told := func(algo nccl.Algo) bool { return costs.Offers(algo, nccl.ProtoSimple) }
+	offer := func(algo nccl.Algo, proto nccl.Proto) { cells[costs.Index(nccl.Cell{Algo: algo, Proto: proto})] = 0 }
+	told := func(algo nccl.Algo) bool { return costs.Offers(nccl.Cell{Algo: algo, Proto: nccl.ProtoSimple}) }
 	for _, proto := range []nccl.Proto{nccl.ProtoLL, nccl.ProtoSimple} {
 		offer(nccl.AlgoRing, proto)
 		if q.Coll == nccl.CollAllReduce {

@@ -66,7 +66,7 @@ func (f Files) Comms() []nccl.Comm {
 func (f Files) Rules(coll nccl.Coll, c nccl.Comm) (rules []*policy.Rule) {
 	for _, p := range f.Policies {
 		for i := range p.Rules {
-			if r := &p.Rules[i]; r.IsFor(coll, c.Nodes, c.Ranks) {
+			if r := &p.Rules[i]; r.IsFor(coll, policy.Comm{Comm: c}) {
 				rules = append(rules, r)
 			}
 		}

@@ -185,6 +185,7 @@ func (d *doctor) releaseFaults(lib *host.Library) (found []finding) {
 // asksForLL reports whether a row may choose LL for a collective that has symmetric kernels.
 func asksForLL(r *policy.Rule) bool {
 	symmetric := []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceScatter}
-	return !r.LeavesToNCCL() && (r.Cells.Contains(nccl.AlgoRing, nccl.ProtoLL) || r.Cells.Contains(nccl.AlgoTree, nccl.ProtoLL)) &&
+	ll := []nccl.Cell{{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, {Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}
+	return !r.LeavesToNCCL() && slices.ContainsFunc(ll, r.Cells.Contains) &&
 		slices.ContainsFunc(r.Colls(), func(c nccl.Coll) bool { return slices.Contains(symmetric, c) })
 }

@@ -1,8 +1,6 @@
 package explain
 
 import (
-	"math"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -88,8 +86,8 @@ func (p *Path) modelJSON() *modelPathJSON {
 		return m
 	}
 	m.Abstains, m.ToDo = p.Why.String(), p.advice()
-	if d := p.Model; !math.IsNaN(d.DefaultLnMicros) {
-		m.Default = &timeJSON{d.DefaultMicros(), d.DefaultSigma}
+	if d := p.Model; !d.Default.Unknown() {
+		m.Default = &timeJSON{d.Default.Micros(), d.Default.Sigma}
 		if d.Needed > 0 {
 			gain, needed := d.Gain(), d.NeededGain()
 			m.Gain, m.Needed = &gain, &needed
@@ -97,7 +95,7 @@ func (p *Path) modelJSON() *modelPathJSON {
 	}
 	for _, c := range p.Candidates {
 		cj := candidateJSON{Cell: c.Cell, Channels: c.Channels, Barred: c.Bar.String()}
-		if !math.IsNaN(c.LnMicros) {
+		if !c.Unknown() {
 			cj.Micros, cj.Sigma = c.Micros(), c.Sigma
 		}
 		m.Candidates = append(m.Candidates, cj)

@@ -97,9 +97,9 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 		omitted = len(lines) - maxExplained
 		lines = lines[:maxExplained]
 	}
-	if m := p.Model; !math.IsNaN(m.DefaultLnMicros) {
-		us := m.DefaultMicros()
-		own := line{us, []any{"  NCCL's choice", microsText(us), cli.Percent(m.DefaultSigma), p.Outcome.NCCL.Cell}}
+	if m := p.Model; !m.Default.Unknown() {
+		us := m.Default.Micros()
+		own := line{us, []any{"  NCCL's choice", microsText(us), cli.Percent(m.Default.Sigma), p.Outcome.NCCL.Cell}}
 		at := slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
 		if at < 0 && all { // those that are barred follow
 			at = 0
@@ -185,7 +185,7 @@ func (p *Path) writeDecision(b *bytes.Buffer) {
 	switch e := p.Outcome.Expected; {
 	case e != nil:
 		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain()), microsText(e.Micros()),
-			microsText(e.DefaultMicros()), cli.Percent(math.Hypot(e.Sigma, e.DefaultSigma)))
+			microsText(e.Default.Micros()), cli.Percent(math.Hypot(e.Sigma, e.Default.Sigma)))
 	case p.By == policy.ByRow && p.Files.Model != "":
 		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")
 	}

@@ -139,7 +139,7 @@ func (c *Choices) Space(key fit.Key, failed []nccl.Config) (fit.Space, error) {
 			if err != nil {
 				return space, cli.Usagef("%w", err)
 			}
-			if nccl.Offers(key.Coll, cell.Algo, cell.Proto) && !slices.Contains(space.Families, cell) {
+			if nccl.Offers(key.Coll, cell) && !slices.Contains(space.Families, cell) {
 				space.Families = append(space.Families, cell)
 			}
 		}
