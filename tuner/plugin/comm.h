@@ -39,7 +39,7 @@ struct counter {
     uint64_t all;  /* hash of all calls before seq, in any order; Go sets it to 1 */
 };
 
-/* tuner.Clock: when this thread has made some of its calls. Next and head are written by this
+/* trial.Clock: when this thread has made some of its calls. Next and head are written by this
  * thread while next is reached, all else by Go; what is not next is 0 before Go asks for stamps. */
 struct clock {
     uint64_t next;  /* the first call that is stamped */
