@@ -25,10 +25,8 @@ type nodeChange struct {
 	asked    time.Duration // when its decision was last asked for
 	passed   bool          // all ranks of this node have acknowledged it, and so passed the changes before
 	over     bool          // it is decided, or no rank of the communicator is on this node
-	// What was passed on: the slots, by the directory of their reports, and the keys.
-	sent    map[string]map[int]bool
-	merged  []string
-	barrier bool // ranks of this node have arrived
+	merged   []string      // the keys of the reports that were passed on
+	barrier  bool          // ranks of this node have arrived
 }
 
 // askAnyway is after how many idle polls an aggregator asks for the decision of a change that is still
@@ -84,13 +82,11 @@ func (a *aggregator) bounded(ctx context.Context, op func(context.Context) error
 // that are over and no longer there. Only now and then does it ask again whether one that seemed to
 // concern other nodes concerns this one.
 func (a *aggregator) findProposals(ctx context.Context, idle bool) {
-	var names, mirrored []string
-	err := a.bounded(ctx, func(ctx context.Context) (err error) {
-		if mirrored, err = a.node.local.List(ctx, undecided); err == nil {
-			names, err = a.node.shared.List(ctx, undecided)
-		}
-		return err
-	})
+	mirrored, err := a.list(ctx, a.node.local, undecided)
+	if err != nil {
+		return
+	}
+	names, err := a.list(ctx, a.node.shared, undecided)
 	if err != nil {
 		return
 	}
@@ -114,7 +110,7 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 			if !ok {
 				continue
 			}
-			c = &nodeChange{comm: comm, k: k, since: a.clock.Now(), asked: a.clock.Now(), listed: true, sent: map[string]map[int]bool{}}
+			c = &nodeChange{comm: comm, k: k, since: a.clock.Now(), asked: a.clock.Now(), listed: true}
 			a.changes[name] = c
 		} else if !idle {
 			continue
@@ -127,58 +123,60 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 			c.over = a.clock.Now()-c.since > JoinLimit
 			continue
 		}
-		err := a.mirror(ctx, c.comm.proposal(c.k), func(ctx context.Context, text []byte) error {
-			p, err := decode[Proposal](text)
-			if err != nil {
-				return err
-			}
-			if _, found, err := a.node.local.Get(ctx, blobKey(p.Content)); err == nil && found {
-				return nil // most changes of a job bring one version
-			}
-			return a.mirror(ctx, blobKey(p.Content), nil)
-		})
-		if err == nil {
-			err = a.bounded(ctx, func(ctx context.Context) error {
-				_, err := a.node.local.PutOnce(ctx, c.comm.open(c.k), nil)
-				return err
-			})
-		}
-		c.mirrored = err == nil
+		c.mirrored = a.mirrorProposal(ctx, c) == nil
 	}
 }
 
 // isConcerned reports whether ranks of the communicator are on this node. A job has many
 // communicators that are elsewhere.
 func (a *aggregator) isConcerned(ctx context.Context, comm keys) bool {
-	var slots []string
-	err := a.bounded(ctx, func(ctx context.Context) (err error) {
-		slots, err = a.node.local.List(ctx, comm.slots())
-		return err
-	})
+	slots, err := a.list(ctx, a.node.local, comm.slots())
 	return err == nil && len(slots) > 0
 }
 
-// mirror copies a record into the node's own store, after first has succeeded with it.
-func (a *aggregator) mirror(ctx context.Context, key string, first func(context.Context, []byte) error) error {
-	var text []byte
-	err := a.bounded(ctx, func(ctx context.Context) error {
-		value, found, err := a.node.shared.Get(ctx, key)
-		if err == nil && !found {
-			err = notYet(key)
-		}
-		text = value
-		return err
-	})
-	if err == nil && first != nil {
-		err = first(ctx, text)
-	}
+// mirrorProposal copies a proposal into the node's own store, after the blob that it names.
+func (a *aggregator) mirrorProposal(ctx context.Context, c *nodeChange) error {
+	text, err := a.get(ctx, a.node.shared, c.comm.proposal(c.k))
 	if err != nil {
 		return err
 	}
-	return a.bounded(ctx, func(ctx context.Context) error {
-		_, err := a.node.local.PutOnce(ctx, key, text)
+	p, err := decode[Proposal](text)
+	if err != nil {
+		return err
+	}
+	if _, err := a.get(ctx, a.node.local, p.Key()); err != nil { // most changes of a job bring one version
+		content, err := a.get(ctx, a.node.shared, p.Key())
+		if err == nil {
+			err = a.put(ctx, a.node.local, p.Key(), content)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := a.put(ctx, a.node.local, c.comm.proposal(c.k), text); err != nil {
+		return err
+	}
+	return a.put(ctx, a.node.local, c.comm.open(c.k), nil)
+}
+
+func (a *aggregator) get(ctx context.Context, s Store, key string) (value []byte, err error) {
+	err = a.bounded(ctx, func(ctx context.Context) error {
+		found := false
+		if value, found, err = s.Get(ctx, key); err == nil && !found {
+			err = notYet(key)
+		}
 		return err
 	})
+	return value, err
+}
+
+func (a *aggregator) list(ctx context.Context, s Store, dir string) (names []string, err error) {
+	err = a.bounded(ctx, func(ctx context.Context) error { names, err = s.List(ctx, dir); return err })
+	return names, err
+}
+
+func (a *aggregator) put(ctx context.Context, s Store, key string, value []byte) error {
+	return a.bounded(ctx, func(ctx context.Context) error { _, err := s.PutOnce(ctx, key, value); return err })
 }
 
 // passOnReports passes on the reports of one change that is not decided.
@@ -234,53 +232,36 @@ func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []s
 // record for all is worth the wait. It reports whether any has, and whether all have and that was
 // passed on.
 func (a *aggregator) passOn(ctx context.Context, c *nodeChange, dir string) (some, every bool) {
-	var slots, names []string
-	err := a.bounded(ctx, func(ctx context.Context) (err error) {
-		if slots, err = a.node.local.List(ctx, c.comm.slots()); err == nil {
-			names, err = a.node.local.List(ctx, dir)
-		}
-		return err
-	})
+	slots, err := a.list(ctx, a.node.local, c.comm.slots())
 	if err != nil {
 		return false, false
 	}
-	sent := c.sent[dir]
-	if sent == nil {
-		sent = map[int]bool{}
-		c.sent[dir] = sent
-	}
-	all := map[int]bool{}
-	groups := map[uint64][]int{}
+	names, err := a.list(ctx, a.node.local, dir)
+	all, groups := map[int]bool{}, map[uint64][]int{}
 	for _, name := range names {
-		of, hash, ok := parseReportName(name)
-		if !ok {
-			continue
-		}
+		of, hash, _ := parseReportName(name)
 		for _, slot := range of {
-			if !all[slot] && !sent[slot] {
+			if !all[slot] {
 				groups[hash] = append(groups[hash], slot)
 			}
 			all[slot] = true
 		}
 	}
-	if len(all) < len(slots) {
+	if err != nil || len(slots) == 0 || len(all) < len(slots) {
 		return len(all) > 0, false
 	}
+	every = true
 	for _, hash := range slices.Sorted(maps.Keys(groups)) {
-		of := groups[hash]
-		slices.Sort(of)
-		key := dir + "/" + reportName(hash, of)
-		err := a.bounded(ctx, func(ctx context.Context) error {
-			_, err := a.node.shared.PutOnce(ctx, key, nil)
-			return err
-		})
-		if err != nil {
+		slices.Sort(groups[hash])
+		key := dir + "/" + reportName(hash, groups[hash])
+		if slices.Contains(c.merged, key) {
 			continue
 		}
-		c.merged = append(c.merged, key)
-		for _, slot := range of {
-			sent[slot] = true
+		if a.put(ctx, a.node.shared, key, nil) == nil {
+			c.merged = append(c.merged, key)
+		} else {
+			every = false
 		}
 	}
-	return len(all) > 0, len(slots) > 0 && len(sent) >= len(slots)
+	return true, every
 }

@@ -128,15 +128,15 @@ func (m *Member) intact(c change) (intact, gone bool, err error) {
 // counted as arrived freezes after a while. Another one cannot know whether the others have
 // changed: it waits, because the records may only be out of sight.
 func (m *Member) missToken(c change) {
-	now, counted, done := m.cfg.Clock.Now(), m.isCounted(), &m.background.done
-	if done.missed == 0 {
-		done.missed = now
+	now, counted, progress := m.cfg.Clock.Now(), m.isCounted(), &m.background.progress
+	if progress.missed == 0 {
+		progress.missed = now
 	}
-	switch missed := now - done.missed; {
+	switch missed := now - progress.missed; {
 	case !counted && missed > stageLimit:
 		m.loseRecords()
-	case counted && !done.doubted && missed > firstWarning:
-		done.doubted = true
+	case counted && !progress.doubted && missed > firstWarning:
+		progress.doubted = true
 		m.log(true, "change %d: the ranks' records have vanished from the rendezvous (somebody has emptied or replaced it), so this rank cannot know whether the others changed", c.k)
 	}
 }

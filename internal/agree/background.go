@@ -13,7 +13,7 @@ type background struct {
 
 	urgent    bool // the main thread waits for what this step does
 	pollsFast bool // it has not waited for long yet
-	done      done
+	progress  progress
 
 	tries     int             // proposals made
 	full      bool            // all slots are claimed
@@ -22,8 +22,8 @@ type background struct {
 	forgets   bool            // the history record allows to remove decided changes
 }
 
-// done is what the background has done for change k, from adopt on.
-type done struct {
+// progress is what the background has done for change k, from adopt on.
+type progress struct {
 	since     time.Duration // when the proposal was seen
 	missed    time.Duration // since when the token is gone without a decision; 0: it is not
 	announced bool          // the own proposal: the others can find it
@@ -110,7 +110,7 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 		return m.decide(c, Decision{Abort: Superseded})
 	}
 	wait := m.pollDecision(c)
-	if wait > 0 && m.cfg.Clock.Now()-m.background.done.since > m.settle() {
+	if wait > 0 && m.cfg.Clock.Now()-m.background.progress.since > m.settle() {
 		wait = max(wait, m.cfg.Timing.IdlePoll)
 	}
 	return wait
@@ -119,20 +119,20 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 // stepPromised puts the ack. That binds nobody, but from the acks the proposer learns whether
 // the ranks should wait for each other at all.
 func (m *Member) stepPromised(c change, count uint64) time.Duration {
-	done := &m.background.done
+	progress := &m.background.progress
 	switch {
 	case c.mine && m.superseded(c):
 		return m.decide(c, Decision{Abort: Superseded})
-	case c.mine && !done.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
+	case c.mine && !progress.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
 		return m.decide(c, Decision{Abort: Slow})
-	case !done.acked && !m.acknowledge(c):
+	case !progress.acked && !m.acknowledge(c):
 		return m.pollDecision(c)
-	case c.mine && !done.allAcked:
+	case c.mine && !progress.allAcked:
 		verdict, ok := m.countReports(m.keys.acks(c.k), c.hash)
 		if ok && !verdict.Commit {
 			return m.decide(c, verdict)
 		}
-		if done.allAcked = ok; ok {
+		if progress.allAcked = ok; ok {
 			m.removeHistory(c.k)
 		}
 	}
@@ -146,7 +146,7 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 // acknowledge puts the record that this rank has staged the version and has promised.
 func (m *Member) acknowledge(c change) bool {
 	_, err := m.put(m.keys.ack(c.k, c.hash, m.slot), nil)
-	m.background.done.acked = err == nil
+	m.background.progress.acked = err == nil
 	return err == nil
 }
 

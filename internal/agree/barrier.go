@@ -106,8 +106,9 @@ func (m *Member) arriveByProxy(of change, before uint64, thread int, at arrival)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c, counter := &m.change, m.cfg.Counter
-	if c.state != promised || c.k != of.k || c.Tag != of.Tag || c.lookout.next > at.at || c.lookout.tick < of.lookout.tick ||
-		c.lookout.thread != thread || counter.Seq.Load() != at.at || counter.Hash() != before {
+	if c.state != promised || c.k != of.k || c.Tag != of.Tag ||
+		c.lookout.next > at.at || c.lookout.tick < of.lookout.tick || c.lookout.thread != thread ||
+		counter.Seq.Load() != at.at || counter.Hash() != before {
 		return false
 	}
 	at.byProxy, at.attempted = true, true

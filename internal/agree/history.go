@@ -1,11 +1,11 @@
 package agree
 
-// What is over need not be kept: the ranks look for what comes next. Only a duplicate, which joins
-// late, goes through all changes. So the history record says which of the two it is to be, before
-// the first record is removed.
+// Members need no records of decided changes: they look for the next one. Only a duplicate, which
+// joins late, goes through all changes. So before the first removal the history record tells
+// whether the records are removed or a duplicate needs them.
 
-// removeHistory removes the records of changes before k, of which all ranks have acknowledged k: no
-// rank needs them any more. That of the version in force stays, by which tools know it.
+// removeHistory removes the records of changes before k, once all ranks have acknowledged k: no
+// rank needs them any more. The change that brought the version in force stays, for tools.
 func (m *Member) removeHistory(k uint64) {
 	if k < 2 {
 		return
@@ -48,10 +48,9 @@ func (m *Member) mayForget() bool {
 	return m.background.forgets
 }
 
-// removeAll removes the records of a communicator whose ranks have all left, of which this is the
-// last one, but for the record that it has ended: a communicator of the same id that begins just
-// now must not take what is left for its own. A removal that comes late removes nothing of a
-// later one's, because the keys are never used again.
+// removeAll removes the records of a communicator if this rank is the last to leave. The record that
+// it has ended stays: a communicator of the same id that begins just now must not take what is left
+// for its own. A late removal hits no later communicator, because the keys are never used again.
 func (m *Member) removeAll() {
 	names, err := m.list(m.keys.lefts())
 	if err != nil || len(names) < m.cfg.Ranks || !m.mayForget() {

@@ -65,18 +65,20 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 		return err
 	}
 	err := m.checkJoined(ctx)
-	if m.slot >= 0 && err == nil {
-		m.log(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.versions.current.Meaning)
-		return nil
+	if m.slot >= 0 {
+		if err == nil {
+			m.log(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.versions.current.Meaning)
+		}
+		return err
 	}
-	if m.slot < 0 && err == nil {
+	if err == nil {
 		err = m.joinAsDuplicate(ctx)
 	}
-	switch {
-	case m.slot < 0 && err != nil && !errors.Is(err, errEnded):
-		return fmt.Errorf("a second communicator with id %s cannot learn what the first decided: %w", m.cfg.Comm, err)
-	case err != nil:
+	if errors.Is(err, errEnded) {
 		return err
+	}
+	if err != nil {
+		return fmt.Errorf("a second communicator with id %s cannot learn what the first decided: %w", m.cfg.Comm, err)
 	}
 	m.change.state = static
 	m.setPastTrigger()

@@ -27,7 +27,7 @@ type Config struct {
 	Log      Log
 	Counter  *Counter
 	// Uniform makes the call after S the barrier even if it is like the call before it.
-	// Where all calls are alike, a rank that has made one more of them is then not found out.
+	// Then nobody notices a rank that has made one call more where all calls are alike.
 	Uniform bool
 	// Thread returns a number of the calling thread. nil: its number in Linux.
 	Thread func() int
@@ -150,10 +150,12 @@ func (m *Member) Offer(v Version) {
 	}
 }
 
-// Propose makes a version the pending edit that is not what this rank's own file says. To propose
-// the version in force withdraws what was proposed. An edit of any rank's file goes first: Propose
-// does nothing while this rank's waits, nor after one has come into force that InForce has not
-// told yet, and one that comes into force withdraws what was proposed.
+// Propose makes a version the pending edit that is not what this rank's own file says. Proposing
+// the version in force withdraws the last proposal.
+//
+// An edit of any rank's file goes first. Propose does nothing while an edit of this rank's file is
+// pending, nor while an edit is in force that InForce has not told yet. An edit that comes into
+// force withdraws the proposal.
 func (m *Member) Propose(v Version) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,9 +168,9 @@ func (m *Member) Propose(v Version) {
 type InForce struct {
 	Snapshot Snapshot
 	From     uint64 // the first call that it decides
-	Proposed bool   // Propose has brought it, no edit
-	// Wanted is the meaning of the latest edit, of this rank's file or one that has come into
-	// force from another's.
+	Proposed bool   // it comes from Propose, not from an edit
+	// Wanted is the meaning of the latest edit: of this rank's file, or of another's if it has come
+	// into force.
 	Wanted string
 }
 
@@ -179,7 +181,7 @@ func (m *Member) InForce() InForce {
 	return m.versions.tell()
 }
 
-// Slot returns the member's, -1 if it takes no part in changes.
+// Slot returns the member's slot, or -1 if it takes no part in changes.
 func (m *Member) Slot() int { return m.slot }
 
 // Owner returns the identity of a slot's owner, "" while none is known.

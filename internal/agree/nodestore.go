@@ -9,11 +9,11 @@ import (
 )
 
 // A NodeStore is the store of the ranks of one node in a job of many nodes. Without it each
-// rank would poll the store that all nodes share. What may be read late is read from the
-// node's own store, where the aggregator, one process of the node, mirrors it. Reports go
-// to the node's own store, too, and the aggregator puts one for all ranks of equal hash.
-// What makes a decision goes to the shared store itself, so that the mirror is never the
-// truth. In the mirror a decision has its mark as value.
+// rank would poll the store that all nodes share. One process of the node, the aggregator,
+// mirrors what may be read late in the node's own store. The ranks put their reports there,
+// and the aggregator puts one for all ranks of equal hash. All that makes a decision goes to
+// the shared store itself, so the mirror is never the truth. In the mirror the value of a
+// decision is its mark.
 type NodeStore struct {
 	shared, local Store
 }

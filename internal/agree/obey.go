@@ -62,7 +62,7 @@ func (m *Member) obey(k uint64, d Decision, fromToken bool) {
 
 // markObsolete lets the background remove this rank's reports for change k.
 func (m *Member) markObsolete() {
-	if m.background.done.acked {
+	if m.background.progress.acked {
 		m.obsolete.add(m.keys.ack(m.change.k, m.change.hash, m.slot))
 	}
 	if at := m.change.arrival; at.attempted && !at.byProxy {

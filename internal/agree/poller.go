@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Poller wakes the members of a process when there are new proposals. One listing serves
-// all communicators that share a store, and shows what is undecided only. It runs while there are
+// A Poller wakes the members of a process when there are new proposals. One listing of the undecided
+// changes serves all communicators that share a store. The Poller's goroutine runs while it has
 // members.
 type Poller struct {
 	store Store

@@ -104,7 +104,7 @@ func (m *Member) adopt(k uint64, text []byte) time.Duration {
 	if err != nil {
 		return m.cfg.Timing.ActivePoll // it exists, so fetch reads it again
 	}
-	m.background.done = done{since: m.cfg.Clock.Now()}
+	m.background.progress = progress{since: m.cfg.Clock.Now()}
 	if p.Freeze {
 		m.obey(k, Decision{Abort: Duplicate, By: -1}, false)
 		return 0
@@ -145,7 +145,7 @@ func (m *Member) stageProposal(c change) time.Duration {
 	}
 	content, ok := m.blob(c)
 	if !ok {
-		if m.cfg.Clock.Now()-m.background.done.since > stageLimit {
+		if m.cfg.Clock.Now()-m.background.progress.since > stageLimit {
 			return m.veto(c, CannotStage, "the version's content is not in the store")
 		}
 		return m.cfg.Timing.ActivePoll
@@ -174,9 +174,9 @@ func (m *Member) stageProposal(c change) time.Duration {
 }
 
 // announce puts the record by which the other ranks find this rank's proposal. It comes after the
-// proposal, so that whoever finds it finds that, too.
+// proposal, so whoever finds the record finds the proposal, too.
 func (m *Member) announce(k uint64) bool {
-	announced := &m.background.done.announced
+	announced := &m.background.progress.announced
 	if !*announced {
 		_, err := m.put(m.keys.open(k), nil)
 		*announced = err == nil
@@ -201,8 +201,8 @@ func (m *Member) blob(c change) (content []byte, ok bool) {
 
 // veto aborts a change whose version this rank cannot use.
 func (m *Member) veto(c change, why Reason, detail string) time.Duration {
-	if !m.background.done.vetoed {
-		m.background.done.vetoed = true
+	if !m.background.progress.vetoed {
+		m.background.progress.vetoed = true
 		m.log(true, "change %d: this rank vetoes: %s %s", c.k, why, detail)
 	}
 	return m.decide(c, Decision{Abort: why, Detail: detail})

@@ -116,7 +116,7 @@ func PrivateDirs(parent string, uid int) (dirs []string, err error) {
 	}
 	for _, e := range entries {
 		dir := filepath.Join(parent, e.Name())
-		if strings.HasPrefix(e.Name(), prefix) && e.IsDir() && (uid < 0 || owned(dir) == nil) {
+		if strings.HasPrefix(e.Name(), prefix) && e.IsDir() && (uid < 0 || owned(dir)) {
 			dirs = append(dirs, dir)
 		}
 	}

@@ -57,18 +57,15 @@ func hold(dir string, create int) (*os.File, error) {
 	return nil, err
 }
 
-// owned refuses a directory of another user, because its records would decide what this
-// process does.
-func owned(dir string) error {
+// owned reports whether a directory is private to this user. The records in another user's would
+// decide what this process does.
+func owned(dir string) bool {
 	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
+	if err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
+		return false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok || int(st.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s is not a private directory of this user", dir)
-	}
-	return nil
+	return ok && int(st.Uid) == os.Getuid()
 }
 
 // same reports that the open file still is the one at path. Whoever removes the directory

@@ -78,7 +78,11 @@ func (c *connection) client(ctx context.Context) (*clientv3.Client, error) {
 	if c.etcd != nil {
 		return c.etcd, nil
 	}
-	etcd, err := clientv3.New(c.config)
+	config := c.config
+	if at, ok := ctx.Deadline(); ok {
+		config.DialTimeout = min(dialLimit, max(time.Until(at), time.Millisecond))
+	}
+	etcd, err := clientv3.New(config)
 	if err != nil {
 		return nil, c.trouble.explain(err)
 	}

@@ -1,6 +1,9 @@
 // Package etcdstore keeps the records of agreeing ranks in etcd, version 3.4 and
 // later: for jobs on several machines that share no file system.
 //
+// A Store lives from Open to Close, and any goroutine may use it. It owns its connection and
+// a goroutine for each lease that it keeps alive. A View is for tools that only look.
+//
 // Below the URL's prefix lie
 //
 //	epoch/<group>          who uses the group's records: a lease
@@ -13,8 +16,8 @@
 // whoever wrote it, and goes some minutes after the last process has gone.
 //
 // The lease can end too early only if no process at all reaches etcd for that long
-// while etcd itself runs. Each operation therefore asks, in its transaction,
-// whether the epoch is still the one that this process began with. If not, it
+// while etcd itself runs. So the transaction of each operation asks whether the
+// epoch is still the one that this process began with. If not, the operation
 // fails, and so do all later ones of the group: a process that has outlived its
-// records never takes a deleted decision for one that was not made.
+// records must not take a deleted decision for one that was never made.
 package etcdstore

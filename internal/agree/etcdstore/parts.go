@@ -16,14 +16,12 @@ import (
 // other value begins.
 const (
 	partBytes = 1 << 20
-	mostParts = 256 // a version of two files at their limits has 129
 	mark      = 0
 )
 
 type manifest struct {
 	ID    string `json:"sha256"`
 	Parts int    `json:"parts"`
-	Bytes int    `json:"bytes"`
 }
 
 func partKey(prefix, group, id string, i int) string {
@@ -36,7 +34,7 @@ func (s *Store) split(ctx context.Context, e *epoch, value []byte) (string, erro
 		return string(value), nil
 	}
 	sum := sha256.Sum256(value)
-	m := manifest{ID: hex.EncodeToString(sum[:]), Bytes: len(value)}
+	m := manifest{ID: hex.EncodeToString(sum[:])}
 	for rest := value; len(rest) > 0; m.Parts++ {
 		n := min(partBytes, len(rest))
 		// Whoever puts a part under this name puts the same.
@@ -58,9 +56,6 @@ func join(prefix, group string, stored []byte, part func(key string) (*clientv3.
 	if err := json.Unmarshal(stored[1:], &m); err != nil {
 		return nil, fmt.Errorf("etcd: a record that names its parts: %w", err)
 	}
-	if m.Parts > mostParts {
-		return nil, fmt.Errorf("etcd: a record of %d parts (allowed: up to %d)", m.Parts, mostParts)
-	}
 	var value bytes.Buffer
 	for i := range m.Parts {
 		reply, err := part(partKey(prefix, group, m.ID, i))
@@ -71,9 +66,6 @@ func join(prefix, group string, stored []byte, part func(key string) (*clientv3.
 			return nil, fmt.Errorf("etcd: part %d of %d of a record is missing", i+1, m.Parts)
 		}
 		value.Write(reply.Kvs[0].Value)
-	}
-	if value.Len() != m.Bytes {
-		return nil, fmt.Errorf("etcd: the parts of a record have %d bytes instead of %d", value.Len(), m.Bytes)
 	}
 	return value.Bytes(), nil
 }

@@ -106,7 +106,8 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 // it returns what stands.
 func (s *Store) putOnce(ctx context.Context, e *epoch, name, value string) (stands []byte, existed bool, err error) {
 	put := clientv3.OpPut(name, value, clientv3.WithLease(e.lease))
-	reply, err := s.txn(ctx, e, clientv3.Compare(clientv3.CreateRevision(name), "=", 0), []clientv3.Op{put}, clientv3.OpGet(name))
+	absent := clientv3.Compare(clientv3.CreateRevision(name), "=", 0)
+	reply, err := s.txn(ctx, e, absent, []clientv3.Op{put}, clientv3.OpGet(name))
 	if errors.Is(err, agree.ErrRefused) { // the record may be there all the same
 		if there, err := s.ask(ctx, e, clientv3.OpGet(name)); err == nil && len(there.Kvs) > 0 {
 			return there.Kvs[0].Value, true, nil
@@ -122,12 +123,13 @@ func (s *Store) putOnce(ctx context.Context, e *epoch, name, value string) (stan
 // has not succeeded and holds what otherwise reads.
 func (s *Store) txn(ctx context.Context, e *epoch, condition clientv3.Cmp, then []clientv3.Op,
 	otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	reply, err := e.etcd.Txn(ctx).If(e.holds(), condition).Then(then...).Else(append(otherwise, clientv3.OpGet(e.key))...).Commit()
+	otherwise = append(otherwise, clientv3.OpGet(e.key))
+	reply, err := e.etcd.Txn(ctx).If(e.holds(), condition).Then(then...).Else(otherwise...).Commit()
 	if err != nil {
 		return nil, s.explain(e, err)
 	}
 	if !reply.Succeeded {
-		now := reply.Responses[len(otherwise)].GetResponseRange().Kvs
+		now := reply.Responses[len(otherwise)-1].GetResponseRange().Kvs
 		if len(now) == 0 || now[0].CreateRevision != e.revision {
 			return nil, s.expired(e)
 		}
@@ -202,7 +204,8 @@ func (s *Store) Move(ctx context.Context, from, to string) error {
 	}
 	revision := found.Kvs[0].CreateRevision
 	put := clientv3.OpPut(target, moved+strconv.FormatInt(revision, 10), clientv3.WithLease(e.lease))
-	reply, err := s.txn(ctx, e, clientv3.Compare(clientv3.CreateRevision(source), "=", revision), []clientv3.Op{clientv3.OpDelete(source), put})
+	there := clientv3.Compare(clientv3.CreateRevision(source), "=", revision)
+	reply, err := s.txn(ctx, e, there, []clientv3.Op{clientv3.OpDelete(source), put})
 	if err == nil && !reply.Succeeded {
 		return agree.ErrNoRecord
 	}

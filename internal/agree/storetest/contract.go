@@ -1,5 +1,5 @@
-// Package storetest holds every implementation of agree.Store to the same
-// contract, in one process and between several. Only tests use it.
+// Package storetest tests every implementation of agree.Store by the same contract, in one
+// process and between several. Only tests use it. What it starts ends with the test.
 package storetest
 
 import (

@@ -53,42 +53,38 @@ func (p *Process) Say(line string) { fmt.Fprintln(p.in, line) }
 // Await returns the first line that begins so.
 func (p *Process) Await(t *testing.T, begin string) string {
 	t.Helper()
-	limit := time.NewTimer(deadline)
-	defer limit.Stop()
-	var before []string
-	for {
-		select {
-		case line, ok := <-p.lines:
-			if !ok {
-				t.Fatalf("the process ended before %q:\n%s", begin, strings.Join(before, "\n"))
-			}
-			if strings.HasPrefix(line, begin) {
-				return line
-			}
-			before = append(before, line)
-		case <-limit.C:
-			t.Fatalf("no line %q came:\n%s", begin, strings.Join(before, "\n"))
-		}
+	lines, ended := p.until(t, func(line string) bool { return strings.HasPrefix(line, begin) })
+	if ended {
+		t.Fatalf("the process ended before %q:\n%s", begin, strings.Join(lines, "\n"))
 	}
+	return lines[len(lines)-1]
 }
 
 // Rest returns the lines up to the end of the process.
-func (p *Process) Rest(t *testing.T) (lines []string) {
+func (p *Process) Rest(t *testing.T) []string {
 	t.Helper()
-	limit := time.NewTimer(deadline)
-	defer limit.Stop()
+	lines, _ := p.until(t, func(string) bool { return false })
+	if err := p.Wait(); err != nil {
+		t.Fatalf("%v:\n%s", err, strings.Join(lines, "\n"))
+	}
+	return lines
+}
+
+// until returns the lines up to the first that is the last wanted, or to the end of the process.
+func (p *Process) until(t *testing.T, last func(line string) bool) (lines []string, ended bool) {
+	t.Helper()
+	limit := time.After(deadline)
 	for {
 		select {
 		case line, ok := <-p.lines:
 			if !ok {
-				if err := p.Wait(); err != nil {
-					t.Fatalf("%v:\n%s", err, strings.Join(lines, "\n"))
-				}
-				return lines
+				return lines, true
 			}
-			lines = append(lines, line)
-		case <-limit.C:
-			t.Fatal("a process does not end")
+			if lines = append(lines, line); last(line) {
+				return lines, false
+			}
+		case <-limit:
+			t.Fatalf("neither the line nor the end of the process came:\n%s", strings.Join(lines, "\n"))
 		}
 	}
 }
