@@ -2,6 +2,7 @@ package topo
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -116,7 +117,7 @@ func (s *System) divert(from, via, to *Node) error {
 		Type:  s.mergeTypes(a.Type, b.Type),
 		Hops:  a.Hops + b.Hops,
 		BW:    min(a.BW, b.BW),
-		first: a.join(b),
+		Links: slices.Concat(a.Links, b.Links),
 	}
 	if via.Type == NodeGPU {
 		p.Type = PathPXN

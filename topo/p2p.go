@@ -37,7 +37,7 @@ func (s *System) bridge(gpu *Node, path *Path) (*Node, error) {
 	if path.Hops != hops {
 		return nil, nil
 	}
-	mid := path.node(1)
+	mid := path.Links[1].To
 	if mid.Type != NodeDEV {
 		return nil, nil
 	}

@@ -99,13 +99,13 @@ func (s *search) follow(n *Node, l *Link) error {
 		return nil
 	}
 	back := reverse(l.To, n, l.Type)
-	if back == nil && old.first != nil {
-		back = old.first.link // as NCCL: the first step stays
+	if back == nil && len(old.Links) > 0 {
+		back = old.Links[0] // as NCCL: the first step stays
 	}
 	if back == nil {
 		return fmt.Errorf("%s has a link %s to %s, but there is none back", n.Name(), l.Type, l.To.Name())
 	}
-	p.first = &hop{back, via.first}
+	p.Links = append([]*Link{back}, via.Links...)
 	*old = p
 	if q := &s.queued[s.offset[l.To.Type]+l.To.Index]; *q != s.round {
 		*q = s.round

@@ -115,7 +115,7 @@ func (m *topoMachine) detail(s *topo.System, from, to *topo.Node) *pathDetail {
 	p := s.Path(from, to)
 	d := &pathDetail{pathCell: pathCell{p.Type.String(), p.Hops, topo.Float32(p.BW)}, Narrowest: -1, Links: []linkDetail{}}
 	at := from
-	for l := range p.Links() {
+	for _, l := range p.Links {
 		if d.Narrowest < 0 && l.BW == p.BW {
 			d.Narrowest = len(d.Links)
 		}
