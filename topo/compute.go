@@ -12,10 +12,10 @@ import (
 func (s *System) SetPaths() error {
 	for _, nodes := range s.Nodes {
 		for _, n := range nodes {
-			n.paths = [numNodeTypes][]Path{}
+			n.paths, n.queued = [numNodeTypes][]Path{}, false
 		}
 	}
-	search := newSearch(s)
+	search := search{sys: s}
 	for _, t := range []NodeType{NodeCPU, NodeDEV, NodeGPU, NodeNET, NodeGIN, NodeRMA, NodeNVS} {
 		for _, base := range s.Nodes[t] {
 			if err := search.run(base); err != nil {
