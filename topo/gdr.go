@@ -74,8 +74,8 @@ func (s *System) CheckGDR(gpu, net *Node, send bool) (GDR, error) {
 	return gdr, nil
 }
 
-// maySend: before Ampere, reading GPU memory over PCI is slow, and by default not done if PCI carries the traffic
-// between GPUs too.
+// maySend reports whether a NIC may read the GPU's memory. Before Ampere that is slow over PCI. NCCL then avoids it by
+// default if PCI also carries the traffic between GPUs.
 func (s *System) maySend(gpu *Node) bool {
 	switch {
 	case s.GDRRead == ToggleOff:

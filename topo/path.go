@@ -14,7 +14,7 @@ var noPath = Path{Type: PathDIS}
 // NVS; for others, and before ComputePaths, there is none.
 func (s *System) Path(from, to *Node) Path { return *from.path(to) }
 
-// path is the place of the path to a target, for reading. Where no search has come near the target there is no place.
+// path returns the path to a target. The caller may change it, unless no search has reached the target.
 func (n *Node) path(to *Node) *Path {
 	if n.paths[to.Type] == nil {
 		p := noPath

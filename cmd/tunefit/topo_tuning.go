@@ -102,7 +102,7 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 				}
 				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
 				tw.Row(t.Comm, n, coll, a, p,
-					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), cmp.Or(chosen[[2]int{int(a), int(p)}], "-"))
+					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), cmp.Or(chosen[nccl.Cell{Algo: a, Proto: p}], "-"))
 			}
 		}
 	}
@@ -110,23 +110,22 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 }
 
 // chosenSizes tells for which sizes, among powers of two, NCCL chooses a cell.
-func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[[2]int]string {
+func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[nccl.Cell]string {
 	const smallest, largest = 3, 34
-	text := map[[2]int]string{}
+	text := map[nccl.Cell]string{}
 	for from := smallest; from <= largest; {
 		c := t.Choose(coll, 1<<from, 1)
 		to := from
 		for to < largest {
-			if n := t.Choose(coll, 1<<(to+1), 1); n.Algo != c.Algo || n.Proto != c.Proto {
+			if n := t.Choose(coll, 1<<(to+1), 1); n.Cell != c.Cell {
 				break
 			}
 			to++
 		}
-		at := [2]int{int(c.Algo), int(c.Proto)}
-		if text[at] != "" {
-			text[at] += ", "
+		if text[c.Cell] != "" {
+			text[c.Cell] += ", "
 		}
-		text[at] += commspec.SizeRange(1<<from, 1<<to)
+		text[c.Cell] += commspec.SizeRange(1<<from, 1<<to)
 		from = to + 1
 	}
 	return text

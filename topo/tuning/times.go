@@ -114,7 +114,7 @@ func (t *Tuning) corrected(algo nccl.Algo, step int) bool {
 	case t.CPUArch == nccl.ArchX86:
 		return true
 	}
-	// Measured for trays of four GPUs on Grace with one fast NIC each.
+	// NCCL measured this for trays of four GPUs on Grace with one fast NIC each.
 	return t.NCCL.Has(nccl.Models) && t.CPUArch == nccl.ArchARM && t.MinNetBW >= 96 &&
 		t.FewestLocalRanks() == 4 && t.LocalRanks() == 4 && (step < 23 || t.Nodes > 2)
 }
