@@ -25,7 +25,8 @@ func (m *estimates) bandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) 
 	return bus * .5
 }
 
-// linkBandwidth is that of one channel: over more than two nodes the network's, before that the links' inside a node.
+// linkBandwidth is the bandwidth of one channel. In general the links inside a node limit it on one or two nodes, and the
+// network on more.
 func (m *estimates) linkBandwidth(algo nccl.Algo) float32 {
 	g := m.graph[algo]
 	models := m.NCCL.Has(nccl.Models)
@@ -121,7 +122,7 @@ func (m *estimates) nvlsBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
 	return float32(g.NChannels) * min(intra, inter, limit)
 }
 
-// oldNVLSBusBandwidth is what it was before nccl.NVLSEfficiency.
+// oldNVLSBusBandwidth is nvlsBusBandwidth by the rules before nccl.NVLSEfficiency.
 func (m *estimates) oldNVLSBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
 	g := m.graph[algo]
 	bw := min(g.BWIntra, g.BWInter)

@@ -125,8 +125,8 @@ func (m *estimates) modelled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) b
 	return false
 }
 
-// patEnabled: PAT wants one GPU per node, or since nccl.Models NVLS in each of several nodes, and atomics of compute
-// capability 6.0.
+// patEnabled reports whether NCCL uses PAT. It needs compute capability 6.0 for its atomics, and one GPU per node. Since
+// nccl.Models, several GPUs per node do if each node has NVLS.
 func (m *estimates) patEnabled() bool {
 	oneRank := m.Nodes == m.Ranks
 	switch {
@@ -140,7 +140,7 @@ func (m *estimates) patEnabled() bool {
 	return oneRank || m.NCCL.Has(nccl.Models) && m.Nodes > 1
 }
 
-// wanted says what the variables leave.
+// wanted reports whether the variables leave the cell.
 func (m *estimates) wanted(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
 	v := &m.Variables
 	if !v.Protos.has(coll, int(proto)) {
