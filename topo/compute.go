@@ -2,6 +2,7 @@ package topo
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -11,10 +12,10 @@ import (
 func (s *System) SetPaths() error {
 	for _, nodes := range s.Nodes {
 		for _, n := range nodes {
-			n.paths = [numNodeTypes][]Path{}
+			n.paths, n.queued = [numNodeTypes][]Path{}, false
 		}
 	}
-	search := newSearch(s)
+	search := search{sys: s}
 	for _, t := range []NodeType{NodeCPU, NodeDEV, NodeGPU, NodeNET, NodeGIN, NodeRMA, NodeNVS} {
 		for _, base := range s.Nodes[t] {
 			if err := search.run(base); err != nil {
@@ -116,7 +117,7 @@ func (s *System) divert(from, via, to *Node) error {
 		Type:  s.mergeTypes(a.Type, b.Type),
 		Hops:  a.Hops + b.Hops,
 		BW:    min(a.BW, b.BW),
-		first: a.join(b),
+		Links: slices.Concat(a.Links, b.Links),
 	}
 	if via.Type == NodeGPU {
 		p.Type = PathPXN

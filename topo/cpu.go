@@ -9,7 +9,8 @@ type CPU struct {
 	Model  CPUModel  // -1 unless Intel, Yongfeng, or AMD from nccl.NewerCPUs on
 }
 
-// What a CPU is has NCCL's values, since NCCL prints them. 0 is one that NCCL does not know, -1 one that it does not look at.
+// These numbers are NCCL's, because NCCL prints them. 0 means that NCCL does not know the CPU, -1 that NCCL does not look
+// at this property.
 type (
 	// CPUArch is an instruction set.
 	CPUArch int

@@ -24,7 +24,7 @@ func Example() {
 	gpu, nic := sys.Nodes[topo.NodeGPU][0], sys.Nodes[topo.NodeNET][1]
 	path := sys.Path(gpu, nic)
 	fmt.Printf("%s to %s: %s, %d hops, %g GB/s\n", gpu.Name(), nic.Name(), path.Type, path.Hops, path.BW)
-	for link := range path.Links() {
+	for _, link := range path.Links {
 		fmt.Printf("  %s %g GB/s to %s\n", link.Type, link.BW, link.To.Name())
 	}
 	// Output:

@@ -74,8 +74,8 @@ func (s *System) CheckGDR(gpu, net *Node, send bool) (GDR, error) {
 	return gdr, nil
 }
 
-// maySend: before Ampere, reading GPU memory over PCI is slow, and by default not done if PCI carries the traffic
-// between GPUs too.
+// maySend reports whether a NIC may read the GPU's memory. Before Ampere that is slow over PCI. NCCL then avoids it by
+// default if PCI also carries the traffic between GPUs.
 func (s *System) maySend(gpu *Node) bool {
 	switch {
 	case s.GDRRead == ToggleOff:
@@ -93,11 +93,12 @@ func (s *System) proxy(gpu, net *Node) (*Node, error) {
 	if path.Type != PathPXN {
 		return gpu, nil
 	}
-	i := 1 // 0 is the GPU's own device
-	for n := path.node(i); n != nil && n.Type == NodeNVS; n = path.node(i) {
-		i++
+	var near *Node
+	for _, l := range path.Links[1:] { // behind the GPU's own device
+		if near = l.To; near.Type != NodeNVS {
+			break
+		}
 	}
-	near := path.node(i)
 	if near != nil && near.Type == NodeDEV {
 		for _, l := range near.Links {
 			if l.To.Type == NodeGPU {

@@ -89,7 +89,7 @@ func (s *System) netRotation(gpu *Node) (rotation, error) {
 	return r, nil
 }
 
-// sharesNICs says whether NCCL numbers the GPUs that are near the same NICs anew for that.
+// sharesNICs reports whether a GPU begins with the NIC of its number among the GPUs that are near the same NICs.
 func (s *System) sharesNICs(gpu *Node, nets []*Node) bool {
 	if !s.NCCL.Has(nccl.NICsSharedOnCX8) {
 		return s.NCCL.Has(nccl.NICsSharedByGPUs)

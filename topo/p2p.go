@@ -6,7 +6,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// P2P says how two GPUs can use each other's memory. Whether the driver lets them is not known: it is taken to.
+// P2P says how two GPUs can use each other's memory. It assumes that the driver lets them.
 type P2P struct {
 	OK   bool // peer-to-peer is used: the path is not farther than Level
 	Read bool // better by reading than by writing
@@ -37,7 +37,7 @@ func (s *System) bridge(gpu *Node, path *Path) (*Node, error) {
 	if path.Hops != hops {
 		return nil, nil
 	}
-	mid := path.node(1)
+	mid := path.Links[1].To
 	if mid.Type != NodeDEV {
 		return nil, nil
 	}
@@ -48,7 +48,7 @@ func (s *System) bridge(gpu *Node, path *Path) (*Node, error) {
 	return via, nil
 }
 
-// defaultP2PLevel: not through a CPU, except for a pair of GPUs on AMD.
+// defaultP2PLevel excludes paths through a CPU, except for a pair of GPUs on AMD.
 func (s *System) defaultP2PLevel() PathType {
 	cpu := s.Nodes[NodeCPU][0].CPU
 	if !s.NCCL.Has(nccl.P2PNotThroughCPUs) {
@@ -65,7 +65,7 @@ func (s *System) defaultP2PLevel() PathType {
 
 func sameHost(a, b *Node) bool { return a.ID.System() == b.ID.System() }
 
-// NetIsFaster says whether two GPUs of one system had better talk over the network: each reaches a port through PCI
+// NetIsFaster reports whether two GPUs of one system communicate faster over the network: both reach a port through PCI
 // switches alone, at more bandwidth than they reach each other.
 func (s *System) NetIsFaster(a, b *Node) bool {
 	if s.NetDisableIntra {
@@ -85,7 +85,7 @@ func (s *System) nearNetBW(gpu *Node) float32 {
 	return bw
 }
 
-// UsesP2P says whether the P2P transport connects two GPUs.
+// UsesP2P reports whether the P2P transport connects two GPUs.
 func (s *System) UsesP2P(a, b *Node) (bool, error) {
 	p2p, err := s.CheckP2P(a, b)
 	if err != nil || !p2p.OK {
@@ -94,7 +94,7 @@ func (s *System) UsesP2P(a, b *Node) (bool, error) {
 	return p2p.Via != -1 || !s.NetIsFaster(a, b), nil
 }
 
-// UsesSHM says whether the shared-memory transport can connect two GPUs. It is used where P2P is not.
+// UsesSHM reports whether the shared-memory transport can connect two GPUs. NCCL uses it where it does not use P2P.
 func (s *System) UsesSHM(a, b *Node) bool {
 	return !s.SHMDisable && !s.NetIsFaster(a, b) && sameHost(a, b)
 }

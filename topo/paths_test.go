@@ -87,7 +87,7 @@ func TestPaths(t *testing.T) {
 		}
 		p := s.Path(s.node(t, tt.from), s.node(t, tt.to))
 		var via []string
-		for l := range p.Links() {
+		for _, l := range p.Links {
 			via = append(via, l.To.Name())
 		}
 		if p.Type != tt.want.Type || p.Hops != tt.want.Hops || p.BW != tt.want.BW {

@@ -139,7 +139,7 @@ func (n *Node) pathEntries(number map[*Node]int) map[string][]PathEntry {
 			entries[i] = PathEntry{Type: p.Type, Hops: p.Hops, BW: Float32(p.BW)}
 			if (n.Type == NodeGPU || n.Net != nil) && NodeType(t) != NodeDEV {
 				entries[i].Via = make([]int, 0, p.Hops)
-				for l := range p.Links() {
+				for _, l := range p.Links {
 					entries[i].Via = append(entries[i].Via, number[l.To])
 				}
 			}

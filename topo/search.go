@@ -26,25 +26,10 @@ func (s *System) better(p, old *Path) bool {
 type search struct {
 	sys *System
 
-	base    *Node
-	device  *Node             // that may be crossed freely: the base itself, or the device of a base GPU
-	slot    int               // of the base among the paths of a node
-	offset  [numNodeTypes]int // of a type's nodes in queued
-	queued  []int             // the last round that a node was queued in
-	round   int
-	current []*Node
-	next    []*Node
-}
-
-func newSearch(sys *System) *search {
-	s := &search{sys: sys}
-	n := 0
-	for t, nodes := range sys.Nodes {
-		s.offset[t] = n
-		n += len(nodes)
-	}
-	s.queued = make([]int, n)
-	return s
+	base   *Node
+	device *Node   // that may be crossed freely: the base itself, or the device of a base GPU
+	slot   int     // of the base among the paths of a node
+	next   []*Node // to visit in the next round; these are queued
 }
 
 // run sets the path of every node to the base.
@@ -56,11 +41,14 @@ func (s *search) run(base *Node) error {
 	// Nodes that share an ID share a path.
 	s.slot = s.sys.find(base.Type, base.ID).Index
 	*s.path(base) = Path{Type: PathLOC, BW: bwLocal}
-	s.next = append(s.next[:0], base)
+	s.next = []*Node{base}
 	for len(s.next) > 0 {
-		s.current, s.next = s.next, s.current[:0]
-		s.round++
-		for _, n := range s.current {
+		current := s.next
+		s.next = nil
+		for _, n := range current {
+			n.queued = false
+		}
+		for _, n := range current {
 			for i := range n.Links {
 				if err := s.follow(n, &n.Links[i]); err != nil {
 					return err
@@ -99,16 +87,16 @@ func (s *search) follow(n *Node, l *Link) error {
 		return nil
 	}
 	back := reverse(l.To, n, l.Type)
-	if back == nil && old.first != nil {
-		back = old.first.link // as NCCL: the first step stays
+	if back == nil && len(old.Links) > 0 {
+		back = old.Links[0] // as NCCL: the first step stays
 	}
 	if back == nil {
 		return fmt.Errorf("%s has a link %s to %s, but there is none back", n.Name(), l.Type, l.To.Name())
 	}
-	p.first = &hop{back, via.first}
+	p.Links = append([]*Link{back}, via.Links...)
 	*old = p
-	if q := &s.queued[s.offset[l.To.Type]+l.To.Index]; *q != s.round {
-		*q = s.round
+	if !l.To.queued {
+		l.To.queued = true
 		s.next = append(s.next, l.To)
 	}
 	return nil

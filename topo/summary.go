@@ -132,7 +132,7 @@ func (s *System) summarizePairs(sum *Summary) {
 	}
 }
 
-// pairBW is the bandwidth of one GPU to another. Those that had better talk over the network (type NET) do so at the rate
+// pairBW is the bandwidth from one GPU to another. Two GPUs that communicate over the network (type NET) do so at the rate
 // of their ports.
 func (s *System) pairBW(a, b *Node) float64 {
 	if path := a.path(b); path.Type != PathNET {

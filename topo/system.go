@@ -35,7 +35,8 @@ type Node struct {
 	CPU *CPU
 	Net *Net // of NodeNET, NodeGIN and NodeRMA
 
-	paths [numNodeTypes][]Path // to each node of a type; nil when no search has come near
+	paths  [numNodeTypes][]Path // to each node of a type; nil when no search has come near
+	queued bool                 // in a search
 }
 
 // Name is the node as NCCL prints it: TYPE/system-local in hexadecimal.

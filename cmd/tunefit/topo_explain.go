@@ -102,7 +102,7 @@ func (m *topoMachine) detail(s *topo.System, from, to *topo.Node) pathDetail {
 	p := s.Path(from, to)
 	d := pathDetail{pathCell: pathCell{p.Type, p.Hops, topo.Float32(p.BW)}, narrowest: -1}
 	at := from
-	for l := range p.Links() {
+	for _, l := range p.Links {
 		if d.narrowest < 0 && l.BW == p.BW {
 			d.narrowest = len(d.links)
 		}

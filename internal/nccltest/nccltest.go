@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// EnvNightly makes tests take all that they could, as `make nightly` does.
+// EnvNightly makes tests compare everything, as `make nightly` does.
 const EnvNightly = "NIGHTLY"
 
-// input is the name of the topologies that NCCL was asked about; packed is what the names of gzipped answers end with.
+// input is the file name of the topologies that NCCL was asked about. Names of gzipped answers end with packed.
 const (
 	input  = "system.xml"
 	packed = ".gz"
@@ -33,8 +33,8 @@ func root(t testing.TB) string {
 	return at
 }
 
-// Files lists the files of a name, one per system: with -short every fourth. The nightly run adds systems
-// whose files are vendors', where they lie beside the checkout.
+// Files lists the files of a name, one per system. With -short it takes every fourth. The nightly run adds vendors'
+// systems, which are not part of the repository, if they lie beside the checkout.
 func Files(t testing.TB, name string) []string {
 	t.Helper()
 	files := below(t, filepath.Join(root(t), "internal", "nccltest", "testdata", "topo"), name)
@@ -84,8 +84,8 @@ func System(file string) string {
 // Topology is the input that the answers in a file were computed from.
 func Topology(file string) string { return filepath.Join(filepath.Dir(file), input) }
 
-// Environment reads the variables of a variant, NAME=value,NAME=value. Names that are not of the form are settings of the
-// program that asked NCCL.
+// Environment reads the variables of a variant, NAME=value,NAME=value. Names that do not begin with NCCL_ are settings of
+// the program that asked NCCL.
 func Environment(variant string) map[string]string {
 	env := map[string]string{}
 	for setting := range strings.SplitSeq(variant, ",") {

@@ -35,8 +35,8 @@ func Same[T comparable](t testing.TB, s *Score, field, where string, want, got T
 	}
 }
 
-// Compare scores the leaves of want; a row such as [type, hops, bandwidth] is a leaf. What only got has is not looked
-// at, since large golden files are cut. The first difference is returned.
+// Compare scores the leaves of want; a row such as [type, hops, bandwidth] is a leaf. It ignores what only got has,
+// because large golden files are cut. It returns the first difference.
 func Compare(s *Score, got, want any) (diff string) { return s.compare("", got, want) }
 
 func (s *Score) compare(path string, got, want any) (diff string) {

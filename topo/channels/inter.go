@@ -50,7 +50,7 @@ func (w *walk) fromNets(goal goals) {
 	}
 }
 
-// newHead says whether a GPU can be the head of the next channel: one channel per head.
+// newHead reports whether a GPU is not yet the head of a channel.
 func (w *walk) newHead(gpu int) bool {
 	if gpu < 0 {
 		return false
@@ -63,7 +63,7 @@ func (w *walk) newHead(gpu int) bool {
 	return true
 }
 
-// startInOrder finds a first solution for reference, which costs nothing: the GPUs as enumerated.
+// startInOrder tries the GPUs in the order of enumeration. NCCL gives this try steps of its own.
 func (w *walk) startInOrder(n int, goal goals) {
 	if w.graph.NChannels > 0 || w.hasNVS() {
 		return
@@ -76,8 +76,8 @@ func (w *walk) startInOrder(n int, goal goals) {
 	}
 }
 
-// startNearest begins a channel at NIC n as before nccl.NICsOwnGPU: like the channel before, and if channels may differ
-// with each of the GPUs that have the widest and then the shortest path.
+// startNearest begins a channel at NIC n by the rules before nccl.NICsOwnGPU. It tries the order of the previous channel.
+// If channels may differ, it also tries each GPU that has the widest path, and of these the shortest.
 func (w *walk) startNearest(n int, goal goals) {
 	g := w.graph
 	if g.NChannels > 0 {
@@ -108,7 +108,7 @@ func (w *walk) startNearest(n int, goal goals) {
 	}
 }
 
-// startNear begins a channel at NIC n with the GPUs close to it. It says whether there are any.
+// startNear begins a channel at NIC n with the GPUs close to it. It reports whether there are any.
 func (w *walk) startNear(n int, goal goals) bool {
 	w.startInOrder(n, goal)
 	local := w.nets[n].LocalGPU

@@ -63,7 +63,8 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 	return free
 }
 
-// neighbours lists the GPUs next to g in enumeration order, the only ones to try with NVSwitches: these like few peers.
+// neighbours lists the GPUs next to g in enumeration order. With NVSwitches NCCL tries no others, because NVSwitches work
+// best with few peers.
 func (w *walk) neighbours(g int) []int {
 	n := len(w.gpus)
 	after, before := (g+1)%n, (g-1+n)%n

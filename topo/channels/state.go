@@ -37,7 +37,7 @@ func (g *searchGraph) copyChannel(to int, o *searchGraph, from int) {
 	copy(g.Inter[to], o.Inter[from])
 }
 
-// beats says whether a solution is worth keeping instead of the best one so far.
+// beats reports whether a solution is better than the best one so far.
 func (g *searchGraph) beats(best *searchGraph, gpus int) bool {
 	if g.NChannels < g.MinChannels {
 		return false // ring and tree need the same number of channels

@@ -113,7 +113,7 @@ func newSearchSystem(sys *topo.System) (*searchSystem, error) {
 			for i, b := range sys.Nodes[to] {
 				p := sys.Path(a, b)
 				row[i] = searchPath{kind: p.Type, bw: p.BW}
-				for l := range p.Links() {
+				for _, l := range p.Links {
 					row[i].links = append(row[i].links, link[l])
 					row[i].throughIntel = row[i].throughIntel || p.Type == topo.PathPHB && isIntel(l.To)
 				}

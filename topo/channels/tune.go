@@ -25,10 +25,10 @@ type CommTuning struct {
 	facts facts
 }
 
-// Tune goes the whole way from one host's topology to NCCL's cost model, for communicators over each given number
-// of hosts like it. No GPU is needed.
+// Tune goes the whole way from one host's topology to NCCL's estimates. It returns them for communicators over each given
+// number of hosts that are all alike. It needs no GPU.
 //
-// GPUs of a host that reach each other only over the network form nodes of their own, as in NCCL.
+// As in NCCL, a host counts as several nodes if some of its GPUs reach each other only over the network.
 func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, error) {
 	var all []*CommTuning
 	surveys := map[bool]*CommTuning{} // of one host, by whether there are others
@@ -53,7 +53,7 @@ func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, err
 	return all, nil
 }
 
-// survey finds out what depends on the host but not on how many there are. Facts count one host only.
+// survey computes what depends on the host but not on the number of hosts. Its facts count one host only.
 func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, error) {
 	sys, err := topo.Build(doc, opt.Settings)
 	if err != nil {
@@ -124,7 +124,8 @@ func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*topo.Sys
 	return sys, nil
 }
 
-// addDomain takes in the GPUs of a host that reach each other. Ranks settle on the worst of what each of them has found.
+// addDomain adds GPUs of a host that reach each other without the network. Like NCCL's ranks, it keeps the worst of what
+// each domain finds.
 func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 	graphs, err := searchGraphs(sys, opt)
 	if err != nil {

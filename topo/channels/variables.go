@@ -10,15 +10,15 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
-// Variables are the NCCL_* variables that the cost model and the number of channels depend on. The zero value is NCCL's
+// Variables are the NCCL_* variables that NCCL's estimates and the number of channels depend on. The zero value is NCCL's
 // default. All ranks of a communicator must have the same.
 //
 // Sources: NCCL 2.21.5 to 2.31.2, graph/tuning.cc (tuning/*.cc), graph/connect.cc, graph/search.cc, transport/nvls.cc, init.cc.
 type Variables struct {
 	NVLSDisable bool // NCCL_NVLS_ENABLE=0
 
-	// Of each collective, which algorithms (NCCL_ALGO) and protocols (NCCL_PROTO) are left, one bit for each. Excluded
-	// ones are out; LL128 that is named is used even where NCCL by itself would not.
+	// NCCL_ALGO and NCCL_PROTO tell which algorithms and protocols are left for each collective. If the list names LL128,
+	// NCCL uses it even where it would otherwise avoid it.
 	Algos, Protos Choices
 
 	MinChannels, MaxChannels int // NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, or their older names *_NRINGS; 0: not set
@@ -59,7 +59,7 @@ var Counted = []string{
 	"NCCL_PAT_ENABLE", "NCCL_LL128_C2C", "NCCL_CROSS_NIC", "NCCL_COLLNET_NODE_THRESHOLD",
 }
 
-// NotCounted are variables that NCCL's choice depends on and that nothing here reckons with, with what they do.
+// NotCounted are variables that NCCL's choice depends on but that this package ignores, with what they do.
 var NotCounted = []struct{ Name, Does string }{
 	{"NCCL_GRAPH_FILE", "gives the channels instead of NCCL's search"},
 	{"NCCL_COLLNET_ENABLE", "offers CollNet where the network reduces; say --collnet to topo tuning"},

@@ -99,8 +99,8 @@ func (w *walk) enter(g, step int, goal goals) {
 	w.gpus[g].used ^= flag
 }
 
-// use takes a path's bandwidth; it says no if the path is too bad or too narrow. share is 1 in the normal case.
-// intra distinguishes traffic between GPUs from that to the network. back is the path the other way.
+// use takes a path's bandwidth, and reports false if the path is too bad or too narrow. share is 1 in the normal case.
+// intra distinguishes traffic between GPUs from traffic to the network. back is the path the other way.
 func (w *walk) use(p, back *searchPath, fromGPU, intra bool, share float32) bool {
 	g := w.graph
 	bw, worst := g.BWInter, g.TypeInter

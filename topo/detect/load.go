@@ -47,9 +47,9 @@ func (s Source) String() string {
 //  3. the file where virtual machines have it (virtualFile);
 //  4. the machine itself.
 //
-// NCCL completes the files of 2 and 3 by detection, and so does Load on a machine with GPUs. Elsewhere they count as
-// they are. A file that is named but cannot be used, or that others can write to, is an error: nothing else is tried in its place, while NCCL would go on
-// without it. File names are those of the machine, below root.
+// NCCL completes the files of 2 and 3 by detection, and so does Load on a machine with GPUs. On others it takes them as
+// they are. A named file that cannot be used, or that others can write to, is an error. Load tries nothing else then,
+// where NCCL would go on without the file. File names are those of the machine, below root.
 func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, Source, error) {
 	if file := getenv(TunerFileVariable); file != "" {
 		src := Source{Variable: TunerFileVariable, File: file}

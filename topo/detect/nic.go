@@ -28,8 +28,8 @@ const (
 // verbs devices with an active link, by PCI address, then the IP interfaces that NCCL's socket plugin would take. It
 // needs no GPU and leaves NCCL_IB_HCA and NCCL_SOCKET_IFNAME aside.
 //
-// Whether DMA-BUF works is known for sure only after registering memory; here it is taken from the kernel's version and
-// the kind of NVIDIA driver.
+// Only registering memory shows for sure whether DMA-BUF works. NICs goes by the kernel's version and the kind of NVIDIA
+// driver.
 func NICs(root string) []topo.NIC { return detectNICs(newSysfs(root)) }
 
 func detectNICs(fs *sysfs) []topo.NIC {

@@ -9,12 +9,12 @@ type Choice struct {
 	Warps       int     // warps per block
 }
 
-// Choose returns what NCCL would run without a tuner.
+// Choose returns NCCL's choice.
 func (t *Tuning) Choose(coll nccl.Coll, bytes int64, pipeOps int) Choice {
 	return t.ChooseFrom(t.Table(coll, bytes, pipeOps), bytes)
 }
 
-// ChooseFrom returns what NCCL would run given that table: the cell that it chooses, then channels and warps by size.
+// ChooseFrom returns NCCL's choice from a table: the cell that it chooses, then channels and warps by size.
 func (t *Tuning) ChooseFrom(table nccl.CostTable, bytes int64) (c Choice) {
 	if c.Cell, c.Micros = table.Choose(t.NCCL); c.Known() {
 		c.Channels, c.Warps = t.ChannelsAndWarps(c.Algo, c.Proto, bytes)
@@ -38,8 +38,8 @@ func (t *Tuning) isSharedPAT(algo nccl.Algo) bool {
 	return algo == nccl.AlgoPAT && t.Ranks != t.Nodes && t.NCCL.Has(nccl.Models)
 }
 
-// ChannelsAndWarps returns how many channels and warps per block NCCL gives a collective of that size when nobody
-// asks for something else: small sizes first lose channels, then threads.
+// ChannelsAndWarps returns NCCL's number of channels, and of warps per block, for a collective of that size. Small sizes
+// first lose channels, then threads.
 func (t *Tuning) ChannelsAndWarps(algo nccl.Algo, proto nccl.Proto, bytes int64) (channels, warps int) {
 	channels = t.Channels(algo)
 	threads := t.MaxThreads[algo][proto]

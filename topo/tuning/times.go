@@ -114,12 +114,12 @@ func (t *Tuning) corrected(algo nccl.Algo, step int) bool {
 	case t.CPUArch == nccl.ArchX86:
 		return true
 	}
-	// Measured for trays of four GPUs on Grace with one fast NIC each.
+	// NCCL measured this for trays of four GPUs on Grace with one fast NIC each.
 	return t.NCCL.Has(nccl.Models) && t.CPUArch == nccl.ArchARM && t.MinNetBW >= 96 &&
 		t.FewestLocalRanks() == 4 && t.LocalRanks() == 4 && (step < 23 || t.Nodes > 2)
 }
 
-// ringPlateau says whether large rings wait longer.
+// ringPlateau reports whether the latency of large rings is multiplied by the plateau factor.
 func (t *Tuning) ringPlateau(coll nccl.Coll) bool {
 	if t.plateauChannels() == 0 || t.Ranks == 0 {
 		return false
@@ -130,7 +130,7 @@ func (t *Tuning) ringPlateau(coll nccl.Coll) bool {
 	return t.NCCL.Has(nccl.Models) && t.MinCompCap >= 100 && t.RingNVLink && (coll == nccl.CollAllGather || coll == nccl.CollReduceScatter)
 }
 
-// plateauChannels are those that NCCL counts for that.
+// plateauChannels is the number of channels that NCCL divides the size by to decide on the plateau.
 func (t *Tuning) plateauChannels() int {
 	if !t.NCCL.Has(nccl.NVLSChannelsCount) {
 		return max(t.NChannels, t.NVLSChannels)

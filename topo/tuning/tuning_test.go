@@ -14,7 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// hgxH100 is NCCL's cost model over so many nodes of eight GPUs.
+// hgxH100 is NCCL's estimates over so many nodes of eight GPUs.
 func hgxH100(t testing.TB, nodes int) *tuning.Tuning {
 	t.Helper()
 	machine, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))

@@ -35,7 +35,7 @@ const (
 func deriveTuning(graphs Graphs, f facts) *tuning.Tuning {
 	f.NVLS = f.NVLS && graphs.NVLS.NChannels > 0
 	f.CollNet = f.CollNet && f.Nodes >= cmp.Or(f.Variables.CollNetNodeThreshold, minCollNetNodes) && graphs.CollNetChain.NChannels > 0
-	m := newCostModel(graphs, f)
+	m := newEstimates(graphs, f)
 	t := &tuning.Tuning{Facts: f.Facts, NChannels: m.collChannels(), RingNVLink: graphs.Ring.TypeIntra == topo.PathNVL}
 	if f.NVLS {
 		t.NVLSChannels = m.nvlsChannels()
@@ -66,8 +66,8 @@ func deriveTuning(graphs Graphs, f facts) *tuning.Tuning {
 	return t
 }
 
-// costModel holds what the formulas share.
-type costModel struct {
+// estimates is what the formulas share that NCCL estimates times with.
+type estimates struct {
 	facts
 	costs costConstants
 	graph [nccl.NumAlgos]Graph
@@ -78,8 +78,8 @@ type costModel struct {
 	llMax float64 // GB/s that LL can reach in total
 }
 
-func newCostModel(graphs Graphs, f facts) *costModel {
-	m := &costModel{facts: f, costs: costsOf(f.NCCL), graph: graphs.byAlgo(), gpu: gpuClass(f.MinCompCap, f.NCCL)}
+func newEstimates(graphs Graphs, f facts) *estimates {
+	m := &estimates{facts: f, costs: costsOf(f.NCCL), graph: graphs.byAlgo(), gpu: gpuClass(f.MinCompCap, f.NCCL)}
 	if m.Nodes < 1 {
 		return m
 	}
@@ -101,7 +101,7 @@ func newCostModel(graphs Graphs, f facts) *costModel {
 }
 
 // modelled says whether NCCL computes the cell at all. The others stay 0 in both tables.
-func (m *costModel) modelled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
+func (m *estimates) modelled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
 	switch coll {
 	case nccl.CollBroadcast, nccl.CollReduce:
 		return algo == nccl.AlgoRing
@@ -125,9 +125,9 @@ func (m *costModel) modelled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) b
 	return false
 }
 
-// patEnabled: PAT wants one GPU per node, or since nccl.Models NVLS in each of several nodes, and atomics of compute
-// capability 6.0.
-func (m *costModel) patEnabled() bool {
+// patEnabled reports whether NCCL uses PAT. It needs compute capability 6.0 for its atomics, and one GPU per node. Since
+// nccl.Models, several GPUs per node do if each node has NVLS.
+func (m *estimates) patEnabled() bool {
 	oneRank := m.Nodes == m.Ranks
 	switch {
 	case !m.NCCL.Has(nccl.PAT), m.MinCompCap < 60 && m.NCCL.Has(nccl.SharedTreePattern):
@@ -140,8 +140,8 @@ func (m *costModel) patEnabled() bool {
 	return oneRank || m.NCCL.Has(nccl.Models) && m.Nodes > 1
 }
 
-// wanted says what the variables leave.
-func (m *costModel) wanted(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
+// wanted reports whether the variables leave the cell.
+func (m *estimates) wanted(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
 	v := &m.Variables
 	if !v.Protos.has(coll, int(proto)) {
 		return false
@@ -165,7 +165,7 @@ func (m *costModel) wanted(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) boo
 }
 
 // enabled applies NCCL's defaults for what may be used: LL128 only over paths known to keep 128-byte stores whole.
-func (m *costModel) enabled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
+func (m *estimates) enabled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
 	switch algo {
 	case nccl.AlgoNVLSTree:
 		if m.Nodes == 1 {
@@ -206,12 +206,12 @@ func (m *costModel) enabled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bo
 
 // enoughHeads says whether each rank of a node has a way of its own to a network that reduces, which CollNet needs for
 // AllReduce since nccl.Models.
-func (m *costModel) enoughHeads() bool {
+func (m *estimates) enoughHeads() bool {
 	return !m.NCCL.Has(nccl.Models) || m.Nodes == 1 || m.LocalRanks() <= m.CollNetHeads
 }
 
 // threads sets the limits on threads and the sizes at which NCCL starts to save them.
-func (m *costModel) threads(t *tuning.Tuning) {
+func (m *estimates) threads(t *tuning.Tuning) {
 	ring := m.graph[nccl.AlgoRing]
 	v := &m.Variables
 	simple := maxSimpleThreads
@@ -242,7 +242,7 @@ func (m *costModel) threads(t *tuning.Tuning) {
 }
 
 // steps is the number of steps of a ring.
-func (m *costModel) steps(coll nccl.Coll) int {
+func (m *estimates) steps(coll nccl.Coll) int {
 	switch coll {
 	case nccl.CollAllReduce:
 		return 2 * (m.Ranks - 1)

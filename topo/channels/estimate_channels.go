@@ -12,7 +12,7 @@ func maxChannels(version nccl.Version) int {
 
 // collChannels is the number of channels that ring, tree and CollNet run on: each channel found is used twice, and
 // more often where that is known to pay, within what the variables allow (graph/connect.cc).
-func (m *costModel) collChannels() int {
+func (m *estimates) collChannels() int {
 	most := maxChannels(m.NCCL)
 	ring, chain := m.graph[nccl.AlgoRing], m.graph[nccl.AlgoCollNetChain]
 	n := min(most, 2*ring.NChannels)
@@ -43,7 +43,7 @@ func (v *Variables) ctas(possible int) (least, most int) {
 }
 
 // nvlsChannels is the number of channels for NVLS and NVLSTree (transport/nvls.cc).
-func (m *costModel) nvlsChannels() int {
+func (m *estimates) nvlsChannels() int {
 	n := m.Variables.NVLSChannels
 	if n == 0 {
 		n = m.defaultNVLSChannels()
@@ -52,7 +52,7 @@ func (m *costModel) nvlsChannels() int {
 	return max(least, min(most, n))
 }
 
-func (m *costModel) defaultNVLSChannels() int {
+func (m *estimates) defaultNVLSChannels() int {
 	const (
 		hopper          = 16
 		blackwell       = 32

@@ -7,7 +7,7 @@ import (
 )
 
 // bandwidth is NCCL's algorithm bandwidth: bytes of the collective per time, GB/s.
-func (m *costModel) bandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) float32 {
+func (m *estimates) bandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) float32 {
 	bus := m.busBandwidth(coll, algo, proto)
 	gathers := coll == nccl.CollAllGather || coll == nccl.CollReduceScatter
 	if gathers && algo != nccl.AlgoRing && (algo != nccl.AlgoNVLS || m.NCCL.Has(nccl.PlainNVLSGathers)) {
@@ -25,8 +25,9 @@ func (m *costModel) bandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) 
 	return bus * .5
 }
 
-// linkBandwidth is that of one channel: over more than two nodes the network's, before that the links' inside a node.
-func (m *costModel) linkBandwidth(algo nccl.Algo) float32 {
+// linkBandwidth is the bandwidth of one channel. In general the links inside a node limit it on one or two nodes, and the
+// network on more.
+func (m *estimates) linkBandwidth(algo nccl.Algo) float32 {
 	g := m.graph[algo]
 	models := m.NCCL.Has(nccl.Models)
 	blackwell := models && m.MinCompCap >= 100
@@ -43,7 +44,7 @@ func (m *costModel) linkBandwidth(algo nccl.Algo) float32 {
 
 // busBandwidth is what all channels together move, with the limits measured per protocol. The float32 conversions
 // stand where NCCL stores into a float.
-func (m *costModel) busBandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) float32 {
+func (m *estimates) busBandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) float32 {
 	g := m.graph[algo]
 	n := float64(g.NChannels)
 	bus := float32(g.NChannels) * m.linkBandwidth(algo)
@@ -96,7 +97,7 @@ func (m *costModel) busBandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Prot
 	return bus
 }
 
-func (m *costModel) nvlsBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
+func (m *estimates) nvlsBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
 	if !m.NCCL.Has(nccl.NVLSEfficiency) {
 		return m.oldNVLSBusBandwidth(coll, algo)
 	}
@@ -121,8 +122,8 @@ func (m *costModel) nvlsBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
 	return float32(g.NChannels) * min(intra, inter, limit)
 }
 
-// oldNVLSBusBandwidth is what it was before nccl.NVLSEfficiency.
-func (m *costModel) oldNVLSBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
+// oldNVLSBusBandwidth is nvlsBusBandwidth by the rules before nccl.NVLSEfficiency.
+func (m *estimates) oldNVLSBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 {
 	g := m.graph[algo]
 	bw := min(g.BWIntra, g.BWInter)
 	switch {
@@ -136,7 +137,7 @@ func (m *costModel) oldNVLSBusBandwidth(coll nccl.Coll, algo nccl.Algo) float32 
 	return float32(g.NChannels) * bw
 }
 
-func (m *costModel) collNetBusBandwidth(coll nccl.Coll, proto nccl.Proto, bus float32) float32 {
+func (m *estimates) collNetBusBandwidth(coll nccl.Coll, proto nccl.Proto, bus float32) float32 {
 	g := m.graph[nccl.AlgoCollNetDirect]
 	if proto != nccl.ProtoSimple || g.NChannels == 0 {
 		return 0

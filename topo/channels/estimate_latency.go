@@ -9,7 +9,7 @@ import (
 
 // latency is NCCL's fixed part of the time in microseconds. Steps inside a node and over the network count
 // separately.
-func (m *costModel) latency(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) float32 {
+func (m *estimates) latency(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) float32 {
 	g := m.graph[algo]
 	hop := &m.costs.hopLatency
 	near := wirePCI
@@ -55,7 +55,7 @@ func (m *costModel) latency(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) fl
 }
 
 // ringLatency is the latency of a ring's steps. near is the wire inside a node.
-func (m *costModel) ringLatency(coll nccl.Coll, proto nccl.Proto, near int, intra, inter float32) float32 {
+func (m *estimates) ringLatency(coll nccl.Coll, proto nccl.Proto, near int, intra, inter float32) float32 {
 	steps := m.steps(coll)
 	if coll == nccl.CollReduce || coll == nccl.CollBroadcast {
 		wire := near
