@@ -214,6 +214,14 @@ func (g *Group) test(before, after summary) *tTest {
 	return welch(before, after)
 }
 
+// testAtLeast takes a variance below the floor for the floor.
+func (g *Group) testAtLeast(both [2]summary, floor float64) *tTest {
+	for side := range both {
+		both[side].variance = max(both[side].variance, floor)
+	}
+	return g.test(both[0], both[1])
+}
+
 func pairs(v repetitions) (all []float64) {
 	for i, before := range v[0] {
 		all = append(all, v[1][i]-before)
