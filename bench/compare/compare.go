@@ -55,7 +55,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 		p.mainVariants()
 	}
 	t := &Table{Alpha: opts.Alpha, Threshold: opts.Threshold, LeftOut: p.left()}
-	t.describe([2][]bench.Sample{before, after}, p)
+	t.describe(p)
 	t.differ("options of nccl-tests", joined(opts.Settings[0]), joined(opts.Settings[1]))
 	var all []*Estimate
 	for _, key := range p.keys() {
