@@ -26,7 +26,8 @@ type asks struct {
 
 func (u *run) asks(coll nccl.Coll, comm nccl.Comm, file string, claims []claim) *asks {
 	s := Sample{
-		Call: nccl.Call{Coll: coll}, Comm: comm, Config: merge(slices.Clone(claims)).Config, Selection: SelectionForced, Source: file, Simulated: u.facts.gpus[FakePerf],
+		Call: nccl.Call{Coll: coll}, Comm: comm, Config: merge(slices.Clone(claims)).Config, Selection: SelectionForced,
+		Source: file, Simulated: u.facts.gpus[FakePerf],
 	}
 	return &asks{s, u.log.decided, map[Sample]bool{}}
 }

@@ -17,6 +17,7 @@ type sweep struct {
 	at     [numColumns]int // place of each column in a row; -1: there is none
 	line   int
 	fields []string
+	source string // of the last row: many rows in turn have the same
 
 	setups   map[Setup]*Setup
 	hasSetup bool // a column of it is there

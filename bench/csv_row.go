@@ -87,7 +87,10 @@ func (s *sweep) row() {
 		}
 	}
 	if m.Source = s.field(colSource); m.Source != "" {
-		m.Source = kept(m.Source)
+		if m.Source != s.source {
+			s.source = strings.Clone(m.Source) // the record is one long string
+		}
+		m.Source = s.source
 		m.Simulated = strings.HasPrefix(m.Source, simulatedPrefix)
 		m.Verify = strings.HasPrefix(strings.TrimPrefix(m.Source, simulatedPrefix), verifyWord+":")
 	} else {

@@ -56,22 +56,22 @@ func (t *text) settings(body []byte) {
 		case "step:":
 			t.run.sizes = stepsOf(first, last, string(value))
 		case "nThread":
-			s.threads = atoi(value)
+			s.Threads = atoi(value)
 		case "nGpus":
-			s.gpus = atoi(value)
+			s.GPUs = atoi(value)
 		case "iters:":
 			switch string(words[max(i, 1)-1]) {
 			case "warmup":
-				s.warmUp = atoi(value)
+				s.WarmUp = atoi(value)
 			case "agg":
-				s.aggregated = atoi(value)
+				s.Aggregated = atoi(value)
 			default:
-				s.iterations = atoi(value)
+				s.Iterations = atoi(value)
 			}
 		case "unalign:":
-			s.skew = atoi(value)
+			s.Skew = atoi(value)
 		case "graph:":
-			s.graph = atoi(value)
+			s.Graph = atoi(value)
 		}
 	}
 	t.run.set(t.r, t.line, s)

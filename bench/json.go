@@ -17,14 +17,7 @@ import (
 // misspelt in 2.17.5 to 2.17.8, so nothing depends on them.
 type (
 	jsonConfig struct {
-		Threads int `json:"nthreads"`
-		GPUs    int `json:"ngpus"`
-		Graph   int `json:"graph"`
-
-		Iterations int `json:"iterations"`
-		WarmUp     int `json:"warmup_iters"`
-		Aggregated int `json:"aggregated_iterations"`
-
+		settings
 		Devices []struct {
 			Rank  int    `json:"rank"`
 			Group int    `json:"group"`
@@ -83,7 +76,8 @@ func (n *jsonRoot) UnmarshalJSON(text []byte) error {
 func readJSON(in *bufio.Reader, r *Result) error {
 	decoder := json.NewDecoder(in)
 	for n := 0; ; n++ {
-		j := jsonRun{decoder: decoder, r: r, run: &run{line: 0, footer: true}, env: environment{from: originJSONEnv, exported: map[string]string{}}}
+		j := jsonRun{decoder: decoder, r: r, run: &run{footer: true}}
+		j.env = environment{from: originJSONEnv, exported: map[string]string{}}
 		err := j.object()
 		if n > 0 && err == io.EOF {
 			return nil
@@ -190,7 +184,7 @@ func (j *jsonRun) args(args []string) {
 }
 
 func (j *jsonRun) config(c jsonConfig) {
-	j.run.set(j.r, 0, settings{threads: c.Threads, gpus: c.GPUs, iterations: c.Iterations, warmUp: c.WarmUp, aggregated: c.Aggregated, graph: c.Graph})
+	j.run.set(j.r, 0, c.settings)
 	for _, d := range c.Devices {
 		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host)
 		j.run.facts.gpu(d.Info)

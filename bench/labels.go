@@ -154,25 +154,30 @@ type named struct {
 	verify    bool // a run of tunefit plan --verify
 }
 
+func labelsByPattern(path string, pattern *regexp.Regexp) (n named) {
+	m := pattern.FindStringSubmatch(path)
+	group := func(name string) string {
+		if i := pattern.SubexpIndex(name); i >= 0 && m != nil {
+			return m[i]
+		}
+		return ""
+	}
+	n.Cell = cellNamed(group("algo"), group("proto"))
+	n.coll = fold(group("coll"))
+	n.Channels, _ = strconv.Atoi(group("channels"))
+	n.Nodes, _ = strconv.Atoi(group("nodes"))
+	n.Ranks, _ = strconv.Atoi(group("ranks"))
+	return n
+}
+
+// labelsInName reads a pattern's groups, or without a pattern words such as ring, ll128 and 8ch.
 func labelsInName(path string, pattern *regexp.Regexp) named {
+	if pattern != nil {
+		return labelsByPattern(path, pattern)
+	}
 	n := named{Config: noLabel}
 	base := filepath.Base(path)
 	base = strings.TrimSuffix(base, filepath.Ext(base))
-	if pattern != nil {
-		m := pattern.FindStringSubmatch(path)
-		group := func(name string) string {
-			if i := pattern.SubexpIndex(name); i >= 0 && m != nil {
-				return m[i]
-			}
-			return ""
-		}
-		n.Cell = cellNamed(group("algo"), group("proto"))
-		n.coll = fold(group("coll"))
-		n.Channels, _ = strconv.Atoi(group("channels"))
-		n.Nodes, _ = strconv.Atoi(group("nodes"))
-		n.Ranks, _ = strconv.Atoi(group("ranks"))
-		return n
-	}
 	words := strings.FieldsFunc(strings.ToLower(base), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
 	})

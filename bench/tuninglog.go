@@ -62,7 +62,8 @@ func (t *tuningLog) read(process string, message []byte) {
 			return
 		}
 		delete(t.pending, process)
-		l := nccl.Config{Cell: cellNamed(string(member(message, "algo")), string(member(message, "proto"))), Channels: atoi(member(message, "nChannels"))}
+		l := nccl.Config{Channels: atoi(member(message, "nChannels"))}
+		l.Cell = cellNamed(string(member(message, "algo")), string(member(message, "proto")))
 		if !l.Known() {
 			t.symmetric, l = true, noLabel
 		}

@@ -55,7 +55,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 		p.mainVariants()
 	}
 	t := &Table{Alpha: opts.Alpha, Threshold: opts.Threshold, LeftOut: p.left()}
-	t.describe([2][]bench.Sample{before, after}, p)
+	t.describe(p)
 	t.differ("options of nccl-tests", joined(opts.Settings[0]), joined(opts.Settings[1]))
 	var all []*Estimate
 	for _, key := range p.keys() {
@@ -212,6 +212,14 @@ func (g *Group) test(before, after summary) *tTest {
 		return &tTest{after.location, math.Sqrt(after.error2()), after.df}
 	}
 	return welch(before, after)
+}
+
+// testAtLeast takes a variance below the floor for the floor.
+func (g *Group) testAtLeast(both [2]summary, floor float64) *tTest {
+	for side := range both {
+		both[side].variance = max(both[side].variance, floor)
+	}
+	return g.test(both[0], both[1])
 }
 
 func pairs(v repetitions) (all []float64) {

@@ -21,7 +21,8 @@ func Jobs(before, after []*profile.Profile, opts Options) *Table {
 			for call, s := range opts.jobs.profiles[side][i].calls {
 				if s.micros > 0 {
 					samples[side] = append(samples[side], bench.Sample{
-						Call: call.Call, Comm: call.Comm, Selection: bench.SelectionDefault, Config: nccl.Config{Cell: s.heaviest.Cell, Channels: s.heaviest.Channels}, Micros: s.micros, Source: fmt.Sprint("profile ", i),
+						Call: call.Call, Comm: call.Comm, Selection: bench.SelectionDefault,
+						Config: nccl.Config{Cell: s.heaviest.Cell, Channels: s.heaviest.Channels}, Micros: s.micros, Source: fmt.Sprint("profile ", i),
 					})
 				}
 			}
@@ -124,11 +125,7 @@ func (g *Group) sumOf(parts []repetitions) (m Mean, all repetitions) {
 	m.Before, m.After, m.Sizes = math.Exp(stats.Median(all[0])), math.Exp(stats.Median(all[1])), len(parts)
 	m.Estimate = unknown(math.Log(m.After / m.Before))
 	if min(len(all[0]), len(all[1])) >= 2 {
-		both := g.summaries(all)
-		for side := range both {
-			both[side].variance = max(both[side].variance, leastNoise*leastNoise)
-		}
-		m.test = g.test(both[0], both[1])
+		m.test = g.testAtLeast(g.summaries(all), leastNoise*leastNoise)
 	}
 	return m, all
 }

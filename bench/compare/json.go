@@ -69,7 +69,10 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 	j.Overall, j.Step = t.Overall.json(t.jobs)
 	for i := range t.Groups {
 		g := &t.Groups[i]
-		of := groupJSON{Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp, InPlace: g.InPlace, Paired: g.Paired, Sizes: g.Rows}
+		of := groupJSON{
+			Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp, InPlace: g.InPlace,
+			Paired: g.Paired, Sizes: g.Rows,
+		}
 		of.Mean, of.Step = g.Mean.json(t.jobs)
 		j.Groups = append(j.Groups, of)
 	}

@@ -22,10 +22,7 @@ func (g *Group) average(values []repetitions) {
 	floor := leastNoise * leastNoise / n
 	switch known := both[0].pooled(both[1].spread); {
 	case min(len(all[0]), len(all[1])) >= 2:
-		for side := range both {
-			both[side].variance = max(both[side].variance, floor)
-		}
-		g.Mean.test = g.test(both[0], both[1])
+		g.Mean.test = g.testAtLeast(both, floor)
 	case known.df > 0: // the noise of the side that was repeated is taken for both
 		error2 := max(known.variance, floor) * (1/both[0].n + 1/both[1].n)
 		g.Mean.test = &tTest{both[1].location - both[0].location, math.Sqrt(error2), known.df}

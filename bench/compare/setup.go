@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,38 +30,38 @@ var circumstances = []circumstance{
 const reasons = 3
 
 // describe fills in the sides and what they were measured with.
-func (t *Table) describe(samples [2][]bench.Sample, p *pool) {
-	for side := range samples {
-		s := Side{Name: p.names[side]}
-		runs := map[int]bool{}
-		for _, sizes := range p.readings {
-			for _, at := range sizes {
-				for _, r := range at {
-					if r.side == side {
-						s.Readings++
-						runs[r.run] = true
-						t.simulated += boolToInt(r.Simulated)
-					}
+func (t *Table) describe(p *pool) {
+	var runs [2]map[int]bool
+	var setups [2]map[*bench.Setup]bool
+	for side := range t.Sides {
+		t.Sides[side].Name = p.names[side]
+		runs[side], setups[side] = map[int]bool{}, map[*bench.Setup]bool{}
+	}
+	for _, sizes := range p.readings {
+		for _, at := range sizes {
+			for _, r := range at {
+				t.Sides[r.side].Readings++
+				runs[r.side][r.run] = true
+				t.simulated += boolToInt(r.Simulated)
+				if r.Setup != nil {
+					setups[r.side][r.Setup] = true
 				}
 			}
 		}
-		s.Runs = len(runs)
-		t.Sides[side] = s
+	}
+	for side := range t.Sides {
+		t.Sides[side].Runs = len(runs[side])
 	}
 	for _, c := range circumstances {
 		var values [2]string
-		for side := range samples {
-			var found []string
-			told := false
-			for i := range samples[side] {
-				if s := &samples[side][i]; s.Setup != nil && p.has(s) {
-					told = true
-					if v := c.of(s.Setup); v != "" && !slices.Contains(found, v) {
-						found = append(found, v)
-					}
-				}
+		for side := range t.Sides {
+			found := map[string]bool{}
+			for s := range setups[side] {
+				found[c.of(s)] = true
 			}
-			if values[side] = joined(found); values[side] == "" && told {
+			delete(found, "")
+			values[side] = joined(slices.Collect(maps.Keys(found)))
+			if values[side] == "" && len(setups[side]) > 0 {
 				values[side] = c.none
 			}
 		}
@@ -83,12 +84,6 @@ func (t *Table) differ(what, before, after string) {
 
 func joined(values []string) string {
 	return strings.Join(slices.Sorted(slices.Values(values)), " and ")
-}
-
-// has reports whether samples of this kind are still compared.
-func (p *pool) has(s *bench.Sample) bool {
-	_, ok := p.readings[keyOf(s)][s.Bytes]
-	return ok
 }
 
 // remark says what the reader has to know of the table.

@@ -48,7 +48,8 @@ func Measured(files []string, coll nccl.Coll, comm nccl.Comm, variables channels
 		}
 	}
 	if g.fallback == nil || len(g.curves) == 0 {
-		return nil, fmt.Errorf("no default and forced times of %s in %s (there are: %s)", shape(coll, comm), g, strings.Join(slices.Sorted(maps.Keys(has)), ", "))
+		there := strings.Join(slices.Sorted(maps.Keys(has)), ", ")
+		return nil, fmt.Errorf("no default and forced times of %s in %s (there are: %s)", shape(coll, comm), g, there)
 	}
 	return g, nil
 }

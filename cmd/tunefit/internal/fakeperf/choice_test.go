@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -93,6 +94,16 @@ func TestTuner(t *testing.T) {
 	r := read(t, started(t, 0, env, "all_reduce_perf", "-g", "8", "-b", "1M", "-e", "1M"))
 	if len(r.Samples) > 0 || len(r.Rejected) != 1 || !strings.Contains(r.Rejected[0].Reason, "NCCL does not offer") {
 		t.Errorf("%v, %v", r.Samples, r.Rejected)
+	}
+	// A job profile has what the library says that it decides.
+	env = []string{"NCCL_DEBUG=INFO", "NCCL_TUNER_PLUGIN=" + testlib.Library, "NCCL_TUNER_LOG=decisions", "NCCL_TUNER_CONFIG_FILE=" + testlib.File(t, "p.csv", "allreduce,0,1M,tree,simple,4,1,8\n")}
+	job := profile.NewJob()
+	if err := job.Decisions("job.log", strings.NewReader(started(t, 0, env, "all_reduce_perf", "-g", "8", "-b", "1M", "-e", "2M", "-f", "2"))); err != nil {
+		t.Fatal(err)
+	}
+	p, err := job.Profile(0)
+	if err != nil || len(p.Entries) != 2 || p.Entries[0].Ranks != 8 || p.Entries[0].Cell.String() != "tree/simple" || p.Entries[0].Channels != 4 || p.Entries[1].DecidedBy != profile.ByNCCL {
+		t.Errorf("%+v, %v", p, err)
 	}
 	// A policy that cannot be read fails the run.
 	env = []string{"NCCL_DEBUG=WARN", "NCCL_TUNER_PLUGIN=" + testlib.Library, "NCCL_TUNER_STRICT=1", "NCCL_TUNER_CONFIG_FILE=" + testlib.File(t, "p.csv", "allreduce,0,inf,rign,simple,4,1,8\n")}

@@ -51,9 +51,11 @@ func (r *report) begin(t *test) {
 		devices = append(devices, t.device(process*t.world.perRank))
 	}
 	config := object{
-		"nthreads": o.threads, "ngpus": o.gpus, "minimum_bytes": o.minBytes, "maximum_bytes": o.maxBytes, "step_bytes": o.stepBytes,
-		"warmup_iters": o.warmup, "iterations": o.iters, "aggregated_iterations": o.aggregated, "validation": o.check, "graph": o.graphs,
-		"blocking_collectives": fmt.Sprint(o.blocking != 0), "per_iter_timing": "false", "per_iter_skip": 0, "parallel_init": "false", "devices": devices,
+		"nthreads": o.threads, "ngpus": o.gpus, "minimum_bytes": o.minBytes, "maximum_bytes": o.maxBytes,
+		"step_bytes": o.stepBytes, "warmup_iters": o.warmup, "iterations": o.iters,
+		"aggregated_iterations": o.aggregated, "validation": o.check, "graph": o.graphs,
+		"blocking_collectives": fmt.Sprint(o.blocking != 0), "per_iter_timing": "false",
+		"per_iter_skip": 0, "parallel_init": "false", "devices": devices,
 	}
 	if o.stepFactor > 1 {
 		delete(config, "step_bytes")
