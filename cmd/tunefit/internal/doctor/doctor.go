@@ -1,7 +1,7 @@
 // Package doctor says whether a job would find the tuner, NCCL, its files and its rendezvous in this environment.
 //
-// Each examination has a file, but for those of directories, which share one. An examination ends in time and leaves
-// nothing behind. AskNodes examines several nodes at once, by a tunefit on each.
+// Each examination has a file; those of directories share one. An examination ends in time and leaves nothing behind.
+// AskNodes examines several nodes at once, by a tunefit on each.
 package doctor
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
-// Limits end an examination, whatever hangs. They are more than localenv.AnswerLimit, so that what waits for the driver or
-// an etcd can still be told.
+// Limits end an examination that hangs. They are more than localenv.AnswerLimit, to leave time to say that the driver or
+// an etcd has not answered.
 const (
 	Limit        = 2500 * time.Millisecond // somebody waits
 	LimitOnNodes = 10 * time.Second        // one of several nodes, of which any may be busy

@@ -105,7 +105,7 @@ func (d *doctor) examineFiles(context.Context) (found []finding) {
 	return append(found, d.versionFinding(f, here)...)
 }
 
-// fileFindings is about one file, whatever it means.
+// fileFindings is about a file's place, owner and faults.
 func (d *doctor) fileFindings(f fileFound) (found []finding) {
 	outcome := "NCCL decides everything"
 	if f.variable == tuner.EnvModelFile {

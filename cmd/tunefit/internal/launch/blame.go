@@ -45,9 +45,9 @@ func patterns(texts ...string) (all []*regexp.Regexp) {
 	return all
 }
 
-// Blame returns the nodes that a failed run's output names as lost, broken or the first to fail, the best evidence counting
-// alone. Where it names none, as of a run that hung, Slurm is asked which nodes of the job do not answer. It returns none where
-// nothing points at one node rather than at all: a program that fails everywhere is no node's fault.
+// Blame returns the nodes that a failed run's output names as lost, as broken, or as the first to fail, in this order: the
+// first kind of evidence that there is decides. If the output names none, as of a run that hung, Blame asks Slurm which
+// nodes of the job do not answer. A program that fails everywhere is no node's fault: then Blame returns none.
 func (l *Launcher) Blame(log []byte) []string {
 	text := string(log)
 	if nodes := named(text, lost); len(nodes) > 0 {
@@ -109,8 +109,8 @@ func named(text string, all []*regexp.Regexp) (nodes []string) {
 	return nodes
 }
 
-// silentPeers returns the peers that went away and do not themselves complain of another: a job falls like dominoes, and the
-// first stone says nothing.
+// silentPeers returns the peers that others lost and that do not complain themselves. Each rank that ends makes others
+// complain, so the first to fail is the one that says nothing.
 func silentPeers(text string) (nodes []string) {
 	complaints := complains.FindAllStringSubmatch(text, -1)
 	for _, c := range complaints {
@@ -129,8 +129,8 @@ func sameHost(a, b string) bool {
 	return a == b || short(a) == short(b)
 }
 
-// endedFirst returns the node of the first rank that ended badly. Ranks of other nodes that end in the same way, and not because
-// they were told to, mean that it is not the node.
+// endedFirst returns the node of the first rank that ended badly. If ranks of other nodes ended in the same way by
+// themselves, it returns none: then it is not the node.
 func endedFirst(text string) (nodes []string) {
 	if m := signalled.FindStringSubmatch(text); m != nil {
 		return m[1:]

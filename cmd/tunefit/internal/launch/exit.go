@@ -25,9 +25,9 @@ func exitOf(err error) int {
 	return exit.ExitCode()
 }
 
-// ExitCode says how a command of the launcher's ended, by the error of exec.Cmd and its output: the program's exit code, 128 and the number of the signal that ended it, or -1 if there
-// is neither. Of Slurm it is that of the rank that ended badly first: srun ends with the largest, which is that of a rank that it
-// ended itself, or with 0 when a node is lost.
+// ExitCode reads how a launcher's command ended from the error of exec.Cmd and from its output. It is the program's exit
+// code, 128 plus the number of the signal that ended it, or -1 if there is neither. Under Slurm it is that of the first rank
+// that ended badly: srun itself returns the largest code, of a rank that it ended, or 0 when a node is lost.
 func (l *Launcher) ExitCode(err error, log []byte) int {
 	code := exitOf(err)
 	if l.kind != Slurm {

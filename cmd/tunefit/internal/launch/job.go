@@ -28,8 +28,15 @@ type job struct {
 	said   chan string // what salloc says until the job runs; closed when salloc has ended
 }
 
+// hangUp ends salloc whether it waits for nodes or has them. SIGTERM does not always: with nodes salloc 22.05 passes it on to
+// its shell, and sometimes never ends when that is ending by itself.
+const hangUp = syscall.SIGHUP
+
 // granted begins the line that the shell prints once the job has its nodes.
 const granted = "tunefit-job "
+
+// overLimits is what salloc says of a job that its partition never runs, and that salloc waits for all the same.
+const overLimits = "Requested partition configuration not available now"
 
 // hold returns when a job runs that has nodes and at least least left.
 func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Duration, say func(string)) error {
@@ -69,6 +76,11 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 				l.job.until = time.Now().Add(limit)
 				return nil
 			}
+			if strings.Contains(text, overLimits) {
+				err := fmt.Errorf("%s: the partition does not allow %s for %v (see sinfo; --launch-args chooses another one, --budget shortens the job)",
+					text, cli.CountOf(nodes, "node"), limit.Round(time.Minute))
+				return errors.Join(err, l.Close())
+			}
 			last = text
 			say(text)
 		}
@@ -84,7 +96,7 @@ func (l *Launcher) start(argv []string) error {
 	if j.input, err = j.salloc.StdinPipe(); err != nil {
 		return err
 	}
-	ended, err := Start(j.salloc)
+	ended, err := Start(j.salloc, hangUp)
 	if err != nil {
 		return err
 	}
@@ -117,7 +129,7 @@ func (l *Launcher) Close() error {
 	}
 	l.job = nil
 	j.input.Close()
-	_ = j.salloc.Process.Signal(syscall.SIGTERM) // where it waits for nodes, it has no shell yet
+	_ = j.salloc.Process.Signal(hangUp)
 	late := time.After(time.Minute)
 	for {
 		select {

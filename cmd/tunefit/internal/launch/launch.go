@@ -36,7 +36,7 @@ type Options struct {
 // Program is what runs.
 type Program struct {
 	Argv         []string
-	Env          map[string]string // besides what the launcher passes on by itself
+	Env          map[string]string // on top of what the launcher passes on
 	Nodes        int               // 1 or more
 	RanksPerNode int               // processes of a node, 1 or more
 }
@@ -113,8 +113,8 @@ func New(o Options) (*Launcher, error) {
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
-// Processes says with how many processes perNode GPUs of each node are used, and how many GPUs are each's: on this machine one
-// process has all GPUs, so that nothing but the program is needed; elsewhere a process has one.
+// Processes says how many processes use perNode GPUs of each node, and how many GPUs each has. On this machine one process
+// has all GPUs, which needs no MPI; elsewhere a process has one.
 func (l *Launcher) Processes(nodes, perNode int) (processes, gpusEach int) {
 	if l.kind == Local {
 		return 1, perNode
@@ -151,7 +151,7 @@ func (l *Launcher) program(p Program, withEnv bool) []string {
 	return append(argv, p.Argv...)
 }
 
-// environment is in order, so that the same run has the same command.
+// environment is sorted: the same run has the same command.
 func (p Program) environment() (assignments []string) {
 	for name, value := range p.Env {
 		assignments = append(assignments, name+"="+value)

@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// Start starts a command that Ctrl-C does not reach, since it is for this process, and that gets SIGTERM if this process is
+// Start starts a command that Ctrl-C does not reach, since it is for this process, and that gets a signal if this process is
 // killed. What Wait returns comes from ended.
-func Start(cmd *exec.Cmd) (ended <-chan error, err error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+func Start(cmd *exec.Cmd, orphaned syscall.Signal) (ended <-chan error, err error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: orphaned}
 	started, exit := make(chan error), make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // the signal comes when the thread ends that started the command

@@ -85,8 +85,8 @@ func (f *Cleanup) removeVersions(store *dirstore.Store, o *observer, p tuner.Ren
 	if len(gone) == 0 {
 		return removed, nil
 	}
-	// A communicator that began meanwhile may name one that was there already. Its
-	// ranks look for it again and again.
+	// A communicator that has just begun may name a version that was there already. Its
+	// ranks look for it again and again, so put it back.
 	now, err := o.inspector[p.Name].Communicators(ctx)
 	if err != nil {
 		return removed, err

@@ -140,7 +140,7 @@ func watch(ctx context.Context, out io.Writer, program bool, view func(io.Writer
 		show := ""
 		switch {
 		case inPlace:
-			// Each line is written over the old one, so that nothing flickers.
+			// Each line is written over the old one: nothing flickers.
 			body := "tunefit status --watch   " + now + "   (Ctrl-C ends)\n\n" + text.String()
 			show = "\x1b[H" + strings.ReplaceAll(body, "\n", "\x1b[K\n") + "\x1b[J"
 		case text.String() == last:

@@ -66,9 +66,9 @@ func Name(key fit.Key) string { return fmt.Sprintf("%s-%dn-%dr", key.Coll, key.N
 // ranks name the policies that are verified.
 var ranks = []string{"first", "second", "third"}
 
-// Verification measures the default and what may be faster in turns: one start for the default and one for each
-// policy, whatever the number of sizes and configurations; and the default at the end, which tells what
-// the machine changed by meanwhile. It is empty where there is nothing to verify.
+// Verification measures the default and what may be faster in turns: one start for the default and one for each policy.
+// The default comes again at the end, which tells how much the machine has changed. Without policies there is nothing to
+// verify, and no start.
 func Verification(key fit.Key, sizes []uint64, v fit.Verification, repetitions int) (all []Start) {
 	base := Name(key) + "-verify"
 	byDefault := func(rep int) {

@@ -13,7 +13,7 @@ import (
 // spent is the time so far, without that spent waiting for nodes.
 func (s *Sweep) spent() time.Duration { return s.earlier + time.Since(s.begun) - s.waited }
 
-// meanRun is what a run of a subject takes, as far as runs tell; 0: nothing does.
+// meanRun is the mean time of a subject's runs; 0: it has none yet.
 func (s *Sweep) meanRun(key fit.Key) time.Duration {
 	sum, n := 0.0, 0
 	for _, r := range s.journal.of(key).runs {
@@ -24,7 +24,7 @@ func (s *Sweep) meanRun(key fit.Key) time.Duration {
 	return time.Duration(sum / float64(max(1, n)) * float64(time.Second))
 }
 
-// verificationStarts is how many a verification has at most, but on more nodes than were measured.
+// verificationStarts is the most that a verification takes on nodes that are measured in full.
 func (s *Sweep) verificationStarts() int { return s.Repetitions*(1+fit.Contenders) + 1 }
 
 // reserved reports that the rest of the budget is for the verification: as much as that takes, or where there is less,
@@ -37,7 +37,7 @@ func (s *Sweep) reserved(key fit.Key) bool {
 	return s.Budget > 0 && left < time.Duration(s.verificationStarts()+1)*s.meanRun(key) && left.Seconds() < took
 }
 
-// timeLeft is what runs still take, within the budget.
+// timeLeft estimates how long the runs still take, within the budget.
 func (s *Sweep) timeLeft() time.Duration {
 	if s.Budget > 0 {
 		return min(s.toTheEnd(), s.Budget-s.spent())
@@ -45,7 +45,7 @@ func (s *Sweep) timeLeft() time.Duration {
 	return s.toTheEnd()
 }
 
-// toTheEnd is a guess: so many starts as subjects have in the mean, of what they take so far.
+// toTheEnd estimates how long the runs still take: the starts that are left times a subject's mean run so far.
 func (s *Sweep) toTheEnd() (left time.Duration) {
 	var mean time.Duration
 	n := 0
@@ -59,7 +59,7 @@ func (s *Sweep) toTheEnd() (left time.Duration) {
 	return left + mean*time.Duration(s.runsLeft()-n)
 }
 
-// runsLeft is about how many runs are to come, with those of a proof.
+// runsLeft estimates how many runs are left, with those of a proof.
 func (s *Sweep) runsLeft() (n int) {
 	if n := len(s.journal.batches); n > 0 && s.journal.batches[n-1].Kind == Prove {
 		return s.notBegun(s.journal.batches[n-1])
@@ -70,7 +70,7 @@ func (s *Sweep) runsLeft() (n int) {
 	return n + 2*s.Proof*len(s.Keys)
 }
 
-// startsLeft is about how many starts of a subject are to come, but for those of a proof.
+// startsLeft estimates how many starts of a subject are left. It does not count those of a proof.
 func (s *Sweep) startsLeft(key fit.Key) int {
 	of, begun := s.journal.of(key), 0
 	if n := len(of.batches); n > 0 {
@@ -97,7 +97,7 @@ func (s *Sweep) notBegun(b *Batch) (n int) {
 	return n
 }
 
-// expected is about how many starts a subject takes.
+// expected estimates how many starts a subject takes.
 func (s *Sweep) expected(key fit.Key) int {
 	space, err := s.Choices.Space(key, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// process is what a start runs: the programs' options, and the environment that decides.
+// process makes the command of a start: the program's options, and the environment that decides.
 func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p process, err error) {
 	processes, gpus := s.Launcher.Processes(start.Key.Nodes, start.Key.Ranks/start.Key.Nodes)
 	env := map[string]string{}
@@ -30,7 +30,7 @@ func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p p
 		}
 		env = perfrun.Tuned(s.Library, policy)
 	}
-	// What NCCL says of each call costs a little time, so it is not there where times count that will be promised.
+	// NCCL's log of each call costs a little time, so runs whose times are promised do without.
 	env["NCCL_DEBUG"], env["NCCL_DEBUG_SUBSYS"] = "INFO", "INIT,ENV"
 	if kind == Measure {
 		env["NCCL_DEBUG_SUBSYS"] += ",TUNING"
@@ -77,13 +77,13 @@ func (s *Sweep) writePolicy(start *perfrun.Start) error {
 	})
 }
 
-// decisive are variables that would decide in the place of what is measured, or hide what ran.
+// decisive are variables that would decide instead of what is measured, or hide what ran.
 var decisive = []string{
 	"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
 	"NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvModelFile, "NCCL_DEBUG_FILE",
 }
 
-// noteDecisive says which of them are set, and are kept from the runs.
+// noteDecisive says which of them are set. Runs do not get them.
 func (s *Sweep) noteDecisive() {
 	var set []string
 	for _, name := range decisive {
@@ -96,7 +96,7 @@ func (s *Sweep) noteDecisive() {
 	}
 }
 
-// cleaned is an environment without them.
+// cleaned removes them from an environment.
 func cleaned(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

@@ -9,7 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// left are those of some sizes of a start that no run has measured, nor ended without; and how runs at these sizes alone failed.
+// left returns those of some sizes of a start that no run has measured. It also says how often runs at these sizes alone
+// failed, and whether NCCL refused one.
 func (s *Sweep) left(start *perfrun.Start, of []uint64) (sizes []uint64, failed int, refused bool) {
 	sizes = slices.Clone(of)
 	for _, r := range s.journal.runsOf(start) {
@@ -43,8 +44,8 @@ func (r *Run) measured() (sizes []uint64) {
 	return sizes
 }
 
-// givenUp are configurations of a subject that failed too often or computed wrong results, or in whose place NCCL ran
-// another one. Where nothing tells which one of a run did, all of it are.
+// givenUp returns the configurations of a subject that failed too often, computed wrong results, or were replaced by NCCL.
+// Where nothing tells which configuration of a run is to blame, all of the run are given up.
 func (s *Sweep) givenUp(key fit.Key) (all []nccl.Config) {
 	for _, b := range s.journal.of(key).batches {
 		for i := range b.Starts {
@@ -89,7 +90,7 @@ func (s *Sweep) computedWrong(start *perfrun.Start, sizes []uint64) bool {
 	return false
 }
 
-// hopeless is why the default of a subject cannot be measured, without which nothing tells what is gained.
+// hopeless is why the default of a subject cannot be measured; empty: it can. Without it no gain can be told.
 func (s *Sweep) hopeless(key fit.Key) (reason string) {
 	of := s.journal.of(key)
 	if len(of.batches) == 0 {
@@ -113,8 +114,8 @@ func (s *Sweep) Hopeless() (all []string) {
 	return all
 }
 
-// trusted tells the measurements of a subject from those of configurations that were given up: what crashes, hangs or
-// computes wrong results at one size must not be chosen at another. Of a hopeless subject nothing counts.
+// trusted tells which measurements of a subject count. Those of configurations that were given up do not: what crashes,
+// hangs or computes wrong results at one size must not be chosen at another. Nothing of a hopeless subject counts.
 func (s *Sweep) trusted(key fit.Key) func(*bench.Sample) bool {
 	if s.hopeless(key) != "" {
 		return func(*bench.Sample) bool { return false }

@@ -54,7 +54,7 @@ type Run struct {
 	found *bench.Result // what its log says; nil: nothing
 }
 
-// End is what became of a run.
+// End is how a run ended.
 type End struct {
 	Seconds float64  `json:"seconds"`
 	Outcome Outcome  `json:"outcome,omitempty"`
@@ -66,7 +66,7 @@ type End struct {
 type Outcome string
 
 const (
-	Running  Outcome = ""         // still, or tunefit was killed meanwhile
+	Running  Outcome = ""         // still, or tunefit was killed while it ran
 	Measured Outcome = "measured" // to its end
 	Failed   Outcome = "failed"   // it may do better once more
 	Refused  Outcome = "refused"  // NCCL does not have that here

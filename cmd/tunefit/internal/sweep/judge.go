@@ -14,7 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 )
 
-// judge says how a run ended. It returns an error where the set-up is to blame, which every other run would meet, too.
+// judge says how a run ended. It returns an error if the set-up is to blame: every other run would end like that.
 func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) error {
 	found, code := r.found, s.Launcher.ExitCode(ended, text)
 	if ctx.Err() != nil && ended == context.Cause(ctx) {
@@ -50,13 +50,13 @@ func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) err
 	return nil
 }
 
-// What a shell ends with that cannot start a program.
+// The exit codes of a shell that cannot start a program.
 const (
 	notExecutable = 126
 	notFound      = 127
 )
 
-// setUp says what of the set-up is wrong, by a run that every other one would be like, and what mends it; empty: nothing.
+// setUp says what a run shows to be wrong with the set-up, and what mends it; empty: nothing.
 func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 	found := r.found
 	switch {
@@ -99,7 +99,7 @@ func lastLine(text []byte) string {
 	return string(bytes.TrimSpace(text[bytes.LastIndexByte(text, '\n')+1:]))
 }
 
-// disobeyed says where something else ran than the start's configurations, by NCCL's own log.
+// disobeyed says where NCCL's log names another configuration than the start's.
 func disobeyed(start *perfrun.Start, found *bench.Result) string {
 	for _, m := range found.Samples {
 		for _, row := range start.Rows {

@@ -23,7 +23,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 		return s.verification(space, smaller), nil
 	}
 	next := space.Next(group)
-	// What a verification finds to fail may make more look worth its time, without end.
+	// A verification may find failures that make more measurements look worthwhile, without end.
 	if enough := verified && next.Stage >= fit.StageRounds; enough || len(next.Runs) == 0 || s.reserved(key) {
 		if verified || group == nil || len(group.Cells) == 0 {
 			if len(next.Runs) > 0 && !verified {
@@ -57,7 +57,7 @@ func (s *Sweep) verification(space fit.Space, group *fit.Group) Batch {
 	return b
 }
 
-// starts make a start: several, where only a policy could change the configuration from size to size.
+// starts splits a start where no policy changes the configuration from size to size.
 func (s *Sweep) starts(start perfrun.Start) []perfrun.Start {
 	if s.Environment {
 		return start.Split()
@@ -65,7 +65,7 @@ func (s *Sweep) starts(start perfrun.Start) []perfrun.Start {
 	return []perfrun.Start{start}
 }
 
-// smaller is what was measured of the same collective on fewer nodes, but several: the fastest there are nearly always
+// smaller is what was measured of the same collective on fewer nodes, at least two: the fastest there are nearly always
 // among the three fastest on more. One node tells nothing about several.
 func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
 	for _, k := range s.before(key) {
@@ -79,7 +79,7 @@ func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
 	return best
 }
 
-// before are the subjects with fewer nodes, but several, that come before one.
+// before returns the earlier subjects of the same collective with fewer nodes, at least two.
 func (s *Sweep) before(key fit.Key) []fit.Key {
 	if s.Full {
 		return nil

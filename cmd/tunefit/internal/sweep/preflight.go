@@ -58,10 +58,10 @@ var lacks = map[string][2]string{
 	"loads":   {"the tuner library cannot be loaded: %s", "--plugin names one that is built for these nodes"},
 }
 
-// preflight looks on the nodes of the next run for what runs need, by the same launcher, unless it has looked there.
-// It is no run: nothing is measured, and the journal does not tell of it.
+// preflight looks for what runs need on the nodes of the next run, by the same launcher. It looks once at each set of
+// nodes. It is not a run: it measures nothing, and the journal does not mention it.
 func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
-	if !s.Launcher.Submits() { // all nodes are there, so what is wrong with any is said before hours of measuring
+	if !s.Launcher.Submits() { // all nodes are there: what is wrong with one is said before hours of measuring
 		key = slices.MaxFunc(s.Keys, func(a, b fit.Key) int { return a.Comm.Compare(b.Comm) })
 	}
 	if job := s.Launcher.Job(); job != s.job { // another one has other nodes
@@ -90,7 +90,7 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 		return err
 	}
 	file := filepath.Join(s.Dir, preflightLog)
-	if err := os.WriteFile(file, []byte(mark), 0o644); err != nil { // closed, so that other nodes see it
+	if err := os.WriteFile(file, []byte(mark), 0o644); err != nil { // closed: only then all nodes see it
 		return err
 	}
 	log, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
@@ -125,8 +125,8 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 	return nil
 }
 
-// unreached says which nodes the launcher did not reach, as far as it tells; empty: it did all. Some launchers end well
-// whatever ended on nodes. Where only one shell answers, it may play them all.
+// unreached says which nodes the launcher did not reach; empty: it reached all. The exit code alone does not tell: some
+// launchers end well though a node failed. One shell that answers may stand for all nodes: launchers that tests use do that.
 func (s *Sweep) unreached(ended error, text []byte, want, processes int, nodes []string, answers int) string {
 	code := s.Launcher.ExitCode(ended, text)
 	well, all := code == 0 && ended == nil && answers > 0, len(nodes) >= want || answers >= processes

@@ -34,7 +34,7 @@ type process struct {
 func (p process) run(ctx context.Context) error {
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, p.output, p.output
-	ended, err := launch.Start(cmd)
+	ended, err := launch.Start(cmd, syscall.SIGTERM)
 	if err != nil {
 		return err
 	}

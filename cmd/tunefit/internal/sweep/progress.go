@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// report is the line of progress about a run that has ended.
+// report is the line about a run that has ended.
 func (s *Sweep) report(r *Run) string {
 	start := r.of
 	what := strings.TrimPrefix(start.Name, perfrun.Name(start.Key)+"-")
@@ -46,7 +46,7 @@ func minutes(d time.Duration) string {
 	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// present says what runs now, as the how manieth, and how long it may all take.
+// present says which run this is, of about how many, and how long the rest may take.
 func (s *Sweep) present(r *Run) string {
 	start := r.of
 	text := fmt.Sprintf("run %d of about %d: %s", r.ID, r.ID+s.runsLeft(), start.Name)

@@ -17,14 +17,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// Proof is what the runs of the default and of a policy took, out of place, and what keeps them from proving anything.
+// Proof holds the times of the default and of a policy, out of place, and what keeps them from proving anything.
 type Proof struct {
 	Before, After []bench.Sample
 	Broken        []string // runs that failed, computed wrong results or lack sizes, a line each
 }
 
-// Prove runs the default and a policy in alternation on some of the subjects. A proof of the same policy that was stopped
-// is gone on with.
+// Prove runs the default and a policy in alternation on some of the subjects. It continues a proof of the same policy that
+// was stopped.
 func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs int) (*Proof, error) {
 	text, err := openregular.Read(policy, mostRead)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs 
 	return s.proof(last), nil
 }
 
-// proof is what came of a batch. Each of its starts has to end well and right, at all sizes that another has.
+// proof reads the runs of a batch. Each start must end well, with right results, at all sizes that another start has.
 func (s *Sweep) proof(batch int) *Proof {
 	starts := s.journal.batches[batch].Starts
 	reasons, samples := make([][]string, len(starts)), make([][]bench.Sample, len(starts))

@@ -100,14 +100,14 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 			}
 		}
 	}
-	for _, key := range s.Keys { // logs tell less of what was asked for than the journal
+	for _, key := range s.Keys { // the journal knows what was planned, logs do not
 		failed = append(failed, s.unmet(key)...)
 	}
 	return samples, failed
 }
 
-// asked is what the runs of a subject were to measure, whatever came of it. A run that was stopped asked for nothing:
-// its start is gone on with.
+// asked is what the runs of a subject were to measure, successful or not. A run that was stopped does not count: its
+// start is continued.
 func (s *Sweep) asked(key fit.Key) map[fit.Ask]bool {
 	asked := map[fit.Ask]bool{}
 	for _, r := range s.journal.of(key).runs {
@@ -125,7 +125,7 @@ func (s *Sweep) asked(key fit.Key) map[fit.Ask]bool {
 	return asked
 }
 
-// unmet is what of that was not measured as it was asked for, each as a sample without a time.
+// unmet returns what asked names and no run measured, each as a sample without a time.
 func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 	asked := s.asked(key)
 	for _, r := range s.journal.of(key).runs {

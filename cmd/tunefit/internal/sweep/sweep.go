@@ -86,14 +86,14 @@ func Open(o Options) (*Sweep, error) {
 // Close ends the use of the folder, and of nodes.
 func (s *Sweep) Close() error { return errors.Join(s.Launcher.Close(), s.journal.close()) }
 
-// Run measures until nothing is worth its time, or ctx ends. It returns nil where the sweep is over, or its
-// budget; what then is missing it says.
+// Run measures until more runs would not pay off, or ctx ends. It returns nil if the sweep is finished, and also if the
+// budget is spent: then it says what is missing.
 func (s *Sweep) Run(ctx context.Context) error {
 	s.noteDecisive()
 	return s.within(ctx, s.all)
 }
 
-// within says so where something was not done within the budget.
+// within says what was not done within the budget.
 func (s *Sweep) within(ctx context.Context, do func(context.Context) error) error {
 	err := do(ctx)
 	if errors.Is(err, errBudget) || err == nil && len(s.short) > 0 {
