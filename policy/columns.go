@@ -20,8 +20,8 @@ type column struct {
 // NCCL's example tuner and of RCCL.
 var columns = []column{
 	{name: "collective", aliases: []string{"collective_type", "coll_type", "coll"}, read: readColl},
-	{name: "min_bytes", read: least("min_bytes", bytesOf)},
-	{name: "max_bytes", read: most("max_bytes", bytesOf)},
+	{name: "min_bytes", read: size("min_bytes", func(r *Rule) *uint64 { return &r.Bytes.Min })},
+	{name: "max_bytes", read: size("max_bytes", func(r *Rule) *uint64 { return &r.Bytes.Max })},
 	{name: "algorithm", aliases: []string{"algo"}, read: readAlgorithm},
 	{name: "protocol", aliases: []string{"proto"}, read: readProtocol, asks: true},
 	{name: "channels", aliases: []string{"n_channels"}, read: readChannels, asks: true},
@@ -30,8 +30,8 @@ var columns = []column{
 	{name: "pipe_ops", aliases: []string{"num_pipe_ops"}, read: PipeOps.read},
 	{name: "reg_buff", read: RegBuff.read},
 	{name: "ranks_per_node", read: RanksPerNode.read},
-	{name: "min_bytes_per_rank", read: least("min_bytes_per_rank", perRankOf)},
-	{name: "max_bytes_per_rank", read: most("max_bytes_per_rank", perRankOf)},
+	{name: "min_bytes_per_rank", read: size("min_bytes_per_rank", func(r *Rule) *uint64 { return &r.BytesPerRank.Min })},
+	{name: "max_bytes_per_rank", read: size("max_bytes_per_rank", func(r *Rule) *uint64 { return &r.BytesPerRank.Max })},
 	{name: "chunk_bytes", read: readChunkBytes, asks: true},
 	{name: "when", read: readWhen},
 	{name: "comment"},

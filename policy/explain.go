@@ -62,7 +62,7 @@ type Value struct {
 // reasons.
 func (v *View) Explain(q Query) []Tried {
 	evaluator := when.NewEvaluator(envOf(v.comm))
-	evaluator.Next(q.Coll, q.Bytes, q.PipeOps)
+	evaluator.Next(q.Call, q.PipeOps)
 	all := make([]Tried, len(v.policy.Rules))
 	decided := false
 	for i := range all {

@@ -131,21 +131,13 @@ func readColl(_ *reader, text string, to *Rule) error {
 	return nil
 }
 
-func bytesOf(r *Rule) *nccl.Range   { return &r.Bytes }
-func perRankOf(r *Rule) *nccl.Range { return &r.BytesPerRank }
-
-// least reads the lower end of a range.
-func least(name string, of func(*Rule) *nccl.Range) func(*reader, string, *Rule) error {
-	return func(_ *reader, text string, to *Rule) error { return readSize(name, text, &of(to).Min) }
-}
-
-// most reads the upper end of a range.
-func most(name string, of func(*Rule) *nccl.Range) func(*reader, string, *Rule) error {
+// size reads an end of a range. "inf" is any size where it is the upper end.
+func size(name string, end func(*Rule) *uint64) func(*reader, string, *Rule) error {
 	return func(_ *reader, text string, to *Rule) error {
-		if strings.EqualFold(text, "inf") {
+		if strings.EqualFold(text, "inf") && *end(to) == nccl.Inf {
 			return nil
 		}
-		return readSize(name, text, &of(to).Max)
+		return readSize(name, text, end(to))
 	}
 }
 

@@ -21,7 +21,7 @@ type Comm struct {
 	Topo               *topo.Summary // of the machine; nil: not known. It must not change
 }
 
-func envOf(c Comm) when.Env { return when.EnvOf(c.Nodes, c.Ranks, c.NVLDomains, c.Topo) }
+func envOf(c Comm) when.Env { return when.EnvOf(c.Comm, c.NVLDomains, c.Topo) }
 
 // View is a Policy as one communicator sees it. A decision goes through the rows that can match the
 // communicator, in the file's order: the library asks once for each shape of a call, and then
@@ -144,7 +144,7 @@ func (v *View) Decide(q Query) Decision {
 	if v.rows.perCall {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.conditions.Next(q.Coll, q.Bytes, q.PipeOps)
+		v.conditions.Next(q.Call, q.PipeOps)
 	}
 	perRank, has := q.Bytes/uint64(v.comm.Ranks), numbersOf(v.comm, q)
 	for _, i := range v.rows.rules {

@@ -41,7 +41,8 @@ func (s Space) Unmet(g *Group) (all []Unmet) {
 	return all
 }
 
-// mostChannels is the largest count that ran of a family at a size, 0 for NCCL's own, -1: the family was not measured there.
+// mostChannels returns the largest count of a family that ran at a size. 0 is NCCL's own; -1: the family was not
+// measured there.
 func (g *Group) mostChannels(f nccl.Cell, bytes uint64) int {
 	most := -1
 	for i := range g.Cells {
@@ -52,8 +53,9 @@ func (g *Group) mostChannels(f nccl.Cell, bytes uint64) int {
 	return most
 }
 
-// raised returns what tells whether a configuration asks for more channels at a size than NCCL takes by itself, where its
-// release only lowers them: as far as that is known by what was asked for in vain. It is not worth a run.
+// raised returns a function that reports whether a configuration asks for more channels at a size than NCCL takes
+// itself, for a release that only lowers a tuner's count. Such a run is not worth its time. What was asked for in
+// vain tells NCCL's counts.
 func (s Space) raised(g *Group) func(c nccl.Config, bytes uint64) bool {
 	own := g.ownChannels(s.Asked)
 	return func(c nccl.Config, bytes uint64) bool {
@@ -62,7 +64,7 @@ func (s Space) raised(g *Group) func(c nccl.Config, bytes uint64) bool {
 	}
 }
 
-// ownChannels are the counts that NCCL takes by itself where its release only lowers a tuner's: what ran where more were
+// ownChannels returns NCCL's own counts, for a release that only lowers a tuner's count: what ran where more were
 // asked for.
 func (g *Group) ownChannels(asked map[Ask]bool) map[place]int {
 	own := map[place]int{}

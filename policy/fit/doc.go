@@ -1,7 +1,7 @@
-// Package fit turns measured samples into a cost model: it pools repetitions, says
-// how good decisions by them are on data left out, and writes the model.File that a
-// tuner reads at run time, and the rows of a policy. It also says what to measure
-// next. The curves between measured sizes are those of package model.
+// Package fit turns measured samples into a cost model and into the rows of a policy.
+// It pools repetitions, tries decisions on data left out of the fit, and writes the
+// model.File that a tuner reads at run time. It also says what to measure next.
+// Package model has the curves between measured sizes.
 //
 // Everything is deterministic: the same samples in the same order give the same
 // model, byte for byte. Random numbers (bootstrap) have a fixed seed.

@@ -13,8 +13,8 @@ type channelsOf struct {
 	nvls bool
 }
 
-// reach takes the most channels that communicators are known to have by themselves. What ran
-// with more than NCCL was told to have at least, NCCL had without being told.
+// reach notes the most channels that communicators are known to have without being told.
+// A sample with more channels than NCCL was told to have at least is a proof.
 func (p *Pool) reach(s *bench.Sample) {
 	of := channelsOf{s.Comm, nccl.CountsNVLSChannels(s.Algo)}
 	least := 0
@@ -30,7 +30,7 @@ func (p *Pool) reach(s *bench.Sample) {
 }
 
 // floored returns the configurations of a group with more channels than its communicators are
-// known to have by themselves. All of their samples are of runs that were told to have as many.
+// known to have without being told. All of their samples are of runs that were told.
 func (p *Pool) floored(g *Group) map[nccl.Config]bool {
 	floored := map[nccl.Config]bool{}
 	for _, c := range g.Configs() {

@@ -34,8 +34,8 @@ func (c Cell) compare(o Cell) int {
 type Group struct {
 	Key
 	Cells []Cell // ordered by configuration, then size; none twice
-	// Default is what the library chose by itself, ordered by size. A Config of
-	// unknownConfig says that nobody knows what it was.
+	// Default is NCCL's choice, ordered by size. Its Config is unknownConfig where
+	// nobody knows what NCCL chose.
 	Default []Cell
 	// Noise is the standard deviation of ln(us) between repetitions.
 	Noise float64
@@ -48,7 +48,7 @@ type Group struct {
 
 	// onlyLower says that NCCL's release takes a tuner's channels only where they are fewer than its own.
 	onlyLower bool
-	// own are the channels that NCCL takes by itself, as far as asking for more of them told.
+	// own are NCCL's own channel counts, as far as runs that asked for more told.
 	own map[place]int
 
 	// floored are the configurations that were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.

@@ -27,8 +27,8 @@ func (c *counts) rises() bool {
 	return slices.IsSorted(inOrder) && inOrder[0] > 0 && inOrder[0] < inOrder[len(inOrder)-1]
 }
 
-// ownFamilies are those of which no count was asked for. Where nothing says so, one whose counts rise gives all away that
-// have one count at each size: a sweep over channels has several.
+// ownFamilies returns the families of which no count was asked for. Where nothing tells that, a family whose counts rise
+// shows that the others with one count at each size were not asked either: a sweep over channels has several counts.
 func ownFamilies(families map[nccl.Cell]*counts) map[nccl.Cell]bool {
 	one, rises, told := true, false, false
 	for _, c := range families {
@@ -48,10 +48,9 @@ func ownFamilies(families map[nccl.Cell]*counts) map[nccl.Cell]bool {
 	return own
 }
 
-// withoutOwnChannels leaves out the channel counts of families that were measured with
-// the library's own: these are no configurations, and what a log tells of them must not
-// part one curve into many. Where some of a family's counts were asked for, the others
-// are repetitions of these.
+// withoutOwnChannels drops the channel counts of families that were measured with NCCL's
+// own. Nobody asked for these counts, and keeping them would split one curve into many.
+// Where some of a family's counts were asked for, the others are repetitions of these.
 func (vp *variantPool) withoutOwnChannels() *variantPool {
 	families := map[nccl.Cell]*counts{}
 	for l := range vp.cells {

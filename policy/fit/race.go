@@ -26,7 +26,7 @@ type Space struct {
 // Run is one start of nccl-tests: one configuration at each size.
 type Run struct {
 	Sizes   []uint64      // ascending, all of the space's from the first to the last
-	Configs []nccl.Config // at each of Sizes; nil: what the library chooses by itself
+	Configs []nccl.Config // at each of Sizes; nil: NCCL's choice
 }
 
 // RunOf is a run of one configuration.
@@ -54,16 +54,16 @@ type Next struct {
 }
 
 const (
-	// latencyBound: fewest channels are tried at sizes at which the fastest takes at most so many times what it takes at
-	// the least. Beyond, the bandwidth decides, of which few channels have less.
+	// latencyBound: fewest channels are tried where the fastest configuration takes at most so many times its least time
+	// at any size. Beyond that bandwidth decides, and few channels have less of it.
 	latencyBound = 4
-	// outclassed: a family that is that many times slower than the best where it was measured is not tried with fewest
-	// channels.
+	// outclassed: fewest channels are not tried of a family that is so many times slower than the best.
 	outclassed = 2
-	// far: nor is a family with a middle number, that was measured with one number only. Most channels can be many times
-	// slower than half of them.
+	// far: a middle number is not tried of a family that is so many times slower, measured with one number only. Most
+	// channels can be many times slower than half of them.
 	far = 8
-	// behind: a family measured more often, or a configuration at the sizes next to one, is not looked at any further.
+	// behind: a family measured more often is given up if it is so many times slower, and so is a configuration at the
+	// sizes next to one.
 	behind = 1.1
 	// A race is over after so many rounds in a row that improve the least times by less than a part, in the mean of
 	// all sizes.
@@ -71,13 +71,13 @@ const (
 	worthwhile = 0.002
 )
 
-// Next decides by what was measured so far, nil: nothing, and by what was asked for. It depends on
-// nothing else, so that a sweep can be interrupted and goes on where it was: it runs the race again from its start
-// with the times that are known, until it comes to what is not. Each run asks for something
+// Next says what to measure next, by what was measured so far (nil: nothing) and by what was asked for.
+// It depends on nothing else, so an interrupted sweep goes on where it was: Next runs the race again from
+// its start with the times that are known, until it needs one that is not. Each run asks for something
 // that was not asked for before, so a sweep ends whatever the runs measure.
 //
-// Time falls and rises again with the channels, from both ends, so both are measured before
-// anything is ruled out. In between, bisection finds the least.
+// With more channels the time first falls and then rises. So both ends are measured before
+// anything is ruled out, and bisection finds the least in between.
 func (s Space) Next(g *Group) Next {
 	if g == nil || len(g.Default) == 0 {
 		return Next{Stage: StageDefault, Runs: []Run{{Sizes: s.Sizes}}}
@@ -131,7 +131,7 @@ func newRace(s Space, g *Group) *race {
 	return r
 }
 
-// most are the runs of families with most channels, or with the number in the middle where these were tried in vain.
+// most returns the runs of families with most channels, or with the middle number where most channels failed.
 func (r *race) most() (runs []Run) {
 	for _, f := range r.Families {
 		for _, n := range []int{0, r.Space.most(f.Algo), r.middle(f.Algo)} { // NCCL's own may have come in its place
@@ -170,7 +170,7 @@ func (r *race) take(c nccl.Config, i int) (came bool) {
 	return ok
 }
 
-// round is a run of what promises most at each size, and whether that is fewest channels at one of them.
+// round returns a run of what promises most at each size, and whether one of them tries fewest channels.
 func (r *race) round() (run Run, fewest bool) {
 	run = r.run(func(i int) (nccl.Config, bool) {
 		c, few, ok := r.promising(i)
@@ -191,8 +191,9 @@ func (r *race) finish(run Run) (gain float64) {
 	return gain / float64(len(r.Sizes))
 }
 
-// promising is what may be faster at a size than all that was measured there: fewest channels, where that is not ruled
-// out, then what wins at a size next to it, and the middle between the best channels of a family and the next measured.
+// promising returns what may be faster at a size than all that was measured there. It tries fewest channels first,
+// where they are not ruled out. Then it takes what wins at a size next to it, or the middle between a family's best
+// channel count and the next one measured.
 func (r *race) promising(i int) (c nccl.Config, fewest, ok bool) {
 	type option struct {
 		c     nccl.Config
@@ -246,8 +247,8 @@ func (r *race) promising(i int) (c nccl.Config, fewest, ok bool) {
 	return nccl.Config{}, false, false
 }
 
-// counts are the channels of a family that were measured at a size or may be, ascending; at which of them it took least,
-// and how many were measured.
+// counts returns the channel counts of a family that were measured at a size or can be, ascending. at is the index of
+// the fastest, measured how many were.
 func (r *race) counts(f nccl.Cell, i int) (counts []int, at int, least float64, measured int) {
 	least = math.Inf(1)
 	for n := 1; n <= nccl.MaxChannels; n++ {
@@ -297,8 +298,8 @@ func (r *race) keepsOwn(c nccl.Config) bool {
 	})
 }
 
-// channels are the counts to try for an algorithm. What is beyond the machine's stands for
-// as many as it has; 0 is NCCL's own count, where that is not to be set.
+// channels returns the counts to try for an algorithm. Counts beyond the machine's are lowered to
+// what it has. 0 is NCCL's own count, for an algorithm whose count cannot be set.
 func (s Space) channels(a nccl.Algo) []int {
 	if !nccl.ChannelsCanBeSet(a, s.Nodes) {
 		return []int{0}
@@ -346,8 +347,8 @@ func (s Space) edge(g *Group) int {
 	})
 }
 
-// run is that from the first to the last size that is wanted. At those between that are not, it measures what is given all
-// the same, or what it has at the size before.
+// run returns a run from the first to the last size that is wanted. At sizes between that are not wanted, it measures
+// what of returns there, or the configuration of the size before.
 func (s Space) run(of func(i int) (c nccl.Config, wanted bool)) Run {
 	configs, first, last := make([]nccl.Config, len(s.Sizes)), len(s.Sizes), -1
 	for i := range s.Sizes {

@@ -92,7 +92,7 @@ func outcomesOf(truth *Group, sizes []uint64, choose func(o *Outcome, costs nccl
 			o.Best = slices.MinFunc(measured, func(a, b Cell) int { return cmp.Compare(a.Micros, b.Micros) }).Micros
 		}
 		o.Cautious = o.Default
-		// What NCCL would ask for by itself changes nothing, and took as long as it did.
+		// A decision for NCCL's own choice changes nothing, and takes as long as it did.
 		if config, ok := choose(&o, costsAt(truth, bySize[b], b)); ok && !truth.isDefault(config, b) {
 			o.Decides, o.Cautious = true, truth.timeOf(config, b)
 		}
@@ -129,8 +129,8 @@ func (g *Group) timeOf(config nccl.Config, bytes uint64) float64 {
 	return c.Micros
 }
 
-// costsAt is the cost table NCCL would hand over: what was measured at a size is
-// available, what it chose by itself is the cheapest.
+// costsAt is a cost table as NCCL would hand it over: what was measured at a size is
+// available, and NCCL's choice is the cheapest.
 func costsAt(g *Group, cells []Cell, bytes uint64) nccl.Costs {
 	costs := nccl.Everything()
 	for i := range costs.Micros {

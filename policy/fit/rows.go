@@ -32,14 +32,14 @@ type RowOptions struct {
 	UnknownDefault bool
 }
 
-// mostLost in ln(us): what a row may take longer at a size than the model's choice there,
-// so that a file needs few rows. It is a bound on each size, not on their mean.
+// mostLost in ln(us) is what a row may take longer at a size than the model's choice there. Without that a
+// file needs many rows. It bounds each size, not their mean.
 const mostLost = 0.01
 
 // Rows writes a model as few rows, each for sizes at which the model would choose the row's
-// configuration over NCCL's. Sizes at which the model abstains have none, nor has any
-// size beyond those measured, nor one that stands alone. A group whose model gains nothing at sizes that were left out
-// of its fit has rows only where a verification was won.
+// configuration over NCCL's. There are no rows where the model abstains, nor beyond the sizes
+// measured, nor for a single size between others. A group whose model gains nothing at sizes left
+// out of its fit has rows only where a configuration won a verification.
 func Rows(m *model.Model, opts RowOptions) []Row {
 	rows := make([][]Row, len(m.File.Groups))
 	each(len(rows), nil, func(i int) {
@@ -53,8 +53,8 @@ func Rows(m *model.Model, opts RowOptions) []Row {
 	return slices.Concat(rows...)
 }
 
-// LeastUnseen is the share of time that a model has to save at sizes that were left out of its fit. What it seems to save
-// where it was fitted is luck otherwise, unless a verification says that it is not.
+// LeastUnseen is the share of time that a model has to save at sizes left out of its fit. If it saves less there, what
+// it seems to save where it was fitted is luck, unless a verification confirmed it.
 const LeastUnseen = 0.0005
 
 func gainsNothingUnseen(trials []model.Score) bool {
@@ -63,8 +63,8 @@ func gainsNothingUnseen(trials []model.Score) bool {
 	})
 }
 
-// groupRows cuts the sizes at which the model decides into as few rows as can be, of as
-// many the ones that lose least.
+// groupRows covers the sizes at which the model decides with the fewest rows. Among equally
+// few, it takes those that lose least.
 func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 	c := newCover(m, g, opts)
 	for i := 0; i < len(c.sizes); {
@@ -89,8 +89,8 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 	return slices.DeleteFunc(rows, func(r Row) bool { return r.Bytes.Min == r.Bytes.Max })
 }
 
-// around gives a row for one exact size, alone or what join leaves of a span, a range where a verification was won there:
-// half of the way to the next sizes.
+// around widens rows that are for one exact size, where a verification was won there: to half of the way to the
+// sizes next to it.
 func (c *cover) around(rows []Row) {
 	for i := range rows {
 		r := &rows[i].Bytes
@@ -116,8 +116,8 @@ func (c *cover) around(rows []Row) {
 // middle of two sizes, by their logarithms.
 func middle(a, b uint64) uint64 { return uint64(math.Sqrt(float64(a) * float64(b))) }
 
-// supported reports whether a row may be for sizes i to j-1: more than one exact size, which a job hardly ever calls, and
-// not predicted alone.
+// supported reports whether a row may be for sizes i to j-1. It needs more than one size, since a job hardly ever
+// calls an exact one, and at least one that was measured.
 func (c *cover) supported(i, j int) bool {
 	return j-i > 1 && slices.ContainsFunc(c.sizes[i:j], func(b uint64) bool {
 		_, ok := slices.BinarySearch(c.measured, b)
@@ -125,9 +125,9 @@ func (c *cover) supported(i, j int) bool {
 	})
 }
 
-// join leaves the sizes between two rows to the one that may be asked for at the other's end,
-// the smaller one where both may. Where neither may, each has the half next to it, unless the
-// configuration was not measured there.
+// join gives the sizes between two rows to the one that may be asked for at the other's end; to the
+// row below where both may. Where neither may, each row gets the half next to it, if its configuration
+// was measured there.
 func (c *cover) join(below, above *Row) {
 	from, to := below.Bytes.Max, above.Bytes.Min
 	half := middle(from, to)
@@ -204,8 +204,8 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 	return c
 }
 
-// widen gives a measured size that stands alone a range: the sizes next to it that were not measured, and where its
-// configuration should gain, too, if not for sure.
+// widen gives a measured size without neighbours a range: the sizes next to it that were not measured, if its
+// configuration is expected to gain there, too.
 func (c *cover) widen() {
 	for k, b := range c.sizes {
 		_, measured := slices.BinarySearch(c.measured, b)
@@ -236,8 +236,8 @@ func (c *cover) expects(config nccl.Config, bytes uint64) float64 {
 
 func (c *cover) call(bytes uint64) nccl.Call { return nccl.Call{Coll: c.key.Coll, Bytes: bytes} }
 
-// raisesOwn reports whether a configuration is what NCCL chooses by itself, with more channels than it takes at the next
-// measured size: it takes no more at smaller ones.
+// raisesOwn reports whether a configuration is NCCL's choice with more channels than NCCL takes at the next measured
+// size. At smaller sizes NCCL takes no more than there.
 func raisesOwn(byDefault []model.DefaultPoint, c nccl.Config, bytes uint64) bool {
 	i := slices.IndexFunc(byDefault, func(p model.DefaultPoint) bool { return p.Bytes >= bytes })
 	if i < 0 {
@@ -248,13 +248,13 @@ func raisesOwn(byDefault []model.DefaultPoint, c nccl.Config, bytes uint64) bool
 }
 
 const (
-	// closeTogether, in octaves, are sizes of which one stands for the others.
+	// closeTogether, in octaves: one size stands for others so near to it.
 	closeTogether = 1.0 / 16
-	// farApart are sizes between which a model may change its mind.
+	// farApart, in octaves: between sizes so far apart, a model is asked once more.
 	farApart = 1.0 / 3
 )
 
-// closer are sizes that stand for all from the first of those given to the last.
+// closer returns sizes that stand for all between the first and the last one given.
 func closer(measured []uint64) (sizes []uint64) {
 	for i, b := range measured {
 		if i == 0 {
@@ -311,14 +311,15 @@ func (c *cover) known(config nccl.Config, bytes uint64) bool {
 type span struct{ from, to, option int }
 
 // fewestSpans covers the values from first to last-1, each of which has an option, with
-// the fewest spans, of as many those that lose least in all. Dynamic programming.
+// the fewest spans. Among equally few it takes those that lose least in all. It is
+// dynamic programming.
 func fewestSpans(options []option, first, last int) []span {
 	type best struct {
 		spans int
 		lost  float64
 		by    span
 	}
-	upTo := make([]best, last-first+1) // what is best for all before a value
+	upTo := make([]best, last-first+1) // the best spans for all values before one
 	for to := first + 1; to <= last; to++ {
 		b := best{spans: math.MaxInt}
 		for o := range options {

@@ -20,8 +20,8 @@ const candidatesPerSize = 3
 
 func compareTimes(a, b Cell) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros), a.compare(b)) }
 
-// Shortlist is the three fastest configurations of each size, most often named
-// first.
+// Shortlist returns the three fastest configurations of each size. Those fastest at most
+// sizes come first.
 func (g *Group) Shortlist() []Candidate {
 	at := map[nccl.Config]int{}
 	var list []Candidate

@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// verify adds the times of cells that were measured once more to verify them. The times that a configuration was selected
-// by flatter it: among many alike, the one that noise favoured wins. The mean of both is flattered less than it is noisy.
+// verify adds the times of cells that were measured once more to verify them. The times by which a configuration was
+// selected flatter it: among many alike, the one that noise favoured wins. The mean of both flatters less.
 func (g *Group) verify(fresh []Cell) {
 	for _, c := range fresh {
 		i, ok := slices.BinarySearchFunc(g.Cells, c, Cell.compare)

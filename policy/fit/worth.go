@@ -21,16 +21,16 @@ type Worth struct {
 	Uncounted float64
 }
 
-// WorthPart is about calls that are covered: measurements tell what they take now, by NCCL's own choice and by what is
-// decided. Times are microseconds of communication, of a step or of all that was recorded.
+// WorthPart is about calls that are covered: measurements tell what they take as the job runs now, with NCCL's choice
+// and with what is decided. Times are microseconds of communication, of a step or of all that was recorded.
 type WorthPart struct {
 	Key
 	Covered float64 // weighed as Worth.Total
 	CallTimes
 }
 
-// CallTimes are what the same calls take as they run in the job, as NCCL chooses by itself, as is decided, and at best of
-// what was measured.
+// CallTimes are what the same calls take: as they run in the job, with NCCL's choice, with what is decided, and with
+// the best that was measured.
 type CallTimes struct {
 	Now     float64 `json:"now_us"`
 	Default float64 `json:"default_us"`
@@ -42,10 +42,9 @@ func (t *CallTimes) add(o CallTimes, times float64) {
 	t.Now, t.Default, t.Policy, t.Best = t.Now+times*o.Now, t.Default+times*o.Default, t.Policy+times*o.Policy, t.Best+times*o.Best
 }
 
-// NewWorth reckons with the job's own time of a call, and takes from the measurements only ratios to what the job runs. Calls
-// whose time is not known, of jobs of which nearly none is, take what was measured. It is decided about the job's sizes;
-// times are compared at the nearest size that was measured, at most an octave away. NCCL's own choice is what runs where
-// nothing else is known.
+// NewWorth takes the job's own time of a call, and from the measurements only the ratios to what the job runs. A call
+// whose time is not known takes what was measured. Decisions are asked for at the job's sizes, times are compared at
+// the nearest measured size, at most an octave away. Where nothing else is known, NCCL's choice is what runs.
 //
 // fitted is the report on a model that the decisions come from, if it was fitted to the same set: the luck of its
 // winners is taken off then. nil: it was not.

@@ -58,7 +58,6 @@ type check struct {
 	opt      Options
 	sheet    *policy.Sheet
 	rows     []*row
-	idle     map[*row]bool // duplicates and rows never reached
 	findings []Finding
 }
 
@@ -124,7 +123,6 @@ func (c *check) duplicates() {
 		policy.Ask
 	}
 	first := map[saying]int{}
-	c.idle = map[*row]bool{}
 	for _, r := range c.rows {
 		if r.never {
 			continue
@@ -135,7 +133,7 @@ func (c *check) duplicates() {
 			f := c.report(duplicate, r.Line, "", "the row says what line %d says", line)
 			at, _ := c.sheet.Row(r.Line)
 			f.Fixable, f.at = true, policy.Span{Start: at.Start, End: at.End}
-			c.idle[r] = true
+			r.idle = true
 			continue
 		}
 		first[s] = r.Line
@@ -146,12 +144,12 @@ func (c *check) duplicates() {
 // for. Rows that only several earlier ones hide together are not looked for.
 func (c *check) shadowed() {
 	for i, r := range c.rows {
-		if !r.active() || c.idle[r] {
+		if !r.active() || r.idle {
 			continue
 		}
-		by := slices.IndexFunc(c.rows[:i], func(e *row) bool { return e.hides(r) && !c.idle[e] })
+		by := slices.IndexFunc(c.rows[:i], func(e *row) bool { return e.hides(r) && !e.idle })
 		if by >= 0 {
-			c.idle[r] = true
+			r.idle = true
 			c.report(shadowed, r.Line, "", "the row is never reached: line %d matches all that it matches, and comes first", c.rows[by].Line)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 func (c *check) overlaps() {
 	var earlier []*row
 	for _, r := range c.rows {
-		if !r.active() || r.When != nil || r.axis == byBoth || c.idle[r] {
+		if !r.active() || r.When != nil || r.axis == byBoth || r.idle {
 			continue
 		}
 		for _, o := range slices.Backward(earlier) {
@@ -31,7 +31,7 @@ func (c *check) overlaps() {
 // Where limits of bytes and of bytes per rank meet, what is left out depends on the number of
 // ranks, and nothing is said.
 func (c *check) gaps() {
-	rows := slices.DeleteFunc(slices.Clone(c.rows), func(r *row) bool { return !r.active() || c.idle[r] })
+	rows := slices.DeleteFunc(slices.Clone(c.rows), func(r *row) bool { return !r.active() || r.idle })
 	seen := map[key]bool{}
 	for _, at := range rows {
 		if seen[at.key] {

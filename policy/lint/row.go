@@ -130,6 +130,7 @@ type row struct {
 	cells cells
 	never bool // an operation nobody asks about
 	empty bool // matches no size
+	idle  bool // a duplicate, or never reached
 }
 
 func newRow(r *policy.Rule) *row {

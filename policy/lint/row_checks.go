@@ -28,10 +28,9 @@ func (c *check) combination(r *row) bool {
 		return false
 	case can&^r.cells == 0 && r.Ask == (policy.Ask{Cells: r.Ask.Cells}):
 		c.report(avoidsNothing, r.Line, "algorithm", "NCCL offers nothing else for %s with %s anyway", r.collName(), r.key)
-	case c.opt.Machine != nil:
-		return c.onMachine(r)
+		return true
 	}
-	return true
+	return c.onMachine(r)
 }
 
 func offeredAnywhere(r *row) (can cells) {
@@ -41,30 +40,29 @@ func offeredAnywhere(r *row) (can cells) {
 	return can
 }
 
-// machines lists NCCL's cost models of the communicators that the row is for. A row that leaves
-// them open is for more than can be listed.
-func (c *check) machines(r *row) []*tuning.Tuning {
+// machine returns NCCL's cost model of the communicator that the row is for; nil where the row is for several, or where
+// the machine is not known.
+func (c *check) machine(r *row) *tuning.Tuning {
 	if c.opt.Machine == nil || r.key.wants[policy.Nodes] < 0 || r.key.wants[policy.Ranks] < 0 {
 		return nil
 	}
-	if t := c.opt.Machine(nccl.Comm{Nodes: int(r.key.wants[policy.Nodes]), Ranks: int(r.key.wants[policy.Ranks])}); t != nil {
-		return []*tuning.Tuning{t}
-	}
-	return nil
+	return c.opt.Machine(nccl.Comm{Nodes: int(r.key.wants[policy.Nodes]), Ranks: int(r.key.wants[policy.Ranks])})
 }
 
 // onMachine checks the cells asked for against those of the machine.
 func (c *check) onMachine(r *row) bool {
-	for _, t := range c.machines(r) {
-		can := cells(0)
-		for _, coll := range r.Colls() {
-			table := t.Table(coll, 1<<20, 1)
-			can |= cellsWhere(func(c nccl.Cell) bool { return table[c.Algo][c.Proto] >= 0 })
-		}
-		if can&r.cells == 0 {
-			c.report(notOnThisMachine, r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)", r.cells, r.collName(), r.key, can)
-			return false
-		}
+	t := c.machine(r)
+	if t == nil {
+		return true
+	}
+	can := cells(0)
+	for _, coll := range r.Colls() {
+		table := t.Table(coll, 1<<20, 1)
+		can |= cellsWhere(func(c nccl.Cell) bool { return table[c.Algo][c.Proto] >= 0 })
+	}
+	if can&r.cells == 0 {
+		c.report(notOnThisMachine, r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)", r.cells, r.collName(), r.key, can)
+		return false
 	}
 	return true
 }
@@ -88,7 +86,7 @@ func (c *check) channels(r *row) {
 	if slices.Contains(r.Colls(), nccl.CollAllGather) && settable&offered(nccl.CollAllGather, r.key) != 0 {
 		c.report(channelsUnchecked, r.Line, "channels", "NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked and crash: the library leaves it alone there")
 	}
-	for _, t := range c.machines(r) {
+	if t := c.machine(r); t != nil {
 		most := 0
 		for _, cell := range settable.all() {
 			has := t.Channels(cell.Algo)

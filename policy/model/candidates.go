@@ -28,7 +28,8 @@ func (v *View) Candidates(call nccl.Call, costs nccl.Costs) []Candidate {
 	all := make([]Candidate, len(g.curves))
 	for i := range g.curves {
 		c := &g.curves[i]
-		all[i] = Candidate{Config: c.Config, Time: c.at(octave), Bar: v.offer(call.Coll, c, &costs, noRing), Floored: c.floored}
+		bar := v.offer(call.Coll, c, &costs, noRing)
+		all[i] = Candidate{Config: c.Config, Time: c.at(octave), Bar: bar, Floored: c.floored}
 		if all[i].Bar == BarNone && all[i].Unknown() {
 			all[i].Bar = BarSize
 		}

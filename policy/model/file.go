@@ -93,7 +93,7 @@ type Group struct {
 
 	HeldOut []Score `json:"held_out,omitempty"`
 
-	// Default is what NCCL did when left alone, ascending sizes; none: it was not measured.
+	// Default is NCCL's choice, ascending sizes; none: it was not measured.
 	Default []DefaultPoint `json:"default,omitempty"`
 	Curves  []Curve        `json:"curves"`
 	// Verified are the sizes at which the default and the best candidates were measured once more. At these
@@ -153,7 +153,7 @@ type Curve struct {
 	Proto    string `json:"protocol"`
 	Channels int    `json:"channels"` // 1..64; 0: NCCL's own count
 	// Floored says that it was measured only under an NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS of at least
-	// as many channels: a job without may have fewer, and then does not what is promised.
+	// as many channels. A job without that may have fewer, and then does not do what is promised.
 	Floored  bool         `json:"floored,omitempty"`
 	Measured [][2]float64 `json:"measured"` // bytes, us; ascending sizes
 }

@@ -203,9 +203,8 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
 		g.defaults = append(g.defaults, compiledDefault{p.Config(), p.Bytes, math.Log(p.Micros)})
 	}
 	c.verified(path, f.Verified)
-	seen := map[nccl.Config]bool{}
 	for i := range f.Curves {
-		c.curve(fmt.Sprintf("%s.curves[%d]", path, i), g, &f.Curves[i], seen)
+		c.curve(fmt.Sprintf("%s.curves[%d]", path, i), g, &f.Curves[i])
 	}
 	c.isTrue(g.sizes.Max > 0, path, "nothing was measured")
 	if len(c.problems) == 0 {
@@ -244,12 +243,11 @@ func (c *checker) label(path, algo, proto string) {
 	}
 }
 
-func (c *checker) curve(path string, g *compiledGroup, f *Curve, seen map[nccl.Config]bool) {
+func (c *checker) curve(path string, g *compiledGroup, f *Curve) {
 	c.label(path, f.Algo, f.Proto)
 	c.channels(path, f.Channels)
 	compiled := compiledCurve{Config: f.Config(), floored: f.Floored}
-	c.isTrue(!seen[compiled.Config], path, "%s with %d channels has a curve already", compiled.Cell, f.Channels)
-	seen[compiled.Config] = true
+	c.isTrue(g.curve(compiled.Config) == nil, path, "%s with %d channels has a curve already", compiled.Cell, f.Channels)
 	for k, m := range f.Measured {
 		c.point(fmt.Sprintf("%s.measured[%d]", path, k), g, &compiled.curve, m[0], m[1])
 	}

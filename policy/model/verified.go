@@ -11,16 +11,19 @@ import (
 
 // verdict is what was verified at a size; nil: nothing was.
 func (g *compiledGroup) verdict(bytes uint64) *Verified {
-	i, ok := slices.BinarySearchFunc(g.Verified, bytes, func(v Verified, bytes uint64) int { return cmp.Compare(v.Bytes, bytes) })
+	bySize := func(v Verified, bytes uint64) int { return cmp.Compare(v.Bytes, bytes) }
+	i, ok := slices.BinarySearchFunc(g.Verified, bytes, bySize)
 	if !ok {
 		return nil
 	}
 	return &g.Verified[i]
 }
 
-// verified decides by a verdict. ok is false where it does not hold: where NCCL does not offer what won, or
-// would choose something else by itself than what was measured.
-func (v *View) verified(call nccl.Call, g *compiledGroup, won *Verified, costs nccl.Costs) (choice Choice, why Abstention, ok bool) {
+// verified decides by a verdict. ok is false where the verdict does not hold: NCCL does not offer what won, or its
+// own choice is not what was measured.
+func (v *View) verified(
+	call nccl.Call, g *compiledGroup, won *Verified, costs nccl.Costs,
+) (choice Choice, why Abstention, ok bool) {
 	if pick, tied := costs.Own(); tied || pick.Known() && !costs.AvailableOnly {
 		own, _, known := g.defaultsAround(won.Bytes)
 		if tied || !known || own.Known() && own.Cell != pick {

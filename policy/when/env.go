@@ -19,10 +19,10 @@ const topoPrefix = "topo."
 type Env map[string]any
 
 // EnvOf returns what is the same for all calls of a communicator. machine may be nil: not known.
-func EnvOf(nodes, ranks, nvlDomains int, machine *topo.Summary) Env {
-	e := Env{"nodes": float64(nodes), "ranks": float64(ranks), "nvl_domains": float64(nvlDomains)}
-	if ranks%nodes == 0 {
-		e["ranks_per_node"] = float64(ranks / nodes)
+func EnvOf(c nccl.Comm, nvlDomains int, machine *topo.Summary) Env {
+	e := Env{"nodes": float64(c.Nodes), "ranks": float64(c.Ranks), "nvl_domains": float64(nvlDomains)}
+	if c.Ranks%c.Nodes == 0 {
+		e["ranks_per_node"] = float64(c.Ranks / c.Nodes)
 	}
 	if machine == nil {
 		return e
@@ -39,20 +39,20 @@ func EnvOf(nodes, ranks, nvlDomains int, machine *topo.Summary) Env {
 	return e
 }
 
-func (e Env) setCall(coll nccl.Coll, bytes uint64, pipeOps int) {
-	e["coll"] = coll.String()
-	e["bytes"] = float64(bytes)
-	e["bytes_per_rank"] = float64(bytes / uint64(e["ranks"].(float64)))
+func (e Env) setCall(call nccl.Call, pipeOps int) {
+	e["coll"] = call.Coll.String()
+	e["bytes"] = float64(call.Bytes)
+	e["bytes_per_rank"] = float64(call.Bytes / uint64(e["ranks"].(float64)))
 	e["pipe_ops"] = float64(pipeOps)
 }
 
 // ofComm has the names that are the same for all calls of a communicator, allNames those of calls,
 // too. Their values have no meaning but their types.
 var (
-	ofComm   = EnvOf(1, 1, 0, &topo.Summary{})
+	ofComm   = EnvOf(nccl.Comm{Nodes: 1, Ranks: 1}, 0, &topo.Summary{})
 	allNames = func() Env {
 		e := maps.Clone(ofComm)
-		e.setCall(0, 0, 0)
+		e.setCall(nccl.Call{}, 0)
 		return e
 	}()
 )
@@ -84,8 +84,8 @@ type Evaluator struct {
 func NewEvaluator(env Env) *Evaluator { return &Evaluator{env: env} }
 
 // Next sets the call.
-func (e *Evaluator) Next(coll nccl.Coll, bytes uint64, pipeOps int) {
-	e.env.setCall(coll, bytes, pipeOps)
+func (e *Evaluator) Next(call nccl.Call, pipeOps int) {
+	e.env.setCall(call, pipeOps)
 }
 
 // Value returns what a name stands for; nil where that is not known.

@@ -98,7 +98,7 @@ func (d *decision) judge(view *model.View, call nccl.Call) {
 	}
 }
 
-// repeatsOwn reports that the winner is what NCCL chose by itself. NCCL's own channel count, 0, is whatever that had.
+// repeatsOwn reports whether the winner is NCCL's choice. A channel count of 0 is NCCL's own.
 func (d *decision) repeatsOwn() bool {
 	return d.own != nil && d.winner.Cell == d.own.Cell && (d.winner.Channels == 0 || *d.winner == *d.own)
 }
