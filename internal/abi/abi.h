@@ -55,10 +55,10 @@ struct abi_constants_v5 ABI_CONSTANTS(4);
 struct abi_constants_v7 ABI_CONSTANTS(5);
 
 /* The cost table is a flat float[numAlgo][numProto] in the guise of float**. */
-typedef int abi_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
-                             int *channels);
-typedef int abi_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
-                             int reg_buff, int *channels);
+typedef int abi_coll_info_v3(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo,
+                             int num_proto, int *channels);
+typedef int abi_coll_info_v4(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo,
+                             int num_proto, int reg_buff, int *channels);
 typedef int abi_init_v2(size_t ranks, size_t nodes, abi_logger logger, void **ctx);
 typedef int abi_init_v5(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
                         struct abi_nvl_domain_info *nvl, const struct abi_constants_v5 *constants);

@@ -33,9 +33,11 @@ int host_finalize(const struct host *h, void *ctx) { return h->v2->destroy(ctx);
 static int ask_v2(const struct host *h, void *ctx, const struct host_call *c, float *table, int *channels) {
     int algo = -1, proto = -1;
     bool coll_net = table[ALGO_COLLNET_CHAIN * c->num_proto + PROTO_SIMPLE] >= 0;
-    bool nvls = table[ALGO_NVLS * c->num_proto + PROTO_SIMPLE] >= 0 || table[ALGO_NVLS_TREE * c->num_proto + PROTO_SIMPLE] >= 0;
+    bool nvls =
+        table[ALGO_NVLS * c->num_proto + PROTO_SIMPLE] >= 0 || table[ALGO_NVLS_TREE * c->num_proto + PROTO_SIMPLE] >= 0;
     int result = h->v2->get_coll_info(ctx, c->coll, c->bytes, coll_net, nvls, c->pipe_ops, &algo, &proto, channels);
-    if (algo >= 0 && algo < c->num_algo && proto >= 0 && proto < c->num_proto && table[algo * c->num_proto + proto] >= 0)
+    if (algo >= 0 && algo < c->num_algo && proto >= 0 && proto < c->num_proto &&
+        table[algo * c->num_proto + proto] >= 0)
         table[algo * c->num_proto + proto] = 0;
     return result;
 }
@@ -44,8 +46,11 @@ int host_ask(const struct host *h, void *ctx, const struct host_call *c, float *
     float **cells = (float **)table;
     switch (h->abi) {
     case 2: return ask_v2(h, ctx, c, table, channels);
-    case 3: return h->v3->get_coll_info(ctx, c->coll, c->bytes, c->pipe_ops, cells, c->num_algo, c->num_proto, channels);
-    default: return h->v4->get_coll_info(ctx, c->coll, c->bytes, c->pipe_ops, cells, c->num_algo, c->num_proto, c->reg_buff, channels);
+    case 3:
+        return h->v3->get_coll_info(ctx, c->coll, c->bytes, c->pipe_ops, cells, c->num_algo, c->num_proto, channels);
+    default:
+        return h->v4->get_coll_info(ctx, c->coll, c->bytes, c->pipe_ops, cells, c->num_algo, c->num_proto, c->reg_buff,
+                                    channels);
     }
 }
 

@@ -70,7 +70,8 @@ static void serve_open(const struct host *h) {
     struct host_comm comm = {.id = (uint64_t)num_comms + 1, .logger = child_log, .constants = constants};
     struct abi_nvl_domain_info nvl;
     double ring_ll128;
-    if (scanf("%zu %zu %d %lf", &comm.ranks, &comm.nodes, &nvl.n_nvl_domains, &ring_ll128) != 4 || nvl.n_nvl_domains < 0 || num_comms == MAX_COMMS)
+    if (scanf("%zu %zu %d %lf", &comm.ranks, &comm.nodes, &nvl.n_nvl_domains, &ring_ll128) != 4 ||
+        nvl.n_nvl_domains < 0 || num_comms == MAX_COMMS)
         fail("open: not understood");
     set_constants(h->abi, ring_ll128);
     if (nvl.n_nvl_domains > 0) {
@@ -87,7 +88,8 @@ static void serve_ask(const struct host *h) {
     int number, channels = 0;
     struct host_call c;
     float table[MAX_TABLE];
-    if (scanf("%d %d %zu %d %d %d %d", &number, &c.coll, &c.bytes, &c.pipe_ops, &c.reg_buff, &c.num_algo, &c.num_proto) != 7 ||
+    if (scanf("%d %d %zu %d %d %d %d", &number, &c.coll, &c.bytes, &c.pipe_ops, &c.reg_buff, &c.num_algo,
+              &c.num_proto) != 7 ||
         number < 0 || number >= num_comms || c.num_algo < 1 || c.num_proto < 1 || c.num_algo * c.num_proto > MAX_TABLE)
         fail("ask: not understood");
     int cells = c.num_algo * c.num_proto;
@@ -106,7 +108,8 @@ static void serve_ask(const struct host *h) {
 
 static void serve_setenv(void) {
     char name[256], value[8192];
-    if (scanf("%255s", name) != 1 || getchar() != ' ' || !fgets(value, sizeof value, stdin)) fail("setenv: not understood");
+    if (scanf("%255s", name) != 1 || getchar() != ' ' || !fgets(value, sizeof value, stdin))
+        fail("setenv: not understood");
     value[strcspn(value, "\n")] = 0;
     setenv(name, value, 1);
     printf("ok\n");

@@ -32,7 +32,8 @@ void comm_identify(uint64_t id, int rank, int ranks, int nodes) {
 /* Completes what NCCL tells a tuner. */
 static struct comm_info identified(const struct comm_info *info) {
     struct comm_info all = *info;
-    bool same = identity.told && identity.ranks == info->ranks && identity.nodes == info->nodes && (info->id == 0 || info->id == identity.id);
+    bool same = identity.told && identity.ranks == info->ranks && identity.nodes == info->nodes &&
+                (info->id == 0 || info->id == identity.id);
     all.rank = same ? identity.rank : -1;
     if (same) all.id = identity.id;
     identity.told = false;
@@ -141,7 +142,8 @@ static void stamp(struct comm *c, uint64_t hash) {
     if (head - __atomic_load_n(&k->tail, __ATOMIC_ACQUIRE) < CLOCK_STAMPS) {
         struct timespec t;
         clock_gettime(CLOCK_REALTIME, &t);
-        k->stamps[head % CLOCK_STAMPS] = (struct stamp){call, hash, (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec};
+        k->stamps[head % CLOCK_STAMPS] =
+            (struct stamp){call, hash, (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec};
         __atomic_store_n(&k->head, head + 1, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&k->next, every < UINT64_MAX - call ? call + every : UINT64_MAX, __ATOMIC_RELAXED);

@@ -119,7 +119,8 @@ static inline bool clock_is_due(const struct comm *c) {
  * the order of memory see struct counter. */
 static inline void comm_count(struct comm *c, uint64_t hash_of_call, const struct answer *a) {
     uint64_t x = hash_of_call ^ hash_of_call >> 32;
-    uint64_t last = __atomic_load_n(&c->counter.last, __ATOMIC_RELAXED), all = __atomic_load_n(&c->counter.all, __ATOMIC_RELAXED);
+    uint64_t last = __atomic_load_n(&c->counter.last, __ATOMIC_RELAXED),
+             all = __atomic_load_n(&c->counter.all, __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.last, (last << 1) + x, __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.all, all * (2 * x + 1), __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.seq, __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);

@@ -50,7 +50,8 @@ struct profile_event_v5 { /* NCCL 2.28.3; the same of v6, NCCL 2.29.2, and v7, N
 
 struct profile_v4 {
     const char *name;
-    int (*init)(void **ctx, int *mask, const char *comm_name, uint64_t comm_id, int nodes, int ranks, int rank, abi_logger logger);
+    int (*init)(void **ctx, int *mask, const char *comm_name, uint64_t comm_id, int nodes, int ranks, int rank,
+                abi_logger logger);
     int (*start)(void *ctx, void **handle, struct profile_event_v4 *event);
     int (*stop)(void *handle);
     int (*state)(void *handle, int state, void *args);
@@ -59,7 +60,8 @@ struct profile_v4 {
 
 struct profile_v5 {
     const char *name;
-    int (*init)(void **ctx, uint64_t comm_id, int *mask, const char *comm_name, int nodes, int ranks, int rank, abi_logger logger);
+    int (*init)(void **ctx, uint64_t comm_id, int *mask, const char *comm_name, int nodes, int ranks, int rank,
+                abi_logger logger);
     int (*start)(void *ctx, void **handle, struct profile_event_v5 *event);
     int (*stop)(void *handle);
     int (*state)(void *handle, int state, void *args);

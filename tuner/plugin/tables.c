@@ -88,7 +88,8 @@ enum { NUM_ALGOS_V2 = 6 };
 /* v2 has no cost table, and NCCL 2.21 does what it is told without a check. So
  * only what it offers in every build and on every machine counts as available:
  * LL128 does not, because on some machines it corrupts data. */
-static void available_v2(const struct comm *c, int coll, int coll_net, int nvls, float table[NUM_ALGOS_V2][NUM_PROTOS]) {
+static void available_v2(const struct comm *c, int coll, int coll_net, int nvls,
+                         float table[NUM_ALGOS_V2][NUM_PROTOS]) {
     const float yes = 0, no = -1;
     for (int a = 0; a < NUM_ALGOS_V2; a++)
         for (int p = 0; p < NUM_PROTOS; p++) table[a][p] = no;
@@ -100,11 +101,12 @@ static void available_v2(const struct comm *c, int coll, int coll_net, int nvls,
         if (nvls && (one_node || coll_net)) table[ALGO_NVLS][PROTO_SIMPLE] = yes;
         if (nvls && !one_node) table[ALGO_NVLS_TREE][PROTO_SIMPLE] = yes;
     }
-    if ((coll == COLL_ALL_GATHER || coll == COLL_REDUCE_SCATTER) && nvls && one_node) table[ALGO_NVLS][PROTO_SIMPLE] = yes;
+    if ((coll == COLL_ALL_GATHER || coll == COLL_REDUCE_SCATTER) && nvls && one_node)
+        table[ALGO_NVLS][PROTO_SIMPLE] = yes;
 }
 
-static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int nvls, int pipe_ops, int *algo, int *proto,
-                            int *channels) {
+static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int nvls, int pipe_ops, int *algo,
+                            int *proto, int *channels) {
     struct comm *c = context_enter(ctx);
     if (!c) return RESULT_SUCCESS;
     float table[NUM_ALGOS_V2][NUM_PROTOS];

@@ -20,7 +20,14 @@
 #include "costs.h"
 #include "model.h"
 
-enum { USUAL_SHAPES = 64, MAX_SHAPES = 4096, CALLS = 200000, ROUNDS = 31, MAX_PLUGINS = 3, CELLS = NUM_ALGOS * NUM_PROTOS };
+enum {
+    USUAL_SHAPES = 64,
+    MAX_SHAPES = 4096,
+    CALLS = 200000,
+    ROUNDS = 31,
+    MAX_PLUGINS = 3,
+    CELLS = NUM_ALGOS * NUM_PROTOS
+};
 
 static const char *paths[MAX_PLUGINS], *names[MAX_PLUGINS] = {"this", "empty", "peer"};
 static int num_plugins;
@@ -56,7 +63,8 @@ static const char *write_policy(int rows) {
     if (!f) die(path, "cannot write");
     size_t step = ((size_t)1 << 30) / rows;
     for (int i = 0; i < rows; i++)
-        fprintf(f, "allreduce,%zu,%zu,%s,simple,%d,1,8,-1,-1\n", i * step, (i + 1) * step - 1, i % 2 ? "ring" : "tree", 1 + i % 32);
+        fprintf(f, "allreduce,%zu,%zu,%s,simple,%d,1,8,-1,-1\n", i * step, (i + 1) * step - 1, i % 2 ? "ring" : "tree",
+                1 + i % 32);
     if (fclose(f)) die(path, "cannot write");
     return path;
 }
@@ -84,8 +92,8 @@ static void use_model(int rows) {
     FILE *f = fopen(path, "w");
     if (!f) die(path, "cannot write");
     for (int i = 0; i < rows; i++)
-        fprintf(f, "allreduce,%zu,%zu,%s,simple,%d,1,8,-1,-1\n", ((size_t)1 << 40) + i * 4096, ((size_t)1 << 40) + i * 4096 + 4095,
-                i % 2 ? "ring" : "tree", 1 + i % 32);
+        fprintf(f, "allreduce,%zu,%zu,%s,simple,%d,1,8,-1,-1\n", ((size_t)1 << 40) + i * 4096,
+                ((size_t)1 << 40) + i * 4096 + 4095, i % 2 ? "ring" : "tree", 1 + i % 32);
     if (fclose(f)) die(path, "cannot write");
     use_policy(path);
     snprintf(path, sizeof path, "%s/model.json", dir);
@@ -162,7 +170,8 @@ static void save(const char *path, int channels) {
     char new[320];
     snprintf(new, sizeof new, "%s.new", path);
     FILE *f = fopen(new, "w");
-    if (!f || fprintf(f, "allreduce,0,inf,ring,simple,%d,-1,-1\n", channels) < 0 || fclose(f) || rename(new, path)) die(path, "cannot write");
+    if (!f || fprintf(f, "allreduce,0,inf,ring,simple,%d,-1,-1\n", channels) < 0 || fclose(f) || rename(new, path))
+        die(path, "cannot write");
 }
 
 /* Known shapes while the policy changes: rounds for a communicator that follows each
@@ -200,9 +209,11 @@ static void bench_changes(bool compared) {
     }
     kill(editor, SIGKILL);
     waitpid(editor, NULL, 0);
-    printf("known shape, not live %.1f ns; live and %s %.1f ns (x%.2f; the worst round of %d calls %.1f ns, of the other %.1f ns), %d changes\n",
-           quantile(ns[0], EDITED_ROUNDS, 0.5), compared ? "compared" : "edited", quantile(ns[1], EDITED_ROUNDS, 0.5), quantile(ratio, EDITED_ROUNDS, 0.5), CALLS,
-           quantile(ns[1], EDITED_ROUNDS, 1), quantile(ns[0], EDITED_ROUNDS, 1), changes - 1);
+    printf("known shape, not live %.1f ns; live and %s %.1f ns (x%.2f; the worst round of %d calls %.1f ns, of the "
+           "other %.1f ns), %d changes\n",
+           quantile(ns[0], EDITED_ROUNDS, 0.5), compared ? "compared" : "edited", quantile(ns[1], EDITED_ROUNDS, 0.5),
+           quantile(ratio, EDITED_ROUNDS, 0.5), CALLS, quantile(ns[1], EDITED_ROUNDS, 1),
+           quantile(ns[0], EDITED_ROUNDS, 1), changes - 1);
     for (int i = 0; i < 2; i++) host_finalize(&r[i].host, r[i].ctx);
 }
 
@@ -242,7 +253,8 @@ static int load_once(const char *path) {
     double first = now() - t, same[20], other[20], rested[20];
     for (int i = 0; i < 20; i++) {
         void *ctx;
-        struct host_comm a = {.id = new_id(), .ranks = 8, .nodes = 1}, b = {.id = new_id(), .ranks = 16 + i, .nodes = 1};
+        struct host_comm a = {.id = new_id(), .ranks = 8, .nodes = 1},
+                         b = {.id = new_id(), .ranks = 16 + i, .nodes = 1};
         t = now();
         host_init(&r.host, &a, &ctx);
         same[i] = now() - t;
@@ -291,15 +303,18 @@ static void bench_guest(const char *self, int rows) {
         long threads, resident, own;
         snprintf(command, sizeof command, "'%s' --guest '%s'", self, paths[p]);
         FILE *child = popen(command, "r");
-        if (!child || fscanf(child, "%ld %ld %ld", &threads, &resident, &own) != 3 || pclose(child)) die(command, "failed");
-        printf("  %ld threads, %.1f MB resident, %.1f MB of them private;", threads, (double)resident / 1024, (double)own / 1024);
+        if (!child || fscanf(child, "%ld %ld %ld", &threads, &resident, &own) != 3 || pclose(child))
+            die(command, "failed");
+        printf("  %ld threads, %.1f MB resident, %.1f MB of them private;", threads, (double)resident / 1024,
+               (double)own / 1024);
     }
     printf("\n");
 }
 
 static void bench_load(const char *self, int rows, int with_model) {
     enum { RUNS = 15 };
-    static double first[MAX_PLUGINS][RUNS], same[MAX_PLUGINS][RUNS], other[MAX_PLUGINS][RUNS], rested[MAX_PLUGINS][RUNS];
+    static double first[MAX_PLUGINS][RUNS], same[MAX_PLUGINS][RUNS], other[MAX_PLUGINS][RUNS],
+        rested[MAX_PLUGINS][RUNS];
     if (with_model) use_model(rows);
     else use_policy(write_policy(rows));
     const char *and_model = with_model ? " and model" : "";
@@ -308,7 +323,8 @@ static void bench_load(const char *self, int rows, int with_model) {
             char command[1024];
             snprintf(command, sizeof command, "'%s' --load '%s'", self, paths[p]);
             FILE *child = popen(command, "r");
-            if (!child || fscanf(child, "%lf %lf %lf %lf", &first[p][i], &same[p][i], &other[p][i], &rested[p][i]) != 4 ||
+            if (!child ||
+                fscanf(child, "%lf %lf %lf %lf", &first[p][i], &same[p][i], &other[p][i], &rested[p][i]) != 4 ||
                 pclose(child))
                 die(command, "failed");
         }

@@ -25,7 +25,14 @@ static void calls(const struct profile_v5 *p, void *ctx, int i) {
     for (int j = 0; j < CALLS; j++) p->start(ctx, &handle, &api);
     t[COLL] = now();
     for (int j = 0; j < CALLS; j++) {
-        struct profile_event_v5 c = {.type = PROFILE_COLL, .coll = {.seq = n++, .func = "AllReduce", .count = (size_t)1 << (j % 16), .datatype = "ncclBfloat16", .channels = 24, .algo = "NVLS_TREE", .proto = "SIMPLE"}};
+        struct profile_event_v5 c = {.type = PROFILE_COLL,
+                                     .coll = {.seq = n++,
+                                              .func = "AllReduce",
+                                              .count = (size_t)1 << (j % 16),
+                                              .datatype = "ncclBfloat16",
+                                              .channels = 24,
+                                              .algo = "NVLS_TREE",
+                                              .proto = "SIMPLE"}};
         p->start(ctx, &handle, &c);
     }
     t[NUM_EVENTS] = now();

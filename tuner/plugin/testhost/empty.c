@@ -10,7 +10,8 @@ static int init(void **ctx, uint64_t id, size_t ranks, size_t nodes, abi_logger 
 
 static int get_coll_info(void *ctx, int coll, size_t bytes, int pipe_ops, float **table, int num_algo, int num_proto,
                          int reg_buff, int *channels) {
-    (void)ctx, (void)coll, (void)bytes, (void)pipe_ops, (void)table, (void)num_algo, (void)num_proto, (void)reg_buff, (void)channels;
+    (void)ctx, (void)coll, (void)bytes, (void)pipe_ops, (void)table, (void)num_algo, (void)num_proto, (void)reg_buff,
+        (void)channels;
     return RESULT_SUCCESS;
 }
 

@@ -41,7 +41,8 @@ int tunergoOpen(struct comm_info *info, uintptr_t *handle, uint64_t **of) {
     in_force = triggered = decides = trigger_result = 0;
     switches = false;
     for (int i = 0; i < 2; i++) {
-        answers[i] = (struct answer){.cell = 1, .micros = 1, .channels = (int8_t)(i + 1), .chunk_slot = (uint8_t)chunk_slot(0, 1)};
+        answers[i] = (struct answer){
+            .cell = 1, .micros = 1, .channels = (int8_t)(i + 1), .chunk_slot = (uint8_t)chunk_slot(0, 1)};
     }
     memset(hits, 0, sizeof hits);
     *handle = HANDLE;
@@ -104,7 +105,8 @@ static int ask(void *of, uint64_t bytes, int pipe_ops, int *result) {
     float table[NUM_ALGOS][NUM_PROTOS];
     memcpy(table, costs, sizeof table);
     int channels = 0;
-    *result = ncclTunerPlugin_v7.get_coll_info(of, 0, bytes, pipe_ops, (float **)table, NUM_ALGOS, NUM_PROTOS, 0, &channels);
+    *result =
+        ncclTunerPlugin_v7.get_coll_info(of, 0, bytes, pipe_ops, (float **)table, NUM_ALGOS, NUM_PROTOS, 0, &channels);
     if (channels == 0) CHECK(memcmp(table, costs, sizeof table) == 0);
     return channels;
 }

@@ -39,7 +39,8 @@ static inline void logger(int level, unsigned long flags, const char *file, int 
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     char whole[4200];
-    int n = snprintf(whole, sizeof whole, "%lu %s %s\n", nanos(CLOCK_REALTIME), level == LOG_WARN ? "WARN" : "INFO", text);
+    int n =
+        snprintf(whole, sizeof whole, "%lu %s %s\n", nanos(CLOCK_REALTIME), level == LOG_WARN ? "WARN" : "INFO", text);
     if (write(STDERR_FILENO, whole, (size_t)n) != n) _exit(1);
 }
 

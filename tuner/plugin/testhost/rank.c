@@ -54,15 +54,24 @@ enum { CELLS = NUM_ALGOS * NUM_PROTOS, KiB = 1024 };
 
 static struct { /* what the command line says */
     uint64_t contexts, comms, ranks, nodes, abi, seed, id, rate, skew_ms, calls, measure, haste, asks231, profiled;
-} set = {.contexts = 1, .comms = 1, .ranks = 1, .nodes = 1, .seed = 1, .rate = 1000, .skew_ms = 20, .calls = 1 << 17, .haste = 1000};
+} set = {.contexts = 1,
+         .comms = 1,
+         .ranks = 1,
+         .nodes = 1,
+         .seed = 1,
+         .rate = 1000,
+         .skew_ms = 20,
+         .calls = 1 << 17,
+         .haste = 1000};
 
 static const struct {
     const char *name;
     uint64_t *value;
 } settings[] = {
-    {"contexts", &set.contexts}, {"comms", &set.comms}, {"ranks", &set.ranks},  {"nodes", &set.nodes}, {"abi", &set.abi},         {"seed", &set.seed},
-    {"id", &set.id},             {"rate", &set.rate},   {"skew", &set.skew_ms}, {"calls", &set.calls}, {"measure", &set.measure},
-    {"haste", &set.haste},       {"asks231", &set.asks231}, {"profiled", &set.profiled},
+    {"contexts", &set.contexts}, {"comms", &set.comms},       {"ranks", &set.ranks},     {"nodes", &set.nodes},
+    {"abi", &set.abi},           {"seed", &set.seed},         {"id", &set.id},           {"rate", &set.rate},
+    {"skew", &set.skew_ms},      {"calls", &set.calls},       {"measure", &set.measure}, {"haste", &set.haste},
+    {"asks231", &set.asks231},   {"profiled", &set.profiled},
 };
 
 static struct host host;
@@ -98,7 +107,11 @@ static void tell_profiler(const struct host_comm *c) {
 static void open_context(uint64_t comm) {
     if (num_contexts == MAX_CONTEXTS) die("open", "too many contexts");
     struct abi_constants_v7 not_set_yet = {0}; /* as from NCCL 2.31 on */
-    struct host_comm c = {.id = set.seed << 8 | comm, .ranks = set.ranks, .nodes = set.nodes, .logger = logger, .constants = &not_set_yet};
+    struct host_comm c = {.id = set.seed << 8 | comm,
+                          .ranks = set.ranks,
+                          .nodes = set.nodes,
+                          .logger = logger,
+                          .constants = &not_set_yet};
     contexts[num_contexts].comm = comm;
     if (set.profiled) tell_profiler(&c);
     uint64_t t = nanos(CLOCK_MONOTONIC);
@@ -122,15 +135,19 @@ static void ask(int i, struct host_call *c, float *table, struct rank_call *out)
     t = nanos(CLOCK_MONOTONIC) - t;
     struct rusage after = switches();
     *out = (struct rank_call){
-        .cell = (uint8_t)host_choose(table, c->num_algo, c->num_proto), .channels = (uint8_t)channels, .result = (uint8_t)result,
+        .cell = (uint8_t)host_choose(table, c->num_algo, c->num_proto),
+        .channels = (uint8_t)channels,
+        .result = (uint8_t)result,
         .waited = after.ru_nvcsw > before.ru_nvcsw,
-        .nanos = t < UINT32_MAX ? (uint32_t)t : UINT32_MAX, .at = nanos(CLOCK_REALTIME),
+        .nanos = t < UINT32_MAX ? (uint32_t)t : UINT32_MAX,
+        .at = nanos(CLOCK_REALTIME),
     };
 }
 
 static uint8_t chunk_of(int i, int coll, int cell) {
     size_t chunk = 0;
-    if (cell < CELLS) host_chunk_size(&host, contexts[i].ctx, coll, MAX_CHUNK, cell / NUM_PROTOS, cell % NUM_PROTOS, &chunk);
+    if (cell < CELLS)
+        host_chunk_size(&host, contexts[i].ctx, coll, MAX_CHUNK, cell / NUM_PROTOS, cell % NUM_PROTOS, &chunk);
     return (uint8_t)(chunk / CHUNK_UNIT);
 }
 
@@ -155,7 +172,8 @@ static void call(int i) {
     uint64_t r = mix(counts->calls[i] + (set.seed << 8 | contexts[i].comm) * 1000003);
     /* Whether a buffer is registered, and so whether the shape is known, is each rank's
      * own affair. */
-    struct host_call c = {colls[r % 3], (size_t)KiB << (r >> 8) % NUM_SIZES, !set.asks231, dice(4) == 0, NUM_ALGOS, NUM_PROTOS};
+    struct host_call c = {colls[r % 3], (size_t)KiB << (r >> 8) % NUM_SIZES, !set.asks231, dice(4) == 0, NUM_ALGOS,
+                          NUM_PROTOS};
     if (dice(set.asks231 ? 2 : 16) == 0) { /* NCCL has nothing to choose from, on this rank alone */
         float table[CELLS];
         struct rank_call unlogged;
@@ -175,7 +193,9 @@ static void call_alone(int i) {
     ask(i, &c, table, &unlogged);
 }
 
-static void start_pace(struct pace *p) { *p = (struct pace){.began = nanos(CLOCK_MONOTONIC), .due = nanos(CLOCK_MONOTONIC)}; }
+static void start_pace(struct pace *p) {
+    *p = (struct pace){.began = nanos(CLOCK_MONOTONIC), .due = nanos(CLOCK_MONOTONIC)};
+}
 
 /* Now ahead of the mean, now behind: ranks drift apart and meet again. */
 static void next_round(struct pace *p) {

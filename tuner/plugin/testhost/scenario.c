@@ -72,7 +72,9 @@ struct outcome ask_table(const struct host *h, void *ctx, int coll, size_t bytes
     o.chosen = host_choose(o.table, num_algo, num_proto);
     for (int i = 0; i < num_algo * num_proto; i++) {
         if (o.before[i] < 0) CHECK(o.table[i] == o.before[i], "cell %d was unavailable and was written", i);
-        else CHECK(o.table[i] >= 0 && isfinite(o.table[i]) && o.table[i] <= o.before[i], "cell %d: %g -> %g", i, o.before[i], o.table[i]);
+        else
+            CHECK(o.table[i] >= 0 && isfinite(o.table[i]) && o.table[i] <= o.before[i], "cell %d: %g -> %g", i,
+                  o.before[i], o.table[i]);
     }
     CHECK(o.channels >= 0 && o.channels <= 64, "channels %d", o.channels);
     return o;
@@ -94,7 +96,47 @@ static const struct {
     const char *name;
     void (*run)(void);
 } scenarios[] = {
-    {"versions", versions}, {"believable", believable}, {"nulls", nulls}, {"constants", constants}, {"nvl_domains", nvl_domains}, {"table_sizes", table_sizes}, {"odd_tables", odd_tables}, {"channels", channels}, {"reg_buff", reg_buff}, {"v2", v2}, {"chunks", chunks}, {"broadcasts", broadcasts}, {"asks_of_231", asks_of_231}, {"rearch", rearch}, {"simulated", simulated}, {"simulated_in_turn", simulated_in_turn}, {"model", model}, {"model_abstains", model_abstains}, {"model_bad", model_bad}, {"model_machine", model_machine}, {"many_shapes", many_shapes}, {"keys", keys}, {"remembers", remembers}, {"threads", threads}, {"crowd", crowd}, {"aborts", aborts}, {"twice", twice}, {"again", again}, {"forks", forks}, {"child_calls", child_calls}, {"open_files", open_files}, {"signals", signals}, {"panics", panics}, {"strict", strict}, {"logs", logs}, {"profiled", profiled}, {"recorded", recorded}, {"unrecorded", unrecorded}, {"identified", identified}, {"recorded_v4", recorded_v4}, {"recorded_aborts", recorded_aborts},
+    {"versions", versions},
+    {"believable", believable},
+    {"nulls", nulls},
+    {"constants", constants},
+    {"nvl_domains", nvl_domains},
+    {"table_sizes", table_sizes},
+    {"odd_tables", odd_tables},
+    {"channels", channels},
+    {"reg_buff", reg_buff},
+    {"v2", v2},
+    {"chunks", chunks},
+    {"broadcasts", broadcasts},
+    {"asks_of_231", asks_of_231},
+    {"rearch", rearch},
+    {"simulated", simulated},
+    {"simulated_in_turn", simulated_in_turn},
+    {"model", model},
+    {"model_abstains", model_abstains},
+    {"model_bad", model_bad},
+    {"model_machine", model_machine},
+    {"many_shapes", many_shapes},
+    {"keys", keys},
+    {"remembers", remembers},
+    {"threads", threads},
+    {"crowd", crowd},
+    {"aborts", aborts},
+    {"twice", twice},
+    {"again", again},
+    {"forks", forks},
+    {"child_calls", child_calls},
+    {"open_files", open_files},
+    {"signals", signals},
+    {"panics", panics},
+    {"strict", strict},
+    {"logs", logs},
+    {"profiled", profiled},
+    {"recorded", recorded},
+    {"unrecorded", unrecorded},
+    {"identified", identified},
+    {"recorded_v4", recorded_v4},
+    {"recorded_aborts", recorded_aborts},
 };
 
 int main(int argc, char **argv) {

@@ -50,7 +50,8 @@ struct outcome {
 };
 /* Asks once and checks what must hold for every answer: success, and nothing
  * written but finite positive costs into available cells. */
-struct outcome ask_table(const struct host *h, void *ctx, int coll, size_t bytes, int num_algo, int num_proto, const float *before);
+struct outcome ask_table(const struct host *h, void *ctx, int coll, size_t bytes, int num_algo, int num_proto,
+                         const float *before);
 /* Asks with the costs of costs.h. */
 struct outcome ask(const struct host *h, void *ctx, int coll, size_t bytes);
 /* Whether not one bit changed. */
@@ -59,13 +60,15 @@ int untouched(const struct outcome *o);
 static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,-1,-1\n";
 
 /* scenario_abi.c: what each call of the ABI does. */
-void versions(void), believable(void), nulls(void), constants(void), nvl_domains(void), table_sizes(void), odd_tables(void), channels(void), reg_buff(void), v2(void), chunks(void);
+void versions(void), believable(void), nulls(void), constants(void), nvl_domains(void), table_sizes(void),
+    odd_tables(void), channels(void), reg_buff(void), v2(void), chunks(void);
 /* scenario_releases.c: what single releases of NCCL do. */
 void broadcasts(void), asks_of_231(void), rearch(void), simulated(void), simulated_in_turn(void);
 /* scenario_model.c: what a cost model does. */
 void model(void), model_abstains(void), model_bad(void), model_machine(void);
 /* scenario_life.c: what happens over the life of a process. */
-void many_shapes(void), keys(void), remembers(void), threads(void), crowd(void), aborts(void), twice(void), again(void), forks(void), child_calls(void), open_files(void), signals(void), panics(void), strict(void), logs(void);
+void many_shapes(void), keys(void), remembers(void), threads(void), crowd(void), aborts(void), twice(void), again(void),
+    forks(void), child_calls(void), open_files(void), signals(void), panics(void), strict(void), logs(void);
 /* scenario_record.c: what the profiler half records. */
 void recorded(void), unrecorded(void), identified(void), recorded_v4(void), recorded_aborts(void);
 /* scenario_signals.c: what a host's signal handlers do. */

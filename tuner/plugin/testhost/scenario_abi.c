@@ -54,7 +54,9 @@ void nulls(void) {
         size_t chunk = 4096;
         struct outcome o = ask(&h, NULL, COLL_ALL_REDUCE, 4 * MiB);
         CHECK(untouched(&o), "ABI v%d without a context", abi);
-        CHECK(host_chunk_size(&h, NULL, COLL_ALL_REDUCE, MiB, ALGO_RING, PROTO_SIMPLE, &chunk) == RESULT_SUCCESS && chunk == 4096, "chunk");
+        CHECK(host_chunk_size(&h, NULL, COLL_ALL_REDUCE, MiB, ALGO_RING, PROTO_SIMPLE, &chunk) == RESULT_SUCCESS &&
+                  chunk == 4096,
+              "chunk");
         finalize(&h, NULL);
     }
 }
@@ -68,7 +70,8 @@ void constants(void) {
         for (size_t i = 0; i < sizeof constants / sizeof(double); i++) ((double *)&constants)[i] = 0.5 + (double)i;
         before = constants;
         struct abi_nvl_domain_info nvl = {2, 4, 4};
-        struct host_comm comm = {.id = 7, .ranks = 8, .nodes = 1, .logger = to_stdout, .nvl = &nvl, .constants = &constants};
+        struct host_comm comm = {
+            .id = 7, .ranks = 8, .nodes = 1, .logger = to_stdout, .nvl = &nvl, .constants = &constants};
         void *ctx;
         CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
         CHECK(memcmp(&constants, &before, sizeof constants) == 0, "ABI v%d changed the constants", abi);
@@ -87,7 +90,8 @@ void nvl_domains(void) {
             void *ctx;
             CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
             struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, MiB);
-            CHECK(abi >= 5 && n == 3 ? o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) : untouched(&o), "ABI v%d, %d domains: %d", abi, n, o.chosen);
+            CHECK(abi >= 5 && n == 3 ? o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) : untouched(&o),
+                  "ABI v%d, %d domains: %d", abi, n, o.chosen);
             finalize(&h, ctx);
         }
     }
@@ -96,7 +100,8 @@ void nvl_domains(void) {
 /* Tables of other sizes: 6 algorithms (NCCL 2.22), 8 (a coming one), and one too
  * large to be NCCL's. */
 void table_sizes(void) {
-    use_policy("p.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\nallgather,0,inf,pat,simple,-1,-1,-1\nallgather,0,inf,ring,ll,-1,-1,-1\n");
+    use_policy("p.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\nallgather,0,inf,pat,simple,-1,-1,-1\nallgather,0,inf,"
+                        "ring,ll,-1,-1,-1\n");
     struct host h = load(4);
     void *ctx = open_comm(&h, 8, 1);
     int sizes[][2] = {{6, 3}, {7, 3}, {8, 3}, {9, 3}, {1, 3}, {2, 2}};
@@ -107,17 +112,24 @@ void table_sizes(void) {
             for (int i = 0; i < num_algo * num_proto; i++) table[i] = 10 + i % 5;
             struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, num_algo, num_proto, table);
             bool has_ring_simple = num_algo > ALGO_RING && num_proto > PROTO_SIMPLE && num_algo * num_proto <= 24;
-            CHECK(has_ring_simple ? o.chosen == ALGO_RING * num_proto + PROTO_SIMPLE : untouched(&o), "%d x %d: %d", num_algo, num_proto, o.chosen);
+            CHECK(has_ring_simple ? o.chosen == ALGO_RING * num_proto + PROTO_SIMPLE : untouched(&o), "%d x %d: %d",
+                  num_algo, num_proto, o.chosen);
             if (num_proto != 3 || num_algo > 8) continue;
             o = ask_table(&h, ctx, COLL_ALL_GATHER, MiB, num_algo, num_proto, table);
-            int want = num_algo > ALGO_PAT ? CELL(ALGO_PAT, PROTO_SIMPLE) : num_algo > ALGO_RING ? CELL(ALGO_RING, PROTO_LL) : 0;
+            int want = num_algo > ALGO_PAT    ? CELL(ALGO_PAT, PROTO_SIMPLE)
+                       : num_algo > ALGO_RING ? CELL(ALGO_RING, PROTO_LL)
+                                              : 0;
             CHECK(o.chosen == want, "%d x %d allgather: %d, want %d", num_algo, num_proto, o.chosen, want);
         }
     }
     float table[6] = {0};
     int channels = 0;
-    struct host_call odd[] = {{COLL_ALL_REDUCE, MiB, 1, 0, 0, 3}, {COLL_ALL_REDUCE, MiB, 1, 0, -1, 3}, {COLL_ALL_REDUCE, MiB, 1, 0, 2, 0},
-                              {5, MiB, 1, 0, 2, 3}, {-1, MiB, 1, 0, 2, 3}, {1 << 30, MiB, 1, 0, 2, 3}};
+    struct host_call odd[] = {{COLL_ALL_REDUCE, MiB, 1, 0, 0, 3},
+                              {COLL_ALL_REDUCE, MiB, 1, 0, -1, 3},
+                              {COLL_ALL_REDUCE, MiB, 1, 0, 2, 0},
+                              {5, MiB, 1, 0, 2, 3},
+                              {-1, MiB, 1, 0, 2, 3},
+                              {1 << 30, MiB, 1, 0, 2, 3}};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         CHECK(host_ask(&h, ctx, &odd[i], table, &channels) == RESULT_SUCCESS, "call %zu", i);
         for (int j = 0; j < 6; j++) CHECK(table[j] == 0 && channels == 0, "call %zu wrote", i);
@@ -152,28 +164,33 @@ void odd_tables(void) {
     memcpy(only, none, sizeof only);
     only[CELL(ALGO_RING, PROTO_SIMPLE)] = 33;
     o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, only);
-    CHECK(memcmp(o.table, only, sizeof only) == 0 && o.channels == 4, "the only cell: %g, %d channels", o.table[o.chosen], o.channels);
+    CHECK(memcmp(o.table, only, sizeof only) == 0 && o.channels == 4, "the only cell: %g, %d channels",
+          o.table[o.chosen], o.channels);
     float special[CELLS];
     costs_fill(special, NUM_ALGOS, NUM_PROTOS, MiB);
     special[CELL(ALGO_TREE, PROTO_LL)] = NAN;
     o = (struct outcome){0};
     struct host_call call = {COLL_ALL_REDUCE, MiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
     CHECK(host_ask(&h, ctx, &call, special, &o.channels) == RESULT_SUCCESS, "NaN");
-    CHECK(isnan(special[CELL(ALGO_TREE, PROTO_LL)]) && host_choose(special, NUM_ALGOS, NUM_PROTOS) == CELL(ALGO_RING, PROTO_SIMPLE), "NaN");
+    CHECK(isnan(special[CELL(ALGO_TREE, PROTO_LL)]) &&
+              host_choose(special, NUM_ALGOS, NUM_PROTOS) == CELL(ALGO_RING, PROTO_SIMPLE),
+          "NaN");
     float inf[CELLS];
     memcpy(inf, none, sizeof inf);
     inf[CELL(ALGO_TREE, PROTO_LL)] = INFINITY;
     inf[CELL(ALGO_RING, PROTO_SIMPLE)] = 33;
-    CHECK(host_ask(&h, ctx, &call, inf, &o.channels) == RESULT_SUCCESS && inf[CELL(ALGO_RING, PROTO_SIMPLE)] == 33, "infinity");
+    CHECK(host_ask(&h, ctx, &call, inf, &o.channels) == RESULT_SUCCESS && inf[CELL(ALGO_RING, PROTO_SIMPLE)] == 33,
+          "infinity");
     finalize(&h, ctx);
 }
 
 /* Channels are left alone where NCCL would not check them. */
 void channels(void) {
-    use_policy("p.csv",
-               "allreduce,1,1,collnet_direct,simple,8,-1,-1\nallreduce,2,2,collnet_chain,simple,8,-1,-1\nallreduce,3,3,nvls,simple,8,-1,-1\n"
-               "allreduce,4,4,nvls_tree,simple,8,-1,-1\nallreduce,5,5,ring,simple,64,-1,-1\nallreduce,6,6,ring,simple,96,-1,-1\n"
-               "allreduce,7,7,-1,-1,8,-1,-1\nallreduce,8,8,ring,simple,-1,-1,-1\n");
+    use_policy("p.csv", "allreduce,1,1,collnet_direct,simple,8,-1,-1\nallreduce,2,2,collnet_chain,simple,8,-1,-"
+                        "1\nallreduce,3,3,nvls,simple,8,-1,-1\n"
+                        "allreduce,4,4,nvls_tree,simple,8,-1,-1\nallreduce,5,5,ring,simple,64,-1,-1\nallreduce,6,6,"
+                        "ring,simple,96,-1,-1\n"
+                        "allreduce,7,7,-1,-1,8,-1,-1\nallreduce,8,8,ring,simple,-1,-1,-1\n");
     struct host h = load(0);
     for (size_t nodes = 1; nodes <= 2; nodes++) {
         void *ctx = open_comm(&h, 8 * nodes, nodes);
@@ -182,9 +199,11 @@ void channels(void) {
             float table[CELLS];
             for (int i = 0; i < CELLS; i++) table[i] = 20 + (float)i;
             struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, bytes, NUM_ALGOS, NUM_PROTOS, table);
-            CHECK(o.channels == want[bytes - 1], "row %zu on %zu nodes: %d channels, want %d", bytes, nodes, o.channels, want[bytes - 1]);
+            CHECK(o.channels == want[bytes - 1], "row %zu on %zu nodes: %d channels, want %d", bytes, nodes, o.channels,
+                  want[bytes - 1]);
         }
-        float tie[CELLS]; /* NCCL's own choice is ring or CollNet, by its release: no channels for a row that keeps it */
+        float
+            tie[CELLS]; /* NCCL's own choice is ring or CollNet, by its release: no channels for a row that keeps it */
         for (int i = 0; i < CELLS; i++) tie[i] = -1;
         tie[CELL(ALGO_RING, PROTO_SIMPLE)] = tie[CELL(ALGO_COLLNET_CHAIN, PROTO_SIMPLE)] = 30;
         struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, 7, NUM_ALGOS, NUM_PROTOS, tie);
@@ -196,7 +215,8 @@ void channels(void) {
 /* v3 does not tell whether buffers are registered: a row that names it, whatever
  * it names, is not for v3. */
 void reg_buff(void) {
-    use_policy("p.csv", "allreduce,0,inf,ring,simple,3,-1,-1,-1,0\nallreduce,0,inf,ring,simple,4,-1,-1,-1,1\nallreduce,0,inf,ring,simple,5,-1,-1\n");
+    use_policy("p.csv", "allreduce,0,inf,ring,simple,3,-1,-1,-1,0\nallreduce,0,inf,ring,simple,4,-1,-1,-1,1\nallreduce,"
+                        "0,inf,ring,simple,5,-1,-1\n");
     for (int abi = 3; abi <= ABI_NEWEST; abi++) {
         struct host h = load(abi);
         void *ctx = open_comm(&h, 8, 1);
@@ -215,11 +235,14 @@ void reg_buff(void) {
 /* What v2 may be told. It gives no table, does not say what is available, and
  * obeys blindly. */
 void v2(void) {
-    use_policy("p.csv",
-               "allreduce,1,1,ring,ll128,-1,-1,-1\nallreduce,2,2,nvls,simple,-1,-1,-1\nallreduce,3,3,-1,simple,4,-1,-1\n"
-               "allreduce,4,4,tree,ll,4,-1,-1\nbroadcast,5,5,tree,simple,-1,-1,-1\nallreduce,6,6,default,-1,-1,-1,-1\nallreduce,6,6,ring,ll,-1,-1,-1\n"
-               "allreduce,7,7,pat,simple,-1,-1,-1\nallreduce,8,8,ring,simple,-1,-1,-1,-1,1\nany,9,9,nvls_tree,simple,-1,-1,-1\n"
-               "any,10,10,nvls,simple,-1,-1,-1\n");
+    use_policy(
+        "p.csv",
+        "allreduce,1,1,ring,ll128,-1,-1,-1\nallreduce,2,2,nvls,simple,-1,-1,-1\nallreduce,3,3,-1,simple,4,-1,-1\n"
+        "allreduce,4,4,tree,ll,4,-1,-1\nbroadcast,5,5,tree,simple,-1,-1,-1\nallreduce,6,6,default,-1,-1,-1,-"
+        "1\nallreduce,6,6,ring,ll,-1,-1,-1\n"
+        "allreduce,7,7,pat,simple,-1,-1,-1\nallreduce,8,8,ring,simple,-1,-1,-1,-1,1\nany,9,9,nvls_tree,simple,-1,-1,-"
+        "1\n"
+        "any,10,10,nvls,simple,-1,-1,-1\n");
     struct host h = load(2);
     void *two = open_comm(&h, 16, 2), *one = open_comm(&h, 8, 1);
     struct {
@@ -243,9 +266,11 @@ void v2(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int again = 0; again < 2; again++) {
             int algo = -1, proto = -1, channels = 0;
-            CHECK(h.v2->get_coll_info(cases[i].ctx, cases[i].coll, cases[i].bytes, cases[i].coll_net, cases[i].nvls, 1, &algo, &proto,
-                                      &channels) == 0, "v2");
-            CHECK(algo == cases[i].algo && proto == cases[i].proto && channels == cases[i].channels, "case %zu: %d %d %d", i, algo, proto, channels);
+            CHECK(h.v2->get_coll_info(cases[i].ctx, cases[i].coll, cases[i].bytes, cases[i].coll_net, cases[i].nvls, 1,
+                                      &algo, &proto, &channels) == 0,
+                  "v2");
+            CHECK(algo == cases[i].algo && proto == cases[i].proto && channels == cases[i].channels,
+                  "case %zu: %d %d %d", i, algo, proto, channels);
         }
     }
     finalize(&h, one), finalize(&h, two);
@@ -284,7 +309,8 @@ void chunks(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ask(&h, ctx, COLL_ALL_REDUCE, cases[i].bytes);
         size_t chunk = 7777;
-        CHECK(host_chunk_size(&h, ctx, COLL_ALL_REDUCE, cases[i].bytes / 8, cases[i].algo, cases[i].proto, &chunk) == 0, "getChunkSize");
+        CHECK(host_chunk_size(&h, ctx, COLL_ALL_REDUCE, cases[i].bytes / 8, cases[i].algo, cases[i].proto, &chunk) == 0,
+              "getChunkSize");
         CHECK(chunk == cases[i].want, "case %zu: %zu, want %zu", i, chunk, cases[i].want);
     }
     float tie[CELLS]; /* ring/simple or not, by NCCL's release; no row matches (see the size) */

@@ -43,22 +43,25 @@ void many_shapes(void) {
 
 /* One and the same table, with all else different: each part of a call counts. */
 void keys(void) {
-    use_policy("p.csv",
-               "allreduce,1,1,tree,ll,1,-1,-1,-1,-1\nallreduce,2,2,tree,ll128,2,-1,-1,-1,-1\nreducescatter,1,1,tree,simple,3,-1,-1,-1,-1\n"
-               "allreduce,3,3,ring,ll,4,-1,-1,1,-1\nallreduce,3,3,ring,ll128,5,-1,-1,2,-1\nallreduce,3,3,ring,simple,6,-1,-1,3,1\n"
-               "allreduce,3,3,nvls,simple,7,-1,-1,3,0\n");
+    use_policy("p.csv", "allreduce,1,1,tree,ll,1,-1,-1,-1,-1\nallreduce,2,2,tree,ll128,2,-1,-1,-1,-1\nreducescatter,1,"
+                        "1,tree,simple,3,-1,-1,-1,-1\n"
+                        "allreduce,3,3,ring,ll,4,-1,-1,1,-1\nallreduce,3,3,ring,ll128,5,-1,-1,2,-1\nallreduce,3,3,ring,"
+                        "simple,6,-1,-1,3,1\n"
+                        "allreduce,3,3,nvls,simple,7,-1,-1,3,0\n");
     struct host h = load(0);
     void *ctx = open_comm(&h, 8, 1);
     const struct host_call calls[] = {
-        {COLL_ALL_REDUCE, 1, 1, 0, 7, 3}, {COLL_ALL_REDUCE, 2, 1, 0, 7, 3}, {COLL_REDUCE_SCATTER, 1, 1, 0, 7, 3}, {COLL_ALL_REDUCE, 3, 1, 0, 7, 3},
-        {COLL_ALL_REDUCE, 3, 2, 0, 7, 3}, {COLL_ALL_REDUCE, 3, 3, 1, 7, 3},  {COLL_ALL_REDUCE, 3, 3, 0, 7, 3},
+        {COLL_ALL_REDUCE, 1, 1, 0, 7, 3}, {COLL_ALL_REDUCE, 2, 1, 0, 7, 3}, {COLL_REDUCE_SCATTER, 1, 1, 0, 7, 3},
+        {COLL_ALL_REDUCE, 3, 1, 0, 7, 3}, {COLL_ALL_REDUCE, 3, 2, 0, 7, 3}, {COLL_ALL_REDUCE, 3, 3, 1, 7, 3},
+        {COLL_ALL_REDUCE, 3, 3, 0, 7, 3},
     };
     for (int again = 0; again < 3; again++) {
         for (int i = 0; i < 7; i++) {
             float table[CELLS];
             for (int j = 0; j < CELLS; j++) table[j] = 50 + (float)j;
             int channels = 0;
-            CHECK(host_ask(&h, ctx, &calls[i], table, &channels) == RESULT_SUCCESS && channels == i + 1, "call %d: %d channels", i, channels);
+            CHECK(host_ask(&h, ctx, &calls[i], table, &channels) == RESULT_SUCCESS && channels == i + 1,
+                  "call %d: %d channels", i, channels);
         }
     }
     finalize(&h, ctx);
@@ -94,7 +97,8 @@ void remembers(void) {
         for (int i = 0; i < shapes; i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4096);
     CHECK(decisions == shapes, "%d decisions for %d shapes", decisions, shapes);
     finalize(&h, ctx);
-    CHECK(shapes_in_all == shapes && times_asked == shapes, "%d shapes, asked for %d times", shapes_in_all, times_asked);
+    CHECK(shapes_in_all == shapes && times_asked == shapes, "%d shapes, asked for %d times", shapes_in_all,
+          times_asked);
     CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
     float table[18];
     for (int again = 0; again < 4; again++) { /* the six algorithms of NCCL 2.22 */
@@ -127,7 +131,9 @@ static void *one_gpu(void *arg) {
         for (int i = 0; i < few(4000); i++) {
             size_t bytes = (size_t)(rand_r(&seed) % 4096) * 1024;
             struct outcome o = ask(h, ctx, COLL_ALL_REDUCE, bytes);
-            int want = bytes < MiB ? CELL(ALGO_TREE, PROTO_LL) : bytes < 2 * MiB ? CELL(ALGO_RING, PROTO_LL128) : CELL(ALGO_RING, PROTO_SIMPLE);
+            int want = bytes < MiB       ? CELL(ALGO_TREE, PROTO_LL)
+                       : bytes < 2 * MiB ? CELL(ALGO_RING, PROTO_LL128)
+                                         : CELL(ALGO_RING, PROTO_SIMPLE);
             CHECK(o.chosen == want, "%zu bytes: %d, want %d", bytes, o.chosen, want);
         }
         finalize(h, ctx);
@@ -136,7 +142,8 @@ static void *one_gpu(void *arg) {
 }
 
 void threads(void) {
-    use_policy("p.csv", "allreduce,0,1048575,tree,ll,1,1,8\nallreduce,1048576,2097151,ring,ll128,2,1,8\nallreduce,2097152,inf,ring,simple,3,1,8\n");
+    use_policy("p.csv", "allreduce,0,1048575,tree,ll,1,1,8\nallreduce,1048576,2097151,ring,ll128,2,1,8\nallreduce,"
+                        "2097152,inf,ring,simple,3,1,8\n");
     struct host h = load(0);
     pthread_t t[8];
     for (int i = 0; i < 8; i++) pthread_create(&t[i], NULL, one_gpu, &h);
@@ -148,7 +155,8 @@ void threads(void) {
 void again(void) {
     struct host h = load(0);
     for (int round = 0; round < 4; round++) {
-        use_policy("p.csv", round % 2 ? "allreduce,0,inf,tree,simple,-1,-1,-1\n" : "allreduce,0,inf,ring,simple,-1,-1,-1\n");
+        use_policy("p.csv",
+                   round % 2 ? "allreduce,0,inf,tree,simple,-1,-1,-1\n" : "allreduce,0,inf,ring,simple,-1,-1,-1\n");
         void *ctx = open_comm(&h, 8, 1);
         int want = CELL(round % 2 ? ALGO_TREE : ALGO_RING, PROTO_SIMPLE);
         struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, MiB);
@@ -165,7 +173,8 @@ void again(void) {
     void *without = open_comm(&h, 8, 1);
     struct outcome o = ask(&h, without, COLL_ALL_REDUCE, MiB);
     CHECK(untouched(&o), "no file");
-    CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 2 * MiB).chosen == CELL(ALGO_NVLS, PROTO_SIMPLE), "the older communicator keeps its policy");
+    CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 2 * MiB).chosen == CELL(ALGO_NVLS, PROTO_SIMPLE),
+          "the older communicator keeps its policy");
     finalize(&h, without);
     finalize(&h, ctx);
 }
@@ -296,8 +305,10 @@ void forks(void) {
             _exit(127);
         }
         int status;
-        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "way %d: status %d", way, status);
-        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 5 * MiB + way).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the parent after way %d", way);
+        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "way %d: status %d",
+              way, status);
+        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 5 * MiB + way).chosen == CELL(ALGO_RING, PROTO_SIMPLE),
+              "the parent after way %d", way);
     }
     finalize(&h, ctx);
 }
@@ -311,7 +322,8 @@ void open_files(void) {
     use_policy("p.csv", ring_simple);
     struct host h = load(0);
     finalize(&h, open_comm(&h, 8, 1)); /* Go has started */
-    CHECK(getrlimit(RLIMIT_NOFILE, &after) == 0 && after.rlim_cur == before.rlim_cur, "%lu, was %lu", after.rlim_cur, before.rlim_cur);
+    CHECK(getrlimit(RLIMIT_NOFILE, &after) == 0 && after.rlim_cur == before.rlim_cur, "%lu, was %lu", after.rlim_cur,
+          before.rlim_cur);
 }
 
 /* Preemption of goroutines by SIGURG is off: a busy plugin sends none. */
@@ -360,7 +372,9 @@ void strict(void) {
     const struct {
         const char *policy;
         int want;
-    } cases[] = {{"allreduce,0,inf,rign,simple,-1,-1,-1\n", RESULT_INVALID_USAGE}, {ring_simple, RESULT_SUCCESS}, {NULL, RESULT_INVALID_USAGE}};
+    } cases[] = {{"allreduce,0,inf,rign,simple,-1,-1,-1\n", RESULT_INVALID_USAGE},
+                 {ring_simple, RESULT_SUCCESS},
+                 {NULL, RESULT_INVALID_USAGE}};
     for (int i = 0; i < 3; i++) {
         if (cases[i].policy) use_policy("p.csv", cases[i].policy);
         else setenv("NCCL_TUNER_CONFIG_FILE", in_dir("absent.csv"), 1);

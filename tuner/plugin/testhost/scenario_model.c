@@ -11,7 +11,8 @@
 static const char model_text[] =
     "{\"format\": \"nccl-tuner-go cost model\", \"version\": 3, %s \"groups\": [{\n"
     " \"collective\": \"allreduce\", \"nodes\": 1, \"ranks\": 8, \"noise\": 0.01, \"repetition_pairs\": 0,\n"
-    " \"default\": [{\"bytes\": 1048576, \"us\": 40, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16},\n"
+    " \"default\": [{\"bytes\": 1048576, \"us\": 40, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": "
+    "16},\n"
     "  {\"bytes\": 16777216, \"us\": 90, \"algorithm\": \"nvls\", \"protocol\": \"simple\", \"channels\": 16}],\n"
     " \"curves\": [\n"
     "  {\"algorithm\": \"ring\", \"protocol\": \"simple\", \"channels\": 12,\n"
@@ -36,13 +37,17 @@ void model(void) {
         void *ctx = open_comm(&h, 8, 1);
         for (int again = 0; again < 2; again++) {
             struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 2 * MiB);
-            CHECK(o.chosen == CELL(ALGO_TREE, PROTO_SIMPLE) && o.channels == 4, "ABI v%d: a row chose %d", abi, o.chosen);
+            CHECK(o.chosen == CELL(ALGO_TREE, PROTO_SIMPLE) && o.channels == 4, "ABI v%d: a row chose %d", abi,
+                  o.chosen);
             o = ask(&h, ctx, COLL_ALL_REDUCE, 3000000);
             CHECK(untouched(&o), "ABI v%d: a row that leaves it to NCCL", abi);
             o = ask(&h, ctx, COLL_ALL_REDUCE, 3100001);
-            CHECK(o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) && o.channels == 12, "ABI v%d: the model chose %d, %d channels", abi, o.chosen, o.channels);
+            CHECK(o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) && o.channels == 12,
+                  "ABI v%d: the model chose %d, %d channels", abi, o.chosen, o.channels);
             float best = o.before[host_choose(o.before, NUM_ALGOS, NUM_PROTOS)];
-            if (abi > 2) CHECK(o.table[o.chosen] > 0.99f * best && o.table[o.chosen] < best, "ABI v%d wrote %g", abi, o.table[o.chosen]);
+            if (abi > 2)
+                CHECK(o.table[o.chosen] > 0.99f * best && o.table[o.chosen] < best, "ABI v%d wrote %g", abi,
+                      o.table[o.chosen]);
         }
         finalize(&h, ctx);
     }
@@ -72,8 +77,10 @@ void model_abstains(void) {
         int cell;
         float factor;
     } odd[] = {
-        {"FP8 guard", CELL(ALGO_RING, PROTO_SIMPLE), 1024},    {"ring switched off", CELL(ALGO_RING, PROTO_SIMPLE), -1024},
-        {"NCCL chooses what was not measured", CELL(ALGO_TREE, PROTO_LL), 0.01f}, {"a cell that costs nothing", CELL(ALGO_TREE, PROTO_LL128), 0},
+        {"FP8 guard", CELL(ALGO_RING, PROTO_SIMPLE), 1024},
+        {"ring switched off", CELL(ALGO_RING, PROTO_SIMPLE), -1024},
+        {"NCCL chooses what was not measured", CELL(ALGO_TREE, PROTO_LL), 0.01f},
+        {"a cell that costs nothing", CELL(ALGO_TREE, PROTO_LL128), 0},
     };
     float table[CELLS];
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
@@ -103,18 +110,22 @@ void model_abstains(void) {
 /* A model with an error is not used; rows are, but a faulty policy takes a good model
  * along, since rows may be there to hold it back. */
 void model_bad(void) {
-    const char *good_rows = "allreduce,1048576,2097152,tree,simple,4,1,8\n", *bad_rows = "allreduce,1,2,rign,simple,4\n";
+    const char *good_rows = "allreduce,1048576,2097152,tree,simple,4,1,8\n",
+               *bad_rows = "allreduce,1,2,rign,simple,4\n";
     const struct {
         const char *rows, *more;
         int tree, ring; /* who decides at 2 and 4 MiB */
-    } cases[] = {{good_rows, "", 1, 1}, {good_rows, "\"max_nodes\": -1,", 1, 0}, {bad_rows, "", 0, 0}, {"# none\n", "", 0, 1}};
+    } cases[] = {
+        {good_rows, "", 1, 1}, {good_rows, "\"max_nodes\": -1,", 1, 0}, {bad_rows, "", 0, 0}, {"# none\n", "", 0, 1}};
     struct host h = load(0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         use_policy("p.csv", cases[i].rows);
         use_model(cases[i].more);
         unsetenv("NCCL_TUNER_STRICT");
         void *ctx = open_comm(&h, 8, 1);
-        int at_2 = cases[i].tree ? CELL(ALGO_TREE, PROTO_SIMPLE) : cases[i].ring ? CELL(ALGO_RING, PROTO_SIMPLE) : CELL(ALGO_NVLS, PROTO_SIMPLE);
+        int at_2 = cases[i].tree   ? CELL(ALGO_TREE, PROTO_SIMPLE)
+                   : cases[i].ring ? CELL(ALGO_RING, PROTO_SIMPLE)
+                                   : CELL(ALGO_NVLS, PROTO_SIMPLE);
         int at_4 = cases[i].ring ? CELL(ALGO_RING, PROTO_SIMPLE) : CELL(ALGO_NVLS, PROTO_SIMPLE);
         CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 2 * MiB).chosen == at_2, "case %zu", i);
         CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB).chosen == at_4, "case %zu", i);

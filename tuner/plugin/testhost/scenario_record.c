@@ -72,7 +72,8 @@ static const char *const protos[] = {"LL", "LL128", "SIMPLE"};
 /* A graph is replayed on a thread of CUDA's, beside the thread that launches. */
 enum { REPLAYS = 20000 };
 static void *replays(void *ctx) {
-    struct profile_event_v5 e = {.type = PROFILE_COLL, .coll = coll("AllGather", 1 << 19, "ncclInt8", 4, "RING", "SIMPLE")};
+    struct profile_event_v5 e = {.type = PROFILE_COLL,
+                                 .coll = coll("AllGather", 1 << 19, "ncclInt8", 4, "RING", "SIMPLE")};
     for (int i = 0; i < REPLAYS; i++) tell(ctx, e);
     return NULL;
 }

@@ -17,8 +17,8 @@ static const struct release {
     int lowers;         /* a tuner's channel count counts only where it is lower than NCCL's own */
     int sets_allgather; /* a row may set an AllGather's channels */
 } releases[] = {
-    {"2.27.7", 4, 0, 0, 0, 1},    {"2.28.9", 5, 73.4, 0, 0, 1}, {"2.29.2", 5, 34.5, 1, 0, 0}, {"2.29.7", 5, 40, 1, 0, 0},
-    {"2.30.7", 6, 40, 1, 0, 0},   {"2.31.2", 6, 0, 1, 1, 1},    {"2.32.6", 7, 0, 1, 1, 1},
+    {"2.27.7", 4, 0, 0, 0, 1},  {"2.28.9", 5, 73.4, 0, 0, 1}, {"2.29.2", 5, 34.5, 1, 0, 0}, {"2.29.7", 5, 40, 1, 0, 0},
+    {"2.30.7", 6, 40, 1, 0, 0}, {"2.31.2", 6, 0, 1, 1, 1},    {"2.32.6", 7, 0, 1, 1, 1},
 };
 enum { NUM_RELEASES = sizeof releases / sizeof *releases };
 
@@ -26,7 +26,8 @@ static void *open_as(const struct host *h, const struct release *r, size_t ranks
     struct abi_constants_v5 v5 = {0};
     struct abi_constants_v7 v7 = {0};
     v5.per_ch_max_ring_ll128_bws[3][0] = v7.per_ch_max_ring_ll128_bws[3][0] = r->ring_ll128;
-    struct host_comm comm = {.id = 0xabc, .ranks = ranks, .nodes = 1, .logger = to_stdout, .constants = r->abi < 7 ? (void *)&v5 : &v7};
+    struct host_comm comm = {
+        .id = 0xabc, .ranks = ranks, .nodes = 1, .logger = to_stdout, .constants = r->abi < 7 ? (void *)&v5 : &v7};
     void *ctx = NULL;
     CHECK(host_init(h, &comm, &ctx) == RESULT_SUCCESS, "%s: init", r->name);
     return ctx;
@@ -52,8 +53,10 @@ static void launch_broadcasts(const struct host *h, void *ctx, const struct rele
 }
 
 void broadcasts(void) {
-    use_policy("p.csv", "collective,min_bytes,max_bytes,algorithm,protocol,channels\n"
-                        "allgather,0,1K,ring,ll,2\nallgather,1025,1M,-1,simple,12\nallgather,,64M,-1,-1,40\n-1,,,ring,ll128,64\n");
+    use_policy(
+        "p.csv",
+        "collective,min_bytes,max_bytes,algorithm,protocol,channels\n"
+        "allgather,0,1K,ring,ll,2\nallgather,1025,1M,-1,simple,12\nallgather,,64M,-1,-1,40\n-1,,,ring,ll128,64\n");
     for (int i = 0; i < NUM_RELEASES; i++) {
         const struct release *r = &releases[i];
         struct host h = load(r->abi);
@@ -61,7 +64,8 @@ void broadcasts(void) {
         for (size_t bytes = 1; r->broadcasts && bytes <= 256 * MiB; bytes *= 16)
             for (int has = 1; has <= 32; has *= 2) launch_broadcasts(&h, ctx, r, bytes, has);
         struct outcome o = ask(&h, ctx, COLL_ALL_GATHER, MiB);
-        CHECK(o.channels == (r->sets_allgather ? 12 : no_channels), "%s: %d channels for an AllGather", r->name, o.channels);
+        CHECK(o.channels == (r->sets_allgather ? 12 : no_channels), "%s: %d channels for an AllGather", r->name,
+              o.channels);
         CHECK(o.chosen % NUM_PROTOS == PROTO_SIMPLE, "%s: the rest of the row does not hold", r->name);
         o = ask(&h, ctx, COLL_REDUCE_SCATTER, MiB);
         CHECK(o.channels == 64, "%s: %d channels for another collective", r->name, o.channels);
@@ -94,7 +98,8 @@ static struct outcome ask_pipelined(const struct host *h, void *ctx, int coll, i
  * algorithms for one call arrives as cells that are not available. Each answer stands
  * alone, and NCCL's older and newer way to choose come to the same cell. */
 void asks_of_231(void) {
-    use_policy("p.csv", "allreduce,0,inf,ring,simple,12,-1,-1,1,-1\nallgather,0,inf,ring,ll128,12,-1,-1,0,-1\nreducescatter,0,inf,ring,simple,12,-1,-1\n");
+    use_policy("p.csv", "allreduce,0,inf,ring,simple,12,-1,-1,1,-1\nallgather,0,inf,ring,ll128,12,-1,-1,0,-"
+                        "1\nreducescatter,0,inf,ring,simple,12,-1,-1\n");
     const struct release *r = &releases[NUM_RELEASES - 2];
     struct host h = load(r->abi);
     void *ctx = open_as(&h, r, 8);
@@ -115,8 +120,10 @@ void asks_of_231(void) {
             CHECK(untouched(&o), "an answer to a question without a choice");
             for (int pipe_ops = 0; pipe_ops <= 1; pipe_ops++) {
                 o = ask_pipelined(&h, ctx, coll, pipe_ops, again == 1 ? tied : all);
-                CHECK(colls[i].pipe_ops[pipe_ops] ? o.channels == 12 : untouched(&o), "collective %d, pipe_ops %d: %d channels", coll, pipe_ops, o.channels);
-                if (!untouched(&o)) CHECK(choose_last(&o) == o.chosen, "releases choose cells %d and %d", o.chosen, choose_last(&o));
+                CHECK(colls[i].pipe_ops[pipe_ops] ? o.channels == 12 : untouched(&o),
+                      "collective %d, pipe_ops %d: %d channels", coll, pipe_ops, o.channels);
+                if (!untouched(&o))
+                    CHECK(choose_last(&o) == o.chosen, "releases choose cells %d and %d", o.chosen, choose_last(&o));
             }
             o = ask_pipelined(&h, ctx, coll, 1, selected);
             CHECK(untouched(&o), "an answer with cells that the program's selection excludes");
@@ -154,7 +161,8 @@ static void rearch_collective(struct rearch_rank *r, int i) {
             r->channels[r->calls++] = (int8_t)o.channels;
         }
         bool general = o.table[cell] < symmetric;
-        CHECK(general == (i % 5 < 3), "collective %d: an answer of %g beside a symmetric kernel of %g", i, o.table[cell], symmetric);
+        CHECK(general == (i % 5 < 3), "collective %d: an answer of %g beside a symmetric kernel of %g", i,
+              o.table[cell], symmetric);
         if (general || can_run || asked == 2) return;
     }
 }
@@ -193,7 +201,8 @@ void rearch(void) {
         CHECK(host_init(&h, &spec, &ranks[i].ctx) == RESULT_SUCCESS, "init of rank %d", i);
     }
     time_t began = time(NULL);
-    for (int group = 0, after = 0; after < 100 && time(NULL) - began < 300 && ranks[0].calls < MAX_REARCH_CALLS; group++) {
+    for (int group = 0, after = 0; after < 100 && time(NULL) - began < 300 && ranks[0].calls < MAX_REARCH_CALLS;
+         group++) {
         if (group == 200) { /* at once, as an editor does */
             char path[512];
             write_policy("new.csv", "allreduce,0,inf,tree,ll,4,-1,-1\n");
@@ -215,8 +224,10 @@ void rearch(void) {
     for (int i = 0; i < REARCH_RANKS; i++) {
         for (int call = 0; call < ranks[i].calls; call++) {
             bool old = call < rearch_call[i];
-            CHECK(ranks[i].cell[call] == (old ? CELL(ALGO_RING, PROTO_SIMPLE) : CELL(ALGO_TREE, PROTO_LL)) && ranks[i].channels[call] == (old ? 12 : 4),
-                  "rank %d, call %d of %d: cell %d, %d channels, the version changes at %d", i, call, ranks[i].calls, ranks[i].cell[call], ranks[i].channels[call], rearch_call[i]);
+            CHECK(ranks[i].cell[call] == (old ? CELL(ALGO_RING, PROTO_SIMPLE) : CELL(ALGO_TREE, PROTO_LL)) &&
+                      ranks[i].channels[call] == (old ? 12 : 4),
+                  "rank %d, call %d of %d: cell %d, %d channels, the version changes at %d", i, call, ranks[i].calls,
+                  ranks[i].cell[call], ranks[i].channels[call], rearch_call[i]);
         }
         finalize(&h, ranks[i].ctx);
     }
@@ -281,13 +292,17 @@ static void simulate(void) {
     write_policy("new.csv", "-1,0,inf,ring,ll,-1,-1,-1\n");
     snprintf(path, sizeof path, "%s", in_dir("new.csv"));
     CHECK(rename(path, in_dir("p.csv")) == 0, "%s", path);
-    for (time_t began = time(NULL); !simulating_refused && simulating_switches < REARCH_RANKS && time(NULL) - began < 60;) usleep(10000);
+    for (time_t began = time(NULL);
+         !simulating_refused && simulating_switches < REARCH_RANKS && time(NULL) - began < 60;)
+        usleep(10000);
     usleep(100000);
     simulating_ends = 1;
     for (int i = 0; i < REARCH_RANKS; i++) pthread_join(threads[i], NULL);
     for (int i = 0; i < ranks[0].made && i < ranks[1].made; i++)
-        CHECK(ranks[0].cell[i] == ranks[1].cell[i], "collective %d is decided as %d and %d", i, ranks[0].cell[i], ranks[1].cell[i]);
-    CHECK(simulating_refused && !simulating_switches, "%d refusals, %d ranks have changed", simulating_refused, simulating_switches);
+        CHECK(ranks[0].cell[i] == ranks[1].cell[i], "collective %d is decided as %d and %d", i, ranks[0].cell[i],
+              ranks[1].cell[i]);
+    CHECK(simulating_refused && !simulating_switches, "%d refusals, %d ranks have changed", simulating_refused,
+          simulating_switches);
     for (int i = 0; i < REARCH_RANKS; i++) finalize(&h, ranks[i].ctx);
 }
 

@@ -26,7 +26,8 @@ static void tick(int sig) {
 
 /* The signals of the process that threads other than this one do not block. */
 static void check_masks(void) {
-    static const int sent_to_processes[] = {SIGPROF, SIGALRM, SIGVTALRM, SIGCHLD, SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGIO, SIGURG, SIGPIPE, 34, 64};
+    static const int sent_to_processes[] = {SIGPROF, SIGALRM, SIGVTALRM, SIGCHLD, SIGUSR1, SIGUSR2, SIGTERM,
+                                            SIGINT,  SIGIO,   SIGURG,    SIGPIPE, 34,      64};
     DIR *tasks = opendir("/proc/self/task");
     int others = 0;
     for (struct dirent *task; (task = readdir(tasks));) {
@@ -40,7 +41,8 @@ static void check_masks(void) {
         fclose(status);
         others++;
         for (size_t i = 0; i < sizeof sent_to_processes / sizeof *sent_to_processes; i++)
-            CHECK(blocked >> (sent_to_processes[i] - 1) & 1, "thread %s takes signal %d", task->d_name, sent_to_processes[i]);
+            CHECK(blocked >> (sent_to_processes[i] - 1) & 1, "thread %s takes signal %d", task->d_name,
+                  sent_to_processes[i]);
     }
     closedir(tasks);
     CHECK(others > 0, "no threads of Go's");
@@ -71,19 +73,24 @@ void profiled(void) {
     for (int round = 0; (round < 20 || ticks < 20) && !failures; round++) {
         size_t length = 0;
         for (int i = 0; i < 10000; i++)
-            length += snprintf(text + length, sizeof text - length, "allreduce,%d,%d,ring,simple,%d,1,8,-1,-1\n", i * 4096 + round, i * 4096 + 4000, 1 + i % 32);
+            length += snprintf(text + length, sizeof text - length, "allreduce,%d,%d,ring,simple,%d,1,8,-1,-1\n",
+                               i * 4096 + round, i * 4096 + 4000, 1 + i % 32);
         use_policy("p.csv", text); /* another text: parsing, then a collection */
         void *ctx = open_comm(&h, 8, 1);
         for (int i = 0; i < 2000; i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4099);
         finalize(&h, ctx);
         int mask = 0;
-        CHECK(recorder->init(&ctx, 0xabc, &mask, NULL, 1, 8, 0, to_stdout) == RESULT_SUCCESS && ctx, "nothing is recorded");
+        CHECK(recorder->init(&ctx, 0xabc, &mask, NULL, 1, 8, 0, to_stdout) == RESULT_SUCCESS && ctx,
+              "nothing is recorded");
         recorder->finalize(ctx);
         pthread_sigmask(SIG_SETMASK, NULL, &now);
-        for (int sig = 1; sig < 65; sig++) CHECK(sigismember(&now, sig) == sigismember(&own, sig), "signal %d: the host's mask has changed", sig);
+        for (int sig = 1; sig < 65; sig++)
+            CHECK(sigismember(&now, sig) == sigismember(&own, sig), "signal %d: the host's mask has changed", sig);
     }
     check_masks();
     struct itimerval never = {0};
     setitimer(ITIMER_PROF, &never, NULL);
-    CHECK(on_other_thread == 0 && on_other_stack == 0, "of %d signals %d were handled by Go's threads and %d on a goroutine's stack", ticks, on_other_thread, on_other_stack);
+    CHECK(on_other_thread == 0 && on_other_stack == 0,
+          "of %d signals %d were handled by Go's threads and %d on a goroutine's stack", ticks, on_other_thread,
+          on_other_stack);
 }

@@ -32,7 +32,8 @@ static struct {
 static const struct {
     const char *name;
     uint64_t *value;
-} settings[] = {{"id", &set.id}, {"seed", &set.seed}, {"step", &set.step}, {"slow", &set.slow}, {"slower", &set.slower}};
+} settings[] = {
+    {"id", &set.id}, {"seed", &set.seed}, {"step", &set.step}, {"slow", &set.slow}, {"slower", &set.slower}};
 
 static struct op ops[MAX_CALLS];
 static int num_ops;
@@ -79,7 +80,9 @@ static const struct {
     void (*make)(void);
 } kinds[] = {{"data", data}, {"sharded", sharded}, {"tensor", tensor}, {"pipeline", pipeline}};
 
-double chance(uint64_t step, uint64_t what) { return (double)(mix(mix(set.seed ^ step << 20) + what) >> 11) / (double)(1ull << 53); }
+double chance(uint64_t step, uint64_t what) {
+    return (double)(mix(mix(set.seed ^ step << 20) + what) >> 11) / (double)(1ull << 53);
+}
 
 double normal(uint64_t step, uint64_t what) {
     double sum = 0;
@@ -97,7 +100,8 @@ int clock_gettime(clockid_t clock, struct timespec *t) {
 
 /* Returns how many times as long the call takes as it could. */
 static double call(const struct op *o, double at) {
-    struct host_call c = {o->coll, o->bytes, (o->many + 1) / 2, 0, NUM_ALGOS, NUM_PROTOS}; /* of a group by two channels */
+    struct host_call c = {o->coll, o->bytes,  (o->many + 1) / 2,
+                          0,       NUM_ALGOS, NUM_PROTOS}; /* of a group by two channels */
     struct made m = {o->bytes, o->coll, 0, 0, 0};
     float table[CELLS];
     costs_fill(table, NUM_ALGOS, NUM_PROTOS, o->bytes);
@@ -114,9 +118,11 @@ static double call(const struct op *o, double at) {
 
 /* Returns how long the step takes on this rank. */
 static double play(uint64_t n) {
-    double all = exp(0.02 * normal(n, 1) + 0.015 * sin((double)n * (double)set.step / 30e6)), mine = exp(0.005 * normal(n, 2 + set.id));
+    double all = exp(0.02 * normal(n, 1) + 0.015 * sin((double)n * (double)set.step / 30e6)),
+           mine = exp(0.005 * normal(n, 2 + set.id));
     if (chance(n, 10) < 0.01) all *= exp(-log(1 - chance(n, 11)));                            /* a hiccup */
-    if (chance(n, 12) < 0.05 && (uint64_t)(chance(n, 13) * RANKS) == set.id) mine *= 1 + 0.1 * chance(n, 14); /* a straggler */
+    if (chance(n, 12) < 0.05 && (uint64_t)(chance(n, 13) * RANKS) == set.id)
+        mine *= 1 + 0.1 * chance(n, 14); /* a straggler */
     double took = 0;
     for (int i = 0; i < num_ops; i++) {
         took += all * mine * (1 - communication) * (double)set.step * 1e3 / num_ops;
@@ -130,7 +136,11 @@ static double play(uint64_t n) {
 static void open_comm(enum mesh mesh) {
     int first = mesh_first(mesh, (int)set.id), size = mesh_size(mesh);
     struct abi_constants_v7 not_set_yet = {0}; /* as from NCCL 2.31 on */
-    struct host_comm c = {.id = set.seed << 8 | (uint64_t)(mesh << 4 | first), .ranks = (size_t)size, .nodes = 1, .logger = logger, .constants = &not_set_yet};
+    struct host_comm c = {.id = set.seed << 8 | (uint64_t)(mesh << 4 | first),
+                          .ranks = (size_t)size,
+                          .nodes = 1,
+                          .logger = logger,
+                          .constants = &not_set_yet};
     events_open(host.lib, mesh, c.id, size, ((int)set.id - first) / mesh_stride(mesh));
     if (host_init(&host, &c, &contexts[mesh])) die("init", "it fails");
 }

@@ -74,7 +74,8 @@ static void compare(bool here[RANKS]) {
             job->calls += a->num[mesh];
             if (!here[mesh_first(mesh, r)]) continue;
             for (uint32_t i = 0; i < a->num[mesh]; i++)
-                job->differ += i >= b->num[mesh] || a->made[mesh][i].result || memcmp(&a->made[mesh][i], &b->made[mesh][i], sizeof a->made[mesh][i]);
+                job->differ += i >= b->num[mesh] || a->made[mesh][i].result ||
+                               memcmp(&a->made[mesh][i], &b->made[mesh][i], sizeof a->made[mesh][i]);
             job->differ += a->num[mesh] < b->num[mesh];
         }
     }
@@ -87,7 +88,8 @@ static void end_step(uint32_t round) {
     job->slow = 0;
     for (int r = 0; r < RANKS; r++) {
         struct rank *other = &job->ranks[r];
-        for (uint32_t seen = LOAD(job->arrivals); LOAD(other->arrived) != round && !is_dead(other); seen = LOAD(job->arrivals))
+        for (uint32_t seen = LOAD(job->arrivals); LOAD(other->arrived) != round && !is_dead(other);
+             seen = LOAD(job->arrivals))
             if (LOAD(other->arrived) != round) wait_for(&job->arrivals, seen);
         here[r] = LOAD(other->arrived) == round;
         if (!here[r]) continue;
