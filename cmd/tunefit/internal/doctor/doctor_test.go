@@ -3,6 +3,7 @@ package doctor
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -66,7 +68,7 @@ func TestDoctorSound(t *testing.T) {
 	if code := ExitCode(findings); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
-	mustFind(t, findings, "plugin", isFine, testlib.Library, tuner.Release, "ABI v2-v7")
+	mustFind(t, findings, "plugin", isFine, testlib.Library, tuner.Release, fmt.Sprintf("ABI v2-v%d", nccl.NewestABI))
 	mustFind(t, findings, "nccl", isNote, "--library FILE")
 	mustFind(t, findings, "environment", isFine, "NCCL_DEBUG=WARN")
 	mustFind(t, findings, "files", isFine, "1 row", "version ")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -30,7 +31,7 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
 		want        severity
 		words       []string
 	}{
-		{testlib.Library, "", isFine, []string{testlib.Library, "ABI v2-v7"}},
+		{testlib.Library, "", isFine, []string{testlib.Library, fmt.Sprintf("ABI v2-v%d", nccl.NewestABI)}},
 		{"libnccl-tuner-go.so", build, isFine, []string{testlib.Library}},
 		{"go", build, isFine, []string{testlib.Library}},
 		{"go", "", isError, []string{"go: cannot open", "libnccl-tuner-go.so: cannot open", "set NCCL_TUNER_PLUGIN=" + testlib.Library}},
