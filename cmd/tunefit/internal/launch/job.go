@@ -129,14 +129,14 @@ func (l *Launcher) Close() error {
 	}
 	l.job = nil
 	j.input.Close()
-	_ = j.salloc.Process.Signal(hangUp)
-	late := time.After(time.Minute)
-	for {
+	for late := time.After(time.Minute); ; {
+		_ = j.salloc.Process.Signal(hangUp) // again and again: salloc misses one before Slurm has answered
 		select {
 		case _, open := <-j.said:
 			if !open {
 				return nil
 			}
+		case <-time.After(time.Second):
 		case <-late:
 			return fmt.Errorf("job %s is not given back: salloc has not ended for a minute (look at squeue --me)", j.id)
 		}
