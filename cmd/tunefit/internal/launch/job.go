@@ -69,7 +69,7 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 		case text, open := <-l.job.said:
 			if !open {
 				l.job = nil
-				return fmt.Errorf("Slurm gives no job: %s (%s)", last, cli.ShellWords(argv))
+				return fmt.Errorf("salloc gives no job: %s (%s)", last, cli.ShellWords(argv))
 			}
 			if what, ok := strings.CutPrefix(text, granted); ok {
 				l.job.id, l.job.list, _ = strings.Cut(what, " ")

@@ -180,7 +180,7 @@ func TestSlurmJobEndsAtOnce(t *testing.T) {
 	programs(t, map[string]string{"srun": "", "salloc": "no prolog", "squeue": ""})
 	t.Setenv("SLURM_JOB_ID", "")
 	err := mustNew(t, Options{With: Slurm}).Prepare(t.Context(), 1, time.Minute, time.Hour, func(string) {})
-	if err == nil || !strings.Contains(err.Error(), "Slurm gives no job: no prolog (salloc ") {
+	if err == nil || !strings.Contains(err.Error(), "salloc gives no job: no prolog (salloc ") {
 		t.Errorf("%v", err)
 	}
 }
