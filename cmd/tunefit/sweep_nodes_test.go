@@ -175,7 +175,7 @@ func TestSweepInterruptedTwice(t *testing.T) {
 	bin := t.TempDir()
 	for name, does := range map[string]string{
 		"srun": "", "squeue": "",
-		"salloc": "trap 'kill -INT $PPID; > " + bin + "/given; exit 1' TERM; kill -INT $PPID; while :; do sleep 0.1; done",
+		"salloc": "trap 'kill -INT $PPID; > " + bin + "/given; exit 1' HUP; kill -INT $PPID; while :; do sleep 0.1; done",
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755); err != nil {
 			t.Fatal(err)

@@ -128,7 +128,8 @@ func (d *doctor) late(what string) finding {
 	return f
 }
 
-// asked returns what finds something out once, in the background, for all who ask.
+// asked returns what finds something out once, in the background, for all who ask. Unlike
+// sync.OnceValue it keeps to channels, which a test's clock understands.
 func asked[T any](find func() T) func() T {
 	var once sync.Once
 	var found T

@@ -39,23 +39,15 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		if _, err := os.Stat(path); err != nil {
 			return []finding{failed("name the job's "+localenv.LibNCCL, "--library %s: %v", d.NCCL, errors.Unwrap(err))}
 		}
-		return d.probeNCCL(ctx, path, "")
+		found, _ = d.probeNCCL(ctx, path, "")
+		return found
 	}
-	var seen []string
-	if lib, err := d.env.Probe(ctx, localenv.LibNCCL); err == nil {
-		found = append(d.releaseFaults(lib), d.ncclFindings(lib, "")...)
-		if real, err := filepath.EvalSymlinks(lib.Path); err == nil {
-			seen = append(seen, real)
-		}
-	} else if errors.Is(err, context.DeadlineExceeded) {
-		return []finding{d.late("whether " + localenv.LibNCCL + " can be loaded is not known")}
-	} else if reason := notLoaded(err); !strings.HasPrefix(reason, localenv.LibNCCL+": cannot open shared object file") {
-		found = append(found, warned("see what the loader misses: ldd "+localenv.LibNCCL, "%s is there and cannot be loaded: %s", localenv.LibNCCL, reason))
-	}
+	found, path := d.probeNCCL(ctx, localenv.LibNCCL, "")
+	seen := []string{path}
 	for _, path := range d.env.PythonNCCLs() {
 		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(seen, real) {
-			seen = append(seen, real)
-			found = append(found, d.probeNCCL(ctx, path, "PyTorch's ")...)
+			of, _ := d.probeNCCL(ctx, path, "PyTorch's ")
+			found, seen = append(found, of...), append(seen, real)
 		}
 	}
 	if len(found) == 0 {
@@ -64,15 +56,21 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 	return found
 }
 
-func (d *doctor) probeNCCL(ctx context.Context, path, whose string) []finding {
-	lib, err := d.env.Probe(ctx, path)
+// probeNCCL loads an NCCL, and returns its file without links. It finds nothing where the dynamic loader finds no such file.
+func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []finding, file string) {
+	lib, err := d.env.Probe(ctx, name)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return []finding{d.late("whether " + whose + "NCCL " + path + " can be loaded is not known")}
+		return []finding{d.late("whether " + whose + "NCCL " + name + " can be loaded is not known")}, ""
 	}
 	if err != nil {
-		return []finding{warned("see what the loader misses: ldd "+path, "%sNCCL %s cannot be loaded: %s", whose, path, notLoaded(err))}
+		reason := notLoaded(err)
+		if strings.HasPrefix(reason, localenv.LibNCCL+": cannot open shared object file") {
+			return nil, ""
+		}
+		return []finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name, reason)}, ""
 	}
-	return append(d.releaseFaults(lib), d.ncclFindings(lib, whose)...)
+	file, _ = filepath.EvalSymlinks(lib.Path)
+	return append(d.releaseFaults(lib), d.ncclFindings(lib, whose)...), file
 }
 
 // ncclFindings says what an NCCL makes of our library.

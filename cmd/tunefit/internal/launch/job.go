@@ -69,7 +69,7 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 		case text, open := <-l.job.said:
 			if !open {
 				l.job = nil
-				return fmt.Errorf("Slurm gives no job: %s (%s)", last, cli.ShellWords(argv))
+				return fmt.Errorf("salloc gives no job: %s (%s)", last, cli.ShellWords(argv))
 			}
 			if what, ok := strings.CutPrefix(text, granted); ok {
 				l.job.id, l.job.list, _ = strings.Cut(what, " ")
@@ -129,14 +129,14 @@ func (l *Launcher) Close() error {
 	}
 	l.job = nil
 	j.input.Close()
-	_ = j.salloc.Process.Signal(hangUp)
-	late := time.After(time.Minute)
-	for {
+	for late := time.After(time.Minute); ; {
+		_ = j.salloc.Process.Signal(hangUp) // again and again: salloc misses one before Slurm has answered
 		select {
 		case _, open := <-j.said:
 			if !open {
 				return nil
 			}
+		case <-time.After(time.Second):
 		case <-late:
 			return fmt.Errorf("job %s is not given back: salloc has not ended for a minute (look at squeue --me)", j.id)
 		}
