@@ -37,8 +37,8 @@ func importCommand(env ncclchoice.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIRECTORY...",
 		Short: "Turn logs of nccl-tests into a sweep CSV",
-		Long: `Turn logs of nccl-tests into a sweep CSV: one row for each measured time, with the
-algorithm, protocol and channels that it ran with, as far as anything tells.
+		Long: `Turn logs of nccl-tests into a sweep CSV. It has one row for each measured time, with the
+algorithm, protocol and channels that ran, as far as anything tells.
 
 It reads the printed output of nccl-tests and rccl-tests of any version, behind any
 launcher and between NCCL's log lines. It also reads their JSON (-J), sweep CSV files,

@@ -31,9 +31,11 @@ func profileCommand(env ncclchoice.Env) *cobra.Command {
 communicator and size, and what runs there now. With --policy, --model or both it also
 prints what they decide there, and what the model expects that to save.
 
-It reads a job profile, or what tunefit import makes one of: the directory of
-` + tuner.EnvRecord + `, the output of NCCL's inspector, and a job's log with the library's
-decisions (NCCL_TUNER_LOG=decisions). All files must be of one job.
+It reads a job profile, or what tunefit import makes one of:
+  - the directory of ` + tuner.EnvRecord + `
+  - the output of NCCL's inspector
+  - a job's log with the library's decisions (NCCL_TUNER_LOG=decisions)
+All files must be of one job.
 
 Shares are of the time if that is known of nearly all calls, else of the bytes. A -
 means not known: logs of decisions have no counts, and times need the files of all

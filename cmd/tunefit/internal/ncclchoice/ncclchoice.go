@@ -239,7 +239,7 @@ func (f *Flags) Doubt() string {
 	}
 	here := localenv.ThisMachine(os.Getenv)
 	if here.Err != nil {
-		return "; nothing here tells whether your machine is one"
+		return "; it is not known whether this machine is one"
 	}
 	doc, err := hgxH100()
 	if err == nil {
@@ -248,5 +248,5 @@ func (f *Flags) Doubt() string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("; this machine is none (%s)", here.Here.Summary)
+	return fmt.Sprintf("; this machine is not one (%s)", here.Here.Summary)
 }
