@@ -51,7 +51,7 @@ little; measure three or more. It also tests the geometric mean over the sizes.
 docs/COMPARE.md explains the tests.
 
 It compares what ran. If a side holds several configurations, as a sweep does, it
-compares NCCL's own choice, or the configuration that --config names. It says on
+compares NCCL's choice, or the configuration that --config names. It says on
 standard error what it leaves out.
 
 Of job profiles it compares the communication of a step, not a mean over sizes. One
@@ -74,7 +74,7 @@ than --threshold, 2 if there is nothing to compare.`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error { return cli.Verdict(f.compare(cmd, args)) },
 	}
-	cmd.Flags().StringVar(&f.config, "config", "", "compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or default: NCCL's own choice")
+	cmd.Flags().StringVar(&f.config, "config", "", "compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or default: NCCL's choice")
 	cmd.Flags().BoolVar(&f.all, "all", false, "compare every data type, and in-place as well, instead of the one with most sizes")
 	cmd.Flags().BoolVar(&f.turns, "turns", false, "the runs were made in turns, in the order of the files: pairs are compared (found out where logs tell the time)")
 	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "what a slowdown must be proven to exceed for exit code 1")

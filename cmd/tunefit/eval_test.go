@@ -34,16 +34,16 @@ func TestEvalOfNothing(t *testing.T) {
 	}
 	const unasked = "what is chosen there was not measured\n"
 	for name, c := range map[string]struct{ sweep, out, says string }{
-		"the default only": {lines(func(l string) bool { return strings.Contains(l, ",default,") }), unasked, "nothing to compare: one thing only was measured at each size (needed: "},
+		"the default only": {lines(func(l string) bool { return strings.Contains(l, ",default,") }), unasked, "nothing to compare: only one thing was measured at each size (needed: "},
 		"one configuration only": {lines(func(l string) bool { return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") }), "abstains at",
-			"nothing to compare: one thing only was measured at each size (needed: "},
+			"nothing to compare: only one thing was measured at each size (needed: "},
 		"another communicator": {strings.ReplaceAll(lines(func(string) bool { return true }), ",2,16,0,", ",4,32,0,"), "another number of nodes was measured\n",
 			"nothing to compare: neither a model nor a row knows any of these collectives, communicators and sizes\n"},
 		"other sizes": {sweepHead + "all_reduce,64,float,sum,ring,ll,1,2,16,0,forced,9,,,x\nall_reduce,64,float,sum,tree,ll,1,2,16,0,default,8,,,x\n", "the size is outside those measured\n",
 			"nothing to compare: neither a model nor a row knows any of these collectives, communicators and sizes\n"},
 		"nothing that it chooses": {lines(func(l string) bool {
 			return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") || strings.Contains(l, ",tree,simple,1,2,16,0,forced,")
-		}), "abstains at", "nothing to compare: neither what is chosen was measured, nor "},
+		}), "abstains at", "nothing to compare: neither the chosen configurations were measured, nor "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sweep := testlib.File(t, "sweep.csv", c.sweep)

@@ -52,8 +52,7 @@ These tell what ran, the most trusted first:
   - the same variables as exports or -x in the log
   - --algo and the like on the command line
   - words in the file's name, as in all_reduce_ring_ll_8ch.txt
-A row about which nothing tells is the library's default. What a tuner decided is never
-the library's default.
+If nothing tells, the row is NCCL's choice. What a tuner decided is never NCCL's choice.
 
 Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time, the tuner
 and the NCCL_MIN_NCHANNELS of their run.

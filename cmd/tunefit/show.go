@@ -94,7 +94,7 @@ func (t *decisionTable) show(call ask.Question) error {
 	return err
 }
 
-// write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's own choice is known, and the
+// write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's choice is known, and the
 // expected gain. The chunk size is there where a row asks for one.
 func (t *decisionTable) write(w io.Writer) {
 	chunks := slices.ContainsFunc(t.outcomes, func(o ask.Outcome) bool { return o.Chunk > 0 })

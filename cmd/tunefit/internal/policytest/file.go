@@ -22,7 +22,7 @@ import (
 type File struct {
 	file string
 	ask.Decider
-	Costs ncclchoice.Flags // NCCL's own choice comes from there
+	Costs ncclchoice.Flags // NCCL's choice comes from there
 	cases []policyCase
 }
 
