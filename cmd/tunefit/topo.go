@@ -138,7 +138,6 @@ type topoMachine struct {
 	source detect.Source
 	set    topo.Settings
 	sys    *topo.System
-	comm   *topo.Comm
 }
 
 // machineRoot is where the machine's files are.
@@ -172,8 +171,7 @@ func (v *topoView) open(args []string, notes io.Writer) (*topoMachine, error) {
 	if m.sys, err = topo.Build(m.doc, ncclchoice.BuildOptions()); err != nil {
 		return nil, err
 	}
-	m.comm = topo.WholeComm(m.sys)
-	if err := m.sys.ComputePaths(set, m.comm); err != nil {
+	if err := m.sys.ComputePaths(set, topo.WholeComm(m.sys)); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.doc.File, err)
 	}
 	return m, nil

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -44,11 +43,11 @@ type Flags struct {
 // Measured tells the release that a file was measured with, 0 for one that does not say. It is taken where --nccl names none
 // and no other file says another.
 func (f *Flags) Measured(file string, with nccl.Version) {
-	if with != 0 {
-		f.measured = maps.Clone(f.measured)
-		if f.measured == nil {
-			f.measured = map[nccl.Version]string{}
-		}
+	switch {
+	case with == 0:
+	case f.measured == nil:
+		f.measured = map[nccl.Version]string{with: file}
+	default:
 		f.measured[with] = file
 	}
 }
