@@ -43,15 +43,15 @@ directories of them. It also reads job profiles, if both sides are profiles. Nam
 file or directory for each side. For more, put -- between the sides, and the flags
 before the files.
 
-For each collective, communicator and size it prints the median times, the bus
-bandwidths, the ratio of the times (below 1 is faster) with an interval, and a verdict:
+It prints a line for each collective, communicator and size: the median times, the bus
+bandwidths, and the ratio of the times with an interval. Below 1 is faster. The verdict is
 faster, slower, or ~ where nothing is proven. Repetitions show the noise: several runs
 of each side, made in turns, or several times of a size in one log. Two runs show
 little; measure three or more. It also tests the geometric mean over the sizes.
 docs/COMPARE.md explains the tests.
 
 It compares what ran. If a side holds several configurations, as a sweep does, it
-compares NCCL's own choice, or the configuration that --config names. It says on
+compares NCCL's choice, or the configuration that --config names. It says on
 standard error what it leaves out.
 
 Of job profiles it compares the communication of a step, not a mean over sizes. One
@@ -60,12 +60,12 @@ profile is one repetition: with one on each side it prints a difference without 
 --restore writes a policy that undoes what became slower: at those sizes it asks for
 the configuration that ran before, if the logs tell it.
 
-With one directory, that of ` + tuner.EnvRecord + `, it prints what jobs with
-` + tuner.EnvCompare + ` or ` + tuner.EnvCanary + ` found out about their policy from the times of
-their own steps.
+With the directory of ` + tuner.EnvRecord + ` alone it prints what jobs found out about their
+policy from the times of their own steps. Jobs with ` + tuner.EnvCompare + ` or
+` + tuner.EnvCanary + ` do that.
 
-Exit code: 0 if nothing is proven to be slower by more than --threshold, 1 if a size or
-a mean is, 2 if there is nothing to compare.`,
+Exit code: 0 if nothing is proven to be slower, 1 if a size or a mean is slower by more
+than --threshold, 2 if there is nothing to compare.`,
 		Example: `  tunefit compare before.log after.log
   tunefit compare --threshold 2% before-*.log -- after-*.log
   tunefit compare job-before.csv job-after.csv
@@ -74,7 +74,7 @@ a mean is, 2 if there is nothing to compare.`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error { return cli.Verdict(f.compare(cmd, args)) },
 	}
-	cmd.Flags().StringVar(&f.config, "config", "", "compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or default: NCCL's own choice")
+	cmd.Flags().StringVar(&f.config, "config", "", "compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or default: NCCL's choice")
 	cmd.Flags().BoolVar(&f.all, "all", false, "compare every data type, and in-place as well, instead of the one with most sizes")
 	cmd.Flags().BoolVar(&f.turns, "turns", false, "the runs were made in turns, in the order of the files: pairs are compared (found out where logs tell the time)")
 	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "what a slowdown must be proven to exceed for exit code 1")

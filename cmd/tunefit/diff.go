@@ -70,9 +70,8 @@ func (c *comparison) diff() error {
 		return err
 	}
 	err := c.each(func(q ask.Question, sizes []uint64) error {
-		for _, call := range ask.Calls(c.asked.Files.Rules(q.Coll, q.Comm.Comm)) {
-			q.PipeOps, q.RegBuff = call.PipeOps, call.RegBuff
-			if err := c.compare(q, sizes); err != nil {
+		for _, call := range q.Calls(c.asked.Files.Rules(q.Coll, q.Comm.Comm)) {
+			if err := c.compare(call, sizes); err != nil {
 				return err
 			}
 		}

@@ -31,13 +31,13 @@ takes three seconds at most and leaves nothing behind.
 The version of the files is a digest of their meaning. It must be the same on all nodes.
 
 With --launch it examines all nodes at once. The launcher starts one process on each
-node, as the job's launcher does, and finds tunefit at the same path there. tunefit
-prints once what all nodes found, and with names what some found. It also prints where
-nodes differ although each is sound by itself. Each node has %v. A node that has not
+node, as the job's launcher does, and finds tunefit at the same path there. Findings of
+all nodes are printed once, those of some nodes with the nodes' names. It also prints
+where nodes differ although each is sound. Each node has %v. A node that has not
 answered %v after another one did is reported as missing.
 
 Exit code: 0 if there is nothing but notes, 1 with warnings or errors, 2 if something
-could not be examined; of several nodes the worst.`, doctor.LimitOnNodes, doctor.LateAfter),
+could not be examined. Of several nodes the worst counts.`, doctor.LimitOnNodes, doctor.LateAfter),
 		Example: `  tunefit doctor
   tunefit doctor --launch "srun -N 4"
   tunefit doctor --machine --launch "srun -N 4"

@@ -34,7 +34,7 @@ the fastest.
 
 A measurement of the default tells what NCCL would do. The policy can be judged only at
 the sizes that have one, and the column default is of these sizes. Without any, only the
-plain choice can be judged. If one thing only was measured at a size, there is nothing to
+plain choice can be judged. If only one thing was measured at a size, there is nothing to
 choose from. If no decision can be judged, the exit code is 1.`,
 		Example: `  tunefit eval model.json sweeps/later.csv
   tunefit eval rows.csv sweeps/later.csv`,
@@ -167,9 +167,9 @@ func unjudged(results []fit.Evaluation) error {
 	case outside:
 		return errors.New(nothing + "neither a model nor a row knows any of these collectives, communicators and sizes")
 	case alone:
-		return errors.New(nothing + "one thing only was measured at each size (needed: NCCL's own choice and what is chosen instead, or several configurations)")
+		return errors.New(nothing + "only one thing was measured at each size (needed: NCCL's choice and what is chosen instead, or several configurations)")
 	}
-	return errors.New(nothing + "neither what is chosen was measured, nor NCCL's own choice where that is left alone")
+	return errors.New(nothing + "neither the chosen configurations were measured, nor NCCL's choice where they leave it")
 }
 
 func writeEval(w io.Writer, results []fit.Evaluation) error {

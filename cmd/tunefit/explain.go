@@ -19,18 +19,18 @@ func explainCommand(env ncclchoice.Env) *cobra.Command {
 	f := explainFlags{from: ncclchoice.Flags{Env: env}}
 	cmd := &cobra.Command{
 		Use:   "explain COLLECTIVE SIZE --comm NODESxRANKS_PER_NODE",
-		Short: "Show the way to one decision: rows, conditions, model, NCCL",
-		Long: `Show the way to the decision about one collective: each row and why it does not
-match, nearest first, the values that conditions see, what the model expects of each
-configuration and why it decides or abstains, and NCCL's own estimates.
+		Short: "Show how one decision is made: rows, conditions, model, NCCL",
+		Long: `Show how the decision about one call is made. It prints:
+  - each row of the policy and why it does not match, the nearest rows first
+  - the values that conditions see
+  - what the model expects of each configuration, and why it decides or abstains
+  - NCCL's estimates
 
-The policy and the model are those that a job started here would use, unless they are
-named.
+Without --policy and --model it takes the files that a job started here would use.
 
-What NCCL chooses by itself is what the model says that it was measured to choose. Where
-that was not measured, it is what the cost model of the release that --nccl names
-estimates, with the latencies and bandwidths of --tuning, or those that follow from the
-topology of --topo. The decision is what a job gets with that release.`,
+NCCL's choice is the measured one, if the model has it. Otherwise NCCL's estimates tell
+it: those of the release of --nccl, for the machine of --topo, or with the latencies and
+bandwidths of --tuning. A job gets this decision with that release.`,
 		Example: `  tunefit explain allreduce 8M --nodes 4 --ranks 32 --policy configs/policies/example.csv
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
 		Args: cli.Args(2, 2, "a collective and a size, as allreduce 8M"),

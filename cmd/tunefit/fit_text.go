@@ -59,10 +59,10 @@ func writeAnswer(w io.Writer, in report.Input) {
 		if in.Set.Simulated > 0 {
 			as = "simulated, not measured"
 		}
-		fmt.Fprintf(w, "less time: than NCCL's own choice took, both as %s, without what luck adds to a winner; between the sizes measured it may be less or more\n", as)
+		fmt.Fprintf(w, "less time: compared with NCCL's choice, both as %s, corrected for the luck of a winner; it may differ between the sizes measured\n", as)
 	}
 	if decided > 0 {
-		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's own choice\n", model.LeftOutSizes, harm, cli.CountOf(decided, "decision"))
+		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's choice\n", model.LeftOutSizes, harm, cli.CountOf(decided, "decision"))
 	}
 	if len(assumed) > 0 {
 		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed, 8, ", "))

@@ -12,8 +12,8 @@ func gcCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what ended jobs left at their rendezvous",
-		Long: `Remove the records of communicators that nobody uses: each of their ranks has ended
-them, or ran on this machine and is dead, for a minute at least. In /dev/shm, also
+		Long: `Remove the records of communicators that nobody has used for a minute. Each of their
+ranks has ended them, or it ran on this machine and is dead. In /dev/shm, also
 remove the directories that no process uses. gc does not disturb running jobs.
 
 It cannot see from here what became of processes on other machines. Their communicators

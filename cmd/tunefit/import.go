@@ -37,8 +37,8 @@ func importCommand(env ncclchoice.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIRECTORY...",
 		Short: "Turn logs of nccl-tests into a sweep CSV",
-		Long: `Turn logs of nccl-tests into a sweep CSV: one row for each measured time, with the
-algorithm, protocol and channels that it ran with, as far as anything tells.
+		Long: `Turn logs of nccl-tests into a sweep CSV. It has one row for each measured time, with the
+algorithm, protocol and channels that ran, as far as anything tells.
 
 It reads the printed output of nccl-tests and rccl-tests of any version, behind any
 launcher and between NCCL's log lines. It also reads their JSON (-J), sweep CSV files,
@@ -52,8 +52,7 @@ These tell what ran, the most trusted first:
   - the same variables as exports or -x in the log
   - --algo and the like on the command line
   - words in the file's name, as in all_reduce_ring_ll_8ch.txt
-A row about which nothing tells is the library's default. What a tuner decided is never
-the library's default.
+If nothing tells, the row is NCCL's choice. What a tuner decided is never NCCL's choice.
 
 Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time, the tuner
 and the NCCL_MIN_NCHANNELS of their run.

@@ -75,7 +75,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 		size := strconv.FormatUint(bytes, 10)
 		out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--model", model)
 		for _, want := range []string{
-			fmt.Sprintf("\nNCCL's own choice, as measured (%s): %s/%s ", model, d[3], d[4]),
+			fmt.Sprintf("\nNCCL's choice, as measured (%s): %s/%s ", model, d[3], d[4]),
 			fmt.Sprintf("\nexpected gain: %s (", cli.Percent(*o.Gain)),
 		} {
 			if !strings.Contains(out, want) {
@@ -124,7 +124,7 @@ func TestDefaultWithoutLabel(t *testing.T) {
 		t.Errorf("%s", notes)
 	}
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "2M", "--comm", "2x8", "--model", model)
-	if !strings.Contains(out, "\nNCCL's own choice, as measured ("+model+"): 107.2 us; what took it is not known\n") {
+	if !strings.Contains(out, "\nNCCL's choice, as measured ("+model+"): 107.2 us; what took it is not known\n") {
 		t.Errorf("%s", out)
 	}
 }
@@ -146,7 +146,7 @@ func TestBeyondTheMeasurement(t *testing.T) {
 				t.Errorf("%v: %+v", args, o)
 			}
 		}
-		if !strings.Contains(notes, "note: what NCCL chooses alone, where it was not measured, is by NCCL 2.30.7's cost model for HGX H100; nothing here tells whether your machine is one") {
+		if !strings.Contains(notes, "note: NCCL's choice, where it was not measured, is estimated by NCCL 2.30.7's cost model for HGX H100; it is not known whether this machine is one") {
 			t.Errorf("%v: %s", args, notes)
 		}
 	}
@@ -172,7 +172,7 @@ func TestWhoseCostModel(t *testing.T) {
 		args []string
 		ends string
 	}{
-		{"", nil, "for HGX H100; nothing here tells whether your machine is one (--topo FILE names yours, --model FILE what was measured on it)\n"},
+		{"", nil, "for HGX H100; it is not known whether this machine is one (--topo FILE names yours, --model FILE what was measured on it)\n"},
 		{h100, nil, "for HGX H100\n"},
 		{a100, nil, " (--topo FILE names yours, --model FILE what was measured on it)\n"},
 		{"", []string{"--topo", a100}, "for " + a100 + "\n"},
@@ -181,7 +181,7 @@ func TestWhoseCostModel(t *testing.T) {
 		t.Setenv(detect.TunerFileVariable, c.here)
 		for _, command := range [][]string{{"show", file}, {"diff", file, file}} {
 			_, said := tunefit(t, cli.ExitOK, append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
-			if !strings.HasPrefix(said, "note: what NCCL chooses alone is by NCCL 2.30.7's cost model ") || !strings.HasSuffix(said, c.ends) || strings.Contains(said, "this machine is none (8 ") != (c.here == a100 && c.args == nil) {
+			if !strings.HasPrefix(said, "note: NCCL's choice is estimated by NCCL 2.30.7's cost model ") || !strings.HasSuffix(said, c.ends) || strings.Contains(said, "this machine is not one (8 ") != (c.here == a100 && c.args == nil) {
 				t.Errorf("%s here, %v %v: %s", c.here, command[0], c.args, said)
 			}
 		}

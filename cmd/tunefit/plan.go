@@ -34,18 +34,19 @@ time after what was measured so far. Run what it prints, import the logs, and pl
 again with the new sweep. The first time there is no sweep.
 
 It plans the default first, then all algorithms and protocols with most channels. Each
-later run measures, at each size, what may be faster than all so far: fewest channels
-where latency decides, what wins at the sizes next to it, and the middle between the
-best number of channels and the next measured. It ends when two runs in a row improve
-the times by less than 0.2 % in the mean of all sizes. That takes a sixth to a half of
-the time that measuring everything takes. What was not measured may still be faster.
-tunefit sweep runs the same.
+later run measures, at each size, what may be faster than all so far:
+  - fewest channels where latency decides
+  - what wins at the sizes next to it
+  - the middle between the best number of channels and the next measured
+It ends when two runs in a row improve the times by less than 0.2 % in the mean of all
+sizes. That takes a sixth to a half of the time that measuring everything takes. What was
+not measured may still be faster. tunefit sweep runs the same.
 
 It prints a shell script, in which all but the commands is a comment. The script
 measures configurations as a job would run them: by this project's tuner library with a
-policy, since a tuner cannot have channels that only NCCL_MIN_NCHANNELS makes. NCCL
-finds the library in LD_LIBRARY_PATH, and --plugin names another place. On several nodes
-the script has to be in a folder that all of them see.
+policy. A tuner cannot have channels that only NCCL_MIN_NCHANNELS makes. NCCL finds the
+library in LD_LIBRARY_PATH, and --plugin names another place. On several nodes the script
+has to be in a folder that all of them see.
 
 Logs tell tunefit import what ran and what was asked for, by their names and by what
 the tuner says in them. The plan asks for nothing twice, and says so:

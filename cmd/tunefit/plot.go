@@ -33,7 +33,7 @@ func plotCommand(env ncclchoice.Env) *cobra.Command {
 		Short: "Draw measured times and the curves between them",
 		Long: `Draw times over sizes, both logarithmic, of one collective on one communicator. Dots are
 measurements. Lines are the times that decisions assume in between. The dashed black
-line is NCCL's own choice. It draws the configurations that are the fastest at most
+line is NCCL's choice. It draws the configurations that are the fastest at most
 sizes.
 
 Without --coll and --comm it draws the first of the file and names the others. tunefit

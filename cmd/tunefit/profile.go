@@ -31,14 +31,16 @@ func profileCommand(env ncclchoice.Env) *cobra.Command {
 communicator and size, and what runs there now. With --policy, --model or both it also
 prints what they decide there, and what the model expects that to save.
 
-It reads a job profile, or what tunefit import makes one of: the directory of
-` + tuner.EnvRecord + `, the output of NCCL's inspector, and a job's log with the library's
-decisions (NCCL_TUNER_LOG=decisions). All files must be of one job.
+It reads a job profile, or what tunefit import makes one of:
+  - the directory of ` + tuner.EnvRecord + `
+  - the output of NCCL's inspector
+  - a job's log with the library's decisions (NCCL_TUNER_LOG=decisions)
+All files must be of one job.
 
 Shares are of the time if that is known of nearly all calls, else of the bytes. A -
 means not known: logs of decisions have no counts, and times need the files of all
 ranks. Calls are those of one rank, on average over the ranks that were recorded. It
-counts what the model expects to save only where the job runs NCCL's own choice, or
+counts what the model expects to save only where the job runs NCCL's choice, or
 where nothing tells what it runs.`,
 		Example: `  tunefit profile job.csv
   tunefit profile recorded/ --steps 8

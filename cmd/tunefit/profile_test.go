@@ -99,7 +99,7 @@ func TestProfileDecided(t *testing.T) {
 	job := testlib.File(t, "job.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls_per_step,time_us\nallgather,1,8,8M,3,100\nallgather,1,8,10M,1,100\n")
 	args := []string{"profile", job, "--policy", policy}
 	stdout, _ := tunefit(t, cli.ExitOK, args...)
-	for _, want := range []string{"100 % of the communication time is allgather of 8MiB - 10MiB on 1x8 (400 us of 400 us a step)\n", "p.csv: decided is 75.0 % of that; what that saves is not known\n", "ring/ll", "p.csv:2"} {
+	for _, want := range []string{"100 % of the communication time is allgather of 8MiB - 10MiB on 1x8 (400 us of 400 us a step)\n", "p.csv: 75.0 % of that is decided; what that saves is not known\n", "ring/ll", "p.csv:2"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q is missing in\n%s", want, stdout)
 		}

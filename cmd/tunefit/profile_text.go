@@ -107,7 +107,7 @@ func (v *profileView) write(w io.Writer) error {
 		}
 	}
 	if len(unknown) > 0 {
-		fmt.Fprintln(w, "\nof these calls the size is not known, and no share counts them:")
+		fmt.Fprintln(w, "\nthe size of these calls is not known, and no share counts them:")
 		tw := cli.NewTable(w)
 		tw.Row("collective", "comm", "calls"+v.per(), "")
 		for _, e := range unknown {
@@ -206,10 +206,10 @@ func (v *profileView) expectation() string {
 	if len(by) > 1 {
 		who += " and " + by[1]
 	}
-	text := fmt.Sprintf("%s: decided is %s of that", who, cli.Percent(s.decided/v.total))
+	text := fmt.Sprintf("%s: %s of that is decided", who, cli.Percent(s.decided/v.total))
 	switch {
 	case s.decided == 0:
-		return who + ": nothing of that is decided, all is left to NCCL"
+		return who + ": all of that is left to NCCL"
 	case v.scale.Weight != profile.ByTime || s.known == 0:
 		return text + "; what that saves is not known"
 	}

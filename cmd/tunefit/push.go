@@ -16,7 +16,7 @@ func pushCommand(env ncclchoice.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push POLICY.csv",
 		Short: "Put a policy into force in running jobs, and wait until it is",
-		Long: `Check a policy, put it in the place of the file that jobs read, and wait until every
+		Long: `Check a policy and put it in the place of the file that jobs read. Then wait until every
 live communicator that reads this file has switched. It says which has not, and why. It
 does the same with a model (MODEL.json).
 
@@ -24,9 +24,9 @@ It does not write a policy that has an error. It replaces the file as a whole by
 rename, and keeps its owner, its permissions and symbolic links to it. It does not look
 for jobs that meet elsewhere than --rendezvous names.
 
-Exit code: 0 if all have switched, or none has to. 1 if nothing was written, if not all
-have switched (the ranks go on trying), or if it cannot be seen from here whether all
-have.`,
+Exit code: 0 if all have switched, or none has to. 1 if nothing was written or not all
+have switched. The ranks then go on trying. It is also 1 if that cannot be seen from
+here.`,
 		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
 		Args:    cli.Args(1, 1, "the policy or model file"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.Run(cmd.OutOrStdout(), args[0]) },

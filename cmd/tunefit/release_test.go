@@ -22,8 +22,8 @@ func showOne(t *testing.T, args ...string) (o ask.OutcomeJSON, notes string) {
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	notes, estimated := cutLine(notes, "note: what NCCL chooses alone")
-	if o = all[0]; o.CostModel == "" || !strings.Contains(estimated, " is by "+o.CostModel) {
+	notes, estimated := cutLine(notes, "note: NCCL's choice")
+	if o = all[0]; o.CostModel == "" || !strings.Contains(estimated, " is estimated by "+o.CostModel) {
 		t.Errorf("estimated by %q, and the note is %q", o.CostModel, estimated)
 	}
 	return o, notes
@@ -175,7 +175,7 @@ allreduce,inf,ring,simple,60,,64K,
 				t.Errorf("NCCL %s, %s: %s", version, size, notes)
 			}
 			explained, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--nccl", version)
-			if !strings.Contains(explained, "NCCL's own estimates ("+o.CostModel) || strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
+			if !strings.Contains(explained, "NCCL's estimates ("+o.CostModel) || strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
 				t.Errorf("NCCL %s, %s:\n%s", version, size, explained)
 			}
 		}

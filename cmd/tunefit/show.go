@@ -24,22 +24,21 @@ func showCommand(env ncclchoice.Env) *cobra.Command {
 		Use:   "show [POLICY.csv]",
 		Short: "Print what a policy and a model decide",
 		Long: `Print what a policy, a cost model or both decide, for collectives, sizes and
-communicators: NCCL's own choice, its choice with the policy, and the row or the model
-that decides. A - means that the policy leaves it to NCCL. With a model, the gain is the
-share of the time of NCCL's own choice that the model expects to save. A - means that
-it does not know.
+communicators. Each line has NCCL's choice, its choice with the policy, and the row or
+the model that decides. A - means that the policy leaves it to NCCL. With a model, a line
+has a gain: the share of the time of NCCL's choice that the model expects to save. A -
+means that it does not know.
 
-NCCL's own choice is the one that was measured, if the model has it: for one call at a
-time from buffers that are not registered. Otherwise the cost model of the release of
---nccl tells it, with the latencies and bandwidths of --tuning, or those that follow
-from the topology of --topo.
+NCCL's choice is the measured one, if the model has it. Measurements are of one call at a
+time, from buffers that are not registered. Otherwise NCCL's estimates tell it, for the
+machine of --topo or --tuning.
 
-A model that names the machine it was measured on is used as on the machine of
---topo, else as on this one.
+A model may name the machine that it was measured on. It is then used as on the machine
+of --topo, or without that as on this machine.
 
-The library's own code decides, so this is what a job gets with the release of --nccl,
-or else that which the files say they were measured with: by its version of the tuner
-ABI, with what that lacks. NCCL_* variables count as they do in NCCL.`,
+The library's own code decides. A job gets the same decisions with the same release of
+NCCL. --nccl names the release; without it, it is the one that the files were measured
+with. NCCL_* variables count as they do in NCCL.`,
 		Example: `  tunefit show configs/policies/example.csv
   tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
   tunefit show configs/policies/example.csv --model model.json
@@ -95,7 +94,7 @@ func (t *decisionTable) show(call ask.Question) error {
 	return err
 }
 
-// write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's own choice is known, and the
+// write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's choice is known, and the
 // expected gain. The chunk size is there where a row asks for one.
 func (t *decisionTable) write(w io.Writer) {
 	chunks := slices.ContainsFunc(t.outcomes, func(o ask.Outcome) bool { return o.Chunk > 0 })

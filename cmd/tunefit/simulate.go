@@ -37,13 +37,12 @@ func simulateCommand(env ncclchoice.Env) *cobra.Command {
 		Use:    "simulate",
 		Hidden: true, // to try the others out
 		Short:  "Make up a sweep of a cluster that is not there",
-		Long: `Make up a sweep for trying out commands that learn from sweeps: a sweep CSV with the
-measurements that nccl-tests would print on a cluster that does not exist.
+		Long: `Make up a sweep for trying out commands that learn from sweeps. It has the measurements
+that nccl-tests would print on a cluster that does not exist.
 
-Times begin with NCCL's own cost model. They add what that model does not know and real
-clusters show: limits per channel, latency that grows with channels, contention for
-NICs, steps between sizes, and noise with outliers. The sweep has NCCL's own choice,
-too: near the best at many sizes, and up to about twice too slow at some. The seed picks
+Times begin with NCCL's estimates and add what real clusters show: limits per channel,
+latency that grows with channels, contention for NICs, steps between sizes, and noise
+with outliers. The sweep has NCCL's choice, too: near the best at many sizes, and up to about twice too slow at some. The seed picks
 the cluster and the noise: equal commands give equal files, on every machine.
 
 Every row says that it is simulated: its source begins with "simulated:". A policy

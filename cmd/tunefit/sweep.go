@@ -72,9 +72,9 @@ next. It verifies what it would choose, in turns with the default. Then it write
 sweep.csv, model.json, policy.csv and report.html into the directory.
 
 It finishes collectives and communicators one after the other, in the order given. What
-a budget does not reach is left to NCCL. If a collective was measured on some number of
-nodes, but more than one, it measures more nodes with the three configurations that are
-fastest there at each size; --full measures all.
+a budget does not reach is left to NCCL. It measures all configurations on one node and
+on the fewest nodes above one. On more nodes it measures the three that are fastest there
+at each size; --full measures all.
 
 It keeps everything in the directory: journal.jsonl says what was planned, begun and
 ended, with commands; logs/ holds what runs printed, for tunefit import, too. The same

@@ -17,9 +17,8 @@ func testCommand(env ncclchoice.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test POLICY_test.yaml...",
 		Short: "Run unit tests of policies",
-		Long: `Run unit tests of policies: what is to become of a collective on a communicator, and
-which row is to decide it. The decisions are those of "tunefit show", and NCCL's own
-choice is what the model says that it was measured to be, where it does. A file of tests:
+		Long: `Run unit tests of policies. A test has calls and what the policy must make of them. The
+decisions are those of tunefit show. A file of tests:
 
   policy: example.csv             # or model: model.json, or both; relative to this file
   topology: ../topo/dgx-h100.xml  # or tuning: FILE.json (default: HGX H100)
@@ -34,13 +33,17 @@ choice is what the model says that it was measured to be, where it does. A file 
       expect:
         algorithm: tree
         protocol: ll128
-        channels: nccl            # nccl: left alone
+        channels: nccl            # nccl: left to NCCL
         comment: small            # words in the comment of the row that decides
 
-Also in a test: pipe_ops (1), reg_buff (0), nvl_domains (one for each node, as NCCL
-counts; 0: it does not say) and costs, NCCL's estimates in microseconds instead of its
-cost model's, as {ring/simple: 42.5, tree/ll: 30}. Also in expect: chunk, row (the line
-of the row that decides) and decided_by (nccl, row or model).
+A test may also have:
+  pipe_ops, reg_buff   of the calls (default: 1 and 0)
+  nvl_domains          of NVLink (default: one for each node; 0: NCCL does not say)
+  costs                what NCCL estimates in us, as {ring/simple: 42.5, tree/ll: 30}
+It may also expect:
+  chunk                a chunk size
+  row                  the line of the row that decides
+  decided_by           nccl, row or model
 
 Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
 		Example: `  tunefit test configs/policies/example_test.yaml

@@ -23,9 +23,11 @@ func topoCommand(env ncclchoice.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topo [SYSTEM.xml]",
 		Short: "Show a machine as NCCL sees it",
-		Long: `Show a machine as NCCL 2.30.7 sees it: the paths between GPUs and from GPUs to NICs
-with type and bandwidth in GB/s, the NICs, the numbers that rules may use, and the
-teams of device-side communication.
+		Long: `Show a machine as NCCL 2.30.7 sees it:
+  - the paths between GPUs and from GPUs to NICs, with type and bandwidth in GB/s
+  - the NICs
+  - the numbers that rules may use
+  - the teams of device-side communication
 
 Without a file, it looks for the topology as the library does: NCCL_TUNER_TOPO_FILE,
 NCCL_TOPO_FILE, NCCL's file for virtual machines, then the machine itself. Variables

@@ -18,8 +18,9 @@ func topoExplainCommand(env ncclchoice.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain FROM TO",
 		Short: "Tell how one device reaches another, and why so",
-		Long: `Tell how one device reaches another: the links on the way, the narrowest of them,
-and whether NCCL uses peer-to-peer or GPUDirect RDMA, by which rule or variable.
+		Long: `Tell how one device reaches another: the links on the way and the narrowest of them.
+It also tells whether NCCL uses peer-to-peer or GPUDirect RDMA, and the rule or variable
+that decides this.
 
 Devices are named as tunefit topo does: gpu0 by rank, NICs by name, cpu0 by NUMA
 number; or as NCCL prints them, GPU/0-18000.`,

@@ -16,7 +16,7 @@ func topoLinksCommand(env ncclchoice.Env) *cobra.Command {
 		Use:   "links [SYSTEM.xml]",
 		Short: "Print what each pair uses: P2P, shared memory, network, GPUDirect RDMA",
 		Long: `Print for each pair of GPUs whether NCCL uses peer-to-peer, shared memory or the
-network, and for each GPU and NIC whether GPUDirect RDMA is used. NCCL_P2P_LEVEL,
+network. Print for each GPU and NIC whether it uses GPUDirect RDMA. NCCL_P2P_LEVEL,
 NCCL_P2P_DISABLE, NCCL_NET_GDR_LEVEL, NCCL_NET_GDR_READ, NCCL_NET_GDR_C2C,
 NCCL_PXN_DISABLE, NCCL_PXN_C2C, NCCL_NVB_DISABLE, NCCL_SHM_DISABLE and
 NCCL_NET_DISABLE_INTRA count as in NCCL.`,

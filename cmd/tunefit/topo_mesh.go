@@ -19,9 +19,11 @@ func topoMeshCommand(in *cli.Inputs) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mesh FILE",
 		Short: "Show a cluster of direct cables: who reaches whom, the best ring, what it can do",
-		Long: `Show a cluster without a switch, where each cable between two nodes is a subnet of its
-own: which NIC reaches which peer, at what bandwidth, pairs without a cable, the best
-order of the nodes for a ring, and what rings and trees can reach at most.
+		Long: `Show a cluster without a switch, where each cable between two nodes is a subnet:
+  - which NIC reaches which peer, at what bandwidth
+  - pairs of nodes without a cable
+  - the best order of the nodes for a ring
+  - what rings and trees can reach at most
 
 FILE is CSV with the columns node, nic, address (with a mask) and gbit_s.
 

@@ -185,7 +185,7 @@ func TestShowWithTopology(t *testing.T) {
 		return tunefit(t, cli.ExitOK, append([]string{"show", file, "--coll", "allreduce", "--comm", "1x8,2x8,3x8"}, args...)...)
 	}
 	out, said := show("--topo", ready("aws-p4d-like.xml"))
-	if said != "note: what NCCL chooses alone is by NCCL 2.30.7's cost model for "+ready("aws-p4d-like.xml")+"\n" {
+	if said != "note: NCCL's choice is estimated by NCCL 2.30.7's cost model for "+ready("aws-p4d-like.xml")+"\n" {
 		t.Errorf("costs of each size follow from the topology, but it said %q", said)
 	}
 	if h100, _ := show(); out == h100 {

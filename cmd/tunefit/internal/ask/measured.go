@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// knowledge is how it is known what NCCL does by itself.
+// knowledge is how NCCL's choice is known.
 type knowledge int8
 
 const (
@@ -90,5 +90,5 @@ func (a *Asker) Note(w io.Writer, shown []policy.Comm) {
 	if doubt != "" {
 		doubt += " (--topo FILE names yours, --model FILE what was measured on it)"
 	}
-	fmt.Fprintf(w, "note: what NCCL chooses alone%s is by %s%s\n", where, a.Costs.Source(), doubt)
+	fmt.Fprintf(w, "note: NCCL's choice%s is estimated by %s%s\n", where, a.Costs.Source(), doubt)
 }

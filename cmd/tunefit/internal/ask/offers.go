@@ -6,25 +6,20 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Offers says which cells NCCL has for the calls.
+// Offers says which cells NCCL has for the calls. In Only and Never an algorithm or a protocol of -1 is any.
 type Offers struct {
-	Only, Never []CellName            // of those that its costs have; nothing in only: all
+	Only, Never []nccl.Cell           // of those that its costs have; nothing in Only: all
 	Micros      map[nccl.Cell]float32 // instead of its costs: all that it has
-}
-
-// CellName names cells: -1 is any.
-type CellName nccl.Cell
-
-func (n CellName) names(c nccl.Cell) bool {
-	return (n.Algo < 0 || n.Algo == c.Algo) && (n.Proto < 0 || n.Proto == c.Proto)
 }
 
 // limit makes of NCCL's table what a test says.
 func (o *Offers) limit(table []float32) {
 	for i := range table {
 		at := CellAt(i)
-		in := func(names []CellName) bool {
-			return slices.ContainsFunc(names, func(n CellName) bool { return n.names(at) })
+		in := func(cells []nccl.Cell) bool {
+			return slices.ContainsFunc(cells, func(c nccl.Cell) bool {
+				return (c.Algo < 0 || c.Algo == at.Algo) && (c.Proto < 0 || c.Proto == at.Proto)
+			})
 		}
 		if o.Micros != nil {
 			table[i] = nccl.Unavailable

@@ -140,8 +140,8 @@ func withEdges(sizes []uint64, ranks int, rules []*policy.Rule) []uint64 {
 	return slices.Compact(all)
 }
 
-// Calls returns the pairs of pipe_ops and reg_buff that rules tell apart.
-func Calls(rules []*policy.Rule) (pairs []Question) {
+// Calls returns a question for each pair of pipe_ops and reg_buff that rules tell apart.
+func (q Question) Calls(rules []*policy.Rule) (calls []Question) {
 	pipeOps, regBuffs := []int{1}, []int{0}
 	tell := func(n int) {
 		if n >= 0 && !slices.Contains(pipeOps, n) {
@@ -164,8 +164,9 @@ func Calls(rules []*policy.Rule) (pairs []Question) {
 	slices.Sort(pipeOps)
 	for _, p := range pipeOps {
 		for _, r := range regBuffs {
-			pairs = append(pairs, Question{PipeOps: p, RegBuff: r})
+			q.PipeOps, q.RegBuff = p, r
+			calls = append(calls, q)
 		}
 	}
-	return pairs
+	return calls
 }

@@ -9,27 +9,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// Progress is one line on a terminal that says how far some work has come. Elsewhere
-// it says nothing.
-type Progress struct {
-	w           io.Writer // nil: say nothing
-	what        string
-	done, total int64
-	at          string // what is at work on, a file say
-	shown       string
-}
-
-// NewProgress shows how much of a total was done, on w if that is a terminal.
-func NewProgress(w io.Writer, what string, total int64) *Progress {
-	if p, ok := w.(Printable); ok {
-		w = p.Writer
-	}
-	if total < 2 || !IsTerminal(w) {
-		return &Progress{}
-	}
-	return &Progress{w: w, what: what, total: total}
-}
-
 // Line is a line on a terminal that the next text replaces. Elsewhere it says nothing.
 type Line struct{ w io.Writer }
 
@@ -46,6 +25,23 @@ func NewLine(w io.Writer) *Line {
 
 // Show replaces the text; with nothing it wipes the line.
 func (l *Line) Show(text string) { fmt.Fprint(l.w, "\r\x1b[K", text) }
+
+// Progress is a line that says how far some work has come.
+type Progress struct {
+	line        *Line
+	what        string
+	done, total int64
+	at          string // what is worked on, a file say
+	shown       string
+}
+
+// NewProgress shows how much of a total was done, on w if that is a terminal and there is more than one thing to do.
+func NewProgress(w io.Writer, what string, total int64) *Progress {
+	if total < 2 {
+		w = io.Discard
+	}
+	return &Progress{line: NewLine(w), what: what, total: max(1, total)}
+}
 
 // SizeOf is the work that reading files is. One that cannot be found is reported
 // where it is opened.
@@ -73,24 +69,17 @@ func (p *Progress) TurnTo(at string) {
 const barWidth = 24
 
 func (p *Progress) show() {
-	if p.w == nil {
-		return
-	}
 	share := min(1, float64(p.done)/float64(p.total))
 	full := int(share * barWidth)
-	line := fmt.Sprintf("%s [%s%s] %3.0f %% %s", p.what, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), 100*share, p.at)
-	if line != p.shown {
-		p.shown = line
-		fmt.Fprint(p.w, "\r\x1b[K", line)
+	text := fmt.Sprintf("%s [%s%s] %3.0f %% %s", p.what, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), 100*share, p.at)
+	if text != p.shown {
+		p.shown = text
+		p.line.Show(text)
 	}
 }
 
 // End wipes the line.
-func (p *Progress) End() {
-	if p.w != nil {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
-}
+func (p *Progress) End() { p.line.Show("") }
 
 // Reader counts what is read from r.
 func (p *Progress) Reader(r io.Reader) io.Reader { return &countingReader{r, p} }

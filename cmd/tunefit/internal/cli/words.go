@@ -98,7 +98,7 @@ func OneDash(root *cobra.Command, args []string) (*cobra.Command, error) {
 func ParseColl(name string) (nccl.Coll, error) {
 	c, err := nccl.Colls.Parse(name)
 	if err != nil && nccl.NeverAsked(name) {
-		err = fmt.Errorf("%s: NCCL asks no tuner about it, it always chooses by itself (allowed: allreduce, allgather, reducescatter, broadcast, reduce)", name)
+		err = fmt.Errorf("%s: NCCL asks no tuner about it (allowed: allreduce, allgather, reducescatter, broadcast, reduce)", name)
 	}
 	return c, err
 }

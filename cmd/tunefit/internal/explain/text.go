@@ -124,20 +124,20 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 }
 
-// writeMeasured prints what NCCL was measured to do by itself, if it was.
+// writeMeasured prints NCCL's choice, if it was measured.
 func (p *Path) writeMeasured(b *bytes.Buffer) {
 	o := p.Outcome
 	switch micros := microsText(float64(o.NCCLMicros)); o.Known {
 	case ask.Measured:
-		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s, %s\n", p.Files.Model, o.NCCL, micros)
+		fmt.Fprintf(b, "\nNCCL's choice, as measured (%s): %s, %s\n", p.Files.Model, o.NCCL, micros)
 	case ask.Timed:
-		fmt.Fprintf(b, "\nNCCL's own choice, as measured (%s): %s; what took it is not known\n", p.Files.Model, micros)
+		fmt.Fprintf(b, "\nNCCL's choice, as measured (%s): %s; what took it is not known\n", p.Files.Model, micros)
 	}
 }
 
-// writeEstimates prints what NCCL's cost model says.
+// writeEstimates prints NCCL's estimates.
 func (p *Path) writeEstimates(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\nNCCL's own estimates (%s)\n", p.Source)
+	fmt.Fprintf(b, "\nNCCL's estimates (%s)\n", p.Source)
 	tw := cli.NewTable(b)
 	for _, e := range p.estimates() {
 		remark := ""

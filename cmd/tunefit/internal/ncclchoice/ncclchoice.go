@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -44,11 +43,11 @@ type Flags struct {
 // Measured tells the release that a file was measured with, 0 for one that does not say. It is taken where --nccl names none
 // and no other file says another.
 func (f *Flags) Measured(file string, with nccl.Version) {
-	if with != 0 {
-		f.measured = maps.Clone(f.measured)
-		if f.measured == nil {
-			f.measured = map[nccl.Version]string{}
-		}
+	switch {
+	case with == 0:
+	case f.measured == nil:
+		f.measured = map[nccl.Version]string{with: file}
+	default:
 		f.measured[with] = file
 	}
 }
@@ -236,7 +235,7 @@ func (f *Flags) Doubt() string {
 	}
 	here := localenv.ThisMachine(os.Getenv)
 	if here.Err != nil {
-		return "; nothing here tells whether your machine is one"
+		return "; it is not known whether this machine is one"
 	}
 	doc, err := hgxH100()
 	if err == nil {
@@ -245,5 +244,5 @@ func (f *Flags) Doubt() string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("; this machine is none (%s)", here.Here.Summary)
+	return fmt.Sprintf("; this machine is not one (%s)", here.Here.Summary)
 }

@@ -31,7 +31,7 @@ func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error
 
 const NCCLUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that a policy or model says it was measured with, else the installed one, else 2.31.2)"
 
-// UncountedVariables are notes on variables that are set and do not count in what NCCL chooses by itself.
+// UncountedVariables are notes on variables that are set and do not count in NCCL's choice here.
 func UncountedVariables() (notes []string) {
 	for _, v := range channels.NotCounted {
 		if os.Getenv(v.Name) != "" {

@@ -22,7 +22,7 @@ import (
 type File struct {
 	file string
 	ask.Decider
-	Costs ncclchoice.Flags // NCCL's own choice comes from there
+	Costs ncclchoice.Flags // NCCL's choice comes from there
 	cases []policyCase
 }
 
@@ -166,10 +166,10 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 	return c
 }
 
-// parseCells parses ALGORITHM or ALGORITHM/PROTOCOL, with any for either.
-func parseCells(s string) (c ask.CellName, err error) {
+// parseCells parses ALGORITHM or ALGORITHM/PROTOCOL, with any, -1, for either.
+func parseCells(s string) (c nccl.Cell, err error) {
 	algo, proto, both := strings.Cut(s, "/")
-	c = ask.CellName{Algo: -1, Proto: -1}
+	c = nccl.NoCell
 	if algo != "any" {
 		if c.Algo, err = nccl.Algos.Parse(algo); err != nil {
 			return c, err
@@ -193,13 +193,13 @@ func (r *reader) costs(n *yaml.Node) map[nccl.Cell]float32 {
 	table := map[nccl.Cell]float32{}
 	for name, n := range times {
 		c, err := parseCells(name)
-		if err == nil && (c.Algo < 0 || c.Proto < 0) {
+		if err == nil && !c.Known() {
 			err = fmt.Errorf("%q is not one cell (needed: ALGORITHM/PROTOCOL)", name)
 		}
 		if err != nil {
 			r.fail(&n, "%v", err)
 		}
-		table[nccl.Cell(c)] = value(r, &n, name, func(s string) (float32, error) {
+		table[c] = value(r, &n, name, func(s string) (float32, error) {
 			micros, err := strconv.ParseFloat(s, 32)
 			if err != nil || !(micros > 0) || micros > 1e9 {
 				return 0, fmt.Errorf("%q is no time (allowed: microseconds above 0, up to 1e9)", s)
