@@ -218,9 +218,9 @@ type evalJSON struct {
 	Nodes      int            `json:"nodes"`
 	Ranks      int            `json:"ranks"`
 	Sizes      int            `json:"sizes"`
-	Policy     *scoreJSON     `json:"policy,omitempty"`  // left out: no default measured, or the model knows nothing of this
-	Plain      *scoreJSON     `json:"plain,omitempty"`   // left out: nothing it chose was measured
-	Default    *scoreJSON     `json:"default,omitempty"` // left out: not measured
+	Policy     *fit.Score     `json:"policy,omitempty"`  // left out: no default measured, or the model knows nothing of this
+	Plain      *fit.Score     `json:"plain,omitempty"`   // left out: nothing it chose was measured
+	Default    *fit.Score     `json:"default,omitempty"` // left out: not measured
 	Decided    int            `json:"decided"`           // decisions that were measured
 	Unmeasured int            `json:"unmeasured"`        // and that were not
 	Harm       int            `json:"slower_than_default"`
@@ -231,20 +231,12 @@ type evalJSON struct {
 	Left       int            `json:"left"`     // sizes at which no row of a policy decides
 }
 
-type scoreJSON struct {
-	Decisions int     `json:"decisions"`
-	Mean      float64 `json:"mean"`
-	Low       float64 `json:"low"`
-	High      float64 `json:"high"`
-	P95       float64 `json:"p95"`
-	Max       float64 `json:"max"`
-}
-
-func newScoreJSON(s fit.Score) *scoreJSON {
+// decidedScore is nil for no decisions.
+func decidedScore(s fit.Score) *fit.Score {
 	if s.Decisions == 0 {
 		return nil
 	}
-	return &scoreJSON{s.Decisions, s.Mean, s.Low, s.High, s.P95, s.Max}
+	return &s
 }
 
 func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) error {
@@ -256,7 +248,7 @@ func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) erro
 		}
 		j := evalJSON{
 			Collective: e.Group.Coll.String(), Nodes: e.Group.Nodes, Ranks: e.Group.Ranks, Sizes: e.Sizes,
-			Policy: newScoreJSON(v.Cautious), Plain: newScoreJSON(v.Plain), Default: newScoreJSON(v.Default),
+			Policy: decidedScore(v.Cautious), Plain: decidedScore(v.Plain), Default: decidedScore(v.Default),
 			Decided: v.Decided, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm, Predicted: v.Predicted, Inside: v.Inside, Abstains: map[string]int{}, Left: e.Left,
 		}
 		for _, s := range e.Abstained {

@@ -11,16 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// Score sums up ratios of times: decision / best measured, or decision / default.
-// 1 is as good, above 1 slower. The zero value, of no decisions, says nothing.
-type Score struct {
-	Decisions int
-	Mean      float64
-	// Low and High bound the mean in 90 % of resampled sets of decisions: two
-	// scores whose intervals overlap are not known to differ.
-	Low, High float64
-	P95, Max  float64
-}
+// Score sums up ratios of times.
+type Score = model.Score
 
 const (
 	resamples     = 1000
