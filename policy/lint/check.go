@@ -162,7 +162,7 @@ func (r *row) hides(later *row) bool {
 	}
 	if ranks := later.wants[policy.Ranks]; ranks > 0 {
 		sizes, ok := r.BytesFor(int(ranks))
-		return ok && holds(sizes, later.sizes)
+		return ok && sizes.Holds(later.sizes)
 	}
-	return holds(r.Bytes, later.Bytes) && holds(r.BytesPerRank, later.BytesPerRank)
+	return r.Bytes.Holds(later.Bytes) && r.BytesPerRank.Holds(later.BytesPerRank)
 }
