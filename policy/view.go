@@ -39,9 +39,6 @@ type View struct {
 
 	unchecked      int // rows with a channel count for AllGather, where Comm.UncheckedAllGather
 	firstUnchecked *Rule
-
-	mu         sync.Mutex      // for what follows
-	conditions *when.Evaluator // nil: no condition depends on the call
 }
 
 // failure is a row whose condition could not be evaluated.
@@ -95,9 +92,6 @@ func (p *Policy) For(c Comm) *View {
 		}
 	}
 	v.rules = slices.Clip(v.rules)
-	if v.perCall {
-		v.conditions = when.NewEvaluator(envOf(c))
-	}
 	return v
 }
 
@@ -116,10 +110,9 @@ func (v *View) Decide(q Query) Decision {
 	if !q.Coll.IsAsked() || d.offersNothing(q.Costs) {
 		return d
 	}
+	var conditions *when.Evaluator
 	if v.perCall {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.conditions.Next(q.Call, q.PipeOps)
+		conditions = v.evaluator(q)
 	}
 	perRank, has := q.Bytes/uint64(v.comm.Ranks), numbersOf(v.comm, q)
 	for _, i := range v.rules {
@@ -127,7 +120,7 @@ func (v *View) Decide(q Query) Decision {
 		if !r.isForSize(q.Bytes, perRank) || !r.isForColl(q.Coll) || !r.isForNumbers(&has, OfCall, NumNumbers) {
 			continue
 		}
-		if r.When != nil && r.When.PerCall && !v.holds(int(i)) {
+		if r.When != nil && r.When.PerCall && !v.holds(int(i), conditions) {
 			continue
 		}
 		if found, ok := v.apply(int(i), &q); ok {
@@ -144,9 +137,16 @@ func (v *View) apply(r int, q *Query) (Decision, bool) {
 	return d, ok
 }
 
+// evaluator evaluates conditions for one call.
+func (v *View) evaluator(q Query) *when.Evaluator {
+	e := when.NewEvaluator(envOf(v.comm))
+	e.Next(q.Call, q.PipeOps)
+	return e
+}
+
 // holds evaluates the condition of a row.
-func (v *View) holds(rule int) bool {
-	holds, err := v.conditions.Holds(v.policy.Rules[rule].When)
+func (v *View) holds(rule int, conditions *when.Evaluator) bool {
+	holds, err := conditions.Holds(v.policy.Rules[rule].When)
 	if err != nil {
 		v.failed(rule, err)
 	}

@@ -92,17 +92,9 @@ func outcomesOf(truth *Group, sizes []uint64, choose func(o *Outcome, costs nccl
 }
 
 func (g *Group) bySize() map[uint64][]Cell {
-	n := map[uint64]int{}
-	for i := range g.Cells {
-		n[g.Cells[i].Bytes]++
-	}
-	room, m := make([]Cell, len(g.Cells)), make(map[uint64][]Cell, len(n))
-	for b, k := range n {
-		m[b], room = room[:0:k], room[k:]
-	}
-	for i := range g.Cells {
-		b := g.Cells[i].Bytes
-		m[b] = append(m[b], g.Cells[i])
+	m := map[uint64][]Cell{}
+	for _, c := range g.Cells {
+		m[c.Bytes] = append(m[c.Bytes], c)
 	}
 	return m
 }
