@@ -130,8 +130,8 @@ func (c *check) duplicates() {
 		s.Numbers = r.key.wants
 		if line, ok := first[s]; ok {
 			f := c.report(duplicate, r.Line, "", "the row says what line %d says", line)
-			at, _ := c.sheet.Row(r.Line)
-			f.Fixable, f.at = true, policy.Span{Start: at.Start, End: at.End}
+			f.Fixable = true
+			f.at, _ = c.sheet.Row(r.Line)
 			r.idle = true
 			continue
 		}
