@@ -61,8 +61,7 @@ type Value struct {
 // Explain says of each rule, in the file's order, what became of it: what Decide asks, with
 // reasons.
 func (v *View) Explain(q Query) []Tried {
-	evaluator := when.NewEvaluator(envOf(v.comm))
-	evaluator.Next(q.Call, q.PipeOps)
+	evaluator := v.evaluator(q)
 	all := make([]Tried, len(v.policy.Rules))
 	decided := false
 	for i := range all {

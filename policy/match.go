@@ -151,9 +151,7 @@ func (m *Match) Colls() []nccl.Coll {
 // BytesFor returns the sizes that the rule matches on a communicator of so many ranks, at least 1;
 // ok is false where there are none.
 func (m *Match) BytesFor(ranks int) (sizes nccl.Range, ok bool) {
-	sizes = timesRanks(m.BytesPerRank, uint64(ranks))
-	sizes = nccl.Range{Min: max(sizes.Min, m.Bytes.Min), Max: min(sizes.Max, m.Bytes.Max)}
-	return sizes, sizes.Min <= sizes.Max
+	return timesRanks(m.BytesPerRank, uint64(ranks)).And(m.Bytes)
 }
 
 // LimitsBytes reports whether the rule restricts sizes.

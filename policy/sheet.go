@@ -14,13 +14,12 @@ import (
 type Sheet struct {
 	Text    []byte
 	columns []string
-	rows    map[int]SheetRow
+	rows    map[int]sheetRow // by the line that they begin on
 }
 
-// SheetRow says where the text of one row is.
-type SheetRow struct {
-	Start, End int // of its lines in Sheet.Text, the line break included
-	fields     []Span
+type sheetRow struct {
+	lines  Span // the line break included
+	fields []Span
 }
 
 // Span is a piece of Sheet.Text: from Start up to but not including End.
@@ -43,7 +42,7 @@ func ReadSheet(text []byte) (*Sheet, error) {
 		}
 		return inText[line-1] + column - 1
 	}
-	s := &Sheet{Text: text, columns: names(r.columns), rows: map[int]SheetRow{}}
+	s := &Sheet{Text: text, columns: names(r.columns), rows: map[int]sheetRow{}}
 	in := csvtable.NewReader(bytes.NewReader(data))
 	in.ReuseRecord = true
 	for {
@@ -56,8 +55,8 @@ func ReadSheet(text []byte) (*Sheet, error) {
 			continue
 		}
 		after, _ := slices.BinarySearch(inData, int(in.InputOffset())) // the line that follows the record
-		row := SheetRow{Start: at(first, 1), End: inText[after], fields: make([]Span, len(record))}
-		end := len(bytes.TrimRight(text[:row.End], "\r\n"))
+		row := sheetRow{Span{at(first, 1), inText[after]}, make([]Span, len(record))}
+		end := len(bytes.TrimRight(text[:row.lines.End], "\r\n"))
 		for i := len(record) - 1; i >= 0; i-- {
 			line, column := in.FieldPos(i)
 			row.fields[i] = trimSpan(text, Span{at(line, column), end})
@@ -67,10 +66,10 @@ func ReadSheet(text []byte) (*Sheet, error) {
 	}
 }
 
-// Row returns the row that begins on a line, counted from 1.
-func (s *Sheet) Row(line int) (SheetRow, bool) {
+// Row returns the lines of the row that begins on a line, counted from 1.
+func (s *Sheet) Row(line int) (Span, bool) {
 	row, ok := s.rows[line]
-	return row, ok
+	return row.lines, ok
 }
 
 // Field returns a row's field of a column, as written but for white space around it, and its number

@@ -29,16 +29,9 @@ func envOf(c Comm) when.Env { return when.EnvOf(c.Comm, c.NVLDomains, c.Topo) }
 type View struct {
 	policy *Policy
 	comm   Comm
-	rows   *commRows
 	report func(Problem) // may be nil
 
-	mu         sync.Mutex      // for what follows
-	conditions *when.Evaluator // nil: no condition depends on the call
-}
-
-// commRows are the rows that can match one kind of communicator.
-type commRows struct {
-	rules    []int32 // their indexes in Policy.Rules, ascending
+	rules    []int32 // indexes in Policy.Rules of the rows that can match, ascending
 	perCall  bool    // conditions of some depend on the call; the others hold
 	failures []failure
 
@@ -54,42 +47,18 @@ type failure struct {
 	err  error
 }
 
-// commKinds remembers the rows of each kind of communicator, for a job may have thousands of
-// communicators of a few kinds.
-type commKinds struct {
-	mu       sync.Mutex
-	rows     map[Comm]*commRows
-	reported map[*when.Condition]bool // those that were said to fail
-}
-
-// maxCommKinds bounds the memory of a process with very many kinds.
-const maxCommKinds = 64
-
-// For narrows the policy to a communicator.
-func (p *Policy) For(c Comm) *View {
-	p.kinds.mu.Lock()
-	defer p.kinds.mu.Unlock()
-	rows := p.kinds.rows[c]
-	if rows == nil {
-		if len(p.kinds.rows) >= maxCommKinds {
-			clear(p.kinds.rows)
-		}
-		rows = p.rowsFor(c)
-		p.kinds.rows[c] = rows
-	}
-	v := &View{policy: p, comm: c, rows: rows}
-	if rows.perCall {
-		v.conditions = when.NewEvaluator(envOf(c))
-	}
-	return v
+// reported are the conditions that were said to fail.
+type reported struct {
+	mu         sync.Mutex
+	conditions map[*when.Condition]bool
 }
 
 // forAllGather are the algorithms that NCCL has for AllGather and whose channels can be set at all.
 const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
 
-// rowsFor evaluates the conditions that are the same for all calls.
-func (p *Policy) rowsFor(c Comm) *commRows {
-	rows := &commRows{}
+// For narrows the policy to a communicator. It evaluates the conditions that are the same for all calls.
+func (p *Policy) For(c Comm) *View {
+	v := &View{policy: p, comm: c}
 	constant := when.NewEvaluator(envOf(c))
 	has := numbersOf(c, Query{})
 	for i := range p.Rules {
@@ -102,36 +71,36 @@ func (p *Policy) rowsFor(c Comm) *commRows {
 		case w.NeedsRanksPerNode && c.Ranks%c.Nodes != 0:
 			continue
 		case w.NeedsTopology && c.Topo == nil:
-			rows.withoutTopology++
+			v.withoutTopology++
 			continue
 		case w.PerCall:
-			rows.perCall = true
+			v.perCall = true
 		default:
 			holds, err := constant.Holds(w)
 			if err != nil {
-				rows.failures = append(rows.failures, failure{i, err})
+				v.failures = append(v.failures, failure{i, err})
 			}
 			if !holds {
 				continue
 			}
 		}
-		rows.rules = append(rows.rules, int32(i))
+		v.rules = append(v.rules, int32(i))
 		if c.UncheckedAllGather && r.Channels != 0 && r.Cells.algos&forAllGather != 0 && r.isForColl(nccl.CollAllGather) {
-			if rows.unchecked++; rows.unchecked == 1 {
-				rows.firstUnchecked = r
+			if v.unchecked++; v.unchecked == 1 {
+				v.firstUnchecked = r
 			}
 		}
 	}
-	rows.rules = slices.Clip(rows.rules)
-	return rows
+	v.rules = slices.Clip(v.rules)
+	return v
 }
 
 // Empty reports that no row can ever decide anything for this communicator.
-func (v *View) Empty() bool { return len(v.rows.rules) == 0 }
+func (v *View) Empty() bool { return len(v.rules) == 0 }
 
 // WithoutTopology returns how many rows would be for this communicator if the topology were known.
 // They never match.
-func (v *View) WithoutTopology() int { return v.rows.withoutTopology }
+func (v *View) WithoutTopology() int { return v.withoutTopology }
 
 // Decide finds the first row in the file that matches the query and has an available cell. It never
 // fails: where nothing applies, NCCL decides.
@@ -141,18 +110,17 @@ func (v *View) Decide(q Query) Decision {
 	if !q.Coll.IsAsked() || d.offersNothing(q.Costs) {
 		return d
 	}
-	if v.rows.perCall {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.conditions.Next(q.Call, q.PipeOps)
+	var conditions *when.Evaluator
+	if v.perCall {
+		conditions = v.evaluator(q)
 	}
 	perRank, has := q.Bytes/uint64(v.comm.Ranks), numbersOf(v.comm, q)
-	for _, i := range v.rows.rules {
+	for _, i := range v.rules {
 		r := &v.policy.Rules[i]
 		if !r.isForSize(q.Bytes, perRank) || !r.isForColl(q.Coll) || !r.isForNumbers(&has, OfCall, NumNumbers) {
 			continue
 		}
-		if r.When != nil && r.When.PerCall && !v.holds(int(i)) {
+		if r.When != nil && r.When.PerCall && !v.holds(int(i), conditions) {
 			continue
 		}
 		if found, ok := v.apply(int(i), &q); ok {
@@ -169,9 +137,16 @@ func (v *View) apply(r int, q *Query) (Decision, bool) {
 	return d, ok
 }
 
+// evaluator evaluates conditions for one call.
+func (v *View) evaluator(q Query) *when.Evaluator {
+	e := when.NewEvaluator(envOf(v.comm))
+	e.Next(q.Call, q.PipeOps)
+	return e
+}
+
 // holds evaluates the condition of a row.
-func (v *View) holds(rule int) bool {
-	holds, err := v.conditions.Holds(v.policy.Rules[rule].When)
+func (v *View) holds(rule int, conditions *when.Evaluator) bool {
+	holds, err := conditions.Holds(v.policy.Rules[rule].When)
 	if err != nil {
 		v.failed(rule, err)
 	}
@@ -183,7 +158,7 @@ func (v *View) holds(rule int) bool {
 // to the first that asks. Call it before Decide.
 func (v *View) ReportConditions(report func(Problem)) {
 	v.report = report
-	for _, f := range v.rows.failures {
+	for _, f := range v.failures {
 		v.failed(f.rule, f.err)
 	}
 }
@@ -192,11 +167,11 @@ func (v *View) failed(rule int, err error) {
 	if v.report == nil {
 		return
 	}
-	k, r := &v.policy.kinds, &v.policy.Rules[rule]
-	k.mu.Lock()
-	first := !k.reported[r.When]
-	k.reported[r.When] = true
-	k.mu.Unlock()
+	said, r := &v.policy.reported, &v.policy.Rules[rule]
+	said.mu.Lock()
+	first := !said.conditions[r.When]
+	said.conditions[r.When] = true
+	said.mu.Unlock()
 	if first {
 		v.report(Problem{v.policy.File, r.Line, v.policy.whenColumn, err.Error()})
 	}

@@ -6,5 +6,14 @@ type Range struct{ Min, Max uint64 }
 // Contains reports whether a size is in the range.
 func (r Range) Contains(n uint64) bool { return r.Min <= n && n <= r.Max }
 
+// And returns the sizes in both ranges, if there are any.
+func (r Range) And(o Range) (Range, bool) {
+	r = Range{Min: max(r.Min, o.Min), Max: min(r.Max, o.Max)}
+	return r, r.Min <= r.Max
+}
+
+// Holds reports whether all of another range is in this one.
+func (r Range) Holds(o Range) bool { return r.Min <= o.Min && o.Max <= r.Max }
+
 // String writes a range as files do: 64KiB - inf.
 func (r Range) String() string { return FormatBytes(r.Min) + " - " + FormatBytes(r.Max) }

@@ -21,9 +21,9 @@ type Alias struct {
 }
 
 const (
-	// Aliases have at least so many channel counts in common, half of which differ
-	// by less than 1.5 % and three quarters by less than 3 %. The closest pair of
-	// families that really differ had 2.4 % for the half.
+	// Aliases have at least so many channel counts in common. Half of these differ by
+	// less than 1.5 %, three quarters by less than 3 %. Of families that really
+	// differ, the closest pair had 2.4 % for the half.
 	fewAliasCells = 4
 	aliasMedian   = 0.015
 	aliasMost     = 0.03

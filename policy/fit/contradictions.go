@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
-// Contradiction is two sweeps whose times of the same configurations and sizes are
-// apart by far more than repetitions are: a machine that was not quiet, other hosts
+// Contradiction is two sweeps whose times of the same configurations and sizes differ
+// by far more than repetitions do. Causes are a machine that was not quiet, other hosts,
 // or another library.
 type Contradiction struct {
 	A, B string // files, or the sources that rows of one file name; A is the faster one

@@ -110,23 +110,22 @@ func fitGroup(set *Set, g *Group) (model.Group, GroupReport) {
 		r.Verdicts = append(r.Verdicts, v)
 	}
 	for _, v := range r.Verdicts {
-		m.HeldOut = append(m.HeldOut, v.score())
+		m.HeldOut = append(m.HeldOut, v.trial())
 	}
 	return m, r
 }
 
-// score is the verdict as a model's file keeps it: of the policy where there is a
+// trial is the verdict as a model's file keeps it: of the policy where there is a
 // default to compare with, else of the plain choice.
-func (v *Verdict) score() model.Score {
+func (v *Verdict) trial() model.Trial {
 	s := v.Plain
 	if v.Cautious.Decisions > 0 {
 		s = v.Cautious
 	}
-	out := model.Score{
-		LeftOut: v.LeftOut, Decisions: s.Decisions,
-		Mean: round(s.Mean, 5), Low: round(s.Low, 5), High: round(s.High, 5), P95: round(s.P95, 5), Max: round(s.Max, 5),
-		VersusDefault: round(v.VersusDefault.Mean, 5),
+	for _, f := range []*float64{&s.Mean, &s.Low, &s.High, &s.P95, &s.Max} {
+		*f = round(*f, 5)
 	}
+	out := model.Trial{LeftOut: v.LeftOut, Score: s, VersusDefault: round(v.VersusDefault.Mean, 5)}
 	if v.Predicted > 0 {
 		out.Inside = round(float64(v.Inside)/float64(v.Predicted), 3)
 	}

@@ -200,7 +200,7 @@ func TestRowsNeedAGainElsewhere(t *testing.T) {
 		versusDefault float64
 		want          bool
 	}{"a gain": {0.98, true}, "none": {0.9999, false}, "a loss": {1.02, false}, "no default": {0, true}} {
-		file.Groups[0].HeldOut = []model.Score{{LeftOut: model.LeftOutSizes, VersusDefault: test.versusDefault}}
+		file.Groups[0].HeldOut = []model.Trial{{LeftOut: model.LeftOutSizes, VersusDefault: test.versusDefault}}
 		compiled := mustCompile(t, file)
 		if rows := Rows(compiled, RowOptions{}); (len(rows) > 0) != test.want {
 			t.Errorf("%s: %d rows, want some: %v", name, len(rows), test.want)

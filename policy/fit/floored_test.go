@@ -65,7 +65,7 @@ func TestFlooredChannels(t *testing.T) {
 		if got := compiled.Floors(); got != (nccl.Floors{Channels: test.want}) {
 			t.Errorf("%s: the model needs %v, want %d", name, got, test.want)
 		}
-		if written, err := MarshalModel(file); err != nil || strings.Contains(string(written), "floored") != (test.want > 0) {
+		if written, err := marshalModel(file); err != nil || strings.Contains(string(written), "floored") != (test.want > 0) {
 			t.Errorf("%s: %v, the model's file should say so: %t", name, err, test.want > 0)
 		}
 	}

@@ -71,7 +71,7 @@ func (s *Set) distinct(of func(*MeasuredOn) string) (all []string) {
 // mostMachines bounds what a model's file lists.
 const mostMachines = 50
 
-// modelMachines are those of which anything is known, as a model's file keeps them.
+// modelMachines are the machines as a model's file keeps them, without those of which nothing is known.
 func modelMachines(all []MeasuredOn) (out []model.MeasuredOn) {
 	for _, m := range all {
 		if m.Setup != (bench.Setup{}) && len(out) < mostMachines {

@@ -109,12 +109,12 @@ func TestRowsDecideAsTheModel(t *testing.T) {
 		}
 		set := pooled(all)
 		file, _ := Fit(set, Options{})
-		text, err := MarshalModel(file)
+		text, err := marshalModel(file)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		again, _ := Fit(pooled(oddSweep(seed)), Options{})
-		if twice, _ := MarshalModel(again); !bytes.Equal(text, twice) {
+		if twice, _ := marshalModel(again); !bytes.Equal(text, twice) {
 			t.Errorf("seed %d: the same samples give two models", seed)
 		}
 		m, err := model.Read("model.json", text)

@@ -11,18 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// Score sums up ratios of times: decision / best measured, or decision / default.
-// 1 is as good, above 1 slower. The zero value, of no decisions, says nothing.
-type Score struct {
-	Decisions int     `json:"decisions"`
-	Mean      float64 `json:"mean"`
-	// Low and High bound the mean in 90 % of resampled sets of decisions: two
-	// scores whose intervals overlap are not known to differ.
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
-	P95  float64 `json:"p95"`
-	Max  float64 `json:"max"`
-}
+// Score sums up ratios of times.
+type Score = model.Score
 
 const (
 	resamples     = 1000
@@ -102,17 +92,9 @@ func outcomesOf(truth *Group, sizes []uint64, choose func(o *Outcome, costs nccl
 }
 
 func (g *Group) bySize() map[uint64][]Cell {
-	n := map[uint64]int{}
-	for i := range g.Cells {
-		n[g.Cells[i].Bytes]++
-	}
-	room, m := make([]Cell, len(g.Cells)), make(map[uint64][]Cell, len(n))
-	for b, k := range n {
-		m[b], room = room[:0:k], room[k:]
-	}
-	for i := range g.Cells {
-		b := g.Cells[i].Bytes
-		m[b] = append(m[b], g.Cells[i])
+	m := map[uint64][]Cell{}
+	for _, c := range g.Cells {
+		m[c.Bytes] = append(m[c.Bytes], c)
 	}
 	return m
 }

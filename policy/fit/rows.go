@@ -57,8 +57,8 @@ func Rows(m *model.Model, opts RowOptions) []Row {
 // it seems to save where it was fitted is luck, unless a verification confirmed it.
 const LeastUnseen = 0.0005
 
-func gainsNothingUnseen(trials []model.Score) bool {
-	return slices.ContainsFunc(trials, func(s model.Score) bool {
+func gainsNothingUnseen(trials []model.Trial) bool {
+	return slices.ContainsFunc(trials, func(s model.Trial) bool {
 		return s.LeftOut == model.LeftOutSizes && s.VersusDefault > 1-LeastUnseen
 	})
 }

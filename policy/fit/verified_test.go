@@ -72,7 +72,7 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 		t.Errorf("verified is %+v, want %v us", cell, want)
 	}
 	file, _ := Fit(set, Options{})
-	text, err := MarshalModel(file)
+	text, err := marshalModel(file)
 	if err != nil {
 		t.Fatal(err)
 	}

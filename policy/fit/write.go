@@ -13,29 +13,20 @@ import (
 
 // WriteModel writes a model's file: indented, but each curve on one line.
 func WriteModel(w io.Writer, file *model.File) error {
-	text, err := MarshalModel(file)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(text)
-	return err
-}
-
-// MarshalModel is WriteModel into memory.
-func MarshalModel(file *model.File) ([]byte, error) {
 	whole := *file
 	if whole.Groups == nil {
 		whole.Groups = []model.Group{}
 	}
 	text, err := json.Marshal(&whole)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if text = append(indent(text, ""), '\n'); len(text) > model.MaxFileBytes {
-		return nil, fmt.Errorf("the model is larger than the %s that the library reads: nothing was written "+
+		return fmt.Errorf("the model is larger than the %s that the library reads: nothing was written "+
 			"(fit fewer collectives or communicators at a time)", nccl.FormatBytes(model.MaxFileBytes))
 	}
-	return text, nil
+	_, err = w.Write(text)
+	return err
 }
 
 // indent lays out JSON as json.Indent does, but leaves what holds no objects on one line: lists of numbers, and curves.

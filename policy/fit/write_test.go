@@ -19,7 +19,7 @@ func TestSameSamplesSameBytes(t *testing.T) {
 	var first []byte
 	for range 3 {
 		file, _ := Fit(pooled(m.sweep(2, 5)), Options{})
-		text, err := MarshalModel(file)
+		text, err := marshalModel(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestSameSamplesSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := MarshalModel(read.File)
+	again, err := marshalModel(read.File)
 	if err != nil || !bytes.Equal(first, again) {
 		t.Errorf("read and written again, the file differs (%v)", err)
 	}
@@ -101,6 +101,13 @@ func TestFixture(t *testing.T) {
 	}
 }
 
+// marshalModel is WriteModel into memory.
+func marshalModel(file *model.File) ([]byte, error) {
+	var text bytes.Buffer
+	err := WriteModel(&text, file)
+	return text.Bytes(), err
+}
+
 func write(t *testing.T, name string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(name, text, 0o644); err != nil {
@@ -133,7 +140,7 @@ func TestIndent(t *testing.T) {
 // What the library would refuse is not written.
 func TestLargerThanTheLibraryReads(t *testing.T) {
 	file := &model.File{Provenance: model.Provenance{Tool: strings.Repeat("x", model.MaxFileBytes)}}
-	if text, err := MarshalModel(file); err == nil || !strings.Contains(err.Error(), "larger than the 64MiB that the library reads") || len(text) > model.MaxFileBytes {
+	if text, err := marshalModel(file); err == nil || !strings.Contains(err.Error(), "larger than the 64MiB that the library reads") || len(text) > model.MaxFileBytes {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }

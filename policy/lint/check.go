@@ -131,8 +131,8 @@ func (c *check) duplicates() {
 		s.Numbers = r.key.wants
 		if line, ok := first[s]; ok {
 			f := c.report(duplicate, r.Line, "", "the row says what line %d says", line)
-			at, _ := c.sheet.Row(r.Line)
-			f.Fixable, f.at = true, policy.Span{Start: at.Start, End: at.End}
+			f.Fixable = true
+			f.at, _ = c.sheet.Row(r.Line)
 			r.idle = true
 			continue
 		}
@@ -163,7 +163,7 @@ func (r *row) hides(later *row) bool {
 	}
 	if ranks := later.wants[policy.Ranks]; ranks > 0 {
 		sizes, ok := r.BytesFor(int(ranks))
-		return ok && holds(sizes, later.sizes)
+		return ok && sizes.Holds(later.sizes)
 	}
-	return holds(r.Bytes, later.Bytes) && holds(r.BytesPerRank, later.BytesPerRank)
+	return r.Bytes.Holds(later.Bytes) && r.BytesPerRank.Holds(later.BytesPerRank)
 }

@@ -29,7 +29,7 @@ func measured() *model.File {
 	}
 	return &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
 		Coll: "allreduce", Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Noise: .01,
-		HeldOut: []model.Score{{LeftOut: "every other size", Decisions: 9, Mean: 1.02, Low: 1, High: 1.04, P95: 1.05, Max: 1.06, VersusDefault: .9}},
+		HeldOut: []model.Trial{{LeftOut: "every other size", Score: model.Score{Decisions: 9, Mean: 1.02, Low: 1, High: 1.04, P95: 1.05, Max: 1.06}, VersusDefault: .9}},
 		Default: []model.DefaultPoint{{Bytes: 1 << 10, Micros: 20}, {Bytes: 64 << 10, Micros: 80}},
 		Curves:  []model.Curve{curve("ring", "simple", 8, 20), curve("ring", "simple", 16, 20), curve("tree", "ll", 8, 10)},
 	}}}

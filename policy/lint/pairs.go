@@ -16,8 +16,8 @@ func (c *check) overlaps() {
 			continue
 		}
 		for _, o := range slices.Backward(earlier) {
-			sizes, any := both(o.sizes, r.sizes)
-			if !any || holds(o.sizes, r.sizes) || holds(r.sizes, o.sizes) || o.axis != r.axis || o.Ask == r.Ask || !r.key.within(o.key) {
+			sizes, any := o.sizes.And(r.sizes)
+			if !any || o.sizes.Holds(r.sizes) || r.sizes.Holds(o.sizes) || o.axis != r.axis || o.Ask == r.Ask || !r.key.within(o.key) {
 				continue
 			}
 			c.report(overlap, r.Line, "", "line %d comes first and matches %s%s as well, where it asks for something else", o.Line, sizeText(sizes), r.axis)

@@ -169,12 +169,3 @@ func sizeText(r nccl.Range) string {
 	}
 	return nccl.FormatBytes(r.Min) + " - " + nccl.FormatBytes(r.Max)
 }
-
-// both returns the sizes in both ranges, if there are any.
-func both(a, b nccl.Range) (nccl.Range, bool) {
-	r := nccl.Range{Min: max(a.Min, b.Min), Max: min(a.Max, b.Max)}
-	return r, r.Min <= r.Max
-}
-
-// holds reports whether all of inner is in outer.
-func holds(outer, inner nccl.Range) bool { return outer.Min <= inner.Min && inner.Max <= outer.Max }

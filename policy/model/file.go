@@ -91,7 +91,7 @@ type Group struct {
 	Noise           float64 `json:"noise"`            // sigma between repetitions
 	RepetitionPairs int     `json:"repetition_pairs"` // behind Noise; 0: it is assumed
 
-	HeldOut []Score `json:"held_out,omitempty"`
+	HeldOut []Trial `json:"held_out,omitempty"`
 
 	// Default is NCCL's choice, ascending sizes; none: it was not measured.
 	Default []DefaultPoint `json:"default,omitempty"`
@@ -109,16 +109,23 @@ const (
 	LeftOutNodes = "the largest node count"
 )
 
-// Score is how good decisions were on data that the model had not seen: time of the decision /
-// best time measured.
+// Score sums up ratios of times: decision / best measured, or decision / default.
+// 1 is as good, above 1 slower. The zero value, of no decisions, says nothing.
 type Score struct {
-	LeftOut   string  `json:"left_out"` // "every other size", ...
 	Decisions int     `json:"decisions"`
 	Mean      float64 `json:"mean"`
-	Low       float64 `json:"low"` // 90 % interval of the mean
-	High      float64 `json:"high"`
-	P95       float64 `json:"p95"`
-	Max       float64 `json:"max"`
+	// Low and High bound the mean in 90 % of resampled sets of decisions: two
+	// scores whose intervals overlap are not known to differ.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	P95  float64 `json:"p95"`
+	Max  float64 `json:"max"`
+}
+
+// Trial is how good decisions were on data that the model had not seen, against the best time measured.
+type Trial struct {
+	LeftOut string `json:"left_out"` // LeftOutSizes, ...
+	Score
 	// VersusDefault is the mean of decision / default; 0: no default measured.
 	VersusDefault float64 `json:"versus_default,omitempty"`
 	// Inside is the share of left-out times inside the model's 90 % interval. 0: none could be

@@ -108,7 +108,7 @@ func jsonError(name string, text []byte, err error) error {
 		at = syntax.Offset
 	case errors.As(err, &mistyped):
 		at = mistyped.Offset
-		field := strings.ReplaceAll(mistyped.Field, "Comm.", "") // Group embeds it, the file does not show that
+		field := strings.NewReplacer("Comm.", "", "Score.", "").Replace(mistyped.Field) // embedded, which the file does not show
 		err = fmt.Errorf("%s: %s where a %s is needed", field, mistyped.Value, mistyped.Type)
 	}
 	if at < 0 || at > int64(len(text)) {

@@ -178,7 +178,7 @@ func TestModelDigest(t *testing.T) {
 	first := digest(func(*model.File) {})
 	if first != digest(func(f *model.File) {
 		f.Provenance.NCCL = "2.30.7"
-		f.Groups[0].HeldOut = []model.Score{{Mean: 1}}
+		f.Groups[0].HeldOut = []model.Trial{{Score: model.Score{Mean: 1}}}
 	}) {
 		t.Error("provenance changes the digest")
 	}

@@ -24,7 +24,7 @@ const (
 	NotMeasured
 )
 
-// advice is what to do about gaps of a kind; none about what is never measured.
+// advice is what to do about each kind of gap. Nothing can be done about NotMeasured.
 var advice = [...]string{
 	DefaultMissing: "Measure the default: run nccl-tests once without NCCL_ALGO, NCCL_PROTO and channel limits",
 	DefaultGaps:    "Measure the default at the sizes where it is missing",

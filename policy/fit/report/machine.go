@@ -59,8 +59,8 @@ func measuredFacts(p *model.Provenance) (facts []fact) {
 	return facts
 }
 
-// machineFacts are what a person needs to know the machine again; nil where the
-// fit was not told of one.
+// machineFacts are what a person recognises the machine by; nil where the fit was not
+// told of one.
 func machineFacts(t *model.Topology) []fact {
 	if t == nil {
 		return nil

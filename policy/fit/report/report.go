@@ -30,7 +30,7 @@ type Input struct {
 }
 
 // mostNumbers bounds the points of curves on a page, at about 6 bytes each. Groups
-// share it; there may be so many that some get fewer curves than they have, or only
+// share it. With very many groups, some get fewer curves than they have, or only
 // their rows in the tables.
 const (
 	mostNumbers  = 1_200_000
@@ -103,8 +103,7 @@ func newPage(in Input) *page {
 	return p
 }
 
-// inOrder puts groups of which nothing but the default was measured last: there is
-// nothing to see.
+// inOrder puts groups with nothing but the default last: there is nothing to see.
 func inOrder(report *fit.Report) []*fit.GroupReport {
 	var chosen, others []*fit.GroupReport
 	for i := range report.Groups {

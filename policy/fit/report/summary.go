@@ -19,7 +19,7 @@ func (v Verdict) Tone() string {
 	return "open"
 }
 
-// Sentence is Why, whose numbers stay with their units on a line.
+// Sentence is Why as a sentence. Its numbers stay on one line with their units.
 func (v Verdict) Sentence() string {
 	return strings.ToUpper(v.Why[:1]) + strings.NewReplacer(" %", "\u00a0%", " - ", "\u00a0–\u00a0").Replace(v.Why[1:]) + "."
 }

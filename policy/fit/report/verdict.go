@@ -20,7 +20,7 @@ const (
 	CannotSay   = "cannot say"
 )
 
-// Verdict is what to do about one group, for who decides and knows nothing of models.
+// Verdict is what to do about one group, for a reader who knows nothing of models.
 type Verdict struct {
 	Of     *fit.GroupReport
 	Advice string
@@ -46,8 +46,8 @@ func (v Verdict) String() string { return v.Advice + ": " + v.Why }
 // NoiseAssumed says that too few repetitions were measured to know their noise.
 func (v Verdict) NoiseAssumed() bool { return v.Of.Group.NoisePairs == 0 && !v.Of.DefaultOnly }
 
-// Span is a run of measured sizes at which the policy does the same: act, leave the
-// choice to NCCL, or one of these with nobody knowing what NCCL would do.
+// Span is a run of measured sizes at which the policy does the same: it acts, or leaves the
+// choice to NCCL. Sizes at which the default was not measured have spans of their own.
 type Span struct {
 	From, To uint64 // sizes measured
 	Sizes    int
@@ -78,8 +78,7 @@ func (s Span) Bar() float64 { return math.Round(min(100, max(0, 200*s.Saved))) }
 // worthwhile is the least share of time that is called a gain.
 const worthwhile = 0.01
 
-// Verdicts judges all groups of a fit, those first of which more than the default was
-// measured.
+// Verdicts judges all groups of a fit. Groups with nothing but the default come last.
 func Verdicts(in Input) []Verdict {
 	var all []Verdict
 	for _, r := range inOrder(in.Report) {
@@ -125,7 +124,7 @@ func unseenOf(r *fit.GroupReport) *fit.Verdict {
 	return nil
 }
 
-// One decision in so many, by so much, that takes longer than NCCL's is as likely noise as harm.
+// One decision in so many that takes longer than NCCL's, by no more than so much, is as likely noise as harm.
 const (
 	toleratedHarm  = 20
 	toleratedWorst = 1.05
@@ -246,7 +245,7 @@ func savings(spans []Span) string {
 	return strings.Join(parts, ", ")
 }
 
-// share is percent as people say it: whole numbers, but of small ones.
+// share writes a percentage: a whole number, or one decimal for small ones.
 func share(v float64) string {
 	if math.Abs(v) >= 0.0995 {
 		return fmt.Sprintf("%.0f %%", 100*v)
@@ -254,7 +253,7 @@ func share(v float64) string {
 	return percent(v)
 }
 
-// spansOf cuts sizes into spans, and these where gains are not alike.
+// spansOf cuts sizes into spans. It also cuts where gains differ a lot.
 func spansOf(k fit.Key, decisions []decision) (spans []Span) {
 	saved := func(d decision) float64 {
 		if d.row != nil {
@@ -289,8 +288,8 @@ func spansOf(k fit.Key, decisions []decision) (spans []Span) {
 	return spans
 }
 
-// farApart are gains that one range does not stand for without saying so, and next to each other not at all if one is
-// more than three times the other.
+// farApart: a span whose gains differ by so much names both ends. Neighbouring sizes whose gains differ by so much, and
+// by more than a factor of three, are in different spans.
 const farApart = 0.05
 
 func apart(a, b float64) bool {
