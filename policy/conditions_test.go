@@ -135,7 +135,7 @@ func TestConditionsOfTheCommunicatorAreFolded(t *testing.T) {
 	if v := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}); !v.Empty() {
 		t.Error("rows are left that cannot match")
 	}
-	if v := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Topo: testTopology()}); v.Empty() || v.perCall {
+	if v := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Topo: testTopology()}); v.Empty() || v.rows.perCall {
 		t.Error("nothing is left, or something to evaluate")
 	}
 }

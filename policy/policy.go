@@ -19,7 +19,7 @@ type Policy struct {
 
 	needsTopology bool
 	whenColumn    int // of the file, from 1; 0: none
-	reported      reported
+	kinds         commKinds
 }
 
 // ReadCSV compiles a policy from the text of a CSV file. The file's name is for messages only. An
@@ -30,7 +30,7 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 		return nil, read.problems
 	}
 	p := &Policy{File: file, Rules: read.rules, Digest: digestOf(read.rules), whenColumn: read.columnNumber("when"),
-		reported: reported{conditions: map[*when.Condition]bool{}}}
+		kinds: commKinds{rows: map[Comm]*commRows{}, reported: map[*when.Condition]bool{}}}
 	for _, r := range p.Rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++

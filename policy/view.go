@@ -29,9 +29,13 @@ func envOf(c Comm) when.Env { return when.EnvOf(c.Comm, c.NVLDomains, c.Topo) }
 type View struct {
 	policy *Policy
 	comm   Comm
+	rows   *commRows
 	report func(Problem) // may be nil
+}
 
-	rules    []int32 // indexes in Policy.Rules of the rows that can match, ascending
+// commRows are the rows that can match one kind of communicator.
+type commRows struct {
+	rules    []int32 // their indexes in Policy.Rules, ascending
 	perCall  bool    // conditions of some depend on the call; the others hold
 	failures []failure
 
@@ -47,18 +51,38 @@ type failure struct {
 	err  error
 }
 
-// reported are the conditions that were said to fail.
-type reported struct {
-	mu         sync.Mutex
-	conditions map[*when.Condition]bool
+// commKinds remembers the rows of each kind of communicator, for a job may have thousands of
+// communicators of a few kinds.
+type commKinds struct {
+	mu       sync.Mutex
+	rows     map[Comm]*commRows
+	reported map[*when.Condition]bool // those that were said to fail
+}
+
+// maxCommKinds bounds the memory of a process with very many kinds.
+const maxCommKinds = 64
+
+// For narrows the policy to a communicator.
+func (p *Policy) For(c Comm) *View {
+	p.kinds.mu.Lock()
+	defer p.kinds.mu.Unlock()
+	rows := p.kinds.rows[c]
+	if rows == nil {
+		if len(p.kinds.rows) >= maxCommKinds {
+			clear(p.kinds.rows)
+		}
+		rows = p.rowsFor(c)
+		p.kinds.rows[c] = rows
+	}
+	return &View{policy: p, comm: c, rows: rows}
 }
 
 // forAllGather are the algorithms that NCCL has for AllGather and whose channels can be set at all.
 const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
 
-// For narrows the policy to a communicator. It evaluates the conditions that are the same for all calls.
-func (p *Policy) For(c Comm) *View {
-	v := &View{policy: p, comm: c}
+// rowsFor evaluates the conditions that are the same for all calls.
+func (p *Policy) rowsFor(c Comm) *commRows {
+	rows := &commRows{}
 	constant := when.NewEvaluator(envOf(c))
 	has := numbersOf(c, Query{})
 	for i := range p.Rules {
@@ -71,36 +95,36 @@ func (p *Policy) For(c Comm) *View {
 		case w.NeedsRanksPerNode && c.Ranks%c.Nodes != 0:
 			continue
 		case w.NeedsTopology && c.Topo == nil:
-			v.withoutTopology++
+			rows.withoutTopology++
 			continue
 		case w.PerCall:
-			v.perCall = true
+			rows.perCall = true
 		default:
 			holds, err := constant.Holds(w)
 			if err != nil {
-				v.failures = append(v.failures, failure{i, err})
+				rows.failures = append(rows.failures, failure{i, err})
 			}
 			if !holds {
 				continue
 			}
 		}
-		v.rules = append(v.rules, int32(i))
+		rows.rules = append(rows.rules, int32(i))
 		if c.UncheckedAllGather && r.Channels != 0 && r.Cells.algos&forAllGather != 0 && r.isForColl(nccl.CollAllGather) {
-			if v.unchecked++; v.unchecked == 1 {
-				v.firstUnchecked = r
+			if rows.unchecked++; rows.unchecked == 1 {
+				rows.firstUnchecked = r
 			}
 		}
 	}
-	v.rules = slices.Clip(v.rules)
-	return v
+	rows.rules = slices.Clip(rows.rules)
+	return rows
 }
 
 // Empty reports that no row can ever decide anything for this communicator.
-func (v *View) Empty() bool { return len(v.rules) == 0 }
+func (v *View) Empty() bool { return len(v.rows.rules) == 0 }
 
 // WithoutTopology returns how many rows would be for this communicator if the topology were known.
 // They never match.
-func (v *View) WithoutTopology() int { return v.withoutTopology }
+func (v *View) WithoutTopology() int { return v.rows.withoutTopology }
 
 // Decide finds the first row in the file that matches the query and has an available cell. It never
 // fails: where nothing applies, NCCL decides.
@@ -111,11 +135,11 @@ func (v *View) Decide(q Query) Decision {
 		return d
 	}
 	var conditions *when.Evaluator
-	if v.perCall {
+	if v.rows.perCall {
 		conditions = v.evaluator(q)
 	}
 	perRank, has := q.Bytes/uint64(v.comm.Ranks), numbersOf(v.comm, q)
-	for _, i := range v.rules {
+	for _, i := range v.rows.rules {
 		r := &v.policy.Rules[i]
 		if !r.isForSize(q.Bytes, perRank) || !r.isForColl(q.Coll) || !r.isForNumbers(&has, OfCall, NumNumbers) {
 			continue
@@ -158,7 +182,7 @@ func (v *View) holds(rule int, conditions *when.Evaluator) bool {
 // to the first that asks. Call it before Decide.
 func (v *View) ReportConditions(report func(Problem)) {
 	v.report = report
-	for _, f := range v.failures {
+	for _, f := range v.rows.failures {
 		v.failed(f.rule, f.err)
 	}
 }
@@ -167,11 +191,11 @@ func (v *View) failed(rule int, err error) {
 	if v.report == nil {
 		return
 	}
-	said, r := &v.policy.reported, &v.policy.Rules[rule]
-	said.mu.Lock()
-	first := !said.conditions[r.When]
-	said.conditions[r.When] = true
-	said.mu.Unlock()
+	k, r := &v.policy.kinds, &v.policy.Rules[rule]
+	k.mu.Lock()
+	first := !k.reported[r.When]
+	k.reported[r.When] = true
+	k.mu.Unlock()
 	if first {
 		v.report(Problem{v.policy.File, r.Line, v.policy.whenColumn, err.Error()})
 	}
