@@ -30,12 +30,15 @@ var columns = []column{
 	{name: "pipe_ops", aliases: []string{"num_pipe_ops"}, read: PipeOps.read},
 	{name: "reg_buff", read: RegBuff.read},
 	{name: "ranks_per_node", read: RanksPerNode.read},
-	{name: "min_bytes_per_rank", read: size("min_bytes_per_rank", func(r *Rule) *uint64 { return &r.BytesPerRank.Min })},
-	{name: "max_bytes_per_rank", read: size("max_bytes_per_rank", func(r *Rule) *uint64 { return &r.BytesPerRank.Max })},
+	{name: "min_bytes_per_rank", read: size("min_bytes_per_rank", leastPerRank)},
+	{name: "max_bytes_per_rank", read: size("max_bytes_per_rank", mostPerRank)},
 	{name: "chunk_bytes", read: readChunkBytes, asks: true},
 	{name: "when", read: readWhen},
 	{name: "comment"},
 }
+
+func leastPerRank(r *Rule) *uint64 { return &r.BytesPerRank.Min }
+func mostPerRank(r *Rule) *uint64  { return &r.BytesPerRank.Max }
 
 const (
 	headerlessColumns = 10

@@ -163,7 +163,7 @@ func (g *Group) defaultAt(bytes uint64) (Cell, bool) {
 func (g *Group) winners() (fastest []Cell) {
 	cells := g.bySize()
 	for _, b := range g.Sizes() {
-		fastest = append(fastest, slices.MinFunc(cells[b], func(a, b Cell) int { return cmp.Compare(a.Micros, b.Micros) }))
+		fastest = append(fastest, slices.MinFunc(cells[b], compareTimes))
 	}
 	return fastest
 }

@@ -220,8 +220,8 @@ func (g variants) mainVariant() variant {
 }
 
 func (g variants) mostReadings(a, b variant) int {
-	return cmp.Or(cmp.Compare(g[b].readings, g[a].readings), cmp.Compare(a.dtype, b.dtype), cmp.Compare(a.redop, b.redop),
-		boolToInt(a.inPlace)-boolToInt(b.inPlace))
+	return cmp.Or(cmp.Compare(g[b].readings, g[a].readings), cmp.Compare(a.dtype, b.dtype),
+		cmp.Compare(a.redop, b.redop), boolToInt(a.inPlace)-boolToInt(b.inPlace))
 }
 
 func boolToInt(b bool) int {

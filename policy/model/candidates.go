@@ -36,7 +36,8 @@ func (v *View) Candidates(call nccl.Call, costs nccl.Costs) []Candidate {
 	}
 	slices.SortFunc(all, func(a, b Candidate) int {
 		barred := func(c Candidate) int { return min(int(c.Bar), 1) }
-		return cmp.Or(barred(a)-barred(b), cmp.Compare(unknownLast(a.LnMicros), unknownLast(b.LnMicros)), a.Compare(b.Config))
+		return cmp.Or(barred(a)-barred(b), cmp.Compare(unknownLast(a.LnMicros), unknownLast(b.LnMicros)),
+			a.Compare(b.Config))
 	})
 	return all
 }

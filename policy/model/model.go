@@ -108,7 +108,8 @@ func jsonError(name string, text []byte, err error) error {
 		at = syntax.Offset
 	case errors.As(err, &mistyped):
 		at = mistyped.Offset
-		field := strings.NewReplacer("Comm.", "", "Score.", "").Replace(mistyped.Field) // embedded, which the file does not show
+		// These are embedded, which the file does not show.
+		field := strings.NewReplacer("Comm.", "", "Score.", "").Replace(mistyped.Field)
 		err = fmt.Errorf("%s: %s where a %s is needed", field, mistyped.Value, mistyped.Type)
 	}
 	if at < 0 || at > int64(len(text)) {

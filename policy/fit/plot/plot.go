@@ -149,7 +149,9 @@ func addDefault(p *plot.Plot, measured, between []curves.Point) error {
 		draw.GlyphStyle{Color: color.Black, Radius: vg.Points(3), Shape: draw.RingGlyph{}})
 }
 
-func addLine(p *plot.Plot, name string, measured, between []curves.Point, style draw.LineStyle, dot draw.GlyphStyle) error {
+func addLine(
+	p *plot.Plot, name string, measured, between []curves.Point, style draw.LineStyle, dot draw.GlyphStyle,
+) error {
 	line, err := plotter.NewLine(xys(between))
 	if err != nil {
 		return err

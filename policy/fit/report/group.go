@@ -172,7 +172,8 @@ func newUnseenData(r *fit.GroupReport) *unseenData {
 		Decided: v.Decided, Harm: v.Harm, Inside: num(float64(v.Inside) / float64(v.Predicted)),
 	}
 	for _, o := range v.Outcomes {
-		d.Points = append(d.Points, [4]num{num(o.Bytes), num(o.Cautious / o.Best), num(o.Default / o.Best), num(o.Plain / o.Best)})
+		ratio := func(us float64) num { return num(us / o.Best) }
+		d.Points = append(d.Points, [4]num{num(o.Bytes), ratio(o.Cautious), ratio(o.Default), ratio(o.Plain)})
 	}
 	return d
 }
