@@ -26,8 +26,8 @@ const (
 	defaultWidth = 16    // PCI lanes, where the width is 0 or missing
 )
 
-// NVLinkBW is the bandwidth of one NVLink of a GPU with compute capability sm (times 10).
-func NVLinkBW(sm int, version nccl.Version) float32 {
+// nvLinkBW is the bandwidth of one NVLink of a GPU with compute capability sm (times 10).
+func nvLinkBW(sm int, version nccl.Version) float32 {
 	switch {
 	case sm >= 100 && version.Has(nccl.WiderBlackwellLinks):
 		return 40.1

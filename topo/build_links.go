@@ -60,7 +60,7 @@ func (b *builder) nvlink(at site, e *Element) {
 	if dev == nil {
 		return
 	}
-	bw := float32(b.number(e, "count")) * NVLinkBW(dev.Dev.SM, b.sys.NCCL)
+	bw := float32(b.number(e, "count")) * nvLinkBW(dev.Dev.SM, b.sys.NCCL)
 	parts := float32(len(b.devicesAt(dev.ID)))
 	switch lookup(pciClasses, b.text(e, "tclass"), NodePCI) {
 	case NodeGPU:

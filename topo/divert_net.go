@@ -27,39 +27,34 @@ func (s *System) markP2C() error {
 }
 
 // divertNet diverts the paths of GPUs to a port through the port's own GPU (PXN), and both directions through the CPU
-// where GPUDirect RDMA is not used.
+// where GPUDirect RDMA is not used. Each diversion may change which GPU is the port's own.
 func (s *System) divertNet(net *Node) error {
-	var own *Node // the port's GPU, looked up again when paths have changed
-	changed := true
 	for _, gpu := range s.Nodes[NodeGPU] {
-		if changed && !s.PXNDisable {
-			var err error
-			if own, err = s.localGPU(net); err != nil {
+		if !s.PXNDisable {
+			own, err := s.localGPU(net)
+			if err != nil {
+				return err
+			}
+			if err := s.relay(gpu, own, net); err != nil {
 				return err
 			}
 		}
-		relayed, err := s.relay(gpu, own, net)
-		if err != nil {
+		if err := s.stage(gpu, net); err != nil {
 			return err
 		}
-		staged, err := s.stage(gpu, net)
-		if err != nil {
-			return err
-		}
-		changed = relayed || staged
 	}
 	return nil
 }
 
 // relay makes a GPU reach a port through the port's own GPU if that is better. Only sending is relayed: a port receives
 // for its own GPU.
-func (s *System) relay(gpu, own, net *Node) (done bool, err error) {
+func (s *System) relay(gpu, own, net *Node) error {
 	if own == nil || own == gpu {
-		return false, nil
+		return nil
 	}
 	gdr, err := s.CheckGDR(own, net, true)
 	if err != nil {
-		return false, err
+		return err
 	}
 	farthest := PathP2C
 	if s.PXNC2CDisable || !s.NCCL.Has(nccl.PXNThroughC2C) {
@@ -67,30 +62,30 @@ func (s *System) relay(gpu, own, net *Node) (done bool, err error) {
 	}
 	there, here := own.path(net), gpu.path(net)
 	if gdr.Mode == GDROff || there.Type > farthest || own.path(gpu).Type > PathNVL || !sameHost(own, gpu) {
-		return false, nil
+		return nil
 	}
 	if there.BW <= here.BW && here.Type <= PathPXN {
-		return false, nil
+		return nil
 	}
-	return true, s.divert(gpu, own, net)
+	return s.divert(gpu, own, net)
 }
 
 // stage makes a GPU and a port exchange data through the memory of the GPU's CPU if they are near enough for GPUDirect
 // RDMA but do not use it.
-func (s *System) stage(gpu, net *Node) (done bool, err error) {
+func (s *System) stage(gpu, net *Node) error {
 	if gpu.path(net).Type >= PathPHB {
-		return false, nil
+		return nil
 	}
 	gdr, err := s.CheckGDR(gpu, net, false)
 	if err != nil || gdr.Mode != GDROff {
-		return false, err
+		return err
 	}
 	cpu, err := s.LocalCPU(gpu)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if err := s.divert(net, cpu, gpu); err != nil {
-		return false, err
+		return err
 	}
-	return true, s.divert(gpu, cpu, net)
+	return s.divert(gpu, cpu, net)
 }

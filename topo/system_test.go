@@ -219,7 +219,7 @@ func TestInterCPUBandwidth(t *testing.T) {
 // The constants are those of NCCL's graph/topo.h.
 func TestNVLinkBandwidth(t *testing.T) {
 	for sm, want := range map[int]float32{50: 20, 60: 18, 70: 20, 75: 20, 80: 20, 86: 12, 89: 20, 90: 20.6, 100: 40.1, 120: 40.1} {
-		if got := NVLinkBW(sm, 0); got != want {
+		if got := nvLinkBW(sm, 0); got != want {
 			t.Errorf("compute capability %d: %g GB/s, want %g", sm, got, want)
 		}
 	}
