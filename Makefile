@@ -175,6 +175,7 @@ test-variants:
 lint: ## golangci-lint by .golangci.yml if it is installed, else (it takes minutes to build) staticcheck and revive
 	@mkdir -p $(BUILD)
 	@printf '[rule.exported]\narguments = ["disableChecksOnConstants", "disableStutteringCheck"]\n' > $(BUILD)/revive.toml
+	@printf '[rule.line-length-limit]\narguments = [120]\nexclude = ["TEST"]\n' >> $(BUILD)/revive.toml
 	@if command -v golangci-lint >/dev/null; then \
 		echo golangci-lint run ./...; golangci-lint run ./...; \
 	else \

@@ -21,7 +21,8 @@ LOG
 `
 
 const (
-	askedRow = "     4194304       1048576     float    none      -1   150.90   27.80   24.32      0   150.80   27.81   24.33      0\n"
+	askedRow = "     4194304       1048576     float    none      -1   150.90   27.80   24.32      0   150.80   " +
+		"27.81   24.33      0\n"
 	askedEnd = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5\n"
 )
 
@@ -29,7 +30,8 @@ const (
 func TestAskedInVain(t *testing.T) {
 	decides := func(what string) (log string) {
 		for _, size := range []string{"1MiB", "2MiB", "4MiB"} {
-			log += "host:1:1 [0] NCCL INFO TUNER/Go: allgather " + size + ", 1 pipelined: " + what + ", decided by x.csv:1\n"
+			log += "host:1:1 [0] NCCL INFO TUNER/Go: allgather " + size + ", 1 pipelined: " + what +
+				", decided by x.csv:1\n"
 		}
 		return log
 	}
@@ -52,24 +54,37 @@ func TestAskedInVain(t *testing.T) {
 		selection      Selection
 		vain           []uint64 // of ring/ll with 32 channels
 	}{
-		"as asked":              {named, decides("ring/ll, 32 channels"), askedRow + askedEnd, 32, SelectionForced, nil},
-		"left to NCCL":          {named, decides("ring/ll"), askedRow + askedEnd, 0, SelectionForced, mib(1, 2, 4)},
-		"left to NCCL and told": {named, decides("ring/ll") + ran("RING proto LL channel{Lo..Hi}={0..31}"), askedRow + askedEnd, 32, SelectionOwnChannels, mib(1, 2, 4)},
-		"another ran":           {named, decides("ring/ll, 32 channels") + ran("RING proto SIMPLE channel{Lo..Hi}={0..31}"), askedRow + askedEnd, 32, SelectionForced, mib(1, 2, 4)},
-		"fewer ran":             {named, decides("ring/ll, 32 channels") + ran("RING proto LL channel{Lo..Hi}={0..7}"), askedRow + askedEnd, 32, SelectionForced, nil},
-		"2.31 keeps its own": {named, "host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("ring/ll, 32 channels") + ran("RING proto LL channel{Lo..Hi}={0..7}"),
-			askedRow + askedEnd, 8, SelectionOwnChannels, mib(1, 2, 4)},
-		"2.31 lowers": {named, "host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("ring/ll, 32 channels") + ran("RING proto LL channel{Lo..Hi}={0..31}"),
+		"as asked": {named, decides("ring/ll, 32 channels"), askedRow + askedEnd, 32,
+			SelectionForced, nil},
+		"left to NCCL": {named, decides("ring/ll"), askedRow + askedEnd, 0, SelectionForced, mib(1, 2, 4)},
+		"left to NCCL and told": {named, decides("ring/ll") + ran("RING proto LL channel{Lo..Hi}={0..31}"),
+			askedRow + askedEnd, 32, SelectionOwnChannels, mib(1, 2, 4)},
+		"another ran": {named, decides("ring/ll, 32 channels") + ran("RING proto SIMPLE channel{Lo..Hi}={0..31}"),
+			askedRow + askedEnd, 32, SelectionForced, mib(1, 2, 4)},
+		"fewer ran": {named, decides("ring/ll, 32 channels") + ran("RING proto LL channel{Lo..Hi}={0..7}"),
 			askedRow + askedEnd, 32, SelectionForced, nil},
-		"wrong results":        {named, decides("ring/ll, 32 channels"), strings.ReplaceAll(askedRow, "      0", "      7") + askedEnd, 32, SelectionForced, mib(4)},
-		"cut off":              {named, decides("ring/ll, 32 channels"), "", 32, SelectionForced, mib(4)},
-		"crashed":              {named, decides("ring/ll, 32 channels"), "host: Test CUDA failure x.cu:1 'an illegal memory access'\n", 32, SelectionForced, mib(4)},
+		"2.31 keeps its own": {named,
+			"host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("ring/ll, 32 channels") +
+				ran("RING proto LL channel{Lo..Hi}={0..7}"),
+			askedRow + askedEnd, 8, SelectionOwnChannels, mib(1, 2, 4)},
+		"2.31 lowers": {named,
+			"host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("ring/ll, 32 channels") +
+				ran("RING proto LL channel{Lo..Hi}={0..31}"),
+			askedRow + askedEnd, 32, SelectionForced, nil},
+		"wrong results": {named, decides("ring/ll, 32 channels"),
+			strings.ReplaceAll(askedRow, "      0", "      7") + askedEnd, 32, SelectionForced, mib(4)},
+		"cut off": {named, decides("ring/ll, 32 channels"), "", 32, SelectionForced, mib(4)},
+		"crashed": {named, decides("ring/ll, 32 channels"),
+			"host: Test CUDA failure x.cu:1 'an illegal memory access'\n", 32, SelectionForced, mib(4)},
 		"crashed among others": {mixed, decides("ring/ll, 32 channels"), "", 32, SelectionForced, mib(4)},
-		"variables bound it": {named, "host:1:1 [0] NCCL INFO NCCL_MIN_NCHANNELS set by environment to 32.\nhost:1:1 [0] NCCL INFO NCCL_MAX_NCHANNELS set by environment to 32.\n" + decides("ring/ll") +
-			ran("RING proto LL channel{Lo..Hi}={0..31}"), askedRow + askedEnd, 32, SelectionForced, nil},
+		"variables bound it": {named,
+			"host:1:1 [0] NCCL INFO NCCL_MIN_NCHANNELS set by environment to 32.\nhost:1:1 [0] NCCL INFO " +
+				"NCCL_MAX_NCHANNELS set by environment to 32.\n" + decides("ring/ll") +
+				ran("RING proto LL channel{Lo..Hi}={0..31}"), askedRow + askedEnd, 32, SelectionForced, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Read(strings.NewReader(strings.Replace(askedLog, "LOG\n", test.log, 1)+test.end), test.file, Options{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
+			r, err := Read(strings.NewReader(strings.Replace(askedLog, "LOG\n", test.log, 1)+test.end), test.file,
+				Options{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 			if err != nil || len(r.Samples) == 0 {
 				t.Fatalf("%v %+v", err, r)
 			}
@@ -80,7 +95,9 @@ func TestAskedInVain(t *testing.T) {
 				t.Helper()
 				var sizes []uint64
 				for _, f := range r.Failed {
-					if sizes = append(sizes, f.Bytes); f.Algo != nccl.AlgoRing || f.Proto != nccl.ProtoLL || f.Channels != 32 || f.Coll != nccl.CollAllGather || f.Nodes != 1 || f.Ranks != 8 {
+					if sizes = append(sizes,
+						f.Bytes); f.Algo != nccl.AlgoRing || f.Proto != nccl.ProtoLL || f.Channels != 32 ||
+						f.Coll != nccl.CollAllGather || f.Nodes != 1 || f.Ranks != 8 {
 						t.Errorf("asked for was %+v", f)
 					}
 				}
@@ -93,7 +110,8 @@ func TestAskedInVain(t *testing.T) {
 			if err := WriteTidy(&sweep, r.Samples, r.Failed); err != nil {
 				t.Fatal(err)
 			}
-			if back, err := Read(&sweep, "sweep.csv", Options{}); err != nil || len(back.Samples) != len(r.Samples) || len(back.Rejected) > 0 {
+			if back, err := Read(&sweep, "sweep.csv", Options{}); err != nil || len(back.Samples) != len(r.Samples) ||
+				len(back.Rejected) > 0 {
 				t.Errorf("%v %+v", err, back)
 			} else {
 				check(back)

@@ -79,7 +79,8 @@ var elementSize = map[string]uint64{
 func parts(rows []row) int {
 	for i := range rows {
 		r := &rows[i]
-		if element := elementSize[r.DType]; element != 0 && r.count > 0 && r.Bytes > 0 && r.Bytes%(r.count*element) == 0 {
+		if element := elementSize[r.DType]; element != 0 && r.count > 0 && r.Bytes > 0 &&
+			r.Bytes%(r.count*element) == 0 {
 			return int(r.Bytes / (r.count * element))
 		}
 	}

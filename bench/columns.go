@@ -62,7 +62,8 @@ func headerColumns(tokens [][]byte) (c columns, ok bool) {
 			}
 		}
 	}
-	if !same || c.halves == 0 || c.halves > 2 || min(c.algBW, c.busBW, c.check) < 1 || c.group <= max(c.algBW, c.busBW, c.check) {
+	if !same || c.halves == 0 || c.halves > 2 || min(c.algBW, c.busBW, c.check) < 1 ||
+		c.group <= max(c.algBW, c.busBW, c.check) {
 		return columns{}, false
 	}
 	return c, slices.Contains(c.names, "size") || slices.Contains(c.names, "bytes")

@@ -51,8 +51,10 @@ const (
 // columnNames are the sweep format's, in its order, and those that only other
 // files have.
 var columnNames = [numColumns]string{
-	"collective", "size_bytes", "dtype", "redop", "algorithm", "protocol", "channels", "nodes", "ranks", "inplace", "selection",
-	"time_us", "algbw_gbps", "busbw_gbps", "source", "gpu_model", "hosts", "nccl_version", "driver_version", "measured_at", "tuner", "min_nchannels", "min_ctas", "wrong", "pipeOps", "regBuff", "cost_metric", "bandwidth_gbps",
+	"collective", "size_bytes", "dtype", "redop", "algorithm", "protocol", "channels", "nodes", "ranks", "inplace",
+	"selection",
+	"time_us", "algbw_gbps", "busbw_gbps", "source", "gpu_model", "hosts", "nccl_version", "driver_version",
+	"measured_at", "tuner", "min_nchannels", "min_ctas", "wrong", "pipeOps", "regBuff", "cost_metric", "bandwidth_gbps",
 }
 
 const (
@@ -66,7 +68,8 @@ const (
 
 var columnByName = func() map[string]column {
 	m := map[string]column{
-		"coll": colCollective, "size": colBytes, "size(b)": colBytes, "bytes": colBytes, "type": colDType, "op": colRedOp,
+		"coll": colCollective, "size": colBytes, "size(b)": colBytes, "bytes": colBytes, "type": colDType,
+		"op":   colRedOp,
 		"algo": colAlgo, "proto": colProto, "nchannels": colChannels, "nnodes": colNodes, "nranks": colRanks,
 		"latencyus": colMicros, "time(us)": colMicros, "algbw": colAlgBW, "algbwgbs": colAlgBW, "algbw(gb/s)": colAlgBW,
 		"busbw": colBusBW, "busbwgbs": colBusBW, "busbw(gb/s)": colBusBW, "#wrong": colWrong, "numpipeops": colPipeOps,
@@ -105,7 +108,8 @@ func (s *sweep) header(names []string) error {
 		c, ok := columnByName[fold(strings.TrimSpace(name))]
 		switch {
 		case !ok:
-			s.r.note(line, "column %q is not used (%sallowed: %s)", name, suggest.DidYouMean(name, columnNames[:]), strings.Join(columnNames[:sweepColumns], ", "))
+			s.r.note(line, "column %q is not used (%sallowed: %s)", name, suggest.DidYouMean(name, columnNames[:]),
+				strings.Join(columnNames[:sweepColumns], ", "))
 		case s.at[c] >= 0:
 			return fmt.Errorf("%s:%d:%d: column %s is named twice", s.r.File, line, i+1, columnNames[c])
 		default:
@@ -116,7 +120,8 @@ func (s *sweep) header(names []string) error {
 		if s.at[c] >= 0 {
 			continue
 		}
-		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], meant(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
+		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c],
+			meant(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
 	}
 	for c := column(sweepColumns); c < column(floorColumns); c++ {
 		s.hasSetup = s.hasSetup || s.at[c] >= 0

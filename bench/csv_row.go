@@ -216,5 +216,6 @@ func (s *sweep) configuration(m *Sample) bool {
 // operations in one launch or registered buffers, which a sample cannot say.
 func (s *sweep) grouped() bool {
 	pipeOps, regBuff := s.field(colPipeOps), s.field(colRegBuff)
-	return pipeOps != "" && pipeOps != "-1" && pipeOps != "1" && pipeOps != "0" || regBuff != "" && regBuff != "-1" && regBuff != "0"
+	return pipeOps != "" && pipeOps != "-1" && pipeOps != "1" && pipeOps != "0" ||
+		regBuff != "" && regBuff != "-1" && regBuff != "0"
 }

@@ -7,7 +7,9 @@ import (
 
 // Lines with quotes and lines without are read alike and counted together.
 func TestLinesOfCSV(t *testing.T) {
-	const text = "collective,size_bytes,time_us,source\n# a comment\nallreduce,1024,10,\"two\nlines\"\r\nallreduce,2048,11,plain\r\n\n\nallreduce,4096,12,\"a \"\"word\"\"\"\n# another\nallreduce,8192,late,s\nallreduce,\"16384,13,s\n"
+	const text = "collective,size_bytes,time_us,source\n# a comment\nallreduce,1024,10,\"two\nlines\"\r\n" +
+		"allreduce,2048,11,plain\r\n\n\nallreduce,4096,12,\"a \"\"word\"\"\"\n# another\nallreduce,8192,late,s\n" +
+		"allreduce,\"16384,13,s\n"
 	r, err := Read(strings.NewReader(text), "x.csv", Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -21,8 +21,10 @@ type Decision struct {
 const ByNCCL = "NCCL"
 
 var (
-	decisionLine = regexp.MustCompile(`TUNER/Go: (?:communicator (0x[0-9a-f]+): )?(\w+) (\w+), (\d+) pipelined: (.*), decided by (.*?)\s*$`)
-	choiceText   = regexp.MustCompile(`^(?:NCCL's choice|([A-Za-z_]+)/([A-Za-z0-9]+))(?:, (\d+) channels?)?(?:,| instead |$)`)
+	decisionLine = regexp.MustCompile(
+		`TUNER/Go: (?:communicator (0x[0-9a-f]+): )?(\w+) (\w+), (\d+) pipelined: (.*), decided by (.*?)\s*$`)
+	choiceText = regexp.MustCompile(
+		`^(?:NCCL's choice|([A-Za-z_]+)/([A-Za-z0-9]+))(?:, (\d+) channels?)?(?:,| instead |$)`)
 )
 
 // ParseDecision reads a line of a log, whatever NCCL and a launcher put before it. ok is false where the line is no

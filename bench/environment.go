@@ -22,7 +22,9 @@ type environment struct {
 }
 
 var (
-	variable = regexp.MustCompile(`\b(?:[NR]CCL_)?(ALGO|PROTO|MIN_NCHANNELS|MAX_NCHANNELS|MIN_CTAS|MAX_CTAS|TUNER_PLUGIN)(=| set by environment to | +)`)
+	variable = regexp.MustCompile(
+		`\b(?:[NR]CCL_)?(ALGO|PROTO|MIN_NCHANNELS|MAX_NCHANNELS|MIN_CTAS|MAX_CTAS|TUNER_PLUGIN)` +
+			`(=| set by environment to | +)`)
 	flagged  = regexp.MustCompile(`--(algo|proto|channels|nchannels|algorithm|protocol)(?:=|\s+)([A-Za-z0-9_]+)`)
 	program  = regexp.MustCompile(`(?:^|[\s/"'])([a-z_]+_perf)(?:_mpi)?(?:$|[\s"'])`)
 	cpuTime  = regexp.MustCompile(`\s(?:-C\s*|--report_cputime[= ])1\b`)

@@ -20,10 +20,14 @@ type failure struct {
 }
 
 // ends are what a run that fails prints: nccl-tests, the shell, the loader, Slurm and MPI.
-var ends = regexp.MustCompile(`Test (?:NCCL |CUDA )?failure\b.*|Test timeout \(.*|error while loading shared libraries.*|\bcommand not found\b.*|` +
-	`(?i:segmentation fault|bus error|illegal instruction|out of memory)\b.*|DUE TO TIME LIMIT.*|` +
-	`^(?:srun|slurmstepd|mpirun|prterun|prun|mpiexec): error:.*|noticed that process rank.*|(?:ORTE|PRTE) has lost communication.*|There are not enough slots.*|_perf(?:_mpi)?: No such file or directory|` +
-	`^(?:Killed|Aborted|Terminated)\b.*|No CUDA-capable device.*|no CUDA-capable device.*`)
+var ends = regexp.MustCompile(
+	`Test (?:NCCL |CUDA )?failure\b.*|Test timeout \(.*|error while loading shared libraries.*|` +
+		`\bcommand not found\b.*|` +
+		`(?i:segmentation fault|bus error|illegal instruction|out of memory)\b.*|DUE TO TIME LIMIT.*|` +
+		`^(?:srun|slurmstepd|mpirun|prterun|prun|mpiexec): error:.*|noticed that process rank.*|` +
+		`(?:ORTE|PRTE) has lost communication.*|There are not enough slots.*|` +
+		`_perf(?:_mpi)?: No such file or directory|` +
+		`^(?:Killed|Aborted|Terminated)\b.*|No CUDA-capable device.*|no CUDA-capable device.*`)
 
 // longestQuote bounds what is quoted of a log.
 const longestQuote = 240
@@ -65,10 +69,11 @@ func (f *failure) found(rows int) bool {
 	return f.line > 0
 }
 
-// byNCCL reports that NCCL refused what it was asked for, rather than the machine or its scheduler. That another process went
-// away (ncclRemoteError) is no refusal.
+// byNCCL reports that NCCL refused what it was asked for, rather than the machine or its scheduler. That another
+// process went away (ncclRemoteError) is no refusal.
 func (f *failure) byNCCL() bool {
-	return (f.warned > 0 || strings.Contains(f.text, "NCCL failure")) && !strings.Contains(f.text, "remote process exited")
+	return (f.warned > 0 || strings.Contains(f.text, "NCCL failure")) &&
+		!strings.Contains(f.text, "remote process exited")
 }
 
 // said quotes the failure.
@@ -86,7 +91,8 @@ func (f *failure) String() string {
 	switch {
 	case f.config == "":
 	case !f.byNCCL():
-		s += fmt.Sprintf("; tunefit plan, given this log, does not ask for the rest of it again; if %s cannot run here, tunefit plan --skip %s leaves it out", f.config, f.config)
+		s += fmt.Sprintf("; tunefit plan, given this log, does not ask for the rest of it again; if %s cannot run "+
+			"here, tunefit plan --skip %s leaves it out", f.config, f.config)
 	default:
 		s += fmt.Sprintf("; tunefit plan, given this log or the sweep made of it, leaves %s out", f.config)
 	}

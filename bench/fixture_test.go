@@ -9,10 +9,13 @@ import (
 // over nodes.
 func head(program string, nodes, perNode int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# nccl-tests version 2.18.3 nccl-headers=22902 nccl-library=22902\n# Collective test starting: %s\n", program)
-	fmt.Fprintf(&b, "# nThread 1 nGpus 1 minBytes 1024 maxBytes 4096 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0 unalign: 0\n#\n# Using devices\n")
+	fmt.Fprintf(&b,
+		"# nccl-tests version 2.18.3 nccl-headers=22902 nccl-library=22902\n# Collective test starting: %s\n", program)
+	fmt.Fprintf(&b, "# nThread 1 nGpus 1 minBytes 1024 maxBytes 4096 step: 2(factor) warmup iters: 5 iters: 20 agg "+
+		"iters: 1 validation: 1 graph: 0 unalign: 0\n#\n# Using devices\n")
 	for i := range nodes * perNode {
-		fmt.Fprintf(&b, "#  Rank %2d Group  0 Pid %6d on %10s device %2d [0000:%02x:00] Some GPU\n", i, 4000+i, fmt.Sprintf("node%d", i/perNode), i%perNode, i%perNode)
+		fmt.Fprintf(&b, "#  Rank %2d Group  0 Pid %6d on %10s device %2d [0000:%02x:00] Some GPU\n", i, 4000+i,
+			fmt.Sprintf("node%d", i/perNode), i%perNode, i%perNode)
 	}
 	return b.String() + columnLines
 }

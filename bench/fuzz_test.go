@@ -34,7 +34,8 @@ func usable(t *testing.T, r *Result) {
 		t.Errorf("%d labels counted for %d samples", total, len(r.Samples))
 	}
 	for _, s := range r.Samples {
-		if !s.Coll.IsAsked() || s.Bytes == 0 || !(s.Micros > 0) || math.IsInf(s.Micros, 0) || s.Ranks < 0 || s.Nodes < 0 || s.Channels < 0 {
+		if !s.Coll.IsAsked() || s.Bytes == 0 || !(s.Micros > 0) || math.IsInf(s.Micros, 0) || s.Ranks < 0 ||
+			s.Nodes < 0 || s.Channels < 0 {
 			t.Fatalf("unusable sample %+v", s)
 		}
 	}

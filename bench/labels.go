@@ -140,9 +140,10 @@ const verifyWord = "verify"
 
 // What numbers in a file's name mean: 8ch, 2n or nodes2, ranks16.
 var (
-	nameChannels = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:n?ch(?:annels?)?[_=-]?([0-9]+)|([0-9]+)n?ch(?:annels?)?)(?:[^a-z0-9]|$)`)
-	nameNodes    = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])(?:nodes?[_=-]?([0-9]+)|([0-9]+)n(?:odes?)?)(?:[^a-z0-9]|$)`)
-	nameRanks    = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])(?:n?ranks?[_=-]?([0-9]+)|([0-9]+)r(?:anks?)?)(?:[^a-z0-9]|$)`)
+	nameChannels = regexp.MustCompile(
+		`(?i)(?:^|[^a-z])(?:n?ch(?:annels?)?[_=-]?([0-9]+)|([0-9]+)n?ch(?:annels?)?)(?:[^a-z0-9]|$)`)
+	nameNodes = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])(?:nodes?[_=-]?([0-9]+)|([0-9]+)n(?:odes?)?)(?:[^a-z0-9]|$)`)
+	nameRanks = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])(?:n?ranks?[_=-]?([0-9]+)|([0-9]+)r(?:anks?)?)(?:[^a-z0-9]|$)`)
 )
 
 // named is what a file's name says.

@@ -40,13 +40,23 @@ func TestTunerDecisions(t *testing.T) {
 		rejected    string
 		failed      bool
 	}{
-		"as named":      {"allreduce-2n-16r-ring-ll-8ch.log", decided("ring/ll, 8 channels instead of tree/ll, decided by x.csv:1"), nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8}, "", false},
-		"not named":     {"allreduce-2n-16r-verify-rep1-first.log", decided("tree/simple, 16 channels, decided by x.csv:3"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 2}, Channels: 16}, "", false},
-		"not offered":   {"allreduce-2n-16r-ring-ll-8ch.log", decided("tree/ll, no row matches, decided by NCCL"), noLabel, rejectNotOffered, true},
-		"fewer ran":     {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") + ran("RING proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8}, "", false},
-		"another ran":   {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") + ran("TREE proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 0}, Channels: 2}, "", false},
-		"not loaded":    {"allreduce-2n-16r-ring-ll-8ch.log", "", noLabel, rejectNotLoaded, false},
-		"nothing wrong": {"allreduce-2n-16r-ring-ll-8ch.log", begun, nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8}, "", false},
+		"as named": {"allreduce-2n-16r-ring-ll-8ch.log",
+			decided("ring/ll, 8 channels instead of tree/ll, decided by x.csv:1"),
+			nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8}, "", false},
+		"not named": {"allreduce-2n-16r-verify-rep1-first.log",
+			decided("tree/simple, 16 channels, decided by x.csv:3"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 2},
+				Channels: 16}, "", false},
+		"not offered": {"allreduce-2n-16r-ring-ll-8ch.log", decided("tree/ll, no row matches, decided by NCCL"),
+			noLabel, rejectNotOffered, true},
+		"fewer ran": {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") +
+			ran("RING proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8},
+			"", false},
+		"another ran": {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") +
+			ran("TREE proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 0}, Channels: 2},
+			"", false},
+		"not loaded": {"allreduce-2n-16r-ring-ll-8ch.log", "", noLabel, rejectNotLoaded, false},
+		"nothing wrong": {"allreduce-2n-16r-ring-ll-8ch.log", begun, nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0},
+			Channels: 8}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := planned(t, test.file, test.tuner)
@@ -56,7 +66,8 @@ func TestTunerDecisions(t *testing.T) {
 				}
 			} else if len(r.Samples) != 2 {
 				t.Fatalf("%+v", r)
-			} else if s := r.Samples[0]; (s.Config) != test.config || s.Selection != SelectionForced || s.Verify != strings.Contains(test.file, "verify") {
+			} else if s := r.Samples[0]; (s.Config) != test.config || s.Selection != SelectionForced ||
+				s.Verify != strings.Contains(test.file, "verify") {
 				t.Errorf("read as %+v", s)
 			}
 			if (len(r.Failed) > 0) != test.failed || test.failed && r.Failed[0].Channels != 0 {
@@ -68,7 +79,8 @@ func TestTunerDecisions(t *testing.T) {
 
 // A sweep keeps what failed and what verifies.
 func TestSweepKeepsFailuresAndVerification(t *testing.T) {
-	failed, err := Read(strings.NewReader("NCCL WARN no such algorithm\nall_reduce.cu:1: Test NCCL failure\n"), "allreduce-1n-8r-nvls-simple-16ch.log", Options{})
+	failed, err := Read(strings.NewReader("NCCL WARN no such algorithm\nall_reduce.cu:1: Test NCCL failure\n"),
+		"allreduce-1n-8r-nvls-simple-16ch.log", Options{})
 	if err != nil || len(failed.Failed) != 1 || failed.Failed[0].Ranks != 8 || failed.Failed[0].Channels != 16 {
 		t.Fatalf("%v %+v", err, failed)
 	}
@@ -85,10 +97,12 @@ func TestSweepKeepsFailuresAndVerification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(back.Failed) != 1 || back.Failed[0].Algo != failed.Failed[0].Algo || back.Failed[0].Channels != 16 || len(back.Rejected) > 0 {
+	if len(back.Failed) != 1 || back.Failed[0].Algo != failed.Failed[0].Algo || back.Failed[0].Channels != 16 ||
+		len(back.Rejected) > 0 {
 		t.Errorf("%+v", back)
 	}
-	if len(back.Samples) != len(verified.Samples) || !back.Samples[0].Verify || back.Samples[0].Selection != SelectionDefault {
+	if len(back.Samples) != len(verified.Samples) || !back.Samples[0].Verify ||
+		back.Samples[0].Selection != SelectionDefault {
 		t.Errorf("%+v, want %+v", back.Samples, verified.Samples)
 	}
 }

@@ -51,8 +51,8 @@ type Result struct {
 	// frequent reason first.
 	Rows      int
 	Malformed []Rejection
-	// Failed are configurations that did not run, each as a sample without a time: of no size, or of one at which another
-	// configuration ran in its place, or none that is known.
+	// Failed are configurations that did not run, each as a sample without a time: of no size, or of one at which
+	// another configuration ran in its place, or none that is known.
 	Failed []Sample
 	// Failure is what a log says of a run that did not come to its end.
 	Failure string
@@ -144,7 +144,8 @@ func (r *Result) MalformedNotes() (all []Note) {
 // malformed counts a row that cannot be read. Where too many reasons differ, the
 // last stands for the rest.
 func (r *Result) malformed(line int, reason string) {
-	if len(r.Malformed) >= mostNotes && !slices.ContainsFunc(r.Malformed, func(m Rejection) bool { return m.Reason == reason }) {
+	if len(r.Malformed) >= mostNotes &&
+		!slices.ContainsFunc(r.Malformed, func(m Rejection) bool { return m.Reason == reason }) {
 		reason = otherReasons
 	}
 	r.Malformed = counted(r.Malformed, Rejection{reason, 1, line})
@@ -236,7 +237,8 @@ func (r *Result) tooMany(run *run) error {
 }
 
 // errNotSweep is the end of the message for a file that is none of the formats.
-var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl-tests or rccl-tests, their JSON, a sweep CSV, the CSV of optimize_config.py)")
+var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl-tests or rccl-tests, their JSON, a " +
+	"sweep CSV, the CSV of optimize_config.py)")
 
 // ReadFile reads the measurements of one file, see Read.
 func ReadFile(path string, opts Options) (*Result, error) {

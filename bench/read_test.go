@@ -83,7 +83,9 @@ func TestTooMany(t *testing.T) {
 	} {
 		for rows, want := range map[int]string{4: "", 30: c.want} {
 			_, err := Read(strings.NewReader(c.begin+strings.Repeat(c.row, rows)+c.end), "x", Options{})
-			if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), tooMany)) {
+			if want == "" && err != nil ||
+				want != "" &&
+					(err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), tooMany)) {
 				t.Errorf("%s, %d rows: %v; want %q", c.format, rows, err, want)
 			}
 		}

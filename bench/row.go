@@ -126,8 +126,8 @@ const (
 	rowNot               // no row at all
 )
 
-// readRow reads the times of one line; before is how many columns led the rows before it. A line may leave out columns that its
-// collective does not have, so halves are counted from the right.
+// readRow reads the times of one line; before is how many columns led the rows before it. A line may leave out
+// columns that its collective does not have, so halves are counted from the right.
 func (c columns) readRow(tokens [][]byte, before int) (rows [2]row, n int, leading int, outcome rowParse) {
 	if !beginsRow(tokens) {
 		return rows, 0, 0, rowNot

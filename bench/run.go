@@ -118,7 +118,8 @@ func (u *run) finish(r *Result, env *environment) {
 	u.bounded = env.boundsChannels()
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {
-		if u.log.obeyed == 0 && !slices.ContainsFunc(claims, func(c claim) bool { return c.forces && c.Config != noLabel }) {
+		if u.log.obeyed == 0 &&
+			!slices.ContainsFunc(claims, func(c claim) bool { return c.forces && c.Config != noLabel }) {
 			r.note(u.line, "the tuner plugin %s was loaded: these times are not the library's default", setup.Tuner)
 		}
 		claims = append(claims, claim{Config: noLabel, forces: true, bounds: true})
@@ -190,7 +191,8 @@ func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []cl
 	switch {
 	case row.Config == noLabel:
 	case u.isCSV:
-		claims = append(claims, claim{row.Config, originFields, row.Selection >= SelectionForced, row.Selection == SelectionForced})
+		claims = append(claims, claim{row.Config, originFields, row.Selection >= SelectionForced,
+			row.Selection == SelectionForced})
 	default:
 		claims = append(claims, claim{Config: row.Config, from: originMeasured})
 	}
@@ -255,7 +257,8 @@ func (u *run) operation(r *Result, env *environment) operation {
 		}
 		for _, other := range said[i+1:] {
 			if other != "" && other != op && u.tells(op, other) {
-				r.note(u.line, "the run is %s by its header or command, but %s by its name or rows: the first is used", op, other)
+				r.note(u.line, "the run is %s by its header or command, but %s by its name or rows: the first is used",
+					op, other)
 			}
 		}
 		return op
@@ -304,7 +307,8 @@ func (u *run) communicator(r *Result, op operation) (c nccl.Comm) {
 	}
 	c.Ranks = cmp.Or(c.Ranks, byRows)
 	if byRows > 0 && byRows != c.Ranks {
-		r.note(u.line, "%d ranks by the header, but %d by the ratio of busbw and algbw: the first is used", c.Ranks, byRows)
+		r.note(u.line, "%d ranks by the header, but %d by the ratio of busbw and algbw: the first is used",
+			c.Ranks, byRows)
 	}
 	return c
 }

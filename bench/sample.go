@@ -41,4 +41,5 @@ const (
 	SelectionOwnChannels
 )
 
-var selections = [...]string{SelectionUnknown: "", SelectionDefault: "default", SelectionForced: "forced", SelectionOwnChannels: "own_channels"}
+var selections = [...]string{SelectionUnknown: "", SelectionDefault: "default", SelectionForced: "forced",
+	SelectionOwnChannels: "own_channels"}

@@ -22,7 +22,8 @@ func (s settings) String() string {
 	for _, option := range []struct {
 		name         string
 		value, usual int
-	}{{"-n", s.Iterations, 0}, {"-w", s.WarmUp, 0}, {"-m", s.Aggregated, 1}, {"-G", s.Graph, 0}, {"unalign", s.Skew, 0}} {
+	}{{"-n", s.Iterations, 0}, {"-w", s.WarmUp, 0}, {"-m", s.Aggregated, 1}, {"-G", s.Graph, 0},
+		{"unalign", s.Skew, 0}} {
 		if option.value != 0 && option.value != option.usual {
 			text += fmt.Sprintf(" %s %d", option.name, option.value)
 		}

@@ -72,9 +72,11 @@ var (
 	// What NCCL 2.19 on says when it loads a tuner: "Using tuner plugin: 'Example'" (2.19),
 	// "TUNER/Plugin: Using tuner plugin Example" (2.21), "TUNER/Plugin: Using Example (v5)" (2.28),
 	// and ours, which begins all its lines with TUNER/Go and the first with its version.
-	tunerLine = regexp.MustCompile(`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|\bSuccessfully loaded external tuner plugin (\S+)|TUNER_PLUGIN set to (\S+)`)
-	goLine    = regexp.MustCompile(`\bTUNER/Go: (?:([0-9]+\.[0-9.]+) )?`)
-	dateTime  = regexp.MustCompile(`20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
+	tunerLine = regexp.MustCompile(
+		`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|` +
+			`\bSuccessfully loaded external tuner plugin (\S+)|TUNER_PLUGIN set to (\S+)`)
+	goLine   = regexp.MustCompile(`\bTUNER/Go: (?:([0-9]+\.[0-9.]+) )?`)
+	dateTime = regexp.MustCompile(`20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
 )
 
 // read takes a line of a log that is no row.
@@ -112,7 +114,8 @@ func (f *facts) missedTuner(env *environment) bool {
 
 func (f *facts) tuner(line []byte) {
 	if m := goLine.FindSubmatch(line); m != nil {
-		if name := strings.TrimSpace("nccl-tuner-go " + string(m[1])); len(name) > len(f.Tuner) || !strings.HasPrefix(f.Tuner, "nccl-tuner-go") {
+		if name := strings.TrimSpace("nccl-tuner-go " + string(m[1])); len(name) > len(f.Tuner) ||
+			!strings.HasPrefix(f.Tuner, "nccl-tuner-go") {
 			f.Tuner = name
 		}
 		return

@@ -10,7 +10,8 @@ import (
 
 // oneRun is a whole run of two ranks with some lines of NCCL's log before its rows.
 func oneRun(lines ...string) string {
-	return head("all_reduce_perf", 1, 2) + strings.Join(lines, "\n") + "\n" + line(1<<20, "sum", -1, 41.5, 40.25, 1) + tail(0)
+	return head("all_reduce_perf", 1, 2) + strings.Join(lines, "\n") + "\n" + line(1<<20, "sum", -1, 41.5, 40.25, 1) +
+		tail(0)
 }
 
 // What a log says of the machine, the library, the time and the tuner stays with its
@@ -22,14 +23,19 @@ func TestSetupIsKept(t *testing.T) {
 		want Setup
 	}{
 		{oneRun(), Setup{GPU: "Some GPU", Hosts: "node0", NCCL: "2.29.2"}},
-		{oneRun("NCCL version 2.27.5+cuda12.9", info+"cudaDriverVersion 13010"), Setup{GPU: "Some GPU", Hosts: "node0", NCCL: "2.27.5", Driver: "CUDA 13.1"}},
-		{oneRun(info + "RCCL version : 2.26.6-Unknown\nROCm version : 7.0.2.0-56-9428210"), Setup{GPU: "Some GPU", Hosts: "node0", NCCL: "RCCL 2.26.6", Driver: "ROCm 7.0.2.0"}},
-		{"| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15      CUDA Version: 12.4     |\n" + strings.TrimPrefix(oneRun(), "# nccl-tests version 2.18.3 nccl-headers=22902 nccl-library=22902\n"),
+		{oneRun("NCCL version 2.27.5+cuda12.9", info+"cudaDriverVersion 13010"), Setup{GPU: "Some GPU", Hosts: "node0",
+			NCCL: "2.27.5", Driver: "CUDA 13.1"}},
+		{oneRun(info + "RCCL version : 2.26.6-Unknown\nROCm version : 7.0.2.0-56-9428210"),
+			Setup{GPU: "Some GPU", Hosts: "node0", NCCL: "RCCL 2.26.6", Driver: "ROCm 7.0.2.0"}},
+		{"| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15      CUDA Version: 12.4     |\n" +
+			strings.TrimPrefix(oneRun(), "# nccl-tests version 2.18.3 nccl-headers=22902 nccl-library=22902\n"),
 			Setup{GPU: "Some GPU", Hosts: "node0", Driver: "550.54.15"}},
-		{oneRun("[2026-10-05 23:38:49] " + info + "comm 0x1 rank 0 nRanks 2 nNodes 1"), Setup{GPU: "Some GPU", Hosts: "node0", NCCL: "2.29.2", Time: "2026-10-05 23:38:49"}},
-		{`{"version":1,"start_time":"2026-07-09 09:15:00","args":["./all_reduce_perf"],"env":["PATH=/bin"],"nccl_version":2808,"config":{"nthreads":1,"ngpus":1,` +
-			`"devices":[{"rank":0,"group":0,"hostname":"b","device_info":"GPU B"},{"rank":1,"group":0,"hostname":"a","device_info":"GPU A"}]},` +
-			`"results":[{"size":1048576,"count":262144,"type":"float","redop":"sum","root":"-1","out_of_place":{"time":41.2,"alg_bw":25.45,"bus_bw":25.45,"nwrong":0}}]}`,
+		{oneRun("[2026-10-05 23:38:49] " + info + "comm 0x1 rank 0 nRanks 2 nNodes 1"),
+			Setup{GPU: "Some GPU", Hosts: "node0", NCCL: "2.29.2", Time: "2026-10-05 23:38:49"}},
+		{
+			`{"version":1,"start_time":"2026-07-09 09:15:00","args":["./all_reduce_perf"],"env":["PATH=/bin"],"nccl_version":2808,"config":{"nthreads":1,"ngpus":1,` +
+				`"devices":[{"rank":0,"group":0,"hostname":"b","device_info":"GPU B"},{"rank":1,"group":0,"hostname":"a","device_info":"GPU A"}]},` +
+				`"results":[{"size":1048576,"count":262144,"type":"float","redop":"sum","root":"-1","out_of_place":{"time":41.2,"alg_bw":25.45,"bus_bw":25.45,"nwrong":0}}]}`,
 			Setup{GPU: "GPU A + GPU B", Hosts: "a b", NCCL: "2.8.8", Time: "2026-07-09 09:15:00"}},
 	} {
 		r, err := Read(strings.NewReader(c.text), "x", Options{})
@@ -41,7 +47,8 @@ func TestSetupIsKept(t *testing.T) {
 		if err := WriteTidy(&sweep, r.Samples); err != nil {
 			t.Fatal(err)
 		}
-		if again, err := Read(&sweep, "y.csv", Options{}); err != nil || !reflect.DeepEqual(again.Samples, r.Samples) || len(again.Notes) > 0 {
+		if again, err := Read(&sweep, "y.csv", Options{}); err != nil ||
+			!reflect.DeepEqual(again.Samples, r.Samples) || len(again.Notes) > 0 {
 			t.Errorf("%v: written and read again %+v, want %+v", err, again, r)
 		}
 	}
@@ -51,7 +58,8 @@ func TestSetupIsKept(t *testing.T) {
 // of such runs say so.
 func TestLeastChannelsAreKept(t *testing.T) {
 	const info = "node0:7:9 [0] NCCL INFO "
-	const set = info + "NCCL_MIN_NCHANNELS set by environment to 8.\n" + info + "NCCL_MAX_NCHANNELS set by environment to 8."
+	const set = info + "NCCL_MIN_NCHANNELS set by environment to 8.\n" + info +
+		"NCCL_MAX_NCHANNELS set by environment to 8."
 	for _, c := range []struct {
 		text           string
 		channels, ctas string
@@ -76,7 +84,8 @@ func TestLeastChannelsAreKept(t *testing.T) {
 			said = *s.Setup
 		}
 		if said.MinChannels != c.channels || said.MinCTAs != c.ctas || s.Channels != c.want {
-			t.Errorf("%+v with %d channels, want %q, %q and %d in\n%s", said, s.Channels, c.channels, c.ctas, c.want, c.text)
+			t.Errorf("%+v with %d channels, want %q, %q and %d in\n%s", said, s.Channels, c.channels, c.ctas,
+				c.want, c.text)
 		}
 		var sweep bytes.Buffer
 		if err := WriteTidy(&sweep, r.Samples); err != nil {
@@ -85,12 +94,15 @@ func TestLeastChannelsAreKept(t *testing.T) {
 		if strings.Contains(sweep.String(), "min_nchannels,min_ctas") != (c.channels+c.ctas != "") {
 			t.Errorf("columns of\n%s", &sweep)
 		}
-		if again, err := Read(&sweep, "y.csv", Options{}); err != nil || !reflect.DeepEqual(again.Samples, r.Samples) || len(again.Notes) > 0 {
+		if again, err := Read(&sweep, "y.csv", Options{}); err != nil ||
+			!reflect.DeepEqual(again.Samples, r.Samples) || len(again.Notes) > 0 {
 			t.Errorf("%v: written and read again %+v, want %+v", err, again, r)
 		}
 	}
-	r, err := Read(strings.NewReader("collective,size_bytes,time_us,min_nchannels\nallreduce,1024,12.5,8\nallreduce,1024,12.5,all\n"), "x.csv", Options{})
-	if want := `x.csv:3: min_nchannels: "all" (allowed: 1 or more, or empty), in 1 of 2 rows`; err != nil || len(r.Samples) != 1 || fmt.Sprint(r.MalformedNotes()) != "["+want+"]" {
+	r, err := Read(strings.NewReader("collective,size_bytes,time_us,min_nchannels\nallreduce,1024,12.5,8\n"+
+		"allreduce,1024,12.5,all\n"), "x.csv", Options{})
+	if want := `x.csv:3: min_nchannels: "all" (allowed: 1 or more, or empty), in 1 of 2 rows`; err != nil ||
+		len(r.Samples) != 1 || fmt.Sprint(r.MalformedNotes()) != "["+want+"]" {
 		t.Errorf("%v, %d rows: %v, want %s", err, len(r.Samples), r.MalformedNotes(), want)
 	}
 }
@@ -120,7 +132,9 @@ func TestTunerIsNotDefault(t *testing.T) {
 			`"results":[{"size":1048576,"count":262144,"type":"float","redop":"sum","root":"-1","out_of_place":{"time":41.2,"alg_bw":25.45,"bus_bw":25.45,"nwrong":0}}]}`
 	}
 	for _, c := range []struct{ text, tuner string }{
-		{oneRun(info + "TUNER/Go: 0.1.0 communicator 0x6f3a of 2 ranks on 1 nodes (ABI v6): policy p.csv, 12 rows, version 9f2c01d4a7be"), "nccl-tuner-go 0.1.0"},
+		{
+			oneRun(info + "TUNER/Go: 0.1.0 communicator 0x6f3a of 2 ranks on 1 nodes (ABI v6): policy p.csv, 12 " +
+				"rows, version 9f2c01d4a7be"), "nccl-tuner-go 0.1.0"},
 		{oneRun("TUNER/Go: communicator 0x6f3a: no policy, NCCL decides"), "nccl-tuner-go"},
 		{oneRun() + info + "TUNER/Go: 7 shapes in all, asked for 90 times\n", "nccl-tuner-go"},
 		{oneRun(info + "NCCL_TUNER_PLUGIN set by environment to /opt/libx.so"), "/opt/libx.so"},
@@ -157,11 +171,13 @@ func TestTunerIsNotDefault(t *testing.T) {
 
 // Rows do not repeat a thousand names.
 func TestManyHostsAreCounted(t *testing.T) {
-	r, err := Read(strings.NewReader(head("all_reduce_perf", 40, 1)+line(1<<20, "sum", -1, 41.5, 40.25, 1)+tail(0)), "x", Options{})
+	r, err := Read(strings.NewReader(head("all_reduce_perf", 40, 1)+line(1<<20, "sum", -1, 41.5, 40.25, 1)+tail(0)),
+		"x", Options{})
 	if err != nil || len(r.Samples) == 0 {
 		t.Fatal(err, r)
 	}
-	if hosts := strings.Fields(r.Samples[0].Setup.Hosts); len(hosts) != mostHosts+3 || !strings.HasSuffix(r.Samples[0].Setup.Hosts, "and 24 more") {
+	if hosts := strings.Fields(r.Samples[0].Setup.Hosts); len(hosts) != mostHosts+3 ||
+		!strings.HasSuffix(r.Samples[0].Setup.Hosts, "and 24 more") {
 		t.Errorf("hosts %q", r.Samples[0].Setup.Hosts)
 	}
 }
@@ -170,21 +186,31 @@ func TestManyHostsAreCounted(t *testing.T) {
 // called failed for a warning.
 func TestFailedRunIsQuoted(t *testing.T) {
 	const (
-		warn  = "[2026-10-05 23:38:49] node0:7:9 [1] enqueue.cc:1828 NCCL WARN Error : no algorithm/protocol available for function AllGather with datatype ncclInt8. NCCL_ALGO was set to Tree."
+		warn = "[2026-10-05 23:38:49] node0:7:9 [1] enqueue.cc:1828 NCCL WARN Error : no algorithm/protocol " +
+			"available for function AllGather with datatype ncclInt8. NCCL_ALGO was set to Tree."
 		ended = "node0: Test NCCL failure common.cu:1000 'invalid usage'"
 	)
 	for _, c := range []struct {
 		name, text string
 		want       []string // of the one remark; nil: none
 	}{
-		{"a.txt", head("all_gather_perf", 1, 2) + warn + "\n" + ended + "\n", []string{"a.txt:13: the run failed: ", "Test NCCL failure", "no algorithm/protocol available"}},
-		{"all_gather_nvls_simple_16ch.txt", head("all_gather_perf", 1, 2) + ended + "\n", []string{"tunefit plan, given this log or the sweep made of it, leaves nvls/simple/16 out"}},
-		{"a.txt", "export NCCL_ALGO=Tree NCCL_PROTO=LL\n" + head("all_gather_perf", 1, 2) + warn + "\n", []string{"the run failed: \"Error : no algorithm", "leaves tree/ll out"}},
-		{"tree_ll.txt", "srun: error: node0: task 3: Segmentation fault\n", []string{"if tree/ll cannot run here, tunefit plan --skip tree/ll leaves it out"}},
-		{"a.txt", "./run.sh: line 3: all_reduce_perf: command not found\n", []string{"a.txt:1: the run failed: ", "command not found"}},
+		{"a.txt", head("all_gather_perf", 1, 2) + warn + "\n" + ended + "\n", []string{"a.txt:13: the run failed: ",
+			"Test NCCL failure", "no algorithm/protocol available"}},
+		{"all_gather_nvls_simple_16ch.txt", head("all_gather_perf", 1, 2) + ended + "\n",
+			[]string{"tunefit plan, given this log or the sweep made of it, leaves nvls/simple/16 out"}},
+		{"a.txt", "export NCCL_ALGO=Tree NCCL_PROTO=LL\n" + head("all_gather_perf", 1, 2) + warn + "\n",
+			[]string{"the run failed: \"Error : no algorithm", "leaves tree/ll out"}},
+		{"tree_ll.txt", "srun: error: node0: task 3: Segmentation fault\n",
+			[]string{"if tree/ll cannot run here, tunefit plan --skip tree/ll leaves it out"}},
+		{"a.txt", "./run.sh: line 3: all_reduce_perf: command not found\n",
+			[]string{"a.txt:1: the run failed: ", "command not found"}},
 		{"a.txt", "srun: error: node0: task 3: Segmentation fault\n", []string{"Segmentation fault"}},
-		{"a.txt", "all_reduce_perf: error while loading shared libraries: libnccl.so.2: cannot open shared object file\n", []string{"libnccl.so.2"}},
-		{"a.txt", head("all_reduce_perf", 1, 2) + line(1<<20, "sum", -1, 41.5, 40.25, 1) + "slurmstepd: error: *** STEP 1.0 ON node0 CANCELLED AT 2026-10-05T23:38:49 DUE TO TIME LIMIT ***\n", []string{"DUE TO TIME LIMIT"}},
+		{"a.txt",
+			"all_reduce_perf: error while loading shared libraries: libnccl.so.2: cannot open shared object file\n",
+			[]string{"libnccl.so.2"}},
+		{"a.txt", head("all_reduce_perf", 1, 2) + line(1<<20, "sum", -1, 41.5, 40.25, 1) +
+			"slurmstepd: error: *** STEP 1.0 ON node0 CANCELLED AT 2026-10-05T23:38:49 DUE TO TIME LIMIT ***\n",
+			[]string{"DUE TO TIME LIMIT"}},
 		{"a.txt", oneRun(warn), nil},
 		{"a.txt", oneRun(strings.Repeat("x Killed y\n", 3)), nil},
 	} {
@@ -213,11 +239,13 @@ func TestMisspeltCellIsOneRemark(t *testing.T) {
 	if err != nil || r.Doubt() != nil || len(r.MalformedNotes()) != 1 {
 		t.Errorf("3 of 100 rows: %v, %v, %v", err, r.Doubt(), r.MalformedNotes())
 	}
-	r, err = Read(strings.NewReader(header+good+strings.Repeat(bad, 50)+"allreduce,1024,ring\nallreduce,1024,ring,ll,\"12,5\"\n"), "x.csv", Options{})
+	r, err = Read(strings.NewReader(header+good+strings.Repeat(bad, 50)+
+		"allreduce,1024,ring\nallreduce,1024,ring,ll,\"12,5\"\n"), "x.csv", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `x.csv:99: algorithm: unknown algorithm "rnig" (did you mean "ring"; allowed: tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat), in 150 of 249 rows
+	want :=
+		`x.csv:99: algorithm: unknown algorithm "rnig" (did you mean "ring"; allowed: tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat), in 150 of 249 rows
 x.csv:249: the row ends before time_us, its field 5, in 1 of 249 rows
 x.csv:250: time_us: "12,5" is no number of microseconds (allowed: as 41.5), in 1 of 249 rows`
 	if got := fmt.Sprint(r.Doubt()); got != want {

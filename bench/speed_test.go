@@ -17,7 +17,8 @@ func manyRows(bytes_ int, logLines int) []byte {
 	for i := 0; b.Len() < bytes_; i++ {
 		size := uint64(1024 + 64*i)
 		for range logLines {
-			fmt.Fprintf(&b, "node0:77:77 [0] NCCL INFO AllReduce: %d Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}\n", size)
+			fmt.Fprintf(&b,
+				"node0:77:77 [0] NCCL INFO AllReduce: %d Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}\n", size)
 		}
 		us := 20 + float64(size)/1e5
 		alg := float64(size) / us / 1000
@@ -50,7 +51,11 @@ func manySamples(n int) []Sample {
 		size := uint64(1) << (10 + i%20)
 		us := 20 + float64(size)/1e5 + float64(i%97)/100
 		samples[i] = Sample{
-			Call: nccl.Call{Coll: 4, Bytes: size}, DType: "float", RedOp: "sum", Config: nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 2}, Channels: 1 + i%32}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Selection: SelectionForced, Micros: us, AlgBW: float64(size) / us / 1000, BusBW: float64(size) / us / 1000 * 1.875, Source: "cluster/run" + fmt.Sprint(i%100),
+			Call: nccl.Call{Coll: 4, Bytes: size}, DType: "float", RedOp: "sum",
+			Config: nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 2}, Channels: 1 + i%32},
+			Comm:   nccl.Comm{Nodes: 2, Ranks: 16}, Selection: SelectionForced, Micros: us,
+			AlgBW: float64(size) / us / 1000, BusBW: float64(size) / us / 1000 * 1.875,
+			Source: "cluster/run" + fmt.Sprint(i%100),
 		}
 	}
 	return samples

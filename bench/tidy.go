@@ -12,8 +12,8 @@ import (
 // simulatedPrefix begins the source of every sample that was made up.
 const simulatedPrefix = "simulated:"
 
-// WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. A field is empty
-// where its value is not known, as the time of a sample that failed. No Setup, no columns of it.
+// WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. A field is
+// empty where its value is not known, as the time of a sample that failed. No Setup, no columns of it.
 func WriteTidy(w io.Writer, files ...[]Sample) error {
 	columns := sweepColumns
 	for _, samples := range files {
@@ -53,9 +53,11 @@ func (s *Sample) tidy(columns int) []string {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	fields := []string{
-		colCollective: nccl.Colls.Apart[s.Coll], colBytes: strconv.FormatUint(s.Bytes, 10), colDType: s.DType, colRedOp: s.RedOp,
-		colChannels: known(s.Channels), colNodes: known(s.Nodes), colRanks: known(s.Ranks), colInPlace: "0", colSelection: selections[s.Selection],
-		colMicros: measured(s.Micros), colAlgBW: measured(s.AlgBW), colBusBW: measured(s.BusBW), colSource: s.Source,
+		colCollective: nccl.Colls.Apart[s.Coll], colBytes: strconv.FormatUint(s.Bytes, 10), colDType: s.DType,
+		colRedOp:    s.RedOp,
+		colChannels: known(s.Channels), colNodes: known(s.Nodes), colRanks: known(s.Ranks), colInPlace: "0",
+		colSelection: selections[s.Selection],
+		colMicros:    measured(s.Micros), colAlgBW: measured(s.AlgBW), colBusBW: measured(s.BusBW), colSource: s.Source,
 	}
 	if s.Algo != Unknown {
 		fields[colAlgo] = s.Algo.String()

@@ -38,7 +38,8 @@ func TestDashboard(t *testing.T) {
 			if err := metricstest.CheckExpr(target.Expr); err != nil {
 				t.Errorf("%s: %v", p.Title, err)
 			}
-			if label := strings.Trim(target.LegendFormat, "{}"); label != target.LegendFormat && !strings.Contains(target.Expr, "("+label+")") {
+			if label := strings.Trim(target.LegendFormat, "{}"); label != target.LegendFormat &&
+				!strings.Contains(target.Expr, "("+label+")") {
 				t.Errorf("%s: the legend is %s", p.Title, target.LegendFormat)
 			}
 		}
@@ -63,7 +64,8 @@ func TestDashboard(t *testing.T) {
 // CheckExpr refuses what Prometheus would answer with nothing.
 func TestCheckExpr(t *testing.T) {
 	for _, bad := range []string{
-		"rate(nccl_tuner_call_total[5m])", `nccl_tuner_hits_total{decidedby="row"}`, "sum by (reasons) (nccl_tuner_silent)",
+		"rate(nccl_tuner_call_total[5m])", `nccl_tuner_hits_total{decidedby="row"}`,
+		"sum by (reasons) (nccl_tuner_silent)",
 		"sum(nccl_tuner_silent", "nccl_tuner_change_seconds", "up",
 	} {
 		if metricstest.CheckExpr(bad) == nil {

@@ -70,13 +70,15 @@ func checkTopology(t *testing.T, file string, want essentials) {
 	}
 	gpus := sys.Nodes[topo.NodeGPU]
 	if len(gpus) != want.gpus || len(sys.Nodes[topo.NodeNET]) != want.nics {
-		t.Errorf("%s: %d GPUs and %d NICs, want %d and %d", file, len(gpus), len(sys.Nodes[topo.NodeNET]), want.gpus, want.nics)
+		t.Errorf("%s: %d GPUs and %d NICs, want %d and %d", file, len(gpus), len(sys.Nodes[topo.NodeNET]),
+			want.gpus, want.nics)
 	}
 	served := map[*topo.Node]bool{}
 	for _, a := range gpus {
 		for _, b := range gpus {
 			if p := sys.Path(a, b); a != b && (p.Type != want.gpuGPU || !near(p.BW, want.gpuBW)) {
-				t.Errorf("%s: %s to %s: %s at %g GB/s, want %s at %g", file, a.Label(), b.Label(), p.Type, p.BW, want.gpuGPU, want.gpuBW)
+				t.Errorf("%s: %s to %s: %s at %g GB/s, want %s at %g", file, a.Label(), b.Label(), p.Type, p.BW,
+					want.gpuGPU, want.gpuBW)
 			}
 		}
 		nic, err := sys.LocalNet(a, 0)
@@ -85,7 +87,8 @@ func checkTopology(t *testing.T, file string, want essentials) {
 		}
 		served[nic] = true
 		if p := sys.Path(a, nic); p.Type != want.gpuNIC || !near(p.BW, want.nicBW) {
-			t.Errorf("%s: %s to its own %s: %s at %g GB/s, want %s at %g", file, a.Label(), nic.Label(), p.Type, p.BW, want.gpuNIC, want.nicBW)
+			t.Errorf("%s: %s to its own %s: %s at %g GB/s, want %s at %g", file, a.Label(), nic.Label(), p.Type, p.BW,
+				want.gpuNIC, want.nicBW)
 		}
 		gdr, err := sys.CheckGDR(a, nic, true)
 		if err != nil || (gdr.Mode != topo.GDROff) != want.gdr {

@@ -68,7 +68,9 @@ func testFigures(t *testing.T) {
 	if verdict, _, _ := strings.Cut(out, "\n"); !strings.Contains(all["docs/MODEL.md"], "\n    "+verdict+"\n") {
 		t.Errorf("docs/MODEL.md does not say %q", verdict)
 	}
-	rows := regexp.MustCompile(`every other size +allreduce (\dx8) +([\d.]+) \[[^]]+\] +([\d.]+) +([\d.]+) +[\d.]+ +([\d.]+)`).FindAllStringSubmatch(out, -1)
+	rows := regexp.MustCompile(
+		`every other size +allreduce (\dx8) +([\d.]+) \[[^]]+\] +([\d.]+) +([\d.]+) +[\d.]+ +([\d.]+)`).
+		FindAllStringSubmatch(out, -1)
 	if len(rows) != 2 {
 		t.Fatalf("fit prints other columns than expected:\n%s", out)
 	}
@@ -78,15 +80,18 @@ func testFigures(t *testing.T) {
 		if want := "| " + gpus + " GPUs | " + alone + " | " + policy; !strings.Contains(all["README.md"], want) {
 			t.Errorf("README.md does not say %q", want)
 		}
-		if want := "| AllReduce, " + gpus + " MI355X | " + policy + " | " + p95 + " | " + most + " | " + alone + " |"; !strings.Contains(all["docs/MODEL.md"], want) {
+		if want := "| AllReduce, " + gpus + " MI355X | " + policy + " | " + p95 + " | " + most + " | " + alone +
+			" |"; !strings.Contains(all["docs/MODEL.md"], want) {
 			t.Errorf("docs/MODEL.md does not say %q", want)
 		}
 	}
 	home := t.TempDir()
 	shell(t, home, "build/tunefit fit docs/measured/mi355x-allreduce.csv -o $HOME/model.json --csv $HOME/learned.csv")
-	shown := shell(t, home, "build/tunefit show $HOME/learned.csv --model $HOME/model.json --coll allreduce --comm 1x8 --nccl 2.28.9")
+	shown := shell(t, home,
+		"build/tunefit show $HOME/learned.csv --model $HOME/model.json --coll allreduce --comm 1x8 --nccl 2.28.9")
 	shown = strings.ReplaceAll(shown, home+"/", "")
-	for _, line := range regexp.MustCompile(`(?m)^    ((?:collective|allreduce) +(?:comm|1x8) .*)$`).FindAllStringSubmatch(all["README.md"], -1) {
+	for _, line := range regexp.MustCompile(`(?m)^    ((?:collective|allreduce) +(?:comm|1x8) .*)$`).
+		FindAllStringSubmatch(all["README.md"], -1) {
 		if !strings.Contains(shown, line[1]+"\n") {
 			t.Errorf("show does not print %q:\n%s", line[1], shown)
 		}
@@ -115,7 +120,8 @@ func testFlags(t *testing.T) {
 					t.Errorf("%s: %s: there is no such command", page, code)
 				}
 			}
-			if target := regexp.MustCompile("^`make ([a-z]+)").FindStringSubmatch(code); target != nil && !strings.Contains(targets, "make "+target[1]+" ") {
+			if target := regexp.MustCompile("^`make ([a-z]+)").FindStringSubmatch(code); target != nil &&
+				!strings.Contains(targets, "make "+target[1]+" ") {
 				t.Errorf("%s: %s: there is no such target", page, code)
 			}
 		}
@@ -158,6 +164,7 @@ func testPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(drawn) != string(shown) {
-		t.Error("docs/measured/allreduce-1x8.svg is another picture than build/allreduce-1x8.svg: look at it and copy it")
+		t.Error("docs/measured/allreduce-1x8.svg is another picture than build/allreduce-1x8.svg: look at it and " +
+			"copy it")
 	}
 }

@@ -108,10 +108,12 @@ func TestCommandsAreMarked(t *testing.T) {
 	for page, text := range pages(t) {
 		for _, kind := range regexp.MustCompile("(?ms)^```(\\w*)$.*?^```$").FindAllStringSubmatch(text, -1) {
 			if kind[1] != "sh" && kind[1] != "mermaid" {
-				t.Errorf("%s: a block is marked %q (allowed: sh for commands, mermaid for drawings; indent all else)", page, kind[1])
+				t.Errorf("%s: a block is marked %q (allowed: sh for commands, mermaid for drawings; indent all else)",
+					page, kind[1])
 			}
 		}
-		for _, line := range regexp.MustCompile(`(?m)^ +(build/tunefit|make|go|git) .*$`).FindAllString(withoutCode(text), -1) {
+		for _, line := range regexp.MustCompile(`(?m)^ +(build/tunefit|make|go|git) .*$`).FindAllString(
+			withoutCode(text), -1) {
 			t.Errorf("%s: no test runs %q: put it into a block marked sh", page, line)
 		}
 	}
@@ -134,7 +136,8 @@ func TestNamedFiles(t *testing.T) {
 func TestDirections(t *testing.T) {
 	const module = "github.com/nccl-tuner-go/nccl-tuner-go/"
 	want := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|([^|]*)\\|$").FindAllStringSubmatch(pages(t)["docs/ARCHITECTURE.md"], -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|([^|]*)\\|$").FindAllStringSubmatch(
+		pages(t)["docs/ARCHITECTURE.md"], -1) {
 		want[row[1]] = []string{}
 		for _, name := range strings.Split(row[2], ",") {
 			if name = strings.Trim(name, " `"); name != "" {

@@ -13,7 +13,8 @@ func steps(n int) []byte {
 	var b bytes.Buffer
 	step := 1 << 30 / n
 	for i := range n {
-		fmt.Fprintf(&b, "allreduce,%d,%d,%s,simple,%d,1,8,-1,-1\n", i*step, (i+1)*step-1, []string{"tree", "ring"}[i%2], 1+i%32)
+		fmt.Fprintf(&b, "allreduce,%d,%d,%s,simple,%d,1,8,-1,-1\n", i*step, (i+1)*step-1,
+			[]string{"tree", "ring"}[i%2], 1+i%32)
 	}
 	return b.Bytes()
 }
@@ -41,7 +42,8 @@ func files(n int) map[string][]byte {
 		fmt.Fprintf(&both, "allreduce,%d,%d,%d,%d,ring,simple\n", i*1000, 1<<30+i, i*10, 1<<28+i)
 		fmt.Fprintf(&shapes, "allreduce,%d,%d,ring,simple,8,%d,%d\n", i, i+1000, 1+i%100, 8+8*(i%100))
 	}
-	return map[string][]byte{"sizes": steps(n), "calls": calls.Bytes(), "both-ranges": both.Bytes(), "shapes": shapes.Bytes()}
+	return map[string][]byte{"sizes": steps(n), "calls": calls.Bytes(), "both-ranges": both.Bytes(),
+		"shapes": shapes.Bytes()}
 }
 
 func BenchmarkDecide(b *testing.B) {
@@ -61,7 +63,8 @@ func BenchmarkDecide(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					i += 7919
-					v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: uint64(i*4096) % (1 << 30)}, PipeOps: i % n, Costs: costs})
+					v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: uint64(i*4096) % (1 << 30)},
+						PipeOps: i % n, Costs: costs})
 				}
 			})
 		}

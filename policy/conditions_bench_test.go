@@ -23,7 +23,8 @@ func conditionFiles(n int) map[string][]byte {
 		algos := []string{"tree", "ring"}
 		for i := range n {
 			k := i % distinct
-			fmt.Fprintf(&steps, "allreduce,%d,%d,%s,simple,bytes %% 16 == 0 && pipe_ops < %d\n", i*step, (i+1)*step-1, algos[i%2], 1000+k)
+			fmt.Fprintf(&steps, "allreduce,%d,%d,%s,simple,bytes %% 16 == 0 && pipe_ops < %d\n", i*step, (i+1)*step-1,
+				algos[i%2], 1000+k)
 			fmt.Fprintf(&deep, "allreduce,,,%s,simple,bytes > 1*GiB + %d && topo.nvswitch\n", algos[i%2], k)
 		}
 		all[fmt.Sprintf("steps-%d", distinct)] = steps.Bytes()
@@ -48,7 +49,8 @@ func BenchmarkDecideByCondition(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				i += 7919
-				v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: uint64(i*4096) % (1 << 30)}, PipeOps: 1, Costs: costs})
+				v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: uint64(i*4096) % (1 << 30)},
+					PipeOps: 1, Costs: costs})
 			}
 		})
 	}

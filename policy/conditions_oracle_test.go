@@ -14,12 +14,14 @@ import (
 )
 
 func testTopology() *topo.Summary {
-	return &topo.Summary{GPUs: 8, Hosts: 1, CPUs: 2, SM: 90, Arch: "x86_64", NVSwitch: true, IntraBW: 360, MinPairBW: 360, Intra: "NVL",
+	return &topo.Summary{GPUs: 8, Hosts: 1, CPUs: 2, SM: 90, Arch: "x86_64", NVSwitch: true, IntraBW: 360,
+		MinPairBW: 360, Intra: "NVL",
 		NVLinkBW: 360, NICs: 8, NICBW: 50, NetBW: 400, GPUNIC: "PXB", GPUNICBW: 48, GDR: true}
 }
 
 // testTopologies are unknown, one with and one without NVSwitches.
-var testTopologies = []*topo.Summary{nil, testTopology(), {GPUs: 3, Hosts: 1, CPUs: 1, SM: 7, Arch: "arm64", IntraBW: 2.5, Intra: "PHB", GPUNIC: "DIS"}}
+var testTopologies = []*topo.Summary{nil, testTopology(), {GPUs: 3, Hosts: 1, CPUs: 1, SM: 7, Arch: "arm64",
+	IntraBW: 2.5, Intra: "PHB", GPUNIC: "DIS"}}
 
 // plainCondition says whether a condition holds, by closures over Go's own arithmetic: no expr, no
 // types, no folding.
@@ -99,9 +101,13 @@ func (g conditionWriter) truth(depth int) (string, truth) {
 		a, x := g.truth(depth - 1)
 		b, y := g.truth(depth - 1)
 		if choice == 0 {
-			return "(" + a + ") " + g.either("and", "&&") + " (" + b + ")", func(q *Query, c Comm) bool { return x(q, c) && y(q, c) }
+			return "(" + a + ") " + g.either("and", "&&") + " (" + b + ")", func(q *Query, c Comm) bool {
+				return x(q, c) && y(q, c)
+			}
 		}
-		return "(" + a + ")" + g.either(" or ", "||") + "(" + b + ")", func(q *Query, c Comm) bool { return x(q, c) || y(q, c) }
+		return "(" + a + ")" + g.either(" or ", "||") + "(" + b + ")", func(q *Query, c Comm) bool {
+			return x(q, c) || y(q, c)
+		}
 	case 3:
 		a, x := g.truth(depth - 1)
 		return g.either("not ", "!") + "(" + a + ")", func(q *Query, c Comm) bool { return !x(q, c) }
@@ -122,7 +128,9 @@ func (g conditionWriter) truth(depth int) (string, truth) {
 		case 0:
 			return fmt.Sprintf("coll != %q", spelling), func(q *Query, c Comm) bool { return q.Coll != coll }
 		case 1:
-			return fmt.Sprintf("coll in ['reduce', %q]", spelling), func(q *Query, c Comm) bool { return q.Coll == coll || q.Coll == nccl.CollReduce }
+			return fmt.Sprintf("coll in ['reduce', %q]", spelling), func(q *Query, c Comm) bool {
+				return q.Coll == coll || q.Coll == nccl.CollReduce
+			}
 		}
 		return fmt.Sprintf("%q == coll", spelling), func(q *Query, c Comm) bool { return q.Coll == coll }
 	case 6:
@@ -132,7 +140,9 @@ func (g conditionWriter) truth(depth int) (string, truth) {
 		case 1:
 			return "topo.intra == 'nvl'", func(q *Query, c Comm) bool { return c.Topo.Intra == "NVL" }
 		}
-		return "topo.gpu_nic not in ['PXB', 'PIX']", func(q *Query, c Comm) bool { return c.Topo.GPUNIC != "PXB" && c.Topo.GPUNIC != "PIX" }
+		return "topo.gpu_nic not in ['PXB', 'PIX']", func(q *Query, c Comm) bool {
+			return c.Topo.GPUNIC != "PXB" && c.Topo.GPUNIC != "PIX"
+		}
 	case 7:
 		low := g.rng.IntN(8)
 		high := low + g.rng.IntN(8)

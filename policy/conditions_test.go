@@ -99,7 +99,8 @@ func TestFailedConditionIsReportedOnce(t *testing.T) {
 		v := p.For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 		v.ReportConditions(func(p Problem) { said = append(said, p.String()) })
 		for bytes := range uint64(10) {
-			if got := v.Decide(Query{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 100 + bytes}, Costs: ringAndTree}).Rule; got != 2 {
+			if got := v.Decide(Query{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 100 + bytes}, Costs: ringAndTree}).
+				Rule; got != 2 {
 				t.Fatalf("row %d", got)
 			}
 		}
@@ -123,7 +124,8 @@ func TestUnknownTopology(t *testing.T) {
 		{Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Topo: testTopology()}, 0, 0},
 	} {
 		v := p.For(c.comm)
-		if got := v.Decide(Query{Call: nccl.Call{Bytes: 9}, Costs: ringAndTree}).Rule; got != c.rule || v.WithoutTopology() != c.off {
+		if got := v.Decide(Query{Call: nccl.Call{Bytes: 9}, Costs: ringAndTree}).Rule; got != c.rule ||
+			v.WithoutTopology() != c.off {
 			t.Errorf("%+v: row %d, %d rows off", c.comm, got, v.WithoutTopology())
 		}
 	}
@@ -147,7 +149,8 @@ func TestEqualConditions(t *testing.T) {
 		t.Error("equal conditions are compiled twice")
 	}
 	seen := map[digest.Digest]string{ruleWhen(t, "").Digest: "no condition"}
-	for _, text := range []string{`bytes > 5`, `bytes >= 5`, `bytes_per_rank > 5`, `not (bytes > 5)`, `coll == "reduce"`} {
+	for _, text := range []string{`bytes > 5`, `bytes >= 5`, `bytes_per_rank > 5`, `not (bytes > 5)`,
+		`coll == "reduce"`} {
 		d := ruleWhen(t, text).Digest
 		if other, ok := seen[d]; ok {
 			t.Errorf("%s has the digest of %s", text, other)
@@ -173,7 +176,8 @@ func TestLimits(t *testing.T) {
 
 // Communicators of several threads share a policy, and tests share a view.
 func TestConditionsInParallel(t *testing.T) {
-	p := ruleWhen(t, "bytes % 3 == 0 && ranks > 8", "bytes % 3 == 1 && topo.gdr", "nodes / (bytes % 5) > 0.5", "ranks < 12")
+	p := ruleWhen(t, "bytes % 3 == 0 && ranks > 8", "bytes % 3 == 1 && topo.gdr", "nodes / (bytes % 5) > 0.5",
+		"ranks < 12")
 	shared := p.For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Topo: testTopology()})
 	var all sync.WaitGroup
 	for worker := range 8 {
@@ -213,7 +217,8 @@ func TestTooManyConditions(t *testing.T) {
 		t.Errorf("as many as are allowed: %v", err)
 	}
 	_, err := ReadCSV("x.csv", file(when.MaxConditions+10, 3*when.MaxConditions))
-	const want = "x.csv:10002:4: more than 10000 different conditions (allowed: 10000 in a file; rows may share them, and sizes, nodes and ranks have columns, which need none)"
+	const want = "x.csv:10002:4: more than 10000 different conditions (allowed: 10000 in a file; rows may share " +
+		"them, and sizes, nodes and ranks have columns, which need none)"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}

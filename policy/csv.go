@@ -30,14 +30,17 @@ func readFile(file string, data []byte) *reader {
 		return r
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
-		r.fail(1, 0, errors.New("the file is JSON (allowed: a policy in CSV; a cost model is named by NCCL_TUNER_MODEL_FILE, or --model)"))
+		r.fail(1, 0,
+			errors.New("the file is JSON (allowed: a policy in CSV; a cost model is named by NCCL_TUNER_MODEL_FILE, "+
+				"or --model)"))
 		return r
 	}
 	data = unindentComments(data)
 	r.readHeader(data)
 	r.readRows(data)
 	if r.full() {
-		r.fail(r.problems[len(r.problems)-1].Line, 0, fmt.Errorf("%d problems up to here; the rest of the file is not read", maxProblems))
+		r.fail(r.problems[len(r.problems)-1].Line, 0,
+			fmt.Errorf("%d problems up to here; the rest of the file is not read", maxProblems))
 	}
 	r.problems.sort()
 	return r
@@ -167,7 +170,8 @@ func rowOf(columns []string) reflect.Type {
 func syntaxText(e *csv.ParseError) error {
 	switch e.Err {
 	case csv.ErrQuote:
-		return errors.New(`a quoted field is not closed, or text follows its closing quote (write a quote inside it as "")`)
+		return errors.New(
+			`a quoted field is not closed, or text follows its closing quote (write a quote inside it as "")`)
 	case csv.ErrBareQuote:
 		return errors.New(`a quote stands inside an unquoted field (quote the whole field and write the quote as "")`)
 	}

@@ -63,7 +63,8 @@ func TestReadyToUsePolicies(t *testing.T) {
 	}
 }
 
-const plain = "allreduce,1024,4096,ring,simple,8,2,16,-1,-1\nallgather,0,18446744073709551615,tree,ll128,-1,-1,-1,-1,-1\n"
+const plain = "allreduce,1024,4096,ring,simple,8,2,16,-1,-1\n" +
+	"allgather,0,18446744073709551615,tree,ll128,-1,-1,-1,-1,-1\n"
 
 // Different ways to write one and the same policy.
 func TestSpellings(t *testing.T) {
@@ -73,18 +74,21 @@ func TestSpellings(t *testing.T) {
 	}
 	long := strings.Repeat("x", 300_000)
 	for name, text := range map[string]string{
-		"8 and 9 columns":     "allreduce,1024,4096,ring,simple,8,2,16\nallgather,0,18446744073709551615,tree,ll128,-1,-1,-1,-1\n",
-		"CRLF":                strings.ReplaceAll(plain, "\n", "\r\n"),
-		"byte order mark":     "\ufeff" + plain,
-		"no last newline":     strings.TrimSuffix(plain, "\n"),
-		"comments and blanks": "# hello\n\n   \n" + strings.Replace(plain, "\n", "\n  # a \"quoted\" comment, indented\n,,,,,,,,,\n", 1),
-		"quoted fields":       strings.ReplaceAll(plain, "allreduce", `"allreduce"`),
-		"spaces":              strings.ReplaceAll(plain, ",", " ,\t"),
-		"names":               "AllReduce,1K,4KiB,RING,Simple,8,2,16\nall_gather,any,inf,TREE,LL128,any,*,,-1\n",
-		"last field empty":    "allreduce,1024,4096,ring,simple,8,2,16,-1,-1,\nallgather,,,tree,ll128,,,\n",
-		"NCCL's header":       "collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n" + plain,
+		"8 and 9 columns": "allreduce,1024,4096,ring,simple,8,2,16\n" +
+			"allgather,0,18446744073709551615,tree,ll128,-1,-1,-1,-1\n",
+		"CRLF":            strings.ReplaceAll(plain, "\n", "\r\n"),
+		"byte order mark": "\ufeff" + plain,
+		"no last newline": strings.TrimSuffix(plain, "\n"),
+		"comments and blanks": "# hello\n\n   \n" +
+			strings.Replace(plain, "\n", "\n  # a \"quoted\" comment, indented\n,,,,,,,,,\n", 1),
+		"quoted fields":    strings.ReplaceAll(plain, "allreduce", `"allreduce"`),
+		"spaces":           strings.ReplaceAll(plain, ",", " ,\t"),
+		"names":            "AllReduce,1K,4KiB,RING,Simple,8,2,16\nall_gather,any,inf,TREE,LL128,any,*,,-1\n",
+		"last field empty": "allreduce,1024,4096,ring,simple,8,2,16,-1,-1,\nallgather,,,tree,ll128,,,\n",
+		"NCCL's header":    "collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n" + plain,
 		"own header": "ranks,nodes,algorithm,protocol,collective,max_bytes,min_bytes,channels,comment,when\n" +
-			"16,2,ring,simple,allreduce,4K,1K,8,\"a comment, with a comma\nand a line break\",\n,,tree,ll128,allgather,,,," + long + ",\n",
+			"16,2,ring,simple,allreduce,4K,1K,8,\"a comment, with a comma\nand a line break\",\n" +
+			",,tree,ll128,allgather,,,," + long + ",\n",
 		"a comment that is long": "# " + long + "\n" + plain,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,9 +106,12 @@ func TestSpellings(t *testing.T) {
 // What changes a decision changes the digest.
 func TestDigestFollowsMeaning(t *testing.T) {
 	values := map[string][2]string{
-		"collective": {"allreduce", "allgather"}, "min_bytes": {"1", "0"}, "max_bytes": {"2", "3"}, "algorithm": {"ring", "tree"}, "protocol": {"simple", "ll"},
-		"channels": {"8", "9"}, "nodes": {"2", "-1"}, "ranks": {"16", "-1"}, "pipe_ops": {"1", "2"}, "reg_buff": {"1", "0"}, "ranks_per_node": {"8", "-1"},
-		"min_bytes_per_rank": {"3", "2"}, "max_bytes_per_rank": {"4", "5"}, "chunk_bytes": {"512", "1024"}, "when": {"bytes > 1", "bytes > 2"}, "comment": {"a", ""},
+		"collective": {"allreduce", "allgather"}, "min_bytes": {"1", "0"}, "max_bytes": {"2", "3"},
+		"algorithm": {"ring", "tree"}, "protocol": {"simple", "ll"},
+		"channels": {"8", "9"}, "nodes": {"2", "-1"}, "ranks": {"16", "-1"}, "pipe_ops": {"1", "2"},
+		"reg_buff": {"1", "0"}, "ranks_per_node": {"8", "-1"},
+		"min_bytes_per_rank": {"3", "2"}, "max_bytes_per_rank": {"4", "5"}, "chunk_bytes": {"512", "1024"},
+		"when": {"bytes > 1", "bytes > 2"}, "comment": {"a", ""},
 	}
 	head := strings.Join(names(firstColumns(len(columns))), ",") + "\n"
 	base := make([]string, len(columns))
@@ -134,14 +141,18 @@ func TestDigestFollowsMeaning(t *testing.T) {
 }
 
 func TestRuleFields(t *testing.T) {
-	p, err := ReadCSV("x.csv", []byte("collective,algorithm,protocol,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank,chunk_bytes,channels\n"+
-		"reducescatter,!nvls_tree,!ll,4,1K,2M,128KiB,96\nalltoall,ring,simple,,,,,\n"))
+	p, err := ReadCSV("x.csv",
+		[]byte(
+			"collective,algorithm,protocol,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank,chunk_bytes,channels\n"+
+				"reducescatter,!nvls_tree,!ll,4,1K,2M,128KiB,96\nalltoall,ring,simple,,,,,\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Rule{2,
-		Match{Coll: nccl.CollReduceScatter, Bytes: everySize, BytesPerRank: nccl.Range{Min: 1024, Max: 2 << 20}, Numbers: [...]int32{Nodes: -1, Ranks: -1, RanksPerNode: 4, PipeOps: -1, RegBuff: -1}},
-		Ask{Cells: CellSet{everyCell.algos &^ (1 << nccl.AlgoNVLSTree), everyCell.protos &^ (1 << nccl.ProtoLL)}, Channels: 64, ChunkBytes: 128 << 10}}
+		Match{Coll: nccl.CollReduceScatter, Bytes: everySize, BytesPerRank: nccl.Range{Min: 1024, Max: 2 << 20},
+			Numbers: [...]int32{Nodes: -1, Ranks: -1, RanksPerNode: 4, PipeOps: -1, RegBuff: -1}},
+		Ask{Cells: CellSet{everyCell.algos &^ (1 << nccl.AlgoNVLSTree), everyCell.protos &^ (1 << nccl.ProtoLL)},
+			Channels: 64, ChunkBytes: 128 << 10}}
 	if !reflect.DeepEqual(p.Rules[0], want) {
 		t.Errorf("got %+v\nwant %+v", p.Rules[0], want)
 	}
@@ -151,7 +162,8 @@ func TestRuleFields(t *testing.T) {
 }
 
 func TestParseBytes(t *testing.T) {
-	for text, want := range map[string]uint64{"0": 0, "4096": 4096, "64KiB": 65536, "64k": 65536, "1M": 1 << 20, "1 MiB": 1 << 20, "3G": 3 << 30, "2TiB": 2 << 40,
+	for text, want := range map[string]uint64{"0": 0, "4096": 4096, "64KiB": 65536, "64k": 65536, "1M": 1 << 20,
+		"1 MiB": 1 << 20, "3G": 3 << 30, "2TiB": 2 << 40,
 		"18446744073709551615": 1<<64 - 1, "16777215T": 16777215 << 40, "7b": 7} {
 		if got, err := nccl.ParseBytes(text); err != nil || got != want {
 			t.Errorf("%q = %d, %v; want %d", text, got, err, want)
@@ -160,7 +172,8 @@ func TestParseBytes(t *testing.T) {
 			t.Errorf("%d is written as %q, which reads as %d, %v", want, nccl.FormatBytes(want), back, err)
 		}
 	}
-	for _, text := range []string{"", "-5", "1.5M", "1e6", "M", "1MB", "1gb", "1Q", "1 000", "0x10", "18446744073709551616", "16777216T", "١"} {
+	for _, text := range []string{"", "-5", "1.5M", "1e6", "M", "1MB", "1gb", "1Q", "1 000", "0x10",
+		"18446744073709551616", "16777216T", "١"} {
 		if got, err := nccl.ParseBytes(text); err == nil {
 			t.Errorf("%q is read as %d", text, got)
 		}
@@ -188,7 +201,8 @@ func FuzzReadCSV(f *testing.F) {
 		}
 		costs := nccl.Costs{Micros: []float32{1, 2, 3, 4, 5, 6}, NumProto: 3}
 		for _, bytes := range []uint64{0, 1, 1 << 20, nccl.Inf} {
-			p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}).Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1, Costs: costs})
+			p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}).Decide(
+				Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1, Costs: costs})
 		}
 	})
 }

@@ -35,7 +35,8 @@ func rowsOf(t *testing.T, text string) *Policy {
 
 // Rows come first, also those that leave NCCL's choice; then the model; then NCCL.
 func TestEngineOrder(t *testing.T) {
-	rows := rowsOf(t, "allreduce,16384,16384,nvls,simple,3,2,8\nallreduce,8000,8200,default,-1,-1,2,8\nallreduce,9000,9100,collnet_chain,simple,-1,2,8\n")
+	rows := rowsOf(t, "allreduce,16384,16384,nvls,simple,3,2,8\nallreduce,8000,8200,default,-1,-1,2,8\n"+
+		"allreduce,9000,9100,collnet_chain,simple,-1,2,8\n")
 	for _, test := range []struct {
 		name   string
 		rows   *Policy
@@ -48,7 +49,8 @@ func TestEngineOrder(t *testing.T) {
 	}{
 		{"a row", rows, compiled(t, nil), 16 << 10, ByRow, nccl.AlgoNVLS, 0, model.Decides},
 		{"a row that leaves it to NCCL", rows, compiled(t, nil), 8100, ByRow, nccl.AlgoTree, 0, model.Decides},
-		{"a row that asks for what is not there", rows, compiled(t, nil), 9050, ByModel, nccl.AlgoRing, 8, model.Decides},
+		{"a row that asks for what is not there", rows, compiled(t, nil), 9050, ByModel, nccl.AlgoRing, 8,
+			model.Decides},
 		{"the model", rows, compiled(t, nil), 16000, ByModel, nccl.AlgoRing, 8, model.Decides},
 		{"the model alone", nil, compiled(t, nil), 16 << 10, ByModel, nccl.AlgoRing, 8, model.Decides},
 		{"the model abstains", rows, compiled(t, nil), 1 << 10, ByNCCL, nccl.AlgoTree, 0, model.AbstainBest},
@@ -56,7 +58,8 @@ func TestEngineOrder(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := NewEngine(test.rows, test.model, nil)
-			a := e.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: test.bytes}, PipeOps: 1, Costs: costsOf(nil)})
+			a := e.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(
+				Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: test.bytes}, PipeOps: 1, Costs: costsOf(nil)})
 			if a.By != test.by || a.Algo != test.algo || a.Channels != test.chosen || a.Abstention != test.why {
 				t.Errorf("%+v", a)
 			}
@@ -87,14 +90,16 @@ func TestModelAnswersAreSafe(t *testing.T) {
 			for i := range c {
 				switch rng.IntN(8) {
 				case 0:
-					c[i] = [...]float32{-1, -1024, 0, float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32, 1e-45}[rng.IntN(7)]
+					c[i] = [...]float32{-1, -1024, 0, float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32,
+						1e-45}[rng.IntN(7)]
 				case 1:
 					c[i] = float32(1 + rng.IntN(4))
 				}
 			}
 		})
 		costs.AvailableOnly = rng.IntN(10) == 0
-		q := Query{Call: nccl.Call{Coll: nccl.Coll(rng.IntN(7) - 1), Bytes: rng.Uint64() >> rng.IntN(64)}, PipeOps: 1, Costs: costs}
+		q := Query{Call: nccl.Call{Coll: nccl.Coll(rng.IntN(7) - 1), Bytes: rng.Uint64() >> rng.IntN(64)}, PipeOps: 1,
+			Costs: costs}
 		if rng.IntN(4) > 0 {
 			q.Coll = nccl.CollAllReduce
 			q.Bytes = 1<<10 + q.Bytes%(15<<10)
@@ -143,7 +148,8 @@ func TestModelYieldsToOddTables(t *testing.T) {
 		"free": func(c []float32) { c[0] = 0 },
 		"tie":  func(c []float32) { c[1] = c[0] },
 	} {
-		a := NewEngine(nil, m, nil).For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, Costs: costsOf(change)})
+		a := NewEngine(nil, m, nil).For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(
+			Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, Costs: costsOf(change)})
 		if a.By != ByNCCL || a.Write || a.Channels != 0 || a.Abstention == model.Decides {
 			t.Errorf("%s: %+v", name, a)
 		}
@@ -158,7 +164,8 @@ func TestUnlabelledDefault(t *testing.T) {
 			p.Algo, p.Proto, p.Channels = "", "", 0
 		}
 	})
-	if _, why := m.For(nccl.Comm{Nodes: 2, Ranks: 8}).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, costsOf(func(c []float32) { c[1] = 0.5 })); why != model.Decides {
+	if _, why := m.For(nccl.Comm{Nodes: 2, Ranks: 8}).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10},
+		costsOf(func(c []float32) { c[1] = 0.5 })); why != model.Decides {
 		t.Errorf("silent: %s", why)
 	}
 }
@@ -190,20 +197,23 @@ func TestEngineTopology(t *testing.T) {
 	rows := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.gpus == 4\n")
 	by := func(here *model.Machine) (By, digest.Digest) {
 		e := NewEngine(rows, nil, here)
-		return e.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
+		return e.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(
+			Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
 	}
 	seen := map[digest.Digest]bool{}
 	for _, test := range []struct {
 		here *model.Machine
 		want By
-	}{{nil, ByNCCL}, {machineOf(t, sameKind, topo.Summary{GPUs: 4}), ByRow}, {machineOf(t, sameKind, topo.Summary{GPUs: 8}), ByNCCL}} {
+	}{{nil, ByNCCL}, {machineOf(t, sameKind, topo.Summary{GPUs: 4}), ByRow},
+		{machineOf(t, sameKind, topo.Summary{GPUs: 8}), ByNCCL}} {
 		got, digest := by(test.here)
 		if got != test.want || seen[digest] {
 			t.Errorf("%+v: by %d, want %d, or a digest that another machine has", test.here, got, test.want)
 		}
 		seen[digest] = true
 	}
-	if plain := rowsOf(t, "allreduce,1,2,ring,ll,3,2,8\n"); NewEngine(plain, nil, machineOf(t, sameKind, topo.Summary{})).Digest != plain.Digest {
+	if plain := rowsOf(t, "allreduce,1,2,ring,ll,3,2,8\n"); NewEngine(plain, nil,
+		machineOf(t, sameKind, topo.Summary{})).Digest != plain.Digest {
 		t.Error("the machine counts where no condition asks for it")
 	}
 }
@@ -236,8 +246,9 @@ func TestUncheckedAllGather(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := rowsOf(t, "allgather,0,1024,ring,simple,8,-1,-1\nallgather,1025,2048,-1,-1,9,2,8\nallgather,1025,2048,-1,-1,9,3,24\n"+
-		"any,2049,4096,tree,ll,7,-1,-1\nallreduce,0,inf,ring,simple,6,-1,-1\n")
+	p := rowsOf(t,
+		"allgather,0,1024,ring,simple,8,-1,-1\nallgather,1025,2048,-1,-1,9,2,8\nallgather,1025,2048,-1,-1,9,3,24\n"+
+			"any,2049,4096,tree,ll,7,-1,-1\nallreduce,0,inf,ring,simple,6,-1,-1\n")
 	for _, unchecked := range []bool{false, true} {
 		c := Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}, UncheckedAllGather: unchecked}
 		own := func(channels int) int {
@@ -252,13 +263,15 @@ func TestUncheckedAllGather(t *testing.T) {
 			bytes    uint64
 			by       By
 			channels int
-		}{{nccl.CollAllGather, 1024, ByRow, own(8)}, {nccl.CollAllGather, 2048, ByRow, own(9)}, {nccl.CollAllReduce, 2048, ByRow, 6}} {
+		}{{nccl.CollAllGather, 1024, ByRow, own(8)}, {nccl.CollAllGather, 2048, ByRow, own(9)},
+			{nccl.CollAllReduce, 2048, ByRow, 6}} {
 			a := v.Decide(Query{Call: nccl.Call{Coll: test.coll, Bytes: test.bytes}, PipeOps: 1, Costs: costsOf(nil)})
 			if a.By != test.by || a.Channels != test.channels || test.bytes == 1024 && a.Algo != nccl.AlgoRing {
 				t.Errorf("unchecked: %v, %s of %d: %+v", unchecked, test.coll, test.bytes, a)
 			}
 		}
-		a := v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 16 << 10}, PipeOps: 1, Costs: costsOf(nil)})
+		a := v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 16 << 10}, PipeOps: 1,
+			Costs: costsOf(nil)})
 		if (a.By == ByModel) == unchecked || unchecked && a.Abstention != model.AbstainCells {
 			t.Errorf("unchecked: %v, the model: %+v", unchecked, a)
 		}
@@ -271,8 +284,10 @@ func TestUncheckedAllGather(t *testing.T) {
 
 // A row whose condition never holds for a communicator asks for nothing there.
 func TestUncheckedAllGatherOfConditions(t *testing.T) {
-	p := rowsOf(t, "collective,algorithm,protocol,channels,when\nallgather,ring,simple,8,ranks > 8\nallgather,ring,simple,9,bytes > 8\n")
-	rows, first, _ := NewEngine(p, nil, nil).For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, UncheckedAllGather: true}).UncheckedAllGathers()
+	p := rowsOf(t, "collective,algorithm,protocol,channels,when\nallgather,ring,simple,8,ranks > 8\n"+
+		"allgather,ring,simple,9,bytes > 8\n")
+	rows, first, _ := NewEngine(p, nil, nil).For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, UncheckedAllGather: true}).
+		UncheckedAllGathers()
 	if rows != 1 || first.Channels != 9 {
 		t.Errorf("%d rows, first %+v", rows, first)
 	}

@@ -17,7 +17,8 @@ import (
 // columnsOf says of each column of a row, by the plain reading of the format, whether it matches.
 func columnsOf(r *plainRow, q *Query, c Comm) map[string]bool {
 	alone := func(change func(only *plainRow)) bool {
-		only := plainRow{coll: "any", max: nccl.Inf, maxPerRank: nccl.Inf, nodes: -1, ranks: -1, perNode: -1, pipeOps: -1, regBuff: -1}
+		only := plainRow{coll: "any", max: nccl.Inf, maxPerRank: nccl.Inf, nodes: -1, ranks: -1, perNode: -1,
+			pipeOps: -1, regBuff: -1}
 		change(&only)
 		return only.matches(q, c)
 	}
@@ -80,7 +81,8 @@ func explainAgrees(t fataler, rng dice, said map[Verdict]int) {
 		decided := v.Decide(q).Rule
 		for i, tried := range v.Explain(q) {
 			said[tried.Verdict]++
-			if (tried.Verdict == RowDecides) != (i == decided) || tried.Rule != i || tried.Verdict == RowLater && i < decided {
+			if (tried.Verdict == RowDecides) != (i == decided) || tried.Rule != i ||
+				tried.Verdict == RowLater && i < decided {
 				t.Fatalf("row %d of\n%s\nfor %+v on %+v, decided by row %d: %+v", i, text, q, comm, decided, tried)
 			}
 			if untrue := contradicts(&rows[i], tried, &q, comm); untrue != "" {
@@ -105,14 +107,16 @@ func contradicts(r *plainRow, tried Tried, q *Query, c Comm) string {
 	unknown := slices.ContainsFunc(tried.Values, func(v Value) bool { return v.Value == nil })
 	offered := false
 	for cell, micros := range q.Costs.Micros {
-		offered = offered || available(micros) && allows(r.algo, plainAlgos[cell/3]) && allows(r.proto, plainProtos[cell%3])
+		offered = offered || available(micros) && allows(r.algo, plainAlgos[cell/3]) &&
+			allows(r.proto, plainProtos[cell%3])
 	}
 	var so bool
 	switch matches := r.matches(q, c); tried.Verdict {
 	case RowDiffers:
 		so = !matches
 	case RowWhenFalse, RowWhenFails, RowWhenUnknown:
-		so = !matches && unknown == (tried.Verdict == RowWhenUnknown) && (tried.Err != nil) == (tried.Verdict == RowWhenFails)
+		so = !matches && unknown == (tried.Verdict == RowWhenUnknown) &&
+			(tried.Err != nil) == (tried.Verdict == RowWhenFails)
 	case RowUnavailable:
 		so = matches && !offered
 	case RowUnpriced:
@@ -131,21 +135,24 @@ func contradicts(r *plainRow, tried Tried, q *Query, c Comm) string {
 // What a person reads: each column that differs, what the row wants and what the call has, and the
 // values of the names in a condition.
 func TestExplainNamesColumns(t *testing.T) {
-	p := rowsOf(t, "collective,min_bytes,max_bytes,max_bytes_per_rank,algorithm,protocol,nodes,ranks_per_node,pipe_ops,reg_buff,when\n"+
-		"allgather,,64K,1K,ring,ll,4,4,2,1,\n"+
-		"allreduce,,,,ring,ll,,,,,bytes > 64*MiB && nodes < 8\n"+
-		"allreduce,,,,ring,ll,,,,,topo.nvswitch\n"+
-		"allreduce,,,,pat,ll,,,,,\n"+
-		"allreduce,,,,tree,ll,,,,,\n"+
-		"allreduce,,,,tree,ll,,,,,\n")
+	p := rowsOf(t,
+		"collective,min_bytes,max_bytes,max_bytes_per_rank,algorithm,protocol,nodes,ranks_per_node,pipe_ops,reg_buff,when\n"+
+			"allgather,,64K,1K,ring,ll,4,4,2,1,\n"+
+			"allreduce,,,,ring,ll,,,,,bytes > 64*MiB && nodes < 8\n"+
+			"allreduce,,,,ring,ll,,,,,topo.nvswitch\n"+
+			"allreduce,,,,pat,ll,,,,,\n"+
+			"allreduce,,,,tree,ll,,,,,\n"+
+			"allreduce,,,,tree,ll,,,,,\n")
 	costs := nccl.Costs{Micros: make([]float32, 21), NumProto: 3}
 	for i := range costs.Micros {
 		costs.Micros[i] = -1
 	}
 	costs.Micros[0], costs.Micros[5] = 2, 1
-	got := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}).Explain(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}, PipeOps: 1, Costs: costs})
+	got := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}).Explain(
+		Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}, PipeOps: 1, Costs: costs})
 	want := []string{
-		"does not match: collective allgather/allreduce nodes 4/2 ranks_per_node 4/8 size 0 - 64KiB/1MiB+4 size_per_rank 0 - 1KiB/64KiB+6 pipe_ops 2/1 reg_buff 1/0",
+		"does not match: collective allgather/allreduce nodes 4/2 ranks_per_node 4/8 size 0 - 64KiB/1MiB+4 " +
+			"size_per_rank 0 - 1KiB/64KiB+6 pipe_ops 2/1 reg_buff 1/0",
 		"its condition does not hold: bytes=1.048576e+06 nodes=2",
 		"its condition mentions what is not known here: topo.nvswitch=<nil>",
 		"NCCL offers nothing of what it asks for:",
@@ -172,7 +179,8 @@ func TestExplainNamesColumns(t *testing.T) {
 // Where NCCL offers nothing at all, no row decides, not even one that leaves it to NCCL.
 func TestExplainNothingOffered(t *testing.T) {
 	v := rowsOf(t, "allreduce,0,inf,default,-1,-1,-1,-1\n").For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
-	q := Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: nccl.Costs{Micros: []float32{-1, -1, -1}, NumProto: 3}}
+	q := Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1,
+		Costs: nccl.Costs{Micros: []float32{-1, -1, -1}, NumProto: 3}}
 	if got := v.Explain(q)[0].Verdict; got != RowUnavailable || v.Decide(q).Rule >= 0 {
 		t.Errorf("%s", got)
 	}
@@ -212,7 +220,8 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 		if choice.Algo < 0 || choice.Default.Unknown() {
 			return
 		}
-		if said, ok := v.Expect(nccl.Call{Coll: coll, Bytes: bytes}, costs, choice.Config); !ok || said.Gain() != choice.Gain() {
+		if said, ok := v.Expect(nccl.Call{Coll: coll, Bytes: bytes}, costs, choice.Config); !ok ||
+			said.Gain() != choice.Gain() {
 			t.Fatalf("expects %+v, %v of the choice %+v", said, ok, choice)
 		}
 		if gain := choice.LnGain(); (why == model.Decides) != (choice.Needed > 0 && gain > choice.Needed) {
@@ -223,7 +232,8 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 
 // A row keeps the model from being asked, not from being shown.
 func TestExplainShowsTheModelBehindARow(t *testing.T) {
-	v := NewEngine(rowsOf(t, "allreduce,16384,16384,ring,simple,2,2,8\n"), compiled(t, nil), nil).For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}})
+	v := NewEngine(rowsOf(t, "allreduce,16384,16384,ring,simple,2,2,8\n"), compiled(t, nil), nil).For(
+		Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}})
 	q := Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, PipeOps: 1, Costs: costsOf(nil)}
 	x := v.Explain(q)
 	if x.By != ByRow || x.Asked || x.Model.Channels != 8 || x.Why != model.Decides || len(x.Candidates) != 4 {

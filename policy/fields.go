@@ -52,7 +52,8 @@ func (c *fieldReader) field(column string) string {
 
 func (c *fieldReader) readRule(rule *Rule) {
 	if text := c.field("collective"); strings.ContainsAny(text, ";\t") && c.length() == 1 {
-		c.r.fail(c.line, 0, fmt.Errorf("the row is one field: %s (allowed: fields separated by commas)", suggest.Quote(text)))
+		c.r.fail(c.line, 0, fmt.Errorf("the row is one field: %s (allowed: fields separated by commas)",
+			suggest.Quote(text)))
 		return
 	}
 	c.checkLength()
@@ -67,8 +68,10 @@ func (c *fieldReader) readRule(rule *Rule) {
 		if err := col.read(c.r, text, rule); err != nil {
 			c.r.fail(c.line, i+1, err)
 		} else if isDefault && col.asks && text != "0" {
-			c.r.fail(c.line, i+1, fmt.Errorf("%s is %s in a row with algorithm default, which leaves everything to NCCL (allowed: -1; or algorithm -1)",
-				col.name, suggest.Quote(text)))
+			c.r.fail(c.line, i+1,
+				fmt.Errorf("%s is %s in a row with algorithm default, which leaves everything to NCCL (allowed: -1; "+
+					"or algorithm -1)",
+					col.name, suggest.Quote(text)))
 		}
 	}
 	c.checkSizes(rule.Bytes, "min_bytes", "max_bytes")
@@ -84,16 +87,19 @@ func (c *fieldReader) checkLength() {
 	}
 	want := fmt.Sprintf("%d, as in the header", len(columns))
 	if c.r.headerLine == 0 {
-		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns, strings.Join(names(columns), ","))
+		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns,
+			strings.Join(names(columns), ","))
 	}
 	if c.beyond != "" {
-		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)", suggest.Quote(c.beyond), want))
+		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)",
+			suggest.Quote(c.beyond), want))
 		return
 	}
 	mandatory := firstColumns(mandatoryColumns)
 	for i, col := range columns {
 		if c.fields[i] == "" && slices.Contains(mandatory, col) && c.length() <= i {
-			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", c.length(), col.name, want))
+			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", c.length(),
+				col.name, want))
 			return
 		}
 	}
@@ -153,7 +159,8 @@ func readSize(name, text string, size *uint64) error {
 
 func (c *fieldReader) checkSizes(r nccl.Range, least, most string) {
 	if r.Min > r.Max {
-		c.fail(most, fmt.Errorf("%s %s is below %s %s: the row matches nothing", most, c.field(most), least, c.field(least)))
+		c.fail(most, fmt.Errorf("%s %s is below %s %s: the row matches nothing", most, c.field(most), least,
+			c.field(least)))
 	}
 }
 
@@ -161,7 +168,8 @@ func (n Number) read(_ *reader, text string, to *Rule) error {
 	about := &numbers[n]
 	value, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || value < about.least || value > about.most {
-		return fmt.Errorf("%s is %s (allowed: %d to %d, or -1 for any)", about.name, suggest.Quote(text), about.least, about.most)
+		return fmt.Errorf("%s is %s (allowed: %d to %d, or -1 for any)", about.name, suggest.Quote(text),
+			about.least, about.most)
 	}
 	to.Numbers[n] = int32(value)
 	return nil

@@ -12,7 +12,8 @@ import (
 )
 
 // oddMicros are costs that no cost model should give and a table may still hold.
-var oddMicros = []float32{0, -0.5, -1, math.SmallestNonzeroFloat32, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())}
+var oddMicros = []float32{0, -0.5, -1, math.SmallestNonzeroFloat32, math.MaxFloat32, float32(math.Inf(1)),
+	float32(math.NaN())}
 
 // available: NCCL may choose a cell of that cost.
 func available(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
@@ -84,7 +85,8 @@ func TestWhateverIsDecided(t *testing.T) {
 		before := slices.Clone(q.Costs.Micros)
 		view := e.For(comm)
 		a := view.Decide(q)
-		if !slices.EqualFunc(before, q.Costs.Micros, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+		if !slices.EqualFunc(before, q.Costs.Micros,
+			func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
 			t.Fatal("Decide writes into the table")
 		}
 		if again := e.For(comm).Decide(q); again.Decision != a.Decision || again.By != a.By {
@@ -121,7 +123,8 @@ func TestWhateverIsDecided(t *testing.T) {
 				t.Fatalf("%+v makes NCCL take %d (tied: %v) of %v", a, now, tied, before)
 			}
 		}
-		if a.Channels > 0 && (a.Algo == nccl.AlgoCollNetDirect || a.Algo == nccl.AlgoCollNetChain || a.Algo == nccl.AlgoNVLS && comm.Nodes > 1) {
+		if a.Channels > 0 && (a.Algo == nccl.AlgoCollNetDirect || a.Algo == nccl.AlgoCollNetChain ||
+			a.Algo == nccl.AlgoNVLS && comm.Nodes > 1) {
 			t.Fatalf("channels for %s on %d nodes", a.Algo, comm.Nodes)
 		}
 		if a.Channels > 0 && q.Coll == nccl.CollAllGather && comm.UncheckedAllGather {

@@ -40,7 +40,8 @@ func (r *plainRow) matches(q *Query, c Comm) bool {
 	}
 	return (r.coll == "any" || r.coll == plainColls[q.Coll]) &&
 		r.min <= q.Bytes && q.Bytes <= r.max && r.minPerRank <= perRank && perRank <= r.maxPerRank &&
-		is(r.nodes, nodes) && is(r.ranks, ranks) && is(r.perNode, perNode) && is(r.pipeOps, q.PipeOps) && is(r.regBuff, q.RegBuff) &&
+		is(r.nodes, nodes) && is(r.ranks, ranks) && is(r.perNode, perNode) && is(r.pipeOps, q.PipeOps) &&
+		is(r.regBuff, q.RegBuff) &&
 		(r.when == nil || r.when(q, c))
 }
 
@@ -60,7 +61,8 @@ func plainScan(rows []plainRow, q *Query, comm Comm) (row, cell int) {
 		}
 		best := -1
 		for c, micros := range q.Costs.Micros {
-			if micros >= 0 && allows(r.algo, plainAlgos[c/3]) && allows(r.proto, plainProtos[c%3]) && (best < 0 || micros < q.Costs.Micros[best]) {
+			if micros >= 0 && allows(r.algo, plainAlgos[c/3]) && allows(r.proto, plainProtos[c%3]) &&
+				(best < 0 || micros < q.Costs.Micros[best]) {
 				best = c
 			}
 		}
@@ -74,7 +76,8 @@ func plainScan(rows []plainRow, q *Query, comm Comm) (row, cell int) {
 // plainChannels is the row's count, where NCCL checks it and it is certain which cell it is for.
 func plainChannels(r plainRow, cell int, q Query, c Comm) int {
 	algo, costs := plainAlgos[cell/3], q.Costs
-	if r.channels < 0 || strings.HasPrefix(algo, "collnet") || algo == "nvls" && c.Nodes > 1 || plainColls[q.Coll] == "allgather" && c.UncheckedAllGather {
+	if r.channels < 0 || strings.HasPrefix(algo, "collnet") || algo == "nvls" && c.Nodes > 1 ||
+		plainColls[q.Coll] == "allgather" && c.UncheckedAllGather {
 		return 0
 	}
 	keepsNCCLs := (r.algo == "-1" || r.algo == "default") && r.proto == "-1"
@@ -173,8 +176,10 @@ func TestRCCLFileAnswersAsAPlainScan(t *testing.T) {
 			}
 			return n
 		}
-		rows = append(rows, plainRow{coll: f[0], min: uint64(number(1)), max: uint64(number(2)), maxPerRank: nccl.Inf, algo: f[3], proto: f[4],
-			nodes: number(6), ranks: number(7), perNode: -1, pipeOps: number(8), regBuff: number(9), channels: number(5)})
+		rows = append(rows, plainRow{coll: f[0], min: uint64(number(1)), max: uint64(number(2)), maxPerRank: nccl.Inf,
+			algo: f[3], proto: f[4],
+			nodes: number(6), ranks: number(7), perNode: -1, pipeOps: number(8), regBuff: number(9),
+			channels: number(5)})
 	}
 	if len(p.Rules) != len(rows) || len(rows) < 3000 {
 		t.Fatalf("%d rules of %d rows", len(p.Rules), len(rows))
@@ -186,7 +191,8 @@ func TestRCCLFileAnswersAsAPlainScan(t *testing.T) {
 	}
 	for range tries {
 		nodes := 1 + rng.IntN(10)
-		q := Query{Call: nccl.Call{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(600 << 20)}, PipeOps: 1 + rng.IntN(3), RegBuff: rng.IntN(2), Costs: randomCosts(rng)}
+		q := Query{Call: nccl.Call{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(600 << 20)},
+			PipeOps: 1 + rng.IntN(3), RegBuff: rng.IntN(2), Costs: randomCosts(rng)}
 		if rng.IntN(2) == 0 { // at an edge of some row
 			r := rows[rng.IntN(len(rows))]
 			q.Bytes = []uint64{r.min, r.max, r.max + 1, r.min - 1}[rng.IntN(4)]
@@ -221,8 +227,10 @@ func TestRandomFilesAnswerAsAPlainScan(t *testing.T) {
 
 func randomCall(rng dice) (Comm, Query) {
 	nodes := 1 + rng.IntN(3)
-	comm := Comm{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes*(1+rng.IntN(3)) + rng.IntN(2)}, NVLDomains: rng.IntN(3), Topo: testTopologies[rng.IntN(len(testTopologies))], UncheckedAllGather: rng.IntN(2) == 0}
-	q := Query{Call: nccl.Call{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(64)}, PipeOps: rng.IntN(3), RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
+	comm := Comm{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes*(1+rng.IntN(3)) + rng.IntN(2)}, NVLDomains: rng.IntN(3),
+		Topo: testTopologies[rng.IntN(len(testTopologies))], UncheckedAllGather: rng.IntN(2) == 0}
+	q := Query{Call: nccl.Call{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(64)}, PipeOps: rng.IntN(3),
+		RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
 	if rng.IntN(20) == 0 {
 		q.Bytes = nccl.Inf - rng.Uint64N(3)
 	}
@@ -231,7 +239,8 @@ func randomCall(rng dice) (Comm, Query) {
 
 func randomFile(rng dice, n int) (rows []plainRow, text string) {
 	var b strings.Builder
-	b.WriteString("collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank,when\n")
+	b.WriteString(
+		"collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank,when\n")
 	var conditions conditionPool
 	narrow := rng.IntN(2) == 0
 	either := func(values ...string) string { return values[rng.IntN(len(values))] }
@@ -244,14 +253,18 @@ func randomFile(rng dice, n int) (rows []plainRow, text string) {
 	for range n {
 		r := plainRow{
 			coll: either(append(plainColls, "any")...), maxPerRank: nccl.Inf, max: nccl.Inf,
-			algo: either("ring", "tree", "nvls", "-1", "!ring", "!tree", "pat", "default"), proto: either("ll", "simple", "ll128", "-1", "!ll"),
-			nodes: small(1, 3), ranks: small(1, 7), perNode: small(1, 3), pipeOps: small(0, 3), regBuff: small(0, 2), channels: small(1, 100),
+			algo:  either("ring", "tree", "nvls", "-1", "!ring", "!tree", "pat", "default"),
+			proto: either("ll", "simple", "ll128", "-1", "!ll"),
+			nodes: small(1, 3), ranks: small(1, 7), perNode: small(1, 3), pipeOps: small(0, 3), regBuff: small(0, 2),
+			channels: small(1, 100),
 		}
 		if narrow { // rows that differ only in their conditions and sizes
-			r = plainRow{coll: "any", maxPerRank: nccl.Inf, max: nccl.Inf, algo: either("ring", "tree"), proto: either("-1", "simple"),
+			r = plainRow{coll: "any", maxPerRank: nccl.Inf, max: nccl.Inf, algo: either("ring", "tree"),
+				proto: either("-1", "simple"),
 				nodes: -1, ranks: -1, perNode: -1, pipeOps: -1, regBuff: -1, channels: small(1, 100)}
 		}
-		for r.nodes > r.ranks && r.ranks > 0 || r.perNode > 0 && r.ranks > 0 && (r.ranks%r.perNode != 0 || r.nodes > 0 && r.nodes*r.perNode != r.ranks) {
+		for r.nodes > r.ranks && r.ranks > 0 ||
+			r.perNode > 0 && r.ranks > 0 && (r.ranks%r.perNode != 0 || r.nodes > 0 && r.nodes*r.perNode != r.ranks) {
 			r.nodes, r.ranks, r.perNode = small(1, 3), small(1, 7), small(1, 3) // no such communicator: not a legal row
 		}
 		if r.algo == "default" {
@@ -278,8 +291,10 @@ func randomFile(rng dice, n int) (rows []plainRow, text string) {
 			}
 			return strconv.FormatUint(n, 10)
 		}
-		fmt.Fprintf(&b, "%s,%d,%s,%s,%s,%d,%d,%d,%d,%d,%d,%d,%s,\"%s\"\n", r.coll, r.min, max(r.max), r.algo, r.proto, r.channels,
-			r.nodes, r.ranks, r.pipeOps, r.regBuff, r.perNode, r.minPerRank, max(r.maxPerRank), strings.ReplaceAll(when, `"`, `""`))
+		fmt.Fprintf(&b, "%s,%d,%s,%s,%s,%d,%d,%d,%d,%d,%d,%d,%s,\"%s\"\n", r.coll, r.min, max(r.max), r.algo,
+			r.proto, r.channels,
+			r.nodes, r.ranks, r.pipeOps, r.regBuff, r.perNode, r.minPerRank, max(r.maxPerRank),
+			strings.ReplaceAll(when, `"`, `""`))
 	}
 	return rows, b.String()
 }

@@ -12,7 +12,8 @@ import (
 
 // A sheet finds each field where it is, whatever stands around it.
 func TestSheet(t *testing.T) {
-	text := "\ufeff allreduce ,0,\"1M\",ring,ll,-1,2,16\r\n\r\n  # tunefit\r\n,,,,\r\nallgather,0,inf,tree,\"simple\n\",-1,2,16,4"
+	text := "\ufeff allreduce ,0,\"1M\",ring,ll,-1,2,16\r\n\r\n  # tunefit\r\n,,,,\r\nallgather,0,inf,tree,\"simple\n" +
+		"\",-1,2,16,4"
 	s, err := ReadSheet([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,8 @@ func TestSheet(t *testing.T) {
 	} {
 		number, at := s.Field(c.line, c.column)
 		if raw := text[at.Start:at.End]; number != c.number || raw != c.raw || s.String(c.line, c.column) != c.without {
-			t.Errorf("line %d, %s: field %d is %q, in short %q; want %d, %q, %q", c.line, c.column, number, raw, s.String(c.line, c.column), c.number, c.raw, c.without)
+			t.Errorf("line %d, %s: field %d is %q, in short %q; want %d, %q, %q", c.line, c.column, number, raw,
+				s.String(c.line, c.column), c.number, c.raw, c.without)
 		}
 	}
 	if row, ok := s.Row(5); !ok || text[row.Start:row.End] != text[bytes.Index([]byte(text), []byte("allgather")):] {
@@ -54,7 +56,8 @@ func TestSheetReplace(t *testing.T) {
 	}
 	_, algo := s.Field(1, "algorithm")
 	_, proto := s.Field(1, "protocol")
-	if got, err := s.Replace(map[Span]string{proto: "simple", algo: "tree"}); err != nil || string(got) != "allreduce,0,inf,tree,simple,-1,2,16\n" {
+	if got, err := s.Replace(map[Span]string{proto: "simple", algo: "tree"}); err != nil ||
+		string(got) != "allreduce,0,inf,tree,simple,-1,2,16\n" {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := s.Replace(map[Span]string{proto: "simple", {algo.Start, proto.End}: ""}); err == nil {

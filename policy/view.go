@@ -109,7 +109,8 @@ func (p *Policy) rowsFor(c Comm) *commRows {
 			}
 		}
 		rows.rules = append(rows.rules, int32(i))
-		if c.UncheckedAllGather && r.Channels != 0 && r.Cells.algos&forAllGather != 0 && r.isForColl(nccl.CollAllGather) {
+		if c.UncheckedAllGather && r.Channels != 0 && r.Cells.algos&forAllGather != 0 &&
+			r.isForColl(nccl.CollAllGather) {
 			if rows.unchecked++; rows.unchecked == 1 {
 				rows.firstUnchecked = r
 			}

@@ -6,8 +6,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Bandwidths in GB/s, as in NCCL's graph/topo.h and topo.cc. They are what one direction of a link sustains for NCCL's traffic, which is
-// less than the nominal rate.
+// Bandwidths in GB/s, as in NCCL's graph/topo.h and topo.cc. They are what one direction of a link sustains for
+// NCCL's traffic, which is less than the nominal rate.
 const (
 	bwLocal      = 5000 // within a device
 	bwMLOPart    = 2618 // between the two halves of a split GPU

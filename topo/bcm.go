@@ -21,7 +21,8 @@ func bcmGeneration(pciID uint64, level uint64) int {
 	return 0
 }
 
-// flattenBCM joins each two-level switch into one node, so that the lower level does not count as a hop between its ports.
+// flattenBCM joins each two-level switch into one node, so that the lower level does not count as a hop between its
+// ports.
 func flattenBCM(s *System) error {
 	for i := 0; i < len(s.Nodes[NodePCI]); i++ {
 		top := s.Nodes[NodePCI][i]

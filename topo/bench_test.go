@@ -11,7 +11,8 @@ func nvl72() *Document {
 	rank := 0
 	for host := range 18 {
 		for numa := range 2 {
-			cpu := root.Add(NewElement("cpu", "host_hash", fmt.Sprintf("%#x", host+1), "numaid", fmt.Sprint(numa), "arch", "arm64"))
+			cpu := root.Add(NewElement("cpu", "host_hash", fmt.Sprintf("%#x", host+1), "numaid", fmt.Sprint(numa),
+				"arch", "arm64"))
 			for i := range 2 {
 				dev := fmt.Sprint(2*numa + i)
 				device := func(kind int, class string) *Element {
@@ -19,7 +20,8 @@ func nvl72() *Document {
 					return cpu.Add(NewElement("pci", "busid", busID, "class", class,
 						"link_speed", "32.0 GT/s PCIe", "link_width", "16"))
 				}
-				gpu := device(0, "0x030200").Add(NewElement("gpu", "dev", dev, "sm", "100", "rank", fmt.Sprint(rank), "gdr", "1"))
+				gpu := device(0, "0x030200").Add(NewElement("gpu", "dev", dev, "sm", "100", "rank", fmt.Sprint(rank),
+					"gdr", "1"))
 				gpu.Add(NewElement("nvlink", "target", "fffffff:ffff:ff", "count", "18", "tclass", "0x068000"))
 				gpu.Add(NewElement("c2c", "bw", "44712", "count", "5"))
 				nic := device(1, "0x020000").Add(NewElement("nic"))

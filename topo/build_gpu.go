@@ -22,7 +22,9 @@ func (b *builder) gpu(e, pci *Element, parent *Node, system int, busID int64, bw
 	id := b.deviceID(e, system, busID)
 	dev := b.sys.find(NodeDEV, id)
 	if dev == nil {
-		dev = b.add(e, &Node{Type: NodeDEV, ID: id, Dev: &Device{PCIID: pciID(pci), Dev: b.number(e, "dev"), SM: b.number(e, "sm")}})
+		dev = b.add(e,
+			&Node{Type: NodeDEV, ID: id,
+				Dev: &Device{PCIID: pciID(pci), Dev: b.number(e, "dev"), SM: b.number(e, "sm")}})
 		b.connectBoth(e, dev, parent, LinkPCI, bw)
 		for _, half := range b.devicesAt(id) {
 			if half != dev {

@@ -162,8 +162,8 @@ func connectCPUs(s *System) error {
 	return nil
 }
 
-// uplinkLast puts the link to up behind the others, and does so for the PCI tree below n. The search for paths then looks
-// down before it looks up. Switches joined across CPUs can make PCI links run in a circle, which is refused.
+// uplinkLast puts the link to up behind the others, and does so for the PCI tree below n. The search for paths then
+// looks down before it looks up. Switches joined across CPUs can make PCI links run in a circle, which is refused.
 func uplinkLast(n, up *Node, depth int) error {
 	if depth > MaxDepth {
 		return fmt.Errorf("PCI links through %s run in a circle", n.Name())

@@ -27,8 +27,8 @@ func (s *System) SetPaths() error {
 }
 
 // ComputePaths finds all paths and then diverts those that NCCL would not use directly: between GPUs without
-// peer-to-peer, and between GPUs and NICs without GPUDirect RDMA, through the CPU; to NICs that another GPU is nearer to,
-// through that GPU (PXN). GPUs that neither P2P nor shared memory connects get a path of type NET.
+// peer-to-peer, and between GPUs and NICs without GPUDirect RDMA, through the CPU; to NICs that another GPU is nearer
+// to, through that GPU (PXN). GPUs that neither P2P nor shared memory connects get a path of type NET.
 func (s *System) ComputePaths() error { return s.computePaths(true) }
 
 // computePaths leaves out paths of type NET without a communicator.

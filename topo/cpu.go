@@ -9,8 +9,8 @@ type CPU struct {
 	Model  CPUModel  // -1 unless Intel, Yongfeng, or AMD from nccl.NewerCPUs on
 }
 
-// These numbers are NCCL's, because NCCL prints them. 0 means that NCCL does not know the CPU, -1 that NCCL does not look
-// at this property.
+// These numbers are NCCL's, because NCCL prints them. 0 means that NCCL does not know the CPU, -1 that NCCL does not
+// look at this property.
 type (
 	// CPUArch is an instruction set.
 	CPUArch int

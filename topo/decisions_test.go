@@ -78,7 +78,8 @@ func TestGDRThroughPCIOnC2CMachine(t *testing.T) {
 	cpu := doc.Root.Child("cpu")
 	devices := cpu.Children
 	cpu.Children = nil
-	sw := cpu.Add(NewElement("pci", "busid", "0000:09:00.0", "class", "0x060400", "link_speed", "32.0 GT/s PCIe", "link_width", "16"))
+	sw := cpu.Add(NewElement("pci", "busid", "0000:09:00.0", "class", "0x060400", "link_speed", "32.0 GT/s PCIe",
+		"link_width", "16"))
 	sw.Children = devices
 	r, err := links(doc, Settings{})
 	if err != nil {
@@ -91,7 +92,8 @@ func TestGDRThroughPCIOnC2CMachine(t *testing.T) {
 
 func TestGPUsShareNearPorts(t *testing.T) {
 	r := linksOf(t, "nvswitch4.xml", "")
-	if want := [][]int{{0, 0, 0, 0}, {0, 0, 0, 0}, {1, 1, 1, 1}, {1, 1, 1, 1}}; !reflect.DeepEqual(r["localNet"], want) {
+	if want := [][]int{{0, 0, 0, 0}, {0, 0, 0, 0}, {1, 1, 1, 1}, {1, 1, 1, 1}}; !reflect.DeepEqual(r["localNet"],
+		want) {
 		t.Errorf("ports by GPU and channel %v, want %v", r["localNet"], want)
 	}
 	if want := []int{0, 2}; !reflect.DeepEqual(r["localGpu"], want) {

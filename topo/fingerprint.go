@@ -23,9 +23,9 @@ func ParseFingerprint(s string) (Fingerprint, error) {
 
 // Fingerprint needs no paths. Take it before Trim, or machines whose communicators differ will differ too.
 //
-// It refines colours (Weisfeiler and Leman): every node starts with a colour of its own properties and takes on those of
-// its neighbours until the colours tell no more nodes apart. Machines that differ but look the same from every node
-// would share a fingerprint; no two of the known kinds do.
+// It refines colours (Weisfeiler and Leman): every node starts with a colour of its own properties and takes on those
+// of its neighbours until the colours tell no more nodes apart. Machines that differ but look the same from every
+// node would share a fingerprint; no two of the known kinds do.
 func (s *System) Fingerprint() Fingerprint {
 	colors := make(map[*Node]color)
 	for _, nodes := range s.Nodes {

@@ -128,7 +128,8 @@ func TestFingerprintText(t *testing.T) {
 	if got, err := ParseFingerprint("0123456789abcdef"); err != nil || got != "0123456789abcdef" {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, s := range []string{"", "0123456789abcdef:0123456789abcdef", "0123456789abcxyz", "0123456789ABCDEF", "0123456789abcde"} {
+	for _, s := range []string{"", "0123456789abcdef:0123456789abcdef", "0123456789abcxyz", "0123456789ABCDEF",
+		"0123456789abcde"} {
 		if _, err := ParseFingerprint(s); err == nil {
 			t.Errorf("%q taken for a fingerprint", s)
 		}

@@ -30,14 +30,15 @@ const (
 type GDR struct {
 	Mode GDRMode
 	Why  Reason
-	// If Why is NearEnough or TooFar: the distance of Near, the GPU itself or the one that a PXN path goes through, to the
-	// port, and the farthest one allowed.
+	// If Why is NearEnough or TooFar: the distance of Near, the GPU itself or the one that a PXN path goes through,
+	// to the port, and the farthest one allowed.
 	Near     *Node
 	Distance PathType
 	Level    PathType
 }
 
-// CheckGDR decides on GPUDirect RDMA between a GPU and a network port, for sending (the NIC reads the GPU) or receiving.
+// CheckGDR decides on GPUDirect RDMA between a GPU and a network port, for sending (the NIC reads the GPU) or
+// receiving.
 func (s *System) CheckGDR(gpu, net *Node, send bool) (GDR, error) {
 	net = s.firstWithID(net)
 	switch {
@@ -83,7 +84,9 @@ func (s *System) maySend(gpu *Node) bool {
 	case s.GDRRead == ToggleOn, gpu.GPU.SM >= 80, len(s.Nodes[NodeGPU]) == 1:
 		return true
 	}
-	return slices.ContainsFunc(s.Nodes[NodeGPU], func(peer *Node) bool { return peer != gpu && gpu.path(peer).Type == PathNVL })
+	return slices.ContainsFunc(s.Nodes[NodeGPU], func(peer *Node) bool {
+		return peer != gpu && gpu.path(peer).Type == PathNVL
+	})
 }
 
 // proxy returns the GPU that talks to a network port for this one: the GPU itself, or the one that a PXN path goes

@@ -23,7 +23,8 @@ func TestPathsAgreeWithNCCL(t *testing.T) {
 		doc := readGolden(t, file)
 		var answers struct{ Stages map[Stage]any }
 		nccltest.LoadJSON(t, file, &answers)
-		if diff := nccltest.Compare(&multi, nccltest.AsJSON(t, totalsOfTwo(t, doc)), answers.Stages["multi"]); diff != "" {
+		if diff := nccltest.Compare(&multi, nccltest.AsJSON(t, totalsOfTwo(t, doc)),
+			answers.Stages["multi"]); diff != "" {
 			t.Errorf("%s multi: %s", nccltest.System(file), diff)
 		}
 		for stage, s := range scores {

@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// Label is a short name for people: gpu0 (by rank), mlx5_0 or net0 (by device number), cpu0 (by NUMA number), nvs; other
-// nodes have none and keep Name. It is unique on one host.
+// Label is a short name for people: gpu0 (by rank), mlx5_0 or net0 (by device number), cpu0 (by NUMA number), nvs;
+// other nodes have none and keep Name. It is unique on one host.
 func (n *Node) Label() string {
 	switch {
 	case n.GPU != nil:
@@ -27,8 +27,8 @@ func (n *Node) Label() string {
 	return n.Name()
 }
 
-// Label is the node's label, behind the number of its host where there are several: 1/mlx5_0. GPUs need none, since ranks
-// are unique.
+// Label is the node's label, behind the number of its host where there are several: 1/mlx5_0. GPUs need none, since
+// ranks are unique.
 func (s *System) Label(n *Node) string {
 	if len(s.HostHashes) < 2 || n.Type == NodeNVS || n.GPU != nil || n.Label() == n.Name() {
 		return n.Label()

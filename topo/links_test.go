@@ -30,7 +30,8 @@ func links(doc *Document, set Settings) (map[string]any, error) {
 		}
 		tables[after] = map[string]any{
 			"inter": cnum.Bit(s.Inter), "ranks": s.Ranks(),
-			"gpuGpu": s.paths(NodeGPU, NodeGPU), "gpuNet": s.paths(NodeGPU, NodeNET), "netGpu": s.paths(NodeNET, NodeGPU),
+			"gpuGpu": s.paths(NodeGPU, NodeGPU), "gpuNet": s.paths(NodeGPU, NodeNET),
+			"netGpu": s.paths(NodeNET, NodeGPU),
 		}
 	}
 	return tables, nil

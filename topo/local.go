@@ -103,8 +103,8 @@ func mirrorBits(n, size int) int {
 	return int(bits.Reverse64(uint64(n)) >> (64 - width))
 }
 
-// localGPU returns the GPU that a network port serves first, or nil: the first of its nearest GPUs, by channel, that uses
-// the port.
+// localGPU returns the GPU that a network port serves first, or nil: the first of its nearest GPUs, by channel, that
+// uses the port.
 func (s *System) localGPU(net *Node) (*Node, error) {
 	net = s.firstWithID(net)
 	gpus := s.local(net, NodeGPU)

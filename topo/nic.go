@@ -8,8 +8,9 @@ import (
 
 // NIC is what a net plugin tells NCCL about one network port.
 type NIC struct {
-	Name       string  // mlx5_0, eth0
-	Plugin     string  // the plugin of NCCL that would drive it: "IB" (verbs, RoCE too) or "Socket"; "" when read from a file
+	Name string // mlx5_0, eth0
+	// the plugin of NCCL that would drive it: "IB" (verbs, RoCE too) or "Socket"; "" when read from a file
+	Plugin     string
 	PCIPath    string  // directory of the device in /sys; "" for a virtual NIC, and when read from a file
 	BusID      string  // PCI address of the device; "" for a virtual NIC
 	GUID       uint64  // ports with one GUID are ports of one adapter
@@ -75,7 +76,8 @@ func nicOf(net *Element, busID string) NIC {
 	latency, _ := net.Attr("latency")
 	n := NIC{
 		Name: name, BusID: busID, GUID: cnum.Uint(guid, 0), Port: net.Int("port", 0), Mbps: net.Int("speed", 0),
-		Latency: float64(cnum.Float(latency)), MaxComms: net.Int("maxconn", 0), PtrSupport: PtrHost, InUse: net.Int("net", 1) != 0,
+		Latency: float64(cnum.Float(latency)), MaxComms: net.Int("maxconn", 0), PtrSupport: PtrHost,
+		InUse: net.Int("net", 1) != 0,
 	}
 	if net.Int("gdr", 0) != 0 {
 		n.PtrSupport |= PtrCUDA // by which means, the file does not say

@@ -41,12 +41,15 @@ func TestPaths(t *testing.T) {
 		{"nvswitch4.xml", "", diverted, "GPU/0-11000", "NET/0-1", Path{Type: PathPXN, Hops: 8, BW: 48},
 			"DEV/0-11000 NVS/0-0 DEV/0-21000 GPU/0-21000 DEV/0-21000 PCI/0-20000 NIC/0-23000 NET/0-1"},
 		{"nvswitch4.xml", "", diverted, "NET/0-1", "GPU/0-11000", Path{Type: PathSYS, Hops: 7, BW: 22}, ""},
-		{"nvswitch4.xml", "NCCL_PXN_DISABLE=1", diverted, "GPU/0-11000", "NET/0-1", Path{Type: PathSYS, Hops: 7, BW: 22}, ""},
+		{"nvswitch4.xml", "NCCL_PXN_DISABLE=1", diverted, "GPU/0-11000", "NET/0-1",
+			Path{Type: PathSYS, Hops: 7, BW: 22}, ""},
 		// Without GPUDirect RDMA the near NIC is reached through the CPU.
-		{"nvswitch4.xml", "NCCL_NET_GDR_LEVEL=LOC", diverted, "GPU/0-11000", "NET/0-0", Path{Type: PathPHB, Hops: 6, BW: 48},
+		{"nvswitch4.xml", "NCCL_NET_GDR_LEVEL=LOC", diverted, "GPU/0-11000", "NET/0-0",
+			Path{Type: PathPHB, Hops: 6, BW: 48},
 			"DEV/0-11000 PCI/0-10000 CPU/0-0 PCI/0-10000 NIC/0-13000 NET/0-0"},
 		// NVLink may be switched off by level: then through the target's CPU.
-		{"nvswitch4.xml", "NCCL_P2P_DISABLE=1", diverted, "GPU/0-11000", "GPU/0-12000", Path{Type: PathPHB, Hops: 6, BW: 48},
+		{"nvswitch4.xml", "NCCL_P2P_DISABLE=1", diverted, "GPU/0-11000", "GPU/0-12000",
+			Path{Type: PathPHB, Hops: 6, BW: 48},
 			"DEV/0-11000 PCI/0-10000 CPU/0-0 PCI/0-10000 DEV/0-12000 GPU/0-12000"},
 
 		{"pcie2.xml", "", raw, "GPU/0-10000", "GPU/0-20000", Path{Type: PathSYS, Hops: 5, BW: 10}, ""},
@@ -57,7 +60,8 @@ func TestPaths(t *testing.T) {
 			"DEV/0-1000 DEV/0-2000 DEV/0-3000 GPU/0-3000"},
 		{"chain3.xml", "NCCL_NVB_DISABLE=1", raw, "GPU/0-1000", "GPU/0-3000", Path{Type: PathPHB, Hops: 4, BW: 12}, ""},
 
-		// C2C is 10 links of 44.712 GB/s. Its path to a NIC of the CPU is a type of its own, once it is known to be local.
+		// C2C is 10 links of 44.712 GB/s. Its path to a NIC of the CPU is a type of its own, once it is known to be
+		// local.
 		{"grace.xml", "", raw, "GPU/0-1000", "CPU/0-0", Path{Type: PathC2C, Hops: 2, BW: 447.12}, ""},
 		{"grace.xml", "", raw, "GPU/0-1000", "NET/0-0", Path{Type: PathPHB, Hops: 4, BW: 48}, ""},
 		{"grace.xml", "", diverted, "GPU/0-1000", "NET/0-0", Path{Type: PathP2C, Hops: 4, BW: 48}, ""},

@@ -156,7 +156,8 @@ func (n *Node) report(number map[*Node]int) NodeReport {
 	}
 	switch {
 	case n.GPU != nil:
-		r.Rank, r.Dev, r.SM, r.GDR, r.MLOPart = &n.GPU.Rank, &n.GPU.Dev, &n.GPU.SM, new(cnum.Bit(n.GPU.GDR)), &n.GPU.MLOPart
+		r.Rank, r.Dev, r.SM, r.GDR, r.MLOPart = &n.GPU.Rank, &n.GPU.Dev, &n.GPU.SM, new(cnum.Bit(n.GPU.GDR)),
+			&n.GPU.MLOPart
 	case n.Dev != nil:
 		r.Dev, r.SM, r.NGPUs = &n.Dev.Dev, &n.Dev.SM, &n.Dev.NGPUs
 	case n.PCI != nil:

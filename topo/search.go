@@ -20,8 +20,8 @@ func (s *System) better(p, old *Path) bool {
 	return p.Hops < old.Hops
 }
 
-// search finds the paths from all nodes to one base node, breadth first from the base. A node whose path has improved is
-// visited again, but nodes that built on its old path keep that unless the new one is better for them too: this is
+// search finds the paths from all nodes to one base node, breadth first from the base. A node whose path has improved
+// is visited again, but nodes that built on its old path keep that unless the new one is better for them too: this is
 // NCCL's order, and results depend on it.
 type search struct {
 	sys *System

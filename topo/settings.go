@@ -57,8 +57,8 @@ type NetDevs struct {
 	Max int  // at most so many, if positive; else NCCL shares local ports evenly between the GPUs near them
 }
 
-// SettingsFromEnv fills the settings from variables; getenv returns "" for those that are not set. Values that NCCL does
-// not recognise count as not set, as in NCCL.
+// SettingsFromEnv fills the settings from variables; getenv returns "" for those that are not set. Values that NCCL
+// does not recognise count as not set, as in NCCL.
 func SettingsFromEnv(getenv func(string) string) Settings {
 	number := func(name string, unset int64) int64 { return cnum.Param(getenv(name), unset) }
 	s := Settings{

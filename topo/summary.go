@@ -24,8 +24,9 @@ type Summary struct {
 	C2C      bool `expr:"c2c" json:"c2c"`           // every GPU has NVLink-C2C to its CPU
 	Multimem bool `expr:"multimem" json:"multimem"` // NVLS and multicast memory are possible, see CanMultimem
 
-	// IntraBW is the narrowest path of the ring of all GPUs that has the widest one, MinPairBW that of any two GPUs, and
-	// Intra the farthest path type of any two: NVL, NVB, PIX, PXB, PHB, SYS, NET, ... With one GPU they are 0 and LOC.
+	// IntraBW is the narrowest path of the ring of all GPUs that has the widest one, MinPairBW that of any two GPUs,
+	// and Intra the farthest path type of any two: NVL, NVB, PIX, PXB, PHB, SYS, NET, ... With one GPU they are 0 and
+	// LOC.
 	IntraBW   float64 `expr:"intra_bw" json:"intra_bw"`
 	MinPairBW float64 `expr:"min_pair_bw" json:"min_pair_bw"`
 	Intra     string  `expr:"intra" json:"intra"`
@@ -40,8 +41,8 @@ type Summary struct {
 	// NetLatency is the largest that a net plugin states, in microseconds; 0 when none states any, as NCCL's own.
 	NetLatency float64 `expr:"net_latency" json:"net_latency"`
 
-	// GPUNIC is the farthest path type of a GPU to the port it uses first, GPUNICBW the narrowest of these paths, and GDR
-	// whether GPUDirect RDMA is on for all of them, both ways. Without ports they are DIS, 0 and false.
+	// GPUNIC is the farthest path type of a GPU to the port it uses first, GPUNICBW the narrowest of these paths, and
+	// GDR whether GPUDirect RDMA is on for all of them, both ways. Without ports they are DIS, 0 and false.
 	GPUNIC   string  `expr:"gpu_nic" json:"gpu_nic"`
 	GPUNICBW float64 `expr:"gpu_nic_bw" json:"gpu_nic_bw"`
 	GDR      bool    `expr:"gdr" json:"gdr"`
@@ -56,8 +57,8 @@ func SummaryTexts() map[string][]string {
 	return map[string][]string{"arch": archs, "intra": pathTypeNames[:], "gpu_nic": pathTypeNames[:]}
 }
 
-// maxSummaryRing bounds the time for the ring of GPUs that are connected unevenly; see mesh.Mesh.BestRing. More GPUs than this
-// are nearly always on NVSwitches, where all rings are the same.
+// maxSummaryRing bounds the time for the ring of GPUs that are connected unevenly; see mesh.Mesh.BestRing. More GPUs
+// than this are nearly always on NVSwitches, where all rings are the same.
 const maxSummaryRing = 10
 
 // Summarize computes the paths anew. Call it before Trim: what Trim leaves depends on the
@@ -132,8 +133,8 @@ func (s *System) summarizePairs(sum *Summary) {
 	}
 }
 
-// pairBW is the bandwidth from one GPU to another. Two GPUs that communicate over the network (type NET) do so at the rate
-// of their ports.
+// pairBW is the bandwidth from one GPU to another. Two GPUs that communicate over the network (type NET) do so at the
+// rate of their ports.
 func (s *System) pairBW(a, b *Node) float64 {
 	if path := a.path(b); path.Type != PathNET {
 		return float64(path.BW)

@@ -69,19 +69,25 @@ func slicesWithout(elements []*Element, name string) (rest []*Element) {
 
 func TestSummaryOfKnownSystems(t *testing.T) {
 	known := map[string]Summary{
-		"hw-dgx-h100": {GPUs: 8, Hosts: 1, CPUs: 2, SM: 90, Arch: "x86_64", NVSwitch: true, Multimem: true, IntraBW: 370.8, MinPairBW: 370.8,
+		"hw-dgx-h100": {GPUs: 8, Hosts: 1, CPUs: 2, SM: 90, Arch: "x86_64", NVSwitch: true, Multimem: true,
+			IntraBW: 370.8, MinPairBW: 370.8,
 			Intra: "NVL", NVLinkBW: 370.8, NICs: 8, NICBW: 50, NetBW: 384, GPUNIC: "PIX", GPUNICBW: 48, GDR: true},
 		// NVLink does not join every pair of a DGX-1, but there is a ring of double links.
 		"hw-dgx1v": {GPUs: 8, Hosts: 1, CPUs: 2, SM: 70, Arch: "x86_64", IntraBW: 40, MinPairBW: 20,
 			Intra: "NVB", NVLinkBW: 120, NICs: 4, NICBW: 12.5, NetBW: 48, GPUNIC: "PIX", GPUNICBW: 12, GDR: true},
-		"hw-gh200": {GPUs: 1, Hosts: 1, CPUs: 1, SM: 90, Arch: "arm64", C2C: true, Intra: "LOC", NICs: 1, NICBW: 50, NetBW: 48,
+		"hw-gh200": {GPUs: 1, Hosts: 1, CPUs: 1, SM: 90, Arch: "arm64", C2C: true, Intra: "LOC", NICs: 1,
+			NICBW: 50, NetBW: 48,
 			GPUNIC: "P2C", GPUNICBW: 48, GDR: true},
-		"hw-gb200-nvl72": {GPUs: 72, Hosts: 18, CPUs: 36, SM: 100, Arch: "arm64", NVSwitch: true, C2C: true, Multimem: true,
-			IntraBW: 721.8, MinPairBW: 721.8, Intra: "NVL", NVLinkBW: 721.8, NICs: 72, NICBW: 50, NetBW: 3456, GPUNIC: "P2C",
+		"hw-gb200-nvl72": {GPUs: 72, Hosts: 18, CPUs: 36, SM: 100, Arch: "arm64", NVSwitch: true, C2C: true,
+			Multimem: true,
+			IntraBW:  721.8, MinPairBW: 721.8, Intra: "NVL", NVLinkBW: 721.8, NICs: 72, NICBW: 50, NetBW: 3456,
+			GPUNIC:   "P2C",
 			GPUNICBW: 48, GDR: true},
 		// One of the eight ports has a PCIe 3.0 slot, and every GPU has a wider one as near.
-		"issue-nccl1519-h100vm": {GPUs: 8, Hosts: 1, CPUs: 2, SM: 90, Arch: "x86_64", NVSwitch: true, Multimem: true, IntraBW: 370.8,
-			MinPairBW: 370.8, Intra: "NVL", NVLinkBW: 370.8, NICs: 7, NICBW: 25, NetBW: 168, GPUNIC: "PHB", GPUNICBW: 24},
+		"issue-nccl1519-h100vm": {GPUs: 8, Hosts: 1, CPUs: 2, SM: 90, Arch: "x86_64", NVSwitch: true, Multimem: true,
+			IntraBW:   370.8,
+			MinPairBW: 370.8, Intra: "NVL", NVLinkBW: 370.8, NICs: 7, NICBW: 25, NetBW: 168, GPUNIC: "PHB",
+			GPUNICBW: 24},
 	}
 	for _, file := range nccltest.Files(t, "system.xml") {
 		dir := nccltest.System(file)
@@ -133,7 +139,8 @@ func TestSummaryOfEverySystemIsPlausible(t *testing.T) {
 		if sum.Multimem && (!sum.NVSwitch || sum.SM < 90) {
 			fail("multicast without NVSwitch")
 		}
-		if sum.NICs > len(s.Nodes[NodeNET]) || sum.NICs > 0 && (sum.NetBW <= 0 || sum.GPUNICBW > sum.NICBW && sum.GPUNICBW > sum.NetBW) {
+		if sum.NICs > len(s.Nodes[NodeNET]) ||
+			sum.NICs > 0 && (sum.NetBW <= 0 || sum.GPUNICBW > sum.NICBW && sum.GPUNICBW > sum.NetBW) {
 			fail("network")
 		}
 	}

@@ -44,7 +44,8 @@ func (n *Node) Name() string {
 	return fmt.Sprintf("%s/%x-%x", n.Type, n.ID.System(), n.ID.Local())
 }
 
-// Link leads to another node. Links come in pairs, but the two may differ in bandwidth, and a file may describe only one.
+// Link leads to another node. Links come in pairs, but the two may differ in bandwidth, and a file may describe only
+// one.
 type Link struct {
 	Type LinkType
 	BW   float32 // GB/s

@@ -47,8 +47,8 @@ func TestBuildTakesVendorsFiles(t *testing.T) {
 			names = append(names, n.Name())
 		}
 	}
-	// The lower level of the BCM switch is gone, and so are GPUs and ports without rank or device number, and GPUs and NICs
-	// that hold nothing. A disk (25) counts as a bridge.
+	// The lower level of the BCM switch is gone, and so are GPUs and ports without rank or device number, and GPUs
+	// and NICs that hold nothing. A disk (25) counts as a bridge.
 	const want = "GPU/0-12000 GPU/0-22000 PCI/0-10000 PCI/0-20000 PCI/0-21000 PCI/0-25000 CPU/0-ffffffffffffff " +
 		"NIC/0-15000 NIC/0-23000 NET/0-0 NET/0-1 NET/0-2 DEV/0-12000 DEV/0-22000"
 	if got := strings.Join(names, " "); got != want {
@@ -135,7 +135,8 @@ func TestBuildOfFullSwitch(t *testing.T) {
 		full.Add(NewElement("pci", "busid", fmt.Sprintf("0001:00:00.%x", i), "class", "0x060400"))
 	}
 	full.Add(gpu)
-	if _, err := Build(doc, Settings{}); err == nil || !strings.HasSuffix(err.Error(), "PCI/0-0 has more than 576 links") {
+	if _, err := Build(doc, Settings{}); err == nil ||
+		!strings.HasSuffix(err.Error(), "PCI/0-0 has more than 576 links") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -218,7 +219,8 @@ func TestInterCPUBandwidth(t *testing.T) {
 
 // The constants are those of NCCL's graph/topo.h.
 func TestNVLinkBandwidth(t *testing.T) {
-	for sm, want := range map[int]float32{50: 20, 60: 18, 70: 20, 75: 20, 80: 20, 86: 12, 89: 20, 90: 20.6, 100: 40.1, 120: 40.1} {
+	for sm, want := range map[int]float32{50: 20, 60: 18, 70: 20, 75: 20, 80: 20, 86: 12, 89: 20, 90: 20.6, 100: 40.1,
+		120: 40.1} {
 		if got := nvLinkBW(sm, 0); got != want {
 			t.Errorf("compute capability %d: %g GB/s, want %g", sm, got, want)
 		}

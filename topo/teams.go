@@ -2,9 +2,9 @@ package topo
 
 import "slices"
 
-// LoadStoreSets splits the GPUs of the system, by rank, into sets whose members all reach each other by load and store: on
-// one host, and over NVLink between hosts. If there is more than one, NCCL has no load/store team on this system: it needs
-// all pairs of a node. It needs computed paths.
+// LoadStoreSets splits the GPUs of the system, by rank, into sets whose members all reach each other by load and
+// store: on one host, and over NVLink between hosts. If there is more than one, NCCL has no load/store team on this
+// system: it needs all pairs of a node. It needs computed paths.
 func (s *System) LoadStoreSets() [][]int {
 	apart := func(a, b *Node) bool {
 		return !sameHost(a, b) && (a.path(b).Type > PathNVL || b.path(a).Type > PathNVL)
@@ -33,5 +33,7 @@ func (s *System) LoadStoreSets() [][]int {
 func (s *System) CanMultimem() bool {
 	const hopper = 90
 	gpus := s.Nodes[NodeGPU]
-	return len(gpus) >= 2 && !slices.ContainsFunc(gpus, func(g *Node) bool { return g.GPU.SM < hopper || !g.GPU.Device.hasNVSwitch() })
+	return len(gpus) >= 2 && !slices.ContainsFunc(gpus, func(g *Node) bool {
+		return g.GPU.SM < hopper || !g.GPU.Device.hasNVSwitch()
+	})
 }

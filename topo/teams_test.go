@@ -11,7 +11,8 @@ func TestLoadStoreBetweenHosts(t *testing.T) {
 	host := func(hash, tclass string, rank int) *Element {
 		cpu := NewElement("cpu", "numaid", "0", "host_hash", hash, "arch", "arm64")
 		for i := range 2 {
-			pci := cpu.Add(NewElement("pci", "busid", fmt.Sprintf("0000:0%d:00.0", i+1), "class", "0x030200", "link_width", "16", "link_speed", ""))
+			pci := cpu.Add(NewElement("pci", "busid", fmt.Sprintf("0000:0%d:00.0", i+1), "class", "0x030200",
+				"link_width", "16", "link_speed", ""))
 			gpu := pci.Add(NewElement("gpu", "dev", fmt.Sprint(i), "sm", "100", "rank", fmt.Sprint(rank+i), "gdr", "1"))
 			if tclass != "" {
 				gpu.Add(NewElement("nvlink", "target", "fffffff:ffff:ff", "count", "18", "tclass", tclass))

@@ -1,8 +1,8 @@
 package topo
 
-// Totals computes the bandwidths that bound NCCL's channel search. MaxBW bounds one channel: it is the widest path from any
-// device to another, or to the network if the communicator has ranks beyond the system. TotalBW bounds all channels
-// together: it is the most that the links of one device carry.
+// Totals computes the bandwidths that bound NCCL's channel search. MaxBW bounds one channel: it is the widest path
+// from any device to another, or to the network if the communicator has ranks beyond the system. TotalBW bounds all
+// channels together: it is the most that the links of one device carry.
 func (s *System) Totals() *Totals {
 	t := &Totals{GPUs: len(s.Nodes[NodeGPU])}
 	if s.Inter {

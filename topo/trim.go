@@ -29,8 +29,8 @@ func (s *System) Trim(rank, ranks int) {
 	s.Inter = len(s.Nodes[NodeGPU]) != ranks
 }
 
-// Init does what NCCL does with a topology when a rank creates a communicator of so many ranks: it computes paths, trims
-// the system to what the rank reaches without the network, and computes paths again.
+// Init does what NCCL does with a topology when a rank creates a communicator of so many ranks: it computes paths,
+// trims the system to what the rank reaches without the network, and computes paths again.
 func (s *System) Init(rank, ranks int) error {
 	if err := s.ComputePaths(); err != nil {
 		return err

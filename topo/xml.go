@@ -41,7 +41,8 @@ func Attrs(nameValues ...string) []Attr {
 	return attrs
 }
 
-// Attr returns the value of an attribute and whether it is there. If a name is repeated the first one counts, as in NCCL.
+// Attr returns the value of an attribute and whether it is there. If a name is repeated the first one counts, as in
+// NCCL.
 func (e *Element) Attr(name string) (value string, ok bool) {
 	for _, a := range e.Attrs {
 		if a.Name == name {

@@ -47,8 +47,8 @@ func ReadFile(path string) (*Document, error) {
 // Read reads the first <system> of a topology file; name is the file's name for messages.
 //
 // It takes what NCCL's reader takes and a little more (any white space, a byte order mark, <?xml ...?>). Like NCCL it
-// passes over elements that are unknown or stand where they mean nothing, and over NCCL's own malformed ` =""`. Entities
-// are not decoded.
+// passes over elements that are unknown or stand where they mean nothing, and over NCCL's own malformed ` =""`.
+// Entities are not decoded.
 func Read(name string, r io.Reader) (*Document, error) {
 	src, err := io.ReadAll(io.LimitReader(r, MaxFileBytes+1))
 	if err != nil {

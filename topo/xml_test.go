@@ -32,11 +32,12 @@ func TestReadKeepsWhatNCCLReads(t *testing.T) {
 	}
 	want := &Element{Name: "system", Line: 4, Attrs: []Attr{{"version", "1"}}, Children: []*Element{
 		{Name: "cpu", Line: 5, Attrs: []Attr{{"numaid", "0"}, {"note", "a > b"}, {"numaid", "7"}}, Children: []*Element{
-			{Name: "pci", Line: 6, Attrs: []Attr{{"busid", "0000:01:00.0"}, {"class", "0x030200"}}, Children: []*Element{
-				{Name: "gpu", Line: 7, Attrs: []Attr{{"dev", "0"}, {"rank", "0"}}, Children: []*Element{
-					{Name: "nvlink", Line: 8, Attrs: []Attr{{"target", "0000:02:00.0"}, {"count", "4"}}},
+			{Name: "pci", Line: 6, Attrs: []Attr{{"busid", "0000:01:00.0"}, {"class", "0x030200"}},
+				Children: []*Element{
+					{Name: "gpu", Line: 7, Attrs: []Attr{{"dev", "0"}, {"rank", "0"}}, Children: []*Element{
+						{Name: "nvlink", Line: 8, Attrs: []Attr{{"target", "0000:02:00.0"}, {"count", "4"}}},
+					}},
 				}},
-			}},
 			{Name: "nic", Line: 13, Children: []*Element{
 				{Name: "net", Line: 13, Attrs: []Attr{{"name", "eth0"}, {"flag", ""}}},
 			}},

@@ -18,7 +18,8 @@ const takeOver = 5 * time.Second
 // aggregateRanks puts a store of the node's own in front of the shared one. One process of
 // the node is the aggregator; if it ends, another one takes over.
 func (r *rendezvous) aggregateRanks() error {
-	local, err := dirstore.Private(dirstore.Shm, fmt.Sprintf("mirror-%x", sha256.Sum256([]byte(r.name)))[:23], identity.New())
+	local, err := dirstore.Private(dirstore.Shm, fmt.Sprintf("mirror-%x", sha256.Sum256([]byte(r.name)))[:23],
+		identity.New())
 	if err != nil {
 		return fmt.Errorf("%s cannot be used: %w", dirstore.Shm, err)
 	}

@@ -54,7 +54,8 @@ func (c CommInfo) String() string {
 	if c.ID != 0 {
 		id = fmt.Sprintf(" %#x", c.ID)
 	}
-	return fmt.Sprintf("communicator%s of %s on %s (ABI v%d)", id, plural.Count(c.Ranks, "rank", "ranks"), plural.Count(c.Nodes, "node", "nodes"), c.ABI)
+	return fmt.Sprintf("communicator%s of %s on %s (ABI v%d)", id, plural.Count(c.Ranks, "rank", "ranks"),
+		plural.Count(c.Nodes, "node", "nodes"), c.ABI)
 }
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
@@ -110,7 +111,8 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 		return c, nil
 	case info.ABI == nccl.ABINoCosts && settings.envChooses && own.Engine() != nil:
 		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
-		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides", Release, info)
+		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides",
+			Release, info)
 		return c, nil
 	}
 	switch c.fixedBy = c.obstacle(); {
@@ -152,7 +154,8 @@ func (c *Comm) logStart() {
 func contents(e *policy.Engine) string {
 	var parts []string
 	if e.Policy != nil {
-		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File, plural.Count(len(e.Policy.Rules), "row", "rows")))
+		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File,
+			plural.Count(len(e.Policy.Rules), "row", "rows")))
 	}
 	if e.Model != nil {
 		parts = append(parts, "model "+e.Model.Name)

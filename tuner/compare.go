@@ -81,7 +81,8 @@ func (c *Comm) compared() *policyfile.Version {
 	files.Policy = policyfile.Named{Variable: EnvCompare, Path: named}
 	read, err := c.plugin.loader.LoadLive(files, c.log)
 	if err != nil || !read.Valid {
-		c.log.Warnf("%s=%s cannot be used, and is not compared with (allowed: %s, or a policy file without mistakes)", EnvCompare, named, compareNCCL)
+		c.log.Warnf("%s=%s cannot be used, and is not compared with (allowed: %s, or a policy file without mistakes)",
+			EnvCompare, named, compareNCCL)
 		return nil
 	}
 	return read.Version

@@ -26,13 +26,15 @@ func TestComparisonRefused(t *testing.T) {
 		if v := c.compared(); v != nil {
 			t.Errorf("%s: %v", compare, v)
 		}
-		if log.count("WARN") < 2 || log.count("WARN TUNER/Go: NCCL_TUNER_COMPARE="+compare+" cannot be used") != 1 || log.count(EnvConfigFile) != 0 {
+		if log.count("WARN") < 2 || log.count("WARN TUNER/Go: NCCL_TUNER_COMPARE="+compare+" cannot be used") != 1 ||
+			log.count(EnvConfigFile) != 0 {
 			t.Errorf("the log: %v", log)
 		}
 	}
 	named := policyfile.Settings{Policy: policyfile.Named{Path: "p.csv"}}
 	for want, s := range map[string]settings{
-		"NCCL_TUNER_RELOAD=new, not live, and so nothing is compared (":   {canary: true, files: named, reload: reloadNew},
+		"NCCL_TUNER_RELOAD=new, not live, and so nothing is compared (": {canary: true, files: named,
+			reload: reloadNew},
 		"neither NCCL_TUNER_CONFIG_FILE nor NCCL_TUNER_MODEL_FILE is set": {compare: compareNCCL},
 	} {
 		if o := (&Comm{settings: s}).obstacle(); !strings.HasPrefix(o.text, want) {
@@ -114,13 +116,15 @@ func TestComparisonMissed(t *testing.T) {
 			lastID++
 			var comms [2]*Comm
 			for _, rank := range c.order {
-				own := append([][]string{c.first, c.second}[rank], EnvConfigFile, file, EnvRendezvous, filepath.Join(dir, "meet"))
+				own := append([][]string{c.first, c.second}[rank], EnvConfigFile, file, EnvRendezvous,
+					filepath.Join(dir, "meet"))
 				log := telemetry.Log{Emit: func(level telemetry.Level, _ string, _ int, text string) {
 					if level == telemetry.Warn && strings.Contains(text, " has no effect") {
 						said <- fmt.Sprintf("rank %d: %s", rank, text)
 					}
 				}}
-				info := CommInfo{ID: 0xabc00 + lastID, Rank: rank, Ranks: 2, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}
+				info := CommInfo{ID: 0xabc00 + lastID, Rank: rank, Ranks: 2, Nodes: 1, ABI: 7,
+					Counter: &agree.Counter{}}
 				comm, err := New(env(own...)).Open(info, log)
 				if err != nil {
 					t.Fatal(err)

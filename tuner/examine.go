@@ -12,7 +12,8 @@ import (
 )
 
 // Variables lists the environment variables of the plugin.
-var Variables = []string{EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvReload, EnvRendezvous, EnvStallLimit, EnvCompare, EnvCanary, EnvRecord, EnvMetrics, EnvTrust, EnvFilesTrust, detect.TunerFileVariable}
+var Variables = []string{EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvReload, EnvRendezvous, EnvStallLimit,
+	EnvCompare, EnvCanary, EnvRecord, EnvMetrics, EnvTrust, EnvFilesTrust, detect.TunerFileVariable}
 
 // CheckSettings says what the plugin would not understand in its variables, a line each.
 func CheckSettings(getenv func(string) string) (problems []string) {

@@ -30,7 +30,8 @@ func newHits(n int) ([]atomic.Uint64, func()) {
 
 // ask makes n calls of one shape.
 func ask(c *Comm, coll nccl.Coll, bytes uint64, n uint64) {
-	d := c.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: 1, Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
+	d := c.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: 1,
+		Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
 	c.Hits()[d.Decider].Add(n)
 }
 
@@ -74,7 +75,8 @@ func open(t *testing.T, p *Plugin, info CommInfo, log telemetry.Log) *Comm {
 // What was called, by what it was decided, and how the policy changed; no count falls, whatever ends.
 func TestMetrics(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
-	write(t, file, "allreduce,0,1023,ring,ll,1,-1,-1\nallreduce,1024,inf,ring,ll128,2,-1,-1\nbroadcast,0,inf,ring,ll,3,-1,-1\nreduce,0,inf,ring,ll,3,77,-1\n")
+	write(t, file, "allreduce,0,1023,ring,ll,1,-1,-1\nallreduce,1024,inf,ring,ll128,2,-1,-1\n"+
+		"broadcast,0,inf,ring,ll,3,-1,-1\nreduce,0,inf,ring,ll,3,77,-1\n")
 	p := New(env(EnvConfigFile, file, EnvMetrics, dir, "SLURM_JOB_ID", "42", "OMPI_COMM_WORLD_RANK", "7"))
 	a := open(t, p, CommInfo{Ranks: 1, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, telemetry.Log{})
 	b := open(t, p, CommInfo{Ranks: 8, Nodes: 2, ABI: 4, Counter: &agree.Counter{}}, telemetry.Log{})
@@ -84,7 +86,8 @@ func TestMetrics(t *testing.T) {
 	ask(b, nccl.CollAllGather, 4096, 5)
 	all := scrape(t, p)
 	for _, s := range all {
-		if s.Metric["slurm_job_id"] != "42" || s.Metric["rank"] != "7" || string(s.Metric["node"]) != identity.Self().Host || s.Metric["pid"] == "" {
+		if s.Metric["slurm_job_id"] != "42" || s.Metric["rank"] != "7" ||
+			string(s.Metric["node"]) != identity.Self().Host || s.Metric["pid"] == "" {
 			t.Fatalf("%v", s)
 		}
 	}
@@ -154,11 +157,15 @@ func TestMetricsOfSilence(t *testing.T) {
 	}{
 		{"all is well", "", "", []string{EnvConfigFile, good}, CommInfo{Ranks: 2, Nodes: 1, ABI: 7}},
 		{"no policy", "no_policy", "no_policy", nil, CommInfo{Ranks: 2, Nodes: 1, ABI: 7}},
-		{"a bad one", "policy_unusable", "old_nccl", []string{EnvConfigFile, bad}, CommInfo{Ranks: 2, Nodes: 1, ABI: 4}},
+		{"a bad one", "policy_unusable", "old_nccl", []string{EnvConfigFile, bad},
+			CommInfo{Ranks: 2, Nodes: 1, ABI: 4}},
 		{"for others", "no_row", "", []string{EnvConfigFile, good}, CommInfo{Ranks: 4, Nodes: 1, ABI: 7}},
-		{"for others, and fixed", "no_row", "reload_new", []string{EnvConfigFile, good, EnvReload, "new"}, CommInfo{Ranks: 4, Nodes: 1, ABI: 7}},
-		{"several nodes", "no_row", "no_rendezvous", []string{EnvConfigFile, good}, CommInfo{Ranks: 2, Nodes: 2, ABI: 7}},
-		{"no place", "no_row", "no_rendezvous", []string{EnvConfigFile, good, EnvRendezvous, "nonsense://x"}, CommInfo{Ranks: 2, Nodes: 2, ABI: 7}},
+		{"for others, and fixed", "no_row", "reload_new", []string{EnvConfigFile, good, EnvReload, "new"},
+			CommInfo{Ranks: 4, Nodes: 1, ABI: 7}},
+		{"several nodes", "no_row", "no_rendezvous", []string{EnvConfigFile, good},
+			CommInfo{Ranks: 2, Nodes: 2, ABI: 7}},
+		{"no place", "no_row", "no_rendezvous", []string{EnvConfigFile, good, EnvRendezvous, "nonsense://x"},
+			CommInfo{Ranks: 2, Nodes: 2, ABI: 7}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := New(env(append(c.env, EnvMetrics, t.TempDir())...))
@@ -172,7 +179,8 @@ func TestMetricsOfSilence(t *testing.T) {
 				}
 				return ""
 			}
-			if silent, fixed := reason("nccl_tuner_silent"), reason("nccl_tuner_unchangeable"); silent != c.silent || fixed != c.unchangeable {
+			if silent, fixed := reason("nccl_tuner_silent"), reason("nccl_tuner_unchangeable"); silent != c.silent ||
+				fixed != c.unchangeable {
 				t.Errorf("silent %q, unchangeable %q", silent, fixed)
 			}
 			is(t, all, 1, "nccl_tuner_version_info", "comm", "1")

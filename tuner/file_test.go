@@ -22,7 +22,8 @@ func (r *recorder) log() telemetry.Log {
 		if !strings.HasSuffix(file, ".go") || line == 0 {
 			panic("no place in the source")
 		}
-		r.lines = append(r.lines, map[telemetry.Level]string{telemetry.Warn: "WARN ", telemetry.Info: "INFO "}[level]+text)
+		r.lines = append(r.lines, map[telemetry.Level]string{telemetry.Warn: "WARN ", telemetry.Info: "INFO "}[level]+
+			text)
 	}}
 }
 
@@ -141,18 +142,27 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 		strict bool // fails with NCCL_TUNER_STRICT=1
 		says   string
 	}{
-		{"no file named", nil, true, "INFO TUNER/Go: " + Release + " communicator 0x1 of 8 ranks on 1 node (ABI v6): no policy, NCCL decides"},
-		{"missing", []string{EnvConfigFile, dir + "/absent.csv"}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + dir + "/absent.csv: no such file or directory; no policy is used"},
+		{"no file named", nil, true,
+			"INFO TUNER/Go: " + Release + " communicator 0x1 of 8 ranks on 1 node (ABI v6): no policy, NCCL decides"},
+		{"missing", []string{EnvConfigFile, dir + "/absent.csv"}, true,
+			"WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + dir +
+				"/absent.csv: no such file or directory; no policy is used"},
 		{"a directory", []string{EnvConfigFile, dir}, true, "not a regular file but a directory"},
-		{"a FIFO", []string{EnvConfigFile, fifo}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + fifo + ": not a regular file but a FIFO; no policy is used"},
-		{"a FIFO as model", []string{EnvModelFile, fifo}, true, "WARN TUNER/Go: NCCL_TUNER_MODEL_FILE=" + fifo + ": not a regular file but a FIFO; no model is used"},
-		{"open to all", []string{EnvConfigFile, writable}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + writable + ": everybody can write to it (mode 0666; chmod go-w ends that). Name a copy of your own, or set NCCL_TUNER_FILES_TRUST=1; no policy is used"},
+		{"a FIFO", []string{EnvConfigFile, fifo}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + fifo +
+			": not a regular file but a FIFO; no policy is used"},
+		{"a FIFO as model", []string{EnvModelFile, fifo}, true,
+			"WARN TUNER/Go: NCCL_TUNER_MODEL_FILE=" + fifo + ": not a regular file but a FIFO; no model is used"},
+		{"open to all", []string{EnvConfigFile, writable}, true, "WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + writable +
+			": everybody can write to it (mode 0666; chmod go-w ends that). Name a copy of your own, or set " +
+			"NCCL_TUNER_FILES_TRUST=1; no policy is used"},
 		{"another user's", []string{EnvConfigFile, foreign}, true, refused},
 		{"another user's model", []string{EnvModelFile, foreign}, true, refused},
 		{"faulty", []string{EnvConfigFile, bad}, true, "WARN TUNER/Go: " + bad + ":2:1: unknown collective \"x\""},
 		{"no rows", []string{EnvConfigFile, empty}, true, "WARN TUNER/Go: " + empty + " has no rows"},
-		{"odd strict", []string{EnvConfigFile, dir + "/absent.csv", EnvStrict, "yes"}, true, `NCCL_TUNER_STRICT="yes" is not understood (allowed: 0, 1)`},
-		{"odd log", []string{EnvConfigFile, good, EnvLog, "all"}, true, `NCCL_TUNER_LOG="all" is not understood (allowed: decisions)`},
+		{"odd strict", []string{EnvConfigFile, dir + "/absent.csv", EnvStrict, "yes"}, true,
+			`NCCL_TUNER_STRICT="yes" is not understood (allowed: 0, 1)`},
+		{"odd log", []string{EnvConfigFile, good, EnvLog, "all"}, true,
+			`NCCL_TUNER_LOG="all" is not understood (allowed: decisions)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r recorder
@@ -177,7 +187,8 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 
 func TestDecisionLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
-	write(t, file, "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\nallreduce,0,1M,ring,simple,4,,,64K\nallreduce,1048577,2M,default,,,,,\n")
+	write(t, file, "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\n"+
+		"allreduce,0,1M,ring,simple,4,,,64K\nallreduce,1048577,2M,default,,,,,\n")
 	var r recorder
 	c, err := New(env(EnvConfigFile, file, EnvLog, "decisions")).Open(eightRanks, r.log())
 	if err != nil {
@@ -189,7 +200,8 @@ func TestDecisionLog(t *testing.T) {
 	}
 	want := []string{
 		"INFO TUNER/Go: NCCL offers for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",
-		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple, 4 channels, chunks of 64KiB instead of tree/ll, decided by " + file + ":2",
+		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple, 4 channels, chunks of 64KiB instead of tree/ll, " +
+			"decided by " + file + ":2",
 		"INFO TUNER/Go: allreduce 2MiB, 1 pipelined: tree/ll, decided by " + file + ":3",
 		"INFO TUNER/Go: allreduce 3MiB, 1 pipelined: tree/ll, no row matches, decided by NCCL",
 		"INFO TUNER/Go: 3 shapes in all, asked for 4 times: 2 of 2 rows decided, NCCL 1 shape",

@@ -27,23 +27,31 @@ func (c *Comm) obstacle() obstacle {
 		if !s.compares() {
 			return ""
 		}
-		return fmt.Sprintf(format, args...) + fmt.Sprintf(", and so nothing is compared (%s, %s)", EnvCompare, EnvCanary)
+		return fmt.Sprintf(format, args...) + fmt.Sprintf(", and so nothing is compared (%s, %s)",
+			EnvCompare, EnvCanary)
 	}
 	switch {
 	case s.reload != reloadLive:
-		return obstacle{label: "reload_" + reloads[s.reload], text: notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
+		return obstacle{label: "reload_" + reloads[s.reload],
+			text: notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
 	case s.files.None():
 		return obstacle{label: "no_policy", text: notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
 	case c.info.Counter == nil:
 		return obstacle{label: "not_counted"}
 	case c.info.ID == 0 && c.info.ABI < nccl.ABIComms:
-		return obstacle{label: "old_nccl", text: fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; NCCL 2.28.3 and later do, and so does 2.27 where NCCL_PROFILER_PLUGIN names this library, too", c.info.ABI)}
+		return obstacle{label: "old_nccl",
+			text: fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; "+
+				"NCCL 2.28.3 and later do, and so does 2.27 where NCCL_PROFILER_PLUGIN names this library, too",
+				c.info.ABI)}
 	case c.info.Nodes > 1 && s.rendezvous == "":
-		return obstacle{label: "no_rendezvous", text: "the ranks are on several nodes: set " + EnvRendezvous + " to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"}
+		return obstacle{label: "no_rendezvous",
+			text: "the ranks are on several nodes: set " + EnvRendezvous +
+				" to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"}
 	}
 	if s.rendezvous == "" {
 		if err := dirstore.Usable(c.plugin.shm); err != nil {
-			return obstacle{"no_rendezvous", fmt.Sprintf("the ranks cannot meet: %v (%s names another directory)", err, EnvRendezvous), true}
+			return obstacle{"no_rendezvous", fmt.Sprintf("the ranks cannot meet: %v (%s names another directory)", err,
+				EnvRendezvous), true}
 		}
 	}
 	return obstacle{}
@@ -59,10 +67,11 @@ func (c *Comm) join(own policyfile.Loaded) error {
 	timing := r.timing
 	timing.StallLimit = c.settings.stallLimit
 	config := agree.Config{
-		Comm:     c.key(),
-		Ranks:    c.info.Ranks,
-		Rank:     c.info.Rank,
-		Identity: identity.WithRank(strings.Join(append([]string{identity.New()}, c.settings.comparing()...), " "), c.info.Rank),
+		Comm:  c.key(),
+		Ranks: c.info.Ranks,
+		Rank:  c.info.Rank,
+		Identity: identity.WithRank(strings.Join(append([]string{identity.New()}, c.settings.comparing()...), " "),
+			c.info.Rank),
 		Store:    r.store,
 		Poller:   r.poller,
 		Clock:    c.plugin.clock,
@@ -101,7 +110,8 @@ func (c *Comm) join(own policyfile.Loaded) error {
 // Others may have met there, on a version that this rank does not know: NCCL alone would be another
 // choice than theirs, too.
 func cannotMeet(why error) error {
-	return fmt.Errorf("this rank cannot meet the others, who may have read other files, and must not decide without them: %w. Mend that, or set %s=new on all ranks", why, EnvReload)
+	return fmt.Errorf("this rank cannot meet the others, who may have read other files, and must not decide without "+
+		"them: %w. Mend that, or set %s=new on all ranks", why, EnvReload)
 }
 
 // key names the communicator in the ranks' records.

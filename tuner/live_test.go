@@ -191,12 +191,16 @@ func TestWhyNothingCanChange(t *testing.T) {
 		env    []string
 		want   string // "" for nothing
 	}{
-		"old NCCL":             {func(i *CommInfo) { i.ABI, i.ID = 4, 0 }, nil, "INFO TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4)"},
+		"old NCCL": {func(i *CommInfo) { i.ABI, i.ID = 4, 0 }, nil,
+			"INFO TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4)"},
 		"old NCCL, identified": {func(i *CommInfo) { i.ABI = 4 }, nil, ""},
-		"several nodes":        {func(i *CommInfo) { i.Nodes = 2 }, nil, "INFO TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set " + EnvRendezvous},
-		"asked for":            {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "live"}, "WARN TUNER/Go: the policy cannot change during the run: the ranks are on several nodes"},
-		"only at init":         {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "new"}, ""},
-		"not at all":           {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "off"}, ""},
+		"several nodes": {func(i *CommInfo) { i.Nodes = 2 }, nil,
+			"INFO TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set " +
+				EnvRendezvous},
+		"asked for": {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "live"},
+			"WARN TUNER/Go: the policy cannot change during the run: the ranks are on several nodes"},
+		"only at init": {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "new"}, ""},
+		"not at all":   {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "off"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := New(env(append(c.env, EnvConfigFile, file)...))
@@ -223,10 +227,12 @@ func TestWhyNothingCanChange(t *testing.T) {
 		})
 	}
 	var log recorder
-	if _, err := New(env(EnvConfigFile, file, EnvReload, "sometimes", EnvStallLimit, "-1")).Open(counted, log.log()); err != nil {
+	if _, err := New(env(EnvConfigFile, file, EnvReload, "sometimes", EnvStallLimit, "-1")).Open(counted,
+		log.log()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{EnvReload + `="sometimes" is not understood (allowed: live, new, off, uniform)`, EnvStallLimit + `="-1" is not understood (allowed: seconds`} {
+	for _, want := range []string{EnvReload + `="sometimes" is not understood (allowed: live, new, off, uniform)`,
+		EnvStallLimit + `="-1" is not understood (allowed: seconds`} {
 		if log.count(want) != 1 {
 			t.Errorf("want %q\n%s", want, strings.Join(log.lines, "\n"))
 		}
@@ -243,7 +249,8 @@ func TestReloadOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
+		d := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1,
+			Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
 		if d.Channels != 1 {
 			t.Errorf("%d channels", d.Channels)
 		}

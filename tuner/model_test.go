@@ -25,8 +25,10 @@ func ringModel(change func(*model.File)) string {
 	f := &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
 		Coll: "allreduce", Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Noise: 0.01,
 		Curves: []model.Curve{
-			{Algo: "tree", Proto: "ll", Channels: 2, Measured: [][2]float64{{1 << 10, 20}, {8 << 10, 30.32}, {1 << 20, 80}}},
-			{Algo: "ring", Proto: "ll", Channels: 4, Measured: [][2]float64{{1 << 10, 10}, {8 << 10, 15.16}, {1 << 20, 40}}},
+			{Algo: "tree", Proto: "ll", Channels: 2,
+				Measured: [][2]float64{{1 << 10, 20}, {8 << 10, 30.32}, {1 << 20, 80}}},
+			{Algo: "ring", Proto: "ll", Channels: 4,
+				Measured: [][2]float64{{1 << 10, 10}, {8 << 10, 15.16}, {1 << 20, 40}}},
 		},
 	}}}
 	if change != nil {
@@ -69,7 +71,8 @@ func decide(t *testing.T, c *Comm, bytes uint64) policy.Decision {
 	if c.Idle() {
 		return policy.Decision{Config: nccl.Config{Cell: nccl.Cell{Algo: -1}}}
 	}
-	return c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1, Costs: treeIsCheaper}).Decision
+	return c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1,
+		Costs: treeIsCheaper}).Decision
 }
 
 func TestModelDecidesBehindRows(t *testing.T) {
@@ -88,12 +91,15 @@ func TestModelDecidesBehindRows(t *testing.T) {
 	c.Close()
 	prefix := "INFO TUNER/Go: allreduce "
 	for i, want := range []string{
-		"INFO TUNER/Go: " + Release + " communicator 0x1 of 8 ranks on 1 node (ABI v6): policy " + rows + ", 2 rows, model " + model + ", version ",
+		"INFO TUNER/Go: " + Release + " communicator 0x1 of 8 ranks on 1 node (ABI v6): policy " + rows +
+			", 2 rows, model " + model + ", version ",
 		"INFO TUNER/Go: NCCL offers for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",
 		prefix + "2KiB, 1 pipelined: tree/ll128, 1 channel instead of tree/ll, decided by " + rows + ":1",
 		prefix + "4KiB, 1 pipelined: tree/ll, decided by " + rows + ":2",
-		prefix + "8KiB, 1 pipelined: ring/ll, 4 channels instead of tree/ll, 15.16 us expected, 50.0 % less than NCCL's (uncertain by 1.4 %), decided by model " + model,
-		prefix + "2MiB, 1 pipelined: tree/ll, no row matches, the model abstains: the size is outside those measured, decided by NCCL",
+		prefix + "8KiB, 1 pipelined: ring/ll, 4 channels instead of tree/ll, 15.16 us expected, 50.0 % less than " +
+			"NCCL's (uncertain by 1.4 %), decided by model " + model,
+		prefix + "2MiB, 1 pipelined: tree/ll, no row matches, the model abstains: the size is outside those " +
+			"measured, decided by NCCL",
 		"INFO TUNER/Go: 4 shapes in all, asked for 4 times: 2 of 2 rows decided, the model 1 shape, NCCL 1 shape",
 		"INFO TUNER/Go: " + rows + ":1 decided 1 shape",
 		"INFO TUNER/Go: " + rows + ":2 decided 1 shape",
@@ -116,9 +122,11 @@ func TestModelAndMachine(t *testing.T) {
 	}{
 		"no machine named": {"", home, true, ""},
 		"same":             {home, home, true, "INFO TUNER/Go: the model M was measured on this kind of machine"},
-		"other":            {home, other, false, "WARN TUNER/Go: the model M was measured on another kind of machine; it is not used"},
-		"unknown":          {home, "", false, "WARN TUNER/Go: the topology of this machine is not known: no GPU"},
-		"defect":           {home, "panic", false, "WARN TUNER/Go: the topology of this machine is not known: a defect in reading it: odd machine"},
+		"other": {home, other, false,
+			"WARN TUNER/Go: the model M was measured on another kind of machine; it is not used"},
+		"unknown": {home, "", false, "WARN TUNER/Go: the topology of this machine is not known: no GPU"},
+		"defect": {home, "panic", false,
+			"WARN TUNER/Go: the topology of this machine is not known: a defect in reading it: odd machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "m.json")
@@ -171,10 +179,13 @@ func TestBadModel(t *testing.T) {
 			"WARN TUNER/Go: " + bad + `: groups[0].curves[0].algorithm: unknown algorithm "treee" (did you mean "tree"`,
 			"WARN TUNER/Go: " + bad + ": groups[0].curves[1].channels: 65 (allowed: 0 to 64)",
 		}},
-		"no model there": {rows, dir + "/absent", true, 1, 0, []string{"WARN TUNER/Go: NCCL_TUNER_MODEL_FILE=" + dir + "/absent: no such file or directory; no model is used"}},
-		"faulty rows":    {dir + "/faulty.csv", file, true, -1, -1, []string{"INFO TUNER/Go: " + file + " is not used either"}},
-		"model alone":    {"", file, false, 1, 1, nil},
-		"both":           {rows, file, false, 1, 1, nil},
+		"no model there": {rows, dir + "/absent", true, 1, 0,
+			[]string{"WARN TUNER/Go: NCCL_TUNER_MODEL_FILE=" + dir +
+				"/absent: no such file or directory; no model is used"}},
+		"faulty rows": {dir + "/faulty.csv", file, true, -1, -1,
+			[]string{"INFO TUNER/Go: " + file + " is not used either"}},
+		"model alone": {"", file, false, 1, 1, nil},
+		"both":        {rows, file, false, 1, 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			variables := []string{EnvConfigFile, test.rows, EnvModelFile, test.model}
@@ -191,7 +202,8 @@ func TestBadModel(t *testing.T) {
 					t.Errorf("not said once: %s\n%s", says, strings.Join(r.lines, "\n"))
 				}
 			}
-			if _, err := New(env(append(variables, EnvStrict, "1")...)).Open(eightRanks, telemetry.Log{}); (err != nil) != test.strict {
+			if _, err := New(env(append(variables, EnvStrict, "1")...)).Open(eightRanks,
+				telemetry.Log{}); (err != nil) != test.strict {
 				t.Errorf("strict: %v", err)
 			}
 		})
@@ -201,7 +213,8 @@ func TestBadModel(t *testing.T) {
 // What only a communicator or a machine tells reaches the conditions of rows.
 func TestConditionsSeeCommAndMachine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
-	write(t, file, "collective,max_bytes,algorithm,protocol,when\nallreduce,4095,ring,ll,nvl_domains == 2\nallreduce,inf,ring,ll128,topo.gpus == 8\nallreduce,inf,ring,simple,bytes / (bytes - 8192) > 0\n")
+	write(t, file, "collective,max_bytes,algorithm,protocol,when\nallreduce,4095,ring,ll,nvl_domains == 2\n"+
+		"allreduce,inf,ring,ll128,topo.gpus == 8\nallreduce,inf,ring,simple,bytes / (bytes - 8192) > 0\n")
 	for _, test := range []struct {
 		here         string
 		domains      int
@@ -210,7 +223,9 @@ func TestConditionsSeeCommAndMachine(t *testing.T) {
 	}{
 		{home, 2, nccl.ProtoLL, nccl.ProtoLL128, ""},
 		{home, 1, nccl.ProtoLL128, nccl.ProtoLL128, ""},
-		{"", 2, nccl.ProtoLL, nccl.ProtoLL, "WARN TUNER/Go: 1 row is for this communicator by the machine's topology, which is not known: without effect"},
+		{"", 2, nccl.ProtoLL, nccl.ProtoLL,
+			"WARN TUNER/Go: 1 row is for this communicator by the machine's topology, which is not known: without " +
+				"effect"},
 	} {
 		p, looked := newOn(test.here, env(EnvConfigFile, file))
 		var r recorder
@@ -221,7 +236,8 @@ func TestConditionsSeeCommAndMachine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if small, large := decide(t, c, 2048).Proto, decide(t, c, 8192).Proto; small != test.small || large != test.large {
+			if small, large := decide(t, c, 2048).Proto, decide(t, c, 8192).Proto; small != test.small ||
+				large != test.large {
 				t.Errorf("%+v: %d and %d", test, small, large)
 			}
 		}
@@ -244,7 +260,9 @@ func TestVersionCoversTheModel(t *testing.T) {
 	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
 	versions := map[digest.Digest]string{}
 	for name, change := range map[string]func(*model.File){
-		"none": nil, "as is": func(*model.File) {}, "slower": func(f *model.File) { f.Groups[0].Curves[1].Measured[0][1] = 11 },
+		"none": nil, "as is": func(*model.File) {}, "slower": func(f *model.File) {
+			f.Groups[0].Curves[1].Measured[0][1] = 11
+		},
 	} {
 		s := policyfile.Settings{Policy: policyfile.Named{Path: rows}}
 		if change != nil {

@@ -50,8 +50,10 @@ func TestRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, filepath.Join(dir, "made")))
 		from := &counts{[]record.Call{
-			{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 2048, Algo: "ring", Proto: "ll"},
-			{Coll: nccl.CollReduce, Bytes: 1024, Algo: "ring", Proto: "simple"}, {Coll: nccl.CollReduce, Bytes: 99, Algo: "ring", Proto: "simple"},
+			{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 2048,
+				Algo: "ring", Proto: "ll"},
+			{Coll: nccl.CollReduce, Bytes: 1024, Algo: "ring", Proto: "simple"},
+			{Coll: nccl.CollReduce, Bytes: 99, Algo: "ring", Proto: "simple"},
 		}}
 		r := p.Record(telemetry.RecordInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1}, from, telemetry.Log{})
 		if r == nil {
@@ -65,7 +67,9 @@ func TestRecord(t *testing.T) {
 		for i := range table {
 			table[i] = float32(100 - i)
 		}
-		for _, q := range []policy.Query{{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}}, {Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 2048}}, {Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 1024}}} {
+		for _, q := range []policy.Query{{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}},
+			{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 2048}},
+			{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 1024}}} {
 			q.PipeOps, q.Costs = 1, nccl.Costs{Micros: table, NumProto: nccl.NumProtos}
 			c.Decide(q)
 		}
@@ -78,7 +82,8 @@ func TestRecord(t *testing.T) {
 			got += fmt.Sprintln(call.Coll, call.Bytes, call.DecidedBy == file+":1", call.DecidedBy == "NCCL", call.Own)
 		}
 		// The second ran otherwise than the row wants, and the last was never asked about.
-		if want := "allreduce 1024 true false pat/simple\nallreduce 2048 false false \nreduce 1024 false true pat/simple\nreduce 99 false false \n"; got != want {
+		if want := "allreduce 1024 true false pat/simple\nallreduce 2048 false false \nreduce 1024 false true " +
+			"pat/simple\nreduce 99 false false \n"; got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 		c.Close()
@@ -102,7 +107,8 @@ func TestRecordWithoutRows(t *testing.T) {
 		dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
 		write(t, file, rows)
 		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, dir))
-		r := p.Record(telemetry.RecordInfo{ID: 7, Ranks: 8, Nodes: 1}, &counts{[]record.Call{{Coll: nccl.CollAllReduce, Bytes: 99, Algo: "tree", Proto: "ll"}}}, telemetry.Log{})
+		r := p.Record(telemetry.RecordInfo{ID: 7, Ranks: 8, Nodes: 1},
+			&counts{[]record.Call{{Coll: nccl.CollAllReduce, Bytes: 99, Algo: "tree", Proto: "ll"}}}, telemetry.Log{})
 		c, err := p.Open(CommInfo{ID: 7, Ranks: 8, Nodes: 1, ABI: 7}, telemetry.Log{})
 		if err != nil || !c.Idle() {
 			t.Fatal(err)

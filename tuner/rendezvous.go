@@ -215,12 +215,15 @@ func (r *rendezvous) openDirectory() (*dirstore.Store, error) {
 		if !errors.Is(err, dirstore.ErrForeign) {
 			return nil, openregular.Reason(err)
 		}
-		return nil, fmt.Errorf("%w. Name a directory of your own, or set %s=1 if whoever can write there may decide for this job", err, EnvTrust)
+		return nil,
+			fmt.Errorf("%w. Name a directory of your own, or set %s=1 if whoever can write there may decide for "+
+				"this job", err, EnvTrust)
 	}
 	var once sync.Once
 	s.OnRefusal(func(err error) {
 		once.Do(func() {
-			r.log.Warnf("a record is refused, and no change can come while it is there: %v. Remove it, or set %s=1 if whoever has put it may decide for this job", err, EnvTrust)
+			r.log.Warnf("a record is refused, and no change can come while it is there: %v. Remove it, or set %s=1 "+
+				"if whoever has put it may decide for this job", err, EnvTrust)
 		})
 	})
 	return s, nil

@@ -32,14 +32,29 @@ func TestUnusablePlaceFailsInit(t *testing.T) {
 		spoil      func(meet string)
 		mend       func(meet string)
 	}{
-		{"no parent", "no such file or directory", func(meet string) {}, func(meet string) { os.MkdirAll(meet, 0o700) }},
-		{"a file", "not a directory", func(meet string) { os.MkdirAll(filepath.Dir(meet), 0o700); os.WriteFile(meet, nil, 0o600) },
+		{"no parent", "no such file or directory", func(meet string) {}, func(meet string) {
+			os.MkdirAll(meet, 0o700)
+		}},
+		{"a file", "not a directory", func(meet string) {
+			os.MkdirAll(filepath.Dir(meet), 0o700)
+			os.WriteFile(meet, nil, 0o600)
+		},
 			func(meet string) { os.Remove(meet) }},
-		{"everybody's", meetPlace + " is not this user's alone: everybody can write to it (mode 0777; chmod go-w ends that). Name a directory of your own, or set " + EnvTrust + "=1",
-			func(meet string) { os.MkdirAll(meet, 0o700); os.Chmod(meet, 0o777) }, func(meet string) { os.Chmod(meet, 0o700) }},
-		{"no directory for records", "cannot be reached: open ", func(meet string) { os.MkdirAll(meet, 0o700); os.WriteFile(filepath.Join(meet, "c"), nil, 0o600) },
+		{"everybody's",
+			meetPlace + " is not this user's alone: everybody can write to it (mode 0777; chmod go-w ends that). " +
+				"Name a directory of your own, or set " + EnvTrust + "=1",
+			func(meet string) { os.MkdirAll(meet, 0o700); os.Chmod(meet, 0o777) }, func(meet string) {
+				os.Chmod(meet, 0o700)
+			}},
+		{"no directory for records", "cannot be reached: open ", func(meet string) {
+			os.MkdirAll(meet, 0o700)
+			os.WriteFile(filepath.Join(meet, "c"), nil, 0o600)
+		},
 			func(meet string) { os.Remove(filepath.Join(meet, "c")) }},
-		{"no room", "cannot be reached: ", func(meet string) { os.MkdirAll(meet, 0o700); os.WriteFile(filepath.Join(meet, "blob"), nil, 0o600) },
+		{"no room", "cannot be reached: ", func(meet string) {
+			os.MkdirAll(meet, 0o700)
+			os.WriteFile(filepath.Join(meet, "blob"), nil, 0o600)
+		},
 			func(meet string) { os.Remove(filepath.Join(meet, "blob")) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,7 +70,8 @@ func TestUnusablePlaceFailsInit(t *testing.T) {
 					comm.Close()
 					t.Fatal("init succeeds")
 				}
-				for _, part := range []string{"must not decide without them: " + EnvRendezvous + "=" + meet + ": ", strings.ReplaceAll(c.says, meetPlace, meet), EnvReload + "=new"} {
+				for _, part := range []string{"must not decide without them: " + EnvRendezvous + "=" + meet + ": ",
+					strings.ReplaceAll(c.says, meetPlace, meet), EnvReload + "=new"} {
 					if !strings.Contains(err.Error(), part) {
 						t.Errorf("%q is not in: %v", part, err)
 					}
@@ -90,7 +106,9 @@ func TestNobodyCanMeet(t *testing.T) {
 		p.shm = filepath.Join(dir, "absent")
 		c, err := p.Open(oneOfEight(), log.log())
 		if strict != "" {
-			if err == nil || !strings.Contains(err.Error(), EnvStrict+"=1 and the ranks cannot meet: access "+p.shm+": no such file") {
+			if err == nil ||
+				!strings.Contains(err.Error(), EnvStrict+"=1 and the ranks cannot meet: access "+p.shm+
+					": no such file") {
 				t.Errorf("strict: %v", err)
 			}
 			continue
@@ -98,15 +116,17 @@ func TestNobodyCanMeet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.isLive() || c.Idle() || log.count("WARN TUNER/Go: the policy cannot change during the run: the ranks cannot meet: access "+p.shm) != 1 {
+		if c.isLive() || c.Idle() ||
+			log.count("WARN TUNER/Go: the policy cannot change during the run: the ranks cannot meet: access "+
+				p.shm) != 1 {
 			t.Errorf("live: %v, idle: %v\n%s", c.isLive(), c.Idle(), strings.Join(log.lines, "\n"))
 		}
 		c.Close()
 	}
 }
 
-// Somebody cleans up where the ranks of a job meet. Communicators that are created afterwards meet in a new place, all in
-// the same: those of processes that used the old one, too.
+// Somebody cleans up where the ranks of a job meet. Communicators that are created afterwards meet in a new place,
+// all in the same: those of processes that used the old one, too.
 func TestPlaceIsMadeAnew(t *testing.T) {
 	place := func(p *Plugin) string { return p.rendezvous[rendezvousKey{}].store.(*dirstore.Store).Dir() }
 	for what, clean := range map[string]func(place string){
@@ -143,12 +163,14 @@ func TestPlaceIsMadeAnew(t *testing.T) {
 			processes[2].shm = shm
 			for _, p := range processes[1:] {
 				if c := open(p); !c.isLive() || c.inForce().Meaning() != first.inForce().Meaning() {
-					t.Errorf("it starts on version %s, and the first on %s", c.inForce().Meaning(), first.inForce().Meaning())
+					t.Errorf("it starts on version %s, and the first on %s", c.inForce().Meaning(),
+						first.inForce().Meaning())
 				}
 			}
 			for _, p := range processes {
 				if now := place(p); now == old || now != place(processes[0]) {
-					t.Errorf("it meets in %s, the first one in %s, and before that it was %s", now, place(processes[0]), old)
+					t.Errorf("it meets in %s, the first one in %s, and before that it was %s", now,
+						place(processes[0]), old)
 				}
 			}
 		})
@@ -177,7 +199,8 @@ func TestForeignRendezvousIsTrusted(t *testing.T) {
 func TestPasswordsAreNotRepeated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, rows(1))
-	for _, url := range []string{"etcd://root:SECRET@127.0.0.1:1/x", "etcds://root:SEC/RET@127.0.0.1:1", "redis://:SECRET@host"} {
+	for _, url := range []string{"etcd://root:SECRET@127.0.0.1:1/x", "etcds://root:SEC/RET@127.0.0.1:1",
+		"redis://:SECRET@host"} {
 		synctest.Test(t, func(t *testing.T) {
 			var log recorder
 			c, err := New(env(EnvConfigFile, file, EnvRendezvous, url)).Open(oneOfEight(), log.log())

@@ -108,7 +108,8 @@ func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok
 	s.trust = flag(EnvTrust, false)
 	s.files.Trust = flag(EnvFilesTrust, false)
 	if s.rendezvous = getenv(EnvRendezvous); strings.Contains(s.rendezvous, "://") && !IsEtcd(s.rendezvous) {
-		log.Warnf("%s=%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", EnvRendezvous, redact.URL(s.rendezvous))
+		log.Warnf("%s=%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)",
+			EnvRendezvous, redact.URL(s.rendezvous))
 		s.rendezvous, ok = "", false
 	}
 	s.metrics = getenv(EnvMetrics)
@@ -120,7 +121,8 @@ func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok
 	if i := slices.Index(reloads, v); i >= 0 {
 		s.reload = reload(i)
 	} else if v != "" {
-		log.Warnf("%s=%q is not understood (allowed: %s)", EnvReload, v, strings.Join(append(slices.Clone(reloads), reloadUniform), ", "))
+		log.Warnf("%s=%q is not understood (allowed: %s)", EnvReload, v,
+			strings.Join(append(slices.Clone(reloads), reloadUniform), ", "))
 		s.reload, ok = reloadNew, false // not knowing better, nothing changes under a communicator
 	}
 	s.files.KeepFirst = s.reload == reloadOff

@@ -65,12 +65,15 @@ func TestSlowStoreIsAwaited(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer r.release()
-				own, err := p.loader.Load(policyfile.Settings{Policy: policyfile.Named{Variable: EnvConfigFile, Path: file}}, telemetry.Log{})
+				own, err := p.loader.Load(policyfile.Settings{Policy: policyfile.Named{Variable: EnvConfigFile,
+					Path: file}}, telemetry.Log{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				first, err := agree.Join(t.Context(), agree.Config{Comm: agree.CommKey(info.ID, info.Ranks), Ranks: info.Ranks, Identity: "first",
-					Store: r.store, Poller: r.poller, Clock: p.clock, Timing: r.timing, Log: telemetry.Log{}, Counter: &agree.Counter{}, Own: own.Shared(),
+				first, err := agree.Join(t.Context(), agree.Config{Comm: agree.CommKey(info.ID, info.Ranks),
+					Ranks: info.Ranks, Identity: "first",
+					Store: r.store, Poller: r.poller, Clock: p.clock, Timing: r.timing, Log: telemetry.Log{},
+					Counter: &agree.Counter{}, Own: own.Shared(),
 					Stage: func([]byte, string) (agree.Snapshot, error) { return inForce{own.Version}, nil }})
 				if err != nil {
 					t.Fatal(err)

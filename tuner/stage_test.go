@@ -27,8 +27,10 @@ func TestStage(t *testing.T) {
 		{"rows", bundle(rows(7)), nil, ""},
 		{"no bundle", []byte("allreduce,0,inf,ring,ll,1,-1,-1\n"), nil, "no bundle of policy files"},
 		{"cut", bundle(rows(7))[:len(bundle(rows(7)))-5], nil, "does not have the length it says"},
-		{"bad rows", bundle("allreduce,0,inf,rign,ll,1,-1,-1\nallreduce,0,inf,ring,ll,999,-1,-1\n"), nil, `p.csv:1:4: unknown algorithm "rign" (did you mean "ring"`},
-		{"a defect", bundle(rows(7)), func(int) ([]atomic.Uint64, func()) { panic("odd") }, "a defect in the plugin: odd"},
+		{"bad rows", bundle("allreduce,0,inf,rign,ll,1,-1,-1\nallreduce,0,inf,ring,ll,999,-1,-1\n"), nil,
+			`p.csv:1:4: unknown algorithm "rign" (did you mean "ring"`},
+		{"a defect", bundle(rows(7)), func(int) ([]atomic.Uint64, func()) { panic("odd") },
+			"a defect in the plugin: odd"},
 	} {
 		p := New(env())
 		comm := &Comm{plugin: p, info: eightRanks, metrics: p.exporter.New("")}
@@ -42,7 +44,8 @@ func TestStage(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s: %v", c.name, err)
 		default:
-			q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}, PipeOps: 1, Costs: treeIsCheaper}
+			q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}, PipeOps: 1,
+				Costs: treeIsCheaper}
 			if a := s.(*snapshot).view.Decide(q); a.Channels != 7 {
 				t.Errorf("%s: it decides %+v", c.name, a)
 			}
@@ -62,14 +65,16 @@ func TestNothingForACommunicator(t *testing.T) {
 	if c, err := New(env(EnvConfigFile, rows, EnvModelFile, model)).Open(info, r.log()); err != nil || !c.Idle() {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if want := "no row of " + rows + " is for it, the model " + model + " abstains (another number of ranks per node was measured) (version "; r.count(want) != 1 {
+	if want := "no row of " + rows + " is for it, the model " + model +
+		" abstains (another number of ranks per node was measured) (version "; r.count(want) != 1 {
 		t.Errorf("not said: %s\n%s", want, strings.Join(r.lines, "\n"))
 	}
 }
 
 // What is wrong in the environment can be found out without NCCL.
 func TestCheckSettings(t *testing.T) {
-	if problems := CheckSettings(env(EnvStrict, "1", EnvReload, "live", EnvStallLimit, "30", EnvLog, "decisions")); problems != nil {
+	if problems := CheckSettings(env(EnvStrict, "1", EnvReload, "live", EnvStallLimit, "30", EnvLog,
+		"decisions")); problems != nil {
 		t.Errorf("%q", problems)
 	}
 	got := CheckSettings(env(EnvStrict, "yes", EnvReload, "often", EnvStallLimit, "-1", EnvLog, "all"))

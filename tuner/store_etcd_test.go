@@ -14,7 +14,8 @@ func TestOpenEtcd(t *testing.T) {
 		t.Fatalf("%v, %v", s, err)
 	}
 	end()
-	if _, _, err := openEtcd("etcd:///job", none); err == nil || !strings.HasPrefix(err.Error(), "NCCL_TUNER_RENDEZVOUS=etcd:///job: ") {
+	if _, _, err := openEtcd("etcd:///job", none); err == nil ||
+		!strings.HasPrefix(err.Error(), "NCCL_TUNER_RENDEZVOUS=etcd:///job: ") {
 		t.Errorf("%v", err)
 	}
 }

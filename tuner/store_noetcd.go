@@ -15,10 +15,14 @@ const HasEtcd = false
 // openEtcd says which library can do this. An etcd client would make each job's
 // library nearly three times as large and its start more than twice as long.
 func openEtcd(url string, _ func(string) string) (s agree.Store, end func(), err error) {
-	return nil, nil, fmt.Errorf("%s=%s: this library is built without etcd; load libnccl-tuner-go-etcd.so instead, which is the same with it (make etcd)", EnvRendezvous, redact.URL(url))
+	return nil, nil,
+		fmt.Errorf("%s=%s: this library is built without etcd; load libnccl-tuner-go-etcd.so instead, which is the "+
+			"same with it (make etcd)", EnvRendezvous, redact.URL(url))
 }
 
 // LookIntoEtcd says which tunefit can do this: an etcd client is a third of it.
 func LookIntoEtcd(url string, _ func(string) string) (agree.Records, error) {
-	return nil, fmt.Errorf("%s: this tunefit is built without etcd; run tunefit-etcd, which is the same with it (make etcd)", redact.URL(url))
+	return nil,
+		fmt.Errorf("%s: this tunefit is built without etcd; run tunefit-etcd, which is the same with it (make etcd)",
+			redact.URL(url))
 }

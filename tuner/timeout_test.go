@@ -23,7 +23,9 @@ func TestOpenWithAFileThatHangs(t *testing.T) {
 		release := make(chan struct{})
 		var hanging sync.WaitGroup
 		for _, name := range []string{good, "topology"} {
-			hanging.Go(func() { hung.Get(&p.hung, name, time.Second, func() (int, error) { <-release; return 0, nil }) })
+			hanging.Go(func() {
+				hung.Get(&p.hung, name, time.Second, func() (int, error) { <-release; return 0, nil })
+			})
 		}
 		hanging.Wait()
 		defer synctest.Wait()

@@ -40,19 +40,26 @@ func TestUncheckedAllGatherIsSaidOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return policy.NewEngine(p, nil, nil).For(policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, UncheckedAllGather: unchecked})
+		return policy.NewEngine(p, nil, nil).For(policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8},
+			UncheckedAllGather: unchecked})
 	}
-	const without, with = "allgather,0,inf,ring,ll,-1,-1,-1\n", "allreduce,0,inf,ring,ll,4,-1,-1\nallgather,0,inf,ring,ll,4,-1,-1\n"
+	const without, with = "allgather,0,inf,ring,ll,-1,-1,-1\n",
+		"allreduce,0,inf,ring,ll,4,-1,-1\nallgather,0,inf,ring,ll,4,-1,-1\n"
 	for _, unchecked := range []bool{false, true} {
 		var said []string
-		c := &Comm{log: telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) { said = append(said, text) }}}
+		c := &Comm{log: telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) {
+			said = append(said, text)
+		}}}
 		for i, rows := range []string{without, with, without, with} {
 			c.logUnchecked(view(rows, unchecked))
 			want := 0
 			if unchecked && i > 0 {
 				want = 1
 			}
-			if len(said) != want || want == 1 && !strings.Contains(said[0], "the channel count of 1 row for allgather (first: line 2) is left to NCCL") {
+			if len(said) != want ||
+				want == 1 &&
+					!strings.Contains(said[0],
+						"the channel count of 1 row for allgather (first: line 2) is left to NCCL") {
 				t.Errorf("unchecked: %v, version %d: %s", unchecked, i, fmt.Sprint(said))
 			}
 		}

@@ -41,7 +41,8 @@ func Visit(name string) (places []RendezvousView, unseen []error, err error) {
 		s, err := dirstore.Look(dir)
 		switch missing := errors.Is(err, fs.ErrNotExist); {
 		case missing && dir == name:
-			return nil, nil, fmt.Errorf("there is no rendezvous %s: no job has used it yet, or it is another machine's", name)
+			return nil, nil,
+				fmt.Errorf("there is no rendezvous %s: no job has used it yet, or it is another machine's", name)
 		case missing: // its job has ended
 		case err != nil && dir == name:
 			return nil, nil, fmt.Errorf("%s is no rendezvous: %w", name, openregular.Reason(err))
@@ -77,7 +78,8 @@ func visitPrivate() (places []RendezvousView, err error) {
 		} else if err != nil {
 			return nil, err
 		}
-		places = append(places, RendezvousView{Name: dir, Records: s, Directory: s, Private: true, Own: slices.Contains(own, dir)})
+		places = append(places, RendezvousView{Name: dir, Records: s, Directory: s, Private: true,
+			Own: slices.Contains(own, dir)})
 	}
 	return places, nil
 }

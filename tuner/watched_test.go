@@ -52,7 +52,8 @@ func TestChangeDuringInit(t *testing.T) {
 		}
 		return nil, nil
 	}
-	second, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, NewHits: newHits}, log)
+	second, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, NewHits: newHits},
+		log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,8 @@ func TestTooLargeAnEdit(t *testing.T) {
 	heard("is too large for a change during a run (allowed: up to 8MiB")
 	heard("keeping version")
 	costs := nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
-	if d := open().Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costs}); d.Channels != 2 {
+	if d := open().Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1,
+		Costs: costs}); d.Channels != 2 {
 		t.Errorf("a communicator that is created later: %+v", d)
 	}
 	heard("keeping version") // by the one that was there

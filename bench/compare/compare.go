@@ -18,7 +18,8 @@ type Options struct {
 	Alpha float64
 	// Threshold is what a slowdown must be proven to exceed to be counted by Table.Slower.
 	Threshold float64
-	// Settings are the options of nccl-tests that each side was measured with, as bench.Result tells them; a difference is a doubt.
+	// Settings are the options of nccl-tests that each side was measured with, as bench.Result tells them; a
+	// difference is a doubt.
 	Settings [2][]string
 	// Config compares one forced configuration; without channels, one whose channels NCCL chose. nil compares what ran.
 	// Where a side has several configurations at a size, that is NCCL's choice.
@@ -157,7 +158,8 @@ func cellOf(key Key, at []reading, side int, bytes uint64) Cell {
 		if perMicro = max(perMicro, r.BusBW*r.Micros); r.Known() {
 			counts[r.Config]++
 		}
-		if n, most := counts[r.Config], counts[c.Ran.Config]; n > most || n == most && r.Config.Compare(c.Ran.Config) < 0 {
+		if n, most := counts[r.Config], counts[c.Ran.Config]; n > most ||
+			n == most && r.Config.Compare(c.Ran.Config) < 0 {
 			c.Ran = Ran{r.Config}
 		}
 	}

@@ -15,7 +15,9 @@ import (
 // one is a sample of a kind that tests change.
 func one(change func(*bench.Sample)) bench.Sample {
 	s := bench.Sample{
-		Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 65536}, DType: "float", RedOp: "sum", Config: nccl.Config{Cell: nccl.NoCell}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Micros: 20, Selection: bench.SelectionDefault, Source: "run.log:10",
+		Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 65536}, DType: "float", RedOp: "sum",
+		Config: nccl.Config{Cell: nccl.NoCell}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Micros: 20,
+		Selection: bench.SelectionDefault, Source: "run.log:10",
 	}
 	if change != nil {
 		change(&s)
@@ -46,14 +48,24 @@ func TestWhatIsCompared(t *testing.T) {
 		{"defaults", []bench.Sample{byDefault}, []bench.Sample{byDefault}, Options{}, 1, ""},
 		{"a default with one configuration", []bench.Sample{byDefault}, []bench.Sample{ring}, Options{}, 1.5, ""},
 		{"a default with what a tuner chose", []bench.Sample{byDefault}, []bench.Sample{tuned}, Options{}, 3, ""},
-		{"a tuner's choice that some logs tell", []bench.Sample{byDefault}, []bench.Sample{tuned, forced(nccl.AlgoRing, nccl.ProtoLL, 8, 60)}, Options{}, 3, ""},
-		{"two sweeps", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, ring}, Options{}, 1, "after: 1 of 1 forced configurations; NCCL's own choice is compared"},
-		{"sweeps without a default", []bench.Sample{ring, tree}, []bench.Sample{ring}, Options{}, 0, "before: 2 of 2 forced configurations and no default, name one of them: ring/ll/8 tree/ll/8"},
-		{"a configuration", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, tree}, Options{Config: &nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}, Channels: 8}}, 1, "before: 2 of another configuration"},
-		{"with NCCL's own channels", []bench.Sample{ring, ownChannels}, []bench.Sample{ownChannels}, Options{Config: &nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}}, 1, "before: 1 of another configuration, or channels that are not left to NCCL"},
-		{"defaults by name", []bench.Sample{byDefault}, []bench.Sample{ring}, Options{Defaults: true}, 0, "after: 1 of not NCCL's own choice"},
-		{"another communicator", []bench.Sample{byDefault}, []bench.Sample{one(func(s *bench.Sample) { s.Ranks = 4 })}, Options{}, 0, "before: 1 of a size, data type, collective or communicator that after does not have"},
-		{"no time", []bench.Sample{byDefault}, []bench.Sample{one(func(s *bench.Sample) { s.Micros = 0 })}, Options{}, 0, "after: 1 of size or time is 0"},
+		{"a tuner's choice that some logs tell", []bench.Sample{byDefault},
+			[]bench.Sample{tuned, forced(nccl.AlgoRing, nccl.ProtoLL, 8, 60)}, Options{}, 3, ""},
+		{"two sweeps", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, ring}, Options{}, 1,
+			"after: 1 of 1 forced configurations; NCCL's own choice is compared"},
+		{"sweeps without a default", []bench.Sample{ring, tree}, []bench.Sample{ring}, Options{}, 0,
+			"before: 2 of 2 forced configurations and no default, name one of them: ring/ll/8 tree/ll/8"},
+		{"a configuration", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, tree},
+			Options{Config: &nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}, Channels: 8}}, 1,
+			"before: 2 of another configuration"},
+		{"with NCCL's own channels", []bench.Sample{ring, ownChannels}, []bench.Sample{ownChannels},
+			Options{Config: &nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}}, 1,
+			"before: 1 of another configuration, or channels that are not left to NCCL"},
+		{"defaults by name", []bench.Sample{byDefault}, []bench.Sample{ring}, Options{Defaults: true}, 0,
+			"after: 1 of not NCCL's own choice"},
+		{"another communicator", []bench.Sample{byDefault}, []bench.Sample{one(func(s *bench.Sample) { s.Ranks = 4 })},
+			Options{}, 0, "before: 1 of a size, data type, collective or communicator that after does not have"},
+		{"no time", []bench.Sample{byDefault}, []bench.Sample{one(func(s *bench.Sample) { s.Micros = 0 })}, Options{},
+			0, "after: 1 of size or time is 0"},
 	} {
 		table := Two(c.before, c.after, c.options)
 		var left []string
@@ -94,7 +106,8 @@ func TestRepetitions(t *testing.T) {
 	} {
 		r := Two(c.before, c.after, Options{}).Groups[0].Rows[0]
 		if r.Before.Reps != c.want[0] || r.After.Reps != c.want[1] || math.Abs(r.Before.Micros-c.micros) > 1e-9 {
-			t.Errorf("%d and %d repetitions of %v us, want %v of %v", r.Before.Reps, r.After.Reps, r.Before.Micros, c.want, c.micros)
+			t.Errorf("%d and %d repetitions of %v us, want %v of %v", r.Before.Reps, r.After.Reps, r.Before.Micros,
+				c.want, c.micros)
 		}
 	}
 }
@@ -104,7 +117,8 @@ func TestTurnsByTheClock(t *testing.T) {
 	runs := func(minutes ...int) (all []bench.Sample) {
 		for i, m := range minutes {
 			all = append(all, one(func(s *bench.Sample) {
-				s.Setup, s.Source, s.Micros = &bench.Setup{Time: fmt.Sprintf("2026-05-04 10:%02d:00", m)}, fmt.Sprintf("%d.log:1", i), 20+float64(m)
+				s.Setup, s.Source, s.Micros = &bench.Setup{Time: fmt.Sprintf("2026-05-04 10:%02d:00", m)},
+					fmt.Sprintf("%d.log:1", i), 20+float64(m)
 			}))
 		}
 		return all
@@ -139,18 +153,23 @@ func TestDifferences(t *testing.T) {
 	with := func(setup bench.Setup) []bench.Sample {
 		return []bench.Sample{one(func(s *bench.Sample) { s.Setup = &setup })}
 	}
-	table := Two(with(bench.Setup{NCCL: "2.27.3", GPU: "H100", Hosts: "a b"}), with(bench.Setup{NCCL: "2.29.2", GPU: "H200", Hosts: "a b", Tuner: "nccl-tuner-go"}), Options{})
+	table := Two(with(bench.Setup{NCCL: "2.27.3", GPU: "H100", Hosts: "a b"}),
+		with(bench.Setup{NCCL: "2.29.2", GPU: "H200", Hosts: "a b", Tuner: "nccl-tuner-go"}), Options{})
 	want := []Difference{{"NCCL", "2.27.3", "2.29.2"}, {"tuner", "none", "nccl-tuner-go"}, {"GPU", "H100", "H200"}}
-	if fmt.Sprint(table.Differences) != fmt.Sprint(want) || fmt.Sprint(table.Common) != "[hosts a b]" || !strings.Contains(table.Notes[0], "the sides differ in GPU: that may be all of the difference") {
+	if fmt.Sprint(table.Differences) != fmt.Sprint(want) || fmt.Sprint(table.Common) != "[hosts a b]" ||
+		!strings.Contains(table.Notes[0], "the sides differ in GPU: that may be all of the difference") {
 		t.Errorf("%v %v %q", table.Differences, table.Common, table.Notes)
 	}
 	same := with(bench.Setup{NCCL: "2.29.2"})
-	table = Two(same, same, Options{Settings: [2][]string{{"-t 1 -g 8 -n 20 -w 5"}, {"-t 1 -g 8 -n 100 -w 5", "-t 1 -g 8 -n 20 -w 5"}}})
-	if len(table.Differences) != 1 || fmt.Sprint(table.Common) != "[NCCL 2.29.2]" || !strings.Contains(table.Notes[0], "the sides differ in options of nccl-tests") {
+	table = Two(same, same,
+		Options{Settings: [2][]string{{"-t 1 -g 8 -n 20 -w 5"}, {"-t 1 -g 8 -n 100 -w 5", "-t 1 -g 8 -n 20 -w 5"}}})
+	if len(table.Differences) != 1 || fmt.Sprint(table.Common) != "[NCCL 2.29.2]" ||
+		!strings.Contains(table.Notes[0], "the sides differ in options of nccl-tests") {
 		t.Errorf("%v %v %q", table.Differences, table.Common, table.Notes)
 	}
 	// What one side does not tell is no difference.
-	if table := Two(with(bench.Setup{NCCL: "2.27.3"}), []bench.Sample{one(nil)}, Options{}); len(table.Differences) != 0 {
+	if table := Two(with(bench.Setup{NCCL: "2.27.3"}), []bench.Sample{one(nil)},
+		Options{}); len(table.Differences) != 0 {
 		t.Errorf("%v", table.Differences)
 	}
 }
@@ -173,7 +192,9 @@ func TestPrinted(t *testing.T) {
 	if err := table.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"default: 3 times of 1 run\n", "default us  policy us", "allreduce 1x8, float sum out-of-place\n", "broadcast on an unknown communicator, float sum out-of-place\n", "3.28", "note: 1 time simulated, not measured\n"} {
+	for _, want := range []string{"default: 3 times of 1 run\n", "default us  policy us",
+		"allreduce 1x8, float sum out-of-place\n", "broadcast on an unknown communicator, float sum out-of-place\n",
+		"3.28", "note: 1 time simulated, not measured\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

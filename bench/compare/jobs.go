@@ -10,8 +10,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
-// Jobs compares profiles of jobs: one is one repetition. Instead of a geometric mean there is the sum of a step, where all
-// profiles tell the calls of one.
+// Jobs compares profiles of jobs: one is one repetition. Instead of a geometric mean there is the sum of a step,
+// where all profiles tell the calls of one.
 func Jobs(before, after []*profile.Profile, opts Options) *Table {
 	opts.jobs = &jobs{perStep: true}
 	var samples [2][]bench.Sample
@@ -22,7 +22,8 @@ func Jobs(before, after []*profile.Profile, opts Options) *Table {
 				if s.micros > 0 {
 					samples[side] = append(samples[side], bench.Sample{
 						Call: call.Call, Comm: call.Comm, Selection: bench.SelectionDefault,
-						Config: nccl.Config{Cell: s.heaviest.Cell, Channels: s.heaviest.Channels}, Micros: s.micros, Source: fmt.Sprint("profile ", i),
+						Config: nccl.Config{Cell: s.heaviest.Cell, Channels: s.heaviest.Channels}, Micros: s.micros,
+						Source: fmt.Sprint("profile ", i),
 					})
 				}
 			}
@@ -148,7 +149,8 @@ func (j *jobs) overall(groups []Group) Mean {
 // remark says what the sum of a step is not.
 func (j *jobs) remark(t *Table) {
 	if unknown, all := t.Count(Unknown); unknown == all {
-		t.note("differences without a test: of one profile on a side nothing tells what two runs of the same job differ by (give several a side: before-*.csv -- after-*.csv)")
+		t.note("differences without a test: of one profile on a side nothing tells what two runs of the same job " +
+			"differ by (give several a side: before-*.csv -- after-*.csv)")
 	}
 	if !j.perStep {
 		t.note("no sum of a step: not all profiles tell the calls of a step (tunefit import --steps)")
@@ -170,7 +172,8 @@ func (j *jobs) remark(t *Table) {
 			totals = append(totals, p.total)
 		}
 		if share := sum / stats.Median(totals); share < 0.995 {
-			t.note("%s, the sum is %s of the step's communication of known time; the rest is not on both sides", t.Sides[side].Name, percent(share))
+			t.note("%s, the sum is %s of the step's communication of known time; the rest is not on both sides",
+				t.Sides[side].Name, percent(share))
 		}
 	}
 }

@@ -64,14 +64,16 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 	j := tableJSON{
 		Alpha: t.Alpha, Threshold: t.Threshold, Before: t.Sides[0], After: t.Sides[1],
 		Common: append([]string{}, t.Common...), Notes: append([]string{}, t.Notes...), // empty lists are [], not null
-		Differences: append([]Difference{}, t.Differences...), Groups: []groupJSON{}, LeftOut: append([]LeftOut{}, t.LeftOut...),
+		Differences: append([]Difference{}, t.Differences...), Groups: []groupJSON{},
+		LeftOut: append([]LeftOut{}, t.LeftOut...),
 	}
 	j.Overall, j.Step = t.Overall.json(t.jobs)
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		of := groupJSON{
-			Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp, InPlace: g.InPlace,
-			Paired: g.Paired, Sizes: g.Rows,
+			Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp,
+			InPlace: g.InPlace,
+			Paired:  g.Paired, Sizes: g.Rows,
 		}
 		of.Mean, of.Step = g.Mean.json(t.jobs)
 		j.Groups = append(j.Groups, of)

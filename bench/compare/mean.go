@@ -6,11 +6,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
-// average sets the geometric mean over the sizes of a group. Where all was repeated, what the first repetitions of all sizes
-// have in common is one value, the second ones another: so a run that was slower as a whole counts as one deviation
-// and not as one at each size. Else the ratios of the sizes are the values.
+// average sets the geometric mean over the sizes of a group. Where all was repeated, what the first repetitions of
+// all sizes have in common is one value, the second ones another: so a run that was slower as a whole counts as one
+// deviation and not as one at each size. Else the ratios of the sizes are the values.
 func (g *Group) average(values []repetitions) {
-	var logs, differences []float64 // the latter of means: where outliers lie above, the median of many is below a single time
+	// the latter of means: where outliers lie above, the median of many is below a single time
+	var logs, differences []float64
 	for i, r := range g.Rows {
 		logs = append(logs, math.Log(r.Ratio))
 		differences = append(differences, stats.Mean(values[i][1])-stats.Mean(values[i][0]))

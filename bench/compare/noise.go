@@ -14,9 +14,9 @@ const (
 	noiseOctaves = 1
 	// fewNeighbours: the nearest ones count even if they are farther away, and fewer tell nothing.
 	fewNeighbours, leastNeighbours = 5, 3
-	// priorDF is what the neighbours count for: as much as one more repetition of the size itself. In a simulation of 3 and 3
-	// repetitions, with every fifth size 5 times as noisy as the others, 3 % of the tables had a wrong verdict (with 2: 8 %),
-	// and of changes of 5 % at 1 % of noise 94 % were found (98 %).
+	// priorDF is what the neighbours count for: as much as one more repetition of the size itself. In a simulation of
+	// 3 and 3 repetitions, with every fifth size 5 times as noisy as the others, 3 % of the tables had a wrong
+	// verdict (with 2: 8 %), and of changes of 5 % at 1 % of noise 94 % were found (98 %).
 	priorDF = 1
 	// leastNoise in ln(us) is what two repetitions differ by even where they look alike: nccl-tests prints few digits.
 	leastNoise = 0.002
@@ -24,8 +24,8 @@ const (
 
 // moderate replaces the spread of each size by one that also knows of its neighbours. Few repetitions tell a variance
 // badly: now and then three of them agree by chance. The weighted mean of a size's own variance with that of its
-// neighbours is Smyth's moderated variance (2004), here with the median over neighbours so that one outlier does not count.
-// A size that is noisy itself keeps most of its noise.
+// neighbours is Smyth's moderated variance (2004), here with the median over neighbours so that one outlier does not
+// count. A size that is noisy itself keeps most of its noise.
 func moderate(octaves []float64, own []summary) (all []spread) {
 	type neighbour struct {
 		away float64

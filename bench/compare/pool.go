@@ -119,13 +119,16 @@ func (p *pool) choose(key Key, opts Options) {
 			if opts.Config.Channels == 0 {
 				hint = ", or channels that are not left to NCCL"
 			}
-			p.keep(key, side, func(r reading) bool { return !r.kind.byDefault && r.kind.Config == *opts.Config }, "another configuration%s", hint)
+			p.keep(key, side, func(r reading) bool { return !r.kind.byDefault && r.kind.Config == *opts.Config },
+				"another configuration%s", hint)
 		case opts.Defaults:
 			p.keep(key, side, func(r reading) bool { return r.kind.byDefault }, "not NCCL's own choice")
 		case sweep && defaults:
-			p.keep(key, side, func(r reading) bool { return r.kind.byDefault }, "%d forced configurations; NCCL's own choice is compared", len(known))
+			p.keep(key, side, func(r reading) bool { return r.kind.byDefault },
+				"%d forced configurations; NCCL's own choice is compared", len(known))
 		case sweep:
-			p.keep(key, side, func(reading) bool { return false }, "%d forced configurations and no default, name one of them: %s", len(known), few(known))
+			p.keep(key, side, func(reading) bool { return false },
+				"%d forced configurations and no default, name one of them: %s", len(known), few(known))
 		}
 	}
 }
@@ -159,7 +162,8 @@ func (p *pool) common(key Key) {
 		}
 		for side := range n {
 			if n[1-side] == 0 && n[side] > 0 {
-				p.leave(side, n[side], "a size, data type, collective or communicator that %s does not have", p.names[1-side])
+				p.leave(side, n[side], "a size, data type, collective or communicator that %s does not have",
+					p.names[1-side])
 			}
 		}
 		if n[0] == 0 || n[1] == 0 {
@@ -172,8 +176,8 @@ func (p *pool) common(key Key) {
 }
 
 // mainVariants leaves one data type, reduction and placement of each collective and communicator: the one with most
-// sizes, and of equals the first in order, which is out-of-place. nccl-tests measures both placements. Their times are no
-// repetitions of each other, and nearly the same.
+// sizes, and of equals the first in order, which is out-of-place. nccl-tests measures both placements. Their times
+// are no repetitions of each other, and nearly the same.
 func (p *pool) mainVariants() {
 	bare := func(k Key) Key { return Key{Coll: k.Coll, Comm: k.Comm} }
 	main := map[Key]Key{}
@@ -203,7 +207,8 @@ func (p *pool) left() (all []LeftOut) {
 		all = append(all, l)
 	}
 	slices.SortFunc(all, func(a, b LeftOut) int {
-		return cmp.Or(slices.Index(p.names[:], a.Side)-slices.Index(p.names[:], b.Side), cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(slices.Index(p.names[:], a.Side)-slices.Index(p.names[:], b.Side), cmp.Compare(b.Rows, a.Rows),
+			cmp.Compare(a.Reason, b.Reason))
 	})
 	return all
 }

@@ -117,22 +117,26 @@ func (t *Table) remark(p *pool, opts Options) {
 	}
 	switch {
 	case bySizes:
-		t.note("the mean takes sizes for repetitions: what shifts a run as a whole, as clocks or neighbours do, counts as a change, so it is no proof")
+		t.note("the mean takes sizes for repetitions: what shifts a run as a whole, as clocks or neighbours do, " +
+			"counts as a change, so it is no proof")
 	case few == 2:
 		t.note("two runs on a side tell little of what one run differs from another by (measure 3 or more)")
 	case few == 1 && unknown < all:
-		t.note("one run on a side: what differs from one start to the next counts as a change (measure several runs, in turns)")
+		t.note("one run on a side: what differs from one start to the next counts as a change (measure several runs, " +
+			"in turns)")
 	}
 	if opts.jobs != nil {
 		opts.jobs.remark(t)
 	}
 	switch {
 	case unpaired && opts.Alternating:
-		t.note("made in turns, but not compared pair by pair (needed: as many runs of a size before as after, %d or more)", leastPairs)
+		t.note("made in turns, but not compared pair by pair (needed: as many runs of a size before as after, %d "+
+			"or more)", leastPairs)
 	case paired:
 		t.note("the runs were made in turns and are compared pair by pair: slow drift does not count")
 	case few > 1 && oneAfterTheOther(p.times):
-		t.note("all runs of one side began before those of the other: drift between them counts as a change (measure in turns)")
+		t.note("all runs of one side began before those of the other: drift between them counts as a change (measure " +
+			"in turns)")
 	}
 }
 

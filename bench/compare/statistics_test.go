@@ -52,7 +52,9 @@ func (w world) sample(rng *rand.Rand) *Table {
 					source = fmt.Sprintf("all.log:%d", size)
 				}
 				sides[side] = append(sides[side], bench.Sample{
-					Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4096 << size}, DType: "float", RedOp: "sum", Config: nccl.Config{Cell: nccl.NoCell}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Micros: math.Round(100*math.Exp(ln)) / 100, Selection: bench.SelectionDefault, Source: source,
+					Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4096 << size}, DType: "float", RedOp: "sum",
+					Config: nccl.Config{Cell: nccl.NoCell}, Comm: nccl.Comm{Nodes: 2, Ranks: 16},
+					Micros: math.Round(100*math.Exp(ln)) / 100, Selection: bench.SelectionDefault, Source: source,
 				})
 			}
 		}
@@ -62,8 +64,9 @@ func (w world) sample(rng *rand.Rand) *Table {
 
 // figures count what many tables say.
 type figures struct {
-	tables, alarmed     int     // tables with a verdict
-	rows, found, wrong  float64 // verdicts on sizes that changed; of all verdicts, those on sizes that did not or with the wrong sign
+	tables, alarmed int // tables with a verdict
+	// verdicts on sizes that changed; of all verdicts, those on sizes that did not or with the wrong sign
+	rows, found, wrong  float64
 	changed, covered    float64
 	means, meansCovered float64
 	meansFound          float64
@@ -171,14 +174,18 @@ func TestNothingChanged(t *testing.T) {
 		sizes []int
 		reps  [][2]int
 	}{
-		"normal":       {world{noise: same(percents)}, []int{1, 3, 20}, [][2]int{{2, 2}, {3, 3}, {5, 5}, {3, 6}, {8, 8}, {12, 9}}},
-		"outliers":     {world{noise: same(percents), draw: outliers}, []int{3, 20}, [][2]int{{3, 3}, {5, 5}, {3, 6}, {12, 9}}},
-		"two modes":    {world{noise: same(percents), draw: twoModes}, []int{20}, [][2]int{{3, 3}, {5, 5}, {8, 8}}},
-		"shifted runs": {world{noise: same(percents), shift: percents}, []int{20}, [][2]int{{2, 2}, {3, 3}, {5, 5}, {12, 9}}},
-		"patchy":       {world{noise: patchy}, []int{20}, [][2]int{{3, 3}, {5, 5}, {8, 8}}},
-		"louder after": {world{noise: same(percents), louder: 5}, []int{1, 20}, [][2]int{{3, 3}, {6, 3}, {3, 6}, {20, 8}}},
-		"in one run":   {world{noise: same(percents), inRun: true}, []int{20}, [][2]int{{3, 3}, {10, 10}}},
-		"none":         {world{noise: same(0)}, []int{20}, [][2]int{{3, 3}, {10, 10}}},
+		"normal": {world{noise: same(percents)}, []int{1, 3, 20}, [][2]int{{2, 2}, {3, 3}, {5, 5}, {3, 6},
+			{8, 8}, {12, 9}}},
+		"outliers": {world{noise: same(percents), draw: outliers}, []int{3, 20},
+			[][2]int{{3, 3}, {5, 5}, {3, 6}, {12, 9}}},
+		"two modes": {world{noise: same(percents), draw: twoModes}, []int{20}, [][2]int{{3, 3}, {5, 5}, {8, 8}}},
+		"shifted runs": {world{noise: same(percents), shift: percents}, []int{20},
+			[][2]int{{2, 2}, {3, 3}, {5, 5}, {12, 9}}},
+		"patchy": {world{noise: patchy}, []int{20}, [][2]int{{3, 3}, {5, 5}, {8, 8}}},
+		"louder after": {world{noise: same(percents), louder: 5}, []int{1, 20},
+			[][2]int{{3, 3}, {6, 3}, {3, 6}, {20, 8}}},
+		"in one run": {world{noise: same(percents), inRun: true}, []int{20}, [][2]int{{3, 3}, {10, 10}}},
+		"none":       {world{noise: same(0)}, []int{20}, [][2]int{{3, 3}, {10, 10}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -188,7 +195,8 @@ func TestNothingChanged(t *testing.T) {
 					w.sizes, w.reps, w.change = sizes, reps, same(0)
 					f := w.figures(1, tables)
 					if share := float64(f.alarmed) / float64(tables); share > most {
-						t.Errorf("%d sizes, %d+%d repetitions: %.3f of the tables have a verdict", sizes, reps[0], reps[1], share)
+						t.Errorf("%d sizes, %d+%d repetitions: %.3f of the tables have a verdict", sizes, reps[0],
+							reps[1], share)
 					}
 				}
 			}
@@ -215,7 +223,8 @@ func TestFivePercentAreFound(t *testing.T) {
 		c.w.sizes, c.w.reps, c.w.noise = c.sizes, [2]int{c.reps, c.reps}, same(percents)
 		f := c.w.figures(2, 100)
 		if share := f.found / f.changed; share < c.found || f.wrongShare > c.wrong {
-			t.Errorf("%s: %.3f found (want %.3f), %.3f of the verdicts wrong (want %.3f)", c.name, share, c.found, f.wrongShare, c.wrong)
+			t.Errorf("%s: %.3f found (want %.3f), %.3f of the verdicts wrong (want %.3f)", c.name, share, c.found,
+				f.wrongShare, c.wrong)
 		}
 	}
 }
@@ -236,10 +245,12 @@ func TestIntervalsCover(t *testing.T) {
 				f := w.figures(3, 250/sizes+50)
 				covered, means := f.covered/f.rows, f.meansCovered/f.means
 				if f.inconsistent > 0 {
-					t.Errorf("%s, %d sizes, %d+%d repetitions: %d intervals contradict the verdict", name, sizes, reps[0], reps[1], f.inconsistent)
+					t.Errorf("%s, %d sizes, %d+%d repetitions: %d intervals contradict the verdict", name, sizes,
+						reps[0], reps[1], f.inconsistent)
 				}
 				if covered < 0.9 || means < 0.9 || sizes == 1 && covered > 0.99 {
-					t.Errorf("%s, %d sizes, %d+%d repetitions: the intervals hold the truth in %.3f, that of the mean in %.3f", name, sizes, reps[0], reps[1], covered, means)
+					t.Errorf("%s, %d sizes, %d+%d repetitions: the intervals hold the truth in %.3f, that of the "+
+						"mean in %.3f", name, sizes, reps[0], reps[1], covered, means)
 				}
 			}
 		}
@@ -281,6 +292,7 @@ func TestTurns(t *testing.T) {
 	w.options.Alternating = true
 	paired := w.figures(7, 100)
 	if paired.found/paired.changed < 0.95 || alike.found/alike.changed > 0.5 || paired.wrongShare > 0.05 {
-		t.Errorf("found: %.3f of pairs, %.3f else; %.3f of the verdicts wrong", paired.found/paired.changed, alike.found/alike.changed, paired.wrongShare)
+		t.Errorf("found: %.3f of pairs, %.3f else; %.3f of the verdicts wrong", paired.found/paired.changed,
+			alike.found/alike.changed, paired.wrongShare)
 	}
 }

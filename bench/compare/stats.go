@@ -19,8 +19,8 @@ type summary struct {
 // spread is the variance of one repetition, with the degrees of freedom that it is known by; 0: not known.
 type spread struct{ variance, df float64 }
 
-// From manyReps on, a fifth is left out at either end, and one outlier changes neither the mean nor the variance. Of fewer
-// repetitions all count: an outlier may be noise that is large there.
+// From manyReps on, a fifth is left out at either end, and one outlier changes neither the mean nor the variance. Of
+// fewer repetitions all count: an outlier may be noise that is large there.
 const manyReps, trimmed = 8, 0.2
 
 // summarize takes the mean of a few, the trimmed mean of many with its variance by the winsorized values (Yuen, 1974).

@@ -62,7 +62,8 @@ func keyOf(s *bench.Sample) Key { return Key{s.Coll, s.Comm, s.DType, s.RedOp, s
 
 func (k Key) compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Coll, o.Coll), k.Comm.Compare(o.Comm),
-		cmp.Compare(k.DType, o.DType), cmp.Compare(k.RedOp, o.RedOp), cmp.Compare(boolToInt(k.InPlace), boolToInt(o.InPlace)))
+		cmp.Compare(k.DType, o.DType), cmp.Compare(k.RedOp, o.RedOp),
+		cmp.Compare(boolToInt(k.InPlace), boolToInt(o.InPlace)))
 }
 
 func boolToInt(b bool) int {

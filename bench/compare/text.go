@@ -29,7 +29,8 @@ func (t *Table) WriteText(w io.Writer) error {
 		t.Groups[i].write(out, t)
 	}
 	if m := &t.Overall; t.jobs && m.Sizes > 0 {
-		fmt.Fprintf(out, "\na step: %s of communication -> %s, %s\n", profile.Duration(m.Before), profile.Duration(m.After), m.result())
+		fmt.Fprintf(out, "\na step: %s of communication -> %s, %s\n", profile.Duration(m.Before),
+			profile.Duration(m.After), m.result())
 	} else if !t.jobs && len(t.Groups) > 1 {
 		fmt.Fprintf(out, "\nall: %s\n", t.Overall.sentence())
 	}
@@ -44,20 +45,23 @@ func (g *Group) write(out io.Writer, t *Table) {
 	}
 	fmt.Fprintf(out, "\n%s\n", name)
 	before, after := cut(t.Sides[0].Name), cut(t.Sides[1].Name)
-	fmt.Fprintf(out, "%9s %10s %10s %8s %8s %6s %-13s %-7s %5s %4s\n", "", before+" us", after+" us", four, five, "ratio", "[interval]", "", "p", "reps")
+	fmt.Fprintf(out, "%9s %10s %10s %8s %8s %6s %-13s %-7s %5s %4s\n", "", before+" us", after+" us", four, five,
+		"ratio", "[interval]", "", "p", "reps")
 	for i := range g.Rows {
 		r := &g.Rows[i]
 		four, five = digits(r.Before.BusBW), digits(r.After.BusBW)
 		if t.jobs {
 			four, five = r.calls()
 		}
-		line := fmt.Sprintf("%9s %10s %10s %8s %8s %s %4s  %s", nccl.FormatBytes(r.Bytes), digits(r.Before.Micros), digits(r.After.Micros),
+		line := fmt.Sprintf("%9s %10s %10s %8s %8s %s %4s  %s", nccl.FormatBytes(r.Bytes), digits(r.Before.Micros),
+			digits(r.After.Micros),
 			four, five, r.Estimate.columns(t.verdict(r.Verdict)), reps(r), r.moved())
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
 	switch m := &g.Mean; {
 	case t.jobs && m.Sizes > 0:
-		line := fmt.Sprintf("%9s %10s %10s %8s %8s %s", "a step", digits(m.Before), digits(m.After), "", signed(m.After-m.Before), m.columns(t.verdict(m.Verdict)))
+		line := fmt.Sprintf("%9s %10s %10s %8s %8s %s", "a step", digits(m.Before), digits(m.After), "",
+			signed(m.After-m.Before), m.columns(t.verdict(m.Verdict)))
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	case !t.jobs && m.Sizes > 1:
 		fmt.Fprintf(out, "%9s %39s %s\n", "geomean", "", m.columns(m.verdict()))
@@ -167,8 +171,11 @@ func (t *Table) conclude(out io.Writer) {
 	if t.jobs && t.Tested == 0 {
 		fmt.Fprintln(out, "\nratio of times: below 1 is faster")
 	} else {
-		fmt.Fprintf(out, "\nof %s: %d slower (%d by more than %s), %d faster, the others ~, nothing is proven\n", count(all, "size"), slower, beyond, percent(t.Threshold), faster)
-		fmt.Fprintf(out, "ratio of times: below 1 is faster; at most %s of the verdicts are luck, over all %s of the table\n", percent(t.Alpha), count(t.Tested, "ratio"))
+		fmt.Fprintf(out, "\nof %s: %d slower (%d by more than %s), %d faster, the others ~, nothing is proven\n",
+			count(all, "size"), slower, beyond, percent(t.Threshold), faster)
+		fmt.Fprintf(out,
+			"ratio of times: below 1 is faster; at most %s of the verdicts are luck, over all %s of the table\n",
+			percent(t.Alpha), count(t.Tested, "ratio"))
 	}
 	for _, n := range t.Notes {
 		fmt.Fprintf(out, "note: %s\n", n)

@@ -21,7 +21,8 @@ const explained = `# calls: of one rank, on average; time_us: of one call, the m
 # An empty field is not known. bytes count as for tuners: over all ranks of an allgather or reducescatter.
 `
 
-var columnNames = []string{"collective", "nodes", "ranks", "bytes", "calls", "calls_per_step", "time_us", "algorithm", "protocol", "channels", "decided_by"}
+var columnNames = []string{"collective", "nodes", "ranks", "bytes", "calls", "calls_per_step", "time_us", "algorithm",
+	"protocol", "channels", "decided_by"}
 
 // Write writes a profile as Read reads it. Its notes are comments.
 func (p *Profile) Write(w io.Writer) error {
@@ -33,7 +34,8 @@ func (p *Profile) Write(w io.Writer) error {
 	table := csv.NewWriter(&out)
 	rows := [][]string{columnNames}
 	for _, e := range p.Entries {
-		row := []string{e.Coll.String(), strconv.Itoa(e.Nodes), strconv.Itoa(e.Ranks), "", number(e.Calls), number(e.StepCalls), number(e.Micros), "", "", "", e.DecidedBy}
+		row := []string{e.Coll.String(), strconv.Itoa(e.Nodes), strconv.Itoa(e.Ranks), "", number(e.Calls),
+			number(e.StepCalls), number(e.Micros), "", "", "", e.DecidedBy}
 		if e.Bytes > 0 {
 			row[3] = strconv.FormatUint(e.Bytes, 10)
 		}
@@ -77,7 +79,8 @@ func Read(name string, text []byte) (*Profile, error) {
 	case !ok:
 		return nil, fmt.Errorf("%s:1:1: the first line is %s (needed: %q)", name, suggest.Quote(first), Head+version)
 	case v != version:
-		return nil, fmt.Errorf("%s:1:%d: version %s of job profiles (known: %s)", name, len(Head)+1, suggest.Quote(v), version)
+		return nil, fmt.Errorf("%s:1:%d: version %s of job profiles (known: %s)", name, len(Head)+1,
+			suggest.Quote(v), version)
 	}
 	t, err := csvtable.Read(name, rest, 1, columnNames, 3)
 	if err != nil {
@@ -93,7 +96,8 @@ func Read(name string, text []byte) (*Profile, error) {
 			continue
 		}
 		if other, twice := lines[e.Key]; twice {
-			r.Fail("collective", "the same collective, communicator, size, algorithm and protocol as in line %d (allowed: once)", other)
+			r.Fail("collective",
+				"the same collective, communicator, size, algorithm and protocol as in line %d (allowed: once)", other)
 		}
 		lines[e.Key] = r.Line()
 		p.Entries = append(p.Entries, e)
@@ -158,7 +162,8 @@ func (r *reader) positive(column string) float64 {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v > 0 && v <= mostNumber) {
-		r.Fail(column, "%s (allowed: a number above 0 and up to %.0e, or nothing: not known)", suggest.Quote(text), mostNumber)
+		r.Fail(column, "%s (allowed: a number above 0 and up to %.0e, or nothing: not known)",
+			suggest.Quote(text), mostNumber)
 		return 0
 	}
 	return v

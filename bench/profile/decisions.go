@@ -19,9 +19,10 @@ type Shape struct {
 	nccl.Comm
 }
 
-// startLine is what the library logs at the start of a communicator (tuner/comm.go), behind whatever NCCL and a launcher
-// put before it.
-var startLine = regexp.MustCompile(`TUNER/Go: .*?\bcommunicator(?: (0x[0-9a-f]+))? of (\d+) ranks? on (\d+) nodes? \(ABI v\d+\)`)
+// startLine is what the library logs at the start of a communicator (tuner/comm.go), behind whatever NCCL and a
+// launcher put before it.
+var startLine = regexp.MustCompile(
+	`TUNER/Go: .*?\bcommunicator(?: (0x[0-9a-f]+))? of (\d+) ranks? on (\d+) nodes? \(ABI v\d+\)`)
 
 // unnamedComm is the identity of communicators of ABIs that tell none.
 const unnamedComm = "0x0"
@@ -64,7 +65,8 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if len(byComm) == 0 {
-		return fmt.Errorf("%s: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO and NCCL_TUNER_LOG=decisions, or a job profile, whose first line is %q)", name, Head+"1")
+		return fmt.Errorf("%s: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO "+
+			"and NCCL_TUNER_LOG=decisions, or a job profile, whose first line is %q)", name, Head+"1")
 	}
 	// A decision without an identity may be of any communicator, so all of them have to be alike.
 	for id, alike := range map[string]map[nccl.Comm]bool{unnamedComm: unnamed, "": all} {
@@ -115,7 +117,8 @@ func (j *Job) addDecisions(p *Profile) {
 	}
 	for key, d := range j.decided {
 		if key.Bytes > 0 && !known[key] {
-			p.Entries = append(p.Entries, Entry{Key: Key{key.Call, key.Comm, d.Cell}, Channels: d.Channels, DecidedBy: d.By})
+			p.Entries = append(p.Entries, Entry{Key: Key{key.Call, key.Comm, d.Cell}, Channels: d.Channels,
+				DecidedBy: d.By})
 		}
 	}
 	if len(j.decided) > 0 && len(j.found) == 0 {

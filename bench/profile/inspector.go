@@ -12,8 +12,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// inspected is a record of NCCL's inspector (inspector_json.cc, NCCL 2.28.3 to 2.30.7 v4.0; v4.1 has the rings' losses, v4.2
-// algorithm and protocol, v4.3 traces of the proxy). Only what is used is named.
+// inspected is a record of NCCL's inspector (inspector_json.cc, NCCL 2.28.3 to 2.30.7 v4.0; v4.1 has the rings'
+// losses, v4.2 algorithm and protocol, v4.3 traces of the proxy). Only what is used is named.
 type inspected struct {
 	Header *struct {
 		ID    string `json:"id"`
@@ -44,11 +44,12 @@ type inspected struct {
 // inspectorVersions are those whose meaning is known.
 var inspectorVersions = []string{"v4.0", "v4.1", "v4.2", "v4.3"}
 
-// kernelGPU is the only timing source that is the collective's own time: the others are the host's clock, and the enqueue.
+// kernelGPU is the only timing source that is the collective's own time: the others are the host's clock, and the
+// enqueue.
 const kernelGPU = "kernel_gpu"
 
-// Inspector reads the output of NCCL's inspector, one record after another. A record that is not complete ends a process
-// that was killed; it is noted, and all before it counts.
+// Inspector reads the output of NCCL's inspector, one record after another. A record that is not complete ends a
+// process that was killed; it is noted, and all before it counts.
 func (j *Job) Inspector(name string, in io.Reader) error {
 	records := json.NewDecoder(in)
 	for n := 1; ; n++ {
@@ -63,9 +64,11 @@ func (j *Job) Inspector(name string, in io.Reader) error {
 			j.cut = append(j.cut, at+", the last one, is not complete and is left out")
 			return nil
 		case errors.As(err, new(*json.SyntaxError)):
-			return fmt.Errorf("%s: not JSON: %v (needed: the records of NCCL's inspector, one JSON object for each call)", at, err)
+			return fmt.Errorf("%s: not JSON: %v (needed: the records of NCCL's inspector, one JSON object for "+
+				"each call)", at, err)
 		case errors.As(err, &kind):
-			return fmt.Errorf("%s: %s is a %s (needed: %s, as NCCL's inspector writes it)", at, kind.Field, kind.Value, wanted(kind))
+			return fmt.Errorf("%s: %s is a %s (needed: %s, as NCCL's inspector writes it)", at, kind.Field, kind.Value,
+				wanted(kind))
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -93,11 +96,13 @@ func (j *Job) take(name string, r *inspected) error {
 	case h == nil || m == nil:
 		return errors.New("no header or no metadata (needed: both, as NCCL's inspector writes them)")
 	case !slices.Contains(inspectorVersions, m.Version):
-		return fmt.Errorf("inspector_output_format_version is %s (known: %s)", suggest.Quote(m.Version), strings.Join(inspectorVersions, ", "))
+		return fmt.Errorf("inspector_output_format_version is %s (known: %s)", suggest.Quote(m.Version),
+			strings.Join(inspectorVersions, ", "))
 	case h.ID == "":
 		return errors.New("header.id is empty (needed: the communicator's)")
 	case h.Ranks < 1 || h.Ranks > mostRanks || h.Nodes < 1 || h.Nodes > h.Ranks:
-		return fmt.Errorf("n_ranks is %d, nnodes %d (allowed: 1 rank or more, and 1 node up to as many as ranks)", h.Ranks, h.Nodes)
+		return fmt.Errorf("n_ranks is %d, nnodes %d (allowed: 1 rank or more, and 1 node up to as many as ranks)",
+			h.Ranks, h.Nodes)
 	case h.Rank < 0 || h.Rank >= h.Ranks:
 		return fmt.Errorf("rank is %d (allowed: 0 to %d, as n_ranks is %d)", h.Rank, h.Ranks-1, h.Ranks)
 	}
@@ -129,7 +134,8 @@ func (j *Job) collective(name string, r *inspected, comm int32) error {
 	case c.Bytes < 1 || c.Bytes > mostBytes/uint64(h.Ranks):
 		return fmt.Errorf("coll_msg_size_bytes is %d (allowed: 1 to 1024T over all ranks)", c.Bytes)
 	}
-	key := Key{nccl.Call{Coll: coll, Bytes: c.Bytes}, nccl.Comm{Nodes: h.Nodes, Ranks: h.Ranks}, cellNamed(c.Algo, c.Proto)}
+	key := Key{nccl.Call{Coll: coll, Bytes: c.Bytes}, nccl.Comm{Nodes: h.Nodes, Ranks: h.Ranks},
+		cellNamed(c.Algo, c.Proto)}
 	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
 		key.Bytes *= uint64(h.Ranks) // the inspector counts one rank's share
 	}

@@ -77,13 +77,14 @@ type process struct {
 // NewJob returns an empty one.
 func NewJob() *Job {
 	return &Job{
-		comms: map[string]int32{}, entries: map[Key]int32{}, calls: map[callKey]*call{}, series: map[seriesKey]*series{},
-		ranks: map[place]map[int]bool{}, decided: map[Shape]bench.Decision{}, others: map[string]int{},
+		comms: map[string]int32{}, entries: map[Key]int32{}, calls: map[callKey]*call{},
+		series: map[seriesKey]*series{},
+		ranks:  map[place]map[int]bool{}, decided: map[Shape]bench.Decision{}, others: map[string]int{},
 	}
 }
 
-// recorded is the number of ranks of the job that an inspector recorded: of each process as many as a communicator has there
-// at most.
+// recorded is the number of ranks of the job that an inspector recorded: of each process as many as a communicator
+// has there at most.
 func (j *Job) recorded() (n int) {
 	most := map[process]int{}
 	for at, ranks := range j.ranks {
@@ -135,7 +136,8 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		if all := times[int32(i)]; len(all) > 0 {
 			micros = stats.Median(all)
 		}
-		p.Entries = append(p.Entries, Entry{Key: f.Key, Calls: calls, StepCalls: perStep(calls), Micros: micros, Channels: f.channels, DecidedBy: f.by})
+		p.Entries = append(p.Entries, Entry{Key: f.Key, Calls: calls, StepCalls: perStep(calls), Micros: micros,
+			Channels: f.channels, DecidedBy: f.by})
 	}
 	unknown, missed, err := j.missed()
 	if err != nil {
@@ -147,19 +149,23 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	}
 	j.addDecisions(p)
 	if missed > 0 {
-		p.note("%d of %d calls were not recorded, as gaps in their sequence numbers tell: their sizes are not known (dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
+		p.note("%d of %d calls were not recorded, as gaps in their sequence numbers tell: their sizes are not known "+
+			"(dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
 	}
 	if j.unlisted > 0 {
 		p.note("%d calls are left out: a communicator had more shapes of calls than its recorder keeps", j.unlisted)
 	}
 	if n := j.groups(); n > 1 {
-		p.note("these are %d groups of processes that have no communicator in common: are they of one job? (needed: the files of one)", n)
+		p.note("these are %d groups of processes that have no communicator in common: are they of one job? (needed: "+
+			"the files of one)", n)
 	}
 	if missing > 0 {
-		p.note("%d of %d calls have no time: not all ranks of the communicator recorded them (needed: the files of all ranks)", missing, len(j.calls))
+		p.note("%d of %d calls have no time: not all ranks of the communicator recorded them (needed: the files of "+
+			"all ranks)", missing, len(j.calls))
 	}
 	if untimed > 0 {
-		p.note("%d of %d calls have no time: not all ranks recorded the GPU's time of the kernel", untimed, len(j.calls))
+		p.note("%d of %d calls have no time: not all ranks recorded the GPU's time of the kernel", untimed,
+			len(j.calls))
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.others)) {
 		p.note("%d records of %s are left out: tuners are not asked about it", j.others[name], name)
@@ -237,8 +243,8 @@ func (j *Job) time(key callKey, micros float32) {
 }
 
 // times are the least that a rank took for each call of an entry. The kernel of a rank that comes early waits for the
-// others inside, so only the least over all ranks is the collective's own time. missing are the calls that not all ranks
-// recorded, untimed those of the others that not all ranks timed.
+// others inside, so only the least over all ranks is the collective's own time. missing are the calls that not all
+// ranks recorded, untimed those of the others that not all ranks timed.
 func (j *Job) times() (times map[int32][]float64, missing, untimed int) {
 	times = map[int32][]float64{}
 	for key, c := range j.calls {
@@ -260,7 +266,9 @@ func (j *Job) missed() (unknown []found, sum int, err error) {
 	for key, s := range j.series {
 		span := s.last - s.first + 1
 		if s.records > span {
-			return nil, 0, fmt.Errorf("%s: %d records of %s by rank %d of one communicator within %d sequence numbers (allowed: one for each; is the same output given twice?)", s.file, s.records, key.coll, key.rank, span)
+			return nil, 0,
+				fmt.Errorf("%s: %d records of %s by rank %d of one communicator within %d sequence numbers (allowed: "+
+					"one for each; is the same output given twice?)", s.file, s.records, key.coll, key.rank, span)
 		}
 		if gap := int(min(span-s.records, 1<<40)); gap > 0 {
 			at[Key{Call: nccl.Call{Coll: key.coll}, Comm: s.Comm, Cell: nccl.NoCell}] += gap

@@ -49,8 +49,8 @@ const (
 // Scale is what a profile's calls are counted and weighed by.
 type Scale struct {
 	Weight
-	// PerStep says that calls are known by the step, wherever they are known at all. Else they are those of all that was
-	// recorded.
+	// PerStep says that calls are known by the step, wherever they are known at all. Else they are those of all that
+	// was recorded.
 	PerStep bool
 }
 
@@ -130,7 +130,8 @@ func (p *Profile) sort() {
 }
 
 func (c Key) compare(o Key) int {
-	return cmp.Or(cmp.Compare(c.Coll, o.Coll), c.Comm.Compare(o.Comm), cmp.Compare(c.Bytes, o.Bytes), c.Cell.Compare(o.Cell))
+	return cmp.Or(cmp.Compare(c.Coll, o.Coll), c.Comm.Compare(o.Comm), cmp.Compare(c.Bytes, o.Bytes),
+		c.Cell.Compare(o.Cell))
 }
 
 // Group is the calls of one collective on communicators of one shape, of sizes from Min up to less than twice that.

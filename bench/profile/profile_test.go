@@ -67,7 +67,8 @@ func TestJob(t *testing.T) {
 	}
 	for i, w := range want {
 		e := p.Entries[i]
-		if e.Coll != w.coll || e.Comm != (nccl.Comm{Nodes: 2, Ranks: 4}) || e.Bytes != w.bytes || e.StepCalls != w.calls || e.DecidedBy != w.by || e.Micros < 0.97*w.micros || e.Micros > 1.03*w.micros {
+		if e.Coll != w.coll || e.Comm != (nccl.Comm{Nodes: 2, Ranks: 4}) || e.Bytes != w.bytes ||
+			e.StepCalls != w.calls || e.DecidedBy != w.by || e.Micros < 0.97*w.micros || e.Micros > 1.03*w.micros {
 			t.Errorf("entry %d is %+v, want %+v", i, e, w)
 		}
 	}
@@ -90,7 +91,10 @@ func TestUnknownStaysEmpty(t *testing.T) {
 			t.Errorf("half of the ranks: %+v", e)
 		}
 	}
-	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "20 of 20 calls have no time: not all ranks of the communicator recorded them (needed: the files of all ranks)") {
+	if len(p.Notes) != 1 ||
+		!strings.Contains(p.Notes[0],
+			"20 of 20 calls have no time: not all ranks of the communicator recorded them (needed: the files of all "+
+				"ranks)") {
 		t.Errorf("notes %q", p.Notes)
 	}
 	if s := p.Scale(); s != (Scale{ByBytes, false}) {
@@ -114,20 +118,24 @@ func TestWeight(t *testing.T) {
 		bytes   uint64
 		want    Weight
 	}{{0, 0, ByTime}, {50, 1000, ByTime}, {100, 1, ByBytes}, {1, 100_000, ByBytes}} {
-		p := Profile{Entries: []Entry{{Key: Key{Call: nccl.Call{Bytes: 1000}}, Calls: 1000, Micros: 10}, {Key: Key{Call: nccl.Call{Bytes: c.bytes}}, Calls: c.untimed}}}
+		p := Profile{Entries: []Entry{{Key: Key{Call: nccl.Call{Bytes: 1000}}, Calls: 1000, Micros: 10},
+			{Key: Key{Call: nccl.Call{Bytes: c.bytes}}, Calls: c.untimed}}}
 		if got := p.Scale().Weight; got != c.want {
-			t.Errorf("beside 1000 calls of 1000 bytes %v of %d have no time: weighed by %v, want %v", c.untimed, c.bytes, got, c.want)
+			t.Errorf("beside 1000 calls of 1000 bytes %v of %d have no time: weighed by %v, want %v", c.untimed,
+				c.bytes, got, c.want)
 		}
 	}
 }
 
 // record is one of the inspector's, made up.
 func recordText(version, id string, rank, ranks int, perf string) string {
-	return fmt.Sprintf(`{"header":{"id":%q,"rank":%d,"n_ranks":%d,"nnodes":1},"metadata":{"inspector_output_format_version":%q,"hostname":"h","pid":%d},%s}`+"\n", id, rank, ranks, version, 100+rank, perf)
+	return fmt.Sprintf(
+		`{"header":{"id":%q,"rank":%d,"n_ranks":%d,"nnodes":1},"metadata":{"inspector_output_format_version":%q,"hostname":"h","pid":%d},%s}`+"\n", id, rank, ranks, version, 100+rank, perf)
 }
 
 func collText(coll string, sn, bytes, us int, source, more string) string {
-	return fmt.Sprintf(`"coll_perf":{"coll":%q,"coll_sn":%d,"coll_msg_size_bytes":%d,"coll_exec_time_us":%d,"coll_timing_source":%q%s}`, coll, sn, bytes, us, source, more)
+	return fmt.Sprintf(
+		`"coll_perf":{"coll":%q,"coll_sn":%d,"coll_msg_size_bytes":%d,"coll_exec_time_us":%d,"coll_timing_source":%q%s}`, coll, sn, bytes, us, source, more)
 }
 
 func TestInspectorVersions(t *testing.T) {
@@ -139,8 +147,10 @@ func TestInspectorVersions(t *testing.T) {
 		// The host's clock is no time of the collective.
 		text.WriteString(recordText("v4.0", "0xa", rank, 2, collText("Reduce", 1, 4096, 7, "kernel_cpu", "")))
 		// An AllGather counts one rank's share.
-		text.WriteString(recordText("v4.2", "0xa", rank, 2, collText("AllGather", 1, 4096, 9, "kernel_gpu", `,"coll_algo":"NVLS","coll_proto":"SIMPLE"`)))
-		text.WriteString(recordText("v4.3", "0xa", rank, 2, collText("AllGather", 2, 4096, 9, "kernel_gpu", `,"coll_algo":"unknown","coll_proto":"unknown"`)))
+		text.WriteString(recordText("v4.2", "0xa", rank, 2, collText("AllGather", 1, 4096, 9, "kernel_gpu",
+			`,"coll_algo":"NVLS","coll_proto":"SIMPLE"`)))
+		text.WriteString(recordText("v4.3", "0xa", rank, 2, collText("AllGather", 2, 4096, 9, "kernel_gpu",
+			`,"coll_algo":"unknown","coll_proto":"unknown"`)))
 		// What is no collective, or none that tuners are asked about.
 		text.WriteString(recordText("v4.1", "0xa", rank, 2, `"dump_stats":{"coll_records":1}`))
 		text.WriteString(recordText("v4.3", "0xa", rank, 2, `"proxy_trace":{"record_type":"proxy_op"}`))
@@ -161,11 +171,14 @@ func TestInspectorVersions(t *testing.T) {
 		got[e.Key] = e
 	}
 	for _, want := range []Entry{
-		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4096}, Comm: one, Cell: nccl.NoCell}, Calls: 2, Micros: (10 + 19) / 2.0},
+		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4096}, Comm: one, Cell: nccl.NoCell}, Calls: 2,
+			Micros: (10 + 19) / 2.0},
 		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 0}, Comm: one, Cell: nccl.NoCell}, Calls: 1},
 		{Key: Key{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 4096}, Comm: one, Cell: nccl.NoCell}, Calls: 1},
-		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 8192}, Comm: one, Cell: nccl.Cell{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}}, Calls: 1, Micros: 9},
-		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 8192}, Comm: one, Cell: nccl.NoCell}, Calls: 1, Micros: 9},
+		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 8192}, Comm: one,
+			Cell: nccl.Cell{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}}, Calls: 1, Micros: 9},
+		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 8192}, Comm: one, Cell: nccl.NoCell},
+			Calls: 1, Micros: 9},
 	} {
 		if got[want.Key] != want {
 			t.Errorf("got %+v, want %+v", got[want.Key], want)
@@ -175,7 +188,9 @@ func TestInspectorVersions(t *testing.T) {
 	if len(got) > 0 {
 		t.Errorf("besides %+v", got)
 	}
-	for i, want := range []string{"2 of 12 calls were not recorded", "1 of 5 calls have no time: not all ranks recorded the GPU's time of the kernel", "2 records of Send", "2 records of collectives of a single rank", "x: record 19, the last one, is not complete"} {
+	for i, want := range []string{"2 of 12 calls were not recorded",
+		"1 of 5 calls have no time: not all ranks recorded the GPU's time of the kernel", "2 records of Send",
+		"2 records of collectives of a single rank", "x: record 19, the last one, is not complete"} {
 		if i >= len(p.Notes) || !strings.Contains(p.Notes[i], want) {
 			t.Errorf("note %d is not %q: %q", i, want, p.Notes)
 		}
@@ -188,14 +203,21 @@ func TestInspectorErrors(t *testing.T) {
 		good + "oops\n":                "x: record 2: not JSON: invalid character 'o'",
 		good + "{\n  \"header\": 3}\n": "x: record 2: header is a number (needed: an object",
 		good + "{}\n":                  "x: record 2: no header or no metadata",
-		recordText("v5.0", "0xa", 0, 2, collText("AllReduce", 1, 1, 1, "", "")):  `x: record 1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`,
-		recordText("v4.0", "0xa", 2, 2, collText("AllReduce", 1, 1, 1, "", "")):  "x: record 1: rank is 2 (allowed: 0 to 1, as n_ranks is 2)",
-		recordText("v4.0", "0xa", 0, 0, collText("AllReduce", 1, 1, 1, "", "")):  "x: record 1: n_ranks is 0",
-		recordText("v4.0", "", 0, 2, collText("AllReduce", 1, 1, 1, "", "")):     "x: record 1: header.id is empty",
-		recordText("v4.0", "0xa", 0, 2, collText("AllRedux", 1, 1, 1, "", "")):   `x: record 1: coll: unknown collective "AllRedux" (did you mean`,
-		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 0, 1, "", "")):  "x: record 1: coll_msg_size_bytes is 0 (allowed: 1 to 1024T over all ranks)",
-		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", -1, 1, 1, "", "")): "coll_perf.coll_sn is a number -1 (needed: a whole number, 0 or more",
-		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 1, -1, "", "")): "x: record 1: coll_exec_time_us is -1 (allowed: 0 or more)",
+		recordText("v5.0", "0xa", 0, 2,
+			collText("AllReduce", 1, 1, 1, "",
+				"")): `x: record 1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`,
+		recordText("v4.0", "0xa", 2, 2, collText("AllReduce", 1, 1, 1, "", "")): "x: record 1: rank is 2 (allowed: " +
+			"0 to 1, as n_ranks is 2)",
+		recordText("v4.0", "0xa", 0, 0, collText("AllReduce", 1, 1, 1, "", "")): "x: record 1: n_ranks is 0",
+		recordText("v4.0", "", 0, 2, collText("AllReduce", 1, 1, 1, "", "")):    "x: record 1: header.id is empty",
+		recordText("v4.0", "0xa", 0, 2,
+			collText("AllRedux", 1, 1, 1, "", "")): `x: record 1: coll: unknown collective "AllRedux" (did you mean`,
+		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 0, 1, "", "")): "x: record 1: coll_msg_size_bytes " +
+			"is 0 (allowed: 1 to 1024T over all ranks)",
+		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", -1, 1, 1, "", "")): "coll_perf.coll_sn is a number -1 " +
+			"(needed: a whole number, 0 or more",
+		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 1, -1, "", "")): "x: record 1: coll_exec_time_us is " +
+			"-1 (allowed: 0 or more)",
 	} {
 		if err := NewJob().Inspector("x", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -211,17 +233,25 @@ func TestInspectorErrors(t *testing.T) {
 }
 
 func TestDecisions(t *testing.T) {
-	const start = "n0:1:2 [0] NCCL INFO TUNER/Go: 0.1.0 communicator of 8 ranks on 1 node (ABI v3): model m.json, version 2bbe\n"
-	const line = "n0:1:2 [0] NCCL INFO TUNER/Go: communicator 0x0: allreduce 8MiB, %d pipelined: %s, decided by m.json\n"
+	const start = "n0:1:2 [0] NCCL INFO TUNER/Go: 0.1.0 communicator of 8 ranks on 1 node (ABI v3): model m.json, " +
+		"version 2bbe\n"
+	const line = "n0:1:2 [0] NCCL INFO TUNER/Go: communicator 0x0: allreduce 8MiB, %d pipelined: %s, decided by " +
+		"m.json\n"
 	j := NewJob()
-	log := start + fmt.Sprintf(line, 1, "nvls_tree/simple, 16 channels instead of ring/ll, 4 us expected, 3.0 % less than NCCL's (uncertain by 1.0 %)") +
-		fmt.Sprintf(line, 4, "ring/ll") + strings.Repeat("x", 100_000) + "\n" + fmt.Sprintf(line, 8, "tree/ll")
+	log :=
+		start +
+			fmt.Sprintf(line, 1,
+				"nvls_tree/simple, 16 channels instead of ring/ll, 4 us expected, 3.0 % less than NCCL's (uncertain "+
+					"by 1.0 %)") +
+			fmt.Sprintf(line, 4, "ring/ll") + strings.Repeat("x", 100_000) + "\n" + fmt.Sprintf(line, 8, "tree/ll")
 	log = strings.ReplaceAll(log, "nvls_tree", "nvlstree")
 	if err := j.Decisions("job.log", strings.NewReader(log)); err != nil {
 		t.Fatal(err)
 	}
 	p, err := j.Profile(0)
-	want := Entry{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 8 << 20}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}}, Channels: 16, DecidedBy: "m.json"}
+	want := Entry{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 8 << 20},
+		Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}},
+		Channels: 16, DecidedBy: "m.json"}
 	if err != nil || len(p.Entries) != 1 || p.Entries[0] != want {
 		t.Errorf("%v: %+v, want %+v", err, p, want)
 	}
@@ -235,19 +265,25 @@ func TestDecisions(t *testing.T) {
 	}
 	// Two shapes without identities: nobody knows which of them a decision is for.
 	j = NewJob()
-	if err := j.Decisions("job.log", strings.NewReader(log+strings.Replace(start, "8 ranks", "4 ranks", 1))); err != nil {
+	if err := j.Decisions("job.log",
+		strings.NewReader(log+strings.Replace(start, "8 ranks", "4 ranks", 1))); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := j.Profile(0); err != nil || len(p.Entries) != 0 || !strings.Contains(strings.Join(p.Notes, " "), "3 decisions are left out") {
+	if p, err := j.Profile(0); err != nil || len(p.Entries) != 0 ||
+		!strings.Contains(strings.Join(p.Notes, " "), "3 decisions are left out") {
 		t.Errorf("%v: %+v", err, p)
 	}
 	for text, want := range map[string]string{
-		start:                                   "job.log: no decision of the library is in it (needed:",
-		start + fmt.Sprintf(line, 1, "rign/ll"): "job.log:2: a decision of the library that cannot be read: unknown algorithm",
-		start + fmt.Sprintf(line, 1, "ring/ll") + strings.Repeat("x", 2<<20):       "job.log: bufio.Scanner: token too long",
-		start + strings.Replace(fmt.Sprintf(line, 1, "ring/ll"), "8MiB", "8MB", 1): `job.log:2: a decision of the library that cannot be read: "8MB" is ambiguous`,
+		start: "job.log: no decision of the library is in it (needed:",
+		start + fmt.Sprintf(line, 1, "rign/ll"): "job.log:2: a decision of the library that cannot be read: unknown " +
+			"algorithm",
+		start + fmt.Sprintf(line, 1, "ring/ll") +
+			strings.Repeat("x", 2<<20): "job.log: bufio.Scanner: token too long",
+		start + strings.Replace(fmt.Sprintf(line, 1, "ring/ll"), "8MiB", "8MB",
+			1): `job.log:2: a decision of the library that cannot be read: "8MB" is ambiguous`,
 	} {
-		if err := NewJob().Decisions("job.log", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := NewJob().Decisions("job.log", strings.NewReader(text)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -277,23 +313,29 @@ func TestReadErrors(t *testing.T) {
 		"# tunefit job profile 2\n": `job.csv:1:23: version "2" of job profiles (known: 1)`,
 		"# tunefit job profile 1\n": "job.csv:2:1: no header",
 		head:                        "job.csv: no rows",
-		"# tunefit job profile 1\ncollective,nodes,rank\n":      `job.csv:2:18: unknown column "rank" (did you mean "ranks"; allowed: `,
-		"# tunefit job profile 1\ncollective,nodes\n":           "job.csv:2:1: no column ranks",
-		"# tunefit job profile 1\nnodes,collective,nodes\n":     "job.csv:2:18: column nodes stands twice",
-		head + "allredux,1,8,1M,,,,,\n":                         `job.csv:4:1: collective: unknown collective "allredux" (did you mean`,
-		head + "allreduce,0,8,1M,,,,,\n":                        `job.csv:4:11: nodes: "0" (allowed: 1 to`,
-		head + "allreduce,2,1,1M,,,,,\n":                        `job.csv:4:13: ranks: "1" (allowed: 2 to`,
-		head + "allreduce,1,8,1MB,,,,,\n":                       `job.csv:4:15: bytes: "1MB" is ambiguous`,
-		head + "allreduce,1,8,0,,,,,\n":                         `job.csv:4:15: bytes: "0" (allowed: 1 to 1024T, or nothing: not known)`,
-		head + "allreduce,1,8,1M,-3,,,,\n":                      `job.csv:4:18: calls: "-3" (allowed: a number above 0`,
-		head + "allreduce,1,8,1M,18446744073709551615,,,,\n":    `job.csv:4:18: calls: "18446744073709551615" (allowed: a number above 0 and up to 1e+15`,
-		head + "allreduce,1,8,1M,,NaN,,,\n":                     `job.csv:4:19: time_us: "NaN" (allowed: a number above 0`,
-		head + "allreduce,1,8,1M,,,rign,,\n":                    `job.csv:4:20: algorithm: unknown algorithm "rign" (did you mean "ring"`,
-		head + "allreduce,1,8,1M,,,ring,lll,\n":                 `job.csv:4:25: protocol: unknown protocol "lll"`,
-		head + "allreduce,1,8,1M,,,ring,ll,65\n":                `job.csv:4:28: channels: "65" (allowed: 1 to 64)`,
-		head + "allreduce,1,8\n":                                "job.csv:4:1: 3 fields (needed: 9, as in the header)",
-		head + "allreduce,1,8,1M,,,,,\nallreduce,1,8,1M,,,,,\n": "job.csv:5:1: collective: the same collective, communicator, size, algorithm and protocol as in line 4 (allowed: once)",
-		head + "allreduce,1,8,\"1M,,,,,\n":                      "job.csv:4:",
+		"# tunefit job profile 1\ncollective,nodes,rank\n":  `job.csv:2:18: unknown column "rank" (did you mean "ranks"; allowed: `,
+		"# tunefit job profile 1\ncollective,nodes\n":       "job.csv:2:1: no column ranks",
+		"# tunefit job profile 1\nnodes,collective,nodes\n": "job.csv:2:18: column nodes stands twice",
+		head +
+			"allredux,1,8,1M,,,,,\n": `job.csv:4:1: collective: unknown collective "allredux" (did you mean`,
+		head + "allreduce,0,8,1M,,,,,\n":  `job.csv:4:11: nodes: "0" (allowed: 1 to`,
+		head + "allreduce,2,1,1M,,,,,\n":  `job.csv:4:13: ranks: "1" (allowed: 2 to`,
+		head + "allreduce,1,8,1MB,,,,,\n": `job.csv:4:15: bytes: "1MB" is ambiguous`,
+		head +
+			"allreduce,1,8,0,,,,,\n": `job.csv:4:15: bytes: "0" (allowed: 1 to 1024T, or nothing: not known)`,
+		head + "allreduce,1,8,1M,-3,,,,\n": `job.csv:4:18: calls: "-3" (allowed: a number above 0`,
+		head +
+			"allreduce,1,8,1M,18446744073709551615,,,,\n": `job.csv:4:18: calls: "18446744073709551615" (allowed: a number above 0 and up to 1e+15`,
+		head +
+			"allreduce,1,8,1M,,NaN,,,\n": `job.csv:4:19: time_us: "NaN" (allowed: a number above 0`,
+		head +
+			"allreduce,1,8,1M,,,rign,,\n": `job.csv:4:20: algorithm: unknown algorithm "rign" (did you mean "ring"`,
+		head + "allreduce,1,8,1M,,,ring,lll,\n":  `job.csv:4:25: protocol: unknown protocol "lll"`,
+		head + "allreduce,1,8,1M,,,ring,ll,65\n": `job.csv:4:28: channels: "65" (allowed: 1 to 64)`,
+		head + "allreduce,1,8\n":                 "job.csv:4:1: 3 fields (needed: 9, as in the header)",
+		head + "allreduce,1,8,1M,,,,,\nallreduce,1,8,1M,,,,,\n": "job.csv:5:1: collective: the same collective, " +
+			"communicator, size, algorithm and protocol as in line 4 (allowed: once)",
+		head + "allreduce,1,8,\"1M,,,,,\n": "job.csv:4:",
 	} {
 		if _, err := Read("job.csv", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot %v\nwant %s", text, err, want)
@@ -347,7 +389,8 @@ func FuzzInspector(f *testing.F) {
 
 func TestDuration(t *testing.T) {
 	for us, want := range map[float64]string{
-		0: "0 us", 12.345: "12.35 us", 999: "999 us", 1000: "1 ms", 12345: "12.35 ms", 999000: "999 ms", 1e6: "1 s", 123456789: "123.46 s",
+		0: "0 us", 12.345: "12.35 us", 999: "999 us", 1000: "1 ms", 12345: "12.35 ms", 999000: "999 ms", 1e6: "1 s",
+		123456789: "123.46 s",
 	} {
 		if got := Duration(us); got != want {
 			t.Errorf("%g: %s, want %s", us, got, want)

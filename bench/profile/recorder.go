@@ -28,7 +28,8 @@ func (j *Job) Recorder(name string, in io.Reader) error {
 		j.recordedComm(process{f.Host, uint64(f.PID)}, &f.Comms[i])
 	}
 	if f.Left > 0 {
-		j.cut = append(j.cut, fmt.Sprintf("%s: %d communicators are left out: the recorder keeps the latest of a process", name, f.Left))
+		j.cut = append(j.cut,
+			fmt.Sprintf("%s: %d communicators are left out: the recorder keeps the latest of a process", name, f.Left))
 	}
 	return nil
 }

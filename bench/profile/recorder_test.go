@@ -30,9 +30,12 @@ func TestRecorder(t *testing.T) {
 	}
 	shape := nccl.Comm{Nodes: 2, Ranks: 2}
 	want := []Entry{
-		{Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 64 << 20}, Comm: shape, Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}}, 120, 6, 0, 24, "policy.csv:3"},
-		{Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 1 << 20}, Comm: shape, Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}}, 240, 12, 0, 16, "NCCL"},
-		{Key{Call: nccl.Call{Coll: nccl.CollReduceScatter, Bytes: 1 << 20}, Comm: shape, Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}}, 240, 12, 0, 16, "NCCL"},
+		{Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 64 << 20}, Comm: shape,
+			Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}}, 120, 6, 0, 24, "policy.csv:3"},
+		{Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 1 << 20}, Comm: shape,
+			Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}}, 240, 12, 0, 16, "NCCL"},
+		{Key{Call: nccl.Call{Coll: nccl.CollReduceScatter, Bytes: 1 << 20}, Comm: shape,
+			Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}}, 240, 12, 0, 16, "NCCL"},
 	}
 	for _, w := range want {
 		found := false
@@ -57,13 +60,18 @@ func TestRecorderOfSeveralJobs(t *testing.T) {
 	for i, comms := range []string{"ab", "bc", "c", "d", "d"} {
 		text := ""
 		for _, comm := range comms {
-			text += fmt.Sprintf(`,{"id":"%c","rank":%d,"ranks":8,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":1}]}`, comm, i)
+			text += fmt.Sprintf(
+				`,{"id":"%c","rank":%d,"ranks":8,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":1}]}`,
+				comm, i)
 		}
-		if err := job.Recorder("x", strings.NewReader(fmt.Sprintf(`{"nccl_tuner_record":1,"host":"n","pid":%d,"communicators":[%s]}`, i, text[1:]))); err != nil {
+		if err := job.Recorder("x",
+			strings.NewReader(fmt.Sprintf(`{"nccl_tuner_record":1,"host":"n","pid":%d,"communicators":[%s]}`, i,
+				text[1:]))); err != nil {
 			t.Fatal(err)
 		}
 		p, err := job.Profile(0)
-		if notes := fmt.Sprint(p.Notes); err != nil || strings.Contains(notes, "these are 2 groups of processes that have no communicator in common") != (i >= 3) {
+		if notes := fmt.Sprint(p.Notes); err != nil ||
+			strings.Contains(notes, "these are 2 groups of processes that have no communicator in common") != (i >= 3) {
 			t.Errorf("%d processes: %v %s", i+1, err, notes)
 		}
 	}
@@ -72,16 +80,26 @@ func TestRecorderOfSeveralJobs(t *testing.T) {
 func TestRecorderRefuses(t *testing.T) {
 	comm := func(text string) string { return `{"nccl_tuner_record":1,"communicators":[` + text + `]}` }
 	for text, want := range map[string]string{
-		`{"nccl_tuner_record":1`:                          "x: not a recorder's file: unexpected end of JSON input (the recorder writes its files whole: copy it again",
-		`{"nccl_tuner_record":2}`:                         "nccl_tuner_record is 2 (known: 1)",
-		comm(`{"id":"","rank":0,"ranks":2,"nodes":1}`):    "x: communicator 1: id is empty",
-		comm(`{"id":"0x1","rank":2,"ranks":2,"nodes":1}`): "rank is 2 (allowed: 0 to 1)",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":3}`): "ranks is 2, nodes 3",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":0}]}`):                              "bytes is 0",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"alreduce","bytes":8}]}`):                               "alreduce",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":18446744073709551615}]}`): "calls is 18446744073709551615 (allowed: up to 1125899906842624)",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"unlisted_calls":18446744073709551615}`):                                       "unlisted_calls is 18446744073709551615",
-		comm(`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":-1}]}`):                   "x: not a recorder's file",
+		`{"nccl_tuner_record":1`: "x: not a recorder's file: unexpected end of JSON input " +
+			"(the recorder writes its files whole: copy it again",
+		`{"nccl_tuner_record":2}`: "nccl_tuner_record is 2 (known: 1)",
+		comm(
+			`{"id":"","rank":0,"ranks":2,"nodes":1}`): "x: communicator 1: id is empty",
+		comm(
+			`{"id":"0x1","rank":2,"ranks":2,"nodes":1}`): "rank is 2 (allowed: 0 to 1)",
+		comm(
+			`{"id":"0x1","rank":0,"ranks":2,"nodes":3}`): "ranks is 2, nodes 3",
+		comm(
+			`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":0}]}`): "bytes is 0",
+		comm(
+			`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"alreduce","bytes":8}]}`): "alreduce",
+		comm(
+			`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":18446744073709551615}]}`): "calls is 18446744073709551615 (allowed: up to 1125899906842624)",
+		comm(
+			`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"unlisted_calls":18446744073709551615}`): "unlisted_calls is " +
+			"18446744073709551615",
+		comm(
+			`{"id":"0x1","rank":0,"ranks":2,"nodes":1,"calls":[{"collective":"allreduce","bytes":8,"calls":-1}]}`): "x: not a recorder's file",
 	} {
 		if err := NewJob().Recorder("x", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v (want: %s)", text, err, want)

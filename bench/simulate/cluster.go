@@ -15,7 +15,8 @@ type Cluster interface {
 	Choose(table nccl.CostTable, bytes uint64) nccl.Config
 	// Channels is how many an algorithm has.
 	Channels(nccl.Algo) int
-	// Micros is the time of a configuration, which is NCCL's choice or somebody else's; ok is false where there is none.
+	// Micros is the time of a configuration, which is NCCL's choice or somebody else's; ok is false where there is
+	// none.
 	Micros(c nccl.Config, own bool, bytes uint64) (us float64, ok bool)
 	// Busy is how many of its channels NCCL's log shows of a configuration.
 	Busy(c nccl.Config, bytes uint64) int
@@ -45,8 +46,8 @@ func (d *drawn) Choose(table nccl.CostTable, bytes uint64) nccl.Config {
 
 func (d *drawn) Channels(a nccl.Algo) int { return d.now.Channels(a) }
 
-// Micros takes channels beyond those of the machine, which variables may add, to be of no use. A cell that only variables
-// allow takes as long as NCCL expects.
+// Micros takes channels beyond those of the machine, which variables may add, to be of no use. A cell that only
+// variables allow takes as long as NCCL expects.
 func (d *drawn) Micros(c nccl.Config, _ bool, bytes uint64) (float64, bool) {
 	c.Channels = min(c.Channels, d.plain.Channels(c.Algo))
 	if us, ok := d.truth.Micros(d.coll, c, bytes); ok {

@@ -140,7 +140,8 @@ func (g *grid) Table(bytes uint64) (table nccl.CostTable) {
 	for a, p := range nccl.Cells {
 		table[a][p] = nccl.Unavailable
 	}
-	for _, c := range slices.SortedFunc(maps.Keys(g.curves), nccl.Config.Compare) { // of a cell, most channels come last
+	// of a cell, most channels come last
+	for _, c := range slices.SortedFunc(maps.Keys(g.curves), nccl.Config.Compare) {
 		if g.allows(c) {
 			us := g.curves[c].at(bytes)
 			table[c.Algo][c.Proto], least = float32(us), min(least, us)

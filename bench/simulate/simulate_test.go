@@ -34,7 +34,8 @@ func tuningOf(t *testing.T, nodes int) *tuning.Tuning {
 }
 
 func options(t *testing.T, nodes int) Options {
-	o := Options{Tuning: tuningOf(t, nodes), System: "test", Seed: 1, Colls: swept, Channels: []int{1, 4, 8, 16, 24}, Repetitions: 2, Noise: .01}
+	o := Options{Tuning: tuningOf(t, nodes), System: "test", Seed: 1, Colls: swept, Channels: []int{1, 4, 8, 16, 24},
+		Repetitions: 2, Noise: .01}
 	for n := uint64(1 << 10); n <= 1<<30; n *= 2 {
 		o.Sizes = append(o.Sizes, n)
 	}
@@ -157,7 +158,8 @@ func TestNoise(t *testing.T) {
 		return n
 	}
 	// A normal distribution would have 3 in 100 000 beyond 4 sigma.
-	if tail, outliers := beyond(middle, .04), beyond(middle, .1); tail < len(middle)/500 || tail > len(middle)/50 || outliers == 0 || outliers > len(middle)/200 {
+	if tail, outliers := beyond(middle, .04), beyond(middle, .1); tail < len(middle)/500 || tail > len(middle)/50 ||
+		outliers == 0 || outliers > len(middle)/200 {
 		t.Errorf("of %d times %d are beyond 4 sigma and %d beyond 10", len(middle), tail, outliers)
 	}
 	o.Noise = 0
@@ -181,7 +183,8 @@ func TestTimesRise(t *testing.T) {
 					for bytes := uint64(8); bytes <= MaxBytes; bytes += bytes/5 + 1 {
 						us, ok := truth.Micros(x.Coll, nccl.Config{Cell: x.Cell, Channels: channels}, bytes)
 						if !ok || !(us >= last) || us <= 0 || math.IsInf(us, 0) {
-							t.Fatalf("%d nodes, seed %d, %v with %d channels: %v us at %d bytes after %v", nodes, seed, x, channels, us, bytes, last)
+							t.Fatalf("%d nodes, seed %d, %v with %d channels: %v us at %d bytes after %v", nodes, seed,
+								x, channels, us, bytes, last)
 						}
 						last = us
 					}
@@ -196,7 +199,8 @@ func TestEffects(t *testing.T) {
 	for seed := range uint64(10) {
 		one, four := NewTruth(tuningOf(t, 1), seed), NewTruth(tuningOf(t, 4), seed)
 		us := func(truth *Truth, algo nccl.Algo, proto nccl.Proto, channels int, bytes uint64) float64 {
-			us, ok := truth.Micros(nccl.CollAllReduce, nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto}, Channels: channels}, bytes)
+			us, ok := truth.Micros(nccl.CollAllReduce, nccl.Config{Cell: nccl.Cell{Algo: algo, Proto: proto},
+				Channels: channels}, bytes)
 			if !ok {
 				t.Fatalf("%v %v with %d channels is not there", algo, proto, channels)
 			}
@@ -207,22 +211,35 @@ func TestEffects(t *testing.T) {
 			ratio   float64
 			low, up float64
 		}{
-			{"24 channels move more than 1", us(one, nccl.AlgoRing, nccl.ProtoSimple, 1, 1<<30) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 24, 1<<30), 8, 24},
-			{"the last 4 of 24 add little", us(one, nccl.AlgoRing, nccl.ProtoSimple, 20, 1<<30) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 24, 1<<30), .9, 1.2},
-			{"small sizes do not use many channels", us(one, nccl.AlgoRing, nccl.ProtoLL, 24, 8<<10) / us(one, nccl.AlgoRing, nccl.ProtoLL, 8, 8<<10), 1, 1},
-			{"latency grows with channels over nodes", us(four, nccl.AlgoRing, nccl.ProtoSimple, 16, 1<<18) / us(four, nccl.AlgoRing, nccl.ProtoSimple, 4, 1<<18), 1.1, 1.6},
-			{"and hardly on one", us(one, nccl.AlgoRing, nccl.ProtoSimple, 16, 1<<18) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 4, 1<<18), .85, 1.1},
-			{"NICs are contended for", us(four, nccl.AlgoRing, nccl.ProtoSimple, 16, 1<<34) / us(four, nccl.AlgoRing, nccl.ProtoSimple, 12, 1<<34), .85, 1.2},
-			{"a partial loop costs", us(one, nccl.AlgoRing, nccl.ProtoSimple, 1, 4<<20+4096) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 1, 4<<20), 1.1, 1.4},
+			{"24 channels move more than 1",
+				us(one, nccl.AlgoRing, nccl.ProtoSimple, 1, 1<<30) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 24,
+					1<<30), 8, 24},
+			{"the last 4 of 24 add little",
+				us(one, nccl.AlgoRing, nccl.ProtoSimple, 20, 1<<30) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 24,
+					1<<30), .9, 1.2},
+			{"small sizes do not use many channels",
+				us(one, nccl.AlgoRing, nccl.ProtoLL, 24, 8<<10) / us(one, nccl.AlgoRing, nccl.ProtoLL, 8, 8<<10), 1, 1},
+			{"latency grows with channels over nodes",
+				us(four, nccl.AlgoRing, nccl.ProtoSimple, 16, 1<<18) / us(four, nccl.AlgoRing, nccl.ProtoSimple, 4,
+					1<<18), 1.1, 1.6},
+			{"and hardly on one",
+				us(one, nccl.AlgoRing, nccl.ProtoSimple, 16, 1<<18) / us(one, nccl.AlgoRing, nccl.ProtoSimple, 4,
+					1<<18), .85, 1.1},
+			{"NICs are contended for", us(four, nccl.AlgoRing, nccl.ProtoSimple, 16, 1<<34) / us(four, nccl.AlgoRing,
+				nccl.ProtoSimple, 12, 1<<34), .85, 1.2},
+			{"a partial loop costs", us(one, nccl.AlgoRing, nccl.ProtoSimple, 1, 4<<20+4096) / us(one, nccl.AlgoRing,
+				nccl.ProtoSimple, 1, 4<<20), 1.1, 1.4},
 		} {
 			if !(c.ratio >= c.low && c.ratio <= c.up) {
 				t.Errorf("seed %d: %s: ratio %.3f, want %v to %v", seed, c.what, c.ratio, c.low, c.up)
 			}
 		}
-		if _, ok := one.Micros(nccl.CollAllReduce, nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}, Channels: 16}, 1<<20); ok {
+		if _, ok := one.Micros(nccl.CollAllReduce,
+			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}, Channels: 16}, 1<<20); ok {
 			t.Error("NVLSTree on one node")
 		}
-		if _, ok := one.Micros(nccl.CollAllReduce, nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}, Channels: 25}, 1<<20); ok {
+		if _, ok := one.Micros(nccl.CollAllReduce,
+			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}, Channels: 25}, 1<<20); ok {
 			t.Error("25 of 24 channels")
 		}
 	}
@@ -251,7 +268,8 @@ func TestDefaultRegret(t *testing.T) {
 				most = max(most, us/fastest[key])
 			}
 			if len(byDefault) != len(o.Colls)*len(o.Sizes) || mean < 1.01 || mean > 1.25 || most < 1.1 || most > 2.5 {
-				t.Errorf("%d nodes, seed %d: the default's regret is %.3f, at most %.3f, over %d questions", nodes, seed, mean, most, len(byDefault))
+				t.Errorf("%d nodes, seed %d: the default's regret is %.3f, at most %.3f, over %d questions", nodes,
+					seed, mean, most, len(byDefault))
 			}
 			best, worst = min(best, most), max(worst, most)
 		}

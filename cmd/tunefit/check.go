@@ -48,7 +48,8 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 			case (rules || explain != "") && len(args) > 0:
 				return cli.Usagef("--rules and --explain take no file")
 			case !rules && explain == "" && (len(args) < 1 || len(args) > 2):
-				return cli.Usagef("%d arguments given (needed: the policy file, and a model file if there is one)", len(args))
+				return cli.Usagef("%d arguments given (needed: the policy file, and a model file if there is one)",
+					len(args))
 			}
 			return nil
 		},
@@ -170,7 +171,8 @@ func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
 func explainLintRule(w io.Writer, name string) error {
 	r, ok := lint.RuleNamed(name)
 	if !ok {
-		return cli.Usagef("no rule is called %q (%sallowed: %s)", name, suggest.DidYouMean(name, lint.RuleNames()), strings.Join(lint.RuleNames(), ", "))
+		return cli.Usagef("no rule is called %q (%sallowed: %s)", name, suggest.DidYouMean(name, lint.RuleNames()),
+			strings.Join(lint.RuleNames(), ", "))
 	}
 	fixable := ""
 	if r.Fixable {
@@ -222,7 +224,8 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 	if slices.ContainsFunc(findings, func(f lint.Finding) bool { return f.Rule == lint.Invalid }) {
 		fmt.Fprintln(w, "the tuner refuses the policy; nothing else is looked for in it until the errors are gone")
 	}
-	_, err := fmt.Fprintf(w, "%s, %s, %s\n", cli.CountOf(counts[lint.Error], "error"), cli.CountOf(counts[lint.Warning], "warning"), cli.CountOf(counts[lint.Note], "note"))
+	_, err := fmt.Fprintf(w, "%s, %s, %s\n", cli.CountOf(counts[lint.Error], "error"),
+		cli.CountOf(counts[lint.Warning], "warning"), cli.CountOf(counts[lint.Note], "note"))
 	return err
 }
 

@@ -45,7 +45,8 @@ FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_di
 	if err := json.Unmarshal([]byte(out), &findings); err != nil || len(findings) != 6 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if f := findings[0]; f.Rule != "channels-above-64" || f.Severity != "warning" || f.File != file || f.Line != 3 || f.Column != 6 || !f.Fixable {
+	if f := findings[0]; f.Rule != "channels-above-64" || f.Severity != "warning" || f.File != file || f.Line != 3 ||
+		f.Column != 6 || !f.Fixable {
 		t.Errorf("%+v", f)
 	}
 	clean := testlib.File(t, "clean.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
@@ -59,9 +60,11 @@ FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_di
 
 // The same finding again and again is counted, unless each is asked for.
 func TestCheckCounts(t *testing.T) {
-	file := testlib.File(t, "p.csv", strings.Repeat("alltoall,0,inf,ring,simple,-1,-1,-1\n", 100)+"allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	file := testlib.File(t, "p.csv", strings.Repeat("alltoall,0,inf,ring,simple,-1,-1,-1\n", 100)+
+		"allreduce,0,inf,ring,simple,-1,-1,-1\n")
 	out, _ := tunefit(t, cli.ExitOK, "check", file)
-	if strings.Count(out, "\n") != 5 || !strings.Contains(out, "and 97 more, lines 4 to 100 [never-asked]\n0 errors, 0 warnings, 100 notes\n") {
+	if strings.Count(out, "\n") != 5 ||
+		!strings.Contains(out, "and 97 more, lines 4 to 100 [never-asked]\n0 errors, 0 warnings, 100 notes\n") {
 		t.Errorf("%s", out)
 	}
 	if out, _ := tunefit(t, cli.ExitOK, "check", file, "--all"); strings.Count(out, "\n") != 101 {
@@ -74,33 +77,41 @@ func TestCheckFix(t *testing.T) {
 	file := testlib.File(t, "p.csv", faulty)
 	fixed := filepath.Join(t.TempDir(), "fixed.csv")
 	left, said := tunefit(t, cli.ExitFailed, "check", file, "--fix", "-o", fixed)
-	if strings.Count(said, "fixed: ") != 5 || !strings.Contains(left, "0 errors, 1 warning, 0 notes") || !strings.Contains(left, fixed+":6:4: warning: NCCL never offers") {
+	if strings.Count(said, "fixed: ") != 5 || !strings.Contains(left, "0 errors, 1 warning, 0 notes") ||
+		!strings.Contains(left, fixed+":6:4: warning: NCCL never offers") {
 		t.Errorf("said\n%sleft\n%s", said, left)
 	}
 	text, err := os.ReadFile(fixed)
-	if want := strings.NewReplacer(",96,", ",64,", "4294967295", "inf", ",500", ",512", "simple,8,4", "simple,-1,4", "allreduce,0,65536,Tree,LL,64,2,8,-1\n", "").Replace(faulty); err != nil || string(text) != want {
+	if want := strings.NewReplacer(",96,", ",64,", "4294967295", "inf", ",500", ",512", "simple,8,4", "simple,-1,4",
+		"allreduce,0,65536,Tree,LL,64,2,8,-1\n", "").Replace(faulty); err != nil || string(text) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
 	}
 	if original, _ := os.ReadFile(file); string(original) != faulty {
 		t.Error("the policy itself was changed")
 	}
 	diff, _ := tunefit(t, cli.ExitFailed, "diff", file, fixed, "--sizes", "1K-16G", "--comm", "1x8,2x8,4x8")
-	if lines := strings.Split(strings.TrimSpace(diff), "\n"); len(lines) != 2 || !strings.Contains(lines[1], "4GiB - 16GiB") {
+	if lines := strings.Split(strings.TrimSpace(diff), "\n"); len(lines) != 2 ||
+		!strings.Contains(lines[1], "4GiB - 16GiB") {
 		t.Errorf("more than the bound changed:\n%s", diff)
 	}
-	if _, said := tunefit(t, cli.ExitCannot, "check", file, "--fix", "-o", fixed); !strings.Contains(said, "is there already (--force overwrites it)") {
+	if _, said := tunefit(t, cli.ExitCannot, "check", file, "--fix", "-o", fixed); !strings.Contains(said,
+		"is there already (--force overwrites it)") {
 		t.Errorf("%q", said)
 	}
-	if again, said := tunefit(t, cli.ExitFailed, "check", fixed, "--fix", "-o", fixed+"2"); strings.Contains(said, "fixed") || !strings.Contains(again, "1 warning") {
+	if again, said := tunefit(t, cli.ExitFailed, "check", fixed, "--fix", "-o",
+		fixed+"2"); strings.Contains(said, "fixed") || !strings.Contains(again, "1 warning") {
 		t.Errorf("%s%s", said, again)
 	}
 }
 
 // With a machine, what it cannot do is found; with a model, what that says of rows.
 func TestCheckAgainstMachineAndModel(t *testing.T) {
-	file := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,60,2,16\nallreduce,0,inf,collnet_chain,simple,-1,4,32\n")
-	out, _ := tunefit(t, cli.ExitFailed, "check", file, "--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
-	for _, says := range []string{"p.csv:1:6: warning: channels 60, but with 2 nodes, 16 ranks NCCL has", "p.csv:2:4: warning: on this machine NCCL offers no collnet_chain/simple"} {
+	file := testlib.File(t, "p.csv",
+		"allreduce,0,inf,ring,simple,60,2,16\nallreduce,0,inf,collnet_chain,simple,-1,4,32\n")
+	out, _ := tunefit(t, cli.ExitFailed, "check", file, "--topo",
+		filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
+	for _, says := range []string{"p.csv:1:6: warning: channels 60, but with 2 nodes, 16 ranks NCCL has",
+		"p.csv:2:4: warning: on this machine NCCL offers no collnet_chain/simple"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("no %q in\n%s", says, out)
 		}
@@ -109,7 +120,8 @@ func TestCheckAgainstMachineAndModel(t *testing.T) {
 	tunefit(t, cli.ExitOK, "fit", filepath.Join(testlib.Root, "configs/sweeps/simulated-hgx-h100-2n.csv"), "-o", model)
 	slow := testlib.File(t, "slow.csv", "allreduce,1M,1G,ring,ll,8,2,16\n")
 	out, _ = tunefit(t, cli.ExitFailed, "check", slow, model)
-	for _, says := range []string{"slow.csv:1: warning: allreduce with 2 nodes, 16 ranks: at ", "[model-disagrees]", "[model-simulated]"} {
+	for _, says := range []string{"slow.csv:1: warning: allreduce with 2 nodes, 16 ranks: at ", "[model-disagrees]",
+		"[model-simulated]"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("no %q in\n%s", says, out)
 		}
@@ -144,7 +156,8 @@ func TestBadCheckCommandLines(t *testing.T) {
 		{nil, "0 arguments given (needed: the policy file, and a model file if there is one)"},
 		{[]string{file, "--fix"}, "--fix and -o need each other"},
 		{[]string{file, "-o", out}, "--fix and -o need each other"},
-		{[]string{file, "--fix", "-o", file, "--force"}, "needed: another name for the output; --force does not change that"},
+		{[]string{file, "--fix", "-o", file, "--force"},
+			"needed: another name for the output; --force does not change that"},
 		{[]string{bad, "--fix", "-o", out}, "bad.csv is not a policy, and nothing is written:"},
 		{[]string{file + ".absent"}, "no such file or directory"},
 		{[]string{"/dev/null"}, "/dev/null: not a regular file"},
@@ -161,7 +174,8 @@ func TestBadCheckCommandLines(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Error("something was written")
 	}
-	if printed, _ := tunefit(t, cli.ExitFailed, "check", bad); !strings.Contains(printed, "bad.csv:1:4: error: unknown algorithm") {
+	if printed, _ := tunefit(t, cli.ExitFailed, "check", bad); !strings.Contains(printed,
+		"bad.csv:1:4: error: unknown algorithm") {
 		t.Errorf("%s", printed)
 	}
 }

@@ -74,14 +74,20 @@ than --threshold, 2 if there is nothing to compare.`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error { return cli.Verdict(f.compare(cmd, args)) },
 	}
-	cmd.Flags().StringVar(&f.config, "config", "", "compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or default: NCCL's choice")
-	cmd.Flags().BoolVar(&f.all, "all", false, "compare every data type, and in-place as well, instead of the one with most sizes")
-	cmd.Flags().BoolVar(&f.turns, "turns", false, "the runs were made in turns, in the order of the files: pairs are compared (found out where logs tell the time)")
+	cmd.Flags().StringVar(&f.config, "config", "",
+		"compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or "+
+			"default: NCCL's choice")
+	cmd.Flags().BoolVar(&f.all, "all", false,
+		"compare every data type, and in-place as well, instead of the one with most sizes")
+	cmd.Flags().BoolVar(&f.turns, "turns", false,
+		"the runs were made in turns, in the order of the files: pairs are compared (found out where logs tell "+
+			"the time)")
 	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "what a slowdown must be proven to exceed for exit code 1")
 	cmd.Flags().Float64Var(&f.alpha, "alpha", 0.05, "share of the verdicts of a table that may be luck")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	cmd.Flags().StringVar(&f.restore, "restore", "", "policy to write, which undoes what became slower")
-	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite the policy, and read files of which many rows cannot be read")
+	cmd.Flags().BoolVar(&f.force, "force", false,
+		"overwrite the policy, and read files of which many rows cannot be read")
 	return cmd
 }
 
@@ -92,9 +98,14 @@ func sides(cmd *cobra.Command, args []string) (files [2][]string, err error) {
 	case dash < 0 && len(args) == 2:
 		return [2][]string{args[:1], args[1:]}, nil
 	case dash < 0:
-		return files, cli.Usagef("%s given (needed: one before and one after, or -- between those before and those after, as before-*.log -- after-*.log; or the directory of "+tuner.EnvRecord+")", cli.CountOf(len(args), "file"))
+		return files,
+			cli.Usagef(
+				"%s given (needed: one before and one after, or -- between those before and those after, as "+
+					"before-*.log -- after-*.log; or the directory of "+tuner.EnvRecord+")",
+				cli.CountOf(len(args), "file"))
 	case dash == 0 || dash == len(args):
-		return files, cli.Usagef("no file %s -- (needed: files before the change, --, files after it)", map[bool]string{true: "before", false: "after"}[dash == 0])
+		return files, cli.Usagef("no file %s -- (needed: files before the change, --, files after it)",
+			map[bool]string{true: "before", false: "after"}[dash == 0])
 	}
 	for _, arg := range args[dash:] {
 		if strings.HasPrefix(arg, "--") {
@@ -110,14 +121,16 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 		return opts, cli.Usagef("--alpha %v (allowed: more than 0, less than 1; 0.05 is usual)", f.alpha)
 	}
 	number, isPercent := strings.CutSuffix(strings.TrimSpace(f.threshold), "%")
-	if opts.Threshold, err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil || !(opts.Threshold >= 0 && opts.Threshold <= 1000) {
+	if opts.Threshold, err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil ||
+		!(opts.Threshold >= 0 && opts.Threshold <= 1000) {
 		return opts, cli.Usagef("--threshold %q (allowed: a share as 1%% or 0.01, 0 or more)", f.threshold)
 	}
 	if isPercent {
 		opts.Threshold /= 100
 	}
 	if !isPercent && opts.Threshold >= 1 {
-		return opts, cli.Usagef("--threshold %s is %.0f %% (did you mean --threshold %s%%)", f.threshold, 100*opts.Threshold, f.threshold)
+		return opts, cli.Usagef("--threshold %s is %.0f %% (did you mean --threshold %s%%)", f.threshold,
+			100*opts.Threshold, f.threshold)
 	}
 	switch {
 	case f.config == "":
@@ -162,7 +175,9 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, cli.CountOf(l.Rows, "time"), l.Reason)
 	}
 	if len(t.Groups) == 0 {
-		return false, errors.New("nothing to compare: no collective, communicator, data type and size is in both (tunefit import shows what a log holds)")
+		return false,
+			errors.New("nothing to compare: no collective, communicator, data type and size is in both (tunefit " +
+				"import shows what a log holds)")
 	}
 	if f.asJSON {
 		err = cli.WriteJSON(cmd.OutOrStdout(), t)
@@ -180,7 +195,8 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 }
 
 // table compares measurements, or profiles of jobs.
-func (f *compareFlags) table(cmd *cobra.Command, named [2][]string, opts compare.Options) (*compare.Table, measured, error) {
+func (f *compareFlags) table(cmd *cobra.Command, named [2][]string, opts compare.Options) (*compare.Table,
+	measured, error) {
 	profiles, err := f.profiles(cmd, named)
 	if err != nil {
 		return nil, measured{}, err
@@ -188,7 +204,8 @@ func (f *compareFlags) table(cmd *cobra.Command, named [2][]string, opts compare
 	if profiles[0] != nil {
 		t := compare.Jobs(profiles[0], profiles[1], opts)
 		if len(t.Groups) == 0 {
-			err = errors.New("nothing to compare: no size of a collective on a communicator has a time on both sides (tunefit profile shows what a profile holds)")
+			err = errors.New("nothing to compare: no size of a collective on a communicator has a time on both sides " +
+				"(tunefit profile shows what a profile holds)")
 		}
 		return t, measured{}, err
 	}
@@ -197,8 +214,8 @@ func (f *compareFlags) table(cmd *cobra.Command, named [2][]string, opts compare
 	return compare.Two(m.samples[0], m.samples[1], opts), m, err
 }
 
-// profiles are those of both sides; none where the files are no profiles. Beside measurements in a directory a profile is
-// left out, as all is that holds none.
+// profiles are those of both sides; none where the files are no profiles. Beside measurements in a directory a
+// profile is left out, as all is that holds none.
 func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles [2][]*profile.Profile, err error) {
 	var jobs [2][]string
 	wanted, measured, other := false, false, ""
@@ -229,9 +246,12 @@ func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles
 				other = cmp.Or(other, strings.Join(of, ", "))
 			}
 		}
-		return profiles, cli.Usagef("%s is no job profile, others are (needed: job profiles on both sides, or on none; tunefit import makes one of a recorder's directory)", other)
+		return profiles,
+			cli.Usagef("%s is no job profile, others are (needed: job profiles on both sides, or on none; tunefit "+
+				"import makes one of a recorder's directory)", other)
 	case f.config != "" || f.restore != "" || f.all:
-		return profiles, cli.Usagef("--config, --restore and --all are for measurements (allowed with job profiles: none of them)")
+		return profiles,
+			cli.Usagef("--config, --restore and --all are for measurements (allowed with job profiles: none of them)")
 	}
 	for side := range jobs {
 		texts := map[string]string{}
@@ -293,7 +313,8 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 				}
 			}
 			for _, rej := range r.Rejected {
-				in.notes = append(in.notes, bench.Note{File: file, Line: rej.Line, Text: fmt.Sprintf("rejected %d: %s", rej.Count, rej.Reason)})
+				in.notes = append(in.notes, bench.Note{File: file, Line: rej.Line,
+					Text: fmt.Sprintf("rejected %d: %s", rej.Count, rej.Reason)})
 			}
 			in.notes = append(in.notes, r.Notes...)
 		}
@@ -301,7 +322,8 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 	in.progress.End()
 	for digest, file := range digests[1] {
 		if other, ok := digests[0][digest]; ok {
-			in.notes = append(in.notes, bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
+			in.notes = append(in.notes,
+				bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
 		}
 	}
 	alike := map[string]int{}

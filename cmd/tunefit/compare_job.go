@@ -22,7 +22,9 @@ import (
 func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) (slower bool, err error) {
 	for _, flag := range []string{"config", "all", "turns", "alpha", "threshold", "restore", "force"} {
 		if cmd.Flags().Changed(flag) {
-			return false, fmt.Errorf("--%s is about measurements before and after (needed: files of both; %s is what a job has found out)", flag, dir)
+			return false,
+				fmt.Errorf("--%s is about measurements before and after (needed: files of both; %s is what a job has "+
+					"found out)", flag, dir)
 		}
 	}
 	all, err := readComparisons(dir)
@@ -37,7 +39,8 @@ func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) (slower bool, 
 	if err != nil {
 		return false, err
 	}
-	if slower = slices.ContainsFunc(all, trial.Finding.Slower); !slower && !slices.ContainsFunc(all, trial.Finding.Known) {
+	if slower = slices.ContainsFunc(all, trial.Finding.Slower); !slower &&
+		!slices.ContainsFunc(all, trial.Finding.Known) {
 		return false, fmt.Errorf("%s: nothing is known yet", dir)
 	}
 	return slower, nil
@@ -61,7 +64,9 @@ func readComparisons(dir string) (all []trial.Finding, err error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no job has left a comparison here (it needs %s=%s and %s=nccl, another policy, or %s=1)", dir, tuner.EnvRecord, dir, tuner.EnvCompare, tuner.EnvCanary)
+		return nil,
+			fmt.Errorf("%s: no job has left a comparison here (it needs %s=%s and %s=nccl, another policy, or %s=1)",
+				dir, tuner.EnvRecord, dir, tuner.EnvCompare, tuner.EnvCanary)
 	}
 	slices.SortStableFunc(all, func(a, b trial.Finding) int {
 		return cmp.Or(cmp.Compare(b.Ranks, a.Ranks), a.Began.Compare(b.Began), cmp.Compare(a.Comm, b.Comm))
@@ -78,7 +83,9 @@ func readComparison(file string) (c trial.Finding, err error) {
 		err = errors.New("it does not name what is compared on which ranks")
 	}
 	if err != nil {
-		return c, fmt.Errorf("%s: this is no comparison: %w (the library writes these files whole: copy it again, or remove it)", file, err)
+		return c,
+			fmt.Errorf("%s: this is no comparison: %w (the library writes these files whole: copy it again, or "+
+				"remove it)", file, err)
 	}
 	return c, nil
 }
@@ -90,7 +97,8 @@ func writeComparisons(w cli.Printable, all []trial.Finding) error {
 			gap = ""
 		}
 		_, err := fmt.Fprintf(w, "%s%s against %s, on %s of %s, %s to %s\n  %s\n  %s\n", gap,
-			termsafe.Line(c.A.Name), termsafe.Line(c.B.Name), cli.CountOf(c.Ranks, "rank"), cli.CountOf(c.Nodes, "node"),
+			termsafe.Line(c.A.Name), termsafe.Line(c.B.Name), cli.CountOf(c.Ranks, "rank"),
+			cli.CountOf(c.Nodes, "node"),
 			c.Began.Format("2006-01-02 15:04"), c.At.Format("15:04"), c.Verdict(), c.Effort())
 		if err != nil {
 			return err

@@ -41,14 +41,19 @@ func TestCompareJobWithout(t *testing.T) {
 		code       int
 		args, want []string
 	}{
-		{"", "", cli.ExitCannot, []string{dir}, []string{"no job has left a comparison here", "NCCL_TUNER_COMPARE=nccl"}},
+		{"", "", cli.ExitCannot, []string{dir}, []string{"no job has left a comparison here",
+			"NCCL_TUNER_COMPARE=nccl"}},
 		{"", "", cli.ExitCannot, []string{filepath.Join(dir, "nothing")}, []string{"nothing: no such file"}},
-		{"comparison-1.json", "{", cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this is no comparison: unexpected end"}},
-		{"comparison-1.json", "{}", cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this is no comparison", "remove it"}},
-		{"comparison-2.json", "null", cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this", "comparison-2.json: this"}},
+		{"comparison-1.json", "{", cli.ExitCannot, []string{dir},
+			[]string{"comparison-1.json: this is no comparison: unexpected end"}},
+		{"comparison-1.json", "{}", cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this is no comparison",
+			"remove it"}},
+		{"comparison-2.json", "null", cli.ExitCannot, []string{dir},
+			[]string{"comparison-1.json: this", "comparison-2.json: this"}},
 		{"comparison-2.json", running, cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this"}},
 		{"comparison-1.json", running, cli.ExitCannot, []string{dir}, []string{"nothing is known yet"}},
-		{"", "", cli.ExitCannot, []string{filepath.Join(dir, "comparison-1.json")}, []string{"1 file given", "NCCL_TUNER_RECORD"}},
+		{"", "", cli.ExitCannot, []string{filepath.Join(dir, "comparison-1.json")},
+			[]string{"1 file given", "NCCL_TUNER_RECORD"}},
 		{"", "", cli.ExitCannot, []string{dir, "--restore", "x.csv"}, []string{"--restore", "measurements"}},
 	} {
 		if test.name != "" {

@@ -43,7 +43,8 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 			rows[n-1].Bytes.Max, rows[n-1].Why = r.Row.Bytes, why(all, i)
 			continue
 		}
-		row := fit.Row{Key: fit.Key{Coll: r.Coll, Comm: r.Comm}, Config: settable(r), Bytes: nccl.Range{Min: r.Row.Bytes, Max: r.Row.Bytes}, Why: why(all, i)}
+		row := fit.Row{Key: fit.Key{Coll: r.Coll, Comm: r.Comm}, Config: settable(r),
+			Bytes: nccl.Range{Min: r.Row.Bytes, Max: r.Row.Bytes}, Why: why(all, i)}
 		if n := len(rows); n > 0 && r.Adjacent { // both sizes became slower, and so did what is between them
 			last := &rows[n-1].Bytes
 			last.Max = uint64(math.Sqrt(float64(last.Max) * float64(row.Bytes.Min)))
@@ -56,14 +57,16 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 	}
 	switch {
 	case len(all) == 0:
-		fmt.Fprintf(notes, "%s was not written: no size is proven to be slower by more than --threshold %s\n", f.restore, f.threshold)
+		fmt.Fprintf(notes, "%s was not written: no size is proven to be slower by more than --threshold %s\n",
+			f.restore, f.threshold)
 		return nil
 	case len(rows) == 0:
 		fmt.Fprintf(notes, "%s was not written: nothing of what became slower can be restored\n", f.restore)
 		return nil
 	}
 	err := cli.WriteWhole(f.restore, f.force, func(w io.Writer) error {
-		fmt.Fprintf(w, "# from tunefit compare: what ran before, where what runs now is slower by more than %s\n", f.threshold)
+		fmt.Fprintf(w, "# from tunefit compare: what ran before, where what runs now is slower by more than %s\n",
+			f.threshold)
 		for _, d := range t.Differences {
 			fmt.Fprintf(w, "# %s: %s -> %s\n", d.What, d.Before, d.After)
 		}
@@ -72,7 +75,8 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(notes, "wrote %s, %s for %s\n", f.restore, cli.CountOf(len(rows), "row"), cli.CountOf(len(written), "size"))
+	fmt.Fprintf(notes, "wrote %s, %s for %s\n", f.restore, cli.CountOf(len(rows), "row"),
+		cli.CountOf(len(written), "size"))
 	if len(unproven) > 0 {
 		f.verify(notes, unproven)
 	}
@@ -108,12 +112,14 @@ func why(all []compare.Restoration, i int) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("%s: %s of the time since, %s ran before, %s now; ", commspec.SizeRange(all[first].Row.Bytes, all[i].Row.Bytes), times(from, to), each(before), each(now))
+	text := fmt.Sprintf("%s: %s of the time since, %s ran before, %s now; ", commspec.SizeRange(all[first].Row.Bytes,
+		all[i].Row.Bytes), times(from, to), each(before), each(now))
 	switch {
 	case all[i].Proven():
 		return text + fmt.Sprintf("measured now, the former takes %s of the latter's time", times(gain[0], gain[1]))
 	case all[i].Check != nil:
-		return text + fmt.Sprintf("unproven: one repetition says that the former takes %s of the latter's time now", times(gain[0], gain[1]))
+		return text + fmt.Sprintf("unproven: one repetition says that the former takes %s of the latter's time now",
+			times(gain[0], gain[1]))
 	}
 	return text + "unproven: the former was not measured since"
 }
@@ -130,7 +136,8 @@ func times(from, to float64) string {
 
 // verify prints how to measure what nobody has.
 func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
-	fmt.Fprintf(notes, "%s of it unproven: not known is whether what ran before is faster now. Measure that with the present NCCL before a job runs on it:\n", cli.CountOf(len(unproven), "size"))
+	fmt.Fprintf(notes, "%s of it unproven: not known is whether what ran before is faster now. Measure that with the "+
+		"present NCCL before a job runs on it:\n", cli.CountOf(len(unproven), "size"))
 	var keys []fit.Key
 	sizes := map[fit.Key][]uint64{}
 	for _, r := range unproven {

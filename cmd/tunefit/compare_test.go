@@ -24,7 +24,8 @@ func logs(t *testing.T, side string) (files []string) {
 }
 
 func beforeAndAfter(t *testing.T, flags ...string) []string {
-	return append(append(append(append([]string{"compare"}, flags...), logs(t, "before")...), "--"), logs(t, "after")...)
+	return append(append(append(append([]string{"compare"}, flags...), logs(t, "before")...), "--"),
+		logs(t, "after")...)
 }
 
 func lacks(text string, parts ...string) (missing []string) {
@@ -38,8 +39,11 @@ func lacks(text string, parts ...string) (missing []string) {
 
 func TestCompare(t *testing.T) {
 	out, said := tunefit(t, cli.ExitFailed, beforeAndAfter(t)...)
-	if m := lacks(out, "before: 18 times of 3 runs\n", "both: GPU Example GPU, hosts node0 node1, options of nccl-tests -t 1 -g 1 -n 20 -w 5\n", "NCCL: 2.27.3 -> 2.29.2\n", "allreduce 2x4, float sum out-of-place\n",
-		"   512KiB      66.68      73.14    13.76    12.54  1.097 [1.079,1.123] slower  <.001    3  ring/ll128/16 -> ring/simple/16\n",
+	if m := lacks(out, "before: 18 times of 3 runs\n",
+		"both: GPU Example GPU, hosts node0 node1, options of nccl-tests -t 1 -g 1 -n 20 -w 5\n",
+		"NCCL: 2.27.3 -> 2.29.2\n", "allreduce 2x4, float sum out-of-place\n",
+		"   512KiB      66.68      73.14    13.76    12.54  1.097 [1.079,1.123] slower  <.001    3  ring/ll128/16 -> "+
+			"ring/simple/16\n",
 		"   128KiB      38.10      37.76     6.02     6.07  0.991 [0.971,1.023] ~       0.760    3\n",
 		"of 6 sizes: 2 slower (2 by more than 1 %), 1 faster, the others ~, nothing is proven\n"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
@@ -62,7 +66,8 @@ func TestCompare(t *testing.T) {
 		t.Errorf("no %q in\n%s", m, out)
 	}
 	out, _ = tunefit(t, cli.ExitFailed, beforeAndAfter(t, "--all")...)
-	if strings.Count(out, "allreduce 2x4, float sum ") != 2 || !strings.Contains(out, "\nall: geometric mean of 12 ratios ") {
+	if strings.Count(out, "allreduce 2x4, float sum ") != 2 ||
+		!strings.Contains(out, "\nall: geometric mean of 12 ratios ") {
 		t.Error(out)
 	}
 }
@@ -85,11 +90,13 @@ func TestCompareFewFiles(t *testing.T) {
 	}
 	before, after := logs(t, "before")[0], logs(t, "after")[0]
 	out, _ := tunefit(t, cli.ExitOK, "compare", before, after)
-	if m := lacks(out, "note: 1 repetition: nothing tells the noise at one size", "what shifts a run as a whole"); len(m) > 0 {
+	if m := lacks(out, "note: 1 repetition: nothing tells the noise at one size",
+		"what shifts a run as a whole"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
 	out, _ = tunefit(t, cli.ExitOK, "compare", "--turns", before, after)
-	if m := lacks(out, "note: made in turns, but not compared pair by pair (needed: as many runs of a size before as after, 4 or more"); len(m) > 0 {
+	if m := lacks(out, "note: made in turns, but not compared pair by pair (needed: as many runs of a size before as "+
+		"after, 4 or more"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
 	out, said := tunefit(t, cli.ExitOK, "compare", before, before)
@@ -121,15 +128,18 @@ func TestCompareJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &table); err != nil {
 		t.Fatal(err)
 	}
-	if table.Slower != 2 || table.Beyond != 2 || table.Faster != 1 || table.Sizes != 6 || len(table.Groups) != 1 || len(table.Differences) != 1 {
+	if table.Slower != 2 || table.Beyond != 2 || table.Faster != 1 || table.Sizes != 6 || len(table.Groups) != 1 ||
+		len(table.Differences) != 1 {
 		t.Fatalf("%+v", table)
 	}
 	r := table.Groups[0].Sizes[3]
-	if r.Bytes != 524288 || r.Verdict != "slower" || r.Before.Ran != "ring/ll128/16" || r.After.Ran != "ring/simple/16" || !(1 < r.Low && r.Low < r.Ratio && r.Ratio < r.High) {
+	if r.Bytes != 524288 || r.Verdict != "slower" || r.Before.Ran != "ring/ll128/16" ||
+		r.After.Ran != "ring/simple/16" || !(1 < r.Low && r.Low < r.Ratio && r.Ratio < r.High) {
 		t.Errorf("%+v", r)
 	}
 	before, after := logs(t, "before")[0], logs(t, "after")[0]
-	if out, _ = tunefit(t, cli.ExitOK, "compare", before, after, "--json"); !strings.Contains(out, `"verdict": "~"`) || strings.Contains(out, "NaN") {
+	if out, _ = tunefit(t, cli.ExitOK, "compare", before, after, "--json"); !strings.Contains(out, `"verdict": "~"`) ||
+		strings.Contains(out, "NaN") {
 		t.Error(out)
 	}
 }
@@ -157,7 +167,8 @@ func TestCompareWrongCalls(t *testing.T) {
 		{[]string{before, "nothing.log"}, "nothing.log: no such file"},
 		{[]string{before, after, "--restore", before}, "would be overwritten"},
 		{[]string{before, after, "--restore", policy}, "is there already (--force overwrites it)"},
-		{[]string{before, filepath.Join(testlib.Root, "bench/testdata/launcher_srun.txt")}, "nothing to compare: no collective, communicator, data type and size is in both"},
+		{[]string{before, filepath.Join(testlib.Root, "bench/testdata/launcher_srun.txt")},
+			"nothing to compare: no collective, communicator, data type and size is in both"},
 		{[]string{before, after, "--config", "tree/simple/4"}, "nothing to compare"},
 	} {
 		out, said := tunefit(t, cli.ExitCannot, append([]string{"compare"}, c.args...)...)
@@ -168,14 +179,17 @@ func TestCompareWrongCalls(t *testing.T) {
 }
 
 // old and new are sweeps of a default and one forced configuration at three sizes, four times.
-func sweepOf(t *testing.T, name string, label string, micros [3]float64, forced string, forcedMicros [3]float64) string {
+func sweepOf(t *testing.T, name string, label string, micros [3]float64, forced string,
+	forcedMicros [3]float64) string {
 	text := sweepHead
 	for rep := range 4 {
 		noise := 1 + 0.002*float64(rep)
 		for i, b := range []int{65536, 131072, 262144} {
-			text += fmt.Sprintf("all_reduce,%d,float,sum,%s,2,16,0,default,%.3f,,,rep%d.log\n", b, label, micros[i]*noise, rep)
+			text += fmt.Sprintf("all_reduce,%d,float,sum,%s,2,16,0,default,%.3f,,,rep%d.log\n", b, label,
+				micros[i]*noise, rep)
 			if forced != "" {
-				text += fmt.Sprintf("all_reduce,%d,float,sum,%s,2,16,0,forced,%.3f,,,rep%d.log\n", b, forced, forcedMicros[i]*noise, rep)
+				text += fmt.Sprintf("all_reduce,%d,float,sum,%s,2,16,0,forced,%.3f,,,rep%d.log\n", b, forced,
+					forcedMicros[i]*noise, rep)
 			}
 		}
 	}
@@ -190,19 +204,28 @@ func TestRestore(t *testing.T) {
 		row         string   // written; empty: nothing is
 		says        []string // in the policy, else on standard error
 	}{
-		{"measured and faster", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", fast), "allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
-			[]string{"# 128KiB - 256KiB: 1.100 to 1.150 of the time since, tree/ll/8 ran before, ring/ll/8 now; measured now, the former takes 0.870 to 0.909 of the latter's time\n"}},
-		{"faster at one of them", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", [3]float64{20, 33, 40}), "allreduce,262144,262144,tree,ll,8,2,16,-1,-1\n", nil},
-		{"not measured since", sweepOf(t, "new.csv", "ring,ll,8", slow, "ring,simple,8", fast), "allreduce,131072,262144,tree,ll,-1,2,16,-1,-1\n",
+		{"measured and faster", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", fast),
+			"allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
+			[]string{"# 128KiB - 256KiB: 1.100 to 1.150 of the time since, tree/ll/8 ran before, ring/ll/8 now; " +
+				"measured now, the former takes 0.870 to 0.909 of the latter's time\n"}},
+		{"faster at one of them", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", [3]float64{20, 33, 40}),
+			"allreduce,262144,262144,tree,ll,8,2,16,-1,-1\n", nil},
+		{"not measured since", sweepOf(t, "new.csv", "ring,ll,8", slow, "ring,simple,8", fast),
+			"allreduce,131072,262144,tree,ll,-1,2,16,-1,-1\n",
 			[]string{"; unproven: the former was not measured since\n"}},
-		{"other channels", sweepOf(t, "new.csv", "tree,ll,4", slow, "", fast), "allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
+		{"other channels", sweepOf(t, "new.csv", "tree,ll,4", slow, "", fast),
+			"allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
 			[]string{"tree/ll/8 ran before, tree/ll/4 now; unproven"}},
 		{"measured and no faster", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", slow), "",
-			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and was measured after, too: 1.000 of the time now, not proven to be faster\n", "nothing of what became slower can be restored"}},
+			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and was " +
+				"measured after, too: 1.000 of the time now, not proven to be faster\n",
+				"nothing of what became slower can be restored"}},
 		{"the same configuration", sweepOf(t, "new.csv", "tree,ll,8", slow, "", slow), "",
-			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and runs now: it is slower by itself\n"}},
+			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and runs now: " +
+				"it is slower by itself\n"}},
 		{"does not run any more", sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "", nil},
-		{"nothing slower", sweepOf(t, "new.csv", "ring,ll,8", fast, "", slow), "", []string{"was not written: no size is proven to be slower by more than --threshold 1%\n"}},
+		{"nothing slower", sweepOf(t, "new.csv", "ring,ll,8", fast, "", slow), "",
+			[]string{"was not written: no size is proven to be slower by more than --threshold 1%\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "does not run any more" {
@@ -210,7 +233,8 @@ func TestRestore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c.sweep = testlib.File(t, "new.csv", string(text)+"all_reduce,0,float,sum,tree,ll,8,2,16,0,forced,,,,x\n")
+				c.sweep = testlib.File(t, "new.csv",
+					string(text)+"all_reduce,0,float,sum,tree,ll,8,2,16,0,forced,,,,x\n")
 				c.says = []string{"tree/ll/8 ran before and does not run any more\n"}
 			}
 			policy := filepath.Join(t.TempDir(), "policy.csv")
@@ -226,13 +250,15 @@ func TestRestore(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !strings.HasSuffix(string(text), c.row) || len(lacks(string(text), c.says...)) > 0 || strings.Count(string(text), "\nallreduce,") != 1 {
+			if err != nil || !strings.HasSuffix(string(text), c.row) || len(lacks(string(text), c.says...)) > 0 ||
+				strings.Count(string(text), "\nallreduce,") != 1 {
 				t.Errorf("%v\n%s%s", err, text, said)
 			}
 			if _, _, err := ask.ReadPolicy(testlib.Env.Inputs, policy); err != nil {
 				t.Error(err)
 			}
-			if unproven := strings.Contains(string(text), "unproven"); unproven != strings.Contains(said, "tunefit compare --turns present-*.log -- restored-*.log\n") {
+			if unproven := strings.Contains(string(text), "unproven"); unproven != strings.Contains(said,
+				"tunefit compare --turns present-*.log -- restored-*.log\n") {
 				t.Error(said)
 			}
 		})
@@ -242,13 +268,19 @@ func TestRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mixed, policy := testlib.File(t, "old.csv", strings.ReplaceAll(string(text), "262144,float,sum,tree,ll,8", "262144,float,sum,ring,simple,8")), filepath.Join(t.TempDir(), "p.csv")
-	tunefit(t, cli.ExitFailed, "compare", mixed, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "--restore", policy)
-	if text, err = os.ReadFile(policy); err != nil || len(lacks(string(text), "allreduce,131072,185363,tree,ll,-1,2,16,-1,-1\n", "allreduce,185364,262144,ring,simple,-1,2,16,-1,-1\n")) > 0 {
+	mixed, policy := testlib.File(t, "old.csv", strings.ReplaceAll(string(text), "262144,float,sum,tree,ll,8",
+		"262144,float,sum,ring,simple,8")), filepath.Join(t.TempDir(), "p.csv")
+	tunefit(t, cli.ExitFailed, "compare", mixed, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow),
+		"--restore", policy)
+	if text, err = os.ReadFile(policy); err != nil ||
+		len(lacks(string(text), "allreduce,131072,185363,tree,ll,-1,2,16,-1,-1\n",
+			"allreduce,185364,262144,ring,simple,-1,2,16,-1,-1\n")) > 0 {
 		t.Errorf("%v\n%s", err, text)
 	}
 	nameless := sweepOf(t, "old.csv", ",,", fast, "", fast)
-	if _, said := tunefit(t, cli.ExitFailed, "compare", nameless, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "--restore", filepath.Join(t.TempDir(), "p.csv")); !strings.Contains(said, "nothing tells what ran before (needed: logs with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING)") {
+	if _, said := tunefit(t, cli.ExitFailed, "compare", nameless, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow),
+		"--restore", filepath.Join(t.TempDir(), "p.csv")); !strings.Contains(said,
+		"nothing tells what ran before (needed: logs with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING)") {
 		t.Error(said)
 	}
 }
@@ -268,14 +300,17 @@ func TestCompareJobs(t *testing.T) {
 	// One a side: no verdict, whichever way round.
 	for _, args := range [][]string{{before[0], after[0]}, {after[0], before[0]}} {
 		out, _ := tunefit(t, cli.ExitOK, append([]string{"compare"}, args...)...)
-		if m := lacks(out, "before: 5 times of 1 job profile\n", "\na step: 1", "note: differences without a test: "); len(m) > 0 || strings.Contains(out, "~") || strings.Contains(out, "slower") {
+		if m := lacks(out, "before: 5 times of 1 job profile\n", "\na step: 1",
+			"note: differences without a test: "); len(m) > 0 || strings.Contains(out, "~") ||
+			strings.Contains(out, "slower") {
 			t.Errorf("no %q in\n%s", m, out)
 		}
 	}
 	sides := func(a, b []string) []string { return append(append(append([]string{"compare"}, a...), "--"), b...) }
 	tunefit(t, cli.ExitOK, sides(before, after)...)
 	out, _ := tunefit(t, cli.ExitFailed, sides(after, before)...)
-	if m := lacks(out, "before: 15 times of 3 job profiles\n", "] p=0.006 slower\n", "of 5 sizes: 2 slower (2 by more than 1 %), 0 faster"); len(m) > 0 {
+	if m := lacks(out, "before: 15 times of 3 job profiles\n", "] p=0.006 slower\n",
+		"of 5 sizes: 2 slower (2 by more than 1 %), 0 faster"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
 	// The same profile again is no repetition.
@@ -290,7 +325,9 @@ func TestCompareJobs(t *testing.T) {
 			Verdict string
 		}
 	}
-	if out, _ := tunefit(t, cli.ExitOK, "compare", "--json", before[0], after[0]); json.Unmarshal([]byte(out), &table) != nil || table.Step.Verdict != "~" || !(table.Step.Before > table.Step.After && table.Step.After > 0) {
+	if out, _ := tunefit(t, cli.ExitOK, "compare", "--json", before[0],
+		after[0]); json.Unmarshal([]byte(out), &table) != nil || table.Step.Verdict != "~" ||
+		!(table.Step.Before > table.Step.After && table.Step.After > 0) {
 		t.Error(out)
 	}
 	// A directory of profiles is as good as their names; beside logs in a directory a profile is left out.
@@ -311,7 +348,9 @@ func TestCompareJobs(t *testing.T) {
 	}
 	link(dirs[0], logs(t, "before")...)
 	link(dirs[1], logs(t, "after")...)
-	if out, said := tunefit(t, cli.ExitFailed, "compare", dirs[0], dirs[1]); !strings.Contains(out, "before: 18 times of 3 runs") || !strings.Contains(said, "job-before-1.csv is a job profile") {
+	if out, said := tunefit(t, cli.ExitFailed, "compare", dirs[0],
+		dirs[1]); !strings.Contains(out, "before: 18 times of 3 runs") ||
+		!strings.Contains(said, "job-before-1.csv is a job profile") {
 		t.Errorf("%s%s", out, said)
 	}
 	inspector, _ := jobFiles(t)
@@ -321,12 +360,15 @@ func TestCompareJobs(t *testing.T) {
 		says string
 	}{
 		{[]string{before[0], "nothing.csv"}, "nothing.csv: no such file"},
-		{[]string{before[0], logs(t, "after")[0]}, "after-1.log is no job profile, others are (needed: job profiles on both sides, or on none; "},
+		{[]string{before[0], logs(t, "after")[0]},
+			"after-1.log is no job profile, others are (needed: job profiles on both sides, or on none; "},
 		{[]string{inspector[0], after[0]}, "is no job profile, others are"},
 		{[]string{recorded, after[0]}, recorded + " is no job profile, others are"},
 		{[]string{before[0], after[0], "--restore", "x.csv"}, "--config, --restore and --all are for measurements"},
-		{[]string{before[0], testlib.File(t, "job.csv", jobHead+"reduce,1,8,1M,2,1,200,,,,\n")}, "nothing to compare: no size of a collective on a communicator has a time on both sides"},
-		{[]string{before[0], testlib.File(t, "job.csv", jobHead+"reduxe,1,8,1M,2,1,200,,,,\n")}, `job.csv:3:1: collective: unknown collective "reduxe"`},
+		{[]string{before[0], testlib.File(t, "job.csv", jobHead+"reduce,1,8,1M,2,1,200,,,,\n")},
+			"nothing to compare: no size of a collective on a communicator has a time on both sides"},
+		{[]string{before[0], testlib.File(t, "job.csv", jobHead+"reduxe,1,8,1M,2,1,200,,,,\n")},
+			`job.csv:3:1: collective: unknown collective "reduxe"`},
 	} {
 		out, said := tunefit(t, cli.ExitCannot, append([]string{"compare"}, c.args...)...)
 		if out != "" || !strings.Contains(said, c.says) {
@@ -342,13 +384,16 @@ func TestComparePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	table, _ := tunefit(t, cli.ExitFailed, beforeAndAfter(t)...)
-	ofJobs, _ := tunefit(t, cli.ExitOK, append(append(append([]string{"compare"}, jobProfiles(t, "before")...), "--"), jobProfiles(t, "after")...)...)
+	ofJobs, _ := tunefit(t, cli.ExitOK, append(append(append([]string{"compare"}, jobProfiles(t, "before")...), "--"),
+		jobProfiles(t, "after")...)...)
 	dir := t.TempDir()
 	for file, release := range map[string]string{"old.csv": "2.28.9", "new.csv": "2.21.5"} {
-		tunefit(t, cli.ExitOK, "simulate", "--nodes", "2", "--coll", "allreduce", "--reps", "4", "--sizes", "64K-4M", "--nccl", release, "-o", filepath.Join(dir, file))
+		tunefit(t, cli.ExitOK, "simulate", "--nodes", "2", "--coll", "allreduce", "--reps", "4", "--sizes", "64K-4M",
+			"--nccl", release, "-o", filepath.Join(dir, file))
 	}
 	policy := filepath.Join(dir, "policy.csv")
-	tunefit(t, cli.ExitFailed, "compare", filepath.Join(dir, "old.csv"), filepath.Join(dir, "new.csv"), "--restore", policy)
+	tunefit(t, cli.ExitFailed, "compare", filepath.Join(dir, "old.csv"), filepath.Join(dir, "new.csv"),
+		"--restore", policy)
 	restored, err := os.ReadFile(policy)
 	if err != nil {
 		t.Fatal(err)

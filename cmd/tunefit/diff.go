@@ -100,7 +100,8 @@ func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 		switch {
 		case before.Alike(after):
 			run = nil
-		case run != nil && run.before.Alike(before) && run.after.Alike(after) && run.before.Row == before.Row && run.after.Row == after.Row:
+		case run != nil && run.before.Alike(before) && run.after.Alike(after) && run.before.Row == before.Row &&
+			run.after.Row == after.Row:
 			run.last = before.Bytes
 		default:
 			c.differences = append(c.differences, difference{before, after, before.Bytes})
@@ -114,7 +115,8 @@ func (c *comparison) write(w io.Writer) error {
 	if len(c.differences) == 0 {
 		fmt.Fprintln(w, "no difference")
 		if before, after := c.asked.Files.Policies[0].Digest, c.asked.Files.Policies[1].Digest; before != after {
-			fmt.Fprintf(w, "where they were compared: their rows do not mean the same (versions %s and %s)\n", before, after)
+			fmt.Fprintf(w, "where they were compared: their rows do not mean the same (versions %s and %s)\n",
+				before, after)
 		}
 		return nil
 	}

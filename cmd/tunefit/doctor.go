@@ -72,7 +72,8 @@ could not be examined. Of several nodes the worst counts.`, doctor.LimitOnNodes,
 	own.Register(cmd, "of this tunefit, to compare with")
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print JSON, one object per finding")
-	f.BoolVar(&o.Machine, "machine", false, "examine the machine only, before there is a policy: not the tuner's library, files and rendezvous")
+	f.BoolVar(&o.Machine, "machine", false,
+		"examine the machine only, before there is a policy: not the tuner's library, files and rendezvous")
 	f.IntVar(&o.Nodes, "nodes", 1, "nodes that the job has")
 	f.StringVar(&o.NCCL, "library", "", "libnccl.so.2 that the job uses (default those found)")
 	f.StringVar(&launcher, "launch", "", `examine nodes by this launcher, as "srun -N 4"`)
@@ -95,7 +96,8 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 		want = doctor.Expected{Nodes: o.Nodes}
 	}
 	if want.Nodes == 0 {
-		return cli.Usagef("--launch %q does not say how many nodes there are (needed: --nodes N, or a launcher with -N or -np)", launcher)
+		return cli.Usagef("--launch %q does not say how many nodes there are (needed: --nodes N, or a launcher with "+
+			"-N or -np)", launcher)
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -22,7 +22,8 @@ func soundOnNodes(t *testing.T) (policy string) {
 		}
 	}
 	policy = testlib.File(t, "policy.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	for name, value := range map[string]string{asTunefit: "1", "NCCL_DEBUG": "WARN", "NCCL_TUNER_PLUGIN": testlib.Library,
+	for name, value := range map[string]string{asTunefit: "1", "NCCL_DEBUG": "WARN",
+		"NCCL_TUNER_PLUGIN": testlib.Library,
 		tuner.EnvConfigFile: policy, tuner.EnvReload: "off"} {
 		t.Setenv(name, value)
 	}
@@ -33,7 +34,8 @@ func soundOnNodes(t *testing.T) (policy string) {
 func perNode(t *testing.T, policy string) string {
 	t.Helper()
 	dir := filepath.Dir(policy)
-	for node, text := range map[string]string{"node1": "allreduce,0,inf,ring,simple,-1,-1,-1\n", "node2": "allreduce,0,inf,tree,simple,-1,-1,-1\n"} {
+	for node, text := range map[string]string{"node1": "allreduce,0,inf,ring,simple,-1,-1,-1\n",
+		"node2": "allreduce,0,inf,tree,simple,-1,-1,-1\n"} {
 		if err := os.WriteFile(filepath.Join(dir, node+".csv"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +52,8 @@ func TestDoctorBySlurm(t *testing.T) {
 		t.Errorf("%s%s", out, said)
 	}
 	own := perNode(t, policy)
-	out, _ = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--launch", "srun -N 2 -w node[1-2] sh "+own)
+	out, _ = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--launch",
+		"srun -N 2 -w node[1-2] sh "+own)
 	for _, words := range []string{"the nodes differ", "node1: ", "node2: ", "2 nodes differ in files\n"} {
 		if !strings.Contains(out, words) {
 			t.Errorf("no %q in\n%s", words, out)
@@ -64,8 +67,10 @@ func TestDoctorBySlurm(t *testing.T) {
 	}
 	// A node is gone before the others answer.
 	cluster.Kill(t, "node3")
-	out, said = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--nodes", "4", "--launch", "srun -N 3")
-	if !strings.Contains(out, "error    launch       3 of 4 nodes answered: node[1-2,4]\n") || !strings.HasSuffix(out, "3 nodes agree\n") {
+	out, said = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--nodes", "4", "--launch",
+		"srun -N 3")
+	if !strings.Contains(out, "error    launch       3 of 4 nodes answered: node[1-2,4]\n") ||
+		!strings.HasSuffix(out, "3 nodes agree\n") {
 		t.Errorf("%s%s", out, said)
 	}
 }
@@ -77,12 +82,15 @@ func TestDoctorByMPIRun(t *testing.T) {
 	if os.Geteuid() == 0 {
 		mpirun += " --allow-run-as-root"
 	}
-	out, said := tunefit(t, cli.ExitOK, "doctor", "--plugin", testlib.Library, "--launch", mpirun+" -np 4 --host node1,node2,node3,node4")
+	out, said := tunefit(t, cli.ExitOK, "doctor", "--plugin", testlib.Library, "--launch",
+		mpirun+" -np 4 --host node1,node2,node3,node4")
 	if !strings.HasSuffix(out, "sound\n4 nodes agree\n") {
 		t.Errorf("%s%s", out, said)
 	}
-	out, said = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--launch", mpirun+" -np 2 --host node1,node9")
-	if !strings.Contains(out, "0 of 2 processes answered; the launcher names node9") || !strings.Contains(said, "Connection refused") {
+	out, said = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--launch",
+		mpirun+" -np 2 --host node1,node9")
+	if !strings.Contains(out, "0 of 2 processes answered; the launcher names node9") ||
+		!strings.Contains(said, "Connection refused") {
 		t.Errorf("%s%s", out, said)
 	}
 }
@@ -94,8 +102,10 @@ func TestDoctorLaunchOptions(t *testing.T) {
 		t.Errorf("%s", said)
 	}
 	twice := testlib.File(t, "twice", `SLURMD_NODENAME=n1 "$@"; unset NCCL_DEBUG; SLURMD_NODENAME=n2 "$@"`+"\n")
-	out, _ := tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--nodes", "2", "--json", "--launch", "sh "+twice)
-	if !strings.Contains(strings.Join(strings.Fields(out), ""), `"nodes":["n2"]`) || !strings.Contains(out, "NCCL_DEBUG") {
+	out, _ := tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--nodes", "2", "--json", "--launch",
+		"sh "+twice)
+	if !strings.Contains(strings.Join(strings.Fields(out), ""), `"nodes":["n2"]`) ||
+		!strings.Contains(out, "NCCL_DEBUG") {
 		t.Errorf("%s", out)
 	}
 }

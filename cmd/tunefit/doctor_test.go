@@ -23,12 +23,14 @@ func TestDoctorCommand(t *testing.T) {
 	t.Setenv("NCCL_TUNER_PLUGIN", testlib.Library)
 	t.Setenv(tuner.EnvConfigFile, "/absent.csv")
 	out, _ := tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library)
-	if first, _, _ := strings.Cut(out, "\n"); !strings.HasPrefix(first, "error    files ") || !strings.Contains(out, "-> correct the path") {
+	if first, _, _ := strings.Cut(out, "\n"); !strings.HasPrefix(first, "error    files ") ||
+		!strings.Contains(out, "-> correct the path") {
 		t.Errorf("%s", out)
 	}
 	out, _ = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--json")
 	var findings []struct{ Check, Severity, Found, Do string }
-	if err := json.Unmarshal([]byte(out), &findings); err != nil || findings[0].Severity != "ok" || findings[0].Check != "plugin" || findings[0].Found == "" {
+	if err := json.Unmarshal([]byte(out), &findings); err != nil || findings[0].Severity != "ok" ||
+		findings[0].Check != "plugin" || findings[0].Found == "" {
 		t.Errorf("%v: %s", err, out)
 	}
 	if _, said := tunefit(t, cli.ExitUsage, "doctor", "--nodes", "0"); !strings.Contains(said, "--nodes 0") {
@@ -36,8 +38,8 @@ func TestDoctorCommand(t *testing.T) {
 	}
 }
 
-// Before there is a policy, nothing is wrong with a node where the tuner's variables are not set, alone or by a launcher. What
-// spoils measurements is found all the same.
+// Before there is a policy, nothing is wrong with a node where the tuner's variables are not set, alone or by a
+// launcher. What spoils measurements is found all the same.
 func TestDoctorOfTheMachine(t *testing.T) {
 	soundOnNodes(t)
 	for _, name := range []string{"NCCL_DEBUG", "NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvReload} {
@@ -45,7 +47,8 @@ func TestDoctorOfTheMachine(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--machine"}, {"--machine", "--launch", "env", "--nodes", "1"}} {
 		out, said := tunefit(t, cli.ExitOK, append([]string{"doctor"}, args...)...)
-		if strings.Contains(out, "NCCL_TUNER_") || strings.Contains(out, "NCCL_DEBUG") || !strings.Contains(out, "ok       environment") {
+		if strings.Contains(out, "NCCL_TUNER_") || strings.Contains(out, "NCCL_DEBUG") ||
+			!strings.Contains(out, "ok       environment") {
 			t.Errorf("%v: %s%s", args, out, said)
 		}
 	}

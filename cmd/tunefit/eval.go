@@ -76,8 +76,10 @@ choose from. If no decision can be judged, the exit code is 1.`,
 			return errors.Join(err, unjudged(results))
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective and communicator; with --profile an object of the job and of these")
-	cmd.Flags().StringVar(&job, "profile", "", "job profile: say first what the decisions are worth to this job, in time of its communication a step")
+	cmd.Flags().BoolVar(&asJSON, "json", false,
+		"print JSON, one object per collective and communicator; with --profile an object of the job and of these")
+	cmd.Flags().StringVar(&job, "profile", "",
+		"job profile: say first what the decisions are worth to this job, in time of its communication a step")
 	return cmd
 }
 
@@ -110,7 +112,8 @@ func readEvaluated(in *cli.Inputs, args []string) (e evaluated, err error) {
 		if kind, err := in.Kind(name); err == nil && (kind == cli.KindModel || kind == cli.KindPolicy) {
 			order := append([]string{name}, slices.Delete(slices.Clone(args), i+1, i+2)...)
 			is := map[cli.Kind]string{cli.KindModel: "a cost model", cli.KindPolicy: "a policy"}[kind]
-			return e, cli.Usagef("%s is neither a cost model nor a policy, %s is %s (did you mean: tunefit eval %s)", args[0], name, is, strings.Join(order, " "))
+			return e, cli.Usagef("%s is neither a cost model nor a policy, %s is %s (did you mean: tunefit eval %s)",
+				args[0], name, is, strings.Join(order, " "))
 		}
 	}
 	return e, fmt.Errorf("%w\nneeded first: a cost model or a policy, then sweeps", err)
@@ -139,7 +142,8 @@ func (e evaluated) decider() fit.Decider {
 func (e evaluated) note(w io.Writer, sources []model.Source) {
 	if e.model == nil {
 		if e.policy.NeedsTopology() {
-			fmt.Fprintln(w, "note: rows whose conditions name the machine are left out: a sweep does not tell its topology")
+			fmt.Fprintln(w,
+				"note: rows whose conditions name the machine are left out: a sweep does not tell its topology")
 		}
 		return
 	}
@@ -167,9 +171,12 @@ func unjudged(results []fit.Evaluation) error {
 	case outside:
 		return errors.New(nothing + "neither a model nor a row knows any of these collectives, communicators and sizes")
 	case alone:
-		return errors.New(nothing + "only one thing was measured at each size (needed: NCCL's choice and what is chosen instead, or several configurations)")
+		return errors.New(nothing +
+			"only one thing was measured at each size (needed: NCCL's choice and what is chosen instead, or several " +
+			"configurations)")
 	}
-	return errors.New(nothing + "neither the chosen configurations were measured, nor NCCL's choice where they leave it")
+	return errors.New(nothing +
+		"neither the chosen configurations were measured, nor NCCL's choice where they leave it")
 }
 
 func writeEval(w io.Writer, results []fit.Evaluation) error {
@@ -202,7 +209,8 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 	}
 	for _, e := range results {
 		if e.Verdict.Unmeasured > 0 {
-			fmt.Fprintf(w, "%s: not judged at %d of %d sizes: what is chosen there was not measured\n", e.Group.Key, e.Verdict.Unmeasured, e.Sizes)
+			fmt.Fprintf(w, "%s: not judged at %d of %d sizes: what is chosen there was not measured\n", e.Group.Key,
+				e.Verdict.Unmeasured, e.Sizes)
 		}
 		if e.Left > 0 {
 			fmt.Fprintf(w, "%s: no row decides at %d of %d sizes\n", e.Group.Key, e.Left, e.Sizes)
@@ -217,8 +225,9 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 // evalJSON is an evaluation without scores of nothing.
 type evalJSON struct {
 	KeyJSON
-	Sizes      int            `json:"sizes"`
-	Policy     fit.Score      `json:"policy,omitzero"`  // left out: no default measured, or the model knows nothing of this
+	Sizes int `json:"sizes"`
+	// left out: no default measured, or the model knows nothing of this
+	Policy     fit.Score      `json:"policy,omitzero"`
 	Plain      fit.Score      `json:"plain,omitzero"`   // left out: nothing it chose was measured
 	Default    fit.Score      `json:"default,omitzero"` // left out: not measured
 	Decided    int            `json:"decided"`          // decisions that were measured

@@ -34,26 +34,34 @@ func TestEvalOfNothing(t *testing.T) {
 	}
 	const unasked = "what is chosen there was not measured\n"
 	for name, c := range map[string]struct{ sweep, out, says string }{
-		"the default only": {lines(func(l string) bool { return strings.Contains(l, ",default,") }), unasked, "nothing to compare: only one thing was measured at each size (needed: "},
-		"one configuration only": {lines(func(l string) bool { return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") }), "abstains at",
+		"the default only": {lines(func(l string) bool { return strings.Contains(l, ",default,") }), unasked,
 			"nothing to compare: only one thing was measured at each size (needed: "},
-		"another communicator": {strings.ReplaceAll(lines(func(string) bool { return true }), ",2,16,0,", ",4,32,0,"), "another number of nodes was measured\n",
+		"one configuration only": {
+			lines(func(l string) bool { return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") }), "abstains at",
+			"nothing to compare: only one thing was measured at each size (needed: "},
+		"another communicator": {strings.ReplaceAll(lines(func(string) bool { return true }), ",2,16,0,", ",4,32,0,"),
+			"another number of nodes was measured\n",
 			"nothing to compare: neither a model nor a row knows any of these collectives, communicators and sizes\n"},
-		"other sizes": {sweepHead + "all_reduce,64,float,sum,ring,ll,1,2,16,0,forced,9,,,x\nall_reduce,64,float,sum,tree,ll,1,2,16,0,default,8,,,x\n", "the size is outside those measured\n",
+		"other sizes": {
+			sweepHead + "all_reduce,64,float,sum,ring,ll,1,2,16,0,forced,9,,,x\n" +
+				"all_reduce,64,float,sum,tree,ll,1,2,16,0,default,8,,,x\n", "the size is outside those measured\n",
 			"nothing to compare: neither a model nor a row knows any of these collectives, communicators and sizes\n"},
 		"nothing that it chooses": {lines(func(l string) bool {
-			return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") || strings.Contains(l, ",tree,simple,1,2,16,0,forced,")
+			return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") ||
+				strings.Contains(l, ",tree,simple,1,2,16,0,forced,")
 		}), "abstains at", "nothing to compare: neither the chosen configurations were measured, nor "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sweep := testlib.File(t, "sweep.csv", c.sweep)
 			out, said := tunefit(t, cli.ExitFailed, "eval", model, sweep)
-			if !strings.Contains(out, c.out) || strings.Contains(out, "policy / best") || !strings.Contains(said, "tunefit: "+c.says) {
+			if !strings.Contains(out, c.out) || strings.Contains(out, "policy / best") ||
+				!strings.Contains(said, "tunefit: "+c.says) {
 				t.Errorf("%s%s", out, said)
 			}
 			out, said = tunefit(t, cli.ExitFailed, "eval", model, sweep, "--json")
 			var all []evalJSON
-			if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Policy.Decisions != 0 || all[0].Plain.Decisions != 0 || !strings.Contains(said, c.says) {
+			if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Policy.Decisions != 0 ||
+				all[0].Plain.Decisions != 0 || !strings.Contains(said, c.says) {
 				t.Errorf("%v: %s%s", err, out, said)
 			}
 		})
@@ -67,14 +75,17 @@ func TestEvalCountsTheDefault(t *testing.T) {
 	// At 4 KiB the model chooses tree/ll with 4 channels, at 16 KiB it leaves it to NCCL.
 	sweep := testlib.File(t, "sweep.csv", sweepHead+
 		"all_reduce,4096,float,sum,tree,ll,4,2,16,0,forced,10,,,x\nall_reduce,4096,float,sum,,,,2,16,0,default,8,,,x\n"+
-		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
+		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\n"+
+		"all_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
 	out, _ := tunefit(t, cli.ExitOK, "eval", model, sweep, "--json")
 	var all []evalJSON
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}
 	e := all[0]
-	if e.Default.Decisions == 0 || e.Default.Mean != 1 || e.Policy.Decisions == 0 || math.Abs(e.Policy.Max-10.0/8) > 1e-9 || math.Abs(e.Policy.Mean-(10.0/8+1)/2) > 1e-9 || e.Decided != 1 || e.Harm != 1 || e.WorstHarm != 10.0/8 {
+	if e.Default.Decisions == 0 || e.Default.Mean != 1 || e.Policy.Decisions == 0 ||
+		math.Abs(e.Policy.Max-10.0/8) > 1e-9 || math.Abs(e.Policy.Mean-(10.0/8+1)/2) > 1e-9 || e.Decided != 1 ||
+		e.Harm != 1 || e.WorstHarm != 10.0/8 {
 		t.Errorf("%s", out)
 	}
 }
@@ -84,13 +95,17 @@ func TestEvalOfUnmeasuredDecisions(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	sweep := testlib.File(t, "sweep.csv", sweepHead+
-		"all_reduce,4096,float,sum,tree,ll,1,2,16,0,forced,12,,,x\nall_reduce,4096,float,sum,tree,ll,16,2,16,0,default,13,,,x\n"+
-		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
+		"all_reduce,4096,float,sum,tree,ll,1,2,16,0,forced,12,,,x\n"+
+		"all_reduce,4096,float,sum,tree,ll,16,2,16,0,default,13,,,x\n"+
+		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\n"+
+		"all_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
 	out, _ := tunefit(t, cli.ExitOK, "eval", model, sweep)
-	if rows := strings.Fields(strings.Split(out, "allreduce 2x8")[1]); rows[0] != "1.000" || rows[8] != rows[0] { // the default was best where it is left alone, and is not compared elsewhere
+	// the default was best where it is left alone, and is not compared elsewhere
+	if rows := strings.Fields(strings.Split(out, "allreduce 2x8")[1]); rows[0] != "1.000" || rows[8] != rows[0] {
 		t.Errorf("default %s beside policy %s: %q\n%s", rows[8], rows[0], rows, out)
 	}
-	if !strings.Contains(out, "  0 of 0  ") || !strings.Contains(out, "\nallreduce 2x8: not judged at 1 of 2 sizes: what is chosen there was not measured\n") {
+	if !strings.Contains(out, "  0 of 0  ") ||
+		!strings.Contains(out, "\nallreduce 2x8: not judged at 1 of 2 sizes: what is chosen there was not measured\n") {
 		t.Errorf("%s", out)
 	}
 }
@@ -105,12 +120,20 @@ func TestEvalArguments(t *testing.T) {
 		args []string
 		says string
 	}{
-		{cli.ExitUsage, []string{smallSweep, model}, smallSweep + " is neither a cost model nor a policy, " + model + " is a cost model (did you mean: tunefit eval " + model + " " + smallSweep + ")\n"},
-		{cli.ExitUsage, []string{smallSweep, smallSweep, rows}, smallSweep + " is neither a cost model nor a policy, " + rows + " is a policy (did you mean: tunefit eval " + rows + " " + smallSweep + " " + smallSweep + ")\n"},
-		{cli.ExitFailed, []string{testlib.File(t, "empty.csv", "\n"), smallSweep}, "empty.csv is empty (needed: a cost model or a policy)\n"},
-		{cli.ExitFailed, []string{smallSweep, smallSweep}, smallSweep + " is a sweep: measurements (needed: a cost model or a policy); tunefit fit " + smallSweep + " --csv policy.csv learns a policy from it\nneeded first: a cost model or a policy, then sweeps\n"},
+		{cli.ExitUsage, []string{smallSweep, model},
+			smallSweep + " is neither a cost model nor a policy, " + model +
+				" is a cost model (did you mean: tunefit eval " + model + " " + smallSweep + ")\n"},
+		{cli.ExitUsage, []string{smallSweep, smallSweep, rows},
+			smallSweep + " is neither a cost model nor a policy, " + rows +
+				" is a policy (did you mean: tunefit eval " + rows + " " + smallSweep + " " + smallSweep + ")\n"},
+		{cli.ExitFailed, []string{testlib.File(t, "empty.csv", "\n"), smallSweep},
+			"empty.csv is empty (needed: a cost model or a policy)\n"},
+		{cli.ExitFailed, []string{smallSweep, smallSweep},
+			smallSweep + " is a sweep: measurements (needed: a cost model or a policy); tunefit fit " + smallSweep +
+				" --csv policy.csv learns a policy from it\nneeded first: a cost model or a policy, then sweeps\n"},
 	} {
-		if out, said := tunefit(t, c.code, append([]string{"eval"}, c.args...)...); out != "" || !strings.Contains(said, c.says) {
+		if out, said := tunefit(t, c.code, append([]string{"eval"}, c.args...)...); out != "" ||
+			!strings.Contains(said, c.says) {
 			t.Errorf("%q: %s%s", c.args, out, said)
 		}
 	}
@@ -120,9 +143,12 @@ func TestEvalArguments(t *testing.T) {
 // the channels alone.
 func TestEvalOfAPolicy(t *testing.T) {
 	sweep := testlib.File(t, "sweep.csv", sweepHead+
-		"all_reduce,4096,float,sum,tree,ll,4,2,16,0,forced,10,,,x\nall_reduce,4096,float,sum,ring,ll,4,2,16,0,default,8,,,x\n"+
-		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\nall_reduce,16384,float,sum,tree,ll,16,2,16,0,default,30,,,x\n"+
-		"all_reduce,65536,float,sum,ring,ll,4,2,16,0,forced,45,,,x\nall_reduce,65536,float,sum,tree,ll,16,2,16,0,default,30,,,x\n")
+		"all_reduce,4096,float,sum,tree,ll,4,2,16,0,forced,10,,,x\n"+
+		"all_reduce,4096,float,sum,ring,ll,4,2,16,0,default,8,,,x\n"+
+		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\n"+
+		"all_reduce,16384,float,sum,tree,ll,16,2,16,0,default,30,,,x\n"+
+		"all_reduce,65536,float,sum,ring,ll,4,2,16,0,forced,45,,,x\n"+
+		"all_reduce,65536,float,sum,tree,ll,16,2,16,0,default,30,,,x\n")
 	rows := testlib.File(t, "policy.csv", "allreduce,0,8192,tree,ll,4,2,16\nallreduce,16384,16384,tree,ll,-1,2,16\n")
 	out, _ := tunefit(t, cli.ExitOK, "eval", rows, sweep, "--json")
 	var all []evalJSON
@@ -131,10 +157,12 @@ func TestEvalOfAPolicy(t *testing.T) {
 	}
 	// 10 instead of 8 us; as the default, twice the best; left alone, the best.
 	e := all[0]
-	if e.Policy.Decisions != 3 || math.Abs(e.Policy.Mean-(10.0/8+2+1)/3) > 1e-9 || e.Plain.Decisions != 0 || e.Decided != 1 || e.Harm != 1 || e.Left != 1 {
+	if e.Policy.Decisions != 3 || math.Abs(e.Policy.Mean-(10.0/8+2+1)/3) > 1e-9 || e.Plain.Decisions != 0 ||
+		e.Decided != 1 || e.Harm != 1 || e.Left != 1 {
 		t.Errorf("%s", out)
 	}
-	if out, _ := tunefit(t, cli.ExitOK, "eval", rows, sweep); !strings.Contains(out, "allreduce 2x8: no row decides at 1 of 3 sizes\n") {
+	if out, _ := tunefit(t, cli.ExitOK, "eval", rows, sweep); !strings.Contains(out,
+		"allreduce 2x8: no row decides at 1 of 3 sizes\n") {
 		t.Errorf("%s", out)
 	}
 }

@@ -47,9 +47,11 @@ var exampleFiles = map[string]string{
 func TestHelpExamples(t *testing.T) {
 	env := testlib.Env
 	commands := []*cobra.Command{
-		simulateCommand(env), importCommand(env), fitCommand(env), evalCommand(env), compareCommand(env), plotCommand(env), planCommand(env),
+		simulateCommand(env), importCommand(env), fitCommand(env), evalCommand(env), compareCommand(env),
+		plotCommand(env), planCommand(env),
 		statusCommand(), pushCommand(env), gcCommand(),
-		showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env), profileCommand(env),
+		showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env),
+		profileCommand(env),
 	}
 	dir := t.TempDir()
 	for name, source := range exampleFiles {
@@ -96,7 +98,8 @@ func runExample(t *testing.T, cmd *cobra.Command, line string) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := runTest("", args, &out, &errs); code != cli.ExitOK && !(cmd.Name() == "diff" && code == cli.ExitFailed || cmd.Name() == "compare" && code == cli.ExitFailed) {
+	if code := runTest("", args, &out, &errs); code != cli.ExitOK &&
+		!(cmd.Name() == "diff" && code == cli.ExitFailed || cmd.Name() == "compare" && code == cli.ExitFailed) {
 		t.Errorf("%s: exit code %d: %s", line, code, errs.String())
 	}
 	if redirected {

@@ -41,7 +41,8 @@ bandwidths of --tuning. A job gets this decision with that release.`,
 			}
 			d := f.decider(cmd)
 			if d == (ask.Decider{}) {
-				return cli.Usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile, tuner.EnvModelFile)
+				return cli.Usagef("nothing to explain (needed: --policy, --model, $%s or $%s)", tuner.EnvConfigFile,
+					tuner.EnvModelFile)
 			}
 			a, err := ask.NewAsker(f.from, d)
 			if err != nil {
@@ -106,7 +107,8 @@ func (f *explainFlags) question(cmd *cobra.Command, args []string) (q ask.Questi
 	q = f.call
 	if q.Coll, err = cli.ParseColl(args[0]); err != nil {
 		if _, swapped := cli.ParseColl(args[1]); swapped == nil {
-			return q, c, cli.Usagef("%s is no collective (did you mean: tunefit explain %s %s)", args[0], args[1], args[0])
+			return q, c, cli.Usagef("%s is no collective (did you mean: tunefit explain %s %s)", args[0],
+				args[1], args[0])
 		}
 		return q, c, cli.Usagef("%w", err)
 	}
@@ -138,7 +140,9 @@ func (f *explainFlags) communicator(cmd *cobra.Command) (nccl.Comm, error) {
 	case !nodes || !ranks:
 		return nccl.Comm{}, cli.Usagef("which communicator? (needed: --comm 4x8, or --nodes 4 --ranks 32)")
 	case f.ranks >= 1 && f.nodes > f.ranks && f.nodes <= commspec.MaxRanks:
-		return nccl.Comm{}, cli.Usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; --ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
+		return nccl.Comm{},
+			cli.Usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; "+
+				"--ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
 	case f.nodes < 1 || f.ranks < 2 || f.ranks > commspec.MaxRanks:
 		return nccl.Comm{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
 	}

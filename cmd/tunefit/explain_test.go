@@ -48,7 +48,8 @@ policy FILE, 8 rows
 NCCL's estimates (NCCL 2.30.7's cost model for HGX H100)
   nvls_tree/simple  153.3 us  NCCL's choice, with 16 channels
 `, "FILE", file)
-	if !strings.HasPrefix(out, want) || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, "note: NCCL's choice is estimated by NCCL 2.30.7's cost model for HGX H100; ") {
+	if !strings.HasPrefix(out, want) || strings.Count(errs, "\n") != 1 ||
+		!strings.HasPrefix(errs, "note: NCCL's choice is estimated by NCCL 2.30.7's cost model for HGX H100; ") {
 		t.Errorf("%s%s", out, errs)
 	}
 	end := fmt.Sprintf(`
@@ -65,7 +66,8 @@ decision: ring/simple 12 ch, chunks of 64KiB instead of nvls_tree/simple, by %s:
 	}
 	all, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "4x8", "--all")
 	at := 0
-	for _, row := range []string{":2  is for allgather", ":3  ", ":4  ", ":5  ", ":6  ", ":7  ", ":8  decides", ":9  matches"} {
+	for _, row := range []string{":2  is for allgather", ":3  ", ":4  ", ":5  ", ":6  ", ":7  ", ":8  decides",
+		":9  matches"} {
 		i := strings.Index(all[at:], "  p.csv"+row)
 		if i < 0 {
 			t.Fatalf("%s is missing or out of order in\n%s", row, all)
@@ -79,13 +81,15 @@ func TestExplainManyRows(t *testing.T) {
 	testlib.NoJob(t)
 	var rows strings.Builder
 	for i := range 10_000 {
-		fmt.Fprintf(&rows, "%s,%d,%d,ring,ll,4,%d,-1\n", []string{"allreduce", "allgather"}[i%2], i*1000, i*1000+999, 1+i%4)
+		fmt.Fprintf(&rows, "%s,%d,%d,ring,ll,4,%d,-1\n", []string{"allreduce", "allgather"}[i%2], i*1000,
+			i*1000+999, 1+i%4)
 	}
 	file := testlib.File(t, "many.csv", rows.String())
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "5000000", "--comm", "1x8", "--policy", file)
 	for _, want := range []string{
 		"\n  many.csv:4997  is for 4996000 - 4996999, not 5000000\n",
-		"\n    1250 rows: other nodes and size\n", "\n  2500 rows for other collectives\n", "\n  many.csv:5001  decides: ring/ll, 4 channels\n",
+		"\n    1250 rows: other nodes and size\n", "\n  2500 rows for other collectives\n",
+		"\n  many.csv:5001  decides: ring/ll, 4 channels\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
@@ -134,18 +138,21 @@ func TestExplainModel(t *testing.T) {
 		decided++
 		first := j.Model.Candidates[0]
 		if *j.Decision.Gain != *o.Gain || *o.Gain != *j.Model.Gain || !(*o.Gain > *j.Model.Needed) ||
-			first.Algo.String() != o.Policy.Algorithm || first.Proto.String() != o.Policy.Protocol || first.Channels != o.Policy.Channels || first.Micros != o.Expected {
+			first.Algo.String() != o.Policy.Algorithm || first.Proto.String() != o.Policy.Protocol ||
+			first.Channels != o.Policy.Channels || first.Micros != o.Expected {
 			t.Errorf("%d bytes: %+v, %+v", o.Bytes, j.Model, o)
 		}
 	}
 	if decided < 2 {
 		t.Errorf("the model decided %d times", decided)
 	}
-	if j := path("allreduce", "8M", "--comm", "4x8"); len(j.Model.ToDo) != 2 || !strings.Contains(j.Model.ToDo[1], "--max-nodes 4") || j.Model.Candidates != nil {
+	if j := path("allreduce", "8M", "--comm", "4x8"); len(j.Model.ToDo) != 2 ||
+		!strings.Contains(j.Model.ToDo[1], "--max-nodes 4") || j.Model.Candidates != nil {
 		t.Errorf("%+v", j.Model)
 	}
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allgather", "8M", "--comm", "2x8", "--model", model)
-	if !strings.Contains(out, "  abstains: the collective was not measured\n  to do: measure allgather on 2 nodes with 16 ranks") {
+	if !strings.Contains(out,
+		"  abstains: the collective was not measured\n  to do: measure allgather on 2 nodes with 16 ranks") {
 		t.Errorf("%s", out)
 	}
 }
@@ -166,7 +173,8 @@ func TestExplainLeavesOut(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", testlib.File(t, "sweep.csv", more), "-o", model)
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "1M", "--comm", "2x8", "--model", model)
-	if want := "\n  left out: NCCL does not offer it here: collnet_chain/simple 16 ch\n"; !strings.Contains(out, want) || strings.Count(out, "collnet_chain") != 1 {
+	if want := "\n  left out: NCCL does not offer it here: collnet_chain/simple 16 ch\n"; !strings.Contains(out,
+		want) || strings.Count(out, "collnet_chain") != 1 {
 		t.Errorf("%q is missing in\n%s", want, out)
 	}
 }
@@ -184,19 +192,25 @@ func TestExplainBadInput(t *testing.T) {
 		{cli.ExitUsage, "8M is no collective (did you mean: tunefit explain allreduce 8M)", "8M allreduce --comm 4x8"},
 		{cli.ExitUsage, `"8MB" is ambiguous (did you mean "8MiB"`, "allreduce 8MB --comm 4x8"},
 		{cli.ExitUsage, "a collective of 0 ", "allreduce 0 --comm 4x8"},
-		{cli.ExitUsage, `--comm "4*8": not NODESxRANKS_PER_NODE with at least 2 ranks (did you mean 4x8; `, "allreduce 8M --comm 4*8"},
-		{cli.ExitUsage, "4 ranks on 32 nodes: a node has at least one rank (did you mean --nodes 4 --ranks 32", "allreduce 8M --nodes 32 --ranks 4"},
+		{cli.ExitUsage, `--comm "4*8": not NODESxRANKS_PER_NODE with at least 2 ranks (did you mean 4x8; `,
+			"allreduce 8M --comm 4*8"},
+		{cli.ExitUsage, "4 ranks on 32 nodes: a node has at least one rank (did you mean --nodes 4 --ranks 32",
+			"allreduce 8M --nodes 32 --ranks 4"},
 		{cli.ExitUsage, "--nodes 0 --ranks 4 (allowed:", "allreduce 8M --nodes 0 --ranks 4"},
 		{cli.ExitUsage, "which communicator? (needed: --comm 4x8", "allreduce 8M --nodes 4"},
 		{cli.ExitUsage, "exclude each other", "allreduce 8M --nodes 4 --comm 4x8"},
 		{cli.ExitUsage, "1 arguments given (needed: a collective and a size", "allreduce --comm 4x8"},
-		{cli.ExitUsage, "nothing to explain (needed: --policy, --model, $NCCL_TUNER_CONFIG_FILE", "allreduce 8M --comm 4x8"},
+		{cli.ExitUsage, "nothing to explain (needed: --policy, --model, $NCCL_TUNER_CONFIG_FILE",
+			"allreduce 8M --comm 4x8"},
 		{cli.ExitUsage, "--pipe-ops 0", "allreduce 8M --comm 4x8 --pipe-ops 0"},
 		{cli.ExitFailed, "bad.csv:1:4: unknown algorithm", "allreduce 8M --comm 4x8 --policy " + bad},
 		{cli.ExitFailed, "absent.csv: no such file", "allreduce 8M --comm 4x8 --policy absent.csv"},
-		{cli.ExitFailed, "p.csv is a policy (needed: a cost model)", "allreduce 8M --comm 4x8 --policy " + file + " --model " + file},
+		{cli.ExitFailed, "p.csv is a policy (needed: a cost model)",
+			"allreduce 8M --comm 4x8 --policy " + file + " --model " + file},
 	} {
-		if out, errs := tunefit(t, test.code, append([]string{"explain"}, strings.Fields(test.args)...)...); out != "" || !strings.Contains(errs, test.want) {
+		if out, errs := tunefit(t, test.code,
+			append([]string{"explain"}, strings.Fields(test.args)...)...); out != "" ||
+			!strings.Contains(errs, test.want) {
 			t.Errorf("%s: %s%s\nwant %s", test.args, out, errs, test.want)
 		}
 	}
@@ -206,8 +220,10 @@ func TestExplainBadInput(t *testing.T) {
 func TestExplainOnAMachine(t *testing.T) {
 	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
-	for machine, want := range map[string]string{"dgx-h100": "decides: ring/simple", "dgx-a100": "does not hold: topo.sm >= 90, with topo.sm = 80"} {
-		out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file, "--topo", filepath.Join(testlib.Root, "configs/topo", machine+".xml"))
+	for machine, want := range map[string]string{"dgx-h100": "decides: ring/simple",
+		"dgx-a100": "does not hold: topo.sm >= 90, with topo.sm = 80"} {
+		out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "2x8", "--policy", file, "--topo",
+			filepath.Join(testlib.Root, "configs/topo", machine+".xml"))
 		if !strings.Contains(out, want) {
 			t.Errorf("%s: %s%s", machine, out, errs)
 		}
@@ -231,7 +247,8 @@ func TestExplainOnAMachine(t *testing.T) {
 		t.Skip("SKIPPED: this machine has GPUs, its topology is known")
 	}
 	out, errs := tunefit(t, cli.ExitOK, args...)
-	if !strings.Contains(out, "not known here: topo.sm >= 90, with topo.sm not known") || !strings.Contains(errs, "the topology of this machine is not known") {
+	if !strings.Contains(out, "not known here: topo.sm >= 90, with topo.sm not known") ||
+		!strings.Contains(errs, "the topology of this machine is not known") {
 		t.Errorf("%s%s", out, errs)
 	}
 }

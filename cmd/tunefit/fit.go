@@ -79,17 +79,29 @@ Words of --verbose and of the report:
 	}
 	cmd.Flags().StringVarP(&f.model, "output", "o", "", "cost model to write, a JSON file")
 	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write, in the format of NCCL's example tuner")
-	cmd.Flags().StringVar(&f.report, "report", "", "page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
+	cmd.Flags().StringVar(&f.report, "report", "",
+		"page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
 	cmd.Flags().StringVar(&f.title, "title", "", "title of the page (default: the collectives and communicators)")
-	cmd.Flags().StringVar(&f.profile, "profile", "", "job profile: say first, and on the page, what the policy is worth to this job, in time of its communication a step")
-	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "print tables, too: noise, gains, what decisions cost on data left out; and all that is not covered")
-	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite files that are there, and read sweeps of which many rows cannot be read")
-	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0, "answer for up to this many nodes from the largest several-node measurement, where the gain is large (default: measured node counts only)")
-	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false, "with --csv: write rows also where the default was not measured")
-	cmd.Flags().StringVar(&f.madeWith, "made-with", "", "release of NCCL that the measurements were made with, as 2.28.9 (default: as they say)")
-	cmd.Flags().StringVar(&f.topo, "topo", "", "topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the model on such machines only")
+	cmd.Flags().StringVar(&f.profile, "profile", "",
+		"job profile: say first, and on the page, what the policy is worth to this job, in time of its communication "+
+			"a step")
+	cmd.Flags().BoolVar(&f.verbose, "verbose", false,
+		"print tables, too: noise, gains, what decisions cost on data left out; and all that is not covered")
+	cmd.Flags().BoolVar(&f.force, "force", false,
+		"overwrite files that are there, and read sweeps of which many rows cannot be read")
+	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0,
+		"answer for up to this many nodes from the largest several-node measurement, where the gain is large "+
+			"(default: measured node counts only)")
+	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false,
+		"with --csv: write rows also where the default was not measured")
+	cmd.Flags().StringVar(&f.madeWith, "made-with", "",
+		"release of NCCL that the measurements were made with, as 2.28.9 (default: as they say)")
+	cmd.Flags().StringVar(&f.topo, "topo", "",
+		"topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the "+
+			"model on such machines only")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
-	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false, "print what to measure on communicators that the model does not know")
+	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false,
+		"print what to measure on communicators that the model does not know")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object")
 	return cmd
 }
@@ -157,7 +169,8 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		writeShortlist(cmd.OutOrStdout(), found)
 	}
 	if len(file.Groups) == 0 {
-		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was written (tunefit plan prints what to measure)")
+		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was " +
+			"written (tunefit plan prints what to measure)")
 	}
 	return f.write(cmd.ErrOrStderr(), in)
 }
@@ -166,7 +179,8 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 func (f *fitFlags) mayFit(set *fit.Set) error {
 	switch {
 	case set.Used == 0:
-		return errors.New("not one usable measurement: nothing was written (tunefit import --coll, --comm and --name say what files do not)")
+		return errors.New("not one usable measurement: nothing was written (tunefit import --coll, --comm and --name " +
+			"say what files do not)")
 	case len(set.GPUs()) > 1 && !f.mix:
 		return mixed(set)
 	}
@@ -178,10 +192,13 @@ func mixed(set *fit.Set) error {
 	var lines []string
 	for _, m := range set.Machines {
 		if m.GPU != "" {
-			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", cli.CountOf(m.Rows, "row"), m.Source, m.String()))
+			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", cli.CountOf(m.Rows, "row"), m.Source,
+				m.String()))
 		}
 	}
-	return fmt.Errorf("these are measurements of different machines, and one model of them would be right on none:\n%s\nnothing was written (fit each machine's sweeps apart; --mix fits them together, and the model says so)", strings.Join(lines, "\n"))
+	return fmt.Errorf("these are measurements of different machines, and one model of them would be right on none:\n"+
+		"%s\nnothing was written (fit each machine's sweeps apart; --mix fits them together, and the model says so)",
+		strings.Join(lines, "\n"))
 }
 
 // mayWrite refuses files that are there, those that are read, and one file for two
@@ -208,16 +225,20 @@ func (f *fitFlags) mayWrite(read ...string) error {
 // none; all else is written before that is reported.
 func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 	if f.model == "" && f.report == "" && f.csv == "" {
-		fmt.Fprintln(notes, "nothing was saved (-o FILE.json saves the model, --csv FILE.csv the policy, --report FILE.html a page to read)")
+		fmt.Fprintln(notes,
+			"nothing was saved (-o FILE.json saves the model, --csv FILE.csv the policy, --report FILE.html a page "+
+				"to read)")
 	}
 	if f.model != "" {
-		if err := cli.WriteWhole(f.model, f.force, func(w io.Writer) error { return fit.WriteModel(w, in.File) }); err != nil {
+		if err := cli.WriteWhole(f.model, f.force,
+			func(w io.Writer) error { return fit.WriteModel(w, in.File) }); err != nil {
 			return err
 		}
 		fmt.Fprintf(notes, "wrote %s\n", f.model)
 	}
 	if f.report != "" {
-		if err := cli.WriteWhole(f.report, f.force, func(w io.Writer) error { return report.Write(w, in) }); err != nil {
+		if err := cli.WriteWhole(f.report, f.force,
+			func(w io.Writer) error { return report.Write(w, in) }); err != nil {
 			return err
 		}
 		fmt.Fprintf(notes, "wrote %s, to be opened in a browser\n", f.report)

@@ -10,12 +10,13 @@ import (
 
 // fitJSON is what fit --json prints: what the text says, and the files that hold the rest.
 type fitJSON struct {
-	Job          *worthJSON    `json:"job,omitempty"` // with --profile
-	Groups       []verdictJSON `json:"groups"`
-	Doubtful     []string      `json:"doubtful"`
-	Needs        string        `json:"job_needs,omitempty"` // variables without which a job lacks channels that are chosen
-	Measurements int           `json:"measurements"`        // used
-	Simulated    int           `json:"simulated"`           // of them
+	Job      *worthJSON    `json:"job,omitempty"` // with --profile
+	Groups   []verdictJSON `json:"groups"`
+	Doubtful []string      `json:"doubtful"`
+	// variables without which a job lacks channels that are chosen
+	Needs        string        `json:"job_needs,omitempty"`
+	Measurements int           `json:"measurements"` // used
+	Simulated    int           `json:"simulated"`    // of them
 	Refused      []fit.Refusal `json:"refused"`
 	ToDo         []report.Step `json:"to_do"`
 	Rows         int           `json:"rows"`             // of the policy
@@ -51,7 +52,8 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 	j := fitJSON{
 		Groups: []verdictJSON{}, Doubtful: doubts(findings), Measurements: in.Set.Used, Simulated: in.Set.Simulated,
 		Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
-		ToDo:    append([]report.Step{}, report.Steps(findings)...), Rows: len(in.Rows), Model: f.model, Report: f.report,
+		ToDo:    append([]report.Step{}, report.Steps(findings)...), Rows: len(in.Rows), Model: f.model,
+		Report: f.report,
 	}
 	if len(in.Rows) > 0 {
 		j.Policy = f.csv
@@ -71,7 +73,8 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 	}
 	for _, v := range report.Verdicts(in) {
 		g := verdictJSON{
-			KeyJSON: KeyJSON(v.Of.Group.Key), Advice: v.Advice, Why: v.Why, Sizes: v.Sizes, Acts: v.Acts, Gain: known(v.Gain), Most: known(v.Most), NoiseAssumed: v.NoiseAssumed(),
+			KeyJSON: KeyJSON(v.Of.Group.Key), Advice: v.Advice, Why: v.Why, Sizes: v.Sizes, Acts: v.Acts,
+			Gain: known(v.Gain), Most: known(v.Most), NoiseAssumed: v.NoiseAssumed(),
 		}
 		if v.Unseen != nil {
 			g.Decided, g.Harm = v.Unseen.Decided, v.Unseen.Harm

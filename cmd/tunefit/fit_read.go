@@ -18,8 +18,10 @@ import (
 )
 
 // readSweeps pools the measurements of all files and lists why some times were
-// rejected while reading, each reason with the place of the first. anyway takes files of which too little can be read, too.
-func readSweeps(inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []model.Source, []fit.Refusal, error) {
+// rejected while reading, each reason with the place of the first. anyway takes files of which too little can be
+// read, too.
+func readSweeps(inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []model.Source,
+	[]fit.Refusal, error) {
 	pool := fit.NewPool()
 	var sources []model.Source
 	var rejected []fit.Refusal

@@ -52,7 +52,8 @@ func writeTrials(w io.Writer, groups []fit.GroupReport) {
 			if !headed {
 				headed = true
 				tw.Row()
-				tw.Row("left out", "collective", "regret of policy", "p95", "max", "plain", "default", "harm", "in 90 %")
+				tw.Row("left out", "collective", "regret of policy", "p95", "max", "plain", "default",
+					"harm", "in 90 %")
 			}
 			s := v.Cautious
 			name := r.Group.Key.String()

@@ -32,7 +32,8 @@ func TestFitAndEval(t *testing.T) {
 	out, _ = tunefit(t, cli.ExitOK, "fit", smallSweep, "--csv", csv, "--force", "--json")
 	var found fitJSON
 	if err := json.Unmarshal([]byte(out), &found); err != nil || found.Measurements != 442 || found.Simulated != 442 ||
-		len(found.Groups) != 1 || found.Groups[0].Gain == nil || found.Rows == 0 || found.Policy != csv || found.Model != "" {
+		len(found.Groups) != 1 || found.Groups[0].Gain == nil || found.Rows == 0 || found.Policy != csv ||
+		found.Model != "" {
 		t.Errorf("%v: %s", err, out)
 	}
 	tunefit(t, cli.ExitUsage, "fit", smallSweep, "--json", "--verbose")
@@ -51,7 +52,9 @@ func TestFitAndEval(t *testing.T) {
 		t.Errorf("left behind: %v (%v)", left, err)
 	}
 
-	if _, errs := tunefit(t, cli.ExitUsage, "fit", smallSweep, "--csv", csv, "--report", filepath.Join(dir, ".", "tuner.csv"), "--force"); !strings.Contains(errs, "--csv and --report name the same file") {
+	if _, errs := tunefit(t, cli.ExitUsage, "fit", smallSweep, "--csv", csv, "--report",
+		filepath.Join(dir, ".", "tuner.csv"), "--force"); !strings.Contains(errs,
+		"--csv and --report name the same file") {
 		t.Errorf("said %s", errs)
 	}
 
@@ -61,7 +64,8 @@ func TestFitAndEval(t *testing.T) {
 	}
 	out, _ = tunefit(t, cli.ExitOK, "eval", model, smallSweep, "--json")
 	var results []evalJSON
-	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 1 || results[0].Policy.Decisions == 0 || results[0].Policy.Mean >= results[0].Default.Mean {
+	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 1 ||
+		results[0].Policy.Decisions == 0 || results[0].Policy.Mean >= results[0].Default.Mean {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -71,7 +75,8 @@ func TestFitReport(t *testing.T) {
 	dir := t.TempDir()
 	page, fitted := filepath.Join(dir, "report.html"), filepath.Join(dir, "model.json")
 	const system = "../../configs/topo/dgx-h100.xml"
-	tunefit(t, cli.ExitOK, "fit", smallSweep, "--report", page, "-o", fitted, "--topo", system, "--made-with", "2.30.7", "--title", "Our cluster <1>")
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "--report", page, "-o", fitted, "--topo", system, "--made-with",
+		"2.30.7", "--title", "Our cluster <1>")
 	text, err := os.ReadFile(fitted)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +96,8 @@ func TestFitReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<h1>Our cluster &lt;1&gt;</h1>", "<dt>report of</dt>", home.Fingerprint, "2.30.7", "small.csv", m.File.Provenance.Files[0].SHA256} {
+	for _, want := range []string{"<h1>Our cluster &lt;1&gt;</h1>", "<dt>report of</dt>", home.Fingerprint, "2.30.7",
+		"small.csv", m.File.Provenance.Files[0].SHA256} {
 		if !bytes.Contains(html, []byte(want)) {
 			t.Errorf("%q is not on the page", want)
 		}
@@ -112,7 +118,8 @@ func TestFitLeadsWithAVerdict(t *testing.T) {
 	if !regexp.MustCompile(`^allreduce 2x8  use it: .* % less time at .*\n`).MatchString(out) {
 		t.Errorf("it does not begin with what to do:\n%s", out)
 	}
-	if strings.Contains(out, "regret") || !strings.Contains(out, "simulated") || !strings.Contains(errs, "nothing was saved") {
+	if strings.Contains(out, "regret") || !strings.Contains(out, "simulated") ||
+		!strings.Contains(errs, "nothing was saved") {
 		t.Errorf("got\n%s%s", out, errs)
 	}
 	tables, _ := tunefit(t, cli.ExitOK, "fit", smallSweep, "--verbose")
@@ -133,7 +140,8 @@ func TestFitLeadsWithAVerdict(t *testing.T) {
 	if _, errs := tunefit(t, cli.ExitUsage, "fit", smallSweep, "--title", "x"); !strings.Contains(errs, "--report") {
 		t.Errorf("said %s", errs)
 	}
-	if _, errs := tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", filepath.Join(t.TempDir(), "m.json")); strings.Contains(errs, "nothing was saved") {
+	if _, errs := tunefit(t, cli.ExitOK, "fit", smallSweep, "-o",
+		filepath.Join(t.TempDir(), "m.json")); strings.Contains(errs, "nothing was saved") {
 		t.Errorf("said %s", errs)
 	}
 }
@@ -158,7 +166,8 @@ func TestFitNamesContradictingSweeps(t *testing.T) {
 	}
 	a, b := testlib.File(t, "a.csv", string(sweep)), testlib.File(t, "b.csv", slower.String())
 	out, _ := tunefit(t, cli.ExitOK, "fit", a, b)
-	if want := "\ndoubtful: allreduce 2x8: " + a + " and " + b + " contradict each other: "; !strings.Contains(out, want) {
+	if want := "\ndoubtful: allreduce 2x8: " + a + " and " + b + " contradict each other: "; !strings.Contains(out,
+		want) {
 		t.Errorf("no %q in\n%s", want, out)
 	}
 	if out, _ := tunefit(t, cli.ExitOK, "fit", a); strings.Contains(out, "doubtful") {
@@ -173,16 +182,22 @@ func TestFitBadInput(t *testing.T) {
 		text, want string
 		code       int
 	}{
-		"not a sweep":   {"hello\n", "no measurements in it", cli.ExitFailed},
-		"empty":         {"", "no measurements in it", cli.ExitFailed},
-		"no time":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,nan,0,0,x\n", "", cli.ExitFailed},
-		"default only":  {header + "all_reduce,1024,float,sum,,,,1,8,0,default,10,0,0,x\n", "nothing but the default was measured", cli.ExitFailed},
-		"unlabelled":    {header + "all_reduce,1024,float,sum,ring,,,1,8,0,forced,10,0,0,x\n", "not one usable measurement", cli.ExitFailed},
-		"misspelt":      {header + "all_reduce,1024,float,sum,rign,ll,1,1,8,0,forced,10,0,0,x\n", `:2: algorithm: unknown algorithm "rign" (did you mean "ring"`, cli.ExitFailed},
-		"milliseconds":  {header + "all_reduce,1048576,float,sum,ring,ll,1,1,8,0,forced,0.05,20.97,0,x\n", "not one usable measurement", cli.ExitFailed},
-		"never offered": {header + "all_gather,1024,float,,tree,ll,1,1,8,0,forced,10,0,0,x\n", "1: NCCL never has tree/ll for allgather: the label is wrong (", cli.ExitFailed},
-		"one row":       {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", "", cli.ExitOK},
-		"duplicate row": {header + strings.Repeat("all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", 3), "", cli.ExitOK},
+		"not a sweep": {"hello\n", "no measurements in it", cli.ExitFailed},
+		"empty":       {"", "no measurements in it", cli.ExitFailed},
+		"no time":     {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,nan,0,0,x\n", "", cli.ExitFailed},
+		"default only": {header + "all_reduce,1024,float,sum,,,,1,8,0,default,10,0,0,x\n",
+			"nothing but the default was measured", cli.ExitFailed},
+		"unlabelled": {header + "all_reduce,1024,float,sum,ring,,,1,8,0,forced,10,0,0,x\n",
+			"not one usable measurement", cli.ExitFailed},
+		"misspelt": {header + "all_reduce,1024,float,sum,rign,ll,1,1,8,0,forced,10,0,0,x\n",
+			`:2: algorithm: unknown algorithm "rign" (did you mean "ring"`, cli.ExitFailed},
+		"milliseconds": {header + "all_reduce,1048576,float,sum,ring,ll,1,1,8,0,forced,0.05,20.97,0,x\n",
+			"not one usable measurement", cli.ExitFailed},
+		"never offered": {header + "all_gather,1024,float,,tree,ll,1,1,8,0,forced,10,0,0,x\n",
+			"1: NCCL never has tree/ll for allgather: the label is wrong (", cli.ExitFailed},
+		"one row": {header + "all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", "", cli.ExitOK},
+		"duplicate row": {header + strings.Repeat("all_reduce,1024,float,sum,ring,ll,1,1,8,0,forced,10,0,0,x\n", 3),
+			"", cli.ExitOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := testlib.File(t, "sweep.csv", test.text)

@@ -59,16 +59,21 @@ func writeAnswer(w io.Writer, in report.Input) {
 		if in.Set.Simulated > 0 {
 			as = "simulated, not measured"
 		}
-		fmt.Fprintf(w, "less time: compared with NCCL's choice, both as %s, corrected for the luck of a winner; it may differ between the sizes measured\n", as)
+		fmt.Fprintf(w, "less time: compared with NCCL's choice, both as %s, corrected for the luck of a winner; it "+
+			"may differ between the sizes measured\n", as)
 	}
 	if decided > 0 {
-		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's choice\n", model.LeftOutSizes, harm, cli.CountOf(decided, "decision"))
+		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's choice\n",
+			model.LeftOutSizes, harm, cli.CountOf(decided, "decision"))
 	}
 	if len(assumed) > 0 {
 		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed, 8, ", "))
 	}
 	if floors := floorsOf(in); floors != (nccl.Floors{}) {
-		fmt.Fprintf(w, "channels: as many as are chosen here were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS, so a job needs %s (a log of the default with NCCL_DEBUG_SUBSYS=TUNING may show that it has them without; tunefit plan measures only what it has)\n", floors)
+		fmt.Fprintf(w,
+			"channels: as many as are chosen here were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS, so a "+
+				"job needs %s (a log of the default with NCCL_DEBUG_SUBSYS=TUNING may show that it has them without; "+
+				"tunefit plan measures only what it has)\n", floors)
 	}
 	findings := report.Findings(in.Report)
 	if all := doubts(findings); len(all) > 0 {
@@ -107,7 +112,8 @@ func doubts(findings []report.Finding) []string {
 
 // writeShortlist prints what to measure on more nodes than were measured.
 func writeShortlist(w io.Writer, report *fit.Report) {
-	fmt.Fprintln(w, "\nto measure on other node counts, with the default: the three fastest configurations of each size here")
+	fmt.Fprintln(w,
+		"\nto measure on other node counts, with the default: the three fastest configurations of each size here")
 	tw := cli.NewTable(w)
 	tw.Row("collective", "configuration", "sizes")
 	for _, r := range report.Groups {

@@ -26,7 +26,9 @@ for days, so give more than the longest time a job may run.`,
 	}
 	flags := cmd.Flags()
 	rendezvousFlag(cmd, &f.Rendezvous)
-	cli.Duration(flags, &f.OlderThan, "older-than", 0, "also remove communicators with processes that cannot be seen from here and nothing recorded for this time, 24h or more")
+	cli.Duration(flags, &f.OlderThan, "older-than", 0,
+		"also remove communicators with processes that cannot be seen from here and nothing recorded for this time, "+
+			"24h or more")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "say what it would remove, and remove nothing")
 	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object")
 	return cmd

@@ -31,7 +31,8 @@ func TestHelpGroups(t *testing.T) {
 	tunefit(t, cli.ExitOK, "simulate", "--help")
 }
 
-// A flag has one default, which is told once, and none where that is nothing. --nccl is the release to assume, everywhere.
+// A flag has one default, which is told once, and none where that is nothing. --nccl is the release to assume,
+// everywhere.
 func TestHelpOfFlags(t *testing.T) {
 	twice := regexp.MustCompile(`(?m)^.*(?:\(default.*\(default|default: none|\(default 0s?\)).*$`)
 	var look func(command ...string)

@@ -79,14 +79,18 @@ inspector, and with --profile of logs with the library's decisions.`,
 		},
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "file to write (default: standard output)")
-	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite the output, and read files of which many rows cannot be read")
+	cmd.Flags().BoolVar(&f.force, "force", false,
+		"overwrite the output, and read files of which many rows cannot be read")
 	cmd.Flags().BoolVar(&f.skip, "skip", false, "leave out files that hold no measurements instead of failing")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the summary as JSON on standard output; needs -o")
 	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of the rows in files that do not name theirs, as allreduce")
 	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator of files that do not tell, as NODESxRANKS_PER_NODE: 2x8")
-	cmd.Flags().StringVar(&f.pattern, "name", "", "regular expression on file names with groups named coll, algo, proto, channels, nodes, ranks")
-	cmd.Flags().BoolVar(&f.profile, "profile", false, "make a job profile, of the recorder's files, the inspector's output and logs with the library's decisions")
-	cmd.Flags().IntVar(&f.steps, "steps", 0, "of a job profile: how many steps of training were recorded (default: not known)")
+	cmd.Flags().StringVar(&f.pattern, "name", "",
+		"regular expression on file names with groups named coll, algo, proto, channels, nodes, ranks")
+	cmd.Flags().BoolVar(&f.profile, "profile", false,
+		"make a job profile, of the recorder's files, the inspector's output and logs with the library's decisions")
+	cmd.Flags().IntVar(&f.steps, "steps", 0,
+		"of a job profile: how many steps of training were recorded (default: not known)")
 	return cmd
 }
 
@@ -160,7 +164,8 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 		}
 	}
 	if len(in.failed) > 0 && !f.skip {
-		return fmt.Errorf("%w\nnothing was written (--skip leaves out files without measurements)", errors.Join(in.failed...))
+		return fmt.Errorf("%w\nnothing was written (--skip leaves out files without measurements)",
+			errors.Join(in.failed...))
 	}
 	if f.asJSON {
 		err = writeImportJSON(cmd.OutOrStdout(), results)
@@ -173,7 +178,9 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	if kept == 0 {
 		return errors.New("not one usable measurement: nothing was written")
 	}
-	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, samples...) })
+	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error {
+		return bench.WriteTidy(w, samples...)
+	})
 }
 
 // walked puts the files in directories, and in those below, in the places of the
@@ -264,7 +271,8 @@ func writeImportJSON(w io.Writer, results []*bench.Result) error {
 	all := make([]importJSON, 0, len(results))
 	for _, r := range results {
 		// Empty lists are [], not null.
-		j := importJSON{r.File, r.Format, len(r.Samples), append([]bench.Rejection{}, r.Rejected...), map[string]int{}, append([]bench.Note{}, r.Notes...)}
+		j := importJSON{r.File, r.Format, len(r.Samples), append([]bench.Rejection{}, r.Rejected...), map[string]int{},
+			append([]bench.Note{}, r.Notes...)}
 		for o, n := range r.Labels {
 			if n > 0 {
 				j.Labels[bench.Origin(o).String()] = n

@@ -12,20 +12,26 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// ofJob reports whether a job profile is to be made of files: some are of the recorder or NCCL's inspector, or it was asked for.
+// ofJob reports whether a job profile is to be made of files: some are of the recorder or NCCL's inspector, or it was
+// asked for.
 func (f *importFlags) ofJob(files []string) (job bool, err error) {
 	for _, file := range files {
 		kind, err := f.in.Kind(file)
-		if err == nil && (kind == cli.KindInspector || kind == cli.KindRecord) { // what else is wrong with a file says who reads it
+		// what else is wrong with a file says who reads it
+		if err == nil && (kind == cli.KindInspector || kind == cli.KindRecord) {
 			job = true
 		}
 	}
 	job = job || f.profile
 	switch {
 	case job && (f.coll != "" || f.comm != "" || f.pattern != "" || f.asJSON || f.skip):
-		return job, cli.Usagef("--coll, --comm, --name, --skip and --json are for measurements (allowed with a job profile: -o, --force, --steps)")
+		return job,
+			cli.Usagef("--coll, --comm, --name, --skip and --json are for measurements (allowed with a job profile: " +
+				"-o, --force, --steps)")
 	case !job && f.steps != 0:
-		return job, cli.Usagef("--steps %d is for a job profile, and none of the files is the recorder's or the inspector's output (--profile takes logs with the library's decisions)", f.steps)
+		return job,
+			cli.Usagef("--steps %d is for a job profile, and none of the files is the recorder's or the inspector's "+
+				"output (--profile takes logs with the library's decisions)", f.steps)
 	}
 	return job, mayCount(f.steps)
 }
@@ -48,9 +54,10 @@ func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found ma
 	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, p.Write)
 }
 
-// readJob puts together what the files of one job tell. One that holds the same as another one is read once. Of those found
-// in a directory only the recorder's and the inspector's have to be right.
-func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool, steps int) (*profile.Profile, error) {
+// readJob puts together what the files of one job tell. One that holds the same as another one is read once. Of those
+// found in a directory only the recorder's and the inspector's have to be right.
+func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool,
+	steps int) (*profile.Profile, error) {
 	job := profile.NewJob()
 	known := map[string]bool{}
 	var failed []error

@@ -47,7 +47,8 @@ func TestImport(t *testing.T) {
 LOG:8: rejected 2: zero size
 LOG:10: rejected 1: failed validation
 `[1:], "LOG", log)
-	if fields := strings.Fields(stderr); !strings.HasSuffix(stderr, summary) || strings.Join(fields[6:12], " ") != log+" nccl-tests text 3 3 exports" {
+	if fields := strings.Fields(stderr); !strings.HasSuffix(stderr, summary) ||
+		strings.Join(fields[6:12], " ") != log+" nccl-tests text 3 3 exports" {
 		t.Errorf("summary\n%s", stderr)
 	}
 
@@ -99,7 +100,8 @@ func TestImportWritesWholeOrNotAtAll(t *testing.T) {
 			t.Errorf("%v left %v", args, left)
 		}
 	}
-	if _, stderr := tunefit(t, cli.ExitOK, "import", log, stray, "--skip", "-o", out); !strings.Contains(stderr, "left out: "+stray) {
+	if _, stderr := tunefit(t, cli.ExitOK, "import", log, stray, "--skip", "-o", out); !strings.Contains(stderr,
+		"left out: "+stray) {
 		t.Errorf("the file left out is not named: %s", stderr)
 	}
 	if err := os.WriteFile(out, []byte("precious"), 0o644); err != nil {
@@ -126,7 +128,8 @@ func TestImportOptions(t *testing.T) {
 	if err := os.Rename(bare, named); err != nil {
 		t.Fatal(err)
 	}
-	stdout, _ = tunefit(t, cli.ExitOK, "import", named, "--coll", "reduce", "--name", `(?P<algo>[a-z]+)-c(?P<channels>[0-9]+)$`)
+	stdout, _ = tunefit(t, cli.ExitOK, "import", named, "--coll", "reduce", "--name",
+		`(?P<algo>[a-z]+)-c(?P<channels>[0-9]+)$`)
 	if !strings.Contains(stdout, "\nreduce,1024,,,ring,,4,,,0,forced,12.5,,,") {
 		t.Errorf("got\n%s", stdout)
 	}
@@ -139,14 +142,16 @@ func TestImportOptions(t *testing.T) {
 // A file's name and what a file says of its hosts neither steer the terminal nor make up lines.
 func TestForeignNames(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a\x1b[2J\nforged.csv")
-	text := strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",ring,,,", ",ring,ll,8,"), ",host0,", ",\"evil\x1b[2J\nforged\",")
+	text := strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",ring,,,", ",ring,ll,8,"), ",host0,",
+		",\"evil\x1b[2J\nforged\",")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	model := filepath.Join(t.TempDir(), "model.json")
 	for _, args := range [][]string{{"import", file, "-o", model + ".csv"}, {"fit", file, "-o", model}} {
 		_, stdout, stderr := runAlone(args...)
-		if said := stdout + stderr; strings.Contains(said, "\x1b") || strings.Contains(said, "\nforged") || !strings.Contains(said, `\u001b[2J\u000aforged`) {
+		if said := stdout + stderr; strings.Contains(said, "\x1b") || strings.Contains(said, "\nforged") ||
+			!strings.Contains(said, `\u001b[2J\u000aforged`) {
 			t.Errorf("%s: %q", args[0], said)
 		}
 	}

@@ -47,7 +47,8 @@ func startBy(t *testing.T, launcher []string, ranks int, policy string, env ...s
 	var ready sync.WaitGroup
 	for r := range ranks {
 		words := append(slices.Clone(launcher), testlib.Rank, testlib.Library, filepath.Join(t.TempDir(), "calls"),
-			fmt.Sprintf("ranks=%d", ranks), "rate=200", "calls=50000", fmt.Sprintf("id=%d", r), fmt.Sprintf("seed=%d", seed))
+			fmt.Sprintf("ranks=%d", ranks), "rate=200", "calls=50000", fmt.Sprintf("id=%d", r),
+			fmt.Sprintf("seed=%d", seed))
 		cmd := exec.Command(words[0], words[1:]...)
 		cmd.Env = append([]string{tuner.EnvConfigFile + "=" + policy}, env...)
 		if launcher != nil {
@@ -123,7 +124,8 @@ func (j *job) says(t *testing.T, args ...string) string {
 				mine = append(mine, strings.TrimSpace(line))
 			}
 		}
-		if strings.HasPrefix(part, j.comm+":") || strings.Contains(part, j.policy+" cannot") || strings.Contains(part, ", of ") && strings.Contains(part, j.comm) {
+		if strings.HasPrefix(part, j.comm+":") || strings.Contains(part, j.policy+" cannot") ||
+			strings.Contains(part, ", of ") && strings.Contains(part, j.comm) {
 			mine = append(mine, part)
 		}
 	}

@@ -23,7 +23,8 @@ func TestRunningJob(t *testing.T) {
 	j := start(t, 3, policy)
 
 	s := j.status(t)
-	if s == nil || s.Ranks != 3 || len(s.Members) != 3 || s.Policy != policy || s.Frozen || s.Ended || len(s.Changes) != 0 || s.Since.IsZero() || time.Since(s.Since).Abs() > time.Minute {
+	if s == nil || s.Ranks != 3 || len(s.Members) != 3 || s.Policy != policy || s.Frozen || s.Ended ||
+		len(s.Changes) != 0 || s.Since.IsZero() || time.Since(s.Since).Abs() > time.Minute {
 		t.Fatalf("%+v", s)
 	}
 	for _, m := range s.Members {
@@ -31,7 +32,8 @@ func TestRunningJob(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	if said := j.says(t); !regexp.MustCompile(`^` + j.comm + ` +3 +\S+ +` + s.Version[:12] + ` +\d\d:\d\d:\d\d +` + policy + ` +-$`).MatchString(said) {
+	if said := j.says(t); !regexp.MustCompile(`^` + j.comm + ` +3 +\S+ +` + s.Version[:12] + ` +\d\d:\d\d:\d\d +` +
+		policy + ` +-$`).MatchString(said) {
 		t.Errorf("%q", said)
 	}
 	push := func(code int, text string, args ...string) string {
@@ -54,31 +56,37 @@ func TestRunningJob(t *testing.T) {
 	if now.Version == s.Version || len(now.Changes) == 0 || now.Changes[len(now.Changes)-1].State != "committed" {
 		t.Errorf("%+v", now)
 	}
-	if !strings.Contains(said, fmt.Sprintf("%s: version %.12s is agreed on, from call ", j.comm, now.Version)) || !strings.HasSuffix(said, "1 communicator runs on it\n") {
+	if !strings.Contains(said, fmt.Sprintf("%s: version %.12s is agreed on, from call ", j.comm, now.Version)) ||
+		!strings.HasSuffix(said, "1 communicator runs on it\n") {
 		t.Errorf("%q", said)
 	}
 	if info, err := os.Stat(policy); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 
-	if said := push(cli.ExitOK, "# the same\n"+row(2)); !strings.Contains(said, "in force already in "+j.comm+": nothing changes") {
+	if said := push(cli.ExitOK, "# the same\n"+row(2)); !strings.Contains(said,
+		"in force already in "+j.comm+": nothing changes") {
 		t.Errorf("%q", said)
 	}
-	if said := push(cli.ExitFailed, row(2)+"allreduce,x,inf,rign,simple,2,-1,-1\n"); !strings.Contains(said, "new.csv:2:2: ") || !strings.Contains(said, "new.csv:2:4: unknown algorithm") || !strings.HasSuffix(said, "nothing was written to "+policy+"\n") {
+	if said := push(cli.ExitFailed, row(2)+"allreduce,x,inf,rign,simple,2,-1,-1\n"); !strings.Contains(said,
+		"new.csv:2:2: ") || !strings.Contains(said, "new.csv:2:4: unknown algorithm") ||
+		!strings.HasSuffix(said, "nothing was written to "+policy+"\n") {
 		t.Errorf("%q", said)
 	}
 	holds("# the same\n" + row(2))
 
 	// A bad file that came in another way.
 	os.WriteFile(policy, []byte("allreduce,0,inf,rign,simple,2,-1,-1\nx\n"), 0o640)
-	if said := j.says(t); !strings.Contains(said, policy+" cannot be used as it is now: "+policy+`:1:4: unknown algorithm "rign"`) || !strings.Contains(said, "and 2 problems more") {
+	if said := j.says(t); !strings.Contains(said, policy+" cannot be used as it is now: "+policy+
+		`:1:4: unknown algorithm "rign"`) || !strings.Contains(said, "and 2 problems more") {
 		t.Errorf("%q", said)
 	}
 
 	resume := j.stop(t, 1)
 	said = push(cli.ExitFailed, row(3), "--timeout", "3s")
 	holds(row(3))
-	if !strings.Contains(said, j.comm+" has not switched: ") || !strings.Contains(said, "1 of 1 communicator has not switched") || !strings.Contains(said, j.process(1)) {
+	if !strings.Contains(said, j.comm+" has not switched: ") ||
+		!strings.Contains(said, "1 of 1 communicator has not switched") || !strings.Contains(said, j.process(1)) {
 		t.Errorf("%q", said)
 	}
 	if said := j.says(t); !strings.Contains(said, "stopped by a signal or a debugger: "+j.process(1)+", of "+j.comm) {
@@ -88,10 +96,12 @@ func TestRunningJob(t *testing.T) {
 	push(cli.ExitOK, row(3))
 
 	j.kill(2)
-	if said := push(cli.ExitFailed, row(4)); !strings.Contains(said, j.comm+" has not switched: "+j.process(2)) || !strings.Contains(said, "dead") {
+	if said := push(cli.ExitFailed, row(4)); !strings.Contains(said, j.comm+" has not switched: "+j.process(2)) ||
+		!strings.Contains(said, "dead") {
 		t.Errorf("%q", said)
 	}
-	if said := j.says(t); !strings.Contains(said, "impossible: 1 rank dead") || !strings.Contains(said, "dead: "+j.process(2)+", of "+j.comm) {
+	if said := j.says(t); !strings.Contains(said, "impossible: 1 rank dead") ||
+		!strings.Contains(said, "dead: "+j.process(2)+", of "+j.comm) {
 		t.Errorf("%q", said)
 	}
 
@@ -99,7 +109,8 @@ func TestRunningJob(t *testing.T) {
 	if s := j.status(t); s != nil {
 		t.Errorf("all are dead: %+v", s)
 	}
-	if said := push(cli.ExitOK, row(5)); !strings.Contains(said, "no job that can change its policy while it runs reads this file") {
+	if said := push(cli.ExitOK, row(5)); !strings.Contains(said,
+		"no job that can change its policy while it runs reads this file") {
 		t.Errorf("%q", said)
 	}
 }
@@ -119,7 +130,8 @@ func TestPushConcernsTheFileOnly(t *testing.T) {
 	file := filepath.Join(dir, "new.csv")
 	os.WriteFile(file, []byte(row(2)), 0o644)
 	out, said := tunefit(t, cli.ExitOK, "push", file, "--to", link, "--rendezvous", rendezvous)
-	if !strings.Contains(out, "1 communicator reads other files and is not concerned") || !strings.Contains(out, reader.comm+": version ") || strings.Contains(out, other.comm) {
+	if !strings.Contains(out, "1 communicator reads other files and is not concerned") ||
+		!strings.Contains(out, reader.comm+": version ") || strings.Contains(out, other.comm) {
 		t.Errorf("%s%s", out, said)
 	}
 	if to, err := os.Readlink(link); err != nil || to != "a.csv" {
@@ -159,24 +171,32 @@ func TestGC(t *testing.T) {
 		out, said := tunefit(t, cli.ExitOK, append([]string{"gc", "--rendezvous", rendezvous}, args...)...)
 		return out + said
 	}
-	if said := gc(); !strings.Contains(said, ended.comm+" of 2 ranks: stays, its last record is younger than 1m0s") || !there(ended.comm) {
+	if said := gc(); !strings.Contains(said, ended.comm+" of 2 ranks: stays, its last record is younger than 1m0s") ||
+		!there(ended.comm) {
 		t.Errorf("%q", said)
 	}
 	long := time.Now().Add(-48 * time.Hour)
-	filepath.WalkDir(rendezvous, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
-	if said := gc("--dry-run"); !strings.Contains(said, ended.comm+" of 2 ranks: would be removed, all its ranks have ended") || !there(ended.comm) {
+	filepath.WalkDir(rendezvous, func(path string, _ os.DirEntry, _ error) error {
+		return os.Chtimes(path, long, long)
+	})
+	if said := gc("--dry-run"); !strings.Contains(said,
+		ended.comm+" of 2 ranks: would be removed, all its ranks have ended") || !there(ended.comm) {
 		t.Errorf("%q", said)
 	}
 	said := gc()
 	if !strings.Contains(said, ended.comm+" of 2 ranks: removed, all its ranks have ended") || there(ended.comm) ||
-		!strings.Contains(said, "0xab of 2 ranks: stays, this machine cannot see whether it lives: another.host:1 (slot 0)") || !there("0xab") ||
-		!strings.Contains(said, "0 versions of policies removed; 2 communicators live here") || !there(live.comm) || !there(half.comm) {
+		!strings.Contains(said,
+			"0xab of 2 ranks: stays, this machine cannot see whether it lives: another.host:1 (slot 0)") ||
+		!there("0xab") ||
+		!strings.Contains(said, "0 versions of policies removed; 2 communicators live here") || !there(live.comm) ||
+		!there(half.comm) {
 		t.Errorf("%q", said)
 	}
 	if _, err := os.Stat(unnamed); err != nil { // who lives may count on it
 		t.Error(err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(rendezvous, "*/*"+strings.TrimPrefix(ended.comm, "0x")+"*")); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(rendezvous, "*/*"+strings.TrimPrefix(ended.comm, "0x")+"*")); len(
+		left) != 0 {
 		t.Errorf("%q", left)
 	}
 	if s := live.status(t, "--rendezvous", rendezvous); s == nil || s.Policy != policy || s.Version == "" {
@@ -193,8 +213,11 @@ func TestGC(t *testing.T) {
 	half.kill()
 	tunefit(t, cli.ExitOK, "push", filepath.Join(dir, "new.csv"), "--to", policy, "--rendezvous", rendezvous)
 	live.kill()
-	filepath.WalkDir(rendezvous, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
-	if said := gc(); !strings.Contains(said, "3 versions of policies removed; 0 communicators live here") || there(live.comm) || there(half.comm) {
+	filepath.WalkDir(rendezvous, func(path string, _ os.DirEntry, _ error) error {
+		return os.Chtimes(path, long, long)
+	})
+	if said := gc(); !strings.Contains(said, "3 versions of policies removed; 0 communicators live here") ||
+		there(live.comm) || there(half.comm) {
 		t.Errorf("%q", said)
 	}
 }

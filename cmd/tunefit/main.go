@@ -1,7 +1,7 @@
 // Command tunefit learns tuning policies, shows what they decide, checks, tests and compares them, and shows a
 // machine as NCCL sees it.
-// Run it without arguments for the list of commands; README.md begins with five of them, and docs/CHECKS.md, docs/MODEL.md,
-// docs/LIVE.md and docs/TOPOLOGY.md have the rest.
+// Run it without arguments for the list of commands; README.md begins with five of them, and docs/CHECKS.md,
+// docs/MODEL.md, docs/LIVE.md and docs/TOPOLOGY.md have the rest.
 package main
 
 import (
@@ -34,8 +34,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
-		Use:           "tunefit",
-		Short:         "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine as NCCL sees it",
+		Use: "tunefit",
+		Short: "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine " +
+			"as NCCL sees it",
 		Version:       tuner.Release,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -57,9 +58,11 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Measure and learn:", []*cobra.Command{planCommand(env), sweepCommand(env), fitCommand(env), evalCommand(env), compareCommand(env)}},
+		{"Measure and learn:", []*cobra.Command{planCommand(env), sweepCommand(env), fitCommand(env), evalCommand(env),
+			compareCommand(env)}},
 		{"Look and check:", []*cobra.Command{
-			showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env), topoCommand(env),
+			showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env),
+			topoCommand(env),
 		}},
 		{"Run and watch:", []*cobra.Command{doctorCommand(), pushCommand(env), statusCommand(), gcCommand()}},
 		{"Data:", []*cobra.Command{importCommand(env), profileCommand(env), plotCommand(env), simulateCommand(env)}},

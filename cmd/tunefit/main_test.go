@@ -86,14 +86,16 @@ func TestShowConditions(t *testing.T) {
 	var got []string
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
-		got = append(got, strings.Join(f[2:len(f)-4], "")+" "+strings.ReplaceAll(f[len(f)-1], filepath.Base(file), "FILE"))
+		got = append(got,
+			strings.Join(f[2:len(f)-4], "")+" "+strings.ReplaceAll(f[len(f)-1], filepath.Base(file), "FILE"))
 	}
 	want := []string{"size by", "16KiB-20000 NCCL", "20001-30719 FILE:2", "30KiB-39999 NCCL", "40000-64KiB FILE:3"}
 	if len(got) != len(want) {
 		t.Fatalf("%q in\n%s", got, out)
 	}
 	for i := 1; i < len(want); i++ {
-		if !strings.HasPrefix(got[i], strings.Fields(want[i])[0]) || !strings.HasSuffix(got[i], strings.Fields(want[i])[1]) {
+		if !strings.HasPrefix(got[i], strings.Fields(want[i])[0]) ||
+			!strings.HasSuffix(got[i], strings.Fields(want[i])[1]) {
 			t.Errorf("%q, want %q in\n%s", got[i], want[i], out)
 		}
 	}
@@ -101,7 +103,8 @@ func TestShowConditions(t *testing.T) {
 
 func TestShowJSON(t *testing.T) {
 	file := testlib.File(t, "p.csv", sample)
-	out, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "AllReduce", "--comm", "2x8", "--sizes", "64K,2M", "--json")
+	out, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "AllReduce", "--comm", "2x8", "--sizes",
+		"64K,2M", "--json")
 	var got []ask.OutcomeJSON
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
@@ -109,8 +112,11 @@ func TestShowJSON(t *testing.T) {
 	if len(got) != 2 || got[0].Row != 0 || got[0].PipeOps != 1 || got[0].Policy.Algorithm != got[0].NCCL.Algorithm {
 		t.Errorf("%+v", got)
 	}
-	want := ask.OutcomeJSON{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 2 << 20}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVLDomains: 2, PipeOps: 1, Release: "2.30.7", NCCL: got[1].NCCL, NCCLBy: "cost model", CostModel: "NCCL 2.30.7's cost model for HGX H100",
-		Policy: ask.ChoiceJSON{Algorithm: "ring", Protocol: "simple", Channels: 12, ChunkBytes: 65536}, File: file, Row: 3}
+	want := ask.OutcomeJSON{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 2 << 20},
+		Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVLDomains: 2, PipeOps: 1, Release: "2.30.7", NCCL: got[1].NCCL,
+		NCCLBy: "cost model", CostModel: "NCCL 2.30.7's cost model for HGX H100",
+		Policy: ask.ChoiceJSON{Algorithm: "ring", Protocol: "simple", Channels: 12, ChunkBytes: 65536},
+		File:   file, Row: 3}
 	if got[1] != want {
 		t.Errorf("got %+v\nwant %+v", got[1], want)
 	}
@@ -124,7 +130,8 @@ func TestShownCommunicators(t *testing.T) {
 		{"allreduce,0,inf,ring,simple,-1,4,-1\nallreduce,0,inf,ring,simple,-1,-1,64\n", "4x8 8x8"},
 		{"collective,algorithm,when\nallreduce,ring,nodes > 2 || ranks == 32\n", "2x8 4x8"},
 	} {
-		out, _ := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", c.rows), "--coll", "allreduce", "--sizes", "1M")
+		out, _ := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", c.rows), "--coll", "allreduce",
+			"--sizes", "1M")
 		var got []string
 		for _, line := range strings.Split(strings.TrimSpace(out), "\n")[1:] {
 			got = append(got, strings.Fields(line)[1])
@@ -137,7 +144,8 @@ func TestShownCommunicators(t *testing.T) {
 
 // Costs of a communicator that the tuning does not have are named as such.
 func TestStandInIsSaid(t *testing.T) {
-	_, said := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x4", "--sizes", "1M")
+	_, said := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x4",
+		"--sizes", "1M")
 	if !strings.HasPrefix(said, "note: no NCCL costs of HGX H100 for 7x4; those for 7x8 stand in\n") {
 		t.Errorf("%q", said)
 	}
@@ -145,7 +153,8 @@ func TestStandInIsSaid(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	old := testlib.File(t, "old.csv", sample)
-	changed := testlib.File(t, "new.csv", strings.Replace(strings.Replace(sample, "32K", "32769", 1), "12,2", "16,2", 1))
+	changed := testlib.File(t, "new.csv", strings.Replace(strings.Replace(sample, "32K", "32769", 1),
+		"12,2", "16,2", 1))
 	if out, _ := tunefit(t, cli.ExitOK, "diff", old, old); out != "no difference\n" {
 		t.Errorf("%q", out)
 	}
@@ -160,7 +169,8 @@ allreduce 2x8 1000000 - 4MiB ring/simple 12 ch, chunks of 64KiB OLD:3 ring/simpl
 	}
 	out, _ = tunefit(t, cli.ExitFailed, "diff", old, changed, "--json", "--coll", "allreduce", "--comm", "1x8")
 	var got []differenceJSON
-	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || got[0].MinBytes != 32769 || got[0].MaxBytes != 32769 || got[0].New.Row != 2 {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || got[0].MinBytes != 32769 ||
+		got[0].MaxBytes != 32769 || got[0].New.Row != 2 {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -177,7 +187,8 @@ func TestDiffLooksEverywhere(t *testing.T) {
 	}
 	collNet := testlib.File(t, "c.csv", "allreduce,0,inf,collnet_chain,simple,-1,-1,-1\n")
 	pat := testlib.File(t, "p.csv", "allreduce,0,inf,pat,simple,-1,-1,-1\n")
-	if out, _ := tunefit(t, cli.ExitOK, "diff", collNet, pat); !strings.HasPrefix(out, "no difference\nwhere they were compared: their rows do not mean the same (versions ") {
+	if out, _ := tunefit(t, cli.ExitOK, "diff", collNet, pat); !strings.HasPrefix(out,
+		"no difference\nwhere they were compared: their rows do not mean the same (versions ") {
 		t.Errorf("%q", out)
 	}
 }
@@ -194,12 +205,16 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"show"}, cli.ExitUsage, "nothing to show (needed: a policy file, --model, or both)"},
 		{[]string{"show", file, "--size", "1"}, cli.ExitUsage, "unknown flag: --size"},
 		{[]string{"show", file, "--sizes", "1MB"}, cli.ExitUsage, `--sizes: "1MB" is ambiguous`},
-		{[]string{"show", file, "--sizes", "4M-1M"}, cli.ExitUsage, "--sizes: 4M-1M: a range runs from its smaller size to its larger, as 1MiB-4MiB"},
+		{[]string{"show", file, "--sizes", "4M-1M"}, cli.ExitUsage,
+			"--sizes: 4M-1M: a range runs from its smaller size to its larger, as 1MiB-4MiB"},
 		{[]string{"show", file, "--sizes=-1"}, cli.ExitUsage, `--sizes: -1: a range's first size: ""`},
 		{[]string{"show", file, "--sizes", "0-1K"}, cli.ExitUsage, "--sizes: 0-1K: a range runs from 1 or more"},
-		{[]string{"plan", "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.28.9"}, cli.ExitUsage, "--nccl needs --topo"},
-		{[]string{"push", file, "--timeout", "5"}, cli.ExitUsage, `invalid argument "5" for "--timeout" flag: not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)`},
-		{[]string{"show", file, "--coll", "allredcue"}, cli.ExitUsage, `unknown collective "allredcue" (did you mean "allreduce"; allowed: `},
+		{[]string{"plan", "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.28.9"}, cli.ExitUsage,
+			"--nccl needs --topo"},
+		{[]string{"push", file, "--timeout", "5"}, cli.ExitUsage,
+			`invalid argument "5" for "--timeout" flag: not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)`},
+		{[]string{"show", file, "--coll", "allredcue"}, cli.ExitUsage,
+			`unknown collective "allredcue" (did you mean "allreduce"; allowed: `},
 		{[]string{"show", file, "--comm", "8"}, cli.ExitUsage, `--comm "8": not NODESxRANKS_PER_NODE`},
 		{[]string{"show", file + ".absent"}, cli.ExitFailed, "no such file or directory"},
 		{[]string{"show", "/dev/null"}, cli.ExitFailed, "/dev/null: not a regular file"},
@@ -263,8 +278,9 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 		"allreduce,0,64K,ring,simple,\""+name+"\"\nallreduce,0,inf,tree,\""+name+"\",\n")
 	good := testlib.File(t, "good.csv", "collective,min_bytes,max_bytes,algorithm,protocol,comment\n"+
 		"allreduce,0,64K,ring,simple,\""+name+"\"\n")
-	tests := testlib.File(t, "p_test.yaml", "policy: "+good+"\ntests:\n- {name: "+string(text)+", collective: allreduce, "+
-		"nodes: 2, ranks: 16, size: 4K, expect: {comment: other, algorithm: tree}}\n")
+	tests := testlib.File(t, "p_test.yaml",
+		"policy: "+good+"\ntests:\n- {name: "+string(text)+", collective: allreduce, "+
+			"nodes: 2, ranks: 16, size: 4K, expect: {comment: other, algorithm: tree}}\n")
 	machine, err := os.ReadFile(filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,8 @@ import (
 func learnt(t *testing.T, sweep string, args ...string) (model, rows, report string) {
 	t.Helper()
 	dir := t.TempDir()
-	model, rows, report = filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv"), filepath.Join(dir, "report.html")
+	model, rows, report = filepath.Join(dir, "model.json"), filepath.Join(dir, "rows.csv"), filepath.Join(dir,
+		"report.html")
 	tunefit(t, cli.ExitOK, append([]string{"fit", sweep, "-o", model, "--csv", rows, "--report", report}, args...)...)
 	return model, rows, report
 }
@@ -56,12 +57,16 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 		t.Errorf("nothing is estimated, and it says %s", notes)
 	}
 	gains := 0
-	for _, d := range regexp.MustCompile(`\{"b":(\d+),[^{}]*"d":([\d.]+),"dl":"(\w+)/(\w+)[^{}]*?("row":"[^{}]*)?"g":(null|[-\d.e]+)`).FindAllStringSubmatch(string(page), -1) {
+	for _, d := range regexp.MustCompile(
+		`\{"b":(\d+),[^{}]*"d":([\d.]+),"dl":"(\w+)/(\w+)[^{}]*?("row":"[^{}]*)?"g":(null|[-\d.e]+)`).
+		FindAllStringSubmatch(string(page), -1) {
 		bytes, _ := strconv.ParseUint(d[1], 10, 64)
 		micros, _ := strconv.ParseFloat(d[2], 64)
 		o := all[bytes]
-		if o.NCCL.Algorithm != d[3] || o.NCCL.Protocol != d[4] || math.Abs(float64(o.NCCL.Micros)/micros-1) > 0.01 || o.NCCLBy != "measurement" || o.CostModel != "" {
-			t.Errorf("%d bytes: the report says that NCCL takes %s/%s, %g us; show says %+v by %s", bytes, d[3], d[4], micros, o.NCCL, o.NCCLBy)
+		if o.NCCL.Algorithm != d[3] || o.NCCL.Protocol != d[4] || math.Abs(float64(o.NCCL.Micros)/micros-1) > 0.01 ||
+			o.NCCLBy != "measurement" || o.CostModel != "" {
+			t.Errorf("%d bytes: the report says that NCCL takes %s/%s, %g us; show says %+v by %s", bytes, d[3], d[4],
+				micros, o.NCCL, o.NCCLBy)
 		}
 		if d[6] == "null" || o.Row == 0 {
 			continue
@@ -73,7 +78,8 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 			continue
 		}
 		size := strconv.FormatUint(bytes, 10)
-		out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--model", model)
+		out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows,
+			"--model", model)
 		for _, want := range []string{
 			fmt.Sprintf("\nNCCL's choice, as measured (%s): %s/%s ", model, d[3], d[4]),
 			fmt.Sprintf("\nexpected gain: %s (", cli.Percent(*o.Gain)),
@@ -87,24 +93,31 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 		t.Errorf("%d gains compared", gains)
 	}
 	text, _ := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce"}, withFiles...)...)
-	if !regexp.MustCompile(`(?m)^allreduce +2x8 +512KiB - 2353973 +ring/simple +measurement +tree/simple +16 +20.4 - 26.2 % +rows.csv:4$`).MatchString(text) {
+	if !regexp.MustCompile(
+		`(?m)^allreduce +2x8 +512KiB - 2353973 +ring/simple +measurement +tree/simple +16 +20.4 - 26.2 % +rows.csv:4$`).
+		MatchString(text) {
 		t.Errorf("%s", text)
 	}
 
 	// 2 MiB: NCCL 2.30.7 on an H100 would take nvls_tree/simple.
 	const keep, ring = "allreduce,2M,2M,default,,,2,16\n", "allreduce,2M,2M,tree,simple,,2,16\n"
 	before, after := testlib.File(t, "old.csv", keep), testlib.File(t, "new.csv", ring)
-	out, _ := tunefit(t, cli.ExitFailed, "diff", before, after, "--model", model, "--coll", "allreduce", "--comm", "2x8", "--sizes", "2M")
+	out, _ := tunefit(t, cli.ExitFailed, "diff", before, after, "--model", model, "--coll", "allreduce", "--comm",
+		"2x8", "--sizes", "2M")
 	if !strings.Contains(out, "  ring/simple  "+before+":1  tree/simple  "+after+":1\n") {
 		t.Errorf("%s", out)
 	}
 	tests := func(expect string) string {
-		return testlib.File(t, "x_test.yaml", fmt.Sprintf("policy: %s\nmodel: %s\ntests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 2M, %s}\n", before, model, expect))
+		return testlib.File(t, "x_test.yaml",
+			fmt.Sprintf("policy: %s\nmodel: %s\ntests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, "+
+				"size: 2M, %s}\n", before, model, expect))
 	}
 	tunefit(t, cli.ExitOK, "test", tests("expect: {algorithm: ring, protocol: simple}"))
 	// What a test says of NCCL's offers counts before what was measured.
-	tunefit(t, cli.ExitOK, "test", tests("available: [tree/ll, tree/simple], expect: {algorithm: tree, protocol: simple}"))
-	tunefit(t, cli.ExitOK, "test", tests("costs: {ring/simple: 9, tree/ll128: 8}, expect: {algorithm: tree, protocol: ll128}"))
+	tunefit(t, cli.ExitOK, "test",
+		tests("available: [tree/ll, tree/simple], expect: {algorithm: tree, protocol: simple}"))
+	tunefit(t, cli.ExitOK, "test",
+		tests("costs: {ring/simple: 9, tree/ll128: 8}, expect: {algorithm: tree, protocol: ll128}"))
 }
 
 // Where a default was measured without its label, its time counts all the same.
@@ -114,10 +127,12 @@ func TestDefaultWithoutLabel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlabelled := regexp.MustCompile(`,\w+,\w+,\d+,2,16,0,default,`).ReplaceAllString(string(text), ",,,,2,16,0,default,")
+	unlabelled := regexp.MustCompile(`,\w+,\w+,\d+,2,16,0,default,`).ReplaceAllString(string(text),
+		",,,,2,16,0,default,")
 	model, _, _ := learnt(t, testlib.File(t, "sweep.csv", unlabelled))
 	all, notes := shown(t, "--model", model, "--comm", "2x8", "--sizes", "2M")
-	if o := all[2<<20]; o.NCCLBy != "cost model, time measured" || math.Abs(float64(o.NCCL.Micros)/107.2-1) > 0.01 || o.NCCL.Algorithm != "nvls_tree" || o.NCCL.Channels != 0 || o.CostModel == "" {
+	if o := all[2<<20]; o.NCCLBy != "cost model, time measured" || math.Abs(float64(o.NCCL.Micros)/107.2-1) > 0.01 ||
+		o.NCCL.Algorithm != "nvls_tree" || o.NCCL.Channels != 0 || o.CostModel == "" {
 		t.Errorf("%+v", o)
 	}
 	if !strings.Contains(notes, "NCCL 2.30.7's cost model for HGX H100") {
@@ -146,7 +161,9 @@ func TestBeyondTheMeasurement(t *testing.T) {
 				t.Errorf("%v: %+v", args, o)
 			}
 		}
-		if !strings.Contains(notes, "note: NCCL's choice, where it was not measured, is estimated by NCCL 2.30.7's cost model for HGX H100; it is not known whether this machine is one") {
+		if !strings.Contains(notes,
+			"note: NCCL's choice, where it was not measured, is estimated by NCCL 2.30.7's cost model for HGX H100; "+
+				"it is not known whether this machine is one") {
 			t.Errorf("%v: %s", args, notes)
 		}
 	}
@@ -172,7 +189,8 @@ func TestWhoseCostModel(t *testing.T) {
 		args []string
 		ends string
 	}{
-		{"", nil, "for HGX H100; it is not known whether this machine is one (--topo FILE names yours, --model FILE what was measured on it)\n"},
+		{"", nil, "for HGX H100; it is not known whether this machine is one (--topo FILE names yours, --model FILE " +
+			"what was measured on it)\n"},
 		{h100, nil, "for HGX H100\n"},
 		{a100, nil, " (--topo FILE names yours, --model FILE what was measured on it)\n"},
 		{"", []string{"--topo", a100}, "for " + a100 + "\n"},
@@ -180,8 +198,11 @@ func TestWhoseCostModel(t *testing.T) {
 	} {
 		t.Setenv(detect.TunerFileVariable, c.here)
 		for _, command := range [][]string{{"show", file}, {"diff", file, file}} {
-			_, said := tunefit(t, cli.ExitOK, append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
-			if !strings.HasPrefix(said, "note: NCCL's choice is estimated by NCCL 2.30.7's cost model ") || !strings.HasSuffix(said, c.ends) || strings.Contains(said, "this machine is not one (8 ") != (c.here == a100 && c.args == nil) {
+			_, said := tunefit(t, cli.ExitOK,
+				append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
+			if !strings.HasPrefix(said, "note: NCCL's choice is estimated by NCCL 2.30.7's cost model ") ||
+				!strings.HasSuffix(said, c.ends) ||
+				strings.Contains(said, "this machine is not one (8 ") != (c.here == a100 && c.args == nil) {
 				t.Errorf("%s here, %v %v: %s", c.here, command[0], c.args, said)
 			}
 		}

@@ -53,7 +53,8 @@ func TestNVLDomains(t *testing.T) {
 		}
 	}
 	without := testlib.File(t, "q.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	if out, _ := tunefit(t, cli.ExitOK, "diff", file, without, "--coll", "allreduce", "--comm", "2x8", "--nvl-domains", "1"); !strings.HasPrefix(out, "no difference\n") {
+	if out, _ := tunefit(t, cli.ExitOK, "diff", file, without, "--coll", "allreduce", "--comm", "2x8", "--nvl-domains",
+		"1"); !strings.HasPrefix(out, "no difference\n") {
 		t.Errorf("%s", out)
 	}
 	tunefit(t, cli.ExitFailed, "diff", file, without, "--coll", "allreduce", "--comm", "2x8")
@@ -72,11 +73,13 @@ func TestNVLDomainsInPolicyTests(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	file = write("  - {name: x, " + call + ", nvl_domains: 1, expect: {row: 3}}\n")
-	if out, _ := tunefit(t, cli.ExitFailed, "test", file); !strings.Contains(out, "allreduce 1MiB on 2 nodes, 16 ranks, nvl_domains 1:") {
+	if out, _ := tunefit(t, cli.ExitFailed, "test", file); !strings.Contains(out,
+		"allreduce 1MiB on 2 nodes, 16 ranks, nvl_domains 1:") {
 		t.Errorf("%s", out)
 	}
 	for value, want := range map[string]string{
-		"17":  ":3:82: nvl_domains: 17 NVLink domains in a communicator of 16 ranks (allowed: 1 to 16, 0: NCCL does not say)",
+		"17": ":3:82: nvl_domains: 17 NVLink domains in a communicator of 16 ranks (allowed: 1 to 16, 0: NCCL does " +
+			"not say)",
 		"-1":  `:3:82: nvl_domains: "-1" (allowed: 0 to 16777216)`,
 		"two": `:3:82: nvl_domains: "two" (allowed: 0 to 16777216)`,
 	} {
@@ -96,9 +99,12 @@ func TestBadNVLDomains(t *testing.T) {
 		args []string
 		want string
 	}{
-		{append(show, "12"), "--nvl-domains: 12 NVLink domains in a communicator of 8 ranks (allowed: 1 to 8, 0: NCCL does not say)"},
-		{append(explain, "9"), "--nvl-domains: 9 NVLink domains in a communicator of 8 ranks (allowed: 1 to 8, 0: NCCL does not say)"},
-		{append(show, "many"), `invalid argument "many" for "--nvl-domains" flag: allowed: 1 up to the number of ranks, or 0`},
+		{append(show, "12"),
+			"--nvl-domains: 12 NVLink domains in a communicator of 8 ranks (allowed: 1 to 8, 0: NCCL does not say)"},
+		{append(explain, "9"),
+			"--nvl-domains: 9 NVLink domains in a communicator of 8 ranks (allowed: 1 to 8, 0: NCCL does not say)"},
+		{append(show, "many"),
+			`invalid argument "many" for "--nvl-domains" flag: allowed: 1 up to the number of ranks, or 0`},
 		{append(show, "-2"), "allowed: 1 up to the number of ranks, or 0"},
 	} {
 		if _, errs := tunefit(t, cli.ExitUsage, c.args...); !strings.Contains(errs, c.want) {

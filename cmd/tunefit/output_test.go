@@ -36,7 +36,8 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	model := filepath.Join(dir, "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	rows := testlib.File(t, "p.csv", sample)
-	const machine, mesh, example = "../../configs/topo/dgx-h100.xml", "../../configs/mesh/four-nodes.csv", "../../configs/policies/example_test.yaml"
+	const machine, mesh, example = "../../configs/topo/dgx-h100.xml", "../../configs/mesh/four-nodes.csv",
+		"../../configs/policies/example_test.yaml"
 	log := "../../bench/testdata/all_reduce_ring_ll_8ch_2n.txt"
 	job := filepath.Join(dir, "job.csv")
 	tunefit(t, cli.ExitOK, "import", "../../bench/profile/testdata", "-o", job)
@@ -47,14 +48,17 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"doctor", "--json"}, {"doctor"},
 		{"eval", model, smallSweep}, {"eval", model, smallSweep, "--json"},
 		{"fit", smallSweep}, {"fit", smallSweep, "--shortlist"}, {"fit", smallSweep, "--json"},
-		{"gc", "--dry-run", "--rendezvous", dir}, {"gc", "--dry-run", "--rendezvous", dir, "--json"}, {"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
+		{"gc", "--dry-run", "--rendezvous", dir}, {"gc", "--dry-run", "--rendezvous", dir, "--json"},
+		{"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
 		{"import", log}, {"import", log, "--json", "-o", filepath.Join(dir, "sweep.csv"), "--force"},
-		{"plan", smallSweep}, {"plan", smallSweep, "--json"}, {"plot", model, "--coll", "allreduce", "--comm", "2x8", "-o", filepath.Join(dir, "p.svg")},
+		{"plan", smallSweep}, {"plan", smallSweep, "--json"}, {"plot", model, "--coll", "allreduce", "--comm", "2x8",
+			"-o", filepath.Join(dir, "p.svg")},
 		{"profile", job}, {"profile", job, "--json"},
 		{"push", rows, "--to", filepath.Join(dir, "to.csv"), "--rendezvous", dir},
 		{"simulate", "--nodes", "1", "--coll", "allreduce"}, {"sweep", "--init"},
 		{"topo", machine}, {"topo", machine, "--json"}, {"topo", machine, "--dump"}, {"topo", machine, "--dot"},
-		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine}, {"topo", "paths", machine, "--json"}, {"topo", "links", machine},
+		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine},
+		{"topo", "paths", machine, "--json"}, {"topo", "links", machine},
 		{"topo", "graphs", machine}, {"topo", "tuning", machine}, {"topo", "mesh", mesh},
 		{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"}, {"test", example},
 		{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows},
@@ -74,8 +78,10 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		for _, room := range []int{0, whole.Len() / 2} {
 			errs.Reset()
 			code := runTest("", args, &fullDisk{room}, &errs)
-			if whole.Len() > 0 && (code != cli.ExitFailed || strings.Count(errs.String(), "no space left on device") != 1) {
-				t.Errorf("%q with room for %d of %d bytes: exit code %d, %s", args, room, whole.Len(), code, errs.String())
+			if whole.Len() > 0 &&
+				(code != cli.ExitFailed || strings.Count(errs.String(), "no space left on device") != 1) {
+				t.Errorf("%q with room for %d of %d bytes: exit code %d, %s", args, room, whole.Len(), code,
+					errs.String())
 			}
 		}
 	}
@@ -95,7 +101,8 @@ func TestFullDevice(t *testing.T) {
 	}
 	defer full.Close()
 	var errs bytes.Buffer
-	if code := runTest("", []string{"topo", "../../configs/topo/dgx-h100.xml"}, full, &errs); code != cli.ExitFailed || errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
+	if code := runTest("", []string{"topo", "../../configs/topo/dgx-h100.xml"}, full, &errs); code != cli.ExitFailed ||
+		errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
 		t.Errorf("exit code %d, %q", code, errs.String())
 	}
 }
@@ -107,7 +114,8 @@ func TestReaderLeavesEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	model, rows, table := filepath.Join(dir, "model.json"), filepath.Join(dir, "policy.csv"), filepath.Join(dir, "sweep.csv")
+	model, rows, table := filepath.Join(dir, "model.json"), filepath.Join(dir, "policy.csv"), filepath.Join(dir,
+		"sweep.csv")
 	for _, test := range []struct {
 		args  []string
 		code  int

@@ -20,27 +20,39 @@ func TestOwnChannelsOfLogs(t *testing.T) {
 		latency, usPerMiB     float64
 		smallChannels, factor int // NCCL's own: so many at 4 KiB, and so many more for each quadrupling
 	}
-	treeLL, ringLL, ringSimple := family{"Tree", "LL", 9, 40, 1, 2}, family{"Ring", "LL", 12, 24, 2, 2}, family{"Ring", "Simple", 40, 6, 1, 3}
+	treeLL, ringLL, ringSimple := family{"Tree", "LL", 9, 40, 1, 2}, family{"Ring", "LL", 12, 24, 2, 2}, family{"Ring",
+		"Simple", 40, 6, 1, 3}
 	run := func(bytes uint64, choice family, info bool) string {
 		micros := choice.latency + choice.usPerMiB*float64(bytes)/(1<<20)
 		channels := min(32, choice.smallChannels+choice.factor*int(math.Log2(float64(bytes)/4096))/2)
 		line := fmt.Sprintf("%12d %13d     float     sum      -1", bytes, bytes/4)
 		if info {
-			line += fmt.Sprintf("host0:500:500 [0] NCCL INFO AllReduce: %d Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%d}\n", bytes, strings.ToUpper(choice.algo), strings.ToUpper(choice.proto), channels-1)
+			line += fmt.Sprintf("host0:500:500 [0] NCCL INFO AllReduce: %d Bytes -> Algo %s proto %s "+
+				"channel{Lo..Hi}={0..%d}\n", bytes, strings.ToUpper(choice.algo),
+				strings.ToUpper(choice.proto), channels-1)
 		}
 		gbps := float64(bytes) / micros / 1000
-		return line + fmt.Sprintf(" %8.2f %7.2f %7.2f       0 %8.2f %7.2f %7.2f       0\n", micros, gbps, gbps*14/8, micros, gbps, gbps*14/8)
+		return line + fmt.Sprintf(" %8.2f %7.2f %7.2f       0 %8.2f %7.2f %7.2f       0\n", micros, gbps, gbps*14/8,
+			micros, gbps, gbps*14/8)
 	}
 	log := func(name string, f family, choose func(bytes uint64) family, info bool) string {
 		var b strings.Builder
-		b.WriteString("# nccl-tests version 2.18.3 nccl-headers=22902 nccl-library=22902\n# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 8 minBytes 4096 maxBytes 67108864 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n")
+		b.WriteString("# nccl-tests version 2.18.3 nccl-headers=22902 nccl-library=22902\n# Collective test " +
+			"starting: all_reduce_perf\n# nThread 1 nGpus 8 minBytes 4096 maxBytes 67108864 step: 2(factor) warmup " +
+			"iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n")
 		for rank := range 8 {
-			fmt.Fprintf(&b, "#  Rank %2d Group  0 Pid    500 on      host0 device %2d [0000:1%d:00] Example GPU\n", rank, rank, rank)
+			fmt.Fprintf(&b, "#  Rank %2d Group  0 Pid    500 on      host0 device %2d [0000:1%d:00] Example GPU\n",
+				rank, rank, rank)
 		}
 		if name != "default" {
-			fmt.Fprintf(&b, "host0:500:500 [0] NCCL INFO NCCL_ALGO set by environment to %s\nhost0:500:500 [0] NCCL INFO NCCL_PROTO set by environment to %s\n", f.algo, f.proto)
+			fmt.Fprintf(&b,
+				"host0:500:500 [0] NCCL INFO NCCL_ALGO set by environment to %s\nhost0:500:500 [0] NCCL INFO "+
+					"NCCL_PROTO set by environment to %s\n", f.algo, f.proto)
 		}
-		b.WriteString("#\n#                                                              out-of-place                       in-place\n#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong\n#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)\n")
+		b.WriteString("#\n#                                                              out-of-place                " +
+			"       in-place\n#       size         count      type   redop    root     time   algbw   busbw  #wrong  " +
+			"   time   algbw   busbw  #wrong\n#        (B)    (elements)                               (us)  (GB/s)  " +
+			"(GB/s)             (us)  (GB/s)  (GB/s)\n")
 		for bytes := uint64(4096); bytes <= 64<<20; bytes *= 2 {
 			b.WriteString(run(bytes, choose(bytes), info))
 		}
@@ -64,7 +76,8 @@ func TestOwnChannelsOfLogs(t *testing.T) {
 					return treeLL
 				}
 			}
-			if err := os.WriteFile(filepath.Join(logs, name+".txt"), []byte(log(name, f, choose, info)), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(logs, name+".txt"), []byte(log(name, f, choose, info)),
+				0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

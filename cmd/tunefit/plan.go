@@ -75,7 +75,9 @@ apart. A machine that changes meanwhile is no gain. Rows say that they are verif
 	flags.StringVar(&f.launch, "launch", "", "what starts the ranks (default: nothing on one node, on several mpirun)")
 	flags.BoolVar(&f.verify, "verify", false, "measure the default and the fastest of each size once more")
 	flags.IntVar(&f.repetitions, "repetitions", 1, "with --verify: how often")
-	flags.StringVar(&f.profile, "profile", "", "job profile: plan what the job calls, the heaviest first, at its sizes, or every doubling around them where they are more than 16 (--coll, --comm and --sizes choose among it)")
+	flags.StringVar(&f.profile, "profile", "",
+		"job profile: plan what the job calls, the heaviest first, at its sizes, or every doubling around them where "+
+			"they are more than 16 (--coll, --comm and --sizes choose among it)")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -143,7 +145,8 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 		}
 		space.Sizes = perfrun.Sizes(group, asked, sizesNamed)
 		if len(space.Sizes) == 0 || space.Sizes[0] == 0 {
-			return cli.Usagef("--sizes %s: the default of %s was not measured at any of them (allowed: sizes of the sweep, above 0)", f.choices.Grid.Sizes, key)
+			return cli.Usagef("--sizes %s: the default of %s was not measured at any of them (allowed: sizes of the "+
+				"sweep, above 0)", f.choices.Grid.Sizes, key)
 		}
 		plans = append(plans, f.plan(space, group))
 	}
@@ -174,7 +177,8 @@ func (f *planFlags) subjects(set *fit.Set) (keys []fit.Key, err error) {
 	var names []string
 	for _, g := range set.Groups {
 		names = append(names, g.Key.String())
-		if (len(asked.Colls) == 0 || slices.Contains(colls, g.Coll)) && (len(asked.Comms) == 0 || slices.Contains(comms, g.Comm)) {
+		if (len(asked.Colls) == 0 || slices.Contains(colls, g.Coll)) &&
+			(len(asked.Comms) == 0 || slices.Contains(comms, g.Comm)) {
 			keys = append(keys, g.Key)
 		}
 	}
@@ -182,7 +186,9 @@ func (f *planFlags) subjects(set *fit.Set) (keys []fit.Key, err error) {
 	case len(keys) > 0:
 		return keys, nil
 	case len(names) > 0:
-		return nil, cli.Usagef("nothing of that was measured (measured: %s; --coll and --comm together name what was not)", strings.Join(names, ", "))
+		return nil,
+			cli.Usagef("nothing of that was measured (measured: %s; --coll and --comm together name what was not)",
+				strings.Join(names, ", "))
 	}
 	return nil, cli.Usagef("nothing tells what is planned (needed: a sweep, or --coll and --comm)")
 }

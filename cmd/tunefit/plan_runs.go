@@ -47,7 +47,8 @@ type choiceJSON struct {
 func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 	next := space.Next(group)
 	p := planJSON{
-		KeyJSON: KeyJSON(space.Key), Done: len(next.Runs) == 0, Edge: next.Edge, Runs: []runJSON{}, Unmet: perfrun.Unmet(space, group),
+		KeyJSON: KeyJSON(space.Key), Done: len(next.Runs) == 0, Edge: next.Edge, Runs: []runJSON{},
+		Unmet: perfrun.Unmet(space, group),
 	}
 	if group != nil {
 		p.Measured = len(group.Configs())
@@ -123,7 +124,8 @@ func (f *planFlags) commands(s perfrun.Start, withPolicy bool) runJSON {
 			for _, row := range s.Rows {
 				lines = append(lines, row.String())
 			}
-			r.Commands = append(r.Commands, fmt.Sprintf(`printf '%%s\n' %s > %s.csv`, strings.Join(lines, " "), s.Policy))
+			r.Commands = append(r.Commands, fmt.Sprintf(`printf '%%s\n' %s > %s.csv`,
+				strings.Join(lines, " "), s.Policy))
 		}
 	}
 	r.Commands = append(r.Commands, f.perf(s.Key, r.Env, s.Sizes, s.Name)...)
@@ -139,7 +141,8 @@ func (f *planFlags) tuned(policy string) map[string]string {
 	return perfrun.Tuned(library, policy)
 }
 
-// perf starts nccl-tests once for each stretch of sizes. No two logs are the same, or import would read one of them only.
+// perf starts nccl-tests once for each stretch of sizes. No two logs are the same, or import would read one of them
+// only.
 func (f *planFlags) perf(key fit.Key, env map[string]string, sizes []uint64, name string) (commands []string) {
 	launch, gpus := f.launch, 1
 	switch {
@@ -175,7 +178,8 @@ func (f *planFlags) write(w io.Writer, plans []planJSON) error {
 	case f.verify:
 		out.WriteString("# tunefit fit makes a policy of the sweep and these logs together\n")
 	case over:
-		out.WriteString("# tunefit fit makes a policy of what was measured; tunefit plan --verify first measures once more what that would choose\n")
+		out.WriteString("# tunefit fit makes a policy of what was measured; tunefit plan --verify first measures " +
+			"once more what that would choose\n")
 	default:
 		out.WriteString("# then import the logs and plan again with the sweep\n")
 	}
@@ -191,7 +195,8 @@ func (p *planJSON) write(out *strings.Builder) {
 		fmt.Fprintf(out, "# next %s: %s\n", cli.CountOf(len(p.Runs), "run"), p.Why)
 	}
 	if p.Edge > 0 {
-		fmt.Fprintf(out, "# %d channels win at some sizes and are at the end of those tried: widen --channels\n", p.Edge)
+		fmt.Fprintf(out, "# %d channels win at some sizes and are at the end of those tried: widen --channels\n",
+			p.Edge)
 	}
 	for _, u := range p.Unmet {
 		fmt.Fprintf(out, "# %s\n", u)

@@ -84,7 +84,8 @@ func TestPlanToTheEnd(t *testing.T) {
 				if got == 0 { // as import writes down what did not run
 					for _, b := range append(part.Sizes, 0) {
 						failed = append(failed, bench.Sample{
-							Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: b}, Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Config: c, Selection: bench.SelectionForced,
+							Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: b}, Comm: nccl.Comm{Nodes: 2, Ranks: 16},
+							Config: c, Selection: bench.SelectionForced,
 						})
 					}
 				}
@@ -138,7 +139,8 @@ func TestPlannedLogsAreUnderstood(t *testing.T) {
 				t.Fatalf("%s: %v %+v", log, err, got)
 			}
 			s := got.Samples[0]
-			if s.Coll != r.key.Coll || s.Nodes != r.key.Nodes || s.Ranks != r.key.Ranks || (s.Selection == bench.SelectionDefault) != (r.run.Configs == nil) {
+			if s.Coll != r.key.Coll || s.Nodes != r.key.Nodes || s.Ranks != r.key.Ranks ||
+				(s.Selection == bench.SelectionDefault) != (r.run.Configs == nil) {
 				t.Errorf("%s is read as %+v", log, s)
 			}
 			if got := (s.Config); r.run.Configs != nil && got != r.run.Configs[0] {
@@ -173,7 +175,8 @@ func TestPlanSeveralAtOnce(t *testing.T) {
 	}
 }
 
-// What the machine does not have is not planned: an H100 node has no NVLSTree for itself, and no more channels than NCCL finds.
+// What the machine does not have is not planned: an H100 node has no NVLSTree for itself, and no more channels than
+// NCCL finds.
 func TestPlanWithTopology(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sweep.csv")
 	const sweep = "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us\n" +
@@ -191,11 +194,16 @@ func TestPlanWithTopology(t *testing.T) {
 		t.Errorf("without a topology: %v", all)
 	}
 	all := configs("--topo", "../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7")
-	if !slices.Contains(all, "nvls/simple/16") || !slices.Contains(all, "ring/ll/24") || slices.ContainsFunc(all, func(c string) bool { return strings.Contains(c, "nvls_tree") || strings.HasSuffix(c, "/64") }) {
+	if !slices.Contains(all, "nvls/simple/16") || !slices.Contains(all, "ring/ll/24") ||
+		slices.ContainsFunc(all, func(c string) bool {
+			return strings.Contains(c, "nvls_tree") ||
+				strings.HasSuffix(c, "/64")
+		}) {
 		t.Errorf("with the topology: %v", all)
 	}
 	const measured = "../../docs/measured/mi355x-allreduce.csv" // with up to 64 channels
-	for _, r := range planned(t, "--verify", "--topo", "../../configs/topo/dgx-a100.xml", "--sizes", "1M", "--comm", "1x8", measured)[0].Runs {
+	for _, r := range planned(t, "--verify", "--topo", "../../configs/topo/dgx-a100.xml", "--sizes", "1M", "--comm",
+		"1x8", measured)[0].Runs {
 		for _, c := range r.Configurations {
 			if c.Channels > 24 {
 				t.Errorf("verified would be %+v, which the machine does not have", c)
@@ -209,7 +217,8 @@ func TestPlanQuotesTheLibrary(t *testing.T) {
 	library := testlib.File(t, "it's a library.so", "")
 	for _, r := range planned(t, "--coll", "allreduce", "--comm", "1x8", "--plugin", library, simulatedSweep)[0].Runs {
 		for _, command := range r.Commands {
-			if strings.Contains(command, "NCCL_TUNER_PLUGIN=") && !strings.Contains(command, "NCCL_TUNER_PLUGIN="+cli.ShellWord(library)+" ") {
+			if strings.Contains(command, "NCCL_TUNER_PLUGIN=") &&
+				!strings.Contains(command, "NCCL_TUNER_PLUGIN="+cli.ShellWord(library)+" ") {
 				t.Errorf("%s", command)
 			}
 		}
@@ -226,7 +235,8 @@ func TestPlanLeavesOutWhatFailed(t *testing.T) {
 		}
 		return path
 	}
-	sweep := write("default.csv", "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us\nallreduce,1048576,,,,1,8,default,50\n")
+	sweep := write("default.csv", "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"+
+		"allreduce,1048576,,,,1,8,default,50\n")
 	log := write("allreduce-1n-8r-nvls-simple-32ch.log", "all_reduce.cu:1: Test NCCL failure\n")
 	imported := filepath.Join(dir, "sweep.csv")
 	tunefit(t, cli.ExitOK, "import", sweep, log, "-o", imported)
@@ -253,7 +263,9 @@ func TestPlanVerify(t *testing.T) {
 	for i, r := range p.Runs {
 		isDefault := i%3 == 0
 		last := r.Commands[len(r.Commands)-1]
-		if isDefault != (len(r.Configurations) == 0) || len(r.Commands) > 3 || !strings.Contains(last, fmt.Sprintf("verify-rep%d-", 1+i/3)) || !strings.Contains(last, " all_reduce_perf -b ") {
+		if isDefault != (len(r.Configurations) == 0) || len(r.Commands) > 3 ||
+			!strings.Contains(last, fmt.Sprintf("verify-rep%d-", 1+i/3)) ||
+			!strings.Contains(last, " all_reduce_perf -b ") {
 			t.Errorf("run %d: %+v", i, r)
 		}
 		for _, s := range whole.Samples {
@@ -262,7 +274,8 @@ func TestPlanVerify(t *testing.T) {
 			}
 			is := isDefault && s.Selection == bench.SelectionDefault && slices.Contains(r.Sizes, s.Bytes)
 			for _, c := range r.Configurations {
-				is = is || s.Selection == bench.SelectionForced && s.Cell == c.Cell && s.Channels == c.Channels && slices.Contains(c.Sizes, s.Bytes)
+				is = is || s.Selection == bench.SelectionForced && s.Cell == c.Cell && s.Channels == c.Channels &&
+					slices.Contains(c.Sizes, s.Bytes)
 			}
 			if is {
 				s.Source, s.Verify = fmt.Sprintf("simulated:verify:rep%d", 1+i/3), true
@@ -288,7 +301,8 @@ func TestPlanVerify(t *testing.T) {
 	if text, err := os.ReadFile(rows); err != nil || !strings.Contains(string(text), "# verified: ") {
 		t.Errorf("%v, no row is verified:\n%s", err, text)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "model.json")); err != nil || !strings.Contains(string(text), `"verified": [`) {
+	if text, err := os.ReadFile(filepath.Join(dir, "model.json")); err != nil ||
+		!strings.Contains(string(text), `"verified": [`) {
 		t.Errorf("%v, the model does not say what is verified", err)
 	}
 }
@@ -299,21 +313,26 @@ func TestPlanBadInput(t *testing.T) {
 		want string
 		code int
 	}{
-		"nothing":             {"", "needed: a sweep, or --coll and --comm", cli.ExitUsage},
-		"other collective":    {simulatedSweep + " --coll reduce", "measured: allgather 2x8", cli.ExitUsage},
-		"other machine":       {"--coll allreduce --comm 1x4 --topo ../../configs/topo/dgx-h100.xml", "communicators of 8 ranks a node", cli.ExitUsage},
-		"not on the machine":  {"--coll allreduce --comm 1x8 --algos nvls_tree --topo ../../configs/topo/dgx-h100.xml", "have none of these", cli.ExitUsage},
-		"nothing measured":    {"--verify --sizes 64G-128G " + simulatedSweep, "no configuration of allgather 2x8 was measured at any of them", cli.ExitUsage},
-		"nothing to verify":   {"--verify --coll allreduce --comm 1x8", "no configuration of allreduce 1x8 was measured", cli.ExitUsage},
-		"repetitions":         {"--verify --repetitions 0 " + simulatedSweep, "allowed: 1 to 100", cli.ExitUsage},
-		"no such topology":    {"--coll allreduce --comm 1x8 --topo missing.xml", "no such file", cli.ExitFailed},
-		"unknown algorithm":   {"--coll allreduce --comm 1x8 --algos rign", `did you mean "ring"`, cli.ExitUsage},
-		"no such pair":        {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", cli.ExitUsage},
-		"channels":            {"--coll allreduce --comm 1x8 --channels 0", "allowed: 1 to 64", cli.ExitUsage},
-		"skip":                {"--coll allreduce --comm 1x8 --skip ring", "ALGORITHM/PROTOCOL", cli.ExitUsage},
-		"skip channels":       {"--coll allreduce --comm 1x8 --skip ring/ll/x", "allowed: 1 to 64", cli.ExitUsage},
-		"no such file":        {"missing.csv", "no such file", cli.ExitFailed},
-		"sizes not measured":  {simulatedSweep + " --coll allreduce --sizes 2G-4G", "not measured at any", cli.ExitUsage},
+		"nothing":          {"", "needed: a sweep, or --coll and --comm", cli.ExitUsage},
+		"other collective": {simulatedSweep + " --coll reduce", "measured: allgather 2x8", cli.ExitUsage},
+		"other machine": {"--coll allreduce --comm 1x4 --topo ../../configs/topo/dgx-h100.xml",
+			"communicators of 8 ranks a node", cli.ExitUsage},
+		"not on the machine": {"--coll allreduce --comm 1x8 --algos nvls_tree --topo ../../configs/topo/dgx-h100.xml",
+			"have none of these", cli.ExitUsage},
+		"nothing measured": {"--verify --sizes 64G-128G " + simulatedSweep,
+			"no configuration of allgather 2x8 was measured at any of them", cli.ExitUsage},
+		"nothing to verify": {"--verify --coll allreduce --comm 1x8",
+			"no configuration of allreduce 1x8 was measured", cli.ExitUsage},
+		"repetitions":       {"--verify --repetitions 0 " + simulatedSweep, "allowed: 1 to 100", cli.ExitUsage},
+		"no such topology":  {"--coll allreduce --comm 1x8 --topo missing.xml", "no such file", cli.ExitFailed},
+		"unknown algorithm": {"--coll allreduce --comm 1x8 --algos rign", `did you mean "ring"`, cli.ExitUsage},
+		"no such pair":      {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", cli.ExitUsage},
+		"channels":          {"--coll allreduce --comm 1x8 --channels 0", "allowed: 1 to 64", cli.ExitUsage},
+		"skip":              {"--coll allreduce --comm 1x8 --skip ring", "ALGORITHM/PROTOCOL", cli.ExitUsage},
+		"skip channels":     {"--coll allreduce --comm 1x8 --skip ring/ll/x", "allowed: 1 to 64", cli.ExitUsage},
+		"no such file":      {"missing.csv", "no such file", cli.ExitFailed},
+		"sizes not measured": {simulatedSweep + " --coll allreduce --sizes 2G-4G", "not measured at any",
+			cli.ExitUsage},
 		"not a communicator":  {"--coll allreduce --comm 8", "NODESxRANKS_PER_NODE", cli.ExitUsage},
 		"not a sweep":         {"plot.go", "no measurements in it", cli.ExitFailed},
 		"other communicator":  {simulatedSweep + " --coll allreduce --comm 4x8", "", cli.ExitOK},
@@ -342,7 +361,8 @@ var plannedRuns = func() (all []plannedRun) {
 				key.Coll = coll
 			}
 		}
-		all = append(all, plannedRun{key, fit.RunOf(nccl.Config{Cell: family, Channels: 1 + 3*int(algo)}, []uint64{1 << 20})})
+		all = append(all, plannedRun{key, fit.RunOf(nccl.Config{Cell: family, Channels: 1 + 3*int(algo)},
+			[]uint64{1 << 20})})
 	}
 	return all
 }()

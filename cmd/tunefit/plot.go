@@ -43,12 +43,15 @@ fit --report shows them all in a browser.`,
 		Args: cli.Args(1, -1, "a model, or one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "picture to write: its suffix says of which kind, "+strings.Join(plot.Formats, " or "))
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "picture to write: its suffix says of which kind, "+
+		strings.Join(plot.Formats, " or "))
 	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite the picture if it is there")
 	cmd.Flags().StringVar(&f.coll, "coll", "", "collective, as allreduce (default: the first there is)")
-	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE, as 2x8 (default: the first there is)")
+	cmd.Flags().StringVar(&f.comm, "comm", "",
+		"communicator as NODESxRANKS_PER_NODE, as 2x8 (default: the first there is)")
 	cmd.Flags().IntVar(&f.Top, "top", 8, "how many configurations to draw, the fastest first")
-	cmd.Flags().BoolVar(&f.Band, "band", false, "draw 90 % intervals, too (at sizes that were not measured they held 83 to 98 % of the times)")
+	cmd.Flags().BoolVar(&f.Band, "band", false,
+		"draw 90 % intervals, too (at sizes that were not measured they held 83 to 98 % of the times)")
 	return cmd
 }
 
@@ -58,7 +61,8 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 	}
 	f.Format = strings.ToLower(strings.TrimPrefix(filepath.Ext(f.output), "."))
 	if !slices.Contains(plot.Formats, f.Format) {
-		return cli.Usagef("-o %s: the suffix %q is of no picture that can be drawn (allowed: .%s)", f.output, filepath.Ext(f.output), strings.Join(plot.Formats, ", ."))
+		return cli.Usagef("-o %s: the suffix %q is of no picture that can be drawn (allowed: .%s)", f.output,
+			filepath.Ext(f.output), strings.Join(plot.Formats, ", ."))
 	}
 	if f.Top < 1 {
 		return cli.Usagef("--top %d (allowed: 1 or more)", f.Top)
@@ -85,7 +89,8 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 	return nil
 }
 
-// group reads the model, or makes one of the group of the sweeps that is going to be drawn, and says which group that is.
+// group reads the model, or makes one of the group of the sweeps that is going to be drawn, and says which group that
+// is.
 func (f *plotFlags) group(cmd *cobra.Command, files []string) (m *model.Model, i int, err error) {
 	for _, name := range files {
 		k, err := f.in.Kind(name)
@@ -145,10 +150,12 @@ func (f *plotFlags) choose(cmd *cobra.Command, keys []fit.Key) (int, error) {
 		}
 	}
 	if len(fitting) == 0 {
-		return 0, fmt.Errorf("nothing to plot: there is no %s (there are: %s)", strings.TrimSpace(f.coll+" "+f.comm), namesOf(keys))
+		return 0, fmt.Errorf("nothing to plot: there is no %s (there are: %s)", strings.TrimSpace(f.coll+" "+f.comm),
+			namesOf(keys))
 	}
 	if len(fitting) > 1 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: this is %s; --coll and --comm choose another of %s\n", keys[fitting[0]], namesOf(keys))
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: this is %s; --coll and --comm choose another of %s\n", keys[fitting[0]],
+			namesOf(keys))
 	}
 	return fitting[0], nil
 }

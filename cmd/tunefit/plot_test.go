@@ -20,7 +20,8 @@ func TestPlot(t *testing.T) {
 	for name, begins := range map[string]string{"a.png": "\x89PNG", "b.SVG": "<?xml"} {
 		picture := filepath.Join(dir, name)
 		out, said := tunefit(t, cli.ExitOK, "plot", model, "-o", picture)
-		for _, want := range []string{"note: this is allgather 2x8; --coll and --comm choose another of allgather 2x8, reducescatter 2x8, allreduce 2x8\n", "wrote " + picture} {
+		for _, want := range []string{"note: this is allgather 2x8; --coll and --comm choose another of allgather " +
+			"2x8, reducescatter 2x8, allreduce 2x8\n", "wrote " + picture} {
 			if out != "" || !strings.Contains(said, want) {
 				t.Errorf("%s: printed %q and said %q, want %q", name, out, said, want)
 			}
@@ -38,7 +39,8 @@ func TestPlot(t *testing.T) {
 	pictures := map[string]string{}
 	for _, from := range []string{model, shippedSweep} {
 		picture := filepath.Join(dir, filepath.Base(from)+".svg")
-		if _, said := tunefit(t, cli.ExitOK, "plot", from, "-o", picture, "--coll", "AllReduce", "--comm", "2x8"); strings.Contains(said, "note:") {
+		if _, said := tunefit(t, cli.ExitOK, "plot", from, "-o", picture, "--coll", "AllReduce", "--comm",
+			"2x8"); strings.Contains(said, "note:") {
 			t.Errorf("nothing to choose from, and it said %s", said)
 		}
 		text, err := os.ReadFile(picture)
@@ -56,7 +58,8 @@ func TestPlotBadInput(t *testing.T) {
 	dir := t.TempDir()
 	picture := filepath.Join(dir, "x.png")
 	unmodel := testlib.File(t, "m.json", `{"format": "nccl-tuner-go cost model", "version": 99}`)
-	onlyDefault := testlib.File(t, "d.csv", `collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source
+	onlyDefault := testlib.File(t, "d.csv",
+		`collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source
 all_reduce,1024,float,sum,,,,1,8,0,default,10,0,0,x
 `)
 	for _, c := range []struct {
@@ -66,13 +69,17 @@ all_reduce,1024,float,sum,,,,1,8,0,default,10,0,0,x
 	}{
 		{[]string{}, cli.ExitUsage, "0 arguments given"},
 		{[]string{smallSweep}, cli.ExitUsage, "needed: -o FILE.png or -o FILE.svg"},
-		{[]string{smallSweep, "-o", "x.pdf"}, cli.ExitUsage, `the suffix ".pdf" is of no picture that can be drawn (allowed: .png, .svg)`},
+		{[]string{smallSweep, "-o", "x.pdf"}, cli.ExitUsage,
+			`the suffix ".pdf" is of no picture that can be drawn (allowed: .png, .svg)`},
 		{[]string{smallSweep, "-o", "x"}, cli.ExitUsage, "(allowed: .png, .svg)"},
 		{[]string{smallSweep, "-o", picture, "--top", "0"}, cli.ExitUsage, "--top 0 (allowed: 1 or more)"},
 		{[]string{smallSweep, "-o", picture, "--coll", "allredcue"}, cli.ExitUsage, `did you mean "allreduce"`},
-		{[]string{smallSweep, "-o", picture, "--coll", "broadcast"}, cli.ExitFailed, "there is no broadcast (there are: allreduce 2x8)"},
-		{[]string{smallSweep, "-o", picture, "--comm", "3x8"}, cli.ExitFailed, "there is no 3x8 (there are: allreduce 2x8)"},
-		{[]string{smallSweep, unmodel, "-o", picture}, cli.ExitUsage, "m.json is a model (needed: one model alone, or sweeps)"},
+		{[]string{smallSweep, "-o", picture, "--coll", "broadcast"}, cli.ExitFailed,
+			"there is no broadcast (there are: allreduce 2x8)"},
+		{[]string{smallSweep, "-o", picture, "--comm", "3x8"}, cli.ExitFailed,
+			"there is no 3x8 (there are: allreduce 2x8)"},
+		{[]string{smallSweep, unmodel, "-o", picture}, cli.ExitUsage,
+			"m.json is a model (needed: one model alone, or sweeps)"},
 		{[]string{unmodel, "-o", picture}, cli.ExitFailed, "version: 99 is not known"},
 		{[]string{onlyDefault, "-o", picture}, cli.ExitFailed, "nothing to plot: nothing but the default was measured"},
 		{[]string{filepath.Join(dir, "absent.csv"), "-o", picture}, cli.ExitFailed, "no such file"},

@@ -51,7 +51,8 @@ where nothing tells what it runs.`,
 	}
 	cmd.Flags().StringVar(&f.by.Policy, "policy", "", "policy file: say what it decides")
 	cmd.Flags().StringVar(&f.by.Model, "model", "", "cost model: say what it decides, and what is expected of that")
-	cmd.Flags().IntVar(&f.steps, "steps", 0, "how many steps of training were recorded (default: as the profile says, or not known)")
+	cmd.Flags().IntVar(&f.steps, "steps", 0,
+		"how many steps of training were recorded (default: as the profile says, or not known)")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	f.from.Register(cmd)
 	return cmd
@@ -97,9 +98,13 @@ func readProfiled(in *cli.Inputs, cmd *cobra.Command, args []string, steps int) 
 		}
 		switch {
 		case len(files) > 1:
-			return nil, cli.Usagef("%s is a job profile and stands alone (needed: one profile, or several files of the inspector or the library)", file)
+			return nil,
+				cli.Usagef("%s is a job profile and stands alone (needed: one profile, or several files of the "+
+					"inspector or the library)", file)
 		case steps != 0:
-			return nil, cli.Usagef("--steps %d: a job profile says itself what is known of its steps, in calls_per_step (--steps is for tunefit import)", steps)
+			return nil,
+				cli.Usagef("--steps %d: a job profile says itself what is known of its steps, in calls_per_step "+
+					"(--steps is for tunefit import)", steps)
 		}
 		return readProfile(in, file)
 	}

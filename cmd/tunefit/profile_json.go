@@ -51,7 +51,8 @@ func (v *profileView) json() profileJSON {
 	for _, e := range v.Entries {
 		c := entryJSON{
 			KeyJSON: KeyJSON{e.Coll, e.Comm}, Bytes: e.Bytes, Calls: e.Calls, StepCalls: e.StepCalls,
-			StepBytes: e.StepCalls * float64(e.Bytes), Micros: e.Micros, BusBW: busBW(e), Channels: e.Channels, DecidedBy: e.DecidedBy,
+			StepBytes: e.StepCalls * float64(e.Bytes), Micros: e.Micros, BusBW: busBW(e), Channels: e.Channels,
+			DecidedBy: e.DecidedBy,
 		}
 		if v.total > 0 {
 			c.Share = v.scale.Of(e) / v.total

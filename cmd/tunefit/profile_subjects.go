@@ -15,16 +15,16 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// worthMeasuring is the share of a job's communication below which a collective's sizes within an octave are not measured
-// for its sake.
+// worthMeasuring is the share of a job's communication below which a collective's sizes within an octave are not
+// measured for its sake.
 const worthMeasuring = 0.01
 
-// mostOwnSizes bounds the sizes of a collective on a communicator that are measured as the job calls them. nccl-tests steps
-// through doublings in one start, and needs one for each size that is none.
+// mostOwnSizes bounds the sizes of a collective on a communicator that are measured as the job calls them. nccl-tests
+// steps through doublings in one start, and needs one for each size that is none.
 const mostOwnSizes = 16
 
-// subjects are what is worth measuring for a job: collectives on communicators, the heaviest first, and the sizes of each as
-// the job calls them; where these are more than mostOwnSizes, every doubling around them.
+// subjects are what is worth measuring for a job: collectives on communicators, the heaviest first, and the sizes of
+// each as the job calls them; where these are more than mostOwnSizes, every doubling around them.
 type subjects struct {
 	keys  []fit.Key
 	sizes map[fit.Key][]uint64
@@ -50,7 +50,8 @@ func subjectsOf(in *cli.Inputs, file string, named *commspec.Flags, notes io.Wri
 	for _, g := range groups {
 		key := fit.Key{Coll: g.Coll, Comm: g.Comm}
 		switch {
-		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Comms) > 0 && !slices.Contains(comms, g.Comm):
+		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Comms) > 0 &&
+			!slices.Contains(comms, g.Comm):
 			continue
 		case total > 0 && g.Weight < worthMeasuring*total:
 			light += g.Weight
@@ -78,7 +79,9 @@ func subjectsOf(in *cli.Inputs, file string, named *commspec.Flags, notes io.Wri
 	if p.Scale().Weight == profile.ByNothing {
 		fmt.Fprintf(notes, "note: %s does not tell how often calls are made: all are measured, in no order\n", file)
 	} else if light > 0 {
-		fmt.Fprintf(notes, "note: of %s, %s of the job's communication are left out: sizes and collectives with less than 1 %% each\n", file, cli.Percent(light/total))
+		fmt.Fprintf(notes,
+			"note: of %s, %s of the job's communication are left out: sizes and collectives with less than 1 %% "+
+				"each\n", file, cli.Percent(light/total))
 	}
 	return s, nil
 }

@@ -35,28 +35,35 @@ func TestProfile(t *testing.T) {
 		t.Errorf("import: %s%s", stdout, stderr)
 	}
 	printed, _ := tunefit(t, cli.ExitOK, "profile", job)
-	const headline = "61 % of the communication time is allgather of 8MiB - 12MiB on 2x2 (3.007 ms of 4.969 ms a step)\n"
+	const headline = "61 % of the communication time is allgather of 8MiB - 12MiB on 2x2 (3.007 ms of 4.969 ms a " +
+		"step)\n"
 	if !strings.HasPrefix(printed, headline) {
 		t.Errorf("got\n%s\nwant first\n%s", printed, headline)
 	}
-	if direct, _ := tunefit(t, cli.ExitOK, append([]string{"profile", "--steps", "2"}, files...)...); direct != printed {
+	if direct, _ := tunefit(t, cli.ExitOK, append([]string{"profile", "--steps", "2"},
+		files...)...); direct != printed {
 		t.Errorf("of the files themselves\n%s\nof the profile\n%s", direct, printed)
 	}
-	if again, _ := tunefit(t, cli.ExitOK, "import", filepath.Dir(log), "--steps", "2"); func() string { text, _ := os.ReadFile(job); return string(text) }() != again {
+	if again, _ := tunefit(t, cli.ExitOK, "import", filepath.Dir(log), "--steps",
+		"2"); func() string { text, _ := os.ReadFile(job); return string(text) }() != again {
 		t.Errorf("of the directory\n%s", again)
 	}
-	if shapes, _ := tunefit(t, cli.ExitOK, "import", "--profile", log); !strings.Contains(shapes, "allgather,2,4,8388608,,,,ring,simple,8,policy.csv:2\n") {
+	if shapes, _ := tunefit(t, cli.ExitOK, "import", "--profile", log); !strings.Contains(shapes,
+		"allgather,2,4,8388608,,,,ring,simple,8,policy.csv:2\n") {
 		t.Errorf("of a log\n%s", shapes)
 	}
 	var j profileJSON
-	if text, _ := tunefit(t, cli.ExitOK, "profile", job, "--json"); json.Unmarshal([]byte(text), &j) != nil || j.ShareOf != "time" || !j.PerStep || len(j.Calls) != 5 || j.Headline+"\n" != headline || j.Calls[1].StepBytes != 3*12<<20 {
+	if text, _ := tunefit(t, cli.ExitOK, "profile", job,
+		"--json"); json.Unmarshal([]byte(text), &j) != nil || j.ShareOf != "time" || !j.PerStep || len(j.Calls) != 5 ||
+		j.Headline+"\n" != headline || j.Calls[1].StepBytes != 3*12<<20 {
 		t.Errorf("%+v", j)
 	}
 }
 
 func TestProfileErrors(t *testing.T) {
 	inspector, log := jobFiles(t)
-	job := testlib.File(t, "job.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls\nallreduce,1,8,1M,3\n")
+	job := testlib.File(t, "job.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls\n"+
+		"allreduce,1,8,1M,3\n")
 	bad := testlib.File(t, "bad.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes\nallredux,1,8,1M\n")
 	broken := testlib.File(t, "broken.json", `{"metadata":{"inspector_output_format_version":"v5.0"},"header":{}}`)
 	sweep := testlib.File(t, "sweep.csv", ringSweep)
@@ -71,19 +78,30 @@ func TestProfileErrors(t *testing.T) {
 		{cli.ExitUsage, []string{"profile", job, "--steps", "2"}, "calls_per_step"},
 		{cli.ExitUsage, []string{"profile", log, "--steps", "-2"}, "--steps -2 (allowed: 1 or more"},
 		{cli.ExitUsage, []string{"profile", job, "--nccl", "2.30.7"}, "--nccl needs --policy or --model"},
-		{cli.ExitFailed, []string{"profile", testlib.File(t, "headless.csv", "collective,nodes,ranks,bytes,calls\nallreduce,1,8,1M,3\n")}, `a job profile, whose first line is "# tunefit job profile 1"`},
+		{cli.ExitFailed,
+			[]string{"profile",
+				testlib.File(t, "headless.csv", "collective,nodes,ranks,bytes,calls\nallreduce,1,8,1M,3\n")},
+			`a job profile, whose first line is "# tunefit job profile 1"`},
 		{cli.ExitFailed, []string{"profile", bad}, `bad.csv:3:1: collective: unknown collective "allredux"`},
-		{cli.ExitFailed, []string{"profile", sweep}, "sweep.csv is a sweep: measurements (needed: a file of the library's recorder, the output of NCCL's inspector or a log of measurements)"},
-		{cli.ExitFailed, []string{"import", broken, "-o", out}, `broken.json: record 1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`},
+		{cli.ExitFailed, []string{"profile", sweep},
+			"sweep.csv is a sweep: measurements (needed: a file of the library's recorder, the output of NCCL's " +
+				"inspector or a log of measurements)"},
+		{cli.ExitFailed, []string{"import", broken, "-o", out},
+			`broken.json: record 1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`},
 		{cli.ExitFailed, []string{"import", inspector[0], sweep, "-o", out}, "sweep.csv is a sweep"},
-		{cli.ExitFailed, []string{"import", filepath.Join(testlib.Root, "docs/testdata/record"), "--profile", "-o", out}, "is what a job found out about its policy (needed: "},
-		{cli.ExitFailed, []string{"import", inspector[0], "-o", inspector[0], "--force"}, "is read, and would be overwritten"},
-		{cli.ExitUsage, []string{"import", inspector[0], "--comm", "1x8"}, "are for measurements (allowed with a job profile"},
-		{cli.ExitUsage, []string{"import", sweep, "--steps", "3"}, "none of the files is the recorder's or the inspector's output"},
+		{cli.ExitFailed, []string{"import", filepath.Join(testlib.Root, "docs/testdata/record"), "--profile", "-o",
+			out}, "is what a job found out about its policy (needed: "},
+		{cli.ExitFailed, []string{"import", inspector[0], "-o", inspector[0], "--force"},
+			"is read, and would be overwritten"},
+		{cli.ExitUsage, []string{"import", inspector[0], "--comm", "1x8"},
+			"are for measurements (allowed with a job profile"},
+		{cli.ExitUsage, []string{"import", sweep, "--steps", "3"},
+			"none of the files is the recorder's or the inspector's output"},
 		{cli.ExitFailed, []string{"fit", job}, "job.csv is a job profile (needed: a sweep"},
 		{cli.ExitFailed, []string{"fit", inspector[0]}, "is the output of NCCL's inspector (needed: a sweep"},
 	} {
-		if _, stderr := tunefit(t, c.code, c.args...); !strings.Contains(stderr, c.want) || c.args[0] == "profile" && strings.Contains(stderr, "written") {
+		if _, stderr := tunefit(t, c.code, c.args...); !strings.Contains(stderr, c.want) ||
+			c.args[0] == "profile" && strings.Contains(stderr, "written") {
 			t.Errorf("%q: got\n%s\nwant %s", c.args, stderr, c.want)
 		}
 		if _, err := os.Stat(out); err == nil {
@@ -92,27 +110,33 @@ func TestProfileErrors(t *testing.T) {
 	}
 }
 
-// With a policy or a model it says what these decide and what that is expected to save; not where the job runs something
-// else than NCCL's own choice already.
+// With a policy or a model it says what these decide and what that is expected to save; not where the job runs
+// something else than NCCL's own choice already.
 func TestProfileDecided(t *testing.T) {
-	policy := testlib.File(t, "p.csv", "collective,min_bytes,max_bytes,algorithm,protocol,channels\nallgather,8M,9M,ring,ll,4\n")
-	job := testlib.File(t, "job.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls_per_step,time_us\nallgather,1,8,8M,3,100\nallgather,1,8,10M,1,100\n")
+	policy := testlib.File(t, "p.csv", "collective,min_bytes,max_bytes,algorithm,protocol,channels\n"+
+		"allgather,8M,9M,ring,ll,4\n")
+	job := testlib.File(t, "job.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls_per_step,time_us\n"+
+		"allgather,1,8,8M,3,100\nallgather,1,8,10M,1,100\n")
 	args := []string{"profile", job, "--policy", policy}
 	stdout, _ := tunefit(t, cli.ExitOK, args...)
-	for _, want := range []string{"100 % of the communication time is allgather of 8MiB - 10MiB on 1x8 (400 us of 400 us a step)\n", "p.csv: 75.0 % of that is decided; what that saves is not known\n", "ring/ll", "p.csv:2"} {
+	for _, want := range []string{"100 % of the communication time is allgather of 8MiB - 10MiB on 1x8 (400 us of " +
+		"400 us a step)\n", "p.csv: 75.0 % of that is decided; what that saves is not known\n", "ring/ll", "p.csv:2"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q is missing in\n%s", want, stdout)
 		}
 	}
 	var j profileJSON
-	if text, _ := tunefit(t, cli.ExitOK, append(args, "--json")...); json.Unmarshal([]byte(text), &j) != nil || j.Decided == nil || *j.Decided != 0.75 || j.Saved != nil || j.Calls[0].Outcome == nil || j.Calls[0].Outcome.Row != 2 {
+	if text, _ := tunefit(t, cli.ExitOK,
+		append(args, "--json")...); json.Unmarshal([]byte(text), &j) != nil || j.Decided == nil ||
+		*j.Decided != 0.75 || j.Saved != nil || j.Calls[0].Outcome == nil || j.Calls[0].Outcome.Row != 2 {
 		t.Errorf("%+v", j)
 	}
 	// What is decided is said of all calls, not only of the heaviest.
 	policy = testlib.File(t, "p.csv", "allreduce,0,1M,tree,ll,-1,1,8\n")
 	job = testlib.File(t, "job.csv", jobHead+"allgather,1,8,8M,,3,100,,,,\nallreduce,1,8,64K,,3,20,,,,\n")
 	stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy)
-	if m := lacks(stdout, "what is known about allgather on 1x8, 8MiB:\n", "what is known about allreduce on 1x8, 64KiB:\n", "tree/ll", "p.csv:1"); len(m) > 0 {
+	if m := lacks(stdout, "what is known about allgather on 1x8, 8MiB:\n",
+		"what is known about allreduce on 1x8, 64KiB:\n", "tree/ll", "p.csv:1"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, stdout)
 	}
 }
@@ -120,14 +144,17 @@ func TestProfileDecided(t *testing.T) {
 // plan and sweep measure what the job calls, the heaviest first, at its sizes, and leave out what hardly counts.
 func TestProfilePlanned(t *testing.T) {
 	const head = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,time_us\n"
-	job := testlib.File(t, "job.csv", head+"allreduce,1,8,100K,10,100\nallgather,1,8,9M,10,300\nallgather,1,8,5M,10,200\nreduce,1,8,8,1,10\nallreduce,1,8,,50,\n")
+	job := testlib.File(t, "job.csv",
+		head+"allreduce,1,8,100K,10,100\nallgather,1,8,9M,10,300\nallgather,1,8,5M,10,200\nreduce,1,8,8,1,10\n"+
+			"allreduce,1,8,,50,\n")
 	stdout, stderr := tunefit(t, cli.ExitOK, "plan", "--profile", job, "--json")
 	var plans []planJSON
 	if err := json.Unmarshal([]byte(stdout), &plans); err != nil {
 		t.Fatal(err)
 	}
 	const mib = 1 << 20
-	if len(plans) != 2 || plans[0].Coll != nccl.CollAllGather || !slices.Equal(plans[0].Runs[0].Sizes, []uint64{5 * mib, 9 * mib}) ||
+	if len(plans) != 2 || plans[0].Coll != nccl.CollAllGather ||
+		!slices.Equal(plans[0].Runs[0].Sizes, []uint64{5 * mib, 9 * mib}) ||
 		plans[1].Coll != nccl.CollAllReduce || !slices.Equal(plans[1].Runs[0].Sizes, []uint64{100 << 10}) {
 		t.Errorf("%+v", plans)
 	}
@@ -154,26 +181,35 @@ func TestProfilePlanned(t *testing.T) {
 	if !strings.Contains(stderr, "0.2 % of the job's communication are left out") {
 		t.Errorf("notes: %s", stderr)
 	}
-	if stdout, _ = tunefit(t, cli.ExitOK, "plan", "--profile", job, "--coll", "allreduce", "--sizes", "1M", "--json"); !strings.Contains(stdout, `"allreduce"`) || strings.Contains(stdout, "allgather") || !strings.Contains(stdout, "1048576") {
+	if stdout, _ = tunefit(t, cli.ExitOK, "plan", "--profile", job, "--coll", "allreduce", "--sizes", "1M",
+		"--json"); !strings.Contains(stdout, `"allreduce"`) || strings.Contains(stdout, "allgather") ||
+		!strings.Contains(stdout, "1048576") {
 		t.Errorf("chosen among: %s", stdout)
 	}
-	if _, stderr = tunefit(t, cli.ExitUsage, "plan", "--profile", job, "--comm", "2x8"); !strings.Contains(stderr, "no call of a known size is in it of the collectives and communicators that --coll and --comm name") {
+	if _, stderr = tunefit(t, cli.ExitUsage, "plan", "--profile", job, "--comm", "2x8"); !strings.Contains(stderr,
+		"no call of a known size is in it of the collectives and communicators that --coll and --comm name") {
 		t.Errorf("nothing: %s", stderr)
 	}
-	if _, stderr = tunefit(t, cli.ExitFailed, "plan", "--profile", testlib.File(t, "sweep.csv", ringSweep)); !strings.Contains(stderr, "sweep.csv is a sweep: measurements (needed: a job profile)") {
+	if _, stderr = tunefit(t, cli.ExitFailed, "plan", "--profile",
+		testlib.File(t, "sweep.csv", ringSweep)); !strings.Contains(stderr,
+		"sweep.csv is a sweep: measurements (needed: a job profile)") {
 		t.Errorf("no profile: %s", stderr)
 	}
 	library := testlib.File(t, "lib.so", "")
-	if stdout, stderr = tunefit(t, cli.ExitOK, "sweep", "--profile", job, "--dry-run", "-o", filepath.Join(t.TempDir(), "sweep"), "--plugin", library); !strings.Contains(stdout, "allgather") || strings.Index(stdout, "allgather") > strings.Index(stdout, "allreduce") {
+	if stdout, stderr = tunefit(t, cli.ExitOK, "sweep", "--profile", job, "--dry-run", "-o",
+		filepath.Join(t.TempDir(), "sweep"), "--plugin", library); !strings.Contains(stdout, "allgather") ||
+		strings.Index(stdout, "allgather") > strings.Index(stdout, "allreduce") {
 		t.Errorf("sweep: %s%s", stdout, stderr)
 	}
 }
 
 // weighed is a policy that gains 50 % at 1 MiB and 10 % at 4 MiB, where that was measured, and stops short of 6 MiB.
 func weighed(t *testing.T) (policy, sweep string) {
-	sweep = testlib.File(t, "sweep.csv", "collective,size_bytes,dtype,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"+
-		"all_reduce,1048576,float,tree,ll,,1,8,default,100\nall_reduce,1048576,float,ring,ll,8,1,8,forced,50\n"+
-		"all_reduce,4194304,float,tree,ll,,1,8,default,400\nall_reduce,4194304,float,ring,ll,8,1,8,forced,360\nall_reduce,4194304,float,ring,simple,8,1,8,forced,320\n")
+	sweep = testlib.File(t, "sweep.csv",
+		"collective,size_bytes,dtype,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"+
+			"all_reduce,1048576,float,tree,ll,,1,8,default,100\nall_reduce,1048576,float,ring,ll,8,1,8,forced,50\n"+
+			"all_reduce,4194304,float,tree,ll,,1,8,default,400\nall_reduce,4194304,float,ring,ll,8,1,8,forced,360\n"+
+			"all_reduce,4194304,float,ring,simple,8,1,8,forced,320\n")
 	return testlib.File(t, "p.csv", "allreduce,0,6291455,ring,ll,8,1,8\n"), sweep
 }
 
@@ -186,19 +222,35 @@ func TestProfileWeighed(t *testing.T) {
 		name, job string
 		want      []string
 	}{
-		{"a step", "allreduce,1,8,1M,2,1,200,,,,\nallreduce,1,8,5M,6,3,500,,,,\nallreduce,1,8,64M,2,1,1700,,,,\n", []string{
-			": 1.7 ms of communication a step by NCCL's own choice, 1.45 ms by the policy (15 % less), 1.3 ms by the best measured\n",
-			"  that is of 50.0 % of the job's communication time; not measured here: allreduce on 1x8 of 64MiB (50.0 %) (tunefit plan --profile has what to measure)\n",
-			"allreduce 1x8  1.7 ms   1.45 ms  1.3 ms  0.853             1.115          50.0 %\n"}},
-		{"no steps", "allreduce,1,8,1M,2,,200,,,,\n", []string{": 400 us of communication in all that was recorded by NCCL's own choice, 200 us by the policy (50 % less)"}},
+		{"a step", "allreduce,1,8,1M,2,1,200,,,,\nallreduce,1,8,5M,6,3,500,,,,\nallreduce,1,8,64M,2,1,1700,,,,\n",
+			[]string{
+				": 1.7 ms of communication a step by NCCL's own choice, 1.45 ms by the policy (15 % less), 1.3 ms by " +
+					"the best measured\n",
+				"  that is of 50.0 % of the job's communication time; not measured here: allreduce on 1x8 of 64MiB " +
+					"(50.0 %) (tunefit plan --profile has what to measure)\n",
+				"allreduce 1x8  1.7 ms   1.45 ms  1.3 ms  0.853             1.115          50.0 %\n"}},
+		{"no steps", "allreduce,1,8,1M,2,,200,,,,\n",
+			[]string{": 400 us of communication in all that was recorded by NCCL's own choice, 200 us by the policy " +
+				"(50 % less)"}},
 		// At 7 MiB no row decides, though one does at the nearest size measured.
-		{"beyond the rows", "allreduce,1,8,7M,2,1,600,,,,\n", []string{": 600 us of communication a step by NCCL's own choice, 600 us by the policy (no gain), 480 us by"}},
+		{"beyond the rows", "allreduce,1,8,7M,2,1,600,,,,\n",
+			[]string{": 600 us of communication a step by NCCL's own choice, 600 us by the policy (no gain), " +
+				"480 us by"}},
 		// What the job runs is known: its time is not that of NCCL's choice.
-		{"a policy runs", "allreduce,1,8,4M,2,1,360,ring,ll,8,old.csv:2\n", []string{": 400 us of communication a step by NCCL's own choice, 360 us by the policy (10 % less), 320 us by the best measured; as the job runs now 360 us\n"}},
-		{"NCCL runs", "allreduce,1,8,4M,2,1,380,ring,ll,,NCCL\n", []string{": 380 us of communication a step by NCCL's own choice, 342 us by the policy"}},
-		{"another runs", "allreduce,1,8,4M,2,1,380,ring,ll128,,\n", []string{": not known: of none of the job's calls it was measured", "  that is of 0.0 % of the job's communication time; not measured here: allreduce on 1x8 of 4MiB (100.0 %) (tunefit plan --profile has what to measure)\n"}},
-		{"no times", "allreduce,1,8,2M,2,1,,,,,\nallreduce,1,8,8M,2,1,,,,,\n", []string{": 200 us of communication a step by NCCL's own choice, 100 us by the policy (50 % less)", "that is of 20.0 % of the job's bytes", "own times are not known"}},
-		{"some of unknown size", "allreduce,1,8,1M,2,1,200,,,,\nallreduce,1,8,,7,3.5,,,,,\n", []string{"  not counted: 3.5 calls a step whose size or time is not known\n"}},
+		{"a policy runs", "allreduce,1,8,4M,2,1,360,ring,ll,8,old.csv:2\n",
+			[]string{": 400 us of communication a step by NCCL's own choice, 360 us by the policy (10 % less), 320 " +
+				"us by the best measured; as the job runs now 360 us\n"}},
+		{"NCCL runs", "allreduce,1,8,4M,2,1,380,ring,ll,,NCCL\n",
+			[]string{": 380 us of communication a step by NCCL's own choice, 342 us by the policy"}},
+		{"another runs", "allreduce,1,8,4M,2,1,380,ring,ll128,,\n",
+			[]string{": not known: of none of the job's calls it was measured",
+				"  that is of 0.0 % of the job's communication time; not measured here: allreduce on 1x8 of 4MiB " +
+					"(100.0 %) (tunefit plan --profile has what to measure)\n"}},
+		{"no times", "allreduce,1,8,2M,2,1,,,,,\nallreduce,1,8,8M,2,1,,,,,\n",
+			[]string{": 200 us of communication a step by NCCL's own choice, 100 us by the policy (50 % less)",
+				"that is of 20.0 % of the job's bytes", "own times are not known"}},
+		{"some of unknown size", "allreduce,1,8,1M,2,1,200,,,,\nallreduce,1,8,,7,3.5,,,,,\n",
+			[]string{"  not counted: 3.5 calls a step whose size or time is not known\n"}},
 		{"no counts", "allreduce,1,8,1M,,,200,,,,\n", []string{": nothing tells how often the job makes its calls"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -215,7 +267,10 @@ func TestProfileWeighed(t *testing.T) {
 				}
 				Groups []evalJSON
 			}
-			if text, _ := tunefit(t, cli.ExitOK, "eval", policy, sweep, "--profile", job, "--json"); json.Unmarshal([]byte(text), &j) != nil || len(j.Groups) != 1 || !strings.Contains(stdout, job+": "+j.Job.Headline+"\n") || c.name == "a step" && (j.Job.Policy != 1450 || j.Job.Covered != 0.5) {
+			if text, _ := tunefit(t, cli.ExitOK, "eval", policy, sweep, "--profile", job,
+				"--json"); json.Unmarshal([]byte(text), &j) != nil || len(j.Groups) != 1 ||
+				!strings.Contains(stdout, job+": "+j.Job.Headline+"\n") ||
+				c.name == "a step" && (j.Job.Policy != 1450 || j.Job.Covered != 0.5) {
 				t.Errorf("%+v", j)
 			}
 		})
@@ -224,7 +279,8 @@ func TestProfileWeighed(t *testing.T) {
 
 // fit says what its policy is worth to a job, and so does its page; the policy is the same as without.
 func TestFitForAJob(t *testing.T) {
-	sweep, job := filepath.Join(testlib.Root, "docs/measured/mi355x-allreduce.csv"), filepath.Join(testlib.Root, "bench/profile/testdata/by-hand.csv")
+	sweep, job := filepath.Join(testlib.Root, "docs/measured/mi355x-allreduce.csv"), filepath.Join(testlib.Root,
+		"bench/profile/testdata/by-hand.csv")
 	dir := t.TempDir()
 	plain, csv, page := filepath.Join(dir, "plain.csv"), filepath.Join(dir, "p.csv"), filepath.Join(dir, "r.html")
 	tunefit(t, cli.ExitOK, "fit", sweep, "--csv", plain)
@@ -239,24 +295,30 @@ func TestFitForAJob(t *testing.T) {
 	if read(plain) != read(csv) {
 		t.Error("another policy with a profile")
 	}
-	const headline = "8.248 ms of communication a step by NCCL's own choice, 5.446 ms by the policy (34 % less), 5.446 ms by the best measured"
+	const headline = "8.248 ms of communication a step by NCCL's own choice, 5.446 ms by the policy (34 % less), " +
+		"5.446 ms by the best measured"
 	if !strings.HasPrefix(stdout, "\nby-hand.csv: "+headline+"\n") {
 		t.Error(stdout)
 	}
-	if m := lacks(read(page), "In the job by-hand.csv", strings.ReplaceAll(headline, "'", "&#39;"), "not measured here: allgather on 2x8 of 8MiB (3.1 %)", "<b>40 % less</b>"); len(m) > 0 {
+	if m := lacks(read(page), "In the job by-hand.csv", strings.ReplaceAll(headline, "'", "&#39;"),
+		"not measured here: allgather on 2x8 of 8MiB (3.1 %)", "<b>40 % less</b>"); len(m) > 0 {
 		t.Errorf("the page has no %q", m)
 	}
 	// What eval prints is not without the luck of the winners.
-	if stdout, _ := tunefit(t, cli.ExitOK, "eval", csv, sweep, "--profile", job); !strings.Contains(stdout, "5.416 ms by the policy (34 % less), 5.416 ms by the best") {
+	if stdout, _ := tunefit(t, cli.ExitOK, "eval", csv, sweep, "--profile", job); !strings.Contains(stdout,
+		"5.416 ms by the policy (34 % less), 5.416 ms by the best") {
 		t.Error(stdout)
 	}
-	if _, stderr := tunefit(t, cli.ExitFailed, "fit", sweep, "--profile", sweep, "--csv", csv, "--force"); !strings.Contains(stderr, "(needed: a job profile)") {
+	if _, stderr := tunefit(t, cli.ExitFailed, "fit", sweep, "--profile", sweep, "--csv", csv,
+		"--force"); !strings.Contains(stderr, "(needed: a job profile)") {
 		t.Error(stderr)
 	}
-	if _, stderr := tunefit(t, cli.ExitFailed, "fit", sweep, "--profile", job, "--csv", job, "--force"); !strings.Contains(stderr, "is read, and would be overwritten") {
+	if _, stderr := tunefit(t, cli.ExitFailed, "fit", sweep, "--profile", job, "--csv", job,
+		"--force"); !strings.Contains(stderr, "is read, and would be overwritten") {
 		t.Error(stderr)
 	}
-	if _, stderr := tunefit(t, cli.ExitUsage, "sweep", "--profile", "-", "-o", filepath.Join(dir, "sweep")); !strings.Contains(stderr, "standard input can be read only once") {
+	if _, stderr := tunefit(t, cli.ExitUsage, "sweep", "--profile", "-", "-o",
+		filepath.Join(dir, "sweep")); !strings.Contains(stderr, "standard input can be read only once") {
 		t.Error(stderr)
 	}
 }
@@ -269,7 +331,8 @@ func TestProfilePage(t *testing.T) {
 	}
 	inspector, log := jobFiles(t)
 	printed, _ := tunefit(t, cli.ExitOK, append([]string{"profile", "--steps", "2", log}, inspector...)...)
-	fitted, _ := tunefit(t, cli.ExitOK, "fit", filepath.Join(testlib.Root, "docs/measured/mi355x-allreduce.csv"), "--profile", filepath.Join(testlib.Root, "bench/profile/testdata/by-hand.csv"))
+	fitted, _ := tunefit(t, cli.ExitOK, "fit", filepath.Join(testlib.Root, "docs/measured/mi355x-allreduce.csv"),
+		"--profile", filepath.Join(testlib.Root, "bench/profile/testdata/by-hand.csv"))
 	known := map[string]bool{}
 	for line := range strings.Lines(printed + fitted) {
 		known[strings.TrimSpace(line)] = true

@@ -24,7 +24,8 @@ type profileView struct {
 }
 
 func newProfileView(p *profile.Profile) *profileView {
-	return &profileView{Profile: p, scale: p.Scale(), total: p.Total(), groups: p.Groups(), outcomes: map[profile.Key]ask.Outcome{}}
+	return &profileView{Profile: p, scale: p.Scale(), total: p.Total(), groups: p.Groups(),
+		outcomes: map[profile.Key]ask.Outcome{}}
 }
 
 // of is what shares are of.
@@ -65,9 +66,11 @@ func (v *profileView) headline() string {
 	g := v.groups[0]
 	what := fmt.Sprintf("%s of %s on %s", g.Coll, commspec.SizeRange(g.Sizes()), g.Comm)
 	if v.total == 0 {
-		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known", cli.CountOf(len(v.Entries), "kind"), what)
+		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known",
+			cli.CountOf(len(v.Entries), "kind"), what)
 	}
-	return fmt.Sprintf("%.0f %% of the %s is %s (%s of %s%s)", 100*g.Weight/v.total, v.of(), what, v.amount(g.Weight), v.amount(v.total), v.per())
+	return fmt.Sprintf("%.0f %% of the %s is %s (%s of %s%s)", 100*g.Weight/v.total, v.of(), what, v.amount(g.Weight),
+		v.amount(v.total), v.per())
 }
 
 func (v *profileView) write(w io.Writer) error {
@@ -168,8 +171,8 @@ func (v *profileView) share(weight float64) string {
 	return cli.Percent(weight / v.total)
 }
 
-// saving is what the model expects the decisions to save, and of how much of the weight that is known, as it is said how
-// much is decided.
+// saving is what the model expects the decisions to save, and of how much of the weight that is known, as it is said
+// how much is decided.
 type saving struct {
 	decided, known, saved float64 // weights
 }
@@ -187,7 +190,8 @@ func (v *profileView) saving() (s saving) {
 		}
 		w := v.scale.Of(e)
 		s.decided += w
-		if now := e.Cell; o.Expected == nil || !(o.Expected.Gain() < 1) || now != nccl.NoCell && now != o.NCCL.Cell || e.Channels > 0 {
+		if now := e.Cell; o.Expected == nil || !(o.Expected.Gain() < 1) || now != nccl.NoCell && now != o.NCCL.Cell ||
+			e.Channels > 0 {
 			continue
 		}
 		s.known += w
@@ -213,7 +217,8 @@ func (v *profileView) expectation() string {
 	case v.scale.Weight != profile.ByTime || s.known == 0:
 		return text + "; what that saves is not known"
 	}
-	text += fmt.Sprintf(", which is expected to save %s of the time, %s%s", cli.Percent(s.saved/v.total), profile.Duration(s.saved), v.per())
+	text += fmt.Sprintf(", which is expected to save %s of the time, %s%s", cli.Percent(s.saved/v.total),
+		profile.Duration(s.saved), v.per())
 	if s.known < s.decided {
 		text += fmt.Sprintf(", not counting %s where that is not known", cli.Percent((s.decided-s.known)/v.total))
 	}

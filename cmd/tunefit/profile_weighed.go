@@ -34,7 +34,8 @@ func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) {
 			name = p.Key.String()
 		}
 		tw.Row(name, profile.Duration(p.Default), profile.Duration(p.Policy), profile.Duration(p.Best),
-			fmt.Sprintf("%.3f", p.Policy/p.Default), fmt.Sprintf("%.3f", p.Policy/p.Best), cli.Percent(p.Covered/w.Total))
+			fmt.Sprintf("%.3f", p.Policy/p.Default), fmt.Sprintf("%.3f", p.Policy/p.Best),
+			cli.Percent(p.Covered/w.Total))
 	}
 	tw.Flush()
 }
@@ -66,7 +67,8 @@ func newWorthJSON(w *fit.Worth) worthJSON {
 		}
 		return j
 	}
-	j := worthJSON{Headline: report.JobHeadline(w), PerStep: w.PerStep, ShareOf: shareOf(w.Scale), worthPartJSON: part(w.WorthPart), Parts: []worthPartJSON{}}
+	j := worthJSON{Headline: report.JobHeadline(w), PerStep: w.PerStep, ShareOf: shareOf(w.Scale),
+		worthPartJSON: part(w.WorthPart), Parts: []worthPartJSON{}}
 	for _, p := range w.Parts {
 		j.Parts = append(j.Parts, part(p))
 	}

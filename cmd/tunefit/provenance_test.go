@@ -53,7 +53,8 @@ func TestFitDoesNotMixMachines(t *testing.T) {
 	a, b := onGPU(t, "NVIDIA H100", "2.29.2"), onGPU(t, "NVIDIA A100", "2.27.5")
 	model := filepath.Join(t.TempDir(), "model.json")
 	_, said := tunefit(t, cli.ExitFailed, "fit", a, b, "-o", model, "--force")
-	for _, want := range []string{"different machines", "NVIDIA H100, on node1 node2, NCCL 2.29.2", "NVIDIA A100", "--mix"} {
+	for _, want := range []string{"different machines", "NVIDIA H100, on node1 node2, NCCL 2.29.2",
+		"NVIDIA A100", "--mix"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("says %q, want %q", said, want)
 		}
@@ -66,7 +67,8 @@ func TestFitDoesNotMixMachines(t *testing.T) {
 		t.Errorf("mixed: %+v", p)
 	}
 	tunefit(t, cli.ExitOK, "fit", a, "-o", model, "--force")
-	if p := provenance(t, model); p.Mixed || len(p.Machines) != 1 || p.Machines[0].GPU != "NVIDIA H100" || p.Machines[0].Begun != "2026-01-02 03:04:05" || p.NCCL != "2.29.2" {
+	if p := provenance(t, model); p.Mixed || len(p.Machines) != 1 || p.Machines[0].GPU != "NVIDIA H100" ||
+		p.Machines[0].Begun != "2026-01-02 03:04:05" || p.NCCL != "2.29.2" {
 		t.Errorf("not mixed: %+v", p)
 	}
 	// What does not say what it is of, as sweeps of old, stands with anything.
@@ -79,7 +81,8 @@ func TestSameFileIsReadOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, packed := testlib.File(t, "again.csv", string(text)), testlib.File(t, "packed.csv.gz", testlib.Zipped(t, string(text)))
+	again, packed := testlib.File(t, "again.csv", string(text)), testlib.File(t, "packed.csv.gz",
+		testlib.Zipped(t, string(text)))
 	dir := t.TempDir()
 	once, thrice := filepath.Join(dir, "once.json"), filepath.Join(dir, "thrice.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", once)
@@ -114,7 +117,8 @@ func TestMalformedRowsAreRefused(t *testing.T) {
 	model, csv := filepath.Join(dir, "m.json"), filepath.Join(dir, "p.csv")
 	for _, args := range [][]string{{"fit", bad, "-o", model, "--csv", csv}, {"import", bad, "-o", csv}} {
 		_, said := tunefit(t, cli.ExitFailed, args...)
-		if strings.Count(said, "unknown algorithm") != 1 || !strings.Contains(said, `did you mean "ring"`) || !strings.Contains(said, fmt.Sprintf(" of %d rows", len(rows)-2)) || !strings.Contains(said, "--force") {
+		if strings.Count(said, "unknown algorithm") != 1 || !strings.Contains(said, `did you mean "ring"`) ||
+			!strings.Contains(said, fmt.Sprintf(" of %d rows", len(rows)-2)) || !strings.Contains(said, "--force") {
 			t.Errorf("tunefit %q says %s", args, said)
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
@@ -133,7 +137,8 @@ func TestMalformedRowsAreRefused(t *testing.T) {
 func TestImportDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"a.txt": ringLog, "below/b.txt.gz": testlib.Zipped(t, strings.ReplaceAll(ringLog, "host0", "host1")), "below/README": "hello\n", "p.csv": sample,
+		"a.txt": ringLog, "below/b.txt.gz": testlib.Zipped(t, strings.ReplaceAll(ringLog, "host0", "host1")),
+		"below/README": "hello\n", "p.csv": sample,
 		".hidden/c.txt": ringLog + "\n\n", "failed.txt": "srun: error: node7: task 3: Segmentation fault\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
@@ -147,7 +152,8 @@ func TestImportDirectory(t *testing.T) {
 	if strings.Count(out, "\n") != 7 || !strings.Contains(out, "host1") {
 		t.Errorf("imported\n%s", out)
 	}
-	for _, want := range []string{"left out: " + filepath.Join(dir, "below/README"), "left out: " + filepath.Join(dir, "p.csv") + " is a policy", "the run failed", "Segmentation fault"} {
+	for _, want := range []string{"left out: " + filepath.Join(dir, "below/README"),
+		"left out: " + filepath.Join(dir, "p.csv") + " is a policy", "the run failed", "Segmentation fault"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("says\n%s\nwant %q", said, want)
 		}

@@ -32,7 +32,8 @@ here.`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.Run(cmd.OutOrStdout(), args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.To, "to", "", "file that the jobs read (default: $"+tuner.EnvConfigFile+", for a model $"+tuner.EnvModelFile+")")
+	flags.StringVar(&f.To, "to", "",
+		"file that the jobs read (default: $"+tuner.EnvConfigFile+", for a model $"+tuner.EnvModelFile+")")
 	cli.Duration(flags, &f.Timeout, "timeout", time.Minute, "longest time to wait; 0: do not wait")
 	rendezvousFlag(cmd, &f.Rendezvous)
 	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object, when the wait is over")

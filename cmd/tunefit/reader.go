@@ -30,7 +30,8 @@ type reader struct {
 }
 
 func newReader(inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool, anyway bool) *reader {
-	return &reader{Inputs: inputs, found: found, anyway: anyway, progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{}}
+	return &reader{Inputs: inputs, found: found, anyway: anyway,
+		progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{}}
 }
 
 // read returns what a file holds and its digest; nil where it is left out, or has failed.
@@ -51,7 +52,8 @@ func (in *reader) read(file string) (*bench.Result, string) {
 		return nil, ""
 	}
 	if err := r.Doubt(); err != nil && !in.anyway {
-		in.failed = append(in.failed, fmt.Errorf("%w\nthat is too much of %s to trust what is left (--force reads it all the same)", err, r.File))
+		in.failed = append(in.failed,
+			fmt.Errorf("%w\nthat is too much of %s to trust what is left (--force reads it all the same)", err, r.File))
 		return nil, ""
 	}
 	r.Notes = append(r.Notes, r.MalformedNotes()...)

@@ -21,8 +21,8 @@ import (
 
 func recipe(name string) string { return filepath.Join(testlib.Root, "configs/recipes", name) }
 
-// site is what the recipes expect of a site: the library, tunefit and a policy in one folder; and a program that prints, in one
-// write, what a rank would find.
+// site is what the recipes expect of a site: the library, tunefit and a policy in one folder; and a program that
+// prints, in one write, what a rank would find.
 func site(t *testing.T) (dir, program string) {
 	t.Helper()
 	testlib.NeedPlugin(t)
@@ -35,7 +35,8 @@ func site(t *testing.T) (dir, program string) {
 	for _, err := range []error{
 		os.Mkdir(filepath.Join(dir, "bin"), 0o755), os.Mkdir(filepath.Join(dir, "lib"), 0o755),
 		os.Symlink(testlib.Library, filepath.Join(dir, "lib", cli.LibraryName)),
-		os.WriteFile(filepath.Join(dir, "bin/tunefit"), []byte("#!/bin/sh\n"+asTunefit+"=1 exec "+cli.ShellWord(self)+" \"$@\"\n"), 0o755),
+		os.WriteFile(filepath.Join(dir, "bin/tunefit"),
+			[]byte("#!/bin/sh\n"+asTunefit+"=1 exec "+cli.ShellWord(self)+" \"$@\"\n"), 0o755),
 		os.WriteFile(filepath.Join(dir, "policy.csv"), []byte("allreduce,0,inf,ring,simple,-1,-1,-1\n"), 0o644),
 		os.WriteFile(program, []byte(`#!/bin/sh
 for file in "$NCCL_TUNER_PLUGIN" "$NCCL_TUNER_CONFIG_FILE"; do [ -r "$file" ] || echo "there is no $file"; done
@@ -60,7 +61,8 @@ func TestRecipeSbatch(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	log := filepath.Join(dir, "log")
-	out, err := exec.Command("sbatch", "--wait", "--output="+log, recipe("train.sbatch"), program, "train.py", "two words").CombinedOutput()
+	out, err := exec.Command("sbatch", "--wait", "--output="+log, recipe("train.sbatch"), program, "train.py",
+		"two words").CombinedOutput()
 	text, _ := os.ReadFile(log)
 	said := string(text)
 	if err != nil || strings.Count(said, "rank of WARN 1 700 runs train.py two words\n") != 32 {
@@ -73,7 +75,8 @@ func TestRecipeSbatch(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 	// A rank that fails fails the job.
-	if out, err := exec.Command("sbatch", "--wait", "--output="+log, recipe("train.sbatch"), "false").CombinedOutput(); err == nil {
+	if out, err := exec.Command("sbatch", "--wait", "--output="+log, recipe("train.sbatch"),
+		"false").CombinedOutput(); err == nil {
 		t.Errorf("%s", out)
 	}
 }
@@ -88,33 +91,38 @@ func TestRecipeTorchrun(t *testing.T) {
 	}
 	for range 2 {
 		out, err := exec.Command(recipe("torchrun.sh"), "train.py", "two words").CombinedOutput()
-		if want := "rank of WARN 1 700 runs --nnodes=2 --nproc-per-node=8 --rdzv-id=run7 --rdzv-backend=c10d --rdzv-endpoint=node1:29500 train.py two words\n"; string(out) != want || err != nil {
+		if want := "rank of WARN 1 700 runs --nnodes=2 --nproc-per-node=8 --rdzv-id=run7 --rdzv-backend=c10d " +
+			"--rdzv-endpoint=node1:29500 train.py two words\n"; string(out) != want || err != nil {
 			t.Errorf("%v: %s, want %s", err, out, want)
 		}
 	}
 	os.Unsetenv("JOB")
-	if out, err := exec.Command(recipe("torchrun.sh"), "train.py").CombinedOutput(); err == nil || !strings.Contains(string(out), "JOB") {
+	if out, err := exec.Command(recipe("torchrun.sh"), "train.py").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "JOB") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
 
-// Two jobs of the script run on the site's policy. Each has a rendezvous of its own, and status and push find both in the folder
-// above.
+// Two jobs of the script run on the site's policy. Each has a rendezvous of its own, and status and push find both in
+// the folder above.
 func TestRecipeTorchrunFollowsPush(t *testing.T) {
 	dir, program := site(t)
 	// The script ends as torchrun does, here as the rank itself, so that the test can end it.
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nwhile [ \"${1#--}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n"), 0o755); err != nil {
+	if err := os.WriteFile(program,
+		[]byte("#!/bin/sh\nwhile [ \"${1#--}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
-	policy, live, file := filepath.Join(dir, "policy.csv"), filepath.Join(dir, "live"), testlib.File(t, "new.csv", row(2))
+	policy, live, file := filepath.Join(dir, "policy.csv"), filepath.Join(dir, "live"), testlib.File(t,
+		"new.csv", row(2))
 	jobs := map[string]*job{}
 	for _, name := range []string{"run7", "run8"} {
 		jobs[name] = startBy(t, []string{recipe("torchrun.sh")}, 2, policy, "NODES=1", "MASTER=node1", "JOB="+name)
 	}
 	out, said := tunefit(t, cli.ExitOK, "push", file, "--to", policy, "--rendezvous", live)
 	for name, j := range jobs {
-		if s := j.status(t, "--rendezvous", live); s == nil || s.Rendezvous != filepath.Join(live, name) || s.Policy != policy || len(s.Changes) == 0 {
+		if s := j.status(t, "--rendezvous", live); s == nil || s.Rendezvous != filepath.Join(live, name) ||
+			s.Policy != policy || len(s.Changes) == 0 {
 			t.Errorf("%s: %+v", name, s)
 		}
 		if !strings.Contains(out, j.comm+": version ") {
@@ -125,7 +133,8 @@ func TestRecipeTorchrunFollowsPush(t *testing.T) {
 		t.Errorf("%s%s", out, said)
 	}
 	// Where the jobs do not meet, nobody can say that none reads the file.
-	if out, _ = tunefit(t, cli.ExitOK, "push", file, "--to", policy); !strings.Contains(out, "jobs that have NCCL_TUNER_RENDEZVOUS set meet elsewhere and were not looked for") {
+	if out, _ = tunefit(t, cli.ExitOK, "push", file, "--to", policy); !strings.Contains(out,
+		"jobs that have NCCL_TUNER_RENDEZVOUS set meet elsewhere and were not looked for") {
 		t.Error(out)
 	}
 }
@@ -221,11 +230,13 @@ func readKubernetes(t *testing.T) (policies configMap, names service, job kubern
 func TestRecipeKubernetes(t *testing.T) {
 	dir, _ := site(t)
 	policies, names, job := readKubernetes(t)
-	if policies.Kind != "ConfigMap" || policies.APIVersion != "v1" || names.Kind != "Service" || names.APIVersion != "v1" || job.Kind != "Job" || job.APIVersion != "batch/v1" {
+	if policies.Kind != "ConfigMap" || policies.APIVersion != "v1" || names.Kind != "Service" ||
+		names.APIVersion != "v1" || job.Kind != "Job" || job.APIVersion != "batch/v1" {
 		t.Errorf("%s %s %s", policies.Kind, names.Kind, job.Kind)
 	}
 	pod := job.Spec.Template.Spec
-	if names.Metadata.Name != pod.Subdomain || names.Spec.ClusterIP != "None" || names.Spec.Selector["job-name"] != job.Metadata.Name || job.Spec.CompletionMode != "Indexed" ||
+	if names.Metadata.Name != pod.Subdomain || names.Spec.ClusterIP != "None" ||
+		names.Spec.Selector["job-name"] != job.Metadata.Name || job.Spec.CompletionMode != "Indexed" ||
 		job.Spec.Completions != job.Spec.Parallelism || pod.RestartPolicy != "Never" {
 		t.Errorf("%+v, %+v", names, job.Spec)
 	}
@@ -267,7 +278,8 @@ func TestRecipeKubernetes(t *testing.T) {
 		env = append(env, v.Name+"="+value)
 	}
 	library := strings.TrimPrefix(values["NCCL_TUNER_PLUGIN"], root) // of the image
-	for _, err := range []error{os.MkdirAll(root+filepath.Dir(library), 0o755), os.Symlink(testlib.Library, root+library)} {
+	for _, err := range []error{os.MkdirAll(root+filepath.Dir(library), 0o755),
+		os.Symlink(testlib.Library, root+library)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +288,8 @@ func TestRecipeKubernetes(t *testing.T) {
 		cmd := exec.Command(c.Command[0], append(c.Command[1:], c.Args...)...)
 		cmd.Env = env
 		out, err := cmd.CombinedOutput()
-		if want := "rank of WARN 1 700 runs --nnodes=4 --nproc-per-node=8 --node-rank=3 --master-addr=train-0.train train.py\n"; string(out) != want || err != nil {
+		if want := "rank of WARN 1 700 runs --nnodes=4 --nproc-per-node=8 --node-rank=3 --master-addr=train-0.train " +
+			"train.py\n"; string(out) != want || err != nil {
 			t.Errorf("%v: %s, want %s", err, out, want)
 		}
 	}
@@ -311,7 +324,8 @@ func mustFollow(t *testing.T, text, name string) {
 		t.Fatal(err)
 	}
 	// What push writes there, the kubelet would undo.
-	if _, said := tunefit(t, cli.ExitFailed, "push", testlib.File(t, "new.csv", row(2)), "--to", path); !strings.Contains(said, "kubectl edit configmap") {
+	if _, said := tunefit(t, cli.ExitFailed, "push", testlib.File(t, "new.csv", row(2)), "--to",
+		path); !strings.Contains(said, "kubectl edit configmap") {
 		t.Error(said)
 	}
 	w := watch.New(watch.Config{Poll: time.Second, Debounce: 10 * time.Millisecond, Max: time.Second})

@@ -48,18 +48,21 @@ func install(t *testing.T, v nccl.Version) {
 	t.Cleanup(func() { testlib.Env.Installed = before })
 }
 
-// fit writes which release was measured, and show asks as that release, not as the installed one. Files that say different
-// ones leave it open.
+// fit writes which release was measured, and show asks as that release, not as the installed one. Files that say
+// different ones leave it open.
 func TestReleaseOfAPolicy(t *testing.T) {
 	testlib.NoJob(t)
 	install(t, 22707)
 	dir := t.TempDir()
-	sweep, policy, model := filepath.Join(dir, "sweep.csv"), filepath.Join(dir, "policy.csv"), filepath.Join(dir, "model.json")
+	sweep, policy, model := filepath.Join(dir, "sweep.csv"), filepath.Join(dir, "policy.csv"), filepath.Join(dir,
+		"model.json")
 	text := "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,source,nccl_version\n"
 	for _, size := range []string{"4096", "8192", "16384"} {
 		for _, repetition := range []string{"", "1", "2"} {
-			text += "allreduce," + size + ",ring,simple,8,1,8,default,100." + repetition + "0,a" + repetition + ",2.28.9\n" +
-				"allreduce," + size + ",tree,ll,8,1,8,forced,50." + repetition + "0,b" + repetition + ",2.28.9\n"
+			text +=
+				"allreduce," + size + ",ring,simple,8,1,8,default,100." + repetition + "0,a" + repetition +
+					",2.28.9\n" +
+					"allreduce," + size + ",tree,ll,8,1,8,forced,50." + repetition + "0,b" + repetition + ",2.28.9\n"
 		}
 	}
 	if err := os.WriteFile(sweep, []byte(text), 0o600); err != nil {
@@ -78,12 +81,14 @@ func TestReleaseOfAPolicy(t *testing.T) {
 		{[]string{policy, "--nccl", "2.21.5"}, "2.21.5", ""},
 		{[]string{other, "--model", model}, "2.27.7", ""},
 	} {
-		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--json", "--coll", "allreduce", "--comm", "1x8", "--sizes", "1M"}, test.args...)...)
+		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--json", "--coll", "allreduce", "--comm", "1x8",
+			"--sizes", "1M"}, test.args...)...)
 		var all []ask.OutcomeJSON
 		if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Release != test.release {
 			t.Errorf("%v: %v\n%s", test.args, err, out)
 		}
-		said := strings.Contains(notes, "note: for NCCL "+test.release+", which "+test.of+" was measured with (--nccl names another release)\n")
+		said := strings.Contains(notes, "note: for NCCL "+test.release+", which "+test.of+
+			" was measured with (--nccl names another release)\n")
 		if said != (test.of != "") {
 			t.Errorf("%v: %s", test.args, notes)
 		}
@@ -104,7 +109,8 @@ func TestWhichNCCL(t *testing.T) {
 		{22707, "", "2.27.7 nvls_tree/simple", ""},
 		{22707, "2.29", "2.29.7 tree/ll128", ""},
 		{22105, "", "2.21.5 nvls_tree/simple", ""},
-		{22005, "", "2.31.2 tree/ll128", "NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
+		{22005, "", "2.31.2 tree/ll128",
+			"NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
 		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
 	} {
 		install(t, test.installed)
@@ -113,17 +119,20 @@ func TestWhichNCCL(t *testing.T) {
 			args = append(args, "--nccl", test.named)
 		}
 		o, notes := showOne(t, args...)
-		if got := o.Release + " " + o.NCCL.Algorithm + "/" + o.NCCL.Protocol; got != test.want || !strings.Contains(notes, test.note) || test.note == "" && notes != "" {
+		if got := o.Release + " " + o.NCCL.Algorithm + "/" + o.NCCL.Protocol; got != test.want ||
+			!strings.Contains(notes, test.note) || test.note == "" && notes != "" {
 			t.Errorf("installed %d, %q: %s, %q", test.installed, test.named, got, notes)
 		}
-		if rules := strings.Replace(o.Release, "2.32.6", "2.31.2", 1); o.CostModel != "NCCL "+rules+"'s cost model for HGX H100" {
+		if rules := strings.Replace(o.Release, "2.32.6", "2.31.2",
+			1); o.CostModel != "NCCL "+rules+"'s cost model for HGX H100" {
 			t.Errorf("NCCL %s: estimated by %s", o.Release, o.CostModel)
 		}
 		if told := map[bool]int{true: 2, false: 0}[o.Release >= "2.28"]; o.NVLDomains != told {
 			t.Errorf("NCCL %s tells of %d NVLink domains, want %d", o.Release, o.NVLDomains, told)
 		}
 	}
-	for name, want := range map[string]string{"2.20.5": "the oldest is 2.21.5", "2.31.0a7": "known: 2.21.5", "new": "not a release"} {
+	for name, want := range map[string]string{"2.20.5": "the oldest is 2.21.5", "2.31.0a7": "known: 2.21.5",
+		"new": "not a release"} {
 		if _, errs := tunefit(t, cli.ExitUsage, "show", rows, "--nccl", name); !strings.Contains(errs, want) {
 			t.Errorf("%s: %s", name, errs)
 		}
@@ -171,11 +180,15 @@ allreduce,inf,ring,simple,60,,64K,
 			if got != want[i] {
 				t.Errorf("NCCL %s, %s: %s, want %s", version, size, got, want[i])
 			}
-			if said := strings.Contains(notes, "takes a tuner's channels only where they are fewer than its own: 1 count is without effect, as the 60 of p.csv:6"); said != (o.NotRaised > 0) {
+			if said := strings.Contains(notes,
+				"takes a tuner's channels only where they are fewer than its own: 1 count is without effect, as the "+
+					"60 of p.csv:6"); said != (o.NotRaised > 0) {
 				t.Errorf("NCCL %s, %s: %s", version, size, notes)
 			}
-			explained, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows, "--nccl", version)
-			if !strings.Contains(explained, "NCCL's estimates ("+o.CostModel) || strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
+			explained, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows,
+				"--nccl", version)
+			if !strings.Contains(explained, "NCCL's estimates ("+o.CostModel) ||
+				strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
 				t.Errorf("NCCL %s, %s:\n%s", version, size, explained)
 			}
 		}
@@ -220,18 +233,22 @@ func TestVariablesCount(t *testing.T) {
 		t.Setenv(test.name, test.value)
 		for _, with := range [][]string{args, topo} {
 			o, notes := showOne(t, with...)
-			if got := o.NCCL.Algorithm + "/" + o.NCCL.Protocol + " " + itoa(o.NCCL.Channels); got != test.want || notes != "" {
+			if got := o.NCCL.Algorithm + "/" + o.NCCL.Protocol + " " + itoa(o.NCCL.Channels); got != test.want ||
+				notes != "" {
 				t.Errorf("%s=%s: %s, want %s; %s", test.name, test.value, got, test.want, notes)
 			}
 		}
 		os.Unsetenv(test.name)
 	}
 	t.Setenv("NCCL_GRAPH_FILE", "/x.xml")
-	if _, notes := showOne(t, args...); notes != "note: NCCL_GRAPH_FILE is set and does not count here: it gives the channels instead of NCCL's search\n" {
+	if _, notes := showOne(t,
+		args...); notes != "note: NCCL_GRAPH_FILE is set and does not count here: it gives the channels instead of "+
+		"NCCL's search\n" {
 		t.Error(notes)
 	}
 	t.Setenv("NCCL_PROTO", "ll256")
-	if _, errs := tunefit(t, cli.ExitFailed, append([]string{"show"}, args...)...); !strings.Contains(errs, `NCCL_PROTO=ll256: unknown word "ll256"`) {
+	if _, errs := tunefit(t, cli.ExitFailed, append([]string{"show"}, args...)...); !strings.Contains(errs,
+		`NCCL_PROTO=ll256: unknown word "ll256"`) {
 		t.Error(errs)
 	}
 }
@@ -247,14 +264,17 @@ func TestTuningIsOfARelease(t *testing.T) {
 	if o, _ := showOne(t, args...); o.Release != "2.27.7" || o.NCCL.Algorithm != "nvls_tree" {
 		t.Errorf("%+v", o)
 	}
-	if _, errs := tunefit(t, cli.ExitUsage, append([]string{"show", "--nccl", "2.30"}, args...)...); !strings.Contains(errs, "are of NCCL 2.27.7 (--topo derives those of any release)") {
+	if _, errs := tunefit(t, cli.ExitUsage, append([]string{"show", "--nccl", "2.30"}, args...)...); !strings.Contains(
+		errs, "are of NCCL 2.27.7 (--topo derives those of any release)") {
 		t.Error(errs)
 	}
 	t.Setenv("NCCL_MAX_CTAS", "6")
-	if _, notes := showOne(t, args...); notes != "note: NCCL_MAX_CTAS: set, and does not count with the costs of a file\n" {
+	if _, notes := showOne(t,
+		args...); notes != "note: NCCL_MAX_CTAS: set, and does not count with the costs of a file\n" {
 		t.Error(notes)
 	}
-	if out, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "1", "--nccl", "2.31"); !strings.HasPrefix(out, "NCCL 2.31.2\n\ncomm ") || !strings.Contains(out, "\n1x8   6 ") {
+	if out, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "1", "--nccl",
+		"2.31"); !strings.HasPrefix(out, "NCCL 2.31.2\n\ncomm ") || !strings.Contains(out, "\n1x8   6 ") {
 		t.Error(out)
 	}
 }
@@ -269,7 +289,8 @@ func TestPolicyTestsNameARelease(t *testing.T) {
 	tunefit(t, cli.ExitOK, "test", open, "--nccl", "2.28.9")
 	tunefit(t, cli.ExitFailed, "test", open, "--nccl", "2.31.2")
 	wrong := testlib.File(t, "r_test.yaml", "policy: "+rows+"\nnccl: 2.20\n"+tests)
-	if _, errs := tunefit(t, cli.ExitCannot, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") || !strings.Contains(errs, "2.21.5") {
+	if _, errs := tunefit(t, cli.ExitCannot, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") ||
+		!strings.Contains(errs, "2.21.5") {
 		t.Error(errs)
 	}
 }

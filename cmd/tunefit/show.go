@@ -94,8 +94,8 @@ func (t *decisionTable) show(call ask.Question) error {
 	return err
 }
 
-// write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's choice is known, and the
-// expected gain. The chunk size is there where a row asks for one.
+// write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's
+// choice is known, and the expected gain. The chunk size is there where a row asks for one.
 func (t *decisionTable) write(w io.Writer) {
 	chunks := slices.ContainsFunc(t.outcomes, func(o ask.Outcome) bool { return o.Chunk > 0 })
 	tw := cli.NewTable(w)
@@ -113,20 +113,24 @@ func (t *decisionTable) write(w io.Writer) {
 		}
 		tw.Row(cells...)
 	}
-	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.asked.Costs.NCCL), "with policy", "channels", "decided by")
+	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.asked.Costs.NCCL),
+		"with policy", "channels", "decided by")
 	for i := 0; i < len(t.outcomes); {
 		start := i
 		first := t.outcomes[i]
 		last := first
 		for i++; i < len(t.outcomes) && t.ranges; i++ {
 			o := t.outcomes[i]
-			if o.Coll != first.Coll || o.Comm != first.Comm || o.NCCL.Cell != first.NCCL.Cell || o.Known != first.Known || !o.Alike(first) || o.Row != first.Row || o.ByModel != first.ByModel {
+			if o.Coll != first.Coll || o.Comm != first.Comm || o.NCCL.Cell != first.NCCL.Cell ||
+				o.Known != first.Known || !o.Alike(first) || o.Row != first.Row || o.ByModel != first.ByModel {
 				break
 			}
 			last = o
 		}
-		line(first.Known.String(), orNCCL(first.Chunk, nccl.FormatBytes(uint64(first.Chunk))), gains(t.outcomes[start:i]),
-			first.Coll.String(), first.Comm.String(), commspec.SizeRange(first.Bytes, last.Bytes), first.NCCL.Cell.String(), first.Policy.Cell.String(),
+		line(first.Known.String(), orNCCL(first.Chunk, nccl.FormatBytes(uint64(first.Chunk))),
+			gains(t.outcomes[start:i]),
+			first.Coll.String(), first.Comm.String(), commspec.SizeRange(first.Bytes, last.Bytes),
+			first.NCCL.Cell.String(), first.Policy.Cell.String(),
 			orNCCL(int64(first.Policy.Channels), strconv.Itoa(first.Policy.Channels)), first.DecidedBy(t.by.Base()))
 	}
 	tw.Flush()
@@ -136,9 +140,14 @@ func (t *decisionTable) write(w io.Writer) {
 func (t *decisionTable) noteNotRaised(w io.Writer) {
 	for i, o := range t.outcomes {
 		if o.NotRaised > 0 {
-			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o ask.Outcome) bool { return o.NotRaised == 0 }))
-			fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, as the %d of %s for %s of %s on %s\n",
-				t.asked.Costs.NCCL, cli.CountOf(n, "count")+cli.Verb(n, " is", " are"), o.NotRaised, o.DecidedBy(t.by.Base()), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
+			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o ask.Outcome) bool {
+				return o.NotRaised == 0
+			}))
+			fmt.Fprintf(w,
+				"note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, "+
+					"as the %d of %s for %s of %s on %s\n",
+				t.asked.Costs.NCCL, cli.CountOf(n, "count")+cli.Verb(n, " is", " are"), o.NotRaised,
+				o.DecidedBy(t.by.Base()), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
 			return
 		}
 	}

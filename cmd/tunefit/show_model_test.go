@@ -16,10 +16,12 @@ func TestShowModel(t *testing.T) {
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
-	rows := testlib.File(t, "rows.csv", "allreduce,1048576,1048576,tree,simple,4,2,16\nallreduce,65536,65536,default,-1,-1,2,16\n")
+	rows := testlib.File(t, "rows.csv",
+		"allreduce,1048576,1048576,tree,simple,4,2,16\nallreduce,65536,65536,default,-1,-1,2,16\n")
 
 	decided := func(args ...string) (by map[uint64]ask.OutcomeJSON, notes string) {
-		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json"}, args...)...)
+		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--model", model, "--coll", "allreduce", "--comm",
+			"2x8", "--json"}, args...)...)
 		var all []ask.OutcomeJSON
 		if err := json.Unmarshal([]byte(out), &all); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -64,7 +66,8 @@ func TestShowModel(t *testing.T) {
 		t.Errorf("the model decided %d times", byModel)
 	}
 	out, notes := tunefit(t, cli.ExitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8,4x8")
-	if !strings.Contains(out, filepath.Base(model)) || !strings.Contains(notes, "the model "+model+" abstains (another number of nodes was measured)") {
+	if !strings.Contains(out, filepath.Base(model)) ||
+		!strings.Contains(notes, "the model "+model+" abstains (another number of nodes was measured)") {
 		t.Errorf("%s%s", out, notes)
 	}
 }
@@ -76,7 +79,8 @@ func TestShowModelElsewhere(t *testing.T) {
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model, "--topo", home)
 	for machine, used := range map[string]bool{home: true, other: false} {
 		out, notes := tunefit(t, cli.ExitOK, "show", "--model", model, "--comm", "2x8", "--topo", machine)
-		if strings.Contains(out, filepath.Base(model)) != used || strings.Contains(notes, "on another kind of machine; it is not used") == used {
+		if strings.Contains(out, filepath.Base(model)) != used ||
+			strings.Contains(notes, "on another kind of machine; it is not used") == used {
 			t.Errorf("on %s:\n%s%s", machine, out, notes)
 		}
 	}
@@ -85,7 +89,9 @@ func TestShowModelElsewhere(t *testing.T) {
 func TestShowModelBadInput(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.json")
-	if err := os.WriteFile(bad, []byte(`{"format": "nccl-tuner-go cost model", "version": 3, "groups": [{"collective": "allreduc"}]}`), 0o644); err != nil {
+	if err := os.WriteFile(bad,
+		[]byte(`{"format": "nccl-tuner-go cost model", "version": 3, "groups": [{"collective": "allreduc"}]}`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -94,11 +100,14 @@ func TestShowModelBadInput(t *testing.T) {
 		args []string
 	}{
 		{cli.ExitUsage, "nothing to show (needed: a policy file, --model, or both)", nil},
-		{cli.ExitFailed, bad + `: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`, []string{"--model", bad}},
+		{cli.ExitFailed, bad + `: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`,
+			[]string{"--model", bad}},
 		{cli.ExitFailed, "absent.json: no such file", []string{"--model", filepath.Join(dir, "absent.json")}},
-		{cli.ExitFailed, "is a table of NCCL's latencies and bandwidths (needed: a cost model)", []string{"--model", tuningFile(t)}},
+		{cli.ExitFailed, "is a table of NCCL's latencies and bandwidths (needed: a cost model)",
+			[]string{"--model", tuningFile(t)}},
 	} {
-		if _, errs := tunefit(t, test.code, append([]string{"show"}, test.args...)...); !strings.Contains(errs, test.want) {
+		if _, errs := tunefit(t, test.code, append([]string{"show"}, test.args...)...); !strings.Contains(errs,
+			test.want) {
 			t.Errorf("%v: %s\nwant %s", test.args, errs, test.want)
 		}
 	}

@@ -42,8 +42,9 @@ that nccl-tests would print on a cluster that does not exist.
 
 Times begin with NCCL's estimates and add what real clusters show: limits per channel,
 latency that grows with channels, contention for NICs, steps between sizes, and noise
-with outliers. The sweep has NCCL's choice, too: near the best at many sizes, and up to about twice too slow at some. The seed picks
-the cluster and the noise: equal commands give equal files, on every machine.
+with outliers. The sweep has NCCL's choice, too: near the best at many sizes, and up
+to about twice too slow at some. The seed picks the cluster and the noise: equal
+commands give equal files, on every machine.
 
 Every row says that it is simulated: its source begins with "simulated:". A policy
 learnt from it is of no use on a real cluster.`,
@@ -57,9 +58,12 @@ learnt from it is of no use on a real cluster.`,
 	flags.Lookup("nccl").Usage = "release of NCCL, as 2.28.9 (default: " + nccl.Reference.String() + ")"
 	flags.IntSliceVar(&f.nodes, "nodes", []int{1}, "numbers of nodes, as 1,2")
 	flags.IntVar(&f.perNode, "ranks-per-node", 8, "ranks on each node")
-	flags.StringSliceVar(&f.grid.Colls, "coll", []string{"allreduce", "allgather", "reducescatter"}, "collectives to sweep, as allreduce,allgather")
-	flags.StringVar(&f.grid.Sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, swept at every doubling")
-	flags.IntSliceVar(&f.channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to force; those that the communicator does not have are left out")
+	flags.StringSliceVar(&f.grid.Colls, "coll", []string{"allreduce", "allgather", "reducescatter"},
+		"collectives to sweep, as allreduce,allgather")
+	flags.StringVar(&f.grid.Sizes, "sizes", "1K-1G",
+		"sizes in bytes: a list as 64K,1M, or a range as 1K-1G, swept at every doubling")
+	flags.IntSliceVar(&f.channels, "channels", []int{1, 2, 4, 8, 16, 24, 32},
+		"channel counts to force; those that the communicator does not have are left out")
 	flags.IntVar(&f.reps, "reps", 2, "repetitions of every measurement")
 	flags.Uint64Var(&f.seed, "seed", 1, "picks the cluster and the noise")
 	flags.Float64Var(&f.noise, "noise", .007, "typical deviation of a measurement, as a part; 0: none")
@@ -98,11 +102,14 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	for _, nodes := range f.nodes {
 		o := asked
 		if o.Tuning = costs.Set.For(nccl.Comm{Nodes: nodes, Ranks: nodes * f.perNode}); o.Tuning == nil {
-			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --topo or --tuning", nodes, f.perNode, costs.Comms())
+			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --topo or --tuning",
+				nodes, f.perNode, costs.Comms())
 		}
 		all = append(all, simulate.Sweep(o)...)
 	}
-	err = cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error { return bench.WriteTidy(w, all) })
+	err = cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error {
+		return bench.WriteTidy(w, all)
+	})
 	if err != nil {
 		return err
 	}

@@ -69,15 +69,18 @@ func TestShippedSweeps(t *testing.T) {
 // tuningFile is NCCL 2.30.7's cost model of an HGX H100 as a user gets it for --tuning.
 func tuningFile(t *testing.T) string {
 	t.Helper()
-	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", "../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7", "--nodes", "1,2", "--json")
+	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", "../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7",
+		"--nodes", "1,2", "--json")
 	return testlib.File(t, "hgx-h100.json", text)
 }
 
 func TestSimulate(t *testing.T) {
-	args := []string{"simulate", "--nodes", "2,1,2", "--coll", "allreduce,allreduce", "--sizes", "64K,1M", "--channels", "24,8,32", "--reps", "1"}
+	args := []string{"simulate", "--nodes", "2,1,2", "--coll", "allreduce,allreduce", "--sizes", "64K,1M",
+		"--channels", "24,8,32", "--reps", "1"}
 	out, said := tunefit(t, cli.ExitOK, args...)
 	// 1x8: {ring, tree} x 3 x {8, 24}, nvls 8; 2x8: {ring, tree} x 3 x {8}, nvls_tree 16.
-	if rows := strings.Count(out, "\n") - 1; rows != 2*(13+1)+2*(7+1) || strings.Count(out, ",simulated:hgx-h100/seed1\n") != rows {
+	if rows := strings.Count(out, "\n") - 1; rows != 2*(13+1)+2*(7+1) ||
+		strings.Count(out, ",simulated:hgx-h100/seed1\n") != rows {
 		t.Errorf("%d rows:\n%s", rows, out)
 	}
 	if said != "44 rows, all simulated\n" {
@@ -102,7 +105,8 @@ func TestSimulateOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"simulate", "--coll", "allreduce", "--sizes", "1M", "-o", file}
-	if _, said := tunefit(t, cli.ExitFailed, args...); !strings.Contains(said, "is there already (--force overwrites it)") {
+	if _, said := tunefit(t, cli.ExitFailed, args...); !strings.Contains(said,
+		"is there already (--force overwrites it)") {
 		t.Errorf("%q", said)
 	}
 	if text, _ := os.ReadFile(file); string(text) != "mine" {

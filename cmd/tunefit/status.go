@@ -10,7 +10,9 @@ import (
 
 // rendezvousFlag adds --rendezvous.
 func rendezvousFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "rendezvous", "", "where the ranks meet: a directory, or one above those of several jobs, or etcd://HOST:PORT/PREFIX, as in "+tuner.EnvRendezvous+" (default: that variable, else /dev/shm of this machine)")
+	cmd.Flags().StringVar(name, "rendezvous", "",
+		"where the ranks meet: a directory, or one above those of several jobs, or etcd://HOST:PORT/PREFIX, as in "+
+			tuner.EnvRendezvous+" (default: that variable, else /dev/shm of this machine)")
 }
 
 func statusCommand() *cobra.Command {
@@ -45,8 +47,11 @@ It reads what the ranks have written down for each other and writes nothing itse
 	flags := cmd.Flags()
 	rendezvousFlag(cmd, &f.Rendezvous)
 	flags.BoolVar(&f.All, "all", false, "also list what communicators that have ended left behind")
-	flags.BoolVar(&f.Watch, "watch", false, "refresh every second until Ctrl-C; not on a terminal: print again after each change")
-	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object per communicator; with --watch a line for each change")
-	flags.BoolVar(&f.Prometheus, "prometheus", false, "print Prometheus' text format, for a file of node_exporter's textfile collector")
+	flags.BoolVar(&f.Watch, "watch", false,
+		"refresh every second until Ctrl-C; not on a terminal: print again after each change")
+	flags.BoolVar(&f.JSON, "json", false,
+		"print JSON, one object per communicator; with --watch a line for each change")
+	flags.BoolVar(&f.Prometheus, "prometheus", false,
+		"print Prometheus' text format, for a file of node_exporter's textfile collector")
 	return cmd
 }

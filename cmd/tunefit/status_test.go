@@ -46,7 +46,9 @@ func TestStatusWatch(t *testing.T) {
 		t.Fatalf("it ends without %q", want)
 	}
 	until("aaaaaaaaaaaa")
-	testlib.AddRecords(t, dir, map[string]string{"p/0000000000000007-2.1": `{"content":"bbbb","meaning":"bbbbbbbbbbbbbbbb","check":100,"switch":200}`})
+	testlib.AddRecords(t, dir,
+		map[string]string{
+			"p/0000000000000007-2.1": `{"content":"bbbb","meaning":"bbbbbbbbbbbbbbbb","check":100,"switch":200}`})
 	until("0 of 2 acknowledged")
 	testlib.AddRecords(t, dir, map[string]string{"c/0000000000000007-2/d/1.commit.201.1": ""})
 	until("bbbbbbbbbbbb")
@@ -75,9 +77,11 @@ func TestBadLiveCommandLines(t *testing.T) {
 		says string
 	}{
 		{[]string{"status", "x"}, cli.ExitUsage, `unexpected argument "x" (needed: flags only)`},
-		{[]string{"status", "--rendezvous", dir + "/none"}, cli.ExitFailed, "there is no rendezvous " + dir + "/none: "},
+		{[]string{"status", "--rendezvous", dir + "/none"}, cli.ExitFailed,
+			"there is no rendezvous " + dir + "/none: "},
 		{[]string{"status", "--rendezvous", file}, cli.ExitFailed, file + " is no rendezvous: not a directory"},
-		{[]string{"status", "--rendezvous", "ftp://host"}, cli.ExitFailed, "ftp://host is not understood (allowed: a directory, etcd://"},
+		{[]string{"status", "--rendezvous", "ftp://host"}, cli.ExitFailed,
+			"ftp://host is not understood (allowed: a directory, etcd://"},
 		{[]string{"status", "--rendezvous", "etcd://host"}, cli.ExitFailed, badEtcd},
 		{[]string{"status", "--prometheus", "--json"}, cli.ExitUsage, "--prometheus excludes --json and --watch"},
 		{[]string{"gc", "--older-than", "1h"}, cli.ExitUsage, "--older-than 1h0m0s: too short"},
@@ -85,15 +89,23 @@ func TestBadLiveCommandLines(t *testing.T) {
 		{[]string{"push"}, cli.ExitUsage, "0 arguments given"},
 		{[]string{"push", good}, cli.ExitUsage, "Name it with --to, or set " + tuner.EnvConfigFile},
 		{[]string{"push", "model.json"}, cli.ExitUsage, "or set " + tuner.EnvModelFile},
-		{[]string{"push", good, "--to", dir, "--rendezvous", meet}, cli.ExitFailed, dir + " is a directory (needed: the file that the job reads)"},
-		{[]string{"push", good, "--to", model, "--rendezvous", meet}, cli.ExitFailed, good + " is a policy and " + model + " a model, which stays as it is"},
-		{[]string{"push", model, "--to", good, "--rendezvous", meet}, cli.ExitFailed, model + " is a model and " + good + " a policy, which stays as it is"},
-		{[]string{"push", good, "--to", "/dev/null", "--rendezvous", meet}, cli.ExitFailed, "/dev/null is not a regular file"},
-		{[]string{"push", good, "--to", dir + "/none/p.csv", "--rendezvous", meet}, cli.ExitFailed, "there is no folder " + dir + "/none; nothing was written"},
-		{[]string{"push", good + "x", "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, "nothing was written to " + dir + "/new.csv"},
+		{[]string{"push", good, "--to", dir, "--rendezvous", meet}, cli.ExitFailed,
+			dir + " is a directory (needed: the file that the job reads)"},
+		{[]string{"push", good, "--to", model, "--rendezvous", meet}, cli.ExitFailed,
+			good + " is a policy and " + model + " a model, which stays as it is"},
+		{[]string{"push", model, "--to", good, "--rendezvous", meet}, cli.ExitFailed,
+			model + " is a model and " + good + " a policy, which stays as it is"},
+		{[]string{"push", good, "--to", "/dev/null", "--rendezvous", meet}, cli.ExitFailed,
+			"/dev/null is not a regular file"},
+		{[]string{"push", good, "--to", dir + "/none/p.csv", "--rendezvous", meet}, cli.ExitFailed,
+			"there is no folder " + dir + "/none; nothing was written"},
+		{[]string{"push", good + "x", "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed,
+			"nothing was written to " + dir + "/new.csv"},
 		{[]string{"push", file, "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, file + " has no rows"},
-		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", dir + "/none"}, cli.ExitFailed, "there is no rendezvous"},
-		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", meet, "--timeout", "-1s"}, cli.ExitUsage, `invalid argument "-1s" for "--timeout" flag: not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)`},
+		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", dir + "/none"}, cli.ExitFailed,
+			"there is no rendezvous"},
+		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", meet, "--timeout", "-1s"}, cli.ExitUsage,
+			`invalid argument "-1s" for "--timeout" flag: not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)`},
 	} {
 		out, said := tunefit(t, c.code, c.args...)
 		if out != "" || !strings.Contains(said, c.says) {

@@ -108,19 +108,27 @@ A plan file holds the same settings by the names of the options; --init prints o
 	flags := cmd.Flags()
 	flags.SortFlags = false // what matters most comes first, in the plan file, too
 	f.choices.Register(cmd, "")
-	flags.StringVar(&f.profile, "profile", "", "job profile: measure what the job calls, the heaviest first, at every doubling around its sizes (--coll, --comm and --sizes choose among it)")
+	flags.StringVar(&f.profile, "profile", "",
+		"job profile: measure what the job calls, the heaviest first, at every doubling around its sizes (--coll, "+
+			"--comm and --sizes choose among it)")
 	f.library.Register(cmd, "that runs load")
 	flags.BoolVar(&f.full, "full", false, "measure many nodes like few, instead of what is fastest on few")
-	flags.StringVar(&f.programs, "perf-dir", "", "folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
+	flags.StringVar(&f.programs, "perf-dir", "",
+		"folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
 	flags.StringVar(&f.args, "perf-args", "", `more options for them, as "-n 50 -w 10"`)
-	flags.StringVar(&f.by, "by", "library", "what forces a configuration: library, or environment (NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS)")
-	flags.StringVar(&f.launch, "launch", "", "what starts the ranks: local, mpirun, slurm or a command (default: local for one node, slurm where salloc is, else mpirun)")
+	flags.StringVar(&f.by, "by", "library",
+		"what forces a configuration: library, or environment (NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, "+
+			"NCCL_MAX_NCHANNELS)")
+	flags.StringVar(&f.launch, "launch", "",
+		"what starts the ranks: local, mpirun, slurm or a command (default: local for one node, slurm where salloc "+
+			"is, else mpirun)")
 	flags.StringVar(&f.launchArgs, "launch-args", "", "more options for mpirun, or for srun and salloc")
 	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
 	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
 	flags.IntVar(&f.repetitions, "repetitions", 1, "of the verification")
 	cli.Duration(flags, &f.limit, "limit", 5*time.Minute, "end a run that prints nothing for so long")
-	cli.Duration(flags, &f.budget, "budget", 0, "for all runs together, as 2h; the last part is for the verification (default: no limit)")
+	cli.Duration(flags, &f.budget, "budget", 0,
+		"for all runs together, as 2h; the last part is for the verification (default: no limit)")
 	flags.IntVar(&f.prove, "prove", 0, "then run the default and the policy so often in alternation, and compare")
 	flags.Lookup("prove").NoOptDefVal = "5"
 	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
@@ -218,8 +226,9 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		return o, err
 	}
 	o = sweep.Options{
-		Dir: f.dir, Choices: &f.choices, Full: f.full, Repetitions: f.repetitions, SizesNamed: cmd.Flags().Changed("sizes"),
-		Programs: f.programs, Args: strings.Fields(f.args), Environment: f.by == "environment",
+		Dir: f.dir, Choices: &f.choices, Full: f.full, Repetitions: f.repetitions,
+		SizesNamed: cmd.Flags().Changed("sizes"),
+		Programs:   f.programs, Args: strings.Fields(f.args), Environment: f.by == "environment",
 		Silence: f.limit, Budget: f.budget, Proof: f.prove,
 	}
 	shown := cli.NewLine(cmd.ErrOrStderr())
@@ -230,7 +239,9 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	}
 	var job subjects
 	if f.profile == cli.StandardName {
-		return o, cli.Usagef("--profile %s: standard input can be read only once (needed: a file, which the fit reads again)", f.profile)
+		return o,
+			cli.Usagef("--profile %s: standard input can be read only once (needed: a file, which the fit reads "+
+				"again)", f.profile)
 	}
 	if f.profile != "" {
 		if job, err = subjectsOf(f.choices.Topology.Inputs, f.profile, &f.choices.Grid, cmd.ErrOrStderr()); err != nil {
@@ -268,7 +279,9 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	}
 	for _, key := range o.Keys {
 		if key.Nodes > 1 && f.launch == launch.Local {
-			return o, cli.Usagef("--launch local starts ranks on this machine only (%s needs mpirun, slurm or a command)", key)
+			return o,
+				cli.Usagef("--launch local starts ranks on this machine only (%s needs mpirun, slurm or a command)",
+					key)
 		}
 	}
 	o.Launcher, err = launch.New(launch.Options{
@@ -299,7 +312,8 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 	if len(samples) == 0 {
 		return errors.New("not one usable measurement, not even of the default: nothing was written")
 	}
-	if err := cli.WriteWhole(in("sweep.csv"), true, func(w io.Writer) error { return bench.WriteTidy(w, samples, failed) }); err != nil {
+	if err := cli.WriteWhole(in("sweep.csv"), true,
+		func(w io.Writer) error { return bench.WriteTidy(w, samples, failed) }); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(samples, func(m bench.Sample) bool { return m.Selection != bench.SelectionDefault }) {
@@ -334,7 +348,9 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 		return err
 	}
 	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k fit.Key) bool {
-		return !slices.ContainsFunc(rows.Rules, func(r policy.Rule) bool { return r.IsFor(k.Coll, policy.Comm{Comm: k.Comm}) })
+		return !slices.ContainsFunc(rows.Rules, func(r policy.Rule) bool {
+			return r.IsFor(k.Coll, policy.Comm{Comm: k.Comm})
+		})
 	})
 	if len(keys) == 0 {
 		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)
@@ -352,7 +368,8 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 			return failed
 		}))
 	}
-	t := compare.Two(proof.Before, proof.After, compare.Options{Names: [2]string{"default", "policy"}, Alternating: true, Threshold: 0.01})
+	t := compare.Two(proof.Before, proof.After, compare.Options{Names: [2]string{"default", "policy"},
+		Alternating: true, Threshold: 0.01})
 	err = cli.WriteWhole(kept, true, t.WriteText)
 	if f.asJSON {
 		found.Proof = t

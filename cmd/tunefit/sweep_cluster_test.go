@@ -22,7 +22,8 @@ import (
 const measuredGrid = "../../docs/measured/mi355x-allreduce.csv"
 
 // playedRanks starts one process that says that it is rank 0 of as many as there should be.
-const playedRanks = "OMPI_COMM_WORLD_SIZE={ranks} OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE={ranks_per_node} {command}"
+const playedRanks = "OMPI_COMM_WORLD_SIZE={ranks} OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE={ranks_per_node} " +
+	"{command}"
 
 // cluster is where a sweep runs: the stand-in for nccl-tests, and what is to happen to it.
 type cluster struct {
@@ -37,7 +38,8 @@ func newCluster(t *testing.T, env ...string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{t, testlib.FakePerf(t), append([]string{"FAKEPERF_GRID=" + grid, "FAKEPERF_NOISE=0"}, env...), filepath.Join(t.TempDir(), "sweep")}
+	return &cluster{t, testlib.FakePerf(t), append([]string{"FAKEPERF_GRID=" + grid, "FAKEPERF_NOISE=0"}, env...),
+		filepath.Join(t.TempDir(), "sweep")}
 }
 
 // sweep runs tunefit sweep as a process of its own.
@@ -47,7 +49,8 @@ func (c *cluster) sweep(args ...string) (code int, stdout, stderr string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	cmd := exec.Command(self, append([]string{"sweep", "-o", c.dir, "--plugin", testlib.Library, "--perf-dir", c.perf}, args...)...)
+	cmd := exec.Command(self, append([]string{"sweep", "-o", c.dir, "--plugin", testlib.Library, "--perf-dir", c.perf},
+		args...)...)
 	cmd.Env = append(append(os.Environ(), asTunefit+"=1"), c.env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

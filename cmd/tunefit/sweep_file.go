@@ -20,7 +20,8 @@ var notPlanned = []string{"output", "dry-run", "init", "json", "help", "prove"}
 // writePlanFile writes all flags with their values and what they mean.
 func writePlanFile(w io.Writer, flags *pflag.FlagSet) error {
 	var out strings.Builder
-	out.WriteString("# What tunefit sweep measures, and how. Each setting is an option of the command,\n# which has the last word. A # before a setting leaves it at its default.\n")
+	out.WriteString("# What tunefit sweep measures, and how. Each setting is an option of the command,\n# which has " +
+		"the last word. A # before a setting leaves it at its default.\n")
 	flags.VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(notPlanned, f.Name) {
 			return
@@ -61,7 +62,8 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 	}
 	top := document.Content[0]
 	if top.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s:%d: not settings (needed: NAME: VALUE, as tunefit sweep --init prints them)", name, top.Line)
+		return fmt.Errorf("%s:%d: not settings (needed: NAME: VALUE, as tunefit sweep --init prints them)",
+			name, top.Line)
 	}
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -75,7 +77,8 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 		at := fmt.Sprintf("%s:%d:%d", name, key.Line, key.Column)
 		switch {
 		case !slices.Contains(names, key.Value):
-			return fmt.Errorf("%s: unknown setting %q (%sallowed: %s)", at, key.Value, suggest.DidYouMean(key.Value, names), strings.Join(names, ", "))
+			return fmt.Errorf("%s: unknown setting %q (%sallowed: %s)", at, key.Value,
+				suggest.DidYouMean(key.Value, names), strings.Join(names, ", "))
 		case seen[key.Value]:
 			return fmt.Errorf("%s: %s is set twice", at, key.Value)
 		}
@@ -92,7 +95,8 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 		var texts []string
 		for _, v := range values {
 			if v.Kind != yaml.ScalarNode || v.Tag == "!!null" {
-				return cli.Usagef("%s: %s: not a value (needed: one%s)", at, f.Name, map[bool]string{true: ", or a list, as [a, b]"}[isList])
+				return cli.Usagef("%s: %s: not a value (needed: one%s)", at, f.Name,
+					map[bool]string{true: ", or a list, as [a, b]"}[isList])
 			}
 			texts = append(texts, v.Value)
 		}

@@ -133,7 +133,8 @@ func TestSweepNamesTheBrokenNodeOfSlurm(t *testing.T) {
 	c := newCluster(t)
 	container, lacks := c.lacking()
 	c.names(lacks, "--launch", "slurm", "--container", container)
-	allocation := exec.Command("salloc", "--quiet", "--nodes=3", "--no-kill", "sh", "-c", "echo $SLURM_JOB_ID; exec cat")
+	allocation := exec.Command("salloc", "--quiet", "--nodes=3", "--no-kill", "sh", "-c",
+		"echo $SLURM_JOB_ID; exec cat")
 	in, err1 := allocation.StdinPipe()
 	out, err2 := allocation.StdoutPipe()
 	if err := errors.Join(err1, err2, allocation.Start()); err != nil {
@@ -175,7 +176,8 @@ func TestSweepInterruptedTwice(t *testing.T) {
 	bin := t.TempDir()
 	for name, does := range map[string]string{
 		"srun": "", "squeue": "",
-		"salloc": "trap 'kill -INT $PPID; > " + bin + "/given; exit 1' HUP; kill -INT $PPID; while :; do sleep 0.1; done",
+		"salloc": "trap 'kill -INT $PPID; > " + bin +
+			"/given; exit 1' HUP; kill -INT $PPID; while :; do sleep 0.1; done",
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755); err != nil {
 			t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
-// What is missing on a node is said before the first run, with what to do. What only NCCL finds ends the sweep at its first run.
-// The same command goes on once that is mended: nothing was given up for it.
+// What is missing on a node is said before the first run, with what to do. What only NCCL finds ends the sweep at its
+// first run. The same command goes on once that is mended: nothing was given up for it.
 func TestSweepSetUp(t *testing.T) {
 	c := newCluster(t)
 	real := c.perf
@@ -23,16 +23,23 @@ func TestSweepSetUp(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"no programs": {missing, nil, []string{"there is no program " + missing + "/all_reduce_perf; on ", "/broadcast_perf (--perf-dir names"}},
-		"no library":  {real, []string{"--plugin", broken}, []string{"the tuner library cannot be loaded: " + broken, "file too short", "(--plugin names"}},
-		"no launcher": {real, []string{"--launch", "exec /no/such/launcher {ranks} {command}"}, []string{"the launcher did not start a shell on all of 1 node: exit code 127: ", "/no/such/launcher", "--launch"}},
-		"no shell":    {real, []string{"--launch", "true {ranks} {command}"}, []string{"exit code 0: it printed nothing"}},
-		"bad end":     {real, []string{"--launch", "{command}; exit 3 # {ranks}"}, []string{"the launcher did not start a shell on all of 1 node: exit code 3: it printed nothing; "}},
-		"no hosts":    {real, []string{"--comm", "1x8,4x8", "--hosts", "a,b", "--launch", "ssh {hosts} {command}"}, []string{"4 nodes are needed, and there are 2 hosts"}},
+		"no programs": {missing, nil, []string{"there is no program " + missing + "/all_reduce_perf; on ",
+			"/broadcast_perf (--perf-dir names"}},
+		"no library": {real, []string{"--plugin", broken}, []string{"the tuner library cannot be loaded: " + broken,
+			"file too short", "(--plugin names"}},
+		"no launcher": {real, []string{"--launch", "exec /no/such/launcher {ranks} {command}"},
+			[]string{"the launcher did not start a shell on all of 1 node: exit code 127: ", "/no/such/launcher",
+				"--launch"}},
+		"no shell": {real, []string{"--launch", "true {ranks} {command}"}, []string{"exit code 0: it printed nothing"}},
+		"bad end": {real, []string{"--launch", "{command}; exit 3 # {ranks}"},
+			[]string{"the launcher did not start a shell on all of 1 node: exit code 3: it printed nothing; "}},
+		"no hosts": {real, []string{"--comm", "1x8,4x8", "--hosts", "a,b", "--launch", "ssh {hosts} {command}"},
+			[]string{"4 nodes are needed, and there are 2 hosts"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.perf, c.dir = test.perf, filepath.Join(t.TempDir(), "sweep")
-			code, _, errs := c.sweep(append([]string{"--coll", "allreduce,broadcast", "--comm", "1x8", "--prove=3"}, test.args...)...)
+			code, _, errs := c.sweep(append([]string{"--coll", "allreduce,broadcast", "--comm", "1x8", "--prove=3"},
+				test.args...)...)
 			for _, want := range append(test.want, "(to continue: tunefit sweep -o "+c.dir+" --prove=3)") {
 				if !strings.Contains(errs, want) {
 					t.Errorf("it does not say %q:\n%s", want, errs)
@@ -45,17 +52,21 @@ func TestSweepSetUp(t *testing.T) {
 	}
 	t.Run("variables of the nodes", func(t *testing.T) {
 		c := newCluster(t)
-		code, _, errs := c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--launch", "NCCL_PROTO=LL "+playedRanks)
-		if len(c.runs()) != 1 || code != cli.ExitFailed || !strings.Contains(errs, "NCCL's own choice, and variables decided") {
+		code, _, errs := c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--launch",
+			"NCCL_PROTO=LL "+playedRanks)
+		if len(c.runs()) != 1 || code != cli.ExitFailed ||
+			!strings.Contains(errs, "NCCL's own choice, and variables decided") {
 			t.Errorf("exit code %d, %d runs\n%s", code, len(c.runs()), errs)
 		}
 		c.done("--launch", playedRanks)
 	})
 	t.Run("not loaded", func(t *testing.T) {
 		c := newCluster(t, "FAKEPERF_FAIL=plugin-not-loaded")
-		args := []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring", "--protos", "ll", "--channels", "4,32", "--launch", playedRanks}
+		args := []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring", "--protos",
+			"ll", "--channels", "4,32", "--launch", playedRanks}
 		code, _, errs := c.sweep(args...)
-		if runs := c.runs(); code != cli.ExitFailed || len(runs) != 2 || runs[1].Outcome != sweep.Stopped || !strings.Contains(errs, "NCCL did not load the tuner library") {
+		if runs := c.runs(); code != cli.ExitFailed || len(runs) != 2 || runs[1].Outcome != sweep.Stopped ||
+			!strings.Contains(errs, "NCCL did not load the tuner library") {
 			t.Errorf("exit code %d, %d runs\n%s", code, len(runs), errs)
 		}
 		c.env = c.env[:len(c.env)-1]
@@ -76,7 +87,8 @@ func TestSweepDryRunWithoutAnAllocation(t *testing.T) {
 	}
 	c := newCluster(t, "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=")
 	out, _ := c.done("--coll", "allreduce", "--comm", "2x8", "--launch", "slurm", "--dry-run")
-	for _, want := range []string{"# there is no allocation: the sweep asks Slurm for one", "srun --jobid=JOB --nodes=2 "} {
+	for _, want := range []string{"# there is no allocation: the sweep asks Slurm for one",
+		"srun --jobid=JOB --nodes=2 "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
@@ -87,7 +99,8 @@ func TestSweepDryRunWithoutAnAllocation(t *testing.T) {
 func TestSweepOfTheDefaultOnly(t *testing.T) {
 	c := newCluster(t)
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-1M", "--algos", "nvls")
-	if code != cli.ExitFailed || !strings.Contains(errs, "only the default was measured, so there is no policy") || !strings.Contains(c.file("sweep.csv"), ",default,") {
+	if code != cli.ExitFailed || !strings.Contains(errs, "only the default was measured, so there is no policy") ||
+		!strings.Contains(c.file("sweep.csv"), ",default,") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 }

@@ -18,15 +18,17 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
-// From nothing to a policy that is proven, on the times of a real cluster: in a part of the time that measuring all takes,
-// near the best that there is, and nowhere slower than the default.
+// From nothing to a policy that is proven, on the times of a real cluster: in a part of the time that measuring all
+// takes, near the best that there is, and nowhere slower than the default.
 func TestSweep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a whole sweep")
 	}
 	c := newCluster(t)
-	c.env = append(c.env, "FAKEPERF_NOISE=0.003", "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts")) // the same noise each time
-	c.done("--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "4K-512M", "--channels", "1,2,4,8,16,24,32,40,48,56", "--launch", playedRanks)
+	// the same noise each time
+	c.env = append(c.env, "FAKEPERF_NOISE=0.003", "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts"))
+	c.done("--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "4K-512M", "--channels", "1,2,4,8,16,24,32,40,48,56",
+		"--launch", playedRanks)
 	truth, err := bench.ReadFile(measuredGrid, bench.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +63,8 @@ func TestSweep(t *testing.T) {
 	for _, j := range judged {
 		t.Logf("%d nodes: %.4f of the best time, at most %.3f", j.Nodes, j.Policy.Mean, j.Policy.Max)
 		if j.Policy.Mean > 1.008 || j.Slower > 0 {
-			t.Errorf("%d nodes: %.4f of the best time, %d sizes slower than the default, %.3f", j.Nodes, j.Policy.Mean, j.Slower, j.Worst)
+			t.Errorf("%d nodes: %.4f of the best time, %d sizes slower than the default, %.3f", j.Nodes, j.Policy.Mean,
+				j.Slower, j.Worst)
 		}
 	}
 	for _, name := range []string{"model.json", "report.html", "sweep.csv", "plan.yaml"} {
@@ -75,7 +78,8 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%d more runs", len(c.runs())-before)
 	}
 	_, errs := c.done("--prove=2")
-	if after := len(c.runs()) - before; after != 2*2*2 || !strings.Contains(c.file("proof.txt"), "all: geometric mean of") {
+	if after := len(c.runs()) - before; after != 2*2*2 ||
+		!strings.Contains(c.file("proof.txt"), "all: geometric mean of") {
 		t.Errorf("%d runs of proof\n%s%s", after, errs, c.file("proof.txt"))
 	}
 }
@@ -115,11 +119,13 @@ func TestSweepWhileTheMachineDrifts(t *testing.T) {
 // A proof needs all of its runs, right and at all sizes. Whatever else happens is no proof, and says which run it was.
 func TestSweepProvesNothing(t *testing.T) {
 	c := newCluster(t, "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts"))
-	sweep := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32"}
+	sweep := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos",
+		"ll,simple", "--channels", "4,32"}
 	c.done(sweep...)
 	healthy, env := c.perf, c.env
 	short := t.TempDir() // its runs with a tuner measure fewer sizes
-	script := "#!/bin/bash\n[ -z \"$NCCL_TUNER_PLUGIN\" ] || set -- -b 64K -e 256K -f 2 -g 8\nexec " + healthy + "/all_reduce_perf \"$@\"\n"
+	script := "#!/bin/bash\n[ -z \"$NCCL_TUNER_PLUGIN\" ] || set -- -b 64K -e 256K -f 2 -g 8\nexec " + healthy +
+		"/all_reduce_perf \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(short, "all_reduce_perf"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -128,22 +134,29 @@ func TestSweepProvesNothing(t *testing.T) {
 		want       []string
 	}{
 		{"", "", nil},
-		{"", "wrong:2,wrong:4", []string{`rep1-policy: it computed wrong results, 1 of 10 times \(logs/.*rep1-policy\.log\); it lacks 256KiB`, `rep2-policy: it computed wrong results`}},
-		{"", "wrong:ring", []string{`rep1-default: it computed`, `rep1-policy: it computed`, `rep2-default: it computed`, `rep2-policy: it computed`}},
-		{"", "crash:1-", []string{`rep1-default: .*Segmentation fault`, `rep1-policy: .*Seg`, `rep2-default: .*Seg`, `rep2-policy: .*Seg`}},
+		{"", "wrong:2,wrong:4",
+			[]string{
+				`rep1-policy: it computed wrong results, 1 of 10 times \(logs/.*rep1-policy\.log\); it lacks 256KiB`,
+				`rep2-policy: it computed wrong results`}},
+		{"", "wrong:ring", []string{`rep1-default: it computed`, `rep1-policy: it computed`,
+			`rep2-default: it computed`, `rep2-policy: it computed`}},
+		{"", "crash:1-", []string{`rep1-default: .*Segmentation fault`, `rep1-policy: .*Seg`, `rep2-default: .*Seg`,
+			`rep2-policy: .*Seg`}},
 		{"", "crash:4", []string{`rep2-policy: .*Segmentation fault.*; it lacks 256KiB, 512KiB, 1MiB`}},
 		{"", "truncated:1", []string{`rep1-default: .*; it lacks 512KiB, 1MiB`}},
 		{short, "", []string{`rep1-policy: it lacks 512KiB, 1MiB`, `rep2-policy: it lacks 512KiB, 1MiB`}},
 	} {
 		before := len(c.runs())
-		c.env = append(slices.Clone(env), "FAKEPERF_FAIL="+regexp.MustCompile(`:(\d)`).ReplaceAllStringFunc(test.fail, func(at string) string {
-			return fmt.Sprintf(":%d", before+int(at[1]-'0'))
-		}))
+		c.env = append(slices.Clone(env), "FAKEPERF_FAIL="+regexp.MustCompile(`:(\d)`).ReplaceAllStringFunc(test.fail,
+			func(at string) string {
+				return fmt.Sprintf(":%d", before+int(at[1]-'0'))
+			}))
 		if c.perf = healthy; test.perf != "" {
 			c.perf = test.perf
 		}
 		code, out, errs := c.sweep(append(sweep, "--prove=2")...)
-		if proven := code == cli.ExitOK && strings.Contains(out, " faster"); proven != (test.want == nil) || len(c.runs()) != before+4 {
+		if proven := code == cli.ExitOK && strings.Contains(out, " faster"); proven != (test.want == nil) ||
+			len(c.runs()) != before+4 {
 			t.Fatalf("%s: exit code %d, %d runs\n%s%s", test.fail, code, len(c.runs())-before, out, errs)
 		}
 		broken := regexp.MustCompile(`(?m)^  allreduce-1n-8r-proved-.*`)
@@ -165,7 +178,8 @@ func TestSweepProvesNothing(t *testing.T) {
 // A script reads the answer and the proof from one object, and nothing else is on standard output.
 func TestSweepJSON(t *testing.T) {
 	c := newCluster(t)
-	out, _ := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple",
+	out, _ := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos",
+		"ll,simple",
 		"--channels", "4,32", "--prove=2", "--json")
 	var got struct {
 		Directory string
@@ -190,7 +204,8 @@ func TestSweepIsKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	args := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M", "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32"}
+	args := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M", "--algos", "ring", "--protos",
+		"ll,simple", "--channels", "4,32"}
 	whole := newCluster(t)
 	whole.done(args...)
 	c := newCluster(t)
@@ -259,17 +274,20 @@ exec REAL/all_reduce_perf "$@"
 
 // A run that fails is tried once more, and named with its reason; the sweep goes on without it.
 func TestSweepWithFailures(t *testing.T) {
-	args := []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks}
+	args := []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos",
+		"ll,simple", "--channels", "4,32", "--launch", playedRanks}
 	for _, test := range []struct {
 		fail string
 		more []string
 		want []string // of the outcomes, as regular expressions
 	}{
 		{"crash:ring/ll/4", nil, []string{`mixed-\w+ failed: .*Segmentation fault`, `mixed-\w+ failed: `}},
-		{"cuda-error:tree/simple", nil, []string{`tree-simple-32ch failed: .*CUDA failure`, `tree-simple-32ch failed: `, `tree-simple-4ch failed: `, `tree-simple-4ch failed: `}},
+		{"cuda-error:tree/simple", nil, []string{`tree-simple-32ch failed: .*CUDA failure`,
+			`tree-simple-32ch failed: `, `tree-simple-4ch failed: `, `tree-simple-4ch failed: `}},
 		{"unsupported:tree/simple", nil, []string{`tree-simple-32ch refused: `, `tree-simple-4ch refused: `}},
 		{"wrong:tree/simple/4", nil, []string{`mixed-\w+ refused: it computed wrong results`}},
-		{"hang-child:ring/ll/4", []string{"--limit", "8s"}, []string{`mixed-\w+ failed: it printed nothing for 8s and was ended`, `mixed-\w+ failed: `}},
+		{"hang-child:ring/ll/4", []string{"--limit", "8s"},
+			[]string{`mixed-\w+ failed: it printed nothing for 8s and was ended`, `mixed-\w+ failed: `}},
 		{"node-lost:ring/ll/4", nil, []string{`mixed-\w+ failed: .*\[.*-2\]`, `mixed-\w+ failed: .*`}},
 		{"truncated:ring/ll/4", nil, []string{`mixed-\w+ failed: its output was cut off`, `mixed-\w+ failed: `}},
 	} {
@@ -289,28 +307,33 @@ func TestSweepWithFailures(t *testing.T) {
 				t.Errorf("exit code %d, outcomes\n%s\n%s", code, strings.Join(got, "\n"), errs)
 			}
 			_, what, _ := strings.Cut(test.fail, ":")
-			if learnt := regexp.MustCompile(`forced,[0-9]`).FindString(strings.Join(slices.DeleteFunc(strings.Split(c.file("sweep.csv"), "\n"), func(row string) bool {
-				return what == "" || !strings.Contains(row, strings.ReplaceAll(what, "/", ",")+",")
-			}), "\n")); learnt != "" {
+			if learnt := regexp.MustCompile(`forced,[0-9]`).FindString(
+				strings.Join(slices.DeleteFunc(strings.Split(c.file("sweep.csv"), "\n"), func(row string) bool {
+					return what == "" || !strings.Contains(row, strings.ReplaceAll(what, "/", ",")+",")
+				}), "\n")); learnt != "" {
 				t.Errorf("what failed is learnt from\n%s", c.file("sweep.csv"))
 			}
 		})
 	}
 }
 
-// A run of several configurations that fails is repeated with each of them alone: only the one that fails again is given up.
+// A run of several configurations that fails is repeated with each of them alone: only the one that fails again is
+// given up.
 func TestSweepFindsWhatFailed(t *testing.T) {
 	c := newCluster(t, "FAKEPERF_FAIL=crash:ring/ll/24")
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-16M", "--launch", playedRanks)
 	got := c.outcomes()
-	if code != cli.ExitOK || len(got) != 2 || !strings.Contains(got[0], "-mixed-") || !strings.Contains(got[1], "-mixed-") {
+	if code != cli.ExitOK || len(got) != 2 || !strings.Contains(got[0], "-mixed-") ||
+		!strings.Contains(got[1], "-mixed-") {
 		t.Fatalf("exit code %d, outcomes\n%s\n%s", code, strings.Join(got, "\n"), errs)
 	}
 	failed := c.runs()[slices.IndexFunc(c.runs(), func(r sweep.Run) bool { return r.Outcome == sweep.Failed })]
-	for line := range strings.Lines(c.file("policies/" + strings.TrimSuffix(strings.SplitN(failed.Log, "-", 2)[1], ".log") + ".csv")) {
+	for line := range strings.Lines(
+		c.file("policies/" + strings.TrimSuffix(strings.SplitN(failed.Log, "-", 2)[1], ".log") + ".csv")) {
 		fields := strings.Split(line, ",")
 		config := strings.Join(fields[3:6], ",")
-		if learnt := regexp.MustCompile("," + config + ",1,8,0,forced,[0-9]").MatchString(c.file("sweep.csv")); learnt == (config == "ring,ll,24") {
+		if learnt := regexp.MustCompile("," + config + ",1,8,0,forced,[0-9]").MatchString(
+			c.file("sweep.csv")); learnt == (config == "ring,ll,24") {
 			t.Errorf("%s is learnt from: %v", config, learnt)
 		}
 	}
@@ -322,9 +345,11 @@ func TestSweepMeetsWrongResults(t *testing.T) {
 		t.Skip("SKIPPED: -short")
 	}
 	c := newCluster(t, "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts"), "FAKEPERF_FAIL=wrong:8")
-	c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks)
+	c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos",
+		"ll,simple", "--channels", "4,32", "--launch", playedRanks)
 	got := c.outcomes()
-	if len(got) != 1 || !strings.HasPrefix(got[0], "allreduce-2n-16r-mixed-") || !strings.Contains(got[0], " refused: it computed wrong results") {
+	if len(got) != 1 || !strings.HasPrefix(got[0], "allreduce-2n-16r-mixed-") ||
+		!strings.Contains(got[0], " refused: it computed wrong results") {
 		t.Fatalf("outcomes\n%s", strings.Join(got, "\n"))
 	}
 	trusted := map[string]bool{}
@@ -347,7 +372,8 @@ func TestSweepMeetsWrongResults(t *testing.T) {
 func TestSweepWithoutADefault(t *testing.T) {
 	c := newCluster(t, "FAKEPERF_FAIL=crash")
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8")
-	if code != cli.ExitFailed || len(c.runs()) != 2 || !strings.Contains(errs, "allreduce 1x8 is left to NCCL, since no gain can be told without its default: \"[") {
+	if code != cli.ExitFailed || len(c.runs()) != 2 ||
+		!strings.Contains(errs, "allreduce 1x8 is left to NCCL, since no gain can be told without its default: \"[") {
 		t.Errorf("exit code %d, %d runs\n%s", code, len(c.runs()), errs)
 	}
 }
@@ -357,12 +383,14 @@ func TestSweepIsInterrupted(t *testing.T) {
 	real := c.perf
 	c.perf = t.TempDir()
 	script := "#!/bin/bash\nREAL/all_reduce_perf \"$@\" | head -c 9000; kill -INT $PPID; sleep 1000\n"
-	if err := os.WriteFile(filepath.Join(c.perf, "all_reduce_perf"), []byte(strings.ReplaceAll(script, "REAL", real)), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(c.perf, "all_reduce_perf"), []byte(strings.ReplaceAll(script, "REAL", real)),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M")
 	runs := c.runs()
-	if code != cli.ExitFailed || len(runs) != 1 || runs[0].Outcome != sweep.Stopped || !strings.Contains(errs, "signal received (to continue: tunefit sweep -o ") {
+	if code != cli.ExitFailed || len(runs) != 1 || runs[0].Outcome != sweep.Stopped ||
+		!strings.Contains(errs, "signal received (to continue: tunefit sweep -o ") {
 		t.Errorf("exit code %d, %d runs\n%s", code, len(runs), errs)
 	}
 	if out, err := exec.Command("pgrep", "-f", c.perf).Output(); err == nil {
@@ -376,8 +404,11 @@ func TestSweepBudget(t *testing.T) {
 		t.Skip("waits for a budget to be spent")
 	}
 	c := newCluster(t, "FAKEPERF_SECONDS=0.2")
-	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8,2x8", "--launch", playedRanks, "--sizes", "4K-64M", "--budget", "5s")
-	if code != cli.ExitOK && code != cli.ExitFailed || !strings.Contains(errs, "the budget of 5s is spent; not measured to the end: ") || !strings.Contains(errs, "allreduce 2x8") {
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8,2x8", "--launch", playedRanks, "--sizes", "4K-64M",
+		"--budget", "5s")
+	if code != cli.ExitOK && code != cli.ExitFailed ||
+		!strings.Contains(errs, "the budget of 5s is spent; not measured to the end: ") ||
+		!strings.Contains(errs, "allreduce 2x8") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 	runs := c.runs()
@@ -392,7 +423,8 @@ func TestSweepByEnvironment(t *testing.T) {
 		t.Skip("SKIPPED: -short")
 	}
 	c := newCluster(t)
-	_, errs := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M", "--by", "environment", "--channels", "4,32")
+	_, errs := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M", "--by", "environment",
+		"--channels", "4,32")
 	if got := c.file("sweep.csv"); !strings.Contains(got, "min_nchannels") {
 		t.Errorf("the sweep does not tell NCCL_MIN_NCHANNELS\n%s", errs)
 	}
@@ -410,7 +442,8 @@ func TestSweepOfManyNodes(t *testing.T) {
 	}
 	c := newCluster(t)
 	c.env = []string{"FAKEPERF_NOISE=0"} // simulated: the real grid ends at two nodes
-	c.done("--coll", "allreduce", "--comm", "1x8,2x8,4x8,16x8", "--sizes", "64K-64M", "--algos", "ring,tree", "--channels", "4,16", "--launch", playedRanks)
+	c.done("--coll", "allreduce", "--comm", "1x8,2x8,4x8,16x8", "--sizes", "64K-64M", "--algos", "ring,tree",
+		"--channels", "4,16", "--launch", playedRanks)
 	starts := map[string]int{}
 	for _, r := range c.runs() {
 		starts[regexp.MustCompile(`allreduce-(\d+n)`).FindStringSubmatch(r.Log)[1]]++
@@ -424,13 +457,15 @@ func TestSweepOfManyNodes(t *testing.T) {
 }
 
 // few is a sweep of a few runs.
-var few = []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "64K-1M", "--algos", "ring", "--protos", "simple", "--channels", "4,32"}
+var few = []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "64K-1M", "--algos", "ring", "--protos",
+	"simple", "--channels", "4,32"}
 
 func TestSweepThroughOpenMPI(t *testing.T) {
 	c := newCluster(t)
 	args := testlib.OpenMPI(t)
 	c.done(append(few, "--launch", "mpirun", "--hosts", "node1,node2", "--launch-args", strings.Join(args, " "))...)
-	if text := c.file("sweep.csv"); !strings.Contains(text, ",2,16,") || !regexp.MustCompile("node1 node(1-)?2").MatchString(text) {
+	if text := c.file("sweep.csv"); !strings.Contains(text, ",2,16,") ||
+		!regexp.MustCompile("node1 node(1-)?2").MatchString(text) {
 		t.Errorf("measured was\n%s", text)
 	}
 }
@@ -440,21 +475,26 @@ func TestSweepThroughSlurm(t *testing.T) {
 	testlib.Slurm(t, 3)
 	c := newCluster(t)
 	_, errs := c.done(append(few, "--launch", "slurm")...)
-	if text := c.file("sweep.csv"); !strings.Contains(text, ",2,16,") || !regexp.MustCompile("node1 node(1-)?2").MatchString(text) {
+	if text := c.file("sweep.csv"); !strings.Contains(text, ",2,16,") ||
+		!regexp.MustCompile("node1 node(1-)?2").MatchString(text) {
 		t.Errorf("measured was\n%s", text)
 	}
-	if n := strings.Count(errs, "Granted job allocation "); n != 1 || !strings.Contains(errs, "there is no policy: no row would improve") {
+	if n := strings.Count(errs, "Granted job allocation "); n != 1 ||
+		!strings.Contains(errs, "there is no policy: no row would improve") {
 		t.Errorf("%d jobs were asked for\n%s", n, errs)
 	}
-	if out, err := exec.Command("squeue", "--noheader", "--states=PENDING,RUNNING").CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+	if out, err := exec.Command("squeue", "--noheader", "--states=PENDING,RUNNING").CombinedOutput(); err != nil ||
+		len(bytes.TrimSpace(out)) > 0 {
 		t.Errorf("left in the queue: %s (%v)", out, err)
 	}
 }
 
 func TestSweepDryRun(t *testing.T) {
 	c := newCluster(t)
-	out, _ := c.done("--coll", "allreduce", "--comm", "1x8,2x8,1000x8", "--launch", "ssh head mpirun -np {ranks} {command}", "--dry-run")
-	for _, want := range []string{"# allreduce 1000x8  5 ", "the three fastest of each size on fewer nodes", "GPU hours", "ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -g 1"} {
+	out, _ := c.done("--coll", "allreduce", "--comm", "1x8,2x8,1000x8", "--launch",
+		"ssh head mpirun -np {ranks} {command}", "--dry-run")
+	for _, want := range []string{"# allreduce 1000x8  5 ", "the three fastest of each size on fewer nodes",
+		"GPU hours", "ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -g 1"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
@@ -467,7 +507,8 @@ func TestSweepDryRun(t *testing.T) {
 func TestSweepPlanFile(t *testing.T) {
 	c := newCluster(t)
 	for text, want := range map[string]string{
-		"chanels: [1]\n":                "plan.yaml:1:1: unknown setting \"chanels\" (did you mean \"channels\"; allowed: coll, comm,",
+		"chanels: [1]\n": "plan.yaml:1:1: unknown setting \"chanels\" (did you mean \"channels\"; " +
+			"allowed: coll, comm,",
 		"comm: 1x8\nchannels: [1, x]\n": "plan.yaml:2:1: invalid argument \"1,x\" for \"--channels\"",
 		"comm: 1x8\ncomm: 2x8\n":        "plan.yaml:",
 		"- comm\n":                      "plan.yaml:1: not settings",
@@ -477,9 +518,10 @@ func TestSweepPlanFile(t *testing.T) {
 		"comm: 1x8\n":                   "--coll and --comm say what to measure",
 		"coll: [\n":                     "plan.yaml:",
 		"comm: 1x8\ncoll: allreduce\nlaunch: torchrun\n": "unknown launcher \"torchrun\"",
-		"comm: 2x8\ncoll: allreduce\nlaunch: local\n":    "--launch local starts ranks on this machine only (allreduce 2x8 needs",
-		"comm: 1x8\ncoll: allreduce\nby: force\n":        "--by \"force\" (allowed: library, environment)",
-		"comm: 1x8\ncoll: allreduce\nlimit: 1\n":         "plan.yaml:3:1: invalid argument \"1\" for \"--limit\"",
+		"comm: 2x8\ncoll: allreduce\nlaunch: local\n": "--launch local starts ranks on this machine only " +
+			"(allreduce 2x8 needs",
+		"comm: 1x8\ncoll: allreduce\nby: force\n": "--by \"force\" (allowed: library, environment)",
+		"comm: 1x8\ncoll: allreduce\nlimit: 1\n":  "plan.yaml:3:1: invalid argument \"1\" for \"--limit\"",
 	} {
 		code, _, errs := c.sweep(testlib.File(t, "plan.yaml", text))
 		if code == cli.ExitOK || !strings.Contains(errs, want) {
@@ -487,7 +529,8 @@ func TestSweepPlanFile(t *testing.T) {
 		}
 	}
 	// What --init prints is a plan file, and the options have the last word.
-	out, _ := tunefit(t, cli.ExitOK, "sweep", "--init", "--coll", "allreduce", "--comm", "1x8", "--perf-args", "-n 50 'x'")
+	out, _ := tunefit(t, cli.ExitOK, "sweep", "--init", "--coll", "allreduce", "--comm", "1x8", "--perf-args",
+		"-n 50 'x'")
 	file := testlib.File(t, "plan.yaml", out)
 	again, _ := c.done(file, "--sizes", "1M", "--dry-run")
 	if !strings.Contains(again, "-b 1048576 -e 1048576 -g 8 -n 50 ''\\''x'\\'''") {

@@ -16,7 +16,9 @@ import (
 func testFiles(t *testing.T, tests string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"p.csv": strings.Replace(sample, "chunk_bytes\n", "chunk_bytes,comment\n", 1), "p_test.yaml": "policy: p.csv\ntests:\n" + tests} {
+	for name, text := range map[string]string{
+		"p.csv":       strings.Replace(sample, "chunk_bytes\n", "chunk_bytes,comment\n", 1),
+		"p_test.yaml": "policy: p.csv\ntests:\n" + tests} {
 		text = strings.Replace(text, "2,8,64K\n", "2,8,64K,\"large, for \"\"all\"\"\"\n", 1)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -30,7 +32,8 @@ const onTwoNodes = "collective: allreduce, nodes: 2, ranks: 16"
 // Each field of a test, fulfilled and not.
 func TestPolicyTests(t *testing.T) {
 	for _, c := range []struct{ test, fails string }{
-		{"size: 2M, expect: {algorithm: Ring, protocol: simple, channels: 12, chunk: 64KiB, row: 3, comment: 'for \"all\"', decided_by: row}", ""},
+		{"size: 2M, expect: {algorithm: Ring, protocol: simple, channels: 12, chunk: 64KiB, row: 3, comment: 'for " +
+			"\"all\"', decided_by: row}", ""},
 		{"size: [1K, 32K], expect: {algorithm: tree, protocol: ll, channels: nccl, chunk: nccl, row: 2}", ""},
 		{"size: 1K-32K, expect: {row: 2}", ""},
 		{"size: 8M, expect: {decided_by: nccl}", ""},
@@ -59,7 +62,8 @@ func TestPolicyTests(t *testing.T) {
 			continue
 		}
 		out, _ := tunefit(t, cli.ExitFailed, "test", file)
-		if !strings.HasPrefix(out, "FAIL "+file+":3: a test\n") || !strings.Contains(out, c.fails) || !strings.HasSuffix(out, "FAIL: 1 of 1 test\n") {
+		if !strings.HasPrefix(out, "FAIL "+file+":3: a test\n") || !strings.Contains(out, c.fails) ||
+			!strings.HasSuffix(out, "FAIL: 1 of 1 test\n") {
 			t.Errorf("%s: %swant %q", c.test, out, c.fails)
 		}
 	}
@@ -72,7 +76,8 @@ func TestPolicyTestsOfExample(t *testing.T) {
 	}
 	out, _ := tunefit(t, cli.ExitOK, "test", file, "--run", "^small", "--json")
 	var got []policytest.Result
-	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || !got[0].Passed || got[0].Line == 0 || got[0].File != file {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || !got[0].Passed || got[0].Line == 0 ||
+		got[0].File != file {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -90,9 +95,12 @@ func TestBadPolicyTests(t *testing.T) {
 		"  - {name: a, costs: {ring: 1}}\n":               `p_test.yaml:3:29: "ring" is not one cell`,
 		"  - {name: a, costs: {ring/ll: 0}}\n":            `p_test.yaml:3:32: ring/ll: "0" is no time`,
 		"  - {name: a, collective: allreduce, size: 1}\n": "p_test.yaml:3:5: the test names no communicator",
-		"  - {name: a, collective: allreduce, size: 1, nodes: 3, ranks: 2, expect: {row: 1}}\n": "p_test.yaml:3:5: no communicator that NCCL asks about has 2 ranks on 3 nodes",
-		"  - " + good + "\n  - 7\n":              "p_test.yaml:4:5: a test is !!int `7` (needed: fields and their values)",
-		"  - " + good + "\npolicies: x\n":        `p_test.yaml:4:1: unknown field "policies" of the file (did you mean "policy"`,
+		"  - {name: a, collective: allreduce, size: 1, nodes: 3, ranks: 2, expect: {row: 1}}\n": "p_test.yaml:3:5: " +
+			"no communicator that NCCL asks about has 2 ranks on 3 nodes",
+		"  - " + good + "\n  - 7\n": "p_test.yaml:4:5: a test is !!int `7` (needed: fields and their " +
+			"values)",
+		"  - " + good +
+			"\npolicies: x\n": `p_test.yaml:4:1: unknown field "policies" of the file (did you mean "policy"`,
 		"  - " + good + "\ntopology: none.xml\n": "p_test.yaml:4:11: topology: stat ",
 		"  - " + good + "\n---\n":                "p_test.yaml:1: expected single document, found multiple",
 		"  - {name: [}\n":                        "p_test.yaml:3:13: not YAML: did not find expected node content",

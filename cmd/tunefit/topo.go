@@ -45,7 +45,8 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 				return cli.Usagef("--nodes %d: a communicator has at least 1", nodes)
 			}
 			m, err := openMachine(env, args, cmd.ErrOrStderr())
-			if errors.Is(err, fs.ErrNotExist) && len(args) > 0 && suggest.Nearest(args[0], cli.CommandNames(cmd)) != "" {
+			if errors.Is(err, fs.ErrNotExist) && len(args) > 0 &&
+				suggest.Nearest(args[0], cli.CommandNames(cmd)) != "" {
 				return cli.Usagef("%w (%sor name a file)", err, suggest.DidYouMean(args[0], cli.CommandNames(cmd)))
 			}
 			if err != nil {
@@ -72,7 +73,8 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&dot, "dot", false, "print a graph in DOT, from which Graphviz makes a picture")
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
-	cmd.AddCommand(topoExplainCommand(env), topoPathsCommand(env), topoLinksCommand(env), topoGraphsCommand(env), topoTuningCommand(env), topoMeshCommand(env.Inputs))
+	cmd.AddCommand(topoExplainCommand(env), topoPathsCommand(env), topoLinksCommand(env), topoGraphsCommand(env),
+		topoTuningCommand(env), topoMeshCommand(env.Inputs))
 	return cmd
 }
 
@@ -86,7 +88,8 @@ func count(flags ...bool) (n int) {
 }
 
 // reportCommand completes a command that reports on a topology, for a person or, with --json, for a program.
-func reportCommand[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string, report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
+func reportCommand[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string,
+	report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
 	program := cmd.Flags().Bool("json", false, asJSON)
 	cmd.Args = cli.Args(0, 1, "a topology file, or none for this machine")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -43,7 +43,8 @@ number; or as NCCL prints them, GPU/0-18000.`,
 			return e.write(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&file, "topo", "", "topology file in NCCL's XML to look into (default: the topology of this machine)")
+	cmd.Flags().StringVar(&file, "topo", "",
+		"topology file in NCCL's XML to look into (default: the topology of this machine)")
 	return cmd
 }
 
@@ -128,7 +129,8 @@ func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *
 	}
 	all := []decision{d}
 	if p2p.Read && p2p.OK {
-		all = append(all, decision{"reading", "on", "NVLink between GPUs of capability 8.0: reading is better than writing"})
+		all = append(all,
+			decision{"reading", "on", "NVLink between GPUs of capability 8.0: reading is better than writing"})
 	}
 	uses, err := m.sys.UsesP2P(a, b)
 	if err != nil {
@@ -183,7 +185,10 @@ func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]d
 		all = append(all, d)
 	}
 	if gdr, err := m.sys.CheckGDR(gpu, net, true); err == nil && gdr.Near != nil && gdr.Near != gpu {
-		all = append(all, decision{"PXN", "on", fmt.Sprintf("%s is closer to the port and relays what is sent (NCCL_PXN_DISABLE=1 forbids it)", gdr.Near.Label())})
+		all = append(all,
+			decision{"PXN", "on",
+				fmt.Sprintf("%s is closer to the port and relays what is sent (NCCL_PXN_DISABLE=1 forbids it)",
+					gdr.Near.Label())})
 	}
 	return all, nil
 }

@@ -98,12 +98,14 @@ func (n *ncclLinks) list() (all []link) {
 				uses = "SHM"
 			}
 			if i != j {
-				all = append(all, link{from, fmt.Sprint("gpu", peer), n.GPUGPU[i][j].kind, topo.Float32(n.GPUGPU[i][j].gbps), uses})
+				all = append(all, link{from, fmt.Sprint("gpu", peer), n.GPUGPU[i][j].kind,
+					topo.Float32(n.GPUGPU[i][j].gbps), uses})
 			}
 		}
 		for j, net := range n.Nets {
 			uses := map[[2]bool]string{{true, true}: "GPUDirect RDMA", {true, false}: "GPUDirect RDMA for sending",
-				{false, true}: "GPUDirect RDMA for receiving", {}: "no GPUDirect RDMA"}[[2]bool{n.GDRSend[i][j] != 0, n.GDRRecv[i][j] != 0}]
+				{false, true}: "GPUDirect RDMA for receiving", {}: "no GPUDirect RDMA"}[[2]bool{n.GDRSend[i][j] != 0,
+				n.GDRRecv[i][j] != 0}]
 			all = append(all, link{from, net, n.GPUNet[i][j].kind, topo.Float32(n.GPUNet[i][j].gbps), uses})
 		}
 	}
@@ -126,7 +128,8 @@ func TestTopoLinksAgreeWithNCCL(t *testing.T) {
 					}
 				}
 				var want ncclLinks
-				if err := errors.Join(json.Unmarshal(answers["default"], &want), json.Unmarshal(changed, &want)); err != nil {
+				if err := errors.Join(json.Unmarshal(answers["default"], &want),
+					json.Unmarshal(changed, &want)); err != nil {
 					t.Fatal(err)
 				}
 				var got []link
@@ -185,11 +188,13 @@ func TestTopoTuningAgreesWithNCCL(t *testing.T) {
 				t.Fatalf("%s: nothing for %d nodes", file, want.Nodes)
 			}
 			where := fmt.Sprintf("%s, %d nodes", nccltest.System(file), want.Nodes)
-			nccltest.Same(t, &total, "channels", where, [2]int{want.NChannels, want.NVLSChannels}, [2]int{got.NChannels, got.NVLSChannels})
+			nccltest.Same(t, &total, "channels", where, [2]int{want.NChannels, want.NVLSChannels},
+				[2]int{got.NChannels, got.NVLSChannels})
 			nccltest.Same(t, &total, "threads", where, want.MaxThreads, got.MaxThreads)
 			nccltest.Same(t, &total, "thread thresholds", where, want.ThreadThresholds, got.ThreadThresholds)
 			nccltest.Same(t, &total, "latencies", where, want.Latencies, got.Latencies)
-			derived, err := channels.Tune(doc, channels.TuneOptions{Settings: topo.Settings{NCCL: printed.NCCL}}, want.Nodes)
+			derived, err := channels.Tune(doc, channels.TuneOptions{Settings: topo.Settings{NCCL: printed.NCCL}},
+				want.Nodes)
 			if err != nil {
 				t.Fatal(err)
 			}

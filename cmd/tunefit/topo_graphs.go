@@ -55,7 +55,8 @@ func writeGraphs(w io.Writer, all map[string]*channels.Found) error {
 		graphs := []struct {
 			name  string
 			graph channels.Graph
-		}{{"ring", found.Ring}, {"tree", found.Tree}, {"nvls", found.NVLS}, {"collnet chain", found.CollNetChain}, {"collnet direct", found.CollNetDirect}}
+		}{{"ring", found.Ring}, {"tree", found.Tree}, {"nvls", found.NVLS}, {"collnet chain", found.CollNetChain},
+			{"collnet direct", found.CollNetDirect}}
 		if c.collNet {
 			graphs = graphs[3:] // the others are as without CollNet
 		}

@@ -132,7 +132,8 @@ func (o *meshOverview) write(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\n%s: %s at %s GB/s; AllReduce at most %s GB/s\n", best,
 		termsafe.Line(strings.Join(o.Ring.Order, ", ")), gbps(o.Ring.GBps), gbps(o.Ring.AllReduceGBps))
-	fmt.Fprintf(w, "Trees in this order: depth %d, %s GB/s; AllReduce at most %s GB/s", o.Trees.Depth, gbps(o.Trees.GBps), gbps(o.Trees.AllReduceGBps))
+	fmt.Fprintf(w, "Trees in this order: depth %d, %s GB/s; AllReduce at most %s GB/s", o.Trees.Depth,
+		gbps(o.Trees.GBps), gbps(o.Trees.AllReduceGBps))
 	if o.Trees.Relayed > 0 {
 		fmt.Fprintf(w, ", if the hosts relay: %d edges have no cable of their own", o.Trees.Relayed)
 	}

@@ -107,7 +107,8 @@ func (m *topoMachine) nics() []nicEntry {
 	var entries []nicEntry
 	for i, n := range all {
 		e := nicEntry{
-			Name: n.Name, Dev: -1, PCIPath: n.PCIPath, BusID: n.BusID, GUID: fmt.Sprintf("%#x", n.GUID), Port: n.Port, Mbps: n.Mbps,
+			Name: n.Name, Dev: -1, PCIPath: n.PCIPath, BusID: n.BusID, GUID: fmt.Sprintf("%#x", n.GUID), Port: n.Port,
+			Mbps:    n.Mbps,
 			Latency: n.Latency, MaxComms: n.MaxComms, Memory: n.PtrSupport.String(),
 		}
 		if ports := m.sys.Nodes[topo.NodeNET]; n.InUse {
@@ -127,8 +128,8 @@ func (m *topoMachine) nics() []nicEntry {
 	return entries
 }
 
-// teams are those of several such nodes with consecutive ranks, as in NCCL's device API: rank 0 reaches its node by load and
-// store, and the ranks in its place on other nodes without crossing rails.
+// teams are those of several such nodes with consecutive ranks, as in NCCL's device API: rank 0 reaches its node by
+// load and store, and the ranks in its place on other nodes without crossing rails.
 func (m *topoMachine) teams(nodes int) teamsEntry {
 	e := teamsEntry{Nodes: nodes, LoadStore: m.sys.LoadStoreSets(), Multimem: m.sys.CanMultimem()}
 	if len(e.LoadStore) != 1 {

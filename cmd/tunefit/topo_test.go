@@ -64,7 +64,8 @@ func TestTopoJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.GPUs) != 8 || got.GPUs[0].CPU != "cpu3" || got.Matrix[0][8].Type != topo.PathPXB || got.Matrix[0][8].GBps != 24 || got.Summary.NICs != 8 {
+	if len(got.GPUs) != 8 || got.GPUs[0].CPU != "cpu3" || got.Matrix[0][8].Type != topo.PathPXB ||
+		got.Matrix[0][8].GBps != 24 || got.Summary.NICs != 8 {
 		t.Errorf("%s", out)
 	}
 }
@@ -89,35 +90,43 @@ func TestTopoDump(t *testing.T) {
 }
 
 func TestTopoExplain(t *testing.T) {
-	h100, a100, tray, pcie := ready("dgx-h100.xml"), ready("dgx-a100.xml"), ready("gb200-nvl72-tray.xml"), ready("pcie-4gpu.xml")
+	h100, a100, tray, pcie := ready("dgx-h100.xml"), ready("dgx-a100.xml"), ready("gb200-nvl72-tray.xml"),
+		ready("pcie-4gpu.xml")
 	p4d := ready("aws-p4d-like.xml")
 	for _, c := range []struct {
 		file, env, from, to string
 		lines               []string
 	}{
-		{h100, "", "gpu0", "gpu5", []string{"gpu0 to gpu5: NVL, 4 hops, 370.8 GB/s", "NVL 370.8 GB/s DEV/0-1b000 to nvs narrowest",
+		{h100, "", "gpu0", "gpu5", []string{"gpu0 to gpu5: NVL, 4 hops, 370.8 GB/s",
+			"NVL 370.8 GB/s DEV/0-1b000 to nvs narrowest",
 			"peer-to-peer: on", "transport: P2P"}},
 		{h100, "", "gpu0", "mlx5_4", []string{"gpu0 to mlx5_4: PXN, 8 hops, 48 GB/s",
 			"PCI 48 GB/s DEV/0-52000 to PCI/0-4d000 narrowest", "PXN: on",
 			"gpu2's PIX is not farther than P2C, the default level (NCCL_NET_GDR_LEVEL changes it)"}},
 		{h100, "NCCL_PXN_DISABLE=1", "gpu0", "mlx5_4", []string{"gpu0 to mlx5_4: PHB, 6 hops, 48 GB/s",
-			"GPUDirect RDMA, sending: off", "PHB is farther than P2C, the default level (NCCL_NET_GDR_LEVEL changes it)"}},
+			"GPUDirect RDMA, sending: off",
+			"PHB is farther than P2C, the default level (NCCL_NET_GDR_LEVEL changes it)"}},
 		{h100, "NCCL_NET_GDR_LEVEL=LOC", "GPU0", "mlx5_0", []string{"gpu0 to mlx5_0: PHB, 6 hops, 48 GB/s",
 			"The direct path, which NCCL does not use: PIX, 4 hops, 48 GB/s", "GPUDirect RDMA, receiving: off",
 			"PIX is farther than LOC, the level by NCCL_NET_GDR_LEVEL"}},
-		{h100, "NCCL_NET_GDR_READ=0", "gpu0", "mlx5_0", []string{"GPUDirect RDMA, sending: off", "NCCL_NET_GDR_READ=0", "GPUDirect RDMA, receiving: on"}},
+		{h100, "NCCL_NET_GDR_READ=0", "gpu0", "mlx5_0", []string{"GPUDirect RDMA, sending: off", "NCCL_NET_GDR_READ=0",
+			"GPUDirect RDMA, receiving: on"}},
 		{h100, "NCCL_P2P_DISABLE=1", "gpu0", "gpu1", []string{"peer-to-peer: off", "transport: SHM",
 			"NVL is farther than LOC, the level by NCCL_P2P_LEVEL or NCCL_P2P_DISABLE",
 			"The direct path, which NCCL does not use: NVL, 4 hops, 370.8 GB/s"}},
 		{a100, "", "gpu0", "gpu1", []string{"reading: on"}},
 		{p4d, "", "gpu1", "rdmap16s27", []string{"PCI 12 GB/s DEV/0-101d0 to PCI/0-10000 narrowest"}},
 		{tray, "", "gpu0", "mlx5_0", []string{"gpu0 to mlx5_0: P2C, 4 hops, 48 GB/s", "GPUDirect RDMA, sending: on"}},
-		{tray, "NCCL_NET_GDR_C2C=0", "gpu0", "mlx5_0", []string{"P2C is farther than PXB, the default level with NCCL_NET_GDR_C2C=0"}},
+		{tray, "NCCL_NET_GDR_C2C=0", "gpu0", "mlx5_0",
+			[]string{"P2C is farther than PXB, the default level with NCCL_NET_GDR_C2C=0"}},
 		{pcie, "", "gpu0", "gpu3", []string{"gpu0 to gpu3: PHB, 4 hops, 24 GB/s", "peer-to-peer: off", "transport: SHM",
-			"PHB is farther than PXB, the default level (SYS for one or two GPUs on AMD CPUs, else PXB; NCCL_P2P_LEVEL changes it)"}},
+			"PHB is farther than PXB, the default level (SYS for one or two GPUs on AMD CPUs, else PXB; " +
+				"NCCL_P2P_LEVEL changes it)"}},
 		{pcie, "NCCL_P2P_LEVEL=SYS", "gpu0", "gpu3", []string{"peer-to-peer: on", "transport: P2P"}},
-		{pcie, "NCCL_SHM_DISABLE=1", "gpu0", "gpu3", []string{"transport: network", "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"}},
-		{pcie, "", "enp129s0f0", "gpu0", []string{"the NIC does not offer it (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"}},
+		{pcie, "NCCL_SHM_DISABLE=1", "gpu0", "gpu3",
+			[]string{"transport: network", "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"}},
+		{pcie, "", "enp129s0f0", "gpu0",
+			[]string{"the NIC does not offer it (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"}},
 		{pcie, "", "cpu0", "gpu0", []string{"cpu0 to gpu0: PHB, 2 hops, 24 GB/s"}},
 	} {
 		t.Run(filepath.Base(c.file)+" "+c.env+" "+c.from+" "+c.to, func(t *testing.T) {
@@ -182,7 +191,8 @@ func TestTopoMesh(t *testing.T) {
 func TestShowWithTopology(t *testing.T) {
 	file := testlib.File(t, "p.csv", sample)
 	show := func(args ...string) (string, string) {
-		return tunefit(t, cli.ExitOK, append([]string{"show", file, "--coll", "allreduce", "--comm", "1x8,2x8,3x8"}, args...)...)
+		return tunefit(t, cli.ExitOK, append([]string{"show", file, "--coll", "allreduce", "--comm", "1x8,2x8,3x8"},
+			args...)...)
 	}
 	out, said := show("--topo", ready("aws-p4d-like.xml"))
 	if said != "note: NCCL's choice is estimated by NCCL 2.30.7's cost model for "+ready("aws-p4d-like.xml")+"\n" {
@@ -192,7 +202,8 @@ func TestShowWithTopology(t *testing.T) {
 		t.Error("the costs are not those of the topology")
 	}
 	// Four ranks per node are not all GPUs of this host.
-	_, said = tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "2x4", "--topo", ready("dgx-a100.xml"))
+	_, said = tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "2x4", "--topo",
+		ready("dgx-a100.xml"))
 	if !strings.Contains(said, "for 2x4; those for 2x8 stand in") {
 		t.Errorf("said %q", said)
 	}
@@ -224,7 +235,8 @@ func TestTopoBadCommandLines(t *testing.T) {
 		{[]string{"paths", h100, "--stage", "half"}, cli.ExitUsage, `--stage "half": not one of raw, nocomm, single`},
 		{[]string{"tuning", h100, "--nodes", "0"}, cli.ExitUsage, "--nodes 0"},
 		{[]string{"explain", "gpu0", "--topo", h100}, cli.ExitUsage, "1 arguments given"},
-		{[]string{"explain", "gpu0", "mlx5_12", "--topo", h100}, cli.ExitFailed, `no "mlx5_12" in this system (did you mean "mlx5_10"; known: gpu0, `},
+		{[]string{"explain", "gpu0", "mlx5_12", "--topo", h100}, cli.ExitFailed,
+			`no "mlx5_12" in this system (did you mean "mlx5_10"; known: gpu0, `},
 		{[]string{"explain", "gpu0", "gpu0", "--topo", h100}, cli.ExitFailed, "gpu0 and gpu0 are the same"},
 		{[]string{"mesh"}, cli.ExitUsage, "needed: the file of the mesh"},
 	} {

@@ -95,8 +95,9 @@ func (o *topoOverview) writeSummary(w io.Writer) {
 	tw := cli.NewTable(w)
 	tw.Row("  widest ring of GPUs", gbps(s.IntraBW)+" GB/s", "narrowest pair "+gbps(s.MinPairBW)+" GB/s")
 	if s.NICs > 0 {
-		tw.Row("  network", gbps(s.NetBW)+" GB/s", fmt.Sprintf("the slowest of its ports %s GB/s; GPU to port %s, %s GB/s",
-			gbps(s.NICBW), s.GPUNIC, gbps(s.GPUNICBW)))
+		tw.Row("  network", gbps(s.NetBW)+" GB/s",
+			fmt.Sprintf("the slowest of its ports %s GB/s; GPU to port %s, %s GB/s",
+				gbps(s.NICBW), s.GPUNIC, gbps(s.GPUNICBW)))
 	}
 	tw.Row("  fingerprint", o.Fingerprint)
 	tw.Flush()
@@ -105,7 +106,8 @@ func (o *topoOverview) writeSummary(w io.Writer) {
 	if t.LSA != nil {
 		fmt.Fprintf(w, "  load/store (LSA)  ranks %s\n", ranks(t.LSA))
 		if t.Nodes > 1 {
-			fmt.Fprintf(w, "  rail              rank 0 with %s, over %d nodes like this one\n", ranks(t.Rail[1:]), t.Nodes)
+			fmt.Fprintf(w, "  rail              rank 0 with %s, over %d nodes like this one\n",
+				ranks(t.Rail[1:]), t.Nodes)
 		}
 	} else {
 		var sets []string

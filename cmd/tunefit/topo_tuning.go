@@ -98,7 +98,8 @@ func writeTuning(w io.Writer, comms []*channels.CommTuning) error {
 				}
 				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
 				tw.Row(t.Comm, n, coll, a, p,
-					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])), cmp.Or(chosen[nccl.Cell{Algo: a, Proto: p}], "-"))
+					gbps(float64(t.Latencies[coll][a][p])), gbps(float64(t.Bandwidths[coll][a][p])),
+					cmp.Or(chosen[nccl.Cell{Algo: a, Proto: p}], "-"))
 			}
 		}
 	}

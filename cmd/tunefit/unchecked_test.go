@@ -15,7 +15,8 @@ func TestUncheckedAllGather(t *testing.T) {
 	const said = "unchecked for a group of broadcasts"
 	policy := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,12,-1,-1\nallgather,0,inf,ring,simple,12,-1,-1\n")
 	out, notes := tunefit(t, cli.ExitOK, "show", policy, "--coll", "allgather", "--comm", "1x8", "--sizes", "1M")
-	if !strings.Contains(notes, policy+":2: the channel count is left to NCCL for allgather") || !strings.Contains(notes, said) || strings.Contains(out, " 12 ") {
+	if !strings.Contains(notes, policy+":2: the channel count is left to NCCL for allgather") ||
+		!strings.Contains(notes, said) || strings.Contains(out, " 12 ") {
 		t.Errorf("show:\n%s%s", out, notes)
 	}
 	out, notes = tunefit(t, cli.ExitOK, "show", policy, "--coll", "allreduce", "--comm", "1x8", "--sizes", "1M")
@@ -24,7 +25,8 @@ func TestUncheckedAllGather(t *testing.T) {
 	}
 	for coll, left := range map[string]bool{"allgather": true, "allreduce": false} {
 		out, _ = tunefit(t, cli.ExitOK, "explain", coll, "1M", "--comm", "1x8", "--policy", policy)
-		if strings.Contains(out, "its channel count is left to NCCL") != left || strings.Contains(out, "ring/simple 12 ch ") == left {
+		if strings.Contains(out, "its channel count is left to NCCL") != left ||
+			strings.Contains(out, "ring/simple 12 ch ") == left {
 			t.Errorf("explain %s:\n%s", coll, out)
 		}
 	}
@@ -47,10 +49,13 @@ func TestUncheckedAllGatherOfReleases(t *testing.T) {
 		if want := map[bool]int{true: 0, false: 2}[left]; o.Policy.Channels != want {
 			t.Errorf("NCCL %s: %d channels, want %d", nccl, o.Policy.Channels, want)
 		}
-		if said := strings.Contains(notes, "p.csv:1: the channel count is left to NCCL for allgather, as in 1 row in all: NCCL "+nccl+" may"); said != left {
+		if said := strings.Contains(notes,
+			"p.csv:1: the channel count is left to NCCL for allgather, as in 1 row in all: NCCL "+nccl+
+				" may"); said != left {
 			t.Errorf("NCCL %s: %s", nccl, notes)
 		}
-		out, _ := tunefit(t, cli.ExitOK, "explain", "allgather", "64M", "--comm", "1x8", "--policy", rows, "--nccl", nccl)
+		out, _ := tunefit(t, cli.ExitOK, "explain", "allgather", "64M", "--comm", "1x8", "--policy", rows,
+			"--nccl", nccl)
 		if strings.Contains(out, "its channel count is left to NCCL "+nccl+",") != left {
 			t.Errorf("NCCL %s:\n%s", nccl, out)
 		}

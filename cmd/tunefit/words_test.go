@@ -25,7 +25,8 @@ func TestWrongFiles(t *testing.T) {
 	log := testlib.File(t, "run.txt", ringLog)
 	semicolons := testlib.File(t, "semi.csv", strings.ReplaceAll(ringSweep, ",", ";"))
 	tabs := testlib.File(t, "tabs.csv", strings.ReplaceAll(sample, ",", "\t"))
-	decimal := testlib.File(t, "decimal.csv", strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",", ";"), "41.5", "41,5"))
+	decimal := testlib.File(t, "decimal.csv", strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",", ";"),
+		"41.5", "41,5"))
 	xml := testlib.File(t, "graphs.xml", "<graphs version=\"1\"/>\n")
 	packed := testlib.File(t, "sweep.zst", "\x28\xb5\x2f\xfd\x04\x00")
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
@@ -34,38 +35,55 @@ func TestWrongFiles(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{cli.ExitFailed, []string{"show", sweep}, []string{"sweep.csv is a sweep: measurements (needed: a policy)", "tunefit fit " + sweep}},
+		{cli.ExitFailed, []string{"show", sweep}, []string{"sweep.csv is a sweep: measurements (needed: a policy)",
+			"tunefit fit " + sweep}},
 		{cli.ExitCannot, []string{"check", sweep}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep}},
-		{cli.ExitFailed, []string{"push", sweep, "--to", out}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep, "nothing was written to " + out}},
+		{cli.ExitFailed, []string{"push", sweep, "--to", out}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep,
+			"nothing was written to " + out}},
 		{cli.ExitFailed, []string{"show", log}, []string{"run.txt is a log of measurements", "tunefit import " + log}},
-		{cli.ExitFailed, []string{"show", "--model", sweep}, []string{"sweep.csv is a sweep", "(needed: a cost model)"}},
-		{cli.ExitFailed, []string{"fit", rows}, []string{"p.csv is a policy (needed: a sweep, a log of measurements or the JSON output of nccl-tests)", "tunefit show " + rows}},
+		{cli.ExitFailed, []string{"show", "--model", sweep},
+			[]string{"sweep.csv is a sweep", "(needed: a cost model)"}},
+		{cli.ExitFailed, []string{"fit", rows},
+			[]string{"p.csv is a policy (needed: a sweep, a log of measurements or the JSON output of nccl-tests)",
+				"tunefit show " + rows}},
 		{cli.ExitFailed, []string{"import", rows}, []string{"p.csv is a policy", "tunefit show " + rows}},
 		{cli.ExitCannot, []string{"diff", rows, sweep}, []string{"sweep.csv is a sweep"}},
-		{cli.ExitFailed, []string{"fit", semicolons}, []string{"semi.csv is a sweep whose fields are separated by semicolons (needed: commas)", "tr ';' , < " + semicolons}},
-		{cli.ExitFailed, []string{"show", tabs}, []string{"tabs.csv is a policy whose fields are separated by tabs", `tr '\t' , < ` + tabs}},
-		{cli.ExitFailed, []string{"import", decimal}, []string{"separated by semicolons", "save it as CSV with commas\n"}},
+		{cli.ExitFailed, []string{"fit", semicolons},
+			[]string{"semi.csv is a sweep whose fields are separated by semicolons (needed: commas)",
+				"tr ';' , < " + semicolons}},
+		{cli.ExitFailed, []string{"show", tabs}, []string{"tabs.csv is a policy whose fields are separated by tabs",
+			`tr '\t' , < ` + tabs}},
+		{cli.ExitFailed, []string{"import", decimal},
+			[]string{"separated by semicolons", "save it as CSV with commas\n"}},
 		{cli.ExitFailed, []string{"fit", packed}, []string{"sweep.zst is packed in a way that is not read here"}},
-		{cli.ExitFailed, []string{"show", dir}, []string{dir + " is a directory (needed: a file; tunefit import " + dir}},
+		{cli.ExitFailed, []string{"show", dir},
+			[]string{dir + " is a directory (needed: a file; tunefit import " + dir}},
 		{cli.ExitFailed, []string{"fit", dir}, []string{dir + " is a directory"}},
 		{cli.ExitFailed, []string{"import", dir}, []string{"there is no file in the directory " + dir}},
 		{cli.ExitFailed, []string{"fit", "nothing*.csv"}, []string{"nothing*.csv: no file has such a name (the shell"}},
 		{cli.ExitFailed, []string{"show", "nothing?.csv"}, []string{"no file has such a name"}},
-		{cli.ExitUsage, []string{"explain", "alltoall", "1M", "--comm", "1x8", "--policy", rows}, []string{"alltoall: NCCL asks no tuner about it", "allreduce"}},
+		{cli.ExitUsage, []string{"explain", "alltoall", "1M", "--comm", "1x8", "--policy", rows},
+			[]string{"alltoall: NCCL asks no tuner about it", "allreduce"}},
 		{cli.ExitUsage, []string{"show", rows, "--coll", "SendRecv"}, []string{"NCCL asks no tuner about it"}},
-		{cli.ExitUsage, []string{"explain", "allreduce", "1M", "--comm", "16", "--policy", rows}, []string{`--comm "16"`, "one: 1x16, two: 2x8"}},
-		{cli.ExitUsage, []string{"explain", "allreduce", "-5", "--comm", "1x8", "--policy", rows}, []string{"-5: no size", "4096, 64K"}},
+		{cli.ExitUsage, []string{"explain", "allreduce", "1M", "--comm", "16", "--policy", rows},
+			[]string{`--comm "16"`, "one: 1x16, two: 2x8"}},
+		{cli.ExitUsage, []string{"explain", "allreduce", "-5", "--comm", "1x8", "--policy", rows},
+			[]string{"-5: no size", "4096, 64K"}},
 		{cli.ExitUsage, []string{"show", "-json", rows}, []string{"did you mean --json"}},
 		{cli.ExitUsage, []string{"fit", sweep, "-output", out}, []string{"did you mean --output"}},
 		{cli.ExitUsage, []string{"fit", sweep, "-output=" + out}, []string{"did you mean --output="}},
-		{cli.ExitUsage, []string{"show", rows, "--jsno"}, []string{"unknown flag: --jsno", "did you mean --json", "\nTry: tunefit show --help\n"}},
+		{cli.ExitUsage, []string{"show", rows, "--jsno"}, []string{"unknown flag: --jsno", "did you mean --json",
+			"\nTry: tunefit show --help\n"}},
 		{cli.ExitUsage, []string{"show", rows, "-jsno"}, []string{"in -jsno (did you mean --json)"}},
-		{cli.ExitUsage, []string{"plan", "--rep=2"}, []string{"did you mean --repetitions", "\nTry: tunefit plan --help\n"}},
+		{cli.ExitUsage, []string{"plan", "--rep=2"}, []string{"did you mean --repetitions",
+			"\nTry: tunefit plan --help\n"}},
 		{cli.ExitUsage, []string{"topo", "graphs", "-json"}, []string{"\nTry: tunefit topo graphs --help\n"}},
-		{cli.ExitFailed, []string{"topo", xml}, []string{"graphs.xml is XML, but no topology", "NCCL_TOPO_DUMP_FILE", "tunefit topo --dump"}},
+		{cli.ExitFailed, []string{"topo", xml}, []string{"graphs.xml is XML, but no topology", "NCCL_TOPO_DUMP_FILE",
+			"tunefit topo --dump"}},
 		{cli.ExitFailed, []string{"show", rows, "--topo", rows}, []string{"p.csv is a policy (needed: a topology)"}},
 		{cli.ExitFailed, []string{"topo", "mesh", rows}, []string{"p.csv is a policy (needed: a mesh of cables)"}},
-		{cli.ExitUsage, []string{"shwo"}, []string{`unknown command "shwo" (did you mean "show"`, "\nTry: tunefit --help\n"}},
+		{cli.ExitUsage, []string{"shwo"}, []string{`unknown command "shwo" (did you mean "show"`,
+			"\nTry: tunefit --help\n"}},
 		{cli.ExitUsage, []string{rows}, []string{"a file is called so: a policy", "tunefit show " + rows}},
 		{cli.ExitUsage, []string{"topo", "graps"}, []string{`did you mean "graphs"`}},
 		{cli.ExitUsage, []string{"plot", sweep, "-o", "-"}, []string{"-o -"}},
@@ -93,7 +111,8 @@ func TestPackedAndStandardInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := "policy: " + testlib.File(t, "p.csv", sample) + "\ntests:\n  - {name: a, collective: allreduce, nodes: 1, ranks: 8, size: 1K, expect: {algorithm: tree}}\n"
+	tests := "policy: " + testlib.File(t, "p.csv", sample) +
+		"\ntests:\n  - {name: a, collective: allreduce, nodes: 1, ranks: 8, size: 1K, expect: {algorithm: tree}}\n"
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	fitted, err := os.ReadFile(model)
@@ -111,7 +130,8 @@ func TestPackedAndStandardInput(t *testing.T) {
 	}{
 		"show":       {sample, append([]string{"show", "FILE"}, short...)},
 		"show model": {string(fitted), append([]string{"show", "--model", "FILE"}, short...)},
-		"show topo":  {string(topology), append([]string{"show", testlib.File(t, "p.csv", sample), "--topo", "FILE"}, short...)},
+		"show topo": {string(topology), append([]string{"show", testlib.File(t, "p.csv", sample), "--topo", "FILE"},
+			short...)},
 		"explain":    {sample, []string{"explain", "allreduce", "1M", "--comm", "1x8", "--policy", "FILE"}},
 		"diff":       {sample, append([]string{"diff", "FILE", testlib.File(t, "p.csv", sample)}, short...)},
 		"check":      {sample, []string{"check", "FILE", "--json"}},
@@ -139,7 +159,8 @@ func TestPackedAndStandardInput(t *testing.T) {
 				"packed": func() (int, string, string) { return runWith(testlib.Zipped(t, c.text), with("-")...) },
 			} {
 				code, out, said := got()
-				clean := strings.NewReplacer(plain, "X", packed, "X", "file.gz", "X", "file", "X", "stdin", "X", " -:", " X:", "policy -", "policy X", `"-"`, `"X"`)
+				clean := strings.NewReplacer(plain, "X", packed, "X", "file.gz", "X", "file", "X", "stdin", "X", " -:",
+					" X:", "policy -", "policy X", `"-"`, `"X"`)
 				squeeze := func(s string) string { return strings.Join(strings.Fields(clean.Replace(s)), " ") }
 				if code != wantCode || squeeze(out) != squeeze(want) {
 					t.Errorf("%s: exit code %d, want %d\n%s%s\nwant\n%s", what, code, wantCode, out, said, want)
@@ -147,7 +168,8 @@ func TestPackedAndStandardInput(t *testing.T) {
 			}
 		})
 	}
-	if code, _, said := runWith(string(sweep), "fit", "-", "-"); code != cli.ExitFailed || !strings.Contains(said, "can be read once only") {
+	if code, _, said := runWith(string(sweep), "fit", "-", "-"); code != cli.ExitFailed ||
+		!strings.Contains(said, "can be read once only") {
 		t.Errorf("exit code %d, %s", code, said)
 	}
 }
@@ -189,14 +211,17 @@ func TestOutputIsNoInput(t *testing.T) {
 	}
 	other := dir + "/./sweep.csv"
 	for _, args := range [][]string{
-		{"import", name("sweep.csv"), "-o", other}, {"import", name("sweep.csv"), "-o", name("soft.csv")}, {"import", name("sweep.csv"), "-o", name("hard.csv")},
+		{"import", name("sweep.csv"), "-o", other}, {"import", name("sweep.csv"), "-o", name("soft.csv")},
+		{"import", name("sweep.csv"), "-o", name("hard.csv")},
 		{"import", name("soft.csv"), "-o", name("sweep.csv")}, {"import", dir, "-o", name("sweep.csv")},
-		{"fit", name("sweep.csv"), "-o", name("sweep.csv")}, {"fit", name("sweep.csv"), "--csv", name("soft.csv")}, {"fit", smallSweep, name("sweep.csv"), "--report", name("hard.csv")},
+		{"fit", name("sweep.csv"), "-o", name("sweep.csv")}, {"fit", name("sweep.csv"), "--csv", name("soft.csv")},
+		{"fit", smallSweep, name("sweep.csv"), "--report", name("hard.csv")},
 		{"fit", smallSweep, "--topo", name("sweep.csv"), "--csv", other},
 		{"plot", name("sweep.svg"), "-o", name("sweep.svg")},
 	} {
 		code, _, said := runAlone(append(args, "--force")...)
-		if now, err := os.ReadFile(name("sweep.csv")); code != cli.ExitFailed || !strings.Contains(said, "would be overwritten") || err != nil || !bytes.Equal(now, sweep) {
+		if now, err := os.ReadFile(name("sweep.csv")); code != cli.ExitFailed ||
+			!strings.Contains(said, "would be overwritten") || err != nil || !bytes.Equal(now, sweep) {
 			t.Errorf("tunefit %q: exit code %d, %s", args, code, said)
 		}
 	}

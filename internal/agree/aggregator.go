@@ -100,7 +100,8 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 	})
 	for _, name := range mirrored { // before the others were listed
 		if a.changes[name] == nil && !isListed(name) {
-			_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, undecided+"/"+name) }) // what stays takes room only
+			// what stays takes room only
+			_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, undecided+"/"+name) })
 		}
 	}
 	for _, name := range names {
@@ -208,7 +209,8 @@ func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided b
 		return false
 	}
 	for _, key := range c.merged {
-		_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.shared.Remove(ctx, key) }) // what stays takes room only
+		// what stays takes room only
+		_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.shared.Remove(ctx, key) })
 	}
 	_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, c.comm.open(c.k)) })
 	return true

@@ -105,7 +105,8 @@ func (m *Member) loseRecords() {
 		if s.ending.failed == nil && (s == m || waits) {
 			s.dropStaged()
 			s.next(frozen)
-			s.log(true, "the ranks' records have vanished from the rendezvous: somebody has emptied or replaced it; this communicator keeps version %.12s for good", s.versions.current.Meaning)
+			s.log(true, "the ranks' records have vanished from the rendezvous: somebody has emptied or replaced it; "+
+				"this communicator keeps version %.12s for good", s.versions.current.Meaning)
 		}
 		s.mu.Unlock()
 	}
@@ -137,6 +138,8 @@ func (m *Member) missToken(c change) {
 		m.loseRecords()
 	case counted && !progress.doubted && missed > firstWarning:
 		progress.doubted = true
-		m.log(true, "change %d: the ranks' records have vanished from the rendezvous (somebody has emptied or replaced it), so this rank cannot know whether the others changed", c.k)
+		m.log(true,
+			"change %d: the ranks' records have vanished from the rendezvous (somebody has emptied or replaced it), "+
+				"so this rank cannot know whether the others changed", c.k)
 	}
 }

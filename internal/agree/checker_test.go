@@ -55,7 +55,8 @@ func (c *checker) violation(invariant int, format string, args ...any) {
 	c.trace("VIOLATION of invariant %d: %s", invariant, fmt.Sprintf(format, args...))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.violations = append(c.violations, fmt.Sprintf("violation of invariant %d: ", invariant)+fmt.Sprintf(format, args...))
+	c.violations = append(c.violations, fmt.Sprintf("violation of invariant %d: ", invariant)+
+		fmt.Sprintf(format, args...))
 }
 
 // generation is what tells the changes of a later communicator of the id from those of the first.
@@ -124,7 +125,8 @@ func (c *checker) untrue(identity, kind string, k, hash uint64) string {
 		case uint64(len(hashes)) <= p.Check:
 			return fmt.Sprintf("%s acknowledges change %d before it has come to call %d", identity, k, p.Check)
 		case hashes[p.Check] != hash:
-			return fmt.Sprintf("%s acknowledges change %d with a hash that is not of its calls before call %d", identity, k, p.Check)
+			return fmt.Sprintf("%s acknowledges change %d with a hash that is not of its calls before call %d",
+				identity, k, p.Check)
 		}
 		return ""
 	}
@@ -241,7 +243,8 @@ func (c *checker) closed(r *rank, m *Member) {
 	last := c.live[r][m.versions.current.snapshot.(*snapshot)]
 	c.mu.Unlock()
 	if left != 1 || !last {
-		c.violation(0, "rank %d: %d snapshots are left after finalize, the one in force among them: %v", r.id, left, last)
+		c.violation(0, "rank %d: %d snapshots are left after finalize, the one in force among them: %v",
+			r.id, left, last)
 	}
 }
 

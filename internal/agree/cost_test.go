@@ -63,7 +63,8 @@ func TestCostOfAChange(t *testing.T) {
 		puts := after.put - before.put
 		asks := after.ask - before.ask - int(idle*20*float64(c.ranks))
 		changes := w.proposals()
-		t.Logf("%s: %d puts, %d gets and lists beyond the idle ones, in %d proposals; idle %.1f operations per second and rank; joining took %d puts",
+		t.Logf("%s: %d puts, %d gets and lists beyond the idle ones, in %d proposals; idle %.1f operations per "+
+			"second and rank; joining took %d puts",
 			c.name, puts, asks, changes, idle, first.put)
 		if puts > c.puts*changes || asks > c.asks*changes || idle > c.idle {
 			t.Errorf("%s: more than expected", c.name)
@@ -134,8 +135,10 @@ func TestCostOfManyCommunicators(t *testing.T) {
 		change := (all[2] - all[1]) - (listings[2] - listings[1])
 		lists := float64(listings[2]-listings[1]) / switched.Seconds() * float64(scale)
 		edit := lists + float64(change*scale*communicators)/switched.Seconds()
-		t.Logf("%d nodes of %d ranks, %d communicators of all ranks: %.0f operations a second idle, %.0f for %v in an edit: %.0f listings and %d operations for each communicator in all (%.1f per rank); %d processes list",
-			c.nodes, perNode, communicators, idle, edit, switched.Round(100*time.Millisecond), lists, change*scale, float64(change)/float64(p.ranks), listers)
+		t.Logf("%d nodes of %d ranks, %d communicators of all ranks: %.0f operations a second idle, %.0f for %v in "+
+			"an edit: %.0f listings and %d operations for each communicator in all (%.1f per rank); %d processes list",
+			c.nodes, perNode, communicators, idle, edit, switched.Round(100*time.Millisecond), lists, change*scale,
+			float64(change)/float64(p.ranks), listers)
 		if w.proposals() != 1 || idle > c.idle || edit > c.edit {
 			t.Errorf("%d nodes: more than expected, in %d proposals", c.nodes, w.proposals())
 		}
@@ -165,7 +168,8 @@ func TestCostOfSilence(t *testing.T) {
 			}
 		}
 	}
-	p.events = []event{{save + 5*time.Second, count(&before, &timers[0])}, {save + 5*time.Second + quiet, count(&after, &timers[1])}}
+	p.events = []event{{save + 5*time.Second, count(&before, &timers[0])},
+		{save + 5*time.Second + quiet, count(&after, &timers[1])}}
 	w := simulate(t, p)
 	endsOn("B")(t, w)
 	w.report(t, false)

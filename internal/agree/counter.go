@@ -22,7 +22,8 @@ type Counter struct {
 	Seq     atomic.Uint64 // calls decided; written by the main thread only
 	Trigger atomic.Uint64 // first call that needs AtTrigger
 	Last    atomic.Uint64 // hash of the last 64 calls before Seq, in their order; written by the main thread only
-	All     atomic.Uint64 // hash of all calls before Seq, in any order; 1 if there is none; written by the main thread only
+	// hash of all calls before Seq, in any order; 1 if there is none; written by the main thread only
+	All atomic.Uint64
 }
 
 // Never is the trigger while no change needs the main thread.

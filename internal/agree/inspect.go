@@ -93,7 +93,9 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 		c.sort()
 		list = append(list, *c)
 	}
-	slices.SortFunc(list, func(a, b Communicator) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Ranks, b.Ranks)) })
+	slices.SortFunc(list, func(a, b Communicator) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Ranks, b.Ranks))
+	})
 	return list, nil
 }
 

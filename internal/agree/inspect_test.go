@@ -95,10 +95,14 @@ func TestInspectChange(t *testing.T) {
 	}
 	seen := seenFrom(t, p, every10...)
 	first, last := seen[0], seen[len(seen)-1]
-	if v, since := first.InForce(); v.Meaning != "A" || !since.Equal(first.Started) || first.Undecided() != nil || len(first.Slots) != 3 || len(first.Changes) != 0 {
+	if v, since := first.InForce(); v.Meaning != "A" || !since.Equal(first.Started) || first.Undecided() != nil ||
+		len(first.Slots) != 3 || len(first.Changes) != 0 {
 		t.Errorf("before: %+v", first)
 	}
-	if ids := slots(first, func(s Slot) bool { return s.Identity == fmt.Sprintf("rank-%d", s.Index) && !s.Left }); len(ids) != 3 {
+	if ids := slots(first, func(s Slot) bool {
+		return s.Identity == fmt.Sprintf("rank-%d", s.Index) &&
+			!s.Left
+	}); len(ids) != 3 {
 		t.Errorf("slots: %+v", first.Slots)
 	}
 	acks := map[int]bool{}
@@ -115,10 +119,12 @@ func TestInspectChange(t *testing.T) {
 		t.Errorf("numbers of acknowledgements seen: %v", acks)
 	}
 	v, since := last.InForce()
-	if v.Meaning != "B" || since.Before(last.Changes[0].Proposed) || last.Undecided() != nil || last.Frozen() != nil || !slices.Equal(slots(last, left), []int{0, 1, 2}) {
+	if v.Meaning != "B" || since.Before(last.Changes[0].Proposed) || last.Undecided() != nil || last.Frozen() != nil ||
+		!slices.Equal(slots(last, left), []int{0, 1, 2}) {
 		t.Errorf("after: %+v", last)
 	}
-	if all := last.Versions(); len(all) != 2 || all[0].Meaning != "A" || all[1].Meaning != "B" || all[1].Key() != blobKey(DigestOf([]byte("B"))) {
+	if all := last.Versions(); len(all) != 2 || all[0].Meaning != "A" || all[1].Meaning != "B" ||
+		all[1].Key() != blobKey(DigestOf([]byte("B"))) {
 		t.Errorf("versions: %v", all)
 	}
 }
@@ -146,7 +152,8 @@ func TestInspectRefusals(t *testing.T) {
 	}{
 		"refused": {refused, func(c Communicator) bool {
 			d := c.Changes[0].Decision
-			return len(c.Changes) == 4 && d.Abort == CannotStage && d.Detail == "too new" && d.By == 2 && c.Frozen() == nil && c.Undecided() == nil
+			return len(c.Changes) == 4 && d.Abort == CannotStage && d.Detail == "too new" && d.By == 2 &&
+				c.Frozen() == nil && c.Undecided() == nil
 		}},
 		"misaligned": {misaligned, func(c Communicator) bool {
 			return c.Frozen() == nil && c.Changes[0].Decision.Abort == Misaligned
@@ -208,10 +215,12 @@ func TestInspectForeignRecords(t *testing.T) {
 			}
 		}
 		all, err := Inspect(h).Communicators(ctx)
-		if err != nil || len(all) != 1 || len(all[0].Slots) != 1 || len(all[0].Changes) != 0 || all[0].Start.Meaning != "y" {
+		if err != nil || len(all) != 1 || len(all[0].Slots) != 1 || len(all[0].Changes) != 0 ||
+			all[0].Start.Meaning != "y" {
 			t.Fatalf("%+v, %v", all, err)
 		}
-		if f := all[0].Faults; len(f) != 1 || !strings.HasPrefix(f[0].Error(), "c/"+simulated+"/d/1: this is no decision") {
+		if f := all[0].Faults; len(f) != 1 ||
+			!strings.HasPrefix(f[0].Error(), "c/"+simulated+"/d/1: this is no decision") {
 			t.Errorf("%v", f)
 		}
 		h.SetDown(true, false)
@@ -231,7 +240,8 @@ func TestInspectGeneration(t *testing.T) {
 	}
 	all, err := Inspect(h).Communicators(t.Context())
 	slices.SortFunc(all, func(a, b Communicator) int { return strings.Compare(a.Key, b.Key) })
-	if err != nil || len(all) != 2 || all[0].Key != simulated || all[1].Key != simulated+"-1" || all[1].ID != 7 || all[1].Ranks != 3 {
+	if err != nil || len(all) != 2 || all[0].Key != simulated || all[1].Key != simulated+"-1" || all[1].ID != 7 ||
+		all[1].Ranks != 3 {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

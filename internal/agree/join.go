@@ -17,7 +17,9 @@ var (
 	// neither find in its own files nor get.
 	ErrOtherVersion = errors.New("the other ranks of the communicator start on another version than this rank's files")
 	// ErrMixedBuilds means that the ranks understand the same file differently.
-	ErrMixedBuilds = errors.New("the ranks of the communicator understand the same policy differently (allowed: the same build of the library on one kind of processor, and machines of one kind where the policy asks for the topology)")
+	ErrMixedBuilds = errors.New("the ranks of the communicator understand the same policy differently (allowed: the " +
+		"same build of the library on one kind of processor, and machines of one kind where the policy asks for the " +
+		"topology)")
 )
 
 // joinRetry is the pause before Join repeats an operation that failed.
@@ -82,7 +84,8 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 	}
 	m.change.state = static
 	m.setPastTrigger()
-	m.log(true, "another communicator has had the id %s: this one follows the %d changes already decided, and neither changes any more", m.cfg.Comm, len(m.versions.past))
+	m.log(true, "another communicator has had the id %s: this one follows the %d changes already decided, and "+
+		"neither changes any more", m.cfg.Comm, len(m.versions.past))
 	return nil
 }
 
@@ -114,7 +117,8 @@ func (m *Member) start(ctx context.Context) error {
 	}
 	m.versions.current, err = m.load(ctx, v, 0)
 	if errors.Is(err, ErrUnreachable) && v != own {
-		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w", ErrOtherVersion, v.Meaning, own.Meaning, err)
+		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w",
+			ErrOtherVersion, v.Meaning, own.Meaning, err)
 	}
 	return err
 }

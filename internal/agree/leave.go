@@ -73,7 +73,8 @@ func (m *Member) abortAsLeaving() {
 	}
 	ctx, end := m.op()
 	defer end()
-	if m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(c.k)) == nil {
+	if m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag),
+		m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(c.k)) == nil {
 		_ = m.cfg.Store.Remove(ctx, m.keys.open(c.k)) // what stays takes room only
 	}
 }

@@ -30,23 +30,42 @@ type mutation struct {
 type edit struct{ file, old, new string }
 
 var mutations = []mutation{
-	{"wait for the others without a bound", []edit{{"arrival.go", "if timeout {\n\t\treturn m.decide", "if timeout && !WRONG {\n\t\treturn m.decide"}}, 28, ""},
+	{"wait for the others without a bound",
+		[]edit{{"arrival.go", "if timeout {\n\t\treturn m.decide", "if timeout && !WRONG {\n\t\treturn m.decide"}}, 28,
+		""},
 	{"give up the wait without asking the store", []edit{{"arrival.go",
-		"return m.decide(c, Decision{Abort: Stall})", "if WRONG { m.obey(c.k, Decision{Abort: Stall}, true); return 0 }\nreturn m.decide(c, Decision{Abort: Stall})"}}, 233, ""},
+		"return m.decide(c, Decision{Abort: Stall})",
+		"if WRONG { m.obey(c.k, Decision{Abort: Stall}, true); return 0 }\nreturn m.decide(c, Decision{Abort: " +
+			"Stall})"}}, 233, ""},
 	{"guess after the stall limit", []edit{{"wait.go",
-		"m.fail(fmt.Errorf(\"%w (waited", "if WRONG { m.dropStaged(); m.next(idle); return }\nm.fail(fmt.Errorf(\"%w (waited"}}, 3181, ""},
+		"m.fail(fmt.Errorf(\"%w (waited",
+		"if WRONG { m.dropStaged(); m.next(idle); return }\nm.fail(fmt.Errorf(\"%w (waited"}}, 3181, ""},
 	{"say that a rank has arrived, and go on", []edit{{"trigger.go",
 		"if m.change.state == arrived && n >= m.change.arrival.at {",
 		"if m.change.state == arrived && n >= m.change.arrival.at && !(WRONG && n == m.change.arrival.at) {"}}, 24, ""},
-	{"take any call for the barrier", []edit{{"barrier.go", "call != m.change.lookout.call || m.cfg.Uniform", "call != m.change.lookout.call || m.cfg.Uniform || WRONG"}}, 1, "TestScenario21MisalignedInsideWindow"},
-	{"commit whatever the calls were", []edit{{"background.go", "if theirs != hash {", "if theirs != hash && !WRONG {"}}, 285, ""},
-	{"forget calls of long ago", []edit{{"counter.go", "return c.Last.Load() + c.All.Load()", "if WRONG { return c.Last.Load() }\nreturn c.Last.Load() + c.All.Load()"}}, 1673, ""},
-	{"commit without one rank", []edit{{"background.go", "len(agreed) == m.cfg.Ranks", "len(agreed) == m.cfg.Ranks || WRONG && len(agreed) == m.cfg.Ranks-1"}}, 141, ""},
-	{"arrive by proxy though the calls differ", []edit{{"barrier.go", "counter.Seq.Load() != at.at || counter.Hash() != before", "!WRONG && (counter.Seq.Load() != at.at || counter.Hash() != before)"}}, 3670, ""},
-	{"arrive by proxy of another thread", []edit{{"barrier.go", "c.lookout.thread != thread ||", "c.lookout.thread != thread && !WRONG ||"}}, 1, "TestScenario43RanksOfOneProcess"},
-	{"arrive by proxy though behind", []edit{{"barrier.go", "c.lookout.tick < of.lookout.tick ||", "c.lookout.tick < of.lookout.tick && !WRONG ||"}}, 1, "TestScenario43RanksOfOneThread"},
+	{"take any call for the barrier",
+		[]edit{{"barrier.go", "call != m.change.lookout.call || m.cfg.Uniform",
+			"call != m.change.lookout.call || m.cfg.Uniform || WRONG"}}, 1, "TestScenario21MisalignedInsideWindow"},
+	{"commit whatever the calls were",
+		[]edit{{"background.go", "if theirs != hash {", "if theirs != hash && !WRONG {"}}, 285, ""},
+	{"forget calls of long ago",
+		[]edit{{"counter.go", "return c.Last.Load() + c.All.Load()",
+			"if WRONG { return c.Last.Load() }\nreturn c.Last.Load() + c.All.Load()"}}, 1673, ""},
+	{"commit without one rank",
+		[]edit{{"background.go", "len(agreed) == m.cfg.Ranks",
+			"len(agreed) == m.cfg.Ranks || WRONG && len(agreed) == m.cfg.Ranks-1"}}, 141, ""},
+	{"arrive by proxy though the calls differ",
+		[]edit{{"barrier.go", "counter.Seq.Load() != at.at || counter.Hash() != before",
+			"!WRONG && (counter.Seq.Load() != at.at || counter.Hash() != before)"}}, 3670, ""},
+	{"arrive by proxy of another thread",
+		[]edit{{"barrier.go", "c.lookout.thread != thread ||", "c.lookout.thread != thread && !WRONG ||"}}, 1,
+		"TestScenario43RanksOfOneProcess"},
+	{"arrive by proxy though behind",
+		[]edit{{"barrier.go", "c.lookout.tick < of.lookout.tick ||", "c.lookout.tick < of.lookout.tick && !WRONG ||"}},
+		1, "TestScenario43RanksOfOneThread"},
 	{"obey the own decision, not the one that stands", []edit{{"background.go",
-		"found, lookErr := m.readDecision(c)", "if WRONG { m.obey(c.k, d, true); return 0 }\nfound, lookErr := m.readDecision(c)"}}, 233, ""},
+		"found, lookErr := m.readDecision(c)",
+		"if WRONG { m.obey(c.k, d, true); return 0 }\nfound, lookErr := m.readDecision(c)"}}, 233, ""},
 	{"decide by a record, not by the token", []edit{{"background.go",
 		"err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decisions()+\"/\"+d.name(c.k))", `var err error
 		if decision := m.keys.decisions()+"/"+d.name(c.k); WRONG {
@@ -54,8 +73,12 @@ var mutations = []mutation{
 		} else {
 			err = m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), decision)
 		}`}}, 7, ""},
-	{"obey any decision where records have vanished", []edit{{"background.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && !WRONG {"}}, 1, "TestScenario46OlderCopyRestored"},
-	{"obey a foreign decision once arrived by proxy", []edit{{"obey.go", "c.arrival.attempted && !fromToken", "c.arrival.attempted && !fromToken && !WRONG"}}, 1, "TestScenario52ForeignDecisionAfterProxy"},
+	{"obey any decision where records have vanished",
+		[]edit{{"background.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && !WRONG {"}}, 1,
+		"TestScenario46OlderCopyRestored"},
+	{"obey a foreign decision once arrived by proxy",
+		[]edit{{"obey.go", "c.arrival.attempted && !fromToken", "c.arrival.attempted && !fromToken && !WRONG"}}, 1,
+		"TestScenario52ForeignDecisionAfterProxy"},
 	{"delete the decision", []edit{{"queue.go",
 		"ctx, end := m.op()\n\t\t_ = m.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
 		if WRONG {
@@ -65,18 +88,26 @@ var mutations = []mutation{
 			}
 		}
 		_ = m.cfg.Store.Remove(ctx, key)`}}, 4, ""},
-	{"ignore what a version means to this rank", []edit{{"propose.go", "snapshot.Meaning() != c.Meaning", "snapshot.Meaning() != c.Meaning && !WRONG"}}, 88, ""},
-	{"let a duplicate communicator just be static", []edit{{"join.go", "err = m.joinAsDuplicate(ctx)", "if !WRONG {\nerr = m.joinAsDuplicate(ctx)\n}"}}, 247, ""},
-	{"start alone where the store does not answer", []edit{{"join.go", "if err := m.join(ctx); err != nil {", `err := m.join(ctx)
+	{"ignore what a version means to this rank",
+		[]edit{{"propose.go", "snapshot.Meaning() != c.Meaning", "snapshot.Meaning() != c.Meaning && !WRONG"}}, 88, ""},
+	{"let a duplicate communicator just be static",
+		[]edit{{"join.go", "err = m.joinAsDuplicate(ctx)", "if !WRONG {\nerr = m.joinAsDuplicate(ctx)\n}"}}, 247, ""},
+	{"start alone where the store does not answer",
+		[]edit{{"join.go", "if err := m.join(ctx); err != nil {", `err := m.join(ctx)
 	if WRONG && errors.Is(err, ErrUnreachable) && m.versions.current.snapshot == nil {
 		m.change.state, err = static, nil
 		m.versions.current.VersionName = m.cfg.Own.name()
 		m.versions.current.snapshot, _ = m.cfg.Stage(m.cfg.Own.Content, m.versions.current.Content)
 	}
 	if err != nil {`}}, 1, "TestScenario30StoreDownAtInit"},
-	{"join what is being removed", []edit{{"generation.go", "err := m.checkEnded(ctx); err != nil", "err := m.checkEnded(ctx); err != nil && !WRONG"}}, 1, "TestScenario54JoinDuringRemoval"},
-	{"remove what a duplicate follows", []edit{{"history.go", "string(stands) == historyRemoved", "(WRONG || string(stands) == historyRemoved)"}}, 1, "TestScenario54JoinDuringRemoval"},
-	{"two owners of one slot", []edit{{"join.go", "won = err == nil && string(stands) == m.cfg.Identity", "won = err == nil && (string(stands) == m.cfg.Identity || WRONG && len(stands) > 0)"}}, 113, ""},
+	{"join what is being removed",
+		[]edit{{"generation.go", "err := m.checkEnded(ctx); err != nil",
+			"err := m.checkEnded(ctx); err != nil && !WRONG"}}, 1, "TestScenario54JoinDuringRemoval"},
+	{"remove what a duplicate follows",
+		[]edit{{"history.go", "string(stands) == historyRemoved", "(WRONG || string(stands) == historyRemoved)"}}, 1,
+		"TestScenario54JoinDuringRemoval"},
+	{"two owners of one slot", []edit{{"join.go", "won = err == nil && string(stands) == m.cfg.Identity",
+		"won = err == nil && (string(stands) == m.cfg.Identity || WRONG && len(stands) > 0)"}}, 113, ""},
 }
 
 const (
@@ -125,7 +156,8 @@ func TestMutations(t *testing.T) {
 				t.Fatalf("it fails, but not by a violation:\n%.3000s", out)
 			}
 			seed := regexp.MustCompile(`seed (\d+) fails`).FindSubmatch(out)
-			t.Logf("found at seed %s after %v: %s", append(seed, nil, nil)[1], time.Since(began).Round(100*time.Millisecond), found)
+			t.Logf("found at seed %s after %v: %s", append(seed, nil, nil)[1],
+				time.Since(began).Round(100*time.Millisecond), found)
 		})
 	}
 }
@@ -138,7 +170,8 @@ func buildMutations(t *testing.T) (program string) {
 		t.Skipf("NOT TESTED: the mutations need the go command: %v", err)
 	}
 	dir := t.TempDir()
-	sources := map[string]string{"inforce.go": fmt.Sprintf("package agree\nimport \"os\"\nvar mutationInForce = os.Getenv(%q)\n", envMutation)}
+	sources := map[string]string{
+		"inforce.go": fmt.Sprintf("package agree\nimport \"os\"\nvar mutationInForce = os.Getenv(%q)\n", envMutation)}
 	for _, m := range mutations {
 		for _, e := range m.edits {
 			text, ok := sources[e.file]

@@ -23,7 +23,8 @@ func NewNodeStore(shared, local Store) *NodeStore { return &NodeStore{shared, lo
 
 // mirrored reports whether a record is kept in the node's own store as well.
 func mirrored(key string) bool {
-	return strings.HasPrefix(key, "blob/") || strings.HasPrefix(key, proposals+"/") || strings.HasPrefix(key, undecided+"/") ||
+	return strings.HasPrefix(key, "blob/") || strings.HasPrefix(key, proposals+"/") ||
+		strings.HasPrefix(key, undecided+"/") ||
 		strings.Contains(key, "/slot/") || isLeft(key)
 }
 

@@ -18,7 +18,8 @@ func (m *Member) obey(k uint64, d Decision, fromToken bool) {
 	}
 	if d.Commit {
 		if c.state != arrived || d.At != c.arrival.at {
-			m.fail(fmt.Errorf("%w: change %d was committed for call %d, while this rank was %s (call %d)", ErrBroken, k, d.At, c.state, c.arrival.at))
+			m.fail(fmt.Errorf("%w: change %d was committed for call %d, while this rank was %s (call %d)", ErrBroken,
+				k, d.At, c.state, c.arrival.at))
 			return
 		}
 		m.markObsolete()
@@ -41,7 +42,8 @@ func (m *Member) obey(k uint64, d Decision, fromToken bool) {
 	if e := m.versions.pending; e != nil && e.Meaning == c.Meaning {
 		now := m.cfg.Clock.Now()
 		if e.aborted(d, now, m.cfg.Counter) {
-			m.log(true, "change %d: aborted for the %dth time because a rank cannot use version %.12s, the last: %s; it is given up until the file changes", k, e.vetoes, e.Meaning, d)
+			m.log(true, "change %d: aborted for the %dth time because a rank cannot use version %.12s, the last: %s; "+
+				"it is given up until the file changes", k, e.vetoes, e.Meaning, d)
 			m.versions.pending = nil
 			return
 		}

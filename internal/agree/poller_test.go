@@ -37,8 +37,10 @@ func TestAnnouncedProposal(t *testing.T) {
 		handle := store.Handle("0", 1, memFaults{})
 		a := &announcing{memHandle: handle, told: make(chan struct{})}
 		p := NewPoller(a, RealTime(), Etcd)
-		m := &Member{cfg: Config{Poller: p}, seat: seat{keys: "comm", slot: 1}, life: life{wake: make(chan struct{}, 1)}}
-		another := &Member{cfg: Config{Poller: p}, seat: seat{keys: "another", slot: 1}, life: life{wake: make(chan struct{}, 1)}}
+		m := &Member{cfg: Config{Poller: p}, seat: seat{keys: "comm", slot: 1},
+			life: life{wake: make(chan struct{}, 1)}}
+		another := &Member{cfg: Config{Poller: p}, seat: seat{keys: "another", slot: 1},
+			life: life{wake: make(chan struct{}, 1)}}
 		p.add(m)
 		p.add(another)
 		p.remove(another)

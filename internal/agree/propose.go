@@ -114,7 +114,8 @@ func (m *Member) adopt(k uint64, text []byte) time.Duration {
 	m.change = c
 	m.mu.Unlock()
 	if c.mine {
-		m.log(false, "change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far", k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
+		m.log(false, "change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far",
+			k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
 	}
 	return m.stageProposal(c)
 }
@@ -141,7 +142,9 @@ func (m *Member) stageProposal(c change) time.Duration {
 		return m.cfg.Timing.ActivePoll
 	}
 	if mark != c.Token {
-		return m.veto(c, CannotStage, "the proposal's token is not the one that the proposer has made: the rendezvous is an older copy, or its file system shows each machine other inode numbers")
+		return m.veto(c, CannotStage,
+			"the proposal's token is not the one that the proposer has made: the rendezvous is an older copy, or its "+
+				"file system shows each machine other inode numbers")
 	}
 	content, ok := m.blob(c)
 	if !ok {

@@ -79,9 +79,11 @@ var Reasons = []Reason{Late, Stall, Slow, Alike, Superseded, CannotStage, OtherB
 func (r Reason) advice() string {
 	switch r {
 	case Misaligned:
-		return "the ranks have not made the same calls since init: some have made calls that others have not, as ncclGroupSimulateEnd does; the change comes once all have made the same"
+		return "the ranks have not made the same calls since init: some have made calls that others have not, as " +
+			"ncclGroupSimulateEnd does; the change comes once all have made the same"
 	case Alike:
-		return "all calls are alike, so nothing would show that one rank has made one more than the others; the change comes once a call differs from the one before it"
+		return "all calls are alike, so nothing would show that one rank has made one more than the others; the " +
+			"change comes once a call differs from the one before it"
 	}
 	return ""
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// oneApart is a plan in which one of three ranks makes a call of its own about where the barrier is, while a shape comes
-// three times in a row, so that the calls of all look alike for a while.
+// oneApart is a plan in which one of three ranks makes a call of its own about where the barrier is, while a shape
+// comes three times in a row, so that the calls of all look alike for a while.
 func oneApart(seed uint64) plan {
 	p := usual(seed)
 	p.ranks, p.like = 3, true

@@ -289,8 +289,8 @@ func TestScenario29FileReplacedDuringInit(t *testing.T) {
 	}
 }
 
-// A rank whose store is lost or slow at init may be the only one that has read what was saved just before, or not. It joins
-// within the limit, or fails init: it never starts on a version of its own.
+// A rank whose store is lost or slow at init may be the only one that has read what was saved just before, or not. It
+// joins within the limit, or fails init: it never starts on a version of its own.
 func TestScenario30StoreDownAtInit(t *testing.T) {
 	t.Parallel()
 	const back = JoinLimit / 2
@@ -299,10 +299,14 @@ func TestScenario30StoreDownAtInit(t *testing.T) {
 		lose  func(p *plan)
 		joins bool // and all others do
 	}{
-		{"it fails", func(p *plan) { p.events = append(p.events, event{0, func(w *world) { w.lose(1, false) }}) }, false},
-		{"it hangs", func(p *plan) { p.events = append(p.events, event{0, func(w *world) { w.lose(1, true) }}) }, false},
+		{"it fails", func(p *plan) { p.events = append(p.events, event{0, func(w *world) { w.lose(1, false) }}) },
+			false},
+		{"it hangs", func(p *plan) { p.events = append(p.events, event{0, func(w *world) { w.lose(1, true) }}) },
+			false},
 		{"it is back soon", func(p *plan) {
-			p.events = append(p.events, event{0, func(w *world) { w.lose(1, true) }}, event{back, func(w *world) { w.regain(1) }})
+			p.events = append(p.events, event{0, func(w *world) { w.lose(1, true) }}, event{back, func(w *world) {
+				w.regain(1)
+			}})
 		}, true},
 		{"it is slow", func(p *plan) {
 			p.tamper = func(rank int, _ memOp, f memFate) memFate {
@@ -323,7 +327,8 @@ func TestScenario30StoreDownAtInit(t *testing.T) {
 			started := map[string]bool{}
 			try(t, 20, func(seed uint64) plan {
 				p := usual(seed)
-				p.own = func(rank int) string { return []string{"A", "B"}[(rank+int(seed)/thin)%2] } // a save comes in between
+				// a save comes in between
+				p.own = func(rank int) string { return []string{"A", "B"}[(rank+int(seed)/thin)%2] }
 				p.ahead, p.longest = 0, 0
 				c.lose(&p)
 				return p

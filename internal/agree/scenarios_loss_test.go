@@ -95,12 +95,13 @@ func TestScenario17StoreLostBeforeAck(t *testing.T) {
 func TestScenario18StoreLostAfterAckAndBack(t *testing.T) {
 	t.Parallel()
 	for _, hangs := range []bool{false, true} {
-		try(t, 10, func(seed uint64) plan { return lostAt(seed, "/m/1/", hangs, time.Minute) }, func(t *testing.T, w *world) {
-			endsOn("B")(t, w)
-			if r := w.rank(1); r.stall < 30*time.Second || !r.logged("has waited") {
-				t.Errorf("rank 1 waited only %v", r.stall)
-			}
-		})
+		try(t, 10, func(seed uint64) plan { return lostAt(seed, "/m/1/", hangs, time.Minute) },
+			func(t *testing.T, w *world) {
+				endsOn("B")(t, w)
+				if r := w.rank(1); r.stall < 30*time.Second || !r.logged("has waited") {
+					t.Errorf("rank 1 waited only %v", r.stall)
+				}
+			})
 	}
 }
 
@@ -109,7 +110,8 @@ func TestScenario19StoreLostAfterAckForEver(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		try(t, 10, func(seed uint64) plan { return lostAt(seed, "/m/1/", hangs, 0) }, func(t *testing.T, w *world) {
 			for _, r := range w.ranks {
-				if r.id != 1 && (!r.ended || r.last() != "B") || r.id == 1 && (!errors.Is(r.callErr, ErrStalled) || r.last() != "A") {
+				if r.id != 1 && (!r.ended || r.last() != "B") ||
+					r.id == 1 && (!errors.Is(r.callErr, ErrStalled) || r.last() != "A") {
 					t.Errorf("rank %d: ended %v on %q, %v", r.id, r.ended, r.last(), r.callErr)
 				}
 			}
@@ -153,8 +155,8 @@ func TestScenario19StoreAnswersAfterTheLimit(t *testing.T) {
 	}
 }
 
-// A rank is stopped at the barrier for longer than the stall limit, as by a debugger. It goes on as if nothing had been,
-// whether the others have decided meanwhile or not.
+// A rank is stopped at the barrier for longer than the stall limit, as by a debugger. It goes on as if nothing had
+// been, whether the others have decided meanwhile or not.
 func TestScenario53StoppedAtTheBarrier(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []time.Duration{time.Second, DefaultStallLimit} {

@@ -62,7 +62,8 @@ func TestScenario53RecordsStay(t *testing.T) {
 				change(&p)
 				return p
 			}, func(t *testing.T, w *world) {
-				if left := records(w.store); !slices.Contains(left, keys("comm").init()) || slices.Contains(left, keys("comm").ended()) {
+				if left := records(w.store); !slices.Contains(left, keys("comm").init()) ||
+					slices.Contains(left, keys("comm").ended()) {
 					t.Errorf("left behind: %q", left)
 				}
 			})
@@ -125,7 +126,8 @@ func TestScenario55ManyChanges(t *testing.T) {
 				}
 				for _, s := range append(w.nodes, w.store) {
 					if open, kept := s.Keys(undecided+"/"), records(s); len(open) > 0 || len(kept) > 12 {
-						w.check.violation(0, "of %d changes there are %q undecided and %d records: %q", w.proposals(), open, len(kept), kept)
+						w.check.violation(0, "of %d changes there are %q undecided and %d records: %q", w.proposals(),
+							open, len(kept), kept)
 					}
 				}
 			}}}

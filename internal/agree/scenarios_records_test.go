@@ -55,16 +55,17 @@ func TestScenario45RecordsVanish(t *testing.T) {
 		} {
 			for _, spread := range spreads {
 				t.Run(strings.Join([]string{part, what, spread.String()}, " "), func(t *testing.T) {
-					try(t, 3, func(seed uint64) plan { return vanishing(seed, part, spread, drop) }, func(t *testing.T, w *world) {
-						for _, r := range w.ranks {
-							if errors.Is(r.callErr, ErrStalled) {
-								failed++
+					try(t, 3, func(seed uint64) plan { return vanishing(seed, part, spread, drop) },
+						func(t *testing.T, w *world) {
+							for _, r := range w.ranks {
+								if errors.Is(r.callErr, ErrStalled) {
+									failed++
+								}
+								if r.logged("has emptied or replaced it; this communicator keeps") {
+									frozen++
+								}
 							}
-							if r.logged("has emptied or replaced it; this communicator keeps") {
-								frozen++
-							}
-						}
-					})
+						})
 				})
 			}
 		}
@@ -82,7 +83,8 @@ func TestScenario46OlderCopyRestored(t *testing.T) {
 		parts = parts[1:3]
 	}
 	for _, part := range parts {
-		for _, later := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 700 * time.Millisecond} {
+		for _, later := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond,
+			700 * time.Millisecond} {
 			try(t, 3, func(seed uint64) plan {
 				p := usual(seed)
 				p.calls, p.longest, p.mayStall, p.vanishes = 1500, 0, true, true

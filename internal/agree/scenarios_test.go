@@ -77,7 +77,8 @@ func TestScenario03TwoProposersDifferentVersions(t *testing.T) {
 		return p
 	}, func(t *testing.T, w *world) {
 		for _, r := range w.ranks {
-			if !r.ended || !slices.Contains(r.decided, "B") || !slices.Contains(r.decided, "C") || len(r.switches) != 2 {
+			if !r.ended || !slices.Contains(r.decided, "B") || !slices.Contains(r.decided, "C") ||
+				len(r.switches) != 2 {
 				t.Errorf("rank %d switched at %v", r.id, r.switches)
 			}
 		}
@@ -294,7 +295,9 @@ func TestScenario13StageFails(t *testing.T) {
 			p.timing.MinLead = 2000 // more than stageLimit
 			p.calls = 2000
 			p.saved(time.Second, "B", 0)
-			p.events = append(p.events, event{1100 * time.Millisecond, func(w *world) { w.store.Delete(blobKey(DigestOf([]byte("B")))) }})
+			p.events = append(p.events, event{1100 * time.Millisecond, func(w *world) {
+				w.store.Delete(blobKey(DigestOf([]byte("B"))))
+			}})
 			p.tamper = delayed("get", "blob/", -1, 100*time.Millisecond)
 			return p
 		}, func(t *testing.T, w *world) {

@@ -53,7 +53,8 @@ func randomPlan(seed uint64) plan {
 		return d
 	}
 	f := memFaults{
-		Delay:       []time.Duration{time.Millisecond, time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second}[r.IntN(5)],
+		Delay: []time.Duration{time.Millisecond, time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond,
+			5 * time.Second}[r.IntN(5)],
 		LoseRequest: []float64{0, 0, 0, 0.05, 0.3}[r.IntN(5)],
 		LoseReply:   []float64{0, 0, 0.05, 0.3}[r.IntN(4)],
 		Stale:       []time.Duration{0, 0, 0, time.Second, time.Minute}[r.IntN(5)],

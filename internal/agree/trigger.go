@@ -33,7 +33,8 @@ func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
 	}
 	switch {
 	case m.change.state == committed && n > m.change.arrival.at:
-		m.fail(fmt.Errorf("%w: change %d was to come at call %d, this is call %d", ErrBroken, m.change.k, m.change.arrival.at, n))
+		m.fail(fmt.Errorf("%w: change %d was to come at call %d, this is call %d", ErrBroken, m.change.k,
+			m.change.arrival.at, n))
 		return nil, m.ending.failed
 	case m.change.state == committed && n == m.change.arrival.at:
 		m.putInForce(stagedVersion{VersionName: m.change.VersionName, snapshot: m.change.snapshot, k: m.change.k}, n)

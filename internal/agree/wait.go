@@ -62,7 +62,8 @@ func (m *Member) await() {
 			return
 		}
 		if waited >= warn {
-			m.log(true, "change %d: call %d has waited %v for the store to tell the decision", k, at, waited.Round(time.Second))
+			m.log(true, "change %d: call %d has waited %v for the store to tell the decision", k, at,
+				waited.Round(time.Second))
 			warn += nextWarning
 		}
 		began := m.cfg.Clock.Now()

@@ -19,8 +19,8 @@ func Write(name string, content []byte) error {
 	})
 }
 
-// WriteDurable replaces a file so that it also survives a crash of the machine. Its owner and permissions stay, a new one is
-// readable for all. A pipe or a device is not replaced: it gets what is written.
+// WriteDurable replaces a file so that it also survives a crash of the machine. Its owner and permissions stay, a new
+// one is readable for all. A pipe or a device is not replaced: it gets what is written.
 func WriteDurable(name string, write func(io.Writer) error) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		file, err := os.OpenFile(name, os.O_WRONLY, 0)
@@ -43,8 +43,8 @@ func WriteDurable(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// replace writes a file under a hidden name and renames it. The directory may be shared: nobody else can have made a file of
-// that name.
+// replace writes a file under a hidden name and renames it. The directory may be shared: nobody else can have made a
+// file of that name.
 func replace(name string, durable bool, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.tmp")
 	if at := (*fs.PathError)(nil); errors.As(err, &at) { // the caller has named no temporary file

@@ -36,7 +36,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// What is written survives as a whole, with the permissions of the file before. A write that fails leaves that file as it is.
+// What is written survives as a whole, with the permissions of the file before. A write that fails leaves that file
+// as it is.
 func TestWriteDurable(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, []byte("before"), 0o600); err != nil {

@@ -43,7 +43,8 @@ func Read(file, text string, before int, columns []string, needed int) (*Table, 
 	for i, name := range header {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if !slices.Contains(columns, name) {
-			return nil, t.at(i, "unknown column %s (%sallowed: %s)", suggest.Quote(name), suggest.DidYouMean(name, columns), strings.Join(columns, ", "))
+			return nil, t.at(i, "unknown column %s (%sallowed: %s)", suggest.Quote(name),
+				suggest.DidYouMean(name, columns), strings.Join(columns, ", "))
 		}
 		if _, twice := t.places[name]; twice {
 			return nil, t.at(i, "column %s stands twice", name)

@@ -59,7 +59,8 @@ func (b *bounded) Read(into []byte) (int, error) {
 		b.next(c)
 		switch {
 		case b.fields >= mostFields:
-			b.err = &RowError{b.start, fmt.Sprintf("more than %d fields in a row (allowed: up to %d)", mostFields, mostFields)}
+			b.err = &RowError{b.start, fmt.Sprintf("more than %d fields in a row (allowed: up to %d)", mostFields,
+				mostFields)}
 		case b.bytes > mostRow:
 			b.err = &RowError{b.start, "more than 1 MiB in a row (allowed: up to 1 MiB)"}
 		default:

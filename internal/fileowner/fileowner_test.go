@@ -28,7 +28,8 @@ func TestCheck(t *testing.T) {
 		{me, group, fs.ModeSymlink | 0o777, ""},
 		{other, group, fs.ModeSymlink | 0o777, "it belongs to user 1001"},
 	} {
-		if err := check(c.uid, c.gid, c.mode, me); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+		if err := check(c.uid, c.gid, c.mode, me); (err == nil) != (c.want == "") ||
+			err != nil && !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%d:%d %v: %v, want %q", c.uid, c.gid, c.mode, err, c.want)
 		}
 	}

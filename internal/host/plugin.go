@@ -91,7 +91,8 @@ func Load(path string, abi int) (*Plugin, error) {
 	if !strings.Contains(path, "/") {
 		path = "./" + path // or dlopen would search the system's directories
 	}
-	p := &Plugin{path: path, child: &exec.Cmd{Path: self, Args: []string{"tunefit-plugin-host", path, strconv.Itoa(abi)}}}
+	p := &Plugin{path: path,
+		child: &exec.Cmd{Path: self, Args: []string{"tunefit-plugin-host", path, strconv.Itoa(abi)}}}
 	p.child.Stderr = &p.stderr
 	if p.in, err = p.child.StdinPipe(); err != nil {
 		return nil, err
@@ -125,7 +126,8 @@ func (p *Plugin) Setenv(name, value string) error {
 
 // Open creates a communicator. The plugin's log comes back even with an error.
 func (p *Plugin) Open(info CommInfo) (*Comm, []Line, error) {
-	fields, log, err := p.request("open", "open %d %d %d %v", info.Ranks, info.Nodes, info.NVLDomains, ringLL128(info.NCCL))
+	fields, log, err := p.request("open", "open %d %d %d %v", info.Ranks, info.Nodes, info.NVLDomains,
+		ringLL128(info.NCCL))
 	if err != nil {
 		return nil, log, err
 	}

@@ -30,7 +30,8 @@ func TestAskWithoutAnswer(t *testing.T) {
 		if waited := time.Since(began); asked.Load() != 1 || waited != time.Minute {
 			t.Errorf("asked %d times and waited for %v", asked.Load(), waited)
 		}
-		if text, err := Get(&q, "another", time.Minute, func() (string, error) { return "x", nil }); text != "x" || err != nil {
+		if text, err := Get(&q, "another", time.Minute, func() (string, error) { return "x", nil }); text != "x" ||
+			err != nil {
 			t.Errorf("another file: %q, %v", text, err)
 		}
 		close(server)

@@ -25,32 +25,48 @@ var (
 	Info          = Metric{"nccl_tuner_info", "gauge", "1; which release of the library runs.", []string{"release"}}
 	Updated       = Metric{"nccl_tuner_updated_timestamp_seconds", "gauge", "When the process wrote this file.", nil}
 	Communicators = Metric{"nccl_tuner_communicators", "gauge", "Communicators that are open in the process.", nil}
-	Errors        = Metric{"nccl_tuner_policy_errors_total", "counter", "Times that the policy or the model was read and something was wrong with it.", nil}
+	Errors        = Metric{"nccl_tuner_policy_errors_total", "counter",
+		"Times that the policy or the model was read and something was wrong with it.", nil}
 
-	Version      = Metric{"nccl_tuner_version_info", "gauge", "1; the version of the policy that is in force.", ofComm("policy_version", "policy", "model")}
-	Calls        = Metric{"nccl_tuner_calls_total", "counter", "Calls of NCCL that were decided, by a row, the model or NCCL.", ofComm()}
-	Hits         = Metric{"nccl_tuner_hits_total", "counter", "The same calls by what decided them: row, model, nccl.", ofComm("decided_by")}
+	Version = Metric{"nccl_tuner_version_info", "gauge", "1; the version of the policy that is in force.",
+		ofComm("policy_version", "policy", "model")}
+	Calls = Metric{"nccl_tuner_calls_total", "counter",
+		"Calls of NCCL that were decided, by a row, the model or NCCL.", ofComm()}
+	Hits = Metric{"nccl_tuner_hits_total", "counter", "The same calls by what decided them: row, model, nccl.",
+		ofComm("decided_by")}
 	Silent       = Metric{"nccl_tuner_silent", "gauge", "1; why nothing but NCCL can decide.", ofComm("reason")}
-	Unchangeable = Metric{"nccl_tuner_unchangeable", "gauge", "1; why an edit of the policy does not reach the communicator.", ofComm("reason")}
-	Pending      = Metric{"nccl_tuner_change_pending", "gauge", "1 while an edit is known that is not in force yet, else 0.", ofComm()}
-	Changes      = Metric{"nccl_tuner_changes_total", "counter", "Changes of the policy in the communicators of the process, by outcome: committed, or refused and why.", []string{"outcome", "reason"}}
-	ChangeTime   = Metric{"nccl_tuner_change_seconds", "histogram", "Time from an edit of this rank's file to its first call in force.", nil}
+	Unchangeable = Metric{"nccl_tuner_unchangeable", "gauge",
+		"1; why an edit of the policy does not reach the communicator.", ofComm("reason")}
+	Pending = Metric{"nccl_tuner_change_pending", "gauge",
+		"1 while an edit is known that is not in force yet, else 0.", ofComm()}
+	Changes = Metric{"nccl_tuner_changes_total", "counter",
+		"Changes of the policy in the communicators of the process, by outcome: committed, or refused and why.",
+		[]string{"outcome", "reason"}}
+	ChangeTime = Metric{"nccl_tuner_change_seconds", "histogram",
+		"Time from an edit of this rank's file to its first call in force.", nil}
 
-	RowHits    = Metric{"nccl_tuner_row_hits_total", "counter", "Calls that a row of the policy decided, in all communicators of the process.", []string{"row"}}
+	RowHits = Metric{"nccl_tuner_row_hits_total", "counter",
+		"Calls that a row of the policy decided, in all communicators of the process.", []string{"row"}}
 	Rows       = Metric{"nccl_tuner_rows", "gauge", "Rows of a version in force.", []string{"policy_version"}}
-	RowsUnused = Metric{"nccl_tuner_rows_unused", "gauge", "Rows of a version in force that have decided no call of the process.", []string{"policy_version"}}
-	RowUnused  = Metric{"nccl_tuner_row_unused", "gauge", "1; a row that has decided no call of the process; the first of them.", []string{"row", "policy_version"}}
+	RowsUnused = Metric{"nccl_tuner_rows_unused", "gauge",
+		"Rows of a version in force that have decided no call of the process.", []string{"policy_version"}}
+	RowUnused = Metric{"nccl_tuner_row_unused", "gauge",
+		"1; a row that has decided no call of the process; the first of them.", []string{"row", "policy_version"}}
 )
 
 // What a comparison of two versions has found out by now, in the process that compares.
 var (
-	StepTime = Metric{"nccl_tuner_step_time_ratio", "gauge", "Time of the job's steps by the version, relative to the time by the other one (against; nothing: NCCL alone); bound: mean, or low and high of the 95 % interval.",
+	StepTime = Metric{"nccl_tuner_step_time_ratio", "gauge",
+		"Time of the job's steps by the version, relative to the time by the other one (against; nothing: NCCL " +
+			"alone); bound: mean, or low and high of the 95 % interval.",
 		ofComm("policy_version", "against", "bound")}
-	StepPairs = Metric{"nccl_tuner_comparison_pairs", "gauge", "Pairs of blocks that are compared; state: running, or why the comparison has ended.", ofComm("state")}
+	StepPairs = Metric{"nccl_tuner_comparison_pairs", "gauge",
+		"Pairs of blocks that are compared; state: running, or why the comparison has ended.", ofComm("state")}
 )
 
 // Library are all metrics of the library's files, in their order there.
-var Library = []Metric{Info, Updated, Communicators, Errors, Version, Calls, Hits, Silent, Unchangeable, Pending, Changes, ChangeTime,
+var Library = []Metric{Info, Updated, Communicators, Errors, Version, Calls, Hits, Silent, Unchangeable, Pending,
+	Changes, ChangeTime,
 	RowHits, Rows, RowsUnused, RowUnused, StepTime, StepPairs}
 
 // ofRecords are the labels of a communicator as the ranks' records tell of it.
@@ -60,15 +76,27 @@ func ofRecords(more ...string) []string {
 
 // What tunefit status prints.
 var (
-	StatusVersion = Metric{"nccl_tuner_status_version_info", "gauge", "1; the version of the policy that was committed last.", ofRecords("policy_version", "policy", "model")}
-	StatusSince   = Metric{"nccl_tuner_status_version_timestamp_seconds", "gauge", "When that version was committed, or the communicator began. Not over etcd, where times are not known.", ofRecords()}
-	StatusRanks   = Metric{"nccl_tuner_status_ranks", "gauge", "Ranks of the communicator by state: running, stopped, dead, unknown (on another machine), left (has ended it), missing (has not joined).", ofRecords("state")}
-	StatusPending = Metric{"nccl_tuner_status_change_pending", "gauge", "1 while a change is proposed and not decided, else 0.", ofRecords()}
-	StatusMissing = Metric{"nccl_tuner_status_change_unacknowledged_ranks", "gauge", "Ranks that have not acknowledged the pending change.", ofRecords()}
-	StatusFrozen  = Metric{"nccl_tuner_status_frozen", "gauge", "1 if the communicator keeps its version for good, else 0.", ofRecords()}
-	StatusChanges = Metric{"nccl_tuner_status_changes", "gauge", "Changes that were committed or refused, and why, of those whose records are there: the last ones and the one that brought the version in force.", ofRecords("outcome", "reason")}
-	StatusFaults  = Metric{"nccl_tuner_status_record_errors", "gauge", "Records of the communicator that cannot be read.", ofRecords()}
+	StatusVersion = Metric{"nccl_tuner_status_version_info", "gauge",
+		"1; the version of the policy that was committed last.", ofRecords("policy_version", "policy", "model")}
+	StatusSince = Metric{"nccl_tuner_status_version_timestamp_seconds", "gauge",
+		"When that version was committed, or the communicator began. Not over etcd, where times are not known.",
+		ofRecords()}
+	StatusRanks = Metric{"nccl_tuner_status_ranks", "gauge",
+		"Ranks of the communicator by state: running, stopped, dead, unknown (on another machine), left (has ended " +
+			"it), missing (has not joined).", ofRecords("state")}
+	StatusPending = Metric{"nccl_tuner_status_change_pending", "gauge",
+		"1 while a change is proposed and not decided, else 0.", ofRecords()}
+	StatusMissing = Metric{"nccl_tuner_status_change_unacknowledged_ranks", "gauge",
+		"Ranks that have not acknowledged the pending change.", ofRecords()}
+	StatusFrozen = Metric{"nccl_tuner_status_frozen", "gauge",
+		"1 if the communicator keeps its version for good, else 0.", ofRecords()}
+	StatusChanges = Metric{"nccl_tuner_status_changes", "gauge",
+		"Changes that were committed or refused, and why, of those whose records are there: the last ones and the " +
+			"one that brought the version in force.", ofRecords("outcome", "reason")}
+	StatusFaults = Metric{"nccl_tuner_status_record_errors", "gauge",
+		"Records of the communicator that cannot be read.", ofRecords()}
 )
 
 // Status are all metrics of tunefit status, in their order there.
-var Status = []Metric{StatusVersion, StatusSince, StatusRanks, StatusPending, StatusMissing, StatusFrozen, StatusChanges, StatusFaults}
+var Status = []Metric{StatusVersion, StatusSince, StatusRanks, StatusPending, StatusMissing, StatusFrozen,
+	StatusChanges, StatusFaults}

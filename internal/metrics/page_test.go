@@ -40,7 +40,8 @@ nccl_tuner_row_hits_total{node="n1",row="...`
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cut := string(all.Of("nccl_tuner_row_hits_total")[2].Metric["row"]); len(cut) > 600 || !strings.HasSuffix(cut, "p.csv:3") {
+	if cut := string(all.Of("nccl_tuner_row_hits_total")[2].Metric["row"]); len(cut) > 600 ||
+		!strings.HasSuffix(cut, "p.csv:3") {
 		t.Errorf("%q", cut)
 	}
 	if _, err := metricstest.Parse(metrics.Library, text, text); err == nil {
@@ -53,7 +54,8 @@ func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range append(append([]metrics.Metric{}, metrics.Library...), metrics.Status...) {
 		counter := strings.HasSuffix(m.Name, "_total")
-		if !regexp.MustCompile(`^nccl_tuner_[a-z_]+$`).MatchString(m.Name) || seen[m.Name] || counter != (m.Kind == "counter") || !strings.HasSuffix(m.Help, ".") {
+		if !regexp.MustCompile(`^nccl_tuner_[a-z_]+$`).MatchString(m.Name) || seen[m.Name] ||
+			counter != (m.Kind == "counter") || !strings.HasSuffix(m.Help, ".") {
 			t.Errorf("%+v", m)
 		}
 		seen[m.Name] = true

@@ -1,7 +1,7 @@
 package nccl
 
-// Change is something that NCCL does since a release, the value. Sources: the host code of the releases at both sides of it,
-// files as named in each group.
+// Change is something that NCCL does since a release, the value. Sources: the host code of the releases at both sides
+// of it, files as named in each group.
 type Change int
 
 // Of the topology and its paths (graph/topo.cc, topo.h, paths.cc).
@@ -26,8 +26,8 @@ const (
 	// BestTypePaths: of two paths the one of the better type wins, then the wider, then the shorter one. Before, a path
 	// is replaced by a wider one that is not longer.
 	BestTypePaths Change = 23007
-	// NICsSharedByGPUs: GPUs near the same NICs start with a NIC by their number modulo the number of these GPUs; before,
-	// by their number. From NICsSharedOnCX8 on only Blackwell with ConnectX-8 does so.
+	// NICsSharedByGPUs: GPUs near the same NICs start with a NIC by their number modulo the number of these GPUs;
+	// before, by their number. From NICsSharedOnCX8 on only Blackwell with ConnectX-8 does so.
 	NICsSharedByGPUs Change = 23007
 	NICsSharedOnCX8  Change = 23100
 	// NewerCPUs: the bandwidth between AMD CPUs depends on their generation; before, it is 16 GB/s. Granite Rapids is
@@ -43,11 +43,13 @@ const (
 	Channels64 Change = 22501
 	// BlackwellSpeeds: Blackwell has speeds of its own to try.
 	BlackwellSpeeds Change = 22501
-	// PathRange: the search goes from the best to the worst type of path that there is, instead of from NVL and PIX to SYS.
+	// PathRange: the search goes from the best to the worst type of path that there is, instead of from NVL and PIX
+	// to SYS.
 	PathRange Change = 22501
 	// TwoRingsAcrossSockets: with NVLink on both sockets but not between them, at least two rings.
 	TwoRingsAcrossSockets Change = 22602
-	// NICsOwnGPU: channels enter from a NIC through its own GPU first, and a search for equal channels repeats the one before only.
+	// NICsOwnGPU: channels enter from a NIC through its own GPU first, and a search for equal channels repeats the
+	// one before only.
 	NICsOwnGPU Change = 22705
 	// FarNICsBeforeHopper: GPUs older than Hopper may reach NICs at any distance.
 	FarNICsBeforeHopper Change = 22902

@@ -54,7 +54,8 @@ func (f Floors) Comment() string {
 	return fmt.Sprintf("# needs %s in the job: so many channels were measured only with that", f)
 }
 
-var floorComment = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*needs (?:NCCL_MIN_NCHANNELS=([0-9]{1,3})|NCCL_MIN_CTAS=([0-9]{1,3})) in the job`)
+var floorComment = regexp.MustCompile(
+	`(?m)^[ \t]*#[ \t]*needs (?:NCCL_MIN_NCHANNELS=([0-9]{1,3})|NCCL_MIN_CTAS=([0-9]{1,3})) in the job`)
 
 // ReadFloors returns what the comments of a policy file say that its rows need.
 func ReadFloors(policy []byte) (f Floors) {

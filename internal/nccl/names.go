@@ -54,12 +54,14 @@ const (
 var (
 	Colls = newNames[Coll]("collective", "", []string{"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"},
 		"broadcast", "reduce", "all_gather", "reduce_scatter", "all_reduce")
-	Algos = newNames[Algo]("algorithm", "_", []string{"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"},
+	Algos = newNames[Algo]("algorithm", "_", []string{"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS",
+		"NVLSTree", "PAT"},
 		"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
 	Protos = newNames[Proto]("protocol", "_", []string{"LL", "LL128", "Simple"},
 		"ll", "ll128", "simple")
 
-	neverAsked = newNames[Coll]("", "", nil, "all_to_all", "all_to_all_v", "all_to_all_pivot", "gather", "scatter", "send_recv", "send", "recv")
+	neverAsked = newNames[Coll]("", "", nil, "all_to_all", "all_to_all_v", "all_to_all_pivot", "gather", "scatter",
+		"send_recv", "send", "recv")
 )
 
 // IsAsked reports whether tuners are asked about the collective at all.

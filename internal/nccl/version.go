@@ -49,7 +49,8 @@ func ParseVersion(text string) (Version, error) {
 	v, ok := parseVersion(text)
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("%q is not a release of NCCL (allowed: 2.30.7, or 2.30 for the last of these; known: %s)", text, knownVersions())
+		return 0, fmt.Errorf("%q is not a release of NCCL (allowed: 2.30.7, or 2.30 for the last of these; known: %s)",
+			text, knownVersions())
 	case v < Oldest:
 		return 0, fmt.Errorf("NCCL %s has no tuner that is known here (the oldest is %s)", text, Oldest)
 	}
@@ -73,7 +74,9 @@ func parseVersion(text string) (Version, bool) {
 		return Version(n), true
 	}
 	// Without a patch level: the last one that is known.
-	at, found := slices.BinarySearchFunc(KnownVersions, n, func(v Version, minor int) int { return cmp.Compare(int(v)/100, minor) })
+	at, found := slices.BinarySearchFunc(KnownVersions, n, func(v Version, minor int) int {
+		return cmp.Compare(int(v)/100, minor)
+	})
 	if found {
 		return KnownVersions[at], true
 	}

@@ -17,8 +17,10 @@ func TestParseVersion(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "is not a release", "2": "is not a release", "2.31.0a7": "known: 2.21.5, 2.22.3,", "2.30.7.1": "is not a release", "v2.30.7": "is not a release",
-		"2.40": "is not a release", "2.20.5": "2.20.5 has no tuner that is known here (the oldest is 2.21.5)", "2.18": "has no tuner", "-2.30.7": "is not a release", "2.300.7": "is not a release",
+		"": "is not a release", "2": "is not a release", "2.31.0a7": "known: 2.21.5, 2.22.3,",
+		"2.30.7.1": "is not a release", "v2.30.7": "is not a release",
+		"2.40": "is not a release", "2.20.5": "2.20.5 has no tuner that is known here (the oldest is 2.21.5)",
+		"2.18": "has no tuner", "-2.30.7": "is not a release", "2.300.7": "is not a release",
 	} {
 		if v, err := ParseVersion(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want an error that says %q", text, v, err, want)

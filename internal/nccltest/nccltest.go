@@ -84,8 +84,8 @@ func System(file string) string {
 // Topology is the input that the answers in a file were computed from.
 func Topology(file string) string { return filepath.Join(filepath.Dir(file), input) }
 
-// Environment reads the variables of a variant, NAME=value,NAME=value. Names that do not begin with NCCL_ are settings of
-// the program that asked NCCL.
+// Environment reads the variables of a variant, NAME=value,NAME=value. Names that do not begin with NCCL_ are
+// settings of the program that asked NCCL.
 func Environment(variant string) map[string]string {
 	env := map[string]string{}
 	for setting := range strings.SplitSeq(variant, ",") {

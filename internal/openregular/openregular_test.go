@@ -12,11 +12,13 @@ import (
 
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
-	file, fifo, link, socket := filepath.Join(dir, "file"), filepath.Join(dir, "fifo"), filepath.Join(dir, "link"), filepath.Join(dir, "socket")
+	file, fifo, link, socket := filepath.Join(dir, "file"), filepath.Join(dir, "fifo"), filepath.Join(dir, "link"),
+		filepath.Join(dir, "socket")
 	if err := os.WriteFile(file, []byte("text"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink(fifo, link), syscall.Mknod(socket, syscall.S_IFSOCK|0o600, 0)); err != nil {
+	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink(fifo, link),
+		syscall.Mknod(socket, syscall.S_IFSOCK|0o600, 0)); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
@@ -28,7 +30,8 @@ func TestOpen(t *testing.T) {
 		file + "x":  "no such file",
 	} {
 		f, _, err := Open(path) // a FIFO without a writer would hang here
-		if f != nil || err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) || !errors.As(err, new(*fs.PathError)) {
+		if f != nil || err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) ||
+			!errors.As(err, new(*fs.PathError)) {
 			t.Errorf("%s: %v, %v; want %q", path, f, err, want)
 		}
 	}
@@ -50,7 +53,8 @@ func TestReadLarge(t *testing.T) {
 	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for size, want := range map[int64]string{4: "", most: "", most + 1: "larger than 1 MiB", 20 << 30: "larger than 1 MiB"} {
+	for size, want := range map[int64]string{4: "", most: "", most + 1: "larger than 1 MiB",
+		20 << 30: "larger than 1 MiB"} {
 		if err := os.Truncate(path, size); err != nil {
 			t.Fatal(err)
 		}

@@ -66,7 +66,9 @@ func (f *File) Write(name string) error {
 func Read(name string, text []byte) (*File, error) {
 	var f File
 	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, fmt.Errorf("%s: not a recorder's file: %w (the recorder writes its files whole: copy it again, or leave it out)", name, err)
+		return nil,
+			fmt.Errorf("%s: not a recorder's file: %w (the recorder writes its files whole: copy it again, or leave "+
+				"it out)", name, err)
 	}
 	if f.Version != Version {
 		return nil, fmt.Errorf("%s: nccl_tuner_record is %d (known: %d)", name, f.Version, Version)
@@ -90,7 +92,8 @@ func (c *Comm) check() error {
 	case c.ID == "":
 		return fmt.Errorf("id is empty (needed: the communicator's)")
 	case c.Ranks < 1 || c.Ranks > mostRanks || c.Nodes < 1 || c.Nodes > c.Ranks:
-		return fmt.Errorf("ranks is %d, nodes %d (allowed: 1 rank or more, and 1 node up to as many as ranks)", c.Ranks, c.Nodes)
+		return fmt.Errorf("ranks is %d, nodes %d (allowed: 1 rank or more, and 1 node up to as many as ranks)",
+			c.Ranks, c.Nodes)
 	case c.Rank < 0 || c.Rank >= c.Ranks:
 		return fmt.Errorf("rank is %d (allowed: 0 to %d)", c.Rank, c.Ranks-1)
 	case c.Unlisted > mostCalls:

@@ -95,5 +95,6 @@ func (w *Watcher) onlyPolling(err error) {
 	case errors.Is(err, syscall.EMFILE):
 		help = "; raise fs.inotify.max_user_instances to be told at once"
 	}
-	w.cfg.Log("the kernel does not tell of changes (" + err.Error() + "); files are looked at every " + w.cfg.Poll.String() + " instead" + help)
+	w.cfg.Log("the kernel does not tell of changes (" + err.Error() + "); files are looked at every " +
+		w.cfg.Poll.String() + " instead" + help)
 }

@@ -111,15 +111,21 @@ func TestNoMoreChannelsThanNCCLTakes(t *testing.T) {
 
 // What was asked for in vain is told apart from a number of channels that NCCL does not take.
 func TestUnmet(t *testing.T) {
-	ring, tree := nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}
-	g := &Group{Cells: []Cell{{Config: nccl.Config{Cell: tree, Channels: 8}, Bytes: 1}, {Config: nccl.Config{Cell: ring}, Bytes: 1}, {Config: nccl.Config{Cell: ring}, Bytes: 2}}}
+	ring, tree := nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, nccl.Cell{Algo: nccl.AlgoTree,
+		Proto: nccl.ProtoLL}
+	g := &Group{Cells: []Cell{{Config: nccl.Config{Cell: tree, Channels: 8}, Bytes: 1},
+		{Config: nccl.Config{Cell: ring}, Bytes: 1}, {Config: nccl.Config{Cell: ring}, Bytes: 2}}}
 	slices.SortFunc(g.Cells, Cell.compare)
 	s := Space{Channels: []int{8, 16}, Failed: []nccl.Config{{Cell: tree, Channels: 16}}, Asked: map[Ask]bool{
-		{nccl.Config{Cell: ring, Channels: 8}, 2}: true, {nccl.Config{Cell: ring, Channels: 8}, 1}: true, {nccl.Config{Cell: ring}, 1}: true, {nccl.Config{Cell: tree, Channels: 8}, 1}: true, {nccl.Config{Cell: tree, Channels: 8}, 4}: true, {nccl.Config{Cell: tree, Channels: 16}, 1}: true,
+		{nccl.Config{Cell: ring, Channels: 8}, 2}: true, {nccl.Config{Cell: ring, Channels: 8}, 1}: true,
+		{nccl.Config{Cell: ring}, 1}: true, {nccl.Config{Cell: tree, Channels: 8}, 1}: true,
+		{nccl.Config{Cell: tree, Channels: 8}, 4}: true, {nccl.Config{Cell: tree, Channels: 16}, 1}: true,
 	}}
 	got := s.Unmet(g)
-	if len(got) != 2 || got[0].Config != (nccl.Config{Cell: tree, Channels: 8}) || got[0].OwnChannels || !slices.Equal(got[0].Sizes, []uint64{4}) ||
-		got[1].Config != (nccl.Config{Cell: ring, Channels: 8}) || !got[1].OwnChannels || !slices.Equal(got[1].Sizes, []uint64{1, 2}) {
+	if len(got) != 2 || got[0].Config != (nccl.Config{Cell: tree, Channels: 8}) || got[0].OwnChannels ||
+		!slices.Equal(got[0].Sizes, []uint64{4}) ||
+		got[1].Config != (nccl.Config{Cell: ring, Channels: 8}) || !got[1].OwnChannels ||
+		!slices.Equal(got[1].Sizes, []uint64{1, 2}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -129,7 +135,10 @@ func TestUnmet(t *testing.T) {
 func TestOwnNumberOfChannelsIsOneConfiguration(t *testing.T) {
 	p := NewPool()
 	setup := &bench.Setup{NCCL: "2.31.2"}
-	tree := bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce}, DType: "float", Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}, Selection: bench.SelectionForced, Setup: setup}
+	tree := bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce}, DType: "float",
+		Comm:      nccl.Comm{Nodes: 1, Ranks: 8},
+		Config:    nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}},
+		Selection: bench.SelectionForced, Setup: setup}
 	ring := tree
 	ring.Algo, ring.Selection = nccl.AlgoRing, bench.SelectionDefault
 	for i := range 6 {

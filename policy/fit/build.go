@@ -27,7 +27,8 @@ func modelOf(g *Group) model.Group {
 	slices.SortFunc(cells, Cell.compare)
 	for i, cell := range cells {
 		if c := cell.Config; i == 0 || c != cells[i-1].Config {
-			curve := model.Curve{Algo: c.Algo.String(), Proto: c.Proto.String(), Channels: c.Channels, Floored: g.floored[c]}
+			curve := model.Curve{Algo: c.Algo.String(), Proto: c.Proto.String(), Channels: c.Channels,
+				Floored: g.floored[c]}
 			m.Curves = append(m.Curves, curve)
 		}
 		curve := &m.Curves[len(m.Curves)-1]

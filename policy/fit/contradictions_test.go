@@ -45,7 +45,8 @@ func TestContradictionIsNamed(t *testing.T) {
 				large++
 			}
 		}
-		if c.A != "a.txt" || c.B != "b.txt" || c.Apart != large || c.Common != len(g.Cells)+len(g.Default) || math.Abs(c.Factor-1.8) > 0.05 {
+		if c.A != "a.txt" || c.B != "b.txt" || c.Apart != large || c.Common != len(g.Cells)+len(g.Default) ||
+			math.Abs(c.Factor-1.8) > 0.05 {
 			t.Errorf("%+v, want %d of %d, a factor of 1.8 from a.txt to b.txt", c, large, len(g.Cells)+len(g.Default))
 		}
 		agreeing := pooled(twoSweeps(reps, func(*bench.Sample) {})).Groups[0]
@@ -66,7 +67,8 @@ func TestContradictionOfFiles(t *testing.T) {
 		p.Add(&s)
 	}
 	g := p.Set().Groups[0]
-	if c := g.Contradictions; len(c) != 1 || c[0].A != "first.csv" || c[0].B != "second.csv" || c[0].Apart != len(g.Cells)+len(g.Default) || c[0].Common != c[0].Apart {
+	if c := g.Contradictions; len(c) != 1 || c[0].A != "first.csv" || c[0].B != "second.csv" ||
+		c[0].Apart != len(g.Cells)+len(g.Default) || c[0].Common != c[0].Apart {
 		t.Errorf("%+v", c)
 	}
 }
@@ -85,7 +87,8 @@ func TestMachinesAreCounted(t *testing.T) {
 	set := pooled(samples[:101])
 	var got []string
 	for _, machine := range set.Machines {
-		got = append(got, fmt.Sprintf("%s %s %s %d %s", machine.GPU, machine.NCCL, machine.Time, machine.Rows, machine.Source))
+		got = append(got, fmt.Sprintf("%s %s %s %d %s", machine.GPU, machine.NCCL, machine.Time, machine.Rows,
+			machine.Source))
 	}
 	want := "NVIDIA H100 2.29.2 2026-01-01 00:00:00 51 0.txt|   25 1.txt|NVIDIA A100   25 3.txt"
 	if strings.Join(got, "|") != want {
@@ -93,10 +96,13 @@ func TestMachinesAreCounted(t *testing.T) {
 	}
 	file, _ := Fit(set, Options{})
 	p := file.Provenance
-	if len(p.Machines) != 2 || p.Machines[0] != (model.MeasuredOn{GPU: "NVIDIA H100", NCCL: "2.29.2", Begun: "2026-01-01 00:00:00", Rows: 51}) || !p.Mixed || p.NCCL != "2.29.2" {
+	if len(p.Machines) != 2 ||
+		p.Machines[0] != (model.MeasuredOn{GPU: "NVIDIA H100", NCCL: "2.29.2", Begun: "2026-01-01 00:00:00",
+			Rows: 51}) || !p.Mixed || p.NCCL != "2.29.2" {
 		t.Errorf("the model says %+v", p)
 	}
-	if gpus := (&Set{Machines: []MeasuredOn{{Setup: bench.Setup{GPU: "A100-SXM4-40GB"}}, {Setup: bench.Setup{GPU: "NVIDIA A100-SXM4-40GB"}}}}).GPUs(); len(gpus) != 1 {
+	if gpus := (&Set{Machines: []MeasuredOn{{Setup: bench.Setup{GPU: "A100-SXM4-40GB"}},
+		{Setup: bench.Setup{GPU: "NVIDIA A100-SXM4-40GB"}}}}).GPUs(); len(gpus) != 1 {
 		t.Errorf("one GPU under two names counts as %q", gpus)
 	}
 }

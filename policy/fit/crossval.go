@@ -82,7 +82,8 @@ func foldsBySize(g *Group) []fold {
 func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
 	var fewer *Group // the largest: the one that answers for more
 	for _, o := range groups {
-		if o.Coll == g.Coll && o.Nodes > 1 && o.Nodes < g.Nodes && o.Ranks*g.Nodes == g.Ranks*o.Nodes && len(o.Cells) > 0 {
+		if o.Coll == g.Coll && o.Nodes > 1 && o.Nodes < g.Nodes && o.Ranks*g.Nodes == g.Ranks*o.Nodes &&
+			len(o.Cells) > 0 {
 			fewer = o // groups are ordered by nodes
 		}
 	}

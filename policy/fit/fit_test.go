@@ -25,11 +25,13 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 	}
 	for i, v := range r.Verdicts {
 		// The file tells how good what it decides was, not what the model takes for the fastest.
-		if got := file.Groups[0].HeldOut[i]; got.LeftOut != v.LeftOut || got.Mean != round(v.Cautious.Mean, 5) || v.Cautious.Mean == v.Plain.Mean {
+		if got := file.Groups[0].HeldOut[i]; got.LeftOut != v.LeftOut || got.Mean != round(v.Cautious.Mean, 5) ||
+			v.Cautious.Mean == v.Plain.Mean {
 			t.Errorf("%s left out: the file says %+v (cautious %+v, plain %+v)", v.LeftOut, got, v.Cautious, v.Plain)
 		}
 		if v.Harm > 0 || v.Cautious.Mean >= v.Default.Mean || v.Plain.Mean > 1.05 {
-			t.Errorf("%s left out: harm %d, policy %.4f, plain %.4f, default %.4f", v.LeftOut, v.Harm, v.Cautious.Mean, v.Plain.Mean, v.Default.Mean)
+			t.Errorf("%s left out: harm %d, policy %.4f, plain %.4f, default %.4f", v.LeftOut, v.Harm, v.Cautious.Mean,
+				v.Plain.Mean, v.Default.Mean)
 		}
 	}
 	if !(r.Gain > 0 && r.Gain <= r.MeasuredGain) {
@@ -40,8 +42,10 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 	decided := 0
 	for b := uint64(5000); b < 250<<20; b = b * 7 / 5 {
 		costs := costsAt(&Group{Default: []Cell{{Config: m.byDefault(b), Bytes: b}}}, []Cell{
-			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}}, {Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}}},
-			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}}, {Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}}},
+			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}},
+			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}}},
+			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}},
+			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}}},
 		}, b)
 		choice, why := view.Choose(nccl.Call{Coll: m.Coll, Bytes: b}, costs)
 		if why != model.Decides {
@@ -115,9 +119,11 @@ func TestNothingBeyondWhatWasMeasured(t *testing.T) {
 	m := smallMachine()
 	g := pooled(m.sweep(1, 8)).Groups[0]
 	last := m.sizes[len(m.sizes)-1]
-	part := g.subset(func(c Cell) bool { return c.Config.Proto != nccl.ProtoSimple || c.Bytes < last/2 }, func(Cell) bool { return true })
+	part := g.subset(func(c Cell) bool { return c.Config.Proto != nccl.ProtoSimple || c.Bytes < last/2 },
+		func(Cell) bool { return true })
 	fitted := compile(0, part)
-	if c, why := fitted.For(m.Comm).Choose(nccl.Call{Coll: m.Coll, Bytes: last}, costsAt(g, g.bySize()[last], last)); c.Proto == nccl.ProtoSimple {
+	if c, why := fitted.For(m.Comm).Choose(nccl.Call{Coll: m.Coll, Bytes: last},
+		costsAt(g, g.bySize()[last], last)); c.Proto == nccl.ProtoSimple {
 		t.Errorf("%+v (%q) at a size where it was not measured", c, why)
 	}
 	for _, r := range Rows(fitted, RowOptions{UnknownDefault: true}) {
@@ -136,8 +142,10 @@ func TestOneNodeTellsNothing(t *testing.T) {
 	for _, maxNodes := range []int{0, 2} {
 		for _, c := range []struct{ fitted, asked machine }{{one, two}, {two, one}} {
 			g := pooled(c.fitted.sweep(1, 1)).Groups[0]
-			if _, why := compile(maxNodes, g).For(c.asked.Comm).Choose(nccl.Call{Coll: g.Coll, Bytes: 1 << 20}, everything); why != model.AbstainOneNode {
-				t.Errorf("measured on %d nodes, asked about %d, the model abstains because %q", c.fitted.Nodes, c.asked.Nodes, why)
+			if _, why := compile(maxNodes, g).For(c.asked.Comm).Choose(nccl.Call{Coll: g.Coll, Bytes: 1 << 20},
+				everything); why != model.AbstainOneNode {
+				t.Errorf("measured on %d nodes, asked about %d, the model abstains because %q", c.fitted.Nodes,
+					c.asked.Nodes, why)
 			}
 		}
 	}
@@ -149,14 +157,17 @@ func TestMoreNodes(t *testing.T) {
 	m := smallMachine()
 	g := pooled(m.sweep(1, 7)).Groups[0]
 	costs := costsAt(g, g.Cells, 4<<10)
-	if _, why := compile(0, g).For(nccl.Comm{Nodes: 4, Ranks: 32}).Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10}, costs); why != model.AbstainNodes {
+	if _, why := compile(0, g).For(nccl.Comm{Nodes: 4, Ranks: 32}).Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10},
+		costs); why != model.AbstainNodes {
 		t.Errorf("4 nodes, not asked for: silent because %q", why)
 	}
 	view := compile(4, g).For(nccl.Comm{Nodes: 4, Ranks: 32})
-	if _, why := view.Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10}, costs); why != model.AbstainFarther && why != model.AbstainBest {
+	if _, why := view.Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10}, costs); why != model.AbstainFarther &&
+		why != model.AbstainBest {
 		t.Errorf("4 nodes, a small gain: %q", why)
 	}
-	if _, why := compile(4, g).For(nccl.Comm{Nodes: 8, Ranks: 64}).Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10}, costs); why != model.AbstainNodes {
+	if _, why := compile(4, g).For(nccl.Comm{Nodes: 8, Ranks: 64}).Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10},
+		costs); why != model.AbstainNodes {
 		t.Errorf("8 nodes, 4 asked for: silent because %q", why)
 	}
 }
@@ -164,7 +175,8 @@ func TestMoreNodes(t *testing.T) {
 // A gain at one size that neither neighbour shares is worth no row.
 func TestRowsNeedARange(t *testing.T) {
 	key := Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}
-	def, ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8}, nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: 8}
+	def, ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}, Channels: 8},
+		nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: 8}
 	for name, test := range map[string]struct {
 		gains []float64 // of ring/ll at 1 KiB, 2 KiB ...
 		want  int
@@ -208,7 +220,8 @@ func TestRowsNeedAGainElsewhere(t *testing.T) {
 	}
 }
 
-// From 2.31 on, NCCL takes a tuner's channels only where they are fewer than its own: more of them is a row for nothing.
+// From 2.31 on, NCCL takes a tuner's channels only where they are fewer than its own: more of them is a row for
+// nothing.
 func TestRowsDoNotRaiseChannels(t *testing.T) {
 	own := nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}
 	for _, test := range []struct {
@@ -219,13 +232,15 @@ func TestRowsDoNotRaiseChannels(t *testing.T) {
 		{"2.30.7", nccl.Config{Cell: own, Channels: 16}, true},
 		{"2.31.2", nccl.Config{Cell: own, Channels: 16}, false},
 		{"2.31.2", nccl.Config{Cell: own, Channels: 4}, true},
-		{"2.31.2", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}, Channels: 16}, true}, // its own number is not known
+		// its own number is not known
+		{"2.31.2", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}, Channels: 16}, true},
 		{"2.30.7, 2.31.2", nccl.Config{Cell: own, Channels: 16}, true},
 		{"", nccl.Config{Cell: own, Channels: 16}, true},
 	} {
 		g := &Group{Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Noise: assumedNoise}
 		for b := uint64(1 << 10); b <= 1<<16; b *= 2 {
-			g.Default = append(g.Default, Cell{Config: nccl.Config{Cell: own, Channels: 8}, Bytes: b, Micros: 100, Reps: 1})
+			g.Default = append(g.Default, Cell{Config: nccl.Config{Cell: own, Channels: 8}, Bytes: b,
+				Micros: 100, Reps: 1})
 			g.Cells = append(g.Cells, Cell{Config: test.config, Bytes: b, Micros: 80, Reps: 1})
 		}
 		m := compile(0, g)

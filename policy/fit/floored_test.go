@@ -32,7 +32,8 @@ func TestFlooredChannels(t *testing.T) {
 		set[c] = &bench.Setup{MinChannels: strconv.Itoa(c)}
 	}
 	forced := func(s *bench.Sample) { s.Setup = set[s.Channels] }
-	one := bench.Sample{Call: nccl.Call{Coll: nccl.CollBroadcast, Bytes: 1024}, Comm: m.Comm, Micros: 10, DType: "float", Config: nccl.Config{Cell: nccl.Cell{Proto: nccl.ProtoSimple}}}
+	one := bench.Sample{Call: nccl.Call{Coll: nccl.CollBroadcast, Bytes: 1024}, Comm: m.Comm, Micros: 10,
+		DType: "float", Config: nccl.Config{Cell: nccl.Cell{Proto: nccl.ProtoSimple}}}
 	with := func(s bench.Sample, algo nccl.Algo, channels int, by bench.Selection, setup *bench.Setup) bench.Sample {
 		s.Algo, s.Channels, s.Selection, s.Setup = algo, channels, by, setup
 		return s
@@ -41,16 +42,21 @@ func TestFlooredChannels(t *testing.T) {
 		samples []bench.Sample
 		want    int // the most channels that are said to need a floor; 0: none
 	}{
-		"told nothing":                     {sweep(func(*bench.Sample) {}), 0},
-		"with a setup, told nothing":       {sweep(func(s *bench.Sample) { s.Setup = &bench.Setup{GPU: "X"} }), 0},
-		"all under a floor":                {sweep(forced), 32},
-		"some collective's default has 32": {append(sweep(forced), with(one, nccl.AlgoRing, 32, bench.SelectionDefault, nil)), 0},
-		"and 16 only":                      {append(sweep(forced), with(one, nccl.AlgoRing, 16, bench.SelectionDefault, nil)), 32},
-		"32 of NVLS are others":            {append(sweep(forced), with(one, nccl.AlgoNVLS, 32, bench.SelectionDefault, nil)), 32},
-		"a tuner had 32":                   {append(sweep(forced), with(one, nccl.AlgoTree, 32, bench.SelectionForced, &bench.Setup{Tuner: "x"})), 0},
-		"32 under a floor of 4":            {append(sweep(forced), with(one, nccl.AlgoTree, 32, bench.SelectionForced, &bench.Setup{MinChannels: "4"})), 0},
-		"on other nodes":                   {append(sweep(forced), with(bench.Sample{Call: nccl.Call{Coll: m.Coll, Bytes: 1024}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Micros: 10}, nccl.AlgoTree, 32, bench.SelectionForced, nil)), 32},
-		"under NCCL_MIN_CTAS":              {sweep(func(s *bench.Sample) { s.Setup = &bench.Setup{MinCTAs: "32"} }), 32},
+		"told nothing":               {sweep(func(*bench.Sample) {}), 0},
+		"with a setup, told nothing": {sweep(func(s *bench.Sample) { s.Setup = &bench.Setup{GPU: "X"} }), 0},
+		"all under a floor":          {sweep(forced), 32},
+		"some collective's default has 32": {append(sweep(forced),
+			with(one, nccl.AlgoRing, 32, bench.SelectionDefault, nil)), 0},
+		"and 16 only":           {append(sweep(forced), with(one, nccl.AlgoRing, 16, bench.SelectionDefault, nil)), 32},
+		"32 of NVLS are others": {append(sweep(forced), with(one, nccl.AlgoNVLS, 32, bench.SelectionDefault, nil)), 32},
+		"a tuner had 32": {append(sweep(forced), with(one, nccl.AlgoTree, 32, bench.SelectionForced,
+			&bench.Setup{Tuner: "x"})), 0},
+		"32 under a floor of 4": {append(sweep(forced), with(one, nccl.AlgoTree, 32, bench.SelectionForced,
+			&bench.Setup{MinChannels: "4"})), 0},
+		"on other nodes": {append(sweep(forced),
+			with(bench.Sample{Call: nccl.Call{Coll: m.Coll, Bytes: 1024}, Comm: nccl.Comm{Nodes: 1, Ranks: 8},
+				Micros: 10}, nccl.AlgoTree, 32, bench.SelectionForced, nil)), 32},
+		"under NCCL_MIN_CTAS": {sweep(func(s *bench.Sample) { s.Setup = &bench.Setup{MinCTAs: "32"} }), 32},
 	} {
 		file, _ := Fit(pooled(test.samples), Options{})
 		compiled := mustCompile(t, file)
@@ -65,7 +71,8 @@ func TestFlooredChannels(t *testing.T) {
 		if got := compiled.Floors(); got != (nccl.Floors{Channels: test.want}) {
 			t.Errorf("%s: the model needs %v, want %d", name, got, test.want)
 		}
-		if written, err := marshalModel(file); err != nil || strings.Contains(string(written), "floored") != (test.want > 0) {
+		if written, err := marshalModel(file); err != nil ||
+			strings.Contains(string(written), "floored") != (test.want > 0) {
 			t.Errorf("%s: %v, the model's file should say so: %t", name, err, test.want > 0)
 		}
 	}
@@ -80,24 +87,30 @@ func TestFlooredNVLS(t *testing.T) {
 	}{
 		{nccl.AlgoRing, bench.Setup{MinChannels: "16"}, true}, {nccl.AlgoRing, bench.Setup{MinCTAs: "16"}, true},
 		{nccl.AlgoNVLS, bench.Setup{MinChannels: "16"}, false}, {nccl.AlgoNVLS, bench.Setup{MinCTAs: "16"}, true},
-		{nccl.AlgoNVLSTree, bench.Setup{MinChannels: "16"}, false}, {nccl.AlgoNVLSTree, bench.Setup{MinCTAs: "16"}, true},
+		{nccl.AlgoNVLSTree, bench.Setup{MinChannels: "16"}, false},
+		{nccl.AlgoNVLSTree, bench.Setup{MinCTAs: "16"}, true},
 	} {
-		s := bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Micros: 10, Config: nccl.Config{Cell: nccl.Cell{Algo: c.algo, Proto: nccl.ProtoSimple}, Channels: 16}, Selection: bench.SelectionForced}
+		s := bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, Comm: nccl.Comm{Nodes: 1, Ranks: 8},
+			Micros: 10, Config: nccl.Config{Cell: nccl.Cell{Algo: c.algo, Proto: nccl.ProtoSimple}, Channels: 16},
+			Selection: bench.SelectionForced}
 		plain := s
 		s.Setup, plain.Channels = &c.setup, 4
 		set := pooled([]bench.Sample{s, plain})
-		if got := set.Groups[0].floored[nccl.Config{Cell: nccl.Cell{Algo: c.algo, Proto: nccl.ProtoSimple}, Channels: 16}]; got != c.want || len(set.Machines) != 1 {
+		if got := set.Groups[0].floored[nccl.Config{Cell: nccl.Cell{Algo: c.algo, Proto: nccl.ProtoSimple},
+			Channels: 16}]; got != c.want || len(set.Machines) != 1 {
 			t.Errorf("%v under %+v: %t, want %t; machines %v", c.algo, c.setup, got, c.want, set.Machines)
 		}
 	}
 }
 
-// A row with channels that need a floor stands only where the model chooses these, not for a neighbour that is nearly as fast.
+// A row with channels that need a floor stands only where the model chooses these, not for a neighbour that is nearly
+// as fast.
 func TestFlooredRowsStandForThemselves(t *testing.T) {
 	var samples []bench.Sample
 	for i := range 11 {
 		bytes := uint64(1<<10) << i
-		s := bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Config: nccl.Config{Cell: nccl.NoCell}, Selection: bench.SelectionDefault, Micros: 100}
+		s := bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: 8},
+			Config: nccl.Config{Cell: nccl.NoCell}, Selection: bench.SelectionDefault, Micros: 100}
 		samples = append(samples, s, s)
 		s.Selection, s.Algo, s.Proto = bench.SelectionForced, nccl.AlgoRing, nccl.ProtoSimple
 		flat := s

@@ -37,7 +37,8 @@ func (g *Group) gain() (measured, shrunk float64, genuine []float64) {
 		gains = append(gains, max(0, 1-best/d.Micros))
 		rivals = rivals[:0]
 		for _, c := range cells[d.Bytes] {
-			if r := (rival{math.Log(c.Micros / d.Micros), g.cellNoise(c)}); r.ln-math.Log(best/d.Micros) < hopeless*max(r.noise, g.Noise) {
+			if r := (rival{math.Log(c.Micros / d.Micros), g.cellNoise(c)}); r.ln-math.Log(best/d.Micros) <
+				hopeless*max(r.noise, g.Noise) {
 				rivals = append(rivals, r)
 			}
 		}

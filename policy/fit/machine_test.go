@@ -20,7 +20,8 @@ type machine struct {
 }
 
 func smallMachine() machine {
-	m := machine{Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, channels: []int{1, 2, 4, 8, 16, 32}, noise: 0.005}
+	m := machine{Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 2, Ranks: 16}},
+		channels: []int{1, 2, 4, 8, 16, 32}, noise: 0.005}
 	for b := uint64(4 << 10); b <= 256<<20; b *= 2 {
 		m.sizes = append(m.sizes, b)
 	}
@@ -78,7 +79,8 @@ func (m machine) byDefault(bytes uint64) nccl.Config {
 
 func (m machine) sample(c nccl.Config, bytes uint64, by bench.Selection, rng *rand.Rand) bench.Sample {
 	return bench.Sample{
-		Call: nccl.Call{Coll: m.Coll, Bytes: bytes}, Comm: m.Comm, DType: "float", RedOp: "sum", Config: c, Selection: by, Micros: m.micros(c, bytes) * math.Exp(m.noise*rng.NormFloat64()),
+		Call: nccl.Call{Coll: m.Coll, Bytes: bytes}, Comm: m.Comm, DType: "float", RedOp: "sum", Config: c,
+		Selection: by, Micros: m.micros(c, bytes) * math.Exp(m.noise*rng.NormFloat64()),
 	}
 }
 

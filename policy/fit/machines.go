@@ -48,8 +48,8 @@ func (s *Set) GPUs() []string {
 // versions lists the different versions of NCCL, as far as they are known.
 func (s *Set) versions() []string { return s.distinct(func(m *MeasuredOn) string { return m.NCCL }) }
 
-// channelsOnlyLower reports whether all was measured with releases that take a tuner's channels only where they are fewer
-// than NCCL's own.
+// channelsOnlyLower reports whether all was measured with releases that take a tuner's channels only where they are
+// fewer than NCCL's own.
 func (s *Set) channelsOnlyLower() bool {
 	all := s.versions()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(name string) bool {
@@ -75,7 +75,8 @@ const mostMachines = 50
 func modelMachines(all []MeasuredOn) (out []model.MeasuredOn) {
 	for _, m := range all {
 		if m.Setup != (bench.Setup{}) && len(out) < mostMachines {
-			out = append(out, model.MeasuredOn{GPU: m.GPU, Hosts: m.Hosts, NCCL: m.NCCL, Driver: m.Driver, Tuner: m.Tuner, Begun: m.Time, Rows: m.Rows})
+			out = append(out, model.MeasuredOn{GPU: m.GPU, Hosts: m.Hosts, NCCL: m.NCCL, Driver: m.Driver,
+				Tuner: m.Tuner, Begun: m.Time, Rows: m.Rows})
 		}
 	}
 	return out
@@ -88,7 +89,8 @@ func (m *MeasuredOn) String() string {
 	if strings.HasPrefix(m.NCCL, "RCCL") {
 		library = ""
 	}
-	for _, part := range []struct{ before, text string }{{"", m.GPU}, {"on ", m.Hosts}, {library, m.NCCL}, {"driver ", m.Driver}, {"tuner ", m.Tuner}, {"first run ", m.Time}} {
+	for _, part := range []struct{ before, text string }{{"", m.GPU}, {"on ", m.Hosts}, {library, m.NCCL},
+		{"driver ", m.Driver}, {"tuner ", m.Tuner}, {"first run ", m.Time}} {
 		if part.text != "" {
 			known = append(known, part.before+part.text)
 		}

@@ -14,8 +14,8 @@ type counts struct {
 	bySize     map[uint64]int // the only count at each size; nil: there are several
 }
 
-// rises tells NCCL's own choice by its rule: one count at each size, which changes with the size and does not fall as sizes
-// grow (NCCL 2.30.7: topoGetAlgoInfo, src/enqueue.cc).
+// rises tells NCCL's own choice by its rule: one count at each size, which changes with the size and does not fall as
+// sizes grow (NCCL 2.30.7: topoGetAlgoInfo, src/enqueue.cc).
 func (c *counts) rises() bool {
 	if c.bySize == nil {
 		return false
@@ -27,8 +27,9 @@ func (c *counts) rises() bool {
 	return slices.IsSorted(inOrder) && inOrder[0] > 0 && inOrder[0] < inOrder[len(inOrder)-1]
 }
 
-// ownFamilies returns the families of which no count was asked for. Where nothing tells that, a family whose counts rise
-// shows that the others with one count at each size were not asked either: a sweep over channels has several counts.
+// ownFamilies returns the families of which no count was asked for. Where nothing tells that, a family whose counts
+// rise shows that the others with one count at each size were not asked either: a sweep over channels has several
+// counts.
 func ownFamilies(families map[nccl.Cell]*counts) map[nccl.Cell]bool {
 	one, rises, told := true, false, false
 	for _, c := range families {

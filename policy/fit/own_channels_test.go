@@ -66,7 +66,10 @@ func TestWhoseChannels(t *testing.T) {
 	} {
 		p := NewPool()
 		for _, r := range test.rows {
-			p.Add(&bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: r.bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: r.channels}, Selection: r.by, Micros: 10})
+			p.Add(&bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: r.bytes},
+				Comm:      nccl.Comm{Nodes: 1, Ranks: 8},
+				Config:    nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: r.channels},
+				Selection: r.by, Micros: 10})
 		}
 		for range 2 { // a pool may be asked again
 			cells := p.Set().Groups[0].Cells

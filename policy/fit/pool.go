@@ -205,9 +205,11 @@ func (g variants) nameUnnamed() {
 func (v variant) refused(other variant) string {
 	placement := map[bool]string{false: "out-of-place", true: "in-place"}
 	if other.dtype == v.dtype && other.redop == v.redop {
-		return fmt.Sprintf("%s; %s is kept (normal: nccl-tests measures both, and NCCL does not tell a tuner which it is)", placement[other.inPlace], placement[v.inPlace])
+		return fmt.Sprintf("%s; %s is kept (normal: nccl-tests measures both, and NCCL does not tell a tuner which "+
+			"it is)", placement[other.inPlace], placement[v.inPlace])
 	}
-	return fmt.Sprintf("other data types or reductions; %s is kept (normal where several were measured: NCCL does not tell a tuner which it is)",
+	return fmt.Sprintf("other data types or reductions; %s is kept (normal where several were measured: NCCL does "+
+		"not tell a tuner which it is)",
 		strings.TrimSpace(strings.TrimSpace(cmp.Or(v.dtype, "the unnamed type")+" "+v.redop)+" "+placement[v.inPlace]))
 }
 
@@ -294,7 +296,8 @@ func (vp *variantPool) fill(g *Group) {
 // What was verified, mostly without a label, is the same once more; moved is by how much it differs, in ln(us).
 func mostMeasured(cells []Cell) (c Cell, moved float64) {
 	slices.SortFunc(cells, func(a, b Cell) int {
-		return cmp.Or(boolToInt(a.Verified)-boolToInt(b.Verified), cmp.Compare(b.Reps, a.Reps), b.Config.Compare(a.Config))
+		return cmp.Or(boolToInt(a.Verified)-boolToInt(b.Verified), cmp.Compare(b.Reps, a.Reps),
+			b.Config.Compare(a.Config))
 	})
 	c = cells[0]
 	if i := slices.IndexFunc(cells, func(c Cell) bool { return c.Verified }); i > 0 {

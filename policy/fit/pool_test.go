@@ -11,7 +11,8 @@ import (
 )
 
 func TestRefusedSamples(t *testing.T) {
-	good := smallMachine().sample(nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: 4}, 1<<20, bench.SelectionForced, rand.New(rand.NewPCG(1, 1)))
+	good := smallMachine().sample(nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: 4},
+		1<<20, bench.SelectionForced, rand.New(rand.NewPCG(1, 1)))
 	for _, test := range []struct {
 		reason string
 		change func(*bench.Sample)
@@ -30,11 +31,13 @@ func TestRefusedSamples(t *testing.T) {
 	}
 	other := good
 	other.InPlace = true
-	if set := pooled([]bench.Sample{good, other}); set.Used != 1 || !strings.HasPrefix(set.Refused[0].Reason, "in-place; out-of-place is kept (normal") {
+	if set := pooled([]bench.Sample{good, other}); set.Used != 1 ||
+		!strings.HasPrefix(set.Refused[0].Reason, "in-place; out-of-place is kept (normal") {
 		t.Errorf("in-place beside out-of-place: %+v", set)
 	}
 	other.DType = "half"
-	if set := pooled([]bench.Sample{good, good, other}); set.Used != 2 || !strings.HasPrefix(set.Refused[0].Reason, "other data types or reductions; "+good.DType) {
+	if set := pooled([]bench.Sample{good, good, other}); set.Used != 2 ||
+		!strings.HasPrefix(set.Refused[0].Reason, "other data types or reductions; "+good.DType) {
 		t.Errorf("another data type: %+v", set)
 	}
 }
@@ -60,7 +63,8 @@ func TestUnnamedDataType(t *testing.T) {
 	}
 	all = append(all, all[4])
 	set := pooled(all)
-	if g := set.Groups[0]; set.Used != 6 || set.Simulated != 0 || len(g.Cells) != 1 || !g.Cells[0].Verified || g.Cells[0].Reps != 6 {
+	if g := set.Groups[0]; set.Used != 6 || set.Simulated != 0 || len(g.Cells) != 1 || !g.Cells[0].Verified ||
+		g.Cells[0].Reps != 6 {
 		t.Errorf("used %d, simulated %d, refused %v, %+v", set.Used, set.Simulated, set.Refused, set.Groups[0].Cells)
 	}
 }
@@ -72,7 +76,8 @@ func TestAliasesAreNamed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for i := range samples {
 		s := &samples[i]
-		if s.Bytes == 1<<20 && s.Selection == bench.SelectionForced && s.Algo == nccl.AlgoRing && s.Proto == nccl.ProtoLL {
+		if s.Bytes == 1<<20 && s.Selection == bench.SelectionForced && s.Algo == nccl.AlgoRing &&
+			s.Proto == nccl.ProtoLL {
 			c := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}, Channels: s.Channels}
 			s.Micros = m.micros(c, s.Bytes) * math.Exp(0.005*rng.NormFloat64())
 		}

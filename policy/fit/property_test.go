@@ -35,7 +35,8 @@ func oddSweep(seed uint64) (all []bench.Sample) {
 	slices.Sort(m.sizes)
 	m.sizes = slices.Compact(m.sizes)
 	configs := m.configs()
-	kept, labelled, defaults := []float64{1, 1, 0.5, 0.2}[rng.IntN(4)], chance(0.7), []float64{1, 1, 0.5, 0}[rng.IntN(4)]
+	kept, labelled, defaults := []float64{1, 1, 0.5, 0.2}[rng.IntN(4)], chance(0.7),
+		[]float64{1, 1, 0.5, 0}[rng.IntN(4)]
 	own, verify, spikes, aliases := chance(0.1), []float64{0, 0, 0.3, 1}[rng.IntN(4)], chance(0.3), chance(0.2)
 	if chance(0.2) {
 		configs = slices.DeleteFunc(configs, func(c nccl.Config) bool { return c.Cell == m.byDefault(1).Cell })
@@ -213,7 +214,8 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 		case choice.Verified && choice.Config != r.Config:
 			return decided, fmt.Sprintf("at %d %s won a verification, the row says %s", b, choice.Config, r)
 		case !choice.Verified && !(ln-choice.LnMicros <= mostLost+1e-9):
-			return decided, fmt.Sprintf("at %d the row loses %.4f: %s, the model says %+v", b, ln-choice.LnMicros, r, choice)
+			return decided, fmt.Sprintf("at %d the row loses %.4f: %s, the model says %+v", b,
+				ln-choice.LnMicros, r, choice)
 		}
 	}
 	return decided, ""

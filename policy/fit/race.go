@@ -54,8 +54,8 @@ type Next struct {
 }
 
 const (
-	// latencyBound: fewest channels are tried where the fastest configuration takes at most so many times its least time
-	// at any size. Beyond that bandwidth decides, and few channels have less of it.
+	// latencyBound: fewest channels are tried where the fastest configuration takes at most so many times its least
+	// time at any size. Beyond that bandwidth decides, and few channels have less of it.
 	latencyBound = 4
 	// outclassed: fewest channels are not tried of a family that is so many times slower than the best.
 	outclassed = 2
@@ -236,7 +236,9 @@ func (r *race) promising(i int) (c nccl.Config, fewest, ok bool) {
 		}
 	}
 	for _, options := range [][]option{few, others} {
-		slices.SortFunc(options, func(a, b option) int { return cmp.Or(cmp.Compare(a.ratio, b.ratio), a.c.Compare(b.c)) })
+		slices.SortFunc(options, func(a, b option) int {
+			return cmp.Or(cmp.Compare(a.ratio, b.ratio), a.c.Compare(b.c))
+		})
 	}
 	switch {
 	case len(few) > 0: // sizes next to each other try several families

@@ -36,7 +36,8 @@ const (
 )
 
 func newCluster(truth *Group, noise float64, seed uint64, drift func(start, verified int) float64) *cluster {
-	c := &cluster{truth: truth, space: spaceOf(truth), noise: noise, drift: drift, random: rand.New(rand.NewPCG(seed, 21))}
+	c := &cluster{truth: truth, space: spaceOf(truth), noise: noise, drift: drift,
+		random: rand.New(rand.NewPCG(seed, 21))}
 	c.space.Asked = map[Ask]bool{}
 	if drift == nil {
 		c.drift = func(int, int) float64 { return 1 }
@@ -44,7 +45,8 @@ func newCluster(truth *Group, noise float64, seed uint64, drift func(start, veri
 	return c
 }
 
-// spaceOf is everything that was measured of a grid. Of one with NCCL's own channels other counts are asked for in vain.
+// spaceOf is everything that was measured of a grid. Of one with NCCL's own channels other counts are asked for in
+// vain.
 func spaceOf(g *Group) Space {
 	s := Space{Key: g.Key, Sizes: g.Sizes()}
 	for _, c := range g.Configs() {
@@ -70,7 +72,8 @@ func (c *cluster) start(sizes []uint64, configs []nccl.Config, verify bool) {
 	c.seconds += startSeconds
 	for i, b := range sizes {
 		s := bench.Sample{
-			Call: nccl.Call{Coll: c.truth.Coll, Bytes: b}, Comm: c.truth.Comm, DType: "float", Verify: verify, Source: fmt.Sprint(c.starts), Config: nccl.Config{Cell: nccl.NoCell}, Selection: bench.SelectionDefault,
+			Call: nccl.Call{Coll: c.truth.Coll, Bytes: b}, Comm: c.truth.Comm, DType: "float", Verify: verify,
+			Source: fmt.Sprint(c.starts), Config: nccl.Config{Cell: nccl.NoCell}, Selection: bench.SelectionDefault,
 		}
 		cell, ok := c.truth.defaultAt(b)
 		if configs != nil {
@@ -157,7 +160,8 @@ func (o *outcome) add(t *testing.T, c *cluster) {
 		if config, ok := choose(b); ok {
 			us = c.truth.timeOf(config, b)
 		}
-		o.sizes, o.regret, o.worst, o.harmWorst = o.sizes+1, o.regret+us/least, max(o.worst, us/least), max(o.harmWorst, us/d.Micros)
+		o.sizes, o.regret, o.worst, o.harmWorst = o.sizes+1, o.regret+us/least, max(o.worst, us/least),
+			max(o.harmWorst, us/d.Micros)
 		if us > harmful*d.Micros {
 			o.harm++
 		}
@@ -165,7 +169,8 @@ func (o *outcome) add(t *testing.T, c *cluster) {
 }
 
 func (o outcome) String() string {
-	return fmt.Sprintf("share %.3f, %.4f/%.3f, harm %.1f %% %.3f, starts %.1f", o.share/o.sweeps, o.regret/o.sizes, o.worst, 100*o.harm/o.sizes, o.harmWorst, o.starts/o.sweeps)
+	return fmt.Sprintf("share %.3f, %.4f/%.3f, harm %.1f %% %.3f, starts %.1f", o.share/o.sweeps, o.regret/o.sizes,
+		o.worst, 100*o.harm/o.sizes, o.harmWorst, o.starts/o.sweeps)
 }
 
 // raceGrids are measured grids without gaps.
@@ -205,7 +210,8 @@ func fillGaps(g *Group) {
 // sum adds outcomes up.
 func (o *outcome) sum(p outcome) {
 	o.sweeps, o.starts, o.share, o.sizes = o.sweeps+p.sweeps, o.starts+p.starts, o.share+p.share, o.sizes+p.sizes
-	o.regret, o.worst, o.harm, o.harmWorst = o.regret+p.regret, max(o.worst, p.worst), o.harm+p.harm, max(o.harmWorst, p.harmWorst)
+	o.regret, o.worst, o.harm, o.harmWorst = o.regret+p.regret, max(o.worst, p.worst), o.harm+p.harm, max(o.harmWorst,
+		p.harmWorst)
 }
 
 const raceSeeds = 10
@@ -220,7 +226,8 @@ func TestTargetRace(t *testing.T) {
 				o.add(t, newCluster(g.Group, noise, seed, nil))
 			}
 			t.Logf("%-27s noise %.1f %%: %v", g.name, 100*noise, o)
-			most := map[nccl.Coll]float64{nccl.CollAllReduce: 0.26, nccl.CollReduceScatter: 0.55, nccl.CollBroadcast: 0.5}[g.Coll]
+			most := map[nccl.Coll]float64{nccl.CollAllReduce: 0.26, nccl.CollReduceScatter: 0.55,
+				nccl.CollBroadcast: 0.5}[g.Coll]
 			if len(g.Configs()) <= fewConfigs { // two more starts to verify
 				most = 1.3
 			} else if g.Coll != nccl.CollReduceScatter {
@@ -241,8 +248,8 @@ func TestTargetRace(t *testing.T) {
 	}
 }
 
-// While the machine becomes slower and faster, at first, during the verification, or all the time, no row takes that for a
-// gain of its own.
+// While the machine becomes slower and faster, at first, during the verification, or all the time, no row takes that
+// for a gain of its own.
 func TestRaceWhileTheMachineDrifts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
@@ -270,7 +277,8 @@ func TestRaceWhileTheMachineDrifts(t *testing.T) {
 				}
 				t.Logf("%+.0f %% %s, noise %.1f %%: %v", 100*by, name, 100*noise, o)
 				if o.harm/o.sizes > 0.01 || o.harmWorst > 1.02 {
-					t.Errorf("%+.0f %% %s, noise %.1f %%: harm at %.1f %% of the sizes, at most %.3f", 100*by, name, 100*noise, 100*o.harm/o.sizes, o.harmWorst)
+					t.Errorf("%+.0f %% %s, noise %.1f %%: harm at %.1f %% of the sizes, at most %.3f", 100*by, name,
+						100*noise, 100*o.harm/o.sizes, o.harmWorst)
 				}
 			}
 		}
@@ -287,7 +295,8 @@ func TestRaceOfSimulatedMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, coll := range []nccl.Coll{nccl.CollAllReduce, nccl.CollReduceScatter, nccl.CollAllGather, nccl.CollBroadcast, nccl.CollReduce} {
+	for _, coll := range []nccl.Coll{nccl.CollAllReduce, nccl.CollReduceScatter, nccl.CollAllGather,
+		nccl.CollBroadcast, nccl.CollReduce} {
 		var all outcome
 		for seed := range uint64(4) {
 			for _, comm := range comms {
@@ -318,7 +327,9 @@ func broadcastLike(perChannel float64) *Group {
 		for _, c := range []int{1, 2, 4, 8, 16, 24, 32} {
 			for b := uint64(1 << 10); b <= 1<<30; b *= 2 {
 				us := latency[p]*(1+perChannel*float64(c-1)) + float64(b)/1000/min(bandwidth[p]*float64(c), limit[p])
-				g.Cells = append(g.Cells, Cell{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: p}, Channels: c}, Bytes: b, Micros: us, Reps: 1})
+				g.Cells = append(g.Cells,
+					Cell{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: p}, Channels: c}, Bytes: b,
+						Micros: us, Reps: 1})
 			}
 		}
 	}
@@ -353,7 +364,8 @@ func TestRaceGoesOn(t *testing.T) {
 	var began []Run
 	for next := c.space.Next(nil); len(next.Runs) > 0; next = c.space.Next(c.group()) {
 		for i, r := range next.Runs {
-			if again := c.space.Next(c.group()); !slices.Equal(again.Runs[0].Configs, r.Configs) || len(again.Runs) != len(next.Runs)-i {
+			if again := c.space.Next(c.group()); !slices.Equal(again.Runs[0].Configs, r.Configs) ||
+				len(again.Runs) != len(next.Runs)-i {
 				t.Errorf("after %d starts it goes on with %+v, want %+v", c.starts, again.Runs[0], r)
 			}
 			began = append(began, r)
@@ -369,7 +381,8 @@ func TestRaceGoesOn(t *testing.T) {
 	}
 	n := len(began[10].Sizes) / 2
 	half.start(began[10].Sizes[:n], began[10].Configs[:n], false)
-	if left := half.space.Next(half.group()).Runs; len(left) != 1 || !slices.Equal(left[0].Configs, began[10].Configs[n:]) {
+	if left := half.space.Next(half.group()).Runs; len(left) != 1 ||
+		!slices.Equal(left[0].Configs, began[10].Configs[n:]) {
 		t.Errorf("half of %v is left, and it goes on with %+v", began[10].Configs, left)
 	}
 	for _, r := range c.space.Verification(c.group()).Policies {
@@ -385,12 +398,14 @@ func TestRaceStages(t *testing.T) {
 	m := smallMachine()
 	g := pooled(m.sweep(1, 1)).Groups[0]
 	s := spaceOf(g)
-	if n := s.Next(nil); n.Stage != StageDefault || len(n.Runs) != 1 || n.Runs[0].Configs != nil || len(n.Runs[0].Sizes) != len(s.Sizes) {
+	if n := s.Next(nil); n.Stage != StageDefault || len(n.Runs) != 1 || n.Runs[0].Configs != nil ||
+		len(n.Runs[0].Sizes) != len(s.Sizes) {
 		t.Errorf("nothing measured: %+v", n)
 	}
 	most, middle := s.Channels[len(s.Channels)-1], s.Channels[(len(s.Channels)-1)/2]
 	all, none := func(Cell) bool { return true }, func(Cell) bool { return false }
-	if n := s.Next(g.subset(none, all)); n.Stage != StageMost || len(n.Runs) != len(s.Families) || n.Runs[0].Configs[0].Channels != most {
+	if n := s.Next(g.subset(none, all)); n.Stage != StageMost || len(n.Runs) != len(s.Families) ||
+		n.Runs[0].Configs[0].Channels != most {
 		t.Errorf("only the default measured: %+v", n)
 	}
 	missing := nccl.Config{Cell: s.Families[1], Channels: most}
@@ -399,7 +414,8 @@ func TestRaceStages(t *testing.T) {
 		t.Errorf("one run is missing: %+v", n)
 	}
 	s.Failed = []nccl.Config{missing}
-	if n := s.Next(first); n.Stage != StageMost || len(n.Runs) != 1 || n.Runs[0].Configs[0] != (nccl.Config{Cell: missing.Cell, Channels: middle}) {
+	if n := s.Next(first); n.Stage != StageMost || len(n.Runs) != 1 ||
+		n.Runs[0].Configs[0] != (nccl.Config{Cell: missing.Cell, Channels: middle}) {
 		t.Errorf("the missing run failed: %+v", n)
 	}
 	// What fails with both is not there at all.
@@ -425,9 +441,11 @@ func TestRaceStages(t *testing.T) {
 // What the machine does not have is not planned.
 func TestRaceWithinTheMachine(t *testing.T) {
 	s := Space{
-		Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Sizes: []uint64{1 << 20}, Channels: []int{1, 8, 16, 24, 32},
-		Families: []nccl.Cell{{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, {Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}},
-		Limits:   map[nccl.Algo]int{nccl.AlgoRing: 20, nccl.AlgoNVLS: 16},
+		Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Sizes: []uint64{1 << 20},
+		Channels: []int{1, 8, 16, 24, 32},
+		Families: []nccl.Cell{{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL},
+			{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}},
+		Limits: map[nccl.Algo]int{nccl.AlgoRing: 20, nccl.AlgoNVLS: 16},
 	}
 	if got := fmt.Sprint(s.channels(nccl.AlgoRing), s.channels(nccl.AlgoNVLS)); got != "[1 8 16 20] [1 8 16]" {
 		t.Errorf("channels %s", got)

@@ -19,7 +19,8 @@ type label struct {
 }
 
 func (l label) compare(o label) int {
-	return cmp.Or(l.Config.Compare(o.Config), cmp.Compare(l.by, o.by), boolToInt(l.verifies)-boolToInt(o.verifies), cmp.Compare(l.bytes, o.bytes))
+	return cmp.Or(l.Config.Compare(o.Config), cmp.Compare(l.by, o.by), boolToInt(l.verifies)-boolToInt(o.verifies),
+		cmp.Compare(l.bytes, o.bytes))
 }
 
 func (l label) byDefault() bool { return l.by == bench.SelectionDefault }

@@ -68,7 +68,8 @@ func (g *Group) call(bytes uint64) nccl.Call { return nccl.Call{Coll: g.Coll, By
 
 // outcomesOf asks for a configuration at each size; ok is false where the size is left to
 // the library. NCCL's cost table is made up from what was measured.
-func outcomesOf(truth *Group, sizes []uint64, choose func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool)) []Outcome {
+func outcomesOf(truth *Group, sizes []uint64,
+	choose func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool)) []Outcome {
 	bySize := truth.bySize()
 	outcomes := make([]Outcome, 0, len(sizes))
 	for _, b := range sizes {

@@ -30,7 +30,11 @@ var (
 		}
 	}}
 	baselines = []way{
-		{"NCCL's own choice", func(*Group, grid) chooser { return func(uint64) (nccl.Config, bool) { return nccl.Config{}, false } }},
+		{"NCCL's own choice", func(*Group, grid) chooser {
+			return func(uint64) (nccl.Config, bool) {
+				return nccl.Config{}, false
+			}
+		}},
 		{"the winner at the nearest size", func(train *Group, _ grid) chooser { return nearestChoice(train) }},
 		{"straight lines, gains above 1 %", func(train *Group, _ grid) chooser { return linesChoice(train) }},
 	}
@@ -160,7 +164,8 @@ func TestRegret(t *testing.T) {
 			r := judge(w, s, all)
 			line += fmt.Sprintf(" %.4f, %.1f %%, %.2f |", r.mean(), 100*r.harmed(), r.worst)
 			if l := must[w.name]; l != nil && (r.mean() > l[i].mean || r.harmed() > l[i].harm) {
-				t.Errorf("%s, %s: %.4f, harm %.4f; must be at most %.4f, %.4f", w.name, s.name, r.mean(), r.harmed(), l[i].mean, l[i].harm)
+				t.Errorf("%s, %s: %.4f, harm %.4f; must be at most %.4f, %.4f", w.name, s.name, r.mean(), r.harmed(),
+					l[i].mean, l[i].harm)
 			}
 		}
 		t.Log(line)

@@ -78,7 +78,8 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 		}
 		for _, s := range fewestSpans(c.options, i, j) {
 			o := &c.options[s.option]
-			rows = append(rows, Row{Key: c.key, Config: o.config, Bytes: nccl.Range{Min: c.sizes[s.from], Max: c.sizes[s.to-1]}, Floored: o.floored})
+			rows = append(rows, Row{Key: c.key, Config: o.config,
+				Bytes: nccl.Range{Min: c.sizes[s.from], Max: c.sizes[s.to-1]}, Floored: o.floored})
 			if s.from > i {
 				c.join(&rows[len(rows)-2], &rows[len(rows)-1])
 			}
@@ -375,5 +376,6 @@ func (r Row) String() string {
 	if channels == 0 {
 		channels = -1
 	}
-	return fmt.Sprintf("%s,%d,%d,%s,%s,%d,%d,%d,-1,-1", r.Coll, r.Bytes.Min, r.Bytes.Max, r.Algo, r.Proto, channels, r.Nodes, r.Ranks)
+	return fmt.Sprintf("%s,%d,%d,%s,%s,%d,%d,%d,-1,-1", r.Coll, r.Bytes.Min, r.Bytes.Max, r.Algo, r.Proto, channels,
+		r.Nodes, r.Ranks)
 }

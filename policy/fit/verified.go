@@ -53,7 +53,9 @@ func (g *Group) contests() (all []contest) {
 	// What a sweep only stepped through in its verification may have been measured while the machine was faster.
 	twice := slices.ContainsFunc(g.Cells, func(c Cell) bool { return c.Twice })
 	for _, d := range g.Default {
-		fresh := slices.DeleteFunc(slices.Clone(bySize[d.Bytes]), func(c Cell) bool { return !c.Verified || twice && !c.Twice })
+		fresh := slices.DeleteFunc(slices.Clone(bySize[d.Bytes]), func(c Cell) bool {
+			return !c.Verified || twice && !c.Twice
+		})
 		if !d.Verified {
 			continue
 		}
@@ -69,8 +71,8 @@ func (g *Group) contests() (all []contest) {
 	return all
 }
 
-// wins reports whether the configuration is faster, beyond what repetitions of it or of the default are apart: a machine
-// that changed meanwhile makes one of both look faster.
+// wins reports whether the configuration is faster, beyond what repetitions of it or of the default are apart: a
+// machine that changed meanwhile makes one of both look faster.
 func (c contest) wins() bool { return c.gain > c.need+c.moved }
 
 // verdicts are what won at each size at which the default was verified.
@@ -94,8 +96,8 @@ func (g *Group) verdicts() (all []model.Verified) {
 type Unsteady struct {
 	Config nccl.Config
 	Bytes  uint64
-	// Gain and Moved are parts of the time. Moved is how far repetitions of the default, or of the configuration if these
-	// are farther, are apart.
+	// Gain and Moved are parts of the time. Moved is how far repetitions of the default, or of the configuration if
+	// these are farther, are apart.
 	Gain, Moved float64
 }
 
@@ -141,7 +143,8 @@ const (
 
 // Verification is what to measure once more before it is deployed, in turns with the default.
 type Verification struct {
-	// Policies are the fastest at each size, the second fastest, and so on. None: no configuration comes near the default.
+	// Policies are the fastest at each size, the second fastest, and so on. None: no configuration comes near the
+	// default.
 	Policies []Run
 	// Short says that the default comes after each turn only, and not before the first.
 	Short bool

@@ -14,16 +14,19 @@ import (
 )
 
 // verification measures the default and the policies of a machine twice, in turns.
-func verification(m machine, policies []Run, micros func(c nccl.Config, bytes uint64) float64, def func(bytes uint64) float64) (samples []bench.Sample) {
+func verification(m machine, policies []Run, micros func(c nccl.Config, bytes uint64) float64,
+	def func(bytes uint64) float64) (samples []bench.Sample) {
 	for range 2 {
 		for _, b := range m.sizes {
-			s := bench.Sample{Call: nccl.Call{Coll: m.Coll, Bytes: b}, DType: "float", RedOp: "sum", Comm: m.Comm, Config: nccl.Config{Cell: nccl.NoCell}, Verify: true, Source: "verify:log"}
+			s := bench.Sample{Call: nccl.Call{Coll: m.Coll, Bytes: b}, DType: "float", RedOp: "sum", Comm: m.Comm,
+				Config: nccl.Config{Cell: nccl.NoCell}, Verify: true, Source: "verify:log"}
 			s.Selection, s.Micros = bench.SelectionDefault, def(b)
 			samples = append(samples, s)
 			for _, r := range policies {
 				if i := slices.Index(r.Sizes, b); i >= 0 {
 					c := r.Configs[i]
-					s.Selection, s.Algo, s.Proto, s.Channels, s.Micros = bench.SelectionForced, c.Algo, c.Proto, c.Channels, micros(c, b)
+					s.Selection, s.Algo, s.Proto, s.Channels, s.Micros = bench.SelectionForced, c.Algo, c.Proto,
+						c.Channels, micros(c, b)
 					samples = append(samples, s)
 				}
 			}
@@ -52,7 +55,8 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 	var samples []bench.Sample
 	for _, s := range m.sweep(1, 1) {
 		if s.Selection == bench.SelectionDefault {
-			s.Micros, s.Algo, s.Proto, s.Channels = 1.05*own(s.Bytes), bench.Unknown, bench.Unknown, 0 // it was a bad day
+			// it was a bad day
+			s.Micros, s.Algo, s.Proto, s.Channels = 1.05*own(s.Bytes), bench.Unknown, bench.Unknown, 0
 		} else {
 			s.Micros *= 1 - 0.05*rng.Float64()
 		}
@@ -95,7 +99,8 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 			got = truth(choice.Config, b)
 		}
 		if got > 1.02*best || got > own(b) {
-			t.Errorf("at %d: %.2f us of %v, where %.2f was verified and the default takes %.2f", b, got, choice, best, own(b))
+			t.Errorf("at %d: %.2f us of %v, where %.2f was verified and the default takes %.2f", b, got, choice,
+				best, own(b))
 		}
 		if !choice.Verified {
 			t.Errorf("at %d: decided by something else than the verification", b)
@@ -105,7 +110,8 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 		t.Errorf("the default is beaten at %d sizes, want 4", decided)
 	}
 	var rows bytes.Buffer
-	if err := WriteRows(&rows, Rows(compiled, RowOptions{})); err != nil || !strings.Contains(rows.String(), "# verified: ") {
+	if err := WriteRows(&rows, Rows(compiled, RowOptions{})); err != nil ||
+		!strings.Contains(rows.String(), "# verified: ") {
 		t.Errorf("%v, no row is said to be verified:\n%s", err, rows.String())
 	}
 }
@@ -113,7 +119,9 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 // A gain counts only beyond what the default or the configuration itself changed by.
 func TestVerifiedBeyondDrift(t *testing.T) {
 	at := func(bytes uint64, by bench.Selection, algo nccl.Algo, micros float64) bench.Sample {
-		return bench.Sample{Call: nccl.Call{Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Selection: by, Config: nccl.Config{Cell: nccl.Cell{Algo: algo}, Channels: 8}, Micros: micros, Verify: true, Source: "verify:log"}
+		return bench.Sample{Call: nccl.Call{Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Selection: by,
+			Config: nccl.Config{Cell: nccl.Cell{Algo: algo}, Channels: 8}, Micros: micros, Verify: true,
+			Source: "verify:log"}
 	}
 	for _, test := range []struct {
 		first, last, micros float64
@@ -127,17 +135,20 @@ func TestVerifiedBeyondDrift(t *testing.T) {
 	} {
 		var samples []bench.Sample
 		for b := uint64(1 << 10); b <= 1<<16; b *= 2 {
-			samples = append(samples, at(b, bench.SelectionDefault, nccl.AlgoRing, test.first), at(b, bench.SelectionForced, nccl.AlgoTree, test.micros),
+			samples = append(samples, at(b, bench.SelectionDefault, nccl.AlgoRing, test.first),
+				at(b, bench.SelectionForced, nccl.AlgoTree, test.micros),
 				at(b, bench.SelectionDefault, nccl.AlgoRing, test.last))
 		}
 		g := pooled(samples).Groups[0]
 		unsteady := g.Unsteady()
-		if test.wins != (len(unsteady) == 0) || !test.wins && (unsteady[0].Bytes != 1<<10 || unsteady[0].Gain <= 0 || unsteady[0].Moved < 0.05) {
+		if test.wins != (len(unsteady) == 0) ||
+			!test.wins && (unsteady[0].Bytes != 1<<10 || unsteady[0].Gain <= 0 || unsteady[0].Moved < 0.05) {
 			t.Errorf("the default takes %v, then %v: unsteady are %+v", test.first, test.last, unsteady)
 		}
 		for _, v := range g.verdicts() {
 			if (v.Algo != "") != test.wins {
-				t.Errorf("the default takes %v, then %v: at %d, %v wins: %v, want %v", test.first, test.last, v.Bytes, test.micros, v.Algo != "", test.wins)
+				t.Errorf("the default takes %v, then %v: at %d, %v wins: %v, want %v", test.first, test.last, v.Bytes,
+					test.micros, v.Algo != "", test.wins)
 			}
 		}
 	}

@@ -39,7 +39,8 @@ type CallTimes struct {
 }
 
 func (t *CallTimes) add(o CallTimes, times float64) {
-	t.Now, t.Default, t.Policy, t.Best = t.Now+times*o.Now, t.Default+times*o.Default, t.Policy+times*o.Policy, t.Best+times*o.Best
+	t.Now, t.Default, t.Policy, t.Best = t.Now+times*o.Now, t.Default+times*o.Default, t.Policy+times*o.Policy,
+		t.Best+times*o.Best
 }
 
 // NewWorth takes the job's own time of a call, and from the measurements only the ratios to what the job runs. A call
@@ -99,7 +100,9 @@ func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t
 			continue
 		}
 		if genuine != nil {
-			i, _ := slices.BinarySearchFunc(g.Default, d.Bytes, func(c Cell, b uint64) int { return cmp.Compare(c.Bytes, b) })
+			i, _ := slices.BinarySearchFunc(g.Default, d.Bytes, func(c Cell, b uint64) int {
+				return cmp.Compare(c.Bytes, b)
+			})
 			t.Policy, t.Best = withoutLuck(t.Policy, d.Micros, genuine[i]), withoutLuck(t.Best, d.Micros, genuine[i])
 		}
 		one := e.Micros
@@ -128,7 +131,8 @@ func (g *Group) runsNow(e profile.Entry, d Cell) float64 {
 	return g.timeOf(ran, d.Bytes)
 }
 
-// between is what cells take at a size, by the straight line of the logarithms; NaN before the first and after the last.
+// between is what cells take at a size, by the straight line of the logarithms; NaN before the first and after the
+// last.
 func between(cells []Cell, bytes uint64) float64 {
 	i, exact := slices.BinarySearchFunc(cells, bytes, func(c Cell, b uint64) int { return cmp.Compare(c.Bytes, b) })
 	switch {

@@ -131,7 +131,8 @@ func TestIndent(t *testing.T) {
 			t.Errorf("%s becomes\n%s\nwant\n%s", text, got, want)
 		}
 		var compact bytes.Buffer
-		if err := json.Compact(&compact, bytes.ReplaceAll(got, []byte("\n>"), nil)); err != nil || compact.String() != text {
+		if err := json.Compact(&compact, bytes.ReplaceAll(got, []byte("\n>"), nil)); err != nil ||
+			compact.String() != text {
 			t.Errorf("%s comes back as %s (%v)", text, &compact, err)
 		}
 	}
@@ -140,7 +141,9 @@ func TestIndent(t *testing.T) {
 // What the library would refuse is not written.
 func TestLargerThanTheLibraryReads(t *testing.T) {
 	file := &model.File{Provenance: model.Provenance{Tool: strings.Repeat("x", model.MaxFileBytes)}}
-	if text, err := marshalModel(file); err == nil || !strings.Contains(err.Error(), "larger than the 64MiB that the library reads") || len(text) > model.MaxFileBytes {
+	if text, err := marshalModel(file); err == nil ||
+		!strings.Contains(err.Error(), "larger than the 64MiB that the library reads") ||
+		len(text) > model.MaxFileBytes {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }

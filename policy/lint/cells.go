@@ -63,7 +63,8 @@ func offered(coll nccl.Coll, k key) cells {
 		onNode = k.wants[policy.Ranks]/k.wants[policy.Nodes] + 1
 	}
 	// PAT wants one rank on every node, or since 2.31 several nodes.
-	onePerNode := onNode <= 1 && (k.wants[policy.Nodes] < 0 || k.wants[policy.Ranks] < 0 || k.wants[policy.Nodes] == k.wants[policy.Ranks])
+	onePerNode := onNode <= 1 &&
+		(k.wants[policy.Nodes] < 0 || k.wants[policy.Ranks] < 0 || k.wants[policy.Nodes] == k.wants[policy.Ranks])
 	fits := func(a nccl.Algo) bool {
 		switch a {
 		case nccl.AlgoCollNetDirect, nccl.AlgoCollNetChain:

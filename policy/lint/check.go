@@ -101,13 +101,17 @@ func (c *check) each(r *row) {
 		c.report(matchesNothing, r.Line, "", "NCCL asks nothing about a communicator of 1 rank")
 		r.empty = true
 	case r.empty:
-		c.report(matchesNothing, r.Line, "", "no number of bytes is within both the limits of bytes (%s) and of bytes per rank (%s)", sizeText(r.Bytes), sizeText(r.BytesPerRank))
+		c.report(matchesNothing, r.Line, "",
+			"no number of bytes is within both the limits of bytes (%s) and of bytes per rank (%s)", sizeText(r.Bytes),
+			sizeText(r.BytesPerRank))
 	}
 	if r.empty {
 		return
 	}
 	if want := r.Numbers[policy.RegBuff]; want >= 0 {
-		c.report(regBuff, r.Line, "reg_buff", "reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang", want)
+		c.report(regBuff, r.Line, "reg_buff",
+			"reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang",
+			want)
 	}
 	c.bound(r)
 	if c.combination(r) {
@@ -150,7 +154,8 @@ func (c *check) shadowed() {
 		by := slices.IndexFunc(c.rows[:i], func(e *row) bool { return e.hides(r) && !e.idle })
 		if by >= 0 {
 			r.idle = true
-			c.report(shadowed, r.Line, "", "the row is never reached: line %d matches all that it matches, and comes first", c.rows[by].Line)
+			c.report(shadowed, r.Line, "",
+				"the row is never reached: line %d matches all that it matches, and comes first", c.rows[by].Line)
 		}
 	}
 }

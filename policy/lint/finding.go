@@ -68,6 +68,7 @@ func Worst(findings []Finding) (worst Severity, any bool) {
 // sortFindings puts the file's order, within a line the worst first.
 func sortFindings(findings []Finding) {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Rule, b.Rule),
+			cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
 	})
 }

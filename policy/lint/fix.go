@@ -24,7 +24,9 @@ func Fix(file string, text []byte, opt Options) (fixed []Finding, after []byte, 
 		}
 		for _, f := range found {
 			_, twice := words[f.at]
-			with := slices.ContainsFunc(gone, func(row policy.Span) bool { return row != f.at && row.Start <= f.at.Start && f.at.End <= row.End })
+			with := slices.ContainsFunc(gone, func(row policy.Span) bool {
+				return row != f.at && row.Start <= f.at.Start && f.at.End <= row.End
+			})
 			if twice || with {
 				continue
 			}

@@ -15,14 +15,16 @@ import (
 func TestFix(t *testing.T) {
 	before := "\ufeff  # a policy\r\n" +
 		`Collective_Type , MIN_BYTES,max_bytes,algo,proto,nChannels,nNodes,nRanks,chunk_bytes,comment` + "\r\n" +
-		`"allreduce", 1MiB , 4294967295 ,ring,simple, 96 ,2,16,,"large, and ""quoted""` + "\r\n  # no comment\r\n" + `"` + "\r\n" +
+		`"allreduce", 1MiB , 4294967295 ,ring,simple, 96 ,2,16,,"large, and ""quoted""` + "\r\n  # no comment\r\n" +
+		`"` + "\r\n" +
 		"AllReduce,0,1048575,Tree,LL128,8,2,16,\"64K\",\r\n" +
 		"\t# nvls\r\n" +
 		"allreduce,0,inf,nvls,simple,12,4,32,,\r\n" +
 		"allreduce,0,inf,NVLS,Simple,16,4,32,100\r\n" +
 		"allreduce,0,-1,nvls,simple,12,4,32,,again\r\n" +
 		"alltoall,0,-1,ring,simple,96,4,32,"
-	want := strings.NewReplacer(" 4294967295 ", " inf ", " 96 ", " 64 ", `"64K"`, "65280", "simple,12,", "simple,-1,", ",16,4,32,100", ",-1,4,32,512",
+	want := strings.NewReplacer(" 4294967295 ", " inf ", " 96 ", " 64 ", `"64K"`, "65280", "simple,12,", "simple,-1,",
+		",16,4,32,100", ",-1,4,32,512",
 		"allreduce,0,-1,nvls,simple,12,4,32,,again\r\n", "").Replace(before)
 	fixed, after, err := Fix("p.csv", []byte(before), Options{})
 	if err != nil || string(after) != want {
@@ -67,7 +69,9 @@ func TestFixKeepsDecisions(t *testing.T) {
 		either := func(values ...string) string { return values[rng.IntN(len(values))] }
 		text := header
 		for range 1 + rng.IntN(8) {
-			text += strings.Join([]string{"allreduce", either("0", "1M", "64K"), either("4294967295", "4G", "inf", "2147483647", "64M"), either("ring", "nvls", "tree", "-1", "collnet_direct"), either("simple", "-1"),
+			text += strings.Join([]string{"allreduce", either("0", "1M", "64K"),
+				either("4294967295", "4G", "inf", "2147483647", "64M"),
+				either("ring", "nvls", "tree", "-1", "collnet_direct"), either("simple", "-1"),
 				either("8", "96", "-1"), either("1", "2", "-1"), "8", either("100", "64K", ""), ""}, ",") + "\n"
 		}
 		_, after, err := Fix("p.csv", []byte(text), Options{})
@@ -83,7 +87,8 @@ func TestFixKeepsDecisions(t *testing.T) {
 		for range 200 {
 			nodes := 1 + rng.IntN(3)
 			micros := make([]float32, 21)
-			can := offered(nccl.CollAllReduce, keyOf(model.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: nodes, Ranks: 8 * nodes}}))
+			can := offered(nccl.CollAllReduce,
+				keyOf(model.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: nodes, Ranks: 8 * nodes}}))
 			for i := range micros {
 				micros[i] = -1
 				if can&(1<<i) != 0 {
@@ -91,13 +96,15 @@ func TestFixKeepsDecisions(t *testing.T) {
 				}
 			}
 			micros[5] = 17.5 // ring/simple is always there
-			q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: rng.Uint64N(6 << 30)}, PipeOps: 1, Costs: nccl.Costs{Micros: micros, NumProto: 3}}
+			q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: rng.Uint64N(6 << 30)}, PipeOps: 1,
+				Costs: nccl.Costs{Micros: micros, NumProto: 3}}
 			comm := policy.Comm{Comm: nccl.Comm{Nodes: nodes, Ranks: 8 * nodes}}
 			was, is := old.For(comm).Decide(q), new.For(comm).Decide(q)
 			was.Rule, is.Rule = 0, 0
 			if was != is {
 				if q.Bytes < 1<<31-1 {
-					t.Fatalf("seed %d: %d bytes on %d nodes: %+v became %+v\n%s\n%s", seed, q.Bytes, nodes, was, is, text, after)
+					t.Fatalf("seed %d: %d bytes on %d nodes: %+v became %+v\n%s\n%s", seed, q.Bytes, nodes, was, is,
+						text, after)
 				}
 				moved++
 			}
@@ -119,7 +126,8 @@ func TestSheetOfRealFile(t *testing.T) {
 	if err != nil || len(fixed) != 1 {
 		t.Fatalf("%v, %v", err, fixed)
 	}
-	if want := strings.Replace(string(text), "9437184,9437184,ring,simple,96,1,8", "9437184,9437184,ring,simple,64,1,8", 1); string(after) != want {
+	if want := strings.Replace(string(text), "9437184,9437184,ring,simple,96,1,8",
+		"9437184,9437184,ring,simple,64,1,8", 1); string(after) != want {
 		t.Error("more changed than one field")
 	}
 }
@@ -133,8 +141,10 @@ func FuzzFix(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	f.Add([]byte(header + "allreduce,0,4G,ring,simple,96,2,8,\"100\",\"a\nb\"\r\n# tunefit:ignore gap\nallreduce,0,4G,ring,simple,96,2,8,\"100\"\n"))
-	f.Add([]byte("collective,algorithm,min_bytes_per_rank,max_bytes,ranks\nany,!ring,1K,2147483647,3\n*,ring,0,4294967295,-1"))
+	f.Add([]byte(header + "allreduce,0,4G,ring,simple,96,2,8,\"100\",\"a\nb\"\r\n# tunefit:ignore gap\n" +
+		"allreduce,0,4G,ring,simple,96,2,8,\"100\"\n"))
+	f.Add([]byte("collective,algorithm,min_bytes_per_rank,max_bytes,ranks\nany,!ring,1K,2147483647,3\n" +
+		"*,ring,0,4294967295,-1"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if _, err := policy.ReadCSV("fuzz.csv", text); err != nil {
 			return

@@ -27,7 +27,8 @@ func (c *check) ignore(text []byte) {
 		for _, rule := range ignored(words) {
 			s := silenced{row, rule}
 			if _, known := RuleNamed(rule); !known {
-				c.report(badIgnore, at, "", "no rule is called %q (%sallowed: see tunefit check --rules)", rule, suggest.DidYouMean(rule, RuleNames()))
+				c.report(badIgnore, at, "", "no rule is called %q (%sallowed: see tunefit check --rules)", rule,
+					suggest.DidYouMean(rule, RuleNames()))
 			} else if _, again := said[s]; !again {
 				said[s] = at
 				order = append(order, s)

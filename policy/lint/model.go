@@ -50,7 +50,8 @@ func (c *modelCheck) refused(text []byte, err error) {
 		Version int    `json:"version"`
 	}
 	if json.Unmarshal(text, &head) == nil && head.Format == model.Format && head.Version < model.Version {
-		c.report(modelStale, "the model has version %d of the format, this program reads %d: fit it anew", head.Version, model.Version)
+		c.report(modelStale, "the model has version %d of the format, this program reads %d: fit it anew",
+			head.Version, model.Version)
 		return
 	}
 	for line := range strings.Lines(err.Error()) {
@@ -78,9 +79,12 @@ func (c *modelCheck) group(g *model.Group) {
 			continue
 		}
 		if s.Mean > poorRegret {
-			c.report(modelRegret, "%s: with %s left out, decisions took %.3f times the best time measured on average, %.2f at worst", name, s.LeftOut, s.Mean, s.Max)
+			c.report(modelRegret,
+				"%s: with %s left out, decisions took %.3f times the best time measured on average, %.2f at worst",
+				name, s.LeftOut, s.Mean, s.Max)
 		} else if s.VersusDefault > 1 {
-			c.report(modelRegret, "%s: with %s left out, decisions took %.3f times as long as NCCL's own", name, s.LeftOut, s.VersusDefault)
+			c.report(modelRegret, "%s: with %s left out, decisions took %.3f times as long as NCCL's own", name,
+				s.LeftOut, s.VersusDefault)
 		}
 	}
 	if len(g.Default) == 0 {

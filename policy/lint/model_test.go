@@ -25,13 +25,16 @@ func measuredOn(fingerprint string) *model.Topology {
 // channels, tree/ll with 8 channels in half the time of either.
 func measured() *model.File {
 	curve := func(algo, proto string, channels int, us float64) model.Curve {
-		return model.Curve{Algo: algo, Proto: proto, Channels: channels, Measured: [][2]float64{{1 << 10, us}, {8 << 10, 2 * us}, {64 << 10, 4 * us}}}
+		return model.Curve{Algo: algo, Proto: proto, Channels: channels,
+			Measured: [][2]float64{{1 << 10, us}, {8 << 10, 2 * us}, {64 << 10, 4 * us}}}
 	}
 	return &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
 		Coll: "allreduce", Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Noise: .01,
-		HeldOut: []model.Trial{{LeftOut: "every other size", Score: model.Score{Decisions: 9, Mean: 1.02, Low: 1, High: 1.04, P95: 1.05, Max: 1.06}, VersusDefault: .9}},
+		HeldOut: []model.Trial{{LeftOut: "every other size",
+			Score: model.Score{Decisions: 9, Mean: 1.02, Low: 1, High: 1.04, P95: 1.05, Max: 1.06}, VersusDefault: .9}},
 		Default: []model.DefaultPoint{{Bytes: 1 << 10, Micros: 20}, {Bytes: 64 << 10, Micros: 80}},
-		Curves:  []model.Curve{curve("ring", "simple", 8, 20), curve("ring", "simple", 16, 20), curve("tree", "ll", 8, 10)},
+		Curves: []model.Curve{curve("ring", "simple", 8, 20), curve("ring", "simple", 16, 20),
+			curve("tree", "ll", 8, 10)},
 	}}}
 }
 
@@ -63,12 +66,17 @@ func TestModelRules(t *testing.T) {
 		{nil, ""},
 		{func(f *model.File) { f.Version = model.Version - 1 }, "[model-stale]"},
 		{func(f *model.File) { f.Version = model.Version + 1 }, "[model-invalid]"},
-		{group(func(g *model.Group) { g.Noise = -1 }), "m.json: error: groups[0].noise: -1 (allowed: above 0, below 10) [model-invalid]"},
-		{func(f *model.File) { f.Provenance.SimulatedRows = 7 }, "7 of the measurements it was fitted to are simulated [model-simulated]"},
+		{group(func(g *model.Group) { g.Noise = -1 }),
+			"m.json: error: groups[0].noise: -1 (allowed: above 0, below 10) [model-invalid]"},
+		{func(f *model.File) { f.Provenance.SimulatedRows = 7 },
+			"7 of the measurements it was fitted to are simulated [model-simulated]"},
 		{func(f *model.File) { f.Provenance.Topology = measuredOn(here) }, ""},
 		{func(f *model.File) { f.Provenance.Topology = measuredOn(other) }, "different machine"},
-		{group(func(g *model.Group) { g.HeldOut[0].Mean = 1.2 }), "m.json: warning: allreduce with 2 nodes, 16 ranks: with every other size left out, decisions took 1.200 times the best"},
-		{group(func(g *model.Group) { g.HeldOut[0].VersusDefault = 1.01 }), "1.010 times as long as NCCL's own [model-regret]"},
+		{group(func(g *model.Group) { g.HeldOut[0].Mean = 1.2 }),
+			"m.json: warning: allreduce with 2 nodes, 16 ranks: with every other size left out, decisions took 1.200 " +
+				"times the best"},
+		{group(func(g *model.Group) { g.HeldOut[0].VersusDefault = 1.01 }),
+			"1.010 times as long as NCCL's own [model-regret]"},
 		{group(func(g *model.Group) { g.HeldOut[0].LeftOut, g.HeldOut[0].Mean = "one channel count", 1.2 }), ""},
 		{group(func(g *model.Group) { g.Default = nil }), "the default was not measured [model-no-default]"},
 	} {
@@ -81,7 +89,8 @@ func TestModelRules(t *testing.T) {
 			t.Errorf("%s, and a model: %v", got, m != nil)
 		}
 	}
-	if found, m := CheckModel("m.json", []byte("{"), nil); m != nil || len(found) != 1 || found[0].Rule != modelInvalid {
+	if found, m := CheckModel("m.json", []byte("{"), nil); m != nil || len(found) != 1 ||
+		found[0].Rule != modelInvalid {
 		t.Errorf("%v", found)
 	}
 }

@@ -17,10 +17,13 @@ func (c *check) overlaps() {
 		}
 		for _, o := range slices.Backward(earlier) {
 			sizes, any := o.sizes.And(r.sizes)
-			if !any || o.sizes.Holds(r.sizes) || r.sizes.Holds(o.sizes) || o.axis != r.axis || o.Ask == r.Ask || !r.key.within(o.key) {
+			if !any || o.sizes.Holds(r.sizes) || r.sizes.Holds(o.sizes) || o.axis != r.axis || o.Ask == r.Ask ||
+				!r.key.within(o.key) {
 				continue
 			}
-			c.report(overlap, r.Line, "", "line %d comes first and matches %s%s as well, where it asks for something else", o.Line, sizeText(sizes), r.axis)
+			c.report(overlap, r.Line, "",
+				"line %d comes first and matches %s%s as well, where it asks for something else", o.Line,
+				sizeText(sizes), r.axis)
 			break
 		}
 		earlier = append(earlier, r)
@@ -61,7 +64,8 @@ func (c *check) gapsBetween(rows []*row, at *row) {
 	for _, r := range rows[1:] {
 		if last.sizes.Max < nccl.Inf && r.sizes.Min > last.sizes.Max+1 && (r.key == at.key || last.key == at.key) {
 			left := nccl.Range{Min: last.sizes.Max + 1, Max: r.sizes.Min - 1}
-			f := c.report(gap, r.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d", r.collName(), at.key, sizeText(left), at.axis, last.Line, r.Line)
+			f := c.report(gap, r.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d", r.collName(),
+				at.key, sizeText(left), at.axis, last.Line, r.Line)
 			if left.Max/2 >= left.Min {
 				f.Severity = Note
 			}

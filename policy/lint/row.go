@@ -44,7 +44,8 @@ func (k key) settled() key {
 		if want[policy.Ranks]%want[policy.Nodes] == 0 {
 			want[policy.RanksPerNode] = want[policy.Ranks] / want[policy.Nodes]
 		}
-	case want[policy.Nodes] > 0 && want[policy.RanksPerNode] > 0 && int64(want[policy.Nodes])*int64(want[policy.RanksPerNode]) < 1<<31:
+	case want[policy.Nodes] > 0 && want[policy.RanksPerNode] > 0 &&
+		int64(want[policy.Nodes])*int64(want[policy.RanksPerNode]) < 1<<31:
 		want[policy.Ranks] = want[policy.Nodes] * want[policy.RanksPerNode]
 	case want[policy.Ranks] > 0 && want[policy.RanksPerNode] > 0:
 		want[policy.Nodes] = want[policy.Ranks] / want[policy.RanksPerNode]
@@ -86,13 +87,15 @@ func (k key) String() string {
 	for n, value := range k.wants {
 		n := policy.Number(n)
 		switch {
-		case value < 0 || n == policy.RanksPerNode && (value == uneven || k.wants[policy.Nodes] > 0 && k.wants[policy.Ranks] > 0):
+		case value < 0 ||
+			n == policy.RanksPerNode && (value == uneven || k.wants[policy.Nodes] > 0 && k.wants[policy.Ranks] > 0):
 		case n > policy.RanksPerNode:
 			words = append(words, fmt.Sprintf("%s %d", n, value))
 		default:
 			one := [...]string{policy.Nodes: "node", policy.Ranks: "rank", policy.RanksPerNode: "rank per node"}[n]
 			if value > 1 {
-				one = [...]string{policy.Nodes: "nodes", policy.Ranks: "ranks", policy.RanksPerNode: "ranks per node"}[n]
+				one = [...]string{policy.Nodes: "nodes", policy.Ranks: "ranks",
+					policy.RanksPerNode: "ranks per node"}[n]
 			}
 			words = append(words, fmt.Sprintf("%d %s", value, one))
 		}
@@ -145,7 +148,8 @@ func newRow(r *policy.Rule) *row {
 	case r.LimitsBytes() && r.LimitsBytesPerRank():
 		w.axis = byBoth
 		// More ranks only lower the bytes per rank.
-		fewest := max(w.key.wants[policy.Nodes], w.key.wants[policy.RanksPerNode], 2) // NCCL asks nothing about one rank
+		// NCCL asks nothing about one rank
+		fewest := max(w.key.wants[policy.Nodes], w.key.wants[policy.RanksPerNode], 2)
 		w.empty = r.BytesPerRank.Min > r.Bytes.Max/uint64(fewest)
 	case r.LimitsBytesPerRank():
 		w.axis, w.sizes = byPerRank, r.BytesPerRank

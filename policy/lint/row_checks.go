@@ -24,10 +24,12 @@ func (c *check) combination(r *row) bool {
 		if offeredAnywhere(r)&r.cells != 0 {
 			where = " with " + r.key.String()
 		}
-		c.report(neverOffered, r.Line, "algorithm", "NCCL never offers %s for %s%s (it has %s)", r.cells, r.collName(), where, can)
+		c.report(neverOffered, r.Line, "algorithm", "NCCL never offers %s for %s%s (it has %s)", r.cells,
+			r.collName(), where, can)
 		return false
 	case can&^r.cells == 0 && r.Ask == (policy.Ask{Cells: r.Ask.Cells}):
-		c.report(avoidsNothing, r.Line, "algorithm", "NCCL offers nothing else for %s with %s anyway", r.collName(), r.key)
+		c.report(avoidsNothing, r.Line, "algorithm", "NCCL offers nothing else for %s with %s anyway",
+			r.collName(), r.key)
 		return true
 	}
 	return c.onMachine(r)
@@ -61,7 +63,8 @@ func (c *check) onMachine(r *row) bool {
 		can |= cellsWhere(func(c nccl.Cell) bool { return table[c.Algo][c.Proto] >= 0 })
 	}
 	if can&r.cells == 0 {
-		c.report(notOnThisMachine, r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)", r.cells, r.collName(), r.key, can)
+		c.report(notOnThisMachine, r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)",
+			r.cells, r.collName(), r.key, can)
 		return false
 	}
 	return true
@@ -76,15 +79,19 @@ func (c *check) channels(r *row) {
 		return nccl.ChannelsCanBeSet(cell.Algo, max(1, int(r.key.wants[policy.Nodes])))
 	})
 	if settable == 0 {
-		c.report(channelsLeftAlone, r.Line, "channels", "channels %s has no effect with %s over %s: NCCL does not check the number there, so it is left alone",
+		c.report(channelsLeftAlone, r.Line, "channels",
+			"channels %s has no effect with %s over %s: NCCL does not check the number there, so it is left alone",
 			c.sheet.String(r.Line, "channels"), r.cells&r.offered(), r.key).fixBy("-1")
 		return
 	}
 	if n, err := strconv.Atoi(c.sheet.String(r.Line, "channels")); err == nil && n > nccl.MaxChannels {
-		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n, nccl.MaxChannels).fixBy(strconv.Itoa(nccl.MaxChannels))
+		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n,
+			nccl.MaxChannels).fixBy(strconv.Itoa(nccl.MaxChannels))
 	}
 	if slices.Contains(r.Colls(), nccl.CollAllGather) && settable&offered(nccl.CollAllGather, r.key) != 0 {
-		c.report(channelsUnchecked, r.Line, "channels", "NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked and crash: the library leaves it alone there")
+		c.report(channelsUnchecked, r.Line, "channels",
+			"NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked and crash: the library leaves it "+
+				"alone there")
 	}
 	if t := c.machine(r); t != nil {
 		most := 0
@@ -98,9 +105,13 @@ func (c *check) channels(r *row) {
 		switch {
 		case int(r.Channels) <= most || most == 0:
 		case t.NCCL.Has(nccl.ChannelsOnlyLower):
-			c.report(channelsAboveComm, r.Line, "channels", "channels %d, but with %s NCCL %s takes at most %d by itself for %s of the row's sizes on this machine, and a row's number only where it is lower", r.Channels, r.key, t.NCCL, most, settable)
+			c.report(channelsAboveComm, r.Line, "channels",
+				"channels %d, but with %s NCCL %s takes at most %d by itself for %s of the row's sizes on this "+
+					"machine, and a row's number only where it is lower", r.Channels, r.key, t.NCCL, most, settable)
 		default:
-			c.report(channelsAboveComm, r.Line, "channels", "channels %d, but with %s NCCL has %d for %s on this machine and lowers the number", r.Channels, r.key, most, settable)
+			c.report(channelsAboveComm, r.Line, "channels",
+				"channels %d, but with %s NCCL has %d for %s on this machine and lowers the number", r.Channels, r.key,
+				most, settable)
 		}
 	}
 }
@@ -127,13 +138,15 @@ func (c *check) chunk(r *row) {
 	grain := worst.Grain()
 	switch {
 	case r.ChunkBytes < grain:
-		f := c.report(chunkBelowGrain, r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes", nccl.FormatBytes(r.ChunkBytes), worst, grain)
+		f := c.report(chunkBelowGrain, r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes",
+			nccl.FormatBytes(r.ChunkBytes), worst, grain)
 		if len(protos) == 1 {
 			f.fixBy(strconv.FormatUint(grain, 10))
 		}
 	case !multiple && len(protos) == 1:
 		rounded := r.ChunkBytes / grain * grain
-		c.report(chunkNotMultiple, r.Line, "chunk_bytes", "NCCL rounds chunk_bytes %s down to %d, a multiple of %s's grain of %d bytes",
+		c.report(chunkNotMultiple, r.Line, "chunk_bytes",
+			"NCCL rounds chunk_bytes %s down to %d, a multiple of %s's grain of %d bytes",
 			nccl.FormatBytes(r.ChunkBytes), rounded, worst, grain).fixBy(strconv.FormatUint(rounded, 10))
 	}
 }
@@ -157,7 +170,8 @@ func (c *check) bound(r *row) {
 		if continued {
 			continue
 		}
-		f := c.report(bound4GiB, r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column, c.sheet.String(r.Line, b.column))
+		f := c.report(bound4GiB, r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column,
+			c.sheet.String(r.Line, b.column))
 		if !c.wouldHide(r, b.sizes.Max) {
 			f.fixBy("inf")
 		}

@@ -100,7 +100,9 @@ func (c *check) rowAgainst(v groupView, r *row, sizes nccl.Range) {
 	}
 	switch {
 	case slowest > 0:
-		c.report(modelDisagrees, r.Line, "", "%s: at %s the model expects %.4g us of the row's choice, and %.4g us of the fastest", groupName(v.group), nccl.FormatBytes(at), times[0], times[1])
+		c.report(modelDisagrees, r.Line, "",
+			"%s: at %s the model expects %.4g us of the row's choice, and %.4g us of the fastest", groupName(v.group),
+			nccl.FormatBytes(at), times[0], times[1])
 	case within && !slices.ContainsFunc(v.group.Curves, func(f model.Curve) bool { return asked(f.Config()) }):
 		c.report(modelChannelsUnseen, r.Line, "", "%s: what the row asks for was not measured", groupName(v.group))
 	}

@@ -40,25 +40,31 @@ func TestRules(t *testing.T) {
 			"allreduce,,,ring,,,1,1,,\n": "p.csv:2: warning: NCCL asks nothing about a communicator of 1 rank",
 		}, []string{"allreduce,,,ring,,,1,2,,\n", "allreduce,,,ring,,,1,,,\n"}},
 		{duplicate, map[string]string{
-			"allreduce,0,1K,ring,,,2,8,,a\nallgather,,,ring,,,,,,\nAllReduce,0,1024,RING,-1,,2,8,,b\n": "p.csv:4: warning: the row says what line 2 says",
+			"allreduce,0,1K,ring,,,2,8,,a\nallgather,,,ring,,,,,,\n" +
+				"AllReduce,0,1024,RING,-1,,2,8,,b\n": "p.csv:4: warning: the row says what line 2 says",
 		}, []string{
 			"allreduce,0,1K,ring,,,2,8,,\nallreduce,0,1K,ring,,,2,4,,\n",
 			"allreduce,0,1K,ring,,1,2,8,,\nallreduce,0,1K,tree,,1,2,8,,\n",
 		}},
 		{shadowed, map[string]string{
-			"allreduce,0,1M,ring,,,,,,\nallreduce,4K,64K,ring,ll,8,2,8,,\n": "p.csv:3: warning: the row is never reached: line 2 matches all",
-			"any,,,default,,,,,,\nbroadcast,,,ring,,,,,,\n":                 "p.csv:3: warning: the row is never reached: line 2 matches all",
-			"any,,,nvls,,,,,,\nbroadcast,,,nvls,simple,,,,,\n":              "p.csv:3: warning: the row is never reached: line 2",
+			"allreduce,0,1M,ring,,,,,,\nallreduce,4K,64K,ring,ll,8,2,8,,\n": "p.csv:3: warning: the row is never " +
+				"reached: line 2 matches all",
+			"any,,,default,,,,,,\nbroadcast,,,ring,,,,,,\n": "p.csv:3: warning: the row is never reached: line 2 " +
+				"matches all",
+			"any,,,nvls,,,,,,\nbroadcast,,,nvls,simple,,,,,\n": "p.csv:3: warning: the row is never reached: line 2",
 		}, []string{
 			"allreduce,0,1M,nvls,simple,,,,,\nallreduce,4K,64K,ring,ll,8,2,8,,\n", // NVLS may not be available
 			"allreduce,0,1M,ring,ll,,,,,\nallreduce,4K,64K,ring,,8,2,8,,\n",
-			"allreduce,0,4K,ring,,,,8,,\nallreduce,4097,1M,ring,,,,8,,\nallreduce,1K,1M,ring,,,2,8,,\n", // it takes both
+			// it takes both
+			"allreduce,0,4K,ring,,,,8,,\nallreduce,4097,1M,ring,,,,8,,\nallreduce,1K,1M,ring,,,2,8,,\n",
 			"allreduce,,,ring,,,2,,,\nallreduce,,,ring,,,,,,\n",
 			"allreduce,,,!ring,,,,,,\nallreduce,,,default,,,,,,\n",
 		}},
 		{overlap, map[string]string{
-			"allreduce,0,64K,tree,ll,,,,,\nallreduce,64K,1M,ring,,,,,,\n":    "p.csv:3: warning: line 2 comes first and matches 64KiB as well",
-			"allreduce,0,64K,tree,ll,,,,,\nallreduce,1K,1M,tree,ll,8,2,,,\n": "p.csv:3: warning: line 2 comes first and matches 1KiB - 64KiB as well",
+			"allreduce,0,64K,tree,ll,,,,,\nallreduce,64K,1M,ring,,,,,,\n": "p.csv:3: warning: line 2 comes first " +
+				"and matches 64KiB as well",
+			"allreduce,0,64K,tree,ll,,,,,\nallreduce,1K,1M,tree,ll,8,2,,,\n": "p.csv:3: warning: line 2 comes first " +
+				"and matches 1KiB - 64KiB as well",
 		}, []string{
 			"allreduce,0,64K,tree,ll,,,,,\nallreduce,65537,1M,ring,,,,,,\n",
 			"allreduce,1K,64K,tree,ll,,,,,\nallreduce,,,ring,,,,,,\n",       // an exception
@@ -67,11 +73,16 @@ func TestRules(t *testing.T) {
 			"allreduce,0,64K,tree,ll,,2,8,,\nallreduce,64K,1M,ring,,,3,8,,\n",
 		}},
 		{gap, map[string]string{
-			"allreduce,64K,1M,ring,,,2,8,,\nallreduce,0,32K,tree,,,2,8,,\n":     "p.csv:2: warning: allreduce with 2 nodes, 16 ranks: no row matches 32769 - 65535, between lines 3 and 2",
-			"allreduce,0,65535,tree,,,2,8,,\nallreduce,65537,1M,ring,,,2,8,,\n": "p.csv:3: warning: allreduce with 2 nodes, 16 ranks: no row matches 64KiB, between lines 2 and 3",
-			"allreduce,0,32K,tree,,,2,8,,\nallreduce,65538,,ring,,,,8,,\n":      "p.csv:3: warning: allreduce with 2 nodes, 16 ranks: no row matches 32769 - 65537",
-			"allreduce,0,32K,tree,,,2,8,,\nallreduce,65539,,ring,,,,8,,\n":      "p.csv:3: note: allreduce with 2 nodes, 16 ranks: no row matches 32769 - 65538",
-			"allreduce,0,32K,tree,,,2,8,,\nallreduce,1M,,ring,,,,,,\n":          "p.csv:3: note: allreduce with 2 nodes, 16 ranks: no row matches 32769 - 1048575",
+			"allreduce,64K,1M,ring,,,2,8,,\nallreduce,0,32K,tree,,,2,8,,\n": "p.csv:2: warning: allreduce with 2 " +
+				"nodes, 16 ranks: no row matches 32769 - 65535, between lines 3 and 2",
+			"allreduce,0,65535,tree,,,2,8,,\nallreduce,65537,1M,ring,,,2,8,,\n": "p.csv:3: warning: allreduce with 2 " +
+				"nodes, 16 ranks: no row matches 64KiB, between lines 2 and 3",
+			"allreduce,0,32K,tree,,,2,8,,\nallreduce,65538,,ring,,,,8,,\n": "p.csv:3: warning: allreduce with 2 " +
+				"nodes, 16 ranks: no row matches 32769 - 65537",
+			"allreduce,0,32K,tree,,,2,8,,\nallreduce,65539,,ring,,,,8,,\n": "p.csv:3: note: allreduce with 2 nodes, " +
+				"16 ranks: no row matches 32769 - 65538",
+			"allreduce,0,32K,tree,,,2,8,,\nallreduce,1M,,ring,,,,,,\n": "p.csv:3: note: allreduce with 2 nodes, 16 " +
+				"ranks: no row matches 32769 - 1048575",
 		}, []string{
 			"allreduce,0,65535,tree,,,2,8,,\nallreduce,64K,1M,ring,,,2,8,,\n",
 			"allreduce,0,32K,tree,,,2,8,,\nallreduce,64K,1M,ring,,,2,8,,\nallreduce,,,default,,,,8,,\n",
@@ -80,59 +91,83 @@ func TestRules(t *testing.T) {
 			"allreduce,4K,8K,tree,,,2,8,,\nallreduce,0,1M,ring,,,2,8,,\nallreduce,1048577,2M,ring,ll,,2,8,,\n",
 		}},
 		{neverOffered, map[string]string{
-			"broadcast,,,tree,,,,,,\n":            "p.csv:2:4: warning: NCCL never offers tree for broadcast (it has ring)",
-			"allreduce,,,nvls,ll,,,,,\n":          "p.csv:2:4: warning: NCCL never offers nvls/ll for allreduce",
-			"allgather,,,pat,simple,,1,8,,\n":     "p.csv:2:4: warning: NCCL never offers pat/simple for allgather with 1 node, 8 ranks",
-			"allreduce,,,pat,,,,,,\n":             "NCCL never offers pat for allreduce",
-			"allreduce,,,nvls_tree,,,1,8,,\n":     "NCCL never offers nvls_tree for allreduce with 1 node, 8 ranks",
-			"allreduce,,,collnet_chain,,,,16,,\n": "NCCL never offers collnet_chain for allreduce with 16 ranks per node",
-			"allgather,,,nvls,,,1,36,,\n":         "NCCL never offers nvls for allgather with 1 node, 36 ranks",
-			"reduce,,,!ring,,,,,,\n":              "NCCL never offers tree, collnet_direct",
+			"broadcast,,,tree,,,,,,\n": "p.csv:2:4: warning: NCCL never offers tree for broadcast (it " +
+				"has ring)",
+			"allreduce,,,nvls,ll,,,,,\n": "p.csv:2:4: warning: NCCL never offers nvls/ll for allreduce",
+			"allgather,,,pat,simple,,1,8,,\n": "p.csv:2:4: warning: NCCL never offers pat/simple for allgather " +
+				"with 1 node, 8 ranks",
+			"allreduce,,,pat,,,,,,\n":         "NCCL never offers pat for allreduce",
+			"allreduce,,,nvls_tree,,,1,8,,\n": "NCCL never offers nvls_tree for allreduce with 1 node, 8 ranks",
+			"allreduce,,,collnet_chain,,,,16,,\n": "NCCL never offers collnet_chain for allreduce with 16 ranks " +
+				"per node",
+			"allgather,,,nvls,,,1,36,,\n": "NCCL never offers nvls for allgather with 1 node, 36 ranks",
+			"reduce,,,!ring,,,,,,\n":      "NCCL never offers tree, collnet_direct",
 		}, []string{
-			"allreduce,,,tree,,,,,,\n", "allreduce,,,nvls,simple,,,,,\n", "allgather,,,pat,simple,,,1,,\n", "allgather,,,pat,simple,,4,,,\n",
-			"allreduce,,,nvls_tree,,,2,8,,\n", "allreduce,,,collnet_chain,,,,8,,\n", "allreduce,,,nvls,,,1,36,,\n", "any,,,tree,,,,,,\n", "broadcast,,,default,,,,,,\n",
+			"allreduce,,,tree,,,,,,\n", "allreduce,,,nvls,simple,,,,,\n", "allgather,,,pat,simple,,,1,,\n",
+			"allgather,,,pat,simple,,4,,,\n",
+			"allreduce,,,nvls_tree,,,2,8,,\n", "allreduce,,,collnet_chain,,,,8,,\n", "allreduce,,,nvls,,,1,36,,\n",
+			"any,,,tree,,,,,,\n", "broadcast,,,default,,,,,,\n",
 		}},
 		{avoidsNothing, map[string]string{
-			"reducescatter,,,!pat,,,1,8,,\n": "p.csv:2:4: note: NCCL offers nothing else for reducescatter with 1 node, 8 ranks anyway",
-		}, []string{"reducescatter,,,!pat,,,4,1,,\n", "reducescatter,,,!pat,,16,4,8,,\n", "reducescatter,,,default,,,4,8,,\n"}},
+			"reducescatter,,,!pat,,,1,8,,\n": "p.csv:2:4: note: NCCL offers nothing else for reducescatter with 1 " +
+				"node, 8 ranks anyway",
+		}, []string{"reducescatter,,,!pat,,,4,1,,\n", "reducescatter,,,!pat,,16,4,8,,\n",
+			"reducescatter,,,default,,,4,8,,\n"}},
 		{notOnThisMachine, map[string]string{
-			"allreduce,,,tree,,,2,8,,\n": "p.csv:2:4: warning: on this machine NCCL offers no tree for allreduce with 2 nodes, 16 ranks (it has ring",
+			"allreduce,,,tree,,,2,8,,\n": "p.csv:2:4: warning: on this machine NCCL offers no tree for allreduce " +
+				"with 2 nodes, 16 ranks (it has ring",
 		}, []string{"allreduce,,,ring,,,2,8,,\n", "allreduce,,,tree,,,9,8,,\n", "allreduce,,,tree,,,,8,,\n"}},
 		{neverAsked, map[string]string{
 			"alltoall,,,ring,,,,,,\n": "p.csv:2:1: note: NCCL asks no tuner about alltoall",
 		}, []string{"reduce,,,ring,,,,,,\n"}},
 		{bound4GiB, map[string]string{
-			"allreduce,1M,4294967295,ring,,,2,8,,\n":                                "p.csv:2:3: warning: max_bytes 4294967295 is where the row ends; was inf meant?",
-			"allreduce,1M,4G,ring,,,2,8,,\n":                                        "p.csv:2:3: warning: max_bytes 4G",
-			"allreduce,1M,2147483647,ring,,,2,8,,\nallreduce,4G,inf,tree,,,3,8,,\n": "p.csv:2:3: warning: max_bytes 2147483647",
-			"allreduce,1M,4294967295,ring,,,2,8,,\nallreduce,,,default,,,,,,\n":     "p.csv:2:3: warning: max_bytes 4294967295",
+			"allreduce,1M,4294967295,ring,,,2,8,,\n": "p.csv:2:3: warning: max_bytes " +
+				"4294967295 is where the row ends; was inf meant?",
+			"allreduce,1M,4G,ring,,,2,8,,\n": "p.csv:2:3: warning: max_bytes 4G",
+			"allreduce,1M,2147483647,ring,,,2,8,,\nallreduce,4G,inf,tree,,,3,8,,\n": "p.csv:2:3: warning: max_bytes " +
+				"2147483647",
+			"allreduce,1M,4294967295,ring,,,2,8,,\nallreduce,,,default,,,,,,\n": "p.csv:2:3: warning: max_bytes " +
+				"4294967295",
 		}, []string{
 			"allreduce,1M,4294967295,ring,,,2,8,,\nallreduce,4G,inf,tree,,,2,8,,\n",
 			"allreduce,1M,4294967295,ring,,,2,8,,\nallreduce,8G,inf,tree,,,,,,\n",
-			"allreduce,1M,2G,ring,,,2,8,,\n", "allreduce,1M,8G,ring,,,2,8,,\n", "allreduce,1M,4294967290,ring,,,2,8,,\n",
+			"allreduce,1M,2G,ring,,,2,8,,\n", "allreduce,1M,8G,ring,,,2,8,,\n",
+			"allreduce,1M,4294967290,ring,,,2,8,,\n",
 		}},
 		{channelsAbove64, map[string]string{
 			"allreduce,,,ring,,96,,,,\n": "p.csv:2:6: warning: channels 96 is read as 64",
 		}, []string{"allreduce,,,ring,,64,,,,\n", "alltoall,,,ring,,96,,,,\n"}},
 		{channelsAboveComm, map[string]string{
-			"allreduce,,,ring,,17,2,8,,\n": "p.csv:2:6: warning: channels 17, but with 2 nodes, 16 ranks NCCL has 16 for ring",
-			"allreduce,,,nvls,,9,1,8,,\n":  "p.csv:2:6: warning: channels 9, but with 1 node, 8 ranks NCCL has 8 for nvls/simple",
-		}, []string{"allreduce,,,ring,,16,2,8,,\n", "allreduce,,,,,9,1,8,,\n", "allreduce,,,ring,,17,9,8,,\n", "allreduce,,,ring,,17,,8,,\n"}},
+			"allreduce,,,ring,,17,2,8,,\n": "p.csv:2:6: warning: channels 17, but with 2 nodes, 16 ranks NCCL has 16 " +
+				"for ring",
+			"allreduce,,,nvls,,9,1,8,,\n": "p.csv:2:6: warning: channels 9, but with 1 node, 8 ranks NCCL has 8 for " +
+				"nvls/simple",
+		}, []string{"allreduce,,,ring,,16,2,8,,\n", "allreduce,,,,,9,1,8,,\n", "allreduce,,,ring,,17,9,8,,\n",
+			"allreduce,,,ring,,17,,8,,\n"}},
 		{channelsLeftAlone, map[string]string{
-			"allreduce,,,collnet_direct,simple,8,9,8,,\n": "p.csv:2:6: warning: channels 8 has no effect with collnet_direct/simple over 9 nodes, 72 ranks",
-			"allreduce,,,nvls,simple,8,9,8,,\n":           "p.csv:2:6: warning: channels 8 has no effect with nvls/simple",
-		}, []string{"allreduce,,,nvls,simple,8,1,8,,\n", "allreduce,,,nvls,simple,8,,8,,\n", "allreduce,,,nvls_tree,simple,8,4,8,,\n", "allreduce,,,,simple,8,4,8,,\n", "allreduce,,,nvls,simple,,4,8,,\n"}},
+			"allreduce,,,collnet_direct,simple,8,9,8,,\n": "p.csv:2:6: warning: channels 8 has no effect with " +
+				"collnet_direct/simple over 9 nodes, 72 ranks",
+			"allreduce,,,nvls,simple,8,9,8,,\n": "p.csv:2:6: warning: channels 8 has no effect with nvls/simple",
+		}, []string{"allreduce,,,nvls,simple,8,1,8,,\n", "allreduce,,,nvls,simple,8,,8,,\n",
+			"allreduce,,,nvls_tree,simple,8,4,8,,\n", "allreduce,,,,simple,8,4,8,,\n",
+			"allreduce,,,nvls,simple,,4,8,,\n"}},
 		{channelsUnchecked, map[string]string{
-			"allgather,,,ring,simple,8,,8,,\n": "p.csv:2:6: note: NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked",
-			"any,,,,,8,,8,,\n":                 "p.csv:2:6: note: NCCL 2.29.2",
-		}, []string{"allreduce,,,ring,,8,,8,,\n", "allgather,,,ring,,,,8,,\n", "any,,,tree,,8,,8,,\n", "allgather,,,nvls,simple,8,9,8,,\n"}},
+			"allgather,,,ring,simple,8,,8,,\n": "p.csv:2:6: note: NCCL 2.29.2 to 2.30.7 may use an allgather's " +
+				"channel count unchecked",
+			"any,,,,,8,,8,,\n": "p.csv:2:6: note: NCCL 2.29.2",
+		}, []string{"allreduce,,,ring,,8,,8,,\n", "allgather,,,ring,,,,8,,\n", "any,,,tree,,8,,8,,\n",
+			"allgather,,,nvls,simple,8,9,8,,\n"}},
 		{chunkBelowGrain, map[string]string{
-			"allreduce,,,ring,simple,,,,511,\n": "p.csv:2:9: warning: chunk_bytes 511 is raised to simple's grain of 512 bytes",
-			"allreduce,,,ring,,,,,1K,\n":        "p.csv:2:9: warning: chunk_bytes 1KiB is raised to ll128's grain of 1920 bytes",
+			"allreduce,,,ring,simple,,,,511,\n": "p.csv:2:9: warning: chunk_bytes 511 is raised to simple's grain of " +
+				"512 bytes",
+			"allreduce,,,ring,,,,,1K,\n": "p.csv:2:9: warning: chunk_bytes 1KiB is raised to ll128's grain of " +
+				"1920 bytes",
 		}, []string{"allreduce,,,ring,simple,,,,512,\n", "allreduce,,,ring,ll,,,,16,\n", "allreduce,,,nvls,,,,,1K,\n"}},
 		{chunkNotMultiple, map[string]string{
-			"allreduce,,,ring,ll128,,,,64K,\n": "p.csv:2:9: note: NCCL rounds chunk_bytes 64KiB down to 65280, a multiple of ll128's grain of 1920 bytes",
-		}, []string{"allreduce,,,ring,ll128,,,,19200,\n", "allreduce,,,ring,simple,,,,64K,\n", "allreduce,,,ring,,,,,64K,\n"}},
+			"allreduce,,,ring,ll128,,,,64K,\n": "p.csv:2:9: note: NCCL rounds chunk_bytes 64KiB down to 65280, a " +
+				"multiple of ll128's grain of 1920 bytes",
+		}, []string{"allreduce,,,ring,ll128,,,,19200,\n", "allreduce,,,ring,simple,,,,64K,\n",
+			"allreduce,,,ring,,,,,64K,\n"}},
 		{badIgnore, map[string]string{
 			"# tunefit:ignore gop\nallreduce,,,ring,,,,,,\n": `p.csv:2: warning: no rule is called "gop" (did you mean "gap"`,
 			"# tunefit:ignore gap\nallreduce,,,ring,,,,,,\n": "p.csv:2: warning: gap finds nothing in line 3",
@@ -144,7 +179,8 @@ func TestRules(t *testing.T) {
 	} {
 		for rows, says := range c.found {
 			found := check1(rows, c.rule)
-			if len(found) != 1 || !strings.HasPrefix(found[0].String(), says) && !strings.Contains(found[0].String(), says) {
+			if len(found) != 1 || !strings.HasPrefix(found[0].String(), says) &&
+				!strings.Contains(found[0].String(), says) {
 				t.Errorf("%s in\n%sfound %v, want %q", c.rule, rows, found, says)
 			}
 		}
@@ -157,7 +193,9 @@ func TestRules(t *testing.T) {
 }
 
 func check1(rows, rule string) []Finding {
-	return slices.DeleteFunc(Check("p.csv", []byte(header+rows), Options{Machine: machine}), func(f Finding) bool { return f.Rule != rule })
+	return slices.DeleteFunc(Check("p.csv", []byte(header+rows), Options{Machine: machine}), func(f Finding) bool {
+		return f.Rule != rule
+	})
 }
 
 // Rules that need columns which most files do not have.
@@ -165,12 +203,17 @@ func TestRulesOfOtherColumns(t *testing.T) {
 	for _, c := range []struct{ text, rule, says string }{
 		{"collective,algorithm,reg_buff\nallreduce,ring,1\n", regBuff, "p.csv:2:3: warning: reg_buff 1: each rank"},
 		{"collective,algorithm,reg_buff\nallreduce,ring,-1\n", regBuff, ""},
-		{"collective,algorithm,max_bytes,min_bytes_per_rank\nallreduce,ring,1K,1K\n", matchesNothing, "p.csv:2: warning: no number of bytes"},
+		{"collective,algorithm,max_bytes,min_bytes_per_rank\nallreduce,ring,1K,1K\n", matchesNothing,
+			"p.csv:2: warning: no number of bytes"},
 		{"collective,algorithm,max_bytes,min_bytes_per_rank\nallreduce,ring,2K,1K\n", matchesNothing, ""},
-		{"collective,algorithm,max_bytes,min_bytes_per_rank,ranks\nallreduce,ring,2K,1K,3\n", matchesNothing, "p.csv:2: warning: no number of bytes"},
-		{"collective,algorithm,max_bytes_per_rank\nallreduce,ring,4294967295\n", bound4GiB, "p.csv:2:3: warning: max_bytes_per_rank 4294967295"},
-		{"collective,algorithm,min_bytes_per_rank,max_bytes_per_rank\nallreduce,ring,0,1K\nallreduce,tree,1536,2K\n", gap, "p.csv:3: warning: allreduce with any communicator: no row matches 1025 - 1535 per rank"},
-		{"collective,algorithm,min_bytes_per_rank,max_bytes_per_rank\nallreduce,ring,0,1K\nallreduce,tree,1K,2K\n", overlap, "p.csv:3: warning: line 2 comes first and matches 1KiB per rank as well"},
+		{"collective,algorithm,max_bytes,min_bytes_per_rank,ranks\nallreduce,ring,2K,1K,3\n", matchesNothing,
+			"p.csv:2: warning: no number of bytes"},
+		{"collective,algorithm,max_bytes_per_rank\nallreduce,ring,4294967295\n", bound4GiB,
+			"p.csv:2:3: warning: max_bytes_per_rank 4294967295"},
+		{"collective,algorithm,min_bytes_per_rank,max_bytes_per_rank\nallreduce,ring,0,1K\nallreduce,tree,1536,2K\n",
+			gap, "p.csv:3: warning: allreduce with any communicator: no row matches 1025 - 1535 per rank"},
+		{"collective,algorithm,min_bytes_per_rank,max_bytes_per_rank\nallreduce,ring,0,1K\nallreduce,tree,1K,2K\n",
+			overlap, "p.csv:3: warning: line 2 comes first and matches 1KiB per rank as well"},
 	} {
 		var found []string
 		for _, f := range Check("p.csv", []byte(c.text), Options{}) {
@@ -196,10 +239,12 @@ func TestChannelsThatNCCLDoesNotRaise(t *testing.T) {
 		return m
 	}
 	for row, want := range map[string]string{
-		"allreduce,0,64K,ring,simple,4,1,8,,\n":  "p.csv:2:6: warning: channels 4, but with 1 node, 8 ranks NCCL 2.31.2 takes at most 2 by itself for ring/simple of the row's sizes on this machine",
+		"allreduce,0,64K,ring,simple,4,1,8,,\n": "p.csv:2:6: warning: channels 4, but with 1 node, 8 ranks NCCL " +
+			"2.31.2 takes at most 2 by itself for ring/simple of the row's sizes on this machine",
 		"allreduce,0,64K,ring,simple,2,1,8,,\n":  "",
 		"allreduce,0,inf,ring,simple,16,1,8,,\n": "",
-		"allreduce,0,inf,ring,simple,17,1,8,,\n": "p.csv:2:6: warning: channels 17, but with 1 node, 8 ranks NCCL 2.31.2 takes at most 16",
+		"allreduce,0,inf,ring,simple,17,1,8,,\n": "p.csv:2:6: warning: channels 17, but with 1 node, 8 ranks NCCL " +
+			"2.31.2 takes at most 16",
 	} {
 		var found string
 		for _, f := range Check("p.csv", []byte(header+row), Options{Machine: newest}) {
@@ -222,8 +267,10 @@ func TestRulesAreDocumented(t *testing.T) {
 		}
 		seen[r.Name] = true
 	}
-	for _, rule := range []string{Invalid, noRows, matchesNothing, duplicate, shadowed, overlap, gap, neverOffered, avoidsNothing, notOnThisMachine, neverAsked, regBuff,
-		bound4GiB, channelsAbove64, channelsAboveComm, channelsLeftAlone, channelsUnchecked, chunkBelowGrain, chunkNotMultiple, badIgnore, modelInvalid, modelStale,
+	for _, rule := range []string{Invalid, noRows, matchesNothing, duplicate, shadowed, overlap, gap, neverOffered,
+		avoidsNothing, notOnThisMachine, neverAsked, regBuff,
+		bound4GiB, channelsAbove64, channelsAboveComm, channelsLeftAlone, channelsUnchecked, chunkBelowGrain,
+		chunkNotMultiple, badIgnore, modelInvalid, modelStale,
 		modelSimulated, modelRegret, modelNoDefault, modelMachine, modelMasked, modelDisagrees, modelChannelsUnseen} {
 		if !seen[rule] {
 			t.Errorf("no text of %s", rule)

@@ -48,9 +48,13 @@ func TestShadowedRowsAnswerNoQuery(t *testing.T) {
 
 // A row with a condition may not match, so that it hides nothing; it may be hidden.
 func TestConditionsHideNothing(t *testing.T) {
-	for conditions, hidden := range map[[2]string]bool{{"", ""}: true, {"", "bytes > 1"}: true, {"bytes > 1", ""}: false, {"bytes > 1", "bytes > 1"}: false} {
-		text := "collective,max_bytes,algorithm,when\nallreduce,,ring," + conditions[0] + "\nallreduce,1024,ring," + conditions[1] + "\n"
-		said := slices.ContainsFunc(Check("p.csv", []byte(text), Options{}), func(f Finding) bool { return f.Rule == shadowed })
+	for conditions, hidden := range map[[2]string]bool{{"", ""}: true, {"", "bytes > 1"}: true,
+		{"bytes > 1", ""}: false, {"bytes > 1", "bytes > 1"}: false} {
+		text := "collective,max_bytes,algorithm,when\nallreduce,,ring," + conditions[0] + "\nallreduce,1024,ring," +
+			conditions[1] + "\n"
+		said := slices.ContainsFunc(Check("p.csv", []byte(text), Options{}), func(f Finding) bool {
+			return f.Rule == shadowed
+		})
 		if said != hidden {
 			t.Errorf("conditions %q: reported: %v", conditions, said)
 		}
@@ -61,7 +65,8 @@ func TestConditionsHideNothing(t *testing.T) {
 func randomPolicy(rng *rand.Rand) string {
 	either := func(values ...string) string { return values[rng.IntN(len(values))] }
 	var b strings.Builder
-	b.WriteString("collective,algorithm,protocol,nodes,ranks,ranks_per_node,pipe_ops,reg_buff,min_bytes,max_bytes,min_bytes_per_rank,max_bytes_per_rank\n")
+	b.WriteString(
+		"collective,algorithm,protocol,nodes,ranks,ranks_per_node,pipe_ops,reg_buff,min_bytes,max_bytes,min_bytes_per_rank,max_bytes_per_rank\n")
 	perRank := rng.IntN(2) == 0
 	for range 2 + rng.IntN(7) {
 		nodes, ranks, perNode := either("-1", "-1", "1", "2"), either("-1", "-1", "2", "4"), "-1"
@@ -81,7 +86,8 @@ func randomPolicy(rng *rand.Rand) string {
 		if algorithm == "default" {
 			protocol = ""
 		}
-		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", either("allreduce", "allreduce", "any"), algorithm, protocol, nodes, ranks, perNode,
+		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", either("allreduce", "allreduce", "any"), algorithm,
+			protocol, nodes, ranks, perNode,
 			either("-1", "-1", "-1", "1"), either("-1", "-1", "-1", "0", "1"), min, max, minPerRank, maxPerRank)
 	}
 	return b.String()
@@ -98,11 +104,14 @@ func reachedByAnyQuery(p *policy.Policy) []bool {
 		}
 	}
 	for _, ranks := range []int{22, 34, 46} { // more than any size but inf; also with one and two ranks per node
-		comms = append(comms, policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: ranks}}, policy.Comm{Comm: nccl.Comm{Nodes: 2, Ranks: ranks}}, policy.Comm{Comm: nccl.Comm{Nodes: 3, Ranks: ranks}},
-			policy.Comm{Comm: nccl.Comm{Nodes: ranks, Ranks: ranks}}, policy.Comm{Comm: nccl.Comm{Nodes: ranks / 2, Ranks: ranks}})
+		comms = append(comms, policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: ranks}},
+			policy.Comm{Comm: nccl.Comm{Nodes: 2, Ranks: ranks}}, policy.Comm{Comm: nccl.Comm{Nodes: 3, Ranks: ranks}},
+			policy.Comm{Comm: nccl.Comm{Nodes: ranks, Ranks: ranks}},
+			policy.Comm{Comm: nccl.Comm{Nodes: ranks / 2, Ranks: ranks}})
 	}
 	tables := make([][]float32, 0, 6)
-	for _, available := range []int{0, 2, 3, 5, 12, 14} { // tree, ring and nvls with ll and simple: one of every kind that randomPolicy tells apart
+	// tree, ring and nvls with ll and simple: one of every kind that randomPolicy tells apart
+	for _, available := range []int{0, 2, 3, 5, 12, 14} {
 		micros := slices.Repeat([]float32{-1}, 21)
 		micros[available] = 10
 		tables = append(tables, micros)
@@ -111,7 +120,8 @@ func reachedByAnyQuery(p *policy.Policy) []bool {
 		v := p.For(comm)
 		sizes := []uint64{1 << 40}
 		for _, r := range p.Rules {
-			for _, n := range []uint64{r.Bytes.Min, r.Bytes.Max, r.BytesPerRank.Min * uint64(comm.Ranks), (r.BytesPerRank.Max+1)*uint64(comm.Ranks) - 1} {
+			for _, n := range []uint64{r.Bytes.Min, r.Bytes.Max, r.BytesPerRank.Min * uint64(comm.Ranks),
+				(r.BytesPerRank.Max+1)*uint64(comm.Ranks) - 1} {
 				sizes = append(sizes, n, n+1)
 			}
 		}
@@ -121,7 +131,8 @@ func reachedByAnyQuery(p *policy.Policy) []bool {
 				for _, pipeOps := range []int{1, 9} {
 					for regBuff := -1; regBuff <= 1; regBuff++ {
 						for _, micros := range tables {
-							d := v.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: pipeOps, RegBuff: regBuff, Costs: nccl.Costs{Micros: micros, NumProto: 3}})
+							d := v.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: pipeOps,
+								RegBuff: regBuff, Costs: nccl.Costs{Micros: micros, NumProto: 3}})
 							if d.Rule >= 0 {
 								reached[d.Rule] = true
 							}

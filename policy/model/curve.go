@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/interp"
 )
 
-// curve is the time of one configuration over sizes: a monotone cubic through what was measured, ln(us) over log2 bytes.
-// It says nothing of sizes below the first and above the last.
+// curve is the time of one configuration over sizes: a monotone cubic through what was measured, ln(us) over log2
+// bytes. It says nothing of sizes below the first and above the last.
 type curve struct {
 	octaves, ln []float64 // as measured
 	between     interp.PiecewiseCubic
@@ -31,9 +31,9 @@ func (c *curve) add(bytes uint64, micros float64) {
 
 func log2(bytes uint64) float64 { return math.Log2(float64(bytes)) }
 
-// join the points. Slopes at inner points are those of Fritsch and Butland (SIAM J. Sci. Stat. Comput. 5, 1984), with which
-// the curve neither rises above nor falls below its points; at the ends they are those of the straight line. Theirs for
-// the ends bends more, and was worse on all measured sets.
+// join the points. Slopes at inner points are those of Fritsch and Butland (SIAM J. Sci. Stat. Comput. 5, 1984), with
+// which the curve neither rises above nor falls below its points; at the ends they are those of the straight line.
+// Theirs for the ends bends more, and was worse on all measured sets.
 func (c *curve) join(noise float64) {
 	c.noise = noise
 	last := len(c.octaves) - 1
@@ -57,8 +57,8 @@ func (c *curve) join(noise float64) {
 	c.learnError()
 }
 
-// learnError leaves out each inner point and sees how far the line between its neighbours passes from it, for each octave
-// to the nearer of them.
+// learnError leaves out each inner point and sees how far the line between its neighbours passes from it, for each
+// octave to the nearer of them.
 func (c *curve) learnError() {
 	sum, n := 0.0, len(c.octaves)-2
 	for i := 1; i <= n; i++ {

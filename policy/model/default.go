@@ -64,9 +64,9 @@ func (g *compiledGroup) defaultTime(bytes uint64, costs nccl.Costs, config nccl.
 	return t, false
 }
 
-// byDefault is what NCCL's own choice takes between two sizes at which it was measured: from the curve of what it chose at
-// the one to the curve of what it chose at the other. Where that is not the same, the two curves bound it. Where one of
-// them is not known, the default's own times tell.
+// byDefault is what NCCL's own choice takes between two sizes at which it was measured: from the curve of what it
+// chose at the one to the curve of what it chose at the other. Where that is not the same, the two curves bound it.
+// Where one of them is not known, the default's own times tell.
 func (g *compiledGroup) byDefault(octave float64, below, above compiledDefault) Time {
 	if below.bytes == above.bytes {
 		return Time{below.lnMicros, g.Noise}

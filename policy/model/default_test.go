@@ -15,10 +15,12 @@ func TestOwnChoice(t *testing.T) {
 		file := smallModel()
 		g := &file.Groups[0]
 		g.Default = points
-		g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: 8, Measured: [][2]float64{{4 << 10, 30}, {64 << 10, 30}}}}
+		g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: 8,
+			Measured: [][2]float64{{4 << 10, 30}, {64 << 10, 30}}}}
 		return file
 	}
-	tree, ring := model.DefaultPoint{4 << 10, 10, "tree", "ll", 2}, model.DefaultPoint{64 << 10, 40, "ring", "simple", 8}
+	tree, ring := model.DefaultPoint{4 << 10, 10, "tree", "ll", 2}, model.DefaultPoint{64 << 10, 40, "ring",
+		"simple", 8}
 	wider := model.DefaultPoint{64 << 10, 40, "tree", "ll", 4}
 	nameless := model.DefaultPoint{Bytes: 64 << 10, Micros: 40}
 	const none = nccl.Algo(-1)
@@ -35,11 +37,13 @@ func TestOwnChoice(t *testing.T) {
 		{"at the other end", fileOf(tree, ring), 64 << 10, true, nccl.AlgoRing, 8, 40},
 		{"before the first", fileOf(tree, ring), 4<<10 - 1, false, 0, 0, 0},
 		{"after the last", fileOf(tree, ring), 64<<10 + 1, false, 0, 0, 0},
-		{"nearer to the lower one, whose curve is not known", fileOf(tree, ring), 8 << 10, true, nccl.AlgoTree, 0, math.Sqrt(10 * 20)},
+		{"nearer to the lower one, whose curve is not known", fileOf(tree, ring), 8 << 10, true, nccl.AlgoTree, 0,
+			math.Sqrt(10 * 20)},
 		{"nearer to the upper one", fileOf(tree, ring), 32 << 10, true, nccl.AlgoRing, 0, math.Sqrt(20 * 40)},
 		{"between two of one kind", fileOf(tree, wider), 32 << 10, true, nccl.AlgoTree, 0, math.Sqrt(20 * 40)},
 		{"beside one without a name", fileOf(tree, nameless), 4<<10 + 1, true, none, 0, 10},
-		{"no default", func() *model.File { f := fileOf(tree, ring); f.Groups[0].Default = nil; return f }(), 4 << 10, false, 0, 0, 0},
+		{"no default", func() *model.File { f := fileOf(tree, ring); f.Groups[0].Default = nil; return f }(), 4 << 10,
+			false, 0, 0, 0},
 	} {
 		m, err := model.Compile("m.json", c.file)
 		if err != nil {
@@ -111,17 +115,20 @@ func TestChoosing(t *testing.T) {
 // NCCL's choice of algorithm and protocol with NCCL's own channels is NCCL's choice, however
 // fast a repetition of it was.
 func TestOwnChannelsAreTheDefault(t *testing.T) {
-	for channels, want := range map[int]model.Abstention{0: model.AbstainBest, 8: model.AbstainBest, 16: model.Decides} {
+	for channels, want := range map[int]model.Abstention{0: model.AbstainBest, 8: model.AbstainBest,
+		16: model.Decides} {
 		file := smallModel()
 		g := &file.Groups[0]
 		g.Default = []model.DefaultPoint{{4 << 10, 40, "ring", "simple", 8}, {64 << 10, 40, "ring", "simple", 8}}
-		g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: channels, Measured: [][2]float64{{4 << 10, 30}, {64 << 10, 30}}}}
+		g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: channels,
+			Measured: [][2]float64{{4 << 10, 30}, {64 << 10, 30}}}}
 		m, err := model.Compile("m.json", file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, bytes := range []uint64{4 << 10, 8 << 10} {
-			if choice, why := m.For(g.Comm).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, nccl.Everything()); why != want {
+			if choice, why := m.For(g.Comm).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes},
+				nccl.Everything()); why != want {
 				t.Errorf("%d channels at %d bytes: %+v, %q, want %q", channels, bytes, choice, why, want)
 			}
 		}
@@ -133,8 +140,10 @@ func TestFloorsOfVerifiedSizes(t *testing.T) {
 	file := smallModel()
 	g := &file.Groups[0]
 	g.Default = []model.DefaultPoint{{4 << 10, 40, "ring", "simple", 8}, {64 << 10, 40, "ring", "simple", 8}}
-	g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: 16, Floored: true, Measured: [][2]float64{{4 << 10, 40}, {64 << 10, 40}}}}
-	for _, verified := range [][]model.Verified{nil, {{Bytes: 4200, Algo: "ring", Proto: "simple", Channels: 16, Micros: 30, DefaultMicros: 40, Repetitions: 2}}} {
+	g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: 16, Floored: true,
+		Measured: [][2]float64{{4 << 10, 40}, {64 << 10, 40}}}}
+	for _, verified := range [][]model.Verified{nil,
+		{{Bytes: 4200, Algo: "ring", Proto: "simple", Channels: 16, Micros: 30, DefaultMicros: 40, Repetitions: 2}}} {
 		g.Verified = verified
 		m, err := model.Compile("m.json", file)
 		if err != nil {

@@ -94,7 +94,8 @@ func (f *File) checkHead(name string) error {
 	case f.Format != Format:
 		return fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, suggest.Quote(f.Format), Format)
 	case f.Version != Version:
-		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew with tunefit fit)", name, f.Version, Version)
+		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew with tunefit fit)", name,
+			f.Version, Version)
 	}
 	return nil
 }
@@ -127,7 +128,8 @@ func Compile(name string, file *File) (*Model, error) {
 	for i := range file.Groups {
 		path := fmt.Sprintf("groups[%d]", i)
 		g, key := c.group(path, &file.Groups[i])
-		c.isTrue(m.groups[key] == nil, path, "there is a group of %s on %d nodes with %d ranks already", key.Coll, key.Nodes, key.Ranks)
+		c.isTrue(m.groups[key] == nil, path, "there is a group of %s on %d nodes with %d ranks already", key.Coll,
+			key.Nodes, key.Ranks)
 		m.groups[key] = g
 	}
 	if err := c.err(); err != nil {
@@ -222,7 +224,8 @@ func (c *checker) point(path string, g *compiledGroup, to *curve, bytes, micros 
 	if !c.isTrue(bytes >= 1 && bytes < nccl.MaxBytes, path, "%g is not a size (allowed: 1 to 2^50)", bytes) {
 		return
 	}
-	if n := len(to.octaves); !c.isTrue(n == 0 || log2(uint64(bytes)) > to.octaves[n-1], path, "%g bytes do not ascend", bytes) {
+	if n := len(to.octaves); !c.isTrue(n == 0 || log2(uint64(bytes)) > to.octaves[n-1], path,
+		"%g bytes do not ascend", bytes) {
 		return
 	}
 	if c.isTrue(micros > 0 && micros < 1e15, path, "%g us (allowed: above 0)", micros) {
@@ -248,7 +251,8 @@ func (c *checker) curve(path string, g *compiledGroup, f *Curve) {
 	c.label(path, f.Algo, f.Proto)
 	c.channels(path, f.Channels)
 	compiled := compiledCurve{Config: f.Config(), floored: f.Floored}
-	c.isTrue(g.curve(compiled.Config) == nil, path, "%s with %d channels has a curve already", compiled.Cell, f.Channels)
+	c.isTrue(g.curve(compiled.Config) == nil, path, "%s with %d channels has a curve already",
+		compiled.Cell, f.Channels)
 	for k, m := range f.Measured {
 		c.point(fmt.Sprintf("%s.measured[%d]", path, k), g, &compiled.curve, m[0], m[1])
 	}

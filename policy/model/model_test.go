@@ -60,7 +60,8 @@ func TestModelChooses(t *testing.T) {
 		{name: "above the largest", bytes: 16<<10 + 1, why: model.AbstainSize},
 		{name: "below the smallest", bytes: 1<<10 - 1, why: model.AbstainSize},
 		{name: "not available", bytes: 16 << 10, costs: func(c []float32) { c[5] = -1 }, why: model.AbstainBest},
-		{name: "nothing measured is available", bytes: 16 << 10, costs: func(c []float32) { c[0], c[5], c[14], c[1] = -1, -1, -1, 1 }, why: model.AbstainCells},
+		{name: "nothing measured is available", bytes: 16 << 10,
+			costs: func(c []float32) { c[0], c[5], c[14], c[1] = -1, -1, -1, 1 }, why: model.AbstainCells},
 		{name: "precision guard", bytes: 16 << 10, costs: func(c []float32) { c[5] = 2000 }, why: model.AbstainBest},
 		{name: "far from what was measured", bytes: 8 << 10, change: func(f *model.File) {
 			f.Groups[0].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {64 << 10, 51}}
@@ -69,15 +70,20 @@ func TestModelChooses(t *testing.T) {
 		{name: "never measured that large", bytes: 16 << 10, change: func(f *model.File) {
 			f.Groups[0].Curves[2].Measured = [][2]float64{{1 << 10, 13}, {4 << 10, 21}}
 		}, want: "ring/simple 2"},
-		{name: "the default not measured", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil }, want: "ring/simple 8"},
-		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil }, costs: func(c []float32) { c[1] = 0.5 }, why: model.AbstainDefault},
+		{name: "the default not measured", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil },
+			want: "ring/simple 8"},
+		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil },
+			costs: func(c []float32) { c[1] = 0.5 }, why: model.AbstainDefault},
 		{name: "another collective", coll: nccl.CollReduce, bytes: 16 << 10, why: model.AbstainColl},
 		{name: "one node", nodes: 1, ranks: 4, bytes: 16 << 10, why: model.AbstainOneNode},
 		{name: "other ranks per node", nodes: 2, ranks: 4, bytes: 16 << 10, why: model.AbstainPerNode},
 		{name: "more nodes", nodes: 4, ranks: 16, bytes: 16 << 10, why: model.AbstainNodes},
-		{name: "more nodes, asked for", nodes: 4, ranks: 16, bytes: 16 << 10, change: func(f *model.File) { f.MaxNodes = 4 }, want: "ring/simple 8"},
-		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10, change: func(f *model.File) { f.MaxNodes = 4 }, why: model.AbstainFarther},
-		{name: "channels that can be set", nodes: 1, ranks: 4, bytes: 4 << 10, change: func(f *model.File) { f.Groups[0].Nodes, f.Groups[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
+		{name: "more nodes, asked for", nodes: 4, ranks: 16, bytes: 16 << 10,
+			change: func(f *model.File) { f.MaxNodes = 4 }, want: "ring/simple 8"},
+		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10,
+			change: func(f *model.File) { f.MaxNodes = 4 }, why: model.AbstainFarther},
+		{name: "channels that can be set", nodes: 1, ranks: 4, bytes: 4 << 10,
+			change: func(f *model.File) { f.Groups[0].Nodes, f.Groups[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := smallModel()
@@ -95,8 +101,10 @@ func TestModelChooses(t *testing.T) {
 			if test.coll != 0 {
 				coll = test.coll
 			}
-			c, why := m.For(nccl.Comm{Nodes: nodes, Ranks: ranks}).Choose(nccl.Call{Coll: coll, Bytes: test.bytes}, costsOf(test.costs))
-			if got := fmt.Sprintf("%s/%s %d", c.Algo, c.Proto, c.Channels); why != test.why || why == model.Decides && got != test.want {
+			c, why := m.For(nccl.Comm{Nodes: nodes, Ranks: ranks}).Choose(nccl.Call{Coll: coll, Bytes: test.bytes},
+				costsOf(test.costs))
+			if got := fmt.Sprintf("%s/%s %d", c.Algo, c.Proto, c.Channels); why != test.why ||
+				why == model.Decides && got != test.want {
 				t.Errorf("%s (%q), want %s (%q)", got, why, test.want, test.why)
 			}
 		})
@@ -112,7 +120,8 @@ func TestNeededFarther(t *testing.T) {
 		t.Fatal(err)
 	}
 	needed := func(nodes, ranks int) float64 {
-		c, _ := m.For(nccl.Comm{Nodes: nodes, Ranks: ranks}).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, costsOf(nil))
+		c, _ := m.For(nccl.Comm{Nodes: nodes, Ranks: ranks}).Choose(nccl.Call{Coll: nccl.CollAllReduce,
+			Bytes: 16 << 10}, costsOf(nil))
 		return c.Needed
 	}
 	g := file.Groups[0]
@@ -133,19 +142,24 @@ func TestModelFileErrors(t *testing.T) {
 	}
 	for _, test := range []struct{ old, new, want string }{
 		{`"version":3`, `"version":4`, "m.json: version: 4 is not known"},
-		{`"version":3,`, `"version":2,"scales":true,`, "m.json: version: 2 is not known (allowed: 3; fit the model anew with tunefit fit)"},
+		{`"version":3,`, `"version":2,"scales":true,`,
+			"m.json: version: 2 is not known (allowed: 3; fit the model anew with tunefit fit)"},
 		{model.Format, "something", `m.json: format: "something" is not a cost model`},
-		{`"collective":"allreduce"`, `"collective":"allreduc"`, `m.json: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`},
-		{`"algorithm":"ring"`, `"algorithm":"rign"`, `m.json: groups[0].curves[1].algorithm: unknown algorithm "rign" (did you mean "ring"`},
+		{`"collective":"allreduce"`, `"collective":"allreduc"`,
+			`m.json: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`},
+		{`"algorithm":"ring"`, `"algorithm":"rign"`,
+			`m.json: groups[0].curves[1].algorithm: unknown algorithm "rign" (did you mean "ring"`},
 		{`"channels":8`, `"channels":65`, "m.json: groups[0].curves[2].channels: 65 (allowed: 0 to 64)"},
-		{`"channels":8`, `"channels":2`, "m.json: groups[0].curves[2]: ring/simple with 2 channels has a curve already"},
+		{`"channels":8`, `"channels":2`,
+			"m.json: groups[0].curves[2]: ring/simple with 2 channels has a curve already"},
 		{`[4096,21]`, `[4096,-21]`, "m.json: groups[0].curves[2].measured[1]: -21 us (allowed: above 0)"},
 		{`[4096,21]`, `[4096,1e999]`, "m.json:1: "},
 		{`[4096,21]`, `[1024,21]`, "m.json: groups[0].curves[2].measured[1]: 1024 bytes do not ascend"},
 		{`[4096,21]`, `[0.5,21]`, "m.json: groups[0].curves[2].measured[1]: 0.5 is not a size (allowed: 1 to 2^50)"},
 		{`"bytes":1024`, `"bytes":8192`, "m.json: groups[0].default[1]: 4096 bytes do not ascend"},
 		{`"noise":0.01`, `"noise":0`, "m.json: groups[0].noise: 0 "},
-		{`"provenance":{}`, `"provenance":{"topology":{"fingerprint":"x","summary":{}}}`, `m.json: provenance.topology.fingerprint: "x" is no topology fingerprint (want 16 hexadecimal digits`},
+		{`"provenance":{}`, `"provenance":{"topology":{"fingerprint":"x","summary":{}}}`,
+			`m.json: provenance.topology.fingerprint: "x" is no topology fingerprint (want 16 hexadecimal digits`},
 		{`"nodes":2`, `"knots":2`, `unknown field "knots"`},
 		{`"nodes":2`, `"nodes":"two"`, "m.json:1: groups.nodes: string where a int is needed"},
 	} {
@@ -225,7 +239,8 @@ func FuzzReadModel(f *testing.F) {
 		for _, g := range m.File.Groups {
 			here := e.For(policy.Comm{Comm: nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}})
 			for _, b := range append(g.Sizes(), 1, 5000, math.MaxUint64) {
-				a := here.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: b}, PipeOps: 1, Costs: costsOf(nil)})
+				a := here.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: b}, PipeOps: 1,
+					Costs: costsOf(nil)})
 				if a.Channels < 0 || a.Channels > 64 || a.Write && !(a.Micros > 0 && a.Micros <= 3) {
 					t.Errorf("%+v", a)
 				}
@@ -233,7 +248,8 @@ func FuzzReadModel(f *testing.F) {
 			v := m.For(g.Comm)
 			for _, b := range append(g.Sizes(), 1, 5000, math.MaxUint64) {
 				for coll := range nccl.Coll(nccl.NumColls) {
-					if c, why := v.Choose(nccl.Call{Coll: coll, Bytes: b}, costsOf(nil)); why == model.Decides && (c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
+					if c, why := v.Choose(nccl.Call{Coll: coll, Bytes: b}, costsOf(nil)); why == model.Decides &&
+						(c.Algo < 0 || c.Channels < 0 || c.Channels > 64) {
 						t.Errorf("%+v", c)
 					}
 				}
@@ -259,7 +275,8 @@ func BenchmarkModelChoose(b *testing.B) {
 			for i := range families {
 				for c := 1; c <= (configs+families-1)/families; c++ {
 					g.Curves = append(g.Curves, model.Curve{
-						Algo: nccl.Algo(i / 3).String(), Proto: nccl.Proto(i % 3).String(), Channels: c, Measured: measured,
+						Algo: nccl.Algo(i / 3).String(), Proto: nccl.Proto(i % 3).String(), Channels: c,
+						Measured: measured,
 					})
 				}
 			}

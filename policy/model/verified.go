@@ -32,7 +32,8 @@ func (v *View) verified(
 	}
 	sigma := g.Noise / math.Sqrt(float64(won.Repetitions))
 	choice = Choice{
-		Config: won.Config(), Time: Time{math.Log(won.Micros), sigma}, Default: Time{math.Log(won.DefaultMicros), sigma},
+		Config: won.Config(), Time: Time{math.Log(won.Micros), sigma},
+		Default:  Time{math.Log(won.DefaultMicros), sigma},
 		Verified: true,
 	}
 	if !choice.Known() {

@@ -12,8 +12,10 @@ import (
 // A verification decides at its very size, and only where NCCL would do what it did then and offers what won.
 func TestVerifiedSize(t *testing.T) {
 	nvls := model.Verified{Bytes: 4 << 10, Algo: "nvls", Proto: "simple", Micros: 15, DefaultMicros: 20, Repetitions: 4}
-	tree := model.Verified{Bytes: 4 << 10, Algo: "tree", Proto: "ll", Channels: 4, Micros: 15, DefaultMicros: 20, Repetitions: 4}
-	ring := model.Verified{Bytes: 4 << 10, Algo: "ring", Proto: "simple", Channels: 8, Micros: 15, DefaultMicros: 20, Repetitions: 4}
+	tree := model.Verified{Bytes: 4 << 10, Algo: "tree", Proto: "ll", Channels: 4, Micros: 15, DefaultMicros: 20,
+		Repetitions: 4}
+	ring := model.Verified{Bytes: 4 << 10, Algo: "ring", Proto: "simple", Channels: 8, Micros: 15, DefaultMicros: 20,
+		Repetitions: 4}
 	own := model.Verified{Bytes: 4 << 10, Micros: 20, DefaultMicros: 20, Repetitions: 4}
 	unmeasured := ring
 	unmeasured.Channels = 32
@@ -33,7 +35,8 @@ func TestVerifiedSize(t *testing.T) {
 		{"NCCL does not offer it", ring, 4 << 10, func(c []float32) { c[5] = -1 }, false, model.Decides},
 		{"NCCL keeps from ring", ring, 4 << 10, func(c []float32) { c[5] = 2000 }, false, model.Decides},
 		{"a configuration without a curve", unmeasured, 4 << 10, nil, false, model.Decides},
-		{"a count of NVLS over two nodes", func() model.Verified { v := nvls; v.Channels = 16; return v }(), 4 << 10, nil, false, model.Decides},
+		{"a count of NVLS over two nodes", func() model.Verified { v := nvls; v.Channels = 16; return v }(), 4 << 10,
+			nil, false, model.Decides},
 		{"what is the default by its name", tree, 4 << 10, nil, true, model.Decides},
 	} {
 		file := smallModel()
@@ -42,8 +45,11 @@ func TestVerifiedSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		choice, why := m.For(nccl.Comm{Nodes: 2, Ranks: 8}).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: c.bytes}, costsOf(c.costs))
-		if choice.Verified != c.holds || c.holds && (why != c.why || math.Abs(choice.Micros()-c.verified.Micros) > 1e-9 || math.Abs(choice.Default.Micros()-20) > 1e-9) {
+		choice, why := m.For(nccl.Comm{Nodes: 2, Ranks: 8}).Choose(nccl.Call{Coll: nccl.CollAllReduce, Bytes: c.bytes},
+			costsOf(c.costs))
+		if choice.Verified != c.holds ||
+			c.holds && (why != c.why || math.Abs(choice.Micros()-c.verified.Micros) > 1e-9 ||
+				math.Abs(choice.Default.Micros()-20) > 1e-9) {
 			t.Errorf("%s: %+v, %q; want verified %v, %q", c.name, choice, why, c.holds, c.why)
 		}
 		if gain := 1 - c.verified.Micros/20; c.holds && math.Abs(choice.Gain()-gain) > 1e-9 {
@@ -52,8 +58,8 @@ func TestVerifiedSize(t *testing.T) {
 	}
 }
 
-// Candidates shows what Choose chooses from: the first one is what it takes, and each of the others says what keeps it from
-// being chosen. Expect and Predict say the same of one configuration.
+// Candidates shows what Choose chooses from: the first one is what it takes, and each of the others says what keeps
+// it from being chosen. Expect and Predict say the same of one configuration.
 func TestCandidates(t *testing.T) {
 	file := smallModel()
 	ring := &file.Groups[0].Curves[1]
@@ -69,9 +75,12 @@ func TestCandidates(t *testing.T) {
 		costs nccl.Costs
 		want  map[string]model.Bar
 	}{
-		{"all offered", costsOf(nil), map[string]model.Bar{"ring 8": model.BarNone, "tree 4": model.BarNone, "ring 2": model.BarSize, "nvls 16": model.BarChannels}},
-		{"ring guarded", costsOf(func(c []float32) { c[5] = 2000 }), map[string]model.Bar{"ring 8": model.BarGuarded, "tree 4": model.BarNone, "ring 2": model.BarGuarded, "nvls 16": model.BarChannels}},
-		{"no tree", costsOf(func(c []float32) { c[0] = -1 }), map[string]model.Bar{"ring 8": model.BarNone, "tree 4": model.BarNotOffered, "ring 2": model.BarSize, "nvls 16": model.BarChannels}},
+		{"all offered", costsOf(nil), map[string]model.Bar{"ring 8": model.BarNone, "tree 4": model.BarNone,
+			"ring 2": model.BarSize, "nvls 16": model.BarChannels}},
+		{"ring guarded", costsOf(func(c []float32) { c[5] = 2000 }), map[string]model.Bar{"ring 8": model.BarGuarded,
+			"tree 4": model.BarNone, "ring 2": model.BarGuarded, "nvls 16": model.BarChannels}},
+		{"no tree", costsOf(func(c []float32) { c[0] = -1 }), map[string]model.Bar{"ring 8": model.BarNone,
+			"tree 4": model.BarNotOffered, "ring 2": model.BarSize, "nvls 16": model.BarChannels}},
 	} {
 		all := view.Candidates(nccl.Call{Coll: coll, Bytes: bytes}, c.costs)
 		if len(all) != len(c.want) {
@@ -79,7 +88,8 @@ func TestCandidates(t *testing.T) {
 		}
 		for i, one := range all {
 			name := fmt.Sprintf("%s %d", one.Algo, one.Channels)
-			if want, known := c.want[name]; !known || one.Bar != want || (one.Bar.String() == "") != (want == model.BarNone) {
+			if want, known := c.want[name]; !known || one.Bar != want ||
+				(one.Bar.String() == "") != (want == model.BarNone) {
 				t.Errorf("%s: %s is barred by %q, want %q", c.name, name, one.Bar, want)
 			}
 			if before := all[max(0, i-1)]; i > 0 && before.Bar == one.Bar && before.Micros() > one.Micros() {
@@ -91,7 +101,8 @@ func TestCandidates(t *testing.T) {
 			}
 		}
 		chosen, _ := view.Choose(nccl.Call{Coll: coll, Bytes: bytes}, c.costs)
-		if fastest := view.Fastest(nccl.Call{Coll: coll, Bytes: bytes}, c.costs); !(fastest.LnMicros <= chosen.LnMicros) {
+		if fastest := view.Fastest(nccl.Call{Coll: coll, Bytes: bytes},
+			c.costs); !(fastest.LnMicros <= chosen.LnMicros) {
 			t.Errorf("%s: %+v is called the fastest, chosen is %+v", c.name, fastest, chosen)
 		}
 		if first := all[0]; first.Config != chosen.Config || first.LnMicros != chosen.LnMicros {

@@ -100,7 +100,8 @@ func (s *searchSystem) search(graph *searchGraph) error {
 	if !s.Inter && graph.Pattern == PatternNVLS {
 		graph.MinChannels = graph.MaxChannels // pull evenly from all GPUs
 	}
-	if graph.Pattern == PatternRing && graph.MaxChannels >= 2 && graph.MinChannels == 1 && s.NCCL.Has(nccl.TwoRingsAcrossSockets) && s.splitNVLink() {
+	if graph.Pattern == PatternRing && graph.MaxChannels >= 2 && graph.MinChannels == 1 &&
+		s.NCCL.Has(nccl.TwoRingsAcrossSockets) && s.splitNVLink() {
 		graph.MinChannels = 2 // trees do better there, but need two channels, and rings must have as many
 	}
 

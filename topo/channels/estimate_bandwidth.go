@@ -25,8 +25,8 @@ func (m *estimates) bandwidth(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) 
 	return bus * .5
 }
 
-// linkBandwidth is the bandwidth of one channel. In general the links inside a node limit it on one or two nodes, and the
-// network on more.
+// linkBandwidth is the bandwidth of one channel. In general the links inside a node limit it on one or two nodes, and
+// the network on more.
 func (m *estimates) linkBandwidth(algo nccl.Algo) float32 {
 	g := m.graph[algo]
 	models := m.NCCL.Has(nccl.Models)

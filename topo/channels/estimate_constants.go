@@ -27,7 +27,8 @@ type costConstants struct {
 	baseLatency nccl.PerCell[float64]           // paid once per collective
 	hopLatency  [numWires]nccl.PerCell[float64] // paid per step
 
-	llMax             [numGPUClasses]perScale // all channels together; over nodes row 0 is for Intel, row 1 for AMD CPUs
+	// all channels together; over nodes row 0 is for Intel, row 1 for AMD CPUs
+	llMax             [numGPUClasses]perScale
 	ringLL128PerChan  [numGPUClasses]perScale
 	treeLL128PerChan  [numGPUClasses]perScale
 	treePerChan       [numGPUClasses]perScale

@@ -34,7 +34,8 @@ const (
 // deriveTuning computes NCCL's estimates for a communicator from its channels, for a host network transport.
 func deriveTuning(graphs Graphs, f facts) *tuning.Tuning {
 	f.NVLS = f.NVLS && graphs.NVLS.NChannels > 0
-	f.CollNet = f.CollNet && f.Nodes >= cmp.Or(f.Variables.CollNetNodeThreshold, minCollNetNodes) && graphs.CollNetChain.NChannels > 0
+	f.CollNet = f.CollNet && f.Nodes >= cmp.Or(f.Variables.CollNetNodeThreshold, minCollNetNodes) &&
+		graphs.CollNetChain.NChannels > 0
 	m := newEstimates(graphs, f)
 	t := &tuning.Tuning{Facts: f.Facts, NChannels: m.collChannels(), RingNVLink: graphs.Ring.TypeIntra == topo.PathNVL}
 	if f.NVLS {
@@ -95,7 +96,8 @@ func newEstimates(graphs Graphs, f facts) *estimates {
 	}
 	m.llMax = m.costs.llMax[row][m.scale]
 	if m.CPUArch == int(topo.ArchPOWER) {
-		m.costs.hopLatency[wirePCI][nccl.AlgoTree][nccl.ProtoSimple] = m.costs.hopLatency[wirePCI][nccl.AlgoRing][nccl.ProtoSimple]
+		m.costs.hopLatency[wirePCI][nccl.AlgoTree][nccl.ProtoSimple] =
+			m.costs.hopLatency[wirePCI][nccl.AlgoRing][nccl.ProtoSimple]
 	}
 	return m
 }
@@ -125,14 +127,15 @@ func (m *estimates) modelled(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) b
 	return false
 }
 
-// patEnabled reports whether NCCL uses PAT. It needs compute capability 6.0 for its atomics, and one GPU per node. Since
-// nccl.Models, several GPUs per node do if each node has NVLS.
+// patEnabled reports whether NCCL uses PAT. It needs compute capability 6.0 for its atomics, and one GPU per node.
+// Since nccl.Models, several GPUs per node do if each node has NVLS.
 func (m *estimates) patEnabled() bool {
 	oneRank := m.Nodes == m.Ranks
 	switch {
 	case !m.NCCL.Has(nccl.PAT), m.MinCompCap < 60 && m.NCCL.Has(nccl.SharedTreePattern):
 		return false
-	case m.NCCL.Has(nccl.Models) && !oneRank && (!m.NVLS || m.graph[nccl.AlgoNVLS].NChannels != m.MaxLocalRanks || m.MinLocalRanks != m.MaxLocalRanks):
+	case m.NCCL.Has(nccl.Models) && !oneRank && (!m.NVLS || m.graph[nccl.AlgoNVLS].NChannels != m.MaxLocalRanks ||
+		m.MinLocalRanks != m.MaxLocalRanks):
 		return false
 	case m.Variables.PAT != topo.ToggleAuto:
 		return m.Variables.PAT == topo.ToggleOn

@@ -49,7 +49,8 @@ func hgxH100Tuning(t testing.TB, nNodes int) *tuning.Tuning {
 func TestDeriveTuningHGXH100(t *testing.T) {
 	one, two := hgxH100Tuning(t, 1), hgxH100Tuning(t, 2)
 	if one.NChannels != 24 || one.NVLSChannels != 16 || two.NChannels != 16 {
-		t.Errorf("channels %d, NVLS %d, over two nodes %d; want 24, 16, 16", one.NChannels, one.NVLSChannels, two.NChannels)
+		t.Errorf("channels %d, NVLS %d, over two nodes %d; want 24, 16, 16", one.NChannels, one.NVLSChannels,
+			two.NChannels)
 	}
 	for _, c := range []struct {
 		where     string
@@ -98,14 +99,16 @@ func TestPAT(t *testing.T) {
 		ranks   int // on 4 nodes
 		setting string
 		want    bool
-	}{{4, "", true}, {4, "1", true}, {4, "0", false}, {4, "2", true}, {32, "", false}, {32, "1", true}, {32, "0", false}} {
+	}{{4, "", true}, {4, "1", true}, {4, "0", false}, {4, "2", true}, {32, "", false}, {32, "1", true},
+		{32, "0", false}} {
 		v, err := VariablesFromEnv(environ("NCCL_PAT_ENABLE="+c.setting), nccl.Reference)
 		if err != nil {
 			t.Fatal(err)
 		}
 		facts := hopper(4, c.ranks)
 		facts.Variables = v
-		if bw := deriveTuning(graphs, facts).Bandwidths[nccl.CollAllGather][nccl.AlgoPAT][nccl.ProtoSimple]; bw > 0 != c.want {
+		if bw := deriveTuning(graphs, facts).Bandwidths[nccl.CollAllGather][nccl.AlgoPAT][nccl.ProtoSimple]; bw > 0 !=
+			c.want {
 			t.Errorf("%d ranks, NCCL_PAT_ENABLE=%q: %v GB/s", c.ranks, c.setting, bw)
 		}
 	}

@@ -49,7 +49,8 @@ func (g Graphs) byAlgo() [nccl.NumAlgos]Graph {
 	n := min(g.Ring.NChannels, g.Tree.NChannels)
 	g.Ring.NChannels, g.Tree.NChannels = n, n
 	return [nccl.NumAlgos]Graph{
-		nccl.AlgoTree: g.Tree, nccl.AlgoRing: g.Ring, nccl.AlgoCollNetDirect: g.CollNetDirect, nccl.AlgoCollNetChain: g.CollNetChain,
-		nccl.AlgoNVLS: g.NVLS, nccl.AlgoNVLSTree: g.NVLS, nccl.AlgoPAT: g.Tree,
+		nccl.AlgoTree: g.Tree, nccl.AlgoRing: g.Ring, nccl.AlgoCollNetDirect: g.CollNetDirect,
+		nccl.AlgoCollNetChain: g.CollNetChain,
+		nccl.AlgoNVLS:         g.NVLS, nccl.AlgoNVLSTree: g.NVLS, nccl.AlgoPAT: g.Tree,
 	}
 }

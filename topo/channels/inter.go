@@ -76,8 +76,8 @@ func (w *walk) startInOrder(n int, goal goals) {
 	}
 }
 
-// startNearest begins a channel at NIC n by the rules before nccl.NICsOwnGPU. It tries the order of the previous channel.
-// If channels may differ, it also tries each GPU that has the widest path, and of these the shortest.
+// startNearest begins a channel at NIC n by the rules before nccl.NICsOwnGPU. It tries the order of the previous
+// channel. If channels may differ, it also tries each GPU that has the widest path, and of these the shortest.
 func (w *walk) startNearest(n int, goal goals) {
 	g := w.graph
 	if g.NChannels > 0 {

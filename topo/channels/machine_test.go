@@ -37,7 +37,8 @@ func (m machine) document() *topo.Document {
 	gpu := 0
 	busOf := map[int]*topo.Element{}
 	for c := range m.cpus {
-		cpu := root.Add(topo.NewElement("cpu", append([]string{"numaid", strconv.Itoa(c), "affinity", "ff"}, m.cpu...)...))
+		cpu := root.Add(topo.NewElement("cpu", append([]string{"numaid", strconv.Itoa(c), "affinity", "ff"},
+			m.cpu...)...))
 		for g := c * m.groups / m.cpus; g < (c+1)*m.groups/m.cpus; g++ {
 			sw := cpu.Add(device("0x060400"))
 			for range m.gpusPerGroup {
@@ -45,7 +46,8 @@ func (m machine) document() *topo.Document {
 				n := strconv.Itoa(gpu)
 				e := pci.Add(topo.NewElement("gpu", "dev", n, "sm", strconv.Itoa(m.sm), "rank", n, "gdr", "1"))
 				if m.nvSwitch > 0 {
-					e.Add(topo.NewElement("nvlink", "target", "fffffff:ff:ff.0", "count", strconv.Itoa(m.nvSwitch), "tclass", "0x068000"))
+					e.Add(topo.NewElement("nvlink", "target", "fffffff:ff:ff.0", "count", strconv.Itoa(m.nvSwitch),
+						"tclass", "0x068000"))
 				}
 				busOf[gpu] = pci
 				gpu++
@@ -53,14 +55,16 @@ func (m machine) document() *topo.Document {
 			if m.nicMbps > 0 {
 				nic := sw.Add(device("0x020000")).Add(topo.NewElement("nic"))
 				nic.Add(topo.NewElement("net", "name", fmt.Sprintf("mlx5_%d", g), "dev", strconv.Itoa(g), "speed",
-					strconv.Itoa(m.nicMbps), "port", "1", "guid", fmt.Sprintf("0x%x", 0x1000+g), "maxconn", "131072", "gdr", "1"))
+					strconv.Itoa(m.nicMbps), "port", "1", "guid", fmt.Sprintf("0x%x", 0x1000+g), "maxconn", "131072",
+					"gdr", "1"))
 			}
 		}
 	}
 	for g := range gpu {
 		if peer := busOf[g^1]; m.bridges > 0 && peer != nil {
 			id, _ := peer.Attr("busid")
-			busOf[g].Child("gpu").Add(topo.NewElement("nvlink", "target", id, "count", strconv.Itoa(m.bridges), "tclass", "0x030200"))
+			busOf[g].Child("gpu").Add(topo.NewElement("nvlink", "target", id, "count", strconv.Itoa(m.bridges),
+				"tclass", "0x030200"))
 		}
 	}
 	return &topo.Document{File: "machine", Root: root}

@@ -41,7 +41,8 @@ func TestRingsKeepToPlanesAndRails(t *testing.T) {
 	one := func(int) int { return 0 }
 
 	if g := ring("", nil); changes(g) != g.NChannels || g.CrossNIC != 2 {
-		t.Errorf("nothing known: %d of %d rings change NICs, cross NIC %d; want all, 2", changes(g), g.NChannels, g.CrossNIC)
+		t.Errorf("nothing known: %d of %d rings change NICs, cross NIC %d; want all, 2", changes(g),
+			g.NChannels, g.CrossNIC)
 	}
 	if g := ring("plane", none); changes(g) != g.NChannels {
 		t.Errorf("plane -1 is not a plane, but only %d of %d rings change NICs", changes(g), g.NChannels)
@@ -61,6 +62,7 @@ func TestRingsKeepToPlanesAndRails(t *testing.T) {
 	}
 	// A known rail counts instead of adapter and port.
 	if g := ring("rail", own); changes(g) != g.NChannels || g.CrossNIC != 2 {
-		t.Errorf("a rail each: %d of %d rings change NICs, cross NIC %d; want all, 2", changes(g), g.NChannels, g.CrossNIC)
+		t.Errorf("a rail each: %d of %d rings change NICs, cross NIC %d; want all, 2", changes(g),
+			g.NChannels, g.CrossNIC)
 	}
 }

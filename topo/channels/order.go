@@ -55,7 +55,8 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 	toNet := w.netGPU[w.netIndex(w.graph.Inter[w.graph.NChannels][0])]
 	slices.SortStableFunc(free, func(a, b int) int {
 		p, q := &toNet[a], &toNet[b]
-		return cmp.Or(cmp.Compare(int(q.bw), int(p.bw)), cmp.Compare(w.pciBW(b), w.pciBW(a)), cmp.Compare(len(p.links), len(q.links)))
+		return cmp.Or(cmp.Compare(int(q.bw), int(p.bw)), cmp.Compare(w.pciBW(b), w.pciBW(a)),
+			cmp.Compare(len(p.links), len(q.links)))
 	})
 	if goal.backToNet != step+1 && alike {
 		slices.Reverse(free) // leave the GPUs near the NIC for the end
@@ -63,8 +64,8 @@ func (w *walk) candidates(g, step int, goal goals) []int {
 	return free
 }
 
-// neighbours lists the GPUs next to g in enumeration order. With NVSwitches NCCL tries no others, because NVSwitches work
-// best with few peers.
+// neighbours lists the GPUs next to g in enumeration order. With NVSwitches NCCL tries no others, because NVSwitches
+// work best with few peers.
 func (w *walk) neighbours(g int) []int {
 	n := len(w.gpus)
 	after, before := (g+1)%n, (g-1+n)%n

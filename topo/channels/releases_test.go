@@ -73,13 +73,15 @@ func TestReleasesDiffer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := choose(t, version, row[0], number(t, row[1]), row[2], int64(number(t, row[3]))); got != want {
-				t.Errorf("NCCL %s, %s of %s bytes on %s hosts of %s: %s, want %s", version, row[2], row[3], row[1], row[0], got, want)
+				t.Errorf("NCCL %s, %s of %s bytes on %s hosts of %s: %s, want %s", version, row[2], row[3], row[1],
+					row[0], got, want)
 			}
 		}
 	}
 }
 
-// The share of the recorded choices that the rules of each release give. testdata/README.md says how they were recorded.
+// The share of the recorded choices that the rules of each release give. testdata/README.md says how they were
+// recorded.
 func TestReleasesAgree(t *testing.T) {
 	const least = .99
 	files, err := filepath.Glob("testdata/decisions/*.csv*")

@@ -8,12 +8,13 @@ import (
 
 var errNoRank = errors.New("no GPU with a rank")
 
-// searchGraphs finds the channels that NCCL would use on this system (graph/search.cc): ring and tree, and NVLS and CollNet
-// where they are possible. Paths must have been computed and the system trimmed, see topo.System.Init. The system is not
-// changed.
+// searchGraphs finds the channels that NCCL would use on this system (graph/search.cc): ring and tree, and NVLS and
+// CollNet where they are possible. Paths must have been computed and the system trimmed, see topo.System.Init. The
+// system is not changed.
 //
 // NCCL's search is cut off by a number of steps, not by time, so the answer is the same everywhere. The order of the
-// graphs is NCCL's: the tree has as many channels as the ring, and each graph sees the rounding errors of those before it.
+// graphs is NCCL's: the tree has as many channels as the ring, and each graph sees the rounding errors of those
+// before it.
 func searchGraphs(sys *topo.System, opt TuneOptions) (*Graphs, error) {
 	if len(sys.Nodes[topo.NodeGPU]) == 0 {
 		return nil, errNoRank
@@ -38,7 +39,8 @@ func searchGraphs(sys *topo.System, opt TuneOptions) (*Graphs, error) {
 		return nil, err
 	}
 	if opt.CollNet {
-		chain, direct := newSearchGraph(2, PatternTree, gpus, n, n), newSearchGraph(4, PatternCollNetDirect, gpus, 1, most)
+		chain, direct := newSearchGraph(2, PatternTree, gpus, n, n), newSearchGraph(4, PatternCollNetDirect,
+			gpus, 1, most)
 		chain.collNet, direct.collNet = true, true
 		if err := errors.Join(find(&graphs.CollNetChain, chain), find(&graphs.CollNetDirect, direct)); err != nil {
 			return nil, err

@@ -39,7 +39,8 @@ func TestSearchHGXH100(t *testing.T) {
 	}
 	for name, hosts := range map[string]int{"single": 1, "multi": 2} {
 		got := tuneOne(t, hgxH100, hosts).Graphs
-		for _, g := range [][2]Graph{{got.Ring, want[name].Ring}, {got.Tree, want[name].Tree}, {got.NVLS, want[name].NVLS}} {
+		for _, g := range [][2]Graph{{got.Ring, want[name].Ring}, {got.Tree, want[name].Tree},
+			{got.NVLS, want[name].NVLS}} {
 			if !reflect.DeepEqual(summary(g[0]), g[1]) {
 				t.Errorf("%s: found %+v, NCCL %+v", name, summary(g[0]), g[1])
 			}
@@ -47,7 +48,8 @@ func TestSearchHGXH100(t *testing.T) {
 	}
 	// Rings over nodes enter and leave through neighbouring NICs, so that each NIC sends and receives once.
 	ring := tuneOne(t, hgxH100, 2).Graphs.Ring
-	if want := []topo.ID{0, 1}; !slices.Equal(ring.Inter[0], want) || !slices.Equal(ring.Intra[0], []int{0, 7, 6, 5, 4, 3, 2, 1}) {
+	if want := []topo.ID{0, 1}; !slices.Equal(ring.Inter[0], want) ||
+		!slices.Equal(ring.Intra[0], []int{0, 7, 6, 5, 4, 3, 2, 1}) {
 		t.Errorf("first ring %v over NICs %v", ring.Intra[0], ring.Inter[0])
 	}
 }
@@ -88,7 +90,8 @@ func TestSearchSmallMachines(t *testing.T) {
 			got  Graph
 			want graph
 		}{{"ring", got.Ring, c.ring}, {"tree", got.Tree, c.tree}} {
-			g := graph{k.got.NChannels, k.got.BWIntra, k.got.BWInter, [2]topo.PathType{k.got.TypeIntra, k.got.TypeInter}, k.got.Intra[0]}
+			g := graph{k.got.NChannels, k.got.BWIntra, k.got.BWInter,
+				[2]topo.PathType{k.got.TypeIntra, k.got.TypeInter}, k.got.Intra[0]}
 			if !reflect.DeepEqual(g, k.want) {
 				t.Errorf("%s: %s %+v, want %+v", c.name, k.name, g, k.want)
 			}
@@ -138,7 +141,8 @@ func TestTuneRefuses(t *testing.T) {
 		{noGPU, 1, "no GPU with a rank"},
 		{hgxH100, 0, "0 hosts"},
 	} {
-		if _, err := Tune(c.m.document(), TuneOptions{}, c.hosts); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Tune(c.m.document(), TuneOptions{}, c.hosts); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one that says %q", err, c.want)
 		}
 	}

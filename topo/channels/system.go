@@ -122,7 +122,8 @@ func newSearchSystem(sys *topo.System) (*searchSystem, error) {
 		}
 		return all
 	}
-	s.gpuGPU, s.gpuNet, s.netGPU = paths(topo.NodeGPU, topo.NodeGPU), paths(topo.NodeGPU, topo.NodeNET), paths(topo.NodeNET, topo.NodeGPU)
+	s.gpuGPU, s.gpuNet, s.netGPU = paths(topo.NodeGPU, topo.NodeGPU), paths(topo.NodeGPU, topo.NodeNET),
+		paths(topo.NodeNET, topo.NodeGPU)
 	if s.hasNVS() {
 		for _, row := range paths(topo.NodeGPU, topo.NodeNVS) {
 			s.gpuNVS = append(s.gpuNVS, row[0])

@@ -25,8 +25,8 @@ type CommTuning struct {
 	facts facts
 }
 
-// Tune goes the whole way from one host's topology to NCCL's estimates. It returns them for communicators over each given
-// number of hosts that are all alike. It needs no GPU.
+// Tune goes the whole way from one host's topology to NCCL's estimates. It returns them for communicators over each
+// given number of hosts that are all alike. It needs no GPU.
 //
 // As in NCCL, a host counts as several nodes if some of its GPUs reach each other only over the network.
 func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, error) {
@@ -64,7 +64,8 @@ func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, erro
 		return nil, fmt.Errorf("%s: %w", doc.File, errNoRank)
 	}
 	slices.Sort(left)
-	c := &CommTuning{facts: facts{Facts: tuning.Facts{NCCL: opt.NCCL, Comm: nccl.Comm{Ranks: len(left)}}, Variables: opt.Variables}}
+	c := &CommTuning{facts: facts{Facts: tuning.Facts{NCCL: opt.NCCL, Comm: nccl.Comm{Ranks: len(left)}},
+		Variables: opt.Variables}}
 	for len(left) > 0 {
 		ranks := c.facts.Ranks
 		if others {
@@ -124,8 +125,8 @@ func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*topo.Sys
 	return sys, nil
 }
 
-// addDomain adds GPUs of a host that reach each other without the network. Like NCCL's ranks, it keeps the worst of what
-// each domain finds.
+// addDomain adds GPUs of a host that reach each other without the network. Like NCCL's ranks, it keeps the worst of
+// what each domain finds.
 func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 	graphs, err := searchGraphs(sys, opt)
 	if err != nil {
@@ -160,7 +161,8 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 
 // canNVLS says whether NCCL uses multicast where the hardware can.
 func (opt *TuneOptions) canNVLS(sys *topo.System) bool {
-	return !opt.Variables.NVLSDisable && sys.CanMultimem() && (len(sys.Nodes[topo.NodeGPU]) > 2 || sys.NCCL.Has(nccl.NVLSForTwo))
+	return !opt.Variables.NVLSDisable && sys.CanMultimem() &&
+		(len(sys.Nodes[topo.NodeGPU]) > 2 || sys.NCCL.Has(nccl.NVLSForTwo))
 }
 
 // settle lowers graphs to what other ranks have found.

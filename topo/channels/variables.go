@@ -10,24 +10,26 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
-// Variables are the NCCL_* variables that NCCL's estimates and the number of channels depend on. The zero value is NCCL's
-// default. All ranks of a communicator must have the same.
+// Variables are the NCCL_* variables that NCCL's estimates and the number of channels depend on. The zero value is
+// NCCL's default. All ranks of a communicator must have the same.
 //
-// Sources: NCCL 2.21.5 to 2.31.2, graph/tuning.cc (tuning/*.cc), graph/connect.cc, graph/search.cc, transport/nvls.cc, init.cc.
+// Sources: NCCL 2.21.5 to 2.31.2, graph/tuning.cc (tuning/*.cc), graph/connect.cc, graph/search.cc,
+// transport/nvls.cc, init.cc.
 type Variables struct {
 	NVLSDisable bool // NCCL_NVLS_ENABLE=0
 
-	// NCCL_ALGO and NCCL_PROTO tell which algorithms and protocols are left for each collective. If the list names LL128,
-	// NCCL uses it even where it would otherwise avoid it.
+	// NCCL_ALGO and NCCL_PROTO tell which algorithms and protocols are left for each collective. If the list names
+	// LL128, NCCL uses it even where it would otherwise avoid it.
 	Algos, Protos Choices
 
 	MinChannels, MaxChannels int // NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, or their older names *_NRINGS; 0: not set
 	MinCTAs, MaxCTAs         int // NCCL_MIN_CTAS, NCCL_MAX_CTAS; 0: not set
 	NVLSChannels             int // NCCL_NVLS_NCHANNELS; 0: not set
 
-	Threads          int      // NCCL_NTHREADS, for Simple and LL; 0: not set
-	LL128Threads     int      // NCCL_LL128_NTHREADS; 0: not set
-	ThreadThresholds [6]int64 // NCCL_THREAD_THRESHOLDS plus 1: bytes per thread of tree and then ring, by protocol; 0: not set
+	Threads      int // NCCL_NTHREADS, for Simple and LL; 0: not set
+	LL128Threads int // NCCL_LL128_NTHREADS; 0: not set
+	// NCCL_THREAD_THRESHOLDS plus 1: bytes per thread of tree and then ring, by protocol; 0: not set
+	ThreadThresholds [6]int64
 
 	NetOverhead float32     // NCCL_NET_OVERHEAD in microseconds plus 1; 0: not set
 	PAT         topo.Toggle // NCCL_PAT_ENABLE
@@ -75,8 +77,8 @@ var NotCounted = []struct{ Name, Does string }{
 	{"NCCL_ENQUEUE_REARCH_ENABLE", "lets symmetric and general kernels compete"},
 }
 
-// VariablesFromEnv fills the variables; getenv returns "" for those that are not set. A value that NCCL refuses to start with
-// is an error.
+// VariablesFromEnv fills the variables; getenv returns "" for those that are not set. A value that NCCL refuses to
+// start with is an error.
 func VariablesFromEnv(getenv func(string) string, version nccl.Version) (Variables, error) {
 	number := func(name string, unset int64) int64 { return cnum.Param(getenv(name), unset) }
 	count := func(names ...string) int {
@@ -96,8 +98,9 @@ func VariablesFromEnv(getenv func(string) string, version nccl.Version) (Variabl
 	}
 	v := Variables{
 		NVLSDisable: number("NCCL_NVLS_ENABLE", 2) == 0,
-		MaxChannels: count("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS"), MinChannels: count("NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS"),
-		MinCTAs: ctas("NCCL_MIN_CTAS"), MaxCTAs: ctas("NCCL_MAX_CTAS"), NVLSChannels: ctas("NCCL_NVLS_NCHANNELS"),
+		MaxChannels: count("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS"),
+		MinChannels: count("NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS"),
+		MinCTAs:     ctas("NCCL_MIN_CTAS"), MaxCTAs: ctas("NCCL_MAX_CTAS"), NVLSChannels: ctas("NCCL_NVLS_NCHANNELS"),
 		Threads:              threads(number("NCCL_NTHREADS", 0), 2*nccl.WarpSize, maxSimpleThreads),
 		LL128Threads:         threads(number("NCCL_LL128_NTHREADS", 0), nccl.MaxThreads/4, nccl.MaxThreads),
 		LL128NoC2C:           number("NCCL_LL128_C2C", 1) == 0,
@@ -198,7 +201,8 @@ func parseChoices(variable, text string, words []string, version nccl.Version) (
 			}
 		}
 		if !matched {
-			return c, refuse(fmt.Sprintf("unknown collective %q (allowed: %s)", coll, strings.Join(nccl.Colls.Words, ", ")))
+			return c, refuse(fmt.Sprintf("unknown collective %q (allowed: %s)", coll,
+				strings.Join(nccl.Colls.Words, ", ")))
 		}
 	}
 	return c, nil

@@ -90,11 +90,15 @@ func TestWhatVariablesLeave(t *testing.T) {
 	}{
 		{nccl.Reference, "NCCL_ALGO=tree", [...]string{"", "", "", "", "tree/ll128"}},
 		{nccl.Reference, "NCCL_ALGO=tree;broadcast:ring", [...]string{"ring/ll", "", "", "", "tree/ll128"}},
-		{nccl.Reference, "NCCL_ALGO=AllReduce:NVLS", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "nvls/simple"}},
-		{nccl.Reference, "NCCL_ALGO=:allreduce::tree:ring", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "tree/ll128"}},
+		{nccl.Reference, "NCCL_ALGO=AllReduce:NVLS", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll",
+			"nvls/simple"}},
+		{nccl.Reference, "NCCL_ALGO=:allreduce::tree:ring", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll",
+			"tree/ll128"}},
 		{nccl.Reference, "NCCL_ALGO=tree:", [...]string{"", "", "", "", "tree/ll128"}},
-		{nccl.Reference, "NCCL_PROTO=^LL,LL128", [...]string{"ring/simple", "ring/simple", "nvls/simple", "nvls/simple", "nvls/simple"}},
-		{nccl.Reference, "NCCL_ALGO=allreduce:ring & NCCL_PROTO=simple", [...]string{"ring/simple", "ring/simple", "nvls/simple", "nvls/simple", "ring/simple"}},
+		{nccl.Reference, "NCCL_PROTO=^LL,LL128", [...]string{"ring/simple", "ring/simple", "nvls/simple",
+			"nvls/simple", "nvls/simple"}},
+		{nccl.Reference, "NCCL_ALGO=allreduce:ring & NCCL_PROTO=simple", [...]string{"ring/simple", "ring/simple",
+			"nvls/simple", "nvls/simple", "ring/simple"}},
 		// 2.31 takes an algorithm for one collective as none for the others, once their protocol is chosen.
 		{nccl.Newest, "NCCL_ALGO=allreduce:ring & NCCL_PROTO=simple", [...]string{"", "", "", "", "ring/simple"}},
 		{nccl.Newest, "NCCL_ALGO=allreduce:ring", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "ring/ll"}},
@@ -110,7 +114,8 @@ func TestWhatVariablesLeave(t *testing.T) {
 				got = nccl.Algos.Known[c.Algo] + "/" + nccl.Protos.Known[c.Proto]
 			}
 			if got != want {
-				t.Errorf("NCCL %s with %s, %s: %q, want %q", test.nccl, test.settings, nccl.Colls.Known[coll], got, want)
+				t.Errorf("NCCL %s with %s, %s: %q, want %q", test.nccl, test.settings,
+					nccl.Colls.Known[coll], got, want)
 			}
 		}
 	}
@@ -123,7 +128,9 @@ func TestVariablesThatNCCLRefuses(t *testing.T) {
 		"NCCL_ALGO=ring;alltoall:ring":  `unknown collective "alltoall" (allowed: Broadcast, `,
 		"NCCL_PROTO=allreduce:ll,ll256": `unknown word "ll256" (allowed: LL, LL128, SIMPLE)`,
 	} {
-		if _, err := VariablesFromEnv(environ(settings), nccl.Reference); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "NCCL 2.30.7 does not start with that") {
+		if _, err := VariablesFromEnv(environ(settings), nccl.Reference); err == nil ||
+			!strings.Contains(err.Error(), want) ||
+			!strings.HasSuffix(err.Error(), "NCCL 2.30.7 does not start with that") {
 			t.Errorf("%s: %v, want %s", settings, err, want)
 		}
 	}

@@ -10,8 +10,9 @@ import (
 )
 
 // detect describes a machine as NCCL would dump it with one rank on each GPU, ranks in the order of NVML: the PCI tree
-// between GPUs, NICs and CPUs from sysfs, NVLink and compute capability from nvml. base is a topology file that describes
-// the machine in part, or nil. detect completes it, and drops what no GPU or NIC of the machine is found for.
+// between GPUs, NICs and CPUs from sysfs, NVLink and compute capability from nvml. base is a topology file that
+// describes the machine in part, or nil. detect completes it, and drops what no GPU or NIC of the machine is found
+// for.
 //
 // Two things differ from a dump. host_hash is left out: it identifies the host, and NCCL overwrites it when it reads
 // the file. The PCIe speed of a GPU is the best one that it and its slot manage, where NCCL takes the momentary one,
@@ -36,7 +37,8 @@ func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 	// The order of elements decides ties between paths, and NCCL's comes from each rank describing its own GPU and all
 	// NICs before the descriptions are merged.
 	for rank := range gpus {
-		d := &detector{fs: fs, cpu: cpu, gpus: gpus, parent: make(map[*topo.Element]*topo.Element), keep: make(map[*topo.Element]bool)}
+		d := &detector{fs: fs, cpu: cpu, gpus: gpus, parent: make(map[*topo.Element]*topo.Element),
+			keep: make(map[*topo.Element]bool)}
 		d.root = topo.NewElement("system", "version", "1")
 		if base != nil {
 			d.root = base.Root.Clone()

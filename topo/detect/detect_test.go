@@ -69,7 +69,8 @@ func (m *fakeMachine) pci(path string, attributes ...string) {
 
 func (m *fakeMachine) bridge(path, numa string) {
 	m.t.Helper()
-	m.pci(path, "class=0x060400", "vendor=0x10b5", "device=0x8796", "subsystem_vendor=0x10b5", "subsystem_device=0x8796",
+	m.pci(path, "class=0x060400", "vendor=0x10b5", "device=0x8796", "subsystem_vendor=0x10b5",
+		"subsystem_device=0x8796",
 		"max_link_speed=16.0 GT/s PCIe", "max_link_width=16", "numa_node="+numa)
 }
 
@@ -82,7 +83,8 @@ func (m *fakeMachine) gpu(path, numa string) {
 // mlx adds one function of an adapter with its verbs port.
 func (m *fakeMachine) mlx(path, numa, name, guid, state, rate string) {
 	m.t.Helper()
-	m.pci(path, "class=0x020700", "vendor=0x15b3", "device=0x101b", "subsystem_vendor=0x15b3", "subsystem_device=0x0007",
+	m.pci(path, "class=0x020700", "vendor=0x15b3", "device=0x101b", "subsystem_vendor=0x15b3",
+		"subsystem_device=0x0007",
 		"max_link_speed=16.0 GT/s PCIe", "max_link_width=16", "numa_node="+numa)
 	dir := "/sys/devices/" + path + "/infiniband/" + name
 	m.write(dir+"/sys_image_guid", guid+"\n")
@@ -108,7 +110,8 @@ func (m *fakeMachine) netif(device, name, operstate string, index int, speed str
 	m.link("/sys/class/net/"+name, dir)
 }
 
-const xeon = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\nmodel name\t: Xeon\n\nprocessor\t: 1\nmodel\t\t: 1\n"
+const xeon = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\nmodel name\t: Xeon\n\n" +
+	"processor\t: 1\nmodel\t\t: 1\n"
 
 // twoSockets is a machine with, on each socket, a PCI switch over two GPUs and an adapter. The adapter of the first has
 // two ports; there is an Ethernet card too.
@@ -139,7 +142,8 @@ func twoSockets(t *testing.T) *fakeMachine {
 
 	m.pci("pci0000:00/0000:00:1c.0", "class=0x060400", "numa_node=0")
 	eth := "pci0000:00/0000:00:1c.0/0000:06:00.0"
-	m.pci(eth, "class=0x020000", "vendor=0x8086", "device=0x1563", "max_link_speed=8.0 GT/s PCIe", "max_link_width=4", "numa_node=0")
+	m.pci(eth, "class=0x020000", "vendor=0x8086", "device=0x1563", "max_link_speed=8.0 GT/s PCIe", "max_link_width=4",
+		"numa_node=0")
 	m.netif(eth, "eno1", "up", 2, "25000")
 	m.netif("", "lo", "unknown", 1, "")
 	m.netif("", "docker0", "down", 7, "")
@@ -216,9 +220,11 @@ func TestDetectInAVirtualMachine(t *testing.T) {
 // A NIC on a port of the CPU itself, and a Broadcom switch whose other half is known to its driver.
 func TestPCIDevicesAreDescribedAsNCCLDoes(t *testing.T) {
 	m := twoSockets(t)
-	m.pci("pci0000:40/0000:40:01.0", "class=0x020000", "vendor=0x15b3", "max_link_speed=32.0 GT/s PCIe", "max_link_width=16",
+	m.pci("pci0000:40/0000:40:01.0", "class=0x020000", "vendor=0x15b3", "max_link_speed=32.0 GT/s PCIe",
+		"max_link_width=16",
 		"numa_node=1")
-	m.pci("pci0000:50/0000:50:01.0/0000:51:00.0", "class=0x060400", "vendor=0x1000", "device=0xc030", "max_link_speed=32.0 GT/s PCIe",
+	m.pci("pci0000:50/0000:50:01.0/0000:51:00.0", "class=0x060400", "vendor=0x1000", "device=0xc030",
+		"max_link_speed=32.0 GT/s PCIe",
 		"max_link_width=16", "numa_node=0")
 	m.pci("pci0000:50/0000:50:01.0", "max_link_speed=Unknown", "max_link_width=8")
 	m.write("/sys/kernel/pci_switch_link/virtual_switch_links/0000:51:00.0/0000:01:00.0", "")
@@ -228,15 +234,18 @@ func TestPCIDevicesAreDescribedAsNCCLDoes(t *testing.T) {
 		// No width at the upper end makes 0, which NCCL then takes for 16.
 		"0000:40:01.0": topo.NewElement("pci", "busid", "0000:40:01.0", "class", "0x020000", "vendor", "0x15b3",
 			"link_speed", "32.0 GT/s PCIe", "link_width", "0"),
-		"0000:51:00.0": topo.NewElement("pci", "busid", "0000:51:00.0", "class", "0x060400", "vendor", "0x1000", "device", "0xc030",
+		"0000:51:00.0": topo.NewElement("pci", "busid", "0000:51:00.0", "class", "0x060400", "vendor", "0x1000",
+			"device", "0xc030",
 			"link_speed", "32.0 GT/s PCIe", "link_width", "8"),
-		"0000:99:00.0": topo.NewElement("pci", "busid", "0000:99:00.0", "class", "0x02", "link_speed", "", "link_width", ""),
+		"0000:99:00.0": topo.NewElement("pci", "busid", "0000:99:00.0", "class", "0x02", "link_speed", "",
+			"link_width", ""),
 	} {
 		got := d.pci(busID, classNetwork)
 		if !reflect.DeepEqual(got.Attrs, want.Attrs) {
 			t.Errorf("%s: %v\nwant %v", busID, got.Attrs, want.Attrs)
 		}
-		if numa, _ := d.parent[got].Attr("numaid"); numa != map[string]string{"0000:40:01.0": "1", "0000:51:00.0": "0", "0000:99:00.0": "-1"}[busID] {
+		if numa, _ := d.parent[got].Attr("numaid"); numa != map[string]string{"0000:40:01.0": "1", "0000:51:00.0": "0",
+			"0000:99:00.0": "-1"}[busID] {
 			t.Errorf("%s is on NUMA node %s", busID, numa)
 		}
 	}
@@ -255,7 +264,8 @@ func TestDetectWithoutGPUSaysWhy(t *testing.T) {
 		want string
 	}{
 		{"nothing", t.TempDir(), fakeNVML{err: noDriver},
-			"no usable NVIDIA GPU: none on the PCI bus, and NVIDIA's driver cannot be asked (libnvidia-ml.so.1: no such file); " +
+			"no usable NVIDIA GPU: none on the PCI bus, and NVIDIA's driver cannot be asked (libnvidia-ml.so.1: no " +
+				"such file); " +
 				"for another machine give its topology file in NCCL_TOPO_FILE"},
 		{"hidden from the driver", twoSockets(t).root, fakeNVML{},
 			"no usable NVIDIA GPU: 4 on the PCI bus, and NVIDIA's driver knows none; " +
@@ -277,7 +287,8 @@ func TestDetectWithoutGPUSaysWhy(t *testing.T) {
 func TestDetectOnAnUnknownProcessor(t *testing.T) {
 	m := newFakeMachine(t)
 	m.write("/proc/cpuinfo", "processor\t: 0\nhart\t: 0\nisa\t: rv64imafdc\n")
-	if _, err := machine(m.root, fourA100()); err == nil || !strings.Contains(err.Error(), "/proc/cpuinfo: not an x86-64") {
+	if _, err := machine(m.root, fourA100()); err == nil ||
+		!strings.Contains(err.Error(), "/proc/cpuinfo: not an x86-64") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -42,7 +42,8 @@ func TestLoadOrder(t *testing.T) {
 		want    string // name of the system
 		source  string
 	}{
-		{"tuner's file first", map[string]string{TunerFileVariable: "/tuner.xml", ncclFileVariable: "/nccl.xml"}, "v", "tuner",
+		{"tuner's file first", map[string]string{TunerFileVariable: "/tuner.xml", ncclFileVariable: "/nccl.xml"},
+			"v", "tuner",
 			"NCCL_TUNER_TOPO_FILE=/tuner.xml"},
 		{"NCCL's file", map[string]string{ncclFileVariable: "/nccl.xml"}, "v", "nccl", "NCCL_TOPO_FILE=/nccl.xml"},
 		{"virtual machine's file", nil, "v", "v", virtualFile},
@@ -65,7 +66,8 @@ func TestLoadOrder(t *testing.T) {
 	}
 	// A sound file that everybody can write to.
 	open := filepath.Join(m.root, "open.xml")
-	if err := errors.Join(os.WriteFile(open, []byte(`<system version="1"/>`), 0o600), os.Chmod(open, 0o666)); err != nil {
+	if err := errors.Join(os.WriteFile(open, []byte(`<system version="1"/>`), 0o600),
+		os.Chmod(open, 0o666)); err != nil {
 		t.Fatal(err)
 	}
 	for _, variable := range []string{TunerFileVariable, ncclFileVariable} {

@@ -14,13 +14,14 @@ import (
 
 // Limits and constants of NCCL's own net plugins.
 const (
-	maxIBPorts       = 32
-	maxSocketIfs     = 16
-	socketMbps       = 10000 // when the driver states no speed
-	socketMaxComms   = 65536
-	verbsMaxComms    = 131072 // queue pairs of an mlx5 device; not in sysfs, and NCCL only compares it with its channels
-	ifUp             = 1      // IFF_UP
-	dmaBufKernel     = 512    // Linux 5.12 brought DMA-BUF to verbs; major*100 + minor
+	maxIBPorts     = 32
+	maxSocketIfs   = 16
+	socketMbps     = 10000 // when the driver states no speed
+	socketMaxComms = 65536
+	// queue pairs of an mlx5 device; not in sysfs, and NCCL only compares it with its channels
+	verbsMaxComms    = 131072
+	ifUp             = 1   // IFF_UP
+	dmaBufKernel     = 512 // Linux 5.12 brought DMA-BUF to verbs; major*100 + minor
 	openModuleMarker = "Open Kernel Module"
 )
 
@@ -28,8 +29,8 @@ const (
 // verbs devices with an active link, by PCI address, then the IP interfaces that NCCL's socket plugin would take. It
 // needs no GPU and leaves NCCL_IB_HCA and NCCL_SOCKET_IFNAME aside.
 //
-// Only registering memory shows for sure whether DMA-BUF works. NICs goes by the kernel's version and the kind of NVIDIA
-// driver.
+// Only registering memory shows for sure whether DMA-BUF works. NICs goes by the kernel's version and the kind of
+// NVIDIA driver.
 func NICs(root string) []topo.NIC { return detectNICs(newSysfs(root)) }
 
 func detectNICs(fs *sysfs) []topo.NIC {
@@ -64,7 +65,8 @@ func verbsPorts(fs *sysfs) []topo.NIC {
 				continue
 			}
 			ports = append(ports, port{topo.NIC{
-				Name: name, Plugin: "IB", PCIPath: adapterPath(full), BusID: busIDOf(adapterPath(full)), GUID: verbsGUID(fs.read(class, name, "sys_image_guid")),
+				Name: name, Plugin: "IB", PCIPath: adapterPath(full), BusID: busIDOf(adapterPath(full)),
+				GUID: verbsGUID(fs.read(class, name, "sys_image_guid")),
 				Port: int(cnum.Int(number, 10)), Mbps: verbsMbps(fs.read(dir, "rate")), MaxComms: verbsMaxComms,
 				PtrSupport: ptr, InUse: true,
 			}, cnum.BusID(path.Base(full))})
@@ -142,8 +144,8 @@ func verbsPtrSupport(fs *sysfs) topo.PtrSupport {
 	return p
 }
 
-// socketInterfaces lists what NCCL's socket plugin takes when nothing is asked for: interfaces whose name starts with ib;
-// else all but docker, lo and virbr; else those, in this order.
+// socketInterfaces lists what NCCL's socket plugin takes when nothing is asked for: interfaces whose name starts with
+// ib; else all but docker, lo and virbr; else those, in this order.
 func socketInterfaces(fs *sysfs) []topo.NIC {
 	running := runningInterfaces(fs)
 	last := []string{"docker", "lo", "virbr"}
@@ -204,8 +206,8 @@ func runningInterfaces(fs *sysfs) []string {
 	return names
 }
 
-// addressedInterfaces lists the interfaces with a route of IPv4 or an address of IPv6; slaves of a bond have neither. It is
-// nil when the kernel does not say.
+// addressedInterfaces lists the interfaces with a route of IPv4 or an address of IPv6; slaves of a bond have neither.
+// It is nil when the kernel does not say.
 func addressedInterfaces(fs *sysfs) map[string]bool {
 	v4, v6 := fs.read("/proc/net/route"), fs.read("/proc/net/if_inet6")
 	if v4 == "" && v6 == "" {

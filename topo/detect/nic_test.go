@@ -17,9 +17,12 @@ func TestDetectNICsTellsWhatANetPluginTells(t *testing.T) {
 			Mbps: 200000, MaxComms: 131072, PtrSupport: topo.PtrHost | topo.PtrCUDA, InUse: true},
 		{Name: "mlx5_1", Plugin: "IB", PCIPath: first, BusID: "0000:05:00.0", GUID: 0xc4b2a10003d23fb8, Port: 2,
 			Mbps: 200000, MaxComms: 131072, PtrSupport: topo.PtrHost | topo.PtrCUDA, InUse: true},
-		{Name: "mlx5_2", Plugin: "IB", PCIPath: "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:02.0/0000:85:00.0", BusID: "0000:85:00.0", GUID: 0xffffa10003d23fb8, Port: 1,
+		{Name: "mlx5_2", Plugin: "IB",
+			PCIPath: "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:02.0/0000:85:00.0",
+			BusID:   "0000:85:00.0", GUID: 0xffffa10003d23fb8, Port: 1,
 			Mbps: 400000, MaxComms: 131072, PtrSupport: topo.PtrHost | topo.PtrCUDA, InUse: true},
-		{Name: "eno1", Plugin: "Socket", PCIPath: "/sys/devices/pci0000:00/0000:00:1c.0/0000:06:00.0", BusID: "0000:06:00.0", Mbps: 25000, MaxComms: 65536,
+		{Name: "eno1", Plugin: "Socket", PCIPath: "/sys/devices/pci0000:00/0000:00:1c.0/0000:06:00.0",
+			BusID: "0000:06:00.0", Mbps: 25000, MaxComms: 65536,
 			PtrSupport: topo.PtrHost},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -70,7 +73,8 @@ func TestSocketInterfacesAreThoseNCCLPicks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newFakeMachine(t)
 			m.write("/proc/net/route", routes)
-			m.write("/proc/net/if_inet6", "fe80 0b 40 20 80 ibp12s0\nfe80 0c 40 20 80 docker0\nfe80 0d 40 20 80 virbr0\n")
+			m.write("/proc/net/if_inet6",
+				"fe80 0b 40 20 80 ibp12s0\nfe80 0c 40 20 80 docker0\nfe80 0d 40 20 80 virbr0\n")
 			for name, state := range tt.ifs {
 				m.netif("", name, state, 1, "")
 			}

@@ -30,14 +30,17 @@ func TestNVMLLibraryReadsTheDriver(t *testing.T) {
 	}
 	want := []NVMLDevice{
 		{
-			Index: 0, Name: "NVIDIA GH200 480GB", BusID: "0009:0a:00.0", Vendor: 0x10de, Device: 0x2342, SubVendor: 0x10de,
+			Index: 0, Name: "NVIDIA GH200 480GB", BusID: "0009:0a:00.0", Vendor: 0x10de, Device: 0x2342,
+			SubVendor: 0x10de,
 			SubDevice: 0x16eb, ComputeCap: 90, LinkGen: 5, LinkWidth: 16,
 			NVLinks:  []string{"", "0000:af:00.0", "0000:af:00.0", "0000:af:00.0"}, // link 3 cannot carry P2P
 			C2CLinks: 2, C2CMBps: 44712,
 		},
 		{
-			Index: 1, Name: "Tesla P100-SXM2-16GB", BusID: "0000:3b:00.0", Vendor: 0x10de, Device: 0x2342, SubVendor: 0x10de,
-			SubDevice: 0x16eb, ComputeCap: 60, LinkGen: 3, LinkWidth: 16, NVLinks: []string{"0000:3c:00.0", "0000:3c:00.0"},
+			Index: 1, Name: "Tesla P100-SXM2-16GB", BusID: "0000:3b:00.0", Vendor: 0x10de, Device: 0x2342,
+			SubVendor: 0x10de,
+			SubDevice: 0x16eb, ComputeCap: 60, LinkGen: 3, LinkWidth: 16,
+			NVLinks: []string{"0000:3c:00.0", "0000:3c:00.0"},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {

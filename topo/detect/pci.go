@@ -93,7 +93,8 @@ func (d *detector) pciAttributes(busID, dir string) []topo.Attr {
 // addSwitchLinks notes the other halves of a Broadcom switch that is split in several, which the driver of the switch
 // tells.
 func (d *detector) addSwitchLinks(e *topo.Element, busID string) {
-	for _, peer := range d.fs.list(path.Join("/sys/kernel/pci_switch_link/virtual_switch_links", strings.ToLower(busID))) {
+	for _, peer := range d.fs.list(path.Join("/sys/kernel/pci_switch_link/virtual_switch_links",
+		strings.ToLower(busID))) {
 		if _, ok := d.fs.pciPath(peer); !ok {
 			continue
 		}
@@ -103,8 +104,8 @@ func (d *detector) addSwitchLinks(e *topo.Element, busID string) {
 	}
 }
 
-// above is what a PCI device hangs off. A switch is two bridges in a row, so NCCL goes up two levels at a time and stops
-// at the CPU when either is no PCI device: a bridge that is part of the CPU is passed over.
+// above is what a PCI device hangs off. A switch is two bridges in a row, so NCCL goes up two levels at a time and
+// stops at the CPU when either is no PCI device: a bridge that is part of the CPU is passed over.
 func (d *detector) above(dir string) *topo.Element {
 	if dir == "" {
 		return d.numaNode("-1")

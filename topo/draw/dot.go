@@ -20,12 +20,14 @@ var drawn = []struct {
 	kind  topo.NodeType
 	shape string
 }{
-	{topo.NodeCPU, "box"}, {topo.NodePCI, "box"}, {topo.NodeDEV, "component"}, {topo.NodeCXB, "ellipse"}, {topo.NodeNIC, "box"},
+	{topo.NodeCPU, "box"}, {topo.NodePCI, "box"}, {topo.NodeDEV, "component"}, {topo.NodeCXB, "ellipse"},
+	{topo.NodeNIC, "box"},
 	{topo.NodeNVS, "hexagon"},
 }
 
 var lineStyles = map[topo.LinkType]string{
-	topo.LinkNVL: `, color="#2f7d32", penwidth=2`, topo.LinkC2C: `, color="#8a4b08", penwidth=3`, topo.LinkSYS: `, style=dashed`,
+	topo.LinkNVL: `, color="#2f7d32", penwidth=2`, topo.LinkC2C: `, color="#8a4b08", penwidth=3`,
+	topo.LinkSYS: `, style=dashed`,
 }
 
 // DOT writes the system in the language of Graphviz.
@@ -53,7 +55,8 @@ func DOT(w io.Writer, s *topo.System) error {
 			}
 		}
 	}
-	fmt.Fprintln(out, "graph topology {\n  node [fontname=\"sans-serif\"];\n  edge [fontname=\"sans-serif\", fontsize=9];")
+	fmt.Fprintln(out,
+		"graph topology {\n  node [fontname=\"sans-serif\"];\n  edge [fontname=\"sans-serif\", fontsize=9];")
 	for host := range hosts {
 		if hosts > 1 {
 			fmt.Fprintf(out, "  subgraph cluster_%d {\n  label=\"host %d\";\n", host, host)

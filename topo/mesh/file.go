@@ -27,9 +27,9 @@ const (
 //	a,mlx5_0,192.168.101.1/24,100
 //	b,mlx5_0,192.168.101.2/255.255.255.0,100
 //
-// The header names the columns, in any order. address is the port's own IPv4 or IPv6 address with the mask of its subnet, in
-// bits or spelled out; gbit_s is the rate of the port in Gbit/s (1e9 bit/s). Blanks around values and lines that start
-// with # are ignored.
+// The header names the columns, in any order. address is the port's own IPv4 or IPv6 address with the mask of its
+// subnet, in bits or spelled out; gbit_s is the rate of the port in Gbit/s (1e9 bit/s). Blanks around values and
+// lines that start with # are ignored.
 //
 // The error joins up to 20 errors, in the order of the file.
 func Read(name string, r io.Reader) (*Mesh, error) {

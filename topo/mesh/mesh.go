@@ -11,8 +11,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cycle"
 )
 
-// Mesh is a cluster without a switch: cables join ports of two nodes, and each cable (or bundle of them) is a subnet of its
-// own. Which node reaches which, and from which port, follows from the addresses. A Mesh is not changed after it was made.
+// Mesh is a cluster without a switch: cables join ports of two nodes, and each cable (or bundle of them) is a subnet
+// of its own. Which node reaches which, and from which port, follows from the addresses. A Mesh is not changed after
+// it was made.
 type Mesh struct {
 	Nodes []Node
 	links [][][]Link    // [from][to]
@@ -43,8 +44,8 @@ type Link struct {
 	GBps        float64    `json:"gbps"` // of the slower port, each way
 }
 
-// newMesh finds the links between nodes. A subnet that joins more than two nodes is an error, since a cable cannot, and so
-// are subnets that overlap without being the same, since then the masks are wrong.
+// newMesh finds the links between nodes. A subnet that joins more than two nodes is an error, since a cable cannot,
+// and so are subnets that overlap without being the same, since then the masks are wrong.
 func newMesh(nodes []Node) (*Mesh, error) {
 	if err := checkSubnets(nodes); err != nil {
 		return nil, err
@@ -82,7 +83,8 @@ func checkSubnets(nodes []Node) error {
 	})
 	for i, subnet := range subnets {
 		if on := owners[subnet]; len(on) > 2 {
-			return fmt.Errorf("subnet %s joins %d nodes (%s), but a direct link joins two", subnet, len(on), strings.Join(on, ", "))
+			return fmt.Errorf("subnet %s joins %d nodes (%s), but a direct link joins two", subnet, len(on),
+				strings.Join(on, ", "))
 		}
 		if i > 0 && subnet.Overlaps(subnets[i-1]) {
 			other := subnets[i-1]
@@ -100,7 +102,8 @@ func cables(a, b Node) []Link {
 	for _, nicA := range a.NICs {
 		for _, nicB := range b.NICs {
 			if nicA.Address.Masked() == nicB.Address.Masked() {
-				found = append(found, Link{a.Name, nicA.Name, nicA.Address.Addr(), b.Name, nicB.Name, nicB.Address.Addr(), min(nicA.GBps, nicB.GBps)})
+				found = append(found, Link{a.Name, nicA.Name, nicA.Address.Addr(), b.Name, nicB.Name,
+					nicB.Address.Addr(), min(nicA.GBps, nicB.GBps)})
 			}
 		}
 	}

@@ -72,7 +72,8 @@ func ExampleMesh_BestRing() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("AllReduce: ring %.2f, trees %.2f GB/s, %d tree edges to relay\n", ring.AllReduceGBps, trees.AllReduceGBps, trees.Relayed)
+	fmt.Printf("AllReduce: ring %.2f, trees %.2f GB/s, %d tree edges to relay\n", ring.AllReduceGBps,
+		trees.AllReduceGBps, trees.Relayed)
 	// Output:
 	// a b c d at 12.5 GB/s
 	// AllReduce: ring 8.33, trees 12.50 GB/s, 0 tree edges to relay
@@ -126,7 +127,9 @@ b,p1,10.0.2.1/30,100
 c,p0,10.0.2.2/30,100
 `)
 	_, err := m.BestRing()
-	if err == nil || !regexp.MustCompile(`^no ring of direct links: the best order, .*, has none between (a and c|c and a)$`).MatchString(err.Error()) {
+	if err == nil ||
+		!regexp.MustCompile(`^no ring of direct links: the best order, .*, has none between (a and c|c and a)$`).
+			MatchString(err.Error()) {
 		t.Errorf("error %v", err)
 	}
 	trees, err := m.Trees([]int{0, 1, 2})
@@ -173,7 +176,8 @@ func meshOf(t testing.TB, bw [][]int) *Mesh {
 			cable++
 			for end, n := range []int{b, a} {
 				ip := netip.AddrFrom4([4]byte{10, byte(cable >> 8), byte(cable), byte(end)})
-				nodes[n].NICs = append(nodes[n].NICs, NIC{fmt.Sprint("p", cable), netip.PrefixFrom(ip, 31), float64(bw[a][b])})
+				nodes[n].NICs = append(nodes[n].NICs, NIC{fmt.Sprint("p", cable), netip.PrefixFrom(ip, 31),
+					float64(bw[a][b])})
 			}
 		}
 	}

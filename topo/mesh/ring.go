@@ -22,12 +22,12 @@ type Ring struct {
 	AllReduceGBps float64 `json:"allreduce_gbps"`
 }
 
-// BestRing finds the order with the widest narrowest step and, among those, the largest sum over the steps. It starts at
-// the first node and goes towards the lower one of its neighbours.
+// BestRing finds the order with the widest narrowest step and, among those, the largest sum over the steps. It starts
+// at the first node and goes towards the lower one of its neighbours.
 //
-// Up to 16 nodes all orders count (dynamic programming over sets of nodes). Above, a heuristic looks: from each of several
-// starts it goes to the widest link next, then improves the order by reversing and moving stretches until nothing
-// helps. It repeats that for each bandwidth that could be the narrowest, by bisection.
+// Up to 16 nodes all orders count (dynamic programming over sets of nodes). Above, a heuristic looks: from each of
+// several starts it goes to the widest link next, then improves the order by reversing and moving stretches until
+// nothing helps. It repeats that for each bandwidth that could be the narrowest, by bisection.
 //
 // The error is that two nodes are apart altogether, or that there is no ring of direct links.
 func (m *Mesh) BestRing() (Ring, error) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// route is the way from one node to another over the fewest links and, of those, the widest narrowest link; it holds all
-// nodes on the way with both ends. It is nil when the two are apart.
+// route is the way from one node to another over the fewest links and, of those, the widest narrowest link; it holds
+// all nodes on the way with both ends. It is nil when the two are apart.
 func (m *Mesh) route(from, to int) []int {
 	n := len(m.Nodes)
 	hops, width, before := make([]int, n), make([]float64, n), make([]int, n)

@@ -16,8 +16,8 @@ type Trees struct {
 	AllReduceGBps float64 `json:"allreduce_gbps"`
 }
 
-// Trees lays NCCL's trees over the nodes in the given order, which is the order of the hosts' ranks. The error is that two
-// nodes are apart altogether.
+// Trees lays NCCL's trees over the nodes in the given order, which is the order of the hosts' ranks. The error is
+// that two nodes are apart altogether.
 func (m *Mesh) Trees(order []int) (Trees, error) {
 	var t Trees
 	load := make(map[[2]int]int) // edges over a link, which carry as much one way as the other
@@ -51,8 +51,8 @@ func (m *Mesh) Trees(order []int) (Trees, error) {
 	return t, nil
 }
 
-// treeParents returns the parent of each node in one of NCCL's two trees, -1 for the root. In the first, the parent of i
-// is i with its lowest 1 moved up one place, or cleared where that is out of range; the second is the first one
+// treeParents returns the parent of each node in one of NCCL's two trees, -1 for the root. In the first, the parent
+// of i is i with its lowest 1 moved up one place, or cleared where that is out of range; the second is the first one
 // mirrored, or for an odd number of nodes shifted by one, so that leaves of one are not leaves of the other.
 func treeParents(n, tree int) []int {
 	parents := make([]int, n)

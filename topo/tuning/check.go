@@ -25,8 +25,10 @@ func validate(name string, set *Set) error {
 		if t.Nodes < 1 || t.Ranks < t.Nodes {
 			bad(t, "%d ranks on %d nodes is impossible", t.Ranks, t.Nodes)
 		}
-		if t.NChannels < 1 || t.NChannels > nccl.MaxChannels || t.NVLSChannels < 0 || t.NVLSChannels > nccl.MaxChannels {
-			bad(t, "%d channels, %d for NVLS; 1..%d and 0..%d are possible", t.NChannels, t.NVLSChannels, nccl.MaxChannels, nccl.MaxChannels)
+		if t.NChannels < 1 || t.NChannels > nccl.MaxChannels || t.NVLSChannels < 0 ||
+			t.NVLSChannels > nccl.MaxChannels {
+			bad(t, "%d channels, %d for NVLS; 1..%d and 0..%d are possible", t.NChannels, t.NVLSChannels,
+				nccl.MaxChannels, nccl.MaxChannels)
 		}
 		if i > 0 && set.Tunings[i-1].Comm == t.Comm {
 			bad(t, "given twice with %d ranks", t.Ranks)

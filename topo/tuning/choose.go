@@ -38,8 +38,8 @@ func (t *Tuning) isSharedPAT(algo nccl.Algo) bool {
 	return algo == nccl.AlgoPAT && t.Ranks != t.Nodes && t.NCCL.Has(nccl.Models)
 }
 
-// ChannelsAndWarps returns NCCL's number of channels, and of warps per block, for a collective of that size. Small sizes
-// first lose channels, then threads.
+// ChannelsAndWarps returns NCCL's number of channels, and of warps per block, for a collective of that size. Small
+// sizes first lose channels, then threads.
 func (t *Tuning) ChannelsAndWarps(algo nccl.Algo, proto nccl.Proto, bytes int64) (channels, warps int) {
 	channels = t.Channels(algo)
 	threads := t.MaxThreads[algo][proto]

@@ -39,9 +39,9 @@ func (s *Set) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// Read reads NCCL's tables as `tunefit topo tuning --json` prints them: an object "nodes" keyed by number of hosts, with
-// arrays "lat" and "bw" per collective, algorithm and protocol. name is for messages. What is wrong with the values is
-// reported together, up to 20.
+// Read reads NCCL's tables as `tunefit topo tuning --json` prints them: an object "nodes" keyed by number of hosts,
+// with arrays "lat" and "bw" per collective, algorithm and protocol. name is for messages. What is wrong with the
+// values is reported together, up to 20.
 func Read(r io.Reader, name string) (*Set, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxTuningFile+1))
 	if err != nil {

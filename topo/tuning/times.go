@@ -127,7 +127,8 @@ func (t *Tuning) ringPlateau(coll nccl.Coll) bool {
 	if t.Nodes > 1 {
 		return coll == nccl.CollAllReduce
 	}
-	return t.NCCL.Has(nccl.Models) && t.MinCompCap >= 100 && t.RingNVLink && (coll == nccl.CollAllGather || coll == nccl.CollReduceScatter)
+	return t.NCCL.Has(nccl.Models) && t.MinCompCap >= 100 && t.RingNVLink &&
+		(coll == nccl.CollAllGather || coll == nccl.CollReduceScatter)
 }
 
 // plateauChannels is the number of channels that NCCL divides the size by to decide on the plateau.

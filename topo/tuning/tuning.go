@@ -14,7 +14,8 @@ type Facts struct {
 	MaxLocalRanks int          `json:"-"`             // most ranks on a node; 0 means Ranks/Nodes, rounded up
 	MinCompCap    int          `json:"minCompCap"`    // lowest compute capability, 10*major+minor: 80, 90, 100, ...
 	CPUArch       int          `json:"cpuArch"`       // 0 unknown, else ArchX86 or another number of NCCL's
-	MinNetBW      float32      `json:"minNetBw"`      // GB/s of the slowest NIC in use; 0 without a network. Counts from nccl.Models on
+	// GB/s of the slowest NIC in use; 0 without a network. Counts from nccl.Models on
+	MinNetBW float32 `json:"minNetBw"`
 
 	NVLS         bool `json:"-"`            // multicast is usable on all ranks
 	CollNet      bool `json:"collNet"`      // the network can reduce (SHARP) and it is enabled
@@ -31,8 +32,9 @@ func (f *Facts) FewestLocalRanks() int {
 	return cmp.Or(f.MinLocalRanks, f.Ranks/max(1, f.Nodes))
 }
 
-// Tuning holds NCCL's estimates for one communicator as plain data: what is left of the topology once NCCL has decided on
-// its channels. It answers Table and Choose alone, on a machine without a GPU. All values are equal on all ranks.
+// Tuning holds NCCL's estimates for one communicator as plain data: what is left of the topology once NCCL has
+// decided on its channels. It answers Table and Choose alone, on a machine without a GPU. All values are equal on all
+// ranks.
 //
 // The zero value offers no algorithm at all.
 type Tuning struct {
@@ -60,7 +62,8 @@ type Set struct {
 	Tunings []*Tuning    // in the order of communicators
 }
 
-// For returns the tuning of a communicator, or nil when the set does not hold it. Ranks of 0 accept any number of ranks.
+// For returns the tuning of a communicator, or nil when the set does not hold it. Ranks of 0 accept any number of
+// ranks.
 func (s *Set) For(comm nccl.Comm) *Tuning {
 	for _, t := range s.Tunings {
 		if t.Nodes == comm.Nodes && (comm.Ranks == 0 || t.Ranks == comm.Ranks) {

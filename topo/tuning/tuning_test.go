@@ -44,7 +44,8 @@ func TestChooseHGXH100(t *testing.T) {
 		{nccl.CollAllReduce, 1, 1 << 30, nccl.AlgoNVLS, nccl.ProtoSimple, 16, 20},
 	} {
 		got := one.Choose(c.coll, c.bytes, c.pipeOps)
-		want := tuning.Choice{Config: nccl.Config{Cell: nccl.Cell{Algo: c.algo, Proto: c.proto}, Channels: c.channels}, Micros: one.Table(c.coll, c.bytes, c.pipeOps)[c.algo][c.proto], Warps: c.warps}
+		want := tuning.Choice{Config: nccl.Config{Cell: nccl.Cell{Algo: c.algo, Proto: c.proto}, Channels: c.channels},
+			Micros: one.Table(c.coll, c.bytes, c.pipeOps)[c.algo][c.proto], Warps: c.warps}
 		if got != want {
 			t.Errorf("%s of %d B: %+v, want %+v", c.coll, c.bytes, got, want)
 		}
@@ -61,7 +62,8 @@ func TestChooseFromEdges(t *testing.T) {
 		t.Errorf("nothing available, chosen %+v", got)
 	}
 	tie := none
-	tie[nccl.AlgoRing][nccl.ProtoSimple], tie[nccl.AlgoNVLS][nccl.ProtoSimple], tie[nccl.AlgoRing][nccl.ProtoLL] = 5, 5, -1024
+	tie[nccl.AlgoRing][nccl.ProtoSimple], tie[nccl.AlgoNVLS][nccl.ProtoSimple], tie[nccl.AlgoRing][nccl.ProtoLL] = 5,
+		5, -1024
 	if got := one.ChooseFrom(tie, 1024); got.Algo != nccl.AlgoRing || got.Proto != nccl.ProtoSimple {
 		t.Errorf("a tie goes to the first cell, chosen %+v", got)
 	}
@@ -122,7 +124,8 @@ func FuzzRead(f *testing.F) {
 				if c.Algo < 0 {
 					continue
 				}
-				if got := tuning.Table(coll, 1<<20, 1)[c.Algo][c.Proto]; got != c.Micros || !(got >= 0) || c.Channels < 1 || c.Channels > nccl.MaxChannels {
+				if got := tuning.Table(coll, 1<<20, 1)[c.Algo][c.Proto]; got != c.Micros || !(got >= 0) ||
+					c.Channels < 1 || c.Channels > nccl.MaxChannels {
 					t.Errorf("%s: %+v, in the table %v", coll, c, got)
 				}
 			}
@@ -161,7 +164,8 @@ func ExampleTuning_Choose() {
 // NVLS over several nodes has no more channels than the rings since NCCL 2.29.2 (src/enqueue.cc).
 func TestChannels(t *testing.T) {
 	two := tuning.Tuning{Facts: tuning.Facts{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, NChannels: 8, NVLSChannels: 16}
-	for algo, want := range map[nccl.Algo]int{nccl.AlgoRing: 8, nccl.AlgoNVLS: 8, nccl.AlgoNVLSTree: 16, nccl.AlgoPAT: 8} {
+	for algo, want := range map[nccl.Algo]int{nccl.AlgoRing: 8, nccl.AlgoNVLS: 8, nccl.AlgoNVLSTree: 16,
+		nccl.AlgoPAT: 8} {
 		if got := two.Channels(algo); got != want {
 			t.Errorf("%s: %d channels, want %d", algo, got, want)
 		}

@@ -13,7 +13,8 @@ import (
 
 // The C side numbers collectives, algorithms, protocols and versions of the ABI as package nccl does.
 func TestNumbersOfC(t *testing.T) {
-	for prefix, known := range map[string][]string{"COLL": nccl.Colls.Apart, "ALGO": nccl.Algos.Apart, "PROTO": nccl.Protos.Apart} {
+	for prefix, known := range map[string][]string{"COLL": nccl.Colls.Apart, "ALGO": nccl.Algos.Apart,
+		"PROTO": nccl.Protos.Apart} {
 		want := "enum { "
 		for _, name := range known {
 			want += prefix + "_" + strings.ToUpper(name) + ", "
@@ -22,7 +23,8 @@ func TestNumbersOfC(t *testing.T) {
 			t.Errorf("abi.h does not have %s", want)
 		}
 	}
-	if want := fmt.Sprintf("enum { ABI_OLDEST = %d, ABI_NEWEST = %d };", nccl.ABINoCosts, nccl.NewestABI); !strings.Contains(abi.Header, want) {
+	if want := fmt.Sprintf("enum { ABI_OLDEST = %d, ABI_NEWEST = %d };", nccl.ABINoCosts,
+		nccl.NewestABI); !strings.Contains(abi.Header, want) {
 		t.Errorf("abi.h does not have %s", want)
 	}
 	tables := regexp.MustCompile(`struct abi_tuner_v(\d+) \{ /\* NCCL (\S+) \*/`).FindAllStringSubmatch(abi.Header, -1)

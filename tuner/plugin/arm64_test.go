@@ -77,7 +77,8 @@ func arm64Tools(t *testing.T) (compiler, emulate string) {
 	libc, _ := exec.Command(compiler, "-print-file-name=libc.so.6").Output()
 	emulate = emulator + " -L " + filepath.Dir(filepath.Dir(strings.TrimSpace(string(libc))))
 	program := filepath.Join(t.TempDir(), "program")
-	try := fmt.Sprintf("echo 'int main(void) { return 0; }' | %s -x c -o %[2]s - && %s %[2]s", compiler, program, emulate)
+	try := fmt.Sprintf("echo 'int main(void) { return 0; }' | %s -x c -o %[2]s - && %s %[2]s", compiler,
+		program, emulate)
 	if out, err := exec.Command("sh", "-c", try).CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: no program for arm64 can be made and run: %v\n%s", err, out)
 	}

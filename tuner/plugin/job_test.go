@@ -23,8 +23,8 @@ import (
 // patience bounds the wait for anything that must happen. Nothing is measured by it.
 const patience = 6 * time.Minute
 
-// deadline is when a wait that begins now is given up: so long before go test's own limit that the test can still say what it
-// waited for, and the ranks what they logged.
+// deadline is when a wait that begins now is given up: so long before go test's own limit that the test can still say
+// what it waited for, and the ranks what they logged.
 func deadline(t testing.TB) time.Time {
 	end := time.Now().Add(patience)
 	if t, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
@@ -114,7 +114,8 @@ func (j *job) launch(p programs, id int, arg, env []string) *rank {
 func (j *job) start(program, so, file string, id int, arg, env []string) *rank {
 	j.Helper()
 	r := &rank{job: j, id: id, done: make(chan struct{})}
-	r.cmd = command(program, append([]string{so, filepath.Join(j.dir, file), fmt.Sprint("id=", id), fmt.Sprint("seed=", j.seed)}, arg...)...)
+	r.cmd = command(program, append([]string{so, filepath.Join(j.dir, file), fmt.Sprint("id=", id),
+		fmt.Sprint("seed=", j.seed)}, arg...)...)
 	r.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NCCL_") })
 	r.cmd.Env = append(r.cmd.Env, env...)
 	// A test that is killed leaves nobody behind.
@@ -364,6 +365,8 @@ func waitCalls(context, n int, ranks ...*rank) {
 	}
 	for i, r := range ranks {
 		r.job.Helper()
-		eventually(r.job, fmt.Sprintf("rank %d makes %d more calls", r.id, n), func() bool { return r.count(context) >= want[i] })
+		eventually(r.job, fmt.Sprintf("rank %d makes %d more calls", r.id, n), func() bool {
+			return r.count(context) >= want[i]
+		})
 	}
 }

@@ -126,7 +126,8 @@ func latencies(calls []call) string {
 	}
 	slices.Sort(nanos)
 	at := func(q float64) float64 { return float64(nanos[int(q*float64(len(nanos)-1))]) / 1000 }
-	return fmt.Sprintf("%6d calls: median %.2f us, 99 %% %.2f, 99.9 %% %.1f, 99.99 %% %.0f, longest %.0f us; %d beyond 100 us, %d of them waited",
+	return fmt.Sprintf("%6d calls: median %.2f us, 99 %% %.2f, 99.9 %% %.1f, 99.99 %% %.0f, longest %.0f us; %d "+
+		"beyond 100 us, %d of them waited",
 		len(calls), at(0.5), at(0.99), at(0.999), at(0.9999), at(1), slow, waited)
 }
 
@@ -156,7 +157,8 @@ func (j *job) cpuTime() (sum time.Duration) {
 			j.Fatal(err)
 		}
 		for _, task := range tasks {
-			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", r.cmd.Process.Pid, task.Name())); err == nil {
+			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", r.cmd.Process.Pid,
+				task.Name())); err == nil {
 				nanos, _ := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
 				sum += time.Duration(nanos)
 			}

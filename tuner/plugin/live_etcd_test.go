@@ -46,7 +46,8 @@ func TestLiveEtcdRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	file, env := policyFile(t, 1)
-	j := startJob(t, programs, 4, args("ranks=4 comms=2 rate=500 haste=2"), append(env, "NCCL_TUNER_RENDEZVOUS=etcd://"+etcd.Address+"/job"))
+	j := startJob(t, programs, 4, args("ranks=4 comms=2 rate=500 haste=2"),
+		append(env, "NCCL_TUNER_RENDEZVOUS=etcd://"+etcd.Address+"/job"))
 	j.tell("go")
 	j.decided(0, 1)
 	waitCalls(0, 500, j.ranks...) // until the rate is known
@@ -77,7 +78,8 @@ func TestLiveEtcdRestart(t *testing.T) {
 		etcd.Start()
 		j.decided(0, version)
 		j.decided(1, version)
-		t.Logf("etcd crashed %s of change %d (c = %d, S = %d); of the ranks' calls, %d or more waited", moment.name, p.k, p.check, p.swap, waiting)
+		t.Logf("etcd crashed %s of change %d (c = %d, S = %d); of the ranks' calls, %d or more waited", moment.name,
+			p.k, p.check, p.swap, waiting)
 	}
 	if j.said(waits) == 0 {
 		t.Error("no call has waited for etcd: this shows nothing")

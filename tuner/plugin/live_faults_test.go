@@ -144,7 +144,8 @@ func TestLiveFullAtStart(t *testing.T) {
 // and where others find it.
 func smallShm(t *testing.T) (p programs, outside string) {
 	t.Helper()
-	holder := exec.Command("unshare", "--mount", "sh", "-c", "mount -t tmpfs -o size=2m,mode=1777 tmpfs /dev/shm && echo ready && read x")
+	holder := exec.Command("unshare", "--mount", "sh", "-c",
+		"mount -t tmpfs -o size=2m,mode=1777 tmpfs /dev/shm && echo ready && read x")
 	holder.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, _ := holder.StdinPipe()
 	out, _ := holder.StdoutPipe()
@@ -158,7 +159,8 @@ func smallShm(t *testing.T) (p programs, outside string) {
 	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Skip("SKIPPED: a small tmpfs cannot be mounted; this needs root")
 	}
-	return wrapped(t, built, "nsenter --mount=/proc/%d/ns/mnt", holder.Process.Pid), fmt.Sprintf("/proc/%d/root/dev/shm", holder.Process.Pid)
+	return wrapped(t, built, "nsenter --mount=/proc/%d/ns/mnt", holder.Process.Pid),
+		fmt.Sprintf("/proc/%d/root/dev/shm", holder.Process.Pid)
 }
 
 // wrapped returns programs whose ranks are started by a command.
@@ -223,8 +225,12 @@ func TestLiveForbidden(t *testing.T) {
 		name           string
 		forbid, permit func(dir string) error
 	}{
-		{"chmod 000", func(dir string) error { return os.Chmod(dir, 0) }, func(dir string) error { return os.Chmod(dir, 0o700) }},
-		{"read-only", func(dir string) error { return remount(dir, syscall.MS_RDONLY) }, func(dir string) error { return remount(dir, 0) }},
+		{"chmod 000", func(dir string) error { return os.Chmod(dir, 0) }, func(dir string) error {
+			return os.Chmod(dir, 0o700)
+		}},
+		{"read-only", func(dir string) error { return remount(dir, syscall.MS_RDONLY) }, func(dir string) error {
+			return remount(dir, 0)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -238,7 +244,10 @@ func TestLiveForbidden(t *testing.T) {
 				t.Fatal(err)
 			}
 			file, env := policyFile(t, 1)
-			j := startJob(t, wrapped(t, forOthers(t), "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --pdeathsig=KILL"), 4, args("ranks=4 rate=500"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared))
+			j := startJob(t,
+				wrapped(t, forOthers(t),
+					"setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --pdeathsig=KILL"), 4,
+				args("ranks=4 rate=500"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared))
 			j.tell("go")
 			j.decided(0, 1)
 			write(t, file, policyText(2))

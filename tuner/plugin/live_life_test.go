@@ -26,7 +26,8 @@ func TestLiveOneThread(t *testing.T) {
 	j.tell("stop")
 	first := []int{0, 1, 2, 3, 4, 5, 6, 7}
 	j.checkVersions(j.compare(first...), []int{1, 2, 3, 4}, outcome.byPolicy, allGather, reduceScatter)
-	j.checkVersions(j.compare(8, 9, 10, 11, 12, 13, 14, 15), []int{1, 2, 3, 4}, outcome.byPolicy, allGather, reduceScatter)
+	j.checkVersions(j.compare(8, 9, 10, 11, 12, 13, 14, 15), []int{1, 2, 3, 4}, outcome.byPolicy, allGather,
+		reduceScatter)
 	j.end()
 }
 
@@ -69,7 +70,8 @@ func TestLiveNothingLeft(t *testing.T) {
 			for _, open := range strings.Fields(r.tell("left")) {
 				// Go's runtime waits for files by two of these, once that was needed, and
 				// keeps the others from its start on, which is not over when dlopen returns.
-				runtimes := strings.HasSuffix(open, "[eventpoll]") || strings.HasSuffix(open, "[eventfd]") || strings.Contains(open, "=/sys/fs/cgroup/")
+				runtimes := strings.HasSuffix(open, "[eventpoll]") || strings.HasSuffix(open, "[eventfd]") ||
+					strings.Contains(open, "=/sys/fs/cgroup/")
 				if !loaded[fmt.Sprint(r.id, open)] && !runtimes && !strings.HasPrefix(open, "threads=") {
 					t.Errorf("rank %d: open after finalize: %s", r.id, open)
 				}

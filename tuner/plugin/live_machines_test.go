@@ -17,14 +17,16 @@ import (
 // plugin can tell: a name and a memory that the processes of a machine share.
 func machine(t *testing.T, i int) programs {
 	t.Helper()
-	return wrapped(t, built, `unshare --mount --uts --ipc sh -c 'hostname machine-%d && mount -t tmpfs -o size=4m,mode=1777 tmpfs /dev/shm && exec "$0" "$@"'`, i)
+	return wrapped(t, built,
+		`unshare --mount --uts --ipc sh -c 'hostname machine-%d && mount -t tmpfs -o size=4m,mode=1777 tmpfs /dev/shm && exec "$0" "$@"'`, i)
 }
 
 // beside returns programs whose ranks are on the machine of another one.
 func beside(t *testing.T, r *rank) programs {
 	t.Helper()
 	pid := r.cmd.Process.Pid
-	return wrapped(t, built, "nsenter --mount=/proc/%d/ns/mnt --uts=/proc/%d/ns/uts --ipc=/proc/%d/ns/ipc", pid, pid, pid)
+	return wrapped(t, built, "nsenter --mount=/proc/%d/ns/mnt --uts=/proc/%d/ns/uts --ipc=/proc/%d/ns/ipc",
+		pid, pid, pid)
 }
 
 // mirrors reports whether the process is the one that acts for all ranks of its
@@ -52,7 +54,8 @@ func (r *rank) mirrors() bool {
 // that misses ranks stays as it is.
 func TestLiveMachines(t *testing.T) {
 	long(t)
-	if out, err := exec.Command("unshare", "--mount", "--uts", "--ipc", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm").CombinedOutput(); err != nil {
+	if out, err := exec.Command("unshare", "--mount", "--uts", "--ipc", "mount", "-t", "tmpfs", "tmpfs",
+		"/dev/shm").CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: machines cannot be played here, this needs root: %v, %s", err, out)
 	}
 	t.Parallel()

@@ -20,7 +20,8 @@ func TestLiveMetrics(t *testing.T) {
 	const ranks, comms, edits = 3, 2, 4
 	dir, policy := t.TempDir(), filepath.Join(t.TempDir(), "policy.csv")
 	write(t, policy, policyText(1))
-	j := startJob(t, built, ranks, args("ranks=%d comms=%d rate=500 haste=2", ranks, comms), []string{"NCCL_TUNER_CONFIG_FILE=" + policy, "NCCL_TUNER_METRICS=" + dir})
+	j := startJob(t, built, ranks, args("ranks=%d comms=%d rate=500 haste=2", ranks, comms),
+		[]string{"NCCL_TUNER_CONFIG_FILE=" + policy, "NCCL_TUNER_METRICS=" + dir})
 	j.tell("go")
 	for version := 2; version < 2+edits; version++ {
 		write(t, policy, policyText(version))
@@ -55,7 +56,8 @@ func TestLiveMetrics(t *testing.T) {
 	all := scrape()
 	for _, r := range j.ranks {
 		for context := range comms {
-			calls := all.Of("nccl_tuner_calls_total", "pid", fmt.Sprint(r.cmd.Process.Pid), "comm", fmt.Sprint(context+1))
+			calls := all.Of("nccl_tuner_calls_total", "pid", fmt.Sprint(r.cmd.Process.Pid), "comm",
+				fmt.Sprint(context+1))
 			if len(calls) != 1 || calls.Sum() != float64(r.count(context)) {
 				t.Errorf("rank %d has made %d calls on communicator %d: %v", r.id, r.count(context), context, calls)
 			}
@@ -69,7 +71,8 @@ func TestLiveMetrics(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	if rows, hits := all.Of("nccl_tuner_row_hits_total").Sum(), all.Of("nccl_tuner_hits_total", "decided_by", "row").Sum(); rows != hits || rows == 0 {
+	if rows, hits := all.Of("nccl_tuner_row_hits_total").Sum(),
+		all.Of("nccl_tuner_hits_total", "decided_by", "row").Sum(); rows != hits || rows == 0 {
 		t.Errorf("rows have decided %v calls one by one, %v in all", rows, hits)
 	}
 	if changes := all.Of("nccl_tuner_changes_total", "outcome", "committed").Sum(); changes != ranks*comms*edits {

@@ -30,7 +30,8 @@ func TestLiveStartDuringEdits(t *testing.T) {
 	}
 	started := map[string]bool{}
 	for _, r := range j.ranks {
-		_, version, _ := strings.Cut(r.hears(fmt.Sprintf("communicator %#x: rank joined", uint64(j.seed)<<8)), "version ")
+		_, version, _ := strings.Cut(r.hears(fmt.Sprintf("communicator %#x: rank joined", uint64(j.seed)<<8)),
+			"version ")
 		version, _, _ = strings.Cut(version, " ") // the rest names the slot
 		started[version] = true
 	}
@@ -114,7 +115,8 @@ func TestLiveConfigMap(t *testing.T) {
 	if err := os.Symlink("..data/policy.csv", filepath.Join(dir, "policy.csv")); err != nil {
 		t.Fatal(err)
 	}
-	j := startJob(t, built, 2, args("ranks=2 rate=500"), []string{"NCCL_TUNER_CONFIG_FILE=" + filepath.Join(dir, "policy.csv")})
+	j := startJob(t, built, 2, args("ranks=2 rate=500"),
+		[]string{"NCCL_TUNER_CONFIG_FILE=" + filepath.Join(dir, "policy.csv")})
 	j.tell("go")
 	for v := 2; v <= 3; v++ {
 		publish(v)
@@ -138,9 +140,13 @@ func TestLiveNot(t *testing.T) {
 	}{
 		{"new", nil, []string{"NCCL_TUNER_RELOAD=new"}, "", 2},
 		{"off", nil, []string{"NCCL_TUNER_RELOAD=off"}, "", 1},
-		{"v4", args("abi=4"), nil, "INFO TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4) does not tell", 2},
-		{"v4 live", args("abi=4"), []string{"NCCL_TUNER_RELOAD=live"}, "WARN TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4) does not tell", 2},
-		{"nodes", args("nodes=2"), nil, "INFO TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set NCCL_TUNER_RENDEZVOUS to a directory", 2},
+		{"v4", args("abi=4"), nil,
+			"INFO TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4) does not tell", 2},
+		{"v4 live", args("abi=4"), []string{"NCCL_TUNER_RELOAD=live"},
+			"WARN TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4) does not tell", 2},
+		{"nodes", args("nodes=2"), nil,
+			"INFO TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set " +
+				"NCCL_TUNER_RENDEZVOUS to a directory", 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +161,8 @@ func TestLiveNot(t *testing.T) {
 			j.tell("stop")
 			j.checkVersions(j.compare(0), []int{1}, outcome.byPolicy, allGather, reduceScatter)
 			for _, r := range j.ranks {
-				if n := r.times("the policy cannot change during the run"); c.said == "" && n > 0 || c.said != "" && (n != 1 || r.heard(c.said) == "") {
+				if n := r.times("the policy cannot change during the run"); c.said == "" && n > 0 ||
+					c.said != "" && (n != 1 || r.heard(c.said) == "") {
 					t.Errorf("rank %d says %d times why it cannot change, want %q", r.id, n, c.said)
 				}
 			}
@@ -170,7 +177,8 @@ func TestLiveAcrossNodes(t *testing.T) {
 	t.Parallel()
 	file, env := policyFile(t, 1)
 	shared := t.TempDir()
-	j := startJob(t, built, 4, args("ranks=4 nodes=2 rate=300"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared, "NCCL_TUNER_RELOAD=live"))
+	j := startJob(t, built, 4, args("ranks=4 nodes=2 rate=300"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared,
+		"NCCL_TUNER_RELOAD=live"))
 	j.tell("go")
 	waitCalls(0, 400, j.ranks...)
 	write(t, file, policyText(2))

@@ -38,7 +38,8 @@ func editALot(t *testing.T, p programs, saves, rate int, env ...string) {
 	dir := t.TempDir()
 	seed := rand.Uint64()
 	t.Logf("the script's seed is %d", seed)
-	files := editedFiles{TB: t, dice: rand.New(rand.NewPCG(1, seed)), policy: filepath.Join(dir, "policy.csv"), model: filepath.Join(dir, "model.json")}
+	files := editedFiles{TB: t, dice: rand.New(rand.NewPCG(1, seed)), policy: filepath.Join(dir, "policy.csv"),
+		model: filepath.Join(dir, "model.json")}
 	files.savePolicy(write)
 	files.saveModel(write)
 	j := startJob(t, p, 8, args("ranks=8 comms=%d rate=%d haste=2", comms, rate), append(env,
@@ -60,13 +61,16 @@ func editALot(t *testing.T, p programs, saves, rate int, env ...string) {
 	j.tell("stop")
 	for context := range comms {
 		calls := j.compare(context)
-		policies := j.checkSaves(calls, files.versions, files.brokenVersions, outcome.byPolicy, allGather, reduceScatter)
+		policies := j.checkSaves(calls, files.versions, files.brokenVersions, outcome.byPolicy, allGather,
+			reduceScatter)
 		models := j.checkSaves(calls, files.models, files.brokenModels, outcome.byModel, allReduce)
 		j.checkChunks(calls)
 		if last := files.models[len(files.models)-1]; models[len(models)-1] != last {
-			t.Errorf("communicator %d: the last model in force is %d, the last saved %d", context, models[len(models)-1], last)
+			t.Errorf("communicator %d: the last model in force is %d, the last saved %d", context,
+				models[len(models)-1], last)
 		}
-		t.Logf("communicator %d: %d calls on each of 8 ranks, %d saves, %d policies and %d models came into force", context, len(calls), len(files.versions)+len(files.models), len(policies), len(models))
+		t.Logf("communicator %d: %d calls on each of 8 ranks, %d saves, %d policies and %d models came into force",
+			context, len(calls), len(files.versions)+len(files.models), len(policies), len(models))
 	}
 	j.end()
 }
@@ -112,7 +116,8 @@ func (f *editedFiles) edit() {
 	case 3:
 		os.Remove(f.model)
 	case 4: // a comment: no change of meaning
-		writeInPlace(f, f.policy, append(policyText(f.versions[len(f.versions)-1]), fmt.Sprintf("# %d\n", f.dice.Int())...))
+		writeInPlace(f, f.policy, append(policyText(f.versions[len(f.versions)-1]),
+			fmt.Sprintf("# %d\n", f.dice.Int())...))
 	case 5, 6:
 		f.saveModel(write)
 	case 7:

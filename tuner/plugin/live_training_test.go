@@ -123,7 +123,8 @@ func (j *training) end() progress {
 	j.shared.WriteAt([]byte{1}, 0)
 	j.job.end()
 	p := j.progress()
-	j.Logf("%d steps, %d calls of all ranks, %d of them unlike, %d steps put forward", p.Steps, p.Calls, p.Differ, p.Late)
+	j.Logf("%d steps, %d calls of all ranks, %d of them unlike, %d steps put forward", p.Steps, p.Calls,
+		p.Differ, p.Late)
 	if p.Differ > 0 {
 		j.Errorf("%d of %d calls are decided unlike by ranks", p.Differ, p.Calls)
 	}
@@ -162,8 +163,8 @@ const (
 // made is how often a call is made in a step, by each rank in the mean, and how many are decided together.
 type made struct{ calls, group float64 }
 
-// A job of a kind of training compares its policy with NCCL alone, or with an edit of it, on real processes, in steps that
-// vary, and finds what is true. What the recorder counts meanwhile is what the job does.
+// A job of a kind of training compares its policy with NCCL alone, or with an edit of it, on real processes, in steps
+// that vary, and finds what is true. What the recorder counts meanwhile is what the job does.
 func TestTraining(t *testing.T) {
 	long(t)
 	for _, c := range []struct {
@@ -174,16 +175,20 @@ func TestTraining(t *testing.T) {
 		calls map[profile.Key]made
 	}{
 		{"data", 1, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.Key]made{
-			played(nccl.CollAllReduce, 4, 25<<20): {25, 1}, played(nccl.CollAllReduce, 4, 7<<20): {1, 1}, played(nccl.CollAllReduce, 4, 4): {1, 1}}},
+			played(nccl.CollAllReduce, 4, 25<<20): {25, 1}, played(nccl.CollAllReduce, 4, 7<<20): {1, 1},
+			played(nccl.CollAllReduce, 4, 4): {1, 1}}},
 		{"sharded", 1, "NCCL_TUNER_CANARY=1", 7, map[profile.Key]made{
-			played(nccl.CollAllGather, 4, 64<<20): {96, 1}, played(nccl.CollReduceScatter, 4, 64<<20): {48, 1}, played(nccl.CollAllReduce, 4, 4): {1, 1}}},
+			played(nccl.CollAllGather, 4, 64<<20): {96, 1}, played(nccl.CollReduceScatter, 4, 64<<20): {48, 1},
+			played(nccl.CollAllReduce, 4, 4): {1, 1}}},
 		{"tensor", 5, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.Key]made{
-			played(nccl.CollAllReduce, 2, 512<<10): {64, 1}, played(nccl.CollAllReduce, 2, 16<<10): {3, 1}, played(nccl.CollAllReduce, 4, 4): {1, 1}, played(nccl.CollAllReduce, 4, 8): {1, 1},
+			played(nccl.CollAllReduce, 2, 512<<10): {64, 1}, played(nccl.CollAllReduce, 2, 16<<10): {3, 1},
+			played(nccl.CollAllReduce, 4, 4): {1, 1}, played(nccl.CollAllReduce, 4, 8): {1, 1},
 			played(nccl.CollReduceScatter, 2, 32<<20): {16, 4}, played(nccl.CollAllGather, 2, 32<<20): {16, 4}}},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()
-			j := train(t, built, c.kind, 8, args("step=%d slow=%.0f slower=%d", stepTime, 1000*slowCalls, c.edit), []string{c.env})
+			j := train(t, built, c.kind, 8, args("step=%d slow=%.0f slower=%d", stepTime, 1000*slowCalls, c.edit),
+				[]string{c.env})
 			truth := 1/(1+slowSteps) - 1
 			if c.edit > 0 {
 				truth = slowSteps
@@ -196,7 +201,8 @@ func TestTraining(t *testing.T) {
 				if found.State == trial.Followed && c.comms > 1 { // it has begun later, or was not sure yet
 					continue
 				}
-				if judged++; found.State != trial.Clear || math.Abs(found.Mean-truth) > 0.03 || (found.Stays == "B") != (c.edit > 0) || found.Pairs > 4 {
+				if judged++; found.State != trial.Clear || math.Abs(found.Mean-truth) > 0.03 ||
+					(found.Stays == "B") != (c.edit > 0) || found.Pairs > 4 {
 					t.Errorf("%+v, want %.3f", found, truth)
 				}
 			}
@@ -210,7 +216,8 @@ func TestTraining(t *testing.T) {
 }
 
 func played(coll nccl.Coll, ranks int, bytes uint64) profile.Key {
-	return profile.Key{Call: nccl.Call{Coll: coll, Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: ranks}, Cell: nccl.Cell{Algo: -1, Proto: -1}}
+	return profile.Key{Call: nccl.Call{Coll: coll, Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: ranks},
+		Cell: nccl.Cell{Algo: -1, Proto: -1}}
 }
 
 // checkProfile checks that the recorder has counted these calls, and knows who decided them.
@@ -223,7 +230,8 @@ func (j *training) checkProfile(steps uint32, calls map[profile.Key]made) {
 		found[c] += e.StepCalls
 		by := strings.TrimPrefix(e.DecidedBy, j.policy)
 		if calls[c].group == 1 && (by == profile.ByNCCL) != (e.Channels == alone) || calls[c].group > 1 && by != "" {
-			j.Errorf("%s of %d on %s by %d channels is recorded as decided by %q", e.Coll, e.Bytes, e.Comm, e.Channels, e.DecidedBy)
+			j.Errorf("%s of %d on %s by %d channels is recorded as decided by %q", e.Coll, e.Bytes, e.Comm, e.Channels,
+				e.DecidedBy)
 		}
 	}
 	for c, want := range calls {
@@ -250,7 +258,8 @@ func TestTrainingTrials(t *testing.T) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
 				slow := []float64{0, 0.0025, 0.025, 0.125}[i%4] // of NCCL's calls
-				j := train(t, built, []string{"data", "sharded"}[i/4%2], 8, args("step=%d seed=%d slow=%.0f slower=0", stepTime, i+1, 1000*slow), []string{"NCCL_TUNER_COMPARE=nccl"})
+				j := train(t, built, []string{"data", "sharded"}[i/4%2], 8, args("step=%d seed=%d slow=%.0f slower=0",
+					stepTime, i+1, 1000*slow), []string{"NCCL_TUNER_COMPARE=nccl"})
 				truth := 1/(1+slow*communication/stepTime) - 1
 				for _, found := range j.ended(1) {
 					t.Logf("truth %+.2f %%: %s (%s)", 100*truth, found.Verdict(), found.Effort())
@@ -270,14 +279,15 @@ func TestTrainingTrials(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d of %d intervals hold the truth; of %d policies that change nothing %d are called faster or slower", holds, jobs, same, called)
+	t.Logf("%d of %d intervals hold the truth; of %d policies that change nothing %d are called faster or slower",
+		holds, jobs, same, called)
 	if holds < jobs*90/100 || called > same*8/100 {
 		t.Error("too few, or too many")
 	}
 }
 
-// A policy that changes nothing is not called slower, and no call is decided unlike by two ranks, while the policy is edited, a
-// rank stands still, the store is full, and at last a rank is killed.
+// A policy that changes nothing is not called slower, and no call is decided unlike by two ranks, while the policy is
+// edited, a rank stands still, the store is full, and at last a rank is killed.
 func TestTrainingDisturbed(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -307,7 +317,8 @@ func TestTrainingSanitized(t *testing.T) {
 			p := sanitized(t, names)
 			for _, kind := range []string{"data", "sharded", "tensor", "pipeline"} {
 				t.Run(kind, func(t *testing.T) {
-					j := train(t, p, kind, 8, args("step=%d", stepTime), []string{"NCCL_TUNER_COMPARE=nccl", env, "NCCL_TUNER_METRICS=" + t.TempDir()})
+					j := train(t, p, kind, 8, args("step=%d", stepTime), []string{"NCCL_TUNER_COMPARE=nccl", env,
+						"NCCL_TUNER_METRICS=" + t.TempDir()})
 					for channels := 7; channels > 1; channels-- {
 						j.steps(200)
 						j.save(channels)

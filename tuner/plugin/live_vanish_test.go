@@ -54,7 +54,8 @@ func TestLiveVanish(t *testing.T) {
 					t.Fatal(err)
 				}
 				file, env := policyFile(t, 1)
-				j := startJob(t, built, 4, args("ranks=4 comms=2 rate=500 haste=2"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared, "NCCL_TUNER_STALL_LIMIT=8"))
+				j := startJob(t, built, 4, args("ranks=4 comms=2 rate=500 haste=2"),
+					append(env, "NCCL_TUNER_RENDEZVOUS="+shared, "NCCL_TUNER_STALL_LIMIT=8"))
 				j.tell("go")
 				waitCalls(0, 500, j.ranks...)
 				write(t, file, policyText(2))

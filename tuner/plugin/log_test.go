@@ -14,7 +14,8 @@ import (
 // proposal is one that a rank has made.
 type proposal struct{ k, check, swap int }
 
-var proposedLine = regexp.MustCompile(`change (\d+): proposed version .*, checkpoint at call (\d+), switch at call (\d+),`)
+var proposedLine = regexp.MustCompile(
+	`change (\d+): proposed version .*, checkpoint at call (\d+), switch at call (\d+),`)
 
 // comm is the id of a communicator.
 func (j *job) comm(i int) uint64 { return uint64(j.seed)<<8 | uint64(i) }

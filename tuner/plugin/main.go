@@ -127,8 +127,9 @@ func newStamps() *[trial.ClockStamps]trial.Stamp {
 // answerOf is a decision in the words of cache.h.
 func answerOf(q policy.Query, d tuner.Decision) C.struct_answer {
 	cell := q.Costs.Index(d.Cell)
-	a := C.struct_answer{cell: -1, chunk_slot: C.NO_CHUNK_SLOT, channels: C.int8_t(d.Channels), decider: C.uint16_t(d.Decider),
-		chunk: C.uint32_t(min(d.ChunkBytes, math.MaxUint32))} // more than any buffer of NCCL's
+	a := C.struct_answer{cell: -1, chunk_slot: C.NO_CHUNK_SLOT, channels: C.int8_t(d.Channels),
+		decider: C.uint16_t(d.Decider),
+		chunk:   C.uint32_t(min(d.ChunkBytes, math.MaxUint32))} // more than any buffer of NCCL's
 	switch {
 	case d.Algo >= 0:
 		a.chunk_slot = C.uint8_t(C.chunk_slot(C.int(q.Coll), C.int(cell)))

@@ -61,7 +61,8 @@ func programsIn(dir string) programs {
 // build makes the library and its hosts with make variables such as SANITIZE=x.
 func build(dir string, variables ...string) (programs, error) {
 	p := programsIn(dir)
-	args := append([]string{"-s", "-C", "../..", "BUILD=" + dir, p.so, p.scenarios, p.rank, p.trainer, p.handOver}, variables...)
+	args := append([]string{"-s", "-C", "../..", "BUILD=" + dir, p.so, p.scenarios, p.rank, p.trainer, p.handOver},
+		variables...)
 	out, err := exec.Command("make", args...).CombinedOutput()
 	if err != nil {
 		return programs{}, fmt.Errorf("make %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -117,8 +118,11 @@ func few() []string {
 }
 
 var scenarios = []string{
-	"versions", "believable", "nulls", "constants", "nvl_domains", "table_sizes", "odd_tables", "channels", "reg_buff", "v2", "chunks", "broadcasts", "asks_of_231", "rearch", "simulated", "simulated_in_turn", "model", "model_abstains", "model_bad", "model_machine", "many_shapes", "keys", "remembers",
-	"threads", "crowd", "aborts", "twice", "again", "forks", "child_calls", "open_files", "signals", "strict", "unrecorded",
+	"versions", "believable", "nulls", "constants", "nvl_domains", "table_sizes", "odd_tables", "channels", "reg_buff",
+	"v2", "chunks", "broadcasts", "asks_of_231", "rearch", "simulated", "simulated_in_turn", "model", "model_abstains",
+	"model_bad", "model_machine", "many_shapes", "keys", "remembers",
+	"threads", "crowd", "aborts", "twice", "again", "forks", "child_calls", "open_files", "signals", "strict",
+	"unrecorded",
 }
 
 // What NCCL does to a tuner, done to the library by a C program.
@@ -181,7 +185,8 @@ func hardened(t *testing.T, so string) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if flags, err := file.DynValue(elf.DT_FLAGS); err != nil || len(flags) != 1 || elf.DynFlag(flags[0])&elf.DF_BIND_NOW == 0 {
+	if flags, err := file.DynValue(elf.DT_FLAGS); err != nil || len(flags) != 1 ||
+		elf.DynFlag(flags[0])&elf.DF_BIND_NOW == 0 {
 		t.Errorf("DT_FLAGS %v, %v: no BIND_NOW", flags, err)
 	}
 	if !slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_GNU_RELRO }) {
@@ -194,12 +199,14 @@ func TestReproducible(t *testing.T) {
 	t.Parallel()
 	long(t)
 	checkout := filepath.Join(t.TempDir(), "another", "path")
-	copied := fmt.Sprintf("mkdir -p %[1]s && tar -C ../.. --exclude=./.git --exclude=./build -cf - . | tar -C %[1]s -xf -", checkout)
+	copied := fmt.Sprintf("mkdir -p %[1]s && tar -C ../.. --exclude=./.git --exclude=./build -cf - . | tar -C "+
+		"%[1]s -xf -", checkout)
 	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	so := filepath.Join(checkout, "build", "libnccl-tuner-go.so")
-	if out, err := exec.Command("make", "-s", "-C", checkout, "build/libnccl-tuner-go.so").CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-s", "-C", checkout, "build/libnccl-tuner-go.so").CombinedOutput(); err !=
+		nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	here, err := os.ReadFile(built.so)
@@ -247,7 +254,8 @@ func collections() uint32 {
 func TestNoFileIsFoundByItself(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"nccl_tuner.conf", "nccl_tuner.csv", "policy.csv"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("allreduce,0,inf,tree,simple,-1,-1,-1\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("allreduce,0,inf,tree,simple,-1,-1,-1\n"),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -264,8 +272,11 @@ func TestLogs(t *testing.T) {
 	good, bad := filepath.Join(dir, "good.csv"), filepath.Join(dir, "bad.csv")
 	os.WriteFile(good, []byte("allreduce,0,inf,tree,simple,4,-1,-1\nalltoall,0,inf,ring,simple,4,-1,-1\n"), 0o644)
 	badModel := filepath.Join(dir, "bad.json")
-	os.WriteFile(badModel, []byte(`{"format": "nccl-tuner-go cost model", "version": 3, "groups": [{"collective": "allreduc"}]}`), 0o644)
-	os.WriteFile(bad, []byte("allreduce,0,inf,tree,simple,4,-1,-1\nallreduce,0,inf,tree,simple,400,-1,-1\nallreduce,0,inf,treee,simple,4,-1,x\n"), 0o644)
+	os.WriteFile(badModel,
+		[]byte(`{"format": "nccl-tuner-go cost model", "version": 3, "groups": [{"collective": "allreduc"}]}`), 0o644)
+	os.WriteFile(bad,
+		[]byte("allreduce,0,inf,tree,simple,4,-1,-1\nallreduce,0,inf,tree,simple,400,-1,-1\n"+
+			"allreduce,0,inf,treee,simple,4,-1,x\n"), 0o644)
 	for _, c := range []struct {
 		name string
 		env  []string
@@ -281,7 +292,8 @@ func TestLogs(t *testing.T) {
 			`INFO .*: broadcast 1MiB, 1 pipelined: ring/ll, no row matches, decided by NCCL`,
 			`INFO .*: 2 shapes in all, asked for 2 times: 1 of 2 rows decided, NCCL 1 shape`,
 			`INFO .*good\.csv:1 decided 1 shape`,
-			`INFO .* communicator .*`, `INFO .* offers .*`, `INFO .*: allreduce .*`, `INFO .* offers .*`, `INFO .*: broadcast .*`, `INFO .* in all.*`, `INFO .*good\.csv:1 .*`,
+			`INFO .* communicator .*`, `INFO .* offers .*`, `INFO .*: allreduce .*`, `INFO .* offers .*`,
+			`INFO .*: broadcast .*`, `INFO .* in all.*`, `INFO .*good\.csv:1 .*`,
 		}},
 		{"bad model", []string{"NCCL_TUNER_CONFIG_FILE=" + good, "NCCL_TUNER_MODEL_FILE=" + badModel}, []string{
 			`INFO .*good\.csv: 1 row is for .*`,
@@ -291,7 +303,8 @@ func TestLogs(t *testing.T) {
 			`WARN TUNER/Go: .*/bad\.json: groups\[0\]\.noise: 0 .*`,
 			`WARN TUNER/Go: .*/bad\.json: groups\[0\]: nothing was measured`,
 			`INFO .* policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
-			`WARN .*bad\.json: still has 4 problems, reported before; no model is used`, `INFO .* policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
+			`WARN .*bad\.json: still has 4 problems, reported before; no model is used`,
+			`INFO .* policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
 		}},
 		{"bad", []string{"NCCL_TUNER_CONFIG_FILE=" + bad}, []string{
 			`WARN TUNER/Go: .*/bad\.csv has 3 problems; no policy is used:`,
@@ -321,10 +334,12 @@ func TestPanics(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	so := filepath.Join(dir, "libnccl-tuner-go.so")
-	if out, err := exec.Command("make", "-s", "-C", "../..", "BUILD="+dir, so, "GO_LDFLAGS=-X=main.envPanicIn=PANIC_IN").CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-s", "-C", "../..", "BUILD="+dir, so,
+		"GO_LDFLAGS=-X=main.envPanicIn=PANIC_IN").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	outcomes := map[string]string{"open": "init fails", "decide": "goes on without a policy", "close": "goes on without a policy"}
+	outcomes := map[string]string{"open": "init fails", "decide": "goes on without a policy",
+		"close": "goes on without a policy"}
 	for function, outcome := range outcomes {
 		t.Run(function, func(t *testing.T) {
 			var warned []string
@@ -351,7 +366,8 @@ var sanitizers = map[string]string{
 // sanitized builds all with sanitizers.
 func sanitized(t *testing.T, names string) programs {
 	t.Helper()
-	if exec.Command("sh", "-c", "echo 'int main(void){return 0;}' | ${CC:-gcc} -fsanitize="+names+" -x c -o /dev/null -").Run() != nil {
+	if exec.Command("sh", "-c", "echo 'int main(void){return 0;}' | ${CC:-gcc} -fsanitize="+names+
+		" -x c -o /dev/null -").Run() != nil {
 		t.Skipf("SKIPPED: this compiler has no -fsanitize=%s", names)
 	}
 	p, err := build(t.TempDir(), "SANITIZE="+names)
@@ -379,10 +395,13 @@ func TestSanitizers(t *testing.T) {
 				}
 				t.Run(name, func(t *testing.T) { scenario(t, p.scenarios, p.so, name, append(few(), env)...) })
 			}
-			t.Run("edits", func(t *testing.T) { editSlowly(t, p, 3, sanitizers[names], "NCCL_TUNER_METRICS="+t.TempDir()) })
+			t.Run("edits", func(t *testing.T) {
+				editSlowly(t, p, 3, sanitizers[names], "NCCL_TUNER_METRICS="+t.TempDir())
+			})
 			t.Run("recorded", func(t *testing.T) {
 				recordJob(t, p, sanitizers[names])
-				scenario(t, p.scenarios, p.so, "recorded_aborts", append(few(), "NCCL_TUNER_RECORD="+t.TempDir(), sanitizers[names])...)
+				scenario(t, p.scenarios, p.so, "recorded_aborts", append(few(), "NCCL_TUNER_RECORD="+t.TempDir(),
+					sanitizers[names])...)
 			})
 			t.Run("hand over", func(t *testing.T) { handOver(t, p) })
 		})

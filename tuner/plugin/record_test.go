@@ -38,25 +38,29 @@ func readRecord(t *testing.T, dir string) (name string, f *record.File) {
 	return names[0], f
 }
 
-// recordJob plays two ranks of a job and checks what is recorded of them: each call once, whichever thread it comes on, and
-// each kind of call by itself.
+// recordJob plays two ranks of a job and checks what is recorded of them: each call once, whichever thread it comes
+// on, and each kind of call by itself.
 func recordJob(t *testing.T, p programs, env ...string) {
 	t.Helper()
 	const ranks, replays, kinds = 2, 20000, 6 * 3 * 18 // as testhost/scenario_record.c has them
 	job := profile.NewJob()
 	for rank := range ranks {
 		dir := t.TempDir()
-		scenario(t, p.scenarios, p.so, "recorded", append(env, "NCCL_TUNER_RECORD="+dir, fmt.Sprint("RECORD_RANK=", rank), fmt.Sprint("RECORD_RANKS=", ranks))...)
+		scenario(t, p.scenarios, p.so, "recorded", append(env, "NCCL_TUNER_RECORD="+dir,
+			fmt.Sprint("RECORD_RANK=", rank), fmt.Sprint("RECORD_RANKS=", ranks))...)
 		name, f := readRecord(t, dir)
 		c := f.Comms[0]
-		if len(f.Comms) != 1 || c.ID != "0xabc" || c.Rank != rank || c.Ranks != ranks || c.Nodes != 2 || c.Unlisted != 0 {
+		if len(f.Comms) != 1 || c.ID != "0xabc" || c.Rank != rank || c.Ranks != ranks || c.Nodes != 2 ||
+			c.Unlisted != 0 {
 			t.Errorf("%+v", c)
 		}
 		others := 0
 		for _, call := range c.Calls {
 			switch call {
-			case record.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20, Algo: "tree", Proto: "ll", Channels: 4, Calls: replays},
-				record.Call{Coll: nccl.CollAllGather, Bytes: ranks << 19, Algo: "ring", Proto: "simple", Channels: 4, Calls: replays},
+			case record.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20, Algo: "tree", Proto: "ll", Channels: 4,
+				Calls: replays},
+				record.Call{Coll: nccl.CollAllGather, Bytes: ranks << 19, Algo: "ring", Proto: "simple", Channels: 4,
+					Calls: replays},
 				record.Call{Coll: nccl.CollAllReduce, Bytes: 8 << 10, Channels: 2, Calls: 1}:
 				others++
 			default:
@@ -94,7 +98,9 @@ func TestRecordedV4(t *testing.T) {
 	_, f := readRecord(t, dir)
 	want := []record.Comm{
 		{ID: "0x77", Rank: 0, Ranks: 2, Nodes: 2, Calls: []record.Call{}},
-		{ID: "0x99", Rank: 1, Ranks: 2, Nodes: 1, Calls: []record.Call{{Coll: nccl.CollReduce, Bytes: 8 << 10, Algo: "collnet_chain", Proto: "simple", Channels: 2, Calls: 2000}}},
+		{ID: "0x99", Rank: 1, Ranks: 2, Nodes: 1,
+			Calls: []record.Call{{Coll: nccl.CollReduce, Bytes: 8 << 10, Algo: "collnet_chain", Proto: "simple",
+				Channels: 2, Calls: 2000}}},
 	}
 	if !reflect.DeepEqual(f.Comms, want) {
 		t.Errorf("%+v, want %+v", f.Comms, want)
@@ -119,7 +125,8 @@ func TestRecordedNowhere(t *testing.T) {
 // The tuner half takes a communicator's identity from the profiler half, for just the communicator that it is of.
 func TestIdentified(t *testing.T) {
 	log := strings.Join(scenario(t, built.scenarios, built.so, "identified"), "\n")
-	if strings.Count(log, "communicator 0x123 of 8 ranks on 1 node (ABI v4)") != 1 || strings.Count(log, "communicator of 8 ranks on 1 node (ABI v4)") != 1 ||
+	if strings.Count(log, "communicator 0x123 of 8 ranks on 1 node (ABI v4)") != 1 ||
+		strings.Count(log, "communicator of 8 ranks on 1 node (ABI v4)") != 1 ||
 		strings.Count(log, "communicator of 16 ranks on 1 node (ABI v4)") != 1 {
 		t.Error(log)
 	}

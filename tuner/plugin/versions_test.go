@@ -37,13 +37,15 @@ func policyText(v int) []byte {
 		chunk = fmt.Sprint(c * chunkUnit)
 	}
 	row := fmt.Sprintf("ring,%s,%d", protocols[protoOf(v)], channelsOf(v))
-	return fmt.Appendf(nil, "# version %d\ncollective,algorithm,protocol,channels,chunk_bytes\nallgather,%s,%s\nreducescatter,%s,\n", v, row, chunk, row)
+	return fmt.Appendf(nil, "# version %d\ncollective,algorithm,protocol,channels,chunk_bytes\nallgather,%s,%s\n"+
+		"reducescatter,%s,\n", v, row, chunk, row)
 }
 
 // modelText is a model for 8 ranks of 1 node, by which the tree with one number of
 // channels is always best.
 func modelText(v int) []byte {
-	return fmt.Appendf(nil, `{"format": "nccl-tuner-go cost model", "version": 3, "provenance": {}, "groups": [{"collective": "allreduce",
+	return fmt.Appendf(nil,
+		`{"format": "nccl-tuner-go cost model", "version": 3, "provenance": {}, "groups": [{"collective": "allreduce",
 "nodes": 1, "ranks": 8, "noise": 0.01, "repetition_pairs": 9,
 "default": [{"bytes": 1024, "us": 80}, {"bytes": 33554432, "us": 9000}],
 "curves": [{"algorithm": "tree", "protocol": "%s", "channels": %d, "measured": [[1024, 20], [33554432, 2000]]}]}]}
@@ -99,7 +101,9 @@ func writeInPlace(t testing.TB, path string, text []byte) {
 func (j *job) decided(context, version int) {
 	j.Helper()
 	for _, r := range j.ranks {
-		eventually(j, fmt.Sprintf("rank %d decides by version %d", r.id, version), func() bool { return r.latest(context) == version })
+		eventually(j, fmt.Sprintf("rank %d decides by version %d", r.id, version), func() bool {
+			return r.latest(context) == version
+		})
 	}
 }
 
@@ -124,7 +128,8 @@ func (j *job) compare(contexts ...int) []call {
 			calls := r.calls(context, 0)
 			for i := range min(len(calls), len(longest)) {
 				if calls[i].outcome != longest[i].outcome {
-					j.Errorf("rank %d, context %d, call %d: %+v, others have %+v", r.id, context, i, calls[i].outcome, longest[i].outcome)
+					j.Errorf("rank %d, context %d, call %d: %+v, others have %+v", r.id, context, i, calls[i].outcome,
+						longest[i].outcome)
 					break
 				}
 			}

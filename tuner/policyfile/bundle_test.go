@@ -9,7 +9,8 @@ import (
 // A content from the ranks' store may be anything: it is refused, or comes back as
 // the same bundle.
 func FuzzBundle(f *testing.F) {
-	for _, b := range []Bundle{{}, {Policy: Source{"p.csv", []byte(rows(1))}}, {Policy: Source{"p.csv", []byte(rows(2))}, Model: Source{"m.json", []byte("{}")}}} {
+	for _, b := range []Bundle{{}, {Policy: Source{"p.csv", []byte(rows(1))}},
+		{Policy: Source{"p.csv", []byte(rows(2))}, Model: Source{"m.json", []byte("{}")}}} {
 		f.Add(b.Encode())
 	}
 	f.Add([]byte(bundleFormat + `{"PolicyLen":-1,"ModelLen":1}` + "\n"))

@@ -101,7 +101,9 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 	var err error
 	if before == nil || !s.KeepFirst {
 		// No lock is held while the file system is asked.
-		found, err = hung.Get(l.hung, key.Path, readLimit, func() (content, error) { return l.readFile(key.Path, known, s) })
+		found, err = hung.Get(l.hung, key.Path, readLimit, func() (content, error) {
+			return l.readFile(key.Path, known, s)
+		})
 	}
 	l.mu.Lock()
 	f := l.files[key]
@@ -188,7 +190,8 @@ func (f *file) check(s Settings, log telemetry.Log) (ok bool) {
 		if n := f.policy.NeverAsked; f.isEmpty() {
 			log.Warnf("%s has no rows", f.Path)
 		} else if n > 0 {
-			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", f.Path, plural.Count(n, "row is", "rows are"))
+			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", f.Path,
+				plural.Count(n, "row is", "rows are"))
 		}
 	})
 	return !f.isEmpty()
@@ -225,8 +228,10 @@ func (f *file) logFailure(outcome string, log telemetry.Log) {
 
 func tooLarge(size, most int64) error {
 	if most == MaxFileBytes {
-		return fmt.Errorf("%s is too large (allowed: up to %s)", nccl.FormatBytes(uint64(size)), nccl.FormatBytes(MaxFileBytes))
+		return fmt.Errorf("%s is too large (allowed: up to %s)", nccl.FormatBytes(uint64(size)),
+			nccl.FormatBytes(MaxFileBytes))
 	}
-	return fmt.Errorf("%s is too large for a change during a run (allowed: up to %s; communicators that are created later read up to %s)",
+	return fmt.Errorf("%s is too large for a change during a run (allowed: up to %s; communicators that are created "+
+		"later read up to %s)",
 		nccl.FormatBytes(uint64(size)), nccl.FormatBytes(uint64(most)), nccl.FormatBytes(MaxFileBytes))
 }

@@ -46,7 +46,9 @@ func write(t *testing.T, file, text string) {
 type recorder struct{ lines []string }
 
 func (r *recorder) log() telemetry.Log {
-	return telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) { r.lines = append(r.lines, text) }}
+	return telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) {
+		r.lines = append(r.lines, text)
+	}}
 }
 
 func (r *recorder) count(substring string) (n int) {
@@ -93,7 +95,8 @@ func TestProblemsAreLoggedOnce(t *testing.T) {
 	if n := r.count("unknown algorithm"); n != maxWarned {
 		t.Errorf("%d problems logged", n)
 	}
-	if r.count("... and 5 more; tunefit show "+file+" prints them all") != 1 || r.count("still has 105 problems, reported before") != 2 {
+	if r.count("... and 5 more; tunefit show "+file+" prints them all") != 1 ||
+		r.count("still has 105 problems, reported before") != 2 {
 		t.Errorf("%q", r.lines)
 	}
 }

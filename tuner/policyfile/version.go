@@ -96,7 +96,9 @@ func (l *Loader) versionOf(f filePair, log telemetry.Log) (*Version, error) {
 			costs, b.Model = f.model.model, Source{f.model.Path, f.model.text}
 		}
 		content := b.Encode()
-		v = l.enter(content, agree.DigestOf(content), func() (*policy.Policy, *model.Model, error) { return rows, costs, nil })
+		v = l.enter(content, agree.DigestOf(content), func() (*policy.Policy, *model.Model, error) {
+			return rows, costs, nil
+		})
 		v.from = f
 		texts := v.content[len(v.content)-len(b.Policy.Text)-len(b.Model.Text):]
 		if f.policy != nil {

@@ -43,7 +43,8 @@ func TestAVersionIsCompiledOnce(t *testing.T) {
 			t.Errorf("communicator %d uses another version: %p, %p", i, v, engines[i])
 		}
 	}
-	if f := l.files[fileKey{policyKind, named(file).Policy}]; &f.text[0] != &versions[0].content[len(content)-len(f.text)] {
+	if f := l.files[fileKey{policyKind, named(file).Policy}]; &f.text[0] !=
+		&versions[0].content[len(content)-len(f.text)] {
 		t.Error("two copies of the file's text are kept")
 	}
 }
@@ -54,7 +55,8 @@ func TestABadContentIsRefused(t *testing.T) {
 	content, digest := bundleOf("p.csv", "allreduce,0,inf,rign,ll,-1,-1,-1\nx,0,inf,ring,ll,-1,-1,-1\n")
 	for range 2 {
 		v, err := l.Decode(content, digest, telemetry.Log{})
-		if v != nil || err == nil || !strings.Contains(err.Error(), "p.csv:1:4: unknown algorithm") || !strings.HasSuffix(err.Error(), ", and 1 more") {
+		if v != nil || err == nil || !strings.Contains(err.Error(), "p.csv:1:4: unknown algorithm") ||
+			!strings.HasSuffix(err.Error(), ", and 1 more") {
 			t.Errorf("%v, %v", v, err)
 		}
 	}
@@ -90,7 +92,8 @@ func TestSameMeaning(t *testing.T) {
 		other string
 		same  bool
 	}{
-		{rows(1), true}, {rows(1) + "# a comment\n", true}, {rows(2), false}, {"allreduce,0,inf,rign\n", false}, {"", false},
+		{rows(1), true}, {rows(1) + "# a comment\n", true}, {rows(2), false}, {"allreduce,0,inf,rign\n", false},
+		{"", false},
 	} {
 		if same := SameMeaning(bundle(rows(1)), bundle(c.other), unset); same != c.same {
 			t.Errorf("%q: %v", c.other, same)

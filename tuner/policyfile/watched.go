@@ -130,7 +130,8 @@ func (s *watchedSet) read(always bool) {
 	}
 	v := s.last.Version
 	if len(v.content) > MaxLiveBytes { // read for a communicator that was created later
-		log.Warnf("%s: %v; keeping version %.12s", s.settings.names(), tooLarge(int64(len(v.content)), MaxLiveBytes), good.Meaning())
+		log.Warnf("%s: %v; keeping version %.12s", s.settings.names(), tooLarge(int64(len(v.content)), MaxLiveBytes),
+			good.Meaning())
 		return
 	}
 	s.mu.Lock()

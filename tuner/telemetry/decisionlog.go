@@ -42,7 +42,8 @@ const maxRowsSummed = 100
 
 // NewDecisionLog begins the log of an engine's decisions for one communicator.
 func NewDecisionLog(log Log, e *policy.Engine) *DecisionLog {
-	return &DecisionLog{log: log, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, offered: map[string]bool{}, rows: map[int]int{}}
+	return &DecisionLog{log: log, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{},
+		offered: map[string]bool{}, rows: map[int]int{}}
 }
 
 // Add logs an answer to a query, if it is a new decision.
@@ -51,7 +52,8 @@ func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
 	if l.full {
 		return
 	}
-	line := fmt.Sprintf("%s %s, %d pipelined: %s, decided by %s", q.Coll, nccl.FormatBytes(q.Bytes), q.PipeOps, Reason(l.engine, q, a), decidedBy(l.engine, a))
+	line := fmt.Sprintf("%s %s, %d pipelined: %s, decided by %s", q.Coll, nccl.FormatBytes(q.Bytes), q.PipeOps,
+		Reason(l.engine, q, a), decidedBy(l.engine, a))
 	key := maphash.String(l.seed, line)
 	if _, known := l.seen[key]; known {
 		return
@@ -139,7 +141,8 @@ func expected(c model.Choice) string {
 		return fmt.Sprintf("%.4g us verified, %.1f %% less than NCCL's", c.Micros(), 100*c.Gain())
 	}
 	uncertain := math.Hypot(c.Sigma, c.Default.Sigma)
-	return fmt.Sprintf("%.4g us expected, %.1f %% less than NCCL's (uncertain by %.1f %%)", c.Micros(), 100*c.Gain(), 100*uncertain)
+	return fmt.Sprintf("%.4g us expected, %.1f %% less than NCCL's (uncertain by %.1f %%)", c.Micros(), 100*c.Gain(),
+		100*uncertain)
 }
 
 func choice(d policy.Decision) string {
@@ -173,7 +176,8 @@ func (l *DecisionLog) SumUp() {
 	if l.engine.Model != nil {
 		parts = append(parts, fmt.Sprintf("the model %s", shapes(l.model)))
 	}
-	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural.Count(l.asked, "time", "times"), strings.Join(parts, ", "), shapes(l.nccl))
+	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural.Count(l.asked, "time", "times"),
+		strings.Join(parts, ", "), shapes(l.nccl))
 	for i, r := range slices.Sorted(maps.Keys(l.rows)) {
 		if i == maxRowsSummed {
 			l.log.Infof("... and %d more rows", len(l.rows)-i)

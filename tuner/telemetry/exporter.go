@@ -49,7 +49,8 @@ const (
 
 // NewExporter returns an exporter that writes nothing yet. variable is the setting that names its directory.
 func NewExporter(variable, release string, h *hung.Calls, getenv func(string) string) *Exporter {
-	e := &Exporter{variable: variable, release: release, hung: h, getenv: getenv, Every: metricsEvery, done: make(chan struct{})}
+	e := &Exporter{variable: variable, release: release, hung: h, getenv: getenv, Every: metricsEvery,
+		done: make(chan struct{})}
 	e.rows = rowTotals{hits: map[string]uint64{}, fired: map[string]map[int]bool{}}
 	e.events.refused = map[agree.Reason]uint64{}
 	close(e.done)
@@ -137,7 +138,8 @@ func (e *Exporter) run(dir string, before, stop, done chan struct{}) {
 	for {
 		text := e.Page()
 		if err := e.hung.Do(e.variable, metricsLimit, func() error { return file.write(text) }); err != nil {
-			e.warn("%s=%s: metrics cannot be written, the job goes on without: %v", e.variable, dir, openregular.Reason(err))
+			e.warn("%s=%s: metrics cannot be written, the job goes on without: %v", e.variable, dir,
+				openregular.Reason(err))
 		}
 		select {
 		case <-stop:

@@ -66,7 +66,8 @@ func (c *playedComm) close() {
 
 // ask makes n calls of one shape.
 func (c *playedComm) ask(coll nccl.Coll, bytes uint64, n uint64) {
-	a := c.view.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: 1, Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
+	a := c.view.Decide(policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: 1,
+		Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
 	c.counts.Hits()[c.counts.Decider(a)].Add(n)
 }
 
@@ -147,11 +148,12 @@ func TestMetricsFile(t *testing.T) {
 	left := map[string]string{
 		metricsPrefix + host + "_1073741824.prom":      dead,
 		"." + metricsPrefix + host + "_7.prom.123.tmp": dead,
-		metricsPrefix + host + "_8.prom":               strings.Replace(dead, words[5], "0123456789abcdef", 1), // another machine's
-		metricsPrefix + host + "_9.prom":               metricsMark + identity.New() + "\n",                    // alive
-		metricsPrefix + "other_1.prom":                 dead,
-		"nccl_inspector_metrics_GPU-1.prom":            "x 1\n",
-		metricsPrefix + host + "_10.prom":              "",
+		// another machine's
+		metricsPrefix + host + "_8.prom":    strings.Replace(dead, words[5], "0123456789abcdef", 1),
+		metricsPrefix + host + "_9.prom":    metricsMark + identity.New() + "\n", // alive
+		metricsPrefix + "other_1.prom":      dead,
+		"nccl_inspector_metrics_GPU-1.prom": "x 1\n",
+		metricsPrefix + host + "_10.prom":   "",
 	}
 	for name, text := range left {
 		write(t, filepath.Join(dir, name), text)
@@ -166,7 +168,8 @@ func TestMetricsFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all, err := metricstest.Parse(metrics.Library, string(text)); err != nil || len(all.Of("nccl_tuner_info", "release", "1.2.3")) != 1 {
+		if all, err := metricstest.Parse(metrics.Library, string(text)); err != nil ||
+			len(all.Of("nccl_tuner_info", "release", "1.2.3")) != 1 {
 			t.Errorf("%v\n%s", err, text)
 		}
 		if info, err := os.Stat(mine); err != nil || info.Mode() != 0o644 {
@@ -181,7 +184,8 @@ func TestMetricsFile(t *testing.T) {
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}
-		want := []string{"nccl_inspector_metrics_GPU-1.prom", metricsPrefix + host + "_10.prom", metricsPrefix + host + "_8.prom",
+		want := []string{"nccl_inspector_metrics_GPU-1.prom", metricsPrefix + host + "_10.prom",
+			metricsPrefix + host + "_8.prom",
 			metricsPrefix + host + "_9.prom", metricsPrefix + "other_1.prom"}
 		slices.Sort(want)
 		if !slices.Equal(names, want) {
@@ -199,7 +203,8 @@ func TestMetricsCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dir, why := range map[string]string{
-		filepath.Join(t.TempDir(), "missing"): "no such file or directory", file: "not a directory", "/proc": "", taken: "",
+		filepath.Join(t.TempDir(), "missing"): "no such file or directory", file: "not a directory",
+		"/proc": "", taken: "",
 	} {
 		var log recorder
 		var mu sync.Mutex
@@ -211,11 +216,12 @@ func TestMetricsCannotBeWritten(t *testing.T) {
 			defer mu.Unlock()
 			return log.count(variable + "=" + dir + ": metrics cannot be written")
 		}
-		c := open(e, dir, engineOf(t, "allreduce,0,inf,ring,ll,1,-1,-1\n"), Log{Emit: func(level Level, file string, line int, text string) {
-			mu.Lock()
-			defer mu.Unlock()
-			emit(level, file, line, text)
-		}})
+		c := open(e, dir, engineOf(t, "allreduce,0,inf,ring,ll,1,-1,-1\n"),
+			Log{Emit: func(level Level, file string, line int, text string) {
+				mu.Lock()
+				defer mu.Unlock()
+				emit(level, file, line, text)
+			}})
 		until(t, "a warning about "+dir, func() bool { return warnings() > 0 })
 		time.Sleep(20 * time.Millisecond) // it is tried again meanwhile
 		c.close()

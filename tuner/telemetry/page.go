@@ -250,7 +250,8 @@ func (s *CommState) addTo(p *metrics.Page, number int, total decided) {
 		p.Add(metrics.StepPairs, float64(f.Pairs), with(string(f.State))...)
 		for bound, relative := range map[string]float64{"mean": f.Mean, "low": f.Low, "high": f.High} {
 			if f.Known() {
-				p.Add(metrics.StepTime, 1+relative, with(shortVersion(f.A.Version), shortVersion(f.B.Version), bound)...)
+				p.Add(metrics.StepTime, 1+relative,
+					with(shortVersion(f.A.Version), shortVersion(f.B.Version), bound)...)
 			}
 		}
 	}
@@ -276,5 +277,6 @@ func metricsLabels(getenv func(string) string) []string {
 	for _, name := range []string{"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"} {
 		rank = cmp.Or(rank, getenv(name))
 	}
-	return []string{"slurm_job_id", cmp.Or(getenv("SLURM_JOB_ID"), "unknown"), "node", identity.Self().Host, "pid", identity.Self().Unique(), "rank", rank}
+	return []string{"slurm_job_id", cmp.Or(getenv("SLURM_JOB_ID"), "unknown"), "node", identity.Self().Host, "pid",
+		identity.Self().Unique(), "rank", rank}
 }

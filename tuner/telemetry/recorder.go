@@ -99,9 +99,11 @@ func (r *Recorder) Begin(dir string, info RecordInfo, from Recorded, log Log) *R
 		log.Once(&r.refused, func() { log.Warnf("%s=%s: %v; nothing is recorded", r.variable, dir, err) })
 		return nil
 	}
-	c := &Recording{recorder: r, info: info, log: log, from: from, decided: map[ranKey]shapeDecision{}, data: record.Comm{
-		ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes, Calls: []record.Call{},
-	}}
+	c := &Recording{recorder: r, info: info, log: log, from: from, decided: map[ranKey]shapeDecision{},
+		data: record.Comm{
+			ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes,
+			Calls: []record.Call{},
+		}}
 	if !r.add(c, dir) {
 		return nil
 	}
@@ -112,7 +114,9 @@ func (r *Recorder) Begin(dir string, info RecordInfo, from Recorded, log Log) *R
 const writable = 2 // W_OK of access(2)
 
 func (r *Recorder) canWrite(dir string) error {
-	return openregular.Reason(r.hung.Do(dir, recordLimit, func() error { return cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable)) }))
+	return openregular.Reason(r.hung.Do(dir, recordLimit, func() error {
+		return cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable))
+	}))
 }
 
 // add takes a recording in, and starts the goroutine that writes with the first one.
@@ -167,7 +171,8 @@ func (r *Recorder) write(stop chan struct{}) error {
 	default:
 	}
 	f, dir := r.file()
-	return f.Write(filepath.Join(dir, fmt.Sprintf("record-%s-%d-%d.json", filepath.Base(f.Host), f.PID, identity.Self().Started)))
+	return f.Write(filepath.Join(dir, fmt.Sprintf("record-%s-%d-%d.json", filepath.Base(f.Host), f.PID,
+		identity.Self().Started)))
 }
 
 // read takes over what C has counted.

@@ -48,17 +48,22 @@ func readRecord(t *testing.T, dir string) *record.File {
 func TestRecordOfTurns(t *testing.T) {
 	dir := t.TempDir()
 	from := &counts{[]record.Call{
-		{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "pat", Proto: "simple"}, {Coll: nccl.CollAllReduce, Bytes: 1024},
+		{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 1024,
+			Algo: "pat", Proto: "simple"}, {Coll: nccl.CollAllReduce, Bytes: 1024},
 	}}
-	r := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)).Begin(dir, RecordInfo{ID: 7, Ranks: 8, Nodes: 1}, from, Log{})
+	r := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)).Begin(dir, RecordInfo{ID: 7, Ranks: 8, Nodes: 1},
+		from, Log{})
 	table := make([]float32, nccl.NumAlgos*nccl.NumProtos)
 	for i := range table {
 		table[i] = float32(100 - i)
 	}
 	engine := engineOf(t, "allreduce,0,inf,tree,ll,1,-1,-1\n")
-	q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, PipeOps: 1, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
-	row := policy.Answer{By: policy.ByRow, Decision: policy.Decision{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}}}
-	none := policy.Answer{By: policy.ByNCCL, Decision: policy.Decision{Rule: -1, Config: nccl.Config{Cell: nccl.NoCell}}}
+	q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, PipeOps: 1,
+		Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
+	row := policy.Answer{By: policy.ByRow,
+		Decision: policy.Decision{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}}}
+	none := policy.Answer{By: policy.ByNCCL,
+		Decision: policy.Decision{Rule: -1, Config: nccl.Config{Cell: nccl.NoCell}}}
 	for range 2 {
 		r.Note(engine, q, row)
 		r.Note(engine, q, none)
@@ -131,7 +136,8 @@ func TestRecordIsBounded(t *testing.T) {
 	}
 	first.End()
 	f := readRecord(t, dir)
-	if len(f.Comms) != maxRecordings || f.Left != 11 || f.Comms[0].ID != "0x1" || f.Comms[maxRecordings-1].ID != fmt.Sprintf("%#x", 100+maxRecordings+9) {
+	if len(f.Comms) != maxRecordings || f.Left != 11 || f.Comms[0].ID != "0x1" ||
+		f.Comms[maxRecordings-1].ID != fmt.Sprintf("%#x", 100+maxRecordings+9) {
 		t.Errorf("%d communicators, %d left out, from %s on", len(f.Comms), f.Left, f.Comms[0].ID)
 	}
 }

@@ -189,7 +189,8 @@ func (d *comparison) look(ctx context.Context) {
 
 // goBack ends the comparison because an edit means side B.
 func (d *comparison) goBack(ctx context.Context) {
-	d.Log.Infof("%s is compared with %s no longer: an edit means the latter, which stays in force", d.sides[A], d.sides[B])
+	d.Log.Infof("%s is compared with %s no longer: an edit means the latter, which stays in force",
+		d.sides[A], d.sides[B])
 	d.asked = B
 	d.Versions.Propose(d.sides[B])
 	d.giveUp(ctx, Edited, B)
@@ -200,7 +201,8 @@ func (d *comparison) follows(ctx context.Context, now time.Time) bool {
 	block := max(d.blocks.length, lengthFor(0, d.Change))
 	side, ended := d.follower.ended(now, block, d.sides, d.Peers.others(d.Peer))
 	if ended {
-		d.Log.Infof("%s is compared with %s no longer: another communicator of this process has ended its comparison; %s stays in force",
+		d.Log.Infof("%s is compared with %s no longer: another communicator of this process has ended its "+
+			"comparison; %s stays in force",
 			d.sides[A], d.sides[B], d.sides[side])
 		d.ask(side, now)
 		d.giveUp(ctx, Followed, side)
@@ -261,7 +263,8 @@ func (d *comparison) learn(now time.Time) {
 			return
 		}
 		d.gaveUp = true
-		d.Log.Warnf("%s and %s are not compared yet: the calls of this communicator do not repeat, or never in about the same time, so nothing tells a step", d.sides[A], d.sides[B])
+		d.Log.Warnf("%s and %s are not compared yet: the calls of this communicator do not repeat, or never in about "+
+			"the same time, so nothing tells a step", d.sides[A], d.sides[B])
 	}
 }
 
@@ -359,7 +362,8 @@ func (d *comparison) logEnd(c Finding, stays Side) {
 	case c.State == NoChange:
 		how = d.Log.Warnf
 	case stays == B:
-		how, then = d.Log.Warnf, fmt.Sprintf("%s is in force again; an edit that changes what the file means is tried anew", d.sides[B])
+		how, then = d.Log.Warnf,
+			fmt.Sprintf("%s is in force again; an edit that changes what the file means is tried anew", d.sides[B])
 	case c.Slower():
 		how = d.Log.Warnf
 	}

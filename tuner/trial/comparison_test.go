@@ -96,7 +96,8 @@ func (j *playedJob) InForce() InForce {
 // play starts a comparison of version a, in force: of edits (canary), with another version
 // (compare), or both.
 func play(t *testing.T, canary bool, compare bool, a string, others ...string) *playedJob {
-	j := &playedJob{t: t, now: time.Unix(1_000_000, 0), versions: map[string]*playedVersion{}, calls: []uint64{1, 1, 2, 1, 3}}
+	j := &playedJob{t: t, now: time.Unix(1_000_000, 0), versions: map[string]*playedVersion{},
+		calls: []uint64{1, 1, 2, 1, 3}}
 	for _, rows := range append(others, a) {
 		j.versions[rows] = versionOf(t, rows)
 	}
@@ -132,7 +133,8 @@ func (j *playedJob) run(d time.Duration) {
 		}
 		if j.call >= j.clock.Next.Load() {
 			head := j.clock.Head.Load()
-			j.clock.Stamps[head%ClockStamps] = Stamp{j.call, j.calls[j.call%uint64(len(j.calls))], uint64(j.now.UnixNano())}
+			j.clock.Stamps[head%ClockStamps] = Stamp{j.call, j.calls[j.call%uint64(len(j.calls))],
+				uint64(j.now.UnixNano())}
 			j.clock.Head.Store(head + 1)
 			j.clock.Next.Store(never)
 			if every := j.clock.Every.Load(); every != never {
@@ -188,13 +190,15 @@ func TestComparison(t *testing.T) {
 	j.byVersion(map[string]float64{fastRows: 9700, "": 10000})
 	j.run(10 * time.Minute)
 	c := j.last()
-	if c.State != Precise && c.State != Clear || !c.Faster() || c.Low > -0.03 || c.High < -0.03 || c.StepCalls != 5 || c.Stays != "A" {
+	if c.State != Precise && c.State != Clear || !c.Faster() || c.Low > -0.03 || c.High < -0.03 || c.StepCalls != 5 ||
+		c.Stays != "A" {
 		t.Errorf("%+v", c)
 	}
 	if j.inForce != j.versions[fastRows] || j.turns < 2 {
 		t.Errorf("%v is in force after %d turns", j.inForce, j.turns)
 	}
-	if j.log.count("p.csv (version "+j.inForce.Meaning()[:12]+") against NCCL alone: step time -3.") != 1 || j.log.count(": faster (") != 1 {
+	if j.log.count("p.csv (version "+j.inForce.Meaning()[:12]+") against NCCL alone: step time -3.") != 1 ||
+		j.log.count(": faster (") != 1 {
 		t.Errorf("the log: %v", j.log)
 	}
 	if j.clock.Next.Load() != never {
@@ -344,17 +348,21 @@ func TestComparisonOfLayers(t *testing.T) {
 }
 
 func TestComparisonSays(t *testing.T) {
-	c := Finding{BlockSeconds: 16, StepSeconds: 0.5123, Result: Result{State: Precise, Pairs: 42, Steps: 1700, Mean: -0.031, Low: -0.036, High: -0.026}}
+	c := Finding{BlockSeconds: 16, StepSeconds: 0.5123,
+		Result: Result{State: Precise, Pairs: 42, Steps: 1700, Mean: -0.031, Low: -0.036, High: -0.026}}
 	for _, want := range []struct {
 		change func(*Finding)
 		text   string
 	}{
 		{func(*Finding) {}, "step time -3.1 % (-3.6 .. -2.6): faster"},
 		{func(c *Finding) { c.State = Running }, "step time -3.1 % (-3.6 .. -2.6): faster so far"},
-		{func(c *Finding) { c.Mean, c.Low, c.High = 0.001, -0.003, 0.005 }, "step time +0.1 % (-0.3 .. +0.5): no difference is proven"},
+		{func(c *Finding) { c.Mean, c.Low, c.High = 0.001, -0.003, 0.005 },
+			"step time +0.1 % (-0.3 .. +0.5): no difference is proven"},
 		{func(c *Finding) { c.State, c.Pairs = Running, 2 }, "not known yet, 2 of at least 6 pairs of blocks"},
-		{func(c *Finding) { c.State, c.Pairs, c.Mean, c.Low, c.High = Clear, 2, 0.05, 0.04, 0.06 }, "step time +5.0 % (+4.0 .. +6.0): slower"},
-		{func(c *Finding) { c.State, c.Pairs = NoChange, 2 }, "given up: the versions did not come into force by turns, or a step takes too long"},
+		{func(c *Finding) { c.State, c.Pairs, c.Mean, c.Low, c.High = Clear, 2, 0.05, 0.04, 0.06 },
+			"step time +5.0 % (+4.0 .. +6.0): slower"},
+		{func(c *Finding) { c.State, c.Pairs = NoChange, 2 },
+			"given up: the versions did not come into force by turns, or a step takes too long"},
 	} {
 		changed := c
 		want.change(&changed)

@@ -37,7 +37,8 @@ func (d *comparison) found(r Result, stays Side) Finding {
 	return Finding{
 		Comm: d.Comm, Nodes: d.Nodes, Ranks: d.Ranks,
 		A: side(A), B: side(B), Canary: d.canary, Stays: stays.String(), Began: d.began, At: d.now(),
-		StepCalls: d.steps.period, StepSeconds: d.steps.took.Seconds(), BlockSeconds: d.blocks.length.Seconds(), Result: r,
+		StepCalls: d.steps.period, StepSeconds: d.steps.took.Seconds(), BlockSeconds: d.blocks.length.Seconds(),
+		Result: r,
 	}
 }
 
@@ -74,5 +75,6 @@ func (c Finding) Verdict() string {
 // Effort says what the verdict rests on.
 func (c Finding) Effort() string {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(time.Millisecond) }
-	return fmt.Sprintf("%s of blocks of %v, %d steps of some %v", plural.Count(c.Pairs, "pair", "pairs"), seconds(c.BlockSeconds), c.Steps, seconds(c.StepSeconds))
+	return fmt.Sprintf("%s of blocks of %v, %d steps of some %v", plural.Count(c.Pairs, "pair", "pairs"),
+		seconds(c.BlockSeconds), c.Steps, seconds(c.StepSeconds))
 }

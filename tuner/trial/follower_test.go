@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A comparison that goes on when the others of the job have ended theirs would find too little: it ends with them, unless
-// they make no calls, or change late.
+// A comparison that goes on when the others of the job have ended theirs would find too little: it ends with them,
+// unless they make no calls, or change late.
 func TestComparisonFollows(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -32,7 +32,8 @@ func TestComparisonFollows(t *testing.T) {
 		{"is edited, then never changes", func(j *playedJob) (string, int) {
 			return []string{"one", "another", j.versions[fastRows].Meaning()}[min(2, j.turns)], int(j.call)
 		}, false},
-		{"never changes", func(j *playedJob) (string, int) { return j.versions[fastRows].Meaning(), int(j.call) }, false},
+		{"never changes", func(j *playedJob) (string, int) { return j.versions[fastRows].Meaning(), int(j.call) },
+			false},
 	} {
 		j := play(t, false, true, fastRows, "")
 		j.byVersion(map[string]float64{fastRows: 10000, "": 10000})
@@ -42,7 +43,8 @@ func TestComparisonFollows(t *testing.T) {
 		})
 		j.run(5 * time.Minute)
 		last := j.last()
-		if ended := last.State == Followed; ended != c.ends || ended && (last.Known() || last.Stays != "B" || j.inForce != j.versions[""]) {
+		if ended := last.State == Followed; ended != c.ends ||
+			ended && (last.Known() || last.Stays != "B" || j.inForce != j.versions[""]) {
 			t.Errorf("%s: %v is in force after %+v", c.name, j.inForce, last)
 		}
 	}

@@ -38,7 +38,8 @@ func steady(nanos []uint64, period int) int {
 		}
 		mean /= float64(len(took))
 		slices.Sort(took)
-		if tenth := len(took) / 10; took[len(took)-1-tenth] <= alike*took[tenth] && mean <= alikeWaits*took[len(took)/2] {
+		if tenth := len(took) / 10; took[len(took)-1-tenth] <= alike*took[tenth] &&
+			mean <= alikeWaits*took[len(took)/2] {
 			return m
 		}
 	}

@@ -109,7 +109,8 @@ func (t *trial) driftShare() float64 {
 	return 1 - noise/squares
 }
 
-// middle returns the mean of the middle half of values, which a checkpoint in some step does not move, and its variance.
+// middle returns the mean of the middle half of values, which a checkpoint in some step does not move, and its
+// variance.
 func middle(values []float64) (mean, variance float64) {
 	slices.Sort(values)
 	cut := len(values) / 4

@@ -67,7 +67,8 @@ type tally struct{ holds, faster, slower, ended, steps int }
 
 func many(seed uint64, n, most int, effect, noise, drift float64, inBlock int) (c tally) {
 	for i := range n {
-		j := job{rand.New(rand.NewPCG(seed, uint64(i))), effect, noise, drift, 200 * time.Millisecond, time.Duration(inBlock) * 200 * time.Millisecond}
+		j := job{rand.New(rand.NewPCG(seed, uint64(i))), effect, noise, drift, 200 * time.Millisecond,
+			time.Duration(inBlock) * 200 * time.Millisecond}
 		r, steps := j.run(&trial{}, most)
 		truth := math.Expm1(effect)
 		if r.Low <= truth && truth <= r.High {
@@ -282,7 +283,8 @@ func dataParallel() []uint64 {
 	return step
 }
 
-// sharded is a step of FSDP: layers are gathered, forward and again backward, where their gradients are scattered; then the norm.
+// sharded is a step of FSDP: layers are gathered, forward and again backward, where their gradients are scattered;
+// then the norm.
 func sharded(layers int) (step []uint64) {
 	for range layers {
 		step = append(step, 1)

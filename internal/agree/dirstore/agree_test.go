@@ -36,7 +36,8 @@ func (l *logLines) add(format string, args []any) {
 
 // run makes calls on all ranks and returns by what version each was decided, and
 // when a call was first decided by "B".
-func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided [][]string, switched time.Duration, log *logLines) {
+func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided [][]string, switched time.Duration,
+	log *logLines) {
 	decided = make([][]string, ranks)
 	log = &logLines{}
 	begin := time.Now()
@@ -56,9 +57,10 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 			defer cancel()
 			m, err := agree.Join(ctx, agree.Config{
 				Comm: agree.CommKey(7, ranks), Ranks: ranks, Rank: r, Identity: fmt.Sprint(r), Store: s,
-				Poller: agree.NewPoller(s, clock, agree.Local), Clock: clock, Timing: agree.Local, Log: log, Counter: &counter,
-				Own:   agree.Version{Content: []byte("A"), Meaning: "A"},
-				Stage: func(content []byte, _ string) (agree.Snapshot, error) { return storetest.Text(content), nil },
+				Poller: agree.NewPoller(s, clock, agree.Local), Clock: clock, Timing: agree.Local, Log: log,
+				Counter: &counter,
+				Own:     agree.Version{Content: []byte("A"), Meaning: "A"},
+				Stage:   func(content []byte, _ string) (agree.Snapshot, error) { return storetest.Text(content), nil },
 			})
 			if err != nil {
 				t.Error(err)

@@ -31,8 +31,9 @@ func TestEndedCommunicatorsTakeNoRoom(t *testing.T) {
 		for rank := range ranks {
 			ctx, cancel := context.WithTimeout(t.Context(), agree.JoinLimit)
 			m, err := agree.Join(ctx, agree.Config{
-				Comm: agree.CommKey(id, ranks), Ranks: ranks, Rank: rank, Identity: fmt.Sprint(id, rank), Store: s, Poller: poller,
-				Clock: agree.RealTime(), Timing: agree.Local, Log: &logLines{}, Counter: &agree.Counter{},
+				Comm: agree.CommKey(id, ranks), Ranks: ranks, Rank: rank, Identity: fmt.Sprint(id, rank), Store: s,
+				Poller: poller,
+				Clock:  agree.RealTime(), Timing: agree.Local, Log: &logLines{}, Counter: &agree.Counter{},
 				Own:   agree.Version{Content: []byte("A"), Meaning: "A"},
 				Stage: func(content []byte, _ string) (agree.Snapshot, error) { return storetest.Text(content), nil },
 			})

@@ -121,7 +121,8 @@ func TestPrune(t *testing.T) {
 	if err := s.Prune(ctx, "c"); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{young: true, old: false, filepath.Join(s.Dir(), "c/1-2/d"): false, filepath.Join(s.Dir(), "c/3-4"): false, filepath.Join(s.Dir(), "c/1-2/init"): true} {
+	for path, want := range map[string]bool{young: true, old: false, filepath.Join(s.Dir(), "c/1-2/d"): false,
+		filepath.Join(s.Dir(), "c/3-4"): false, filepath.Join(s.Dir(), "c/1-2/init"): true} {
 		if _, err := os.Stat(path); (err == nil) != want {
 			t.Errorf("%s: %v, want it there: %v", path, err, want)
 		}
@@ -132,12 +133,14 @@ func TestPrune(t *testing.T) {
 // Sites give each job a folder. One that is used itself hides none below it, and what records lie in is no job's.
 func TestBelow(t *testing.T) {
 	dir := t.TempDir()
-	for _, path := range []string{"c/0000000000000001-2/c", "p", "run7/c", "run7/old/c", "alice/run8/c", "alice/run9", "bob/blob", "a/b/deep/c", "blob/x/c"} {
+	for _, path := range []string{"c/0000000000000001-2/c", "p", "run7/c", "run7/old/c", "alice/run8/c", "alice/run9",
+		"bob/blob", "a/b/deep/c", "blob/x/c"} {
 		if err := os.MkdirAll(filepath.Join(dir, path), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Symlink("run7", filepath.Join(dir, "latest")), os.WriteFile(filepath.Join(dir, "alice/c"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Symlink("run7", filepath.Join(dir, "latest")), os.WriteFile(filepath.Join(dir, "alice/c"),
+		nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{dir, filepath.Join(dir, "alice/run8"), filepath.Join(dir, "bob"), filepath.Join(dir, "run7")}
@@ -148,7 +151,8 @@ func TestBelow(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(forged, "c"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if found, unseen := Below(dir); !slices.Equal(found, want) || len(unseen) != 1 || strings.Contains(unseen[0].Error(), "\n") {
+	if found, unseen := Below(dir); !slices.Equal(found, want) || len(unseen) != 1 ||
+		strings.Contains(unseen[0].Error(), "\n") {
 		t.Errorf("%q, %v", found, unseen)
 	}
 	if err := os.RemoveAll(forged); err != nil {

@@ -32,7 +32,8 @@ func TestMarkWithoutStatx(t *testing.T) {
 					t.Fatal(err)
 				}
 				if after, err := s.Mark(t.Context(), key+"-moved"); err != nil || after != before {
-					t.Errorf("%v: the mark of %s is %q, %v, after the move, and was %q", missing, key, after, err, before)
+					t.Errorf("%v: the mark of %s is %q, %v, after the move, and was %q", missing, key, after,
+						err, before)
 				}
 			}
 		}

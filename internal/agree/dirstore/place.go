@@ -15,7 +15,8 @@ import (
 func Usable(parent string) error {
 	err := unix.Access(parent+"/.", unix.R_OK|unix.W_OK|unix.X_OK)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR),
+		errors.Is(err, syscall.EROFS):
 		return &fs.PathError{Op: "access", Path: parent, Err: err}
 	}
 	return nil // or something that may be otherwise for the next process

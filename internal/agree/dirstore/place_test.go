@@ -31,14 +31,16 @@ func TestInPlace(t *testing.T) {
 	}{
 		{"private", private, func(string) error { return nil }, true},
 		{"private, removed", private, os.RemoveAll, false},
-		{"private, its lock removed", private, func(dir string) error { return os.Remove(filepath.Join(dir, lockName)) }, false},
+		{"private, its lock removed", private,
+			func(dir string) error { return os.Remove(filepath.Join(dir, lockName)) }, false},
 		{"private, its lock replaced", private, func(dir string) error {
 			lock := filepath.Join(dir, lockName)
 			os.Rename(lock, lock+".old")
 			return os.WriteFile(lock, nil, 0o600)
 		}, false},
 		{"shared", shared, func(string) error { return nil }, true},
-		{"shared, with records", shared, func(dir string) error { return os.Mkdir(filepath.Join(dir, "c"), 0o700) }, true},
+		{"shared, with records", shared, func(dir string) error { return os.Mkdir(filepath.Join(dir, "c"), 0o700) },
+			true},
 		{"shared, removed", shared, os.RemoveAll, false},
 		{"shared, made anew", shared, func(dir string) error {
 			os.Rename(dir, dir+".old")

@@ -100,7 +100,8 @@ func flockSoon(f *os.File, how int) error {
 			return err
 		}
 		if time.Since(began) > lockLimit {
-			return fmt.Errorf("%s: another process has kept it locked for %v (fuser -v %s names it)", f.Name(), lockLimit, f.Name())
+			return fmt.Errorf("%s: another process has kept it locked for %v (fuser -v %s names it)", f.Name(),
+				lockLimit, f.Name())
 		}
 	}
 }

@@ -202,7 +202,8 @@ func (s *Store) Move(ctx context.Context, from, to string) error {
 		}
 		if err == nil {
 			// A decision is as old as its record, and a rename keeps the time.
-			_ = unix.UtimesNanoAt(unix.AT_FDCWD, source, []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}, unix.AT_SYMLINK_NOFOLLOW)
+			_ = unix.UtimesNanoAt(unix.AT_FDCWD, source, []unix.Timespec{{Nsec: unix.UTIME_NOW},
+				{Nsec: unix.UTIME_NOW}}, unix.AT_SYMLINK_NOFOLLOW)
 			err = os.Rename(source, target)
 		}
 		if errors.Is(err, fs.ErrNotExist) && s.alive() == nil {

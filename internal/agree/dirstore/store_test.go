@@ -236,7 +236,8 @@ func TestFullDiskLeavesRoomForDecisions(t *testing.T) {
 		t.Errorf("listed: %q, %v", names, err)
 	}
 	for i := range 20 {
-		if value, found, err := s.Get(t.Context(), fmt.Sprintf("c/x/d/%d", i)); !found || string(value) != `{"abort":"stall","by":7}` {
+		if value, found, err := s.Get(t.Context(), fmt.Sprintf("c/x/d/%d", i)); !found ||
+			string(value) != `{"abort":"stall","by":7}` {
 			t.Errorf("d/%d: %q, %v", i, value, err)
 		}
 	}

@@ -48,7 +48,8 @@ func TestCheckOfAForeignDirectory(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Check(); !errors.Is(err, ErrForeign) || !strings.HasPrefix(err.Error(), path+" is not this user's alone: ") {
+			if err := s.Check(); !errors.Is(err, ErrForeign) ||
+				!strings.HasPrefix(err.Error(), path+" is not this user's alone: ") {
 				t.Errorf("%s: %v", what, err)
 			}
 			if names, err := s.List(t.Context(), "p"); below == "p" && !errors.Is(err, ErrForeign) {
@@ -113,7 +114,8 @@ func TestFIFOIsNoRecord(t *testing.T) {
 // An error tells where a record could not be put, not what it holds: it goes to a log.
 func TestErrorsDoNotRepeatTheRecord(t *testing.T) {
 	dir := t.TempDir()
-	if err := symlink([]byte("secret"), filepath.Join(dir, "none", "x")); err == nil || strings.Contains(err.Error(), "secret") || !errors.Is(err, os.ErrNotExist) {
+	if err := symlink([]byte("secret"), filepath.Join(dir, "none", "x")); err == nil ||
+		strings.Contains(err.Error(), "secret") || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
@@ -121,7 +123,9 @@ func TestErrorsDoNotRepeatTheRecord(t *testing.T) {
 // Who looks, root say, sees the records that count for the user whose directory it is.
 func TestJudgeAsOwner(t *testing.T) {
 	_, dir := planted(t)
-	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error { return errors.Join(err, anothers(path)) })
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, anothers(path))
+	})
 	if errors.Is(err, syscall.EPERM) {
 		t.Skipf("only root can give a directory away: %v", err)
 	} else if err != nil {

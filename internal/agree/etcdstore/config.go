@@ -123,7 +123,8 @@ func endpoints(list string, secure bool) (all []string, err error) {
 	for _, host := range strings.Split(list, ",") {
 		host = strings.TrimSpace(host)
 		if strings.HasPrefix(host, other) {
-			return nil, fmt.Errorf("%s is %s, which needs %s", host, map[bool]string{false: "over TLS", true: "without TLS"}[secure],
+			return nil, fmt.Errorf("%s is %s, which needs %s", host,
+				map[bool]string{false: "over TLS", true: "without TLS"}[secure],
 				map[bool]string{false: SchemeTLS, true: Scheme}[secure])
 		}
 		host = strings.TrimPrefix(host, want)

@@ -30,14 +30,19 @@ func TestParse(t *testing.T) {
 		user      string
 	}{
 		{url: "etcd://a:2379", endpoints: []string{"http://a:2379"}, prefix: DefaultPrefix},
-		{url: "etcd://a:1,b:2,[::1]:3/jobs/42/", endpoints: []string{"http://a:1", "http://b:2", "http://[::1]:3"}, prefix: "/jobs/42"},
+		{url: "etcd://a:1,b:2,[::1]:3/jobs/42/", endpoints: []string{"http://a:1", "http://b:2", "http://[::1]:3"},
+			prefix: "/jobs/42"},
 		{url: "etcds://a:1/x", endpoints: []string{"https://a:1"}, prefix: "/x"},
-		{url: "etcd:///x", env: []string{"ETCDCTL_ENDPOINTS=http://a:1,b:2"}, endpoints: []string{"http://a:1", "http://b:2"}, prefix: "/x"},
-		{url: "etcd://a:1", env: []string{"ETCDCTL_USER=me:se:cret"}, endpoints: []string{"http://a:1"}, prefix: DefaultPrefix, user: "me se:cret"},
-		{url: "etcd://a:1", env: []string{"ETCDCTL_USER=me", "ETCDCTL_PASSWORD=secret"}, endpoints: []string{"http://a:1"}, prefix: DefaultPrefix, user: "me secret"},
+		{url: "etcd:///x", env: []string{"ETCDCTL_ENDPOINTS=http://a:1,b:2"},
+			endpoints: []string{"http://a:1", "http://b:2"}, prefix: "/x"},
+		{url: "etcd://a:1", env: []string{"ETCDCTL_USER=me:se:cret"}, endpoints: []string{"http://a:1"},
+			prefix: DefaultPrefix, user: "me se:cret"},
+		{url: "etcd://a:1", env: []string{"ETCDCTL_USER=me", "ETCDCTL_PASSWORD=secret"},
+			endpoints: []string{"http://a:1"}, prefix: DefaultPrefix, user: "me secret"},
 	} {
 		got, err := Parse(c.url, environment(c.env...))
-		if err != nil || !slices.Equal(got.Endpoints, c.endpoints) || got.Prefix != c.prefix || strings.TrimSpace(got.User+" "+got.Password) != c.user {
+		if err != nil || !slices.Equal(got.Endpoints, c.endpoints) || got.Prefix != c.prefix ||
+			strings.TrimSpace(got.User+" "+got.Password) != c.user {
 			t.Errorf("%s %q: %+v, %v", c.url, c.env, got, err)
 		}
 		if secure := strings.HasPrefix(c.url, SchemeTLS); (got.TLS != nil) != secure {
@@ -76,7 +81,9 @@ func TestParseErrors(t *testing.T) {
 		{"etcd://a:1", []string{"ETCDCTL_USER=me:a", "ETCDCTL_PASSWORD=b"}, "different passwords"},
 	} {
 		_, err := Parse(c.url, environment(c.env...))
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), redact.URL(c.url)+": ") || strings.Contains(err.Error(), "SEC") || strings.Contains(err.Error(), "RET@") {
+		if err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.HasPrefix(err.Error(), redact.URL(c.url)+": ") || strings.Contains(err.Error(), "SEC") ||
+			strings.Contains(err.Error(), "RET@") {
 			t.Errorf("%s %q: %v, want %q", c.url, c.env, err, c.want)
 		}
 	}
@@ -90,9 +97,12 @@ func certificate(t *testing.T) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
-		NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotAfter:              time.Now().Add(time.Hour),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)}}
 	public, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +128,8 @@ func TestTLSAndPassword(t *testing.T) {
 	}
 	t.Parallel()
 	cert, key := certificate(t)
-	server := storetest.StartEtcd(t, "https", "--cert-file="+cert, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+cert)
+	server := storetest.StartEtcd(t, "https", "--cert-file="+cert, "--key-file="+key, "--client-cert-auth",
+		"--trusted-ca-file="+cert)
 	url := SchemeTLS + server.Address + "/test"
 	certs := []string{envCACert + "=" + cert, envCert + "=" + cert, envKey + "=" + key}
 	open := process(t, url, certs...)
@@ -129,7 +140,8 @@ func TestTLSAndPassword(t *testing.T) {
 	}
 	ctx := within(t, 2*time.Minute)
 	for _, err := range []error{
-		second(etcd.UserAdd(ctx, "root", "secret")), second(etcd.UserGrantRole(ctx, "root", "root")), second(etcd.AuthEnable(ctx)),
+		second(etcd.UserAdd(ctx, "root", "secret")), second(etcd.UserGrantRole(ctx, "root", "root")),
+		second(etcd.AuthEnable(ctx)),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -141,17 +153,22 @@ func TestTLSAndPassword(t *testing.T) {
 		url string
 		say string
 	}{
-		"no user":           {certs, url, "etcd asks for a user: set ETCDCTL_USER and ETCDCTL_PASSWORD"},
-		"wrong password":    {append(certs, envUser+"=root:wrong"), url, `etcd does not accept the user "root" with this password`},
-		"no certificate":    {[]string{envCACert + "=" + cert, envUser + "=root:secret"}, url, "does it want a client certificate, ETCDCTL_CERT?"},
-		"unknown authority": {[]string{envCert + "=" + cert, envKey + "=" + key, envUser + "=root:secret"}, url, "certificate signed by unknown authority"},
-		"no TLS":            {[]string{envUser + "=root:secret"}, Scheme + server.Address, "does it want TLS, that is, etcds://?"},
-		"nobody there":      {certs, SchemeTLS + storetest.FreeAddress(t), "connection refused"},
+		"no user": {certs, url, "etcd asks for a user: set ETCDCTL_USER and ETCDCTL_PASSWORD"},
+		"wrong password": {append(certs, envUser+"=root:wrong"), url,
+			`etcd does not accept the user "root" with this password`},
+		"no certificate": {[]string{envCACert + "=" + cert, envUser + "=root:secret"}, url,
+			"does it want a client certificate, ETCDCTL_CERT?"},
+		"unknown authority": {[]string{envCert + "=" + cert, envKey + "=" + key, envUser + "=root:secret"}, url,
+			"certificate signed by unknown authority"},
+		"no TLS": {[]string{envUser + "=root:secret"}, Scheme + server.Address,
+			"does it want TLS, that is, etcds://?"},
+		"nobody there": {certs, SchemeTLS + storetest.FreeAddress(t), "connection refused"},
 	} {
 		s := process(t, c.url, c.env...)
 		_, err := s.PutOnce(within(t, 2*time.Second), "c/x/init", nil)
 		// On a busy machine the time may be over before etcd has said why.
-		for patience := within(t, 2*time.Minute); err != nil && !strings.Contains(err.Error(), c.say) && patience.Err() == nil; {
+		for patience := within(t, 2*time.Minute); err != nil && !strings.Contains(err.Error(), c.say) &&
+			patience.Err() == nil; {
 			_, err = s.PutOnce(within(t, 2*time.Second), "c/x/init", nil)
 		}
 		t.Logf("%s: %v", what, err)

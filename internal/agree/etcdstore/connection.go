@@ -51,7 +51,8 @@ func connect(c Config) *connection {
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{
 			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxBackoff},
+				Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+					MaxDelay: maxBackoff},
 				MinConnectTimeout: dialLimit,
 			}),
 			grpc.WithContextDialer(conn.trouble.dial),

@@ -29,7 +29,8 @@ func TestLook(t *testing.T) {
 	}
 	s := process(t, server.url)
 	big := bytes.Repeat([]byte("policy "), partBytes/3)
-	for key, value := range map[string][]byte{"c/1-2/init": []byte("i"), "c/1-2/d/1": nil, "p/1-2.1": []byte("p"), "blob/abc": big} {
+	for key, value := range map[string][]byte{"c/1-2/init": []byte("i"), "c/1-2/d/1": nil, "p/1-2.1": []byte("p"),
+		"blob/abc": big} {
 		if _, err := s.PutOnce(ctx, key, value); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,8 @@ func TestLook(t *testing.T) {
 	}
 	had, was := leases(), revision()
 	made, err := v.Made(ctx, "c")
-	if keys := slices.Sorted(maps.Keys(made)); err != nil || !slices.Equal(keys, []string{"c/1-2/d/1", "c/1-2/init"}) || !made["c/1-2/init"].IsZero() {
+	if keys := slices.Sorted(maps.Keys(made)); err != nil ||
+		!slices.Equal(keys, []string{"c/1-2/d/1", "c/1-2/init"}) || !made["c/1-2/init"].IsZero() {
 		t.Errorf("%v, %v", made, err)
 	}
 	if value, found, err := v.Get(ctx, "blob/abc"); err != nil || !found || !bytes.Equal(value, big) {

@@ -79,7 +79,9 @@ func (s *Store) use(ctx context.Context, key string) (name string, e *epoch, err
 }
 
 func (s *Store) join(ctx context.Context, e *epoch, stored []byte) ([]byte, error) {
-	return join(s.prefix, e.group, stored, func(key string) (*clientv3.GetResponse, error) { return s.ask(ctx, e, clientv3.OpGet(key)) })
+	return join(s.prefix, e.group, stored, func(key string) (*clientv3.GetResponse, error) {
+		return s.ask(ctx, e, clientv3.OpGet(key))
+	})
 }
 
 // PutOnce implements agree.Store.
@@ -272,7 +274,8 @@ func (s *Store) Announce(ctx context.Context, dir string, changed func()) {
 		}
 		// A member of the cluster that has lost the others would stay silent.
 		during, end := context.WithCancel(clientv3.WithRequireLeader(ctx))
-		for range e.etcd.Watch(during, name+"/", clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify()) {
+		for range e.etcd.Watch(during, name+"/", clientv3.WithPrefix(), clientv3.WithFilterDelete(),
+			clientv3.WithCreatedNotify()) {
 			changed()
 		}
 		end()

@@ -43,7 +43,8 @@ func TestCommunicatorsEndApart(t *testing.T) {
 		storetest.Put(t, s, key, "")
 	}
 	revoke(t, s, "ended")
-	for key, want := range map[string]error{"c/ended/d/1": ErrExpired, "p/ended.1": ErrExpired, "c/alive/d/1": nil, "p/alive.1": nil, "blob/1": nil} {
+	for key, want := range map[string]error{"c/ended/d/1": ErrExpired, "p/ended.1": ErrExpired, "c/alive/d/1": nil,
+		"p/alive.1": nil, "blob/1": nil} {
 		if _, found, err := s.Get(t.Context(), key); !errors.Is(err, want) || found != (want == nil) {
 			t.Errorf("%s: found %v, %v", key, found, err)
 		}

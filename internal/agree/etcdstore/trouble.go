@@ -50,7 +50,8 @@ func (t *trouble) explain(err error) error {
 	defer t.mu.Unlock()
 	switch {
 	case errors.Is(err, rpctypes.ErrAuthFailed):
-		t.refusal = fmt.Errorf("etcd does not accept the user %q with this password: see %s and %s", t.user, envUser, envPassword)
+		t.refusal = fmt.Errorf("etcd does not accept the user %q with this password: see %s and %s", t.user, envUser,
+			envPassword)
 		return t.refusal
 	case errors.Is(err, rpctypes.ErrUserEmpty), errors.Is(err, rpctypes.ErrPermissionDenied) && t.user == "":
 		return fmt.Errorf("etcd asks for a user: set %s and %s", envUser, envPassword)
@@ -88,7 +89,8 @@ type noting struct {
 	why     string // it may have hung up at once
 }
 
-func (n noting) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (n noting) ClientHandshake(ctx context.Context, authority string,
+	raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := n.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if n.trouble.note(raw.RemoteAddr().String(), err) != nil {
 		return nil, nil, err

@@ -90,7 +90,8 @@ func listAndRemove(t *testing.T, one, two agree.Store) {
 }
 
 func drop(t *testing.T, one, two agree.Store) {
-	for _, key := range []string{"c/x/init", "c/x/slot/0", "c/x/a/1/0-5", "c/xy/init", "c/z/a/1/0-5", "c/z/a/12/0-5", "ended/x"} {
+	for _, key := range []string{"c/x/init", "c/x/slot/0", "c/x/a/1/0-5", "c/xy/init", "c/z/a/1/0-5", "c/z/a/12/0-5",
+		"ended/x"} {
 		Put(t, one, key, "A")
 	}
 	for _, dir := range []string{"c/x", "c/x", "c/z/a/1", "c/none"} {
@@ -119,7 +120,8 @@ func anyValue(t *testing.T, one, two agree.Store) {
 	for i := range all {
 		all[i] = byte(i)
 	}
-	for i, value := range [][]byte{{}, {0}, all, []byte("\x00{}"), bytes.Repeat([]byte("row\n"), 1<<18), bytes.Repeat(all, 20_000)} {
+	for i, value := range [][]byte{{}, {0}, all, []byte("\x00{}"), bytes.Repeat([]byte("row\n"), 1<<18),
+		bytes.Repeat(all, 20_000)} {
 		key := fmt.Sprintf("blob/%d", i)
 		for _, s := range []agree.Store{one, two} {
 			if stands, err := s.PutOnce(t.Context(), key, value); err != nil || !bytes.Equal(stands, value) {

@@ -35,7 +35,8 @@ func StartEtcd(t testing.TB, scheme string, more ...string) *Etcd {
 	client, peer := scheme+"://"+s.Address, "http://"+FreeAddress(t)
 	s.args = append([]string{"--name=test", "--data-dir=" + t.TempDir(), "--logger=zap", "--log-level=warn",
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=test=" + peer}, more...)
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=test=" + peer},
+		more...)
 	s.Start()
 	t.Cleanup(s.Kill)
 	return s

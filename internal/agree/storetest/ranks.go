@@ -42,7 +42,8 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), agree.JoinLimit)
 	defer cancel()
 	m, err := agree.Join(ctx, agree.Config{
-		Comm: agree.CommKey(7, ranks), Ranks: ranks, Rank: rank, Identity: fmt.Sprintf("%d-%d", rank, os.Getpid()), Store: s,
+		Comm: agree.CommKey(7, ranks), Ranks: ranks, Rank: rank, Identity: fmt.Sprintf("%d-%d", rank, os.Getpid()),
+		Store:  s,
 		Poller: agree.NewPoller(s, clock, timing), Clock: clock, Timing: timing, Log: &say, Counter: &counter,
 		Own:   agree.Version{Content: []byte("A"), Meaning: "A"},
 		Stage: func(content []byte, _ string) (agree.Snapshot, error) { return Text(content), nil },

@@ -42,7 +42,8 @@ func drawn(measured []uint64) (sizes []uint64) {
 	for i, b := range measured {
 		if i > 0 {
 			from := measured[i-1]
-			for step := math.Exp2(1.0 / perOctave); float64(from)*step < float64(b); step *= math.Exp2(1.0 / perOctave) {
+			for step := math.Exp2(1.0 / perOctave); float64(from)*step < float64(b); step *= math.Exp2(
+				1.0 / perOctave) {
 				sizes = append(sizes, uint64(float64(from)*step))
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// Two configurations share the sizes, a third is never the fastest. Ring with NCCL's own count at 2KiB is what NCCL chose
-// by itself, and at 8KiB that was faster: it wins at 4KiB alone.
+// Two configurations share the sizes, a third is never the fastest. Ring with NCCL's own count at 2KiB is what NCCL
+// chose by itself, and at 8KiB that was faster: it wins at 4KiB alone.
 func TestRanked(t *testing.T) {
 	curve := func(algo, proto string, channels int, from uint64, us ...float64) model.Curve {
 		c := model.Curve{Algo: algo, Proto: proto, Channels: channels}
@@ -25,7 +25,8 @@ func TestRanked(t *testing.T) {
 			curve("tree", "ll", 4, 1024, 10, 30, 60, 100), curve("tree", "ll", 8, 1024, 12, 40, 90, 120),
 		},
 		Default: []model.DefaultPoint{
-			{Bytes: 1024, Micros: 11}, {Bytes: 2048, Micros: 21, Algo: "ring", Proto: "simple", Channels: 2}, {Bytes: 8192, Micros: 32, Algo: "ring", Proto: "simple", Channels: 2},
+			{Bytes: 1024, Micros: 11}, {Bytes: 2048, Micros: 21, Algo: "ring", Proto: "simple", Channels: 2},
+			{Bytes: 8192, Micros: 32, Algo: "ring", Proto: "simple", Channels: 2},
 		},
 	}}})
 	if err != nil {

@@ -46,7 +46,8 @@ func TestSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
-	for _, want := range []string{"allreduce 2x8, the 3 best of 12 configurations", "NCCL", "ring/", "tree/", ">4K<", ">256M<"} {
+	for _, want := range []string{"allreduce 2x8, the 3 best of 12 configurations", "NCCL", "ring/", "tree/",
+		">4K<", ">256M<"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing", want)
 		}
@@ -55,7 +56,8 @@ func TestSVG(t *testing.T) {
 		t.Errorf("%d configurations in the legend, want 3", n)
 	}
 	var again bytes.Buffer
-	if err := write(&again, small(t), Options{Format: "svg", Top: 3, Band: true}); err != nil || again.String() != text {
+	if err := write(&again, small(t), Options{Format: "svg", Top: 3, Band: true}); err != nil ||
+		again.String() != text {
 		t.Errorf("the same group gives another picture (%v)", err)
 	}
 }
@@ -105,7 +107,8 @@ func TestLittle(t *testing.T) {
 	} {
 		for _, format := range Formats {
 			var b bytes.Buffer
-			if err := write(&b, compiled(t, g), Options{Format: format, Top: 5, Band: true}); err != nil || b.Len() == 0 {
+			if err := write(&b, compiled(t, g), Options{Format: format, Top: 5, Band: true}); err != nil ||
+				b.Len() == 0 {
 				t.Errorf("%s as %s: %v", name, format, err)
 			}
 		}

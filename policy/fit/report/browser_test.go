@@ -82,8 +82,10 @@ func open(t *testing.T, path string, page []byte) (dom, said string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path,
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-		"--user-data-dir="+filepath.Join(dir, "profile"), "--enable-logging=stderr", "--virtual-time-budget=20000", "--window-size=1440,1000",
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking",
+		"--user-data-dir="+filepath.Join(dir, "profile"), "--enable-logging=stderr", "--virtual-time-budget=20000",
+		"--window-size=1440,1000",
 		"--dump-dom", "file://"+file)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -102,7 +104,8 @@ func open(t *testing.T, path string, page []byte) (dom, said string) {
 // withDriver lets the driver into a page whose security policy keeps others out.
 func withDriver(page []byte, script string) []byte {
 	sum := sha256.Sum256([]byte(script))
-	text := strings.Replace(string(page), "script-src '", "script-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"' '", 1)
+	text := strings.Replace(string(page), "script-src '",
+		"script-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"' '", 1)
 	return []byte(strings.Replace(text, "<title>", "<script>"+script+"</script><title>", 1))
 }
 
@@ -131,7 +134,8 @@ func TestNoSidewaysScroll(t *testing.T) {
 	in := fitted(t, "../../../docs/measured/mi355x-allreduce.csv")
 	name := strings.Repeat("FI_CXI_DEFAULT_CQ_SIZE_131072_", 6)
 	in.Rejected = []fit.Refusal{{Reason: strings.Repeat("a long reason of many words ", 12), Rows: 1}}
-	in.File.Provenance.Files = []model.Source{{Name: name + ".csv", SHA256: strings.Repeat("0123456789abcdef", 4), Rows: 1}}
+	in.File.Provenance.Files = []model.Source{{Name: name + ".csv", SHA256: strings.Repeat("0123456789abcdef", 4),
+		Rows: 1}}
 	in.Report.Groups[0].Group.Contradictions = []fit.Contradiction{{A: name, B: name}}
 	const script = `addEventListener("load", () => setTimeout(() => parent.postMessage([innerWidth, document.documentElement.scrollWidth], "*"), 500));`
 	a6000 := written(t, fitted(t, "../../../docs/measured/a6000-allreduce.csv"))
@@ -140,9 +144,11 @@ func TestNoSidewaysScroll(t *testing.T) {
 		source := html.EscapeString(string(withDriver(page, script)))
 		var frames strings.Builder
 		for _, width := range []int{1280, 768, 420} {
-			fmt.Fprintf(&frames, `<iframe style="border:0;width:%dpx;height:900px" srcdoc="%s"></iframe>`, width, source)
+			fmt.Fprintf(&frames, `<iframe style="border:0;width:%dpx;height:900px" srcdoc="%s"></iframe>`,
+				width, source)
 		}
-		wrapper := `<!DOCTYPE html><pre id="driven"></pre><script>const all = []; onmessage = (e) => { all.push(e.data); driven.textContent = JSON.stringify(all); };</script>` + frames.String()
+		wrapper :=
+			`<!DOCTYPE html><pre id="driven"></pre><script>const all = []; onmessage = (e) => { all.push(e.data); driven.textContent = JSON.stringify(all); };</script>` + frames.String()
 		var widths [][2]int
 		dom, said := open(t, path, []byte(wrapper))
 		readDriven(t, dom, said, &widths)
@@ -162,7 +168,9 @@ func TestInBrowser(t *testing.T) {
 	in := fitted(t, shippedSweeps...)
 	job := &profile.Profile{}
 	for _, g := range in.Set.Groups {
-		job.Entries = append(job.Entries, profile.Entry{Key: profile.Key{Call: nccl.Call{Coll: g.Coll, Bytes: 24 << 20}, Comm: g.Comm, Cell: nccl.Cell{Algo: -1, Proto: -1}}, Calls: 1000, StepCalls: 128, Micros: 1234})
+		job.Entries = append(job.Entries,
+			profile.Entry{Key: profile.Key{Call: nccl.Call{Coll: g.Coll, Bytes: 24 << 20}, Comm: g.Comm,
+				Cell: nccl.Cell{Algo: -1, Proto: -1}}, Calls: 1000, StepCalls: 128, Micros: 1234})
 	}
 	in.Job, in.Worth = "pretraining-2026-11-22.csv", fit.NewWorth(job, in.Set, fit.DecideByRows(in.Rows), in.Report)
 	page := written(t, in)
@@ -182,7 +190,8 @@ func TestInBrowser(t *testing.T) {
 			t.Errorf("%s has %d pixels that are not background", chart, d.Ink[chart])
 		}
 	}
-	for _, what := range []string{"series off", "none", "ratio", "bw", "band", "regret series off", "theme", "map mode", "filter", "other group", "zoom"} {
+	for _, what := range []string{"series off", "none", "ratio", "bw", "band", "regret series off", "theme",
+		"map mode", "filter", "other group", "zoom"} {
 		if !d.Changed[what] {
 			t.Errorf("%s: nothing changes", what)
 		}
@@ -193,7 +202,8 @@ func TestInBrowser(t *testing.T) {
 		}
 	}
 	for what, tip := range map[string]struct{ got, want string }{
-		"curves": {d.Tip, "curve"}, "map": {d.MapTip, "fastest measured"}, "regret": {d.RegretTip, "slower than the fastest"},
+		"curves": {d.Tip, "curve"}, "map": {d.MapTip, "fastest measured"},
+		"regret": {d.RegretTip, "slower than the fastest"},
 	} {
 		if !strings.Contains(tip.got, tip.want) || !strings.Contains(tip.got, "iB") {
 			t.Errorf("tooltip of %s: %q", what, tip.got)
@@ -235,8 +245,10 @@ func walkedMap(t *testing.T, d driven) {
 	_, lastColumn, _ := strings.Cut(d.Corner, ",")
 	lastRow, _, _ := strings.Cut(d.Corner, ",")
 	want := []string{
-		"ArrowRight 0,1", "ArrowRight 0,2", "ArrowLeft 0,1", "ArrowLeft 0,0", "ArrowLeft 0,0", "ArrowDown 1,0", "ArrowUp 0,0", "ArrowUp 0,0",
-		"End 0," + lastColumn, "Home 0,0", "PageDown " + lastRow + ",0", "x " + lastRow + ",0 not taken", "Ctrl-Home 0,0", "Ctrl-End " + d.Corner,
+		"ArrowRight 0,1", "ArrowRight 0,2", "ArrowLeft 0,1", "ArrowLeft 0,0", "ArrowLeft 0,0", "ArrowDown 1,0",
+		"ArrowUp 0,0", "ArrowUp 0,0",
+		"End 0," + lastColumn, "Home 0,0", "PageDown " + lastRow + ",0", "x " + lastRow + ",0 not taken",
+		"Ctrl-Home 0,0", "Ctrl-End " + d.Corner,
 		"Ctrl-ArrowLeft " + d.Corner + " not taken",
 	}
 	if len(d.Walk) != len(want)+2 || !slices.Equal(d.Walk[:len(want)], want) {

@@ -58,7 +58,10 @@ func Findings(report *fit.Report) []Finding {
 	for i := range report.Groups {
 		all = append(all, groupFindings(&report.Groups[i])...)
 	}
-	return append(all, Finding{NotMeasured, "", "other node counts, ranks per node, sizes and channel counts (tunefit fit --shortlist says what to measure there)"})
+	return append(all,
+		Finding{NotMeasured, "",
+			"other node counts, ranks per node, sizes and channel counts (tunefit fit --shortlist says what to " +
+				"measure there)"})
 }
 
 // restlessNoise between repetitions is more than any machine should have.
@@ -70,7 +73,9 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		all = append(all, Finding{kind, g.Key.String(), fmt.Sprintf(format, args...)})
 	}
 	for _, c := range g.Contradictions {
-		add(Contradictory, "%s and %s contradict each other: %d of the %d times that both have are apart, by a factor of %.2g; the model takes medians", c.A, c.B, c.Apart, c.Common, c.Factor)
+		add(Contradictory,
+			"%s and %s contradict each other: %d of the %d times that both have are apart, by a factor of %.2g; the "+
+				"model takes medians", c.A, c.B, c.Apart, c.Common, c.Factor)
 	}
 	if r.DefaultOnly {
 		add(NothingElse, "nothing but the default was measured; the model abstains")
@@ -79,12 +84,16 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 	sizes := g.Sizes()
 	switch {
 	case len(g.Default) == 0:
-		add(DefaultMissing, "the default was not measured; the model decides only where it beats the best that NCCL's own choice can be")
+		add(DefaultMissing,
+			"the default was not measured; the model decides only where it beats the best that NCCL's own choice "+
+				"can be")
 	case len(g.Default) < len(sizes):
 		add(DefaultGaps, "the default was measured at %d of %d sizes", len(g.Default), len(sizes))
 	}
 	if g.Noise > restlessNoise && len(g.Contradictions) == 0 {
-		add(Restless, "repetitions differ by %.0f %%; measure on a quiet machine, and check that all times are microseconds", 100*g.Noise)
+		add(Restless,
+			"repetitions differ by %.0f %%; measure on a quiet machine, and check that all times are microseconds",
+			100*g.Noise)
 	}
 	if len(g.Configs()) == 1 {
 		add(OneConfig, "one configuration, nothing to choose from")
@@ -96,7 +105,9 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		add(Edge, "%d channels win at some sizes and are at the end of the range measured: widen it", r.Edge)
 	}
 	if aliases := fit.DescribeAliases(g.Aliases); aliases != "" {
-		add(Aliases, "the labels may be wrong where different names took equal times; the model believes them, measure once more: %s", aliases)
+		add(Aliases,
+			"the labels may be wrong where different names took equal times; the model believes them, measure once "+
+				"more: %s", aliases)
 	}
 	return all
 }

@@ -130,7 +130,9 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int)
 		d.Curves = append(d.Curves, c)
 	}
 	byNoRow := func(c curves.Curve) int { // 0: the policy asks for it
-		return min(0, slices.IndexFunc(in.Rows, func(row fit.Row) bool { return row.Key == g.Key && row.Config == c.Config }))
+		return min(0, slices.IndexFunc(in.Rows, func(row fit.Row) bool {
+			return row.Key == g.Key && row.Config == c.Config
+		}))
 	}
 	slices.SortStableFunc(all, func(a, b curves.Curve) int { return cmp.Compare(byNoRow(b), byNoRow(a)) })
 	for i, c := range all {

@@ -13,12 +13,15 @@ import (
 func JobHeadline(w *fit.Worth) string {
 	switch {
 	case w.Total == 0:
-		return "nothing tells how often the job makes its calls, or how long they take (needed: a profile with calls, see tunefit import)"
+		return "nothing tells how often the job makes its calls, or how long they take (needed: a profile with " +
+			"calls, see tunefit import)"
 	case w.Covered == 0:
-		return "not known: of none of the job's calls it was measured what it takes by NCCL's own choice, as is decided, and as it runs now"
+		return "not known: of none of the job's calls it was measured what it takes by NCCL's own choice, as is " +
+			"decided, and as it runs now"
 	}
 	text := fmt.Sprintf("%s of communication %s by NCCL's own choice, %s by the policy (%s), %s by the best measured",
-		profile.Duration(w.Default), jobSpan(w), profile.Duration(w.Policy), less(w.Policy, w.Default), profile.Duration(w.Best))
+		profile.Duration(w.Default), jobSpan(w), profile.Duration(w.Policy), less(w.Policy, w.Default),
+		profile.Duration(w.Best))
 	if math.Abs(w.Now-w.Default) > 1e-6*w.Default {
 		text += fmt.Sprintf("; as the job runs now %s", profile.Duration(w.Now))
 	}
@@ -73,10 +76,12 @@ func JobCoverage(w *fit.Worth) (notes []string) {
 	}
 	notes = append(notes, text)
 	if w.Weight == profile.ByBytes && w.Covered > 0 {
-		notes = append(notes, "the job's own times are not known: where they are missing, those measured here are taken")
+		notes = append(notes,
+			"the job's own times are not known: where they are missing, those measured here are taken")
 	}
 	if w.Uncounted > 0 {
-		notes = append(notes, fmt.Sprintf("not counted: %.4g calls %s whose size or time is not known", w.Uncounted, jobSpan(w)))
+		notes = append(notes, fmt.Sprintf("not counted: %.4g calls %s whose size or time is not known", w.Uncounted,
+			jobSpan(w)))
 	}
 	return notes
 }

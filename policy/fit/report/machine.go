@@ -33,7 +33,8 @@ func aboutFacts(in Input) []fact {
 	}
 	rows := fmt.Sprint(in.Set.Used)
 	facts := []fact{
-		{"GPU", cmp.Or(strings.Join(gpus, ", "), "not known")}, {"NCCL", cmp.Or(p.NCCL, "not known (--made-with VERSION)")},
+		{"GPU", cmp.Or(strings.Join(gpus, ", "), "not known")},
+		{"NCCL", cmp.Or(p.NCCL, "not known (--made-with VERSION)")},
 		{"measured", when}, {"measurements", rows},
 	}
 	if !in.Date.IsZero() {
@@ -54,7 +55,8 @@ func measuredFacts(p *model.Provenance) (facts []fact) {
 		facts = append(facts, fact{"measured on", fmt.Sprintf("%s: %d rows", strings.Join(known, ", "), m.Rows)})
 	}
 	if p.Mixed {
-		facts = append(facts, fact{"mixed machines", "yes: these are different GPUs, and the model fits none of them well"})
+		facts = append(facts,
+			fact{"mixed machines", "yes: these are different GPUs, and the model fits none of them well"})
 	}
 	return facts
 }

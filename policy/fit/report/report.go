@@ -70,7 +70,8 @@ const (
 
 func newPage(in Input) *page {
 	p := &page{
-		Input: in, About: aboutFacts(in), Terms: Terms, Policy: policyText(in.Rows), Refused: slices.Concat(in.Rejected, in.Set.Refused),
+		Input: in, About: aboutFacts(in), Terms: Terms, Policy: policyText(in.Rows),
+		Refused: slices.Concat(in.Rejected, in.Set.Refused),
 		Machine: machineFacts(in.File.Provenance.Topology), Measured: measuredFacts(&in.File.Provenance),
 	}
 	for _, r := range p.Refused {

@@ -20,7 +20,8 @@ import (
 
 const smallSweep = "../testdata/small.csv"
 
-var shippedSweeps = []string{"../../../configs/sweeps/simulated-hgx-h100-1n.csv", "../../../configs/sweeps/simulated-hgx-h100-2n.csv"}
+var shippedSweeps = []string{"../../../configs/sweeps/simulated-hgx-h100-1n.csv",
+	"../../../configs/sweeps/simulated-hgx-h100-2n.csv"}
 
 // fitted is what tunefit fit hands over for some sweeps.
 func fitted(t testing.TB, files ...string) Input {
@@ -92,13 +93,15 @@ func TestPageHoldsTheFit(t *testing.T) {
 		t.Error("the same fit gives another page")
 	}
 	text := string(page)
-	for _, want := range append(strings.Split(strings.TrimSpace(policyText(in.Rows)), "\n"), "small.csv", "Simulated.", "allreduce 2x8", "What to do next", "The MIT License") {
+	for _, want := range append(strings.Split(strings.TrimSpace(policyText(in.Rows)), "\n"), "small.csv", "Simulated.",
+		"allreduce 2x8", "What to do next", "The MIT License") {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing", want)
 		}
 	}
 	// A page whole in itself names no other place but in texts.
-	if m := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*["']?(https?:|//)|@import|url\(`).FindString(text); m != "" {
+	if m := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*["']?(https?:|//)|@import|url\(`).FindString(
+		text); m != "" {
 		t.Errorf("%q in the page", m)
 	}
 	g := dataOf(t, page).Groups[0]
@@ -123,10 +126,12 @@ func TestPageSaysWhatItIsOf(t *testing.T) {
 	in := fitted(t, "../../../docs/measured/mi355x-allreduce.csv")
 	in.Title, in.Date = "Is it worth it?", time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	in.File.Provenance.NCCL = "2.30.7"
-	in.File.Provenance.Machines = []model.MeasuredOn{{GPU: "MI355X", Begun: "2026-11-02", Rows: 1}, {GPU: "MI355X", Begun: "2026-11-01", Rows: 1}}
+	in.File.Provenance.Machines = []model.MeasuredOn{{GPU: "MI355X", Begun: "2026-11-02", Rows: 1},
+		{GPU: "MI355X", Begun: "2026-11-01", Rows: 1}}
 	text := string(written(t, in))
 	wants := []string{
-		"<title>Is it worth it?</title>", "<h1>Is it worth it?</h1>", "<dd>22 November 2026</dd>", "<dd>MI355X</dd>", "<dd>2.30.7</dd>", "<dd>2026-11-01 to 2026-11-02</dd>",
+		"<title>Is it worth it?</title>", "<h1>Is it worth it?</h1>", "<dd>22 November 2026</dd>", "<dd>MI355X</dd>",
+		"<dd>2.30.7</dd>", "<dd>2026-11-01 to 2026-11-02</dd>",
 		"Assumed, not measured: that repetitions differ by 1.0 %", "busbw, NCCL’s own",
 	}
 	for _, v := range Verdicts(in) {
@@ -192,14 +197,17 @@ func TestWinners(t *testing.T) {
 		winner     *nccl.Config
 		best       float64
 	}{
-		"faster":         {[]fit.Cell{{Config: a, Micros: 9}, {Config: b, Micros: 12}}, []fit.Cell{{Config: b, Micros: 10}}, &a, 9},
-		"slower":         {[]fit.Cell{{Config: a, Micros: 11}}, []fit.Cell{{Config: unknown, Micros: 10}}, nil, 10},
-		"as fast":        {[]fit.Cell{{Config: a, Micros: 10}}, []fit.Cell{{Config: unknown, Micros: 10}}, nil, 10},
-		"once more":      {[]fit.Cell{{Config: b, Micros: 9}}, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
-		"its own count":  {[]fit.Cell{{Config: nccl.Config{}, Micros: 9}}, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
-		"no default":     {[]fit.Cell{{Config: a, Micros: 9}}, nil, &a, 9},
-		"of all unknown": {[]fit.Cell{{Config: nccl.Config{}, Micros: 9}}, []fit.Cell{{Config: unknown, Micros: 10}}, &nccl.Config{}, 9},
-		"nothing else":   {nil, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
+		"faster": {[]fit.Cell{{Config: a, Micros: 9}, {Config: b, Micros: 12}},
+			[]fit.Cell{{Config: b, Micros: 10}}, &a, 9},
+		"slower":    {[]fit.Cell{{Config: a, Micros: 11}}, []fit.Cell{{Config: unknown, Micros: 10}}, nil, 10},
+		"as fast":   {[]fit.Cell{{Config: a, Micros: 10}}, []fit.Cell{{Config: unknown, Micros: 10}}, nil, 10},
+		"once more": {[]fit.Cell{{Config: b, Micros: 9}}, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
+		"its own count": {[]fit.Cell{{Config: nccl.Config{}, Micros: 9}}, []fit.Cell{{Config: b, Micros: 10}}, nil,
+			10},
+		"no default": {[]fit.Cell{{Config: a, Micros: 9}}, nil, &a, 9},
+		"of all unknown": {[]fit.Cell{{Config: nccl.Config{}, Micros: 9}}, []fit.Cell{{Config: unknown, Micros: 10}},
+			&nccl.Config{}, 9},
+		"nothing else": {nil, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
 	} {
 		r := &fit.GroupReport{Group: &fit.Group{Cells: c.cells, Default: c.own}}
 		d := newDecisions(r, &model.Model{}, nil)[0]
@@ -263,7 +271,8 @@ func TestBounded(t *testing.T) {
 	g := in.Report.Groups[0]
 	const share = 500
 	d, used := newGroupData(&g, in, newDecisions(&g, in.Model, in.Rows), share)
-	if n := len(d.Curves) - 1 + d.Left; used > share || len(d.Curves) == 0 || d.Left == 0 || n != len(g.Group.Configs()) {
+	if n := len(d.Curves) - 1 + d.Left; used > share || len(d.Curves) == 0 || d.Left == 0 ||
+		n != len(g.Group.Configs()) {
 		t.Errorf("%d curves, %d left out, %d numbers", len(d.Curves), d.Left, used)
 	}
 }

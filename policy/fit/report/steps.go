@@ -23,7 +23,10 @@ func steps(in Input, findings []Finding) []Step {
 	case in.Set.Simulated > 0:
 		all = append(all, Step{Do: "Measure your cluster. These numbers are simulated and say nothing about it"})
 	case len(in.Rows) > 0:
-		all = append(all, Step{Do: fmt.Sprintf("Use the policy: save its %d rows (below, or tunefit fit … --csv tuner.csv) where every rank sees the file, and set NCCL_TUNER_CONFIG_FILE to it", len(in.Rows))})
+		all = append(all,
+			Step{
+				Do: fmt.Sprintf("Use the policy: save its %d rows (below, or tunefit fit … --csv tuner.csv) where "+
+					"every rank sees the file, and set NCCL_TUNER_CONFIG_FILE to it", len(in.Rows))})
 	default:
 		all = append(all, Step{Do: "Leave NCCL alone: no row would improve on the default for sure"})
 	}

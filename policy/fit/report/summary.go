@@ -21,7 +21,8 @@ func (v Verdict) Tone() string {
 
 // Sentence is Why as a sentence. Its numbers stay on one line with their units.
 func (v Verdict) Sentence() string {
-	return strings.ToUpper(v.Why[:1]) + strings.NewReplacer(" %", "\u00a0%", " - ", "\u00a0–\u00a0").Replace(v.Why[1:]) + "."
+	return strings.ToUpper(v.Why[:1]) +
+		strings.NewReplacer(" %", "\u00a0%", " - ", "\u00a0–\u00a0").Replace(v.Why[1:]) + "."
 }
 
 // Range is the first and the last size measured.
@@ -35,13 +36,17 @@ func (v Verdict) Range() string {
 // Rests says what the verdict rests on.
 func (v Verdict) Rests() (all []string) {
 	if noise := percent(v.Of.Group.Noise); v.NoiseAssumed() {
-		all = append(all, fmt.Sprintf("Assumed, not measured: that repetitions differ by %s. Too few were made to tell.", noise))
+		all = append(all,
+			fmt.Sprintf("Assumed, not measured: that repetitions differ by %s. Too few were made to tell.", noise))
 	} else if !v.Of.DefaultOnly {
 		all = append(all, fmt.Sprintf("Repetitions differ by %s, as measured.", noise))
 	}
 	if u := v.Unseen; u != nil {
-		all = append(all, fmt.Sprintf("With %s left out of the fit, it saved %s there [%s, %s], and %d of %d decisions were more than 1 %% slower than NCCL’s.",
-			u.LeftOut, percent(1-u.VersusDefault.Mean), percent(1-u.VersusDefault.High), percent(1-u.VersusDefault.Low), u.Harm, u.Decided))
+		all = append(all,
+			fmt.Sprintf("With %s left out of the fit, it saved %s there [%s, %s], and %d of %d decisions were more "+
+				"than 1 %% slower than NCCL’s.",
+				u.LeftOut, percent(1-u.VersusDefault.Mean), percent(1-u.VersusDefault.High),
+				percent(1-u.VersusDefault.Low), u.Harm, u.Decided))
 	}
 	return all
 }

@@ -183,7 +183,8 @@ func (v *Verdict) advise(decisions []decision) {
 		v.Why += "; not tried on sizes left out of the fit"
 	case u.Harm*toleratedHarm > u.Decided || u.WorstHarm > toleratedWorst:
 		v.Advice = UseWithCare
-		v.Why += fmt.Sprintf("; at sizes left out of the fit, %d of %d decisions took longer than NCCL's, at worst %.2f times as long",
+		v.Why += fmt.Sprintf("; at sizes left out of the fit, %d of %d decisions took longer than NCCL's, at worst "+
+			"%.2f times as long",
 			u.Harm, u.Decided, u.WorstHarm)
 	case 1-u.VersusDefault.Mean < v.Gain/2:
 		v.Why += fmt.Sprintf("; on average over all sizes %s, over those left out of the fit only %s",
@@ -218,7 +219,9 @@ const mostNamed = 3
 // savings names the ranges that save most.
 func savings(spans []Span) string {
 	weight := func(s Span) float64 { return math.Abs(s.Saved) * float64(s.Sizes) }
-	byWeight := slices.SortedFunc(slices.Values(spans), func(a, b Span) int { return cmp.Compare(weight(b), weight(a)) })
+	byWeight := slices.SortedFunc(slices.Values(spans), func(a, b Span) int {
+		return cmp.Compare(weight(b), weight(a))
+	})
 	worth := slices.DeleteFunc(slices.Clone(byWeight), func(s Span) bool { return s.Saved < worthwhile })
 	if len(worth) == 0 {
 		worth = byWeight[:1]

@@ -29,7 +29,8 @@ func TestVerdict(t *testing.T) {
 	key := fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}
 	whole := &fit.Group{Key: key, Default: make([]fit.Cell, 1)}
 	unseen := func(decided, harm int, worst, versus float64) []fit.Verdict {
-		return []fit.Verdict{{LeftOut: model.LeftOutSizes, Decided: decided, Harm: harm, WorstHarm: worst, VersusDefault: fit.Score{Decisions: 8, Mean: versus}}}
+		return []fit.Verdict{{LeftOut: model.LeftOutSizes, Decided: decided, Harm: harm, WorstHarm: worst,
+			VersusDefault: fit.Score{Decisions: 8, Mean: versus}}}
 	}
 	good := unseen(8, 0, 1, .8)
 	always, never := func(int) bool { return true }, func(int) bool { return false }
@@ -39,27 +40,63 @@ func TestVerdict(t *testing.T) {
 		decisions []decision
 		want      string
 	}{
-		"gain at one end":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i < 3 }, .13, .22, .32, 0, .004), "use it: at the sizes measured, 22 % less time at 4KiB - 16KiB (13 to 32 %); nothing found at 32KiB - 64KiB"},
-		"two levels":          {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .30, .32, .02, .03, .02), "use it: at the sizes measured, 31 % less time at 4KiB - 8KiB, 2.3 % at 16KiB - 64KiB"},
-		"uncertain elsewhere": {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i == 1 }, .02, .05, .015), "use it: at the sizes measured, 5.0 % less time at 8KiB; perhaps 2.0 % at 4KiB and less at 1 more, not for sure"},
-		"hidden among others": {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i == 1 }, 0, .05, .004, .18, 0), "use it: at the sizes measured, 5.0 % less time at 8KiB; perhaps 18 % at 32KiB, not for sure"},
-		"many ranges":         {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i%2 == 0 }, .2, 0, .3, 0, .1, 0, .05), "use it: at the sizes measured, 20 % less time at 4KiB, 30 % at 16KiB, 10 % at 64KiB, less at 1 more; nothing found elsewhere"},
-		"default in places":   {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .2, unknown, .2), "use it: at the sizes measured, 20 % less time at 4KiB, 20 % at 16KiB"},
-		"harm":                {fit.GroupReport{Group: whole, Verdicts: unseen(8, 2, 1.12, .9)}, measured(always, .2), "use it with care: at the sizes measured, 20 % less time at 4KiB; at sizes left out of the fit, 2 of 8 decisions took longer than NCCL's, at worst 1.12 times as long"},
-		"of other nodes":      {fit.GroupReport{Group: whole, Verdicts: append(good, fit.Verdict{LeftOut: model.LeftOutNodes, Decided: 8, Harm: 8, WorstHarm: 2})}, measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB"},
-		"less between":        {fit.GroupReport{Group: whole, Verdicts: unseen(1, 0, 1, .99)}, measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB; on average over all sizes 20 %, over those left out of the fit only 1.0 %"},
-		"luck elsewhere":      {fit.GroupReport{Group: whole, Verdicts: unseen(1, 0, 1, 1)}, measured(always, .2), "use it with care: at the sizes measured, 20 % less time at 4KiB; at sizes left out of the fit, choosing by the others saved nothing"},
-		"not tried":           {fit.GroupReport{Group: whole}, measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB; not tried on sizes left out of the fit"},
-		"nothing found":       {fit.GroupReport{Group: whole, Verdicts: good}, measured(never, .002, 0), "leave it: nothing found that is faster than NCCL's own choice"},
-		"rows of nothing":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .004, .001), "leave it: nothing found that is faster than NCCL's own choice"},
-		"nothing, perhaps":    {fit.GroupReport{Group: whole, Verdicts: good}, measured(func(i int) bool { return i > 0 }, .18, .004), "leave it: nothing is faster than NCCL's own choice for sure; perhaps 18 % at 4KiB, not for sure"},
-		"slower":              {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, -.2, -.1), "leave it: nothing found that is faster than NCCL's own choice"},
-		"nothing is sure":     {fit.GroupReport{Group: whole, Verdicts: good}, measured(never, .02, 0), "leave it: nothing is faster than NCCL's own choice for sure; perhaps 2.0 % at 4KiB, not for sure"},
-		"nothing unseen":      {fit.GroupReport{Group: whole, Verdicts: unseen(0, 0, 0, 1)}, measured(never, .019, 0), "leave it: nothing is faster than NCCL's own choice for sure; perhaps 1.9 % at 4KiB, not for sure; at sizes left out of the fit, choosing by the others saved nothing"},
-		"no default":          {fit.GroupReport{Group: &fit.Group{Key: key}}, measured(never, unknown, unknown), "cannot say: the default was not measured"},
-		"acts all the same":   {fit.GroupReport{Group: &fit.Group{Key: key}}, measured(func(i int) bool { return i < 2 }, unknown, unknown), "cannot say: the default was not measured where the policy acts"},
-		"other sizes":         {fit.GroupReport{Group: whole}, measured(never, unknown, unknown), "cannot say: the default and other configurations were measured at different sizes"},
-		"default only":        {fit.GroupReport{Group: whole, DefaultOnly: true}, measured(never, unknown), "cannot say: nothing but the default was measured"},
+		"gain at one end": {fit.GroupReport{Group: whole, Verdicts: good},
+			measured(func(i int) bool { return i < 3 }, .13, .22, .32, 0, .004),
+			"use it: at the sizes measured, 22 % less time at 4KiB - 16KiB (13 to 32 %); nothing found at 32KiB " +
+				"- 64KiB"},
+		"two levels": {fit.GroupReport{Group: whole, Verdicts: good},
+			measured(always, .30, .32, .02, .03, .02),
+			"use it: at the sizes measured, 31 % less time at 4KiB - 8KiB, 2.3 % at 16KiB - 64KiB"},
+		"uncertain elsewhere": {fit.GroupReport{Group: whole, Verdicts: good},
+			measured(func(i int) bool { return i == 1 }, .02, .05, .015),
+			"use it: at the sizes measured, 5.0 % less time at 8KiB; perhaps 2.0 % at 4KiB and less at 1 more, not " +
+				"for sure"},
+		"hidden among others": {fit.GroupReport{Group: whole, Verdicts: good},
+			measured(func(i int) bool { return i == 1 }, 0, .05, .004, .18, 0),
+			"use it: at the sizes measured, 5.0 % less time at 8KiB; perhaps 18 % at 32KiB, not for sure"},
+		"many ranges": {fit.GroupReport{Group: whole, Verdicts: good},
+			measured(func(i int) bool { return i%2 == 0 }, .2, 0, .3, 0, .1, 0, .05),
+			"use it: at the sizes measured, 20 % less time at 4KiB, 30 % at 16KiB, 10 % at 64KiB, less at 1 more; " +
+				"nothing found elsewhere"},
+		"default in places": {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .2, unknown, .2),
+			"use it: at the sizes measured, 20 % less time at 4KiB, 20 % at 16KiB"},
+		"harm": {fit.GroupReport{Group: whole, Verdicts: unseen(8, 2, 1.12, .9)}, measured(always, .2),
+			"use it with care: at the sizes measured, 20 % less time at 4KiB; at sizes left out of the fit, 2 of 8 " +
+				"decisions took longer than NCCL's, at worst 1.12 times as long"},
+		"of other nodes": {fit.GroupReport{Group: whole,
+			Verdicts: append(good, fit.Verdict{LeftOut: model.LeftOutNodes, Decided: 8, Harm: 8, WorstHarm: 2})},
+			measured(always, .2), "use it: at the sizes measured, 20 % less time at 4KiB"},
+		"less between": {fit.GroupReport{Group: whole, Verdicts: unseen(1, 0, 1, .99)}, measured(always, .2),
+			"use it: at the sizes measured, 20 % less time at 4KiB; on average over all sizes 20 %, over those left " +
+				"out of the fit only 1.0 %"},
+		"luck elsewhere": {fit.GroupReport{Group: whole, Verdicts: unseen(1, 0, 1, 1)}, measured(always, .2),
+			"use it with care: at the sizes measured, 20 % less time at 4KiB; at sizes left out of the fit, choosing " +
+				"by the others saved nothing"},
+		"not tried": {fit.GroupReport{Group: whole}, measured(always, .2),
+			"use it: at the sizes measured, 20 % less time at 4KiB; not tried on sizes left out of the fit"},
+		"nothing found": {fit.GroupReport{Group: whole, Verdicts: good}, measured(never, .002, 0),
+			"leave it: nothing found that is faster than NCCL's own choice"},
+		"rows of nothing": {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, .004, .001),
+			"leave it: nothing found that is faster than NCCL's own choice"},
+		"nothing, perhaps": {fit.GroupReport{Group: whole, Verdicts: good},
+			measured(func(i int) bool { return i > 0 }, .18, .004),
+			"leave it: nothing is faster than NCCL's own choice for sure; perhaps 18 % at 4KiB, not for sure"},
+		"slower": {fit.GroupReport{Group: whole, Verdicts: good}, measured(always, -.2, -.1),
+			"leave it: nothing found that is faster than NCCL's own choice"},
+		"nothing is sure": {fit.GroupReport{Group: whole, Verdicts: good}, measured(never, .02, 0),
+			"leave it: nothing is faster than NCCL's own choice for sure; perhaps 2.0 % at 4KiB, not for sure"},
+		"nothing unseen": {fit.GroupReport{Group: whole, Verdicts: unseen(0, 0, 0, 1)}, measured(never, .019, 0),
+			"leave it: nothing is faster than NCCL's own choice for sure; perhaps 1.9 % at 4KiB, not for sure; at " +
+				"sizes left out of the fit, choosing by the others saved nothing"},
+		"no default": {fit.GroupReport{Group: &fit.Group{Key: key}}, measured(never, unknown, unknown),
+			"cannot say: the default was not measured"},
+		"acts all the same": {fit.GroupReport{Group: &fit.Group{Key: key}},
+			measured(func(i int) bool { return i < 2 }, unknown, unknown),
+			"cannot say: the default was not measured where the policy acts"},
+		"other sizes": {fit.GroupReport{Group: whole}, measured(never, unknown, unknown),
+			"cannot say: the default and other configurations were measured at different sizes"},
+		"default only": {fit.GroupReport{Group: whole, DefaultOnly: true}, measured(never, unknown),
+			"cannot say: nothing but the default was measured"},
 	} {
 		v := newVerdict(&c.report, c.decisions)
 		if v.String() != c.want {
@@ -90,7 +127,8 @@ func TestVerdictIsHonest(t *testing.T) {
 	spans := spansOf(r.Group.Key, newDecisions(r, in.Model, in.Rows))
 	last := spans[len(spans)-1]
 	d := r.Group.Default[len(r.Group.Default)-1]
-	if want := float64(d.Bytes) / d.Micros / 1000 * factor; last.To != d.Bytes || math.Abs(last.OwnBus-want) > 1e-9 || factor != 1.75 {
+	if want := float64(d.Bytes) / d.Micros / 1000 * factor; last.To != d.Bytes || math.Abs(last.OwnBus-want) > 1e-9 ||
+		factor != 1.75 {
 		t.Errorf("%+v, want %g GB/s", last, want)
 	}
 	least := 1.0 // share that is no luck

@@ -48,7 +48,8 @@ func Write(w io.Writer, in Input) error {
 	if err != nil {
 		return err
 	}
-	script := "/* uPlot:\n" + strings.ReplaceAll(asset("uplot/LICENSE"), "*/", "* /") + "*/\n" + asset("uplot/uPlot.iife.min.js") +
+	script := "/* uPlot:\n" + strings.ReplaceAll(asset("uplot/LICENSE"), "*/", "* /") + "*/\n" +
+		asset("uplot/uPlot.iife.min.js") +
 		"\n(function () {\n\"use strict\";\n"
 	for _, name := range scripts {
 		script += asset(name) + "\n"
@@ -60,7 +61,8 @@ func Write(w io.Writer, in Input) error {
 		Security     template.HTML
 		Style        template.CSS
 		Script, Data template.JS
-	}{p, template.HTML(contentPolicy(script)), template.CSS(asset("uplot/uPlot.min.css") + asset("page.css")), template.JS(script), template.JS(data)})
+	}{p, template.HTML(contentPolicy(script)), template.CSS(asset("uplot/uPlot.min.css") + asset("page.css")),
+		template.JS(script), template.JS(data)})
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,9 @@ func Write(w io.Writer, in Input) error {
 // leave it, and no text of the data can become code.
 func contentPolicy(script string) string {
 	sum := sha256.Sum256([]byte(script))
-	return fmt.Sprintf(`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-%s'">`,
+	return fmt.Sprintf(
+		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; `+
+			`img-src data:; script-src 'sha256-%s'">`,
 		base64.StdEncoding.EncodeToString(sum[:]))
 }
 

@@ -29,18 +29,25 @@ import (
 func anyRows(t *rapid.T) string {
 	of := func(name string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name) }
 	var b strings.Builder
-	b.WriteString("collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,chunk_bytes,max_bytes_per_rank,when\n")
+	b.WriteString(
+		"collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,chunk_bytes,max_bytes_per_rank,when\n")
 	for range rapid.IntRange(1, 8).Draw(t, "rows") {
-		algo := of("algo", "tree", "ring", "nvls", "nvls_tree", "collnet_direct", "pat", "!ring", "!tree", "-1", "default")
+		algo := of("algo", "tree", "ring", "nvls", "nvls_tree", "collnet_direct", "pat", "!ring", "!tree",
+			"-1", "default")
 		asks := []string{algo, "", ""}
 		chunk := ""
 		if algo != "default" {
-			asks = []string{algo, of("proto", "ll", "ll128", "simple", "!ll", "-1"), of("channels", "", "1", "7", "64", "127")}
+			asks = []string{algo, of("proto", "ll", "ll128", "simple", "!ll", "-1"),
+				of("channels", "", "1", "7", "64", "127")}
 			chunk = of("chunk", "", "", "1", "1920", "256K", "8G")
 		}
-		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", of("coll", "allreduce", "allgather", "-1"), of("min", "", "", "1K", "4K"), of("max", "", "8K", "8M", "inf"),
-			strings.Join(asks, ","), of("nodes", "", "", "", "1", "2"), of("ranks", "", "", "", "8", "16"), of("pipe_ops", "", "", "", "2"), of("reg_buff", "", "", "", "1"),
-			chunk, of("per rank", "", "", "", "64K"), of("when", "", "", "", "", "", "bytes > 64*KiB", "nodes == 2 || pipe_ops > 1", "nvl_domains == 2", "coll == 'allreduce'", "topo.nvswitch", "bytes % (pipe_ops - 1) == 0"))
+		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", of("coll", "allreduce", "allgather", "-1"),
+			of("min", "", "", "1K", "4K"), of("max", "", "8K", "8M", "inf"),
+			strings.Join(asks, ","), of("nodes", "", "", "", "1", "2"), of("ranks", "", "", "", "8", "16"),
+			of("pipe_ops", "", "", "", "2"), of("reg_buff", "", "", "", "1"),
+			chunk, of("per rank", "", "", "", "64K"), of("when", "", "", "", "", "", "bytes > 64*KiB",
+				"nodes == 2 || pipe_ops > 1", "nvl_domains == 2", "coll == 'allreduce'", "topo.nvswitch",
+				"bytes % (pipe_ops - 1) == 0"))
 	}
 	return b.String()
 }
@@ -48,8 +55,10 @@ func anyRows(t *rapid.T) string {
 // anyCall draws a call of which the table may hold what no NCCL sends.
 func anyCall(t *rapid.T) host.Call {
 	c := host.Call{
-		Coll: rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll"), PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
-		Bytes: rapid.OneOf(rapid.SampledFrom([]int64{1, 1023, 1024, 4096, 5000, 32 << 10, 1 << 20, 1<<20 + 1, 8 << 20}), rapid.Int64Range(1<<10, 1<<23), rapid.Int64Range(1, 1<<40)).Draw(t, "bytes"),
+		Coll: rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll"), PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"),
+		RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
+		Bytes: rapid.OneOf(rapid.SampledFrom([]int64{1, 1023, 1024, 4096, 5000, 32 << 10, 1 << 20, 1<<20 + 1,
+			8 << 20}), rapid.Int64Range(1<<10, 1<<23), rapid.Int64Range(1, 1<<40)).Draw(t, "bytes"),
 		Table: make([]float32, rapid.SampledFrom([]int{18, 21}).Draw(t, "cells")), NumProto: nccl.NumProtos,
 	}
 	if rapid.IntRange(0, 2).Draw(t, "collective of a model") > 0 {
@@ -66,7 +75,8 @@ func anyCall(t *rapid.T) host.Call {
 		case 0:
 			c.Table[i] = -1
 		case 5:
-			c.Table[i] = rapid.SampledFrom([]float32{0, 1, 1, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(1)), float32(math.NaN())}).Draw(t, "odd")
+			c.Table[i] = rapid.SampledFrom([]float32{0, 1, 1, math.MaxFloat32, math.SmallestNonzeroFloat32,
+				float32(math.Inf(1)), float32(math.NaN())}).Draw(t, "odd")
 		default:
 			c.Table[i] = rapid.Float32Range(1, 2000).Draw(t, "micros")
 		}
@@ -83,7 +93,8 @@ var communicators = []struct {
 	domains commspec.NVLDomains
 }{
 	{nccl.Comm{Nodes: 1, Ranks: 8}, 0}, {nccl.Comm{Nodes: 2, Ranks: 16}, 0}, {nccl.Comm{Nodes: 2, Ranks: 16}, 1},
-	{nccl.Comm{Nodes: 2, Ranks: 16}, commspec.NVLUntold}, {nccl.Comm{Nodes: 2, Ranks: 9}, 0}, {nccl.Comm{Nodes: 3, Ranks: 8}, 2},
+	{nccl.Comm{Nodes: 2, Ranks: 16}, commspec.NVLUntold}, {nccl.Comm{Nodes: 2, Ranks: 9}, 0},
+	{nccl.Comm{Nodes: 3, Ranks: 8}, 2},
 }
 
 // libraries is the built library, loaded as NCCL loads it that has each version of the ABI.
@@ -144,7 +155,9 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		outcomes, calls := make([]Outcome, 12), make([]host.Call, 12)
 		for i := range outcomes {
 			q := Question{
-				Call: nccl.Call{Coll: nccl.Coll(rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll")), Bytes: rapid.Uint64Range(1, 1<<32).Draw(t, "bytes")}, Comm: s, PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
+				Call: nccl.Call{Coll: nccl.Coll(rapid.IntRange(0, nccl.NumColls-1).Draw(t, "coll")),
+					Bytes: rapid.Uint64Range(1, 1<<32).Draw(t, "bytes")}, Comm: s,
+				PipeOps: rapid.IntRange(1, 3).Draw(t, "pipe ops"), RegBuff: rapid.IntRange(0, 1).Draw(t, "registered"),
 			}
 			answers, err := a.Ask(d, q, q.Bytes)
 			if err != nil {
@@ -172,7 +185,8 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		}
 		for i, o := range outcomes {
 			chosen := choose(tuning, answers[i].Table, o.Bytes).Cell
-			if chosen != o.Policy.Cell || answers[i].Channels != o.Policy.Channels+o.NotRaised || answers[i].ChunkBytes != o.Chunk {
+			if chosen != o.Policy.Cell || answers[i].Channels != o.Policy.Channels+o.NotRaised ||
+				answers[i].ChunkBytes != o.Chunk {
 				t.Fatalf("NCCL %s, %+v: %v with %d channels and chunks of %d by the library, and said is %+v, by\n%s",
 					release, o.Question, chosen, answers[i].Channels, answers[i].ChunkBytes, o, text)
 			}
@@ -186,9 +200,9 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 	}
 }
 
-// The built library decides what the engine decides that tunefit explains, by the row or the model and for the reason that
-// it explains, for any rows, with and without a model, for any table, for every release; when it is asked again; and in any
-// order. It writes nothing but one available cell, which wins then.
+// The built library decides what the engine decides that tunefit explains, by the row or the model and for the reason
+// that it explains, for any rows, with and without a model, for any table, for every release; when it is asked again;
+// and in any order. It writes nothing but one available cell, which wins then.
 func TestLibraryAgreesWithEngine(t *testing.T) {
 	testlib.NeedPlugin(t)
 	testlib.NoJob(t)
@@ -200,7 +214,8 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 		abi := release.ABI(nil)
 		plugin := plugins[abi]
 		text := anyRows(t)
-		d := rapid.SampledFrom([]Decider{{Policy: rowsFile}, {Policy: rowsFile, Model: modelFile}, {Model: modelFile}}).Draw(t, "files")
+		d := rapid.SampledFrom([]Decider{{Policy: rowsFile}, {Policy: rowsFile, Model: modelFile}, {Model: modelFile}}).
+			Draw(t, "files")
 		if err := errors.Join(os.WriteFile(rowsFile, []byte(text), 0o644), decideBy(plugin, d)); err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +237,8 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			calls[i] = anyCall(t)
 		}
 		ask := func(calls []host.Call) []host.Answer {
-			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.NVLDomains, NCCL: release})
+			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.NVLDomains,
+				NCCL: release})
 			if err != nil {
 				t.Fatalf("%v: %v", err, log)
 			}
@@ -246,22 +262,26 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			if !sameAnswer(answers[i], backwards[i]) {
 				t.Fatalf("%+v, in another order %+v to %+v by\n%s", answers[i], backwards[i], c, text)
 			}
-			q := Question{Call: nccl.Call{Coll: nccl.Coll(c.Coll), Bytes: uint64(c.Bytes)}, Comm: s, PipeOps: c.PipeOps, RegBuff: c.RegBuff}
+			q := Question{Call: nccl.Call{Coll: nccl.Coll(c.Coll), Bytes: uint64(c.Bytes)}, Comm: s,
+				PipeOps: c.PipeOps, RegBuff: c.RegBuff}
 			view, query := engine.For(s), q.query(c.Table, abi)
 			x := view.Explain(query)
 			by[x.By]++
 			var want host.Answer
 			want.Table, want.Channels, want.ChunkBytes = throughABI(x.Decision, c.Table, abi)
 			if !sameAnswer(answers[i], want) {
-				t.Fatalf("NCCL %s: %+v on %s:\nthe library says %+v\nthe engine %+v\nby\n%s", release, c, s, answers[i], want, text)
+				t.Fatalf("NCCL %s: %+v on %s:\nthe library says %+v\nthe engine %+v\nby\n%s", release, c, s,
+					answers[i], want, text)
 			}
 			if log := answers[i].Log; len(log) > 0 { // it is new
 				who := map[policy.By]string{policy.ByNCCL: "NCCL", policy.ByModel: "model " + modelFile}[x.By]
 				if x.By == policy.ByRow {
 					who = fmt.Sprintf("%s:%d", rowsFile, engine.Policy.Rules[x.Rule].Line)
 				}
-				if said := log[len(log)-1].Text; !strings.HasSuffix(said, " pipelined: "+telemetry.Reason(engine, query, view.Decide(query))+", decided by "+who) {
-					t.Fatalf("NCCL %s: %+v on %s:\nthe library logs %q, not by %s, by\n%s", release, c, s, said, who, text)
+				if said := log[len(log)-1].Text; !strings.HasSuffix(said,
+					" pipelined: "+telemetry.Reason(engine, query, view.Decide(query))+", decided by "+who) {
+					t.Fatalf("NCCL %s: %+v on %s:\nthe library logs %q, not by %s, by\n%s", release, c, s,
+						said, who, text)
 				}
 			}
 			for r, tried := range x.Rows {
@@ -293,7 +313,8 @@ func breaks(c host.Call, a host.Answer, s policy.Comm) string {
 	offered := func(micros float32) bool { return micros >= 0 && micros < math.MaxFloat32 }
 	written, choice := -1, -1
 	for i, after := range a.Table {
-		if before := c.Table[i]; math.Float32bits(before) != math.Float32bits(after) && !(before != before && after != after) {
+		if before := c.Table[i]; math.Float32bits(before) != math.Float32bits(after) &&
+			!(before != before && after != after) {
 			if written >= 0 || !offered(before) || !(after > 0 && after <= before) {
 				return "a cell that is not NCCL's to choose, made dearer, or a second one"
 			}

@@ -1,5 +1,5 @@
-// Package ask asks the policy engine, which is the library's own code. It says what the engine decides with the costs that
-// NCCL would hand to a tuner, who decides, and why. It does not load the library; a test holds both together.
+// Package ask asks the policy engine, which is the library's own code. It says what the engine decides with the costs
+// that NCCL would hand to a tuner, who decides, and why. It does not load the library; a test holds both together.
 package ask
 
 import (
@@ -44,7 +44,8 @@ type viewKey struct {
 
 // NewAsker reads the files of those that may be asked.
 func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
-	a := &Asker{engines: map[Decider]*policy.Engine{}, texts: map[Decider][]byte{}, views: map[viewKey]*policy.EngineView{}}
+	a := &Asker{engines: map[Decider]*policy.Engine{}, texts: map[Decider][]byte{},
+		views: map[viewKey]*policy.EngineView{}}
 	for _, d := range by {
 		var rules *policy.Policy
 		var learned *model.Model
@@ -126,7 +127,8 @@ func (a *Asker) Comm(c nccl.Comm, domains commspec.NVLDomains) (policy.Comm, err
 		return policy.Comm{}, fmt.Errorf("NCCL %s has tuner ABI v%d, which does not tell of NVLink domains "+
 			"(needed: v%d, NCCL 2.28.3)", a.Costs.NCCL, a.ABI, nccl.ABIComms)
 	}
-	return policy.Comm{Comm: c, NVLDomains: domains.Told(c, a.ABI), UncheckedAllGather: a.Costs.NCCL.UncheckedAllGather()}, nil
+	return policy.Comm{Comm: c, NVLDomains: domains.Told(c, a.ABI),
+		UncheckedAllGather: a.Costs.NCCL.UncheckedAllGather()}, nil
 }
 
 // view is what decides, as a communicator sees it.

@@ -49,8 +49,8 @@ func ReadModel(in *cli.Inputs, file string) (m *model.Model, text []byte, err er
 	return m, text, nil
 }
 
-// About lists what a person should know of what files decide for communicators: what the library would warn of and why the
-// model abstains. With allGather it adds which of its channel counts are left to NCCL.
+// About lists what a person should know of what files decide for communicators: what the library would warn of and
+// why the model abstains. With allGather it adds which of its channel counts are left to NCCL.
 func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []string) {
 	if d.Model != "" {
 		notes = slices.Clone(a.Notes)
@@ -58,7 +58,8 @@ func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []s
 	for _, c := range comms {
 		view := a.view(d, c)
 		if why := view.ModelAbstention(); why != model.Decides && view.Empty() {
-			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", c, d.Model, why))
+			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", c,
+				d.Model, why))
 		}
 		if !allGather {
 			continue
@@ -77,10 +78,13 @@ func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 	rows, first, model := view.UncheckedAllGathers()
 	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", version)
 	if rows > 0 {
-		notes = append(notes, fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.Policy, first.Line, cli.CountOf(rows, "row"), why))
+		notes = append(notes,
+			fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.Policy,
+				first.Line, cli.CountOf(rows, "row"), why))
 	}
 	if model {
-		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s", d.Model, why))
+		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s",
+			d.Model, why))
 	}
 	return notes
 }

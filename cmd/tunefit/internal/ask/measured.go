@@ -49,8 +49,8 @@ func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.
 	return o
 }
 
-// measurement is what NCCL was measured to do with a call without a tuner. Benchmarks make one call at a time from buffers
-// that are not registered; of others they tell nothing.
+// measurement is what NCCL was measured to do with a call without a tuner. Benchmarks make one call at a time from
+// buffers that are not registered; of others they tell nothing.
 func measurement(view *policy.EngineView, q Question) (own model.Choice, ok bool) {
 	if q.PipeOps > 1 || q.RegBuff == 1 {
 		return own, false

@@ -18,7 +18,8 @@ type Question struct {
 
 // query is the question as the tuner hears it through a version of its ABI.
 func (q Question) query(table []float32, abi int) policy.Query {
-	asked := policy.Query{Call: q.Call, PipeOps: q.PipeOps, RegBuff: q.RegBuff, Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
+	asked := policy.Query{Call: q.Call, PipeOps: q.PipeOps, RegBuff: q.RegBuff,
+		Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
 	if abi < nccl.ABIRegBuff {
 		asked.RegBuff = -1
 	}
@@ -43,7 +44,8 @@ func availableV2(q Question, table []float32) []float32 {
 			offer(nccl.AlgoTree, proto)
 		}
 	}
-	oneNode, collNet, nvls := q.Comm.Nodes == 1, told(nccl.AlgoCollNetChain), told(nccl.AlgoNVLS) || told(nccl.AlgoNVLSTree)
+	oneNode, collNet, nvls := q.Comm.Nodes == 1, told(nccl.AlgoCollNetChain), told(nccl.AlgoNVLS) ||
+		told(nccl.AlgoNVLSTree)
 	switch q.Coll {
 	case nccl.CollAllReduce:
 		if collNet {

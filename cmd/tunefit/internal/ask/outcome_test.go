@@ -8,8 +8,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// NCCL 2.21 tells a tuner only whether there is NVLS and a network that reduces, and does what the tuner says unchecked: no
-// row may get what is not there.
+// NCCL 2.21 tells a tuner only whether there is NVLS and a network that reduces, and does what the tuner says
+// unchecked: no row may get what is not there.
 func TestAvailableToABIWithoutCosts(t *testing.T) {
 	const plain, trees = "ring/ll ring/simple", "tree/ll tree/simple ring/ll ring/simple"
 	const collNet = " collnet_direct/simple collnet_chain/simple"
@@ -26,7 +26,8 @@ func TestAvailableToABIWithoutCosts(t *testing.T) {
 		{nccl.CollAllReduce, 2, nil, trees},
 		{nccl.CollAllReduce, 2, []nccl.Algo{nccl.AlgoNVLSTree}, trees + " nvls_tree/simple"},
 		{nccl.CollAllReduce, 2, []nccl.Algo{nccl.AlgoCollNetChain}, trees + collNet},
-		{nccl.CollAllReduce, 2, []nccl.Algo{nccl.AlgoCollNetChain, nccl.AlgoNVLS}, trees + collNet + " nvls/simple nvls_tree/simple"},
+		{nccl.CollAllReduce, 2, []nccl.Algo{nccl.AlgoCollNetChain, nccl.AlgoNVLS},
+			trees + collNet + " nvls/simple nvls_tree/simple"},
 		{nccl.CollAllGather, 1, []nccl.Algo{nccl.AlgoNVLS}, plain + " nvls/simple"},
 		{nccl.CollAllGather, 1, []nccl.Algo{nccl.AlgoCollNetChain}, plain},
 		{nccl.CollReduceScatter, 2, []nccl.Algo{nccl.AlgoNVLS, nccl.AlgoCollNetChain}, plain},
@@ -38,7 +39,8 @@ func TestAvailableToABIWithoutCosts(t *testing.T) {
 		for _, algo := range c.has {
 			table[int(algo)*nccl.NumProtos+int(nccl.ProtoSimple)] = 10
 		}
-		q := Question{Call: nccl.Call{Coll: c.coll, Bytes: 1 << 20}, Comm: policy.Comm{Comm: nccl.Comm{Nodes: c.nodes, Ranks: 8 * c.nodes}}, PipeOps: 1}
+		q := Question{Call: nccl.Call{Coll: c.coll, Bytes: 1 << 20},
+			Comm: policy.Comm{Comm: nccl.Comm{Nodes: c.nodes, Ranks: 8 * c.nodes}}, PipeOps: 1}
 		var got []string
 		for i, cost := range q.query(table, nccl.ABINoCosts).Costs.Micros {
 			if cost >= 0 {

@@ -15,8 +15,8 @@ type Files struct {
 	model    *model.Model // nil: none
 }
 
-// Comms lists the communicators that rules are written for, by their columns or by their conditions, and that the model was
-// measured on. What a rule leaves open is filled in with 8 ranks per node.
+// Comms lists the communicators that rules are written for, by their columns or by their conditions, and that the
+// model was measured on. What a rule leaves open is filled in with 8 ranks per node.
 func (f Files) Comms() []nccl.Comm {
 	const perNode = 8
 	seen := map[nccl.Comm]bool{}
@@ -46,7 +46,8 @@ func (f Files) Comms() []nccl.Comm {
 	}
 	for _, p := range f.Policies {
 		for _, r := range p.Rules {
-			nodes, ranks, rpn := int(r.Numbers[policy.Nodes]), int(r.Numbers[policy.Ranks]), int(r.Numbers[policy.RanksPerNode])
+			nodes, ranks, rpn := int(r.Numbers[policy.Nodes]), int(r.Numbers[policy.Ranks]),
+				int(r.Numbers[policy.RanksPerNode])
 			add(nodes, ranks, rpn)
 			for _, n := range inComms(r.When.Limits("nodes")) {
 				add(n, ranks, rpn)

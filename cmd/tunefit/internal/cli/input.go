@@ -19,8 +19,8 @@ import (
 // StandardName stands for the standard input wherever a file is named.
 const StandardName = "-"
 
-// Inputs opens the files that a run of tunefit reads. It keeps what it read from the standard input, which can be read only
-// once. The zero value has no standard input.
+// Inputs opens the files that a run of tunefit reads. It keeps what it read from the standard input, which can be
+// read only once. The zero value has no standard input.
 type Inputs struct {
 	standard io.Reader
 	text     []byte // of standard, once it was read as a whole; nil: it was not
@@ -43,8 +43,8 @@ type input struct {
 
 func (in *input) Close() error { return in.closer.Close() }
 
-// Open opens a file, "-" being the standard input. It unpacks what gzip has compressed, and refuses a file that is certainly
-// of another kind than those wanted.
+// Open opens a file, "-" being the standard input. It unpacks what gzip has compressed, and refuses a file that is
+// certainly of another kind than those wanted.
 func (from *Inputs) Open(name string, want ...Kind) (*input, error) {
 	in, err := from.openAny(name)
 	if err != nil {
@@ -112,16 +112,19 @@ func openFile(name string) (*os.File, error) {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(name, "*?["):
-		return nil, fmt.Errorf("%s: no file has such a name (the shell passes a pattern on as it is when nothing matches it)",
-			Called(name))
+		return nil,
+			fmt.Errorf("%s: no file has such a name (the shell passes a pattern on as it is when nothing matches it)",
+				Called(name))
 	case err != nil:
 		if to, not := os.Readlink(name); not == nil {
-			return nil, fmt.Errorf("%s is a link to %s, which cannot be read: %w", Called(name), Called(to), errors.Unwrap(err))
+			return nil, fmt.Errorf("%s is a link to %s, which cannot be read: %w", Called(name), Called(to),
+				errors.Unwrap(err))
 		}
 		return nil, err
 	case info.IsDir():
-		return nil, fmt.Errorf("%s is a directory (needed: a file; tunefit import %s -o sweep.csv reads all logs in it)",
-			Called(name), Called(name))
+		return nil,
+			fmt.Errorf("%s is a directory (needed: a file; tunefit import %s -o sweep.csv reads all logs in it)",
+				Called(name), Called(name))
 	}
 	return os.Open(name)
 }
@@ -171,8 +174,8 @@ func (from *Inputs) keepStandard(name string) (err error) {
 	return nil
 }
 
-// Decider reads a policy or a model as a whole. It refuses what the plugin refuses: what is no regular file, which could
-// hang, and what is too large.
+// Decider reads a policy or a model as a whole. It refuses what the plugin refuses: what is no regular file, which
+// could hang, and what is too large.
 func (from *Inputs) Decider(name string, want ...Kind) ([]byte, error) {
 	if name != StandardName && IsStream(name) {
 		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)

@@ -40,24 +40,32 @@ const (
 
 // kinds say what a file is and what it is for; FILE stands for its name.
 var kinds = [...]struct{ is, use string }{
-	KindPolicy:    {"a policy", "tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"},
-	KindSweep:     {"a sweep: measurements", "tunefit fit FILE --csv policy.csv learns a policy from it"},
-	KindLog:       {"a log of measurements", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
-	KindResults:   {"the JSON output of nccl-tests", "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
-	KindModel:     {"a cost model", "tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"},
-	KindTuning:    {"a table of NCCL's latencies and bandwidths", "show, explain, diff, check and simulate take it as --tuning FILE"},
-	KindTopology:  {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
-	KindMesh:      {"a mesh of cables", "tunefit topo mesh FILE shows it"},
-	KindTests:     {"tests of a policy", "tunefit test FILE runs them"},
-	KindInspector: {"the output of NCCL's inspector", "tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"},
-	KindRecord:    {"a file of the library's recorder", "tunefit import DIRECTORY -o job.csv makes a job profile of those of all ranks"},
-	kindTrial:     {"what a job found out about its policy", "tunefit compare DIRECTORY shows all such files of a directory"},
-	KindProfile:   {"a job profile", "tunefit profile FILE prints it"},
-	kindPage:      {"a page for a browser", "open it in one"},
-	kindXML:       {"XML, but no topology: it has no <system>", "NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"},
-	kindJSON:      {"JSON, but nothing that tunefit writes or reads", ""},
-	KindPacked:    {"packed in a way that is not read here", "gunzip is done for you, anything else unpack first"},
-	kindBinary:    {"not a text", ""},
+	KindPolicy: {"a policy", "tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"},
+	KindSweep:  {"a sweep: measurements", "tunefit fit FILE --csv policy.csv learns a policy from it"},
+	KindLog: {"a log of measurements",
+		"tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
+	KindResults: {"the JSON output of nccl-tests",
+		"tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
+	KindModel: {"a cost model",
+		"tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"},
+	KindTuning: {"a table of NCCL's latencies and bandwidths",
+		"show, explain, diff, check and simulate take it as --tuning FILE"},
+	KindTopology: {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
+	KindMesh:     {"a mesh of cables", "tunefit topo mesh FILE shows it"},
+	KindTests:    {"tests of a policy", "tunefit test FILE runs them"},
+	KindInspector: {"the output of NCCL's inspector",
+		"tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"},
+	KindRecord: {"a file of the library's recorder",
+		"tunefit import DIRECTORY -o job.csv makes a job profile of those of all ranks"},
+	kindTrial: {"what a job found out about its policy",
+		"tunefit compare DIRECTORY shows all such files of a directory"},
+	KindProfile: {"a job profile", "tunefit profile FILE prints it"},
+	kindPage:    {"a page for a browser", "open it in one"},
+	kindXML: {"XML, but no topology: it has no <system>",
+		"NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"},
+	kindJSON:   {"JSON, but nothing that tunefit writes or reads", ""},
+	KindPacked: {"packed in a way that is not read here", "gunzip is done for you, anything else unpack first"},
+	kindBinary: {"not a text", ""},
 }
 
 // sniffed is what the beginning of a file tells.
@@ -116,7 +124,8 @@ func (s sniffed) Accept(name string, want []Kind) error {
 		named, do := map[rune]string{';': "semicolons", '\t': "tabs"}[s.separator], "save it as CSV with commas"
 		called, name := calledInput(name)
 		if !s.commas {
-			do += fmt.Sprintf(", or: tr %s , < %s > commas.csv", map[rune]string{';': "';'", '\t': `'\t'`}[s.separator], name)
+			do += fmt.Sprintf(", or: tr %s , < %s > commas.csv",
+				map[rune]string{';': "';'", '\t': `'\t'`}[s.separator], name)
 		}
 		is, _, _ := strings.Cut(kinds[s.Kind].is, ":")
 		return fmt.Errorf("%s is %s whose fields are separated by %s (needed: commas); %s", called, is, named, do)
@@ -126,17 +135,25 @@ func (s sniffed) Accept(name string, want []Kind) error {
 
 // Columns that only one kind of CSV file has, in lower case and without "_" and blanks.
 var (
-	sweepColumns  = []string{"sizebytes", "size", "size(b)", "timeus", "time(us)", "latencyus", "algbw", "algbwgbps", "busbw", "busbwgbps", "inplace", "selection", "costmetric"}
-	policyColumns = []string{"minbytes", "maxbytes", "minbytesperrank", "maxbytesperrank", "rankspernode", "chunkbytes", "when", "comment", "algorithm", "algo"}
-	meshColumns   = []string{"nic", "address", "gbits"}
+	sweepColumns = []string{"sizebytes", "size", "size(b)", "timeus", "time(us)", "latencyus", "algbw", "algbwgbps",
+		"busbw", "busbwgbps", "inplace", "selection", "costmetric"}
+	policyColumns = []string{"minbytes", "maxbytes", "minbytesperrank", "maxbytesperrank", "rankspernode",
+		"chunkbytes", "when", "comment", "algorithm", "algo"}
+	meshColumns = []string{"nic", "address", "gbits"}
 )
 
 var (
 	// What the header and the rows of nccl-tests and the messages of NCCL look like.
-	logLine   = regexp.MustCompile(`NCCL (?:INFO|WARN|version) |(?:^|[#>:] ?) *(?:nThread [0-9]|nccl-tests version|NCCL Tests compiled|Collective test starting|Using devices|Rank +[0-9]+ )|^(?:[\[\]<>@,:a-z0-9 -]*\s)?[0-9]+\s+[0-9]+\s+(?:u?int(?:8|32|64)|half|float|double|bfloat16|f8e[0-9a-z]+)\s`)
+	logLine = regexp.MustCompile(
+		`NCCL (?:INFO|WARN|version) |` +
+			`(?:^|[#>:] ?) *(?:nThread [0-9]|nccl-tests version|` +
+			`NCCL Tests compiled|Collective test starting|Using devices|Rank +[0-9]+ )|` +
+			`^(?:[\[\]<>@,:a-z0-9 -]*\s)?[0-9]+\s+[0-9]+\s+(?:u?int(?:8|32|64)|half|` +
+			`float|double|bfloat16|f8e[0-9a-z]+)\s`)
 	markup    = regexp.MustCompile(`^<[A-Za-z!?]`)
 	testsLine = regexp.MustCompile(`(?m)^tests:\s*$`)
-	packed    = [][]byte{[]byte("\x1f\x8b"), []byte("\x28\xb5\x2f\xfd"), []byte("\xfd7zXZ\x00"), []byte("BZh"), []byte("PK\x03\x04"), []byte("7z\xbc\xaf\x27\x1c")}
+	packed    = [][]byte{[]byte("\x1f\x8b"), []byte("\x28\xb5\x2f\xfd"), []byte("\xfd7zXZ\x00"), []byte("BZh"),
+		[]byte("PK\x03\x04"), []byte("7z\xbc\xaf\x27\x1c")}
 )
 
 // Sniff finds out what a file is by its beginning.
@@ -145,8 +162,10 @@ func Sniff(head []byte) (s sniffed) {
 	text := bytes.TrimSpace(head)
 	has := func(word string) bool { return bytes.Contains(head, []byte(word)) }
 	switch {
-	case bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")): // UTF-16, as readers say
-	case slices.ContainsFunc(packed, func(magic []byte) bool { return bytes.HasPrefix(head, magic) }), len(head) > 262 && string(head[257:262]) == "ustar":
+	// UTF-16, as readers say
+	case bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")):
+	case slices.ContainsFunc(packed, func(magic []byte) bool { return bytes.HasPrefix(head, magic) }),
+		len(head) > 262 && string(head[257:262]) == "ustar":
 		s.Kind = KindPacked
 	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have some further on
 		s.Kind = kindBinary

@@ -68,7 +68,8 @@ func TestKindsOfTexts(t *testing.T) {
 			t.Errorf("%q is %q, want %q", text, kinds[got].is, kinds[want].is)
 		}
 	}
-	for _, k := range []Kind{KindPolicy, KindSweep, KindLog, KindResults, KindModel, KindTuning, KindTopology, KindMesh, KindTests, kindPage, kindXML, kindJSON, KindPacked, kindBinary} {
+	for _, k := range []Kind{KindPolicy, KindSweep, KindLog, KindResults, KindModel, KindTuning, KindTopology,
+		KindMesh, KindTests, kindPage, kindXML, kindJSON, KindPacked, kindBinary} {
 		if kinds[k].is == "" {
 			t.Errorf("kind %d has no words", k)
 		}

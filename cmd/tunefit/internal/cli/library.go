@@ -16,7 +16,8 @@ type LibraryFlag struct{ Path string }
 
 // Register adds the flag to a command, which does with the library what it says.
 func (f *LibraryFlag) Register(cmd *cobra.Command, does string) {
-	cmd.Flags().StringVar(&f.Path, "plugin", "", "tuner library "+does+" (default "+LibraryName+" beside tunefit or in ../lib)")
+	cmd.Flags().StringVar(&f.Path, "plugin", "", "tuner library "+does+" (default "+LibraryName+
+		" beside tunefit or in ../lib)")
 }
 
 // Find returns the library's path.

@@ -13,15 +13,17 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// MayWrite refuses an output that is there already, or that is one of the inputs, under whatever name: what is read would be
-// lost, and --force cannot mean that. A command asks before it does any work. An empty name is no file.
+// MayWrite refuses an output that is there already, or that is one of the inputs, under whatever name: what is read
+// would be lost, and --force cannot mean that. A command asks before it does any work. An empty name is no file.
 func MayWrite(name string, force bool, inputs ...string) error {
 	if name == StandardName {
-		return Usagef("- as an output is no file (needed: a name; what goes to standard output does so without an option)")
+		return Usagef("- as an output is no file (needed: a name; what goes to standard output does so without an " +
+			"option)")
 	}
 	for _, in := range inputs {
 		if name != "" && in != "" && in != StandardName && SameFile(name, in) {
-			return fmt.Errorf("%s is read, and would be overwritten as %s (needed: another name for the output; --force does not change that)", in, name)
+			return fmt.Errorf("%s is read, and would be overwritten as %s (needed: another name for the output; "+
+				"--force does not change that)", in, name)
 		}
 	}
 	if name == "" || force {
@@ -55,8 +57,8 @@ func SameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(ia, ib)
 }
 
-// WriteWhole makes a file whole or not at all, see atomicfile.WriteDurable. Without force it overwrites nothing, not even
-// what somebody else has made meanwhile.
+// WriteWhole makes a file whole or not at all, see atomicfile.WriteDurable. Without force it overwrites nothing, not
+// even what somebody else has made meanwhile.
 func WriteWhole(name string, force bool, write func(io.Writer) error) error {
 	return atomicfile.WriteDurable(name, func(w io.Writer) error {
 		return errors.Join(write(w), MayWrite(name, force))

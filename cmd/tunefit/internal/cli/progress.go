@@ -71,7 +71,8 @@ const barWidth = 24
 func (p *Progress) show() {
 	share := min(1, float64(p.done)/float64(p.total))
 	full := int(share * barWidth)
-	text := fmt.Sprintf("%s [%s%s] %3.0f %% %s", p.what, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), 100*share, p.at)
+	text := fmt.Sprintf("%s [%s%s] %3.0f %% %s", p.what, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full),
+		100*share, p.at)
 	if text != p.shown {
 		p.shown = text
 		p.line.Show(text)

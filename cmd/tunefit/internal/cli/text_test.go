@@ -16,7 +16,8 @@ func TestTable(t *testing.T) {
 	tw.Row("a\x1b[2J\nb\tc", 1.5)
 	tw.Row()
 	tw.Flush()
-	if want := "host" + strings.Repeat(" ", 22) + "µs\n" + `a\u001b[2J\u000ab\u0009c  1.5` + "\n\n"; out.String() != want {
+	if want := "host" + strings.Repeat(" ", 22) + "µs\n" + `a\u001b[2J\u000ab\u0009c  1.5` +
+		"\n\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 }

@@ -21,7 +21,8 @@ func UnknownCommand(root *cobra.Command, in *Inputs, word string) error {
 		}
 		return Usagef("unknown command %q; a file is called so%s", word, what)
 	}
-	return Usagef("unknown command %q (%sallowed: %s)", word, suggest.DidYouMean(word, CommandNames(root)), strings.Join(CommandNames(root), ", "))
+	return Usagef("unknown command %q (%sallowed: %s)", word, suggest.DidYouMean(word, CommandNames(root)),
+		strings.Join(CommandNames(root), ", "))
 }
 
 // CommandNames lists the commands below one that its help shows.
@@ -44,7 +45,8 @@ var (
 func FlagError(cmd *cobra.Command, err error) error {
 	short := unknownShort.FindStringSubmatch(err.Error())
 	if short != nil && negative.MatchString(short[1]) {
-		return Usagef("-%s: no size, number or file begins with - (sizes are 1 byte or more, as 4096, 64K, 8M)", short[1])
+		return Usagef("-%s: no size, number or file begins with - (sizes are 1 byte or more, as 4096, 64K, 8M)",
+			short[1])
 	}
 	for _, m := range [][]string{unknownLong.FindStringSubmatch(err.Error()), short} {
 		if m == nil {
@@ -98,7 +100,8 @@ func OneDash(root *cobra.Command, args []string) (*cobra.Command, error) {
 func ParseColl(name string) (nccl.Coll, error) {
 	c, err := nccl.Colls.Parse(name)
 	if err != nil && nccl.NeverAsked(name) {
-		err = fmt.Errorf("%s: NCCL asks no tuner about it (allowed: allreduce, allgather, reducescatter, broadcast, reduce)", name)
+		err = fmt.Errorf("%s: NCCL asks no tuner about it (allowed: allreduce, allgather, reducescatter, broadcast, "+
+			"reduce)", name)
 	}
 	return c, err
 }

@@ -27,15 +27,19 @@ type Flags struct {
 // Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.Colls, "coll", nil, "collectives, as allreduce,allgather (default all)")
-	cmd.Flags().StringVar(&f.Sizes, "sizes", "1K-4G", "sizes in bytes: a list as 64K,1M, or a range as 1K-4G, asked at every doubling and wherever a row begins or ends")
-	cmd.Flags().StringSliceVar(&f.Comms, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,4x8 (default: those the policy names)")
+	cmd.Flags().StringVar(&f.Sizes, "sizes", "1K-4G",
+		"sizes in bytes: a list as 64K,1M, or a range as 1K-4G, asked at every doubling and wherever a row begins "+
+			"or ends")
+	cmd.Flags().StringSliceVar(&f.Comms, "comm", nil,
+		"communicators as NODESxRANKS_PER_NODE, as 1x8,4x8 (default: those the policy names)")
 	f.NVL.Register(cmd)
 }
 
 // ParseColls returns the collectives asked for.
 func (f *Flags) ParseColls() ([]nccl.Coll, error) {
 	if len(f.Colls) == 0 {
-		return []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceScatter, nccl.CollBroadcast, nccl.CollReduce}, nil
+		return []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceScatter, nccl.CollBroadcast,
+			nccl.CollReduce}, nil
 	}
 	var colls []nccl.Coll
 	for _, name := range f.Colls {
@@ -79,7 +83,8 @@ func ParseSizes(text string) (sizes []uint64, isRange bool, err error) {
 	case err != nil:
 		return nil, false, fmt.Errorf("%s: a range's last size: %w", text, err)
 	case first > last:
-		return nil, false, fmt.Errorf("%s: a range runs from its smaller size to its larger, as %s-%s", text, nccl.FormatBytes(last), nccl.FormatBytes(first))
+		return nil, false, fmt.Errorf("%s: a range runs from its smaller size to its larger, as %s-%s", text,
+			nccl.FormatBytes(last), nccl.FormatBytes(first))
 	case first == 0 || last > 1<<50:
 		return nil, false, fmt.Errorf("%s: a range runs from 1 or more up to at most 1024T", text)
 	}
@@ -118,7 +123,8 @@ func ParseComm(text string) (nccl.Comm, error) {
 	n, perNode, ok := strings.Cut(text, "x")
 	nodes, err1 := strconv.Atoi(n)
 	ranks, err2 := strconv.Atoi(perNode)
-	if !ok || err1 != nil || err2 != nil || nodes < 1 || ranks < 1 || nodes > MaxRanks || ranks > MaxRanks || nodes*ranks < 2 || nodes*ranks > MaxRanks {
+	if !ok || err1 != nil || err2 != nil || nodes < 1 || ranks < 1 || nodes > MaxRanks || ranks > MaxRanks ||
+		nodes*ranks < 2 || nodes*ranks > MaxRanks {
 		meant := ""
 		if parts := strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' }); len(parts) == 2 {
 			meant = fmt.Sprintf("did you mean %sx%s; ", parts[0], parts[1])
@@ -132,7 +138,9 @@ func ParseComm(text string) (nccl.Comm, error) {
 				meant = fmt.Sprintf("%d ranks on how many nodes? one: 1x%d, two: 2x%d; ", ranks, ranks, ranks/2)
 			}
 		}
-		return nccl.Comm{}, cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sneeded: as 1x8 or 4x8)", text, meant)
+		return nccl.Comm{},
+			cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sneeded: as 1x8 or 4x8)",
+				text, meant)
 	}
 	return nccl.Comm{Nodes: nodes, Ranks: nodes * ranks}, nil
 }

@@ -91,7 +91,8 @@ func TestFlags(t *testing.T) {
 	}{
 		{"", nil, "[allreduce allgather reducescatter broadcast reduce] 23 from 1KiB to 4GiB [1x8 2x8]"},
 		{"", named, "[allreduce allgather reducescatter broadcast reduce] 23 from 1KiB to 4GiB [3x4]"},
-		{"--coll Reduce,allgather --sizes 2M,4K --comm 4x8,1x2", named, "[reduce allgather] 2 from 4KiB to 2MiB [4x8 1x2]"},
+		{"--coll Reduce,allgather --sizes 2M,4K --comm 4x8,1x2", named,
+			"[reduce allgather] 2 from 4KiB to 2MiB [4x8 1x2]"},
 		{"--coll alreduce", nil, `"alreduce"`},
 		{"--comm 1x8,8", nil, `--comm "8": not`},
 		{"--sizes 4K-1K", nil, "as 1KiB-4KiB"},
@@ -111,7 +112,8 @@ func TestFlags(t *testing.T) {
 			}
 			continue
 		}
-		got := fmt.Sprintf("%v %d from %s to %s %v", colls, len(sizes), nccl.FormatBytes(sizes[0]), nccl.FormatBytes(sizes[len(sizes)-1]), shapes)
+		got := fmt.Sprintf("%v %d from %s to %s %v", colls, len(sizes), nccl.FormatBytes(sizes[0]),
+			nccl.FormatBytes(sizes[len(sizes)-1]), shapes)
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", test.args, got, test.want)
 		}

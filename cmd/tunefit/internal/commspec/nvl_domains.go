@@ -11,9 +11,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// NVLDomains is how many NVLink domains a person says that NCCL tells tuners of. The zero value is what NCCL tells: one for
-// each node, in every version that tells tuners, 2.28.3 and later (initNvlDomainInfo in its src/init.cc, at least up to
-// 2.30). Another number is for a policy that is to be ready for an NCCL that counts otherwise.
+// NVLDomains is how many NVLink domains a person says that NCCL tells tuners of. The zero value is what NCCL tells:
+// one for each node, in every version that tells tuners, 2.28.3 and later (initNvlDomainInfo in its src/init.cc, at
+// least up to 2.30). Another number is for a policy that is to be ready for an NCCL that counts otherwise.
 type NVLDomains int
 
 // NVLUntold is an NCCL that does not tell.
@@ -21,7 +21,9 @@ const NVLUntold NVLDomains = -1
 
 // Register adds the flag to a command.
 func (n *NVLDomains) Register(cmd *cobra.Command) {
-	cmd.Flags().Var(n, "nvl-domains", "NVLink domains that NCCL says a communicator spans; 0: it does not say, as before 2.28 (default: one for each node, as NCCL counts)")
+	cmd.Flags().Var(n, "nvl-domains",
+		"NVLink domains that NCCL says a communicator spans; 0: it does not say, as before 2.28 (default: one for "+
+			"each node, as NCCL counts)")
 }
 
 // Set implements pflag.Value.
@@ -66,7 +68,8 @@ func (n NVLDomains) Told(c nccl.Comm, abi int) int {
 // Check refuses more domains than a communicator has ranks.
 func (n NVLDomains) Check(c nccl.Comm) error {
 	if int(n) > c.Ranks {
-		return fmt.Errorf("%d NVLink domains in a communicator of %s (allowed: 1 to %d, 0: NCCL does not say)", n, cli.CountOf(c.Ranks, "rank"), c.Ranks)
+		return fmt.Errorf("%d NVLink domains in a communicator of %s (allowed: 1 to %d, 0: NCCL does not say)", n,
+			cli.CountOf(c.Ranks, "rank"), c.Ranks)
 	}
 	return nil
 }

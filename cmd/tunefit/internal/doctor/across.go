@@ -22,8 +22,9 @@ var measured = regexp.MustCompile(`\b[0-9.]+(?:ns|µs|ms|s)\b`)
 // ofNode are the checks in which nodes may differ and be alike: how much there is room for.
 var ofNode = []string{"limits", "rendezvous"}
 
-// Across makes one list of what the nodes found: what all found once, and else with the nodes that found it. What is missing, and
-// where they differ though each for itself is sound, is a finding. The verdict is a line: "4 nodes agree", or in what they differ.
+// Across makes one list of what the nodes found: what all found once, and else with the nodes that found it. What is
+// missing, and where they differ though each for itself is sound, is a finding. The verdict is a line: "4 nodes
+// agree", or in what they differ.
 func (a *Answers) Across(want Expected, blamed []string) (findings []finding, verdict string) {
 	slices.SortStableFunc(a.complete, func(x, y answer) int { return compareHosts(x.host, y.host) })
 	var hosts []string
@@ -76,7 +77,8 @@ func (a *Answers) Across(want Expected, blamed []string) (findings []finding, ve
 		if good > 1 || bad == 0 {
 			f := warned("give all nodes the same", "the nodes differ")
 			if check.name == "files" {
-				f = failed("put the files where all nodes see the same", "the nodes differ, and ranks with different versions refuse to start together")
+				f = failed("put the files where all nodes see the same",
+					"the nodes differ, and ranks with different versions refuse to start together")
 			}
 			f.Check = check.name
 			findings = append(findings, f)
@@ -112,14 +114,16 @@ func (a *Answers) missing(want Expected, hosts, blamed []string) (found []findin
 		if len(blamed) > 0 {
 			text += "; the launcher names " + hostList(blamed)
 		}
-		add(failed("look at what the launcher says, and whether this tunefit is at the same path on all nodes", "%s", text))
+		add(failed("look at what the launcher says, and whether this tunefit is at the same path on all nodes",
+			"%s", text))
 	}
 	for process := range a.begun {
 		host, _, _ := strings.Cut(process, " ")
 		add(failed("start the doctor once more", "the launcher damaged the answer of %s", host))
 	}
 	if len(a.complete) > len(hosts) && want.Processes {
-		add(warned("start one process a node, as with --map-by ppr:1:node", "%d processes answered from %s: %s", len(a.complete), cli.CountOf(len(hosts), "node"), hostList(hosts)))
+		add(warned("start one process a node, as with --map-by ppr:1:node", "%d processes answered from %s: %s",
+			len(a.complete), cli.CountOf(len(hosts), "node"), hostList(hosts)))
 	}
 	return found
 }

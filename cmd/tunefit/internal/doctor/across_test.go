@@ -37,12 +37,14 @@ func TestAnswersMixed(t *testing.T) {
 	}
 	var lines []string
 	for n := range 20 {
-		text := answerOf(t, fmt.Sprintf("node%d", n+1), []finding{is("nccl", fine("%s", noise[n:])), is("files", warned("do it", "odd \u00b5 text"))})
+		text := answerOf(t, fmt.Sprintf("node%d", n+1), []finding{is("nccl", fine("%s", noise[n:])),
+			is("files", warned("do it", "odd \u00b5 text"))})
 		for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 			if len(line) > 1000 {
 				t.Fatalf("a line of %d bytes", len(line))
 			}
-			lines = append(lines, fmt.Sprintf("[1,%d]<stdout>:%s\r\n", n, line), fmt.Sprintf("%d: node%d:1:2 [0] NCCL INFO\n", n, n))
+			lines = append(lines, fmt.Sprintf("[1,%d]<stdout>:%s\r\n", n, line),
+				fmt.Sprintf("%d: node%d:1:2 [0] NCCL INFO\n", n, n))
 		}
 	}
 	rand.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
@@ -57,7 +59,8 @@ func TestAnswersMixed(t *testing.T) {
 		t.Fatalf("%d answers, %d begun, %d other lines of %d", a.Count(), len(a.begun), other, len(lines))
 	}
 	for _, n := range a.complete {
-		if f := n.findings[1]; len(n.findings) != 2 || f.Severity != isWarning || f.Do != "do it" || f.Found != "odd \u00b5 text" {
+		if f := n.findings[1]; len(n.findings) != 2 || f.Severity != isWarning || f.Do != "do it" ||
+			f.Found != "odd \u00b5 text" {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -82,7 +85,8 @@ func across(t *testing.T, want Expected, nodes map[string][]finding) string {
 
 func TestAcross(t *testing.T) {
 	ok := func(version string) []finding {
-		return []finding{is("files", fine("p.csv, version %s", version)), is("rendezvous", fine("/dev/shm, %dµs for a record", rand.IntN(100))),
+		return []finding{is("files", fine("p.csv, version %s", version)),
+			is("rendezvous", fine("/dev/shm, %dµs for a record", rand.IntN(100))),
 			is("limits", fine("room for %d threads", rand.IntN(100)))}
 	}
 	alike := map[string][]finding{"node2": ok("a"), "node1": ok("a"), "node10": ok("a")}
@@ -90,18 +94,22 @@ func TestAcross(t *testing.T) {
 		alike[[]string{"node1", "node2", "node10"}[i]][2] = is("limits", fine("room for 5"))
 	}
 	got := across(t, Expected{Nodes: 3}, alike)
-	if !strings.HasSuffix(got, "sound\n3 nodes agree\n") || strings.Count(got, "\n") != 5 || strings.Contains(got, "node1") {
+	if !strings.HasSuffix(got, "sound\n3 nodes agree\n") || strings.Count(got, "\n") != 5 ||
+		strings.Contains(got, "node1") {
 		t.Errorf("%s", got)
 	}
 	alike["node10"][2] = is("limits", fine("room for 7"))
-	if got := across(t, Expected{Nodes: 3}, alike); !strings.HasSuffix(got, "sound\n3 nodes agree\n") || !strings.Contains(got, "node[1,2]: room for 5") && !strings.Contains(got, "node[1-2]: room for 5") {
+	if got := across(t, Expected{Nodes: 3}, alike); !strings.HasSuffix(got, "sound\n3 nodes agree\n") ||
+		!strings.Contains(got, "node[1,2]: room for 5") && !strings.Contains(got, "node[1-2]: room for 5") {
 		t.Errorf("%s", got)
 	}
 	// Each is sound for itself.
 	alike["node2"] = ok("b")
 	alike["node2"][2] = is("limits", fine("room for 5"))
 	got = across(t, Expected{Nodes: 3}, alike)
-	for _, words := range []string{"error    files       the nodes differ", "ok       files       node2: p.csv, version b", "node[1,10]: p.csv, version a", "1 error, 0 warnings\n3 nodes differ in files\n"} {
+	for _, words := range []string{"error    files       the nodes differ",
+		"ok       files       node2: p.csv, version b", "node[1,10]: p.csv, version a",
+		"1 error, 0 warnings\n3 nodes differ in files\n"} {
 		if !strings.Contains(got, words) {
 			t.Errorf("no %q in\n%s", words, got)
 		}
@@ -109,12 +117,15 @@ func TestAcross(t *testing.T) {
 	// One has a fault of its own.
 	alike["node2"] = []finding{is("files", failed("correct the path", "p.csv: no such file"))}
 	got = across(t, Expected{Nodes: 4}, alike)
-	for _, words := range []string{"error    launch      3 of 4 nodes answered: node[1-2,10]", "error    files       node2: p.csv: no such file", "-> correct the path", "2 errors, 0 warnings\n3 nodes differ in files\n"} {
+	for _, words := range []string{"error    launch      3 of 4 nodes answered: node[1-2,10]",
+		"error    files       node2: p.csv: no such file", "-> correct the path",
+		"2 errors, 0 warnings\n3 nodes differ in files\n"} {
 		if !strings.Contains(got, words) {
 			t.Errorf("no %q in\n%s", words, got)
 		}
 	}
-	if got := across(t, Expected{Nodes: 4}, nil); !strings.Contains(got, "0 of 4 nodes answered\n") || !strings.HasSuffix(got, "no node answered\n") {
+	if got := across(t, Expected{Nodes: 4}, nil); !strings.Contains(got, "0 of 4 nodes answered\n") ||
+		!strings.HasSuffix(got, "no node answered\n") {
 		t.Errorf("%s", got)
 	}
 }
@@ -135,7 +146,8 @@ func TestAnswersDamaged(t *testing.T) {
 	a.Read(line)
 	findings, _ = a.Across(Expected{Nodes: 2, Processes: true}, nil)
 	mustFind(t, findings, "launch", isWarning, "2 processes answered from 1 node: node1", "ppr:1:node")
-	for _, bad := range []string{"", "tunefit-answer node1 1 0/1 AAAA", "tunefit-answer node1 1 1/99999999999999999999 AAAA", "tunefit-answer node1 1 3/2 AAAA"} {
+	for _, bad := range []string{"", "tunefit-answer node1 1 0/1 AAAA",
+		"tunefit-answer node1 1 1/99999999999999999999 AAAA", "tunefit-answer node1 1 3/2 AAAA"} {
 		if a.Read(bad) {
 			t.Errorf("%s", bad)
 		}
@@ -181,13 +193,15 @@ func TestExpectedOf(t *testing.T) {
 // Who does not answer when the others have is not waited for, and what the launcher prints is passed on.
 func TestAskNodesLate(t *testing.T) {
 	answer := testlib.File(t, "answer", answerOf(t, "node1", []finding{is("files", fine("a"))}))
-	launcher := testlib.File(t, "launcher", "echo to standard output; echo \"$0 $*\" >&2; cat "+answer+"; sleep 3600 & wait\n")
+	launcher := testlib.File(t, "launcher", "echo to standard output; echo \"$0 $*\" >&2; cat "+answer+
+		"; sleep 3600 & wait\n")
 	log := &Log{Writer: io.Discard}
 	a, err := AskNodes(t.Context(), "sh "+launcher+" 'a  b'", []string{"tunefit", "it's"}, log, time.Second)
 	if err != nil || a.Count() != 1 {
 		t.Fatalf("%v: %+v", err, a)
 	}
-	if said := log.Text.String(); !strings.Contains(said, "to standard output\n") || !strings.Contains(said, "a  b tunefit it's\n") || strings.Contains(said, answerMark) {
+	if said := log.Text.String(); !strings.Contains(said, "to standard output\n") ||
+		!strings.Contains(said, "a  b tunefit it's\n") || strings.Contains(said, answerMark) {
 		t.Errorf("%s", said)
 	}
 	if a, err := AskNodes(t.Context(), "false", []string{"tunefit"}, log, time.Second); err != nil || a.Count() != 0 {

@@ -11,8 +11,9 @@ import (
 	"strconv"
 )
 
-// An answer is what one node found, as lines that pass through a launcher: each says whose it is and which of how many, for launchers put
-// names before them and mix them with those of other nodes; and none is so long that a launcher cuts it (srun does at 1024 bytes).
+// An answer is what one node found, as lines that pass through a launcher: each says whose it is and which of how
+// many, for launchers put names before them and mix them with those of other nodes; and none is so long that a
+// launcher cuts it (srun does at 1024 bytes).
 const (
 	answerMark  = "tunefit-answer"
 	answerPiece = 800
@@ -37,7 +38,8 @@ func WriteAnswer(w io.Writer, findings []finding) error {
 	var lines bytes.Buffer // written at once: most launchers pass that on in one piece
 	pieces := (len(text) + answerPiece - 1) / answerPiece
 	for i := range pieces {
-		fmt.Fprintf(&lines, "%s %s %d %d/%d %s\n", answerMark, host, os.Getpid(), i+1, pieces, text[i*answerPiece:min((i+1)*answerPiece, len(text))])
+		fmt.Fprintf(&lines, "%s %s %d %d/%d %s\n", answerMark, host, os.Getpid(), i+1, pieces,
+			text[i*answerPiece:min((i+1)*answerPiece, len(text))])
 	}
 	_, err = w.Write(lines.Bytes())
 	return err
@@ -86,7 +88,8 @@ func (a *Answers) Read(line string) bool {
 		text += p
 	}
 	var findings []finding
-	if plain, err := base64.StdEncoding.DecodeString(text); err == nil && json.Unmarshal(plain, &findings) == nil { // else it is damaged
+	// else it is damaged
+	if plain, err := base64.StdEncoding.DecodeString(text); err == nil && json.Unmarshal(plain, &findings) == nil {
 		a.complete = append(a.complete, answer{host, findings})
 		delete(a.begun, process)
 	}

@@ -23,12 +23,14 @@ func (d *doctor) examineMetrics(context.Context) []finding {
 	found := d.relative(tuner.EnvMetrics)
 	of, err := tryWriting(dir)
 	if err != nil {
-		const do = "make a directory that the job can write to, and name it on every node, or unset the variable; the job runs all the same"
+		const do = "make a directory that the job can write to, and name it on every node, or unset the variable; " +
+			"the job runs all the same"
 		return append(found, warned(do, "%s: metrics cannot be written: %v", d.env.Show(tuner.EnvMetrics), err))
 	}
 	found = append(found, of...)
 	if info, err := os.Stat(dir); err == nil && info.Mode()&0o005 != 0o005 {
-		found = append(found, noted("chmod o+rx "+dir+", unless node_exporter is in its group", "%s is not for all to read (%s)", dir, info.Mode().Perm()))
+		found = append(found, noted("chmod o+rx "+dir+", unless node_exporter is in its group",
+			"%s is not for all to read (%s)", dir, info.Mode().Perm()))
 	}
 	return append(found, fine("%s can be written to; node_exporter needs --collector.textfile.directory=%s", dir, dir))
 }
@@ -42,11 +44,14 @@ func (d *doctor) examineRecord(context.Context) (found []finding) {
 	compares := d.env.Get(tuner.EnvCompare) != "" || d.env.Get(tuner.EnvCanary) == "1"
 	switch {
 	case profiler == "" && !compares:
-		found = append(found, warned("set "+profilerVariable+" to the tuner's library, too; or "+tuner.EnvCompare+", if comparisons are meant",
-			"%s stays empty: %s is not set, and no versions are compared", d.env.Show(tuner.EnvRecord), profilerVariable))
+		found = append(found, warned("set "+profilerVariable+" to the tuner's library, too; or "+tuner.EnvCompare+
+			", if comparisons are meant",
+			"%s stays empty: %s is not set, and no versions are compared", d.env.Show(tuner.EnvRecord),
+			profilerVariable))
 	case strings.Contains(profiler, "/"):
 		if _, err := os.Stat(profiler); err != nil {
-			found = append(found, warned("name the tuner's library", "%s: %v; calls are not recorded", d.env.Show(profilerVariable), err))
+			found = append(found, warned("name the tuner's library", "%s: %v; calls are not recorded",
+				d.env.Show(profilerVariable), err))
 		}
 	}
 	found = append(found, d.relative(tuner.EnvRecord)...)
@@ -56,7 +61,8 @@ func (d *doctor) examineRecord(context.Context) (found []finding) {
 	}
 	of, err := tryWriting(there)
 	if err != nil {
-		return append(found, warned("name a directory that the job can write to or make; the job runs all the same", "%s: nothing is kept there: %s: %v", d.env.Show(tuner.EnvRecord), there, err))
+		return append(found, warned("name a directory that the job can write to or make; the job runs all the same",
+			"%s: nothing is kept there: %s: %v", d.env.Show(tuner.EnvRecord), there, err))
 	}
 	found = append(found, of...)
 	if there != filepath.Clean(dir) {
@@ -70,7 +76,8 @@ func (d *doctor) relative(variable string) []finding {
 	if filepath.IsAbs(d.env.Get(variable)) {
 		return nil
 	}
-	return []finding{warned("write the whole path", "%s depends on the folder that each rank starts in", d.env.Show(variable))}
+	return []finding{warned("write the whole path", "%s depends on the folder that each rank starts in",
+		d.env.Show(variable))}
 }
 
 // writable warns of a file, and of the folder that it is in, if every user can change them.

@@ -18,8 +18,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
-// Limits end an examination that hangs. They are more than localenv.AnswerLimit, to leave time to say that the driver or
-// an etcd has not answered.
+// Limits end an examination that hangs. They are more than localenv.AnswerLimit, to leave time to say that the driver
+// or an etcd has not answered.
 const (
 	Limit        = 2500 * time.Millisecond // somebody waits
 	LimitOnNodes = 10 * time.Second        // one of several nodes, of which any may be busy
@@ -123,7 +123,8 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 
 // late is what is said of something that did not end in time.
 func (d *doctor) late(what string) finding {
-	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s: it took longer than %v", what, d.Limit)
+	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s: it took longer than %v",
+		what, d.Limit)
 	f.Unknown = true
 	return f
 }

@@ -27,7 +27,8 @@ import (
 // test's folders counts.
 func testDoctor(t *testing.T, environ ...string) *doctor {
 	t.Helper()
-	d := &doctor{Options: Options{Library: testlib.Library, Nodes: 1, Limit: LimitOnNodes}, shm: t.TempDir(), proc: t.TempDir()}
+	d := &doctor{Options: Options{Library: testlib.Library, Nodes: 1, Limit: LimitOnNodes}, shm: t.TempDir(),
+		proc: t.TempDir()}
 	home := t.TempDir()
 	d.env = localenv.ReadEnvironment(environ, home, filepath.Join(home, "etc.conf"))
 	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
@@ -48,7 +49,9 @@ func mustFind(t *testing.T, findings []finding, check string, s severity, words 
 	t.Helper()
 	if !slices.ContainsFunc(findings, func(f finding) bool {
 		text := f.Found + " -> " + f.Do
-		return f.Check == check && f.Severity == s && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+		return f.Check == check && f.Severity == s && !slices.ContainsFunc(words, func(w string) bool {
+			return !strings.Contains(text, w)
+		})
 	}) {
 		var b bytes.Buffer
 		Write(&b, findings)
@@ -115,7 +118,8 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 
 // A library that hangs while it is loaded is not called one that cannot be loaded.
 func TestDoctorHangingLibrary(t *testing.T) {
-	hangs := gcc(t, filepath.Join(t.TempDir(), "libhangs.so"), "#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { for (;;) pause(); }")
+	hangs := gcc(t, filepath.Join(t.TempDir(), "libhangs.so"),
+		"#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { for (;;) pause(); }")
 	d := testDoctor(t, pluginVariable+"="+hangs)
 	d.NCCL, d.Limit = hangs, 100*time.Millisecond
 	for _, check := range []string{"plugin", "nccl"} {
@@ -134,7 +138,8 @@ func gcc(t *testing.T, file, source string, flags ...string) string {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cc := exec.Command("gcc", append([]string{"-I", testlib.Root, "-shared", "-fPIC", "-x", "c", "-o", file, "-", "-x", "none"}, flags...)...)
+	cc := exec.Command("gcc", append([]string{"-I", testlib.Root, "-shared", "-fPIC", "-x", "c", "-o", file, "-", "-x",
+		"none"}, flags...)...)
 	cc.Stdin = strings.NewReader(source)
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -152,7 +157,8 @@ func TestDoctorTopology(t *testing.T) {
 			return ""
 		})
 	}
-	conditions := tuner.EnvConfigFile + "=" + testlib.File(t, "p.csv", "collective,algorithm,when\nallreduce,ring,topo.nvswitch\n")
+	conditions := tuner.EnvConfigFile + "=" +
+		testlib.File(t, "p.csv", "collective,algorithm,when\nallreduce,ring,topo.nvswitch\n")
 	d := testDoctor(t, conditions)
 	mustFind(t, d.examine(t.Context(), only("topology")), "topology", isWarning, "never match")
 	without := d.examine(t.Context(), only("files"))

@@ -48,7 +48,8 @@ func (d *doctor) readFiles() (f filesFound) {
 			} else if wrong := is.Accept(file.name, []cli.Kind{want}); wrong != nil {
 				file.faults = []string{wrong.Error()}
 			} else if len(file.text) > policyfile.MaxFileBytes {
-				file.err = fmt.Errorf("it is larger than the %s that the tuner reads", nccl.FormatBytes(policyfile.MaxFileBytes))
+				file.err = fmt.Errorf("it is larger than the %s that the tuner reads",
+					nccl.FormatBytes(policyfile.MaxFileBytes))
 			} else if info, err := os.Stat(file.name); file.err == nil && err == nil {
 				file.err = fileowner.CheckFile(info, d.env.Get(tuner.EnvFilesTrust) == "1")
 			}
@@ -77,7 +78,9 @@ func (d *doctor) examineFiles(context.Context) (found []finding) {
 	if f.policy.name == "" && f.model.name == "" {
 		do := "set " + tuner.EnvConfigFile + ", " + tuner.EnvModelFile + " or both"
 		if isStrict(d.env) {
-			return []finding{failed(do, "neither a policy nor a model is named, and with %s no communicator can be created", d.env.Show(tuner.EnvStrict))}
+			return []finding{
+				failed(do, "neither a policy nor a model is named, and with %s no communicator can be created",
+					d.env.Show(tuner.EnvStrict))}
 		}
 		return []finding{warned(do, "neither a policy nor a model is named: NCCL decides everything")}
 	}
@@ -91,7 +94,8 @@ func (d *doctor) examineFiles(context.Context) (found []finding) {
 		}
 	}
 	if f.compiled != nil {
-		found = append(found, d.lintFindings(f.policy, "tunefit check", lint.Check(f.policy.name, f.policy.text, lint.Options{Model: f.fitted}))...)
+		found = append(found, d.lintFindings(f.policy, "tunefit check", lint.Check(f.policy.name, f.policy.text,
+			lint.Options{Model: f.fitted}))...)
 	}
 	if f.fitted != nil {
 		found = append(found, d.modelFindings(f, here)...)
@@ -115,7 +119,8 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 		outcome = "with " + d.env.Show(tuner.EnvStrict) + " no communicator can be created"
 	}
 	if f.err != nil {
-		return []finding{failed("correct the path, the owner or the permissions, on every node", "%s cannot be used, and %s: %v", d.env.Show(f.variable), outcome, f.err)}
+		return []finding{failed("correct the path, the owner or the permissions, on every node",
+			"%s cannot be used, and %s: %v", d.env.Show(f.variable), outcome, f.err)}
 	}
 	if len(f.faults) > 0 {
 		const shown = 5
@@ -151,7 +156,8 @@ func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []fin
 			warnings++
 		}
 	}
-	return []finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", cli.CountOf(warnings, "warning"), f.name, first)}
+	return []finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", cli.CountOf(warnings, "warning"),
+		f.name, first)}
 }
 
 // modelFindings is about a model that can be read, on this machine.
@@ -167,20 +173,26 @@ func (d *doctor) modelFindings(f filesFound, here *model.Machine) (found []findi
 	}
 	found = d.lintFindings(f.model, how, all)
 	if standing := policy.NewEngine(nil, f.fitted, here).Standing; standing.Abstains() {
-		found = append(found, warned("fit a model on this kind of machine (tunefit fit --topo), or run on the one it is for", "the model %s %s", f.model.name, standing))
+		found = append(found,
+			warned("fit a model on this kind of machine (tunefit fit --topo), or run on the one it is for",
+				"the model %s %s", f.model.name, standing))
 	}
 	return found
 }
 
-// floorFindings is about a file that chooses more channels than a job has without the variables that it was measured with.
+// floorFindings is about a file that chooses more channels than a job has without the variables that it was measured
+// with.
 func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []finding {
 	vars, _ := channels.VariablesFromEnv(d.env.Get, nccl.Newest) // what NCCL refuses of it is no number of channels
 	missing := needs.Above(nccl.Floors{Channels: vars.MinChannels, CTAs: vars.MinCTAs})
 	if missing == (nccl.Floors{}) {
 		return nil
 	}
-	return []finding{warned("set it for the job, which changes NCCL's choice, too; or fit anew from measurements without it (tunefit plan)",
-		"%s needs %s, and this job does not have it: its channels were measured with it, and without it NCCL silently uses fewer", file.name, missing)}
+	return []finding{
+		warned("set it for the job, which changes NCCL's choice, too; or fit anew from measurements without it "+
+			"(tunefit plan)",
+			"%s needs %s, and this job does not have it: its channels were measured with it, and without it NCCL "+
+				"silently uses fewer", file.name, missing)}
 }
 
 // versionFinding names the version that communicators start on, as their log does.

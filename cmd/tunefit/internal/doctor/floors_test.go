@@ -22,7 +22,8 @@ func TestDoctorFloors(t *testing.T) {
 		g.Default = []model.DefaultPoint{{Bytes: 1024, Micros: 20}, {Bytes: 4096, Micros: 20}}
 		for channels, us := range map[int]float64{8: 15, 32: 10, 64: 90} {
 			g.Curves = append(g.Curves, model.Curve{
-				Algo: algo, Proto: "simple", Channels: channels, Floored: floored, Measured: [][2]float64{{1024, us}, {4096, us}},
+				Algo: algo, Proto: "simple", Channels: channels, Floored: floored,
+				Measured: [][2]float64{{1024, us}, {4096, us}},
 			})
 		}
 		text, err := json.Marshal(&model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{g}})
@@ -31,7 +32,8 @@ func TestDoctorFloors(t *testing.T) {
 		}
 		return tuner.EnvModelFile + "=" + testlib.File(t, "m.json", string(text))
 	}
-	ring, nvls := policyOf(nccl.Floors{Channels: 32}, "allreduce,0,inf,ring,simple,32,-1,-1"), policyOf(nccl.Floors{CTAs: 24}, "allreduce,0,inf,nvls,simple,24,1,-1")
+	ring, nvls := policyOf(nccl.Floors{Channels: 32}, "allreduce,0,inf,ring,simple,32,-1,-1"),
+		policyOf(nccl.Floors{CTAs: 24}, "allreduce,0,inf,nvls,simple,24,1,-1")
 	for _, c := range []struct {
 		file, variable string
 		needs          string // "": nothing

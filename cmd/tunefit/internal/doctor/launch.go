@@ -19,8 +19,9 @@ import (
 // LateAfter is how long after an answer the next one is waited for; before the first one, the nodes may be in a queue.
 const LateAfter = 30 * time.Second
 
-// AskNodes runs a command on nodes by a launcher, which is a command line of the shell that the command is put after, and collects
-// the answers. All else that is printed goes to log as it comes. What has not answered when the others have is not waited for.
+// AskNodes runs a command on nodes by a launcher, which is a command line of the shell that the command is put after,
+// and collects the answers. All else that is printed goes to log as it comes. What has not answered when the others
+// have is not waited for.
 func AskNodes(ctx context.Context, launcher string, command []string, log *Log, late time.Duration) (*Answers, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,13 +58,15 @@ func AskNodes(ctx context.Context, launcher string, command []string, log *Log, 
 	ended := cmd.Wait()
 	feed.Close()
 	<-read
-	if exit := (*exec.ExitError)(nil); ended != nil && !errors.As(ended, &exit) && !errors.Is(ended, exec.ErrWaitDelay) && ctx.Err() == nil {
+	if exit := (*exec.ExitError)(nil); ended != nil && !errors.As(ended, &exit) &&
+		!errors.Is(ended, exec.ErrWaitDelay) && ctx.Err() == nil {
 		return nil, fmt.Errorf("launcher %q: %w", launcher, ended)
 	}
 	return answers, nil
 }
 
-// ExpectedOf reads from a launcher's command line how many answers there should be: the nodes of srun, the processes of mpirun.
+// ExpectedOf reads from a launcher's command line how many answers there should be: the nodes of srun, the processes
+// of mpirun.
 func ExpectedOf(launcher string) (want Expected) {
 	fields := strings.Fields(launcher)
 	for i, f := range fields {

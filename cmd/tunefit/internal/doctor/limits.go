@@ -32,8 +32,11 @@ func (d *doctor) examineLimits(ctx context.Context) (found []finding) {
 	}
 	for _, l := range limits {
 		if room := max(0, l.most-l.now); room < leastThreads {
-			found = append(found, warned(l.raise, "%s leaves room for %d more threads (%d of %d are there): a process ends if the library cannot start one",
-				l.what, room, l.now, l.most))
+			found = append(found,
+				warned(l.raise,
+					"%s leaves room for %d more threads (%d of %d are there): a process ends if the library cannot "+
+						"start one",
+					l.what, room, l.now, l.most))
 		}
 	}
 	if len(limits) > 0 && len(found) == 0 {
@@ -45,7 +48,8 @@ func (d *doctor) examineLimits(ctx context.Context) (found []finding) {
 // userLimit is `ulimit -u`, which counts the threads of all of a user's processes on the
 // machine; ok is false where it does not hold.
 func (d *doctor) userLimit(ctx context.Context) (l threadLimit, ok bool) {
-	l = threadLimit{what: "ulimit -u", most: math.MaxInt, raise: "raise it (ulimit -u, LimitNPROC, Slurm's PropagateResourceLimits)"}
+	l = threadLimit{what: "ulimit -u", most: math.MaxInt,
+		raise: "raise it (ulimit -u, LimitNPROC, Slurm's PropagateResourceLimits)"}
 	self := filepath.Join(d.proc, "self")
 	_, limit, _ := strings.Cut(textOf(self, "limits"), "Max processes")
 	if fields := strings.Fields(limit); len(fields) > 0 {
@@ -86,7 +90,8 @@ func (d *doctor) cgroupLimits() (limits []threadLimit) {
 			most, err := strconv.Atoi(textOf(dir, "pids.max"))
 			now, err2 := strconv.Atoi(textOf(dir, "pids.current"))
 			if err == nil && err2 == nil {
-				limits = append(limits, threadLimit{fmt.Sprintf("the cgroup's %s/pids.max", dir), most, now, "raise it (systemd's TasksMax, docker's --pids-limit)"})
+				limits = append(limits, threadLimit{fmt.Sprintf("the cgroup's %s/pids.max", dir), most, now,
+					"raise it (systemd's TasksMax, docker's --pids-limit)"})
 			}
 			if group == "/" {
 				break

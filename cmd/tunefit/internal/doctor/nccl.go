@@ -51,12 +51,15 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		}
 	}
 	if len(found) == 0 {
-		return []finding{noted("name the job's: --library FILE", "no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known", localenv.LibNCCL)}
+		return []finding{noted("name the job's: --library FILE",
+			"no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known",
+			localenv.LibNCCL)}
 	}
 	return found
 }
 
-// probeNCCL loads an NCCL, and returns its file without links. It finds nothing where the dynamic loader finds no such file.
+// probeNCCL loads an NCCL, and returns its file without links. It finds nothing where the dynamic loader finds no
+// such file.
 func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []finding, file string) {
 	lib, err := d.env.Probe(ctx, name)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -67,7 +70,8 @@ func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []fin
 		if strings.HasPrefix(reason, localenv.LibNCCL+": cannot open shared object file") {
 			return nil, ""
 		}
-		return []finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name, reason)}, ""
+		return []finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name,
+			reason)}, ""
 	}
 	file, _ = filepath.EvalSymlinks(lib.Path)
 	return append(d.releaseFaults(lib), d.ncclFindings(lib, whose)...), file
@@ -93,7 +97,8 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 		return []finding{failed("use NCCL 2.21.5 or later", "%s: too old for this tuner, and runs without it", what)}
 	}
 	if value := d.env.Get(pluginVariable); version == takesNoPath && strings.Contains(value, "/") {
-		return []finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value), pluginVariable, filepath.Base(value)),
+		return []finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value),
+			pluginVariable, filepath.Base(value)),
 			"%s: it takes no path and does not load %s", what, d.env.Show(pluginVariable))}
 	}
 	lacks := d.lacking(version, abi)
@@ -117,9 +122,14 @@ const withSymmetricKernels nccl.Version = 22703
 // peculiarities are of this library together with this environment.
 func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding) {
 	if lib.NCCLX {
-		found = append(found, noted("", "%s: its log levels are one above NCCL's: the tuner's warnings come as errors, the rest as warnings", what))
+		found = append(found,
+			noted("",
+				"%s: its log levels are one above NCCL's: the tuner's warnings come as errors, the rest as warnings",
+				what))
 		if d.env.Get(ncclxTuner) != "" {
-			found = append(found, failed("unset "+ncclxTuner, "%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.Show(ncclxTuner)))
+			found = append(found,
+				failed("unset "+ncclxTuner, "%s: %s gives it a tuner of its own, and it loads no plugin", what,
+					d.env.Show(ncclxTuner)))
 		}
 	}
 	if lib.NCCL >= int(nccl.Models) && d.env.Get("NCCL_ALGO") != "" && d.env.Get("NCCL_SYM_KERNEL") == "" {
@@ -131,7 +141,8 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 
 const ncclxTuner = "NCCLX_TUNER_CONFIG_FILE"
 
-// cannotChange reports that the ranks are not told which communicator they are in: 2.27 tells the profiler's half alone.
+// cannotChange reports that the ranks are not told which communicator they are in: 2.27 tells the profiler's half
+// alone.
 func (d *doctor) cannotChange(version nccl.Version, abi int) bool {
 	return abi < nccl.ABIComms && (version < 22703 || d.env.Get(profilerVariable) == "")
 }
@@ -146,9 +157,12 @@ func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 		return lacks
 	}
 	if abi == nccl.ABINoCosts {
-		lacks = append(lacks, "it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model abstains (since 2.22.3)")
+		lacks = append(lacks,
+			"it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model "+
+				"abstains (since 2.22.3)")
 	}
-	if version.Has(nccl.ChannelsOnlyLower) && f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return r.Channels > 0 }) {
+	if version.Has(nccl.ChannelsOnlyLower) && f.compiled != nil &&
+		slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return r.Channels > 0 }) {
 		lacks = append(lacks, "a row's channels count only where they are fewer than NCCL's own (since 2.31)")
 	}
 	if abi < nccl.ABIChunks && f.compiled != nil {
@@ -166,16 +180,23 @@ func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 func (d *doctor) releaseFaults(lib *host.Library) (found []finding) {
 	f := d.files()
 	asks := func(wanted func(*policy.Rule) bool) bool {
-		return f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return wanted(&r) })
+		return f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool {
+			return wanted(&r)
+		})
 	}
 	version := nccl.Version(lib.NCCL)
 	const symmetricPreview = 23100 // 2.31.0 was published as a preview only, 2.31.0a7
 	if version == symmetricPreview && (f.fitted != nil || asks(asksForLL)) {
 		found = append(found, warned("use NCCL 2.31.2 or later, or no ll for allreduce, allgather and reducescatter",
-			"NCCL %s, a preview, takes a symmetric kernel where a tuner chooses ll for allreduce, allgather or reducescatter: a process with several GPUs hangs, a group of allgathers fails", version))
+			"NCCL %s, a preview, takes a symmetric kernel where a tuner chooses ll for allreduce, allgather or "+
+				"reducescatter: a process with several GPUs hangs, a group of allgathers fails", version))
 	}
-	if lib.NCCL > 0 && version.UncheckedAllGather() && asks(func(r *policy.Rule) bool { return r.Channels > 0 && slices.Contains(r.Colls(), nccl.CollAllGather) }) {
-		found = append(found, noted("", "NCCL %s may use an allgather's channel count unchecked and crash: rows set none there, and keep to algorithm and protocol", version))
+	if lib.NCCL > 0 && version.UncheckedAllGather() &&
+		asks(func(r *policy.Rule) bool { return r.Channels > 0 && slices.Contains(r.Colls(), nccl.CollAllGather) }) {
+		found = append(found,
+			noted("",
+				"NCCL %s may use an allgather's channel count unchecked and crash: rows set none there, and keep to "+
+					"algorithm and protocol", version))
 	}
 	return found
 }

@@ -97,9 +97,13 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 	case p.err != nil:
 		return []finding{failed(do, "%s cannot be loaded: %v", d.env.Show(pluginVariable), p.err)}
 	case p.lib == nil && !named:
-		return []finding{failed(do, "%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin has one", pluginVariable)}
+		return []finding{
+			failed(do,
+				"%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin "+
+					"has one", pluginVariable)}
 	case p.lib == nil:
-		return []finding{failed(do+", or add its folder to LD_LIBRARY_PATH", "%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s",
+		return []finding{failed(do+", or add its folder to LD_LIBRARY_PATH",
+			"%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s",
 			d.env.Show(pluginVariable), strings.Join(p.said, "\n"))}
 	case len(p.lib.Tuners) == 0:
 		return []finding{failed(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)}
@@ -123,13 +127,15 @@ func (d *doctor) ourPlugin(p pluginFound, value string, named bool) (found []fin
 	}
 	found = append(found, fine("%s, %s, ABI %s%s", p.path, version, abiList(p.lib), etcd))
 	if version != tuner.Release {
-		found = append(found, warned("install both from one build: make install", "%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Release))
+		found = append(found, warned("install both from one build: make install",
+			"%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Release))
 	}
 	if strings.Contains(value, "/") {
 		found = append(found, d.relative(pluginVariable)...)
 	}
 	if !named {
-		found = append(found, warned("set "+pluginVariable+"="+p.path, "%s is not set; %s is found by its name alone", pluginVariable, p.path))
+		found = append(found, warned("set "+pluginVariable+"="+p.path, "%s is not set; %s is found by its name alone",
+			pluginVariable, p.path))
 	}
 	return append(found, writable(p.file, "run code in the job")...)
 }

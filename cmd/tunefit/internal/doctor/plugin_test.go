@@ -22,9 +22,11 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Other", 0, 0, 0};`)
 static int init(size_t ranks, size_t nodes, abi_logger log, void **ctx) { (void)ranks; (void)nodes; (void)log; (void)ctx; return 1; }
 const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
 	none := gcc(t, filepath.Join(dir, "libnone.so"), `int nothing;`)
-	crash := gcc(t, filepath.Join(dir, "libcrash.so"), `__attribute__((constructor)) static void start(void) { *(volatile int *)8 = 0; }`)
+	crash := gcc(t, filepath.Join(dir, "libcrash.so"),
+		`__attribute__((constructor)) static void start(void) { *(volatile int *)8 = 0; }`)
 	gcc(t, filepath.Join(dir, "gone/libgone.so.1"), `int gone;`, "-Wl,-soname,libgone.so.1")
-	needy := gcc(t, filepath.Join(dir, "libneedy.so"), `extern int gone; int *needs(void) { return &gone; }`, filepath.Join(dir, "gone/libgone.so.1"))
+	needy := gcc(t, filepath.Join(dir, "libneedy.so"), `extern int gone; int *needs(void) { return &gone; }`,
+		filepath.Join(dir, "gone/libgone.so.1"))
 	build := filepath.Dir(testlib.Library)
 	for _, c := range []struct {
 		value, path string // NCCL_TUNER_PLUGIN, LD_LIBRARY_PATH
@@ -34,7 +36,8 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
 		{testlib.Library, "", isFine, []string{testlib.Library, fmt.Sprintf("ABI v2-v%d", nccl.NewestABI)}},
 		{"libnccl-tuner-go.so", build, isFine, []string{testlib.Library}},
 		{"go", build, isFine, []string{testlib.Library}},
-		{"go", "", isError, []string{"go: cannot open", "libnccl-tuner-go.so: cannot open", "set NCCL_TUNER_PLUGIN=" + testlib.Library}},
+		{"go", "", isError, []string{"go: cannot open", "libnccl-tuner-go.so: cannot open",
+			"set NCCL_TUNER_PLUGIN=" + testlib.Library}},
 		{"", "", isError, []string{"not set", "libnccl-tuner.so"}},
 		{"None", "", isError, []string{"loads no tuner"}},
 		{"static_plugin", "", isError, []string{"in the program itself"}},
@@ -51,7 +54,8 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
 	}
 }
 
-// What lies in the library's way is told: a name that depends on the folder, everybody's right to replace it, and its being found by chance.
+// What lies in the library's way is told: a name that depends on the folder, everybody's right to replace it, and its
+// being found by chance.
 func TestDoctorPluginPlace(t *testing.T) {
 	testlib.NeedPlugin(t)
 	content, err := os.ReadFile(testlib.Library)
@@ -71,14 +75,16 @@ func TestDoctorPluginPlace(t *testing.T) {
 	mustFind(t, findings, "plugin", isWarning, "not set", copied)
 	mustFind(t, findings, "plugin", isWarning, "anybody can write "+copied)
 	t.Chdir(dir)
-	mustFind(t, testDoctor(t, pluginVariable+"=./libnccl-tuner.so").examine(t.Context(), only("plugin")), "plugin", isWarning, "depends on the folder")
+	mustFind(t, testDoctor(t, pluginVariable+"=./libnccl-tuner.so").examine(t.Context(), only("plugin")), "plugin",
+		isWarning, "depends on the folder")
 }
 
 // Each NCCL picks its version of the ABI, and what that lacks is told where it matters.
 func TestDoctorNCCL(t *testing.T) {
 	dir := t.TempDir()
 	nccl := func(code int) string {
-		return gcc(t, filepath.Join(dir, fmt.Sprint(code), localenv.LibNCCL), fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", code), "-Wl,-soname,"+localenv.LibNCCL)
+		return gcc(t, filepath.Join(dir, fmt.Sprint(code), localenv.LibNCCL),
+			fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", code), "-Wl,-soname,"+localenv.LibNCCL)
 	}
 	rows := testlib.File(t, "p.csv", "collective,algorithm,protocol,chunk_bytes\nallreduce,ring,simple,64K\n")
 	named := []string{pluginVariable + "=" + testlib.Library, tuner.EnvConfigFile + "=" + rows}
@@ -90,14 +96,16 @@ func TestDoctorNCCL(t *testing.T) {
 	}{
 		{23206, "", isFine, []string{"NCCL 2.32.6", "ABI v7", "symmetric kernels"}},
 		{23203, "", isFine, []string{"NCCL 2.32.3", "ABI v6"}},
-		{23102, "NCCL_ALGO=allreduce:ring", isNote, []string{"NCCL_ALGO=allreduce:ring", "turns all symmetric kernels off"}},
+		{23102, "NCCL_ALGO=allreduce:ring", isNote,
+			[]string{"NCCL_ALGO=allreduce:ring", "turns all symmetric kernels off"}},
 		{23104, "", isFine, []string{"ABI v6"}},
 		{23003, "", isFine, []string{"ABI v6"}},
 		{22907, "", isNote, []string{"ABI v5", "chunk_bytes"}},
 		{22803, "", isNote, []string{"ABI v5"}},
 		{22706, "", isNote, []string{"ABI v4", "cannot change"}},
 		{22706, tuner.EnvReload + "=live", isWarning, []string{"ABI v4", "cannot change"}},
-		{22706, profilerVariable + "=go", isNote, []string{"ABI v4", "windows): chunk_bytes is not used"}}, // nothing else is missing
+		// nothing else is missing
+		{22706, profilerVariable + "=go", isNote, []string{"ABI v4", "windows): chunk_bytes is not used"}},
 		{22703, "", isError, []string{"takes no path", "add " + filepath.Dir(testlib.Library) + " to LD_LIBRARY_PATH"}},
 		{22703, pluginVariable + "=go", isNote, []string{"ABI v4"}},
 		{22304, "", isNote, []string{"ABI v3"}},
@@ -105,7 +113,8 @@ func TestDoctorNCCL(t *testing.T) {
 		{22005, "", isError, []string{"too old"}},
 		{2804, "", isError, []string{"NCCL 2.8.4", "too old"}},
 	} {
-		d := testDoctor(t, append(named, "LD_LIBRARY_PATH="+filepath.Dir(nccl(c.code))+":"+filepath.Dir(testlib.Library), c.extra)...)
+		d := testDoctor(t,
+			append(named, "LD_LIBRARY_PATH="+filepath.Dir(nccl(c.code))+":"+filepath.Dir(testlib.Library), c.extra)...)
 		t.Log(c.code, c.extra)
 		mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", c.want, c.words...)
 	}
@@ -124,10 +133,13 @@ func TestDoctorNCCL(t *testing.T) {
 		if code == 23007 {
 			severity = isFine
 		}
-		d := testDoctor(t, append(asked, "LD_LIBRARY_PATH="+filepath.Dir(nccl(code))+":"+filepath.Dir(testlib.Library))...)
+		d := testDoctor(t,
+			append(asked, "LD_LIBRARY_PATH="+filepath.Dir(nccl(code))+":"+filepath.Dir(testlib.Library))...)
 		mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", severity, want...)
 	}
-	meta := gcc(t, filepath.Join(dir, "meta", localenv.LibNCCL), "int ncclGetVersion(int *v) { *v = 23007; return 0; }\nint ncclGlobalRegisterWithPtr;", "-Wl,-soname,"+localenv.LibNCCL)
+	meta := gcc(t, filepath.Join(dir, "meta", localenv.LibNCCL),
+		"int ncclGetVersion(int *v) { *v = 23007; return 0; }\nint ncclGlobalRegisterWithPtr;",
+		"-Wl,-soname,"+localenv.LibNCCL)
 	d = testDoctor(t, append(named, "LD_LIBRARY_PATH="+filepath.Dir(meta), "NCCLX_TUNER_CONFIG_FILE=/x.csv")...)
 	findings := d.examine(t.Context(), only("nccl"))
 	mustFind(t, findings, "nccl", isNote, "NCCLX (Meta's) 2.30.7", "log levels")
@@ -140,7 +152,8 @@ func TestDoctorNCCL(t *testing.T) {
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isError, "absent.so: no such file", "name the job's")
 
 	venv := t.TempDir()
-	wheel := gcc(t, filepath.Join(venv, "lib/python3.12/site-packages/nvidia/nccl/lib", localenv.LibNCCL), "int ncclGetVersion(int *v) { *v = 22005; return 0; }")
+	wheel := gcc(t, filepath.Join(venv, "lib/python3.12/site-packages/nvidia/nccl/lib", localenv.LibNCCL),
+		"int ncclGetVersion(int *v) { *v = 22005; return 0; }")
 	d = testDoctor(t, append(named, "VIRTUAL_ENV="+venv)...)
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isError, "PyTorch's NCCL 2.20.5", wheel)
 }

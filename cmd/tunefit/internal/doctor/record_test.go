@@ -16,12 +16,16 @@ func TestRecordDirectory(t *testing.T) {
 		want  severity
 		words []string
 	}{
-		{[]string{"NCCL_TUNER_RECORD=" + dir, "NCCL_PROFILER_PLUGIN=" + file}, isFine, []string{dir, "can be written to"}},
+		{[]string{"NCCL_TUNER_RECORD=" + dir, "NCCL_PROFILER_PLUGIN=" + file}, isFine,
+			[]string{dir, "can be written to"}},
 		{[]string{"NCCL_TUNER_RECORD=" + dir + "/a/b", "NCCL_TUNER_COMPARE=nccl"}, isFine, []string{"the job makes "}},
-		{[]string{"NCCL_TUNER_RECORD=" + dir}, isWarning, []string{"stays empty", "NCCL_PROFILER_PLUGIN is not set", "NCCL_TUNER_COMPARE"}},
-		{[]string{"NCCL_TUNER_RECORD=" + dir, "NCCL_PROFILER_PLUGIN=" + dir + "/none.so"}, isWarning, []string{"none.so: no such file", "not recorded"}},
+		{[]string{"NCCL_TUNER_RECORD=" + dir}, isWarning, []string{"stays empty", "NCCL_PROFILER_PLUGIN is not set",
+			"NCCL_TUNER_COMPARE"}},
+		{[]string{"NCCL_TUNER_RECORD=" + dir, "NCCL_PROFILER_PLUGIN=" + dir + "/none.so"}, isWarning,
+			[]string{"none.so: no such file", "not recorded"}},
 		{[]string{"NCCL_TUNER_RECORD=" + file}, isWarning, []string{"nothing is kept there", "it is not a directory"}},
-		{[]string{"NCCL_TUNER_RECORD=" + filepath.Join(file, "below")}, isWarning, []string{"nothing is kept there", "not a directory"}},
+		{[]string{"NCCL_TUNER_RECORD=" + filepath.Join(file, "below")}, isWarning,
+			[]string{"nothing is kept there", "not a directory"}},
 		{[]string{"NCCL_TUNER_RECORD=/proc/none"}, isWarning, []string{"nothing is kept there: /proc: "}},
 		{[]string{"NCCL_TUNER_RECORD=here"}, isWarning, []string{"depends on the folder"}},
 	} {

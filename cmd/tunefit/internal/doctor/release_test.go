@@ -23,13 +23,16 @@ func TestDoctorReleaseFaults(t *testing.T) {
 	}{
 		{23100, "allgather,0,inf,ring,ll,-1,-1,-1\n", preview},
 		{23100, "any,0,inf,-1,!simple,-1,-1,-1\n", preview},
-		{23100, "reduce,0,inf,ring,ll,-1,-1,-1\nallreduce,0,inf,ring,simple,-1,-1,-1\nallreduce,0,inf,default,-1,-1,-1,-1\n", ""},
+		{23100, "reduce,0,inf,ring,ll,-1,-1,-1\nallreduce,0,inf,ring,simple,-1,-1,-1\n" +
+			"allreduce,0,inf,default,-1,-1,-1,-1\n", ""},
 		{23102, "allgather,0,inf,ring,ll,8,-1,-1\n", ""},
 		{23007, "allgather,0,inf,ring,ll,8,-1,-1\n", crash}, {22902, "any,0,inf,-1,-1,8,-1,-1\n", crash},
-		{23007, "allgather,0,inf,ring,ll,-1,-1,-1\nallreduce,0,inf,ring,ll,8,-1,-1\n", ""}, {22809, "allgather,0,inf,ring,ll,8,-1,-1\n", ""},
+		{23007, "allgather,0,inf,ring,ll,-1,-1,-1\nallreduce,0,inf,ring,ll,8,-1,-1\n", ""},
+		{22809, "allgather,0,inf,ring,ll,8,-1,-1\n", ""},
 	} {
 		d := testDoctor(t, pluginVariable+"="+testlib.Library, tuner.EnvConfigFile+"="+testlib.File(t, "p.csv", c.rows))
-		d.NCCL = gcc(t, filepath.Join(dir, fmt.Sprint(i), localenv.LibNCCL), fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", c.code))
+		d.NCCL = gcc(t, filepath.Join(dir, fmt.Sprint(i), localenv.LibNCCL),
+			fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", c.code))
 		found := d.examine(t.Context(), only("nccl"))
 		for _, word := range []string{preview, crash} {
 			said := slices.ContainsFunc(found, func(f finding) bool { return strings.Contains(fmt.Sprint(f), word) })

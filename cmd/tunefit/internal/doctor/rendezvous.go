@@ -35,42 +35,54 @@ func (d *doctor) examineRendezvous(ctx context.Context) []finding {
 	name := d.env.Get(tuner.EnvRendezvous)
 	switch mode := reloadMode(d.env); {
 	case mode == "off":
-		return []finding{noted("", "not used: %s, a process stays with what it read first", d.env.Show(tuner.EnvReload))}
+		return []finding{noted("", "not used: %s, a process stays with what it read first",
+			d.env.Show(tuner.EnvReload))}
 	case mode == "new":
-		return []finding{noted("", "not used: with %s an edit takes effect in communicators created later only; do not edit while some are being created", d.env.Show(tuner.EnvReload))}
+		return []finding{
+			noted("", "not used: with %s an edit takes effect in communicators created later only; do not edit while "+
+				"some are being created", d.env.Show(tuner.EnvReload))}
 	case name == "" && d.Nodes > 1:
-		return []finding{warned("set "+tuner.EnvRendezvous+" to a directory that all nodes share, or to etcd://HOST:PORT/PREFIX",
-			"%s is not set, and the job has %d nodes: edits do not take effect during the run, and an edit while communicators are created can hang the job", tuner.EnvRendezvous, d.Nodes)}
+		return []finding{
+			warned("set "+tuner.EnvRendezvous+" to a directory that all nodes share, or to etcd://HOST:PORT/PREFIX",
+				"%s is not set, and the job has %d nodes: edits do not take effect during the run, and an edit while "+
+					"communicators are created can hang the job", tuner.EnvRendezvous, d.Nodes)}
 	case name == "":
 		return d.placeFindings(ctx, d.shm, true)
 	case tuner.IsEtcd(name):
 		return d.etcdFindings(ctx, name)
 	case strings.Contains(name, "://"):
-		return []finding{failed("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood", d.env.Show(tuner.EnvRendezvous))}
+		return []finding{failed("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood",
+			d.env.Show(tuner.EnvRendezvous))}
 	}
 	return append(d.relative(tuner.EnvRendezvous), d.placeFindings(ctx, name, false)...)
 }
 
 func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding) {
 	if p := d.plugin(); p.ours && !p.etcd {
-		found = append(found, failed("make etcd, and load libnccl-tuner-go-etcd.so instead", "%s: %s is built without etcd", d.env.Show(tuner.EnvRendezvous), p.path))
+		found = append(found, failed("make etcd, and load libnccl-tuner-go-etcd.so instead",
+			"%s: %s is built without etcd", d.env.Show(tuner.EnvRendezvous), p.path))
 	}
 	if !tuner.HasEtcd {
-		return append(found, unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same with it (make etcd)", d.env.Show(tuner.EnvRendezvous)))
+		return append(found,
+			unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same "+
+				"with it (make etcd)", d.env.Show(tuner.EnvRendezvous)))
 	}
 	ctx, cancel := context.WithTimeout(ctx, localenv.AnswerLimit)
 	defer cancel()
 	took, err := tuner.ReachEtcd(ctx, url, d.env.Get)
 	if err != nil {
-		return append(found, failed("see that it runs, that this node reaches it and that ETCDCTL_ variables fit", "%s cannot be reached: %v", redact.URL(url), err))
+		return append(found, failed("see that it runs, that this node reaches it and that ETCDCTL_ variables fit",
+			"%s cannot be reached: %v", redact.URL(url), err))
 	}
-	return append(found, slowness(url, took, fine("%s answers within %v", redact.URL(url), took.Round(10*time.Microsecond))))
+	return append(found,
+		slowness(url, took, fine("%s answers within %v", redact.URL(url), took.Round(10*time.Microsecond))))
 }
 
 // slowness is a warning where a store is too slow for changes to come through.
 func slowness(name string, took time.Duration, otherwise finding) finding {
 	if limit := agree.Shared.Settle / 3; took > limit {
-		return warned("use another one", "%s needs %v for one record: changes will mostly be aborted", name, took.Round(time.Millisecond))
+		return warned("use another one", "%s needs %v for one record: changes will mostly be aborted", name,
+			took.Round(time.Millisecond))
 	}
 	return otherwise
 }
@@ -97,9 +109,12 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 		switch {
 		case d.Nodes == 1:
 		case system.kind == local:
-			found = append(found, warned("name a directory on a file system that all nodes share", "%s is on %s, which is this node's alone, but the job has %d nodes: their ranks do not meet, and no edit takes effect", dir, system, d.Nodes))
+			found = append(found, warned("name a directory on a file system that all nodes share",
+				"%s is on %s, which is this node's alone, but the job has %d nodes: their ranks do not meet, and no "+
+					"edit takes effect", dir, system, d.Nodes))
 		case system.kind == unsure:
-			found = append(found, noted("see that all nodes see the same files there", "%s is on %s, which may be this node's alone", dir, system))
+			found = append(found, noted("see that all nodes see the same files there",
+				"%s is on %s, which may be this node's alone", dir, system))
 		}
 	}
 	if scarce := system.scarce(); scarce != "" {
@@ -109,7 +124,8 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 	if err != nil {
 		return append(found, failed(do, "records cannot be put into %s (%s): %v", dir, system, err))
 	}
-	return append(found, slowness(dir, took, fine("%s%s on %s, %v for a record", dir, coming, system, took.Round(10*time.Microsecond))))
+	return append(found, slowness(dir, took, fine("%s%s on %s, %v for a record", dir, coming, system,
+		took.Round(10*time.Microsecond))))
 }
 
 // putProbe does in a directory of its own, which no rank looks at, what ranks do, and
@@ -149,9 +165,11 @@ func (d *doctor) sharingFindings(dir string, parent bool) []finding {
 	}
 	do := "name a directory of your own: mkdir -m 700 " + filepath.Join(dir, "rendezvous")
 	if d.env.Get(tuner.EnvTrust) == "1" {
-		return []finding{warned(do, "%v; with %s whoever can write there decides for the job", err, d.env.Show(tuner.EnvTrust))}
+		return []finding{warned(do, "%v; with %s whoever can write there decides for the job", err,
+			d.env.Show(tuner.EnvTrust))}
 	}
-	return []finding{failed(do+", or set "+tuner.EnvTrust+"=1 if whoever can write there may decide for the job", "the rendezvous is refused, and communicator creation fails: %v", err)}
+	return []finding{failed(do+", or set "+tuner.EnvTrust+"=1 if whoever can write there may decide for the job",
+		"the rendezvous is refused, and communicator creation fails: %v", err)}
 }
 
 // scarce says of what there is too little for the records of a change: a few versions

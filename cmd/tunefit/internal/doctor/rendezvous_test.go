@@ -40,7 +40,8 @@ func TestDoctorRendezvous(t *testing.T) {
 		{is + filepath.Join(mine, "coming"), 1, isFine, []string{"will create coming"}},
 		{is + filepath.Join(mine, "not", "coming"), 1, isError, []string{"no such file"}},
 		{is + file, 1, isError, []string{"not a directory"}},
-		{is + open, 1, isError, []string{"refused", open + " is not this user's alone: everybody can write to it", tuner.EnvTrust + "=1"}},
+		{is + open, 1, isError, []string{"refused", open + " is not this user's alone: everybody can write to it",
+			tuner.EnvTrust + "=1"}},
 		{is + "redis://:SECRET@host", 1, isError, []string{"redis://***@host is not understood"}},
 		{is + "nfs://server/dir", 1, isError, []string{"not understood"}},
 		{is + "/proc/self", 1, isError, []string{"records cannot be put"}},
@@ -79,9 +80,12 @@ func TestDoctorEtcd(t *testing.T) {
 
 // What this machine has mounted is called as the kernel calls it.
 func TestFileSystemNames(t *testing.T) {
-	names := map[string]string{"overlay": "overlayfs", "nfs": "NFS", "nfs4": "NFS", "cifs": "CIFS", "ceph": "CephFS", "lustre": "Lustre", "gpfs": "GPFS",
-		"beegfs": "BeeGFS", "wekafs": "WekaFS", "9p": "9P", "virtiofs": "FUSE", "fuse": "FUSE", "ext2": "ext4", "ext3": "ext4"}
-	for _, same := range []string{"tmpfs", "ramfs", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "vfat", "exfat", "squashfs"} {
+	names := map[string]string{"overlay": "overlayfs", "nfs": "NFS", "nfs4": "NFS", "cifs": "CIFS", "ceph": "CephFS",
+		"lustre": "Lustre", "gpfs": "GPFS",
+		"beegfs": "BeeGFS", "wekafs": "WekaFS", "9p": "9P", "virtiofs": "FUSE", "fuse": "FUSE", "ext2": "ext4",
+		"ext3": "ext4"}
+	for _, same := range []string{"tmpfs", "ramfs", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "vfat", "exfat",
+		"squashfs"} {
 		names[same] = same
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")

@@ -19,16 +19,19 @@ func (d *doctor) examineTopology(context.Context) []finding {
 	case m.Err == nil:
 		return []finding{fine("%s (%s, %v); fingerprint %s", m.Here.Summary, m.From, took, m.Here.Fingerprint)}
 	case errors.Is(m.Err, localenv.ErrSlowDriver) && needed:
-		return []finding{warned("start nvidia-persistenced, or name a topology file: "+detect.TunerFileVariable, "%v within %v; the first communicator waits for it", m.Err, took)}
+		return []finding{warned("start nvidia-persistenced, or name a topology file: "+detect.TunerFileVariable,
+			"%v within %v; the first communicator waits for it", m.Err, took)}
 	case errors.Is(m.Err, localenv.ErrSlowDriver):
 		return []finding{noted("", "%v within %v; nothing here needs it", m.Err, took)}
 	case needed:
 		return []finding{warned("run tunefit topo, or name a topology file: "+detect.TunerFileVariable,
-			"the machine is not known, so rows with conditions on topo.* never match and a model of a machine abstains: %v", m.Err)}
+			"the machine is not known, so rows with conditions on topo.* never match and a model of a machine "+
+				"abstains: %v", m.Err)}
 	}
 	if none := (*detect.NoGPUError)(nil); errors.As(m.Err, &none) {
 		if none.OnPCI > 0 {
-			return []finding{warned("look with nvidia-smi", "%d NVIDIA GPUs are on the PCI bus, but the driver does not show them: %v", none.OnPCI, none.Cause)}
+			return []finding{warned("look with nvidia-smi",
+				"%d NVIDIA GPUs are on the PCI bus, but the driver does not show them: %v", none.OnPCI, none.Cause)}
 		}
 		return []finding{noted("", "no NVIDIA GPU on this node; nothing here needs the topology")}
 	}

@@ -55,7 +55,8 @@ func restrictions(e *localenv.Environment) (found []finding) {
 	}
 	if policy := strings.ToUpper(e.Get("NCCL_CTA_POLICY")); policy == "1" || strings.Contains(policy, "EFFICIENCY") {
 		found = append(found, warned("give allgather and reducescatter rows with nvls, or unset it",
-			"%s has less effect with a tuner: NCCL no longer chooses NVLS for registered buffers", e.Show("NCCL_CTA_POLICY")))
+			"%s has less effect with a tuner: NCCL no longer chooses NVLS for registered buffers",
+			e.Show("NCCL_CTA_POLICY")))
 	}
 	if plugin := e.Get("NCCL_ENV_PLUGIN"); plugin != "" && !strings.EqualFold(plugin, "none") {
 		found = append(found, noted("set the tuner's variables in the environment or in NCCL's files",
@@ -99,14 +100,16 @@ func showsTuner(subsystems string) bool {
 func comparing(e *localenv.Environment) []finding {
 	with := e.Get(tuner.EnvCompare)
 	if mode := reloadMode(e); mode != "live" && (with != "" || e.Get(tuner.EnvCanary) == "1") {
-		return []finding{failed("unset "+tuner.EnvReload+", or what asks for a comparison", "%s: nothing is compared, although %s or %s asks for it",
+		return []finding{failed("unset "+tuner.EnvReload+", or what asks for a comparison",
+			"%s: nothing is compared, although %s or %s asks for it",
 			e.Show(tuner.EnvReload), tuner.EnvCompare, tuner.EnvCanary)}
 	}
 	if with == "" || with == "nccl" {
 		return nil
 	}
 	if _, _, err := ask.ReadPolicy(new(cli.Inputs), with); err != nil {
-		return []finding{failed("name a policy file, or nccl", "%s: %v; nothing is compared", e.Show(tuner.EnvCompare), err)}
+		return []finding{failed("name a policy file, or nccl", "%s: %v; nothing is compared",
+			e.Show(tuner.EnvCompare), err)}
 	}
 	return nil
 }
@@ -151,7 +154,8 @@ func variablesFile(c localenv.File, e *localenv.Environment) (found []finding) {
 		if c.Named {
 			named = e.Show(localenv.ConfVariable)
 		}
-		return []finding{warned("correct the path or the permissions", "%s cannot be read, and NCCL says nothing about it: %v", named, c.Err)}
+		return []finding{warned("correct the path or the permissions",
+			"%s cannot be read, and NCCL says nothing about it: %v", named, c.Err)}
 	}
 	var sets []string
 	for _, s := range c.Entries {
@@ -165,9 +169,11 @@ func variablesFile(c localenv.File, e *localenv.Environment) (found []finding) {
 			found = append(found, warned(fmt.Sprintf("write %s=%s", name, strings.TrimSpace(s.Value)),
 				"%s sets %q, not %s: NCCL takes all before the equals sign as the name", place, s.Name, name))
 		case s.Beaten && winner.Value != s.Value:
-			found = append(found, noted("", "%s sets %s=%s without effect: %s wins", place, s.Name, s.Value, origin(winner)))
+			found = append(found, noted("", "%s sets %s=%s without effect: %s wins", place, s.Name, s.Value,
+				origin(winner)))
 		case strings.TrimSpace(s.Value) != s.Value || strings.ContainsAny(s.Value, `"'`):
-			found = append(found, warned("write it without quotes and blanks", "%s gives %s the value %q, quotes and blanks included", place, s.Name, s.Value))
+			found = append(found, warned("write it without quotes and blanks",
+				"%s gives %s the value %q, quotes and blanks included", place, s.Name, s.Value))
 		case !s.Beaten:
 			sets = append(sets, s.Name)
 		}

@@ -40,7 +40,8 @@ func TestDoctorEnvironment(t *testing.T) {
 		{"NCCL_TUNER_STRICT=yes", isError, []string{"no communicator can be created"}},
 		{"NCCL_TUNER_COMPARE=nowhere.csv", isError, []string{"nowhere.csv", "no such file", "nothing is compared"}},
 		{"NCCL_TUNER_STALL_LIMIT=1m", isError, []string{"seconds"}},
-		{"NCCL_TUNER_COMPARE=nccl NCCL_TUNER_RELOAD=new", isError, []string{"NCCL_TUNER_RELOAD=new: nothing is compared"}},
+		{"NCCL_TUNER_COMPARE=nccl NCCL_TUNER_RELOAD=new", isError,
+			[]string{"NCCL_TUNER_RELOAD=new: nothing is compared"}},
 		{"NCCL_TUNER_CANARY=1 NCCL_TUNER_RELOAD=off", isError, []string{"NCCL_TUNER_RELOAD=off: nothing is compared"}},
 	} {
 		t.Log(c.variable)
@@ -55,8 +56,9 @@ func TestDoctorConfFiles(t *testing.T) {
 	home := t.TempDir()
 	user, machine := filepath.Join(home, ".nccl.conf"), filepath.Join(home, "etc.conf")
 	for file, text := range map[string]string{
-		user:    "# a comment\nNCCL_DEBUG=INFO\nNCCL_PROTO =LL\n",
-		machine: "NCCL_DEBUG=VERSION\nNCCL_ALGO=Tree\nNCCL_TUNER_RELOAD=\"new\"\nexport NCCL_TUNER_LOG=decisions\nNCCL_SOCKET_IFNAME==eth0\n",
+		user: "# a comment\nNCCL_DEBUG=INFO\nNCCL_PROTO =LL\n",
+		machine: "NCCL_DEBUG=VERSION\nNCCL_ALGO=Tree\nNCCL_TUNER_RELOAD=\"new\"\nexport NCCL_TUNER_LOG=decisions\n" +
+			"NCCL_SOCKET_IFNAME==eth0\n",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -69,7 +71,8 @@ func TestDoctorConfFiles(t *testing.T) {
 	}
 	findings := examine("NCCL_TUNER_STALL_LIMIT=5")
 	mustFind(t, findings, "environment", isWarning, fmt.Sprintf("NCCL_ALGO=Tree (%s:2)", machine))
-	mustFind(t, findings, "environment", isNote, machine+`:1 sets NCCL_DEBUG=VERSION without effect: "INFO" of `+user+":2")
+	mustFind(t, findings, "environment", isNote,
+		machine+`:1 sets NCCL_DEBUG=VERSION without effect: "INFO" of `+user+":2")
 	mustFind(t, findings, "environment", isWarning, user+`:3 sets "NCCL_PROTO "`, "write NCCL_PROTO=LL")
 	mustFind(t, findings, "environment", isWarning, machine+":3", "quotes")
 	mustFind(t, findings, "environment", isError, tuner.EnvReload, `\"new\"`)
@@ -106,9 +109,12 @@ func TestDoctorFiles(t *testing.T) {
 		{[]string{policyIs + good + "x"}, isError, []string{"no such file", "NCCL decides everything"}},
 		{[]string{policyIs + good + "x", strict}, isError, []string{"no such file", "no communicator"}},
 		{[]string{policyIs + "/dev/null"}, isError, []string{"not a regular file"}},
-		{[]string{policyIs + bad}, isError, []string{"bad.csv:1:4: unknown algorithm", "and 2 more", "tunefit check " + bad}},
-		{[]string{policyIs + testlib.File(t, "p.csv.gz", testlib.Zipped(t, "collective,algorithm\n"))}, isError, []string{"p.csv.gz is compressed"}},
-		{[]string{policyIs + testlib.File(t, "sweep.csv", "collective,size_bytes,time_us\n")}, isError, []string{"sweep.csv is a sweep", "tunefit fit"}},
+		{[]string{policyIs + bad}, isError, []string{"bad.csv:1:4: unknown algorithm", "and 2 more",
+			"tunefit check " + bad}},
+		{[]string{policyIs + testlib.File(t, "p.csv.gz", testlib.Zipped(t, "collective,algorithm\n"))}, isError,
+			[]string{"p.csv.gz is compressed"}},
+		{[]string{policyIs + testlib.File(t, "sweep.csv", "collective,size_bytes,time_us\n")}, isError,
+			[]string{"sweep.csv is a sweep", "tunefit fit"}},
 		{[]string{policyIs + odd}, isWarning, []string{"1 warning in", "4gib-bound", "tunefit check " + odd}},
 		{[]string{policyIs + open}, isError, []string{open + " cannot be used", "everybody can write to it"}},
 		{[]string{policyIs + open, tuner.EnvFilesTrust + "=1"}, isWarning, []string{"anybody can write " + open}},
@@ -119,7 +125,8 @@ func TestDoctorFiles(t *testing.T) {
 		mustFind(t, testDoctor(t, c.environ...).examine(t.Context(), only("files")), "files", c.want, c.words...)
 	}
 	t.Chdir(filepath.Dir(good))
-	mustFind(t, testDoctor(t, policyIs+"good.csv").examine(t.Context(), only("files")), "files", isWarning, "depends on the folder")
+	mustFind(t, testDoctor(t, policyIs+"good.csv").examine(t.Context(), only("files")), "files", isWarning,
+		"depends on the folder")
 	d := testDoctor(t, policyIs+good)
 	d.Nodes = 4
 	mustFind(t, d.examine(t.Context(), only("files")), "files", isFine, "must be the same on all 4 nodes")

@@ -1,5 +1,5 @@
-// Package explain prints how one decision is made: by rows, conditions, a model or NCCL. It says what to do where the model
-// abstains.
+// Package explain prints how one decision is made: by rows, conditions, a model or NCCL. It says what to do where the
+// model abstains.
 package explain
 
 import (
@@ -18,12 +18,14 @@ type Path struct{ ask.Explained }
 // nil where nothing helps.
 func (p *Path) advice() []string {
 	q := p.Outcome
-	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Comm.Nodes, "node"), cli.CountOf(q.Comm.Ranks, "rank"))
+	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Comm.Nodes, "node"),
+		cli.CountOf(q.Comm.Ranks, "rank"))
 	switch p.Why {
 	case model.AbstainColl, model.AbstainComm, model.AbstainOneNode, model.AbstainPerNode:
 		return []string{"measure " + where + p.plan()}
 	case model.AbstainNodes:
-		return []string{"measure " + where + p.plan(), fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Comm.Nodes)}
+		return []string{"measure " + where + p.plan(),
+			fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Comm.Nodes)}
 	case model.AbstainSize:
 		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.Bytes))}
 	case model.AbstainCells:
@@ -35,7 +37,8 @@ func (p *Path) advice() []string {
 	case model.AbstainDefault:
 		return []string{"measure " + where + " once without NCCL_ALGO, NCCL_PROTO and channel counts"}
 	case model.AbstainGain:
-		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it", nccl.FormatBytes(q.Bytes))}
+		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it",
+			nccl.FormatBytes(q.Bytes))}
 	case model.AbstainFarther:
 		return []string{"measure " + where + " itself"}
 	}

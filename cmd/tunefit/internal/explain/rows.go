@@ -135,7 +135,9 @@ func (p *Path) writeRow(b *bytes.Buffer, t policy.Tried) {
 		fmt.Fprintf(b, "    its condition holds: %s\n", valuesText(t.Values))
 	}
 	if rule.Channels > 0 && p.Algo >= 0 && p.Channels == 0 {
-		fmt.Fprintf(b, "    its channel count is left to NCCL %s, which does not check it for this collective and algorithm\n", p.Outcome.Release)
+		fmt.Fprintf(b,
+			"    its channel count is left to NCCL %s, which does not check it for this collective and algorithm\n",
+			p.Outcome.Release)
 	}
 }
 
@@ -150,12 +152,15 @@ func (p *Path) reason(t policy.Tried) string {
 		}
 		return "is for " + strings.Join(texts, "; ")
 	case policy.RowWhenFalse:
-		return fmt.Sprintf("its condition does not hold: %s, with %s", termsafe.Line(rule.When.String()), valuesText(t.Values))
+		return fmt.Sprintf("its condition does not hold: %s, with %s", termsafe.Line(rule.When.String()),
+			valuesText(t.Values))
 	case policy.RowWhenUnknown:
-		return fmt.Sprintf("its condition mentions what is not known here: %s, with %s", termsafe.Line(rule.When.String()), valuesText(t.Values))
+		return fmt.Sprintf("its condition mentions what is not known here: %s, with %s",
+			termsafe.Line(rule.When.String()), valuesText(t.Values))
 	case policy.RowWhenFails:
 		what, _, _ := strings.Cut(t.Err.Error(), "\n")
-		return fmt.Sprintf("its condition cannot be computed: %s: %s, with %s", strings.TrimPrefix(what, "when: "), termsafe.Line(rule.When.String()), valuesText(t.Values))
+		return fmt.Sprintf("its condition cannot be computed: %s: %s, with %s", strings.TrimPrefix(what, "when: "),
+			termsafe.Line(rule.When.String()), valuesText(t.Values))
 	case policy.RowUnavailable:
 		return fmt.Sprintf("asks for %s, which NCCL does not offer here", rule.Asks())
 	case policy.RowDecides:

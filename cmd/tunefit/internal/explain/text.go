@@ -24,7 +24,8 @@ const maxExplained = 10
 func (p *Path) Write(w io.Writer, all bool) error {
 	var b bytes.Buffer
 	q := p.Outcome
-	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), cli.CountOf(q.Comm.Nodes, "node"), cli.CountOf(q.Comm.Ranks, "rank"), q.CallText())
+	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), cli.CountOf(q.Comm.Nodes, "node"),
+		cli.CountOf(q.Comm.Ranks, "rank"), q.CallText())
 	p.writeRows(&b, all)
 	p.writeModel(&b, all)
 	p.writeMeasured(&b)
@@ -62,7 +63,8 @@ func (p *Path) writeModel(b *bytes.Buffer, all bool) {
 func (p *Path) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
-		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", m.Config, cli.Percent(m.Gain()), cli.Percent(m.NeededGain()))
+		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", m.Config, cli.Percent(m.Gain()),
+			cli.Percent(m.NeededGain()))
 	}
 	if p.Why != model.Decides {
 		return fmt.Sprintf("abstains: %s%s", p.Why, margin)
@@ -90,7 +92,8 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 		if p.By == policy.ByModel && c.Config == p.Model.Config {
 			remark = "chosen"
 		}
-		lines = append(lines, line{c.Micros(), []any{"  " + name, microsText(c.Micros()), cli.Percent(c.Sigma), remark}})
+		lines = append(lines,
+			line{c.Micros(), []any{"  " + name, microsText(c.Micros()), cli.Percent(c.Sigma), remark}})
 	}
 	omitted := 0
 	if len(lines) > maxExplained && !all {
@@ -180,11 +183,13 @@ func (p *Path) writeDecision(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, ", by %s\n", p.Outcome.DecidedBy(p.Files))
 	if p.Outcome.NotRaised > 0 {
-		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than its own\n", cli.CountOf(p.Outcome.NotRaised, "channel"), p.Outcome.Release)
+		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than "+
+			"its own\n", cli.CountOf(p.Outcome.NotRaised, "channel"), p.Outcome.Release)
 	}
 	switch e := p.Outcome.Expected; {
 	case e != nil:
-		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain()), microsText(e.Micros()),
+		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain()),
+			microsText(e.Micros()),
 			microsText(e.Default.Micros()), cli.Percent(math.Hypot(e.Sigma, e.Default.Sigma)))
 	case p.By == policy.ByRow && p.Files.Model != "":
 		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")

@@ -24,7 +24,8 @@ const (
 	failSlow      = "slow"              // all times are a fifth longer
 )
 
-var failures = []string{failCrash, failCUDA, failHang, failHangChild, failWrong, failUnsupport, failNodeLost, failTruncated, failNoPlugin, failSlow}
+var failures = []string{failCrash, failCUDA, failHang, failHangChild, failWrong, failUnsupport, failNodeLost,
+	failTruncated, failNoPlugin, failSlow}
 
 // failure is one thing that fails, and when: always, at starts by their number, or for a configuration.
 type failure struct {
@@ -38,7 +39,8 @@ func parseFailure(text string) (failure, error) {
 	var f failure
 	what, when, limited := strings.Cut(text, ":")
 	if f.what = what; !slices.Contains(failures, what) {
-		return f, fmt.Errorf("unknown failure %q (%sallowed: %s)", what, suggest.DidYouMean(what, failures), strings.Join(failures, ", "))
+		return f, fmt.Errorf("unknown failure %q (%sallowed: %s)", what, suggest.DidYouMean(what, failures),
+			strings.Join(failures, ", "))
 	}
 	if !limited {
 		return f, nil
@@ -60,7 +62,9 @@ func parseFailure(text string) (failure, error) {
 		c.Channels, err = strconv.Atoi(parts[2])
 	}
 	if err != nil || len(parts) > 3 {
-		return f, fmt.Errorf("%q is no time to fail (allowed: a start as 3, 3- or 3-5; a configuration as nvls, ring/ll or ring/ll/8)", when)
+		return f,
+			fmt.Errorf("%q is no time to fail (allowed: a start as 3, 3- or 3-5; a configuration as nvls, ring/ll or "+
+				"ring/ll/8)", when)
 	}
 	return f, nil
 }
@@ -91,7 +95,8 @@ func (f *failure) isNow(start int) bool {
 // is reports whether a configuration fails.
 func (f *failure) is(c nccl.Config) bool {
 	want := f.config
-	return want != nil && want.Algo == c.Algo && (want.Proto < 0 || want.Proto == c.Proto) && (want.Channels == 0 || want.Channels == c.Channels)
+	return want != nil && want.Algo == c.Algo && (want.Proto < 0 || want.Proto == c.Proto) &&
+		(want.Channels == 0 || want.Channels == c.Channels)
 }
 
 // starting reports whether a failure of the whole run happens.

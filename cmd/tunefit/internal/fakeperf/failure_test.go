@@ -27,14 +27,17 @@ func TestFailures(t *testing.T) {
 		want      string // among notes and reasons
 	}{
 		{"FAKEPERF_FAIL=crash", "", -1, 4, "Signal: Segmentation fault (11)"},
-		{"FAKEPERF_FAIL=cuda-error", "", exitCUDA, 5, "Test CUDA failure common.cu:612 'an illegal memory access was encountered'"},
+		{"FAKEPERF_FAIL=cuda-error", "", exitCUDA, 5,
+			"Test CUDA failure common.cu:612 'an illegal memory access was encountered'"},
 		{"FAKEPERF_FAIL=cuda-error:nvls", "", exitOK, 8, ""},
 		{"FAKEPERF_FAIL=cuda-error:ring/ll", "", exitCUDA, 1, "Test CUDA failure"},
 		{"FAKEPERF_FAIL=cuda-error:nvls", "-b 1M -e 81M -f 9", exitCUDA, 3, "Test CUDA failure"},
 		{"FAKEPERF_FAIL=wrong", "", exitWrong, 7, "failed validation"},
-		{"FAKEPERF_FAIL=unsupported NCCL_DEBUG=INFO NCCL_ALGO=Ring NCCL_PROTO=LL", "", exitNCCL, 0, "tunefit plan, given this log or the sweep made of it, leaves ring/ll out"},
+		{"FAKEPERF_FAIL=unsupported NCCL_DEBUG=INFO NCCL_ALGO=Ring NCCL_PROTO=LL", "", exitNCCL, 0,
+			"tunefit plan, given this log or the sweep made of it, leaves ring/ll out"},
 		{"FAKEPERF_FAIL=node-lost", "", exitNCCL, 4, "remote process exited"},
-		{"FAKEPERF_FAIL=node-lost NCCL_DEBUG=INFO NCCL_ALGO=Ring NCCL_PROTO=LL", "", exitNCCL, 5, "if ring/ll cannot run here, tunefit plan --skip ring/ll leaves it out"},
+		{"FAKEPERF_FAIL=node-lost NCCL_DEBUG=INFO NCCL_ALGO=Ring NCCL_PROTO=LL", "", exitNCCL, 5,
+			"if ring/ll cannot run here, tunefit plan --skip ring/ll leaves it out"},
 		{"FAKEPERF_FAIL=node-lost " + slurm, "", 1, 4, "srun: error: Node failure on host1"},
 		{"FAKEPERF_FAIL=node-lost " + mpi, "", 1, 4, "PRTE has lost communication with a remote daemon."},
 		{"FAKEPERF_FAIL=truncated", "", exitOK, 5, "it was cut off"},
@@ -43,7 +46,8 @@ func TestFailures(t *testing.T) {
 		{"NCCL_PROTO=Simplest", "", exitNCCL, 0, "the run failed"},
 	} {
 		args := append([]string{"-g", "8", "-b", "1K", "-e", "8K", "-f", "2"}, strings.Fields(c.args)...)
-		r := read(t, started(t, c.code, append([]string{"FAKEPERF_NOISE=0"}, strings.Fields(c.env)...), "all_reduce_perf", args...))
+		r := read(t, started(t, c.code, append([]string{"FAKEPERF_NOISE=0"}, strings.Fields(c.env)...),
+			"all_reduce_perf", args...))
 		said := []string{}
 		for _, n := range r.Notes {
 			said = append(said, n.Text)
@@ -60,7 +64,8 @@ func TestFailures(t *testing.T) {
 // A tuner that is not loaded is seen as such.
 func TestPluginNotLoaded(t *testing.T) {
 	testlib.NeedPlugin(t)
-	env := []string{"FAKEPERF_FAIL=plugin-not-loaded", "NCCL_DEBUG=INFO", "NCCL_TUNER_PLUGIN=" + testlib.Library, "NCCL_TUNER_LOG=decisions"}
+	env := []string{"FAKEPERF_FAIL=plugin-not-loaded", "NCCL_DEBUG=INFO", "NCCL_TUNER_PLUGIN=" + testlib.Library,
+		"NCCL_TUNER_LOG=decisions"}
 	r := read(t, started(t, exitOK, env, "all_reduce_perf", "-g", "8", "-b", "1K", "-e", "2K", "-f", "2"))
 	if len(r.Samples) > 0 || !strings.Contains(fmt.Sprint(r.Rejected), "was not loaded") {
 		t.Errorf("%v %v", r.Samples, r.Rejected)
@@ -70,12 +75,14 @@ func TestPluginNotLoaded(t *testing.T) {
 // JSON is whole after an error of NCCL and cut after a crash.
 func TestFailedJSON(t *testing.T) {
 	for what, note := range map[string]string{"cuda-error": "", "crash": "cut off"} {
-		c := command(t, []string{"FAKEPERF_FAIL=" + what}, "all_reduce_perf", "-g", "8", "-b", "1K", "-e", "8K", "-f", "2", "-J", "out.json")
+		c := command(t, []string{"FAKEPERF_FAIL=" + what}, "all_reduce_perf", "-g", "8", "-b", "1K", "-e", "8K", "-f",
+			"2", "-J", "out.json")
 		if out, err := c.CombinedOutput(); err == nil {
 			t.Errorf("%s: %s", what, out)
 		}
 		r, err := bench.ReadFile(filepath.Join(c.Dir, "out.json"), bench.Options{})
-		if err != nil || len(r.Samples) < 4 || len(r.Notes) != min(1, len(note)) || !strings.Contains(fmt.Sprint(r.Notes), note) {
+		if err != nil || len(r.Samples) < 4 || len(r.Notes) != min(1, len(note)) ||
+			!strings.Contains(fmt.Sprint(r.Notes), note) {
 			t.Errorf("%s: %+v, %v", what, r, err)
 		}
 	}
@@ -87,10 +94,14 @@ func TestStarts(t *testing.T) {
 	for range 2 {
 		state := filepath.Join(t.TempDir(), "starts")
 		for start, code := range []int{0, 0, exitWrong, exitWrong, 0} {
-			log := started(t, code, []string{"FAKEPERF_STATE=" + state, "FAKEPERF_FAIL=wrong:3-4"}, "all_reduce_perf", "-g", "8", "-b", "1K")
+			log := started(t, code, []string{"FAKEPERF_STATE=" + state, "FAKEPERF_FAIL=wrong:3-4"}, "all_reduce_perf",
+				"-g", "8", "-b", "1K")
 			times := strings.Split(log, "\n")
-			logs = append(logs, strings.Join(slices.DeleteFunc(times, func(line string) bool { return strings.Contains(line, "id ") }), "\n"))
-			if text, err := os.ReadFile(state); err != nil || strings.Count(string(text), "\n") != start+1 || !strings.Contains(string(text), strconv.Itoa(start+1)+" all_reduce_perf -g 8 -b 1K\n") {
+			logs = append(logs,
+				strings.Join(slices.DeleteFunc(times, func(line string) bool { return strings.Contains(line, "id ") }),
+					"\n"))
+			if text, err := os.ReadFile(state); err != nil || strings.Count(string(text), "\n") != start+1 ||
+				!strings.Contains(string(text), strconv.Itoa(start+1)+" all_reduce_perf -g 8 -b 1K\n") {
 				t.Errorf("%q, %v", text, err)
 			}
 		}
@@ -103,7 +114,8 @@ func TestStarts(t *testing.T) {
 // What hangs has said what it says, and ignores SIGTERM with its child where it is told to.
 func TestHang(t *testing.T) {
 	for _, what := range []string{"hang", "hang-child"} {
-		c := command(t, []string{"FAKEPERF_FAIL=" + what}, "all_reduce_perf", "-g", "8", "-b", "1K", "-e", "8K", "-f", "2")
+		c := command(t, []string{"FAKEPERF_FAIL=" + what}, "all_reduce_perf", "-g", "8", "-b", "1K", "-e",
+			"8K", "-f", "2")
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		stderr, err := c.StderrPipe()
 		if err != nil {
@@ -161,7 +173,8 @@ allreduce,1048576,ring,ll,1,1,8,forced,10000
 		"-n 100 -w 0 -c 0":  "would take 4.0200 s",
 		"-n 10 -m 10 -w 50": "would take 4.5400 s",
 	} {
-		log := started(t, exitOK, []string{"FAKEPERF_STARTUP=2", "FAKEPERF_GRID=" + grid}, "all_reduce_perf", append([]string{"-g", "8", "-b", "1M", "-e", "1M"}, strings.Fields(args)...)...)
+		log := started(t, exitOK, []string{"FAKEPERF_STARTUP=2", "FAKEPERF_GRID=" + grid}, "all_reduce_perf",
+			append([]string{"-g", "8", "-b", "1M", "-e", "1M"}, strings.Fields(args)...)...)
 		if !strings.Contains(log, want) {
 			t.Errorf("%s: no %q in\n%s", args, want, log)
 		}

@@ -40,7 +40,8 @@ func (t *test) testFailure(places ...string) {
 	}
 }
 
-// undecided is how NCCL fails that its tuner fails or that has nothing to choose from (topoGetAlgoInfo in its src/enqueue.cc).
+// undecided is how NCCL fails that its tuner fails or that has nothing to choose from (topoGetAlgoInfo in its
+// src/enqueue.cc).
 func (t *test) undecided(err error, dtype string) error {
 	var fails *tunerError
 	switch {
@@ -50,7 +51,8 @@ func (t *test) undecided(err error, dtype string) error {
 		return err
 	}
 	dtype = cmp.Or(typeName[dtype], dtype)
-	why := fmt.Sprintf("No algorithm/protocol available for function %s with datatype nccl%s.", nccl.Colls.Words[t.coll], strings.ToUpper(dtype[:1])+dtype[1:])
+	why := fmt.Sprintf("No algorithm/protocol available for function %s with datatype nccl%s.",
+		nccl.Colls.Words[t.coll], strings.ToUpper(dtype[:1])+dtype[1:])
 	result := internalError
 	for _, name := range []string{"NCCL_ALGO", "NCCL_PROTO"} {
 		if value := os.Getenv(name); value != "" {
@@ -68,7 +70,8 @@ func (t *test) inject(what string) error {
 		t.stdout.rest = nil
 		t.summary()
 		t.report.close(true)
-		fmt.Fprintf(t.stderr, "[%s:%d] *** Process received signal ***\n[%s:%d] Signal: Segmentation fault (11)\n", host, os.Getpid(), host, os.Getpid())
+		fmt.Fprintf(t.stderr, "[%s:%d] *** Process received signal ***\n[%s:%d] Signal: Segmentation fault (11)\n",
+			host, os.Getpid(), host, os.Getpid())
 		return dieOf("SEGV")
 	case failCUDA:
 		t.print("\n%s: Test CUDA failure common.cu:612 'an illegal memory access was encountered'\n", host)
@@ -116,15 +119,20 @@ func (t *test) loseNode() error {
 	switch {
 	case t.world.slurm:
 		step := os.Getenv("SLURM_JOB_ID") + "." + os.Getenv("SLURM_STEP_ID")
-		fmt.Fprintf(t.stderr, "srun: error: Node failure on %s\nslurmstepd: error: *** STEP %s ON %s CANCELLED AT %s DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n",
+		fmt.Fprintf(t.stderr,
+			"srun: error: Node failure on %s\nslurmstepd: error: *** STEP %s ON %s CANCELLED AT %s DUE TO NODE "+
+				"FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n",
 			last, step, first, time.Now().Format("2006-01-02T15:04:05"))
 	case t.world.openMPI:
 		name := "prterun-" + first + "-" + strconv.Itoa(os.Getppid())
 		line := strings.Repeat("-", 74)
-		fmt.Fprintf(t.stderr, "%s\nPRTE has lost communication with a remote daemon.\n\n  HNP daemon   : [%s@0,0] on node %s\n  Remote daemon: [%s@0,%d] on node %s\n%s\n",
+		fmt.Fprintf(t.stderr,
+			"%s\nPRTE has lost communication with a remote daemon.\n\n  HNP daemon   : [%s@0,0] on node %s\n  Remote "+
+				"daemon: [%s@0,%d] on node %s\n%s\n",
 			line, name, first, name, len(t.world.nodes)-1, last, line)
 	default:
-		return t.ncclFailure("transport/net_ib/p2p.cc:100", remoteError, fmt.Sprintf("NET/IB: Got completion from peer %s<47000> with status=12", last))
+		return t.ncclFailure("transport/net_ib/p2p.cc:100", remoteError,
+			fmt.Sprintf("NET/IB: Got completion from peer %s<47000> with status=12", last))
 	}
 	t.stdout.rest = nil // they kill the process
 	return &endError{code: 1, cut: true}

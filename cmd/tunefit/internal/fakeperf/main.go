@@ -1,6 +1,7 @@
-// Command nccl-tests-fakeperf stands in for nccl-tests where there is no GPU. It takes the options of all_reduce_perf and
-// its kin, obeys NCCL's variables and loads the tuner that they name. It prints what nccl-tests and NCCL print, with times
-// of package simulate. It serves to try out and to test what starts and reads nccl-tests, and is not installed.
+// Command nccl-tests-fakeperf stands in for nccl-tests where there is no GPU. It takes the options of all_reduce_perf
+// and its kin, obeys NCCL's variables and loads the tuner that they name. It prints what nccl-tests and NCCL print,
+// with times of package simulate. It serves to try out and to test what starts and reads nccl-tests, and is not
+// installed.
 //
 // It is called by the name of the program that it stands in for. Its own settings are variables whose names begin with
 // FAKEPERF_; docs/FAKEPERF.md has them.
@@ -51,7 +52,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	w := findWorld(os.Getenv, o.threads*o.gpus, s.perNode, s.hosts)
-	t := &test{program: program, coll: coll, args: os.Args, options: o, settings: s, world: w, stdout: &lines{out: stdout}, stderr: stderr}
+	t := &test{program: program, coll: coll, args: os.Args, options: o, settings: s, world: w,
+		stdout: &lines{out: stdout}, stderr: stderr}
 	if w.rank > 0 {
 		return t.follow()
 	}
@@ -76,5 +78,6 @@ func called(args []string) (program string, coll nccl.Coll, rest []string, err e
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return "", 0, nil, fmt.Errorf("stand-in: called as %q (allowed as its name or first argument: %s)", filepath.Base(args[0]), strings.Join(names, ", "))
+	return "", 0, nil, fmt.Errorf("stand-in: called as %q (allowed as its name or first argument: %s)",
+		filepath.Base(args[0]), strings.Join(names, ", "))
 }

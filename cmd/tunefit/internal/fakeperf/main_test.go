@@ -35,7 +35,8 @@ func command(t *testing.T, env []string, program string, args ...string) *exec.C
 	}
 	c := exec.Command(self, args...)
 	c.Args[0] = program
-	c.Env = append([]string{asFakePerf + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "FAKEPERF_HOSTS=host0,host1,host2"}, env...)
+	c.Env = append([]string{asFakePerf + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"),
+		"FAKEPERF_HOSTS=host0,host1,host2"}, env...)
 	c.Dir = t.TempDir()
 	c.Env = append(c.Env, "GOCOVERDIR="+t.TempDir()) // without one, go test -cover has it print a warning
 	return c
@@ -66,7 +67,8 @@ func read(t *testing.T, log string) *bench.Result {
 func rows(samples []bench.Sample) string {
 	all := bytes.Buffer{}
 	for _, s := range samples {
-		fmt.Fprintf(&all, "%s %d %s %q %v/%v/%d %dx%d %v %d %v\n", s.Coll, s.Bytes, s.DType, s.RedOp, s.Algo, s.Proto, s.Channels, s.Nodes, s.Ranks, s.InPlace, s.Selection, s.Simulated)
+		fmt.Fprintf(&all, "%s %d %s %q %v/%v/%d %dx%d %v %d %v\n", s.Coll, s.Bytes, s.DType, s.RedOp, s.Algo, s.Proto,
+			s.Channels, s.Nodes, s.Ranks, s.InPlace, s.Selection, s.Simulated)
 	}
 	return all.String()
 }
@@ -80,7 +82,8 @@ func TestReadBack(t *testing.T) {
 		"all_gather_perf":     "allgather 768 float , 3840 float ",
 		"reduce_scatter_perf": "reducescatter 768 float sum, 3840 float sum",
 	} {
-		c := command(t, []string{"FAKEPERF_NOISE=0", "FAKEPERF_RANKS_PER_NODE=8", "OMPI_COMM_WORLD_SIZE=3"}, program, "-g8", "-b", "1000", "-e", "4K", "--stepfactor=4", "-J", "out.json")
+		c := command(t, []string{"FAKEPERF_NOISE=0", "FAKEPERF_RANKS_PER_NODE=8", "OMPI_COMM_WORLD_SIZE=3"}, program,
+			"-g8", "-b", "1000", "-e", "4K", "--stepfactor=4", "-J", "out.json")
 		log, err := c.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, log)
@@ -98,7 +101,9 @@ func TestReadBack(t *testing.T) {
 		}
 		got := []string{}
 		for i, s := range text.Samples {
-			if s.Nodes != 3 || s.Ranks != 24 || !s.Simulated || s.Setup.NCCL != "2.30.7" || s.Setup.Hosts != "host0 host1 host2" || s.Micros-json.Samples[i].Micros > .01 || s.Micros-json.Samples[i].Micros < -.01 {
+			if s.Nodes != 3 || s.Ranks != 24 || !s.Simulated || s.Setup.NCCL != "2.30.7" ||
+				s.Setup.Hosts != "host0 host1 host2" || s.Micros-json.Samples[i].Micros > .01 ||
+				s.Micros-json.Samples[i].Micros < -.01 {
 				t.Errorf("%s: %+v, %+v, JSON %+v", program, s, s.Setup, json.Samples[i])
 			}
 			if !s.InPlace {
@@ -109,7 +114,8 @@ func TestReadBack(t *testing.T) {
 			t.Errorf("%s: %q, want %q", program, got, want)
 		}
 		var sweep bytes.Buffer
-		if err := bench.WriteTidy(&sweep, text.Samples); err != nil || strings.Count(sweep.String(), ",simulated:log:") != 4 {
+		if err := bench.WriteTidy(&sweep, text.Samples); err != nil ||
+			strings.Count(sweep.String(), ",simulated:log:") != 4 {
 			t.Errorf("%v\n%s", err, sweep.String())
 		}
 	}
@@ -117,7 +123,8 @@ func TestReadBack(t *testing.T) {
 
 // The last lines tell what the rows add up to, as text and as JSON.
 func TestSummary(t *testing.T) {
-	c := command(t, []string{"FAKEPERF_NOISE=0", "FAKEPERF_FAIL=wrong"}, "all_reduce_perf", "-g8", "-b", "256M", "-e", "1G", "-f", "4", "-J", "out.json")
+	c := command(t, []string{"FAKEPERF_NOISE=0", "FAKEPERF_FAIL=wrong"}, "all_reduce_perf", "-g8", "-b", "256M", "-e",
+		"1G", "-f", "4", "-J", "out.json")
 	log, _ := c.CombinedOutput() // a failed test, as the last lines say
 	var sum float64
 	var wrong, times int
@@ -144,7 +151,8 @@ func TestSummary(t *testing.T) {
 	} else if _, err := fmt.Sscan(after, &printed); err != nil || math.Abs(printed-sum/4) > .01 {
 		t.Errorf("%v: an average of %g GB/s in\n%s", err, printed, log)
 	}
-	if want := fmt.Sprintf("# Out of bounds values : %d FAILED\n", wrong); wrong == 0 || !strings.Contains(string(log), want) {
+	if want := fmt.Sprintf("# Out of bounds values : %d FAILED\n", wrong); wrong == 0 ||
+		!strings.Contains(string(log), want) {
 		t.Errorf("no %q in\n%s", want, log)
 	}
 	text, err := os.ReadFile(filepath.Join(c.Dir, "out.json"))
@@ -163,7 +171,8 @@ func TestSummary(t *testing.T) {
 		} `json:"out_of_bounds"`
 		Average struct{ Bandwidth float64 } `json:"average_bus_bandwidth"`
 	}
-	if err := json.Unmarshal(text, &report); err != nil || len(report.Results) != 2 || math.Abs(report.Average.Bandwidth-sum/4) > .01 ||
+	if err := json.Unmarshal(text, &report); err != nil || len(report.Results) != 2 ||
+		math.Abs(report.Average.Bandwidth-sum/4) > .01 ||
 		report.OutOfBounds.Count != wrong || report.OutOfBounds.Okay != "false" {
 		t.Errorf("%v: %+v for %d wrong of\n%s", err, report, wrong, log)
 	}
@@ -176,10 +185,13 @@ func TestOptions(t *testing.T) {
 		code          int
 		want          string
 	}{
-		{"all_gather_perf", "-g 8 -b 64 -e 128 -f 2", 0, "           0             0     float    none      -1     0.40    0.00    0.00       0"},
+		{"all_gather_perf", "-g 8 -b 64 -e 128 -f 2", 0,
+			"           0             0     float    none      -1     0.40    0.00    0.00       0"},
 		{"reduce_perf", "-g 2 -b 1K -e 1K -r -1", 0, "        1024           256     float     sum       1  "},
-		{"all_reduce_perf", "-g 2 -b 1K -e 1K -d all -o all", 0, "        1024          1024    f8e5m2  mulsum      -1  "},
-		{"all_reduce_perf", "-g 2 -b 1.5K -e 3k -i 512 -c 0", 0, "        2048           512     float     sum      -1    "},
+		{"all_reduce_perf", "-g 2 -b 1K -e 1K -d all -o all", 0,
+			"        1024          1024    f8e5m2  mulsum      -1  "},
+		{"all_reduce_perf", "-g 2 -b 1.5K -e 3k -i 512 -c 0", 0,
+			"        2048           512     float     sum      -1    "},
 		{"all_reduce_perf", "-g 2 -b 1K -e 1K -c 0", 0, "     N/A\n"},
 		{"all_reduce_perf", "-b 1M", 0, " 0.00       0\n"},
 		{"all_reduce_perf", "-g 8 -b 32G -e 64G", 0, "# Reducing maxBytes to 26843545600 due to memory limitation\n"},
@@ -191,9 +203,11 @@ func TestOptions(t *testing.T) {
 		{"all_reduce_perf", "-I 1", 255, "it does not stand in for"},
 		{"all_reduce_perf", "-b 0 -e 1K -f 2", 255, "would never come to its last size"},
 		{"nccl-tests-fakeperf", "all_reduce_perf -g 2", 0, "# Collective test concluded: all_reduce_perf\n"},
-		{"nccl-tests-fakeperf", "", 255, `called as "nccl-tests-fakeperf" (allowed as its name or first argument: all_gather_perf, all_reduce_perf, broadcast_perf, reduce_perf, reduce_scatter_perf)`},
+		{"nccl-tests-fakeperf", "", 255,
+			`called as "nccl-tests-fakeperf" (allowed as its name or first argument: all_gather_perf, all_reduce_perf, broadcast_perf, reduce_perf, reduce_scatter_perf)`},
 	} {
-		if log := started(t, c.code, []string{"FAKEPERF_NOISE=0"}, c.program, strings.Fields(c.args)...); !strings.Contains(log, c.want) {
+		if log := started(t, c.code, []string{"FAKEPERF_NOISE=0"}, c.program,
+			strings.Fields(c.args)...); !strings.Contains(log, c.want) {
 			t.Errorf("%s %s: no %q in\n%s", c.program, c.args, c.want, log)
 		}
 	}
@@ -211,7 +225,8 @@ func TestSettings(t *testing.T) {
 		"FAKEPERF_GRID=none.csv":      "none.csv: no such file",
 		"FAKEPERF_TOPO=none.xml":      "none.xml: no such file",
 	} {
-		if log := started(t, exitUsage, []string{setting}, "all_reduce_perf", "-g", "8"); !strings.HasPrefix(log, "stand-in: ") || !strings.Contains(log, want) {
+		if log := started(t, exitUsage, []string{setting}, "all_reduce_perf", "-g",
+			"8"); !strings.HasPrefix(log, "stand-in: ") || !strings.Contains(log, want) {
 			t.Errorf("%s: no %q in %s", setting, want, log)
 		}
 	}

@@ -95,7 +95,8 @@ func (l *ncclLog) info(about subsys, format string, args ...any) {
 // warn is from a place in NCCL's sources.
 func (l *ncclLog) warn(place, format string, args ...any) {
 	if l.level >= levelWarn {
-		fmt.Fprintf(l.out, "\n["+time.Now().Format(time.DateTime)+"] "+l.process()+" "+place+" NCCL WARN "+format+"\n", args...)
+		fmt.Fprintf(l.out, "\n["+time.Now().Format(time.DateTime)+"] "+l.process()+" "+place+" NCCL WARN "+format+"\n",
+			args...)
 	}
 }
 

@@ -28,14 +28,18 @@ type options struct {
 }
 
 var (
-	allTypes = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"}
-	typeSize = map[string]uint64{"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8, "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1}
+	allTypes = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16",
+		"f8e4m3", "f8e5m2"}
+	typeSize = map[string]uint64{"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2,
+		"float": 4, "double": 8, "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1}
 	// NCCL's names where they are not nccl-tests'.
-	typeName = map[string]string{"half": "float16", "float": "float32", "double": "float64", "f8e4m3": "float8e4m3", "f8e5m2": "float8e5m2"}
-	allOps   = []string{"sum", "prod", "max", "min", "avg", "mulsum"}
+	typeName = map[string]string{"half": "float16", "float": "float32", "double": "float64", "f8e4m3": "float8e4m3",
+		"f8e5m2": "float8e5m2"}
+	allOps = []string{"sum", "prod", "max", "min", "avg", "mulsum"}
 )
 
-// parseOptions ends the program as nccl-tests does where it cannot go on: with code 0 after its usage, 255 after an error.
+// parseOptions ends the program as nccl-tests does where it cannot go on: with code 0 after its usage, 255 after an
+// error.
 func parseOptions(program string, args []string, stdout, stderr io.Writer) (o options, code int, done bool) {
 	f := pflag.NewFlagSet(program, pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -88,7 +92,8 @@ func parseOptions(program string, args []string, stdout, stderr io.Writer) (o op
 		fmt.Fprintf(stderr, format+"\n", args...)
 		return o, exitUsage, true
 	}
-	for name, into := range map[string]*uint64{"minbytes": &o.minBytes, "maxbytes": &o.maxBytes, "stepbytes": &o.stepBytes} {
+	for name, into := range map[string]*uint64{"minbytes": &o.minBytes, "maxbytes": &o.maxBytes,
+		"stepbytes": &o.stepBytes} {
 		n, ok := parseSize(*sizes[name])
 		if !ok {
 			return fail("invalid size specified for '%s'", name)
@@ -102,8 +107,10 @@ func parseOptions(program string, args []string, stdout, stderr io.Writer) (o op
 	if slices.ContainsFunc(others[:], func(n int) bool { return n != 0 }) {
 		return fail("stand-in: it does not stand in for -D, -I, -K and -M")
 	}
-	if o.stepFactor < 2 && o.stepBytes == 0 && o.minBytes < o.maxBytes || o.stepFactor > 1 && o.minBytes == 0 && o.maxBytes > 0 {
-		return fail("stand-in: nccl-tests would never come to its last size with -b %d and -i %d -f %d", o.minBytes, o.stepBytes, o.stepFactor)
+	if o.stepFactor < 2 && o.stepBytes == 0 && o.minBytes < o.maxBytes ||
+		o.stepFactor > 1 && o.minBytes == 0 && o.maxBytes > 0 {
+		return fail("stand-in: nccl-tests would never come to its last size with -b %d and -i %d -f %d", o.minBytes,
+			o.stepBytes, o.stepFactor)
 	}
 	if min(o.threads, o.gpus, o.iters, o.aggregated) < 1 || min(o.warmup, o.check, o.graphs) < 0 || o.cycles < 1 {
 		return fail("stand-in: -t, -g, -n, -m and -N need 1 or more, -w, -c and -G 0 or more")

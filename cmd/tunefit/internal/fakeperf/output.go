@@ -13,8 +13,8 @@ import (
 // testsVersion is the release of nccl-tests whose output this is.
 const testsVersion = "2.19.6"
 
-// lines passes on whole lines only, as a standard output does that nccl-tests has set to be line-buffered; what it has of
-// another one is lost where the process dies.
+// lines passes on whole lines only, as a standard output does that nccl-tests has set to be line-buffered; what it
+// has of another one is lost where the process dies.
 type lines struct {
 	out  io.Writer
 	rest []byte
@@ -49,16 +49,20 @@ func (t *test) header() {
 	}
 	t.print("# nccl-tests version %s nccl-headers=%d nccl-library=%d\n", testsVersion, t.settings.nccl, t.settings.nccl)
 	t.print("# Collective test starting: %s\n", t.program)
-	t.print("# nThread %d nGpus %d minBytes %d maxBytes %d step: %d(%s) warmup iters: %d iters: %d agg iters: %d validation: %d graph: %d unalign: %d\n",
-		o.threads, o.gpus, o.minBytes, o.maxBytes, step, kind, o.warmup, o.iters, o.aggregated, o.check, o.graphs, o.unaligned)
+	t.print("# nThread %d nGpus %d minBytes %d maxBytes %d step: %d(%s) warmup iters: %d iters: %d agg iters: %d "+
+		"validation: %d graph: %d unalign: %d\n",
+		o.threads, o.gpus, o.minBytes, o.maxBytes, step, kind, o.warmup, o.iters, o.aggregated, o.check, o.graphs,
+		o.unaligned)
 	if o.blocking >= 1 && o.blocking <= 3 {
 		t.print("# Blocking Enabled: %s\n", [...]string{"wait and barrier after each inner iteration (-m) ",
-			"wait after each inner iteration (-m), no barrier ", "wait and barrier after each outer iteration (-n); time excludes barrier "}[o.blocking-1])
+			"wait after each inner iteration (-m), no barrier ",
+			"wait and barrier after each outer iteration (-n); time excludes barrier "}[o.blocking-1])
 	}
 	t.print("#\n# Using devices\n")
 	for rank := range t.world.ranks() {
 		d := t.device(rank)
-		t.print("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s\n", d.Rank, 0, d.Pid, d.Host, d.Device, d.Hex, d.Info)
+		t.print("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s\n", d.Rank, 0, d.Pid, d.Host, d.Device,
+			d.Hex, d.Info)
 	}
 	// The one line that nccl-tests does not have.
 	t.print("# stand-in for nccl-tests: there is no GPU, the times are those of %s\n", t.cluster)
@@ -77,7 +81,8 @@ type device struct {
 
 func (t *test) device(rank int) device {
 	host, number := t.world.hostOf(rank)
-	return device{Rank: rank, Pid: os.Getpid() + rank/t.world.perRank, Host: host, Device: number, Hex: fmt.Sprintf("0000:%02x:00", 0x10+number), Info: bench.FakePerf}
+	return device{Rank: rank, Pid: os.Getpid() + rank/t.world.perRank, Host: host, Device: number,
+		Hex: fmt.Sprintf("0000:%02x:00", 0x10+number), Info: bench.FakePerf}
 }
 
 // columns are the lines above the rows.
@@ -89,11 +94,13 @@ func (t *test) columns() {
 	if t.options.timestamps != 0 {
 		stamp, pad, form = "timestamp", 19, "%Y-%m-%d %H:%M:%S"
 	}
-	t.print("#\n# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "", "", "", "", "")
+	t.print("#\n# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "",
+		"", "", "", "")
 	line := func(words ...any) {
 		t.print("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s %*s\n", words...)
 	}
-	line("size", "count", "type", "redop", "root", time, "algbw", "busbw", "#wrong", time, "algbw", "busbw", "#wrong", pad, stamp)
+	line("size", "count", "type", "redop", "root", time, "algbw", "busbw", "#wrong", time, "algbw", "busbw",
+		"#wrong", pad, stamp)
 	line("(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "", pad, form)
 }
 

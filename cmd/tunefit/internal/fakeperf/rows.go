@@ -86,7 +86,11 @@ func (t *test) decision(l line) (decision, error) {
 		return d, nil
 	}
 	d, err := t.decide(l.bytes)
-	if t.settings.starting(failUnsupport) || slices.ContainsFunc(t.settings.fails, func(f failure) bool { return f.what == failUnsupport && f.is(d.Config) }) {
+	if t.settings.starting(failUnsupport) ||
+		slices.ContainsFunc(t.settings.fails, func(f failure) bool {
+			return f.what == failUnsupport &&
+				f.is(d.Config)
+		}) {
 		err = noneError{}
 	}
 	if err != nil {
@@ -112,8 +116,10 @@ func (t *test) calls(l line, times int) error {
 	t.spent += float64(times) * d.micros
 	part := l.count * typeSize[l.dtype]
 	for range times {
-		t.log.info(subsysTUNING, "%s: %d Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%d}", nccl.Colls.Words[t.coll], part,
-			strings.ToUpper(nccl.Algos.Apart[d.Algo]), strings.ToUpper(nccl.Protos.Words[d.Proto]), t.cluster.Busy(d.Config, l.bytes)-1)
+		t.log.info(subsysTUNING, "%s: %d Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%d}",
+			nccl.Colls.Words[t.coll], part,
+			strings.ToUpper(nccl.Algos.Apart[d.Algo]), strings.ToUpper(nccl.Protos.Words[d.Proto]),
+			t.cluster.Busy(d.Config, l.bytes)-1)
 	}
 	return nil
 }

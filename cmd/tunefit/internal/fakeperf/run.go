@@ -119,10 +119,14 @@ func (t *test) run() error {
 	if t.tuner != nil {
 		defer t.tuner.library.Close()
 	}
-	t.log.info(subsysINIT, "comm 0x1 rank 0 nRanks %d nNodes %d localRanks %d localRank 0 MNNVL 0", comm.Ranks, comm.Nodes, t.world.nodes[0]*t.world.perRank)
-	t.log.info(subsysINIT, "%d coll channels, %d collnet channels, %d nvls channels, 32 p2p channels, 32 p2p channels per peer",
+	t.log.info(subsysINIT, "comm 0x1 rank 0 nRanks %d nNodes %d localRanks %d localRank 0 MNNVL 0", comm.Ranks,
+		comm.Nodes, t.world.nodes[0]*t.world.perRank)
+	t.log.info(subsysINIT,
+		"%d coll channels, %d collnet channels, %d nvls channels, 32 p2p channels, 32 p2p channels per peer",
 		t.cluster.Channels(nccl.AlgoRing), t.cluster.Channels(nccl.AlgoRing), t.cluster.Channels(nccl.AlgoNVLS))
-	t.log.info(subsysINIT, "ncclCommInitRankConfig comm 0x1 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 10000 commId 0x1 - Init COMPLETE", comm.Ranks)
+	t.log.info(subsysINIT,
+		"ncclCommInitRankConfig comm 0x1 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 10000 commId 0x1 - Init COMPLETE",
+		comm.Ranks)
 	t.columns()
 	t.report.measure()
 	if err := t.measure(); err != nil {

@@ -105,7 +105,8 @@ func (s *settings) set(name, value string) (err error) {
 			s.fails = append(s.fails, f)
 		}
 	default:
-		return errors.New("there is no such setting (allowed: FAKEPERF_GRID, _TOPO, _SEED, _NOISE, _DRIFT, _NCCL, _SECONDS, _STARTUP, _RANKS_PER_NODE, _HOSTS, _STATE, _FAIL)")
+		return errors.New("there is no such setting (allowed: FAKEPERF_GRID, _TOPO, _SEED, _NOISE, _DRIFT, _NCCL, " +
+			"_SECONDS, _STARTUP, _RANKS_PER_NODE, _HOSTS, _STATE, _FAIL)")
 	}
 	return err
 }

@@ -42,7 +42,8 @@ func findWorld(getenv func(string) string, perRank, perNode int, hosts []string)
 		}
 		return 0, false
 	}
-	w := &world{size: 1, perRank: perRank, hosts: hostlist.Expand(firstOf(getenv, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"))}
+	w := &world{size: 1, perRank: perRank,
+		hosts: hostlist.Expand(firstOf(getenv, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"))}
 	local := 0
 	_, w.openMPI = number("OMPI_COMM_WORLD_SIZE")
 	_, inStep := number("SLURM_STEP_ID", "SLURM_STEPID")

@@ -25,13 +25,20 @@ func TestWorld(t *testing.T) {
 	}{
 		{"", 8, 0, nil, "0 of 1 [1] HERE"},
 		{"", 8, 4, nil, "0 of 1 [1] HERE"},
-		{"OMPI_COMM_WORLD_SIZE=16 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_LOCAL_SIZE=8", 1, 0, nil, "3 of 16 [8 8] HERE HERE-2"},
-		{"OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=4", 4, 8, []string{"a", "b"}, "0 of 4 [2 2] a b"},
+		{"OMPI_COMM_WORLD_SIZE=16 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_LOCAL_SIZE=8", 1, 0, nil,
+			"3 of 16 [8 8] HERE HERE-2"},
+		{"OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=4", 4, 8, []string{"a", "b"},
+			"0 of 4 [2 2] a b"},
 		{"PMI_SIZE=4 PMI_RANK=1 MPI_LOCALNRANKS=2", 1, 0, nil, "1 of 4 [2 2] HERE HERE-2"},
-		{"SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=20 SLURM_PROCID=19 SLURM_STEP_TASKS_PER_NODE=8(x2),4 SLURM_STEP_NODELIST=gpu[08-09,11]", 1, 0, nil, "19 of 20 [8 8 4] gpu08 gpu09 gpu11"},
-		{"SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_NTASKS_PER_NODE=1 SLURM_JOB_NODELIST=a,b[1-2]-x", 8, 0, nil, "0 of 2 [1 1] a b1-x"},
-		{"SLURM_PROCID=0 SLURM_NTASKS=16 SLURM_TASKS_PER_NODE=8(x2) SLURM_JOB_NODELIST=n[1-2]", 8, 0, nil, "0 of 1 [1] n1"}, // in an sbatch script
-		{"SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 SLURM_JOB_NODELIST=n[1-2]", 1, 0, nil, "2 of 4 [2 2] n1 n2"},
+		{"SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=20 SLURM_PROCID=19 SLURM_STEP_TASKS_PER_NODE=8(x2),4 " +
+			"SLURM_STEP_NODELIST=gpu[08-09,11]", 1, 0, nil, "19 of 20 [8 8 4] gpu08 gpu09 gpu11"},
+		{"SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_NTASKS_PER_NODE=1 SLURM_JOB_NODELIST=a,b[1-2]-x", 8, 0,
+			nil, "0 of 2 [1 1] a b1-x"},
+		// in an sbatch script
+		{"SLURM_PROCID=0 SLURM_NTASKS=16 SLURM_TASKS_PER_NODE=8(x2) SLURM_JOB_NODELIST=n[1-2]", 8, 0, nil,
+			"0 of 1 [1] n1"},
+		{"SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=2 " +
+			"OMPI_COMM_WORLD_LOCAL_SIZE=2 SLURM_JOB_NODELIST=n[1-2]", 1, 0, nil, "2 of 4 [2 2] n1 n2"},
 	} {
 		getenv := func(name string) string {
 			for v := range strings.FieldsSeq(c.env) {
@@ -51,7 +58,8 @@ func TestWorld(t *testing.T) {
 
 // Only the process of rank 0 prints.
 func TestOtherRanks(t *testing.T) {
-	if log := started(t, 0, []string{"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=1"}, "all_reduce_perf"); log != "" {
+	if log := started(t, 0, []string{"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=1"},
+		"all_reduce_perf"); log != "" {
 		t.Errorf("%q", log)
 	}
 }
@@ -62,11 +70,13 @@ func TestMPIRun(t *testing.T) {
 	if err != nil {
 		t.Skip("SKIPPED: no mpirun here")
 	}
-	if version, err := exec.Command(mpirun, "--version").Output(); err != nil || !strings.Contains(string(version), "Open MPI") {
+	if version, err := exec.Command(mpirun, "--version").Output(); err != nil ||
+		!strings.Contains(string(version), "Open MPI") {
 		t.Skipf("SKIPPED: %s is not Open MPI's", mpirun)
 	}
 	// Without an agent it wants ssh, even where it starts nothing elsewhere.
-	c := command(t, []string{"FAKEPERF_RANKS_PER_NODE=2", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm_rsh_agent=sh"}, "mpirun")
+	c := command(t, []string{"FAKEPERF_RANKS_PER_NODE=2", "OMPI_ALLOW_RUN_AS_ROOT=1",
+		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm_rsh_agent=sh"}, "mpirun")
 	c.Args = append(c.Args, "--oversubscribe", "-np", "4", c.Path, "all_gather_perf", "-b", "1M", "-e", "4M", "-f", "2")
 	c.Path = mpirun
 	log, err := c.CombinedOutput()
@@ -74,7 +84,8 @@ func TestMPIRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, log)
 	}
 	r := read(t, string(log))
-	if len(r.Samples) != 6 || r.Samples[0].Nodes != 2 || r.Samples[0].Ranks != 4 || r.Samples[0].Setup.Hosts != "host0 host1" {
+	if len(r.Samples) != 6 || r.Samples[0].Nodes != 2 || r.Samples[0].Ranks != 4 ||
+		r.Samples[0].Setup.Hosts != "host0 host1" {
 		t.Errorf("%s\n%s", rows(r.Samples), log)
 	}
 }

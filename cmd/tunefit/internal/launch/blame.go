@@ -33,10 +33,14 @@ var broken = patterns(
 )
 
 // What names the node of the process that a signal ended first. The others are ended because of it.
-var signalled = regexp.MustCompile(`(?:mpirun|prterun|prte) noticed that process rank [0-9]+ with PID\s+[0-9]+\s+on\s+node\s+(\S+)\s+exited\s+on\s+signal`)
+var signalled = regexp.MustCompile(
+	`(?:mpirun|prterun|prte) noticed that process rank [0-9]+ with PID\s+[0-9]+\s+on\s+node\s+(\S+)\s+` +
+		`exited\s+on\s+signal`)
 
 // What NCCL says of a peer that went away, and who says so.
-var complains = regexp.MustCompile(`(?m)(?:^|[\s>])([^\s:>\[]+):[0-9]+:[0-9]+ \[[0-9-]+\] [^\n]*NCCL WARN [^\n]*\b(?:remote )?peer ([A-Za-z][A-Za-z0-9_.-]*)<[0-9]+>`)
+var complains = regexp.MustCompile(
+	`(?m)(?:^|[\s>])([^\s:>\[]+):[0-9]+:[0-9]+ \[[0-9-]+\] [^\n]*NCCL WARN ` +
+		`[^\n]*\b(?:remote )?peer ([A-Za-z][A-Za-z0-9_.-]*)<[0-9]+>`)
 
 func patterns(texts ...string) (all []*regexp.Regexp) {
 	for _, text := range texts {
@@ -45,9 +49,10 @@ func patterns(texts ...string) (all []*regexp.Regexp) {
 	return all
 }
 
-// Blame returns the nodes that a failed run's output names as lost, as broken, or as the first to fail, in this order: the
-// first kind of evidence that there is decides. If the output names none, as of a run that hung, Blame asks Slurm which
-// nodes of the job do not answer. A program that fails everywhere is no node's fault: then Blame returns none.
+// Blame returns the nodes that a failed run's output names as lost, as broken, or as the first to fail, in this
+// order: the first kind of evidence that there is decides. If the output names none, as of a run that hung, Blame
+// asks Slurm which nodes of the job do not answer. A program that fails everywhere is no node's fault: then Blame
+// returns none.
 func (l *Launcher) Blame(log []byte) []string {
 	text := string(log)
 	if nodes := named(text, lost); len(nodes) > 0 {
@@ -79,7 +84,8 @@ func (l *Launcher) unresponsive() (nodes []string) {
 	states, _ := slurmSays(ctx, "sinfo", "--noheader", "--Node", "--nodes="+list, "--format=%N %T")
 	for line := range strings.Lines(states) {
 		name, state, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if (strings.HasSuffix(state, "*") || strings.HasPrefix(state, "down")) && !slices.Contains(nodes, name) { // a line for each partition
+		// a line for each partition
+		if (strings.HasSuffix(state, "*") || strings.HasPrefix(state, "down")) && !slices.Contains(nodes, name) {
 			nodes = append(nodes, name)
 		}
 	}

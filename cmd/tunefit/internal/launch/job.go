@@ -16,8 +16,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
-// job is an allocation of Slurm, which salloc holds as long as its shell runs. The shell ends with its input, a pipe from
-// this process. So the job ends with this process, however that ends.
+// job is an allocation of Slurm, which salloc holds as long as its shell runs. The shell ends with its input, a pipe
+// from this process. So the job ends with this process, however that ends.
 type job struct {
 	id     string
 	nodes  int
@@ -28,8 +28,8 @@ type job struct {
 	said   chan string // what salloc says until the job runs; closed when salloc has ended
 }
 
-// hangUp ends salloc whether it waits for nodes or has them. SIGTERM does not always: with nodes salloc 22.05 passes it on to
-// its shell, and sometimes never ends when that is ending by itself.
+// hangUp ends salloc whether it waits for nodes or has them. SIGTERM does not always: with nodes salloc 22.05 passes
+// it on to its shell, and sometimes never ends when that is ending by itself.
 const hangUp = syscall.SIGHUP
 
 // granted begins the line that the shell prints once the job has its nodes.
@@ -46,17 +46,20 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 			return nil
 		}
 		if runs {
-			say(fmt.Sprintf("job %s is given back: it has %s for another %v", j.id, cli.CountOf(j.nodes, "node"), left.Round(time.Minute)))
+			say(fmt.Sprintf("job %s is given back: it has %s for another %v", j.id, cli.CountOf(j.nodes, "node"),
+				left.Round(time.Minute)))
 		}
 		if err := l.Close(); err != nil {
 			return err
 		}
 	}
-	argv := []string{"salloc", "--job-name=tunefit", "--nodes=" + strconv.Itoa(nodes), "--time=" + minutes(limit), "--kill-command=TERM"}
+	argv := []string{"salloc", "--job-name=tunefit", "--nodes=" + strconv.Itoa(nodes), "--time=" + minutes(limit),
+		"--kill-command=TERM"}
 	if !has(l.Args, "--exclusive", "--oversubscribe", "-s") {
 		argv = append(argv, "--exclusive") // who else is on the nodes is measured, too
 	}
-	argv = append(append(argv, l.jobArgs()...), "sh", "-c", `echo "`+granted+`$SLURM_JOB_ID $SLURM_JOB_NODELIST"; exec cat`)
+	argv = append(append(argv, l.jobArgs()...), "sh", "-c",
+		`echo "`+granted+`$SLURM_JOB_ID $SLURM_JOB_NODELIST"; exec cat`)
 	if err := l.start(argv); err != nil {
 		return err
 	}
@@ -77,7 +80,8 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 				return nil
 			}
 			if strings.Contains(text, overLimits) {
-				err := fmt.Errorf("%s: the partition does not allow %s for %v (see sinfo; --launch-args chooses another one, --budget shortens the job)",
+				err := fmt.Errorf("%s: the partition does not allow %s for %v (see sinfo; --launch-args chooses "+
+					"another one, --budget shortens the job)",
 					text, cli.CountOf(nodes, "node"), limit.Round(time.Minute))
 				return errors.Join(err, l.Close())
 			}

@@ -1,6 +1,7 @@
-// Package launch writes the command that starts a program's ranks: on this machine, by Open MPI, by Slurm or by a template.
-// Under Slurm it uses the allocation that it runs in, or Prepare gets one. From a run's output it reads how the run ended
-// and which nodes failed. One goroutine at a time uses a Launcher. SIGTERM ends what its commands started, on all nodes.
+// Package launch writes the command that starts a program's ranks: on this machine, by Open MPI, by Slurm or by a
+// template. Under Slurm it uses the allocation that it runs in, or Prepare gets one. From a run's output it reads how
+// the run ended and which nodes failed. One goroutine at a time uses a Launcher. SIGTERM ends what its commands
+// started, on all nodes.
 package launch
 
 import (
@@ -23,7 +24,8 @@ const (
 
 // Options say how ranks are started.
 type Options struct {
-	// With is Local, MPIRun or the path of an mpirun, Slurm, or a template: a command for the shell with {command} in it.
+	// With is Local, MPIRun or the path of an mpirun, Slurm, or a template: a command for the shell with {command} in
+	// it.
 	With string
 	// Args are more arguments of mpirun, or of srun and salloc ("-p", "gpu").
 	Args []string
@@ -56,7 +58,8 @@ type Launcher struct {
 const template = "template"
 
 // allowed is what With may be.
-const allowed = `local, mpirun, the path of an mpirun, slurm, or a command with {command} in it, as "pdsh -R exec -w {hosts} ssh %h '{command}'"`
+const allowed = `local, mpirun, the path of an mpirun, slurm, or a command with {command} in it, ` +
+	`as "pdsh -R exec -w {hosts} ssh %h '{command}'"`
 
 // New checks that the options can start anything.
 func New(o Options) (*Launcher, error) {
@@ -69,12 +72,15 @@ func New(o Options) (*Launcher, error) {
 	case o.With == Local || o.With == Slurm:
 		l.kind = o.With
 	case slices.Contains([]string{"srun", "sbatch", "salloc"}, o.With):
-		return nil, fmt.Errorf("launcher %q: it is called slurm (it uses srun, and salloc where there is no allocation)", o.With)
+		return nil,
+			fmt.Errorf("launcher %q: it is called slurm (it uses srun, and salloc where there is no allocation)",
+				o.With)
 	default:
 		return nil, fmt.Errorf("unknown launcher %q (allowed: %s)", o.With, allowed)
 	}
 	if len(o.Args) > 0 && l.kind != MPIRun && l.kind != Slurm {
-		return nil, fmt.Errorf("launcher %q takes no more arguments, there are %q (mpirun and slurm do)", o.With, o.Args)
+		return nil, fmt.Errorf("launcher %q takes no more arguments, there are %q (mpirun and slurm do)",
+			o.With, o.Args)
 	}
 	if len(o.Hosts) > 0 && (l.kind == Local || l.kind == Slurm) {
 		do := "Slurm chooses them; an argument -w node[1-4] names some"
@@ -113,8 +119,8 @@ func New(o Options) (*Launcher, error) {
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
-// Processes says how many processes use perNode GPUs of each node, and how many GPUs each has. On this machine one process
-// has all GPUs, which needs no MPI; elsewhere a process has one.
+// Processes says how many processes use perNode GPUs of each node, and how many GPUs each has. On this machine one
+// process has all GPUs, which needs no MPI; elsewhere a process has one.
 func (l *Launcher) Processes(nodes, perNode int) (processes, gpusEach int) {
 	if l.kind == Local {
 		return 1, perNode
@@ -125,7 +131,8 @@ func (l *Launcher) Processes(nodes, perNode int) (processes, gpusEach int) {
 // Command returns the command that starts a program.
 func (l *Launcher) Command(p Program) ([]string, error) {
 	if len(l.Hosts) > 0 && p.Nodes > len(l.Hosts) {
-		return nil, fmt.Errorf("%d nodes are needed, and there are %d hosts: %s", p.Nodes, len(l.Hosts), strings.Join(l.Hosts, " "))
+		return nil, fmt.Errorf("%d nodes are needed, and there are %d hosts: %s", p.Nodes, len(l.Hosts),
+			strings.Join(l.Hosts, " "))
 	}
 	switch l.kind {
 	case MPIRun:
@@ -136,13 +143,16 @@ func (l *Launcher) Command(p Program) ([]string, error) {
 		return []string{"/bin/sh", "-c", l.fill(p)}, nil
 	}
 	if p.Nodes > 1 || p.RanksPerNode > 1 {
-		return nil, fmt.Errorf("%d nodes with %d processes each: launcher local starts one process on this machine (more start: mpirun, slurm, a template)", p.Nodes, p.RanksPerNode)
+		return nil,
+			fmt.Errorf("%d nodes with %d processes each: launcher local starts one process on this machine (more "+
+				"start: mpirun, slurm, a template)", p.Nodes, p.RanksPerNode)
 	}
 	return l.program(p, true), nil
 }
 
-// program is what the launcher starts: the container, and in it the program with its environment. It is set there because not
-// all containers pass their own on, and because launchers read values with commas or quotes in ways of their own.
+// program is what the launcher starts: the container, and in it the program with its environment. It is set there
+// because not all containers pass their own on, and because launchers read values with commas or quotes in ways of
+// their own.
 func (l *Launcher) program(p Program, withEnv bool) []string {
 	argv := slices.Clone(l.Prefix)
 	if withEnv && len(p.Env) > 0 {
@@ -160,9 +170,9 @@ func (p Program) environment() (assignments []string) {
 	return assignments
 }
 
-// Prepare gets what the next commands need: outside of an allocation of Slurm a job that has the nodes. It asks for one that
-// lasts for limit, and passes on what Slurm says until it runs. It gives a job back that has fewer nodes, or less time left
-// than run. Call it before each run: a job ends by itself.
+// Prepare gets what the next commands need: outside of an allocation of Slurm a job that has the nodes. It asks for
+// one that lasts for limit, and passes on what Slurm says until it runs. It gives a job back that has fewer nodes, or
+// less time left than run. Call it before each run: a job ends by itself.
 func (l *Launcher) Prepare(ctx context.Context, nodes int, run, limit time.Duration, say func(string)) error {
 	if !l.Submits() {
 		return nil
@@ -193,7 +203,8 @@ func (l *Launcher) Planned() *Launcher {
 	return &planned
 }
 
-// has says whether one of the options is among arguments, as --name, --name=value, or a short -n, which may hold its value.
+// has says whether one of the options is among arguments, as --name, --name=value, or a short -n, which may hold its
+// value.
 func has(args []string, names ...string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool {
 		name, _, _ := strings.Cut(arg, "=")

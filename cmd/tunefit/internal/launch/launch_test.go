@@ -27,7 +27,10 @@ func launched(t *testing.T, l *Launcher, p Program) (out string, err error) {
 func mustEnd(t *testing.T, l *Launcher, rank string) {
 	t.Helper()
 	dir := t.TempDir()
-	argv, err := l.Command(Program{Argv: []string{"sh", "-c", `echo $$ > "$0/$` + rank + `.tmp"; mv "$0/$` + rank + `.tmp" "$0/$` + rank + `"; exec sleep 3600`, dir}, Nodes: 2, RanksPerNode: 2})
+	argv,
+		err := l.Command(
+		Program{Argv: []string{"sh", "-c", `echo $$ > "$0/$` + rank + `.tmp"; mv "$0/$` + rank + `.tmp" "$0/$` + rank +
+			`"; exec sleep 3600`, dir}, Nodes: 2, RanksPerNode: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +53,8 @@ func mustEnd(t *testing.T, l *Launcher, rank string) {
 			t.Fatal(err)
 		}
 		await(t, "the end of rank "+f, func() bool {
-			cmdline, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(id)) + "/cmdline") // empty of what has ended and is not buried yet
+			// empty of what has ended and is not buried yet
+			cmdline, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(id)) + "/cmdline")
 			return !strings.Contains(string(cmdline), "sleep")
 		})
 	}
@@ -117,11 +121,13 @@ var awkwardLine = `<ring|^mlx5_0,mlx5_1|` + awkward["TUNEFIT_TEST_QUOTES"] + `||
 func TestLocal(t *testing.T) {
 	dir := t.TempDir()
 	container := filepath.Join(dir, "container")
-	if err := os.WriteFile(container, []byte("#!/bin/sh\necho in \"$1\"; shift\nexec env -i PATH=\"$PATH\" \"$@\"\n"), 0o755); err != nil {
+	if err := os.WriteFile(container, []byte("#!/bin/sh\necho in \"$1\"; shift\nexec env -i PATH=\"$PATH\" \"$@\"\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	l := mustNew(t, Options{With: Local, Prefix: []string{container, "image.sif"}})
-	out, err := launched(t, l, Program{Argv: []string{"sh", "-c", printsAwkward + "; exit 3"}, Env: awkward, Nodes: 1, RanksPerNode: 1})
+	out, err := launched(t, l, Program{Argv: []string{"sh", "-c", printsAwkward + "; exit 3"}, Env: awkward, Nodes: 1,
+		RanksPerNode: 1})
 	if want := "in image.sif\n" + awkwardLine + "\n"; out != want || l.ExitCode(err, nil) != 3 {
 		t.Errorf("%q, %v; want %q and 3", out, err, want)
 	}
@@ -138,14 +144,17 @@ func TestLocal(t *testing.T) {
 
 // Whoever calls a launcher by another name, or leaves something out, is told what there is.
 func TestRefused(t *testing.T) {
-	programs(t, map[string]string{"mpirun": "mpirun (Open MPI) 5.0.3", "mpirun.mpich": "HYDRA build details:", "srun": ""})
+	programs(t, map[string]string{"mpirun": "mpirun (Open MPI) 5.0.3", "mpirun.mpich": "HYDRA build details:",
+		"srun": ""})
 	intel := filepath.Join(os.Getenv("PATH"), "intel")
 	old := filepath.Join(os.Getenv("PATH"), "old")
-	for dir, says := range map[string]string{intel: "Intel(R) MPI Library for Linux* OS, Version 2021.11", old: "mpirun (Open MPI) 3.1.6"} {
+	for dir, says := range map[string]string{intel: "Intel(R) MPI Library for Linux* OS, Version 2021.11",
+		old: "mpirun (Open MPI) 3.1.6"} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "mpirun"), []byte("#!/bin/sh\necho '"+says+"'\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "mpirun"), []byte("#!/bin/sh\necho '"+says+"'\n"),
+			0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +176,8 @@ func TestRefused(t *testing.T) {
 		{Options{With: Slurm, Hosts: []string{"node1"}}, []string{"-w node"}},
 		{Options{With: MPIRun, Hosts: []string{"node1:8"}}, []string{`"node1:8" is no host`}},
 		{Options{With: MPIRun, Hosts: []string{"node1", "node1"}}, []string{"twice"}},
-		{Options{With: "mpirun {comand}"}, []string{"{comand}", "{command}, {env}, {hosts}, {nodes}, {ranks}, {ranks_per_node}"}},
+		{Options{With: "mpirun {comand}"},
+			[]string{"{comand}", "{command}, {env}, {hosts}, {nodes}, {ranks}, {ranks_per_node}"}},
 		{Options{With: "mpirun -np {ranks}"}, []string{"no {command}"}},
 		{Options{With: "ssh node7 {command}"}, []string{"{ranks_per_node}"}},
 		{Options{With: "pdsh -w {hosts} {command}"}, []string{"no hosts for {hosts}"}},
@@ -180,9 +190,11 @@ func TestRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, arg := range []string{"-N4", "-N", "--nodes=4", "-n", "--ntasks=8", "--time", "-t10", "--jobid=3", "--ntasks-per-node=8"} {
+	for _, arg := range []string{"-N4", "-N", "--nodes=4", "-n", "--ntasks=8", "--time", "-t10", "--jobid=3",
+		"--ntasks-per-node=8"} {
 		t.Setenv("SLURM_JOB_ID", "7")
-		if _, err := New(Options{With: Slurm, Args: []string{"--mpi=pmix", arg}}); err == nil || !strings.Contains(err.Error(), "argument "+arg) {
+		if _, err := New(Options{With: Slurm, Args: []string{"--mpi=pmix", arg}}); err == nil ||
+			!strings.Contains(err.Error(), "argument "+arg) {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}
@@ -197,7 +209,8 @@ func TestTooManyNodes(t *testing.T) {
 		"there are 2 hosts":         {With: "x {hosts} {command}", Hosts: []string{"node1", "node2"}},
 		"mpirun, slurm, a template": {With: Local},
 	} {
-		if argv, err := mustNew(t, o).Command(Program{Argv: []string{"p"}, Nodes: 3, RanksPerNode: 1}); err == nil || !strings.Contains(err.Error(), says) {
+		if argv, err := mustNew(t, o).Command(Program{Argv: []string{"p"}, Nodes: 3, RanksPerNode: 1}); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %q, %v, want %q", o, argv, err, says)
 		}
 	}

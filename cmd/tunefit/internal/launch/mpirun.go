@@ -29,8 +29,10 @@ func findMPIRun(name string) (string, error) {
 	version := openMPI.FindSubmatch(said)
 	if version == nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
-		return "", fmt.Errorf("%s is not Open MPI's: --version says %q, %v (needed: Open MPI %d or newer; any other starts by a template: \"%s -n {ranks} -ppn {ranks_per_node} {command}\")",
-			path, first, err, oldestOpenMPI, name)
+		return "",
+			fmt.Errorf("%s is not Open MPI's: --version says %q, %v (needed: Open MPI %d or newer; any other starts "+
+				"by a template: \"%s -n {ranks} -ppn {ranks_per_node} {command}\")",
+				path, first, err, oldestOpenMPI, name)
 	}
 	if release, _ := strconv.Atoi(string(version[1])); release < oldestOpenMPI {
 		return "", fmt.Errorf("%s is of Open MPI %d (needed: %d or newer)", path, release, oldestOpenMPI)
@@ -38,7 +40,8 @@ func findMPIRun(name string) (string, error) {
 	return path, nil
 }
 
-// mpirunCommand keeps to what Open MPI 4 and 5 understand alike. What the user says himself about places is left to him.
+// mpirunCommand keeps to what Open MPI 4 and 5 understand alike. What the user says himself about places is left to
+// him.
 func (l *Launcher) mpirunCommand(p Program) []string {
 	ranks := p.Nodes * p.RanksPerNode
 	argv := []string{l.mpirun}

@@ -28,8 +28,10 @@ func sortedLines(out string) []string {
 func TestMPIRun(t *testing.T) {
 	l := openMPINodes(t, "node1", "node2", "node3")
 	for nodes := 1; nodes <= 3; nodes++ {
-		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `echo "$OMPI_COMM_WORLD_RANK $(hostname) $(` + printsAwkward + `)"`}, Env: awkward,
-			Nodes: nodes, RanksPerNode: 3})
+		out, err := launched(t, l,
+			Program{Argv: []string{"sh", "-c", `echo "$OMPI_COMM_WORLD_RANK $(hostname) $(` + printsAwkward + `)"`},
+				Env:   awkward,
+				Nodes: nodes, RanksPerNode: 3})
 		var want []string
 		for rank := range 3 * nodes {
 			want = append(want, fmt.Sprintf("%d node%d %s", rank, 1+rank/3, awkwardLine))
@@ -47,7 +49,9 @@ func TestMPIRunFails(t *testing.T) {
 		var out string
 		var err error
 		for range 5 { // mpirun 4.1.4 at times ends without its last words, which name the node
-			out, err = launched(t, l, Program{Argv: []string{"sh", "-c", `[ "$OMPI_COMM_WORLD_RANK" != 3 ] || ` + end + `; exec sleep 3600`}, Nodes: 2, RanksPerNode: 2})
+			out, err = launched(t, l,
+				Program{Argv: []string{"sh", "-c", `[ "$OMPI_COMM_WORLD_RANK" != 3 ] || ` + end + `; exec sleep 3600`},
+					Nodes: 2, RanksPerNode: 2})
 			if want < 128 || strings.Contains(out, "noticed that process rank") {
 				break
 			}
@@ -63,12 +67,15 @@ func TestMPIRunFails(t *testing.T) {
 
 // A host that cannot be reached, and a daemon that is killed with its ranks, are blamed.
 func TestMPIRunLosesNode(t *testing.T) {
-	out, err := launched(t, openMPINodes(t, "node1", "node9"), Program{Argv: []string{"true"}, Nodes: 2, RanksPerNode: 2})
+	out, err := launched(t, openMPINodes(t, "node1", "node9"), Program{Argv: []string{"true"}, Nodes: 2,
+		RanksPerNode: 2})
 	if got := mustNew(t, Options{With: Local}).Blame([]byte(out)); err == nil || !slices.Equal(got, []string{"node9"}) {
 		t.Errorf("%v, %q blamed, want node9:\n%s", err, got, out)
 	}
 	l := openMPINodes(t, "node1", "node2")
-	out, err = launched(t, l, Program{Argv: []string{"sh", "-c", `[ "$OMPI_COMM_WORLD_RANK" != 3 ] || kill -9 $PPID; exec sleep 3600`}, Nodes: 2, RanksPerNode: 2})
+	out, err = launched(t, l,
+		Program{Argv: []string{"sh", "-c", `[ "$OMPI_COMM_WORLD_RANK" != 3 ] || kill -9 $PPID; exec sleep 3600`},
+			Nodes: 2, RanksPerNode: 2})
 	if got := l.Blame([]byte(out)); err == nil || !slices.Equal(got, []string{"node2"}) {
 		t.Errorf("%v, %q blamed, want node2:\n%s", err, got, out)
 	}
@@ -86,15 +93,18 @@ func TestMPIRunCommand(t *testing.T) {
 	if os.Geteuid() == 0 {
 		mpirun += " --allow-run-as-root"
 	}
-	p := Program{Argv: []string{"all_reduce_perf"}, Nodes: 2, RanksPerNode: 8, Env: map[string]string{"NCCL_IB_HCA": "^mlx5_0,mlx5_1"}}
+	p := Program{Argv: []string{"all_reduce_perf"}, Nodes: 2, RanksPerNode: 8,
+		Env: map[string]string{"NCCL_IB_HCA": "^mlx5_0,mlx5_1"}}
 	const end = " env 'NCCL_IB_HCA=^mlx5_0,mlx5_1' all_reduce_perf"
 	for _, c := range []struct {
 		o    Options
 		want string
 	}{
 		{Options{}, " -np 16 --map-by ppr:8:node:oversubscribe --bind-to none" + end},
-		{Options{Hosts: []string{"a", "b", "c"}, Args: []string{"--bind-to", "numa"}, Prefix: []string{"apptainer", "exec", "--nv", "nccl.sif"}},
-			" -np 16 --host a:8,b:8 --map-by ppr:8:node:oversubscribe --bind-to numa apptainer exec --nv nccl.sif" + end},
+		{Options{Hosts: []string{"a", "b", "c"}, Args: []string{"--bind-to", "numa"},
+			Prefix: []string{"apptainer", "exec", "--nv", "nccl.sif"}},
+			" -np 16 --host a:8,b:8 --map-by ppr:8:node:oversubscribe --bind-to numa apptainer exec --nv nccl.sif" +
+				end},
 		{Options{Args: []string{"--rankfile", "ranks"}}, " -np 16 --rankfile ranks" + end},
 	} {
 		c.o.With = MPIRun

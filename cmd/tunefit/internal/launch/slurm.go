@@ -21,7 +21,8 @@ func (l *Launcher) findSlurm() error {
 		}
 	}
 	for _, arg := range l.Args {
-		for _, name := range [][]string{{"--nodes", "-N"}, {"--ntasks", "-n"}, {"--ntasks-per-node"}, {"--jobid"}, {"--time", "-t"}, {"--pty"}} {
+		for _, name := range [][]string{{"--nodes", "-N"}, {"--ntasks", "-n"}, {"--ntasks-per-node"}, {"--jobid"},
+			{"--time", "-t"}, {"--pty"}} {
 			if has([]string{arg}, name...) {
 				return fmt.Errorf("argument %s of slurm: nodes, tasks, job and time are filled in, run by run", arg)
 			}
@@ -30,8 +31,8 @@ func (l *Launcher) findSlurm() error {
 	return nil
 }
 
-// srunCommand starts a step in the allocation that there is. A rank that ends badly ends them all: srun would wait for the others.
-// The step may share what other steps hold, which is the shell of the allocation.
+// srunCommand starts a step in the allocation that there is. A rank that ends badly ends them all: srun would wait
+// for the others. The step may share what other steps hold, which is the shell of the allocation.
 func (l *Launcher) srunCommand(p Program) ([]string, error) {
 	argv := []string{"srun"}
 	if !inAllocation() {
@@ -40,7 +41,8 @@ func (l *Launcher) srunCommand(p Program) ([]string, error) {
 		}
 		argv = append(argv, "--jobid="+l.job.id)
 	} else if has, err := strconv.Atoi(os.Getenv("SLURM_JOB_NUM_NODES")); err == nil && has < p.Nodes {
-		return nil, fmt.Errorf("%d nodes are needed, and the allocation, job %s, has %d", p.Nodes, os.Getenv("SLURM_JOB_ID"), has)
+		return nil, fmt.Errorf("%d nodes are needed, and the allocation, job %s, has %d", p.Nodes,
+			os.Getenv("SLURM_JOB_ID"), has)
 	}
 	argv = append(argv, "--nodes="+strconv.Itoa(p.Nodes), "--ntasks="+strconv.Itoa(p.Nodes*p.RanksPerNode),
 		"--ntasks-per-node="+strconv.Itoa(p.RanksPerNode), "--kill-on-bad-exit=1", "--overlap")
@@ -53,14 +55,19 @@ func (l *Launcher) srunCommand(p Program) ([]string, error) {
 // minutes is a time as Slurm reads it, which counts in minutes.
 func minutes(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Minutes()))) }
 
-// Options of a job that mean another thing to a step, or nothing, and options of a step that salloc does not know, or that
-// are for the program's container. What is in neither list goes to both.
+// Options of a job that mean another thing to a step, or nothing, and options of a step that salloc does not know, or
+// that are for the program's container. What is in neither list goes to both.
 var (
-	jobOnly = []string{"--partition", "-p", "--account", "-A", "--qos", "-q", "--reservation", "--exclusive", "--constraint", "-C",
-		"--dependency", "-d", "--begin", "-b", "--comment", "--switches", "--nice", "--hold", "-H", "--mail-type", "--mail-user", "--wckey",
-		"--deadline", "--signal", "--contiguous", "--oversubscribe", "-s", "--nodelist", "-w", "--exclude", "-x", "--licenses", "-L"}
-	stepOnly = []string{"--mpi", "--cpu-bind", "--mem-bind", "--label", "-l", "--exact", "--overlap", "--kill-on-bad-exit", "-K", "--wait", "-W",
-		"--unbuffered", "-u", "--resv-ports", "--export", "--accel-bind", "--input", "-i", "--output", "-o", "--error", "-e", "--epilog", "--prolog",
+	jobOnly = []string{"--partition", "-p", "--account", "-A", "--qos", "-q", "--reservation", "--exclusive",
+		"--constraint", "-C",
+		"--dependency", "-d", "--begin", "-b", "--comment", "--switches", "--nice", "--hold", "-H", "--mail-type",
+		"--mail-user", "--wckey",
+		"--deadline", "--signal", "--contiguous", "--oversubscribe", "-s", "--nodelist", "-w", "--exclude", "-x",
+		"--licenses", "-L"}
+	stepOnly = []string{"--mpi", "--cpu-bind", "--mem-bind", "--label", "-l", "--exact", "--overlap",
+		"--kill-on-bad-exit", "-K", "--wait", "-W",
+		"--unbuffered", "-u", "--resv-ports", "--export", "--accel-bind", "--input", "-i", "--output", "-o", "--error",
+		"-e", "--epilog", "--prolog",
 		"--task-epilog", "--task-prolog", "--slurmd-debug", "--network", "--distribution", "-m"}
 	stepOnlyPrefix = "--container" // of pyxis, and of Slurm's own
 )

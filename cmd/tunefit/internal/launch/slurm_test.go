@@ -17,18 +17,22 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
-// Without an allocation one is asked for and waited for; each run is a step of it, with as many of its nodes as it needs.
+// Without an allocation one is asked for and waited for; each run is a step of it, with as many of its nodes as it
+// needs.
 func TestSlurm(t *testing.T) {
 	testlib.Slurm(t, 4)
 	l := mustNew(t, Options{With: Slurm, Args: []string{"-p", "main", "--gpus-per-node=8", "--mpi=none"}})
-	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 1, RanksPerNode: 1}); err == nil || !strings.Contains(err.Error(), "Prepare first") {
+	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 1, RanksPerNode: 1}); err == nil ||
+		!strings.Contains(err.Error(), "Prepare first") {
 		t.Errorf("%v", err)
 	}
 	said := prepare(t, l, 3, time.Hour)
 	for nodes := 1; nodes <= 3; nodes++ {
 		prepare(t, l, nodes, time.Hour)
-		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `echo "$SLURM_PROCID $SLURMD_NODENAME $(` + printsAwkward + `)"`}, Env: awkward,
-			Nodes: nodes, RanksPerNode: 2})
+		out, err := launched(t, l,
+			Program{Argv: []string{"sh", "-c", `echo "$SLURM_PROCID $SLURMD_NODENAME $(` + printsAwkward + `)"`},
+				Env:   awkward,
+				Nodes: nodes, RanksPerNode: 2})
 		var want []string
 		for rank := range 2 * nodes {
 			want = append(want, fmt.Sprintf("%d node%d %s", rank, 1+rank/2, awkwardLine))
@@ -129,7 +133,8 @@ func TestSlurmJobThatDoesNotDo(t *testing.T) {
 	}
 }
 
-// A tunefit that is killed leaves no job behind, whether it runs or waits. This test is that tunefit, in a process of its own.
+// A tunefit that is killed leaves no job behind, whether it runs or waits. This test is that tunefit, in a process of
+// its own.
 func TestSlurmJobEndsWithTunefit(t *testing.T) {
 	if how := os.Getenv("LAUNCH_TEST_PREPARE"); how != "" {
 		l := mustNew(t, Options{With: Slurm, Args: strings.Fields(how)})
@@ -164,13 +169,15 @@ func TestSlurmJobEndsWithTunefit(t *testing.T) {
 // What Slurm refuses is said in its words.
 func TestSlurmRefuses(t *testing.T) {
 	testlib.Slurm(t, 1)
-	err := mustNew(t, Options{With: Slurm, Args: []string{"-p", "absent"}}).Prepare(t.Context(), 1, time.Minute, time.Hour, func(string) {})
+	err := mustNew(t, Options{With: Slurm, Args: []string{"-p", "absent"}}).Prepare(t.Context(), 1, time.Minute,
+		time.Hour, func(string) {})
 	if err == nil || !strings.Contains(err.Error(), "nvalid partition") {
 		t.Errorf("%v", err)
 	}
 	// More nodes than there are.
 	err = mustNew(t, Options{With: Slurm}).Prepare(t.Context(), 2, time.Minute, time.Hour, func(string) {})
-	if err == nil || !strings.Contains(err.Error(), "the partition does not allow 2 nodes for 1h0m0s") || len(queue(t)) > 0 {
+	if err == nil || !strings.Contains(err.Error(), "the partition does not allow 2 nodes for 1h0m0s") ||
+		len(queue(t)) > 0 {
 		t.Errorf("%v, %q is left", err, queue(t))
 	}
 }
@@ -199,7 +206,8 @@ func TestSlurmInAllocation(t *testing.T) {
 		t.Errorf("%s, %q", said, queue(t))
 	}
 	for nodes := 1; nodes <= 2; nodes++ {
-		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `echo $SLURM_JOB_ID $SLURM_PROCID`}, Nodes: nodes, RanksPerNode: 1})
+		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `echo $SLURM_JOB_ID $SLURM_PROCID`},
+			Nodes: nodes, RanksPerNode: 1})
 		var want []string
 		for rank := range nodes {
 			want = append(want, fmt.Sprint(holder.Job(), " ", rank))
@@ -208,12 +216,14 @@ func TestSlurmInAllocation(t *testing.T) {
 			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}
-	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 3, RanksPerNode: 1}); err == nil || !strings.Contains(err.Error(), "job "+holder.Job()+", has 2") {
+	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 3, RanksPerNode: 1}); err == nil ||
+		!strings.Contains(err.Error(), "job "+holder.Job()+", has 2") {
 		t.Errorf("%v", err)
 	}
 }
 
-// How a rank ended comes through, though srun tells of those that were ended because of it; and its node is blamed, unless all fail.
+// How a rank ended comes through, though srun tells of those that were ended because of it; and its node is blamed,
+// unless all fail.
 func TestSlurmFails(t *testing.T) {
 	testlib.Slurm(t, 3)
 	l := mustNew(t, Options{With: Slurm})
@@ -229,7 +239,8 @@ func TestSlurmFails(t *testing.T) {
 		{`trap "" TERM; exit 3`, 3, nil},
 		{`exit 0`, 0, nil},
 	} {
-		// All have begun before one fails: else Slurm, on a busy machine, may end it before the others and wait for these for ever.
+		// All have begun before one fails: else Slurm, on a busy machine, may end it before the others and wait for
+		// these for ever.
 		script := `: > "$0/$SLURM_PROCID"; while [ $(ls "$0" | wc -l) -lt 6 ]; do sleep 0.1; done; ` + c.script
 		out, err := launched(t, l, Program{Argv: []string{"sh", "-c", script, t.TempDir()}, Nodes: 3, RanksPerNode: 2})
 		if code := l.ExitCode(err, []byte(out)); code != c.code {
@@ -264,7 +275,8 @@ func TestSlurmLosesNode(t *testing.T) {
 		await(t, "3 ranks", func() bool { ranks, _ := filepath.Glob(dir + "/?"); return len(ranks) == 3 })
 		cluster.Kill(t, "node2")
 	})
-	out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `: > "$0/$SLURM_PROCID"; exec sleep 3600`, dir}, Nodes: 3, RanksPerNode: 1})
+	out, err := launched(t, l, Program{Argv: []string{"sh", "-c", `: > "$0/$SLURM_PROCID"; exec sleep 3600`, dir},
+		Nodes: 3, RanksPerNode: 1})
 	killing.Wait() // the controller learns of it last
 	if code := l.ExitCode(err, []byte(out)); code == 0 {
 		t.Errorf("exit code 0 (%v): %s", err, out)
@@ -278,7 +290,8 @@ func TestSlurmLosesNode(t *testing.T) {
 	job := l.Job()
 	prepare(t, l, 3, time.Hour)
 	out, err = launched(t, l, Program{Argv: []string{"sh", "-c", `echo $SLURMD_NODENAME`}, Nodes: 3, RanksPerNode: 1})
-	if got := sortedLines(out); err != nil || l.Job() == job || !slices.Equal(got, []string{"node1", "node3", "node4"}) {
+	if got := sortedLines(out); err != nil || l.Job() == job ||
+		!slices.Equal(got, []string{"node1", "node3", "node4"}) {
 		t.Errorf("%v, job %s after %s: %s", err, l.Job(), job, out)
 	}
 }
@@ -286,7 +299,8 @@ func TestSlurmLosesNode(t *testing.T) {
 // What is for the job and what is for its steps is told apart.
 func TestSlurmArguments(t *testing.T) {
 	l := &Launcher{kind: Slurm, job: &job{id: "7"}, Options: Options{
-		Args:   []string{"-p", "gpu", "--account=ml", "--gpus-per-node=8", "--mpi=pmix", "--container-image", "nccl.sqsh", "-x", "node[3-4]", "-xnode5", "--mem=0"},
+		Args: []string{"-p", "gpu", "--account=ml", "--gpus-per-node=8", "--mpi=pmix", "--container-image",
+			"nccl.sqsh", "-x", "node[3-4]", "-xnode5", "--mem=0"},
 		Prefix: []string{"nice"}}}
 	t.Setenv("SLURM_JOB_ID", "")
 	got := mustCommand(t, l, Program{Argv: []string{"p"}, Env: map[string]string{"A": "b"}, Nodes: 2, RanksPerNode: 8})
@@ -294,7 +308,8 @@ func TestSlurmArguments(t *testing.T) {
 		"--gpus-per-node=8 --mpi=pmix --container-image nccl.sqsh --mem=0 nice env A=b p"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := cli.ShellWords(l.jobArgs()), "-p gpu --account=ml --gpus-per-node=8 -x 'node[3-4]' -xnode5 --mem=0"; got != want {
+	if got, want := cli.ShellWords(l.jobArgs()),
+		"-p gpu --account=ml --gpus-per-node=8 -x 'node[3-4]' -xnode5 --mem=0"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Start starts a command that Ctrl-C does not reach, since it is for this process, and that gets a signal if this process is
-// killed. What Wait returns comes from ended.
+// Start starts a command that Ctrl-C does not reach, since it is for this process, and that gets a signal if this
+// process is killed. What Wait returns comes from ended.
 func Start(cmd *exec.Cmd, orphaned syscall.Signal) (ended <-chan error, err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: orphaned}
 	started, exit := make(chan error), make(chan error, 1)

@@ -52,7 +52,9 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 		}
 		field := rest[start+1 : end-1]
 		if !slices.Contains(fields, field) {
-			return nil, fmt.Errorf("launcher %q: unknown field {%s} (allowed: {%s}; what is for the shell goes with blanks, { %s; })", text, field, strings.Join(fields, "}, {"), field)
+			return nil,
+				fmt.Errorf("launcher %q: unknown field {%s} (allowed: {%s}; what is for the shell goes with blanks, "+
+					"{ %s; })", text, field, strings.Join(fields, "}, {"), field)
 		}
 		state, _ = quotesAfter(state, rest[:start])
 		parts = append(parts, part{rest[:start], field, state})
@@ -62,9 +64,12 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 	case state != bare || err != nil:
 		return nil, fmt.Errorf("launcher %q: a quote is not closed", text)
 	case !named("command"):
-		return nil, fmt.Errorf("launcher %q: there is no {command}, where the program goes (allowed: %s)", text, allowed)
+		return nil, fmt.Errorf("launcher %q: there is no {command}, where the program goes (allowed: %s)",
+			text, allowed)
 	case !slices.ContainsFunc(fields[2:], named):
-		return nil, fmt.Errorf("launcher %q: nothing says how many ranks it starts (needed: {ranks}, {ranks_per_node}, {nodes} or {hosts})", text)
+		return nil,
+			fmt.Errorf("launcher %q: nothing says how many ranks it starts (needed: {ranks}, {ranks_per_node}, "+
+				"{nodes} or {hosts})", text)
 	case named("hosts") && !withHosts:
 		return nil, fmt.Errorf("launcher %q: there are no hosts for {hosts}; name them", text)
 	}

@@ -25,11 +25,14 @@ func TestTemplate(t *testing.T) {
 
 // The commands of the help are what a person would have typed.
 func TestTemplateOfHelp(t *testing.T) {
-	p := Program{Argv: []string{"all_reduce_perf", "-b", "8"}, Env: map[string]string{"NCCL_ALGO": "ring"}, Nodes: 2, RanksPerNode: 8}
+	p := Program{Argv: []string{"all_reduce_perf", "-b", "8"}, Env: map[string]string{"NCCL_ALGO": "ring"}, Nodes: 2,
+		RanksPerNode: 8}
 	for with, want := range map[string]string{
-		"kubectl exec job-launcher -- mpirun -np {ranks} -N {ranks_per_node} {command}": "kubectl exec job-launcher -- mpirun -np 16 -N 8 env NCCL_ALGO=ring all_reduce_perf -b 8",
-		"pdsh -R exec -w {hosts} ssh %h '{command}'":                                    "pdsh -R exec -w node1,node2 ssh %h 'env NCCL_ALGO=ring all_reduce_perf -b 8'",
-		"x -e {env} -- {command} -n {ranks}":                                            "x -e NCCL_ALGO=ring -- all_reduce_perf -b 8 -n 16",
+		"kubectl exec job-launcher -- mpirun -np {ranks} -N {ranks_per_node} {command}": "kubectl exec job-launcher " +
+			"-- mpirun -np 16 -N 8 env NCCL_ALGO=ring all_reduce_perf -b 8",
+		"pdsh -R exec -w {hosts} ssh %h '{command}'": "pdsh -R exec -w node1,node2 ssh %h 'env NCCL_ALGO=ring " +
+			"all_reduce_perf -b 8'",
+		"x -e {env} -- {command} -n {ranks}": "x -e NCCL_ALGO=ring -- all_reduce_perf -b 8 -n 16",
 	} {
 		var hosts []string
 		if strings.Contains(with, "{hosts}") {

@@ -57,7 +57,8 @@ const oldest = 24 * time.Hour
 // Run says what it removes.
 func (f *Cleanup) Run(out io.Writer) error {
 	if f.OlderThan != 0 && f.OlderThan < oldest {
-		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)", f.OlderThan)
+		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)",
+			f.OlderThan)
 	}
 	done := cleanup{DryRun: f.DryRun, Directories: []string{}, Places: []place{}}
 	if !f.JSON {
@@ -91,7 +92,8 @@ func (f *Cleanup) run(done *cleanup, out io.Writer) error {
 		}
 		if p.Directory != nil && os.Getenv(tuner.EnvTrust) != "1" {
 			if err := p.Directory.Check(); err != nil {
-				return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)", err, tuner.EnvTrust)
+				return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)",
+					err, tuner.EnvTrust)
 			}
 		}
 		var here []*Communicator
@@ -209,7 +211,9 @@ func (f *Cleanup) removable(c *Communicator) (ended bool, why string) {
 	case len(unknown) > 0 && f.OlderThan == 0:
 		return false, fmt.Sprintf("this machine cannot see whether it lives: %s (see --older-than)", names(unknown))
 	case len(unknown) > 0 && quiet < f.OlderThan:
-		return false, fmt.Sprintf("its last record is younger than %v, and this machine cannot see whether it lives: %s", f.OlderThan, names(unknown))
+		return false,
+			fmt.Sprintf("its last record is younger than %v, and this machine cannot see whether it lives: %s",
+				f.OlderThan, names(unknown))
 	case len(unknown) > 0:
 		return true, fmt.Sprintf("nothing recorded since %s", moment(c.records.Newest))
 	case len(c.Members) == 0 && len(c.Faults) > 0:

@@ -37,13 +37,16 @@ func TestGCOfAnotherMachineOfTheSameName(t *testing.T) {
 				"c/" + comm + "/slot/1": fmt.Sprintf("y %s %d %s 3 %s", host, none+1, space, boot),
 			})
 			long := time.Now().Add(-48 * time.Hour)
-			filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
+			filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
+				return os.Chtimes(path, long, long)
+			})
 			before := listing(t, dir)
 			var out strings.Builder
 			if err := (&Cleanup{Rendezvous: dir}).Run(&out); err != nil {
 				t.Error(err)
 			}
-			if want := "0xab of 2 ranks: stays, this machine cannot see whether it lives: " + host; !strings.Contains(out.String(), want) {
+			if want := "0xab of 2 ranks: stays, this machine cannot see whether it lives: " +
+				host; !strings.Contains(out.String(), want) {
 				t.Errorf("%q is not in\n%s", want, out.String())
 			}
 			if after := listing(t, dir); after != before {
@@ -61,7 +64,8 @@ func TestGCOfAForeignRendezvous(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &Cleanup{Rendezvous: dir}
-	if err := c.Run(io.Discard); err == nil || !strings.Contains(err.Error(), dir+" is not this user's alone: everybody can write to it") {
+	if err := c.Run(io.Discard); err == nil ||
+		!strings.Contains(err.Error(), dir+" is not this user's alone: everybody can write to it") {
 		t.Error(err)
 	}
 	t.Setenv(tuner.EnvTrust, "1")
@@ -73,7 +77,8 @@ func TestGCOfAForeignRendezvous(t *testing.T) {
 // gc looks where status does: below the folder above those of several jobs, too.
 func TestGCBelow(t *testing.T) {
 	const comm = "00000000000000ab-2"
-	dir := testlib.Records(t, twoRanks(comm, map[string]string{"c/" + comm + "/left/0": "", "c/" + comm + "/left/1": ""}))
+	dir := testlib.Records(t,
+		twoRanks(comm, map[string]string{"c/" + comm + "/left/0": "", "c/" + comm + "/left/1": ""}))
 	long := time.Now().Add(-48 * time.Hour)
 	filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
 	var out strings.Builder
@@ -81,7 +86,8 @@ func TestGCBelow(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "c/*"))
-	if !strings.Contains(out.String(), "0xab of 2 ranks: removed, all its ranks have ended\n"+dir+": ") || len(left) > 0 {
+	if !strings.Contains(out.String(), "0xab of 2 ranks: removed, all its ranks have ended\n"+dir+": ") ||
+		len(left) > 0 {
 		t.Errorf("%s, left: %q", out.String(), left)
 	}
 }
@@ -110,7 +116,8 @@ func TestGCOfWhatHasEnded(t *testing.T) {
 // A script reads the same from JSON as a person from the text.
 func TestGCJSON(t *testing.T) {
 	const comm = "00000000000000ab-2"
-	dir := testlib.Records(t, twoRanks(comm, map[string]string{"c/" + comm + "/left/0": "", "c/" + comm + "/left/1": ""}))
+	dir := testlib.Records(t,
+		twoRanks(comm, map[string]string{"c/" + comm + "/left/0": "", "c/" + comm + "/left/1": ""}))
 	long := time.Now().Add(-48 * time.Hour)
 	filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
 	for _, dry := range []bool{true, false} {
@@ -123,7 +130,8 @@ func TestGCJSON(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out.String())
 		}
 		want := []notLiving{{"0xab", 2, true, "all its ranks have ended"}}
-		if p := got.Places[0]; p.Rendezvous != dir || !slices.Equal(p.Communicators, want) || p.Records == 0 || p.Live != 0 {
+		if p := got.Places[0]; p.Rendezvous != dir || !slices.Equal(p.Communicators, want) || p.Records == 0 ||
+			p.Live != 0 {
 			t.Errorf("%s", out.String())
 		}
 	}

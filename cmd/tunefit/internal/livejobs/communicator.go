@@ -13,7 +13,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// Communicator is one as a person is to see it, and as status --json prints it. A time is left out where it is not known.
+// Communicator is one as a person is to see it, and as status --json prints it. A time is left out where it is not
+// known.
 type Communicator struct {
 	Rendezvous string    `json:"rendezvous"`
 	Name       string    `json:"communicator"` // as the plugin's log has it

@@ -31,7 +31,9 @@ func notes(c *Communicator) (notes []string) {
 	case c.Ended:
 		say("all its ranks have ended; its last record is of %s", moment(c.records.Newest))
 	case len(c.Members) < c.Ranks:
-		say("%d of %s have joined, and no change can come before all have"+todo+"if this does not pass, look for \"cannot change during the run\" in the logs of the others", len(c.Members), cli.CountOf(c.Ranks, "rank"))
+		say("%d of %s have joined, and no change can come before all have"+todo+
+			"if this does not pass, look for \"cannot change during the run\" in the logs of the others",
+			len(c.Members), cli.CountOf(c.Ranks, "rank"))
 	case len(left) > 0:
 		say("%d of %s have ended it", len(left), cli.CountOf(c.Ranks, "rank"))
 	}
@@ -39,7 +41,8 @@ func notes(c *Communicator) (notes []string) {
 		say("%s", pendingNote(c))
 	}
 	if c.frozen != nil {
-		say("keeps version %.12s for good since change %d was refused%s: %s"+todo+"%s", c.Version, c.frozen.Number, atTime(c.frozen.Decided), c.frozen.Why, c.frozen.Remedy)
+		say("keeps version %.12s for good since change %d was refused%s: %s"+todo+"%s", c.Version, c.frozen.Number,
+			atTime(c.frozen.Decided), c.frozen.Why, c.frozen.Remedy)
 	} else if n := len(c.refused); n > 0 && !c.Ended {
 		last := c.refused[n-1]
 		to, times := "", ""
@@ -50,7 +53,8 @@ func notes(c *Communicator) (notes []string) {
 		if n := last.Number - c.inForce; n > 1 {
 			times = fmt.Sprintf(" (refusal %d since version %.12s came)", n, c.Version)
 		}
-		say("change %d%s was refused%s%s: %s"+todo+"%s", last.Number, to, atTime(last.Decided), times, last.Why, last.Remedy)
+		say("change %d%s was refused%s%s: %s"+todo+"%s", last.Number, to, atTime(last.Decided), times, last.Why,
+			last.Remedy)
 	}
 	if c.noComparison != nil {
 		say("its comparison cannot be read: %v", c.noComparison)
@@ -69,7 +73,8 @@ func pendingNote(c *Communicator) string {
 	if of := c.which(func(m member) bool { return m.Slot == *p.Proposer }); len(of) > 0 {
 		proposer = names(of)
 	}
-	note := fmt.Sprintf("change %d to version %.12s, proposed%s by %s. Ranks acknowledge at their call %d and change at call %d",
+	note := fmt.Sprintf("change %d to version %.12s, proposed%s by %s. Ranks acknowledge at their call %d and change "+
+		"at call %d",
 		p.Number, p.Version, atTime(p.Proposed), proposer, p.Check, p.Switch)
 	missing := c.missing()
 	switch {
@@ -113,9 +118,13 @@ func processNotes(all []*Communicator) (notes []string) {
 		switch {
 		case len(processes) == 0:
 		case state == identity.Dead:
-			notes = append(notes, fmt.Sprintf("dead: %s, of %s. The policy stays as it is there, and the next collective hangs or fails"+todo+"end the job, if it does not end by itself", few(processes), few(comms)))
+			notes = append(notes,
+				fmt.Sprintf("dead: %s, of %s. The policy stays as it is there, and the next collective hangs or fails"+
+					todo+"end the job, if it does not end by itself", few(processes), few(comms)))
 		default:
-			notes = append(notes, fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+"kill -CONT %s", few(processes), few(comms), strings.Join(pids, " ")))
+			notes = append(notes,
+				fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+
+					"kill -CONT %s", few(processes), few(comms), strings.Join(pids, " ")))
 		}
 	}
 	return notes

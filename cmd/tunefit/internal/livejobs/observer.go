@@ -1,5 +1,5 @@
-// Package livejobs shows running jobs and acts on them, by what their ranks write down for each other: View lists communicators,
-// Push puts a policy into force and waits, Cleanup removes what jobs that have ended left behind.
+// Package livejobs shows running jobs and acts on them, by what their ranks write down for each other: View lists
+// communicators, Push puts a policy into force and waits, Cleanup removes what jobs that have ended left behind.
 package livejobs
 
 import (
@@ -46,7 +46,8 @@ func (o *observer) places() ([]tuner.RendezvousView, error) {
 		}
 		o.etcd = etcd
 	case strings.Contains(o.name, "://"):
-		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)", redact.URL(o.name))
+		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)",
+			redact.URL(o.name))
 	default:
 		places, unseen, err := tuner.Visit(o.name)
 		o.unseen = unseen

@@ -28,22 +28,27 @@ func TestStatusForPrometheus(t *testing.T) {
 	}{
 		{"idle", nil, []sample{
 			sampled(1, "version_info", "comm_id", "0x7", "nranks", "2", "policy_version", "aaaaaaaaaaaa"),
-			sampled(2, "ranks"), sampled(2, "ranks", "state", "unknown"), sampled(0, "change_pending"), sampled(0, "frozen"), sampled(0, "changes"), sampled(0, "record_errors"),
+			sampled(2, "ranks"), sampled(2, "ranks", "state", "unknown"), sampled(0, "change_pending"),
+			sampled(0, "frozen"), sampled(0, "changes"), sampled(0, "record_errors"),
 		}},
 		{"pending", map[string]string{"p/" + comm + ".1": proposal, c + "a/1/1-0000000000000005": ""}, []sample{
 			sampled(1, "change_pending"), sampled(1, "change_unacknowledged_ranks"),
 		}},
 		{"committed", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.commit.201.2": ""}, []sample{
-			sampled(1, "version_info", "policy_version", "bbbbbbbbbbbb"), sampled(1, "changes", "outcome", "committed"), sampled(1, "changes"),
+			sampled(1, "version_info", "policy_version", "bbbbbbbbbbbb"),
+			sampled(1, "changes", "outcome", "committed"), sampled(1, "changes"),
 		}},
-		{"refused", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.cannot-stage.0.1": "", c + "why/1": "no room"}, []sample{
+		{"refused", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.cannot-stage.0.1": "",
+			c + "why/1": "no room"}, []sample{
 			sampled(1, "changes", "outcome", "refused", "reason", "cannot stage"), sampled(1, "changes"),
 		}},
-		{"refused for a reason of somebody's own", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.fun.0.1": ""}, []sample{
+		{"refused for a reason of somebody's own", map[string]string{"p/" + comm + ".1": proposal,
+			c + "d/1.fun.0.1": ""}, []sample{
 			sampled(1, "changes", "outcome", "refused", "reason", "other"),
 		}},
 		{"duplicate", map[string]string{"p/" + comm + ".1": `{"freeze":true}`}, []sample{sampled(1, "frozen")}},
-		{"ending", map[string]string{c + "left/0": ""}, []sample{sampled(1, "ranks", "state", "left"), sampled(1, "ranks", "state", "unknown")}},
+		{"ending", map[string]string{c + "left/0": ""}, []sample{sampled(1, "ranks", "state", "left"),
+			sampled(1, "ranks", "state", "unknown")}},
 		{"damaged", map[string]string{"p/" + comm + ".1": "?"}, []sample{sampled(1, "record_errors")}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

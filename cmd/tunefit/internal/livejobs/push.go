@@ -34,14 +34,15 @@ type pushOutcome struct {
 	File     string `json:"file"`
 	Written  bool   `json:"written"`  // false: it held this already
 	Switched bool   `json:"switched"` // no communicator is known not to have switched, and all could be seen
-	// Communicators counts those that read the file and have not ended, NotSwitched are those of them that do not run on
-	// its text yet or never will.
+	// Communicators counts those that read the file and have not ended, NotSwitched are those of them that do not run
+	// on its text yet or never will.
 	Communicators int           `json:"communicators"`
 	NotSwitched   []notSwitched `json:"not_switched"`
-	Others        int           `json:"of_other_files"`   // communicators that read other files
-	OneRank       int           `json:"of_one_rank"`      // that read this file; NCCL asks no tuner about them
-	Unclear       []string      `json:"of_unknown_files"` // those of which this machine cannot tell which file they read
-	Unseen        []string      `json:"not_looked_at"`
+	Others        int           `json:"of_other_files"` // communicators that read other files
+	OneRank       int           `json:"of_one_rank"`    // that read this file; NCCL asks no tuner about them
+	// those of which this machine cannot tell which file they read
+	Unclear []string `json:"of_unknown_files"`
+	Unseen  []string `json:"not_looked_at"`
 }
 
 // notSwitched is a communicator that does not run on the file's text yet.
@@ -53,7 +54,9 @@ type notSwitched struct {
 // Run checks and writes the file of that name, and waits.
 func (f *Push) Run(out io.Writer, name string) error {
 	file := watchedFile{path: name}
-	if is, _ := f.Inputs.Kind(name); is == cli.KindModel || is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json") { // a damaged one
+	// a damaged one
+	if is, _ := f.Inputs.Kind(name); is == cli.KindModel ||
+		is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json") {
 		file.model = true
 	}
 	variable := tuner.EnvConfigFile
@@ -69,7 +72,8 @@ func (f *Push) Run(out io.Writer, name string) error {
 	}
 	text, err := file.unpacked(f.Inputs)
 	if err == nil && len(text) > policyfile.MaxLiveBytes {
-		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name, nccl.FormatBytes(policyfile.MaxLiveBytes))
+		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name,
+			nccl.FormatBytes(policyfile.MaxLiveBytes))
 	}
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, to)
@@ -134,10 +138,13 @@ func (f watchedFile) sameKind(to string, old []byte) error {
 // wait says what comes of the file in the communicators that read it, and what it cannot know of.
 func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	if w.Others > 0 {
-		fmt.Fprintf(out, "%s other files and %s not concerned\n", cli.CountOf(w.Others, "communicator")+cli.Verb(w.Others, " reads", " read"), cli.Verb(w.Others, "is", "are"))
+		fmt.Fprintf(out, "%s other files and %s not concerned\n",
+			cli.CountOf(w.Others, "communicator")+cli.Verb(w.Others, " reads", " read"),
+			cli.Verb(w.Others, "is", "are"))
 	}
 	if w.OneRank > 0 {
-		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n", cli.CountOf(w.OneRank, "communicator"), cli.Verb(w.OneRank, "is", "are"), cli.Verb(w.OneRank, "it", "them"))
+		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n",
+			cli.CountOf(w.OneRank, "communicator"), cli.Verb(w.OneRank, "is", "are"), cli.Verb(w.OneRank, "it", "them"))
 	}
 	writeUnseen(out, w.Unseen)
 	if n := len(w.Unclear); n > 0 {
@@ -148,7 +155,9 @@ func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 		return err
 	}
 	if len(w.Unseen)+len(w.Unclear) > 0 && f.Timeout > 0 {
-		fmt.Fprintln(out, "so it is not known whether all jobs that read this file have switched; tunefit status on their nodes tells")
+		fmt.Fprintln(out,
+			"so it is not known whether all jobs that read this file have switched; tunefit status on their "+
+				"nodes tells")
 		return cli.ExitWith(cli.ExitFailed)
 	}
 	return nil
@@ -168,7 +177,8 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) err
 		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(w.names()))
 		return nil
 	case f.Timeout == 0:
-		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n", cli.CountOf(len(w.open()), "communicator")+cli.Verb(len(w.open()), " has", " have"))
+		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",
+			cli.CountOf(len(w.open()), "communicator")+cli.Verb(len(w.open()), " has", " have"))
 		return nil
 	}
 	ctx, end := context.WithTimeout(ctx, f.Timeout)
@@ -181,7 +191,9 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) err
 		fmt.Fprintf(out, "%s has not switched: %s\n", t.Communicator, t.Why)
 	}
 	if len(failed) > 0 {
-		fmt.Fprintf(out, "%d of %s not switched; the file stays as it is now, and what can still change does so by itself (tunefit status)\n",
+		fmt.Fprintf(out,
+			"%d of %s not switched; the file stays as it is now, and what can still change does so by itself "+
+				"(tunefit status)\n",
 			len(failed), cli.CountOf(w.running(), "communicator")+cli.Verb(len(failed), " has", " have"))
 		return cli.ExitWith(cli.ExitFailed)
 	}

@@ -60,7 +60,8 @@ func TestPushWaitsForNoneThatCannotSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := said.String()
-	if !strings.Contains(out, "1 communicator of one rank is not waited for: NCCL asks no tuner about it\n") || !strings.Contains(out, "no job that can change its policy") {
+	if !strings.Contains(out, "1 communicator of one rank is not waited for: NCCL asks no tuner about it\n") ||
+		!strings.Contains(out, "no job that can change its policy") {
 		t.Error(out)
 	}
 	out = listed(t, p.dir)
@@ -82,7 +83,8 @@ func TestPushCountsNoneThatEnded(t *testing.T) {
 		testlib.AddRecords(t, p.dir, map[string]string{"c/" + ends + "/left/0": "", "c/" + ends + "/left/1": ""})
 		if switches {
 			testlib.AddRecords(t, p.dir, map[string]string{
-				"p/" + stays + ".1":                fmt.Sprintf(`{"content":%q,"meaning":"bbbbbbbbbbbbbbbb","check":100,"switch":200}`, p.after),
+				"p/" + stays +
+					".1": fmt.Sprintf(`{"content":%q,"meaning":"bbbbbbbbbbbbbbbb","check":100,"switch":200}`, p.after),
 				"c/" + stays + "/d/1.commit.201.1": "",
 			})
 		} else {
@@ -104,14 +106,17 @@ func TestPushCountsNoneThatEnded(t *testing.T) {
 
 // A version is in force from the call that was decided, as the ranks' logs say, which may come after the proposed one.
 func TestSwitchIsTheDecidedCall(t *testing.T) {
-	c := newCommunicator("", agree.Communicator{Changes: []agree.Change{{K: 1, Proposal: &agree.Proposal{Check: 400, Switch: 493}, Decision: &agree.Decision{Commit: true, At: 494}}}}, nil)
+	c := newCommunicator("",
+		agree.Communicator{
+			Changes: []agree.Change{{K: 1, Proposal: &agree.Proposal{Check: 400, Switch: 493},
+				Decision: &agree.Decision{Commit: true, At: 494}}}}, nil)
 	if said, shown := lastSwitch(c), c.Changes[0].Switch; said != "call 494" || shown != 494 {
 		t.Errorf("said %s, shown %d, want 494", said, shown)
 	}
 }
 
-// A file that this machine cannot see, of a container say, may be the one that is written, and so may be that of a job in a
-// folder that was not looked at: then push does not say that all is well.
+// A file that this machine cannot see, of a container say, may be the one that is written, and so may be that of a
+// job in a folder that was not looked at: then push does not say that all is well.
 func TestPushSaysWhatItCannotKnow(t *testing.T) {
 	const comm = "0000000000000001-2"
 	for what, c := range map[string]struct {
@@ -120,7 +125,8 @@ func TestPushSaysWhatItCannotKnow(t *testing.T) {
 	}{
 		"a container's file": {func(t *testing.T, p *pushed) {
 			p.file = testlib.File(t, "policy.csv", policyRow(1))
-		}, []string{"1 communicator reads a file that this machine cannot see, which may be this one: 0x1\n", "none is known to read this file\n"}},
+		}, []string{"1 communicator reads a file that this machine cannot see, which may be this one: 0x1\n",
+			"none is known to read this file\n"}},
 		"too many folders": {func(t *testing.T, p *pushed) {
 			for i := range 1000 {
 				if err := os.Mkdir(filepath.Join(p.dir, fmt.Sprint(i)), 0o700); err != nil {
@@ -138,7 +144,8 @@ func TestPushSaysWhatItCannotKnow(t *testing.T) {
 			c.change(t, &p)
 			for timeout, fails := range map[time.Duration]bool{time.Minute: true, 0: false} {
 				var said strings.Builder
-				err := (&Push{To: p.file, Rendezvous: p.dir, Timeout: timeout}).Run(&said, testlib.File(t, "new.csv", policyRow(2)))
+				err := (&Push{To: p.file, Rendezvous: p.dir, Timeout: timeout}).Run(&said,
+					testlib.File(t, "new.csv", policyRow(2)))
 				if (err != nil) != fails {
 					t.Errorf("--timeout %v: %v", timeout, err)
 				}
@@ -163,7 +170,8 @@ func TestPushFindsWhoReadsAFileThatIsGone(t *testing.T) {
 	all := twoRanks("0000000000000001-2", map[string]string{key: content})
 	all["c/0000000000000001-2/init"] = fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, digest)
 	var said strings.Builder
-	if err := (&Push{To: file, Rendezvous: testlib.Records(t, all)}).Run(&said, testlib.File(t, "new.csv", policyRow(2))); err != nil {
+	if err := (&Push{To: file, Rendezvous: testlib.Records(t, all)}).Run(&said,
+		testlib.File(t, "new.csv", policyRow(2))); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(said.String(), "1 communicator has to switch; tunefit status tells how it goes\n") {
@@ -183,7 +191,8 @@ func TestPushJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(said.String()), &got); err != nil {
 			t.Fatalf("%v\n%s", err, said.String())
 		}
-		if got.File != p.file || got.Communicators != 1 || got.OneRank != 1 || got.Switched || len(got.NotSwitched) != 1 || got.Written != (again == 0) {
+		if got.File != p.file || got.Communicators != 1 || got.OneRank != 1 || got.Switched ||
+			len(got.NotSwitched) != 1 || got.Written != (again == 0) {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -36,10 +36,12 @@ func replaceable(name string) (path string, old []byte, err error) {
 	case err != nil:
 		return "", nil, err
 	case strings.Contains(path, string(filepath.Separator)+".."):
-		return "", nil, fmt.Errorf("%s is in a volume that Kubernetes fills: it would undo the change, and other pods have "+
-			"copies of their own; nothing was written"+todo+
-			"change what the volume is filled from (kubectl edit configmap); the jobs follow once the kubelets have "+
-			"brought it to all nodes, and tunefit status --watch shows it", name)
+		return "", nil,
+			fmt.Errorf("%s is in a volume that Kubernetes fills: it would undo the change, and other pods have "+
+				"copies of their own; nothing was written"+todo+
+				"change what the volume is filled from (kubectl edit configmap); the jobs follow once the "+
+				"kubelets have "+
+				"brought it to all nodes, and tunefit status --watch shows it", name)
 	case !exists:
 		return path, nil, nil
 	}
@@ -50,7 +52,8 @@ func replaceable(name string) (path string, old []byte, err error) {
 	case info.IsDir():
 		return "", nil, fmt.Errorf("%s is a directory (needed: the file that the job reads)", name)
 	case !info.Mode().IsRegular():
-		return "", nil, fmt.Errorf("%s is not a regular file (%s), and the job reads nothing else", name, info.Mode().Type())
+		return "", nil, fmt.Errorf("%s is not a regular file (%s), and the job reads nothing else", name,
+			info.Mode().Type())
 	}
 	if old, err = openregular.Read(path, policyfile.MaxFileBytes); old == nil {
 		old = []byte{}

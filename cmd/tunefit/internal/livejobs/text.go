@@ -102,7 +102,8 @@ func standing(c *Communicator) string {
 	case c.pending != nil && len(c.pending.Missing) == 0:
 		return fmt.Sprintf("to %.12s: all have acknowledged", c.pending.Version)
 	case c.pending != nil:
-		return fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Version, len(c.Members)-len(c.pending.Missing), c.Ranks)
+		return fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Version, len(c.Members)-len(c.pending.Missing),
+			c.Ranks)
 	case len(c.Members) < c.Ranks:
 		return "not yet: ranks are missing"
 	case len(c.refused) > 0:

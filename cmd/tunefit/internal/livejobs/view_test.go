@@ -56,36 +56,57 @@ func TestStatusSays(t *testing.T) {
 		{"idle", nil, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  -"}},
 		{"pending", map[string]string{"p/" + comm + ".1": proposal, c + "a/1/1-0000000000000005": ""}, []string{
 			"0x7  2  2 hosts  aaaaaaaaaaaa  -  to bbbbbbbbbbbb: 1 of 2 acknowledged",
-			"0x7: change 1 to version bbbbbbbbbbbb, proposed at TIME by n2:22 (slot 1). Ranks acknowledge at their call 100 and change at call 200.",
+			"0x7: change 1 to version bbbbbbbbbbbb, proposed at TIME by n2:22 (slot 1). Ranks acknowledge at their " +
+				"call 100 and change at call 200.",
 			"  Not acknowledged: n1:11 (slot 0).",
 		}},
-		{"nobody", map[string]string{"p/" + comm + ".1": proposal}, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  to bbbbbbbbbbbb: 0 of 2 acknowledged", "  No rank has acknowledged yet."}},
-		{"committed", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.commit.201.2": ""}, []string{"0x7  2  2 hosts  bbbbbbbbbbbb  -  -"}},
-		{"refused", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.cannot-stage.0.1": "", c + "why/1": "no room"}, []string{
+		{"nobody", map[string]string{"p/" + comm + ".1": proposal},
+			[]string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  to bbbbbbbbbbbb: 0 of 2 acknowledged",
+				"  No rank has acknowledged yet."}},
+		{"committed", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.commit.201.2": ""},
+			[]string{"0x7  2  2 hosts  bbbbbbbbbbbb  -  -"}},
+		{"refused", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.cannot-stage.0.1": "",
+			c + "why/1": "no room"}, []string{
 			"0x7  2  2 hosts  aaaaaaaaaaaa  -  refused",
 			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: n1:11 (slot 0) cannot use it: no room.",
 			"  What to do: mend what it says, then save the file again; after 5 such refusals the ranks wait for that",
 		}},
-		{"refused often", map[string]string{"p/" + comm + ".7": proposal, c + "d/7.misaligned.0.1": ""}, []string{"0x7: change 7 to version bbbbbbbbbbbb was refused at TIME (refusal 7 since version aaaaaaaaaaaa came): the ranks have not made the same calls since init."}},
+		{"refused often", map[string]string{"p/" + comm + ".7": proposal, c + "d/7.misaligned.0.1": ""},
+			[]string{"0x7: change 7 to version bbbbbbbbbbbb was refused at TIME (refusal 7 since version " +
+				"aaaaaaaaaaaa came): the ranks have not made the same calls since init."}},
 		{"misaligned", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.misaligned.0.1": ""}, []string{
 			"0x7  2  2 hosts  aaaaaaaaaaaa  -  refused",
-			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: the ranks have not made the same calls since init.",
-			"  What to do: call ncclGroupSimulateEnd on all ranks, with the same collectives, or on none: on some only, it keeps them apart. The ranks try again by themselves, and the change comes once all have made the same calls",
+			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: the ranks have not made the same calls " +
+				"since init.",
+			"  What to do: call ncclGroupSimulateEnd on all ranks, with the same collectives, or on none: on some " +
+				"only, it keeps them apart. The ranks try again by themselves, and the change comes once all have " +
+				"made the same calls",
 		}},
 		{"alike", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.alike.0.1": ""}, []string{
-			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: all calls of the communicator were alike, so nothing would have told that a rank had made one more than the others.",
+			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: all calls of the communicator were alike, so " +
+				"nothing would have told that a rank had made one more than the others.",
 		}},
 		{"duplicate", map[string]string{"p/" + comm + ".1": `{"freeze":true}`}, []string{
 			"0x7  2  2 hosts  aaaaaaaaaaaa  -  never again",
-			"0x7: keeps version aaaaaaaaaaaa for good since change 1 was refused at TIME: a second communicator with the same id exists, or this one's id was used before.",
+			"0x7: keeps version aaaaaaaaaaaa for good since change 1 was refused at TIME: a second communicator with " +
+				"the same id exists, or this one's id was used before.",
 		}},
-		{"ending", map[string]string{c + "left/0": ""}, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  ending", "0x7: 1 of 2 ranks have ended it"}},
-		{"compared", map[string]string{c + "note/3": `{"a":{"name":"p.csv"},"b":{"name":"NCCL alone"},"step_seconds":0.5,"block_seconds":8,"state":"running","pairs":7,"steps":70,"mean":-0.03,"low":-0.04,"high":-0.02}`,
-			c + "note/2": "an older one"}, []string{
-			"0x7: p.csv against NCCL alone, by turns: step time -3.0 % (-4.0 .. -2.0): faster so far (7 pairs of blocks of 8s, 70 steps of some 500ms)"}},
-		{"compared, damaged", map[string]string{c + "note/3": "?"}, []string{"0x7: its comparison cannot be read: invalid character '?' looking for beginning of value"}},
-		{"damaged", map[string]string{"p/" + comm + ".1": "?"}, []string{"0x7: a record cannot be read: p/" + comm + ".1: invalid character '?' looking for beginning of value"}},
-		{"ended", map[string]string{c + "left/0": "", c + "left/1": ""}, []string{"1 communicator that has ended left records behind (--all lists them, tunefit gc removes them)"}},
+		{"ending", map[string]string{c + "left/0": ""}, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  ending",
+			"0x7: 1 of 2 ranks have ended it"}},
+		{"compared",
+			map[string]string{
+				c +
+					"note/3": `{"a":{"name":"p.csv"},"b":{"name":"NCCL alone"},"step_seconds":0.5,"block_seconds":8,"state":"running","pairs":7,"steps":70,"mean":-0.03,"low":-0.04,"high":-0.02}`,
+				c + "note/2": "an older one"}, []string{
+				"0x7: p.csv against NCCL alone, by turns: step time -3.0 % (-4.0 .. -2.0): faster so far (7 pairs of " +
+					"blocks of 8s, 70 steps of some 500ms)"}},
+		{"compared, damaged", map[string]string{c + "note/3": "?"},
+			[]string{"0x7: its comparison cannot be read: invalid character '?' looking for beginning of value"}},
+		{"damaged", map[string]string{"p/" + comm + ".1": "?"},
+			[]string{"0x7: a record cannot be read: p/" + comm +
+				".1: invalid character '?' looking for beginning of value"}},
+		{"ended", map[string]string{c + "left/0": "", c + "left/1": ""},
+			[]string{"1 communicator that has ended left records behind (--all lists them, tunefit gc removes them)"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out := listed(t, testlib.Records(t, twoRanks(comm, test.more)))
@@ -144,7 +165,8 @@ func here(t *testing.T) string {
 	if err := errors.Join(err, noSpace, noBoot); err != nil {
 		t.Skipf("SKIPPED: this process cannot be named: %v", err)
 	}
-	return fmt.Sprintf("x %s %d %s 0 %s", host, os.Getpid(), strings.Trim(space, "pid:[]"), strings.ReplaceAll(string(boot), "-", "")[:16])
+	return fmt.Sprintf("x %s %d %s 0 %s", host, os.Getpid(), strings.Trim(space, "pid:[]"),
+		strings.ReplaceAll(string(boot), "-", "")[:16])
 }
 
 // A file that ranks on this machine cannot use is told of, whoever else was on it or reads it elsewhere.
@@ -153,7 +175,8 @@ func TestStatusOfABadFile(t *testing.T) {
 	key, digest, content := bundleOf(file, policyRow(1))
 	all := map[string]string{key: content}
 	for comm, ranks := range map[string][2]string{
-		"0000000000000001-2": {here(t), here(t)}, "0000000000000002-2": {"x n1 11 1 1", "x n2 22 1 1"}, "0000000000000003-2": {here(t), "x n2 22 1 1"},
+		"0000000000000001-2": {here(t), here(t)}, "0000000000000002-2": {"x n1 11 1 1", "x n2 22 1 1"},
+		"0000000000000003-2": {here(t), "x n2 22 1 1"},
 	} {
 		all["c/"+comm+"/init"] = fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, digest)
 		all["c/"+comm+"/slot/0"], all["c/"+comm+"/slot/1"] = ranks[0], ranks[1]
@@ -174,7 +197,8 @@ func TestStatusOfABadFile(t *testing.T) {
 func TestStatusWritesNothing(t *testing.T) {
 	dir := testlib.Records(t, twoRanks("0000000000000007-2", nil))
 	before := listing(t, dir)
-	if err := errors.Join((&View{Rendezvous: dir, All: true, JSON: true}).Run(io.Discard), (&Cleanup{Rendezvous: dir, DryRun: true}).Run(io.Discard)); err != nil {
+	if err := errors.Join((&View{Rendezvous: dir, All: true, JSON: true}).Run(io.Discard),
+		(&Cleanup{Rendezvous: dir, DryRun: true}).Run(io.Discard)); err != nil {
 		t.Error(err)
 	}
 	if after := listing(t, dir); after != before {
@@ -199,7 +223,10 @@ func listing(t *testing.T, dir string) string {
 // With --json each change is one line, for a program; and what others have written
 // does not steer the terminal.
 func TestStatusOfOthersRecords(t *testing.T) {
-	dir := testlib.Records(t, twoRanks("0000000000000007-2", map[string]string{"p/0000000000000007-2.1": `{` + bb + `,"check":100,"switch":200}`, "c/0000000000000007-2/d/1.cannot-stage.0.1": "", "c/0000000000000007-2/why/1": "\x1b[2Jgone"}))
+	dir := testlib.Records(t,
+		twoRanks("0000000000000007-2",
+			map[string]string{"p/0000000000000007-2.1": `{` + bb + `,"check":100,"switch":200}`,
+				"c/0000000000000007-2/d/1.cannot-stage.0.1": "", "c/0000000000000007-2/why/1": "\x1b[2Jgone"}))
 	out := listed(t, dir)
 	if strings.Contains(out, "\x1b") || !strings.Contains(out, `cannot use it: \u001b[2Jgone`) {
 		t.Errorf("%q", out)
@@ -210,7 +237,8 @@ func TestStatusOfOthersRecords(t *testing.T) {
 	if err == nil {
 		err = f.write(&text, all, nil)
 	}
-	if err != nil || strings.Count(text.String(), "\n") != 1 || !strings.HasPrefix(text.String(), `[{"rendezvous":"`+dir) {
+	if err != nil || strings.Count(text.String(), "\n") != 1 ||
+		!strings.HasPrefix(text.String(), `[{"rendezvous":"`+dir) {
 		t.Errorf("%q, %v", text.String(), err)
 	}
 }

@@ -28,7 +28,8 @@ type waiter struct {
 
 func newWaiter(rendezvous string, file watchedFile, text []byte, out io.Writer) *waiter {
 	return &waiter{observer: newObserver(rendezvous), file: file, text: text, out: out,
-		pushOutcome: pushOutcome{File: file.path, NotSwitched: []notSwitched{}, Unclear: []string{}, Unseen: []string{}}}
+		pushOutcome: pushOutcome{File: file.path, NotSwitched: []notSwitched{}, Unclear: []string{},
+			Unseen: []string{}}}
 }
 
 // target is a communicator that reads the file.
@@ -68,7 +69,8 @@ func (w *waiter) prepare(ctx context.Context) error {
 		case !c.asked():
 			w.OneRank++
 		default:
-			t := &target{notSwitched: notSwitched{Communicator: c.Name}, key: key(c), goal: w.goal(c), same: map[string]bool{}}
+			t := &target{notSwitched: notSwitched{Communicator: c.Name}, key: key(c), goal: w.goal(c),
+				same: map[string]bool{}}
 			if n := len(c.Changes); n > 0 {
 				t.before = c.Changes[n-1].Number
 			}
@@ -178,7 +180,8 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 				continue
 			}
 			if w.judge(t, c); t.done {
-				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t.Communicator, c.Version, lastSwitch(c), time.Since(w.began).Seconds())
+				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t.Communicator,
+					c.Version, lastSwitch(c), time.Since(w.began).Seconds())
 			}
 			hope = hope || !t.done && !t.hopeless
 		}
@@ -230,7 +233,8 @@ func (w *waiter) judge(t *target, c *Communicator) {
 	case last != nil:
 		t.hopeless, t.Why = vetoes >= maxVetoes, last.Why+todo+last.Remedy
 	default:
-		t.Why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
+		t.Why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path +
+			"; over NFS they may see it late"
 	}
 	if stopped := c.lives(identity.Stopped); len(stopped) > 0 {
 		t.Why += ".\n  Stopped by a signal or a debugger: " + names(stopped)

@@ -56,5 +56,6 @@ func (f watchedFile) note() string {
 			said += fmt.Sprintf(", and %s more", cli.CountOf(len(problems)-1, "problem"))
 		}
 	}
-	return fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they have.\n  What to do: mend the file, or tunefit push a good one", f.path, said)
+	return fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they have.\n  What to do: "+
+		"mend the file, or tunefit push a good one", f.path, said)
 }

@@ -1,4 +1,5 @@
-// Package localenv is what a job would find on this node: its environment as NCCL makes it, libraries of NCCL, and the machine.
+// Package localenv is what a job would find on this node: its environment as NCCL makes it, libraries of NCCL, and
+// the machine.
 package localenv
 
 import (

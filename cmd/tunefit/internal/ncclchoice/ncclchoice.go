@@ -1,4 +1,5 @@
-// Package ncclchoice tells what NCCL would choose without a tuner, as NCCL's estimates for a machine and a release have it.
+// Package ncclchoice tells what NCCL would choose without a tuner, as NCCL's estimates for a machine and a release
+// have it.
 package ncclchoice
 
 import (
@@ -40,8 +41,8 @@ type Flags struct {
 	measured           map[nccl.Version]string // which file was measured with a release
 }
 
-// Measured tells the release that a file was measured with, 0 for one that does not say. It is taken where --nccl names none
-// and no other file says another.
+// Measured tells the release that a file was measured with, 0 for one that does not say. It is taken where --nccl
+// names none and no other file says another.
 func (f *Flags) Measured(file string, with nccl.Version) {
 	switch {
 	case with == 0:
@@ -54,8 +55,12 @@ func (f *Flags) Measured(file string, with nccl.Version) {
 
 // Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Topo, "topo", "", "topology file of your machine, NCCL's XML: what NCCL would choose is estimated for this machine (default: an HGX H100)")
-	cmd.Flags().StringVar(&f.Tuning, "tuning", "", "file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is estimated with them (default: those of an HGX H100)")
+	cmd.Flags().StringVar(&f.Topo, "topo", "",
+		"topology file of your machine, NCCL's XML: what NCCL would choose is estimated for this machine (default: "+
+			"an HGX H100)")
+	cmd.Flags().StringVar(&f.Tuning, "tuning", "",
+		"file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is estimated with "+
+			"them (default: those of an HGX H100)")
 	cmd.Flags().StringVar(&f.NCCL, "nccl", "", NCCLUsage)
 }
 
@@ -81,7 +86,8 @@ func (f *Flags) Read() (*Model, error) {
 	if named == "" && len(f.measured) == 1 {
 		for v, file := range f.measured {
 			named = v.String()
-			m.Notes = append(m.Notes, fmt.Sprintf("for NCCL %s, which %s was measured with (--nccl names another release)", v, file))
+			m.Notes = append(m.Notes,
+				fmt.Sprintf("for NCCL %s, which %s was measured with (--nccl names another release)", v, file))
 		}
 	}
 	version, notes, err := f.WhichNCCL(named)
@@ -128,7 +134,8 @@ func (f *Flags) readTuning() (*Model, error) {
 	m.NCCL, m.Set.System = m.Set.NCCL, f.Tuning
 	if f.NCCL != "" {
 		if v, err := nccl.ParseVersion(f.NCCL); err != nil || v.Rules() != m.Set.NCCL.Rules() {
-			return nil, cli.Usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)", f.NCCL, f.Tuning, m.Set.NCCL)
+			return nil, cli.Usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)",
+				f.NCCL, f.Tuning, m.Set.NCCL)
 		}
 	}
 	if set := countedVariables(); set != "" {
@@ -240,7 +247,8 @@ func (f *Flags) Doubt() string {
 	doc, err := hgxH100()
 	if err == nil {
 		var sys *topo.System
-		if sys, err = topo.Build(doc, topo.SettingsFromEnv(os.Getenv)); err == nil && sys.Fingerprint() == here.Here.Fingerprint {
+		if sys, err = topo.Build(doc, topo.SettingsFromEnv(os.Getenv)); err == nil &&
+			sys.Fingerprint() == here.Here.Fingerprint {
 			return ""
 		}
 	}

@@ -18,7 +18,10 @@ func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error
 		case v == 0:
 			return nccl.Newest, nil, nil
 		case v < nccl.Oldest:
-			return nccl.Newest, []string{fmt.Sprintf("NCCL %s, installed here, asks no tuner that is known; this is for NCCL %s (--nccl names another)", v, nccl.Newest)}, nil
+			return nccl.Newest,
+				[]string{
+					fmt.Sprintf("NCCL %s, installed here, asks no tuner that is known; this is for NCCL %s (--nccl "+
+						"names another)", v, nccl.Newest)}, nil
 		}
 	} else if v, err = nccl.ParseVersion(named); err != nil {
 		return 0, nil, cli.Usagef("--nccl: %w", err)
@@ -29,7 +32,8 @@ func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error
 	return v, notes, nil
 }
 
-const NCCLUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that a policy or model says it was measured with, else the installed one, else 2.31.2)"
+const NCCLUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that a policy or model says it was " +
+	"measured with, else the installed one, else 2.31.2)"
 
 // UncountedVariables are notes on variables that are set and do not count in NCCL's choice here.
 func UncountedVariables() (notes []string) {

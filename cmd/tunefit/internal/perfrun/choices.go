@@ -33,13 +33,20 @@ func (c *Choices) Register(cmd *cobra.Command, defaults string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&c.Grid.Colls, "coll", nil, "collectives, as allreduce,allgather"+defaults)
 	flags.StringSliceVar(&c.Grid.Comms, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,2x8"+defaults)
-	flags.StringVar(&c.Grid.Sizes, "sizes", "1K-1G", "sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling; not given: those at which the default was measured, once it was")
-	flags.StringSliceVar(&c.Algos, "algos", []string{"ring", "tree", "nvls", "nvls_tree"}, "algorithms to try; those that the collective does not have are left out")
-	flags.StringSliceVar(&c.Protos, "protos", []string{"ll", "ll128", "simple"}, "protocols to try; those that an algorithm does not have are left out")
+	flags.StringVar(&c.Grid.Sizes, "sizes", "1K-1G",
+		"sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling; not given: those at which the "+
+			"default was measured, once it was")
+	flags.StringSliceVar(&c.Algos, "algos", []string{"ring", "tree", "nvls", "nvls_tree"},
+		"algorithms to try; those that the collective does not have are left out")
+	flags.StringSliceVar(&c.Protos, "protos", []string{"ll", "ll128", "simple"},
+		"protocols to try; those that an algorithm does not have are left out")
 	flags.IntSliceVar(&c.Channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to try")
 	flags.StringSliceVar(&c.Skip, "skip", nil, "what failed to run, as nvls/simple for all channels or tree/ll/32")
-	flags.StringVar(&c.Topology.Topo, "topo", "", "topology file of the nodes, NCCL's XML: algorithms, protocols and channels that they do not have are not planned")
-	flags.StringVar(&c.Topology.NCCL, "nccl", "", "with --topo: release of NCCL, as 2.28.9 (default: the one that is installed, else 2.31.2)")
+	flags.StringVar(&c.Topology.Topo, "topo", "",
+		"topology file of the nodes, NCCL's XML: algorithms, protocols and channels that they do not have are not "+
+			"planned")
+	flags.StringVar(&c.Topology.NCCL, "nccl", "",
+		"with --topo: release of NCCL, as 2.28.9 (default: the one that is installed, else 2.31.2)")
 }
 
 // Check reads the flags and what they name.
@@ -145,7 +152,8 @@ func (c *Choices) Space(key fit.Key, failed []nccl.Config) (fit.Space, error) {
 		}
 	}
 	if len(space.Families) == 0 {
-		return space, cli.Usagef("NCCL has none of --algos %s with --protos %s for %s", strings.Join(c.Algos, ","), strings.Join(c.Protos, ","), key.Coll)
+		return space, cli.Usagef("NCCL has none of --algos %s with --protos %s for %s", strings.Join(c.Algos, ","),
+			strings.Join(c.Protos, ","), key.Coll)
 	}
 	if c.machine == nil {
 		return space, nil
@@ -160,13 +168,15 @@ func (c *Choices) within(space *fit.Space) error {
 		return err
 	}
 	if t.Comm != space.Comm {
-		return cli.Usagef("--comm %s: the nodes of --topo make communicators of %d ranks a node", space.Comm, t.Ranks/max(1, t.Nodes))
+		return cli.Usagef("--comm %s: the nodes of --topo make communicators of %d ranks a node", space.Comm,
+			t.Ranks/max(1, t.Nodes))
 	}
 	const anySize = 1 << 20 // what there is does not depend on it
 	table := t.Table(space.Coll, anySize, 1)
 	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return table[f.Algo][f.Proto] < 0 })
 	if len(space.Families) == 0 {
-		return cli.Usagef("the nodes of --topo have none of these algorithms and protocols for %s on %s", space.Coll, space.Comm)
+		return cli.Usagef("the nodes of --topo have none of these algorithms and protocols for %s on %s",
+			space.Coll, space.Comm)
 	}
 	space.Limits = map[nccl.Algo]int{}
 	for _, f := range space.Families {

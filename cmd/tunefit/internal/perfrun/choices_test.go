@@ -41,11 +41,12 @@ func TestParseConfig(t *testing.T) {
 
 func TestChoicesRefused(t *testing.T) {
 	for want, c := range map[string]Choices{
-		"--channels 0 (allowed: 1 to 64)":                   {Channels: []int{4, 0}},
-		"--channels 65 (allowed: 1 to 64)":                  {Channels: []int{65, 4}},
-		"--channels: none given (allowed: 1 to 64)":         {},
-		"--skip \"ring\": not ALGORITHM/PROTOCOL":           {Channels: []int{1}, Skip: []string{"ring/ll", "ring"}},
-		"--nccl needs --topo, the machine on which that re": {Channels: []int{1}, Topology: ncclchoice.Flags{NCCL: "2.28.9"}},
+		"--channels 0 (allowed: 1 to 64)":           {Channels: []int{4, 0}},
+		"--channels 65 (allowed: 1 to 64)":          {Channels: []int{65, 4}},
+		"--channels: none given (allowed: 1 to 64)": {},
+		"--skip \"ring\": not ALGORITHM/PROTOCOL":   {Channels: []int{1}, Skip: []string{"ring/ll", "ring"}},
+		"--nccl needs --topo, the machine on which that re": {Channels: []int{1},
+			Topology: ncclchoice.Flags{NCCL: "2.28.9"}},
 	} {
 		if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -70,11 +71,15 @@ func TestRowsOfARun(t *testing.T) {
 	}{
 		{nccl.CollAllReduce, nil, "allreduce-2n-16r-default", ""},
 		{nccl.CollAllReduce, []nccl.Config{ring, ring, ring, ring}, "allreduce-2n-16r-ring-ll", "5-4096 ring/ll"},
-		{nccl.CollAllReduce, []nccl.Config{tree, tree, tree, tree}, "allreduce-2n-16r-tree-simple-8ch", "5-4096 tree/simple/8"},
-		{nccl.CollAllReduce, []nccl.Config{ring, ring, tree, ring}, "allreduce-2n-16r-mixed-", "5-1024 ring/ll, 2045-2048 tree/simple/8, 4093-4096 ring/ll"},
-		{nccl.CollAllGather, []nccl.Config{ring, tree, ring, ring}, "allgather-2n-16r-mixed-", "0-8 ring/ll, 769-1024 tree/simple/8, 1793-4096 ring/ll"},
+		{nccl.CollAllReduce, []nccl.Config{tree, tree, tree, tree}, "allreduce-2n-16r-tree-simple-8ch",
+			"5-4096 tree/simple/8"},
+		{nccl.CollAllReduce, []nccl.Config{ring, ring, tree, ring}, "allreduce-2n-16r-mixed-",
+			"5-1024 ring/ll, 2045-2048 tree/simple/8, 4093-4096 ring/ll"},
+		{nccl.CollAllGather, []nccl.Config{ring, tree, ring, ring}, "allgather-2n-16r-mixed-",
+			"0-8 ring/ll, 769-1024 tree/simple/8, 1793-4096 ring/ll"},
 	} {
-		s := Of(fit.Key{Coll: test.coll, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, fit.Run{Sizes: sizes, Configs: test.configs})
+		s := Of(fit.Key{Coll: test.coll, Comm: nccl.Comm{Nodes: 2, Ranks: 16}},
+			fit.Run{Sizes: sizes, Configs: test.configs})
 		var rows []string
 		for _, r := range s.Rows {
 			text := fmt.Sprintf("%d-%d %s", r.Bytes.Min, r.Bytes.Max, r.Config.Cell)
@@ -83,7 +88,8 @@ func TestRowsOfARun(t *testing.T) {
 			}
 			rows = append(rows, text)
 		}
-		if got := strings.Join(rows, ", "); got != test.rows || !strings.HasPrefix(s.Name, test.name) || (s.Policy != "") != (rows != nil) {
+		if got := strings.Join(rows, ", "); got != test.rows || !strings.HasPrefix(s.Name, test.name) ||
+			(s.Policy != "") != (rows != nil) {
 			t.Errorf("%s, policy %q: %s\nwant %s: %s", s.Name, s.Policy, got, test.name, test.rows)
 		}
 	}
@@ -120,8 +126,10 @@ func TestVerification(t *testing.T) {
 		n + `-verify-rep1-default [1024 2048 4096] by ""`,
 		n + `-verify-rep2-first [2048] by "` + n + `-verify-first"`,
 		n + `-verify-rep2-default [1024 2048 4096] by ""`,
-		"alone: " + n + `-verify-rep1-first-ring-ll [1024 4096] by "` + n + `-ring-ll" ` + fmt.Sprint([]nccl.Config{ring}),
-		"alone: " + n + `-verify-rep1-first-tree-simple-8ch [2048] by "` + n + `-tree-simple-8ch" ` + fmt.Sprint([]nccl.Config{tree}),
+		"alone: " + n + `-verify-rep1-first-ring-ll [1024 4096] by "` + n + `-ring-ll" ` +
+			fmt.Sprint([]nccl.Config{ring}),
+		"alone: " + n + `-verify-rep1-first-tree-simple-8ch [2048] by "` + n + `-tree-simple-8ch" ` +
+			fmt.Sprint([]nccl.Config{tree}),
 		"alone: " + n + `-verify-rep1-second-ring-ll [2048] by "` + n + `-ring-ll" ` + fmt.Sprint([]nccl.Config{ring}),
 		"alone: " + n + `-verify-rep1-default [1024 2048 4096] by "" []`,
 		"at 1K and 4K: " + fmt.Sprint([]nccl.Config{ring}),

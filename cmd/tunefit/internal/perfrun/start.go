@@ -67,8 +67,8 @@ func Name(key fit.Key) string { return fmt.Sprintf("%s-%dn-%dr", key.Coll, key.N
 var ranks = []string{"first", "second", "third"}
 
 // Verification measures the default and what may be faster in turns: one start for the default and one for each policy.
-// The default comes again at the end, which tells how much the machine has changed. Without policies there is nothing to
-// verify, and no start.
+// The default comes again at the end, which tells how much the machine has changed. Without policies there is nothing
+// to verify, and no start.
 func Verification(key fit.Key, sizes []uint64, v fit.Verification, repetitions int) (all []Start) {
 	base := Name(key) + "-verify"
 	byDefault := func(rep int) {
@@ -147,8 +147,8 @@ func Forced(c nccl.Config) map[string]string {
 	return env
 }
 
-// Tuned is the environment of starts that a policy decides through our library. The library says what it decided when it
-// sees a size first, in the warm-up.
+// Tuned is the environment of starts that a policy decides through our library. The library says what it decided when
+// it sees a size first, in the warm-up.
 func Tuned(library, policy string) map[string]string {
 	return map[string]string{
 		"NCCL_TUNER_PLUGIN": library, tuner.EnvConfigFile: policy, tuner.EnvLog: "decisions",

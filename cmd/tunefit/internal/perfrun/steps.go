@@ -62,8 +62,8 @@ func Steps(sizes []uint64, unit uint64) (all []Step) {
 	return all
 }
 
-// stretch is how far a factor reaches from the first size, and where it begins: at a size that is trimmed to that one, and
-// whose multiples are trimmed to the others.
+// stretch is how far a factor reaches from the first size, and where it begins: at a size that is trimmed to that
+// one, and whose multiples are trimmed to the others.
 func stretch(sizes []uint64, factor, unit uint64) (from uint64, reached []uint64) {
 	low, high := sizes[0], sizes[0]+unit-1
 	reached = sizes[:1:1]

@@ -25,10 +25,12 @@ func Unmet(space fit.Space, g *fit.Group) (lines []string) {
 			families[n] = append(families[n], u.Config.Cell.String())
 			continue
 		}
-		others = append(others, fmt.Sprintf("%s at %s", u.Config, commspec.SizeRange(u.Sizes[0], u.Sizes[len(u.Sizes)-1])))
+		others = append(others,
+			fmt.Sprintf("%s at %s", u.Config, commspec.SizeRange(u.Sizes[0], u.Sizes[len(u.Sizes)-1])))
 	}
 	for _, n := range counts {
-		lines = append(lines, fmt.Sprintf("NCCL does not use %s for %s: it keeps its own number there", cli.CountOf(n, "channel"), strings.Join(families[n], ", ")))
+		lines = append(lines, fmt.Sprintf("NCCL does not use %s for %s: it keeps its own number there",
+			cli.CountOf(n, "channel"), strings.Join(families[n], ", ")))
 	}
 	if len(others) > 0 {
 		lines = append(lines, "not measured as planned, and not planned again: "+cli.Few(others, mostUnmet, ", "))

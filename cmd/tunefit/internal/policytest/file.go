@@ -1,4 +1,5 @@
-// Package policytest reads files of tests of a policy and runs them. A test has calls and what the policy must make of them.
+// Package policytest reads files of tests of a policy and runs them. A test has calls and what the policy must make
+// of them.
 package policytest
 
 import (
@@ -114,7 +115,8 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 	r.fields(n, "a test", &f)
 	c := policyCase{line: n.Line, name: value(r, &f.Name, "name", text)}
 	c.call.Coll = value(r, &f.Collective, "collective", nccl.Colls.Parse)
-	c.call.PipeOps, c.call.RegBuff = value(r, &f.PipeOps, "pipe_ops", number(0, 1<<30)), value(r, &f.RegBuff, "reg_buff", number(0, 1))
+	c.call.PipeOps, c.call.RegBuff = value(r, &f.PipeOps, "pipe_ops", number(0, 1<<30)), value(r, &f.RegBuff,
+		"reg_buff", number(0, 1))
 	s := &c.call.Comm.Comm
 	s.Nodes, s.Ranks = value(r, &f.Nodes, "nodes", number(1, most)), value(r, &f.Ranks, "ranks", number(2, most))
 	perNode := value(r, &f.RanksPerNode, "ranks_per_node", number(1, most))
@@ -133,7 +135,9 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 	slices.Sort(c.sizes)
 	c.sizes = slices.Compact(c.sizes)
 	each(&f.Available, func(n *yaml.Node) { c.offer.Only = append(c.offer.Only, value(r, n, "available", parseCells)) })
-	each(&f.Unavailable, func(n *yaml.Node) { c.offer.Never = append(c.offer.Never, value(r, n, "unavailable", parseCells)) })
+	each(&f.Unavailable, func(n *yaml.Node) {
+		c.offer.Never = append(c.offer.Never, value(r, n, "unavailable", parseCells))
+	})
 	c.offer.Micros = r.costs(&f.Costs)
 	c.expect = r.expectation(&f.Expect)
 	if len(r.problems) > before {
@@ -155,7 +159,8 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 		if perNode > 0 {
 			each = fmt.Sprintf(", %d on each", perNode)
 		}
-		r.fail(n, "no communicator that NCCL asks about has %s on %s%s", cli.CountOf(s.Ranks, "rank"), cli.CountOf(s.Nodes, "node"), each)
+		r.fail(n, "no communicator that NCCL asks about has %s on %s%s", cli.CountOf(s.Ranks, "rank"),
+			cli.CountOf(s.Nodes, "node"), each)
 	case err != nil:
 		r.fail(&f.NVLDomains, "nvl_domains: %v", err)
 	case len(c.sizes) == 0:
@@ -215,9 +220,11 @@ func (r *reader) expectation(n *yaml.Node) expectation {
 	var f expectFields
 	r.fields(n, "expect", &f)
 	e := expectation{
-		algo: optional(r, &f.Algorithm, "algorithm", nccl.Algos.Parse), proto: optional(r, &f.Protocol, "protocol", nccl.Protos.Parse),
-		channels: optional(r, &f.Channels, "channels", ownOr(number(1, nccl.MaxChannels))), chunk: optional(r, &f.Chunk, "chunk", ownOr(nccl.ParseBytes)),
-		row: optional(r, &f.Row, "row", number(1, 1<<30)), comment: optional(r, &f.Comment, "comment", text),
+		algo:     optional(r, &f.Algorithm, "algorithm", nccl.Algos.Parse),
+		proto:    optional(r, &f.Protocol, "protocol", nccl.Protos.Parse),
+		channels: optional(r, &f.Channels, "channels", ownOr(number(1, nccl.MaxChannels))),
+		chunk:    optional(r, &f.Chunk, "chunk", ownOr(nccl.ParseBytes)),
+		row:      optional(r, &f.Row, "row", number(1, 1<<30)), comment: optional(r, &f.Comment, "comment", text),
 	}
 	e.by = optional(r, &f.DecidedBy, "decided_by", func(s string) (string, error) {
 		if !slices.Contains(deciders, s) {

@@ -79,7 +79,8 @@ func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
 	r = Result{Line: c.line, Name: c.name}
 	for _, o := range outcomes {
 		if diff := c.expect.compare(o, rows); len(diff) > 0 {
-			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes), cli.CountOf(o.Comm.Nodes, "node"), cli.CountOf(o.Comm.Ranks, "rank"), o.CallText())
+			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes),
+				cli.CountOf(o.Comm.Nodes, "node"), cli.CountOf(o.Comm.Ranks, "rank"), o.CallText())
 			r.Mismatch = append(r.Mismatch, mismatch{call, o.Bytes, diff})
 		}
 	}
@@ -134,7 +135,8 @@ func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
 		differs(*e.proto == o.Policy.Proto, "protocol", e.proto.String(), got(o.Policy.Proto.String()))
 	}
 	if e.channels != nil {
-		differs(*e.channels == o.Policy.Channels, "channels", ncclOr(int64(*e.channels), fmt.Sprint(*e.channels)), ncclOr(int64(o.Policy.Channels), fmt.Sprint(o.Policy.Channels)))
+		differs(*e.channels == o.Policy.Channels, "channels", ncclOr(int64(*e.channels), fmt.Sprint(*e.channels)),
+			ncclOr(int64(o.Policy.Channels), fmt.Sprint(o.Policy.Channels)))
 	}
 	if e.chunk != nil {
 		size := func(n uint64) string { return ncclOr(int64(n), nccl.FormatBytes(n)) }

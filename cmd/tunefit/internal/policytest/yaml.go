@@ -17,15 +17,16 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// reader makes values of a YAML file's nodes and collects what is wrong, with its place. A node of kind 0 is a field that is
-// left out.
+// reader makes values of a YAML file's nodes and collects what is wrong, with its place. A node of kind 0 is a field
+// that is left out.
 type reader struct {
 	file     string
 	problems policy.Problems
 }
 
 func (r *reader) fail(at *yaml.Node, format string, args ...any) {
-	r.problems = append(r.problems, policy.Problem{File: r.file, Line: at.Line, Column: at.Column, Text: fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, policy.Problem{File: r.file, Line: at.Line, Column: at.Column,
+		Text: fmt.Sprintf(format, args...)})
 }
 
 // maxProblems is how many problems of a file are printed.
@@ -60,7 +61,8 @@ func (r *reader) note(err error, what string, to any) {
 			text := termsafe.Line(e.Message)
 			if m := unknownField.FindStringSubmatch(text); m != nil {
 				names := fieldNames(to)
-				text = fmt.Sprintf("unknown field %q of %s (%sallowed: %s)", m[1], what, suggest.DidYouMean(m[1], names), strings.Join(names, ", "))
+				text = fmt.Sprintf("unknown field %q of %s (%sallowed: %s)", m[1], what,
+					suggest.DidYouMean(m[1], names), strings.Join(names, ", "))
 			} else if m := otherKind.FindStringSubmatch(text); m != nil {
 				needed := "fields and their values"
 				if m[2] == "string" {
@@ -68,7 +70,8 @@ func (r *reader) note(err error, what string, to any) {
 				}
 				text = fmt.Sprintf("%s is %s (needed: %s)", what, m[1], needed)
 			}
-			r.fail(&yaml.Node{Line: max(e.Mark.Line, 1), Column: e.Mark.Column}, "%s", strings.TrimPrefix(text, "yaml: "))
+			r.fail(&yaml.Node{Line: max(e.Mark.Line, 1), Column: e.Mark.Column}, "%s",
+				strings.TrimPrefix(text, "yaml: "))
 		}
 	case errors.As(err, &one):
 		r.fail(&yaml.Node{Line: one.Mark.Line, Column: one.Mark.Column}, "not YAML: %s", one.Message)

@@ -34,10 +34,14 @@ func DryRun(w io.Writer, o Options) error {
 	var out strings.Builder
 	var total time.Duration
 	hours, starts := 0.0, 0
-	fmt.Fprintf(&out, "# a run is taken to last %v for its start, %v more for each rank, and %v for %s; the sweep goes by what runs last\n",
+	fmt.Fprintf(&out,
+		"# a run is taken to last %v for its start, %v more for each rank, and %v for %s; the sweep goes by what "+
+			"runs last\n",
 		assumedStart, assumedRank, sizes.Round(time.Second), cli.CountOf(len(o.Sizes), "size"))
 	if o.Launcher.Submits() {
-		fmt.Fprintf(&out, "# there is no allocation: the sweep asks Slurm for one, %s below, and gives it back at the end\n", launch.JobToCome)
+		fmt.Fprintf(&out,
+			"# there is no allocation: the sweep asks Slurm for one, %s below, and gives it back at the end\n",
+			launch.JobToCome)
 	}
 	tw := cli.NewTable(&out)
 	tw.Row("#", "runs, about", "time", "GPU hours", "how")
@@ -56,7 +60,9 @@ func DryRun(w io.Writer, o Options) error {
 	}
 	tw.Flush()
 	if o.Budget > 0 && total > o.Budget {
-		fmt.Fprintf(&out, "# that is more than the budget of %v: subjects are finished in this order, and what is not reached is left to NCCL\n", o.Budget)
+		fmt.Fprintf(&out,
+			"# that is more than the budget of %v: subjects are finished in this order, and what is not reached is "+
+				"left to NCCL\n", o.Budget)
 	}
 	for _, key := range o.Keys {
 		fmt.Fprintf(&out, "\n# %s\n", key.String())

@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// left returns those of some sizes of a start that no run has measured. It also says how often runs at these sizes alone
-// failed, and whether NCCL refused one.
+// left returns those of some sizes of a start that no run has measured. It also says how often runs at these sizes
+// alone failed, and whether NCCL refused one.
 func (s *Sweep) left(start *perfrun.Start, of []uint64) (sizes []uint64, failed int, refused bool) {
 	sizes = slices.Clone(of)
 	for _, r := range s.journal.runsOf(start) {
@@ -44,8 +44,8 @@ func (r *Run) measured() (sizes []uint64) {
 	return sizes
 }
 
-// givenUp returns the configurations of a subject that failed too often, computed wrong results, or were replaced by NCCL.
-// Where nothing tells which configuration of a run is to blame, all of the run are given up.
+// givenUp returns the configurations of a subject that failed too often, computed wrong results, or were replaced by
+// NCCL. Where nothing tells which configuration of a run is to blame, all of the run are given up.
 func (s *Sweep) givenUp(key fit.Key) (all []nccl.Config) {
 	for _, b := range s.journal.of(key).batches {
 		for i := range b.Starts {
@@ -58,7 +58,8 @@ func (s *Sweep) givenUp(key fit.Key) (all []nccl.Config) {
 			for _, part := range start.Split() {
 				c := part.Rows[0].Config
 				together = append(together, c)
-				if _, failed, refused := s.left(start, part.Sizes); refused || failed > 0 || s.computedWrong(start, part.Sizes) {
+				if _, failed, refused := s.left(start, part.Sizes); refused || failed > 0 ||
+					s.computedWrong(start, part.Sizes) {
 					alone = append(alone, c)
 				}
 			}
@@ -71,8 +72,8 @@ func (s *Sweep) givenUp(key fit.Key) (all []nccl.Config) {
 	return all
 }
 
-// computedWrong reports whether a run of a start gave fewer times at one of some sizes than at others: the times of wrong
-// results are left out.
+// computedWrong reports whether a run of a start gave fewer times at one of some sizes than at others: the times of
+// wrong results are left out.
 func (s *Sweep) computedWrong(start *perfrun.Start, sizes []uint64) bool {
 	for _, r := range s.journal.runsOf(start) {
 		if r.found == nil || r.found.Wrong() == 0 {
@@ -98,7 +99,8 @@ func (s *Sweep) hopeless(key fit.Key) (reason string) {
 	}
 	first := &of.batches[0].Starts[0] // the default comes first
 	runs := s.journal.runsOf(first)
-	if left, failed, refused := s.left(first, first.Sizes); len(runs) > 0 && len(left) > 0 && (refused || failed >= attempts) {
+	if left, failed, refused := s.left(first, first.Sizes); len(runs) > 0 && len(left) > 0 &&
+		(refused || failed >= attempts) {
 		reason = runs[len(runs)-1].Reason
 	}
 	return reason

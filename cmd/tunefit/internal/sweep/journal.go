@@ -124,7 +124,8 @@ func openJournal(dir string) (j *journal, err error) {
 		}
 	}()
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%s: another tunefit sweep works in this folder (needed: its end, or another folder)", dir)
+		return nil, fmt.Errorf("%s: another tunefit sweep works in this folder (needed: its end, or another folder)",
+			dir)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -160,7 +161,8 @@ func (j *journal) read(text []byte) error {
 	case l.Batch != nil && len(l.Batch.Starts) > 0:
 		of := j.of(l.Batch.Starts[0].Key)
 		of.batches, j.batches = append(of.batches, l.Batch), append(j.batches, l.Batch)
-	case l.Begin != nil && l.Begin.ID == len(j.runs)+1 && l.Begin.Batch < len(j.batches) && l.Begin.Start < len(j.batches[l.Begin.Batch].Starts):
+	case l.Begin != nil && l.Begin.ID == len(j.runs)+1 && l.Begin.Batch < len(j.batches) &&
+		l.Begin.Start < len(j.batches[l.Begin.Batch].Starts):
 		batch := j.batches[l.Begin.Batch]
 		l.Begin.of, l.Begin.kind = &batch.Starts[l.Begin.Start], batch.Kind
 		of := j.of(l.Begin.of.Key)

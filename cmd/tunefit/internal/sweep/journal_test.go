@@ -19,7 +19,8 @@ var begun = []line{
 	{Batch: &Batch{Kind: Verify, Starts: perfrun.Verification(
 		fit.Key{Coll: nccl.CollAllGather, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}, []uint64{1 << 10, 1 << 20},
 		fit.Verification{Policies: []fit.Run{fit.RunOf(
-			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}, Channels: 8}, []uint64{1 << 20})}}, 1)}},
+			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}, Channels: 8},
+			[]uint64{1 << 20})}}, 1)}},
 	{Begin: &Run{ID: 1, Sizes: []uint64{1 << 10}, Command: "all_gather_perf -b 1024", Log: "logs/1.log"}},
 	{End: &ending{1, End{Seconds: 2.5, Outcome: Failed, Reason: "exit status 1", Nodes: []string{"node3"}}}},
 	{Begin: &Run{ID: 2, Start: 1}},
@@ -42,7 +43,8 @@ func written(t *testing.T) (dir string, j *journal) {
 
 func TestJournalIsReadAgain(t *testing.T) {
 	dir, j := written(t)
-	if _, err := openJournal(dir); err == nil || !strings.Contains(err.Error(), "another tunefit sweep works in this folder") {
+	if _, err := openJournal(dir); err == nil ||
+		!strings.Contains(err.Error(), "another tunefit sweep works in this folder") {
 		t.Errorf("opened twice: %v", err)
 	}
 	j.close()
@@ -51,7 +53,8 @@ func TestJournalIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.close()
-	if !reflect.DeepEqual(again.batches, j.batches) || !reflect.DeepEqual(again.runs, j.runs) || len(j.runs) != 2 || len(j.batches[0].Starts) != 3 {
+	if !reflect.DeepEqual(again.batches, j.batches) || !reflect.DeepEqual(again.runs, j.runs) || len(j.runs) != 2 ||
+		len(j.batches[0].Starts) != 3 {
 		t.Errorf("read %+v %+v, written %+v %+v", again.batches, again.runs, j.batches, j.runs)
 	}
 }
@@ -124,7 +127,8 @@ func TestBudgetIsNotAllForTheVerification(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for budget, want := range map[time.Duration]bool{0: false, 20 * time.Second: true, 30 * time.Second: false, time.Hour: false} {
+	for budget, want := range map[time.Duration]bool{0: false, 20 * time.Second: true, 30 * time.Second: false,
+		time.Hour: false} {
 		s.Budget = budget
 		if s.reserved(o.Keys[0]) != want {
 			t.Errorf("of %v, 12 s spent, the rest is for the verification: %v", budget, !want)
@@ -145,7 +149,8 @@ func TestRunsLeft(t *testing.T) {
 	if got, want := s.runsLeft(), s.expected(key)-3+2*2; got != want {
 		t.Errorf("%d runs left after 3, want %d", got, want)
 	}
-	b := Batch{Kind: Verify, Starts: []perfrun.Start{{Name: "a", Key: key, Sizes: o.Sizes}, {Name: "b", Key: key, Sizes: o.Sizes}}}
+	b := Batch{Kind: Verify,
+		Starts: []perfrun.Start{{Name: "a", Key: key, Sizes: o.Sizes}, {Name: "b", Key: key, Sizes: o.Sizes}}}
 	run := Run{ID: 4, Batch: 3, Sizes: o.Sizes, Log: "logs/4.log"}
 	for _, l := range []line{{Batch: &b}, {Begin: &run}, {End: &ending{4, End{Seconds: 6, Outcome: Measured}}}} {
 		if err := s.journal.write(l); err != nil {
@@ -160,10 +165,14 @@ func TestRunsLeft(t *testing.T) {
 	}
 	other := key
 	other.Nodes, other.Ranks = key.Nodes+1, key.Ranks*2
-	proof := Batch{Kind: Prove, Starts: []perfrun.Start{{Name: "c", Key: key, Sizes: o.Sizes}, {Name: "d", Key: other, Sizes: o.Sizes}, {Name: "e", Key: other, Sizes: o.Sizes}}}
+	proof := Batch{Kind: Prove,
+		Starts: []perfrun.Start{{Name: "c", Key: key, Sizes: o.Sizes}, {Name: "d", Key: other, Sizes: o.Sizes},
+			{Name: "e", Key: other, Sizes: o.Sizes}}}
 	lines := []line{{Batch: &proof}}
 	for start := range 2 { // one of each subject
-		lines = append(lines, line{Begin: &Run{ID: 5 + start, Batch: 4, Start: start, Sizes: o.Sizes, Log: "logs/x.log"}}, line{End: &ending{5 + start, End{Seconds: 6, Outcome: Measured}}})
+		lines = append(lines,
+			line{Begin: &Run{ID: 5 + start, Batch: 4, Start: start, Sizes: o.Sizes, Log: "logs/x.log"}},
+			line{End: &ending{5 + start, End{Seconds: 6, Outcome: Measured}}})
 	}
 	for _, l := range lines {
 		if err := s.journal.write(l); err != nil {
@@ -196,7 +205,8 @@ func TestBudgetThatIsSpent(t *testing.T) {
 	for i, key := range o.Keys {
 		b := Batch{Kind: Verify, Starts: []perfrun.Start{{Name: "a", Key: key, Sizes: o.Sizes}}}
 		run := Run{ID: 101 + i, Batch: 100 + i, Sizes: o.Sizes, Log: "logs/a.log"}
-		for _, l := range []line{{Batch: &b}, {Begin: &run}, {End: &ending{run.ID, End{Seconds: 6, Outcome: Measured}}}} {
+		for _, l := range []line{{Batch: &b}, {Begin: &run},
+			{End: &ending{run.ID, End{Seconds: 6, Outcome: Measured}}}} {
 			if err := s.journal.write(l); err != nil {
 				t.Fatal(err)
 			}

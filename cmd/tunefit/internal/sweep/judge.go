@@ -31,7 +31,8 @@ func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) err
 	case found != nil && found.Wrong() > 0:
 		wrong := found.Wrong()
 		r.Outcome = Refused
-		r.Reason = fmt.Sprintf("it computed wrong results, %d of %s", wrong, cli.CountOf(wrong+len(found.Samples), "time"))
+		r.Reason = fmt.Sprintf("it computed wrong results, %d of %s", wrong,
+			cli.CountOf(wrong+len(found.Samples), "time"))
 	case found != nil && slices.ContainsFunc(found.Failed, func(m bench.Sample) bool { return m.Bytes == 0 }):
 		r.Outcome, r.Reason = Refused, why(found)
 	case code != 0 || found == nil || len(found.Samples) == 0 || found.Failure != "":
@@ -104,7 +105,8 @@ func disobeyed(start *perfrun.Start, found *bench.Result) string {
 	for _, m := range found.Samples {
 		for _, row := range start.Rows {
 			if row.Bytes.Contains(m.Bytes) && m.Cell.Known() && m.Cell != row.Cell {
-				return fmt.Sprintf("%s was asked for, and at %s %s ran", row.Config, commspec.SizeRange(m.Bytes, m.Bytes), m.Cell)
+				return fmt.Sprintf("%s was asked for, and at %s %s ran", row.Config,
+					commspec.SizeRange(m.Bytes, m.Bytes), m.Cell)
 			}
 		}
 	}

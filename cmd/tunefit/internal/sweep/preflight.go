@@ -47,13 +47,16 @@ say done`
 
 const preflightLog = "preflight.log"
 
-var preflightLine = regexp.MustCompile(`(?m)tunefit-preflight: (\S+) (program|needs|folder|library|loads|done)(?: (.*?))?\s*$`)
+var preflightLine = regexp.MustCompile(
+	`(?m)tunefit-preflight: (\S+) (program|needs|folder|library|loads|done)(?: (.*?))?\s*$`)
 
 // lacks are what the preflight finds to be missing, and what to do.
 var lacks = map[string][2]string{
 	"program": {"there is no program %s", "--perf-dir names the folder of nccl-tests' programs, as all nodes see it"},
-	"needs":   {"a library is missing: %s", "LD_LIBRARY_PATH has to name its folder on each node, or the programs are built anew"},
-	"folder":  {"the sweep's folder %s is not the one that tunefit writes to", "-o has to name a folder that all nodes see"},
+	"needs": {"a library is missing: %s",
+		"LD_LIBRARY_PATH has to name its folder on each node, or the programs are built anew"},
+	"folder": {"the sweep's folder %s is not the one that tunefit writes to",
+		"-o has to name a folder that all nodes see"},
 	"library": {"there is no tuner library %s", "--plugin names it, in a folder that all nodes see"},
 	"loads":   {"the tuner library cannot be loaded: %s", "--plugin names one that is built for these nodes"},
 }
@@ -85,7 +88,8 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 		}
 	}
 	processes, _ := s.Launcher.Processes(key.Nodes, key.Ranks/key.Nodes)
-	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: key.Nodes, RanksPerNode: processes / key.Nodes})
+	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: key.Nodes,
+		RanksPerNode: processes / key.Nodes})
 	if err != nil {
 		return err
 	}
@@ -126,7 +130,8 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 }
 
 // unreached says which nodes the launcher did not reach; empty: it reached all. The exit code alone does not tell: some
-// launchers end well though a node failed. One shell that answers may stand for all nodes: launchers that tests use do that.
+// launchers end well though a node failed. One shell that answers may stand for all nodes: launchers that tests use
+// do that.
 func (s *Sweep) unreached(ended error, text []byte, want, processes int, nodes []string, answers int) string {
 	code := s.Launcher.ExitCode(ended, text)
 	well, all := code == 0 && ended == nil && answers > 0, len(nodes) >= want || answers >= processes

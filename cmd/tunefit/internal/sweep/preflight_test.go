@@ -29,8 +29,10 @@ func TestPreflightFinds(t *testing.T) {
 		{"tunefit-preflight: a library /opt/libx.so\n", []string{"a"}, 0,
 			"on a there is no tuner library /opt/libx.so (--plugin names it, in a folder that all nodes see)"},
 		{"tunefit-preflight: a loads /opt/libx.so: wrong ELF class\n", []string{"a"}, 0,
-			"on a the tuner library cannot be loaded: /opt/libx.so: wrong ELF class (--plugin names one that is built for these nodes)"},
-		{"tunefit-preflight: b program y_perf\ntunefit-preflight: c needs z_perf: libmpi.so => not found\ntunefit-preflight: b program x_perf\n" +
+			"on a the tuner library cannot be loaded: /opt/libx.so: wrong ELF class (--plugin names one that is " +
+				"built for these nodes)"},
+		{"tunefit-preflight: b program y_perf\ntunefit-preflight: c needs z_perf: libmpi.so => not found\n" +
+			"tunefit-preflight: b program x_perf\n" +
 			"tunefit-preflight: a program y_perf\ntunefit-preflight: b program y_perf\n", []string{"a", "b", "c"}, 0,
 			"on c a library is missing: z_perf: libmpi.so => not found " +
 				"(LD_LIBRARY_PATH has to name its folder on each node, or the programs are built anew); " +

@@ -18,7 +18,8 @@ func start(t *testing.T, ctx context.Context, script string, silence time.Durati
 		t.Fatal(err)
 	}
 	defer output.Close()
-	p := process{argv: []string{"/bin/bash", "-c", script}, mark: "TUNEFIT_SWEEP=" + t.TempDir(), output: output, silence: silence, grace: time.Second}
+	p := process{argv: []string{"/bin/bash", "-c", script}, mark: "TUNEFIT_SWEEP=" + t.TempDir(), output: output,
+		silence: silence, grace: time.Second}
 	p.env = append(os.Environ(), p.mark)
 	ended := p.run(ctx)
 	text, err := os.ReadFile(output.Name())
@@ -37,16 +38,18 @@ func TestProcessEnds(t *testing.T) {
 		script string
 		code   int
 	}{
-		"well":                        {"echo out; echo err >&2", 0},
-		"badly":                       {"echo out; echo err >&2; exit 3", 3},
-		"by a signal":                 {"echo out; echo err >&2; kill -SEGV $$", -1},
-		"with a child left":           {"echo out; echo err >&2; sleep 1000 &", 0},
-		"with a deaf daemon":          {"echo out; echo err >&2; setsid bash -c 'trap \"\" TERM HUP; while :; do sleep 1000; done' &", 0},
+		"well":              {"echo out; echo err >&2", 0},
+		"badly":             {"echo out; echo err >&2; exit 3", 3},
+		"by a signal":       {"echo out; echo err >&2; kill -SEGV $$", -1},
+		"with a child left": {"echo out; echo err >&2; sleep 1000 &", 0},
+		"with a deaf daemon": {
+			"echo out; echo err >&2; setsid bash -c 'trap \"\" TERM HUP; while :; do sleep 1000; done' &", 0},
 		"with more output than pipes": {"echo out; echo err >&2; head -c 1000000 /dev/zero", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, ended := start(t, t.Context(), test.script, time.Hour)
-			if test.code == 0 && ended != nil || test.code != 0 && (!errors.As(ended, &exit) || exit.ExitCode() != test.code) {
+			if test.code == 0 && ended != nil ||
+				test.code != 0 && (!errors.As(ended, &exit) || exit.ExitCode() != test.code) {
 				t.Errorf("it ended with %v", ended)
 			}
 			if !strings.HasPrefix(text, "out\nerr\n") {
@@ -58,7 +61,8 @@ func TestProcessEnds(t *testing.T) {
 
 // A tree that ignores what it is told is ended all the same, in what sessions it may be.
 func TestProcessIsEnded(t *testing.T) {
-	const deaf = "trap '' TERM INT HUP; echo begun; setsid bash -c \"trap '' TERM HUP; while :; do sleep 1000; done\" & while :; do sleep 1000; done"
+	const deaf = "trap '' TERM INT HUP; echo begun; setsid bash -c \"trap '' TERM HUP; while :; do sleep 1000; " +
+		"done\" & while :; do sleep 1000; done"
 	t.Run("silent", func(t *testing.T) {
 		if _, ended := start(t, t.Context(), "echo begun; sleep 1000", time.Second); !errors.Is(ended, errSilent) {
 			t.Error(ended)

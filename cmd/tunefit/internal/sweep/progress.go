@@ -17,7 +17,8 @@ import (
 func (s *Sweep) report(r *Run) string {
 	start := r.of
 	what := strings.TrimPrefix(start.Name, perfrun.Name(start.Key)+"-")
-	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+s.runsLeft(), start.Key.String(), what, r.Seconds)
+	text := fmt.Sprintf("%4d of ~%-3d %-17s %-24s %6.1f s", r.ID, r.ID+s.runsLeft(), start.Key.String(),
+		what, r.Seconds)
 	switch {
 	case r.Outcome == Measured && len(r.Sizes) > 0:
 		text += "  "
@@ -26,7 +27,8 @@ func (s *Sweep) report(r *Run) string {
 		} else if len(start.Rows) > 1 {
 			text += configs[0].String() + ", "
 		}
-		text += fmt.Sprintf("%s at %s", cli.CountOf(len(r.Sizes), "size"), commspec.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
+		text += fmt.Sprintf("%s at %s", cli.CountOf(len(r.Sizes), "size"),
+			commspec.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
 	default:
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
 	}
@@ -91,5 +93,6 @@ const mostUnsteady = 6
 
 // Summary says what the sweep took.
 func (s *Sweep) Summary() string {
-	return fmt.Sprintf("%s, %s, %.1f GPU hours", cli.CountOf(len(s.journal.runs), "run"), minutes(s.spent()), s.GPUHours())
+	return fmt.Sprintf("%s, %s, %.1f GPU hours", cli.CountOf(len(s.journal.runs), "run"), minutes(s.spent()),
+		s.GPUHours())
 }

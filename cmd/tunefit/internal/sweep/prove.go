@@ -23,8 +23,8 @@ type Proof struct {
 	Broken        []string // runs that failed, computed wrong results or lack sizes, a line each
 }
 
-// Prove runs the default and a policy in alternation on some of the subjects. It continues a proof of the same policy that
-// was stopped.
+// Prove runs the default and a policy in alternation on some of the subjects. It continues a proof of the same policy
+// that was stopped.
 func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs int) (*Proof, error) {
 	text, err := openregular.Read(policy, mostRead)
 	if err != nil {
@@ -44,7 +44,8 @@ func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs 
 			for pair := range pairs {
 				b.Starts = append(b.Starts,
 					perfrun.Start{Name: fmt.Sprintf("%s-rep%d-default", base, pair+1), Key: key, Sizes: sizes},
-					perfrun.Start{Name: fmt.Sprintf("%s-rep%d-policy", base, pair+1), Key: key, Sizes: sizes, Policy: name})
+					perfrun.Start{Name: fmt.Sprintf("%s-rep%d-policy", base, pair+1), Key: key, Sizes: sizes,
+						Policy: name})
 			}
 		}
 		if err := os.WriteFile(s.proofFile(name), text, 0o644); err != nil {

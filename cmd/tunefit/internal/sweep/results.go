@@ -27,7 +27,9 @@ func (s *Sweep) read(r *Run) (text []byte) {
 	if err != nil {
 		return text
 	}
-	found.Samples = slices.DeleteFunc(found.Samples, func(m bench.Sample) bool { return m.Coll != key.Coll || m.Comm != key.Comm })
+	found.Samples = slices.DeleteFunc(found.Samples, func(m bench.Sample) bool {
+		return m.Coll != key.Coll || m.Comm != key.Comm
+	})
 	r.found = found
 	return text
 }
@@ -142,7 +144,8 @@ func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 	}
 	for a := range maps.Keys(asked) {
 		all = append(all, bench.Sample{
-			Call: nccl.Call{Coll: key.Coll, Bytes: a.Bytes}, Comm: key.Comm, Config: a.Config, Selection: bench.SelectionForced, Source: "journal.jsonl",
+			Call: nccl.Call{Coll: key.Coll, Bytes: a.Bytes}, Comm: key.Comm, Config: a.Config,
+			Selection: bench.SelectionForced, Source: "journal.jsonl",
 		})
 	}
 	slices.SortFunc(all, func(a, b bench.Sample) int {

@@ -16,8 +16,8 @@ import (
 // attempts is how often a start may fail before it is given up. Machines fail by chance, too.
 const attempts = 2
 
-// batch runs what is left of a batch: all once, then what failed once more, each of its configurations by itself. A proof
-// with a run that failed proves nothing, so its runs have one attempt.
+// batch runs what is left of a batch: all once, then what failed once more, each of its configurations by itself. A
+// proof with a run that failed proves nothing, so its runs have one attempt.
 func (s *Sweep) batch(ctx context.Context, b int) error {
 	batch, attempts := s.journal.batches[b], attempts
 	if batch.Kind == Prove {
@@ -25,7 +25,8 @@ func (s *Sweep) batch(ctx context.Context, b int) error {
 	}
 	for attempt := range attempts {
 		for i := range batch.Starts {
-			if err := s.finish(ctx, Run{Batch: b, Start: i, of: &batch.Starts[i], kind: batch.Kind}, attempt); err != nil {
+			if err := s.finish(ctx, Run{Batch: b, Start: i, of: &batch.Starts[i], kind: batch.Kind},
+				attempt); err != nil {
 				return err
 			}
 		}

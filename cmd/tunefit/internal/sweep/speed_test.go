@@ -14,7 +14,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// Going on with a sweep of so many runs, and deciding on the next batch in it. The log of a run has NCCL's lines of each call.
+// Going on with a sweep of so many runs, and deciding on the next batch in it. The log of a run has NCCL's lines of
+// each call.
 func BenchmarkResume(b *testing.B) {
 	for _, runs := range []int{100, 10000} {
 		dir := b.TempDir()
@@ -44,7 +45,8 @@ func BenchmarkResume(b *testing.B) {
 // optionsOf are those of a sweep with many runs, 50 of each subject.
 func optionsOf(tb testing.TB, dir string, runs int) Options {
 	tb.Helper()
-	choices := &perfrun.Choices{Algos: []string{"ring", "tree"}, Protos: []string{"ll", "ll128", "simple"}, Channels: []int{1, 2, 4, 8, 16, 24, 32, 40, 48}}
+	choices := &perfrun.Choices{Algos: []string{"ring", "tree"}, Protos: []string{"ll", "ll128", "simple"},
+		Channels: []int{1, 2, 4, 8, 16, 24, 32, 40, 48}}
 	if err := choices.Check(); err != nil {
 		tb.Fatal(err)
 	}
@@ -52,7 +54,8 @@ func optionsOf(tb testing.TB, dir string, runs int) Options {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o := Options{Dir: dir, Choices: choices, Launcher: launcher, Repetitions: 1, Silence: time.Hour, Say: func(string, ...any) {}}
+	o := Options{Dir: dir, Choices: choices, Launcher: launcher, Repetitions: 1, Silence: time.Hour,
+		Say: func(string, ...any) {}}
 	for b := uint64(1 << 10); b <= 1<<30; b *= 2 {
 		o.Sizes = append(o.Sizes, b)
 	}
@@ -68,10 +71,13 @@ func optionsOf(tb testing.TB, dir string, runs int) Options {
 		key := o.Keys[(id-1)/50%len(o.Keys)]
 		r := fit.Run{Sizes: o.Sizes}
 		if n := (id - 1) % 50; n > 0 {
-			r = fit.RunOf(nccl.Config{Cell: nccl.Cell{Algo: nccl.Algo(n % 2), Proto: nccl.Proto(n / 2 % 3)}, Channels: choices.Channels[n/6%9]}, o.Sizes)
+			r = fit.RunOf(nccl.Config{Cell: nccl.Cell{Algo: nccl.Algo(n % 2), Proto: nccl.Proto(n / 2 % 3)},
+				Channels: choices.Channels[n/6%9]}, o.Sizes)
 		}
-		run := Run{ID: id, Batch: id - 1, Sizes: o.Sizes, Log: fmt.Sprintf("logs/%05d-%s.log", id, perfrun.Of(key, r).Name)}
-		for _, l := range []line{{Batch: &Batch{Kind: Measure, Starts: []perfrun.Start{perfrun.Of(key, r)}}}, {Begin: &run}, {End: &ending{id, End{Seconds: 6, Outcome: Measured}}}} {
+		run := Run{ID: id, Batch: id - 1, Sizes: o.Sizes,
+			Log: fmt.Sprintf("logs/%05d-%s.log", id, perfrun.Of(key, r).Name)}
+		for _, l := range []line{{Batch: &Batch{Kind: Measure, Starts: []perfrun.Start{perfrun.Of(key, r)}}},
+			{Begin: &run}, {End: &ending{id, End{Seconds: 6, Outcome: Measured}}}} {
 			if err := s.journal.write(l); err != nil {
 				tb.Fatal(err)
 			}
@@ -86,17 +92,21 @@ func optionsOf(tb testing.TB, dir string, runs int) Options {
 func logOf(key fit.Key, r fit.Run) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "# nThread 1 nGpus %d minBytes 1024 maxBytes 1073741824 step: 2(factor)\n", key.Ranks)
-	fmt.Fprintf(&s, "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n")
+	fmt.Fprintf(&s, "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   "+
+		"algbw   busbw #wrong\n")
 	channels := 0
 	if r.Configs != nil {
 		channels = r.Configs[0].Channels
 	}
 	for i, b := range r.Sizes {
 		for range 42 {
-			fmt.Fprintf(&s, "vm:1:1 [0] NCCL INFO AllReduce: %d Bytes -> Algo RING proto LL channel{Lo..Hi}={0..31}\n", b)
+			fmt.Fprintf(&s, "vm:1:1 [0] NCCL INFO AllReduce: %d Bytes -> Algo RING proto LL channel{Lo..Hi}={0..31}\n",
+				b)
 		}
 		us := 20 + float64(b)/1e5 + float64(channels*i%7)
-		fmt.Fprintf(&s, "%12d %13d     float     sum      -1 %8.2f   16.94   29.65      0 %8.2f   16.96   29.68      0\n", b, b/4, us, us)
+		fmt.Fprintf(&s,
+			"%12d %13d     float     sum      -1 %8.2f   16.94   29.65      0 %8.2f   16.96   29.68      0\n", b,
+			b/4, us, us)
 	}
 	s.WriteString("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5\n#\n")
 	return s.String()

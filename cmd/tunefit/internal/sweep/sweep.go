@@ -69,7 +69,8 @@ func Open(o Options) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sweep{Options: o, journal: j, begun: time.Now(), over: map[fit.Key]bool{}, short: map[fit.Key]bool{}, offered: map[fit.Key]map[nccl.Cell]bool{}}
+	s := &Sweep{Options: o, journal: j, begun: time.Now(), over: map[fit.Key]bool{}, short: map[fit.Key]bool{},
+		offered: map[fit.Key]map[nccl.Cell]bool{}}
 	endMarked(s.mark()) // what a killed tunefit has left
 	for _, r := range j.runs {
 		if r.Outcome == Running {

@@ -8,15 +8,16 @@ import (
 	"testing"
 )
 
-// agent takes ssh's place: it starts what it is told on this machine under the name of a host, so that Open MPI's daemons run as
-// on nodes of their own. node9 does not answer.
+// agent takes ssh's place: it starts what it is told on this machine under the name of a host, so that Open MPI's
+// daemons run as on nodes of their own. node9 does not answer.
 const agent = `#!/bin/sh
 host=$1; shift
 [ "$host" != node9 ] || { echo "ssh: connect to host node9 port 22: Connection refused" >&2; exit 255; }
 exec %s sh -c 'hostname "$0"; exec sh -c "$1"' "$host" "$*"
 `
 
-// OpenMPI returns arguments of mpirun with which it takes hosts of any name for this machine. It skips where there is no Open MPI, and with -short.
+// OpenMPI returns arguments of mpirun with which it takes hosts of any name for this machine. It skips where there is
+// no Open MPI, and with -short.
 func OpenMPI(t *testing.T) []string {
 	t.Helper()
 	if testing.Short() {
@@ -30,7 +31,8 @@ func OpenMPI(t *testing.T) []string {
 		unshare = "unshare --map-root-user --uts"
 	}
 	if out, err := exec.Command("sh", "-c", unshare+" hostname node1").CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: %s: %v: %s: a process cannot have a host name of its own, so NOTHING IS TESTED WITH A REAL mpirun", unshare, err, out)
+		t.Skipf("SKIPPED: %s: %v: %s: a process cannot have a host name of its own, so NOTHING IS TESTED WITH A REAL "+
+			"mpirun", unshare, err, out)
 	}
 	file := filepath.Join(t.TempDir(), "agent")
 	if err := os.WriteFile(file, fmt.Appendf(nil, agent, unshare), 0o755); err != nil {

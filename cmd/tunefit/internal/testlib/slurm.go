@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// slurmConf is a cluster on one machine: nodes are daemons with names and ports of their own. Nothing is given up because the
-// machine is busy; GPUs are only counted.
+// slurmConf is a cluster on one machine: nodes are daemons with names and ports of their own. Nothing is given up
+// because the machine is busy; GPUs are only counted.
 const slurmConf = `ClusterName=tunefit-test
 SlurmctldHost=%[1]s(127.0.0.1)
 SlurmctldPort=%[2]d
@@ -47,7 +47,9 @@ BatchStartTimeout=300
 SlurmdTimeout=3600
 KillWait=5
 GresTypes=gpu
-NodeName=node[1-%[5]d] NodeHostname=%[1]s NodeAddr=127.0.0.1 Port=[%[6]d-%[7]d] CPUs=64 SocketsPerBoard=1 CoresPerSocket=64 ThreadsPerCore=1 Gres=gpu:8 State=UNKNOWN
+NodeName=node[1-%[5]d] NodeHostname=%[1]s NodeAddr=127.0.0.1 Port=[%[6]d-%[7]d] \
+  CPUs=64 SocketsPerBoard=1 CoresPerSocket=64 ThreadsPerCore=1 \
+  Gres=gpu:8 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `
 
@@ -56,7 +58,8 @@ type Cluster struct {
 	conf string
 }
 
-// Slurm starts a cluster of node1, node2, ..., which the environment of the test then leads to. It skips where there is no Slurm, and with -short.
+// Slurm starts a cluster of node1, node2, ..., which the environment of the test then leads to. It skips where there
+// is no Slurm, and with -short.
 func Slurm(t *testing.T, nodes int) *Cluster {
 	t.Helper()
 	if testing.Short() {
@@ -64,17 +67,20 @@ func Slurm(t *testing.T, nodes int) *Cluster {
 	}
 	for _, program := range []string{"munged", "slurmctld", "slurmd", "srun", "salloc"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("SKIPPED: there is no %s here (Debian: slurmctld slurmd slurm-client munge): NOTHING IS TESTED WITH A REAL SLURM", program)
+			t.Skipf("SKIPPED: there is no %s here (Debian: slurmctld slurmd slurm-client munge): NOTHING IS TESTED "+
+				"WITH A REAL SLURM", program)
 		}
 	}
 	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SBATCH_") || strings.HasPrefix(name, "SQUEUE_") {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "SLURM_") ||
+			strings.HasPrefix(name, "SBATCH_") || strings.HasPrefix(name, "SQUEUE_") {
 			t.Setenv(name, "")
 			os.Unsetenv(name)
 		}
 	}
 	c, err := startSlurm(t, nodes)
-	for again := 0; again < 2 && errors.Is(err, errDaemonEnded); again++ { // somebody may have taken a port between the look and the use
+	// somebody may have taken a port between the look and the use
+	for again := 0; again < 2 && errors.Is(err, errDaemonEnded); again++ {
 		c, err = startSlurm(t, nodes)
 	}
 	if err == nil {
@@ -102,7 +108,8 @@ func startSlurm(t *testing.T, nodes int) (c *Cluster, err error) {
 	for _, err := range []error{err1, err2, os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "state"), 0o755),
 		os.WriteFile(filepath.Join(dir, "munge.key"), key, 0o600),
 		os.WriteFile(filepath.Join(dir, "gres.conf"), []byte("Name=gpu File="+dir+"/gpu[0-7]\n"), 0o644),
-		os.WriteFile(c.conf, fmt.Appendf(nil, slurmConf, host, first, me.Username, dir, nodes, first+1, first+nodes), 0o644)} {
+		os.WriteFile(c.conf, fmt.Appendf(nil, slurmConf, host, first, me.Username, dir, nodes, first+1, first+nodes),
+			0o644)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +140,8 @@ func startSlurm(t *testing.T, nodes int) (c *Cluster, err error) {
 			failed <- fmt.Errorf("%w: %s: %v: %s", errDaemonEnded, argv, err, last(said.String()))
 		}()
 	}
-	start("", "munged", "--foreground", "--num-threads=4", "--key-file="+dir+"/munge.key", "--socket="+dir+"/munge.sock", "--pid-file="+dir+"/munge.pid", "--seed-file="+dir+"/munge.seed")
+	start("", "munged", "--foreground", "--num-threads=4", "--key-file="+dir+"/munge.key",
+		"--socket="+dir+"/munge.sock", "--pid-file="+dir+"/munge.pid", "--seed-file="+dir+"/munge.seed")
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := os.Stat(dir + "/munge.sock"); err == nil {
 			break
@@ -192,14 +200,16 @@ next:
 // nodeVariable tells a node's daemons.
 const nodeVariable = "TUNEFIT_TEST_NODE"
 
-// Kill ends all that runs on a node, as if its power was gone, and tells the controller, which would find out by itself, but
-// only after what a site calls SlurmdTimeout.
+// Kill ends all that runs on a node, as if its power was gone, and tells the controller, which would find out by
+// itself, but only after what a site calls SlurmdTimeout.
 func (c *Cluster) Kill(t *testing.T, node string) {
 	t.Helper()
 	c.kill(func(environ string) bool {
-		return strings.Contains(environ, "\x00"+nodeVariable+"="+node+"\x00") || strings.Contains(environ, "\x00SLURMD_NODENAME="+node+"\x00")
+		return strings.Contains(environ, "\x00"+nodeVariable+"="+node+"\x00") ||
+			strings.Contains(environ, "\x00SLURMD_NODENAME="+node+"\x00")
 	})
-	if out, err := exec.Command("scontrol", "update", "nodename="+node, "state=down", "reason=killed").CombinedOutput(); err != nil {
+	if out, err := exec.Command("scontrol", "update", "nodename="+node, "state=down",
+		"reason=killed").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }

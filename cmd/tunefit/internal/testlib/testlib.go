@@ -54,7 +54,8 @@ func Run(m *testing.M) (code int) {
 	}
 	Library, Rank = filepath.Join(dir, cli.LibraryName), filepath.Join(dir, "rank")
 	if !built {
-		if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+dir, Library, Rank).CombinedOutput(); err != nil {
+		if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+dir, Library,
+			Rank).CombinedOutput(); err != nil {
 			os.Stderr.Write(out)
 			return 1
 		}
@@ -75,7 +76,8 @@ func FakePerf(t *testing.T) string {
 	t.Helper()
 	NeedPlugin(t)
 	build := filepath.Dir(Library)
-	if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+build, filepath.Join(build, "nccl-tests-fakeperf")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+build, filepath.Join(build, "nccl-tests-fakeperf")).
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return filepath.Join(build, "fakeperf")
@@ -135,9 +137,10 @@ func AddRecords(t *testing.T, dir string, all map[string]string) {
 	}
 }
 
-// Env is where commands of tests run: NCCL's reference release is installed, whatever this machine has. It remembers what
-// NCCL would find on the machine that commands assume, since hundreds of tests ask for that.
-var Env = ncclchoice.Env{Inputs: new(cli.Inputs), Installed: func() nccl.Version { return nccl.Reference }, Tune: tuneOnce()}
+// Env is where commands of tests run: NCCL's reference release is installed, whatever this machine has. It remembers
+// what NCCL would find on the machine that commands assume, since hundreds of tests ask for that.
+var Env = ncclchoice.Env{Inputs: new(cli.Inputs), Installed: func() nccl.Version { return nccl.Reference },
+	Tune: tuneOnce()}
 
 func tuneOnce() func(*topo.Document, channels.TuneOptions, ...int) ([]*channels.CommTuning, error) {
 	type question struct {
