@@ -54,8 +54,8 @@ func (c CommInfo) String() string {
 	if c.ID != 0 {
 		id = fmt.Sprintf(" %#x", c.ID)
 	}
-	return fmt.Sprintf("communicator%s of %s on %s (ABI v%d)", id, plural.Count(c.Ranks, "rank", "ranks"),
-		plural.Count(c.Nodes, "node", "nodes"), c.ABI)
+	return fmt.Sprintf("communicator%s of %s on %s (ABI v%d)", id, plural.Of(c.Ranks, "rank"),
+		plural.Of(c.Nodes, "node"), c.ABI)
 }
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
@@ -155,7 +155,7 @@ func contents(e *policy.Engine) string {
 	var parts []string
 	if e.Policy != nil {
 		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File,
-			plural.Count(len(e.Policy.Rules), "row", "rows")))
+			plural.Of(len(e.Policy.Rules), "row")))
 	}
 	if e.Model != nil {
 		parts = append(parts, "model "+e.Model.Name)

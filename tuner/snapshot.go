@@ -70,7 +70,7 @@ func WarnOfConditions(view *policy.EngineView, warn func(format string, args ...
 	}
 	if n := rows.WithoutTopology(); n > 0 {
 		warn("%s for this communicator by the machine's topology, which is not known: without effect",
-			plural.Count(n, "row is", "rows are"))
+			plural.Of(n, "row")+plural.Verb(n, " is", " are"))
 	}
 	rows.ReportConditions(func(p policy.Problem) { warn("%s", p) })
 }

@@ -30,7 +30,7 @@ func (c *Comm) logUnchecked(view *policy.EngineView) {
 	const why = "this NCCL may use it unchecked for a group of broadcasts, and crash"
 	if rows > 0 {
 		c.log.Infof("%s: the channel count of %s for allgather (first: line %d) is left to NCCL: %s", c.info,
-			plural.Count(rows, "row", "rows"), first.Line, why)
+			plural.Of(rows, "row"), first.Line, why)
 	}
 	if model {
 		c.log.Infof("%s: configurations of the model with a channel count for allgather are not used: %s", c.info, why)

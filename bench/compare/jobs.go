@@ -7,6 +7,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
@@ -164,7 +165,7 @@ func (j *jobs) remark(t *Table) {
 		}
 	}
 	if differ > 0 {
-		t.note("the calls of a step differ at %d of %s: its sum is of different work", differ, count(sizes, "size"))
+		t.note("the calls of a step differ at %d of %s: its sum is of different work", differ, plural.Of(sizes, "size"))
 	}
 	for side, sum := range []float64{t.Overall.Before, t.Overall.After} {
 		var totals []float64

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // circumstance is one thing that a log may say about where and with what it was measured.
@@ -89,7 +90,7 @@ func joined(values []string) string {
 // remark says what the reader has to know of the table.
 func (t *Table) remark(p *pool, opts Options) {
 	if t.simulated > 0 {
-		t.note("%s simulated, not measured", count(t.simulated, "time"))
+		t.note("%s simulated, not measured", plural.Of(t.simulated, "time"))
 	}
 	var doubts []string
 	for _, d := range t.Differences {

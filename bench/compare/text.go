@@ -10,6 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // WriteText prints the table for a person, about 90 columns wide.
@@ -17,7 +18,7 @@ func (t *Table) WriteText(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	what := map[bool]string{false: "run", true: "job profile"}[t.jobs]
 	for _, s := range t.Sides {
-		fmt.Fprintf(out, "%s: %s of %s\n", s.Name, count(s.Readings, "time"), count(s.Runs, what))
+		fmt.Fprintf(out, "%s: %s of %s\n", s.Name, plural.Of(s.Readings, "time"), plural.Of(s.Runs, what))
 	}
 	if len(t.Common) > 0 {
 		fmt.Fprintf(out, "both: %s\n", strings.Join(t.Common, ", "))
@@ -111,7 +112,7 @@ func (e *Estimate) columns(verdict string) string {
 
 // sentence is a mean in words.
 func (m *Mean) sentence() string {
-	return "geometric mean of " + count(m.Sizes, "ratio") + " " + m.result()
+	return "geometric mean of " + plural.Of(m.Sizes, "ratio") + " " + m.result()
 }
 
 // result is the ratio with what is known of it.
@@ -172,21 +173,14 @@ func (t *Table) conclude(out io.Writer) {
 		fmt.Fprintln(out, "\nratio of times: below 1 is faster")
 	} else {
 		fmt.Fprintf(out, "\nof %s: %d slower (%d by more than %s), %d faster, the others ~, nothing is proven\n",
-			count(all, "size"), slower, beyond, percent(t.Threshold), faster)
+			plural.Of(all, "size"), slower, beyond, percent(t.Threshold), faster)
 		fmt.Fprintf(out,
 			"ratio of times: below 1 is faster; at most %s of the verdicts are luck, over all %s of the table\n",
-			percent(t.Alpha), count(t.Tested, "ratio"))
+			percent(t.Alpha), plural.Of(t.Tested, "ratio"))
 	}
 	for _, n := range t.Notes {
 		fmt.Fprintf(out, "note: %s\n", n)
 	}
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // percent with two digits that mean something.

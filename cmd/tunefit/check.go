@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
@@ -224,8 +225,8 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 	if slices.ContainsFunc(findings, func(f lint.Finding) bool { return f.Rule == lint.Invalid }) {
 		fmt.Fprintln(w, "the tuner refuses the policy; nothing else is looked for in it until the errors are gone")
 	}
-	_, err := fmt.Fprintf(w, "%s, %s, %s\n", cli.CountOf(counts[lint.Error], "error"),
-		cli.CountOf(counts[lint.Warning], "warning"), cli.CountOf(counts[lint.Note], "note"))
+	_, err := fmt.Fprintf(w, "%s, %s, %s\n", plural.Of(counts[lint.Error], "error"),
+		plural.Of(counts[lint.Warning], "warning"), plural.Of(counts[lint.Note], "note"))
 	return err
 }
 

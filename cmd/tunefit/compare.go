@@ -17,6 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -102,7 +103,7 @@ func sides(cmd *cobra.Command, args []string) (files [2][]string, err error) {
 			cli.Usagef(
 				"%s given (needed: one before and one after, or -- between those before and those after, as "+
 					"before-*.log -- after-*.log; or the directory of "+tuner.EnvRecord+")",
-				cli.CountOf(len(args), "file"))
+				plural.Of(len(args), "file"))
 	case dash == 0 || dash == len(args):
 		return files, cli.Usagef("no file %s -- (needed: files before the change, --, files after it)",
 			map[bool]string{true: "before", false: "after"}[dash == 0])
@@ -172,7 +173,7 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 		return false, err
 	}
 	for _, l := range t.LeftOut {
-		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, cli.CountOf(l.Rows, "time"), l.Reason)
+		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, plural.Of(l.Rows, "time"), l.Reason)
 	}
 	if len(t.Groups) == 0 {
 		return false,
@@ -332,7 +333,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 	}
 	for _, n := range in.notes { // of many logs the same is said once
 		if more := alike[n.Text] - 1; more > 0 {
-			n.Text, alike[n.Text] = fmt.Sprintf("%s (and %s alike)", n.Text, cli.CountOf(more, "place")), 0
+			n.Text, alike[n.Text] = fmt.Sprintf("%s (and %s alike)", n.Text, plural.Of(more, "place")), 0
 		} else if more < 0 {
 			continue
 		}

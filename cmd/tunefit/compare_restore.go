@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -75,8 +76,8 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(notes, "wrote %s, %s for %s\n", f.restore, cli.CountOf(len(rows), "row"),
-		cli.CountOf(len(written), "size"))
+	fmt.Fprintf(notes, "wrote %s, %s for %s\n", f.restore, plural.Of(len(rows), "row"),
+		plural.Of(len(written), "size"))
 	if len(unproven) > 0 {
 		f.verify(notes, unproven)
 	}
@@ -137,7 +138,7 @@ func times(from, to float64) string {
 // verify prints how to measure what nobody has.
 func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
 	fmt.Fprintf(notes, "%s of it unproven: not known is whether what ran before is faster now. Measure that with the "+
-		"present NCCL before a job runs on it:\n", cli.CountOf(len(unproven), "size"))
+		"present NCCL before a job runs on it:\n", plural.Of(len(unproven), "size"))
 	var keys []fit.Key
 	sizes := map[fit.Key][]uint64{}
 	for _, r := range unproven {

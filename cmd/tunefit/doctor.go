@@ -12,6 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 func doctorCommand() *cobra.Command {
@@ -120,7 +121,7 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 		return err
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("stopped after %s", cli.CountOf(answers.Count(), "answer"))
+		return fmt.Errorf("stopped after %s", plural.Of(answers.Count(), "answer"))
 	}
 	l, err := launch.New(launch.Options{With: launch.Local})
 	if err != nil {

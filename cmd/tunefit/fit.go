@@ -15,6 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -192,7 +193,7 @@ func mixed(set *fit.Set) error {
 	var lines []string
 	for _, m := range set.Machines {
 		if m.GPU != "" {
-			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", cli.CountOf(m.Rows, "row"), m.Source,
+			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", plural.Of(m.Rows, "row"), m.Source,
 				m.String()))
 		}
 	}
@@ -256,7 +257,7 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 		if err := cli.WriteWhole(f.csv, f.force, write); err != nil {
 			return err
 		}
-		fmt.Fprintf(notes, "wrote %s, %s\n", f.csv, cli.CountOf(len(in.Rows), "row"))
+		fmt.Fprintf(notes, "wrote %s, %s\n", f.csv, plural.Of(len(in.Rows), "row"))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -23,7 +24,7 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 	}
 	for _, m := range set.Machines {
 		if known := m.String(); known != "" {
-			fmt.Fprintf(w, "  %s measured with %s\n", cli.CountOf(m.Rows, "row"), known)
+			fmt.Fprintf(w, "  %s measured with %s\n", plural.Of(m.Rows, "row"), known)
 		}
 	}
 	if set.Simulated > 0 {
@@ -64,7 +65,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 	}
 	if decided > 0 {
 		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's choice\n",
-			model.LeftOutSizes, harm, cli.CountOf(decided, "decision"))
+			model.LeftOutSizes, harm, plural.Of(decided, "decision"))
 	}
 	if len(assumed) > 0 {
 		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed, 8, ", "))

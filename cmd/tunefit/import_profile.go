@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
@@ -50,7 +51,7 @@ func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found ma
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
 	cli.Notes(cmd.ErrOrStderr(), p.Notes...)
-	fmt.Fprintf(cmd.ErrOrStderr(), "a job profile of %s\n", cli.CountOf(len(p.Entries), "row"))
+	fmt.Fprintf(cmd.ErrOrStderr(), "a job profile of %s\n", plural.Of(len(p.Entries), "row"))
 	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, p.Write)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -90,7 +91,7 @@ func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 		p.Why = "nothing that was measured comes near the default"
 		return p
 	}
-	p.Why = "the default and the fastest of each size, in turns, " + cli.CountOf(f.repetitions, "repetition")
+	p.Why = "the default and the fastest of each size, in turns, " + plural.Of(f.repetitions, "repetition")
 	written := map[string]bool{}
 	for _, s := range starts {
 		r := f.commands(s, !written[s.Policy])
@@ -188,11 +189,11 @@ func (f *planFlags) write(w io.Writer, plans []planJSON) error {
 }
 
 func (p *planJSON) write(out *strings.Builder) {
-	fmt.Fprintf(out, "# %s on %s, %s measured\n", p.Coll, p.Comm, cli.CountOf(p.Measured, "configuration"))
+	fmt.Fprintf(out, "# %s on %s, %s measured\n", p.Coll, p.Comm, plural.Of(p.Measured, "configuration"))
 	if p.Done {
 		fmt.Fprintf(out, "# done: %s\n", p.Why)
 	} else {
-		fmt.Fprintf(out, "# next %s: %s\n", cli.CountOf(len(p.Runs), "run"), p.Why)
+		fmt.Fprintf(out, "# next %s: %s\n", plural.Of(len(p.Runs), "run"), p.Why)
 	}
 	if p.Edge > 0 {
 		fmt.Fprintf(out, "# %d channels win at some sizes and are at the end of those tried: widen --channels\n",

@@ -14,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 func showCommand(env ncclchoice.Env) *cobra.Command {
@@ -146,7 +147,7 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 			fmt.Fprintf(w,
 				"note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, "+
 					"as the %d of %s for %s of %s on %s\n",
-				t.asked.Costs.NCCL, cli.CountOf(n, "count")+cli.Verb(n, " is", " are"), o.NotRaised,
+				t.asked.Costs.NCCL, plural.Of(n, "count")+plural.Verb(n, " is", " are"), o.NotRaised,
 				o.DecidedBy(t.by.Base()), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
 			return
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 type simulateFlags struct {
@@ -113,7 +114,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s, all simulated\n", cli.CountOf(len(all), "row"))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s, all simulated\n", plural.Of(len(all), "row"))
 	return nil
 }
 

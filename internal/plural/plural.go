@@ -1,12 +1,17 @@
-// Package plural counts things for a message.
+// Package plural counts things in messages.
 package plural
 
 import "fmt"
 
-// Count returns "1 rank" or "8 ranks".
-func Count(n int, one, many string) string {
+// Of returns "1 rank" or "8 ranks".
+func Of(n int, what string) string {
+	return fmt.Sprintf("%d %s%s", n, what, Verb(n, "", "s"))
+}
+
+// Verb returns the word that agrees with a number.
+func Verb(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + one
+		return one
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return many
 }

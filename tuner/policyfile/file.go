@@ -191,7 +191,7 @@ func (f *file) check(s Settings, log telemetry.Log) (ok bool) {
 			log.Warnf("%s has no rows", f.Path)
 		} else if n > 0 {
 			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", f.Path,
-				plural.Count(n, "row is", "rows are"))
+				plural.Of(n, "row")+plural.Verb(n, " is", " are"))
 		}
 	})
 	return !f.isEmpty()
@@ -210,7 +210,7 @@ func (f *file) logFailure(outcome string, log telemetry.Log) {
 		return
 	}
 	faults := strings.Split(f.faults.Error(), "\n")
-	problems := plural.Count(len(faults), "problem", "problems")
+	problems := plural.Of(len(faults), "problem")
 	said := log.Once(&f.report, func() {
 		log.Warnf("%s has %s%s:", f.Path, problems, outcome)
 		for i, fault := range faults {

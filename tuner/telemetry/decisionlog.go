@@ -154,7 +154,7 @@ func choice(d policy.Decision) string {
 		fmt.Fprintf(&s, "%s/%s", d.Algo, d.Proto)
 	}
 	if d.Channels > 0 {
-		fmt.Fprintf(&s, ", %s", plural.Count(d.Channels, "channel", "channels"))
+		fmt.Fprintf(&s, ", %s", plural.Of(d.Channels, "channel"))
 	}
 	if d.ChunkBytes > 0 {
 		fmt.Fprintf(&s, ", chunks of %s", nccl.FormatBytes(d.ChunkBytes))
@@ -168,15 +168,15 @@ func (l *DecisionLog) SumUp() {
 	if len(l.seen) == 0 {
 		return
 	}
-	shapes := func(n int) string { return plural.Count(n, "shape", "shapes") }
+	shapes := func(n int) string { return plural.Of(n, "shape") }
 	var parts []string
 	if p := l.engine.Policy; p != nil {
-		parts = append(parts, fmt.Sprintf("%d of %s decided", len(l.rows), plural.Count(len(p.Rules), "row", "rows")))
+		parts = append(parts, fmt.Sprintf("%d of %s decided", len(l.rows), plural.Of(len(p.Rules), "row")))
 	}
 	if l.engine.Model != nil {
 		parts = append(parts, fmt.Sprintf("the model %s", shapes(l.model)))
 	}
-	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural.Count(l.asked, "time", "times"),
+	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural.Of(l.asked, "time"),
 		strings.Join(parts, ", "), shapes(l.nccl))
 	for i, r := range slices.Sorted(maps.Keys(l.rows)) {
 		if i == maxRowsSummed {

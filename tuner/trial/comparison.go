@@ -287,7 +287,7 @@ func (d *comparison) divide(ctx context.Context, now time.Time) {
 	d.blocks = blocks{length: length, seed: seedOf(a.Meaning(), b.Meaning())}
 	d.told = Result{} // conclude tells of the new blocks
 	d.Log.Infof("comparing %s with %s by turns, in blocks of %v; a step is %s, %v", a, b, length,
-		plural.Count(int(d.steps.period), "call", "calls"), d.steps.took.Round(time.Millisecond))
+		plural.Of(int(d.steps.period), "call"), d.steps.took.Round(time.Millisecond))
 }
 
 // judge counts a step for the side that made it.

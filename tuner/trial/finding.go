@@ -75,6 +75,6 @@ func (c Finding) Verdict() string {
 // Effort says what the verdict rests on.
 func (c Finding) Effort() string {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(time.Millisecond) }
-	return fmt.Sprintf("%s of blocks of %v, %d steps of some %v", plural.Count(c.Pairs, "pair", "pairs"),
+	return fmt.Sprintf("%s of blocks of %v, %d steps of some %v", plural.Of(c.Pairs, "pair"),
 		seconds(c.BlockSeconds), c.Steps, seconds(c.StepSeconds))
 }

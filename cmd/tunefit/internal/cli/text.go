@@ -12,22 +12,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// CountOf writes a number and what there is of it: 1 row, 2 rows.
-func CountOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// Verb agrees with a number.
-func Verb(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
 // Few joins the first of many.
 func Few(list []string, most int, separator string) string {
 	if len(list) > most {

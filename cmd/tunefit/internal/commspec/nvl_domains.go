@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // NVLDomains is how many NVLink domains a person says that NCCL tells tuners of. The zero value is what NCCL tells:
@@ -69,7 +69,7 @@ func (n NVLDomains) Told(c nccl.Comm, abi int) int {
 func (n NVLDomains) Check(c nccl.Comm) error {
 	if int(n) > c.Ranks {
 		return fmt.Errorf("%d NVLink domains in a communicator of %s (allowed: 1 to %d, 0: NCCL does not say)", n,
-			cli.CountOf(c.Ranks, "rank"), c.Ranks)
+			plural.Of(c.Ranks, "rank"), c.Ranks)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // Expected is how many answers there should be.
@@ -84,7 +84,7 @@ func (a *Answers) Across(want Expected, blamed []string) (findings []finding, ve
 			findings = append(findings, f)
 		}
 	}
-	n := cli.CountOf(len(hosts), "node")
+	n := plural.Of(len(hosts), "node")
 	switch {
 	case len(differ) > 0:
 		return findings, fmt.Sprintf("%s differ in %s", n, strings.Join(differ, ", "))
@@ -123,7 +123,7 @@ func (a *Answers) missing(want Expected, hosts, blamed []string) (found []findin
 	}
 	if len(a.complete) > len(hosts) && want.Processes {
 		add(warned("start one process a node, as with --map-by ppr:1:node", "%d processes answered from %s: %s",
-			len(a.complete), cli.CountOf(len(hosts), "node"), hostList(hosts)))
+			len(a.complete), plural.Of(len(hosts), "node"), hostList(hosts)))
 	}
 	return found
 }

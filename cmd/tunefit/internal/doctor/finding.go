@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // severity says how bad a finding is.
@@ -104,7 +105,7 @@ func Write(w io.Writer, findings []finding) error {
 	}
 	verdict := "sound"
 	if counts[isError]+counts[isWarning] > 0 {
-		verdict = cli.CountOf(counts[isError], "error") + ", " + cli.CountOf(counts[isWarning], "warning")
+		verdict = plural.Of(counts[isError], "error") + ", " + plural.Of(counts[isWarning], "warning")
 	} else if ExitCode(findings) == cli.ExitUsage {
 		verdict = "nothing wrong, but not all could be examined"
 	}

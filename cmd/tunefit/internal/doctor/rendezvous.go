@@ -11,11 +11,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -180,7 +180,7 @@ func (s fileSystem) scarce() string {
 	case s.freeBytes < bytes:
 		return nccl.FormatBytes(s.freeBytes) + " left"
 	case s.files > 0 && s.freeFiles < files:
-		return cli.CountOf(int(s.freeFiles), "inode") + " left"
+		return plural.Of(int(s.freeFiles), "inode") + " left"
 	}
 	return ""
 }

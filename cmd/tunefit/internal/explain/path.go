@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -18,8 +18,8 @@ type Path struct{ ask.Explained }
 // nil where nothing helps.
 func (p *Path) advice() []string {
 	q := p.Outcome
-	where := fmt.Sprintf("%s on %s with %s", q.Coll, cli.CountOf(q.Comm.Nodes, "node"),
-		cli.CountOf(q.Comm.Ranks, "rank"))
+	where := fmt.Sprintf("%s on %s with %s", q.Coll, plural.Of(q.Comm.Nodes, "node"),
+		plural.Of(q.Comm.Ranks, "rank"))
 	switch p.Why {
 	case model.AbstainColl, model.AbstainComm, model.AbstainOneNode, model.AbstainPerNode:
 		return []string{"measure " + where + p.plan()}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -25,7 +25,7 @@ func (p *Path) writeRows(b *bytes.Buffer, all bool) {
 	if p.Files.Policy == "" {
 		return
 	}
-	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Files.Policy, cli.CountOf(len(p.Rows), "row"))
+	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Files.Policy, plural.Of(len(p.Rows), "row"))
 	if all {
 		for _, t := range p.Rows {
 			p.writeRow(b, t)
@@ -67,7 +67,7 @@ func (p *Path) writeNearest(b *bytes.Buffer) {
 	}
 	writeKinds(b, near[shown:])
 	if others > 0 {
-		fmt.Fprintf(b, "  %s for other collectives\n", cli.CountOf(others, "row"))
+		fmt.Fprintf(b, "  %s for other collectives\n", plural.Of(others, "row"))
 	}
 	if p.Rule < 0 {
 		return
@@ -98,13 +98,13 @@ func writeKinds(b *bytes.Buffer, rest []policy.Tried) {
 	kinds := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
 		return cmp.Or(counts[y]-counts[x], cmp.Compare(x, y))
 	})
-	fmt.Fprintf(b, "  and %s (--all shows each):\n", cli.CountOf(len(rest), "more row"))
+	fmt.Fprintf(b, "  and %s (--all shows each):\n", plural.Of(len(rest), "more row"))
 	for i, kind := range kinds {
 		if i == maxKinds {
 			fmt.Fprintf(b, "    and others\n")
 			return
 		}
-		fmt.Fprintf(b, "    %s: %s\n", cli.CountOf(counts[kind], "row"), kind)
+		fmt.Fprintf(b, "    %s: %s\n", plural.Of(counts[kind], "row"), kind)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // job is an allocation of Slurm, which salloc holds as long as its shell runs. The shell ends with its input, a pipe
@@ -46,7 +47,7 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 			return nil
 		}
 		if runs {
-			say(fmt.Sprintf("job %s is given back: it has %s for another %v", j.id, cli.CountOf(j.nodes, "node"),
+			say(fmt.Sprintf("job %s is given back: it has %s for another %v", j.id, plural.Of(j.nodes, "node"),
 				left.Round(time.Minute)))
 		}
 		if err := l.Close(); err != nil {
@@ -82,7 +83,7 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 			if strings.Contains(text, overLimits) {
 				err := fmt.Errorf("%s: the partition does not allow %s for %v (see sinfo; --launch-args chooses "+
 					"another one, --budget shortens the job)",
-					text, cli.CountOf(nodes, "node"), limit.Round(time.Minute))
+					text, plural.Of(nodes, "node"), limit.Round(time.Minute))
 				return errors.Join(err, l.Close())
 			}
 			last = text

@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -195,9 +196,9 @@ func (p place) write(out io.Writer, what string) {
 		}
 		fmt.Fprintf(out, "%s of %d ranks: %s, %s\n", c.Communicator, c.Ranks, becomes, c.Why)
 	}
-	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Rendezvous, cli.CountOf(p.Records, "record"),
-		cli.CountOf(removed, "communicator"), cli.CountOf(p.Versions, "version"), what,
-		cli.CountOf(p.Live, "communicator")+cli.Verb(p.Live, " lives", " live"))
+	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Rendezvous, plural.Of(p.Records, "record"),
+		plural.Of(removed, "communicator"), plural.Of(p.Versions, "version"), what,
+		plural.Of(p.Live, "communicator")+plural.Verb(p.Live, " lives", " live"))
 }
 
 // removable reports that no process needs the records of a communicator any more, of

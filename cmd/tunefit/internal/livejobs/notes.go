@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // todo begins the line that says what to do.
@@ -33,9 +33,9 @@ func notes(c *Communicator) (notes []string) {
 	case len(c.Members) < c.Ranks:
 		say("%d of %s have joined, and no change can come before all have"+todo+
 			"if this does not pass, look for \"cannot change during the run\" in the logs of the others",
-			len(c.Members), cli.CountOf(c.Ranks, "rank"))
+			len(c.Members), plural.Of(c.Ranks, "rank"))
 	case len(left) > 0:
-		say("%d of %s have ended it", len(left), cli.CountOf(c.Ranks, "rank"))
+		say("%d of %s have ended it", len(left), plural.Of(c.Ranks, "rank"))
 	}
 	if c.changes() {
 		say("%s", pendingNote(c))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
@@ -139,17 +140,18 @@ func (f watchedFile) sameKind(to string, old []byte) error {
 func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 	if w.Others > 0 {
 		fmt.Fprintf(out, "%s other files and %s not concerned\n",
-			cli.CountOf(w.Others, "communicator")+cli.Verb(w.Others, " reads", " read"),
-			cli.Verb(w.Others, "is", "are"))
+			plural.Of(w.Others, "communicator")+plural.Verb(w.Others, " reads", " read"),
+			plural.Verb(w.Others, "is", "are"))
 	}
 	if w.OneRank > 0 {
 		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n",
-			cli.CountOf(w.OneRank, "communicator"), cli.Verb(w.OneRank, "is", "are"), cli.Verb(w.OneRank, "it", "them"))
+			plural.Of(w.OneRank, "communicator"), plural.Verb(w.OneRank, "is", "are"),
+			plural.Verb(w.OneRank, "it", "them"))
 	}
 	writeUnseen(out, w.Unseen)
 	if n := len(w.Unclear); n > 0 {
 		fmt.Fprintf(out, "%s a file that this machine cannot see, which may be this one: %s\n",
-			cli.CountOf(n, "communicator")+cli.Verb(n, " reads", " read"), few(w.Unclear))
+			plural.Of(n, "communicator")+plural.Verb(n, " reads", " read"), few(w.Unclear))
 	}
 	if err := f.waitForTargets(ctx, w, out); err != nil {
 		return err
@@ -178,7 +180,7 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) err
 		return nil
 	case f.Timeout == 0:
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",
-			cli.CountOf(len(w.open()), "communicator")+cli.Verb(len(w.open()), " has", " have"))
+			plural.Of(len(w.open()), "communicator")+plural.Verb(len(w.open()), " has", " have"))
 		return nil
 	}
 	ctx, end := context.WithTimeout(ctx, f.Timeout)
@@ -194,11 +196,11 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) err
 		fmt.Fprintf(out,
 			"%d of %s not switched; the file stays as it is now, and what can still change does so by itself "+
 				"(tunefit status)\n",
-			len(failed), cli.CountOf(w.running(), "communicator")+cli.Verb(len(failed), " has", " have"))
+			len(failed), plural.Of(w.running(), "communicator")+plural.Verb(len(failed), " has", " have"))
 		return cli.ExitWith(cli.ExitFailed)
 	}
 	if n := w.running(); n > 0 {
-		fmt.Fprintf(out, "%s on it\n", cli.CountOf(n, "communicator")+cli.Verb(n, " runs", " run"))
+		fmt.Fprintf(out, "%s on it\n", plural.Of(n, "communicator")+plural.Verb(n, " runs", " run"))
 	} else {
 		fmt.Fprintln(out, "nothing runs on it yet: it takes effect when a communicator is created")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // writeStatus prints a line for each communicator, and below what a person should
@@ -74,7 +75,7 @@ func site(c *Communicator) string {
 	case 1:
 		return hosts[0]
 	default:
-		return cli.CountOf(len(hosts), "host")
+		return plural.Of(len(hosts), "host")
 	}
 }
 
@@ -96,7 +97,7 @@ func standing(c *Communicator) string {
 	case c.Frozen:
 		return "never again"
 	case dead > 0:
-		return fmt.Sprintf("impossible: %s dead", cli.CountOf(dead, "rank"))
+		return fmt.Sprintf("impossible: %s dead", plural.Of(dead, "rank"))
 	case len(c.left()) > 0:
 		return "ending"
 	case c.pending != nil && len(c.pending.Missing) == 0:

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -87,7 +88,7 @@ func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
 	writeUnseen(w, unseen)
 	if leftovers > 0 {
 		fmt.Fprintf(w, "%s that %s ended left records behind (--all lists them, tunefit gc removes them)\n",
-			cli.CountOf(leftovers, "communicator"), cli.Verb(leftovers, "has", "have"))
+			plural.Of(leftovers, "communicator"), plural.Verb(leftovers, "has", "have"))
 	}
 	return nil
 }

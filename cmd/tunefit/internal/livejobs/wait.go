@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
@@ -227,7 +227,7 @@ func (w *waiter) judge(t *target, c *Communicator) {
 	case len(dead) > 0:
 		t.hopeless, t.Why = true, names(dead)+todo+"end the job"
 	case len(c.Members) < c.Ranks:
-		t.Why = fmt.Sprintf("%d of %s have joined", len(c.Members), cli.CountOf(c.Ranks, "rank"))
+		t.Why = fmt.Sprintf("%d of %s have joined", len(c.Members), plural.Of(c.Ranks, "rank"))
 	case c.pending != nil:
 		t.Why = pendingNote(c)
 	case last != nil:

@@ -17,6 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // File is a file of tests of one policy, one model, or both.
@@ -159,8 +160,8 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 		if perNode > 0 {
 			each = fmt.Sprintf(", %d on each", perNode)
 		}
-		r.fail(n, "no communicator that NCCL asks about has %s on %s%s", cli.CountOf(s.Ranks, "rank"),
-			cli.CountOf(s.Nodes, "node"), each)
+		r.fail(n, "no communicator that NCCL asks about has %s on %s%s", plural.Of(s.Ranks, "rank"),
+			plural.Of(s.Nodes, "node"), each)
 	case err != nil:
 		r.fail(&f.NVLDomains, "nvl_domains: %v", err)
 	case len(c.sizes) == 0:

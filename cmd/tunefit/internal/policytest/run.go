@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -80,7 +81,7 @@ func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
 	for _, o := range outcomes {
 		if diff := c.expect.compare(o, rows); len(diff) > 0 {
 			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes),
-				cli.CountOf(o.Comm.Nodes, "node"), cli.CountOf(o.Comm.Ranks, "rank"), o.CallText())
+				plural.Of(o.Comm.Nodes, "node"), plural.Of(o.Comm.Ranks, "rank"), o.CallText())
 			r.Mismatch = append(r.Mismatch, mismatch{call, o.Bytes, diff})
 		}
 	}
@@ -181,10 +182,10 @@ func Write(w io.Writer, results []Result) error {
 		tw.Flush()
 	}
 	if failed > 0 {
-		_, err := fmt.Fprintf(w, "FAIL: %d of %s\n", failed, cli.CountOf(len(results), "test"))
+		_, err := fmt.Fprintf(w, "FAIL: %d of %s\n", failed, plural.Of(len(results), "test"))
 		return err
 	}
-	_, err := fmt.Fprintf(w, "ok: %s\n", cli.CountOf(len(results), "test"))
+	_, err := fmt.Fprintf(w, "ok: %s\n", plural.Of(len(results), "test"))
 	return err
 }
 

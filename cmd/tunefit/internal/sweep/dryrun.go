@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -37,7 +38,7 @@ func DryRun(w io.Writer, o Options) error {
 	fmt.Fprintf(&out,
 		"# a run is taken to last %v for its start, %v more for each rank, and %v for %s; the sweep goes by what "+
 			"runs last\n",
-		assumedStart, assumedRank, sizes.Round(time.Second), cli.CountOf(len(o.Sizes), "size"))
+		assumedStart, assumedRank, sizes.Round(time.Second), plural.Of(len(o.Sizes), "size"))
 	if o.Launcher.Submits() {
 		fmt.Fprintf(&out,
 			"# there is no allocation: the sweep asks Slurm for one, %s below, and gives it back at the end\n",

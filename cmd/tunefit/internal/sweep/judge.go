@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // judge says how a run ended. It returns an error if the set-up is to blame: every other run would end like that.
@@ -32,7 +32,7 @@ func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) err
 		wrong := found.Wrong()
 		r.Outcome = Refused
 		r.Reason = fmt.Sprintf("it computed wrong results, %d of %s", wrong,
-			cli.CountOf(wrong+len(found.Samples), "time"))
+			plural.Of(wrong+len(found.Samples), "time"))
 	case found != nil && slices.ContainsFunc(found.Failed, func(m bench.Sample) bool { return m.Bytes == 0 }):
 		r.Outcome, r.Reason = Refused, why(found)
 	case code != 0 || found == nil || len(found.Samples) == 0 || found.Failure != "":

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -154,7 +155,7 @@ func (s *Sweep) unreached(ended error, text []byte, want, processes int, nodes [
 	}
 	return fmt.Sprintf("the launcher did not start a shell on all of %s: %s "+
 		"(see %s; --launch, --launch-args and --hosts say how nodes are reached)",
-		cli.CountOf(want, "node"), how, filepath.Join(s.Dir, preflightLog))
+		plural.Of(want, "node"), how, filepath.Join(s.Dir, preflightLog))
 }
 
 // telling is the line of a launcher's that tells the most: the first that names a node that it blames, or its last.
