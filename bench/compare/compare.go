@@ -101,8 +101,8 @@ func (p *pool) group(key Key, opts Options) Group {
 		runs, times, order = append(runs, byRun), append(times, each), append(order, runsOf)
 		severalRuns = severalRuns || len(byRun[0]) > 1 || len(byRun[1]) > 1
 		r := Row{Bytes: b}
-		for side, cell := range []*Cell{&r.Before, &r.After} {
-			*cell = cellOf(key, at, side, b)
+		for side, cell := range []*Measured{&r.Before, &r.After} {
+			*cell = measuredOf(key, at, side, b)
 		}
 		g.Rows = append(g.Rows, r)
 	}
@@ -145,11 +145,11 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 	return byRun, each, runs
 }
 
-// cellOf is what one side shows at a size.
-func cellOf(key Key, at []reading, side int, bytes uint64) Cell {
+// measuredOf is what one side shows at a size.
+func measuredOf(key Key, at []reading, side int, bytes uint64) Measured {
 	counts := map[nccl.Config]int{}
 	perMicro := 0.0
-	c := Cell{Ran: Ran{nccl.Config{Cell: nccl.NoCell}}, OwnChannels: true}
+	c := Measured{Ran: Ran{nccl.Config{Cell: nccl.NoCell}}, OwnChannels: true}
 	for _, r := range at {
 		if r.side != side {
 			continue
@@ -177,7 +177,7 @@ func (g *Group) estimate(values []repetitions) {
 	for i, v := range values {
 		r := &g.Rows[i]
 		octaves = append(octaves, math.Log2(float64(r.Bytes)))
-		for side, cell := range []*Cell{&r.Before, &r.After} {
+		for side, cell := range []*Measured{&r.Before, &r.After} {
 			cell.Micros = math.Exp(stats.Median(v[side]))
 			cell.BusBW /= cell.Micros
 			cell.Reps = len(v[side])

@@ -89,7 +89,7 @@ func (j *jobs) sum(g *Group, values []repetitions) {
 	for i := range g.Rows {
 		r := &g.Rows[i]
 		var part repetitions
-		for side, cell := range []*Cell{&r.Before, &r.After} {
+		for side, cell := range []*Measured{&r.Before, &r.After} {
 			known := 0.0
 			for _, p := range j.profiles[side] {
 				s := p.calls[profile.Shape{Call: nccl.Call{Coll: g.Coll, Bytes: r.Bytes}, Comm: g.Comm}]

@@ -115,14 +115,14 @@ type Group struct {
 
 // Row is a size.
 type Row struct {
-	Bytes  uint64 `json:"bytes"`
-	Before Cell   `json:"before"`
-	After  Cell   `json:"after"`
+	Bytes  uint64   `json:"bytes"`
+	Before Measured `json:"before"`
+	After  Measured `json:"after"`
 	Estimate
 }
 
-// Cell is one side of a row.
-type Cell struct {
+// Measured is one side of a row.
+type Measured struct {
 	Micros float64 `json:"us"`              // median
 	BusBW  float64 `json:"busbw,omitempty"` // GB/s at that time; 0: the number of ranks is not known
 	Reps   int     `json:"repetitions"`     // that count: runs, or times within one run where no side has two

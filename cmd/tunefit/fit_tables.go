@@ -27,14 +27,14 @@ func writeTables(w io.Writer, report *fit.Report) {
 		if g.NoisePairs == 0 {
 			noise += " assumed"
 		}
-		tw.Row(g.Key, len(g.Configs()), sizesOf(g.Cells), noise, cli.Percent(r.Gain), cli.Percent(r.MeasuredGain))
+		tw.Row(g.Key, len(g.Configs()), sizesOf(g.Points), noise, cli.Percent(r.Gain), cli.Percent(r.MeasuredGain))
 	}
 	tw.Flush()
 	writeTrials(w, report.Groups)
 	writeGaps(w, report)
 }
 
-func sizesOf(cells []fit.Cell) string {
+func sizesOf(cells []fit.Point) string {
 	least, most := uint64(math.MaxUint64), uint64(0)
 	for _, c := range cells {
 		least, most = min(least, c.Bytes), max(most, c.Bytes)

@@ -125,7 +125,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 		}
 		space.Asked = set.Asked[key]
 		if f.verify {
-			if group == nil || len(group.Cells) == 0 {
+			if group == nil || len(group.Points) == 0 {
 				return cli.Usagef("--verify: no configuration of %s was measured (plan without it first)", key)
 			}
 			space.Sizes = slices.DeleteFunc(group.Sizes(), func(b uint64) bool {

@@ -108,7 +108,7 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (m *model.Model, i
 		return nil, 0, err
 	}
 	writeRows(cmd.ErrOrStderr(), set, rejected)
-	set.Groups = slices.DeleteFunc(set.Groups, func(g *fit.Group) bool { return len(g.Cells) == 0 })
+	set.Groups = slices.DeleteFunc(set.Groups, func(g *fit.Group) bool { return len(g.Points) == 0 })
 	var keys []fit.Key
 	for _, g := range set.Groups {
 		keys = append(keys, g.Key)

@@ -24,18 +24,18 @@ const (
 	// Aliases have at least so many channel counts in common. Half of these differ by
 	// less than 1.5 %, three quarters by less than 3 %. Of families that really
 	// differ, the closest pair had 2.4 % for the half.
-	fewAliasCells = 4
-	aliasMedian   = 0.015
-	aliasMost     = 0.03
-	aliasShare    = 0.75
+	fewAliasPoints = 4
+	aliasMedian    = 0.015
+	aliasMost      = 0.03
+	aliasShare     = 0.75
 )
 
 // findAliases compares all families at all sizes.
 func (g *Group) findAliases() {
 	g.Aliases = nil
-	for bytes, cells := range g.bySize() {
+	for bytes, points := range g.bySize() {
 		families := map[nccl.Cell]map[int]float64{} // ln(us) by channels
-		for _, c := range cells {
+		for _, c := range points {
 			if families[c.Config.Cell] == nil {
 				families[c.Config.Cell] = map[int]float64{}
 			}
@@ -65,7 +65,7 @@ func apart(one, other map[int]float64) (off []float64) {
 }
 
 func coincide(off []float64) bool {
-	return len(off) >= fewAliasCells && stats.Median(off) < aliasMedian && shareBelow(off, aliasMost) >= aliasShare
+	return len(off) >= fewAliasPoints && stats.Median(off) < aliasMedian && shareBelow(off, aliasMost) >= aliasShare
 }
 
 func shareBelow(v []float64, bound float64) float64 {

@@ -33,7 +33,7 @@ func (s Space) Unmet(g *Group) (all []Unmet) {
 	}
 	for c, at := range sizes {
 		slices.Sort(at)
-		own := c.Channels > 0 && len(g.cellsOf(c)) == 0 && len(g.cellsOf(nccl.Config{Cell: c.Cell})) > 0 ||
+		own := c.Channels > 0 && len(g.pointsOf(c)) == 0 && len(g.pointsOf(nccl.Config{Cell: c.Cell})) > 0 ||
 			g.onlyLower && !slices.ContainsFunc(at, func(b uint64) bool { return g.mostChannels(c.Cell, b) < 0 })
 		all = append(all, Unmet{c, at, own})
 	}
@@ -45,8 +45,8 @@ func (s Space) Unmet(g *Group) (all []Unmet) {
 // measured there.
 func (g *Group) mostChannels(f nccl.Cell, bytes uint64) int {
 	most := -1
-	for i := range g.Cells {
-		if c := &g.Cells[i]; c.Config.Cell == f && c.Bytes == bytes {
+	for i := range g.Points {
+		if c := &g.Points[i]; c.Config.Cell == f && c.Bytes == bytes {
 			most = max(most, c.Config.Channels)
 		}
 	}

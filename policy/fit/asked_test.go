@@ -14,18 +14,18 @@ func TestNothingIsAskedForTwice(t *testing.T) {
 	truth := broadcastLike(0.09)
 	rng := rand.New(rand.NewPCG(1, 2))
 	gaps := map[Ask]bool{}
-	for _, c := range truth.Cells {
+	for _, c := range truth.Points {
 		gaps[Ask{c.Config, c.Bytes}] = rng.Float64() < 0.75
 	}
 	for name, came := range map[string]struct {
-		as   func(Cell) (Cell, bool)
+		as   func(Point) (Point, bool)
 		most int // runs
 	}{
-		"nothing comes back":   {func(Cell) (Cell, bool) { return Cell{}, false }, 1 + 3 + 3},
-		"a quarter comes back": {func(c Cell) (Cell, bool) { return c, !gaps[Ask{c.Config, c.Bytes}] }, 40},
+		"nothing comes back":   {func(Point) (Point, bool) { return Point{}, false }, 1 + 3 + 3},
+		"a quarter comes back": {func(c Point) (Point, bool) { return c, !gaps[Ask{c.Config, c.Bytes}] }, 40},
 		// Where NCCL keeps its own number of channels it is not asked for a second one.
-		"own channels come back": {func(c Cell) (Cell, bool) { c.Config.Channels = 0; return c, true }, 1 + 3},
-		"few channels come back": {func(c Cell) (Cell, bool) { return c, c.Config.Channels < 8 }, 30},
+		"own channels come back": {func(c Point) (Point, bool) { c.Config.Channels = 0; return c, true }, 1 + 3},
+		"few channels come back": {func(c Point) (Point, bool) { return c, c.Config.Channels < 8 }, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			space, seen, runs := spaceOf(truth), &Group{Key: truth.Key, Noise: truth.Noise}, 0
@@ -46,15 +46,15 @@ func TestNothingIsAskedForTwice(t *testing.T) {
 						space.Asked[ask] = true
 						c, _ := truth.at(ask.Config, b)
 						if c, ok := came.as(c); ok {
-							seen.Cells = append(seen.Cells, c)
+							seen.Points = append(seen.Points, c)
 						}
 					}
 					if !fresh {
 						t.Fatalf("all of it was asked for before: %+v", run)
 					}
 				}
-				slices.SortFunc(seen.Cells, Cell.compare)
-				seen.Cells = slices.CompactFunc(seen.Cells, func(a, b Cell) bool { return a.compare(b) == 0 })
+				slices.SortFunc(seen.Points, Point.compare)
+				seen.Points = slices.CompactFunc(seen.Points, func(a, b Point) bool { return a.compare(b) == 0 })
 			}
 			t.Logf("%d runs", runs)
 		})
@@ -84,13 +84,13 @@ func TestNoMoreChannelsThanNCCLTakes(t *testing.T) {
 					fewer++
 				}
 				c.Channels = min(c.Channels, own(b))
-				if cell, ok := truth.at(c, b); ok {
-					seen.Cells = append(seen.Cells, cell)
+				if point, ok := truth.at(c, b); ok {
+					seen.Points = append(seen.Points, point)
 				}
 			}
 		}
-		slices.SortFunc(seen.Cells, Cell.compare)
-		seen.Cells = slices.CompactFunc(seen.Cells, func(a, b Cell) bool { return a.compare(b) == 0 })
+		slices.SortFunc(seen.Points, Point.compare)
+		seen.Points = slices.CompactFunc(seen.Points, func(a, b Point) bool { return a.compare(b) == 0 })
 	}
 	if fewer == 0 || stages[StageMost] != 1 || stages[StageRounds] == 0 {
 		t.Errorf("fewer channels were asked for %d times, stages %v", fewer, stages)
@@ -113,9 +113,9 @@ func TestNoMoreChannelsThanNCCLTakes(t *testing.T) {
 func TestUnmet(t *testing.T) {
 	ring, tree := nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, nccl.Cell{Algo: nccl.AlgoTree,
 		Proto: nccl.ProtoLL}
-	g := &Group{Cells: []Cell{{Config: nccl.Config{Cell: tree, Channels: 8}, Bytes: 1},
+	g := &Group{Points: []Point{{Config: nccl.Config{Cell: tree, Channels: 8}, Bytes: 1},
 		{Config: nccl.Config{Cell: ring}, Bytes: 1}, {Config: nccl.Config{Cell: ring}, Bytes: 2}}}
-	slices.SortFunc(g.Cells, Cell.compare)
+	slices.SortFunc(g.Points, Point.compare)
 	s := Space{Channels: []int{8, 16}, Failed: []nccl.Config{{Cell: tree, Channels: 16}}, Asked: map[Ask]bool{
 		{nccl.Config{Cell: ring, Channels: 8}, 2}: true, {nccl.Config{Cell: ring, Channels: 8}, 1}: true,
 		{nccl.Config{Cell: ring}, 1}: true, {nccl.Config{Cell: tree, Channels: 8}, 1}: true,

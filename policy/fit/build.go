@@ -20,19 +20,19 @@ func modelOf(g *Group) model.Group {
 		}
 		m.Default = append(m.Default, p)
 	}
-	cells := slices.Clone(g.Cells)
-	for i := range cells {
-		cells[i].Config = g.asOwn(cells[i].Config, cells[i].Bytes)
+	points := slices.Clone(g.Points)
+	for i := range points {
+		points[i].Config = g.asOwn(points[i].Config, points[i].Bytes)
 	}
-	slices.SortFunc(cells, Cell.compare)
-	for i, cell := range cells {
-		if c := cell.Config; i == 0 || c != cells[i-1].Config {
+	slices.SortFunc(points, Point.compare)
+	for i, point := range points {
+		if c := point.Config; i == 0 || c != points[i-1].Config {
 			curve := model.Curve{Algo: c.Algo.String(), Proto: c.Proto.String(), Channels: c.Channels,
 				Floored: g.floored[c]}
 			m.Curves = append(m.Curves, curve)
 		}
 		curve := &m.Curves[len(m.Curves)-1]
-		curve.Measured = append(curve.Measured, [2]float64{float64(cell.Bytes), round(cell.Micros, 6)})
+		curve.Measured = append(curve.Measured, [2]float64{float64(point.Bytes), round(point.Micros, 6)})
 	}
 	return m
 }

@@ -14,16 +14,16 @@ import (
 // or another library.
 type Contradiction struct {
 	A, B string // files, or the sources that rows of one file name; A is the faster one
-	// Apart counts cells at which they are that far apart, of the Common ones.
+	// Apart counts points at which they are that far apart, of the Common ones.
 	Apart, Common int
-	Factor        float64 // between their times, the median of those cells
+	Factor        float64 // between their times, the median of those points
 }
 
 const (
 	// contradictionRatio is how far apart medians are at least, in ln(us): a factor of
 	// 1.2. Good runs on different days differ by a few percent.
 	contradictionRatio = 0.1823
-	// contradictionShare of the common cells makes a pair worth naming.
+	// contradictionShare of the common points makes a pair worth naming.
 	contradictionShare = 0.2
 	mostContradictions = 20
 )
@@ -38,7 +38,7 @@ func fileOf(source string) string {
 	return source
 }
 
-// bySource is the median of one source's readings of a cell.
+// bySource is the median of one source's readings of a point.
 type bySource struct {
 	source
 	micros float64
@@ -64,11 +64,11 @@ func medians(readings []reading, spread *[]float64) []bySource {
 	return all
 }
 
-// findContradictions names the pairs of sources that are far apart at some cells.
-// cells holds the sources' medians of each cell of the group, defaults of one size
-// as one cell. Medians of one repetition each are held against the noise of a quiet
+// findContradictions names the pairs of sources that are far apart at some points.
+// points holds the sources' medians of each point of the group, defaults of one size
+// as one point. Medians of one repetition each are held against the noise of a quiet
 // machine.
-func findContradictions(cells [][]bySource, spread []float64) []Contradiction {
+func findContradictions(points [][]bySource, spread []float64) []Contradiction {
 	noise := assumedNoise
 	if len(spread) >= fewPairs {
 		noise = noiseOf(spread)
@@ -76,7 +76,7 @@ func findContradictions(cells [][]bySource, spread []float64) []Contradiction {
 	least := max(contradictionRatio, 6*noise)
 	type pair struct{ a, b string }
 	apart := map[pair][]float64{}
-	for _, medians := range cells {
+	for _, medians := range points {
 		fastest, slowest := medians[0], medians[len(medians)-1]
 		if d := math.Log(slowest.micros / fastest.micros); d > least {
 			a, b := namesOf(fastest.source, slowest.source)
@@ -87,7 +87,7 @@ func findContradictions(cells [][]bySource, spread []float64) []Contradiction {
 		return nil
 	}
 	common := map[pair]int{}
-	for _, medians := range cells {
+	for _, medians := range points {
 		seen := map[pair]bool{}
 		for _, x := range medians {
 			for _, y := range medians {

@@ -40,14 +40,14 @@ func TestContradictionIsNamed(t *testing.T) {
 		}
 		c := g.Contradictions[0]
 		large := 0
-		for _, cell := range g.Cells {
-			if cell.Bytes >= 1<<20 {
+		for _, point := range g.Points {
+			if point.Bytes >= 1<<20 {
 				large++
 			}
 		}
-		if c.A != "a.txt" || c.B != "b.txt" || c.Apart != large || c.Common != len(g.Cells)+len(g.Default) ||
+		if c.A != "a.txt" || c.B != "b.txt" || c.Apart != large || c.Common != len(g.Points)+len(g.Default) ||
 			math.Abs(c.Factor-1.8) > 0.05 {
-			t.Errorf("%+v, want %d of %d, a factor of 1.8 from a.txt to b.txt", c, large, len(g.Cells)+len(g.Default))
+			t.Errorf("%+v, want %d of %d, a factor of 1.8 from a.txt to b.txt", c, large, len(g.Points)+len(g.Default))
 		}
 		agreeing := pooled(twoSweeps(reps, func(*bench.Sample) {})).Groups[0]
 		if len(agreeing.Contradictions) != 0 {
@@ -68,7 +68,7 @@ func TestContradictionOfFiles(t *testing.T) {
 	}
 	g := p.Set().Groups[0]
 	if c := g.Contradictions; len(c) != 1 || c[0].A != "first.csv" || c[0].B != "second.csv" ||
-		c[0].Apart != len(g.Cells)+len(g.Default) || c[0].Common != c[0].Apart {
+		c[0].Apart != len(g.Points)+len(g.Default) || c[0].Common != c[0].Apart {
 		t.Errorf("%+v", c)
 	}
 }

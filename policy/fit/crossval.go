@@ -41,8 +41,8 @@ func validate(truth *Group, folds []fold) Verdict {
 			byRows[i].Plain = asked[i].Plain
 		}
 		outcomes = append(outcomes, byRows...)
-		var left []Cell
-		for _, c := range truth.Cells {
+		var left []Point
+		for _, c := range truth.Points {
 			if _, seen := f.train.at(c.Config, c.Bytes); !seen && slices.Contains(f.sizes, c.Bytes) {
 				left = append(left, c)
 			}
@@ -71,7 +71,7 @@ func foldsBySize(g *Group) []fold {
 				test = append(test, b)
 			}
 		}
-		keep := func(c Cell) bool { return kept[c.Bytes] }
+		keep := func(c Point) bool { return kept[c.Bytes] }
 		folds = append(folds, fold{g.subset(keep, keep), test})
 	}
 	return folds
@@ -83,11 +83,11 @@ func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
 	var fewer *Group // the largest: the one that answers for more
 	for _, o := range groups {
 		if o.Coll == g.Coll && o.Nodes > 1 && o.Nodes < g.Nodes && o.Ranks*g.Nodes == g.Ranks*o.Nodes &&
-			len(o.Cells) > 0 {
+			len(o.Points) > 0 {
 			fewer = o // groups are ordered by nodes
 		}
 	}
-	if fewer == nil || len(g.Cells) == 0 {
+	if fewer == nil || len(g.Points) == 0 {
 		return v, false
 	}
 	view := compile(g.Nodes, fewer).For(g.Comm)

@@ -47,7 +47,7 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 	var all []Evaluation
 	for _, g := range set.Groups {
 		view := m.For(g.Comm)
-		off, inside := compare(view, g, g.Cells)
+		off, inside := compare(view, g, g.Points)
 		all = append(all, newEvaluation(g, newVerdict("", decide(view, g, g.decidedSizes()), off, inside)))
 	}
 	return all
@@ -111,10 +111,10 @@ func (g *Group) decidedSizes() []uint64 {
 	return sizesOf(g.Default)
 }
 
-// compare returns how far predictions of cells are off, in ln(us), and how many
+// compare returns how far predictions of points are off, in ln(us), and how many
 // measured times are inside the 90 % interval of their prediction.
-func compare(view *model.View, g *Group, cells []Cell) (off []float64, inside int) {
-	for _, c := range cells {
+func compare(view *model.View, g *Group, points []Point) (off []float64, inside int) {
+	for _, c := range points {
 		t := view.Predict(g.call(c.Bytes), c.Config)
 		if t.Unknown() {
 			continue

@@ -96,7 +96,7 @@ func each(n int, progress func(done, total int), f func(i int)) {
 }
 
 func fitGroup(set *Set, g *Group) (model.Group, GroupReport) {
-	r := GroupReport{Group: g, DefaultOnly: len(g.Cells) == 0, MeasuredGain: math.NaN(), Gain: math.NaN()}
+	r := GroupReport{Group: g, DefaultOnly: len(g.Points) == 0, MeasuredGain: math.NaN(), Gain: math.NaN()}
 	if r.DefaultOnly {
 		return model.Group{}, r
 	}

@@ -41,7 +41,7 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 	view := mustCompile(t, file).For(m.Comm)
 	decided := 0
 	for b := uint64(5000); b < 250<<20; b = b * 7 / 5 {
-		costs := costsAt(&Group{Default: []Cell{{Config: m.byDefault(b), Bytes: b}}}, []Cell{
+		costs := costsAt(&Group{Default: []Point{{Config: m.byDefault(b), Bytes: b}}}, []Point{
 			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}},
 			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}}},
 			{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}},
@@ -119,8 +119,8 @@ func TestNothingBeyondWhatWasMeasured(t *testing.T) {
 	m := smallMachine()
 	g := pooled(m.sweep(1, 8)).Groups[0]
 	last := m.sizes[len(m.sizes)-1]
-	part := g.subset(func(c Cell) bool { return c.Config.Proto != nccl.ProtoSimple || c.Bytes < last/2 },
-		func(Cell) bool { return true })
+	part := g.subset(func(c Point) bool { return c.Config.Proto != nccl.ProtoSimple || c.Bytes < last/2 },
+		func(Point) bool { return true })
 	fitted := compile(0, part)
 	if c, why := fitted.For(m.Comm).Choose(nccl.Call{Coll: m.Coll, Bytes: last},
 		costsAt(g, g.bySize()[last], last)); c.Proto == nccl.ProtoSimple {
@@ -156,7 +156,7 @@ func TestOneNodeTellsNothing(t *testing.T) {
 func TestMoreNodes(t *testing.T) {
 	m := smallMachine()
 	g := pooled(m.sweep(1, 7)).Groups[0]
-	costs := costsAt(g, g.Cells, 4<<10)
+	costs := costsAt(g, g.Points, 4<<10)
 	if _, why := compile(0, g).For(nccl.Comm{Nodes: 4, Ranks: 32}).Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10},
 		costs); why != model.AbstainNodes {
 		t.Errorf("4 nodes, not asked for: silent because %q", why)
@@ -189,8 +189,8 @@ func TestRowsNeedARange(t *testing.T) {
 		g := &Group{Key: key, Noise: assumedNoise}
 		for i, gain := range test.gains {
 			b := uint64(1) << (10 + i)
-			g.Default = append(g.Default, Cell{Config: def, Bytes: b, Micros: 100, Reps: 1})
-			g.Cells = append(g.Cells, Cell{Config: ring, Bytes: b, Micros: 100 * (1 - gain), Reps: 1})
+			g.Default = append(g.Default, Point{Config: def, Bytes: b, Micros: 100, Reps: 1})
+			g.Points = append(g.Points, Point{Config: ring, Bytes: b, Micros: 100 * (1 - gain), Reps: 1})
 		}
 		rows := Rows(compile(0, g), RowOptions{})
 		if len(rows) != test.want {
@@ -239,9 +239,9 @@ func TestRowsDoNotRaiseChannels(t *testing.T) {
 	} {
 		g := &Group{Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Noise: assumedNoise}
 		for b := uint64(1 << 10); b <= 1<<16; b *= 2 {
-			g.Default = append(g.Default, Cell{Config: nccl.Config{Cell: own, Channels: 8}, Bytes: b,
+			g.Default = append(g.Default, Point{Config: nccl.Config{Cell: own, Channels: 8}, Bytes: b,
 				Micros: 100, Reps: 1})
-			g.Cells = append(g.Cells, Cell{Config: test.config, Bytes: b, Micros: 80, Reps: 1})
+			g.Points = append(g.Points, Point{Config: test.config, Bytes: b, Micros: 80, Reps: 1})
 		}
 		m := compile(0, g)
 		m.File.Provenance.NCCL = test.nccl

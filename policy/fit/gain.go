@@ -10,7 +10,7 @@ import (
 const (
 	// luckDraws is how often noise is added to see what it makes of a winner.
 	luckDraws = 100
-	// hopeless: noise does not lift a cell over so many standard deviations.
+	// hopeless: noise does not lift a point over so many standard deviations.
 	hopeless = 12
 )
 
@@ -21,14 +21,14 @@ const (
 func (g *Group) gain() (measured, shrunk float64, genuine []float64) {
 	type rival struct{ ln, noise float64 }
 	rng := rand.New(rand.NewPCG(bootstrapSeed, 1))
-	cells := g.bySize()
+	points := g.bySize()
 	var gains []float64
 	var rivals []rival
 	promised, kept := 0.0, 0.0
 	genuine = make([]float64, len(g.Default))
 	for i, d := range g.Default {
 		best := math.Inf(1)
-		for _, c := range cells[d.Bytes] {
+		for _, c := range points[d.Bytes] {
 			best = min(best, c.Micros)
 		}
 		if math.IsInf(best, 1) {
@@ -36,13 +36,13 @@ func (g *Group) gain() (measured, shrunk float64, genuine []float64) {
 		}
 		gains = append(gains, max(0, 1-best/d.Micros))
 		rivals = rivals[:0]
-		for _, c := range cells[d.Bytes] {
-			if r := (rival{math.Log(c.Micros / d.Micros), g.cellNoise(c)}); r.ln-math.Log(best/d.Micros) <
+		for _, c := range points[d.Bytes] {
+			if r := (rival{math.Log(c.Micros / d.Micros), g.pointNoise(c)}); r.ln-math.Log(best/d.Micros) <
 				hopeless*max(r.noise, g.Noise) {
 				rivals = append(rivals, r)
 			}
 		}
-		defaultNoise := g.cellNoise(d)
+		defaultNoise := g.pointNoise(d)
 		promisedBefore, keptBefore := promised, kept
 		for range luckDraws {
 			least, pick := math.Inf(1), 0.0

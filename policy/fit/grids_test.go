@@ -64,7 +64,7 @@ func (g grid) time(c nccl.Config, bytes uint64) float64 { return g.timeOf(c, byt
 func (g grid) best(bytes uint64) float64 {
 	d, _ := g.defaultAt(bytes)
 	best := d.Micros
-	for _, c := range g.Cells {
+	for _, c := range g.Points {
 		if c.Bytes == bytes {
 			best = min(best, c.Micros)
 		}
@@ -82,8 +82,8 @@ const seeds = 20
 
 var splits = []split{
 	{"every other size", foldsBySize},
-	{"half of the cells", someCells(0.5)},
-	{"a quarter", someCells(0.25)},
+	{"half of the points", somePoints(0.5)},
+	{"a quarter", somePoints(0.25)},
 	{"all, 1 % noise", func(g *Group) []fold {
 		return repeated(g, func(rng *rand.Rand) *Group { return noisy(g, 0.01, rng) })
 	}},
@@ -96,24 +96,24 @@ func repeated(g *Group, part func(*rand.Rand) *Group) (folds []fold) {
 	return folds
 }
 
-func someCells(share float64) func(*Group) []fold {
+func somePoints(share float64) func(*Group) []fold {
 	return func(g *Group) []fold {
 		return repeated(g, func(rng *rand.Rand) *Group { return scatter(g, share, rng) })
 	}
 }
 
-// scatter keeps each cell with a probability.
+// scatter keeps each point with a probability.
 func scatter(g *Group, share float64, rng *rand.Rand) *Group {
-	return g.subset(func(Cell) bool { return rng.Float64() < share }, func(Cell) bool { return true })
+	return g.subset(func(Point) bool { return rng.Float64() < share }, func(Point) bool { return true })
 }
 
 // noisy is the group measured again.
 func noisy(g *Group, sigma float64, rng *rand.Rand) *Group {
-	all := func(Cell) bool { return true }
+	all := func(Point) bool { return true }
 	s := g.subset(all, all)
-	for _, cells := range [][]Cell{s.Cells, s.Default} {
-		for i := range cells {
-			cells[i].Micros *= math.Exp(sigma * rng.NormFloat64())
+	for _, points := range [][]Point{s.Points, s.Default} {
+		for i := range points {
+			points[i].Micros *= math.Exp(sigma * rng.NormFloat64())
 		}
 	}
 	return s
@@ -122,7 +122,7 @@ func noisy(g *Group, sigma float64, rng *rand.Rand) *Group {
 // withDefault gives a grid without a default one that changes like NCCL's: LL for small
 // sizes, LL128 or LL between, Simple for large ones, channels growing with the size.
 func withDefault(g *Group, algo nccl.Algo) *Group {
-	all := func(Cell) bool { return true }
+	all := func(Point) bool { return true }
 	s := g.subset(all, all)
 	bySize := g.bySize()
 	for _, b := range g.Sizes() {
@@ -134,7 +134,7 @@ func withDefault(g *Group, algo nccl.Algo) *Group {
 			protos = []nccl.Proto{nccl.ProtoLL128, nccl.ProtoLL, nccl.ProtoSimple}
 		}
 		most := int(min(b>>14, nccl.MaxChannels))
-		found := Cell{}
+		found := Point{}
 		for _, proto := range protos {
 			for _, c := range bySize[b] {
 				if c.Config.Algo == algo && c.Config.Proto == proto && (found.Bytes == 0 || c.Config.Channels <= most) {

@@ -12,8 +12,8 @@ import (
 // Key names a group.
 type Key = model.Key
 
-// Cell is one configuration at one size, its repetitions pooled.
-type Cell struct {
+// Point is what was measured of one configuration at one size, its repetitions pooled.
+type Point struct {
 	Config nccl.Config
 	Bytes  uint64
 	Micros float64 // median of the repetitions
@@ -26,24 +26,24 @@ type Cell struct {
 	Twice bool
 }
 
-func (c Cell) compare(o Cell) int {
+func (c Point) compare(o Point) int {
 	return cmp.Or(c.Config.Compare(o.Config), cmp.Compare(c.Bytes, o.Bytes))
 }
 
 // Group is all that was measured of one collective on one communicator.
 type Group struct {
 	Key
-	Cells []Cell // ordered by configuration, then size; none twice
+	Points []Point // ordered by configuration, then size; none twice
 	// Default is NCCL's choice, ordered by size. Its Config is unknownConfig where
 	// nobody knows what NCCL chose.
-	Default []Cell
+	Default []Point
 	// Noise is the standard deviation of ln(us) between repetitions.
 	Noise float64
 	// NoisePairs is the number of pairs of repetitions behind Noise; 0: it is
 	// assumedNoise.
 	NoisePairs int
 	Aliases    []Alias
-	// Contradictions are between sweeps that were pooled, the most cells first.
+	// Contradictions are between sweeps that were pooled, the most points first.
 	Contradictions []Contradiction
 
 	// onlyLower says that NCCL's release takes a tuner's channels only where they are fewer than its own.
@@ -81,9 +81,9 @@ func (g *Group) asOwn(c nccl.Config, bytes uint64) nccl.Config {
 // unknownConfig is the label of a default that nobody knows.
 var unknownConfig = nccl.Config{Cell: nccl.NoCell}
 
-// cellNoise is the standard deviation of a cell's ln(us). The median of n has
+// pointNoise is the standard deviation of a point's ln(us). The median of n has
 // 1.25/sqrt(n) of one value's.
-func (g *Group) cellNoise(c Cell) float64 {
+func (g *Group) pointNoise(c Point) float64 {
 	n := g.Noise
 	if c.Reps > 2 {
 		n *= 1.2533 / math.Sqrt(float64(c.Reps))
@@ -94,20 +94,20 @@ func (g *Group) cellNoise(c Cell) float64 {
 }
 
 // Sizes lists the sizes measured with any configuration, ascending.
-func (g *Group) Sizes() []uint64 { return sizesOf(g.Cells) }
+func (g *Group) Sizes() []uint64 { return sizesOf(g.Points) }
 
 // AllSizes are those, and those of the default.
-func (g *Group) AllSizes() []uint64 { return sizesOf(slices.Concat(g.Cells, g.Default)) }
+func (g *Group) AllSizes() []uint64 { return sizesOf(slices.Concat(g.Points, g.Default)) }
 
 // Compares reports whether there is a size at which several configurations were measured,
 // or one and the default.
 func (g *Group) Compares() bool {
-	return len(g.Cells)+len(g.Default) > len(g.AllSizes())
+	return len(g.Points)+len(g.Default) > len(g.AllSizes())
 }
 
-func sizesOf(cells []Cell) []uint64 {
+func sizesOf(points []Point) []uint64 {
 	var sizes []uint64
-	for _, c := range cells {
+	for _, c := range points {
 		sizes = append(sizes, c.Bytes)
 	}
 	slices.Sort(sizes)
@@ -117,7 +117,7 @@ func sizesOf(cells []Cell) []uint64 {
 // Configs lists the configurations measured at any size, in order.
 func (g *Group) Configs() []nccl.Config {
 	var configs []nccl.Config
-	for _, c := range g.Cells {
+	for _, c := range g.Points {
 		if n := len(configs); n == 0 || configs[n-1] != c.Config {
 			configs = append(configs, c.Config)
 		}
@@ -125,13 +125,13 @@ func (g *Group) Configs() []nccl.Config {
 	return configs
 }
 
-// subset is the group with only the cells and defaults that keep accepts.
-func (g *Group) subset(keep func(Cell) bool, keepDefault func(Cell) bool) *Group {
+// subset is the group with only the points and defaults that keep accepts.
+func (g *Group) subset(keep func(Point) bool, keepDefault func(Point) bool) *Group {
 	s := *g
-	s.Cells, s.Default = nil, nil
-	for _, c := range g.Cells {
+	s.Points, s.Default = nil, nil
+	for _, c := range g.Points {
 		if keep(c) {
-			s.Cells = append(s.Cells, c)
+			s.Points = append(s.Points, c)
 		}
 	}
 	for _, c := range g.Default {
@@ -142,28 +142,28 @@ func (g *Group) subset(keep func(Cell) bool, keepDefault func(Cell) bool) *Group
 	return &s
 }
 
-// at returns the cell of a configuration and size.
-func (g *Group) at(c nccl.Config, bytes uint64) (Cell, bool) {
-	i, ok := slices.BinarySearchFunc(g.Cells, Cell{Config: c, Bytes: bytes}, Cell.compare)
+// at returns the point of a configuration and size.
+func (g *Group) at(c nccl.Config, bytes uint64) (Point, bool) {
+	i, ok := slices.BinarySearchFunc(g.Points, Point{Config: c, Bytes: bytes}, Point.compare)
 	if !ok {
-		return Cell{}, false
+		return Point{}, false
 	}
-	return g.Cells[i], true
+	return g.Points[i], true
 }
 
-func (g *Group) defaultAt(bytes uint64) (Cell, bool) {
-	i, ok := slices.BinarySearchFunc(g.Default, bytes, func(c Cell, b uint64) int { return cmp.Compare(c.Bytes, b) })
+func (g *Group) defaultAt(bytes uint64) (Point, bool) {
+	i, ok := slices.BinarySearchFunc(g.Default, bytes, func(c Point, b uint64) int { return cmp.Compare(c.Bytes, b) })
 	if !ok {
-		return Cell{}, false
+		return Point{}, false
 	}
 	return g.Default[i], true
 }
 
 // winners are the fastest configuration at each size, ascending sizes; of equals the first.
-func (g *Group) winners() (fastest []Cell) {
-	cells := g.bySize()
+func (g *Group) winners() (fastest []Point) {
+	points := g.bySize()
 	for _, b := range g.Sizes() {
-		fastest = append(fastest, slices.MinFunc(cells[b], compareTimes))
+		fastest = append(fastest, slices.MinFunc(points[b], compareTimes))
 	}
 	return fastest
 }

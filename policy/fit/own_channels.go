@@ -54,7 +54,7 @@ func ownFamilies(families map[nccl.Cell]*counts) map[nccl.Cell]bool {
 // Where some of a family's counts were asked for, the others are repetitions of these.
 func (vp *variantPool) withoutOwnChannels() *variantPool {
 	families := map[nccl.Cell]*counts{}
-	for l := range vp.cells {
+	for l := range vp.points {
 		if l.byDefault() {
 			continue
 		}
@@ -73,14 +73,14 @@ func (vp *variantPool) withoutOwnChannels() *variantPool {
 	}
 	own := ownFamilies(families)
 	without := &variantPool{vp.simulated, vp.readings, map[label][]reading{}}
-	for l, all := range vp.cells {
+	for l, all := range vp.points {
 		if !l.byDefault() {
 			l.by = bench.SelectionUnknown
 			if own[l.Cell] {
 				l.Channels = 0
 			}
 		}
-		without.cells[l] = append(without.cells[l], all...)
+		without.points[l] = append(without.points[l], all...)
 	}
 	return without
 }

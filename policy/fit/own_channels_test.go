@@ -53,7 +53,7 @@ func TestWhoseChannels(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		rows []row
-		want []int // channel counts of the cells, in order
+		want []int // channel counts of the points, in order
 	}{
 		"told":                {[]row{{1024, 2, own}, {2048, 2, own}}, []int{0, 0}},
 		"told, several":       {[]row{{1024, 2, own}, {1024, 4, own}, {2048, 2, own}}, []int{0, 0}},
@@ -72,13 +72,13 @@ func TestWhoseChannels(t *testing.T) {
 				Selection: r.by, Micros: 10})
 		}
 		for range 2 { // a pool may be asked again
-			cells := p.Set().Groups[0].Cells
-			ok := len(cells) == len(test.want)
-			for i := 0; ok && i < len(cells); i++ {
-				ok = cells[i].Config.Channels == test.want[i]
+			points := p.Set().Groups[0].Points
+			ok := len(points) == len(test.want)
+			for i := 0; ok && i < len(points); i++ {
+				ok = points[i].Config.Channels == test.want[i]
 			}
 			if !ok {
-				t.Errorf("%s: %+v, want channels %v", name, cells, test.want)
+				t.Errorf("%s: %+v, want channels %v", name, points, test.want)
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	v := variant{s.DType, s.RedOp, s.InPlace}
 	vp := p.groups[key][v]
 	if vp == nil {
-		vp = &variantPool{cells: map[label][]reading{}}
+		vp = &variantPool{points: map[label][]reading{}}
 		p.groups[key][v] = vp
 	}
 	if s.Simulated {
@@ -213,11 +213,11 @@ func (v variant) refused(other variant) string {
 		strings.TrimSpace(strings.TrimSpace(cmp.Or(v.dtype, "the unnamed type")+" "+v.redop)+" "+placement[v.inPlace]))
 }
 
-// mainVariant is the one with the most cells; of equals the one with most rows,
+// mainVariant is the one with the most points; of equals the one with most rows,
 // then the first in order.
 func (g variants) mainVariant() variant {
 	return slices.MinFunc(slices.Collect(maps.Keys(g)), func(a, b variant) int {
-		return cmp.Or(cmp.Compare(len(g[b].cells), len(g[a].cells)), g.mostReadings(a, b))
+		return cmp.Or(cmp.Compare(len(g[b].points), len(g[a].points)), g.mostReadings(a, b))
 	})
 }
 
@@ -235,11 +235,11 @@ func boolToInt(b bool) int {
 
 // fill makes a group of what was pooled.
 func (vp *variantPool) fill(g *Group) {
-	defaults := map[uint64][]Cell{}
+	defaults := map[uint64][]Point{}
 	var times, spread, within []float64
-	var several [][]bySource // medians of each cell that several sources measured
+	var several [][]bySource // medians of each point that several sources measured
 	ownChoice := map[uint64][]reading{}
-	var fresh []Cell
+	var fresh []Point
 	vp = vp.withoutOwnChannels()
 	for l, readings := range vp.inOrder() {
 		times = times[:0]
@@ -249,7 +249,7 @@ func (vp *variantPool) fill(g *Group) {
 				spread = append(spread, math.Abs(math.Log(r.micros/readings[i-1].micros)))
 			}
 		}
-		c := Cell{
+		c := Point{
 			Config: l.Config, Bytes: l.bytes, Reps: len(times), Verified: l.verifies,
 			First: times[0], Low: slices.Min(times), High: slices.Max(times),
 		}
@@ -266,16 +266,16 @@ func (vp *variantPool) fill(g *Group) {
 		if m := medians(readings, &within); len(m) > 1 {
 			several = append(several, m)
 		}
-		g.Cells = append(g.Cells, c)
+		g.Points = append(g.Points, c)
 	}
-	for _, cells := range defaults {
-		c, moved := mostMeasured(cells)
+	for _, points := range defaults {
+		c, moved := mostMeasured(points)
 		g.Default = append(g.Default, c)
 		if moved > 0 {
 			spread = append(spread, moved)
 		}
 	}
-	slices.SortFunc(g.Default, func(a, b Cell) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	slices.SortFunc(g.Default, func(a, b Point) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	g.Noise = assumedNoise
 	if len(spread) >= fewPairs {
 		g.Noise, g.NoisePairs = noiseOf(spread), len(spread)
@@ -294,15 +294,15 @@ func (vp *variantPool) fill(g *Group) {
 
 // mostMeasured picks one label where the default was seen with several, as happens between versions of the library.
 // What was verified, mostly without a label, is the same once more; moved is by how much it differs, in ln(us).
-func mostMeasured(cells []Cell) (c Cell, moved float64) {
-	slices.SortFunc(cells, func(a, b Cell) int {
+func mostMeasured(points []Point) (c Point, moved float64) {
+	slices.SortFunc(points, func(a, b Point) int {
 		return cmp.Or(boolToInt(a.Verified)-boolToInt(b.Verified), cmp.Compare(b.Reps, a.Reps),
 			b.Config.Compare(a.Config))
 	})
-	c = cells[0]
-	if i := slices.IndexFunc(cells, func(c Cell) bool { return c.Verified }); i > 0 {
-		moved = math.Abs(math.Log(cells[i].Micros / c.Micros))
-		c = c.with(cells[i])
+	c = points[0]
+	if i := slices.IndexFunc(points, func(c Point) bool { return c.Verified }); i > 0 {
+		moved = math.Abs(math.Log(points[i].Micros / c.Micros))
+		c = c.with(points[i])
 	}
 	return c, moved
 }

@@ -161,11 +161,11 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 		if r.Bytes.Min > r.Bytes.Max || i > 0 && r.Bytes.Min <= rows[i-1].Bytes.Max {
 			return decided, fmt.Sprintf("row %d is empty or overlaps: %s", i, r)
 		}
-		cells := g.cellsOf(r.Config)
-		if len(cells) == 0 {
+		points := g.pointsOf(r.Config)
+		if len(points) == 0 {
 			return decided, fmt.Sprintf("row %d is for a configuration that was not measured: %s", i, r)
 		}
-		least, most := cells[0].Bytes, cells[len(cells)-1].Bytes
+		least, most := points[0].Bytes, points[len(points)-1].Bytes
 		if r.Verified > 0 { // half of the way to the next size
 			least, most = uint64(float64(least)/math.Exp2(farApart/2)), uint64(float64(most)*math.Exp2(farApart/2))+1
 		}

@@ -136,7 +136,7 @@ func (r *race) most() (runs []Run) {
 	for _, f := range r.Families {
 		for _, n := range []int{0, r.Space.most(f.Algo), r.middle(f.Algo)} { // NCCL's own may have come in its place
 			c := nccl.Config{Cell: f, Channels: n}
-			known := n == 0 || len(r.g.cellsOf(c)) > 0
+			known := n == 0 || len(r.g.pointsOf(c)) > 0
 			for _, b := range r.Sizes {
 				known = known || r.Asked[Ask{c, b}]
 			}
@@ -159,13 +159,13 @@ func (r *race) most() (runs []Run) {
 // take counts a configuration as tried at a size, with the time that it took or that of what came in its place, if any.
 func (r *race) take(c nccl.Config, i int) (came bool) {
 	r.tried[i][c] = true
-	cell, ok := r.g.at(c, r.Sizes[i])
+	point, ok := r.g.at(c, r.Sizes[i])
 	if n := r.g.mostChannels(c.Cell, r.Sizes[i]); !ok && r.g.onlyLower && n < c.Channels {
-		cell, ok = r.g.at(nccl.Config{Cell: c.Cell, Channels: n}, r.Sizes[i])
+		point, ok = r.g.at(nccl.Config{Cell: c.Cell, Channels: n}, r.Sizes[i])
 	}
 	if ok {
-		r.times[i][cell.Config] = cell.first()
-		r.best[i] = min(r.best[i], cell.first())
+		r.times[i][point.Config] = point.first()
+		r.best[i] = min(r.best[i], point.first())
 	}
 	return ok
 }
@@ -332,13 +332,13 @@ func (s Space) failed(c nccl.Config) bool {
 	return vain(c.Channels) || vain(0) || vain(s.most(c.Algo)) && vain(s.middle(c.Algo))
 }
 
-func (g *Group) cellsOf(c nccl.Config) []Cell {
-	i, _ := slices.BinarySearchFunc(g.Cells, Cell{Config: c}, Cell.compare)
+func (g *Group) pointsOf(c nccl.Config) []Point {
+	i, _ := slices.BinarySearchFunc(g.Points, Point{Config: c}, Point.compare)
 	j := i
-	for j < len(g.Cells) && g.Cells[j].Config == c {
+	for j < len(g.Points) && g.Points[j].Config == c {
 		j++
 	}
-	return g.Cells[i:j]
+	return g.Points[i:j]
 }
 
 // edge is a channel count at an end of those to try that wins some size where the machine may have more; 0: none.

@@ -75,23 +75,23 @@ func (c *cluster) start(sizes []uint64, configs []nccl.Config, verify bool) {
 			Call: nccl.Call{Coll: c.truth.Coll, Bytes: b}, Comm: c.truth.Comm, DType: "float", Verify: verify,
 			Source: fmt.Sprint(c.starts), Config: nccl.Config{Cell: nccl.NoCell}, Selection: bench.SelectionDefault,
 		}
-		cell, ok := c.truth.defaultAt(b)
+		point, ok := c.truth.defaultAt(b)
 		if configs != nil {
 			asked := configs[i]
 			c.space.Asked[Ask{asked, b}] = true
 			s.Selection = bench.SelectionForced
-			if cell, ok = c.truth.at(asked, b); !ok {
+			if point, ok = c.truth.at(asked, b); !ok {
 				s.Selection = bench.SelectionOwnChannels
-				cell, ok = c.truth.at(nccl.Config{Cell: asked.Cell}, b)
+				point, ok = c.truth.at(nccl.Config{Cell: asked.Cell}, b)
 			}
 			if !ok && !slices.Contains(c.space.Failed, asked) {
 				c.space.Failed = append(c.space.Failed, asked)
 			}
-			s.Algo, s.Proto, s.Channels = asked.Algo, asked.Proto, cell.Config.Channels
+			s.Algo, s.Proto, s.Channels = asked.Algo, asked.Proto, point.Config.Channels
 		}
 		if ok {
-			c.seconds += callsAtSize * cell.Micros / 1e6
-			s.Micros = cell.Micros * math.Exp(c.noise*c.random.NormFloat64()) * c.drift(c.starts, c.verified)
+			c.seconds += callsAtSize * point.Micros / 1e6
+			s.Micros = point.Micros * math.Exp(c.noise*c.random.NormFloat64()) * c.drift(c.starts, c.verified)
 			c.samples = append(c.samples, s)
 		}
 	}
@@ -145,18 +145,18 @@ func (o *outcome) add(t *testing.T, c *cluster) {
 	}
 	for _, config := range c.truth.Configs() {
 		whole += startSeconds
-		for _, cell := range c.truth.cellsOf(config) {
-			whole += callsAtSize * cell.Micros / 1e6
+		for _, point := range c.truth.pointsOf(config) {
+			whole += callsAtSize * point.Micros / 1e6
 		}
 	}
 	o.sweeps, o.starts, o.share = o.sweeps+1, o.starts+float64(c.starts), o.share+c.seconds/whole
 	choose := rowsChoice(g)
-	for b, cells := range c.truth.bySize() {
+	for b, points := range c.truth.bySize() {
 		d, ok := c.truth.defaultAt(b)
 		if !ok {
 			continue
 		}
-		us, least := d.Micros, min(d.Micros, slices.MinFunc(cells, compareTimes).Micros)
+		us, least := d.Micros, min(d.Micros, slices.MinFunc(points, compareTimes).Micros)
 		if config, ok := choose(b); ok {
 			us = c.truth.timeOf(config, b)
 		}
@@ -187,24 +187,24 @@ func raceGrids(t *testing.T) (all []grid) {
 
 // fillGaps joins what was measured of each configuration. Beyond the last of it a time grows with the size.
 func fillGaps(g *Group) {
-	var all []Cell
+	var all []Point
 	for _, c := range g.Configs() {
-		cells := g.cellsOf(c)
+		points := g.pointsOf(c)
 		for _, b := range g.Sizes() {
-			cell, ok := g.at(c, b)
+			point, ok := g.at(c, b)
 			if !ok {
-				us := between(cells, b)
-				if last := cells[len(cells)-1]; b > last.Bytes {
+				us := between(points, b)
+				if last := points[len(points)-1]; b > last.Bytes {
 					us = last.Micros * float64(b) / float64(last.Bytes)
-				} else if b < cells[0].Bytes {
-					us = cells[0].Micros
+				} else if b < points[0].Bytes {
+					us = points[0].Micros
 				}
-				cell = Cell{Config: c, Bytes: b, Micros: us, Reps: 1}
+				point = Point{Config: c, Bytes: b, Micros: us, Reps: 1}
 			}
-			all = append(all, cell)
+			all = append(all, point)
 		}
 	}
-	g.Cells = all
+	g.Points = all
 }
 
 // sum adds outcomes up.
@@ -327,16 +327,16 @@ func broadcastLike(perChannel float64) *Group {
 		for _, c := range []int{1, 2, 4, 8, 16, 24, 32} {
 			for b := uint64(1 << 10); b <= 1<<30; b *= 2 {
 				us := latency[p]*(1+perChannel*float64(c-1)) + float64(b)/1000/min(bandwidth[p]*float64(c), limit[p])
-				g.Cells = append(g.Cells,
-					Cell{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: p}, Channels: c}, Bytes: b,
+				g.Points = append(g.Points,
+					Point{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: p}, Channels: c}, Bytes: b,
 						Micros: us, Reps: 1})
 			}
 		}
 	}
-	slices.SortFunc(g.Cells, Cell.compare)
+	slices.SortFunc(g.Points, Point.compare)
 	for _, b := range g.Sizes() { // a library that uses most channels
-		d := Cell{Config: unknownConfig, Bytes: b, Micros: math.Inf(1), Reps: 1}
-		for _, c := range g.Cells {
+		d := Point{Config: unknownConfig, Bytes: b, Micros: math.Inf(1), Reps: 1}
+		for _, c := range g.Points {
 			if c.Bytes == b && c.Config.Channels == 32 {
 				d.Micros = min(d.Micros, c.Micros)
 			}
@@ -359,7 +359,7 @@ func TestRaceFindsFewChannels(t *testing.T) {
 
 // Stopped after whatever start, it goes on with the next one; and verified, it is over.
 func TestRaceGoesOn(t *testing.T) {
-	twoNodes := slices.MaxFunc(grids(t), func(a, b grid) int { return len(a.Cells) - len(b.Cells) }).Group
+	twoNodes := slices.MaxFunc(grids(t), func(a, b grid) int { return len(a.Points) - len(b.Points) }).Group
 	c := newCluster(twoNodes, 0.02, 1, nil)
 	var began []Run
 	for next := c.space.Next(nil); len(next.Runs) > 0; next = c.space.Next(c.group()) {
@@ -403,13 +403,13 @@ func TestRaceStages(t *testing.T) {
 		t.Errorf("nothing measured: %+v", n)
 	}
 	most, middle := s.Channels[len(s.Channels)-1], s.Channels[(len(s.Channels)-1)/2]
-	all, none := func(Cell) bool { return true }, func(Cell) bool { return false }
+	all, none := func(Point) bool { return true }, func(Point) bool { return false }
 	if n := s.Next(g.subset(none, all)); n.Stage != StageMost || len(n.Runs) != len(s.Families) ||
 		n.Runs[0].Configs[0].Channels != most {
 		t.Errorf("only the default measured: %+v", n)
 	}
 	missing := nccl.Config{Cell: s.Families[1], Channels: most}
-	first := g.subset(func(c Cell) bool { return c.Config.Channels == most && c.Config != missing }, all)
+	first := g.subset(func(c Point) bool { return c.Config.Channels == most && c.Config != missing }, all)
 	if n := s.Next(first); len(n.Runs) != 1 || n.Runs[0].Configs[0] != missing || len(n.Runs[0].Sizes) != len(s.Sizes) {
 		t.Errorf("one run is missing: %+v", n)
 	}
@@ -426,11 +426,11 @@ func TestRaceStages(t *testing.T) {
 				if c.Cell == missing.Cell {
 					t.Fatalf("planned after it failed twice: %+v", n)
 				}
-				cell, _ := g.at(c, r.Sizes[i])
-				first.Cells = append(first.Cells, cell)
+				point, _ := g.at(c, r.Sizes[i])
+				first.Points = append(first.Points, point)
 			}
 		}
-		slices.SortFunc(first.Cells, Cell.compare)
+		slices.SortFunc(first.Points, Point.compare)
 	}
 	s.Failed = nil
 	if n := s.Next(g); n.Stage != StageOver || len(n.Runs) > 0 {
@@ -450,7 +450,7 @@ func TestRaceWithinTheMachine(t *testing.T) {
 	if got := fmt.Sprint(s.channels(nccl.AlgoRing), s.channels(nccl.AlgoNVLS)); got != "[1 8 16 20] [1 8 16]" {
 		t.Errorf("channels %s", got)
 	}
-	g := &Group{Key: s.Key, Noise: assumedNoise, Default: []Cell{{Bytes: 1 << 20, Micros: 50}}}
+	g := &Group{Key: s.Key, Noise: assumedNoise, Default: []Point{{Bytes: 1 << 20, Micros: 50}}}
 	for _, r := range s.Next(g).Runs {
 		if c := r.Configs[0]; c.Channels != s.Limits[c.Algo] {
 			t.Errorf("planned %v", c)

@@ -36,30 +36,30 @@ type reading struct {
 type variantPool struct {
 	simulated int // of the readings
 	readings  int
-	cells     map[label][]reading
+	points    map[label][]reading
 }
 
 func (vp *variantPool) add(l label, micros float64, from source) {
-	vp.cells[l] = append(vp.cells[l], reading{micros, vp.readings, from})
+	vp.points[l] = append(vp.points[l], reading{micros, vp.readings, from})
 	vp.readings++
 }
 
 // join takes the readings of another pool, as if they had arrived last.
 func (vp *variantPool) join(other *variantPool) {
-	for l, all := range other.cells {
+	for l, all := range other.points {
 		for _, r := range all {
 			r.order += vp.readings
-			vp.cells[l] = append(vp.cells[l], r)
+			vp.points[l] = append(vp.points[l], r)
 		}
 	}
 	vp.readings, vp.simulated = vp.readings+other.readings, vp.simulated+other.simulated
 }
 
-// inOrder yields the readings of each cell in the order of arrival.
+// inOrder yields the readings of each point in the order of arrival.
 func (vp *variantPool) inOrder() iter.Seq2[label, []reading] {
 	return func(yield func(label, []reading) bool) {
-		for _, l := range slices.SortedFunc(maps.Keys(vp.cells), label.compare) {
-			all := vp.cells[l]
+		for _, l := range slices.SortedFunc(maps.Keys(vp.points), label.compare) {
+			all := vp.points[l]
 			slices.SortFunc(all, func(a, b reading) int { return cmp.Compare(a.order, b.order) })
 			if !yield(l, all) {
 				return

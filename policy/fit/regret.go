@@ -80,7 +80,7 @@ func outcomesOf(truth *Group, sizes []uint64,
 			measured = append(slices.Clip(measured), d)
 		}
 		if len(measured) > 1 {
-			o.Best = slices.MinFunc(measured, func(a, b Cell) int { return cmp.Compare(a.Micros, b.Micros) }).Micros
+			o.Best = slices.MinFunc(measured, func(a, b Point) int { return cmp.Compare(a.Micros, b.Micros) }).Micros
 		}
 		o.Cautious = o.Default
 		// A decision for NCCL's own choice changes nothing, and takes as long as it did.
@@ -92,9 +92,9 @@ func outcomesOf(truth *Group, sizes []uint64,
 	return outcomes
 }
 
-func (g *Group) bySize() map[uint64][]Cell {
-	m := map[uint64][]Cell{}
-	for _, c := range g.Cells {
+func (g *Group) bySize() map[uint64][]Point {
+	m := map[uint64][]Point{}
+	for _, c := range g.Points {
 		m[c.Bytes] = append(m[c.Bytes], c)
 	}
 	return m
@@ -114,12 +114,12 @@ func (g *Group) timeOf(config nccl.Config, bytes uint64) float64 {
 
 // costsAt is a cost table as NCCL would hand it over: what was measured at a size is
 // available, and NCCL's choice is the cheapest.
-func costsAt(g *Group, cells []Cell, bytes uint64) nccl.Costs {
+func costsAt(g *Group, points []Point, bytes uint64) nccl.Costs {
 	costs := nccl.Everything()
 	for i := range costs.Micros {
 		costs.Micros[i] = -1
 	}
-	for _, c := range cells {
+	for _, c := range points {
 		costs.Micros[costs.Index(c.Config.Cell)] = 2
 	}
 	if d, ok := g.defaultAt(bytes); ok && d.Config.Known() {

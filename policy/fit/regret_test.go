@@ -23,9 +23,9 @@ var (
 	byPolicy = way{"policy file", func(train *Group, _ grid) chooser { return rowsChoice(train) }}
 	byModel  = way{"model", func(train *Group, whole grid) chooser {
 		view := compile(0, train).For(train.Comm)
-		cells := whole.bySize()
+		points := whole.bySize()
 		return func(bytes uint64) (nccl.Config, bool) {
-			c, why := view.Choose(nccl.Call{Coll: train.Coll, Bytes: bytes}, costsAt(whole.Group, cells[bytes], bytes))
+			c, why := view.Choose(nccl.Call{Coll: train.Coll, Bytes: bytes}, costsAt(whole.Group, points[bytes], bytes))
 			return c.Config, why == model.Decides
 		}
 	}}
@@ -41,7 +41,7 @@ var (
 	// without are policy files that are made without one of the parts.
 	without = []way{
 		{"without the labels of NCCL's own choice", func(train *Group, _ grid) chooser {
-			all := func(Cell) bool { return true }
+			all := func(Point) bool { return true }
 			train = train.subset(all, all)
 			for i := range train.Default {
 				train.Default[i].Config = unknownConfig
@@ -96,7 +96,7 @@ func linesChoice(g *Group) chooser {
 	return func(bytes uint64) (best nccl.Config, ok bool) {
 		least := math.Inf(1)
 		for _, c := range g.Configs() {
-			if us := between(g.cellsOf(c), bytes); us < least {
+			if us := between(g.pointsOf(c), bytes); us < least {
 				best, least = c, us
 			}
 		}

@@ -18,16 +18,16 @@ type Candidate struct {
 // the three best of the largest several-node count measured.
 const candidatesPerSize = 3
 
-func compareTimes(a, b Cell) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros), a.compare(b)) }
+func compareTimes(a, b Point) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros), a.compare(b)) }
 
 // Shortlist returns the three fastest configurations of each size. Those fastest at most
 // sizes come first.
 func (g *Group) Shortlist() []Candidate {
 	at := map[nccl.Config]int{}
 	var list []Candidate
-	cells := g.bySize()
+	points := g.bySize()
 	for _, b := range g.Sizes() {
-		best := slices.Clone(cells[b])
+		best := slices.Clone(points[b])
 		slices.SortFunc(best, compareTimes)
 		for _, c := range best[:min(len(best), candidatesPerSize)] {
 			i, ok := at[c.Config]

@@ -9,21 +9,21 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// verify adds the times of cells that were measured once more to verify them. The times by which a configuration was
+// verify adds the times of points that were measured once more to verify them. The times by which a configuration was
 // selected flatter it: among many alike, the one that noise favoured wins. The mean of both flatters less.
-func (g *Group) verify(fresh []Cell) {
+func (g *Group) verify(fresh []Point) {
 	for _, c := range fresh {
-		i, ok := slices.BinarySearchFunc(g.Cells, c, Cell.compare)
+		i, ok := slices.BinarySearchFunc(g.Points, c, Point.compare)
 		if ok {
-			g.Cells[i] = g.Cells[i].with(c)
+			g.Points[i] = g.Points[i].with(c)
 		} else {
-			g.Cells = slices.Insert(g.Cells, i, c)
+			g.Points = slices.Insert(g.Points, i, c)
 		}
 	}
 }
 
-// with is a cell with the repetitions of a verification.
-func (c Cell) with(fresh Cell) Cell {
+// with is a point with the repetitions of a verification.
+func (c Point) with(fresh Point) Point {
 	c.Micros = (c.Micros*float64(c.Reps) + fresh.Micros*float64(fresh.Reps)) / float64(c.Reps+fresh.Reps)
 	c.Reps, c.Verified, c.Twice = c.Reps+fresh.Reps, true, true
 	c.Low, c.High = min(c.Low, fresh.Low), max(c.High, fresh.High)
@@ -31,10 +31,10 @@ func (c Cell) with(fresh Cell) Cell {
 }
 
 // first is what was measured first.
-func (c Cell) first() float64 { return cmp.Or(c.First, c.Micros) }
+func (c Point) first() float64 { return cmp.Or(c.First, c.Micros) }
 
 // moved is how far the repetitions are apart, in ln(us).
-func (c Cell) moved() float64 {
+func (c Point) moved() float64 {
 	if c.Low == 0 {
 		return 0
 	}
@@ -43,7 +43,7 @@ func (c Cell) moved() float64 {
 
 // contest is what the default and the fastest configuration that was verified at a size take.
 type contest struct {
-	byDefault, best   Cell
+	byDefault, best   Point
 	gain, need, moved float64 // in ln(us)
 }
 
@@ -51,9 +51,9 @@ type contest struct {
 func (g *Group) contests() (all []contest) {
 	bySize := g.bySize()
 	// What a sweep only stepped through in its verification may have been measured while the machine was faster.
-	twice := slices.ContainsFunc(g.Cells, func(c Cell) bool { return c.Twice })
+	twice := slices.ContainsFunc(g.Points, func(c Point) bool { return c.Twice })
 	for _, d := range g.Default {
-		fresh := slices.DeleteFunc(slices.Clone(bySize[d.Bytes]), func(c Cell) bool {
+		fresh := slices.DeleteFunc(slices.Clone(bySize[d.Bytes]), func(c Point) bool {
 			return !c.Verified || twice && !c.Twice
 		})
 		if !d.Verified {
@@ -64,7 +64,7 @@ func (g *Group) contests() (all []contest) {
 			best = slices.MinFunc(fresh, compareTimes)
 		}
 		all = append(all, contest{
-			d, best, math.Log(d.Micros / best.Micros), verifiedSigmas * math.Hypot(g.cellNoise(d), g.cellNoise(best)),
+			d, best, math.Log(d.Micros / best.Micros), verifiedSigmas * math.Hypot(g.pointNoise(d), g.pointNoise(best)),
 			max(d.moved(), best.moved()),
 		})
 	}
@@ -163,17 +163,17 @@ func (s Space) Verification(g *Group) (v Verification) {
 	best := make([][]nccl.Config, len(s.Sizes))
 	bySize := g.bySize()
 	for i, b := range s.Sizes {
-		cells := slices.DeleteFunc(slices.Clone(bySize[b]), func(c Cell) bool {
+		points := slices.DeleteFunc(slices.Clone(bySize[b]), func(c Point) bool {
 			limit, limited := s.Limits[c.Config.Algo]
 			return !slices.Contains(s.Families, c.Config.Cell) || s.failed(c.Config) || raised(c.Config, b) ||
 				limited && c.Config.Channels > limit
 		})
-		slices.SortFunc(cells, compareTimes)
+		slices.SortFunc(points, compareTimes)
 		least := math.Inf(1)
 		if d, ok := g.defaultAt(b); ok {
 			least = d.Micros
 		}
-		for _, c := range cells[:min(most, len(cells))] {
+		for _, c := range points[:min(most, len(points))] {
 			if least = min(least, c.Micros); c.Micros <= near*least || g.Key != s.Key {
 				best[i] = append(best[i], c.Config)
 			}

@@ -72,8 +72,8 @@ func TestVerifiedIsNeverSlower(t *testing.T) {
 	before, _ := g.at(c, m.sizes[0])
 	g = set.Groups[0]
 	want := (before.Micros + 2*truth(c, m.sizes[0])) / 3
-	if cell, _ := g.at(c, m.sizes[0]); !cell.Verified || cell.Reps != 3 || math.Abs(cell.Micros-want) > 1e-9 {
-		t.Errorf("verified is %+v, want %v us", cell, want)
+	if point, _ := g.at(c, m.sizes[0]); !point.Verified || point.Reps != 3 || math.Abs(point.Micros-want) > 1e-9 {
+		t.Errorf("verified is %+v, want %v us", point, want)
 	}
 	file, _ := Fit(set, Options{})
 	text, err := marshalModel(file)

@@ -88,9 +88,9 @@ func (w *Worth) add(key Key, weight, calls float64, t CallTimes) {
 
 // callTimes are those of one call of a job; false where too little was measured.
 func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t CallTimes, ok bool) {
-	far := func(c Cell) float64 { return math.Abs(log2(c.Bytes) - log2(e.Bytes)) }
-	near := slices.DeleteFunc(slices.Clone(g.Default), func(c Cell) bool { return far(c) > 1 })
-	slices.SortStableFunc(near, func(a, b Cell) int { return cmp.Compare(far(a), far(b)) })
+	far := func(c Point) float64 { return math.Abs(log2(c.Bytes) - log2(e.Bytes)) }
+	near := slices.DeleteFunc(slices.Clone(g.Default), func(c Point) bool { return far(c) > 1 })
+	slices.SortStableFunc(near, func(a, b Point) int { return cmp.Compare(far(a), far(b)) })
 	for _, d := range near {
 		o := outcomesOf(g, []uint64{d.Bytes}, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
 			c, ok := decide(e.Comm, e.Call, costs)
@@ -100,7 +100,7 @@ func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t
 			continue
 		}
 		if genuine != nil {
-			i, _ := slices.BinarySearchFunc(g.Default, d.Bytes, func(c Cell, b uint64) int {
+			i, _ := slices.BinarySearchFunc(g.Default, d.Bytes, func(c Point, b uint64) int {
 				return cmp.Compare(c.Bytes, b)
 			})
 			t.Policy, t.Best = withoutLuck(t.Policy, d.Micros, genuine[i]), withoutLuck(t.Best, d.Micros, genuine[i])
@@ -122,7 +122,7 @@ func withoutLuck(micros, byDefault, genuine float64) float64 {
 }
 
 // runsNow is what a job's call takes as it is made now, at the size of a default; NaN where that was not measured.
-func (g *Group) runsNow(e profile.Entry, d Cell) float64 {
+func (g *Group) runsNow(e profile.Entry, d Point) float64 {
 	ran := nccl.Config{Cell: e.Cell, Channels: e.Channels}
 	nobodyKnows := e.Algo < 0 || e.DecidedBy == "" && d.Config.Algo < 0
 	if e.DecidedBy == profile.ByNCCL || e.Channels == 0 && (nobodyKnows || ran.Cell == d.Config.Cell) {
@@ -131,17 +131,17 @@ func (g *Group) runsNow(e profile.Entry, d Cell) float64 {
 	return g.timeOf(ran, d.Bytes)
 }
 
-// between is what cells take at a size, by the straight line of the logarithms; NaN before the first and after the
+// between is what points take at a size, by the straight line of the logarithms; NaN before the first and after the
 // last.
-func between(cells []Cell, bytes uint64) float64 {
-	i, exact := slices.BinarySearchFunc(cells, bytes, func(c Cell, b uint64) int { return cmp.Compare(c.Bytes, b) })
+func between(points []Point, bytes uint64) float64 {
+	i, exact := slices.BinarySearchFunc(points, bytes, func(c Point, b uint64) int { return cmp.Compare(c.Bytes, b) })
 	switch {
 	case exact:
-		return cells[i].Micros
-	case i == 0 || i == len(cells):
+		return points[i].Micros
+	case i == 0 || i == len(points):
 		return math.NaN()
 	}
-	below, above := cells[i-1], cells[i]
+	below, above := points[i-1], points[i]
 	share := (log2(bytes) - log2(below.Bytes)) / (log2(above.Bytes) - log2(below.Bytes))
 	return below.Micros * math.Pow(above.Micros/below.Micros, share)
 }

@@ -38,7 +38,7 @@ type driven struct {
 	Changed   map[string]bool
 	Tip       string
 	MapTip    string
-	KeyTip    string   // of the same cell, come to by the keyboard
+	KeyTip    string   // of the same point, come to by the keyboard
 	KeyAway   bool     // it goes on Escape
 	Walk      []string // keys, each with the row and the column that it leads to
 	Corner    string   // the last row and column
@@ -47,8 +47,8 @@ type driven struct {
 	RegretTip string
 	Away      bool
 	Maps      int
-	Own       int // cells of the map that the policy leaves to NCCL
-	OwnWins   int // cells of the map in which NCCL's own choice is the fastest measured
+	Own       int // points of the map that the policy leaves to NCCL
+	OwnWins   int // points of the map in which NCCL's own choice is the fastest measured
 	Covered   int
 	Lines     int // straight pieces of the charts' lines
 	Bent      int // and others
@@ -226,10 +226,10 @@ func TestInBrowser(t *testing.T) {
 		}
 	}
 	if d.Maps != 3 || d.Own != left || d.Covered < 100 {
-		t.Errorf("%d maps, %d cells left to NCCL, want %d; %d cells of coverage", d.Maps, d.Own, left, d.Covered)
+		t.Errorf("%d maps, %d points left to NCCL, want %d; %d points of coverage", d.Maps, d.Own, left, d.Covered)
 	}
 	if d.OwnWins != ownWins || ownWins == 0 {
-		t.Errorf("NCCL's own choice wins in %d cells, want %d", d.OwnWins, ownWins)
+		t.Errorf("NCCL's own choice wins in %d points, want %d", d.OwnWins, ownWins)
 	}
 	if d.Lines < 1000 || d.Bent > 0 {
 		t.Errorf("lines of %d straight pieces and %d bent ones", d.Lines, d.Bent)
@@ -240,7 +240,7 @@ func TestInBrowser(t *testing.T) {
 func walkedMap(t *testing.T, d driven) {
 	t.Helper()
 	if d.KeyTip == "" || d.KeyTip != d.MapTip {
-		t.Errorf("the keyboard shows %q of a cell, the mouse %q", d.KeyTip, d.MapTip)
+		t.Errorf("the keyboard shows %q of a point, the mouse %q", d.KeyTip, d.MapTip)
 	}
 	_, lastColumn, _ := strings.Cut(d.Corner, ",")
 	lastRow, _, _ := strings.Cut(d.Corner, ",")

@@ -26,17 +26,17 @@ func newCoverage(g *fit.Group) coverage {
 		i, _ := slices.BinarySearch(c.Sizes, d.Bytes)
 		c.Default[i] = true
 	}
-	for i := range g.Cells {
-		cell := &g.Cells[i]
-		name := cell.Config.Cell.String()
+	for i := range g.Points {
+		point := &g.Points[i]
+		name := point.Config.Cell.String()
 		if n := len(c.Families); n == 0 || c.Families[n-1].Name != name {
 			c.Families = append(c.Families, familyCover{Name: name, Count: make([]int, len(c.Sizes))})
 		}
 		f := &c.Families[len(c.Families)-1]
-		if n := len(f.Channels); n == 0 || f.Channels[n-1] != cell.Config.Channels {
-			f.Channels = append(f.Channels, cell.Config.Channels)
+		if n := len(f.Channels); n == 0 || f.Channels[n-1] != point.Config.Channels {
+			f.Channels = append(f.Channels, point.Config.Channels)
 		}
-		k, _ := slices.BinarySearch(c.Sizes, cell.Bytes)
+		k, _ := slices.BinarySearch(c.Sizes, point.Bytes)
 		f.Count[k]++
 	}
 	return c

@@ -48,8 +48,8 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 		i, _ := slices.BinarySearch(sizes, bytes)
 		return &all[i]
 	}
-	for i := range g.Cells {
-		c := &g.Cells[i]
+	for i := range g.Points {
+		c := &g.Points[i]
 		d := at(c.Bytes)
 		if c.Micros < d.best {
 			d.winner, d.best = &c.Config, c.Micros

@@ -112,8 +112,8 @@ func TestPageHoldsTheFit(t *testing.T) {
 			t.Errorf("%s: %d fitted points for %d measured", c.Name, len(c.Fitted), len(c.Measured))
 		}
 	}
-	if cells := len(in.Set.Groups[0].Cells); measured != cells {
-		t.Errorf("%d measured points of %d cells", measured, cells)
+	if points := len(in.Set.Groups[0].Points); measured != points {
+		t.Errorf("%d measured points of %d points", measured, points)
 	}
 	if !g.Curves[0].Shown || g.Unseen == nil || len(g.Sizes) != len(in.Set.Groups[0].Sizes()) {
 		t.Errorf("%v shown, unseen: %v, %d sizes", g.Curves[0].Shown, g.Unseen, len(g.Sizes))
@@ -159,7 +159,7 @@ func TestDecisions(t *testing.T) {
 	decisions := newDecisions(r, in.Model, in.Rows)
 	for _, d := range decisions {
 		least := math.Inf(1)
-		for _, c := range slices.Concat(r.Group.Cells, r.Group.Default) {
+		for _, c := range slices.Concat(r.Group.Points, r.Group.Default) {
 			if c.Bytes == d.bytes {
 				least = min(least, c.Micros)
 			}
@@ -193,23 +193,23 @@ func TestWinners(t *testing.T) {
 	a, b := nccl.Config{Channels: 4}, nccl.Config{Channels: 8}
 	unknown := nccl.Config{Cell: nccl.NoCell}
 	for name, c := range map[string]struct {
-		cells, own []fit.Cell
-		winner     *nccl.Config
-		best       float64
+		points, own []fit.Point
+		winner      *nccl.Config
+		best        float64
 	}{
-		"faster": {[]fit.Cell{{Config: a, Micros: 9}, {Config: b, Micros: 12}},
-			[]fit.Cell{{Config: b, Micros: 10}}, &a, 9},
-		"slower":    {[]fit.Cell{{Config: a, Micros: 11}}, []fit.Cell{{Config: unknown, Micros: 10}}, nil, 10},
-		"as fast":   {[]fit.Cell{{Config: a, Micros: 10}}, []fit.Cell{{Config: unknown, Micros: 10}}, nil, 10},
-		"once more": {[]fit.Cell{{Config: b, Micros: 9}}, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
-		"its own count": {[]fit.Cell{{Config: nccl.Config{}, Micros: 9}}, []fit.Cell{{Config: b, Micros: 10}}, nil,
+		"faster": {[]fit.Point{{Config: a, Micros: 9}, {Config: b, Micros: 12}},
+			[]fit.Point{{Config: b, Micros: 10}}, &a, 9},
+		"slower":    {[]fit.Point{{Config: a, Micros: 11}}, []fit.Point{{Config: unknown, Micros: 10}}, nil, 10},
+		"as fast":   {[]fit.Point{{Config: a, Micros: 10}}, []fit.Point{{Config: unknown, Micros: 10}}, nil, 10},
+		"once more": {[]fit.Point{{Config: b, Micros: 9}}, []fit.Point{{Config: b, Micros: 10}}, nil, 10},
+		"its own count": {[]fit.Point{{Config: nccl.Config{}, Micros: 9}}, []fit.Point{{Config: b, Micros: 10}}, nil,
 			10},
-		"no default": {[]fit.Cell{{Config: a, Micros: 9}}, nil, &a, 9},
-		"of all unknown": {[]fit.Cell{{Config: nccl.Config{}, Micros: 9}}, []fit.Cell{{Config: unknown, Micros: 10}},
+		"no default": {[]fit.Point{{Config: a, Micros: 9}}, nil, &a, 9},
+		"of all unknown": {[]fit.Point{{Config: nccl.Config{}, Micros: 9}}, []fit.Point{{Config: unknown, Micros: 10}},
 			&nccl.Config{}, 9},
-		"nothing else": {nil, []fit.Cell{{Config: b, Micros: 10}}, nil, 10},
+		"nothing else": {nil, []fit.Point{{Config: b, Micros: 10}}, nil, 10},
 	} {
-		r := &fit.GroupReport{Group: &fit.Group{Cells: c.cells, Default: c.own}}
+		r := &fit.GroupReport{Group: &fit.Group{Points: c.points, Default: c.own}}
 		d := newDecisions(r, &model.Model{}, nil)[0]
 		if (d.winner == nil) != (c.winner == nil) || d.winner != nil && *d.winner != *c.winner || d.best != c.best {
 			t.Errorf("%s: %v wins with %g us", name, d.winner, d.best)

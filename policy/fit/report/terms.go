@@ -24,7 +24,7 @@ var Terms = []Term{
 	{"plain", "always taking the fastest prediction, sure or not"},
 	{"harm", "decisions more than 1 % slower than the default, of those that were not the default"},
 	{"90 % interval",
-		"where the time should be in nine cases of ten. On seven measured grids, the intervals of cells left out of " +
+		"where the time should be in nine cases of ten. On seven measured grids, the intervals of points left out of " +
 			"the fit held 83 to 98 % of their times, by grid"},
 	{"in 90 %", "how many of the times left out are inside their 90 % intervals"},
 	{"busbw",

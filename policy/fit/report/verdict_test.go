@@ -27,7 +27,7 @@ func measured(acts func(i int) bool, gains ...float64) (all []decision) {
 
 func TestVerdict(t *testing.T) {
 	key := fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}
-	whole := &fit.Group{Key: key, Default: make([]fit.Cell, 1)}
+	whole := &fit.Group{Key: key, Default: make([]fit.Point, 1)}
 	unseen := func(decided, harm int, worst, versus float64) []fit.Verdict {
 		return []fit.Verdict{{LeftOut: model.LeftOutSizes, Decided: decided, Harm: harm, WorstHarm: worst,
 			VersusDefault: fit.Score{Decisions: 8, Mean: versus}}}

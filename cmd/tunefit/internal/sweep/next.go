@@ -25,7 +25,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	next := space.Next(group)
 	// A verification may find failures that make more measurements look worthwhile, without end.
 	if enough := verified && next.Stage >= fit.StageRounds; enough || len(next.Runs) == 0 || s.reserved(key) {
-		if verified || group == nil || len(group.Cells) == 0 {
+		if verified || group == nil || len(group.Points) == 0 {
 			if len(next.Runs) > 0 && !verified {
 				return Batch{}, errBudget
 			}
@@ -72,7 +72,7 @@ func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
 		if best != nil && k.Nodes < best.Nodes {
 			continue
 		}
-		if g, _ := s.group(k); g != nil && len(g.Cells) > 0 {
+		if g, _ := s.group(k); g != nil && len(g.Points) > 0 {
 			best = g
 		}
 	}

@@ -73,7 +73,7 @@ func (s *Sweep) conclude(key fit.Key) {
 			s.Say("%s: %s", name, line)
 		}
 	}
-	if group == nil || len(group.Cells) == 0 {
+	if group == nil || len(group.Points) == 0 {
 		return
 	}
 	s.Say("%s: %d of %s measured, each at the sizes where it may be the fastest",
