@@ -39,7 +39,7 @@ func Probe(ctx context.Context, name string, environ []string) (*Library, error)
 	child := exec.CommandContext(ctx, self)
 	child.Args = []string{"tunefit-library-probe", name}
 	child.Env = environ
-	child.WaitDelay = 100 * time.Millisecond
+	child.WaitDelay = time.Second // a process that it left may hold its output open; on a busy machine reading takes time
 	var out, said bytes.Buffer
 	child.Stdout, child.Stderr = &out, &said
 	err = child.Run()
