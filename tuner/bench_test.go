@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
@@ -33,7 +34,8 @@ func openMany(b *testing.B, file, mode string, rest time.Duration) {
 	p := New(env(EnvConfigFile, file, EnvReload, mode))
 	id := uint64(os.Getpid()) << 32
 	var open []*Comm
-	first, err := p.Open(CommInfo{ID: id, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, telemetry.Log{})
+	first, err := p.Open(CommInfo{ID: id, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, ABI: 7, Counter: &agree.Counter{}},
+		telemetry.Log{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -45,7 +47,8 @@ func openMany(b *testing.B, file, mode string, rest time.Duration) {
 			b.StartTimer()
 		}
 		id++
-		c, err := p.Open(CommInfo{ID: id, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, telemetry.Log{})
+		c, err := p.Open(CommInfo{ID: id, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, ABI: 7, Counter: &agree.Counter{}},
+			telemetry.Log{})
 		if err != nil {
 			b.Fatal(err)
 		}

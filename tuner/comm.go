@@ -20,25 +20,22 @@ const Release = "0.1.0"
 
 // CommInfo is what NCCL tells about a communicator when it creates it.
 type CommInfo struct {
-	ID    uint64 // equal on all ranks; 0: not told
-	Rank  int    // -1: not told
-	Ranks int
-	Nodes int
-	ABI   int // 2 to 7
-	// NVLDomains counts the NVLink domains that the ranks are in; 0 where NCCL does
-	// not tell.
+	ID   uint64 // equal on all ranks; 0: not told
+	Rank int    // -1: not told
+	nccl.Comm
+	ABI int // 2 to 7
+	// NVLDomains counts the NVLink domains that the ranks are in. 0: NCCL does not tell.
 	NVLDomains int
-	// UncheckedAllGather is what the function of this name says.
+	// UncheckedAllGather is the result of the function of this name.
 	UncheckedAllGather bool
 
-	// Counter is the host's count of calls; nil: it does not count, and the start version
-	// stays for good.
+	// Counter is the host's count of calls. Without one, the start version stays for good.
 	Counter *agree.Counter
-	// NewHits, if not nil, makes the counts of each version's calls by Decision.Decider, of which there
-	// are n, on any goroutine. The thread that calls writes them. free is called once.
+	// NewHits, if not nil, makes a version's counts of calls, one for each of n values of Decision.Decider. Any
+	// goroutine may call it. The thread that makes the calls writes the counts. free is called once.
 	NewHits telemetry.NewHits
-	// Clock is the host's, and NewStamps makes its memory, nil where there is none. Without
-	// them nothing is compared in the job.
+	// Clock is the host's. NewStamps makes its memory, and returns nil if there is none. Without these two, the
+	// job compares nothing.
 	Clock     *trial.Clock
 	NewStamps func() *[trial.ClockStamps]trial.Stamp
 }

@@ -34,7 +34,7 @@ func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
 		return
 	}
 	config := trial.Config{
-		Comm: c.key(), Nodes: c.info.Nodes, Ranks: c.info.Ranks,
+		Key: c.key(), Comm: c.info.Comm,
 		Versions: turns{c.member}, Change: change, Canary: c.settings.canary,
 		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
 		Log: c.log.About(about(c.info)), Tell: c.publisher(c.member.Note),

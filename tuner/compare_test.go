@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -56,7 +57,7 @@ func TestFindingsAreTold(t *testing.T) {
 			notes = append(notes, string(text))
 			return nil
 		})
-		last := trial.Finding{Comm: "c", Began: time.Unix(1_000_000, 0)}
+		last := trial.Finding{Key: "c", Began: time.Unix(1_000_000, 0)}
 		for pairs := range 4 {
 			last.Pairs, last.Mean = pairs, -0.01*float64(pairs)
 			tell(t.Context(), last)
@@ -123,7 +124,7 @@ func TestComparisonMissed(t *testing.T) {
 						said <- fmt.Sprintf("rank %d: %s", rank, text)
 					}
 				}}
-				info := CommInfo{ID: 0xabc00 + lastID, Rank: rank, Ranks: 2, Nodes: 1, ABI: 7,
+				info := CommInfo{ID: 0xabc00 + lastID, Rank: rank, Comm: nccl.Comm{Nodes: 1, Ranks: 2}, ABI: 7,
 					Counter: &agree.Counter{}}
 				comm, err := New(env(own...)).Open(info, log)
 				if err != nil {

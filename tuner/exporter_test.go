@@ -78,8 +78,8 @@ func TestMetrics(t *testing.T) {
 	write(t, file, "allreduce,0,1023,ring,ll,1,-1,-1\nallreduce,1024,inf,ring,ll128,2,-1,-1\n"+
 		"broadcast,0,inf,ring,ll,3,-1,-1\nreduce,0,inf,ring,ll,3,77,-1\n")
 	p := New(env(EnvConfigFile, file, EnvMetrics, dir, "SLURM_JOB_ID", "42", "OMPI_COMM_WORLD_RANK", "7"))
-	a := open(t, p, CommInfo{Ranks: 1, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, telemetry.Log{})
-	b := open(t, p, CommInfo{Ranks: 8, Nodes: 2, ABI: 4, Counter: &agree.Counter{}}, telemetry.Log{})
+	a := open(t, p, CommInfo{Comm: nccl.Comm{Nodes: 1, Ranks: 1}, ABI: 7, Counter: &agree.Counter{}}, telemetry.Log{})
+	b := open(t, p, CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 8}, ABI: 4, Counter: &agree.Counter{}}, telemetry.Log{})
 	ask(a, nccl.CollAllReduce, 8, 100)
 	ask(a, nccl.CollAllReduce, 16, 10)
 	ask(b, nccl.CollAllReduce, 4096, 1000)
@@ -155,17 +155,18 @@ func TestMetricsOfSilence(t *testing.T) {
 		env                        []string
 		info                       CommInfo
 	}{
-		{"all is well", "", "", []string{EnvConfigFile, good}, CommInfo{Ranks: 2, Nodes: 1, ABI: 7}},
-		{"no policy", "no_policy", "no_policy", nil, CommInfo{Ranks: 2, Nodes: 1, ABI: 7}},
+		{"all is well", "", "", []string{EnvConfigFile, good}, CommInfo{Comm: nccl.Comm{Nodes: 1, Ranks: 2}, ABI: 7}},
+		{"no policy", "no_policy", "no_policy", nil, CommInfo{Comm: nccl.Comm{Nodes: 1, Ranks: 2}, ABI: 7}},
 		{"a bad one", "policy_unusable", "old_nccl", []string{EnvConfigFile, bad},
-			CommInfo{Ranks: 2, Nodes: 1, ABI: 4}},
-		{"for others", "no_row", "", []string{EnvConfigFile, good}, CommInfo{Ranks: 4, Nodes: 1, ABI: 7}},
+			CommInfo{Comm: nccl.Comm{Nodes: 1, Ranks: 2}, ABI: 4}},
+		{"for others", "no_row", "", []string{EnvConfigFile, good},
+			CommInfo{Comm: nccl.Comm{Nodes: 1, Ranks: 4}, ABI: 7}},
 		{"for others, and fixed", "no_row", "reload_new", []string{EnvConfigFile, good, EnvReload, "new"},
-			CommInfo{Ranks: 4, Nodes: 1, ABI: 7}},
+			CommInfo{Comm: nccl.Comm{Nodes: 1, Ranks: 4}, ABI: 7}},
 		{"several nodes", "no_row", "no_rendezvous", []string{EnvConfigFile, good},
-			CommInfo{Ranks: 2, Nodes: 2, ABI: 7}},
+			CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 2}, ABI: 7}},
 		{"no place", "no_row", "no_rendezvous", []string{EnvConfigFile, good, EnvRendezvous, "nonsense://x"},
-			CommInfo{Ranks: 2, Nodes: 2, ABI: 7}},
+			CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 2}, ABI: 7}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := New(env(append(c.env, EnvMetrics, t.TempDir())...))
@@ -197,7 +198,7 @@ func TestMetricsWhileThePolicyChanges(t *testing.T) {
 	write(t, file, rows(1))
 	p := New(env(EnvConfigFile, file, EnvMetrics, t.TempDir()))
 	p.exporter.Every = time.Millisecond
-	c := open(t, p, CommInfo{Ranks: 1, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}, telemetry.Log{})
+	c := open(t, p, CommInfo{Comm: nccl.Comm{Nodes: 1, Ranks: 1}, ABI: 7, Counter: &agree.Counter{}}, telemetry.Log{})
 	stop := make(chan struct{})
 	var scraping sync.WaitGroup
 	scraping.Go(func() {

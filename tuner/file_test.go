@@ -54,7 +54,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-var eightRanks = CommInfo{ID: 1, Ranks: 8, Nodes: 1, ABI: 6}
+var eightRanks = CommInfo{ID: 1, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, ABI: 6}
 
 // decidedAlgo opens a communicator and asks for one collective.
 func decidedAlgo(t *testing.T, p *Plugin) nccl.Algo {

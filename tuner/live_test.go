@@ -93,7 +93,7 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 	const ranks = 4
 	j := &job{calls: make([]uint64, ranks), seen: make([]switches, ranks)}
 	j.moved = sync.NewCond(&j.mu)
-	info := CommInfo{ID: rand.Uint64(), Ranks: ranks, Nodes: 1, ABI: 7}
+	info := CommInfo{ID: rand.Uint64(), Comm: nccl.Comm{Nodes: 1, Ranks: ranks}, ABI: 7}
 	var inUse atomic.Int64 // counts of versions
 	p := New(env(EnvConfigFile, file))
 	var log recorder
@@ -185,7 +185,7 @@ func TestRanksChangeAtTheSameCall(t *testing.T) {
 func TestWhyNothingCanChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, rows(1))
-	counted := CommInfo{ID: 5, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}
+	counted := CommInfo{ID: 5, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, ABI: 7, Counter: &agree.Counter{}}
 	for name, c := range map[string]struct {
 		change func(*CommInfo)
 		env    []string

@@ -281,7 +281,8 @@ func TestVersionCoversTheModel(t *testing.T) {
 }
 
 func TestCommunicatorOfOneRank(t *testing.T) {
-	if got := (CommInfo{Ranks: 1, Nodes: 1, ABI: 6}).String(); got != "communicator of 1 rank on 1 node (ABI v6)" {
+	info := CommInfo{Comm: nccl.Comm{Nodes: 1, Ranks: 1}, ABI: 6}
+	if got := info.String(); got != "communicator of 1 rank on 1 node (ABI v6)" {
 		t.Error(got)
 	}
 }

@@ -50,16 +50,16 @@ func TestRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, filepath.Join(dir, "made")))
 		from := &counts{[]record.Call{
-			{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 2048,
-				Algo: "ring", Proto: "ll"},
-			{Coll: nccl.CollReduce, Bytes: 1024, Algo: "ring", Proto: "simple"},
-			{Coll: nccl.CollReduce, Bytes: 99, Algo: "ring", Proto: "simple"},
+			{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, Algo: "tree", Proto: "ll"},
+			{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 2048}, Algo: "ring", Proto: "ll"},
+			{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 1024}, Algo: "ring", Proto: "simple"},
+			{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 99}, Algo: "ring", Proto: "simple"},
 		}}
-		r := p.Record(telemetry.RecordInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1}, from, telemetry.Log{})
+		r := p.Record(telemetry.RecordInfo{ID: 7, Rank: 3, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from, telemetry.Log{})
 		if r == nil {
 			t.Fatal("nothing is recorded")
 		}
-		c, err := p.Open(CommInfo{ID: 7, Rank: 3, Ranks: 8, Nodes: 1, ABI: 7}, telemetry.Log{})
+		c, err := p.Open(CommInfo{ID: 7, Rank: 3, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, ABI: 7}, telemetry.Log{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,9 +107,10 @@ func TestRecordWithoutRows(t *testing.T) {
 		dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
 		write(t, file, rows)
 		p := New(env(EnvConfigFile, file, EnvReload, "new", EnvRecord, dir))
-		r := p.Record(telemetry.RecordInfo{ID: 7, Ranks: 8, Nodes: 1},
-			&counts{[]record.Call{{Coll: nccl.CollAllReduce, Bytes: 99, Algo: "tree", Proto: "ll"}}}, telemetry.Log{})
-		c, err := p.Open(CommInfo{ID: 7, Ranks: 8, Nodes: 1, ABI: 7}, telemetry.Log{})
+		r := p.Record(telemetry.RecordInfo{ID: 7, Comm: nccl.Comm{Nodes: 1, Ranks: 8}},
+			&counts{[]record.Call{{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 99}, Algo: "tree", Proto: "ll"}}},
+			telemetry.Log{})
+		c, err := p.Open(CommInfo{ID: 7, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, ABI: 7}, telemetry.Log{})
 		if err != nil || !c.Idle() {
 			t.Fatal(err)
 		}

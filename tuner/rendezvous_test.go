@@ -10,6 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
@@ -18,7 +19,7 @@ var lastID uint64
 // oneOfEight is a rank of a communicator that is no other test's.
 func oneOfEight() CommInfo {
 	lastID++
-	return CommInfo{ID: 0xabc00 + lastID, Ranks: 8, Nodes: 1, ABI: 7, Counter: &agree.Counter{}}
+	return CommInfo{ID: 0xabc00 + lastID, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, ABI: 7, Counter: &agree.Counter{}}
 }
 
 // isLive reports whether a communicator takes part in the agreement of its ranks.

@@ -1,7 +1,6 @@
 package tuner
 
 import (
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
@@ -26,7 +25,7 @@ func (c *Comm) prepare(v *policyfile.Version) *snapshot {
 		e = &policy.Engine{}
 	}
 	s := &snapshot{Version: v, comm: c, view: e.For(policy.Comm{
-		Comm: nccl.Comm{Nodes: c.info.Nodes, Ranks: c.info.Ranks}, NVLDomains: c.info.NVLDomains,
+		Comm: c.info.Comm, NVLDomains: c.info.NVLDomains,
 		UncheckedAllGather: c.info.UncheckedAllGather,
 	})}
 	if c.log.Emit != nil { // each row is reported once, so to somebody who listens

@@ -6,7 +6,7 @@ import "github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 func (c *Comm) state() telemetry.CommState {
 	s := c.inForce()
 	return telemetry.CommState{
-		ID: c.info.ID, Nodes: c.info.Nodes, Ranks: c.info.Ranks,
+		ID: c.info.ID, Comm: c.info.Comm,
 		Engine: s.Engine(), Version: s.Meaning(), Idle: s.idle,
 		Silent: c.silence(s), Unchangeable: c.unchangeable(), Pending: c.member != nil && c.member.IsPending(),
 		Finding: c.found.Load(),

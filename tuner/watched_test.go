@@ -37,7 +37,8 @@ func TestChangeDuringInit(t *testing.T) {
 		}
 	}}
 	p := New(env(EnvConfigFile, file))
-	first, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: new(agree.Counter)}, log)
+	one := nccl.Comm{Nodes: 1, Ranks: 1}
+	first, err := p.Open(CommInfo{ID: rand.Uint64(), Comm: one, ABI: 7, Counter: new(agree.Counter)}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func TestChangeDuringInit(t *testing.T) {
 		}
 		return nil, nil
 	}
-	second, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: counter, NewHits: newHits},
+	second, err := p.Open(CommInfo{ID: rand.Uint64(), Comm: one, ABI: 7, Counter: counter, NewHits: newHits},
 		log)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,8 @@ func TestTooLargeAnEdit(t *testing.T) {
 	p := New(env(EnvConfigFile, file))
 	open := func() *Comm {
 		t.Helper()
-		c, err := p.Open(CommInfo{ID: rand.Uint64(), Ranks: 1, Nodes: 1, ABI: 7, Counter: new(agree.Counter)}, log)
+		c, err := p.Open(CommInfo{ID: rand.Uint64(), Comm: nccl.Comm{Nodes: 1, Ranks: 1}, ABI: 7,
+			Counter: new(agree.Counter)}, log)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 )
 
@@ -40,9 +39,8 @@ func (j *Job) recordedComm(of process, c *record.Comm) {
 		return
 	}
 	j.comm(c.ID, of, c.Rank)
-	shape := nccl.Comm{Nodes: c.Nodes, Ranks: c.Ranks}
 	for _, r := range c.Calls {
-		entry := j.entry(Key{nccl.Call{Coll: r.Coll, Bytes: r.Bytes}, shape, cellNamed(r.Algo, r.Proto)})
+		entry := j.entry(Key{r.Call, c.Comm, cellNamed(r.Algo, r.Proto)})
 		f := &j.found[entry]
 		f.records += int(r.Calls)
 		if r.Calls > f.most { // of several channel counts, or deciders, the one most used

@@ -70,7 +70,7 @@ func readComparisons(dir string) (all []trial.Finding, err error) {
 				dir, tuner.EnvRecord, dir, tuner.EnvCompare, tuner.EnvCanary)
 	}
 	slices.SortStableFunc(all, func(a, b trial.Finding) int {
-		return cmp.Or(cmp.Compare(b.Ranks, a.Ranks), a.Began.Compare(b.Began), cmp.Compare(a.Comm, b.Comm))
+		return cmp.Or(cmp.Compare(b.Ranks, a.Ranks), a.Began.Compare(b.Began), cmp.Compare(a.Key, b.Key))
 	})
 	return all, nil
 }

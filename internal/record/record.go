@@ -27,10 +27,9 @@ type File struct {
 
 // Comm is one communicator as one of its ranks saw it.
 type Comm struct {
-	ID    string `json:"id"` // equal on all ranks
-	Rank  int    `json:"rank"`
-	Ranks int    `json:"ranks"`
-	Nodes int    `json:"nodes"`
+	ID   string `json:"id"` // equal on all ranks
+	Rank int    `json:"rank"`
+	nccl.Comm
 	Calls []Call `json:"calls"`
 
 	Unlisted uint64 `json:"unlisted_calls,omitempty"` // their shape found no room
@@ -38,9 +37,8 @@ type Comm struct {
 
 // Call is what the calls of one kind have in common, and how many there were.
 type Call struct {
-	Coll  nccl.Coll `json:"collective"`
-	Bytes uint64    `json:"bytes"` // as tuners are asked
-	// Algo and Proto are what ran; empty where the tuner has no say, as in symmetric kernels.
+	nccl.Call
+	// Algo and Proto are names of what ran. They are empty where the tuner has no say, as in symmetric kernels.
 	Algo     string `json:"algorithm,omitempty"`
 	Proto    string `json:"protocol,omitempty"`
 	Channels int    `json:"channels"`

@@ -162,11 +162,10 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 	})
 	provoke("open")
 	c, err := process.Open(tuner.CommInfo{
-		ID:    uint64(info.id),
-		Rank:  int(info.rank),
-		Ranks: int(info.ranks),
-		Nodes: int(info.nodes),
-		ABI:   int(info.abi),
+		ID:   uint64(info.id),
+		Rank: int(info.rank),
+		Comm: nccl.Comm{Nodes: int(info.nodes), Ranks: int(info.ranks)},
+		ABI:  int(info.abi),
 
 		NVLDomains:         int(info.nvl_domains),
 		UncheckedAllGather: tuner.UncheckedAllGather(int(info.abi), float64(info.ring_ll128)),

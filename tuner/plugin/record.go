@@ -46,7 +46,7 @@ func (r *counted) Read(to *record.Comm) {
 
 // callOf reads prof_what.
 func callOf(bytes uint64, what uint32) record.Call {
-	c := record.Call{Coll: nccl.Coll(what & 15), Bytes: bytes, Channels: int(what >> 16 & 0xff)}
+	c := record.Call{Call: nccl.Call{Coll: nccl.Coll(what & 15), Bytes: bytes}, Channels: int(what >> 16 & 0xff)}
 	if algo := what >> 4 & 15; algo != C.NOT_OURS {
 		c.Algo, c.Proto = nccl.Algo(algo).String(), nccl.Proto(what>>8&15).String()
 	}
@@ -66,7 +66,7 @@ func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) 
 	defer contain(log, withoutPolicy, func() { records = false })
 	provoke("record")
 	r := process.Record(telemetry.RecordInfo{
-		ID: uint64(c.id), Rank: int(c.rank), Ranks: int(c.ranks), Nodes: int(c.nodes),
+		ID: uint64(c.id), Rank: int(c.rank), Comm: nccl.Comm{Nodes: int(c.nodes), Ranks: int(c.ranks)},
 	}, &counted{c: c}, log)
 	if r == nil {
 		return false

@@ -52,16 +52,16 @@ func recordJob(t *testing.T, p programs, env ...string) {
 		c := f.Comms[0]
 		if len(f.Comms) != 1 || c.ID != "0xabc" || c.Rank != rank || c.Ranks != ranks || c.Nodes != 2 ||
 			c.Unlisted != 0 {
-			t.Errorf("%+v", c)
+			t.Errorf("%#v", c)
 		}
 		others := 0
 		for _, call := range c.Calls {
 			switch call {
-			case record.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20, Algo: "tree", Proto: "ll", Channels: 4,
-				Calls: replays},
-				record.Call{Coll: nccl.CollAllGather, Bytes: ranks << 19, Algo: "ring", Proto: "simple", Channels: 4,
-					Calls: replays},
-				record.Call{Coll: nccl.CollAllReduce, Bytes: 8 << 10, Channels: 2, Calls: 1}:
+			case record.Call{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}, Algo: "tree", Proto: "ll",
+				Channels: 4, Calls: replays},
+				record.Call{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: ranks << 19}, Algo: "ring",
+					Proto: "simple", Channels: 4, Calls: replays},
+				record.Call{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 8 << 10}, Channels: 2, Calls: 1}:
 				others++
 			default:
 				if call.Coll != nccl.CollReduceScatter || call.Bytes != ranks<<21 || call.Calls != 1 {
@@ -97,13 +97,13 @@ func TestRecordedV4(t *testing.T) {
 	}
 	_, f := readRecord(t, dir)
 	want := []record.Comm{
-		{ID: "0x77", Rank: 0, Ranks: 2, Nodes: 2, Calls: []record.Call{}},
-		{ID: "0x99", Rank: 1, Ranks: 2, Nodes: 1,
-			Calls: []record.Call{{Coll: nccl.CollReduce, Bytes: 8 << 10, Algo: "collnet_chain", Proto: "simple",
-				Channels: 2, Calls: 2000}}},
+		{ID: "0x77", Rank: 0, Comm: nccl.Comm{Nodes: 2, Ranks: 2}, Calls: []record.Call{}},
+		{ID: "0x99", Rank: 1, Comm: nccl.Comm{Nodes: 1, Ranks: 2},
+			Calls: []record.Call{{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 8 << 10}, Algo: "collnet_chain",
+				Proto: "simple", Channels: 2, Calls: 2000}}},
 	}
 	if !reflect.DeepEqual(f.Comms, want) {
-		t.Errorf("%+v, want %+v", f.Comms, want)
+		t.Errorf("%#v, want %#v", f.Comms, want)
 	}
 }
 

@@ -54,7 +54,7 @@ func open(e *Exporter, dir string, engine *policy.Engine, log Log) *playedComm {
 		}
 	})
 	c.Open(log, func() CommState {
-		return CommState{Nodes: 1, Ranks: 8, Engine: engine, Version: engine.Digest.Full()}
+		return CommState{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Engine: engine, Version: engine.Digest.Full()}
 	})
 	return c
 }

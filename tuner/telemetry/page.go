@@ -12,6 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -26,8 +27,8 @@ const (
 
 // CommState is what the metrics show of a communicator at a moment.
 type CommState struct {
-	ID           uint64 // 0: not told
-	Nodes, Ranks int
+	ID uint64 // 0: not told
+	nccl.Comm
 
 	Engine  *policy.Engine // of the version in force; nil: NCCL decides everything
 	Version string         // its meaning

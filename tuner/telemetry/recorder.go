@@ -20,8 +20,9 @@ import (
 
 // RecordInfo is what NCCL's profiler interface tells of a communicator.
 type RecordInfo struct {
-	ID                 uint64
-	Rank, Ranks, Nodes int
+	ID   uint64
+	Rank int
+	nccl.Comm
 }
 
 // Recorded is what the profiler half has counted of a communicator, in C.
@@ -61,11 +62,10 @@ type Recording struct {
 	idle    bool // NCCL decides everything
 }
 
-// ranKey is a shape and what ran, since versions of a policy may decide by turns. "" is whatever NCCL
+// ranKey is a call and what ran, since versions of a policy may decide by turns. "" is whatever NCCL
 // chooses.
 type ranKey struct {
-	coll        nccl.Coll
-	bytes       uint64
+	nccl.Call
 	algo, proto string
 }
 
@@ -101,8 +101,7 @@ func (r *Recorder) Begin(dir string, info RecordInfo, from Recorded, log Log) *R
 	}
 	c := &Recording{recorder: r, info: info, log: log, from: from, decided: map[ranKey]shapeDecision{},
 		data: record.Comm{
-			ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Ranks: info.Ranks, Nodes: info.Nodes,
-			Calls: []record.Call{},
+			ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Comm: info.Comm, Calls: []record.Call{},
 		}}
 	if !r.add(c, dir) {
 		return nil
@@ -212,9 +211,9 @@ func (r *Recorder) file() (f *record.File, dir string) {
 func (c *Recording) explain(call *record.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d, ok := c.decided[ranKey{call.Coll, call.Bytes, call.Algo, call.Proto}]
+	d, ok := c.decided[ranKey{call.Call, call.Algo, call.Proto}]
 	if !ok {
-		d, ok = c.decided[ranKey{call.Coll, call.Bytes, "", ""}]
+		d, ok = c.decided[ranKey{Call: call.Call}]
 	}
 	if !ok && c.idle {
 		d.by = "NCCL"
@@ -228,17 +227,17 @@ func (c *Recording) Note(e *policy.Engine, q policy.Query, a policy.Answer) {
 		return
 	}
 	d := shapeDecision{by: decidedBy(e, a)}
-	own := ranKey{coll: q.Coll, bytes: q.Bytes}
+	own := ranKey{Call: q.Call}
 	if cell, _ := q.Costs.Own(); cell.Known() {
 		own.algo, own.proto = cell.Algo.String(), cell.Proto.String()
 		d.own = cell.String()
 	}
 	if a.By != policy.ByNCCL && a.Algo >= 0 {
-		c.note(ranKey{q.Coll, q.Bytes, a.Algo.String(), a.Proto.String()}, d)
+		c.note(ranKey{q.Call, a.Algo.String(), a.Proto.String()}, d)
 		return
 	}
 	c.note(own, d)
-	c.note(ranKey{coll: q.Coll, bytes: q.Bytes}, d)
+	c.note(ranKey{Call: q.Call}, d)
 }
 
 func (c *Recording) note(ran ranKey, d shapeDecision) {

@@ -48,11 +48,12 @@ func readRecord(t *testing.T, dir string) *record.File {
 func TestRecordOfTurns(t *testing.T) {
 	dir := t.TempDir()
 	from := &counts{[]record.Call{
-		{Coll: nccl.CollAllReduce, Bytes: 1024, Algo: "tree", Proto: "ll"}, {Coll: nccl.CollAllReduce, Bytes: 1024,
-			Algo: "pat", Proto: "simple"}, {Coll: nccl.CollAllReduce, Bytes: 1024},
+		{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, Algo: "tree", Proto: "ll"},
+		{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, Algo: "pat", Proto: "simple"},
+		{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}},
 	}}
-	r := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)).Begin(dir, RecordInfo{ID: 7, Ranks: 8, Nodes: 1},
-		from, Log{})
+	r := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)).Begin(dir,
+		RecordInfo{ID: 7, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from, Log{})
 	table := make([]float32, nccl.NumAlgos*nccl.NumProtos)
 	for i := range table {
 		table[i] = float32(100 - i)
@@ -85,7 +86,7 @@ func (damaged) Read(*record.Comm) { panic("provoked") }
 // A panic in the end of one recording does not hold up the next communicator.
 func TestRecordOfADefect(t *testing.T) {
 	p, dir := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)), t.TempDir()
-	r := p.Begin(dir, RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, damaged{}, Log{})
+	r := p.Begin(dir, RecordInfo{ID: 1, Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged{}, Log{})
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -114,7 +115,7 @@ func TestRecordOfADefectMeanwhile(t *testing.T) {
 			r.log().Emit(level, file, line, text)
 		}}
 		p, dir := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)), t.TempDir()
-		if c := p.Begin(dir, RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, damaged{}, log); c == nil {
+		if c := p.Begin(dir, RecordInfo{ID: 1, Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged{}, log); c == nil {
 			t.Fatal("nothing is recorded")
 		}
 		time.Sleep(firstRecord)
@@ -129,9 +130,9 @@ func TestRecordOfADefectMeanwhile(t *testing.T) {
 func TestRecordIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls))
-	first := p.Begin(dir, RecordInfo{ID: 1, Ranks: 2, Nodes: 1}, &counts{}, Log{})
+	first := p.Begin(dir, RecordInfo{ID: 1, Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, &counts{}, Log{})
 	for id := range uint64(maxRecordings + 10) {
-		r := p.Begin(dir, RecordInfo{ID: 100 + id, Ranks: 2, Nodes: 1}, &counts{}, Log{})
+		r := p.Begin(dir, RecordInfo{ID: 100 + id, Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, &counts{}, Log{})
 		r.End()
 	}
 	first.End()

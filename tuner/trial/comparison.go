@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
@@ -37,8 +38,8 @@ type Log interface {
 
 // Config is what a comparison needs.
 type Config struct {
-	Comm         string // names the communicator in a Finding
-	Nodes, Ranks int
+	Key string // names the communicator in a Finding
+	nccl.Comm
 
 	Versions Versions
 	Change   time.Duration // how long a change takes that nothing delays

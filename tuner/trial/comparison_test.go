@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -103,7 +104,8 @@ func play(t *testing.T, canary bool, compare bool, a string, others ...string) *
 	}
 	j.inForce = j.versions[a]
 	j.clock.Next.Store(never)
-	config := Config{Comm: "c", Ranks: 8, Nodes: 1, Versions: j, Change: time.Second, Canary: canary, Clock: &j.clock,
+	config := Config{Key: "c", Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Versions: j, Change: time.Second,
+		Canary: canary, Clock: &j.clock,
 		NewStamps: func() *[ClockStamps]Stamp { return new([ClockStamps]Stamp) }, Peers: &j.peers, Log: &j.log,
 		Tell: func(_ context.Context, f Finding) { j.notes = append(j.notes, f) }}
 	if compare {

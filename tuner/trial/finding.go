@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 // Finding is what a job has found out about two versions of its policy. Ranks publish it as JSON.
 type Finding struct {
-	Comm   string    `json:"comm"` // id and ranks
-	Nodes  int       `json:"nodes"`
-	Ranks  int       `json:"ranks"`
+	Key string `json:"comm"` // id and ranks
+	nccl.Comm
 	A      Compared  `json:"a"` // the policy, or an edit of it
 	B      Compared  `json:"b"`
 	Canary bool      `json:"canary,omitempty"` // B was in force before A
@@ -35,7 +35,7 @@ type Compared struct {
 func (d *comparison) found(r Result, stays Side) Finding {
 	side := func(s Side) Compared { return Compared{d.sides[s].String(), d.sides[s].Meaning()} }
 	return Finding{
-		Comm: d.Comm, Nodes: d.Nodes, Ranks: d.Ranks,
+		Key: d.Key, Comm: d.Comm,
 		A: side(A), B: side(B), Canary: d.canary, Stays: stays.String(), Began: d.began, At: d.now(),
 		StepCalls: d.steps.period, StepSeconds: d.steps.took.Seconds(), BlockSeconds: d.blocks.length.Seconds(),
 		Result: r,
