@@ -3,11 +3,11 @@ package doctor
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -103,11 +103,8 @@ func tryWriting(dir string) (found []finding, err error) {
 	default:
 		probe, err = os.CreateTemp(dir, ".tmp-tunefit-doctor-*")
 	}
-	if at := (*fs.PathError)(nil); errors.As(err, &at) { // the message names it
-		err = at.Err
-	}
 	if err != nil {
-		return nil, err
+		return nil, openregular.Reason(err)
 	}
 	probe.Close()
 	if err := os.Remove(probe.Name()); err != nil {

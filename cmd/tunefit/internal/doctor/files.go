@@ -2,9 +2,7 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
@@ -42,8 +41,8 @@ func (d *doctor) readFiles() (f filesFound) {
 		file := fileFound{variable: variable, name: d.env.Get(variable)}
 		if file.name != "" {
 			file.text, file.err = cli.ReadRegular(file.name)
-			if at := (*fs.PathError)(nil); errors.As(file.err, &at) { // the message names it
-				file.err = at.Err
+			if file.err != nil {
+				file.err = openregular.Reason(file.err)
 			} else if is := cli.Sniff(file.text); is.Kind == cli.KindPacked {
 				file.faults = []string{file.name + " is compressed (the library unpacks nothing)"}
 			} else if wrong := is.Accept(file.name, []cli.Kind{want}); wrong != nil {
@@ -51,7 +50,7 @@ func (d *doctor) readFiles() (f filesFound) {
 			} else if len(file.text) > policyfile.MaxFileBytes {
 				file.err = fmt.Errorf("it is larger than the %s that the tuner reads",
 					nccl.FormatBytes(policyfile.MaxFileBytes))
-			} else if info, err := os.Stat(file.name); file.err == nil && err == nil {
+			} else if info, err := os.Stat(file.name); err == nil {
 				file.err = fileowner.CheckFile(info, d.env.Get(tuner.EnvFilesTrust) == "1")
 			}
 		}
