@@ -80,9 +80,8 @@ type Comm struct {
 // errUnusable fails a strict init. What is wrong was logged.
 var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be used")
 
-// Open prepares the policy for a communicator. Without a usable policy it returns a Comm that
-// is Idle and never decides, or an error with NCCL_TUNER_STRICT=1, and has logged why. Close
-// ends what Open began.
+// Open prepares the policy for a communicator. Without a usable policy it logs why. It then returns a Comm
+// that is Idle and never decides, or with NCCL_TUNER_STRICT=1 an error. Close ends what Open began.
 func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 	settings, ok := readSettings(p.getenv, log)
 	c = &Comm{plugin: p, info: info, log: log, settings: settings,
@@ -180,17 +179,17 @@ func (c *Comm) leave() {
 	c.ends = nil
 }
 
-// EndWait makes an AtTrigger that waits return an error, and so each later one. It may be called on any
-// goroutine, beside the other methods. Close must still be called, once they have returned.
+// EndWait makes a waiting AtTrigger return an error, and each later one too. Any goroutine may call it, while
+// other methods run. The caller must still call Close once those have returned.
 func (c *Comm) EndWait() {
 	if c.member != nil {
 		c.member.EndWait()
 	}
 }
 
-// Close sums up the decision log, if there is one, and returns when nothing runs any more for
-// the communicator: after a few milliseconds, or about a second if the ranks' store hangs,
-// and another one if the directory of metrics does.
+// Close sums up the decision log, if there is one, and returns when nothing runs any more for the
+// communicator. That takes a few milliseconds. It takes about a second if the ranks' store hangs, and another
+// second if the directory of metrics does.
 func (c *Comm) Close() {
 	c.leave()
 	c.metrics.Close()
@@ -199,8 +198,8 @@ func (c *Comm) Close() {
 	}
 }
 
-// inForce returns the version in force; nil: NCCL decides everything, for good. The member owns it
-// where the ranks agree on versions. C holds only what it has decided, in its cache, and its counts.
+// inForce returns the version in force; nil: NCCL decides everything, for good. Where the ranks agree on
+// versions, the member owns it. C holds only the version's decisions, in its cache, and its counts.
 func (c *Comm) inForce() *snapshot {
 	if c.member != nil {
 		return c.member.Snapshot().(*snapshot)
@@ -214,8 +213,8 @@ func (c *Comm) Idle() bool {
 	return s == nil || s.idle
 }
 
-// Hits returns the counts of the version in force, which CommInfo.NewHits has made. No two versions
-// have the same.
+// Hits returns the counts of the version in force, which CommInfo.NewHits has made. Each version has counts
+// of its own.
 func (c *Comm) Hits() []atomic.Uint64 { return c.inForce().counts.Hits() }
 
 // Decide answers one query; see policy.EngineView.Decide.

@@ -13,8 +13,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// takeTurns begins this rank's part in the comparison that the settings ask for. A change takes so long
-// if nothing delays it.
+// takeTurns begins this rank's part in the comparison that the settings ask for. change is how long a change
+// takes if nothing delays it.
 func (c *Comm) takeTurns(change time.Duration) {
 	peer, remove := c.plugin.peers.Add(func() (string, uint64) {
 		return c.member.Snapshot().Meaning(), c.info.Counter.Seq.Load()
@@ -88,8 +88,8 @@ func (c *Comm) compared() *policyfile.Version {
 	return read.Version
 }
 
-// publisher returns what takes a comparison's findings to the metrics, to NCCL_TUNER_RECORD and, by note, to
-// `tunefit status`.
+// publisher returns a function that publishes a comparison's findings in the metrics and in
+// NCCL_TUNER_RECORD. By note it also publishes them to `tunefit status`.
 func (c *Comm) publisher(note func(context.Context, []byte) error) func(context.Context, trial.Finding) {
 	log, warned := c.log.About(about(c.info)), false
 	return func(ctx context.Context, f trial.Finding) {
@@ -125,8 +125,8 @@ func (s settings) comparing() (variables []string) {
 // ownerPause is the time between two looks for the owner of the first slot.
 const ownerPause = time.Second
 
-// warnOfMissed says what this rank asks for and the rank that compares, which has the first slot,
-// does not: nothing would happen. It waits for that rank.
+// warnOfMissed waits for the rank of the first slot, which compares. It warns of comparisons that this rank
+// asks for and that rank does not, because nothing would come of them.
 func (c *Comm) warnOfMissed(ctx context.Context) {
 	for {
 		first, err := c.member.Owner(ctx, 0)

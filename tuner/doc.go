@@ -6,13 +6,13 @@
 // returns a Comm. A Comm lives until Close, which NCCL's destruction of the communicator calls.
 // It owns its part in the agreement, its metrics and the comparison that it may run.
 //
-// The version in force has one owner. Where the ranks agree on versions it is the Comm's
-// agree.Member. Elsewhere the Comm has one version, for good. All others ask Comm: its
-// snapshot in force, its counts, the decisions in C's cache follow from it.
+// The version in force has one owner. Where the ranks agree on versions, the owner is the Comm's
+// agree.Member. Elsewhere the Comm has one version for good. The snapshot in force, its counts and the
+// decisions in C's cache all follow from that version.
 //
-// What the package does not do itself: tuner/policyfile makes versions of files, tuner/trial
-// compares versions, tuner/telemetry tells of all that. It knows nothing of C: package main in
-// tuner/plugin is the ABI around it.
+// Three packages do parts of the work: tuner/policyfile makes versions from files, tuner/trial compares
+// versions, and tuner/telemetry reports. This package knows nothing of C. The ABI around it is package main
+// in tuner/plugin.
 //
 // docs/ARCHITECTURE.md follows a decision and an edit through it, docs/LIVE.md describes
 // edits for users, docs/NCCL.md what NCCL does with a tuner.

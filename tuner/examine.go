@@ -15,7 +15,7 @@ import (
 var Variables = []string{EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvReload, EnvRendezvous, EnvStallLimit,
 	EnvCompare, EnvCanary, EnvRecord, EnvMetrics, EnvTrust, EnvFilesTrust, detect.TunerFileVariable}
 
-// CheckSettings says what the plugin would not understand in its variables, a line each.
+// CheckSettings returns one line for each variable's value that the plugin would not understand.
 func CheckSettings(getenv func(string) string) (problems []string) {
 	readSettings(getenv, telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) {
 		problems = append(problems, strings.TrimPrefix(text, "TUNER/Go: "))
@@ -28,8 +28,7 @@ func IsEtcd(rendezvous string) bool {
 	return strings.HasPrefix(rendezvous, "etcd://") || strings.HasPrefix(rendezvous, "etcds://")
 }
 
-// ReachEtcd asks the etcd of a rendezvous for a record that is not there, and says how
-// long that took.
+// ReachEtcd asks the etcd of a rendezvous for a record that does not exist, and returns how long that took.
 func ReachEtcd(ctx context.Context, rendezvous string, getenv func(string) string) (took time.Duration, err error) {
 	store, end, err := openEtcd(rendezvous, getenv)
 	if err != nil {
@@ -41,9 +40,8 @@ func ReachEtcd(ctx context.Context, rendezvous string, getenv func(string) strin
 	return time.Since(start), err
 }
 
-// PutTwice writes a record once and again into an empty directory, as ranks do, and
-// says how long one put takes and what stands after both: the first, where the file
-// system does what agreement needs.
+// PutTwice puts a record into an empty directory twice, as ranks do. It returns how long one put takes and
+// which record stands afterwards. That is the first one if the file system does what agreement needs.
 func PutTwice(ctx context.Context, dir string, first, second []byte) (took time.Duration, stands []byte, err error) {
 	store, err := dirstore.Open(dir, identity.New())
 	if err != nil {

@@ -19,8 +19,8 @@ type obstacle struct {
 	fault bool   // it is for the user to mend
 }
 
-// obstacle is what is known before the ranks meet. All ranks find the same: one that finds an obstacle
-// starts on what it has read, for no other has met anybody.
+// obstacle returns the obstacle that is known before the ranks meet. All ranks find the same one. So a rank
+// that finds an obstacle may start on the files it has read: no other rank has met anybody.
 func (c *Comm) obstacle() obstacle {
 	s := c.settings
 	notCompared := func(format string, args ...any) string {
@@ -106,9 +106,9 @@ func (c *Comm) join(own policyfile.Loaded) error {
 	return nil
 }
 
-// cannotMeet is the error of a communicator whose ranks have a place to meet that this one could not use.
-// Others may have met there, on a version that this rank does not know: NCCL alone would be another
-// choice than theirs, too.
+// cannotMeet is the error of a rank that could not use the place where its communicator's ranks meet. Other
+// ranks may have met there, on a version that this rank does not know. NCCL's choice could differ from
+// theirs, so this rank must not fall back to it.
 func cannotMeet(why error) error {
 	return fmt.Errorf("this rank cannot meet the others, who may have read other files, and must not decide without "+
 		"them: %w. Mend that, or set %s=new on all ranks", why, EnvReload)
@@ -131,9 +131,9 @@ func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error
 	return c.prepare(v), nil
 }
 
-// AtTrigger takes part in a change of the policy before a call whose agree.HashCall is call:
-// the Counter's trigger is reached. Hits returns others afterwards if another version is in force.
-// An error ends the communicator: this rank cannot know how the others decide.
+// AtTrigger takes part in a change of the policy. The host calls it before a call that reaches the Counter's
+// trigger; call is that call's agree.HashCall. If the version in force has changed, Hits returns other counts
+// afterwards. An error ends the communicator, because this rank cannot know how the others decide.
 func (c *Comm) AtTrigger(call uint64) error {
 	if c.member == nil {
 		return errors.New("there is nothing to change")

@@ -45,8 +45,8 @@ func New(getenv func(string) string) *Plugin {
 	return p
 }
 
-// Record begins to record a communicator, if NCCL_TUNER_RECORD names a directory that can be
-// written to. Else it returns nil.
+// Record begins to record a communicator. It returns nil unless NCCL_TUNER_RECORD names a directory that can
+// be written to.
 func (p *Plugin) Record(info telemetry.RecordInfo, from telemetry.Recorded, log telemetry.Log) *telemetry.Recording {
 	return p.recorder.Begin(p.getenv(EnvRecord), info, from, log)
 }

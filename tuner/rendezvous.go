@@ -29,7 +29,8 @@ type rendezvous struct {
 	poller *agree.Poller
 	timing agree.Timing
 	close  func()
-	// inPlace returns an error where processes that open the store now may meet elsewhere; nil: they cannot.
+	// inPlace returns an error if processes that open the store now may meet elsewhere. A nil function means
+	// that they cannot.
 	inPlace func(context.Context) error
 	err     error
 }
@@ -41,21 +42,22 @@ type rendezvousKey struct {
 	aggregate bool   // a node's reports are merged, see agree.NodeStore
 }
 
-// aggregateAbove is the number of nodes above which the store would be overloaded if each
-// rank polled it by itself.
+// aggregateAbove is the number of nodes above which one process of each node polls the store for all its
+// ranks. If each rank polled, they would overload the store.
 const aggregateAbove = 64
 
-// privateStore names the default store: a directory in memory for all jobs of this
-// user on this machine. It vanishes with the last process that uses it.
+// privateStore names the default store, a directory in memory for all jobs of this user on this machine. The
+// last process that uses it removes it.
 const privateStore = "jobs"
 
-// openRetry is the pause after an opening that failed: all ranks of a job may ask one file server.
+// openRetry is the pause after a failed attempt to open a store. It spares a file server that all ranks of a
+// job ask.
 const openRetry = 250 * time.Millisecond
 
-// meet opens what the settings name, for a communicator of so many nodes, until release. The error says what
-// cannot be used and the setting that names it. Whatever the reason, other ranks may have opened it: so it
-// tries for as long as a rank may join. What another communicator has opened serves, as long as whoever opens
-// the store now meets there.
+// meet opens the store that the settings name, for a communicator of this number of nodes. The caller
+// releases it. The communicators of a process share an open store while other processes that open it now meet
+// in the same place. meet retries for as long as a rank may join, because other ranks may have opened the
+// store. The error says what cannot be used and which setting names it.
 func (p *Plugin) meet(s settings, nodes int, log telemetry.Log) (*rendezvous, error) {
 	key := rendezvousKey{s.rendezvous, s.trust, nodes > aggregateAbove}
 	ctx, cancel := whileRunning(p.clock, agree.JoinLimit)

@@ -26,9 +26,8 @@ const (
 	EnvCanary     = "NCCL_TUNER_CANARY"
 	EnvRecord     = "NCCL_TUNER_RECORD"
 	EnvMetrics    = "NCCL_TUNER_METRICS"
-	// EnvTrust lets others than root and the job's user decide by a rendezvous, and
-	// EnvFilesTrust by the policy, the model and the topology file, where they can
-	// write there.
+	// By default the plugin refuses what users other than root and the job's user can write. EnvTrust accepts
+	// such a rendezvous. EnvFilesTrust accepts such a policy, model or topology file.
 	EnvTrust      = "NCCL_TUNER_RENDEZVOUS_TRUST"
 	EnvFilesTrust = fileowner.TrustVariable
 )
@@ -62,20 +61,20 @@ type settings struct {
 	reload reload
 	// mustReload: the user has asked for live and wants to hear if it is not possible.
 	mustReload bool
-	// uniform lets a communicator change although all its calls are alike, so that a rank
-	// which has made one call more is not found out.
+	// uniform allows a change on a communicator whose calls are all alike. There, the ranks cannot notice
+	// that one of them has made one call more.
 	uniform bool
 	// rendezvous names the store that all ranks of a job reach; empty for the default.
 	rendezvous string
-	// trust: its records count whoever else can write there.
+	// trust accepts the rendezvous' records even if other users can write there.
 	trust bool
 	// stallLimit bounds how long a call may wait for a lost store; 0: for ever.
 	stallLimit time.Duration
-	// compare names what the policy is compared with while the job runs: compareNCCL, or a policy
-	// file; empty for nothing.
+	// compare names the other side of a comparison with the policy while the job runs. It is compareNCCL or a
+	// policy file; empty: nothing is compared.
 	compare string
-	// canary compares each edit with the version before, and takes it back if the steps are
-	// slower for sure.
+	// canary compares each edit with the version before it. It rolls the edit back if the steps are surely
+	// slower.
 	canary bool
 	// record is the directory for what is found out about the job; empty for none.
 	record string
@@ -88,8 +87,8 @@ type settings struct {
 	envChooses bool
 }
 
-// readSettings asks getenv, which returns "" for what is not set. A value that
-// means nothing is reported and counts as not set.
+// readSettings reads the variables by getenv, which returns "" for one that is not set. It logs a value that
+// it does not understand, and takes that variable as not set.
 func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok bool) {
 	ok = true
 	s.files.Policy = policyfile.Named{Variable: EnvConfigFile, Path: getenv(EnvConfigFile)}

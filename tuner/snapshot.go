@@ -60,8 +60,8 @@ func (c *Comm) survive(outcome string) {
 	}
 }
 
-// WarnOfConditions tells which rows have no effect on a communicator or less than they should: those whose
-// condition fails, and those that need a topology that is not known. It tells of each row once in a process.
+// WarnOfConditions warns of rows that have less effect on a communicator than they should, or none. Their
+// condition fails, or it needs a topology that is not known. It warns of each row once in a process.
 func WarnOfConditions(view *policy.EngineView, warn func(format string, args ...any)) {
 	rows := view.Rows()
 	if rows == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
-// whileRunning returns a context that ends when this process has run for so long. It counts at most a second
-// for each of its wake-ups, and so not the time for which a debugger, say, has stopped the process.
+// whileRunning returns a context that ends when this process has run for the limit. Time for which the
+// process is stopped, by a debugger for example, does not count: each wake-up counts for at most a second.
 func whileRunning(clock agree.Clock, limit time.Duration) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancel = context.WithCancel(context.Background())
 	var wait func(left time.Duration)

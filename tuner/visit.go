@@ -14,20 +14,20 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 )
 
-// RendezvousView is a rendezvous as a tool sees it that takes no part.
+// RendezvousView is a rendezvous as seen by a tool that is no rank.
 type RendezvousView struct {
 	Name    string
 	Records agree.Records
-	// Directory is where the records lie, if they are files; Private that it is the
-	// default one, which vanishes with its last user; Own that it is this user's.
+	// Directory holds the records, if they are files. Private marks the default rendezvous, which its last
+	// user removes. Own marks one that belongs to this user.
 	Directory    *dirstore.Store
 	Private, Own bool
 }
 
-// Visit finds the rendezvous in a directory that NCCL_TUNER_RENDEZVOUS names, and in the
-// folders below it. Without a name it finds the default ones of this machine: those of this
-// user, and for root those of all users. It creates nothing. A default one that is not there
-// is none, a named one an error. unseen says where a rendezvous may be that it could not look at.
+// Visit finds the rendezvous in a directory that NCCL_TUNER_RENDEZVOUS names, and in the folders below it.
+// Without a name it finds the default ones of this machine: those of this user, or for root those of all
+// users. It creates nothing. A named directory that does not exist is an error. unseen lists the places that
+// Visit could not look at, where a rendezvous may be.
 func Visit(name string) (places []RendezvousView, unseen []error, err error) {
 	if name == "" {
 		places, err = visitPrivate()

@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// Calls are the calls that have not returned in time, by name. The zero value is ready.
+// Calls remembers the calls that have not returned in time, by name. The zero value is ready.
 type Calls struct {
 	mu    sync.Mutex
 	names map[string]bool
 }
 
-// NoAnswer is the error of a call that has not returned in time. On other ranks it may have.
+// NoAnswer is the error of a call that has not returned in time. The same call may have returned on other
+// ranks.
 type NoAnswer struct{ limit time.Duration }
 
 func (e NoAnswer) Error() string { return fmt.Sprintf("no answer for %v", e.limit) }
@@ -27,8 +28,8 @@ func (h *Calls) Do(name string, limit time.Duration, f func() error) error {
 	return err
 }
 
-// Get returns what f returns, or NoAnswer after the limit. Then f goes on by itself. As long as
-// it does, a call of the same name fails at once, so neither threads nor waits add up.
+// Get returns what f returns, or NoAnswer after the limit. After that, f keeps running on its goroutine.
+// While it runs, a call of the same name fails at once, so that neither threads nor waits add up.
 func Get[T any](h *Calls, name string, limit time.Duration, f func() (T, error)) (T, error) {
 	type outcome struct {
 		result   T

@@ -1,8 +1,7 @@
-// Package identity names processes so that no two that ever live have the same name, and says
-// whether a named process still runs. Ranks put these names into their records, and files
-// of metrics begin with one.
+// Package identity gives each process a name that no other process ever has, and tells whether a named
+// process still runs. Ranks put these names into their records, and files of metrics begin with one.
 //
-// A name is text. It holds no resources, and anybody may keep it for as long as he likes.
+// A name is text. It holds no resources and may be kept for any time.
 package identity
 
 import (
@@ -18,8 +17,8 @@ import (
 	"syscall"
 )
 
-// New names a member of a communicator, or this process, unlike all others that ever live.
-// `tunefit status` shows host and process of it.
+// New returns a new name for a member of a communicator, or for this process. No other call ever returns the
+// same name. `tunefit status` shows its host and process.
 func New() string {
 	p := Self()
 	return fmt.Sprintf("%s %s %d %d %d %s", rand.Text(), p.Host, p.PID, p.space, p.Started, p.boot)
@@ -83,8 +82,8 @@ func Parse(identity string) (p Process, err error) {
 
 func (p Process) String() string { return fmt.Sprintf("%s:%d", p.Host, p.PID) }
 
-// Unique is a number that no other process of the machine has. In a container it includes the
-// namespace.
+// Unique returns a text that no other process of the machine has: its PID, and in a container the namespace
+// too.
 func (p Process) Unique() string {
 	const first = 0xEFFFFFFC // PROC_PID_INIT_INO of Linux
 	if p.space == first || p.space == 0 {
@@ -139,8 +138,7 @@ func (p Process) Getenv(name string) string {
 	return ""
 }
 
-// Path returns the place of a file as the process names it, and false where that
-// cannot be known here.
+// Path returns the absolute path of a file that the process names, or false if it cannot be known here.
 func (p Process) Path(file string) (path string, ok bool) {
 	if state := p.State(); state == Unknown || state == Dead || file == "" {
 		return "", false
