@@ -7,14 +7,13 @@ import (
 	"fmt"
 )
 
-// Bundle is a version of the policy as ranks pass it on: the files that it is made
-// from. A rank that was told no file of a kind, or has a bad one, passes on none; a
-// bundle without files leaves everything to NCCL.
+// Bundle is a version of the policy as ranks pass it on: the files that it is made from. A rank that has no
+// usable file of a kind passes on none of that kind. A bundle without files leaves everything to NCCL.
 type Bundle struct {
 	Policy, Model Source
 }
 
-// Source is a file's name, for messages, and its text. Without a name there is none.
+// Source is a file's name, for messages, and its text. An empty name means that there is no file.
 type Source struct {
 	Name string
 	Text []byte

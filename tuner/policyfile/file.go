@@ -73,13 +73,13 @@ type fileKey struct {
 	Named
 }
 
-// filePair is the states of a policy file and a model file that belong together; nil where
-// none is named. Two pairs are equal if their texts are, or the errors instead of them.
+// filePair holds the states of a policy file and a model file that belong together. A file that is not named
+// is nil. Two pairs are equal if their texts are equal, or the errors that replace the texts.
 type filePair struct{ policy, model *file }
 
-// loadFiles returns the states of the files that the settings name. A file is looked at anew at
-// every init: a process that joins a running job and the ones that are already there then
-// start a new communicator on the same version.
+// loadFiles returns the states of the files that the settings name. It looks at each file again at every
+// init. So a process that joins a running job starts a new communicator on the same version as the processes
+// that are already there.
 func (l *Loader) loadFiles(s Settings) filePair {
 	return filePair{l.loadFile(fileKey{policyKind, s.Policy}, s), l.loadFile(fileKey{modelKind, s.Model}, s)}
 }
@@ -165,7 +165,7 @@ func (l *Loader) readFile(path string, before content, s Settings) (c content, e
 	return c, nil
 }
 
-// otherRanks is why a rank fails that cannot read what another rank may have read.
+// otherRanks says why a rank fails if it cannot read a file that another rank may have read.
 const otherRanks = "other ranks may have read it, and this one must not decide differently"
 
 // hangs returns an error if the file was not read because its file system hangs. f may be

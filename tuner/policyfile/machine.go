@@ -13,11 +13,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
-// machine is the topology of the node that a process runs on. To detect it can take a second,
-// so that is done once in a process, and only for a condition or a model that needs it.
+// machine is the topology of the node that a process runs on. A process detects it at most once, because that
+// can take a second, and only for a condition or a model that needs it.
 //
-// Each rank detects by itself. Ranks on nodes that differ could decide differently, so the
-// topology is part of policy.Engine's digest.
+// Each rank detects its own node. Ranks on different nodes could decide differently, so the topology is part
+// of policy.Engine's digest.
 type machine struct {
 	once  sync.Once
 	here  *model.Machine // nil: not known
@@ -68,8 +68,8 @@ func (l *Loader) logMachine(log telemetry.Log) {
 	})
 }
 
-// FindMachine looks where NCCL does, and before that where NCCL_TUNER_TOPO_FILE says.
-// It can cost a second.
+// FindMachine detects the machine's topology. It looks at NCCL_TUNER_TOPO_FILE first, then where NCCL looks.
+// It can take a second.
 func FindMachine(getenv func(string) string) (*model.Machine, detect.Source, error) {
 	doc, from, err := detect.Load(getenv, "/", detect.NVMLLibrary{})
 	if err != nil {

@@ -76,9 +76,9 @@ func (l *Loader) find(is func(*Version) bool) *Version {
 	return v
 }
 
-// versionOf returns the version of a pair of files, of which one may be nil. Only here
-// bundles are made, and the files' texts then point into the bundle, so that one copy stays
-// in memory. Making a bundle takes as long as the rest of a communicator's init.
+// versionOf returns the version of a pair of files, of which one may be nil. It is the only place that makes
+// bundles. The files' texts then point into the bundle, so that one copy stays in memory. Making a bundle
+// takes as long as the rest of a communicator's init.
 func (l *Loader) versionOf(f filePair, log telemetry.Log) (*Version, error) {
 	if f == (filePair{}) {
 		return None, nil
@@ -112,7 +112,7 @@ func (l *Loader) versionOf(f filePair, log telemetry.Log) (*Version, error) {
 	return v.ready(log)
 }
 
-// Decode returns the version of a content that some rank has put; digest is agree.DigestOf of it.
+// Decode returns the version of a content that some rank has put. digest is the content's agree.DigestOf.
 func (l *Loader) Decode(content []byte, digest string, log telemetry.Log) (*Version, error) {
 	l.mu.Lock()
 	v := l.enter(content, digest, func() (rows *policy.Policy, costs *model.Model, err error) {

@@ -41,9 +41,8 @@ type watchedSet struct {
 // user is who wants to hear of edits.
 type user struct{ offer func(*Version) }
 
-// Watch offers each new version of the files until stop. own is what they were when they were
-// read last for the caller. offer is called by any goroutine, for moments only, and may be offered
-// what it was offered before.
+// Watch offers each new version of the files until stop is called. own is what the caller read last. Any
+// goroutine may call offer, which must return at once. It may be given the same version again.
 func (l *Loader) Watch(s Settings, own Loaded, log telemetry.Log, offer func(*Version)) (stop func()) {
 	one := &user{offer}
 	set, sure := l.joinWatch(s, own, log, one)

@@ -105,7 +105,8 @@ func decidedBy(e *policy.Engine, a policy.Answer) string {
 	return "NCCL"
 }
 
-// Reason says what an engine decided instead of what, and why no row did and what the model expects.
+// Reason describes an answer in words: the decision, NCCL's choice that it replaces, and what the model
+// expects. If neither a row nor the model decided, it says why.
 func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 	cell, _ := q.Costs.Own()
 	own := "NCCL's choice"
@@ -162,8 +163,8 @@ func choice(d policy.Decision) string {
 	return s.String()
 }
 
-// SumUp writes how many shapes each row has decided, and the model, and NCCL. It counts
-// distinct shapes, not calls. A shape that was asked more than once was evicted in between.
+// SumUp logs how many shapes each row, the model and NCCL have decided. It counts distinct shapes, not calls.
+// A shape that was asked more than once was evicted in between.
 func (l *DecisionLog) SumUp() {
 	if len(l.seen) == 0 {
 		return

@@ -1,11 +1,11 @@
-// Package telemetry is what a process tells of its communicators: lines through NCCL's logger,
-// the decision log, metrics for Prometheus, recordings and findings of comparisons in files.
+// Package telemetry reports what a process's communicators do. It writes lines through NCCL's logger, the
+// decision log, metrics for Prometheus, recordings, and findings of comparisons.
 //
 // A process has one Exporter and one Recorder for its life. They own their files and the
 // goroutine that writes them, which runs while there are communicators. A communicator has a
 // CommMetrics from its init to its end, a Recording if it is recorded, and for each version of
 // its policy the Counts of its calls. C writes these counts; their memory is the host's.
 //
-// The package asks communicators by a function (CommMetrics.Open) and knows neither files of
-// the policy nor other ranks. docs/METRICS.md and docs/RECORD.md are for users.
+// The package asks a communicator for its state by a function (CommMetrics.Open). It knows neither the
+// policy's files nor other ranks. docs/METRICS.md and docs/RECORD.md are for users.
 package telemetry

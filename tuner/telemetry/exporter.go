@@ -76,7 +76,7 @@ func (e *Exporter) New(dir string) *CommMetrics { return &CommMetrics{exporter: 
 
 func (m *CommMetrics) wanted() bool { return m.dir != "" }
 
-// Open begins to export the communicator until Close. All of a process go to the directory that the
+// Open exports the communicator until Close. All communicators of a process go to the directory that the
 // first one names. Any goroutine may call state.
 func (m *CommMetrics) Open(log Log, state func() CommState) {
 	if !m.wanted() {
@@ -99,8 +99,8 @@ func (m *CommMetrics) Open(log Log, state func() CommState) {
 	go e.run(e.dir, before, e.stop, done)
 }
 
-// Close ends the export of the communicator. With the last one the file goes, and nothing runs any
-// more, unless the file system hangs.
+// Close ends the export of the communicator. The last communicator's Close removes the file. Nothing runs
+// after it, unless the file system hangs.
 func (m *CommMetrics) Close() {
 	e := m.exporter
 	e.mu.Lock()

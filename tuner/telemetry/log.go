@@ -17,9 +17,8 @@ const (
 	Info Level = 3 // shown with NCCL_DEBUG=INFO
 )
 
-// Log writes through NCCL's logger. The zero value drops everything: NCCL may
-// give no logger, and nothing may be printed in any other way. What is not printable
-// is escaped.
+// Log writes through NCCL's logger. The zero value drops everything, because NCCL may give no logger and the
+// plugin must not print in any other way. Log escapes what is not printable.
 type Log struct {
 	// Emit gets one line of text and the place in the source it comes from.
 	Emit func(level Level, file string, line int, text string)

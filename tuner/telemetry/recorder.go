@@ -62,8 +62,7 @@ type Recording struct {
 	idle    bool // NCCL decides everything
 }
 
-// ranKey is a call and what ran, since versions of a policy may decide by turns. "" is whatever NCCL
-// chooses.
+// ranKey is a call and what ran, since versions of a policy may decide by turns. "" stands for NCCL's choice.
 type ranKey struct {
 	nccl.Call
 	algo, proto string
@@ -221,7 +220,7 @@ func (c *Recording) explain(call *record.Call) {
 	call.DecidedBy, call.Own = d.by, d.own
 }
 
-// Note notes who decided a query. A nil recording notes nothing.
+// Note records who decided a query. A nil recording does nothing.
 func (c *Recording) Note(e *policy.Engine, q policy.Query, a policy.Answer) {
 	if c == nil {
 		return

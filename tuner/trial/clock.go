@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// A Clock is the host's: its main thread notes when it makes some of its calls. It lies in C
-// memory, laid out as here.
+// A Clock belongs to the host, whose main thread notes when it makes some of its calls. It lies in C memory,
+// with the layout of this struct.
 type Clock struct {
 	Next   atomic.Uint64 // the first call that is stamped; the main thread's while it is reached
 	Every  atomic.Uint64 // calls from one stamp to the next
@@ -25,11 +25,11 @@ type Stamp struct {
 // ClockStamps is how many stamps a clock holds until they are read.
 const ClockStamps = 1 << 13
 
-// never is the next call while the clock stands.
+// never is the next call to stamp while the clock is stopped.
 const never = math.MaxUint64
 
-// stampEvery has every n-th call stamped from now on, each with n = 1; never stops that at the next stamp. It
-// returns false where there is no memory for stamps.
+// stampEvery makes the main thread stamp every n-th call from now on. With n = never, stamping stops at the
+// next stamp. stampEvery returns false if there is no memory for stamps.
 func (c *Clock) stampEvery(n uint64, newStamps func() *[ClockStamps]Stamp) bool {
 	if c.Stamps == nil {
 		if c.Stamps = newStamps(); c.Stamps == nil {

@@ -55,8 +55,8 @@ type Config struct {
 	Tell func(context.Context, Finding) // is told of what is known after each pair
 }
 
-// Run compares until ctx ends. It brings the sides into force by ordinary changes, so it can do
-// no more than somebody who edits the file.
+// Run compares until ctx ends. It brings the sides into force by ordinary changes, so it can do no more than
+// a user who edits the file.
 func Run(ctx context.Context, config Config) {
 	d := newComparison(config)
 	defer d.Peers.setPace(d.Peer, pace{})
@@ -102,8 +102,8 @@ type period struct {
 	from uint64 // its first call
 }
 
-// settled is how many steps after a change count for no side: the job's other communicators
-// change at about the same time, and the GPU still runs what the host launched before.
+// settled is how many steps after a change count for neither side. The job's other communicators change at
+// about the same time, and the GPU still runs what the host launched before.
 const settled = 2
 
 const (
@@ -147,8 +147,8 @@ func (d *comparison) tick(ctx context.Context, now time.Time) {
 	d.conclude(ctx)
 }
 
-// look notes what is in force. An edit begins a comparison. An edit that means side B ends it: who
-// goes back to what was in force before wants it to stay.
+// look notes what is in force. An edit begins a comparison. An edit that means side B ends it, because a user
+// who returns to the earlier version wants it to stay.
 func (d *comparison) look(ctx context.Context) {
 	f := d.Versions.InForce()
 	v := f.Version
@@ -197,7 +197,7 @@ func (d *comparison) goBack(ctx context.Context) {
 	d.giveUp(ctx, Edited, B)
 }
 
-// follows ends the comparison where another communicator of the process has ended its own.
+// follows ends the comparison if another communicator of the process has ended its own.
 func (d *comparison) follows(ctx context.Context, now time.Time) bool {
 	block := max(d.blocks.length, lengthFor(0, d.Change))
 	side, ended := d.follower.ended(now, block, d.sides, d.Peers.others(d.Peer))
@@ -269,8 +269,7 @@ func (d *comparison) learn(now time.Time) {
 	}
 }
 
-// divide begins the trial, and begins it again where the process has learned that steps take
-// longer.
+// divide begins the trial. It begins the trial again if the process has learned that steps take longer.
 func (d *comparison) divide(ctx context.Context, now time.Time) {
 	longest := d.Peers.longest()
 	length := lengthFor(longest.step, longest.change)
@@ -316,7 +315,7 @@ func (d *comparison) judge(s step) {
 	}
 }
 
-// steer brings the side into force that is to be in force when the change has come.
+// steer proposes the side that is planned for the time at which the change will be in force.
 func (d *comparison) steer(now time.Time) {
 	_, side := d.blocks.at(now.Add(min(d.lag, d.blocks.length/2)))
 	d.ask(side, now)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Peers are the communicators of a process whose versions are compared, by this rank or another.
-// All comparisons of the process use the longest pace: one communicator may see each microbatch
-// as a step, another all of them. The zero value is ready.
+// Peers are the communicators of a process whose versions are compared, by this rank or another. One
+// communicator may see each microbatch as a step, another a whole batch. So all comparisons of the process
+// use the longest pace. The zero value is ready.
 type Peers struct {
 	mu  sync.Mutex
 	all []*Peer

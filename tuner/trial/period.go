@@ -5,9 +5,9 @@ import "slices"
 // minRepeats is how often a step must have been seen.
 const minRepeats = 3
 
-// periodOf returns the number of calls in a step: the least after which the calls, each given
-// by a hash, repeat. 0 means that they do not, or not often enough. What came before the second
-// half of the calls need not belong to steps.
+// periodOf returns the number of calls in a step: the least number after which the calls repeat. calls holds
+// a hash of each. It returns 0 if they do not repeat, or not often enough. The first half of the calls need
+// not belong to steps.
 func periodOf(calls []uint64) int {
 	for _, of := range [][]uint64{calls, calls[len(calls)/2:]} {
 		if p := len(of) - longestBorder(of); p > 0 && minRepeats*p <= len(of) {
@@ -17,16 +17,17 @@ func periodOf(calls []uint64) int {
 	return 0
 }
 
-// Chunks of calls are alike in time where most of the slow ones take at most so much longer than most
-// of the fast ones, and the mean than the median: few long waits may be most of the time.
+// Chunks of calls take about the same time if two ratios are small. alike bounds the ratio of the slow
+// chunks' time to that of the fast ones, a tenth left out at each end. alikeWaits bounds the ratio of mean to
+// median, because a few long waits may be most of the time.
 const (
 	alike      = 1.5
 	alikeWaits = 1.25
 )
 
-// steady returns how many periods of calls to take for a step, given when each call was made: as many
-// as take about the same time again and again. Calls may repeat with each layer, and the time
-// between them then says how fast the host launches. 0 means that nothing is steady.
+// steady returns how many periods of calls make a step that takes about the same time each time. nanos says
+// when each call was made. One period may be too short: if calls repeat with each layer, their times only
+// show how fast the host launches. 0 means that no number of periods is steady.
 func steady(nanos []uint64, period int) int {
 	nanos = nanos[len(nanos)/2:]
 	for m := 1; steadyChunks*m*period < len(nanos); m *= 2 {

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// steps tells a job's steps from one communicator's stamps: first, of all calls, after how many
-// they repeat, then when each step begins.
+// steps finds a job's steps in one communicator's stamps. It first looks at all calls for the number after
+// which they repeat. Then it notes when each step begins.
 type steps struct {
 	period uint64        // calls in a step; 0: not known yet
 	took   time.Duration // a step in the mean, as the period was found
@@ -20,8 +20,8 @@ type steps struct {
 	tried   int // len(calls) when a period was last looked for
 }
 
-// The period is looked for after so many calls or after so long, whichever comes first. The search is
-// given up after the most calls or the longest time.
+// The search for the period begins after enoughCalls or enoughTime, whichever comes first. It is given up
+// after mostCalls or mostTime.
 const (
 	enoughCalls = 1 << 10
 	enoughTime  = time.Minute
@@ -36,8 +36,8 @@ type step struct {
 	took       time.Duration
 }
 
-// add takes the next stamp. ok reports that it ends a step. Where the calls no longer repeat as
-// they did, the period is looked for again.
+// add takes the next stamp. ok reports that it ends a step. If the calls no longer repeat as they did, the
+// search for the period begins again.
 func (s *steps) add(stamp Stamp) (done step, ok bool) {
 	last, started := s.last, s.started
 	s.last, s.started = stamp, true

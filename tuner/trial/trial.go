@@ -53,7 +53,8 @@ func (t *trial) add(pair int64, side Side, took time.Duration) {
 	}
 }
 
-// past closes the open pair if it lies before this one. Without steps, time alone tells that.
+// past closes the open pair if it lies before this one. If there are no steps, only the time shows that a
+// pair is over.
 func (t *trial) past(pair int64) {
 	if pair != t.pair {
 		t.close()
@@ -95,8 +96,8 @@ func rise(values []float64) (by, variance float64) {
 	return after - before, noiseBefore + noiseAfter
 }
 
-// driftShare returns how much of the drift within blocks is to be taken off the differences: nothing unless it
-// is certain, and else all but what noise adds to it.
+// driftShare returns the share of the drift within blocks to subtract from the differences. It is 0 unless
+// the drift is certain. Otherwise it is 1 less the part that noise adds to the drift.
 func (t *trial) driftShare() float64 {
 	var squares, noise float64
 	for _, d := range t.pairs {
@@ -109,8 +110,8 @@ func (t *trial) driftShare() float64 {
 	return 1 - noise/squares
 }
 
-// middle returns the mean of the middle half of values, which a checkpoint in some step does not move, and its
-// variance.
+// middle returns the mean of the middle half of values, and its variance. A checkpoint in some step does not
+// move that mean.
 func middle(values []float64) (mean, variance float64) {
 	slices.Sort(values)
 	cut := len(values) / 4
