@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Communicator is what the records tell of one. A zero time is unknown.
+// Communicator is what the records tell of a communicator. A zero time is unknown.
 type Communicator struct {
 	Key     string // of its records: CommKey's, and a number where the id was used before
 	ID      uint64
@@ -42,8 +42,8 @@ type Change struct {
 	Decided  time.Time
 }
 
-// InForce returns the version that was committed last, and when. A rank decides calls by it
-// once it has come to the barrier.
+// InForce returns the version that was committed last, and when. A rank decides calls by it from the barrier
+// on.
 func (c *Communicator) InForce() (v VersionName, since time.Time) {
 	v, since = c.Start, c.Started
 	for _, change := range c.Changes {

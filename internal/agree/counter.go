@@ -49,8 +49,8 @@ func (c *Counter) Add(call uint64) {
 	c.All.Store(c.All.Load() * (2*x + 1))
 }
 
-// Hash is equal for ranks that have made the same calls: the last 64 in the same order, all
-// since init in any.
+// Hash is equal for ranks that have made the same calls since init, in any order, and the last 64 in the same
+// order.
 func (c *Counter) Hash() uint64 {
 	return c.Last.Load() + c.All.Load()
 }

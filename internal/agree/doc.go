@@ -19,17 +19,17 @@
 //     may abort at any time. A decision is made by moving the proposal's token, so there
 //     is only one, even if other records vanish.
 //
-// A rank that has put its arrival obeys nothing but the decision. A rank that has not may
-// go on by itself, because no commit is possible without its arrival. docs/PROTOCOL.md is
-// the specification, with the states of a member, proofs and limits.
+// A rank that has put its arrival obeys nothing but the decision. A rank that has not put it may withdraw
+// from the change alone, because no commit is possible without its arrival. docs/PROTOCOL.md is the
+// specification, with the states of a member, proofs and limits.
 //
 // The main thread counts its calls with a Counter. When a call reaches the Counter's
 // trigger, it calls AtTrigger, which never touches the store.
 //
-// An Inspector shows the communicators of a store to tools that take no part.
+// An Inspector shows the communicators of a store to tools that are no ranks.
 //
-// Two things are not guaranteed: that a change comes, and that the ranks notice if one of
-// them makes two more calls that look like the next two of the stream.
+// Two things are not guaranteed. A change may never come. And the ranks may not notice that one of them has
+// made two extra calls, if these look like the next two of the stream.
 //
 // This package does not know what a policy is. Content is bytes, its meaning is a digest,
 // and Config.Stage turns content into a Snapshot. Store and clock are injected, so that

@@ -12,7 +12,7 @@ import (
 // errEnded means that the communicator with these keys has ended.
 var errEnded = errors.New("an earlier communicator had this id")
 
-// join finds the first generation of the id that has not ended, and joins that.
+// join finds the first generation of the id that has not ended, and joins it.
 func (m *Member) join(ctx context.Context) error {
 	for generation := 1; ; generation++ {
 		if err := m.joinGeneration(ctx); !errors.Is(err, errEnded) {
@@ -35,9 +35,9 @@ func (m *Member) checkEnded(ctx context.Context) error {
 	return err
 }
 
-// checkJoined makes sure, once this rank has claimed a slot or found none, that the records were not
-// being removed meanwhile. The record of the end comes before the first removal: so if there is
-// none by now, none of what this rank has read was missing.
+// checkJoined makes sure that nobody was removing the records while this rank claimed a slot, or found none.
+// The record of the end is put before the first removal. So if it does not exist by now, this rank has missed
+// no record.
 func (m *Member) checkJoined(ctx context.Context) error {
 	return m.persist(ctx, func(ctx context.Context) error {
 		var kept error

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Records is a store as a tool sees it that takes no part.
+// Records is a store as seen by a tool that is no rank.
 type Records interface {
-	// Made returns the keys of all records below dir and when each was made, the
-	// zero time where the store does not know.
+	// Made returns the keys of all records below dir and when each was made. The time is zero if the store
+	// does not know it.
 	Made(ctx context.Context, dir string) (map[string]time.Time, error)
 	getter
 }
@@ -25,8 +25,8 @@ type getter interface {
 	Get(ctx context.Context, key string) (value []byte, found bool, err error)
 }
 
-// An Inspector reads a store repeatedly, and each time only the new records. One goroutine
-// may use it at a time.
+// An Inspector reads a store repeatedly. Each time it reads only the new records. One goroutine may use it at
+// a time.
 type Inspector struct {
 	records Records
 	cached  map[string]cachedRecord
@@ -40,9 +40,8 @@ type cachedRecord struct {
 // Inspect returns an Inspector of a store, which writes nothing.
 func Inspect(r Records) *Inspector { return &Inspector{r, map[string]cachedRecord{}} }
 
-// Communicators returns all that the store has records of, in the order of their ids.
-// Members go on meanwhile, so the result need not have been true at any one moment; but a
-// decision in it was made.
+// Communicators returns all communicators of which the store has records, in the order of their ids. Members
+// go on meanwhile, so the result may mix several moments. But each decision in it was really made.
 func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) {
 	made := map[string]time.Time{}
 	// A proposal is put before its decision, and decisions are what must not be

@@ -25,9 +25,9 @@ var (
 // joinRetry is the pause before Join repeats an operation that failed.
 const joinRetry = 20 * time.Millisecond
 
-// Join makes this rank a member, before its first call and without waiting for other ranks.
-// ctx should end after JoinLimit. A rank that has not joined by then cannot know on which
-// version the others start: Join fails, and the communicator must not be used.
+// Join makes this rank a member before its first call. It does not wait for other ranks. ctx should end after
+// JoinLimit. A rank that has not joined by then cannot know on which version the others start. So Join fails,
+// and the communicator must not be used.
 func Join(ctx context.Context, cfg Config) (*Member, error) {
 	if cfg.Thread == nil {
 		cfg.Thread = syscall.Gettid

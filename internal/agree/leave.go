@@ -8,8 +8,8 @@ type ending struct {
 	failed  error // all calls fail; nil: they do not
 }
 
-// fail makes this call and all later ones fail: a rank that left out one call would decide
-// each later one a call behind the others.
+// fail makes this call and all later ones fail. A rank that left out one call would decide each later call
+// one call behind the others.
 func (m *Member) fail(err error) {
 	m.log(true, "change %d: %v; this call and all later ones of the communicator fail", m.change.k, err)
 	m.failSilently(err)
@@ -21,8 +21,8 @@ func (m *Member) failSilently(err error) {
 	m.wait.release()
 }
 
-// EndWait begins to end the member. A call of AtTrigger that waits fails with ErrClosed, and so
-// does each later one. Close must follow, once AtTrigger has returned.
+// EndWait begins to end the member. A waiting AtTrigger fails with ErrClosed, and so does each later call of
+// it. Close must follow once AtTrigger has returned.
 func (m *Member) EndWait() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,8 +38,8 @@ func (m *Member) EndWait() {
 	m.wakeUp()
 }
 
-// Close ends the member, within about a second even if the store hangs. AtTrigger must not
-// run, nor be called any more. The snapshot in force is the caller's from now on.
+// Close ends the member, within about a second even if the store hangs. AtTrigger must not be running, and
+// must not be called again. The caller owns the snapshot in force from now on.
 func (m *Member) Close() {
 	m.EndWait()
 	if !m.IsStatic() {

@@ -26,8 +26,8 @@ type Config struct {
 	Timing   Timing
 	Log      Log
 	Counter  *Counter
-	// Uniform makes the call after S the barrier even if it is like the call before it.
-	// Then nobody notices a rank that has made one call more where all calls are alike.
+	// Uniform makes the call after S the barrier even if it is like the call before it. If all calls are
+	// alike, nobody then notices a rank that has made one call more.
 	Uniform bool
 	// Thread returns a number of the calling thread. nil: its number in Linux.
 	Thread func() int
@@ -46,8 +46,8 @@ type Config struct {
 // Stage does, and in Close.
 type Snapshot interface {
 	Meaning() string // digest of what it means to this rank
-	// Retire is called once it is no longer in force or will never be, unless it is in
-	// force at the end.
+	// Retire is called once the snapshot is no longer in force, or will never be. It is not called for the
+	// snapshot that is in force at the end.
 	Retire()
 }
 
@@ -150,11 +150,11 @@ func (m *Member) Offer(v Version) {
 	}
 }
 
-// Propose makes a version the pending edit that is not what this rank's own file says. Proposing
-// the version in force withdraws the last proposal.
+// Propose makes a version the pending edit, although this rank's own file does not hold it. Proposing the
+// version in force withdraws the last proposal.
 //
-// An edit of any rank's file goes first. Propose does nothing while an edit of this rank's file is
-// pending, nor while an edit is in force that InForce has not told yet. An edit that comes into
+// An edit of any rank's file goes first. Propose does nothing while an edit of this rank's file is pending.
+// It also does nothing while an edit is in force that InForce has not reported yet. An edit that comes into
 // force withdraws the proposal.
 func (m *Member) Propose(v Version) {
 	m.mu.Lock()

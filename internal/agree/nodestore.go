@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// A NodeStore is the store of the ranks of one node in a job of many nodes. Without it each
-// rank would poll the store that all nodes share. One process of the node, the aggregator,
-// mirrors what may be read late in the node's own store. The ranks put their reports there,
-// and the aggregator puts one for all ranks of equal hash. All that makes a decision goes to
-// the shared store itself, so the mirror is never the truth. In the mirror the value of a
+// A NodeStore is the store of the ranks of one node in a job of many nodes. Without it each rank would poll
+// the store that all nodes share. One process of the node is the aggregator. It copies records that may be
+// read late into a mirror, the node's own store. The ranks put their reports into the mirror, and the
+// aggregator puts one merged report for all ranks of equal hash into the shared store. Operations that make a
+// decision go to the shared store itself, so the mirror decides nothing. In the mirror the value of a
 // decision is its mark.
 type NodeStore struct {
 	shared, local Store
@@ -86,9 +86,9 @@ func (n *NodeStore) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	return n.shared.Get(ctx, key)
 }
 
-// List implements Store. Decisions come from the mirror: reading them late is safe, and
-// reading them often is what the mirror is for. Of the ranks that have left the last one of the
-// node asks about all.
+// List implements Store. Decisions come from the mirror. Reading them late is safe, and the mirror exists
+// because ranks read them often. Once all ranks of the node have left, the last one lists who has left in the
+// shared store.
 func (n *NodeStore) List(ctx context.Context, dir string) ([]string, error) {
 	if dir == undecided || isDecision(dir+"/") || isLeft(dir+"/") && !n.haveLeft(ctx, path.Dir(dir)) {
 		return n.local.List(ctx, dir)
@@ -105,7 +105,7 @@ func (n *NodeStore) Mark(ctx context.Context, key string) (string, error) {
 	return n.shared.Mark(ctx, key)
 }
 
-// Move implements Store. It mirrors the decision at once, the own or the one that was first.
+// Move implements Store. It mirrors the decision at once, whether it is this one or an earlier one.
 // ErrNoRecord means that all decisions are in the mirror: a token without one is taken for
 // a sign that records have vanished.
 func (n *NodeStore) Move(ctx context.Context, from, to string) error {

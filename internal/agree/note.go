@@ -2,8 +2,8 @@ package agree
 
 import "context"
 
-// Note replaces what slot 0 tells tools about the communicator, which no member reads. One
-// goroutine may call it at a time, before Close.
+// Note replaces the note on the communicator that slot 0 keeps for tools. No member reads it. One goroutine
+// may call Note at a time, before Close.
 func (m *Member) Note(ctx context.Context, value []byte) error {
 	ctx, end := withLimit(ctx, m.cfg.Clock, m.cfg.Timing.OpLimit)
 	defer end()

@@ -2,9 +2,9 @@ package agree
 
 import "time"
 
-// A pendingEdit is a version that this rank wants in force, until it is: a new state of its
-// own file (Offer), or a side of a comparison (Propose). A mere difference between the file and
-// the version in force makes none: otherwise nodes that see an old file would switch back for ever.
+// A pendingEdit is a version that this rank wants in force and that is not yet. It is a new state of the
+// rank's own file (Offer), or a side of a comparison (Propose). A file that merely differs from the version
+// in force makes no pending edit. Otherwise nodes that still see an old file would switch back for ever.
 type pendingEdit struct {
 	// These are constant.
 	VersionName

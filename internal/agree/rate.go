@@ -2,8 +2,8 @@ package agree
 
 import "time"
 
-// rate keeps the highest number of calls per second of the last minutes, so that a lead of
-// so many calls lasts at least as long as planned.
+// rate keeps the highest number of calls per second of the last minutes. A lead that is computed from it
+// lasts at least as long as planned.
 type rate struct {
 	at      time.Duration
 	calls   uint64

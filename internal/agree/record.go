@@ -25,8 +25,8 @@ func (v Version) name() VersionName {
 	return VersionName{v.Digest, v.Meaning}
 }
 
-// VersionName names a version in records: by digests, instead of its bytes. The zero value
-// is none that is known.
+// VersionName names a version in records, by digests instead of its bytes. The zero value stands for an
+// unknown version.
 type VersionName struct {
 	Content string `json:"content"` // digest, which names the blob
 	Meaning string `json:"meaning"` // digest
@@ -155,9 +155,9 @@ func decode[T any](text []byte) (record T, err error) {
 	return record, err
 }
 
-// DigestOf is the digest by which records name a content: 128 bits of its SHA-256 in
-// hexadecimal. The record of the start version must not be longer than the 127 bytes of a
-// link that tmpfs keeps without a block, for a disk may be full when ranks start.
+// DigestOf is the digest by which records name a content: 128 bits of its SHA-256 in hexadecimal. The record
+// of the start version must not exceed 127 bytes. tmpfs keeps a link of that length without a block, so ranks
+// can start with a full disk.
 func DigestOf(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:16])

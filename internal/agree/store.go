@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// ErrRefused means that this put has not made a record and never will. After any other
-// error it may.
+// ErrRefused means that this put has not made a record and never will. After any other error the put may
+// still make one.
 var ErrRefused = errors.New("the rendezvous takes no records")
 
 // ErrNoRecord means that there is nothing under a key that could be moved.
@@ -32,9 +32,9 @@ type Store interface {
 	// any order. Like Get it may miss records that exist.
 	List(ctx context.Context, dir string) (names []string, err error)
 
-	// Move gives a record another key, under which there is none. Of several moves of a
-	// record one takes effect. ErrNoRecord means that this one has not and never will, or
-	// that it was a repetition; other errors leave that open.
+	// Move gives a record another key, under which there is no record. Only one of several moves of a record
+	// takes effect. ErrNoRecord means that this move has not taken effect and never will, or that it repeats
+	// one that has. Any other error leaves open which.
 	Move(ctx context.Context, from, to string) error
 
 	// Mark returns a name of the record itself that no other record has or will have, and

@@ -2,10 +2,9 @@ package agree
 
 import "fmt"
 
-// AtTrigger is what the main thread calls before it decides call n, when the trigger is
-// reached. call is HashCall of call n. AtTrigger returns the snapshot to decide by from this
-// call on, nil if that stays. It never touches the store, and waits only at the barrier, for
-// the decision.
+// AtTrigger takes part in a change. The main thread calls it before it decides call n if n has reached the
+// trigger. call is HashCall of call n. AtTrigger returns the snapshot to decide by from this call on, or nil
+// if the snapshot stays. It never touches the store, and waits only at the barrier, for the decision.
 func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
 	logs := false
 	defer func() {

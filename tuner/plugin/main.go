@@ -114,17 +114,17 @@ func newHits(n int) (hits []atomic.Uint64, free func()) {
 	return unsafe.Slice((*atomic.Uint64)(counts), n), func() { C.free(counts) }
 }
 
-// hitsOf returns those of the version in force.
+// hitsOf returns the counts of the version in force.
 func hitsOf(c *tuner.Comm) *C.uint64_t {
 	return (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(c.Hits())))
 }
 
-// newStamps makes a clock's. C frees them with the communicator.
+// newStamps makes a clock's stamps. C frees them with the communicator.
 func newStamps() *[trial.ClockStamps]trial.Stamp {
 	return (*[trial.ClockStamps]trial.Stamp)(C.calloc(trial.ClockStamps, C.sizeof_struct_stamp))
 }
 
-// answerOf is a decision in the words of cache.h.
+// answerOf converts a decision to the struct of cache.h.
 func answerOf(q policy.Query, d tuner.Decision) C.struct_answer {
 	cell := q.Costs.Index(d.Cell)
 	a := C.struct_answer{cell: -1, chunk_slot: C.NO_CHUNK_SLOT, channels: C.int8_t(d.Channels),
@@ -147,8 +147,9 @@ func answerOf(q policy.Query, d tuner.Decision) C.struct_answer {
 //export tunergoVersion
 func tunergoVersion() *C.char { return C.CString(tuner.Release) }
 
-// tunergoOpen leaves *hits NULL where nothing will ever be decided. It returns RESULT_SYSTEM_ERROR only after a
-// panic: the other ranks may decide by the policy, and Go may go on using the counter.
+// tunergoOpen opens a communicator. It leaves *hits NULL if nothing will ever be decided. It returns
+// RESULT_SYSTEM_ERROR only after a panic. The other ranks may then decide by the policy, and Go may go on
+// using the counter.
 //
 //export tunergoOpen
 func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_t) (result C.int) {
@@ -186,9 +187,9 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 	return C.RESULT_SUCCESS
 }
 
-// tunergoAtTrigger takes part in a change of the policy before a call whose call_hash is
-// call. It sets *hits to those of the version in force, other ones if that has changed, or to
-// NULL after a panic: this communicator asks no more.
+// tunergoAtTrigger takes part in a change of the policy before a call whose call_hash is call. It sets *hits
+// to the counts of the version in force, which are other ones after a change. After a panic it sets *hits to
+// NULL, and this communicator asks no more.
 //
 //export tunergoAtTrigger
 func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, hits **C.uint64_t) (result C.int) {
@@ -202,7 +203,7 @@ func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, hits **C.uint64_t) (r
 	return C.RESULT_SUCCESS
 }
 
-// tunergoDecide returns false after a panic: this communicator asks no more.
+// tunergoDecide answers a query. It returns false after a panic, and this communicator asks no more.
 //
 //export tunergoDecide
 func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answer) (ok C.bool) {
@@ -223,8 +224,8 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 	return true
 }
 
-// tunergoEndWait makes a call that waits in tunergoAtTrigger fail, and each later one: the communicator
-// is about to be closed. It runs beside that call.
+// tunergoEndWait makes a call that waits in tunergoAtTrigger fail, and each later one too. C calls it on
+// another thread when the communicator is about to be closed.
 //
 //export tunergoEndWait
 func tunergoEndWait(handle C.uintptr_t) {
@@ -233,8 +234,8 @@ func tunergoEndWait(handle C.uintptr_t) {
 	c.EndWait()
 }
 
-// tunergoClose returns false after a panic: Go may go on using the counter. No call is inside, nor will
-// one be.
+// tunergoClose closes a communicator. No call is inside, and none will follow. It returns false after a
+// panic, because Go may then go on using the counter.
 //
 //export tunergoClose
 func tunergoClose(handle C.uintptr_t) (ok C.bool) {
@@ -249,11 +250,10 @@ func tunergoClose(handle C.uintptr_t) (ok C.bool) {
 	return true
 }
 
-// withoutPolicy is what comes of a panic anywhere but in init.
+// withoutPolicy is the outcome of a panic anywhere but in init.
 const withoutPolicy = "this communicator goes on without a policy"
 
-// contain ends a panic at the boundary: NCCL must get an answer, whatever
-// happens here.
+// contain recovers from a panic at the boundary to C, because NCCL must always get an answer.
 func contain(log telemetry.Log, outcome string, giveUp func()) {
 	if p := recover(); p != nil {
 		giveUp()

@@ -23,7 +23,7 @@ import (
 // counted is what the profiler half counts of a communicator.
 type counted struct {
 	c *C.struct_prof_comm
-	// at are the places in record.Comm.Calls of the slots in C.
+	// at maps each slot in C to its index in record.Comm.Calls plus 1; 0: none yet.
 	at [C.SHAPE_SLOTS]int
 }
 
@@ -58,7 +58,7 @@ type recording struct {
 	end func()
 }
 
-// tunergoRecord returns false where nothing is recorded.
+// tunergoRecord begins to record a communicator. It returns false if nothing is recorded.
 //
 //export tunergoRecord
 func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) {
@@ -75,7 +75,7 @@ func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) 
 	return true
 }
 
-// tunergoRecordEnd returns false after a panic: Go may go on reading.
+// tunergoRecordEnd ends a recording. It returns false after a panic, because Go may then go on reading.
 //
 //export tunergoRecordEnd
 func tunergoRecordEnd(handle C.uintptr_t) (ok C.bool) {

@@ -129,7 +129,7 @@ func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 	if a.Asked {
 		ours += ", the model abstains: " + a.Abstention.String()
 		if a.Abstention == model.AbstainGain || a.Abstention == model.AbstainFarther {
-			ours += fmt.Sprintf(" (%s/%s, %s)", a.Choice.Algo, a.Choice.Proto, expected(a.Choice))
+			ours += fmt.Sprintf(" (%s, %s)", a.Choice.Cell, expected(a.Choice))
 		}
 	}
 	return ours
@@ -148,11 +148,10 @@ func expected(c model.Choice) string {
 
 func choice(d policy.Decision) string {
 	var s strings.Builder
-	switch {
-	case d.Algo < 0:
+	if d.Known() {
+		s.WriteString(d.Cell.String())
+	} else {
 		s.WriteString("NCCL's choice")
-	default:
-		fmt.Fprintf(&s, "%s/%s", d.Algo, d.Proto)
 	}
 	if d.Channels > 0 {
 		fmt.Fprintf(&s, ", %s", plural.Of(d.Channels, "channel"))

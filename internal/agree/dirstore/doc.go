@@ -1,5 +1,5 @@
-// Package dirstore keeps the records of agreeing ranks as files of a directory:
-// one on the machine, or one that all machines share, NFS included.
+// Package dirstore keeps the records of agreeing ranks as files of a directory. The directory is on the
+// machine, or one that all machines share, NFS included.
 //
 // A Store lives from Open, Private or Look to Close, and any goroutine may use it. A shared
 // directory belongs to the user and stays. A private one, which Private opens, lies within

@@ -37,8 +37,8 @@ const (
 // recordDirs are what a directory of records has in it.
 var recordDirs = []string{"blob", "c", "ended", "open", "p"}
 
-// Below lists the directories of records in dir: itself, and those below it, for sites give each job a folder of its
-// own. It follows no links below dir. unseen says what it could not look at.
+// Below lists the directories of records: dir itself and those below it, because sites give each job a folder
+// of its own. It follows no links below dir. unseen lists what it could not look at.
 func Below(dir string) (dirs []string, unseen []error) {
 	looked := 0
 	var look func(at string, depth int)

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usable returns an error where no process of this user can make a directory below parent, usually Shm, because that is
-// not there or cannot be written. All processes that see the same file systems get the same answer.
+// Usable returns an error if no process of this user can make a directory below parent, usually Shm. Either
+// parent does not exist or it cannot be written. All processes that see the same file systems get the same
+// answer.
 func Usable(parent string) error {
 	err := unix.Access(parent+"/.", unix.R_OK|unix.W_OK|unix.X_OK)
 	switch {
@@ -22,8 +23,9 @@ func Usable(parent string) error {
 	return nil // or something that may be otherwise for the next process
 }
 
-// InPlace returns an error unless processes that open the directory now find this one: somebody may have removed or
-// replaced it. A private one is no longer found where only its lock file is gone, see choose.
+// InPlace returns an error unless processes that open the directory now find this one. Somebody may have
+// removed or replaced it. Processes no longer find a private directory if only its lock file is gone, see
+// choose.
 func (s *Store) InPlace(ctx context.Context) error {
 	return s.act(ctx, lockName, func(lock string) error {
 		err := s.alive()

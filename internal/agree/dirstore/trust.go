@@ -11,8 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 )
 
-// ErrForeign means that others than root and this user can change a directory of
-// records, or a record: they would decide what this process does.
+// ErrForeign means that users other than root and this one can change a directory of records, or a record.
+// They would decide what this process does.
 var ErrForeign = errors.New("is not this user's alone")
 
 // trust says from whom a Store takes records.
@@ -29,9 +29,9 @@ type trust struct {
 // directory. It must be called before the store is used.
 func (s *Store) TrustAll() { s.trust.all = true }
 
-// JudgeAsOwner makes the store refuse what the processes of the directory's owner refuse. If
-// others can write there, only processes that trust everybody use it. It is for a tool that
-// only shows records, and must be called before the store is used.
+// JudgeAsOwner makes the store refuse what the processes of the directory's owner refuse. If others can write
+// there, only processes that trust everybody use the directory. JudgeAsOwner is for a tool that only shows
+// records. It must be called before the store is used.
 func (s *Store) JudgeAsOwner() {
 	info, err := s.opened.Stat()
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Store) JudgeAsOwner() {
 	s.trust.all = errors.Is(s.Check(), ErrForeign)
 }
 
-// OnRefusal has f called, perhaps often, when a record is refused because it is another
-// user's. It must be called before the store is used.
+// OnRefusal makes the store call f each time it refuses a record because it is another user's. It must be
+// called before the store is used.
 func (s *Store) OnRefusal(f func(error)) { s.trust.refused = f }
 
 // check refuses what info tells of, the file or directory at path.

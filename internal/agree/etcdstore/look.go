@@ -8,8 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// View is an etcd for a tool that takes no part. It joins no epoch, so it keeps no record
-// alive.
+// View is an etcd for a tool that is no rank. It joins no epoch, so it keeps no record alive.
 type View struct {
 	conn   *connection
 	prefix string

@@ -30,12 +30,11 @@ type Store struct {
 	epochs map[string]*epoch
 }
 
-// ErrExpired means that no process reached etcd for so long that it has dropped
-// the communicator's records. Nothing can be agreed on any more.
+// ErrExpired means that etcd has dropped the communicator's records, because no process reached it for too
+// long. The ranks can agree on nothing any more.
 var ErrExpired = errors.New("etcd has dropped the communicator's records: no rank has reached it for too long")
 
-// Open returns at once, whether or not etcd can be reached: the operations find
-// out.
+// Open returns at once, whether or not etcd can be reached. The operations find that out.
 func Open(c Config) *Store { return open(c, leaseTTL) }
 
 func open(c Config, ttl time.Duration) *Store {
