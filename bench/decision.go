@@ -51,10 +51,7 @@ func ParseDecision(line []byte) (d Decision, ok bool, err error) {
 		return d, true, fmt.Errorf("%q is no choice (needed: ALGORITHM/PROTOCOL or NCCL's choice)", m[5])
 	}
 	if c[1] != nil {
-		if d.Algo, err = nccl.Algos.Parse(string(c[1])); err != nil {
-			return d, true, err
-		}
-		if d.Proto, err = nccl.Protos.Parse(string(c[2])); err != nil {
+		if d.Cell, err = nccl.ParseCell(string(c[1]), string(c[2])); err != nil {
 			return d, true, err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -138,7 +138,7 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 	case f.config == "default":
 		opts.Defaults = true
 	default:
-		c, err := perfrun.ParseConfig(f.config)
+		c, err := nccl.ParseConfig(f.config)
 		if err != nil {
 			return opts, cli.Usagef("--config %w (or default)", err)
 		}

@@ -3,6 +3,8 @@ package nccl
 import (
 	"cmp"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Comm is the shape of a communicator.
@@ -41,6 +43,17 @@ type Cell struct {
 // NoCell is the cell that nobody knows, or the choice of an NCCL that has nothing to choose from.
 var NoCell = Cell{-1, -1}
 
+// ParseCell reads the names of an algorithm and a protocol.
+func ParseCell(algo, proto string) (c Cell, err error) {
+	if c.Algo, err = Algos.Parse(algo); err != nil {
+		return NoCell, err
+	}
+	if c.Proto, err = Protos.Parse(proto); err != nil {
+		return NoCell, err
+	}
+	return c, nil
+}
+
 // Known reports whether both the algorithm and the protocol are.
 func (c Cell) Known() bool { return c.Algo >= 0 && c.Proto >= 0 }
 
@@ -61,6 +74,24 @@ func (c Cell) String() string {
 type Config struct {
 	Cell
 	Channels int `json:"channels"` // 0: NCCL's own number, or not known
+}
+
+// ParseConfig reads ALGORITHM/PROTOCOL, for 0 channels, or ALGORITHM/PROTOCOL/CHANNELS.
+func ParseConfig(text string) (c Config, err error) {
+	parts := strings.Split(text, "/")
+	if len(parts) < 2 || len(parts) > 3 {
+		return c, fmt.Errorf("%q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
+	}
+	if c.Cell, err = ParseCell(parts[0], parts[1]); err != nil {
+		return c, fmt.Errorf("%q: %w", text, err)
+	}
+	if len(parts) == 3 {
+		c.Channels, err = strconv.Atoi(parts[2])
+		if err != nil || c.Channels < 1 || c.Channels > MaxChannels {
+			return c, fmt.Errorf("%q: channels are %q (allowed: 1 to %d)", text, parts[2], MaxChannels)
+		}
+	}
+	return c, nil
 }
 
 // Compare orders configurations by cell, then channels.

@@ -48,25 +48,15 @@ func parseFailure(text string) (failure, error) {
 	if when != "" && when[0] >= '0' && when[0] <= '9' {
 		return f, f.parseStarts(when)
 	}
-	c := &nccl.Config{Cell: nccl.NoCell}
-	f.config = c
+	c := nccl.Config{Cell: nccl.NoCell}
 	var err error
-	parts := strings.Split(when, "/")
-	if c.Algo, err = nccl.Algos.Parse(parts[0]); err == nil && len(parts) > 1 {
-		c.Proto, err = nccl.Protos.Parse(parts[1])
+	if strings.Contains(when, "/") {
+		c, err = nccl.ParseConfig(when)
+	} else {
+		c.Algo, err = nccl.Algos.Parse(when)
 	}
-	if err != nil {
-		return f, err
-	}
-	if len(parts) > 2 {
-		c.Channels, err = strconv.Atoi(parts[2])
-	}
-	if err != nil || len(parts) > 3 {
-		return f,
-			fmt.Errorf("%q is no time to fail (allowed: a start as 3, 3- or 3-5; a configuration as nvls, ring/ll or "+
-				"ring/ll/8)", when)
-	}
-	return f, nil
+	f.config = &c
+	return f, err
 }
 
 func (f *failure) parseStarts(when string) (err error) {

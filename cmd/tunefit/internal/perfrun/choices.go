@@ -1,9 +1,7 @@
 package perfrun
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,7 +75,7 @@ func (c *Choices) Check() error {
 }
 
 func (c *Choices) skip(text string) error {
-	config, err := ParseConfig(text)
+	config, err := nccl.ParseConfig(text)
 	if err != nil {
 		return cli.Usagef("--skip %w", err)
 	}
@@ -90,33 +88,6 @@ func (c *Choices) skip(text string) error {
 		c.failed = append(c.failed, config)
 	}
 	return nil
-}
-
-// ParseConfig reads ALGORITHM/PROTOCOL, for 0 channels, or ALGORITHM/PROTOCOL/CHANNELS.
-func ParseConfig(text string) (c nccl.Config, err error) {
-	parts := strings.Split(text, "/")
-	if len(parts) < 2 || len(parts) > 3 {
-		return c, fmt.Errorf("%q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
-	}
-	if c.Cell, err = ParseCell(parts[0], parts[1]); err != nil {
-		return c, fmt.Errorf("%q: %w", text, err)
-	}
-	if len(parts) == 3 {
-		c.Channels, err = strconv.Atoi(parts[2])
-		if err != nil || c.Channels < 1 || c.Channels > nccl.MaxChannels {
-			return c, fmt.Errorf("%q: channels are %q (allowed: 1 to %d)", text, parts[2], nccl.MaxChannels)
-		}
-	}
-	return c, nil
-}
-
-// ParseCell reads the names of an algorithm and a protocol.
-func ParseCell(algo, proto string) (c nccl.Cell, err error) {
-	if c.Algo, err = nccl.Algos.Parse(algo); err != nil {
-		return c, err
-	}
-	c.Proto, err = nccl.Protos.Parse(proto)
-	return c, err
 }
 
 // Named are the collectives on the communicators that the flags name, or nothing where they do not name both.
@@ -142,7 +113,7 @@ func (c *Choices) Space(key fit.Key, failed []nccl.Config) (fit.Space, error) {
 	space := fit.Space{Key: key, Channels: c.Channels, Failed: slices.Concat(c.failed, failed)}
 	for _, a := range c.Algos {
 		for _, p := range c.Protos {
-			cell, err := ParseCell(a, p)
+			cell, err := nccl.ParseCell(a, p)
 			if err != nil {
 				return space, cli.Usagef("%w", err)
 			}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -48,7 +47,7 @@ func (s *Sweep) readOffers(key fit.Key, log []byte) {
 		_, names, _ := strings.Cut(strings.TrimSpace(string(said)), ": ")
 		for name := range strings.SplitSeq(names, ", ") {
 			algo, proto, _ := strings.Cut(name, "/")
-			if f, err := perfrun.ParseCell(algo, proto); err == nil {
+			if f, err := nccl.ParseCell(algo, proto); err == nil {
 				s.offered[key][f] = true
 			}
 		}
