@@ -87,7 +87,7 @@ func TestMachinesAreCounted(t *testing.T) {
 	set := pooled(samples[:101])
 	var got []string
 	for _, machine := range set.Machines {
-		got = append(got, fmt.Sprintf("%s %s %s %d %s", machine.GPU, machine.NCCL, machine.Time, machine.Rows,
+		got = append(got, fmt.Sprintf("%s %s %s %d %s", machine.GPU, machine.NCCL, machine.Begun, machine.Rows,
 			machine.Source))
 	}
 	want := "NVIDIA H100 2.29.2 2026-01-01 00:00:00 51 0.txt|   25 1.txt|NVIDIA A100   25 3.txt"
@@ -98,11 +98,11 @@ func TestMachinesAreCounted(t *testing.T) {
 	p := file.Provenance
 	if len(p.Machines) != 2 ||
 		p.Machines[0] != (model.MeasuredOn{GPU: "NVIDIA H100", NCCL: "2.29.2", Begun: "2026-01-01 00:00:00",
-			Rows: 51}) || !p.Mixed || p.NCCL != "2.29.2" {
+			Rows: 51, Source: "0.txt"}) || !p.Mixed || p.NCCL != "2.29.2" {
 		t.Errorf("the model says %+v", p)
 	}
-	if gpus := (&Set{Machines: []MeasuredOn{{Setup: bench.Setup{GPU: "A100-SXM4-40GB"}},
-		{Setup: bench.Setup{GPU: "NVIDIA A100-SXM4-40GB"}}}}).GPUs(); len(gpus) != 1 {
+	if gpus := (&Set{Machines: []model.MeasuredOn{{GPU: "A100-SXM4-40GB"},
+		{GPU: "NVIDIA A100-SXM4-40GB"}}}).GPUs(); len(gpus) != 1 {
 		t.Errorf("one GPU under two names counts as %q", gpus)
 	}
 }

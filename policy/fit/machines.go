@@ -15,16 +15,17 @@ func (p *Pool) count(s *bench.Sample) {
 	if s.Setup != nil {
 		setup = *s.Setup
 	}
-	begun := setup.Time
-	setup.Time, setup.MinChannels, setup.MinCTAs = "", "", "" // of a run, not of a machine
-	m := p.setups[setup]
+	on := model.MeasuredOn{GPU: setup.GPU, Hosts: setup.Hosts, NCCL: setup.NCCL, Driver: setup.Driver,
+		Tuner: setup.Tuner}
+	m := p.machines[on]
 	if m == nil {
-		m = &MeasuredOn{Setup: setup, Source: fileOf(s.Source)}
-		p.setups[setup] = m
+		m = new(on)
+		m.Source = fileOf(s.Source)
+		p.machines[on] = m
 	}
 	m.Rows++
-	if begun != "" && (m.Time == "" || begun < m.Time) {
-		m.Time = begun
+	if setup.Time != "" && (m.Begun == "" || setup.Time < m.Begun) {
+		m.Begun = setup.Time
 	}
 }
 
@@ -32,21 +33,16 @@ func (p *Pool) count(s *bench.Sample) {
 // samples name the same sources.
 func (p *Pool) Begin(file string) { p.file = file }
 
-// MeasuredOn is a setup that accepted samples were measured with.
-type MeasuredOn struct {
-	bench.Setup        // Time is the earliest
-	Rows        int    // samples
-	Source      string // the file of the first
-}
-
 // GPUs lists the different models of GPU, as far as they are known. Drivers name one
 // with the vendor's name or without.
 func (s *Set) GPUs() []string {
-	return s.distinct(func(m *MeasuredOn) string { return strings.ReplaceAll(m.GPU, "NVIDIA ", "") })
+	return s.distinct(func(m *model.MeasuredOn) string { return strings.ReplaceAll(m.GPU, "NVIDIA ", "") })
 }
 
 // versions lists the different versions of NCCL, as far as they are known.
-func (s *Set) versions() []string { return s.distinct(func(m *MeasuredOn) string { return m.NCCL }) }
+func (s *Set) versions() []string {
+	return s.distinct(func(m *model.MeasuredOn) string { return m.NCCL })
+}
 
 // channelsOnlyLower reports whether all was measured with releases that take a tuner's channels only where they are
 // fewer than NCCL's own.
@@ -58,7 +54,7 @@ func (s *Set) channelsOnlyLower() bool {
 	})
 }
 
-func (s *Set) distinct(of func(*MeasuredOn) string) (all []string) {
+func (s *Set) distinct(of func(*model.MeasuredOn) string) (all []string) {
 	for i := range s.Machines {
 		if name := of(&s.Machines[i]); name != "" && !slices.Contains(all, name) {
 			all = append(all, name)
@@ -72,28 +68,11 @@ func (s *Set) distinct(of func(*MeasuredOn) string) (all []string) {
 const mostMachines = 50
 
 // modelMachines are the machines as a model's file keeps them, without those of which nothing is known.
-func modelMachines(all []MeasuredOn) (out []model.MeasuredOn) {
+func modelMachines(all []model.MeasuredOn) (out []model.MeasuredOn) {
 	for _, m := range all {
-		if m.Setup != (bench.Setup{}) && len(out) < mostMachines {
-			out = append(out, model.MeasuredOn{GPU: m.GPU, Hosts: m.Hosts, NCCL: m.NCCL, Driver: m.Driver,
-				Tuner: m.Tuner, Begun: m.Time, Rows: m.Rows})
+		if m.String() != "" && len(out) < mostMachines {
+			out = append(out, m)
 		}
 	}
 	return out
-}
-
-// String names what is known of a machine.
-func (m *MeasuredOn) String() string {
-	var known []string
-	library := "NCCL "
-	if strings.HasPrefix(m.NCCL, "RCCL") {
-		library = ""
-	}
-	for _, part := range []struct{ before, text string }{{"", m.GPU}, {"on ", m.Hosts}, {library, m.NCCL},
-		{"driver ", m.Driver}, {"tuner ", m.Tuner}, {"first run ", m.Time}} {
-		if part.text != "" {
-			known = append(known, part.before+part.text)
-		}
-	}
-	return strings.Join(known, ", ")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Pool collects samples, one at a time.
@@ -22,8 +23,8 @@ type Pool struct {
 	asked   map[Key]map[Ask]bool
 	reached map[channelsOf]int
 
-	setups map[bench.Setup]*MeasuredOn
-	file   string // that is being read
+	machines map[model.MeasuredOn]*model.MeasuredOn
+	file     string // that is being read
 }
 
 // Reasons to refuse a sample, but for what is kept instead. Each is the whole text
@@ -48,7 +49,7 @@ type variant struct {
 func NewPool() *Pool {
 	return &Pool{
 		groups: map[Key]variants{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
-		asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{}, setups: map[bench.Setup]*MeasuredOn{},
+		asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{}, machines: map[model.MeasuredOn]*model.MeasuredOn{},
 	}
 }
 
@@ -115,7 +116,7 @@ type Set struct {
 	Refused   []Refusal
 	// Machines are those measured, what has most rows first. One without a name holds
 	// the rows that do not tell theirs.
-	Machines []MeasuredOn
+	Machines []model.MeasuredOn
 	// Failed are configurations that did not run.
 	Failed map[Key][]nccl.Config
 	// Asked is what did not run as it was asked for.
@@ -159,11 +160,11 @@ func (p *Pool) Set() *Set {
 	}
 	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i]) })
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
-	for _, m := range p.setups {
+	for _, m := range p.machines {
 		s.Machines = append(s.Machines, *m)
 	}
-	slices.SortFunc(s.Machines, func(a, b MeasuredOn) int {
-		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(fmt.Sprint(a.Setup), fmt.Sprint(b.Setup)))
+	slices.SortFunc(s.Machines, func(a, b model.MeasuredOn) int {
+		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
 	})
 	onlyLower := s.channelsOnlyLower()
 	for _, g := range s.Groups {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -46,8 +47,7 @@ type Provenance struct {
 	Mixed bool `json:"mixed_machines,omitempty"`
 }
 
-// MeasuredOn is where and with what some of the measurements were made. What is empty is not
-// known.
+// MeasuredOn says where and with what some of the measurements were made. An empty field is not known.
 type MeasuredOn struct {
 	GPU    string `json:"gpu,omitempty"` // model
 	Hosts  string `json:"hosts,omitempty"`
@@ -56,6 +56,23 @@ type MeasuredOn struct {
 	Tuner  string `json:"tuner,omitempty"` // plugin that was loaded
 	Begun  string `json:"begun,omitempty"` // the first of the runs
 	Rows   int    `json:"rows"`
+	Source string `json:"-"` // the file of the first row
+}
+
+// String names what is known of a machine.
+func (m MeasuredOn) String() string {
+	var known []string
+	library := "NCCL "
+	if strings.HasPrefix(m.NCCL, "RCCL") {
+		library = ""
+	}
+	for _, part := range []struct{ before, text string }{{"", m.GPU}, {"on ", m.Hosts}, {library, m.NCCL},
+		{"driver ", m.Driver}, {"tuner ", m.Tuner}, {"first run ", m.Begun}} {
+		if part.text != "" {
+			known = append(known, part.before+part.text)
+		}
+	}
+	return strings.Join(known, ", ")
 }
 
 // Source is one file of measurements.
