@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -65,7 +66,7 @@ func Read(name string, text []byte) (*Model, error) {
 		if err := checkHead(name, text); err != nil {
 			return nil, err
 		}
-		return nil, jsonError(name, text, err)
+		return nil, jsonerror.At(name, text, err)
 	}
 	if err := file.checkHead(name); err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func checkHead(name string, text []byte) error {
 		Version int    `json:"version"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return jsonError(name, text, err)
+		return jsonerror.At(name, text, err)
 	}
 	return (&File{Format: head.Format, Version: head.Version}).checkHead(name)
 }
@@ -98,25 +99,6 @@ func (f *File) checkHead(name string) error {
 			f.Version, Version)
 	}
 	return nil
-}
-
-func jsonError(name string, text []byte, err error) error {
-	at := int64(-1)
-	var syntax *json.SyntaxError
-	var mistyped *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		at = syntax.Offset
-	case errors.As(err, &mistyped):
-		at = mistyped.Offset
-		// These are embedded, which the file does not show.
-		field := strings.NewReplacer("Comm.", "", "Score.", "").Replace(mistyped.Field)
-		err = fmt.Errorf("%s: %s where a %s is needed", field, mistyped.Value, mistyped.Type)
-	}
-	if at < 0 || at > int64(len(text)) {
-		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return fmt.Errorf("%s:%d: %w", name, 1+bytes.Count(text[:at], []byte("\n")), err)
 }
 
 // Compile checks a model and builds its curves. The file must not be changed afterwards.

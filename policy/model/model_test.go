@@ -153,7 +153,7 @@ func TestModelFileErrors(t *testing.T) {
 		{`"channels":8`, `"channels":2`,
 			"m.json: groups[0].curves[2]: ring/simple with 2 channels has a curve already"},
 		{`[4096,21]`, `[4096,-21]`, "m.json: groups[0].curves[2].measured[1]: -21 us (allowed: above 0)"},
-		{`[4096,21]`, `[4096,1e999]`, "m.json:1: "},
+		{`[4096,21]`, `[4096,1e999]`, "m.json:1:671: groups.curves.measured: number 1e999 "},
 		{`[4096,21]`, `[1024,21]`, "m.json: groups[0].curves[2].measured[1]: 1024 bytes do not ascend"},
 		{`[4096,21]`, `[0.5,21]`, "m.json: groups[0].curves[2].measured[1]: 0.5 is not a size (allowed: 1 to 2^50)"},
 		{`"bytes":1024`, `"bytes":8192`, "m.json: groups[0].default[1]: 4096 bytes do not ascend"},
@@ -161,7 +161,7 @@ func TestModelFileErrors(t *testing.T) {
 		{`"provenance":{}`, `"provenance":{"topology":{"fingerprint":"x","summary":{}}}`,
 			`m.json: provenance.topology.fingerprint: "x" is no topology fingerprint (want 16 hexadecimal digits`},
 		{`"nodes":2`, `"knots":2`, `unknown field "knots"`},
-		{`"nodes":2`, `"nodes":"two"`, "m.json:1: groups.nodes: string where a int is needed"},
+		{`"nodes":2`, `"nodes":"two"`, "m.json:1:114: groups.nodes: string where a int is needed"},
 	} {
 		text := strings.Replace(string(good), test.old, test.new, 1)
 		if text == string(good) {

@@ -1,8 +1,6 @@
 package tuning
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -49,24 +47,4 @@ func validate(name string, set *Set) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// jsonError adds file, line and column to an error of encoding/json.
-func jsonError(name string, data []byte, err error) error {
-	offset := int64(-1)
-	var syntax *json.SyntaxError
-	var typ *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		offset = syntax.Offset
-	case errors.As(err, &typ):
-		offset = typ.Offset
-	}
-	if offset < 0 || offset > int64(len(data)) {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	before := data[:offset]
-	line := bytes.Count(before, []byte("\n")) + 1
-	col := int(offset) - bytes.LastIndexByte(before, '\n')
-	return fmt.Errorf("%s:%d:%d: %w", name, line, col, err)
 }

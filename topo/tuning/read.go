@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -52,7 +53,7 @@ func Read(r io.Reader, name string) (*Set, error) {
 	}
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, jsonError(name, data, err)
+		return nil, jsonerror.At(name, data, err)
 	}
 	if f.Nodes == nil {
 		return nil, fmt.Errorf(`%s: no "nodes" (needed: what tunefit topo tuning --json prints)`, name)
