@@ -39,7 +39,8 @@ func Probe(ctx context.Context, name string, environ []string) (*Library, error)
 	child := exec.CommandContext(ctx, self)
 	child.Args = []string{"tunefit-library-probe", name}
 	child.Env = environ
-	child.WaitDelay = time.Second // a process that it left may hold its output open; on a busy machine reading takes time
+	// A process that it left may hold its output open, and on a busy machine reading takes time.
+	child.WaitDelay = time.Second
 	var out, said bytes.Buffer
 	child.Stdout, child.Stderr = &out, &said
 	err = child.Run()

@@ -49,7 +49,8 @@ type variant struct {
 func NewPool() *Pool {
 	return &Pool{
 		groups: map[Key]variants{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
-		asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{}, machines: map[model.MeasuredOn]*model.MeasuredOn{},
+		asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{},
+		machines: map[model.MeasuredOn]*model.MeasuredOn{},
 	}
 }
 
