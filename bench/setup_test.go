@@ -123,7 +123,7 @@ func TestSetupIsOfOneRun(t *testing.T) {
 	}
 }
 
-// Where a tuner decided, the times are not those of NCCL's own choice, whatever the
+// Where a tuner decided, the times are not those of NCCL's choice, whatever the
 // file's name says.
 func TestTunerIsNotDefault(t *testing.T) {
 	const info = "node0:7:9 [0] NCCL INFO "

@@ -18,7 +18,7 @@ type Decision struct {
 	// Config is what NCCL will choose once the decision is applied, with 0 channels where the number is
 	// left to it. It has NoCell where that is not known, or where NCCL has nothing to choose from.
 	nccl.Config
-	// Tied says that NCCL's own choice is among cells of equal cost, of which releases take
+	// Tied says that NCCL's choice is among cells of equal cost, of which releases take
 	// different ones.
 	Tied bool
 	// Write asks to store Micros in that cell. Without it the table stays as it is, because NCCL
@@ -49,7 +49,7 @@ func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
 			return d, false
 		}
 	}
-	if !d.Known() { // NCCL's own choice, and there is no telling which that is
+	if !d.Known() { // NCCL's choice, and there is no telling which that is
 		return d, true
 	}
 	if nccl.ChannelsAreChecked(q.Coll, d.Algo, c.Nodes, c.UncheckedAllGather) {

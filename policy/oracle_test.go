@@ -118,7 +118,7 @@ func compare(t fataler, v *View, rows []plainRow, q Query, comm Comm) {
 	wantRow, wantCell := plainScan(rows, &q, comm)
 	got := v.Decide(q)
 	gotCell := q.Costs.Index(got.Cell)
-	if got.Tied { // NCCL's own choice among equals: the scan takes the first, releases of NCCL differ
+	if got.Tied { // NCCL's choice among equals: the scan takes the first, releases of NCCL differ
 		gotCell = wantCell
 	}
 	if got.Rule != wantRow || wantRow >= 0 && gotCell != wantCell {

@@ -19,7 +19,7 @@ type Rule struct {
 }
 
 // Ask is what a rule asks for: the cheapest available cell of a set. A set with one cell is a plain
-// override, the full set keeps NCCL's own choice.
+// override, the full set keeps NCCL's choice.
 type Ask struct {
 	ChunkBytes uint64 // 0 leaves NCCL's chunk size
 	Cells      CellSet
@@ -64,7 +64,7 @@ func (a Ask) LeavesToNCCL() bool { return a.Cells == everyCell }
 
 // Asks is what the rule asks for: ring/simple, 24 channels, chunks of 256KiB.
 func (a Ask) Asks() string {
-	text := "NCCL's own choice"
+	text := "NCCL's choice"
 	if !a.LeavesToNCCL() {
 		text = a.Cells.String()
 	}

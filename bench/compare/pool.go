@@ -122,10 +122,10 @@ func (p *pool) choose(key Key, opts Options) {
 			p.keep(key, side, func(r reading) bool { return !r.kind.byDefault && r.kind.Config == *opts.Config },
 				"another configuration%s", hint)
 		case opts.Defaults:
-			p.keep(key, side, func(r reading) bool { return r.kind.byDefault }, "not NCCL's own choice")
+			p.keep(key, side, func(r reading) bool { return r.kind.byDefault }, "not NCCL's choice")
 		case sweep && defaults:
 			p.keep(key, side, func(r reading) bool { return r.kind.byDefault },
-				"%d forced configurations; NCCL's own choice is compared", len(known))
+				"%d forced configurations; NCCL's choice is compared", len(known))
 		case sweep:
 			p.keep(key, side, func(reading) bool { return false },
 				"%d forced configurations and no default, name one of them: %s", len(known), few(known))

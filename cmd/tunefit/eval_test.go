@@ -68,7 +68,7 @@ func TestEvalOfNothing(t *testing.T) {
 	}
 }
 
-// NCCL's own choice may be the best that was measured.
+// NCCL's choice may be the best that was measured.
 func TestEvalCountsTheDefault(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)

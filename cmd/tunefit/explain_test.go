@@ -45,11 +45,11 @@ policy FILE, 8 rows
     its condition holds: nodes = 4
   later rows that match, too, and come too late: p.csv:9
 
-NCCL's estimates (NCCL 2.30.7's cost model for HGX H100)
+NCCL 2.30.7's estimates for HGX H100
   nvls_tree/simple  153.3 us  NCCL's choice, with 16 channels
 `, "FILE", file)
 	if !strings.HasPrefix(out, want) || strings.Count(errs, "\n") != 1 ||
-		!strings.HasPrefix(errs, "note: NCCL's choice is estimated by NCCL 2.30.7's cost model for HGX H100; ") {
+		!strings.HasPrefix(errs, "note: NCCL's choice is taken from NCCL 2.30.7's estimates for HGX H100; ") {
 		t.Errorf("%s%s", out, errs)
 	}
 	end := fmt.Sprintf(`

@@ -114,7 +114,7 @@ func TestShowJSON(t *testing.T) {
 	}
 	want := ask.OutcomeJSON{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 2 << 20},
 		Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVLDomains: 2, PipeOps: 1, Release: "2.30.7", NCCL: got[1].NCCL,
-		NCCLBy: "cost model", CostModel: "NCCL 2.30.7's cost model for HGX H100",
+		NCCLBy: "cost model", CostModel: "NCCL 2.30.7's estimates for HGX H100",
 		Policy: ask.ChoiceJSON{Algorithm: "ring", Protocol: "simple", Channels: 12, ChunkBytes: 65536},
 		File:   file, Row: 3}
 	if got[1] != want {

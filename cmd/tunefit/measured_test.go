@@ -42,8 +42,8 @@ func shown(t *testing.T, args ...string) (bySize map[uint64]ask.OutcomeJSON, not
 	return bySize, notes
 }
 
-// All that speaks of a gain over NCCL's own choice reckons with the same choice: the one
-// that was measured, whatever a cost model of another machine says.
+// All that speaks of a gain over NCCL's choice reckons with the same choice: the one
+// that was measured, whatever NCCL's estimates for another machine say.
 func TestOneChoiceOfNCCLs(t *testing.T) {
 	testlib.NoJob(t)
 	model, rows, report := learnt(t, smallSweep)
@@ -53,7 +53,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 	}
 	withFiles := []string{rows, "--model", model, "--comm", "2x8", "--sizes", "4K-256M"}
 	all, notes := shown(t, withFiles...)
-	if strings.Contains(notes, "cost model") {
+	if strings.Contains(notes, "estimates") {
 		t.Errorf("nothing is estimated, and it says %s", notes)
 	}
 	gains := 0
@@ -135,7 +135,7 @@ func TestDefaultWithoutLabel(t *testing.T) {
 		o.NCCL.Algorithm != "nvls_tree" || o.NCCL.Channels != 0 || o.CostModel == "" {
 		t.Errorf("%+v", o)
 	}
-	if !strings.Contains(notes, "NCCL 2.30.7's cost model for HGX H100") {
+	if !strings.Contains(notes, "NCCL 2.30.7's estimates for HGX H100") {
 		t.Errorf("%s", notes)
 	}
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "2M", "--comm", "2x8", "--model", model)
@@ -144,7 +144,7 @@ func TestDefaultWithoutLabel(t *testing.T) {
 	}
 }
 
-// Beyond what was measured a cost model says what NCCL chooses, and is named.
+// Beyond what was measured NCCL's estimates say what it chooses, and are named.
 func TestBeyondTheMeasurement(t *testing.T) {
 	testlib.NoJob(t)
 	model, _, _ := learnt(t, smallSweep)
@@ -157,12 +157,12 @@ func TestBeyondTheMeasurement(t *testing.T) {
 	} {
 		all, notes := shown(t, append(args, "--model", model)...)
 		for _, o := range all {
-			if o.NCCLBy != "cost model" || o.CostModel != "NCCL 2.30.7's cost model for HGX H100" {
+			if o.NCCLBy != "cost model" || o.CostModel != "NCCL 2.30.7's estimates for HGX H100" {
 				t.Errorf("%v: %+v", args, o)
 			}
 		}
 		if !strings.Contains(notes,
-			"note: NCCL's choice, where it was not measured, is estimated by NCCL 2.30.7's cost model for HGX H100; "+
+			"note: NCCL's choice, where it was not measured, is taken from NCCL 2.30.7's estimates for HGX H100; "+
 				"it is not known whether this machine is one") {
 			t.Errorf("%v: %s", args, notes)
 		}
@@ -178,7 +178,7 @@ func TestBeyondTheMeasurement(t *testing.T) {
 	}
 }
 
-// It is said when the cost model is not that of the machine at hand.
+// A note says when the estimates are not those of the machine at hand.
 func TestWhoseCostModel(t *testing.T) {
 	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", sample)
@@ -200,7 +200,7 @@ func TestWhoseCostModel(t *testing.T) {
 		for _, command := range [][]string{{"show", file}, {"diff", file, file}} {
 			_, said := tunefit(t, cli.ExitOK,
 				append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
-			if !strings.HasPrefix(said, "note: NCCL's choice is estimated by NCCL 2.30.7's cost model ") ||
+			if !strings.HasPrefix(said, "note: NCCL's choice is taken from NCCL 2.30.7's estimates ") ||
 				!strings.HasSuffix(said, c.ends) ||
 				strings.Contains(said, "this machine is not one (8 ") != (c.here == a100 && c.args == nil) {
 				t.Errorf("%s here, %v %v: %s", c.here, command[0], c.args, said)

@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// showOne shows one outcome. The notes are without the one that names the cost model, which
+// showOne shows one outcome. The notes are without the one that names the estimates, which
 // has to be that of the outcome.
 func showOne(t *testing.T, args ...string) (o ask.OutcomeJSON, notes string) {
 	t.Helper()
@@ -23,8 +23,8 @@ func showOne(t *testing.T, args ...string) (o ask.OutcomeJSON, notes string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	notes, estimated := cutLine(notes, "note: NCCL's choice")
-	if o = all[0]; o.CostModel == "" || !strings.Contains(estimated, " is estimated by "+o.CostModel) {
-		t.Errorf("estimated by %q, and the note is %q", o.CostModel, estimated)
+	if o = all[0]; o.CostModel == "" || !strings.Contains(estimated, " is taken from "+o.CostModel) {
+		t.Errorf("taken from %q, and the note is %q", o.CostModel, estimated)
 	}
 	return o, notes
 }
@@ -124,7 +124,7 @@ func TestWhichNCCL(t *testing.T) {
 			t.Errorf("installed %d, %q: %s, %q", test.installed, test.named, got, notes)
 		}
 		if rules := strings.Replace(o.Release, "2.32.6", "2.31.2",
-			1); o.CostModel != "NCCL "+rules+"'s cost model for HGX H100" {
+			1); o.CostModel != "NCCL "+rules+"'s estimates for HGX H100" {
 			t.Errorf("NCCL %s: estimated by %s", o.Release, o.CostModel)
 		}
 		if told := map[bool]int{true: 2, false: 0}[o.Release >= "2.28"]; o.NVLDomains != told {
@@ -187,7 +187,7 @@ allreduce,inf,ring,simple,60,,64K,
 			}
 			explained, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows,
 				"--nccl", version)
-			if !strings.Contains(explained, "NCCL's estimates ("+o.CostModel) ||
+			if !strings.Contains(explained, "\n"+o.CostModel) ||
 				strings.Contains(explained, "the 60 channels asked for are without effect") != (o.NotRaised > 0) {
 				t.Errorf("NCCL %s, %s:\n%s", version, size, explained)
 			}

@@ -118,7 +118,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// options checks the flags that need no cost model.
+// options checks the flags that need none of NCCL's estimates.
 func (f *simulateFlags) options() (simulate.Options, error) {
 	o := simulate.Options{System: "hgx-h100", Seed: f.seed, Repetitions: f.reps, Noise: f.noise}
 	colls, err := f.grid.ParseColls()

@@ -66,7 +66,7 @@ func TestShippedSweeps(t *testing.T) {
 	}
 }
 
-// tuningFile is NCCL 2.30.7's cost model of an HGX H100 as a user gets it for --tuning.
+// tuningFile is NCCL 2.30.7's estimates of an HGX H100 as a user gets it for --tuning.
 func tuningFile(t *testing.T) string {
 	t.Helper()
 	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", "../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7",

@@ -195,7 +195,7 @@ func TestShowWithTopology(t *testing.T) {
 			args...)...)
 	}
 	out, said := show("--topo", ready("aws-p4d-like.xml"))
-	if said != "note: NCCL's choice is estimated by NCCL 2.30.7's cost model for "+ready("aws-p4d-like.xml")+"\n" {
+	if said != "note: NCCL's choice is taken from NCCL 2.30.7's estimates for "+ready("aws-p4d-like.xml")+"\n" {
 		t.Errorf("costs of each size follow from the topology, but it said %q", said)
 	}
 	if h100, _ := show(); out == h100 {

@@ -73,7 +73,7 @@ const (
 	NVLSChannelsByNIC Change = 23003
 )
 
-// Of the cost model (graph/tuning.cc, since 2.31 tuning/*.cc).
+// Of the estimates (graph/tuning.cc, since 2.31 tuning/*.cc).
 const (
 	// PAT is the algorithm.
 	PAT Change = 22304

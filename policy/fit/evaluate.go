@@ -97,7 +97,7 @@ func (g *Group) decideBy(decide Decider, sizes []uint64) []Outcome {
 	})
 }
 
-// isDefault reports whether a configuration is NCCL's own choice, as far as labels tell.
+// isDefault reports whether a configuration is NCCL's choice, as far as labels tell.
 func (g *Group) isDefault(c nccl.Config, bytes uint64) bool {
 	d, known := g.defaultAt(bytes)
 	return known && c.Cell == d.Config.Cell && (c.Channels == 0 || c.Channels == d.Config.Channels)

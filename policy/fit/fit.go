@@ -29,7 +29,7 @@ type Report struct {
 // GroupReport is what there is to say about one group.
 type GroupReport struct {
 	Group *Group
-	// DefaultOnly: nothing but the library's own choice was measured, and the
+	// DefaultOnly: nothing but NCCL's choice was measured, and the
 	// model says nothing.
 	DefaultOnly bool
 	Verdicts    []Verdict // on what was left out; none where too little was measured

@@ -16,7 +16,7 @@ type grid struct {
 	*Group
 }
 
-// grids are full measured grids with NCCL's own choice.
+// grids are full measured grids with NCCL's choice.
 func grids(t testing.TB) []grid {
 	t.Helper()
 	return readGrids(t, map[string][]string{
@@ -26,7 +26,7 @@ func grids(t testing.TB) []grid {
 	})
 }
 
-// reduceScatters lack NCCL's own choice. On two nodes several configurations share times: RCCL took another path.
+// reduceScatters lack NCCL's choice. On two nodes several configurations share times: RCCL took another path.
 func reduceScatters(t testing.TB) []grid {
 	t.Helper()
 	return readGrids(t, map[string][]string{
@@ -60,7 +60,7 @@ func readGrids(t testing.TB, files map[string][]string) (all []grid) {
 // time is what a choice takes; NaN where that was not measured. NCCL's own channels are the best ones.
 func (g grid) time(c nccl.Config, bytes uint64) float64 { return g.timeOf(c, bytes) }
 
-// best is the least time measured at a size, NCCL's own choice among them.
+// best is the least time measured at a size, NCCL's choice among them.
 func (g grid) best(bytes uint64) float64 {
 	d, _ := g.defaultAt(bytes)
 	best := d.Micros

@@ -14,7 +14,7 @@ type counts struct {
 	bySize     map[uint64]int // the only count at each size; nil: there are several
 }
 
-// rises tells NCCL's own choice by its rule: one count at each size, which changes with the size and does not fall as
+// rises tells NCCL's choice by its rule: one count at each size, which changes with the size and does not fall as
 // sizes grow (NCCL 2.30.7: topoGetAlgoInfo, src/enqueue.cc).
 func (c *counts) rises() bool {
 	if c.bySize == nil {

@@ -83,7 +83,7 @@ func outcomesOf(truth *Group, sizes []uint64,
 			o.Best = slices.MinFunc(measured, func(a, b Point) int { return cmp.Compare(a.Micros, b.Micros) }).Micros
 		}
 		o.Cautious = o.Default
-		// A decision for NCCL's own choice changes nothing, and takes as long as it did.
+		// A decision for NCCL's choice changes nothing, and takes as long as it did.
 		if config, ok := choose(&o, costsAt(truth, bySize[b], b)); ok && !truth.isDefault(config, b) {
 			o.Decides, o.Cautious = true, truth.timeOf(config, b)
 		}

@@ -30,7 +30,7 @@ var (
 		}
 	}}
 	baselines = []way{
-		{"NCCL's own choice", func(*Group, grid) chooser {
+		{"NCCL's choice", func(*Group, grid) chooser {
 			return func(uint64) (nccl.Config, bool) {
 				return nccl.Config{}, false
 			}
@@ -40,7 +40,7 @@ var (
 	}
 	// without are policy files that are made without one of the parts.
 	without = []way{
-		{"without the labels of NCCL's own choice", func(train *Group, _ grid) chooser {
+		{"without the labels of NCCL's choice", func(train *Group, _ grid) chooser {
 			all := func(Point) bool { return true }
 			train = train.subset(all, all)
 			for i := range train.Default {
@@ -145,7 +145,7 @@ func judge(w way, s split, all []grid) (r regrets) {
 }
 
 // limits of a way to decide, by split: mean of time / best measured, and the share of decisions that take more than 1 %
-// longer than NCCL's own choice.
+// longer than NCCL's choice.
 type limits []struct{ mean, harm float64 }
 
 // What a policy learnt from a part of a grid costs over the whole of it. With -v, what others do is printed beside it.

@@ -12,7 +12,7 @@ import (
 
 // Options widen what is looked for.
 type Options struct {
-	// Machine returns NCCL's cost model of the machine for a communicator, or nil where it is not
+	// Machine returns NCCL's estimates of the machine for a communicator, or nil where it is not
 	// known. nil: nothing is known of the machine.
 	Machine func(nccl.Comm) *tuning.Tuning
 	// Model is held against the rows. nil: there is none.

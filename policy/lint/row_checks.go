@@ -42,7 +42,7 @@ func offeredAnywhere(r *row) (can cells) {
 	return can
 }
 
-// machine returns NCCL's cost model of the communicator that the row is for; nil where the row is for several, or where
+// machine returns NCCL's estimates of the communicator that the row is for; nil where the row is for several, or where
 // the machine is not known.
 func (c *check) machine(r *row) *tuning.Tuning {
 	if c.opt.Machine == nil || r.key.wants[policy.Nodes] < 0 || r.key.wants[policy.Ranks] < 0 {

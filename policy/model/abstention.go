@@ -28,7 +28,7 @@ var abstentions = [...]string{
 	AbstainSize:    "the size is outside those measured",
 	AbstainCells:   "no configuration that NCCL offers here was measured",
 	AbstainDefault: "what NCCL would choose here was not measured",
-	AbstainBest:    "NCCL's own choice is the best known",
+	AbstainBest:    "NCCL's choice is the best known",
 	AbstainGain:    "the gain is within the model's uncertainty",
 	AbstainFarther: "the gain is less than is demanded of what was measured on fewer nodes",
 }

@@ -36,7 +36,7 @@ func (v *View) Own(call nccl.Call) (own Choice, ok bool) {
 	return own, true
 }
 
-// defaultTime is what NCCL's own choice takes, and whether a configuration is that choice. Where what NCCL would
+// defaultTime is what NCCL's choice takes, and whether a configuration is that choice. Where what NCCL would
 // choose now is not what it chose when measured, the fastest that its cell can be stands in, so that a gain is
 // never assumed.
 func (g *compiledGroup) defaultTime(bytes uint64, costs nccl.Costs, config nccl.Config) (t Time, same bool) {
@@ -64,7 +64,7 @@ func (g *compiledGroup) defaultTime(bytes uint64, costs nccl.Costs, config nccl.
 	return t, false
 }
 
-// byDefault is what NCCL's own choice takes between two sizes at which it was measured: from the curve of what it
+// byDefault is what NCCL's choice takes between two sizes at which it was measured: from the curve of what it
 // chose at the one to the curve of what it chose at the other. Where that is not the same, the two curves bound it.
 // Where one of them is not known, the default's own times tell.
 func (g *compiledGroup) byDefault(octave float64, below, above compiledDefault) Time {

@@ -9,7 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// NCCL's own choice is told where it was measured, and nowhere else.
+// NCCL's choice is told where it was measured, and nowhere else.
 func TestOwnChoice(t *testing.T) {
 	fileOf := func(points ...model.DefaultPoint) *model.File {
 		file := smallModel()

@@ -36,7 +36,7 @@ type compiledGroup struct {
 	sizes nccl.Range // of all that was measured
 
 	curves   []compiledCurve
-	own      curve // of NCCL's own choice, whatever that was
+	own      curve // of NCCL's choice, whatever that was
 	defaults []compiledDefault
 }
 

@@ -20,7 +20,7 @@ func (g *compiledGroup) verdict(bytes uint64) *Verified {
 }
 
 // verified decides by a verdict. ok is false where the verdict does not hold: NCCL does not offer what won, or its
-// own choice is not what was measured.
+// choice is not what was measured.
 func (v *View) verified(
 	call nccl.Call, g *compiledGroup, won *Verified, costs nccl.Costs,
 ) (choice Choice, why Abstention, ok bool) {

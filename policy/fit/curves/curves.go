@@ -16,9 +16,9 @@ type Curve struct {
 	nccl.Config
 	Measured []Point // as measured, repetitions pooled; ascending sizes
 	Fitted   []Point // between them, close enough to draw
-	Wins     int     // measured sizes at which nothing was faster, nor NCCL's own choice as fast
+	Wins     int     // measured sizes at which nothing was faster, nor NCCL's choice as fast
 	// Behind is the mean over its measured sizes of ln(us / least us measured
-	// there, by NCCL's own choice, too): 0 for a configuration that always wins.
+	// there, by NCCL's choice, too): 0 for a configuration that always wins.
 	Behind float64
 }
 
@@ -96,14 +96,14 @@ func Ranked(m *model.Model, g *model.Group) []Curve {
 	return all
 }
 
-// repeats reports whether NCCL's own choice is as fast as a configuration, or is that very one. The zero value is none.
+// repeats reports whether NCCL's choice is as fast as a configuration, or is that very one. The zero value is none.
 func repeats(own model.DefaultPoint, c nccl.Config, micros float64) bool {
 	was := own.Config()
 	same := was.Cell == c.Cell && (c.Channels == 0 || c == was)
 	return own.Micros > 0 && own.Micros <= micros || same
 }
 
-// Default is NCCL's own choice: as it was measured, and as decisions reckon with it in between; none where it was not
+// Default is NCCL's choice: as it was measured, and as decisions reckon with it in between; none where it was not
 // measured.
 func Default(m *model.Model, g *model.Group) (measured, fitted []Point) {
 	view, key := m.For(g.Comm), g.Key()

@@ -46,7 +46,7 @@ func TestRanked(t *testing.T) {
 	if f := all[0].Fitted; len(f) != 17 || f[0].Bytes != 2048 || math.Abs(f[8].Micros-30) > 1e-9 || f[8].Bytes != 4096 {
 		t.Errorf("fitted %v", f)
 	}
-	// At 8KiB NCCL's own choice is the fastest.
+	// At 8KiB NCCL's choice is the fastest.
 	if got, want := all[1].Behind, (math.Log(1.5)+math.Log(2)+math.Log(100./32))/4; math.Abs(got-want) > 1e-12 {
 		t.Errorf("behind by %g, want %g", got, want)
 	}

@@ -145,7 +145,7 @@ func addCurve(p *plot.Plot, c curves.Curve, color color.NRGBA, dash []vg.Length,
 }
 
 func addDefault(p *plot.Plot, measured, between []curves.Point) error {
-	return addLine(p, "NCCL's own choice", measured, between,
+	return addLine(p, "NCCL's choice", measured, between,
 		draw.LineStyle{Color: color.Black, Width: vg.Points(1.6), Dashes: []vg.Length{vg.Points(3), vg.Points(3)}},
 		draw.GlyphStyle{Color: color.Black, Radius: vg.Points(3), Shape: draw.RingGlyph{}})
 }

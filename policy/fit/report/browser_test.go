@@ -48,7 +48,7 @@ type driven struct {
 	Away      bool
 	Maps      int
 	Own       int // points of the map that the policy leaves to NCCL
-	OwnWins   int // points of the map in which NCCL's own choice is the fastest measured
+	OwnWins   int // points of the map in which NCCL's choice is the fastest measured
 	Covered   int
 	Lines     int // straight pieces of the charts' lines
 	Bent      int // and others
@@ -229,7 +229,7 @@ func TestInBrowser(t *testing.T) {
 		t.Errorf("%d maps, %d points left to NCCL, want %d; %d points of coverage", d.Maps, d.Own, left, d.Covered)
 	}
 	if d.OwnWins != ownWins || ownWins == 0 {
-		t.Errorf("NCCL's own choice wins in %d points, want %d", d.OwnWins, ownWins)
+		t.Errorf("NCCL's choice wins in %d points, want %d", d.OwnWins, ownWins)
 	}
 	if d.Lines < 1000 || d.Bent > 0 {
 		t.Errorf("lines of %d straight pieces and %d bent ones", d.Lines, d.Bent)

@@ -12,8 +12,8 @@ import (
 // decision is what the policy does at one measured size. Times are in us; NaN: not known.
 type decision struct {
 	bytes  uint64
-	winner *nccl.Config // the fastest measured; nil: NCCL's own choice was
-	best   float64      // of the fastest measured, NCCL's own choice among them
+	winner *nccl.Config // the fastest measured; nil: NCCL's choice was
+	best   float64      // of the fastest measured, NCCL's choice among them
 	byNCCL float64      // of the default
 	own    *nccl.Config // what the default was; nil: not known
 

@@ -85,7 +85,7 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 	switch {
 	case len(g.Default) == 0:
 		add(DefaultMissing,
-			"the default was not measured; the model decides only where it beats the best that NCCL's own choice "+
+			"the default was not measured; the model decides only where it beats the best that NCCL's choice "+
 				"can be")
 	case len(g.Default) < len(sizes):
 		add(DefaultGaps, "the default was measured at %d of %d sizes", len(g.Default), len(sizes))

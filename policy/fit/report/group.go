@@ -20,7 +20,7 @@ type groupData struct {
 	Noise      num         `json:"noise"`
 	NoisePairs int         `json:"noisePairs"`
 	Sizes      []sizeData  `json:"sizes"`
-	Curves     []curveData `json:"curves"`         // NCCL's own choice first, if it was measured
+	Curves     []curveData `json:"curves"`         // NCCL's choice first, if it was measured
 	Left       int         `json:"left,omitempty"` // curves left out to bound the page
 	Unseen     *unseenData `json:"unseen,omitempty"`
 	Coverage   coverage    `json:"coverage"`
@@ -42,7 +42,7 @@ type sizeData struct {
 
 type curveData struct {
 	Name     string   `json:"n"`
-	Family   string   `json:"f,omitempty"` // empty: NCCL's own choice
+	Family   string   `json:"f,omitempty"` // empty: NCCL's choice
 	Wins     int      `json:"wins"`
 	Behind   num      `json:"behind"`
 	Shown    bool     `json:"on,omitempty"` // at first
@@ -126,7 +126,7 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int)
 	}
 	if len(own.Measured) > 0 {
 		c := newCurveData(own)
-		c.Name, c.Family, c.Shown = "NCCL’s own choice", "", true
+		c.Name, c.Family, c.Shown = "NCCL’s choice", "", true
 		d.Curves = append(d.Curves, c)
 	}
 	byNoRow := func(c curves.Curve) int { // 0: the policy asks for it

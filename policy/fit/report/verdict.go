@@ -69,7 +69,7 @@ func (s Span) Name() string {
 	return sizeName(s.From) + " - " + sizeName(s.To)
 }
 
-// Unsure says that there may be something to gain where NCCL's own choice stays.
+// Unsure says that there may be something to gain where NCCL's choice stays.
 func (s Span) Unsure() bool { return !s.Acts && s.Most >= worthwhile }
 
 // Bar is the width of the gain in a picture of it, in percent of half the time.
@@ -167,9 +167,9 @@ func (v *Verdict) advise(decisions []decision) {
 			v.Why += fmt.Sprintf("; at %d of these sizes that is a prediction", v.Predicted)
 		}
 	case perhaps != "":
-		v.Why = "nothing is faster than NCCL's own choice for sure; " + perhaps
+		v.Why = "nothing is faster than NCCL's choice for sure; " + perhaps
 	default:
-		v.Why = "nothing found that is faster than NCCL's own choice"
+		v.Why = "nothing found that is faster than NCCL's choice"
 	}
 	u := v.Unseen
 	switch savesNothing := u != nil && 1-u.VersusDefault.Mean < fit.LeastUnseen; {
@@ -192,7 +192,7 @@ func (v *Verdict) advise(decisions []decision) {
 	}
 }
 
-// unsure says what may be gained at sizes where NCCL's own choice stays; empty: nothing.
+// unsure says what may be gained at sizes where NCCL's choice stays; empty: nothing.
 func unsure(decisions []decision) string {
 	var most decision
 	n := 0

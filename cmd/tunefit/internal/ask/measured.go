@@ -58,7 +58,7 @@ func measurement(view *policy.EngineView, q Question) (own model.Choice, ok bool
 	return view.Own(q.Call)
 }
 
-// table is what NCCL's cost model says of a question, flat, and changed so that NCCL
+// table is what NCCL's estimates say of a question, flat, and changed so that NCCL
 // chooses a cell, if one is given.
 func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat []float32) {
 	table := costs.Table(q.Coll, int64(q.Bytes), q.PipeOps)
@@ -90,5 +90,5 @@ func (a *Asker) Note(w io.Writer, shown []policy.Comm) {
 	if doubt != "" {
 		doubt += " (--topo FILE names yours, --model FILE what was measured on it)"
 	}
-	fmt.Fprintf(w, "note: NCCL's choice%s is estimated by %s%s\n", where, a.Costs.Source(), doubt)
+	fmt.Fprintf(w, "note: NCCL's choice%s is taken from %s%s\n", where, a.Costs.Source(), doubt)
 }

@@ -141,7 +141,7 @@ func (p *Path) writeMeasured(b *bytes.Buffer) {
 
 // writeEstimates prints NCCL's estimates.
 func (p *Path) writeEstimates(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\nNCCL's estimates (%s)\n", p.Source)
+	fmt.Fprintf(b, "\n%s\n", p.Source)
 	tw := cli.NewTable(b)
 	for _, e := range p.estimates() {
 		remark := ""

@@ -64,7 +64,7 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.NCCL, "nccl", "", NCCLUsage)
 }
 
-// Model is NCCL's cost model for communicators of one machine.
+// Model is NCCL's estimates for communicators of one machine.
 type Model struct {
 	Set     *tuning.Set
 	Machine *topo.Document // that the set is derived from; nil where it was read from a file
@@ -76,7 +76,7 @@ type Model struct {
 	standIns map[nccl.Comm]nccl.Comm
 }
 
-// Read reads or derives the cost model.
+// Read reads or derives the estimates.
 func (f *Flags) Read() (*Model, error) {
 	if f.Tuning != "" {
 		return f.readTuning()
@@ -190,9 +190,9 @@ func (m *Model) Of(s nccl.Comm) (*tuning.Tuning, error) {
 	return best, nil
 }
 
-// Source names the cost model, with the release and the machine that it is of.
+// Source names the estimates, with the release and the machine that it is of.
 func (m *Model) Source() string {
-	return fmt.Sprintf("NCCL %s's cost model for %s", m.Set.NCCL, m.Set.System)
+	return fmt.Sprintf("NCCL %s's estimates for %s", m.Set.NCCL, m.Set.System)
 }
 
 // NoteStandIn says where the costs are not those of a communicator.

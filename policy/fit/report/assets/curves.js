@@ -16,7 +16,7 @@ function styles(g) {
   return out;
 }
 
-// fastest is the least of all curves, NCCL's own choice among them, at each size of one.
+// fastest is the least of all curves, NCCL's choice among them, at each size of one.
 function fastest(g) {
   const lines = g.curves.map((c) => (c.c.length ? c.c : c.m));
   const sizes = new Set(lines.flat().map((p) => p[0]));

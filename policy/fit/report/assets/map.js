@@ -67,7 +67,7 @@ const signedShare = (v) => (v > 0.0005 ? "+" : "") + (Math.abs(v) < 0.0005 ? "0.
 function mapTip(g, s, n) {
   const row = (name, value) => el("tr", null, el("td", { class: "dim" }, name), el("td", { class: "wrap" }, value));
   const t = el("table", null, el("tr", null, el("td", { colspan: 2 }, el("b", null, `${g.name}, ${bytes(s.b)}` + (n > 1 ? `, and ${n - 1} more up to twice that` : "")))));
-  t.append(row("fastest measured", `${s.w || "NCCL’s own choice"}, ${micros(s.us)}, ${gbps(busbw(g, s.b, s.us))}`));
+  t.append(row("fastest measured", `${s.w || "NCCL’s choice"}, ${micros(s.us)}, ${gbps(busbw(g, s.b, s.us))}`));
   t.append(row("default", known(s.d) ? `${s.dl || "label not known"}, ${micros(s.d)}, ${gbps(busbw(g, s.b, s.d))}` : "not measured"));
   if (s.w && known(s.r)) t.append(row("fastest over default", signedShare(s.r)));
   t.append(s.row ? row("policy", s.row + (known(s.g) ? `, ${signedShare(s.g)}` : "")) : row("policy leaves it", s.why));
