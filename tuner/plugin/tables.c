@@ -23,7 +23,7 @@ static int init_v4(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
     return open_before_v5(4, ranks, nodes, logger, ctx);
 }
 
-/* The one of NCCL's constants that tells releases apart. NCCL's cost model is its own: the library
+/* The one of NCCL's constants that tells releases apart. NCCL's estimates are its own: the library
  * writes none of them. */
 #define RING_LL128(constants) ((constants) ? (constants)->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] : NAN)
 enum { BLACKWELL = 3, ONE_NODE = 0 };

@@ -203,7 +203,7 @@ void channels(void) {
                   want[bytes - 1]);
         }
         float
-            tie[CELLS]; /* NCCL's own choice is ring or CollNet, by its release: no channels for a row that keeps it */
+            tie[CELLS]; /* NCCL's choice is ring or CollNet, by its release: no channels for a row that keeps it */
         for (int i = 0; i < CELLS; i++) tie[i] = -1;
         tie[CELL(ALGO_RING, PROTO_SIMPLE)] = tie[CELL(ALGO_COLLNET_CHAIN, PROTO_SIMPLE)] = 30;
         struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, 7, NUM_ALGOS, NUM_PROTOS, tie);
@@ -302,7 +302,7 @@ void chunks(void) {
         {MiB, ALGO_TREE, PROTO_SIMPLE, 7777},     /* another cell than the row's */
         {2 * MiB, ALGO_RING, PROTO_SIMPLE, 7777}, /* a row without a chunk size */
         {4 * MiB, ALGO_RING, PROTO_LL128, 1920},  /* not below the grain */
-        {8 * MiB, ALGO_NVLS, PROTO_SIMPLE, 65536}, /* NCCL's own choice */
+        {8 * MiB, ALGO_NVLS, PROTO_SIMPLE, 65536}, /* NCCL's choice */
         {MiB, ALGO_RING, PROTO_SIMPLE, 131072},
         {16 * MiB, ALGO_TREE, PROTO_LL, 32768}, /* the first of the cells */
     };

@@ -93,7 +93,7 @@ void model_abstains(void) {
     costs_fill(table, NUM_ALGOS, NUM_PROTOS, 4 * MiB); /* releases break the tie differently */
     table[CELL(ALGO_TREE, PROTO_LL)] = table[CELL(ALGO_NVLS, PROTO_SIMPLE)];
     struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, 4 * MiB, NUM_ALGOS, NUM_PROTOS, table);
-    CHECK(untouched(&o), "NCCL's own choice is a tie");
+    CHECK(untouched(&o), "NCCL's choice is a tie");
     for (int i = 0; i < CELLS; i++) table[i] = -1; /* a phantom call */
     o = ask_table(&h, ctx, COLL_ALL_REDUCE, 4 * MiB, NUM_ALGOS, NUM_PROTOS, table);
     CHECK(untouched(&o), "a table with nothing available");
