@@ -58,29 +58,31 @@ func ParseVersion(text string) (Version, error) {
 }
 
 func parseVersion(text string) (Version, bool) {
-	parts := strings.Split(text, ".")
-	if len(parts) != 2 && len(parts) != 3 {
-		return 0, false
-	}
-	n := 0
-	for _, p := range parts {
-		i, err := strconv.ParseUint(p, 10, 8)
-		if err != nil || i > 99 {
-			return 0, false
-		}
-		n = n*100 + int(i)
-	}
-	if len(parts) == 3 {
-		return Version(n), true
+	n, parts, ok := versionNumber(text)
+	if !ok || parts == 3 {
+		return n, ok
 	}
 	// Without a patch level: the last one that is known.
-	at, found := slices.BinarySearchFunc(KnownVersions, n, func(v Version, minor int) int {
+	at, found := slices.BinarySearchFunc(KnownVersions, int(n), func(v Version, minor int) int {
 		return cmp.Compare(int(v)/100, minor)
 	})
 	if found {
 		return KnownVersions[at], true
 	}
-	return Version(n * 100), n*100 < int(Oldest)
+	return n * 100, n*100 < Oldest
+}
+
+// versionNumber reads two or three numbers with points between them: 2.30 as 230, 2.30.7 as 23007.
+func versionNumber(text string) (n Version, parts int, ok bool) {
+	for part := range strings.SplitSeq(text, ".") {
+		i, err := strconv.ParseUint(part, 10, 8)
+		if err != nil || i > 99 {
+			return 0, 0, false
+		}
+		n = n*100 + Version(i)
+		parts++
+	}
+	return n, parts, parts == 2 || parts == 3
 }
 
 func knownVersions() string {
