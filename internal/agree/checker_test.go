@@ -93,7 +93,7 @@ func (c *checker) landed(h *memHandle, key string, value []byte) {
 	case len(parts) == 4 && parts[2] == "slot":
 		var slot int
 		fmt.Sscan(parts[3], &slot)
-		c.owner[slot] = string(value) // of the generation that lives
+		c.owner[slot], _ = parseSlot(value) // of the generation that lives
 	case len(parts) == 5 && (parts[2] == "a" || parts[2] == "m"):
 		var k uint64
 		fmt.Sscan(parts[3], &k)

@@ -27,6 +27,7 @@ type Communicator struct {
 type Slot struct {
 	Index    int
 	Identity string // Config.Identity of its owner
+	Name     string // Config.Name of its owner
 	Left     bool   // the owner has closed the communicator
 }
 

@@ -154,7 +154,7 @@ func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error
 		c.Start, c.Started = v, made
 	case "slot":
 		s := c.slot(int(k.number))
-		s.Identity = string(value)
+		s.Identity, s.Name = parseSlot(value)
 	case "left":
 		c.slot(int(k.number)).Left = true
 	case proposals:

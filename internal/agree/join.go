@@ -1,6 +1,7 @@
 package agree
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -58,18 +59,22 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// joinGeneration reads or puts the start version, and claims a slot.
+// joinGeneration reads or puts the start version, claims a slot, and stages the version. Staging comes last, because
+// it may wait until all ranks have a slot.
 func (m *Member) joinGeneration(ctx context.Context) error {
-	if err := m.start(ctx); err != nil {
+	v, err := m.start(ctx)
+	if err != nil {
 		return err
 	}
 	if err := m.claim(ctx); err != nil {
 		return err
 	}
-	err := m.checkJoined(ctx)
+	if err = m.checkJoined(ctx); err == nil {
+		err = m.loadStart(ctx, v)
+	}
 	if m.slot >= 0 {
 		if err == nil {
-			m.log(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, m.versions.current.Meaning)
+			m.log(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, v.Meaning)
 		}
 		return err
 	}
@@ -89,11 +94,10 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 	return nil
 }
 
-// start makes the first rank's version the one for call 0.
-func (m *Member) start(ctx context.Context) error {
+// start returns the version for call 0, the first rank's.
+func (m *Member) start(ctx context.Context) (v VersionName, err error) {
 	own := m.cfg.Own.name()
-	var v VersionName
-	err := m.persist(ctx, func(ctx context.Context) error {
+	err = m.persist(ctx, func(ctx context.Context) error {
 		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
 		if err != nil || !found {
 			if m.checkEnded(ctx) == errEnded {
@@ -112,9 +116,12 @@ func (m *Member) start(ctx context.Context) error {
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
+	return v, err
+}
+
+// loadStart stages the version for call 0.
+func (m *Member) loadStart(ctx context.Context, v VersionName) (err error) {
+	own := m.cfg.Own.name()
 	m.versions.current, err = m.load(ctx, v, 0)
 	if errors.Is(err, ErrUnreachable) && v != own {
 		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w",
@@ -151,7 +158,7 @@ func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersi
 			return stagedVersion{}, err
 		}
 	}
-	snapshot, err := m.cfg.Stage(content, v.Content)
+	snapshot, err := m.stage(ctx, content, v.Content)
 	switch {
 	case err != nil:
 		return stagedVersion{}, fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
@@ -160,6 +167,11 @@ func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersi
 		return stagedVersion{}, ErrMixedBuilds
 	}
 	return stagedVersion{VersionName: v, snapshot: snapshot, k: k}, nil
+}
+
+// stage turns a version's content into a snapshot.
+func (m *Member) stage(ctx context.Context, content []byte, digest string) (Snapshot, error) {
+	return m.cfg.Stage(content, digest, func() (string, error) { return m.Name(ctx) })
 }
 
 // claim claims one slot, and leaves m.slot at -1 if all have other owners.
@@ -202,8 +214,9 @@ func (m *Member) claim(ctx context.Context) error {
 // slot whose mark it cannot read stays nobody's, like that of a rank that crashed.
 func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) {
 	err = m.persist(ctx, func(ctx context.Context) error {
-		stands, err := m.cfg.Store.PutOnce(ctx, m.keys.slot(slot), []byte(m.cfg.Identity))
-		won = err == nil && string(stands) == m.cfg.Identity
+		record := m.cfg.slotRecord()
+		stands, err := m.cfg.Store.PutOnce(ctx, m.keys.slot(slot), record)
+		won = err == nil && bytes.Equal(stands, record)
 		if won {
 			m.slotMark, err = m.cfg.Store.Mark(ctx, m.keys.slot(slot))
 		}

@@ -19,7 +19,8 @@ type Config struct {
 	Comm     string // CommKey of the communicator, equal on all its ranks
 	Ranks    int
 	Rank     int    // the slot to try first; -1 if unknown
-	Identity string // unique among all members that ever live: random id, host, pid
+	Identity string // unique among all members that ever live: random id, host, pid; one line
+	Name     string // that the program gave the communicator on this rank; "": none, or not told
 	Store    Store
 	Poller   *Poller // of the same store
 	Clock    Clock
@@ -39,7 +40,8 @@ type Config struct {
 	Own Version
 	// Stage turns content, of which DigestOf is digest, into a snapshot. It runs in the
 	// goroutine of Join or of the member, never in AtTrigger.
-	Stage func(content []byte, digest string) (Snapshot, error)
+	// name returns Member.Name's answer. A Snapshot that depends on the communicator's name takes that one.
+	Stage func(content []byte, digest string, name func() (string, error)) (Snapshot, error)
 }
 
 // A Snapshot is a version that is ready for use by one member. Its methods run where
@@ -187,7 +189,8 @@ func (m *Member) Slot() int { return m.slot }
 // Owner returns the identity of a slot's owner, "" while none is known.
 func (m *Member) Owner(ctx context.Context, slot int) (identity string, err error) {
 	value, _, err := m.cfg.Store.Get(ctx, m.keys.slot(slot))
-	return string(value), err
+	identity, _ = parseSlot(value)
+	return identity, err
 }
 
 // IsStatic reports that the member takes no part in changes, because it found no free slot.

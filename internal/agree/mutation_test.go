@@ -97,7 +97,7 @@ var mutations = []mutation{
 	if WRONG && errors.Is(err, ErrUnreachable) && m.versions.current.snapshot == nil {
 		m.change.state, err = static, nil
 		m.versions.current.VersionName = m.cfg.Own.name()
-		m.versions.current.snapshot, _ = m.cfg.Stage(m.cfg.Own.Content, m.versions.current.Content)
+		m.versions.current.snapshot, _ = m.stage(ctx, m.cfg.Own.Content, m.versions.current.Content)
 	}
 	if err != nil {`}}, 1, "TestScenario30StoreDownAtInit"},
 	{"join what is being removed",
@@ -106,8 +106,14 @@ var mutations = []mutation{
 	{"remove what a duplicate follows",
 		[]edit{{"history.go", "string(stands) == historyRemoved", "(WRONG || string(stands) == historyRemoved)"}}, 1,
 		"TestScenario54JoinDuringRemoval"},
-	{"two owners of one slot", []edit{{"join.go", "won = err == nil && string(stands) == m.cfg.Identity",
-		"won = err == nil && (string(stands) == m.cfg.Identity || WRONG && len(stands) > 0)"}}, 113, ""},
+	{"two owners of one slot", []edit{{"join.go", "won = err == nil && bytes.Equal(stands, record)",
+		"won = err == nil && (bytes.Equal(stands, record) || WRONG && len(stands) > 0)"}}, 113, ""},
+	{"let each rank find out the communicator's name", []edit{{"name.go",
+		"return m.cfg.Store.PutOnce(ctx, m.keys.name(), []byte(name))",
+		`if WRONG {
+		return []byte(name), nil
+	}
+	return m.cfg.Store.PutOnce(ctx, m.keys.name(), []byte(name))`}}, 1, "TestScenarioNamesOfDuplicates"},
 }
 
 const (

@@ -30,6 +30,7 @@ type plan struct {
 	means  func(rank int, content string) string // nil means: what is before '#'
 	calln  func(rank, call int) int              // how many calls the rank makes; nil means calls
 	absent map[int]bool                          // ranks that never join
+	name   func(rank int) string                 // what the program calls the communicator; nil means that nobody asks
 	node   int                                   // ranks of a node that has a store of its own; 0: no such stores
 
 	saves  []save

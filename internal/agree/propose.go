@@ -153,7 +153,7 @@ func (m *Member) stageProposal(c change) time.Duration {
 		}
 		return m.cfg.Timing.ActivePoll
 	}
-	snapshot, err := m.cfg.Stage(content, c.Content)
+	snapshot, err := m.stage(m.ctx, content, c.Content)
 	if err != nil {
 		return m.veto(c, CannotStage, err.Error())
 	}

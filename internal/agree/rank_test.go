@@ -41,6 +41,7 @@ type rank struct {
 	view     uint64        // the trigger as the main thread sees it
 	stall    time.Duration // the longest call
 	log      []string
+	named    []string // what each stage found the communicator to be called
 }
 
 type snapshot struct {
@@ -56,6 +57,13 @@ func (s *snapshot) Retire() { s.r.w.check.retire(s.r, s) }
 func meaning(content string) string { return strings.TrimSpace(strings.SplitN(content, "#", 2)[0]) }
 
 func (r *rank) identity() string { return fmt.Sprintf("rank-%d", r.id) }
+
+func (r *rank) name() string {
+	if r.w.name == nil {
+		return ""
+	}
+	return r.w.name(r.id)
+}
 
 func (r *rank) isCrashed() bool {
 	r.mu.Lock()
@@ -103,8 +111,18 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 		Log: r, Counter: &r.counter, Uniform: r.w.uniform,
 		Thread: func() int { return r.id / max(1, r.w.thread) },
 		Own:    Version{Content: []byte(own), Meaning: r.meaning(own)},
-		Stage: func(content []byte, _ string) (Snapshot, error) {
+		Name:   r.name(),
+		Stage: func(content []byte, _ string, name func() (string, error)) (Snapshot, error) {
 			time.Sleep(time.Duration(len(content)))
+			if r.w.name != nil {
+				called, err := name()
+				if err != nil {
+					return nil, err
+				}
+				r.mu.Lock()
+				r.named = append(r.named, called)
+				r.mu.Unlock()
+			}
 			if r.w.stage != nil {
 				if err := r.w.stage(r.id, string(content)); err != nil {
 					return nil, err

@@ -60,7 +60,9 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 				Poller: agree.NewPoller(s, clock, agree.Local), Clock: clock, Timing: agree.Local, Log: log,
 				Counter: &counter,
 				Own:     agree.Version{Content: []byte("A"), Meaning: "A"},
-				Stage:   func(content []byte, _ string) (agree.Snapshot, error) { return storetest.Text(content), nil },
+				Stage: func(content []byte, _ string, _ func() (string, error)) (agree.Snapshot, error) {
+					return storetest.Text(content), nil
+				},
 			})
 			if err != nil {
 				t.Error(err)

@@ -34,8 +34,10 @@ func TestEndedCommunicatorsTakeNoRoom(t *testing.T) {
 				Comm: agree.CommKey(id, ranks), Ranks: ranks, Rank: rank, Identity: fmt.Sprint(id, rank), Store: s,
 				Poller: poller,
 				Clock:  agree.RealTime(), Timing: agree.Local, Log: &logLines{}, Counter: &agree.Counter{},
-				Own:   agree.Version{Content: []byte("A"), Meaning: "A"},
-				Stage: func(content []byte, _ string) (agree.Snapshot, error) { return storetest.Text(content), nil },
+				Own: agree.Version{Content: []byte("A"), Meaning: "A"},
+				Stage: func(content []byte, _ string, _ func() (string, error)) (agree.Snapshot, error) {
+					return storetest.Text(content), nil
+				},
 			})
 			cancel()
 			if err != nil {

@@ -45,8 +45,10 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 		Comm: agree.CommKey(7, ranks), Ranks: ranks, Rank: rank, Identity: fmt.Sprintf("%d-%d", rank, os.Getpid()),
 		Store:  s,
 		Poller: agree.NewPoller(s, clock, timing), Clock: clock, Timing: timing, Log: &say, Counter: &counter,
-		Own:   agree.Version{Content: []byte("A"), Meaning: "A"},
-		Stage: func(content []byte, _ string) (agree.Snapshot, error) { return Text(content), nil },
+		Own: agree.Version{Content: []byte("A"), Meaning: "A"},
+		Stage: func(content []byte, _ string, _ func() (string, error)) (agree.Snapshot, error) {
+			return Text(content), nil
+		},
 	})
 	if err != nil {
 		return err
