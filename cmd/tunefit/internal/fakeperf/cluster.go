@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -22,15 +23,7 @@ func newCluster(s settings, coll nccl.Coll, comm nccl.Comm, variables channels.V
 		}
 		return g, nil
 	}
-	name, text := "dgx-h100.xml", configs.DGXH100
-	if s.topo != "" {
-		file, err := os.ReadFile(s.topo)
-		if err != nil {
-			return nil, err
-		}
-		name, text = s.topo, string(file)
-	}
-	doc, err := topo.Read(name, strings.NewReader(text))
+	doc, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +49,7 @@ func newCluster(s settings, coll nccl.Coll, comm nccl.Comm, variables channels.V
 			return nil, err
 		}
 	}
-	return simulate.Drawn(coll, s.seed, now, plain), nil
+	return simulate.Drawn(coll, seed, now, plain), nil
 }
 
 // decision is what runs for a size and how long it takes, without noise.
@@ -65,10 +58,8 @@ type decision struct {
 	micros float64
 }
 
-// noneError is what NCCL fails with that has nothing to choose from.
-type noneError struct{}
-
-func (noneError) Error() string { return "no algorithm" }
+// errNone is what NCCL fails with if it has nothing to choose from.
+var errNone = errors.New("no algorithm")
 
 // decide is what NCCL does with a call, and its tuner, if it has one.
 func (t *test) decide(bytes uint64) (d decision, err error) {
@@ -94,7 +85,7 @@ func (t *test) decide(bytes uint64) (d decision, err error) {
 		isOwn = d.Config == own && answer.Channels == 0
 	}
 	if !d.Known() {
-		return d, noneError{}
+		return d, errNone
 	}
 	var ok bool
 	if d.micros, ok = t.cluster.Micros(d.Config, isOwn, bytes); !ok {

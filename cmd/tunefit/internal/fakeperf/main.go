@@ -8,8 +8,11 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,12 +25,11 @@ func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 
 // Exit codes of nccl-tests (testResult_t in its src/common.h).
 const (
-	exitOK      = 0
-	exitCUDA    = 2
-	exitNCCL    = 3
-	exitTimeout = 4
-	exitWrong   = 7
-	exitUsage   = 255
+	exitOK    = 0
+	exitCUDA  = 2
+	exitNCCL  = 3
+	exitWrong = 7
+	exitUsage = 255
 )
 
 var programs = map[string]nccl.Coll{
@@ -42,22 +44,23 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return exitUsage
 	}
-	o, code, done := parseOptions(program, args, stdout, stderr)
-	if done {
-		return code
+	o, help, err := parseOptions(program, args, stdout)
+	if help {
+		return exitOK
 	}
-	s, err := readSettings(os.Environ())
-	if err != nil {
+	s, errSettings := readSettings(os.Environ())
+	if err := errors.Join(err, errSettings); err != nil {
 		fmt.Fprintf(stderr, "stand-in: %v\n", err)
 		return exitUsage
 	}
 	w := findWorld(os.Getenv, o.threads*o.gpus, s.perNode, s.hosts)
 	t := &test{program: program, coll: coll, args: os.Args, options: o, settings: s, world: w,
-		stdout: &lines{out: stdout}, stderr: stderr}
-	if w.rank > 0 {
-		return t.follow()
+		stdout: bufio.NewWriter(stdout), stderr: stderr}
+	if w.rank > 0 { // only the process of rank 0 prints
+		t.wait()
+		return exitOK
 	}
-	code, err = t.lead()
+	code, err := t.lead()
 	if err != nil {
 		fmt.Fprintf(stderr, "stand-in: %v\n", err)
 		return exitUsage
@@ -73,11 +76,6 @@ func called(args []string) (program string, coll nccl.Coll, rest []string, err e
 			return name, coll, args[i+1:], nil
 		}
 	}
-	names := []string{}
-	for name := range programs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	return "", 0, nil, fmt.Errorf("stand-in: called as %q (allowed as its name or first argument: %s)",
-		filepath.Base(args[0]), strings.Join(names, ", "))
+		filepath.Base(args[0]), strings.Join(slices.Sorted(maps.Keys(programs)), ", "))
 }

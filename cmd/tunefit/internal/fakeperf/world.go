@@ -10,11 +10,10 @@ import (
 
 // world is the processes of a run and where they are.
 type world struct {
-	rank, size     int      // of this process, and how many there are
-	perRank        int      // ranks of NCCL in each process
-	nodes          []int    // processes on each node, in the order of ranks
-	hosts          []string // of the nodes, and there may be more
-	slurm, openMPI bool     // what started the processes
+	rank, size int      // of this process, and how many there are
+	perRank    int      // ranks of NCCL in each process
+	nodes      []int    // processes on each node, in the order of ranks
+	hosts      []string // of the nodes, and there may be more
 }
 
 func (w *world) ranks() int { return w.size * w.perRank }
@@ -31,8 +30,8 @@ func (w *world) hostOf(rank int) (host string, device int) {
 	return w.hosts[len(w.nodes)-1], rank
 }
 
-// findWorld asks the variables of Open MPI, Hydra and Slurm. perNode, ranks of NCCL on each node, and hosts go before
-// what they say, for many nodes played on one.
+// findWorld asks the variables of Open MPI and Slurm. To play many nodes on one, perNode (ranks of NCCL on each node)
+// and hosts go before what these say.
 func findWorld(getenv func(string) string, perRank, perNode int, hosts []string) *world {
 	number := func(names ...string) (n int, ok bool) {
 		for _, name := range names {
@@ -45,24 +44,18 @@ func findWorld(getenv func(string) string, perRank, perNode int, hosts []string)
 	w := &world{size: 1, perRank: perRank,
 		hosts: hostlist.Expand(firstOf(getenv, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"))}
 	local := 0
-	_, w.openMPI = number("OMPI_COMM_WORLD_SIZE")
+	ompi, inOpenMPI := number("OMPI_COMM_WORLD_SIZE")
 	_, inStep := number("SLURM_STEP_ID", "SLURM_STEPID")
-	hydra, inHydra := number("PMI_SIZE")
 	switch {
-	case w.openMPI:
-		w.size, _ = number("OMPI_COMM_WORLD_SIZE")
+	case inOpenMPI:
+		w.size = ompi
 		w.rank, _ = number("OMPI_COMM_WORLD_RANK", "PMIX_RANK")
 		local, _ = number("OMPI_COMM_WORLD_LOCAL_SIZE")
 	case inStep: // of srun; in the script of sbatch there is one process, whatever the allocation has
-		w.slurm = true
 		w.size, _ = number("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMI_SIZE")
 		w.rank, _ = number("SLURM_PROCID", "PMIX_RANK", "PMI_RANK")
 		w.nodes = taskCounts(firstOf(getenv, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
 		local, _ = number("SLURM_NTASKS_PER_NODE")
-	case inHydra:
-		w.size = hydra
-		w.rank, _ = number("PMI_RANK")
-		local, _ = number("MPI_LOCALNRANKS")
 	}
 	w.size = max(w.size, 1)
 	sum := 0
