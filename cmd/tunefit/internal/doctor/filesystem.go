@@ -27,42 +27,27 @@ func (s fileSystem) String() string {
 	return s.name + [...]string{" (shared or not is not known)", " (local)", " (shared)"}[s.kind]
 }
 
-// fileSystems knows them by f_type of statfs(2). Named numbers are those of Linux'
-// magic.h; the others have their source beside them.
+// fileSystems lists the ones that clusters use, by f_type of statfs(2). Named numbers are those of Linux' magic.h; the
+// others have their source beside them.
 var fileSystems = map[uint32]fileSystem{
 	unix.TMPFS_MAGIC:           {name: "tmpfs", kind: local},
-	unix.RAMFS_MAGIC:           {name: "ramfs", kind: local},
 	unix.EXT4_SUPER_MAGIC:      {name: "ext4", kind: local},
 	unix.XFS_SUPER_MAGIC:       {name: "xfs", kind: local},
 	unix.BTRFS_SUPER_MAGIC:     {name: "btrfs", kind: local},
-	unix.F2FS_SUPER_MAGIC:      {name: "f2fs", kind: local},
-	unix.BCACHEFS_SUPER_MAGIC:  {name: "bcachefs", kind: local},
-	unix.MSDOS_SUPER_MAGIC:     {name: "vfat", kind: local},
-	unix.EXFAT_SUPER_MAGIC:     {name: "exfat", kind: local},
-	unix.SQUASHFS_MAGIC:        {name: "squashfs", kind: local},
 	unix.OVERLAYFS_SUPER_MAGIC: {name: "overlayfs", kind: local}, // no two nodes may mount one upper layer
 	0x2fc12fc1:                 {name: "zfs", kind: local},       // OpenZFS: ZFS_SUPER_MAGIC
 
-	unix.NFS_SUPER_MAGIC:   {name: "NFS", kind: shared},
-	unix.CEPH_SUPER_MAGIC:  {name: "CephFS", kind: shared},
-	unix.CIFS_SUPER_MAGIC:  {name: "CIFS", kind: shared},
-	unix.SMB2_SUPER_MAGIC:  {name: "SMB", kind: shared},
-	unix.SMB_SUPER_MAGIC:   {name: "SMB", kind: shared},
-	unix.AFS_SUPER_MAGIC:   {name: "AFS", kind: shared},
-	unix.AFS_FS_MAGIC:      {name: "AFS", kind: shared},
-	unix.OCFS2_SUPER_MAGIC: {name: "OCFS2", kind: shared},
-	0x01161970:             {name: "GFS2", kind: shared},     // Linux' gfs2_ondisk.h: GFS2_MAGIC
-	0x20030528:             {name: "OrangeFS", kind: shared}, // Linux' fs/orangefs: ORANGEFS_SUPER_MAGIC
-	0x0bd00bd0:             {name: "Lustre", kind: shared},   // lustre_user.h: LL_SUPER_MAGIC
-	0x19830326:             {name: "BeeGFS", kind: shared},   // its client's FhgfsOpsSuper.h: BEEGFS_MAGIC
-	0x47504653:             {name: "GPFS", kind: shared},     // coreutils' stat.c, as for the next two
-	0xaad7aaea:             {name: "PanFS", kind: shared},
-	0xbeefdead:             {name: "StorNext", kind: shared},
-	0x18031977:             {name: "WekaFS", kind: shared}, // libfuse's fusermount.c, and stat -f on such mounts
+	unix.NFS_SUPER_MAGIC:  {name: "NFS", kind: shared},
+	unix.CEPH_SUPER_MAGIC: {name: "CephFS", kind: shared},
+	unix.CIFS_SUPER_MAGIC: {name: "CIFS", kind: shared},
+	unix.SMB2_SUPER_MAGIC: {name: "SMB", kind: shared},
+	unix.SMB_SUPER_MAGIC:  {name: "SMB", kind: shared},
+	0x0bd00bd0:            {name: "Lustre", kind: shared}, // lustre_user.h: LL_SUPER_MAGIC
+	0x19830326:            {name: "BeeGFS", kind: shared}, // its client's FhgfsOpsSuper.h: BEEGFS_MAGIC
+	0x47504653:            {name: "GPFS", kind: shared},   // coreutils' stat.c
+	0x18031977:            {name: "WekaFS", kind: shared}, // libfuse's fusermount.c, and stat -f on such mounts
 
 	unix.FUSE_SUPER_MAGIC: {name: "FUSE"},
-	unix.V9FS_MAGIC:       {name: "9P"},
-	0xa501fcf5:            {name: "VxFS"}, // coreutils' stat.c: of one node or of a cluster
 }
 
 const plenty = 1 << 62
