@@ -27,7 +27,8 @@ type observer struct {
 	etcd      agree.Records // if name is a URL
 	inspector map[string]*agree.Inspector
 	bundles   map[string]*policyfile.Bundle // by content
-	unseen    []error                       // what the last look could not look at
+	seen      []tuner.RendezvousView        // what the last look could look at
+	unseen    []error                       // what it could not look at
 }
 
 func newObserver(name string) *observer {
@@ -70,6 +71,7 @@ func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
 	}
 	ctx, end := context.WithTimeout(ctx, lookLimit)
 	defer end()
+	o.seen = nil
 	for _, p := range places {
 		if o.inspector[p.Name] == nil {
 			o.inspector[p.Name] = agree.Inspect(p.Records)
@@ -83,9 +85,11 @@ func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
 		case err != nil && len(places) > 1: // one job's folder hides no other job
 			o.unseen = append(o.unseen, fmt.Errorf("%s: %w", p.Name, err))
 			delete(o.inspector, p.Name)
+			continue
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
+		o.seen = append(o.seen, p)
 		for _, c := range found {
 			version, _ := c.InForce()
 			all = append(all, newCommunicator(p.Name, c, o.bundle(ctx, p, version)))
