@@ -79,7 +79,7 @@ func (t *test) inject(what string) error {
 	case failNodeLost:
 		return t.ncclFailure("transport/net_ib/p2p.cc:100", remoteError,
 			fmt.Sprintf("NET/IB: Got completion from peer %s<47000> with status=12",
-				t.world.hosts[len(t.world.nodes)-1]))
+				t.world.hosts[t.world.nodes()-1]))
 	}
 	return nil
 }

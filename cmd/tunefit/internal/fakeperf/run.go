@@ -77,7 +77,7 @@ type endError int
 func (e endError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 func (t *test) run() error {
-	comm := nccl.Comm{Nodes: len(t.world.nodes), Ranks: t.world.ranks()}
+	comm := nccl.Comm{Nodes: t.world.nodes(), Ranks: t.world.ranks()}
 	if comm.Ranks < 2 {
 		return errors.New("one rank alone is not imitated (needed: two, as by -g 2)")
 	}
@@ -107,7 +107,7 @@ func (t *test) run() error {
 		defer t.tuner.library.Close()
 	}
 	t.log.info("INIT", "comm 0x1 rank 0 nRanks %d nNodes %d localRanks %d localRank 0 MNNVL 0", comm.Ranks,
-		comm.Nodes, t.world.nodes[0]*t.world.perRank)
+		comm.Nodes, t.world.local*t.world.perRank)
 	t.log.info("INIT",
 		"%d coll channels, %d collnet channels, %d nvls channels, 32 p2p channels, 32 p2p channels per peer",
 		t.cluster.Channels(nccl.AlgoRing), t.cluster.Channels(nccl.AlgoRing), t.cluster.Channels(nccl.AlgoNVLS))

@@ -61,7 +61,7 @@ func (t *test) openTuner(value string, lib *host.Library) (*plugin, error) {
 	}
 	t.log.info("INIT,TUNING", "TUNER/Plugin: Using %s (v%d)", lib.Tuners[abi], abi)
 	t.log.info("INIT,TUNING", "Successfully loaded external tuner plugin %s", lib.Path)
-	nodes := len(t.world.nodes)
+	nodes := t.world.nodes()
 	comm, log, err := library.Open(host.CommInfo{Comm: nccl.Comm{Nodes: nodes, Ranks: t.world.ranks()},
 		NVLDomains: nodes, NCCL: t.settings.nccl})
 	for _, l := range log {
