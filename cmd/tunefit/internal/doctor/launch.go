@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,35 +67,23 @@ func AskNodes(ctx context.Context, launcher string, command []string, log *Log, 
 	return answers, nil
 }
 
-// ExpectedOf reads from a launcher's command line how many answers there should be: the nodes of srun, the processes
-// of mpirun.
-func ExpectedOf(launcher string) (want Expected) {
-	fields := strings.Fields(launcher)
-	for i, f := range fields {
-		name, value, given := strings.Cut(f, "=")
-		for _, short := range []string{"-N", "-n"} {
-			if strings.HasPrefix(f, short) && len(f) > 2 && f[2] >= '0' && f[2] <= '9' {
-				name, value, given = short, f[2:], true
-			}
-		}
-		if !given && i+1 < len(fields) {
-			value = fields[i+1]
-		}
-		n := 0
-		if _, err := fmt.Sscanf(value, "%d", &n); err != nil || n < 1 {
-			continue
-		}
-		srun := strings.Contains(launcher, "srun")
-		switch name {
-		case "-N", "--nodes":
-			if srun {
-				return Expected{Nodes: n}
-			}
-		case "-np", "--np", "-n", "--n", "--ntasks":
-			want = Expected{Nodes: n, Processes: true}
-		}
+var (
+	nodeOption    = regexp.MustCompile(`\s(?:-N|--nodes)[ =]?([1-9][0-9]*)`)
+	processOption = regexp.MustCompile(`\s(?:-n|-np|--n|--np|--ntasks)[ =]?([1-9][0-9]*)`)
+)
+
+// NodesOf reads from a launcher's command line how many nodes it starts on, with one process on each: the nodes of srun,
+// else the number of processes. 0: it does not say.
+func NodesOf(launcher string) int {
+	m := nodeOption.FindStringSubmatch(launcher)
+	if m == nil || !strings.Contains(launcher, "srun") { // mpirun's -N is another number
+		m = processOption.FindStringSubmatch(launcher)
 	}
-	return want
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
 }
 
 // Log keeps what a launcher says, and passes it on.
