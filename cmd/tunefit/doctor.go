@@ -123,11 +123,7 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 	if ctx.Err() != nil {
 		return fmt.Errorf("stopped after %s", plural.Of(answers.Count(), "answer"))
 	}
-	l, err := launch.New(launch.Options{With: launch.Local})
-	if err != nil {
-		return err
-	}
-	findings, verdict := answers.Across(nodes, l.Blame(log.Text.Bytes()))
+	findings, verdict := answers.Across(nodes, launch.Named(log.Text.Bytes()))
 	if err := printExamined(cmd, findings, asJSON); err != nil {
 		return err
 	}

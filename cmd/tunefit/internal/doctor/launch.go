@@ -72,8 +72,8 @@ var (
 	processOption = regexp.MustCompile(`\s(?:-n|-np|--n|--np|--ntasks)[ =]?([1-9][0-9]*)`)
 )
 
-// NodesOf reads from a launcher's command line how many nodes it starts on, with one process on each: the nodes of srun,
-// else the number of processes. 0: it does not say.
+// NodesOf reads from a launcher's command line on how many nodes it starts one process each: the nodes of srun, else
+// the number of processes. 0: it does not say.
 func NodesOf(launcher string) int {
 	m := nodeOption.FindStringSubmatch(launcher)
 	if m == nil || !strings.Contains(launcher, "srun") { // mpirun's -N is another number

@@ -19,8 +19,8 @@ import (
 // tunerModule is what our own library is built from.
 const tunerModule = "github.com/nccl-tuner-go/nccl-tuner-go"
 
-// loadsNone reports whether NCCL_TUNER_PLUGIN makes NCCL load no library. With STATIC_PLUGIN it looks for a tuner in the
-// program itself.
+// loadsNone reports whether NCCL_TUNER_PLUGIN makes NCCL load no library. With STATIC_PLUGIN it looks for a tuner in
+// the program itself.
 func loadsNone(value string) bool {
 	return strings.EqualFold(value, "none") || strings.EqualFold(value, "STATIC_PLUGIN")
 }

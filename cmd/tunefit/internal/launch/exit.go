@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// exitOf says how a command ended: its exit code, or 128 and the signal's number as a shell has it; 0 if it did so
-// well, -1 if it was not started.
+// exitOf returns a command's exit code, or like a shell 128 plus the number of the signal that ended it. It returns
+// -1 if the command was not started.
 func exitOf(err error) int {
 	if err == nil {
 		return 0

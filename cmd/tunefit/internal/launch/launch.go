@@ -97,8 +97,8 @@ func New(o Options) (*Launcher, error) {
 			return nil, fmt.Errorf("host %s is named twice", h)
 		}
 	}
-	if len(o.Prefix) > 0 && l.kind != template { // a template's is only looked for where it runs
-		if _, err := lookFor(o.Prefix[0]); err != nil && l.kind == Local {
+	if len(o.Prefix) > 0 && l.kind == Local { // other launchers start it on other machines
+		if _, err := lookFor(o.Prefix[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -203,8 +203,7 @@ func (l *Launcher) Planned() *Launcher {
 	return &planned
 }
 
-// has says whether one of the options is among arguments, as --name, --name=value, or a short -n, which may hold its
-// value.
+// has reports whether arguments contain one of the options, as --name, --name=value, -n or -nVALUE.
 func has(args []string, names ...string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool {
 		name, _, _ := strings.Cut(arg, "=")
@@ -214,5 +213,5 @@ func has(args []string, names ...string) bool {
 	})
 }
 
-// inAllocation says whether this process runs in an allocation of Slurm.
+// inAllocation reports whether this process runs in an allocation of Slurm.
 func inAllocation() bool { return os.Getenv("SLURM_JOB_ID") != "" }
