@@ -23,7 +23,7 @@ const lookLimit = 10 * time.Second
 // observer looks at rendezvous without taking part, again and again.
 type observer struct {
 	name      string        // of the rendezvous; "" means the default ones, which come and go
-	own       bool          // to remove from: of the default ones only this user's, and records that this user trusts
+	own       bool          // only what this user may remove: of the default ones his own, and records that he trusts
 	etcd      agree.Records // if name is a URL
 	inspector map[string]*agree.Inspector
 	bundles   map[string]*policyfile.Bundle // by content
@@ -56,7 +56,7 @@ func (o *observer) places() ([]tuner.RendezvousView, error) {
 			return slices.DeleteFunc(places, func(p tuner.RendezvousView) bool { return p.Private && !p.Own }), err
 		}
 		for _, p := range places {
-			p.Directory.JudgeAsOwner() // whoever looks
+			p.Directory.JudgeAsOwner() // whoever looks sees the same
 		}
 		return places, err
 	}
