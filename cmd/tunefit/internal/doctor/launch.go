@@ -18,17 +18,18 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
-// LateAfter is how long after an answer the next one is waited for; before the first one, the nodes may be in a queue.
+// LateAfter is how long AskNodes waits for the next answer. It waits for the first as long as the launcher runs, since
+// the job may be in a queue.
 const LateAfter = 30 * time.Second
 
-// AskNodes runs a command on nodes by a launcher, which is a command line of the shell that the command is put after,
-// and collects the answers. All else that is printed goes to log as it comes. What has not answered when the others
-// have is not waited for.
+// AskNodes starts a command on nodes and collects the answers. The launcher is a command line of the shell, to which
+// AskNodes appends the command. All other output goes to log as it comes. AskNodes ends when no answer has come for the
+// time late.
 func AskNodes(ctx context.Context, launcher string, command []string, log *Log, late time.Duration) (*Answers, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "exec "+launcher+" "+cli.ShellWords(command))
-	// Launchers end what they started when they are asked to; those that are started by another one are asked, too.
+	// A signal to the group also reaches a launcher that another one started. Launchers then end what they started.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = late
@@ -53,7 +54,7 @@ func AskNodes(ctx context.Context, launcher string, command []string, log *Log, 
 				_, _ = io.WriteString(log, line)
 			}
 			if err != nil {
-				return // the end of what is printed
+				return
 			}
 		}
 	}()

@@ -36,9 +36,8 @@ type pluginFound struct {
 	err  error // nothing could be tried
 }
 
-// pluginNames lists what NCCL opens for a value of NCCL_TUNER_PLUGIN, by its
-// src/plugin/plugin_open.cc: the name itself, then, unless it is a path or a whole file
-// name, as the X of libnccl-tuner-X.so.
+// pluginNames lists what NCCL opens for a value of NCCL_TUNER_PLUGIN, by its src/plugin/plugin_open.cc. That is the
+// value, and then libnccl-tuner-VALUE.so, unless the value is a path or lib*.so.
 func pluginNames(value string) []string {
 	switch {
 	case value == "":

@@ -14,7 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// newCluster is what the times are from: the sweeps that FAKEPERF_GRID names, or the simulator.
+// newCluster returns the source of the times: the sweeps that FAKEPERF_GRID names, or the simulator.
 func newCluster(s settings, coll nccl.Coll, comm nccl.Comm, variables channels.Variables) (simulate.Cluster, error) {
 	if len(s.grids) > 0 {
 		g, err := simulate.Measured(s.grids, coll, comm, variables)
@@ -52,7 +52,7 @@ func newCluster(s settings, coll nccl.Coll, comm nccl.Comm, variables channels.V
 	return simulate.Drawn(coll, seed, now, plain), nil
 }
 
-// decision is what runs for a size and how long it takes, without noise.
+// decision is the configuration for a size, and how long it takes without noise.
 type decision struct {
 	nccl.Config
 	micros float64
@@ -61,7 +61,7 @@ type decision struct {
 // errNone is what NCCL fails with if it has nothing to choose from.
 var errNone = errors.New("no algorithm")
 
-// decide is what NCCL does with a call, and its tuner, if it has one.
+// decide chooses as NCCL does, with its tuner if there is one.
 func (t *test) decide(bytes uint64) (d decision, err error) {
 	table := t.cluster.Table(bytes)
 	own := t.cluster.Choose(table, bytes)

@@ -20,7 +20,7 @@ const (
 	remoteError   ncclResult = "remote process exited or there was a network error"
 )
 
-// ncclFailure is how nccl-tests ends where NCCL returns an error.
+// ncclFailure prints what nccl-tests prints if NCCL returns an error, and ends the run.
 func (t *test) ncclFailure(place string, result ncclResult, why string) error {
 	t.log.warn(place, "%s", why)
 	t.print("%s: Test NCCL failure %s:%d '%s / %s'\n", t.world.hosts[0], "common.cu", 1000, result, why)
@@ -28,14 +28,14 @@ func (t *test) ncclFailure(place string, result ncclResult, why string) error {
 	return endError(exitNCCL)
 }
 
-// testFailure is what nccl-tests prints at every place that it returns an error from.
+// testFailure prints what nccl-tests prints wherever it returns an error.
 func (t *test) testFailure(places ...string) {
 	for _, place := range places {
 		t.print(" .. %s pid %d: Test failure %s\n", t.world.hosts[0], os.Getpid(), place)
 	}
 }
 
-// undecided is how NCCL fails if its tuner fails or if it has nothing to choose from (topoGetAlgoInfo in its
+// undecided fails as NCCL does if its tuner fails or if it has nothing to choose from (topoGetAlgoInfo in its
 // src/enqueue.cc).
 func (t *test) undecided(err error) error {
 	var fails *tunerError
@@ -65,7 +65,8 @@ func (t *test) inject(what string) error {
 		t.summary()
 		fmt.Fprintf(t.stderr, "[%s:%d] *** Process received signal ***\n[%s:%d] Signal: Segmentation fault (11)\n",
 			host, os.Getpid(), host, os.Getpid())
-		return dieOf("SEGV")
+		// A shell takes this process's place, since Go's runtime would handle the signal itself.
+		return syscall.Exec("/bin/sh", []string{"sh", "-c", "ulimit -c 0; kill -SEGV $$"}, os.Environ())
 	case failCUDA:
 		t.print("\n%s: Test CUDA failure common.cu:612 'an illegal memory access was encountered'\n", host)
 		t.testFailure("common.cu:676", "common.cu:1478")
@@ -84,15 +85,10 @@ func (t *test) inject(what string) error {
 	return nil
 }
 
-// dieOf replaces this process by a shell that ends by a signal: Go's runtime would take some for its own.
-func dieOf(name string) error {
-	return syscall.Exec("/bin/sh", []string{"sh", "-c", "ulimit -c 0; kill -" + name + " $$"}, os.Environ())
-}
-
 // hang lasts until somebody kills the process: it ignores all gentler signals, as a child of it does.
 func (t *test) hang() error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	// A child process inherits what is ignored. It ends at last, should nobody find it.
+	// The child inherits what is ignored. It ends by itself, in case nobody kills it.
 	if err := exec.Command("sleep", "600").Start(); err != nil {
 		return err
 	}

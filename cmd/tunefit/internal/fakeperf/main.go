@@ -1,9 +1,8 @@
-// Command nccl-tests-fakeperf stands in for nccl-tests where there is no GPU. It takes the options of all_reduce_perf
-// and its kin, obeys NCCL's variables and loads the tuner that they name. It prints what nccl-tests and NCCL print,
-// with times of package simulate. It serves to try out and to test what starts and reads nccl-tests, and is not
-// installed.
+// Command nccl-tests-fakeperf imitates nccl-tests where there is no GPU, to try out and test what starts nccl-tests and
+// reads its output. It obeys NCCL's variables and loads the tuner that they name. It prints what nccl-tests and NCCL
+// print, with times of package simulate. It is not installed.
 //
-// It is called by the name of the program that it stands in for. Its own settings are variables whose names begin with
+// It is called by the name of the program that it imitates. Its own settings are variables whose names begin with
 // FAKEPERF_; docs/FAKEPERF.md has them.
 package main
 
@@ -68,7 +67,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// called says which program is stood in for: the name that this one is called by, or its first argument.
+// called returns the program to imitate: the name that this one is called by, or its first argument.
 func called(args []string) (program string, coll nccl.Coll, rest []string, err error) {
 	for i, arg := range args[:min(2, len(args))] {
 		name := strings.TrimSuffix(filepath.Base(arg), "_mpi")

@@ -32,14 +32,14 @@ type test struct {
 	decisions map[uint64]decision
 
 	spent  float64 // microseconds that the GPUs would have worked
-	wrong  int     // times with wrong results
-	busBW  float64 // sum
-	halves int     // that it is of
+	wrong  int     // how many times had wrong results
+	busBW  float64 // sum of all times' bandwidths
+	halves int     // how many times there are, two a row
 }
 
 func (t *test) wait() { time.Sleep(time.Duration(t.settings.seconds * float64(time.Second))) }
 
-// lead is the process of rank 0. An error is about the stand-in itself.
+// lead is the process of rank 0. An error is one of this program itself, not an imitated one.
 func (t *test) lead() (code int, err error) {
 	if err := t.settings.count(strings.Join(t.args, " ")); err != nil {
 		return 0, err

@@ -11,13 +11,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// plugin is the tuner that NCCL would load, in a child process, as one rank of the communicator.
+// plugin is the tuner that NCCL would load. It runs in a child process and sees one rank of the communicator.
 type plugin struct {
 	library *host.Plugin
 	comm    *host.Comm
 }
 
-// envReload has a value that leaves no records behind: there is one rank, and it does not leave its communicator.
+// With envReload=reloadNever the plugin writes no records. Nothing would remove them, since the one rank here does not
+// leave its communicator.
 const envReload, reloadNever = "NCCL_TUNER_RELOAD", "new"
 
 // loadTuner does as NCCL with NCCL_TUNER_PLUGIN (src/plugin/tuner.cc and plugin_open.cc, 2.30). nil: there is no tuner.
@@ -73,7 +74,7 @@ func (t *test) openTuner(value string, lib *host.Library) (*plugin, error) {
 	return &plugin{library, comm}, nil
 }
 
-// tunerError is the plugin's, for which NCCL fails to create the communicator or aborts the collective.
+// tunerError is an error of the plugin. NCCL then fails to create the communicator, or aborts the collective.
 type tunerError struct{ error }
 
 func (p *plugin) ask(coll nccl.Coll, bytes uint64, table nccl.CostTable) (a host.Answer, err error) {
