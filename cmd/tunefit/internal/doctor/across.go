@@ -120,11 +120,20 @@ func (a *Answers) missing(nodes int, hosts, blamed []string) (found []finding) {
 
 var numbered = regexp.MustCompile(`^(.*?)([0-9]+)$`)
 
+// splitHost splits a host's name into what comes before its last number, and the number's digits, which may be none.
+func splitHost(name string) (prefix, digits string) {
+	if m := numbered.FindStringSubmatch(name); m != nil {
+		return m[1], m[2]
+	}
+	return name, ""
+}
+
 // compareHosts puts node2 before node10.
 func compareHosts(a, b string) int {
-	x, y := numbered.FindStringSubmatch(a), numbered.FindStringSubmatch(b)
-	if x != nil && y != nil && x[1] == y[1] && len(x[2]) != len(y[2]) {
-		return len(x[2]) - len(y[2])
+	prefixA, digitsA := splitHost(a)
+	prefixB, digitsB := splitHost(b)
+	if prefixA == prefixB && len(digitsA) != len(digitsB) {
+		return len(digitsA) - len(digitsB)
 	}
 	return strings.Compare(a, b)
 }
@@ -133,39 +142,39 @@ func compareHosts(a, b string) int {
 func hostList(hosts []string) string {
 	var parts []string
 	for i := 0; i < len(hosts); {
-		m := numbered.FindStringSubmatch(hosts[i])
-		next := i + 1
-		if m == nil {
-			parts = append(parts, hosts[i])
-			i = next
+		prefix, digits := splitHost(hosts[i])
+		if digits == "" {
+			parts = append(parts, prefix)
+			i++
 			continue
 		}
 		var ranges []string
-		for j := i; j < len(hosts); j = next {
-			first := numbered.FindStringSubmatch(hosts[j])
-			if first == nil || first[1] != m[1] {
+		for ; i < len(hosts); i++ {
+			p, first := splitHost(hosts[i])
+			if p != prefix || first == "" {
 				break
 			}
-			last := first[2]
-			for next = j + 1; next < len(hosts); next++ {
-				n, err := strconv.Atoi(last)
-				if err != nil || hosts[next] != fmt.Sprintf("%s%0*d", m[1], len(last), n+1) {
-					break
-				}
-				last = numbered.FindStringSubmatch(hosts[next])[2]
+			last := first
+			for i+1 < len(hosts) && hosts[i+1] == prefix+after(last) {
+				last = after(last)
+				i++
 			}
-			if r := first[2]; last == r {
-				ranges = append(ranges, r)
-			} else {
-				ranges = append(ranges, r+"-"+last)
+			if first != last {
+				first += "-" + last
 			}
+			ranges = append(ranges, first)
 		}
-		if len(ranges) == 1 && !strings.Contains(ranges[0], "-") {
-			parts = append(parts, hosts[i])
-		} else {
-			parts = append(parts, m[1]+"["+strings.Join(ranges, ",")+"]")
+		list := strings.Join(ranges, ",")
+		if strings.ContainsAny(list, ",-") {
+			list = "[" + list + "]"
 		}
-		i = next
+		parts = append(parts, prefix+list)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// after is the number that follows, with as many digits.
+func after(digits string) string {
+	n, _ := strconv.Atoi(digits)
+	return fmt.Sprintf("%0*d", len(digits), n+1)
 }

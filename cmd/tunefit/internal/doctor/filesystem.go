@@ -7,25 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharing says whether several nodes can see the same files.
-type sharing int8
-
+// Whether several nodes can see the same files.
 const (
-	unsure sharing = iota
-	local
-	shared
+	local  = "local"
+	shared = "shared"
+	unsure = "shared or not is not known"
 )
 
 // fileSystem is what a directory is on.
 type fileSystem struct {
-	name                        string
-	kind                        sharing
+	name, kind                  string
 	freeBytes, files, freeFiles uint64 // for this user
 }
 
-func (s fileSystem) String() string {
-	return s.name + [...]string{" (shared or not is not known)", " (local)", " (shared)"}[s.kind]
-}
+func (s fileSystem) String() string { return s.name + " (" + s.kind + ")" }
 
 // fileSystems lists the ones that clusters use, by f_type of statfs(2). Named numbers are those of Linux' magic.h; the
 // others have their source beside them.
@@ -47,7 +42,7 @@ var fileSystems = map[uint32]fileSystem{
 	0x47504653:            {name: "GPFS", kind: shared},   // coreutils' stat.c
 	0x18031977:            {name: "WekaFS", kind: shared}, // libfuse's fusermount.c, and stat -f on such mounts
 
-	unix.FUSE_SUPER_MAGIC: {name: "FUSE"},
+	unix.FUSE_SUPER_MAGIC: {name: "FUSE", kind: unsure},
 }
 
 const plenty = 1 << 62
@@ -55,12 +50,12 @@ const plenty = 1 << 62
 func fileSystemOf(dir string) fileSystem {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
-		return fileSystem{name: "an unknown file system", freeBytes: plenty}
+		return fileSystem{name: "an unknown file system", kind: unsure, freeBytes: plenty}
 	}
 	magic := uint32(st.Type)
 	s, known := fileSystems[magic]
 	if !known {
-		s.name = fmt.Sprintf("a file system of type %#x", magic)
+		s.name, s.kind = fmt.Sprintf("a file system of type %#x", magic), unsure
 	}
 	s.freeBytes = st.Bavail * uint64(st.Bsize)
 	if st.Blocks == 0 { // it does not count them

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,7 +42,6 @@ func readSettings(environ []string) (s settings, err error) {
 			errs = append(errs, fmt.Errorf("FAKEPERF_%s=%s: %w", name, value, err))
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	if err := errors.Join(errs...); err != nil {
 		return s, err
 	}

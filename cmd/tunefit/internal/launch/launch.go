@@ -72,14 +72,12 @@ func New(o Options) (*Launcher, error) {
 	case o.With == Local || o.With == Slurm:
 		l.kind = o.With
 	case slices.Contains([]string{"srun", "sbatch", "salloc"}, o.With):
-		return nil,
-			fmt.Errorf("launcher %q: it is called slurm (it uses srun, and salloc where there is no allocation)",
-				o.With)
+		return nil, fmt.Errorf("launcher %q: name it slurm (that uses srun, and salloc outside of an allocation)", o.With)
 	default:
 		return nil, fmt.Errorf("unknown launcher %q (allowed: %s)", o.With, allowed)
 	}
 	if len(o.Args) > 0 && l.kind != MPIRun && l.kind != Slurm {
-		return nil, fmt.Errorf("launcher %q takes no more arguments, there are %q (mpirun and slurm do)",
+		return nil, fmt.Errorf("launcher %q takes no extra arguments (given: %q; mpirun and slurm take some)",
 			o.With, o.Args)
 	}
 	if len(o.Hosts) > 0 && (l.kind == Local || l.kind == Slurm) {
