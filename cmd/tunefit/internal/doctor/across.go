@@ -17,8 +17,8 @@ var measured = regexp.MustCompile(`\b[0-9.]+(?:ns|µs|ms|s)\b`)
 var ofNode = []string{"limits", "rendezvous"}
 
 // Across makes one list of what the nodes found. It has a finding of all nodes once, and a finding of some with their
-// names. It adds findings for nodes without an answer, of as many as there should be, and where nodes differ although
-// each is sound. The verdict is a line: "4 nodes agree", or in what they differ.
+// names. It adds findings for missing answers, if there are fewer than nodes, and for checks in which nodes differ
+// although each is sound. The verdict is one line: "4 nodes agree", or in what they differ.
 func (a *Answers) Across(nodes int, blamed []string) (findings []finding, verdict string) {
 	slices.SortStableFunc(a.complete, func(x, y answer) int { return compareHosts(x.host, y.host) })
 	var hosts []string

@@ -55,7 +55,7 @@ func (d *doctor) examineRecord(context.Context) (found []finding) {
 		}
 	}
 	found = append(found, d.relative(tuner.EnvRecord)...)
-	there := filepath.Clean(dir) // the job makes what is missing
+	there := filepath.Clean(dir) // the job makes missing folders
 	for _, err := os.Stat(there); os.IsNotExist(err) && there != filepath.Dir(there); _, err = os.Stat(there) {
 		there = filepath.Dir(there)
 	}
@@ -91,8 +91,8 @@ func writable(file, consequence string) (found []finding) {
 	return found
 }
 
-// tryWriting puts a file into a directory and removes it, as the job would write one. An error says why
-// it cannot; found is what else is wrong.
+// tryWriting creates a file in a directory, as the job would, and removes it. An error says why it cannot. found has a
+// warning if there is little room.
 func tryWriting(dir string) (found []finding, err error) {
 	info, err := os.Stat(dir)
 	var probe *os.File

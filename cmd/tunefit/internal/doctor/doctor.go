@@ -22,7 +22,7 @@ import (
 // or an etcd has not answered.
 const (
 	Limit        = 2500 * time.Millisecond // somebody waits
-	LimitOnNodes = 10 * time.Second        // one of several nodes, of which any may be busy
+	LimitOnNodes = 10 * time.Second        // on one of several nodes: any may be busy
 )
 
 // Options are what the caller tells an examination. The environment tells the rest.
@@ -63,7 +63,7 @@ type doctor struct {
 type examination struct {
 	name string
 	run  func(*doctor, context.Context) []finding
-	// tuner tells that it is about what a job needs for the tuner.
+	// tuner: only a job with the tuner needs what it looks at.
 	tuner bool
 }
 

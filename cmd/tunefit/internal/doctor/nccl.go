@@ -77,7 +77,7 @@ func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []fin
 	return d.ncclFindings(lib, whose), file
 }
 
-// ncclFindings says what an NCCL makes of our library.
+// ncclFindings says what an NCCL does with our library.
 func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	if lib.NCCL == 0 {
 		return []finding{warned("", "%s has no ncclGetVersion: is it NCCL?", lib.Path)}

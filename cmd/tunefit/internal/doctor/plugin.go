@@ -116,7 +116,7 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 	return d.ourPlugin(p, value)
 }
 
-// ourPlugin is about a library of this project that NCCL would load.
+// ourPlugin examines a library of this project that NCCL would load.
 func (d *doctor) ourPlugin(p pluginFound, value string) (found []finding) {
 	version := cmp.Or(p.lib.Version, "of unknown version")
 	etcd := ""

@@ -20,7 +20,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// reloadMode is what a change of the files does: live, new or off.
+// reloadMode is when a change of the files takes effect: live, new or off.
 func reloadMode(e *localenv.Environment) string {
 	switch mode := e.Get(tuner.EnvReload); mode {
 	case "", "live", "uniform":
@@ -28,7 +28,7 @@ func reloadMode(e *localenv.Environment) string {
 	case "off":
 		return "off"
 	}
-	return "new" // as the tuner takes what it does not understand
+	return "new" // the tuner also takes unknown values for it
 }
 
 func (d *doctor) examineRendezvous(ctx context.Context) []finding {
@@ -167,8 +167,8 @@ func (d *doctor) sharingFindings(dir string, parent bool) []finding {
 		"the rendezvous is refused, and communicator creation fails: %v", err)}
 }
 
-// scarce says of what there is too little for the records of a change: a few versions
-// of policy and model, and a handful of small files for each rank.
+// scarce says whether there is too little room or too few inodes for the records of a change. These are a few versions
+// of policy and model, and a handful of small files for each rank. "": there is enough.
 func (s fileSystem) scarce() string {
 	const bytes, files = 16 << 20, 4096
 	switch {

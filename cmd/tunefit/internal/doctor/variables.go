@@ -147,7 +147,7 @@ func isStrict(e *localenv.Environment) bool {
 	return s != "" && s != "0"
 }
 
-// variablesFile says what a file of variables contributes.
+// variablesFile says what a file of variables sets, and which of its lines have no effect.
 func variablesFile(c localenv.File, e *localenv.Environment) (found []finding) {
 	if c.Err != nil {
 		named := c.Path

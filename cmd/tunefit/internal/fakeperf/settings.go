@@ -14,7 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// settings are what the stand-in's own variables say.
+// settings are the values of the variables FAKEPERF_*.
 type settings struct {
 	grids   []string // sweeps that times are from; none: they are simulated
 	noise   float64  // typical deviation of a time, as a part

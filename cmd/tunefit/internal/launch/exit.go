@@ -26,8 +26,8 @@ func exitOf(err error) int {
 }
 
 // ExitCode reads how a launcher's command ended from the error of exec.Cmd and from its output. It is the program's
-// exit code, 128 plus the number of the signal that ended it, or -1 if there is neither. Under Slurm it is that of
-// the first rank that ended badly: srun itself returns the largest code, of a rank that it ended, or 0 when a node is
+// exit code, 128 plus the number of the signal that ended it, or -1 if there is neither. Under Slurm it is that of the
+// first rank that failed. srun itself returns the largest code, even of a rank that it ended, and 0 when a node is
 // lost.
 func (l *Launcher) ExitCode(err error, log []byte) int {
 	code := exitOf(err)

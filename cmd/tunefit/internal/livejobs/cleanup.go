@@ -87,7 +87,7 @@ func (f *Cleanup) removeUnused(out io.Writer) error {
 	return nil
 }
 
-// removed says what becomes of what nobody needs.
+// removed is the verb for what gc does.
 func (f *Cleanup) removed() string {
 	if f.DryRun {
 		return "would be removed"
@@ -95,7 +95,7 @@ func (f *Cleanup) removed() string {
 	return "removed"
 }
 
-// clean removes from a directory what nobody needs, and says so.
+// clean removes and prints what nobody needs in a directory.
 func (f *Cleanup) clean(out io.Writer, inspector *agree.Inspector, p tuner.RendezvousView, all []*Communicator) error {
 	var live, kept, removed, records, versions int
 	for _, c := range all {

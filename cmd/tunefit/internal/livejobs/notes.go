@@ -14,7 +14,7 @@ import (
 // todo begins the line that says what to do.
 const todo = ".\n  What to do: "
 
-// notes says what a communicator's line in the table has no room for.
+// notes returns what a person should know of a communicator beyond its line in the table.
 func notes(c *Communicator) (notes []string) {
 	say := func(format string, args ...any) {
 		for i, arg := range args { // a record with several lines must not look like other notes

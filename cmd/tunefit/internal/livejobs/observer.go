@@ -1,5 +1,5 @@
-// Package livejobs shows running jobs and acts on them, by what their ranks write down for each other: View lists
-// communicators, Push puts a policy into force and waits, Cleanup removes what jobs that have ended left behind.
+// Package livejobs shows running jobs and acts on them, through the records that their ranks write for each other. View
+// lists communicators, Push puts a policy into force and waits, Cleanup removes what jobs that have ended left behind.
 package livejobs
 
 import (

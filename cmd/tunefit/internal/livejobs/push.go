@@ -31,7 +31,7 @@ type Push struct {
 	JSON       bool
 }
 
-// pushOutcome is what came of a file, as push --json prints it.
+// pushOutcome is the result of a push, as push --json prints it.
 type pushOutcome struct {
 	File     string `json:"file"`
 	Written  bool   `json:"written"`  // false: it held this already
@@ -117,8 +117,7 @@ func (f *Push) Run(out io.Writer, name string) error {
 	return err
 }
 
-// sameKind refuses to put a model in the place of a policy, or the other way round: the
-// jobs would be left without what they had.
+// sameKind refuses to replace a policy by a model or a model by a policy, since the jobs would lose what they had.
 func (f watchedFile) sameKind(to string, old []byte) error {
 	switch {
 	case !f.model && cli.Sniff(old).Kind == cli.KindModel:
@@ -131,8 +130,8 @@ func (f watchedFile) sameKind(to string, old []byte) error {
 	return nil
 }
 
-// wait waits for the communicators that read the file and prints what comes of it, and of which communicators it cannot
-// know that.
+// wait waits for the communicators that read the file and prints what comes of it. It also prints which communicators
+// it cannot judge.
 func (f *Push) wait(ctx context.Context, w *waiter) error {
 	out := w.out
 	if w.Others > 0 {

@@ -38,7 +38,7 @@ type target struct {
 	key         string
 	goal        policyfile.Bundle // what its ranks read now
 	before      uint64            // the last change that was known before the file was written
-	same        map[string]bool   // content digests: whether it means what the goal does
+	same        map[string]bool   // by content digest: whether the content means the same as the goal
 	done        bool              // it runs on the goal, or has ended
 	ended       bool
 	hopeless    bool // it never will
@@ -231,7 +231,7 @@ func (w *waiter) judge(t *target, c *Communicator) {
 	}
 }
 
-// reached reports that the version in force means what the goal means.
+// reached reports that the version in force means the same as the goal.
 func (w *waiter) reached(t *target, c *Communicator) bool {
 	if c.files == nil {
 		return false
