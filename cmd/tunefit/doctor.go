@@ -92,11 +92,11 @@ func printExamined(cmd *cobra.Command, findings doctor.Findings, asJSON bool) er
 
 // doctorNodes examines several nodes, each by a tunefit of its own.
 func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doctor.Options, asJSON bool) error {
-	want := doctor.ExpectedOf(launcher)
+	nodes := doctor.NodesOf(launcher)
 	if cmd.Flags().Changed("nodes") {
-		want = doctor.Expected{Nodes: o.Nodes}
+		nodes = o.Nodes
 	}
-	if want.Nodes == 0 {
+	if nodes == 0 {
 		return cli.Usagef("--launch %q does not say how many nodes there are (needed: --nodes N, or a launcher with "+
 			"-N or -np)", launcher)
 	}
@@ -104,7 +104,7 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 	if err != nil {
 		return err
 	}
-	command := []string{self, "doctor", "--answer", "--nodes", strconv.Itoa(want.Nodes)}
+	command := []string{self, "doctor", "--answer", "--nodes", strconv.Itoa(nodes)}
 	if o.Machine {
 		command = append(command, "--machine")
 	}
@@ -123,11 +123,7 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 	if ctx.Err() != nil {
 		return fmt.Errorf("stopped after %s", plural.Of(answers.Count(), "answer"))
 	}
-	l, err := launch.New(launch.Options{With: launch.Local})
-	if err != nil {
-		return err
-	}
-	findings, verdict := answers.Across(want, l.Blame(log.Text.Bytes()))
+	findings, verdict := answers.Across(nodes, launch.Named(log.Text.Bytes()))
 	if err := printExamined(cmd, findings, asJSON); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func TestDoctorByMPIRun(t *testing.T) {
 	}
 	out, said = tunefit(t, cli.ExitFailed, "doctor", "--plugin", testlib.Library, "--launch",
 		mpirun+" -np 2 --host node1,node9")
-	if !strings.Contains(out, "0 of 2 processes answered; the launcher names node9") ||
+	if !strings.Contains(out, "0 of 2 nodes answered; the launcher names node9") ||
 		!strings.Contains(said, "Connection refused") {
 		t.Errorf("%s%s", out, said)
 	}

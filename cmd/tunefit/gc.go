@@ -30,6 +30,5 @@ for days, so give more than the longest time a job may run.`,
 		"also remove communicators with processes that cannot be seen from here and nothing recorded for this time, "+
 			"24h or more")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "say what it would remove, and remove nothing")
-	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object")
 	return cmd
 }

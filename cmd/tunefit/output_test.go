@@ -48,7 +48,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"doctor", "--json"}, {"doctor"},
 		{"eval", model, smallSweep}, {"eval", model, smallSweep, "--json"},
 		{"fit", smallSweep}, {"fit", smallSweep, "--shortlist"}, {"fit", smallSweep, "--json"},
-		{"gc", "--dry-run", "--rendezvous", dir}, {"gc", "--dry-run", "--rendezvous", dir, "--json"},
+		{"gc", "--dry-run", "--rendezvous", dir},
 		{"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
 		{"import", log}, {"import", log, "--json", "-o", filepath.Join(dir, "sweep.csv"), "--force"},
 		{"plan", smallSweep}, {"plan", smallSweep, "--json"}, {"plot", model, "--coll", "allreduce", "--comm", "2x8",

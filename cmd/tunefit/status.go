@@ -37,8 +37,8 @@ It reads what the ranks have written down for each other and writes nothing itse
   tunefit status --prometheus`,
 		Args: cli.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.Prometheus && (f.JSON || f.Watch) {
-				return cli.Usagef("--prometheus excludes --json and --watch")
+			if f.JSON && f.Watch || f.Prometheus && (f.JSON || f.Watch) {
+				return cli.Usagef("--watch, --json and --prometheus exclude each other")
 			}
 			f.Warnings = cmd.ErrOrStderr()
 			return f.Run(cmd.OutOrStdout())
@@ -49,8 +49,7 @@ It reads what the ranks have written down for each other and writes nothing itse
 	flags.BoolVar(&f.All, "all", false, "also list what communicators that have ended left behind")
 	flags.BoolVar(&f.Watch, "watch", false,
 		"refresh every second until Ctrl-C; not on a terminal: print again after each change")
-	flags.BoolVar(&f.JSON, "json", false,
-		"print JSON, one object per communicator; with --watch a line for each change")
+	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object per communicator")
 	flags.BoolVar(&f.Prometheus, "prometheus", false,
 		"print Prometheus' text format, for a file of node_exporter's textfile collector")
 	return cmd

@@ -83,7 +83,7 @@ func TestBadLiveCommandLines(t *testing.T) {
 		{[]string{"status", "--rendezvous", "ftp://host"}, cli.ExitFailed,
 			"ftp://host is not understood (allowed: a directory, etcd://"},
 		{[]string{"status", "--rendezvous", "etcd://host"}, cli.ExitFailed, badEtcd},
-		{[]string{"status", "--prometheus", "--json"}, cli.ExitUsage, "--prometheus excludes --json and --watch"},
+		{[]string{"status", "--prometheus", "--json"}, cli.ExitUsage, "exclude each other"},
 		{[]string{"gc", "--older-than", "1h"}, cli.ExitUsage, "--older-than 1h0m0s: too short"},
 		{[]string{"gc", "--rendezvous", dir + "/none"}, cli.ExitFailed, "there is no rendezvous"},
 		{[]string{"push"}, cli.ExitUsage, "0 arguments given"},

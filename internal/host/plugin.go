@@ -24,7 +24,7 @@ type Plugin struct {
 	stderr bytes.Buffer
 }
 
-// Line is what the plugin logged.
+// Line is a line that the plugin logged.
 type Line struct {
 	Warn bool // else INFO
 	Text string
@@ -32,16 +32,14 @@ type Line struct {
 
 // CommInfo is what NCCL tells a plugin of a communicator.
 type CommInfo struct {
-	Nodes, Ranks int
-	NVLDomains   int // NVLink domains that it spans; 0: NCCL does not say
-
-	NCCL nccl.Version // whose constants the plugin sees
+	nccl.Comm
+	NVLDomains int          // NVLink domains that it spans; 0: NCCL does not say
+	NCCL       nccl.Version // whose constants the plugin sees
 }
 
-// ringLL128 is the one of its constants that a release passes to a plugin here, all
-// others being NaN: perChMaxRingLL128Bws of Blackwell on one node, by which plugins tell
-// releases apart. 0 is a release that sets its constants after the plugin's init, and
-// passes zeros. The values are those of src/graph/tuning.cc.
+// ringLL128 is perChMaxRingLL128Bws of Blackwell on one node, by which plugins tell releases apart. It is the only
+// constant of NCCL's that the child passes to a plugin; all others are NaN. 0 is a release that sets its constants
+// after the plugin's init, and passes zeros. The values are those of src/graph/tuning.cc.
 func ringLL128(version nccl.Version) float64 {
 	switch {
 	case version.Has(nccl.LateConstants):
@@ -77,9 +75,8 @@ type Answer struct {
 	Log        []Line
 }
 
-// Load starts a child process that loads the library at path as an NCCL would that
-// knows the ABI up to a version: it uses the newest one of these that the library has.
-// Close ends it.
+// Load starts a child process that loads the library at path, as an NCCL does that knows the ABI up to a version. The
+// child uses the newest of these versions that the library has. Close ends it.
 func Load(path string, abi int) (*Plugin, error) {
 	if !Supported {
 		return nil, errors.New("this program was built without cgo and cannot load a plugin")

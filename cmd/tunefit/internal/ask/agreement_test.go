@@ -170,7 +170,7 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		if err := decideBy(plugins[a.ABI], d); err != nil {
 			t.Fatal(err)
 		}
-		info := host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.NVLDomains, NCCL: release}
+		info := host.CommInfo{Comm: s.Comm, NVLDomains: s.NVLDomains, NCCL: release}
 		comm, log, err := plugins[a.ABI].Open(info)
 		if err != nil {
 			t.Fatalf("%v: %v", err, log)
@@ -237,7 +237,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			calls[i] = anyCall(t)
 		}
 		ask := func(calls []host.Call) []host.Answer {
-			comm, log, err := plugin.Open(host.CommInfo{Nodes: s.Nodes, Ranks: s.Ranks, NVLDomains: s.NVLDomains,
+			comm, log, err := plugin.Open(host.CommInfo{Comm: s.Comm, NVLDomains: s.NVLDomains,
 				NCCL: release})
 			if err != nil {
 				t.Fatalf("%v: %v", err, log)

@@ -10,22 +10,16 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
-// Expected is how many answers there should be.
-type Expected struct {
-	Nodes     int
-	Processes bool // and not nodes: two answers of a node count as two
-}
-
-// measured is what differs between nodes that are alike: how long something took.
+// measured matches what differs between nodes that are alike: how long something took.
 var measured = regexp.MustCompile(`\b[0-9.]+(?:ns|µs|ms|s)\b`)
 
-// ofNode are the checks in which nodes may differ and be alike: how much there is room for.
+// ofNode are the checks in which sound nodes may differ: how much room there is.
 var ofNode = []string{"limits", "rendezvous"}
 
-// Across makes one list of what the nodes found: what all found once, and else with the nodes that found it. What is
-// missing, and where they differ though each for itself is sound, is a finding. The verdict is a line: "4 nodes
-// agree", or in what they differ.
-func (a *Answers) Across(want Expected, blamed []string) (findings []finding, verdict string) {
+// Across makes one list of what the nodes found. It has a finding of all nodes once, and a finding of some with their
+// names. It adds findings for missing answers, if there are fewer than nodes, and for checks in which nodes differ
+// although each is sound. The verdict is one line: "4 nodes agree", or in what they differ.
+func (a *Answers) Across(nodes int, blamed []string) (findings []finding, verdict string) {
 	slices.SortStableFunc(a.complete, func(x, y answer) int { return compareHosts(x.host, y.host) })
 	var hosts []string
 	type told struct {
@@ -52,7 +46,7 @@ func (a *Answers) Across(want Expected, blamed []string) (findings []finding, ve
 			}
 		}
 	}
-	findings = a.missing(want, hosts, blamed)
+	findings = a.missing(nodes, hosts, blamed)
 	var differ []string
 	for _, check := range examinations {
 		var bad, good int // that some nodes found, and others did not
@@ -96,45 +90,50 @@ func (a *Answers) Across(want Expected, blamed []string) (findings []finding, ve
 	return findings, n + " agree"
 }
 
-// missing says who has not answered.
-func (a *Answers) missing(want Expected, hosts, blamed []string) (found []finding) {
-	answered, what := len(hosts), "nodes"
-	if want.Processes {
-		answered, what = len(a.complete), "processes"
-	}
+// missing says which nodes have not answered.
+func (a *Answers) missing(nodes int, hosts, blamed []string) (found []finding) {
 	add := func(f finding) {
 		f.Check = "launch"
 		found = append(found, f)
 	}
-	if answered < want.Nodes {
-		text := fmt.Sprintf("%d of %d %s answered", answered, want.Nodes, what)
-		if answered > 0 {
+	if len(hosts) < nodes {
+		do := "look at what the launcher says, and whether this tunefit is at the same path on all nodes"
+		text := fmt.Sprintf("%d of %d nodes answered", len(hosts), nodes)
+		if len(hosts) > 0 {
 			text += ": " + hostList(hosts)
+		}
+		if len(a.complete) > len(hosts) {
+			text += fmt.Sprintf(", by %d processes", len(a.complete))
+			do = "start one process a node, as with --map-by ppr:1:node"
 		}
 		if len(blamed) > 0 {
 			text += "; the launcher names " + hostList(blamed)
 		}
-		add(failed("look at what the launcher says, and whether this tunefit is at the same path on all nodes",
-			"%s", text))
+		add(failed(do, "%s", text))
 	}
 	for process := range a.begun {
 		host, _, _ := strings.Cut(process, " ")
 		add(failed("start the doctor once more", "the launcher damaged the answer of %s", host))
-	}
-	if len(a.complete) > len(hosts) && want.Processes {
-		add(warned("start one process a node, as with --map-by ppr:1:node", "%d processes answered from %s: %s",
-			len(a.complete), plural.Of(len(hosts), "node"), hostList(hosts)))
 	}
 	return found
 }
 
 var numbered = regexp.MustCompile(`^(.*?)([0-9]+)$`)
 
+// splitHost splits a host's name into what comes before its last number, and the number's digits, which may be none.
+func splitHost(name string) (prefix, digits string) {
+	if m := numbered.FindStringSubmatch(name); m != nil {
+		return m[1], m[2]
+	}
+	return name, ""
+}
+
 // compareHosts puts node2 before node10.
 func compareHosts(a, b string) int {
-	x, y := numbered.FindStringSubmatch(a), numbered.FindStringSubmatch(b)
-	if x != nil && y != nil && x[1] == y[1] && len(x[2]) != len(y[2]) {
-		return len(x[2]) - len(y[2])
+	prefixA, digitsA := splitHost(a)
+	prefixB, digitsB := splitHost(b)
+	if prefixA == prefixB && len(digitsA) != len(digitsB) {
+		return len(digitsA) - len(digitsB)
 	}
 	return strings.Compare(a, b)
 }
@@ -143,39 +142,39 @@ func compareHosts(a, b string) int {
 func hostList(hosts []string) string {
 	var parts []string
 	for i := 0; i < len(hosts); {
-		m := numbered.FindStringSubmatch(hosts[i])
-		next := i + 1
-		if m == nil {
-			parts = append(parts, hosts[i])
-			i = next
+		prefix, digits := splitHost(hosts[i])
+		if digits == "" {
+			parts = append(parts, prefix)
+			i++
 			continue
 		}
 		var ranges []string
-		for j := i; j < len(hosts); j = next {
-			first := numbered.FindStringSubmatch(hosts[j])
-			if first == nil || first[1] != m[1] {
+		for ; i < len(hosts); i++ {
+			p, first := splitHost(hosts[i])
+			if p != prefix || first == "" {
 				break
 			}
-			last := first[2]
-			for next = j + 1; next < len(hosts); next++ {
-				n, err := strconv.Atoi(last)
-				if err != nil || hosts[next] != fmt.Sprintf("%s%0*d", m[1], len(last), n+1) {
-					break
-				}
-				last = numbered.FindStringSubmatch(hosts[next])[2]
+			last := first
+			for i+1 < len(hosts) && hosts[i+1] == prefix+after(last) {
+				last = after(last)
+				i++
 			}
-			if r := first[2]; last == r {
-				ranges = append(ranges, r)
-			} else {
-				ranges = append(ranges, r+"-"+last)
+			if first != last {
+				first += "-" + last
 			}
+			ranges = append(ranges, first)
 		}
-		if len(ranges) == 1 && !strings.Contains(ranges[0], "-") {
-			parts = append(parts, hosts[i])
-		} else {
-			parts = append(parts, m[1]+"["+strings.Join(ranges, ",")+"]")
+		list := strings.Join(ranges, ",")
+		if strings.ContainsAny(list, ",-") {
+			list = "[" + list + "]"
 		}
-		i = next
+		parts = append(parts, prefix+list)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// after is the number that follows, with as many digits.
+func after(digits string) string {
+	n, _ := strconv.Atoi(digits)
+	return fmt.Sprintf("%0*d", len(digits), n+1)
 }

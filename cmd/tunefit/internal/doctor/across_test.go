@@ -67,7 +67,7 @@ func TestAnswersMixed(t *testing.T) {
 }
 
 // across is what a person sees of nodes that found something.
-func across(t *testing.T, want Expected, nodes map[string][]finding) string {
+func across(t *testing.T, want int, nodes map[string][]finding) string {
 	t.Helper()
 	var a Answers
 	for host, findings := range nodes {
@@ -93,20 +93,20 @@ func TestAcross(t *testing.T) {
 	for i := range 3 { // how much room there is differs, or not, by chance
 		alike[[]string{"node1", "node2", "node10"}[i]][2] = is("limits", fine("room for 5"))
 	}
-	got := across(t, Expected{Nodes: 3}, alike)
+	got := across(t, 3, alike)
 	if !strings.HasSuffix(got, "sound\n3 nodes agree\n") || strings.Count(got, "\n") != 5 ||
 		strings.Contains(got, "node1") {
 		t.Errorf("%s", got)
 	}
 	alike["node10"][2] = is("limits", fine("room for 7"))
-	if got := across(t, Expected{Nodes: 3}, alike); !strings.HasSuffix(got, "sound\n3 nodes agree\n") ||
+	if got := across(t, 3, alike); !strings.HasSuffix(got, "sound\n3 nodes agree\n") ||
 		!strings.Contains(got, "node[1,2]: room for 5") && !strings.Contains(got, "node[1-2]: room for 5") {
 		t.Errorf("%s", got)
 	}
 	// Each is sound for itself.
 	alike["node2"] = ok("b")
 	alike["node2"][2] = is("limits", fine("room for 5"))
-	got = across(t, Expected{Nodes: 3}, alike)
+	got = across(t, 3, alike)
 	for _, words := range []string{"error    files       the nodes differ",
 		"ok       files       node2: p.csv, version b", "node[1,10]: p.csv, version a",
 		"1 error, 0 warnings\n3 nodes differ in files\n"} {
@@ -116,7 +116,7 @@ func TestAcross(t *testing.T) {
 	}
 	// One has a fault of its own.
 	alike["node2"] = []finding{is("files", failed("correct the path", "p.csv: no such file"))}
-	got = across(t, Expected{Nodes: 4}, alike)
+	got = across(t, 4, alike)
 	for _, words := range []string{"error    launch      3 of 4 nodes answered: node[1-2,10]",
 		"error    files       node2: p.csv: no such file", "-> correct the path",
 		"2 errors, 0 warnings\n3 nodes differ in files\n"} {
@@ -124,7 +124,7 @@ func TestAcross(t *testing.T) {
 			t.Errorf("no %q in\n%s", words, got)
 		}
 	}
-	if got := across(t, Expected{Nodes: 4}, nil); !strings.Contains(got, "0 of 4 nodes answered\n") ||
+	if got := across(t, 4, nil); !strings.Contains(got, "0 of 4 nodes answered\n") ||
 		!strings.HasSuffix(got, "no node answered\n") {
 		t.Errorf("%s", got)
 	}
@@ -138,14 +138,14 @@ func TestAnswersDamaged(t *testing.T) {
 	if !a.Read(strings.Replace(strings.Replace(line, "node1", "node2", 1), "W3si", "W3sj", 1)) || a.Count() != 1 {
 		t.Errorf("%+v", a)
 	}
-	findings, _ := a.Across(Expected{Nodes: 2}, []string{"node2"})
+	findings, _ := a.Across(2, []string{"node2"})
 	mustFind(t, findings, "launch", isError, "1 of 2 nodes answered: node1", "the launcher names node2")
 	mustFind(t, findings, "launch", isError, "damaged the answer of node2")
 	a = Answers{}
 	a.Read(line)
 	a.Read(line)
-	findings, _ = a.Across(Expected{Nodes: 2, Processes: true}, nil)
-	mustFind(t, findings, "launch", isWarning, "2 processes answered from 1 node: node1", "ppr:1:node")
+	findings, _ = a.Across(2, nil)
+	mustFind(t, findings, "launch", isError, "1 of 2 nodes answered: node1, by 2 processes", "ppr:1:node")
 	for _, bad := range []string{"", "tunefit-answer node1 1 0/1 AAAA",
 		"tunefit-answer node1 1 1/99999999999999999999 AAAA", "tunefit-answer node1 1 3/2 AAAA"} {
 		if a.Read(bad) {
@@ -171,21 +171,21 @@ func TestHostList(t *testing.T) {
 	}
 }
 
-func TestExpectedOf(t *testing.T) {
-	for launcher, want := range map[string]Expected{
-		"srun -N 4":                       {Nodes: 4},
-		"srun -N4 -n 32":                  {Nodes: 4},
-		"srun --nodes=4 -p gpu":           {Nodes: 4},
-		"/usr/bin/srun --nodes 4":         {Nodes: 4},
-		"srun -n 3":                       {Nodes: 3, Processes: true},
-		"mpirun -np 4 --host a,b,c,d":     {Nodes: 4, Processes: true},
-		"mpirun -N 1 -n 4":                {Nodes: 4, Processes: true},
-		"kubectl exec l -- mpirun --np=4": {Nodes: 4, Processes: true},
-		"srun":                            {},
-		"pdsh -w node[1-4]":               {},
+func TestNodesOf(t *testing.T) {
+	for launcher, want := range map[string]int{
+		"srun -N 4":                       4,
+		"srun -N4 -n 32":                  4,
+		"srun --nodes=4 -p gpu":           4,
+		"/usr/bin/srun --nodes 4":         4,
+		"srun -n 3":                       3,
+		"mpirun -np 4 --host a,b,c,d":     4,
+		"mpirun -N 1 -n 4":                4,
+		"kubectl exec l -- mpirun --np=4": 4,
+		"srun":                            0,
+		"pdsh -w node[1-4]":               0,
 	} {
-		if got := ExpectedOf(launcher); got != want {
-			t.Errorf("%s: %+v, want %+v", launcher, got, want)
+		if got := NodesOf(launcher); got != want {
+			t.Errorf("%s: %d, want %d", launcher, got, want)
 		}
 	}
 }

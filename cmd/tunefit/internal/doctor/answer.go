@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -11,9 +12,9 @@ import (
 	"strconv"
 )
 
-// An answer is what one node found, as lines that pass through a launcher: each says whose it is and which of how
-// many, for launchers put names before them and mix them with those of other nodes; and none is so long that a
-// launcher cuts it (srun does at 1024 bytes).
+// An answer is what one node found, as lines that pass through a launcher. Launchers put names before lines and mix
+// those of several nodes, so each line names its process and which piece of how many it is. No line is so long that a
+// launcher cuts it; srun cuts at 1024 bytes.
 const (
 	answerMark  = "tunefit-answer"
 	answerPiece = 800
@@ -27,15 +28,13 @@ func WriteAnswer(w io.Writer, findings []finding) error {
 	if err != nil {
 		return err
 	}
-	if name := os.Getenv("SLURMD_NODENAME"); name != "" { // what the site calls it
-		host = name
-	}
+	host = cmp.Or(os.Getenv("SLURMD_NODENAME"), host) // what the site calls it
 	plain, err := json.Marshal(findings)
 	if err != nil {
 		return err
 	}
 	text := base64.StdEncoding.EncodeToString(plain)
-	var lines bytes.Buffer // written at once: most launchers pass that on in one piece
+	var lines bytes.Buffer // most launchers pass on in one piece what is written at once
 	pieces := (len(text) + answerPiece - 1) / answerPiece
 	for i := range pieces {
 		fmt.Fprintf(&lines, "%s %s %d %d/%d %s\n", answerMark, host, os.Getpid(), i+1, pieces,
@@ -88,8 +87,8 @@ func (a *Answers) Read(line string) bool {
 		text += p
 	}
 	var findings []finding
-	// else it is damaged
-	if plain, err := base64.StdEncoding.DecodeString(text); err == nil && json.Unmarshal(plain, &findings) == nil {
+	plain, err := base64.StdEncoding.DecodeString(text)
+	if err == nil && json.Unmarshal(plain, &findings) == nil { // else the launcher damaged it
 		a.complete = append(a.complete, answer{host, findings})
 		delete(a.begun, process)
 	}

@@ -14,7 +14,7 @@ import (
 // profilerVariable names the library whose profiler half NCCL loads.
 const profilerVariable = "NCCL_PROFILER_PLUGIN"
 
-// examineMetrics is about the directory for Prometheus' files, if one is named.
+// examineMetrics looks at the directory for Prometheus' files, if one is named.
 func (d *doctor) examineMetrics(context.Context) []finding {
 	dir := d.env.Get(tuner.EnvMetrics)
 	if dir == "" {
@@ -30,12 +30,12 @@ func (d *doctor) examineMetrics(context.Context) []finding {
 	found = append(found, of...)
 	if info, err := os.Stat(dir); err == nil && info.Mode()&0o005 != 0o005 {
 		found = append(found, noted("chmod o+rx "+dir+", unless node_exporter is in its group",
-			"%s is not for all to read (%s)", dir, info.Mode().Perm()))
+			"not everybody can read %s (%s)", dir, info.Mode().Perm()))
 	}
 	return append(found, fine("%s can be written to; node_exporter needs --collector.textfile.directory=%s", dir, dir))
 }
 
-// examineRecord is about the directory for what the job records about itself, if one is named.
+// examineRecord looks at the directory for what the job records about itself, if one is named.
 func (d *doctor) examineRecord(context.Context) (found []finding) {
 	dir, profiler := d.env.Get(tuner.EnvRecord), d.env.Get(profilerVariable)
 	if dir == "" {
@@ -55,7 +55,7 @@ func (d *doctor) examineRecord(context.Context) (found []finding) {
 		}
 	}
 	found = append(found, d.relative(tuner.EnvRecord)...)
-	there := filepath.Clean(dir) // the job makes what is missing
+	there := filepath.Clean(dir) // the job makes missing folders
 	for _, err := os.Stat(there); os.IsNotExist(err) && there != filepath.Dir(there); _, err = os.Stat(there) {
 		there = filepath.Dir(there)
 	}
@@ -71,12 +71,12 @@ func (d *doctor) examineRecord(context.Context) (found []finding) {
 	return append(found, fine("%s can be written to", dir))
 }
 
-// relative warns of a variable whose path is not a whole one.
+// relative warns of a variable with a relative path.
 func (d *doctor) relative(variable string) []finding {
 	if filepath.IsAbs(d.env.Get(variable)) {
 		return nil
 	}
-	return []finding{warned("write the whole path", "%s depends on the folder that each rank starts in",
+	return []finding{warned("write an absolute path", "%s depends on the folder that each rank starts in",
 		d.env.Show(variable))}
 }
 
@@ -91,8 +91,8 @@ func writable(file, consequence string) (found []finding) {
 	return found
 }
 
-// tryWriting puts a file into a directory and removes it, as the job would write one. An error says why
-// it cannot; found is what else is wrong.
+// tryWriting creates a file in a directory, as the job would, and removes it. An error says why it cannot. found has a
+// warning if there is little room.
 func tryWriting(dir string) (found []finding, err error) {
 	info, err := os.Stat(dir)
 	var probe *os.File
@@ -107,9 +107,7 @@ func tryWriting(dir string) (found []finding, err error) {
 		return nil, openregular.Reason(err)
 	}
 	probe.Close()
-	if err := os.Remove(probe.Name()); err != nil {
-		found = append(found, warned("remove it", "the doctor cannot remove the file that it tried with: %v", err))
-	}
+	os.Remove(probe.Name())
 	if scarce := fileSystemOf(dir).scarce(); scarce != "" {
 		found = append(found, warned("make room, or name another directory", "%s is nearly full: %s", dir, scarce))
 	}

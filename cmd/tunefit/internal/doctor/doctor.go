@@ -22,10 +22,10 @@ import (
 // or an etcd has not answered.
 const (
 	Limit        = 2500 * time.Millisecond // somebody waits
-	LimitOnNodes = 10 * time.Second        // one of several nodes, of which any may be busy
+	LimitOnNodes = 10 * time.Second        // on one of several nodes: any may be busy
 )
 
-// Options are what an examination is told and not the environment.
+// Options are what the caller tells an examination. The environment tells the rest.
 type Options struct {
 	Library string // that was built with this tunefit; "" if it is not there
 	NCCL    string // libnccl.so.2 that the job uses; "" for those found
@@ -43,8 +43,7 @@ func Examine(o Options) []finding {
 	return onThisMachine(o).examine(context.Background(), all)
 }
 
-// doctor is one examination of an environment. What is not the environment is a field,
-// for tests.
+// doctor is one examination of an environment. Tests choose the fields from env to detect.
 type doctor struct {
 	Options
 
@@ -64,11 +63,11 @@ type doctor struct {
 type examination struct {
 	name string
 	run  func(*doctor, context.Context) []finding
-	// tuner tells that it is about what a job needs for the tuner.
+	// tuner: only a job with the tuner needs what it looks at.
 	tuner bool
 }
 
-// examinations are in the order in which a job would come by them.
+// examinations are in the order in which a job meets what they look at.
 var examinations = []examination{
 	{"plugin", (*doctor).examinePlugin, true},
 	{"nccl", (*doctor).examineNCCL, false},
@@ -81,7 +80,7 @@ var examinations = []examination{
 	{"limits", (*doctor).examineLimits, false},
 }
 
-// onThisMachine says where things are.
+// onThisMachine makes a doctor that looks at this machine.
 func onThisMachine(o Options) *doctor {
 	return &doctor{Options: o, env: localenv.Here(), shm: dirstore.Shm, proc: "/proc", cgroups: "/sys/fs/cgroup",
 		detect: policyfile.FindMachine}
@@ -121,7 +120,7 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 	return findings
 }
 
-// late is what is said of something that did not end in time.
+// late warns that something did not end in time.
 func (d *doctor) late(what string) finding {
 	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s: it took longer than %v",
 		what, d.Limit)
@@ -129,8 +128,8 @@ func (d *doctor) late(what string) finding {
 	return f
 }
 
-// asked returns what finds something out once, in the background, for all who ask. Unlike
-// sync.OnceValue it keeps to channels, which a test's clock understands.
+// asked returns a function that calls find once, in the background, and returns the result to all callers. They wait
+// for a channel: a test's clock (synctest) stands still while somebody waits in sync.OnceValue.
 func asked[T any](find func() T) func() T {
 	var once sync.Once
 	var found T
@@ -147,7 +146,7 @@ func asked[T any](find func() T) func() T {
 	}
 }
 
-// ownLibrary is the whole path of the library that was built with this tunefit; "" if it is not there.
+// ownLibrary is the absolute path of the library that was built with this tunefit; "" if it is not there.
 func (d *doctor) ownLibrary() string {
 	if d.Library == "" {
 		return ""

@@ -28,9 +28,9 @@ type filesFound struct {
 	fitted        *model.Model
 }
 
-// fileFound is one file; without a name there is none.
+// fileFound is a file that a variable names.
 type fileFound struct {
-	variable, name string
+	variable, name string // name "": there is no file
 	text           []byte
 	err            error // it cannot be read
 	faults         []string
@@ -109,7 +109,7 @@ func (d *doctor) examineFiles(context.Context) (found []finding) {
 	return append(found, d.versionFinding(f, here)...)
 }
 
-// fileFindings is about a file's place, owner and faults.
+// fileFindings says what is wrong with a file's place, owner and text.
 func (d *doctor) fileFindings(f fileFound) (found []finding) {
 	outcome := "NCCL decides everything"
 	if f.variable == tuner.EnvModelFile {
@@ -141,7 +141,7 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 	return found
 }
 
-// lintFindings sums up what else is found in a file; its errors were reported.
+// lintFindings sums up the warnings for a file. fileFindings reports its errors.
 func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []finding {
 	if worst, any := lint.Worst(all); !any || worst < lint.Warning {
 		return nil
@@ -160,7 +160,7 @@ func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []fin
 		f.name, first)}
 }
 
-// modelFindings is about a model that can be read, on this machine.
+// modelFindings says what is wrong with a readable model, also on this machine.
 func (d *doctor) modelFindings(f filesFound, here *model.Machine) (found []finding) {
 	var kind *topo.Fingerprint
 	if here != nil {
@@ -180,10 +180,9 @@ func (d *doctor) modelFindings(f filesFound, here *model.Machine) (found []findi
 	return found
 }
 
-// floorFindings is about a file that chooses more channels than a job has without the variables that it was measured
-// with.
+// floorFindings warns of a file whose channels were measured with variables that this job lacks.
 func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []finding {
-	vars, _ := channels.VariablesFromEnv(d.env.Get, nccl.Newest) // what NCCL refuses of it is no number of channels
+	vars, _ := channels.VariablesFromEnv(d.env.Get, nccl.Newest) // its errors are not about numbers of channels
 	missing := needs.Above(nccl.Floors{Channels: vars.MinChannels, CTAs: vars.MinCTAs})
 	if missing == (nccl.Floors{}) {
 		return nil

@@ -7,62 +7,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharing says whether several nodes can see the same files.
-type sharing int8
-
+// Whether several nodes can see the same files.
 const (
-	unsure sharing = iota
-	local
-	shared
+	local  = "local"
+	shared = "shared"
+	unsure = "shared or not is not known"
 )
 
 // fileSystem is what a directory is on.
 type fileSystem struct {
-	name                        string
-	kind                        sharing
+	name, kind                  string
 	freeBytes, files, freeFiles uint64 // for this user
 }
 
-func (s fileSystem) String() string {
-	return s.name + [...]string{" (shared or not is not known)", " (local)", " (shared)"}[s.kind]
-}
+func (s fileSystem) String() string { return s.name + " (" + s.kind + ")" }
 
-// fileSystems knows them by f_type of statfs(2). Named numbers are those of Linux'
-// magic.h; the others have their source beside them.
+// fileSystems lists the ones that clusters use, by f_type of statfs(2). Named numbers are those of Linux' magic.h; the
+// others have their source beside them.
 var fileSystems = map[uint32]fileSystem{
 	unix.TMPFS_MAGIC:           {name: "tmpfs", kind: local},
-	unix.RAMFS_MAGIC:           {name: "ramfs", kind: local},
 	unix.EXT4_SUPER_MAGIC:      {name: "ext4", kind: local},
 	unix.XFS_SUPER_MAGIC:       {name: "xfs", kind: local},
 	unix.BTRFS_SUPER_MAGIC:     {name: "btrfs", kind: local},
-	unix.F2FS_SUPER_MAGIC:      {name: "f2fs", kind: local},
-	unix.BCACHEFS_SUPER_MAGIC:  {name: "bcachefs", kind: local},
-	unix.MSDOS_SUPER_MAGIC:     {name: "vfat", kind: local},
-	unix.EXFAT_SUPER_MAGIC:     {name: "exfat", kind: local},
-	unix.SQUASHFS_MAGIC:        {name: "squashfs", kind: local},
 	unix.OVERLAYFS_SUPER_MAGIC: {name: "overlayfs", kind: local}, // no two nodes may mount one upper layer
 	0x2fc12fc1:                 {name: "zfs", kind: local},       // OpenZFS: ZFS_SUPER_MAGIC
 
-	unix.NFS_SUPER_MAGIC:   {name: "NFS", kind: shared},
-	unix.CEPH_SUPER_MAGIC:  {name: "CephFS", kind: shared},
-	unix.CIFS_SUPER_MAGIC:  {name: "CIFS", kind: shared},
-	unix.SMB2_SUPER_MAGIC:  {name: "SMB", kind: shared},
-	unix.SMB_SUPER_MAGIC:   {name: "SMB", kind: shared},
-	unix.AFS_SUPER_MAGIC:   {name: "AFS", kind: shared},
-	unix.AFS_FS_MAGIC:      {name: "AFS", kind: shared},
-	unix.OCFS2_SUPER_MAGIC: {name: "OCFS2", kind: shared},
-	0x01161970:             {name: "GFS2", kind: shared},     // Linux' gfs2_ondisk.h: GFS2_MAGIC
-	0x20030528:             {name: "OrangeFS", kind: shared}, // Linux' fs/orangefs: ORANGEFS_SUPER_MAGIC
-	0x0bd00bd0:             {name: "Lustre", kind: shared},   // lustre_user.h: LL_SUPER_MAGIC
-	0x19830326:             {name: "BeeGFS", kind: shared},   // its client's FhgfsOpsSuper.h: BEEGFS_MAGIC
-	0x47504653:             {name: "GPFS", kind: shared},     // coreutils' stat.c, as for the next two
-	0xaad7aaea:             {name: "PanFS", kind: shared},
-	0xbeefdead:             {name: "StorNext", kind: shared},
-	0x18031977:             {name: "WekaFS", kind: shared}, // libfuse's fusermount.c, and stat -f on such mounts
+	unix.NFS_SUPER_MAGIC:  {name: "NFS", kind: shared},
+	unix.CEPH_SUPER_MAGIC: {name: "CephFS", kind: shared},
+	unix.CIFS_SUPER_MAGIC: {name: "CIFS", kind: shared},
+	unix.SMB2_SUPER_MAGIC: {name: "SMB", kind: shared},
+	unix.SMB_SUPER_MAGIC:  {name: "SMB", kind: shared},
+	0x0bd00bd0:            {name: "Lustre", kind: shared}, // lustre_user.h: LL_SUPER_MAGIC
+	0x19830326:            {name: "BeeGFS", kind: shared}, // its client's FhgfsOpsSuper.h: BEEGFS_MAGIC
+	0x47504653:            {name: "GPFS", kind: shared},   // coreutils' stat.c
+	0x18031977:            {name: "WekaFS", kind: shared}, // libfuse's fusermount.c, and stat -f on such mounts
 
-	unix.FUSE_SUPER_MAGIC: {name: "FUSE"},
-	unix.V9FS_MAGIC:       {name: "9P"},
-	0xa501fcf5:            {name: "VxFS"}, // coreutils' stat.c: of one node or of a cluster
+	unix.FUSE_SUPER_MAGIC: {name: "FUSE", kind: unsure},
 }
 
 const plenty = 1 << 62
@@ -70,12 +50,12 @@ const plenty = 1 << 62
 func fileSystemOf(dir string) fileSystem {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
-		return fileSystem{name: "an unknown file system", freeBytes: plenty}
+		return fileSystem{name: "an unknown file system", kind: unsure, freeBytes: plenty}
 	}
 	magic := uint32(st.Type)
 	s, known := fileSystems[magic]
 	if !known {
-		s.name = fmt.Sprintf("a file system of type %#x", magic)
+		s.name, s.kind = fmt.Sprintf("a file system of type %#x", magic), unsure
 	}
 	s.freeBytes = st.Bavail * uint64(st.Bsize)
 	if st.Blocks == 0 { // it does not count them

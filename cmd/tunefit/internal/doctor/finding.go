@@ -67,7 +67,7 @@ func unknown(format string, args ...any) finding {
 	return finding{Severity: isNote, Unknown: true, Found: fmt.Sprintf(format, args...)}
 }
 
-// Findings are what an examination found.
+// Findings names the results of Examine and Across.
 type Findings = []finding
 
 // ExitCode is the exit code that findings mean.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,17 +18,18 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
-// LateAfter is how long after an answer the next one is waited for; before the first one, the nodes may be in a queue.
+// LateAfter is how long AskNodes waits for the next answer. It waits for the first as long as the launcher runs, since
+// the job may be in a queue.
 const LateAfter = 30 * time.Second
 
-// AskNodes runs a command on nodes by a launcher, which is a command line of the shell that the command is put after,
-// and collects the answers. All else that is printed goes to log as it comes. What has not answered when the others
-// have is not waited for.
+// AskNodes starts a command on nodes and collects the answers. The launcher is a command line of the shell, to which
+// AskNodes appends the command. All other output goes to log as it comes. AskNodes ends when no answer has come for the
+// time late.
 func AskNodes(ctx context.Context, launcher string, command []string, log *Log, late time.Duration) (*Answers, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "exec "+launcher+" "+cli.ShellWords(command))
-	// Launchers end what they started when they are asked to; those that are started by another one are asked, too.
+	// A signal to the group also reaches a launcher that another one started. Launchers then end what they started.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = late
@@ -51,7 +54,7 @@ func AskNodes(ctx context.Context, launcher string, command []string, log *Log, 
 				_, _ = io.WriteString(log, line)
 			}
 			if err != nil {
-				return // the end of what is printed
+				return
 			}
 		}
 	}()
@@ -65,35 +68,23 @@ func AskNodes(ctx context.Context, launcher string, command []string, log *Log, 
 	return answers, nil
 }
 
-// ExpectedOf reads from a launcher's command line how many answers there should be: the nodes of srun, the processes
-// of mpirun.
-func ExpectedOf(launcher string) (want Expected) {
-	fields := strings.Fields(launcher)
-	for i, f := range fields {
-		name, value, given := strings.Cut(f, "=")
-		for _, short := range []string{"-N", "-n"} {
-			if strings.HasPrefix(f, short) && len(f) > 2 && f[2] >= '0' && f[2] <= '9' {
-				name, value, given = short, f[2:], true
-			}
-		}
-		if !given && i+1 < len(fields) {
-			value = fields[i+1]
-		}
-		n := 0
-		if _, err := fmt.Sscanf(value, "%d", &n); err != nil || n < 1 {
-			continue
-		}
-		srun := strings.Contains(launcher, "srun")
-		switch name {
-		case "-N", "--nodes":
-			if srun {
-				return Expected{Nodes: n}
-			}
-		case "-np", "--np", "-n", "--n", "--ntasks":
-			want = Expected{Nodes: n, Processes: true}
-		}
+var (
+	nodeOption    = regexp.MustCompile(`\s(?:-N|--nodes)[ =]?([1-9][0-9]*)`)
+	processOption = regexp.MustCompile(`\s(?:-n|-np|--n|--np|--ntasks)[ =]?([1-9][0-9]*)`)
+)
+
+// NodesOf reads from a launcher's command line on how many nodes it starts one process each: the nodes of srun, else
+// the number of processes. 0: it does not say.
+func NodesOf(launcher string) int {
+	m := nodeOption.FindStringSubmatch(launcher)
+	if m == nil || !strings.Contains(launcher, "srun") { // mpirun's -N is another number
+		m = processOption.FindStringSubmatch(launcher)
 	}
-	return want
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
 }
 
 // Log keeps what a launcher says, and passes it on.

@@ -12,19 +12,18 @@ import (
 	"syscall"
 )
 
-// leastThreads is the room that a node with eight ranks needs at least: the library's
-// eight threads in each, and some fifty that NCCL, CUDA and a framework start.
+// leastThreads is the least room for threads that a node with eight ranks needs: in each, eight of the library and
+// about fifty that NCCL, CUDA and a framework start.
 const leastThreads = 512
 
-// threadLimit is a limit on threads, those that there are, and what raises it.
+// threadLimit is a limit on threads.
 type threadLimit struct {
 	what      string
 	most, now int
-	raise     string
+	raise     string // what to do for a higher one
 }
 
-// examineLimits looks whether the library could start its threads. The Go runtime ends
-// the process where it cannot.
+// examineLimits says whether the library can start its threads. If it cannot, the Go runtime ends the process.
 func (d *doctor) examineLimits(ctx context.Context) (found []finding) {
 	limits := d.cgroupLimits()
 	if own, ok := d.userLimit(ctx); ok {
@@ -45,8 +44,8 @@ func (d *doctor) examineLimits(ctx context.Context) (found []finding) {
 	return found
 }
 
-// userLimit is `ulimit -u`, which counts the threads of all of a user's processes on the
-// machine; ok is false where it does not hold.
+// userLimit is `ulimit -u`, which counts the threads of all of a user's processes on the machine. ok is false if it
+// does not bind this process.
 func (d *doctor) userLimit(ctx context.Context) (l threadLimit, ok bool) {
 	l = threadLimit{what: "ulimit -u", most: math.MaxInt,
 		raise: "raise it (ulimit -u, LimitNPROC, Slurm's PropagateResourceLimits)"}
@@ -57,7 +56,7 @@ func (d *doctor) userLimit(ctx context.Context) (l threadLimit, ok bool) {
 			l.most = most
 		}
 	}
-	// Root and who has one of two capabilities may start more (kernel/fork.c).
+	// It does not bind root, nor a process with one of two capabilities (kernel/fork.c).
 	const sysAdmin, sysResource = 21, 24
 	status := textOf(self, "status")
 	capabilities, _ := strconv.ParseUint(statusField(status, "CapEff"), 16, 64)

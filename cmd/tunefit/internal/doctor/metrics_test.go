@@ -21,7 +21,7 @@ func TestMetricsDirectory(t *testing.T) {
 	for _, c := range []struct{ dir, says string }{
 		{"", ""},
 		{good, "can be written to"},
-		{shut, "is not for all to read (-rwx------)"},
+		{shut, "not everybody can read"},
 		{filepath.Join(good, "missing"), "metrics cannot be written: no such file or directory"},
 		{testlib.File(t, "file", ""), "metrics cannot be written: it is not a directory"},
 		{"/proc", "metrics cannot be written: "},

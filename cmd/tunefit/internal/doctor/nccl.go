@@ -16,7 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// takesNoPath is the one NCCL that makes libnccl-tuner-X.so of all that is not lib*.so.
+// takesNoPath is the only NCCL that turns every name except lib*.so into libnccl-tuner-NAME.so, paths too.
 const takesNoPath nccl.Version = 22703
 
 // newestABI is the newest version of the tuner ABI that a release knows and that the library has; 0 for none.
@@ -58,8 +58,8 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 	return found
 }
 
-// probeNCCL loads an NCCL, and returns its file without links. It finds nothing where the dynamic loader finds no
-// such file.
+// probeNCCL loads an NCCL, and returns its file without links. If the dynamic loader knows no such file, it returns no
+// finding.
 func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []finding, file string) {
 	lib, err := d.env.Probe(ctx, name)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -74,10 +74,10 @@ func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []fin
 			reason)}, ""
 	}
 	file, _ = filepath.EvalSymlinks(lib.Path)
-	return append(d.releaseFaults(lib), d.ncclFindings(lib, whose)...), file
+	return d.ncclFindings(lib, whose), file
 }
 
-// ncclFindings says what an NCCL makes of our library.
+// ncclFindings says what an NCCL does with our library.
 func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	if lib.NCCL == 0 {
 		return []finding{warned("", "%s has no ncclGetVersion: is it NCCL?", lib.Path)}
@@ -119,18 +119,15 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 // withSymmetricKernels is the first NCCL that has kernels which no tuner is asked about.
 const withSymmetricKernels nccl.Version = 22703
 
-// peculiarities are of this library together with this environment.
+// peculiarities says what goes wrong with this library in this environment.
 func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding) {
-	if lib.NCCLX {
-		found = append(found,
-			noted("",
-				"%s: its log levels are one above NCCL's: the tuner's warnings come as errors, the rest as warnings",
-				what))
-		if d.env.Get(ncclxTuner) != "" {
-			found = append(found,
-				failed("unset "+ncclxTuner, "%s: %s gives it a tuner of its own, and it loads no plugin", what,
-					d.env.Show(ncclxTuner)))
-		}
+	if lib.NCCLX && d.env.Get(ncclxTuner) != "" {
+		found = append(found, failed("unset "+ncclxTuner,
+			"%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.Show(ncclxTuner)))
+	}
+	if lib.NCCL == symmetricPreview {
+		found = append(found, warned("use NCCL 2.31.2 or later",
+			"%s is a preview that hangs or fails where a tuner chooses ll for allreduce, allgather or reducescatter", what))
 	}
 	if lib.NCCL >= int(nccl.Models) && d.env.Get("NCCL_ALGO") != "" && d.env.Get("NCCL_SYM_KERNEL") == "" {
 		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
@@ -139,15 +136,18 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 	return found
 }
 
+// symmetricPreview is 2.31.0, which was published as a preview only, 2.31.0a7.
+const symmetricPreview = 23100
+
 const ncclxTuner = "NCCLX_TUNER_CONFIG_FILE"
 
-// cannotChange reports that the ranks are not told which communicator they are in: 2.27 tells the profiler's half
-// alone.
+// cannotChange reports that the policy cannot change during a run, because NCCL does not tell the ranks which
+// communicator they are in. 2.27 tells it to the profiler's half only.
 func (d *doctor) cannotChange(version nccl.Version, abi int) bool {
 	return abi < nccl.ABIComms && (version < 22703 || d.env.Get(profilerVariable) == "")
 }
 
-// lacking says what this version of the ABI cannot do of what is asked for.
+// lacking lists what the environment and the files ask for and this NCCL cannot do; docs/NCCL.md has the facts.
 func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 	f := d.files()
 	if d.cannotChange(version, abi) && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != "") {
@@ -161,50 +161,19 @@ func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 			"it does not tell its costs, so rows that leave algorithm or protocol open do not match, and a model "+
 				"abstains (since 2.22.3)")
 	}
-	if version.Has(nccl.ChannelsOnlyLower) && f.compiled != nil &&
-		slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool { return r.Channels > 0 }) {
+	asks := func(wanted func(policy.Rule) bool) bool {
+		return f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, wanted)
+	}
+	if version.Has(nccl.ChannelsOnlyLower) && asks(func(r policy.Rule) bool { return r.Channels > 0 }) {
 		lacks = append(lacks, "a row's channels count only where they are fewer than NCCL's own (since 2.31)")
 	}
-	if abi < nccl.ABIChunks && f.compiled != nil {
-		for _, r := range f.compiled.Rules {
-			if r.ChunkBytes > 0 {
-				return append(lacks, "chunk_bytes is not used (since 2.30.3)")
-			}
-		}
+	if version.UncheckedAllGather() && asks(func(r policy.Rule) bool {
+		return r.Channels > 0 && slices.Contains(r.Colls(), nccl.CollAllGather)
+	}) {
+		lacks = append(lacks, "rows set no channels of an allgather: it may use them unchecked and crash (2.29.2 to 2.30)")
+	}
+	if abi < nccl.ABIChunks && asks(func(r policy.Rule) bool { return r.ChunkBytes > 0 }) {
+		lacks = append(lacks, "chunk_bytes is not used (since 2.30.3)")
 	}
 	return lacks
-}
-
-// releaseFaults says what an NCCL does wrong with what the policy or the model asks for;
-// docs/NCCL.md has the facts.
-func (d *doctor) releaseFaults(lib *host.Library) (found []finding) {
-	f := d.files()
-	asks := func(wanted func(*policy.Rule) bool) bool {
-		return f.compiled != nil && slices.ContainsFunc(f.compiled.Rules, func(r policy.Rule) bool {
-			return wanted(&r)
-		})
-	}
-	version := nccl.Version(lib.NCCL)
-	const symmetricPreview = 23100 // 2.31.0 was published as a preview only, 2.31.0a7
-	if version == symmetricPreview && (f.fitted != nil || asks(asksForLL)) {
-		found = append(found, warned("use NCCL 2.31.2 or later, or no ll for allreduce, allgather and reducescatter",
-			"NCCL %s, a preview, takes a symmetric kernel where a tuner chooses ll for allreduce, allgather or "+
-				"reducescatter: a process with several GPUs hangs, a group of allgathers fails", version))
-	}
-	if lib.NCCL > 0 && version.UncheckedAllGather() &&
-		asks(func(r *policy.Rule) bool { return r.Channels > 0 && slices.Contains(r.Colls(), nccl.CollAllGather) }) {
-		found = append(found,
-			noted("",
-				"NCCL %s may use an allgather's channel count unchecked and crash: rows set none there, and keep to "+
-					"algorithm and protocol", version))
-	}
-	return found
-}
-
-// asksForLL reports whether a row may choose LL for a collective that has symmetric kernels.
-func asksForLL(r *policy.Rule) bool {
-	symmetric := []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceScatter}
-	ll := []nccl.Cell{{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, {Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}
-	return !r.LeavesToNCCL() && slices.ContainsFunc(ll, r.Cells.Contains) &&
-		slices.ContainsFunc(r.Colls(), func(c nccl.Coll) bool { return slices.Contains(symmetric, c) })
 }

@@ -19,24 +19,25 @@ import (
 // tunerModule is what our own library is built from.
 const tunerModule = "github.com/nccl-tuner-go/nccl-tuner-go"
 
-// staticPlugin is what makes NCCL look for the tuner in the program itself.
-const staticPlugin = "STATIC_PLUGIN"
+// loadsNone reports whether NCCL_TUNER_PLUGIN makes NCCL load no library. With STATIC_PLUGIN it looks for a tuner in
+// the program itself.
+func loadsNone(value string) bool {
+	return strings.EqualFold(value, "none") || strings.EqualFold(value, "STATIC_PLUGIN")
+}
 
 // pluginFound is what NCCL would load as the tuner.
 type pluginFound struct {
-	tried []string      // names, in NCCL's order
-	said  []string      // why each of them is not it
-	lib   *host.Library // nil: none
-	path  string
-	file  string // the path without links
-	ours  bool
-	etcd  bool  // ours, and can meet in an etcd
-	err   error // nothing could be tried
+	said []string      // of each name that NCCL tries, why it cannot be loaded
+	lib  *host.Library // nil: none
+	path string
+	file string // the path without links
+	ours bool
+	etcd bool  // ours, and can meet in an etcd
+	err  error // nothing could be tried
 }
 
-// pluginNames lists what NCCL opens for a value of NCCL_TUNER_PLUGIN, by its
-// src/plugin/plugin_open.cc: the name itself, then, unless it is a path or a whole file
-// name, as the X of libnccl-tuner-X.so.
+// pluginNames lists what NCCL opens for a value of NCCL_TUNER_PLUGIN, by its src/plugin/plugin_open.cc. That is the
+// value, and then libnccl-tuner-VALUE.so, unless the value is a path or lib*.so.
 func pluginNames(value string) []string {
 	switch {
 	case value == "":
@@ -49,11 +50,10 @@ func pluginNames(value string) []string {
 
 func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 	value := d.env.Get(pluginVariable)
-	if strings.EqualFold(value, "none") || strings.EqualFold(value, staticPlugin) {
+	if loadsNone(value) {
 		return p
 	}
-	p.tried = pluginNames(value)
-	for _, name := range p.tried {
+	for _, name := range pluginNames(value) {
 		lib, err := d.env.Probe(ctx, name)
 		if refused := (*host.NotLoadedError)(nil); errors.As(err, &refused) {
 			p.said = append(p.said, refused.Reason)
@@ -79,24 +79,22 @@ func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 }
 
 func (d *doctor) examinePlugin(context.Context) []finding {
-	value, named := d.env.Get(pluginVariable), d.env.Get(pluginVariable) != ""
+	value := d.env.Get(pluginVariable)
 	do := "set " + pluginVariable + " to the path of " + cli.LibraryName
 	if own := d.ownLibrary(); own != "" {
 		do = "set " + pluginVariable + "=" + own
 	}
 	p := d.plugin()
 	switch {
-	case strings.EqualFold(value, "none"):
+	case loadsNone(value):
 		return []finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(pluginVariable))}
-	case strings.EqualFold(value, staticPlugin):
-		return []finding{failed(do, "%s: NCCL looks for a tuner in the program itself", d.env.Show(pluginVariable))}
 	case p.err != nil && !host.Supported:
 		return []finding{unknown("%v", p.err)}
 	case errors.Is(p.err, context.DeadlineExceeded):
 		return []finding{d.late("whether NCCL can load " + d.env.Show(pluginVariable) + " is not known")}
 	case p.err != nil:
 		return []finding{failed(do, "%s cannot be loaded: %v", d.env.Show(pluginVariable), p.err)}
-	case p.lib == nil && !named:
+	case p.lib == nil && value == "":
 		return []finding{
 			failed(do,
 				"%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin "+
@@ -115,17 +113,18 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 		slices.Sort(names)
 		return []finding{failed(do, "%s is another tuner, %s", p.path, strings.Join(slices.Compact(names), ", "))}
 	}
-	return d.ourPlugin(p, value, named)
+	return d.ourPlugin(p, value)
 }
 
-// ourPlugin is about the library that is ours and would be loaded.
-func (d *doctor) ourPlugin(p pluginFound, value string, named bool) (found []finding) {
+// ourPlugin examines a library of this project that NCCL would load.
+func (d *doctor) ourPlugin(p pluginFound, value string) (found []finding) {
 	version := cmp.Or(p.lib.Version, "of unknown version")
 	etcd := ""
 	if p.etcd {
 		etcd = ", with etcd"
 	}
-	found = append(found, fine("%s, %s, ABI %s%s", p.path, version, abiList(p.lib), etcd))
+	abis := slices.Sorted(maps.Keys(p.lib.Tuners)) // without gaps, in a library of ours
+	found = append(found, fine("%s, %s, ABI v%d-v%d%s", p.path, version, abis[0], abis[len(abis)-1], etcd))
 	if version != tuner.Release {
 		found = append(found, warned("install both from one build: make install",
 			"%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Release))
@@ -133,23 +132,9 @@ func (d *doctor) ourPlugin(p pluginFound, value string, named bool) (found []fin
 	if strings.Contains(value, "/") {
 		found = append(found, d.relative(pluginVariable)...)
 	}
-	if !named {
+	if value == "" {
 		found = append(found, warned("set "+pluginVariable+"="+p.path, "%s is not set; %s is found by its name alone",
 			pluginVariable, p.path))
 	}
 	return append(found, writable(p.file, "run code in the job")...)
-}
-
-// abiList names the versions of the ABI: v2-v7, or v4,v6.
-func abiList(lib *host.Library) string {
-	abis := slices.Sorted(maps.Keys(lib.Tuners))
-	first, last := abis[0], abis[len(abis)-1]
-	if last-first+1 == len(abis) && first < last {
-		return fmt.Sprintf("v%d-v%d", first, last)
-	}
-	var names []string
-	for _, abi := range abis {
-		names = append(names, fmt.Sprintf("v%d", abi))
-	}
-	return strings.Join(names, ",")
 }

@@ -23,8 +23,6 @@ func TestDoctorReleaseFaults(t *testing.T) {
 	}{
 		{23100, "allgather,0,inf,ring,ll,-1,-1,-1\n", preview},
 		{23100, "any,0,inf,-1,!simple,-1,-1,-1\n", preview},
-		{23100, "reduce,0,inf,ring,ll,-1,-1,-1\nallreduce,0,inf,ring,simple,-1,-1,-1\n" +
-			"allreduce,0,inf,default,-1,-1,-1,-1\n", ""},
 		{23102, "allgather,0,inf,ring,ll,8,-1,-1\n", ""},
 		{23007, "allgather,0,inf,ring,ll,8,-1,-1\n", crash}, {22902, "any,0,inf,-1,-1,8,-1,-1\n", crash},
 		{23007, "allgather,0,inf,ring,ll,-1,-1,-1\nallreduce,0,inf,ring,ll,8,-1,-1\n", ""},

@@ -20,7 +20,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// reloadMode is what a change of the files does: live, new or off.
+// reloadMode is when a change of the files takes effect: live, new or off.
 func reloadMode(e *localenv.Environment) string {
 	switch mode := e.Get(tuner.EnvReload); mode {
 	case "", "live", "uniform":
@@ -28,7 +28,7 @@ func reloadMode(e *localenv.Environment) string {
 	case "off":
 		return "off"
 	}
-	return "new" // as the tuner takes what it does not understand
+	return "new" // the tuner also takes unknown values for it
 }
 
 func (d *doctor) examineRendezvous(ctx context.Context) []finding {
@@ -78,7 +78,7 @@ func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding)
 		slowness(url, took, fine("%s answers within %v", redact.URL(url), took.Round(10*time.Microsecond))))
 }
 
-// slowness is a warning where a store is too slow for changes to come through.
+// slowness warns of a store that is too slow for changes.
 func slowness(name string, took time.Duration, otherwise finding) finding {
 	if limit := agree.Shared.Settle / 3; took > limit {
 		return warned("use another one", "%s needs %v for one record: changes will mostly be aborted", name,
@@ -87,8 +87,8 @@ func slowness(name string, took time.Duration, otherwise finding) finding {
 	return otherwise
 }
 
-// placeFindings is about a directory where ranks meet. For the private one it is the
-// parent that every job of this machine uses.
+// placeFindings looks at a directory where ranks meet. private means the parent of the default rendezvous, which every
+// job of this machine uses.
 func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (found []finding) {
 	do := "name another directory: " + tuner.EnvRendezvous
 	info, err := os.Stat(dir)
@@ -128,18 +128,13 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 		took.Round(10*time.Microsecond))))
 }
 
-// putProbe does in a directory of its own, which no rank looks at, what ranks do, and
-// removes it.
+// putProbe writes records as ranks do, in a directory of its own that no rank looks at. It removes the directory.
 func putProbe(ctx context.Context, dir string) (took time.Duration, err error) {
 	own, err := os.MkdirTemp(dir, ".tmp-tunefit-doctor-*")
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		if e := os.RemoveAll(own); e != nil && err == nil {
-			err = fmt.Errorf("what was put for a probe could not be removed: %w", e)
-		}
-	}()
+	defer os.RemoveAll(own)
 	first, second := "first", "second"
 	took, stands, err := tuner.PutTwice(ctx, own, []byte(first), []byte(second))
 	switch {
@@ -151,9 +146,9 @@ func putProbe(ctx context.Context, dir string) (took time.Duration, err error) {
 	return took, err
 }
 
-// sharingFindings is about who else can write into a shared directory.
+// sharingFindings says whether others can write into a shared directory.
 func (d *doctor) sharingFindings(dir string, parent bool) []finding {
-	if parent { // what the job creates there is its own
+	if parent { // the job creates a directory of its own in it
 		return nil
 	}
 	store, err := dirstore.Look(dir)
@@ -161,7 +156,7 @@ func (d *doctor) sharingFindings(dir string, parent bool) []finding {
 		err = store.Check()
 	}
 	if !errors.Is(err, dirstore.ErrForeign) {
-		return nil // that it cannot be looked at, the attempt to use it will say
+		return nil // putProbe says why it cannot be used
 	}
 	do := "name a directory of your own: mkdir -m 700 " + filepath.Join(dir, "rendezvous")
 	if d.env.Get(tuner.EnvTrust) == "1" {
@@ -172,8 +167,8 @@ func (d *doctor) sharingFindings(dir string, parent bool) []finding {
 		"the rendezvous is refused, and communicator creation fails: %v", err)}
 }
 
-// scarce says of what there is too little for the records of a change: a few versions
-// of policy and model, and a handful of small files for each rank.
+// scarce says whether there is too little room or too few inodes for the records of a change. These are a few versions
+// of policy and model, and a handful of small files for each rank. "": there is enough.
 func (s fileSystem) scarce() string {
 	const bytes, files = 16 << 20, 4096
 	switch {

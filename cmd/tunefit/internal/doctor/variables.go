@@ -65,7 +65,7 @@ func restrictions(e *localenv.Environment) (found []finding) {
 	return found
 }
 
-// debugging is about whether anybody sees the tuner's messages.
+// debugging says whether NCCL shows the tuner's messages.
 func debugging(e *localenv.Environment) (found []finding) {
 	const do = "set NCCL_DEBUG=WARN, or INFO to see what each communicator runs on"
 	switch level := strings.ToUpper(e.Get("NCCL_DEBUG")); level {
@@ -96,7 +96,7 @@ func showsTuner(subsystems string) bool {
 	return shows("INIT") || shows("TUNING")
 }
 
-// comparing is about what the job is to compare its policy with.
+// comparing says whether the job can compare its policy as it is told to.
 func comparing(e *localenv.Environment) []finding {
 	with := e.Get(tuner.EnvCompare)
 	if mode := reloadMode(e); mode != "live" && (with != "" || e.Get(tuner.EnvCanary) == "1") {
@@ -114,7 +114,7 @@ func comparing(e *localenv.Environment) []finding {
 	return nil
 }
 
-// tunerVariables finds names and values that nobody understands.
+// tunerVariables finds names and values that the tuner does not understand.
 func tunerVariables(e *localenv.Environment) (found []finding) {
 	known := append([]string{pluginVariable}, tuner.Variables...)
 	lower := make([]string, len(known))
@@ -141,13 +141,13 @@ func tunerVariables(e *localenv.Environment) (found []finding) {
 	return found
 }
 
-// isStrict reports whether init fails over what is wrong.
+// isStrict reports whether init fails if a file cannot be used.
 func isStrict(e *localenv.Environment) bool {
 	s := e.Get(tuner.EnvStrict)
 	return s != "" && s != "0"
 }
 
-// variablesFile says what a file of variables contributes.
+// variablesFile says what a file of variables sets, and which of its lines have no effect.
 func variablesFile(c localenv.File, e *localenv.Environment) (found []finding) {
 	if c.Err != nil {
 		named := c.Path

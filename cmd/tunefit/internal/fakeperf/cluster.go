@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// newCluster is what the times are from: the sweeps that FAKEPERF_GRID names, or the simulator.
+// newCluster returns the source of the times: the sweeps that FAKEPERF_GRID names, or the simulator.
 func newCluster(s settings, coll nccl.Coll, comm nccl.Comm, variables channels.Variables) (simulate.Cluster, error) {
 	if len(s.grids) > 0 {
 		g, err := simulate.Measured(s.grids, coll, comm, variables)
@@ -22,15 +23,7 @@ func newCluster(s settings, coll nccl.Coll, comm nccl.Comm, variables channels.V
 		}
 		return g, nil
 	}
-	name, text := "dgx-h100.xml", configs.DGXH100
-	if s.topo != "" {
-		file, err := os.ReadFile(s.topo)
-		if err != nil {
-			return nil, err
-		}
-		name, text = s.topo, string(file)
-	}
-	doc, err := topo.Read(name, strings.NewReader(text))
+	doc, err := topo.Read("dgx-h100.xml", strings.NewReader(configs.DGXH100))
 	if err != nil {
 		return nil, err
 	}
@@ -56,21 +49,19 @@ func newCluster(s settings, coll nccl.Coll, comm nccl.Comm, variables channels.V
 			return nil, err
 		}
 	}
-	return simulate.Drawn(coll, s.seed, now, plain), nil
+	return simulate.Drawn(coll, seed, now, plain), nil
 }
 
-// decision is what runs for a size and how long it takes, without noise.
+// decision is the configuration for a size, and how long it takes without noise.
 type decision struct {
 	nccl.Config
 	micros float64
 }
 
-// noneError is what NCCL fails with that has nothing to choose from.
-type noneError struct{}
+// errNone is what NCCL fails with if it has nothing to choose from.
+var errNone = errors.New("no algorithm")
 
-func (noneError) Error() string { return "no algorithm" }
-
-// decide is what NCCL does with a call, and its tuner, if it has one.
+// decide chooses as NCCL does, with its tuner if there is one.
 func (t *test) decide(bytes uint64) (d decision, err error) {
 	table := t.cluster.Table(bytes)
 	own := t.cluster.Choose(table, bytes)
@@ -94,7 +85,7 @@ func (t *test) decide(bytes uint64) (d decision, err error) {
 		isOwn = d.Config == own && answer.Channels == 0
 	}
 	if !d.Known() {
-		return d, noneError{}
+		return d, errNone
 	}
 	var ok bool
 	if d.micros, ok = t.cluster.Micros(d.Config, isOwn, bytes); !ok {

@@ -12,14 +12,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // Each failure is seen in the log as what it is.
 func TestFailures(t *testing.T) {
-	slurm := "SLURM_STEP_ID=0 SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 SLURM_STEP_TASKS_PER_NODE=1(x2)"
-	mpi := "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1"
 	for _, c := range []struct {
 		env, args string
 		code      int
@@ -38,10 +35,7 @@ func TestFailures(t *testing.T) {
 		{"FAKEPERF_FAIL=node-lost", "", exitNCCL, 4, "remote process exited"},
 		{"FAKEPERF_FAIL=node-lost NCCL_DEBUG=INFO NCCL_ALGO=Ring NCCL_PROTO=LL", "", exitNCCL, 5,
 			"if ring/ll cannot run here, tunefit plan --skip ring/ll leaves it out"},
-		{"FAKEPERF_FAIL=node-lost " + slurm, "", 1, 4, "srun: error: Node failure on host1"},
-		{"FAKEPERF_FAIL=node-lost " + mpi, "", 1, 4, "PRTE has lost communication with a remote daemon."},
 		{"FAKEPERF_FAIL=truncated", "", exitOK, 5, "it was cut off"},
-		{"FAKEPERF_FAIL=hang", "-T 1", exitTimeout, 4, "Test timeout (1s)"},
 		{"NCCL_ALGO=NVLSTree", "", exitNCCL, 0, "NCCL_ALGO was set to NVLSTree"},
 		{"NCCL_PROTO=Simplest", "", exitNCCL, 0, "the run failed"},
 	} {
@@ -72,29 +66,13 @@ func TestPluginNotLoaded(t *testing.T) {
 	}
 }
 
-// JSON is whole after an error of NCCL and cut after a crash.
-func TestFailedJSON(t *testing.T) {
-	for what, note := range map[string]string{"cuda-error": "", "crash": "cut off"} {
-		c := command(t, []string{"FAKEPERF_FAIL=" + what}, "all_reduce_perf", "-g", "8", "-b", "1K", "-e", "8K", "-f",
-			"2", "-J", "out.json")
-		if out, err := c.CombinedOutput(); err == nil {
-			t.Errorf("%s: %s", what, out)
-		}
-		r, err := bench.ReadFile(filepath.Join(c.Dir, "out.json"), bench.Options{})
-		if err != nil || len(r.Samples) < 4 || len(r.Notes) != min(1, len(note)) ||
-			!strings.Contains(fmt.Sprint(r.Notes), note) {
-			t.Errorf("%s: %+v, %v", what, r, err)
-		}
-	}
-}
-
 // Starts are counted, and fail by their number; their noise is their own, and the same when they are repeated.
 func TestStarts(t *testing.T) {
 	var logs []string
 	for range 2 {
 		state := filepath.Join(t.TempDir(), "starts")
 		for start, code := range []int{0, 0, exitWrong, exitWrong, 0} {
-			log := started(t, code, []string{"FAKEPERF_STATE=" + state, "FAKEPERF_FAIL=wrong:3-4"}, "all_reduce_perf",
+			log := started(t, code, []string{"FAKEPERF_STATE=" + state, "FAKEPERF_FAIL=wrong:3,wrong:4"}, "all_reduce_perf",
 				"-g", "8", "-b", "1K")
 			times := strings.Split(log, "\n")
 			logs = append(logs,
@@ -111,55 +89,52 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// What hangs has said what it says, and ignores SIGTERM with its child where it is told to.
+// A run that hangs has printed what it prints, and it and its child ignore SIGTERM.
 func TestHang(t *testing.T) {
-	for _, what := range []string{"hang", "hang-child"} {
-		c := command(t, []string{"FAKEPERF_FAIL=" + what}, "all_reduce_perf", "-g", "8", "-b", "1K", "-e",
-			"8K", "-f", "2")
-		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		stderr, err := c.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		in := bufio.NewReader(stderr)
-		for line := ""; line != "# stand-in: hangs\n"; {
-			if line, err = in.ReadString('\n'); err != nil {
-				t.Fatal(err)
-			}
-		}
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var children []string
-		for _, file := range threads {
-			if text, err := os.ReadFile(file); err == nil {
-				children = append(children, strings.Fields(string(text))...)
-			}
-		}
-		if len(children) != strings.Count(what, "child") && len(threads) > 0 {
-			t.Errorf("%s: children %q", what, children)
-		}
-		for _, pid := range append(children, strconv.Itoa(c.Process.Pid)) {
-			status, err := os.ReadFile("/proc/" + pid + "/status")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, mask, _ := strings.Cut(string(status), "SigIgn:")
-			ignored, err := strconv.ParseUint(strings.Fields(mask)[0], 16, 64)
-			if err != nil || (ignored>>(syscall.SIGTERM-1)&1 != 0) != (what == "hang-child") {
-				t.Errorf("%s: process %s ignores %x, %v", what, pid, ignored, err)
-			}
-		}
-		if err := syscall.Kill(-c.Process.Pid, syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
-		_, _ = io.Copy(io.Discard, in)
-		_ = c.Wait()
+	c := command(t, []string{"FAKEPERF_FAIL=hang"}, "all_reduce_perf", "-g", "8", "-b", "1K", "-e", "8K", "-f", "2")
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stderr, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(stderr)
+	for line := ""; line != "# stand-in: hangs\n"; {
+		if line, err = in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var children []string
+	for _, file := range threads {
+		if text, err := os.ReadFile(file); err == nil {
+			children = append(children, strings.Fields(string(text))...)
+		}
+	}
+	if len(children) != 1 && len(threads) > 0 {
+		t.Errorf("children %q", children)
+	}
+	for _, pid := range append(children, strconv.Itoa(c.Process.Pid)) {
+		status, err := os.ReadFile("/proc/" + pid + "/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, mask, _ := strings.Cut(string(status), "SigIgn:")
+		ignored, err := strconv.ParseUint(strings.Fields(mask)[0], 16, 64)
+		if err != nil || (ignored>>(syscall.SIGTERM-1)&1 == 0) {
+			t.Errorf("process %s ignores %x, %v", pid, ignored, err)
+		}
+	}
+	if err := syscall.Kill(-c.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	_, _ = io.Copy(io.Discard, in)
+	_ = c.Wait()
 }
 
 // Seconds of the cluster: the start and all calls, with those that warm up.
@@ -169,11 +144,10 @@ allreduce,1048576,ring,ll,1,1,8,default,10000
 allreduce,1048576,ring,ll,1,1,8,forced,10000
 `)
 	for args, want := range map[string]string{
-		"-n 100 -w 50":      "would take 4.5400 s", // 2 + (50 + 2 x (1 + 100 + 1)) x 0.01
-		"-n 100 -w 0 -c 0":  "would take 4.0200 s",
-		"-n 10 -m 10 -w 50": "would take 4.5400 s",
+		"-n 100 -w 50":     "would take 7.5400 s", // 5 + (50 + 2 x (1 + 100 + 1)) x 0.01
+		"-n 100 -w 0 -c 0": "would take 7.0200 s",
 	} {
-		log := started(t, exitOK, []string{"FAKEPERF_STARTUP=2", "FAKEPERF_GRID=" + grid}, "all_reduce_perf",
+		log := started(t, exitOK, []string{"FAKEPERF_GRID=" + grid}, "all_reduce_perf",
 			append([]string{"-g", "8", "-b", "1M", "-e", "1M"}, strings.Fields(args)...)...)
 		if !strings.Contains(log, want) {
 			t.Errorf("%s: no %q in\n%s", args, want, log)

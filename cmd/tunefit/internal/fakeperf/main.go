@@ -1,15 +1,17 @@
-// Command nccl-tests-fakeperf stands in for nccl-tests where there is no GPU. It takes the options of all_reduce_perf
-// and its kin, obeys NCCL's variables and loads the tuner that they name. It prints what nccl-tests and NCCL print,
-// with times of package simulate. It serves to try out and to test what starts and reads nccl-tests, and is not
-// installed.
+// Command nccl-tests-fakeperf imitates nccl-tests where there is no GPU, to try out and test what starts nccl-tests and
+// reads its output. It obeys NCCL's variables and loads the tuner that they name. It prints what nccl-tests and NCCL
+// print, with times of package simulate. It is not installed.
 //
-// It is called by the name of the program that it stands in for. Its own settings are variables whose names begin with
+// It is called by the name of the program that it imitates. Its own settings are variables whose names begin with
 // FAKEPERF_; docs/FAKEPERF.md has them.
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,12 +24,11 @@ func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 
 // Exit codes of nccl-tests (testResult_t in its src/common.h).
 const (
-	exitOK      = 0
-	exitCUDA    = 2
-	exitNCCL    = 3
-	exitTimeout = 4
-	exitWrong   = 7
-	exitUsage   = 255
+	exitOK    = 0
+	exitCUDA  = 2
+	exitNCCL  = 3
+	exitWrong = 7
+	exitUsage = 255
 )
 
 var programs = map[string]nccl.Coll{
@@ -42,22 +43,23 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return exitUsage
 	}
-	o, code, done := parseOptions(program, args, stdout, stderr)
-	if done {
-		return code
+	o, help, err := parseOptions(program, args, stdout)
+	if help {
+		return exitOK
 	}
-	s, err := readSettings(os.Environ())
-	if err != nil {
+	s, errSettings := readSettings(os.Environ())
+	if err := errors.Join(err, errSettings); err != nil {
 		fmt.Fprintf(stderr, "stand-in: %v\n", err)
 		return exitUsage
 	}
 	w := findWorld(os.Getenv, o.threads*o.gpus, s.perNode, s.hosts)
 	t := &test{program: program, coll: coll, args: os.Args, options: o, settings: s, world: w,
-		stdout: &lines{out: stdout}, stderr: stderr}
-	if w.rank > 0 {
-		return t.follow()
+		stdout: bufio.NewWriter(stdout), stderr: stderr}
+	if w.rank > 0 { // only the process of rank 0 prints
+		t.wait()
+		return exitOK
 	}
-	code, err = t.lead()
+	code, err := t.lead()
 	if err != nil {
 		fmt.Fprintf(stderr, "stand-in: %v\n", err)
 		return exitUsage
@@ -65,7 +67,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// called says which program is stood in for: the name that this one is called by, or its first argument.
+// called returns the program to imitate: the name that this one is called by, or its first argument.
 func called(args []string) (program string, coll nccl.Coll, rest []string, err error) {
 	for i, arg := range args[:min(2, len(args))] {
 		name := strings.TrimSuffix(filepath.Base(arg), "_mpi")
@@ -73,11 +75,6 @@ func called(args []string) (program string, coll nccl.Coll, rest []string, err e
 			return name, coll, args[i+1:], nil
 		}
 	}
-	names := []string{}
-	for name := range programs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	return "", 0, nil, fmt.Errorf("stand-in: called as %q (allowed as its name or first argument: %s)",
-		filepath.Base(args[0]), strings.Join(names, ", "))
+		filepath.Base(args[0]), strings.Join(slices.Sorted(maps.Keys(programs)), ", "))
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,7 +71,7 @@ func rows(samples []bench.Sample) string {
 	return all.String()
 }
 
-// What is printed and what is written as JSON is read as what ran, for each collective, with trimmed sizes.
+// What is printed is read as what ran, for each collective, with trimmed sizes.
 func TestReadBack(t *testing.T) {
 	for program, want := range map[string]string{
 		"all_reduce_perf":     "allreduce 1000 float sum, 4000 float sum",
@@ -83,28 +81,20 @@ func TestReadBack(t *testing.T) {
 		"reduce_scatter_perf": "reducescatter 768 float sum, 3840 float sum",
 	} {
 		c := command(t, []string{"FAKEPERF_NOISE=0", "FAKEPERF_RANKS_PER_NODE=8", "OMPI_COMM_WORLD_SIZE=3"}, program,
-			"-g8", "-b", "1000", "-e", "4K", "--stepfactor=4", "-J", "out.json")
+			"-g8", "-b", "1000", "-e", "4K", "--stepfactor=4")
 		log, err := c.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, log)
 		}
 		text := read(t, string(log))
-		json, err := bench.ReadFile(filepath.Join(c.Dir, "out.json"), bench.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(text.Notes) > 0 || len(json.Notes) > 0 || len(text.Rejected)+len(json.Rejected) > 0 {
-			t.Errorf("%s: %v, %v, %v, %v", program, text.Notes, json.Notes, text.Rejected, json.Rejected)
-		}
-		if a, b := rows(text.Samples), rows(json.Samples); a != b {
-			t.Errorf("%s: text\n%sJSON\n%s", program, a, b)
+		if len(text.Notes) > 0 || len(text.Rejected) > 0 {
+			t.Errorf("%s: %v, %v", program, text.Notes, text.Rejected)
 		}
 		got := []string{}
-		for i, s := range text.Samples {
+		for _, s := range text.Samples {
 			if s.Nodes != 3 || s.Ranks != 24 || !s.Simulated || s.Setup.NCCL != "2.30.7" ||
-				s.Setup.Hosts != "host0 host1 host2" || s.Micros-json.Samples[i].Micros > .01 ||
-				s.Micros-json.Samples[i].Micros < -.01 {
-				t.Errorf("%s: %+v, %+v, JSON %+v", program, s, s.Setup, json.Samples[i])
+				s.Setup.Hosts != "host0 host1 host2" {
+				t.Errorf("%s: %+v, %+v", program, s, s.Setup)
 			}
 			if !s.InPlace {
 				got = append(got, fmt.Sprintf("%d %s %s", s.Bytes, s.DType, s.RedOp))
@@ -121,14 +111,13 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// The last lines tell what the rows add up to, as text and as JSON.
+// The last lines tell what the rows add up to.
 func TestSummary(t *testing.T) {
-	c := command(t, []string{"FAKEPERF_NOISE=0", "FAKEPERF_FAIL=wrong"}, "all_reduce_perf", "-g8", "-b", "256M", "-e",
-		"1G", "-f", "4", "-J", "out.json")
-	log, _ := c.CombinedOutput() // a failed test, as the last lines say
+	log := started(t, exitWrong, []string{"FAKEPERF_NOISE=0", "FAKEPERF_FAIL=wrong"}, "all_reduce_perf", "-g8", "-b",
+		"256M", "-e", "1G", "-f", "4")
 	var sum float64
 	var wrong, times int
-	for line := range strings.Lines(string(log)) {
+	for line := range strings.Lines(log) {
 		f := strings.Fields(line)
 		if len(f) != 13 || f[0] == "#" {
 			continue
@@ -146,39 +135,18 @@ func TestSummary(t *testing.T) {
 		}
 	}
 	var printed float64
-	if _, after, ok := strings.Cut(string(log), "# Avg bus bandwidth    : "); !ok || times != 4 {
+	if _, after, ok := strings.Cut(log, "# Avg bus bandwidth    : "); !ok || times != 4 {
 		t.Fatalf("%d times in\n%s", times, log)
 	} else if _, err := fmt.Sscan(after, &printed); err != nil || math.Abs(printed-sum/4) > .01 {
 		t.Errorf("%v: an average of %g GB/s in\n%s", err, printed, log)
 	}
 	if want := fmt.Sprintf("# Out of bounds values : %d FAILED\n", wrong); wrong == 0 ||
-		!strings.Contains(string(log), want) {
+		!strings.Contains(log, want) {
 		t.Errorf("no %q in\n%s", want, log)
-	}
-	text, err := os.ReadFile(filepath.Join(c.Dir, "out.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var report struct {
-		Results []struct {
-			Out struct {
-				BusBW float64 `json:"bus_bw"`
-			} `json:"out_of_place"`
-		}
-		OutOfBounds struct {
-			Count int
-			Okay  string
-		} `json:"out_of_bounds"`
-		Average struct{ Bandwidth float64 } `json:"average_bus_bandwidth"`
-	}
-	if err := json.Unmarshal(text, &report); err != nil || len(report.Results) != 2 ||
-		math.Abs(report.Average.Bandwidth-sum/4) > .01 ||
-		report.OutOfBounds.Count != wrong || report.OutOfBounds.Okay != "false" {
-		t.Errorf("%v: %+v for %d wrong of\n%s", err, report, wrong, log)
 	}
 }
 
-// Sizes that are trimmed to nothing, all roots, types and operations, and one rank alone are as nccl-tests has them.
+// Sizes that are trimmed to nothing, types and operations are as in nccl-tests. What is not imitated is refused.
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		program, args string
@@ -187,21 +155,20 @@ func TestOptions(t *testing.T) {
 	}{
 		{"all_gather_perf", "-g 8 -b 64 -e 128 -f 2", 0,
 			"           0             0     float    none      -1     0.40    0.00    0.00       0"},
-		{"reduce_perf", "-g 2 -b 1K -e 1K -r -1", 0, "        1024           256     float     sum       1  "},
-		{"all_reduce_perf", "-g 2 -b 1K -e 1K -d all -o all", 0,
+		{"reduce_perf", "-g 2 -b 1K -e 1K", 0, "        1024           256     float     sum       0  "},
+		{"all_reduce_perf", "-g 2 -b 1K -e 1K -d f8e5m2 -o mulsum", 0,
 			"        1024          1024    f8e5m2  mulsum      -1  "},
 		{"all_reduce_perf", "-g 2 -b 1.5K -e 3k -i 512 -c 0", 0,
 			"        2048           512     float     sum      -1    "},
 		{"all_reduce_perf", "-g 2 -b 1K -e 1K -c 0", 0, "     N/A\n"},
-		{"all_reduce_perf", "-b 1M", 0, " 0.00       0\n"},
-		{"all_reduce_perf", "-g 8 -b 32G -e 64G", 0, "# Reducing maxBytes to 26843545600 due to memory limitation\n"},
-		{"all_reduce_perf_mpi", "-g 2 -b 1K -e 1K -S 1 -C 1", 0, "cputime"},
-		{"all_reduce_perf", "-g 2 -z 1", 0, "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n"},
+		{"all_reduce_perf_mpi", "-g 2 -b 1K -e 1K", 0, "# Collective test starting: all_reduce_perf\n"},
+		{"all_reduce_perf", "-b 1M", 255, "one rank alone is not imitated"},
+		{"all_reduce_perf", "-g 2 -d int9", 255, "unknown -d int9 (allowed: bfloat16, "},
+		{"all_reduce_perf", "--help", 0, "USAGE: all_reduce_perf"},
 		{"all_reduce_perf", "-g 2 -b 2K -e 1K", 255, "invalid sizes for 'minbytes' and 'maxbytes': 2048 > 1024\n"},
 		{"all_reduce_perf", "-b 1X", 255, "invalid size specified for 'minbytes'\n"},
-		{"all_reduce_perf", "-A 1", 0, "USAGE: all_reduce_perf"},
-		{"all_reduce_perf", "-I 1", 255, "it does not stand in for"},
-		{"all_reduce_perf", "-b 0 -e 1K -f 2", 255, "would never come to its last size"},
+		{"all_reduce_perf", "-I 1", 255, "(allowed of nccl-tests' options: -c,--check"},
+		{"all_reduce_perf", "-b 0 -e 1K -f 2", 255, "would never reach its last size"},
 		{"nccl-tests-fakeperf", "all_reduce_perf -g 2", 0, "# Collective test concluded: all_reduce_perf\n"},
 		{"nccl-tests-fakeperf", "", 255,
 			`called as "nccl-tests-fakeperf" (allowed as its name or first argument: all_gather_perf, all_reduce_perf, broadcast_perf, reduce_perf, reduce_scatter_perf)`},
@@ -220,10 +187,9 @@ func TestSettings(t *testing.T) {
 		"FAKEPERF_NOISE=1":            "FAKEPERF_NOISE=1: not a number from 0 to 0.2",
 		"FAKEPERF_FAIL=krash":         `FAKEPERF_FAIL=krash: unknown failure "krash" (did you mean "crash"; allowed: crash,`,
 		"FAKEPERF_FAIL=crash:rign/ll": `unknown algorithm "rign"`,
-		"FAKEPERF_FAIL=crash:3-2":     `"3-2" are no starts (allowed: as 3, 3- or 3-5)`,
+		"FAKEPERF_FAIL=crash:0":       `"0" is not the number of a start`,
 		"FAKEPERF_FAIL=crash:3":       "set FAKEPERF_STATE to a file that counts them",
 		"FAKEPERF_GRID=none.csv":      "none.csv: no such file",
-		"FAKEPERF_TOPO=none.xml":      "none.xml: no such file",
 	} {
 		if log := started(t, exitUsage, []string{setting}, "all_reduce_perf", "-g",
 			"8"); !strings.HasPrefix(log, "stand-in: ") || !strings.Contains(log, want) {

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,110 +14,58 @@ import (
 
 // ncclLog is NCCL's log of this process, in the form of 2.30.7 (src/debug.cc).
 type ncclLog struct {
-	out    io.Writer
-	host   string
-	level  int
-	subsys subsys
+	print        func(format string, args ...any)
+	process      string // that begins each line
+	warns, infos bool
+	subsystems   []string
 }
 
-// NCCL's levels.
-const (
-	levelVersion = iota + 1
-	levelWarn
-	levelInfo
-)
-
-type subsys int
-
-const (
-	subsysINIT subsys = 1 << iota
-	subsysENV
-	subsysTUNING
-	subsysOther // of which nothing is printed here
-	subsysALL   = subsysINIT | subsysENV | subsysTUNING
-)
-
-// openLog follows NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE.
-func openLog(stdout io.Writer, hostName string) *ncclLog {
-	l := &ncclLog{out: stdout, host: hostName, subsys: subsysINIT | subsysENV}
+// openLog follows NCCL_DEBUG and NCCL_DEBUG_SUBSYS.
+func openLog(print func(string, ...any), hostName string) *ncclLog {
+	l := &ncclLog{print: print, process: fmt.Sprintf("%s:%d:%d [0]", hostName, os.Getpid(), os.Getpid())}
 	switch strings.ToUpper(os.Getenv("NCCL_DEBUG")) {
-	case "VERSION":
-		l.level = levelVersion
 	case "WARN":
-		l.level = levelWarn
+		l.warns = true
 	case "INFO", "ABORT", "TRACE":
-		l.level = levelInfo
+		l.warns, l.infos = true, true
 	}
-	if list := os.Getenv("NCCL_DEBUG_SUBSYS"); list != "" {
-		l.subsys = parseSubsys(list)
-	}
-	if name := os.Getenv("NCCL_DEBUG_FILE"); name != "" && l.level > levelVersion {
-		name = strings.NewReplacer("%%", "%", "%h", hostName, "%p", strconv.Itoa(os.Getpid())).Replace(name)
-		if file, err := os.Create(name); err == nil { // else NCCL stays with its standard output
-			l.out = file
-		}
-	}
+	l.subsystems = strings.Split(strings.ToUpper(cmp.Or(os.Getenv("NCCL_DEBUG_SUBSYS"), "INIT,ENV")), ",")
 	return l
 }
 
-// parseSubsys reads a list of names, all but them with a ^ before it.
-func parseSubsys(list string) (set subsys) {
-	list, inverted := strings.CutPrefix(list, "^")
-	for name := range strings.SplitSeq(strings.ToUpper(list), ",") {
-		switch name {
-		case "INIT":
-			set |= subsysINIT
-		case "ENV":
-			set |= subsysENV
-		case "TUNING":
-			set |= subsysTUNING
-		case "ALL":
-			set |= subsysALL
-		default:
-			set |= subsysOther
-		}
-	}
-	if inverted {
-		set = subsysALL &^ set
-	}
-	return set
-}
-
-func (l *ncclLog) process() string {
-	return fmt.Sprintf("%s:%d:%d [0]", l.host, os.Getpid(), os.Getpid())
-}
-
-func (l *ncclLog) info(about subsys, format string, args ...any) {
-	if l.level >= levelInfo && l.subsys&about != 0 {
-		fmt.Fprintf(l.out, l.process()+" NCCL INFO "+format+"\n", args...)
+// info prints a line about a subsystem, or about two with a comma between.
+func (l *ncclLog) info(about, format string, args ...any) {
+	shown := func(name string) bool { return slices.Contains(l.subsystems, name) }
+	if l.infos && (shown("ALL") || slices.ContainsFunc(strings.Split(about, ","), shown)) {
+		l.print(l.process+" NCCL INFO "+format+"\n", args...)
 	}
 }
 
 // warn is from a place in NCCL's sources.
 func (l *ncclLog) warn(place, format string, args ...any) {
-	if l.level >= levelWarn {
-		fmt.Fprintf(l.out, "\n["+time.Now().Format(time.DateTime)+"] "+l.process()+" "+place+" NCCL WARN "+format+"\n",
-			args...)
+	if l.warns {
+		l.print("\n["+time.Now().Format(time.DateTime)+"] "+l.process+" "+place+" NCCL WARN "+format+"\n", args...)
 	}
 }
 
-// plugin logs what the tuner says. It may be of any subsystem: which one is not known.
+// plugin logs what the tuner says. It shows INFO lines of all subsystems, since the host does not tell which one it is.
 func (l *ncclLog) plugin(line host.Line) {
-	if line.Warn {
+	switch {
+	case line.Warn:
 		l.warn("tuner", "%s", line.Text)
-	} else {
-		l.info(subsysALL|subsysOther, "%s", line.Text)
+	case l.infos:
+		l.print("%s NCCL INFO %s\n", l.process, line.Text)
 	}
 }
 
 // version is the line that comes first.
 func (l *ncclLog) version(nccl string) {
-	text := "NCCL version " + nccl + "+cuda13.0"
-	switch l.level {
-	case levelVersion, levelWarn:
-		fmt.Fprintln(l.out, text)
-	default:
-		l.info(subsysALL|subsysOther, "%s", text)
+	begin := ""
+	if l.infos {
+		begin = l.process + " NCCL INFO "
+	}
+	if l.warns {
+		l.print("%sNCCL version %s+cuda13.0\n", begin, nccl)
 	}
 }
 
@@ -124,12 +73,12 @@ func (l *ncclLog) version(nccl string) {
 func (l *ncclLog) environment() {
 	for _, name := range []string{"NCCL_PROTO", "NCCL_ALGO"} {
 		if value := os.Getenv(name); value != "" {
-			l.info(subsysENV, "%s set by environment to %s", name, value)
+			l.info("ENV", "%s set by environment to %s", name, value)
 		}
 	}
 	for _, name := range []string{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"} {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-			l.info(subsysENV, "%s set by environment to %d.", name, n)
+			l.info("ENV", "%s set by environment to %d.", name, n)
 		}
 	}
 }

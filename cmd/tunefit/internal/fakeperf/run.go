@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -21,52 +22,36 @@ type test struct {
 	options
 	settings settings
 	world    *world
-	stdout   *lines
+	stdout   *bufio.Writer
 	stderr   io.Writer
 
 	log       *ncclLog
-	report    *report
 	cluster   simulate.Cluster
 	tuner     *plugin
 	noise     *simulate.Noise
 	decisions map[uint64]decision
 
 	spent  float64 // microseconds that the GPUs would have worked
-	wrong  int     // times with wrong results
-	busBW  float64 // sum
-	halves int     // that it is of
-}
-
-func (t *test) average() float64 { return t.busBW / float64(t.halves) }
-
-// follow is what processes of other ranks do: they print nothing.
-func (t *test) follow() int {
-	t.wait()
-	return exitOK
+	wrong  int     // how many times had wrong results
+	busBW  float64 // sum of all times' bandwidths
+	halves int     // how many times there are, two a row
 }
 
 func (t *test) wait() { time.Sleep(time.Duration(t.settings.seconds * float64(time.Second))) }
 
-// lead is the process of rank 0. An error is about the stand-in itself.
+// lead is the process of rank 0. An error is one of this program itself, not an imitated one.
 func (t *test) lead() (code int, err error) {
 	if err := t.settings.count(strings.Join(t.args, " ")); err != nil {
 		return 0, err
 	}
-	t.noise = simulate.NewNoise(t.settings.noise, t.settings.seed, t.settings.run())
+	t.noise = simulate.NewNoise(t.settings.noise, seed, t.settings.run())
 	t.decisions = map[uint64]decision{}
-	t.log = openLog(t.stdout, t.world.hosts[0])
-	defer t.stdout.flush()
-	t.report = t.openReport()
-	err = t.run()
-	var f *endError
-	switch {
-	case err == nil:
-	case errors.As(err, &f):
-		code = f.code
-	default:
+	t.log = openLog(t.print, t.world.hosts[0])
+	var end endError
+	if err = t.run(); err != nil && !errors.As(err, &end) {
 		return 0, err
 	}
-	t.report.close(f != nil && f.cut)
+	code = int(end)
 	if code == exitOK && t.wrong > 0 {
 		code = exitWrong
 		t.testFailure("common.cu:1478")
@@ -75,21 +60,27 @@ func (t *test) lead() (code int, err error) {
 	return code, nil
 }
 
+// The cluster that is simulated, and the seconds that a start of nccl-tests would take there.
+const (
+	seed    = 1
+	startup = 5
+)
+
 // summary says how long the run would take.
 func (t *test) summary() {
-	t.print("# stand-in: this run would take %.4f s\n", t.settings.startup+t.spent/1e6)
+	t.print("# stand-in: this run would take %.4f s\n", startup+t.spent/1e6)
 }
 
-// endError ends the run before its time; all that is to be said of it is printed.
-type endError struct {
-	code int
-	cut  bool // the process died: the file of -J is not complete
-}
+// endError is the exit code of a run that ends early. What there is to say of it is printed already.
+type endError int
 
-func (e *endError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+func (e endError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 func (t *test) run() error {
-	comm := nccl.Comm{Nodes: len(t.world.nodes), Ranks: t.world.ranks()}
+	comm := nccl.Comm{Nodes: t.world.nodes(), Ranks: t.world.ranks()}
+	if comm.Ranks < 2 {
+		return errors.New("one rank alone is not imitated (needed: two, as by -g 2)")
+	}
 	var refused error
 	variables, err := channels.VariablesFromEnv(os.Getenv, t.settings.nccl.Rules())
 	if err != nil { // NCCL does not start with them
@@ -99,53 +90,34 @@ func (t *test) run() error {
 		return err
 	}
 	t.header()
-	t.report.begin(t)
-	t.limitMemory()
 	t.log.version(t.settings.nccl.String())
 	t.wait()
 	t.log.environment()
 	if refused != nil {
 		return t.ncclFailure("graph/tuning.cc:119", invalidUsage, refused.Error())
 	}
-	if comm.Ranks > 1 { // NCCL asks no tuner about a communicator of one
-		var fails *tunerError
-		if t.tuner, err = t.loadTuner(); errors.As(err, &fails) {
-			return t.ncclFailure("init.cc:1937", internalError, fails.Error())
-		}
-		if err != nil {
-			return err
-		}
+	var fails *tunerError
+	if t.tuner, err = t.loadTuner(); errors.As(err, &fails) {
+		return t.ncclFailure("init.cc:1937", internalError, fails.Error())
+	}
+	if err != nil {
+		return err
 	}
 	if t.tuner != nil {
 		defer t.tuner.library.Close()
 	}
-	t.log.info(subsysINIT, "comm 0x1 rank 0 nRanks %d nNodes %d localRanks %d localRank 0 MNNVL 0", comm.Ranks,
-		comm.Nodes, t.world.nodes[0]*t.world.perRank)
-	t.log.info(subsysINIT,
+	t.log.info("INIT", "comm 0x1 rank 0 nRanks %d nNodes %d localRanks %d localRank 0 MNNVL 0", comm.Ranks,
+		comm.Nodes, t.world.local*t.world.perRank)
+	t.log.info("INIT",
 		"%d coll channels, %d collnet channels, %d nvls channels, 32 p2p channels, 32 p2p channels per peer",
 		t.cluster.Channels(nccl.AlgoRing), t.cluster.Channels(nccl.AlgoRing), t.cluster.Channels(nccl.AlgoNVLS))
-	t.log.info(subsysINIT,
+	t.log.info("INIT",
 		"ncclCommInitRankConfig comm 0x1 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 10000 commId 0x1 - Init COMPLETE",
 		comm.Ranks)
 	t.columns()
-	t.report.measure()
 	if err := t.measure(); err != nil {
 		return err
 	}
 	t.footer()
-	t.report.footer(t)
 	return nil
-}
-
-// limitMemory lowers the largest size as nccl-tests does on GPUs with 80 GB. It has three buffers, or two without -c.
-func (t *test) limitMemory() {
-	const left = 75 << 30
-	most := uint64(left / 2)
-	if t.check > 0 {
-		most = left / 3
-	}
-	if t.maxBytes > most {
-		t.maxBytes, t.minBytes = most, min(t.minBytes, most)
-		t.print("#\n# Reducing maxBytes to %d due to memory limitation\n", most)
-	}
 }

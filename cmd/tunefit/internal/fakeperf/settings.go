@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,16 +14,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// settings are what the stand-in's own variables say.
+// settings are the values of the variables FAKEPERF_*.
 type settings struct {
 	grids   []string // sweeps that times are from; none: they are simulated
-	topo    string   // file of the machine simulated; "": an HGX H100
-	seed    uint64
-	noise   float64 // typical deviation of a time, as a part
-	drift   float64 // part that times rise and fall by, over driftStarts
+	noise   float64  // typical deviation of a time, as a part
+	drift   float64  // part by which times rise and fall over driftStarts
 	nccl    nccl.Version
 	seconds float64 // that a start really takes
-	startup float64 // seconds that it would take
 	perNode int     // ranks on each node; 0: as what starts the processes says
 	hosts   []string
 	state   string // file that counts starts; "": none
@@ -35,7 +30,7 @@ type settings struct {
 
 // readSettings takes the variables and refuses those that it does not know.
 func readSettings(environ []string) (s settings, err error) {
-	s = settings{seed: 1, noise: .007, startup: 5, nccl: nccl.Reference}
+	s = settings{noise: .007, nccl: nccl.Reference}
 	var errs []error
 	for _, v := range environ {
 		name, value, _ := strings.Cut(v, "=")
@@ -47,7 +42,6 @@ func readSettings(environ []string) (s settings, err error) {
 			errs = append(errs, fmt.Errorf("FAKEPERF_%s=%s: %w", name, value, err))
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	if err := errors.Join(errs...); err != nil {
 		return s, err
 	}
@@ -55,7 +49,7 @@ func readSettings(environ []string) (s settings, err error) {
 		return s, errors.New("FAKEPERF_DRIFT goes from start to start: set FAKEPERF_STATE to a file that counts them")
 	}
 	for _, f := range s.fails {
-		if f.first > 0 && s.state == "" {
+		if f.start > 0 && s.state == "" {
 			return s, errors.New("FAKEPERF_FAIL names starts by number: set FAKEPERF_STATE to a file that counts them")
 		}
 	}
@@ -74,10 +68,6 @@ func (s *settings) set(name, value string) (err error) {
 	switch name {
 	case "GRID":
 		s.grids = strings.Split(value, ",")
-	case "TOPO":
-		s.topo = value
-	case "SEED":
-		s.seed, err = strconv.ParseUint(value, 10, 64)
 	case "NOISE":
 		return number(&s.noise, simulate.MaxNoise)
 	case "DRIFT":
@@ -86,8 +76,6 @@ func (s *settings) set(name, value string) (err error) {
 		s.nccl, err = nccl.ParseVersion(value)
 	case "SECONDS":
 		return number(&s.seconds, math.MaxInt32)
-	case "STARTUP":
-		return number(&s.startup, math.MaxInt32)
 	case "RANKS_PER_NODE":
 		if s.perNode, err = strconv.Atoi(value); err == nil && s.perNode < 1 {
 			return errors.New("not a number from 1")
@@ -105,14 +93,13 @@ func (s *settings) set(name, value string) (err error) {
 			s.fails = append(s.fails, f)
 		}
 	default:
-		return errors.New("there is no such setting (allowed: FAKEPERF_GRID, _TOPO, _SEED, _NOISE, _DRIFT, _NCCL, " +
-			"_SECONDS, _STARTUP, _RANKS_PER_NODE, _HOSTS, _STATE, _FAIL)")
+		return errors.New("there is no such setting (allowed: FAKEPERF_GRID, _NOISE, _DRIFT, _NCCL, _SECONDS, " +
+			"_RANKS_PER_NODE, _HOSTS, _STATE, _FAIL)")
 	}
 	return err
 }
 
-// count adds a line for this start to the file of starts, whose number it then is. Without one, each start has another
-// seed for its noise all the same.
+// count adds a line for this start to the file of starts. The number of the line is the number of the start.
 func (s *settings) count(command string) error {
 	if s.state == "" {
 		return nil
@@ -134,7 +121,7 @@ func (s *settings) count(command string) error {
 	return err
 }
 
-// driftStarts is after how many starts the machine is as it was.
+// driftStarts is the number of starts after which the machine is as it was.
 const driftStarts = 16
 
 // drifted is a time on the machine as it is at this start.
@@ -142,7 +129,7 @@ func (s *settings) drifted(micros float64) float64 {
 	return micros * (1 + s.drift*math.Sin(2*math.Pi*float64(s.start)/driftStarts))
 }
 
-// run is the number that tells this start's noise from that of others.
+// run is the number by which this start's noise differs from that of others.
 func (s *settings) run() uint64 {
 	if s.start > 0 {
 		return uint64(s.start)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -10,121 +11,70 @@ import (
 
 // world is the processes of a run and where they are.
 type world struct {
-	rank, size     int      // of this process, and how many there are
-	perRank        int      // ranks of NCCL in each process
-	nodes          []int    // processes on each node, in the order of ranks
-	hosts          []string // of the nodes, and there may be more
-	slurm, openMPI bool     // what started the processes
+	rank, size int      // of this process, and how many there are
+	local      int      // processes of each node but the last, which may have fewer
+	perRank    int      // ranks of NCCL in each process
+	hosts      []string // of the nodes, in the order of ranks; there may be more
 }
 
 func (w *world) ranks() int { return w.size * w.perRank }
 
+func (w *world) nodes() int { return (w.size + w.local - 1) / w.local }
+
 // hostOf is where a rank of NCCL is, and its number there.
 func (w *world) hostOf(rank int) (host string, device int) {
-	process := rank / w.perRank
-	for i, n := range w.nodes {
-		if process < n {
-			return w.hosts[i], process*w.perRank + rank%w.perRank
-		}
-		process -= n
-	}
-	return w.hosts[len(w.nodes)-1], rank
+	perNode := w.local * w.perRank
+	return w.hosts[rank/perNode], rank % perNode
 }
 
-// findWorld asks the variables of Open MPI, Hydra and Slurm. perNode, ranks of NCCL on each node, and hosts go before
-// what they say, for many nodes played on one.
+// findWorld asks the variables of Open MPI and Slurm. To play many nodes on one, perNode (ranks of NCCL on each node)
+// and hosts go before what these say.
 func findWorld(getenv func(string) string, perRank, perNode int, hosts []string) *world {
-	number := func(names ...string) (n int, ok bool) {
+	first := func(names ...string) string {
 		for _, name := range names {
-			if n, err := strconv.Atoi(getenv(name)); err == nil && n >= 0 {
-				return n, true
+			if value := getenv(name); value != "" {
+				return value
 			}
 		}
-		return 0, false
+		return ""
 	}
-	w := &world{size: 1, perRank: perRank,
-		hosts: hostlist.Expand(firstOf(getenv, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"))}
-	local := 0
-	_, w.openMPI = number("OMPI_COMM_WORLD_SIZE")
-	_, inStep := number("SLURM_STEP_ID", "SLURM_STEPID")
-	hydra, inHydra := number("PMI_SIZE")
+	number := func(names ...string) int { // 0: not known
+		n, _ := strconv.Atoi(first(names...))
+		return max(n, 0)
+	}
+	w := &world{size: 1, perRank: perRank, hosts: hosts}
 	switch {
-	case w.openMPI:
-		w.size, _ = number("OMPI_COMM_WORLD_SIZE")
-		w.rank, _ = number("OMPI_COMM_WORLD_RANK", "PMIX_RANK")
-		local, _ = number("OMPI_COMM_WORLD_LOCAL_SIZE")
-	case inStep: // of srun; in the script of sbatch there is one process, whatever the allocation has
-		w.slurm = true
-		w.size, _ = number("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMI_SIZE")
-		w.rank, _ = number("SLURM_PROCID", "PMIX_RANK", "PMI_RANK")
-		w.nodes = taskCounts(firstOf(getenv, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
-		local, _ = number("SLURM_NTASKS_PER_NODE")
-	case inHydra:
-		w.size = hydra
-		w.rank, _ = number("PMI_RANK")
-		local, _ = number("MPI_LOCALNRANKS")
-	}
-	w.size = max(w.size, 1)
-	sum := 0
-	for _, n := range w.nodes {
-		sum += n
+	case getenv("OMPI_COMM_WORLD_SIZE") != "":
+		w.size = number("OMPI_COMM_WORLD_SIZE")
+		w.rank = number("OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+		w.local = number("OMPI_COMM_WORLD_LOCAL_SIZE")
+	case first("SLURM_STEP_ID", "SLURM_STEPID") != "": // srun; in a script of sbatch there is one process
+		w.size = number("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMI_SIZE")
+		w.rank = number("SLURM_PROCID", "PMIX_RANK", "PMI_RANK")
+		nodes := max(1, number("SLURM_STEP_NUM_NODES", "SLURM_NNODES"))
+		w.local = (w.size + nodes - 1) / nodes
 	}
 	if perNode > 0 {
-		local, sum = max(1, perNode/perRank), 0
+		w.local = max(1, perNode/perRank)
 	}
-	if sum != w.size {
-		if local < 1 {
-			local = w.size
-		}
-		w.nodes = nil
-		for left := w.size; left > 0; left -= local {
-			w.nodes = append(w.nodes, min(left, local))
-		}
+	w.size = max(w.size, 1)
+	if w.local == 0 {
+		w.local = w.size
 	}
-	if len(hosts) > 0 {
-		w.hosts = hosts
+	if len(w.hosts) == 0 {
+		w.hosts = hostlist.Expand(first("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"))
 	}
 	here, err := os.Hostname()
 	if err != nil {
 		here = "localhost"
 	}
 	here, _, _ = strings.Cut(here, ".")
-	for i := len(w.hosts); i < len(w.nodes); i++ { // the rest has no known name
+	for i := len(w.hosts); i < w.nodes(); i++ { // their names are not known
 		name := here
 		if i > 0 {
-			name += "-" + strconv.Itoa(i+1)
+			name = fmt.Sprintf("%s-%d", here, i+1)
 		}
 		w.hosts = append(w.hosts, name)
 	}
 	return w
-}
-
-func firstOf(getenv func(string) string, names ...string) string {
-	for _, name := range names {
-		if value := getenv(name); value != "" {
-			return value
-		}
-	}
-	return ""
-}
-
-// taskCounts reads Slurm's "8(x2),4".
-func taskCounts(text string) (counts []int) {
-	for part := range strings.SplitSeq(text, ",") {
-		tasks, times, repeated := strings.Cut(strings.TrimSuffix(part, ")"), "(x")
-		n, err := strconv.Atoi(tasks)
-		if err != nil {
-			return nil
-		}
-		k := 1
-		if repeated {
-			if k, err = strconv.Atoi(times); err != nil || k > 1<<16 {
-				return nil
-			}
-		}
-		for range k {
-			counts = append(counts, n)
-		}
-	}
-	return counts
 }

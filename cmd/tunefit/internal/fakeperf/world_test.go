@@ -23,22 +23,21 @@ func TestWorld(t *testing.T) {
 		hosts   []string
 		want    string
 	}{
-		{"", 8, 0, nil, "0 of 1 [1] HERE"},
-		{"", 8, 4, nil, "0 of 1 [1] HERE"},
+		{"", 8, 0, nil, "0 of 1, 1 each: HERE"},
+		{"", 8, 4, nil, "0 of 1, 1 each: HERE"},
 		{"OMPI_COMM_WORLD_SIZE=16 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_LOCAL_SIZE=8", 1, 0, nil,
-			"3 of 16 [8 8] HERE HERE-2"},
+			"3 of 16, 8 each: HERE HERE-2"},
 		{"OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=4", 4, 8, []string{"a", "b"},
-			"0 of 4 [2 2] a b"},
-		{"PMI_SIZE=4 PMI_RANK=1 MPI_LOCALNRANKS=2", 1, 0, nil, "1 of 4 [2 2] HERE HERE-2"},
-		{"SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=20 SLURM_PROCID=19 SLURM_STEP_TASKS_PER_NODE=8(x2),4 " +
-			"SLURM_STEP_NODELIST=gpu[08-09,11]", 1, 0, nil, "19 of 20 [8 8 4] gpu08 gpu09 gpu11"},
-		{"SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_NTASKS_PER_NODE=1 SLURM_JOB_NODELIST=a,b[1-2]-x", 8, 0,
-			nil, "0 of 2 [1 1] a b1-x"},
+			"0 of 4, 2 each: a b"},
+		{"SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=20 SLURM_PROCID=19 SLURM_STEP_NUM_NODES=3 " +
+			"SLURM_STEP_NODELIST=gpu[08-09,11]", 1, 0, nil, "19 of 20, 7 each: gpu08 gpu09 gpu11"},
+		{"SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_NNODES=2 SLURM_JOB_NODELIST=a,b[1-2]-x", 8, 0,
+			nil, "0 of 2, 1 each: a b1-x"},
 		// in an sbatch script
 		{"SLURM_PROCID=0 SLURM_NTASKS=16 SLURM_TASKS_PER_NODE=8(x2) SLURM_JOB_NODELIST=n[1-2]", 8, 0, nil,
-			"0 of 1 [1] n1"},
+			"0 of 1, 1 each: n1"},
 		{"SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=2 " +
-			"OMPI_COMM_WORLD_LOCAL_SIZE=2 SLURM_JOB_NODELIST=n[1-2]", 1, 0, nil, "2 of 4 [2 2] n1 n2"},
+			"OMPI_COMM_WORLD_LOCAL_SIZE=2 SLURM_JOB_NODELIST=n[1-2]", 1, 0, nil, "2 of 4, 2 each: n1 n2"},
 	} {
 		getenv := func(name string) string {
 			for v := range strings.FieldsSeq(c.env) {
@@ -49,7 +48,7 @@ func TestWorld(t *testing.T) {
 			return ""
 		}
 		w := findWorld(getenv, c.perRank, c.perNode, slices.Clone(c.hosts))
-		got := fmt.Sprintf("%d of %d %v %s", w.rank, w.size, w.nodes, strings.Join(w.hosts[:len(w.nodes)], " "))
+		got := fmt.Sprintf("%d of %d, %d each: %s", w.rank, w.size, w.local, strings.Join(w.hosts[:w.nodes()], " "))
 		if want := strings.ReplaceAll(c.want, "HERE", here); got != want {
 			t.Errorf("%s: %s, want %s", c.env, got, want)
 		}

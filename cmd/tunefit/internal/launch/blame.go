@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hostlist"
 )
 
-// What names a node that is lost or out of reach.
+// lost are messages that name a node which is lost or out of reach.
 var lost = patterns(
 	// Slurm
 	`error: Node failure on (\S+)`,
@@ -26,18 +26,19 @@ var lost = patterns(
 	`pdsh@\S+: ([^\s:]+): (?:ssh exited with exit code 255|connect|mcmd)`,
 )
 
-// What names a node whose GPU, or driver, failed. A node that only saw another one fail does not print these.
+// broken are messages that name a node whose GPU or driver failed. A node that only saw another one fail does not print
+// them.
 var broken = patterns(
 	`(?m)(?:^|[\s>])([^\s:>]+): Test CUDA failure`,
 	`(?m)(?:^|[\s>])([^\s:>\[]+):[0-9]+:[0-9]+ \[[0-9-]+\] [^\n]*NCCL WARN [^\n]*(?:Cuda failure|ECC|Xid)`,
 )
 
-// What names the node of the process that a signal ended first. The others are ended because of it.
+// signalled names the node of the process that a signal ended first. mpirun then ends the others.
 var signalled = regexp.MustCompile(
 	`(?:mpirun|prterun|prte) noticed that process rank [0-9]+ with PID\s+[0-9]+\s+on\s+node\s+(\S+)\s+` +
 		`exited\s+on\s+signal`)
 
-// What NCCL says of a peer that went away, and who says so.
+// complains is what NCCL logs of a peer that went away: the node that logs it, and the peer.
 var complains = regexp.MustCompile(
 	`(?m)(?:^|[\s>])([^\s:>\[]+):[0-9]+:[0-9]+ \[[0-9-]+\] [^\n]*NCCL WARN ` +
 		`[^\n]*\b(?:remote )?peer ([A-Za-z][A-Za-z0-9_.-]*)<[0-9]+>`)
@@ -49,28 +50,33 @@ func patterns(texts ...string) (all []*regexp.Regexp) {
 	return all
 }
 
-// Blame returns the nodes that a failed run's output names as lost, as broken, or as the first to fail, in this
-// order: the first kind of evidence that there is decides. If the output names none, as of a run that hung, Blame
-// asks Slurm which nodes of the job do not answer. A program that fails everywhere is no node's fault: then Blame
-// returns none.
+// Blame returns the nodes that a failed run's output names. If it names none, as of a run that hung, Blame asks Slurm
+// which nodes of the job do not answer.
 func (l *Launcher) Blame(log []byte) []string {
-	text := string(log)
-	if nodes := named(text, lost); len(nodes) > 0 {
-		return nodes
-	}
-	if nodes := named(text, broken); len(nodes) > 0 {
-		return nodes
-	}
-	if nodes := silentPeers(text); len(nodes) > 0 {
-		return nodes
-	}
-	if nodes := endedFirst(text); len(nodes) > 0 {
+	if nodes := Named(log); len(nodes) > 0 {
 		return nodes
 	}
 	return l.unresponsive()
 }
 
-// unresponsive returns the nodes of the job that Slurm cannot reach, or has given up.
+// Named returns the nodes that a failed run's output names as lost, as broken, or as the first to fail. The first kind
+// of evidence in this order decides. If a program fails everywhere, it is no node's fault, and Named returns none.
+func Named(log []byte) (nodes []string) {
+	text := string(log)
+	for _, find := range []func() []string{
+		func() []string { return named(text, lost) },
+		func() []string { return named(text, broken) },
+		func() []string { return silentPeers(text) },
+		func() []string { return endedFirst(text) },
+	} {
+		if nodes = find(); len(nodes) > 0 {
+			break
+		}
+	}
+	return nodes
+}
+
+// unresponsive returns the nodes of the job that do not answer Slurm, or that are down.
 func (l *Launcher) unresponsive() (nodes []string) {
 	list := os.Getenv("SLURM_JOB_NODELIST")
 	if l.job != nil {
@@ -84,7 +90,7 @@ func (l *Launcher) unresponsive() (nodes []string) {
 	states, _ := slurmSays(ctx, "sinfo", "--noheader", "--Node", "--nodes="+list, "--format=%N %T")
 	for line := range strings.Lines(states) {
 		name, state, _ := strings.Cut(strings.TrimSpace(line), " ")
-		// a line for each partition
+		// There is a line for each partition of a node.
 		if (strings.HasSuffix(state, "*") || strings.HasPrefix(state, "down")) && !slices.Contains(nodes, name) {
 			nodes = append(nodes, name)
 		}
@@ -135,8 +141,8 @@ func sameHost(a, b string) bool {
 	return a == b || short(a) == short(b)
 }
 
-// endedFirst returns the node of the first rank that ended badly. If ranks of other nodes ended in the same way by
-// themselves, it returns none: then it is not the node.
+// endedFirst returns the node of the first rank that failed. If ranks of other nodes failed in the same way, it returns
+// none: then the node is not the reason.
 func endedFirst(text string) (nodes []string) {
 	if m := signalled.FindStringSubmatch(text); m != nil {
 		return m[1:]
@@ -156,5 +162,5 @@ func endedFirst(text string) (nodes []string) {
 	return nodes[:min(1, len(nodes))]
 }
 
-// hosts are those of a list, which a sentence may end behind.
+// hosts expands a list of hosts, which punctuation may follow.
 func hosts(list string) []string { return hostlist.Expand(strings.TrimRight(list, ",.;:")) }

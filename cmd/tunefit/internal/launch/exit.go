@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// exitOf says how a command ended: its exit code, or 128 and the signal's number as a shell has it; 0 if it did so
-// well, -1 if it was not started.
+// exitOf returns a command's exit code, or like a shell 128 plus the number of the signal that ended it. It returns
+// -1 if the command was not started.
 func exitOf(err error) int {
 	if err == nil {
 		return 0
@@ -26,8 +26,8 @@ func exitOf(err error) int {
 }
 
 // ExitCode reads how a launcher's command ended from the error of exec.Cmd and from its output. It is the program's
-// exit code, 128 plus the number of the signal that ended it, or -1 if there is neither. Under Slurm it is that of
-// the first rank that ended badly: srun itself returns the largest code, of a rank that it ended, or 0 when a node is
+// exit code, 128 plus the number of the signal that ended it, or -1 if there is neither. Under Slurm it is that of the
+// first rank that failed. srun itself returns the largest code, even of a rank that it ended, and 0 when a node is
 // lost.
 func (l *Launcher) ExitCode(err error, log []byte) int {
 	code := exitOf(err)

@@ -57,7 +57,7 @@ func (l *Launcher) hold(ctx context.Context, nodes int, least, limit time.Durati
 	argv := []string{"salloc", "--job-name=tunefit", "--nodes=" + strconv.Itoa(nodes), "--time=" + minutes(limit),
 		"--kill-command=TERM"}
 	if !has(l.Args, "--exclusive", "--oversubscribe", "-s") {
-		argv = append(argv, "--exclusive") // who else is on the nodes is measured, too
+		argv = append(argv, "--exclusive") // other jobs on the nodes would change the times
 	}
 	argv = append(append(argv, l.jobArgs()...), "sh", "-c",
 		`echo "`+granted+`$SLURM_JOB_ID $SLURM_JOB_NODELIST"; exec cat`)
@@ -110,7 +110,7 @@ func (l *Launcher) start(argv []string) error {
 		defer close(j.said)
 		running := false
 		for lines := bufio.NewScanner(output); lines.Scan(); {
-			if !running { // nobody listens once it runs
+			if !running { // hold reads no further than the line of the running job
 				j.said <- lines.Text()
 			}
 			running = running || strings.HasPrefix(lines.Text(), granted)

@@ -31,7 +31,7 @@ type Options struct {
 	Args []string
 	// Hosts are those that mpirun uses, in this order, and the template's {hosts}. None: those that mpirun finds.
 	Hosts []string
-	// Prefix is what the program runs in, a container: it comes between the launcher and the program.
+	// Prefix is the command of a container that the program runs in. It comes between the launcher and the program.
 	Prefix []string
 }
 
@@ -43,7 +43,7 @@ type Program struct {
 	RanksPerNode int               // processes of a node, 1 or more
 }
 
-// grace is what a job of Slurm has left, at the beginning and at the end of a run, beyond what the run may take.
+// grace is how much time a job of Slurm needs before and after a run, beyond the longest time of the run.
 const grace = time.Minute
 
 // Launcher starts programs in one way.
@@ -72,14 +72,12 @@ func New(o Options) (*Launcher, error) {
 	case o.With == Local || o.With == Slurm:
 		l.kind = o.With
 	case slices.Contains([]string{"srun", "sbatch", "salloc"}, o.With):
-		return nil,
-			fmt.Errorf("launcher %q: it is called slurm (it uses srun, and salloc where there is no allocation)",
-				o.With)
+		return nil, fmt.Errorf("launcher %q: name it slurm (that uses srun, and salloc outside of an allocation)", o.With)
 	default:
 		return nil, fmt.Errorf("unknown launcher %q (allowed: %s)", o.With, allowed)
 	}
 	if len(o.Args) > 0 && l.kind != MPIRun && l.kind != Slurm {
-		return nil, fmt.Errorf("launcher %q takes no more arguments, there are %q (mpirun and slurm do)",
+		return nil, fmt.Errorf("launcher %q takes no extra arguments (given: %q; mpirun and slurm take some)",
 			o.With, o.Args)
 	}
 	if len(o.Hosts) > 0 && (l.kind == Local || l.kind == Slurm) {
@@ -97,8 +95,8 @@ func New(o Options) (*Launcher, error) {
 			return nil, fmt.Errorf("host %s is named twice", h)
 		}
 	}
-	if len(o.Prefix) > 0 && l.kind != template { // a template's is only looked for where it runs
-		if _, err := lookFor(o.Prefix[0]); err != nil && l.kind == Local {
+	if len(o.Prefix) > 0 && l.kind == Local { // other launchers start it on other machines
+		if _, err := lookFor(o.Prefix[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -150,9 +148,9 @@ func (l *Launcher) Command(p Program) ([]string, error) {
 	return l.program(p, true), nil
 }
 
-// program is what the launcher starts: the container, and in it the program with its environment. It is set there
-// because not all containers pass their own on, and because launchers read values with commas or quotes in ways of
-// their own.
+// program is what the launcher starts: the container, and in it the program with its environment. The environment is
+// set there because some containers do not pass it on, and because launchers differ in how they read commas and quotes
+// in a value.
 func (l *Launcher) program(p Program, withEnv bool) []string {
 	argv := slices.Clone(l.Prefix)
 	if withEnv && len(p.Env) > 0 {
@@ -170,9 +168,9 @@ func (p Program) environment() (assignments []string) {
 	return assignments
 }
 
-// Prepare gets what the next commands need: outside of an allocation of Slurm a job that has the nodes. It asks for
-// one that lasts for limit, and passes on what Slurm says until it runs. It gives a job back that has fewer nodes, or
-// less time left than run. Call it before each run: a job ends by itself.
+// Prepare gets what the next commands need: with Slurm and outside of an allocation, a job that has the nodes. It asks
+// for one that lasts for limit, and passes on what Slurm says until it runs. If the present job has fewer nodes, or
+// less time left than run, Prepare replaces it. Call it before each run, since a job ends by itself.
 func (l *Launcher) Prepare(ctx context.Context, nodes int, run, limit time.Duration, say func(string)) error {
 	if !l.Submits() {
 		return nil
@@ -203,8 +201,7 @@ func (l *Launcher) Planned() *Launcher {
 	return &planned
 }
 
-// has says whether one of the options is among arguments, as --name, --name=value, or a short -n, which may hold its
-// value.
+// has reports whether arguments contain one of the options, as --name, --name=value, -n or -nVALUE.
 func has(args []string, names ...string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool {
 		name, _, _ := strings.Cut(arg, "=")
@@ -214,5 +211,5 @@ func has(args []string, names ...string) bool {
 	})
 }
 
-// inAllocation says whether this process runs in an allocation of Slurm.
+// inAllocation reports whether this process runs in an allocation of Slurm.
 func inAllocation() bool { return os.Getenv("SLURM_JOB_ID") != "" }

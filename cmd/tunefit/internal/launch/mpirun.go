@@ -6,15 +6,16 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// openMPI is how an mpirun of Open MPI calls itself, 4 and 5 alike.
+// openMPI is what mpirun --version of Open MPI 4 and 5 prints.
 var openMPI = regexp.MustCompile(`(?m)^\S+ \(Open MPI\) ([0-9]+)\.`)
 
-// oldestOpenMPI is what knows --map-by and --timeout as they are used here.
+// oldestOpenMPI is the first release with --map-by and --timeout as this package uses them.
 const oldestOpenMPI = 4
 
 // findMPIRun returns the path of an mpirun of Open MPI.
@@ -40,8 +41,8 @@ func findMPIRun(name string) (string, error) {
 	return path, nil
 }
 
-// mpirunCommand keeps to what Open MPI 4 and 5 understand alike. What the user says himself about places is left to
-// him.
+// mpirunCommand uses only options that mean the same in Open MPI 4 and 5. If the user's arguments place or bind the
+// processes, it adds no option for that.
 func (l *Launcher) mpirunCommand(p Program) []string {
 	ranks := p.Nodes * p.RanksPerNode
 	argv := []string{l.mpirun}
@@ -57,7 +58,7 @@ func (l *Launcher) mpirunCommand(p Program) []string {
 		argv = append(argv, "--host", strings.Join(hosts, ","))
 	}
 	if !l.says("map-by", "rankfile", "npernode", "N", "ppr", "pernode") && !has(l.Args, "-rf") {
-		// A node has as many slots as cores, by default, or as its host was given; GPUs may be more.
+		// A node has as many slots as cores, or as --host gives it, and may have more GPUs: so oversubscribe.
 		argv = append(argv, "--map-by", fmt.Sprintf("ppr:%d:node:oversubscribe", p.RanksPerNode))
 	}
 	if !l.says("bind-to", "rankfile", "bind-to-core", "bind-to-socket") && !has(l.Args, "-rf") {
@@ -68,16 +69,11 @@ func (l *Launcher) mpirunCommand(p Program) []string {
 	return append(argv, l.program(p, true)...)
 }
 
-// says tells whether the user's arguments have one of these options; mpirun takes all of them with one or two dashes.
+// says reports whether the user's arguments have one of these options. mpirun takes each with one or two dashes.
 func (l *Launcher) says(names ...string) bool {
-	for _, n := range names {
-		for _, arg := range l.Args {
-			if arg == "-"+n || arg == "--"+n {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(n string) bool {
+		return slices.Contains(l.Args, "-"+n) || slices.Contains(l.Args, "--"+n)
+	})
 }
 
 // lookFor finds a program.

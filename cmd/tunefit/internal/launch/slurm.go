@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// findSlurm checks that Slurm's programs are here, and that no argument is in the way.
+// findSlurm checks that Slurm's programs are here, and that no argument sets what this package sets itself.
 func (l *Launcher) findSlurm() error {
 	needed := []string{"srun"}
 	if !inAllocation() {
@@ -31,8 +31,8 @@ func (l *Launcher) findSlurm() error {
 	return nil
 }
 
-// srunCommand starts a step in the allocation that there is. A rank that ends badly ends them all: srun would wait
-// for the others. The step may share what other steps hold, which is the shell of the allocation.
+// srunCommand starts a step in the present allocation. If one rank fails, the step ends: by default srun waits for the
+// others. The step overlaps with other steps, since the shell of the allocation is one.
 func (l *Launcher) srunCommand(p Program) ([]string, error) {
 	argv := []string{"srun"}
 	if !inAllocation() {
@@ -47,16 +47,17 @@ func (l *Launcher) srunCommand(p Program) ([]string, error) {
 	argv = append(argv, "--nodes="+strconv.Itoa(p.Nodes), "--ntasks="+strconv.Itoa(p.Nodes*p.RanksPerNode),
 		"--ntasks-per-node="+strconv.Itoa(p.RanksPerNode), "--kill-on-bad-exit=1", "--overlap")
 	if !has(l.Args, "--export") {
-		argv = append(argv, "--export=ALL") // a job of --export=NONE hands that on
+		argv = append(argv, "--export=ALL") // a step inherits --export=NONE of its job
 	}
 	return append(append(argv, l.stepArgs()...), l.program(p, true)...), nil
 }
 
-// minutes is a time as Slurm reads it, which counts in minutes.
+// minutes rounds a time up to minutes, as Slurm reads it.
 func minutes(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Minutes()))) }
 
-// Options of a job that mean another thing to a step, or nothing, and options of a step that salloc does not know, or
-// that are for the program's container. What is in neither list goes to both.
+// Options for salloc only, and for srun only. An option in neither list goes to both. To a step, options of the first
+// list mean something else or nothing. salloc does not know those of the second, or they are for the program's
+// container.
 var (
 	jobOnly = []string{"--partition", "-p", "--account", "-A", "--qos", "-q", "--reservation", "--exclusive",
 		"--constraint", "-C",
@@ -85,7 +86,7 @@ func (l *Launcher) jobArgs() []string {
 	})
 }
 
-// without leaves options out, with their values: what follows an option and is none itself.
+// without leaves options out, with the arguments after them that are no options: their values.
 func without(args []string, out func(string) bool) (kept []string) {
 	leaving := false
 	for _, arg := range args {

@@ -10,7 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 )
 
-// quotes is in what of the shell's quotes a field of a template stands.
+// quotes is the kind of the shell's quotes around a field of a template.
 type quotes byte
 
 const (
@@ -19,20 +19,20 @@ const (
 	double quotes = '"'
 )
 
-// part is a piece of a template: text, or after it a field.
+// part is a piece of a template: text, and the field after it.
 type part struct {
 	text  string
-	field string // "" after the last text
+	field string // "": none, in the last part
 	in    quotes
 }
 
 // fields are what a template may hold.
 var fields = []string{"command", "env", "hosts", "nodes", "ranks", "ranks_per_node"}
 
-// A field is not the shell's ${name}.
+// fieldPattern also matches the shell's ${name}, which is not a field.
 var fieldPattern = regexp.MustCompile(`\{[A-Za-z_]+\}`)
 
-// parseTemplate takes a command for the shell apart.
+// parseTemplate splits a command for the shell into text and fields.
 func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 	named := func(name string) bool {
 		return slices.ContainsFunc(parts, func(p part) bool { return p.field == name })
@@ -76,7 +76,8 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 	return parts, nil
 }
 
-// quotesAfter says in what quotes the shell is after some text, and whether it ends with a backslash.
+// quotesAfter returns in which quotes the shell is after a text that begins in state. An error says that the text ends
+// with a backslash.
 func quotesAfter(state quotes, text string) (quotes, error) {
 	escaped := false
 	for i := range len(text) {

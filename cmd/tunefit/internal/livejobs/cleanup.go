@@ -20,32 +20,6 @@ type Cleanup struct {
 	Rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
 	OlderThan  time.Duration // 0: only what is known to have ended
 	DryRun     bool
-	JSON       bool
-}
-
-// cleanup is what was removed, or would be in a dry run.
-type cleanup struct {
-	DryRun      bool     `json:"dry_run"`
-	Directories []string `json:"directories"` // of this user in /dev/shm, that no process uses
-	Places      []place  `json:"places"`
-}
-
-// place is a rendezvous, and what was removed there.
-type place struct {
-	Rendezvous    string      `json:"rendezvous"`
-	ByItself      bool        `json:"drops_by_itself"` // what no process uses: nothing is to be done
-	Communicators []notLiving `json:"communicators"`   // of which no rank lives here
-	Records       int         `json:"records"`
-	Versions      int         `json:"versions"` // of policies
-	Live          int         `json:"live"`     // communicators
-}
-
-// notLiving is a communicator that was removed, or why it stays.
-type notLiving struct {
-	Communicator string `json:"communicator"`
-	Ranks        int    `json:"ranks"`
-	Removed      bool   `json:"removed"`
-	Why          string `json:"why"`
 }
 
 // gcRest is how long nothing must have been recorded of a communicator whose ranks
@@ -61,20 +35,10 @@ func (f *Cleanup) Run(out io.Writer) error {
 		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)",
 			f.OlderThan)
 	}
-	done := cleanup{DryRun: f.DryRun, Directories: []string{}, Places: []place{}}
-	if !f.JSON {
-		return f.run(&done, out)
-	}
-	return errors.Join(f.run(&done, io.Discard), cli.WriteJSON(out, done))
-}
-
-// run notes what it has done, and tells it on the way.
-func (f *Cleanup) run(done *cleanup, out io.Writer) error {
-	name := rendezvous(f.Rendezvous)
-	o := newObserver(name)
+	o := newObserver(rendezvous(f.Rendezvous))
 	o.own = true // another user's records are not ours to remove
-	if name == "" {
-		if err := f.removeUnused(done, out); err != nil {
+	if o.name == "" {
+		if err := f.removeUnused(out); err != nil {
 			return err
 		}
 	}
@@ -82,16 +46,12 @@ func (f *Cleanup) run(done *cleanup, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	unseen := o.unseen
-	places, err := o.places()
-	if err != nil {
-		return err
-	}
-	for _, p := range places {
-		if o.inspector[p.Name] == nil {
-			continue // it could not be looked at, or is new
+	for _, p := range o.seen {
+		if p.Directory == nil {
+			fmt.Fprintf(out, "%s: drops by itself what no process uses\n", p.Name)
+			continue
 		}
-		if p.Directory != nil && os.Getenv(tuner.EnvTrust) != "1" {
+		if os.Getenv(tuner.EnvTrust) != "1" {
 			if err := p.Directory.Check(); err != nil {
 				return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)",
 					err, tuner.EnvTrust)
@@ -103,26 +63,22 @@ func (f *Cleanup) run(done *cleanup, out io.Writer) error {
 				here = append(here, c)
 			}
 		}
-		cleaned, err := f.clean(o, p, here)
-		done.Places = append(done.Places, cleaned)
-		cleaned.write(out, f.what())
-		if err != nil {
+		if err := f.clean(out, o.inspector[p.Name], p, here); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
-	return errors.Join(unseen...)
+	return errors.Join(o.unseen...)
 }
 
 // removeUnused removes the private directories of this user that no process uses.
-func (f *Cleanup) removeUnused(done *cleanup, out io.Writer) error {
+func (f *Cleanup) removeUnused(out io.Writer) error {
 	dirs, err := dirstore.PrivateDirs(dirstore.Shm, os.Getuid())
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
 		if f.DryRun && dirstore.Unused(dir) || !f.DryRun && dirstore.RemoveUnused(dir) {
-			done.Directories = append(done.Directories, dir)
-			fmt.Fprintf(out, "%s: %s, no process uses it\n", dir, f.what())
+			fmt.Fprintf(out, "%s: %s, no process uses it\n", dir, f.removed())
 		}
 	}
 	if len(dirs) == 0 {
@@ -131,78 +87,58 @@ func (f *Cleanup) removeUnused(done *cleanup, out io.Writer) error {
 	return nil
 }
 
-// what becomes of what nobody needs.
-func (f *Cleanup) what() string {
+// removed is the verb for what gc does.
+func (f *Cleanup) removed() string {
 	if f.DryRun {
 		return "would be removed"
 	}
 	return "removed"
 }
 
-// clean removes from a place what nobody needs. What it returns holds what it has removed, also beside an error.
-func (f *Cleanup) clean(o *observer, p tuner.RendezvousView, all []*Communicator) (cleaned place, err error) {
-	cleaned = place{Rendezvous: p.Name, Communicators: []notLiving{}}
-	store := p.Directory
-	if store == nil {
-		cleaned.ByItself = true
-		return cleaned, nil
-	}
-	kept := 0
+// clean removes and prints what nobody needs in a directory.
+func (f *Cleanup) clean(out io.Writer, inspector *agree.Inspector, p tuner.RendezvousView, all []*Communicator) error {
+	var live, kept, removed, records, versions int
 	for _, c := range all {
 		if c.here() {
-			cleaned.Live++
+			live++
 			continue
 		}
 		ended, why := f.removable(c)
-		if ended && !f.DryRun {
-			if err := removeComm(store, c); err != nil {
-				return cleaned, err
-			}
-		}
-		cleaned.Communicators = append(cleaned.Communicators, notLiving{c.Name, c.Ranks, ended, why})
+		becomes := "stays"
 		if ended {
-			cleaned.Records += len(c.records.Keys)
+			if !f.DryRun {
+				if err := removeComm(p.Directory, c); err != nil {
+					return err
+				}
+			}
+			removed++
+			records += len(c.records.Keys)
+			becomes = f.removed()
 		} else {
 			kept++
 		}
+		fmt.Fprintf(out, "%s of %d ranks: %s, %s\n", c.Name, c.Ranks, becomes, why)
 	}
-	if cleaned.Live+kept == 0 {
-		if cleaned.Versions, err = f.removeVersions(store, o, p); err != nil {
-			return cleaned, err
+	var err error
+	if live+kept == 0 {
+		if versions, err = f.removeVersions(p.Directory, inspector); err != nil {
+			return err
 		}
 	}
 	if f.OlderThan > 0 {
-		ended, err := f.removeEnded(store)
+		ended, err := f.removeEnded(p.Directory)
 		if err != nil {
-			return cleaned, err
+			return err
 		}
-		cleaned.Records += ended
+		records += ended
 	}
-	return cleaned, nil
+	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, plural.Of(records, "record"),
+		plural.Of(removed, "communicator"), plural.Of(versions, "version"), f.removed(),
+		plural.Of(live, "communicator")+plural.Verb(live, " lives", " live"))
+	return nil
 }
 
-// write tells it; what says what became of what nobody needs.
-func (p place) write(out io.Writer, what string) {
-	if p.ByItself {
-		fmt.Fprintf(out, "%s: drops by itself what no process uses\n", p.Rendezvous)
-		return
-	}
-	removed := 0
-	for _, c := range p.Communicators {
-		becomes := "stays"
-		if c.Removed {
-			removed++
-			becomes = what
-		}
-		fmt.Fprintf(out, "%s of %d ranks: %s, %s\n", c.Communicator, c.Ranks, becomes, c.Why)
-	}
-	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Rendezvous, plural.Of(p.Records, "record"),
-		plural.Of(removed, "communicator"), plural.Of(p.Versions, "version"), what,
-		plural.Of(p.Live, "communicator")+plural.Verb(p.Live, " lives", " live"))
-}
-
-// removable reports that no process needs the records of a communicator any more, of
-// which none lives here.
+// removable reports whether no process needs the records of a communicator any more, and why. No rank of it lives here.
 func (f *Cleanup) removable(c *Communicator) (ended bool, why string) {
 	quiet := c.quiet()
 	unknown := c.which(func(m member) bool { return !m.gone() })

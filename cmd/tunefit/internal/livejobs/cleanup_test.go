@@ -1,12 +1,10 @@
 package livejobs
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,30 +107,6 @@ func TestGCOfWhatHasEnded(t *testing.T) {
 		}
 		if left, _ := filepath.Glob(filepath.Join(dir, "ended/*")); len(left) != c.left {
 			t.Errorf("%+v: %q are left", c.Cleanup, left)
-		}
-	}
-}
-
-// A script reads the same from JSON as a person from the text.
-func TestGCJSON(t *testing.T) {
-	const comm = "00000000000000ab-2"
-	dir := testlib.Records(t,
-		twoRanks(comm, map[string]string{"c/" + comm + "/left/0": "", "c/" + comm + "/left/1": ""}))
-	long := time.Now().Add(-48 * time.Hour)
-	filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
-	for _, dry := range []bool{true, false} {
-		var out strings.Builder
-		if err := (&Cleanup{Rendezvous: dir, DryRun: dry, JSON: true}).Run(&out); err != nil {
-			t.Fatal(err)
-		}
-		var got cleanup
-		if err := json.Unmarshal([]byte(out.String()), &got); err != nil || got.DryRun != dry || len(got.Places) != 1 {
-			t.Fatalf("%v\n%s", err, out.String())
-		}
-		want := []notLiving{{"0xab", 2, true, "all its ranks have ended"}}
-		if p := got.Places[0]; p.Rendezvous != dir || !slices.Equal(p.Communicators, want) || p.Records == 0 ||
-			p.Live != 0 {
-			t.Errorf("%s", out.String())
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// Communicator is one as a person is to see it, and as status --json prints it. A time is left out where it is not
+// Communicator is what status shows of a communicator, and what status --json prints. It leaves out a time that is not
 // known.
 type Communicator struct {
 	Rendezvous string    `json:"rendezvous"`
@@ -34,22 +34,21 @@ type Communicator struct {
 	Comparison *trial.Finding `json:"comparison,omitempty"`
 
 	records      agree.Communicator
-	files        *policyfile.Bundle // that the version is made from; nil if not known
-	noComparison error              // why it cannot be read
+	files        *policyfile.Bundle // what the version is made from; nil if not known
+	noComparison error              // why the comparison cannot be read
 	pending      *change
 	frozen       *change   // the one that prevents all later ones
 	inForce      uint64    // the change that brought the version in force, 0 for the start version
-	refused      []*change // since then, as far as they are recorded
+	refused      []*change // those since then whose records are still there
 }
 
 // member is the owner of a slot.
 type member struct {
-	Slot int  `json:"slot"`
-	Rank *int `json:"rank,omitempty"` // nil: not known
-	identity.Process
-	Life    identity.State `json:"life"`
-	Left    bool           `json:"left"` // it has ended the communicator
-	unnamed bool           // the record names no process
+	Slot             int            `json:"slot"`
+	Rank             *int           `json:"rank,omitempty"` // nil: not known
+	identity.Process                // zero: the record names none
+	Life             identity.State `json:"life"`
+	Left             bool           `json:"left"` // it has ended the communicator
 }
 
 // change is one that was proposed, or one that a freeze prevents.
@@ -89,9 +88,7 @@ func newCommunicator(rendezvous string, records agree.Communicator, files *polic
 			m.Rank = &rank
 		}
 		var err error
-		if m.Process, err = identity.Parse(s.Identity); err != nil {
-			m.unnamed = true
-		} else {
+		if m.Process, err = identity.Parse(s.Identity); err == nil {
 			m.Life = m.State()
 		}
 		c.Members = append(c.Members, m)
@@ -150,7 +147,7 @@ func (c *Communicator) newChange(from agree.Change) change {
 	return x
 }
 
-// clipped is the beginning of a text from a record, which anybody may have made long.
+// clipped cuts a text from a record: whoever wrote it may have made it long.
 func clipped[T ~string](text T) T {
 	const most = 500
 	if len(text) <= most {
@@ -160,7 +157,7 @@ func clipped[T ~string](text T) T {
 }
 
 func (m member) String() string {
-	if m.unnamed {
+	if m.PID == 0 {
 		return "a process without a name"
 	}
 	return m.Process.String()
@@ -169,7 +166,7 @@ func (m member) String() string {
 // gone reports that this rank does nothing any more.
 func (m member) gone() bool { return m.Left || m.Life == identity.Dead }
 
-// place is the rank, where the job's processes are told theirs, or else the slot.
+// place is the rank, or the slot if the rank is not known.
 func (m member) place() string {
 	if m.Rank != nil {
 		return fmt.Sprintf("rank %d", *m.Rank)
@@ -194,16 +191,16 @@ func names(members []member) string {
 }
 
 // asked reports that NCCL asks a tuner about the communicator. It asks nothing about one
-// rank, so such a communicator never comes to the call at which a version switches.
+// rank, so such a communicator never reaches the call at which a version switches.
 func (c *Communicator) asked() bool { return c.Ranks > 1 }
 
-// changes reports that a change is proposed, and that the ranks can come to it.
+// changes reports that a change is proposed, and that the ranks can reach it.
 func (c *Communicator) changes() bool { return c.pending != nil && !c.Ended && c.asked() }
 
 // quiet is how long nothing was recorded.
 func (c *Communicator) quiet() time.Duration { return time.Since(c.records.Newest) }
 
-// which returns the members for which is holds.
+// which returns the members for which is returns true.
 func (c *Communicator) which(is func(member) bool) (some []member) {
 	for _, m := range c.Members {
 		if is(m) {
@@ -244,17 +241,16 @@ func (c *Communicator) hosts() (hosts []string) {
 	return slices.Compact(hosts)
 }
 
-// paths returns where the policy file and the model file lie that the ranks read, as
-// far as this machine knows; "" for none that is known.
+// paths returns where the policy file and the model file are that the ranks read; "" if this machine does not know.
 func (c *Communicator) paths() (policy, model string) {
 	if c.files != nil {
 		policy, model = c.files.Policy.Name, c.files.Model.Name
 	}
 	for _, m := range c.Members {
-		if m.unnamed || m.gone() || m.Life == identity.Unknown {
+		if m.gone() || m.Life == identity.Unknown {
 			continue
 		}
-		// A version that was started on without a file that can be used names none.
+		// A start version without a usable file names none.
 		if policy == "" {
 			policy = m.Getenv(tuner.EnvConfigFile)
 		}

@@ -14,10 +14,10 @@ import (
 // todo begins the line that says what to do.
 const todo = ".\n  What to do: "
 
-// notes says what a communicator's line in the table has no room for.
+// notes returns what a person should know of a communicator beyond its line in the table.
 func notes(c *Communicator) (notes []string) {
 	say := func(format string, args ...any) {
-		for i, arg := range args { // a record's lines stay below this note, and look like no other
+		for i, arg := range args { // a record with several lines must not look like other notes
 			switch arg.(type) {
 			case string, error:
 				args[i] = strings.ReplaceAll(fmt.Sprint(arg), "\n", "\n  ")
@@ -49,7 +49,7 @@ func notes(c *Communicator) (notes []string) {
 		if last.Version != "" {
 			to = fmt.Sprintf(" to version %.12s", last.Version)
 		}
-		// The records of earlier ones may be removed.
+		// Records of earlier refusals may be gone, so count by the number.
 		if n := last.Number - c.inForce; n > 1 {
 			times = fmt.Sprintf(" (refusal %d since version %.12s came)", n, c.Version)
 		}
@@ -85,7 +85,7 @@ func pendingNote(c *Communicator) string {
 	default:
 		note += ".\n  Not acknowledged: " + names(missing)
 	}
-	// What to do then is said of the process.
+	// processNotes says what to do about these.
 	if slices.ContainsFunc(missing, func(m member) bool { return m.gone() || m.Life == identity.Stopped }) {
 		return note
 	}
@@ -99,7 +99,7 @@ func atTime(t time.Time) string {
 	return " at " + moment(t)
 }
 
-// processNotes says which processes keep their communicators from anything.
+// processNotes names dead and stopped processes, which keep their communicators from changing.
 func processNotes(all []*Communicator) (notes []string) {
 	for _, state := range []identity.State{identity.Dead, identity.Stopped} {
 		var processes, pids, comms []string
@@ -134,7 +134,7 @@ func processNotes(all []*Communicator) (notes []string) {
 func fileNotes(all []*Communicator) (notes []string) {
 	checked := map[string]string{}
 	for _, c := range all {
-		if !c.here() { // what ranks elsewhere read is another file, whatever its name
+		if !c.here() { // ranks elsewhere may read another file of the same name
 			continue
 		}
 		for _, f := range []watchedFile{{c.Policy, false}, {c.Model, true}} {

@@ -1,5 +1,5 @@
-// Package livejobs shows running jobs and acts on them, by what their ranks write down for each other: View lists
-// communicators, Push puts a policy into force and waits, Cleanup removes what jobs that have ended left behind.
+// Package livejobs shows running jobs and acts on them, through the records that their ranks write for each other. View
+// lists communicators, Push puts a policy into force and waits, Cleanup removes what jobs that have ended left behind.
 package livejobs
 
 import (
@@ -23,11 +23,12 @@ const lookLimit = 10 * time.Second
 // observer looks at rendezvous without taking part, again and again.
 type observer struct {
 	name      string        // of the rendezvous; "" means the default ones, which come and go
-	own       bool          // to remove from: of the default ones only this user's, and records that this user trusts
+	own       bool          // only what this user may remove: of the default ones his own, and records that he trusts
 	etcd      agree.Records // if name is a URL
 	inspector map[string]*agree.Inspector
 	bundles   map[string]*policyfile.Bundle // by content
-	unseen    []error                       // what the last look could not look at
+	seen      []tuner.RendezvousView        // what the last look could look at
+	unseen    []error                       // what it could not look at
 }
 
 func newObserver(name string) *observer {
@@ -55,7 +56,7 @@ func (o *observer) places() ([]tuner.RendezvousView, error) {
 			return slices.DeleteFunc(places, func(p tuner.RendezvousView) bool { return p.Private && !p.Own }), err
 		}
 		for _, p := range places {
-			p.Directory.JudgeAsOwner() // whoever looks
+			p.Directory.JudgeAsOwner() // whoever looks sees the same
 		}
 		return places, err
 	}
@@ -70,6 +71,7 @@ func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
 	}
 	ctx, end := context.WithTimeout(ctx, lookLimit)
 	defer end()
+	o.seen = nil
 	for _, p := range places {
 		if o.inspector[p.Name] == nil {
 			o.inspector[p.Name] = agree.Inspect(p.Records)
@@ -83,9 +85,11 @@ func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
 		case err != nil && len(places) > 1: // one job's folder hides no other job
 			o.unseen = append(o.unseen, fmt.Errorf("%s: %w", p.Name, err))
 			delete(o.inspector, p.Name)
+			continue
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
+		o.seen = append(o.seen, p)
 		for _, c := range found {
 			version, _ := c.InForce()
 			all = append(all, newCommunicator(p.Name, c, o.bundle(ctx, p, version)))

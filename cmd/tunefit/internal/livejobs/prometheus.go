@@ -57,7 +57,7 @@ func addPrometheus(page *metrics.Page, c *Communicator) {
 			switched++
 		case x.State == refused && slices.Contains(agree.Reasons, x.Reason):
 			others[x.Reason]++
-		case x.State == refused: // anybody may have made it
+		case x.State == refused: // a record of anybody may give any reason
 			others["other"]++
 		}
 	}

@@ -2,6 +2,7 @@ package livejobs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,18 +31,18 @@ type Push struct {
 	JSON       bool
 }
 
-// pushOutcome is what came of a file, as push --json prints it.
+// pushOutcome is the result of a push, as push --json prints it.
 type pushOutcome struct {
 	File     string `json:"file"`
 	Written  bool   `json:"written"`  // false: it held this already
-	Switched bool   `json:"switched"` // no communicator is known not to have switched, and all could be seen
-	// Communicators counts those that read the file and have not ended, NotSwitched are those of them that do not run
-	// on its text yet or never will.
+	Switched bool   `json:"switched"` // all communicators could be seen, and those that read the file have switched
+	// Communicators counts those that read the file and have not ended. NotSwitched lists those of them that do not run
+	// on its text yet.
 	Communicators int           `json:"communicators"`
 	NotSwitched   []notSwitched `json:"not_switched"`
 	Others        int           `json:"of_other_files"` // communicators that read other files
 	OneRank       int           `json:"of_one_rank"`    // that read this file; NCCL asks no tuner about them
-	// those of which this machine cannot tell which file they read
+	// Unclear lists communicators whose file this machine cannot tell.
 	Unclear []string `json:"of_unknown_files"`
 	Unseen  []string `json:"not_looked_at"`
 }
@@ -54,20 +55,14 @@ type notSwitched struct {
 
 // Run checks and writes the file of that name, and waits.
 func (f *Push) Run(out io.Writer, name string) error {
-	file := watchedFile{path: name}
-	// a damaged one
-	if is, _ := f.Inputs.Kind(name); is == cli.KindModel ||
-		is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json") {
-		file.model = true
-	}
+	is, _ := f.Inputs.Kind(name) // unknown: of a damaged model, for example
+	file := watchedFile{name, is == cli.KindModel ||
+		is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json")}
 	variable := tuner.EnvConfigFile
 	if file.model {
 		variable = tuner.EnvModelFile
 	}
-	to := f.To
-	if to == "" {
-		to = os.Getenv(variable)
-	}
+	to := cmp.Or(f.To, os.Getenv(variable))
 	if to == "" {
 		return cli.Usagef("which file do the jobs read? Name it with --to, or set %s", variable)
 	}
@@ -86,7 +81,7 @@ func (f *Push) Run(out io.Writer, name string) error {
 	if err != nil {
 		return err
 	}
-	// What cannot be waited for is found out before anything is written.
+	// If push cannot see the jobs, it writes nothing.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	told := out
@@ -110,7 +105,7 @@ func (f *Push) Run(out io.Writer, name string) error {
 		}
 		fmt.Fprintf(told, "%s written\n", path)
 	}
-	err = f.wait(ctx, w, told)
+	err = f.wait(ctx, w)
 	if f.JSON {
 		w.Communicators = w.running()
 		for _, t := range w.open() {
@@ -122,8 +117,7 @@ func (f *Push) Run(out io.Writer, name string) error {
 	return err
 }
 
-// sameKind refuses to put a model in the place of a policy, or the other way round: the
-// jobs would be left without what they had.
+// sameKind refuses to replace a policy by a model or a model by a policy, since the jobs would lose what they had.
 func (f watchedFile) sameKind(to string, old []byte) error {
 	switch {
 	case !f.model && cli.Sniff(old).Kind == cli.KindModel:
@@ -136,8 +130,10 @@ func (f watchedFile) sameKind(to string, old []byte) error {
 	return nil
 }
 
-// wait says what comes of the file in the communicators that read it, and what it cannot know of.
-func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
+// wait waits for the communicators that read the file and prints what comes of it. It also prints which communicators
+// it cannot judge.
+func (f *Push) wait(ctx context.Context, w *waiter) error {
+	out := w.out
 	if w.Others > 0 {
 		fmt.Fprintf(out, "%s other files and %s not concerned\n",
 			plural.Of(w.Others, "communicator")+plural.Verb(w.Others, " reads", " read"),
@@ -153,7 +149,7 @@ func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 		fmt.Fprintf(out, "%s a file that this machine cannot see, which may be this one: %s\n",
 			plural.Of(n, "communicator")+plural.Verb(n, " reads", " read"), few(w.Unclear))
 	}
-	if err := f.waitForTargets(ctx, w, out); err != nil {
+	if err := f.waitForTargets(ctx, w); err != nil {
 		return err
 	}
 	if len(w.Unseen)+len(w.Unclear) > 0 && f.Timeout > 0 {
@@ -166,7 +162,8 @@ func (f *Push) wait(ctx context.Context, w *waiter, out io.Writer) error {
 }
 
 // waitForTargets waits for those that are known to read the file.
-func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) error {
+func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
+	out := w.out
 	switch name := rendezvous(f.Rendezvous); {
 	case len(w.targets) == 0 && len(w.Unseen)+len(w.Unclear) > 0:
 		fmt.Fprintf(out, "of the jobs that were seen %s, none is known to read this file\n", where(name))
@@ -175,8 +172,12 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter, out io.Writer) err
 		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: "+
 			"it takes effect when a communicator is created\n%s", where(name), elsewhere(name))
 		return nil
-	case w.settled():
-		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(w.names()))
+	case len(w.open()) == 0:
+		var targets []string
+		for _, t := range w.targets {
+			targets = append(targets, t.Communicator)
+		}
+		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(targets))
 		return nil
 	case f.Timeout == 0:
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",

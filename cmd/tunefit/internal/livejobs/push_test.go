@@ -91,7 +91,7 @@ func TestPushCountsNoneThatEnded(t *testing.T) {
 			testlib.AddRecords(t, p.dir, map[string]string{"c/" + stays + "/left/1": ""})
 		}
 		f := Push{Timeout: time.Minute}
-		if err := f.wait(t.Context(), w, &out); err != nil {
+		if err := f.wait(t.Context(), w); err != nil {
 			t.Error(err)
 		}
 		want := "\n1 communicator runs on it\n"

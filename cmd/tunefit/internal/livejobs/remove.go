@@ -7,7 +7,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // removeComm removes the records of a communicator that has ended. The slots go last:
@@ -27,7 +26,7 @@ func removeComm(store *dirstore.Store, c *Communicator) error {
 	return store.Prune(ctx, "c/"+c.records.Key)
 }
 
-// removeEnded removes what is left of communicators that have removed their own records: a record
+// removeEnded removes what is left of communicators that have removed their own records: one record each, which says
 // that their id was used. Nobody needs it unless the id is used again.
 func (f *Cleanup) removeEnded(store *dirstore.Store) (removed int, err error) {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
@@ -51,13 +50,13 @@ func (f *Cleanup) removeEnded(store *dirstore.Store) (removed int, err error) {
 	return removed, nil
 }
 
-// versionRest is the age from which on a version that no record names is nobody's. A
-// rank records the version first and then what names it, within moments.
+// versionRest is the age from which on nobody needs a version that no record names. A rank records first the version
+// and then what names it, within moments.
 const versionRest = time.Hour
 
 // removeVersions removes the contents of versions when no communicator is left. A
 // process that has one knows which contents it has recorded, and does not do so again.
-func (f *Cleanup) removeVersions(store *dirstore.Store, o *observer, p tuner.RendezvousView) (removed int, err error) {
+func (f *Cleanup) removeVersions(store *dirstore.Store, inspector *agree.Inspector) (removed int, err error) {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
 	versions, err := store.Made(ctx, agree.VersionDir)
@@ -87,7 +86,7 @@ func (f *Cleanup) removeVersions(store *dirstore.Store, o *observer, p tuner.Ren
 	}
 	// A communicator that has just begun may name a version that was there already. Its
 	// ranks look for it again and again, so put it back.
-	now, err := o.inspector[p.Name].Communicators(ctx)
+	now, err := inspector.Communicators(ctx)
 	if err != nil {
 		return removed, err
 	}

@@ -86,7 +86,7 @@ func files(c *Communicator) string {
 	return cmp.Or(c.Policy, c.Model, "-")
 }
 
-// standing says in a few words where a communicator stands with its next change.
+// standing says in a few words how far a communicator's next change is.
 func standing(c *Communicator) string {
 	dead := len(c.lives(identity.Dead))
 	switch {

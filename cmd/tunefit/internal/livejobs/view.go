@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,7 @@ import (
 
 // View shows the communicators of a rendezvous.
 type View struct {
-	Warnings   io.Writer // for what a program's output has no place for
+	Warnings   io.Writer // for what JSON and Prometheus' format have no place for
 	Rendezvous string    // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
 	All        bool      // also those that have ended
 	Watch      bool      // again and again
@@ -35,48 +34,39 @@ func rendezvous(named string) string { return cmp.Or(named, os.Getenv(tuner.EnvR
 // Run prints until it is done, or interrupted.
 func (f *View) Run(out io.Writer) error {
 	o := newObserver(rendezvous(f.Rendezvous))
-	if !f.Watch {
-		all, err := o.look(context.Background())
-		if err != nil {
-			return err
-		}
-		return f.write(out, all, o.unseen)
-	}
-	// Without a reader there is nothing to go on for.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
-	defer stop()
-	return watch(ctx, out, f.JSON, func(w io.Writer) error {
+	view := func(ctx context.Context, w io.Writer) error {
 		all, err := o.look(ctx)
 		if err != nil {
 			return err
 		}
 		return f.write(w, all, o.unseen)
-	})
+	}
+	if !f.Watch {
+		return view(context.Background(), out)
+	}
+	// SIGPIPE ends it, too: then nobody reads any more.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	defer stop()
+	return watch(ctx, out, view)
 }
 
 // write prints the communicators that are asked for.
 func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
 	shown, leftovers := []*Communicator{}, 0
 	for _, c := range all {
-		switch {
-		case f.All || !c.Ended:
+		if f.All || !c.Ended {
 			shown = append(shown, c)
-		default:
+		} else {
 			leftovers++
 		}
 	}
-	if (f.Prometheus || f.JSON) && !f.Watch {
+	switch {
+	case f.Prometheus:
 		writeUnseen(f.Warnings, unseen)
-	}
-	if f.Prometheus {
 		return writePrometheus(w, shown)
-	}
-	if f.JSON {
-		text := json.NewEncoder(w)
-		if !f.Watch {
-			text.SetIndent("", "  ")
-		}
-		return text.Encode(shown)
+	case f.JSON:
+		writeUnseen(f.Warnings, unseen)
+		return cli.WriteJSON(w, shown)
 	}
 	if err := writeStatus(w, shown); err != nil {
 		return err
@@ -119,22 +109,18 @@ func writeUnseen[T any](w io.Writer, unseen []T) {
 // refreshEvery is how often a watched view is made anew.
 const refreshEvery = time.Second
 
-// watch prints a view again and again until ctx ends: in place on a terminal, and
-// elsewhere once for each change, with the time. For a program it prints each change
-// and nothing else.
-func watch(ctx context.Context, out io.Writer, program bool, view func(io.Writer) error) error {
-	inPlace := cli.IsTerminal(out) && !program
+// watch prints a view again and again until ctx ends: in place on a terminal, and elsewhere once for each change, with
+// the time.
+func watch(ctx context.Context, out io.Writer, view func(context.Context, io.Writer) error) error {
+	inPlace := cli.IsTerminal(out)
 	last := ""
 	for {
 		var text bytes.Buffer
-		err := view(&text)
-		switch {
-		case errors.Is(ctx.Err(), context.Canceled):
+		err := view(ctx, &text)
+		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil
-		case err != nil && program:
-			return err
-		case err != nil:
-			// What cannot be seen now may be seen later; a person who watches decides.
+		}
+		if err != nil { // what cannot be seen now may be seen later
 			fmt.Fprintln(&text, err)
 		}
 		now := time.Now().Format(time.TimeOnly)
@@ -145,8 +131,6 @@ func watch(ctx context.Context, out io.Writer, program bool, view func(io.Writer
 			body := "tunefit status --watch   " + now + "   (Ctrl-C ends)\n\n" + text.String()
 			show = "\x1b[H" + strings.ReplaceAll(body, "\n", "\x1b[K\n") + "\x1b[J"
 		case text.String() == last:
-		case program:
-			show = text.String()
 		default:
 			show = now + "\n" + text.String() + "\n"
 		}

@@ -38,7 +38,7 @@ type target struct {
 	key         string
 	goal        policyfile.Bundle // what its ranks read now
 	before      uint64            // the last change that was known before the file was written
-	same        map[string]bool   // content digests: whether it means what the goal does
+	same        map[string]bool   // by content digest: whether the content means the same as the goal
 	done        bool              // it runs on the goal, or has ended
 	ended       bool
 	hopeless    bool // it never will
@@ -81,8 +81,8 @@ func (w *waiter) prepare(ctx context.Context) error {
 	return nil
 }
 
-// reads reports whether a communicator's ranks read the file. It is not known where they name
-// none, or one that this machine does not have: a container's, say, which may be the same file.
+// reads reports whether a communicator's ranks read the file. That is not known if they name no file, or one that this
+// machine does not have. It may be a container's name of the same file.
 func (w *waiter) reads(c *Communicator) (reads, known bool) {
 	name := c.Policy
 	if w.file.model {
@@ -91,7 +91,7 @@ func (w *waiter) reads(c *Communicator) (reads, known bool) {
 	if name == "" {
 		return false, c.here()
 	}
-	if !filepath.IsAbs(name) { // relative to a place on another machine
+	if !filepath.IsAbs(name) { // relative to a folder on another machine
 		return strings.HasSuffix(w.file.path, string(filepath.Separator)+filepath.Clean(name)), true
 	}
 	real, exists, err := behindLinks(name)
@@ -117,9 +117,6 @@ func (w *waiter) goal(c *Communicator) policyfile.Bundle {
 	return b
 }
 
-// settled reports that all communicators run on the file's new meaning.
-func (w *waiter) settled() bool { return len(w.open()) == 0 }
-
 // running counts the communicators that have not ended while they were waited for.
 func (w *waiter) running() (n int) {
 	for _, t := range w.targets {
@@ -130,7 +127,7 @@ func (w *waiter) running() (n int) {
 	return n
 }
 
-// open returns the communicators that do not.
+// open returns the communicators that do not run on the file's new meaning yet.
 func (w *waiter) open() (open []*target) {
 	for _, t := range w.targets {
 		if !t.done {
@@ -138,13 +135,6 @@ func (w *waiter) open() (open []*target) {
 		}
 	}
 	return open
-}
-
-func (w *waiter) names() (names []string) {
-	for _, t := range w.targets {
-		names = append(names, t.Communicator)
-	}
-	return names
 }
 
 // pushPoll is the time between two looks at whether communicators have switched.
@@ -202,10 +192,10 @@ func lastSwitch(c *Communicator) string {
 	return at
 }
 
-// maxVetoes is after how many refusals of a version its ranks give up.
+// maxVetoes is the number of refusals after which ranks give a version up.
 const maxVetoes = 5
 
-// judge says how far a communicator has come.
+// judge notes how far a communicator has come.
 func (w *waiter) judge(t *target, c *Communicator) {
 	if c.pending == nil && w.reached(t, c) {
 		t.done = true
@@ -241,7 +231,7 @@ func (w *waiter) judge(t *target, c *Communicator) {
 	}
 }
 
-// reached reports that the version in force means what the goal means.
+// reached reports that the version in force means the same as the goal.
 func (w *waiter) reached(t *target, c *Communicator) bool {
 	if c.files == nil {
 		return false

@@ -18,8 +18,7 @@ type watchedFile struct {
 	model bool
 }
 
-// read returns the file's text as ranks read it, and all that is wrong with it. They
-// unpack nothing.
+// read returns the file's text as ranks read it, and all that is wrong with it. Ranks read no compressed file.
 func (f watchedFile) read() (text []byte, err error) {
 	in := new(cli.Inputs)
 	if text, err = f.unpacked(in); err != nil {
@@ -31,7 +30,7 @@ func (f watchedFile) read() (text []byte, err error) {
 	return text, nil
 }
 
-// unpacked is read for a file that is going to be written elsewhere.
+// unpacked is like read, and unpacks a compressed file: push writes its text elsewhere.
 func (f watchedFile) unpacked(in *cli.Inputs) (text []byte, err error) {
 	if f.model {
 		_, text, err = ask.ReadModel(in, f.path)
