@@ -50,7 +50,7 @@ func (c *check) ignore(text []byte) {
 		}
 	}
 	for _, r := range c.rows {
-		add(r.Line, r.Line, c.sheet.String(r.Line, "comment"))
+		add(r.Line, r.Line, c.sheet.Field(r.Line, "comment"))
 	}
 	needed := map[silenced]bool{}
 	left := c.findings[:0]

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -19,7 +18,9 @@ func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding,
 	c := &modelCheck{file: file}
 	m, err := model.Read(file, text)
 	if err != nil {
-		c.refused(text, err)
+		for line := range strings.Lines(err.Error()) {
+			c.report(modelInvalid, "%s", strings.TrimPrefix(strings.TrimSpace(line), c.file+": "))
+		}
 		return c.findings, nil
 	}
 	p := m.File.Provenance
@@ -42,21 +43,6 @@ type modelCheck struct {
 
 func (c *modelCheck) report(rule, format string, args ...any) {
 	c.findings = append(c.findings, newFinding(rule, c.file, format, args...))
-}
-
-func (c *modelCheck) refused(text []byte, err error) {
-	var head struct {
-		Format  string `json:"format"`
-		Version int    `json:"version"`
-	}
-	if json.Unmarshal(text, &head) == nil && head.Format == model.Format && head.Version < model.Version {
-		c.report(modelStale, "the model has version %d of the format, this program reads %d: fit it anew",
-			head.Version, model.Version)
-		return
-	}
-	for line := range strings.Lines(err.Error()) {
-		c.report(modelInvalid, "%s", strings.TrimPrefix(strings.TrimSpace(line), c.file+": "))
-	}
 }
 
 func (c *modelCheck) machine(measured string, here *topo.Fingerprint) {

@@ -64,7 +64,7 @@ func TestModelRules(t *testing.T) {
 		says   string // "" for nothing
 	}{
 		{nil, ""},
-		{func(f *model.File) { f.Version = model.Version - 1 }, "[model-stale]"},
+		{func(f *model.File) { f.Version = model.Version - 1 }, "fit the model anew with tunefit fit) [model-invalid]"},
 		{func(f *model.File) { f.Version = model.Version + 1 }, "[model-invalid]"},
 		{group(func(g *model.Group) { g.Noise = -1 }),
 			"m.json: error: groups[0].noise: -1 (allowed: above 0, below 10) [model-invalid]"},
