@@ -23,7 +23,7 @@ const maxProblems = 1000
 
 // readFile reads a whole file. Any problem makes its rules worthless.
 func readFile(file string, data []byte) *reader {
-	r := &reader{file: file}
+	r := &reader{file: file, conditions: map[string]*when.Condition{}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		r.fail(1, 0, errors.New("the file is UTF-16 (allowed: UTF-8)"))
@@ -35,7 +35,6 @@ func readFile(file string, data []byte) *reader {
 				"or --model)"))
 		return r
 	}
-	data = unindentComments(data)
 	r.readHeader(data)
 	r.readRows(data)
 	if r.full() {
@@ -51,9 +50,9 @@ type reader struct {
 	columns    []*column
 	headerLine int // 0 without a header
 
-	rules    []Rule // in the file's order
-	when     when.Reader
-	problems Problems
+	rules      []Rule                     // in the file's order
+	conditions map[string]*when.Condition // by their text: rows with equal ones share it
+	problems   Problems
 }
 
 // full reports that it is no use to go on.
@@ -180,20 +179,4 @@ func syntaxText(e *csv.ParseError) error {
 
 func blank(record []string) bool {
 	return !slices.ContainsFunc(record, func(s string) bool { return strings.TrimSpace(s) != "" })
-}
-
-// unindentComments moves a # that only white space precedes to the start of its line, where
-// encoding/csv knows it as a comment.
-func unindentComments(data []byte) []byte {
-	if !bytes.Contains(data, []byte(" #")) && !bytes.Contains(data, []byte("\t#")) {
-		return data
-	}
-	out := make([]byte, 0, len(data))
-	for line := range bytes.Lines(data) {
-		if t := bytes.TrimLeft(line, " \t"); bytes.HasPrefix(t, []byte("#")) {
-			line = t
-		}
-		out = append(out, line...)
-	}
-	return out
 }

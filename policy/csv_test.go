@@ -80,7 +80,7 @@ func TestSpellings(t *testing.T) {
 		"byte order mark": "\ufeff" + plain,
 		"no last newline": strings.TrimSuffix(plain, "\n"),
 		"comments and blanks": "# hello\n\n   \n" +
-			strings.Replace(plain, "\n", "\n  # a \"quoted\" comment, indented\n,,,,,,,,,\n", 1),
+			strings.Replace(plain, "\n", "\n# a \"quoted\" comment\n,,,,,,,,,\n", 1),
 		"quoted fields":    strings.ReplaceAll(plain, "allreduce", `"allreduce"`),
 		"spaces":           strings.ReplaceAll(plain, ",", " ,\t"),
 		"names":            "AllReduce,1K,4KiB,RING,Simple,8,2,16\nall_gather,any,inf,TREE,LL128,any,*,,-1\n",

@@ -107,7 +107,7 @@ func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, byModel bool)
 		return 0, nil, false
 	}
 	if v.rows != nil {
-		rows, first = v.rows.rows.unchecked, v.rows.rows.firstUnchecked
+		rows, first = v.rows.unchecked, v.rows.firstUnchecked
 	}
 	return rows, first, v.model != nil && v.model.NamesChannels(nccl.CollAllGather)
 }

@@ -61,7 +61,7 @@ type Value struct {
 // Explain says of each rule, in the file's order, what became of it: what Decide asks, with
 // reasons.
 func (v *View) Explain(q Query) []Tried {
-	evaluator := v.evaluator(q)
+	env := v.env(q)
 	all := make([]Tried, len(v.policy.Rules))
 	decided := false
 	for i := range all {
@@ -72,7 +72,7 @@ func (v *View) Explain(q Query) []Tried {
 			continue
 		}
 		if r.When != nil {
-			t.condition(r.When, evaluator)
+			t.condition(r.When, env)
 		}
 		if t.Verdict == RowDecides {
 			t.Verdict = v.verdict(i, &q)
@@ -106,9 +106,9 @@ func (v *View) verdict(rule int, q *Query) Verdict {
 }
 
 // condition evaluates the condition of a rule. The verdict stays RowDecides where it holds.
-func (t *Tried) condition(c *when.Condition, evaluator *when.Evaluator) {
+func (t *Tried) condition(c *when.Condition, env when.Env) {
 	for _, name := range c.Names {
-		v := Value{name, evaluator.Value(name)}
+		v := Value{name, env[name]}
 		t.Values = append(t.Values, v)
 		if v.Value == nil {
 			t.Verdict = RowWhenUnknown
@@ -117,7 +117,7 @@ func (t *Tried) condition(c *when.Condition, evaluator *when.Evaluator) {
 	if t.Verdict == RowWhenUnknown {
 		return
 	}
-	holds, err := evaluator.Holds(c)
+	holds, err := c.Holds(env)
 	switch t.Err = err; {
 	case err != nil:
 		t.Verdict = RowWhenFails

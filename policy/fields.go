@@ -11,6 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
 // maxChannelsInFile is the last number that fits in NCCL's eight signed bits. Files written for
@@ -197,7 +198,10 @@ func readChunkBytes(_ *reader, text string, to *Rule) error {
 }
 
 func readWhen(r *reader, text string, to *Rule) (err error) {
-	to.When, err = r.when.Read(text)
+	if to.When = r.conditions[text]; to.When == nil {
+		to.When, err = when.Compile(text)
+		r.conditions[text] = to.When
+	}
 	return err
 }
 
