@@ -147,19 +147,14 @@ func expected(c model.Choice) string {
 }
 
 func choice(d policy.Decision) string {
-	var s strings.Builder
+	text := "NCCL's choice"
 	if d.Known() {
-		s.WriteString(d.Cell.String())
-	} else {
-		s.WriteString("NCCL's choice")
-	}
-	if d.Channels > 0 {
-		fmt.Fprintf(&s, ", %s", plural.Of(d.Channels, "channel"))
+		text = d.Config.String()
 	}
 	if d.ChunkBytes > 0 {
-		fmt.Fprintf(&s, ", chunks of %s", nccl.FormatBytes(d.ChunkBytes))
+		text += ", chunks of " + nccl.FormatBytes(d.ChunkBytes)
 	}
-	return s.String()
+	return text
 }
 
 // SumUp logs how many shapes each row, the model and NCCL have decided. It counts distinct shapes, not calls.
