@@ -29,8 +29,8 @@ type Decision struct {
 	ChunkBytes uint64 // 0: leave NCCL's chunk size
 }
 
-// setNCCLsOwn notes what NCCL chooses from the table as it is.
-func (d *Decision) setNCCLsOwn(c nccl.Costs) { d.Cell, d.Tied = c.Own() }
+// setNCCLChoice notes what NCCL chooses from the table as it is.
+func (d *Decision) setNCCLChoice(c nccl.Costs) { d.Cell, d.Tied = c.NCCLChoice() }
 
 // offersNothing reports, of NCCL's own decision, that there is no cell to choose.
 func (d *Decision) offersNothing(c nccl.Costs) bool { return !d.Known() && !d.Tied && !c.AvailableOnly }
@@ -39,7 +39,7 @@ func (d *Decision) offersNothing(c nccl.Costs) bool { return !d.Known() && !d.Ti
 func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
 	d := Decision{Rule: -1, Config: nccl.Config{Cell: nccl.NoCell}}
 	if a.Cells == everyCell {
-		d.setNCCLsOwn(q.Costs)
+		d.setNCCLChoice(q.Costs)
 	} else {
 		var ok bool
 		if d.Cell, ok = a.Cells.cheapest(q.Costs); !ok {

@@ -141,7 +141,7 @@ func (v *EngineView) Decide(q Query) Answer {
 	if v.rows != nil {
 		a.Decision = v.rows.Decide(q)
 	} else {
-		a.setNCCLsOwn(q.Costs)
+		a.setNCCLChoice(q.Costs)
 	}
 	if a.Rule >= 0 {
 		a.By = ByRow
@@ -175,12 +175,12 @@ func (v *EngineView) Expect(q Query, d Decision) (choice model.Choice, ok bool) 
 	return v.model.Expect(q.Call, q.Costs, d.Config)
 }
 
-// Own is what NCCL was measured to choose. Without a model nothing was.
-func (v *EngineView) Own(call nccl.Call) (own model.Choice, ok bool) {
+// NCCLChoice is what NCCL was measured to choose. Without a model nothing was.
+func (v *EngineView) NCCLChoice(call nccl.Call) (choice model.Choice, ok bool) {
 	if v.model == nil {
-		return own, false
+		return choice, false
 	}
-	return v.model.Own(call)
+	return v.model.NCCLChoice(call)
 }
 
 func oneCell(c nccl.Cell) CellSet { return CellSet{1 << c.Algo, 1 << c.Proto} }

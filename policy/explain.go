@@ -87,13 +87,13 @@ func (v *View) Explain(q Query) []Tried {
 
 // verdict says what a rule that matches comes to if no earlier one decides.
 func (v *View) verdict(rule int, q *Query) Verdict {
-	var own Decision
-	own.setNCCLsOwn(q.Costs)
+	var unchanged Decision
+	unchanged.setNCCLChoice(q.Costs)
 	set := v.policy.Rules[rule].Cells
 	_, ok := v.apply(rule, q)
 	_, offered := set.cheapest(q.Costs)
 	switch {
-	case own.offersNothing(q.Costs):
+	case unchanged.offersNothing(q.Costs):
 		return RowUnavailable
 	case ok:
 		return RowDecides

@@ -94,7 +94,7 @@ func (v *View) WithoutTopology() int { return v.withoutTopology }
 // fails: where nothing applies, NCCL decides.
 func (v *View) Decide(q Query) Decision {
 	d := Decision{Rule: -1}
-	d.setNCCLsOwn(q.Costs)
+	d.setNCCLChoice(q.Costs)
 	if !q.Coll.IsAsked() || d.offersNothing(q.Costs) {
 		return d
 	}

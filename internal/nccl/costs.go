@@ -86,10 +86,10 @@ func (t *CostTable) Choose(v Version) (Cell, float32) {
 	return first, t[first.Algo][first.Proto]
 }
 
-// Own returns the cell that every release chooses from the table; NoCell where that is not
+// NCCLChoice returns the cell that every release chooses from the table; NoCell where that is not
 // known, or where there is nothing to choose from. tied says that several cells have the
 // least cost: releases differ in which of them they choose.
-func (c Costs) Own() (own Cell, tied bool) {
+func (c Costs) NCCLChoice() (choice Cell, tied bool) {
 	if c.AvailableOnly {
 		return NoCell, false
 	}

@@ -88,14 +88,14 @@ func (c *check) rowAgainst(v groupView, r *row, sizes nccl.Range) {
 			continue
 		}
 		within = true
-		own, ok := v.fastest(bytes, asked)
+		chosen, ok := v.fastest(bytes, asked)
 		if !ok {
 			continue
 		}
 		best, _ := v.fastest(bytes, any)
-		loss := own.LnMicros - best.LnMicros
-		if loss > max(slowerBy, slowerSigmas*math.Hypot(own.Sigma, best.Sigma)) && loss > slowest {
-			slowest, at, times = loss, bytes, [2]float64{own.Micros(), best.Micros()}
+		loss := chosen.LnMicros - best.LnMicros
+		if loss > max(slowerBy, slowerSigmas*math.Hypot(chosen.Sigma, best.Sigma)) && loss > slowest {
+			slowest, at, times = loss, bytes, [2]float64{chosen.Micros(), best.Micros()}
 		}
 	}
 	switch {

@@ -8,39 +8,39 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Own returns what NCCL was measured to choose on this communicator, with the time that decisions reckon with. Between
+// NCCLChoice returns what NCCL was measured to choose on this communicator, with the time that decisions reckon with. Between
 // two sizes that were measured it is the choice at the nearer one. It has NoCell where the time was measured and
 // nobody wrote down what took it.
-func (v *View) Own(call nccl.Call) (own Choice, ok bool) {
+func (v *View) NCCLChoice(call nccl.Call) (choice Choice, ok bool) {
 	g, octave, _ := v.find(call)
 	if g == nil || g.Nodes != v.nodes {
-		return own, false
+		return choice, false
 	}
 	below, above, ok := g.defaultsAround(call.Bytes)
 	if !ok {
-		return own, false
+		return choice, false
 	}
 	near := below
 	if octave-log2(below.bytes) > log2(above.bytes)-octave {
 		near = above
 	}
-	own = NoChoice
-	own.Time = g.byDefault(octave, below, above)
-	own.Default = own.Time
+	choice = NoChoice
+	choice.Time = g.byDefault(octave, below, above)
+	choice.Default = choice.Time
 	if below.Known() && above.Known() {
-		own.Cell = near.Cell
+		choice.Cell = near.Cell
 		if below.Config == above.Config {
-			own.Channels = near.Channels
+			choice.Channels = near.Channels
 		}
 	}
-	return own, true
+	return choice, true
 }
 
 // defaultTime is what NCCL's choice takes, and whether a configuration is that choice. Where what NCCL would
 // choose now is not what it chose when measured, the fastest that its cell can be stands in, so that a gain is
 // never assumed.
 func (g *compiledGroup) defaultTime(bytes uint64, costs nccl.Costs, config nccl.Config) (t Time, same bool) {
-	pick, tied := costs.Own()
+	pick, tied := costs.NCCLChoice()
 	if tied {
 		return unknownTime, false // releases take different ones
 	}
@@ -73,7 +73,7 @@ func (g *compiledGroup) byDefault(octave float64, below, above compiledDefault) 
 	}
 	low, high := g.moved(octave, below), g.moved(octave, above)
 	if low.Unknown() || high.Unknown() {
-		return g.own.at(octave)
+		return g.defaultCurve.at(octave)
 	}
 	from, to := log2(below.bytes), log2(above.bytes)
 	apart := high.LnMicros - low.LnMicros

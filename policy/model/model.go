@@ -36,8 +36,9 @@ type compiledGroup struct {
 	sizes nccl.Range // of all that was measured
 
 	curves   []compiledCurve
-	own      curve // of NCCL's choice, whatever that was
 	defaults []compiledDefault
+	// defaultCurve has the times of all defaults, whatever NCCL chose.
+	defaultCurve curve
 }
 
 type compiledCurve struct {
@@ -180,7 +181,7 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
 	c.isTrue(f.Noise > 0 && f.Noise < 10, path+".noise", "%g (allowed: above 0, below 10)", f.Noise)
 	for i := range f.Default {
 		p, at := &f.Default[i], fmt.Sprintf("%s.default[%d]", path, i)
-		c.point(at, g, &g.own, float64(p.Bytes), p.Micros)
+		c.point(at, g, &g.defaultCurve, float64(p.Bytes), p.Micros)
 		if p.Algo != "" || p.Proto != "" {
 			c.label(at, p.Algo, p.Proto)
 		}
@@ -193,7 +194,7 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
 	}
 	c.isTrue(g.sizes.Max > 0, path, "nothing was measured")
 	if len(c.problems) == 0 {
-		g.own.join(f.Noise)
+		g.defaultCurve.join(f.Noise)
 		for i := range g.curves {
 			g.curves[i].join(f.Noise)
 		}

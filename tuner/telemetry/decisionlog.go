@@ -108,7 +108,7 @@ func decidedBy(e *policy.Engine, a policy.Answer) string {
 // Reason describes an answer in words: the decision, NCCL's choice that it replaces, and what the model
 // expects. If neither a row nor the model decided, it says why.
 func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
-	cell, _ := q.Costs.Own()
+	cell, _ := q.Costs.NCCLChoice()
 	own := "NCCL's choice"
 	if cell.Known() {
 		own = cell.String()
