@@ -65,7 +65,7 @@ func (r *reader) fail(line, column int, err error) {
 // readHeader finds the columns. A first row that names any column is a header: no column's name is
 // a legal field of the first row of data.
 func (r *reader) readHeader(data []byte) {
-	r.columns = firstColumns(headerlessColumns)
+	r.columns = columns[:headerlessColumns]
 	in := csvtable.NewReader(bytes.NewReader(data))
 	first, err := in.Read()
 	for err == nil && blank(first) {
@@ -84,7 +84,7 @@ func (r *reader) readHeader(data []byte) {
 		col := columnNamed(s)
 		switch {
 		case col == nil:
-			known := names(firstColumns(len(columns)))
+			known := names(columns)
 			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", suggest.Quote(s),
 				suggest.DidYouMean(s, known), strings.Join(known, ", ")))
 			col = &unknownColumn

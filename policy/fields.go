@@ -82,25 +82,24 @@ func (c *fieldReader) readRule(rule *Rule) {
 
 // checkLength accepts a row that leaves out its last fields as long as NCCL's own format lets it.
 func (c *fieldReader) checkLength() {
-	columns := c.r.columns
-	if c.beyond == "" && c.fields[len(columns)-1] != "" {
+	inFile := c.r.columns
+	if c.beyond == "" && c.fields[len(inFile)-1] != "" {
 		return
 	}
-	want := fmt.Sprintf("%d, as in the header", len(columns))
+	want := fmt.Sprintf("%d, as in the header", len(inFile))
 	if c.r.headerLine == 0 {
 		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns,
-			strings.Join(names(columns), ","))
+			strings.Join(names(inFile), ","))
 	}
 	if c.beyond != "" {
-		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)",
+		c.r.fail(c.line, len(inFile)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)",
 			suggest.Quote(c.beyond), want))
 		return
 	}
-	mandatory := firstColumns(mandatoryColumns)
-	for i, col := range columns {
-		if c.fields[i] == "" && slices.Contains(mandatory, col) && c.length() <= i {
-			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", c.length(),
-				col.name, want))
+	length := c.length()
+	for _, col := range inFile[min(length, len(inFile)):] {
+		if slices.Contains(columns[:mandatoryColumns], col) {
+			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", length, col.name, want))
 			return
 		}
 	}

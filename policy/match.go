@@ -154,14 +154,6 @@ func (m *Match) BytesFor(ranks int) (sizes nccl.Range, ok bool) {
 	return timesRanks(m.BytesPerRank, uint64(ranks)).And(m.Bytes)
 }
 
-// LimitsBytes reports whether the rule restricts sizes.
-func (m *Match) LimitsBytes() bool { return m.Bytes != everySize }
-
-// LimitsBytesPerRank reports whether it restricts sizes per rank.
-func (m *Match) LimitsBytesPerRank() bool { return m.BytesPerRank != everySize }
-
-var everySize = nccl.Range{Min: 0, Max: nccl.Inf}
-
 // timesRanks turns a range of bytes per rank, rounded down, into one of bytes.
 func timesRanks(r nccl.Range, ranks uint64) nccl.Range {
 	high, least := bits.Mul64(r.Min, ranks)

@@ -27,8 +27,9 @@ func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding,
 	if p.SimulatedRows > 0 {
 		c.report(modelSimulated, "%d of the measurements it was fitted to are simulated", p.SimulatedRows)
 	}
-	if p.Topology != nil {
-		c.machine(p.Topology.Fingerprint, machine)
+	if p.Topology != nil && machine != nil && p.Topology.Fingerprint != string(*machine) {
+		c.report(modelMachine, "it was measured on a different machine (%s) than this one (%s)", p.Topology.Fingerprint,
+			*machine)
 	}
 	for i := range m.File.Groups {
 		c.group(&m.File.Groups[i])
@@ -43,19 +44,6 @@ type modelCheck struct {
 
 func (c *modelCheck) report(rule, format string, args ...any) {
 	c.findings = append(c.findings, newFinding(rule, c.file, format, args...))
-}
-
-func (c *modelCheck) machine(measured string, here *topo.Fingerprint) {
-	if here == nil {
-		return
-	}
-	m, err := topo.ParseFingerprint(measured)
-	switch {
-	case err != nil:
-		c.report(modelMachine, "the topology it was measured on is not known: %v", err)
-	case m != *here:
-		c.report(modelMachine, "it was measured on a different machine (%s) than this one (%s)", m, *here)
-	}
 }
 
 func (c *modelCheck) group(g *model.Group) {

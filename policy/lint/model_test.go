@@ -98,7 +98,7 @@ func TestModelRules(t *testing.T) {
 // Rows are held against what was measured for the same communicator and sizes.
 func TestRowsAgainstModel(t *testing.T) {
 	const disagrees = "p.csv:2 model-disagrees"
-	const unseen, masked = "p.csv:2 model-channels-unseen", "m.json model-masked"
+	const unseen = "p.csv:2 model-channels-unseen"
 	for rows, want := range map[string][]string{
 		"allreduce,1K,32K,ring,simple,8,2,8,,\n":  {disagrees},
 		"allreduce,1K,32K,ring,simple,,,8,,\n":    {disagrees},
@@ -110,8 +110,8 @@ func TestRowsAgainstModel(t *testing.T) {
 		"allreduce,1K,32K,ring,ll,8,2,8,,\n":      {unseen},
 		"allreduce,1K,32K,tree,ll,4,2,8,,\n":      {unseen},
 		"allreduce,1K,32K,default,,,2,8,,\n":      nil,
-		"allreduce,0,1M,tree,ll,8,2,8,,\n":        {masked},
-		"allreduce,0,64K,default,,,,8,,\n":        {masked},
+		"allreduce,0,1M,tree,ll,8,2,8,,\n":        nil,
+		"allreduce,0,64K,default,,,,8,,\n":        nil,
 		"allreduce,1025,64K,default,,,,8,,\n":     nil,
 	} {
 		_, m := checkModel(t, nil)

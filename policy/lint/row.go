@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -85,19 +86,17 @@ func (k key) meets(o key) bool {
 func (k key) String() string {
 	var words []string
 	for n, value := range k.wants {
-		n := policy.Number(n)
-		switch {
+		switch n := policy.Number(n); {
 		case value < 0 ||
 			n == policy.RanksPerNode && (value == uneven || k.wants[policy.Nodes] > 0 && k.wants[policy.Ranks] > 0):
-		case n > policy.RanksPerNode:
-			words = append(words, fmt.Sprintf("%s %d", n, value))
+		case n == policy.Nodes:
+			words = append(words, plural.Of(int(value), "node"))
+		case n == policy.Ranks:
+			words = append(words, plural.Of(int(value), "rank"))
+		case n == policy.RanksPerNode:
+			words = append(words, plural.Of(int(value), "rank")+" per node")
 		default:
-			one := [...]string{policy.Nodes: "node", policy.Ranks: "rank", policy.RanksPerNode: "rank per node"}[n]
-			if value > 1 {
-				one = [...]string{policy.Nodes: "nodes", policy.Ranks: "ranks",
-					policy.RanksPerNode: "ranks per node"}[n]
-			}
-			words = append(words, fmt.Sprintf("%d %s", value, one))
+			words = append(words, fmt.Sprintf("%s %d", n, value))
 		}
 	}
 	if len(words) == 0 {
@@ -145,13 +144,12 @@ func newRow(r *policy.Rule) *row {
 		var ok bool
 		w.sizes, ok = r.BytesFor(int(w.key.wants[policy.Ranks]))
 		w.empty = !ok
-	case r.LimitsBytes() && r.LimitsBytesPerRank():
+	case r.Bytes != nccl.EverySize && r.BytesPerRank != nccl.EverySize:
 		w.axis = byBoth
-		// More ranks only lower the bytes per rank.
-		// NCCL asks nothing about one rank
+		// More ranks only lower the bytes per rank. NCCL asks nothing about one rank.
 		fewest := max(w.key.wants[policy.Nodes], w.key.wants[policy.RanksPerNode], 2)
 		w.empty = r.BytesPerRank.Min > r.Bytes.Max/uint64(fewest)
-	case r.LimitsBytesPerRank():
+	case r.BytesPerRank != nccl.EverySize:
 		w.axis, w.sizes = byPerRank, r.BytesPerRank
 	}
 	return w
@@ -171,5 +169,5 @@ func sizeText(r nccl.Range) string {
 	if r.Min == r.Max {
 		return nccl.FormatBytes(r.Min)
 	}
-	return nccl.FormatBytes(r.Min) + " - " + nccl.FormatBytes(r.Max)
+	return r.String()
 }

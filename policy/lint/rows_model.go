@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -22,33 +21,13 @@ func (c *check) againstModel() {
 		g := &c.opt.Model.File.Groups[i]
 		view := groupView{c.opt.Model.For(g.Comm), g, g.Sizes()}
 		at := keyOf(g.Key())
-		var decided []nccl.Range
 		for _, r := range c.rows {
-			if !r.active() || r.When != nil || !at.within(r.key.ofAnyCall()) {
+			if !r.active() || r.When != nil || r.LeavesToNCCL() || !at.within(r.key.ofAnyCall()) {
 				continue
 			}
-			sizes, ok := r.BytesFor(g.Ranks)
-			if !ok {
-				continue
-			}
-			if r.key == r.key.ofAnyCall() {
-				decided = append(decided, sizes)
-			}
-			if !r.LeavesToNCCL() {
+			if sizes, ok := r.BytesFor(g.Ranks); ok {
 				c.rowAgainst(view, r, sizes)
 			}
-		}
-		domain := nccl.Range{Min: view.sizes[0], Max: view.sizes[len(view.sizes)-1]}
-		slices.SortFunc(decided, func(a, b nccl.Range) int { return cmp.Compare(a.Min, b.Min) })
-		left := domain.Min // the first size that no row decides
-		for _, sizes := range decided {
-			if sizes.Min <= left {
-				left = max(left, min(sizes.Max, domain.Max)+1)
-			}
-		}
-		if left > domain.Max {
-			c.findings = append(c.findings, newFinding(modelMasked, c.opt.Model.Name,
-				"%s: rows of %s decide every size from %s", groupName(g), c.file, sizeText(domain)))
 		}
 	}
 }

@@ -38,7 +38,6 @@ const (
 	modelRegret         = "model-regret"
 	modelNoDefault      = "model-no-default"
 	modelMachine        = "model-machine"
-	modelMasked         = "model-masked"
 	modelDisagrees      = "model-disagrees"
 	modelChannelsUnseen = "model-channels-unseen"
 )
