@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
@@ -99,15 +100,22 @@ func (v *EngineView) ModelAbstention() model.Abstention {
 	return v.model.Abstention()
 }
 
-// UncheckedAllGathers counts the rows whose channel count is left to NCCL because of
-// Comm.UncheckedAllGather, as far as they can be for this communicator, and says whether the model
-// has such configurations. first is nil where there is no row.
+// forAllGather are the algorithms that NCCL has for AllGather and whose channels a tuner can set.
+const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
+
+// UncheckedAllGathers counts the rows for this communicator whose channel count is left to NCCL because of
+// Comm.UncheckedAllGather. It also says whether the model has such configurations. first is nil if there is no row.
 func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, byModel bool) {
 	if !v.comm.UncheckedAllGather {
 		return 0, nil, false
 	}
 	if v.rows != nil {
-		rows, first = v.rows.unchecked, v.rows.firstUnchecked
+		for _, i := range v.rows.rules {
+			r := &v.rows.policy.Rules[i]
+			if r.Channels != 0 && r.Cells.algos&forAllGather != 0 && r.isForColl(nccl.CollAllGather) {
+				rows, first = rows+1, cmp.Or(first, r)
+			}
+		}
 	}
 	return rows, first, v.model != nil && v.model.NamesChannels(nccl.CollAllGather)
 }

@@ -31,9 +31,6 @@ type View struct {
 	failures []failure
 
 	withoutTopology int // rows that never match because the topology is not known
-
-	unchecked      int // rows with a channel count for AllGather, where Comm.UncheckedAllGather
-	firstUnchecked *Rule
 }
 
 // failure is a row whose condition could not be evaluated.
@@ -41,9 +38,6 @@ type failure struct {
 	rule int
 	err  error
 }
-
-// forAllGather are the algorithms that NCCL has for AllGather and whose channels can be set at all.
-const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
 
 // For narrows the policy to a communicator. It evaluates the conditions that are the same for all calls.
 func (p *Policy) For(c Comm) *View {
@@ -73,12 +67,6 @@ func (p *Policy) For(c Comm) *View {
 			}
 		}
 		v.rules = append(v.rules, i)
-		if c.UncheckedAllGather && r.Channels != 0 && r.Cells.algos&forAllGather != 0 &&
-			r.isForColl(nccl.CollAllGather) {
-			if v.unchecked++; v.unchecked == 1 {
-				v.firstUnchecked = r
-			}
-		}
 	}
 	return v
 }

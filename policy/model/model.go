@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"slices"
@@ -59,47 +58,28 @@ const maxProblems = 20
 // Read compiles a model from the text of its file. The name is for messages only. An error
 // lists all that is wrong, one "file: path: what" a line.
 func Read(name string, text []byte) (*Model, error) {
-	file := &File{}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	err := d.Decode(file)
-	if err != nil {
-		if err := checkHead(name, text); err != nil {
-			return nil, err
-		}
-		return nil, jsonerror.At(name, text, err)
-	}
-	if err := file.checkHead(name); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%s: something follows the model", name)
-	}
-	return Compile(name, file)
-}
-
-// checkHead says whether a file that cannot be read is a cost model of this version at all, which
-// says more than what is wrong with it as one.
-func checkHead(name string, text []byte) error {
 	var head struct {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return jsonerror.At(name, text, err)
+		return nil, jsonerror.At(name, text, err)
 	}
-	return (&File{Format: head.Format, Version: head.Version}).checkHead(name)
-}
-
-func (f *File) checkHead(name string) error {
 	switch {
-	case f.Format != Format:
-		return fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, suggest.Quote(f.Format), Format)
-	case f.Version != Version:
-		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew with tunefit fit)", name,
-			f.Version, Version)
+	case head.Format != Format:
+		return nil, fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, suggest.Quote(head.Format),
+			Format)
+	case head.Version != Version:
+		return nil, fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew with tunefit fit)", name,
+			head.Version, Version)
 	}
-	return nil
+	file := &File{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(file); err != nil {
+		return nil, jsonerror.At(name, text, err)
+	}
+	return Compile(name, file)
 }
 
 // Compile checks a model and builds its curves. The file must not be changed afterwards.
