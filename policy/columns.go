@@ -13,7 +13,7 @@ type column struct {
 	// read puts into the rule what a field says. A field that restricts nothing is not read: the rule
 	// keeps what anyRule has. nil: nothing depends on the column.
 	read func(r *reader, text string, to *Rule) error
-	asks bool // for something that algorithm default leaves to NCCL
+	asks bool // for something; a row with algorithm default must not
 }
 
 // columns are all columns. Without a header a file has the first ten, in this order: the format of

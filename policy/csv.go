@@ -17,11 +17,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
-// maxProblems ends the reading of a file that is no policy at all: the log of a job, say, named by
-// mistake.
+// maxProblems ends the reading of a file that is not a policy, such as a log that was named by mistake.
 const maxProblems = 1000
 
-// readFile reads a whole file. Any problem makes its rules worthless.
+// readFile reads a whole file. If there is any problem, its rules must not be used.
 func readFile(file string, data []byte) *reader {
 	r := &reader{file: file, conditions: map[string]*when.Condition{}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -55,7 +54,7 @@ type reader struct {
 	problems   Problems
 }
 
-// full reports that it is no use to go on.
+// full reports that reading should stop.
 func (r *reader) full() bool { return len(r.problems) >= maxProblems }
 
 func (r *reader) fail(line, column int, err error) {
@@ -106,8 +105,8 @@ func (r *reader) columnNumber(name string) int {
 	return 1 + slices.IndexFunc(r.columns, func(c *column) bool { return c.name == name })
 }
 
-// readRows lets gocsv fill one struct per line. The columns found by readHeader go in front as
-// gocsv's header, which shifts lines by one.
+// readRows lets gocsv fill one struct per line. It puts the columns that readHeader found in front, as gocsv's
+// header. This shifts line numbers by one.
 func (r *reader) readRows(data []byte) {
 	header := append(names(r.columns), beyondColumn)
 	for i, name := range header {

@@ -14,8 +14,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
-// maxChannelsInFile is the last number that fits in NCCL's eight signed bits. Files written for
-// RCCL ask for more than NCCL can use.
+// maxChannelsInFile is the largest number that fits in NCCL's eight signed bits. Files written for RCCL ask
+// for more than NCCL can use.
 const maxChannelsInFile = 127
 
 // fieldReader turns the fields of one row into a Rule and reports each field that it cannot read.
@@ -105,8 +105,8 @@ func (c *fieldReader) checkLength() {
 	}
 }
 
-// length returns how many fields the row has: an empty one means "any", a missing one may be an
-// error. encoding/csv tells only by a panic, so it is asked about odd rows alone.
+// length returns how many fields the row has: an empty field means "any", a missing one may be an error.
+// encoding/csv tells the number only by a panic, so call length only for unusual rows.
 func (c *fieldReader) length() (n int) {
 	defer func() { _ = recover() }()
 	for ; n < len(c.r.columns); n++ {
@@ -137,7 +137,7 @@ func readColl(_ *reader, text string, to *Rule) error {
 	return nil
 }
 
-// size reads an end of a range. "inf" is any size where it is the upper end.
+// size reads one end of a range of sizes. As the upper end, "inf" means no limit.
 func size(name string, end func(*Rule) *uint64) func(*reader, string, *Rule) error {
 	return func(_ *reader, text string, to *Rule) error {
 		if strings.EqualFold(text, "inf") && *end(to) == nccl.Inf {
@@ -147,7 +147,7 @@ func size(name string, end func(*Rule) *uint64) func(*reader, string, *Rule) err
 	}
 }
 
-// readSize leaves the size as it is where it cannot be read.
+// readSize changes size only if the text is a size.
 func readSize(name, text string, size *uint64) error {
 	n, err := nccl.ParseBytes(text)
 	if err != nil {
@@ -229,8 +229,8 @@ func oneOrAllBut[T ~int8, Set uint8 | uint16](text string, known nccl.Names[T], 
 	return 1 << v, nil
 }
 
-// checkCommunicator: no communicator has more nodes than ranks, or other numbers of nodes, ranks
-// and ranks per node than fit together.
+// checkCommunicator refuses a row that no communicator can match, because its nodes, ranks and ranks per node
+// do not fit together.
 func (c *fieldReader) checkCommunicator(r *Rule) {
 	const none = "the row matches nothing"
 	nodes, ranks, perNode := r.Numbers[Nodes], r.Numbers[Ranks], r.Numbers[RanksPerNode]

@@ -10,9 +10,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
-// Match is what a rule matches. Only values that are equal on every rank can be named here, with
-// one exception: RegBuff is what the local rank found, and NCCL may find it different elsewhere. It
-// is there because NCCL's example format has it.
+// Match is what a rule matches. All values are equal on every rank, with one exception: each rank finds
+// RegBuff by itself, and ranks may differ. It is here because NCCL's example format has it.
 type Match struct {
 	Bytes        nccl.Range
 	BytesPerRank nccl.Range        // of Bytes / Ranks, rounded down
@@ -27,7 +26,7 @@ type Number int8
 const (
 	Nodes Number = iota
 	Ranks
-	RanksPerNode // no match where it is not whole
+	RanksPerNode // never matches a communicator whose nodes differ in it
 	PipeOps
 	RegBuff
 	NumNumbers
@@ -136,8 +135,8 @@ func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
 	return misses
 }
 
-// Colls lists the collectives that the rule can match: all for a rule that names none, no one for
-// an operation that no tuner is asked about.
+// Colls lists the collectives that the rule can match: all for a rule that names none, none for an operation
+// that no tuner is asked about.
 func (m *Match) Colls() []nccl.Coll {
 	switch m.Coll {
 	case anyColl:
@@ -148,8 +147,8 @@ func (m *Match) Colls() []nccl.Coll {
 	return []nccl.Coll{m.Coll}
 }
 
-// BytesFor returns the sizes that the rule matches on a communicator of so many ranks, at least 1;
-// ok is false where there are none.
+// BytesFor returns the sizes that the rule matches on a communicator of so many ranks, at least 1; ok is false
+// if there are none.
 func (m *Match) BytesFor(ranks int) (sizes nccl.Range, ok bool) {
 	return timesRanks(m.BytesPerRank, uint64(ranks)).And(m.Bytes)
 }

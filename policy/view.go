@@ -6,14 +6,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Comm is what a decision may know of a communicator: only what all of its ranks find alike.
+// Comm is what decisions may depend on of a communicator: what is equal on all of its ranks.
 type Comm struct {
 	nccl.Comm
-	// NVLDomains is how many NVLink domains NCCL says that the communicator spans; 0 where it does
-	// not, as before ABI v5.
+	// NVLDomains is the number of NVLink domains as NCCL counts them. It is 0 before ABI v5, which does not
+	// tell.
 	NVLDomains int
-	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without a check
-	// against what the communicator has: then it is left to NCCL.
+	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without checking it. The
+	// count is then left to NCCL.
 	UncheckedAllGather bool
 	Topo               *topo.Summary // of the machine; nil: not known. It must not change
 }
@@ -24,7 +24,7 @@ type Comm struct {
 type View struct {
 	policy *Policy
 	comm   Comm
-	rules  []int         // that can match the communicator: their indexes in Policy.Rules, ascending
+	rules  []int         // indexes in Policy.Rules of those that can match, ascending
 	report func(Problem) // may be nil
 
 	perCall  bool // conditions of some rules depend on the call; the others hold
@@ -74,12 +74,11 @@ func (p *Policy) For(c Comm) *View {
 // Empty reports that no row can ever decide anything for this communicator.
 func (v *View) Empty() bool { return len(v.rules) == 0 }
 
-// WithoutTopology returns how many rows would be for this communicator if the topology were known.
-// They never match.
+// WithoutTopology counts the rows that never match because the topology is not known.
 func (v *View) WithoutTopology() int { return v.withoutTopology }
 
-// Decide finds the first row in the file that matches the query and has an available cell. It never
-// fails: where nothing applies, NCCL decides.
+// Decide finds the first row in the file that matches the query and has an available cell. It never fails: if
+// no row applies, NCCL decides.
 func (v *View) Decide(q Query) Decision {
 	d := Decision{Rule: -1}
 	d.setNCCLChoice(q.Costs)
@@ -129,9 +128,9 @@ func (v *View) holds(rule int, env when.Env) bool {
 	return holds
 }
 
-// ReportConditions asks to be told of each condition that cannot be evaluated, as after a division
-// by zero; its rows do not match. It is reported once per policy, of the first row that has it and
-// to the first that asks. Call it before Decide.
+// ReportConditions sets a function that is told of each condition that cannot be evaluated, as after a
+// division by zero. Rows with such a condition do not match. Each condition is reported once for all views of
+// a policy, with the first row that has it. Call it before Decide.
 func (v *View) ReportConditions(report func(Problem)) {
 	v.report = report
 	for _, f := range v.failures {

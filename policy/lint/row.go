@@ -35,8 +35,7 @@ func keyOf(of model.Key) key {
 	return k.settled()
 }
 
-// settled fills in what follows from the rest: of nodes, ranks and ranks per node, two make the
-// third.
+// settled fills in the third of nodes, ranks and ranks per node if two are known.
 func (k key) settled() key {
 	want := &k.wants
 	switch {
@@ -54,7 +53,7 @@ func (k key) settled() key {
 	return k
 }
 
-// within reports whether every call that k matches is matched by wider.
+// within reports whether wider matches every call that k matches.
 func (k key) within(wider key) bool {
 	for n, value := range k.wants {
 		if wider.wants[n] != anyValue && wider.wants[n] != value {
@@ -64,7 +63,7 @@ func (k key) within(wider key) bool {
 	return wider.coll == anyColl || wider.coll == k.coll
 }
 
-// ofAnyCall leaves open what calls of one communicator may differ in.
+// ofAnyCall drops what may differ between calls of one communicator.
 func (k key) ofAnyCall() key {
 	for n := policy.OfCall; n < policy.NumNumbers; n++ {
 		k.wants[n] = anyValue
@@ -122,8 +121,8 @@ func (a axis) String() string {
 	return ""
 }
 
-// row is a policy's compiled rule and what the checks need to know of it. (A Rule is here what lint
-// looks for.)
+// row is a rule of the policy and what the checks need to know of it. (In this package, Rule is a rule of
+// lint.)
 type row struct {
 	*policy.Rule
 	key

@@ -125,7 +125,7 @@ func (c *check) chunk(r *row) {
 	}
 }
 
-// bound checks upper bounds for a 32-bit or 31-bit number's end.
+// bound finds upper bounds at the end of 31 or 32 bits beyond which no row goes on.
 func (c *check) bound(r *row) {
 	for _, b := range []struct {
 		column string
@@ -149,8 +149,7 @@ func (c *check) bound(r *row) {
 	}
 }
 
-// endsAWord reports the largest 31- and 32-bit numbers, and the first that needs 33 bits or is one
-// off.
+// endsAWord reports whether n is the largest number of 31 or 32 bits, or next to the latter.
 func endsAWord(n uint64) bool {
 	return n == math.MaxInt32 || n >= math.MaxUint32-1 && n <= math.MaxUint32+1
 }

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// A row is held to be slow if the model expects the best to be that much faster, in ln(us), and
-	// by so many standard deviations of both.
+	// A row counts as slow if the model expects the best to be faster by slowerBy, in ln(us), and by
+	// slowerSigmas standard deviations of both.
 	slowerBy     = 0.05
 	slowerSigmas = 2
 )

@@ -102,12 +102,12 @@ func Compile(name string, file *File) (*Model, error) {
 	return m, nil
 }
 
-// Digest is of all that decisions depend on. Two ranks with equal digests decide alike. It is made
-// when first asked for: of a large model that takes longer than all else.
+// Digest covers all that decisions depend on. Two ranks with equal digests decide alike. It is computed on
+// first use, since that takes longer than all else for a large model.
 func (m *Model) Digest() digest.Digest { return m.digest() }
 
-// digest leaves out what only people read. The kind of processor is part of it. Of the machine
-// measured on, decisions depend on the fingerprint alone.
+// digest leaves out what only people read. Of the machine that was measured, it covers only the fingerprint.
+// It also covers the kind of processor.
 func (f *File) digest() digest.Digest {
 	bare := *f
 	bare.Provenance = Provenance{}
