@@ -99,7 +99,8 @@ func (c *fieldReader) checkLength() {
 	length := c.length()
 	for _, col := range inFile[min(length, len(inFile)):] {
 		if slices.Contains(columns[:mandatoryColumns], col) {
-			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", length, col.name, want))
+			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", length, col.name,
+				want))
 			return
 		}
 	}

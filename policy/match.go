@@ -116,23 +116,18 @@ func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
 		}
 		misses = append(misses, Miss{Column: "collective", Wants: wants, Has: q.Coll.String()})
 	}
-	numbers := func(from, to Number) {
-		for n := from; n < to; n++ {
-			if m.isForNumbers(&has, n, n+1) {
-				continue
-			}
-			text := fmt.Sprint(has[n])
-			if has[n] == uneven {
-				text = strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
-			}
-			misses = append(misses, Miss{Column: n.String(), Wants: fmt.Sprint(m.Numbers[n]), Has: text})
+	for n := range NumNumbers {
+		if m.isForNumbers(&has, n, n+1) {
+			continue
 		}
+		text := fmt.Sprint(has[n])
+		if has[n] == uneven {
+			text = strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
+		}
+		misses = append(misses, Miss{Column: n.String(), Wants: fmt.Sprint(m.Numbers[n]), Has: text})
 	}
-	numbers(0, OfCall)
 	misses = missSize(misses, "size", m.Bytes, q.Bytes)
-	misses = missSize(misses, "size_per_rank", m.BytesPerRank, q.Bytes/uint64(c.Ranks))
-	numbers(OfCall, NumNumbers)
-	return misses
+	return missSize(misses, "size_per_rank", m.BytesPerRank, q.Bytes/uint64(c.Ranks))
 }
 
 // Colls lists the collectives that the rule can match: all for a rule that names none, none for an operation

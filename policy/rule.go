@@ -28,7 +28,10 @@ type Ask struct {
 
 // anyRule matches everything and asks for nothing.
 var anyRule = func() Rule {
-	r := Rule{Match: Match{Coll: anyColl, Bytes: nccl.EverySize, BytesPerRank: nccl.EverySize}, Ask: Ask{Cells: everyCell}}
+	r := Rule{
+		Match: Match{Coll: anyColl, Bytes: nccl.EverySize, BytesPerRank: nccl.EverySize},
+		Ask:   Ask{Cells: everyCell},
+	}
 	for n := range r.Numbers {
 		r.Numbers[n] = anyInt
 	}

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -70,10 +71,10 @@ func (c *check) refused(err error) []Finding {
 	return c.findings
 }
 
-// report adds a finding about a row's field of a column; "" means the whole row.
+// report adds a finding about a row's field of a column; "" means the whole row, line 0 the whole file.
 func (c *check) report(rule string, line int, column, format string, args ...any) *Finding {
-	f := newFinding(rule, c.file, format, args...)
-	f.Line = line
+	about, _ := RuleNamed(rule)
+	f := Finding{Rule: rule, Severity: about.Severity, File: c.file, Line: line, Text: fmt.Sprintf(format, args...)}
 	if column != "" {
 		f.Column = c.sheet.ColumnNumber(column)
 	}

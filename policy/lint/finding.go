@@ -30,12 +30,6 @@ type Finding struct {
 	Text     string   `json:"text"`
 }
 
-// newFinding is about a file as a whole.
-func newFinding(rule, file, format string, args ...any) Finding {
-	r, _ := RuleNamed(rule)
-	return Finding{Rule: rule, Severity: r.Severity, File: file, Text: fmt.Sprintf(format, args...)}
-}
-
 // Position is file:line:column, as far as they are known.
 func (f Finding) Position() string {
 	switch {

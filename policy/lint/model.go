@@ -15,21 +15,21 @@ const poorRegret = 1.05
 // CheckModel finds what is wrong with a model file, and compiles it; nil where that cannot be.
 // machine is the fingerprint of where it is going to be used; nil: not known.
 func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding, *model.Model) {
-	c := &modelCheck{file: file}
+	c := &check{file: file}
 	m, err := model.Read(file, text)
 	if err != nil {
-		for line := range strings.Lines(err.Error()) {
-			c.report(modelInvalid, "%s", strings.TrimPrefix(strings.TrimSpace(line), c.file+": "))
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			c.report(modelInvalid, 0, "", "%s", strings.TrimPrefix(line, file+": "))
 		}
 		return c.findings, nil
 	}
 	p := m.File.Provenance
 	if p.SimulatedRows > 0 {
-		c.report(modelSimulated, "%d of the measurements it was fitted to are simulated", p.SimulatedRows)
+		c.report(modelSimulated, 0, "", "%d of the measurements it was fitted to are simulated", p.SimulatedRows)
 	}
 	if p.Topology != nil && machine != nil && p.Topology.Fingerprint != string(*machine) {
-		c.report(modelMachine, "it was measured on a different machine (%s) than this one (%s)", p.Topology.Fingerprint,
-			*machine)
+		c.report(modelMachine, 0, "", "it was measured on a different machine (%s) than this one (%s)",
+			p.Topology.Fingerprint, *machine)
 	}
 	for i := range m.File.Groups {
 		c.group(&m.File.Groups[i])
@@ -37,32 +37,23 @@ func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding,
 	return c.findings, m
 }
 
-type modelCheck struct {
-	file     string
-	findings []Finding
-}
-
-func (c *modelCheck) report(rule, format string, args ...any) {
-	c.findings = append(c.findings, newFinding(rule, c.file, format, args...))
-}
-
-func (c *modelCheck) group(g *model.Group) {
+func (c *check) group(g *model.Group) {
 	name := groupName(g)
 	for _, s := range g.HeldOut {
 		if s.LeftOut != model.LeftOutSizes || s.Decisions == 0 {
 			continue
 		}
 		if s.Mean > poorRegret {
-			c.report(modelRegret,
+			c.report(modelRegret, 0, "",
 				"%s: with %s left out, decisions took %.3f times the best time measured on average, %.2f at worst",
 				name, s.LeftOut, s.Mean, s.Max)
 		} else if s.VersusDefault > 1 {
-			c.report(modelRegret, "%s: with %s left out, decisions took %.3f times as long as NCCL's own", name,
+			c.report(modelRegret, 0, "", "%s: with %s left out, decisions took %.3f times as long as NCCL's own", name,
 				s.LeftOut, s.VersusDefault)
 		}
 	}
 	if len(g.Default) == 0 {
-		c.report(modelNoDefault, "%s: the default was not measured", name)
+		c.report(modelNoDefault, 0, "", "%s: the default was not measured", name)
 	}
 }
 

@@ -117,8 +117,9 @@ func (c *check) chunk(r *row) {
 	if r.ChunkBytes == 0 {
 		return
 	}
-	cells := (r.cells & r.offered()).all()
-	worst := slices.MaxFunc(cells, func(a, b nccl.Cell) int { return cmp.Compare(a.Proto.Grain(), b.Proto.Grain()) }).Proto
+	worst := slices.MaxFunc((r.cells & r.offered()).all(), func(a, b nccl.Cell) int {
+		return cmp.Compare(a.Proto.Grain(), b.Proto.Grain())
+	}).Proto
 	if r.ChunkBytes < worst.Grain() {
 		c.report(chunkBelowGrain, r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes",
 			nccl.FormatBytes(r.ChunkBytes), worst, worst.Grain())

@@ -204,16 +204,10 @@ func (g *compiledGroup) curve(of nccl.Config) *compiledCurve {
 // Predict returns the expected time of a configuration. It is unknown unless the configuration was measured at
 // this size, or below and above it.
 func (v *View) Predict(call nccl.Call, config nccl.Config) Time {
-	g, octave, _ := v.find(call)
-	if g == nil {
-		return unknownTime
-	}
-	return g.predict(octave, config)
-}
-
-func (g *compiledGroup) predict(octave float64, config nccl.Config) Time {
-	if c := g.curve(config); c != nil {
-		return c.at(octave)
+	if g, octave, _ := v.find(call); g != nil {
+		if c := g.curve(config); c != nil {
+			return c.at(octave)
+		}
 	}
 	return unknownTime
 }

@@ -55,7 +55,8 @@ func TestOwnChoice(t *testing.T) {
 			t.Errorf("%s: known: %v", c.name, known)
 			continue
 		}
-		if known && (choice.Algo != c.algo || choice.Channels != c.channels || math.Abs(choice.Micros()/c.micros-1) > 0.001) {
+		if known && (choice.Algo != c.algo || choice.Channels != c.channels ||
+			math.Abs(choice.Micros()/c.micros-1) > 0.001) {
 			t.Errorf("%s: %+v, %g us", c.name, choice, choice.Micros())
 		}
 		if _, known := m.For(g.Comm).NCCLChoice(nccl.Call{Coll: nccl.CollAllGather, Bytes: c.bytes}); known {

@@ -43,12 +43,13 @@ var language = func() []expr.Option {
 	for operator, calculate := range map[string]func(a, b float64) float64{
 		"/": func(a, b float64) float64 { return a / b }, "%": math.Mod,
 	} {
-		options = append(options, expr.Operator(operator, operator), expr.Function(operator, func(x ...any) (any, error) {
+		divide := func(x ...any) (any, error) {
 			if x[1].(float64) == 0 {
 				return nil, errors.New("division by zero")
 			}
 			return calculate(x[0].(float64), x[1].(float64)), nil
-		}, calculate))
+		}
+		options = append(options, expr.Operator(operator, operator), expr.Function(operator, divide, calculate))
 	}
 	return options
 }()
