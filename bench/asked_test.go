@@ -54,29 +54,29 @@ func TestAskedInVain(t *testing.T) {
 		selection      Selection
 		vain           []uint64 // of ring/ll with 32 channels
 	}{
-		"as asked": {named, decides("ring/ll, 32 channels"), askedRow + askedEnd, 32,
+		"as asked": {named, decides("ring/ll 32 ch"), askedRow + askedEnd, 32,
 			SelectionForced, nil},
 		"left to NCCL": {named, decides("ring/ll"), askedRow + askedEnd, 0, SelectionForced, mib(1, 2, 4)},
 		"left to NCCL and told": {named, decides("ring/ll") + ran("RING proto LL channel{Lo..Hi}={0..31}"),
 			askedRow + askedEnd, 32, SelectionOwnChannels, mib(1, 2, 4)},
-		"another ran": {named, decides("ring/ll, 32 channels") + ran("RING proto SIMPLE channel{Lo..Hi}={0..31}"),
+		"another ran": {named, decides("ring/ll 32 ch") + ran("RING proto SIMPLE channel{Lo..Hi}={0..31}"),
 			askedRow + askedEnd, 32, SelectionForced, mib(1, 2, 4)},
-		"fewer ran": {named, decides("ring/ll, 32 channels") + ran("RING proto LL channel{Lo..Hi}={0..7}"),
+		"fewer ran": {named, decides("ring/ll 32 ch") + ran("RING proto LL channel{Lo..Hi}={0..7}"),
 			askedRow + askedEnd, 32, SelectionForced, nil},
 		"2.31 keeps its own": {named,
-			"host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("ring/ll, 32 channels") +
+			"host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("ring/ll 32 ch") +
 				ran("RING proto LL channel{Lo..Hi}={0..7}"),
 			askedRow + askedEnd, 8, SelectionOwnChannels, mib(1, 2, 4)},
 		"2.31 lowers": {named,
-			"host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("ring/ll, 32 channels") +
+			"host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("ring/ll 32 ch") +
 				ran("RING proto LL channel{Lo..Hi}={0..31}"),
 			askedRow + askedEnd, 32, SelectionForced, nil},
-		"wrong results": {named, decides("ring/ll, 32 channels"),
+		"wrong results": {named, decides("ring/ll 32 ch"),
 			strings.ReplaceAll(askedRow, "      0", "      7") + askedEnd, 32, SelectionForced, mib(4)},
-		"cut off": {named, decides("ring/ll, 32 channels"), "", 32, SelectionForced, mib(4)},
-		"crashed": {named, decides("ring/ll, 32 channels"),
+		"cut off": {named, decides("ring/ll 32 ch"), "", 32, SelectionForced, mib(4)},
+		"crashed": {named, decides("ring/ll 32 ch"),
 			"host: Test CUDA failure x.cu:1 'an illegal memory access'\n", 32, SelectionForced, mib(4)},
-		"crashed among others": {mixed, decides("ring/ll, 32 channels"), "", 32, SelectionForced, mib(4)},
+		"crashed among others": {mixed, decides("ring/ll 32 ch"), "", 32, SelectionForced, mib(4)},
 		"variables bound it": {named,
 			"host:1:1 [0] NCCL INFO NCCL_MIN_NCHANNELS set by environment to 32.\nhost:1:1 [0] NCCL INFO " +
 				"NCCL_MAX_NCHANNELS set by environment to 32.\n" + decides("ring/ll") +

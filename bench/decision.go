@@ -24,13 +24,13 @@ var (
 	decisionLine = regexp.MustCompile(
 		`TUNER/Go: (?:communicator (0x[0-9a-f]+): )?(\w+) (\w+), (\d+) pipelined: (.*), decided by (.*?)\s*$`)
 	choiceText = regexp.MustCompile(
-		`^(?:NCCL's choice|([A-Za-z_]+)/([A-Za-z0-9]+))(?:, (\d+) channels?)?(?:,| instead |$)`)
+		`^(?:NCCL's choice|([A-Za-z_]+)/([A-Za-z0-9]+))(?: (\d+) ch)?(?:,| instead |$)`)
 )
 
 // ParseDecision reads a line of a log, whatever NCCL and a launcher put before it. ok is false where the line is no
 // decision, the error says why one cannot be read.
 //
-//	TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll, 2 channels instead of tree/ll, decided by tuner.csv:3
+//	TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll 2 ch instead of tree/ll, decided by tuner.csv:3
 func ParseDecision(line []byte) (d Decision, ok bool, err error) {
 	m := decisionLine.FindSubmatch(line)
 	if m == nil {

@@ -41,17 +41,17 @@ func TestTunerDecisions(t *testing.T) {
 		failed      bool
 	}{
 		"as named": {"allreduce-2n-16r-ring-ll-8ch.log",
-			decided("ring/ll, 8 channels instead of tree/ll, decided by x.csv:1"),
+			decided("ring/ll 8 ch instead of tree/ll, decided by x.csv:1"),
 			nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8}, "", false},
 		"not named": {"allreduce-2n-16r-verify-rep1-first.log",
-			decided("tree/simple, 16 channels, decided by x.csv:3"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 2},
+			decided("tree/simple 16 ch, decided by x.csv:3"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 2},
 				Channels: 16}, "", false},
 		"not offered": {"allreduce-2n-16r-ring-ll-8ch.log", decided("tree/ll, no row matches, decided by NCCL"),
 			noLabel, rejectNotOffered, true},
-		"fewer ran": {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") +
+		"fewer ran": {"first.log", decided("ring/ll 8 ch, decided by x.csv:1") +
 			ran("RING proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8},
 			"", false},
-		"another ran": {"first.log", decided("ring/ll, 8 channels, decided by x.csv:1") +
+		"another ran": {"first.log", decided("ring/ll 8 ch, decided by x.csv:1") +
 			ran("TREE proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 0}, Channels: 2},
 			"", false},
 		"not loaded": {"allreduce-2n-16r-ring-ll-8ch.log", "", noLabel, rejectNotLoaded, false},

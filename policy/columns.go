@@ -13,12 +13,12 @@ type column struct {
 	// read puts into the rule what a field says. A field that restricts nothing is not read: the rule
 	// keeps what anyRule has. nil: nothing depends on the column.
 	read func(r *reader, text string, to *Rule) error
-	asks bool // for something that algorithm default leaves to NCCL
+	asks bool // for something; a row with algorithm default must not
 }
 
 // columns are all columns. Without a header a file has the first ten, in this order: the format of
 // NCCL's example tuner and of RCCL.
-var columns = []column{
+var columns = []*column{
 	{name: "collective", aliases: []string{"collective_type", "coll_type", "coll"}, read: readColl},
 	{name: "min_bytes", read: size("min_bytes", func(r *Rule) *uint64 { return &r.Bytes.Min })},
 	{name: "max_bytes", read: size("max_bytes", func(r *Rule) *uint64 { return &r.Bytes.Max })},
@@ -52,8 +52,7 @@ var unknownColumn column
 // columnBySpelling has every accepted spelling of a column's name, in lower case.
 var columnBySpelling = func() map[string]*column {
 	m := map[string]*column{}
-	for i := range columns {
-		c := &columns[i]
+	for _, c := range columns {
 		for _, name := range append(c.aliases, c.name) {
 			for _, s := range nccl.Spellings(name) {
 				m[s] = c
@@ -73,15 +72,6 @@ func names(of []*column) []string {
 	list := make([]string, len(of))
 	for i, c := range of {
 		list[i] = c.name
-	}
-	return list
-}
-
-// firstColumns returns the first n of all columns.
-func firstColumns(n int) []*column {
-	list := make([]*column, n)
-	for i := range list {
-		list[i] = &columns[i]
 	}
 	return list
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
 // ruleWhen is a policy of rows with only a condition.
@@ -137,7 +135,7 @@ func TestConditionsOfTheCommunicatorAreFolded(t *testing.T) {
 	if v := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}); !v.Empty() {
 		t.Error("rows are left that cannot match")
 	}
-	if v := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Topo: testTopology()}); v.Empty() || v.rows.perCall {
+	if v := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Topo: testTopology()}); v.Empty() || v.perCall {
 		t.Error("nothing is left, or something to evaluate")
 	}
 }
@@ -200,26 +198,4 @@ func TestConditionsInParallel(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-// A file may have so many conditions and no more; rows that share one are as many as one likes. The
-// error is said once.
-func TestTooManyConditions(t *testing.T) {
-	file := func(different, rows int) []byte {
-		var text bytes.Buffer
-		text.WriteString("collective,algorithm,protocol,when\n")
-		for i := range rows {
-			fmt.Fprintf(&text, "allreduce,ring,simple,bytes > %d\n", i%different)
-		}
-		return text.Bytes()
-	}
-	if _, err := ReadCSV("x.csv", file(when.MaxConditions, 3*when.MaxConditions)); err != nil {
-		t.Errorf("as many as are allowed: %v", err)
-	}
-	_, err := ReadCSV("x.csv", file(when.MaxConditions+10, 3*when.MaxConditions))
-	const want = "x.csv:10002:4: more than 10000 different conditions (allowed: 10000 in a file; rows may share " +
-		"them, and sizes, nodes and ranks have columns, which need none)"
-	if err == nil || err.Error() != want {
-		t.Errorf("%v\nwant %s", err, want)
-	}
 }

@@ -17,13 +17,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
-// maxProblems ends the reading of a file that is no policy at all: the log of a job, say, named by
-// mistake.
+// maxProblems ends the reading of a file that is not a policy, such as a log that was named by mistake.
 const maxProblems = 1000
 
-// readFile reads a whole file. Any problem makes its rules worthless.
+// readFile reads a whole file. If there is any problem, its rules must not be used.
 func readFile(file string, data []byte) *reader {
-	r := &reader{file: file}
+	r := &reader{file: file, conditions: map[string]*when.Condition{}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		r.fail(1, 0, errors.New("the file is UTF-16 (allowed: UTF-8)"))
@@ -35,7 +34,6 @@ func readFile(file string, data []byte) *reader {
 				"or --model)"))
 		return r
 	}
-	data = unindentComments(data)
 	r.readHeader(data)
 	r.readRows(data)
 	if r.full() {
@@ -51,12 +49,12 @@ type reader struct {
 	columns    []*column
 	headerLine int // 0 without a header
 
-	rules    []Rule // in the file's order
-	when     when.Reader
-	problems Problems
+	rules      []Rule                     // in the file's order
+	conditions map[string]*when.Condition // by their text: rows with equal ones share it
+	problems   Problems
 }
 
-// full reports that it is no use to go on.
+// full reports that reading should stop.
 func (r *reader) full() bool { return len(r.problems) >= maxProblems }
 
 func (r *reader) fail(line, column int, err error) {
@@ -66,7 +64,7 @@ func (r *reader) fail(line, column int, err error) {
 // readHeader finds the columns. A first row that names any column is a header: no column's name is
 // a legal field of the first row of data.
 func (r *reader) readHeader(data []byte) {
-	r.columns = firstColumns(headerlessColumns)
+	r.columns = columns[:headerlessColumns]
 	in := csvtable.NewReader(bytes.NewReader(data))
 	first, err := in.Read()
 	for err == nil && blank(first) {
@@ -85,7 +83,7 @@ func (r *reader) readHeader(data []byte) {
 		col := columnNamed(s)
 		switch {
 		case col == nil:
-			known := names(firstColumns(len(columns)))
+			known := names(columns)
 			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", suggest.Quote(s),
 				suggest.DidYouMean(s, known), strings.Join(known, ", ")))
 			col = &unknownColumn
@@ -107,8 +105,8 @@ func (r *reader) columnNumber(name string) int {
 	return 1 + slices.IndexFunc(r.columns, func(c *column) bool { return c.name == name })
 }
 
-// readRows lets gocsv fill one struct per line. The columns found by readHeader go in front as
-// gocsv's header, which shifts lines by one.
+// readRows lets gocsv fill one struct per line. It puts the columns that readHeader found in front, as gocsv's
+// header. This shifts line numbers by one.
 func (r *reader) readRows(data []byte) {
 	header := append(names(r.columns), beyondColumn)
 	for i, name := range header {
@@ -180,20 +178,4 @@ func syntaxText(e *csv.ParseError) error {
 
 func blank(record []string) bool {
 	return !slices.ContainsFunc(record, func(s string) bool { return strings.TrimSpace(s) != "" })
-}
-
-// unindentComments moves a # that only white space precedes to the start of its line, where
-// encoding/csv knows it as a comment.
-func unindentComments(data []byte) []byte {
-	if !bytes.Contains(data, []byte(" #")) && !bytes.Contains(data, []byte("\t#")) {
-		return data
-	}
-	out := make([]byte, 0, len(data))
-	for line := range bytes.Lines(data) {
-		if t := bytes.TrimLeft(line, " \t"); bytes.HasPrefix(t, []byte("#")) {
-			line = t
-		}
-		out = append(out, line...)
-	}
-	return out
 }

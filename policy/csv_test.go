@@ -80,7 +80,7 @@ func TestSpellings(t *testing.T) {
 		"byte order mark": "\ufeff" + plain,
 		"no last newline": strings.TrimSuffix(plain, "\n"),
 		"comments and blanks": "# hello\n\n   \n" +
-			strings.Replace(plain, "\n", "\n  # a \"quoted\" comment, indented\n,,,,,,,,,\n", 1),
+			strings.Replace(plain, "\n", "\n# a \"quoted\" comment\n,,,,,,,,,\n", 1),
 		"quoted fields":    strings.ReplaceAll(plain, "allreduce", `"allreduce"`),
 		"spaces":           strings.ReplaceAll(plain, ",", " ,\t"),
 		"names":            "AllReduce,1K,4KiB,RING,Simple,8,2,16\nall_gather,any,inf,TREE,LL128,any,*,,-1\n",
@@ -113,7 +113,7 @@ func TestDigestFollowsMeaning(t *testing.T) {
 		"min_bytes_per_rank": {"3", "2"}, "max_bytes_per_rank": {"4", "5"}, "chunk_bytes": {"512", "1024"},
 		"when": {"bytes > 1", "bytes > 2"}, "comment": {"a", ""},
 	}
-	head := strings.Join(names(firstColumns(len(columns))), ",") + "\n"
+	head := strings.Join(names(columns), ",") + "\n"
 	base := make([]string, len(columns))
 	for i, c := range columns {
 		base[i] = values[c.name][0]
@@ -149,7 +149,7 @@ func TestRuleFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Rule{2,
-		Match{Coll: nccl.CollReduceScatter, Bytes: everySize, BytesPerRank: nccl.Range{Min: 1024, Max: 2 << 20},
+		Match{Coll: nccl.CollReduceScatter, Bytes: nccl.EverySize, BytesPerRank: nccl.Range{Min: 1024, Max: 2 << 20},
 			Numbers: [...]int32{Nodes: -1, Ranks: -1, RanksPerNode: 4, PipeOps: -1, RegBuff: -1}},
 		Ask{Cells: CellSet{everyCell.algos &^ (1 << nccl.AlgoNVLSTree), everyCell.protos &^ (1 << nccl.ProtoLL)},
 			Channels: 64, ChunkBytes: 128 << 10}}

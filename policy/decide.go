@@ -18,8 +18,7 @@ type Decision struct {
 	// Config is what NCCL will choose once the decision is applied, with 0 channels where the number is
 	// left to it. It has NoCell where that is not known, or where NCCL has nothing to choose from.
 	nccl.Config
-	// Tied says that NCCL's choice is among cells of equal cost, of which releases take
-	// different ones.
+	// Tied says that several cells have the least cost. Releases differ in which of them they choose.
 	Tied bool
 	// Write asks to store Micros in that cell. Without it the table stays as it is, because NCCL
 	// would choose the cell anyway.
@@ -29,17 +28,17 @@ type Decision struct {
 	ChunkBytes uint64 // 0: leave NCCL's chunk size
 }
 
-// setNCCLsOwn notes what NCCL chooses from the table as it is.
-func (d *Decision) setNCCLsOwn(c nccl.Costs) { d.Cell, d.Tied = c.Own() }
+// setNCCLChoice notes what NCCL chooses from the table as it is.
+func (d *Decision) setNCCLChoice(c nccl.Costs) { d.Cell, d.Tied = c.NCCLChoice() }
 
-// offersNothing reports, of NCCL's own decision, that there is no cell to choose.
+// offersNothing reports that NCCL has no cell to choose. d must be NCCL's own decision.
 func (d *Decision) offersNothing(c nccl.Costs) bool { return !d.Known() && !d.Tied && !c.AvailableOnly }
 
-// apply returns what becomes of a query for which this is asked, and whether that decides it.
+// apply returns the decision of a query for which a is asked, and whether a can decide it.
 func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
 	d := Decision{Rule: -1, Config: nccl.Config{Cell: nccl.NoCell}}
 	if a.Cells == everyCell {
-		d.setNCCLsOwn(q.Costs)
+		d.setNCCLChoice(q.Costs)
 	} else {
 		var ok bool
 		if d.Cell, ok = a.Cells.cheapest(q.Costs); !ok {
@@ -49,7 +48,7 @@ func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
 			return d, false
 		}
 	}
-	if !d.Known() { // NCCL's choice, and there is no telling which that is
+	if !d.Known() { // NCCL's choice, which is not known
 		return d, true
 	}
 	if nccl.ChannelsAreChecked(q.Coll, d.Algo, c.Nodes, c.UncheckedAllGather) {

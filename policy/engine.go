@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
@@ -10,18 +11,17 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// Engine is all that decides: the rows of a policy, where none does a cost model, and where that
-// abstains NCCL. It does not change: what replaces it during a run replaces it as a whole.
+// Engine decides by the rows of a policy; if none does, by a cost model; if that abstains, it leaves the call
+// to NCCL. It is immutable: an edit during a run replaces it as a whole.
 type Engine struct {
 	Policy *Policy      // nil: none
 	Model  *model.Model // nil: none, or none that holds on this machine
 	// Standing is how the machine relates to the one that the model given to NewEngine was measured
 	// on.
 	Standing model.Standing
-	// Digest is of all that decisions depend on. Ranks compare it, for two that decide differently
-	// hang the job; so what they find out each for itself, the topology, is part of it as far as it
-	// is used: all of the summary where a row's condition names some of it. Else a policy alone
-	// keeps its own, and so does a model.
+	// Digest covers all that decisions depend on. Ranks compare it, because two ranks that decide differently
+	// hang the job. Each rank finds the topology by itself, so its whole summary is part of the digest if a
+	// condition uses any of it. Otherwise an engine with only a policy or only a model has the digest of that.
 	Digest digest.Digest
 
 	topo *topo.Summary // for conditions; nil: not known, or not needed
@@ -32,8 +32,8 @@ func NeedsTopology(p *Policy, m *model.Model) bool {
 	return p != nil && p.NeedsTopology() || m != nil && m.NeedsTopology()
 }
 
-// NewEngine puts a policy and a model together, of which one may be nil, for a machine; nil where
-// that is not known.
+// NewEngine combines a policy and a model for a machine. Either may be nil; here is nil if the machine is not
+// known.
 func NewEngine(p *Policy, m *model.Model, here *model.Machine) *Engine {
 	e := &Engine{Policy: p}
 	if m != nil {
@@ -68,7 +68,7 @@ type EngineView struct {
 	model *model.View // nil: none
 }
 
-// For narrows an engine to a communicator, whose topology it knows itself.
+// For narrows an engine to a communicator. It sets c.Topo itself.
 func (e *Engine) For(c Comm) *EngineView {
 	c.Topo = e.topo
 	v := &EngineView{comm: c}
@@ -99,15 +99,22 @@ func (v *EngineView) ModelAbstention() model.Abstention {
 	return v.model.Abstention()
 }
 
-// UncheckedAllGathers counts the rows whose channel count is left to NCCL because of
-// Comm.UncheckedAllGather, as far as they can be for this communicator, and says whether the model
-// has such configurations. first is nil where there is no row.
+// forAllGather are the algorithms that NCCL has for AllGather and whose channels a tuner can set.
+const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
+
+// UncheckedAllGathers counts the rows for this communicator whose channel count is left to NCCL because of
+// Comm.UncheckedAllGather. It also says whether the model has such configurations. first is nil if there is no row.
 func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, byModel bool) {
 	if !v.comm.UncheckedAllGather {
 		return 0, nil, false
 	}
 	if v.rows != nil {
-		rows, first = v.rows.rows.unchecked, v.rows.rows.firstUnchecked
+		for _, i := range v.rows.rules {
+			r := &v.rows.policy.Rules[i]
+			if r.Channels != 0 && r.Cells.algos&forAllGather != 0 && r.isForColl(nccl.CollAllGather) {
+				rows, first = rows+1, cmp.Or(first, r)
+			}
+		}
 	}
 	return rows, first, v.model != nil && v.model.NamesChannels(nccl.CollAllGather)
 }
@@ -125,15 +132,15 @@ const (
 type Answer struct {
 	Decision
 	By By
-	// Asked says that a model was asked; Choice is what it would choose then, and Abstention why it is
-	// not chosen.
+	// Asked says that a model was asked. Then Choice is what it would choose, and Abstention says why that is
+	// not used.
 	Asked      bool
 	Choice     model.Choice
 	Abstention model.Abstention
 }
 
-// Decide asks the rows, then the model. A row that keeps NCCL's choice decides, too: the model is
-// not asked. It never fails: where nothing applies, NCCL decides.
+// Decide asks the rows, then the model. A row that keeps NCCL's choice decides, too: the model is not asked.
+// It never fails: if nothing applies, NCCL decides.
 //
 // Like View.Decide it is a pure function of the engine and the query.
 func (v *EngineView) Decide(q Query) Answer {
@@ -141,7 +148,7 @@ func (v *EngineView) Decide(q Query) Answer {
 	if v.rows != nil {
 		a.Decision = v.rows.Decide(q)
 	} else {
-		a.setNCCLsOwn(q.Costs)
+		a.setNCCLChoice(q.Costs)
 	}
 	if a.Rule >= 0 {
 		a.By = ByRow
@@ -155,7 +162,7 @@ func (v *EngineView) Decide(q Query) Answer {
 	if a.Abstention != model.Decides {
 		return a
 	}
-	// What a row would ask for, so that all that holds for rows holds for models.
+	// A model's choice is applied as if a row had asked for it, so that the same limits hold.
 	asked := Ask{Cells: oneCell(a.Choice.Cell), Channels: int8(a.Choice.Channels)}
 	d, ok := asked.apply(&q, v.comm)
 	if !ok {
@@ -166,8 +173,8 @@ func (v *EngineView) Decide(q Query) Answer {
 	return a
 }
 
-// Expect returns what the model expects of a decision beside what NCCL would do; ok is false where
-// it does not know, where there is none, and where the decision leaves everything to NCCL.
+// Expect returns what the model expects of a decision and of NCCL's choice. ok is false if there is no model,
+// if it does not know one of both, and if the decision leaves everything to NCCL.
 func (v *EngineView) Expect(q Query, d Decision) (choice model.Choice, ok bool) {
 	if v.model == nil || !d.Known() || !d.Write && d.Channels == 0 {
 		return model.NoChoice, false
@@ -175,12 +182,12 @@ func (v *EngineView) Expect(q Query, d Decision) (choice model.Choice, ok bool) 
 	return v.model.Expect(q.Call, q.Costs, d.Config)
 }
 
-// Own is what NCCL was measured to choose. Without a model nothing was.
-func (v *EngineView) Own(call nccl.Call) (own model.Choice, ok bool) {
+// NCCLChoice returns what NCCL chose when it was measured. ok is false if it was not, or if there is no model.
+func (v *EngineView) NCCLChoice(call nccl.Call) (choice model.Choice, ok bool) {
 	if v.model == nil {
-		return own, false
+		return choice, false
 	}
-	return v.model.Own(call)
+	return v.model.NCCLChoice(call)
 }
 
 func oneCell(c nccl.Cell) CellSet { return CellSet{1 << c.Algo, 1 << c.Proto} }

@@ -10,11 +10,11 @@ type Tried struct {
 	Rule    int // index into Policy.Rules
 	Verdict Verdict
 	Misses  []Miss  // RowDiffers: each column that does not match
-	Values  []Value // of the names in the rule's condition, where that was looked at
+	Values  []Value // of the names in the rule's condition, if it was evaluated
 	Err     error   // RowWhenFails: what cannot be computed
 }
 
-// Verdict says what a rule comes to. The zero value decides.
+// Verdict says what became of a rule. The zero value decides.
 type Verdict int8
 
 const (
@@ -58,10 +58,9 @@ type Value struct {
 	Value any    `json:"value"` // nil: not known
 }
 
-// Explain says of each rule, in the file's order, what became of it: what Decide asks, with
-// reasons.
+// Explain says what became of each rule, in the file's order.
 func (v *View) Explain(q Query) []Tried {
-	evaluator := v.evaluator(q)
+	env := v.env(q)
 	all := make([]Tried, len(v.policy.Rules))
 	decided := false
 	for i := range all {
@@ -72,7 +71,7 @@ func (v *View) Explain(q Query) []Tried {
 			continue
 		}
 		if r.When != nil {
-			t.condition(r.When, evaluator)
+			t.condition(r.When, env)
 		}
 		if t.Verdict == RowDecides {
 			t.Verdict = v.verdict(i, &q)
@@ -85,15 +84,15 @@ func (v *View) Explain(q Query) []Tried {
 	return all
 }
 
-// verdict says what a rule that matches comes to if no earlier one decides.
+// verdict says what becomes of a rule that matches if no earlier one decides.
 func (v *View) verdict(rule int, q *Query) Verdict {
-	var own Decision
-	own.setNCCLsOwn(q.Costs)
+	var unchanged Decision
+	unchanged.setNCCLChoice(q.Costs)
 	set := v.policy.Rules[rule].Cells
 	_, ok := v.apply(rule, q)
 	_, offered := set.cheapest(q.Costs)
 	switch {
-	case own.offersNothing(q.Costs):
+	case unchanged.offersNothing(q.Costs):
 		return RowUnavailable
 	case ok:
 		return RowDecides
@@ -105,10 +104,10 @@ func (v *View) verdict(rule int, q *Query) Verdict {
 	return RowBeaten
 }
 
-// condition evaluates the condition of a rule. The verdict stays RowDecides where it holds.
-func (t *Tried) condition(c *when.Condition, evaluator *when.Evaluator) {
+// condition evaluates the condition of a rule. The verdict stays RowDecides if it holds.
+func (t *Tried) condition(c *when.Condition, env when.Env) {
 	for _, name := range c.Names {
-		v := Value{name, evaluator.Value(name)}
+		v := Value{name, env[name]}
 		t.Values = append(t.Values, v)
 		if v.Value == nil {
 			t.Verdict = RowWhenUnknown
@@ -117,7 +116,7 @@ func (t *Tried) condition(c *when.Condition, evaluator *when.Evaluator) {
 	if t.Verdict == RowWhenUnknown {
 		return
 	}
-	holds, err := evaluator.Holds(c)
+	holds, err := c.Holds(env)
 	switch t.Err = err; {
 	case err != nil:
 		t.Verdict = RowWhenFails
@@ -130,8 +129,8 @@ func (t *Tried) condition(c *when.Condition, evaluator *when.Evaluator) {
 type Explanation struct {
 	Answer
 	Rows []Tried // one per rule; nil without a policy
-	// Model and Why are what the model says, also where a row decides and nobody asks it;
-	// Candidates what it chose from. Without a model there are none.
+	// Model and Why are what the model says, even if a row decides. Candidates are what it chose from; nil
+	// without a model.
 	Model      model.Choice
 	Why        model.Abstention
 	Candidates []model.Candidate

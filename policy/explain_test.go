@@ -151,8 +151,8 @@ func TestExplainNamesColumns(t *testing.T) {
 	got := p.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}}).Explain(
 		Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}, PipeOps: 1, Costs: costs})
 	want := []string{
-		"does not match: collective allgather/allreduce nodes 4/2 ranks_per_node 4/8 size 0 - 64KiB/1MiB+4 " +
-			"size_per_rank 0 - 1KiB/64KiB+6 pipe_ops 2/1 reg_buff 1/0",
+		"does not match: collective allgather/allreduce nodes 4/2 ranks_per_node 4/8 pipe_ops 2/1 reg_buff 1/0 " +
+			"size 0 - 64KiB/1MiB+4 size_per_rank 0 - 1KiB/64KiB+6",
 		"its condition does not hold: bytes=1.048576e+06 nodes=2",
 		"its condition mentions what is not known here: topo.nvswitch=<nil>",
 		"NCCL offers nothing of what it asks for:",

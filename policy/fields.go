@@ -11,10 +11,11 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
-// maxChannelsInFile is the last number that fits in NCCL's eight signed bits. Files written for
-// RCCL ask for more than NCCL can use.
+// maxChannelsInFile is the largest number that fits in NCCL's eight signed bits. Files written for RCCL ask
+// for more than NCCL can use.
 const maxChannelsInFile = 127
 
 // fieldReader turns the fields of one row into a Rule and reports each field that it cannot read.
@@ -81,32 +82,32 @@ func (c *fieldReader) readRule(rule *Rule) {
 
 // checkLength accepts a row that leaves out its last fields as long as NCCL's own format lets it.
 func (c *fieldReader) checkLength() {
-	columns := c.r.columns
-	if c.beyond == "" && c.fields[len(columns)-1] != "" {
+	inFile := c.r.columns
+	if c.beyond == "" && c.fields[len(inFile)-1] != "" {
 		return
 	}
-	want := fmt.Sprintf("%d, as in the header", len(columns))
+	want := fmt.Sprintf("%d, as in the header", len(inFile))
 	if c.r.headerLine == 0 {
 		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns,
-			strings.Join(names(columns), ","))
+			strings.Join(names(inFile), ","))
 	}
 	if c.beyond != "" {
-		c.r.fail(c.line, len(columns)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)",
+		c.r.fail(c.line, len(inFile)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)",
 			suggest.Quote(c.beyond), want))
 		return
 	}
-	mandatory := firstColumns(mandatoryColumns)
-	for i, col := range columns {
-		if c.fields[i] == "" && slices.Contains(mandatory, col) && c.length() <= i {
-			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", c.length(),
-				col.name, want))
+	length := c.length()
+	for _, col := range inFile[min(length, len(inFile)):] {
+		if slices.Contains(columns[:mandatoryColumns], col) {
+			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", length, col.name,
+				want))
 			return
 		}
 	}
 }
 
-// length returns how many fields the row has: an empty one means "any", a missing one may be an
-// error. encoding/csv tells only by a panic, so it is asked about odd rows alone.
+// length returns how many fields the row has: an empty field means "any", a missing one may be an error.
+// encoding/csv tells the number only by a panic, so call length only for unusual rows.
 func (c *fieldReader) length() (n int) {
 	defer func() { _ = recover() }()
 	for ; n < len(c.r.columns); n++ {
@@ -137,7 +138,7 @@ func readColl(_ *reader, text string, to *Rule) error {
 	return nil
 }
 
-// size reads an end of a range. "inf" is any size where it is the upper end.
+// size reads one end of a range of sizes. As the upper end, "inf" means no limit.
 func size(name string, end func(*Rule) *uint64) func(*reader, string, *Rule) error {
 	return func(_ *reader, text string, to *Rule) error {
 		if strings.EqualFold(text, "inf") && *end(to) == nccl.Inf {
@@ -147,7 +148,7 @@ func size(name string, end func(*Rule) *uint64) func(*reader, string, *Rule) err
 	}
 }
 
-// readSize leaves the size as it is where it cannot be read.
+// readSize changes size only if the text is a size.
 func readSize(name, text string, size *uint64) error {
 	n, err := nccl.ParseBytes(text)
 	if err != nil {
@@ -197,7 +198,10 @@ func readChunkBytes(_ *reader, text string, to *Rule) error {
 }
 
 func readWhen(r *reader, text string, to *Rule) (err error) {
-	to.When, err = r.when.Read(text)
+	if to.When = r.conditions[text]; to.When == nil {
+		to.When, err = when.Compile(text)
+		r.conditions[text] = to.When
+	}
 	return err
 }
 
@@ -226,8 +230,8 @@ func oneOrAllBut[T ~int8, Set uint8 | uint16](text string, known nccl.Names[T], 
 	return 1 << v, nil
 }
 
-// checkCommunicator: no communicator has more nodes than ranks, or other numbers of nodes, ranks
-// and ranks per node than fit together.
+// checkCommunicator refuses a row that no communicator can match, because its nodes, ranks and ranks per node
+// do not fit together.
 func (c *fieldReader) checkCommunicator(r *Rule) {
 	const none = "the row matches nothing"
 	nodes, ranks, perNode := r.Numbers[Nodes], r.Numbers[Ranks], r.Numbers[RanksPerNode]

@@ -10,9 +10,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
-// Match is what a rule matches. Only values that are equal on every rank can be named here, with
-// one exception: RegBuff is what the local rank found, and NCCL may find it different elsewhere. It
-// is there because NCCL's example format has it.
+// Match is what a rule matches. All values are equal on every rank, with one exception: each rank finds
+// RegBuff by itself, and ranks may differ. It is here because NCCL's example format has it.
 type Match struct {
 	Bytes        nccl.Range
 	BytesPerRank nccl.Range        // of Bytes / Ranks, rounded down
@@ -27,7 +26,7 @@ type Number int8
 const (
 	Nodes Number = iota
 	Ranks
-	RanksPerNode // no match where it is not whole
+	RanksPerNode // never matches a communicator whose nodes differ in it
 	PipeOps
 	RegBuff
 	NumNumbers
@@ -117,27 +116,22 @@ func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
 		}
 		misses = append(misses, Miss{Column: "collective", Wants: wants, Has: q.Coll.String()})
 	}
-	numbers := func(from, to Number) {
-		for n := from; n < to; n++ {
-			if m.isForNumbers(&has, n, n+1) {
-				continue
-			}
-			text := fmt.Sprint(has[n])
-			if has[n] == uneven {
-				text = strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
-			}
-			misses = append(misses, Miss{Column: n.String(), Wants: fmt.Sprint(m.Numbers[n]), Has: text})
+	for n := range NumNumbers {
+		if m.isForNumbers(&has, n, n+1) {
+			continue
 		}
+		text := fmt.Sprint(has[n])
+		if has[n] == uneven {
+			text = strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
+		}
+		misses = append(misses, Miss{Column: n.String(), Wants: fmt.Sprint(m.Numbers[n]), Has: text})
 	}
-	numbers(0, OfCall)
 	misses = missSize(misses, "size", m.Bytes, q.Bytes)
-	misses = missSize(misses, "size_per_rank", m.BytesPerRank, q.Bytes/uint64(c.Ranks))
-	numbers(OfCall, NumNumbers)
-	return misses
+	return missSize(misses, "size_per_rank", m.BytesPerRank, q.Bytes/uint64(c.Ranks))
 }
 
-// Colls lists the collectives that the rule can match: all for a rule that names none, no one for
-// an operation that no tuner is asked about.
+// Colls lists the collectives that the rule can match: all for a rule that names none, none for an operation
+// that no tuner is asked about.
 func (m *Match) Colls() []nccl.Coll {
 	switch m.Coll {
 	case anyColl:
@@ -148,19 +142,11 @@ func (m *Match) Colls() []nccl.Coll {
 	return []nccl.Coll{m.Coll}
 }
 
-// BytesFor returns the sizes that the rule matches on a communicator of so many ranks, at least 1;
-// ok is false where there are none.
+// BytesFor returns the sizes that the rule matches on a communicator of so many ranks, at least 1; ok is false
+// if there are none.
 func (m *Match) BytesFor(ranks int) (sizes nccl.Range, ok bool) {
 	return timesRanks(m.BytesPerRank, uint64(ranks)).And(m.Bytes)
 }
-
-// LimitsBytes reports whether the rule restricts sizes.
-func (m *Match) LimitsBytes() bool { return m.Bytes != everySize }
-
-// LimitsBytesPerRank reports whether it restricts sizes per rank.
-func (m *Match) LimitsBytesPerRank() bool { return m.BytesPerRank != everySize }
-
-var everySize = nccl.Range{Min: 0, Max: nccl.Inf}
 
 // timesRanks turns a range of bytes per rank, rounded down, into one of bytes.
 func timesRanks(r nccl.Range, ranks uint64) nccl.Range {

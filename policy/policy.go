@@ -2,9 +2,9 @@ package policy
 
 import (
 	"crypto/sha256"
+	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
 // Policy is a checked and compiled policy file. It does not change.
@@ -18,8 +18,8 @@ type Policy struct {
 	NeverAsked int
 
 	needsTopology bool
-	whenColumn    int // of the file, from 1; 0: none
-	kinds         commKinds
+	whenColumn    int      // of the file, from 1; 0: none
+	reported      sync.Map // the conditions that were reported to fail
 }
 
 // ReadCSV compiles a policy from the text of a CSV file. The file's name is for messages only. An
@@ -29,8 +29,7 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	if len(read.problems) > 0 {
 		return nil, read.problems
 	}
-	p := &Policy{File: file, Rules: read.rules, Digest: digestOf(read.rules), whenColumn: read.columnNumber("when"),
-		kinds: commKinds{rows: map[Comm]*commRows{}, reported: map[*when.Condition]bool{}}}
+	p := &Policy{File: file, Rules: read.rules, Digest: digestOf(read.rules), whenColumn: read.columnNumber("when")}
 	for _, r := range p.Rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++

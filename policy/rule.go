@@ -28,7 +28,10 @@ type Ask struct {
 
 // anyRule matches everything and asks for nothing.
 var anyRule = func() Rule {
-	r := Rule{Match: Match{Coll: anyColl, Bytes: everySize, BytesPerRank: everySize}, Ask: Ask{Cells: everyCell}}
+	r := Rule{
+		Match: Match{Coll: anyColl, Bytes: nccl.EverySize, BytesPerRank: nccl.EverySize},
+		Ask:   Ask{Cells: everyCell},
+	}
 	for n := range r.Numbers {
 		r.Numbers[n] = anyInt
 	}
@@ -62,14 +65,14 @@ func (r *Rule) appendMeaning(text []byte) []byte {
 // LeavesToNCCL reports whether the rule keeps NCCL's own algorithm and protocol.
 func (a Ask) LeavesToNCCL() bool { return a.Cells == everyCell }
 
-// Asks is what the rule asks for: ring/simple, 24 channels, chunks of 256KiB.
+// Asks is what the rule asks for: ring/simple 24 ch, chunks of 256KiB.
 func (a Ask) Asks() string {
 	text := "NCCL's choice"
 	if !a.LeavesToNCCL() {
 		text = a.Cells.String()
 	}
 	if a.Channels > 0 {
-		text += fmt.Sprintf(", %d channels", a.Channels)
+		text += fmt.Sprintf(" %d ch", a.Channels)
 	}
 	if a.ChunkBytes > 0 {
 		text += ", chunks of " + nccl.FormatBytes(a.ChunkBytes)

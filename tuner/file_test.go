@@ -200,7 +200,7 @@ func TestDecisionLog(t *testing.T) {
 	}
 	want := []string{
 		"INFO TUNER/Go: NCCL offers for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",
-		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple, 4 channels, chunks of 64KiB instead of tree/ll, " +
+		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple 4 ch, chunks of 64KiB instead of tree/ll, " +
 			"decided by " + file + ":2",
 		"INFO TUNER/Go: allreduce 2MiB, 1 pipelined: tree/ll, decided by " + file + ":3",
 		"INFO TUNER/Go: allreduce 3MiB, 1 pipelined: tree/ll, no row matches, decided by NCCL",

@@ -94,9 +94,9 @@ func TestModelDecidesBehindRows(t *testing.T) {
 		"INFO TUNER/Go: " + Release + " communicator 0x1 of 8 ranks on 1 node (ABI v6): policy " + rows +
 			", 2 rows, model " + model + ", version ",
 		"INFO TUNER/Go: NCCL offers for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",
-		prefix + "2KiB, 1 pipelined: tree/ll128, 1 channel instead of tree/ll, decided by " + rows + ":1",
+		prefix + "2KiB, 1 pipelined: tree/ll128 1 ch instead of tree/ll, decided by " + rows + ":1",
 		prefix + "4KiB, 1 pipelined: tree/ll, decided by " + rows + ":2",
-		prefix + "8KiB, 1 pipelined: ring/ll, 4 channels instead of tree/ll, 15.16 us expected, 50.0 % less than " +
+		prefix + "8KiB, 1 pipelined: ring/ll 4 ch instead of tree/ll, 15.16 us expected, 50.0 % less than " +
 			"NCCL's (uncertain by 1.4 %), decided by model " + model,
 		prefix + "2MiB, 1 pipelined: tree/ll, no row matches, the model abstains: the size is outside those " +
 			"measured, decided by NCCL",

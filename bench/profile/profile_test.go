@@ -241,7 +241,7 @@ func TestDecisions(t *testing.T) {
 	log :=
 		start +
 			fmt.Sprintf(line, 1,
-				"nvls_tree/simple, 16 channels instead of ring/ll, 4 us expected, 3.0 % less than NCCL's (uncertain "+
+				"nvls_tree/simple 16 ch instead of ring/ll, 4 us expected, 3.0 % less than NCCL's (uncertain "+
 					"by 1.0 %)") +
 			fmt.Sprintf(line, 4, "ring/ll") + strings.Repeat("x", 100_000) + "\n" + fmt.Sprintf(line, 8, "tree/ll")
 	log = strings.ReplaceAll(log, "nvls_tree", "nvlstree")

@@ -36,11 +36,7 @@ With --topo or --tuning it also finds what that machine cannot do. A comment lin
 "# tunefit:ignore RULE" silences a rule for the next row. The same words in a row's
 comment column silence it for that row. A reason may follow after " -- ".
 
---fix writes a new file with the mistakes corrected that need no judgement. Every other
-byte stays as it was.
-
-Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new file),
-2 if there is nothing to check.`,
+Exit code: 0 without errors and warnings, 1 with some, 2 if there is nothing to check.`,
 		Example: `  tunefit check configs/policies/example.csv
   tunefit check configs/policies/example.csv --topo configs/topo/dgx-h100.xml
   tunefit check --explain shadowed`,
@@ -61,9 +57,6 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 			case explain != "":
 				return explainLintRule(cmd.OutOrStdout(), explain)
 			}
-			if (o.fix || o.output != "") && (!o.fix || o.output == "") {
-				return cli.Usagef("--fix and -o need each other: the file itself is never changed")
-			}
 			return cli.Verdict(o.run(cmd, from, args))
 		},
 	}
@@ -71,18 +64,12 @@ Exit code: 0 without errors and warnings, 1 with some (after --fix: in the new f
 	f := cmd.Flags()
 	f.BoolVar(&o.asJSON, "json", false, "print JSON, one object per finding")
 	f.BoolVar(&o.all, "all", false, "print each finding, where else many of one rule are counted")
-	f.BoolVar(&o.fix, "fix", false, "write the policy to -o with mechanical mistakes put right")
-	f.StringVarP(&o.output, "output", "o", "", "file that --fix writes")
-	f.BoolVar(&o.force, "force", false, "overwrite the file of -o")
 	f.BoolVar(&rules, "rules", false, "list the rules")
 	f.StringVar(&explain, "explain", "", "say what a rule means and what to do")
 	return cmd
 }
 
-type checkOptions struct {
-	asJSON, all, fix, force bool
-	output                  string
-}
+type checkOptions struct{ asJSON, all bool }
 
 func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (found bool, err error) {
 	file := args[0]
@@ -118,13 +105,6 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		}
 		ofModel, opt.Model = lint.CheckModel(args[1], model, here)
 	}
-	var fixed []lint.Finding
-	if o.fix {
-		if fixed, text, err = o.writeFixed(file, text, opt); err != nil {
-			return false, err
-		}
-		file = o.output
-	}
 	findings := append(lint.Check(file, text, opt), ofModel...)
 	if o.asJSON {
 		if findings == nil {
@@ -132,31 +112,10 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		}
 		err = cli.WriteJSON(cmd.OutOrStdout(), findings)
 	} else {
-		for _, f := range fixed {
-			fmt.Fprintf(cmd.ErrOrStderr(), "fixed: %s\n", f)
-		}
 		err = writeFindings(cmd.OutOrStdout(), findings, o.all)
 	}
 	worst, any := lint.Worst(findings)
 	return any && worst >= lint.Warning, err
-}
-
-// writeFixed writes the file that --fix asks for.
-func (o *checkOptions) writeFixed(file string, text []byte, opt lint.Options) ([]lint.Finding, []byte, error) {
-	if err := cli.MayWrite(o.output, o.force, file); err != nil {
-		return nil, nil, err
-	}
-	if _, err := policy.ReadCSV(file, text); err != nil {
-		return nil, nil, fmt.Errorf("%s is not a policy, and nothing is written:\n%w", file, err)
-	}
-	fixed, after, err := lint.Fix(file, text, opt)
-	if err != nil {
-		return nil, nil, err
-	}
-	return fixed, after, cli.WriteWhole(o.output, o.force, func(w io.Writer) error {
-		_, err := w.Write(after)
-		return err
-	})
 }
 
 func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
@@ -175,11 +134,7 @@ func explainLintRule(w io.Writer, name string) error {
 		return cli.Usagef("no rule is called %q (%sallowed: %s)", name, suggest.DidYouMean(name, lint.RuleNames()),
 			strings.Join(lint.RuleNames(), ", "))
 	}
-	fixable := ""
-	if r.Fixable {
-		fixable = ", --fix"
-	}
-	_, err := fmt.Fprintf(w, "%s (%s%s): %s\n\n%s\n", r.Name, r.Severity, fixable, r.Summary, r.Explain)
+	_, err := fmt.Fprintf(w, "%s (%s): %s\n\n%s\n", r.Name, r.Severity, r.Summary, r.Explain)
 	return err
 }
 
@@ -233,13 +188,9 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 // writeLintRules prints the rules as a table.
 func writeLintRules(w io.Writer) error {
 	tw := cli.NewTable(w)
-	tw.Row("rule", "severity", "fix", "what")
+	tw.Row("rule", "severity", "what")
 	for _, r := range lint.Rules {
-		fix := ""
-		if r.Fixable {
-			fix = "--fix"
-		}
-		tw.Row(r.Name, r.Severity, fix, r.Summary)
+		tw.Row(r.Name, r.Severity, r.Summary)
 	}
 	return tw.Flush()
 }

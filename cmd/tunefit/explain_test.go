@@ -40,7 +40,7 @@ policy FILE, 8 rows
   p.csv:3  is for 0 - 32KiB, not 8MiB
   p.csv:5  is for nodes 2, not 4; ranks_per_node 4, not 8
   1 row for other collectives
-  p.csv:8  decides: ring/simple, 12 channels, chunks of 64KiB
+  p.csv:8  decides: ring/simple 12 ch, chunks of 64KiB
     allreduce,1M,8M,ring,simple,12,,8,64K,nodes == 4,this one
     its condition holds: nodes = 4
   later rows that match, too, and come too late: p.csv:9
@@ -89,7 +89,7 @@ func TestExplainManyRows(t *testing.T) {
 	for _, want := range []string{
 		"\n  many.csv:4997  is for 4996000 - 4996999, not 5000000\n",
 		"\n    1250 rows: other nodes and size\n", "\n  2500 rows for other collectives\n",
-		"\n  many.csv:5001  decides: ring/ll, 4 channels\n",
+		"\n  many.csv:5001  decides: ring/ll 4 ch\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)

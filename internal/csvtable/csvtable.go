@@ -1,4 +1,4 @@
-// Package csvtable is the one reader of CSV. NewReader reads rows and refuses those that would take
+// Package csvtable is the one reader of CSV. NewReader reads rows and refuses lines that would take
 // too much memory. Read adds a header that names the columns, in any order, and errors with file,
 // line and column. Both ignore lines that begin with #.
 package csvtable

@@ -15,8 +15,8 @@ var abis = []struct {
 	abi   int
 }{{23206, 7}, {23003, 6}, {22803, 5}, {22403, 4}, {22203, 3}, {Oldest, 2}}
 
-// ABI is the newest version of the tuner ABI that the release knows and that a library
-// has; 0 for none. A library that is nil has all.
+// ABI returns the newest version of the tuner ABI that both the release and a library have; 0 for none. If has
+// is nil, the library has all.
 func (v Version) ABI(has func(abi int) bool) int {
 	for _, t := range abis {
 		if v >= t.since && (has == nil || has(t.abi)) {

@@ -36,7 +36,7 @@ type Costs struct {
 	AvailableOnly bool
 }
 
-// Everything is a table on which all is available and nothing is known of NCCL's own pick.
+// Everything is a table in which every cell is available and NCCL's choice is not known.
 func Everything() Costs {
 	return Costs{Micros: make([]float32, NumAlgos*NumProtos), NumProto: NumProtos, AvailableOnly: true}
 }
@@ -54,8 +54,8 @@ func (t *CostTable) Costs() Costs {
 	return c
 }
 
-// least is what NCCL's search for the least cost finds among the cells of a set, cell after cell: the first and the
-// last of those that have it, NoCell where none is available. A nil set has all.
+// least returns the first and the last of those cells of a set that have the least cost; NoCell if none is
+// available. A nil set has all cells.
 func (c Costs) least(has func(Cell) bool) (first, last Cell) {
 	first, last = NoCell, NoCell
 	least := float32(math.MaxFloat32)
@@ -86,10 +86,10 @@ func (t *CostTable) Choose(v Version) (Cell, float32) {
 	return first, t[first.Algo][first.Proto]
 }
 
-// Own returns the cell that every release chooses from the table; NoCell where that is not
+// NCCLChoice returns the cell that every release chooses from the table; NoCell where that is not
 // known, or where there is nothing to choose from. tied says that several cells have the
 // least cost: releases differ in which of them they choose.
-func (c Costs) Own() (own Cell, tied bool) {
+func (c Costs) NCCLChoice() (choice Cell, tied bool) {
 	if c.AvailableOnly {
 		return NoCell, false
 	}

@@ -151,7 +151,7 @@ func (n Names[T]) name(v T) string {
 // Spellings yields every spelling, in lower case, with its value.
 func (n Names[T]) Spellings() iter.Seq2[string, T] { return maps.All(n.bySpelling) }
 
-// Named is Parse for words that are most likely no name: it makes no error to explain that.
+// Named is Parse without an error, for words that often are not a name.
 func (n Names[T]) Named(s string) (T, bool) {
 	v, ok := n.bySpelling[s]
 	if !ok {
@@ -169,8 +169,7 @@ func (n Names[T]) Parse(s string) (T, error) {
 	return v, nil
 }
 
-// Unknown is the error for a spelling that is none. also is what else the place allows,
-// as ", -1 for any".
+// Unknown is the error for an unknown name. also says what else is allowed there, as ", -1 for any".
 func (n Names[T]) Unknown(got, also string) error {
 	return fmt.Errorf("unknown %s %s (%sallowed: %s%s)", n.what, suggest.Quote(got),
 		suggest.DidYouMean(strings.TrimPrefix(got, "!"), n.Known), strings.Join(n.Known, ", "), also)

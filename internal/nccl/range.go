@@ -3,6 +3,9 @@ package nccl
 // Range is an inclusive range of bytes.
 type Range struct{ Min, Max uint64 }
 
+// EverySize is the range without limits.
+var EverySize = Range{Max: Inf}
+
 // Contains reports whether a size is in the range.
 func (r Range) Contains(n uint64) bool { return r.Min <= n && n <= r.Max }
 

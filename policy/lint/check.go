@@ -2,6 +2,7 @@ package lint
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -31,8 +32,7 @@ func Check(file string, text []byte, opt Options) []Finding {
 		return c.refused(err)
 	}
 	for i := range p.Rules {
-		r := &p.Rules[i]
-		c.rows = append(c.rows, newRow(r))
+		c.rows = append(c.rows, newRow(&p.Rules[i]))
 	}
 	if len(c.rows) == 0 {
 		c.report(noRows, 0, "", "the policy has no rows")
@@ -40,7 +40,6 @@ func Check(file string, text []byte, opt Options) []Finding {
 	for _, r := range c.rows {
 		c.each(r)
 	}
-	c.duplicates()
 	c.shadowed()
 	c.overlaps()
 	c.gaps()
@@ -72,28 +71,21 @@ func (c *check) refused(err error) []Finding {
 	return c.findings
 }
 
-// report adds a finding about a row's field of a column; "" means the whole row.
+// report adds a finding about a row's field of a column; "" means the whole row, line 0 the whole file.
 func (c *check) report(rule string, line int, column, format string, args ...any) *Finding {
-	f := newFinding(rule, c.file, format, args...)
-	f.Line = line
+	about, _ := RuleNamed(rule)
+	f := Finding{Rule: rule, Severity: about.Severity, File: c.file, Line: line, Text: fmt.Sprintf(format, args...)}
 	if column != "" {
-		f.Column, f.at = c.sheet.Field(line, column)
+		f.Column = c.sheet.ColumnNumber(column)
 	}
 	c.findings = append(c.findings, f)
 	return &c.findings[len(c.findings)-1]
 }
 
-// fixBy lets Fix replace the field that the finding is about.
-func (f *Finding) fixBy(text string) {
-	if f.Column > 0 {
-		f.Fixable, f.with = true, text
-	}
-}
-
 // each looks at one row by itself.
 func (c *check) each(r *row) {
 	if r.never {
-		c.report(neverAsked, r.Line, "collective", "NCCL asks no tuner about %s", c.sheet.String(r.Line, "collective"))
+		c.report(neverAsked, r.Line, "collective", "NCCL asks no tuner about %s", c.sheet.Field(r.Line, "collective"))
 		return
 	}
 	switch {
@@ -120,38 +112,14 @@ func (c *check) each(r *row) {
 	}
 }
 
-// duplicates finds rows that say again what an earlier one says.
-func (c *check) duplicates() {
-	type saying struct {
-		policy.Match
-		policy.Ask
-	}
-	first := map[saying]int{}
-	for _, r := range c.rows {
-		if r.never {
-			continue
-		}
-		s := saying{r.Match, r.Ask}
-		s.Numbers = r.key.wants
-		if line, ok := first[s]; ok {
-			f := c.report(duplicate, r.Line, "", "the row says what line %d says", line)
-			f.Fixable = true
-			f.at, _ = c.sheet.Row(r.Line)
-			r.idle = true
-			continue
-		}
-		first[s] = r.Line
-	}
-}
-
-// shadowed finds rows of which one earlier row matches all calls, and has each cell that they ask
-// for. Rows that only several earlier ones hide together are not looked for.
+// shadowed finds rows that no call reaches, because one earlier row matches all their calls and has each cell that
+// they ask for. It does not look for rows that only several earlier ones hide together.
 func (c *check) shadowed() {
 	for i, r := range c.rows {
-		if !r.active() || r.idle {
+		if !r.active() {
 			continue
 		}
-		by := slices.IndexFunc(c.rows[:i], func(e *row) bool { return e.hides(r) && !e.idle })
+		by := slices.IndexFunc(c.rows[:i], func(e *row) bool { return e.hides(r) })
 		if by >= 0 {
 			r.idle = true
 			c.report(shadowed, r.Line, "",
@@ -160,10 +128,10 @@ func (c *check) shadowed() {
 	}
 }
 
-// hides reports whether no call reaches a row that comes after this one. One with a condition may
-// not match, and hides nothing.
+// hides reports whether no call reaches a row that comes after this one. A row with a condition hides only rows
+// with the same condition.
 func (r *row) hides(later *row) bool {
-	if r.When != nil || later.cells&^r.cells != 0 || !r.active() || !later.key.within(r.key) {
+	if r.When != nil && r.When != later.When || later.cells&^r.cells != 0 || !r.active() || !later.key.within(r.key) {
 		return false
 	}
 	if ranks := later.wants[policy.Ranks]; ranks > 0 {

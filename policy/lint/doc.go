@@ -4,7 +4,7 @@
 // that machine cannot do.
 //
 // A finding is a claim about the file and has to be true. Where a check cannot be sure it says
-// nothing. Fix rewrites what can be put right mechanically and leaves every other byte alone.
+// nothing.
 //
 // docs/CHECKS.md lists the rules.
 package lint

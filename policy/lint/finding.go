@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // Severity tells how bad a finding is.
@@ -30,16 +28,6 @@ type Finding struct {
 	Line     int      `json:"line,omitempty"`   // from 1; left out: the whole file is meant
 	Column   int      `json:"column,omitempty"` // the field's number in its row, from 1; left out: the whole row
 	Text     string   `json:"text"`
-	Fixable  bool     `json:"fixable"`
-
-	at   policy.Span // what a fix replaces, if Fixable,
-	with string      // and by what
-}
-
-// newFinding is about a file as a whole.
-func newFinding(rule, file, format string, args ...any) Finding {
-	r, _ := RuleNamed(rule)
-	return Finding{Rule: rule, Severity: r.Severity, File: file, Text: fmt.Sprintf(format, args...)}
 }
 
 // Position is file:line:column, as far as they are known.

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
@@ -10,28 +11,22 @@ import (
 // ignoreWord opens the list of rules to silence. What follows " -- " is the reason.
 const ignoreWord = "tunefit:ignore"
 
-// silenced is one rule that is silenced for one row.
-type silenced struct {
-	line int // of the row
-	rule string
-}
-
-// ignore drops findings that the file silences, and reports silences in vain.
+// ignore drops findings that the file silences, and reports silences that it cannot follow.
 func (c *check) ignore(text []byte) {
 	if !bytes.Contains(text, []byte(ignoreWord)) {
 		return
 	}
-	said := map[silenced]int{} // by the line that says so
-	var order []silenced
-	add := func(at, row int, words string) {
-		for _, rule := range ignored(words) {
-			s := silenced{row, rule}
+	type silenced struct {
+		line int // of the row
+		rule string
+	}
+	said := map[silenced]bool{}
+	add := func(at, row int, rules []string) {
+		for _, rule := range rules {
+			said[silenced{row, rule}] = true
 			if _, known := RuleNamed(rule); !known {
 				c.report(badIgnore, at, "", "no rule is called %q (%sallowed: see tunefit check --rules)", rule,
 					suggest.DidYouMean(rule, RuleNames()))
-			} else if _, again := said[s]; !again {
-				said[s] = at
-				order = append(order, s)
 			}
 		}
 	}
@@ -40,34 +35,19 @@ func (c *check) ignore(text []byte) {
 		for next < len(c.rows) && c.rows[next].Line <= i+1 {
 			next++
 		}
-		words, isComment := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(string(line), "\ufeff")), "#")
-		switch {
-		case !isComment || len(ignored(words)) == 0:
+		words, isComment := strings.CutPrefix(strings.TrimPrefix(string(line), "\ufeff"), "#")
+		switch rules := ignored(words); {
+		case !isComment || len(rules) == 0:
 		case next == len(c.rows):
 			c.report(badIgnore, i+1, "", "no row follows")
 		default:
-			add(i+1, c.rows[next].Line, words)
+			add(i+1, c.rows[next].Line, rules)
 		}
 	}
 	for _, r := range c.rows {
-		add(r.Line, r.Line, c.sheet.String(r.Line, "comment"))
+		add(r.Line, r.Line, ignored(c.sheet.Field(r.Line, "comment")))
 	}
-	needed := map[silenced]bool{}
-	left := c.findings[:0]
-	for _, f := range c.findings {
-		s := silenced{f.Line, f.Rule}
-		if _, ok := said[s]; ok {
-			needed[s] = true
-			continue
-		}
-		left = append(left, f)
-	}
-	c.findings = left
-	for _, s := range order {
-		if !needed[s] {
-			c.report(badIgnore, said[s], "", "%s finds nothing in line %d", s.rule, s.line)
-		}
-	}
+	c.findings = slices.DeleteFunc(c.findings, func(f Finding) bool { return said[silenced{f.Line, f.Rule}] })
 }
 
 // ignored lists the rules that a comment silences.

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -16,18 +15,21 @@ const poorRegret = 1.05
 // CheckModel finds what is wrong with a model file, and compiles it; nil where that cannot be.
 // machine is the fingerprint of where it is going to be used; nil: not known.
 func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding, *model.Model) {
-	c := &modelCheck{file: file}
+	c := &check{file: file}
 	m, err := model.Read(file, text)
 	if err != nil {
-		c.refused(text, err)
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			c.report(modelInvalid, 0, "", "%s", strings.TrimPrefix(line, file+": "))
+		}
 		return c.findings, nil
 	}
 	p := m.File.Provenance
 	if p.SimulatedRows > 0 {
-		c.report(modelSimulated, "%d of the measurements it was fitted to are simulated", p.SimulatedRows)
+		c.report(modelSimulated, 0, "", "%d of the measurements it was fitted to are simulated", p.SimulatedRows)
 	}
-	if p.Topology != nil {
-		c.machine(p.Topology.Fingerprint, machine)
+	if p.Topology != nil && machine != nil && p.Topology.Fingerprint != string(*machine) {
+		c.report(modelMachine, 0, "", "it was measured on a different machine (%s) than this one (%s)",
+			p.Topology.Fingerprint, *machine)
 	}
 	for i := range m.File.Groups {
 		c.group(&m.File.Groups[i])
@@ -35,60 +37,23 @@ func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding,
 	return c.findings, m
 }
 
-type modelCheck struct {
-	file     string
-	findings []Finding
-}
-
-func (c *modelCheck) report(rule, format string, args ...any) {
-	c.findings = append(c.findings, newFinding(rule, c.file, format, args...))
-}
-
-func (c *modelCheck) refused(text []byte, err error) {
-	var head struct {
-		Format  string `json:"format"`
-		Version int    `json:"version"`
-	}
-	if json.Unmarshal(text, &head) == nil && head.Format == model.Format && head.Version < model.Version {
-		c.report(modelStale, "the model has version %d of the format, this program reads %d: fit it anew",
-			head.Version, model.Version)
-		return
-	}
-	for line := range strings.Lines(err.Error()) {
-		c.report(modelInvalid, "%s", strings.TrimPrefix(strings.TrimSpace(line), c.file+": "))
-	}
-}
-
-func (c *modelCheck) machine(measured string, here *topo.Fingerprint) {
-	if here == nil {
-		return
-	}
-	m, err := topo.ParseFingerprint(measured)
-	switch {
-	case err != nil:
-		c.report(modelMachine, "the topology it was measured on is not known: %v", err)
-	case m != *here:
-		c.report(modelMachine, "it was measured on a different machine (%s) than this one (%s)", m, *here)
-	}
-}
-
-func (c *modelCheck) group(g *model.Group) {
+func (c *check) group(g *model.Group) {
 	name := groupName(g)
 	for _, s := range g.HeldOut {
 		if s.LeftOut != model.LeftOutSizes || s.Decisions == 0 {
 			continue
 		}
 		if s.Mean > poorRegret {
-			c.report(modelRegret,
+			c.report(modelRegret, 0, "",
 				"%s: with %s left out, decisions took %.3f times the best time measured on average, %.2f at worst",
 				name, s.LeftOut, s.Mean, s.Max)
 		} else if s.VersusDefault > 1 {
-			c.report(modelRegret, "%s: with %s left out, decisions took %.3f times as long as NCCL's own", name,
+			c.report(modelRegret, 0, "", "%s: with %s left out, decisions took %.3f times as long as NCCL's own", name,
 				s.LeftOut, s.VersusDefault)
 		}
 	}
 	if len(g.Default) == 0 {
-		c.report(modelNoDefault, "%s: the default was not measured", name)
+		c.report(modelNoDefault, 0, "", "%s: the default was not measured", name)
 	}
 }
 

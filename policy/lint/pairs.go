@@ -7,8 +7,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// overlaps finds rows of which an earlier one, for the same or more communicators and calls, takes
-// the sizes at one end, and does something else with them. The nearest of such rows is reported.
+// overlaps finds rows that share the sizes at one end with an earlier row that asks for something else. The
+// earlier row must be for the same or more communicators and calls. The nearest such row is reported.
 func (c *check) overlaps() {
 	var earlier []*row
 	for _, r := range c.rows {
@@ -30,9 +30,8 @@ func (c *check) overlaps() {
 	}
 }
 
-// gaps finds sizes between the rows of one collective and kind of communicator that no row matches.
-// Where limits of bytes and of bytes per rank meet, what is left out depends on the number of
-// ranks, and nothing is said.
+// gaps finds sizes between the rows of one collective and kind of communicator that no row matches. It says
+// nothing if limits of bytes and of bytes per rank meet, because the gap then depends on the number of ranks.
 func (c *check) gaps() {
 	rows := slices.DeleteFunc(slices.Clone(c.rows), func(r *row) bool { return !r.active() || r.idle })
 	seen := map[key]bool{}
@@ -57,8 +56,8 @@ func (c *check) gaps() {
 	}
 }
 
-// gapsBetween goes through rows in ascending order of their first sizes. Gaps between rows that are
-// all of a wider key are that key's.
+// gapsBetween goes through rows in ascending order of their first sizes. A gap between rows of a wider key is
+// reported for that key only.
 func (c *check) gapsBetween(rows []*row, at *row) {
 	last := rows[0]
 	for _, r := range rows[1:] {

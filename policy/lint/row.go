@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -34,8 +35,7 @@ func keyOf(of model.Key) key {
 	return k.settled()
 }
 
-// settled fills in what follows from the rest: of nodes, ranks and ranks per node, two make the
-// third.
+// settled fills in the third of nodes, ranks and ranks per node if two are known.
 func (k key) settled() key {
 	want := &k.wants
 	switch {
@@ -53,7 +53,7 @@ func (k key) settled() key {
 	return k
 }
 
-// within reports whether every call that k matches is matched by wider.
+// within reports whether wider matches every call that k matches.
 func (k key) within(wider key) bool {
 	for n, value := range k.wants {
 		if wider.wants[n] != anyValue && wider.wants[n] != value {
@@ -63,7 +63,7 @@ func (k key) within(wider key) bool {
 	return wider.coll == anyColl || wider.coll == k.coll
 }
 
-// ofAnyCall leaves open what calls of one communicator may differ in.
+// ofAnyCall drops what may differ between calls of one communicator.
 func (k key) ofAnyCall() key {
 	for n := policy.OfCall; n < policy.NumNumbers; n++ {
 		k.wants[n] = anyValue
@@ -85,19 +85,17 @@ func (k key) meets(o key) bool {
 func (k key) String() string {
 	var words []string
 	for n, value := range k.wants {
-		n := policy.Number(n)
-		switch {
+		switch n := policy.Number(n); {
 		case value < 0 ||
 			n == policy.RanksPerNode && (value == uneven || k.wants[policy.Nodes] > 0 && k.wants[policy.Ranks] > 0):
-		case n > policy.RanksPerNode:
-			words = append(words, fmt.Sprintf("%s %d", n, value))
+		case n == policy.Nodes:
+			words = append(words, plural.Of(int(value), "node"))
+		case n == policy.Ranks:
+			words = append(words, plural.Of(int(value), "rank"))
+		case n == policy.RanksPerNode:
+			words = append(words, plural.Of(int(value), "rank")+" per node")
 		default:
-			one := [...]string{policy.Nodes: "node", policy.Ranks: "rank", policy.RanksPerNode: "rank per node"}[n]
-			if value > 1 {
-				one = [...]string{policy.Nodes: "nodes", policy.Ranks: "ranks",
-					policy.RanksPerNode: "ranks per node"}[n]
-			}
-			words = append(words, fmt.Sprintf("%d %s", value, one))
+			words = append(words, fmt.Sprintf("%s %d", n, value))
 		}
 	}
 	if len(words) == 0 {
@@ -123,8 +121,8 @@ func (a axis) String() string {
 	return ""
 }
 
-// row is a policy's compiled rule and what the checks need to know of it. (A Rule is here what lint
-// looks for.)
+// row is a rule of the policy and what the checks need to know of it. (In this package, Rule is a rule of
+// lint.)
 type row struct {
 	*policy.Rule
 	key
@@ -145,13 +143,12 @@ func newRow(r *policy.Rule) *row {
 		var ok bool
 		w.sizes, ok = r.BytesFor(int(w.key.wants[policy.Ranks]))
 		w.empty = !ok
-	case r.LimitsBytes() && r.LimitsBytesPerRank():
+	case r.Bytes != nccl.EverySize && r.BytesPerRank != nccl.EverySize:
 		w.axis = byBoth
-		// More ranks only lower the bytes per rank.
-		// NCCL asks nothing about one rank
+		// More ranks only lower the bytes per rank. NCCL asks nothing about one rank.
 		fewest := max(w.key.wants[policy.Nodes], w.key.wants[policy.RanksPerNode], 2)
 		w.empty = r.BytesPerRank.Min > r.Bytes.Max/uint64(fewest)
-	case r.LimitsBytesPerRank():
+	case r.BytesPerRank != nccl.EverySize:
 		w.axis, w.sizes = byPerRank, r.BytesPerRank
 	}
 	return w
@@ -171,5 +168,5 @@ func sizeText(r nccl.Range) string {
 	if r.Min == r.Max {
 		return nccl.FormatBytes(r.Min)
 	}
-	return nccl.FormatBytes(r.Min) + " - " + nccl.FormatBytes(r.Max)
+	return r.String()
 }

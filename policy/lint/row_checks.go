@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -18,8 +19,7 @@ func (c *check) combination(r *row) bool {
 		return true
 	}
 	can := r.offered()
-	switch {
-	case r.cells&can == 0:
+	if r.cells&can == 0 {
 		where := ""
 		if offeredAnywhere(r)&r.cells != 0 {
 			where = " with " + r.key.String()
@@ -27,10 +27,6 @@ func (c *check) combination(r *row) bool {
 		c.report(neverOffered, r.Line, "algorithm", "NCCL never offers %s for %s%s (it has %s)", r.cells,
 			r.collName(), where, can)
 		return false
-	case can&^r.cells == 0 && r.Ask == (policy.Ask{Cells: r.Ask.Cells}):
-		c.report(avoidsNothing, r.Line, "algorithm", "NCCL offers nothing else for %s with %s anyway",
-			r.collName(), r.key)
-		return true
 	}
 	return c.onMachine(r)
 }
@@ -57,7 +53,7 @@ func (c *check) onMachine(r *row) bool {
 	if t == nil {
 		return true
 	}
-	can := cells(0)
+	var can cells
 	for _, coll := range r.Colls() {
 		table := t.Table(coll, 1<<20, 1)
 		can |= cellsWhere(func(c nccl.Cell) bool { return table[c.Algo][c.Proto] >= 0 })
@@ -81,12 +77,12 @@ func (c *check) channels(r *row) {
 	if settable == 0 {
 		c.report(channelsLeftAlone, r.Line, "channels",
 			"channels %s has no effect with %s over %s: NCCL does not check the number there, so it is left alone",
-			c.sheet.String(r.Line, "channels"), r.cells&r.offered(), r.key).fixBy("-1")
+			c.sheet.Field(r.Line, "channels"), r.cells&r.offered(), r.key)
 		return
 	}
-	if n, err := strconv.Atoi(c.sheet.String(r.Line, "channels")); err == nil && n > nccl.MaxChannels {
+	if n, err := strconv.Atoi(c.sheet.Field(r.Line, "channels")); err == nil && n > nccl.MaxChannels {
 		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n,
-			nccl.MaxChannels).fixBy(strconv.Itoa(nccl.MaxChannels))
+			nccl.MaxChannels)
 	}
 	if slices.Contains(r.Colls(), nccl.CollAllGather) && settable&offered(nccl.CollAllGather, r.key) != 0 {
 		c.report(channelsUnchecked, r.Line, "channels",
@@ -116,42 +112,21 @@ func (c *check) channels(r *row) {
 	}
 }
 
-// chunk checks the chunk size against the grains of the protocols that the row may end up with.
+// chunk checks the chunk size against the largest grain of the protocols that the row may end up with.
 func (c *check) chunk(r *row) {
 	if r.ChunkBytes == 0 {
 		return
 	}
-	var protos []nccl.Proto
-	for _, cell := range (r.cells & r.offered()).all() {
-		if !slices.Contains(protos, cell.Proto) {
-			protos = append(protos, cell.Proto)
-		}
-	}
-	worst := protos[0]
-	multiple := false
-	for _, p := range protos {
-		if p.Grain() > worst.Grain() {
-			worst = p
-		}
-		multiple = multiple || r.ChunkBytes%p.Grain() == 0
-	}
-	grain := worst.Grain()
-	switch {
-	case r.ChunkBytes < grain:
-		f := c.report(chunkBelowGrain, r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes",
-			nccl.FormatBytes(r.ChunkBytes), worst, grain)
-		if len(protos) == 1 {
-			f.fixBy(strconv.FormatUint(grain, 10))
-		}
-	case !multiple && len(protos) == 1:
-		rounded := r.ChunkBytes / grain * grain
-		c.report(chunkNotMultiple, r.Line, "chunk_bytes",
-			"NCCL rounds chunk_bytes %s down to %d, a multiple of %s's grain of %d bytes",
-			nccl.FormatBytes(r.ChunkBytes), rounded, worst, grain).fixBy(strconv.FormatUint(rounded, 10))
+	worst := slices.MaxFunc((r.cells & r.offered()).all(), func(a, b nccl.Cell) int {
+		return cmp.Compare(a.Proto.Grain(), b.Proto.Grain())
+	}).Proto
+	if r.ChunkBytes < worst.Grain() {
+		c.report(chunkBelowGrain, r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes",
+			nccl.FormatBytes(r.ChunkBytes), worst, worst.Grain())
 	}
 }
 
-// bound checks upper bounds for a 32-bit or 31-bit number's end.
+// bound finds upper bounds at the end of 31 or 32 bits beyond which no row goes on.
 func (c *check) bound(r *row) {
 	for _, b := range []struct {
 		column string
@@ -170,25 +145,12 @@ func (c *check) bound(r *row) {
 		if continued {
 			continue
 		}
-		f := c.report(bound4GiB, r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column,
-			c.sheet.String(r.Line, b.column))
-		if !c.wouldHide(r, b.sizes.Max) {
-			f.fixBy("inf")
-		}
+		c.report(bound4GiB, r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column,
+			c.sheet.Field(r.Line, b.column))
 	}
 }
 
-// endsAWord reports the largest 31- and 32-bit numbers, and the first that needs 33 bits or is one
-// off.
+// endsAWord reports whether n is the largest number of 31 or 32 bits, or next to the latter.
 func endsAWord(n uint64) bool {
 	return n == math.MaxInt32 || n >= math.MaxUint32-1 && n <= math.MaxUint32+1
-}
-
-// wouldHide reports whether a later row of the same calls now decides sizes above a bound that it
-// was given from a lower size on, so that moving the bound would take them from it.
-func (c *check) wouldHide(r *row, bound uint64) bool {
-	i := slices.Index(c.rows, r)
-	return slices.ContainsFunc(c.rows[i+1:], func(o *row) bool {
-		return o.sizes.Max > bound && (o.sizes.Min > 0 || o.key == r.key) && o.active() && o.key.meets(r.key)
-	})
 }

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -10,8 +9,8 @@ import (
 )
 
 const (
-	// A row is held to be slow if the model expects the best to be that much faster, in ln(us), and
-	// by so many standard deviations of both.
+	// A row counts as slow if the model expects the best to be faster by slowerBy, in ln(us), and by
+	// slowerSigmas standard deviations of both.
 	slowerBy     = 0.05
 	slowerSigmas = 2
 )
@@ -22,33 +21,13 @@ func (c *check) againstModel() {
 		g := &c.opt.Model.File.Groups[i]
 		view := groupView{c.opt.Model.For(g.Comm), g, g.Sizes()}
 		at := keyOf(g.Key())
-		var decided []nccl.Range
 		for _, r := range c.rows {
-			if !r.active() || r.When != nil || !at.within(r.key.ofAnyCall()) {
+			if !r.active() || r.When != nil || r.LeavesToNCCL() || !at.within(r.key.ofAnyCall()) {
 				continue
 			}
-			sizes, ok := r.BytesFor(g.Ranks)
-			if !ok {
-				continue
-			}
-			if r.key == r.key.ofAnyCall() {
-				decided = append(decided, sizes)
-			}
-			if !r.LeavesToNCCL() {
+			if sizes, ok := r.BytesFor(g.Ranks); ok {
 				c.rowAgainst(view, r, sizes)
 			}
-		}
-		domain := nccl.Range{Min: view.sizes[0], Max: view.sizes[len(view.sizes)-1]}
-		slices.SortFunc(decided, func(a, b nccl.Range) int { return cmp.Compare(a.Min, b.Min) })
-		left := domain.Min // the first size that no row decides
-		for _, sizes := range decided {
-			if sizes.Min <= left {
-				left = max(left, min(sizes.Max, domain.Max)+1)
-			}
-		}
-		if left > domain.Max {
-			c.findings = append(c.findings, newFinding(modelMasked, c.opt.Model.Name,
-				"%s: rows of %s decide every size from %s", groupName(g), c.file, sizeText(domain)))
 		}
 	}
 }
@@ -88,14 +67,14 @@ func (c *check) rowAgainst(v groupView, r *row, sizes nccl.Range) {
 			continue
 		}
 		within = true
-		own, ok := v.fastest(bytes, asked)
+		chosen, ok := v.fastest(bytes, asked)
 		if !ok {
 			continue
 		}
 		best, _ := v.fastest(bytes, any)
-		loss := own.LnMicros - best.LnMicros
-		if loss > max(slowerBy, slowerSigmas*math.Hypot(own.Sigma, best.Sigma)) && loss > slowest {
-			slowest, at, times = loss, bytes, [2]float64{own.Micros(), best.Micros()}
+		loss := chosen.LnMicros - best.LnMicros
+		if loss > max(slowerBy, slowerSigmas*math.Hypot(chosen.Sigma, best.Sigma)) && loss > slowest {
+			slowest, at, times = loss, bytes, [2]float64{chosen.Micros(), best.Micros()}
 		}
 	}
 	switch {

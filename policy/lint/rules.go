@@ -2,6 +2,7 @@ package lint
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 )
 
@@ -11,7 +12,6 @@ type Rule struct {
 	Severity Severity
 	Summary  string // a few words
 	Explain  string // what it means and what to do
-	Fixable  bool   // Fix can put it right, at least sometimes
 }
 
 // Names of the rules, as files and command lines have them.
@@ -19,12 +19,10 @@ const (
 	Invalid             = "invalid"
 	noRows              = "no-rows"
 	matchesNothing      = "matches-nothing"
-	duplicate           = "duplicate"
 	shadowed            = "shadowed"
 	overlap             = "overlap"
 	gap                 = "gap"
 	neverOffered        = "never-offered"
-	avoidsNothing       = "avoids-nothing"
 	notOnThisMachine    = "not-on-this-machine"
 	neverAsked          = "never-asked"
 	regBuff             = "reg-buff"
@@ -34,21 +32,17 @@ const (
 	channelsLeftAlone   = "channels-left-alone"
 	channelsUnchecked   = "channels-unchecked"
 	chunkBelowGrain     = "chunk-below-grain"
-	chunkNotMultiple    = "chunk-not-multiple"
 	badIgnore           = "bad-ignore"
 	modelInvalid        = "model-invalid"
-	modelStale          = "model-stale"
 	modelSimulated      = "model-simulated"
 	modelRegret         = "model-regret"
 	modelNoDefault      = "model-no-default"
 	modelMachine        = "model-machine"
-	modelMasked         = "model-masked"
 	modelDisagrees      = "model-disagrees"
 	modelChannelsUnseen = "model-channels-unseen"
 )
 
-// The texts of the rules: # NAME SEVERITY, and --fix where Fix can put it right, then the summary, then what
-// Explain says.
+// The texts of the rules: # NAME SEVERITY, then the summary, then what Explain says.
 //
 //go:embed rules.txt
 var ruleTexts string
@@ -58,8 +52,8 @@ var Rules = func() (all []Rule) {
 	for text := range strings.SplitSeq(strings.TrimPrefix(ruleTexts, "# "), "\n# ") {
 		head, text, _ := strings.Cut(text, "\n")
 		summary, explain, _ := strings.Cut(text, "\n")
-		words := strings.Fields(head)
-		all = append(all, Rule{words[0], severities[words[1]], summary, strings.TrimSpace(explain), len(words) > 2})
+		name, severity, _ := strings.Cut(head, " ")
+		all = append(all, Rule{name, severities[severity], summary, strings.TrimSpace(explain)})
 	}
 	return all
 }()
@@ -68,12 +62,11 @@ var severities = map[string]Severity{Note.String(): Note, Warning.String(): Warn
 
 // RuleNamed returns the rule of that name.
 func RuleNamed(name string) (Rule, bool) {
-	for _, r := range Rules {
-		if r.Name == name {
-			return r, true
-		}
+	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Name == name })
+	if i < 0 {
+		return Rule{}, false
 	}
-	return Rule{}, false
+	return Rules[i], true
 }
 
 // RuleNames lists the names of all rules.

@@ -17,8 +17,8 @@ type Candidate struct {
 	Floored bool // see Curve
 }
 
-// Candidates lists what Choose chooses from, the fastest first, then what may not be chosen. It is
-// empty where the model says nothing of the collective or the size.
+// Candidates lists what Choose chooses from, the fastest first, then what may not be chosen. It is empty if
+// the model does not know the collective or the size.
 func (v *View) Candidates(call nccl.Call, costs nccl.Costs) []Candidate {
 	g, octave, _ := v.find(call)
 	if g == nil {
@@ -49,8 +49,8 @@ func unknownLast(ln float64) float64 {
 	return ln
 }
 
-// Expect returns what the model expects of a configuration beside what NCCL would do. ok is false
-// where it does not know one of both at this size from measurements.
+// Expect returns what the model expects of a configuration and of NCCL's choice. ok is false if it does not
+// know one of both at this size.
 func (v *View) Expect(call nccl.Call, costs nccl.Costs, config nccl.Config) (choice Choice, ok bool) {
 	choice = Choice{Config: config, Time: v.Predict(call, config)}
 	if choice.Unknown() {

@@ -20,7 +20,7 @@ func (t Time) Unknown() bool { return math.IsNaN(t.LnMicros) }
 // Micros is for people: decisions compare LnMicros.
 func (t Time) Micros() float64 { return math.Exp(t.LnMicros) }
 
-// quantile95 of the normal distribution: as many sigmas on either side hold 90 %.
+// quantile95 of the normal distribution: 90 % of values lie within so many sigmas of the mean.
 const quantile95 = 1.6449
 
 // Band is the 90 % interval of LnMicros, to either side.
@@ -65,12 +65,12 @@ const (
 	spreadsOfGain     = 2.5
 )
 
-// Choose returns the fastest configuration known among the available cells, and whether to choose
-// it: only if that gains more than the model may be wrong by. Where it abstains the choice is
-// what it would have been, as far as known.
+// Choose returns the fastest configuration known among the available cells, and whether to choose it: only if
+// that gains more than the model may be wrong by. If it abstains, the choice is what it would have been, as
+// far as known.
 //
-// It reads nothing but its arguments and the model, in a fixed order of operations: equal arguments
-// give equal answers on all ranks.
+// It reads nothing but its arguments and the model, in a fixed order of operations: equal arguments give equal
+// answers on all ranks.
 func (v *View) Choose(call nccl.Call, costs nccl.Costs) (Choice, Abstention) {
 	g, octave, why := v.find(call)
 	if g == nil {
@@ -113,8 +113,7 @@ func (c Choice) needed() float64 {
 // NoChoice is the choice where no configuration is known.
 var NoChoice = Choice{Config: nccl.Config{Cell: nccl.NoCell}, Time: unknownTime, Default: unknownTime}
 
-// find returns the group of a collective and the logarithm of a size in it, or says why there is
-// none.
+// find returns the group of a collective and the logarithm of a size in it. If there is no group, it says why.
 func (v *View) find(call nccl.Call) (g *compiledGroup, octave float64, why Abstention) {
 	switch {
 	case !call.Coll.IsAsked():
@@ -127,8 +126,8 @@ func (v *View) find(call nccl.Call) (g *compiledGroup, octave float64, why Abste
 	return v.groups[call.Coll], log2(call.Bytes), Decides
 }
 
-// Fastest returns the configuration that should be the fastest among the available cells, NoChoice
-// where none is known. It does not compare it with what NCCL would do, as Choose does.
+// Fastest returns the configuration that should be the fastest among the available cells; NoChoice if none is
+// known. Unlike Choose, it does not compare it with NCCL's choice.
 func (v *View) Fastest(call nccl.Call, costs nccl.Costs) Choice {
 	g, octave, _ := v.find(call)
 	if g == nil {
@@ -179,7 +178,7 @@ var bars = [...]string{
 
 func (b Bar) String() string { return bars[b] }
 
-// offer is what NCCL's table has against a curve.
+// offer says what keeps the configuration of a curve from being chosen.
 func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing bool) Bar {
 	switch {
 	case !costs.Offers(c.Cell):
@@ -192,7 +191,7 @@ func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing
 	return BarNone
 }
 
-// curve is that of a configuration; nil: it was not measured.
+// curve returns the curve of a configuration; nil if it was not measured.
 func (g *compiledGroup) curve(of nccl.Config) *compiledCurve {
 	for i := range g.curves {
 		if c := &g.curves[i]; c.Config == of {
@@ -202,18 +201,13 @@ func (g *compiledGroup) curve(of nccl.Config) *compiledCurve {
 	return nil
 }
 
-// Predict returns what a configuration should take. That is not known where it was not measured around the size.
+// Predict returns the expected time of a configuration. It is unknown unless the configuration was measured at
+// this size, or below and above it.
 func (v *View) Predict(call nccl.Call, config nccl.Config) Time {
-	g, octave, _ := v.find(call)
-	if g == nil {
-		return unknownTime
-	}
-	return g.predict(octave, config)
-}
-
-func (g *compiledGroup) predict(octave float64, config nccl.Config) Time {
-	if c := g.curve(config); c != nil {
-		return c.at(octave)
+	if g, octave, _ := v.find(call); g != nil {
+		if c := g.curve(config); c != nil {
+			return c.at(octave)
+		}
 	}
 	return unknownTime
 }

@@ -8,41 +8,41 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Own returns what NCCL was measured to choose on this communicator, with the time that decisions reckon with. Between
-// two sizes that were measured it is the choice at the nearer one. It has NoCell where the time was measured and
-// nobody wrote down what took it.
-func (v *View) Own(call nccl.Call) (own Choice, ok bool) {
+// NCCLChoice returns what NCCL was measured to choose on this communicator, with the time that decisions use.
+// Between two sizes that were measured it is the choice at the nearer one. Its cell is NoCell if only the time
+// is known.
+func (v *View) NCCLChoice(call nccl.Call) (choice Choice, ok bool) {
 	g, octave, _ := v.find(call)
 	if g == nil || g.Nodes != v.nodes {
-		return own, false
+		return choice, false
 	}
 	below, above, ok := g.defaultsAround(call.Bytes)
 	if !ok {
-		return own, false
+		return choice, false
 	}
 	near := below
 	if octave-log2(below.bytes) > log2(above.bytes)-octave {
 		near = above
 	}
-	own = NoChoice
-	own.Time = g.byDefault(octave, below, above)
-	own.Default = own.Time
+	choice = NoChoice
+	choice.Time = g.byDefault(octave, below, above)
+	choice.Default = choice.Time
 	if below.Known() && above.Known() {
-		own.Cell = near.Cell
+		choice.Cell = near.Cell
 		if below.Config == above.Config {
-			own.Channels = near.Channels
+			choice.Channels = near.Channels
 		}
 	}
-	return own, true
+	return choice, true
 }
 
-// defaultTime is what NCCL's choice takes, and whether a configuration is that choice. Where what NCCL would
-// choose now is not what it chose when measured, the fastest that its cell can be stands in, so that a gain is
-// never assumed.
+// defaultTime returns the time of NCCL's choice, and whether a configuration is that choice. NCCL may now
+// choose another cell than when it was measured. Then the fastest time of that cell counts, so that the gain
+// is never overestimated.
 func (g *compiledGroup) defaultTime(bytes uint64, costs nccl.Costs, config nccl.Config) (t Time, same bool) {
-	pick, tied := costs.Own()
+	pick, tied := costs.NCCLChoice()
 	if tied {
-		return unknownTime, false // releases take different ones
+		return unknownTime, false // releases choose different cells
 	}
 	octave := log2(bytes)
 	if below, above, known := g.defaultsAround(bytes); known {
@@ -64,16 +64,16 @@ func (g *compiledGroup) defaultTime(bytes uint64, costs nccl.Costs, config nccl.
 	return t, false
 }
 
-// byDefault is what NCCL's choice takes between two sizes at which it was measured: from the curve of what it
-// chose at the one to the curve of what it chose at the other. Where that is not the same, the two curves bound it.
-// Where one of them is not known, the default's own times tell.
+// byDefault returns the time of NCCL's choice between two sizes at which it was measured. It goes from the
+// curve of the choice below to the curve of the choice above. If the two choices differ, their curves bound
+// the time. If one of them has no curve, the default's own times are interpolated.
 func (g *compiledGroup) byDefault(octave float64, below, above compiledDefault) Time {
 	if below.bytes == above.bytes {
 		return Time{below.lnMicros, g.Noise}
 	}
 	low, high := g.moved(octave, below), g.moved(octave, above)
 	if low.Unknown() || high.Unknown() {
-		return g.own.at(octave)
+		return g.defaultCurve.at(octave)
 	}
 	from, to := log2(below.bytes), log2(above.bytes)
 	apart := high.LnMicros - low.LnMicros
@@ -84,11 +84,11 @@ func (g *compiledGroup) byDefault(octave float64, below, above compiledDefault) 
 	return t
 }
 
-// moved is the curve of what NCCL chose at a measured size, moved to where NCCL's own time was.
+// moved is the time by the curve of what NCCL chose at a measured size, shifted to meet NCCL's time there.
 func (g *compiledGroup) moved(octave float64, d compiledDefault) Time {
 	c := g.curve(d.Config)
 	if c == nil {
-		c = g.curve(nccl.Config{Cell: d.Cell}) // measured as NCCL's own count
+		c = g.curve(nccl.Config{Cell: d.Cell}) // measured with NCCL's channel count
 	}
 	if c == nil {
 		return unknownTime
@@ -98,8 +98,7 @@ func (g *compiledGroup) moved(octave float64, d compiledDefault) Time {
 	return t
 }
 
-// is reports whether a configuration is the default itself: NCCL's own channel count is whatever
-// that had.
+// is reports whether a configuration is the default. A channel count of 0 leaves it to NCCL and fits any.
 func (d compiledDefault) is(c nccl.Config) bool {
 	return d.Cell == c.Cell && (d.Channels == c.Channels || c.Channels == 0)
 }

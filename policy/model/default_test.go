@@ -50,15 +50,16 @@ func TestOwnChoice(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := c.file.Groups[0]
-		own, known := m.For(g.Comm).Own(nccl.Call{Coll: nccl.CollAllReduce, Bytes: c.bytes})
+		choice, known := m.For(g.Comm).NCCLChoice(nccl.Call{Coll: nccl.CollAllReduce, Bytes: c.bytes})
 		if known != c.known {
 			t.Errorf("%s: known: %v", c.name, known)
 			continue
 		}
-		if known && (own.Algo != c.algo || own.Channels != c.channels || math.Abs(own.Micros()/c.micros-1) > 0.001) {
-			t.Errorf("%s: %+v, %g us", c.name, own, own.Micros())
+		if known && (choice.Algo != c.algo || choice.Channels != c.channels ||
+			math.Abs(choice.Micros()/c.micros-1) > 0.001) {
+			t.Errorf("%s: %+v, %g us", c.name, choice, choice.Micros())
 		}
-		if _, known := m.For(g.Comm).Own(nccl.Call{Coll: nccl.CollAllGather, Bytes: c.bytes}); known {
+		if _, known := m.For(g.Comm).NCCLChoice(nccl.Call{Coll: nccl.CollAllGather, Bytes: c.bytes}); known {
 			t.Errorf("%s: known of another collective", c.name)
 		}
 	}
@@ -71,10 +72,10 @@ func TestOwnChoice(t *testing.T) {
 	}
 	if view := m.For(nccl.Comm{Nodes: 4, Ranks: 32}); view.Empty() {
 		t.Error("the group does not stand in for more nodes")
-	} else if _, known := view.Own(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4 << 10}); known {
+	} else if _, known := view.NCCLChoice(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4 << 10}); known {
 		t.Error("known of another number of nodes")
 	}
-	if _, known := (&policy.EngineView{}).Own(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4 << 10}); known {
+	if _, known := (&policy.EngineView{}).NCCLChoice(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4 << 10}); known {
 		t.Error("known without a model")
 	}
 }
@@ -93,8 +94,8 @@ func TestChoosing(t *testing.T) {
 		{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple},
 	} {
 		got := costs.Choosing(c)
-		if own, tied := got.Own(); tied || own != c {
-			t.Errorf("%v: NCCL chooses %v", c, own)
+		if choice, tied := got.NCCLChoice(); tied || choice != c {
+			t.Errorf("%v: NCCL chooses %v", c, choice)
 		}
 		for i := range costs.Micros {
 			if i != int(c.Algo)*3+int(c.Proto) && got.Micros[i] != costs.Micros[i] {
@@ -107,12 +108,12 @@ func TestChoosing(t *testing.T) {
 	}
 	costs.Micros[0] = 0
 	ringLL := nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}
-	if own, _ := costs.Choosing(ringLL).Own(); own.Algo != nccl.AlgoTree {
+	if choice, _ := costs.Choosing(ringLL).NCCLChoice(); choice.Algo != nccl.AlgoTree {
 		t.Error("no positive cost beats 0")
 	}
 }
 
-// NCCL's choice of algorithm and protocol with NCCL's own channels is NCCL's choice, however
+// NCCL's choice of algorithm and protocol with NCCL's choice channels is NCCL's choice, however
 // fast a repetition of it was.
 func TestOwnChannelsAreTheDefault(t *testing.T) {
 	for channels, want := range map[int]model.Abstention{0: model.AbstainBest, 8: model.AbstainBest,

@@ -25,9 +25,8 @@ type File struct {
 	Format     string     `json:"format"`
 	Version    int        `json:"version"`
 	Provenance Provenance `json:"provenance"`
-	// MaxNodes lets the largest group of several nodes answer for communicators of the same number
-	// of ranks per node up to this many nodes. 0: nobody asked for that, and other node counts get
-	// no answer.
+	// MaxNodes lets the largest group of several nodes answer for communicators of the same number of ranks
+	// per node up to this many nodes. 0: other node counts get no answer.
 	MaxNodes int     `json:"max_nodes,omitempty"`
 	Groups   []Group `json:"groups"`
 }
@@ -41,9 +40,9 @@ type Provenance struct {
 	// ranks alone tell whether the model is used.
 	Topology      *Topology `json:"topology,omitempty"`
 	SimulatedRows int       `json:"simulated_rows,omitempty"`
-	// Machines are those measured, as far as the logs told, what has most rows first.
+	// Machines are those that were measured, as far as the logs tell, most rows first.
 	Machines []MeasuredOn `json:"machines,omitempty"`
-	// Mixed says that they have different GPUs, which somebody asked for.
+	// Mixed says that they have different GPUs, which the user allowed.
 	Mixed bool `json:"mixed_machines,omitempty"`
 }
 
@@ -82,7 +81,7 @@ type Source struct {
 	Rows   int    `json:"rows"`
 }
 
-// Key names a group: what NCCL decides about separately, and what no model crosses.
+// Key names a group: a collective on a communicator.
 type Key struct {
 	Coll nccl.Coll
 	nccl.Comm
@@ -120,9 +119,9 @@ type Group struct {
 
 // What is left out of the fit in a trial.
 const (
-	// LeftOutSizes is the trial that tells of what a model is for: sizes in between.
+	// LeftOutSizes tests what a model is for: sizes between those that were measured.
 	LeftOutSizes = "every other size"
-	// LeftOutNodes is a trial of answering for more nodes, not of the group's own decisions.
+	// LeftOutNodes tests answers for more nodes, not the group's own decisions.
 	LeftOutNodes = "the largest node count"
 )
 
@@ -171,18 +170,19 @@ type DefaultPoint struct {
 	Channels int     `json:"channels,omitempty"`
 }
 
-// Curve is one configuration, as it was measured. In between a monotone cubic tells, beyond nothing does.
+// Curve is one configuration, as it was measured. A monotone cubic interpolates between the sizes; nothing is
+// known beyond them.
 type Curve struct {
 	Algo     string `json:"algorithm"`
 	Proto    string `json:"protocol"`
 	Channels int    `json:"channels"` // 1..64; 0: NCCL's own count
-	// Floored says that it was measured only under an NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS of at least
-	// as many channels. A job without that may have fewer, and then does not do what is promised.
+	// Floored says that it was measured only under an NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS of at least as many
+	// channels. A job without that may have fewer, and then does not reach these times.
 	Floored  bool         `json:"floored,omitempty"`
 	Measured [][2]float64 `json:"measured"` // bytes, us; ascending sizes
 }
 
-// Key is what the group is of, in a file that Compile accepts.
+// Key returns the group's key. The file must be one that Compile accepts.
 func (g *Group) Key() Key {
 	coll, _ := nccl.Colls.Named(g.Coll)
 	return Key{coll, g.Comm}

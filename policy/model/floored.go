@@ -6,7 +6,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Floors says what a job needs to have the channels that the model chooses.
+// Floors returns what a job must set so that it has the channels that the model chooses.
 func (m *Model) Floors() (floors nccl.Floors) {
 	for key, g := range m.groups {
 		if !slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.floored }) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"slices"
@@ -36,8 +35,9 @@ type compiledGroup struct {
 	sizes nccl.Range // of all that was measured
 
 	curves   []compiledCurve
-	own      curve // of NCCL's choice, whatever that was
 	defaults []compiledDefault
+	// defaultCurve has the times of all defaults, whatever NCCL chose.
+	defaultCurve curve
 }
 
 type compiledCurve struct {
@@ -58,47 +58,28 @@ const maxProblems = 20
 // Read compiles a model from the text of its file. The name is for messages only. An error
 // lists all that is wrong, one "file: path: what" a line.
 func Read(name string, text []byte) (*Model, error) {
-	file := &File{}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	err := d.Decode(file)
-	if err != nil {
-		if err := checkHead(name, text); err != nil {
-			return nil, err
-		}
-		return nil, jsonerror.At(name, text, err)
-	}
-	if err := file.checkHead(name); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%s: something follows the model", name)
-	}
-	return Compile(name, file)
-}
-
-// checkHead says whether a file that cannot be read is a cost model of this version at all, which
-// says more than what is wrong with it as one.
-func checkHead(name string, text []byte) error {
 	var head struct {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return jsonerror.At(name, text, err)
+		return nil, jsonerror.At(name, text, err)
 	}
-	return (&File{Format: head.Format, Version: head.Version}).checkHead(name)
-}
-
-func (f *File) checkHead(name string) error {
 	switch {
-	case f.Format != Format:
-		return fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, suggest.Quote(f.Format), Format)
-	case f.Version != Version:
-		return fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew with tunefit fit)", name,
-			f.Version, Version)
+	case head.Format != Format:
+		return nil, fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, suggest.Quote(head.Format),
+			Format)
+	case head.Version != Version:
+		return nil, fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew with tunefit fit)", name,
+			head.Version, Version)
 	}
-	return nil
+	file := &File{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(file); err != nil {
+		return nil, jsonerror.At(name, text, err)
+	}
+	return Compile(name, file)
 }
 
 // Compile checks a model and builds its curves. The file must not be changed afterwards.
@@ -121,12 +102,12 @@ func Compile(name string, file *File) (*Model, error) {
 	return m, nil
 }
 
-// Digest is of all that decisions depend on. Two ranks with equal digests decide alike. It is made
-// when first asked for: of a large model that takes longer than all else.
+// Digest covers all that decisions depend on. Two ranks with equal digests decide alike. It is computed on
+// first use, since that takes longer than all else for a large model.
 func (m *Model) Digest() digest.Digest { return m.digest() }
 
-// digest leaves out what only people read. The kind of processor is part of it. Of the machine
-// measured on, decisions depend on the fingerprint alone.
+// digest leaves out what only people read. Of the machine that was measured, it covers only the fingerprint.
+// It also covers the kind of processor.
 func (f *File) digest() digest.Digest {
 	bare := *f
 	bare.Provenance = Provenance{}
@@ -180,7 +161,7 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
 	c.isTrue(f.Noise > 0 && f.Noise < 10, path+".noise", "%g (allowed: above 0, below 10)", f.Noise)
 	for i := range f.Default {
 		p, at := &f.Default[i], fmt.Sprintf("%s.default[%d]", path, i)
-		c.point(at, g, &g.own, float64(p.Bytes), p.Micros)
+		c.point(at, g, &g.defaultCurve, float64(p.Bytes), p.Micros)
 		if p.Algo != "" || p.Proto != "" {
 			c.label(at, p.Algo, p.Proto)
 		}
@@ -193,7 +174,7 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
 	}
 	c.isTrue(g.sizes.Max > 0, path, "nothing was measured")
 	if len(c.problems) == 0 {
-		g.own.join(f.Noise)
+		g.defaultCurve.join(f.Noise)
 		for i := range g.curves {
 			g.curves[i].join(f.Noise)
 		}

@@ -24,9 +24,9 @@ func (g *compiledGroup) verdict(bytes uint64) *Verified {
 func (v *View) verified(
 	call nccl.Call, g *compiledGroup, won *Verified, costs nccl.Costs,
 ) (choice Choice, why Abstention, ok bool) {
-	if pick, tied := costs.Own(); tied || pick.Known() && !costs.AvailableOnly {
-		own, _, known := g.defaultsAround(won.Bytes)
-		if tied || !known || own.Known() && own.Cell != pick {
+	if pick, tied := costs.NCCLChoice(); tied || pick.Known() && !costs.AvailableOnly {
+		then, _, known := g.defaultsAround(won.Bytes)
+		if tied || !known || then.Known() && then.Cell != pick {
 			return NoChoice, Decides, false
 		}
 	}

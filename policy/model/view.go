@@ -9,15 +9,15 @@ import (
 
 // View is a model for one communicator.
 type View struct {
-	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without a check
-	// against what the communicator has: then no configuration with a count is chosen for it.
+	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without checking it. Then no
+	// configuration with a count is chosen for it.
 	UncheckedAllGather bool
 
 	nodes    int // of the communicator
 	groups   [nccl.NumColls]*compiledGroup
 	abstains [nccl.NumColls]Abstention // why there is no group
-	// farther is the gain in ln(us) demanded, beyond all else, for having been measured on fewer
-	// nodes; 0 where it was measured on as many.
+	// farther is the gain in ln(us) that a group must have in addition if it was measured on fewer nodes; else
+	// 0.
 	farther [nccl.NumColls]float64
 }
 
@@ -37,7 +37,7 @@ func (m *Model) For(comm nccl.Comm) *View {
 	return v
 }
 
-// nearest finds a group to stand in for one that was not measured, or says why none may.
+// nearest finds a group that may answer for one that was not measured, or says why none may.
 func (m *Model) nearest(to Key) (*compiledGroup, Abstention) {
 	why := AbstainColl
 	var best *compiledGroup
@@ -69,7 +69,7 @@ func (v *View) Empty() bool {
 	return !slices.ContainsFunc(v.groups[:], func(g *compiledGroup) bool { return g != nil })
 }
 
-// Abstention is why an empty view is, by the collective that came closest.
+// Abstention says why an empty view is empty: the reason of the collective that came closest to an answer.
 func (v *View) Abstention() Abstention { return slices.Max(v.abstains[:]) }
 
 // NamesChannels reports whether configurations of the collective have a channel count.

@@ -6,8 +6,10 @@
 package when
 
 import (
+	"fmt"
 	"math"
 
+	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/vm"
 )
@@ -29,6 +31,16 @@ type Condition struct {
 // String is the condition as it stands in the file.
 func (c *Condition) String() string { return c.text }
 
+// Holds evaluates a condition whose names are all known. It returns an error where the condition
+// cannot be computed, as after a division by zero.
+func (c *Condition) Holds(env Env) (bool, error) {
+	v, err := expr.Run(c.program, map[string]any(env))
+	if err != nil {
+		return false, fmt.Errorf("when: %w", err)
+	}
+	return v.(bool), nil
+}
+
 // Limits returns the numbers that the condition compares a name with: where they are, what it says
 // may change. Those that are computed, as in bytes > 1024*ranks, are not among them. A nil
 // condition has none.
@@ -43,37 +55,30 @@ func (c *Condition) Limits(name string) []uint64 {
 type limits map[string][]uint64
 
 func (l limits) Visit(node *ast.Node) {
-	switch n := (*node).(type) {
-	case *ast.BinaryNode:
+	if n, ok := (*node).(*ast.BinaryNode); ok {
 		switch n.Operator {
 		case "==", "!=", "<", "<=", ">", ">=", "in":
 			l.add(n.Left, n.Right)
 			l.add(n.Right, n.Left)
 		}
-	case *ast.CallNode:
-		if n.Callee.String() == ".." {
-			l.add(n.Arguments[0], n.Arguments[1:]...)
-		}
 	}
 }
 
-func (l limits) add(name ast.Node, with ...ast.Node) {
+func (l limits) add(name, with ast.Node) {
 	of, ok := name.(*ast.IdentifierNode)
 	if !ok {
 		return
 	}
-	for _, n := range with {
-		var numbers []any
-		switch n := n.(type) {
-		case *ast.FloatNode:
-			numbers = []any{n.Value}
-		case *ast.ConstantNode: // a list
-			numbers, _ = n.Value.([]any)
-		}
-		for _, number := range numbers {
-			if f, ok := number.(float64); ok {
-				l[of.Value] = append(l[of.Value], uint64(max(0, min(f, math.MaxInt>>1))))
-			}
+	var numbers []any
+	switch n := with.(type) {
+	case *ast.FloatNode:
+		numbers = []any{n.Value}
+	case *ast.ConstantNode: // a list
+		numbers, _ = n.Value.([]any)
+	}
+	for _, number := range numbers {
+		if f, ok := number.(float64); ok {
+			l[of.Value] = append(l[of.Value], uint64(max(0, min(f, math.MaxInt>>1))))
 		}
 	}
 }

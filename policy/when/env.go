@@ -1,12 +1,9 @@
 package when
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"strings"
-
-	"github.com/expr-lang/expr/vm"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -39,7 +36,8 @@ func EnvOf(c nccl.Comm, nvlDomains int, machine *topo.Summary) Env {
 	return e
 }
 
-func (e Env) setCall(call nccl.Call, pipeOps int) {
+// SetCall adds what one call has. e must come from EnvOf.
+func (e Env) SetCall(call nccl.Call, pipeOps int) {
 	e["coll"] = call.Coll.String()
 	e["bytes"] = float64(call.Bytes)
 	e["bytes_per_rank"] = float64(call.Bytes / uint64(e["ranks"].(float64)))
@@ -52,7 +50,7 @@ var (
 	ofComm   = EnvOf(nccl.Comm{Nodes: 1, Ranks: 1}, 0, &topo.Summary{})
 	allNames = func() Env {
 		e := maps.Clone(ofComm)
-		e.setCall(nccl.Call{}, 0)
+		e.SetCall(nccl.Call{}, 0)
 		return e
 	}()
 )
@@ -72,31 +70,3 @@ var texts = func() map[string]map[string]string {
 	}
 	return all
 }()
-
-// Evaluator evaluates conditions for one communicator. It is for one goroutine at a time.
-type Evaluator struct {
-	vm  vm.VM
-	env Env
-}
-
-// NewEvaluator returns one for a communicator. Before Next it evaluates conditions that do not
-// depend on the call.
-func NewEvaluator(env Env) *Evaluator { return &Evaluator{env: env} }
-
-// Next sets the call.
-func (e *Evaluator) Next(call nccl.Call, pipeOps int) {
-	e.env.setCall(call, pipeOps)
-}
-
-// Value returns what a name stands for; nil where that is not known.
-func (e *Evaluator) Value(name string) any { return e.env[name] }
-
-// Holds evaluates a condition whose names are all known. It returns an error where the condition
-// cannot be computed, as after a division by zero.
-func (e *Evaluator) Holds(c *Condition) (bool, error) {
-	v, err := e.vm.Run(c.program, map[string]any(e.env))
-	if err != nil {
-		return false, fmt.Errorf("when: %w", err)
-	}
-	return v.(bool), nil
-}

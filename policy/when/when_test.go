@@ -33,7 +33,7 @@ func FuzzCondition(f *testing.F) {
 		EnvOf(nccl.Comm{Nodes: 3, Ranks: 16}, 3, &topo.Summary{GPUs: 8, SM: 90, Arch: "x86_64", NVSwitch: true,
 			IntraBW: 360, Intra: "NVL", GPUNIC: "PXB", GDR: true})}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := new(Reader).Read(text)
+		c, err := Compile(text)
 		if (c == nil) == (err == nil) {
 			t.Fatal("neither a condition nor an error, or both")
 		}
@@ -41,13 +41,12 @@ func FuzzCondition(f *testing.F) {
 			return
 		}
 		for _, env := range envs {
-			e := NewEvaluator(env)
 			for _, bytes := range []uint64{0, 1, 1 << 20, nccl.Inf} {
-				e.Next(nccl.Call{Coll: nccl.CollAllGather, Bytes: bytes}, 1)
-				if slices.ContainsFunc(c.Names, func(name string) bool { return e.Value(name) == nil }) {
+				env.SetCall(nccl.Call{Coll: nccl.CollAllGather, Bytes: bytes}, 1)
+				if slices.ContainsFunc(c.Names, func(name string) bool { return env[name] == nil }) {
 					continue
 				}
-				if _, err := e.Holds(c); err != nil && !errors.As(err, new(*file.Error)) {
+				if _, err := c.Holds(env); err != nil && !errors.As(err, new(*file.Error)) {
 					t.Fatalf("%s: %v", text, err)
 				}
 			}

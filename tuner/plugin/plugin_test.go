@@ -287,7 +287,7 @@ func TestLogs(t *testing.T) {
 			fmt.Sprintf(`INFO .* communicator 0xabc of 8 ranks on 1 node \(ABI v%d\): `, nccl.NewestABI) +
 				`policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
 			`INFO TUNER/Go: NCCL offers for allreduce: tree/ll, .*, nvls/simple`,
-			`INFO .*: allreduce 1MiB, 1 pipelined: tree/simple, 4 channels instead of ring/ll, decided by .*good\.csv:1`,
+			`INFO .*: allreduce 1MiB, 1 pipelined: tree/simple 4 ch instead of ring/ll, decided by .*good\.csv:1`,
 			`INFO .* NCCL offers for broadcast: .*`,
 			`INFO .*: broadcast 1MiB, 1 pipelined: ring/ll, no row matches, decided by NCCL`,
 			`INFO .*: 2 shapes in all, asked for 2 times: 1 of 2 rows decided, NCCL 1 shape`,

@@ -108,7 +108,7 @@ func decidedBy(e *policy.Engine, a policy.Answer) string {
 // Reason describes an answer in words: the decision, NCCL's choice that it replaces, and what the model
 // expects. If neither a row nor the model decided, it says why.
 func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
-	cell, _ := q.Costs.Own()
+	cell, _ := q.Costs.NCCLChoice()
 	own := "NCCL's choice"
 	if cell.Known() {
 		own = cell.String()
@@ -147,19 +147,14 @@ func expected(c model.Choice) string {
 }
 
 func choice(d policy.Decision) string {
-	var s strings.Builder
+	text := "NCCL's choice"
 	if d.Known() {
-		s.WriteString(d.Cell.String())
-	} else {
-		s.WriteString("NCCL's choice")
-	}
-	if d.Channels > 0 {
-		fmt.Fprintf(&s, ", %s", plural.Of(d.Channels, "channel"))
+		text = d.Config.String()
 	}
 	if d.ChunkBytes > 0 {
-		fmt.Fprintf(&s, ", chunks of %s", nccl.FormatBytes(d.ChunkBytes))
+		text += ", chunks of " + nccl.FormatBytes(d.ChunkBytes)
 	}
-	return s.String()
+	return text
 }
 
 // SumUp logs how many shapes each row, the model and NCCL have decided. It counts distinct shapes, not calls.

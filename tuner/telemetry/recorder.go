@@ -227,7 +227,7 @@ func (c *Recording) Note(e *policy.Engine, q policy.Query, a policy.Answer) {
 	}
 	d := shapeDecision{by: decidedBy(e, a)}
 	own := ranKey{Call: q.Call}
-	if cell, _ := q.Costs.Own(); cell.Known() {
+	if cell, _ := q.Costs.NCCLChoice(); cell.Known() {
 		own.algo, own.proto = cell.Algo.String(), cell.Proto.String()
 		d.own = cell.String()
 	}

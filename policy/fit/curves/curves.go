@@ -112,7 +112,7 @@ func Default(m *model.Model, g *model.Group) (measured, fitted []Point) {
 		measured, sizes = append(measured, Point{Bytes: p.Bytes, Micros: p.Micros}), append(sizes, p.Bytes)
 	}
 	for _, b := range drawn(sizes) {
-		if own, ok := view.Own(nccl.Call{Coll: key.Coll, Bytes: b}); ok {
+		if own, ok := view.NCCLChoice(nccl.Call{Coll: key.Coll, Bytes: b}); ok {
 			fitted = append(fitted, Point{b, own.Micros(), own.Sigma})
 		}
 	}

@@ -55,7 +55,7 @@ func measurement(view *policy.EngineView, q Question) (own model.Choice, ok bool
 	if q.PipeOps > 1 || q.RegBuff == 1 {
 		return own, false
 	}
-	return view.Own(q.Call)
+	return view.NCCLChoice(q.Call)
 }
 
 // table is what NCCL's estimates say of a question, flat, and changed so that NCCL

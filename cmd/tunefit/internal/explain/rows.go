@@ -126,10 +126,8 @@ func (p *Path) writeRow(b *bytes.Buffer, t policy.Tried) {
 	if t.Verdict != policy.RowDecides {
 		return
 	}
-	if row, ok := p.Sheet.Row(rule.Line); ok {
-		for line := range strings.Lines(strings.TrimSpace(string(p.Sheet.Text[row.Start:row.End]))) {
-			fmt.Fprintf(b, "    %s\n", strings.TrimRight(line, "\r\n"))
-		}
+	for line := range strings.Lines(strings.TrimSpace(p.Sheet.Row(rule.Line))) {
+		fmt.Fprintf(b, "    %s\n", strings.TrimRight(line, "\r\n"))
 	}
 	if rule.When != nil {
 		fmt.Fprintf(b, "    its condition holds: %s\n", valuesText(t.Values))

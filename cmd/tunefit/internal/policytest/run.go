@@ -99,7 +99,7 @@ func (t rowTexts) comment(o ask.Outcome) string {
 	if o.Row == 0 {
 		return ""
 	}
-	return t.sheet.String(o.Row, "comment")
+	return t.sheet.Field(o.Row, "comment")
 }
 
 // whoDecided names what decided, with the row's comment.

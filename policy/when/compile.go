@@ -15,6 +15,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
+const (
+	maxBytes = 1000 // expr's parser is recursive: brackets without end would overflow the stack
+	// maxNodes bounds the syntax tree. The parser puts x into the tree twice for 0 < x < 9, so that the program
+	// doubles with each such comparison inside another one.
+	maxNodes = 100
+)
+
 // constants are numbers of bytes. Like all names they are known in any case.
 var constants = map[string]float64{"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
@@ -24,40 +31,54 @@ var functions = []string{"abs", "ceil", "floor", "max", "min", "round"}
 // vocabulary lists all names and functions.
 var vocabulary = slices.Concat(slices.Sorted(maps.Keys(allNames)), slices.Sorted(maps.Keys(constants)), functions)
 
-// language returns what expr needs to know. patch turns operators into calls of the functions with
-// their names: a division by zero is an error, % takes fractions, and "in 8..16" builds no list.
-func language() []expr.Option {
+// language is what expr needs to know. In it a division by zero is an error, and % takes fractions.
+var language = func() []expr.Option {
 	options := []expr.Option{
 		expr.Env(map[string]any(allNames)), expr.AsBool(), expr.WarnOnAny(), expr.MaxNodes(maxNodes),
 		expr.DisableAllBuiltins(),
-		expr.Function("/", func(x ...any) (any, error) {
-			return x[0].(float64) / x[1].(float64), nonZero(x[1])
-		}, new(func(a, b float64) float64)),
-		expr.Function("%", func(x ...any) (any, error) {
-			return math.Mod(x[0].(float64), x[1].(float64)), nonZero(x[1])
-		}, new(func(a, b float64) float64)),
-		expr.Function("..", func(x ...any) (any, error) {
-			return x[1].(float64) <= x[0].(float64) && x[0].(float64) <= x[2].(float64), nil
-		}, new(func(x, from, to float64) bool)),
 	}
 	for _, name := range functions {
 		options = append(options, expr.EnableBuiltin(name))
 	}
-	return options
-}
-
-var errZero = errors.New("division by zero")
-
-func nonZero(divisor any) error {
-	if divisor.(float64) == 0 {
-		return errZero
+	for operator, calculate := range map[string]func(a, b float64) float64{
+		"/": func(a, b float64) float64 { return a / b }, "%": math.Mod,
+	} {
+		divide := func(x ...any) (any, error) {
+			if x[1].(float64) == 0 {
+				return nil, errors.New("division by zero")
+			}
+			return calculate(x[0].(float64), x[1].(float64)), nil
+		}
+		options = append(options, expr.Operator(operator, operator), expr.Function(operator, divide, calculate))
 	}
-	return nil
+	return options
+}()
+
+// Compile returns the condition of a text, or an error with a caret under the place.
+func Compile(text string) (*Condition, error) {
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("when: the condition has %d bytes (allowed: %d)", len(text), maxBytes)
+	}
+	p := patch{c: &Condition{text: text, limits: limits{}}}
+	program, err := expr.Compile(text, append(slices.Clone(language), expr.Patch(&p))...)
+	if p.err != nil { // expr's own error follows from it
+		err = p.err.Bind(file.NewSource(text))
+	}
+	if err != nil {
+		var at *file.Error
+		if errors.As(err, &at) && strings.HasPrefix(at.Message, "bad number syntax") {
+			at.Message += " (allowed: 4096, 1.5, 64*KiB, 1*MiB, 2*GiB)"
+		}
+		return nil, fmt.Errorf("when: %w", err)
+	}
+	p.c.program = program
+	root := program.Node()
+	ast.Walk(&root, p.c.limits)
+	return p.c, nil
 }
 
 // patch turns a parsed condition into what expr compiles: names and texts become as Env has them,
-// whole numbers float64, and some operators calls. It notes what the condition depends on. Parts of
-// the tree can be visited twice.
+// and whole numbers float64. It notes what the condition depends on. It can visit parts of the tree twice.
 type patch struct {
 	c   *Condition
 	err *file.Error // the first
@@ -91,10 +112,7 @@ func (p *patch) name(node *ast.Node, spelled string) {
 	}
 	ast.Patch(node, &ast.IdentifierNode{Value: name})
 	if _, ok := allNames[name]; !ok {
-		switch name {
-		case "topo": // more follows, or expr finds it unknown
-		case "/", "%", "..": // of binary, on a second visit
-		default:
+		if name != "topo" { // more follows, or expr finds it unknown
 			p.unknown(*node, spelled)
 		}
 		return
@@ -109,33 +127,28 @@ func (p *patch) name(node *ast.Node, spelled string) {
 	c.NeedsRanksPerNode = c.NeedsRanksPerNode || name == "ranks_per_node"
 }
 
+// binary corrects the texts that a name is compared with, and turns "x in 8..16" into two comparisons, since expr
+// would build a list of whole numbers.
 func (p *patch) binary(node *ast.Node, n *ast.BinaryNode) {
-	arguments := []ast.Node{n.Left, n.Right}
-	operator := n.Operator
-	switch operator {
+	switch n.Operator {
 	case "==", "!=":
 		p.text(n.Right, n.Left)
 		p.text(n.Left, n.Right)
-		return
 	case "in":
 		if list, ok := n.Right.(*ast.ArrayNode); ok {
 			p.text(n.Left, list.Nodes...)
 		}
-		span, ok := n.Right.(*ast.BinaryNode)
-		if !ok || span.Operator != ".." {
-			return
+		if span, ok := n.Right.(*ast.BinaryNode); ok && span.Operator == ".." {
+			from := &ast.BinaryNode{Operator: ">=", Left: n.Left, Right: span.Left}
+			to := &ast.BinaryNode{Operator: "<=", Left: n.Left, Right: span.Right}
+			from.SetLocation(n.Location())
+			to.SetLocation(n.Location())
+			ast.Patch(node, &ast.BinaryNode{Operator: "and", Left: from, Right: to})
 		}
-		operator, arguments = span.Operator, []ast.Node{n.Left, span.Left, span.Right}
-	case "/", "%":
-	default:
-		return
 	}
-	callee := &ast.IdentifierNode{Value: operator}
-	callee.SetLocation(n.Location())
-	ast.Patch(node, &ast.CallNode{Callee: callee, Arguments: arguments})
 }
 
-// text takes care that texts which a name is compared with are spelled as those it can have.
+// text gives the texts that a name is compared with the spelling that Env has.
 func (p *patch) text(name ast.Node, with ...ast.Node) {
 	of, ok := name.(*ast.IdentifierNode)
 	if !ok || texts[of.Value] == nil {
