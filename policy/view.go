@@ -12,10 +12,16 @@ type Comm struct {
 	// NVLDomains is the number of NVLink domains as NCCL counts them. It is 0 before ABI v5, which does not
 	// tell.
 	NVLDomains int
-	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without checking it. The
-	// count is then left to NCCL.
-	UncheckedAllGather bool
-	Topo               *topo.Summary // of the machine; nil: not known. It must not change
+	NCCL nccl.Releases // what its NCCL may be; the zero value: not known
+	Name string        // that the program gave it on all ranks; "": none, or not known
+	Topo *topo.Summary // of the machine; nil: not known. It must not change
+}
+
+func (c Comm) env() when.Env {
+	e := when.EnvOf(c.Comm, c.NVLDomains, c.Topo)
+	e.SetNCCL(c.NCCL.Exact())
+	e.SetName(c.Name)
+	return e
 }
 
 // View is a Policy as one communicator sees it. A decision goes through the rows that can match the
@@ -30,8 +36,19 @@ type View struct {
 	perCall  bool // conditions of some rules depend on the call; the others hold
 	failures []failure
 
-	withoutTopology int // rows that never match because the topology is not known
+	idle [numIdle]int // rows that never match, by why
 }
+
+// Idle says why a row that is for a communicator never matches.
+type idle int8
+
+const (
+	idleTopology idle = iota // it asks for the machine, which is not known
+	idleRelease              // it asks for a release, and it is not known whether it is this one
+	idleOther                // it is for other releases
+	idleName                 // it asks for the communicator's name, which has none, or none that is known
+	numIdle
+)
 
 // failure is a row whose condition could not be evaluated.
 type failure struct {

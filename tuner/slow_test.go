@@ -74,7 +74,7 @@ func TestSlowStoreIsAwaited(t *testing.T) {
 					Ranks: info.Ranks, Identity: "first",
 					Store: r.store, Poller: r.poller, Clock: p.clock, Timing: r.timing, Log: telemetry.Log{},
 					Counter: &agree.Counter{}, Own: own.Shared(),
-					Stage: func([]byte, string) (agree.Snapshot, error) { return inForce{own.Version}, nil }})
+					Stage: func([]byte, string, agree.Ranks) (agree.Snapshot, error) { return inForce{own.Version}, nil }})
 				if err != nil {
 					t.Fatal(err)
 				}

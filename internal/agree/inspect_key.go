@@ -8,7 +8,7 @@ import (
 // parsedKey is the key of one of a communicator's records.
 type parsedKey struct {
 	comm   keys
-	kind   string // init, history, name, slot, left, a, m, t, d, why, note, p or open
+	kind   string // init, history, name, known, slot, left, a, m, t, d, why, note, p or open
 	number uint64 // of the slot, the change or the note
 	rest   string // of a report or a decision
 }
@@ -29,7 +29,7 @@ func parseKey(key string) (k parsedKey, ok bool) {
 		return k, false
 	}
 	k.comm, k.kind = keys(parts[1]), parts[2]
-	if k.kind == "init" || k.kind == "history" || k.kind == "name" {
+	if k.kind == "init" || k.kind == "history" || k.kind == "name" || k.kind == "known" {
 		return k, len(parts) == 3
 	}
 	length := map[string]int{"slot": 4, "left": 4, "t": 4, "d": 4, "why": 4, "note": 4, "a": 5, "m": 5}[k.kind]

@@ -21,6 +21,8 @@ var (
 	ErrMixedBuilds = errors.New("the ranks of the communicator understand the same policy differently (allowed: the " +
 		"same build of the library on one kind of processor, and machines of one kind where the policy asks for the " +
 		"topology)")
+	// ErrMixedKnowledge means that ranks know different things of one communicator.
+	ErrMixedKnowledge = errors.New("the ranks of the communicator know different things of it")
 )
 
 // joinRetry is the pause before Join repeats an operation that failed.
@@ -171,7 +173,7 @@ func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersi
 
 // stage turns a version's content into a snapshot.
 func (m *Member) stage(ctx context.Context, content []byte, digest string) (Snapshot, error) {
-	return m.cfg.Stage(content, digest, func() (string, error) { return m.Name(ctx) })
+	return m.cfg.Stage(content, digest, Ranks{m, ctx})
 }
 
 // claim claims one slot, and leaves m.slot at -1 if all have other owners.

@@ -40,8 +40,8 @@ type Config struct {
 	Own Version
 	// Stage turns content, of which DigestOf is digest, into a snapshot. It runs in the
 	// goroutine of Join or of the member, never in AtTrigger.
-	// name returns Member.Name's answer. A Snapshot that depends on the communicator's name takes that one.
-	Stage func(content []byte, digest string, name func() (string, error)) (Snapshot, error)
+	// It asks ranks about what each rank finds by itself, if the version depends on it.
+	Stage func(content []byte, digest string, ranks Ranks) (Snapshot, error)
 }
 
 // A Snapshot is a version that is ready for use by one member. Its methods run where

@@ -109,11 +109,10 @@ var mutations = []mutation{
 	{"two owners of one slot", []edit{{"join.go", "won = err == nil && bytes.Equal(stands, record)",
 		"won = err == nil && (bytes.Equal(stands, record) || WRONG && len(stands) > 0)"}}, 113, ""},
 	{"let each rank find out the communicator's name", []edit{{"name.go",
-		"return m.cfg.Store.PutOnce(ctx, m.keys.name(), []byte(name))",
-		`if WRONG {
-		return []byte(name), nil
-	}
-	return m.cfg.Store.PutOnce(ctx, m.keys.name(), []byte(name))`}}, 1, "TestScenarioNamesOfDuplicates"},
+		"return m.putFirst(r.ctx, m.keys.name(), name)", `if WRONG {
+				return name, nil
+			}
+			return m.putFirst(r.ctx, m.keys.name(), name)`}}, 1, "TestScenarioNamesOfDuplicates"},
 }
 
 const (

@@ -2,10 +2,26 @@ package agree
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
+
+// Ranks answers Config.Stage, while it runs.
+type Ranks struct {
+	m   *Member
+	ctx context.Context
+}
+
+// Same returns an error unless this rank knows of the communicator what its first rank knows. What they know is
+// text about one thing.
+func (r Ranks) Same(known string) error {
+	stands, err := r.m.putFirst(r.ctx, r.m.keys.known(), known)
+	if err == nil && stands != known {
+		err = fmt.Errorf("%w: %s on this rank, %s on another", ErrMixedKnowledge, known, stands)
+	}
+	return err
+}
 
 // A program may name a communicator, and may name it otherwise on each rank. So that all ranks take the same
 // name, each slot's record has its owner's. Once all slots are taken, one rank compares them and puts the
@@ -18,70 +34,63 @@ const (
 )
 
 // Name returns the name that Config.Name is on all ranks. It is "" if ranks were given different names or none.
-// All ranks get the same answer, at any time. It waits until all ranks have joined, nameLimit at most. It must
-// not run in AtTrigger.
-func (m *Member) Name(ctx context.Context) (name string, err error) {
-	waits, end := withLimit(ctx, m.cfg.Clock, nameLimit)
+// All ranks get the same answer, at any time. It waits until all ranks have joined, nameLimit at most.
+func (r Ranks) Name() (name string, err error) {
+	m := r.m
+	waits, end := withLimit(r.ctx, m.cfg.Clock, nameLimit)
 	defer end()
 	for {
-		err = m.persist(ctx, func(ctx context.Context) error {
-			stands, found, err := m.cfg.Store.Get(ctx, m.keys.name())
-			if err == nil && !found {
-				stands, err = m.putName(ctx, waits.Err() != nil)
+		known := false
+		err := m.persist(r.ctx, func(ctx context.Context) (err error) {
+			var stands []byte
+			if stands, known, err = m.cfg.Store.Get(ctx, m.keys.name()); err != nil || known {
+				name = string(stands)
+				return err
 			}
-			name = string(stands)
+			if m.slot <= 0 { // one rank compares, else each would read every slot
+				name, known, err = m.compareNames(ctx)
+			}
 			return err
 		})
-		if !errors.Is(err, errNameOpen) {
-			return name, err
+		if err != nil {
+			return "", err
+		}
+		if known || waits.Err() != nil {
+			return m.putFirst(r.ctx, m.keys.name(), name)
 		}
 		sleep(waits, m.cfg.Clock, namePause, nil)
 	}
 }
 
-// errNameOpen means that the ranks' names are not compared yet.
-var errNameOpen = errors.New("the ranks' names of the communicator are not compared yet")
-
-// putName puts the outcome if it is known to this rank, or if it is late, and returns what stands. The rank of
-// the first slot compares: else each rank would read every slot.
-func (m *Member) putName(ctx context.Context, late bool) (stands []byte, err error) {
-	name := ""
-	if !late {
-		if m.slot > 0 {
-			return nil, errNameOpen
-		}
-		if name, err = m.compareNames(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return m.cfg.Store.PutOnce(ctx, m.keys.name(), []byte(name))
+// putFirst puts a record unless there is one, and returns what stands.
+func (m *Member) putFirst(ctx context.Context, key, text string) (stands string, err error) {
+	err = m.persist(ctx, func(ctx context.Context) error {
+		value, err := m.cfg.Store.PutOnce(ctx, key, []byte(text))
+		stands = string(value)
+		return err
+	})
+	return stands, err
 }
 
-// compareNames returns the name that all slots' records have; "" if they differ.
-func (m *Member) compareNames(ctx context.Context) (string, error) {
+// compareNames returns the name that all slots' records have, "" if they differ. known is false while some are not
+// taken.
+func (m *Member) compareNames(ctx context.Context) (common string, known bool, err error) {
 	slots, err := m.cfg.Store.List(ctx, m.keys.slots())
-	if err == nil && len(slots) < m.cfg.Ranks {
-		err = errNameOpen
+	if err != nil || len(slots) < m.cfg.Ranks {
+		return "", false, err
 	}
-	if err != nil {
-		return "", err
-	}
-	common := ""
 	for i := range m.cfg.Ranks {
 		value, found, err := m.cfg.Store.Get(ctx, m.keys.slot(i))
-		switch {
-		case err != nil:
-			return "", err
-		case !found:
-			return "", errNameOpen
+		if err != nil || !found {
+			return "", false, err
 		}
 		_, name := parseSlot(value)
 		if i > 0 && name != common {
-			return "", nil
+			return "", true, nil
 		}
 		common = name
 	}
-	return common, nil
+	return common, true, nil
 }
 
 // slotRecord is what a rank puts into its slot.

@@ -31,6 +31,7 @@ type plan struct {
 	calln  func(rank, call int) int              // how many calls the rank makes; nil means calls
 	absent map[int]bool                          // ranks that never join
 	name   func(rank int) string                 // what the program calls the communicator; nil means that nobody asks
+	known  func(rank int) string                 // what a rank knows of it; nil means that nobody asks
 	node   int                                   // ranks of a node that has a store of its own; 0: no such stores
 
 	saves  []save

@@ -112,10 +112,15 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 		Thread: func() int { return r.id / max(1, r.w.thread) },
 		Own:    Version{Content: []byte(own), Meaning: r.meaning(own)},
 		Name:   r.name(),
-		Stage: func(content []byte, _ string, name func() (string, error)) (Snapshot, error) {
+		Stage: func(content []byte, _ string, ranks Ranks) (Snapshot, error) {
 			time.Sleep(time.Duration(len(content)))
+			if r.w.known != nil {
+				if err := ranks.Same(r.w.known(r.id)); err != nil {
+					return nil, err
+				}
+			}
 			if r.w.name != nil {
-				called, err := name()
+				called, err := ranks.Name()
 				if err != nil {
 					return nil, err
 				}

@@ -202,6 +202,7 @@ func (c keys) proposal(k uint64) string { return fmt.Sprintf("%s/%s.%d", proposa
 func (c keys) open(k uint64) string     { return fmt.Sprintf("%s/%s.%d", undecided, string(c), k) }
 func (c keys) history() string          { return "c/" + string(c) + "/history" }
 func (c keys) name() string             { return "c/" + string(c) + "/name" }
+func (c keys) known() string            { return "c/" + string(c) + "/known" }
 func (c keys) ended() string            { return EndedDir + "/" + string(c) }
 func (c keys) all() string              { return "c/" + string(c) }
 

@@ -1,6 +1,7 @@
 package agree
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -79,6 +80,24 @@ func TestScenarioNameOfFewer(t *testing.T) {
 		for _, r := range w.ranks {
 			if r.joinErr != nil || len(r.named) != 1 || r.named[0] != "" {
 				t.Errorf("rank %d: %v, %q", r.id, r.joinErr, r.named)
+			}
+		}
+	})
+}
+
+// A rank that knows something else of the communicator than the first one does not join.
+func TestScenarioMixedKnowledge(t *testing.T) {
+	t.Parallel()
+	try(t, 5, func(seed uint64) plan {
+		p := usual(seed)
+		p.calls = 200
+		p.known = func(rank int) string { return []string{"2.30.7", "2.30.3-2.30", "2.30.7"}[rank] }
+		p.joinAt = func(rank int) time.Duration { return time.Duration(rank) * time.Second }
+		return p
+	}, func(t *testing.T, w *world) {
+		for _, r := range w.ranks {
+			if errors.Is(r.joinErr, ErrMixedKnowledge) != (r.id == 1) || r.ended == (r.id == 1) {
+				t.Errorf("rank %d: %v, ended: %v", r.id, r.joinErr, r.ended)
 			}
 		}
 	})

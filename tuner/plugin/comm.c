@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "_cgo_export.h"
+#include "release.h"
 #include "signals.h"
 
 /* Another version is in force, or none. */
@@ -15,16 +16,21 @@ static void take_hits(struct comm *c, uint64_t *hits) {
     c->hits = hits;
 }
 
+enum { MAX_NAME = 255 }; /* bytes of a communicator's name */
+
 /* What the profiler half was told last on this thread. */
 static _Thread_local struct {
     bool told;
     uint64_t id;
     int rank;
     size_t ranks, nodes;
+    char name[MAX_NAME + 1]; /* "": none, or too long to be told apart from others */
 } identity;
 
-void comm_identify(uint64_t id, int rank, int ranks, int nodes) {
+void comm_identify(uint64_t id, int rank, int ranks, int nodes, const char *name) {
     identity.told = true;
+    *identity.name = 0;
+    if (name && strlen(name) <= MAX_NAME) strcpy(identity.name, name);
     identity.id = id, identity.rank = rank;
     identity.ranks = (size_t)ranks, identity.nodes = (size_t)nodes;
 }
@@ -36,6 +42,7 @@ static struct comm_info identified(const struct comm_info *info) {
                 (info->id == 0 || info->id == identity.id);
     all.rank = same ? identity.rank : -1;
     if (same) all.id = identity.id;
+    all.name = same && *identity.name ? identity.name : NULL;
     identity.told = false;
     return all;
 }
@@ -82,6 +89,7 @@ int comm_open(const struct comm_info *info, void **ctx) {
     struct comm_info counted = identified(info);
     counted.counter = &c->counter;
     counted.clock = &c->clock;
+    counted.release = release_of(info->logger);
     sigset_t before;
     signals_hold(&before);
     int result = tunergoOpen(&counted, &c->go, &c->hits);

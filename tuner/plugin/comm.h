@@ -77,6 +77,8 @@ struct comm_info {
     size_t ranks, nodes;
     int abi;
     abi_logger logger; /* may be NULL */
+    int release;       /* see release_of; 0: not known */
+    const char *name;  /* that the program gave it; NULL: none, or not told: only the profiler half is */
     int nvl_domains;   /* 0: not told */
     double ring_ll128; /* of NCCL's constants: per channel, Blackwell, one node; NaN: not told */
     struct counter *counter; /* stay valid until tunergoClose */
@@ -95,8 +97,9 @@ struct query {
 };
 
 /* Tells the next comm_open of this thread what communicator it is for, if ranks and nodes are the
- * same: NCCL inits a communicator's profiler just before its tuner. */
-void comm_identify(uint64_t id, int rank, int ranks, int nodes);
+ * same: NCCL inits a communicator's profiler just before its tuner. The name may be NULL. It is copied,
+ * because the program may free it. */
+void comm_identify(uint64_t id, int rank, int ranks, int nodes, const char *name);
 
 /* Returns an ncclResult_t. *ctx is set on success only. */
 int comm_open(const struct comm_info *info, void **ctx);

@@ -108,6 +108,21 @@ type comm struct {
 // process is what this process's communicators share.
 var process = tuner.New(getenv)
 
+// releases returns what the NCCL that asks may be: the release that it names, else those of its ABI.
+func releases(info *C.struct_comm_info) nccl.Releases {
+	if v := nccl.Version(info.release); v >= nccl.Oldest {
+		return nccl.Releases{Min: v, Max: v}
+	}
+	return nccl.ReleasesByABI(int(info.abi), float64(info.ring_ll128))
+}
+
+func nameOf(name *C.char) string {
+	if name == nil {
+		return ""
+	}
+	return C.GoString(name)
+}
+
 // newHits makes the counts of one version of a communicator's policy.
 func newHits(n int) (hits []atomic.Uint64, free func()) {
 	counts := unsafe.Pointer(C.hits_new(C.size_t(n)))
@@ -168,8 +183,9 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 		Comm: nccl.Comm{Nodes: int(info.nodes), Ranks: int(info.ranks)},
 		ABI:  int(info.abi),
 
-		NVLDomains:         int(info.nvl_domains),
-		UncheckedAllGather: tuner.UncheckedAllGather(int(info.abi), float64(info.ring_ll128)),
+		NVLDomains: int(info.nvl_domains),
+		NCCL:       releases(info),
+		Name:       nameOf(info.name),
 
 		Counter:   (*agree.Counter)(unsafe.Pointer(info.counter)),
 		NewHits:   newHits,

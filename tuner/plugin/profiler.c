@@ -96,10 +96,11 @@ static bool end_record(const struct prof_comm *c) {
     return ended;
 }
 
-static int init(void **ctx, int *event_mask, uint64_t id, int nodes, int ranks, int rank, abi_logger logger) {
+static int init_v4(void **ctx, int *event_mask, const char *name, uint64_t id, int nodes, int ranks, int rank,
+                   abi_logger logger) {
     *ctx = NULL;
     if (in_child()) return RESULT_SUCCESS;
-    comm_identify(id, rank, ranks, nodes);
+    comm_identify(id, rank, ranks, nodes, name);
     const char *dir = getenv("NCCL_TUNER_RECORD");
     if (!dir || !*dir) return RESULT_SUCCESS;
     struct prof_comm *c = calloc(1, sizeof *c);
@@ -116,16 +117,9 @@ static int init(void **ctx, int *event_mask, uint64_t id, int nodes, int ranks, 
     return RESULT_SUCCESS;
 }
 
-static int init_v4(void **ctx, int *event_mask, const char *name, uint64_t id, int nodes, int ranks, int rank,
-                   abi_logger logger) {
-    (void)name;
-    return init(ctx, event_mask, id, nodes, ranks, rank, logger);
-}
-
 static int init_v5(void **ctx, uint64_t id, int *event_mask, const char *name, int nodes, int ranks, int rank,
                    abi_logger logger) {
-    (void)name;
-    return init(ctx, event_mask, id, nodes, ranks, rank, logger);
+    return init_v4(ctx, event_mask, name, id, nodes, ranks, rank, logger);
 }
 
 static int finalize(void *ctx) {

@@ -60,7 +60,7 @@ func (j job) run(t *testing.T, ranks, calls int, save time.Duration) (decided []
 				Poller: agree.NewPoller(s, clock, agree.Local), Clock: clock, Timing: agree.Local, Log: log,
 				Counter: &counter,
 				Own:     agree.Version{Content: []byte("A"), Meaning: "A"},
-				Stage: func(content []byte, _ string, _ func() (string, error)) (agree.Snapshot, error) {
+				Stage: func(content []byte, _ string, _ agree.Ranks) (agree.Snapshot, error) {
 					return storetest.Text(content), nil
 				},
 			})

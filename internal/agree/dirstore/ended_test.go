@@ -35,7 +35,7 @@ func TestEndedCommunicatorsTakeNoRoom(t *testing.T) {
 				Poller: poller,
 				Clock:  agree.RealTime(), Timing: agree.Local, Log: &logLines{}, Counter: &agree.Counter{},
 				Own: agree.Version{Content: []byte("A"), Meaning: "A"},
-				Stage: func(content []byte, _ string, _ func() (string, error)) (agree.Snapshot, error) {
+				Stage: func(content []byte, _ string, _ agree.Ranks) (agree.Snapshot, error) {
 					return storetest.Text(content), nil
 				},
 			})

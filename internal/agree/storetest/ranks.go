@@ -46,7 +46,7 @@ func RankPart(s agree.Store, timing agree.Timing, rank, ranks int) error {
 		Store:  s,
 		Poller: agree.NewPoller(s, clock, timing), Clock: clock, Timing: timing, Log: &say, Counter: &counter,
 		Own: agree.Version{Content: []byte("A"), Meaning: "A"},
-		Stage: func(content []byte, _ string, _ func() (string, error)) (agree.Snapshot, error) {
+		Stage: func(content []byte, _ string, _ agree.Ranks) (agree.Snapshot, error) {
 			return Text(content), nil
 		},
 	})
