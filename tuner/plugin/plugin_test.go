@@ -118,11 +118,9 @@ func few() []string {
 }
 
 var scenarios = []string{
-	"versions", "believable", "nulls", "constants", "nvl_domains", "table_sizes", "odd_tables", "channels", "reg_buff",
-	"v2", "chunks", "broadcasts", "asks_of_231", "rearch", "simulated", "simulated_in_turn", "model", "model_abstains",
-	"model_bad", "model_machine", "many_shapes", "keys", "remembers",
-	"threads", "crowd", "aborts", "twice", "again", "forks", "child_calls", "open_files", "signals", "strict",
-	"unrecorded",
+	"versions", "nulls", "constants", "nvl_domains", "table_sizes", "reg_buff", "v2", "chunks", "broadcasts",
+	"asks_of_231", "rearch", "simulated", "simulated_in_turn", "many_shapes", "keys", "remembers", "threads",
+	"crowd", "aborts", "twice", "again", "forks", "child_calls", "open_files", "signals", "strict", "unrecorded",
 }
 
 // What NCCL does to a tuner, done to the library by a C program.

@@ -60,12 +60,10 @@ int untouched(const struct outcome *o);
 static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,-1,-1\n";
 
 /* scenario_abi.c: what each call of the ABI does. */
-void versions(void), believable(void), nulls(void), constants(void), nvl_domains(void), table_sizes(void),
-    odd_tables(void), channels(void), reg_buff(void), v2(void), chunks(void);
+void versions(void), nulls(void), constants(void), nvl_domains(void), table_sizes(void), reg_buff(void), v2(void),
+    chunks(void);
 /* scenario_releases.c: what single releases of NCCL do. */
 void broadcasts(void), asks_of_231(void), rearch(void), simulated(void), simulated_in_turn(void);
-/* scenario_model.c: what a cost model does. */
-void model(void), model_abstains(void), model_bad(void), model_machine(void);
 /* scenario_life.c: what happens over the life of a process. */
 void many_shapes(void), keys(void), remembers(void), threads(void), crowd(void), aborts(void), twice(void), again(void),
     forks(void), child_calls(void), open_files(void), signals(void), panics(void), strict(void), logs(void);

@@ -1,7 +1,6 @@
 /* What each call of the ABI does. */
 #include "scenario.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "costs.h"
@@ -25,20 +24,6 @@ void versions(void) {
         }
         finalize(&h, ctx);
     }
-}
-
-/* The cell is made just cheaper than the best other one, on NCCL's own scale. */
-void believable(void) {
-    use_policy("p.csv", ring_simple);
-    struct host h = load(0);
-    CHECK(h.abi == ABI_NEWEST, "newest is v%d", h.abi);
-    void *ctx = open_comm(&h, 8, 1);
-    struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
-    float best = o.before[host_choose(o.before, NUM_ALGOS, NUM_PROTOS)], now = o.table[CELL(ALGO_RING, PROTO_SIMPLE)];
-    CHECK(now < best && now > 0.99f * best, "%g, the best was %g", now, best);
-    for (int i = 0; i < CELLS; i++)
-        if (i != CELL(ALGO_RING, PROTO_SIMPLE)) CHECK(o.table[i] == o.before[i], "cell %d changed too", i);
-    finalize(&h, ctx);
 }
 
 /* NULL for everything that may be NULL. */
@@ -135,81 +120,6 @@ void table_sizes(void) {
         for (int j = 0; j < 6; j++) CHECK(table[j] == 0 && channels == 0, "call %zu wrote", i);
     }
     finalize(&h, ctx);
-}
-
-/* Cells that NCCL offers in an odd way. */
-void odd_tables(void) {
-    use_policy("p.csv", "allreduce,0,inf,ring,simple,4,-1,-1\nreduce,0,inf,-1,simple,4,-1,-1\n");
-    struct host h = load(0);
-    void *ctx = open_comm(&h, 8, 1);
-    float none[CELLS];
-    for (int i = 0; i < CELLS; i++) none[i] = -1;
-    struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, none);
-    CHECK(untouched(&o), "a table with nothing available");
-    float fp8[CELLS]; /* ring switched off reads -1024 under the FP8 guard */
-    costs_fill(fp8, NUM_ALGOS, NUM_PROTOS, MiB);
-    fp8[CELL(ALGO_RING, PROTO_SIMPLE)] = -1024;
-    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, fp8);
-    CHECK(untouched(&o), "an unavailable cell of -1024");
-    float tie[CELLS];
-    for (int i = 0; i < CELLS; i++) tie[i] = 20;
-    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, tie);
-    CHECK(o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) && o.table[o.chosen] < 20, "a table of equals leaves a tie");
-    float zero[CELLS]; /* another cell is free: no positive cost beats it */
-    costs_fill(zero, NUM_ALGOS, NUM_PROTOS, MiB);
-    zero[CELL(ALGO_TREE, PROTO_LL)] = 0;
-    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, zero);
-    CHECK(untouched(&o), "a cell that costs nothing");
-    float only[CELLS];
-    memcpy(only, none, sizeof only);
-    only[CELL(ALGO_RING, PROTO_SIMPLE)] = 33;
-    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, only);
-    CHECK(memcmp(o.table, only, sizeof only) == 0 && o.channels == 4, "the only cell: %g, %d channels",
-          o.table[o.chosen], o.channels);
-    float special[CELLS];
-    costs_fill(special, NUM_ALGOS, NUM_PROTOS, MiB);
-    special[CELL(ALGO_TREE, PROTO_LL)] = NAN;
-    o = (struct outcome){0};
-    struct host_call call = {COLL_ALL_REDUCE, MiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
-    CHECK(host_ask(&h, ctx, &call, special, &o.channels) == RESULT_SUCCESS, "NaN");
-    CHECK(isnan(special[CELL(ALGO_TREE, PROTO_LL)]) &&
-              host_choose(special, NUM_ALGOS, NUM_PROTOS) == CELL(ALGO_RING, PROTO_SIMPLE),
-          "NaN");
-    float inf[CELLS];
-    memcpy(inf, none, sizeof inf);
-    inf[CELL(ALGO_TREE, PROTO_LL)] = INFINITY;
-    inf[CELL(ALGO_RING, PROTO_SIMPLE)] = 33;
-    CHECK(host_ask(&h, ctx, &call, inf, &o.channels) == RESULT_SUCCESS && inf[CELL(ALGO_RING, PROTO_SIMPLE)] == 33,
-          "infinity");
-    finalize(&h, ctx);
-}
-
-/* Channels are left alone where NCCL would not check them. */
-void channels(void) {
-    use_policy("p.csv", "allreduce,1,1,collnet_direct,simple,8,-1,-1\nallreduce,2,2,collnet_chain,simple,8,-1,-"
-                        "1\nallreduce,3,3,nvls,simple,8,-1,-1\n"
-                        "allreduce,4,4,nvls_tree,simple,8,-1,-1\nallreduce,5,5,ring,simple,64,-1,-1\nallreduce,6,6,"
-                        "ring,simple,96,-1,-1\n"
-                        "allreduce,7,7,-1,-1,8,-1,-1\nallreduce,8,8,ring,simple,-1,-1,-1\n");
-    struct host h = load(0);
-    for (size_t nodes = 1; nodes <= 2; nodes++) {
-        void *ctx = open_comm(&h, 8 * nodes, nodes);
-        int want[] = {0, 0, nodes == 1 ? 8 : 0, 8, 64, 64, 8, 0};
-        for (size_t bytes = 1; bytes <= 8; bytes++) {
-            float table[CELLS];
-            for (int i = 0; i < CELLS; i++) table[i] = 20 + (float)i;
-            struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, bytes, NUM_ALGOS, NUM_PROTOS, table);
-            CHECK(o.channels == want[bytes - 1], "row %zu on %zu nodes: %d channels, want %d", bytes, nodes, o.channels,
-                  want[bytes - 1]);
-        }
-        float
-            tie[CELLS]; /* NCCL's choice is ring or CollNet, by its release: no channels for a row that keeps it */
-        for (int i = 0; i < CELLS; i++) tie[i] = -1;
-        tie[CELL(ALGO_RING, PROTO_SIMPLE)] = tie[CELL(ALGO_COLLNET_CHAIN, PROTO_SIMPLE)] = 30;
-        struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, 7, NUM_ALGOS, NUM_PROTOS, tie);
-        CHECK(untouched(&o), "channels for a choice that is not certain");
-        finalize(&h, ctx);
-    }
 }
 
 /* v3 does not tell whether buffers are registered: a row that names it, whatever
