@@ -183,14 +183,17 @@ static void call(int i) {
     for (; c.pipe_ops <= 1; c.pipe_ops++) call_and_note(i, r, &c);
 }
 
-/* A call that this rank alone makes, as a program does whose ranks have gone apart. */
+/* Makes a call that no other rank makes, as a program does whose ranks have gone apart. With asks231 it is
+ * ncclGroupSimulateEnd's, which asks as for a real call. */
 static void call_alone(int i) {
     if (i < 0 || i >= num_contexts || !contexts[i].ctx) die("alone", "no such context");
-    struct host_call c = {COLL_ALL_REDUCE, 3 * KiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
-    float table[CELLS];
-    struct rank_call unlogged;
-    costs_fill(table, NUM_ALGOS, NUM_PROTOS, c.bytes);
-    ask(i, &c, table, &unlogged);
+    struct host_call c = {COLL_ALL_REDUCE, 3 * KiB, !set.asks231, 0, NUM_ALGOS, NUM_PROTOS};
+    for (; c.pipe_ops <= 1; c.pipe_ops++) {
+        float table[CELLS];
+        struct rank_call unlogged;
+        costs_fill(table, NUM_ALGOS, NUM_PROTOS, c.bytes);
+        ask(i, &c, table, &unlogged);
+    }
 }
 
 static void start_pace(struct pace *p) {

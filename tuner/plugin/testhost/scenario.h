@@ -63,10 +63,10 @@ static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,
 void versions(void), nulls(void), constants(void), nvl_domains(void), table_sizes(void), reg_buff(void), v2(void),
     chunks(void);
 /* scenario_releases.c: what single releases of NCCL do. */
-void broadcasts(void), asks_of_231(void), rearch(void), simulated(void), simulated_in_turn(void);
+void broadcasts(void), asks_of_231(void);
 /* scenario_life.c: what happens over the life of a process. */
-void many_shapes(void), keys(void), remembers(void), threads(void), crowd(void), aborts(void), twice(void), again(void),
-    forks(void), child_calls(void), open_files(void), signals(void), panics(void), strict(void), logs(void);
+void many_shapes(void), keys(void), remembers(void), threads(void), crowd(void), aborts(void), again(void),
+    child_calls(void), open_files(void), signals(void), panics(void), strict(void), logs(void);
 /* scenario_record.c: what the profiler half records. */
 void recorded(void), unrecorded(void), identified(void), recorded_v4(void), recorded_aborts(void);
 /* scenario_signals.c: what a host's signal handlers do. */

@@ -244,18 +244,6 @@ void aborts(void) {
     }
 }
 
-/* A communicator is closed twice, while another is open. */
-void twice(void) {
-    use_policy("p.csv", ring_simple);
-    struct host h = load(0);
-    void *other = open_comm(&h, 8, 1), *ctx = open_comm(&h, 8, 1);
-    ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
-    for (int i = 0; i < 3; i++) finalize(&h, ctx);
-    CHECK(ask(&h, other, COLL_ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the other communicator");
-    finalize(&h, other);
-    finalize(&h, other);
-}
-
 /* A forked child uses the communicators of its parent and opens one: it is answered what
  * the parent was, or nothing, and told why it gets no communicator of its own. */
 void child_calls(void) {
@@ -282,34 +270,6 @@ void child_calls(void) {
     int status;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
     CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 5 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the parent");
-    finalize(&h, ctx);
-}
-
-/* A data loader is forked while communicators are alive, and ends in every way
- * there is. */
-void forks(void) {
-    use_policy("p.csv", ring_simple);
-    struct host h = load(0);
-    void *ctx = open_comm(&h, 8, 1);
-    for (int way = 0; way < 3; way++) {
-        ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB + way);
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            char *memory = malloc(1 << 20);
-            memset(memory, way, 1 << 20);
-            free(memory);
-            if (way == 0) exit(0);
-            if (way == 1) _exit(0);
-            execl("/bin/true", "true", (char *)NULL);
-            _exit(127);
-        }
-        int status;
-        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "way %d: status %d",
-              way, status);
-        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 5 * MiB + way).chosen == CELL(ALGO_RING, PROTO_SIMPLE),
-              "the parent after way %d", way);
-    }
     finalize(&h, ctx);
 }
 
