@@ -51,7 +51,7 @@ const (
 func NewExporter(variable, release string, h *hung.Calls, getenv func(string) string) *Exporter {
 	e := &Exporter{variable: variable, release: release, hung: h, getenv: getenv, Every: metricsEvery,
 		done: make(chan struct{})}
-	e.rows = rowTotals{hits: map[string]uint64{}, fired: map[string]map[int]bool{}}
+	e.rows = rowTotals{}
 	e.events.refused = map[agree.Reason]uint64{}
 	close(e.done)
 	return e

@@ -22,7 +22,6 @@ import (
 const (
 	maxMetricsComms = 64 // the first that are open; others count in totals only
 	maxMetricsRows  = 50 // the first that decide calls; others are one row "other"
-	maxUnusedRows   = 20 // named
 )
 
 // CommState is what the metrics show of a communicator at a moment.
@@ -40,44 +39,29 @@ type CommState struct {
 	Finding      *trial.Finding // of its comparison by now; nil: none
 }
 
-// rowTotals is what the rows of all versions have decided in the process.
-type rowTotals struct {
-	hits  map[string]uint64       // by retired versions, by name, at most maxMetricsRows and otherRows
-	fired map[string]map[int]bool // by a version's meaning, the indexes of rules that have decided a call
-}
+// rowTotals counts the calls that the rows of retired versions have decided in the process. It has at most
+// maxMetricsRows names and otherRows.
+type rowTotals map[string]uint64
 
 // otherRows is the name of all rows together that have none.
 const otherRows = "other"
 
-// maxFired bounds how many versions' rows are remembered.
-const maxFired = 8
-
-// add adds to hits, a copy of t.hits or itself, what a version has decided. A row keeps its name,
-// so that no counter ever falls.
-func (t *rowTotals) add(hits map[string]uint64, c *Counts, total *decided) {
-	fired := t.fired[c.meaning]
-	if fired == nil {
-		fired = map[int]bool{}
-		t.fired[c.meaning] = fired
-	}
+// add adds to hits, a copy of t or t itself, what a version has decided. A row keeps its name, so that no
+// counter ever falls.
+func (t rowTotals) add(hits rowTotals, c *Counts, total *decided) {
 	total.add(c.hits, func(rule int, n uint64) {
-		fired[rule] = true
 		name := otherRows
 		if rule != noRule {
-			name = rowName(c.engine.Policy, rule)
+			name = fmt.Sprintf("%s:%d", c.engine.Policy.File, c.engine.Policy.Rules[rule].Line)
 		}
-		if _, named := t.hits[name]; !named {
-			if len(t.hits) >= maxMetricsRows {
+		if _, named := t[name]; !named {
+			if len(t) >= maxMetricsRows {
 				name = otherRows
 			}
-			t.hits[name] += 0 // the name is taken
+			t[name] += 0 // the name is taken
 		}
 		hits[name] += n
 	})
-}
-
-func rowName(p *policy.Policy, rule int) string {
-	return fmt.Sprintf("%s:%d", p.File, p.Rules[rule].Line)
 }
 
 // follow makes the counts of a version count.
@@ -102,7 +86,7 @@ func (e *Exporter) keep(c *Counts) {
 		return // nobody reads them, or it was done when the communicator was closed
 	}
 	m.counting = append(m.counting[:i:i], m.counting[i+1:]...)
-	e.rows.add(e.rows.hits, c, &m.before)
+	e.rows.add(e.rows, c, &m.before)
 }
 
 // changeTotals counts changes in all communicators. It has a mutex of its own, held for moments,
@@ -111,13 +95,10 @@ type changeTotals struct {
 	mu        sync.Mutex
 	committed uint64
 	refused   map[agree.Reason]uint64
-	took      [len(changeBounds) + 1]uint64
-	tookSum   time.Duration
+	timed     uint64        // changes whose time is known
+	took      time.Duration // by all of these
 	badFiles  uint64
 }
-
-// changeBounds are the upper bounds of the histogram, in seconds.
-var changeBounds = [...]float64{0.5, 1, 2, 5, 10, 30, 60, 300}
 
 // Committed implements agree.Observer.
 func (e *Exporter) Committed(took time.Duration) {
@@ -126,9 +107,8 @@ func (e *Exporter) Committed(took time.Duration) {
 	defer t.mu.Unlock()
 	t.committed++
 	if took > 0 {
-		i, _ := slices.BinarySearch(changeBounds[:], took.Seconds())
-		t.took[i]++
-		t.tookSum += took
+		t.timed++
+		t.took += took
 	}
 }
 
@@ -171,7 +151,7 @@ func (t *changeTotals) addTo(p *metrics.Page) {
 		// Zeros, too: Prometheus sees no increase where a counter begins with 1.
 		p.Add(metrics.Changes, float64(t.refused[why]), "refused", string(why))
 	}
-	p.AddHistogram(metrics.ChangeTime, changeBounds[:], t.took[:], t.tookSum.Seconds())
+	p.AddSummary(metrics.ChangeTime, t.timed, t.took.Seconds())
 }
 
 // addCounts adds what is known of communicators and rows.
@@ -179,17 +159,13 @@ func (e *Exporter) addCounts(p *metrics.Page) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p.Add(metrics.Communicators, float64(len(e.comms)))
-	inForce := map[string]*policy.Policy{}
-	hits := maps.Clone(e.rows.hits)
+	hits := maps.Clone(e.rows)
 	for i, m := range e.comms {
 		total := m.before
 		for _, c := range m.counting {
 			e.rows.add(hits, c, &total)
 		}
 		s := m.state()
-		if s.Engine != nil && s.Engine.Policy != nil {
-			inForce[s.Version] = s.Engine.Policy
-		}
 		if i < maxMetricsComms {
 			s.addTo(p, m.number, total)
 		}
@@ -197,28 +173,6 @@ func (e *Exporter) addCounts(p *metrics.Page) {
 	for _, name := range slices.Sorted(maps.Keys(hits)) {
 		p.Add(metrics.RowHits, float64(hits[name]), name)
 	}
-	for _, meaning := range slices.Sorted(maps.Keys(inForce)) {
-		e.rows.addUnused(p, meaning, inForce[meaning])
-	}
-	for meaning := range e.rows.fired {
-		if len(e.rows.fired) > maxFired && inForce[meaning] == nil {
-			delete(e.rows.fired, meaning)
-		}
-	}
-}
-
-func (t *rowTotals) addUnused(p *metrics.Page, meaning string, rows *policy.Policy) {
-	version, unused := shortVersion(meaning), 0
-	for rule := range rows.Rules {
-		if t.fired[meaning][rule] {
-			continue
-		}
-		if unused++; unused <= maxUnusedRows {
-			p.Add(metrics.RowUnused, 1, rowName(rows, rule), version)
-		}
-	}
-	p.Add(metrics.Rows, float64(len(rows.Rules)), version)
-	p.Add(metrics.RowsUnused, float64(unused), version)
 }
 
 // shortVersion is a version as the log and tunefit status name it.
