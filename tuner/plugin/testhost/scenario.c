@@ -92,40 +92,11 @@ int untouched(const struct outcome *o) {
 
 void finalize(const struct host *h, void *ctx) { CHECK(host_finalize(h, ctx) == RESULT_SUCCESS, "finalize"); }
 
+#define ENTRY(name) {#name, name},
 static const struct {
     const char *name;
     void (*run)(void);
-} scenarios[] = {
-    {"versions", versions},
-    {"nulls", nulls},
-    {"constants", constants},
-    {"nvl_domains", nvl_domains},
-    {"table_sizes", table_sizes},
-    {"reg_buff", reg_buff},
-    {"v2", v2},
-    {"chunks", chunks},
-    {"broadcasts", broadcasts},
-    {"asks_of_231", asks_of_231},
-    {"many_shapes", many_shapes},
-    {"keys", keys},
-    {"remembers", remembers},
-    {"threads", threads},
-    {"crowd", crowd},
-    {"aborts", aborts},
-    {"again", again},
-    {"child_calls", child_calls},
-    {"open_files", open_files},
-    {"signals", signals},
-    {"panics", panics},
-    {"strict", strict},
-    {"logs", logs},
-    {"profiled", profiled},
-    {"recorded", recorded},
-    {"unrecorded", unrecorded},
-    {"identified", identified},
-    {"recorded_v4", recorded_v4},
-    {"recorded_aborts", recorded_aborts},
-};
+} scenarios[] = {SCENARIOS(ENTRY)};
 
 int main(int argc, char **argv) {
     if (argc != 3) {

@@ -59,17 +59,16 @@ int untouched(const struct outcome *o);
 
 static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,-1,-1\n";
 
-/* scenario_abi.c: what each call of the ABI does. */
-void versions(void), nulls(void), constants(void), nvl_domains(void), table_sizes(void), reg_buff(void), v2(void),
-    chunks(void);
-/* scenario_releases.c: what single releases of NCCL do. */
-void broadcasts(void), asks_of_231(void);
-/* scenario_life.c: what happens over the life of a process. */
-void many_shapes(void), keys(void), remembers(void), threads(void), crowd(void), aborts(void), again(void),
-    child_calls(void), open_files(void), signals(void), panics(void), strict(void), logs(void);
-/* scenario_record.c: what the profiler half records. */
-void recorded(void), unrecorded(void), identified(void), recorded_v4(void), recorded_aborts(void);
-/* scenario_signals.c: what a host's signal handlers do. */
-void profiled(void);
+/* All scenarios, by file: what each call of the ABI does, what single releases of NCCL do, what happens over
+ * the life of a process, what a host's signal handlers do, and what the profiler half records. */
+#define SCENARIOS(S)                                                                                       \
+    S(versions) S(nulls) S(constants) S(nvl_domains) S(table_sizes) S(reg_buff) S(v2) S(chunks)            \
+    S(broadcasts) S(asks_of_231)                                                                           \
+    S(many_shapes) S(keys) S(remembers) S(threads) S(crowd) S(aborts) S(again) S(child_calls)              \
+    S(open_files) S(signals) S(panics) S(strict) S(logs)                                                   \
+    S(profiled)                                                                                            \
+    S(recorded) S(unrecorded) S(identified) S(recorded_v4) S(recorded_aborts)
+#define DECLARE(name) void name(void);
+SCENARIOS(DECLARE)
 
 #endif
