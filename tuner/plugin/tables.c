@@ -31,7 +31,7 @@ INIT_SINCE_V5(5, struct abi_constants_v5)
 INIT_SINCE_V5(6, struct abi_constants_v5)
 INIT_SINCE_V5(7, struct abi_constants_v7)
 
-/* What comm_known does not know. */
+/* Answers a query that comm_known does not know. */
 static int ask(void *ctx, const struct query *q, int *channels) {
     struct comm *c = context_enter(ctx);
     if (!c) return RESULT_SUCCESS;
@@ -104,7 +104,7 @@ static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int
 }
 
 static int get_chunk_size(void *ctx, int coll, size_t bytes, int algo, int proto, int channels, size_t *chunk_size) {
-    (void)bytes, (void)channels; /* one channel's share: it does not tell the collective's size */
+    (void)bytes, (void)channels; /* bytes is one channel's share, so it does not tell the collective's size */
     if (coll < 0 || coll >= NUM_COLLS || algo < 0 || proto < 0 || proto >= NUM_PROTOS || algo >= MAX_CELLS / NUM_PROTOS)
         return RESULT_SUCCESS;
     const struct comm *c = context_enter(ctx);

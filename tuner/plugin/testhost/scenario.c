@@ -1,7 +1,6 @@
 /*
- * scenarios TUNER.so NAME: one thing that NCCL does to a tuner, and what must
- * come of it. Exits with 0 if all checks hold; else it says which do not.
- * What the plugin logs goes to standard output, one line each.
+ * scenarios TUNER.so NAME: plays one thing that NCCL does to a tuner, and checks what comes of it. It prints
+ * the checks that fail, and then exits with 1. What the plugin logs goes to standard output, one line each.
  */
 #include "scenario.h"
 
@@ -24,14 +23,12 @@ void to_stdout(int level, unsigned long flags, const char *file, int line, const
     printf("%s %s\n", level == LOG_WARN ? "WARN" : "INFO", text);
 }
 
-/* The directory for files that a scenario writes; the test gives it. */
 const char *in_dir(const char *name) {
     static _Thread_local char path[512];
     snprintf(path, sizeof path, "%s/%s", getenv("SCENARIO_DIR"), name);
     return path;
 }
 
-/* So many repetitions, or a tenth where the test wants few. */
 int few(int n) { return getenv("SCENARIO_FEW") ? n / 10 : n; }
 
 void write_policy(const char *name, const char *text) {

@@ -27,11 +27,12 @@ extern atomic_int failures;
         }                                                            \
     } while (0)
 
-/* A logger that prints, as NCCL's does. */
+/* A logger that prints to standard output. */
 void to_stdout(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
 
-/* Files lie in the directory SCENARIO_DIR, which the test gives. */
+/* Returns the path of a file in the directory SCENARIO_DIR, which the test gives. */
 const char *in_dir(const char *name);
+/* Returns n, or a tenth of it where the test wants few repetitions. */
 int few(int n);
 void write_policy(const char *name, const char *text);
 /* Writes the file and makes it the policy of communicators opened from now on. */
@@ -42,19 +43,19 @@ struct host load(int abi);
 void *open_comm(const struct host *h, size_t ranks, size_t nodes);
 void finalize(const struct host *h, void *ctx);
 
-enum { no_channels = 0 }; /* what NCCL passes in: its own count */
+enum { no_channels = 0 }; /* NCCL passes this in; it stands for NCCL's own count */
 
 struct outcome {
     float before[MAX_TABLE], table[MAX_TABLE];
     int channels, chosen;
 };
-/* Asks once and checks what must hold for every answer: success, and nothing
- * written but finite positive costs into available cells. */
+/* Asks once and checks what must hold for every answer: it succeeds, and only available cells are written,
+ * with finite positive costs. */
 struct outcome ask_table(const struct host *h, void *ctx, int coll, size_t bytes, int num_algo, int num_proto,
                          const float *before);
 /* Asks with the costs of costs.h. */
 struct outcome ask(const struct host *h, void *ctx, int coll, size_t bytes);
-/* Whether not one bit changed. */
+/* Returns whether the answer changed no bit. */
 int untouched(const struct outcome *o);
 
 static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,-1,-1\n";

@@ -5,8 +5,7 @@
 
 #include "costs.h"
 
-/* Every version: a row that matches decides, and where none does not one bit of
- * the table changes. */
+/* With every version, a row that matches decides. Where none matches, no bit of the table changes. */
 void versions(void) {
     use_policy("p.csv", ring_simple);
     for (int abi = 2; abi <= ABI_NEWEST; abi++) {
@@ -26,7 +25,7 @@ void versions(void) {
     }
 }
 
-/* NULL for everything that may be NULL. */
+/* Everything that may be NULL is NULL. */
 void nulls(void) {
     use_policy("p.csv", ring_simple);
     for (int abi = 2; abi <= ABI_NEWEST; abi++) {
@@ -46,7 +45,7 @@ void nulls(void) {
     }
 }
 
-/* v5 to v7 pass in constants and a domain; they stay as they are. */
+/* v5 to v7 pass in constants and a domain. The library changes neither. */
 void constants(void) {
     use_policy("p.csv", ring_simple);
     for (int abi = 5; abi <= ABI_NEWEST; abi++) {
@@ -64,7 +63,7 @@ void constants(void) {
     }
 }
 
-/* v5 to v7 tell how many NVLink domains there are, or not. */
+/* v5 to v7 may tell how many NVLink domains there are. */
 void nvl_domains(void) {
     use_policy("p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,nvl_domains == 3\n");
     for (int abi = 2; abi <= ABI_NEWEST; abi++) {
@@ -122,8 +121,7 @@ void table_sizes(void) {
     finalize(&h, ctx);
 }
 
-/* v3 does not tell whether buffers are registered: a row that names it, whatever
- * it names, is not for v3. */
+/* v3 does not tell whether buffers are registered. So a row with reg_buff never matches there. */
 void reg_buff(void) {
     use_policy("p.csv", "allreduce,0,inf,ring,simple,3,-1,-1,-1,0\nallreduce,0,inf,ring,simple,4,-1,-1,-1,1\nallreduce,"
                         "0,inf,ring,simple,5,-1,-1\n");
@@ -142,8 +140,7 @@ void reg_buff(void) {
     }
 }
 
-/* What v2 may be told. It gives no table, does not say what is available, and
- * obeys blindly. */
+/* NCCL with v2 gives no table, does not say what is available, and obeys blindly. So few rows may decide. */
 void v2(void) {
     use_policy(
         "p.csv",
@@ -164,7 +161,7 @@ void v2(void) {
         {two, COLL_ALL_REDUCE, 1, 0, 0, -1, -1, 0}, /* LL128 is not safe everywhere */
         {two, COLL_ALL_REDUCE, 2, 0, 0, -1, -1, 0}, {two, COLL_ALL_REDUCE, 2, 0, 1, -1, -1, 0},
         {two, COLL_ALL_REDUCE, 2, 1, 1, ALGO_NVLS, PROTO_SIMPLE, 0},
-        {two, COLL_ALL_REDUCE, 3, 0, 0, -1, -1, 0}, /* no telling which is the cheapest */
+        {two, COLL_ALL_REDUCE, 3, 0, 0, -1, -1, 0}, /* the cheapest cell is not known */
         {two, COLL_ALL_REDUCE, 4, 0, 0, ALGO_TREE, PROTO_LL, 4}, {two, COLL_BROADCAST, 5, 0, 0, -1, -1, 0},
         {two, COLL_ALL_REDUCE, 6, 0, 0, -1, -1, 0}, {two, COLL_ALL_REDUCE, 7, 1, 1, -1, -1, 0},
         {two, COLL_ALL_REDUCE, 8, 1, 1, -1, -1, 0}, /* reg_buff is not told */
@@ -192,7 +189,7 @@ void v2(void) {
     finalize(&h, ctx);
 }
 
-/* The chunk size belongs to the row that decided, and to nothing else. */
+/* A chunk size is given only for what its row decided. */
 void chunks(void) {
     use_policy("p.csv",
                "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\n"

@@ -27,14 +27,9 @@ static void *open_as(const struct host *h, const struct release *r, size_t ranks
     return ctx;
 }
 
-/* NCCL uses a channel of a communicator that has so many. */
-static void use_channel(const struct release *r, int channel, int has) {
-    CHECK(channel < has, "%s uses channel %d of a communicator with %d: all ranks crash", r->name, channel, has);
-}
-
-/* A group of broadcasts with different roots, as PyTorch's uneven all_gather makes: one
- * question about an AllGather, ring and PAT alone, and a part of the work for each channel
- * that comes back. */
+/* Launches a group of broadcasts with different roots, as PyTorch's uneven all_gather makes, in a communicator
+ * that has so many channels. NCCL asks once about an AllGather, for ring and PAT alone. Then it gives each
+ * channel of the answer a part of the work. */
 static void launch_broadcasts(const struct host *h, void *ctx, const struct release *r, size_t bytes, int has) {
     float table[CELLS];
     costs_fill(table, NUM_ALGOS, NUM_PROTOS, bytes);
@@ -43,7 +38,7 @@ static void launch_broadcasts(const struct host *h, void *ctx, const struct rele
     int own = bytes < MiB ? 1 : has;
     int count = ask_table(h, ctx, COLL_ALL_GATHER, bytes, NUM_ALGOS, NUM_PROTOS, table).channels;
     if (count == no_channels || (r->lowers && count > own)) count = own;
-    for (int part = 0; part < count; part++) use_channel(r, part, has);
+    CHECK(count <= has, "%s uses %d channels of a communicator with %d: all ranks crash", r->name, count, has);
 }
 
 void broadcasts(void) {
@@ -67,8 +62,7 @@ void broadcasts(void) {
     }
 }
 
-/* What NCCL chooses since 2.31: the smallest cell that it offers, even below 0, the last
- * of equals. */
+/* Returns NCCL's choice since 2.31: the cheapest cell that it offers, even below 0, and of equals the last. */
 static int choose_last(const struct outcome *o) {
     int best = -1;
     for (int i = 0; i < CELLS; i++)
@@ -76,7 +70,7 @@ static int choose_last(const struct outcome *o) {
     return best;
 }
 
-/* One of NCCL 2.31's questions. */
+/* Asks once as NCCL 2.31 does. */
 static struct outcome ask_pipelined(const struct host *h, void *ctx, int coll, int pipe_ops, const float *table) {
     struct outcome o = {.channels = no_channels};
     memcpy(o.before, table, CELLS * sizeof(float));
@@ -87,10 +81,9 @@ static struct outcome ask_pipelined(const struct host *h, void *ctx, int coll, i
     return o;
 }
 
-/* NCCL 2.31 asks up to three times about one collective: with nothing available, for
- * symmetric kernels, and then about the general ones with pipe_ops 0 and 1; a selection of
- * algorithms for one call arrives as cells that are not available. Each answer stands
- * alone, and NCCL's older and newer way to choose come to the same cell. */
+/* NCCL 2.31 asks up to three times about one collective. First it asks for symmetric kernels, with nothing
+ * available, then about the general ones with pipe_ops 0 and 1. If a program selects algorithms for a call, all
+ * other cells are unavailable. Each answer stands alone. NCCL's older and newer ways to choose take one cell. */
 void asks_of_231(void) {
     use_policy("p.csv", "allreduce,0,inf,ring,simple,12,-1,-1,1,-1\nallgather,0,inf,ring,ll128,12,-1,-1,0,-"
                         "1\nreducescatter,0,inf,ring,simple,12,-1,-1\n");
