@@ -1,5 +1,5 @@
-// Package metrics names what this project tells Prometheus, and writes it in Prometheus' text
-// format. The library writes files for node_exporter's textfile collector, tunefit prints.
+// Package metrics lists this project's metrics for Prometheus, and writes them in Prometheus' text format. The
+// library writes files for node_exporter's textfile collector. tunefit prints.
 //
 // Labels that NCCL's inspector has in its files for Prometheus have its names here, too
 // (inspector_prom.cc of NCCL 2.30.7): slurm_job_id, node, n_nodes, nranks.
@@ -63,7 +63,7 @@ var (
 var Library = []Metric{Info, Updated, Communicators, Errors, Version, Calls, Hits, Silent, Unchangeable, Pending,
 	Changes, ChangeTime, RowHits, StepTime, StepPairs}
 
-// ofRecords are the labels of a communicator as the ranks' records tell of it.
+// ofRecords are the labels of a communicator, which come from the ranks' records.
 func ofRecords(more ...string) []string {
 	return append([]string{"rendezvous", "comm_id", "nranks"}, more...)
 }

@@ -5,7 +5,7 @@ package main
 /*
 #include "profiler.h"
 
-// cgo knows no atomics of C.
+// cgo does not know C's atomics.
 static inline uint32_t load_what(const struct prof_shape *s) { return __atomic_load_n(&s->what, __ATOMIC_ACQUIRE); }
 static inline uint64_t load_calls(const struct prof_shape *s) { return __atomic_load_n(&s->calls, __ATOMIC_RELAXED); }
 static inline uint64_t load_count(const uint64_t *n) { return __atomic_load_n(n, __ATOMIC_RELAXED); }

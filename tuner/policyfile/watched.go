@@ -32,7 +32,7 @@ type watchedSet struct {
 	users map[*user]bool
 }
 
-// user is who wants to hear of edits.
+// user is a communicator that wants to hear of edits.
 type user struct{ offer func(*Version) }
 
 // Watch offers each new version of the files until stop is called. own is what the caller read last. Any
@@ -48,8 +48,8 @@ func (l *Loader) Watch(s Settings, own Loaded, log telemetry.Log, offer func(*Ve
 
 func (s Settings) key() [2]Named { return [2]Named{s.Policy, s.Model} }
 
-// joinWatch adds a user. sure is false if the files were read at another time than own: the user
-// may have missed an edit.
+// joinWatch adds a user. sure is false if the files were read at another time than own. The user may then have
+// missed an edit.
 func (l *Loader) joinWatch(s Settings, own Loaded, log telemetry.Log, one *user) (set *watchedSet, sure bool) {
 	l.watching.Lock()
 	defer l.watching.Unlock()
@@ -96,7 +96,7 @@ func (s *watchedSet) read(always bool) {
 	s.mu.Unlock()
 	defer func() {
 		if p := recover(); p != nil {
-			log.Warnf("a defect in the plugin: %v; a change of %s is not taken up", p, s.settings.names())
+			log.Warnf("a defect in the plugin: %v; an edit of %s is ignored", p, s.settings.names())
 		}
 	}()
 	f := s.loader.loadFiles(s.settings)

@@ -75,8 +75,8 @@ type decided struct{ nccl, model, rows uint64 }
 // noRule stands for the rows that have no number.
 const noRule = lateRows - firstRow
 
-// add adds what a version has decided by now, and tells each row that has decided calls. Calls may
-// go on meanwhile.
+// add adds what a version has decided by now. It calls row for each row that has decided calls. Calls may go on
+// meanwhile.
 func (d *decided) add(hits []atomic.Uint64, row func(rule int, n uint64)) {
 	d.nccl += hits[byNCCL].Load()
 	d.model += hits[byModel].Load()

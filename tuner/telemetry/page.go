@@ -17,11 +17,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// Bounds of what one process writes. Of 1000 processes, each with 10 communicators and 10 000
-// rows, a Prometheus would have to keep 10^8 series if each row of each communicator were one.
+// Bounds of what one process writes. With a series for each row of each communicator, 1000 processes with
+// 10 communicators and 10 000 rows would be 10^8 series for Prometheus.
 const (
-	maxMetricsComms = 64 // the first that are open; others count in totals only
-	maxMetricsRows  = 50 // the first that decide calls; others are one row "other"
+	maxMetricsComms = 64 // the first open ones; the others count in totals only
+	maxMetricsRows  = 50 // the first that decide calls; the others are one row "other"
 )
 
 // CommState is what the metrics show of a communicator at a moment.
@@ -43,7 +43,7 @@ type CommState struct {
 // maxMetricsRows names and otherRows.
 type rowTotals map[string]uint64
 
-// otherRows is the name of all rows together that have none.
+// otherRows names all rows together that have no name of their own.
 const otherRows = "other"
 
 // add adds to hits, a copy of t or t itself, what a version has decided. A row keeps its name, so that no
@@ -64,33 +64,33 @@ func (t rowTotals) add(hits rowTotals, c *Counts, total *decided) {
 	})
 }
 
-// follow makes the counts of a version count.
+// follow includes the counts of a version in the metrics.
 func (m *CommMetrics) follow(c *Counts) {
 	m.exporter.mu.Lock()
 	defer m.exporter.mu.Unlock()
 	m.counting = append(m.counting, c)
 }
 
-// fold keeps the counts of a version before they are freed.
+// fold adds the counts of a version to the totals before they are freed.
 func (m *CommMetrics) fold(c *Counts) {
 	m.exporter.mu.Lock()
 	defer m.exporter.mu.Unlock()
 	m.exporter.keep(c)
 }
 
-// keep is fold with the mutex held.
+// keep does what fold does. The caller holds the mutex.
 func (e *Exporter) keep(c *Counts) {
 	m := c.comm
 	i := slices.Index(m.counting, c)
 	if i < 0 {
-		return // nobody reads them, or it was done when the communicator was closed
+		return // there are no metrics, or Close has added them
 	}
 	m.counting = append(m.counting[:i:i], m.counting[i+1:]...)
 	e.rows.add(e.rows, c, &m.before)
 }
 
-// changeTotals counts changes in all communicators. It has a mutex of its own, held for moments,
-// since NCCL's thread takes it at a change.
+// changeTotals counts changes in all communicators. It has a mutex of its own, which is held for moments only,
+// because NCCL's thread takes it at a change.
 type changeTotals struct {
 	mu        sync.Mutex
 	committed uint64
@@ -129,7 +129,7 @@ func (e *Exporter) FileRefused() {
 	e.events.badFiles++
 }
 
-// Page is the text of all metrics.
+// Page returns the text of all metrics.
 func (e *Exporter) Page() []byte {
 	e.mu.Lock()
 	labels := e.labels
@@ -224,9 +224,8 @@ func (s *CommState) addTo(p *metrics.Page, number int, total decided) {
 	p.Add(metrics.Pending, pending, with()...)
 }
 
-// metricsLabels are names and values of the labels that all metrics of the process have. pid is
-// what no two processes of a machine share: node_exporter drops all files where two samples have
-// the same labels.
+// metricsLabels returns names and values of the labels that all metrics of the process have. No two processes
+// of a machine share pid. If two samples had the same labels, node_exporter would drop all files.
 func metricsLabels(getenv func(string) string) []string {
 	rank := ""
 	for _, name := range []string{"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"} {

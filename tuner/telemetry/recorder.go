@@ -26,7 +26,7 @@ type ReadCounts func(*record.Comm)
 type Recorder struct {
 	variable string // names the directory, for messages
 	hung     *hung.Calls
-	refused  sync.Once // it was logged that nothing can be recorded
+	refused  sync.Once // logs that nothing can be recorded
 
 	mu    sync.Mutex // guards what follows but writing
 	open  int
@@ -64,7 +64,7 @@ const (
 	maxRecordings = 256
 	maxDecided    = 4096
 
-	// A file is written after so long, then ever more rarely.
+	// The first file is written after firstRecord. Each interval is twice the one before, up to lastRecord.
 	firstRecord = 10 * time.Second
 	lastRecord  = 10 * time.Minute
 	// recordLimit bounds the wait for a file at the end of the last communicator.
