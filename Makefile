@@ -89,9 +89,9 @@ $(EMPTY): tuner/plugin/testhost/empty.c internal/abi/abi.h
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -shared -fPIC -o $@ $<
 
-$(BENCH): $(wildcard tuner/plugin/testhost/bench*.c) $(C_SOURCES)
+$(BENCH): tuner/plugin/testhost/bench.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(CC) $(CFLAGS) -o $@ $(wildcard tuner/plugin/testhost/bench*.c) $(HOST) -ldl -lm
+	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl -lm
 
 $(SCENARIOS): $(wildcard tuner/plugin/testhost/scenario*.c) $(C_SOURCES)
 	@mkdir -p $(BUILD)

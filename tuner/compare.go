@@ -81,7 +81,7 @@ func (c *Comm) compared() *policyfile.Version {
 	files.Policy = policyfile.Named{Variable: EnvCompare, Path: named}
 	read, err := c.plugin.loader.LoadLive(files, c.log)
 	if err != nil || !read.Valid {
-		c.log.Warnf("%s=%s cannot be used, and is not compared with (allowed: %s, or a policy file without mistakes)",
+		c.log.Warnf("%s=%s cannot be used, so nothing is compared with it (allowed: %s, or a sound policy file)",
 			EnvCompare, named, compareNCCL)
 		return nil
 	}

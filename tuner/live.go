@@ -16,7 +16,7 @@ import (
 type obstacle struct {
 	label string // for metrics; "": there is no obstacle
 	text  string // for the log; "": nobody asks for changes
-	fault bool   // it is for the user to mend
+	fault bool   // the user can fix it
 }
 
 // obstacle returns the obstacle that is known before the ranks meet. All ranks find the same one. So a rank

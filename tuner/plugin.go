@@ -6,6 +6,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -47,8 +48,8 @@ func New(getenv func(string) string) *Plugin {
 
 // Record begins to record a communicator. It returns nil unless NCCL_TUNER_RECORD names a directory that can
 // be written to.
-func (p *Plugin) Record(info telemetry.RecordInfo, from telemetry.Recorded, log telemetry.Log) *telemetry.Recording {
-	return p.recorder.Begin(p.getenv(EnvRecord), info, from, log)
+func (p *Plugin) Record(c record.Comm, read telemetry.ReadCounts, log telemetry.Log) *telemetry.Recording {
+	return p.recorder.Begin(p.getenv(EnvRecord), c, read, log)
 }
 
 // logWhyNotLive logs once why the policy cannot change during the run, as a warning if the

@@ -15,9 +15,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
-// rendezvous is a store that the ranks of a job share, as one process uses it: all its
-// communicators that name the same one share it, and its poller. What follows done is set
-// when it is closed: opening a store can take long.
+// rendezvous is a store that the ranks of a job share, as one process uses it. All communicators of the
+// process that name the same store share it and its poller. Opening a store can take long, so the fields
+// after done are set only when done is closed.
 type rendezvous struct {
 	rendezvousKey
 	plugin *Plugin
@@ -91,7 +91,7 @@ func (p *Plugin) meet(s settings, nodes int, log telemetry.Log) (*rendezvous, er
 	}
 }
 
-// attempt returns the store as it was opened, or the attempt to open it, which this call may have begun.
+// attempt returns the open store or an attempt to open it. begun reports that this call began the attempt.
 // Several communicators share an attempt; each releases it.
 func (p *Plugin) attempt(key rendezvousKey, log telemetry.Log) (r *rendezvous, begun bool) {
 	p.mu.Lock()
@@ -134,8 +134,7 @@ func (r *rendezvous) release() {
 	}
 }
 
-// forget makes communicators that come later open the store anew; plugin.mu is held. Those that use it
-// keep it.
+// forget makes later communicators open the store anew. Those that use it keep it. The caller holds plugin.mu.
 func (r *rendezvous) forget() {
 	if r.plugin.rendezvous[r.rendezvousKey] == r {
 		delete(r.plugin.rendezvous, r.rendezvousKey)
@@ -148,7 +147,7 @@ func (r *rendezvous) end() {
 	}
 }
 
-// failed reports that the attempt is over and came to nothing.
+// failed reports that the attempt to open the store has failed.
 func (r *rendezvous) failed() bool {
 	select {
 	case <-r.done:
@@ -198,9 +197,9 @@ func (r *rendezvous) open() error {
 	return nil
 }
 
-// changeTime is about how long a change takes.
+// changeTime estimates how long a change takes.
 func (r *rendezvous) changeTime() time.Duration {
-	return 3 * r.timing.Settle // until all have promised, from there to the switch, and what comes between
+	return 3 * r.timing.Settle // one until all have promised, one until the switch, and one for the rest
 }
 
 // openDirectory opens a directory that machines share.

@@ -39,7 +39,7 @@ func (c *Comm) prepare(v *policyfile.Version) *snapshot {
 	if s.idle = c.fixedBy.label != "" && s.view.Empty(); s.idle {
 		newHits = nil
 	}
-	s.counts = c.metrics.NewCounts(v.Engine(), v.Meaning(), newHits)
+	s.counts = c.metrics.NewCounts(v.Engine(), newHits)
 	return s
 }
 

@@ -1,5 +1,5 @@
-// Package metrics names what this project tells Prometheus, and writes it in Prometheus' text
-// format. The library writes files for node_exporter's textfile collector, tunefit prints.
+// Package metrics lists this project's metrics for Prometheus, and writes them in Prometheus' text format. The
+// library writes files for node_exporter's textfile collector. tunefit prints.
 //
 // Labels that NCCL's inspector has in its files for Prometheus have its names here, too
 // (inspector_prom.cc of NCCL 2.30.7): slurm_job_id, node, n_nodes, nranks.
@@ -8,7 +8,7 @@ package metrics
 // Metric is one metric. Its name begins with nccl_tuner_.
 type Metric struct {
 	Name   string
-	Kind   string // counter, gauge or histogram
+	Kind   string // counter, gauge or summary
 	Help   string
 	Labels []string // besides those of the page
 }
@@ -42,16 +42,11 @@ var (
 	Changes = Metric{"nccl_tuner_changes_total", "counter",
 		"Changes of the policy in the communicators of the process, by outcome: committed, or refused and why.",
 		[]string{"outcome", "reason"}}
-	ChangeTime = Metric{"nccl_tuner_change_seconds", "histogram",
+	ChangeTime = Metric{"nccl_tuner_change_seconds", "summary",
 		"Time from an edit of this rank's file to its first call in force.", nil}
 
 	RowHits = Metric{"nccl_tuner_row_hits_total", "counter",
 		"Calls that a row of the policy decided, in all communicators of the process.", []string{"row"}}
-	Rows       = Metric{"nccl_tuner_rows", "gauge", "Rows of a version in force.", []string{"policy_version"}}
-	RowsUnused = Metric{"nccl_tuner_rows_unused", "gauge",
-		"Rows of a version in force that have decided no call of the process.", []string{"policy_version"}}
-	RowUnused = Metric{"nccl_tuner_row_unused", "gauge",
-		"1; a row that has decided no call of the process; the first of them.", []string{"row", "policy_version"}}
 )
 
 // What a comparison of two versions has found out by now, in the process that compares.
@@ -66,10 +61,9 @@ var (
 
 // Library are all metrics of the library's files, in their order there.
 var Library = []Metric{Info, Updated, Communicators, Errors, Version, Calls, Hits, Silent, Unchangeable, Pending,
-	Changes, ChangeTime,
-	RowHits, Rows, RowsUnused, RowUnused, StepTime, StepPairs}
+	Changes, ChangeTime, RowHits, StepTime, StepPairs}
 
-// ofRecords are the labels of a communicator as the ranks' records tell of it.
+// ofRecords are the labels of a communicator, which come from the ranks' records.
 func ofRecords(more ...string) []string {
 	return append([]string{"rendezvous", "comm_id", "nranks"}, more...)
 }

@@ -31,21 +31,11 @@ func (p *Page) Add(m Metric, value float64, values ...string) {
 	p.add(m, "", value, p.labels(m, values))
 }
 
-// AddHistogram adds the samples of a histogram: counts by upper bounds, the last of them for all
-// that is above, and the sum of what was observed.
-func (p *Page) AddHistogram(m Metric, bounds []float64, counts []uint64, sum float64, values ...string) {
+// AddSummary adds the samples of a summary: the sum of what was observed, and how often.
+func (p *Page) AddSummary(m Metric, count uint64, sum float64, values ...string) {
 	labels := p.labels(m, values)
-	total := uint64(0)
-	for i, n := range counts {
-		total += n
-		bound := "+Inf"
-		if i < len(bounds) {
-			bound = format(bounds[i])
-		}
-		p.add(m, "_bucket", float64(total), withLabel(labels, "le", bound))
-	}
 	p.add(m, "_sum", sum, labels)
-	p.add(m, "_count", float64(total), labels)
+	p.add(m, "_count", float64(count), labels)
 }
 
 func (p *Page) labels(m Metric, values []string) string {

@@ -16,16 +16,13 @@ func TestPage(t *testing.T) {
 	p.Add(metrics.Info, 1, "0.1.0")
 	p.Add(metrics.RowHits, 1<<53, "a\\b\"c\nd\xff.csv:2")
 	p.Add(metrics.RowHits, 5, strings.Repeat("x/", 2000)+"p.csv:3")
-	p.AddHistogram(metrics.ChangeTime, []float64{0.5, 1}, []uint64{1, 0, 2}, 7.25)
+	p.AddSummary(metrics.ChangeTime, 3, 7.25)
 	text := string(p.Text())
 	want := `# HELP nccl_tuner_info ` + metrics.Info.Help + `
 # TYPE nccl_tuner_info gauge
 nccl_tuner_info{node="n1",release="0.1.0"} 1
 # HELP nccl_tuner_change_seconds ` + metrics.ChangeTime.Help + `
-# TYPE nccl_tuner_change_seconds histogram
-nccl_tuner_change_seconds_bucket{node="n1",le="0.5"} 1
-nccl_tuner_change_seconds_bucket{node="n1",le="1"} 1
-nccl_tuner_change_seconds_bucket{node="n1",le="+Inf"} 3
+# TYPE nccl_tuner_change_seconds summary
 nccl_tuner_change_seconds_sum{node="n1"} 7.25
 nccl_tuner_change_seconds_count{node="n1"} 3
 # HELP nccl_tuner_row_hits_total ` + metrics.RowHits.Help + `

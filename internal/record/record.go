@@ -10,10 +10,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Version is the format's.
+// Version is the version of the format.
 const Version = 1
 
-// Head is how a file begins, so that it can be told from other JSON.
+// Head is the beginning of a file, by which it is recognized among other JSON.
 const Head = `{"nccl_tuner_record":`
 
 // File is what one process recorded.
@@ -44,13 +44,13 @@ type Call struct {
 	Channels int    `json:"channels"`
 	Calls    uint64 `json:"calls"`
 
-	// DecidedBy is a row (policy.csv:3), a model or NCCL, the latest of those that chose what ran; Own is NCCL's own
-	// choice. Empty where the tuner was not asked, or something else ran.
+	// DecidedBy is a row (policy.csv:3), a model or NCCL: the latest that chose what ran. Own is NCCL's own choice.
+	// Both are empty where the tuner was not asked, or something else ran.
 	DecidedBy string `json:"decided_by,omitempty"`
 	Own       string `json:"nccl_alone,omitempty"`
 }
 
-// Write puts a file in the place of the one of this name, whole.
+// Write replaces the file of this name as a whole.
 func (f *File) Write(name string) error {
 	f.Version = Version
 	text, err := json.Marshal(f)
@@ -60,7 +60,7 @@ func (f *File) Write(name string) error {
 	return atomicfile.Write(name, append(text, '\n')) // tunefit leaves hidden files out
 }
 
-// Read reads a file.
+// Read reads a file and checks its values. name is for messages.
 func Read(name string, text []byte) (*File, error) {
 	var f File
 	if err := json.Unmarshal(text, &f); err != nil {

@@ -4,10 +4,10 @@
  * the one that the policy in force would give, whatever was asked before. When
  * another version comes into force, the cache is emptied.
  *
- * Open addressing: an entry lies within WINDOW slots of its home, which its hash names,
- * most of them in the home itself, the only one where the fast path looks. A new entry evicts an old one
- * where its window is full. The table is as large as that of any job needs to be; the
- * kernel gives it memory page by page, where there are entries.
+ * Open addressing: a hash names the home slot of an entry, and the entry lies within WINDOW slots of it.
+ * Most entries lie in their home, and the fast path looks only there. If a window is full, a new entry
+ * evicts an old one. The table is large enough for any job. The kernel gives it memory page by page, where
+ * there are entries.
  */
 #ifndef NCCL_TUNER_GO_CACHE_H
 #define NCCL_TUNER_GO_CACHE_H
@@ -80,7 +80,7 @@ static inline uint64_t call_hash(uint64_t bytes, uint32_t call) {
     return (bytes + ((uint64_t)call << 40)) * 0x9e3779b97f4a7c15u;
 }
 
-/* The slot of an entry's home. */
+/* Returns the home slot of an entry. */
 static inline uint64_t cache_home(uint64_t call_hash) { return call_hash >> (64 - SLOT_BITS); }
 
 /* Whether an entry is for this table, bit for bit. */
@@ -88,8 +88,8 @@ static inline bool cache_table_is(const struct cache_entry *e, const float *tabl
     return memcmp(e->table, table, cells * sizeof *table) == 0;
 }
 
-/* Looks in the home only, where nearly all entries are, and only for tables of the size that NCCL has
- * had since 2.23. */
+/* Looks in the home only, where nearly all entries are. It knows only the size of table that NCCL has had
+ * since 2.23. */
 static inline const struct answer *cache_peek(const struct cache *c, uint64_t hash, uint64_t bytes, uint32_t call,
                                               int reg_buff, const float *table) {
     const struct cache_entry *e = &c->entries[cache_home(hash)];

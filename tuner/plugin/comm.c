@@ -47,14 +47,14 @@ static struct comm_info identified(const struct comm_info *info) {
     return all;
 }
 
-/* C's part of a communicator, which Go uses no more. */
+/* Frees C's part of a communicator. Go must be done with it. */
 static void comm_free(struct comm *c) {
     cache_end(&c->cache);
     free(c->clock.stamps);
     free(c);
 }
 
-/* Ends what nobody else uses any more. */
+/* Closes a communicator that no call is inside of. */
 static void end(struct comm *c) {
     sigset_t before;
     signals_hold(&before);
@@ -104,7 +104,7 @@ int comm_open(const struct comm_info *info, void **ctx) {
     return refuse(info, RESULT_SYSTEM_ERROR, "too many communicators of this process are open");
 }
 
-/* Runs beside the call that it ends the wait of. */
+/* Ends the wait of a call that is inside. It runs beside that call. */
 static void end_wait(void *content) {
     const struct comm *c = content;
     if (!c->go) return;
@@ -120,8 +120,8 @@ int comm_close(void *ctx) {
     return RESULT_SUCCESS;
 }
 
-/* ThreadSanitizer does not see Go store a clock's start. It does see calls between C and Go, which cgo
- * orders by a word of its own: that word stands in for it. */
+/* ThreadSanitizer does not see that Go stores clock.next. It sees calls between C and Go, which cgo orders by
+ * a word of its own. So acquiring that word tells ThreadSanitizer of the order. */
 #ifdef __SANITIZE_THREAD__
 long long _cgo_sync __attribute__((common));
 void __tsan_acquire(void *);
@@ -141,10 +141,10 @@ static int at_trigger(struct comm *c, uint64_t call) {
     return result;
 }
 
-/* Notes when this call was made. Where Go has not read the stamps before, this one is lost. */
+/* Notes when this call was made. If Go has left no room for a stamp, the call gets none. */
 static void stamp(struct comm *c, uint64_t hash) {
     struct clock *k = &c->clock;
-    __atomic_load_n(&k->next, __ATOMIC_ACQUIRE); /* Go sets it last */
+    __atomic_load_n(&k->next, __ATOMIC_ACQUIRE); /* Go sets next last */
     see_go();
     uint64_t call = c->counter.seq, head = k->head, every = __atomic_load_n(&k->every, __ATOMIC_RELAXED);
     if (head - __atomic_load_n(&k->tail, __ATOMIC_ACQUIRE) < CLOCK_STAMPS) {

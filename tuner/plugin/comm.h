@@ -21,15 +21,14 @@
 #include "cache.h"
 #include "context.h"
 
-/* The index of a cell's chunk size in comm.chunk. Two kinds follow the cells': one for a
- * call that has no cell, and one per collective for a call that NCCL may run by any of
- * several cells. */
+/* Indexes of comm.chunk. Each cell of each collective has one. NO_CHUNK_SLOT is for a call without a cell.
+ * The last ones, one for each collective, are for a call that NCCL may run by any of several cells. */
 enum { NO_CHUNK_SLOT = NUM_COLLS * MAX_CELLS, ANY_CHUNK_SLOT, NUM_CHUNK_SLOTS = ANY_CHUNK_SLOT + NUM_COLLS };
 static inline unsigned chunk_slot(int coll, int cell) { return (unsigned)(coll * MAX_CELLS + cell); }
 static inline unsigned any_chunk_slot(int coll) { return (unsigned)(ANY_CHUNK_SLOT + coll); }
 
-/* agree.Counter of internal/agree. Loads and stores of both sides are relaxed. The thread
- * that calls is the only one that writes seq, last and all. Go's background lowers trigger; if
+/* agree.Counter of internal/agree. Loads and stores of both sides are relaxed. Only the thread
+ * that calls writes seq, last and all. Go's background lowers trigger; if
  * this thread sees that too late, it finds out in Go, under a mutex. There it raises trigger, too:
  * a store of its own, so it sees that. */
 struct counter {
@@ -39,8 +38,8 @@ struct counter {
     uint64_t all;  /* hash of all calls before seq, in any order; Go sets it to 1 */
 };
 
-/* trial.Clock: when this thread has made some of its calls. Next and head are written by this
- * thread while next is reached, all else by Go; what is not next is 0 before Go asks for stamps. */
+/* trial.Clock: when the thread that calls has made some of its calls. From call `next` on, that thread
+ * writes next and head. Go writes everything else. All but next is 0 until Go asks for stamps. */
 struct clock {
     uint64_t next;  /* the first call that is stamped */
     uint64_t every; /* calls from one stamp to the next */
@@ -50,14 +49,14 @@ struct clock {
 };
 struct stamp {
     uint64_t call, hash; /* the call's number and call_hash */
-    uint64_t nanos;      /* CLOCK_REALTIME: clocks of a job's machines agree by it */
+    uint64_t nanos;      /* CLOCK_REALTIME, which the machines of a job share */
 };
 enum { CLOCK_STAMPS = 1 << 13 };
 
 struct comm {
     struct cache cache; /* what the version in force has decided */
-    /* Its calls by what decided them. Each version has its own, which Go makes, reads and frees. NULL:
-     * nothing will ever be decided, and no call is counted. */
+    /* Counts of calls by what decided them. Each version has its own counts, which Go makes, reads and
+     * frees. NULL: nothing will ever be decided, and no call is counted. */
     uint64_t *hits;
     struct counter counter;
     struct clock clock;
@@ -68,7 +67,7 @@ struct comm {
      * collectives, and no longer tells their sizes. So the answer is the last decision for
      * this collective and cell. All are 0 until the version in force has given a chunk size. */
     uint64_t chunk[NUM_CHUNK_SLOTS];
-    bool chunks; /* it has */
+    bool chunks; /* the version in force has given a chunk size */
 };
 
 struct comm_info {

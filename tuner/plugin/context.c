@@ -7,11 +7,11 @@
 _Static_assert(sizeof(void *) == 8, "a context has 51 bits for its generation");
 
 struct context contexts[MAX_CONTEXTS];
-static struct context *unused; /* of those that were open before */
+static struct context *unused; /* the first of those that were open before */
 static size_t ever_used;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
-/* A forked child has the memory of its parent and none of its threads. */
+/* A forked child has the memory of its parent, but none of its threads. */
 static bool is_child;
 static void note_child(void) { is_child = true; }
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_child); }

@@ -1,5 +1,5 @@
 /*
- * What NCCL holds of us as a context: the number of a slot and a generation, not a pointer.
+ * The context that NCCL holds is the number of a slot and a generation, not a pointer.
  *
  * NCCL closes a communicator on another thread while a call for it runs, or just before one, when
  * a blocking communicator is aborted. So each call holds its slot's lock from begin to end. Whoever
@@ -39,7 +39,8 @@ void *context_open(void *content);
  * Returns NULL for a context that is closed already, by another thread even at this moment. */
 void *context_close(void *ctx, void (*end_wait)(void *content));
 
-/* Takes a lock that another call holds. False in a forked child, whose parent's threads hold it for ever. */
+/* Waits for a lock that another call holds, and takes it. Returns false in a forked child: a thread that
+ * exists only in the parent may hold the lock. */
 bool context_wait(struct context *c);
 
 static inline struct context *context_of(void *ctx) { return &contexts[(uintptr_t)ctx % MAX_CONTEXTS]; }

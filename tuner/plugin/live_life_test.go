@@ -10,25 +10,36 @@ import (
 	"testing"
 )
 
-// Eight ranks of each communicator in one process, on one thread: one that waits
-// keeps the others from their calls.
-func TestLiveOneThread(t *testing.T) {
+// Eight ranks of each communicator in one process. On one thread, a rank that waits keeps the others from
+// their calls. On a thread each, as in NCCL 2.31 with NCCL_ENQUEUE_REARCH_ENABLE=1, they ask at once.
+func TestLiveOneProcess(t *testing.T) {
 	long(t)
 	t.Parallel()
-	file, env := policyFile(t, 1)
-	j := startJob(t, built, 1, args("ranks=8 contexts=8 comms=2 rate=300"), env)
-	j.tell("go")
-	for v := 2; v <= 4; v++ {
-		write(t, file, policyText(v))
-		j.decided(0, v)
-		j.decided(15, v)
+	for _, threads := range []bool{false, true} {
+		t.Run(fmt.Sprintf("threads=%v", threads), func(t *testing.T) {
+			t.Parallel()
+			file, env := policyFile(t, 1)
+			j := startJob(t, built, 1, args("ranks=8 contexts=8 comms=2 rate=300"), env)
+			for context := 0; threads && context < 16; context++ {
+				j.tell(fmt.Sprint("aside ", context))
+			}
+			j.tell("go")
+			for v := 2; v <= 4; v++ {
+				write(t, file, policyText(v))
+				j.decided(0, v)
+				j.decided(15, v)
+			}
+			j.tell("stop")
+			for context := 0; threads && context < 16; context++ {
+				j.tell(fmt.Sprint("close ", context))
+			}
+			first := []int{0, 1, 2, 3, 4, 5, 6, 7}
+			j.checkVersions(j.compare(first...), []int{1, 2, 3, 4}, outcome.byPolicy, allGather, reduceScatter)
+			j.checkVersions(j.compare(8, 9, 10, 11, 12, 13, 14, 15), []int{1, 2, 3, 4}, outcome.byPolicy, allGather,
+				reduceScatter)
+			j.end()
+		})
 	}
-	j.tell("stop")
-	first := []int{0, 1, 2, 3, 4, 5, 6, 7}
-	j.checkVersions(j.compare(first...), []int{1, 2, 3, 4}, outcome.byPolicy, allGather, reduceScatter)
-	j.checkVersions(j.compare(8, 9, 10, 11, 12, 13, 14, 15), []int{1, 2, 3, 4}, outcome.byPolicy, allGather,
-		reduceScatter)
-	j.end()
 }
 
 // After finalize of its last communicator a process holds nothing open but what Go's

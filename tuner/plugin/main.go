@@ -22,7 +22,7 @@ package main
 #include <stdlib.h>
 #include "comm.h"
 
-// In cache lines of their own: other communicators count on other threads.
+// The counts have cache lines of their own, because other communicators count on other threads.
 static inline uint64_t *hits_new(size_t n) {
 	enum { LINE = 64 };
 	size_t size = (n * sizeof(uint64_t) + LINE - 1) / LINE * LINE;
@@ -57,7 +57,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-func main() {} // never runs: a c-shared library has none, but must name one
+func main() {} // never runs; Go wants one in a c-shared library
 
 // The training process needs its cores and its memory. The heap's limit follows the live data and
 // ignores GOGC and GOMEMLIMIT of the job's environment: without collections garbage would stay,
@@ -68,8 +68,8 @@ func init() {
 	debug.SetMemoryLimit(math.MaxInt64)
 }
 
-// envPanicIn is the environment variable that names an exported function that must panic. Only
-// a test's build has one, by -ldflags -X, to see that a panic does not leave the library.
+// envPanicIn is the environment variable that names an exported function that must panic. Only a test's build
+// sets it, by -ldflags -X. The test checks that a panic does not leave the library.
 var envPanicIn string
 
 func provoke(function string) {
@@ -86,7 +86,7 @@ var (
 	_ [unsafe.Offsetof(agree.Counter{}.All)]byte     = [unsafe.Offsetof(C.struct_counter{}.all)]byte{}
 )
 
-// And so must those of the clock.
+// So must the two sides of the clock.
 var (
 	_ [unsafe.Sizeof(trial.Clock{})]byte          = [C.sizeof_struct_clock]byte{}
 	_ [unsafe.Offsetof(trial.Clock{}.Every)]byte  = [unsafe.Offsetof(C.struct_clock{}.every)]byte{}
@@ -277,7 +277,7 @@ func contain(log telemetry.Log, outcome string, giveUp func()) {
 	}
 }
 
-// where names the function that panicked, the frame below the runtime's own.
+// where names the function that panicked: the first frame that is not the runtime's.
 func where() string {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)])
@@ -294,8 +294,8 @@ func where() string {
 	}
 }
 
-// getenv asks C: Go's own copy of the environment is as old as the library, and
-// NCCL adds the settings of its own files later.
+// getenv asks C, because Go copies the environment when the library is loaded. NCCL adds the settings of its
+// own files later.
 func getenv(name string) string {
 	key := C.CString(name)
 	defer C.free(unsafe.Pointer(key))

@@ -9,7 +9,7 @@
 
 #define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 
-/* What NCCL calls them (src/collectives.cc). */
+/* NCCL's names (src/collectives.cc). */
 enum { NUM_NAMES = 16 };
 typedef const char *const names[NUM_NAMES];
 static names coll_names = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"};
@@ -19,14 +19,14 @@ static names type_names = { /* four of each size */
     "ncclInt8", "ncclUint8", "ncclFloat8e4m3", "ncclFloat8e5m2", "ncclFloat16", "ncclBfloat16", NULL, NULL,
     "ncclInt32", "ncclUint32", "ncclFloat32", NULL, "ncclInt64", "ncclUint64", "ncclFloat64"};
 
-/* Its index, or -1. */
+/* Returns the index of a name, or -1. */
 static int index_of(names all, const char *name) {
     for (int i = 0; name && i < NUM_NAMES; i++)
         if (all[i] && strcmp(name, all[i]) == 0) return i;
     return -1;
 }
 
-/* The slot of a shape; NULL if it finds no room. */
+/* Returns the slot of a shape, or NULL if there is no room. */
 static struct prof_shape *shape_slot(struct prof_comm *c, uint64_t bytes, uint32_t what) {
     uint64_t home = call_hash(bytes, what) >> (64 - SHAPE_BITS);
     for (uint64_t i = 0; i < 16; i++) {
@@ -87,7 +87,7 @@ static int state(void *handle, int state, void *args) {
     return RESULT_SUCCESS;
 }
 
-/* Returns whether Go is done with c: not after a defect of ours. */
+/* Returns false after a panic in Go, which may then go on using c. */
 static bool end_record(const struct prof_comm *c) {
     sigset_t before;
     signals_hold(&before);

@@ -25,7 +25,7 @@ struct prof_shape {
     uint64_t calls;
 };
 
-/* Of algorithms and protocols that the tuner has no say in, such as symmetric kernels'. */
+/* Stands for an algorithm and a protocol that a tuner cannot choose, such as those of symmetric kernels. */
 enum { NOT_OURS = 15 };
 static inline uint32_t prof_what(int coll, int algo, int proto, int channels) {
     return 1u << 31 | (uint32_t)coll | (uint32_t)algo << 4 | (uint32_t)proto << 8 | (uint32_t)channels << 16;

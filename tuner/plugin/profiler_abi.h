@@ -13,7 +13,7 @@
 
 #include "../../internal/abi/abi.h"
 
-/* Types of events, and bits of the mask. Who asks for a collective is told of its parents, too. */
+/* Types of events, which are bits of the mask. NCCL also reports the parents of a collective that was asked for. */
 enum {
     PROFILE_COLL = 1 << 1,
     PROFILE_GROUP_API = 1 << 8, /* since v5, as are the next two */

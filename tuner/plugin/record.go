@@ -5,7 +5,7 @@ package main
 /*
 #include "profiler.h"
 
-// cgo knows no atomics of C.
+// cgo does not know C's atomics.
 static inline uint32_t load_what(const struct prof_shape *s) { return __atomic_load_n(&s->what, __ATOMIC_ACQUIRE); }
 static inline uint64_t load_calls(const struct prof_shape *s) { return __atomic_load_n(&s->calls, __ATOMIC_RELAXED); }
 static inline uint64_t load_count(const uint64_t *n) { return __atomic_load_n(n, __ATOMIC_RELAXED); }
@@ -27,8 +27,8 @@ type counted struct {
 	at [C.SHAPE_SLOTS]int
 }
 
-// Read implements telemetry.Recorded.
-func (r *counted) Read(to *record.Comm) {
+// read is a telemetry.ReadCounts.
+func (r *counted) read(to *record.Comm) {
 	for i := range r.at {
 		s := &r.c.shapes[i]
 		what := C.load_what(s)
@@ -54,8 +54,8 @@ func callOf(bytes uint64, what uint32) record.Call {
 }
 
 type recording struct {
+	*telemetry.Recording
 	log telemetry.Log
-	end func()
 }
 
 // tunergoRecord begins to record a communicator. It returns false if nothing is recorded.
@@ -65,13 +65,14 @@ func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) 
 	log := newLog(c.logger)
 	defer contain(log, withoutPolicy, func() { records = false })
 	provoke("record")
-	r := process.Record(telemetry.RecordInfo{
-		ID: uint64(c.id), Rank: int(c.rank), Comm: nccl.Comm{Nodes: int(c.nodes), Ranks: int(c.ranks)},
-	}, &counted{c: c}, log)
+	r := process.Record(record.Comm{
+		ID: telemetry.CommID(uint64(c.id)), Rank: int(c.rank),
+		Comm: nccl.Comm{Nodes: int(c.nodes), Ranks: int(c.ranks)},
+	}, (&counted{c: c}).read, log)
 	if r == nil {
 		return false
 	}
-	*handle = C.uintptr_t(cgo.NewHandle(&recording{log, func() { r.End() }}))
+	*handle = C.uintptr_t(cgo.NewHandle(&recording{r, log}))
 	return true
 }
 
@@ -83,6 +84,6 @@ func tunergoRecordEnd(handle C.uintptr_t) (ok C.bool) {
 	defer contain(r.log, withoutPolicy, func() { ok = false })
 	provoke("record end")
 	cgo.Handle(handle).Delete()
-	r.end()
+	r.End()
 	return true
 }

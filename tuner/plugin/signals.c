@@ -1,7 +1,7 @@
-/* Go starts its first thread in a constructor of this library, and all of its threads
- * take over that one's signal mask. So everything is blocked in the thread that loads
- * the library while that constructor runs: one with a priority runs before it, one
- * without after it, for the linker puts Go's object first. */
+/* Go starts its first thread in a constructor of this library, and all its threads inherit that thread's
+ * signal mask. So the thread that loads the library blocks everything while that constructor runs. A
+ * constructor with a priority runs before it. One without runs after it, because the linker puts Go's object
+ * first. */
 #include "signals.h"
 
 static sigset_t loaders;

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* Blocks what the host may handle, and leaves what Go needs for itself: faults. */
+/* Blocks the signals that the host may handle. It leaves faults open, which Go needs for itself. */
 static inline void signals_hold(sigset_t *before) {
     static const int faults[] = {SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};
     sigset_t held;

@@ -7,50 +7,31 @@
 
 #include "comm.h"
 
-static int open_before_v5(int abi, size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
-    return comm_open(&(struct comm_info){.ranks = ranks, .nodes = nodes, .abi = abi, .logger = logger}, ctx);
-}
+#define INIT_BEFORE_V5(version)                                                                            \
+    static int init_v##version(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {                \
+        return comm_open(                                                                                  \
+            &(struct comm_info){.ranks = ranks, .nodes = nodes, .abi = version, .logger = logger}, ctx);   \
+    }
+INIT_BEFORE_V5(2)
+INIT_BEFORE_V5(3)
+INIT_BEFORE_V5(4)
 
-static int init_v2(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
-    return open_before_v5(2, ranks, nodes, logger, ctx);
-}
-
-static int init_v3(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
-    return open_before_v5(3, ranks, nodes, logger, ctx);
-}
-
-static int init_v4(size_t ranks, size_t nodes, abi_logger logger, void **ctx) {
-    return open_before_v5(4, ranks, nodes, logger, ctx);
-}
-
-/* The one of NCCL's constants that tells releases apart. NCCL's estimates are its own: the library
- * writes none of them. */
-#define RING_LL128(constants) ((constants) ? (constants)->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] : NAN)
+/* Of NCCL's constants one is read, which tells releases apart. NCCL's estimates are its own: the library
+ * writes no constant. nvl and constants may be NULL. */
 enum { BLACKWELL = 3, ONE_NODE = 0 };
+#define INIT_SINCE_V5(version, constants_type)                                                             \
+    static int init_v##version(void **ctx, uint64_t id, size_t ranks, size_t nodes, abi_logger logger,     \
+                               struct abi_nvl_domain_info *nvl, const constants_type *constants) {         \
+        struct comm_info info = {.id = id, .ranks = ranks, .nodes = nodes, .abi = version, .logger = logger}; \
+        info.nvl_domains = nvl ? nvl->n_nvl_domains : 0;                                                   \
+        info.ring_ll128 = constants ? constants->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] : NAN;     \
+        return comm_open(&info, ctx);                                                                      \
+    }
+INIT_SINCE_V5(5, struct abi_constants_v5)
+INIT_SINCE_V5(6, struct abi_constants_v5)
+INIT_SINCE_V5(7, struct abi_constants_v7)
 
-/* nvl may be NULL. */
-static int open_since_v5(int abi, void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
-                         const struct abi_nvl_domain_info *nvl, double ring_ll128) {
-    return comm_open(&(struct comm_info){.id = comm_id, .ranks = ranks, .nodes = nodes, .abi = abi, .logger = logger,
-                                         .nvl_domains = nvl ? nvl->n_nvl_domains : 0, .ring_ll128 = ring_ll128}, ctx);
-}
-
-static int init_v5(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
-                   struct abi_nvl_domain_info *nvl, const struct abi_constants_v5 *constants) {
-    return open_since_v5(5, ctx, comm_id, ranks, nodes, logger, nvl, RING_LL128(constants));
-}
-
-static int init_v6(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
-                   struct abi_nvl_domain_info *nvl, const struct abi_constants_v5 *constants) {
-    return open_since_v5(6, ctx, comm_id, ranks, nodes, logger, nvl, RING_LL128(constants));
-}
-
-static int init_v7(void **ctx, uint64_t comm_id, size_t ranks, size_t nodes, abi_logger logger,
-                   struct abi_nvl_domain_info *nvl, const struct abi_constants_v7 *constants) {
-    return open_since_v5(7, ctx, comm_id, ranks, nodes, logger, nvl, RING_LL128(constants));
-}
-
-/* What comm_known does not know. */
+/* Answers a query that comm_known does not know. */
 static int ask(void *ctx, const struct query *q, int *channels) {
     struct comm *c = context_enter(ctx);
     if (!c) return RESULT_SUCCESS;
@@ -123,7 +104,7 @@ static int get_coll_info_v2(void *ctx, int coll, size_t bytes, int coll_net, int
 }
 
 static int get_chunk_size(void *ctx, int coll, size_t bytes, int algo, int proto, int channels, size_t *chunk_size) {
-    (void)bytes, (void)channels; /* one channel's share: it does not tell the collective's size */
+    (void)bytes, (void)channels; /* bytes is one channel's share, so it does not tell the collective's size */
     if (coll < 0 || coll >= NUM_COLLS || algo < 0 || proto < 0 || proto >= NUM_PROTOS || algo >= MAX_CELLS / NUM_PROTOS)
         return RESULT_SUCCESS;
     const struct comm *c = context_enter(ctx);

@@ -19,7 +19,9 @@ type Loader struct {
 	hung    *hung.Calls
 	refused func()
 	machine machine
-	watched watchedFiles
+
+	watching sync.Mutex // guards watched
+	watched  map[[2]Named]*watchedSet
 
 	mu       sync.Mutex // guards what follows; held while a bundle is made, at most
 	files    map[fileKey]*file
@@ -29,9 +31,8 @@ type Loader struct {
 // NewLoader returns a loader that has read nothing yet. refused is called each time that files
 // were read and something was wrong with them.
 func NewLoader(getenv func(string) string, h *hung.Calls, refused func()) *Loader {
-	l := &Loader{Find: FindMachine, getenv: getenv, hung: h, refused: refused, files: map[fileKey]*file{}}
-	l.watched.byNames = map[[2]Named]*watchedSet{}
-	return l
+	return &Loader{Find: FindMachine, getenv: getenv, hung: h, refused: refused, files: map[fileKey]*file{},
+		watched: map[[2]Named]*watchedSet{}}
 }
 
 // Loaded is the version of the settings' files as they were when they were read.

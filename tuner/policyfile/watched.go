@@ -16,18 +16,12 @@ const (
 	restMax   = time.Second
 )
 
-// watchedFiles watches the policy's files for all communicators of the process.
-type watchedFiles struct {
-	mu      sync.Mutex
-	byNames map[[2]Named]*watchedSet
-	watcher *watch.Watcher // nil while there is nothing to watch
-}
-
-// watchedSet is a policy file and a model file that belong together.
+// watchedSet is a policy file and a model file that belong together. All communicators of the process that
+// use both share it.
 type watchedSet struct {
 	loader   *Loader
 	settings Settings
-	stops    []func()
+	watcher  *watch.Watcher
 
 	reading sync.Mutex // held while the files are read
 	last    Loaded     // what was read last
@@ -38,7 +32,7 @@ type watchedSet struct {
 	users map[*user]bool
 }
 
-// user is who wants to hear of edits.
+// user is a communicator that wants to hear of edits.
 type user struct{ offer func(*Version) }
 
 // Watch offers each new version of the files until stop is called. own is what the caller read last. Any
@@ -49,29 +43,26 @@ func (l *Loader) Watch(s Settings, own Loaded, log telemetry.Log, offer func(*Ve
 	if !sure {
 		set.read(true)
 	}
-	return func() { l.watched.leave(set, one) }
+	return func() { l.leaveWatch(set, one) }
 }
 
 func (s Settings) key() [2]Named { return [2]Named{s.Policy, s.Model} }
 
-// joinWatch adds a user. sure is false if the files were read at another time than own: the user
-// may have missed an edit.
+// joinWatch adds a user. sure is false if the files were read at another time than own. The user may then have
+// missed an edit.
 func (l *Loader) joinWatch(s Settings, own Loaded, log telemetry.Log, one *user) (set *watchedSet, sure bool) {
-	w := &l.watched
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	set = w.byNames[s.key()]
+	l.watching.Lock()
+	defer l.watching.Unlock()
+	set = l.watched[s.key()]
 	if set == nil {
 		set = &watchedSet{loader: l, settings: s, good: own.Version, last: own, users: map[*user]bool{}}
 		set.settings.live = true
-		w.byNames[s.key()] = set
-		if w.watcher == nil {
-			w.watcher = watch.New(watch.Config{Poll: lookEvery, Debounce: restFor, Max: restMax,
-				Log: func(text string) { log.Infof("%s", text) }})
-		}
+		l.watched[s.key()] = set
+		set.watcher = watch.New(watch.Config{Poll: lookEvery, Debounce: restFor, Max: restMax,
+			Log: func(text string) { log.Infof("%s", text) }})
 		for _, file := range s.key() {
 			if file.Path != "" {
-				set.stops = append(set.stops, w.watcher.Add(file.Path, set.changed))
+				set.watcher.Add(file.Path, func() { set.read(false) })
 			}
 		}
 	}
@@ -82,28 +73,18 @@ func (l *Loader) joinWatch(s Settings, own Loaded, log telemetry.Log, one *user)
 	return set, set.good == own.Version
 }
 
-func (w *watchedFiles) leave(set *watchedSet, one *user) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (l *Loader) leaveWatch(set *watchedSet, one *user) {
+	l.watching.Lock()
+	defer l.watching.Unlock()
 	set.mu.Lock()
 	delete(set.users, one)
 	last := len(set.users) == 0
 	set.mu.Unlock()
-	if !last {
-		return
-	}
-	delete(w.byNames, set.settings.key())
-	for _, stop := range set.stops {
-		stop()
-	}
-	if len(w.byNames) == 0 {
-		w.watcher.Close()
-		w.watcher = nil
+	if last {
+		delete(l.watched, set.settings.key())
+		set.watcher.Close()
 	}
 }
-
-// changed is the watcher's callback: the files may have changed.
-func (s *watchedSet) changed() { s.read(false) }
 
 // read offers the version of the files to all users, if the files have changed or always is set.
 // A bad file changes nothing: the version in force stays.
@@ -115,7 +96,7 @@ func (s *watchedSet) read(always bool) {
 	s.mu.Unlock()
 	defer func() {
 		if p := recover(); p != nil {
-			log.Warnf("a defect in the plugin: %v; a change of %s is not taken up", p, s.settings.names())
+			log.Warnf("a defect in the plugin: %v; an edit of %s is ignored", p, s.settings.names())
 		}
 	}()
 	f := s.loader.loadFiles(s.settings)

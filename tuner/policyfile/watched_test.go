@@ -37,11 +37,11 @@ func TestWatch(t *testing.T) {
 		t.Errorf("offered %v and %v after %v", versions[0], versions[1], own)
 	}
 	stops[0]()
-	if l.watched.watcher == nil {
+	if len(l.watched) == 0 {
 		t.Error("nobody watches for the second")
 	}
 	stops[1]()
-	if l.watched.watcher != nil || len(l.watched.byNames) > 0 {
+	if len(l.watched) > 0 {
 		t.Error("something still watches")
 	}
 }

@@ -20,11 +20,10 @@ const (
 
 // Counts are a communicator's calls by what decided them, under one version of the policy.
 type Counts struct {
-	comm    *CommMetrics
-	engine  *policy.Engine // nil: NCCL decides everything
-	meaning string         // of the version
-	hits    []atomic.Uint64
-	free    func()
+	comm   *CommMetrics
+	engine *policy.Engine // nil: NCCL decides everything
+	hits   []atomic.Uint64
+	free   func()
 }
 
 // NewHits makes the memory of n counts.
@@ -32,8 +31,8 @@ type NewHits func(n int) (hits []atomic.Uint64, free func())
 
 // NewCounts makes the counts of a version of the communicator's policy until Free. Without newHits
 // nobody counts.
-func (m *CommMetrics) NewCounts(e *policy.Engine, meaning string, newHits NewHits) *Counts {
-	c := &Counts{comm: m, engine: e, meaning: meaning, free: func() {}}
+func (m *CommMetrics) NewCounts(e *policy.Engine, newHits NewHits) *Counts {
+	c := &Counts{comm: m, engine: e, free: func() {}}
 	if newHits == nil {
 		return c
 	}
@@ -76,8 +75,8 @@ type decided struct{ nccl, model, rows uint64 }
 // noRule stands for the rows that have no number.
 const noRule = lateRows - firstRow
 
-// add adds what a version has decided by now, and tells each row that has decided calls. Calls may
-// go on meanwhile.
+// add adds what a version has decided by now. It calls row for each row that has decided calls. Calls may go on
+// meanwhile.
 func (d *decided) add(hits []atomic.Uint64, row func(rule int, n uint64)) {
 	d.nccl += hits[byNCCL].Load()
 	d.model += hits[byModel].Load()

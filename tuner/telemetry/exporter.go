@@ -18,8 +18,8 @@ import (
 )
 
 // An Exporter writes the metrics of a process to one file in the directory of NCCL_TUNER_METRICS,
-// again and again while communicators are open, and removes it with the last. It is a file for
-// node_exporter's textfile collector. What metrics there are is in internal/metrics.
+// again and again while communicators are open, and removes it with the last. The file is
+// for node_exporter's textfile collector. internal/metrics lists the metrics.
 type Exporter struct {
 	variable string // names the directory, for messages
 	release  string // of the library
@@ -51,7 +51,7 @@ const (
 func NewExporter(variable, release string, h *hung.Calls, getenv func(string) string) *Exporter {
 	e := &Exporter{variable: variable, release: release, hung: h, getenv: getenv, Every: metricsEvery,
 		done: make(chan struct{})}
-	e.rows = rowTotals{hits: map[string]uint64{}, fired: map[string]map[int]bool{}}
+	e.rows = rowTotals{}
 	e.events.refused = map[agree.Reason]uint64{}
 	close(e.done)
 	return e
@@ -65,10 +65,10 @@ type CommMetrics struct {
 
 	// Exporter.mu guards what follows.
 	number int // 1 for the first of the process
-	// counting are the versions that may count: the one in force, one that is staged,
-	// and such as have just been replaced.
+	// counting are the versions whose counts may grow: the one in force, one that is staged, and those that
+	// were just replaced.
 	counting []*Counts
-	before   decided // by all others
+	before   decided // by all earlier versions
 }
 
 // New returns the metrics of a communicator whose settings name this directory; "" for none.
@@ -92,7 +92,7 @@ func (m *CommMetrics) Open(log Log, state func() CommState) {
 		return
 	}
 	e.dir, e.log = m.dir, log
-	e.labels = metricsLabels(e.getenv) // here, as no other thread may ask for the environment
+	e.labels = metricsLabels(e.getenv) // now, because only the thread of an init may read the environment
 	e.stop = make(chan struct{})
 	before, done := e.done, make(chan struct{})
 	e.done = done
@@ -106,7 +106,7 @@ func (m *CommMetrics) Close() {
 	e.mu.Lock()
 	last := false
 	if i := slices.Index(e.comms, m); i >= 0 {
-		for _, c := range m.counting { // in one step, so that no count falls
+		for _, c := range m.counting { // with the mutex held, so that no scrape sees a count fall
 			e.keep(c)
 		}
 		e.comms = slices.Delete(e.comms, i, i+1)

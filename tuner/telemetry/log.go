@@ -26,10 +26,10 @@ type Log struct {
 	subject string // in front of each line
 }
 
-// Warnf is for what the user must mend.
+// Warnf logs what the user must fix.
 func (l Log) Warnf(format string, args ...any) { l.emit(Warn, format, args) }
 
-// Infof is for what is worth a line.
+// Infof logs what a user may want to know.
 func (l Log) Infof(format string, args ...any) { l.emit(Info, format, args) }
 
 // About returns a log whose lines begin with what they are about.

@@ -17,12 +17,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// Bounds of what one process writes. Of 1000 processes, each with 10 communicators and 10 000
-// rows, a Prometheus would have to keep 10^8 series if each row of each communicator were one.
+// Bounds of what one process writes. With a series for each row of each communicator, 1000 processes with
+// 10 communicators and 10 000 rows would be 10^8 series for Prometheus.
 const (
-	maxMetricsComms = 64 // the first that are open; others count in totals only
-	maxMetricsRows  = 50 // the first that decide calls; others are one row "other"
-	maxUnusedRows   = 20 // named
+	maxMetricsComms = 64 // the first open ones; the others count in totals only
+	maxMetricsRows  = 50 // the first that decide calls; the others are one row "other"
 )
 
 // CommState is what the metrics show of a communicator at a moment.
@@ -40,84 +39,66 @@ type CommState struct {
 	Finding      *trial.Finding // of its comparison by now; nil: none
 }
 
-// rowTotals is what the rows of all versions have decided in the process.
-type rowTotals struct {
-	hits  map[string]uint64       // by retired versions, by name, at most maxMetricsRows and otherRows
-	fired map[string]map[int]bool // by a version's meaning, the indexes of rules that have decided a call
-}
+// rowTotals counts the calls that the rows of retired versions have decided in the process. It has at most
+// maxMetricsRows names and otherRows.
+type rowTotals map[string]uint64
 
-// otherRows is the name of all rows together that have none.
+// otherRows names all rows together that have no name of their own.
 const otherRows = "other"
 
-// maxFired bounds how many versions' rows are remembered.
-const maxFired = 8
-
-// add adds to hits, a copy of t.hits or itself, what a version has decided. A row keeps its name,
-// so that no counter ever falls.
-func (t *rowTotals) add(hits map[string]uint64, c *Counts, total *decided) {
-	fired := t.fired[c.meaning]
-	if fired == nil {
-		fired = map[int]bool{}
-		t.fired[c.meaning] = fired
-	}
+// add adds to hits, a copy of t or t itself, what a version has decided. A row keeps its name, so that no
+// counter ever falls.
+func (t rowTotals) add(hits rowTotals, c *Counts, total *decided) {
 	total.add(c.hits, func(rule int, n uint64) {
-		fired[rule] = true
 		name := otherRows
 		if rule != noRule {
-			name = rowName(c.engine.Policy, rule)
+			name = fmt.Sprintf("%s:%d", c.engine.Policy.File, c.engine.Policy.Rules[rule].Line)
 		}
-		if _, named := t.hits[name]; !named {
-			if len(t.hits) >= maxMetricsRows {
+		if _, named := t[name]; !named {
+			if len(t) >= maxMetricsRows {
 				name = otherRows
 			}
-			t.hits[name] += 0 // the name is taken
+			t[name] += 0 // the name is taken
 		}
 		hits[name] += n
 	})
 }
 
-func rowName(p *policy.Policy, rule int) string {
-	return fmt.Sprintf("%s:%d", p.File, p.Rules[rule].Line)
-}
-
-// follow makes the counts of a version count.
+// follow includes the counts of a version in the metrics.
 func (m *CommMetrics) follow(c *Counts) {
 	m.exporter.mu.Lock()
 	defer m.exporter.mu.Unlock()
 	m.counting = append(m.counting, c)
 }
 
-// fold keeps the counts of a version before they are freed.
+// fold adds the counts of a version to the totals before they are freed.
 func (m *CommMetrics) fold(c *Counts) {
 	m.exporter.mu.Lock()
 	defer m.exporter.mu.Unlock()
 	m.exporter.keep(c)
 }
 
-// keep is fold with the mutex held.
+// keep does what fold does. The caller holds the mutex.
 func (e *Exporter) keep(c *Counts) {
 	m := c.comm
 	i := slices.Index(m.counting, c)
 	if i < 0 {
-		return // nobody reads them, or it was done when the communicator was closed
+		return // there are no metrics, or Close has added them
 	}
 	m.counting = append(m.counting[:i:i], m.counting[i+1:]...)
-	e.rows.add(e.rows.hits, c, &m.before)
+	e.rows.add(e.rows, c, &m.before)
 }
 
-// changeTotals counts changes in all communicators. It has a mutex of its own, held for moments,
-// since NCCL's thread takes it at a change.
+// changeTotals counts changes in all communicators. It has a mutex of its own, which is held for moments only,
+// because NCCL's thread takes it at a change.
 type changeTotals struct {
 	mu        sync.Mutex
 	committed uint64
 	refused   map[agree.Reason]uint64
-	took      [len(changeBounds) + 1]uint64
-	tookSum   time.Duration
+	timed     uint64        // changes whose time is known
+	took      time.Duration // by all of these
 	badFiles  uint64
 }
-
-// changeBounds are the upper bounds of the histogram, in seconds.
-var changeBounds = [...]float64{0.5, 1, 2, 5, 10, 30, 60, 300}
 
 // Committed implements agree.Observer.
 func (e *Exporter) Committed(took time.Duration) {
@@ -126,9 +107,8 @@ func (e *Exporter) Committed(took time.Duration) {
 	defer t.mu.Unlock()
 	t.committed++
 	if took > 0 {
-		i, _ := slices.BinarySearch(changeBounds[:], took.Seconds())
-		t.took[i]++
-		t.tookSum += took
+		t.timed++
+		t.took += took
 	}
 }
 
@@ -149,7 +129,7 @@ func (e *Exporter) FileRefused() {
 	e.events.badFiles++
 }
 
-// Page is the text of all metrics.
+// Page returns the text of all metrics.
 func (e *Exporter) Page() []byte {
 	e.mu.Lock()
 	labels := e.labels
@@ -171,7 +151,7 @@ func (t *changeTotals) addTo(p *metrics.Page) {
 		// Zeros, too: Prometheus sees no increase where a counter begins with 1.
 		p.Add(metrics.Changes, float64(t.refused[why]), "refused", string(why))
 	}
-	p.AddHistogram(metrics.ChangeTime, changeBounds[:], t.took[:], t.tookSum.Seconds())
+	p.AddSummary(metrics.ChangeTime, t.timed, t.took.Seconds())
 }
 
 // addCounts adds what is known of communicators and rows.
@@ -179,17 +159,13 @@ func (e *Exporter) addCounts(p *metrics.Page) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p.Add(metrics.Communicators, float64(len(e.comms)))
-	inForce := map[string]*policy.Policy{}
-	hits := maps.Clone(e.rows.hits)
+	hits := maps.Clone(e.rows)
 	for i, m := range e.comms {
 		total := m.before
 		for _, c := range m.counting {
 			e.rows.add(hits, c, &total)
 		}
 		s := m.state()
-		if s.Engine != nil && s.Engine.Policy != nil {
-			inForce[s.Version] = s.Engine.Policy
-		}
 		if i < maxMetricsComms {
 			s.addTo(p, m.number, total)
 		}
@@ -197,28 +173,6 @@ func (e *Exporter) addCounts(p *metrics.Page) {
 	for _, name := range slices.Sorted(maps.Keys(hits)) {
 		p.Add(metrics.RowHits, float64(hits[name]), name)
 	}
-	for _, meaning := range slices.Sorted(maps.Keys(inForce)) {
-		e.rows.addUnused(p, meaning, inForce[meaning])
-	}
-	for meaning := range e.rows.fired {
-		if len(e.rows.fired) > maxFired && inForce[meaning] == nil {
-			delete(e.rows.fired, meaning)
-		}
-	}
-}
-
-func (t *rowTotals) addUnused(p *metrics.Page, meaning string, rows *policy.Policy) {
-	version, unused := shortVersion(meaning), 0
-	for rule := range rows.Rules {
-		if t.fired[meaning][rule] {
-			continue
-		}
-		if unused++; unused <= maxUnusedRows {
-			p.Add(metrics.RowUnused, 1, rowName(rows, rule), version)
-		}
-	}
-	p.Add(metrics.Rows, float64(len(rows.Rules)), version)
-	p.Add(metrics.RowsUnused, float64(unused), version)
 }
 
 // shortVersion is a version as the log and tunefit status name it.
@@ -270,9 +224,8 @@ func (s *CommState) addTo(p *metrics.Page, number int, total decided) {
 	p.Add(metrics.Pending, pending, with()...)
 }
 
-// metricsLabels are names and values of the labels that all metrics of the process have. pid is
-// what no two processes of a machine share: node_exporter drops all files where two samples have
-// the same labels.
+// metricsLabels returns names and values of the labels that all metrics of the process have. No two processes
+// of a machine share pid. If two samples had the same labels, node_exporter would drop all files.
 func metricsLabels(getenv func(string) string) []string {
 	rank := ""
 	for _, name := range []string{"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"} {

@@ -18,25 +18,15 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// RecordInfo is what NCCL's profiler interface tells of a communicator.
-type RecordInfo struct {
-	ID   uint64
-	Rank int
-	nccl.Comm
-}
-
-// Recorded is what the profiler half has counted of a communicator, in C.
-type Recorded interface {
-	// Read adds what came since the last time to c's calls. It is called by one goroutine at a
-	// time, and not after Recording.End.
-	Read(c *record.Comm)
-}
+// ReadCounts brings a communicator's calls up to date with what the profiler half has counted in C. One
+// goroutine at a time calls it, and none after Recording.End.
+type ReadCounts func(*record.Comm)
 
 // A Recorder keeps what the communicators of this process did, and writes it to one file.
 type Recorder struct {
 	variable string // names the directory, for messages
 	hung     *hung.Calls
-	refused  sync.Once // it was logged that nothing can be recorded
+	refused  sync.Once // logs that nothing can be recorded
 
 	mu    sync.Mutex // guards what follows but writing
 	open  int
@@ -51,13 +41,11 @@ type Recorder struct {
 // A Recording keeps what one communicator did.
 type Recording struct {
 	recorder *Recorder
+	log      Log
+	data     record.Comm // guarded by Recorder.mu, as is read
+	read     ReadCounts  // nil: the communicator is gone
 
-	info RecordInfo
-	log  Log
-	data record.Comm
-	from Recorded // nil: the communicator is gone
-
-	mu      sync.Mutex // beside Recorder.mu: Decide must not wait for a file
+	mu      sync.Mutex // guards what follows; not Recorder.mu, because Decide must not wait for a file
 	decided map[ranKey]shapeDecision
 	idle    bool // NCCL decides everything
 }
@@ -76,7 +64,7 @@ const (
 	maxRecordings = 256
 	maxDecided    = 4096
 
-	// A file is written after so long, then ever more rarely.
+	// The first file is written after firstRecord. Each interval is twice the one before, up to lastRecord.
 	firstRecord = 10 * time.Second
 	lastRecord  = 10 * time.Minute
 	// recordLimit bounds the wait for a file at the end of the last communicator.
@@ -88,9 +76,12 @@ func NewRecorder(variable string, h *hung.Calls) *Recorder {
 	return &Recorder{variable: variable, hung: h}
 }
 
-// Begin begins to record a communicator to a directory. It returns nil if dir is empty or cannot be
-// written to.
-func (r *Recorder) Begin(dir string, info RecordInfo, from Recorded, log Log) *Recording {
+// CommID is a communicator's id in a record.
+func CommID(id uint64) string { return fmt.Sprintf("%#x", id) }
+
+// Begin begins to record a communicator, which has no calls yet, to a directory. It returns nil if dir is
+// empty or cannot be written to.
+func (r *Recorder) Begin(dir string, comm record.Comm, read ReadCounts, log Log) *Recording {
 	if dir == "" {
 		return nil
 	}
@@ -98,14 +89,12 @@ func (r *Recorder) Begin(dir string, info RecordInfo, from Recorded, log Log) *R
 		log.Once(&r.refused, func() { log.Warnf("%s=%s: %v; nothing is recorded", r.variable, dir, err) })
 		return nil
 	}
-	c := &Recording{recorder: r, info: info, log: log, from: from, decided: map[ranKey]shapeDecision{},
-		data: record.Comm{
-			ID: fmt.Sprintf("%#x", info.ID), Rank: info.Rank, Comm: info.Comm, Calls: []record.Call{},
-		}}
+	comm.Calls = []record.Call{}
+	c := &Recording{recorder: r, log: log, data: comm, read: read, decided: map[ranKey]shapeDecision{}}
 	if !r.add(c, dir) {
 		return nil
 	}
-	log.Infof("communicator %#x: rank %d of %d is recorded to %s", info.ID, info.Rank, info.Ranks, dir)
+	log.Infof("communicator %s: rank %d of %d is recorded to %s", comm.ID, comm.Rank, comm.Ranks, dir)
 	return c
 }
 
@@ -117,12 +106,12 @@ func (r *Recorder) canWrite(dir string) error {
 	}))
 }
 
-// add takes a recording in, and starts the goroutine that writes with the first one.
+// add adds a recording. The first one starts the goroutine that writes.
 func (r *Recorder) add(one *Recording, dir string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.comms) == maxRecordings {
-		gone := slices.IndexFunc(r.comms, func(c *Recording) bool { return c.from == nil })
+		gone := slices.IndexFunc(r.comms, func(c *Recording) bool { return c.read == nil })
 		if gone < 0 {
 			r.left++
 			return false
@@ -152,7 +141,7 @@ func (r *Recorder) run(stop chan struct{}, log Log) {
 			return
 		case <-time.After(interval):
 		}
-		r.read()
+		r.update()
 		if err := r.write(stop); err != nil {
 			log.Warnf("%s: %v; it is tried again", r.variable, err)
 		}
@@ -173,24 +162,18 @@ func (r *Recorder) write(stop chan struct{}) error {
 		identity.Self().Started)))
 }
 
-// read takes over what C has counted.
-func (r *Recorder) read() {
+// update reads what C has counted.
+func (r *Recorder) update() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.comms {
-		c.read()
+		if c.read != nil {
+			c.read(&c.data)
+		}
 	}
 }
 
-// read is called with Recorder.mu held.
-func (c *Recording) read() {
-	if c.from == nil {
-		return
-	}
-	c.from.Read(&c.data)
-}
-
-// file is what is known by now, and where to put it.
+// file returns what is known by now, and where to put it.
 func (r *Recorder) file() (f *record.File, dir string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,7 +189,7 @@ func (r *Recorder) file() (f *record.File, dir string) {
 	return f, r.dir
 }
 
-// explain says who decided, unless something else ran.
+// explain notes who decided a call, unless something else ran.
 func (c *Recording) explain(call *record.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,19 +245,19 @@ func (r *Recorder) Of(id uint64, rank int) *Recording {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range slices.Backward(r.comms) {
-		if c.from != nil && c.info.ID == id && c.info.Rank == rank {
+		if c.read != nil && c.data.ID == CommID(id) && c.data.Rank == rank {
 			return c
 		}
 	}
 	return nil
 }
 
-// end takes over the rest of what was counted. last: no other communicator is recorded.
+// end reads the rest of what was counted. last reports that no other communicator is recorded.
 func (r *Recorder) end(c *Recording) (last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock() // after a panic, too: the next communicator asks
-	c.read()
-	c.from = nil
+	c.read(&c.data)
+	c.read = nil
 	if r.open--; r.open == 0 {
 		close(r.stop)
 		return true
@@ -282,7 +265,7 @@ func (r *Recorder) end(c *Recording) (last bool) {
 	return false
 }
 
-// End takes over the rest of what was counted, and writes the file after the last communicator.
+// End reads the rest of what was counted, and writes the file after the last communicator.
 func (c *Recording) End() {
 	r := c.recorder
 	if !r.end(c) {

@@ -18,7 +18,7 @@ import (
 // counts stands for what is counted in C.
 type counts struct{ calls []record.Call }
 
-func (c *counts) Read(to *record.Comm) {
+func (c *counts) read(to *record.Comm) {
 	if len(to.Calls) == 0 {
 		to.Calls = append(to.Calls, c.calls...)
 	}
@@ -53,7 +53,7 @@ func TestRecordOfTurns(t *testing.T) {
 		{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}},
 	}}
 	r := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)).Begin(dir,
-		RecordInfo{ID: 7, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from, Log{})
+		record.Comm{ID: "0x7", Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from.read, Log{})
 	table := make([]float32, nccl.NumAlgos*nccl.NumProtos)
 	for i := range table {
 		table[i] = float32(100 - i)
@@ -79,14 +79,12 @@ func TestRecordOfTurns(t *testing.T) {
 	}
 }
 
-type damaged struct{}
-
-func (damaged) Read(*record.Comm) { panic("provoked") }
+func damaged(*record.Comm) { panic("provoked") }
 
 // A panic in the end of one recording does not hold up the next communicator.
 func TestRecordOfADefect(t *testing.T) {
 	p, dir := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)), t.TempDir()
-	r := p.Begin(dir, RecordInfo{ID: 1, Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged{}, Log{})
+	r := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged, Log{})
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -115,7 +113,7 @@ func TestRecordOfADefectMeanwhile(t *testing.T) {
 			r.log().Emit(level, file, line, text)
 		}}
 		p, dir := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)), t.TempDir()
-		if c := p.Begin(dir, RecordInfo{ID: 1, Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged{}, log); c == nil {
+		if c := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged, log); c == nil {
 			t.Fatal("nothing is recorded")
 		}
 		time.Sleep(firstRecord)
@@ -130,9 +128,10 @@ func TestRecordOfADefectMeanwhile(t *testing.T) {
 func TestRecordIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls))
-	first := p.Begin(dir, RecordInfo{ID: 1, Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, &counts{}, Log{})
+	first := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, new(counts).read, Log{})
 	for id := range uint64(maxRecordings + 10) {
-		r := p.Begin(dir, RecordInfo{ID: 100 + id, Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, &counts{}, Log{})
+		comm := record.Comm{ID: CommID(100 + id), Comm: nccl.Comm{Nodes: 1, Ranks: 2}}
+		r := p.Begin(dir, comm, new(counts).read, Log{})
 		r.End()
 	}
 	first.End()

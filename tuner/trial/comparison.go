@@ -190,7 +190,7 @@ func (d *comparison) look(ctx context.Context) {
 
 // goBack ends the comparison because an edit means side B.
 func (d *comparison) goBack(ctx context.Context) {
-	d.Log.Infof("%s is compared with %s no longer: an edit means the latter, which stays in force",
+	d.Log.Infof("the comparison of %s with %s ends: an edit asks for the latter, which stays in force",
 		d.sides[A], d.sides[B])
 	d.asked = B
 	d.Versions.Propose(d.sides[B])
@@ -202,9 +202,8 @@ func (d *comparison) follows(ctx context.Context, now time.Time) bool {
 	block := max(d.blocks.length, lengthFor(0, d.Change))
 	side, ended := d.follower.ended(now, block, d.sides, d.Peers.others(d.Peer))
 	if ended {
-		d.Log.Infof("%s is compared with %s no longer: another communicator of this process has ended its "+
-			"comparison; %s stays in force",
-			d.sides[A], d.sides[B], d.sides[side])
+		d.Log.Infof("the comparison of %s with %s ends: another communicator of this process has ended its own; "+
+			"%s stays in force", d.sides[A], d.sides[B], d.sides[side])
 		d.ask(side, now)
 		d.giveUp(ctx, Followed, side)
 	}
@@ -252,7 +251,7 @@ func (d *comparison) learn(now time.Time) {
 	d.Clock.stampEvery(1, d.NewStamps)
 	switch found, gaveUp := d.steps.find(now); {
 	case found:
-		if d.steps.kind != d.kind { // as in an evaluation: a pair is of steps of one kind
+		if d.steps.kind != d.kind { // an evaluation, for example: a pair has steps of one kind only
 			d.kind = d.steps.kind
 			d.trial.drop()
 		}

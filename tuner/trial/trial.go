@@ -62,7 +62,7 @@ func (t *trial) past(pair int64) {
 	}
 }
 
-// drop forgets the steps of the open pair: the next ones are of another kind.
+// drop forgets the steps of the open pair, because the next ones are of another kind.
 func (t *trial) drop() { t.steps = [2][]float64{} }
 
 func (t *trial) close() {
@@ -137,10 +137,10 @@ type State string
 const (
 	Running  State = "running"
 	Precise  State = "precise"  // the interval is narrow enough
-	Clear    State = "clear"    // one side is slower for sure: the job should not go on trying it
+	Clear    State = "clear"    // one side is surely slower, so the job should stop trying it
 	Budget   State = "budget"   // it has lasted long enough
 	Edited   State = "edited"   // one side was given up by an edit
-	Followed State = "followed" // another communicator has ended its trial: alone, this one would find less
+	Followed State = "followed" // another communicator has ended its trial; this one alone would find less
 	NoChange State = "nochange" // sides do not come into force, or steps cannot be told
 )
 
@@ -193,7 +193,7 @@ func (t *trial) result() Result {
 		off := d.value - share*d.drift - mean
 		spread += off * off
 	}
-	// Few pairs tell little of how pairs differ, steps more; many pairs show what steps do not.
+	// With few pairs the spread of steps tells more than that of pairs. Many pairs also show what steps do not.
 	half := withinQuantile * math.Sqrt(within)
 	clearly := sure * math.Sqrt(within)
 	if n > 1 {
@@ -202,7 +202,7 @@ func (t *trial) result() Result {
 			half = max(half, tQuantile(n-1)*between)
 			clearly = max(clearly, sure/2*tQuantile(n-1)*between)
 		} else {
-			half = max(half, 1.5*sure*between) // two pairs tell hardly how pairs differ
+			half = max(half, 1.5*sure*between) // two pairs hardly tell how pairs differ
 		}
 	}
 	r.Mean, r.Low, r.High = math.Expm1(mean), math.Expm1(mean-half), math.Expm1(mean+half)

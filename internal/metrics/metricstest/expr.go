@@ -33,9 +33,6 @@ func CheckExpr(expr string) error {
 			return fmt.Errorf("there is no metric %s: %s", s[1], expr)
 		}
 		own := slices.Concat(labels[:6], m.Labels)
-		if m.Kind == "histogram" {
-			own = append(own, "le")
-		}
 		for _, text := range strings.Split(s[2], ",") {
 			if text = strings.TrimSpace(text); text == "" {
 				continue
@@ -60,13 +57,9 @@ func CheckExpr(expr string) error {
 // named finds a metric by the name of a sample.
 func named(sample string) (metrics.Metric, bool) {
 	for _, m := range slices.Concat(metrics.Library, metrics.Status) {
-		if m.Name == sample && m.Kind != "histogram" {
+		if m.Kind == "summary" && (sample == m.Name+"_sum" || sample == m.Name+"_count") ||
+			m.Kind != "summary" && sample == m.Name {
 			return m, true
-		}
-		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			if m.Kind == "histogram" && m.Name+suffix == sample {
-				return m, true
-			}
 		}
 	}
 	return metrics.Metric{}, false

@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
 )
 
-// Samples are those of one or several files. The label __name__ is a sample's name, with the suffix of a histogram's.
+// Samples are those of one or several files. The label __name__ is a sample's name, with the suffix of a summary's.
 type Samples []*model.Sample
 
 // Parse reads texts that one node_exporter would see together. All metrics must be of list.

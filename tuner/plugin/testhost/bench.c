@@ -1,24 +1,21 @@
 /*
- * bench TUNER.so EMPTY.so [PEER.so]: what a tuner costs NCCL, side by side with
- * one that does nothing and, if named, with another one. All of them get the
- * same calls in the same run, in turn, so that a slow moment of the machine hits
- * them alike; the figures are medians over the rounds, the ratios medians of the
- * rounds' ratios. "known shape" fills a table and calls the tuner; with "choice"
- * the host then looks for the cheapest cell, as NCCL does after every call.
+ * bench TUNER.so EMPTY.so [PEER.so]: what a tuner costs NCCL, beside one that does nothing and, if it is
+ * named, another one. All of them get the same calls in the same run, in turn, so a slow moment of the
+ * machine hits them alike. The figures are medians over the rounds, and the ratios are medians of the
+ * rounds' ratios. "known shape" fills a table and calls the tuner. With "choice" the host then looks for
+ * the cheapest cell, as NCCL does after every call.
  */
 #define _GNU_SOURCE
-#include <signal.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../../../internal/host/host.h"
-#include "bench.h"
+#include "../profiler_abi.h"
 #include "costs.h"
-#include "model.h"
 
 enum {
     USUAL_SHAPES = 64,
@@ -33,7 +30,7 @@ static const char *paths[MAX_PLUGINS], *names[MAX_PLUGINS] = {"this", "empty", "
 static int num_plugins;
 static char dir[256];
 
-double now(void) {
+static double now(void) { /* ns */
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * 1e9 + t.tv_nsec;
@@ -44,7 +41,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-double quantile(double *v, int n, double q) {
+/* Sorts v. */
+static double quantile(double *v, int n, double q) {
     qsort(v, n, sizeof *v, by_value);
     return v[(int)(q * (n - 1))];
 }
@@ -54,60 +52,71 @@ static void die(const char *what, const char *why) {
     exit(1);
 }
 
-/* Writes rows that cover 0..1 GiB for 8 ranks on 1 node in equal steps, so that
- * every size has a row. */
-static const char *write_policy(int rows) {
-    static char path[300];
-    snprintf(path, sizeof path, "%s/%d.csv", dir, rows);
+/* Begins a file and makes it what a variable names. */
+static FILE *begin_file(const char *variable, const char *name) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    setenv(variable, path, 1);
     FILE *f = fopen(path, "w");
     if (!f) die(path, "cannot write");
+    return f;
+}
+
+static void end_file(FILE *f) {
+    if (fclose(f)) die(dir, "cannot write");
+}
+
+static void use_text(const char *text) {
+    FILE *f = begin_file("NCCL_TUNER_CONFIG_FILE", "text.csv");
+    fputs(text, f);
+    end_file(f);
+}
+
+/* Uses rows for 8 ranks on 1 node that cover 1 GiB from a size on, in equal steps. */
+static void use_rows(int rows, size_t from) {
+    FILE *f = begin_file("NCCL_TUNER_CONFIG_FILE", "rows.csv");
     size_t step = ((size_t)1 << 30) / rows;
     for (int i = 0; i < rows; i++)
-        fprintf(f, "allreduce,%zu,%zu,%s,simple,%d,1,8,-1,-1\n", i * step, (i + 1) * step - 1, i % 2 ? "ring" : "tree",
-                1 + i % 32);
-    if (fclose(f)) die(path, "cannot write");
-    return path;
+        fprintf(f, "allreduce,%zu,%zu,%s,simple,%d,1,8,-1,-1\n", from + i * step, from + (i + 1) * step - 1,
+                i % 2 ? "ring" : "tree", 1 + i % 32);
+    end_file(f);
 }
 
-static const char *write_text(const char *text) {
-    static char path[300];
-    snprintf(path, sizeof path, "%s/text.csv", dir);
-    FILE *f = fopen(path, "w");
-    if (!f || fputs(text, f) < 0 || fclose(f)) die(path, "cannot write");
-    return path;
+/* Writes a cost model as tunefit fit does for a full grid of measurements: AllReduce on
+ * 8 ranks of 1 node, ring and tree with three protocols and nine channel counts each,
+ * at 19 sizes from 4 KiB. The default is measured and slow, so that a
+ * decision goes all the way. */
+static void model_write(FILE *f) {
+    static const char *algos[] = {"tree", "ring"}, *protos[] = {"ll", "ll128", "simple"};
+    static const int channels[] = {1, 2, 4, 8, 16, 24, 32, 48, 64};
+    fprintf(f, "{\"format\": \"nccl-tuner-go cost model\", \"version\": 3, \"provenance\": {}, \"groups\": "
+               "[{\"collective\": \"allreduce\", "
+               "\"nodes\": 1, \"ranks\": 8, \"noise\": 0.01, \"repetition_pairs\": 9,\n\"default\": [");
+    for (int i = 0; i <= 18; i++)
+        fprintf(f, "%s{\"bytes\": %lu, \"us\": %g}", i ? "," : "", 4096ul << i, 80 + (double)(4096ul << i) / 2e5);
+    fprintf(f, "],\n\"curves\": [");
+    for (int a = 0; a < 2; a++) {
+        for (int p = 0; p < 3; p++) {
+            for (int c = 0; c < 9; c++) {
+                fprintf(f, "%s{\"algorithm\": \"%s\", \"protocol\": \"%s\", \"channels\": %d, \"measured\": [",
+                        a + p + c ? ",\n" : "", algos[a], protos[p], channels[c]);
+                for (int i = 0; i <= 18; i++)
+                    fprintf(f, "%s[%lu,%g]", i ? "," : "", 4096ul << i,
+                            20 + 3 * a + 2 * p + c + (double)(4096ul << i) / 2e5);
+                fprintf(f, "]}");
+            }
+        }
+    }
+    fprintf(f, "]}]}\n");
 }
 
-static const char *write_chunks(void) {
-    return write_text("collective,algorithm,protocol,channels,chunk_bytes\nallreduce,ring,simple,8,128K\n");
-}
-
-static const char *write_other(void) { return write_text("allgather,0,1G,ring,simple,8,-1,-1,-1,-1\n"); }
-
-static void use_policy(const char *path) { setenv("NCCL_TUNER_CONFIG_FILE", path, 1); }
-
-/* Writes rows above the sizes that are asked about, and a model that decides those. */
+/* Uses rows above the sizes that are asked about, and a model that decides those. */
 static void use_model(int rows) {
-    static char path[300];
-    snprintf(path, sizeof path, "%s/above.csv", dir);
-    FILE *f = fopen(path, "w");
-    if (!f) die(path, "cannot write");
-    for (int i = 0; i < rows; i++)
-        fprintf(f, "allreduce,%zu,%zu,%s,simple,%d,1,8,-1,-1\n", ((size_t)1 << 40) + i * 4096,
-                ((size_t)1 << 40) + i * 4096 + 4095, i % 2 ? "ring" : "tree", 1 + i % 32);
-    if (fclose(f)) die(path, "cannot write");
-    use_policy(path);
-    snprintf(path, sizeof path, "%s/model.json", dir);
-    if (!(f = fopen(path, "w"))) die(path, "cannot write");
+    use_rows(rows, (size_t)1 << 40);
+    FILE *f = begin_file("NCCL_TUNER_MODEL_FILE", "model.json");
     model_write(f);
-    if (fclose(f)) die(path, "cannot write");
-    setenv("NCCL_TUNER_MODEL_FILE", path, 1);
+    end_file(f);
     setenv("NCCL_TUNER_STRICT", "1", 1); /* a model that is not used would be a fast one */
-}
-
-/* As NCCL's, unlike all others. */
-static uint64_t new_id(void) {
-    static uint32_t count;
-    return (uint64_t)getpid() << 32 | ++count;
 }
 
 struct running {
@@ -115,11 +124,19 @@ struct running {
     void *ctx;
 };
 
+/* Opens a communicator whose id is unlike all others, as NCCL's are. */
+static void *open_comm(const struct host *h) {
+    static uint32_t count;
+    struct host_comm comm = {.id = (uint64_t)getpid() << 32 | ++count, .ranks = 8, .nodes = 1};
+    void *ctx;
+    if (host_init(h, &comm, &ctx)) die("init", "failed");
+    return ctx;
+}
+
 static void start(struct running *r, const char *path) {
     const char *why = host_load(&r->host, path, 0);
     if (why) die(path, why);
-    struct host_comm comm = {.id = new_id(), .ranks = 8, .nodes = 1};
-    if (host_init(&r->host, &comm, &r->ctx)) die(path, "init failed");
+    r->ctx = open_comm(&r->host);
 }
 
 static float filled[MAX_SHAPES][CELLS];
@@ -147,18 +164,17 @@ static double known_round(const struct running *r, int shapes, int choose) {
     return (now() - t) / CALLS;
 }
 
-static void bench_known(const char *policy, const char *what, int shapes, int choose) {
-    use_policy(policy);
+static void bench_known(const char *what, int shapes, int choose) {
     struct running r[MAX_PLUGINS];
     static double ns[MAX_PLUGINS][ROUNDS], ratio[MAX_PLUGINS][ROUNDS];
     for (int p = 0; p < num_plugins; p++) {
         start(&r[p], paths[p]);
         known_round(&r[p], shapes, choose);
     }
-    for (int i = 0; i < ROUNDS; i++)
+    for (int i = 0; i < ROUNDS; i++) {
         for (int p = 0; p < num_plugins; p++) ns[p][i] = known_round(&r[p], shapes, choose);
-    for (int i = 0; i < ROUNDS; i++)
         for (int p = 0; p < num_plugins; p++) ratio[p][i] = ns[p][i] / ns[1][i];
+    }
     printf("%s of %4d, %-11s", choose ? "known shape + choice" : "known shape         ", shapes, what);
     for (int p = 0; p < num_plugins; p++)
         printf("  %9.1f ns (x%.2f)", quantile(ns[p], ROUNDS, 0.5), quantile(ratio[p], ROUNDS, 0.5));
@@ -166,64 +182,11 @@ static void bench_known(const char *policy, const char *what, int shapes, int ch
     for (int p = 0; p < num_plugins; p++) host_finalize(&r[p].host, r[p].ctx);
 }
 
-static void save(const char *path, int channels) {
-    char new[320];
-    snprintf(new, sizeof new, "%s.new", path);
-    FILE *f = fopen(new, "w");
-    if (!f || fprintf(f, "allreduce,0,inf,ring,simple,%d,-1,-1\n", channels) < 0 || fclose(f) || rename(new, path))
-        die(path, "cannot write");
-}
-
-/* Known shapes while the policy changes: rounds for a communicator that follows each
- * save, ten a second with time for a change in between, or whose policy takes turns with
- * NCCL alone, every 64 calls being a step, beside one that does not change. */
-static void bench_changes(bool compared) {
-    enum { EDITED_ROUNDS = 1500, SHAPES = USUAL_SHAPES };
-    static double ns[2][EDITED_ROUNDS], ratio[EDITED_ROUNDS];
-    char path[300];
-    snprintf(path, sizeof path, "%s/edited.csv", dir);
-    save(path, 1);
-    use_policy(path);
-    struct running r[2];
-    struct host_comm alone = {.id = (uint64_t)getpid() << 32, .ranks = 1, .nodes = 1};
-    for (int i = 0; i < 2; i++) {
-        setenv("NCCL_TUNER_RELOAD", i ? "live" : "new", 1);
-        if (compared && i) setenv("NCCL_TUNER_COMPARE", "nccl", 1);
-        const char *why = host_load(&r[i].host, paths[0], 0);
-        if (why || host_init(&r[i].host, &alone, &r[i].ctx)) die(paths[0], why ? why : "init failed");
-        known_round(&r[i], SHAPES, 0);
-    }
-    unsetenv("NCCL_TUNER_RELOAD");
-    unsetenv("NCCL_TUNER_COMPARE");
-    pid_t editor = fork();
-    for (int n = 1; editor == 0; n++) {
-        if (!compared) save(path, 1 + n % 64);
-        usleep(n % 10 ? 100000 : 2000000);
-    }
-    int changes = 0, last = 0;
-    for (int n = 0; n < EDITED_ROUNDS; n++) {
-        for (int i = 0; i < 2; i++) ns[i][n] = known_round(&r[i], SHAPES, 0);
-        ratio[n] = ns[1][n] / ns[0][n];
-        if (sink != last) changes++;
-        last = sink;
-    }
-    kill(editor, SIGKILL);
-    waitpid(editor, NULL, 0);
-    printf("known shape, not live %.1f ns; live and %s %.1f ns (x%.2f; the worst round of %d calls %.1f ns, of the "
-           "other %.1f ns), %d changes\n",
-           quantile(ns[0], EDITED_ROUNDS, 0.5), compared ? "compared" : "edited", quantile(ns[1], EDITED_ROUNDS, 0.5),
-           quantile(ratio, EDITED_ROUNDS, 0.5), CALLS, quantile(ns[1], EDITED_ROUNDS, 1),
-           quantile(ns[0], EDITED_ROUNDS, 1), changes - 1);
-    for (int i = 0; i < 2; i++) host_finalize(&r[i].host, r[i].ctx);
-}
-
 /* Every call has a size that was never asked before. */
-static void bench_new(int rows, int with_model) {
+static void bench_new(int rows, const char *and_model) {
     enum { NEW = 2000 };
-    if (with_model) use_model(rows);
-    else use_policy(write_policy(rows));
     static double ns[NEW];
-    printf("new shape, %6d rows%s", rows, with_model ? " and model" : "          ");
+    printf("new shape, %6d rows%-10s", rows, and_model);
     for (int p = 0; p < num_plugins; p++) {
         struct running r;
         start(&r, paths[p]);
@@ -243,39 +206,34 @@ static void bench_new(int rows, int with_model) {
     printf("\n");
 }
 
-/* In a process of its own: dlopen and the first init, then later ones. Prints
- * nanoseconds: first, later with the same shape, later with another shape, later with the same
- * shape after a rest as a job has it between two communicators. */
-static int load_once(const char *path) {
-    double t = now();
-    struct running r;
-    start(&r, path);
-    double first = now() - t, same[20], other[20], rested[20];
-    for (int i = 0; i < 20; i++) {
-        void *ctx;
-        struct host_comm a = {.id = new_id(), .ranks = 8, .nodes = 1},
-                         b = {.id = new_id(), .ranks = 16 + i, .nodes = 1};
-        t = now();
-        host_init(&r.host, &a, &ctx);
-        same[i] = now() - t;
-        t = now();
-        host_init(&r.host, &b, &ctx);
-        other[i] = now() - t;
+/* What the recorder costs for each collective that NCCL tells it of. */
+static void bench_record(void) {
+    enum { EVENTS = 60, REPEATS = 2001 };
+    static double ns[REPEATS];
+    setenv("NCCL_TUNER_RECORD", dir, 1);
+    void *lib = dlopen(paths[0], RTLD_NOW | RTLD_LOCAL), *ctx = NULL, *handle;
+    const struct profile_v5 *p = lib ? dlsym(lib, "ncclProfiler_v6") : NULL;
+    if (!p) die(paths[0], "no profiler");
+    int mask = 0;
+    p->init(&ctx, 1, &mask, NULL, 1, 8, 0, NULL);
+    struct profile_event_v5 e = {.type = PROFILE_COLL, .coll = {.func = "AllReduce", .datatype = "ncclBfloat16",
+                                                                .channels = 24, .algo = "NVLS_TREE",
+                                                                .proto = "SIMPLE"}};
+    for (int i = 0; i < REPEATS; i++) {
+        double t = now();
+        for (int j = 0; j < EVENTS; j++) {
+            e.coll.count = (size_t)1 << j % 16;
+            p->start(ctx, &handle, &e);
+        }
+        ns[i] = (now() - t) / EVENTS;
     }
-    for (int i = 0; i < 20; i++) {
-        void *ctx;
-        struct host_comm a = {.id = new_id(), .ranks = 8, .nodes = 1};
-        usleep(50000);
-        t = now();
-        host_init(&r.host, &a, &ctx);
-        rested[i] = now() - t;
-    }
-    printf("%.0f %.0f %.0f %.0f\n", first, quantile(same, 20, 0.5), quantile(other, 20, 0.5),
-           quantile(rested, 20, 0.5));
-    return 0;
+    p->finalize(ctx);
+    unsetenv("NCCL_TUNER_RECORD");
+    double median = quantile(ns, REPEATS, 0.5);
+    printf("recorder, a collective             %6.2f ns (p99 %.1f)\n", median, quantile(ns, REPEATS, 0.99));
 }
 
-/* What a process has more of a second after it loaded the tuner. */
+/* The value of a key in /proc/self/status. */
 static long status(const char *key) {
     long value = 0;
     char line[256];
@@ -286,63 +244,50 @@ static long status(const char *key) {
     return value;
 }
 
-static int guest_once(const char *path) {
+/* Figures of a process that loads a tuner: nanoseconds for dlopen and the first init and for a later init,
+ * then what the process has more of a second after that. */
+enum { FIRST, LATER, THREADS, RESIDENT, PRIVATE, NUM_FIGURES };
+
+static int load_once(const char *path) {
+    enum { INITS = 20 };
     long threads = status("Threads:"), resident = status("VmRSS:"), own = status("RssAnon:");
     struct running r;
+    double t = now(), first, later[INITS];
     start(&r, path);
+    first = now() - t;
+    for (int i = 0; i < INITS; i++) {
+        t = now();
+        open_comm(&r.host);
+        later[i] = now() - t;
+    }
     sleep(1);
-    printf("%ld %ld %ld\n", status("Threads:") - threads, status("VmRSS:") - resident, status("RssAnon:") - own);
+    printf("%.0f %.0f %ld %ld %ld\n", first, quantile(later, INITS, 0.5), status("Threads:") - threads,
+           status("VmRSS:") - resident, status("RssAnon:") - own);
     return 0;
 }
 
-static void bench_guest(const char *self, int rows) {
-    use_policy(write_policy(rows));
-    printf("guest, %6d rows              ", rows);
+static void bench_load(const char *self, int rows, const char *and_model) {
+    enum { RUNS = 5 };
+    printf("process, %6d rows%s\n", rows, and_model);
     for (int p = 0; p < num_plugins; p++) {
-        char command[1024];
-        long threads, resident, own;
-        snprintf(command, sizeof command, "'%s' --guest '%s'", self, paths[p]);
-        FILE *child = popen(command, "r");
-        if (!child || fscanf(child, "%ld %ld %ld", &threads, &resident, &own) != 3 || pclose(child))
-            die(command, "failed");
-        printf("  %ld threads, %.1f MB resident, %.1f MB of them private;", threads, (double)resident / 1024,
-               (double)own / 1024);
-    }
-    printf("\n");
-}
-
-static void bench_load(const char *self, int rows, int with_model) {
-    enum { RUNS = 15 };
-    static double first[MAX_PLUGINS][RUNS], same[MAX_PLUGINS][RUNS], other[MAX_PLUGINS][RUNS],
-        rested[MAX_PLUGINS][RUNS];
-    if (with_model) use_model(rows);
-    else use_policy(write_policy(rows));
-    const char *and_model = with_model ? " and model" : "";
-    for (int i = 0; i < RUNS; i++) {
-        for (int p = 0; p < num_plugins; p++) {
+        double figures[NUM_FIGURES][RUNS], median[NUM_FIGURES];
+        for (int i = 0; i < RUNS; i++) {
             char command[1024];
             snprintf(command, sizeof command, "'%s' --load '%s'", self, paths[p]);
             FILE *child = popen(command, "r");
-            if (!child ||
-                fscanf(child, "%lf %lf %lf %lf", &first[p][i], &same[p][i], &other[p][i], &rested[p][i]) != 4 ||
-                pclose(child))
-                die(command, "failed");
+            for (int f = 0; f < NUM_FIGURES; f++)
+                if (!child || fscanf(child, "%lf", &figures[f][i]) != 1) die(command, "failed");
+            if (pclose(child)) die(command, "failed");
         }
+        for (int f = 0; f < NUM_FIGURES; f++) median[f] = quantile(figures[f], RUNS, 0.5);
+        printf("    %-6s first init %.2f ms, later %.1f us, %.0f threads, %.1f MB resident, %.1f MB of them private\n",
+               names[p], median[FIRST] / 1e6, median[LATER] / 1e3, median[THREADS], median[RESIDENT] / 1024,
+               median[PRIVATE] / 1024);
     }
-    printf("dlopen + first init, %6d rows%s", rows, and_model);
-    for (int p = 0; p < num_plugins; p++) printf("  %9.2f ms        ", quantile(first[p], RUNS, 0.5) / 1e6);
-    printf("\nlater init, %6d rows%s, same shape", rows, and_model);
-    for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(same[p], RUNS, 0.5) / 1e3);
-    printf("\nlater init, %6d rows%s, rested    ", rows, and_model);
-    for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(rested[p], RUNS, 0.5) / 1e3);
-    printf("\nlater init, %6d rows%s, new shape ", rows, and_model);
-    for (int p = 0; p < num_plugins; p++) printf("%8.1f us        ", quantile(other[p], RUNS, 0.5) / 1e3);
-    printf("\n");
 }
 
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "--load") == 0) return load_once(argv[2]);
-    if (argc == 3 && strcmp(argv[1], "--guest") == 0) return guest_once(argv[2]);
     if (argc < 3 || argc > 1 + MAX_PLUGINS) die("usage", "bench TUNER.so EMPTY.so [PEER.so]");
     num_plugins = argc - 1;
     for (int p = 0; p < num_plugins; p++) paths[p] = argv[1 + p];
@@ -350,28 +295,30 @@ int main(int argc, char **argv) {
     snprintf(dir, sizeof dir, "%s/nccl-tuner-go-bench-XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(dir)) die(dir, "cannot make");
     make_shapes();
+    setvbuf(stdout, NULL, _IOLBF, 0);
     printf("%-34s", "");
     for (int p = 0; p < num_plugins; p++) printf("  %-19s", names[p]);
     printf("\n");
-    fflush(stdout);
-    bench_load(argv[0], 10000, 0);
-    int sizes[] = {10, 10000, 100000};
-    const char *names_of_sizes[] = {"10 rows", "10000 rows", "100000 rows"};
-    for (int choose = 0; choose < 2; choose++)
-        for (int i = 0; i < 3; i++) bench_known(write_policy(sizes[i]), names_of_sizes[i], USUAL_SHAPES, choose);
-    for (int shapes = 1; shapes <= MAX_SHAPES; shapes *= 16) bench_known(write_policy(10000), "10000 rows", shapes, 0);
-    bench_known(write_chunks(), "with chunks", USUAL_SHAPES, 0);
-    bench_known(write_other(), "no match", USUAL_SHAPES, 0);
-    bench_record(paths[0], dir);
-    bench_changes(false);
-    bench_changes(true);
-    for (int i = 0; i < 3; i++) bench_new(sizes[i], 0);
-    bench_new(10000, 1);
-    bench_load(argv[0], 10000, 1);
-    unsetenv("NCCL_TUNER_MODEL_FILE");
-    unsetenv("NCCL_TUNER_STRICT");
-    fflush(stdout);
-    for (int i = 0; i < 3; i++) bench_guest(argv[0], sizes[i]);
+    static const int rows[] = {10, 10000, 100000};
+    for (int i = 0; i < 3; i++) {
+        char what[32];
+        snprintf(what, sizeof what, "%d rows", rows[i]);
+        use_rows(rows[i], 0);
+        bench_known(what, USUAL_SHAPES, 0);
+        bench_known(what, USUAL_SHAPES, 1);
+        bench_new(rows[i], "");
+        bench_load(argv[0], rows[i], "");
+    }
+    use_rows(10000, 0);
+    for (int shapes = 1; shapes <= MAX_SHAPES; shapes *= 16) bench_known("10000 rows", shapes, 0);
+    use_text("collective,algorithm,protocol,channels,chunk_bytes\nallreduce,ring,simple,8,128K\n");
+    bench_known("with chunks", USUAL_SHAPES, 0);
+    use_text("allgather,0,1G,ring,simple,8,-1,-1,-1,-1\n");
+    bench_known("no match", USUAL_SHAPES, 0);
+    bench_record();
+    use_model(10000);
+    bench_new(10000, " and model");
+    bench_load(argv[0], 10000, " and model");
     char clean[300];
     snprintf(clean, sizeof clean, "rm -r '%.256s'", dir);
     return system(clean);

@@ -1,6 +1,5 @@
-/* A cost table as NCCL fills it for eight GPUs behind NVSwitch: latency plus
- * bytes over bandwidth, -1 where it offers nothing. For tests and benchmarks;
- * the figures are plausible and not NCCL's. */
+/* A cost table for eight GPUs behind NVSwitch, for tests and benchmarks. As in NCCL's, a cost is latency plus
+ * bytes over bandwidth, and -1 where nothing is offered. The figures are plausible, but not NCCL's. */
 #ifndef NCCL_TUNER_GO_COSTS_H
 #define NCCL_TUNER_GO_COSTS_H
 

@@ -1,4 +1,4 @@
-/* What the programs share that play a process of a job. */
+/* What rank.c and trainer*.c share. */
 #ifndef NCCL_TUNER_GO_PROCESS_H
 #define NCCL_TUNER_GO_PROCESS_H
 
@@ -22,7 +22,7 @@ static inline uint64_t nanos(clockid_t clock) {
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Whatever is put in is well mixed in what comes out (splitmix64). */
+/* Hashes a number (splitmix64). */
 static inline uint64_t mix(uint64_t x) {
     x += 0x9e3779b97f4a7c15;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -30,7 +30,7 @@ static inline uint64_t mix(uint64_t x) {
     return x ^ x >> 31;
 }
 
-/* One line on standard error for each message, with the time in front. */
+/* Writes each message as one line to standard error, with the time in front. */
 static inline void logger(int level, unsigned long flags, const char *file, int line, const char *format, ...) {
     (void)flags, (void)file, (void)line;
     char text[4096];

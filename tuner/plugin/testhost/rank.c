@@ -1,30 +1,27 @@
 /*
- * rank TUNER.so LOG [name=value...]: a process of a job, told by a test on standard
- * input what to do. It plays `contexts` ranks of each of `comms` communicators, all on
- * one thread, which make the same calls in the same order as those of every other
- * process, at `rate` a second in the mean, at moments of its own.
+ * rank TUNER.so LOG [name=value...]: a process of a job. A test tells it on standard input what to do. It
+ * plays `contexts` ranks of each of `comms` communicators, all on one thread. They make the same calls in the
+ * same order as those of every other process. The mean rate is `rate` calls a second, and each process draws
+ * its own moments. A rank that falls behind catches up, no faster than `haste` times the rate.
  *
- * A rank that falls behind catches up, no faster than `haste` times the rate.
+ * LOG is a file that others may read meanwhile. It tells how many calls each context has made, and the answer
+ * to each (rank_log.h). Standard error gets what the plugin logs, one line each with the time in front.
  *
- * LOG is a file that others may read meanwhile: how many calls each context has made,
- * and what became of each (rank_log.h). Standard error gets what the plugin logs, one
- * line each with the time in front, standard output the answers to commands:
+ * With profiled=1 it first tells the profiler half of the library of each communicator, by the version of the
+ * ABI that NCCL 2.27 has. With asks231=1 it asks as NCCL 2.31 does: on some ranks with nothing available, for
+ * symmetric kernels, and then with pipe_ops 0 and with 1.
  *
- * With profiled=1 the profiler half of the library is told of each communicator first, by the version
- * that NCCL 2.27 has.
- *
- * With asks231=1 a collective is asked about as NCCL 2.31 does: with nothing available,
- * for symmetric kernels, on some ranks; then with pipe_ops 0 and with 1.
+ * The commands, which standard output answers:
  *
  *   go, stop          make calls, make none
- *   aside CONTEXT     makes its calls on a thread of its own, from now on
- *   alone CONTEXT     makes a call that no other rank makes, and does not note it
- *   open COMM         another context, of that communicator
+ *   aside CONTEXT     make its calls on a thread of its own from now on
+ *   alone CONTEXT     make a call that no other rank makes, and do not note it
+ *   open COMM         open another context of that communicator
  *   close CONTEXT     finalize a context; its thread, if it has one, ends first
- *   abort CONTEXT     finalize a context that is aside while its thread calls; the first call that failed
- *   fork              a data loader: a child that lives until it gets SIGTERM; its pid
- *   reap PID          ends the child and tells how it ended
- *   left              what the process has open, and its threads
+ *   abort CONTEXT     finalize a context that is aside while its thread calls; tell the first call that failed
+ *   fork              fork a data loader, which lives until it gets SIGTERM; tell its pid
+ *   reap PID          end the child and tell how it ended
+ *   left              tell what the process has open, and the number of its threads
  *   end               finalize all contexts and exit; so does the end of the input
  */
 #define _GNU_SOURCE
@@ -78,23 +75,23 @@ static struct host host;
 static struct {
     void *ctx; /* NULL: closed */
     uint64_t comm;
-    bool aside; /* its calls are made by a thread of its own */
+    bool aside; /* a thread of its own makes its calls */
     pthread_t thread;
 } contexts[MAX_CONTEXTS];
 static int num_contexts;
 static struct rank_log *counts;
 static struct rank_call *calls;
-static _Thread_local uint64_t mine; /* the state of this rank's own dice */
+static _Thread_local uint64_t mine; /* the state of this thread's dice */
 
 struct pace {
-    uint64_t began, rounds, due; /* when it went, what it has done since, when the next one is due */
+    uint64_t began, rounds, due; /* when it began, rounds since then, when the next one is due */
 };
 static struct pace pace; /* of the main thread */
-static bool going;       /* the main thread */
+static bool going;       /* the main thread makes calls */
 
 static uint64_t dice(uint64_t sides) { return mix(mine++) % sides; }
 
-/* As NCCL does just before it opens the tuner, on the same thread. */
+/* Inits the profiler half, as NCCL does just before it opens the tuner, on the same thread. */
 static void tell_profiler(const struct host_comm *c) {
     const struct profile_v4 *p = dlsym(host.lib, "ncclProfiler_v4");
     void *ctx = NULL;
@@ -120,7 +117,7 @@ static void open_context(uint64_t comm) {
     num_contexts++;
 }
 
-/* How often this thread had to wait, and was made to. */
+/* Returns how often this thread has slept and was preempted. */
 static struct rusage switches(void) {
     struct rusage u = {0};
     if (set.measure) getrusage(RUSAGE_THREAD, &u);
@@ -170,11 +167,10 @@ static void call_and_note(int i, uint64_t r, struct host_call *c) {
 
 static void call(int i) {
     uint64_t r = mix(counts->calls[i] + (set.seed << 8 | contexts[i].comm) * 1000003);
-    /* Whether a buffer is registered, and so whether the shape is known, is each rank's
-     * own affair. */
+    /* Ranks may differ in whether a buffer is registered, and so in whether they know the shape. */
     struct host_call c = {colls[r % 3], (size_t)KiB << (r >> 8) % NUM_SIZES, !set.asks231, dice(4) == 0, NUM_ALGOS,
                           NUM_PROTOS};
-    if (dice(set.asks231 ? 2 : 16) == 0) { /* NCCL has nothing to choose from, on this rank alone */
+    if (dice(set.asks231 ? 2 : 16) == 0) { /* on this rank alone NCCL has nothing to choose from */
         float table[CELLS];
         struct rank_call unlogged;
         for (int j = 0; j < CELLS; j++) table[j] = -1;
@@ -183,21 +179,24 @@ static void call(int i) {
     for (; c.pipe_ops <= 1; c.pipe_ops++) call_and_note(i, r, &c);
 }
 
-/* A call that this rank alone makes, as a program does whose ranks have gone apart. */
+/* Makes a call that no other rank makes, as a program does whose ranks have gone apart. With asks231 it is
+ * ncclGroupSimulateEnd's, which asks as for a real call. */
 static void call_alone(int i) {
     if (i < 0 || i >= num_contexts || !contexts[i].ctx) die("alone", "no such context");
-    struct host_call c = {COLL_ALL_REDUCE, 3 * KiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
-    float table[CELLS];
-    struct rank_call unlogged;
-    costs_fill(table, NUM_ALGOS, NUM_PROTOS, c.bytes);
-    ask(i, &c, table, &unlogged);
+    struct host_call c = {COLL_ALL_REDUCE, 3 * KiB, !set.asks231, 0, NUM_ALGOS, NUM_PROTOS};
+    for (; c.pipe_ops <= 1; c.pipe_ops++) {
+        float table[CELLS];
+        struct rank_call unlogged;
+        costs_fill(table, NUM_ALGOS, NUM_PROTOS, c.bytes);
+        ask(i, &c, table, &unlogged);
+    }
 }
 
 static void start_pace(struct pace *p) {
     *p = (struct pace){.began = nanos(CLOCK_MONOTONIC), .due = nanos(CLOCK_MONOTONIC)};
 }
 
-/* Now ahead of the mean, now behind: ranks drift apart and meet again. */
+/* Sets when the next round is due, ahead of the mean or behind it: ranks drift apart and meet again. */
 static void next_round(struct pace *p) {
     uint64_t soonest = nanos(CLOCK_MONOTONIC) + 1000000000 / (set.rate * set.haste);
     p->rounds++;
@@ -257,7 +256,7 @@ static void leave(int signal) {
     exit(0);
 }
 
-/* As PyTorch's loaders: nothing but its own work until it is told to end. */
+/* Forks a child that, like PyTorch's loaders, does only its own work until it is told to end. */
 static void fork_loader(void) {
     pid_t child = fork();
     if (child == 0) {
@@ -307,7 +306,7 @@ static void command(char *line) {
     }
 }
 
-/* Does what it is told until the next round is due. Returns false at the end. */
+/* Obeys commands until the next round is due. Returns false at the end of the input. */
 static bool obey(void) {
     static char input[256];
     static size_t have;

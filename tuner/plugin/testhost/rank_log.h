@@ -1,5 +1,5 @@
-/* The file in which a rank notes its calls: a struct rank_log, then for each of
- * MAX_CONTEXTS contexts as many struct rank_call as it was given room for. */
+/* The file in which a rank notes its calls. It has a struct rank_log, then for each of MAX_CONTEXTS contexts
+ * an array of struct rank_call, as long as the setting `calls` says. */
 #ifndef NCCL_TUNER_GO_RANK_LOG_H
 #define NCCL_TUNER_GO_RANK_LOG_H
 
@@ -12,13 +12,13 @@ struct rank_log {
 };
 
 struct rank_call {
-    /* Alike on all ranks. The cell is the one that NCCL would take, the chunk sizes are
-     * that of this cell and that of some other, in CHUNK_UNITs, 0 for NCCL's own. */
+    /* These are equal on all ranks. The cell is the one that NCCL would take. The chunk sizes are that of
+     * this cell and that of some other one, in CHUNK_UNITs; 0 is NCCL's own. */
     uint8_t coll, size /* 2^size KiB */, cell, channels, chunk, other, result;
-    uint8_t waited : 1; /* while it was asked, with measure=1 */
-    uint32_t nanos;                    /* that it took */
+    uint8_t waited : 1; /* the thread slept during the call; only with measure=1 */
+    uint32_t nanos;     /* how long the call took */
     uint32_t reserved;
-    uint64_t at; /* since 1970, when the answer was there */
+    uint64_t at; /* when the answer was there, in ns since 1970 */
 };
 _Static_assert(sizeof(struct rank_call) == 24, "as the tests read it");
 

@@ -1,7 +1,6 @@
 /*
- * scenarios TUNER.so NAME: one thing that NCCL does to a tuner, and what must
- * come of it. Exits with 0 if all checks hold; else it says which do not.
- * What the plugin logs goes to standard output, one line each.
+ * scenarios TUNER.so NAME: plays one thing that NCCL does to a tuner, and checks what comes of it. It prints
+ * the checks that fail, and then exits with 1. What the plugin logs goes to standard output, one line each.
  */
 #include "scenario.h"
 
@@ -24,14 +23,12 @@ void to_stdout(int level, unsigned long flags, const char *file, int line, const
     printf("%s %s\n", level == LOG_WARN ? "WARN" : "INFO", text);
 }
 
-/* The directory for files that a scenario writes; the test gives it. */
 const char *in_dir(const char *name) {
     static _Thread_local char path[512];
     snprintf(path, sizeof path, "%s/%s", getenv("SCENARIO_DIR"), name);
     return path;
 }
 
-/* So many repetitions, or a tenth where the test wants few. */
 int few(int n) { return getenv("SCENARIO_FEW") ? n / 10 : n; }
 
 void write_policy(const char *name, const char *text) {
@@ -92,52 +89,11 @@ int untouched(const struct outcome *o) {
 
 void finalize(const struct host *h, void *ctx) { CHECK(host_finalize(h, ctx) == RESULT_SUCCESS, "finalize"); }
 
+#define ENTRY(name) {#name, name},
 static const struct {
     const char *name;
     void (*run)(void);
-} scenarios[] = {
-    {"versions", versions},
-    {"believable", believable},
-    {"nulls", nulls},
-    {"constants", constants},
-    {"nvl_domains", nvl_domains},
-    {"table_sizes", table_sizes},
-    {"odd_tables", odd_tables},
-    {"channels", channels},
-    {"reg_buff", reg_buff},
-    {"v2", v2},
-    {"chunks", chunks},
-    {"broadcasts", broadcasts},
-    {"asks_of_231", asks_of_231},
-    {"rearch", rearch},
-    {"simulated", simulated},
-    {"simulated_in_turn", simulated_in_turn},
-    {"model", model},
-    {"model_abstains", model_abstains},
-    {"model_bad", model_bad},
-    {"model_machine", model_machine},
-    {"many_shapes", many_shapes},
-    {"keys", keys},
-    {"remembers", remembers},
-    {"threads", threads},
-    {"crowd", crowd},
-    {"aborts", aborts},
-    {"twice", twice},
-    {"again", again},
-    {"forks", forks},
-    {"child_calls", child_calls},
-    {"open_files", open_files},
-    {"signals", signals},
-    {"panics", panics},
-    {"strict", strict},
-    {"logs", logs},
-    {"profiled", profiled},
-    {"recorded", recorded},
-    {"unrecorded", unrecorded},
-    {"identified", identified},
-    {"recorded_v4", recorded_v4},
-    {"recorded_aborts", recorded_aborts},
-};
+} scenarios[] = {SCENARIOS(ENTRY)};
 
 int main(int argc, char **argv) {
     if (argc != 3) {

@@ -27,11 +27,12 @@ extern atomic_int failures;
         }                                                            \
     } while (0)
 
-/* A logger that prints, as NCCL's does. */
+/* A logger that prints to standard output. */
 void to_stdout(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
 
-/* Files lie in the directory SCENARIO_DIR, which the test gives. */
+/* Returns the path of a file in the directory SCENARIO_DIR, which the test gives. */
 const char *in_dir(const char *name);
+/* Returns n, or a tenth of it where the test wants few repetitions. */
 int few(int n);
 void write_policy(const char *name, const char *text);
 /* Writes the file and makes it the policy of communicators opened from now on. */
@@ -42,36 +43,33 @@ struct host load(int abi);
 void *open_comm(const struct host *h, size_t ranks, size_t nodes);
 void finalize(const struct host *h, void *ctx);
 
-enum { no_channels = 0 }; /* what NCCL passes in: its own count */
+enum { no_channels = 0 }; /* NCCL passes this in; it stands for NCCL's own count */
 
 struct outcome {
     float before[MAX_TABLE], table[MAX_TABLE];
     int channels, chosen;
 };
-/* Asks once and checks what must hold for every answer: success, and nothing
- * written but finite positive costs into available cells. */
+/* Asks once and checks what must hold for every answer: it succeeds, and only available cells are written,
+ * with finite positive costs. */
 struct outcome ask_table(const struct host *h, void *ctx, int coll, size_t bytes, int num_algo, int num_proto,
                          const float *before);
 /* Asks with the costs of costs.h. */
 struct outcome ask(const struct host *h, void *ctx, int coll, size_t bytes);
-/* Whether not one bit changed. */
+/* Returns whether the answer changed no bit. */
 int untouched(const struct outcome *o);
 
 static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,-1,-1\n";
 
-/* scenario_abi.c: what each call of the ABI does. */
-void versions(void), believable(void), nulls(void), constants(void), nvl_domains(void), table_sizes(void),
-    odd_tables(void), channels(void), reg_buff(void), v2(void), chunks(void);
-/* scenario_releases.c: what single releases of NCCL do. */
-void broadcasts(void), asks_of_231(void), rearch(void), simulated(void), simulated_in_turn(void);
-/* scenario_model.c: what a cost model does. */
-void model(void), model_abstains(void), model_bad(void), model_machine(void);
-/* scenario_life.c: what happens over the life of a process. */
-void many_shapes(void), keys(void), remembers(void), threads(void), crowd(void), aborts(void), twice(void), again(void),
-    forks(void), child_calls(void), open_files(void), signals(void), panics(void), strict(void), logs(void);
-/* scenario_record.c: what the profiler half records. */
-void recorded(void), unrecorded(void), identified(void), recorded_v4(void), recorded_aborts(void);
-/* scenario_signals.c: what a host's signal handlers do. */
-void profiled(void);
+/* All scenarios, by file: what each call of the ABI does, what single releases of NCCL do, what happens over
+ * the life of a process, what a host's signal handlers do, and what the profiler half records. */
+#define SCENARIOS(S)                                                                                       \
+    S(versions) S(nulls) S(constants) S(nvl_domains) S(table_sizes) S(reg_buff) S(v2) S(chunks)            \
+    S(broadcasts) S(asks_of_231)                                                                           \
+    S(many_shapes) S(keys) S(remembers) S(threads) S(crowd) S(aborts) S(again) S(child_calls)              \
+    S(open_files) S(signals) S(panics) S(strict) S(logs)                                                   \
+    S(profiled)                                                                                            \
+    S(recorded) S(unrecorded) S(identified) S(recorded_v4) S(recorded_aborts)
+#define DECLARE(name) void name(void);
+SCENARIOS(DECLARE)
 
 #endif

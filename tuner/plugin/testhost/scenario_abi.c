@@ -1,13 +1,11 @@
 /* What each call of the ABI does. */
 #include "scenario.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "costs.h"
 
-/* Every version: a row that matches decides, and where none does not one bit of
- * the table changes. */
+/* With every version, a row that matches decides. Where none matches, no bit of the table changes. */
 void versions(void) {
     use_policy("p.csv", ring_simple);
     for (int abi = 2; abi <= ABI_NEWEST; abi++) {
@@ -27,21 +25,7 @@ void versions(void) {
     }
 }
 
-/* The cell is made just cheaper than the best other one, on NCCL's own scale. */
-void believable(void) {
-    use_policy("p.csv", ring_simple);
-    struct host h = load(0);
-    CHECK(h.abi == ABI_NEWEST, "newest is v%d", h.abi);
-    void *ctx = open_comm(&h, 8, 1);
-    struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
-    float best = o.before[host_choose(o.before, NUM_ALGOS, NUM_PROTOS)], now = o.table[CELL(ALGO_RING, PROTO_SIMPLE)];
-    CHECK(now < best && now > 0.99f * best, "%g, the best was %g", now, best);
-    for (int i = 0; i < CELLS; i++)
-        if (i != CELL(ALGO_RING, PROTO_SIMPLE)) CHECK(o.table[i] == o.before[i], "cell %d changed too", i);
-    finalize(&h, ctx);
-}
-
-/* NULL for everything that may be NULL. */
+/* Everything that may be NULL is NULL. */
 void nulls(void) {
     use_policy("p.csv", ring_simple);
     for (int abi = 2; abi <= ABI_NEWEST; abi++) {
@@ -61,7 +45,7 @@ void nulls(void) {
     }
 }
 
-/* v5 to v7 pass in constants and a domain; they stay as they are. */
+/* v5 to v7 pass in constants and a domain. The library changes neither. */
 void constants(void) {
     use_policy("p.csv", ring_simple);
     for (int abi = 5; abi <= ABI_NEWEST; abi++) {
@@ -79,7 +63,7 @@ void constants(void) {
     }
 }
 
-/* v5 to v7 tell how many NVLink domains there are, or not. */
+/* v5 to v7 may tell how many NVLink domains there are. */
 void nvl_domains(void) {
     use_policy("p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,nvl_domains == 3\n");
     for (int abi = 2; abi <= ABI_NEWEST; abi++) {
@@ -137,83 +121,7 @@ void table_sizes(void) {
     finalize(&h, ctx);
 }
 
-/* Cells that NCCL offers in an odd way. */
-void odd_tables(void) {
-    use_policy("p.csv", "allreduce,0,inf,ring,simple,4,-1,-1\nreduce,0,inf,-1,simple,4,-1,-1\n");
-    struct host h = load(0);
-    void *ctx = open_comm(&h, 8, 1);
-    float none[CELLS];
-    for (int i = 0; i < CELLS; i++) none[i] = -1;
-    struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, none);
-    CHECK(untouched(&o), "a table with nothing available");
-    float fp8[CELLS]; /* ring switched off reads -1024 under the FP8 guard */
-    costs_fill(fp8, NUM_ALGOS, NUM_PROTOS, MiB);
-    fp8[CELL(ALGO_RING, PROTO_SIMPLE)] = -1024;
-    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, fp8);
-    CHECK(untouched(&o), "an unavailable cell of -1024");
-    float tie[CELLS];
-    for (int i = 0; i < CELLS; i++) tie[i] = 20;
-    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, tie);
-    CHECK(o.chosen == CELL(ALGO_RING, PROTO_SIMPLE) && o.table[o.chosen] < 20, "a table of equals leaves a tie");
-    float zero[CELLS]; /* another cell is free: no positive cost beats it */
-    costs_fill(zero, NUM_ALGOS, NUM_PROTOS, MiB);
-    zero[CELL(ALGO_TREE, PROTO_LL)] = 0;
-    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, zero);
-    CHECK(untouched(&o), "a cell that costs nothing");
-    float only[CELLS];
-    memcpy(only, none, sizeof only);
-    only[CELL(ALGO_RING, PROTO_SIMPLE)] = 33;
-    o = ask_table(&h, ctx, COLL_ALL_REDUCE, MiB, NUM_ALGOS, NUM_PROTOS, only);
-    CHECK(memcmp(o.table, only, sizeof only) == 0 && o.channels == 4, "the only cell: %g, %d channels",
-          o.table[o.chosen], o.channels);
-    float special[CELLS];
-    costs_fill(special, NUM_ALGOS, NUM_PROTOS, MiB);
-    special[CELL(ALGO_TREE, PROTO_LL)] = NAN;
-    o = (struct outcome){0};
-    struct host_call call = {COLL_ALL_REDUCE, MiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
-    CHECK(host_ask(&h, ctx, &call, special, &o.channels) == RESULT_SUCCESS, "NaN");
-    CHECK(isnan(special[CELL(ALGO_TREE, PROTO_LL)]) &&
-              host_choose(special, NUM_ALGOS, NUM_PROTOS) == CELL(ALGO_RING, PROTO_SIMPLE),
-          "NaN");
-    float inf[CELLS];
-    memcpy(inf, none, sizeof inf);
-    inf[CELL(ALGO_TREE, PROTO_LL)] = INFINITY;
-    inf[CELL(ALGO_RING, PROTO_SIMPLE)] = 33;
-    CHECK(host_ask(&h, ctx, &call, inf, &o.channels) == RESULT_SUCCESS && inf[CELL(ALGO_RING, PROTO_SIMPLE)] == 33,
-          "infinity");
-    finalize(&h, ctx);
-}
-
-/* Channels are left alone where NCCL would not check them. */
-void channels(void) {
-    use_policy("p.csv", "allreduce,1,1,collnet_direct,simple,8,-1,-1\nallreduce,2,2,collnet_chain,simple,8,-1,-"
-                        "1\nallreduce,3,3,nvls,simple,8,-1,-1\n"
-                        "allreduce,4,4,nvls_tree,simple,8,-1,-1\nallreduce,5,5,ring,simple,64,-1,-1\nallreduce,6,6,"
-                        "ring,simple,96,-1,-1\n"
-                        "allreduce,7,7,-1,-1,8,-1,-1\nallreduce,8,8,ring,simple,-1,-1,-1\n");
-    struct host h = load(0);
-    for (size_t nodes = 1; nodes <= 2; nodes++) {
-        void *ctx = open_comm(&h, 8 * nodes, nodes);
-        int want[] = {0, 0, nodes == 1 ? 8 : 0, 8, 64, 64, 8, 0};
-        for (size_t bytes = 1; bytes <= 8; bytes++) {
-            float table[CELLS];
-            for (int i = 0; i < CELLS; i++) table[i] = 20 + (float)i;
-            struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, bytes, NUM_ALGOS, NUM_PROTOS, table);
-            CHECK(o.channels == want[bytes - 1], "row %zu on %zu nodes: %d channels, want %d", bytes, nodes, o.channels,
-                  want[bytes - 1]);
-        }
-        float
-            tie[CELLS]; /* NCCL's choice is ring or CollNet, by its release: no channels for a row that keeps it */
-        for (int i = 0; i < CELLS; i++) tie[i] = -1;
-        tie[CELL(ALGO_RING, PROTO_SIMPLE)] = tie[CELL(ALGO_COLLNET_CHAIN, PROTO_SIMPLE)] = 30;
-        struct outcome o = ask_table(&h, ctx, COLL_ALL_REDUCE, 7, NUM_ALGOS, NUM_PROTOS, tie);
-        CHECK(untouched(&o), "channels for a choice that is not certain");
-        finalize(&h, ctx);
-    }
-}
-
-/* v3 does not tell whether buffers are registered: a row that names it, whatever
- * it names, is not for v3. */
+/* v3 does not tell whether buffers are registered. So a row with reg_buff never matches there. */
 void reg_buff(void) {
     use_policy("p.csv", "allreduce,0,inf,ring,simple,3,-1,-1,-1,0\nallreduce,0,inf,ring,simple,4,-1,-1,-1,1\nallreduce,"
                         "0,inf,ring,simple,5,-1,-1\n");
@@ -232,8 +140,7 @@ void reg_buff(void) {
     }
 }
 
-/* What v2 may be told. It gives no table, does not say what is available, and
- * obeys blindly. */
+/* NCCL with v2 gives no table, does not say what is available, and obeys blindly. So few rows may decide. */
 void v2(void) {
     use_policy(
         "p.csv",
@@ -254,7 +161,7 @@ void v2(void) {
         {two, COLL_ALL_REDUCE, 1, 0, 0, -1, -1, 0}, /* LL128 is not safe everywhere */
         {two, COLL_ALL_REDUCE, 2, 0, 0, -1, -1, 0}, {two, COLL_ALL_REDUCE, 2, 0, 1, -1, -1, 0},
         {two, COLL_ALL_REDUCE, 2, 1, 1, ALGO_NVLS, PROTO_SIMPLE, 0},
-        {two, COLL_ALL_REDUCE, 3, 0, 0, -1, -1, 0}, /* no telling which is the cheapest */
+        {two, COLL_ALL_REDUCE, 3, 0, 0, -1, -1, 0}, /* the cheapest cell is not known */
         {two, COLL_ALL_REDUCE, 4, 0, 0, ALGO_TREE, PROTO_LL, 4}, {two, COLL_BROADCAST, 5, 0, 0, -1, -1, 0},
         {two, COLL_ALL_REDUCE, 6, 0, 0, -1, -1, 0}, {two, COLL_ALL_REDUCE, 7, 1, 1, -1, -1, 0},
         {two, COLL_ALL_REDUCE, 8, 1, 1, -1, -1, 0}, /* reg_buff is not told */
@@ -282,7 +189,7 @@ void v2(void) {
     finalize(&h, ctx);
 }
 
-/* The chunk size belongs to the row that decided, and to nothing else. */
+/* A chunk size is given only for what its row decided. */
 void chunks(void) {
     use_policy("p.csv",
                "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,chunk_bytes\n"

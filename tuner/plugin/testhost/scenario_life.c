@@ -1,5 +1,4 @@
-/* What happens over the life of a process: caching, threads, forks, signals,
- * settings that change. */
+/* What happens over the life of a process: caching, threads, forks, signals, and settings that change. */
 #include "scenario.h"
 
 #include <malloc.h>
@@ -13,8 +12,7 @@
 
 #include "costs.h"
 
-/* More shapes than the cache holds, each asked again later, against a
- * communicator that has never seen them. */
+/* More shapes than the cache holds. The answers equal those of a communicator that has never seen them. */
 void many_shapes(void) {
     char text[4096] = "";
     for (int i = 0; i < 30; i++) {
@@ -41,7 +39,7 @@ void many_shapes(void) {
     finalize(&h, ctx);
 }
 
-/* One and the same table, with all else different: each part of a call counts. */
+/* Calls with one table that differ in one other part get different answers. */
 void keys(void) {
     use_policy("p.csv", "allreduce,1,1,tree,ll,1,-1,-1,-1,-1\nallreduce,2,2,tree,ll128,2,-1,-1,-1,-1\nreducescatter,1,"
                         "1,tree,simple,3,-1,-1,-1,-1\n"
@@ -67,9 +65,8 @@ void keys(void) {
     finalize(&h, ctx);
 }
 
-/* A known shape does not reach Go again: with NCCL_TUNER_LOG=decisions each new
- * decision is a line, and at the end there is one that tells how often Go was asked.
- * And however many shapes there are, memory has a bound. */
+/* A known shape does not reach Go again. With NCCL_TUNER_LOG=decisions each new decision is a line, and the
+ * last line tells how often Go was asked. Memory has a bound, however many shapes there are. */
 static atomic_int decisions, shapes_in_all, times_asked;
 static void count_decisions(int level, unsigned long flags, const char *file, int line, const char *fmt, ...) {
     (void)level, (void)flags, (void)file, (void)line;
@@ -119,8 +116,8 @@ void remembers(void) {
     finalize(&h, ctx);
 }
 
-/* Several communicators on several threads, as NCCL drives eight GPUs. Each
- * thread's policy decides by size, so that a mix-up would show. */
+/* Several communicators on several threads, as NCCL drives eight GPUs. The policy decides by size, so a
+ * mix-up of calls would show. */
 static void *one_gpu(void *arg) {
     const struct host *h = arg;
     struct host_comm spec = {.id = 0xabc, .ranks = 8, .nodes = 1, .logger = to_stdout};
@@ -179,8 +176,7 @@ void again(void) {
     finalize(&h, ctx);
 }
 
-/* Many threads on one communicator, which each ask for many shapes: the answers are the
- * policy's. */
+/* Many threads ask one communicator for many shapes, and all answers are the policy's. */
 static void *same_comm;
 static void *asks_much(void *arg) {
     const struct host *h = arg;
@@ -205,8 +201,8 @@ void crowd(void) {
     }
 }
 
-/* A communicator is closed while threads ask for known shapes, new ones and chunk sizes, as by
- * ncclCommAbort, and others open and close theirs. Each call is answered by the policy or left alone. */
+/* A communicator is closed while threads ask for known shapes, new ones and chunk sizes, as ncclCommAbort
+ * does. Other communicators are opened and closed meanwhile. The policy answers a call or leaves it alone. */
 static atomic_bool aborted;
 static void *asks_on(void *arg) {
     const struct host *h = arg;
@@ -244,20 +240,8 @@ void aborts(void) {
     }
 }
 
-/* A communicator is closed twice, while another is open. */
-void twice(void) {
-    use_policy("p.csv", ring_simple);
-    struct host h = load(0);
-    void *other = open_comm(&h, 8, 1), *ctx = open_comm(&h, 8, 1);
-    ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
-    for (int i = 0; i < 3; i++) finalize(&h, ctx);
-    CHECK(ask(&h, other, COLL_ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the other communicator");
-    finalize(&h, other);
-    finalize(&h, other);
-}
-
-/* A forked child uses the communicators of its parent and opens one: it is answered what
- * the parent was, or nothing, and told why it gets no communicator of its own. */
+/* A forked child uses its parent's communicators and opens one. It gets the parent's answers or none, and
+ * hears why it gets no communicator of its own. */
 void child_calls(void) {
     use_policy("p.csv", ring_simple);
     struct host h = load(0);
@@ -285,35 +269,7 @@ void child_calls(void) {
     finalize(&h, ctx);
 }
 
-/* A data loader is forked while communicators are alive, and ends in every way
- * there is. */
-void forks(void) {
-    use_policy("p.csv", ring_simple);
-    struct host h = load(0);
-    void *ctx = open_comm(&h, 8, 1);
-    for (int way = 0; way < 3; way++) {
-        ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB + way);
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            char *memory = malloc(1 << 20);
-            memset(memory, way, 1 << 20);
-            free(memory);
-            if (way == 0) exit(0);
-            if (way == 1) _exit(0);
-            execl("/bin/true", "true", (char *)NULL);
-            _exit(127);
-        }
-        int status;
-        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "way %d: status %d",
-              way, status);
-        CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 5 * MiB + way).chosen == CELL(ALGO_RING, PROTO_SIMPLE),
-              "the parent after way %d", way);
-    }
-    finalize(&h, ctx);
-}
-
-/* The soft limit of open files is the host's, whatever Go would like. */
+/* The soft limit of open files stays the host's; Go would raise it. */
 void open_files(void) {
     struct rlimit before, after;
     CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0, "the limit");
@@ -326,7 +282,7 @@ void open_files(void) {
           before.rlim_cur);
 }
 
-/* Preemption of goroutines by SIGURG is off: a busy plugin sends none. */
+/* Go does not preempt goroutines by SIGURG, so a busy plugin sends none. */
 static atomic_int urgent;
 static void count_urgent(int sig) {
     (void)sig;
@@ -348,7 +304,7 @@ void signals(void) {
     CHECK(urgent == 0, "%d SIGURG", urgent);
 }
 
-/* With a build whose Go side panics, see envPanicIn in main.go. */
+/* For a build whose Go side panics; see envPanicIn in main.go. */
 void panics(void) {
     use_policy("p.csv", ring_simple);
     struct host h = load(0);
@@ -365,7 +321,7 @@ void panics(void) {
     finalize(&h, ctx);
 }
 
-/* Strict: init fails, and NCCL goes on to use the context it was not given. */
+/* NCCL_TUNER_STRICT=1: init fails and gives no context. */
 void strict(void) {
     setenv("NCCL_TUNER_STRICT", "1", 1);
     struct host h = load(0);

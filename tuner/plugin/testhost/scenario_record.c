@@ -22,7 +22,7 @@ static const struct profile_v5 *profiler(const struct host *h, int abi) {
 
 static const struct profile_v5 *p;
 
-/* The signals that this thread blocks, a bit each. */
+/* Returns the signals that this thread blocks, a bit each. */
 static uint64_t blocked(void) {
     sigset_t set;
     uint64_t bits = 0;
@@ -47,7 +47,7 @@ static void close_recorded(void *ctx) {
     CHECK(blocked() == before, "finalize leaves signals blocked");
 }
 
-/* No event gets a handle. */
+/* Tells of an event, which must get no handle. */
 static void tell(void *ctx, struct profile_event_v5 e) {
     void *handle = &e;
     CHECK(p->start(ctx, &handle, &e) == RESULT_SUCCESS && !handle, "an event of type %lu", (unsigned long)e.type);
@@ -59,7 +59,7 @@ static struct profile_coll coll(const char *func, size_t count, const char *type
                                  .algo = algo, .proto = proto};
 }
 
-/* As NCCL tells of a collective: its parents first, for which nobody has asked. */
+/* Tells of a collective as NCCL does: first of its parents, which nobody has asked for. */
 static void call(void *ctx, struct profile_coll c) {
     tell(ctx, (struct profile_event_v5){.type = PROFILE_GROUP_API});
     tell(ctx, (struct profile_event_v5){.type = PROFILE_COLL_API});
@@ -69,7 +69,7 @@ static void call(void *ctx, struct profile_coll c) {
 static const char *const algos[] = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE"};
 static const char *const protos[] = {"LL", "LL128", "SIMPLE"};
 
-/* A graph is replayed on a thread of CUDA's, beside the thread that launches. */
+/* CUDA replays a graph on a thread of its own, beside the thread that launches. */
 enum { REPLAYS = 20000 };
 static void *replays(void *ctx) {
     struct profile_event_v5 e = {.type = PROFILE_COLL,
@@ -78,7 +78,7 @@ static void *replays(void *ctx) {
     return NULL;
 }
 
-/* RECORD_RANK of RECORD_RANKS. The test knows how often what is called. */
+/* Plays rank RECORD_RANK of RECORD_RANKS. recordJob in record_test.go knows the number of calls. */
 void recorded(void) {
     int rank = atoi(getenv("RECORD_RANK")), ranks = atoi(getenv("RECORD_RANKS"));
     struct host h = load(0);
@@ -91,12 +91,12 @@ void recorded(void) {
         tell(ctx, (struct profile_event_v5){.type = PROFILE_P2P_API});
     }
     pthread_join(graph, NULL);
-    /* One size by all that may run it: a table a third full has room for each. */
+    /* All cells and channels for one size. They fill a third of the table, so each finds room. */
     for (int a = 0; a < 6; a++)
         for (int q = 0; q < 3; q++)
             for (int channels = 1; channels <= 18; channels++)
                 call(ctx, coll("ReduceScatter", 1 << 20, "ncclBfloat16", channels, algos[a], protos[q]));
-    call(ctx, coll("AllGatherV", 8, "ncclInt8", 2, NULL, NULL));      /* what tuners are not asked about */
+    call(ctx, coll("AllGatherV", 8, "ncclInt8", 2, NULL, NULL));      /* no tuner is asked about it */
     call(ctx, coll("AllReduce", 8 << 10, "ncclInt8", 2, "LL_R", "")); /* a symmetric kernel */
     fflush(stdout);
     pid_t child = fork();
@@ -140,8 +140,7 @@ void recorded_aborts(void) {
     }
 }
 
-/* Without NCCL_TUNER_RECORD nothing is asked for and nothing allocated. Whatever comes is
- * left alone. */
+/* Without NCCL_TUNER_RECORD the library asks for no event, allocates nothing and leaves all events alone. */
 void unrecorded(void) {
     struct host h = load(0);
     for (int abi = 5; abi <= 7; abi++) {
@@ -160,7 +159,7 @@ void unrecorded(void) {
     }
 }
 
-/* The profiler half knows which communicator it is, and the tuner half of NCCL 2.27 is not told. */
+/* NCCL 2.27 tells the profiler half which communicator it is, and not the tuner half. */
 void identified(void) {
     use_policy("p.csv", ring_simple);
     struct host h = load(4);
@@ -168,7 +167,7 @@ void identified(void) {
     void *ctx = NULL;
     int mask = 0;
     p4->init(&ctx, &mask, NULL, 0x123, 1, 8, 3, to_stdout);
-    void *first = open_comm(&h, 8, 1), *second = open_comm(&h, 8, 1); /* it is for one communicator only */
+    void *first = open_comm(&h, 8, 1), *second = open_comm(&h, 8, 1); /* the id is for the first one only */
     p4->init(&ctx, &mask, NULL, 0x456, 1, 8, 3, to_stdout);
     void *other = open_comm(&h, 16, 1);
     finalize(&h, first), finalize(&h, second), finalize(&h, other);

@@ -24,7 +24,7 @@ static void tick(int sig) {
     else if (here < stack_low || here >= stack_high) on_other_stack++;
 }
 
-/* The signals of the process that threads other than this one do not block. */
+/* Checks that all threads but this one block the signals that are sent to processes. */
 static void check_masks(void) {
     static const int sent_to_processes[] = {SIGPROF, SIGALRM, SIGVTALRM, SIGCHLD, SIGUSR1, SIGUSR2, SIGTERM,
                                             SIGINT,  SIGIO,   SIGURG,    SIGPIPE, 34,      64};
@@ -48,8 +48,8 @@ static void check_masks(void) {
     CHECK(others > 0, "no threads of Go's");
 }
 
-/* The profiler starts after the library, so that Go cannot see its handler when it
- * starts, and does not ask for SA_ONSTACK. The mask of the host's thread stays its own. */
+/* The profiler starts after the library, so Go has not seen its handler. The handler is without SA_ONSTACK.
+ * The mask of the host's thread stays as it was. */
 void profiled(void) {
     pthread_attr_t attr;
     void *base;

@@ -1,15 +1,15 @@
 /*
- * trainer TUNER.so JOB [name=value...]: one of the four processes of a training job, of a kind:
+ * trainer TUNER.so JOB [name=value...]: one of the four processes of a training job. Its kind is one of:
  *
  *   data      gradients in buckets (DDP)
  *   sharded   layers are gathered, and their gradients scattered (FSDP)
  *   tensor    many small AllReduces by two ranks, groups of large calls by ranks of the same part
  *   pipeline  two stages that make different calls, and what they have in common
  *
- * A step takes `step` us: compute, and the calls, four tenths where none of them is slow. Those
- * that are decided with `slower` channels take `slow` thousandths longer; 0 are those that no policy
- * has decided. Steps vary as trial_test.go has it: noise of 2 %, drift, stragglers, hiccups.
- * A step of the job takes the time of its slowest rank; the library is told the played time.
+ * A step takes `step` us. Calls take four tenths of that if none of them is slow, and the rest is compute.
+ * Calls that are decided with `slower` channels take `slow` thousandths longer; slower=0 means those that no
+ * policy has decided. Steps vary as in trial_test.go: noise of 2 %, drift, stragglers and hiccups.
+ * A step of the job takes the time of its slowest rank. The library sees the played time.
  *
  * JOB is a file that the processes share and the test reads (trainer_meet.c).
  */
@@ -59,10 +59,10 @@ static void sharded(void) {
 
 static void tensor(void) {
     for (int i = 0; i < 32; i++) add(NEAR, COLL_ALL_REDUCE, 512 * KiB, 1);
-    for (int i = 0; i < 3; i++) add(NEAR, COLL_ALL_REDUCE, 16 * KiB, 1); /* the loss, of parts of the vocabulary */
+    for (int i = 0; i < 3; i++) add(NEAR, COLL_ALL_REDUCE, 16 * KiB, 1); /* the loss, by parts of the vocabulary */
     for (int i = 0; i < 32; i++) add(NEAR, COLL_ALL_REDUCE, 512 * KiB, 1);
     for (int i = 0; i < 4; i++) add(FAR, COLL_REDUCE_SCATTER, 4 * 32 * MiB, 4);
-    add(WORLD, COLL_ALL_REDUCE, 4, 1), add(WORLD, COLL_ALL_REDUCE, 8, 1); /* the norm, and whether a number is none */
+    add(WORLD, COLL_ALL_REDUCE, 4, 1), add(WORLD, COLL_ALL_REDUCE, 8, 1); /* the norm, and whether there is a NaN */
     for (int i = 0; i < 4; i++) add(FAR, COLL_ALL_GATHER, 4 * 32 * MiB, 4);
 }
 
@@ -90,7 +90,7 @@ double normal(uint64_t step, uint64_t what) {
     return sum - 6;
 }
 
-/* The library's stamps are of the played time; all else, in this process and below it, of the machine's. */
+/* Gives the library's stamps the played time, and everything else in this process the machine's. */
 static _Thread_local uint64_t played;
 int clock_gettime(clockid_t clock, struct timespec *t) {
     if (!played || clock != CLOCK_REALTIME) return (int)syscall(SYS_clock_gettime, clock, t);
@@ -98,10 +98,10 @@ int clock_gettime(clockid_t clock, struct timespec *t) {
     return 0;
 }
 
-/* Returns how many times as long the call takes as it could. */
+/* Makes a call. Returns the ratio of the time that it takes to the time that it could take. */
 static double call(const struct op *o, double at) {
     struct host_call c = {o->coll, o->bytes,  (o->many + 1) / 2,
-                          0,       NUM_ALGOS, NUM_PROTOS}; /* of a group by two channels */
+                          0,       NUM_ALGOS, NUM_PROTOS}; /* a group runs on two channels */
     struct made m = {o->bytes, o->coll, 0, 0, 0};
     float table[CELLS];
     costs_fill(table, NUM_ALGOS, NUM_PROTOS, o->bytes);
@@ -116,7 +116,7 @@ static double call(const struct op *o, double at) {
     return times;
 }
 
-/* Returns how long the step takes on this rank. */
+/* Makes the calls of a step. Returns how long the step takes on this rank. */
 static double play(uint64_t n) {
     double all = exp(0.02 * normal(n, 1) + 0.015 * sin((double)n * (double)set.step / 30e6)),
            mine = exp(0.005 * normal(n, 2 + set.id));

@@ -16,7 +16,7 @@
 enum { RANKS = 4, MAX_CALLS = 256 };
 enum mesh { WORLD, NEAR, FAR, MESHES };
 
-/* The first rank of the communicator of a mesh that a rank is in, and the next one. */
+/* The first rank, the number of ranks, and the distance of ranks in the communicator of a mesh. */
 static inline int mesh_stride(int mesh) { return mesh == FAR ? 2 : 1; }
 static inline int mesh_size(int mesh) { return mesh == WORLD ? RANKS : 2; }
 static inline int mesh_first(int mesh, int rank) { return mesh == WORLD ? 0 : mesh == NEAR ? rank / 2 * 2 : rank % 2; }
@@ -27,7 +27,7 @@ struct op {
     int coll;     /* -1: sends and receives, about which no tuner is asked */
     size_t bytes; /* as tuners are asked */
     int many;     /* collectives of one group, which are decided together */
-    double nanos; /* that it takes */
+    double nanos; /* how long it takes */
 };
 
 /* What was decided. */
@@ -41,13 +41,13 @@ double normal(uint64_t step, uint64_t what);
 
 /* trainer_meet.c */
 void meet_open(const char *path, int rank);
-/* When the step began by the job's own clock: a step takes what it is played to take, however busy the machine is. */
+/* Returns when the step began by the job's own clock, in which steps take the played time on a busy machine, too. */
 uint64_t meet_now(void);
 void meet_note(enum mesh mesh, const struct made *m, bool slow);
-/* Waits for the other ranks at the end of a step that took this one so long. Returns false at the end of the job. */
+/* Ends a step that took this rank so long, and waits for the other ranks. Returns false at the end of the job. */
 bool meet(double took);
 
-/* trainer_events.c: nothing without NCCL_TUNER_RECORD. */
+/* trainer_events.c. Without NCCL_TUNER_RECORD these do nothing. */
 void events_open(void *lib, enum mesh mesh, uint64_t id, int ranks, int rank);
 void events_group(const struct op *op);
 void events_launch(const struct op *op, const struct made *m);

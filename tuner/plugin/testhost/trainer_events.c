@@ -1,6 +1,6 @@
 /*
- * What NCCL tells profilers of the calls of trainer.c, in its order: GroupApi, CollApi and Coll, all on
- * the thread that calls.
+ * Tells the profiler half of the calls of trainer.c, as NCCL does: GroupApi, CollApi and Coll, in this order
+ * and on the thread that calls.
  */
 #include "trainer.h"
 
@@ -8,7 +8,7 @@
 
 #include "../profiler_abi.h"
 
-enum { CHANNELS = 4 /* of NCCL alone */ };
+enum { CHANNELS = 4 /* that NCCL alone takes */ };
 
 static const struct profile_v5 *profiler;
 static struct comm {

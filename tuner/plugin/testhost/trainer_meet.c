@@ -13,8 +13,8 @@ static struct job {
     uint32_t stop;    /* set by the test: the job is to end */
     uint32_t round;   /* steps that all have made */
     uint64_t calls;   /* decided, of all ranks */
-    uint64_t differ;  /* of these, those that ranks of a communicator decided unlike, or that failed */
-    uint64_t slow;    /* of the last step, those that took longer than they could */
+    uint64_t differ;  /* calls that failed, or that ranks of a communicator decided differently */
+    uint64_t slow;    /* calls of the last step that took longer than they could */
     uint64_t late;    /* steps that took longer because the machine was too busy */
 
     uint32_t over, arrivals;
@@ -28,7 +28,7 @@ static struct job {
 } *job;
 static struct rank *self;
 
-/* The job's clock may be so far behind the machine's before it is put forward. */
+/* If the job's clock falls behind the machine's by more, it is put forward. In ns. */
 enum { LATEST = 500 * 1000 * 1000 };
 
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
@@ -81,7 +81,7 @@ static void compare(bool here[RANKS]) {
     }
 }
 
-/* The first rank ends the step when all have come that live: it has taken as long as the slowest. */
+/* Ends the step on the first rank, once all living ranks have come. It took as long as the slowest. */
 static void end_step(uint32_t round) {
     bool here[RANKS];
     double took = 0;
