@@ -32,6 +32,8 @@ var columns = []*column{
 	{name: "ranks_per_node", read: RanksPerNode.read},
 	{name: "min_bytes_per_rank", read: size("min_bytes_per_rank", leastPerRank)},
 	{name: "max_bytes_per_rank", read: size("max_bytes_per_rank", mostPerRank)},
+	{name: "nccl", aliases: []string{"nccl_release"}, read: readReleases},
+	{name: "comm_name", read: readName},
 	{name: "chunk_bytes", read: readChunkBytes, asks: true},
 	{name: "when", read: readWhen},
 	{name: "comment"},

@@ -28,9 +28,27 @@ func ruleWhen(t testing.TB, conditions ...string) *Policy {
 var ringAndTree = nccl.Costs{Micros: []float32{10, 20}, NumProto: 1}
 
 func TestConditions(t *testing.T) {
-	comm := Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVLDomains: 2, Topo: testTopology()}
+	comm := Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVLDomains: 2, Topo: testTopology(), NCCL: release("2.30.7"),
+		Name: "DP:0"}
 	q := Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4 << 20}, PipeOps: 1, Costs: ringAndTree}
 	for condition, want := range map[string]bool{
+		`nccl >= "2.30"`:                          true,
+		`nccl >= "2.30.7"`:                        true,
+		`nccl > "2.30"`:                           false,
+		`nccl > "2.30.6"`:                         true,
+		`nccl < "2.31" and nccl <= "2.30"`:        true,
+		`nccl < "2.30"`:                           false,
+		`nccl <= "2.9.8"`:                         false,
+		`NCCL == "2.30"`:                          true,
+		`nccl == "2.30.6"`:                        false,
+		`nccl != "2.30"`:                          false,
+		`nccl in "2.28-2.30"`:                     true,
+		`nccl not in "2.28-2.29"`:                 true,
+		`"2.28" == "2.28" and nccl != "2.28"`:     true,
+		`comm_name == "DP:0"`:                     true,
+		`comm_name == "dp:0"`:                     false,
+		`comm_name startsWith "DP:"`:              true,
+		`comm_name in ["TP:0", "DP:0"]`:           true,
 		`bytes == 4*MiB`:                          true,
 		`BYTES == 4*mib`:                          true,
 		`bytes_per_rank == 256*KiB`:               true,
@@ -123,8 +141,8 @@ func TestUnknownTopology(t *testing.T) {
 	} {
 		v := p.For(c.comm)
 		if got := v.Decide(Query{Call: nccl.Call{Bytes: 9}, Costs: ringAndTree}).Rule; got != c.rule ||
-			v.WithoutTopology() != c.off {
-			t.Errorf("%+v: row %d, %d rows off", c.comm, got, v.WithoutTopology())
+			v.idle[idleTopology] != c.off {
+			t.Errorf("%+v: row %d, %d rows off", c.comm, got, v.idle[idleTopology])
 		}
 	}
 }

@@ -111,6 +111,7 @@ func TestDigestFollowsMeaning(t *testing.T) {
 		"channels": {"8", "9"}, "nodes": {"2", "-1"}, "ranks": {"16", "-1"}, "pipe_ops": {"1", "2"},
 		"reg_buff": {"1", "0"}, "ranks_per_node": {"8", "-1"},
 		"min_bytes_per_rank": {"3", "2"}, "max_bytes_per_rank": {"4", "5"}, "chunk_bytes": {"512", "1024"},
+		"nccl": {"2.30", ">=2.30"}, "comm_name": {"dp", "dp*"},
 		"when": {"bytes > 1", "bytes > 2"}, "comment": {"a", ""},
 	}
 	head := strings.Join(names(columns), ",") + "\n"
@@ -150,7 +151,7 @@ func TestRuleFields(t *testing.T) {
 	}
 	want := Rule{2,
 		Match{Coll: nccl.CollReduceScatter, Bytes: nccl.EverySize, BytesPerRank: nccl.Range{Min: 1024, Max: 2 << 20},
-			Numbers: [...]int32{Nodes: -1, Ranks: -1, RanksPerNode: 4, PipeOps: -1, RegBuff: -1}},
+			Numbers: [...]int32{Nodes: -1, Ranks: -1, RanksPerNode: 4, PipeOps: -1, RegBuff: -1}, NCCL: nccl.AnyRelease},
 		Ask{Cells: CellSet{everyCell.algos &^ (1 << nccl.AlgoNVLSTree), everyCell.protos &^ (1 << nccl.ProtoLL)},
 			Channels: 64, ChunkBytes: 128 << 10}}
 	if !reflect.DeepEqual(p.Rules[0], want) {

@@ -51,7 +51,7 @@ func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
 	if !d.Known() { // NCCL's choice, which is not known
 		return d, true
 	}
-	if nccl.ChannelsAreChecked(q.Coll, d.Algo, c.Nodes, c.UncheckedAllGather) {
+	if nccl.ChannelsAreChecked(q.Coll, d.Algo, c.Nodes, c.NCCL.MayUseUncheckedAllGather()) {
 		d.Channels = int(a.Channels)
 	}
 	if a.ChunkBytes > 0 {

@@ -77,7 +77,7 @@ func (e *Engine) For(c Comm) *EngineView {
 	}
 	if e.Model != nil {
 		v.model = e.Model.For(c.Comm)
-		v.model.UncheckedAllGather = c.UncheckedAllGather
+		v.model.UncheckedAllGather = c.NCCL.MayUseUncheckedAllGather()
 	}
 	return v
 }
@@ -103,9 +103,9 @@ func (v *EngineView) ModelAbstention() model.Abstention {
 const forAllGather = 1<<nccl.AlgoRing | 1<<nccl.AlgoNVLS | 1<<nccl.AlgoPAT
 
 // UncheckedAllGathers counts the rows for this communicator whose channel count is left to NCCL because of
-// Comm.UncheckedAllGather. It also says whether the model has such configurations. first is nil if there is no row.
+// what its NCCL may be. It also says whether the model has such configurations. first is nil if there is no row.
 func (v *EngineView) UncheckedAllGathers() (rows int, first *Rule, byModel bool) {
-	if !v.comm.UncheckedAllGather {
+	if !v.comm.NCCL.MayUseUncheckedAllGather() {
 		return 0, nil, false
 	}
 	if v.rows != nil {

@@ -250,7 +250,10 @@ func TestUncheckedAllGather(t *testing.T) {
 		"allgather,0,1024,ring,simple,8,-1,-1\nallgather,1025,2048,-1,-1,9,2,8\nallgather,1025,2048,-1,-1,9,3,24\n"+
 			"any,2049,4096,tree,ll,7,-1,-1\nallreduce,0,inf,ring,simple,6,-1,-1\n")
 	for _, unchecked := range []bool{false, true} {
-		c := Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}, UncheckedAllGather: unchecked}
+		c := Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}, NCCL: release("2.28.9")}
+		if unchecked {
+			c.NCCL = release("2.30.3-2.30")
+		}
 		own := func(channels int) int {
 			if unchecked {
 				return 0
@@ -286,7 +289,7 @@ func TestUncheckedAllGather(t *testing.T) {
 func TestUncheckedAllGatherOfConditions(t *testing.T) {
 	p := rowsOf(t, "collective,algorithm,protocol,channels,when\nallgather,ring,simple,8,ranks > 8\n"+
 		"allgather,ring,simple,9,bytes > 8\n")
-	rows, first, _ := NewEngine(p, nil, nil).For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, UncheckedAllGather: true}).
+	rows, first, _ := NewEngine(p, nil, nil).For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, NCCL: release("2.30.7")}).
 		UncheckedAllGathers()
 	if rows != 1 || first.Channels != 9 {
 		t.Errorf("%d rows, first %+v", rows, first)

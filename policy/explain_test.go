@@ -17,7 +17,7 @@ import (
 // columnsOf says of each column of a row, by the plain reading of the format, whether it matches.
 func columnsOf(r *plainRow, q *Query, c Comm) map[string]bool {
 	alone := func(change func(only *plainRow)) bool {
-		only := plainRow{coll: "any", max: nccl.Inf, maxPerRank: nccl.Inf, nodes: -1, ranks: -1, perNode: -1,
+		only := plainRow{coll: "any", max: nccl.Inf, maxPerRank: nccl.Inf, nccl: "-1", name: "-1", nodes: -1, ranks: -1, perNode: -1,
 			pipeOps: -1, regBuff: -1}
 		change(&only)
 		return only.matches(q, c)
@@ -31,6 +31,8 @@ func columnsOf(r *plainRow, q *Query, c Comm) map[string]bool {
 		"size_per_rank":  alone(func(o *plainRow) { o.minPerRank, o.maxPerRank = r.minPerRank, r.maxPerRank }),
 		"pipe_ops":       alone(func(o *plainRow) { o.pipeOps = r.pipeOps }),
 		"reg_buff":       alone(func(o *plainRow) { o.regBuff = r.regBuff }),
+		"nccl":           alone(func(o *plainRow) { o.nccl = r.nccl }),
+		"comm_name":      alone(func(o *plainRow) { o.name = r.name }),
 	}
 }
 

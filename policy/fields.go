@@ -197,6 +197,27 @@ func readChunkBytes(_ *reader, text string, to *Rule) error {
 	return err
 }
 
+func readReleases(_ *reader, text string, to *Rule) error {
+	r, err := nccl.ParseReleases(text)
+	if err != nil {
+		return fmt.Errorf("nccl: %w", err)
+	}
+	to.NCCL = r
+	return nil
+}
+
+// maxName is the length of the longest name that the library passes on, in bytes.
+const maxName = 255
+
+func readName(_ *reader, text string, to *Rule) error {
+	if i := strings.IndexByte(text, '*'); i >= 0 && i < len(text)-1 || len(text) > maxName {
+		return fmt.Errorf("comm_name is %s (allowed: a name of up to %d bytes, or its beginning and one *)",
+			suggest.Quote(text), maxName)
+	}
+	to.Name = text
+	return nil
+}
+
 func readWhen(r *reader, text string, to *Rule) (err error) {
 	if to.When = r.conditions[text]; to.When == nil {
 		to.When, err = when.Compile(text)

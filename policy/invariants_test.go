@@ -127,7 +127,7 @@ func TestWhateverIsDecided(t *testing.T) {
 			a.Algo == nccl.AlgoNVLS && comm.Nodes > 1) {
 			t.Fatalf("channels for %s on %d nodes", a.Algo, comm.Nodes)
 		}
-		if a.Channels > 0 && q.Coll == nccl.CollAllGather && comm.UncheckedAllGather {
+		if a.Channels > 0 && q.Coll == nccl.CollAllGather && comm.NCCL.MayUseUncheckedAllGather() {
 			t.Fatal("channels for an AllGather that NCCL would not check")
 		}
 		if a.ChunkBytes > 0 && a.ChunkBytes < a.Proto.Grain() {

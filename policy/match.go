@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
 	"strconv"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
@@ -16,6 +18,8 @@ type Match struct {
 	Bytes        nccl.Range
 	BytesPerRank nccl.Range        // of Bytes / Ranks, rounded down
 	Numbers      [NumNumbers]int32 // -1: any
+	NCCL         nccl.Releases
+	Name         string // of the communicator; ends in * where its beginning is enough; "": any
 	Coll         nccl.Coll
 	When         *when.Condition // nil: always
 }
@@ -80,6 +84,14 @@ func perNode(c Comm) int {
 	return c.Ranks / c.Nodes
 }
 
+// isNamed reports whether a communicator's name matches.
+func (m *Match) isNamed(name string) bool {
+	if begin, isBegin := strings.CutSuffix(m.Name, "*"); isBegin {
+		return strings.HasPrefix(name, begin) && (name != "" || begin == "")
+	}
+	return m.Name == name
+}
+
 // IsFor reports whether the rule can match a collective on a communicator of at least 1 node and 1 rank, its
 // condition aside.
 func (m *Match) IsFor(coll nccl.Coll, c Comm) bool {
@@ -125,6 +137,12 @@ func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
 			text = strconv.FormatFloat(float64(c.Ranks)/float64(c.Nodes), 'g', 4, 64)
 		}
 		misses = append(misses, Miss{Column: n.String(), Wants: fmt.Sprint(m.Numbers[n]), Has: text})
+	}
+	if !m.NCCL.Contains(c.NCCL) {
+		misses = append(misses, Miss{Column: "nccl", Wants: m.NCCL.String(), Has: c.NCCL.String()})
+	}
+	if m.Name != "" && !m.isNamed(c.Name) {
+		misses = append(misses, Miss{Column: "comm_name", Wants: m.Name, Has: cmp.Or(c.Name, "none, or not known")})
 	}
 	misses = missSize(misses, "size", m.Bytes, q.Bytes)
 	return missSize(misses, "size_per_rank", m.BytesPerRank, q.Bytes/uint64(c.Ranks))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,8 @@ type plainRow struct {
 	nodes, ranks, perNode  int
 	pipeOps, regBuff       int
 	channels               int
+	nccl                   string         // "-1" or a key of plainReleases
+	name                   string         // "-1", a name, or its beginning and *
 	when                   plainCondition // nil: always
 }
 
@@ -29,6 +32,24 @@ var (
 	plainAlgos  = []string{"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"}
 	plainProtos = []string{"ll", "ll128", "simple"}
 )
+
+// What a communicator's NCCL may be, which of these ranges of rows match, and names.
+var (
+	testReleases  = []string{"2.28.9", "2.30.7", "2.31.2", "2.30.3-2.32.5"}
+	plainReleases = map[string][]string{
+		"2.28": {"2.28.9"}, ">=2.30": {"2.30.7", "2.31.2", "2.30.3-2.32.5"}, "<2.31": {"2.28.9", "2.30.7"},
+		"2.30.7-2.31.2": {"2.30.7", "2.31.2"},
+	}
+	testNames = []string{"", "dp", "tp", "dp:1"}
+)
+
+func release(text string) nccl.Releases {
+	r, err := nccl.ParseReleases(text)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
 
 func (r *plainRow) matches(q *Query, c Comm) bool {
 	nodes, ranks := c.Nodes, c.Ranks
@@ -42,6 +63,8 @@ func (r *plainRow) matches(q *Query, c Comm) bool {
 		r.min <= q.Bytes && q.Bytes <= r.max && r.minPerRank <= perRank && perRank <= r.maxPerRank &&
 		is(r.nodes, nodes) && is(r.ranks, ranks) && is(r.perNode, perNode) && is(r.pipeOps, q.PipeOps) &&
 		is(r.regBuff, q.RegBuff) &&
+		(r.nccl == "-1" || slices.Contains(plainReleases[r.nccl], c.NCCL.String())) &&
+		(r.name == "-1" || r.name == c.Name || r.name == "d*" && strings.HasPrefix(c.Name, "d")) &&
 		(r.when == nil || r.when(q, c))
 }
 
@@ -77,7 +100,7 @@ func plainScan(rows []plainRow, q *Query, comm Comm) (row, cell int) {
 func plainChannels(r plainRow, cell int, q Query, c Comm) int {
 	algo, costs := plainAlgos[cell/3], q.Costs
 	if r.channels < 0 || strings.HasPrefix(algo, "collnet") || algo == "nvls" && c.Nodes > 1 ||
-		plainColls[q.Coll] == "allgather" && c.UncheckedAllGather {
+		plainColls[q.Coll] == "allgather" && c.NCCL.MayUseUncheckedAllGather() {
 		return 0
 	}
 	keepsNCCLs := (r.algo == "-1" || r.algo == "default") && r.proto == "-1"
@@ -176,7 +199,7 @@ func TestRCCLFileAnswersAsAPlainScan(t *testing.T) {
 			}
 			return n
 		}
-		rows = append(rows, plainRow{coll: f[0], min: uint64(number(1)), max: uint64(number(2)), maxPerRank: nccl.Inf,
+		rows = append(rows, plainRow{coll: f[0], nccl: "-1", name: "-1", min: uint64(number(1)), max: uint64(number(2)), maxPerRank: nccl.Inf,
 			algo: f[3], proto: f[4],
 			nodes: number(6), ranks: number(7), perNode: -1, pipeOps: number(8), regBuff: number(9),
 			channels: number(5)})
@@ -228,7 +251,8 @@ func TestRandomFilesAnswerAsAPlainScan(t *testing.T) {
 func randomCall(rng dice) (Comm, Query) {
 	nodes := 1 + rng.IntN(3)
 	comm := Comm{Comm: nccl.Comm{Nodes: nodes, Ranks: nodes*(1+rng.IntN(3)) + rng.IntN(2)}, NVLDomains: rng.IntN(3),
-		Topo: testTopologies[rng.IntN(len(testTopologies))], UncheckedAllGather: rng.IntN(2) == 0}
+		Topo: testTopologies[rng.IntN(len(testTopologies))], Name: testNames[rng.IntN(len(testNames))],
+		NCCL: release(testReleases[rng.IntN(len(testReleases))])}
 	q := Query{Call: nccl.Call{Coll: nccl.Coll(rng.IntN(nccl.NumColls)), Bytes: rng.Uint64N(64)}, PipeOps: rng.IntN(3),
 		RegBuff: rng.IntN(3) - 1, Costs: randomCosts(rng)}
 	if rng.IntN(20) == 0 {
@@ -240,7 +264,7 @@ func randomCall(rng dice) (Comm, Query) {
 func randomFile(rng dice, n int) (rows []plainRow, text string) {
 	var b strings.Builder
 	b.WriteString(
-		"collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank,when\n")
+		"collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,ranks_per_node,min_bytes_per_rank,max_bytes_per_rank,nccl,comm_name,when\n")
 	var conditions conditionPool
 	narrow := rng.IntN(2) == 0
 	either := func(values ...string) string { return values[rng.IntN(len(values))] }
@@ -270,6 +294,13 @@ func randomFile(rng dice, n int) (rows []plainRow, text string) {
 		if r.algo == "default" {
 			r.proto, r.channels = "-1", -1
 		}
+		r.nccl, r.name = "-1", "-1"
+		if rng.IntN(3) == 0 {
+			r.nccl = either("2.28", ">=2.30", "<2.31", "2.30.7-2.31.2")
+		}
+		if rng.IntN(3) == 0 {
+			r.name = either("dp", "tp", "d*")
+		}
 		r.min = rng.Uint64N(60)
 		if rng.IntN(4) > 0 {
 			r.max = r.min + rng.Uint64N(20)
@@ -291,9 +322,9 @@ func randomFile(rng dice, n int) (rows []plainRow, text string) {
 			}
 			return strconv.FormatUint(n, 10)
 		}
-		fmt.Fprintf(&b, "%s,%d,%s,%s,%s,%d,%d,%d,%d,%d,%d,%d,%s,\"%s\"\n", r.coll, r.min, max(r.max), r.algo,
+		fmt.Fprintf(&b, "%s,%d,%s,%s,%s,%d,%d,%d,%d,%d,%d,%d,%s,%s,%s,\"%s\"\n", r.coll, r.min, max(r.max), r.algo,
 			r.proto, r.channels,
-			r.nodes, r.ranks, r.pipeOps, r.regBuff, r.perNode, r.minPerRank, max(r.maxPerRank),
+			r.nodes, r.ranks, r.pipeOps, r.regBuff, r.perNode, r.minPerRank, max(r.maxPerRank), r.nccl, r.name,
 			strings.ReplaceAll(when, `"`, `""`))
 	}
 	return rows, b.String()

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
 // Policy is a checked and compiled policy file. It does not change.
@@ -18,6 +20,8 @@ type Policy struct {
 	NeverAsked int
 
 	needsTopology bool
+	asksRelease   bool
+	asksName      bool
 	whenColumn    int      // of the file, from 1; 0: none
 	reported      sync.Map // the conditions that were reported to fail
 }
@@ -33,12 +37,20 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	for _, r := range p.Rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++
-		} else if r.When != nil && r.When.NeedsTopology {
-			p.needsTopology = true
+			continue
 		}
+		p.needsTopology = p.needsTopology || r.When.Asks(when.Topology)
+		p.asksRelease = p.asksRelease || r.NCCL != nccl.AnyRelease || r.When.Asks(when.NCCL)
+		p.asksName = p.asksName || r.Name != "" || r.When.Asks(when.Name)
 	}
 	return p, nil
 }
+
+// AsksRelease reports whether a row depends on the release of NCCL.
+func (p *Policy) AsksRelease() bool { return p.asksRelease }
+
+// AsksName reports whether a row depends on the communicator's name.
+func (p *Policy) AsksName() bool { return p.asksName }
 
 // NeedsTopology reports whether a condition mentions topo: for a Comm without Topo, that row never
 // matches.

@@ -29,7 +29,7 @@ type Ask struct {
 // anyRule matches everything and asks for nothing.
 var anyRule = func() Rule {
 	r := Rule{
-		Match: Match{Coll: anyColl, Bytes: nccl.EverySize, BytesPerRank: nccl.EverySize},
+		Match: Match{Coll: anyColl, Bytes: nccl.EverySize, BytesPerRank: nccl.EverySize, NCCL: nccl.AnyRelease},
 		Ask:   Ask{Cells: everyCell},
 	}
 	for n := range r.Numbers {
@@ -38,9 +38,13 @@ var anyRule = func() Rule {
 	return r
 }()
 
-// conditionFollows opens a condition in the text of a digest. No collective has this number, so
-// that a rule with a condition is never mistaken for two rules.
-const conditionFollows = 1 << 63
+// What opens a part of a digest's text that few rules have. No collective has such a number, so a rule with one of
+// these parts is never mistaken for two rules.
+const (
+	conditionFollows = 1<<63 + iota
+	releasesFollow
+	nameFollows
+)
 
 // appendMeaning adds all that decisions depend on to what the digest is taken of.
 func (r *Rule) appendMeaning(text []byte) []byte {
@@ -54,6 +58,13 @@ func (r *Rule) appendMeaning(text []byte) []byte {
 		add(uint64(n))
 	}
 	add(uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes)
+	if r.NCCL != nccl.AnyRelease {
+		add(releasesFollow, uint64(r.NCCL.Min), uint64(r.NCCL.Max))
+	}
+	if r.Name != "" {
+		add(nameFollows)
+		text = append(strconv.AppendQuote(text, r.Name), 0)
+	}
 	if r.When != nil {
 		add(conditionFollows)
 		text = append(strconv.AppendQuote(text, r.When.String()), runtime.GOARCH...)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -12,9 +13,9 @@ type Comm struct {
 	// NVLDomains is the number of NVLink domains as NCCL counts them. It is 0 before ABI v5, which does not
 	// tell.
 	NVLDomains int
-	NCCL nccl.Releases // what its NCCL may be; the zero value: not known
-	Name string        // that the program gave it on all ranks; "": none, or not known
-	Topo *topo.Summary // of the machine; nil: not known. It must not change
+	NCCL       nccl.Releases // what its NCCL may be; the zero value: not known
+	Name       string        // that the program gave it on all ranks; "": none, or not known
+	Topo       *topo.Summary // of the machine; nil: not known. It must not change
 }
 
 func (c Comm) env() when.Env {
@@ -59,18 +60,22 @@ type failure struct {
 // For narrows the policy to a communicator. It evaluates the conditions that are the same for all calls.
 func (p *Policy) For(c Comm) *View {
 	v := &View{policy: p, comm: c}
-	env, has := when.EnvOf(c.Comm, c.NVLDomains, c.Topo), numbersOf(c, Query{})
+	env, has := c.env(), numbersOf(c, Query{})
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		if _, covers := r.BytesFor(c.Ranks); r.Coll == collNeverAsked || !covers || !r.isForNumbers(&has, 0, OfCall) {
 			continue
 		}
+		if why, is := r.idle(c, env); is {
+			v.idle[why]++
+			continue
+		}
+		if r.Name != "" && !r.isNamed(c.Name) {
+			continue
+		}
 		switch w := r.When; {
 		case w == nil:
 		case w.NeedsRanksPerNode && c.Ranks%c.Nodes != 0:
-			continue
-		case w.NeedsTopology && c.Topo == nil:
-			v.withoutTopology++
 			continue
 		case w.PerCall:
 			v.perCall = true
@@ -91,8 +96,45 @@ func (p *Policy) For(c Comm) *View {
 // Empty reports that no row can ever decide anything for this communicator.
 func (v *View) Empty() bool { return len(v.rules) == 0 }
 
-// WithoutTopology counts the rows that never match because the topology is not known.
-func (v *View) WithoutTopology() int { return v.withoutTopology }
+// idle says why a row whose numbers match a communicator never matches it. is is false if it may.
+func (r *Rule) idle(c Comm, env when.Env) (why idle, is bool) {
+	switch {
+	case !r.NCCL.Overlaps(c.NCCL):
+		return idleOther, true
+	case !r.NCCL.Contains(c.NCCL), r.When.Misses(env, when.NCCL):
+		return idleRelease, true
+	case r.When.Misses(env, when.Topology):
+		return idleTopology, true
+	case r.Name != "" && c.Name == "", r.When.Misses(env, when.Name):
+		return idleName, true
+	}
+	return 0, false
+}
+
+// Idle says which rows would be for this communicator, and never match it. mend are those that the user may want to
+// mend.
+func (v *View) Idle() (mend, other []string) {
+	release := "its release is not known"
+	if v.comm.NCCL != (nccl.Releases{}) {
+		release = "this is " + v.comm.NCCL.String()
+	}
+	count := func(n int, one, many string) string { return plural.Of(n, "row") + " " + plural.Verb(n, one, many) }
+	if n := v.idle[idleTopology]; n > 0 {
+		mend = append(mend, count(n, "is", "are")+" for this communicator by the machine's topology, which is not "+
+			"known: without effect")
+	}
+	if n := v.idle[idleRelease]; n > 0 {
+		other = append(other, count(n, "is", "are")+" for some releases of NCCL, and "+release+
+			", of which not all are among them: without effect")
+	}
+	if n := v.idle[idleOther]; n > 0 {
+		other = append(other, count(n, "is", "are")+" for other releases of NCCL, and "+release+": without effect")
+	}
+	if n := v.idle[idleName]; n > 0 {
+		other = append(other, count(n, "asks", "ask")+" for the communicator's name, which is not known: without effect")
+	}
+	return mend, other
+}
 
 // Decide finds the first row in the file that matches the query and has an available cell. It never fails: if
 // no row applies, NCCL decides.
@@ -131,7 +173,7 @@ func (v *View) apply(r int, q *Query) (Decision, bool) {
 
 // env is what conditions see of one call.
 func (v *View) env(q Query) when.Env {
-	e := when.EnvOf(v.comm.Comm, v.comm.NVLDomains, v.comm.Topo)
+	e := v.comm.env()
 	e.SetCall(q.Call, q.PipeOps)
 	return e
 }

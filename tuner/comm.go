@@ -26,8 +26,9 @@ type CommInfo struct {
 	ABI int // 2 to 7
 	// NVLDomains counts the NVLink domains that the ranks are in. 0: NCCL does not tell.
 	NVLDomains int
-	// UncheckedAllGather is the result of the function of this name.
-	UncheckedAllGather bool
+	NCCL       nccl.Releases // what the NCCL that asks may be
+	// Name is what the program calls the communicator on this rank. "": nothing, or NCCL does not tell.
+	Name string
 
 	// Counter is the host's count of calls. Without one, the start version stays for good.
 	Counter *agree.Counter
@@ -47,12 +48,18 @@ type Decision struct {
 }
 
 func (c CommInfo) String() string {
-	id := ""
+	id, release := "", ""
 	if c.ID != 0 {
 		id = fmt.Sprintf(" %#x", c.ID)
 	}
-	return fmt.Sprintf("communicator%s of %s on %s (ABI v%d)", id, plural.Of(c.Ranks, "rank"),
-		plural.Of(c.Nodes, "node"), c.ABI)
+	if c.Name != "" {
+		id += fmt.Sprintf(" %q", c.Name)
+	}
+	if v := c.NCCL.Exact(); v != 0 {
+		release = fmt.Sprintf("NCCL %s, ", v)
+	}
+	return fmt.Sprintf("communicator%s of %s on %s (%sABI v%d)", id, plural.Of(c.Ranks, "rank"),
+		plural.Of(c.Nodes, "node"), release, c.ABI)
 }
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
@@ -118,7 +125,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 		err = fmt.Errorf("%s=1 and %s", EnvStrict, c.fixedBy.text)
 	default:
 		p.logWhyNotLive(c.fixedBy, settings, log)
-		c.fixed = c.prepare(own.Version)
+		c.fixed = c.prepare(own.Version, "") // the ranks do not meet, and may have different names
 	}
 	if err != nil {
 		return nil, err

@@ -79,6 +79,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 		Log:      c.log.About(about(c.info)),
 		Counter:  c.info.Counter,
 		Uniform:  c.settings.uniform,
+		Name:     c.info.Name,
 		Own:      own.Shared(),
 		Stage:    c.stage,
 		Observer: c.plugin.exporter,
@@ -118,7 +119,7 @@ func cannotMeet(why error) error {
 func (c *Comm) key() string { return agree.CommKey(c.info.ID, c.info.Ranks) }
 
 // stage is agree.Config.Stage: it compiles a version for this communicator.
-func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error) {
+func (c *Comm) stage(content []byte, digest string, ranks agree.Ranks) (_ agree.Snapshot, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("a defect in the plugin: %v", p)
@@ -128,7 +129,19 @@ func (c *Comm) stage(content []byte, digest string) (_ agree.Snapshot, err error
 	if err != nil {
 		return nil, err
 	}
-	return c.prepare(v), nil
+	name := ""
+	if e := v.Engine(); e != nil && e.Policy != nil {
+		if e.Policy.AsksRelease() {
+			err = ranks.Same("NCCL " + c.info.NCCL.String())
+		}
+		if err == nil && e.Policy.AsksName() {
+			name, err = ranks.Name()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.prepare(v, name), nil
 }
 
 // AtTrigger takes part in a change of the policy. The host calls it before a call that reaches the Counter's

@@ -1,7 +1,6 @@
 package tuner
 
 import (
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
@@ -18,18 +17,19 @@ type snapshot struct {
 	idle      bool              // nothing will ever be decided
 }
 
-// prepare makes this communicator's snapshot of a version.
-func (c *Comm) prepare(v *policyfile.Version) *snapshot {
+// prepare makes this communicator's snapshot of a version. name is the communicator's on all ranks; "": none, or not
+// known.
+func (c *Comm) prepare(v *policyfile.Version, name string) *snapshot {
 	e := v.Engine()
 	if e == nil {
 		e = &policy.Engine{}
 	}
 	s := &snapshot{Version: v, comm: c, view: e.For(policy.Comm{
-		Comm: c.info.Comm, NVLDomains: c.info.NVLDomains,
-		UncheckedAllGather: c.info.UncheckedAllGather,
+		Comm: c.info.Comm, NVLDomains: c.info.NVLDomains, NCCL: c.info.NCCL, Name: name,
 	})}
 	if c.log.Emit != nil { // each row is reported once, so to somebody who listens
-		WarnOfConditions(s.view, c.log.Warnf)
+		log := c.log.About(c.info.String())
+		ReportRows(s.view, log.Warnf, log.Infof)
 	}
 	c.logUnchecked(s.view)
 	if c.settings.logDecisions {
@@ -60,16 +60,19 @@ func (c *Comm) survive(outcome string) {
 	}
 }
 
-// WarnOfConditions warns of rows that have less effect on a communicator than they should, or none. Their
-// condition fails, or it needs a topology that is not known. It warns of each row once in a process.
-func WarnOfConditions(view *policy.EngineView, warn func(format string, args ...any)) {
+// ReportRows says which rows have less effect on a communicator than they should, or none: what they ask for is
+// not known, or their condition fails. It warns of each failing condition once in a process.
+func ReportRows(view *policy.EngineView, warn, info func(format string, args ...any)) {
 	rows := view.Rows()
 	if rows == nil {
 		return
 	}
-	if n := rows.WithoutTopology(); n > 0 {
-		warn("%s for this communicator by the machine's topology, which is not known: without effect",
-			plural.Of(n, "row")+plural.Verb(n, " is", " are"))
+	mend, other := rows.Idle()
+	for _, text := range mend {
+		warn("%s", text)
+	}
+	for _, text := range other {
+		info("%s", text)
 	}
 	rows.ReportConditions(func(p policy.Problem) { warn("%s", p) })
 }

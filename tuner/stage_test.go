@@ -35,7 +35,7 @@ func TestStage(t *testing.T) {
 		p := New(env())
 		comm := &Comm{plugin: p, info: eightRanks, metrics: p.exporter.New("")}
 		comm.info.NewHits = c.hits
-		s, err := comm.stage(c.content, agree.DigestOf(c.content))
+		s, err := comm.stage(c.content, agree.DigestOf(c.content), agree.Ranks{})
 		switch {
 		case c.err != "":
 			if err == nil || !strings.Contains(err.Error(), c.err) || s != nil {

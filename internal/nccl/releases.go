@@ -57,8 +57,11 @@ func releasesNamed(text string) (Releases, bool) {
 	if parts == 2 {
 		return Releases{n * 100, n*100 + 99}, true
 	}
-	return Releases{n, n}, true
+	return Only(n), true
 }
+
+// Only is one release.
+func Only(v Version) Releases { return Releases{v, v} }
 
 // MinorOf holds all releases of the minor version of v: 2.30.x for 2.30.7.
 func MinorOf(v Version) Releases { return Releases{v / 100 * 100, v/100*100 + 99} }
@@ -113,9 +116,9 @@ func (r Releases) Exact() Version {
 }
 
 // MayUseUncheckedAllGather reports whether an NCCL of these releases may use a tuner's channel count for AllGather
-// without a check.
+// without a check. It is false for the zero value, of which nobody asks.
 func (r Releases) MayUseUncheckedAllGather() bool {
-	return r.Overlaps(Releases{Version(UncheckedAllGathers), Version(CheckedAllGathers) - 1})
+	return r != Releases{} && r.Overlaps(Releases{Version(UncheckedAllGathers), Version(CheckedAllGathers) - 1})
 }
 
 // ReleasesByABI returns the releases that ask a tuner by a version of the ABI, if the tuner has all versions.

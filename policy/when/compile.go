@@ -12,6 +12,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
@@ -123,13 +124,18 @@ func (p *patch) name(node *ast.Node, spelled string) {
 	}
 	_, constant := ofComm[name]
 	c.PerCall = c.PerCall || !constant
-	c.NeedsTopology = c.NeedsTopology || strings.HasPrefix(name, topoPrefix)
 	c.NeedsRanksPerNode = c.NeedsRanksPerNode || name == "ranks_per_node"
 }
 
 // binary corrects the texts that a name is compared with, and turns "x in 8..16" into two comparisons, since expr
 // would build a list of whole numbers.
 func (p *patch) binary(node *ast.Node, n *ast.BinaryNode) {
+	if name, ok := n.Left.(*ast.IdentifierNode); ok && name.Value == string(NCCL) {
+		if release, ok := n.Right.(*ast.StringNode); ok {
+			p.release(node, n, release)
+		}
+		return
+	}
 	switch n.Operator {
 	case "==", "!=":
 		p.text(n.Right, n.Left)
@@ -139,12 +145,44 @@ func (p *patch) binary(node *ast.Node, n *ast.BinaryNode) {
 			p.text(n.Left, list.Nodes...)
 		}
 		if span, ok := n.Right.(*ast.BinaryNode); ok && span.Operator == ".." {
-			from := &ast.BinaryNode{Operator: ">=", Left: n.Left, Right: span.Left}
-			to := &ast.BinaryNode{Operator: "<=", Left: n.Left, Right: span.Right}
-			from.SetLocation(n.Location())
-			to.SetLocation(n.Location())
-			ast.Patch(node, &ast.BinaryNode{Operator: "and", Left: from, Right: to})
+			between(node, n, span.Left, span.Right)
 		}
+	}
+}
+
+// between turns a comparison into x >= from and x <= to.
+func between(node *ast.Node, n *ast.BinaryNode, from, to ast.Node) {
+	low := &ast.BinaryNode{Operator: ">=", Left: n.Left, Right: from}
+	high := &ast.BinaryNode{Operator: "<=", Left: n.Left, Right: to}
+	low.SetLocation(n.Location())
+	high.SetLocation(n.Location())
+	ast.Patch(node, &ast.BinaryNode{Operator: "and", Left: low, Right: high})
+}
+
+// release turns nccl >= "2.31" and the like into comparisons with texts as Env has them. "2.30" stands for every
+// 2.30.x.
+func (p *patch) release(node *ast.Node, n *ast.BinaryNode, text *ast.StringNode) {
+	if len(text.Value) == releaseDigits && !strings.Contains(text.Value, ".") { // on a second visit
+		return
+	}
+	r, err := nccl.ParseReleases(text.Value)
+	if err != nil || r.Min == 0 || r.Max == nccl.AnyRelease.Max {
+		p.fail(text, "%s is no release of NCCL (allowed: 2.30.7, 2.30, and after in 2.28-2.30)", suggest.Quote(text.Value))
+		return
+	}
+	low, high := &ast.StringNode{Value: releaseText(r.Min)}, &ast.StringNode{Value: releaseText(r.Max)}
+	switch n.Operator {
+	case "in", "==":
+		between(node, n, low, high)
+	case "!=":
+		between(node, n, low, high)
+		ast.Patch(node, &ast.UnaryNode{Operator: "not", Node: *node})
+	case ">=", "<":
+		n.Right = low
+	case ">", "<=":
+		n.Right = high
+	default:
+		p.fail(n, "nccl %s %s (allowed: ==, !=, <, <=, >, >=, in)", n.Operator, suggest.Quote(text.Value))
 	}
 }
 

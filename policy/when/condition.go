@@ -8,6 +8,8 @@ package when
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
@@ -18,14 +20,31 @@ import (
 type Condition struct {
 	Names   []string // that it mentions, each once
 	PerCall bool     // it may hold for one call of a communicator and not for another
-	// NeedsTopology and NeedsRanksPerNode say that it mentions what is not known of every
-	// communicator.
-	NeedsTopology     bool
+	// NeedsRanksPerNode says that it mentions what not every communicator has.
 	NeedsRanksPerNode bool
 
 	text    string
 	program *vm.Program
 	limits  limits
+}
+
+// Kind is a kind of names whose values may not be known: what they begin with.
+type Kind string
+
+const (
+	Topology Kind = topoPrefix
+	NCCL     Kind = "nccl"
+	Name     Kind = "comm_name"
+)
+
+// Asks reports whether the condition mentions a name of a kind. A nil condition mentions none.
+func (c *Condition) Asks(kind Kind) bool { return c.Misses(nil, kind) }
+
+// Misses reports whether the condition mentions a name of a kind that env does not have.
+func (c *Condition) Misses(env Env, kind Kind) bool {
+	return c != nil && slices.ContainsFunc(c.Names, func(name string) bool {
+		return strings.HasPrefix(name, string(kind)) && env[name] == nil
+	})
 }
 
 // String is the condition as it stands in the file.

@@ -1,6 +1,7 @@
 package when
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"strings"
@@ -36,6 +37,25 @@ func EnvOf(c nccl.Comm, nvlDomains int, machine *topo.Summary) Env {
 	return e
 }
 
+// SetNCCL adds the release of NCCL; 0: not known.
+func (e Env) SetNCCL(release nccl.Version) {
+	if release != 0 {
+		e[string(NCCL)] = releaseText(release)
+	}
+}
+
+// releaseText writes a release with six digits, so that texts compare as releases do.
+func releaseText(release nccl.Version) string { return fmt.Sprintf("%0*d", releaseDigits, release) }
+
+const releaseDigits = 6
+
+// SetName adds the communicator's name; "": none, or not known.
+func (e Env) SetName(name string) {
+	if name != "" {
+		e[string(Name)] = name
+	}
+}
+
 // SetCall adds what one call has. e must come from EnvOf.
 func (e Env) SetCall(call nccl.Call, pipeOps int) {
 	e["coll"] = call.Coll.String()
@@ -47,7 +67,12 @@ func (e Env) SetCall(call nccl.Call, pipeOps int) {
 // ofComm has the names that are the same for all calls of a communicator, allNames those of calls,
 // too. Their values have no meaning but their types.
 var (
-	ofComm   = EnvOf(nccl.Comm{Nodes: 1, Ranks: 1}, 0, &topo.Summary{})
+	ofComm = func() Env {
+		e := EnvOf(nccl.Comm{Nodes: 1, Ranks: 1}, 0, &topo.Summary{})
+		e.SetNCCL(nccl.Reference)
+		e.SetName("name")
+		return e
+	}()
 	allNames = func() Env {
 		e := maps.Clone(ofComm)
 		e.SetCall(nccl.Call{}, 0)

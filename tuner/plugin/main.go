@@ -111,7 +111,7 @@ var process = tuner.New(getenv)
 // releases returns what the NCCL that asks may be: the release that it names, else those of its ABI.
 func releases(info *C.struct_comm_info) nccl.Releases {
 	if v := nccl.Version(info.release); v >= nccl.Oldest {
-		return nccl.Releases{Min: v, Max: v}
+		return nccl.Only(v)
 	}
 	return nccl.ReleasesByABI(int(info.abi), float64(info.ring_ll128))
 }

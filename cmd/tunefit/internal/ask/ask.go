@@ -127,8 +127,7 @@ func (a *Asker) Comm(c nccl.Comm, domains commspec.NVLDomains) (policy.Comm, err
 		return policy.Comm{}, fmt.Errorf("NCCL %s has tuner ABI v%d, which does not tell of NVLink domains "+
 			"(needed: v%d, NCCL 2.28.3)", a.Costs.NCCL, a.ABI, nccl.ABIComms)
 	}
-	return policy.Comm{Comm: c, NVLDomains: domains.Told(c, a.ABI),
-		UncheckedAllGather: a.Costs.NCCL.UncheckedAllGather()}, nil
+	return policy.Comm{Comm: c, NVLDomains: domains.Told(c, a.ABI), NCCL: nccl.Only(a.Costs.NCCL)}, nil
 }
 
 // view is what decides, as a communicator sees it.
@@ -138,7 +137,7 @@ func (a *Asker) view(d Decider, comm policy.Comm) *policy.EngineView {
 		a.views[key] = a.engines[d].For(comm)
 		if !a.idle {
 			// By a view of its own: conditions that fail for some calls only are told with these calls.
-			tuner.WarnOfConditions(a.engines[d].For(comm), a.note)
+			tuner.ReportRows(a.engines[d].For(comm), a.note, a.note)
 		}
 	}
 	return a.views[key]
