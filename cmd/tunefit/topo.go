@@ -74,7 +74,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 	cmd.Flags().BoolVar(&dot, "dot", false, "print a graph in DOT, from which Graphviz makes a picture")
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
 	cmd.AddCommand(topoExplainCommand(env), topoPathsCommand(env), topoLinksCommand(env), topoGraphsCommand(env),
-		topoTuningCommand(env), topoMeshCommand(env.Inputs))
+		topoTuningCommand(env))
 	return cmd
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -156,38 +155,6 @@ func TestTopoReportsAsText(t *testing.T) {
 	}
 }
 
-func TestTopoMesh(t *testing.T) {
-	mesh := filepath.Join(testlib.Root, "configs/mesh/four-nodes.csv")
-	out, _ := tunefit(t, cli.ExitOK, "topo", "mesh", mesh)
-	holds(t, out, "a mlx5_1 192.168.102.1 c mlx5_1 192.168.102.2 12.5", "a - b 25",
-		"Best ring: a, b, c, d at 12.5 GB/s; AllReduce at most 8.333 GB/s")
-	text, err := os.ReadFile(mesh)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Without one cable there is still a ring, without d's last two there is none.
-	cut := func(subnets ...string) string {
-		var lines []string
-		for line := range strings.Lines(string(text)) {
-			keep := true
-			for _, s := range subnets {
-				keep = keep && !strings.Contains(line, s)
-			}
-			if keep {
-				lines = append(lines, line)
-			}
-		}
-		return testlib.File(t, "mesh.csv", strings.Join(lines, ""))
-	}
-	out, _ = tunefit(t, cli.ExitOK, "topo", "mesh", cut("192.168.102."))
-	holds(t, out, "a - c no cable")
-	out, said := tunefit(t, cli.ExitFailed, "topo", "mesh", cut("192.168.103.", "192.168.105."))
-	holds(t, out, "a - d no cable", "b - d no cable")
-	if !strings.Contains(said, "no ring of direct links") {
-		t.Errorf("said %q", said)
-	}
-}
-
 func TestShowWithTopology(t *testing.T) {
 	file := testlib.File(t, "p.csv", sample)
 	show := func(args ...string) (string, string) {
@@ -238,7 +205,6 @@ func TestTopoBadCommandLines(t *testing.T) {
 		{[]string{"explain", "gpu0", "mlx5_12", "--topo", h100}, cli.ExitFailed,
 			`no "mlx5_12" in this system (did you mean "mlx5_10"; known: gpu0, `},
 		{[]string{"explain", "gpu0", "gpu0", "--topo", h100}, cli.ExitFailed, "gpu0 and gpu0 are the same"},
-		{[]string{"mesh"}, cli.ExitUsage, "needed: the file of the mesh"},
 	} {
 		out, said := tunefit(t, c.code, append([]string{"topo"}, c.args...)...)
 		if out != "" || !strings.Contains(said, c.says) {
