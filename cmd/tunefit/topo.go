@@ -14,12 +14,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/draw"
 )
 
 func topoCommand(env ncclchoice.Env) *cobra.Command {
 	var nodes int
-	var asJSON, dot, dump bool
+	var asJSON, dump bool
 	cmd := &cobra.Command{
 		Use:   "topo [SYSTEM.xml]",
 		Short: "Show a machine as NCCL sees it",
@@ -34,12 +33,11 @@ NCCL_TOPO_FILE, NCCL's file for virtual machines, then the machine itself. Varia
 that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 		Example: `  tunefit topo
   tunefit topo configs/topo/dgx-h100.xml
-  tunefit topo configs/topo/dgx-h100.xml --dot | dot -Tsvg > dgx-h100.svg
   tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml`,
 		Args: cli.Args(0, 1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if n := count(asJSON, dot, dump); n > 1 {
-				return cli.Usagef("--json, --dot and --dump exclude each other")
+			if asJSON && dump {
+				return cli.Usagef("--json and --dump exclude each other")
 			}
 			if nodes < 1 {
 				return cli.Usagef("--nodes %d: a communicator has at least 1", nodes)
@@ -53,11 +51,8 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 				return err
 			}
 			out := cmd.OutOrStdout()
-			switch {
-			case dump:
+			if dump {
 				return m.doc.Write(out)
-			case dot:
-				return draw.DOT(out, m.sys)
 			}
 			o, err := m.overview(nodes)
 			if err != nil {
@@ -71,20 +66,10 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 2, "nodes like this one, for the rail teams")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&dot, "dot", false, "print a graph in DOT, from which Graphviz makes a picture")
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
 	cmd.AddCommand(topoExplainCommand(env), topoPathsCommand(env), topoLinksCommand(env), topoGraphsCommand(env),
 		topoTuningCommand(env))
 	return cmd
-}
-
-func count(flags ...bool) (n int) {
-	for _, f := range flags {
-		if f {
-			n++
-		}
-	}
-	return n
 }
 
 // reportCommand completes a command that reports on a topology, for a person or, with --json, for a program.

@@ -69,13 +69,6 @@ func TestTopoJSON(t *testing.T) {
 	}
 }
 
-func TestTopoGraph(t *testing.T) {
-	dot, _ := tunefit(t, cli.ExitOK, "topo", ready("dgx-h100.xml"), "--dot")
-	if !strings.HasPrefix(dot, "graph topology {") || !strings.Contains(dot, "NVL 370.8") {
-		t.Errorf("%s", dot)
-	}
-}
-
 // What --dump prints is a topology file with the same answers.
 func TestTopoDump(t *testing.T) {
 	for _, name := range []string{"dgx-h100.xml", "pcie-4gpu.xml"} {
@@ -194,7 +187,7 @@ func TestTopoBadCommandLines(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{h100, "--dump", "--dot"}, cli.ExitUsage, "exclude each other"},
+		{[]string{h100, "--dump", "--json"}, cli.ExitUsage, "exclude each other"},
 		{[]string{h100, h100}, cli.ExitUsage, "2 arguments given"},
 		{[]string{h100, "--nodes", "0"}, cli.ExitUsage, "--nodes 0"},
 		{[]string{h100 + ".absent"}, cli.ExitFailed, "no such file or directory"},
