@@ -104,6 +104,16 @@ func (n *Node) hasNVSwitch() bool {
 	return slices.ContainsFunc(n.Links, func(l Link) bool { return l.Type == LinkNVL && l.To.Type == NodeNVS })
 }
 
+// CanMultimem reports whether the hardware can multicast: at least two GPUs, all Hopper or later and connected to
+// NVSwitches. The driver and NCCL_NVLS_ENABLE have their say too, which a topology does not show.
+func (s *System) CanMultimem() bool {
+	const hopper = 90
+	gpus := s.Nodes[NodeGPU]
+	return len(gpus) >= 2 && !slices.ContainsFunc(gpus, func(g *Node) bool {
+		return g.GPU.SM < hopper || !g.GPU.Device.hasNVSwitch()
+	})
+}
+
 func (s *System) summarizePairs(sum *Summary) {
 	gpus := s.Nodes[NodeGPU]
 	bw := make([][]float64, len(gpus))

@@ -17,7 +17,6 @@ import (
 )
 
 func topoCommand(env ncclchoice.Env) *cobra.Command {
-	var nodes int
 	var asJSON, dump bool
 	cmd := &cobra.Command{
 		Use:   "topo [SYSTEM.xml]",
@@ -26,7 +25,6 @@ func topoCommand(env ncclchoice.Env) *cobra.Command {
   - the paths between GPUs and from GPUs to NICs, with type and bandwidth in GB/s
   - the NICs
   - the numbers that rules may use
-  - the teams of device-side communication
 
 Without a file, it looks for the topology as the library does: NCCL_TUNER_TOPO_FILE,
 NCCL_TOPO_FILE, NCCL's file for virtual machines, then the machine itself. Variables
@@ -38,9 +36,6 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON && dump {
 				return cli.Usagef("--json and --dump exclude each other")
-			}
-			if nodes < 1 {
-				return cli.Usagef("--nodes %d: a communicator has at least 1", nodes)
 			}
 			m, err := openMachine(env, args, cmd.ErrOrStderr())
 			if errors.Is(err, fs.ErrNotExist) && len(args) > 0 &&
@@ -54,7 +49,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 			if dump {
 				return m.doc.Write(out)
 			}
-			o, err := m.overview(nodes)
+			o, err := m.overview()
 			if err != nil {
 				return err
 			}
@@ -64,7 +59,6 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 			return o.write(out)
 		},
 	}
-	cmd.Flags().IntVar(&nodes, "nodes", 2, "nodes like this one, for the rail teams")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
 	cmd.AddCommand(topoExplainCommand(env), topoPathsCommand(env), topoLinksCommand(env), topoGraphsCommand(env),

@@ -17,7 +17,6 @@ type topoOverview struct {
 	NICs        []nicEntry   `json:"nics"`
 	Summary     topo.Summary `json:"summary"`
 	Fingerprint string       `json:"fingerprint"`
-	Teams       teamsEntry   `json:"teams"`
 }
 
 type gpuEntry struct {
@@ -50,15 +49,7 @@ type nicEntry struct {
 	GPU      string  `json:"gpu"`    // that it serves first; "" none
 }
 
-type teamsEntry struct {
-	Nodes     int     `json:"nodes"`
-	LoadStore [][]int `json:"load_store"` // ranks of this system that reach each other by load and store
-	LSA       []int   `json:"lsa"`        // load/store team of rank 0; nil: NCCL has none
-	Rail      []int   `json:"rail"`       // rail team of rank 0 over Nodes nodes
-	Multimem  bool    `json:"multimem"`
-}
-
-func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
+func (m *topoMachine) overview() (*topoOverview, error) {
 	o := &topoOverview{Source: m.source.String()}
 	s := m.sys
 	for _, t := range []topo.NodeType{topo.NodeGPU, topo.NodeNET} {
@@ -91,7 +82,6 @@ func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
 		o.Matrix = append(o.Matrix, row)
 	}
 	o.NICs = m.nics()
-	o.Teams = m.teams(nodes)
 	o.Fingerprint = string(s.Fingerprint())
 	var err error
 	o.Summary, err = s.Summarize()
@@ -126,21 +116,4 @@ func (m *topoMachine) nics() []nicEntry {
 		entries = append(entries, e)
 	}
 	return entries
-}
-
-// teams are those of several such nodes with consecutive ranks, as in NCCL's device API: rank 0 reaches its node by
-// load and store, and the ranks in its place on other nodes without crossing rails.
-func (m *topoMachine) teams(nodes int) teamsEntry {
-	e := teamsEntry{Nodes: nodes, LoadStore: m.sys.LoadStoreSets(), Multimem: m.sys.CanMultimem()}
-	if len(e.LoadStore) != 1 {
-		return e
-	}
-	gpus := len(m.sys.Nodes[topo.NodeGPU])
-	for rank := range gpus {
-		e.LSA = append(e.LSA, rank)
-	}
-	for node := range nodes {
-		e.Rail = append(e.Rail, node*gpus)
-	}
-	return e
 }
