@@ -1,12 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
-)
+import "github.com/nccl-tuner-go/nccl-tuner-go/topo"
 
 // topoOverview is what `tunefit topo` shows.
 type topoOverview struct {
@@ -36,17 +30,14 @@ type pathCell struct {
 }
 
 type nicEntry struct {
-	Name     string  `json:"name"`
-	Dev      int     `json:"dev"` // as NCCL numbers them; -1: not used by NCCL
-	PCIPath  string  `json:"pci_path,omitempty"`
-	BusID    string  `json:"bus_id,omitempty"`
-	GUID     string  `json:"guid"`
-	Port     int     `json:"port"`
-	Mbps     int     `json:"mbps"`
-	Latency  float64 `json:"latency_us"`
-	MaxComms int     `json:"max_comms"`
-	Memory   string  `json:"memory"` // that it can send from and receive into: host, cuda, dmabuf
-	GPU      string  `json:"gpu"`    // that it serves first; "" none
+	Name    string       `json:"name"`
+	Dev     int          `json:"dev"` // as NCCL numbers them
+	BusID   string       `json:"bus_id,omitempty"`
+	Port    int          `json:"port"`
+	GBps    topo.Float32 `json:"gbps"`
+	Latency topo.Float32 `json:"latency_us"`
+	GDR     bool         `json:"gdr"` // offers GPUDirect RDMA
+	GPU     string       `json:"gpu"` // that it serves first; "" none
 }
 
 func (m *topoMachine) overview() (*topoOverview, error) {
@@ -88,32 +79,21 @@ func (m *topoMachine) overview() (*topoOverview, error) {
 	return o, err
 }
 
-// nics lists what net plugins tell. A detected machine knows more of them than a file does.
+// nics lists the network ports.
 func (m *topoMachine) nics() []nicEntry {
-	all := m.doc.NICs()
-	if m.source.File == "" {
-		all = detect.NICs(machineRoot)
-	}
-	var entries []nicEntry
-	for i, n := range all {
-		e := nicEntry{
-			Name: n.Name, Dev: -1, PCIPath: n.PCIPath, BusID: n.BusID, GUID: fmt.Sprintf("%#x", n.GUID), Port: n.Port,
-			Mbps:    n.Mbps,
-			Latency: n.Latency, MaxComms: n.MaxComms, Memory: n.PtrSupport.String(),
-		}
-		if ports := m.sys.Nodes[topo.NodeNET]; n.InUse {
-			at := slices.IndexFunc(ports, func(p *topo.Node) bool { return p.Net.Name == n.Name && n.Name != "" })
-			if m.source.File != "" && i < len(ports) && ports[i].Net.Name == n.Name {
-				at = i // several hosts repeat names
-			}
-			if at >= 0 {
-				e.Dev = ports[at].Net.Dev
-				if g := ports[at].Net.LocalGPU; g >= 0 && g < len(m.sys.Nodes[topo.NodeGPU]) {
-					e.GPU = m.sys.Nodes[topo.NodeGPU][g].Label()
-				}
+	var all []nicEntry
+	for _, n := range m.sys.Nodes[topo.NodeNET] {
+		e := nicEntry{Name: m.sys.Label(n), Dev: n.Net.Dev, Port: n.Net.Port, GBps: topo.Float32(n.Net.BW),
+			Latency: topo.Float32(n.Net.Latency), GDR: n.Net.GDR}
+		for _, l := range n.Links {
+			if id := l.To.ID; l.To.Type == topo.NodeNIC && id.Local() != 0 { // 0: not on the PCI bus
+				e.BusID = id.BusID()
 			}
 		}
-		entries = append(entries, e)
+		if n.Net.LocalGPU >= 0 {
+			e.GPU = m.sys.Nodes[topo.NodeGPU][n.Net.LocalGPU].Label()
+		}
+		all = append(all, e)
 	}
-	return entries
+	return all
 }

@@ -39,7 +39,7 @@ func TestTopo(t *testing.T) {
 		"gpu1 NVL 721.8 X NVL 721.8 NVL 721.8 P2C 48 P2C 48 PXN 48 PXN 48 cpu0",
 		"P2C chip-to-chip link to the CPU, then PCIe",
 		"gpu3 3 3 10.0 0019:01:00.0 mlx5_5",
-		"mlx5_4 2 0010:03:00.0 0x40003 1 400 0 131072 host+cuda gpu2",
+		"mlx5_4 2 0010:03:00.0 1 50 0 offered gpu2",
 		"multimem possible, and NVLS too, if the driver agrees")
 	out, _ = tunefit(t, cli.ExitOK, "topo", ready("pcie-4gpu.xml"))
 	holds(t, out, "multimem no: needs two or more GPUs of Hopper or later, all on NVSwitch")

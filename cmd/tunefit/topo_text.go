@@ -76,14 +76,13 @@ func (o *topoOverview) writeDevices(w io.Writer) {
 		return
 	}
 	tw.Row()
-	tw.Row("NIC", "dev", "PCI", "guid", "port", "Gbit/s", "latency us", "max comms", "memory", "first GPU")
+	tw.Row("NIC", "dev", "PCI address", "port", "GB/s", "latency us", "GPUDirect RDMA", "first GPU")
 	for _, n := range o.NICs {
-		dev := strconv.Itoa(n.Dev)
-		if n.Dev < 0 {
-			dev = "unused"
+		gdr := "no"
+		if n.GDR {
+			gdr = "offered"
 		}
-		tw.Row(cmp.Or(n.Name, "-"), dev, cmp.Or(n.PCIPath, n.BusID, "-"), n.GUID, n.Port,
-			float64(n.Mbps)/1000, n.Latency, n.MaxComms, n.Memory, cmp.Or(n.GPU, "-"))
+		tw.Row(n.Name, n.Dev, cmp.Or(n.BusID, "-"), n.Port, gbps(float64(n.GBps)), n.Latency, gdr, cmp.Or(n.GPU, "-"))
 	}
 	tw.Flush()
 }
