@@ -66,7 +66,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 	return cmd
 }
 
-// reportCommand completes a command that reports on a topology, for a person or, with --json, for a program.
+// reportCommand completes a command that prints a report on a topology as text or, with --json, as JSON.
 func reportCommand[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string,
 	report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
 	program := cmd.Flags().Bool("json", false, asJSON)
@@ -119,12 +119,17 @@ func openMachine(env ncclchoice.Env, args []string, notes io.Writer) (*topoMachi
 	if len(args) == 0 {
 		fmt.Fprintf(notes, "note: topology %s\n", source)
 	}
-	sys, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
+	sys, err := withPaths(doc, topo.SettingsFromEnv(os.Getenv))
+	return &topoMachine{doc, source, sys}, err
+}
+
+func withPaths(doc *topo.Document, set topo.Settings) (*topo.System, error) {
+	sys, err := topo.Build(doc, set)
 	if err != nil {
 		return nil, err
 	}
 	if err := sys.ComputePaths(); err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
-	return &topoMachine{doc, source, sys}, nil
+	return sys, nil
 }

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -67,7 +68,7 @@ func (d *detector) pciAttributes(busID, dir string) []topo.Attr {
 		return topo.Attrs(
 			"vendor", fmt.Sprintf("%#x", g.Vendor), "device", fmt.Sprintf("%#x", g.Device),
 			"subsystem_vendor", fmt.Sprintf("%#x", g.SubVendor), "subsystem_device", fmt.Sprintf("%#x", g.SubDevice),
-			"link_speed", g.linkSpeed(), "link_width", strconv.Itoa(g.linkWidth()),
+			"link_speed", g.linkSpeed(), "link_width", strconv.Itoa(cmp.Or(g.LinkWidth, 16)),
 		)
 	}
 	if dir == "" {
