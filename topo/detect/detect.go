@@ -12,8 +12,8 @@ import (
 
 // detect describes a machine as NCCL would dump it with one rank on each GPU, ranks in the order of NVML: the PCI tree
 // between GPUs, NICs and CPUs from sysfs, NVLink and compute capability from nvml. base is a topology file that
-// describes the machine in part, or nil. detect completes it, and drops what no GPU or NIC of the machine is found
-// for.
+// describes the machine in part, or nil. detect completes it, and drops elements for GPUs and NICs that the machine
+// does not have.
 //
 // Two things differ from a dump. host_hash is left out: it identifies the host, and NCCL overwrites it when it reads
 // the file. The PCIe speed of a GPU is the best one that it and its slot manage, where NCCL takes the momentary one,
@@ -35,8 +35,8 @@ func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 	if base != nil {
 		out.File = base.File
 	}
-	// The order of elements decides ties between paths, and NCCL's comes from each rank describing its own GPU and all
-	// NICs before the descriptions are merged.
+	// The order of elements decides ties between paths. In NCCL each rank describes its own GPU and all NICs, and then
+	// these descriptions are merged.
 	for rank := range gpus {
 		d := &detector{fs: fs, cpu: cpu, gpus: gpus, parent: make(map[*topo.Element]*topo.Element),
 			keep: make(map[*topo.Element]bool)}
