@@ -195,7 +195,7 @@ func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathTy
 	}
 	distance := gdr.Distance
 	if gdr.Near == gpu {
-		distance = min(distance, direct) // through the CPU only because it is off
+		distance = min(distance, direct) // if it is off, NCCL has diverted the path through the CPU
 	}
 	by := "the default level (NCCL_NET_GDR_LEVEL changes it)"
 	switch {

@@ -82,7 +82,7 @@ func verbsPorts(fs *sysfs) []nic {
 	})
 	nics := make([]nic, len(ports))
 	for i, p := range ports {
-		// Recent adapters show each port as a function with a port 1; the number of the port is where it stands.
+		// Recent adapters show each port as a function of its own with a port 1. Count these functions.
 		for _, before := range ports[:i] {
 			if p.pciPath != "" && before.pciPath == p.pciPath {
 				p.port++
@@ -93,7 +93,8 @@ func verbsPorts(fs *sysfs) []nic {
 	return nics
 }
 
-// adapterPath stands for the whole adapter: NCCL attaches all functions and virtual functions of one to function 0.
+// adapterPath is the path of an adapter's function 0. NCCL attaches all functions and virtual functions of an adapter to
+// it.
 func adapterPath(p string) string {
 	if !isBusID(path.Base(p)) {
 		return p
@@ -133,8 +134,8 @@ func offersGDR(fs *sysfs) bool {
 	return kernel >= dmaBufKernel && strings.Contains(fs.read("/proc/driver/nvidia/version"), openModuleMarker)
 }
 
-// socketInterfaces lists what NCCL's socket plugin takes when nothing is asked for: interfaces whose name starts with
-// ib; else all but docker, lo and virbr; else those, in this order.
+// socketInterfaces lists the interfaces that NCCL's socket plugin takes without NCCL_SOCKET_IFNAME: those whose name
+// starts with ib; else all but docker, lo and virbr; else the docker, lo or virbr interfaces, the first kind that exists.
 func socketInterfaces(fs *sysfs) []nic {
 	running := runningInterfaces(fs)
 	last := []string{"docker", "lo", "virbr"}
@@ -192,8 +193,8 @@ func runningInterfaces(fs *sysfs) []string {
 	return names
 }
 
-// addressedInterfaces lists the interfaces with a route of IPv4 or an address of IPv6; slaves of a bond have neither.
-// It is nil when the kernel does not say.
+// addressedInterfaces returns the interfaces with an IPv4 route or an IPv6 address; slaves of a bond have neither. It is
+// nil if the kernel tells nothing.
 func addressedInterfaces(fs *sysfs) map[string]bool {
 	v4, v6 := fs.read("/proc/net/route"), fs.read("/proc/net/if_inet6")
 	if v4 == "" && v6 == "" {
