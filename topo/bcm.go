@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Broadcom PEX switches of generation 4 and 5 show themselves as a two-level tree although all ports have full
-// bandwidth. The two functions of a PCI ID below are those of the upper (level 0) and lower (level 1) part.
+// A Broadcom PEX switch of generation 4 or 5 appears as a tree of two levels, although all its ports have full
+// bandwidth. The PCI ID tells the upper part (level 0) from the lower ones (level 1).
 
 const bcmFused = 0xffff // as subsystem device: already flattened
 

@@ -43,8 +43,8 @@ func (b *builder) visit(at site, e *Element, name string, add func(site, *Elemen
 	}
 }
 
-// device returns the device that a link element belongs to, or nil if another element speaks for it or the GPU is not
-// in the communicator.
+// device returns the device that a link element belongs to. It is nil if the GPU is not in the communicator, or if an
+// earlier gpu element describes the links of the device.
 func (b *builder) device(at site) *Node {
 	if at.gpu == nil || at.pci == nil || !b.firstOfDevice(at.gpu, at.pci) {
 		return nil

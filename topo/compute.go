@@ -31,7 +31,7 @@ func (s *System) SetPaths() error {
 // to, through that GPU (PXN). GPUs that neither P2P nor shared memory connects get a path of type NET.
 func (s *System) ComputePaths() error { return s.computePaths(true) }
 
-// computePaths leaves out paths of type NET without a communicator.
+// computePaths makes paths of type NET only if there is a communicator.
 func (s *System) computePaths(comm bool) error {
 	if err := s.SetPaths(); err != nil {
 		return err
@@ -90,7 +90,8 @@ func (s *System) divertGPUs(comm bool) error {
 	return nil
 }
 
-// markUnconnected gives the paths to a GPU that no transport within the system serves the type NET. Trim goes by that.
+// markUnconnected sets the type NET on the paths from GPUs that neither P2P nor shared memory connects to a GPU. Trim
+// relies on it.
 func (s *System) markUnconnected(to *Node) error {
 	for _, from := range s.Nodes[NodeGPU] {
 		if from == to {
@@ -110,7 +111,7 @@ func (s *System) markUnconnected(to *Node) error {
 // divert makes the path between two nodes go through a third.
 func (s *System) divert(from, via, to *Node) error {
 	if from.paths[to.Type] == nil || from.paths[via.Type] == nil || via.paths[to.Type] == nil {
-		return fmt.Errorf("no way from %s through %s to %s", from.Name(), via.Name(), to.Name())
+		return fmt.Errorf("no path from %s through %s to %s", from.Name(), via.Name(), to.Name())
 	}
 	a, b := from.path(via), via.path(to)
 	p := Path{

@@ -10,8 +10,7 @@
 //	path := sys.Path(gpu, nic)
 //
 // Packages below do the rest: channels searches for NCCL's channels and derives its estimates, tuning holds these
-// estimates as data, detect describes the machine it runs on, mesh is about clusters without a switch, and draw
-// prints a system as a graph.
+// estimates as data, and detect describes the machine it runs on.
 //
 // One goroutine computes the paths of a System. Afterwards many may read it. The package does not read the environment,
 // opens no device and keeps no state between calls.

@@ -14,7 +14,7 @@ const (
 	GDRPCI                // GPUDirect RDMA with the PCI mapping, past the C2C link of the GPU
 )
 
-// Reason is what a decision on GPUDirect RDMA follows from.
+// Reason is why GPUDirect RDMA is on or off.
 type Reason int
 
 const (
@@ -26,7 +26,7 @@ const (
 	ReadsOff                  // a NIC should not read this GPU
 )
 
-// GDR is a decision on GPUDirect RDMA and what it follows from.
+// GDR is a decision on GPUDirect RDMA with its reason.
 type GDR struct {
 	Mode GDRMode
 	Why  Reason

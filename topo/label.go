@@ -27,8 +27,8 @@ func (n *Node) Label() string {
 	return n.Name()
 }
 
-// Label is the node's label, behind the number of its host where there are several: 1/mlx5_0. GPUs need none, since
-// ranks are unique.
+// Label is the node's label. If there are several hosts, the number of the node's host precedes it: 1/mlx5_0. GPUs need
+// no host, since ranks are unique.
 func (s *System) Label(n *Node) string {
 	if len(s.HostHashes) < 2 || n.Type == NodeNVS || n.GPU != nil || n.Label() == n.Name() {
 		return n.Label()
@@ -54,7 +54,7 @@ func (s *System) Find(text string) (*Node, error) {
 		suggest.DidYouMean(text, labels), termsafe.Line(list(labels)))
 }
 
-// list joins names, and leaves out what would fill the screen.
+// list joins names, but not so many that they fill the screen.
 func list(names []string) string {
 	const most = 24
 	if len(names) > most {

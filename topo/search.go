@@ -27,7 +27,7 @@ type search struct {
 	sys *System
 
 	base   *Node
-	device *Node   // that may be crossed freely: the base itself, or the device of a base GPU
+	device *Node   // all paths may cross it: the base itself, or the device of a base GPU
 	slot   int     // of the base among the paths of a node
 	next   []*Node // to visit in the next round; these are queued
 }
@@ -102,8 +102,8 @@ func (s *search) follow(n *Node, l *Link) error {
 	return nil
 }
 
-// bridgeHops is how long a path to the base may be before one more NVLink makes it a bridge: from a device to the next,
-// and for a base GPU the step to its device.
+// bridgeHops is the length of a path to the base to which one more NVLink adds a bridge: one hop from device to device,
+// and for a base GPU another hop to its device.
 func (s *search) bridgeHops() int {
 	if s.base.Type == NodeGPU {
 		return 2
@@ -124,7 +124,7 @@ func (s *search) mayCross(n *Node, l *Link, via *Path) bool {
 	return bridge && !s.sys.NVBDisable
 }
 
-// stepType is what the step over a link makes of a path.
+// stepType is the type of a path that has this step as its worst.
 func (s *search) stepType(n *Node, l *Link, via *Path) PathType {
 	t := l.Type.pathType()
 	switch {

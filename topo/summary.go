@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cycle"
 )
 
 // Summary holds the numbers of a machine that rules and models may use. They follow from the topology and the settings
@@ -58,12 +57,7 @@ func SummaryTexts() map[string][]string {
 	return map[string][]string{"arch": archs, "intra": pathTypeNames[:], "gpu_nic": pathTypeNames[:]}
 }
 
-// maxSummaryRing bounds the time for the ring of GPUs that are connected unevenly; see mesh.Mesh.BestRing. More GPUs
-// than this are nearly always on NVSwitches, where all rings are the same.
-const maxSummaryRing = 10
-
-// Summarize computes the paths anew. Call it before Trim: what Trim leaves depends on the
-// rank.
+// Summarize computes the paths anew. Call it before Trim: what Trim leaves depends on the rank.
 func (s *System) Summarize() (Summary, error) {
 	gpus := s.Nodes[NodeGPU]
 	if len(gpus) == 0 {
@@ -110,27 +104,36 @@ func (n *Node) hasNVSwitch() bool {
 	return slices.ContainsFunc(n.Links, func(l Link) bool { return l.Type == LinkNVL && l.To.Type == NodeNVS })
 }
 
+// CanMultimem reports whether the hardware can multicast: at least two GPUs, all Hopper or later and connected to
+// NVSwitches. The driver and NCCL_NVLS_ENABLE have their say too, which a topology does not show.
+func (s *System) CanMultimem() bool {
+	const hopper = 90
+	gpus := s.Nodes[NodeGPU]
+	return len(gpus) >= 2 && !slices.ContainsFunc(gpus, func(g *Node) bool {
+		return g.GPU.SM < hopper || !g.GPU.Device.hasNVSwitch()
+	})
+}
+
 func (s *System) summarizePairs(sum *Summary) {
 	gpus := s.Nodes[NodeGPU]
-	w := make(cycle.Weights, len(gpus))
+	bw := make([][]float64, len(gpus))
 	farthest := PathLOC
 	for i, a := range gpus {
-		w[i] = make([]float64, len(gpus))
+		bw[i] = make([]float64, len(gpus))
 		for j, b := range gpus {
 			if i == j {
 				continue
 			}
-			w[i][j] = min(s.pairBW(a, b), s.pairBW(b, a))
+			bw[i][j] = min(s.pairBW(a, b), s.pairBW(b, a))
 			farthest = max(farthest, a.path(b).Type)
-			if sum.MinPairBW == 0 || w[i][j] < sum.MinPairBW {
-				sum.MinPairBW = w[i][j]
+			if sum.MinPairBW == 0 || bw[i][j] < sum.MinPairBW {
+				sum.MinPairBW = bw[i][j]
 			}
 		}
 	}
 	sum.Intra = farthest.String()
 	if len(gpus) > 1 {
-		order, _ := w.Widest(maxSummaryRing)
-		sum.IntraBW = cycle.Width(w, order)
+		sum.IntraBW = widestRing(bw)
 	}
 }
 

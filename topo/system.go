@@ -122,8 +122,8 @@ func (s *System) first(t NodeType, is func(*Node) bool) *Node {
 	return nil
 }
 
-// firstWithID returns the node that stands for n where NCCL goes by IDs: a broken file may give one device number to
-// several ports, and then the first one answers for all.
+// firstWithID returns the first node with the type and ID of n. NCCL looks ports up by ID, and a broken file may give
+// several ports one device number.
 func (s *System) firstWithID(n *Node) *Node {
 	if first := s.find(n.Type, n.ID); first != nil {
 		return first

@@ -286,8 +286,6 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	topology := testlib.File(t, "system.xml", strings.ReplaceAll(string(machine), `name="mlx5_0"`, `name="`+name+`"`))
-	cables := testlib.File(t, "mesh.csv",
-		"node,nic,address,gbit_s\n\""+name+"\",p0,10.0.0.1/30,100\nb,p0,10.0.0.2/30,100\n")
 	found := testlib.File(t, "comparison-1.json",
 		`{"a":{"name":`+string(text)+`},"b":{"name":"NCCL alone"},"nodes":1,"ranks":8,"pairs":2}`)
 	job := testlib.File(t, "job.csv", "# tunefit job profile 1\n# "+name+"\n")
@@ -314,7 +312,6 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 		{false, []string{"profile", job}},
 		{true, []string{"import", directory}},
 		{true, []string{"topo", topology}},
-		{true, []string{"topo", "mesh", cables}},
 		{true, []string{"topo", "explain", "gpu0", "nosuch", "--topo", topology}},
 		{false, []string{"status", "--rendezvous", rendezvous}},
 	} {

@@ -36,8 +36,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	model := filepath.Join(dir, "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	rows := testlib.File(t, "p.csv", sample)
-	const machine, mesh, example = "../../configs/topo/dgx-h100.xml", "../../configs/mesh/four-nodes.csv",
-		"../../configs/policies/example_test.yaml"
+	const machine, example = "../../configs/topo/dgx-h100.xml", "../../configs/policies/example_test.yaml"
 	log := "../../bench/testdata/all_reduce_ring_ll_8ch_2n.txt"
 	job := filepath.Join(dir, "job.csv")
 	tunefit(t, cli.ExitOK, "import", "../../bench/profile/testdata", "-o", job)
@@ -56,10 +55,10 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"profile", job}, {"profile", job, "--json"},
 		{"push", rows, "--to", filepath.Join(dir, "to.csv"), "--rendezvous", dir},
 		{"simulate", "--nodes", "1", "--coll", "allreduce"}, {"sweep", "--init"},
-		{"topo", machine}, {"topo", machine, "--json"}, {"topo", machine, "--dump"}, {"topo", machine, "--dot"},
+		{"topo", machine}, {"topo", machine, "--json"}, {"topo", machine, "--dump"},
 		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine},
 		{"topo", "paths", machine, "--json"}, {"topo", "links", machine},
-		{"topo", "graphs", machine}, {"topo", "tuning", machine}, {"topo", "mesh", mesh},
+		{"topo", "graphs", machine}, {"topo", "tuning", machine},
 		{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"}, {"test", example},
 		{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows},
 		{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows, "--json"},

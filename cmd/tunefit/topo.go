@@ -14,12 +14,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/draw"
 )
 
 func topoCommand(env ncclchoice.Env) *cobra.Command {
-	var nodes int
-	var asJSON, dot, dump bool
+	var asJSON, dump bool
 	cmd := &cobra.Command{
 		Use:   "topo [SYSTEM.xml]",
 		Short: "Show a machine as NCCL sees it",
@@ -27,22 +25,17 @@ func topoCommand(env ncclchoice.Env) *cobra.Command {
   - the paths between GPUs and from GPUs to NICs, with type and bandwidth in GB/s
   - the NICs
   - the numbers that rules may use
-  - the teams of device-side communication
 
 Without a file, it looks for the topology as the library does: NCCL_TUNER_TOPO_FILE,
 NCCL_TOPO_FILE, NCCL's file for virtual machines, then the machine itself. Variables
 that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 		Example: `  tunefit topo
   tunefit topo configs/topo/dgx-h100.xml
-  tunefit topo configs/topo/dgx-h100.xml --dot | dot -Tsvg > dgx-h100.svg
   tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml`,
 		Args: cli.Args(0, 1, "a topology file, or none for this machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if n := count(asJSON, dot, dump); n > 1 {
-				return cli.Usagef("--json, --dot and --dump exclude each other")
-			}
-			if nodes < 1 {
-				return cli.Usagef("--nodes %d: a communicator has at least 1", nodes)
+			if asJSON && dump {
+				return cli.Usagef("--json and --dump exclude each other")
 			}
 			m, err := openMachine(env, args, cmd.ErrOrStderr())
 			if errors.Is(err, fs.ErrNotExist) && len(args) > 0 &&
@@ -53,13 +46,10 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 				return err
 			}
 			out := cmd.OutOrStdout()
-			switch {
-			case dump:
+			if dump {
 				return m.doc.Write(out)
-			case dot:
-				return draw.DOT(out, m.sys)
 			}
-			o, err := m.overview(nodes)
+			o, err := m.overview()
 			if err != nil {
 				return err
 			}
@@ -69,25 +59,14 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 			return o.write(out)
 		},
 	}
-	cmd.Flags().IntVar(&nodes, "nodes", 2, "nodes like this one, for the rail teams")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&dot, "dot", false, "print a graph in DOT, from which Graphviz makes a picture")
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
 	cmd.AddCommand(topoExplainCommand(env), topoPathsCommand(env), topoLinksCommand(env), topoGraphsCommand(env),
-		topoTuningCommand(env), topoMeshCommand(env.Inputs))
+		topoTuningCommand(env))
 	return cmd
 }
 
-func count(flags ...bool) (n int) {
-	for _, f := range flags {
-		if f {
-			n++
-		}
-	}
-	return n
-}
-
-// reportCommand completes a command that reports on a topology, for a person or, with --json, for a program.
+// reportCommand completes a command that prints a report on a topology as text or, with --json, as JSON.
 func reportCommand[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string,
 	report func(*topo.Document, topo.Settings) (R, error), write func(io.Writer, R) error) *cobra.Command {
 	program := cmd.Flags().Bool("json", false, asJSON)
@@ -140,12 +119,17 @@ func openMachine(env ncclchoice.Env, args []string, notes io.Writer) (*topoMachi
 	if len(args) == 0 {
 		fmt.Fprintf(notes, "note: topology %s\n", source)
 	}
-	sys, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
+	sys, err := withPaths(doc, topo.SettingsFromEnv(os.Getenv))
+	return &topoMachine{doc, source, sys}, err
+}
+
+func withPaths(doc *topo.Document, set topo.Settings) (*topo.System, error) {
+	sys, err := topo.Build(doc, set)
 	if err != nil {
 		return nil, err
 	}
 	if err := sys.ComputePaths(); err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
-	return &topoMachine{doc, source, sys}, nil
+	return sys, nil
 }

@@ -17,10 +17,9 @@ func topoExplainCommand(env ncclchoice.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "explain FROM TO",
-		Short: "Tell how one device reaches another, and why so",
-		Long: `Tell how one device reaches another: the links on the way and the narrowest of them.
-It also tells whether NCCL uses peer-to-peer or GPUDirect RDMA, and the rule or variable
-that decides this.
+		Short: "Explain how one device reaches another",
+		Long: `Explain how one device reaches another: the links on the way and the narrowest of them,
+whether NCCL uses peer-to-peer or GPUDirect RDMA, and the rule or variable that decides it.
 
 Devices are named as tunefit topo does: gpu0 by rank, NICs by name, cpu0 by NUMA
 number; or as NCCL prints them, GPU/0-18000.`,
@@ -36,11 +35,7 @@ number; or as NCCL prints them, GPU/0-18000.`,
 			if err != nil {
 				return err
 			}
-			e, err := m.explain(args[0], args[1])
-			if err != nil {
-				return err
-			}
-			return e.write(cmd.OutOrStdout())
+			return m.explain(cmd.OutOrStdout(), args[0], args[1])
 		},
 	}
 	cmd.Flags().StringVar(&file, "topo", "",
@@ -48,85 +43,85 @@ number; or as NCCL prints them, GPU/0-18000.`,
 	return cmd
 }
 
-// explanation is how one device reaches another.
-type explanation struct {
-	from, to  string
-	path      pathDetail // as NCCL uses it
-	direct    pathDetail
-	decisions []decision
-}
-
-type pathDetail struct {
-	pathCell
-	links     []linkDetail
-	narrowest int // index of the first link with the path's bandwidth; -1 for a path without links
-}
-
-type linkDetail struct {
-	topo.LinkType
-	gbps     float64
-	from, to string
-}
-
+// decision says whether NCCL uses something, and why.
 type decision struct{ what, use, why string }
 
-func (m *topoMachine) explain(from, to string) (*explanation, error) {
+func (m *topoMachine) explain(w io.Writer, from, to string) error {
 	direct, err := topo.Build(m.doc, m.sys.Settings)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := direct.SetPaths(); err != nil {
-		return nil, err
+		return err
 	}
 	a, errA := m.sys.Find(from)
 	b, errB := m.sys.Find(to)
 	if err := errors.Join(errA, errB); err != nil {
-		return nil, err
+		return err
 	}
 	if a == b {
-		return nil, fmt.Errorf("%s and %s are the same", from, to)
+		return fmt.Errorf("%s and %s are the same", from, to)
 	}
-	e := &explanation{from: m.sys.Label(a), to: m.sys.Label(b), path: m.detail(m.sys, a, b)}
 	da, db := direct.Nodes[a.Type][a.Index], direct.Nodes[b.Type][b.Index]
-	e.direct = m.detail(direct, da, db)
+	var decisions []decision
 	switch {
 	case a.GPU != nil && b.GPU != nil:
-		e.decisions, err = m.explainGPUs(a, b, direct, da, db)
+		decisions, err = m.explainGPUs(a, b, direct, da, db)
 	case a.GPU != nil && b.Type == topo.NodeNET:
-		e.decisions, err = m.explainGDR(a, b, direct.Path(da, db).Type)
+		decisions, err = m.explainGDR(a, b, direct.Path(da, db).Type)
 	case a.Type == topo.NodeNET && b.GPU != nil:
-		e.decisions, err = m.explainGDR(b, a, direct.Path(db, da).Type)
+		decisions, err = m.explainGDR(b, a, direct.Path(db, da).Type)
 	}
-	return e, err
+	if err != nil {
+		return err
+	}
+	writePath(w, fmt.Sprintf("%s to %s: ", m.sys.Label(a), m.sys.Label(b)), m.sys, a, b)
+	sameLink := func(x, y *topo.Link) bool { return x.Type == y.Type && x.To.Name() == y.To.Name() }
+	if !slices.EqualFunc(direct.Path(da, db).Links, m.sys.Path(a, b).Links, sameLink) {
+		writePath(w, "\nThe direct path, which NCCL does not use: ", direct, da, db)
+	}
+	if len(decisions) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, d := range decisions {
+		fmt.Fprintf(w, "%s: %s\n  %s\n", d.what, d.use, d.why)
+	}
+	return nil
 }
 
-func (m *topoMachine) detail(s *topo.System, from, to *topo.Node) pathDetail {
+// writePath prints a path link by link and marks the first of its narrowest links.
+func writePath(w io.Writer, title string, s *topo.System, from, to *topo.Node) {
 	p := s.Path(from, to)
-	d := pathDetail{pathCell: pathCell{p.Type, p.Hops, topo.Float32(p.BW)}, narrowest: -1}
-	at := from
-	for _, l := range p.Links {
-		if d.narrowest < 0 && l.BW == p.BW {
-			d.narrowest = len(d.links)
-		}
-		d.links = append(d.links, linkDetail{l.Type, float64(l.BW), s.Label(at), s.Label(l.To)})
-		at = l.To
+	if p.Type == topo.PathDIS {
+		fmt.Fprintf(w, "%snot connected\n", title)
+		return
 	}
-	return d
+	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, p.Type, p.Hops, gbps(float64(p.BW)))
+	tw := cli.NewTable(w)
+	narrowest := slices.IndexFunc(p.Links, func(l *topo.Link) bool { return l.BW == p.BW })
+	for i, l := range p.Links {
+		cells := []any{fmt.Sprint("  ", l.Type), gbps(float64(l.BW)) + " GB/s", s.Label(from), "to " + s.Label(l.To)}
+		if i == narrowest {
+			cells = append(cells, "narrowest")
+		}
+		tw.Row(cells...)
+		from = l.To
+	}
+	tw.Flush()
 }
 
-// explainGPUs tells about peer-to-peer. NCCL decides on it by the direct path.
+// explainGPUs explains peer-to-peer, on which NCCL decides by the direct path, and the transport.
 func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *topo.Node) ([]decision, error) {
 	p2p, err := direct.CheckP2P(da, db)
 	if err != nil {
 		return nil, err
 	}
-	distance := direct.Path(da, db).Type
 	d := decision{what: "peer-to-peer", use: "off"}
+	isNot := "is"
 	if p2p.OK {
-		d.use, d.why = "on", fmt.Sprintf("%s is not farther than %s, %s", distance, p2p.Level, m.p2pLevelBy())
-	} else {
-		d.why = fmt.Sprintf("%s is farther than %s, %s", distance, p2p.Level, m.p2pLevelBy())
+		d.use, isNot = "on", "is not"
 	}
+	d.why = fmt.Sprintf("%s %s farther than %s, %s", direct.Path(da, db).Type, isNot, p2p.Level, m.p2pLevelBy())
 	all := []decision{d}
 	if p2p.Read && p2p.OK {
 		all = append(all,
@@ -136,22 +131,18 @@ func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *
 	if err != nil {
 		return nil, err
 	}
-	transport := decision{what: "transport"}
+	transport := decision{what: "transport", use: "network"}
 	switch {
 	case uses:
 		transport.use, transport.why = "P2P", "peer-to-peer is on"
 	case m.sys.UsesSHM(a, b):
 		transport.use, transport.why = "SHM", "shared memory of the host, since peer-to-peer is off"
+	case m.sys.NetIsFaster(a, b):
+		transport.why = "both reach a NIC at more bandwidth than each other (NCCL_NET_DISABLE_INTRA=1 forbids it)"
+	case m.sys.SHMDisable:
+		transport.why = "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"
 	default:
-		transport.use = "network"
-		switch {
-		case m.sys.NetIsFaster(a, b):
-			transport.why = "both reach a NIC at more bandwidth than each other (NCCL_NET_DISABLE_INTRA=1 forbids it)"
-		case m.sys.SHMDisable:
-			transport.why = "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"
-		default:
-			transport.why = "peer-to-peer is off, and they share no host"
-		}
+		transport.why = "peer-to-peer is off, and they share no host"
 	}
 	return append(all, transport), nil
 }
@@ -163,32 +154,27 @@ func (m *topoMachine) p2pLevelBy() string {
 	return "the default level (SYS for one or two GPUs on AMD CPUs, else PXB; NCCL_P2P_LEVEL changes it)"
 }
 
-// explainGDR tells about GPUDirect RDMA. direct is the type of the path before diversion.
+// explainGDR explains GPUDirect RDMA. direct is the type of the path before diversion.
 func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]decision, error) {
-	var all []decision
-	for _, send := range []bool{true, false} {
-		gdr, err := m.sys.CheckGDR(gpu, net, send)
-		if err != nil {
-			return nil, err
-		}
-		d := decision{what: "GPUDirect RDMA, receiving", use: "off"}
-		if send {
-			d.what = "GPUDirect RDMA, sending"
-		}
-		switch gdr.Mode {
-		case topo.GDROn:
-			d.use = "on"
-		case topo.GDRPCI:
-			d.use = "on, over PCIe and not the chip-to-chip link"
-		}
-		d.why = m.gdrReason(gdr, gpu, direct)
-		all = append(all, d)
+	send, err := m.sys.CheckGDR(gpu, net, true)
+	if err != nil {
+		return nil, err
 	}
-	if gdr, err := m.sys.CheckGDR(gpu, net, true); err == nil && gdr.Near != nil && gdr.Near != gpu {
+	receive, err := m.sys.CheckGDR(gpu, net, false)
+	if err != nil {
+		return nil, err
+	}
+	modes := [...]string{topo.GDROff: "off", topo.GDROn: "on",
+		topo.GDRPCI: "on, over PCIe and not the chip-to-chip link"}
+	all := []decision{
+		{"GPUDirect RDMA, sending", modes[send.Mode], m.gdrReason(send, gpu, direct)},
+		{"GPUDirect RDMA, receiving", modes[receive.Mode], m.gdrReason(receive, gpu, direct)},
+	}
+	if send.Near != nil && send.Near != gpu {
 		all = append(all,
 			decision{"PXN", "on",
 				fmt.Sprintf("%s is closer to the port and relays what is sent (NCCL_PXN_DISABLE=1 forbids it)",
-					gdr.Near.Label())})
+					send.Near.Label())})
 	}
 	return all, nil
 }
@@ -209,7 +195,7 @@ func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathTy
 	}
 	distance := gdr.Distance
 	if gdr.Near == gpu {
-		distance = min(distance, direct) // through the CPU only because it is off
+		distance = min(distance, direct) // if it is off, NCCL has diverted the path through the CPU
 	}
 	by := "the default level (NCCL_NET_GDR_LEVEL changes it)"
 	switch {
@@ -222,39 +208,9 @@ func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathTy
 	if gdr.Near != gpu {
 		who = gdr.Near.Label() + "'s "
 	}
+	isNot := "is not"
 	if gdr.Why == topo.TooFar {
-		return fmt.Sprintf("%s%s is farther than %s, %s", who, distance, gdr.Level, by)
+		isNot = "is"
 	}
-	return fmt.Sprintf("%s%s is not farther than %s, %s", who, distance, gdr.Level, by)
-}
-
-func (e *explanation) write(w io.Writer) error {
-	e.path.write(w, fmt.Sprintf("%s to %s: ", e.from, e.to))
-	if !slices.Equal(e.direct.links, e.path.links) {
-		e.direct.write(w, "\nThe direct path, which NCCL does not use: ")
-	}
-	if len(e.decisions) > 0 {
-		fmt.Fprintln(w)
-	}
-	for _, d := range e.decisions {
-		fmt.Fprintf(w, "%s: %s\n  %s\n", d.what, d.use, d.why)
-	}
-	return nil
-}
-
-func (d pathDetail) write(w io.Writer, title string) {
-	if d.Type == topo.PathDIS {
-		fmt.Fprintf(w, "%snot connected\n", title)
-		return
-	}
-	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, d.Type, d.Hops, gbps(float64(d.GBps)))
-	tw := cli.NewTable(w)
-	for i, l := range d.links {
-		cells := []any{fmt.Sprint("  ", l.LinkType), gbps(l.gbps) + " GB/s", l.from, "to " + l.to}
-		if i == d.narrowest {
-			cells = append(cells, "narrowest")
-		}
-		tw.Row(cells...)
-	}
-	tw.Flush()
+	return fmt.Sprintf("%s%s %s farther than %s, %s", who, distance, isNot, gdr.Level, by)
 }

@@ -23,7 +23,7 @@ this system alone and as one of several alike.`,
 		findGraphs, writeGraphs)
 }
 
-// communicators are those that channels are searched for, by their name in JSON.
+// communicators are those whose channels are printed; key is the name in JSON.
 var communicators = []struct {
 	key, name string
 	hosts     int

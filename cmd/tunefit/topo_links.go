@@ -35,12 +35,9 @@ type link struct {
 }
 
 func links(doc *topo.Document, set topo.Settings) ([]link, error) {
-	s, err := topo.Build(doc, set)
+	s, err := withPaths(doc, set)
 	if err != nil {
 		return nil, err
-	}
-	if err := s.ComputePaths(); err != nil {
-		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
 	var all []link
 	for _, gpu := range s.Nodes[topo.NodeGPU] {

@@ -1,12 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
-)
+import "github.com/nccl-tuner-go/nccl-tuner-go/topo"
 
 // topoOverview is what `tunefit topo` shows.
 type topoOverview struct {
@@ -17,7 +11,6 @@ type topoOverview struct {
 	NICs        []nicEntry   `json:"nics"`
 	Summary     topo.Summary `json:"summary"`
 	Fingerprint string       `json:"fingerprint"`
-	Teams       teamsEntry   `json:"teams"`
 }
 
 type gpuEntry struct {
@@ -37,28 +30,17 @@ type pathCell struct {
 }
 
 type nicEntry struct {
-	Name     string  `json:"name"`
-	Dev      int     `json:"dev"` // as NCCL numbers them; -1: not used by NCCL
-	PCIPath  string  `json:"pci_path,omitempty"`
-	BusID    string  `json:"bus_id,omitempty"`
-	GUID     string  `json:"guid"`
-	Port     int     `json:"port"`
-	Mbps     int     `json:"mbps"`
-	Latency  float64 `json:"latency_us"`
-	MaxComms int     `json:"max_comms"`
-	Memory   string  `json:"memory"` // that it can send from and receive into: host, cuda, dmabuf
-	GPU      string  `json:"gpu"`    // that it serves first; "" none
+	Name    string       `json:"name"`
+	Dev     int          `json:"dev"` // as NCCL numbers them
+	BusID   string       `json:"bus_id,omitempty"`
+	Port    int          `json:"port"`
+	GBps    topo.Float32 `json:"gbps"`
+	Latency topo.Float32 `json:"latency_us"`
+	GDR     bool         `json:"gdr"` // offers GPUDirect RDMA
+	GPU     string       `json:"gpu"` // that it serves first; "" none
 }
 
-type teamsEntry struct {
-	Nodes     int     `json:"nodes"`
-	LoadStore [][]int `json:"load_store"` // ranks of this system that reach each other by load and store
-	LSA       []int   `json:"lsa"`        // load/store team of rank 0; nil: NCCL has none
-	Rail      []int   `json:"rail"`       // rail team of rank 0 over Nodes nodes
-	Multimem  bool    `json:"multimem"`
-}
-
-func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
+func (m *topoMachine) overview() (*topoOverview, error) {
 	o := &topoOverview{Source: m.source.String()}
 	s := m.sys
 	for _, t := range []topo.NodeType{topo.NodeGPU, topo.NodeNET} {
@@ -91,56 +73,27 @@ func (m *topoMachine) overview(nodes int) (*topoOverview, error) {
 		o.Matrix = append(o.Matrix, row)
 	}
 	o.NICs = m.nics()
-	o.Teams = m.teams(nodes)
 	o.Fingerprint = string(s.Fingerprint())
 	var err error
 	o.Summary, err = s.Summarize()
 	return o, err
 }
 
-// nics lists what net plugins tell. A detected machine knows more of them than a file does.
+// nics lists the network ports.
 func (m *topoMachine) nics() []nicEntry {
-	all := m.doc.NICs()
-	if m.source.File == "" {
-		all = detect.NICs(machineRoot)
-	}
-	var entries []nicEntry
-	for i, n := range all {
-		e := nicEntry{
-			Name: n.Name, Dev: -1, PCIPath: n.PCIPath, BusID: n.BusID, GUID: fmt.Sprintf("%#x", n.GUID), Port: n.Port,
-			Mbps:    n.Mbps,
-			Latency: n.Latency, MaxComms: n.MaxComms, Memory: n.PtrSupport.String(),
-		}
-		if ports := m.sys.Nodes[topo.NodeNET]; n.InUse {
-			at := slices.IndexFunc(ports, func(p *topo.Node) bool { return p.Net.Name == n.Name && n.Name != "" })
-			if m.source.File != "" && i < len(ports) && ports[i].Net.Name == n.Name {
-				at = i // several hosts repeat names
-			}
-			if at >= 0 {
-				e.Dev = ports[at].Net.Dev
-				if g := ports[at].Net.LocalGPU; g >= 0 && g < len(m.sys.Nodes[topo.NodeGPU]) {
-					e.GPU = m.sys.Nodes[topo.NodeGPU][g].Label()
-				}
+	var all []nicEntry
+	for _, n := range m.sys.Nodes[topo.NodeNET] {
+		e := nicEntry{Name: m.sys.Label(n), Dev: n.Net.Dev, Port: n.Net.Port, GBps: topo.Float32(n.Net.BW),
+			Latency: topo.Float32(n.Net.Latency), GDR: n.Net.GDR}
+		for _, l := range n.Links {
+			if id := l.To.ID; l.To.Type == topo.NodeNIC && id.Local() != 0 { // 0: not on the PCI bus
+				e.BusID = id.BusID()
 			}
 		}
-		entries = append(entries, e)
+		if n.Net.LocalGPU >= 0 {
+			e.GPU = m.sys.Nodes[topo.NodeGPU][n.Net.LocalGPU].Label()
+		}
+		all = append(all, e)
 	}
-	return entries
-}
-
-// teams are those of several such nodes with consecutive ranks, as in NCCL's device API: rank 0 reaches its node by
-// load and store, and the ranks in its place on other nodes without crossing rails.
-func (m *topoMachine) teams(nodes int) teamsEntry {
-	e := teamsEntry{Nodes: nodes, LoadStore: m.sys.LoadStoreSets(), Multimem: m.sys.CanMultimem()}
-	if len(e.LoadStore) != 1 {
-		return e
-	}
-	gpus := len(m.sys.Nodes[topo.NodeGPU])
-	for rank := range gpus {
-		e.LSA = append(e.LSA, rank)
-	}
-	for node := range nodes {
-		e.Rail = append(e.Rail, node*gpus)
-	}
-	return e
+	return all
 }

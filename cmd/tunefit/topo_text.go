@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -77,14 +76,13 @@ func (o *topoOverview) writeDevices(w io.Writer) {
 		return
 	}
 	tw.Row()
-	tw.Row("NIC", "dev", "PCI", "guid", "port", "Gbit/s", "latency us", "max comms", "memory", "first GPU")
+	tw.Row("NIC", "dev", "PCI address", "port", "GB/s", "latency us", "GPUDirect RDMA", "first GPU")
 	for _, n := range o.NICs {
-		dev := strconv.Itoa(n.Dev)
-		if n.Dev < 0 {
-			dev = "unused"
+		gdr := "no"
+		if n.GDR {
+			gdr = "offered"
 		}
-		tw.Row(cmp.Or(n.Name, "-"), dev, cmp.Or(n.PCIPath, n.BusID, "-"), n.GUID, n.Port,
-			float64(n.Mbps)/1000, n.Latency, n.MaxComms, n.Memory, cmp.Or(n.GPU, "-"))
+		tw.Row(n.Name, n.Dev, cmp.Or(n.BusID, "-"), n.Port, gbps(float64(n.GBps)), n.Latency, gdr, cmp.Or(n.GPU, "-"))
 	}
 	tw.Flush()
 }
@@ -99,49 +97,13 @@ func (o *topoOverview) writeSummary(w io.Writer) {
 			fmt.Sprintf("the slowest of its ports %s GB/s; GPU to port %s, %s GB/s",
 				gbps(s.NICBW), s.GPUNIC, gbps(s.GPUNICBW)))
 	}
+	multimem := "no: needs two or more GPUs of Hopper or later, all on NVSwitch"
+	if s.Multimem {
+		multimem = "possible, and NVLS too, if the driver agrees"
+	}
+	tw.Row("  multimem", multimem)
 	tw.Row("  fingerprint", o.Fingerprint)
 	tw.Flush()
-	t := o.Teams
-	fmt.Fprintln(w, "\nTeams of device-side communication")
-	if t.LSA != nil {
-		fmt.Fprintf(w, "  load/store (LSA)  ranks %s\n", ranks(t.LSA))
-		if t.Nodes > 1 {
-			fmt.Fprintf(w, "  rail              rank 0 with %s, over %d nodes like this one\n",
-				ranks(t.Rail[1:]), t.Nodes)
-		}
-	} else {
-		var sets []string
-		for _, set := range t.LoadStore {
-			sets = append(sets, ranks(set))
-		}
-		fmt.Fprintf(w, "  load/store (LSA)  none: only within %s do all reach each other\n", strings.Join(sets, " | "))
-	}
-	multimem := "no: it takes two or more GPUs of Hopper or later, all on NVSwitch"
-	if t.Multimem {
-		multimem = "possible, NVLS too, if the driver agrees"
-	}
-	fmt.Fprintf(w, "  multimem          %s\n", multimem)
 }
 
 func gbps(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
-
-// ranks writes runs of consecutive numbers short.
-func ranks(list []int) string {
-	var parts []string
-	for i := 0; i < len(list); {
-		j := i
-		for j+1 < len(list) && list[j+1] == list[j]+1 {
-			j++
-		}
-		switch {
-		case j > i+1:
-			parts = append(parts, fmt.Sprintf("%d-%d", list[i], list[j]))
-		case j == i+1:
-			parts = append(parts, strconv.Itoa(list[i]), strconv.Itoa(list[j]))
-		default:
-			parts = append(parts, strconv.Itoa(list[i]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ", ")
-}

@@ -76,11 +76,11 @@ func checkHosts(nodes []int) error {
 	const most = 1 << 20
 	for _, n := range nodes {
 		if n < 1 || n > most {
-			return cli.Usagef("--nodes %d: a communicator has 1 to %d", n, most)
+			return cli.Usagef("--nodes %d: a communicator has 1 to %d hosts", n, most)
 		}
 	}
 	if len(nodes) == 0 {
-		return cli.Usagef("--nodes names none")
+		return cli.Usagef("--nodes is empty")
 	}
 	return nil
 }

@@ -81,7 +81,6 @@ func TestWrongFiles(t *testing.T) {
 		{cli.ExitFailed, []string{"topo", xml}, []string{"graphs.xml is XML, but no topology", "NCCL_TOPO_DUMP_FILE",
 			"tunefit topo --dump"}},
 		{cli.ExitFailed, []string{"show", rows, "--topo", rows}, []string{"p.csv is a policy (needed: a topology)"}},
-		{cli.ExitFailed, []string{"topo", "mesh", rows}, []string{"p.csv is a policy (needed: a mesh of cables)"}},
 		{cli.ExitUsage, []string{"shwo"}, []string{`unknown command "shwo" (did you mean "show"`,
 			"\nTry: tunefit --help\n"}},
 		{cli.ExitUsage, []string{rows}, []string{"a file is called so: a policy", "tunefit show " + rows}},

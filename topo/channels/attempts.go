@@ -177,7 +177,7 @@ func (a *attempts) firstPass() {
 	}
 }
 
-// relax loosens one limit and resets those before it; it says no when there is nothing left to try.
+// relax loosens one limit and resets those before it. It reports false when there is nothing left to try.
 func (a *attempts) relax(steps int) bool {
 	t, best := a.try, a.best
 	viaAMD := a.cpu.Arch == topo.ArchX86 && a.cpu.Vendor == topo.VendorAMD && t.TypeIntra == topo.PathSYS

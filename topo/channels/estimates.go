@@ -67,7 +67,7 @@ func deriveTuning(graphs Graphs, f facts) *tuning.Tuning {
 	return t
 }
 
-// estimates is what the formulas share that NCCL estimates times with.
+// estimates holds what NCCL's formulas for latencies and bandwidths share.
 type estimates struct {
 	facts
 	costs costConstants
@@ -150,13 +150,13 @@ func (m *estimates) wanted(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) boo
 		return false
 	}
 	if m.NCCL.Has(nccl.Models) && !v.Algos[coll].Set {
-		// A list of algorithms for other collectives alone leaves none where protocols are chosen, too.
+		// If NCCL_ALGO names other collectives only and NCCL_PROTO names this one, NCCL leaves it nothing.
 		return !v.Protos[coll].Set || v.Algos == Choices{}
 	}
 	if v.Algos.has(coll, int(algo)) {
 		return true
 	}
-	// Without a network that reduces, old releases ignore that only CollNet is wanted.
+	// Old releases ignore a list that leaves CollNet alone if the network does not reduce.
 	if m.NCCL.Has(nccl.NoBackupRing) || m.CollNet || algo != nccl.AlgoRing && algo != nccl.AlgoTree {
 		return false
 	}

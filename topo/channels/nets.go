@@ -21,8 +21,8 @@ func closest(paths []searchPath) (ends []int, kind topo.PathType) {
 	return ends, kind
 }
 
-// selectNets lists the NICs to try, best first: those that the GPUs prefer, then others within reach of a path type.
-// gpu -1 asks for all GPUs, worst -1 for the preferred ones only.
+// selectNets lists the NICs to try, best first: those that the GPUs prefer, then those that a path of type worst or
+// better reaches. gpu -1 means all GPUs, worst -1 only the preferred NICs.
 func (s *searchSystem) selectNets(worst topo.PathType, gpu int) []int {
 	asked := [2]int{int(worst), gpu}
 	if known, ok := s.netOrder[asked]; ok {
@@ -100,7 +100,8 @@ func (s *searchSystem) mayReturn(g *searchGraph, start, n, step int) bool {
 	return g.Pattern != PatternBalancedTree || step == 0 || b.id == g.Inter[g.NChannels][1]
 }
 
-// alternates says whether channels that change NICs come in pairs, of which one goes the other's way back.
+// alternates says whether channels that change NICs come in pairs. The second channel of a pair takes the NICs of the
+// first in reverse.
 func (g *searchGraph) alternates(version nccl.Version) bool {
 	if !version.Has(nccl.CrossedRings) {
 		return g.CrossNIC != 0

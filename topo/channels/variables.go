@@ -40,7 +40,7 @@ type Variables struct {
 	CollNetNodeThreshold int // NCCL_COLLNET_NODE_THRESHOLD; 0: not set
 }
 
-// Choices is what a list of names leaves of each collective's algorithms or protocols.
+// Choices are the algorithms or protocols that a list of names leaves to each collective.
 type Choices [nccl.NumColls]struct {
 	Set  bool // the variable says something about the collective
 	Left uint // one bit for each; without Set all are left
@@ -141,7 +141,7 @@ func startsNumber(text string) bool {
 	return text != "" && text[0] >= '0' && text[0] <= '9'
 }
 
-// threads is what NCCL makes of a number of threads per block, 0 if it is not set.
+// threads adjusts a number of threads per block as NCCL does; 0 means not set.
 func threads(n int64, least, most int) int {
 	switch {
 	case n <= 0:
@@ -208,7 +208,7 @@ func parseChoices(variable, text string, words []string, version nccl.Version) (
 	return c, nil
 }
 
-// names returns what a list leaves, and its first word that is not known.
+// names returns one bit for each word that a list leaves, and the first word of the list that is unknown.
 func names(list string, words []string) (left uint, unknown string) {
 	list, inverted := strings.CutPrefix(list, "^")
 	for _, w := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {

@@ -7,12 +7,13 @@ import (
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
 // detect describes a machine as NCCL would dump it with one rank on each GPU, ranks in the order of NVML: the PCI tree
 // between GPUs, NICs and CPUs from sysfs, NVLink and compute capability from nvml. base is a topology file that
-// describes the machine in part, or nil. detect completes it, and drops what no GPU or NIC of the machine is found
-// for.
+// describes the machine in part, or nil. detect completes it, and drops elements for GPUs and NICs that the machine
+// does not have.
 //
 // Two things differ from a dump. host_hash is left out: it identifies the host, and NCCL overwrites it when it reads
 // the file. The PCIe speed of a GPU is the best one that it and its slot manage, where NCCL takes the momentary one,
@@ -28,14 +29,14 @@ func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("/proc/cpuinfo: %w", err)
 	}
-	nics := slices.DeleteFunc(detectNICs(fs), func(n topo.NIC) bool { return !n.InUse })
+	nics := detectNICs(fs)
 
 	out := &topo.Document{File: "detected topology"}
 	if base != nil {
 		out.File = base.File
 	}
-	// The order of elements decides ties between paths, and NCCL's comes from each rank describing its own GPU and all
-	// NICs before the descriptions are merged.
+	// The order of elements decides ties between paths. In NCCL each rank describes its own GPU and all NICs, and then
+	// these descriptions are merged.
 	for rank := range gpus {
 		d := &detector{fs: fs, cpu: cpu, gpus: gpus, parent: make(map[*topo.Element]*topo.Element),
 			keep: make(map[*topo.Element]bool)}
@@ -44,7 +45,7 @@ func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 			d.root = base.Root.Clone()
 		}
 		d.adopt(d.root)
-		d.addGPU(rank, slices.ContainsFunc(nics, func(n topo.NIC) bool { return n.PtrSupport.GDR() }))
+		d.addGPU(rank, slices.ContainsFunc(nics, func(n nic) bool { return n.gdr }))
 		for dev := range nics {
 			d.addNIC(&nics[dev], dev)
 		}
@@ -105,11 +106,7 @@ func (d *detector) addGPU(rank int, gdr bool) {
 		}
 	}
 	gpu.Set("rank", strconv.Itoa(rank))
-	if gdr = gdr && dev.gdr(); gdr {
-		setUnset(gpu, "gdr", "1")
-	} else {
-		setUnset(gpu, "gdr", "0")
-	}
+	setUnset(gpu, "gdr", strconv.Itoa(cnum.Bit(gdr && dev.gdr())))
 	gpu.Set("mlopart", "-1") // not a partition
 }
 
@@ -137,36 +134,32 @@ func (d *detector) nvLinkPeerClass(busID string) string {
 	return classNVSwitch
 }
 
-func (d *detector) addNIC(n *topo.NIC, dev int) {
-	net := d.root.Find("net", "name", n.Name)
+func (d *detector) addNIC(n *nic, dev int) {
+	net := d.root.Find("net", "name", n.name)
 	if net == nil {
 		parent := d.nicParent(n)
-		nic := parent.Child("nic")
-		if nic == nil {
-			nic = d.add(parent, topo.NewElement("nic"))
+		adapter := parent.Child("nic")
+		if adapter == nil {
+			adapter = d.add(parent, topo.NewElement("nic"))
 		}
-		net = d.add(nic, topo.NewElement("net", "name", n.Name))
+		net = d.add(adapter, topo.NewElement("net", "name", n.name))
 	}
 	d.keep[net] = true
-	gdr := "0"
-	if n.PtrSupport.GDR() {
-		gdr = "1"
-	}
 	net.Set("dev", strconv.Itoa(dev))
-	setUnset(net, "latency", fmt.Sprintf("%g", n.Latency))
-	setUnset(net, "speed", strconv.Itoa(n.Mbps))
-	setUnset(net, "port", strconv.Itoa(n.Port))
-	setUnset(net, "guid", fmt.Sprintf("%#x", n.GUID))
-	setUnset(net, "maxconn", strconv.Itoa(n.MaxComms))
-	setUnset(net, "gdr", gdr)
+	setUnset(net, "latency", "0") // NCCL's own plugins state none
+	setUnset(net, "speed", strconv.Itoa(n.mbps))
+	setUnset(net, "port", strconv.Itoa(n.port))
+	setUnset(net, "guid", fmt.Sprintf("%#x", n.guid))
+	setUnset(net, "maxconn", strconv.Itoa(n.maxComms))
+	setUnset(net, "gdr", strconv.Itoa(cnum.Bit(n.gdr)))
 	net.Set("net", "1")
 }
 
 // nicParent is the PCI device of a NIC, or for one without (virtual, USB) the first CPU.
-func (d *detector) nicParent(n *topo.NIC) *topo.Element {
-	if n.PCIPath != "" {
-		if subsystem, _ := d.fs.realpath(n.PCIPath, "subsystem"); path.Base(subsystem) == "pci" {
-			return d.pci(path.Base(n.PCIPath), classNetwork)
+func (d *detector) nicParent(n *nic) *topo.Element {
+	if n.pciPath != "" {
+		if subsystem, _ := d.fs.realpath(n.pciPath, "subsystem"); path.Base(subsystem) == "pci" {
+			return d.pci(path.Base(n.pciPath), classNetwork)
 		}
 	}
 	// The GPU came first, so there is a CPU.

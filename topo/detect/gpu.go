@@ -17,24 +17,18 @@ type NoGPUError struct {
 
 func (e *NoGPUError) Error() string {
 	seen, driver := "none on the PCI bus", "NVIDIA's driver knows none"
-	switch e.OnPCI {
-	case 0:
-	case 1:
-		seen = "1 on the PCI bus"
-	default:
+	hint := "for another machine give its topology file in NCCL_TOPO_FILE"
+	if e.OnPCI > 0 {
 		seen = fmt.Sprintf("%d on the PCI bus", e.OnPCI)
+		hint = "is the driver installed, and are its libraries and devices visible here (container)?"
 	}
 	if e.Cause != nil {
 		driver = fmt.Sprintf("NVIDIA's driver cannot be asked (%v)", e.Cause)
 	}
-	hint := "for another machine give its topology file in NCCL_TOPO_FILE"
-	if e.OnPCI > 0 {
-		hint = "is the driver installed, and are its libraries and devices visible here (container)?"
-	}
 	return fmt.Sprintf("%v: %s, and %s; %s", ErrNoGPU, seen, driver, hint)
 }
 
-// Is makes any of them an ErrNoGPU.
+// Is reports a match with ErrNoGPU.
 func (e *NoGPUError) Is(target error) bool { return target == ErrNoGPU }
 
 func (e *NoGPUError) Unwrap() error { return e.Cause }
@@ -57,16 +51,8 @@ func (d *NVMLDevice) gdr() bool { return !strings.Contains(d.Name, "GeForce") }
 // linkSpeed is the PCIe speed as sysfs would write it.
 func (d *NVMLDevice) linkSpeed() string {
 	speeds := [...]string{1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
-	if d.LinkGen < 1 || d.LinkGen >= len(speeds) {
+	if d.LinkGen < 1 || d.LinkGen >= len(speeds) { // unknown
 		return "16.0 GT/s"
 	}
 	return speeds[d.LinkGen] + " GT/s PCIe"
-}
-
-// linkWidth is the number of PCIe lanes, 16 when the driver does not say.
-func (d *NVMLDevice) linkWidth() int {
-	if d.LinkWidth == 0 {
-		return 16
-	}
-	return d.LinkWidth
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// trim drops PCI devices, CPUs and NICs that carry nothing of the machine, and reports whether anything is left below
-// e.
+// trim drops PCI devices, CPUs and NICs that hold no GPU and no port of the machine. It reports whether e holds any.
 func (d *detector) trim(e *topo.Element) bool {
 	if d.keep[e] {
 		return true

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
@@ -25,37 +24,38 @@ const (
 	openModuleMarker = "Open Kernel Module"
 )
 
-// NICs lists the network ports of the machine whose files are below root ("/" for this one) in NCCL's order: those of
-// verbs devices with an active link, by PCI address, then the IP interfaces that NCCL's socket plugin would take. It
-// needs no GPU and leaves NCCL_IB_HCA and NCCL_SOCKET_IFNAME aside.
-//
-// Only registering memory shows for sure whether DMA-BUF works. NICs goes by the kernel's version and the kind of
-// NVIDIA driver.
-func NICs(root string) []topo.NIC { return detectNICs(newSysfs(root)) }
+// nic is a network port, as a net plugin of NCCL describes it.
+type nic struct {
+	name     string
+	pciPath  string // directory of the device in /sys; "" for a virtual NIC
+	guid     uint64 // ports with one GUID are ports of one adapter
+	port     int    // from 1 for verbs, counting the functions of one adapter; 0 for sockets
+	mbps     int
+	maxComms int
+	gdr      bool // reaches the memory of GPUs
+}
 
-func detectNICs(fs *sysfs) []topo.NIC {
-	nics := verbsPorts(fs)
-	sockets := socketInterfaces(fs)
-	for i := range sockets {
-		sockets[i].InUse = len(nics) == 0
+// detectNICs lists the network ports that NCCL uses, in NCCL's order: the verbs ports with an active link, by PCI
+// address, or without any the IP interfaces that NCCL's socket plugin takes. It ignores NCCL_IB_HCA and
+// NCCL_SOCKET_IFNAME.
+func detectNICs(fs *sysfs) []nic {
+	if ports := verbsPorts(fs); len(ports) > 0 {
+		return ports
 	}
-	return append(nics, sockets...)
+	return socketInterfaces(fs)
 }
 
 // verbsPorts lists the active ports of /sys/class/infiniband.
-func verbsPorts(fs *sysfs) []topo.NIC {
+func verbsPorts(fs *sysfs) []nic {
 	const class = "/sys/class/infiniband"
 	type port struct {
-		topo.NIC
-		address int64 // of the function, which PCIPath no longer tells
+		nic
+		address int64 // of the function; pciPath names function 0
 	}
 	var ports []port
-	ptr := verbsPtrSupport(fs)
+	gdr := offersGDR(fs)
 	for _, name := range fs.list(class) {
-		full, ok := fs.realpath(class, name, "device")
-		if !ok {
-			full = ""
-		}
+		full, _ := fs.realpath(class, name, "device")
 		numbers := fs.list(path.Join(class, name, "ports"))
 		slices.SortFunc(numbers, func(a, b string) int { return cmp.Compare(cnum.Int(a, 10), cnum.Int(b, 10)) })
 		for _, number := range numbers {
@@ -64,11 +64,10 @@ func verbsPorts(fs *sysfs) []topo.NIC {
 			if !strings.HasPrefix(fs.read(dir, "state"), "4:") || link != "InfiniBand" && link != "Ethernet" {
 				continue
 			}
-			ports = append(ports, port{topo.NIC{
-				Name: name, Plugin: "IB", PCIPath: adapterPath(full), BusID: busIDOf(adapterPath(full)),
-				GUID: verbsGUID(fs.read(class, name, "sys_image_guid")),
-				Port: int(cnum.Int(number, 10)), Mbps: verbsMbps(fs.read(dir, "rate")), MaxComms: verbsMaxComms,
-				PtrSupport: ptr, InUse: true,
+			ports = append(ports, port{nic{
+				name: name, pciPath: adapterPath(full), guid: verbsGUID(fs.read(class, name, "sys_image_guid")),
+				port: int(cnum.Int(number, 10)), mbps: verbsMbps(fs.read(dir, "rate")), maxComms: verbsMaxComms,
+				gdr: gdr,
 			}, cnum.BusID(path.Base(full))})
 		}
 	}
@@ -76,38 +75,31 @@ func verbsPorts(fs *sysfs) []topo.NIC {
 		ports = ports[:maxIBPorts]
 	}
 	slices.SortStableFunc(ports, func(a, b port) int {
-		if (a.PCIPath == "") != (b.PCIPath == "") {
-			return cmp.Compare(len(b.PCIPath), len(a.PCIPath)) // without an address: last
+		if (a.pciPath == "") != (b.pciPath == "") {
+			return cmp.Compare(len(b.pciPath), len(a.pciPath)) // without an address: last
 		}
 		return cmp.Compare(a.address, b.address)
 	})
-	nics := make([]topo.NIC, len(ports))
+	nics := make([]nic, len(ports))
 	for i, p := range ports {
-		// Recent adapters show each port as a function with a port 1; the number of the port is where it stands.
+		// Recent adapters show each port as a function of its own with a port 1. Count these functions.
 		for _, before := range ports[:i] {
-			if p.PCIPath != "" && before.PCIPath == p.PCIPath {
-				p.Port++
+			if p.pciPath != "" && before.pciPath == p.pciPath {
+				p.port++
 			}
 		}
-		nics[i] = p.NIC
+		nics[i] = p.nic
 	}
 	return nics
 }
 
-// adapterPath stands for the whole adapter: NCCL attaches all functions and virtual functions of one to function 0.
+// adapterPath is the path of an adapter's function 0. NCCL attaches all functions and virtual functions of an adapter to
+// it.
 func adapterPath(p string) string {
 	if !isBusID(path.Base(p)) {
 		return p
 	}
 	return p[:len(p)-len("00.0")] + "00.0"
-}
-
-// busIDOf is the PCI address of a device directory, "" when the device is not on the PCI bus itself.
-func busIDOf(p string) string {
-	if base := path.Base(p); isBusID(base) {
-		return base
-	}
-	return ""
 }
 
 // verbsGUID reads b83f:d203:00a1:b2c4. Verbs keeps it in network order, and NCCL prints it as a number of the host.
@@ -125,28 +117,26 @@ func verbsMbps(rate string) int {
 	return int(gbps * 1000)
 }
 
-func verbsPtrSupport(fs *sysfs) topo.PtrSupport {
-	p := topo.PtrHost
+// offersGDR reports whether verbs ports reach the memory of GPUs: by a peer-memory module, or by DMA-BUF. Only
+// registering memory shows for sure whether DMA-BUF works, so the kernel's version and the kind of NVIDIA driver decide.
+func offersGDR(fs *sysfs) bool {
 	for _, module := range []string{
 		"/sys/kernel/mm/memory_peers/nv_mem/version",
 		"/sys/kernel/mm/memory_peers/nv_mem_nc/version",
 		"/sys/module/nvidia_peermem/version",
 	} {
 		if fs.exists(module) {
-			p |= topo.PtrCUDA
+			return true
 		}
 	}
 	major, minor, _ := strings.Cut(fs.read("/proc/sys/kernel/osrelease"), ".")
 	kernel := cnum.Int(major, 10)*100 + cnum.Int(minor, 10)
-	if kernel >= dmaBufKernel && strings.Contains(fs.read("/proc/driver/nvidia/version"), openModuleMarker) {
-		p |= topo.PtrDMABUF
-	}
-	return p
+	return kernel >= dmaBufKernel && strings.Contains(fs.read("/proc/driver/nvidia/version"), openModuleMarker)
 }
 
-// socketInterfaces lists what NCCL's socket plugin takes when nothing is asked for: interfaces whose name starts with
-// ib; else all but docker, lo and virbr; else those, in this order.
-func socketInterfaces(fs *sysfs) []topo.NIC {
+// socketInterfaces lists the interfaces that NCCL's socket plugin takes without NCCL_SOCKET_IFNAME: those whose name
+// starts with ib; else all but docker, lo and virbr; else the docker, lo or virbr interfaces, the first kind that exists.
+func socketInterfaces(fs *sysfs) []nic {
 	running := runningInterfaces(fs)
 	last := []string{"docker", "lo", "virbr"}
 	picks := []func(string) bool{
@@ -159,7 +149,7 @@ func socketInterfaces(fs *sysfs) []topo.NIC {
 		picks = append(picks, func(name string) bool { return strings.HasPrefix(name, prefix) })
 	}
 	for _, pick := range picks {
-		var nics []topo.NIC
+		var nics []nic
 		for _, name := range running {
 			if pick(name) && len(nics) < maxSocketIfs {
 				nics = append(nics, socketNIC(fs, name, len(nics)))
@@ -172,16 +162,13 @@ func socketInterfaces(fs *sysfs) []topo.NIC {
 	return nil
 }
 
-func socketNIC(fs *sysfs, name string, dev int) topo.NIC {
+func socketNIC(fs *sysfs, name string, dev int) nic {
 	device, _ := fs.realpath("/sys/class/net", name, "device")
 	mbps := int(cnum.Int(fs.read("/sys/class/net", name, "speed"), 0))
 	if mbps <= 0 {
 		mbps = socketMbps
 	}
-	return topo.NIC{
-		Name: name, Plugin: "Socket", PCIPath: device, BusID: busIDOf(device), GUID: uint64(dev), Mbps: mbps,
-		MaxComms: socketMaxComms, PtrSupport: topo.PtrHost,
-	}
+	return nic{name: name, pciPath: device, guid: uint64(dev), mbps: mbps, maxComms: socketMaxComms}
 }
 
 // runningInterfaces lists the interfaces that are up, attached and have an IP address, in the kernel's order.
@@ -206,8 +193,8 @@ func runningInterfaces(fs *sysfs) []string {
 	return names
 }
 
-// addressedInterfaces lists the interfaces with a route of IPv4 or an address of IPv6; slaves of a bond have neither.
-// It is nil when the kernel does not say.
+// addressedInterfaces returns the interfaces with an IPv4 route or an IPv6 address; slaves of a bond have neither. It is
+// nil if the kernel tells nothing.
 func addressedInterfaces(fs *sysfs) map[string]bool {
 	v4, v6 := fs.read("/proc/net/route"), fs.read("/proc/net/if_inet6")
 	if v4 == "" && v6 == "" {

@@ -1,54 +1,32 @@
 package detect
 
 import (
-	"fmt"
 	"reflect"
 	"testing"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 func TestDetectNICsTellsWhatANetPluginTells(t *testing.T) {
 	m := twoSockets(t)
-	got := NICs(m.root)
+	got := detectNICs(newSysfs(m.root))
 	const first = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:02.0/0000:05:00.0"
-	want := []topo.NIC{
-		{Name: "mlx5_0", Plugin: "IB", PCIPath: first, BusID: "0000:05:00.0", GUID: 0xc4b2a10003d23fb8, Port: 1,
-			Mbps: 200000, MaxComms: 131072, PtrSupport: topo.PtrHost | topo.PtrCUDA, InUse: true},
-		{Name: "mlx5_1", Plugin: "IB", PCIPath: first, BusID: "0000:05:00.0", GUID: 0xc4b2a10003d23fb8, Port: 2,
-			Mbps: 200000, MaxComms: 131072, PtrSupport: topo.PtrHost | topo.PtrCUDA, InUse: true},
-		{Name: "mlx5_2", Plugin: "IB",
-			PCIPath: "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:02.0/0000:85:00.0",
-			BusID:   "0000:85:00.0", GUID: 0xffffa10003d23fb8, Port: 1,
-			Mbps: 400000, MaxComms: 131072, PtrSupport: topo.PtrHost | topo.PtrCUDA, InUse: true},
-		{Name: "eno1", Plugin: "Socket", PCIPath: "/sys/devices/pci0000:00/0000:00:1c.0/0000:06:00.0",
-			BusID: "0000:06:00.0", Mbps: 25000, MaxComms: 65536,
-			PtrSupport: topo.PtrHost},
+	want := []nic{
+		{name: "mlx5_0", pciPath: first, guid: 0xc4b2a10003d23fb8, port: 1, mbps: 200000, maxComms: 131072, gdr: true},
+		{name: "mlx5_1", pciPath: first, guid: 0xc4b2a10003d23fb8, port: 2, mbps: 200000, maxComms: 131072, gdr: true},
+		{name: "mlx5_2", pciPath: "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:02.0/0000:85:00.0",
+			guid: 0xffffa10003d23fb8, port: 1, mbps: 400000, maxComms: 131072, gdr: true},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}
-}
-
-// The table of NICs can be had from a file too, as far as the file tells.
-func TestNICsOfADocument(t *testing.T) {
-	m := twoSockets(t)
-	doc, err := machine(m.root, fourA100())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := doc.NICs()
-	want := NICs(m.root)[:3]
-	for i := range want {
-		want[i].Plugin, want[i].PCIPath = "", ""
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	sockets := []nic{{name: "eno1", pciPath: "/sys/devices/pci0000:00/0000:00:1c.0/0000:06:00.0", mbps: 25000,
+		maxComms: 65536}}
+	if got := socketInterfaces(newSysfs(m.root)); !reflect.DeepEqual(got, sockets) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, sockets)
 	}
 }
 
 func TestDetectNICsWithoutAny(t *testing.T) {
-	if got := NICs(t.TempDir()); len(got) != 0 {
+	if got := detectNICs(newSysfs(t.TempDir())); len(got) != 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -79,10 +57,10 @@ func TestSocketInterfacesAreThoseNCCLPicks(t *testing.T) {
 				m.netif("", name, state, 1, "")
 			}
 			var got []string
-			for _, n := range NICs(m.root) {
-				got = append(got, n.Name)
-				if !n.InUse || n.Mbps != 10000 {
-					t.Errorf("%+v: want it in use, at NCCL's 10 Gbit/s for an unknown speed", n)
+			for _, n := range detectNICs(newSysfs(m.root)) {
+				got = append(got, n.name)
+				if n.mbps != 10000 {
+					t.Errorf("%+v: want NCCL's 10 Gbit/s for an unknown speed", n)
 				}
 			}
 			if !reflect.DeepEqual(got, tt.want) {
@@ -97,18 +75,18 @@ func TestDMABUFNeedsKernelAndDriver(t *testing.T) {
 	const closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15"
 	for _, tt := range []struct {
 		kernel, driver string
-		want           topo.PtrSupport
+		want           bool
 	}{
-		{"6.8.0-40-generic", open, topo.PtrHost | topo.PtrDMABUF},
-		{"5.12.1", open, topo.PtrHost | topo.PtrDMABUF},
-		{"5.4.0", open, topo.PtrHost},
-		{"6.8.0", closed, topo.PtrHost},
+		{"6.8.0-40-generic", open, true},
+		{"5.12.1", open, true},
+		{"5.4.0", open, false},
+		{"6.8.0", closed, false},
 	} {
 		m := newFakeMachine(t)
 		m.write("/proc/sys/kernel/osrelease", tt.kernel+"\n")
 		m.write("/proc/driver/nvidia/version", tt.driver+"\n")
-		if got := verbsPtrSupport(newSysfs(m.root)); got != tt.want {
-			t.Errorf("%s, %s: %v, want %v", tt.kernel, tt.driver, got, tt.want)
+		if got := offersGDR(newSysfs(m.root)); got != tt.want {
+			t.Errorf("%s, %s: %t, want %t", tt.kernel, tt.driver, got, tt.want)
 		}
 	}
 }
@@ -121,10 +99,4 @@ func TestVerbsRates(t *testing.T) {
 			t.Errorf("%q: %d Mbit/s, want %d", rate, got, want)
 		}
 	}
-}
-
-func ExamplePtrSupport() {
-	p := topo.PtrHost | topo.PtrDMABUF
-	fmt.Println(p, p.GDR(), topo.PtrHost.GDR())
-	// Output: host+dmabuf true false
 }

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -67,7 +68,7 @@ func (d *detector) pciAttributes(busID, dir string) []topo.Attr {
 		return topo.Attrs(
 			"vendor", fmt.Sprintf("%#x", g.Vendor), "device", fmt.Sprintf("%#x", g.Device),
 			"subsystem_vendor", fmt.Sprintf("%#x", g.SubVendor), "subsystem_device", fmt.Sprintf("%#x", g.SubDevice),
-			"link_speed", g.linkSpeed(), "link_width", strconv.Itoa(g.linkWidth()),
+			"link_speed", g.linkSpeed(), "link_width", strconv.Itoa(cmp.Or(g.LinkWidth, 16)),
 		)
 	}
 	if dir == "" {
@@ -79,8 +80,8 @@ func (d *detector) pciAttributes(busID, dir string) []topo.Attr {
 			attrs = append(attrs, topo.Attr{Name: name, Value: v})
 		}
 	}
-	// A link is as fast as the slower of its two ends. What is no number, such as "Unknown", does not limit. At the
-	// root complex the upper end has no width, which makes 0: NCCL's reader then assumes 16 lanes.
+	// A link is as fast as the slower of its two ends. A speed that is no number, such as "Unknown", is no limit. The
+	// root complex has no width, so the result is 0 there, and NCCL's reader then assumes 16 lanes.
 	up := path.Dir(dir)
 	speed, upSpeed := d.fs.read(dir, "max_link_speed"), d.fs.read(up, "max_link_speed")
 	if s := cnum.Float(upSpeed); s > 0 && (s < cnum.Float(speed) || cnum.Float(speed) == 0) {
@@ -90,8 +91,7 @@ func (d *detector) pciAttributes(busID, dir string) []topo.Attr {
 	return append(attrs, topo.Attrs("link_speed", speed, "link_width", strconv.FormatInt(width, 10))...)
 }
 
-// addSwitchLinks notes the other halves of a Broadcom switch that is split in several, which the driver of the switch
-// tells.
+// addSwitchLinks adds links to the other parts of a Broadcom switch that is split. The driver of the switch names them.
 func (d *detector) addSwitchLinks(e *topo.Element, busID string) {
 	for _, peer := range d.fs.list(path.Join("/sys/kernel/pci_switch_link/virtual_switch_links",
 		strings.ToLower(busID))) {

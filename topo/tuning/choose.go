@@ -49,7 +49,7 @@ func (t *Tuning) ChannelsAndWarps(algo nccl.Algo, proto nccl.Proto, bytes int64)
 	switch {
 	case algo == nccl.AlgoCollNetDirect:
 		channels = t.collNetChannels(channels, threads, threshold, bytes)
-	case algo == nccl.AlgoNVLS, algo == nccl.AlgoNVLSTree, t.isSharedPAT(algo): // as many at any size
+	case algo == nccl.AlgoNVLS, algo == nccl.AlgoNVLSTree, t.isSharedPAT(algo): // the same number at any size
 	default:
 		for channels >= 2 && tooSmall() {
 			channels--

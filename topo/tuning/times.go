@@ -47,7 +47,7 @@ func (t *Tuning) Table(coll nccl.Coll, bytes int64, pipeOps int) nccl.CostTable 
 	return table
 }
 
-// Offers says whether NCCL has any way to do the collective.
+// Offers says whether any algorithm is left for the collective.
 func (t *Tuning) Offers(coll nccl.Coll) bool {
 	for a := range nccl.Algo(nccl.NumAlgos) {
 		if t.Bandwidths[coll][a] != [nccl.NumProtos]float32{} && t.offers(coll, a) {
@@ -57,7 +57,7 @@ func (t *Tuning) Offers(coll nccl.Coll) bool {
 	return false
 }
 
-// offers says whether NCCL considers the algorithm at all; a cell with bandwidth 0 stays unavailable even so.
+// offers says whether NCCL considers the algorithm at all. A cell of it with bandwidth 0 is still unavailable.
 func (t *Tuning) offers(coll nccl.Coll, algo nccl.Algo) bool {
 	switch algo {
 	case nccl.AlgoCollNetDirect, nccl.AlgoCollNetChain:
@@ -80,7 +80,7 @@ func (t *Tuning) micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, bytes 
 		return nccl.Unavailable
 	}
 	if t.isSharedPAT(algo) {
-		return math.MaxFloat32 / 2 // possible with several ranks per node, and only for who asks for it
+		return math.MaxFloat32 / 2 // so that only a tuner or NCCL_ALGO chooses it
 	}
 	if step := log2(bytes>>6, -1); coll == nccl.CollAllReduce && step >= 0 && t.corrected(algo, step) {
 		bw = bw * treeCorrection[proto][step]

@@ -25,7 +25,6 @@ const (
 	KindModel
 	KindTuning
 	KindTopology
-	KindMesh
 	KindTests
 	KindInspector
 	KindRecord
@@ -51,7 +50,6 @@ var kinds = [...]struct{ is, use string }{
 	KindTuning: {"a table of NCCL's latencies and bandwidths",
 		"show, explain, diff, check and simulate take it as --tuning FILE"},
 	KindTopology: {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
-	KindMesh:     {"a mesh of cables", "tunefit topo mesh FILE shows it"},
 	KindTests:    {"tests of a policy", "tunefit test FILE runs them"},
 	KindInspector: {"the output of NCCL's inspector",
 		"tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"},
@@ -139,7 +137,6 @@ var (
 		"busbw", "busbwgbps", "inplace", "selection", "costmetric"}
 	policyColumns = []string{"minbytes", "maxbytes", "minbytesperrank", "maxbytesperrank", "rankspernode",
 		"chunkbytes", "when", "comment", "algorithm", "algo"}
-	meshColumns = []string{"nic", "address", "gbits"}
 )
 
 var (
@@ -247,8 +244,6 @@ func (s *sniffed) table(line string, separator rune) bool {
 	switch {
 	case len(fields) < 2:
 		return false
-	case count(meshColumns) >= 2:
-		s.Kind = KindMesh
 	case count(sweepColumns) >= 2:
 		s.Kind = KindSweep
 	case count(policyColumns) >= 2, err == nil && len(fields) >= 8:

@@ -13,7 +13,6 @@ func TestKindsOfFiles(t *testing.T) {
 		"../../../../configs/policies/*.yaml":       KindTests,
 		"../../../../configs/sweeps/*.csv":          KindSweep,
 		"../../../../configs/topo/*.xml":            KindTopology,
-		"../../../../configs/mesh/*.csv":            KindMesh,
 		"../../../../bench/testdata/launcher_*.txt": KindLog,
 		"../../../../bench/testdata/*.json":         KindResults,
 		"../../../../docs/testdata/record/*.json":   kindTrial,
@@ -47,7 +46,6 @@ func TestKindsOfTexts(t *testing.T) {
 		"size_bytes,time_us\n":                                                        KindSweep,
 		"\"size_bytes\";\"time_us\"\n":                                                KindSweep,
 		"size,algo,proto,nchannels,latency_us\n":                                      KindSweep,
-		"node,nic,address,gbit_s\n":                                                   KindMesh,
 		"policy: see below\nnode7:12:12 [0] NCCL INFO x\n":                            KindLog,
 		"job 7 on host7\n[1,0]<stdout>:# nThread 1 nGpus 1 minBytes 8\n":              KindLog,
 		"     1048576        262144     float     sum      -1    41.50   25.27 25.27": KindLog,
@@ -69,7 +67,7 @@ func TestKindsOfTexts(t *testing.T) {
 		}
 	}
 	for _, k := range []Kind{KindPolicy, KindSweep, KindLog, KindResults, KindModel, KindTuning, KindTopology,
-		KindMesh, KindTests, kindPage, kindXML, kindJSON, KindPacked, kindBinary} {
+		KindTests, kindPage, kindXML, kindJSON, KindPacked, kindBinary} {
 		if kinds[k].is == "" {
 			t.Errorf("kind %d has no words", k)
 		}

@@ -2,12 +2,11 @@ package topo
 
 import (
 	"fmt"
-	"reflect"
 	"testing"
 )
 
-// NVLink joins the GPUs of several hosts; hosts without it are on their own.
-func TestLoadStoreBetweenHosts(t *testing.T) {
+// NVSwitches join the GPUs of several hosts.
+func TestMultimemBetweenHosts(t *testing.T) {
 	host := func(hash, tclass string, rank int) *Element {
 		cpu := NewElement("cpu", "numaid", "0", "host_hash", hash, "arch", "arm64")
 		for i := range 2 {
@@ -22,11 +21,10 @@ func TestLoadStoreBetweenHosts(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		tclass   string
-		want     [][]int
 		multimem bool
 	}{
-		{"0x068000", [][]int{{0, 1, 2, 3}}, true},
-		{"", [][]int{{0, 1}, {2, 3}}, false},
+		{"0x068000", true},
+		{"", false},
 	} {
 		root := NewElement("system", "version", "1")
 		root.Add(host("0x1", tt.tclass, 0))
@@ -34,12 +32,6 @@ func TestLoadStoreBetweenHosts(t *testing.T) {
 		s, err := Build(&Document{File: "two hosts", Root: root}, Settings{})
 		if err != nil {
 			t.Fatal(err)
-		}
-		if err := s.ComputePaths(); err != nil {
-			t.Fatal(err)
-		}
-		if got := s.LoadStoreSets(); !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("tclass %q: %v, want %v", tt.tclass, got, tt.want)
 		}
 		if s.CanMultimem() != tt.multimem {
 			t.Errorf("tclass %q: multimem %t", tt.tclass, s.CanMultimem())
