@@ -11,11 +11,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
-// Options say what is compared and how surely. The zero value compares what ran.
+// Options say what is compared. The zero value compares what ran.
 type Options struct {
 	Names [2]string // of the sides; empty: before, after
-	// Alpha is the share of the verdicts of a table that may be wrong; 0: 0.05.
-	Alpha float64
 	// Threshold is what a slowdown must be proven to exceed to be counted by Table.Slower.
 	Threshold float64
 	// Settings are the options of nccl-tests that each side was measured with, as bench.Result tells them; a
@@ -31,8 +29,6 @@ type Options struct {
 	// Alternating says that the runs of both sides were made in turns, in the order of the samples: the first of
 	// before, the first of after, the second of before ... It is not needed where logs hold the time of each start.
 	Alternating bool
-
-	jobs *jobs // profiles are compared; nil: measurements
 }
 
 // Two compares samples. The order of samples is that of the runs; what cannot be compared is in Table.LeftOut. A table
@@ -41,7 +37,6 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 	for i, name := range []string{"before", "after"} {
 		opts.Names[i] = cmp.Or(opts.Names[i], name)
 	}
-	opts.Alpha = cmp.Or(opts.Alpha, 0.05)
 	p := newPool(opts.Names)
 	for side, samples := range [2][]bench.Sample{before, after} {
 		for i := range samples {
@@ -55,7 +50,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 	if !opts.AllVariants {
 		p.mainVariants()
 	}
-	t := &Table{Alpha: opts.Alpha, Threshold: opts.Threshold, LeftOut: p.left()}
+	t := &Table{Threshold: opts.Threshold, LeftOut: p.left()}
 	t.describe(p)
 	t.differ("options of nccl-tests", joined(opts.Settings[0]), joined(opts.Settings[1]))
 	var all []*Estimate
@@ -69,15 +64,11 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 		}
 		all = append(all, &g.Mean.Estimate)
 	}
-	if t.jobs = opts.jobs != nil; t.jobs {
-		t.Overall = opts.jobs.overall(t.Groups)
-	} else {
-		t.Overall = overall(t.Groups)
-	}
+	t.Overall = overall(t.Groups)
 	if len(t.Groups) > 1 {
 		all = append(all, &t.Overall.Estimate)
 	}
-	t.Tested = judge(all, t.Alpha)
+	t.Tested = judge(all)
 	if len(t.Groups) == 1 {
 		t.Overall = t.Groups[0].Mean
 	}
@@ -118,11 +109,7 @@ func (p *pool) group(key Key, opts Options) Group {
 		}
 	}
 	g.estimate(values)
-	if opts.jobs != nil {
-		opts.jobs.sum(&g, values)
-	} else {
-		g.average(values)
-	}
+	g.average(values)
 	return g
 }
 
@@ -214,14 +201,6 @@ func (g *Group) test(before, after summary) *tTest {
 		return &tTest{after.location, math.Sqrt(after.error2()), after.df}
 	}
 	return welch(before, after)
-}
-
-// testAtLeast takes a variance below the floor for the floor.
-func (g *Group) testAtLeast(both [2]summary, floor float64) *tTest {
-	for side := range both {
-		both[side].variance = max(both[side].variance, floor)
-	}
-	return g.test(both[0], both[1])
 }
 
 func pairs(v repetitions) (all []float64) {

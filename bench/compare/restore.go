@@ -130,7 +130,7 @@ func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
 			restored = append(restored, *s)
 		}
 	}
-	return Two(now, restored, Options{Alpha: t.Alpha, AllVariants: true})
+	return Two(now, restored, Options{AllVariants: true})
 }
 
 // judge takes what the check says.
