@@ -57,7 +57,6 @@ func readCSV(in io.Reader, r *Result) error {
 		}
 	}
 	s.run.finish(r, &environment{})
-	r.sortMalformed()
 	if r.Kept == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)
 	}

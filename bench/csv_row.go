@@ -30,7 +30,7 @@ func (s *sweep) bad(c column, format string, args ...any) {
 // unreadable counts a row that cannot be read.
 func (s *sweep) unreadable(reason, format string, args ...any) {
 	s.r.reject(s.line, 1, reason)
-	s.r.malformed(s.line, fmt.Sprintf(format, args...))
+	s.r.note(s.line, format, args...)
 }
 
 // row reads one line.
@@ -112,23 +112,20 @@ func (s *sweep) setup() *Setup {
 		return nil
 	}
 	var said Setup
-	for c := column(sweepColumns); c < column(floorColumns); c++ {
-		*said.column(c) = s.field(c)
+	for i, field := range said.fields() {
+		*field = s.field(column(sweepColumns + i))
 	}
 	if said == (Setup{}) {
 		return nil
 	}
-	kept := s.setups[said]
-	if kept == nil {
-		kept = &Setup{}
-		for c := column(sweepColumns); c < column(floorColumns); c++ {
-			field := said.column(c)
-			*field = strings.Clone(*field) // the record is one long string
-			*kept.column(c) = termsafe.Line(*field)
+	if s.setups[said] == nil {
+		kept := said
+		for _, field := range kept.fields() {
+			*field = termsafe.Line(*field)
 		}
-		s.setups[said] = kept
+		s.setups[said] = &kept
 	}
-	return kept
+	return s.setups[said]
 }
 
 // keep adds a row, once its collective is known.

@@ -18,7 +18,6 @@ type Origin int
 const (
 	originNone     Origin = iota // nothing says so: the library's default
 	originFileName               // words in the file's name
-	originFlag                   // --algo and the like on the command line
 	originExport                 // NCCL_ALGO and the like in the log's preamble
 	originJSONEnv                // the env array of the JSON
 	originMeasured               // NCCL's log, or RCCL's measured columns
@@ -26,7 +25,7 @@ const (
 	NumOrigins
 )
 
-var originNames = [NumOrigins]string{"default", "file name", "flags", "exports", "JSON env", "measured", "fields"}
+var originNames = [NumOrigins]string{"default", "file name", "exports", "JSON env", "measured", "fields"}
 
 func (o Origin) String() string { return originNames[o] }
 
@@ -155,27 +154,8 @@ type named struct {
 	verify    bool // a run of tunefit plan --verify
 }
 
-func labelsByPattern(path string, pattern *regexp.Regexp) (n named) {
-	m := pattern.FindStringSubmatch(path)
-	group := func(name string) string {
-		if i := pattern.SubexpIndex(name); i >= 0 && m != nil {
-			return m[i]
-		}
-		return ""
-	}
-	n.Cell = cellNamed(group("algo"), group("proto"))
-	n.coll = fold(group("coll"))
-	n.Channels, _ = strconv.Atoi(group("channels"))
-	n.Nodes, _ = strconv.Atoi(group("nodes"))
-	n.Ranks, _ = strconv.Atoi(group("ranks"))
-	return n
-}
-
-// labelsInName reads a pattern's groups, or without a pattern words such as ring, ll128 and 8ch.
-func labelsInName(path string, pattern *regexp.Regexp) named {
-	if pattern != nil {
-		return labelsByPattern(path, pattern)
-	}
+// labelsInName reads words such as ring, ll128 and 8ch.
+func labelsInName(path string) named {
 	n := named{Config: noLabel}
 	base := filepath.Base(path)
 	base = strings.TrimSuffix(base, filepath.Ext(base))
@@ -213,19 +193,7 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 			break
 		}
 	}
-	// A name with two of a kind, as fat_tree_ring, says nothing.
-	if len(algos) == 1 {
-		for n.Algo = range algos {
-		}
-	}
-	if len(protos) == 1 {
-		for n.Proto = range protos {
-		}
-	}
-	if len(colls) == 1 {
-		for n.coll = range colls {
-		}
-	}
+	n.Algo, n.Proto, n.coll = only(algos, Unknown), only(protos, Unknown), only(colls, "")
 	number := func(re *regexp.Regexp) int {
 		for _, s := range re.FindStringSubmatch(base) {
 			if v, err := strconv.Atoi(s); err == nil {
@@ -236,6 +204,16 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 	}
 	n.Channels, n.Nodes, n.Ranks = number(nameChannels), number(nameNodes), number(nameRanks)
 	return n
+}
+
+// only is what a name says once. A name with two of a kind, as fat_tree_ring, says nothing.
+func only[T comparable](said map[T]bool, nothing T) T {
+	if len(said) == 1 {
+		for v := range said {
+			return v
+		}
+	}
+	return nothing
 }
 
 func (n named) claim() claim {

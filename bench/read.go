@@ -3,14 +3,11 @@ package bench
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -30,9 +27,6 @@ type Options struct {
 	// Coll is the collective of rows that do not name theirs; nil: not known.
 	Coll      *nccl.Coll
 	nccl.Comm // of rows that do not tell theirs
-	// NamePattern finds labels in a file's name by its groups coll, algo, proto,
-	// channels, nodes and ranks. nil: by words such as ring, ll128 and 8ch.
-	NamePattern *regexp.Regexp
 	// Each takes every sample instead of Result.Samples, for files of many rows; it
 	// must not keep the pointer. nil: samples are kept.
 	Each func(*Sample)
@@ -47,10 +41,7 @@ type Result struct {
 	Kept     int         // samples, wherever they went
 	Rejected []Rejection // by the line of the first
 	Notes    []Note      // contradictions and doubts, by line
-	// Rows counts those of a CSV file, Malformed says why some cannot be read, the most
-	// frequent reason first.
-	Rows      int
-	Malformed []Rejection
+	Rows     int         // of a CSV file
 	// Failed are configurations that did not run, each as a sample without a time: of no size, or of one at which
 	// another configuration ran in its place, or none that is known.
 	Failed []Sample
@@ -120,50 +111,19 @@ const mostMalformed = 0.03
 // Doubt is an error where too many rows of a CSV file cannot be read.
 func (r *Result) Doubt() error {
 	rows := 0
-	for _, m := range r.Malformed {
-		rows += m.Count
+	for _, rej := range r.Rejected {
+		if rej.Reason == rejectMalformed || rej.Reason == rejectTruncated {
+			rows += rej.Count
+		}
 	}
-	if float64(rows) <= mostMalformed*float64(r.Rows) {
+	if r.Rows == 0 || float64(rows) <= mostMalformed*float64(r.Rows) {
 		return nil
 	}
-	lines := []string{}
-	for _, n := range r.MalformedNotes() {
-		lines = append(lines, n.String())
+	text := fmt.Sprintf("%s: %d of %d rows cannot be read", r.File, rows, r.Rows)
+	for _, n := range r.Notes {
+		text += "\n" + n.String()
 	}
-	return errors.New(strings.Join(lines, "\n"))
-}
-
-// MalformedNotes are the reasons of Malformed in words.
-func (r *Result) MalformedNotes() (all []Note) {
-	for _, m := range r.Malformed {
-		all = append(all, Note{r.File, m.Line, fmt.Sprintf("%s, in %d of %d rows", m.Reason, m.Count, r.Rows)})
-	}
-	return all
-}
-
-// malformed counts a row that cannot be read. Where too many reasons differ, the
-// last stands for the rest.
-func (r *Result) malformed(line int, reason string) {
-	if len(r.Malformed) >= mostNotes &&
-		!slices.ContainsFunc(r.Malformed, func(m Rejection) bool { return m.Reason == reason }) {
-		reason = otherReasons
-	}
-	r.Malformed = counted(r.Malformed, Rejection{reason, 1, line})
-}
-
-const otherReasons = "other reasons"
-
-// sortMalformed puts what most rows have first, and other reasons last.
-func (r *Result) sortMalformed() {
-	slices.SortStableFunc(r.Malformed, func(a, b Rejection) int {
-		switch {
-		case a.Reason == otherReasons:
-			return 1
-		case b.Reason == otherReasons:
-			return -1
-		}
-		return cmp.Compare(b.Count, a.Count)
-	})
+	return errors.New(text)
 }
 
 // mostNotes bounds what one broken file says.
@@ -268,7 +228,7 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 		_, _ = buffered.Discard(len("\ufeff"))
 		start = start[len("\ufeff"):]
 	}
-	r := &Result{File: name, opts: opts, name: labelsInName(name, opts.NamePattern)}
+	r := &Result{File: name, opts: opts, name: labelsInName(name)}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case bytes.HasPrefix(trimmed, []byte("{")):
 		r.Format = formatJSON

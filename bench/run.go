@@ -93,8 +93,9 @@ func (u *run) finish(r *Result, env *environment) {
 	op := u.operation(r, env)
 	comm := u.communicator(r, op)
 	coll, known := collByName[string(op)]
+	claims := []claim{env.claim(string(op)), r.name.claim()}
 	if (refused || brokeOff) && known && coll >= 0 && comm.Nodes >= 1 && comm.Ranks >= 2 {
-		u.fail(r, u.asks(coll, comm, r.File, append(env.claims(string(op)), r.name.claim())), refused)
+		u.fail(r, u.asks(coll, comm, r.File, claims), refused)
 	}
 	if len(u.rows) == 0 {
 		return
@@ -114,7 +115,6 @@ func (u *run) finish(r *Result, env *environment) {
 	case u.log.refusedAll():
 		unusable = rejectNotOffered
 	}
-	claims := append(env.claims(string(op)), r.name.claim())
 	u.bounded = env.boundsChannels()
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {

@@ -32,27 +32,9 @@ const FakePerf = "stand-in (no GPU)"
 // mostHosts bounds the names that every row of a sweep repeats.
 const mostHosts = 16
 
-// column returns where a column of the sweep format is kept; nil: not here.
-func (s *Setup) column(c column) *string {
-	switch c {
-	case colGPU:
-		return &s.GPU
-	case colHosts:
-		return &s.Hosts
-	case colNCCL:
-		return &s.NCCL
-	case colDriver:
-		return &s.Driver
-	case colTime:
-		return &s.Time
-	case colTuner:
-		return &s.Tuner
-	case colMinChannels:
-		return &s.MinChannels
-	case colMinCTAs:
-		return &s.MinCTAs
-	}
-	return nil
+// fields are those of the sweep format's columns from gpu_model on, in their order.
+func (s *Setup) fields() []*string {
+	return []*string{&s.GPU, &s.Hosts, &s.NCCL, &s.Driver, &s.Time, &s.Tuner, &s.MinChannels, &s.MinCTAs}
 }
 
 // facts collects what the lines of one run tell of its setup and of its end.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/csv"
 	"io"
 	"strconv"
@@ -71,12 +72,9 @@ func (s *Sample) tidy(columns int) []string {
 	if s.Simulated && !strings.HasPrefix(s.Source, simulatedPrefix) {
 		fields[colSource] = simulatedPrefix + s.Source
 	}
-	for c := column(sweepColumns); c < column(columns); c++ {
-		said := ""
-		if s.Setup != nil {
-			said = *s.Setup.column(c)
-		}
-		fields = append(fields, said)
+	setup := cmp.Or(s.Setup, &Setup{}) // without any its fields are empty
+	for _, said := range setup.fields()[:columns-sweepColumns] {
+		fields = append(fields, *said)
 	}
 	return fields
 }
