@@ -138,7 +138,7 @@ func (e *environment) boundsChannels() bool {
 func (e *environment) claim(coll string) claim {
 	algo, proto := e.get("ALGO"), e.get("PROTO")
 	c := claim{from: e.from, forces: algo != "" || proto != ""}
-	c.Cell = cellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll))
+	c.Cell = CellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll))
 	c.bounds = e.boundsChannels()
 	c.forces = c.forces || c.bounds
 	for _, kind := range []string{"NCHANNELS", "CTAS"} {

@@ -112,8 +112,9 @@ func parseAlgo(s string) (nccl.Algo, bool) {
 	return a, ok
 }
 
-// cellNamed leaves out names that it does not know.
-func cellNamed(algo, proto string) (c nccl.Cell) {
+// CellNamed reads the names of an algorithm and a protocol as logs print them. What it does not know is Unknown, as the
+// names of symmetric kernels.
+func CellNamed(algo, proto string) (c nccl.Cell) {
 	c.Algo, _ = parseAlgo(algo)
 	c.Proto, _ = parseProto(proto)
 	return c

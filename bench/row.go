@@ -216,7 +216,7 @@ func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
 		return rest
 	}
 	if n, err := strconv.Atoi(string(rest[k-1])); err == nil || string(rest[k-1]) == "N/A" {
-		if cell := cellNamed(string(rest[k-3]), string(rest[k-2])); cell.Known() {
+		if cell := CellNamed(string(rest[k-3]), string(rest[k-2])); cell.Known() {
 			r.Config = nccl.Config{Cell: cell, Channels: max(n, 0)}
 		}
 		return rest[:k-3]

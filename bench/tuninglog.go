@@ -63,7 +63,7 @@ func (t *tuningLog) read(process string, message []byte) {
 		}
 		delete(t.pending, process)
 		l := nccl.Config{Channels: atoi(member(message, "nChannels"))}
-		l.Cell = cellNamed(string(member(message, "algo")), string(member(message, "proto")))
+		l.Cell = CellNamed(string(member(message, "algo")), string(member(message, "proto")))
 		if !l.Known() {
 			t.symmetric, l = true, noLabel
 		}

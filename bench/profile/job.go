@@ -99,17 +99,15 @@ func (j *Job) recorded() (n int) {
 // groups counts the groups of processes that communicators join. Nearly every job has a communicator of all
 // ranks, and so one group.
 func (j *Job) groups() int {
-	joined, of, roots := map[process]process{}, map[int32]process{}, map[process]bool{}
-	root := func(p process) process {
-		for next, ok := joined[p]; ok; next, ok = joined[p] {
-			p = next
+	joined, roots := map[any]any{}, map[any]bool{} // of processes and communicators
+	root := func(x any) any {
+		for next, ok := joined[x]; ok; next, ok = joined[x] {
+			x = next
 		}
-		return p
+		return x
 	}
 	for at := range j.ranks {
-		if first, ok := of[at.comm]; !ok {
-			of[at.comm] = at.process
-		} else if a, b := root(first), root(at.process); a != b {
+		if a, b := root(at.comm), root(at.process); a != b {
 			joined[a] = b
 		}
 	}
@@ -202,18 +200,6 @@ func (j *Job) comm(id string, in process, rank int) int32 {
 	}
 	j.ranks[at][rank] = true
 	return comm
-}
-
-// cellNamed leaves out names that are not the tuner's, as those of symmetric kernels.
-func cellNamed(algo, proto string) nccl.Cell {
-	c := nccl.NoCell
-	if a, ok := nccl.Algos.Named(algo); ok {
-		c.Algo = a
-	}
-	if p, ok := nccl.Protos.Named(proto); ok {
-		c.Proto = p
-	}
-	return c
 }
 
 // entry returns the place in j.found of calls that are alike.
