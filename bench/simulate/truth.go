@@ -3,7 +3,6 @@ package simulate
 import (
 	"math"
 	"math/bits"
-	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -22,8 +21,7 @@ type cell struct {
 	nccl.Cell
 }
 
-// offered returns what NCCL offers for a collective, in the order ring, tree, then
-// the others as NCCL numbers them, which is how people sweep.
+// offered returns what NCCL offers for a collective, in NCCL's order.
 func offered(t *tuning.Tuning, coll nccl.Coll) (all []cell) {
 	table := t.Table(coll, 1<<20, 1)
 	for a, p := range nccl.Cells {
@@ -31,13 +29,6 @@ func offered(t *tuning.Tuning, coll nccl.Coll) (all []cell) {
 			all = append(all, cell{coll, nccl.Cell{Algo: a, Proto: p}})
 		}
 	}
-	place := func(c cell) int {
-		if c.Algo == nccl.AlgoRing {
-			return -1
-		}
-		return int(c.Algo)
-	}
-	slices.SortStableFunc(all, func(x, y cell) int { return place(x) - place(y) })
 	return all
 }
 
