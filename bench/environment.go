@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// environment is what a log shows of NCCL's variables and of the command that
-// ran: exports last, what stands on a command line lasts until the next one.
+// environment is what a log shows of NCCL's variables and of the command that ran. Exports stay in force. Variables on
+// a command line are in force until the next command.
 type environment struct {
 	from     Origin // of the labels that it has
 	exported map[string]string

@@ -42,8 +42,8 @@ type Result struct {
 	Rejected []Rejection // by the line of the first
 	Notes    []Note      // contradictions and doubts, by line
 	Rows     int         // of a CSV file
-	// Failed are configurations that did not run, each as a sample without a time: of no size, or of one at which
-	// another configuration ran in its place, or none that is known.
+	// Failed are configurations that did not run, as samples without a time. One without a size ran at none. One with
+	// a size did not run there: another configuration or an unknown one did, or the run broke off.
 	Failed []Sample
 	// Failure is what a log says of a run that did not come to its end.
 	Failure string
@@ -81,7 +81,7 @@ type Rejection struct {
 	Line   int    `json:"first_line,omitempty"` // of the first; 0: the file has no lines
 }
 
-// First is where the first time is, in a file of that name: file:line.
+// First returns the place of the first time as file:line.
 func (r Rejection) First(file string) string {
 	if r.Line == 0 {
 		return file
@@ -188,7 +188,7 @@ func (r *Result) add(line int, s Sample, from Origin) {
 // mostSamples is how many times of one file are kept, in some 2 GB. Tests lower it.
 var mostSamples = 4_000_000
 
-// tooMany returns an error if there are more, with those of a run that has not ended.
+// tooMany returns an error if there are more. It also counts the rows of a run that has not ended.
 func (r *Result) tooMany(run *run) error {
 	if len(r.Samples)+len(run.rows) <= mostSamples {
 		return nil
@@ -196,7 +196,7 @@ func (r *Result) tooMany(run *run) error {
 	return fmt.Errorf("more than %d measurements in one file (needed: smaller files)", mostSamples)
 }
 
-// errNotSweep is the end of the message for a file that is none of the formats.
+// errNotSweep ends the message about a file that has none of the formats.
 var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl-tests or rccl-tests, their JSON, a " +
 	"sweep CSV, the CSV of optimize_config.py)")
 

@@ -67,7 +67,7 @@ const (
 	mostMicros  = 1e12
 )
 
-// unusable says why a sample is nothing to learn from; empty: it is.
+// unusable says why nothing can be learned from a sample. Empty: it is usable.
 func (s *Sample) unusable() string {
 	switch {
 	case s.Micros < leastMicros || s.Micros > mostMicros:
@@ -269,5 +269,5 @@ func knownBandwidth(v float64) float64 {
 	return v
 }
 
-// kept is a word that many rows have, kept once.
+// kept returns the one copy of a word that many rows have.
 func kept(word string) string { return unique.Make(word).Value() }

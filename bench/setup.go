@@ -107,7 +107,7 @@ func (f *facts) tuner(line []byte) {
 	}
 }
 
-// loadedTuner is the value of NCCL_TUNER_PLUGIN, or nothing where that loads none.
+// loadedTuner returns the value of NCCL_TUNER_PLUGIN, or nothing where the value means no tuner.
 func loadedTuner(value string) string {
 	if strings.EqualFold(value, "none") {
 		return ""

@@ -180,8 +180,8 @@ func (t *text) hold(piece []byte) {
 	}
 }
 
-// number takes a line that begins with a number: a row, its rest, or noise. nccl-tests that fails in the middle of a
-// row says so on the same line.
+// number takes a line that begins with a number: a row, the rest of one, or noise. If nccl-tests fails in the middle
+// of a row, it says so on the same line.
 func (t *text) number(line []byte, cut bool) {
 	if i := bytes.Index(line, []byte(": Test ")); i > 0 && t.run.facts.failure.read(t.line, line[i+2:]) {
 		t.number(line[:bytes.LastIndexByte(line[:i], ' ')+1], false)

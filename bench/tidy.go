@@ -14,7 +14,7 @@ import (
 const simulatedPrefix = "simulated:"
 
 // WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. A field is
-// empty where its value is not known, as the time of a sample that failed. No Setup, no columns of it.
+// empty where its value is not known, as the time of a sample that failed. Without any Setup its columns are left out.
 func WriteTidy(w io.Writer, files ...[]Sample) error {
 	columns := sweepColumns
 	for _, samples := range files {

@@ -31,8 +31,8 @@ type Options struct {
 	Alternating bool
 }
 
-// Two compares samples. The order of samples is that of the runs; what cannot be compared is in Table.LeftOut. A table
-// without groups has nothing in common.
+// Two compares samples, which are in the order of their runs. Table.LeftOut has what cannot be compared. If the sides
+// have nothing in common, the table has no groups.
 func Two(before, after []bench.Sample, opts Options) *Table {
 	for i, name := range []string{"before", "after"} {
 		opts.Names[i] = cmp.Or(opts.Names[i], name)
@@ -79,7 +79,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 // repetitions are the values of both sides at a size, in ln(us).
 type repetitions [2][]float64
 
-// group makes the rows of a key.
+// group compares the sizes of a key.
 func (p *pool) group(key Key, opts Options) Group {
 	g := Group{Key: key}
 	sizes := slices.Sorted(maps.Keys(p.readings[key]))
@@ -132,7 +132,7 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 	return byRun, each, runs
 }
 
-// measuredOf is what one side shows at a size.
+// measuredOf sums up what one side measured at a size.
 func measuredOf(key Key, at []reading, side int, bytes uint64) Measured {
 	counts := map[nccl.Config]int{}
 	perMicro := 0.0
@@ -157,7 +157,7 @@ func measuredOf(key Key, at []reading, side int, bytes uint64) Measured {
 	return c
 }
 
-// estimate fills in what the repetitions of all sizes tell.
+// estimate fills in the median, the ratio and the test of each size.
 func (g *Group) estimate(values []repetitions) {
 	var octaves []float64
 	var own [2][]summary

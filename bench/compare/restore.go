@@ -12,8 +12,8 @@ import (
 type Restoration struct {
 	Key
 	*Row
-	// Config is what ran before. Where NCCL chose that, it has no channels, and NCCL chooses them again. It has them
-	// where only the number of channels changed, and where only that exact number was measured after.
+	// Config is what ran before. If NCCL chose it, it has no channels, so that NCCL chooses them again. It still has
+	// them if only the number of channels changed, or if only that exact number was measured after.
 	Config nccl.Config
 	// Check compares the configuration with what runs there now, both measured after; nil: it was not measured.
 	Check *Row
@@ -110,7 +110,7 @@ func (r *Restoration) refused(failed []bench.Sample) string {
 	return ""
 }
 
-// check compares what runs after the change with what ran before it, where both were measured after.
+// check compares two configurations that were both measured after the change: what runs now and what ran before.
 func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
 	wanted := map[place]nccl.Config{}
 	for _, r := range all {
@@ -133,7 +133,7 @@ func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
 	return Two(now, restored, Options{AllVariants: true})
 }
 
-// judge takes what the check says.
+// judge takes over the check of its size, and refuses what the check does not prove.
 func (r *Restoration) judge(check *Table) {
 	if r.Refused != "" {
 		return

@@ -35,7 +35,7 @@ type found struct {
 	// As a recorder has them.
 	channels int
 	by       string
-	most     uint64 // calls that these are of
+	most     uint64 // calls with these channels and this decider
 }
 
 // callKey is one call of a communicator, on all its ranks.
@@ -83,8 +83,8 @@ func NewJob() *Job {
 	}
 }
 
-// recorded is the number of ranks of the job that an inspector recorded: of each process as many as a communicator
-// has there at most.
+// recorded is the number of ranks that were recorded. A process counts as many as its communicator with most ranks
+// there.
 func (j *Job) recorded() (n int) {
 	most := map[process]int{}
 	for at, ranks := range j.ranks {
@@ -187,7 +187,7 @@ func (j *Job) numRecords() (n int) {
 	return n
 }
 
-// comm returns the number of a communicator, of which a rank in a process was recorded.
+// comm numbers a communicator, and notes that one of its ranks was recorded in a process.
 func (j *Job) comm(id string, in process, rank int) int32 {
 	comm, ok := j.comms[id]
 	if !ok {
@@ -229,8 +229,8 @@ func (j *Job) time(key callKey, micros float32) {
 }
 
 // times are the least that a rank took for each call of an entry. The kernel of a rank that comes early waits for the
-// others inside, so only the least over all ranks is the collective's own time. missing are the calls that not all
-// ranks recorded, untimed those of the others that not all ranks timed.
+// others inside, so only the least over all ranks is the collective's own time. missing counts calls that not all
+// ranks recorded. untimed counts calls that all ranks recorded and not all timed.
 func (j *Job) times() (times map[int32][]float64, missing, untimed int) {
 	times = map[int32][]float64{}
 	for key, c := range j.calls {

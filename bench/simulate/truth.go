@@ -124,7 +124,7 @@ func busy(coll nccl.Coll, channels int, bytes uint64) float64 {
 	return max(1, min(float64(channels), traffic/trafficPerChannel))
 }
 
-// Busy is how many of its channels a collective uses; the time is that of so many.
+// Busy is the number of its channels that a collective uses. Truth.Micros is the time with that many.
 func Busy(coll nccl.Coll, channels int, bytes uint64) int {
 	return int(math.Ceil(busy(coll, channels, bytes)))
 }
