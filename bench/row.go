@@ -97,10 +97,6 @@ func tokensOf(line []byte, into [][]byte) [][]byte {
 	return into[:n]
 }
 
-func isNumber(t []byte) bool {
-	return len(t) > 0 && (t[0] >= '0' && t[0] <= '9' || t[0] == '-' && len(t) > 1 && t[1] >= '0' && t[1] <= '9')
-}
-
 // isTime reports whether a token can begin the rest of a row.
 func isTime(t []byte) bool {
 	_, err := strconv.ParseFloat(string(t), 64)
@@ -147,14 +143,8 @@ func (c columns) readRow(tokens [][]byte, before int) (rows [2]row, n int, leadi
 		}
 	}
 	rest = c.takeLabels(rest, &base)
-	layout := c
-	if !layout.known {
-		layout = plainColumns
-	}
+	layout := c.layout()
 	halves := layout.halves
-	if halves == 0 {
-		halves = 2
-	}
 	// What is left of the halves: redop and root, where the row has them.
 	names := len(rest) - halves*layout.group
 	outcome = rowComplete
@@ -203,8 +193,10 @@ func countNames(rest [][]byte) (n int) {
 	if n < len(rest) && isWord(rest[n]) {
 		n++
 	}
-	if n < len(rest) && isNumber(rest[n]) && bytes.IndexByte(rest[n], '.') < 0 {
-		n++
+	if n < len(rest) {
+		if _, err := strconv.Atoi(string(rest[n])); err == nil {
+			n++
+		}
 	}
 	return n
 }

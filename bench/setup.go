@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
@@ -133,15 +134,12 @@ func (f *facts) gpu(name string) {
 	f.gpus[name] = true
 }
 
-// versionOf turns NCCL_VERSION_CODE into text. Codes have one more digit since 2.9.
+// versionOf turns NCCL_VERSION_CODE into text, and what is none into nothing.
 func versionOf(code int) string {
-	switch {
-	case code >= 10000 && code < 1e7:
-		return fmt.Sprintf("%d.%d.%d", code/10000, code/100%100, code%100)
-	case code >= 1000 && code < 10000:
-		return fmt.Sprintf("%d.%d.%d", code/1000, code/100%10, code%100)
+	if code < 1000 || code >= 1e7 {
+		return ""
 	}
-	return ""
+	return nccl.Version(code).String()
 }
 
 // setup is what is known at a run's end; nil: nothing.

@@ -243,11 +243,7 @@ func (t *text) tryPending(end bool) {
 
 func (t *text) partial(rows []row, leading, line int) {
 	t.sawRow = true
-	halves := t.run.columns.halves
-	if halves == 0 {
-		halves = 2
-	}
-	t.r.reject(line, halves-len(rows), rejectTruncated)
+	t.r.reject(line, t.run.columns.layout().halves-len(rows), rejectTruncated)
 	if len(rows) > 0 {
 		t.keep(rows, leading, line)
 	}

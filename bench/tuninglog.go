@@ -96,17 +96,13 @@ func (t *tuningLog) decide(d Decision) {
 }
 
 func (t *tuningLog) arrow(message []byte, at int) {
-	head := message[:at]
-	digitsFrom := len(head)
-	for digitsFrom > 0 && head[digitsFrom-1] >= '0' && head[digitsFrom-1] <= '9' {
-		digitsFrom--
-	}
-	n, err := strconv.ParseUint(string(head[digitsFrom:]), 10, 64)
+	name := bytes.TrimRight(message[:at], "0123456789")
+	n, err := strconv.ParseUint(string(message[len(name):at]), 10, 64)
 	if err != nil {
 		return
 	}
 	key := logKey{bytes: n}
-	name := bytes.TrimSuffix(bytes.TrimSpace(head[:digitsFrom]), []byte(":"))
+	name = bytes.TrimSuffix(bytes.TrimSpace(name), []byte(":"))
 	name, symmetric := bytes.CutSuffix(name, []byte(" [Symmetric]"))
 	if i := bytes.LastIndexByte(name, ' '); i >= 0 {
 		name = name[i+1:]
