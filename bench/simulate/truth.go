@@ -21,15 +21,20 @@ type cell struct {
 	nccl.Cell
 }
 
-// offered returns what NCCL offers for a collective, in NCCL's order.
+// offered returns what NCCL offers for a collective: ring first, then the others in NCCL's order.
 func offered(t *tuning.Tuning, coll nccl.Coll) (all []cell) {
 	table := t.Table(coll, 1<<20, 1)
+	var others []cell
 	for a, p := range nccl.Cells {
-		if table[a][p] >= 0 {
-			all = append(all, cell{coll, nccl.Cell{Algo: a, Proto: p}})
+		switch x := (cell{coll, nccl.Cell{Algo: a, Proto: p}}); {
+		case table[a][p] < 0:
+		case a == nccl.AlgoRing:
+			all = append(all, x)
+		default:
+			others = append(others, x)
 		}
 	}
-	return all
+	return append(all, others...)
 }
 
 // behavior is how one cell behaves on this cluster, unknown to NCCL's model.
