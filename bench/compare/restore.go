@@ -30,13 +30,11 @@ func (r *Restoration) Proven() bool { return r.Check != nil && r.Check.Verdict =
 // Restore looks at each size that is proven to be slower by more than the threshold. The samples are those after
 // the change, among which it looks for the configuration that ran before; failed are what did not run then.
 func (t *Table) Restore(after, failed []bench.Sample) (all []Restoration) {
-	measured := configsAt(after)
-	var last *Restoration
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		for j := range g.Rows {
 			if r := &g.Rows[j]; r.Exceeds(t.Threshold) {
-				restored := Restoration{Key: g.Key, Row: r, Config: r.restored(measured[place{g.Key, r.Bytes}])}
+				restored := Restoration{Key: g.Key, Row: r, Config: r.restored(after, place{g.Key, r.Bytes})}
 				restored.Refused = restored.refused(failed)
 				restored.Adjacent = j > 0 && len(all) > 0 && all[len(all)-1].Row == &g.Rows[j-1]
 				all = append(all, restored)
@@ -47,10 +45,10 @@ func (t *Table) Restore(after, failed []bench.Sample) (all []Restoration) {
 	for i := range all {
 		r := &all[i]
 		r.judge(check)
-		if r.Adjacent = r.Adjacent && r.Refused == "" && last.Refused == ""; r.Adjacent {
+		if r.Adjacent = r.Adjacent && r.Refused == "" && all[i-1].Refused == ""; r.Adjacent {
+			last := &all[i-1]
 			r.Same = r.Config == last.Config && r.Proven() == last.Proven() && (r.Check == nil) == (last.Check == nil)
 		}
-		last = r
 	}
 	return all
 }
@@ -65,28 +63,23 @@ func placeOf(s *bench.Sample) place {
 	return place{keyOf(s), s.Bytes}
 }
 
-// configsAt are the configurations that were forced at each size.
-func configsAt(samples []bench.Sample) map[place]map[nccl.Config]bool {
-	all := map[place]map[nccl.Config]bool{}
+// forcedAt reports whether a configuration was forced at a place.
+func forcedAt(samples []bench.Sample, at place, c nccl.Config) bool {
 	for i := range samples {
-		if k := kindOf(&samples[i]); !k.byDefault {
-			at := placeOf(&samples[i])
-			if all[at] == nil {
-				all[at] = map[nccl.Config]bool{}
-			}
-			all[at][k.Config] = true
+		if k := kindOf(&samples[i]); !k.byDefault && k.Config == c && placeOf(&samples[i]) == at {
+			return true
 		}
 	}
-	return all
+	return false
 }
 
 // restored is the configuration to ask for, see Restoration.Config.
-func (r *Row) restored(measured map[nccl.Config]bool) nccl.Config {
+func (r *Row) restored(after []bench.Sample, at place) nccl.Config {
 	exact, own := r.Before.Ran.Config, r.Before.Ran.Config
 	own.Channels = 0
 	now := r.After.Ran.Config
 	now.Channels = 0
-	if !r.Before.OwnChannels || own == now || measured[exact] && !measured[own] {
+	if !r.Before.OwnChannels || own == now || forcedAt(after, at, exact) && !forcedAt(after, at, own) {
 		return exact
 	}
 	return own

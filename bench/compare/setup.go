@@ -111,16 +111,15 @@ func (t *Table) remark(p *pool, opts Options) {
 	case all == 0:
 		return
 	case unknown == all:
-		t.note("1 repetition: nothing tells the noise at one size (measure both sides 3 times or more, in turns)")
+		t.note("1 repetition: the noise is not known (measure both sides 3 times or more, in turns)")
 	case unknown > 0:
-		t.note("1 repetition at %d of %d sizes: nothing tells the noise there", unknown, all)
+		t.note("1 repetition at %d of %d sizes: the noise there is not known", unknown, all)
 	}
 	switch {
 	case few == 2:
-		t.note("two runs on a side tell little of what one run differs from another by (measure 3 or more)")
+		t.note("2 runs on a side say little about how much runs differ (measure 3 or more)")
 	case few == 1 && unknown < all:
-		t.note("one run on a side: what differs from one start to the next counts as a change (measure several runs, " +
-			"in turns)")
+		t.note("1 run on a side: what differs from one start to the next counts as a change (measure several, in turns)")
 	}
 	switch {
 	case unpaired && opts.Alternating:

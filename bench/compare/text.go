@@ -54,7 +54,7 @@ func (g *Group) write(out io.Writer, t *Table) {
 // cut is the start of a name, as wide as its column allows.
 func cut(name string) string { return name[:min(len(name), 7)] }
 
-// columns are the ratio, half its interval, the verdict and its probability.
+// columns are the ratio, its interval, the verdict and the probability.
 func (e *Estimate) columns() string {
 	interval, p := "", ""
 	if e.Verdict != Unknown {
@@ -107,11 +107,10 @@ func (t *Table) conclude(out io.Writer) {
 	slower, all := t.Count(Slower)
 	faster, _ := t.Count(Faster)
 	beyond, _ := t.Slower()
-	fmt.Fprintf(out, "\nof %s: %d slower (%d by more than %s), %d faster, the others ~, nothing is proven\n",
-		plural.Of(all, "size"), slower, beyond, percent(t.Threshold), faster)
-	fmt.Fprintf(out,
-		"ratio of times: below 1 is faster; at most %s of the verdicts are luck, over all %s of the table\n",
-		percent(alpha), plural.Of(t.Tested, "ratio"))
+	fmt.Fprintf(out, "\nof %s: %d slower (%d by more than %s), %d faster, %d without significant difference (~)\n",
+		plural.Of(all, "size"), slower, beyond, percent(t.Threshold), faster, all-slower-faster)
+	fmt.Fprintf(out, "ratio of times: below 1 is faster; of %s tested, at most %s of the verdicts are luck\n",
+		plural.Of(t.Tested, "ratio"), percent(alpha))
 	for _, n := range t.Notes {
 		fmt.Fprintf(out, "note: %s\n", n)
 	}

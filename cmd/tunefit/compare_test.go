@@ -45,7 +45,7 @@ func TestCompare(t *testing.T) {
 		"   512KiB      66.68      73.14    13.76    12.54  1.097 [1.079,1.123] slower  <.001    3  ring/ll128/16 -> "+
 			"ring/simple/16\n",
 		"   128KiB      38.10      37.76     6.02     6.07  0.991 [0.971,1.023] ~       0.760    3\n",
-		"of 6 sizes: 2 slower (2 by more than 1 %), 1 faster, the others ~, nothing is proven\n"); len(m) > 0 {
+		"of 6 sizes: 2 slower (2 by more than 1 %), 1 faster, 3 without significant difference (~)\n"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
 	if m := lacks(said, "left out before: 18 times: float sum in-place (--all compares them, too)\n"); len(m) > 0 {
@@ -90,7 +90,7 @@ func TestCompareFewFiles(t *testing.T) {
 	}
 	before, after := logs(t, "before")[0], logs(t, "after")[0]
 	out, _ := tunefit(t, cli.ExitOK, "compare", before, after)
-	if m := lacks(out, "note: 1 repetition: nothing tells the noise at one size"); len(m) > 0 {
+	if m := lacks(out, "note: 1 repetition: the noise is not known"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
 	out, _ = tunefit(t, cli.ExitOK, "compare", "--turns", before, after)
