@@ -48,12 +48,12 @@ func (s *sweep) row() {
 	m := row{Sample: Sample{Config: noLabel}, root: -1, line: s.line}
 	var err error
 	if m.Bytes, err = strconv.ParseUint(s.field(colBytes), 10, 64); err != nil {
-		s.bad(colBytes, "%q is no number of bytes", s.field(colBytes))
+		s.bad(colBytes, "%q is not a number of bytes", s.field(colBytes))
 		return
 	}
 	if m.Micros, err = strconv.ParseFloat(s.field(colMicros), 64); err != nil {
 		if v := s.field(colMicros); v != "" && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
-			s.bad(colMicros, "%q is no number of microseconds (allowed: as 41.5)", v)
+			s.bad(colMicros, "%q is not a number of microseconds (allowed: as 41.5)", v)
 			return
 		}
 		m.Micros = math.NaN()

@@ -38,7 +38,7 @@ const (
 	rejectNeverHas   = "NCCL never has %s/%s for %s: the label is wrong"
 	rejectUnits      = "time and bandwidth differ by a factor of 1000 (wrong units)"
 	rejectCollective = "collective not known (name it in the file's name or with --coll)"
-	rejectNotAsked   = "%s is no collective that tuners are asked about"
+	rejectNotAsked   = "NCCL asks no tuner about %s"
 	rejectNotLoaded  = "the tuner that was to choose was not loaded (is its library in LD_LIBRARY_PATH?)"
 	rejectNotOffered = "the tuner's row did not apply: NCCL does not offer the configuration here"
 	rejectGrouped    = "grouped or registered (pipeOps or regBuff is set)"

@@ -248,7 +248,7 @@ func TestMisspeltCellIsOneRemark(t *testing.T) {
 		`x.csv: 152 of 249 rows cannot be read
 x.csv:99: algorithm: unknown algorithm "rnig" (did you mean "ring"; allowed: tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat)
 x.csv:249: the row ends before time_us, its field 5
-x.csv:250: time_us: "12,5" is no number of microseconds (allowed: as 41.5)`
+x.csv:250: time_us: "12,5" is not a number of microseconds (allowed: as 41.5)`
 	if got := fmt.Sprint(r.Doubt()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

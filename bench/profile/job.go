@@ -147,7 +147,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	}
 	j.addDecisions(p)
 	if missed > 0 {
-		p.note("%d of %d calls were not recorded, as gaps in their sequence numbers tell: their sizes are not known "+
+		p.note("%d of %d calls were not recorded: their sequence numbers are missing, and their sizes are not known "+
 			"(dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
 	}
 	if j.unlisted > 0 {
@@ -166,7 +166,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 			len(j.calls))
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.others)) {
-		p.note("%d records of %s are left out: tuners are not asked about it", j.others[name], name)
+		p.note("%d records of %s are left out: NCCL asks no tuner about it", j.others[name], name)
 	}
 	if j.unnamed > 0 {
 		p.note("%d decisions are left out: the log does not tell the shape of their communicator", j.unnamed)
