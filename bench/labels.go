@@ -35,11 +35,9 @@ var noLabel = nccl.Config{Cell: nccl.NoCell}
 // claim is what is known of a configuration, and who says so.
 type claim struct {
 	nccl.Config
-	from Origin
-	// forces: the library did not choose freely.
-	forces bool
-	// bounds: nor its number of channels.
-	bounds bool
+	from   Origin
+	forces bool // the library did not choose algorithm and protocol freely
+	bounds bool // nor the number of channels
 }
 
 // label is what all claims together say.
@@ -84,7 +82,7 @@ func merge(claims []claim) label {
 		case c.Channels == 0:
 		case l.Channels == 0:
 			l.Channels, said[2] = c.Channels, c.from
-		// What is asked for in channels is a bound, what runs may be less.
+		// Variables ask for channels, and fewer may run.
 		case l.Channels != c.Channels && said[2] != originMeasured:
 			disagree(2, "the number of channels", strconv.Itoa(l.Channels), strconv.Itoa(c.Channels), c.from)
 		}
@@ -112,8 +110,8 @@ func parseAlgo(s string) (nccl.Algo, bool) {
 	return a, ok
 }
 
-// CellNamed reads the names of an algorithm and a protocol as logs print them. What it does not know is Unknown, as the
-// names of symmetric kernels.
+// CellNamed reads the names of an algorithm and a protocol as logs print them. A name that it does not know,
+// such as that of a symmetric kernel, becomes Unknown.
 func CellNamed(algo, proto string) (c nccl.Cell) {
 	c.Algo, _ = parseAlgo(algo)
 	c.Proto, _ = parseProto(proto)
@@ -207,7 +205,7 @@ func labelsInName(path string) named {
 	return n
 }
 
-// only is what a name says once. A name with two of a kind, as fat_tree_ring, says nothing.
+// only returns the one value that a name has. A name with two, such as fat_tree_ring, says nothing.
 func only[T comparable](said map[T]bool, nothing T) T {
 	if len(said) == 1 {
 		for v := range said {

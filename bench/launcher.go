@@ -37,9 +37,8 @@ type logLine struct {
 	message []byte
 }
 
-// hosts remembers host names seen at the start of log lines or in the list of
-// devices: they tell where a row ends and a log line glued to it begins, as in
-// "sum      -1node7:12:12 [0] NCCL INFO".
+// hosts remembers host names from the starts of log lines and from the list of devices. They show where a row ends that
+// has a log line glued to it, such as "sum      -1node7:12:12 [0] NCCL INFO".
 type hosts map[string]bool
 
 func (h hosts) split(line []byte) (l logLine, ok bool) {

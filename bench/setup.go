@@ -13,8 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// Setup is where and with what a time was measured, as far as its file tells. A
-// field is empty where the file says nothing.
+// Setup is where and with what a time was measured. A field is empty where the file does not say.
 type Setup struct {
 	GPU    string // the model as the driver names it; different ones joined by " + "
 	Hosts  string // names, sorted, with blanks between; of many the first, and how many more

@@ -27,7 +27,7 @@ var circumstances = []circumstance{
 	{"NCCL_MIN_CTAS", func(s *bench.Setup) string { return s.MinCTAs }, "unset"},
 }
 
-// reasons, the first circumstances, are what is compared on purpose; a difference in the others is a doubt.
+// reasons counts the first circumstances, which people compare on purpose. A difference in the others is a doubt.
 const reasons = 3
 
 // describe fills in the sides and what they were measured with.
@@ -72,7 +72,7 @@ func (t *Table) describe(p *pool) {
 	}
 }
 
-// differ keeps a value that both sides have, as common or as a difference.
+// differ adds a value that both sides have to Common or to Differences.
 func (t *Table) differ(what, before, after string) {
 	switch {
 	case before == "" || after == "":

@@ -71,7 +71,7 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// CommText names the communicator, as 2x8.
+// CommText names the communicator, for example 2x8.
 func (k Key) CommText() string {
 	switch {
 	case k.Ranks == 0:
@@ -84,7 +84,7 @@ func (k Key) CommText() string {
 	return k.Comm.String()
 }
 
-// variant is what nccl-tests repeats a collective with.
+// variant names the data type, the reduction and the placement.
 func (k Key) variant() string {
 	text := ""
 	for _, word := range []string{k.DType, k.RedOp} {
@@ -155,7 +155,7 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 // Estimate is a ratio of times, after / before: below 1 is faster.
 type Estimate struct {
 	Ratio float64 `json:"ratio"`
-	// Low and High hold the true ratio. They contain 1 exactly where nothing is proven, see judge.
+	// Low and High are the interval of the ratio. It contains 1 exactly where nothing is proven, see judge.
 	Low     Number  `json:"low,omitzero"`
 	High    Number  `json:"high,omitzero"`
 	P       Number  `json:"p,omitzero"` // corrected for the number of ratios in the table
@@ -170,7 +170,7 @@ type Number float64
 // IsZero reports whether it is NaN.
 func (n Number) IsZero() bool { return math.IsNaN(float64(n)) }
 
-// MarshalJSON writes infinity, which JSON does not have, as the largest number.
+// MarshalJSON writes the largest number for infinity, which JSON does not have.
 func (n Number) MarshalJSON() ([]byte, error) { return json.Marshal(min(float64(n), math.MaxFloat64)) }
 
 // unknown is an estimate without a measure of the noise.

@@ -45,12 +45,12 @@ type inspected struct {
 // inspectorVersions are those whose meaning is known.
 var inspectorVersions = []string{"v4.0", "v4.1", "v4.2", "v4.3"}
 
-// kernelGPU is the only timing source that is the collective's own time: the others are the host's clock, and the
+// kernelGPU is the timing source that measures the collective itself. The others measure the host's clock and the
 // enqueue.
 const kernelGPU = "kernel_gpu"
 
-// Inspector reads the output of NCCL's inspector, one record after another. A record that is not complete ends a
-// process that was killed; it is noted, and all before it counts.
+// Inspector reads the output of NCCL's inspector, one record after another. An incomplete last record is what a killed
+// process leaves. It becomes a note, and the records before it count.
 func (j *Job) Inspector(name string, in io.Reader) error {
 	records := json.NewDecoder(in)
 	for n := 1; ; n++ {

@@ -9,7 +9,7 @@ import (
 
 // Cluster is one collective on one communicator: what NCCL chooses there, and how long that takes without noise.
 type Cluster interface {
-	// Table is NCCL's cost table for a size, as its variables leave it.
+	// Table is NCCL's cost table for a size, under NCCL's variables.
 	Table(bytes uint64) nccl.CostTable
 	// Choose is what NCCL chooses from a table. Its cell is not known if the table has nothing.
 	Choose(table nccl.CostTable, bytes uint64) nccl.Config

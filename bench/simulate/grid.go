@@ -14,7 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
-// grid is a real cluster, as sweeps of it show it.
+// grid is a real cluster, known from sweeps of it.
 type grid struct {
 	coll      nccl.Coll
 	files     []string
@@ -194,7 +194,7 @@ func (g *grid) Channels(a nccl.Algo) int {
 	return min(most, g.limits[a])
 }
 
-// Micros interpolates between numbers of channels, as between sizes.
+// Micros interpolates between numbers of channels in the same way as between sizes.
 func (g *grid) Micros(c nccl.Config, own bool, bytes uint64) (float64, bool) {
 	if own && g.isFree() {
 		return g.fallback.at(bytes), true
