@@ -22,8 +22,6 @@ type Options struct {
 	// Config compares one forced configuration; without channels, one whose channels NCCL chose. nil compares what ran.
 	// Where a side has several configurations at a size, that is NCCL's choice.
 	Config *nccl.Config
-	// Defaults compares NCCL's choice only.
-	Defaults bool
 	// AllVariants compares every data type, reduction and placement instead of the one with most sizes.
 	AllVariants bool
 	// Alternating says that the runs of both sides were made in turns, in the order of the samples: the first of

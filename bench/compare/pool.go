@@ -121,8 +121,6 @@ func (p *pool) choose(key Key, opts Options) {
 			}
 			p.keep(key, side, func(r reading) bool { return !r.kind.byDefault && r.kind.Config == *opts.Config },
 				"another configuration%s", hint)
-		case opts.Defaults:
-			p.keep(key, side, func(r reading) bool { return r.kind.byDefault }, "not NCCL's choice")
 		case sweep && defaults:
 			p.keep(key, side, func(r reading) bool { return r.kind.byDefault },
 				"%d forced configurations; NCCL's choice is compared", len(known))

@@ -68,8 +68,7 @@ than --threshold, 2 if there is nothing to compare.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return cli.Verdict(f.compare(cmd, args)) },
 	}
 	cmd.Flags().StringVar(&f.config, "config", "",
-		"compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or "+
-			"default: NCCL's choice")
+		"compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels")
 	cmd.Flags().BoolVar(&f.all, "all", false,
 		"compare every data type, and in-place as well, instead of the one with most sizes")
 	cmd.Flags().BoolVar(&f.turns, "turns", false,
@@ -121,14 +120,10 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 		return opts, cli.Usagef("--threshold %s is %.0f %% (did you mean --threshold %s%%)", f.threshold,
 			100*opts.Threshold, f.threshold)
 	}
-	switch {
-	case f.config == "":
-	case f.config == "default":
-		opts.Defaults = true
-	default:
+	if f.config != "" {
 		c, err := nccl.ParseConfig(f.config)
 		if err != nil {
-			return opts, cli.Usagef("--config %w (or default)", err)
+			return opts, cli.Usagef("--config %w", err)
 		}
 		opts.Config = &c
 	}
