@@ -20,7 +20,6 @@ type sweep struct {
 	source string // of the last row: many rows in turn have the same
 
 	setups   map[Setup]*Setup
-	hasSetup bool // a column of it is there
 	labelled bool // a column of a label is there
 	run      *run // of rows without a collective
 }

@@ -121,9 +121,6 @@ func (s *sweep) header(names []string) error {
 		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c],
 			suggest.DidYouMean(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
 	}
-	for c := column(sweepColumns); c < column(floorColumns); c++ {
-		s.hasSetup = s.hasSetup || s.at[c] >= 0
-	}
 	s.labelled = max(s.at[colAlgo], s.at[colProto], s.at[colChannels]) >= 0
 	if s.at[colPipeOps] >= 0 || s.at[colCost] >= 0 {
 		s.r.Format = formatOptimize

@@ -108,9 +108,6 @@ func (s *sweep) row() {
 
 // setup returns what the row says of its setup; nil: nothing.
 func (s *sweep) setup() *Setup {
-	if !s.hasSetup {
-		return nil
-	}
 	var said Setup
 	for i, field := range said.fields() {
 		*field = s.field(column(sweepColumns + i))

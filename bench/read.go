@@ -53,9 +53,8 @@ type Result struct {
 	// Settings are the options of nccl-tests that its runs had, each once: -t 1 -g 8 -n 20 -w 5. A sweep CSV has none.
 	Settings []string
 
-	opts  Options
-	name  named // what the file's name says
-	noted map[string]bool
+	opts Options
+	name named // what the file's name says
 }
 
 // Wrong counts the times that are rejected because the run computed wrong results.
@@ -157,16 +156,12 @@ func counted(all []Rejection, more Rejection) []Rejection {
 // note keeps a remark, once, and says where it stopped keeping them.
 func (r *Result) note(line int, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if r.noted[text] || len(r.Notes) > mostNotes {
+	if len(r.Notes) > mostNotes || slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Text == text }) {
 		return
 	}
 	if len(r.Notes) == mostNotes {
 		text = "more remarks are left out"
 	}
-	if r.noted == nil {
-		r.noted = map[string]bool{}
-	}
-	r.noted[text] = true
 	r.Notes = append(r.Notes, Note{r.File, line, text})
 }
 
