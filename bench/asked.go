@@ -8,8 +8,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// TrimUnit is what nccl-tests trims sizes to a multiple of: an element, or where each rank has a part of the data
-// 16 bytes a rank (getCollByteCount in src/all_gather.cu and src/reduce_scatter.cu, 2.0 to 2.18).
+// TrimUnit is the unit, in bytes, that nccl-tests rounds sizes down to. It is an element, or 16 bytes for each rank
+// where each rank has a part of the data (getCollByteCount in src/all_gather.cu and src/reduce_scatter.cu, 2.0 to
+// 2.18).
 func TrimUnit(coll nccl.Coll, ranks int) uint64 {
 	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
 		return 16 * uint64(ranks)
@@ -17,11 +18,11 @@ func TrimUnit(coll nccl.Coll, ranks int) uint64 {
 	return 4
 }
 
-// asks is what a run was to measure, by NCCL's variables, its command, its file's name and what our tuner decided.
+// asks is what a run was told to measure, by NCCL's variables, its file's name and our tuner's decisions.
 type asks struct {
 	sample  Sample // of no size: the communicator, and the configuration of the whole run, if there is one
 	decided map[logKey]nccl.Config
-	said    map[Sample]bool // what is counted as unmet
+	said    map[Sample]bool // what unmet has recorded
 }
 
 func (u *run) asks(coll nccl.Coll, comm nccl.Comm, file string, claims []claim) *asks {
@@ -42,14 +43,14 @@ func (a *asks) at(size uint64) (l nccl.Config, ok bool) {
 	return l, l.Known()
 }
 
-// areMet reports whether a sample is of what was asked for.
+// areMet reports whether a sample ran with the configuration that was asked for.
 func (a *asks) areMet(s *Sample) bool {
 	l, ok := a.at(s.Bytes)
 	counted := l.Channels == 0 || s.Channels == l.Channels && s.Selection != SelectionOwnChannels
 	return !ok || counted && s.Cell == l.Cell
 }
 
-// unmet records what was asked for at a size, and did not run there.
+// unmet records, once, that the configuration that was asked for did not run at a size.
 func (a *asks) unmet(r *Result, size uint64) {
 	l, ok := a.at(size)
 	s := a.sample
@@ -61,7 +62,7 @@ func (a *asks) unmet(r *Result, size uint64) {
 	r.Failed = append(r.Failed, s)
 }
 
-// unreached records what a run was to measure after it broke off.
+// unreached records the sizes that a run had not measured when it broke off.
 func (u *run) unreached(r *Result, a *asks) {
 	unit := TrimUnit(a.sample.Coll, a.sample.Ranks)
 	for _, size := range u.sizes {
@@ -72,7 +73,7 @@ func (u *run) unreached(r *Result, a *asks) {
 	}
 }
 
-// stepsOf are the sizes from the first to the last, by a text as "2(factor)" or "1048576(bytes)".
+// stepsOf returns the sizes from the first to the last. The text is the step, as "2(factor)" or "1048576(bytes)".
 func stepsOf(first, last uint64, text string) (sizes []uint64) {
 	const most = 4096 // a run that steps through more is not one that tunefit plans
 	number, kind, _ := strings.Cut(text, "(")

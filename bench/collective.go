@@ -87,8 +87,8 @@ func parts(rows []row) int {
 	return 0
 }
 
-// guess tells the operation from the rows alone, as logs before nccl-tests
-// 2.17.6 do not name it. It returns "" where more than one would print the same.
+// guess finds the operation from the rows alone, because logs before nccl-tests 2.17.6 do not name it. It returns ""
+// if several operations would print the same.
 func guess(rows []row, blankRedOp bool) operation {
 	if len(rows) == 0 {
 		return ""

@@ -69,6 +69,13 @@ func headerColumns(tokens [][]byte) (c columns, ok bool) {
 	return c, slices.Contains(c.names, "size") || slices.Contains(c.names, "bytes")
 }
 
-// plainColumns is the layout of one half without a header: time, algbw, busbw,
-// error or #wrong.
-var plainColumns = columns{group: 4, algBW: 1, busBW: 2, check: 3}
+// plainColumns is the layout without a header. A half has time, algbw, busbw, error or #wrong.
+var plainColumns = columns{group: 4, algBW: 1, busBW: 2, check: 3, halves: 2}
+
+// layout returns where the numbers of a row are.
+func (c columns) layout() columns {
+	if c.known {
+		return c
+	}
+	return plainColumns
+}

@@ -20,7 +20,6 @@ type sweep struct {
 	source string // of the last row: many rows in turn have the same
 
 	setups   map[Setup]*Setup
-	hasSetup bool // a column of it is there
 	labelled bool // a column of a label is there
 	run      *run // of rows without a collective
 }
@@ -57,7 +56,6 @@ func readCSV(in io.Reader, r *Result) error {
 		}
 	}
 	s.run.finish(r, &environment{})
-	r.sortMalformed()
 	if r.Kept == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)
 	}

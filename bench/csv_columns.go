@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agext/levenshtein"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
@@ -121,10 +119,7 @@ func (s *sweep) header(names []string) error {
 			continue
 		}
 		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c],
-			meant(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
-	}
-	for c := column(sweepColumns); c < column(floorColumns); c++ {
-		s.hasSetup = s.hasSetup || s.at[c] >= 0
+			suggest.DidYouMean(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
 	}
 	s.labelled = max(s.at[colAlgo], s.at[colProto], s.at[colChannels]) >= 0
 	if s.at[colPipeOps] >= 0 || s.at[colCost] >= 0 {
@@ -134,14 +129,4 @@ func (s *sweep) header(names []string) error {
 		s.r.note(line, "bandwidth_gbps is not used: the format does not say which bandwidth it is")
 	}
 	return nil
-}
-
-// meant returns a hint where one of the names may be a misspelt column.
-func meant(missing string, names []string) string {
-	for _, name := range names {
-		if _, known := columnByName[fold(name)]; !known && levenshtein.Distance(fold(name), fold(missing), nil) < 3 {
-			return fmt.Sprintf("did you mean it by %q; ", name)
-		}
-	}
-	return ""
 }

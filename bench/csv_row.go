@@ -30,7 +30,7 @@ func (s *sweep) bad(c column, format string, args ...any) {
 // unreadable counts a row that cannot be read.
 func (s *sweep) unreadable(reason, format string, args ...any) {
 	s.r.reject(s.line, 1, reason)
-	s.r.malformed(s.line, fmt.Sprintf(format, args...))
+	s.r.note(s.line, format, args...)
 }
 
 // row reads one line.
@@ -48,12 +48,12 @@ func (s *sweep) row() {
 	m := row{Sample: Sample{Config: noLabel}, root: -1, line: s.line}
 	var err error
 	if m.Bytes, err = strconv.ParseUint(s.field(colBytes), 10, 64); err != nil {
-		s.bad(colBytes, "%q is no number of bytes", s.field(colBytes))
+		s.bad(colBytes, "%q is not a number of bytes", s.field(colBytes))
 		return
 	}
 	if m.Micros, err = strconv.ParseFloat(s.field(colMicros), 64); err != nil {
 		if v := s.field(colMicros); v != "" && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
-			s.bad(colMicros, "%q is no number of microseconds (allowed: as 41.5)", v)
+			s.bad(colMicros, "%q is not a number of microseconds (allowed: as 41.5)", v)
 			return
 		}
 		m.Micros = math.NaN()
@@ -108,27 +108,21 @@ func (s *sweep) row() {
 
 // setup returns what the row says of its setup; nil: nothing.
 func (s *sweep) setup() *Setup {
-	if !s.hasSetup {
-		return nil
-	}
 	var said Setup
-	for c := column(sweepColumns); c < column(floorColumns); c++ {
-		*said.column(c) = s.field(c)
+	for i, field := range said.fields() {
+		*field = s.field(column(sweepColumns + i))
 	}
 	if said == (Setup{}) {
 		return nil
 	}
-	kept := s.setups[said]
-	if kept == nil {
-		kept = &Setup{}
-		for c := column(sweepColumns); c < column(floorColumns); c++ {
-			field := said.column(c)
-			*field = strings.Clone(*field) // the record is one long string
-			*kept.column(c) = termsafe.Line(*field)
+	if s.setups[said] == nil {
+		kept := said
+		for _, field := range kept.fields() {
+			*field = termsafe.Line(*field)
 		}
-		s.setups[said] = kept
+		s.setups[said] = &kept
 	}
-	return kept
+	return s.setups[said]
 }
 
 // keep adds a row, once its collective is known.

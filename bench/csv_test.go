@@ -21,8 +21,8 @@ func TestLinesOfCSV(t *testing.T) {
 	if got := strings.Join(sources, "|"); got != "two\nlines|plain|a \"word\"" {
 		t.Errorf("sources %q", got)
 	}
-	if r.Rows != 5 || len(r.Malformed) != 2 || r.Malformed[0].Line != 10 || r.Malformed[1].Line != 11 {
-		t.Errorf("%d rows, malformed %+v; want 5, lines 10 and 11", r.Rows, r.Malformed)
+	if r.Rows != 5 || len(r.Notes) != 2 || r.Notes[0].Line != 10 || r.Notes[1].Line != 11 {
+		t.Errorf("%d rows, notes %v; want 5, of lines 10 and 11", r.Rows, r.Notes)
 	}
 }
 

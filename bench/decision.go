@@ -48,7 +48,7 @@ func ParseDecision(line []byte) (d Decision, ok bool, err error) {
 	}
 	c := choiceText.FindSubmatch(m[5])
 	if c == nil {
-		return d, true, fmt.Errorf("%q is no choice (needed: ALGORITHM/PROTOCOL or NCCL's choice)", m[5])
+		return d, true, fmt.Errorf("%q is not a choice (needed: ALGORITHM/PROTOCOL or NCCL's choice)", m[5])
 	}
 	if c[1] != nil {
 		if d.Cell, err = nccl.ParseCell(string(c[1]), string(c[2])); err != nil {

@@ -2,30 +2,27 @@ package bench
 
 import (
 	"bytes"
-	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
 )
 
-// environment is what a log shows of NCCL's variables and of the command that
-// ran: exports last, what stands on a command line lasts until the next one.
+// environment is what a log shows of NCCL's variables and of the command that ran. Exports stay in force. Variables on
+// a command line are in force until the next command.
 type environment struct {
 	from     Origin // of the labels that it has
 	exported map[string]string
 	// logged is what NCCL's log of one run says of its variables.
 	logged  map[string]string
 	command map[string]string
-	flags   map[string]string // --algo, --proto, --channels
-	program string            // the last command's, as all_reduce_perf
-	cpuTime bool              // -C 1 on the last command line
+	program string // the last command's, as all_reduce_perf
+	cpuTime bool   // -C 1 on the last command line
 }
 
 var (
 	variable = regexp.MustCompile(
 		`\b(?:[NR]CCL_)?(ALGO|PROTO|MIN_NCHANNELS|MAX_NCHANNELS|MIN_CTAS|MAX_CTAS|TUNER_PLUGIN)` +
 			`(=| set by environment to | +)`)
-	flagged  = regexp.MustCompile(`--(algo|proto|channels|nchannels|algorithm|protocol)(?:=|\s+)([A-Za-z0-9_]+)`)
 	program  = regexp.MustCompile(`(?:^|[\s/"'])([a-z_]+_perf)(?:_mpi)?(?:$|[\s"'])`)
 	cpuTime  = regexp.MustCompile(`\s(?:-C\s*|--report_cputime[= ])1\b`)
 	unsetVar = regexp.MustCompile(`\bunset\s+NCCL_([A-Z_]+)`)
@@ -62,7 +59,6 @@ func (e *environment) read(line []byte, before func()) bool {
 		isCommand = true
 		e.command = map[string]string{}
 		e.program, e.cpuTime = m[1], cpuTime.MatchString(text)
-		e.readFlags(text)
 	}
 	for _, m := range variable.FindAllStringSubmatchIndex(text, -1) {
 		name, separator := text[m[2]:m[3]], text[m[4]:m[5]]
@@ -91,14 +87,6 @@ func (e *environment) read(line []byte, before func()) bool {
 		}
 	}
 	return changed
-}
-
-// readFlags takes the flags of a command line.
-func (e *environment) readFlags(command string) {
-	e.flags = map[string]string{}
-	for _, f := range flagged.FindAllStringSubmatch(command, -1) {
-		e.flags[f[1]] = f[2]
-	}
 }
 
 // valueAt returns the value that text begins with. In lists of variables, as in
@@ -146,16 +134,16 @@ func (e *environment) boundsChannels() bool {
 	return false
 }
 
-// claims turns the variables into labels for one collective.
-func (e *environment) claims(coll string) []claim {
+// claim turns the variables into a label for one collective.
+func (e *environment) claim(coll string) claim {
 	algo, proto := e.get("ALGO"), e.get("PROTO")
 	c := claim{from: e.from, forces: algo != "" || proto != ""}
-	c.Cell = cellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll))
+	c.Cell = CellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll))
+	c.bounds = e.boundsChannels()
+	c.forces = c.forces || c.bounds
 	for _, kind := range []string{"NCHANNELS", "CTAS"} {
 		low, errLow := strconv.Atoi(e.get("MIN_" + kind))
 		high, errHigh := strconv.Atoi(e.get("MAX_" + kind))
-		c.bounds = c.bounds || errLow == nil || errHigh == nil
-		c.forces = c.forces || c.bounds
 		if errLow == nil && errHigh == nil && low == high && low > 0 {
 			c.Channels = low
 		}
@@ -163,23 +151,13 @@ func (e *environment) claims(coll string) []claim {
 	if v := e.get("TUNER_PLUGIN"); v != "" && !strings.EqualFold(v, "none") {
 		c.forces, c.bounds = true, true
 	}
-	claims := []claim{c}
-	if len(e.flags) > 0 {
-		f := claim{from: originFlag, forces: true}
-		f.Cell = cellNamed(cmp.Or(e.flags["algo"], e.flags["algorithm"]), cmp.Or(e.flags["proto"], e.flags["protocol"]))
-		if channels := cmp.Or(e.flags["channels"], e.flags["nchannels"]); channels != "" {
-			f.Channels, _ = strconv.Atoi(channels)
-			f.bounds = true
-		}
-		claims = append(claims, f)
-	}
-	return claims
+	return c
 }
 
 // config names what the variables and the file's name ask for, as tunefit plan's --skip
 // takes it; empty where algorithm or protocol is not asked for.
 func (e *environment) config(name named) string {
-	l := merge(append(e.claims(name.coll), name.claim()))
+	l := merge([]claim{e.claim(name.coll), name.claim()})
 	if !l.Known() {
 		return ""
 	}

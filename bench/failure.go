@@ -19,7 +19,7 @@ type failure struct {
 	config string
 }
 
-// ends are what a run that fails prints: nccl-tests, the shell, the loader, Slurm and MPI.
+// ends match what nccl-tests, the shell, the loader, Slurm and MPI print when a run fails.
 var ends = regexp.MustCompile(
 	`Test (?:NCCL |CUDA )?failure\b.*|Test timeout \(.*|error while loading shared libraries.*|` +
 		`\bcommand not found\b.*|` +

@@ -27,13 +27,13 @@ type (
 		Blocking string `json:"blocking_collectives"`
 	}
 	jsonResult struct {
-		Size       uint64    `json:"size"`
-		Count      uint64    `json:"count"`
-		Type       string    `json:"type"`
-		RedOp      string    `json:"redop"`
-		Root       jsonRoot  `json:"root"`
-		OutOfPlace *jsonHalf `json:"out_of_place"`
-		InPlace    *jsonHalf `json:"in_place"`
+		Size       uint64     `json:"size"`
+		Count      uint64     `json:"count"`
+		Type       string     `json:"type"`
+		RedOp      string     `json:"redop"`
+		Root       jsonNumber `json:"root"` // a padded string: "    -1"
+		OutOfPlace *jsonHalf  `json:"out_of_place"`
+		InPlace    *jsonHalf  `json:"in_place"`
 	}
 	jsonHalf struct {
 		Time    *jsonNumber `json:"time"`
@@ -56,18 +56,6 @@ func (n *jsonNumber) UnmarshalJSON(text []byte) error {
 		v = math.NaN()
 	}
 	*n = jsonNumber(v)
-	return nil
-}
-
-// jsonRoot is a rank as a padded string: "    -1".
-type jsonRoot int
-
-func (n *jsonRoot) UnmarshalJSON(text []byte) error {
-	v, err := strconv.Atoi(strings.TrimSpace(strings.Trim(string(text), `"`)))
-	if err != nil {
-		v = -1
-	}
-	*n = jsonRoot(v)
 	return nil
 }
 
@@ -180,7 +168,6 @@ func (j *jsonRun) args(args []string) {
 			j.run.program = name
 		}
 	}
-	j.env.readFlags(strings.Join(args, " "))
 }
 
 func (j *jsonRun) config(c jsonConfig) {
@@ -223,7 +210,10 @@ func (j *jsonRun) list() error {
 }
 
 func (j *jsonRun) keep(result jsonResult) {
-	base := row{count: result.Count, root: int(result.Root)}
+	base := row{count: result.Count, root: -1}
+	if result.Root >= 0 {
+		base.root = int(result.Root)
+	}
 	base.Bytes, base.DType, base.RedOp, base.Config = result.Size, result.Type, result.RedOp, noLabel
 	base.Source = fmt.Sprintf("%s#%d", j.r.File, j.results)
 	if base.RedOp == "none" {

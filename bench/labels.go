@@ -18,7 +18,6 @@ type Origin int
 const (
 	originNone     Origin = iota // nothing says so: the library's default
 	originFileName               // words in the file's name
-	originFlag                   // --algo and the like on the command line
 	originExport                 // NCCL_ALGO and the like in the log's preamble
 	originJSONEnv                // the env array of the JSON
 	originMeasured               // NCCL's log, or RCCL's measured columns
@@ -26,7 +25,7 @@ const (
 	NumOrigins
 )
 
-var originNames = [NumOrigins]string{"default", "file name", "flags", "exports", "JSON env", "measured", "fields"}
+var originNames = [NumOrigins]string{"default", "file name", "exports", "JSON env", "measured", "fields"}
 
 func (o Origin) String() string { return originNames[o] }
 
@@ -36,11 +35,9 @@ var noLabel = nccl.Config{Cell: nccl.NoCell}
 // claim is what is known of a configuration, and who says so.
 type claim struct {
 	nccl.Config
-	from Origin
-	// forces: the library did not choose freely.
-	forces bool
-	// bounds: nor its number of channels.
-	bounds bool
+	from   Origin
+	forces bool // the library did not choose algorithm and protocol freely
+	bounds bool // nor the number of channels
 }
 
 // label is what all claims together say.
@@ -85,7 +82,7 @@ func merge(claims []claim) label {
 		case c.Channels == 0:
 		case l.Channels == 0:
 			l.Channels, said[2] = c.Channels, c.from
-		// What is asked for in channels is a bound, what runs may be less.
+		// Variables ask for channels, and fewer may run.
 		case l.Channels != c.Channels && said[2] != originMeasured:
 			disagree(2, "the number of channels", strconv.Itoa(l.Channels), strconv.Itoa(c.Channels), c.from)
 		}
@@ -113,8 +110,9 @@ func parseAlgo(s string) (nccl.Algo, bool) {
 	return a, ok
 }
 
-// cellNamed leaves out names that it does not know.
-func cellNamed(algo, proto string) (c nccl.Cell) {
+// CellNamed reads the names of an algorithm and a protocol as logs print them. A name that it does not know,
+// such as that of a symmetric kernel, becomes Unknown.
+func CellNamed(algo, proto string) (c nccl.Cell) {
 	c.Algo, _ = parseAlgo(algo)
 	c.Proto, _ = parseProto(proto)
 	return c
@@ -155,27 +153,8 @@ type named struct {
 	verify    bool // a run of tunefit plan --verify
 }
 
-func labelsByPattern(path string, pattern *regexp.Regexp) (n named) {
-	m := pattern.FindStringSubmatch(path)
-	group := func(name string) string {
-		if i := pattern.SubexpIndex(name); i >= 0 && m != nil {
-			return m[i]
-		}
-		return ""
-	}
-	n.Cell = cellNamed(group("algo"), group("proto"))
-	n.coll = fold(group("coll"))
-	n.Channels, _ = strconv.Atoi(group("channels"))
-	n.Nodes, _ = strconv.Atoi(group("nodes"))
-	n.Ranks, _ = strconv.Atoi(group("ranks"))
-	return n
-}
-
-// labelsInName reads a pattern's groups, or without a pattern words such as ring, ll128 and 8ch.
-func labelsInName(path string, pattern *regexp.Regexp) named {
-	if pattern != nil {
-		return labelsByPattern(path, pattern)
-	}
+// labelsInName reads words such as ring, ll128 and 8ch.
+func labelsInName(path string) named {
 	n := named{Config: noLabel}
 	base := filepath.Base(path)
 	base = strings.TrimSuffix(base, filepath.Ext(base))
@@ -213,19 +192,7 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 			break
 		}
 	}
-	// A name with two of a kind, as fat_tree_ring, says nothing.
-	if len(algos) == 1 {
-		for n.Algo = range algos {
-		}
-	}
-	if len(protos) == 1 {
-		for n.Proto = range protos {
-		}
-	}
-	if len(colls) == 1 {
-		for n.coll = range colls {
-		}
-	}
+	n.Algo, n.Proto, n.coll = only(algos, Unknown), only(protos, Unknown), only(colls, "")
 	number := func(re *regexp.Regexp) int {
 		for _, s := range re.FindStringSubmatch(base) {
 			if v, err := strconv.Atoi(s); err == nil {
@@ -236,6 +203,16 @@ func labelsInName(path string, pattern *regexp.Regexp) named {
 	}
 	n.Channels, n.Nodes, n.Ranks = number(nameChannels), number(nameNodes), number(nameRanks)
 	return n
+}
+
+// only returns the one value that a name has. A name with two, such as fat_tree_ring, says nothing.
+func only[T comparable](said map[T]bool, nothing T) T {
+	if len(said) == 1 {
+		for v := range said {
+			return v
+		}
+	}
+	return nothing
 }
 
 func (n named) claim() claim {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -45,7 +44,7 @@ func TestEnvironmentInLogs(t *testing.T) {
 		if readsEnv([]byte(c.line)) {
 			e.read([]byte(c.line), func() {})
 		}
-		if got := merge(e.claims(c.coll)).Config; got != c.want {
+		if got := merge([]claim{e.claim(c.coll)}).Config; got != c.want {
 			t.Errorf("%s for %s: %+v, want %+v", c.line, c.coll, got, c.want)
 		}
 	}
@@ -70,14 +69,9 @@ func TestLabelsInFileNames(t *testing.T) {
 		{"default_allreduce.txt", named{Config: noLabel, coll: "allreduce", isDefault: true}},
 		{"string_bench2023.txt", named{Config: noLabel}},
 	} {
-		if got := labelsInName(c.path, nil); got != c.want {
+		if got := labelsInName(c.path); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.path, got, c.want)
 		}
-	}
-	pattern := regexp.MustCompile(`(?P<algo>[a-z]+)/(?P<proto>[a-z0-9]+)-c(?P<channels>\d+)`)
-	if got := labelsInName("sweep/tree/ll-c12.log",
-		pattern); got.Config != (nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}, Channels: 12}) {
-		t.Errorf("by pattern: %+v", got)
 	}
 }
 
@@ -170,9 +164,9 @@ func TestNotASweep(t *testing.T) {
 		{"{}", "x: no measurements in it"},
 		{`{"results": 3}`, "x: at byte 13: results is 3 instead of a list"},
 		{"\xff\xfea\x00", "x:1: the file is UTF-16 (allowed: UTF-8)"},
-		{"collective,min_bytes,max_bytes,algorithm,protocol\n", "x:1: no column size_bytes (allowed: "},
+		{"collective,min_bytes,max_bytes,algorithm,protocol\n", "x:1: no column size_bytes ("},
 		{"collective,size_byte,algorithm,time_us\n",
-			`x:1: no column size_bytes (did you mean it by "size_byte"; allowed: `},
+			`x:1: no column size_bytes (did you mean "size_byte"; allowed: `},
 		{"size_bytes,time_us,bytes\n1,2,3\n", "x:1:3: column size_bytes is named twice"},
 		{"size_bytes,time_us\n", "x: no row after the header"},
 	} {

@@ -1,49 +1,25 @@
 package bench
 
-import "bytes"
+import (
+	"bytes"
+	"regexp"
+)
 
-// stripLauncher removes what a launcher puts before each line of a process:
-// "[1,0]<stdout>:" (Open MPI), "[prterun-host-1@1,0]<stdout>: " (PRRTE), " 0: "
-// (srun -l) and "[0] " (Hydra). Launchers may be nested.
+// launched is what a launcher puts before each line of a process: "[1,0]<stdout>:" (Open MPI),
+// "[prterun-host-1@1,0]<stdout>: " (PRRTE), " 0: " (srun -l) and "[0] " (Hydra). A row has no colon after its first
+// number, and "[0] NCCL INFO" in NCCL's own lines is not at their start.
+var launched = regexp.MustCompile(`^ *(?:\[[^\]]*\]<std(?:out|err|diag)>:|\[[0-9]+\] |[0-9]{1,7}:(?: |$))`)
+
+// stripLauncher removes that. Launchers may be nested.
 func stripLauncher(line []byte) []byte {
 	for range 2 {
-		rest, found := stripOne(line)
-		if !found {
-			break
+		start := bytes.TrimLeft(line, " ")
+		if !bytes.HasPrefix(start, []byte("[")) && !bytes.Contains(start[:min(len(start), 9)], []byte(":")) {
+			return line // most lines; the expression takes longer
 		}
-		line = rest
+		line = line[len(launched.Find(line)):]
 	}
 	return line
-}
-
-func stripOne(line []byte) (rest []byte, found bool) {
-	start := bytes.TrimLeft(line, " ")
-	if len(start) == 0 {
-		return line, false
-	}
-	if start[0] == '[' {
-		end := bytes.IndexByte(start, ']')
-		if end < 0 {
-			return line, false
-		}
-		after := start[end+1:]
-		for _, stream := range []string{"<stdout>:", "<stderr>:", "<stddiag>:"} {
-			if bytes.HasPrefix(after, []byte(stream)) {
-				return after[len(stream):], true
-			}
-		}
-		// NCCL's own lines hold "[0] NCCL INFO", but not at their start.
-		if digits(start[1:end]) == end-1 && end > 1 && len(after) > 0 && after[0] == ' ' {
-			return after[1:], true
-		}
-		return line, false
-	}
-	// No row has a colon after its first number.
-	n := digits(start)
-	if n > 0 && n < 8 && n < len(start) && start[n] == ':' && (n+1 == len(start) || start[n+1] == ' ') {
-		return start[n+1:], true
-	}
-	return line, false
 }
 
 func digits(s []byte) (n int) {
@@ -61,9 +37,8 @@ type logLine struct {
 	message []byte
 }
 
-// hosts remembers host names seen at the start of log lines or in the list of
-// devices: they tell where a row ends and a log line glued to it begins, as in
-// "sum      -1node7:12:12 [0] NCCL INFO".
+// hosts remembers host names from the starts of log lines and from the list of devices. They show where a row ends that
+// has a log line glued to it, such as "sum      -1node7:12:12 [0] NCCL INFO".
 type hosts map[string]bool
 
 func (h hosts) split(line []byte) (l logLine, ok bool) {

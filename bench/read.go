@@ -3,14 +3,11 @@ package bench
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -30,9 +27,6 @@ type Options struct {
 	// Coll is the collective of rows that do not name theirs; nil: not known.
 	Coll      *nccl.Coll
 	nccl.Comm // of rows that do not tell theirs
-	// NamePattern finds labels in a file's name by its groups coll, algo, proto,
-	// channels, nodes and ranks. nil: by words such as ring, ll128 and 8ch.
-	NamePattern *regexp.Regexp
 	// Each takes every sample instead of Result.Samples, for files of many rows; it
 	// must not keep the pointer. nil: samples are kept.
 	Each func(*Sample)
@@ -47,12 +41,9 @@ type Result struct {
 	Kept     int         // samples, wherever they went
 	Rejected []Rejection // by the line of the first
 	Notes    []Note      // contradictions and doubts, by line
-	// Rows counts those of a CSV file, Malformed says why some cannot be read, the most
-	// frequent reason first.
-	Rows      int
-	Malformed []Rejection
-	// Failed are configurations that did not run, each as a sample without a time: of no size, or of one at which
-	// another configuration ran in its place, or none that is known.
+	Rows     int         // of a CSV file
+	// Failed are configurations that did not run, as samples without a time. One without a size ran at none. One with
+	// a size did not run there: another configuration or an unknown one did, or the run broke off.
 	Failed []Sample
 	// Failure is what a log says of a run that did not come to its end.
 	Failure string
@@ -62,9 +53,8 @@ type Result struct {
 	// Settings are the options of nccl-tests that its runs had, each once: -t 1 -g 8 -n 20 -w 5. A sweep CSV has none.
 	Settings []string
 
-	opts  Options
-	name  named // what the file's name says
-	noted map[string]bool
+	opts Options
+	name named // what the file's name says
 }
 
 // Wrong counts the times that are rejected because the run computed wrong results.
@@ -90,7 +80,7 @@ type Rejection struct {
 	Line   int    `json:"first_line,omitempty"` // of the first; 0: the file has no lines
 }
 
-// First is where the first time is, in a file of that name: file:line.
+// First returns the place of the first time as file:line.
 func (r Rejection) First(file string) string {
 	if r.Line == 0 {
 		return file
@@ -120,50 +110,19 @@ const mostMalformed = 0.03
 // Doubt is an error where too many rows of a CSV file cannot be read.
 func (r *Result) Doubt() error {
 	rows := 0
-	for _, m := range r.Malformed {
-		rows += m.Count
+	for _, rej := range r.Rejected {
+		if rej.Reason == rejectMalformed || rej.Reason == rejectTruncated {
+			rows += rej.Count
+		}
 	}
-	if float64(rows) <= mostMalformed*float64(r.Rows) {
+	if r.Rows == 0 || float64(rows) <= mostMalformed*float64(r.Rows) {
 		return nil
 	}
-	lines := []string{}
-	for _, n := range r.MalformedNotes() {
-		lines = append(lines, n.String())
+	text := fmt.Sprintf("%s: %d of %d rows cannot be read", r.File, rows, r.Rows)
+	for _, n := range r.Notes {
+		text += "\n" + n.String()
 	}
-	return errors.New(strings.Join(lines, "\n"))
-}
-
-// MalformedNotes are the reasons of Malformed in words.
-func (r *Result) MalformedNotes() (all []Note) {
-	for _, m := range r.Malformed {
-		all = append(all, Note{r.File, m.Line, fmt.Sprintf("%s, in %d of %d rows", m.Reason, m.Count, r.Rows)})
-	}
-	return all
-}
-
-// malformed counts a row that cannot be read. Where too many reasons differ, the
-// last stands for the rest.
-func (r *Result) malformed(line int, reason string) {
-	if len(r.Malformed) >= mostNotes &&
-		!slices.ContainsFunc(r.Malformed, func(m Rejection) bool { return m.Reason == reason }) {
-		reason = otherReasons
-	}
-	r.Malformed = counted(r.Malformed, Rejection{reason, 1, line})
-}
-
-const otherReasons = "other reasons"
-
-// sortMalformed puts what most rows have first, and other reasons last.
-func (r *Result) sortMalformed() {
-	slices.SortStableFunc(r.Malformed, func(a, b Rejection) int {
-		switch {
-		case a.Reason == otherReasons:
-			return 1
-		case b.Reason == otherReasons:
-			return -1
-		}
-		return cmp.Compare(b.Count, a.Count)
-	})
+	return errors.New(text)
 }
 
 // mostNotes bounds what one broken file says.
@@ -197,16 +156,12 @@ func counted(all []Rejection, more Rejection) []Rejection {
 // note keeps a remark, once, and says where it stopped keeping them.
 func (r *Result) note(line int, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if r.noted[text] || len(r.Notes) > mostNotes {
+	if len(r.Notes) > mostNotes || slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Text == text }) {
 		return
 	}
 	if len(r.Notes) == mostNotes {
 		text = "more remarks are left out"
 	}
-	if r.noted == nil {
-		r.noted = map[string]bool{}
-	}
-	r.noted[text] = true
 	r.Notes = append(r.Notes, Note{r.File, line, text})
 }
 
@@ -228,7 +183,7 @@ func (r *Result) add(line int, s Sample, from Origin) {
 // mostSamples is how many times of one file are kept, in some 2 GB. Tests lower it.
 var mostSamples = 4_000_000
 
-// tooMany returns an error if there are more, with those of a run that has not ended.
+// tooMany returns an error if there are more. It also counts the rows of a run that has not ended.
 func (r *Result) tooMany(run *run) error {
 	if len(r.Samples)+len(run.rows) <= mostSamples {
 		return nil
@@ -236,7 +191,7 @@ func (r *Result) tooMany(run *run) error {
 	return fmt.Errorf("more than %d measurements in one file (needed: smaller files)", mostSamples)
 }
 
-// errNotSweep is the end of the message for a file that is none of the formats.
+// errNotSweep ends the message about a file that has none of the formats.
 var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl-tests or rccl-tests, their JSON, a " +
 	"sweep CSV, the CSV of optimize_config.py)")
 
@@ -268,7 +223,7 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 		_, _ = buffered.Discard(len("\ufeff"))
 		start = start[len("\ufeff"):]
 	}
-	r := &Result{File: name, opts: opts, name: labelsInName(name, opts.NamePattern)}
+	r := &Result{File: name, opts: opts, name: labelsInName(name)}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case bytes.HasPrefix(trimmed, []byte("{")):
 		r.Format = formatJSON

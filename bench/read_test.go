@@ -27,7 +27,7 @@ func account(r *Result, err error) string {
 	for _, rej := range r.Rejected {
 		fmt.Fprintf(&b, "rejected %d from line %d: %s\n", rej.Count, rej.Line, rej.Reason)
 	}
-	for _, n := range append(r.Notes, r.MalformedNotes()...) {
+	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "%s\n", n)
 	}
 	if err := WriteTidy(&b, r.Samples); err != nil {

@@ -38,7 +38,7 @@ const (
 	rejectNeverHas   = "NCCL never has %s/%s for %s: the label is wrong"
 	rejectUnits      = "time and bandwidth differ by a factor of 1000 (wrong units)"
 	rejectCollective = "collective not known (name it in the file's name or with --coll)"
-	rejectNotAsked   = "%s is no collective that tuners are asked about"
+	rejectNotAsked   = "NCCL asks no tuner about %s"
 	rejectNotLoaded  = "the tuner that was to choose was not loaded (is its library in LD_LIBRARY_PATH?)"
 	rejectNotOffered = "the tuner's row did not apply: NCCL does not offer the configuration here"
 	rejectGrouped    = "grouped or registered (pipeOps or regBuff is set)"
@@ -67,7 +67,7 @@ const (
 	mostMicros  = 1e12
 )
 
-// unusable says why a sample is nothing to learn from; empty: it is.
+// unusable says why nothing can be learned from a sample. Empty: it is usable.
 func (s *Sample) unusable() string {
 	switch {
 	case s.Micros < leastMicros || s.Micros > mostMicros:
@@ -95,10 +95,6 @@ func tokensOf(line []byte, into [][]byte) [][]byte {
 		n++
 	}
 	return into[:n]
-}
-
-func isNumber(t []byte) bool {
-	return len(t) > 0 && (t[0] >= '0' && t[0] <= '9' || t[0] == '-' && len(t) > 1 && t[1] >= '0' && t[1] <= '9')
 }
 
 // isTime reports whether a token can begin the rest of a row.
@@ -147,14 +143,8 @@ func (c columns) readRow(tokens [][]byte, before int) (rows [2]row, n int, leadi
 		}
 	}
 	rest = c.takeLabels(rest, &base)
-	layout := c
-	if !layout.known {
-		layout = plainColumns
-	}
+	layout := c.layout()
 	halves := layout.halves
-	if halves == 0 {
-		halves = 2
-	}
 	// What is left of the halves: redop and root, where the row has them.
 	names := len(rest) - halves*layout.group
 	outcome = rowComplete
@@ -203,8 +193,10 @@ func countNames(rest [][]byte) (n int) {
 	if n < len(rest) && isWord(rest[n]) {
 		n++
 	}
-	if n < len(rest) && isNumber(rest[n]) && bytes.IndexByte(rest[n], '.') < 0 {
-		n++
+	if n < len(rest) {
+		if _, err := strconv.Atoi(string(rest[n])); err == nil {
+			n++
+		}
 	}
 	return n
 }
@@ -216,7 +208,7 @@ func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
 		return rest
 	}
 	if n, err := strconv.Atoi(string(rest[k-1])); err == nil || string(rest[k-1]) == "N/A" {
-		if cell := cellNamed(string(rest[k-3]), string(rest[k-2])); cell.Known() {
+		if cell := CellNamed(string(rest[k-3]), string(rest[k-2])); cell.Known() {
 			r.Config = nccl.Config{Cell: cell, Channels: max(n, 0)}
 		}
 		return rest[:k-3]
@@ -269,5 +261,5 @@ func knownBandwidth(v float64) float64 {
 	return v
 }
 
-// kept is a word that many rows have, kept once.
+// kept returns the one copy of a word that many rows have.
 func kept(word string) string { return unique.Make(word).Value() }

@@ -25,7 +25,7 @@ type run struct {
 	failed  bool // its last lines say that values were wrong
 
 	bounded bool     // NCCL's variables bound the number of channels
-	sizes   []uint64 // that it was to measure, by its header
+	sizes   []uint64 // what it was to measure, from its header
 	isCSV   bool     // the rows are those of a CSV file
 
 	blankRedOp bool
@@ -56,8 +56,8 @@ func (d *devices) add(group, rank, host string) {
 	d.hosts[host] = true
 }
 
-// count is how many ranks there are, of processes with so many. The JSON lists the first rank of each process
-// only (writeDeviceReport in src/util.cu, 2.17.5 to 2.19.6).
+// count is the number of ranks, where each process has perProcess of them. The JSON lists only the first rank of each
+// process (writeDeviceReport in src/util.cu, 2.17.5 to 2.19.6).
 func (d *devices) count(perProcess int) int {
 	if perProcess < 2 {
 		return len(d.ranks)
@@ -93,8 +93,10 @@ func (u *run) finish(r *Result, env *environment) {
 	op := u.operation(r, env)
 	comm := u.communicator(r, op)
 	coll, known := collByName[string(op)]
+	claims := []claim{env.claim(string(op)), r.name.claim()}
+	asks := u.asks(coll, comm, r.File, claims)
 	if (refused || brokeOff) && known && coll >= 0 && comm.Nodes >= 1 && comm.Ranks >= 2 {
-		u.fail(r, u.asks(coll, comm, r.File, append(env.claims(string(op)), r.name.claim())), refused)
+		u.fail(r, asks, refused)
 	}
 	if len(u.rows) == 0 {
 		return
@@ -114,7 +116,6 @@ func (u *run) finish(r *Result, env *environment) {
 	case u.log.refusedAll():
 		unusable = rejectNotOffered
 	}
-	claims := append(env.claims(string(op)), r.name.claim())
 	u.bounded = env.boundsChannels()
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {
@@ -125,7 +126,6 @@ func (u *run) finish(r *Result, env *environment) {
 		claims = append(claims, claim{Config: noLabel, forces: true, bounds: true})
 	}
 	scale := u.log.scaleOf(op, u.rows, comm.Ranks)
-	asks := u.asks(coll, comm, r.File, claims)
 	for i := range u.rows {
 		row := &u.rows[i]
 		if env.cpuTime {
@@ -156,8 +156,8 @@ func (u *run) finish(r *Result, env *environment) {
 	}
 }
 
-// fail records the configuration that a run was to measure and that NCCL does not have here; without
-// channels, that it has with none. Of a run that broke off it records the sizes that were to come.
+// fail records that a run did not measure the configuration that it asked for. If NCCL refused that, the record has no
+// size. If the run broke off, there is a record for each size that was still to come.
 func (u *run) fail(r *Result, asks *asks, refused bool) {
 	s := asks.sample
 	if u.log.refusedAll() {
@@ -170,7 +170,7 @@ func (u *run) fail(r *Result, asks *asks, refused bool) {
 	}
 }
 
-// label says what one row ran with: what is known of it alone is weighed against the run's claims.
+// label finds what one row ran with. It merges what is known of the row with the claims of its run.
 func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []claim) Origin {
 	logged, agreed, found := u.log.find(op, row.Bytes, scale)
 	if found && !agreed {
@@ -266,8 +266,8 @@ func (u *run) operation(r *Result, env *environment) operation {
 	return ""
 }
 
-// tells reports whether other contradicts op: gather and scatter, alltoall and
-// hypercube print alike.
+// tells reports whether other contradicts op. Two operations that no tuner is asked about do not: gather and scatter
+// print alike, and so do alltoall and hypercube.
 func (u *run) tells(op, other operation) bool {
 	c, known := collByName[string(op)]
 	d, alsoKnown := collByName[string(other)]

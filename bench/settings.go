@@ -16,7 +16,7 @@ type settings struct {
 	Skew       int `json:"-"`                     // how far buffers are from being aligned
 }
 
-// String is as on a command line. It leaves out what is not known and nccl-tests' defaults.
+// String writes the options as on a command line, without unknown values and without nccl-tests' defaults.
 func (s settings) String() string {
 	text := fmt.Sprintf("-t %d -g %d", s.Threads, s.GPUs)
 	for _, option := range []struct {

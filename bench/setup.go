@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// Setup is where and with what a time was measured, as far as its file tells. A
-// field is empty where the file says nothing.
+// Setup is where and with what a time was measured. A field is empty where the file does not say.
 type Setup struct {
 	GPU    string // the model as the driver names it; different ones joined by " + "
 	Hosts  string // names, sorted, with blanks between; of many the first, and how many more
@@ -32,27 +32,9 @@ const FakePerf = "stand-in (no GPU)"
 // mostHosts bounds the names that every row of a sweep repeats.
 const mostHosts = 16
 
-// column returns where a column of the sweep format is kept; nil: not here.
-func (s *Setup) column(c column) *string {
-	switch c {
-	case colGPU:
-		return &s.GPU
-	case colHosts:
-		return &s.Hosts
-	case colNCCL:
-		return &s.NCCL
-	case colDriver:
-		return &s.Driver
-	case colTime:
-		return &s.Time
-	case colTuner:
-		return &s.Tuner
-	case colMinChannels:
-		return &s.MinChannels
-	case colMinCTAs:
-		return &s.MinCTAs
-	}
-	return nil
+// fields are those of the sweep format's columns from gpu_model on, in their order.
+func (s *Setup) fields() []*string {
+	return []*string{&s.GPU, &s.Hosts, &s.NCCL, &s.Driver, &s.Time, &s.Tuner, &s.MinChannels, &s.MinCTAs}
 }
 
 // facts collects what the lines of one run tell of its setup and of its end.
@@ -125,7 +107,7 @@ func (f *facts) tuner(line []byte) {
 	}
 }
 
-// loadedTuner is the value of NCCL_TUNER_PLUGIN, or nothing where that loads none.
+// loadedTuner returns the value of NCCL_TUNER_PLUGIN, or nothing where the value means no tuner.
 func loadedTuner(value string) string {
 	if strings.EqualFold(value, "none") {
 		return ""
@@ -151,15 +133,12 @@ func (f *facts) gpu(name string) {
 	f.gpus[name] = true
 }
 
-// versionOf turns NCCL_VERSION_CODE into text. Codes have one more digit since 2.9.
+// versionOf turns NCCL_VERSION_CODE into text, and what is none into nothing.
 func versionOf(code int) string {
-	switch {
-	case code >= 10000 && code < 1e7:
-		return fmt.Sprintf("%d.%d.%d", code/10000, code/100%100, code%100)
-	case code >= 1000 && code < 10000:
-		return fmt.Sprintf("%d.%d.%d", code/1000, code/100%10, code%100)
+	if code < 1000 || code >= 1e7 {
+		return ""
 	}
-	return ""
+	return nccl.Version(code).String()
 }
 
 // setup is what is known at a run's end; nil: nothing.

@@ -101,9 +101,9 @@ func TestLeastChannelsAreKept(t *testing.T) {
 	}
 	r, err := Read(strings.NewReader("collective,size_bytes,time_us,min_nchannels\nallreduce,1024,12.5,8\n"+
 		"allreduce,1024,12.5,all\n"), "x.csv", Options{})
-	if want := `x.csv:3: min_nchannels: "all" (allowed: 1 or more, or empty), in 1 of 2 rows`; err != nil ||
-		len(r.Samples) != 1 || fmt.Sprint(r.MalformedNotes()) != "["+want+"]" {
-		t.Errorf("%v, %d rows: %v, want %s", err, len(r.Samples), r.MalformedNotes(), want)
+	if want := `x.csv:3: min_nchannels: "all" (allowed: 1 or more, or empty)`; err != nil || len(r.Samples) != 1 ||
+		fmt.Sprint(r.Notes) != "["+want+"]" {
+		t.Errorf("%v, %d rows: %v, want %s", err, len(r.Samples), r.Notes, want)
 	}
 }
 
@@ -236,8 +236,8 @@ func TestMisspeltCellIsOneRemark(t *testing.T) {
 	const header = "collective,size_bytes,algorithm,protocol,time_us\n"
 	good, bad := strings.Repeat("allreduce,1024,ring,ll,12.5\n", 97), strings.Repeat("allreduce,1024,rnig,ll,12.5\n", 3)
 	r, err := Read(strings.NewReader(header+good+bad), "x.csv", Options{})
-	if err != nil || r.Doubt() != nil || len(r.MalformedNotes()) != 1 {
-		t.Errorf("3 of 100 rows: %v, %v, %v", err, r.Doubt(), r.MalformedNotes())
+	if err != nil || r.Doubt() != nil || len(r.Notes) != 1 {
+		t.Errorf("3 of 100 rows: %v, %v, %v", err, r.Doubt(), r.Notes)
 	}
 	r, err = Read(strings.NewReader(header+good+strings.Repeat(bad, 50)+
 		"allreduce,1024,ring\nallreduce,1024,ring,ll,\"12,5\"\n"), "x.csv", Options{})
@@ -245,9 +245,10 @@ func TestMisspeltCellIsOneRemark(t *testing.T) {
 		t.Fatal(err)
 	}
 	want :=
-		`x.csv:99: algorithm: unknown algorithm "rnig" (did you mean "ring"; allowed: tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat), in 150 of 249 rows
-x.csv:249: the row ends before time_us, its field 5, in 1 of 249 rows
-x.csv:250: time_us: "12,5" is no number of microseconds (allowed: as 41.5), in 1 of 249 rows`
+		`x.csv: 152 of 249 rows cannot be read
+x.csv:99: algorithm: unknown algorithm "rnig" (did you mean "ring"; allowed: tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat)
+x.csv:249: the row ends before time_us, its field 5
+x.csv:250: time_us: "12,5" is not a number of microseconds (allowed: as 41.5)`
 	if got := fmt.Sprint(r.Doubt()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -180,8 +180,8 @@ func (t *text) hold(piece []byte) {
 	}
 }
 
-// number takes a line that begins with a number: a row, its rest, or noise. nccl-tests that fails in the middle of a
-// row says so on the same line.
+// number takes a line that begins with a number: a row, the rest of one, or noise. If nccl-tests fails in the middle
+// of a row, it says so on the same line.
 func (t *text) number(line []byte, cut bool) {
 	if i := bytes.Index(line, []byte(": Test ")); i > 0 && t.run.facts.failure.read(t.line, line[i+2:]) {
 		t.number(line[:bytes.LastIndexByte(line[:i], ' ')+1], false)
@@ -243,11 +243,7 @@ func (t *text) tryPending(end bool) {
 
 func (t *text) partial(rows []row, leading, line int) {
 	t.sawRow = true
-	halves := t.run.columns.halves
-	if halves == 0 {
-		halves = 2
-	}
-	t.r.reject(line, halves-len(rows), rejectTruncated)
+	t.r.reject(line, t.run.columns.layout().halves-len(rows), rejectTruncated)
 	if len(rows) > 0 {
 		t.keep(rows, leading, line)
 	}

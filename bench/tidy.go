@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/csv"
 	"io"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 const simulatedPrefix = "simulated:"
 
 // WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. A field is
-// empty where its value is not known, as the time of a sample that failed. No Setup, no columns of it.
+// empty where its value is not known, as the time of a sample that failed. Without any Setup its columns are left out.
 func WriteTidy(w io.Writer, files ...[]Sample) error {
 	columns := sweepColumns
 	for _, samples := range files {
@@ -71,12 +72,9 @@ func (s *Sample) tidy(columns int) []string {
 	if s.Simulated && !strings.HasPrefix(s.Source, simulatedPrefix) {
 		fields[colSource] = simulatedPrefix + s.Source
 	}
-	for c := column(sweepColumns); c < column(columns); c++ {
-		said := ""
-		if s.Setup != nil {
-			said = *s.Setup.column(c)
-		}
-		fields = append(fields, said)
+	setup := cmp.Or(s.Setup, &Setup{}) // without any its fields are empty
+	for _, said := range setup.fields()[:columns-sweepColumns] {
+		fields = append(fields, *said)
 	}
 	return fields
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// logKey is what NCCL's log names a call by.
+// logKey identifies a call in NCCL's log.
 type logKey struct {
 	op    operation // empty: before NCCL 2.23 the log does not say
 	bytes uint64
@@ -63,7 +63,7 @@ func (t *tuningLog) read(process string, message []byte) {
 		}
 		delete(t.pending, process)
 		l := nccl.Config{Channels: atoi(member(message, "nChannels"))}
-		l.Cell = cellNamed(string(member(message, "algo")), string(member(message, "proto")))
+		l.Cell = CellNamed(string(member(message, "algo")), string(member(message, "proto")))
 		if !l.Known() {
 			t.symmetric, l = true, noLabel
 		}
@@ -96,17 +96,13 @@ func (t *tuningLog) decide(d Decision) {
 }
 
 func (t *tuningLog) arrow(message []byte, at int) {
-	head := message[:at]
-	digitsFrom := len(head)
-	for digitsFrom > 0 && head[digitsFrom-1] >= '0' && head[digitsFrom-1] <= '9' {
-		digitsFrom--
-	}
-	n, err := strconv.ParseUint(string(head[digitsFrom:]), 10, 64)
+	name := bytes.TrimRight(message[:at], "0123456789")
+	n, err := strconv.ParseUint(string(message[len(name):at]), 10, 64)
 	if err != nil {
 		return
 	}
 	key := logKey{bytes: n}
-	name := bytes.TrimSuffix(bytes.TrimSpace(head[:digitsFrom]), []byte(":"))
+	name = bytes.TrimSuffix(bytes.TrimSpace(name), []byte(":"))
 	name, symmetric := bytes.CutSuffix(name, []byte(" [Symmetric]"))
 	if i := bytes.LastIndexByte(name, ' '); i >= 0 {
 		name = name[i+1:]
@@ -186,7 +182,8 @@ func (t *tuningLog) find(op operation, size, scale uint64) (l nccl.Config, agree
 	return ran, agreed, true
 }
 
-// capped is what ran where our tuner asked for more channels than NCCL would choose, and this release only takes fewer.
+// capped returns what ran where our tuner asked for more channels than NCCL chose, in a release that only lets a tuner
+// lower them.
 func (u *run) capped(op operation, size, scale uint64) (ran nccl.Config, is bool) {
 	asked, decided := u.log.decided[logKey{op, size}]
 	ran, agreed, logged := u.log.ran(op, size, scale)
@@ -201,8 +198,8 @@ func (t *tuningLog) leavesChannels(op operation, size uint64) bool {
 	return decided && l != noLabel && l.Channels == 0
 }
 
-// ran is what the log of NCCL itself names for a size. It counts all ranks' bytes or one
-// rank's, by version and collective; scale is from scaleOf.
+// ran returns what NCCL's own log names for a size. The log counts the bytes of all ranks or of one, by version and
+// collective; scale is from scaleOf.
 func (t *tuningLog) ran(op operation, size, scale uint64) (l nccl.Config, agreed, found bool) {
 	v := t.calls[logKey{op, size / scale}]
 	if v == nil {
@@ -257,7 +254,7 @@ func member(message []byte, name string) []byte {
 	}
 }
 
-// atoi is a number from 0; 0 where the text is none.
+// atoi returns a number, 0 or more. It is 0 where the text is no number.
 func atoi(b []byte) int {
 	n, err := strconv.Atoi(string(b))
 	if err != nil {

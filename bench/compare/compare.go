@@ -11,11 +11,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
-// Options say what is compared and how surely. The zero value compares what ran.
+// Options say what is compared. The zero value compares what ran.
 type Options struct {
 	Names [2]string // of the sides; empty: before, after
-	// Alpha is the share of the verdicts of a table that may be wrong; 0: 0.05.
-	Alpha float64
 	// Threshold is what a slowdown must be proven to exceed to be counted by Table.Slower.
 	Threshold float64
 	// Settings are the options of nccl-tests that each side was measured with, as bench.Result tells them; a
@@ -24,24 +22,19 @@ type Options struct {
 	// Config compares one forced configuration; without channels, one whose channels NCCL chose. nil compares what ran.
 	// Where a side has several configurations at a size, that is NCCL's choice.
 	Config *nccl.Config
-	// Defaults compares NCCL's choice only.
-	Defaults bool
 	// AllVariants compares every data type, reduction and placement instead of the one with most sizes.
 	AllVariants bool
 	// Alternating says that the runs of both sides were made in turns, in the order of the samples: the first of
 	// before, the first of after, the second of before ... It is not needed where logs hold the time of each start.
 	Alternating bool
-
-	jobs *jobs // profiles are compared; nil: measurements
 }
 
-// Two compares samples. The order of samples is that of the runs; what cannot be compared is in Table.LeftOut. A table
-// without groups has nothing in common.
+// Two compares samples, which are in the order of their runs. Table.LeftOut has what cannot be compared. If the sides
+// have nothing in common, the table has no groups.
 func Two(before, after []bench.Sample, opts Options) *Table {
 	for i, name := range []string{"before", "after"} {
 		opts.Names[i] = cmp.Or(opts.Names[i], name)
 	}
-	opts.Alpha = cmp.Or(opts.Alpha, 0.05)
 	p := newPool(opts.Names)
 	for side, samples := range [2][]bench.Sample{before, after} {
 		for i := range samples {
@@ -55,7 +48,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 	if !opts.AllVariants {
 		p.mainVariants()
 	}
-	t := &Table{Alpha: opts.Alpha, Threshold: opts.Threshold, LeftOut: p.left()}
+	t := &Table{Threshold: opts.Threshold, LeftOut: p.left()}
 	t.describe(p)
 	t.differ("options of nccl-tests", joined(opts.Settings[0]), joined(opts.Settings[1]))
 	var all []*Estimate
@@ -69,15 +62,11 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 		}
 		all = append(all, &g.Mean.Estimate)
 	}
-	if t.jobs = opts.jobs != nil; t.jobs {
-		t.Overall = opts.jobs.overall(t.Groups)
-	} else {
-		t.Overall = overall(t.Groups)
-	}
+	t.Overall = overall(t.Groups)
 	if len(t.Groups) > 1 {
 		all = append(all, &t.Overall.Estimate)
 	}
-	t.Tested = judge(all, t.Alpha)
+	t.Tested = judge(all)
 	if len(t.Groups) == 1 {
 		t.Overall = t.Groups[0].Mean
 	}
@@ -88,7 +77,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 // repetitions are the values of both sides at a size, in ln(us).
 type repetitions [2][]float64
 
-// group makes the rows of a key.
+// group compares the sizes of a key.
 func (p *pool) group(key Key, opts Options) Group {
 	g := Group{Key: key}
 	sizes := slices.Sorted(maps.Keys(p.readings[key]))
@@ -118,11 +107,7 @@ func (p *pool) group(key Key, opts Options) Group {
 		}
 	}
 	g.estimate(values)
-	if opts.jobs != nil {
-		opts.jobs.sum(&g, values)
-	} else {
-		g.average(values)
-	}
+	g.average(values)
 	return g
 }
 
@@ -145,7 +130,7 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 	return byRun, each, runs
 }
 
-// measuredOf is what one side shows at a size.
+// measuredOf sums up what one side measured at a size.
 func measuredOf(key Key, at []reading, side int, bytes uint64) Measured {
 	counts := map[nccl.Config]int{}
 	perMicro := 0.0
@@ -170,7 +155,7 @@ func measuredOf(key Key, at []reading, side int, bytes uint64) Measured {
 	return c
 }
 
-// estimate fills in what the repetitions of all sizes tell.
+// estimate fills in the median, the ratio and the test of each size.
 func (g *Group) estimate(values []repetitions) {
 	var octaves []float64
 	var own [2][]summary
@@ -214,14 +199,6 @@ func (g *Group) test(before, after summary) *tTest {
 		return &tTest{after.location, math.Sqrt(after.error2()), after.df}
 	}
 	return welch(before, after)
-}
-
-// testAtLeast takes a variance below the floor for the floor.
-func (g *Group) testAtLeast(both [2]summary, floor float64) *tTest {
-	for side := range both {
-		both[side].variance = max(both[side].variance, floor)
-	}
-	return g.test(both[0], both[1])
 }
 
 func pairs(v repetitions) (all []float64) {

@@ -60,8 +60,6 @@ func TestWhatIsCompared(t *testing.T) {
 		{"with NCCL's own channels", []bench.Sample{ring, ownChannels}, []bench.Sample{ownChannels},
 			Options{Config: &nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}}}, 1,
 			"before: 1 of another configuration, or channels that are not left to NCCL"},
-		{"defaults by name", []bench.Sample{byDefault}, []bench.Sample{ring}, Options{Defaults: true}, 0,
-			"after: 1 of not NCCL's choice"},
 		{"another communicator", []bench.Sample{byDefault}, []bench.Sample{one(func(s *bench.Sample) { s.Ranks = 4 })},
 			Options{}, 0, "before: 1 of a size, data type, collective or communicator that after does not have"},
 		{"no time", []bench.Sample{byDefault}, []bench.Sample{one(func(s *bench.Sample) { s.Micros = 0 })}, Options{},

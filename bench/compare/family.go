@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// alpha is the share of the verdicts of a table that may be wrong.
+const alpha = 0.05
+
 // judge gives all ratios of a table their probability, interval and verdict.
 //
 // Of 20 sizes at which nothing changed, one would be called different at 5 %. Proven is what Benjamini and Hochberg
@@ -13,7 +16,7 @@ import (
 // one table in 1/alpha has a verdict. The intervals are those of Benjamini and Yekutieli (2005) for the ratios so
 // selected: of r verdicts among m ratios, at the level 1 - alpha r/m. So an interval leaves out 1 exactly where
 // there is a verdict.
-func judge(all []*Estimate, alpha float64) (tested int) {
+func judge(all []*Estimate) (tested int) {
 	known := slices.DeleteFunc(slices.Clone(all), func(e *Estimate) bool { return e.test == nil })
 	m := float64(len(known))
 	for _, e := range known {

@@ -6,31 +6,22 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
-// average sets the geometric mean over the sizes of a group. Where all was repeated, what the first repetitions of
-// all sizes have in common is one value, the second ones another: so a run that was slower as a whole counts as one
-// deviation and not as one at each size. Else the ratios of the sizes are the values.
+// average sets the geometric mean over the sizes of a group. What the first repetitions of all sizes have in common is
+// one value, what the second ones have is another. So a run that was slower as a whole counts as one deviation, not as
+// one at each size. Where a side has no repetition the mean has no
+// test.
 func (g *Group) average(values []repetitions) {
-	// the latter of means: where outliers lie above, the median of many is below a single time
-	var logs, differences []float64
-	for i, r := range g.Rows {
+	var logs []float64
+	for _, r := range g.Rows {
 		logs = append(logs, math.Log(r.Ratio))
-		differences = append(differences, stats.Mean(values[i][1])-stats.Mean(values[i][0]))
 	}
-	n := float64(len(logs))
 	g.Mean = Mean{Estimate: unknown(stats.Mean(logs)), Sizes: len(logs)}
-	all := rounds(values)
-	both := g.summaries(all)
-	floor := leastNoise * leastNoise / n
-	switch known := both[0].pooled(both[1].spread); {
-	case min(len(all[0]), len(all[1])) >= 2:
-		g.Mean.test = g.testAtLeast(both, floor)
-	case known.df > 0: // the noise of the side that was repeated is taken for both
-		error2 := max(known.variance, floor) * (1/both[0].n + 1/both[1].n)
-		g.Mean.test = &tTest{both[1].location - both[0].location, math.Sqrt(error2), known.df}
-	case len(logs) >= leastNeighbours:
-		s := summarize(differences)
-		g.Mean.test = &tTest{s.location, math.Sqrt(max(s.variance, leastNoise*leastNoise) / n), s.df}
-		g.Mean.BySizes = true
+	if all := rounds(values); min(len(all[0]), len(all[1])) >= 2 {
+		both := g.summaries(all)
+		for side := range both {
+			both[side].variance = max(both[side].variance, leastNoise*leastNoise/float64(len(logs)))
+		}
+		g.Mean.test = g.test(both[0], both[1])
 	}
 }
 
@@ -69,7 +60,6 @@ func overall(groups []Group) Mean {
 	for _, g := range groups {
 		weight := float64(g.Mean.Sizes) / float64(m.Sizes)
 		ln += weight * math.Log(g.Mean.Ratio)
-		m.BySizes = m.BySizes || g.Mean.BySizes
 		if g.Mean.test == nil {
 			known = false
 			continue

@@ -14,7 +14,7 @@ const (
 	noiseOctaves = 1
 	// fewNeighbours: the nearest ones count even if they are farther away, and fewer tell nothing.
 	fewNeighbours, leastNeighbours = 5, 3
-	// priorDF is what the neighbours count for: as much as one more repetition of the size itself. In a simulation of
+	// priorDF is the weight of the neighbours: that of one more repetition of the size itself. In a simulation of
 	// 3 and 3 repetitions, with every fifth size 5 times as noisy as the others, 3 % of the tables had a wrong
 	// verdict (with 2: 8 %), and of changes of 5 % at 1 % of noise 94 % were found (98 %).
 	priorDF = 1

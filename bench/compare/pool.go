@@ -97,7 +97,7 @@ func (p *pool) add(side int, s *bench.Sample) {
 	p.readings[key][s.Bytes] = append(p.readings[key][s.Bytes], reading{s, side, n, kindOf(s)})
 }
 
-// choose leaves of each side of a group what is compared.
+// choose keeps of each side what is compared, and leaves out the rest.
 func (p *pool) choose(key Key, opts Options) {
 	for side := range p.names {
 		sweep, defaults := false, false
@@ -121,8 +121,6 @@ func (p *pool) choose(key Key, opts Options) {
 			}
 			p.keep(key, side, func(r reading) bool { return !r.kind.byDefault && r.kind.Config == *opts.Config },
 				"another configuration%s", hint)
-		case opts.Defaults:
-			p.keep(key, side, func(r reading) bool { return r.kind.byDefault }, "not NCCL's choice")
 		case sweep && defaults:
 			p.keep(key, side, func(r reading) bool { return r.kind.byDefault },
 				"%d forced configurations; NCCL's choice is compared", len(known))
@@ -153,7 +151,7 @@ func (p *pool) keep(key Key, side int, wanted func(reading) bool, reason string,
 	}
 }
 
-// common drops the sizes that one side only has.
+// common drops the sizes that only one side has.
 func (p *pool) common(key Key) {
 	for bytes, at := range p.readings[key] {
 		n := [2]int{}
@@ -175,7 +173,7 @@ func (p *pool) common(key Key) {
 	}
 }
 
-// mainVariants leaves one data type, reduction and placement of each collective and communicator: the one with most
+// mainVariants keeps one data type, reduction and placement of each collective and communicator: the one with most
 // sizes, and of equals the first in order, which is out-of-place. nccl-tests measures both placements. Their times
 // are no repetitions of each other, and nearly the same.
 func (p *pool) mainVariants() {

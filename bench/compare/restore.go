@@ -12,8 +12,8 @@ import (
 type Restoration struct {
 	Key
 	*Row
-	// Config is what ran before. Where NCCL chose that, it has no channels, and NCCL chooses them again. It has them
-	// where only the number of channels changed, and where only that exact number was measured after.
+	// Config is what ran before. If NCCL chose it, it has no channels, so that NCCL chooses them again. It still has
+	// them if only the number of channels changed, or if only that exact number was measured after.
 	Config nccl.Config
 	// Check compares the configuration with what runs there now, both measured after; nil: it was not measured.
 	Check *Row
@@ -30,13 +30,11 @@ func (r *Restoration) Proven() bool { return r.Check != nil && r.Check.Verdict =
 // Restore looks at each size that is proven to be slower by more than the threshold. The samples are those after
 // the change, among which it looks for the configuration that ran before; failed are what did not run then.
 func (t *Table) Restore(after, failed []bench.Sample) (all []Restoration) {
-	measured := configsAt(after)
-	var last *Restoration
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		for j := range g.Rows {
 			if r := &g.Rows[j]; r.Exceeds(t.Threshold) {
-				restored := Restoration{Key: g.Key, Row: r, Config: r.restored(measured[place{g.Key, r.Bytes}])}
+				restored := Restoration{Key: g.Key, Row: r, Config: r.restored(after, place{g.Key, r.Bytes})}
 				restored.Refused = restored.refused(failed)
 				restored.Adjacent = j > 0 && len(all) > 0 && all[len(all)-1].Row == &g.Rows[j-1]
 				all = append(all, restored)
@@ -47,10 +45,10 @@ func (t *Table) Restore(after, failed []bench.Sample) (all []Restoration) {
 	for i := range all {
 		r := &all[i]
 		r.judge(check)
-		if r.Adjacent = r.Adjacent && r.Refused == "" && last.Refused == ""; r.Adjacent {
+		if r.Adjacent = r.Adjacent && r.Refused == "" && all[i-1].Refused == ""; r.Adjacent {
+			last := &all[i-1]
 			r.Same = r.Config == last.Config && r.Proven() == last.Proven() && (r.Check == nil) == (last.Check == nil)
 		}
-		last = r
 	}
 	return all
 }
@@ -65,28 +63,23 @@ func placeOf(s *bench.Sample) place {
 	return place{keyOf(s), s.Bytes}
 }
 
-// configsAt are the configurations that were forced at each size.
-func configsAt(samples []bench.Sample) map[place]map[nccl.Config]bool {
-	all := map[place]map[nccl.Config]bool{}
+// forcedAt reports whether a configuration was forced at a place.
+func forcedAt(samples []bench.Sample, at place, c nccl.Config) bool {
 	for i := range samples {
-		if k := kindOf(&samples[i]); !k.byDefault {
-			at := placeOf(&samples[i])
-			if all[at] == nil {
-				all[at] = map[nccl.Config]bool{}
-			}
-			all[at][k.Config] = true
+		if k := kindOf(&samples[i]); !k.byDefault && k.Config == c && placeOf(&samples[i]) == at {
+			return true
 		}
 	}
-	return all
+	return false
 }
 
 // restored is the configuration to ask for, see Restoration.Config.
-func (r *Row) restored(measured map[nccl.Config]bool) nccl.Config {
+func (r *Row) restored(after []bench.Sample, at place) nccl.Config {
 	exact, own := r.Before.Ran.Config, r.Before.Ran.Config
 	own.Channels = 0
 	now := r.After.Ran.Config
 	now.Channels = 0
-	if !r.Before.OwnChannels || own == now || measured[exact] && !measured[own] {
+	if !r.Before.OwnChannels || own == now || forcedAt(after, at, exact) && !forcedAt(after, at, own) {
 		return exact
 	}
 	return own
@@ -110,7 +103,7 @@ func (r *Restoration) refused(failed []bench.Sample) string {
 	return ""
 }
 
-// check compares what runs after the change with what ran before it, where both were measured after.
+// check compares two configurations that were both measured after the change: what runs now and what ran before.
 func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
 	wanted := map[place]nccl.Config{}
 	for _, r := range all {
@@ -130,10 +123,10 @@ func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
 			restored = append(restored, *s)
 		}
 	}
-	return Two(now, restored, Options{Alpha: t.Alpha, AllVariants: true})
+	return Two(now, restored, Options{AllVariants: true})
 }
 
-// judge takes what the check says.
+// judge takes over the check of its size, and refuses what the check does not prove.
 func (r *Restoration) judge(check *Table) {
 	if r.Refused != "" {
 		return

@@ -27,7 +27,7 @@ var circumstances = []circumstance{
 	{"NCCL_MIN_CTAS", func(s *bench.Setup) string { return s.MinCTAs }, "unset"},
 }
 
-// reasons, the first circumstances, are what is compared on purpose; a difference in the others is a doubt.
+// reasons counts the first circumstances, which people compare on purpose. A difference in the others is a doubt.
 const reasons = 3
 
 // describe fills in the sides and what they were measured with.
@@ -72,7 +72,7 @@ func (t *Table) describe(p *pool) {
 	}
 }
 
-// differ keeps a value that both sides have, as common or as a difference.
+// differ adds a value that both sides have to Common or to Differences.
 func (t *Table) differ(what, before, after string) {
 	switch {
 	case before == "" || after == "":
@@ -102,32 +102,24 @@ func (t *Table) remark(p *pool, opts Options) {
 		t.note("the sides differ in %s: that may be all of the difference", strings.Join(doubts, " and "))
 	}
 	unknown, all := t.Count(Unknown)
-	bySizes, paired, unpaired := false, false, false
+	paired, unpaired := false, false
 	for _, g := range t.Groups {
-		bySizes, paired, unpaired = bySizes || g.Mean.BySizes, paired || g.Paired, unpaired || !g.Paired
+		paired, unpaired = paired || g.Paired, unpaired || !g.Paired
 	}
 	few := min(t.Sides[0].Runs, t.Sides[1].Runs)
 	switch {
 	case all == 0:
 		return
-	case opts.jobs != nil && unknown == all:
 	case unknown == all:
-		t.note("1 repetition: nothing tells the noise at one size (measure both sides 3 times or more, in turns)")
+		t.note("1 repetition: the noise is not known (measure both sides 3 times or more, in turns)")
 	case unknown > 0:
-		t.note("1 repetition at %d of %d sizes: nothing tells the noise there", unknown, all)
+		t.note("1 repetition at %d of %d sizes: the noise there is not known", unknown, all)
 	}
 	switch {
-	case bySizes:
-		t.note("the mean takes sizes for repetitions: what shifts a run as a whole, as clocks or neighbours do, " +
-			"counts as a change, so it is no proof")
 	case few == 2:
-		t.note("two runs on a side tell little of what one run differs from another by (measure 3 or more)")
+		t.note("2 runs on a side say little about how much runs differ (measure 3 or more)")
 	case few == 1 && unknown < all:
-		t.note("one run on a side: what differs from one start to the next counts as a change (measure several runs, " +
-			"in turns)")
-	}
-	if opts.jobs != nil {
-		opts.jobs.remark(t)
+		t.note("1 run on a side: what differs from one start to the next counts as a change (measure several, in turns)")
 	}
 	switch {
 	case unpaired && opts.Alternating:

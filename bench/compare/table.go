@@ -12,7 +12,6 @@ import (
 
 // Table is a comparison.
 type Table struct {
-	Alpha     float64
 	Threshold float64 // what a slowdown must be proven to exceed to be in Slower; 0.01 is 1 %
 	Sides     [2]Side // before, after
 	// Differences are what the sides were measured with and do not have in common.
@@ -25,14 +24,13 @@ type Table struct {
 	Notes   []string // what the reader should know: assumptions, doubts
 	LeftOut []LeftOut
 
-	simulated int  // of the times in the table
-	jobs      bool // the sides are profiles of jobs
+	simulated int // of the times in the table
 }
 
 // Side is one of the two sets.
 type Side struct {
 	Name     string `json:"name"`
-	Runs     int    `json:"runs"`  // logs, or runs within logs, or profiles
+	Runs     int    `json:"runs"`  // logs, or runs within logs
 	Readings int    `json:"times"` // times that are in the table
 }
 
@@ -73,7 +71,7 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// CommText names the communicator, as 2x8.
+// CommText names the communicator, for example 2x8.
 func (k Key) CommText() string {
 	switch {
 	case k.Ranks == 0:
@@ -86,7 +84,7 @@ func (k Key) CommText() string {
 	return k.Comm.String()
 }
 
-// variant is what nccl-tests repeats a collective with.
+// variant names the data type, the reduction and the placement.
 func (k Key) variant() string {
 	text := ""
 	for _, word := range []string{k.DType, k.RedOp} {
@@ -109,8 +107,6 @@ type Group struct {
 	Mean Mean
 	// Paired says that runs of both sides alternated and are compared pair by pair.
 	Paired bool
-
-	step repetitions // of profiles: the logarithm of a step's microseconds
 }
 
 // Row is a size.
@@ -127,7 +123,6 @@ type Measured struct {
 	BusBW  float64 `json:"busbw,omitempty"` // GB/s at that time; 0: the number of ranks is not known
 	Reps   int     `json:"repetitions"`     // that count: runs, or times within one run where no side has two
 	Ran    Ran     `json:"ran,omitzero"`
-	Calls  float64 `json:"calls_per_step,omitempty"` // of a job's profile; 0: not known
 	// OwnChannels says that NCCL chose the number of channels itself.
 	OwnChannels bool `json:"-"`
 }
@@ -160,7 +155,7 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 // Estimate is a ratio of times, after / before: below 1 is faster.
 type Estimate struct {
 	Ratio float64 `json:"ratio"`
-	// Low and High hold the true ratio. They contain 1 exactly where nothing is proven, see judge.
+	// Low and High are the interval of the ratio. It contains 1 exactly where nothing is proven, see judge.
 	Low     Number  `json:"low,omitzero"`
 	High    Number  `json:"high,omitzero"`
 	P       Number  `json:"p,omitzero"` // corrected for the number of ratios in the table
@@ -175,7 +170,7 @@ type Number float64
 // IsZero reports whether it is NaN.
 func (n Number) IsZero() bool { return math.IsNaN(float64(n)) }
 
-// MarshalJSON writes infinity, which JSON does not have, as the largest number.
+// MarshalJSON writes the largest number for infinity, which JSON does not have.
 func (n Number) MarshalJSON() ([]byte, error) { return json.Marshal(min(float64(n), math.MaxFloat64)) }
 
 // unknown is an estimate without a measure of the noise.
@@ -184,22 +179,16 @@ func unknown(ln float64) Estimate {
 	return Estimate{Ratio: math.Exp(ln), Low: none, High: none, P: none, Verdict: Unknown}
 }
 
-// Mean is a geometric mean of ratios over sizes. Of profiles it is the ratio of the communication of a step.
+// Mean is a geometric mean of ratios over sizes.
 type Mean struct {
+	Sizes int `json:"sizes"`
 	Estimate
-	Before, After float64 // microseconds of a step, of profiles; 0: they do not tell it
-	Sizes         int
-	// BySizes says that there are no repetitions to estimate the noise from. The interval rests on how the ratios of
-	// different sizes scatter, and does not cover what shifts all of them together.
-	BySizes bool
 }
 
 // Exceeds reports whether the ratio is proven to be above 1 by more than a share.
 func (e *Estimate) Exceeds(threshold float64) bool {
 	return e.Verdict == Slower && e.Low > Number(1+threshold)
 }
-
-func (m *Mean) exceeds(threshold float64) bool { return !m.BySizes && m.Exceeds(threshold) }
 
 // Count returns the number of sizes of all groups, and of those with a verdict.
 func (t *Table) Count(v Verdict) (with, all int) {
@@ -213,8 +202,7 @@ func (t *Table) Count(v Verdict) (with, all int) {
 	return with, all
 }
 
-// Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is. A
-// mean that rests on the sizes alone proves nothing: one of two equal runs is always a little slower as a whole.
+// Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is.
 func (t *Table) Slower() (sizes int, mean bool) {
 	for _, g := range t.Groups {
 		for _, r := range g.Rows {
@@ -222,7 +210,7 @@ func (t *Table) Slower() (sizes int, mean bool) {
 				sizes++
 			}
 		}
-		mean = mean || g.Mean.exceeds(t.Threshold)
+		mean = mean || g.Mean.Exceeds(t.Threshold)
 	}
-	return sizes, mean || t.Overall.exceeds(t.Threshold)
+	return sizes, mean || t.Overall.Exceeds(t.Threshold)
 }

@@ -145,7 +145,7 @@ func (r *reader) entry() Entry {
 	return e
 }
 
-// count is 1 at least, also of what is refused.
+// count reads a whole number. It returns 1 for one that is refused.
 func (r *reader) count(column string, least, most int) int {
 	n, err := strconv.Atoi(r.Field(column))
 	if err != nil || n < least || n > most {

@@ -24,14 +24,14 @@ type Shape struct {
 var startLine = regexp.MustCompile(
 	`TUNER/Go: .*?\bcommunicator(?: (0x[0-9a-f]+))? of (\d+) ranks? on (\d+) nodes? \(ABI v\d+\)`)
 
-// unnamedComm is the identity of communicators of ABIs that tell none.
+// unnamedComm stands for the identity of communicators where the ABI has none.
 const unnamedComm = "0x0"
 
 // mostLine bounds a line of a log. The library writes none that is longer.
 const mostLine = 1 << 20
 
-// Decisions reads the library's decisions of a job's log. They tell which calls the job makes and what runs them, once
-// for each shape, and not how often or how long. A log without any is an error.
+// Decisions reads the library's decisions from a job's log. They tell which calls the job makes and what runs them,
+// once for each shape. They do not tell how often and how long. A log without decisions is an error.
 func (j *Job) Decisions(name string, in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 1<<16), mostLine)
@@ -68,7 +68,7 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 		return fmt.Errorf("%s: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO "+
 			"and NCCL_TUNER_LOG=decisions, or a job profile, whose first line is %q)", name, Head+"1")
 	}
-	// A decision without an identity may be of any communicator, so all of them have to be alike.
+	// A decision that names no communicator may belong to any. It is used if all communicators have the same shape.
 	for id, alike := range map[string]map[nccl.Comm]bool{unnamedComm: unnamed, "": all} {
 		if len(alike) == 1 {
 			shapes[id] = slices.Collect(maps.Keys(alike))[0]
@@ -82,7 +82,7 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 		}
 		for _, d := range byComm[comm] {
 			key := Shape{d.Call, shape}
-			// Of several choices the last is in force. A call by itself counts before those of groups.
+			// The last choice is in force. The choice for a single call is preferred to one for a group of calls.
 			if known, ok := j.decided[key]; !ok || d.PipeOps <= known.PipeOps {
 				j.decided[key] = d
 			}
@@ -91,8 +91,8 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 	return nil
 }
 
-// addDecisions says of entries who decided what, where the inspector does not contradict that, and adds the shapes that
-// no inspector has recorded.
+// addDecisions adds to the entries who decided, unless the inspector recorded another configuration. It adds entries
+// for shapes that no inspector recorded.
 func (j *Job) addDecisions(p *Profile) {
 	known, entries := map[Shape]bool{}, map[Key]bool{}
 	for _, e := range p.Entries {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
@@ -44,12 +45,12 @@ type inspected struct {
 // inspectorVersions are those whose meaning is known.
 var inspectorVersions = []string{"v4.0", "v4.1", "v4.2", "v4.3"}
 
-// kernelGPU is the only timing source that is the collective's own time: the others are the host's clock, and the
+// kernelGPU is the timing source that measures the collective itself. The others measure the host's clock and the
 // enqueue.
 const kernelGPU = "kernel_gpu"
 
-// Inspector reads the output of NCCL's inspector, one record after another. A record that is not complete ends a
-// process that was killed; it is noted, and all before it counts.
+// Inspector reads the output of NCCL's inspector, one record after another. An incomplete last record is what a killed
+// process leaves. It becomes a note, and the records before it count.
 func (j *Job) Inspector(name string, in io.Reader) error {
 	records := json.NewDecoder(in)
 	for n := 1; ; n++ {
@@ -67,8 +68,8 @@ func (j *Job) Inspector(name string, in io.Reader) error {
 			return fmt.Errorf("%s: not JSON: %v (needed: the records of NCCL's inspector, one JSON object for "+
 				"each call)", at, err)
 		case errors.As(err, &kind):
-			return fmt.Errorf("%s: %s is a %s (needed: %s, as NCCL's inspector writes it)", at, kind.Field, kind.Value,
-				wanted(kind))
+			return fmt.Errorf("%s: %s is a %s (needed: %s, as NCCL's inspector writes it)", at,
+				kind.Field, kind.Value, kind.Type.Kind())
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -76,18 +77,6 @@ func (j *Job) Inspector(name string, in io.Reader) error {
 			return fmt.Errorf("%s: %w", at, err)
 		}
 	}
-}
-
-func wanted(e *json.UnmarshalTypeError) string {
-	switch e.Type.Kind().String() {
-	case "string":
-		return "a text"
-	case "struct", "ptr":
-		return "an object"
-	case "float32":
-		return "a number"
-	}
-	return "a whole number, 0 or more"
 }
 
 func (j *Job) take(name string, r *inspected) error {
@@ -135,7 +124,7 @@ func (j *Job) collective(name string, r *inspected, comm int32) error {
 		return fmt.Errorf("coll_msg_size_bytes is %d (allowed: 1 to 1024T over all ranks)", c.Bytes)
 	}
 	key := Key{nccl.Call{Coll: coll, Bytes: c.Bytes}, nccl.Comm{Nodes: h.Nodes, Ranks: h.Ranks},
-		cellNamed(c.Algo, c.Proto)}
+		bench.CellNamed(c.Algo, c.Proto)}
 	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
 		key.Bytes *= uint64(h.Ranks) // the inspector counts one rank's share
 	}

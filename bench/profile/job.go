@@ -35,7 +35,7 @@ type found struct {
 	// As a recorder has them.
 	channels int
 	by       string
-	most     uint64 // calls that these are of
+	most     uint64 // calls with these channels and this decider
 }
 
 // callKey is one call of a communicator, on all its ranks.
@@ -83,8 +83,8 @@ func NewJob() *Job {
 	}
 }
 
-// recorded is the number of ranks of the job that an inspector recorded: of each process as many as a communicator
-// has there at most.
+// recorded is the number of ranks that were recorded. A process counts as many as its communicator with most ranks
+// there.
 func (j *Job) recorded() (n int) {
 	most := map[process]int{}
 	for at, ranks := range j.ranks {
@@ -99,17 +99,15 @@ func (j *Job) recorded() (n int) {
 // groups counts the groups of processes that communicators join. Nearly every job has a communicator of all
 // ranks, and so one group.
 func (j *Job) groups() int {
-	joined, of, roots := map[process]process{}, map[int32]process{}, map[process]bool{}
-	root := func(p process) process {
-		for next, ok := joined[p]; ok; next, ok = joined[p] {
-			p = next
+	joined, roots := map[any]any{}, map[any]bool{} // of processes and communicators
+	root := func(x any) any {
+		for next, ok := joined[x]; ok; next, ok = joined[x] {
+			x = next
 		}
-		return p
+		return x
 	}
 	for at := range j.ranks {
-		if first, ok := of[at.comm]; !ok {
-			of[at.comm] = at.process
-		} else if a, b := root(first), root(at.process); a != b {
+		if a, b := root(at.comm), root(at.process); a != b {
 			joined[a] = b
 		}
 	}
@@ -149,7 +147,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	}
 	j.addDecisions(p)
 	if missed > 0 {
-		p.note("%d of %d calls were not recorded, as gaps in their sequence numbers tell: their sizes are not known "+
+		p.note("%d of %d calls were not recorded: their sequence numbers are missing, and their sizes are not known "+
 			"(dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
 	}
 	if j.unlisted > 0 {
@@ -168,7 +166,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 			len(j.calls))
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.others)) {
-		p.note("%d records of %s are left out: tuners are not asked about it", j.others[name], name)
+		p.note("%d records of %s are left out: NCCL asks no tuner about it", j.others[name], name)
 	}
 	if j.unnamed > 0 {
 		p.note("%d decisions are left out: the log does not tell the shape of their communicator", j.unnamed)
@@ -189,7 +187,7 @@ func (j *Job) numRecords() (n int) {
 	return n
 }
 
-// comm returns the number of a communicator, of which a rank in a process was recorded.
+// comm numbers a communicator, and notes that one of its ranks was recorded in a process.
 func (j *Job) comm(id string, in process, rank int) int32 {
 	comm, ok := j.comms[id]
 	if !ok {
@@ -202,18 +200,6 @@ func (j *Job) comm(id string, in process, rank int) int32 {
 	}
 	j.ranks[at][rank] = true
 	return comm
-}
-
-// cellNamed leaves out names that are not the tuner's, as those of symmetric kernels.
-func cellNamed(algo, proto string) nccl.Cell {
-	c := nccl.NoCell
-	if a, ok := nccl.Algos.Named(algo); ok {
-		c.Algo = a
-	}
-	if p, ok := nccl.Protos.Named(proto); ok {
-		c.Proto = p
-	}
-	return c
 }
 
 // entry returns the place in j.found of calls that are alike.
@@ -243,8 +229,8 @@ func (j *Job) time(key callKey, micros float32) {
 }
 
 // times are the least that a rank took for each call of an entry. The kernel of a rank that comes early waits for the
-// others inside, so only the least over all ranks is the collective's own time. missing are the calls that not all
-// ranks recorded, untimed those of the others that not all ranks timed.
+// others inside, so only the least over all ranks is the collective's own time. missing counts calls that not all
+// ranks recorded. untimed counts calls that all ranks recorded and not all timed.
 func (j *Job) times() (times map[int32][]float64, missing, untimed int) {
 	times = map[int32][]float64{}
 	for key, c := range j.calls {

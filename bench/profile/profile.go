@@ -49,8 +49,7 @@ const (
 // Scale is what a profile's calls are counted and weighed by.
 type Scale struct {
 	Weight
-	// PerStep says that calls are known by the step, wherever they are known at all. Else they are those of all that
-	// was recorded.
+	// PerStep says that calls are counted by the step. Otherwise they are counted over all that was recorded.
 	PerStep bool
 }
 
@@ -112,7 +111,7 @@ func Duration(us float64) string {
 	return fmt.Sprintf("%.5g s", us/1e6)
 }
 
-// Total is the weight of all.
+// Total is the weight of all entries.
 func (p *Profile) Total() (sum float64) {
 	w := p.Scale()
 	for _, e := range p.Entries {
@@ -143,7 +142,7 @@ type Group struct {
 	Entries []Entry // by size
 }
 
-// Sizes are the least and the largest.
+// Sizes returns the smallest and the largest size.
 func (g *Group) Sizes() (least, most uint64) {
 	return g.Entries[0].Bytes, g.Entries[len(g.Entries)-1].Bytes
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 )
 
@@ -40,7 +41,7 @@ func (j *Job) recordedComm(of process, c *record.Comm) {
 	}
 	j.comm(c.ID, of, c.Rank)
 	for _, r := range c.Calls {
-		entry := j.entry(Key{r.Call, c.Comm, cellNamed(r.Algo, r.Proto)})
+		entry := j.entry(Key{r.Call, c.Comm, bench.CellNamed(r.Algo, r.Proto)})
 		f := &j.found[entry]
 		f.records += int(r.Calls)
 		if r.Calls > f.most { // of several channel counts, or deciders, the one most used

@@ -9,14 +9,13 @@ import (
 
 // Cluster is one collective on one communicator: what NCCL chooses there, and how long that takes without noise.
 type Cluster interface {
-	// Table is NCCL's cost table for a size, as its variables leave it.
+	// Table is NCCL's cost table for a size, under NCCL's variables.
 	Table(bytes uint64) nccl.CostTable
-	// Choose is what NCCL chooses from a table; its cell is not known where that has nothing.
+	// Choose is what NCCL chooses from a table. Its cell is not known if the table has nothing.
 	Choose(table nccl.CostTable, bytes uint64) nccl.Config
 	// Channels is how many an algorithm has.
 	Channels(nccl.Algo) int
-	// Micros is the time of a configuration, which is NCCL's choice or somebody else's; ok is false where there is
-	// none.
+	// Micros is the time of a configuration; own says that NCCL chose it. ok is false if there is no time.
 	Micros(c nccl.Config, own bool, bytes uint64) (us float64, ok bool)
 	// Busy is how many of its channels NCCL's log shows of a configuration.
 	Busy(c nccl.Config, bytes uint64) int
@@ -31,7 +30,7 @@ type drawn struct {
 	truth      *Truth
 }
 
-// Drawn is the cluster that the seed draws, of NCCL's estimates with its variables and without.
+// Drawn is the cluster that a seed draws. now has NCCL's estimates under its variables, plain those without variables.
 func Drawn(coll nccl.Coll, seed uint64, now, plain *tuning.Tuning) Cluster {
 	return &drawn{coll, seed, now, plain, NewTruth(plain, seed)}
 }
@@ -46,8 +45,8 @@ func (d *drawn) Choose(table nccl.CostTable, bytes uint64) nccl.Config {
 
 func (d *drawn) Channels(a nccl.Algo) int { return d.now.Channels(a) }
 
-// Micros takes channels beyond those of the machine, which variables may add, to be of no use. A cell that only
-// variables allow takes as long as NCCL expects.
+// Micros ignores channels beyond those of the machine, which variables may add. A cell that only variables allow takes
+// as long as NCCL expects.
 func (d *drawn) Micros(c nccl.Config, _ bool, bytes uint64) (float64, bool) {
 	c.Channels = min(c.Channels, d.plain.Channels(c.Algo))
 	if us, ok := d.truth.Micros(d.coll, c, bytes); ok {

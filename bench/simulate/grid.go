@@ -14,7 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 
-// grid is a real cluster, as sweeps of it show it.
+// grid is a real cluster, known from sweeps of it.
 type grid struct {
 	coll      nccl.Coll
 	files     []string
@@ -93,8 +93,8 @@ func (c *curve) add(bytes uint64, micros float64) {
 	c.micros[bytes] = append(c.micros[bytes], micros)
 }
 
-// at interpolates the medians between the sizes that were measured, both as logarithms, and keeps to the nearest beyond
-// them: latency below, bandwidth above.
+// at interpolates the medians between the sizes that were measured, both as logarithms. Below them it keeps the time of
+// the smallest, above them the bandwidth of the largest.
 func (c *curve) at(bytes uint64) float64 {
 	median := func(size uint64) float64 { return stats.Median(c.micros[size]) }
 	i, found := slices.BinarySearch(c.sizes, bytes)
@@ -134,13 +134,13 @@ func (g *grid) own(bytes uint64) nccl.Config {
 	})
 }
 
-// Table costs every cell that was measured its time with most channels, and makes NCCL's choice the cheapest.
+// Table gives each measured cell its time with the most channels, and makes NCCL's choice the cheapest.
 func (g *grid) Table(bytes uint64) (table nccl.CostTable) {
 	own, least := g.own(bytes), math.Inf(1)
 	for a, p := range nccl.Cells {
 		table[a][p] = nccl.Unavailable
 	}
-	// of a cell, most channels come last
+	// The most channels of a cell come last.
 	for _, c := range slices.SortedFunc(maps.Keys(g.curves), nccl.Config.Compare) {
 		if g.allows(c) {
 			us := g.curves[c].at(bytes)
@@ -194,7 +194,7 @@ func (g *grid) Channels(a nccl.Algo) int {
 	return min(most, g.limits[a])
 }
 
-// Micros interpolates between numbers of channels, as between sizes.
+// Micros interpolates between numbers of channels in the same way as between sizes.
 func (g *grid) Micros(c nccl.Config, own bool, bytes uint64) (float64, bool) {
 	if own && g.isFree() {
 		return g.fallback.at(bytes), true

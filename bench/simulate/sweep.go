@@ -130,7 +130,7 @@ type Noise struct {
 	times   draw    // of the times' own deviations
 }
 
-// NewNoise draws it for a run with a number; typical is as Options.Noise.
+// NewNoise draws the noise of a run, which has a number. typical means what Options.Noise means.
 func NewNoise(typical float64, seed, number uint64) *Noise {
 	return &Noise{typical, newDraw(seed, aboutRun, int64(number)).heavy(), newDraw(seed, aboutTime, int64(number))}
 }

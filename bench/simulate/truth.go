@@ -3,7 +3,6 @@ package simulate
 import (
 	"math"
 	"math/bits"
-	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -22,23 +21,20 @@ type cell struct {
 	nccl.Cell
 }
 
-// offered returns what NCCL offers for a collective, in the order ring, tree, then
-// the others as NCCL numbers them, which is how people sweep.
+// offered returns what NCCL offers for a collective: ring first, then the others in NCCL's order.
 func offered(t *tuning.Tuning, coll nccl.Coll) (all []cell) {
 	table := t.Table(coll, 1<<20, 1)
+	var others []cell
 	for a, p := range nccl.Cells {
-		if table[a][p] >= 0 {
-			all = append(all, cell{coll, nccl.Cell{Algo: a, Proto: p}})
+		switch x := (cell{coll, nccl.Cell{Algo: a, Proto: p}}); {
+		case table[a][p] < 0:
+		case a == nccl.AlgoRing:
+			all = append(all, x)
+		default:
+			others = append(others, x)
 		}
 	}
-	place := func(c cell) int {
-		if c.Algo == nccl.AlgoRing {
-			return -1
-		}
-		return int(c.Algo)
-	}
-	slices.SortStableFunc(all, func(x, y cell) int { return place(x) - place(y) })
-	return all
+	return append(all, others...)
 }
 
 // behavior is how one cell behaves on this cluster, unknown to NCCL's model.
@@ -133,7 +129,7 @@ func busy(coll nccl.Coll, channels int, bytes uint64) float64 {
 	return max(1, min(float64(channels), traffic/trafficPerChannel))
 }
 
-// Busy is how many of its channels a collective uses; the time is that of so many.
+// Busy is the number of its channels that a collective uses. Truth.Micros is the time with that many.
 func Busy(coll nccl.Coll, channels int, bytes uint64) int {
 	return int(math.Ceil(busy(coll, channels, bytes)))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -26,7 +24,6 @@ type compareFlags struct {
 	config    string
 	all       bool
 	turns     bool
-	alpha     float64
 	threshold string
 	asJSON    bool
 	restore   string
@@ -40,9 +37,8 @@ func compareCommand(env ncclchoice.Env) *cobra.Command {
 		Short: "Compare measurements before and after: an upgrade, a policy, a repair",
 		Long: `Compare measurements before and after: what became faster, what became slower, and
 what is only noise. It reads what tunefit import reads: logs, JSON, sweeps, and
-directories of them. It also reads job profiles, if both sides are profiles. Name one
-file or directory for each side. For more, put -- between the sides, and the flags
-before the files.
+directories of them. Name one file or directory for each side. For more, put -- between
+the sides, and the flags before the files.
 
 It prints a line for each collective, communicator and size: the median times, the bus
 bandwidths, and the ratio of the times with an interval. Below 1 is faster. The verdict is
@@ -55,9 +51,6 @@ It compares what ran. If a side holds several configurations, as a sweep does, i
 compares NCCL's choice, or the configuration that --config names. It says on
 standard error what it leaves out.
 
-Of job profiles it compares the communication of a step, not a mean over sizes. One
-profile is one repetition: with one on each side it prints a difference without a test.
-
 --restore writes a policy that undoes what became slower: at those sizes it asks for
 the configuration that ran before, if the logs tell it.
 
@@ -69,22 +62,19 @@ Exit code: 0 if nothing is proven to be slower, 1 if a size or a mean is slower 
 than --threshold, 2 if there is nothing to compare.`,
 		Example: `  tunefit compare before.log after.log
   tunefit compare --threshold 2% before-*.log -- after-*.log
-  tunefit compare job-before.csv job-after.csv
   tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv
   tunefit compare record`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error { return cli.Verdict(f.compare(cmd, args)) },
 	}
 	cmd.Flags().StringVar(&f.config, "config", "",
-		"compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels; or "+
-			"default: NCCL's choice")
+		"compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels")
 	cmd.Flags().BoolVar(&f.all, "all", false,
 		"compare every data type, and in-place as well, instead of the one with most sizes")
 	cmd.Flags().BoolVar(&f.turns, "turns", false,
 		"the runs were made in turns, in the order of the files: pairs are compared (found out where logs tell "+
 			"the time)")
 	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "what a slowdown must be proven to exceed for exit code 1")
-	cmd.Flags().Float64Var(&f.alpha, "alpha", 0.05, "share of the verdicts of a table that may be luck")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	cmd.Flags().StringVar(&f.restore, "restore", "", "policy to write, which undoes what became slower")
 	cmd.Flags().BoolVar(&f.force, "force", false,
@@ -117,10 +107,7 @@ func sides(cmd *cobra.Command, args []string) (files [2][]string, err error) {
 }
 
 func (f *compareFlags) options() (opts compare.Options, err error) {
-	opts = compare.Options{Alpha: f.alpha, AllVariants: f.all, Alternating: f.turns}
-	if !(f.alpha > 0 && f.alpha < 1) {
-		return opts, cli.Usagef("--alpha %v (allowed: more than 0, less than 1; 0.05 is usual)", f.alpha)
-	}
+	opts = compare.Options{AllVariants: f.all, Alternating: f.turns}
 	number, isPercent := strings.CutSuffix(strings.TrimSpace(f.threshold), "%")
 	if opts.Threshold, err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil ||
 		!(opts.Threshold >= 0 && opts.Threshold <= 1000) {
@@ -133,14 +120,10 @@ func (f *compareFlags) options() (opts compare.Options, err error) {
 		return opts, cli.Usagef("--threshold %s is %.0f %% (did you mean --threshold %s%%)", f.threshold,
 			100*opts.Threshold, f.threshold)
 	}
-	switch {
-	case f.config == "":
-	case f.config == "default":
-		opts.Defaults = true
-	default:
+	if f.config != "" {
 		c, err := nccl.ParseConfig(f.config)
 		if err != nil {
-			return opts, cli.Usagef("--config %w (or default)", err)
+			return opts, cli.Usagef("--config %w", err)
 		}
 		opts.Config = &c
 	}
@@ -168,10 +151,12 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 	if err != nil {
 		return false, err
 	}
-	t, m, err := f.table(cmd, named, opts)
+	m, err := f.read(cmd, named)
 	if err != nil {
 		return false, err
 	}
+	opts.Settings = m.settings
+	t := compare.Two(m.samples[0], m.samples[1], opts)
 	for _, l := range t.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, plural.Of(l.Rows, "time"), l.Reason)
 	}
@@ -193,87 +178,6 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 	}
 	sizes, mean := t.Slower()
 	return sizes > 0 || mean, nil
-}
-
-// table compares measurements, or profiles of jobs.
-func (f *compareFlags) table(cmd *cobra.Command, named [2][]string, opts compare.Options) (*compare.Table,
-	measured, error) {
-	profiles, err := f.profiles(cmd, named)
-	if err != nil {
-		return nil, measured{}, err
-	}
-	if profiles[0] != nil {
-		t := compare.Jobs(profiles[0], profiles[1], opts)
-		if len(t.Groups) == 0 {
-			err = errors.New("nothing to compare: no size of a collective on a communicator has a time on both sides " +
-				"(tunefit profile shows what a profile holds)")
-		}
-		return t, measured{}, err
-	}
-	m, err := f.read(cmd, named)
-	opts.Settings = m.settings
-	return compare.Two(m.samples[0], m.samples[1], opts), m, err
-}
-
-// profiles are those of both sides; none where the files are no profiles. Beside measurements in a directory a
-// profile is left out, as all is that holds none.
-func (f *compareFlags) profiles(cmd *cobra.Command, named [2][]string) (profiles [2][]*profile.Profile, err error) {
-	var jobs [2][]string
-	wanted, measured, other := false, false, ""
-	for side := range named {
-		files, found, err := walked(named[side])
-		if err != nil {
-			return profiles, err
-		}
-		for _, file := range files {
-			switch kind, err := f.in.Kind(file); {
-			case err == nil && kind == cli.KindProfile:
-				jobs[side], wanted = append(jobs[side], file), wanted || !found[file]
-			case err != nil && !found[file]:
-				return profiles, err
-			case !found[file]:
-				other = file
-			default:
-				measured = measured || slices.Contains(sweepKinds, kind)
-			}
-		}
-	}
-	switch {
-	case !wanted && (measured || other != "" || jobs[0] == nil || jobs[1] == nil):
-		return profiles, nil
-	case other != "" || jobs[0] == nil || jobs[1] == nil:
-		for side, of := range named {
-			if jobs[side] == nil {
-				other = cmp.Or(other, strings.Join(of, ", "))
-			}
-		}
-		return profiles,
-			cli.Usagef("%s is no job profile, others are (needed: job profiles on both sides, or on none; tunefit "+
-				"import makes one of a recorder's directory)", other)
-	case f.config != "" || f.restore != "" || f.all:
-		return profiles,
-			cli.Usagef("--config, --restore and --all are for measurements (allowed with job profiles: none of them)")
-	}
-	for side := range jobs {
-		texts := map[string]string{}
-		for _, file := range jobs[side] {
-			text, err := f.in.Text(file, cli.KindProfile)
-			if err != nil {
-				return profiles, err
-			}
-			if same, ok := texts[string(text)]; ok {
-				fmt.Fprintln(cmd.ErrOrStderr(), bench.Note{File: file, Text: "the same as " + same + ": read once"})
-				continue
-			}
-			texts[string(text)] = file
-			p, err := profile.Read(file, text)
-			if err != nil {
-				return profiles, err
-			}
-			profiles[side] = append(profiles[side], p)
-		}
-	}
-	return profiles, nil
 }
 
 // measured is what was read of both sides.

@@ -21,7 +21,7 @@ import (
 
 // compareJob shows what jobs have found out about their policy and left in a directory.
 func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) (slower bool, err error) {
-	for _, flag := range []string{"config", "all", "turns", "alpha", "threshold", "restore", "force"} {
+	for _, flag := range []string{"config", "all", "turns", "threshold", "restore", "force"} {
 		if cmd.Flags().Changed(flag) {
 			return false,
 				fmt.Errorf("--%s is about measurements before and after (needed: files of both; %s is what a job has "+

@@ -30,8 +30,6 @@ var exampleFiles = map[string]string{
 	"after.log":                        "bench/compare/testdata/after-1.log",
 	"after-1.log":                      "bench/compare/testdata/after-1.log",
 	"after-2.log":                      "bench/compare/testdata/after-2.log",
-	"job-before.csv":                   "bench/compare/testdata/job-before-1.csv",
-	"job-after.csv":                    "bench/compare/testdata/job-after-1.csv",
 	"old-nccl.csv":                     "policy/fit/testdata/small.csv",
 	"new-nccl.csv":                     "policy/fit/testdata/small.csv",
 	"record":                           "docs/testdata/record",

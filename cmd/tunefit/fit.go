@@ -180,8 +180,8 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 func (f *fitFlags) mayFit(set *fit.Set) error {
 	switch {
 	case set.Used == 0:
-		return errors.New("not one usable measurement: nothing was written (tunefit import --coll, --comm and --name " +
-			"say what files do not)")
+		return errors.New("not one usable measurement: nothing was written (tunefit import --coll and --comm say " +
+			"what files do not)")
 	case len(set.GPUs()) > 1 && !f.mix:
 		return mixed(set)
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,14 +18,13 @@ import (
 )
 
 type importFlags struct {
-	in      *cli.Inputs
-	output  string
-	force   bool
-	skip    bool
-	asJSON  bool
-	coll    string
-	comm    string
-	pattern string
+	in     *cli.Inputs
+	output string
+	force  bool
+	skip   bool
+	asJSON bool
+	coll   string
+	comm   string
 
 	profile bool
 	steps   int
@@ -50,7 +48,6 @@ These tell what ran, the most trusted first:
   - NCCL's log (NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=TUNING), or RCCL's columns (-A 1)
   - NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS in the JSON's env
   - the same variables as exports or -x in the log
-  - --algo and the like on the command line
   - words in the file's name, as in all_reduce_ring_ll_8ch.txt
 If nothing tells, the row is NCCL's choice. What a tuner decided is never NCCL's choice.
 
@@ -85,8 +82,6 @@ inspector, and with --profile of logs with the library's decisions.`,
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the summary as JSON on standard output; needs -o")
 	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of the rows in files that do not name theirs, as allreduce")
 	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator of files that do not tell, as NODESxRANKS_PER_NODE: 2x8")
-	cmd.Flags().StringVar(&f.pattern, "name", "",
-		"regular expression on file names with groups named coll, algo, proto, channels, nodes, ranks")
 	cmd.Flags().BoolVar(&f.profile, "profile", false,
 		"make a job profile, of the recorder's files, the inspector's output and logs with the library's decisions")
 	cmd.Flags().IntVar(&f.steps, "steps", 0,
@@ -109,12 +104,6 @@ func (f *importFlags) options() (bench.Options, error) {
 			return opts, err
 		}
 		opts.Nodes, opts.Ranks = c.Nodes, c.Ranks
-	}
-	if f.pattern != "" {
-		var err error
-		if opts.NamePattern, err = regexp.Compile(f.pattern); err != nil {
-			return opts, cli.Usagef("--name: %w", err)
-		}
 	}
 	if f.asJSON && f.output == "" {
 		return opts, cli.Usagef("--json needs -o: without it the sweep itself goes to standard output")

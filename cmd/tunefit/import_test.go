@@ -124,19 +124,9 @@ func TestImportOptions(t *testing.T) {
 	if !strings.Contains(stdout, "\nall_gather,1024,,,,,,2,16,0,default,12.5,,,") {
 		t.Errorf("got\n%s", stdout)
 	}
-	named := filepath.Join(t.TempDir(), "ring-c4")
-	if err := os.Rename(bare, named); err != nil {
-		t.Fatal(err)
-	}
-	stdout, _ = tunefit(t, cli.ExitOK, "import", named, "--coll", "reduce", "--name",
-		`(?P<algo>[a-z]+)-c(?P<channels>[0-9]+)$`)
-	if !strings.Contains(stdout, "\nreduce,1024,,,ring,,4,,,0,forced,12.5,,,") {
-		t.Errorf("got\n%s", stdout)
-	}
 	tunefit(t, cli.ExitUsage, "import")
-	tunefit(t, cli.ExitUsage, "import", named, "--coll", "alreduce")
-	tunefit(t, cli.ExitUsage, "import", named, "--comm", "8")
-	tunefit(t, cli.ExitUsage, "import", named, "--name", "(")
+	tunefit(t, cli.ExitUsage, "import", bare, "--coll", "alreduce")
+	tunefit(t, cli.ExitUsage, "import", bare, "--comm", "8")
 }
 
 // A file's name and what a file says of its hosts neither steer the terminal nor make up lines.

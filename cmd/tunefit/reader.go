@@ -56,7 +56,6 @@ func (in *reader) read(file string) (*bench.Result, string) {
 			fmt.Errorf("%w\nthat is too much of %s to trust what is left (--force reads it all the same)", err, r.File))
 		return nil, ""
 	}
-	r.Notes = append(r.Notes, r.MalformedNotes()...)
 	return r, digest
 }
 

@@ -56,14 +56,9 @@ func (s *Score) compare(path string, got, want any) (diff string) {
 		g, _ := got.([]any)
 		if isRow(w) {
 			if len(g) > len(w) {
-				g = g[:len(w)]
+				got = g[:len(w)]
 			}
-			same := reflect.DeepEqual(g, w)
-			s.Add(same)
-			if !same {
-				keep(fmt.Sprintf("%s: got %v, want %v", path, g, w))
-			}
-			return diff
+			break
 		}
 		if len(g) != len(w) {
 			keep(fmt.Sprintf("%s: got %d entries, want %d", path, len(g), len(w)))

@@ -1,4 +1,4 @@
-// Package stats sums up measured values. Of none, each result is NaN. The values keep their order.
+// Package stats sums up measured values. Without values each result is NaN. The functions do not reorder the values.
 package stats
 
 import (
