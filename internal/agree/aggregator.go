@@ -78,9 +78,8 @@ func (a *aggregator) bounded(ctx context.Context, op func(context.Context) error
 	return op(ctx)
 }
 
-// findProposals mirrors new proposals, each after the blob that it names, and forgets those
-// that are over and no longer there. Only now and then does it ask again whether one that seemed to
-// concern other nodes concerns this one.
+// findProposals mirrors the records that announce new proposals, and forgets the proposals that are over and
+// no longer there. Only now and then does it ask again whether a proposal of other nodes concerns this one.
 func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 	mirrored, err := a.list(ctx, a.node.local, undecided)
 	if err != nil {
@@ -124,7 +123,7 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 			c.over = a.clock.Now()-c.since > JoinLimit
 			continue
 		}
-		c.mirrored = a.mirrorProposal(ctx, c) == nil
+		c.mirrored = a.put(ctx, a.node.local, c.comm.open(c.k), nil) == nil
 	}
 }
 
@@ -133,42 +132,6 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 func (a *aggregator) isConcerned(ctx context.Context, comm keys) bool {
 	slots, err := a.list(ctx, a.node.local, comm.slots())
 	return err == nil && len(slots) > 0
-}
-
-// mirrorProposal copies a proposal into the node's own store, after the blob that it names.
-func (a *aggregator) mirrorProposal(ctx context.Context, c *nodeChange) error {
-	text, err := a.get(ctx, a.node.shared, c.comm.proposal(c.k))
-	if err != nil {
-		return err
-	}
-	p, err := decode[Proposal](text)
-	if err != nil {
-		return err
-	}
-	if _, err := a.get(ctx, a.node.local, p.Key()); err != nil { // most changes of a job bring one version
-		content, err := a.get(ctx, a.node.shared, p.Key())
-		if err == nil {
-			err = a.put(ctx, a.node.local, p.Key(), content)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := a.put(ctx, a.node.local, c.comm.proposal(c.k), text); err != nil {
-		return err
-	}
-	return a.put(ctx, a.node.local, c.comm.open(c.k), nil)
-}
-
-func (a *aggregator) get(ctx context.Context, s Store, key string) (value []byte, err error) {
-	err = a.bounded(ctx, func(ctx context.Context) error {
-		found := false
-		if value, found, err = s.Get(ctx, key); err == nil && !found {
-			err = notYet(key)
-		}
-		return err
-	})
-	return value, err
 }
 
 func (a *aggregator) list(ctx context.Context, s Store, dir string) (names []string, err error) {
@@ -223,7 +186,6 @@ func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []s
 	for _, name := range names {
 		if k, _, ok := parseDecision(name); ok && k < c.k && !slices.Contains(there, name) {
 			_ = a.node.local.Remove(ctx, c.comm.decisions()+"/"+name)
-			_ = a.node.local.Remove(ctx, c.comm.proposal(k))
 			_ = a.node.local.Drop(ctx, c.comm.acks(k))
 			_ = a.node.local.Drop(ctx, c.comm.arrivals(k))
 		}
