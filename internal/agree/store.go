@@ -47,12 +47,3 @@ type Store interface {
 	// Drop deletes all records below dir, in any order. Nobody will put any there again.
 	Drop(ctx context.Context, dir string) error
 }
-
-// An Announcer is a Store that announces new records, so that it need not be polled often.
-type Announcer interface {
-	Store
-	// Announce calls changed soon after records may have come to exist under dir,
-	// and once in the beginning, until ctx ends; then it returns. What it misses
-	// now and then costs time only.
-	Announce(ctx context.Context, dir string, changed func())
-}

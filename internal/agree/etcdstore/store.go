@@ -261,26 +261,6 @@ func (s *Store) Drop(ctx context.Context, dir string) error {
 	return err
 }
 
-// rewatch is the pause before a watch that etcd has ended begins anew.
-const rewatch = time.Second
-
-// Announce implements agree.Announcer.
-func (s *Store) Announce(ctx context.Context, dir string, changed func()) {
-	for ; ctx.Err() == nil; pause(ctx, rewatch) {
-		name, e, err := s.use(ctx, dir)
-		if err != nil {
-			continue
-		}
-		// A member of the cluster that has lost the others would stay silent.
-		during, end := context.WithCancel(clientv3.WithRequireLeader(ctx))
-		for range e.etcd.Watch(during, name+"/", clientv3.WithPrefix(), clientv3.WithFilterDelete(),
-			clientv3.WithCreatedNotify()) {
-			changed()
-		}
-		end()
-	}
-}
-
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
