@@ -2,6 +2,7 @@ package agree
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -29,7 +30,13 @@ func (m *Member) propose(k uint64) time.Duration {
 		return m.cfg.Timing.IdlePoll
 	}
 	if !e.blobStored {
-		if _, err := m.put(blobKey(e.Content), e.content); err != nil {
+		if _, err := m.put(blobKey(e.Content), e.content); errors.Is(err, ErrRefused) {
+			if e.attempts == 0 {
+				m.log(true, "version %.12s waits: %v", e.Meaning, err)
+			}
+			e.delay(m.cfg.Clock.Now())
+			return m.cfg.Timing.ActivePoll
+		} else if err != nil {
 			return m.cfg.Timing.ActivePoll
 		}
 		e.blobStored = true

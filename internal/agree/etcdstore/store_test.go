@@ -71,7 +71,6 @@ func TestExpiredRecords(t *testing.T) {
 	for _, s := range []*Store{old, other} {
 		storetest.Put(t, s, "c/x/d/1", "commit")
 	}
-	storetest.Put(t, old, "c/x/large", string(bytes.Repeat([]byte{'x'}, 3*partBytes)))
 	etcd := old.epochs["x"].etcd
 	revoke(t, old, "x")
 	left, err := etcd.Get(t.Context(), old.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -186,7 +185,7 @@ func TestFull(t *testing.T) {
 	ctx := within(t, 2*time.Minute)
 	var err error
 	for i := 0; err == nil; i++ {
-		_, err = s.PutOnce(ctx, fmt.Sprint("blob/", i), bytes.Repeat([]byte{'x'}, partBytes))
+		_, err = s.PutOnce(ctx, fmt.Sprint("blob/", i), bytes.Repeat([]byte{'x'}, maxRecord))
 	}
 	if !errors.Is(err, agree.ErrRefused) {
 		t.Errorf("a blob: %v", err)
