@@ -103,7 +103,8 @@ func (m *Member) start(ctx context.Context) error {
 		if err == nil && !found {
 			// Only a rank that may be the first puts its file. If the store is full, ranks
 			// that have the same file do without.
-			if err = m.putBlob(ctx, own.Content, m.cfg.Own.Content); err == nil || errors.Is(err, ErrRefused) {
+			_, err = m.cfg.Store.PutOnce(ctx, blobKey(own.Content), m.cfg.Own.Content)
+			if err == nil || errors.Is(err, ErrRefused) {
 				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
 			}
 		}
@@ -119,18 +120,6 @@ func (m *Member) start(ctx context.Context) error {
 	if errors.Is(err, ErrUnreachable) && v != own {
 		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w",
 			ErrOtherVersion, v.Meaning, own.Meaning, err)
-	}
-	return err
-}
-
-// putBlob puts a version's content, once per process.
-func (m *Member) putBlob(ctx context.Context, digest string, content []byte) error {
-	if _, there := m.cfg.Poller.blobs.Load(digest); there {
-		return nil
-	}
-	_, err := m.cfg.Store.PutOnce(ctx, blobKey(digest), content)
-	if err == nil {
-		m.cfg.Poller.blobs.Store(digest, true)
 	}
 	return err
 }

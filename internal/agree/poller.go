@@ -17,10 +17,6 @@ type Poller struct {
 	every time.Duration
 	limit time.Duration // of one listing
 
-	// blobs holds the digests of the contents that members have put. A blob never changes
-	// and stays as long as a member lives, so that the next member need not put it again.
-	blobs sync.Map
-
 	// ticks orders the calls that this process's main threads make while they look for the
 	// barrier.
 	ticks atomic.Uint64

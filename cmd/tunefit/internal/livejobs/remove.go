@@ -55,8 +55,7 @@ func (f *Cleanup) removeEnded(store *dirstore.Store) (removed int, err error) {
 // rank records the version first and then what names it, within moments.
 const versionRest = time.Hour
 
-// removeVersions removes the contents of versions when no communicator is left. A
-// process that has one knows which contents it has recorded, and does not do so again.
+// removeVersions removes the contents of versions when no communicator is left.
 func (f *Cleanup) removeVersions(store *dirstore.Store, o *observer, p tuner.RendezvousView) (removed int, err error) {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
