@@ -1,13 +1,13 @@
 package agree
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 )
 
 // Version is one state of the policy.
@@ -159,8 +159,7 @@ func decode[T any](text []byte) (record T, err error) {
 // of the start version must not exceed 127 bytes. tmpfs keeps a link of that length without a block, so ranks
 // can start with a full disk.
 func DigestOf(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:16])
+	return digest.Of(content).Full()
 }
 
 // Keys.
@@ -180,7 +179,7 @@ const VersionDir = "blob"
 // were removed. Its keys are never used again.
 const EndedDir = "ended"
 
-func blobKey(digest string) string { return VersionDir + "/" + digest }
+func blobKey(content string) string { return VersionDir + "/" + content }
 
 // keys are those of one communicator.
 type keys string

@@ -113,8 +113,9 @@ func (s *Store) begin(ctx context.Context, etcd *clientv3.Client, group string) 
 // keep keeps the epoch's lease alive for as long as this process uses it.
 func (s *Store) keep(e *epoch) {
 	for wait := s.ttl / 3; ; {
-		pause(s.ctx, wait)
-		if s.ctx.Err() != nil {
+		select {
+		case <-time.After(wait):
+		case <-s.ctx.Done():
 			return
 		}
 		ctx, end := context.WithTimeout(s.ctx, keepRetry)

@@ -245,12 +245,3 @@ func (s *Store) Drop(ctx context.Context, dir string) error {
 	_, err = s.do(ctx, e, clientv3.OpDelete(name+"/", clientv3.WithPrefix()))
 	return err
 }
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
