@@ -15,16 +15,15 @@ import (
 func removeComm(store *dirstore.Store, c *Communicator) error {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
-	for _, slots := range []bool{false, true} {
-		for _, key := range c.records.Keys {
-			if isSlot := strings.Contains(key, "/slot/") || strings.Contains(key, "/left/"); isSlot == slots {
-				if err := store.Remove(ctx, key); err != nil {
-					return err
-				}
-			}
+	for _, key := range c.records.Keys {
+		if strings.Contains(key, "/slot/") || strings.Contains(key, "/left/") {
+			continue
+		}
+		if err := store.Remove(ctx, key); err != nil {
+			return err
 		}
 	}
-	return store.Prune(ctx, "c/"+c.records.Key)
+	return store.Drop(ctx, "c/"+c.records.Key)
 }
 
 // removeEnded removes what is left of communicators that have removed their own records: a record
