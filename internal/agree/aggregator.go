@@ -38,12 +38,12 @@ const askAnyway = 4
 // second one would only cost time.
 func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
 	a := &aggregator{node: n, clock: clock, timing: timing, changes: map[string]*nodeChange{}}
-	var lastIdle time.Duration = -forever
+	nextIdle := clock.Now()
 	for ctx.Err() == nil {
 		now := clock.Now()
-		idle := now-lastIdle >= timing.IdlePoll || lastIdle < 0
+		idle := now >= nextIdle
 		if idle {
-			lastIdle = now
+			nextIdle = now + timing.IdlePoll
 		}
 		a.findProposals(ctx, idle)
 		wait := timing.IdlePoll
@@ -61,7 +61,8 @@ func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
 			if c.over || !c.listed {
 				continue
 			}
-			a.passOnReports(ctx, c)
+			_, c.passed = a.passOn(ctx, c, c.comm.acks(c.k))
+			c.barrier, _ = a.passOn(ctx, c, c.comm.arrivals(c.k))
 			wait = min(wait, timing.ActivePoll)
 			if c.barrier {
 				wait = min(wait, timing.BarrierPoll)
@@ -141,12 +142,6 @@ func (a *aggregator) list(ctx context.Context, s Store, dir string) (names []str
 
 func (a *aggregator) put(ctx context.Context, s Store, key string, value []byte) error {
 	return a.bounded(ctx, func(ctx context.Context) error { _, err := s.PutOnce(ctx, key, value); return err })
-}
-
-// passOnReports passes on the reports of one change that is not decided.
-func (a *aggregator) passOnReports(ctx context.Context, c *nodeChange) {
-	_, c.passed = a.passOn(ctx, c, c.comm.acks(c.k))
-	c.barrier, _ = a.passOn(ctx, c, c.comm.arrivals(c.k))
 }
 
 // takeDecision mirrors the decisions of the communicator, and reports whether that of this change is

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -129,11 +131,10 @@ func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersi
 	content := m.cfg.Own.Content
 	if v.Content != m.cfg.Own.name().Content {
 		err := m.persist(ctx, func(ctx context.Context) error {
-			c, ok := readBlob(ctx, m.cfg.Store, v.Content)
-			if !ok {
+			var ok bool
+			if content, ok = readBlob(ctx, m.cfg.Store, v.Content); !ok {
 				return errors.New("the version's content is not there")
 			}
-			content = c
 			return nil
 		})
 		if err != nil {
@@ -163,12 +164,9 @@ func (m *Member) claim(ctx context.Context) error {
 	if won || err != nil {
 		return err
 	}
-	taken := map[string]bool{}
-	err = m.persist(ctx, func(ctx context.Context) error {
-		names, err := m.cfg.Store.List(ctx, m.keys.slots())
-		for _, name := range names {
-			taken[name] = true
-		}
+	var taken []string
+	err = m.persist(ctx, func(ctx context.Context) (err error) {
+		taken, err = m.cfg.Store.List(ctx, m.keys.slots())
 		return err
 	})
 	if err != nil {
@@ -176,7 +174,7 @@ func (m *Member) claim(ctx context.Context) error {
 	}
 	for i := 1; i < m.cfg.Ranks; i++ {
 		slot := (first + i) % m.cfg.Ranks
-		if taken[fmt.Sprint(slot)] {
+		if slices.Contains(taken, strconv.Itoa(slot)) {
 			continue
 		}
 		won, err := m.claimSlot(ctx, slot)
