@@ -52,8 +52,8 @@ func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
 			if !c.mirrored || c.over {
 				continue
 			}
-			// A decision removes the proposal from the listing, which one look shows for all
-			// changes. Where that removal failed, the decision is found all the same.
+			// A decision removes the change from the listing of undecided ones. That removal may have failed,
+			// so the aggregator also asks now and then.
 			if c.vanished || idle && now-c.asked >= askAnyway*timing.IdlePoll {
 				c.asked = now
 				c.over = a.takeDecision(ctx, c)
@@ -100,7 +100,7 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 	})
 	for _, name := range mirrored { // before the others were listed
 		if a.changes[name] == nil && !isListed(name) {
-			// what stays takes room only
+			// a leftover only takes space
 			_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, undecided+"/"+name) })
 		}
 	}
@@ -145,8 +145,8 @@ func (a *aggregator) put(ctx context.Context, s Store, key string, value []byte)
 }
 
 // takeDecision mirrors the decisions of the communicator, and reports whether that of this change is
-// among them. Earlier ones may have come between two looks; those that were removed since go from
-// the mirror, too.
+// among them. Earlier ones may have come between two looks. It also removes from the mirror what was
+// removed from the shared store.
 func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided bool) {
 	err := a.bounded(ctx, func(ctx context.Context) error {
 		names, err := a.node.shared.List(ctx, c.comm.decisions())
@@ -167,17 +167,17 @@ func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided b
 		return false
 	}
 	for _, key := range c.merged {
-		// what stays takes room only
+		// a leftover only takes space
 		_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.shared.Remove(ctx, key) })
 	}
 	_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, c.comm.open(c.k)) })
 	return true
 }
 
-// removeHistory removes what is mirrored of changes before this one, but for those whose decisions are
-// still there. All ranks of this node have passed them.
+// removeHistory removes from the mirror the changes before this one whose decisions are no longer in the shared
+// store. All ranks of this node have passed them.
 func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []string) {
-	names, _ := a.node.local.List(ctx, c.comm.decisions()) // what stays takes room only
+	names, _ := a.node.local.List(ctx, c.comm.decisions()) // a leftover only takes space
 	for _, name := range names {
 		if k, _, ok := parseDecision(name); ok && k < c.k && !slices.Contains(there, name) {
 			_ = a.node.local.Remove(ctx, c.comm.decisions()+"/"+name)
@@ -187,9 +187,8 @@ func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []s
 	}
 }
 
-// passOn merges the reports that the ranks of this node have put in dir, once all have: one
-// record for all is worth the wait. It reports whether any has, and whether all have and that was
-// passed on.
+// passOn merges the reports of this node's ranks in dir into one record for each hash. It waits until all ranks
+// have reported. some: at least one rank has reported. every: all have, and the records are in the shared store.
 func (a *aggregator) passOn(ctx context.Context, c *nodeChange, dir string) (some, every bool) {
 	slots, err := a.list(ctx, a.node.local, c.comm.slots())
 	if err != nil {

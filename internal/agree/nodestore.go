@@ -45,7 +45,7 @@ func (n *NodeStore) PutOnce(ctx context.Context, key string, value []byte) ([]by
 		// owners. A failure costs time only.
 		_, _ = n.local.PutOnce(ctx, key, stands)
 		if dir := path.Dir(path.Dir(key)); isLeft(key) && n.haveLeft(ctx, dir) {
-			_ = n.local.Drop(ctx, dir) // what stays takes room only
+			_ = n.local.Drop(ctx, dir) // a leftover only takes space
 		}
 	}
 	return stands, err
@@ -132,13 +132,13 @@ func (n *NodeStore) Remove(ctx context.Context, key string) error {
 		return n.local.Remove(ctx, key)
 	}
 	if mirrored(key) || isDecision(key) {
-		_ = n.local.Remove(ctx, key) // what stays takes room only
+		_ = n.local.Remove(ctx, key) // a leftover only takes space
 	}
 	return n.shared.Remove(ctx, key)
 }
 
 // Drop implements Store.
 func (n *NodeStore) Drop(ctx context.Context, dir string) error {
-	_ = n.local.Drop(ctx, dir) // what stays takes room only
+	_ = n.local.Drop(ctx, dir) // a leftover only takes space
 	return n.shared.Drop(ctx, dir)
 }

@@ -12,9 +12,8 @@ var ErrRefused = errors.New("the rendezvous takes no records")
 // ErrNoRecord means that there is nothing under a key that could be moved.
 var ErrNoRecord = errors.New("there is no such record")
 
-// A Store holds the records that the ranks of a job share. A record never
-// changes once it exists, but for its key. Keys are paths of lower-case letters, digits,
-// '.', '-' and '/'.
+// A Store holds the records that the ranks of a job share. The value of a record never changes;
+// Move changes its key. Keys are paths of lower-case letters, digits, '.', '-' and '/'.
 //
 // Every method may fail at any time, must return soon after ctx ends, and may be
 // called by several goroutines at once.

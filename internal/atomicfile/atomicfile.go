@@ -1,4 +1,4 @@
-// Package atomicfile writes files whole or not at all: who reads one finds what it held before, or all that is new.
+// Package atomicfile writes files whole or not at all: a reader finds either the old content or all of the new.
 package atomicfile
 
 import (

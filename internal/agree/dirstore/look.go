@@ -58,7 +58,7 @@ func Below(dir string) (dirs []string, unseen []error) {
 		for _, e := range entries {
 			switch {
 			case !e.IsDir(), used && slices.Contains(recordDirs, e.Name()):
-			case strings.ContainsFunc(e.Name(), unicode.IsControl): // it would forge lines of what is printed
+			case strings.ContainsFunc(e.Name(), unicode.IsControl): // the name could forge lines of the output
 				unseen = append(unseen, fmt.Errorf("%q in %s: control characters in the name", e.Name(), at))
 			default:
 				look(filepath.Join(at, e.Name()), depth+1)

@@ -56,8 +56,8 @@ func hold(dir string, create int) (*os.File, error) {
 	return nil, err
 }
 
-// owned reports whether a directory is private to this user. The records in another user's would
-// decide what this process does.
+// owned reports whether a directory is private to this user. This process must not obey records of another
+// user.
 func owned(dir string) bool {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {

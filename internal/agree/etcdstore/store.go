@@ -51,8 +51,7 @@ func (s *Store) Close() {
 	s.runs.Wait()
 }
 
-// shared is the group of what belongs to no communicator. No communicator is
-// called so.
+// shared is the group of the records that belong to no communicator. No communicator has this name.
 const shared = "shared"
 
 // groupOf knows how package agree names records: c/<comm>/..., p/<comm>.<k> and open/<comm>.<k>
