@@ -173,7 +173,7 @@ func (r *rendezvous) open() error {
 		if err != nil {
 			return fmt.Errorf("%s cannot be used: %w (%s names another directory)", r.plugin.shm, err, EnvRendezvous)
 		}
-		r.store, r.timing, r.inPlace, r.close = s, agree.Local, s.InPlace, func() { s.Close() }
+		r.store, r.timing, r.inPlace, r.close = s, agree.Local, s.InPlace, s.Close
 	case IsEtcd(r.name):
 		s, end, err := openEtcd(r.name, r.plugin.getenv)
 		if err != nil {
@@ -185,7 +185,7 @@ func (r *rendezvous) open() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.plugin.setting(r.name), err)
 		}
-		r.store, r.timing, r.inPlace, r.close = s, agree.Shared, s.InPlace, func() { s.Close() }
+		r.store, r.timing, r.inPlace, r.close = s, agree.Shared, s.InPlace, s.Close
 	}
 	if r.aggregate {
 		if err := r.aggregateRanks(); err != nil {

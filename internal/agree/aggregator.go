@@ -38,12 +38,12 @@ const askAnyway = 4
 // second one would only cost time.
 func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
 	a := &aggregator{node: n, clock: clock, timing: timing, changes: map[string]*nodeChange{}}
-	var lastIdle time.Duration = -forever
+	nextIdle := clock.Now()
 	for ctx.Err() == nil {
 		now := clock.Now()
-		idle := now-lastIdle >= timing.IdlePoll || lastIdle < 0
+		idle := now >= nextIdle
 		if idle {
-			lastIdle = now
+			nextIdle = now + timing.IdlePoll
 		}
 		a.findProposals(ctx, idle)
 		wait := timing.IdlePoll
@@ -52,8 +52,8 @@ func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
 			if !c.mirrored || c.over {
 				continue
 			}
-			// A decision removes the proposal from the listing, which one look shows for all
-			// changes. Where that removal failed, the decision is found all the same.
+			// A decision removes the change from the listing of undecided ones. That removal may have failed,
+			// so the aggregator also asks now and then.
 			if c.vanished || idle && now-c.asked >= askAnyway*timing.IdlePoll {
 				c.asked = now
 				c.over = a.takeDecision(ctx, c)
@@ -61,7 +61,8 @@ func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
 			if c.over || !c.listed {
 				continue
 			}
-			a.passOnReports(ctx, c)
+			_, c.passed = a.passOn(ctx, c, c.comm.acks(c.k))
+			c.barrier, _ = a.passOn(ctx, c, c.comm.arrivals(c.k))
 			wait = min(wait, timing.ActivePoll)
 			if c.barrier {
 				wait = min(wait, timing.BarrierPoll)
@@ -78,9 +79,8 @@ func (a *aggregator) bounded(ctx context.Context, op func(context.Context) error
 	return op(ctx)
 }
 
-// findProposals mirrors new proposals, each after the blob that it names, and forgets those
-// that are over and no longer there. Only now and then does it ask again whether one that seemed to
-// concern other nodes concerns this one.
+// findProposals mirrors the records that announce new proposals, and forgets the proposals that are over and
+// no longer there. Only now and then does it ask again whether a proposal of other nodes concerns this one.
 func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 	mirrored, err := a.list(ctx, a.node.local, undecided)
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 	})
 	for _, name := range mirrored { // before the others were listed
 		if a.changes[name] == nil && !isListed(name) {
-			// what stays takes room only
+			// a leftover only takes space
 			_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, undecided+"/"+name) })
 		}
 	}
@@ -124,7 +124,7 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 			c.over = a.clock.Now()-c.since > JoinLimit
 			continue
 		}
-		c.mirrored = a.mirrorProposal(ctx, c) == nil
+		c.mirrored = a.put(ctx, a.node.local, c.comm.open(c.k), nil) == nil
 	}
 }
 
@@ -133,42 +133,6 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 func (a *aggregator) isConcerned(ctx context.Context, comm keys) bool {
 	slots, err := a.list(ctx, a.node.local, comm.slots())
 	return err == nil && len(slots) > 0
-}
-
-// mirrorProposal copies a proposal into the node's own store, after the blob that it names.
-func (a *aggregator) mirrorProposal(ctx context.Context, c *nodeChange) error {
-	text, err := a.get(ctx, a.node.shared, c.comm.proposal(c.k))
-	if err != nil {
-		return err
-	}
-	p, err := decode[Proposal](text)
-	if err != nil {
-		return err
-	}
-	if _, err := a.get(ctx, a.node.local, p.Key()); err != nil { // most changes of a job bring one version
-		content, err := a.get(ctx, a.node.shared, p.Key())
-		if err == nil {
-			err = a.put(ctx, a.node.local, p.Key(), content)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := a.put(ctx, a.node.local, c.comm.proposal(c.k), text); err != nil {
-		return err
-	}
-	return a.put(ctx, a.node.local, c.comm.open(c.k), nil)
-}
-
-func (a *aggregator) get(ctx context.Context, s Store, key string) (value []byte, err error) {
-	err = a.bounded(ctx, func(ctx context.Context) error {
-		found := false
-		if value, found, err = s.Get(ctx, key); err == nil && !found {
-			err = notYet(key)
-		}
-		return err
-	})
-	return value, err
 }
 
 func (a *aggregator) list(ctx context.Context, s Store, dir string) (names []string, err error) {
@@ -180,15 +144,9 @@ func (a *aggregator) put(ctx context.Context, s Store, key string, value []byte)
 	return a.bounded(ctx, func(ctx context.Context) error { _, err := s.PutOnce(ctx, key, value); return err })
 }
 
-// passOnReports passes on the reports of one change that is not decided.
-func (a *aggregator) passOnReports(ctx context.Context, c *nodeChange) {
-	_, c.passed = a.passOn(ctx, c, c.comm.acks(c.k))
-	c.barrier, _ = a.passOn(ctx, c, c.comm.arrivals(c.k))
-}
-
 // takeDecision mirrors the decisions of the communicator, and reports whether that of this change is
-// among them. Earlier ones may have come between two looks; those that were removed since go from
-// the mirror, too.
+// among them. Earlier ones may have come between two looks. It also removes from the mirror what was
+// removed from the shared store.
 func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided bool) {
 	err := a.bounded(ctx, func(ctx context.Context) error {
 		names, err := a.node.shared.List(ctx, c.comm.decisions())
@@ -209,30 +167,28 @@ func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided b
 		return false
 	}
 	for _, key := range c.merged {
-		// what stays takes room only
+		// a leftover only takes space
 		_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.shared.Remove(ctx, key) })
 	}
 	_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, c.comm.open(c.k)) })
 	return true
 }
 
-// removeHistory removes what is mirrored of changes before this one, but for those whose decisions are
-// still there. All ranks of this node have passed them.
+// removeHistory removes from the mirror the changes before this one whose decisions are no longer in the shared
+// store. All ranks of this node have passed them.
 func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []string) {
-	names, _ := a.node.local.List(ctx, c.comm.decisions()) // what stays takes room only
+	names, _ := a.node.local.List(ctx, c.comm.decisions()) // a leftover only takes space
 	for _, name := range names {
 		if k, _, ok := parseDecision(name); ok && k < c.k && !slices.Contains(there, name) {
 			_ = a.node.local.Remove(ctx, c.comm.decisions()+"/"+name)
-			_ = a.node.local.Remove(ctx, c.comm.proposal(k))
 			_ = a.node.local.Drop(ctx, c.comm.acks(k))
 			_ = a.node.local.Drop(ctx, c.comm.arrivals(k))
 		}
 	}
 }
 
-// passOn merges the reports that the ranks of this node have put in dir, once all have: one
-// record for all is worth the wait. It reports whether any has, and whether all have and that was
-// passed on.
+// passOn merges the reports of this node's ranks in dir into one record for each hash. It waits until all ranks
+// have reported. some: at least one rank has reported. every: all have, and the records are in the shared store.
 func (a *aggregator) passOn(ctx context.Context, c *nodeChange, dir string) (some, every bool) {
 	slots, err := a.list(ctx, a.node.local, c.comm.slots())
 	if err != nil {

@@ -125,9 +125,13 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 		return m.decide(c, Decision{Abort: Superseded})
 	case c.mine && !progress.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
 		return m.decide(c, Decision{Abort: Slow})
-	case !progress.acked && !m.acknowledge(c):
-		return m.pollDecision(c)
-	case c.mine && !progress.allAcked:
+	case !progress.acked:
+		_, err := m.put(m.keys.ack(c.k, c.hash, m.slot), nil)
+		if progress.acked = err == nil; err != nil {
+			return m.pollDecision(c)
+		}
+	}
+	if c.mine && !progress.allAcked {
 		verdict, ok := m.countReports(m.keys.acks(c.k), c.hash)
 		if ok && !verdict.Commit {
 			return m.decide(c, verdict)
@@ -141,13 +145,6 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 		wait = m.cfg.Timing.IdlePoll // a communicator that makes no calls may do so for hours
 	}
 	return wait
-}
-
-// acknowledge puts the record that this rank has staged the version and has promised.
-func (m *Member) acknowledge(c change) bool {
-	_, err := m.put(m.keys.ack(c.k, c.hash, m.slot), nil)
-	m.background.progress.acked = err == nil
-	return err == nil
 }
 
 // countReports compares the ranks' reports in dir with this rank's hash and returns the

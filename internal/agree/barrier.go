@@ -6,40 +6,39 @@ import (
 	"time"
 )
 
-// arrival is what a rank knows of its arrival at the barrier of change k. The zero value is
-// none.
+// arrival is what a rank knows of its arrival at the barrier of change k. The zero value means that it has not
+// arrived.
 type arrival struct {
 	at    uint64 // the barrier's call
 	hash  uint64 // see arrivalHash
 	since time.Duration
 	// key is that of the record; "" until the rank that puts it knows whom it represents.
 	key string
-	// represented are the other ranks of this process for which the same record stands;
-	// nil for these themselves.
+	// represented are the other ranks of this process that arrive by the same record; nil in those ranks
+	// themselves.
 	represented []*Member
 	byProxy     bool // another rank of this process puts the record
 	// attempted: the record may exist, so the change may be committed.
 	attempted bool
-	landed    bool // it does exist
+	landed    bool // the record exists
 }
 
-// lookout is what the main thread keeps of the last call that it let pass while it looks for the
-// barrier. The zero value is none. See Member.arriveByProxy.
+// lookout describes the last call that the main thread let pass while it looked for the barrier. The zero value
+// means that there was none. See Member.arriveByProxy.
 type lookout struct {
-	next   uint64 // the call after that one
-	call   uint64 // HashCall of it
-	tick   uint64 // the Poller's, then
-	thread int    // that made it
+	next   uint64 // the number of the call after it
+	call   uint64 // its HashCall
+	tick   uint64 // the value of Poller.ticks at the call
+	thread int    // the thread that made it
 }
 
 // barrierWithin is how many calls after S may be the barrier. The main thread enters Go at
 // each of them.
 const barrierWithin = 256
 
-// isBarrier reports whether call n is the barrier: the first call after S that differs from
-// the call before it. A rank that has made one call more or less than the others then
-// arrives at another call than they do, or after other calls. Where all calls are alike,
-// nothing would show that, and the rank withdraws.
+// isBarrier reports whether call n is the barrier: the first call after S that differs from the call before it.
+// A rank that has made one call more or less than the others arrives at another call, or after other calls, and
+// so is noticed. If all calls are alike, nothing would show it, and the rank withdraws.
 func (m *Member) isBarrier(n, call uint64) bool {
 	if n > m.change.Switch && (call != m.change.lookout.call || m.cfg.Uniform) {
 		return true
@@ -52,9 +51,9 @@ func (m *Member) isBarrier(n, call uint64) bool {
 	return false
 }
 
-// arrive makes this rank arrive at call n, and with it the siblings on this thread that have
-// come to the same call. NCCL asks the ranks of a thread one after the other, so they could
-// not all wait there; but each has promised to stop at its trigger.
+// arrive makes this rank arrive at call n, together with the siblings on this thread that have come to the same
+// call. NCCL asks the ranks of a thread one after the other, so they cannot all wait there. Each has promised to
+// stop at its trigger.
 func (m *Member) arrive(n, call uint64) {
 	before, thread := m.cfg.Counter.Hash(), m.cfg.Thread()
 	at := arrival{at: n, hash: arrivalHash(m.change.Tag, n, before, call), since: m.cfg.Clock.Now()}
@@ -84,8 +83,8 @@ func (m *Member) arrive(n, call uint64) {
 	}
 }
 
-// arrivalHash is equal for ranks that arrive for the same proposal at the same call n, after
-// the same calls, of which before is the Counter's Hash.
+// arrivalHash is equal for ranks that arrive for the same proposal at the same call n, after the same calls.
+// before is Counter.Hash at call n.
 func arrivalHash(tag string, n, before, call uint64) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(tag))
@@ -98,10 +97,10 @@ func arrivalHash(tag string, n, before, call uint64) uint64 {
 // arriveByProxy makes this rank arrive together with a sibling, whose change is of, if it has come to
 // the same call on the same thread. A rank of another thread may be behind, and arrives by itself.
 //
-// This rank must have made a call since the sibling made its last one. Inside a group of
-// calls, which NCCL asks of one rank after the other, this rank would otherwise be behind,
-// and a call that nobody else makes would have brought its count here. This rank's next
-// call may be such a call: the collectives before it are those of the others all the same.
+// This rank must have made a call since the sibling made its last one. NCCL asks a group of calls of one rank
+// after the other. So this rank would otherwise be behind, and a call that nobody else makes would have brought
+// its count here. This rank's next call may be such a call: the collectives before it are still those of the
+// others.
 func (m *Member) arriveByProxy(of change, before uint64, thread int, at arrival) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

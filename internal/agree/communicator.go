@@ -68,14 +68,6 @@ func (c *Communicator) Versions() (all []VersionName) {
 	return all
 }
 
-// Undecided returns the change that is proposed and not decided, or nil.
-func (c *Communicator) Undecided() *Change {
-	if n := len(c.Changes); n > 0 && c.Changes[n-1].Decision == nil {
-		return &c.Changes[n-1]
-	}
-	return nil
-}
-
 // Frozen returns the change that prevents all later ones, or nil.
 func (c *Communicator) Frozen() *Change {
 	for i, change := range c.Changes {

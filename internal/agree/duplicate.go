@@ -13,8 +13,12 @@ func (m *Member) joinAsDuplicate(ctx context.Context) error {
 	for k := uint64(1); ; k++ {
 		var p Proposal
 		var d Decision
-		err := m.persist(ctx, func(ctx context.Context) (err error) {
-			p, err = m.forbidProposal(ctx, k)
+		err := m.persist(ctx, func(ctx context.Context) error {
+			// This forbids the change, unless it is proposed already.
+			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.proposal(k), encode(Proposal{Freeze: true}))
+			if err == nil {
+				p, err = decode[Proposal](stands)
+			}
 			if err == nil && !p.Freeze {
 				d, err = m.abortAsDuplicate(ctx, k, p)
 			}
@@ -34,15 +38,6 @@ func (m *Member) joinAsDuplicate(ctx context.Context) error {
 		}
 		m.versions.past = append(m.versions.past, pastCommit{d.At, v})
 	}
-}
-
-// forbidProposal puts a freeze in place of proposal k, or returns the proposal that there is.
-func (m *Member) forbidProposal(ctx context.Context, k uint64) (p Proposal, err error) {
-	stands, err := m.cfg.Store.PutOnce(ctx, m.keys.proposal(k), encode(Proposal{Freeze: true}))
-	if err != nil {
-		return p, err
-	}
-	return decode[Proposal](stands)
 }
 
 // abortAsDuplicate aborts change k, or returns the decision that there is.

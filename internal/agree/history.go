@@ -1,8 +1,8 @@
 package agree
 
-// Members need no records of decided changes: they look for the next one. Only a duplicate, which
-// joins late, goes through all changes. So before the first removal the history record tells
-// whether the records are removed or a duplicate needs them.
+// Members need no records of decided changes: they look for the next one. Only a duplicate, which joins late,
+// goes through all changes. So the history record is put before the first removal. It says either that a
+// duplicate needs the records or that they are being removed.
 
 // removeHistory removes the records of changes before k, once all ranks have acknowledged k: no
 // rank needs them any more. The change that brought the version in force stays, for tools.
@@ -25,7 +25,7 @@ func (m *Member) removeHistory(k uint64) {
 		if !m.mayForget() {
 			return
 		}
-		// What is not removed now takes room only, until the communicator ends.
+		// What is not removed now only takes space until the communicator ends.
 		for _, dir := range []string{m.keys.acks(of), m.keys.arrivals(of)} {
 			ctx, end := m.op()
 			_ = m.cfg.Store.Drop(ctx, dir)
@@ -48,9 +48,9 @@ func (m *Member) mayForget() bool {
 	return m.background.forgets
 }
 
-// removeAll removes the records of a communicator if this rank is the last to leave. The record that
-// it has ended stays: a communicator of the same id that begins just now must not take what is left
-// for its own. A late removal hits no later communicator, because the keys are never used again.
+// removeAll removes the records of a communicator if this rank is the last to leave. The record ended stays, so
+// that a new communicator of the same id does not take the leftovers for its own. A late removal hits no later
+// communicator, because the keys are never used again.
 func (m *Member) removeAll() {
 	names, err := m.list(m.keys.lefts())
 	if err != nil || len(names) < m.cfg.Ranks || !m.mayForget() {
@@ -73,7 +73,7 @@ func (m *Member) removeAll() {
 	// The slots go first: a tool that sees what is left must not take a rank for one that lives.
 	for _, dir := range []string{m.keys.slots(), m.keys.all()} {
 		ctx, end := m.op()
-		_ = m.cfg.Store.Drop(ctx, dir) // what stays takes room only
+		_ = m.cfg.Store.Drop(ctx, dir) // a leftover only takes space
 		end()
 	}
 }

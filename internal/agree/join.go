@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -109,7 +111,8 @@ func (m *Member) start(ctx context.Context) (v VersionName, err error) {
 		if err == nil && !found {
 			// Only a rank that may be the first puts its file. If the store is full, ranks
 			// that have the same file do without.
-			if err = m.putBlob(ctx, own.Content, m.cfg.Own.Content); err == nil || errors.Is(err, ErrRefused) {
+			_, err = m.cfg.Store.PutOnce(ctx, blobKey(own.Content), m.cfg.Own.Content)
+			if err == nil || errors.Is(err, ErrRefused) {
 				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
 			}
 		}
@@ -132,28 +135,15 @@ func (m *Member) loadStart(ctx context.Context, v VersionName) (err error) {
 	return err
 }
 
-// putBlob puts a version's content, once per process.
-func (m *Member) putBlob(ctx context.Context, digest string, content []byte) error {
-	if _, there := m.cfg.Poller.blobs.Load(digest); there {
-		return nil
-	}
-	_, err := m.cfg.Store.PutOnce(ctx, blobKey(digest), content)
-	if err == nil {
-		m.cfg.Poller.blobs.Store(digest, true)
-	}
-	return err
-}
-
 // load reads and stages a version that is committed.
 func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersion, error) {
 	content := m.cfg.Own.Content
 	if v.Content != m.cfg.Own.name().Content {
 		err := m.persist(ctx, func(ctx context.Context) error {
-			c, ok := readBlob(ctx, m.cfg.Store, v.Content)
-			if !ok {
+			var ok bool
+			if content, ok = readBlob(ctx, m.cfg.Store, v.Content); !ok {
 				return errors.New("the version's content is not there")
 			}
-			content = c
 			return nil
 		})
 		if err != nil {
@@ -188,12 +178,9 @@ func (m *Member) claim(ctx context.Context) error {
 	if won || err != nil {
 		return err
 	}
-	taken := map[string]bool{}
-	err = m.persist(ctx, func(ctx context.Context) error {
-		names, err := m.cfg.Store.List(ctx, m.keys.slots())
-		for _, name := range names {
-			taken[name] = true
-		}
+	var taken []string
+	err = m.persist(ctx, func(ctx context.Context) (err error) {
+		taken, err = m.cfg.Store.List(ctx, m.keys.slots())
 		return err
 	})
 	if err != nil {
@@ -201,7 +188,7 @@ func (m *Member) claim(ctx context.Context) error {
 	}
 	for i := 1; i < m.cfg.Ranks; i++ {
 		slot := (first + i) % m.cfg.Ranks
-		if taken[fmt.Sprint(slot)] {
+		if slices.Contains(taken, strconv.Itoa(slot)) {
 			continue
 		}
 		won, err := m.claimSlot(ctx, slot)

@@ -75,7 +75,7 @@ func (m *Member) abortAsLeaving() {
 	defer end()
 	if m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag),
 		m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(c.k)) == nil {
-		_ = m.cfg.Store.Remove(ctx, m.keys.open(c.k)) // what stays takes room only
+		_ = m.cfg.Store.Remove(ctx, m.keys.open(c.k)) // a leftover only takes space
 	}
 }
 

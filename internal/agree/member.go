@@ -147,9 +147,13 @@ func (m *Member) Snapshot() Snapshot {
 func (m *Member) Offer(v Version) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.versions.offer(v, m.cfg.Clock.Now()) {
-		m.wakeUp()
+	s := &m.versions
+	if v.Meaning == s.lastRead {
+		return
 	}
+	s.lastRead, s.wanted = v.Meaning, v.Meaning
+	s.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now()}
+	m.wakeUp()
 }
 
 // Propose makes a version the pending edit, although this rank's own file does not hold it. Proposing the
@@ -161,9 +165,12 @@ func (m *Member) Offer(v Version) {
 func (m *Member) Propose(v Version) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.versions.propose(v, m.cfg.Clock.Now()) {
-		m.wakeUp()
+	s := &m.versions
+	if e := s.pending; s.unseen || e != nil && (!e.proposed || e.Meaning == v.Meaning) {
+		return
 	}
+	s.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now(), proposed: true}
+	m.wakeUp()
 }
 
 // InForce is the version that is in force.
@@ -180,7 +187,9 @@ type InForce struct {
 func (m *Member) InForce() InForce {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.versions.tell()
+	s := &m.versions
+	s.unseen = false
+	return InForce{s.current.snapshot, s.current.from, s.current.proposed, s.wanted}
 }
 
 // Slot returns the member's slot, or -1 if it takes no part in changes.

@@ -9,8 +9,8 @@ import (
 )
 
 // A NodeStore is the store of the ranks of one node in a job of many nodes. Without it each rank would poll
-// the store that all nodes share. One process of the node is the aggregator. It copies records that may be
-// read late into a mirror, the node's own store. The ranks put their reports into the mirror, and the
+// the store that all nodes share. One process of the node is the aggregator. It copies what ranks look for again
+// and again into a mirror, the node's own store. The ranks put their reports into the mirror, and the
 // aggregator puts one merged report for all ranks of equal hash into the shared store. Operations that make a
 // decision go to the shared store itself, so the mirror decides nothing. In the mirror the value of a
 // decision is its mark.
@@ -23,9 +23,7 @@ func NewNodeStore(shared, local Store) *NodeStore { return &NodeStore{shared, lo
 
 // mirrored reports whether a record is kept in the node's own store as well.
 func mirrored(key string) bool {
-	return strings.HasPrefix(key, "blob/") || strings.HasPrefix(key, proposals+"/") ||
-		strings.HasPrefix(key, undecided+"/") ||
-		strings.Contains(key, "/slot/") || isLeft(key)
+	return strings.HasPrefix(key, undecided+"/") || strings.Contains(key, "/slot/") || isLeft(key)
 }
 
 // isLeft reports whether a record says that a rank has left.
@@ -47,7 +45,7 @@ func (n *NodeStore) PutOnce(ctx context.Context, key string, value []byte) ([]by
 		// owners. A failure costs time only.
 		_, _ = n.local.PutOnce(ctx, key, stands)
 		if dir := path.Dir(path.Dir(key)); isLeft(key) && n.haveLeft(ctx, dir) {
-			n.removeMirror(ctx, dir)
+			_ = n.local.Drop(ctx, dir) // a leftover only takes space
 		}
 	}
 	return stands, err
@@ -59,20 +57,6 @@ func (n *NodeStore) haveLeft(ctx context.Context, dir string) bool {
 	slots, err := n.local.List(ctx, dir+"/slot")
 	lefts, err2 := n.local.List(ctx, dir+"/left")
 	return err == nil && err2 == nil && len(lefts) >= len(slots)
-}
-
-// removeMirror removes the node's own records of a communicator whose records are below dir. What
-// stays takes room only.
-func (n *NodeStore) removeMirror(ctx context.Context, dir string) {
-	_ = n.local.Drop(ctx, dir)
-	for _, below := range []string{proposals, undecided} {
-		names, _ := n.local.List(ctx, below)
-		for _, name := range names {
-			if comm, _, ok := parseProposalName(name); ok && comm.all() == dir {
-				_ = n.local.Remove(ctx, below+"/"+name)
-			}
-		}
-	}
 }
 
 // Get implements Store.
@@ -133,7 +117,7 @@ func (n *NodeStore) Move(ctx context.Context, from, to string) error {
 func (n *NodeStore) mirrorDecision(ctx context.Context, key string) error {
 	mark, err := n.shared.Mark(ctx, key)
 	if err == nil && mark == "" {
-		err = notYet(key)
+		err = fmt.Errorf("%s was listed, but is not in sight yet", key)
 	}
 	if err != nil {
 		return err
@@ -142,22 +126,19 @@ func (n *NodeStore) mirrorDecision(ctx context.Context, key string) error {
 	return err
 }
 
-// notYet is the error of a copy whose original was listed, but is not in sight yet.
-func notYet(key string) error { return fmt.Errorf("%s is not there yet", key) }
-
 // Remove implements Store.
 func (n *NodeStore) Remove(ctx context.Context, key string) error {
 	if isReport(key) {
 		return n.local.Remove(ctx, key)
 	}
 	if mirrored(key) || isDecision(key) {
-		_ = n.local.Remove(ctx, key) // what stays takes room only
+		_ = n.local.Remove(ctx, key) // a leftover only takes space
 	}
 	return n.shared.Remove(ctx, key)
 }
 
 // Drop implements Store.
 func (n *NodeStore) Drop(ctx context.Context, dir string) error {
-	_ = n.local.Drop(ctx, dir) // what stays takes room only
+	_ = n.local.Drop(ctx, dir) // a leftover only takes space
 	return n.shared.Drop(ctx, dir)
 }

@@ -12,7 +12,7 @@ func (m *Member) Note(ctx context.Context, value []byte) error {
 		return err
 	}
 	if m.notes > 0 {
-		_ = m.cfg.Store.Remove(ctx, m.keys.note(m.notes)) // what stays takes room only
+		_ = m.cfg.Store.Remove(ctx, m.keys.note(m.notes)) // a leftover only takes space
 	}
 	m.notes++
 	return nil

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// op begins a store operation of the background. It lasts no longer than the timing allows,
-// and ends early when the main thread arrives at the barrier, since what that waits for
-// goes first.
+// op begins a store operation of the background. The operation ends after Timing.OpLimit. It ends earlier
+// when the main thread arrives at the barrier, because the main thread's wait must be served first.
 func (m *Member) op() (ctx context.Context, end func()) {
 	ctx, cancel := withLimit(m.ctx, m.cfg.Clock, m.cfg.Timing.OpLimit)
 	m.mu.Lock()
@@ -27,9 +26,9 @@ func (m *Member) op() (ctx context.Context, end func()) {
 	}
 }
 
-// put is PutOnce with a stopwatch, because leads must be longer where puts are slow. A put
-// that fails is not measured. One put at most doubles the estimate: it may have met an
-// outage of seconds, after which changes would otherwise take minutes.
+// put is PutOnce with a stopwatch, because leads must be longer where puts are slow. It does not measure a put
+// that fails. One put at most doubles the estimate: after an outage of seconds, changes would otherwise take
+// minutes.
 func (m *Member) put(key string, value []byte) ([]byte, error) {
 	ctx, end := m.op()
 	defer end()

@@ -17,10 +17,6 @@ type Poller struct {
 	every time.Duration
 	limit time.Duration // of one listing
 
-	// blobs holds the digests of the contents that members have put. A blob never changes
-	// and stays as long as a member lives, so that the next member need not put it again.
-	blobs sync.Map
-
 	// ticks orders the calls that this process's main threads make while they look for the
 	// barrier.
 	ticks atomic.Uint64
@@ -76,28 +72,11 @@ func (p *Poller) siblings(m *Member) (all []*Member) {
 	return all
 }
 
-// announcedPoll is the time between listings of a store that announces new records.
-const announcedPoll = 30 * time.Second
-
 func (p *Poller) run(ctx context.Context, done chan struct{}) {
 	defer close(done)
-	every, changed := p.every, make(chan struct{}, 1)
-	if a, ok := p.store.(Announcer); ok {
-		every = max(every, announcedPoll)
-		var announcing sync.WaitGroup
-		defer announcing.Wait()
-		announcing.Go(func() {
-			a.Announce(ctx, undecided, func() {
-				select {
-				case changed <- struct{}{}:
-				default:
-				}
-			})
-		})
-	}
 	for ctx.Err() == nil {
 		p.list(ctx)
-		sleep(ctx, p.clock, every, changed)
+		sleep(ctx, p.clock, p.every, nil)
 	}
 }
 

@@ -2,6 +2,7 @@ package agree
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -29,7 +30,13 @@ func (m *Member) propose(k uint64) time.Duration {
 		return m.cfg.Timing.IdlePoll
 	}
 	if !e.blobStored {
-		if _, err := m.put(blobKey(e.Content), e.content); err != nil {
+		if _, err := m.put(blobKey(e.Content), e.content); errors.Is(err, ErrRefused) {
+			if e.attempts == 0 {
+				m.log(true, "version %.12s waits: %v", e.Meaning, err)
+			}
+			e.delay(m.cfg.Clock.Now())
+			return m.cfg.Timing.ActivePoll
+		} else if err != nil {
 			return m.cfg.Timing.ActivePoll
 		}
 		e.blobStored = true
@@ -134,8 +141,12 @@ func (m *Member) stageProposal(c change) time.Duration {
 		m.mu.Unlock()
 		return 0
 	}
-	if c.mine && !m.announce(c.k) {
-		return m.cfg.Timing.ActivePoll
+	// By this record the other ranks find the proposal, so it comes after that.
+	if progress := &m.background.progress; c.mine && !progress.announced {
+		if _, err := m.put(m.keys.open(c.k), nil); err != nil {
+			return m.cfg.Timing.ActivePoll
+		}
+		progress.announced = true
 	}
 	mark, err := m.mark(m.keys.token(c.k, c.Tag))
 	if err != nil || mark == "" { // it was put before the proposal, but may be out of sight yet
@@ -174,17 +185,6 @@ func (m *Member) stageProposal(c change) time.Duration {
 	m.change.state = armed
 	m.cfg.Counter.Trigger.Store(c.Check)
 	return m.cfg.Timing.ActivePoll
-}
-
-// announce puts the record by which the other ranks find this rank's proposal. It comes after the
-// proposal, so whoever finds the record finds the proposal, too.
-func (m *Member) announce(k uint64) bool {
-	announced := &m.background.progress.announced
-	if !*announced {
-		_, err := m.put(m.keys.open(k), nil)
-		*announced = err == nil
-	}
-	return *announced
 }
 
 // blob reads the proposed version's content.

@@ -64,7 +64,7 @@ func (m *Member) retireOld() {
 func (m *Member) removeObsolete() {
 	for _, key := range m.obsolete.take() {
 		ctx, end := m.op()
-		_ = m.cfg.Store.Remove(ctx, key) // what stays takes room only
+		_ = m.cfg.Store.Remove(ctx, key) // a leftover only takes space
 		end()
 	}
 }

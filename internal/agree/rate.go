@@ -2,15 +2,15 @@ package agree
 
 import "time"
 
-// rate keeps the highest number of calls per second of the last minutes. A lead that is computed from it
+// rate keeps the highest number of calls per second of the last 5 to 10 minutes. A lead that is computed from it
 // lasts at least as long as planned.
 type rate struct {
 	at      time.Duration
 	calls   uint64
 	started bool
-	// highest calls per second of each slice of the window, newest first.
-	highest [10]float64
-	turn    time.Duration // when the newest slice began
+	highest float64       // calls per second, in this window
+	before  float64       // the same, in the window before
+	turn    time.Duration // when this window began
 }
 
 const (
@@ -28,20 +28,14 @@ func (r *rate) sample(now time.Duration, calls uint64) {
 	if elapsed < rateSample {
 		return
 	}
-	slice := rateWindow / time.Duration(len(r.highest))
-	for ; now-r.turn >= slice; r.turn += slice {
-		copy(r.highest[1:], r.highest[:])
-		r.highest[0] = 0
+	if now-r.turn >= rateWindow {
+		r.highest, r.before, r.turn = 0, r.highest, now
 	}
-	r.highest[0] = max(r.highest[0], float64(calls-r.calls)/elapsed.Seconds())
+	r.highest = max(r.highest, float64(calls-r.calls)/elapsed.Seconds())
 	r.at, r.calls = now, calls
 }
 
 // during returns the most calls to expect in d.
 func (r *rate) during(d time.Duration) uint64 {
-	var highest float64
-	for _, h := range r.highest {
-		highest = max(highest, h)
-	}
-	return uint64(highest * d.Seconds())
+	return uint64(max(r.highest, r.before) * d.Seconds())
 }

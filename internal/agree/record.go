@@ -1,13 +1,13 @@
 package agree
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 )
 
 // Version is one state of the policy.
@@ -42,7 +42,7 @@ type Proposal struct {
 	Switch uint64 `json:"switch"` // S: the call from which on the ranks look for the barrier
 	Slot   int    `json:"slot"`   // of the proposer
 	Tag    string `json:"tag"`    // unlike that of any other proposal
-	Token  string `json:"token"`  // the mark of its token: only what was that is its decision
+	Token  string `json:"token"`  // the mark of its token, by which ranks know its decision
 	// Freeze: this is no proposal and keeps others from being made, because two
 	// communicators share the id.
 	Freeze bool `json:"freeze,omitempty"`
@@ -89,7 +89,7 @@ func (r Reason) advice() string {
 }
 
 // Decision is the outcome of a change. Its record is the proposal's token, moved to a key
-// that holds all fields but Detail.
+// that holds all fields except Detail.
 type Decision struct {
 	Commit bool
 	At     uint64 // commit: the barrier, from which on the version is in force
@@ -159,17 +159,15 @@ func decode[T any](text []byte) (record T, err error) {
 // of the start version must not exceed 127 bytes. tmpfs keeps a link of that length without a block, so ranks
 // can start with a full disk.
 func DigestOf(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:16])
+	return digest.Of(content).Full()
 }
 
 // Keys.
 
 const (
 	proposals = "p"
-	// undecided holds an empty record for each proposal that may not be decided yet. It is what
-	// members look for, so that one listing shows what is new to all communicators and nothing
-	// of what was.
+	// undecided holds an empty record for each proposal that may not be decided yet. Members list it: one
+	// listing shows the new changes of all communicators, and no old ones.
 	undecided = "open"
 )
 
@@ -180,7 +178,7 @@ const VersionDir = "blob"
 // were removed. Its keys are never used again.
 const EndedDir = "ended"
 
-func blobKey(digest string) string { return VersionDir + "/" + digest }
+func blobKey(content string) string { return VersionDir + "/" + content }
 
 // keys are those of one communicator.
 type keys string
@@ -206,12 +204,12 @@ func (c keys) known() string            { return "c/" + string(c) + "/known" }
 func (c keys) ended() string            { return EndedDir + "/" + string(c) }
 func (c keys) all() string              { return "c/" + string(c) }
 
-// ack is the key of the report that ranks, which have the same hash, have promised.
+// ack is the key of the report that ranks of equal hash have promised.
 func (c keys) ack(k uint64, hash uint64, slots ...int) string {
 	return c.acks(k) + "/" + reportName(hash, slots)
 }
 
-// arrival is the key of the report that ranks, which have the same hash, are at the barrier.
+// arrival is the key of the report that ranks of equal hash are at the barrier.
 func (c keys) arrival(k uint64, hash uint64, slots ...int) string {
 	return c.arrivals(k) + "/" + reportName(hash, slots)
 }

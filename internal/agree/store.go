@@ -12,9 +12,8 @@ var ErrRefused = errors.New("the rendezvous takes no records")
 // ErrNoRecord means that there is nothing under a key that could be moved.
 var ErrNoRecord = errors.New("there is no such record")
 
-// A Store holds the records that the ranks of a job share. A record never
-// changes once it exists, but for its key. Keys are paths of lower-case letters, digits,
-// '.', '-' and '/'.
+// A Store holds the records that the ranks of a job share. The value of a record never changes;
+// Move changes its key. Keys are paths of lower-case letters, digits, '.', '-' and '/'.
 //
 // Every method may fail at any time, must return soon after ctx ends, and may be
 // called by several goroutines at once.
@@ -46,13 +45,4 @@ type Store interface {
 
 	// Drop deletes all records below dir, in any order. Nobody will put any there again.
 	Drop(ctx context.Context, dir string) error
-}
-
-// An Announcer is a Store that announces new records, so that it need not be polled often.
-type Announcer interface {
-	Store
-	// Announce calls changed soon after records may have come to exist under dir,
-	// and once in the beginning, until ctx ends; then it returns. What it misses
-	// now and then costs time only.
-	Announce(ctx context.Context, dir string, changed func())
 }

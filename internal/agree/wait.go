@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// wait is the main thread's at the barrier, and what must not delay it. Member.mu guards it.
+// wait is the main thread's wait at the barrier, and the store operation that must not delay it. Member.mu
+// guards it.
 type wait struct {
 	decided chan struct{}      // ends the wait; nil while there is none
 	cancel  context.CancelFunc // ends the background's store operation; nil while there is none
@@ -45,9 +46,9 @@ const (
 // The background does all store operations meanwhile. The caller is the main thread and holds the
 // mutex, which await gives back while it waits.
 //
-// Only time in which the process runs counts, for it may be stopped: by a debugger, with its job. So the
-// wait is one of slices, each of which counts as no more than it was to be. The limit does not end the wait
-// in a slice in which the process was stopped, because the background has to ask the store first.
+// Time in which the process is stopped, as by a debugger, does not count. So the wait consists of slices, and
+// each counts as waitSlice at most. After a slice in which the process was stopped, the limit does not end the
+// wait yet, because the background has to ask the store first.
 func (m *Member) await() {
 	limit := m.cfg.Timing.StallLimit
 	warn := max(firstWarning, 2*m.settle())

@@ -1,4 +1,4 @@
-// Package atomicfile writes files whole or not at all: who reads one finds what it held before, or all that is new.
+// Package atomicfile writes files whole or not at all: a reader finds either the old content or all of the new.
 package atomicfile
 
 import (
@@ -19,8 +19,8 @@ func Write(name string, content []byte) error {
 	})
 }
 
-// WriteDurable replaces a file so that it also survives a crash of the machine. Its owner and permissions stay, a new
-// one is readable for all. A pipe or a device is not replaced: it gets what is written.
+// WriteDurable replaces a file. After a crash of the machine, the old or the new file is there whole. Its owner and
+// permissions stay, a new one is readable for all. A pipe or a device is not replaced: it gets what is written.
 func WriteDurable(name string, write func(io.Writer) error) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		file, err := os.OpenFile(name, os.O_WRONLY, 0)
@@ -29,18 +29,7 @@ func WriteDurable(name string, write func(io.Writer) error) error {
 		}
 		return errors.Join(write(file), file.Close())
 	}
-	if err := replace(name, true, write); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(name))
-	if err == nil {
-		err = dir.Sync()
-		dir.Close()
-	}
-	if err != nil && !errors.Is(err, syscall.EINVAL) { // some file systems have no such thing
-		return fmt.Errorf("%s is written, but after a crash the one before may be back: %w", name, err)
-	}
-	return nil
+	return replace(name, true, write)
 }
 
 // replace writes a file under a hidden name and renames it. The directory may be shared: nobody else can have made a

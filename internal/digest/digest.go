@@ -1,4 +1,4 @@
-// Package digest identifies the meaning of what decides: policies, models and both together.
+// Package digest identifies what a policy, a model or both together mean.
 package digest
 
 import (
@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 )
 
-// Digest is 128 bits of a SHA-256. The ranks' record of their first version has to fit into an
-// inode, for a disk may be full. What conditions and models compute may differ between processors
-// in the last bits, so the kind of processor is part of their meaning.
+// Digest is 128 bits of a SHA-256. It is that short because the ranks' record of their first version has to fit
+// into an inode: a disk may be full. Conditions and models may compute other last bits on another processor, so
+// the kind of processor is part of their meaning.
 type Digest [16]byte
 
 // Of returns the digest of a text.

@@ -1,7 +1,7 @@
 // Package hung bounds the wait for file systems and drivers that do not answer. An NFS server
 // that is away must not block NCCL's threads.
 //
-// A process has one Calls for its life. A call that hangs keeps its goroutine until it returns.
+// A process has one Calls for its whole life. A call that hangs keeps its goroutine until it returns.
 package hung
 
 import (

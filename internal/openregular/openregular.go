@@ -1,5 +1,5 @@
-// Package openregular opens the files that a user names, inside a process that must not
-// wait for them, and reads them within bounds.
+// Package openregular opens and reads files that a user names. It never waits for another process, and it bounds
+// what it reads.
 package openregular
 
 import (
@@ -12,11 +12,9 @@ import (
 	"syscall"
 )
 
-// Open opens a regular file for reading. Anything else is an error, a *fs.PathError
-// that says what it is. It never waits for another process, as opening a FIFO does,
-// and never takes a terminal. The kind is told of the open descriptor, so that a
-// file that is replaced meanwhile is judged as what is read; info is the
-// descriptor's, too. Only a file system that does not answer holds it up.
+// Open opens a regular file for reading. Anything else is an error, a *fs.PathError that says what it is. Open
+// never waits for another process, as opening a FIFO does, and never takes a terminal. Only a file system that
+// does not answer can block it. info describes the open file, which may no longer be the one at path.
 func Open(path string) (f *os.File, info fs.FileInfo, err error) {
 	f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {

@@ -3,8 +3,8 @@ package redact
 
 import "strings"
 
-// URL returns a URL, or a list of some, for people to read: what stands before the last
-// @ may be a name and a password, and a password may hold any character.
+// URL returns a URL, or a list of URLs, without user names and passwords. It hides all text before the last @,
+// because a password may hold any character.
 func URL(text string) string {
 	scheme, at := strings.Index(text, "://"), strings.LastIndex(text, "@")
 	if scheme < 0 || at < scheme {

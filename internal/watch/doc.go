@@ -3,12 +3,11 @@
 // exchanging a symbolic link or a directory on the way to it, as Kubernetes does
 // for a ConfigMap.
 //
-// Each file is looked at now and then. That finds every change, also those of another
-// machine on a shared file system. The kernel's events about the file's directories make
-// it quick in most cases; where there are none, nothing else is missed.
+// A Watcher looks at each file now and then. That finds every change, also one that another machine makes on a
+// shared file system. In most cases the kernel's events about the file's directories make it find the change at
+// once. Without events it finds the same changes, only later.
 //
-// It reports only that a file may have changed, and sometimes when it has not:
-// who reads the file knows whether its content means something else now.
+// It reports that a file may have changed, sometimes when it has not. The caller reads the file to find out.
 //
 // A process needs one Watcher, for all its files and everyone who wants to know.
 // While it watches nothing, nothing of it runs.

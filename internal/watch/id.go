@@ -10,8 +10,8 @@ import (
 // even seconds): two changes within it may leave the same times.
 const coarse = 2 * time.Second
 
-// ID tells one state of a file from another, as far as a look without reading
-// can: two changes within one tick of the file system's clock may leave the same.
+// ID tells one state of a file from another without reading it. Two changes within one tick of the file system's
+// clock may leave the same ID.
 type ID struct {
 	dev, ino     uint64
 	size         int64
@@ -27,9 +27,8 @@ func Identify(info fs.FileInfo) ID {
 	return id
 }
 
-// Settled reports whether the file has been at rest long enough for its ID to
-// tell it apart. File systems keep time in ticks, of up to 10 ms by the kernel's
-// own clock and of seconds where times are whole seconds.
+// Settled reports whether the next change of the file will surely change its ID. File systems keep time in ticks:
+// of up to 10 ms by the kernel's clock, or of up to 2 s where times are whole seconds.
 func (id ID) Settled() bool {
 	tick := 10 * time.Millisecond
 	if id.mtime%int64(time.Second) == 0 {

@@ -27,9 +27,9 @@ func openKernel() (*kernel, error) {
 	return &kernel{w.Add, w.Events, w.Errors, w.Close, make(chan struct{})}, nil
 }
 
-// listen has the kernel tell of the directory that a path names, and of the one that the file
-// is in after all symbolic links. Adding one again is cheap, and is what a directory needs
-// that has taken another's place.
+// listen asks the kernel for events about the directory that a path names, and about the one that holds the file
+// after all symbolic links. It adds a directory again each time, which is cheap, because another one may have
+// taken its place.
 func (w *Watcher) listen(path string) {
 	w.mu.Lock()
 	k := w.kernel
@@ -48,10 +48,9 @@ func (w *Watcher) listen(path string) {
 	}
 }
 
-// wake has all files looked at when something has happened in a directory, until k ends. It then
-// rests: every file of the directory counts, also a log that another process writes all the
-// time. Meanwhile the kernel counts equal events once and drops what exceeds its queue, and a
-// look finds what has changed, however old the event is that asks for it.
+// wake makes all files be looked at when something has happened in a directory, until k ends. After each event it
+// rests for Debounce, because any file of the directory causes events, also a log that another process keeps
+// writing. It misses nothing meanwhile: the next event finds every change before it.
 func (w *Watcher) wake(k *kernel) {
 	for {
 		select {

@@ -111,7 +111,7 @@ func (w *Watcher) remove(f *file) {
 func (w *Watcher) follow(f *file) {
 	var last state
 	var since time.Time // when last was first seen
-	unsure := false     // so soon after the last change, another may have left the same state
+	unsure := false     // a change soon after the last one may leave the same state
 	for {
 		w.listen(f.path)
 		now := look(f.path)
@@ -127,7 +127,7 @@ func (w *Watcher) follow(f *file) {
 				}
 			}
 			last, since, unsure = now, time.Now(), true
-			f.changed() // after the look: what changes while it reads is found by the next one
+			f.changed() // after the look: the next look finds what changes during this call
 		case unsure && time.Since(since) >= coarse:
 			unsure = false
 			f.changed()

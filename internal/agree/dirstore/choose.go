@@ -79,9 +79,9 @@ func choose(parent, comm string) (dir string, lock *os.File, err error) {
 	return "", nil, fmt.Errorf("the processes of this user cannot agree on a directory below %s", parent)
 }
 
-// candidates returns this user's directories whose names begin so: the one with a lock file,
-// if any, and the empty ones, sorted. One with records and without a lock file is neither:
-// something else has removed the file while processes used the directory.
+// candidates returns this user's directories whose names begin with begin: the one with a lock file, if any, and
+// the empty ones, sorted. A directory with records and without a lock file does not count: somebody has removed
+// the file while processes used the directory.
 func candidates(parent, begin string) (ready string, inMaking []string, err error) {
 	dirs, err := PrivateDirs(parent, os.Getuid())
 	for _, dir := range dirs {

@@ -28,11 +28,8 @@ func Look(dir string) (*Store, error) {
 	return newStore(dir, "look")
 }
 
-// How far Below looks: jobs have folders such as DIR/JOB or DIR/USER/JOB.
-const (
-	belowDepth = 2
-	belowMost  = 1000 // folders
-)
+// belowDepth is how far Below looks: jobs have folders such as DIR/JOB or DIR/USER/JOB.
+const belowDepth = 2
 
 // recordDirs are what a directory of records has in it.
 var recordDirs = []string{"blob", "c", "ended", "open", "p"}
@@ -40,12 +37,8 @@ var recordDirs = []string{"blob", "c", "ended", "open", "p"}
 // Below lists the directories of records: dir itself and those below it, because sites give each job a folder
 // of its own. It follows no links below dir. unseen lists what it could not look at.
 func Below(dir string) (dirs []string, unseen []error) {
-	looked := 0
 	var look func(at string, depth int)
 	look = func(at string, depth int) {
-		if looked++; looked > belowMost {
-			return
-		}
 		entries, err := os.ReadDir(at)
 		if err != nil {
 			if at == dir || !errors.Is(err, fs.ErrNotExist) { // a job that has ended may have removed its own
@@ -65,7 +58,7 @@ func Below(dir string) (dirs []string, unseen []error) {
 		for _, e := range entries {
 			switch {
 			case !e.IsDir(), used && slices.Contains(recordDirs, e.Name()):
-			case strings.ContainsFunc(e.Name(), unicode.IsControl): // it would forge lines of what is printed
+			case strings.ContainsFunc(e.Name(), unicode.IsControl): // the name could forge lines of the output
 				unseen = append(unseen, fmt.Errorf("%q in %s: control characters in the name", e.Name(), at))
 			default:
 				look(filepath.Join(at, e.Name()), depth+1)
@@ -73,10 +66,6 @@ func Below(dir string) (dirs []string, unseen []error) {
 		}
 	}
 	look(dir, 0)
-	if looked > belowMost {
-		unseen = append(unseen, fmt.Errorf("%s has more than %d folders, and the rest was not looked at "+
-			"(remove those of jobs that have ended, or name a job's own)", dir, belowMost))
-	}
 	return dirs, unseen
 }
 

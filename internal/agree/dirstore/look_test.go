@@ -100,36 +100,6 @@ func TestRemoveUnused(t *testing.T) {
 	}
 }
 
-func TestPrune(t *testing.T) {
-	s, err := Open(t.TempDir(), "me")
-	if err != nil {
-		t.Fatal(err)
-	}
-	putAll(t, s, "c/1-2/init", "c/1-2/d/1", "c/3-4/slot/0")
-	young, old := filepath.Join(s.Dir(), "c/1-2", tempPrefix+"young"), filepath.Join(s.Dir(), "c/1-2", tempPrefix+"old")
-	for _, file := range []string{young, old} {
-		os.WriteFile(file, nil, 0o600)
-	}
-	long := time.Now().Add(-2 * staleTemp)
-	os.Chtimes(old, long, long)
-	ctx := context.Background()
-	for _, key := range []string{"c/1-2/d/1", "c/3-4/slot/0"} {
-		if err := s.Remove(ctx, key); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Prune(ctx, "c"); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]bool{young: true, old: false, filepath.Join(s.Dir(), "c/1-2/d"): false,
-		filepath.Join(s.Dir(), "c/3-4"): false, filepath.Join(s.Dir(), "c/1-2/init"): true} {
-		if _, err := os.Stat(path); (err == nil) != want {
-			t.Errorf("%s: %v, want it there: %v", path, err, want)
-		}
-	}
-	putAll(t, s, "c/3-4/slot/0") // a directory that has gone comes again
-}
-
 // Sites give each job a folder. One that is used itself hides none below it, and what records lie in is no job's.
 func TestBelow(t *testing.T) {
 	dir := t.TempDir()

@@ -20,7 +20,7 @@ func Usable(parent string) error {
 		errors.Is(err, syscall.EROFS):
 		return &fs.PathError{Op: "access", Path: parent, Err: err}
 	}
-	return nil // or something that may be otherwise for the next process
+	return nil // any other error may not occur in the next process
 }
 
 // InPlace returns an error unless processes that open the directory now find this one. Somebody may have

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -57,8 +56,8 @@ func hold(dir string, create int) (*os.File, error) {
 	return nil, err
 }
 
-// owned reports whether a directory is private to this user. The records in another user's would
-// decide what this process does.
+// owned reports whether a directory is private to this user. This process must not obey records of another
+// user.
 func owned(dir string) bool {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
@@ -79,14 +78,8 @@ func same(f *os.File, path string) bool {
 	return err == nil && os.SameFile(here, there)
 }
 
-func flock(f *os.File, how int) error {
-	for {
-		err := syscall.Flock(int(f.Fd()), how)
-		if err != syscall.EINTR {
-			return err
-		}
-	}
-}
+// flock does not wait: how is LOCK_UN or has LOCK_NB. So no signal interrupts it.
+func flock(f *os.File, how int) error { return syscall.Flock(int(f.Fd()), how) }
 
 // lockLimit bounds the wait for a lock. Whoever removes a directory holds it for moments,
 // unless that process was stopped just then.
@@ -108,10 +101,10 @@ func flockSoon(f *os.File, how int) error {
 
 // Close gives up a private directory and removes it if no other process holds it.
 // A shared directory stays as it is.
-func (s *Store) Close() error {
+func (s *Store) Close() {
 	s.opened.Close()
 	if s.lock == nil {
-		return nil
+		return
 	}
 	lock := s.lock
 	s.lock = nil
@@ -119,7 +112,6 @@ func (s *Store) Close() error {
 	_ = flock(lock, syscall.LOCK_UN)
 	lock.Close()
 	removeUnused(s.root)
-	return nil
 }
 
 // sweep removes the directories of processes that no longer live.
@@ -130,24 +122,12 @@ func sweep(parent string) {
 	}
 }
 
-// aggregated are the lock files of the directories whose aggregator this process is. A lock of
-// fcntl belongs to the process, and closing any descriptor of the file drops it: so the process
-// opens the file once.
-var aggregated = struct {
-	sync.Mutex
-	paths map[string]bool
-}{paths: map[string]bool{}}
-
 // LockAggregator makes this process the aggregator of a private directory until stop or its
-// end. ok is false while another process is, or this one is already. A forked child does not
-// inherit a lock of fcntl, while it would keep one of flock after this process has ended.
+// end. ok is false while another process is. A forked child does not inherit a lock of fcntl, while
+// it would keep one of flock after this process has ended. Where a process takes the lock twice, the
+// first stop gives it back: two aggregators cost only time.
 func (s *Store) LockAggregator() (stop func(), ok bool) {
 	path := filepath.Join(s.root, aggregatorName)
-	aggregated.Lock()
-	defer aggregated.Unlock()
-	if aggregated.paths[path] {
-		return nil, false
-	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, fileMode)
 	if err != nil {
 		return nil, false
@@ -156,13 +136,7 @@ func (s *Store) LockAggregator() (stop func(), ok bool) {
 		f.Close()
 		return nil, false
 	}
-	aggregated.paths[path] = true
-	return func() {
-		aggregated.Lock()
-		defer aggregated.Unlock()
-		delete(aggregated.paths, path)
-		f.Close()
-	}, true
+	return func() { f.Close() }, true
 }
 
 // removeUnused removes the directory unless a process holds its lock. It asks with a new

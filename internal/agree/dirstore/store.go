@@ -24,8 +24,8 @@ type Store struct {
 	// busy bounds the number of goroutines that a hanging file system blocks.
 	busy chan struct{}
 	lock *os.File // of a private directory
-	// opened is root as it was when the store was opened. It stays open, so that its inode
-	// cannot be reused and another directory be taken for it.
+	// opened is root as it was when the store was opened. It stays open, so that no other directory can get
+	// its inode and be taken for it.
 	opened *os.File
 	trust
 }
@@ -89,7 +89,7 @@ func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, 
 		if err == nil {
 			return value, nil
 		}
-		// Another rank was first, or an earlier try of this one whose reply was lost.
+		// Another rank was first, or an earlier try of this rank whose reply was lost.
 		return s.read(path)
 	})
 }
@@ -201,7 +201,7 @@ func (s *Store) Move(ctx context.Context, from, to string) error {
 			err = s.alive()
 		}
 		if err == nil {
-			// A decision is as old as its record, and a rename keeps the time.
+			// The time of the record is that of the decision, and a rename would keep the old time.
 			_ = unix.UtimesNanoAt(unix.AT_FDCWD, source, []unix.Timespec{{Nsec: unix.UTIME_NOW},
 				{Nsec: unix.UTIME_NOW}}, unix.AT_SYMLINK_NOFOLLOW)
 			err = os.Rename(source, target)
@@ -221,8 +221,8 @@ func (s *Store) Move(ctx context.Context, from, to string) error {
 // errReplaced means that this process cannot reach its communicators' records any more.
 var errReplaced = errors.New("another directory has taken the place of the rendezvous")
 
-// alive returns an error if the store is missing or has been replaced: mounted over, or
-// removed and made again. Otherwise a missing record is missing.
+// alive returns an error if the directory is missing, mounted over, or removed and made again. Without an
+// error, a record that is not found does not exist.
 func (s *Store) alive() error {
 	now, err := os.Stat(s.root)
 	if err != nil {

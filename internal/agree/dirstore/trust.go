@@ -11,16 +11,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 )
 
-// ErrForeign means that users other than root and this one can change a directory of records, or a record.
-// They would decide what this process does.
+// ErrForeign means that users other than root and this one can change a directory of records, or a record. This
+// process must not obey them.
 var ErrForeign = errors.New("is not this user's alone")
 
 // trust says from whom a Store takes records.
 type trust struct {
-	// user is whose records count, beside root's.
-	user uint32
-	// all: from everybody who can write there.
-	all bool
+	user uint32 // records count that belong to this user or to root
+	all  bool   // records of everybody count
 	// refused, if not nil, is called with the reason when a record is refused.
 	refused func(error)
 }
@@ -47,7 +45,7 @@ func (s *Store) JudgeAsOwner() {
 // called before the store is used.
 func (s *Store) OnRefusal(f func(error)) { s.trust.refused = f }
 
-// check refuses what info tells of, the file or directory at path.
+// check refuses the file or directory at path, which info describes.
 func (t trust) check(path string, info fs.FileInfo) error {
 	if t.all {
 		return nil
@@ -63,8 +61,8 @@ func (t trust) check(path string, info fs.FileInfo) error {
 	return err
 }
 
-// Check returns an error if somebody else can write into the directory or into one that
-// holds records in it. What lies further below this user has made for himself alone.
+// Check returns an error if somebody else can write into the directory or into the folders of records in it.
+// The folders further below need no check: this user has made them for himself alone.
 func (s *Store) Check() error {
 	info, err := os.Stat(s.root)
 	if err != nil {

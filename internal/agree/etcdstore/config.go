@@ -25,12 +25,11 @@ const DefaultPrefix = "/nccl-tuner-go"
 
 // The environment variables, which are those of etcdctl.
 const (
-	envEndpoints = "ETCDCTL_ENDPOINTS"
-	envCACert    = "ETCDCTL_CACERT"
-	envCert      = "ETCDCTL_CERT"
-	envKey       = "ETCDCTL_KEY"
-	envUser      = "ETCDCTL_USER"
-	envPassword  = "ETCDCTL_PASSWORD"
+	envCACert   = "ETCDCTL_CACERT"
+	envCert     = "ETCDCTL_CERT"
+	envKey      = "ETCDCTL_KEY"
+	envUser     = "ETCDCTL_USER"
+	envPassword = "ETCDCTL_PASSWORD"
 )
 
 // Config says where an etcd is and who we are to it.
@@ -46,7 +45,6 @@ type Config struct {
 //
 //	etcd://host1:2379,host2:2379/prefix
 //	etcds://host1:2379/prefix               the same over TLS
-//	etcd:///prefix                          hosts from ETCDCTL_ENDPOINTS
 //
 // and the variables of etcdctl: ETCDCTL_CACERT, ETCDCTL_CERT and ETCDCTL_KEY for
 // TLS, ETCDCTL_USER (name or name:password) and ETCDCTL_PASSWORD. A URL holds no
@@ -59,8 +57,6 @@ func Parse(url string, getenv func(string) string) (Config, error) {
 	return c, nil
 }
 
-var errUser = fmt.Errorf("a user does not belong into the address: set %s and %s", envUser, envPassword)
-
 func parse(url string, getenv func(string) string) (c Config, err error) {
 	rest, secure := strings.CutPrefix(url, SchemeTLS)
 	if !secure {
@@ -71,7 +67,7 @@ func parse(url string, getenv func(string) string) (c Config, err error) {
 	}
 	hosts, prefix, _ := strings.Cut(rest, "/")
 	if strings.Contains(rest, "@") { // not in hosts only: a password may hold a slash
-		return c, errUser
+		return c, fmt.Errorf("a user does not belong into the address: set %s and %s", envUser, envPassword)
 	}
 	if strings.ContainsAny(rest, "?#") {
 		return c, errors.New("? and # mean nothing here")
@@ -80,13 +76,15 @@ func parse(url string, getenv func(string) string) (c Config, err error) {
 	if c.Prefix == "/" {
 		c.Prefix = DefaultPrefix
 	}
-	if hosts == "" {
-		if hosts = getenv(envEndpoints); hosts == "" {
-			return c, fmt.Errorf("no host is named, and %s is not set", envEndpoints)
-		}
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
 	}
-	if c.Endpoints, err = endpoints(hosts, secure); err != nil {
-		return c, err
+	for host := range strings.SplitSeq(hosts, ",") {
+		if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" {
+			return c, fmt.Errorf("%q is not host:port (etcd's usual port is 2379)", host)
+		}
+		c.Endpoints = append(c.Endpoints, scheme+host)
 	}
 	name, password, both := strings.Cut(getenv(envUser), ":")
 	c.User, c.Password = name, cmp.Or(password, getenv(envPassword))
@@ -108,32 +106,6 @@ func parse(url string, getenv func(string) string) (c Config, err error) {
 		}
 	}
 	return c, nil
-}
-
-// endpoints reads a list of hosts. In ETCDCTL_ENDPOINTS they may have a scheme,
-// which must not contradict the URL's.
-func endpoints(list string, secure bool) (all []string, err error) {
-	want, other := "http://", "https://"
-	if secure {
-		want, other = other, want
-	}
-	if strings.Contains(list, "@") {
-		return nil, errUser
-	}
-	for _, host := range strings.Split(list, ",") {
-		host = strings.TrimSpace(host)
-		if strings.HasPrefix(host, other) {
-			return nil, fmt.Errorf("%s is %s, which needs %s", host,
-				map[bool]string{false: "over TLS", true: "without TLS"}[secure],
-				map[bool]string{false: SchemeTLS, true: Scheme}[secure])
-		}
-		host = strings.TrimPrefix(host, want)
-		if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" {
-			return nil, fmt.Errorf("%q is not host:port (etcd's usual port is 2379)", host)
-		}
-		all = append(all, want+host)
-	}
-	return all, nil
 }
 
 // mostPEM bounds a file of certificates; that of all public authorities has 200 KiB.

@@ -6,9 +6,8 @@
 //
 // Below the URL's prefix lie
 //
-//	epoch/<group>          who uses the group's records: a lease
-//	r/<key>                a record
-//	part/<group>/<id>/<i>  parts of a record too large for one request
+//	epoch/<group>  who uses the group's records: a lease
+//	r/<key>        a record
 //
 // The records of a communicator are one group. The contents of versions, which communicators share, are
 // another. All keys of a group have the lease of its epoch, which every process that uses the group keeps

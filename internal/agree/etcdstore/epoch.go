@@ -113,8 +113,9 @@ func (s *Store) begin(ctx context.Context, etcd *clientv3.Client, group string) 
 // keep keeps the epoch's lease alive for as long as this process uses it.
 func (s *Store) keep(e *epoch) {
 	for wait := s.ttl / 3; ; {
-		pause(s.ctx, wait)
-		if s.ctx.Err() != nil {
+		select {
+		case <-time.After(wait):
+		case <-s.ctx.Done():
 			return
 		}
 		ctx, end := context.WithTimeout(s.ctx, keepRetry)
@@ -122,7 +123,7 @@ func (s *Store) keep(e *epoch) {
 		end()
 		switch {
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
-			_ = s.expired(e) // whoever uses it is told
+			_ = s.expired(e) // the next operation of the group fails
 			return
 		case err != nil:
 			wait = min(keepRetry, s.ttl/3)
@@ -138,7 +139,7 @@ func (s *Store) expired(e *epoch) error {
 	return ErrExpired
 }
 
-// explain says what an error of etcd's means here; e is nil before there is one.
+// explain returns what an error of etcd means here. e is nil before the epoch is known.
 func (s *Store) explain(e *epoch, err error) error {
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) && e != nil {
 		return s.expired(e) // within the transaction

@@ -51,8 +51,5 @@ func (v *View) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	if err != nil || len(reply.Kvs) == 0 {
 		return nil, false, err
 	}
-	value, err := join(v.prefix, groupOf(key), reply.Kvs[0].Value, func(part string) (*clientv3.GetResponse, error) {
-		return v.get(ctx, part)
-	})
-	return value, err == nil, err
+	return reply.Kvs[0].Value, true, nil
 }

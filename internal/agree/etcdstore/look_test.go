@@ -28,7 +28,7 @@ func TestLook(t *testing.T) {
 		t.Errorf("%v, %v", made, err)
 	}
 	s := process(t, server.url)
-	big := bytes.Repeat([]byte("policy "), partBytes/3)
+	big := bytes.Repeat([]byte("policy "), maxRecord/10)
 	for key, value := range map[string][]byte{"c/1-2/init": []byte("i"), "c/1-2/d/1": nil, "p/1-2.1": []byte("p"),
 		"blob/abc": big} {
 		if _, err := s.PutOnce(ctx, key, value); err != nil {

@@ -51,8 +51,7 @@ func (s *Store) Close() {
 	s.runs.Wait()
 }
 
-// shared is the group of what belongs to no communicator. No communicator is
-// called so.
+// shared is the group of the records that belong to no communicator. No communicator has this name.
 const shared = "shared"
 
 // groupOf knows how package agree names records: c/<comm>/..., p/<comm>.<k> and open/<comm>.<k>
@@ -77,47 +76,33 @@ func (s *Store) use(ctx context.Context, key string) (name string, e *epoch, err
 	return s.prefix + "/r/" + key, e, err
 }
 
-func (s *Store) join(ctx context.Context, e *epoch, stored []byte) ([]byte, error) {
-	return join(s.prefix, e.group, stored, func(key string) (*clientv3.GetResponse, error) {
-		return s.ask(ctx, e, clientv3.OpGet(key))
-	})
-}
+// maxRecord is the largest value of a record. etcd takes requests of up to 1.5 MiB.
+const maxRecord = 1 << 20
 
-// PutOnce implements agree.Store.
+// PutOnce implements agree.Store. The record has the epoch's lease.
 func (s *Store) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
+	if len(value) > maxRecord {
+		return nil, fmt.Errorf("%w of more than %d MiB", agree.ErrRefused, maxRecord>>20)
+	}
 	name, e, err := s.use(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	stored, err := s.split(ctx, e, value)
-	if err != nil {
-		return nil, err
-	}
-	stands, existed, err := s.putOnce(ctx, e, name, stored)
-	if err != nil {
-		return nil, err
-	}
-	if !existed {
-		return value, nil
-	}
-	return s.join(ctx, e, stands)
-}
-
-// putOnce creates an etcd key on the epoch's lease unless it exists, in which case
-// it returns what stands.
-func (s *Store) putOnce(ctx context.Context, e *epoch, name, value string) (stands []byte, existed bool, err error) {
-	put := clientv3.OpPut(name, value, clientv3.WithLease(e.lease))
+	put := clientv3.OpPut(name, string(value), clientv3.WithLease(e.lease))
 	absent := clientv3.Compare(clientv3.CreateRevision(name), "=", 0)
 	reply, err := s.txn(ctx, e, absent, []clientv3.Op{put}, clientv3.OpGet(name))
 	if errors.Is(err, agree.ErrRefused) { // the record may be there all the same
 		if there, err := s.ask(ctx, e, clientv3.OpGet(name)); err == nil && len(there.Kvs) > 0 {
-			return there.Kvs[0].Value, true, nil
+			return there.Kvs[0].Value, nil
 		}
 	}
-	if err != nil || reply.Succeeded {
-		return nil, false, err
+	if err != nil {
+		return nil, err
 	}
-	return reply.Responses[0].GetResponseRange().Kvs[0].Value, true, nil
+	if reply.Succeeded {
+		return value, nil
+	}
+	return reply.Responses[0].GetResponseRange().Kvs[0].Value, nil
 }
 
 // txn does then if the epoch lasts and the condition holds. If only the epoch lasts, the reply
@@ -162,8 +147,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	if err != nil || len(reply.Kvs) == 0 {
 		return nil, false, err
 	}
-	value, err := s.join(ctx, e, reply.Kvs[0].Value)
-	return value, err == nil, err
+	return reply.Kvs[0].Value, true, nil
 }
 
 // List implements agree.Store.
@@ -259,33 +243,4 @@ func (s *Store) Drop(ctx context.Context, dir string) error {
 	}
 	_, err = s.do(ctx, e, clientv3.OpDelete(name+"/", clientv3.WithPrefix()))
 	return err
-}
-
-// rewatch is the pause before a watch that etcd has ended begins anew.
-const rewatch = time.Second
-
-// Announce implements agree.Announcer.
-func (s *Store) Announce(ctx context.Context, dir string, changed func()) {
-	for ; ctx.Err() == nil; pause(ctx, rewatch) {
-		name, e, err := s.use(ctx, dir)
-		if err != nil {
-			continue
-		}
-		// A member of the cluster that has lost the others would stay silent.
-		during, end := context.WithCancel(clientv3.WithRequireLeader(ctx))
-		for range e.etcd.Watch(during, name+"/", clientv3.WithPrefix(), clientv3.WithFilterDelete(),
-			clientv3.WithCreatedNotify()) {
-			changed()
-		}
-		end()
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

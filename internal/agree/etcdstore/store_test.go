@@ -15,7 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/storetest"
 )
 
-var _ agree.Announcer = (*Store)(nil)
+var _ agree.Store = (*Store)(nil)
 
 func TestContract(t *testing.T) {
 	server := startEtcd(t)
@@ -71,7 +71,6 @@ func TestExpiredRecords(t *testing.T) {
 	for _, s := range []*Store{old, other} {
 		storetest.Put(t, s, "c/x/d/1", "commit")
 	}
-	storetest.Put(t, old, "c/x/large", string(bytes.Repeat([]byte{'x'}, 3*partBytes)))
 	etcd := old.epochs["x"].etcd
 	revoke(t, old, "x")
 	left, err := etcd.Get(t.Context(), old.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -126,7 +125,7 @@ func TestRecordsGoAfterTheLastProcess(t *testing.T) {
 		if value, found, err := reader.Get(t.Context(), "c/x/d/1"); string(value) != "commit" || !found || err != nil {
 			t.Fatalf("%v after the writer left: %q, %v, %v", time.Since(began), value, found, err)
 		}
-		pause(t.Context(), 50*time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 	observer, err := process(t, url).conn.client(t.Context())
 	if err != nil {
@@ -186,7 +185,7 @@ func TestFull(t *testing.T) {
 	ctx := within(t, 2*time.Minute)
 	var err error
 	for i := 0; err == nil; i++ {
-		_, err = s.PutOnce(ctx, fmt.Sprint("blob/", i), bytes.Repeat([]byte{'x'}, partBytes))
+		_, err = s.PutOnce(ctx, fmt.Sprint("blob/", i), bytes.Repeat([]byte{'x'}, maxRecord))
 	}
 	if !errors.Is(err, agree.ErrRefused) {
 		t.Errorf("a blob: %v", err)
@@ -201,51 +200,6 @@ func TestFull(t *testing.T) {
 	if _, err := process(t, url).PutOnce(ctx, "c/y/init", []byte("A")); !errors.Is(err, agree.ErrRefused) {
 		t.Errorf("the first record of a communicator: %v", err)
 	}
-}
-
-func TestAnnounce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
-	t.Parallel()
-	server := startEtcd(t)
-	s, other := process(t, server.url), process(t, server.url)
-	ctx, end := context.WithCancel(t.Context())
-	told, done := make(chan struct{}, 100), make(chan struct{})
-	go func() {
-		defer close(done)
-		s.Announce(ctx, "p", func() { told <- struct{}{} })
-	}()
-	await := func(what string) {
-		t.Helper()
-		select {
-		case <-told:
-		case <-time.After(2 * time.Minute):
-			t.Fatalf("not told of %s", what)
-		}
-	}
-	await("the beginning")
-	storetest.Put(t, other, "c/x/init", "")
-	storetest.Put(t, other, "p/x.1", "")
-	await("a proposal")
-	select {
-	case <-told:
-		t.Error("told of a record that is no proposal")
-	default:
-	}
-	server.Kill()
-	server.Start()
-	for ctx := within(t, 2*time.Minute); ; {
-		_, err := other.PutOnce(ctx, "p/x.2", nil)
-		if err == nil {
-			break
-		} else if ctx.Err() != nil {
-			t.Fatal(err)
-		}
-	}
-	await("a proposal after a restart")
-	end()
-	<-done
 }
 
 const (

@@ -15,14 +15,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
-// trouble remembers why the last attempt to connect failed. An operation waits for
-// a connection until its context ends, and would only say so.
+// trouble remembers why the last attempt to connect failed. An operation waits for a connection until its
+// context ends, and its own error says only that.
 type trouble struct {
-	user string // ours
-	mu   sync.Mutex
-	last error
-	// refusal is etcd's of our user, until it accepts him.
-	refusal error
+	user    string // whom this process connects as
+	mu      sync.Mutex
+	last    error
+	refusal error // set while etcd does not accept the user
 }
 
 // accepted forgets that etcd has refused the user.
@@ -61,7 +60,7 @@ func (t *trouble) explain(err error) error {
 		return fmt.Errorf("%w: %w", agree.ErrRefused, err)
 	case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
 		return err
-	case t.refusal != nil: // the next attempt was under way
+	case t.refusal != nil: // the time-out only ended the next attempt
 		return t.refusal
 	case t.last != nil:
 		return fmt.Errorf("it does not answer (%w)", t.last)
@@ -82,11 +81,11 @@ func (t *trouble) credentials(config *tls.Config) credentials.TransportCredentia
 	return noting{credentials.NewTLS(config), t, "does it want a client certificate, " + envCert + "?"}
 }
 
-// noting are credentials whose failures are remembered.
+// noting are credentials that note why a handshake failed.
 type noting struct {
 	credentials.TransportCredentials
 	trouble *trouble
-	why     string // it may have hung up at once
+	why     string // the likely reason if etcd hangs up at once
 }
 
 func (n noting) ClientHandshake(ctx context.Context, authority string,
@@ -102,12 +101,12 @@ func (n noting) Clone() credentials.TransportCredentials {
 	return noting{n.TransportCredentials.Clone(), n.trouble, n.why}
 }
 
-// silent is a connection whose other end has not said anything yet. A server that
-// does not like the client may hang up without a word.
+// silent is a connection on which the server has sent nothing yet. A server that refuses a client may hang up
+// without a word.
 type silent struct {
 	net.Conn
 	noting noting
-	spoke  bool // only the reader uses it
+	spoke  bool // the server has sent something; only the reader uses it
 }
 
 func (s *silent) Read(b []byte) (int, error) {

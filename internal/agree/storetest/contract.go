@@ -120,8 +120,7 @@ func anyValue(t *testing.T, one, two agree.Store) {
 	for i := range all {
 		all[i] = byte(i)
 	}
-	for i, value := range [][]byte{{}, {0}, all, []byte("\x00{}"), bytes.Repeat([]byte("row\n"), 1<<18),
-		bytes.Repeat(all, 20_000)} {
+	for i, value := range [][]byte{{}, {0}, all, []byte("\x00{}"), bytes.Repeat([]byte("row\n"), 1<<18)} {
 		key := fmt.Sprintf("blob/%d", i)
 		for _, s := range []agree.Store{one, two} {
 			if stands, err := s.PutOnce(t.Context(), key, value); err != nil || !bytes.Equal(stands, value) {

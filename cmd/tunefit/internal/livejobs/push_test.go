@@ -127,14 +127,12 @@ func TestPushSaysWhatItCannotKnow(t *testing.T) {
 			p.file = testlib.File(t, "policy.csv", policyRow(1))
 		}, []string{"1 communicator reads a file that this machine cannot see, which may be this one: 0x1\n",
 			"none is known to read this file\n"}},
-		"too many folders": {func(t *testing.T, p *pushed) {
-			for i := range 1000 {
-				if err := os.Mkdir(filepath.Join(p.dir, fmt.Sprint(i)), 0o700); err != nil {
-					t.Fatal(err)
-				}
+		"a folder that was not looked at": {func(t *testing.T, p *pushed) {
+			if err := os.Mkdir(filepath.Join(p.dir, "run9\nall is well"), 0o700); err != nil {
+				t.Fatal(err)
 			}
 			testlib.AddRecords(t, p.dir, map[string]string{"c/" + comm + "/left/0": ""})
-		}, []string{"not looked at: ", "has more than 1000 folders", "none is known to read this file\n"}},
+		}, []string{"not looked at: ", "control characters in the name", "none is known to read this file\n"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := newPushed(t, comm)

@@ -14,16 +14,15 @@ import (
 func removeComm(store *dirstore.Store, c *Communicator) error {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
-	for _, slots := range []bool{false, true} {
-		for _, key := range c.records.Keys {
-			if isSlot := strings.Contains(key, "/slot/") || strings.Contains(key, "/left/"); isSlot == slots {
-				if err := store.Remove(ctx, key); err != nil {
-					return err
-				}
-			}
+	for _, key := range c.records.Keys {
+		if strings.Contains(key, "/slot/") || strings.Contains(key, "/left/") {
+			continue
+		}
+		if err := store.Remove(ctx, key); err != nil {
+			return err
 		}
 	}
-	return store.Prune(ctx, "c/"+c.records.Key)
+	return store.Drop(ctx, "c/"+c.records.Key)
 }
 
 // removeEnded removes what is left of communicators that have removed their own records: one record each, which says
@@ -54,8 +53,7 @@ func (f *Cleanup) removeEnded(store *dirstore.Store) (removed int, err error) {
 // and then what names it, within moments.
 const versionRest = time.Hour
 
-// removeVersions removes the contents of versions when no communicator is left. A
-// process that has one knows which contents it has recorded, and does not do so again.
+// removeVersions removes the contents of versions when no communicator is left.
 func (f *Cleanup) removeVersions(store *dirstore.Store, inspector *agree.Inspector) (removed int, err error) {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
