@@ -114,7 +114,7 @@ func (t *decisionTable) write(w io.Writer) {
 		}
 		tw.Row(cells...)
 	}
-	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.asked.Costs.NCCL),
+	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s's choice", t.asked.Costs.NCCL),
 		"with policy", "channels", "decided by")
 	for i := 0; i < len(t.outcomes); {
 		start := i
