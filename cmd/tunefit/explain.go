@@ -48,9 +48,7 @@ bandwidths of --tuning. A job gets this decision with that release.`,
 			if err != nil {
 				return err
 			}
-			if q.Comm, err = a.Comm(comm, f.nvl); err != nil {
-				return err
-			}
+			q.Comm = a.Comm(comm)
 			explained, err := a.Explain(d, q)
 			if err != nil {
 				return err
@@ -72,7 +70,6 @@ bandwidths of --tuning. A job gets this decision with that release.`,
 	fl.StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE: 4x8 is 4 nodes of 8 ranks")
 	fl.IntVar(&f.nodes, "nodes", 0, "number of nodes; with --ranks it stands for --comm")
 	fl.IntVar(&f.ranks, "ranks", 0, "number of ranks of all nodes together; with --nodes it stands for --comm")
-	f.nvl.Register(cmd)
 	fl.IntVar(&f.call.PipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
 	fl.IntVar(&f.call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
@@ -85,7 +82,6 @@ type explainFlags struct {
 	by           ask.Decider
 	comm         string
 	nodes, ranks int
-	nvl          commspec.NVLDomains
 	call         ask.Question
 	all, json    bool
 	from         ncclchoice.Flags
@@ -123,9 +119,6 @@ func (f *explainFlags) question(cmd *cobra.Command, args []string) (q ask.Questi
 	}
 	if c, err = f.communicator(cmd); err != nil {
 		return q, c, err
-	}
-	if err = f.nvl.Check(c); err != nil {
-		return q, c, cli.Usagef("--nvl-domains: %w", err)
 	}
 	return q, c, nil
 }

@@ -132,9 +132,7 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 	for _, g := range v.groups {
 		c, ok := comms[g.Comm]
 		if !ok {
-			if c, err = a.Comm(g.Comm, 0); err != nil {
-				return err
-			}
+			c = a.Comm(g.Comm)
 			comms[g.Comm], shown = c, append(shown, c)
 		}
 		for _, e := range g.Entries {

@@ -37,11 +37,7 @@ func (s *survey) open(by ...ask.Decider) (err error) {
 	}
 	named, err := s.grid.ParseComms(s.asked.Files.Comms())
 	for _, c := range named {
-		comm, err := s.asked.Comm(c, s.grid.NVL)
-		if err != nil {
-			return err
-		}
-		s.comms = append(s.comms, comm)
+		s.comms = append(s.comms, s.asked.Comm(c))
 	}
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
@@ -122,13 +121,13 @@ func (a *Asker) note(format string, args ...any) {
 }
 
 // Comm is a communicator as the library sees it in the release.
-func (a *Asker) Comm(c nccl.Comm, domains commspec.NVLDomains) (policy.Comm, error) {
-	if domains > 0 && a.ABI < nccl.ABIComms { // a person gave a number that the tuner is never told
-		return policy.Comm{}, fmt.Errorf("NCCL %s has tuner ABI v%d, which does not tell of NVLink domains "+
-			"(needed: v%d, NCCL 2.28.3)", a.Costs.NCCL, a.ABI, nccl.ABIComms)
+func (a *Asker) Comm(c nccl.Comm) policy.Comm {
+	comm := policy.Comm{Comm: c, UncheckedAllGather: a.Costs.NCCL.UncheckedAllGather()}
+	if a.ABI >= nccl.ABIComms {
+		// NCCL counts one for each node: initNvlDomainInfo in its src/init.cc, at least up to 2.30.
+		comm.NVLDomains = c.Nodes
 	}
-	return policy.Comm{Comm: c, NVLDomains: domains.Told(c, a.ABI),
-		UncheckedAllGather: a.Costs.NCCL.UncheckedAllGather()}, nil
+	return comm
 }
 
 // view is what decides, as a communicator sees it.

@@ -75,9 +75,6 @@ func (q Question) CallText() string {
 	if q.RegBuff != 0 {
 		s += ", reg_buff 1"
 	}
-	if q.Comm.NVLDomains != q.Comm.Nodes {
-		s += fmt.Sprintf(", nvl_domains %d", q.Comm.NVLDomains)
-	}
 	return s
 }
 

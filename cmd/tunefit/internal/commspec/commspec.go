@@ -21,7 +21,6 @@ type Flags struct {
 	Colls []string
 	Sizes string
 	Comms []string
-	NVL   NVLDomains
 }
 
 // Register adds the flags to a command.
@@ -32,7 +31,6 @@ func (f *Flags) Register(cmd *cobra.Command) {
 			"or ends")
 	cmd.Flags().StringSliceVar(&f.Comms, "comm", nil,
 		"communicators as NODESxRANKS_PER_NODE, as 1x8,4x8 (default: those the policy names)")
-	f.NVL.Register(cmd)
 }
 
 // ParseColls returns the collectives asked for.
@@ -109,11 +107,6 @@ func (f *Flags) ParseComms(named []nccl.Comm) ([]nccl.Comm, error) {
 	}
 	if len(comms) == 0 {
 		comms = []nccl.Comm{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}}
-	}
-	for _, c := range comms {
-		if err := f.NVL.Check(c); err != nil {
-			return nil, cli.Usagef("--nvl-domains: %w", err)
-		}
 	}
 	return comms, nil
 }

@@ -34,7 +34,6 @@ type policyCase struct {
 	line int
 
 	call    ask.Question // without a size; the asker completes its communicator
-	domains commspec.NVLDomains
 	sizes   []uint64
 	isRange bool // sizes are samples
 	offer   ask.Offers
@@ -62,7 +61,6 @@ type (
 		Name, Collective, Nodes, Ranks, Size, Available, Unavailable, Costs, Expect yaml.Node
 
 		RanksPerNode yaml.Node `yaml:"ranks_per_node"`
-		NVLDomains   yaml.Node `yaml:"nvl_domains"`
 		PipeOps      yaml.Node `yaml:"pipe_ops"`
 		RegBuff      yaml.Node `yaml:"reg_buff"`
 	}
@@ -121,9 +119,6 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 	s := &c.call.Comm.Comm
 	s.Nodes, s.Ranks = value(r, &f.Nodes, "nodes", number(1, most)), value(r, &f.Ranks, "ranks", number(2, most))
 	perNode := value(r, &f.RanksPerNode, "ranks_per_node", number(1, most))
-	if domains := optional(r, &f.NVLDomains, "nvl_domains", number(0, most)); domains != nil {
-		c.domains = commspec.NVLDomainsOf(*domains)
-	}
 	each(&f.Size, func(n *yaml.Node) {
 		sizes := value(r, n, "size", func(s string) (sizes []uint64, err error) {
 			isRange := false
@@ -147,7 +142,6 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 	if s.Ranks == 0 {
 		s.Ranks = s.Nodes * perNode
 	}
-	err := c.domains.Check(*s)
 	switch {
 	case c.name == "":
 		r.fail(n, "the test has no name")
@@ -162,8 +156,6 @@ func (r *reader) policyCase(n *yaml.Node) policyCase {
 		}
 		r.fail(n, "no communicator that NCCL asks about has %s on %s%s", plural.Of(s.Ranks, "rank"),
 			plural.Of(s.Nodes, "node"), each)
-	case err != nil:
-		r.fail(&f.NVLDomains, "nvl_domains: %v", err)
 	case len(c.sizes) == 0:
 		r.fail(n, "the test names no size")
 	case c.expect == expectation{}:

@@ -65,9 +65,7 @@ func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, com
 }
 
 func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
-	if c.call.Comm, err = a.Comm(c.call.Comm.Comm, c.domains); err != nil {
-		return r, err
-	}
+	c.call.Comm = a.Comm(c.call.Comm.Comm)
 	sizes := c.sizes
 	if c.isRange {
 		sizes = a.Files.Sizes(sizes, c.call.Coll, c.call.Comm.Comm)
