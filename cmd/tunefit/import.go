@@ -22,8 +22,6 @@ type importFlags struct {
 	in      *cli.Inputs
 	output  string
 	force   bool
-	skip    bool
-	asJSON  bool
 	coll    string
 	comm    string
 	pattern string
@@ -81,8 +79,6 @@ inspector, and with --profile of logs with the library's decisions.`,
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "file to write (default: standard output)")
 	cmd.Flags().BoolVar(&f.force, "force", false,
 		"overwrite the output, and read files of which many rows cannot be read")
-	cmd.Flags().BoolVar(&f.skip, "skip", false, "leave out files that hold no measurements instead of failing")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the summary as JSON on standard output; needs -o")
 	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of the rows in files that do not name theirs, as allreduce")
 	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator of files that do not tell, as NODESxRANKS_PER_NODE: 2x8")
 	cmd.Flags().StringVar(&f.pattern, "name", "",
@@ -115,9 +111,6 @@ func (f *importFlags) options() (bench.Options, error) {
 		if opts.NamePattern, err = regexp.Compile(f.pattern); err != nil {
 			return opts, cli.Usagef("--name: %w", err)
 		}
-	}
-	if f.asJSON && f.output == "" {
-		return opts, cli.Usagef("--json needs -o: without it the sweep itself goes to standard output")
 	}
 	return opts, nil
 }
@@ -158,23 +151,11 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	for _, n := range in.notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), n)
 	}
-	for _, err := range in.failed {
-		if f.skip {
-			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %v\n", err)
-		}
+	if len(in.failed) > 0 {
+		return fmt.Errorf("%w\nnothing was written (import the directory instead: files without measurements are left "+
+			"out then)", errors.Join(in.failed...))
 	}
-	if len(in.failed) > 0 && !f.skip {
-		return fmt.Errorf("%w\nnothing was written (--skip leaves out files without measurements)",
-			errors.Join(in.failed...))
-	}
-	if f.asJSON {
-		err = writeImportJSON(cmd.OutOrStdout(), results)
-	} else {
-		writeImport(cmd.ErrOrStderr(), results)
-	}
-	if err != nil {
-		return err
-	}
+	writeImport(cmd.ErrOrStderr(), results)
 	if kept == 0 {
 		return errors.New("not one usable measurement: nothing was written")
 	}
@@ -256,29 +237,4 @@ func labelCounts(r *bench.Result) string {
 		return "-"
 	}
 	return strings.Join(parts, ", ")
-}
-
-type importJSON struct {
-	File     string            `json:"file"`
-	Format   bench.Format      `json:"format"`
-	Kept     int               `json:"kept"`
-	Rejected []bench.Rejection `json:"rejected"`
-	Labels   map[string]int    `json:"labels_from"` // times by origin
-	Notes    []bench.Note      `json:"notes"`
-}
-
-func writeImportJSON(w io.Writer, results []*bench.Result) error {
-	all := make([]importJSON, 0, len(results))
-	for _, r := range results {
-		// Empty lists are [], not null.
-		j := importJSON{r.File, r.Format, len(r.Samples), append([]bench.Rejection{}, r.Rejected...), map[string]int{},
-			append([]bench.Note{}, r.Notes...)}
-		for o, n := range r.Labels {
-			if n > 0 {
-				j.Labels[bench.Origin(o).String()] = n
-			}
-		}
-		all = append(all, j)
-	}
-	return cli.WriteJSON(w, all)
 }

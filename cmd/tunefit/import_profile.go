@@ -25,9 +25,9 @@ func (f *importFlags) ofJob(files []string) (job bool, err error) {
 	}
 	job = job || f.profile
 	switch {
-	case job && (f.coll != "" || f.comm != "" || f.pattern != "" || f.asJSON || f.skip):
+	case job && (f.coll != "" || f.comm != "" || f.pattern != ""):
 		return job,
-			cli.Usagef("--coll, --comm, --name, --skip and --json are for measurements (allowed with a job profile: " +
+			cli.Usagef("--coll, --comm and --name are for measurements (allowed with a job profile: " +
 				"-o, --force, --steps)")
 	case !job && f.steps != 0:
 		return job,
