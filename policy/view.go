@@ -14,11 +14,11 @@ type Comm struct {
 	nccl.Comm
 	// NVLDomains is how many NVLink domains NCCL says that the communicator spans; 0 where it does
 	// not, as before ABI v5.
-	NVLDomains int
+	NVLDomains int `json:"nvl_domains"`
 	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without a check
 	// against what the communicator has: then it is left to NCCL.
-	UncheckedAllGather bool
-	Topo               *topo.Summary // of the machine; nil: not known. It must not change
+	UncheckedAllGather bool          `json:"-"`
+	Topo               *topo.Summary `json:"-"` // of the machine; nil: not known. It must not change
 }
 
 func envOf(c Comm) when.Env { return when.EnvOf(c.Comm, c.NVLDomains, c.Topo) }

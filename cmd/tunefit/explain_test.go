@@ -119,7 +119,7 @@ func TestExplainModel(t *testing.T) {
 		return j
 	}
 	shown, _ := tunefit(t, cli.ExitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8", "--json")
-	var all []ask.OutcomeJSON
+	var all []ask.Outcome
 	if err := json.Unmarshal([]byte(shown), &all); err != nil {
 		t.Fatal(err)
 	}
@@ -129,17 +129,17 @@ func TestExplainModel(t *testing.T) {
 		if j.Decision.Policy != o.Policy || j.Decision.File != o.File {
 			t.Errorf("%d bytes: explains %+v, shows %+v", o.Bytes, j.Decision, o)
 		}
-		if (j.Model.Abstains == "") != (o.File == model) || (o.Gain != nil) != (o.File == model) {
+		if (j.Model.Abstains == "") != (o.File == model) || (o.Expected != nil) != (o.File == model) {
 			t.Errorf("%d bytes: %+v by %q", o.Bytes, j.Model, o.File)
 		}
-		if o.Gain == nil {
+		if o.Expected == nil {
 			continue
 		}
 		decided++
 		first := j.Model.Candidates[0]
-		if *j.Decision.Gain != *o.Gain || *o.Gain != *j.Model.Gain || !(*o.Gain > *j.Model.Needed) ||
-			first.Algo.String() != o.Policy.Algorithm || first.Proto.String() != o.Policy.Protocol ||
-			first.Channels != o.Policy.Channels || first.Micros != o.Expected {
+		if *j.Decision.Expected != *o.Expected || o.Expected.Gain != *j.Model.Gain ||
+			!(o.Expected.Gain > *j.Model.Needed) || first.Cell != o.Policy.Cell ||
+			first.Channels != o.Policy.Channels || first.Micros != o.Expected.Micros {
 			t.Errorf("%d bytes: %+v, %+v", o.Bytes, j.Model, o)
 		}
 	}

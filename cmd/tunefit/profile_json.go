@@ -32,7 +32,7 @@ type entryJSON struct {
 	Channels  int     `json:"channels,omitempty"`
 	DecidedBy string  `json:"decided_by,omitempty"`
 	// Outcome is what the policy and the model make of it, as tunefit show --json prints it.
-	Outcome *ask.OutcomeJSON `json:"outcome,omitempty"`
+	Outcome *ask.Outcome `json:"outcome,omitempty"`
 }
 
 func shareOf(s profile.Scale) string { return [...]string{"nothing", "bytes", "time"}[s.Weight] }
@@ -64,8 +64,7 @@ func (v *profileView) json() profileJSON {
 			c.Protocol = e.Proto.String()
 		}
 		if o, ok := v.outcomes[e.Key]; ok {
-			outcome := o.JSON(v.by)
-			c.Outcome = &outcome
+			c.Outcome = &o
 		}
 		j.Calls = append(j.Calls, c)
 	}

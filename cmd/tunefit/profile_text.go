@@ -136,9 +136,9 @@ func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 		if o, ok := v.outcomes[e.Key]; ok {
 			expected, gain := "-", "-"
 			if o.Expected != nil {
-				expected, gain = profile.Duration(o.Expected.Micros()), cli.Percent(o.Expected.Gain())
+				expected, gain = profile.Duration(o.Expected.Micros), cli.Percent(o.Expected.Gain)
 			}
-			cells = append(cells, o.Choice(), o.DecidedBy(v.by), expected, gain)
+			cells = append(cells, o.Choice(), o.DecidedBy(), expected, gain)
 		}
 		tw.Row(append(cells, "")...)
 	}
@@ -191,12 +191,12 @@ func (v *profileView) saving() (s saving) {
 		}
 		w := v.scale.Of(e)
 		s.decided += w
-		if now := e.Cell; o.Expected == nil || !(o.Expected.Gain() < 1) || now != nccl.NoCell && now != o.NCCL.Cell ||
+		if now := e.Cell; o.Expected == nil || !(o.Expected.Gain < 1) || now != nccl.NoCell && now != o.NCCL.Cell ||
 			e.Channels > 0 {
 			continue
 		}
 		s.known += w
-		s.saved += w * o.Expected.Gain()
+		s.saved += w * o.Expected.Gain
 	}
 	return s
 }

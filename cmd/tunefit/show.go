@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -58,7 +59,7 @@ with. NCCL_* variables count as they do in NCCL.`,
 			t.note(cmd.ErrOrStderr())
 			t.noteNotRaised(cmd.ErrOrStderr())
 			if asJSON {
-				return t.writeJSON(cmd.OutOrStdout())
+				return cli.WriteJSON(cmd.OutOrStdout(), t.outcomes)
 			}
 			t.write(cmd.OutOrStdout())
 			return nil
@@ -128,11 +129,11 @@ func (t *decisionTable) write(w io.Writer) {
 			}
 			last = o
 		}
-		line(first.Known.String(), orNCCL(first.Chunk, nccl.FormatBytes(uint64(first.Chunk))),
+		line(first.Known, orNCCL(first.Chunk, nccl.FormatBytes(uint64(first.Chunk))),
 			gains(t.outcomes[start:i]),
 			first.Coll.String(), first.Comm.String(), commspec.SizeRange(first.Bytes, last.Bytes),
 			first.NCCL.Cell.String(), first.Policy.Cell.String(),
-			orNCCL(int64(first.Policy.Channels), strconv.Itoa(first.Policy.Channels)), first.DecidedBy(t.by.Base()))
+			orNCCL(int64(first.Policy.Channels), strconv.Itoa(first.Policy.Channels)), decidedBy(first))
 	}
 	tw.Flush()
 }
@@ -148,7 +149,7 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 				"note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, "+
 					"as the %d of %s for %s of %s on %s\n",
 				t.asked.Costs.NCCL, plural.Of(n, "count")+plural.Verb(n, " is", " are"), o.NotRaised,
-				o.DecidedBy(t.by.Base()), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
+				decidedBy(o), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
 			return
 		}
 	}
@@ -159,7 +160,7 @@ func gains(of []ask.Outcome) string {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, o := range of {
 		if c := o.Expected; c != nil {
-			least, most = min(least, c.Gain()), max(most, c.Gain())
+			least, most = min(least, c.Gain), max(most, c.Gain)
 		}
 	}
 	from, to := fmt.Sprintf("%.1f", 100*least), fmt.Sprintf("%.1f", 100*most)
@@ -172,18 +173,16 @@ func gains(of []ask.Outcome) string {
 	return fmt.Sprintf("%s - %s %%", from, to)
 }
 
+// decidedBy leaves out the folder of a file that a table repeats on every line.
+func decidedBy(o ask.Outcome) string {
+	o.File = filepath.Base(o.File)
+	return o.DecidedBy()
+}
+
 // orNCCL writes - for what the policy leaves to NCCL.
 func orNCCL(n int64, text string) string {
 	if n == 0 {
 		return "-"
 	}
 	return text
-}
-
-func (t *decisionTable) writeJSON(w io.Writer) error {
-	all := make([]ask.OutcomeJSON, len(t.outcomes))
-	for i, o := range t.outcomes {
-		all[i] = o.JSON(t.by)
-	}
-	return cli.WriteJSON(w, all)
 }

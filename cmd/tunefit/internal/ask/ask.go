@@ -158,17 +158,24 @@ func (a *Asker) Ask(d Decider, q Question, sizes ...uint64) ([]Outcome, error) {
 		if !a.idle {
 			x := view.Decide(query)
 			table, o.Policy.Channels, o.Chunk = throughABI(x.Decision, o.table, a.ABI)
-			o.why, o.ByModel = telemetry.Reason(a.engines[d], query, x), x.By == policy.ByModel
 			if x.By == policy.ByRow {
-				o.Row = a.engines[d].Policy.Rules[x.Rule].Line
+				o.File, o.Row = d.Policy, a.engines[d].Policy.Rules[x.Rule].Line
+			} else {
+				o.Why = telemetry.Reason(a.engines[d], query, x)
+			}
+			if o.ByModel = x.By == policy.ByModel; o.ByModel {
+				o.File = d.Model
 			}
 		}
 		after := choose(costs, table, q.Bytes)
-		o.Policy.Cell, o.Release = after.Cell, a.Costs.NCCL
-		o.keepLower(after.Channels)
+		o.Policy.Cell, o.Release = after.Cell, a.Costs.NCCL.String()
+		if a.Costs.NCCL.Has(nccl.ChannelsOnlyLower) && o.Policy.Channels > after.Channels {
+			o.Policy.Channels, o.NotRaised = 0, o.Policy.Channels
+		}
 		made := policy.Decision{Config: o.Policy, Write: o.Policy.Cell != o.NCCL.Cell}
-		if choice, ok := view.Expect(query, made); ok {
-			o.Expected = &choice
+		if c, ok := view.Expect(query, made); ok {
+			o.Expected = &Expectation{Micros: c.Micros(), Default: c.Default.Micros(), Gain: c.Gain(),
+				Sigma: math.Hypot(c.Sigma, c.Default.Sigma)}
 		}
 		outcomes[i] = o
 	}

@@ -2,7 +2,6 @@ package ask
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -14,16 +13,6 @@ import (
 
 // Decider is what decides: a policy file, a model, or both. "" is none.
 type Decider struct{ Policy, Model string }
-
-// Base leaves folders out of names that a table repeats on every line.
-func (d Decider) Base() Decider {
-	for _, name := range []*string{&d.Policy, &d.Model} {
-		if *name != "" {
-			*name = filepath.Base(*name)
-		}
-	}
-	return d
-}
 
 // ReadPolicy reads a policy. All problems of the file come back in the error.
 func ReadPolicy(in *cli.Inputs, file string) (p *policy.Policy, text []byte, err error) {

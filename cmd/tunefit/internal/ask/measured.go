@@ -14,21 +14,18 @@ import (
 )
 
 // knowledge is how NCCL's choice is known.
-type knowledge int8
+type knowledge string
 
 const (
-	estimated knowledge = iota
-	Timed               // the time was measured; what took it was not written down and is estimated
-	Measured
+	estimated knowledge = "cost model"
+	// Timed is a time that was measured; what took it was not written down and is estimated.
+	Timed    knowledge = "cost model, time measured"
+	Measured knowledge = "measurement"
 )
-
-func (k knowledge) String() string {
-	return [...]string{"cost model", "cost model, time measured", "measurement"}[k]
-}
 
 // withoutTuner fills in what no tuner has a share in: NCCL's choice, and the table that it hands to a tuner.
 func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.Tuning) Outcome {
-	o := Outcome{Question: q, table: a.table(costs, q, nccl.NoCell), costModel: a.Costs.Source()}
+	o := Outcome{Question: q, Known: estimated, table: a.table(costs, q, nccl.NoCell), CostModel: a.Costs.Source()}
 	estimate := choose(costs, o.table, q.Bytes)
 	o.NCCL, o.NCCLMicros = estimate.Config, estimate.Micros
 	if own, ok := measurement(view, q); ok {
@@ -36,7 +33,7 @@ func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.
 		case own.Cell == nccl.NoCell:
 			o.Known, o.NCCL.Channels = Timed, own.Channels
 		case choose(costs, a.table(costs, q, own.Cell), q.Bytes).Cell == own.Cell:
-			o.Known, o.NCCL, o.costModel = Measured, own.Config, ""
+			o.Known, o.NCCL, o.CostModel = Measured, own.Config, ""
 			o.table = a.table(costs, q, own.Cell)
 		}
 		if o.Known != estimated {

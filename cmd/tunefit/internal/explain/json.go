@@ -8,7 +8,7 @@ import (
 
 // PathJSON is a Path as explain --json prints it.
 type PathJSON struct {
-	Decision ask.OutcomeJSON `json:"decision"`
+	Decision ask.Outcome     `json:"decision"`
 	Rows     []rowJSON       `json:"rows,omitempty"`
 	Model    *modelPathJSON  `json:"model,omitempty"`
 	NCCL     []estimatedJSON `json:"nccl_estimates"`
@@ -58,7 +58,7 @@ type estimatedJSON struct {
 
 // JSON returns the path with notes to the reader.
 func (p *Path) JSON(notes []string) PathJSON {
-	j := PathJSON{Decision: p.Outcome.JSON(p.Files), Notes: notes}
+	j := PathJSON{Decision: p.Outcome, Notes: notes}
 	for _, t := range p.Rows {
 		rule := &p.Engine.Policy.Rules[t.Rule]
 		r := rowJSON{Row: rule.Line, Verdict: t.Verdict.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}

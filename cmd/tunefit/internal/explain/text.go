@@ -182,16 +182,15 @@ func (p *Path) writeDecision(b *bytes.Buffer) {
 	if p.Outcome.Policy.Cell != p.Outcome.NCCL.Cell {
 		fmt.Fprintf(b, " instead of %s", p.Outcome.NCCL.Cell)
 	}
-	fmt.Fprintf(b, ", by %s\n", p.Outcome.DecidedBy(p.Files))
+	fmt.Fprintf(b, ", by %s\n", p.Outcome.DecidedBy())
 	if p.Outcome.NotRaised > 0 {
 		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than "+
 			"its own\n", plural.Of(p.Outcome.NotRaised, "channel"), p.Outcome.Release)
 	}
 	switch e := p.Outcome.Expected; {
 	case e != nil:
-		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain()),
-			microsText(e.Micros()),
-			microsText(e.Default.Micros()), cli.Percent(math.Hypot(e.Sigma, e.Default.Sigma)))
+		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain),
+			microsText(e.Micros), microsText(e.Default), cli.Percent(e.Sigma))
 	case p.By == policy.ByRow && p.Files.Model != "":
 		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")
 	}

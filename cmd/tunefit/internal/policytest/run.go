@@ -103,9 +103,9 @@ func (t rowTexts) comment(o ask.Outcome) string {
 // whoDecided names what decided, with the row's comment.
 func (t rowTexts) whoDecided(o ask.Outcome) string {
 	if comment := t.comment(o); comment != "" {
-		return fmt.Sprintf("%s (%s)", o.DecidedBy(t.Decider), comment)
+		return fmt.Sprintf("%s (%s)", o.DecidedBy(), comment)
 	}
-	return o.DecidedBy(t.Decider)
+	return o.DecidedBy()
 }
 
 // compare returns the fields that are not as expected.
@@ -148,7 +148,8 @@ func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
 		differs(o.Row > 0 && strings.Contains(rows.comment(o), *e.comment), "comment", *e.comment, rows.whoDecided(o))
 	}
 	if e.by != nil {
-		differs(*e.by == o.DecidedByKind(), "decided_by", *e.by, rows.whoDecided(o))
+		by := map[string]bool{"row": o.Row > 0, "model": o.ByModel, "nccl": o.Row == 0 && !o.ByModel}
+		differs(by[*e.by], "decided_by", *e.by, rows.whoDecided(o))
 	}
 	return diff
 }
