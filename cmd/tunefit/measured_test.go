@@ -116,7 +116,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 	tunefit(t, cli.ExitOK, "test", tests("expect: {algorithm: ring, protocol: simple}"))
 	// What a test says of NCCL's offers counts before what was measured.
 	tunefit(t, cli.ExitOK, "test",
-		tests("available: [tree/ll, tree/simple], expect: {algorithm: tree, protocol: simple}"))
+		tests("unavailable: [ring, nvls, nvls_tree, any/ll128], expect: {algorithm: tree, protocol: simple}"))
 	tunefit(t, cli.ExitOK, "test",
 		tests("costs: {ring/simple: 9, tree/ll128: 8}, expect: {algorithm: tree, protocol: ll128}"))
 }

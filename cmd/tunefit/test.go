@@ -29,7 +29,7 @@ decisions are those of tunefit show. A file of tests:
       nodes: 2
       ranks: 16                   # or ranks_per_node: 8
       size: [4K, 1K-32K]          # a size, a range, or a list; all must hold
-      unavailable: [nvls, any/ll] # or available: of what NCCL offers there
+      unavailable: [nvls, any/ll] # of what NCCL offers there
       expect:
         algorithm: tree
         protocol: ll128

@@ -41,7 +41,7 @@ func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.
 		}
 	}
 	if o.Known != Measured {
-		a.estimates = a.estimates || a.Offers == nil || a.Offers.Micros == nil
+		a.estimates = a.estimates || a.Offers == nil || len(a.Offers.Micros) == 0
 	}
 	return o
 }
