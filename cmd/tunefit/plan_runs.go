@@ -29,20 +29,17 @@ type planJSON struct {
 
 // runJSON is a start of nccl-tests.
 type runJSON struct {
-	*nccl.Cell          // left out: the default, or several
-	Channels   int      `json:"channels,omitempty"` // left out: NCCL's own
-	Sizes      []uint64 `json:"sizes"`
-	// Configurations are those of a run that a policy of several rows decides.
+	Sizes []uint64 `json:"sizes"`
+	// Configurations are what the run's policy asks for; left out: the default.
 	Configurations []choiceJSON      `json:"configurations,omitempty"`
 	Env            map[string]string `json:"env"`
 	Commands       []string          `json:"commands"`
 }
 
-// choiceJSON is what a run of several configurations measures with one of them.
+// choiceJSON is what a run measures with one configuration.
 type choiceJSON struct {
-	nccl.Cell
-	Channels int      `json:"channels,omitempty"`
-	Sizes    []uint64 `json:"sizes"`
+	nccl.Config
+	Sizes []uint64 `json:"sizes"`
 }
 
 func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
@@ -65,14 +62,7 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 		p.Why = "the last runs gained too little, or nothing is left; what was not measured may still be faster"
 	}
 	for _, r := range next.Runs {
-		s := perfrun.Of(space.Key, r)
-		j := f.commands(s, true)
-		if len(s.Rows) == 1 {
-			j.Cell, j.Channels = &s.Rows[0].Cell, s.Rows[0].Channels
-		} else {
-			j.Configurations = choices(s)
-		}
-		p.Runs = append(p.Runs, j)
+		p.Runs = append(p.Runs, f.commands(perfrun.Of(space.Key, r), true))
 	}
 	return p
 }
@@ -94,17 +84,15 @@ func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	p.Why = "the default and the fastest of each size, in turns, " + plural.Of(f.repetitions, "repetition")
 	written := map[string]bool{}
 	for _, s := range starts {
-		r := f.commands(s, !written[s.Policy])
+		p.Runs = append(p.Runs, f.commands(s, !written[s.Policy]))
 		written[s.Policy] = true
-		r.Configurations = choices(s)
-		p.Runs = append(p.Runs, r)
 	}
 	return p
 }
 
 func choices(s perfrun.Start) (all []choiceJSON) {
 	for _, row := range s.Rows {
-		c := choiceJSON{Cell: row.Cell, Channels: row.Channels}
+		c := choiceJSON{Config: row.Config}
 		for _, b := range s.Sizes {
 			if row.Bytes.Contains(b) {
 				c.Sizes = append(c.Sizes, b)
@@ -117,7 +105,7 @@ func choices(s perfrun.Start) (all []choiceJSON) {
 
 // commands writes a start down: its policy, and what starts nccl-tests.
 func (f *planFlags) commands(s perfrun.Start, withPolicy bool) runJSON {
-	r := runJSON{Sizes: s.Sizes, Env: map[string]string{}, Commands: []string{}}
+	r := runJSON{Sizes: s.Sizes, Configurations: choices(s), Env: map[string]string{}, Commands: []string{}}
 	if len(s.Rows) > 0 {
 		r.Env = f.tuned(s.Policy + ".csv")
 		if withPolicy {
