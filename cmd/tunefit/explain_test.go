@@ -192,7 +192,7 @@ func TestExplainBadInput(t *testing.T) {
 		{cli.ExitUsage, "8M is no collective (did you mean: tunefit explain allreduce 8M)", "8M allreduce --comm 4x8"},
 		{cli.ExitUsage, `"8MB" is ambiguous (did you mean "8MiB"`, "allreduce 8MB --comm 4x8"},
 		{cli.ExitUsage, "a collective of 0 ", "allreduce 0 --comm 4x8"},
-		{cli.ExitUsage, `--comm "4*8": not NODESxRANKS_PER_NODE with at least 2 ranks (did you mean 4x8; `,
+		{cli.ExitUsage, `--comm "4*8": not NODESxRANKS_PER_NODE with at least 2 ranks (needed: as 1x8, or `,
 			"allreduce 8M --comm 4*8"},
 		{cli.ExitUsage, "which communicator? (needed: --comm NODESxRANKS_PER_NODE, as 4x8", "allreduce 8M"},
 		{cli.ExitUsage, "1 arguments given (needed: a collective and a size", "allreduce --comm 4x8"},

@@ -42,7 +42,7 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.UnknownCommand(cmd, env.Inputs, args[0])
+				return cli.UnknownCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -85,9 +85,6 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 
-	cmd, err := cli.OneDash(root, args)
-	if err == nil {
-		cmd, err = root.ExecuteC()
-	}
+	cmd, err := root.ExecuteC()
 	return cli.ExitCode(cmd, out.Complete(err), stderr)
 }

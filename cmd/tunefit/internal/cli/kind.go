@@ -72,7 +72,6 @@ var kinds = [...]struct{ is, use string }{
 type sniffed struct {
 	Kind
 	separator rune // between the fields of a policy or a sweep; 0: commas
-	commas    bool // fields hold commas themselves
 }
 
 // wrong is the error for a file that should have been something else.
@@ -88,19 +87,15 @@ func (s sniffed) wrong(name string, want []Kind) error {
 		needed = needed[:last]
 	}
 	called, name := calledInput(name)
-	text := fmt.Sprintf("%s is %s (needed: %s)", called, kinds[s.Kind].is, strings.Join(needed, ", "))
+	use := ""
 	if kinds[s.Kind].use != "" {
-		text += "; " + useOf(s.Kind, name)
+		use = "; " + placeholder.ReplaceAllLiteralString(kinds[s.Kind].use, name)
 	}
-	return fmt.Errorf("%s", text)
+	return fmt.Errorf("%s is %s (needed: %s)%s", called, kinds[s.Kind].is, strings.Join(needed, ", "), use)
 }
 
+// placeholder stands for the name of the file.
 var placeholder = regexp.MustCompile(`\bFILE\b`)
-
-// useOf says what a file of a kind is for.
-func useOf(k Kind, name string) string {
-	return placeholder.ReplaceAllLiteralString(kinds[k].use, name)
-}
 
 // calledInput is how a sentence calls an input, and how a command line would name its
 // file.
@@ -121,14 +116,10 @@ func (s sniffed) Accept(name string, want []Kind) error {
 	case !slices.Contains(want, s.Kind):
 		return s.wrong(name, want)
 	case s.separator != 0:
-		named, do := map[rune]string{';': "semicolons", '\t': "tabs"}[s.separator], "save it as CSV with commas"
-		called, name := calledInput(name)
-		if !s.commas {
-			do += fmt.Sprintf(", or: tr %s , < %s > commas.csv",
-				map[rune]string{';': "';'", '\t': `'\t'`}[s.separator], name)
-		}
+		called, _ := calledInput(name)
 		is, _, _ := strings.Cut(kinds[s.Kind].is, ":")
-		return fmt.Errorf("%s is %s whose fields are separated by %s (needed: commas); %s", called, is, named, do)
+		return fmt.Errorf("%s is %s whose fields are separated by %s (needed: commas)", called, is,
+			map[rune]string{';': "semicolons", '\t': "tabs"}[s.separator])
 	}
 	return nil
 }
@@ -223,7 +214,7 @@ func (s *sniffed) lines(head []byte) {
 		for _, separator := range []rune{',', ';', '\t'} {
 			if first && s.table(string(line), separator) {
 				if separator != ',' {
-					s.separator, s.commas = separator, bytes.IndexByte(head, ',') >= 0
+					s.separator = separator
 				}
 				return
 			}

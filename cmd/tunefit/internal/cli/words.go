@@ -13,14 +13,7 @@ import (
 )
 
 // UnknownCommand says what a word that is no command may have been meant as.
-func UnknownCommand(root *cobra.Command, in *Inputs, word string) error {
-	if is, err := in.Kind(word); err == nil {
-		what := ""
-		if is != KindUnknown {
-			what = ": " + kinds[is].is + " (" + useOf(is, word) + ")"
-		}
-		return Usagef("unknown command %q; a file is called so%s", word, what)
-	}
+func UnknownCommand(root *cobra.Command, word string) error {
 	return Usagef("unknown command %q (%sallowed: %s)", word, suggest.DidYouMean(word, CommandNames(root)),
 		strings.Join(CommandNames(root), ", "))
 }
@@ -74,26 +67,6 @@ func nearestFlag(cmd *cobra.Command, typed string) string {
 		return begin[0]
 	}
 	return suggest.Nearest(typed, names)
-}
-
-// OneDash finds a flag's name behind one dash: pflag would take its first letter for a
-// short flag and the rest for that flag's value. It returns the command that has the flag.
-func OneDash(root *cobra.Command, args []string) (*cobra.Command, error) {
-	cmd, rest, err := root.Find(args)
-	if err != nil {
-		return cmd, nil // what is wrong is said elsewhere
-	}
-	for _, arg := range rest {
-		if arg == "--" {
-			break
-		}
-		name, ok := strings.CutPrefix(arg, "-")
-		name, _, _ = strings.Cut(name, "=")
-		if ok && len(name) > 1 && cmd.Flags().Lookup(name) != nil {
-			return cmd, Usagef("%s: flags of more than one letter have two dashes (did you mean -%s)", arg, arg)
-		}
-	}
-	return cmd, nil
 }
 
 // ParseColl reads a collective, and knows those that NCCL asks no tuner about.
