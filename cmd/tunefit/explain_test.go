@@ -88,7 +88,7 @@ func TestExplainManyRows(t *testing.T) {
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "5000000", "--comm", "1x8", "--policy", file)
 	for _, want := range []string{
 		"\n  many.csv:4997  is for 4996000 - 4996999, not 5000000\n",
-		"\n    1250 rows: other nodes and size\n", "\n  2500 rows for other collectives\n",
+		"\n  and 2492 more rows (--all shows each)\n", "\n  2500 rows for other collectives\n",
 		"\n  many.csv:5001  decides: ring/ll, 4 channels\n",
 	} {
 		if !strings.Contains(out, want) {
