@@ -77,54 +77,26 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	if len(p.Candidates) == 0 {
 		return
 	}
-	type line struct {
-		micros float64
-		cells  []any
+	tw := cli.NewTable(b)
+	tw.Row("  configuration", "expected", "uncertain by", "")
+	if own := p.Model.Default; !own.Unknown() {
+		tw.Row("  NCCL's choice", microsText(own.Micros()), cli.Percent(own.Sigma), p.Outcome.NCCL.Cell)
 	}
-	var lines []line
-	barred := map[model.Bar][]string{}
+	shown := 0
 	for _, c := range p.Candidates {
-		name := c.Config.String()
-		if c.Bar != model.BarNone && !all {
-			barred[c.Bar] = append(barred[c.Bar], name)
+		if !all && (c.Bar != model.BarNone || shown == maxExplained) {
 			continue
 		}
+		shown++
 		remark := c.Bar.String()
 		if p.By == policy.ByModel && c.Config == p.Model.Config {
 			remark = "chosen"
 		}
-		lines = append(lines,
-			line{c.Micros(), []any{"  " + name, microsText(c.Micros()), cli.Percent(c.Sigma), remark}})
-	}
-	omitted := 0
-	if len(lines) > maxExplained && !all {
-		omitted = len(lines) - maxExplained
-		lines = lines[:maxExplained]
-	}
-	if m := p.Model; !m.Default.Unknown() {
-		us := m.Default.Micros()
-		own := line{us, []any{"  NCCL's choice", microsText(us), cli.Percent(m.Default.Sigma), p.Outcome.NCCL.Cell}}
-		at := slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
-		if at < 0 && all { // those that are barred follow
-			at = 0
-		} else if at < 0 {
-			at = len(lines)
-		}
-		lines = slices.Insert(lines, at, own)
-	}
-	tw := cli.NewTable(b)
-	tw.Row("  configuration", "expected", "uncertain by", "")
-	for _, l := range lines {
-		tw.Row(l.cells...)
+		tw.Row("  "+c.Config.String(), microsText(c.Micros()), cli.Percent(c.Sigma), remark)
 	}
 	tw.Flush()
-	if omitted > 0 {
-		fmt.Fprintf(b, "  and %d slower ones (--all)\n", omitted)
-	}
-	for bar := model.BarNone + 1; bar <= model.BarSize; bar++ {
-		if names := barred[bar]; len(names) > 0 {
-			fmt.Fprintf(b, "  left out: %s: %s\n", bar, fewOf(names))
-		}
+	if more := len(p.Candidates) - shown; more > 0 {
+		fmt.Fprintf(b, "  and %d more that are slower or may not be chosen (--all)\n", more)
 	}
 }
 
@@ -146,14 +118,14 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {
-		case e.Cell != p.Outcome.NCCL.Cell:
+		case !e.Chosen:
 		case p.Outcome.Known == ask.Measured:
 			remark = "NCCL's choice, as measured"
 		default:
 			channels, _ := p.Costs.ChannelsAndWarps(e.Algo, e.Proto, int64(p.Outcome.Bytes))
 			remark = fmt.Sprintf("NCCL's choice, with %s", plural.Of(channels, "channel"))
 		}
-		tw.Row("  "+e.Cell.String(), microsText(float64(e.micros)), remark)
+		tw.Row("  "+e.Cell.String(), microsText(float64(e.Micros)), remark)
 	}
 	tw.Flush()
 	if p.Outcome.NCCL.Cell == nccl.NoCell {
@@ -161,19 +133,21 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 	}
 }
 
+// estimate is NCCL's of a cell.
 type estimate struct {
 	nccl.Cell
-	micros float32
+	Micros float32 `json:"us"`
+	Chosen bool    `json:"chosen,omitempty"`
 }
 
 // estimates are of the available cells, the cheapest first.
 func (p *Path) estimates() (all []estimate) {
 	for i, micros := range p.Estimated {
 		if micros >= 0 {
-			all = append(all, estimate{ask.CellAt(i), micros})
+			all = append(all, estimate{ask.CellAt(i), micros, ask.CellAt(i) == p.Outcome.NCCL.Cell})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b estimate) int { return cmp.Compare(a.micros, b.micros) })
+	slices.SortStableFunc(all, func(a, b estimate) int { return cmp.Compare(a.Micros, b.Micros) })
 	return all
 }
 
