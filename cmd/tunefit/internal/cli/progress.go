@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
@@ -66,13 +65,8 @@ func (p *Progress) TurnTo(at string) {
 	p.show()
 }
 
-const barWidth = 24
-
 func (p *Progress) show() {
-	share := min(1, float64(p.done)/float64(p.total))
-	full := int(share * barWidth)
-	text := fmt.Sprintf("%s [%s%s] %3.0f %% %s", p.what, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full),
-		100*share, p.at)
+	text := fmt.Sprintf("%s %3.0f %% %s", p.what, 100*min(1, float64(p.done)/float64(p.total)), p.at)
 	if text != p.shown {
 		p.shown = text
 		p.line.Show(text)

@@ -225,15 +225,6 @@ func (m *Model) DeriveFor(comms []nccl.Comm) error {
 	return m.Derive(hosts...)
 }
 
-// Comms lists the communicators that there are costs for.
-func (m *Model) Comms() string {
-	var names []string
-	for _, t := range m.Set.Tunings {
-		names = append(names, t.Comm.String())
-	}
-	return strings.Join(names, ", ")
-}
-
 // Doubt says why the costs may not be those of the user's machine; empty where the user
 // has named it, or this is it.
 func (f *Flags) Doubt() string {
