@@ -57,8 +57,7 @@ type comparison struct {
 	differences []difference
 }
 
-// difference is a run of compared sizes on which both policies keep to one
-// decision each, and not to the same.
+// difference is a run of sizes at which the policies decide differently, each in one way.
 type difference struct {
 	MinBytes uint64      `json:"min_bytes"`
 	MaxBytes uint64      `json:"max_bytes"`
@@ -66,7 +65,7 @@ type difference struct {
 	New      ask.Outcome `json:"new"`
 }
 
-// diff asks both.
+// diff asks both policies.
 func (c *comparison) diff() error {
 	if err := c.open(c.by[:]...); err != nil {
 		return err

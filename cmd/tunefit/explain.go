@@ -84,7 +84,7 @@ type explainFlags struct {
 	from      ncclchoice.Flags
 }
 
-// decider takes what is not named from where a job takes it.
+// decider is the files named, else those of the job's environment.
 func (f *explainFlags) decider(cmd *cobra.Command) ask.Decider {
 	d := f.by
 	if !cmd.Flags().Changed("policy") {

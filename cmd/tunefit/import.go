@@ -164,13 +164,13 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	})
 }
 
-// walked puts the files in directories, and in those below, in the places of the
-// directories; found holds these. Hidden files and directories are left out.
+// walked replaces each directory with the files in and below it, without hidden ones. found holds the files that were
+// found in this way.
 func walked(args []string) (files []string, found map[string]bool, err error) {
 	found = map[string]bool{}
 	for _, arg := range args {
 		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
-			files = append(files, arg) // what is wrong with it is said where it is opened
+			files = append(files, arg) // opening it reports what is wrong
 			continue
 		}
 		before := len(files)
@@ -200,8 +200,7 @@ func walked(args []string) (files []string, found map[string]bool, err error) {
 	return files, found, nil
 }
 
-// writeImport prints a line per file, then why times were rejected, then what
-// is doubtful.
+// writeImport prints a line for each file, then why times were rejected and what is doubtful.
 func writeImport(w io.Writer, results []*bench.Result) {
 	tw := cli.NewTable(w)
 	tw.Row("file", "format", "kept", "rejected", "labels from")

@@ -20,14 +20,14 @@ type planJSON struct {
 	KeyJSON
 	Done     bool      `json:"done"`
 	Why      string    `json:"why"`
-	Edge     int       `json:"edge_channels,omitempty"` // a count that wins at the end of those tried
+	Edge     int       `json:"edge_channels,omitempty"` // the fewest or most channels tried, if they win
 	Measured int       `json:"measured_configurations"`
 	Runs     []runJSON `json:"runs"`
-	// Unmet says what was asked for in vain, and is not asked for again.
+	// Unmet lists what was asked for in vain. The plan does not ask for it again.
 	Unmet []string `json:"unmet,omitempty"`
 }
 
-// runJSON is a start of nccl-tests.
+// runJSON is one start of nccl-tests.
 type runJSON struct {
 	Sizes []uint64 `json:"sizes"`
 	// Configurations are what the run's policy asks for; left out: the default.
@@ -67,7 +67,7 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 	return p
 }
 
-// verification plans to measure once more, in turns, the default and what may be faster.
+// verification plans to measure the default and what may be faster once more, in turns.
 func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	p := planJSON{
 		KeyJSON: KeyJSON(space.Key), Runs: []runJSON{},
@@ -103,7 +103,7 @@ func choices(s perfrun.Start) (all []choiceJSON) {
 	return all
 }
 
-// commands writes a start down: its policy, and what starts nccl-tests.
+// commands returns the shell commands of a start: one writes its policy, the others start nccl-tests.
 func (f *planFlags) commands(s perfrun.Start, withPolicy bool) runJSON {
 	r := runJSON{Sizes: s.Sizes, Configurations: choices(s), Env: map[string]string{}, Commands: []string{}}
 	if len(s.Rows) > 0 {
@@ -121,7 +121,7 @@ func (f *planFlags) commands(s perfrun.Start, withPolicy bool) runJSON {
 	return r
 }
 
-// tuned is the environment of runs that a policy decides.
+// tuned is the environment of runs with a policy.
 func (f *planFlags) tuned(policy string) map[string]string {
 	library, err := f.library.Find()
 	if f.library.Path == "" && err != nil {
@@ -130,8 +130,8 @@ func (f *planFlags) tuned(policy string) map[string]string {
 	return perfrun.Tuned(library, policy)
 }
 
-// perf starts nccl-tests once for each stretch of sizes. No two logs are the same, or import would read one of them
-// only.
+// perf starts nccl-tests once for each stretch of sizes. Each log begins with its name, because import reads files with
+// the same content once.
 func (f *planFlags) perf(key fit.Key, env map[string]string, sizes []uint64, name string) (commands []string) {
 	launch, gpus := f.launch, 1
 	switch {

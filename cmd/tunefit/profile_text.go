@@ -20,7 +20,7 @@ type profileView struct {
 	scale    profile.Scale
 	total    float64
 	groups   []profile.Group
-	by       ask.Decider // what else is asked; none: nothing
+	by       ask.Decider // the policy and the model to ask; empty: none
 	outcomes map[profile.Key]ask.Outcome
 }
 
@@ -29,12 +29,12 @@ func newProfileView(p *profile.Profile) *profileView {
 		outcomes: map[profile.Key]ask.Outcome{}}
 }
 
-// of is what shares are of.
+// of says what the shares are shares of.
 func (v *profileView) of() string {
 	return [...]string{"calls", "bytes of the communication", "communication time"}[v.scale.Weight]
 }
 
-// per is what is counted: a step, or all that was recorded.
+// per says whether counts are per step or of the whole recording.
 func (v *profileView) per() string {
 	if v.scale.PerStep {
 		return " a step"
@@ -50,7 +50,7 @@ func (v *profileView) amount(weight float64) string {
 	return profile.Duration(weight)
 }
 
-// about writes a number of bytes that is rounded.
+// about writes a rounded number of bytes.
 func about(bytes float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	i := 0
@@ -81,7 +81,7 @@ func (v *profileView) write(w io.Writer) error {
 	}
 	if len(v.groups) > 0 {
 		inDetail := v.groups[:1]
-		if v.by != (ask.Decider{}) { // all, for what is decided about them
+		if v.by != (ask.Decider{}) { // show the decisions about all of them
 			inDetail = v.groups
 		}
 		for _, g := range inDetail {
@@ -172,8 +172,7 @@ func (v *profileView) share(weight float64) string {
 	return cli.Percent(weight / v.total)
 }
 
-// saving is what the model expects the decisions to save, and of how much of the weight that is known, as it is said
-// how much is decided.
+// saving is the weight that is decided, the part of it whose saving the model knows, and that saving.
 type saving struct {
 	decided, known, saved float64 // weights
 }
@@ -201,7 +200,7 @@ func (v *profileView) saving() (s saving) {
 	return s
 }
 
-// expectation says what the policy and the model would save; nothing where none was asked.
+// expectation says what the policy and the model would save; empty if neither was asked.
 func (v *profileView) expectation() string {
 	if v.by == (ask.Decider{}) || v.total == 0 {
 		return ""

@@ -83,7 +83,7 @@ type decisionTable struct {
 	outcomes []ask.Outcome
 }
 
-// show asks. What call leaves open, the flags fill in.
+// show asks about what the flags name. call has pipe_ops and reg_buff.
 func (t *decisionTable) show(call ask.Question) error {
 	if err := t.open(t.by); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (t *decisionTable) write(w io.Writer) {
 	tw.Flush()
 }
 
-// channelsText writes a number of channels and a chunk size, - where the policy leaves both to NCCL.
+// channelsText writes the channels and the chunk size, or - where the policy leaves both to NCCL.
 func channelsText(o ask.Outcome) string {
 	var parts []string
 	if o.Policy.Channels > 0 {
@@ -161,7 +161,7 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 		o.NotRaised, decidedBy(o), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
 }
 
-// gains writes the expected gain of one size, or the least and the most of several.
+// gains writes the expected gain at one size, or the range of gains at several.
 func gains(of []ask.Outcome) string {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, o := range of {

@@ -1,5 +1,5 @@
-// Package termsafe keeps what files, file names and other people's records hold from
-// steering the terminal of whoever reads a message, or from looking like another one.
+// Package termsafe escapes text from files, file names and other people's records, so that it can neither steer the
+// terminal of a reader nor forge a line.
 package termsafe
 
 import (
@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// Text escapes what is not printable, as JSON does. It leaves line ends and tabs.
+// Text escapes what is not printable, as JSON does. It keeps line ends and tabs.
 func Text(s string) string { return escaped(s, true) }
 
-// Line is Text for what must stay within its line: line ends and tabs are escaped, too.
+// Line is Text for a single line: it escapes line ends and tabs, too.
 func Line(s string) string { return escaped(s, false) }
 
 func escaped(s string, lines bool) string {
@@ -22,7 +22,7 @@ func escaped(s string, lines bool) string {
 	for i, r := range s {
 		_, size := utf8.DecodeRuneInString(s[i:])
 		switch {
-		case r == utf8.RuneError && size == 1: // no UTF-8
+		case r == utf8.RuneError && size == 1: // not UTF-8
 		case unicode.IsPrint(r), lines && (r == '\n' || r == '\t' || r == '\r' && strings.HasPrefix(s[i:], "\r\n")):
 			continue
 		}

@@ -12,7 +12,7 @@ type Offers struct {
 	Micros map[nccl.Cell]float32 // all that it has, instead of its estimates; empty: what these have
 }
 
-// limit makes of NCCL's table what a test says.
+// limit changes NCCL's table to what a test says.
 func (o *Offers) limit(table []float32) {
 	for i := range table {
 		at := CellAt(i)

@@ -15,7 +15,7 @@ type Question struct {
 	RegBuff int         `json:"reg_buff"`
 }
 
-// query is the question as the tuner hears it through a version of its ABI.
+// query is the question as a version of the ABI puts it to the tuner.
 func (q Question) query(table []float32, abi int) policy.Query {
 	asked := policy.Query{Call: q.Call, PipeOps: q.PipeOps, RegBuff: q.RegBuff,
 		Costs: nccl.Costs{Micros: table, NumProto: nccl.NumProtos}}
@@ -28,7 +28,7 @@ func (q Question) query(table []float32, abi int) policy.Query {
 	return asked
 }
 
-// availableV2 is what the library takes for available where the ABI does not tell, as tables.c does.
+// availableV2 is what the library assumes to be available where the ABI does not tell. It does as tables.c does.
 func availableV2(q Question, table []float32) []float32 {
 	cells := make([]float32, int(nccl.AlgoPAT)*nccl.NumProtos)
 	for i := range cells {
@@ -65,7 +65,7 @@ func availableV2(q Question, table []float32) []float32 {
 	return cells
 }
 
-// CallText names a call that is not the usual one.
+// CallText names pipe_ops and reg_buff, if they are not the usual ones.
 func (q Question) CallText() string {
 	var s string
 	if q.PipeOps != 1 {
@@ -91,7 +91,7 @@ type Outcome struct {
 	NCCLMicros float32     `json:"nccl_us"`
 	Known      knowledge   `json:"nccl_by"`
 	CostModel  string      `json:"cost_model,omitempty"` // left out: NCCL's choice was measured
-	table      []float32   // that the tuner is asked with
+	table      []float32   // the tuner gets it
 
 	Policy nccl.Config `json:"policy"`                // NCCL's choice with the policy; 0 channels: NCCL's own
 	Chunk  int64       `json:"chunk_bytes,omitempty"` // left out: NCCL's own
@@ -114,7 +114,7 @@ type Expectation struct {
 	Sigma   float64 `json:"sigma"`   // uncertainty of the gain
 }
 
-// Alike reports whether the policy makes the same of both.
+// Alike reports whether both are the same decision.
 func (o Outcome) Alike(b Outcome) bool {
 	return o.Policy == b.Policy && o.Chunk == b.Chunk
 }
@@ -130,7 +130,7 @@ func (o Outcome) DecidedBy() string {
 	return "NCCL"
 }
 
-// Choice is what the policy makes of a call, in a few words.
+// Choice is NCCL's choice with the policy, in a few words.
 func (o Outcome) Choice() string {
 	if o.Chunk > 0 {
 		return o.Policy.String() + ", chunks of " + nccl.FormatBytes(uint64(o.Chunk))

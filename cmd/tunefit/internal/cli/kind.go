@@ -13,11 +13,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// Kind is what a file holds, as its beginning tells.
+// Kind is what a file holds. Its first bytes tell.
 type Kind int
 
 const (
-	KindUnknown Kind = iota // or empty: whoever reads it says what is wrong
+	KindUnknown Kind = iota // or empty; reading it reports what is wrong
 	KindPolicy
 	KindSweep
 	KindLog
@@ -68,7 +68,7 @@ var kinds = [...]struct{ is, use string }{
 	kindBinary: {"not a text", ""},
 }
 
-// sniffed is what the beginning of a file tells.
+// sniffed is what the first bytes of a file tell.
 type sniffed struct {
 	Kind
 	separator rune // between the fields of a policy or a sweep; 0: commas
@@ -97,8 +97,7 @@ func (s sniffed) wrong(name string, want []Kind) error {
 // placeholder stands for the name of the file.
 var placeholder = regexp.MustCompile(`\bFILE\b`)
 
-// calledInput is how a sentence calls an input, and how a command line would name its
-// file.
+// calledInput is an input's name in a sentence, and on a command line.
 func calledInput(name string) (called, file string) {
 	if name == StandardName {
 		return "the standard input", "FILE"
@@ -106,12 +105,12 @@ func calledInput(name string) (called, file string) {
 	return Called(name), Called(name)
 }
 
-// Accept returns an error for a file that is certainly none of those wanted.
+// Accept returns an error for a file that is clearly none of those wanted.
 func (s sniffed) Accept(name string, want []Kind) error {
 	switch {
 	case s.Kind == KindUnknown:
 		return nil
-	case s.Kind == kindJSON && slices.Contains(want, KindModel): // a damaged one: who reads it says where
+	case s.Kind == kindJSON && slices.Contains(want, KindModel): // a damaged model; reading it reports where
 		return nil
 	case !slices.Contains(want, s.Kind):
 		return s.wrong(name, want)
@@ -134,7 +133,7 @@ var (
 )
 
 var (
-	// What the header and the rows of nccl-tests and the messages of NCCL look like.
+	// The header and the rows of nccl-tests, and NCCL's messages.
 	logLine = regexp.MustCompile(
 		`NCCL (?:INFO|WARN|version) |` +
 			`(?:^|[#>:] ?) *(?:nThread [0-9]|nccl-tests version|` +
@@ -147,18 +146,18 @@ var (
 		[]byte("PK\x03\x04"), []byte("7z\xbc\xaf\x27\x1c")}
 )
 
-// Sniff finds out what a file is by its beginning.
+// Sniff recognises a file by its first bytes.
 func Sniff(head []byte) (s sniffed) {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
 	text := bytes.TrimSpace(head)
 	has := func(word string) bool { return bytes.Contains(head, []byte(word)) }
 	switch {
-	// UTF-16, as readers say
+	// UTF-16; reading it reports that
 	case bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")):
 	case slices.ContainsFunc(packed, func(magic []byte) bool { return bytes.HasPrefix(head, magic) }),
 		len(head) > 262 && string(head[257:262]) == "ustar":
 		s.Kind = KindPacked
-	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have some further on
+	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have zero bytes later
 		s.Kind = kindBinary
 	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), bytes.HasPrefix(text, []byte("[]")):
 		switch {
@@ -197,7 +196,7 @@ func Sniff(head []byte) (s sniffed) {
 	return s
 }
 
-// lines looks for the first line that tells.
+// lines looks for the first line that identifies the file.
 func (s *sniffed) lines(head []byte) {
 	first := true
 	for line := range bytes.Lines(head) {

@@ -30,7 +30,7 @@ type Progress struct {
 	line        *Line
 	what        string
 	done, total int64
-	at          string // what is worked on, a file say
+	at          string // what is being worked on, such as a file
 	shown       string
 }
 
@@ -42,8 +42,7 @@ func NewProgress(w io.Writer, what string, total int64) *Progress {
 	return &Progress{line: NewLine(w), what: what, total: max(1, total)}
 }
 
-// SizeOf is the work that reading files is. One that cannot be found is reported
-// where it is opened.
+// SizeOf is the work of reading files, in bytes. Opening a file reports one that is missing.
 func SizeOf(files []string) (bytes int64) {
 	for _, f := range files {
 		if info, err := os.Stat(f); err == nil {

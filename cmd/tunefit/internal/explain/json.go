@@ -32,7 +32,7 @@ type modelPathJSON struct {
 	Abstains   string          `json:"abstains,omitempty"` // why; left out: it decides
 	ToDo       []string        `json:"to_do,omitempty"`
 	Gain       *float64        `json:"gain,omitempty"`   // of the fastest over NCCL's choice
-	Needed     *float64        `json:"needed,omitempty"` // gain that it takes
+	Needed     *float64        `json:"needed,omitempty"` // least gain at which the model decides
 	Default    *candidateJSON  `json:"default,omitempty"`
 	Candidates []candidateJSON `json:"candidates,omitempty"`
 }
@@ -45,7 +45,7 @@ type candidateJSON struct {
 	Barred   string  `json:"barred,omitempty"` // why it may not be chosen
 }
 
-// JSON returns the path with notes to the reader.
+// JSON returns the path and notes.
 func (p *Path) JSON(notes []string) PathJSON {
 	j := PathJSON{Decision: p.Outcome, NCCL: p.estimates(), Notes: notes}
 	for _, t := range p.Rows {

@@ -84,7 +84,7 @@ func (p *Path) writeNearest(b *bytes.Buffer) {
 
 func otherColl(t policy.Tried) bool { return len(t.Misses) > 0 && t.Misses[0].Column == "collective" }
 
-// writeRow prints one row: what became of it, and of one that decides its text.
+// writeRow prints what became of a row. For the row that decides it adds the row's text.
 func (p *Path) writeRow(b *bytes.Buffer, t policy.Tried) {
 	rule := &p.Engine.Policy.Rules[t.Rule]
 	fmt.Fprintf(b, "  %s  %s\n", p.place(t.Rule), p.reason(t))

@@ -21,7 +21,7 @@ import (
 // maxExplained is how many configurations are shown without --all.
 const maxExplained = 10
 
-// Write prints the path for a person. all leaves nothing out.
+// Write prints the path for a person; with all, every row and configuration.
 func (p *Path) Write(w io.Writer, all bool) error {
 	var b bytes.Buffer
 	q := p.Outcome
@@ -36,7 +36,7 @@ func (p *Path) Write(w io.Writer, all bool) error {
 	return err
 }
 
-// trailingSpace is what tables leave of empty cells.
+// trailingSpace is left by empty cells of tables.
 var trailingSpace = regexp.MustCompile(`(?m) +$`)
 
 func (p *Path) writeModel(b *bytes.Buffer, all bool) {
@@ -100,7 +100,7 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	}
 }
 
-// writeMeasured prints NCCL's choice, if it was measured.
+// writeMeasured prints NCCL's measured choice, if there is one.
 func (p *Path) writeMeasured(b *bytes.Buffer) {
 	o := p.Outcome
 	switch micros := microsText(float64(o.NCCLMicros)); o.Known {
@@ -133,14 +133,14 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 	}
 }
 
-// estimate is NCCL's of a cell.
+// estimate is NCCL's estimate for a cell.
 type estimate struct {
 	nccl.Cell
 	Micros float32 `json:"us"`
 	Chosen bool    `json:"chosen,omitempty"`
 }
 
-// estimates are of the available cells, the cheapest first.
+// estimates lists the available cells, the cheapest first.
 func (p *Path) estimates() (all []estimate) {
 	for i, micros := range p.Estimated {
 		if micros >= 0 {
@@ -170,12 +170,12 @@ func (p *Path) writeDecision(b *bytes.Buffer) {
 	}
 }
 
-// place names a row of the policy as short as it can be.
+// place is a row's file and line, without folders.
 func (p *Path) place(rule int) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(p.Files.Policy), p.Engine.Policy.Rules[rule].Line)
 }
 
-// fewOf lists the first of many.
+// fewOf lists the first names.
 func fewOf(names []string) string { return cli.Few(names, 3, "; ") }
 
 func microsText(us float64) string {

@@ -25,7 +25,7 @@ type Result struct {
 	Mismatch []mismatch `json:"mismatches,omitempty"`
 }
 
-// mismatch is one call that came out otherwise than expected.
+// mismatch is a call whose decision is not as expected.
 type mismatch struct {
 	Call   string      `json:"call"`
 	Bytes  uint64      `json:"bytes"`
@@ -188,7 +188,7 @@ func Write(w io.Writer, results []Result) error {
 	return err
 }
 
-// alikeFrom counts the mismatches, from the first on, that are its like.
+// alikeFrom counts the leading mismatches that are like the first.
 func alikeFrom(all []mismatch) (n int) {
 	for n < len(all) && slices.Equal(all[n].Fields, all[0].Fields) {
 		n++
