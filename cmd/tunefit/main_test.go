@@ -149,7 +149,7 @@ func TestShownCommunicators(t *testing.T) {
 func TestStandInIsSaid(t *testing.T) {
 	_, said := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x4",
 		"--sizes", "1M")
-	if !strings.HasPrefix(said, "note: no NCCL costs of HGX H100 for 7x4; those for 7x8 stand in\n") {
+	if !strings.HasPrefix(said, "note: there are no estimates of NCCL for 7x4 on HGX H100; those for 7x8 are used\n") {
 		t.Errorf("%q", said)
 	}
 }

@@ -190,5 +190,5 @@ func (f *planFlags) subjects(set *fit.Set) (keys []fit.Key, err error) {
 			cli.Usagef("nothing of that was measured (measured: %s; --coll and --comm together name what was not)",
 				strings.Join(names, ", "))
 	}
-	return nil, cli.Usagef("nothing tells what is planned (needed: a sweep, or --coll and --comm)")
+	return nil, cli.Usagef("nothing says what to plan (needed: a sweep, or --coll and --comm)")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
@@ -104,20 +105,15 @@ func (v *profileView) write(w io.Writer) error {
 			tw.Flush()
 		}
 	}
-	var unknown []profile.Entry
+	var unknown []string
 	for _, e := range v.Entries {
 		if e.Bytes == 0 {
-			unknown = append(unknown, e)
+			unknown = append(unknown, fmt.Sprintf("%s %s", e.Coll, e.Comm))
 		}
 	}
 	if len(unknown) > 0 {
-		fmt.Fprintln(w, "\nthe size of these calls is not known, and no share counts them:")
-		tw := cli.NewTable(w)
-		tw.Row("collective", "comm", "calls"+v.per(), "")
-		for _, e := range unknown {
-			tw.Row(e.Coll, e.Comm, known(v.scale.Count(e), "%.4g"), "")
-		}
-		return tw.Flush()
+		_, err := fmt.Fprintf(w, "\nnot counted, as the size of the calls is not known: %s\n", strings.Join(unknown, ", "))
+		return err
 	}
 	return nil
 }

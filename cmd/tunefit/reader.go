@@ -53,7 +53,7 @@ func (in *reader) read(file string) (*bench.Result, string) {
 	}
 	if err := r.Doubt(); err != nil && !in.anyway {
 		in.failed = append(in.failed,
-			fmt.Errorf("%w\nthat is too much of %s to trust what is left (--force reads it all the same)", err, r.File))
+			fmt.Errorf("%w\nthat is too much of %s to trust the rest (--force reads it anyway)", err, r.File))
 		return nil, ""
 	}
 	r.Notes = append(r.Notes, r.MalformedNotes()...)

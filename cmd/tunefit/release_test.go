@@ -110,8 +110,8 @@ func TestWhichNCCL(t *testing.T) {
 		{22707, "2.29", "2.29.7 tree/ll128", ""},
 		{22105, "", "2.21.5 nvls_tree/simple", ""},
 		{22005, "", "2.31.2 tree/ll128",
-			"NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
-		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
+			"the tuner ABI of NCCL 2.20.5, installed here, is not known; this is for NCCL 2.31.2"},
+		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 are used"},
 	} {
 		install(t, test.installed)
 		args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K"}
@@ -265,12 +265,12 @@ func TestTuningIsOfARelease(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	if _, errs := tunefit(t, cli.ExitUsage, append([]string{"show", "--nccl", "2.30"}, args...)...); !strings.Contains(
-		errs, "are of NCCL 2.27.7 (--topo derives those of any release)") {
+		errs, "are for NCCL 2.27.7 (--topo derives those for any release)") {
 		t.Error(errs)
 	}
 	t.Setenv("NCCL_MAX_CTAS", "6")
 	if _, notes := showOne(t,
-		args...); notes != "note: NCCL_MAX_CTAS: set, and does not count with the costs of a file\n" {
+		args...); notes != "note: NCCL_MAX_CTAS is set and does not count with the estimates of a file\n" {
 		t.Error(notes)
 	}
 	if out, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "1", "--nccl",

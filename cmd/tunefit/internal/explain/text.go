@@ -64,7 +64,7 @@ func (p *Path) writeModel(b *bytes.Buffer, all bool) {
 func (p *Path) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
-		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", m.Config, cli.Percent(m.Gain()),
+		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s (needed: %s)", m.Config, cli.Percent(m.Gain()),
 			cli.Percent(m.NeededGain()))
 	}
 	if p.Why != model.Decides {

@@ -133,12 +133,12 @@ func (f *Flags) readTuning() (*Model, error) {
 	m.NCCL, m.Set.System = m.Set.NCCL, f.Tuning
 	if f.NCCL != "" {
 		if v, err := nccl.ParseVersion(f.NCCL); err != nil || v.Rules() != m.Set.NCCL.Rules() {
-			return nil, cli.Usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)",
+			return nil, cli.Usagef("--nccl %s: the estimates of %s are for NCCL %s (--topo derives those for any release)",
 				f.NCCL, f.Tuning, m.Set.NCCL)
 		}
 	}
 	if set := countedVariables(); set != "" {
-		m.Notes = append(m.Notes, fmt.Sprintf("%s: set, and does not count with the costs of a file", set))
+		m.Notes = append(m.Notes, fmt.Sprintf("%s is set and does not count with the estimates of a file", set))
 	}
 	return m, nil
 }
@@ -197,7 +197,7 @@ func (m *Model) Source() string {
 // NoteStandIn says that the estimates are not those for a communicator, if so.
 func (m *Model) NoteStandIn(w io.Writer, c nccl.Comm) {
 	if by, ok := m.standIns[c]; ok {
-		fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", m.Set.System, c, by)
+		fmt.Fprintf(w, "note: there are no estimates of NCCL for %s on %s; those for %s are used\n", c, m.Set.System, by)
 	}
 }
 

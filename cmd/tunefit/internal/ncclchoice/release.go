@@ -20,14 +20,14 @@ func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error
 		case v < nccl.Oldest:
 			return nccl.Newest,
 				[]string{
-					fmt.Sprintf("NCCL %s, installed here, asks no tuner that is known; this is for NCCL %s (--nccl "+
-						"names another)", v, nccl.Newest)}, nil
+					fmt.Sprintf("the tuner ABI of NCCL %s, installed here, is not known; this is for NCCL %s "+
+						"(--nccl names another)", v, nccl.Newest)}, nil
 		}
 	} else if v, err = nccl.ParseVersion(named); err != nil {
 		return 0, nil, cli.Usagef("--nccl: %w", err)
 	}
 	if v > nccl.Newest {
-		notes = []string{fmt.Sprintf("the rules of NCCL %s are not known; those of %s stand in", v, nccl.Newest)}
+		notes = []string{fmt.Sprintf("the rules of NCCL %s are not known; those of %s are used", v, nccl.Newest)}
 	}
 	return v, notes, nil
 }
