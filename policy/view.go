@@ -12,10 +12,10 @@ type Comm struct {
 	nccl.Comm
 	// NVLDomains is the number of NVLink domains as NCCL counts them. It is 0 before ABI v5, which does not
 	// tell.
-	NVLDomains int
-	NCCL       nccl.Releases // what its NCCL may be; the zero value: not known
-	Name       string        // that the program gave it on all ranks; "": none, or not known
-	Topo       *topo.Summary // of the machine; nil: not known. It must not change
+	NVLDomains int           `json:"nvl_domains"`
+	NCCL       nccl.Releases `json:"-"` // what its NCCL may be; the zero value: not known
+	Name       string        `json:"-"` // that the program gave it on all ranks; "": none, or not known
+	Topo       *topo.Summary `json:"-"` // of the machine; nil: not known. It must not change
 }
 
 func (c Comm) env() when.Env {

@@ -14,7 +14,7 @@ import (
 )
 
 func diffCommand(env ncclchoice.Env) *cobra.Command {
-	c := comparison{survey: survey{from: ncclchoice.Flags{Env: env}}}
+	c := comparison{differences: []difference{}, survey: survey{from: ncclchoice.Flags{Env: env}}}
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -38,7 +38,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 			}
 			c.note(cmd.ErrOrStderr())
 			if asJSON {
-				return cli.Verdict(len(c.differences) > 0, c.writeJSON(cmd.OutOrStdout()))
+				return cli.Verdict(len(c.differences) > 0, cli.WriteJSON(cmd.OutOrStdout(), c.differences))
 			}
 			return cli.Verdict(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
 		},
@@ -57,14 +57,15 @@ type comparison struct {
 	differences []difference
 }
 
-// difference is a run of compared sizes on which both policies keep to one
-// decision each, and not to the same.
+// difference is a run of sizes at which the policies decide differently, each in one way.
 type difference struct {
-	before, after ask.Outcome // at the first of them
-	last          uint64
+	MinBytes uint64      `json:"min_bytes"`
+	MaxBytes uint64      `json:"max_bytes"`
+	Old      ask.Outcome `json:"old"` // at MinBytes
+	New      ask.Outcome `json:"new"`
 }
 
-// diff asks both.
+// diff asks both policies.
 func (c *comparison) diff() error {
 	if err := c.open(c.by[:]...); err != nil {
 		return err
@@ -100,11 +101,11 @@ func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 		switch {
 		case before.Alike(after):
 			run = nil
-		case run != nil && run.before.Alike(before) && run.after.Alike(after) && run.before.Row == before.Row &&
-			run.after.Row == after.Row:
-			run.last = before.Bytes
+		case run != nil && run.Old.Alike(before) && run.New.Alike(after) && run.Old.Row == before.Row &&
+			run.New.Row == after.Row:
+			run.MaxBytes = before.Bytes
 		default:
-			c.differences = append(c.differences, difference{before, after, before.Bytes})
+			c.differences = append(c.differences, difference{before.Bytes, before.Bytes, before, after})
 			run = &c.differences[len(c.differences)-1]
 		}
 	}
@@ -123,23 +124,8 @@ func (c *comparison) write(w io.Writer) error {
 	tw := cli.NewTable(w)
 	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
 	for _, d := range c.differences {
-		tw.Row(d.before.Coll, d.before.Comm, commspec.SizeRange(d.before.Bytes, d.last)+d.before.CallText(),
-			d.before.Choice(), d.before.DecidedBy(c.by[0]), d.after.Choice(), d.after.DecidedBy(c.by[1]))
+		tw.Row(d.Old.Coll, d.Old.Comm, commspec.SizeRange(d.MinBytes, d.MaxBytes)+d.Old.CallText(),
+			d.Old.Choice(), d.Old.DecidedBy(), d.New.Choice(), d.New.DecidedBy())
 	}
 	return tw.Flush()
-}
-
-type differenceJSON struct {
-	MinBytes uint64          `json:"min_bytes"`
-	MaxBytes uint64          `json:"max_bytes"`
-	Old      ask.OutcomeJSON `json:"old"`
-	New      ask.OutcomeJSON `json:"new"`
-}
-
-func (c *comparison) writeJSON(w io.Writer) error {
-	all := make([]differenceJSON, len(c.differences))
-	for i, d := range c.differences {
-		all[i] = differenceJSON{d.before.Bytes, d.last, d.before.JSON(c.by[0]), d.after.JSON(c.by[1])}
-	}
-	return cli.WriteJSON(w, all)
 }

@@ -61,7 +61,7 @@ could not be examined. Of several nodes the worst counts.`, doctor.LimitOnNodes,
 			}
 			findings := doctor.Examine(o)
 			if answer {
-				// It ends well in any case: launchers end all nodes when one fails.
+				// Exit code 0 in any case: launchers end all nodes when one fails.
 				return doctor.WriteAnswer(cmd.OutOrStdout(), findings)
 			}
 			if err := printExamined(cmd, findings, asJSON); err != nil {

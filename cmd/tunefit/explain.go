@@ -31,11 +31,11 @@ Without --policy and --model it takes the files that a job started here would us
 NCCL's choice is the measured one, if the model has it. Otherwise NCCL's estimates tell
 it: those of the release of --nccl, for the machine of --topo, or with the latencies and
 bandwidths of --tuning. A job gets this decision with that release.`,
-		Example: `  tunefit explain allreduce 8M --nodes 4 --ranks 32 --policy configs/policies/example.csv
+		Example: `  tunefit explain allreduce 8M --comm 4x8 --policy configs/policies/example.csv
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
 		Args: cli.Args(2, 2, "a collective and a size, as allreduce 8M"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q, comm, err := f.question(cmd, args)
+			q, comm, err := f.question(args)
 			if err != nil {
 				return err
 			}
@@ -48,9 +48,7 @@ bandwidths of --tuning. A job gets this decision with that release.`,
 			if err != nil {
 				return err
 			}
-			if q.Comm, err = a.Comm(comm, f.nvl); err != nil {
-				return err
-			}
+			q.Comm = a.Comm(comm)
 			explained, err := a.Explain(d, q)
 			if err != nil {
 				return err
@@ -70,9 +68,6 @@ bandwidths of --tuning. A job gets this decision with that release.`,
 	fl.StringVar(&f.by.Policy, "policy", "", "policy file (default $"+tuner.EnvConfigFile+")")
 	fl.StringVar(&f.by.Model, "model", "", "cost model (default $"+tuner.EnvModelFile+")")
 	fl.StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE: 4x8 is 4 nodes of 8 ranks")
-	fl.IntVar(&f.nodes, "nodes", 0, "number of nodes; with --ranks it stands for --comm")
-	fl.IntVar(&f.ranks, "ranks", 0, "number of ranks of all nodes together; with --nodes it stands for --comm")
-	f.nvl.Register(cmd)
 	fl.IntVar(&f.call.PipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
 	fl.IntVar(&f.call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
@@ -82,16 +77,14 @@ bandwidths of --tuning. A job gets this decision with that release.`,
 }
 
 type explainFlags struct {
-	by           ask.Decider
-	comm         string
-	nodes, ranks int
-	nvl          commspec.NVLDomains
-	call         ask.Question
-	all, json    bool
-	from         ncclchoice.Flags
+	by        ask.Decider
+	comm      string
+	call      ask.Question
+	all, json bool
+	from      ncclchoice.Flags
 }
 
-// decider takes what is not named from where a job takes it.
+// decider is the files named, else those of the job's environment.
 func (f *explainFlags) decider(cmd *cobra.Command) ask.Decider {
 	d := f.by
 	if !cmd.Flags().Changed("policy") {
@@ -103,7 +96,7 @@ func (f *explainFlags) decider(cmd *cobra.Command) ask.Decider {
 	return d
 }
 
-func (f *explainFlags) question(cmd *cobra.Command, args []string) (q ask.Question, c nccl.Comm, err error) {
+func (f *explainFlags) question(args []string) (q ask.Question, c nccl.Comm, err error) {
 	q = f.call
 	if q.Coll, err = cli.ParseColl(args[0]); err != nil {
 		if _, swapped := cli.ParseColl(args[1]); swapped == nil {
@@ -121,30 +114,9 @@ func (f *explainFlags) question(cmd *cobra.Command, args []string) (q ask.Questi
 	if q.PipeOps < 1 || q.RegBuff < 0 || q.RegBuff > 1 {
 		return q, c, cli.Usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", q.PipeOps, q.RegBuff)
 	}
-	if c, err = f.communicator(cmd); err != nil {
-		return q, c, err
+	if f.comm == "" {
+		return q, c, cli.Usagef("which communicator? (needed: --comm NODESxRANKS_PER_NODE, as 4x8)")
 	}
-	if err = f.nvl.Check(c); err != nil {
-		return q, c, cli.Usagef("--nvl-domains: %w", err)
-	}
-	return q, c, nil
-}
-
-func (f *explainFlags) communicator(cmd *cobra.Command) (nccl.Comm, error) {
-	nodes, ranks := cmd.Flags().Changed("nodes"), cmd.Flags().Changed("ranks")
-	switch {
-	case f.comm != "" && (nodes || ranks):
-		return nccl.Comm{}, cli.Usagef("--comm and --nodes, --ranks exclude each other")
-	case f.comm != "":
-		return commspec.ParseComm(f.comm)
-	case !nodes || !ranks:
-		return nccl.Comm{}, cli.Usagef("which communicator? (needed: --comm 4x8, or --nodes 4 --ranks 32)")
-	case f.ranks >= 1 && f.nodes > f.ranks && f.nodes <= commspec.MaxRanks:
-		return nccl.Comm{},
-			cli.Usagef("%d ranks on %d nodes: a node has at least one rank (did you mean --nodes %d --ranks %d; "+
-				"--ranks counts those of all nodes)", f.ranks, f.nodes, f.ranks, f.nodes)
-	case f.nodes < 1 || f.ranks < 2 || f.ranks > commspec.MaxRanks:
-		return nccl.Comm{}, cli.Usagef("--nodes %d --ranks %d (allowed: at least 1 node and 2 ranks)", f.nodes, f.ranks)
-	}
-	return nccl.Comm{Nodes: f.nodes, Ranks: f.ranks}, nil
+	c, err = commspec.ParseComm(f.comm)
+	return q, c, err
 }

@@ -21,8 +21,6 @@ type importFlags struct {
 	in     *cli.Inputs
 	output string
 	force  bool
-	skip   bool
-	asJSON bool
 	coll   string
 	comm   string
 
@@ -78,8 +76,6 @@ inspector, and with --profile of logs with the library's decisions.`,
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "file to write (default: standard output)")
 	cmd.Flags().BoolVar(&f.force, "force", false,
 		"overwrite the output, and read files of which many rows cannot be read")
-	cmd.Flags().BoolVar(&f.skip, "skip", false, "leave out files that hold no measurements instead of failing")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the summary as JSON on standard output; needs -o")
 	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of the rows in files that do not name theirs, as allreduce")
 	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator of files that do not tell, as NODESxRANKS_PER_NODE: 2x8")
 	cmd.Flags().BoolVar(&f.profile, "profile", false,
@@ -104,9 +100,6 @@ func (f *importFlags) options() (bench.Options, error) {
 			return opts, err
 		}
 		opts.Nodes, opts.Ranks = c.Nodes, c.Ranks
-	}
-	if f.asJSON && f.output == "" {
-		return opts, cli.Usagef("--json needs -o: without it the sweep itself goes to standard output")
 	}
 	return opts, nil
 }
@@ -147,23 +140,11 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	for _, n := range in.notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), n)
 	}
-	for _, err := range in.failed {
-		if f.skip {
-			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %v\n", err)
-		}
+	if len(in.failed) > 0 {
+		return fmt.Errorf("%w\nnothing was written (import the directory instead: files without measurements are left "+
+			"out then)", errors.Join(in.failed...))
 	}
-	if len(in.failed) > 0 && !f.skip {
-		return fmt.Errorf("%w\nnothing was written (--skip leaves out files without measurements)",
-			errors.Join(in.failed...))
-	}
-	if f.asJSON {
-		err = writeImportJSON(cmd.OutOrStdout(), results)
-	} else {
-		writeImport(cmd.ErrOrStderr(), results)
-	}
-	if err != nil {
-		return err
-	}
+	writeImport(cmd.ErrOrStderr(), results)
 	if kept == 0 {
 		return errors.New("not one usable measurement: nothing was written")
 	}
@@ -172,13 +153,13 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	})
 }
 
-// walked puts the files in directories, and in those below, in the places of the
-// directories; found holds these. Hidden files and directories are left out.
+// walked replaces each directory with the files in and below it, without hidden ones. found holds the files that were
+// found in this way.
 func walked(args []string) (files []string, found map[string]bool, err error) {
 	found = map[string]bool{}
 	for _, arg := range args {
 		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
-			files = append(files, arg) // what is wrong with it is said where it is opened
+			files = append(files, arg) // opening it reports what is wrong
 			continue
 		}
 		before := len(files)
@@ -208,8 +189,7 @@ func walked(args []string) (files []string, found map[string]bool, err error) {
 	return files, found, nil
 }
 
-// writeImport prints a line per file, then why times were rejected, then what
-// is doubtful.
+// writeImport prints a line for each file, then why times were rejected and what is doubtful.
 func writeImport(w io.Writer, results []*bench.Result) {
 	tw := cli.NewTable(w)
 	tw.Row("file", "format", "kept", "rejected", "labels from")
@@ -245,29 +225,4 @@ func labelCounts(r *bench.Result) string {
 		return "-"
 	}
 	return strings.Join(parts, ", ")
-}
-
-type importJSON struct {
-	File     string            `json:"file"`
-	Format   bench.Format      `json:"format"`
-	Kept     int               `json:"kept"`
-	Rejected []bench.Rejection `json:"rejected"`
-	Labels   map[string]int    `json:"labels_from"` // times by origin
-	Notes    []bench.Note      `json:"notes"`
-}
-
-func writeImportJSON(w io.Writer, results []*bench.Result) error {
-	all := make([]importJSON, 0, len(results))
-	for _, r := range results {
-		// Empty lists are [], not null.
-		j := importJSON{r.File, r.Format, len(r.Samples), append([]bench.Rejection{}, r.Rejected...), map[string]int{},
-			append([]bench.Note{}, r.Notes...)}
-		for o, n := range r.Labels {
-			if n > 0 {
-				j.Labels[bench.Origin(o).String()] = n
-			}
-		}
-		all = append(all, j)
-	}
-	return cli.WriteJSON(w, all)
 }

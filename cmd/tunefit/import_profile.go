@@ -13,21 +13,20 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// ofJob reports whether a job profile is to be made of files: some are of the recorder or NCCL's inspector, or it was
-// asked for.
+// ofJob reports whether import makes a job profile: --profile asks for it, or a file is the recorder's or the
+// inspector's.
 func (f *importFlags) ofJob(files []string) (job bool, err error) {
 	for _, file := range files {
 		kind, err := f.in.Kind(file)
-		// what else is wrong with a file says who reads it
 		if err == nil && (kind == cli.KindInspector || kind == cli.KindRecord) {
 			job = true
 		}
 	}
 	job = job || f.profile
 	switch {
-	case job && (f.coll != "" || f.comm != "" || f.asJSON || f.skip):
+	case job && (f.coll != "" || f.comm != ""):
 		return job,
-			cli.Usagef("--coll, --comm, --skip and --json are for measurements (allowed with a job profile: " +
+			cli.Usagef("--coll and --comm are for measurements (allowed with a job profile: " +
 				"-o, --force, --steps)")
 	case !job && f.steps != 0:
 		return job,
@@ -37,7 +36,7 @@ func (f *importFlags) ofJob(files []string) (job bool, err error) {
 	return job, mayCount(f.steps)
 }
 
-// mayCount refuses what is no number of steps.
+// mayCount refuses a number of steps that cannot be.
 func mayCount(steps int) error {
 	if steps < 0 || steps > 1<<40 {
 		return cli.Usagef("--steps %d (allowed: 1 or more, 0: not known)", steps)
@@ -55,8 +54,8 @@ func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found ma
 	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, p.Write)
 }
 
-// readJob puts together what the files of one job tell. One that holds the same as another one is read once. Of those
-// found in a directory only the recorder's and the inspector's have to be right.
+// readJob makes a profile of the files of one job. It reads files with the same content once. Of the files found in a
+// directory, only an error in one of the recorder or the inspector counts.
 func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool,
 	steps int) (*profile.Profile, error) {
 	job := profile.NewJob()
@@ -88,7 +87,7 @@ func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, progress *cli.
 	if err != nil {
 		return err
 	}
-	if file != cli.StandardName { // which is one
+	if file != cli.StandardName { // it is read once anyway
 		digest, err := digestOf(inputs, file, cli.KindRecord, cli.KindInspector, cli.KindLog)
 		if err != nil || known[digest] {
 			return err

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
@@ -64,20 +62,6 @@ LOG:10: rejected 1: failed validation
 	}
 }
 
-func TestImportJSON(t *testing.T) {
-	log := testlib.File(t, "run.txt", ringLog)
-	stdout, _ := tunefit(t, cli.ExitOK, "import", log, "--json", "-o", filepath.Join(t.TempDir(), "x.csv"))
-	var got []importJSON
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-		t.Fatalf("%v in %s", err, stdout)
-	}
-	if len(got) != 1 || got[0].Kept != 3 || got[0].Labels["exports"] != 3 || len(got[0].Rejected) != 2 ||
-		got[0].Rejected[0] != (bench.Rejection{Reason: "zero size", Count: 2, Line: 8}) {
-		t.Errorf("%+v", got)
-	}
-	tunefit(t, cli.ExitUsage, "import", log, "--json")
-}
-
 // A file is written whole or not at all, and never over another unasked.
 func TestImportWritesWholeOrNotAtAll(t *testing.T) {
 	log := testlib.File(t, "run.txt", ringLog)
@@ -99,10 +83,6 @@ func TestImportWritesWholeOrNotAtAll(t *testing.T) {
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%v left %v", args, left)
 		}
-	}
-	if _, stderr := tunefit(t, cli.ExitOK, "import", log, stray, "--skip", "-o", out); !strings.Contains(stderr,
-		"left out: "+stray) {
-		t.Errorf("the file left out is not named: %s", stderr)
 	}
 	if err := os.WriteFile(out, []byte("precious"), 0o644); err != nil {
 		t.Fatal(err)

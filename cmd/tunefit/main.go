@@ -20,10 +20,10 @@ import (
 
 func main() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		// A sweep of a million rows fits into 1 GiB, if the collector knows that it must.
+		// With this limit a sweep of a million rows fits into 1 GiB.
 		debug.SetMemoryLimit(800 << 20)
 	}
-	// A closed pipe ends no command, see cli.Output. It is not ignored, as child processes would inherit that.
+	// A closed pipe ends no command, see cli.Output. Child processes would inherit an ignored signal, so it is caught.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
@@ -42,7 +42,7 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.UnknownCommand(cmd, env.Inputs, args[0])
+				return cli.UnknownCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -74,7 +74,7 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	for _, c := range root.Commands() {
-		switch c.Name() { // the others' output may be a file
+		switch c.Name() { // the output of other commands may be a file
 		case "check", "compare", "diff", "doctor", "eval", "explain", "fit", "gc", "profile", "push", "show", "test":
 			c.SetOut(cli.Printable{Writer: out})
 		case "status": // steers the terminal itself
@@ -85,9 +85,6 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 
-	cmd, err := cli.OneDash(root, args)
-	if err == nil {
-		cmd, err = root.ExecuteC()
-	}
+	cmd, err := root.ExecuteC()
 	return cli.ExitCode(cmd, out.Complete(err), stderr)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // asTunefit makes the test binary be tunefit, for what only a process can show.
@@ -60,16 +62,16 @@ func TestShow(t *testing.T) {
 	file := testlib.File(t, "p.csv", sample)
 	got, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "16K-8M")
 	want := strings.ReplaceAll(`
-collective  comm  size             NCCL 2.30.7 alone  with policy       channels  chunk  decided by
-allreduce   1x8   16KiB - 32KiB    ring/ll            tree/ll           -         -      FILE:2
-allreduce   1x8   32769 - 1MiB     ring/ll            ring/ll           -         -      FILE:4
-allreduce   1x8   2MiB - 8MiB      nvls/simple        nvls/simple       -         -      FILE:4
-allreduce   2x8   16KiB - 32KiB    tree/ll            tree/ll           -         -      FILE:2
-allreduce   2x8   32769 - 128KiB   tree/ll            tree/ll           -         -      NCCL
-allreduce   2x8   256KiB - 999999  tree/ll128         tree/ll128        -         -      NCCL
-allreduce   2x8   1000000 - 1MiB   tree/ll128         ring/simple       12        64KiB  FILE:3
-allreduce   2x8   2MiB - 4MiB      nvls_tree/simple   ring/simple       12        64KiB  FILE:3
-allreduce   2x8   4194305 - 8MiB   nvls_tree/simple   nvls_tree/simple  -         -      NCCL
+collective  comm  size             NCCL 2.30.7's choice  with policy       channels             decided by
+allreduce   1x8   16KiB - 32KiB    ring/ll               tree/ll           -                    FILE:2
+allreduce   1x8   32769 - 1MiB     ring/ll               ring/ll           -                    FILE:4
+allreduce   1x8   2MiB - 8MiB      nvls/simple           nvls/simple       -                    FILE:4
+allreduce   2x8   16KiB - 32KiB    tree/ll               tree/ll           -                    FILE:2
+allreduce   2x8   32769 - 128KiB   tree/ll               tree/ll           -                    NCCL
+allreduce   2x8   256KiB - 999999  tree/ll128            tree/ll128        -                    NCCL
+allreduce   2x8   1000000 - 1MiB   tree/ll128            ring/simple       12, chunks of 64KiB  FILE:3
+allreduce   2x8   2MiB - 4MiB      nvls_tree/simple      ring/simple       12, chunks of 64KiB  FILE:3
+allreduce   2x8   4194305 - 8MiB   nvls_tree/simple      nvls_tree/simple  -                    NCCL
 `[1:], "FILE", filepath.Base(file))
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -105,19 +107,20 @@ func TestShowJSON(t *testing.T) {
 	file := testlib.File(t, "p.csv", sample)
 	out, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "AllReduce", "--comm", "2x8", "--sizes",
 		"64K,2M", "--json")
-	var got []ask.OutcomeJSON
+	var got []ask.Outcome
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if len(got) != 2 || got[0].Row != 0 || got[0].PipeOps != 1 || got[0].Policy.Algorithm != got[0].NCCL.Algorithm {
+	if len(got) != 2 || got[0].Row != 0 || got[0].PipeOps != 1 || got[0].Policy.Cell != got[0].NCCL.Cell {
 		t.Errorf("%+v", got)
 	}
-	want := ask.OutcomeJSON{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 2 << 20},
-		Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVLDomains: 2, PipeOps: 1, Release: "2.30.7", NCCL: got[1].NCCL,
-		NCCLBy: "cost model", CostModel: "NCCL 2.30.7's estimates for HGX H100",
-		Policy: ask.ChoiceJSON{Algorithm: "ring", Protocol: "simple", Channels: 12, ChunkBytes: 65536},
-		File:   file, Row: 3}
-	if got[1] != want {
+	ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}, Channels: 12}
+	want := got[1] // what follows is not of the policy
+	want.Call = nccl.Call{Coll: nccl.CollAllReduce, Bytes: 2 << 20}
+	want.Comm = policy.Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NVLDomains: 2}
+	want.Release, want.Known, want.CostModel = "2.30.7", "cost model", "NCCL 2.30.7's estimates for HGX H100"
+	want.Policy, want.Chunk, want.File, want.Row, want.PipeOps = ring, 65536, file, 3, 1
+	if !reflect.DeepEqual(got[1], want) {
 		t.Errorf("got %+v\nwant %+v", got[1], want)
 	}
 }
@@ -146,7 +149,7 @@ func TestShownCommunicators(t *testing.T) {
 func TestStandInIsSaid(t *testing.T) {
 	_, said := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x4",
 		"--sizes", "1M")
-	if !strings.HasPrefix(said, "note: no NCCL costs of HGX H100 for 7x4; those for 7x8 stand in\n") {
+	if !strings.HasPrefix(said, "note: there are no estimates of NCCL for 7x4 on HGX H100; those for 7x8 are used\n") {
 		t.Errorf("%q", said)
 	}
 }
@@ -168,7 +171,7 @@ allreduce 2x8 1000000 - 4MiB ring/simple 12 ch, chunks of 64KiB OLD:3 ring/simpl
 		t.Errorf("got\n%s\nwant\n%s", squeezed, want)
 	}
 	out, _ = tunefit(t, cli.ExitFailed, "diff", old, changed, "--json", "--coll", "allreduce", "--comm", "1x8")
-	var got []differenceJSON
+	var got []difference
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || got[0].MinBytes != 32769 ||
 		got[0].MaxBytes != 32769 || got[0].New.Row != 2 {
 		t.Errorf("%v: %s", err, out)

@@ -14,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
@@ -28,14 +29,14 @@ func learnt(t *testing.T, sweep string, args ...string) (model, rows, report str
 }
 
 // shown is what show says of allreduce, by size.
-func shown(t *testing.T, args ...string) (bySize map[uint64]ask.OutcomeJSON, notes string) {
+func shown(t *testing.T, args ...string) (bySize map[uint64]ask.Outcome, notes string) {
 	t.Helper()
 	out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--coll", "allreduce", "--json"}, args...)...)
-	var all []ask.OutcomeJSON
+	var all []ask.Outcome
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	bySize = map[uint64]ask.OutcomeJSON{}
+	bySize = map[uint64]ask.Outcome{}
 	for _, o := range all {
 		bySize[o.Bytes] = o
 	}
@@ -63,18 +64,18 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 		bytes, _ := strconv.ParseUint(d[1], 10, 64)
 		micros, _ := strconv.ParseFloat(d[2], 64)
 		o := all[bytes]
-		if o.NCCL.Algorithm != d[3] || o.NCCL.Protocol != d[4] || math.Abs(float64(o.NCCL.Micros)/micros-1) > 0.01 ||
-			o.NCCLBy != "measurement" || o.CostModel != "" {
+		if o.NCCL.Cell.String() != d[3]+"/"+d[4] || math.Abs(float64(o.NCCLMicros)/micros-1) > 0.01 ||
+			o.Known != "measurement" || o.CostModel != "" {
 			t.Errorf("%d bytes: the report says that NCCL takes %s/%s, %g us; show says %+v by %s", bytes, d[3], d[4],
-				micros, o.NCCL, o.NCCLBy)
+				micros, o.NCCL, o.Known)
 		}
 		if d[6] == "null" || o.Row == 0 {
 			continue
 		}
 		gains++
 		gain, _ := strconv.ParseFloat(d[6], 64)
-		if o.Gain == nil || math.Abs(*o.Gain-gain) > 0.01 {
-			t.Errorf("%d bytes: the report says a gain of %g, show %v", bytes, gain, o.Gain)
+		if o.Expected == nil || math.Abs(o.Expected.Gain-gain) > 0.01 {
+			t.Errorf("%d bytes: the report says a gain of %g, show %v", bytes, gain, o.Expected)
 			continue
 		}
 		size := strconv.FormatUint(bytes, 10)
@@ -82,7 +83,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 			"--model", model)
 		for _, want := range []string{
 			fmt.Sprintf("\nNCCL's choice, as measured (%s): %s/%s ", model, d[3], d[4]),
-			fmt.Sprintf("\nexpected gain: %s (", cli.Percent(*o.Gain)),
+			fmt.Sprintf("\nexpected gain: %s (", cli.Percent(o.Expected.Gain)),
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is missing in\n%s", want, out)
@@ -115,7 +116,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 	tunefit(t, cli.ExitOK, "test", tests("expect: {algorithm: ring, protocol: simple}"))
 	// What a test says of NCCL's offers counts before what was measured.
 	tunefit(t, cli.ExitOK, "test",
-		tests("available: [tree/ll, tree/simple], expect: {algorithm: tree, protocol: simple}"))
+		tests("unavailable: [ring, nvls, nvls_tree, any/ll128], expect: {algorithm: tree, protocol: simple}"))
 	tunefit(t, cli.ExitOK, "test",
 		tests("costs: {ring/simple: 9, tree/ll128: 8}, expect: {algorithm: tree, protocol: ll128}"))
 }
@@ -131,8 +132,8 @@ func TestDefaultWithoutLabel(t *testing.T) {
 		",,,,2,16,0,default,")
 	model, _, _ := learnt(t, testlib.File(t, "sweep.csv", unlabelled))
 	all, notes := shown(t, "--model", model, "--comm", "2x8", "--sizes", "2M")
-	if o := all[2<<20]; o.NCCLBy != "cost model, time measured" || math.Abs(float64(o.NCCL.Micros)/107.2-1) > 0.01 ||
-		o.NCCL.Algorithm != "nvls_tree" || o.NCCL.Channels != 0 || o.CostModel == "" {
+	if o := all[2<<20]; o.Known != "cost model, time measured" || math.Abs(float64(o.NCCLMicros)/107.2-1) > 0.01 ||
+		o.NCCL.Algo != nccl.AlgoNVLSTree || o.NCCL.Channels != 0 || o.CostModel == "" {
 		t.Errorf("%+v", o)
 	}
 	if !strings.Contains(notes, "NCCL 2.30.7's estimates for HGX H100") {
@@ -157,7 +158,7 @@ func TestBeyondTheMeasurement(t *testing.T) {
 	} {
 		all, notes := shown(t, append(args, "--model", model)...)
 		for _, o := range all {
-			if o.NCCLBy != "cost model" || o.CostModel != "NCCL 2.30.7's estimates for HGX H100" {
+			if o.Known != "cost model" || o.CostModel != "NCCL 2.30.7's estimates for HGX H100" {
 				t.Errorf("%v: %+v", args, o)
 			}
 		}
@@ -172,7 +173,7 @@ func TestBeyondTheMeasurement(t *testing.T) {
 	elsewhere, _, _ := learnt(t, smallSweep, "--topo", home)
 	for machine, by := range map[string]string{home: "measurement", other: "cost model"} {
 		all, _ := shown(t, "--model", elsewhere, "--topo", machine, "--comm", "2x8", "--sizes", "2M")
-		if o := all[2<<20]; o.NCCLBy != by {
+		if o := all[2<<20]; string(o.Known) != by {
 			t.Errorf("on %s: %+v", machine, o)
 		}
 	}

@@ -49,7 +49,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"fit", smallSweep}, {"fit", smallSweep, "--shortlist"}, {"fit", smallSweep, "--json"},
 		{"gc", "--dry-run", "--rendezvous", dir},
 		{"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
-		{"import", log}, {"import", log, "--json", "-o", filepath.Join(dir, "sweep.csv"), "--force"},
+		{"import", log},
 		{"plan", smallSweep}, {"plan", smallSweep, "--json"}, {"plot", model, "--coll", "allreduce", "--comm", "2x8",
 			"-o", filepath.Join(dir, "p.svg")},
 		{"profile", job}, {"profile", job, "--json"},
@@ -113,15 +113,13 @@ func TestReaderLeavesEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	model, rows, table := filepath.Join(dir, "model.json"), filepath.Join(dir, "policy.csv"), filepath.Join(dir,
-		"sweep.csv")
+	model, rows := filepath.Join(dir, "model.json"), filepath.Join(dir, "policy.csv")
 	for _, test := range []struct {
 		args  []string
 		code  int
 		files []string
 	}{
 		{[]string{"fit", smallSweep, "-o", model, "--csv", rows}, cli.ExitOK, []string{model, rows}},
-		{[]string{"import", smallSweep, "--json", "-o", table}, cli.ExitOK, []string{table}},
 		{[]string{"check", testlib.File(t, "p.csv", "allreduce,0,inf,rign,ll,8,1,8\n")}, cli.ExitFailed, nil},
 		{[]string{"status", "--watch", "--rendezvous", dir}, cli.ExitOK, nil},
 	} {

@@ -135,7 +135,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 				return cli.Usagef("--verify --sizes %s: no configuration of %s was measured at any of them",
 					f.choices.Grid.Sizes, key)
 			}
-			for _, c := range group.Configs() { // without --topo, all that was measured is there
+			for _, c := range group.Configs() { // without --topo, the machine has all that was measured
 				if space.Limits == nil && !slices.Contains(space.Families, c.Cell) {
 					space.Families = append(space.Families, c.Cell)
 				}
@@ -159,8 +159,8 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	return cli.WriteJSON(cmd.OutOrStdout(), plans)
 }
 
-// subjects are the collectives and communicators that are planned: those named, in all combinations if both are
-// named, else those measured.
+// subjects are the collectives and communicators to plan: those measured, as far as the flags name them. If --coll and
+// --comm are both given, it is all their combinations.
 func (f *planFlags) subjects(set *fit.Set) (keys []fit.Key, err error) {
 	if keys, err = f.choices.Named(); err != nil || len(keys) > 0 {
 		return keys, err
@@ -190,5 +190,5 @@ func (f *planFlags) subjects(set *fit.Set) (keys []fit.Key, err error) {
 			cli.Usagef("nothing of that was measured (measured: %s; --coll and --comm together name what was not)",
 				strings.Join(names, ", "))
 	}
-	return nil, cli.Usagef("nothing tells what is planned (needed: a sweep, or --coll and --comm)")
+	return nil, cli.Usagef("nothing says what to plan (needed: a sweep, or --coll and --comm)")
 }

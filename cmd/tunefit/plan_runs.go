@@ -20,29 +20,26 @@ type planJSON struct {
 	KeyJSON
 	Done     bool      `json:"done"`
 	Why      string    `json:"why"`
-	Edge     int       `json:"edge_channels,omitempty"` // a count that wins at the end of those tried
+	Edge     int       `json:"edge_channels,omitempty"` // the fewest or most channels tried, if they win
 	Measured int       `json:"measured_configurations"`
 	Runs     []runJSON `json:"runs"`
-	// Unmet says what was asked for in vain, and is not asked for again.
+	// Unmet lists what was asked for in vain. The plan does not ask for it again.
 	Unmet []string `json:"unmet,omitempty"`
 }
 
-// runJSON is a start of nccl-tests.
+// runJSON is one start of nccl-tests.
 type runJSON struct {
-	*nccl.Cell          // left out: the default, or several
-	Channels   int      `json:"channels,omitempty"` // left out: NCCL's own
-	Sizes      []uint64 `json:"sizes"`
-	// Configurations are those of a run that a policy of several rows decides.
+	Sizes []uint64 `json:"sizes"`
+	// Configurations are what the run's policy asks for; left out: the default.
 	Configurations []choiceJSON      `json:"configurations,omitempty"`
 	Env            map[string]string `json:"env"`
 	Commands       []string          `json:"commands"`
 }
 
-// choiceJSON is what a run of several configurations measures with one of them.
+// choiceJSON is what a run measures with one configuration.
 type choiceJSON struct {
-	nccl.Cell
-	Channels int      `json:"channels,omitempty"`
-	Sizes    []uint64 `json:"sizes"`
+	nccl.Config
+	Sizes []uint64 `json:"sizes"`
 }
 
 func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
@@ -65,19 +62,12 @@ func (f *planFlags) plan(space fit.Space, group *fit.Group) planJSON {
 		p.Why = "the last runs gained too little, or nothing is left; what was not measured may still be faster"
 	}
 	for _, r := range next.Runs {
-		s := perfrun.Of(space.Key, r)
-		j := f.commands(s, true)
-		if len(s.Rows) == 1 {
-			j.Cell, j.Channels = &s.Rows[0].Cell, s.Rows[0].Channels
-		} else {
-			j.Configurations = choices(s)
-		}
-		p.Runs = append(p.Runs, j)
+		p.Runs = append(p.Runs, f.commands(perfrun.Of(space.Key, r), true))
 	}
 	return p
 }
 
-// verification plans to measure once more, in turns, the default and what may be faster.
+// verification plans to measure the default and what may be faster once more, in turns.
 func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	p := planJSON{
 		KeyJSON: KeyJSON(space.Key), Runs: []runJSON{},
@@ -94,17 +84,15 @@ func (f *planFlags) verification(space fit.Space, group *fit.Group) planJSON {
 	p.Why = "the default and the fastest of each size, in turns, " + plural.Of(f.repetitions, "repetition")
 	written := map[string]bool{}
 	for _, s := range starts {
-		r := f.commands(s, !written[s.Policy])
+		p.Runs = append(p.Runs, f.commands(s, !written[s.Policy]))
 		written[s.Policy] = true
-		r.Configurations = choices(s)
-		p.Runs = append(p.Runs, r)
 	}
 	return p
 }
 
 func choices(s perfrun.Start) (all []choiceJSON) {
 	for _, row := range s.Rows {
-		c := choiceJSON{Cell: row.Cell, Channels: row.Channels}
+		c := choiceJSON{Config: row.Config}
 		for _, b := range s.Sizes {
 			if row.Bytes.Contains(b) {
 				c.Sizes = append(c.Sizes, b)
@@ -115,9 +103,9 @@ func choices(s perfrun.Start) (all []choiceJSON) {
 	return all
 }
 
-// commands writes a start down: its policy, and what starts nccl-tests.
+// commands returns the shell commands of a start: one writes its policy, the others start nccl-tests.
 func (f *planFlags) commands(s perfrun.Start, withPolicy bool) runJSON {
-	r := runJSON{Sizes: s.Sizes, Env: map[string]string{}, Commands: []string{}}
+	r := runJSON{Sizes: s.Sizes, Configurations: choices(s), Env: map[string]string{}, Commands: []string{}}
 	if len(s.Rows) > 0 {
 		r.Env = f.tuned(s.Policy + ".csv")
 		if withPolicy {
@@ -133,7 +121,7 @@ func (f *planFlags) commands(s perfrun.Start, withPolicy bool) runJSON {
 	return r
 }
 
-// tuned is the environment of runs that a policy decides.
+// tuned is the environment of runs with a policy.
 func (f *planFlags) tuned(policy string) map[string]string {
 	library, err := f.library.Find()
 	if f.library.Path == "" && err != nil {
@@ -142,8 +130,8 @@ func (f *planFlags) tuned(policy string) map[string]string {
 	return perfrun.Tuned(library, policy)
 }
 
-// perf starts nccl-tests once for each stretch of sizes. No two logs are the same, or import would read one of them
-// only.
+// perf starts nccl-tests once for each stretch of sizes. Each log begins with its name, because import reads files with
+// the same content once.
 func (f *planFlags) perf(key fit.Key, env map[string]string, sizes []uint64, name string) (commands []string) {
 	launch, gpus := f.launch, 1
 	switch {

@@ -68,14 +68,10 @@ func TestPlanToTheEnd(t *testing.T) {
 			starts++
 			parts := r.Configurations
 			if parts == nil {
-				parts = []choiceJSON{{nccl.NoCell, r.Channels, r.Sizes}}
-				if r.Cell != nil {
-					parts[0].Cell = *r.Cell
-				}
+				parts = []choiceJSON{{nccl.Config{Cell: nccl.NoCell}, r.Sizes}}
 			}
 			for _, part := range parts {
-				c := nccl.Config{Cell: part.Cell, Channels: part.Channels}
-				got := 0
+				c, got := part.Config, 0
 				for _, s := range byConfig[c] {
 					if slices.Contains(part.Sizes, s.Bytes) {
 						seen, got = append(seen, s), got+1
@@ -186,7 +182,9 @@ func TestPlanWithTopology(t *testing.T) {
 	}
 	configs := func(args ...string) (all []string) {
 		for _, r := range planned(t, append([]string{file, "--channels", "1,16,64"}, args...)...)[0].Runs {
-			all = append(all, fmt.Sprintf("%s/%d", r.Cell, r.Channels))
+			for _, c := range r.Configurations {
+				all = append(all, fmt.Sprintf("%s/%d", c.Cell, c.Channels))
+			}
 		}
 		return all
 	}
@@ -242,8 +240,10 @@ func TestPlanLeavesOutWhatFailed(t *testing.T) {
 	tunefit(t, cli.ExitOK, "import", sweep, log, "-o", imported)
 	for name, files := range map[string][]string{"log": {sweep, log}, "sweep": {imported}} {
 		for _, r := range planned(t, files...)[0].Runs {
-			if r.Cell != nil && r.Algo == nccl.AlgoNVLS && r.Channels == 32 {
-				t.Errorf("the %s says that it failed, and it is planned: %v", name, r)
+			for _, c := range r.Configurations {
+				if c.Algo == nccl.AlgoNVLS && c.Channels == 32 {
+					t.Errorf("the %s says that it failed, and it is planned: %v", name, r)
+				}
 			}
 		}
 	}

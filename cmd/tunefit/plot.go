@@ -89,8 +89,7 @@ func (f *plotFlags) run(cmd *cobra.Command, files []string) error {
 	return nil
 }
 
-// group reads the model, or makes one of the group of the sweeps that is going to be drawn, and says which group that
-// is.
+// group returns a model and the index of the group to draw. It reads the model, or fits that group of the sweeps.
 func (f *plotFlags) group(cmd *cobra.Command, files []string) (m *model.Model, i int, err error) {
 	for _, name := range files {
 		k, err := f.in.Kind(name)
@@ -138,7 +137,7 @@ func (f *plotFlags) ofModel(cmd *cobra.Command, name string) (m *model.Model, i 
 	return m, i, err
 }
 
-// choose finds the group asked for and says which others there are.
+// choose finds the group asked for, and notes which others there are.
 func (f *plotFlags) choose(cmd *cobra.Command, keys []fit.Key) (int, error) {
 	if len(keys) == 0 {
 		return 0, errors.New("nothing to plot: nothing but the default was measured, or nothing at all")

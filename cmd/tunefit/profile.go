@@ -86,7 +86,7 @@ func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
 	return v.write(cmd.OutOrStdout())
 }
 
-// readProfiled reads a profile, or makes one of what a job left.
+// readProfiled reads a profile, or makes one of a job's files.
 func readProfiled(in *cli.Inputs, cmd *cobra.Command, args []string, steps int) (*profile.Profile, error) {
 	files, found, err := walked(args)
 	if err != nil {
@@ -120,7 +120,7 @@ func readProfile(in *cli.Inputs, file string) (*profile.Profile, error) {
 	return profile.Read(cli.Called(file), text)
 }
 
-// decide asks what decides about every call whose size is known.
+// decide asks the policy and the model about every call whose size is known.
 func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 	a, err := ask.NewAsker(f.from, f.by)
 	if err != nil {
@@ -132,9 +132,7 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 	for _, g := range v.groups {
 		c, ok := comms[g.Comm]
 		if !ok {
-			if c, err = a.Comm(g.Comm, 0); err != nil {
-				return err
-			}
+			c = a.Comm(g.Comm)
 			comms[g.Comm], shown = c, append(shown, c)
 		}
 		for _, e := range g.Entries {

@@ -9,7 +9,7 @@ import (
 type profileJSON struct {
 	Headline string      `json:"headline"`
 	ShareOf  string      `json:"share_of"` // time, bytes, or nothing
-	PerStep  bool        `json:"per_step"` // calls and totals are those of a step, else of all that was recorded
+	PerStep  bool        `json:"per_step"` // calls and totals are per step, else of the whole recording
 	Total    float64     `json:"total"`    // microseconds or bytes
 	Decided  *float64    `json:"decided_share,omitempty"`
 	Saved    *float64    `json:"expected_saving,omitempty"` // share of the time
@@ -17,7 +17,7 @@ type profileJSON struct {
 	Calls    []entryJSON `json:"calls"`
 }
 
-// entryJSON is an entry with shares and bandwidths, and without what is not known.
+// entryJSON is an entry with its share and bandwidth. What is not known is left out.
 type entryJSON struct {
 	KeyJSON
 	Bytes     uint64  `json:"bytes,omitempty"`
@@ -31,8 +31,8 @@ type entryJSON struct {
 	Protocol  string  `json:"protocol,omitempty"`
 	Channels  int     `json:"channels,omitempty"`
 	DecidedBy string  `json:"decided_by,omitempty"`
-	// Outcome is what the policy and the model make of it, as tunefit show --json prints it.
-	Outcome *ask.OutcomeJSON `json:"outcome,omitempty"`
+	// Outcome is what the policy and the model decide, as in tunefit show --json.
+	Outcome *ask.Outcome `json:"outcome,omitempty"`
 }
 
 func shareOf(s profile.Scale) string { return [...]string{"nothing", "bytes", "time"}[s.Weight] }
@@ -64,8 +64,7 @@ func (v *profileView) json() profileJSON {
 			c.Protocol = e.Proto.String()
 		}
 		if o, ok := v.outcomes[e.Key]; ok {
-			outcome := o.JSON(v.by)
-			c.Outcome = &outcome
+			c.Outcome = &o
 		}
 		j.Calls = append(j.Calls, c)
 	}

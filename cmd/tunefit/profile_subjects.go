@@ -15,22 +15,22 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// worthMeasuring is the share of a job's communication below which a collective's sizes within an octave are not
-// measured for its sake.
+// worthMeasuring is the least share of a job's communication that a collective's sizes within an octave need in order
+// to be measured.
 const worthMeasuring = 0.01
 
-// mostOwnSizes bounds the sizes of a collective on a communicator that are measured as the job calls them. nccl-tests
-// steps through doublings in one start, and needs one for each size that is none.
+// mostOwnSizes is how many sizes of a collective on a communicator are measured as the job calls them. nccl-tests steps
+// through doublings in one start, and needs one start for each other size.
 const mostOwnSizes = 16
 
-// subjects are what is worth measuring for a job: collectives on communicators, the heaviest first, and the sizes of
-// each as the job calls them; where these are more than mostOwnSizes, every doubling around them.
+// subjects are worth measuring for a job: collectives on communicators, the heaviest first. Their sizes are those that
+// the job calls, or every doubling around them if they are more than mostOwnSizes.
 type subjects struct {
 	keys  []fit.Key
 	sizes map[fit.Key][]uint64
 }
 
-// subjectsOf reads a profile. Collectives and communicators are those of them that are named, all if none are.
+// subjectsOf reads a profile. It takes the collectives and communicators named, or all if none are.
 func subjectsOf(in *cli.Inputs, file string, named *commspec.Flags, notes io.Writer) (s subjects, err error) {
 	p, err := readProfile(in, file)
 	if err != nil {
@@ -93,7 +93,7 @@ func namedToo(named *commspec.Flags) string {
 	return ""
 }
 
-// union is every doubling around the sizes of all.
+// union is every doubling around all sizes.
 func (s *subjects) union() (sizes []uint64) {
 	for _, of := range s.sizes {
 		sizes = append(sizes, doublings(of[0], of[len(of)-1])...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
@@ -20,7 +21,7 @@ type profileView struct {
 	scale    profile.Scale
 	total    float64
 	groups   []profile.Group
-	by       ask.Decider // what else is asked; none: nothing
+	by       ask.Decider // the policy and the model to ask; empty: none
 	outcomes map[profile.Key]ask.Outcome
 }
 
@@ -29,12 +30,12 @@ func newProfileView(p *profile.Profile) *profileView {
 		outcomes: map[profile.Key]ask.Outcome{}}
 }
 
-// of is what shares are of.
+// of says what the shares are shares of.
 func (v *profileView) of() string {
 	return [...]string{"calls", "bytes of the communication", "communication time"}[v.scale.Weight]
 }
 
-// per is what is counted: a step, or all that was recorded.
+// per says whether counts are per step or of the whole recording.
 func (v *profileView) per() string {
 	if v.scale.PerStep {
 		return " a step"
@@ -50,7 +51,7 @@ func (v *profileView) amount(weight float64) string {
 	return profile.Duration(weight)
 }
 
-// about writes a number of bytes that is rounded.
+// about writes a rounded number of bytes.
 func about(bytes float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	i := 0
@@ -81,7 +82,7 @@ func (v *profileView) write(w io.Writer) error {
 	}
 	if len(v.groups) > 0 {
 		inDetail := v.groups[:1]
-		if v.by != (ask.Decider{}) { // all, for what is decided about them
+		if v.by != (ask.Decider{}) { // show the decisions about all of them
 			inDetail = v.groups
 		}
 		for _, g := range inDetail {
@@ -104,20 +105,15 @@ func (v *profileView) write(w io.Writer) error {
 			tw.Flush()
 		}
 	}
-	var unknown []profile.Entry
+	var unknown []string
 	for _, e := range v.Entries {
 		if e.Bytes == 0 {
-			unknown = append(unknown, e)
+			unknown = append(unknown, fmt.Sprintf("%s %s", e.Coll, e.Comm))
 		}
 	}
 	if len(unknown) > 0 {
-		fmt.Fprintln(w, "\nthe size of these calls is not known, and no share counts them:")
-		tw := cli.NewTable(w)
-		tw.Row("collective", "comm", "calls"+v.per(), "")
-		for _, e := range unknown {
-			tw.Row(e.Coll, e.Comm, known(v.scale.Count(e), "%.4g"), "")
-		}
-		return tw.Flush()
+		_, err := fmt.Fprintf(w, "\nnot counted, as the size of the calls is not known: %s\n", strings.Join(unknown, ", "))
+		return err
 	}
 	return nil
 }
@@ -136,9 +132,9 @@ func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 		if o, ok := v.outcomes[e.Key]; ok {
 			expected, gain := "-", "-"
 			if o.Expected != nil {
-				expected, gain = profile.Duration(o.Expected.Micros()), cli.Percent(o.Expected.Gain())
+				expected, gain = profile.Duration(o.Expected.Micros), cli.Percent(o.Expected.Gain)
 			}
-			cells = append(cells, o.Choice(), o.DecidedBy(v.by), expected, gain)
+			cells = append(cells, o.Choice(), o.DecidedBy(), expected, gain)
 		}
 		tw.Row(append(cells, "")...)
 	}
@@ -172,8 +168,7 @@ func (v *profileView) share(weight float64) string {
 	return cli.Percent(weight / v.total)
 }
 
-// saving is what the model expects the decisions to save, and of how much of the weight that is known, as it is said
-// how much is decided.
+// saving is the weight that is decided, the part of it whose saving the model knows, and that saving.
 type saving struct {
 	decided, known, saved float64 // weights
 }
@@ -191,17 +186,17 @@ func (v *profileView) saving() (s saving) {
 		}
 		w := v.scale.Of(e)
 		s.decided += w
-		if now := e.Cell; o.Expected == nil || !(o.Expected.Gain() < 1) || now != nccl.NoCell && now != o.NCCL.Cell ||
+		if now := e.Cell; o.Expected == nil || !(o.Expected.Gain < 1) || now != nccl.NoCell && now != o.NCCL.Cell ||
 			e.Channels > 0 {
 			continue
 		}
 		s.known += w
-		s.saved += w * o.Expected.Gain()
+		s.saved += w * o.Expected.Gain
 	}
 	return s
 }
 
-// expectation says what the policy and the model would save; nothing where none was asked.
+// expectation says what the policy and the model would save; empty if neither was asked.
 func (v *profileView) expectation() string {
 	if v.by == (ask.Decider{}) || v.total == 0 {
 		return ""

@@ -40,10 +40,10 @@ func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) {
 	tw.Flush()
 }
 
-// worthJSON is for programs that read what decisions are worth to a job.
+// worthJSON is what decisions are worth to a job, for programs.
 type worthJSON struct {
 	Headline string `json:"headline"`
-	PerStep  bool   `json:"per_step"` // times are those of a step, else of all that was recorded
+	PerStep  bool   `json:"per_step"` // times are per step, else of the whole recording
 	ShareOf  string `json:"share_of"` // time, bytes, or nothing
 	worthPartJSON
 	Parts []worthPartJSON `json:"parts"`
@@ -51,7 +51,7 @@ type worthJSON struct {
 
 // worthPartJSON has shares instead of weights.
 type worthPartJSON struct {
-	*KeyJSON         // left out: all together
+	*KeyJSON         // left out: the sum
 	Covered  float64 `json:"covered_share"`
 	fit.CallTimes
 }

@@ -19,11 +19,11 @@ import (
 type reader struct {
 	*cli.Inputs
 	opts     bench.Options
-	found    map[string]bool // files in a directory that was named, not all of which are logs
-	anyway   bool            // takes files of which too little can be read, too
+	found    map[string]bool // files found in a directory, not all of which are logs
+	anyway   bool            // also take files of which many rows cannot be read
 	progress *cli.Progress
-	// known are the files that were read, by digest. One that holds the same is left out: the same measurements twice
-	// look like more repetitions than there are.
+	// known are the files read so far, by digest. A file with the same content is left out: its measurements would look
+	// like more repetitions.
 	known  map[string]string
 	notes  []bench.Note
 	failed []error
@@ -34,7 +34,7 @@ func newReader(inputs *cli.Inputs, cmd *cobra.Command, files []string, found map
 		progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{}}
 }
 
-// read returns what a file holds and its digest; nil where it is left out, or has failed.
+// read returns the measurements of a file and its digest; nil if the file is left out or cannot be read.
 func (in *reader) read(file string) (*bench.Result, string) {
 	in.progress.TurnTo(filepath.Base(file))
 	r, digest, err := in.measurements(file)
@@ -53,18 +53,18 @@ func (in *reader) read(file string) (*bench.Result, string) {
 	}
 	if err := r.Doubt(); err != nil && !in.anyway {
 		in.failed = append(in.failed,
-			fmt.Errorf("%w\nthat is too much of %s to trust what is left (--force reads it all the same)", err, r.File))
+			fmt.Errorf("%w\nthat is too much of %s to trust the rest (--force reads it anyway)", err, r.File))
 		return nil, ""
 	}
 	return r, digest
 }
 
-// sweepKinds are what measurements are read from.
+// sweepKinds are the files that hold measurements.
 var sweepKinds = []cli.Kind{cli.KindSweep, cli.KindLog, cli.KindResults}
 
-// measurements reads one file, unpacked, and digests it; nil without an error where the digest is known.
+// measurements reads one file, unpacked, and its digest; nil without an error if the digest is known.
 func (in *reader) measurements(name string) (*bench.Result, string, error) {
-	// Samples may go straight to a pool, so the digest has to come first, but for what can be read only once.
+	// Samples may go straight to a pool, so the digest comes first. A pipe can be read only once, and goes without.
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
 		digest, err := digestOf(in.Inputs, name, sweepKinds...)
 		if err != nil {
@@ -86,13 +86,13 @@ func (in *reader) measurements(name string) (*bench.Result, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if _, err := io.Copy(hash, file); err != nil { // what the reader left behind the last row
+	if _, err := io.Copy(hash, file); err != nil { // bytes that follow the last row
 		return nil, "", err
 	}
 	return r, hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// digestOf is the SHA-256 of what a file of some kinds holds, unpacked.
+// digestOf is the SHA-256 of a file's content, unpacked.
 func digestOf(inputs *cli.Inputs, name string, kinds ...cli.Kind) (string, error) {
 	in, err := inputs.Open(name, kinds...)
 	if err != nil {

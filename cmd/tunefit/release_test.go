@@ -15,10 +15,10 @@ import (
 
 // showOne shows one outcome. The notes are without the one that names the estimates, which
 // has to be that of the outcome.
-func showOne(t *testing.T, args ...string) (o ask.OutcomeJSON, notes string) {
+func showOne(t *testing.T, args ...string) (o ask.Outcome, notes string) {
 	t.Helper()
 	out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--json"}, args...)...)
-	var all []ask.OutcomeJSON
+	var all []ask.Outcome
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -83,7 +83,7 @@ func TestReleaseOfAPolicy(t *testing.T) {
 	} {
 		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--json", "--coll", "allreduce", "--comm", "1x8",
 			"--sizes", "1M"}, test.args...)...)
-		var all []ask.OutcomeJSON
+		var all []ask.Outcome
 		if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Release != test.release {
 			t.Errorf("%v: %v\n%s", test.args, err, out)
 		}
@@ -110,8 +110,8 @@ func TestWhichNCCL(t *testing.T) {
 		{22707, "2.29", "2.29.7 tree/ll128", ""},
 		{22105, "", "2.21.5 nvls_tree/simple", ""},
 		{22005, "", "2.31.2 tree/ll128",
-			"NCCL 2.20.5, installed here, asks no tuner that is known; this is for NCCL 2.31.2"},
-		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 stand in"},
+			"the tuner ABI of NCCL 2.20.5, installed here, is not known; this is for NCCL 2.31.2"},
+		{23206, "", "2.32.6 tree/ll128", "the rules of NCCL 2.32.6 are not known; those of 2.31.2 are used"},
 	} {
 		install(t, test.installed)
 		args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K"}
@@ -119,7 +119,7 @@ func TestWhichNCCL(t *testing.T) {
 			args = append(args, "--nccl", test.named)
 		}
 		o, notes := showOne(t, args...)
-		if got := o.Release + " " + o.NCCL.Algorithm + "/" + o.NCCL.Protocol; got != test.want ||
+		if got := o.Release + " " + o.NCCL.Cell.String(); got != test.want ||
 			!strings.Contains(notes, test.note) || test.note == "" && notes != "" {
 			t.Errorf("installed %d, %q: %s, %q", test.installed, test.named, got, notes)
 		}
@@ -127,8 +127,8 @@ func TestWhichNCCL(t *testing.T) {
 			1); o.CostModel != "NCCL "+rules+"'s estimates for HGX H100" {
 			t.Errorf("NCCL %s: estimated by %s", o.Release, o.CostModel)
 		}
-		if told := map[bool]int{true: 2, false: 0}[o.Release >= "2.28"]; o.NVLDomains != told {
-			t.Errorf("NCCL %s tells of %d NVLink domains, want %d", o.Release, o.NVLDomains, told)
+		if told := map[bool]int{true: 2, false: 0}[o.Release >= "2.28"]; o.Comm.NVLDomains != told {
+			t.Errorf("NCCL %s tells of %d NVLink domains, want %d", o.Release, o.Comm.NVLDomains, told)
 		}
 	}
 	for name, want := range map[string]string{"2.20.5": "the oldest is 2.21.5", "2.31.0a7": "known: 2.21.5",
@@ -173,7 +173,7 @@ allreduce,inf,ring,simple,60,,64K,
 					channels = "(" + itoa(o.NotRaised) + ")"
 				}
 				got = strings.TrimSpace(itoa(o.Row) + " " + channels)
-				if o.Policy.ChunkBytes > 0 {
+				if o.Chunk > 0 {
 					got += " 64KiB"
 				}
 			}
@@ -202,7 +202,7 @@ func TestVariablesThatAReleaseDoesNotTell(t *testing.T) {
 	for release, row := range map[string]int{"2.21.5": 0, "2.22.3": 1} {
 		t.Setenv("NCCL_PROTO", "^LL128")
 		o, _ := showOne(t, rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "64M", "--nccl", release)
-		if o.Row != row || (o.Policy.Algorithm == o.NCCL.Algorithm) != (row == 0) {
+		if o.Row != row || (o.Policy.Algo == o.NCCL.Algo) != (row == 0) {
 			t.Errorf("NCCL %s: %+v", release, o)
 		}
 		explain := []string{"explain", "allreduce", "64M", "--comm", "1x8", "--policy", rows, "--nccl", release}
@@ -233,7 +233,7 @@ func TestVariablesCount(t *testing.T) {
 		t.Setenv(test.name, test.value)
 		for _, with := range [][]string{args, topo} {
 			o, notes := showOne(t, with...)
-			if got := o.NCCL.Algorithm + "/" + o.NCCL.Protocol + " " + itoa(o.NCCL.Channels); got != test.want ||
+			if got := o.NCCL.Cell.String() + " " + itoa(o.NCCL.Channels); got != test.want ||
 				notes != "" {
 				t.Errorf("%s=%s: %s, want %s; %s", test.name, test.value, got, test.want, notes)
 			}
@@ -261,16 +261,16 @@ func TestTuningIsOfARelease(t *testing.T) {
 	file := testlib.File(t, "costs.json", text)
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	args := []string{rows, "--coll", "allreduce", "--comm", "2x8", "--sizes", "512K", "--tuning", file}
-	if o, _ := showOne(t, args...); o.Release != "2.27.7" || o.NCCL.Algorithm != "nvls_tree" {
+	if o, _ := showOne(t, args...); o.Release != "2.27.7" || o.NCCL.Algo != nccl.AlgoNVLSTree {
 		t.Errorf("%+v", o)
 	}
 	if _, errs := tunefit(t, cli.ExitUsage, append([]string{"show", "--nccl", "2.30"}, args...)...); !strings.Contains(
-		errs, "are of NCCL 2.27.7 (--topo derives those of any release)") {
+		errs, "are for NCCL 2.27.7 (--topo derives those for any release)") {
 		t.Error(errs)
 	}
 	t.Setenv("NCCL_MAX_CTAS", "6")
 	if _, notes := showOne(t,
-		args...); notes != "note: NCCL_MAX_CTAS: set, and does not count with the costs of a file\n" {
+		args...); notes != "note: NCCL_MAX_CTAS is set and does not count with the estimates of a file\n" {
 		t.Error(notes)
 	}
 	if out, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "1", "--nccl",

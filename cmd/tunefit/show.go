@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -58,7 +61,7 @@ with. NCCL_* variables count as they do in NCCL.`,
 			t.note(cmd.ErrOrStderr())
 			t.noteNotRaised(cmd.ErrOrStderr())
 			if asJSON {
-				return t.writeJSON(cmd.OutOrStdout())
+				return cli.WriteJSON(cmd.OutOrStdout(), t.outcomes)
 			}
 			t.write(cmd.OutOrStdout())
 			return nil
@@ -80,7 +83,7 @@ type decisionTable struct {
 	outcomes []ask.Outcome
 }
 
-// show asks. What call leaves open, the flags fill in.
+// show asks about what the flags name. call has pipe_ops and reg_buff.
 func (t *decisionTable) show(call ask.Question) error {
 	if err := t.open(t.by); err != nil {
 		return err
@@ -96,26 +99,20 @@ func (t *decisionTable) show(call ask.Question) error {
 }
 
 // write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's
-// choice is known, and the expected gain. The chunk size is there where a row asks for one.
+// choice is known, and the expected gain.
 func (t *decisionTable) write(w io.Writer) {
-	chunks := slices.ContainsFunc(t.outcomes, func(o ask.Outcome) bool { return o.Chunk > 0 })
 	tw := cli.NewTable(w)
-	line := func(known, chunk, gain any, cells ...any) {
+	line := func(call []any, choice, known, policy, channels, gain, by any) {
+		cells := append(call, choice)
 		if t.by.Model != "" {
-			cells = slices.Insert(cells, 4, known)
-		}
-		last := len(cells) - 1
-		if chunks {
-			cells = slices.Insert(cells, last, chunk)
-			last++
-		}
-		if t.by.Model != "" {
-			cells = slices.Insert(cells, last, gain)
+			cells = append(cells, known, policy, channels, gain, by)
+		} else {
+			cells = append(cells, policy, channels, by)
 		}
 		tw.Row(cells...)
 	}
-	line("known by", "chunk", "gain", "collective", "comm", "size", fmt.Sprintf("NCCL %s alone", t.asked.Costs.NCCL),
-		"with policy", "channels", "decided by")
+	line([]any{"collective", "comm", "size"}, fmt.Sprintf("NCCL %s's choice", t.asked.Costs.NCCL), "known by",
+		"with policy", "channels", "gain", "decided by")
 	for i := 0; i < len(t.outcomes); {
 		start := i
 		first := t.outcomes[i]
@@ -128,38 +125,48 @@ func (t *decisionTable) write(w io.Writer) {
 			}
 			last = o
 		}
-		line(first.Known.String(), orNCCL(first.Chunk, nccl.FormatBytes(uint64(first.Chunk))),
-			gains(t.outcomes[start:i]),
-			first.Coll.String(), first.Comm.String(), commspec.SizeRange(first.Bytes, last.Bytes),
-			first.NCCL.Cell.String(), first.Policy.Cell.String(),
-			orNCCL(int64(first.Policy.Channels), strconv.Itoa(first.Policy.Channels)), first.DecidedBy(t.by.Base()))
+		line([]any{first.Coll, first.Comm, commspec.SizeRange(first.Bytes, last.Bytes)}, first.NCCL.Cell, first.Known,
+			first.Policy.Cell, channelsText(first), gains(t.outcomes[start:i]), decidedBy(first))
 	}
 	tw.Flush()
 }
 
-// noteNotRaised says where rows ask for more channels than NCCL takes.
-func (t *decisionTable) noteNotRaised(w io.Writer) {
-	for i, o := range t.outcomes {
-		if o.NotRaised > 0 {
-			n := len(slices.DeleteFunc(slices.Clone(t.outcomes[i:]), func(o ask.Outcome) bool {
-				return o.NotRaised == 0
-			}))
-			fmt.Fprintf(w,
-				"note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, "+
-					"as the %d of %s for %s of %s on %s\n",
-				t.asked.Costs.NCCL, plural.Of(n, "count")+plural.Verb(n, " is", " are"), o.NotRaised,
-				o.DecidedBy(t.by.Base()), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
-			return
-		}
+// channelsText writes the channels and the chunk size, or - where the policy leaves both to NCCL.
+func channelsText(o ask.Outcome) string {
+	var parts []string
+	if o.Policy.Channels > 0 {
+		parts = append(parts, strconv.Itoa(o.Policy.Channels))
 	}
+	if o.Chunk > 0 {
+		parts = append(parts, "chunks of "+nccl.FormatBytes(uint64(o.Chunk)))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
-// gains writes the expected gain of one size, or the least and the most of several.
+// decidedBy leaves out the folder of a file that a table repeats on every line.
+func decidedBy(o ask.Outcome) string {
+	o.File = filepath.Base(o.File)
+	return o.DecidedBy()
+}
+
+// noteNotRaised says where rows ask for more channels than NCCL takes.
+func (t *decisionTable) noteNotRaised(w io.Writer) {
+	all := slices.DeleteFunc(slices.Clone(t.outcomes), func(o ask.Outcome) bool { return o.NotRaised == 0 })
+	if len(all) == 0 {
+		return
+	}
+	o := all[0]
+	fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, "+
+		"as the %d of %s for %s of %s on %s\n", o.Release, plural.Of(len(all), "count")+plural.Verb(len(all), " is", " are"),
+		o.NotRaised, decidedBy(o), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
+}
+
+// gains writes the expected gain at one size, or the range of gains at several.
 func gains(of []ask.Outcome) string {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, o := range of {
 		if c := o.Expected; c != nil {
-			least, most = min(least, c.Gain()), max(most, c.Gain())
+			least, most = min(least, c.Gain), max(most, c.Gain)
 		}
 	}
 	from, to := fmt.Sprintf("%.1f", 100*least), fmt.Sprintf("%.1f", 100*most)
@@ -170,20 +177,4 @@ func gains(of []ask.Outcome) string {
 		return from + " %"
 	}
 	return fmt.Sprintf("%s - %s %%", from, to)
-}
-
-// orNCCL writes - for what the policy leaves to NCCL.
-func orNCCL(n int64, text string) string {
-	if n == 0 {
-		return "-"
-	}
-	return text
-}
-
-func (t *decisionTable) writeJSON(w io.Writer) error {
-	all := make([]ask.OutcomeJSON, len(t.outcomes))
-	for i, o := range t.outcomes {
-		all[i] = o.JSON(t.by)
-	}
-	return cli.WriteJSON(w, all)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 func TestShowModel(t *testing.T) {
@@ -19,14 +20,14 @@ func TestShowModel(t *testing.T) {
 	rows := testlib.File(t, "rows.csv",
 		"allreduce,1048576,1048576,tree,simple,4,2,16\nallreduce,65536,65536,default,-1,-1,2,16\n")
 
-	decided := func(args ...string) (by map[uint64]ask.OutcomeJSON, notes string) {
+	decided := func(args ...string) (by map[uint64]ask.Outcome, notes string) {
 		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--model", model, "--coll", "allreduce", "--comm",
 			"2x8", "--json"}, args...)...)
-		var all []ask.OutcomeJSON
+		var all []ask.Outcome
 		if err := json.Unmarshal([]byte(out), &all); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		by = map[uint64]ask.OutcomeJSON{}
+		by = map[uint64]ask.Outcome{}
 		for _, o := range all {
 			by[o.Bytes] = o
 		}
@@ -49,7 +50,7 @@ func TestShowModel(t *testing.T) {
 		}
 		switch b := both[bytes]; bytes {
 		case 1 << 20:
-			if b.File != rows || b.Row != 1 || b.Policy.Algorithm != "tree" || b.Policy.Channels != 4 {
+			if b.File != rows || b.Row != 1 || b.Policy.Algo != nccl.AlgoTree || b.Policy.Channels != 4 {
 				t.Errorf("a row beside a model: %+v", b)
 			}
 		case 1 << 16:

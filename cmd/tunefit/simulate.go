@@ -84,7 +84,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err := cli.MayWrite(f.output, f.force, f.Tuning, f.Topo); err != nil {
 		return err
 	}
-	if f.Tuning == "" { // not of the installed release: a simulation is the same everywhere
+	if f.Tuning == "" { // a simulation is the same everywhere, whatever is installed
 		f.NCCL = cmp.Or(f.NCCL, nccl.Reference.String())
 	}
 	costs, err := f.Read()
@@ -103,8 +103,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	for _, nodes := range f.nodes {
 		o := asked
 		if o.Tuning = costs.Set.For(nccl.Comm{Nodes: nodes, Ranks: nodes * f.perNode}); o.Tuning == nil {
-			return fmt.Errorf("there are no NCCL costs for %dx%d (allowed: %s); others come from --topo or --tuning",
-				nodes, f.perNode, costs.Comms())
+			return fmt.Errorf("there are no estimates of NCCL for %dx%d (--topo or --tuning name another machine)", nodes, f.perNode)
 		}
 		all = append(all, simulate.Sweep(o)...)
 	}
@@ -118,7 +117,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// options checks the flags that need none of NCCL's estimates.
+// options checks the flags that do not depend on NCCL's estimates.
 func (f *simulateFlags) options() (simulate.Options, error) {
 	o := simulate.Options{System: "hgx-h100", Seed: f.seed, Repetitions: f.reps, Noise: f.noise}
 	colls, err := f.grid.ParseColls()

@@ -21,10 +21,10 @@ type survey struct {
 	comms  []policy.Comm
 	sizes  []uint64
 	ranges bool     // the sizes are samples
-	notes  []string // on the deciders
+	notes  []string // about the policies and models
 }
 
-// open reads what the flags name and the deciders' files.
+// open parses the flags and reads the files.
 func (s *survey) open(by ...ask.Decider) (err error) {
 	if s.colls, err = s.grid.ParseColls(); err != nil {
 		return err
@@ -37,16 +37,12 @@ func (s *survey) open(by ...ask.Decider) (err error) {
 	}
 	named, err := s.grid.ParseComms(s.asked.Files.Comms())
 	for _, c := range named {
-		comm, err := s.asked.Comm(c, s.grid.NVL)
-		if err != nil {
-			return err
-		}
-		s.comms = append(s.comms, comm)
+		s.comms = append(s.comms, s.asked.Comm(c))
 	}
 	return err
 }
 
-// each visits every collective on every communicator, with the sizes that matter there.
+// each visits every collective on every communicator, with the sizes to ask about.
 func (s *survey) each(visit func(q ask.Question, sizes []uint64) error) error {
 	for _, coll := range s.colls {
 		for _, comm := range s.comms {
@@ -62,7 +58,7 @@ func (s *survey) each(visit func(q ask.Question, sizes []uint64) error) error {
 	return nil
 }
 
-// note says what a person should know of the answers.
+// note prints what a person should know about the answers.
 func (s *survey) note(w io.Writer) {
 	cli.Notes(w, s.notes...)
 	s.asked.Note(w, s.comms)

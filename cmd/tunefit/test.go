@@ -29,7 +29,7 @@ decisions are those of tunefit show. A file of tests:
       nodes: 2
       ranks: 16                   # or ranks_per_node: 8
       size: [4K, 1K-32K]          # a size, a range, or a list; all must hold
-      unavailable: [nvls, any/ll] # or available: of what NCCL offers there
+      unavailable: [nvls, any/ll] # of what NCCL offers there
       expect:
         algorithm: tree
         protocol: ll128
@@ -38,7 +38,6 @@ decisions are those of tunefit show. A file of tests:
 
 A test may also have:
   pipe_ops, reg_buff   of the calls (default: 1 and 0)
-  nvl_domains          of NVLink (default: one for each node; 0: NCCL does not say)
   costs                what NCCL estimates in us, as {ring/simple: 42.5, tree/ll: 30}
 It may also expect:
   chunk                a chunk size

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// embedded is the name of a Go type in the path to a field. The file does not show it, and has no such keys.
+// embedded is the name of a Go type in the path to a field. Files do not have it.
 var embedded = regexp.MustCompile(`\b[A-Z]\w*\.`)
 
-// At is an error of encoding/json with file, line and column, as far as the error tells them.
+// At adds the file to an error of encoding/json, and line and column if the error has an offset.
 func At(name string, text []byte, err error) error {
 	at := int64(-1)
 	var syntax *json.SyntaxError
@@ -29,7 +29,7 @@ func At(name string, text []byte, err error) error {
 	if at < 0 || at > int64(len(text)) {
 		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
 	}
-	before := text[:max(0, at-1)] // the offset counts the byte that is wrong
+	before := text[:max(0, at-1)] // the offset includes the wrong byte
 	line, column := bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n')
 	return fmt.Errorf("%s:%d:%d: %w", name, line, column, err)
 }

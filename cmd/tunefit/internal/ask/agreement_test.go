@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
@@ -87,14 +86,16 @@ func anyCall(t *rapid.T) host.Call {
 // releases have each version of the ABI.
 var releases = append(slices.Clip(nccl.KnownVersions), 23206)
 
-// communicators are of several shapes, with what NCCL says of their NVLink domains.
-var communicators = []struct {
-	nccl.Comm
-	domains commspec.NVLDomains
-}{
-	{nccl.Comm{Nodes: 1, Ranks: 8}, 0}, {nccl.Comm{Nodes: 2, Ranks: 16}, 0}, {nccl.Comm{Nodes: 2, Ranks: 16}, 1},
-	{nccl.Comm{Nodes: 2, Ranks: 16}, commspec.NVLUntold}, {nccl.Comm{Nodes: 2, Ranks: 9}, 0},
-	{nccl.Comm{Nodes: 3, Ranks: 8}, 2},
+// communicators are of several shapes.
+var communicators = []nccl.Comm{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}, {Nodes: 2, Ranks: 9}, {Nodes: 3, Ranks: 8}}
+
+// anyComm has as many NVLink domains as NCCL may ever say, if it says any.
+func anyComm(t *rapid.T, a *Asker, of []nccl.Comm) policy.Comm {
+	comm := a.Comm(rapid.SampledFrom(of).Draw(t, "comm"))
+	if a.ABI >= nccl.ABIComms {
+		comm.NVLDomains = rapid.IntRange(0, comm.Nodes).Draw(t, "NVLink domains")
+	}
+	return comm
 }
 
 // libraries is the built library, loaded as NCCL loads it that has each version of the ABI.
@@ -144,14 +145,7 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := rapid.SampledFrom(communicators[:3]).Draw(t, "comm")
-		if a.ABI < nccl.ABIComms {
-			c.domains = commspec.NVLUntold
-		}
-		s, err := a.Comm(c.Comm, c.domains)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := anyComm(t, a, communicators[:2])
 		outcomes, calls := make([]Outcome, 12), make([]host.Call, 12)
 		for i := range outcomes {
 			q := Question{
@@ -224,14 +218,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		engine := a.engines[d]
-		c := rapid.SampledFrom(communicators).Draw(t, "comm")
-		if abi < nccl.ABIComms {
-			c.domains = commspec.NVLUntold
-		}
-		s, err := a.Comm(c.Comm, c.domains)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := anyComm(t, a, communicators)
 		calls := make([]host.Call, 12)
 		for i := range calls {
 			calls[i] = anyCall(t)

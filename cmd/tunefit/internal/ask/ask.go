@@ -1,5 +1,5 @@
-// Package ask asks the policy engine, which is the library's own code. It says what the engine decides with the costs
-// that NCCL would hand to a tuner, who decides, and why. It does not load the library; a test holds both together.
+// Package ask asks the policy engine, which is the library's own code. It tells what the engine decides about the cost
+// table that NCCL would give to a tuner, who decides, and why. It does not load the library; a test compares the two.
 package ask
 
 import (
@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
@@ -24,17 +23,17 @@ import (
 
 // Asker asks what policies and models decide in one release of NCCL.
 type Asker struct {
-	ABI       int               // version of the tuner ABI by which the release asks
-	Costs     *ncclchoice.Model // NCCL's without a tuner
+	ABI       int               // version of the tuner ABI that the release uses
+	Costs     *ncclchoice.Model // NCCL's estimates
 	Notes     []string          // what the library would warn of
-	Offers    *Offers           // instead of what NCCL's costs offer; nil: that
-	Files     Files             // of all that may be asked
+	Offers    *Offers           // replaces what NCCL's estimates offer; nil: nothing does
+	Files     Files             // all that may be asked
 	from      ncclchoice.Flags
 	engines   map[Decider]*policy.Engine
 	texts     map[Decider][]byte // of the policies
 	views     map[viewKey]*policy.EngineView
 	idle      bool // the library leaves all to NCCL, whatever the files say
-	estimates bool // of NCCL were needed
+	estimates bool // NCCL's estimates were needed
 }
 
 type viewKey struct {
@@ -42,7 +41,7 @@ type viewKey struct {
 	policy.Comm
 }
 
-// NewAsker reads the files of those that may be asked.
+// NewAsker reads the files of all deciders that may be asked.
 func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 	a := &Asker{engines: map[Decider]*policy.Engine{}, texts: map[Decider][]byte{},
 		views: map[viewKey]*policy.EngineView{}}
@@ -62,7 +61,7 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 				return nil, err
 			}
 			a.Files.model = learned
-			// An error is of a model that names several releases, or none.
+			// It is an error if the model names several releases, or none.
 			with, _ := nccl.ParseVersion(learned.File.Provenance.NCCL)
 			from.Measured(d.Model, with)
 		}
@@ -86,8 +85,8 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 	return a, nil
 }
 
-// newEngine puts files together as the library does, on the machine of --topo, else on this one. The error says why the
-// machine is not known although it counts; the engine then goes without.
+// newEngine makes an engine as the library does, for the machine of --topo, else for this one. The error says why the
+// machine is not known although the files need it. The engine then works without it.
 func newEngine(rules *policy.Policy, learned *model.Model, from *ncclchoice.Flags) (e *policy.Engine, unknown error) {
 	var here *model.Machine
 	if policy.NeedsTopology(rules, learned) {
@@ -100,7 +99,7 @@ func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 	if from.Topo == "" {
 		here, _, err = policyfile.FindMachine(func(name string) string {
 			if name == tuner.EnvFilesTrust {
-				return "1" // who looks at a file does not run on it
+				return "1" // looking at a file is safe
 			}
 			return os.Getenv(name)
 		})
@@ -113,7 +112,7 @@ func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 	return policyfile.MachineOf(doc, os.Getenv)
 }
 
-// note adds to the notes what is not there yet.
+// note adds a note, once.
 func (a *Asker) note(format string, args ...any) {
 	text := termsafe.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
 	if !slices.Contains(a.Notes, text) {
@@ -122,21 +121,22 @@ func (a *Asker) note(format string, args ...any) {
 }
 
 // Comm is a communicator as the library sees it in the release.
-func (a *Asker) Comm(c nccl.Comm, domains commspec.NVLDomains) (policy.Comm, error) {
-	if domains > 0 && a.ABI < nccl.ABIComms { // a person gave a number that the tuner is never told
-		return policy.Comm{}, fmt.Errorf("NCCL %s has tuner ABI v%d, which does not tell of NVLink domains "+
-			"(needed: v%d, NCCL 2.28.3)", a.Costs.NCCL, a.ABI, nccl.ABIComms)
+func (a *Asker) Comm(c nccl.Comm) policy.Comm {
+	comm := policy.Comm{Comm: c, NCCL: nccl.Only(a.Costs.NCCL)}
+	if a.ABI >= nccl.ABIComms {
+		// NCCL counts one for each node: initNvlDomainInfo in its src/init.cc, at least up to 2.30.
+		comm.NVLDomains = c.Nodes
 	}
-	return policy.Comm{Comm: c, NVLDomains: domains.Told(c, a.ABI), NCCL: nccl.Only(a.Costs.NCCL)}, nil
+	return comm
 }
 
-// view is what decides, as a communicator sees it.
+// view is the engine of a decider for a communicator.
 func (a *Asker) view(d Decider, comm policy.Comm) *policy.EngineView {
 	key := viewKey{d, comm}
 	if a.views[key] == nil {
 		a.views[key] = a.engines[d].For(comm)
 		if !a.idle {
-			// By a view of its own: conditions that fail for some calls only are told with these calls.
+			// A view of its own: the asked one still has to report the conditions that fail for some calls only.
 			tuner.ReportRows(a.engines[d].For(comm), a.note, a.note)
 		}
 	}
@@ -158,17 +158,24 @@ func (a *Asker) Ask(d Decider, q Question, sizes ...uint64) ([]Outcome, error) {
 		if !a.idle {
 			x := view.Decide(query)
 			table, o.Policy.Channels, o.Chunk = throughABI(x.Decision, o.table, a.ABI)
-			o.why, o.ByModel = telemetry.Reason(a.engines[d], query, x), x.By == policy.ByModel
 			if x.By == policy.ByRow {
-				o.Row = a.engines[d].Policy.Rules[x.Rule].Line
+				o.File, o.Row = d.Policy, a.engines[d].Policy.Rules[x.Rule].Line
+			} else {
+				o.Why = telemetry.Reason(a.engines[d], query, x)
+			}
+			if o.ByModel = x.By == policy.ByModel; o.ByModel {
+				o.File = d.Model
 			}
 		}
 		after := choose(costs, table, q.Bytes)
-		o.Policy.Cell, o.Release = after.Cell, a.Costs.NCCL
-		o.keepLower(after.Channels)
+		o.Policy.Cell, o.Release = after.Cell, a.Costs.NCCL.String()
+		if a.Costs.NCCL.Has(nccl.ChannelsOnlyLower) && o.Policy.Channels > after.Channels {
+			o.Policy.Channels, o.NotRaised = 0, o.Policy.Channels
+		}
 		made := policy.Decision{Config: o.Policy, Write: o.Policy.Cell != o.NCCL.Cell}
-		if choice, ok := view.Expect(query, made); ok {
-			o.Expected = &choice
+		if c, ok := view.Expect(query, made); ok {
+			o.Expected = &Expectation{Micros: c.Micros(), Default: c.Default.Micros(), Gain: c.Gain(),
+				Sigma: math.Hypot(c.Sigma, c.Default.Sigma)}
 		}
 		outcomes[i] = o
 	}
@@ -182,12 +189,12 @@ type Explained struct {
 	Sheet     *policy.Sheet // the policy's text; nil without a policy
 	Outcome   Outcome
 	Engine    *policy.Engine
-	Costs     *tuning.Tuning // NCCL's
-	Estimated []float32      // by them, of each cell; below 0: not available
-	Source    string         // of the costs
+	Costs     *tuning.Tuning // NCCL's latencies and bandwidths
+	Estimated []float32      // NCCL's estimate for each cell; below 0: not available
+	Source    string         // names the estimates
 }
 
-// Explain asks one question and says what led to the answer.
+// Explain asks one question and returns the answer with all that led to it.
 func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 	answers, err := a.Ask(d, q, q.Bytes)
 	if err != nil {
@@ -213,8 +220,8 @@ func (a *Asker) Sheet(d Decider) (*policy.Sheet, error) {
 	return policy.ReadSheet(a.texts[d])
 }
 
-// throughABI is a decision as a release of NCCL gets it by its version of the ABI: what the C side of the library
-// (tuner/plugin/tables.c) and NCCL make of it. table is NCCL's, and stays as it is.
+// throughABI is what NCCL gets of a decision through a version of the ABI. It does as the C side of the library
+// (tuner/plugin/tables.c) and NCCL do. It does not change table, which is NCCL's.
 func throughABI(d policy.Decision, table []float32, abi int) (after []float32, channels int, chunk int64) {
 	after, channels = slices.Clone(table), d.Channels
 	if abi >= nccl.ABIChunks {
@@ -225,7 +232,7 @@ func throughABI(d policy.Decision, table []float32, abi int) (after []float32, c
 		switch {
 		case abi != nccl.ABINoCosts:
 			after[at] = d.Micros
-		case after[at] >= 0: // NCCL checks, as it did not tell the tuner
+		case after[at] >= 0: // NCCL did not tell what is available, so it checks
 			after[at] = 0
 		}
 	}

@@ -2,7 +2,6 @@ package ask
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -14,16 +13,6 @@ import (
 
 // Decider is what decides: a policy file, a model, or both. "" is none.
 type Decider struct{ Policy, Model string }
-
-// Base leaves folders out of names that a table repeats on every line.
-func (d Decider) Base() Decider {
-	for _, name := range []*string{&d.Policy, &d.Model} {
-		if *name != "" {
-			*name = filepath.Base(*name)
-		}
-	}
-	return d
-}
 
 // ReadPolicy reads a policy. All problems of the file come back in the error.
 func ReadPolicy(in *cli.Inputs, file string) (p *policy.Policy, text []byte, err error) {
@@ -50,8 +39,8 @@ func ReadModel(in *cli.Inputs, file string) (m *model.Model, text []byte, err er
 	return m, text, nil
 }
 
-// About lists what a person should know of what files decide for communicators: what the library would warn of and
-// why the model abstains. With allGather it adds which of its channel counts are left to NCCL.
+// About returns notes on a decider: what the library would warn of, and for each communicator why the model abstains.
+// With allGather it adds which channel counts of AllGather are left to NCCL.
 func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []string) {
 	if d.Model != "" {
 		notes = slices.Clone(a.Notes)
@@ -74,7 +63,7 @@ func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []s
 	return notes
 }
 
-// uncheckedNotes says what a policy and a model ask for AllGather that is left to a release of NCCL.
+// uncheckedNotes says which channel counts for AllGather are left to a release of NCCL.
 func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (notes []string) {
 	rows, first, model := view.UncheckedAllGathers()
 	why := fmt.Sprintf("NCCL %s may use it unchecked for a group of broadcasts, and crash", version)

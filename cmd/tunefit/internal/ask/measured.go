@@ -1,6 +1,6 @@
 package ask
 
-// NCCL's choice is what it was measured to do. Where nobody measured it, NCCL's estimates tell it.
+// NCCL's choice is the measured one, if the model has it, else the one that NCCL's estimates give.
 
 import (
 	"fmt"
@@ -14,21 +14,18 @@ import (
 )
 
 // knowledge is how NCCL's choice is known.
-type knowledge int8
+type knowledge string
 
 const (
-	estimated knowledge = iota
-	Timed               // the time was measured; what took it was not written down and is estimated
-	Measured
+	estimated knowledge = "cost model"
+	// Timed says that the time was measured, while the configuration is not known and estimated.
+	Timed    knowledge = "cost model, time measured"
+	Measured knowledge = "measurement"
 )
 
-func (k knowledge) String() string {
-	return [...]string{"cost model", "cost model, time measured", "measurement"}[k]
-}
-
-// withoutTuner fills in what no tuner has a share in: NCCL's choice, and the table that it hands to a tuner.
+// withoutTuner fills in NCCL's choice, and the table that NCCL gives to a tuner.
 func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.Tuning) Outcome {
-	o := Outcome{Question: q, table: a.table(costs, q, nccl.NoCell), costModel: a.Costs.Source()}
+	o := Outcome{Question: q, Known: estimated, table: a.table(costs, q, nccl.NoCell), CostModel: a.Costs.Source()}
 	estimate := choose(costs, o.table, q.Bytes)
 	o.NCCL, o.NCCLMicros = estimate.Config, estimate.Micros
 	if own, ok := measurement(view, q); ok {
@@ -36,7 +33,7 @@ func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.
 		case own.Cell == nccl.NoCell:
 			o.Known, o.NCCL.Channels = Timed, own.Channels
 		case choose(costs, a.table(costs, q, own.Cell), q.Bytes).Cell == own.Cell:
-			o.Known, o.NCCL, o.costModel = Measured, own.Config, ""
+			o.Known, o.NCCL, o.CostModel = Measured, own.Config, ""
 			o.table = a.table(costs, q, own.Cell)
 		}
 		if o.Known != estimated {
@@ -44,13 +41,13 @@ func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.
 		}
 	}
 	if o.Known != Measured {
-		a.estimates = a.estimates || a.Offers == nil || a.Offers.Micros == nil
+		a.estimates = a.estimates || a.Offers == nil || len(a.Offers.Micros) == 0
 	}
 	return o
 }
 
-// measurement is what NCCL was measured to do with a call without a tuner. Benchmarks make one call at a time from
-// buffers that are not registered; of others they tell nothing.
+// measurement is the measured choice of NCCL for a call. Benchmarks make one call at a time from buffers that are not
+// registered, so there is none for other calls.
 func measurement(view *policy.EngineView, q Question) (own model.Choice, ok bool) {
 	if q.PipeOps > 1 || q.RegBuff == 1 {
 		return own, false
@@ -58,8 +55,7 @@ func measurement(view *policy.EngineView, q Question) (own model.Choice, ok bool
 	return view.NCCLChoice(q.Call)
 }
 
-// table is what NCCL's estimates say of a question, flat, and changed so that NCCL
-// chooses a cell, if one is given.
+// table is NCCL's cost table for a question, flat. If chosen is a cell, the table is changed so that NCCL chooses it.
 func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat []float32) {
 	table := costs.Table(q.Coll, int64(q.Bytes), q.PipeOps)
 	flat = table.Costs().Micros
@@ -72,8 +68,8 @@ func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat 
 	return flat
 }
 
-// Note says what a person should know of NCCL's choices on the communicators shown. Where NCCL's estimates stand in for
-// measurements it names them, and warns if they may not be those of the user's machine.
+// Note prints what a person should know about NCCL's choice on the communicators shown. It names NCCL's estimates, if
+// they were needed, and warns if they may not fit the user's machine.
 func (a *Asker) Note(w io.Writer, shown []policy.Comm) {
 	cli.Notes(w, a.Costs.Notes...)
 	for _, c := range shown {

@@ -9,14 +9,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// Files is what policies and one model hold: communicators, sizes and calls worth asking about.
+// Files are policies and one model. They tell the communicators, sizes and calls worth asking about.
 type Files struct {
 	Policies []*policy.Policy
 	model    *model.Model // nil: none
 }
 
-// Comms lists the communicators that rules are written for, by their columns or by their conditions, and that the
-// model was measured on. What a rule leaves open is filled in with 8 ranks per node.
+// Comms lists the communicators that columns and conditions of rules name, and those that the model was measured on.
+// Where a rule leaves ranks open, it assumes 8 ranks per node.
 func (f Files) Comms() []nccl.Comm {
 	const perNode = 8
 	seen := map[nccl.Comm]bool{}
@@ -75,7 +75,7 @@ func (f Files) Rules(coll nccl.Coll, c nccl.Comm) (rules []*policy.Rule) {
 	return rules
 }
 
-// Sizes adds to samples those at which a rule begins or ends and at which the model was measured.
+// Sizes adds to samples the sizes at which a rule begins or ends, and those that the model was measured at.
 func (f Files) Sizes(samples []uint64, coll nccl.Coll, c nccl.Comm) []uint64 {
 	sizes := withEdges(samples, c.Ranks, f.Rules(coll, c))
 	if f.model == nil {
@@ -95,7 +95,7 @@ func (f Files) Sizes(samples []uint64, coll nccl.Coll, c nccl.Comm) []uint64 {
 	return slices.Compact(sizes)
 }
 
-// inComms returns the numbers that a communicator of a usual size can have.
+// inComms returns the limits that a communicator of a usual size can have.
 func inComms(limits []uint64) (numbers []int) {
 	for _, n := range limits {
 		if n > 0 && n <= 1<<16 {
@@ -105,9 +105,8 @@ func inComms(limits []uint64) (numbers []int) {
 	return numbers
 }
 
-// withEdges adds to sampled sizes those between the first and the last at which a
-// rule begins or ends, or that a condition names, and their neighbours, so that no
-// rule hides between two samples.
+// withEdges adds to sampled sizes those at which a rule begins or ends or that a condition names, and their neighbours,
+// so that no rule hides between two samples. It stays between the first and the last sample.
 func withEdges(sizes []uint64, ranks int, rules []*policy.Rule) []uint64 {
 	first, last := sizes[0], sizes[len(sizes)-1]
 	all := slices.Clone(sizes)
@@ -141,7 +140,7 @@ func withEdges(sizes []uint64, ranks int, rules []*policy.Rule) []uint64 {
 	return slices.Compact(all)
 }
 
-// Calls returns a question for each pair of pipe_ops and reg_buff that rules tell apart.
+// Calls returns a question for each pair of pipe_ops and reg_buff that the rules distinguish.
 func (q Question) Calls(rules []*policy.Rule) (calls []Question) {
 	pipeOps, regBuffs := []int{1}, []int{0}
 	tell := func(n int) {

@@ -1,4 +1,3 @@
-// Package cli is what every command of tunefit shares with the shell: inputs (files, gzip, standard input) told apart
-// by their beginnings, outputs written whole or not at all, exit codes, progress on a terminal, and what a wrong
-// command line may have meant.
+// Package cli is what the commands of tunefit share: inputs (files, gzip, standard input) recognised by their first
+// bytes, outputs written whole or not at all, exit codes, progress on a terminal, and errors in the command line.
 package cli

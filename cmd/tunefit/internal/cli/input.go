@@ -23,14 +23,14 @@ const StandardName = "-"
 // read only once. The zero value has no standard input.
 type Inputs struct {
 	standard io.Reader
-	text     []byte // of standard, once it was read as a whole; nil: it was not
-	taken    bool   // standard is being read, or was
+	text     []byte // of standard, once it was read as a whole; else nil
+	taken    bool   // standard was opened
 }
 
 // NewInputs begins a run.
 func NewInputs(stdin io.Reader) *Inputs { return &Inputs{standard: stdin} }
 
-// sniffBytes are enough to tell what a file is, also behind a long comment.
+// sniffBytes are enough to recognise a file that begins with a long comment.
 const sniffBytes = 64 << 10
 
 // input is a file that is being read, unpacked.
@@ -43,8 +43,8 @@ type input struct {
 
 func (in *input) Close() error { return in.closer.Close() }
 
-// Open opens a file, "-" being the standard input. It unpacks what gzip has compressed, and refuses a file that is
-// certainly of another kind than those wanted.
+// Open opens a file, or the standard input for "-". It unpacks gzip, and refuses a file that is clearly of another kind
+// than those wanted.
 func (from *Inputs) Open(name string, want ...Kind) (*input, error) {
 	in, err := from.openAny(name)
 	if err != nil {
@@ -89,8 +89,8 @@ func (from *Inputs) openAny(name string) (*input, error) {
 	return in, nil
 }
 
-// unpacking reads what gzip has compressed, and says so where the end is missing or left bytes
-// are not enough: a few MB may unpack to gigabytes.
+// unpacking reads gzip. It has errors of its own for a file that is cut off, and for one that unpacks to more than left
+// bytes, since a few MB may unpack to gigabytes.
 type unpacking struct {
 	io.Reader
 	left int64
@@ -107,7 +107,7 @@ func (u *unpacking) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// openFile says of a name that is no file what it is.
+// openFile opens a file. Its errors say what else the name is.
 func openFile(name string) (*os.File, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -129,10 +129,10 @@ func openFile(name string) (*os.File, error) {
 	return os.Open(name)
 }
 
-// mostInput bounds a file that is read as a whole, which may unpack to anything.
+// mostInput is the most bytes of a file that is read as a whole.
 const mostInput = 512 << 20
 
-// Called is what messages and tables call an input, within one line.
+// Called is an input's name for messages and tables, on one line.
 func Called(name string) string {
 	if name == StandardName {
 		return "stdin"
@@ -140,7 +140,7 @@ func Called(name string) string {
 	return termsafe.Line(name)
 }
 
-// Text opens a file and reads it as a whole. The standard input, too, may be read again then.
+// Text reads a whole file. After it, the standard input can be read again, too.
 func (from *Inputs) Text(name string, want ...Kind) ([]byte, error) {
 	if err := from.keepStandard(name); err != nil {
 		return nil, err
@@ -160,8 +160,7 @@ func (from *Inputs) Text(name string, want ...Kind) ([]byte, error) {
 	return text, nil
 }
 
-// keepStandard reads the standard input as a whole, if it is named, so that it can be
-// read again.
+// keepStandard keeps the text of the standard input, if it is named, so that it can be read again.
 func (from *Inputs) keepStandard(name string) (err error) {
 	if name != StandardName || from.taken || from.standard == nil {
 		return nil
@@ -174,8 +173,8 @@ func (from *Inputs) keepStandard(name string) (err error) {
 	return nil
 }
 
-// Decider reads a policy or a model as a whole. It refuses what the plugin refuses: what is no regular file, which
-// could hang, and what is too large.
+// Decider reads a whole policy or model. Like the plugin, it refuses files that are too large and files that are not
+// regular, which could hang.
 func (from *Inputs) Decider(name string, want ...Kind) ([]byte, error) {
 	if name != StandardName && IsStream(name) {
 		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)
@@ -199,7 +198,7 @@ func ReadRegular(name string) ([]byte, error) {
 	return openregular.Read(name, mostInput)
 }
 
-// Kind says what a file is. It does not look at what can be read only once.
+// Kind recognises a file. Streams are KindUnknown, because they can be read only once.
 func (from *Inputs) Kind(name string) (Kind, error) {
 	if name != StandardName && IsStream(name) {
 		return KindUnknown, nil

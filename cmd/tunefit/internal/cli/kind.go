@@ -13,11 +13,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// Kind is what a file holds, as its beginning tells.
+// Kind is what a file holds. Its first bytes tell.
 type Kind int
 
 const (
-	KindUnknown Kind = iota // or empty: whoever reads it says what is wrong
+	KindUnknown Kind = iota // or empty; reading it reports what is wrong
 	KindPolicy
 	KindSweep
 	KindLog
@@ -66,11 +66,10 @@ var kinds = [...]struct{ is, use string }{
 	kindBinary: {"not a text", ""},
 }
 
-// sniffed is what the beginning of a file tells.
+// sniffed is what the first bytes of a file tell.
 type sniffed struct {
 	Kind
 	separator rune // between the fields of a policy or a sweep; 0: commas
-	commas    bool // fields hold commas themselves
 }
 
 // wrong is the error for a file that should have been something else.
@@ -86,22 +85,17 @@ func (s sniffed) wrong(name string, want []Kind) error {
 		needed = needed[:last]
 	}
 	called, name := calledInput(name)
-	text := fmt.Sprintf("%s is %s (needed: %s)", called, kinds[s.Kind].is, strings.Join(needed, ", "))
+	use := ""
 	if kinds[s.Kind].use != "" {
-		text += "; " + useOf(s.Kind, name)
+		use = "; " + placeholder.ReplaceAllLiteralString(kinds[s.Kind].use, name)
 	}
-	return fmt.Errorf("%s", text)
+	return fmt.Errorf("%s is %s (needed: %s)%s", called, kinds[s.Kind].is, strings.Join(needed, ", "), use)
 }
 
+// placeholder stands for the name of the file.
 var placeholder = regexp.MustCompile(`\bFILE\b`)
 
-// useOf says what a file of a kind is for.
-func useOf(k Kind, name string) string {
-	return placeholder.ReplaceAllLiteralString(kinds[k].use, name)
-}
-
-// calledInput is how a sentence calls an input, and how a command line would name its
-// file.
+// calledInput is an input's name in a sentence, and on a command line.
 func calledInput(name string) (called, file string) {
 	if name == StandardName {
 		return "the standard input", "FILE"
@@ -109,24 +103,20 @@ func calledInput(name string) (called, file string) {
 	return Called(name), Called(name)
 }
 
-// Accept returns an error for a file that is certainly none of those wanted.
+// Accept returns an error for a file that is clearly none of those wanted.
 func (s sniffed) Accept(name string, want []Kind) error {
 	switch {
 	case s.Kind == KindUnknown:
 		return nil
-	case s.Kind == kindJSON && slices.Contains(want, KindModel): // a damaged one: who reads it says where
+	case s.Kind == kindJSON && slices.Contains(want, KindModel): // a damaged model; reading it reports where
 		return nil
 	case !slices.Contains(want, s.Kind):
 		return s.wrong(name, want)
 	case s.separator != 0:
-		named, do := map[rune]string{';': "semicolons", '\t': "tabs"}[s.separator], "save it as CSV with commas"
-		called, name := calledInput(name)
-		if !s.commas {
-			do += fmt.Sprintf(", or: tr %s , < %s > commas.csv",
-				map[rune]string{';': "';'", '\t': `'\t'`}[s.separator], name)
-		}
+		called, _ := calledInput(name)
 		is, _, _ := strings.Cut(kinds[s.Kind].is, ":")
-		return fmt.Errorf("%s is %s whose fields are separated by %s (needed: commas); %s", called, is, named, do)
+		return fmt.Errorf("%s is %s whose fields are separated by %s (needed: commas)", called, is,
+			map[rune]string{';': "semicolons", '\t': "tabs"}[s.separator])
 	}
 	return nil
 }
@@ -140,7 +130,7 @@ var (
 )
 
 var (
-	// What the header and the rows of nccl-tests and the messages of NCCL look like.
+	// The header and the rows of nccl-tests, and NCCL's messages.
 	logLine = regexp.MustCompile(
 		`NCCL (?:INFO|WARN|version) |` +
 			`(?:^|[#>:] ?) *(?:nThread [0-9]|nccl-tests version|` +
@@ -153,18 +143,18 @@ var (
 		[]byte("PK\x03\x04"), []byte("7z\xbc\xaf\x27\x1c")}
 )
 
-// Sniff finds out what a file is by its beginning.
+// Sniff recognises a file by its first bytes.
 func Sniff(head []byte) (s sniffed) {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
 	text := bytes.TrimSpace(head)
 	has := func(word string) bool { return bytes.Contains(head, []byte(word)) }
 	switch {
-	// UTF-16, as readers say
+	// UTF-16; reading it reports that
 	case bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")):
 	case slices.ContainsFunc(packed, func(magic []byte) bool { return bytes.HasPrefix(head, magic) }),
 		len(head) > 262 && string(head[257:262]) == "ustar":
 		s.Kind = KindPacked
-	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have some further on
+	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have zero bytes later
 		s.Kind = kindBinary
 	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), bytes.HasPrefix(text, []byte("[]")):
 		switch {
@@ -203,7 +193,7 @@ func Sniff(head []byte) (s sniffed) {
 	return s
 }
 
-// lines looks for the first line that tells.
+// lines looks for the first line that identifies the file.
 func (s *sniffed) lines(head []byte) {
 	first := true
 	for line := range bytes.Lines(head) {
@@ -220,7 +210,7 @@ func (s *sniffed) lines(head []byte) {
 		for _, separator := range []rune{',', ';', '\t'} {
 			if first && s.table(string(line), separator) {
 				if separator != ',' {
-					s.separator, s.commas = separator, bytes.IndexByte(head, ',') >= 0
+					s.separator = separator
 				}
 				return
 			}

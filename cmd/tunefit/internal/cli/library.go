@@ -14,7 +14,7 @@ const LibraryName = "libnccl-tuner-go.so"
 // LibraryFlag is --plugin, the tuner library that runs load or that doctor compares with.
 type LibraryFlag struct{ Path string }
 
-// Register adds the flag to a command, which does with the library what it says.
+// Register adds the flag to a command. does completes the sentence "tuner library ...".
 func (f *LibraryFlag) Register(cmd *cobra.Command, does string) {
 	cmd.Flags().StringVar(&f.Path, "plugin", "", "tuner library "+does+" (default "+LibraryName+
 		" beside tunefit or in ../lib)")

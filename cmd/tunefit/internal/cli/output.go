@@ -13,8 +13,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// MayWrite refuses an output that is there already, or that is one of the inputs, under whatever name: what is read
-// would be lost, and --force cannot mean that. A command asks before it does any work. An empty name is no file.
+// MayWrite refuses an output that exists, unless force, and one that is also an input, which would be lost. A command
+// calls it before it does any work. An empty name is no file.
 func MayWrite(name string, force bool, inputs ...string) error {
 	if name == StandardName {
 		return Usagef("- as an output is no file (needed: a name; what goes to standard output does so without an " +
@@ -41,7 +41,7 @@ func MayWrite(name string, force bool, inputs ...string) error {
 	}
 }
 
-// IsStream reports whether a name is that of a pipe or a device, which is no file to overwrite or to read twice.
+// IsStream reports whether a name is a pipe or a device, which cannot be read twice.
 func IsStream(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
@@ -57,15 +57,15 @@ func SameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(ia, ib)
 }
 
-// WriteWhole makes a file whole or not at all, see atomicfile.WriteDurable. Without force it overwrites nothing, not
-// even what somebody else has made meanwhile.
+// WriteWhole writes a file whole or not at all, see atomicfile.WriteDurable. Without force it overwrites nothing, not
+// even a file that appeared meanwhile.
 func WriteWhole(name string, force bool, write func(io.Writer) error) error {
 	return atomicfile.WriteDurable(name, func(w io.Writer) error {
 		return errors.Join(write(w), MayWrite(name, force))
 	})
 }
 
-// WriteOrPrint is WriteWhole, to the standard output without a name.
+// WriteOrPrint is WriteWhole. Without a name it writes to the standard output.
 func WriteOrPrint(stdout io.Writer, name string, force bool, write func(io.Writer) error) error {
 	if name == "" {
 		return write(stdout)
@@ -80,9 +80,8 @@ func Notes(w io.Writer, notes ...string) {
 	}
 }
 
-// Output is where commands print. It keeps the first error, so that none of them has to
-// look at every line, and prints nothing after it. Where the reader of a pipe has left, as head does, that is no
-// error: a command still writes its files and ends with its own exit code.
+// Output is where commands print. It keeps the first error and prints nothing after it, so commands need not check each
+// line. A closed pipe, as by head, is no error: a command still writes its files and ends with its own exit code.
 type Output struct {
 	io.Writer
 	err error
@@ -99,8 +98,7 @@ func (o *Output) Write(text []byte) (n int, err error) {
 	return n, o.err
 }
 
-// Complete returns the error of a command, or that its output is not complete where that
-// is why it failed, or where it has nothing worse to say.
+// Complete returns a command's error. If printing failed and the command has no other error, it says so.
 func (o *Output) Complete(err error) error {
 	var silent exitError
 	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.As(err, &silent) && silent.error == nil) {
@@ -109,8 +107,8 @@ func (o *Output) Complete(err error) error {
 	return err
 }
 
-// Printable keeps what others have written, into files or into their records, from
-// steering the terminal of whoever reads it, who may be root.
+// Printable escapes control characters, so that what others wrote into files cannot steer the terminal of a reader, who
+// may be root.
 type Printable struct{ io.Writer }
 
 func (p Printable) Write(text []byte) (int, error) {

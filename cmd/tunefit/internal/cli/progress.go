@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
@@ -31,7 +30,7 @@ type Progress struct {
 	line        *Line
 	what        string
 	done, total int64
-	at          string // what is worked on, a file say
+	at          string // what is being worked on, such as a file
 	shown       string
 }
 
@@ -43,8 +42,7 @@ func NewProgress(w io.Writer, what string, total int64) *Progress {
 	return &Progress{line: NewLine(w), what: what, total: max(1, total)}
 }
 
-// SizeOf is the work that reading files is. One that cannot be found is reported
-// where it is opened.
+// SizeOf is the work of reading files, in bytes. Opening a file reports one that is missing.
 func SizeOf(files []string) (bytes int64) {
 	for _, f := range files {
 		if info, err := os.Stat(f); err == nil {
@@ -66,13 +64,8 @@ func (p *Progress) TurnTo(at string) {
 	p.show()
 }
 
-const barWidth = 24
-
 func (p *Progress) show() {
-	share := min(1, float64(p.done)/float64(p.total))
-	full := int(share * barWidth)
-	text := fmt.Sprintf("%s [%s%s] %3.0f %% %s", p.what, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full),
-		100*share, p.at)
+	text := fmt.Sprintf("%s %3.0f %% %s", p.what, 100*min(1, float64(p.done)/float64(p.total)), p.at)
 	if text != p.shown {
 		p.shown = text
 		p.line.Show(text)

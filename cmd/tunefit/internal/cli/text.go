@@ -12,7 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// Few joins the first of many.
+// Few joins the first strings of a list, and the number of the others.
 func Few(list []string, most int, separator string) string {
 	if len(list) > most {
 		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(list)-most))
@@ -35,7 +35,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Table lines up cells. What files and records say stays within its cell, see escape.Line.
+// Table lines up cells. What files and records say stays within its cell, see termsafe.Line.
 type Table struct{ w *tabwriter.Writer }
 
 // NewTable prints a table to w, at Flush.
@@ -53,7 +53,7 @@ func (t *Table) Row(cells ...any) {
 // Flush prints the lines. What follows is lined up by itself.
 func (t *Table) Flush() error { return t.w.Flush() }
 
-// ShellWords writes words so that a shell reads them as they are.
+// ShellWords quotes words for a shell.
 func ShellWords(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

@@ -14,13 +14,12 @@ import (
 // Exit codes.
 const (
 	ExitOK     = 0
-	ExitFailed = 1 // of a command that looks for something: it found that
-	ExitCannot = 2 // of such a command: it could not look
+	ExitFailed = 1 // a command that looks for something found it, or another command failed
+	ExitCannot = 2 // a command that looks for something could not look
 	ExitUsage  = 2
 )
 
-// exitError ends a command with an exit code of its own. Without an error there is
-// nothing more to say.
+// exitError ends a command with an exit code of its own, and silently if it has no error.
 type exitError struct {
 	code int
 	error
@@ -101,7 +100,7 @@ func Args(least, most int, what string) cobra.PositionalArgs {
 
 type duration time.Duration
 
-// String writes 5m, not 5m0s, and 0, which help texts do not print as a default.
+// String writes 5m, not 5m0s. It writes 0 as a help text expects it, which then prints no default.
 func (d *duration) String() string {
 	if *d == 0 {
 		return "0"

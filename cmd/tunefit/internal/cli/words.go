@@ -12,15 +12,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
-// UnknownCommand says what a word that is no command may have been meant as.
-func UnknownCommand(root *cobra.Command, in *Inputs, word string) error {
-	if is, err := in.Kind(word); err == nil {
-		what := ""
-		if is != KindUnknown {
-			what = ": " + kinds[is].is + " (" + useOf(is, word) + ")"
-		}
-		return Usagef("unknown command %q; a file is called so%s", word, what)
-	}
+// UnknownCommand is the error for a word that is no command. It suggests one.
+func UnknownCommand(root *cobra.Command, word string) error {
 	return Usagef("unknown command %q (%sallowed: %s)", word, suggest.DidYouMean(word, CommandNames(root)),
 		strings.Join(CommandNames(root), ", "))
 }
@@ -41,7 +34,7 @@ var (
 	negative     = regexp.MustCompile(`^[0-9]`)
 )
 
-// FlagError says what a flag that there is not may have been meant as.
+// FlagError is the error for an unknown flag. It suggests one.
 func FlagError(cmd *cobra.Command, err error) error {
 	short := unknownShort.FindStringSubmatch(err.Error())
 	if short != nil && negative.MatchString(short[1]) {
@@ -59,8 +52,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return Usagef("%w", err)
 }
 
-// nearestFlag returns the only flag that begins with what was typed, which other tools accept as an abbreviation, or
-// the flag that it resembles; "" where there is none.
+// nearestFlag returns the only flag that begins with what was typed, else the most similar one, else "".
 func nearestFlag(cmd *cobra.Command, typed string) string {
 	var names, begin []string
 	typed, _, _ = strings.Cut(typed, "=")
@@ -76,27 +68,7 @@ func nearestFlag(cmd *cobra.Command, typed string) string {
 	return suggest.Nearest(typed, names)
 }
 
-// OneDash finds a flag's name behind one dash: pflag would take its first letter for a
-// short flag and the rest for that flag's value. It returns the command that has the flag.
-func OneDash(root *cobra.Command, args []string) (*cobra.Command, error) {
-	cmd, rest, err := root.Find(args)
-	if err != nil {
-		return cmd, nil // what is wrong is said elsewhere
-	}
-	for _, arg := range rest {
-		if arg == "--" {
-			break
-		}
-		name, ok := strings.CutPrefix(arg, "-")
-		name, _, _ = strings.Cut(name, "=")
-		if ok && len(name) > 1 && cmd.Flags().Lookup(name) != nil {
-			return cmd, Usagef("%s: flags of more than one letter have two dashes (did you mean -%s)", arg, arg)
-		}
-	}
-	return cmd, nil
-}
-
-// ParseColl reads a collective, and knows those that NCCL asks no tuner about.
+// ParseColl reads a collective. It has an error of its own for those that NCCL asks no tuner about.
 func ParseColl(name string) (nccl.Coll, error) {
 	c, err := nccl.Colls.Parse(name)
 	if err != nil && nccl.NeverAsked(name) {

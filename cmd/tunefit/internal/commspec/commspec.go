@@ -21,7 +21,6 @@ type Flags struct {
 	Colls []string
 	Sizes string
 	Comms []string
-	NVL   NVLDomains
 }
 
 // Register adds the flags to a command.
@@ -32,7 +31,6 @@ func (f *Flags) Register(cmd *cobra.Command) {
 			"or ends")
 	cmd.Flags().StringSliceVar(&f.Comms, "comm", nil,
 		"communicators as NODESxRANKS_PER_NODE, as 1x8,4x8 (default: those the policy names)")
-	f.NVL.Register(cmd)
 }
 
 // ParseColls returns the collectives asked for.
@@ -110,11 +108,6 @@ func (f *Flags) ParseComms(named []nccl.Comm) ([]nccl.Comm, error) {
 	if len(comms) == 0 {
 		comms = []nccl.Comm{{Nodes: 1, Ranks: 8}, {Nodes: 2, Ranks: 16}}
 	}
-	for _, c := range comms {
-		if err := f.NVL.Check(c); err != nil {
-			return nil, cli.Usagef("--nvl-domains: %w", err)
-		}
-	}
 	return comms, nil
 }
 
@@ -125,22 +118,8 @@ func ParseComm(text string) (nccl.Comm, error) {
 	ranks, err2 := strconv.Atoi(perNode)
 	if !ok || err1 != nil || err2 != nil || nodes < 1 || ranks < 1 || nodes > MaxRanks || ranks > MaxRanks ||
 		nodes*ranks < 2 || nodes*ranks > MaxRanks {
-		meant := ""
-		if parts := strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' }); len(parts) == 2 {
-			meant = fmt.Sprintf("did you mean %sx%s; ", parts[0], parts[1])
-			if meant == fmt.Sprintf("did you mean %s; ", text) {
-				meant = ""
-			}
-		}
-		if ranks, err := strconv.Atoi(text); err == nil && ranks >= 2 && ranks <= MaxRanks {
-			meant = fmt.Sprintf("%d ranks on how many nodes? one: 1x%d; ", ranks, ranks)
-			if ranks > 2 && ranks%2 == 0 {
-				meant = fmt.Sprintf("%d ranks on how many nodes? one: 1x%d, two: 2x%d; ", ranks, ranks, ranks/2)
-			}
-		}
-		return nccl.Comm{},
-			cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (%sneeded: as 1x8 or 4x8)",
-				text, meant)
+		return nccl.Comm{}, cli.Usagef("--comm %q: not NODESxRANKS_PER_NODE with at least 2 ranks (needed: as 1x8, or "+
+			"4x8 for 4 nodes of 8 ranks)", text)
 	}
 	return nccl.Comm{Nodes: nodes, Ranks: nodes * ranks}, nil
 }

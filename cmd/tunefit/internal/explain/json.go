@@ -8,11 +8,11 @@ import (
 
 // PathJSON is a Path as explain --json prints it.
 type PathJSON struct {
-	Decision ask.OutcomeJSON `json:"decision"`
-	Rows     []rowJSON       `json:"rows,omitempty"`
-	Model    *modelPathJSON  `json:"model,omitempty"`
-	NCCL     []estimatedJSON `json:"nccl_estimates"`
-	Notes    []string        `json:"notes,omitempty"`
+	Decision ask.Outcome    `json:"decision"`
+	Rows     []rowJSON      `json:"rows,omitempty"`
+	Model    *modelPathJSON `json:"model,omitempty"`
+	NCCL     []estimate     `json:"nccl_estimates"`
+	Notes    []string       `json:"notes,omitempty"`
 }
 
 type rowJSON struct {
@@ -32,14 +32,9 @@ type modelPathJSON struct {
 	Abstains   string          `json:"abstains,omitempty"` // why; left out: it decides
 	ToDo       []string        `json:"to_do,omitempty"`
 	Gain       *float64        `json:"gain,omitempty"`   // of the fastest over NCCL's choice
-	Needed     *float64        `json:"needed,omitempty"` // gain that it takes
-	Default    *timeJSON       `json:"default,omitempty"`
+	Needed     *float64        `json:"needed,omitempty"` // least gain at which the model decides
+	Default    *candidateJSON  `json:"default,omitempty"`
 	Candidates []candidateJSON `json:"candidates,omitempty"`
-}
-
-type timeJSON struct {
-	Micros float64 `json:"us"`
-	Sigma  float64 `json:"sigma"`
 }
 
 type candidateJSON struct {
@@ -50,15 +45,9 @@ type candidateJSON struct {
 	Barred   string  `json:"barred,omitempty"` // why it may not be chosen
 }
 
-type estimatedJSON struct {
-	nccl.Cell
-	Micros float32 `json:"us"`
-	Chosen bool    `json:"chosen,omitempty"`
-}
-
-// JSON returns the path with notes to the reader.
+// JSON returns the path and notes.
 func (p *Path) JSON(notes []string) PathJSON {
-	j := PathJSON{Decision: p.Outcome.JSON(p.Files), Notes: notes}
+	j := PathJSON{Decision: p.Outcome, NCCL: p.estimates(), Notes: notes}
 	for _, t := range p.Rows {
 		rule := &p.Engine.Policy.Rules[t.Rule]
 		r := rowJSON{Row: rule.Line, Verdict: t.Verdict.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}
@@ -69,9 +58,6 @@ func (p *Path) JSON(notes []string) PathJSON {
 			r.Error = t.Err.Error()
 		}
 		j.Rows = append(j.Rows, r)
-	}
-	for _, e := range p.estimates() {
-		j.NCCL = append(j.NCCL, estimatedJSON{e.Cell, e.micros, e.Cell == p.Outcome.NCCL.Cell})
 	}
 	if p.Files.Model != "" {
 		j.Model = p.modelJSON()
@@ -87,7 +73,7 @@ func (p *Path) modelJSON() *modelPathJSON {
 	}
 	m.Abstains, m.ToDo = p.Why.String(), p.advice()
 	if d := p.Model; !d.Default.Unknown() {
-		m.Default = &timeJSON{d.Default.Micros(), d.Default.Sigma}
+		m.Default = &candidateJSON{Cell: p.Outcome.NCCL.Cell, Micros: d.Default.Micros(), Sigma: d.Default.Sigma}
 		if d.Needed > 0 {
 			gain, needed := d.Gain(), d.NeededGain()
 			m.Gain, m.Needed = &gain, &needed

@@ -11,11 +11,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// Path is the way to one decision.
+// Path is how one decision is made.
 type Path struct{ ask.Explained }
 
-// advice is what to measure so that a model that abstains may decide, and what else may be done;
-// nil where nothing helps.
+// advice says what to measure or do so that a model that abstains can decide; nil if nothing helps.
 func (p *Path) advice() []string {
 	q := p.Outcome
 	where := fmt.Sprintf("%s on %s with %s", q.Coll, plural.Of(q.Comm.Nodes, "node"),

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,13 +13,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-const (
-	maxNearest = 8 // rows shown one by one without --all
-	maxKinds   = 5 // groups of the others
-)
+// maxNearest is how many rows are shown without --all.
+const maxNearest = 8
 
-// writeRows prints what became of the rows: nearest misses first, and counts of the
-// rest; or all, in the file's order.
+// writeRows prints what became of the rows: the nearest first and the number of the others, or all in the file's order.
 func (p *Path) writeRows(b *bytes.Buffer, all bool) {
 	if p.Files.Policy == "" {
 		return
@@ -65,7 +61,9 @@ func (p *Path) writeNearest(b *bytes.Buffer) {
 	for _, t := range near[:shown] {
 		p.writeRow(b, t)
 	}
-	writeKinds(b, near[shown:])
+	if more := len(near) - shown; more > 0 {
+		fmt.Fprintf(b, "  and %s (--all shows each)\n", plural.Of(more, "more row"))
+	}
 	if others > 0 {
 		fmt.Fprintf(b, "  %s for other collectives\n", plural.Of(others, "row"))
 	}
@@ -86,40 +84,7 @@ func (p *Path) writeNearest(b *bytes.Buffer) {
 
 func otherColl(t policy.Tried) bool { return len(t.Misses) > 0 && t.Misses[0].Column == "collective" }
 
-// writeKinds counts rows by what keeps them from deciding, the most frequent first.
-func writeKinds(b *bytes.Buffer, rest []policy.Tried) {
-	if len(rest) == 0 {
-		return
-	}
-	counts := map[string]int{}
-	for _, t := range rest {
-		counts[missKind(t)]++
-	}
-	kinds := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
-		return cmp.Or(counts[y]-counts[x], cmp.Compare(x, y))
-	})
-	fmt.Fprintf(b, "  and %s (--all shows each):\n", plural.Of(len(rest), "more row"))
-	for i, kind := range kinds {
-		if i == maxKinds {
-			fmt.Fprintf(b, "    and others\n")
-			return
-		}
-		fmt.Fprintf(b, "    %s: %s\n", plural.Of(counts[kind], "row"), kind)
-	}
-}
-
-func missKind(t policy.Tried) string {
-	if t.Verdict != policy.RowDiffers {
-		return t.Verdict.String()
-	}
-	columns := make([]string, len(t.Misses))
-	for i, m := range t.Misses {
-		columns[i] = m.Column
-	}
-	return "other " + strings.Join(columns, " and ")
-}
-
-// writeRow prints one row: what became of it, and of one that decides its text.
+// writeRow prints what became of a row. For the row that decides it adds the row's text.
 func (p *Path) writeRow(b *bytes.Buffer, t policy.Tried) {
 	rule := &p.Engine.Policy.Rules[t.Rule]
 	fmt.Fprintf(b, "  %s  %s\n", p.place(t.Rule), p.reason(t))

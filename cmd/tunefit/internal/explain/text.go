@@ -21,7 +21,7 @@ import (
 // maxExplained is how many configurations are shown without --all.
 const maxExplained = 10
 
-// Write prints the path for a person. all leaves nothing out.
+// Write prints the path for a person; with all, every row and configuration.
 func (p *Path) Write(w io.Writer, all bool) error {
 	var b bytes.Buffer
 	q := p.Outcome
@@ -36,7 +36,7 @@ func (p *Path) Write(w io.Writer, all bool) error {
 	return err
 }
 
-// trailingSpace is what tables leave of empty cells.
+// trailingSpace is left by empty cells of tables.
 var trailingSpace = regexp.MustCompile(`(?m) +$`)
 
 func (p *Path) writeModel(b *bytes.Buffer, all bool) {
@@ -64,7 +64,7 @@ func (p *Path) writeModel(b *bytes.Buffer, all bool) {
 func (p *Path) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
-		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s, needed are %s", m.Config, cli.Percent(m.Gain()),
+		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s (needed: %s)", m.Config, cli.Percent(m.Gain()),
 			cli.Percent(m.NeededGain()))
 	}
 	if p.Why != model.Decides {
@@ -77,58 +77,30 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	if len(p.Candidates) == 0 {
 		return
 	}
-	type line struct {
-		micros float64
-		cells  []any
+	tw := cli.NewTable(b)
+	tw.Row("  configuration", "expected", "uncertain by", "")
+	if own := p.Model.Default; !own.Unknown() {
+		tw.Row("  NCCL's choice", microsText(own.Micros()), cli.Percent(own.Sigma), p.Outcome.NCCL.Cell)
 	}
-	var lines []line
-	barred := map[model.Bar][]string{}
+	shown := 0
 	for _, c := range p.Candidates {
-		name := c.Config.String()
-		if c.Bar != model.BarNone && !all {
-			barred[c.Bar] = append(barred[c.Bar], name)
+		if !all && (c.Bar != model.BarNone || shown == maxExplained) {
 			continue
 		}
+		shown++
 		remark := c.Bar.String()
 		if p.By == policy.ByModel && c.Config == p.Model.Config {
 			remark = "chosen"
 		}
-		lines = append(lines,
-			line{c.Micros(), []any{"  " + name, microsText(c.Micros()), cli.Percent(c.Sigma), remark}})
-	}
-	omitted := 0
-	if len(lines) > maxExplained && !all {
-		omitted = len(lines) - maxExplained
-		lines = lines[:maxExplained]
-	}
-	if m := p.Model; !m.Default.Unknown() {
-		us := m.Default.Micros()
-		own := line{us, []any{"  NCCL's choice", microsText(us), cli.Percent(m.Default.Sigma), p.Outcome.NCCL.Cell}}
-		at := slices.IndexFunc(lines, func(l line) bool { return !(l.micros < us) })
-		if at < 0 && all { // those that are barred follow
-			at = 0
-		} else if at < 0 {
-			at = len(lines)
-		}
-		lines = slices.Insert(lines, at, own)
-	}
-	tw := cli.NewTable(b)
-	tw.Row("  configuration", "expected", "uncertain by", "")
-	for _, l := range lines {
-		tw.Row(l.cells...)
+		tw.Row("  "+c.Config.String(), microsText(c.Micros()), cli.Percent(c.Sigma), remark)
 	}
 	tw.Flush()
-	if omitted > 0 {
-		fmt.Fprintf(b, "  and %d slower ones (--all)\n", omitted)
-	}
-	for bar := model.BarNone + 1; bar <= model.BarSize; bar++ {
-		if names := barred[bar]; len(names) > 0 {
-			fmt.Fprintf(b, "  left out: %s: %s\n", bar, fewOf(names))
-		}
+	if more := len(p.Candidates) - shown; more > 0 {
+		fmt.Fprintf(b, "  and %d more that are slower or may not be chosen (--all)\n", more)
 	}
 }
 
-// writeMeasured prints NCCL's choice, if it was measured.
+// writeMeasured prints NCCL's measured choice, if there is one.
 func (p *Path) writeMeasured(b *bytes.Buffer) {
 	o := p.Outcome
 	switch micros := microsText(float64(o.NCCLMicros)); o.Known {
@@ -146,14 +118,14 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {
-		case e.Cell != p.Outcome.NCCL.Cell:
+		case !e.Chosen:
 		case p.Outcome.Known == ask.Measured:
 			remark = "NCCL's choice, as measured"
 		default:
 			channels, _ := p.Costs.ChannelsAndWarps(e.Algo, e.Proto, int64(p.Outcome.Bytes))
 			remark = fmt.Sprintf("NCCL's choice, with %s", plural.Of(channels, "channel"))
 		}
-		tw.Row("  "+e.Cell.String(), microsText(float64(e.micros)), remark)
+		tw.Row("  "+e.Cell.String(), microsText(float64(e.Micros)), remark)
 	}
 	tw.Flush()
 	if p.Outcome.NCCL.Cell == nccl.NoCell {
@@ -161,19 +133,21 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 	}
 }
 
+// estimate is NCCL's estimate for a cell.
 type estimate struct {
 	nccl.Cell
-	micros float32
+	Micros float32 `json:"us"`
+	Chosen bool    `json:"chosen,omitempty"`
 }
 
-// estimates are of the available cells, the cheapest first.
+// estimates lists the available cells, the cheapest first.
 func (p *Path) estimates() (all []estimate) {
 	for i, micros := range p.Estimated {
 		if micros >= 0 {
-			all = append(all, estimate{ask.CellAt(i), micros})
+			all = append(all, estimate{ask.CellAt(i), micros, ask.CellAt(i) == p.Outcome.NCCL.Cell})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b estimate) int { return cmp.Compare(a.micros, b.micros) })
+	slices.SortStableFunc(all, func(a, b estimate) int { return cmp.Compare(a.Micros, b.Micros) })
 	return all
 }
 
@@ -182,27 +156,26 @@ func (p *Path) writeDecision(b *bytes.Buffer) {
 	if p.Outcome.Policy.Cell != p.Outcome.NCCL.Cell {
 		fmt.Fprintf(b, " instead of %s", p.Outcome.NCCL.Cell)
 	}
-	fmt.Fprintf(b, ", by %s\n", p.Outcome.DecidedBy(p.Files))
+	fmt.Fprintf(b, ", by %s\n", p.Outcome.DecidedBy())
 	if p.Outcome.NotRaised > 0 {
 		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than "+
 			"its own\n", plural.Of(p.Outcome.NotRaised, "channel"), p.Outcome.Release)
 	}
 	switch e := p.Outcome.Expected; {
 	case e != nil:
-		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain()),
-			microsText(e.Micros()),
-			microsText(e.Default.Micros()), cli.Percent(math.Hypot(e.Sigma, e.Default.Sigma)))
+		fmt.Fprintf(b, "expected gain: %s (%s instead of %s, uncertain by %s)\n", cli.Percent(e.Gain),
+			microsText(e.Micros), microsText(e.Default), cli.Percent(e.Sigma))
 	case p.By == policy.ByRow && p.Files.Model != "":
 		fmt.Fprintln(b, "expected gain: not known, the model has not seen this configuration here")
 	}
 }
 
-// place names a row of the policy as short as it can be.
+// place is a row's file and line, without folders.
 func (p *Path) place(rule int) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(p.Files.Policy), p.Engine.Policy.Rules[rule].Line)
 }
 
-// fewOf lists the first of many.
+// fewOf lists the first names.
 func fewOf(names []string) string { return cli.Few(names, 3, "; ") }
 
 func microsText(us float64) string {

@@ -1,4 +1,4 @@
-// Package localenv is what a job would find on this node: its environment as NCCL makes it, libraries of NCCL, and
+// Package localenv tells what a job would find on this node: its environment with NCCL's files, NCCL's libraries, and
 // the machine.
 package localenv
 
@@ -15,15 +15,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 )
 
-// Environment is what NCCL makes of a process's environment: it adds the variables of
-// its own files, which win over nothing that is set.
+// Environment is a process's environment with the variables of NCCL's files, which replace none that is set.
 type Environment struct {
-	process []string // as the process has it
+	process []string // without NCCL's files
 	home    string   // "" if it is not known
 	Vars    map[string]Setting
 	// Files are NCCL's files, in the order in which it reads them.
 	Files []File
-	// Ignored is ~/.nccl.conf where NCCL_CONF_FILE makes NCCL pass it over.
+	// Ignored is ~/.nccl.conf, if NCCL_CONF_FILE makes NCCL ignore it.
 	Ignored string
 }
 
@@ -42,11 +41,11 @@ type File struct {
 	Entries []Entry
 }
 
-// Entry is one line NAME=VALUE, blanks and all.
+// Entry is one line NAME=VALUE, with its blanks.
 type Entry struct {
 	Name string
 	Setting
-	Beaten bool // it was set before
+	Beaten bool // it was set before, so this value does not count
 }
 
 // ConfVariable names a file that NCCL reads instead of the user's own.
@@ -61,8 +60,7 @@ func Here() *Environment {
 	return ReadEnvironment(os.Environ(), home, "/etc/nccl.conf")
 }
 
-// ReadEnvironment reads as NCCL's src/misc/param.cc does: first the user's file, then
-// the machine's.
+// ReadEnvironment does as NCCL's src/misc/param.cc: it reads the user's file, then the machine's.
 func ReadEnvironment(process []string, home, machineConf string) *Environment {
 	e := &Environment{process: process, home: home, Vars: map[string]Setting{}}
 	for _, v := range process {
@@ -102,8 +100,8 @@ func (e *Environment) add(c File) {
 	e.Files = append(e.Files, c)
 }
 
-// confEntries reads the lines of a file. NCCL takes each as it is: a blank before the
-// equals sign belongs to the name, and quotes to the value.
+// confEntries reads the lines of a file. As in NCCL, a blank before the equals sign is part of the name, and quotes are
+// part of the value.
 func confEntries(path, text string) (entries []Entry) {
 	const longest = 1023
 	for i, line := range strings.Split(text, "\n") {
@@ -117,11 +115,10 @@ func confEntries(path, text string) (entries []Entry) {
 	return entries
 }
 
-// Get is a variable's value; "" is one that is not set, too.
+// Get is a variable's value, "" if it is not set.
 func (e *Environment) Get(name string) string { return e.Vars[name].Value }
 
-// Show is a variable's value for a message, with its file if it comes from one, and
-// without a password.
+// Show is a variable's name and value for a message, with its file if it has one, and without a password.
 func (e *Environment) Show(name string) string {
 	s := e.Vars[name]
 	s.Value = redact.URL(s.Value)

@@ -11,13 +11,13 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
-// AnswerLimit is how long the driver, or an etcd, may take to answer: little enough that whoever asked can still tell.
+// AnswerLimit is how long the driver, or an etcd, may take to answer. doctor has to report within three seconds.
 const AnswerLimit = 1800 * time.Millisecond
 
-// FindingMachine is policyfile.FindMachine, or plays it.
+// FindingMachine is policyfile.FindMachine, or a test's.
 type FindingMachine func(getenv func(string) string) (*model.Machine, detect.Source, error)
 
-// Machine is what the tuner would take this machine for.
+// Machine is this machine as the tuner would see it.
 type Machine struct {
 	Here *model.Machine // nil: not known
 	From detect.Source
@@ -25,15 +25,15 @@ type Machine struct {
 	Took time.Duration
 }
 
-// ErrSlowDriver is said instead of waiting on: the driver's library cannot be stopped.
+// ErrSlowDriver is the error after AnswerLimit. The driver's library cannot be stopped.
 var ErrSlowDriver = errors.New("NVIDIA's driver has not answered")
 
-// ThisMachine is what the tuner would take the machine for in a process with these variables.
+// ThisMachine is the machine as the tuner would see it in a process with these variables.
 func ThisMachine(getenv func(string) string) Machine {
 	return FindMachine(context.Background(), policyfile.FindMachine, getenv)
 }
 
-// FindMachine does not wait for the driver longer than AnswerLimit.
+// FindMachine is ThisMachine by find. It waits for the driver for AnswerLimit at most.
 func FindMachine(ctx context.Context, find FindingMachine, getenv func(string) string) Machine {
 	ctx, cancel := context.WithTimeout(ctx, AnswerLimit)
 	defer cancel()

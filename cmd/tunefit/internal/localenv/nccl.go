@@ -31,8 +31,8 @@ func (e *Environment) Probe(ctx context.Context, name string) (*host.Library, er
 	return host.Probe(ctx, name, e.process)
 }
 
-// PythonNCCLs lists the NCCLs that come with PyTorch's wheels, of the Python that the
-// environment selects and of the machine's.
+// PythonNCCLs lists the NCCLs of PyTorch's wheels: those of the Python that the environment selects, and of the
+// machine's.
 func (e *Environment) PythonNCCLs() (paths []string) {
 	prefixes := []string{e.Get("VIRTUAL_ENV"), e.Get("CONDA_PREFIX")}
 	for _, dir := range filepath.SplitList(e.Get("PATH")) {

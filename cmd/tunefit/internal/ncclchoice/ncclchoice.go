@@ -1,5 +1,4 @@
-// Package ncclchoice tells what NCCL would choose without a tuner, as NCCL's estimates for a machine and a release
-// have it.
+// Package ncclchoice tells NCCL's choice by NCCL's estimates for a machine and a release.
 package ncclchoice
 
 import (
@@ -22,14 +21,14 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// Env is what commands take from where they run. Tests replace parts of it.
+// Env is what commands take from their environment. Tests replace parts of it.
 type Env struct {
 	*cli.Inputs
 	Installed func() nccl.Version // release of NCCL on this machine; 0: none
 	Tune      func(*topo.Document, channels.TuneOptions, ...int) ([]*channels.CommTuning, error)
 }
 
-// NewEnv is that of a run with its standard input.
+// NewEnv is the environment of a run of tunefit.
 func NewEnv(stdin io.Reader) Env {
 	return Env{Inputs: cli.NewInputs(stdin), Installed: localenv.InstalledNCCL, Tune: channels.Tune}
 }
@@ -38,11 +37,11 @@ func NewEnv(stdin io.Reader) Env {
 type Flags struct {
 	Env
 	Tuning, Topo, NCCL string
-	measured           map[nccl.Version]string // which file was measured with a release
+	measured           map[nccl.Version]string // the file that was measured with each release
 }
 
-// Measured tells the release that a file was measured with, 0 for one that does not say. It is taken where --nccl
-// names none and no other file says another.
+// Measured notes the release that a file was measured with, 0 if the file does not say. It is the release to assume, if
+// --nccl names none and all files agree.
 func (f *Flags) Measured(file string, with nccl.Version) {
 	switch {
 	case with == 0:
@@ -70,9 +69,9 @@ type Model struct {
 	Machine *topo.Document // that the set is derived from; nil where it was read from a file
 	options channels.TuneOptions
 	env     *Env
-	NCCL    nccl.Version // that asks the tuner; the set's or a newer one
-	Notes   []string     // what the costs leave out
-	// standIns notes communicators whose costs are those of another size.
+	NCCL    nccl.Version // asks the tuner; the set's release or a newer one
+	Notes   []string     // what the estimates leave out
+	// standIns are the communicators whose estimates are for another size.
 	standIns map[nccl.Comm]nccl.Comm
 }
 
@@ -110,7 +109,7 @@ func (f *Flags) Read() (*Model, error) {
 	return m, m.Derive(1)
 }
 
-// TuneOptions are for costs as this environment's variables make them.
+// TuneOptions are those of this environment's variables.
 func TuneOptions(version nccl.Version) (channels.TuneOptions, error) {
 	variables, err := channels.VariablesFromEnv(os.Getenv, version.Rules())
 	settings := topo.SettingsFromEnv(os.Getenv)
@@ -118,7 +117,7 @@ func TuneOptions(version nccl.Version) (channels.TuneOptions, error) {
 	return channels.TuneOptions{Settings: settings, Variables: variables}, err
 }
 
-// readTuning reads a file of costs, which is of one release and of the variables that it was made with.
+// readTuning reads a file of estimates. It is for one release and for the variables that it was made with.
 func (f *Flags) readTuning() (*Model, error) {
 	if f.Topo != "" {
 		return nil, cli.Usagef("--topo and --tuning exclude each other")
@@ -134,24 +133,24 @@ func (f *Flags) readTuning() (*Model, error) {
 	m.NCCL, m.Set.System = m.Set.NCCL, f.Tuning
 	if f.NCCL != "" {
 		if v, err := nccl.ParseVersion(f.NCCL); err != nil || v.Rules() != m.Set.NCCL.Rules() {
-			return nil, cli.Usagef("--nccl %s: the costs of %s are of NCCL %s (--topo derives those of any release)",
+			return nil, cli.Usagef("--nccl %s: the estimates of %s are for NCCL %s (--topo derives those for any release)",
 				f.NCCL, f.Tuning, m.Set.NCCL)
 		}
 	}
 	if set := countedVariables(); set != "" {
-		m.Notes = append(m.Notes, fmt.Sprintf("%s: set, and does not count with the costs of a file", set))
+		m.Notes = append(m.Notes, fmt.Sprintf("%s is set and does not count with the estimates of a file", set))
 	}
 	return m, nil
 }
 
-// AssumedFile names the machine where none is named.
+// AssumedFile is the machine to assume, if none is named.
 const AssumedFile = "dgx-h100.xml"
 
 func hgxH100() (*topo.Document, error) {
 	return topo.Read(AssumedFile, strings.NewReader(configs.DGXH100))
 }
 
-// Derive adds NCCL's costs over so many hosts like the one described.
+// Derive adds NCCL's estimates for numbers of hosts like the one described.
 func (m *Model) Derive(hosts ...int) error {
 	comms, err := m.env.Tune(m.Machine, m.options, hosts...)
 	if err != nil {
@@ -165,8 +164,8 @@ func (m *Model) Derive(hosts ...int) error {
 	return nil
 }
 
-// Of returns the model of a communicator. Where there is none of its size, the
-// one with the nearest number of nodes stands in.
+// Of returns the estimates for a communicator. If there are none for its size, it returns those for the nearest number
+// of nodes.
 func (m *Model) Of(s nccl.Comm) (*tuning.Tuning, error) {
 	if m.Machine != nil && m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
 		if err := m.Derive(s.Nodes); err != nil {
@@ -190,15 +189,15 @@ func (m *Model) Of(s nccl.Comm) (*tuning.Tuning, error) {
 	return best, nil
 }
 
-// Source names the estimates, with the release and the machine that it is of.
+// Source names the estimates, with their release and machine.
 func (m *Model) Source() string {
 	return fmt.Sprintf("NCCL %s's estimates for %s", m.Set.NCCL, m.Set.System)
 }
 
-// NoteStandIn says where the costs are not those of a communicator.
+// NoteStandIn says that the estimates are not those for a communicator, if so.
 func (m *Model) NoteStandIn(w io.Writer, c nccl.Comm) {
 	if by, ok := m.standIns[c]; ok {
-		fmt.Fprintf(w, "note: no NCCL costs of %s for %s; those for %s stand in\n", m.Set.System, c, by)
+		fmt.Fprintf(w, "note: there are no estimates of NCCL for %s on %s; those for %s are used\n", c, m.Set.System, by)
 	}
 }
 
@@ -211,7 +210,7 @@ func (e *Env) ReadTopology(name string) (*topo.Document, error) {
 	return topo.Read(name, bytes.NewReader(text))
 }
 
-// DeriveFor adds NCCL's costs over all numbers of hosts that communicators have.
+// DeriveFor adds NCCL's estimates for all numbers of hosts that communicators have.
 func (m *Model) DeriveFor(comms []nccl.Comm) error {
 	if m.Machine == nil {
 		return nil
@@ -225,17 +224,8 @@ func (m *Model) DeriveFor(comms []nccl.Comm) error {
 	return m.Derive(hosts...)
 }
 
-// Comms lists the communicators that there are costs for.
-func (m *Model) Comms() string {
-	var names []string
-	for _, t := range m.Set.Tunings {
-		names = append(names, t.Comm.String())
-	}
-	return strings.Join(names, ", ")
-}
-
-// Doubt says why the costs may not be those of the user's machine; empty where the user
-// has named it, or this is it.
+// Doubt says why the estimates may not fit the user's machine. It is empty if the user named a machine, or if this one
+// is the one assumed.
 func (f *Flags) Doubt() string {
 	if f.Topo != "" || f.Tuning != "" {
 		return ""

@@ -3,12 +3,10 @@
 package policytest
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -28,213 +26,139 @@ type File struct {
 	cases []policyCase
 }
 
-// policyCase is one test: calls of some sizes, and what becomes of them.
+// policyCase is one test: calls of some sizes, and what the policy must make of them.
 type policyCase struct {
-	name string
+	Name         string
+	Collective   *nccl.Coll
+	Nodes, Ranks int
+	RanksPerNode int  `yaml:"ranks_per_node"`
+	PipeOps      *int `yaml:"pipe_ops"`
+	RegBuff      int  `yaml:"reg_buff"`
+	Size         oneOrMore[sizes]
+	Unavailable  oneOrMore[cells]
+	Costs        map[cells]micros // instead of NCCL's estimates
+	Expect       expectation
+
 	line int
-
-	call    ask.Question // without a size; the asker completes its communicator
-	domains commspec.NVLDomains
-	sizes   []uint64
-	isRange bool // sizes are samples
-	offer   ask.Offers
-	expect  expectation
+	call ask.Question // without a size; the asker completes its communicator
 }
 
-// expectation is what a test expects; nil where it does not say.
+// expectation is what a test expects; nil or empty where it does not say.
 type expectation struct {
-	algo     *nccl.Algo
-	proto    *nccl.Proto
-	channels *int    // 0: NCCL's own
-	chunk    *uint64 // 0: NCCL's own
-	row      *int
-	comment  *string
-	by       *string // one of deciders
+	Algorithm *nccl.Algo
+	Protocol  *nccl.Proto
+	Channels  *channels
+	Chunk     *chunk
+	Row       *int
+	Comment   *string
+	DecidedBy decider `yaml:"decided_by"`
 }
-
-// deciders are what can be expected to decide.
-var deciders = []string{"nccl", "row", "model"}
-
-// The fields of a file, of a test in it, and of what it expects.
-type (
-	fileFields struct{ Policy, Model, Topology, Tuning, NCCL, Tests yaml.Node }
-	testFields struct {
-		Name, Collective, Nodes, Ranks, Size, Available, Unavailable, Costs, Expect yaml.Node
-
-		RanksPerNode yaml.Node `yaml:"ranks_per_node"`
-		NVLDomains   yaml.Node `yaml:"nvl_domains"`
-		PipeOps      yaml.Node `yaml:"pipe_ops"`
-		RegBuff      yaml.Node `yaml:"reg_buff"`
-	}
-	expectFields struct {
-		Algorithm, Protocol, Channels, Chunk, Row, Comment yaml.Node
-
-		DecidedBy yaml.Node `yaml:"decided_by"`
-	}
-)
 
 // Read reads a file of tests. env is what its tests run in.
-func Read(env ncclchoice.Env, file string) (*File, error) {
-	content, err := env.Text(file, cli.KindTests)
+func Read(env ncclchoice.Env, name string) (*File, error) {
+	content, err := env.Text(name, cli.KindTests)
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{file: file}
-	beside := func(name string) (string, error) {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(filepath.Dir(file), name)
+	var file struct {
+		Policy, Model, Topology, Tuning string
+		NCCL                            release
+		Tests                           []policyCase
+	}
+	if err := yaml.Load(content, &file, yaml.WithKnownFields()); err != nil {
+		return nil, problems(name, err, file)
+	}
+	beside := func(path string) string {
+		if path == "" || filepath.IsAbs(path) {
+			return path
 		}
-		_, err := os.Stat(name)
-		return name, err
+		return filepath.Join(filepath.Dir(name), path)
 	}
-	var f fileFields
-	r.note(yaml.Load(content, &f, yaml.WithKnownFields()), "the file", &f)
-	t := &File{file: file, Costs: ncclchoice.Flags{Env: env}}
-	t.Policy, t.Model = value(r, &f.Policy, "policy", beside), value(r, &f.Model, "model", beside)
-	t.Costs.Topo, t.Costs.Tuning = value(r, &f.Topology, "topology", beside), value(r, &f.Tuning, "tuning", beside)
-	if release := value(r, &f.NCCL, "nccl", nccl.ParseVersion); release != 0 {
-		t.Costs.NCCL = release.String()
-	}
-	each(&f.Tests, func(n *yaml.Node) { t.cases = append(t.cases, r.policyCase(n)) })
-	if len(r.problems) == 0 {
-		switch {
-		case t.Decider == ask.Decider{}:
-			r.fail(&yaml.Node{Line: 1, Column: 1}, "the file names neither a policy nor a model")
-		case t.Costs.Topo != "" && t.Costs.Tuning != "":
-			r.fail(&yaml.Node{Line: 1, Column: 1}, "topology and tuning exclude each other")
-		case len(t.cases) == 0:
-			r.fail(&yaml.Node{Line: 1, Column: 1}, "the file has no tests")
-		}
-	}
-	return t, r.err()
-}
-
-func (r *reader) policyCase(n *yaml.Node) policyCase {
-	const most = commspec.MaxRanks
-	before := len(r.problems)
-	f := testFields{PipeOps: yaml.Node{Kind: yaml.ScalarNode, Value: "1"}}
-	r.fields(n, "a test", &f)
-	c := policyCase{line: n.Line, name: value(r, &f.Name, "name", text)}
-	c.call.Coll = value(r, &f.Collective, "collective", nccl.Colls.Parse)
-	c.call.PipeOps, c.call.RegBuff = value(r, &f.PipeOps, "pipe_ops", number(0, 1<<30)), value(r, &f.RegBuff,
-		"reg_buff", number(0, 1))
-	s := &c.call.Comm.Comm
-	s.Nodes, s.Ranks = value(r, &f.Nodes, "nodes", number(1, most)), value(r, &f.Ranks, "ranks", number(2, most))
-	perNode := value(r, &f.RanksPerNode, "ranks_per_node", number(1, most))
-	if domains := optional(r, &f.NVLDomains, "nvl_domains", number(0, most)); domains != nil {
-		c.domains = commspec.NVLDomainsOf(*domains)
-	}
-	each(&f.Size, func(n *yaml.Node) {
-		sizes := value(r, n, "size", func(s string) (sizes []uint64, err error) {
-			isRange := false
-			sizes, isRange, err = commspec.ParseSizes(s)
-			c.isRange = c.isRange || isRange
-			return sizes, err
-		})
-		c.sizes = append(c.sizes, sizes...)
-	})
-	slices.Sort(c.sizes)
-	c.sizes = slices.Compact(c.sizes)
-	each(&f.Available, func(n *yaml.Node) { c.offer.Only = append(c.offer.Only, value(r, n, "available", parseCells)) })
-	each(&f.Unavailable, func(n *yaml.Node) {
-		c.offer.Never = append(c.offer.Never, value(r, n, "unavailable", parseCells))
-	})
-	c.offer.Micros = r.costs(&f.Costs)
-	c.expect = r.expectation(&f.Expect)
-	if len(r.problems) > before {
-		return c
-	}
-	if s.Ranks == 0 {
-		s.Ranks = s.Nodes * perNode
-	}
-	err := c.domains.Check(*s)
+	t := &File{file: name, cases: file.Tests}
+	t.Policy, t.Model = beside(file.Policy), beside(file.Model)
+	t.Costs = ncclchoice.Flags{Env: env, Topo: beside(file.Topology), Tuning: beside(file.Tuning),
+		NCCL: string(file.NCCL)}
 	switch {
-	case c.name == "":
-		r.fail(n, "the test has no name")
-	case f.Collective.Kind == 0:
-		r.fail(n, "the test names no collective")
-	case s.Nodes == 0 || s.Ranks == 0:
-		r.fail(n, "the test names no communicator (needed: nodes, and ranks or ranks_per_node)")
-	case s.Ranks < 2 || s.Ranks < s.Nodes || perNode > 0 && s.Ranks != s.Nodes*perNode:
+	case t.Decider == ask.Decider{}:
+		return nil, fmt.Errorf("%s: the file names neither a policy nor a model", name)
+	case t.Costs.Topo != "" && t.Costs.Tuning != "":
+		return nil, fmt.Errorf("%s: topology and tuning exclude each other", name)
+	case len(t.cases) == 0:
+		return nil, fmt.Errorf("%s: the file has no tests", name)
+	}
+	return t, nil
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (c *policyCase) UnmarshalYAML(n *yaml.Node) error {
+	type test policyCase
+	if err := n.Load((*test)(c), yaml.WithKnownFields()); err != nil {
+		return err
+	}
+	c.line = n.Line
+	return c.complete()
+}
+
+// complete checks what no field shows by itself, and makes the question.
+func (c *policyCase) complete() error {
+	if c.Ranks == 0 {
+		c.Ranks = c.Nodes * c.RanksPerNode
+	}
+	pipeOps := 1
+	if c.PipeOps != nil {
+		pipeOps = *c.PipeOps
+	}
+	switch {
+	case c.Name == "":
+		return errors.New("the test has no name")
+	case c.Collective == nil:
+		return errors.New("the test names no collective")
+	case c.Nodes == 0 || c.Ranks == 0:
+		return errors.New("the test names no communicator (needed: nodes, and ranks or ranks_per_node)")
+	case c.Nodes < 1 || c.Ranks < 2 || c.Ranks < c.Nodes || c.Ranks > commspec.MaxRanks,
+		c.RanksPerNode != 0 && c.Ranks != c.Nodes*c.RanksPerNode:
 		each := ""
-		if perNode > 0 {
-			each = fmt.Sprintf(", %d on each", perNode)
+		if c.RanksPerNode != 0 {
+			each = fmt.Sprintf(", %d on each", c.RanksPerNode)
 		}
-		r.fail(n, "no communicator that NCCL asks about has %s on %s%s", plural.Of(s.Ranks, "rank"),
-			plural.Of(s.Nodes, "node"), each)
-	case err != nil:
-		r.fail(&f.NVLDomains, "nvl_domains: %v", err)
-	case len(c.sizes) == 0:
-		r.fail(n, "the test names no size")
-	case c.expect == expectation{}:
-		r.fail(n, "the test expects nothing (needed: expect, with a field or more)")
+		return fmt.Errorf("no communicator that NCCL asks about has %s on %s%s", plural.Of(c.Ranks, "rank"),
+			plural.Of(c.Nodes, "node"), each)
+	case pipeOps < 0 || c.RegBuff < 0 || c.RegBuff > 1:
+		return fmt.Errorf("pipe_ops %d, reg_buff %d (allowed: 0 or more; 0 or 1)", pipeOps, c.RegBuff)
+	case len(c.Size) == 0:
+		return errors.New("the test names no size")
+	case c.Expect == expectation{}:
+		return errors.New("the test expects nothing (needed: expect, with a field or more)")
+	case c.Expect.DecidedBy != "" && c.Expect.DecidedBy != "row" && (c.Expect.Row != nil || c.Expect.Comment != nil):
+		return fmt.Errorf("a row cannot be expected of what %s decides", c.Expect.DecidedBy)
 	}
-	return c
+	for at := range c.Costs {
+		if !nccl.Cell(at).Known() {
+			return errors.New("costs are of cells (needed: ALGORITHM/PROTOCOL and microseconds, as ring/simple: 42.5)")
+		}
+	}
+	c.call = ask.Question{Call: nccl.Call{Coll: *c.Collective}, PipeOps: pipeOps, RegBuff: c.RegBuff}
+	c.call.Comm.Comm = nccl.Comm{Nodes: c.Nodes, Ranks: c.Ranks}
+	return nil
 }
 
-// parseCells parses ALGORITHM or ALGORITHM/PROTOCOL, with any, -1, for either.
-func parseCells(s string) (c nccl.Cell, err error) {
-	algo, proto, both := strings.Cut(s, "/")
-	c = nccl.NoCell
-	if algo != "any" {
-		if c.Algo, err = nccl.Algos.Parse(algo); err != nil {
-			return c, err
-		}
+// sizes returns those of a test in ascending order, and whether they are samples of a range.
+func (c *policyCase) sizes() (all []uint64, isRange bool) {
+	for _, s := range c.Size {
+		all, isRange = append(all, s.bytes...), isRange || s.isRange
 	}
-	if both && proto != "any" {
-		c.Proto, err = nccl.Protos.Parse(proto)
-	}
-	return c, err
+	slices.Sort(all)
+	return slices.Compact(all), isRange
 }
 
-// costs reads NCCL's prediction for each cell that it has; nil where none is given.
-func (r *reader) costs(n *yaml.Node) map[nccl.Cell]float32 {
-	if n.Kind == 0 {
-		return nil
+// offers says which cells NCCL has for the calls.
+func (c *policyCase) offers() *ask.Offers {
+	o := &ask.Offers{Micros: map[nccl.Cell]float32{}}
+	for _, at := range c.Unavailable {
+		o.Never = append(o.Never, nccl.Cell(at))
 	}
-	var times map[string]yaml.Node
-	if err := n.Load(&times); err != nil || len(times) == 0 {
-		r.fail(n, "costs is no table of times (needed: microseconds for each cell, each once, as ring/simple: 42.5)")
+	for at, us := range c.Costs {
+		o.Micros[nccl.Cell(at)] = float32(us)
 	}
-	table := map[nccl.Cell]float32{}
-	for name, n := range times {
-		c, err := parseCells(name)
-		if err == nil && !c.Known() {
-			err = fmt.Errorf("%q is not one cell (needed: ALGORITHM/PROTOCOL)", name)
-		}
-		if err != nil {
-			r.fail(&n, "%v", err)
-		}
-		table[c] = value(r, &n, name, func(s string) (float32, error) {
-			micros, err := strconv.ParseFloat(s, 32)
-			if err != nil || !(micros > 0) || micros > 1e9 {
-				return 0, fmt.Errorf("%q is no time (allowed: microseconds above 0, up to 1e9)", s)
-			}
-			return float32(micros), nil
-		})
-	}
-	return table
-}
-
-// expectation reads what is expected. nccl as channels or chunk is NCCL's own.
-func (r *reader) expectation(n *yaml.Node) expectation {
-	var f expectFields
-	r.fields(n, "expect", &f)
-	e := expectation{
-		algo:     optional(r, &f.Algorithm, "algorithm", nccl.Algos.Parse),
-		proto:    optional(r, &f.Protocol, "protocol", nccl.Protos.Parse),
-		channels: optional(r, &f.Channels, "channels", ownOr(number(1, nccl.MaxChannels))),
-		chunk:    optional(r, &f.Chunk, "chunk", ownOr(nccl.ParseBytes)),
-		row:      optional(r, &f.Row, "row", number(1, 1<<30)), comment: optional(r, &f.Comment, "comment", text),
-	}
-	e.by = optional(r, &f.DecidedBy, "decided_by", func(s string) (string, error) {
-		if !slices.Contains(deciders, s) {
-			return s, fmt.Errorf("%q (allowed: %s)", s, strings.Join(deciders, ", "))
-		}
-		return s, nil
-	})
-	if e.by != nil && *e.by != "row" && (e.row != nil || e.comment != nil) {
-		r.fail(n, "a row cannot be expected of what %s decides", *e.by)
-	}
-	return e
+	return o
 }

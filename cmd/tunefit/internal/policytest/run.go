@@ -25,7 +25,7 @@ type Result struct {
 	Mismatch []mismatch `json:"mismatches,omitempty"`
 }
 
-// mismatch is one call that came out otherwise than expected.
+// mismatch is a call whose decision is not as expected.
 type mismatch struct {
 	Call   string      `json:"call"`
 	Bytes  uint64      `json:"bytes"`
@@ -50,12 +50,12 @@ func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, com
 	}
 	for i := range t.cases {
 		c := &t.cases[i]
-		if !only.MatchString(c.name) {
+		if !only.MatchString(c.Name) {
 			continue
 		}
 		r, err := c.run(a, rows)
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("%s:%d: %s: %w", t.file, c.line, c.name, err)
+			return nil, nil, nil, fmt.Errorf("%s:%d: %s: %w", t.file, c.line, c.Name, err)
 		}
 		r.File = t.file
 		comms = append(comms, c.call.Comm)
@@ -65,21 +65,19 @@ func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, com
 }
 
 func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
-	if c.call.Comm, err = a.Comm(c.call.Comm.Comm, c.domains); err != nil {
-		return r, err
-	}
-	sizes := c.sizes
-	if c.isRange {
+	c.call.Comm = a.Comm(c.call.Comm.Comm)
+	sizes, isRange := c.sizes()
+	if isRange {
 		sizes = a.Files.Sizes(sizes, c.call.Coll, c.call.Comm.Comm)
 	}
-	a.Offers = &c.offer
+	a.Offers = c.offers()
 	outcomes, err := a.Ask(rows.Decider, c.call, sizes...)
 	if err != nil {
 		return Result{}, err
 	}
-	r = Result{Line: c.line, Name: c.name}
+	r = Result{Line: c.line, Name: c.Name}
 	for _, o := range outcomes {
-		if diff := c.expect.compare(o, rows); len(diff) > 0 {
+		if diff := c.Expect.compare(o, rows); len(diff) > 0 {
 			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes),
 				plural.Of(o.Comm.Nodes, "node"), plural.Of(o.Comm.Ranks, "rank"), o.CallText())
 			r.Mismatch = append(r.Mismatch, mismatch{call, o.Bytes, diff})
@@ -105,9 +103,9 @@ func (t rowTexts) comment(o ask.Outcome) string {
 // whoDecided names what decided, with the row's comment.
 func (t rowTexts) whoDecided(o ask.Outcome) string {
 	if comment := t.comment(o); comment != "" {
-		return fmt.Sprintf("%s (%s)", o.DecidedBy(t.Decider), comment)
+		return fmt.Sprintf("%s (%s)", o.DecidedBy(), comment)
 	}
-	return o.DecidedBy(t.Decider)
+	return o.DecidedBy()
 }
 
 // compare returns the fields that are not as expected.
@@ -129,28 +127,29 @@ func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
 		}
 		return text
 	}
-	if e.algo != nil {
-		differs(*e.algo == o.Policy.Algo, "algorithm", e.algo.String(), got(o.Policy.Algo.String()))
+	if e.Algorithm != nil {
+		differs(*e.Algorithm == o.Policy.Algo, "algorithm", e.Algorithm.String(), got(o.Policy.Algo.String()))
 	}
-	if e.proto != nil {
-		differs(*e.proto == o.Policy.Proto, "protocol", e.proto.String(), got(o.Policy.Proto.String()))
+	if e.Protocol != nil {
+		differs(*e.Protocol == o.Policy.Proto, "protocol", e.Protocol.String(), got(o.Policy.Proto.String()))
 	}
-	if e.channels != nil {
-		differs(*e.channels == o.Policy.Channels, "channels", ncclOr(int64(*e.channels), fmt.Sprint(*e.channels)),
+	if e.Channels != nil {
+		differs(int(*e.Channels) == o.Policy.Channels, "channels", ncclOr(int64(*e.Channels), fmt.Sprint(*e.Channels)),
 			ncclOr(int64(o.Policy.Channels), fmt.Sprint(o.Policy.Channels)))
 	}
-	if e.chunk != nil {
+	if e.Chunk != nil {
 		size := func(n uint64) string { return ncclOr(int64(n), nccl.FormatBytes(n)) }
-		differs(*e.chunk == uint64(o.Chunk), "chunk", size(*e.chunk), size(uint64(o.Chunk)))
+		differs(*e.Chunk == chunk(o.Chunk), "chunk", size(uint64(*e.Chunk)), size(uint64(o.Chunk)))
 	}
-	if e.row != nil {
-		differs(*e.row == o.Row, "row", fmt.Sprintf("%s:%d", rows.Policy, *e.row), rows.whoDecided(o))
+	if e.Row != nil {
+		differs(*e.Row == o.Row, "row", fmt.Sprintf("%s:%d", rows.Policy, *e.Row), rows.whoDecided(o))
 	}
-	if e.comment != nil {
-		differs(o.Row > 0 && strings.Contains(rows.comment(o), *e.comment), "comment", *e.comment, rows.whoDecided(o))
+	if e.Comment != nil {
+		differs(o.Row > 0 && strings.Contains(rows.comment(o), *e.Comment), "comment", *e.Comment, rows.whoDecided(o))
 	}
-	if e.by != nil {
-		differs(*e.by == o.DecidedByKind(), "decided_by", *e.by, rows.whoDecided(o))
+	if e.DecidedBy != "" {
+		by := map[string]bool{"row": o.Row > 0, "model": o.ByModel, "nccl": o.Row == 0 && !o.ByModel}
+		differs(by[string(e.DecidedBy)], "decided_by", string(e.DecidedBy), rows.whoDecided(o))
 	}
 	return diff
 }
@@ -189,7 +188,7 @@ func Write(w io.Writer, results []Result) error {
 	return err
 }
 
-// alikeFrom counts the mismatches, from the first on, that are its like.
+// alikeFrom counts the leading mismatches that are like the first.
 func alikeFrom(all []mismatch) (n int) {
 	for n < len(all) && slices.Equal(all[n].Fields, all[0].Fields) {
 		n++
