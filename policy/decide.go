@@ -15,8 +15,8 @@ type Query struct {
 type Decision struct {
 	Rule int // index into Policy.Rules; -1: no rule matched and NCCL decides
 
-	// Config is what NCCL will choose once the decision is applied, with 0 channels where the number is
-	// left to it. It has NoCell where that is not known, or where NCCL has nothing to choose from.
+	// Config is what NCCL will choose once the decision is applied, with 0 channels where the number is left
+	// to it. Its cell is NoCell if that is not known, or if NCCL has nothing to choose from.
 	nccl.Config
 	// Tied says that several cells have the least cost. Releases differ in which of them they choose.
 	Tied bool

@@ -182,7 +182,7 @@ func readChannels(_ *reader, text string, to *Rule) error {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxChannelsInFile {
-		return fmt.Errorf("channels is %s (allowed: 1 to %d, or -1 for NCCL's own; up to %d is read as %d)",
+		return fmt.Errorf("channels is %s (allowed: 1 to %d, or -1 for NCCL's choice; up to %d is read as %d)",
 			suggest.Quote(text), nccl.MaxChannels, maxChannelsInFile, nccl.MaxChannels)
 	}
 	to.Channels = int8(min(n, nccl.MaxChannels))
@@ -192,7 +192,7 @@ func readChannels(_ *reader, text string, to *Rule) error {
 func readChunkBytes(_ *reader, text string, to *Rule) error {
 	err := readSize("chunk_bytes", text, &to.ChunkBytes)
 	if err == nil && to.ChunkBytes == 0 {
-		err = errors.New("chunk_bytes: 0 is no chunk size (allowed: 1 or more, or -1 for NCCL's own)")
+		err = errors.New("chunk_bytes is 0 (allowed: 1 or more, or -1 for NCCL's choice)")
 	}
 	return err
 }
@@ -261,6 +261,6 @@ func (c *fieldReader) checkCommunicator(r *Rule) {
 		c.fail("ranks", fmt.Errorf("%d ranks on %d nodes: %s", ranks, nodes, none))
 	case perNode > 0 && ranks > 0 && ranks%perNode != 0,
 		perNode > 0 && ranks > 0 && nodes > 0 && int64(nodes)*int64(perNode) != int64(ranks):
-		c.fail("ranks_per_node", fmt.Errorf("%d ranks per node do not make %d ranks: %s", perNode, ranks, none))
+		c.fail("ranks_per_node", fmt.Errorf("%d ranks per node do not fit %d ranks: %s", perNode, ranks, none))
 	}
 }

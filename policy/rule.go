@@ -106,9 +106,8 @@ func (s CellSet) Contains(c nccl.Cell) bool {
 	return s.algos>>c.Algo&1 != 0 && s.protos>>c.Proto&1 != 0
 }
 
-// cheapest returns the cheapest available cell of the set, the first of equals. Where costs are
-// unknown there is no telling which of several is the cheapest, and only a set of one cell has an
-// answer.
+// cheapest returns the cheapest available cell of the set, the first of equals. If costs are not known, only a
+// set of one cell has an answer.
 func (s CellSet) cheapest(c nccl.Costs) (cell nccl.Cell, ok bool) {
 	if c.AvailableOnly && !s.single() {
 		return nccl.NoCell, false

@@ -31,7 +31,7 @@ func (c Comm) env() when.Env {
 type View struct {
 	policy *Policy
 	comm   Comm
-	rules  []int         // indexes in Policy.Rules of those that can match, ascending
+	rules  []int32       // indexes in Policy.Rules of those that can match, ascending
 	report func(Problem) // may be nil
 
 	perCall  bool // conditions of some rules depend on the call; the others hold
@@ -88,7 +88,7 @@ func (p *Policy) For(c Comm) *View {
 				continue
 			}
 		}
-		v.rules = append(v.rules, i)
+		v.rules = append(v.rules, int32(i))
 	}
 	return v
 }
@@ -154,10 +154,10 @@ func (v *View) Decide(q Query) Decision {
 		if !r.isForSize(q.Bytes, perRank) || !r.isForColl(q.Coll) || !r.isForNumbers(&has, OfCall, NumNumbers) {
 			continue
 		}
-		if r.When != nil && r.When.PerCall && !v.holds(i, env) {
+		if r.When != nil && r.When.PerCall && !v.holds(int(i), env) {
 			continue
 		}
-		if found, ok := v.apply(i, &q); ok {
+		if found, ok := v.apply(int(i), &q); ok {
 			return found
 		}
 	}

@@ -315,7 +315,7 @@ func TestReadErrors(t *testing.T) {
 		head:                        "job.csv: no rows",
 		"# tunefit job profile 1\ncollective,nodes,rank\n":  `job.csv:2:18: unknown column "rank" (did you mean "ranks"; allowed: `,
 		"# tunefit job profile 1\ncollective,nodes\n":       "job.csv:2:1: no column ranks",
-		"# tunefit job profile 1\nnodes,collective,nodes\n": "job.csv:2:18: column nodes stands twice",
+		"# tunefit job profile 1\nnodes,collective,nodes\n": "job.csv:2:18: column nodes is named twice",
 		head +
 			"allredux,1,8,1M,,,,,\n": `job.csv:4:1: collective: unknown collective "allredux" (did you mean`,
 		head + "allreduce,0,8,1M,,,,,\n":  `job.csv:4:11: nodes: "0" (allowed: 1 to`,

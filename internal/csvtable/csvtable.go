@@ -47,7 +47,7 @@ func Read(file, text string, before int, columns []string, needed int) (*Table, 
 				suggest.DidYouMean(name, columns), strings.Join(columns, ", "))
 		}
 		if _, twice := t.places[name]; twice {
-			return nil, t.at(i, "column %s stands twice", name)
+			return nil, t.at(i, "column %s is named twice", name)
 		}
 		t.places[name] = i
 	}

@@ -118,10 +118,9 @@ func (c *Costs) Offers(cell Cell) bool {
 	return int(cell.Proto) < c.NumProto && c.Index(cell) < len(c.Micros) && available(c.Micros[c.Index(cell)])
 }
 
-// MakeCheapest returns the cost at which a cell beats all others: its own if it
-// does so already, else the next number below the cheapest other one, so that
-// there is no tie and the estimate stays believable. No positive cost beats a cell
-// that costs 0: then ok is false.
+// MakeCheapest returns the cost at which a cell beats all others: its own if it does so already, else the next
+// number below the cheapest other one, so that there is no tie and the estimate stays believable. ok is false
+// if another cell costs 0, because no positive cost beats that.
 func (c Costs) MakeCheapest(cell Cell) (micros float32, write, ok bool) {
 	at := c.Index(cell)
 	other := float32(math.MaxFloat32)
@@ -140,9 +139,8 @@ func (c Costs) MakeCheapest(cell Cell) (micros float32, write, ok bool) {
 	return micros, true, micros > 0
 }
 
-// Choosing returns the table with a cost for the cell at which NCCL chooses it: its
-// own, if that does, else one just below all others. Where another cell costs nothing,
-// there is none and the table stays as it is.
+// Choosing returns the table, changed if necessary so that NCCL chooses the cell: its cost is then just below
+// all others. If another cell costs nothing, no cost does that, and the table stays as it is.
 func (c Costs) Choosing(cell Cell) Costs {
 	at := c.Index(cell)
 	if at >= len(c.Micros) {

@@ -35,7 +35,7 @@ func (f Floors) Above(has Floors) Floors {
 	return f
 }
 
-// String is the variables as they are to be set; empty: none.
+// String lists the variables as a job must set them; empty: none.
 func (f Floors) String() string {
 	var set []string
 	for _, v := range []struct {
@@ -49,7 +49,7 @@ func (f Floors) String() string {
 	return strings.Join(set, " and ")
 }
 
-// Comment says in a policy file what the next row needs.
+// Comment is the line of a policy file that says what the next row needs.
 func (f Floors) Comment() string {
 	return fmt.Sprintf("# needs %s in the job: so many channels were measured only with that", f)
 }

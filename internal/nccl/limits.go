@@ -28,10 +28,9 @@ func (p Proto) Grain() uint64 {
 	return 512
 }
 
-// ChannelsCanBeSet reports whether a tuner may name a channel count for an algorithm.
-// For CollNet, and for NVLS over several nodes, NCCL does not check it against what
-// the communicator has (scheduleCollTasksToPlan in its src/enqueue.cc, 2.22 to 2.30);
-// that of NVLSTree it does.
+// ChannelsCanBeSet reports whether a tuner may name a channel count for an algorithm. For CollNet, and for
+// NVLS over several nodes, NCCL does not check it against what the communicator has (scheduleCollTasksToPlan
+// in its src/enqueue.cc, 2.22 to 2.30). It checks that of NVLSTree.
 func ChannelsCanBeSet(a Algo, nodes int) bool {
 	switch a {
 	case AlgoTree, AlgoRing, AlgoNVLSTree, AlgoPAT:
@@ -42,10 +41,9 @@ func ChannelsCanBeSet(a Algo, nodes int) bool {
 	return false
 }
 
-// ChannelsAreChecked reports whether NCCL checks a tuner's channel count against what the
-// communicator has, wherever it uses it. Where it does not, a larger count crashes the job, and
-// what the communicator has is never certain: each may be created with limits of its own
-// (ncclConfig_t.maxCTAs), which no tuner is told.
+// ChannelsAreChecked reports whether NCCL checks a tuner's channel count against what the communicator has,
+// wherever it uses it. Where it does not, a larger count crashes the job. A tuner cannot know the right count:
+// NCCL does not tell it the limits that a communicator was created with (ncclConfig_t.maxCTAs).
 func ChannelsAreChecked(coll Coll, a Algo, nodes int, uncheckedAllGather bool) bool {
 	return ChannelsCanBeSet(a, nodes) && !(coll == CollAllGather && uncheckedAllGather)
 }

@@ -2,7 +2,7 @@ package nccl
 
 import "regexp"
 
-// MeasuredComment says in a policy file which release its rows were measured with.
+// MeasuredComment is the line of a policy file that names the release its rows were measured with.
 func MeasuredComment(v Version) string { return "# measured with NCCL " + v.String() }
 
 var measuredComment = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*measured with NCCL ([0-9.]+)[ \t]*\r?$`)

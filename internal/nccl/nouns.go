@@ -18,7 +18,7 @@ func (c Comm) Compare(o Comm) int {
 	return cmp.Or(cmp.Compare(c.Nodes, o.Nodes), cmp.Compare(c.Ranks, o.Ranks))
 }
 
-// String is 2x8: nodes and the ranks on each. It is words where the nodes differ in that.
+// String is 2x8: nodes and the ranks on each. It is "20 ranks on 3 nodes" if the nodes differ in that.
 func (c Comm) String() string {
 	if c.Nodes == 0 || c.Ranks%c.Nodes != 0 {
 		return fmt.Sprintf("%d ranks on %d nodes", c.Ranks, c.Nodes)
@@ -40,7 +40,7 @@ type Cell struct {
 	Proto Proto `json:"protocol"`
 }
 
-// NoCell is the cell that nobody knows, or the choice of an NCCL that has nothing to choose from.
+// NoCell stands for a cell that is not known, and for NCCL's choice if it has nothing to choose from.
 var NoCell = Cell{-1, -1}
 
 // ParseCell reads the names of an algorithm and a protocol.
@@ -107,7 +107,7 @@ func (c Config) String() string {
 	return fmt.Sprintf("%s %d ch", c.Cell, c.Channels)
 }
 
-// Label is ring/ll128/16, for columns; a "?" where nothing tells the configuration.
+// Label is ring/ll128/16, for columns; a "?" if it is not known.
 func (c Config) Label() string {
 	switch {
 	case !c.Known():

@@ -11,12 +11,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
-// Options widen what is looked for.
+// Options add to what is looked for.
 type Options struct {
 	// Machine returns NCCL's estimates of the machine for a communicator, or nil where it is not
 	// known. nil: nothing is known of the machine.
 	Machine func(nccl.Comm) *tuning.Tuning
-	// Model is held against the rows. nil: there is none.
+	// Model is compared with the rows. nil: there is none.
 	Model *model.Model
 }
 

@@ -12,7 +12,7 @@ import (
 // average. Models of good measurements stay below 1.03, of poor ones below 1.05.
 const poorRegret = 1.05
 
-// CheckModel finds what is wrong with a model file, and compiles it; nil where that cannot be.
+// CheckModel finds what is wrong with a model file, and compiles it; the model is nil if it cannot be used.
 // machine is the fingerprint of where it is going to be used; nil: not known.
 func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding, *model.Model) {
 	c := &check{file: file}
@@ -48,8 +48,8 @@ func (c *check) group(g *model.Group) {
 				"%s: with %s left out, decisions took %.3f times the best time measured on average, %.2f at worst",
 				name, s.LeftOut, s.Mean, s.Max)
 		} else if s.VersusDefault > 1 {
-			c.report(modelRegret, 0, "", "%s: with %s left out, decisions took %.3f times as long as NCCL's own", name,
-				s.LeftOut, s.VersusDefault)
+			c.report(modelRegret, 0, "", "%s: with %s left out, decisions took %.3f times as long as NCCL's choice",
+				name, s.LeftOut, s.VersusDefault)
 		}
 	}
 	if len(g.Default) == 0 {

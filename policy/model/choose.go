@@ -171,7 +171,7 @@ const (
 var bars = [...]string{
 	BarNone:       "",
 	BarNotOffered: "NCCL does not offer it here",
-	BarGuarded:    "NCCL keeps from ring here, where FP8 sums would lose precision",
+	BarGuarded:    "NCCL avoids ring here, because FP8 sums would lose precision",
 	BarChannels:   "NCCL does not check its channel count here",
 	BarSize:       "not measured with it at such sizes",
 }
