@@ -77,7 +77,12 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	if err != nil {
 		return false, err
 	}
-	var opt lint.Options
+	opt := lint.Options{NCCL: nccl.ReadMeasured(text)}
+	if from.NCCL != "" {
+		if opt.NCCL, _, err = from.WhichNCCL(from.NCCL); err != nil {
+			return false, err
+		}
+	}
 	var here *topo.Fingerprint
 	if from.Topo != "" || from.Tuning != "" {
 		from.Measured(file, nccl.ReadMeasured(text))
