@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +31,6 @@ type fitFlags struct {
 	madeWith       string
 	topo           string
 	report         string
-	title          string
 	verbose        bool
 	shortlist      bool
 	mix            bool
@@ -82,7 +80,6 @@ Words of --verbose and of the report:
 	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write, in the format of NCCL's example tuner")
 	cmd.Flags().StringVar(&f.report, "report", "",
 		"page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
-	cmd.Flags().StringVar(&f.title, "title", "", "title of the page (default: the collectives and communicators)")
 	cmd.Flags().StringVar(&f.profile, "profile", "",
 		"job profile: say first, and on the page, what the policy is worth to this job, in time of its communication "+
 			"a step")
@@ -110,9 +107,6 @@ Words of --verbose and of the report:
 func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.maxNodes < 0 || f.maxNodes == 1 || f.maxNodes > 1<<24 {
 		return cli.Usagef("--max-nodes %d (allowed: 2 or more; one node tells nothing about several)", f.maxNodes)
-	}
-	if f.title != "" && f.report == "" {
-		return cli.Usagef("--title needs --report, the page that it names")
 	}
 	if err := f.mayWrite(append(slices.Clone(files), f.topo, f.profile)...); err != nil {
 		return err
@@ -152,7 +146,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		return err
 	}
 	in := report.Input{
-		Set: set, Rejected: rejected, File: file, Model: model, Report: found, Title: f.title, Date: time.Now(),
+		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
 		Rows: fit.Rows(model, fit.RowOptions{UnknownDefault: f.unknownDefault}),
 	}
 	if job != nil {

@@ -76,7 +76,7 @@ func TestFitReport(t *testing.T) {
 	page, fitted := filepath.Join(dir, "report.html"), filepath.Join(dir, "model.json")
 	const system = "../../configs/topo/dgx-h100.xml"
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "--report", page, "-o", fitted, "--topo", system, "--made-with",
-		"2.30.7", "--title", "Our cluster <1>")
+		"2.30.7")
 	text, err := os.ReadFile(fitted)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestFitReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<h1>Our cluster &lt;1&gt;</h1>", "<dt>report of</dt>", home.Fingerprint, "2.30.7",
+	for _, want := range []string{home.Fingerprint, "2.30.7",
 		"small.csv", m.File.Provenance.Files[0].SHA256} {
 		if !bytes.Contains(html, []byte(want)) {
 			t.Errorf("%q is not on the page", want)
@@ -136,9 +136,6 @@ func TestFitLeadsWithAVerdict(t *testing.T) {
 				t.Errorf("--help does not explain %q", heading)
 			}
 		}
-	}
-	if _, errs := tunefit(t, cli.ExitUsage, "fit", smallSweep, "--title", "x"); !strings.Contains(errs, "--report") {
-		t.Errorf("said %s", errs)
 	}
 	if _, errs := tunefit(t, cli.ExitOK, "fit", smallSweep, "-o",
 		filepath.Join(t.TempDir(), "m.json")); strings.Contains(errs, "nothing was saved") {

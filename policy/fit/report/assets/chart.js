@@ -1,4 +1,4 @@
-// A chart over sizes: what both charts share.
+// A chart over sizes.
 
 // sizeTicks are powers of two, few enough to read.
 function sizeTicks(u, axis, min, max) {

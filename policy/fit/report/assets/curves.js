@@ -47,8 +47,7 @@ function drawCurves() {
     ratio: { log: false, label: "time / fastest", tick: (v) => v.toFixed(2), range: (min, max) => [Math.min(0.97, Math.max(0.8, min)), Math.min(2.5, Math.max(1.2, max))] },
     bw: { log: true, label: "bus bandwidth, GB/s", tick: (v) => +v.toPrecision(3) },
   };
-  const none = g.left && !g.curves.some((c) => c.f) ? "The curves of this group are left out to bound the size of the page: tunefit plot draws them." : "Choose a configuration on the right to see its curve.";
-  chart($("chart"), lines, { ...shapes[curveState.y], height: 430, empty: none, tip: curveTip });
+  chart($("chart"), lines, { ...shapes[curveState.y], height: 430, empty: "Choose a configuration on the right to see its curve.", tip: curveTip });
 }
 
 // curveTip lists what is shown at a size, fastest first.
@@ -101,4 +100,11 @@ function toggle(name, button) {
 // showTop is what a group starts with.
 function showTop() {
   curveState.on = new Set(group().curves.filter((c) => c.on).map((c) => c.n));
+}
+
+// leftToNCCL says why the policy leaves sizes to NCCL, most sizes first.
+function leftToNCCL(g) {
+  const by = new Map();
+  for (const s of g.sizes) if (!s.row) by.set(s.why, [...(by.get(s.why) || []), s.b]);
+  return [...by].sort((a, b) => b[1].length - a[1].length).map(([why, sizes]) => `left to NCCL at ${sizes.length} of ${g.sizes.length} sizes (${sizes.length > 6 ? sizes.slice(0, 5).map(shortBytes).join(", ") + ", …" : sizes.map(shortBytes).join(", ")}): ${why}`);
 }

@@ -16,8 +16,7 @@ function drawGroup() {
   tip.hide();
   drawLegend();
   drawCurves();
-  drawRegret();
-  drawCoverage();
+  $("left").replaceChildren(...leftToNCCL(group()).map((n) => el("li", null, n)));
 }
 
 for (const tr of document.querySelectorAll("tr[data-group]")) {
@@ -48,7 +47,7 @@ if (copy) {
 }
 
 // Canvases do not follow the style sheet by themselves.
-const redraw = () => { drawCurves(); drawRegret(); };
+const redraw = drawCurves;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 dark.addEventListener("change", redraw);
 $("theme").addEventListener("click", () => {
