@@ -31,8 +31,6 @@ type fitFlags struct {
 	madeWith       string
 	topo           string
 	report         string
-	verbose        bool
-	shortlist      bool
 	mix            bool
 	profile        string
 	json           *fitJSON // filled instead of printing what it says; nil: printed
@@ -54,19 +52,13 @@ measure next. It saves nothing unless -o, --csv or --report names a file.
 The model answers only for what was measured: the same number of nodes and ranks, the
 channel counts measured, sizes within those measured. Measure the default, too
 (nccl-tests without NCCL_ALGO and NCCL_PROTO). Without it nothing tells whether a
-configuration is better.
-
-Words of --verbose and of the report:
-` + explained(report.Terms),
+configuration is better.`,
 		Example: `  tunefit fit sweeps/*.csv -o model.json --csv tuner.csv
   tunefit fit sweeps/*.csv --report report.html --topo system.xml --force`,
 		Args: cli.Args(1, -1, "one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !asJSON {
 				return fitFiles(cmd, args, f)
-			}
-			if f.verbose || f.shortlist {
-				return cli.Usagef("--json excludes --verbose and --shortlist")
 			}
 			f.json = &fitJSON{}
 			err := fitFiles(cmd, args, f)
@@ -83,8 +75,6 @@ Words of --verbose and of the report:
 	cmd.Flags().StringVar(&f.profile, "profile", "",
 		"job profile: say first, and on the page, what the policy is worth to this job, in time of its communication "+
 			"a step")
-	cmd.Flags().BoolVar(&f.verbose, "verbose", false,
-		"print tables, too: noise, gains, what decisions cost on data left out; and all that is not covered")
 	cmd.Flags().BoolVar(&f.force, "force", false,
 		"overwrite files that are there, and read sweeps of which many rows cannot be read")
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0,
@@ -98,8 +88,6 @@ Words of --verbose and of the report:
 		"topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the "+
 			"model on such machines only")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
-	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false,
-		"print what to measure on communicators that the model does not know")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object")
 	return cmd
 }
@@ -132,15 +120,12 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		}
 		return err
 	}
-	progress := cli.NewProgress(cmd.ErrOrStderr(), "fitting", int64(len(set.Groups)))
 	file, found := fit.Fit(set, fit.Options{
-		Progress: func(_, _ int) { progress.Add(1) },
 		MaxNodes: f.maxNodes,
 		Provenance: model.Provenance{
 			Tool: "tunefit " + tuner.Release, Files: sources, NCCL: f.madeWith, Topology: machine,
 		},
 	})
-	progress.End()
 	model, err := model.Compile("the fitted model", file)
 	if err != nil {
 		return err
@@ -156,12 +141,6 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		*f.json = newFitJSON(&f, in)
 	} else {
 		writeAnswer(cmd.OutOrStdout(), in)
-	}
-	if f.verbose {
-		writeTables(cmd.OutOrStdout(), found)
-	}
-	if f.shortlist {
-		writeShortlist(cmd.OutOrStdout(), found)
 	}
 	if len(file.Groups) == 0 {
 		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was " +

@@ -47,7 +47,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"compare", smallSweep, smallSweep}, {"compare", smallSweep, smallSweep, "--json"},
 		{"doctor", "--json"}, {"doctor"},
 		{"eval", model, smallSweep}, {"eval", model, smallSweep, "--json"},
-		{"fit", smallSweep}, {"fit", smallSweep, "--shortlist"}, {"fit", smallSweep, "--json"},
+		{"fit", smallSweep}, {"fit", smallSweep, "--json"},
 		{"gc", "--dry-run", "--rendezvous", dir}, {"gc", "--dry-run", "--rendezvous", dir, "--json"},
 		{"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
 		{"import", log}, {"import", log, "--json", "-o", filepath.Join(dir, "sweep.csv"), "--force"},

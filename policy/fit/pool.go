@@ -159,7 +159,7 @@ func (p *Pool) Set() *Set {
 		s.Groups = append(s.Groups, &Group{Key: key})
 		pools = append(pools, g[most])
 	}
-	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i]) })
+	each(len(pools), func(i int) { pools[i].fill(s.Groups[i]) })
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
 	for _, m := range p.machines {
 		s.Machines = append(s.Machines, *m)

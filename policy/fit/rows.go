@@ -42,7 +42,7 @@ const mostLost = 0.01
 // out of its fit has rows only where a configuration won a verification.
 func Rows(m *model.Model, opts RowOptions) []Row {
 	rows := make([][]Row, len(m.File.Groups))
-	each(len(rows), nil, func(i int) {
+	each(len(rows), func(i int) {
 		g := &m.File.Groups[i]
 		rows[i] = groupRows(m, g, opts)
 		markVerified(rows[i], g.Verified)

@@ -34,7 +34,6 @@ type page struct {
 	MoreCards int
 	Steps     []Step
 	Verdicts  []Verdict
-	Terms     []Term
 	Policy    string
 	Refused   []fit.Refusal
 	RefusedN  int
@@ -57,7 +56,7 @@ const (
 
 func newPage(in Input) *page {
 	p := &page{
-		Input: in, About: aboutFacts(in), Terms: Terms, Policy: policyText(in.Rows),
+		Input: in, About: aboutFacts(in), Policy: policyText(in.Rows),
 		Refused: slices.Concat(in.Rejected, in.Set.Refused), Title: titleOf(in.Report),
 	}
 	for _, r := range p.Refused {
