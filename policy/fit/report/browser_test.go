@@ -186,7 +186,7 @@ func TestInBrowser(t *testing.T) {
 	if d.Ink < 2000 {
 		t.Errorf("the chart has %d pixels that are not background", d.Ink)
 	}
-	for _, what := range []string{"series off", "none", "ratio", "bw", "band", "theme",
+	for _, what := range []string{"series off", "none", "ratio", "bw", "theme",
 		"map mode", "filter", "other group", "zoom"} {
 		if !d.Changed[what] {
 			t.Errorf("%s: nothing changes", what)

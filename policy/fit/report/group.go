@@ -44,7 +44,7 @@ type curveData struct {
 	Behind   num      `json:"behind"`
 	Shown    bool     `json:"on,omitempty"` // at first
 	Measured [][2]num `json:"m"`            // bytes, us
-	Fitted   [][3]num `json:"c"`            // bytes, us, sigma of ln(us); close enough for straight lines
+	Fitted   [][2]num `json:"c"`            // the same; close enough for straight lines
 }
 
 // num keeps five digits; NaN and infinities are null.
@@ -121,13 +121,13 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision) *groupData
 func newCurveData(c curves.Curve) curveData {
 	d := curveData{
 		Name: c.Config.String(), Family: c.Cell.String(), Wins: c.Wins, Behind: num(c.Behind),
-		Measured: [][2]num{}, Fitted: [][3]num{},
+		Measured: [][2]num{}, Fitted: [][2]num{},
 	}
 	for _, p := range c.Measured {
 		d.Measured = append(d.Measured, [2]num{num(p.Bytes), num(p.Micros)})
 	}
 	for _, p := range c.Fitted {
-		d.Fitted = append(d.Fitted, [3]num{num(p.Bytes), num(p.Micros), num(p.Sigma)})
+		d.Fitted = append(d.Fitted, [2]num{num(p.Bytes), num(p.Micros)})
 	}
 	return d
 }

@@ -27,7 +27,6 @@ for (const tr of document.querySelectorAll("tr[data-group]")) {
 $("group").addEventListener("change", (e) => choose(Number(e.target.value), false));
 onSwitch("map-mode", (mode) => { mapState.mode = mode; drawMaps(); });
 onSwitch("y-mode", (mode) => { curveState.y = mode; drawCurves(); });
-$("band").addEventListener("change", (e) => { curveState.band = e.target.checked; drawCurves(); });
 $("filter").addEventListener("input", (e) => { curveState.filter = e.target.value; drawLegend(); });
 $("top").addEventListener("click", () => { showTop(); drawLegend(); drawCurves(); });
 $("none").addEventListener("click", () => { curveState.on.clear(); drawLegend(); drawCurves(); });

@@ -84,7 +84,6 @@ async function use() {
   found.Same["top"] = pixels("chart").hash === first;
   for (const mode of ["ratio", "bw"]) found.Changed[mode] = await after(() => document.querySelector(`#y-mode [data-mode="${mode}"]`).click());
   document.querySelector('#y-mode [data-mode="us"]').click();
-  found.Changed["band"] = await after(() => byId("band").click());
   found.Changed["theme"] = await after(() => byId("theme").click());
 
   const over = byId("chart").querySelector(".u-over");
