@@ -35,7 +35,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	}
 	b := Batch{Kind: Measure}
 	for _, r := range next.Runs {
-		b.Starts = append(b.Starts, s.starts(perfrun.Of(key, r))...)
+		b.Starts = append(b.Starts, perfrun.Of(key, r))
 	}
 	return b, nil
 }
@@ -50,19 +50,8 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 }
 
 func (s *Sweep) verification(space fit.Space, group *fit.Group) Batch {
-	b := Batch{Kind: Verify}
-	for _, start := range perfrun.Verification(space.Key, space.Sizes, space.Verification(group), s.Repetitions) {
-		b.Starts = append(b.Starts, s.starts(start)...)
-	}
-	return b
-}
-
-// starts splits a start where no policy changes the configuration from size to size.
-func (s *Sweep) starts(start perfrun.Start) []perfrun.Start {
-	if s.Environment {
-		return start.Split()
-	}
-	return []perfrun.Start{start}
+	return Batch{Kind: Verify,
+		Starts: perfrun.Verification(space.Key, space.Sizes, space.Verification(group), s.Repetitions)}
 }
 
 // smaller is what was measured of the same collective on fewer nodes, at least two: the fastest there are nearly always
