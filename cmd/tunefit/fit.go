@@ -22,18 +22,17 @@ import (
 )
 
 type fitFlags struct {
-	env            ncclchoice.Env
-	model          string
-	csv            string
-	force          bool
-	maxNodes       int
-	unknownDefault bool
-	madeWith       string
-	topo           string
-	report         string
-	mix            bool
-	profile        string
-	json           *fitJSON // filled instead of printing what it says; nil: printed
+	env      ncclchoice.Env
+	model    string
+	csv      string
+	force    bool
+	maxNodes int
+	madeWith string
+	topo     string
+	report   string
+	mix      bool
+	profile  string
+	json     *fitJSON // filled instead of printing what it says; nil: printed
 }
 
 func fitCommand(env ncclchoice.Env) *cobra.Command {
@@ -80,8 +79,6 @@ configuration is better.`,
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0,
 		"answer for up to this many nodes from the largest several-node measurement, where the gain is large "+
 			"(default: measured node counts only)")
-	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false,
-		"with --csv: write rows also where the default was not measured")
 	cmd.Flags().StringVar(&f.madeWith, "made-with", "",
 		"release of NCCL that the measurements were made with, as 2.28.9 (default: as they say)")
 	cmd.Flags().StringVar(&f.topo, "topo", "",
@@ -132,7 +129,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	}
 	in := report.Input{
 		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
-		Rows: fit.Rows(model, fit.RowOptions{UnknownDefault: f.unknownDefault}),
+		Rows: fit.Rows(model),
 	}
 	if job != nil {
 		in.Job, in.Worth = filepath.Base(f.profile), fit.NewWorth(job, set, fit.DecideByRows(in.Rows), found)
@@ -241,7 +238,7 @@ var errNoGain = errors.New("no row would improve on the default for sure")
 func unmeasuredDefault(report *fit.Report) string {
 	for _, g := range report.Groups {
 		if len(g.Group.Default) == 0 {
-			return " (the default was not measured everywhere; --unknown-default writes rows all the same)"
+			return " (the default was not measured everywhere)"
 		}
 	}
 	return ""

@@ -25,13 +25,6 @@ type Row struct {
 	Why string
 }
 
-// RowOptions say how a model becomes rows.
-type RowOptions struct {
-	// UnknownDefault writes rows also where nobody measured what the library
-	// would do by itself, and nothing says that they are better.
-	UnknownDefault bool
-}
-
 // mostLost in ln(us) is what a row may take longer at a size than the model's choice there. Without that a
 // file needs many rows. It bounds each size, not their mean.
 const mostLost = 0.01
@@ -40,13 +33,13 @@ const mostLost = 0.01
 // configuration over NCCL's. There are no rows where the model abstains, nor beyond the sizes
 // measured, nor for a single size between others. A group whose model gains nothing at sizes left
 // out of its fit has rows only where a configuration won a verification.
-func Rows(m *model.Model, opts RowOptions) []Row {
+func Rows(m *model.Model) []Row {
 	rows := make([][]Row, len(m.File.Groups))
 	each(len(rows), func(i int) {
 		g := &m.File.Groups[i]
-		rows[i] = groupRows(m, g, opts)
+		rows[i] = groupRows(m, g)
 		markVerified(rows[i], g.Verified)
-		if !opts.UnknownDefault && gainsNothingUnseen(g.HeldOut) {
+		if gainsNothingUnseen(g.HeldOut) {
 			rows[i] = slices.DeleteFunc(rows[i], func(r Row) bool { return r.Verified == 0 })
 		}
 	})
@@ -65,8 +58,8 @@ func gainsNothingUnseen(trials []model.Trial) bool {
 
 // groupRows covers the sizes at which the model decides with the fewest rows. Among equally
 // few, it takes those that lose least.
-func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
-	c := newCover(m, g, opts)
+func groupRows(m *model.Model, g *model.Group) (rows []Row) {
+	c := newCover(m, g)
 	for i := 0; i < len(c.sizes); {
 		j := i
 		for j < len(c.sizes) && c.decides[j] {
@@ -169,7 +162,7 @@ type cover struct {
 
 var everything = nccl.Everything()
 
-func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
+func newCover(m *model.Model, g *model.Group) *cover {
 	c := &cover{key: g.Key(), view: m.For(g.Comm), measured: g.Sizes()}
 	c.sizes = closer(c.measured)
 	for _, v := range g.Verified { // closer leaves some out
@@ -182,7 +175,7 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 	c.decides, c.won = make([]bool, len(c.sizes)), make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
 		choice, why := c.view.Choose(c.call(b), everything)
-		if why != model.Decides && !(why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0) {
+		if why != model.Decides {
 			continue
 		}
 		for _, o := range c.view.Candidates(c.call(b), everything) {
@@ -193,7 +186,7 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 			case config == choice.Config:
 				c.option(config, o.Floored)[k] = 0
 			case choice.Verified || o.Floored || o.Bar != model.BarNone || !(lost <= mostLost):
-			case why == model.AbstainDefault || c.gains(config, b):
+			case c.gains(config, b):
 				c.option(config, o.Floored)[k] = max(0, lost)
 			}
 		}

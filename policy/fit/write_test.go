@@ -86,7 +86,7 @@ func TestFixture(t *testing.T) {
 	}
 	file, _ := Fit(set, Options{})
 	var got bytes.Buffer
-	if err := WriteRows(&got, Rows(mustCompile(t, file), RowOptions{})); err != nil {
+	if err := WriteRows(&got, Rows(mustCompile(t, file))); err != nil {
 		t.Fatal(err)
 	}
 	if *update {

@@ -48,7 +48,7 @@ func inputOf(t testing.TB, pool *fit.Pool, sources []model.Source) Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Input{Set: set, File: file, Model: model, Report: report, Rows: fit.Rows(model, fit.RowOptions{})}
+	return Input{Set: set, File: file, Model: model, Report: report, Rows: fit.Rows(model)}
 }
 
 func written(t testing.TB, in Input) []byte {
