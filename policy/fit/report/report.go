@@ -38,7 +38,6 @@ type page struct {
 	Refused   []fit.Refusal
 	RefusedN  int
 	Findings  []Finding
-	More      int // findings beyond those listed
 
 	data pageData
 }
@@ -49,10 +48,7 @@ type pageData struct {
 	Groups   []*groupData `json:"groups"`
 }
 
-const (
-	mostFindings = 200
-	mostCards    = 12
-)
+const mostCards = 12
 
 func newPage(in Input) *page {
 	p := &page{
@@ -64,10 +60,6 @@ func newPage(in Input) *page {
 	}
 	p.Findings = Findings(in.Report)
 	p.Steps = steps(in, p.Findings)
-	if p.More = len(p.Findings) - mostFindings; p.More > 0 {
-		p.Findings = p.Findings[:mostFindings]
-	}
-
 	for _, r := range inOrder(in.Report) {
 		d := newDecisions(r, in.Model, in.Rows)
 		g := newGroupData(r, in, d)
