@@ -27,8 +27,7 @@ type Pool struct {
 	file     string // that is being read
 }
 
-// Reasons to refuse a sample, but for what is kept instead. Each is the whole text
-// that a user reads.
+// Reasons to refuse a sample, besides those of variant.refused. A user reads them as they are.
 const (
 	RefusedComm    = "number of nodes or ranks is not known"
 	RefusedLabel   = "algorithm or protocol is not known"

@@ -25,8 +25,8 @@ type Row struct {
 	Why string
 }
 
-// mostLost in ln(us) is what a row may take longer at a size than the model's choice there. Without that a
-// file needs many rows. It bounds each size, not their mean.
+// mostLost in ln(us) is how much longer than the model's choice a row may take at any one size. Without this tolerance
+// a file needs many rows.
 const mostLost = 0.01
 
 // Rows writes a model as few rows, each for sizes at which the model would choose the row's
@@ -83,8 +83,8 @@ func groupRows(m *model.Model, g *model.Group) (rows []Row) {
 	return slices.DeleteFunc(rows, func(r Row) bool { return r.Bytes.Min == r.Bytes.Max })
 }
 
-// around widens rows that are for one exact size, where a verification was won there: to half of the way to the
-// sizes next to it.
+// around widens each row for one exact size at which a verification was won. The row then reaches half of the way to
+// the sizes next to it.
 func (c *cover) around(rows []Row) {
 	for i := range rows {
 		r := &rows[i].Bytes
@@ -119,9 +119,9 @@ func (c *cover) supported(i, j int) bool {
 	})
 }
 
-// join gives the sizes between two rows to the one that may be asked for at the other's end; to the
-// row below where both may. Where neither may, each row gets the half next to it, if its configuration
-// was measured there.
+// join fills the sizes between two rows. They go to the row whose configuration is also allowed at the nearest size of
+// the other row, and to the row below if that holds for both. If it holds for neither, each row gets the half next to
+// it, provided that its configuration was measured there.
 func (c *cover) join(below, above *Row) {
 	from, to := below.Bytes.Max, above.Bytes.Min
 	half := middle(from, to)
@@ -190,7 +190,7 @@ func newCover(m *model.Model, g *model.Group) *cover {
 				c.option(config, o.Floored)[k] = max(0, lost)
 			}
 		}
-		// Else its channels cannot be set, or not raised.
+		// No option is left where the channels cannot be set, or cannot be raised.
 		c.decides[k] = slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
 		c.won[k] = c.decides[k] && choice.Verified
 	}
