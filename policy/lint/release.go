@@ -17,12 +17,14 @@ var later = []struct {
 	{"chunk_bytes", "asks no tuner for chunk sizes", nccl.ChunkSizes, func(r *row) bool { return r.ChunkBytes > 0 }, false},
 	{"reg_buff", "does not tell whether buffers are registered", nccl.TellsRegistered,
 		func(r *row) bool { return r.Numbers[policy.RegBuff] >= 0 }, true},
-	{"comm_name", "does not tell a communicator's name", nccl.TellsName,
-		func(r *row) bool { return r.Name != "" || r.When.Asks(when.Name) }, true},
+	{"comm_name", noName, nccl.TellsName, func(r *row) bool { return r.Name != "" }, true},
+	{"when", noName, nccl.TellsName, func(r *row) bool { return r.When.Asks(when.Name) }, true},
 	{"algorithm", "has no pat", nccl.PAT, func(r *row) bool { return r.cells == r.cells&patCells }, true},
 	{"algorithm", "offers pat only where each node has one rank", nccl.PATOnManyRanks,
 		func(r *row) bool { return r.cells == r.cells&patCells && r.onManyRanks() }, true},
 }
+
+const noName = "does not tell a communicator's name"
 
 var patCells = cellsWhere(func(c nccl.Cell) bool { return c.Algo == nccl.AlgoPAT })
 
