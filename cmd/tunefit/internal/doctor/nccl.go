@@ -19,8 +19,12 @@ import (
 // takesNoPath is the only NCCL that turns every name except lib*.so into libnccl-tuner-NAME.so, paths too.
 const takesNoPath nccl.Version = 22703
 
-// newestABI is the newest version of the tuner ABI that a release knows and that the library has; 0 for none.
+// newestABI is the newest version of the tuner ABI that a release knows and that the library has; 0 for none. Without
+// a library it is the newest that the release knows.
 func newestABI(release nccl.Version, library *host.Library) int {
+	if library == nil {
+		return release.ABI(nil)
+	}
 	return release.ABI(func(abi int) bool {
 		_, has := library.Tuners[abi]
 		return has
