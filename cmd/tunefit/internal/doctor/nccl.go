@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -137,7 +138,37 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
 			"%s: %s turns all symmetric kernels off, too", what, d.env.Show("NCCL_ALGO")))
 	}
-	return found
+	return append(found, d.unusableChoices(nccl.Version(lib.NCCL), what)...)
+}
+
+// unusableChoices finds an NCCL_ALGO and an NCCL_PROTO that a release refuses, or that together fail collectives.
+func (d *doctor) unusableChoices(version nccl.Version, what string) []finding {
+	vars, err := channels.VariablesFromEnv(d.env.Get, version)
+	if err != nil {
+		return []finding{failed("correct or unset it", "%s: %v", what, err)}
+	}
+	starved := vars.Starved(version)
+	if len(starved) == 0 {
+		return nil
+	}
+	var fail, named []string
+	for _, coll := range nccl.AllColls() {
+		switch word := nccl.Colls.Words[coll]; {
+		case slices.Contains(starved, coll):
+			fail = append(fail, word)
+		case vars.Algos[coll].Set:
+			named = append(named, strings.ToLower(word)+":"+d.env.Get("NCCL_PROTO"))
+		}
+	}
+	protos := "name in NCCL_PROTO only collectives that NCCL_ALGO names"
+	if !strings.ContainsAny(d.env.Get("NCCL_PROTO"), ":;") {
+		protos = "set NCCL_PROTO='" + strings.Join(named, ";") + "'"
+	}
+	return []finding{failed(
+		fmt.Sprintf("unset one of both; or set NCCL_ALGO='ring;%s' (ring for the others); or %s",
+			d.env.Get("NCCL_ALGO"), protos),
+		"%s: %s with %s leaves %s no algorithm: NCCL fails them with error 5 (ncclInvalidUsage). NCCL before 2.31 "+
+			"does not", what, d.env.Show("NCCL_ALGO"), d.env.Show("NCCL_PROTO"), strings.Join(fail, ", "))}
 }
 
 // symmetricPreview is 2.31.0, which was published as a preview only, 2.31.0a7.
