@@ -75,6 +75,7 @@ var examinations = []examination{
 	{"environment", (*doctor).examineEnvironment, false},
 	{"files", (*doctor).examineFiles, true},
 	{"topology", (*doctor).examineTopology, false},
+	{"cpu", (*doctor).examineCPU, false},
 	{"rendezvous", (*doctor).examineRendezvous, true},
 	{"metrics", (*doctor).examineMetrics, true},
 	{"record", (*doctor).examineRecord, true},
