@@ -118,7 +118,8 @@ func TestAcross(t *testing.T) {
 	}
 	// CPUs of two vendors are one finding, with the nodes of each.
 	cpus := map[string][]finding{}
-	for host, vendor := range map[string]string{"node1": "GenuineIntel", "node2": "AuthenticAMD", "node3": "GenuineIntel"} {
+	vendors := map[string]string{"node1": "GenuineIntel", "node2": "AuthenticAMD", "node3": "GenuineIntel"}
+	for host, vendor := range vendors {
 		d := testDoctor(t)
 		text := "processor\t: 0\nvendor_id\t: " + vendor + "\nprocessor\t: 1\nvendor_id\t: " + vendor + "\n"
 		if err := os.WriteFile(filepath.Join(d.proc, "cpuinfo"), []byte(text), 0o644); err != nil {

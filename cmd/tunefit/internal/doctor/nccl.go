@@ -48,8 +48,10 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		return found
 	}
 	found, path := d.probeNCCL(ctx, localenv.LibNCCL, "")
-	seen := []string{path}
-	for _, path := range d.env.PythonNCCLs() {
+	rccl, other := d.probeNCCL(ctx, localenv.LibRCCL, "")
+	found = append(found, rccl...)
+	seen := []string{path, other}
+	for _, path := range slices.Concat(d.env.PythonNCCLs(), d.env.PythonRCCLs()) {
 		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(seen, real) {
 			of, _ := d.probeNCCL(ctx, path, "PyTorch's ")
 			found, seen = append(found, of...), append(seen, real)
@@ -57,8 +59,8 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 	}
 	if len(found) == 0 {
 		return []finding{noted("name the job's: --library FILE",
-			"no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known",
-			localenv.LibNCCL)}
+			"no %s or %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known",
+			localenv.LibNCCL, localenv.LibRCCL)}
 	}
 	return found
 }
@@ -72,7 +74,7 @@ func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []fin
 	}
 	if err != nil {
 		reason := notLoaded(err)
-		if strings.HasPrefix(reason, localenv.LibNCCL+": cannot open shared object file") {
+		if !strings.Contains(name, "/") && strings.HasPrefix(reason, name+": cannot open shared object file") {
 			return nil, ""
 		}
 		return []finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name,
@@ -89,8 +91,11 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	}
 	version := nccl.Version(lib.NCCL)
 	name := "NCCL"
-	if lib.NCCLX {
+	switch {
+	case lib.NCCLX:
 		name = "NCCLX (Meta's)"
+	case isRCCL(lib):
+		name = "RCCL"
 	}
 	what := fmt.Sprintf("%s%s %s, %s", whose, name, version, lib.Path)
 	var plugin *host.Library
@@ -109,7 +114,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	lacks := d.lacking(version, abi)
 	found := d.peculiarities(lib, what)
 	what = fmt.Sprintf("%s, will use tuner ABI v%d", what, abi)
-	if version >= withSymmetricKernels {
+	if version >= withSymmetricKernels && !isRCCL(lib) {
 		what += ", and ask no tuner about symmetric kernels (buffers in registered windows)"
 	}
 	switch {
@@ -138,7 +143,7 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
 			"%s: %s turns all symmetric kernels off, too", what, d.env.Show("NCCL_ALGO")))
 	}
-	return append(found, d.unusableChoices(nccl.Version(lib.NCCL), what)...)
+	return slices.Concat(found, d.rcclFindings(lib, what), d.unusableChoices(nccl.Version(lib.NCCL), what))
 }
 
 // unusableChoices finds an NCCL_ALGO and an NCCL_PROTO that a release refuses, or that together fail collectives.
