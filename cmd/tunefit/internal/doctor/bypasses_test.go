@@ -63,4 +63,9 @@ func TestDoctorBypasses(t *testing.T) {
 			t.Errorf("%v", found)
 		}
 	}
+
+	venv := t.TempDir()
+	wheel := gcc(t, filepath.Join(venv, "lib/python3.12/site-packages/torch/lib/librccl.so"), msccl)
+	mustFind(t, testDoctor(t, "VIRTUAL_ENV="+venv).examine(t.Context(), only("nccl")), "nccl", isNote,
+		"PyTorch's RCCL 2.26.6, "+wheel, "gfx950")
 }
