@@ -62,8 +62,8 @@ var (
 )
 
 // Library are all metrics of the library's files, in their order there.
-var Library = []Metric{Info, Updated, Communicators, Errors, Version, Calls, Hits, LastCall, Silent, Unchangeable, Pending,
-	Changes, ChangeTime, RowHits, StepTime, StepPairs}
+var Library = []Metric{Info, Updated, Communicators, Errors, Version, Calls, Hits, LastCall, Silent, Unchangeable,
+	Pending, Changes, ChangeTime, RowHits, StepTime, StepPairs}
 
 // ofRecords are the labels of a communicator, which come from the ranks' records.
 func ofRecords(more ...string) []string {

@@ -57,15 +57,16 @@ func isRCCL(lib *host.Library) bool { return strings.HasPrefix(filepath.Base(lib
 func (d *doctor) rcclFindings(lib *host.Library, what string) (found []finding) {
 	if isRCCL(lib) {
 		found = append(found, noted("measure these sizes with the library loaded and without",
-			"%s: on one node of gfx950 (MI350X, MI355X) any tuner, this one too, turns off its own choice of tree and LL "+
-				"from 64 B to 256 KiB a rank. After the tuner it may still force tree or ring", what))
+			"%s: on one node of gfx950 (MI350X, MI355X) any tuner, this one too, turns off its own choice of tree and "+
+				"LL from 64 B to 256 KiB a rank. After the tuner it may still force tree or ring", what))
 	}
 	msccl, plusplus := d.env.Get("RCCL_MSCCL_ENABLE"), d.env.Get("RCCL_MSCCLPP_ENABLE")
 	if lib.MSCCL && (msccl != "0" || plusplus != "0") {
-		found = append(found, noted("set RCCL_MSCCL_ENABLE=0 and RCCL_MSCCLPP_ENABLE=0, if the policy is to decide these",
+		found = append(found, noted("if the policy is to decide these, set RCCL_MSCCL_ENABLE=0 and "+
+			"RCCL_MSCCLPP_ENABLE=0",
 			"%s has MSCCL and may have MSCCL++: no tuner is asked about what they take. MSCCL is on where RCCL has "+
-				"algorithms for the machine, or with RCCL_MSCCL_FORCE_ENABLE=1. MSCCL++ takes allreduces and allgathers "+
-				"in captured graphs, up to RCCL_MSCCLPP_THRESHOLD (1 MiB)", what))
+				"algorithms for the machine, or with RCCL_MSCCL_FORCE_ENABLE=1. MSCCL++ takes allreduces and "+
+				"allgathers in captured graphs, up to RCCL_MSCCLPP_THRESHOLD (1 MiB)", what))
 	}
 	return found
 }

@@ -16,8 +16,8 @@ func TestDoctorBypasses(t *testing.T) {
 		want     severity
 		words    []string // nil: nothing is told
 	}{
-		{"VLLM_API_KEY=secret", isNote, []string{"VLLM_API_KEY is set: if this is a job of vLLM", "--disable-custom-all-reduce",
-			"VLLM_ALLREDUCE_USE_SYMM_MEM=0"}},
+		{"VLLM_API_KEY=secret", isNote, []string{"VLLM_API_KEY is set: if this is a job of vLLM",
+			"--disable-custom-all-reduce", "VLLM_ALLREDUCE_USE_SYMM_MEM=0"}},
 		{"SGLANG_PORT=1", isNote, []string{"SGLang", "--enable-mscclpp"}},
 		{"TLLM_LOG_LEVEL=INFO", isNote, []string{"TensorRT-LLM", "allreduce_strategy"}},
 		{"LD_PRELOAD=/x/libmscclpp_nccl.so", isWarning, []string{"LD_PRELOAD=/x/libmscclpp_nccl.so", "MSCCL++"}},

@@ -79,7 +79,7 @@ func quietNotes(all []*Communicator) []string {
 	if len(quiet) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("not asked for a minute or more: %s"+todo+"nothing, if the job makes no collectives there "+
-		"now. Else something else takes them: replayed CUDA graphs, symmetric kernels, kernels of a framework's own, "+
-		"MSCCL; no policy reaches these", few(quiet))}
+	return []string{fmt.Sprintf("not asked for a minute or more: %s"+todo+"nothing, if the job makes no collectives "+
+		"there now. Else something else takes them: replayed CUDA graphs, symmetric kernels, kernels of a "+
+		"framework's own, MSCCL; no policy reaches these", few(quiet))}
 }

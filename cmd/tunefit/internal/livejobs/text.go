@@ -37,8 +37,8 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 			tw = cli.NewTable(&text)
 			row("asked", "communicator", "ranks", "on", "version", "since", "policy", "change")
 		}
-		row(c.Asked.String(), c.Name, joined(c), site(c), fmt.Sprintf("%.12s", cmp.Or(c.Version, "-")), moment(c.Since), files(c),
-			standing(c))
+		row(c.Asked.String(), c.Name, joined(c), site(c), fmt.Sprintf("%.12s", cmp.Or(c.Version, "-")),
+			moment(c.Since), files(c), standing(c))
 	}
 	if tw != nil {
 		tw.Flush()
