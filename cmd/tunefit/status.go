@@ -31,6 +31,9 @@ Processes that only another machine or container can see are "unknown".
 Jobs that have ` + tuner.EnvRendezvous + ` set meet where that says. --rendezvous names that
 place, or a folder above: it looks one and two levels below, into 1000 folders at most.
 
+Where ranks of this machine have ` + tuner.EnvMetrics + ` set, it also shows how often NCCL has
+asked for a decision, and when last. A policy that is never asked decides nothing.
+
 It reads what the ranks have written down for each other and writes nothing itself.`,
 		Example: `  tunefit status
   tunefit status --rendezvous . --all --json

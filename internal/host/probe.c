@@ -8,6 +8,7 @@
  *   path FILE           where the loader found it
  *   nccl CODE           the answer of its ncclGetVersion
  *   ncclx               it is Meta's NCCLX
+ *   msccl               it has MSCCL, as RCCL does
  *   tuner VERSION NAME  for each version of the tuner ABI that it has
  *   version TEXT        of a tuner of this project
  *
@@ -31,6 +32,7 @@ static void probe_nccl(void *lib) {
     int version = 0;
     if (get_version(&version) == RESULT_SUCCESS) printf("nccl %d\n", version);
     if (dlsym(lib, "ncclGlobalRegisterWithPtr")) printf("ncclx\n"); /* neither NCCL nor RCCL has it */
+    if (dlsym(lib, "mscclLoadAlgo")) printf("msccl\n");
 }
 
 /* All versions of the table begin with the name. */

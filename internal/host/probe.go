@@ -17,6 +17,7 @@ type Library struct {
 	Path    string         // where the dynamic loader found it
 	NCCL    int            // what its ncclGetVersion says; 0: it has none
 	NCCLX   bool           // it is Meta's NCCLX
+	MSCCL   bool           // it has MSCCL, which takes collectives before a tuner is asked
 	Tuners  map[int]string // the names of its tuner tables, by version of the ABI
 	Version string         // of a tuner of this project; "" for others
 }
@@ -68,6 +69,8 @@ func parseProbe(text string) *Library {
 			l.NCCL, _ = strconv.Atoi(rest)
 		case "ncclx":
 			l.NCCLX = true
+		case "msccl":
+			l.MSCCL = true
 		case "tuner":
 			if abi, err := strconv.Atoi(number); err == nil {
 				l.Tuners[abi] = what

@@ -34,6 +34,8 @@ var (
 		"Calls of NCCL that were decided, by a row, the model or NCCL.", ofComm()}
 	Hits = Metric{"nccl_tuner_hits_total", "counter", "The same calls by what decided them: row, model, nccl.",
 		ofComm("decided_by")}
+	LastCall = Metric{"nccl_tuner_last_call_timestamp_seconds", "gauge",
+		"When the process last noticed, as it wrote this file, that calls had been decided; 0: never.", ofComm()}
 	Silent       = Metric{"nccl_tuner_silent", "gauge", "1; why nothing but NCCL can decide.", ofComm("reason")}
 	Unchangeable = Metric{"nccl_tuner_unchangeable", "gauge",
 		"1; why an edit of the policy does not reach the communicator.", ofComm("reason")}
@@ -60,8 +62,8 @@ var (
 )
 
 // Library are all metrics of the library's files, in their order there.
-var Library = []Metric{Info, Updated, Communicators, Errors, Version, Calls, Hits, Silent, Unchangeable, Pending,
-	Changes, ChangeTime, RowHits, StepTime, StepPairs}
+var Library = []Metric{Info, Updated, Communicators, Errors, Version, Calls, Hits, LastCall, Silent, Unchangeable,
+	Pending, Changes, ChangeTime, RowHits, StepTime, StepPairs}
 
 // ofRecords are the labels of a communicator, which come from the ranks' records.
 func ofRecords(more ...string) []string {

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,5 +57,26 @@ func TestNames(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		seen[m.Name] = true
+	}
+}
+
+// What is written can be read back, whatever other labels say.
+func TestValues(t *testing.T) {
+	p := metrics.NewPage(metrics.Library, "node", `n} ,comm_id="0x7"`)
+	p.Add(metrics.Calls, 5, "1", "0x7", "2", "8")
+	p.Add(metrics.Calls, 6, "2", "0x77", "2", "8")
+	p.Add(metrics.LastCall, 1.5, "1", "0x7", "2", "8")
+	text := string(p.Text())
+	for _, c := range []struct {
+		metric metrics.Metric
+		id     string
+		want   []float64
+	}{
+		{metrics.Calls, "0x7", []float64{5}}, {metrics.Calls, "0x77", []float64{6}},
+		{metrics.LastCall, "0x7", []float64{1.5}}, {metrics.Calls, "0x8", nil}, {metrics.Hits, "0x7", nil},
+	} {
+		if got := metrics.Values(text, c.metric, "comm_id", c.id); !slices.Equal(got, c.want) {
+			t.Errorf("%s of %s: %v, want %v", c.metric.Name, c.id, got, c.want)
+		}
 	}
 }

@@ -146,12 +146,8 @@ func (m *estimates) patEnabled() bool {
 // wanted reports whether the variables leave the cell.
 func (m *estimates) wanted(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto) bool {
 	v := &m.Variables
-	if !v.Protos.has(coll, int(proto)) {
+	if !v.Protos.has(coll, int(proto)) || v.starves(coll, m.NCCL) {
 		return false
-	}
-	if m.NCCL.Has(nccl.Models) && !v.Algos[coll].Set {
-		// If NCCL_ALGO names other collectives only and NCCL_PROTO names this one, NCCL leaves it nothing.
-		return !v.Protos[coll].Set || v.Algos == Choices{}
 	}
 	if v.Algos.has(coll, int(algo)) {
 		return true

@@ -53,6 +53,22 @@ func (c *Choices) has(coll nccl.Coll, which int) bool {
 // named reports whether the list itself asks for it.
 func (c *Choices) named(coll nccl.Coll, which int) bool { return c[coll].Set && c.has(coll, which) }
 
+// Starved lists the collectives that NCCL_ALGO and NCCL_PROTO leave nothing: since nccl.Models an NCCL_ALGO that names
+// collectives leaves the others no algorithm as soon as NCCL_PROTO says something about them. NCCL fails such a call
+// with error 5, ncclInvalidUsage (run in 2.31.2).
+func (v *Variables) Starved(version nccl.Version) (colls []nccl.Coll) {
+	for coll := range v.Algos {
+		if v.starves(nccl.Coll(coll), version) {
+			colls = append(colls, nccl.Coll(coll))
+		}
+	}
+	return colls
+}
+
+func (v *Variables) starves(coll nccl.Coll, version nccl.Version) bool {
+	return version.Has(nccl.Models) && !v.Algos[coll].Set && v.Protos[coll].Set && v.Algos != Choices{}
+}
+
 // Counted are the variables that VariablesFromEnv reads.
 var Counted = []string{
 	"NCCL_NVLS_ENABLE", "NCCL_ALGO", "NCCL_PROTO",

@@ -72,6 +72,8 @@ func (c *Counts) Decider(a policy.Answer) int {
 // decided is how many calls were decided by what.
 type decided struct{ nccl, model, rows uint64 }
 
+func (d decided) calls() uint64 { return d.rows + d.model + d.nccl }
+
 // noRule stands for the rows that have no number.
 const noRule = lateRows - firstRow
 

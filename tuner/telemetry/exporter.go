@@ -14,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 )
 
@@ -69,6 +70,9 @@ type CommMetrics struct {
 	// were just replaced.
 	counting []*Counts
 	before   decided // by all earlier versions
+	// asked is how many calls the last page told of, and lastAsked when a page first told of so many; zero: never.
+	asked     uint64
+	lastAsked time.Time
 }
 
 // New returns the metrics of a communicator whose settings name this directory; "" for none.
@@ -133,7 +137,7 @@ func (e *Exporter) run(dir string, before, stop, done chan struct{}) {
 		}
 	}()
 	<-before
-	file := metricsFile{dir: dir, name: metricsName(identity.Self())}
+	file := metricsFile{dir: dir, name: metrics.FileName(identity.Self())}
 	_ = e.hung.Do(e.variable+" of others", metricsLimit, func() error { file.removeStale(); return nil })
 	for {
 		text := e.Page()
@@ -164,18 +168,8 @@ func (e *Exporter) warn(format string, args ...any) {
 // metricsFile is the file of one process.
 type metricsFile struct{ dir, name string }
 
-const (
-	metricsPrefix = "nccl_tuner_metrics_"
-	metricsSuffix = ".prom"
-	// metricsMark begins the first line, which goes on with the identity of the process.
-	metricsMark = "# nccl-tuner-go "
-)
-
-// metricsName is the name of a process's file. No two processes have the same, not even in two
-// containers, which count their processes separately.
-func metricsName(p identity.Process) string {
-	return fmt.Sprintf("%s%s_%s%s", metricsPrefix, strings.ReplaceAll(p.Host, "/", "_"), p.Unique(), metricsSuffix)
-}
+// metricsMark begins the first line, which goes on with the identity of the process.
+const metricsMark = "# nccl-tuner-go "
 
 func (f metricsFile) path() string { return filepath.Join(f.dir, f.name) }
 
@@ -188,7 +182,7 @@ func (f metricsFile) write(text []byte) error {
 // removeStale removes the files of processes of this machine that were killed, also files that
 // were being written. It keeps what it is not sure of.
 func (f metricsFile) removeStale() {
-	mine := metricsPrefix + strings.ReplaceAll(identity.Self().Host, "/", "_") + "_"
+	mine := metrics.FilePrefix + strings.ReplaceAll(identity.Self().Host, "/", "_") + "_"
 	entries, _ := os.ReadDir(f.dir)
 	for _, entry := range entries {
 		name := strings.TrimPrefix(entry.Name(), ".")

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
@@ -144,20 +145,20 @@ func TestMetricsFile(t *testing.T) {
 	words := strings.Fields(identity.New()) // random, host, PID, namespace, start, boot
 	dead := fmt.Sprintf("%sx %s %d %s 3 %s\n", metricsMark, host, 1<<30, words[3], words[5])
 	left := map[string]string{
-		metricsPrefix + host + "_1073741824.prom":      dead,
-		"." + metricsPrefix + host + "_7.prom.123.tmp": dead,
+		metrics.FilePrefix + host + "_1073741824.prom":      dead,
+		"." + metrics.FilePrefix + host + "_7.prom.123.tmp": dead,
 		// another machine's
-		metricsPrefix + host + "_8.prom":    strings.Replace(dead, words[5], "0123456789abcdef", 1),
-		metricsPrefix + host + "_9.prom":    metricsMark + identity.New() + "\n", // alive
-		metricsPrefix + "other_1.prom":      dead,
-		"nccl_inspector_metrics_GPU-1.prom": "x 1\n",
-		metricsPrefix + host + "_10.prom":   "",
+		metrics.FilePrefix + host + "_8.prom":  strings.Replace(dead, words[5], "0123456789abcdef", 1),
+		metrics.FilePrefix + host + "_9.prom":  metricsMark + identity.New() + "\n", // alive
+		metrics.FilePrefix + "other_1.prom":    dead,
+		"nccl_inspector_metrics_GPU-1.prom":    "x 1\n",
+		metrics.FilePrefix + host + "_10.prom": "",
 	}
 	for name, text := range left {
 		write(t, filepath.Join(dir, name), text)
 	}
 	e, engine := newExporter(), engineOf(t, "allreduce,0,inf,ring,ll,1,-1,-1\n")
-	mine := filepath.Join(dir, metricsName(identity.Self()))
+	mine := filepath.Join(dir, metrics.FileName(identity.Self()))
 	for range 2 {
 		var r recorder
 		c := open(e, dir, engine, r.log())
@@ -182,9 +183,9 @@ func TestMetricsFile(t *testing.T) {
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}
-		want := []string{"nccl_inspector_metrics_GPU-1.prom", metricsPrefix + host + "_10.prom",
-			metricsPrefix + host + "_8.prom",
-			metricsPrefix + host + "_9.prom", metricsPrefix + "other_1.prom"}
+		want := []string{"nccl_inspector_metrics_GPU-1.prom", metrics.FilePrefix + host + "_10.prom",
+			metrics.FilePrefix + host + "_8.prom",
+			metrics.FilePrefix + host + "_9.prom", metrics.FilePrefix + "other_1.prom"}
 		slices.Sort(want)
 		if !slices.Equal(names, want) {
 			t.Errorf("%q\nwant\n%q", names, want)
@@ -197,7 +198,7 @@ func TestMetricsCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
 	taken := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(taken, metricsName(identity.Self()), "x"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(taken, metrics.FileName(identity.Self()), "x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for dir, why := range map[string]string{
@@ -240,4 +241,36 @@ func TestNoMetrics(t *testing.T) {
 	if e.opened != 0 || e.stop != nil || len(c.counts.Hits()) != firstRow {
 		t.Error("the exporter runs")
 	}
+}
+
+// When calls were noticed last is when a page first tells of them; 0 before the first.
+func TestLastCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newExporter()
+		c := open(e, t.TempDir(), engineOf(t, "allreduce,0,inf,ring,ll,1,-1,-1\n"), Log{})
+		defer c.Close()
+		last := func() float64 {
+			all, err := metricstest.Parse(metrics.Library, string(e.Page()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all.Of("nccl_tuner_last_call_timestamp_seconds", "comm", "1").Sum()
+		}
+		if got := last(); got != 0 {
+			t.Errorf("%v without a call", got)
+		}
+		time.Sleep(time.Hour)
+		c.counts.hits[firstRow].Add(3)
+		want := float64(time.Now().Unix())
+		for range 2 {
+			if got := last(); int64(got) != int64(want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+			time.Sleep(time.Hour) // without a call
+		}
+		c.counts.hits[byNCCL].Add(1)
+		if got := last(); got < want+7200 {
+			t.Errorf("%v after a call two hours later", got)
+		}
+	})
 }

@@ -136,7 +136,7 @@ func (e *Exporter) Page() []byte {
 	e.mu.Unlock()
 	p := metrics.NewPage(metrics.Library, labels...)
 	p.Add(metrics.Info, 1, e.release)
-	p.Add(metrics.Updated, float64(time.Now().UnixMilli())/1000)
+	p.Add(metrics.Updated, timestamp(time.Now()))
 	e.addCounts(p)
 	e.events.addTo(p)
 	return p.Text()
@@ -165,9 +165,12 @@ func (e *Exporter) addCounts(p *metrics.Page) {
 		for _, c := range m.counting {
 			e.rows.add(hits, c, &total)
 		}
+		if n := total.calls(); n != m.asked {
+			m.asked, m.lastAsked = n, time.Now()
+		}
 		s := m.state()
 		if i < maxMetricsComms {
-			s.addTo(p, m.number, total)
+			s.addTo(p, m, total)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(hits)) {
@@ -178,14 +181,22 @@ func (e *Exporter) addCounts(p *metrics.Page) {
 // shortVersion is a version as the log and tunefit status name it.
 func shortVersion(meaning string) string { return fmt.Sprintf("%.12s", meaning) }
 
+// timestamp is a time as Prometheus has it; 0: never.
+func timestamp(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
 // addTo adds what is known of one communicator. total is what all its versions have decided.
-func (s *CommState) addTo(p *metrics.Page, number int, total decided) {
+func (s *CommState) addTo(p *metrics.Page, m *CommMetrics, total decided) {
 	id := ""
 	if s.ID != 0 {
 		id = fmt.Sprintf("%#x", s.ID)
 	}
 	with := func(values ...string) []string {
-		return append([]string{strconv.Itoa(number), id, strconv.Itoa(s.Nodes), strconv.Itoa(s.Ranks)}, values...)
+		return append([]string{strconv.Itoa(m.number), id, strconv.Itoa(s.Nodes), strconv.Itoa(s.Ranks)}, values...)
 	}
 	rows, costs := "", ""
 	if s.Engine != nil && s.Engine.Policy != nil {
@@ -196,10 +207,11 @@ func (s *CommState) addTo(p *metrics.Page, number int, total decided) {
 	}
 	p.Add(metrics.Version, 1, with(shortVersion(s.Version), rows, costs)...)
 	if !s.Idle {
-		p.Add(metrics.Calls, float64(total.rows+total.model+total.nccl), with()...)
+		p.Add(metrics.Calls, float64(total.calls()), with()...)
 		p.Add(metrics.Hits, float64(total.rows), with("row")...)
 		p.Add(metrics.Hits, float64(total.model), with("model")...)
 		p.Add(metrics.Hits, float64(total.nccl), with("nccl")...)
+		p.Add(metrics.LastCall, timestamp(m.lastAsked), with()...)
 	}
 	if f := s.Finding; f != nil {
 		p.Add(metrics.StepPairs, float64(f.Pairs), with(string(f.State))...)

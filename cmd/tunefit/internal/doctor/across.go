@@ -70,9 +70,14 @@ func (a *Answers) Across(nodes int, blamed []string) (findings []finding, verdic
 		differ = append(differ, check.name)
 		if good > 1 || bad == 0 {
 			f := warned("give all nodes the same", "the nodes differ")
-			if check.name == "files" {
+			switch check.name {
+			case "files":
 				f = failed("put the files where all nodes see the same",
 					"the nodes differ, and ranks with different versions refuse to start together")
+			case "cpu":
+				f = warned("run the job on nodes of one vendor, or measure for the policy on such a mixture",
+					"the nodes' CPUs differ, and NCCL's estimates and channels depend on who made them: its choice "+
+						"is not that of nodes alike. Before NCCL 2.22.3 ranks may choose differently and hang")
 			}
 			f.Check = check.name
 			findings = append(findings, f)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +115,28 @@ func TestAcross(t *testing.T) {
 		if !strings.Contains(got, words) {
 			t.Errorf("no %q in\n%s", words, got)
 		}
+	}
+	// CPUs of two vendors are one finding, with the nodes of each.
+	cpus := map[string][]finding{}
+	vendors := map[string]string{"node1": "GenuineIntel", "node2": "AuthenticAMD", "node3": "GenuineIntel"}
+	for host, vendor := range vendors {
+		d := testDoctor(t)
+		text := "processor\t: 0\nvendor_id\t: " + vendor + "\nprocessor\t: 1\nvendor_id\t: " + vendor + "\n"
+		if err := os.WriteFile(filepath.Join(d.proc, "cpuinfo"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cpus[host] = d.examine(t.Context(), only("cpu"))
+	}
+	got = across(t, 3, cpus)
+	for _, words := range []string{"warning  cpu  the nodes' CPUs differ", "node[1,3]: ", ", GenuineIntel\n",
+		"node2: ", ", AuthenticAMD\n", "0 errors, 1 warning\n3 nodes differ in cpu\n"} {
+		if !strings.Contains(got, words) {
+			t.Errorf("no %q in\n%s", words, got)
+		}
+	}
+	delete(cpus, "node2")
+	if got := across(t, 2, cpus); !strings.HasSuffix(got, "sound\n2 nodes agree\n") {
+		t.Errorf("%s", got)
 	}
 	// One has a fault of its own.
 	alike["node2"] = []finding{is("files", failed("correct the path", "p.csv: no such file"))}

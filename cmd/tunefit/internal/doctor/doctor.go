@@ -51,6 +51,7 @@ type doctor struct {
 	shm     string
 	proc    string
 	cgroups string
+	glibcs  []string
 	detect  localenv.FindingMachine
 
 	// What several examinations ask for.
@@ -74,6 +75,7 @@ var examinations = []examination{
 	{"environment", (*doctor).examineEnvironment, false},
 	{"files", (*doctor).examineFiles, true},
 	{"topology", (*doctor).examineTopology, false},
+	{"cpu", (*doctor).examineCPU, false},
 	{"rendezvous", (*doctor).examineRendezvous, true},
 	{"metrics", (*doctor).examineMetrics, true},
 	{"record", (*doctor).examineRecord, true},
@@ -83,7 +85,7 @@ var examinations = []examination{
 // onThisMachine makes a doctor that looks at this machine.
 func onThisMachine(o Options) *doctor {
 	return &doctor{Options: o, env: localenv.Here(), shm: dirstore.Shm, proc: "/proc", cgroups: "/sys/fs/cgroup",
-		detect: policyfile.FindMachine}
+		glibcs: glibcs, detect: policyfile.FindMachine}
 }
 
 // examine runs all examinations at once and returns their findings in order. One that

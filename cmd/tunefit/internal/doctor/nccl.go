@@ -13,14 +13,19 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // takesNoPath is the only NCCL that turns every name except lib*.so into libnccl-tuner-NAME.so, paths too.
 const takesNoPath nccl.Version = 22703
 
-// newestABI is the newest version of the tuner ABI that a release knows and that the library has; 0 for none.
+// newestABI is the newest version of the tuner ABI that a release knows and that the library has; 0 for none. Without
+// a library it is the newest that the release knows.
 func newestABI(release nccl.Version, library *host.Library) int {
+	if library == nil {
+		return release.ABI(nil)
+	}
 	return release.ABI(func(abi int) bool {
 		_, has := library.Tuners[abi]
 		return has
@@ -43,8 +48,10 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		return found
 	}
 	found, path := d.probeNCCL(ctx, localenv.LibNCCL, "")
-	seen := []string{path}
-	for _, path := range d.env.PythonNCCLs() {
+	rccl, other := d.probeNCCL(ctx, localenv.LibRCCL, "")
+	found = append(found, rccl...)
+	seen := []string{path, other}
+	for _, path := range slices.Concat(d.env.PythonNCCLs(), d.env.PythonRCCLs()) {
 		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(seen, real) {
 			of, _ := d.probeNCCL(ctx, path, "PyTorch's ")
 			found, seen = append(found, of...), append(seen, real)
@@ -52,8 +59,8 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 	}
 	if len(found) == 0 {
 		return []finding{noted("name the job's: --library FILE",
-			"no %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known",
-			localenv.LibNCCL)}
+			"no %s or %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known",
+			localenv.LibNCCL, localenv.LibRCCL)}
 	}
 	return found
 }
@@ -67,7 +74,7 @@ func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []fin
 	}
 	if err != nil {
 		reason := notLoaded(err)
-		if strings.HasPrefix(reason, localenv.LibNCCL+": cannot open shared object file") {
+		if !strings.Contains(name, "/") && strings.HasPrefix(reason, name+": cannot open shared object file") {
 			return nil, ""
 		}
 		return []finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name,
@@ -84,8 +91,11 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	}
 	version := nccl.Version(lib.NCCL)
 	name := "NCCL"
-	if lib.NCCLX {
+	switch {
+	case lib.NCCLX:
 		name = "NCCLX (Meta's)"
+	case isRCCL(lib):
+		name = "RCCL"
 	}
 	what := fmt.Sprintf("%s%s %s, %s", whose, name, version, lib.Path)
 	var plugin *host.Library
@@ -104,7 +114,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	lacks := d.lacking(version, abi)
 	found := d.peculiarities(lib, what)
 	what = fmt.Sprintf("%s, will use tuner ABI v%d", what, abi)
-	if version >= withSymmetricKernels {
+	if version >= withSymmetricKernels && !isRCCL(lib) {
 		what += ", and ask no tuner about symmetric kernels (buffers in registered windows)"
 	}
 	switch {
@@ -133,7 +143,37 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
 			"%s: %s turns all symmetric kernels off, too", what, d.env.Show("NCCL_ALGO")))
 	}
-	return found
+	return slices.Concat(found, d.rcclFindings(lib, what), d.unusableChoices(nccl.Version(lib.NCCL), what))
+}
+
+// unusableChoices finds an NCCL_ALGO and an NCCL_PROTO that a release refuses, or that together fail collectives.
+func (d *doctor) unusableChoices(version nccl.Version, what string) []finding {
+	vars, err := channels.VariablesFromEnv(d.env.Get, version)
+	if err != nil {
+		return []finding{failed("correct or unset it", "%s: %v", what, err)}
+	}
+	starved := vars.Starved(version)
+	if len(starved) == 0 {
+		return nil
+	}
+	var fail, named []string
+	for _, coll := range nccl.AllColls() {
+		switch word := nccl.Colls.Words[coll]; {
+		case slices.Contains(starved, coll):
+			fail = append(fail, word)
+		case vars.Algos[coll].Set:
+			named = append(named, strings.ToLower(word)+":"+d.env.Get("NCCL_PROTO"))
+		}
+	}
+	protos := "name in NCCL_PROTO only collectives that NCCL_ALGO names"
+	if !strings.ContainsAny(d.env.Get("NCCL_PROTO"), ":;") {
+		protos = "set NCCL_PROTO='" + strings.Join(named, ";") + "'"
+	}
+	return []finding{failed(
+		fmt.Sprintf("unset one of both; or set NCCL_ALGO='ring;%s' (ring for the others); or %s",
+			d.env.Get("NCCL_ALGO"), protos),
+		"%s: %s with %s leaves %s no algorithm: NCCL fails them with error 5 (ncclInvalidUsage). NCCL before 2.31 "+
+			"does not", what, d.env.Show("NCCL_ALGO"), d.env.Show("NCCL_PROTO"), strings.Join(fail, ", "))}
 }
 
 // symmetricPreview is 2.31.0, which was published as a preview only, 2.31.0a7.

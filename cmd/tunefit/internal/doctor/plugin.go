@@ -85,6 +85,13 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 		do = "set " + pluginVariable + "=" + own
 	}
 	p := d.plugin()
+	if p.lib == nil && !loadsNone(value) && !errors.Is(p.err, context.DeadlineExceeded) {
+		for _, name := range pluginNames(value) {
+			if found := d.unloadable(name); found != nil {
+				return found
+			}
+		}
+	}
 	switch {
 	case loadsNone(value):
 		return []finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(pluginVariable))}

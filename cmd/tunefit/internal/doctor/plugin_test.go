@@ -122,6 +122,10 @@ func TestDoctorNCCL(t *testing.T) {
 	d := testDoctor(t, append(named, "LD_LIBRARY_PATH="+filepath.Dir(nccl(22706)))...)
 	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isFine, "ABI v4")
 
+	// Without a tuner the release alone counts.
+	d = testDoctor(t, "LD_LIBRARY_PATH="+filepath.Dir(nccl(22706)))
+	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isFine, "NCCL 2.27.6", "ABI v4")
+
 	// What NCCL 2.31 does not take of a policy, and Meta's NCCL of a tuner.
 	rows = testlib.File(t, "q.csv", "collective,algorithm,protocol,channels\nallreduce,ring,simple,8\n")
 	asked := append(named, tuner.EnvConfigFile+"="+rows)

@@ -25,7 +25,7 @@ func (d *doctor) examineEnvironment(context.Context) []finding {
 	found := restrictions(e)
 	sound := fine("nothing in it decides before a policy would")
 	if !d.Machine {
-		found = slices.Concat(found, debugging(e), tunerVariables(e), comparing(e))
+		found = slices.Concat(found, debugging(e), tunerVariables(e), comparing(e), bypasses(e))
 		sound = fine("nothing in it works against the tuner, and its warnings are shown (%s)", e.Show("NCCL_DEBUG"))
 	}
 	for _, c := range e.Files {

@@ -32,6 +32,8 @@ type Communicator struct {
 	Faults  []string `json:"faults,omitempty"` // records that cannot be read
 	// Comparison is what the job compares, or has compared last; nil: nothing.
 	Comparison *trial.Finding `json:"comparison,omitempty"`
+	// Asked is how often NCCL has asked, in a view; nil: no rank here writes metrics.
+	Asked *asked `json:"asked,omitempty"`
 
 	records      agree.Communicator
 	files        *policyfile.Bundle // what the version is made from; nil if not known

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -18,6 +19,13 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 	var text bytes.Buffer
 	place := ""
 	var tw *cli.Table
+	counted := slices.ContainsFunc(all, func(c *Communicator) bool { return c.Asked != nil })
+	row := func(asked string, cells ...any) {
+		if counted {
+			cells = slices.Insert(cells, len(cells)-1, any(asked))
+		}
+		tw.Row(cells...)
+	}
 	for _, c := range all {
 		if tw == nil || c.Rendezvous != place {
 			if tw != nil {
@@ -27,10 +35,10 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 			place = c.Rendezvous
 			fmt.Fprintf(&text, "rendezvous %s\n", place)
 			tw = cli.NewTable(&text)
-			tw.Row("communicator", "ranks", "on", "version", "since", "policy", "change")
+			row("asked", "communicator", "ranks", "on", "version", "since", "policy", "change")
 		}
-		tw.Row(c.Name, joined(c), site(c), fmt.Sprintf("%.12s", cmp.Or(c.Version, "-")), moment(c.Since), files(c),
-			standing(c))
+		row(c.Asked.String(), c.Name, joined(c), site(c), fmt.Sprintf("%.12s", cmp.Or(c.Version, "-")),
+			moment(c.Since), files(c), standing(c))
 	}
 	if tw != nil {
 		tw.Flush()
@@ -40,7 +48,7 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 			fmt.Fprintf(&text, "\n%s: %s\n", c.Name, note)
 		}
 	}
-	for _, note := range append(processNotes(all), fileNotes(all)...) {
+	for _, note := range slices.Concat(processNotes(all), fileNotes(all), quietNotes(all)) {
 		fmt.Fprintf(&text, "\n%s\n", note)
 	}
 	_, err := cli.Printable{Writer: w}.Write(text.Bytes())

@@ -55,6 +55,7 @@ func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
 	shown, leftovers := []*Communicator{}, 0
 	for _, c := range all {
 		if f.All || !c.Ended {
+			c.Asked = c.readAsked()
 			shown = append(shown, c)
 		} else {
 			leftovers++

@@ -10,8 +10,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// LibNCCL is the name by which the dynamic loader finds NCCL.
-const LibNCCL = "libnccl.so.2"
+// LibNCCL and LibRCCL are the names by which the dynamic loader finds NCCL, and AMD's.
+const (
+	LibNCCL = "libnccl.so.2"
+	LibRCCL = "librccl.so.1"
+)
 
 // InstalledNCCL says which NCCL a job here would use, 0 if none is found.
 func InstalledNCCL() nccl.Version {
@@ -33,7 +36,13 @@ func (e *Environment) Probe(ctx context.Context, name string) (*host.Library, er
 
 // PythonNCCLs lists the NCCLs of PyTorch's wheels: those of the Python that the environment selects, and of the
 // machine's.
-func (e *Environment) PythonNCCLs() (paths []string) {
+func (e *Environment) PythonNCCLs() []string { return e.inPython("nvidia/nccl/lib/" + LibNCCL) }
+
+// PythonRCCLs lists the RCCLs of PyTorch's wheels for AMD, in the same places.
+func (e *Environment) PythonRCCLs() []string { return e.inPython("torch/lib/librccl.so*") }
+
+// inPython lists files of packages, by a pattern below site-packages.
+func (e *Environment) inPython(pattern string) (paths []string) {
 	prefixes := []string{e.Get("VIRTUAL_ENV"), e.Get("CONDA_PREFIX")}
 	for _, dir := range filepath.SplitList(e.Get("PATH")) {
 		if python, err := filepath.EvalSymlinks(filepath.Join(dir, "python3")); err == nil {
@@ -48,7 +57,7 @@ func (e *Environment) PythonNCCLs() (paths []string) {
 		if prefix == "" {
 			continue
 		}
-		matches, _ := filepath.Glob(filepath.Join(prefix, "lib/python3*/*-packages/nvidia/nccl/lib", LibNCCL))
+		matches, _ := filepath.Glob(filepath.Join(prefix, "lib/python3*/*-packages", pattern))
 		paths = append(paths, matches...)
 	}
 	return paths

@@ -1,0 +1,48 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
+)
+
+// An NCCL_ALGO for some collectives and an NCCL_PROTO for all fail the others, from NCCL 2.31 on. Each way out that is
+// offered is sound.
+func TestDoctorChoices(t *testing.T) {
+	dir := t.TempDir()
+	errors := func(code int, conf string, environ ...string) []finding {
+		d := testDoctor(t)
+		file := filepath.Join(t.TempDir(), "nccl.conf")
+		if err := os.WriteFile(file, []byte(conf), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d.env = localenv.ReadEnvironment(environ, "", file)
+		d.NCCL = gcc(t, filepath.Join(dir, fmt.Sprint(code), localenv.LibNCCL),
+			fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", code))
+		return slices.DeleteFunc(d.examine(t.Context(), only("nccl")),
+			func(f finding) bool { return f.Severity < isError })
+	}
+	const algo, proto = "NCCL_ALGO=allreduce:tree", "NCCL_PROTO=Simple"
+	words := []string{"NCCL_ALGO=allreduce:tree", "NCCL_PROTO=Simple", "error 5",
+		"Broadcast, Reduce, AllGather, ReduceScatter no algorithm", "unset one of both",
+		"NCCL_ALGO='ring;allreduce:tree'", "NCCL_PROTO='allreduce:Simple'"}
+	mustFind(t, errors(23102, "", algo, proto), "nccl", isError, words...)
+	mustFind(t, errors(23102, algo+"\n"+proto+"\n"), "nccl", isError, append(words, "nccl.conf:1)", "nccl.conf:2)")...)
+	mustFind(t, errors(23102, "", "NCCL_ALGO=allreduce:tree;reduce:ring", proto), "nccl", isError,
+		"leaves Broadcast, AllGather, ReduceScatter no", "NCCL_PROTO='reduce:Simple;allreduce:Simple'")
+	mustFind(t, errors(23102, "", algo, "NCCL_PROTO=^LL;reduce:Simple"), "nccl", isError, "only collectives that")
+	mustFind(t, errors(23102, "", "NCCL_ALGO=rign"), "nccl", isError, `NCCL_ALGO=rign: unknown word "rign"`, "correct")
+	for _, sound := range [][]string{{algo}, {proto}, {"NCCL_ALGO=ring;allreduce:tree", proto},
+		{algo, "NCCL_PROTO=allreduce:Simple"}, {"NCCL_ALGO=tree", proto}} {
+		if found := errors(23102, "", sound...); len(found) > 0 {
+			t.Errorf("%v: %v", sound, found)
+		}
+	}
+	if found := errors(23007, "", algo, proto); len(found) > 0 {
+		t.Errorf("NCCL 2.30.7: %v", found)
+	}
+}
