@@ -42,6 +42,7 @@ func (p *Policy) CheckSums() (all Problems) {
 		}
 		sound = append(sound, r)
 	}
+	all.sort()
 	return all
 }
 

@@ -76,8 +76,9 @@ func TestCheckSums(t *testing.T) {
 	}
 	// Without a header the columns are NCCL's; a column that the file lacks is the whole row.
 	for text, at := range map[string]string{
-		"allreduce,0,4096,ring,simple,8,-1,-1\n":          "p.csv:1:3: ",
-		"collective,algorithm,protocol\nreduce,ring,ll\n": "p.csv:2: ",
+		"allreduce,0,4096,ring,simple,8,-1,-1\n":                                   "p.csv:1:3: ",
+		"collective,algorithm,protocol\nreduce,ring,ll\n":                          "p.csv:2: ",
+		"collective,algorithm,protocol,channels,max_bytes\nreduce,ring,any,1,4K\n": "p.csv:2:3: ", // by columns
 	} {
 		if got := rowsOf(t, text).CheckSums().Error(); !strings.HasPrefix(got, at) {
 			t.Error(got)
