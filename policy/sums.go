@@ -21,7 +21,7 @@ func (p *Policy) CheckSums() (all Problems) {
 	var sound []*Rule // those that break nothing by themselves
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		if !r.adds() {
+		if !r.Adds() {
 			continue
 		}
 		before := len(all)
@@ -46,10 +46,8 @@ func (p *Policy) CheckSums() (all Problems) {
 	return all
 }
 
-// adds reports whether the rule can match a collective that adds.
-func (m *Match) adds() bool {
-	return slices.ContainsFunc(sums, m.isForColl)
-}
+// Adds reports whether the rule can match a collective that adds.
+func (m *Match) Adds() bool { return slices.ContainsFunc(sums, m.isForColl) }
 
 // varies reports what lets the rule decide calls of one communicator in different ways. column is where it stands.
 func (r *Rule) varies(report func(column, format string, args ...any)) {
