@@ -32,7 +32,7 @@ func (c *Comm) obstacle() obstacle {
 	}
 	switch {
 	case s.files.Deterministic:
-		return obstacle{label: "deterministic", text: EnvDeterministic + "=1: a process stays with what it read first"}
+		return obstacle{label: "deterministic", text: EnvDeterministic + "=1, a process stays with what it read first"}
 	case s.reload != reloadLive:
 		return obstacle{label: "reload_" + reloads[s.reload],
 			text: notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
