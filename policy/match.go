@@ -159,7 +159,7 @@ func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
 		misses = append(misses, Miss{Column: "nccl", Wants: m.NCCL.String(), Has: c.NCCL.String()})
 	}
 	if m.Name != "" && !m.isNamed(c.Name) {
-		misses = append(misses, Miss{Column: "comm_name", Wants: m.Name, Has: cmp.Or(c.Name, "none, or not known")})
+		misses = append(misses, Miss{Column: "comm_name", Wants: m.Name, Has: cmp.Or(c.Name, "known here")})
 	}
 	misses = missSize(misses, "size", m.Bytes, q.Bytes)
 	return missSize(misses, "size_per_rank", m.BytesPerRank, q.Bytes/uint64(c.Ranks))

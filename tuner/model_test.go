@@ -224,8 +224,8 @@ func TestConditionsSeeCommAndMachine(t *testing.T) {
 		{home, 2, nccl.ProtoLL, nccl.ProtoLL128, ""},
 		{home, 1, nccl.ProtoLL128, nccl.ProtoLL128, ""},
 		{"", 2, nccl.ProtoLL, nccl.ProtoLL,
-			"WARN TUNER/Go: 1 row is for this communicator by the machine's topology, which is not known: without " +
-				"effect"},
+			"WARN TUNER/Go: communicator 0x1 of 8 ranks on 1 node (ABI v6): 1 row is for this communicator by the " +
+				"machine's topology, which is not known: without effect"},
 	} {
 		p, looked := newOn(test.here, env(EnvConfigFile, file))
 		var r recorder
@@ -247,7 +247,7 @@ func TestConditionsSeeCommAndMachine(t *testing.T) {
 		if n := r.count(test.warns); test.warns != "" && n != 2 {
 			t.Errorf("%q", r.lines)
 		}
-		if n := r.count(file + ":4:5: "); test.here == "" && n != 1 {
+		if n := r.count(": " + file + ":4:5: "); test.here == "" && n != 1 {
 			t.Errorf("a condition that fails is reported %d times: %q", n, r.lines)
 		}
 	}

@@ -22,7 +22,8 @@ type Shape struct {
 // startLine is what the library logs at the start of a communicator (tuner/comm.go), behind whatever NCCL and a
 // launcher put before it.
 var startLine = regexp.MustCompile(
-	`TUNER/Go: .*?\bcommunicator(?: (0x[0-9a-f]+))? of (\d+) ranks? on (\d+) nodes? \(ABI v\d+\)`)
+	`TUNER/Go: .*?\bcommunicator(?: (0x[0-9a-f]+))?(?: "(?:[^"\\]|\\.)*")? of (\d+) ranks? on (\d+) nodes? ` +
+		`\((?:NCCL [0-9.]+, )?ABI v\d+\)`)
 
 // unnamedComm stands for the identity of communicators where the ABI has none.
 const unnamedComm = "0x0"

@@ -86,7 +86,12 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	if err != nil {
 		return false, err
 	}
-	opt := lint.Options{Invariant: o.invariant}
+	opt := lint.Options{NCCL: nccl.ReadMeasured(text), Invariant: o.invariant}
+	if from.NCCL != "" {
+		if opt.NCCL, _, err = from.WhichNCCL(from.NCCL); err != nil {
+			return false, err
+		}
+	}
 	var here *topo.Fingerprint
 	if from.Topo != "" || from.Tuning != "" {
 		from.Measured(file, nccl.ReadMeasured(text))

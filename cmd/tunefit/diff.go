@@ -46,6 +46,7 @@ Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.
 	c.grid.Register(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
 	c.from.Register(cmd)
+	c.from.RegisterCommName(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
 	return cmd
 }

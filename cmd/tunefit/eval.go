@@ -222,6 +222,20 @@ func writeEval(w io.Writer, results []fit.Evaluation) error {
 	return nil
 }
 
+func interval(s fit.Score) string {
+	if s.Decisions == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f [%.3f, %.3f]", s.Mean, s.Low, s.High)
+}
+
+func ratio(s fit.Score, v float64) string {
+	if s.Decisions == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
 // evalJSON is an evaluation without scores of nothing.
 type evalJSON struct {
 	KeyJSON

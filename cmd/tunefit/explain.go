@@ -73,6 +73,7 @@ bandwidths of --tuning. A job gets this decision with that release.`,
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
 	fl.BoolVar(&f.json, "json", false, "print JSON, with everything")
 	f.from.Register(cmd)
+	f.from.RegisterCommName(cmd)
 	return cmd
 }
 

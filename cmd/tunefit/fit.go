@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,21 +22,17 @@ import (
 )
 
 type fitFlags struct {
-	env            ncclchoice.Env
-	model          string
-	csv            string
-	force          bool
-	maxNodes       int
-	unknownDefault bool
-	madeWith       string
-	topo           string
-	report         string
-	title          string
-	verbose        bool
-	shortlist      bool
-	mix            bool
-	profile        string
-	json           *fitJSON // filled instead of printing what it says; nil: printed
+	env      ncclchoice.Env
+	model    string
+	csv      string
+	force    bool
+	maxNodes int
+	madeWith string
+	topo     string
+	report   string
+	mix      bool
+	profile  string
+	json     *fitJSON // filled instead of printing what it says; nil: printed
 }
 
 func fitCommand(env ncclchoice.Env) *cobra.Command {
@@ -56,19 +51,13 @@ measure next. It saves nothing unless -o, --csv or --report names a file.
 The model answers only for what was measured: the same number of nodes and ranks, the
 channel counts measured, sizes within those measured. Measure the default, too
 (nccl-tests without NCCL_ALGO and NCCL_PROTO). Without it nothing tells whether a
-configuration is better.
-
-Words of --verbose and of the report:
-` + explained(report.Terms),
+configuration is better.`,
 		Example: `  tunefit fit sweeps/*.csv -o model.json --csv tuner.csv
   tunefit fit sweeps/*.csv --report report.html --topo system.xml --force`,
 		Args: cli.Args(1, -1, "one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !asJSON {
 				return fitFiles(cmd, args, f)
-			}
-			if f.verbose || f.shortlist {
-				return cli.Usagef("--json excludes --verbose and --shortlist")
 			}
 			f.json = &fitJSON{}
 			err := fitFiles(cmd, args, f)
@@ -82,27 +71,20 @@ Words of --verbose and of the report:
 	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write, in the format of NCCL's example tuner")
 	cmd.Flags().StringVar(&f.report, "report", "",
 		"page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
-	cmd.Flags().StringVar(&f.title, "title", "", "title of the page (default: the collectives and communicators)")
 	cmd.Flags().StringVar(&f.profile, "profile", "",
 		"job profile: say first, and on the page, what the policy is worth to this job, in time of its communication "+
 			"a step")
-	cmd.Flags().BoolVar(&f.verbose, "verbose", false,
-		"print tables, too: noise, gains, what decisions cost on data left out; and all that is not covered")
 	cmd.Flags().BoolVar(&f.force, "force", false,
 		"overwrite files that are there, and read sweeps of which many rows cannot be read")
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0,
 		"answer for up to this many nodes from the largest several-node measurement, where the gain is large "+
 			"(default: measured node counts only)")
-	cmd.Flags().BoolVar(&f.unknownDefault, "unknown-default", false,
-		"with --csv: write rows also where the default was not measured")
 	cmd.Flags().StringVar(&f.madeWith, "made-with", "",
 		"release of NCCL that the measurements were made with, as 2.28.9 (default: as they say)")
 	cmd.Flags().StringVar(&f.topo, "topo", "",
 		"topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the "+
 			"model on such machines only")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
-	cmd.Flags().BoolVar(&f.shortlist, "shortlist", false,
-		"print what to measure on communicators that the model does not know")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object")
 	return cmd
 }
@@ -110,9 +92,6 @@ Words of --verbose and of the report:
 func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.maxNodes < 0 || f.maxNodes == 1 || f.maxNodes > 1<<24 {
 		return cli.Usagef("--max-nodes %d (allowed: 2 or more; one node tells nothing about several)", f.maxNodes)
-	}
-	if f.title != "" && f.report == "" {
-		return cli.Usagef("--title needs --report, the page that it names")
 	}
 	if err := f.mayWrite(append(slices.Clone(files), f.topo, f.profile)...); err != nil {
 		return err
@@ -138,22 +117,19 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		}
 		return err
 	}
-	progress := cli.NewProgress(cmd.ErrOrStderr(), "fitting", int64(len(set.Groups)))
 	file, found := fit.Fit(set, fit.Options{
-		Progress: func(_, _ int) { progress.Add(1) },
 		MaxNodes: f.maxNodes,
 		Provenance: model.Provenance{
 			Tool: "tunefit " + tuner.Release, Files: sources, NCCL: f.madeWith, Topology: machine,
 		},
 	})
-	progress.End()
 	model, err := model.Compile("the fitted model", file)
 	if err != nil {
 		return err
 	}
 	in := report.Input{
-		Set: set, Rejected: rejected, File: file, Model: model, Report: found, Title: f.title, Date: time.Now(),
-		Rows: fit.Rows(model, fit.RowOptions{UnknownDefault: f.unknownDefault}),
+		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
+		Rows: fit.Rows(model),
 	}
 	if job != nil {
 		in.Job, in.Worth = filepath.Base(f.profile), fit.NewWorth(job, set, fit.DecideByRows(in.Rows), found)
@@ -162,12 +138,6 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		*f.json = newFitJSON(&f, in)
 	} else {
 		writeAnswer(cmd.OutOrStdout(), in)
-	}
-	if f.verbose {
-		writeTables(cmd.OutOrStdout(), found)
-	}
-	if f.shortlist {
-		writeShortlist(cmd.OutOrStdout(), found)
 	}
 	if len(file.Groups) == 0 {
 		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was " +
@@ -268,7 +238,7 @@ var errNoGain = errors.New("no row would improve on the default for sure")
 func unmeasuredDefault(report *fit.Report) string {
 	for _, g := range report.Groups {
 		if len(g.Group.Default) == 0 {
-			return " (the default was not measured everywhere; --unknown-default writes rows all the same)"
+			return " (the default was not measured everywhere)"
 		}
 	}
 	return ""

@@ -42,9 +42,12 @@ type verdictJSON struct {
 	Gain *float64 `json:"gain,omitempty"`
 	Most *float64 `json:"largest_gain,omitempty"`
 	// Decided were tried at sizes left out of the fit, Harm of them are more than 1 % slower than the default.
-	Decided      int  `json:"tried"`
-	Harm         int  `json:"tried_slower"`
-	NoiseAssumed bool `json:"noise_assumed"`
+	Decided int `json:"tried"`
+	Harm    int `json:"tried_slower"`
+	// Policy and Default are times there / best times; left out: not tried.
+	Policy       fit.Score `json:"tried_vs_best,omitzero"`
+	Default      fit.Score `json:"default_vs_best,omitzero"`
+	NoiseAssumed bool      `json:"noise_assumed"`
 }
 
 func newFitJSON(f *fitFlags, in report.Input) fitJSON {
@@ -78,6 +81,7 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 		}
 		if v.Unseen != nil {
 			g.Decided, g.Harm = v.Unseen.Decided, v.Unseen.Harm
+			g.Policy, g.Default = v.Unseen.Cautious, v.Unseen.Default
 		}
 		j.Groups = append(j.Groups, g)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -109,43 +108,4 @@ func doubts(findings []report.Finding) []string {
 		}
 	}
 	return all
-}
-
-// writeShortlist prints what to measure on more nodes than were measured.
-func writeShortlist(w io.Writer, report *fit.Report) {
-	fmt.Fprintln(w,
-		"\nto measure on other node counts, with the default: the three fastest configurations of each size here")
-	tw := cli.NewTable(w)
-	tw.Row("collective", "configuration", "sizes")
-	for _, r := range report.Groups {
-		for _, c := range r.Group.Shortlist() {
-			var sizes []string
-			for _, b := range c.Sizes {
-				sizes = append(sizes, nccl.FormatBytes(b))
-			}
-			tw.Row(r.Group.Key, c.Config, strings.Join(sizes, " "))
-		}
-		if r.Group.Nodes == 1 && !r.DefaultOnly {
-			tw.Row(r.Group.Key, "one node tells nothing about several: measure all there")
-		}
-	}
-	tw.Flush()
-}
-
-// explained lists terms for a help text, at most as wide as the rest of it.
-func explained(terms []report.Term) string {
-	const width, indent = 80, 17
-	var b strings.Builder
-	for _, t := range terms {
-		line := fmt.Sprintf("  %-*s", indent-2, t.Name)
-		for _, word := range strings.Fields(t.Means) {
-			if len(line)+len(word) > width {
-				b.WriteString(strings.TrimRight(line, " ") + "\n")
-				line = strings.Repeat(" ", indent)
-			}
-			line += word + " "
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return strings.TrimRight(b.String(), "\n")
 }

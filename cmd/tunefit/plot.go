@@ -39,7 +39,7 @@ sizes.
 Without --coll and --comm it draws the first of the file and names the others. tunefit
 fit --report shows them all in a browser.`,
 		Example: `  tunefit plot model.json -o allreduce.svg --coll allreduce --comm 2x8
-  tunefit plot sweeps/*.csv -o first.png --top 4 --band`,
+  tunefit plot sweeps/*.csv -o first.png --top 4`,
 		Args: cli.Args(1, -1, "a model, or one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
@@ -50,8 +50,6 @@ fit --report shows them all in a browser.`,
 	cmd.Flags().StringVar(&f.comm, "comm", "",
 		"communicator as NODESxRANKS_PER_NODE, as 2x8 (default: the first there is)")
 	cmd.Flags().IntVar(&f.Top, "top", 8, "how many configurations to draw, the fastest first")
-	cmd.Flags().BoolVar(&f.Band, "band", false,
-		"draw 90 % intervals, too (at sizes that were not measured they held 83 to 98 % of the times)")
 	return cmd
 }
 

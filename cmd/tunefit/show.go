@@ -72,6 +72,7 @@ with. NCCL_* variables count as they do in NCCL.`,
 	cmd.Flags().IntVar(&call.PipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
 	cmd.Flags().IntVar(&call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
 	t.from.Register(cmd)
+	t.from.RegisterCommName(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
 	return cmd
 }

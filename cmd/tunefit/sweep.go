@@ -35,7 +35,6 @@ type sweepFlags struct {
 	full     bool
 	programs string
 	args     string
-	by       string
 
 	launch     string
 	launchArgs string
@@ -116,9 +115,6 @@ A plan file holds the same settings by the names of the options; --init prints o
 	flags.StringVar(&f.programs, "perf-dir", "",
 		"folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
 	flags.StringVar(&f.args, "perf-args", "", `more options for them, as "-n 50 -w 10"`)
-	flags.StringVar(&f.by, "by", "library",
-		"what forces a configuration: library, or environment (NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, "+
-			"NCCL_MAX_NCHANNELS)")
 	flags.StringVar(&f.launch, "launch", "",
 		"what starts the ranks: local, mpirun, slurm or a command (default: local for one node, slurm where salloc "+
 			"is, else mpirun)")
@@ -219,8 +215,6 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		return o, cli.Usagef("--prove %d (allowed: 1 to 100)", f.prove)
 	case f.limit < time.Second:
 		return o, cli.Usagef("--limit %v (allowed: 1s or more)", f.limit)
-	case f.by != "library" && f.by != "environment":
-		return o, cli.Usagef("--by %q (allowed: library, environment)", f.by)
 	}
 	if err := f.choices.Check(); err != nil {
 		return o, err
@@ -228,8 +222,7 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	o = sweep.Options{
 		Dir: f.dir, Choices: &f.choices, Full: f.full, Repetitions: f.repetitions,
 		SizesNamed: cmd.Flags().Changed("sizes"),
-		Programs:   f.programs, Args: strings.Fields(f.args), Environment: f.by == "environment",
-		Silence: f.limit, Budget: f.budget, Proof: f.prove,
+		Programs:   f.programs, Args: strings.Fields(f.args), Silence: f.limit, Budget: f.budget, Proof: f.prove,
 	}
 	shown := cli.NewLine(cmd.ErrOrStderr())
 	o.Now = shown.Show

@@ -21,7 +21,7 @@ import (
 // mostRuns is more than a sweep of two numbers of channels can need, in which each start is one run.
 const mostRuns = 60
 
-// A sweep of each collective ends with each release of NCCL, on one node and on two, by the library and by variables.
+// A sweep of each collective ends with each release of NCCL, on one node and on two.
 // Some releases leave channels to NCCL, others do not have all algorithms.
 func TestSweepEnds(t *testing.T) {
 	perf := testlib.FakePerf(t)
@@ -30,11 +30,9 @@ func TestSweepEnds(t *testing.T) {
 			for _, how := range []struct {
 				name, with string
 				nodes      int
-				variables  bool
-			}{{"one node", launch.Local, 1, false}, {"two nodes", playedRanks, 2, false},
-				{"variables", launch.Local, 1, true}} {
-				if testing.Short() && (coll != nccl.CollAllGather && coll != nccl.CollBroadcast || how.nodes > 1) ||
-					(testing.Short() || how.variables) && release != nccl.Reference {
+			}{{"one node", launch.Local, 1}, {"two nodes", playedRanks, 2}} {
+				if testing.Short() && (coll != nccl.CollAllGather && coll != nccl.CollBroadcast || how.nodes > 1 ||
+					release != nccl.Reference) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %s %s", release, coll, how.name), func(t *testing.T) {
@@ -62,8 +60,8 @@ func TestSweepEnds(t *testing.T) {
 						Keys:  []fit.Key{{Coll: coll, Comm: nccl.Comm{Nodes: how.nodes, Ranks: 8 * how.nodes}}},
 						Sizes: []uint64{64 << 10, 1 << 20, 16 << 20}, Choices: choices,
 						Repetitions: 1, Launcher: launcher, Programs: perf, Library: testlib.Library,
-						Environment: how.variables, Silence: time.Hour,
-						Now: func(text string) { now = text },
+						Silence: time.Hour,
+						Now:     func(text string) { now = text },
 						Say: func(format string, args ...any) {
 							if runs++; runs > mostRuns {
 								cancel(fmt.Errorf("more than %d runs, the last: "+format,

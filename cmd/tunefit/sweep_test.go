@@ -417,24 +417,6 @@ func TestSweepBudget(t *testing.T) {
 	}
 }
 
-// Configurations that are forced by the environment are labelled alike, and need what they were measured with.
-func TestSweepByEnvironment(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: -short")
-	}
-	c := newCluster(t)
-	_, errs := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M", "--by", "environment",
-		"--channels", "4,32")
-	if got := c.file("sweep.csv"); !strings.Contains(got, "min_nchannels") {
-		t.Errorf("the sweep does not tell NCCL_MIN_NCHANNELS\n%s", errs)
-	}
-	for _, r := range c.runs() {
-		if strings.Contains(r.Command, "NCCL_TUNER_PLUGIN") {
-			t.Errorf("%s loads a tuner", r.Command)
-		}
-	}
-}
-
 // On more nodes only what is fastest on few is measured, never by what is fastest on one.
 func TestSweepOfManyNodes(t *testing.T) {
 	if testing.Short() {
@@ -520,8 +502,7 @@ func TestSweepPlanFile(t *testing.T) {
 		"comm: 1x8\ncoll: allreduce\nlaunch: torchrun\n": "unknown launcher \"torchrun\"",
 		"comm: 2x8\ncoll: allreduce\nlaunch: local\n": "--launch local starts ranks on this machine only " +
 			"(allreduce 2x8 needs",
-		"comm: 1x8\ncoll: allreduce\nby: force\n": "--by \"force\" (allowed: library, environment)",
-		"comm: 1x8\ncoll: allreduce\nlimit: 1\n":  "plan.yaml:3:1: invalid argument \"1\" for \"--limit\"",
+		"comm: 1x8\ncoll: allreduce\nlimit: 1\n": "plan.yaml:3:1: invalid argument \"1\" for \"--limit\"",
 	} {
 		code, _, errs := c.sweep(testlib.File(t, "plan.yaml", text))
 		if code == cli.ExitOK || !strings.Contains(errs, want) {

@@ -38,6 +38,7 @@ decisions are those of tunefit show. A file of tests:
 
 A test may also have:
   pipe_ops, reg_buff   of the calls (default: 1 and 0)
+  comm_name            what the program calls the communicator
   costs                what NCCL estimates in us, as {ring/simple: 42.5, tree/ll: 30}
 It may also expect:
   chunk                a chunk size

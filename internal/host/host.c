@@ -4,6 +4,14 @@
 #include <float.h>
 #include <stdio.h>
 
+int host_release;
+
+__attribute__((visibility("default"))) int ncclGetVersion(int *version);
+int ncclGetVersion(int *version) {
+    *version = host_release;
+    return host_release ? RESULT_SUCCESS : RESULT_INVALID_USAGE;
+}
+
 const char *host_load(struct host *h, const char *path, int abi) {
     *h = (struct host){.lib = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
     if (!h->lib) return dlerror();

@@ -30,6 +30,10 @@ struct host {
 const char *host_load(struct host *h, const char *path, int abi);
 void host_unload(struct host *h);
 
+/* What ncclGetVersion of this program says, as NCCL's own does: 23007 for 2.30.7. 0: an error, as if there were no such
+ * function. It is there if the program is linked with -rdynamic. */
+extern int host_release;
+
 struct host_comm {
     uint64_t id;
     size_t ranks, nodes;

@@ -3,6 +3,7 @@ package host
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,20 +35,7 @@ type Line struct {
 type CommInfo struct {
 	nccl.Comm
 	NVLDomains int          // NVLink domains that it spans; 0: NCCL does not say
-	NCCL       nccl.Version // whose constants the plugin sees
-}
-
-// ringLL128 is perChMaxRingLL128Bws of Blackwell on one node, by which plugins tell releases apart. It is the only
-// constant of NCCL's that the child passes to a plugin; all others are NaN. 0 is a release that sets its constants
-// after the plugin's init, and passes zeros. The values are those of src/graph/tuning.cc.
-func ringLL128(version nccl.Version) float64 {
-	switch {
-	case version.Has(nccl.LateConstants):
-		return 0
-	case version.Has(nccl.UncheckedAllGathers):
-		return 40 // 34.5 before 2.29.7
-	}
-	return 2 * 36.7
+	NCCL       nccl.Version // that ncclGetVersion tells; 0: nccl.Reference
 }
 
 // Comm is a communicator as the plugin sees it.
@@ -124,7 +112,7 @@ func (p *Plugin) Setenv(name, value string) error {
 // Open creates a communicator. The plugin's log comes back even with an error.
 func (p *Plugin) Open(info CommInfo) (*Comm, []Line, error) {
 	fields, log, err := p.request("open", "open %d %d %d %v", info.Ranks, info.Nodes, info.NVLDomains,
-		ringLL128(info.NCCL))
+		int(cmp.Or(info.NCCL, nccl.Reference)))
 	if err != nil {
 		return nil, log, err
 	}

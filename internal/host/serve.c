@@ -8,18 +8,16 @@
  * output. An answer is any number of lines "log LEVEL TEXT" and one last line:
  *
  *   setenv NAME VALUE                             -> ok
- *   open RANKS NODES NVL_DOMAINS RING_LL128       -> open RESULT NUMBER ABI
+ *   open RANKS NODES NVL_DOMAINS RELEASE          -> open RESULT NUMBER ABI
  *   ask NUMBER COLL BYTES PIPE_OPS REG_BUFF NUM_ALGO NUM_PROTO CELL...
  *                                                 -> answer CHANNELS CHUNK CELL...
  *
- * RING_LL128 is NCCL's own perChMaxRingLL128Bws of Blackwell on one node; 0 is an NCCL
- * that sets its constants after the plugin's init, and passes zeros.
+ * RELEASE is what ncclGetVersion tells the plugin, as 23007. It passes no constants.
  * NVL_DOMAINS 0 is an NCCL that does not say; else the ranks are spread over them as
  * evenly as it goes. CHUNK is the chunk size for the cell that NCCL then chooses, 0 if the plugin
  * leaves it alone. Whatever cannot be read ends the process: the other side of
  * the pipe is this project's own (host.go).
  */
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,28 +50,12 @@ static void fail(const char *what) {
 static void *comms[MAX_COMMS];
 static int num_comms;
 
-/* NCCL's constants, in the layout of the plugin's version. */
-static double constants[sizeof(struct abi_constants_v7) / sizeof(double)];
-
-/* Only the constant that tells releases apart has NCCL's value; the others, which a plugin
- * has no use for, are not numbers. */
-static void set_constants(int abi, double ring_ll128) {
-    enum { BLACKWELL = 3, ONE_NODE = 0 };
-    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) constants[i] = ring_ll128 != 0 ? NAN : 0;
-    if (abi >= 7)
-        ((struct abi_constants_v7 *)constants)->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] = ring_ll128;
-    else
-        ((struct abi_constants_v5 *)constants)->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] = ring_ll128;
-}
-
 static void serve_open(const struct host *h) {
-    struct host_comm comm = {.id = (uint64_t)num_comms + 1, .logger = child_log, .constants = constants};
+    struct host_comm comm = {.id = (uint64_t)num_comms + 1, .logger = child_log};
     struct abi_nvl_domain_info nvl;
-    double ring_ll128;
-    if (scanf("%zu %zu %d %lf", &comm.ranks, &comm.nodes, &nvl.n_nvl_domains, &ring_ll128) != 4 ||
+    if (scanf("%zu %zu %d %d", &comm.ranks, &comm.nodes, &nvl.n_nvl_domains, &host_release) != 4 ||
         nvl.n_nvl_domains < 0 || num_comms == MAX_COMMS)
         fail("open: not understood");
-    set_constants(h->abi, ring_ll128);
     if (nvl.n_nvl_domains > 0) {
         size_t domains = (size_t)nvl.n_nvl_domains;
         nvl.min_ranks_per_nvl_domain = (int)(comm.ranks / domains);

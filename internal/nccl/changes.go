@@ -114,6 +114,19 @@ const (
 	// (scheduler/allgatherv_sched.cc); until CheckedAllGathers.
 	UncheckedAllGathers Change = 22902
 	CheckedAllGathers   Change = 23100
+	// PATOnManyRanks: PAT on nodes of several ranks, with NVLS. It is offered and never NCCL's own choice
+	// (tuning/tuning_pat.cc).
+	PATOnManyRanks Change = 23102
 	// ChannelsOnlyLower: a tuner's channels count only where they are fewer than NCCL's own.
 	ChannelsOnlyLower Change = 23100
+)
+
+// Of the tuner and the profiler ABI (include/plugin/tuner, include/plugin/profiler).
+const (
+	// TellsRegistered: a tuner is told whether buffers are registered.
+	TellsRegistered Change = 22403
+	// TellsName: a profiler is told a communicator's name.
+	TellsName Change = 22703
+	// ChunkSizes: a tuner is asked for chunk sizes.
+	ChunkSizes Change = 23003
 )

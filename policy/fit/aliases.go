@@ -14,10 +14,8 @@ import (
 // counts. Different algorithms and protocols do not do that by chance: the
 // library took one path under both labels, and at least one label is wrong.
 type Alias struct {
-	Bytes   uint64
-	A, B    nccl.Cell
-	Cells   int     // channel counts compared
-	Typical float64 // median of |ln ratio|
+	Bytes uint64
+	A, B  nccl.Cell
 }
 
 const (
@@ -44,7 +42,7 @@ func (g *Group) findAliases() {
 		for a, one := range families {
 			for b, other := range families {
 				if off := apart(one, other); a.Compare(b) < 0 && coincide(off) {
-					g.Aliases = append(g.Aliases, Alias{bytes, a, b, len(off), stats.Median(off)})
+					g.Aliases = append(g.Aliases, Alias{bytes, a, b})
 				}
 			}
 		}

@@ -156,7 +156,7 @@ func TestOwnNumberOfChannelsIsOneConfiguration(t *testing.T) {
 		}
 	}
 	file, _ := Fit(p.Set(), Options{})
-	rows := Rows(mustCompile(t, file), RowOptions{})
+	rows := Rows(mustCompile(t, file))
 	if len(rows) == 0 || rows[0].Channels != 0 || rows[0].Bytes.Max < 4096<<3 {
 		t.Errorf("%v", rows)
 	}

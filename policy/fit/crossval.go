@@ -36,7 +36,7 @@ func validate(truth *Group, folds []fold) Verdict {
 		m := compile(0, f.train)
 		view := m.For(truth.Comm)
 		asked := decide(view, truth, f.sizes)
-		byRows := truth.decideBy(DecideByRows(Rows(m, RowOptions{})), f.sizes)
+		byRows := truth.decideBy(DecideByRows(Rows(m)), f.sizes)
 		for i := range byRows {
 			byRows[i].Plain = asked[i].Plain
 		}

@@ -1,8 +1,6 @@
 package fit
 
 import (
-	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +15,6 @@ type Options struct {
 	// model.File. 0: do not.
 	MaxNodes   int
 	Provenance model.Provenance
-	// Progress is called after each group, from one goroutine at a time; nil: not.
-	Progress func(done, total int)
 }
 
 // Report says how good a model is, group by group.
@@ -33,12 +29,8 @@ type GroupReport struct {
 	// model says nothing.
 	DefaultOnly bool
 	Verdicts    []Verdict // on what was left out; none where too little was measured
-	// MeasuredGain is the mean gain over the default of the best measured
-	// configurations, as a share of the default's time; Gain the same without what
-	// luck in measuring adds to a winner. NaN without a default.
-	MeasuredGain, Gain float64
-	// Genuine is the share of a measured gain that is not such luck, from 0 to 1, at each
-	// size of Group.Default.
+	// Genuine is the share of the best measured gain that is not the luck of a winner, from 0 to 1, at each size of
+	// Group.Default.
 	Genuine []float64
 	// Edge is a channel count that wins somewhere and is the largest or the
 	// smallest measured: the range was too narrow. 0: none.
@@ -60,7 +52,7 @@ func Fit(set *Set, opts Options) (*model.File, *Report) {
 	}
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
 	models := make([]model.Group, len(set.Groups))
-	each(len(set.Groups), opts.Progress, func(i int) { models[i], report.Groups[i] = fitGroup(set, set.Groups[i]) })
+	each(len(set.Groups), func(i int) { models[i], report.Groups[i] = fitGroup(set, set.Groups[i]) })
 	for i := range models {
 		if !report.Groups[i].DefaultOnly {
 			file.Groups = append(file.Groups, models[i])
@@ -69,40 +61,23 @@ func Fit(set *Set, opts Options) (*model.File, *Report) {
 	return file, report
 }
 
-// each calls f for 0 to n-1 on all processors.
-func each(n int, progress func(done, total int), f func(i int)) {
-	next := make(chan int, n)
-	for i := range n {
-		next <- i
-	}
-	close(next)
+// each calls f for 0 to n-1, in parallel.
+func each(n int, f func(i int)) {
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	done := 0
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for i := range next {
-				f(i)
-				mu.Lock()
-				done++
-				if progress != nil {
-					progress(done, n)
-				}
-				mu.Unlock()
-			}
-		})
+	for i := range n {
+		wg.Go(func() { f(i) })
 	}
 	wg.Wait()
 }
 
 func fitGroup(set *Set, g *Group) (model.Group, GroupReport) {
-	r := GroupReport{Group: g, DefaultOnly: len(g.Points) == 0, MeasuredGain: math.NaN(), Gain: math.NaN()}
+	r := GroupReport{Group: g, DefaultOnly: len(g.Points) == 0}
 	if r.DefaultOnly {
 		return model.Group{}, r
 	}
 	m := modelOf(g)
 	r.Edge = g.edge()
-	r.MeasuredGain, r.Gain, r.Genuine = g.gain()
+	r.Genuine = g.genuine()
 	if folds := foldsBySize(g); len(folds) > 0 {
 		r.Verdicts = append(r.Verdicts, validate(g, folds))
 	}

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -34,8 +35,9 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 				v.Plain.Mean, v.Default.Mean)
 		}
 	}
-	if !(r.Gain > 0 && r.Gain <= r.MeasuredGain) {
-		t.Errorf("gain %.4f of %.4f measured", r.Gain, r.MeasuredGain)
+	if !slices.ContainsFunc(r.Genuine, func(share float64) bool { return share > 0 }) ||
+		slices.Min(r.Genuine) < 0 || slices.Max(r.Genuine) > 1 {
+		t.Errorf("%v of the measured gains are genuine", r.Genuine)
 	}
 	// At sizes nobody measured the choice is good by the truth.
 	view := mustCompile(t, file).For(m.Comm)
@@ -93,8 +95,7 @@ func TestLittleData(t *testing.T) {
 		}
 		file, report := Fit(pooled(some), Options{})
 		fitted := mustCompile(t, file)
-		Rows(fitted, RowOptions{})
-		Rows(fitted, RowOptions{UnknownDefault: true})
+		Rows(fitted)
 		want := 1
 		if name == "only default" || name == "nothing" {
 			want = 0
@@ -126,7 +127,7 @@ func TestNothingBeyondWhatWasMeasured(t *testing.T) {
 		costsAt(g, g.bySize()[last], last)); c.Proto == nccl.ProtoSimple {
 		t.Errorf("%+v (%q) at a size where it was not measured", c, why)
 	}
-	for _, r := range Rows(fitted, RowOptions{UnknownDefault: true}) {
+	for _, r := range Rows(fitted) {
 		if r.Proto == nccl.ProtoSimple && r.Bytes.Max >= last {
 			t.Errorf("row %+v reaches sizes where it was not measured", r)
 		}
@@ -192,7 +193,7 @@ func TestRowsNeedARange(t *testing.T) {
 			g.Default = append(g.Default, Point{Config: def, Bytes: b, Micros: 100, Reps: 1})
 			g.Points = append(g.Points, Point{Config: ring, Bytes: b, Micros: 100 * (1 - gain), Reps: 1})
 		}
-		rows := Rows(compile(0, g), RowOptions{})
+		rows := Rows(compile(0, g))
 		if len(rows) != test.want {
 			t.Errorf("%s: %d rows, want %d: %v", name, len(rows), test.want, rows)
 		}
@@ -214,7 +215,7 @@ func TestRowsNeedAGainElsewhere(t *testing.T) {
 	}{"a gain": {0.98, true}, "none": {0.9999, false}, "a loss": {1.02, false}, "no default": {0, true}} {
 		file.Groups[0].HeldOut = []model.Trial{{LeftOut: model.LeftOutSizes, VersusDefault: test.versusDefault}}
 		compiled := mustCompile(t, file)
-		if rows := Rows(compiled, RowOptions{}); (len(rows) > 0) != test.want {
+		if rows := Rows(compiled); (len(rows) > 0) != test.want {
 			t.Errorf("%s: %d rows, want some: %v", name, len(rows), test.want)
 		}
 	}
@@ -245,7 +246,7 @@ func TestRowsDoNotRaiseChannels(t *testing.T) {
 		}
 		m := compile(0, g)
 		m.File.Provenance.NCCL = test.nccl
-		if rows := Rows(m, RowOptions{}); (len(rows) > 0) != test.want {
+		if rows := Rows(m); (len(rows) > 0) != test.want {
 			t.Errorf("%s, %s instead of 8 channels: %v, want some: %v", test.nccl, test.config, rows, test.want)
 		}
 	}

@@ -60,7 +60,7 @@ func TestFlooredChannels(t *testing.T) {
 	} {
 		file, _ := Fit(pooled(test.samples), Options{})
 		compiled := mustCompile(t, file)
-		rows := Rows(compiled, RowOptions{})
+		rows := Rows(compiled)
 		var text bytes.Buffer
 		if err := WriteRows(&text, rows); err != nil || len(rows) == 0 {
 			t.Fatalf("%s: %d rows, %v", name, len(rows), err)
@@ -119,7 +119,7 @@ func TestFlooredRowsStandForThemselves(t *testing.T) {
 		samples = append(samples, s, s, flat, flat)
 	}
 	file, _ := Fit(pooled(samples), Options{})
-	rows := Rows(mustCompile(t, file), RowOptions{})
+	rows := Rows(mustCompile(t, file))
 	if len(rows) != 2 || rows[0].Channels != 16 || rows[0].Floored || rows[1].Channels != 32 || !rows[1].Floored {
 		t.Errorf("%+v, want one row of 16 channels and one of 32, which needs a floor", rows)
 	}

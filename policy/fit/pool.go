@@ -27,8 +27,7 @@ type Pool struct {
 	file     string // that is being read
 }
 
-// Reasons to refuse a sample, but for what is kept instead. Each is the whole text
-// that a user reads.
+// Reasons to refuse a sample, besides those of variant.refused. A user reads them as they are.
 const (
 	RefusedComm    = "number of nodes or ranks is not known"
 	RefusedLabel   = "algorithm or protocol is not known"
@@ -159,7 +158,7 @@ func (p *Pool) Set() *Set {
 		s.Groups = append(s.Groups, &Group{Key: key})
 		pools = append(pools, g[most])
 	}
-	each(len(pools), nil, func(i int) { pools[i].fill(s.Groups[i]) })
+	each(len(pools), func(i int) { pools[i].fill(s.Groups[i]) })
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
 	for _, m := range p.machines {
 		s.Machines = append(s.Machines, *m)

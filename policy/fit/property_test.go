@@ -126,25 +126,23 @@ func TestRowsDecideAsTheModel(t *testing.T) {
 			continue
 		}
 		m.File.Groups[0].HeldOut = nil // a trial may withhold all rows
-		for _, opts := range []RowOptions{{}, {UnknownDefault: true}} {
-			rows := Rows(m, opts)
-			rowsSeen += len(rows)
-			var csv bytes.Buffer
-			if err := WriteRows(&csv, rows); err != nil {
-				t.Fatal(err)
-			}
-			p, err := policy.ReadCSV("rows.csv", csv.Bytes())
-			if err != nil {
-				t.Fatalf("seed %d: %v\n%s", seed, err, csv.Bytes())
-			}
-			if len(p.Rules) != len(rows) {
-				t.Fatalf("seed %d: %d rules of %d rows", seed, len(p.Rules), len(rows))
-			}
-			n, problem := rowsKeep(set.Groups[0], m, rows, opts)
-			decided += n
-			if problem != "" {
-				t.Errorf("seed %d, %+v: %s\n%s", seed, opts, problem, csv.Bytes())
-			}
+		rows := Rows(m)
+		rowsSeen += len(rows)
+		var csv bytes.Buffer
+		if err := WriteRows(&csv, rows); err != nil {
+			t.Fatal(err)
+		}
+		p, err := policy.ReadCSV("rows.csv", csv.Bytes())
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, csv.Bytes())
+		}
+		if len(p.Rules) != len(rows) {
+			t.Fatalf("seed %d: %d rules of %d rows", seed, len(p.Rules), len(rows))
+		}
+		n, problem := rowsKeep(set.Groups[0], m, rows)
+		decided += n
+		if problem != "" {
+			t.Errorf("seed %d: %s\n%s", seed, problem, csv.Bytes())
 		}
 	}
 	t.Logf("%d rows, %d decisions", rowsSeen, decided)
@@ -155,7 +153,7 @@ func TestRowsDecideAsTheModel(t *testing.T) {
 
 // rowsKeep compares rows with the model that they are made of: at each size measured, but for
 // those that another one close by stands for.
-func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided int, problem string) {
+func rowsKeep(g *Group, m *model.Model, rows []Row) (decided int, problem string) {
 	view := m.For(g.Comm)
 	for i, r := range rows {
 		if r.Bytes.Min > r.Bytes.Max || i > 0 && r.Bytes.Min <= rows[i-1].Bytes.Max {
@@ -183,8 +181,7 @@ func rowsKeep(g *Group, m *model.Model, rows []Row, opts RowOptions) (decided in
 	places = slices.Compact(places)
 	choose := func(b uint64) (choice model.Choice, why model.Abstention, decides bool) {
 		choice, why = view.Choose(nccl.Call{Coll: g.Coll, Bytes: b}, everything)
-		decides = why == model.Decides || why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0
-		return choice, why, decides && (choice.Channels == 0 || nccl.ChannelsCanBeSet(choice.Algo, g.Nodes))
+		return choice, why, why == model.Decides && (choice.Channels == 0 || nccl.ChannelsCanBeSet(choice.Algo, g.Nodes))
 	}
 	for _, b := range sizes {
 		choice, why, decides := choose(b)

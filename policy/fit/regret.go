@@ -142,9 +142,6 @@ type Verdict struct {
 	// measured is in neither: it is one of Unmeasured.
 	Decided, Harm, Unmeasured int
 	WorstHarm                 float64
-	// Forgone is the mean regret that caution adds to always taking the plain
-	// choice where there is a default; negative where caution saves.
-	Forgone float64
 
 	Outcomes []Outcome // ascending sizes
 
@@ -176,7 +173,6 @@ func newVerdict(leftOut string, outcomes []Outcome, off []float64, inside int) V
 		return o.Default / o.Best
 	})
 	v.VersusDefault = ratios(func(o *Outcome) float64 { return o.Cautious / o.Default })
-	v.Forgone = ratios(func(o *Outcome) float64 { return (o.Cautious - o.Plain) / o.Best }).Mean
 	for _, o := range outcomes {
 		switch r := o.Cautious / o.Default; {
 		case !o.Decides:

@@ -66,7 +66,7 @@ var (
 )
 
 func rowsChoice(train *Group) chooser {
-	rows := Rows(compile(0, train), RowOptions{})
+	rows := Rows(compile(0, train))
 	return func(bytes uint64) (nccl.Config, bool) {
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(bytes) })
 		if i < 0 {

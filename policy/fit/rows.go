@@ -25,28 +25,21 @@ type Row struct {
 	Why string
 }
 
-// RowOptions say how a model becomes rows.
-type RowOptions struct {
-	// UnknownDefault writes rows also where nobody measured what the library
-	// would do by itself, and nothing says that they are better.
-	UnknownDefault bool
-}
-
-// mostLost in ln(us) is what a row may take longer at a size than the model's choice there. Without that a
-// file needs many rows. It bounds each size, not their mean.
+// mostLost in ln(us) is how much longer than the model's choice a row may take at any one size. Without this tolerance
+// a file needs many rows.
 const mostLost = 0.01
 
 // Rows writes a model as few rows, each for sizes at which the model would choose the row's
 // configuration over NCCL's. There are no rows where the model abstains, nor beyond the sizes
 // measured, nor for a single size between others. A group whose model gains nothing at sizes left
 // out of its fit has rows only where a configuration won a verification.
-func Rows(m *model.Model, opts RowOptions) []Row {
+func Rows(m *model.Model) []Row {
 	rows := make([][]Row, len(m.File.Groups))
-	each(len(rows), nil, func(i int) {
+	each(len(rows), func(i int) {
 		g := &m.File.Groups[i]
-		rows[i] = groupRows(m, g, opts)
+		rows[i] = groupRows(m, g)
 		markVerified(rows[i], g.Verified)
-		if !opts.UnknownDefault && gainsNothingUnseen(g.HeldOut) {
+		if gainsNothingUnseen(g.HeldOut) {
 			rows[i] = slices.DeleteFunc(rows[i], func(r Row) bool { return r.Verified == 0 })
 		}
 	})
@@ -65,8 +58,8 @@ func gainsNothingUnseen(trials []model.Trial) bool {
 
 // groupRows covers the sizes at which the model decides with the fewest rows. Among equally
 // few, it takes those that lose least.
-func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
-	c := newCover(m, g, opts)
+func groupRows(m *model.Model, g *model.Group) (rows []Row) {
+	c := newCover(m, g)
 	for i := 0; i < len(c.sizes); {
 		j := i
 		for j < len(c.sizes) && c.decides[j] {
@@ -90,8 +83,8 @@ func groupRows(m *model.Model, g *model.Group, opts RowOptions) (rows []Row) {
 	return slices.DeleteFunc(rows, func(r Row) bool { return r.Bytes.Min == r.Bytes.Max })
 }
 
-// around widens rows that are for one exact size, where a verification was won there: to half of the way to the
-// sizes next to it.
+// around widens each row for one exact size at which a verification was won. The row then reaches half of the way to
+// the sizes next to it.
 func (c *cover) around(rows []Row) {
 	for i := range rows {
 		r := &rows[i].Bytes
@@ -126,9 +119,9 @@ func (c *cover) supported(i, j int) bool {
 	})
 }
 
-// join gives the sizes between two rows to the one that may be asked for at the other's end; to the
-// row below where both may. Where neither may, each row gets the half next to it, if its configuration
-// was measured there.
+// join fills the sizes between two rows. They go to the row whose configuration is also allowed at the nearest size of
+// the other row, and to the row below if that holds for both. If it holds for neither, each row gets the half next to
+// it, provided that its configuration was measured there.
 func (c *cover) join(below, above *Row) {
 	from, to := below.Bytes.Max, above.Bytes.Min
 	half := middle(from, to)
@@ -169,7 +162,7 @@ type cover struct {
 
 var everything = nccl.Everything()
 
-func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
+func newCover(m *model.Model, g *model.Group) *cover {
 	c := &cover{key: g.Key(), view: m.For(g.Comm), measured: g.Sizes()}
 	c.sizes = closer(c.measured)
 	for _, v := range g.Verified { // closer leaves some out
@@ -182,7 +175,7 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 	c.decides, c.won = make([]bool, len(c.sizes)), make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
 		choice, why := c.view.Choose(c.call(b), everything)
-		if why != model.Decides && !(why == model.AbstainDefault && opts.UnknownDefault && choice.Algo >= 0) {
+		if why != model.Decides {
 			continue
 		}
 		for _, o := range c.view.Candidates(c.call(b), everything) {
@@ -193,11 +186,11 @@ func newCover(m *model.Model, g *model.Group, opts RowOptions) *cover {
 			case config == choice.Config:
 				c.option(config, o.Floored)[k] = 0
 			case choice.Verified || o.Floored || o.Bar != model.BarNone || !(lost <= mostLost):
-			case why == model.AbstainDefault || c.gains(config, b):
+			case c.gains(config, b):
 				c.option(config, o.Floored)[k] = max(0, lost)
 			}
 		}
-		// Else its channels cannot be set, or not raised.
+		// No option is left where the channels cannot be set, or cannot be raised.
 		c.decides[k] = slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
 		c.won[k] = c.decides[k] && choice.Verified
 	}

@@ -133,6 +133,9 @@ func (g *Group) IsVerified(sizes []uint64) bool {
 }
 
 const (
+	// candidatesPerSize: the best configuration on more nodes is nearly always among the three best of the largest
+	// several-node count measured.
+	candidatesPerSize = 3
 	// Contenders are verified at each size at most, beside the default.
 	Contenders = 2
 	// near the least time: a contender.
@@ -149,6 +152,8 @@ type Verification struct {
 	// Short says that the default comes after each turn only, and not before the first.
 	Short bool
 }
+
+func compareTimes(a, b Point) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros), a.compare(b)) }
 
 // Verification is that of what was measured in a group. Of a smaller communicator's group it has more policies, which
 // are not measured but by the verification.

@@ -3,6 +3,7 @@ package fit
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"math"
 	"os"
@@ -85,7 +86,7 @@ func TestFixture(t *testing.T) {
 	}
 	file, _ := Fit(set, Options{})
 	var got bytes.Buffer
-	if err := WriteRows(&got, Rows(mustCompile(t, file), RowOptions{})); err != nil {
+	if err := WriteRows(&got, Rows(mustCompile(t, file))); err != nil {
 		t.Fatal(err)
 	}
 	if *update {
@@ -115,26 +116,29 @@ func write(t *testing.T, name string, text []byte) {
 	}
 }
 
-// A layout of text changes nothing but white space.
-func TestIndent(t *testing.T) {
-	for text, want := range map[string]string{
-		`{}`:                          `{}`,
-		`[]`:                          `[]`,
-		`{"a":[1,-2.5e3],"b":[[]]}`:   `{"a":[1,-2.5e3],"b":[[]]}`,
-		`{"a":[[1,2],[]],"b":{}}`:     "{\n>  \"a\": [[1,2],[]],\n>  \"b\": {}\n> }",
-		`[{"a":null},"[1, 2]"]`:       "[\n>  {\"a\":null},\n>  \"[1, 2]\"\n> ]",
-		`{"a":[{"b":"\"{,:}\\"}]}`:    "{\n>  \"a\": [\n>   {\"b\":\"\\\"{,:}\\\\\"}\n>  ]\n> }",
-		`{"a":{"b":1},"c":"]","d":3}`: "{\n>  \"a\": {\"b\":1},\n>  \"c\": \"]\",\n>  \"d\": 3\n> }",
-	} {
-		got := indent([]byte(text), "> ")
-		if string(got) != want {
-			t.Errorf("%s becomes\n%s\nwant\n%s", text, got, want)
+// Each curve is a line, and the layout changes nothing but white space, whatever names hold.
+func TestLayout(t *testing.T) {
+	file, _ := Fit(pooled(smallMachine().sweep(2, 5)), Options{})
+	file.Provenance.Files = []model.Source{{Name: "a {b.csv"}, {Name: "c}\n{\n}"}, {Name: "plain"}}
+	text, err := marshalModel(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasPrefix(text, []byte("{\n \"format\": ")) || !bytes.Contains(text, []byte("\n   {\"name\":\"plain\",")) {
+		t.Errorf("laid out as\n%.300s", text)
+	}
+	for line := range bytes.Lines(text) {
+		if n := bytes.Count(line, []byte(`{"algorithm":`)); n > 1 {
+			t.Errorf("%d curves in a line: %.200s", n, line)
 		}
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, bytes.ReplaceAll(got, []byte("\n>"), nil)); err != nil ||
-			compact.String() != text {
-			t.Errorf("%s comes back as %s (%v)", text, &compact, err)
-		}
+	}
+	if n := bytes.Count(text, []byte("\n    {\"algorithm\":")); n < len(file.Groups[0].Curves) {
+		t.Errorf("%d lines of curves, want %d", n, len(file.Groups[0].Curves))
+	}
+	var got bytes.Buffer
+	want, err := json.Marshal(file)
+	if err := errors.Join(err, json.Compact(&got, text)); err != nil || !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("the layout changes the file (%v)", err)
 	}
 }
 

@@ -74,11 +74,16 @@ func offered(coll nccl.Coll, k key) cells {
 		case nccl.AlgoNVLSTree:
 			return k.wants[policy.Nodes] != 1
 		case nccl.AlgoPAT:
-			return onePerNode || k.wants[policy.Nodes] != 1
+			return onePerNode || k.wants[policy.Nodes] != 1 && k.nccl.Overlaps(since(nccl.PATOnManyRanks))
 		}
 		return true
 	}
 	return cellsWhere(func(c nccl.Cell) bool { return nccl.Offers(coll, c) && fits(c.Algo) })
+}
+
+// since holds the releases that have a change.
+func since(c nccl.Change) nccl.Releases {
+	return nccl.Releases{Min: nccl.Version(c), Max: nccl.AnyRelease.Max}
 }
 
 // offered is offered for all collectives that the row is for.

@@ -13,6 +13,8 @@ import (
 
 // Options add to what is looked for.
 type Options struct {
+	// NCCL is the release that the policy is for; 0: not known.
+	NCCL nccl.Version
 	// Machine returns NCCL's estimates of the machine for a communicator, or nil where it is not
 	// known. nil: nothing is known of the machine.
 	Machine func(nccl.Comm) *tuning.Tuning
@@ -116,6 +118,7 @@ func (c *check) each(r *row) {
 			want)
 	}
 	c.bound(r)
+	c.release(r)
 	if c.combination(r) {
 		c.channels(r)
 		c.chunk(r)

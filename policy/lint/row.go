@@ -15,6 +15,8 @@ import (
 type key struct {
 	coll  nccl.Coll
 	wants [policy.NumNumbers]int32
+	nccl  nccl.Releases
+	name  string // of the communicator, as in policy.Match
 }
 
 const (
@@ -27,7 +29,7 @@ const (
 
 // keyOf is the key of a collective's calls on a communicator.
 func keyOf(of model.Key) key {
-	k := key{coll: of.Coll}
+	k := key{coll: of.Coll, nccl: nccl.AnyRelease}
 	for n := range k.wants {
 		k.wants[n] = anyValue
 	}
@@ -48,11 +50,18 @@ func (k key) within(wider key) bool {
 			return false
 		}
 	}
-	return wider.coll == anyColl || wider.coll == k.coll
+	return (wider.coll == anyColl || wider.coll == k.coll) && wider.nccl.Contains(k.nccl) && covers(wider.name, k.name)
 }
 
-// ofAnyCall drops what may differ between calls of one communicator.
+// covers reports whether one name of a row matches all that another one matches.
+func covers(wider, name string) bool {
+	begin, isBegin := strings.CutSuffix(wider, "*")
+	return wider == "" || wider == name || isBegin && strings.HasPrefix(name, begin)
+}
+
+// ofAnyCall drops what may differ between calls of one communicator, and between communicators of one shape.
 func (k key) ofAnyCall() key {
+	k.nccl, k.name = nccl.AnyRelease, ""
 	for n := policy.OfCall; n < policy.NumNumbers; n++ {
 		k.wants[n] = anyValue
 	}
@@ -66,7 +75,8 @@ func (k key) meets(o key) bool {
 			return false
 		}
 	}
-	return k.coll == anyColl || o.coll == anyColl || k.coll == o.coll
+	return (k.coll == anyColl || o.coll == anyColl || k.coll == o.coll) && k.nccl.Overlaps(o.nccl) &&
+		(covers(k.name, o.name) || covers(o.name, k.name))
 }
 
 // String names the communicators and calls: "2 nodes, 16 ranks".
@@ -85,6 +95,12 @@ func (k key) String() string {
 		default:
 			words = append(words, fmt.Sprintf("%s %d", n, value))
 		}
+	}
+	if k.name != "" {
+		words = append(words, "the name "+k.name)
+	}
+	if k.nccl != nccl.AnyRelease {
+		words = append(words, "NCCL "+k.nccl.String())
 	}
 	if len(words) == 0 {
 		return "any communicator"
@@ -124,7 +140,7 @@ type row struct {
 
 func newRow(r *policy.Rule) *row {
 	w := &row{Rule: r, cells: cellsOf(r.Cells), sizes: r.Bytes}
-	w.key = key{r.Coll, r.Numbers}.settled()
+	w.key = key{r.Coll, r.Numbers, r.NCCL, r.Name}.settled()
 	w.never = len(r.Colls()) == 0
 	switch {
 	case w.key.wants[policy.Ranks] > 0:

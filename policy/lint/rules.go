@@ -26,6 +26,7 @@ const (
 	notOnThisMachine    = "not-on-this-machine"
 	neverAsked          = "never-asked"
 	regBuff             = "reg-buff"
+	noEffectInRelease   = "no-effect-in-release"
 	bound4GiB           = "4gib-bound"
 	channelsAbove64     = "channels-above-64"
 	channelsAboveComm   = "channels-above-machine"

@@ -22,16 +22,10 @@ type Curve struct {
 	Behind float64
 }
 
-// Point is a time with the standard deviation of its ln(us); 0 of a measured one.
+// Point is a time at a size.
 type Point struct {
-	Bytes         uint64
-	Micros, Sigma float64
-}
-
-// Band is the 90 % interval of the time.
-func (p Point) Band() (low, high float64) {
-	f := math.Exp(model.Time{Sigma: p.Sigma}.Band())
-	return p.Micros / f, p.Micros * f
+	Bytes  uint64
+	Micros float64
 }
 
 // perOctave is how many points of a curve are drawn; straight lines between them do not show.
@@ -85,7 +79,7 @@ func Ranked(m *model.Model, g *model.Group) []Curve {
 		c.Behind /= max(1, float64(len(f.Measured)))
 		for _, b := range drawn(sizes) {
 			if t := view.Predict(nccl.Call{Coll: key.Coll, Bytes: b}, c.Config); !t.Unknown() {
-				c.Fitted = append(c.Fitted, Point{b, t.Micros(), t.Sigma})
+				c.Fitted = append(c.Fitted, Point{b, t.Micros()})
 			}
 		}
 		all = append(all, c)
@@ -113,7 +107,7 @@ func Default(m *model.Model, g *model.Group) (measured, fitted []Point) {
 	}
 	for _, b := range drawn(sizes) {
 		if own, ok := view.NCCLChoice(nccl.Call{Coll: key.Coll, Bytes: b}); ok {
-			fitted = append(fitted, Point{b, own.Micros(), own.Sigma})
+			fitted = append(fitted, Point{b, own.Micros()})
 		}
 	}
 	return measured, fitted

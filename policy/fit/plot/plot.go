@@ -7,7 +7,6 @@ import (
 	"image/color"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -31,8 +30,7 @@ var Formats = []string{"png", "svg"}
 type Options struct {
 	Format string // one of Formats
 	// Top is how many configurations are drawn, those that win most sizes first.
-	Top  int
-	Band bool // the 90 % intervals, too
+	Top int
 }
 
 // The size of a picture: a slide's or a column's width, readable without zoom.
@@ -71,7 +69,7 @@ func Write(w io.Writer, m *model.Model, g *model.Group, o Options) error {
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Add(plotter.NewGrid())
 	for i, c := range shown {
-		if err := addCurve(p, c, colors[i%len(colors)], dashes[i/len(colors)%len(dashes)], o.Band); err != nil {
+		if err := addCurve(p, c, colors[i%len(colors)], dashes[i/len(colors)%len(dashes)]); err != nil {
 			return err
 		}
 	}
@@ -119,26 +117,7 @@ func setStyle(p *plot.Plot) {
 	p.Title.Padding = vg.Points(8)
 }
 
-func addCurve(p *plot.Plot, c curves.Curve, color color.NRGBA, dash []vg.Length, band bool) error {
-	if band {
-		area := make(plotter.XYs, 0, 2*len(c.Fitted))
-		for _, f := range c.Fitted {
-			low, _ := f.Band()
-			area = append(area, plotter.XY{X: float64(f.Bytes), Y: low})
-		}
-		for _, f := range slices.Backward(c.Fitted) {
-			_, high := f.Band()
-			area = append(area, plotter.XY{X: float64(f.Bytes), Y: high})
-		}
-		shade, err := plotter.NewPolygon(area)
-		if err != nil {
-			return err
-		}
-		pale := color
-		pale.A = 40
-		shade.Color, shade.LineStyle.Width = pale, 0
-		p.Add(shade)
-	}
+func addCurve(p *plot.Plot, c curves.Curve, color color.NRGBA, dash []vg.Length) error {
 	return addLine(p, c.Config.String(), c.Measured, c.Fitted,
 		draw.LineStyle{Color: color, Width: vg.Points(1.4), Dashes: dash},
 		draw.GlyphStyle{Color: color, Radius: vg.Points(2), Shape: draw.CircleGlyph{}})

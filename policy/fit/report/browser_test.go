@@ -30,29 +30,27 @@ var driver string
 
 // what driver.js found out. Hashes are of the pixels of a chart.
 type driven struct {
-	Errors    []string
-	Requests  []string
-	Scripts   int
-	Ink       map[string]int // pixels that are not background, by chart
-	Same      map[string]bool
-	Changed   map[string]bool
-	Tip       string
-	MapTip    string
-	KeyTip    string   // of the same point, come to by the keyboard
-	KeyAway   bool     // it goes on Escape
-	Walk      []string // keys, each with the row and the column that it leads to
-	Corner    string   // the last row and column
-	TabStops  []int    // of each map, before and after
-	Chosen    bool     // by Enter
-	RegretTip string
-	Away      bool
-	Maps      int
-	Own       int // points of the map that the policy leaves to NCCL
-	OwnWins   int // points of the map in which NCCL's choice is the fastest measured
-	Covered   int
-	Lines     int // straight pieces of the charts' lines
-	Bent      int // and others
-	Done      bool
+	Errors   []string
+	Requests []string
+	Scripts  int
+	Ink      int // pixels of the chart that are not background
+	Same     map[string]bool
+	Changed  map[string]bool
+	Tip      string
+	MapTip   string
+	KeyTip   string   // of the same point, come to by the keyboard
+	KeyAway  bool     // it goes on Escape
+	Walk     []string // keys, each with the row and the column that it leads to
+	Corner   string   // the last row and column
+	TabStops []int    // of each map, before and after
+	Chosen   bool     // by Enter
+	Away     bool
+	Maps     int
+	Own      int // points of the map that the policy leaves to NCCL
+	OwnWins  int // points of the map in which NCCL's choice is the fastest measured
+	Lines    int // straight pieces of the charts' lines
+	Bent     int // and others
+	Done     bool
 }
 
 // browser is a Chromium, found in PATH.
@@ -185,12 +183,10 @@ func TestInBrowser(t *testing.T) {
 	if len(d.Requests) > 0 {
 		t.Errorf("the page asked for %q", d.Requests)
 	}
-	for _, chart := range []string{"chart", "regret"} {
-		if d.Ink[chart] < 2000 {
-			t.Errorf("%s has %d pixels that are not background", chart, d.Ink[chart])
-		}
+	if d.Ink < 2000 {
+		t.Errorf("the chart has %d pixels that are not background", d.Ink)
 	}
-	for _, what := range []string{"series off", "none", "ratio", "bw", "band", "regret series off", "theme",
+	for _, what := range []string{"series off", "none", "ratio", "bw", "theme",
 		"map mode", "filter", "other group", "zoom"} {
 		if !d.Changed[what] {
 			t.Errorf("%s: nothing changes", what)
@@ -203,7 +199,6 @@ func TestInBrowser(t *testing.T) {
 	}
 	for what, tip := range map[string]struct{ got, want string }{
 		"curves": {d.Tip, "curve"}, "map": {d.MapTip, "fastest measured"},
-		"regret": {d.RegretTip, "slower than the fastest"},
 	} {
 		if !strings.Contains(tip.got, tip.want) || !strings.Contains(tip.got, "iB") {
 			t.Errorf("tooltip of %s: %q", what, tip.got)
@@ -225,8 +220,8 @@ func TestInBrowser(t *testing.T) {
 			}
 		}
 	}
-	if d.Maps != 3 || d.Own != left || d.Covered < 100 {
-		t.Errorf("%d maps, %d points left to NCCL, want %d; %d points of coverage", d.Maps, d.Own, left, d.Covered)
+	if d.Maps != 3 || d.Own != left {
+		t.Errorf("%d maps, %d points left to NCCL, want %d", d.Maps, d.Own, left)
 	}
 	if d.OwnWins != ownWins || ownWins == 0 {
 		t.Errorf("NCCL's choice wins in %d points, want %d", d.OwnWins, ownWins)

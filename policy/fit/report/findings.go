@@ -58,10 +58,7 @@ func Findings(report *fit.Report) []Finding {
 	for i := range report.Groups {
 		all = append(all, groupFindings(&report.Groups[i])...)
 	}
-	return append(all,
-		Finding{NotMeasured, "",
-			"other node counts, ranks per node, sizes and channel counts (tunefit fit --shortlist says what to " +
-				"measure there)"})
+	return append(all, Finding{NotMeasured, "", "other node counts, ranks per node, sizes and channel counts"})
 }
 
 // restlessNoise between repetitions is more than any machine should have.

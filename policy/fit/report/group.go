@@ -22,9 +22,6 @@ type groupData struct {
 	Sizes      []sizeData  `json:"sizes"`
 	Curves     []curveData `json:"curves"`         // NCCL's choice first, if it was measured
 	Left       int         `json:"left,omitempty"` // curves left out to bound the page
-	Unseen     *unseenData `json:"unseen,omitempty"`
-	Coverage   coverage    `json:"coverage"`
-	Notes      []string    `json:"notes,omitempty"`
 }
 
 // sizeData is a decision. Short names: there are many.
@@ -47,28 +44,7 @@ type curveData struct {
 	Behind   num      `json:"behind"`
 	Shown    bool     `json:"on,omitempty"` // at first
 	Measured [][2]num `json:"m"`            // bytes, us
-	Fitted   [][3]num `json:"c"`            // bytes, us, sigma of ln(us); close enough for straight lines
-}
-
-// unseenData is what came of decisions at sizes left out of the fit.
-type unseenData struct {
-	Points  [][4]num `json:"p"` // bytes, then time / best of policy, default, fastest prediction
-	Policy  scores   `json:"policy"`
-	Plain   scores   `json:"plain"`
-	Default scores   `json:"default"`
-	Decided int      `json:"decided"`
-	Harm    int      `json:"harm"`
-	Inside  num      `json:"inside"` // share inside the 90 % interval
-}
-
-// scores are mean, low, high, p95 and max of time / best; none without decisions.
-type scores []num
-
-func newScores(s fit.Score) scores {
-	if s.Decisions == 0 {
-		return nil
-	}
-	return scores{num(s.Mean), num(s.Low), num(s.High), num(s.P95), num(s.Max)}
+	Fitted   [][2]num `json:"c"`            // the same; close enough for straight lines
 }
 
 // num keeps five digits; NaN and infinities are null.
@@ -87,14 +63,15 @@ func (n num) MarshalJSON() ([]byte, error) {
 // shownAtFirst is how many curves a reader can tell apart.
 const shownAtFirst = 8
 
-// newGroupData gives the curves no more numbers than share and returns how many
-// they used.
-func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int) (d *groupData, used int) {
+// mostCurves of a group are on the page, at about 2 KB each.
+const mostCurves = 40
+
+func newGroupData(r *fit.GroupReport, in Input, decisions []decision) *groupData {
 	g := r.Group
-	d = &groupData{
+	d := &groupData{
 		Name: g.Key.String(), Coll: g.Coll.String(), Comm: g.Comm.String(),
 		Bus: num(g.Coll.BusFactor(float64(g.Ranks))), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
-		Curves: []curveData{}, Unseen: newUnseenData(r), Coverage: newCoverage(g),
+		Curves: []curveData{},
 	}
 	for _, s := range decisions {
 		o := sizeData{
@@ -110,9 +87,6 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int)
 			o.Row = s.row.String()
 		}
 		d.Sizes = append(d.Sizes, o)
-	}
-	for _, f := range groupFindings(r) {
-		d.Notes = append(d.Notes, f.Text)
 	}
 	var own curves.Curve
 	var all []curves.Curve
@@ -135,47 +109,25 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision, share int)
 		}))
 	}
 	slices.SortStableFunc(all, func(a, b curves.Curve) int { return cmp.Compare(byNoRow(b), byNoRow(a)) })
-	for i, c := range all {
-		cost := 2*len(c.Measured) + 3*len(c.Fitted)
-		if used+cost > share {
-			d.Left = len(all) - i
-			break
-		}
-		used += cost
+	d.Left = max(0, len(all)-mostCurves)
+	for i, c := range all[:len(all)-d.Left] {
 		data := newCurveData(c)
 		data.Shown = i < shownAtFirst && (c.Wins > 0 || i < shownAtFirst/2)
 		d.Curves = append(d.Curves, data)
 	}
-	return d, used
+	return d
 }
 
 func newCurveData(c curves.Curve) curveData {
 	d := curveData{
 		Name: c.Config.String(), Family: c.Cell.String(), Wins: c.Wins, Behind: num(c.Behind),
-		Measured: [][2]num{}, Fitted: [][3]num{},
+		Measured: [][2]num{}, Fitted: [][2]num{},
 	}
 	for _, p := range c.Measured {
 		d.Measured = append(d.Measured, [2]num{num(p.Bytes), num(p.Micros)})
 	}
 	for _, p := range c.Fitted {
-		d.Fitted = append(d.Fitted, [3]num{num(p.Bytes), num(p.Micros), num(p.Sigma)})
-	}
-	return d
-}
-
-func newUnseenData(r *fit.GroupReport) *unseenData {
-	i := slices.IndexFunc(r.Verdicts, func(v fit.Verdict) bool { return v.LeftOut == model.LeftOutSizes })
-	if i < 0 {
-		return nil
-	}
-	v := &r.Verdicts[i]
-	d := &unseenData{
-		Points: [][4]num{}, Policy: newScores(v.Cautious), Plain: newScores(v.Plain), Default: newScores(v.Default),
-		Decided: v.Decided, Harm: v.Harm, Inside: num(float64(v.Inside) / float64(v.Predicted)),
-	}
-	for _, o := range v.Outcomes {
-		ratio := func(us float64) num { return num(us / o.Best) }
-		d.Points = append(d.Points, [4]num{num(o.Bytes), ratio(o.Cautious), ratio(o.Default), ratio(o.Plain)})
+		d.Fitted = append(d.Fitted, [2]num{num(p.Bytes), num(p.Micros)})
 	}
 	return d
 }

@@ -7,9 +7,7 @@
 package report
 
 import (
-	"cmp"
 	"slices"
-	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -25,34 +23,21 @@ type Input struct {
 	Rows     []fit.Row  // the policy; none where nothing improves on the default for sure
 	Job      string     // the name of a job's profile; empty: none
 	Worth    *fit.Worth // what Rows are worth to it; nil: none
-	Title    string     // empty: what was measured
-	Date     time.Time  // of the page; zero: it says none
 }
-
-// mostNumbers bounds the points of curves on a page, at about 6 bytes each. Groups
-// share it. With very many groups, some get fewer curves than they have, or only
-// their rows in the tables.
-const (
-	mostNumbers  = 1_200_000
-	leastNumbers = 1_500 // a group's share: a few curves are worth more than one of each group
-)
 
 // page is all that the template and the script show.
 type page struct {
 	Input
+	Title     string
 	About     []fact
 	Cards     []Verdict
 	MoreCards int
 	Steps     []Step
 	Verdicts  []Verdict
-	Terms     []Term
 	Policy    string
 	Refused   []fit.Refusal
 	RefusedN  int
 	Findings  []Finding
-	More      int // findings beyond those listed
-	Machine   []fact
-	Measured  []fact
 
 	data pageData
 }
@@ -63,33 +48,21 @@ type pageData struct {
 	Groups   []*groupData `json:"groups"`
 }
 
-const (
-	mostFindings = 200
-	mostCards    = 12
-)
+const mostCards = 12
 
 func newPage(in Input) *page {
 	p := &page{
-		Input: in, About: aboutFacts(in), Terms: Terms, Policy: policyText(in.Rows),
-		Refused: slices.Concat(in.Rejected, in.Set.Refused),
-		Machine: machineFacts(in.File.Provenance.Topology), Measured: measuredFacts(&in.File.Provenance),
+		Input: in, About: aboutFacts(in), Policy: policyText(in.Rows),
+		Refused: slices.Concat(in.Rejected, in.Set.Refused), Title: titleOf(in.Report),
 	}
 	for _, r := range p.Refused {
 		p.RefusedN += r.Rows
 	}
 	p.Findings = Findings(in.Report)
 	p.Steps = steps(in, p.Findings)
-	if p.More = len(p.Findings) - mostFindings; p.More > 0 {
-		p.Findings = p.Findings[:mostFindings]
-	}
-
-	budget := mostNumbers
-	groups := inOrder(in.Report)
-	for i, r := range groups {
+	for _, r := range inOrder(in.Report) {
 		d := newDecisions(r, in.Model, in.Rows)
-		share := min(budget, max(leastNumbers, budget/(len(groups)-i)))
-		g, used := newGroupData(r, in, d, share)
-		budget -= used
+		g := newGroupData(r, in, d)
 		p.data.Groups = append(p.data.Groups, g)
 		p.Verdicts = append(p.Verdicts, newVerdict(r, d))
 		for _, c := range g.Curves {
@@ -100,7 +73,6 @@ func newPage(in Input) *page {
 	}
 	p.Cards = p.Verdicts[:min(mostCards, len(p.Verdicts))]
 	p.MoreCards = len(p.Verdicts) - len(p.Cards)
-	p.Title = cmp.Or(in.Title, titleOf(in.Report))
 	return p
 }
 

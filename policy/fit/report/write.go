@@ -30,7 +30,7 @@ func asset(name string) string {
 }
 
 // The page's script, in the order in which it runs.
-var scripts = []string{"format.js", "grid.js", "map.js", "chart.js", "curves.js", "group.js", "page.js"}
+var scripts = []string{"format.js", "grid.js", "map.js", "chart.js", "curves.js", "page.js"}
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"percent": percent, "signed": signed, "share": share, "gbps": gbps,

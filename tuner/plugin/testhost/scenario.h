@@ -68,7 +68,7 @@ static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,
     S(many_shapes) S(keys) S(remembers) S(threads) S(crowd) S(aborts) S(again) S(child_calls)              \
     S(open_files) S(signals) S(panics) S(strict) S(logs)                                                   \
     S(profiled)                                                                                            \
-    S(recorded) S(unrecorded) S(identified) S(recorded_v4) S(recorded_aborts)
+    S(recorded) S(unrecorded) S(identified) S(named) S(recorded_v4) S(recorded_aborts)
 #define DECLARE(name) void name(void);
 SCENARIOS(DECLARE)
 

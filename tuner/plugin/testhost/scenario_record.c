@@ -173,6 +173,42 @@ void identified(void) {
     finalize(&h, first), finalize(&h, second), finalize(&h, other);
 }
 
+/* Returns whether a row for names that begin with dp decides for a communicator. */
+static bool is_dp(const struct host *h, const char *name) {
+    const struct profile_v4 *p4 = (const void *)profiler(h, 4);
+    static uint64_t id = 0x1000;
+    struct host_comm comm = {.id = id++, .ranks = 1, .nodes = 1, .logger = to_stdout};
+    char text[512];
+    snprintf(text, sizeof text, "%s", name ? name : "");
+    void *profiled = NULL, *ctx = NULL;
+    int mask = 0;
+    p4->init(&profiled, &mask, name ? text : NULL, comm.id, 1, 1, 0, to_stdout);
+    CHECK(host_init(h, &comm, &ctx) == RESULT_SUCCESS, "init");
+    memset(text, 'x', sizeof text - 1); /* the program may free its name by now */
+    struct outcome o = ask(h, ctx, COLL_ALL_REDUCE, MiB);
+    finalize(h, ctx);
+    return o.chosen == CELL(ALGO_TREE, PROTO_LL);
+}
+
+/* The profiler half is told what the program calls a communicator. */
+void named(void) {
+    char longest[256], longer[257];
+    memset(longest, 'l', sizeof longest), memset(longer, 'l', sizeof longer);
+    memcpy(longest, "dp", 2), memcpy(longer, "dp", 2);
+    longest[255] = longer[256] = 0;
+    use_policy("p.csv", "collective,algorithm,protocol,comm_name\nallreduce,tree,ll,dp*\n");
+    struct host h = load(6);
+    CHECK(!is_dp(&h, "dp"), "a name where ranks do not meet");
+    setenv("NCCL_TUNER_RELOAD", "live", 1);
+    CHECK(is_dp(&h, "dp"), "a name");
+    CHECK(is_dp(&h, "dp:0"), "a longer name");
+    CHECK(is_dp(&h, longest), "the longest name");
+    CHECK(!is_dp(&h, longer), "a name that is cut would be another one");
+    CHECK(!is_dp(&h, "tp"), "another name");
+    CHECK(!is_dp(&h, NULL), "no name");
+    CHECK(!is_dp(&h, ""), "an empty name");
+}
+
 /* NCCL 2.27, and a communicator that makes no calls. */
 void recorded_v4(void) {
     struct host h = load(0);

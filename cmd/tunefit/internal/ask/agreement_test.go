@@ -29,7 +29,7 @@ func anyRows(t *rapid.T) string {
 	of := func(name string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name) }
 	var b strings.Builder
 	b.WriteString(
-		"collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,chunk_bytes,max_bytes_per_rank,when\n")
+		"collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff,chunk_bytes,max_bytes_per_rank,nccl,when\n")
 	for range rapid.IntRange(1, 8).Draw(t, "rows") {
 		algo := of("algo", "tree", "ring", "nvls", "nvls_tree", "collnet_direct", "pat", "!ring", "!tree",
 			"-1", "default")
@@ -40,12 +40,12 @@ func anyRows(t *rapid.T) string {
 				of("channels", "", "1", "7", "64", "127")}
 			chunk = of("chunk", "", "", "1", "1920", "256K", "8G")
 		}
-		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", of("coll", "allreduce", "allgather", "-1"),
+		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", of("coll", "allreduce", "allgather", "-1"),
 			of("min", "", "", "1K", "4K"), of("max", "", "8K", "8M", "inf"),
 			strings.Join(asks, ","), of("nodes", "", "", "", "1", "2"), of("ranks", "", "", "", "8", "16"),
 			of("pipe_ops", "", "", "", "2"), of("reg_buff", "", "", "", "1"),
-			chunk, of("per rank", "", "", "", "64K"), of("when", "", "", "", "", "", "bytes > 64*KiB",
-				"nodes == 2 || pipe_ops > 1", "nvl_domains == 2", "coll == 'allreduce'", "topo.nvswitch",
+			chunk, of("per rank", "", "", "", "64K"), of("nccl", "", "", "", ">=2.30", "2.21-2.28", "2.31.2"), of("when", "", "", "", "", "", "bytes > 64*KiB",
+				"nodes == 2 || pipe_ops > 1", "nccl < '2.30'", "comm_name == 'dp'", "nvl_domains == 2", "coll == 'allreduce'", "topo.nvswitch",
 				"bytes % (pipe_ops - 1) == 0"))
 	}
 	return b.String()

@@ -28,6 +28,7 @@ type Asker struct {
 	Notes     []string          // what the library would warn of
 	Offers    *Offers           // replaces what NCCL's estimates offer; nil: nothing does
 	Files     Files             // all that may be asked
+	CommName  string            // what all communicators are called; "": nothing
 	from      ncclchoice.Flags
 	engines   map[Decider]*policy.Engine
 	texts     map[Decider][]byte // of the policies
@@ -78,6 +79,7 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 	if a.Costs, err = from.Read(); err != nil {
 		return nil, err
 	}
+	a.CommName = from.CommName
 	a.from, a.ABI = from, a.Costs.NCCL.ABI(nil)
 	if a.idle = a.ABI == nccl.ABINoCosts && cmp.Or(os.Getenv("NCCL_ALGO"), os.Getenv("NCCL_PROTO")) != ""; a.idle {
 		a.note("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", a.Costs.NCCL)
@@ -122,7 +124,7 @@ func (a *Asker) note(format string, args ...any) {
 
 // Comm is a communicator as the library sees it in the release.
 func (a *Asker) Comm(c nccl.Comm) policy.Comm {
-	comm := policy.Comm{Comm: c, NCCL: nccl.Only(a.Costs.NCCL)}
+	comm := policy.Comm{Comm: c, NCCL: nccl.Only(a.Costs.NCCL), Name: a.CommName}
 	if a.ABI >= nccl.ABIComms {
 		// NCCL counts one for each node: initNvlDomainInfo in its src/init.cc, at least up to 2.30.
 		comm.NVLDomains = c.Nodes

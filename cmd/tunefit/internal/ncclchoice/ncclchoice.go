@@ -37,6 +37,7 @@ func NewEnv(stdin io.Reader) Env {
 type Flags struct {
 	Env
 	Tuning, Topo, NCCL string
+	CommName           string                  // of communicators. NCCL's choice does not depend on it, rows may
 	measured           map[nccl.Version]string // the file that was measured with each release
 }
 
@@ -61,6 +62,11 @@ func (f *Flags) Register(cmd *cobra.Command) {
 		"file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is estimated with "+
 			"them (default: those of an HGX H100)")
 	cmd.Flags().StringVar(&f.NCCL, "nccl", "", NCCLUsage)
+}
+
+// RegisterCommName adds the flag for a communicator's name.
+func (f *Flags) RegisterCommName(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.CommName, "comm-name", "", "ask as for communicators that the program calls so")
 }
 
 // Model is NCCL's estimates for communicators of one machine.

@@ -3,7 +3,6 @@ package perfrun
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
@@ -132,20 +131,6 @@ var programs = map[nccl.Coll]string{
 
 // Program is the one of nccl-tests that measures a collective.
 func Program(coll nccl.Coll) string { return programs[coll] }
-
-// Forced is the environment of a start of one configuration without our library. A count of channels is forced from
-// both sides, and the communicator then may have more than the job has without.
-func Forced(c nccl.Config) map[string]string {
-	env := map[string]string{
-		"NCCL_ALGO":  strings.ReplaceAll(c.Algo.String(), "_", ""),
-		"NCCL_PROTO": c.Proto.String(),
-	}
-	if c.Channels > 0 {
-		env["NCCL_MIN_NCHANNELS"] = strconv.Itoa(c.Channels)
-		env["NCCL_MAX_NCHANNELS"] = strconv.Itoa(c.Channels)
-	}
-	return env
-}
 
 // Tuned is the environment of starts that a policy decides through our library. The library says what it decided when
 // it sees a size first, in the warm-up.

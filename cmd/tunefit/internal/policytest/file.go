@@ -31,9 +31,10 @@ type policyCase struct {
 	Name         string
 	Collective   *nccl.Coll
 	Nodes, Ranks int
-	RanksPerNode int  `yaml:"ranks_per_node"`
-	PipeOps      *int `yaml:"pipe_ops"`
-	RegBuff      int  `yaml:"reg_buff"`
+	RanksPerNode int    `yaml:"ranks_per_node"`
+	PipeOps      *int   `yaml:"pipe_ops"`
+	RegBuff      int    `yaml:"reg_buff"`
+	CommName     string `yaml:"comm_name"`
 	Size         oneOrMore[sizes]
 	Unavailable  oneOrMore[cells]
 	Costs        map[cells]micros // instead of NCCL's estimates

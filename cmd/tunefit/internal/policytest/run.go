@@ -65,6 +65,7 @@ func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, com
 }
 
 func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
+	a.CommName = c.CommName
 	c.call.Comm = a.Comm(c.call.Comm.Comm)
 	sizes, isRange := c.sizes()
 	if isRange {

@@ -24,11 +24,11 @@ func (s *Sweep) meanRun(key fit.Key) time.Duration {
 	return time.Duration(sum / float64(max(1, n)) * float64(time.Second))
 }
 
-// verificationStarts is the most that a verification takes on nodes that are measured in full.
+// verificationStarts is the largest number of starts of a verification, for a subject that is measured in full.
 func (s *Sweep) verificationStarts() int { return s.Repetitions*(1+fit.Contenders) + 1 }
 
-// reserved reports that the rest of the budget is for the verification: as much as that takes, or where there is less,
-// half of what the subject has. Without something measured there is nothing to verify, nor a policy.
+// reserved reports whether the rest of the budget is kept for the verification: the time that a verification takes, but
+// at most half of the subject's time. Before anything was measured there is nothing to verify, so nothing is kept.
 func (s *Sweep) reserved(key fit.Key) bool {
 	left, took := s.Budget-s.spent(), 0.0
 	for _, r := range s.journal.of(key).runs {
@@ -45,18 +45,14 @@ func (s *Sweep) timeLeft() time.Duration {
 	return s.toTheEnd()
 }
 
-// toTheEnd estimates how long the runs still take: the starts that are left times a subject's mean run so far.
-func (s *Sweep) toTheEnd() (left time.Duration) {
-	var mean time.Duration
-	n := 0
-	for _, key := range s.Keys {
-		if m := s.meanRun(key); m > 0 {
-			mean = m // of the subject at work, or the last
-		}
-		left += mean * time.Duration(s.startsLeft(key))
-		n += s.startsLeft(key)
+// toTheEnd estimates how long the runs that are left take, by the mean of all runs so far.
+func (s *Sweep) toTheEnd() time.Duration {
+	seconds := 0.0
+	for _, r := range s.journal.runs {
+		seconds += r.Seconds
 	}
-	return left + mean*time.Duration(s.runsLeft()-n)
+	mean := seconds / float64(max(1, len(s.journal.runs)))
+	return time.Duration(mean * float64(s.runsLeft()) * float64(time.Second))
 }
 
 // runsLeft estimates how many runs are left, with those of a proof.
@@ -87,7 +83,7 @@ func (s *Sweep) startsLeft(key fit.Key) int {
 	return max(s.expected(key)-len(of.runs), begun+s.verificationStarts())
 }
 
-// notBegun counts the starts of a batch that no run belongs to.
+// notBegun counts the starts of a batch that have no run yet.
 func (s *Sweep) notBegun(b *Batch) (n int) {
 	for i := range b.Starts {
 		if len(s.journal.runsOf(&b.Starts[i])) == 0 {

@@ -20,10 +20,7 @@ import (
 func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p process, err error) {
 	processes, gpus := s.Launcher.Processes(start.Key.Nodes, start.Key.Ranks/start.Key.Nodes)
 	env := map[string]string{}
-	switch {
-	case start.Policy != "" && s.Environment && kind != Prove:
-		env = perfrun.Forced(start.Rows[0].Config)
-	case start.Policy != "":
+	if start.Policy != "" {
 		policy, err := s.policyFile(start)
 		if err != nil {
 			return p, err

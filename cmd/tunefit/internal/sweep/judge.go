@@ -66,7 +66,7 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 			"--perf-dir names the folder of nccl-tests' programs, as all nodes see it"
 	case found != nil && found.NotLoaded():
 		return fmt.Sprintf("NCCL did not load the tuner library %s", s.Library),
-			"NCCL says there why; --plugin names the library, --by environment does without"
+			"NCCL says there why; --plugin names the library"
 	case found == nil || r.of.Policy != "":
 		return "", ""
 	}

@@ -23,7 +23,8 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 		return s.verification(space, smaller), nil
 	}
 	next := space.Next(group)
-	// A verification may find failures that make more measurements look worthwhile, without end.
+	// Failures in a verification can make more measurements look worthwhile. A verified subject stops here, or that
+	// would never end.
 	if enough := verified && next.Stage >= fit.StageRounds; enough || len(next.Runs) == 0 || s.reserved(key) {
 		if verified || group == nil || len(group.Points) == 0 {
 			if len(next.Runs) > 0 && !verified {
@@ -35,12 +36,12 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	}
 	b := Batch{Kind: Measure}
 	for _, r := range next.Runs {
-		b.Starts = append(b.Starts, s.starts(perfrun.Of(key, r))...)
+		b.Starts = append(b.Starts, perfrun.Of(key, r))
 	}
 	return b, nil
 }
 
-// known is what was measured of a subject, nil: nothing, and what may be measured of it.
+// known returns what was measured of a subject (nil: nothing) and what may be measured of it.
 func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	group, failed := s.group(key)
 	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...))
@@ -50,23 +51,12 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 }
 
 func (s *Sweep) verification(space fit.Space, group *fit.Group) Batch {
-	b := Batch{Kind: Verify}
-	for _, start := range perfrun.Verification(space.Key, space.Sizes, space.Verification(group), s.Repetitions) {
-		b.Starts = append(b.Starts, s.starts(start)...)
-	}
-	return b
+	return Batch{Kind: Verify,
+		Starts: perfrun.Verification(space.Key, space.Sizes, space.Verification(group), s.Repetitions)}
 }
 
-// starts splits a start where no policy changes the configuration from size to size.
-func (s *Sweep) starts(start perfrun.Start) []perfrun.Start {
-	if s.Environment {
-		return start.Split()
-	}
-	return []perfrun.Start{start}
-}
-
-// smaller is what was measured of the same collective on fewer nodes, at least two: the fastest there are nearly always
-// among the three fastest on more. One node tells nothing about several.
+// smaller returns what was measured of the same collective on fewer nodes, but at least two; nil: nothing. The fastest
+// configuration on more nodes is nearly always among the three fastest there. One node tells nothing about several.
 func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
 	for _, k := range s.before(key) {
 		if best != nil && k.Nodes < best.Nodes {

@@ -21,7 +21,7 @@ import (
 
 // lookAround is what each rank does in the preflight: it prints a line for each thing that is missing where it runs,
 // and one at its end. Its arguments are our library, the sweep's folder and the first line of the preflight's log there
-// (a node may have a folder of its own by that name), all empty where runs need neither; then the programs.
+// (a node may have a folder of its own by that name), then the programs.
 const lookAround = `node=${SLURMD_NODENAME:-$(uname -n)} library=$1 folder=$2 mark=$3
 
 shift 3
@@ -33,10 +33,10 @@ for program; do
   [ -z "$lost" ] || say needs "$program:" $lost
 done
 same() { read -r first <"$folder/` + preflightLog + `" && [ "$first" = "$mark" ]; }
-[ -z "$folder" ] || same 2>/dev/null || say folder "$folder"
-if [ -n "$library" ] && [ ! -r "$library" ]; then
+same 2>/dev/null || say folder "$folder"
+if [ ! -r "$library" ]; then
   say library "$library"
-elif [ -n "$library" ]; then
+else
   if said=$(LD_PRELOAD=$library /bin/sh -c : 2>&1); then
     said=$(echo "$said" | grep -F "$library")
   else
@@ -75,14 +75,11 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 		return nil
 	}
 	mark := fmt.Sprintf("# %016x\n", rand.Uint64())
-	argv := []string{"/bin/sh", "-c", lookAround, "sh", "", "", ""}
-	if !s.Environment || s.Proof > 0 {
-		folder, err := filepath.Abs(s.Dir)
-		if err != nil {
-			return err
-		}
-		argv[4], argv[5], argv[6] = s.Library, folder, strings.TrimSpace(mark)
+	folder, err := filepath.Abs(s.Dir)
+	if err != nil {
+		return err
 	}
+	argv := []string{"/bin/sh", "-c", lookAround, "sh", s.Library, folder, strings.TrimSpace(mark)}
 	for _, k := range s.Keys {
 		if p := s.program(k); !slices.Contains(argv, p) {
 			argv = append(argv, p)

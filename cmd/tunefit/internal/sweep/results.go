@@ -59,7 +59,7 @@ func (s *Sweep) isOffered(key fit.Key, f nccl.Cell) bool {
 	return s.offered[key] == nil || s.offered[key][f]
 }
 
-// group is the measurements of a subject, nil: none, and what NCCL refused.
+// group returns the measurements of a subject (nil: none) and the configurations that NCCL refused.
 func (s *Sweep) group(key fit.Key) (*fit.Group, []nccl.Config) {
 	pool, trusted := fit.NewPool(), s.trusted(key)
 	for _, r := range s.journal.of(key).runs {
@@ -107,8 +107,8 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 	return samples, failed
 }
 
-// asked is what the runs of a subject were to measure, successful or not. A run that was stopped does not count: its
-// start is continued.
+// asked returns what the runs of a subject were to measure, whether they succeeded or not. A run that was stopped does
+// not count, because its start is continued.
 func (s *Sweep) asked(key fit.Key) map[fit.Ask]bool {
 	asked := map[fit.Ask]bool{}
 	for _, r := range s.journal.of(key).runs {

@@ -34,7 +34,7 @@ func (s *Sweep) batch(ctx context.Context, b int) error {
 	return nil
 }
 
-// finish runs what is left of a start, unless it has failed more often than that.
+// finish runs what is left of a start, unless it has failed more often than failures.
 func (s *Sweep) finish(ctx context.Context, r Run, failures int) error {
 	start := r.of
 	_, failed, refused := s.left(start, start.Sizes)
@@ -132,7 +132,7 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 	return r.Outcome, nil
 }
 
-// bury ends a run in the journal that tunefit did not live to end.
+// bury writes the end of a run that was going on when tunefit was killed.
 func (s *Sweep) bury(r *Run) error {
 	r.Outcome, r.Reason = Stopped, "tunefit was killed"
 	if info, err := os.Stat(filepath.Join(s.Dir, r.Log)); err == nil {

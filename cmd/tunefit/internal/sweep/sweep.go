@@ -25,13 +25,12 @@ type Options struct {
 	Full        bool
 	Repetitions int // of the verification, 1 or more
 
-	Launcher    *launch.Launcher
-	Programs    string        // folder of nccl-tests' programs; empty: PATH
-	Args        []string      // more options for them
-	Library     string        // our tuner library
-	Environment bool          // configurations are forced by NCCL_ALGO and the like instead of the library
-	Silence     time.Duration // a run that prints nothing for so long is ended
-	Budget      time.Duration // for all runs together; 0: no limit
+	Launcher *launch.Launcher
+	Programs string        // folder of nccl-tests' programs; empty: PATH
+	Args     []string      // more options for them
+	Library  string        // our tuner library
+	Silence  time.Duration // a run that prints nothing for so long is ended
+	Budget   time.Duration // for all runs together; 0: no limit
 
 	Proof int // so many runs of the default, and of the policy, come after the sweep
 

@@ -1,4 +1,4 @@
-// A chart over sizes: what both charts share.
+// A chart over sizes.
 
 // sizeTicks are powers of two, few enough to read.
 function sizeTicks(u, axis, min, max) {
@@ -23,7 +23,7 @@ function logTicks(u, axis, min, max) {
 let widest = Infinity;
 
 // chart draws into a place. lines: {label, color, dash, width, line: [[x, y]...],
-// dots: [[x, y]...], band: [[x, low, high]...]}. All share one list of sizes, as
+// dots: [[x, y]...]}. All share one list of sizes, as
 // uPlot wants it. Where there is nothing to draw, o.empty says why.
 function chart(place, lines, o) {
   place.replaceChildren();
@@ -35,18 +35,14 @@ function chart(place, lines, o) {
   }
   const x = [...xs].sort((a, b) => a - b);
   const at = new Map(x.map((v, i) => [v, i]));
-  const column = (points, k = 1) => {
+  const column = (points) => {
     const c = new Array(x.length).fill(null);
-    for (const p of points) if (known(p[k]) && (!o.log || p[k] > 0)) c[at.get(p[0])] = p[k];
+    for (const p of points) if (known(p[1]) && (!o.log || p[1] > 0)) c[at.get(p[0])] = p[1];
     return c;
   };
-  const columns = [x], series = [{}], bands = [];
-  const add = (c, s) => { columns.push(c); series.push({ spanGaps: true, points: { show: false }, ...s }); return series.length - 1; };
+  const columns = [x], series = [{}];
+  const add = (c, s) => { columns.push(c); series.push({ spanGaps: true, points: { show: false }, ...s }); };
   for (const l of lines) {
-    if (l.band && l.band.length) {
-      const low = add(column(l.band, 1), { stroke: "transparent", width: 0 }), high = add(column(l.band, 2), { stroke: "transparent", width: 0 });
-      bands.push({ series: [high, low], fill: l.color + "26" });
-    }
     if (l.line && l.line.length) add(column(l.line), { label: l.label, stroke: l.color, width: l.width || 2, dash: l.dash });
     if (l.dots && l.dots.length) {
       add(column(l.dots), { label: l.label, stroke: l.color, paths: () => null, points: { show: true, size: l.size || 6, fill: l.hollow ? color("--surface") : l.color, stroke: l.color, width: l.hollow ? 2 : 1 } });
@@ -60,7 +56,7 @@ function chart(place, lines, o) {
     return o.log ? [min / 1.12, max * 1.12] : [min, max];
   };
   new uPlot({
-    width: Math.min(widest, Math.max(280, place.clientWidth)), height: o.height, series, bands, legend: { show: false },
+    width: Math.min(widest, Math.max(280, place.clientWidth)), height: o.height, series, legend: { show: false },
     scales: { x: { time: false, distr: 3, log: 2, range: (u, min, max) => [min / (x.length > 1 ? 1.04 : 2), max * (x.length > 1 ? 1.04 : 2)] }, y: { distr: o.log ? 3 : 1, range: pad } },
     axes: [
       { stroke: text, grid, ticks: grid, font, splits: sizeTicks, filter: (u, s) => s, values: (u, s) => s.map(shortBytes), size: 32 },

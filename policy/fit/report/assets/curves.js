@@ -1,8 +1,6 @@
 // The curves of one group: time over size, measured, and as decisions reckon with it in between.
 
-const curveState = { group: 0, y: "us", band: false, on: new Set(), filter: "" };
-
-const quantile95 = 1.6449; // a 90 % interval is so many sigmas to either side
+const curveState = { group: 0, y: "us", on: new Set(), filter: "" };
 
 const group = () => data.groups[curveState.group];
 
@@ -39,7 +37,6 @@ function drawCurves() {
     const s = style.get(c.n);
     const line = { label: c.n, color: color(s.variable), dash: s.dash, line: c.c.map((p) => [p[0], y(p[0], p[1])]), dots: c.m.map((p) => [p[0], y(p[0], p[1])]) };
     if (!c.f) Object.assign(line, { width: 2.5, hollow: true, size: 8 });
-    if (curveState.band) line.band = c.c.map(([b, us, sigma]) => [b, y(b, us * Math.exp(-quantile95 * sigma)), y(b, us * Math.exp(quantile95 * sigma))]);
     lines.push(line);
   }
   const shapes = {
@@ -47,8 +44,7 @@ function drawCurves() {
     ratio: { log: false, label: "time / fastest", tick: (v) => v.toFixed(2), range: (min, max) => [Math.min(0.97, Math.max(0.8, min)), Math.min(2.5, Math.max(1.2, max))] },
     bw: { log: true, label: "bus bandwidth, GB/s", tick: (v) => +v.toPrecision(3) },
   };
-  const none = g.left && !g.curves.some((c) => c.f) ? "The curves of this group are left out to bound the size of the page: tunefit plot draws them." : "Choose a configuration on the right to see its curve.";
-  chart($("chart"), lines, { ...shapes[curveState.y], height: 430, empty: none, tip: curveTip });
+  chart($("chart"), lines, { ...shapes[curveState.y], height: 430, empty: "Choose a configuration on the right to see its curve.", tip: curveTip });
 }
 
 // curveTip lists what is shown at a size, fastest first.
@@ -57,13 +53,13 @@ function curveTip(b) {
   for (const c of g.curves) {
     if (!curveState.on.has(c.n)) continue;
     const m = pointAt(c.m, b), f = pointAt(c.c, b);
-    if (m || f) rows.push({ name: c.n, color: "var(" + style.get(c.n).variable + ")", us: m ? m[1] : f[1], measured: m && m[1], fitted: f && f[1], sigma: f && f[2] });
+    if (m || f) rows.push({ name: c.n, color: "var(" + style.get(c.n).variable + ")", us: m ? m[1] : f[1], measured: m && m[1], fitted: f && f[1] });
   }
   rows.sort((a, c) => a.us - c.us);
   const most = 14;
-  const t = el("table", null, el("tr", null, el("td", null, el("b", null, bytes(b))), el("td", { class: "dim n" }, "measured"), el("td", { class: "dim n" }, "curve"), el("td", { class: "dim n" }, "± 90 %"), el("td", { class: "dim n" }, "busbw")));
+  const t = el("table", null, el("tr", null, el("td", null, el("b", null, bytes(b))), el("td", { class: "dim n" }, "measured"), el("td", { class: "dim n" }, "curve"), el("td", { class: "dim n" }, "busbw")));
   for (const r of rows.slice(0, most)) {
-    t.append(el("tr", null, el("td", { style: { color: r.color } }, r.name), el("td", { class: "n" }, r.measured ? micros(r.measured) : "–"), el("td", { class: "n" }, r.fitted ? micros(r.fitted) : ""), el("td", { class: "n" }, r.sigma ? percent(Math.exp(quantile95 * r.sigma) - 1) : ""), el("td", { class: "n" }, gbps(busbw(g, b, r.us)))));
+    t.append(el("tr", null, el("td", { style: { color: r.color } }, r.name), el("td", { class: "n" }, r.measured ? micros(r.measured) : "–"), el("td", { class: "n" }, r.fitted ? micros(r.fitted) : ""), el("td", { class: "n" }, gbps(busbw(g, b, r.us)))));
   }
   if (rows.length > most) t.append(el("tr", null, el("td", { class: "dim" }, `and ${rows.length - most} more`)));
   return t;
@@ -101,4 +97,11 @@ function toggle(name, button) {
 // showTop is what a group starts with.
 function showTop() {
   curveState.on = new Set(group().curves.filter((c) => c.on).map((c) => c.n));
+}
+
+// leftToNCCL says why the policy leaves sizes to NCCL, most sizes first.
+function leftToNCCL(g) {
+  const by = new Map();
+  for (const s of g.sizes) if (!s.row) by.set(s.why, [...(by.get(s.why) || []), s.b]);
+  return [...by].sort((a, b) => b[1].length - a[1].length).map(([why, sizes]) => `left to NCCL at ${sizes.length} of ${g.sizes.length} sizes (${sizes.length > 6 ? sizes.slice(0, 5).map(shortBytes).join(", ") + ", …" : sizes.map(shortBytes).join(", ")}): ${why}`);
 }

@@ -42,7 +42,6 @@ const gbps = (v) => +v.toPrecision(3) + " GB/s";
 
 const known = (v) => v !== null && v !== undefined && !Number.isNaN(v);
 const percent = (v) => (!known(v) ? "–" : v > 0 && v < 0.0005 ? "< 0.1 %" : ((100 * v).toFixed(1) + " %").replace(/^-0\.0/, "0.0"));
-const ratioText = (v) => (known(v) ? v.toFixed(3) : "–");
 
 // color of a variable of the style sheet, as it is now: light or dark.
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -7,7 +7,7 @@ function drawMaps() {
   const colls = new Map();
   const alone = [];
   data.groups.forEach((g, i) => {
-    if (!g.coverage.families.length) { alone.push(g.name); return; }
+    if (!g.left && !g.curves.some((c) => c.f)) { alone.push(g.name); return; }
     if (!colls.has(g.coll)) colls.set(g.coll, []);
     colls.get(g.coll).push(i);
   });

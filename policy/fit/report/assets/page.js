@@ -16,8 +16,7 @@ function drawGroup() {
   tip.hide();
   drawLegend();
   drawCurves();
-  drawRegret();
-  drawCoverage();
+  $("left").replaceChildren(...leftToNCCL(group()).map((n) => el("li", null, n)));
 }
 
 for (const tr of document.querySelectorAll("tr[data-group]")) {
@@ -28,7 +27,6 @@ for (const tr of document.querySelectorAll("tr[data-group]")) {
 $("group").addEventListener("change", (e) => choose(Number(e.target.value), false));
 onSwitch("map-mode", (mode) => { mapState.mode = mode; drawMaps(); });
 onSwitch("y-mode", (mode) => { curveState.y = mode; drawCurves(); });
-$("band").addEventListener("change", (e) => { curveState.band = e.target.checked; drawCurves(); });
 $("filter").addEventListener("input", (e) => { curveState.filter = e.target.value; drawLegend(); });
 $("top").addEventListener("click", () => { showTop(); drawLegend(); drawCurves(); });
 $("none").addEventListener("click", () => { curveState.on.clear(); drawLegend(); drawCurves(); });
@@ -48,7 +46,7 @@ if (copy) {
 }
 
 // Canvases do not follow the style sheet by themselves.
-const redraw = () => { drawCurves(); drawRegret(); };
+const redraw = drawCurves;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 dark.addEventListener("change", redraw);
 $("theme").addEventListener("click", () => {

@@ -1,6 +1,6 @@
 "use strict";
 // Runs before the page's own script, waits for it, then does what a person does.
-const found = { Errors: [], Requests: [], Scripts: 0, Ink: {}, Same: {}, Changed: {}, Tip: "", MapTip: "", KeyTip: "", KeyAway: false, TabStops: [], Walk: [], Chosen: false, RegretTip: "", Away: false, Maps: 0, Own: 0, OwnWins: 0, Covered: 0, Lines: 0, Bent: 0, Done: false };
+const found = { Errors: [], Requests: [], Scripts: 0, Ink: 0, Same: {}, Changed: {}, Tip: "", MapTip: "", KeyTip: "", KeyAway: false, TabStops: [], Walk: [], Chosen: false, Away: false, Maps: 0, Own: 0, OwnWins: 0, Lines: 0, Bent: 0, Done: false };
 addEventListener("error", (e) => found.Errors.push(String(e.message || e.target.outerHTML)), true);
 addEventListener("unhandledrejection", (e) => found.Errors.push(String(e.reason)));
 document.addEventListener("securitypolicyviolation", (e) => found.Errors.push("forbidden: " + e.violatedDirective + " " + e.blockedURI));
@@ -67,7 +67,7 @@ async function walk(cell) {
 async function use() {
   await settle();
   found.Scripts = document.scripts.length;
-  for (const id of ["chart", "regret"]) found.Ink[id] = pixels(id).ink;
+  found.Ink = pixels("chart").ink;
   const first = pixels("chart").hash;
   const after = async (act, id = "chart") => { const before = pixels(id).hash; act(); await settle(); return pixels(id).hash !== before; };
 
@@ -84,8 +84,6 @@ async function use() {
   found.Same["top"] = pixels("chart").hash === first;
   for (const mode of ["ratio", "bw"]) found.Changed[mode] = await after(() => document.querySelector(`#y-mode [data-mode="${mode}"]`).click());
   document.querySelector('#y-mode [data-mode="us"]').click();
-  found.Changed["band"] = await after(() => byId("band").click());
-  found.Changed["regret series off"] = await after(() => document.querySelector("#regret-legend button").click(), "regret");
   found.Changed["theme"] = await after(() => byId("theme").click());
 
   const over = byId("chart").querySelector(".u-over");
@@ -96,10 +94,6 @@ async function use() {
   mouse(over, "mouseleave", 0.5, 2);
   await settle();
   found.Away = byId("tip").hidden;
-  const inRegret = byId("regret").querySelector(".u-over");
-  mouse(inRegret, "mousemove", 0.5, 0.5);
-  await settle();
-  if (!byId("tip").hidden) found.RegretTip = byId("tip").innerText;
   const wide = pixels("chart").hash;
   for (const [type, x] of [["mouseenter", 0.3], ["mousemove", 0.3], ["mousedown", 0.3], ["mousemove", 0.45], ["mousemove", 0.6], ["mouseup", 0.6]]) {
     mouse(over, type, x, 0.5);
@@ -125,7 +119,6 @@ async function use() {
   found.Changed["filter"] = document.querySelectorAll("#legend button").length < entries;
   found.Own = [...document.querySelectorAll(".map td")].filter((td) => td.innerText.includes("own")).length;
   found.Maps = document.querySelectorAll(".map").length;
-  found.Covered = document.querySelectorAll(".cover td").length;
   // data: is inside the file.
   found.Requests = performance.getEntriesByType("resource").map((e) => e.name).filter((u) => !u.startsWith("data:"));
   found.Done = true;
