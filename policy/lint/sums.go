@@ -11,8 +11,12 @@ import (
 // vary are the rows that do not even ask for one. The order is that of NCCL's kernels (src/device/all_reduce.h,
 // src/enqueue.cc, 2.30); that of switches is from its maintainers (NVIDIA/nccl issue 1497).
 func (c *check) sumOrders(vary policy.Problems) {
+	found := map[int]bool{} // lines
+	for _, v := range vary {
+		found[v.Line] = true
+	}
 	for _, r := range c.rows {
-		if !r.Adds() || slices.ContainsFunc(vary, func(p policy.Problem) bool { return p.Line == r.Line }) {
+		if !r.Adds() || found[r.Line] {
 			continue
 		}
 		why := ""
