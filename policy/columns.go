@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -67,6 +68,14 @@ var columnBySpelling = func() map[string]*column {
 // columnNamed returns the column that a header's field names; nil: none.
 func columnNamed(field string) *column {
 	return columnBySpelling[strings.ToLower(strings.TrimSpace(field))]
+}
+
+// header is the columns of a file, in its order.
+type header []*column
+
+// columnNumber returns which column of the file has that name, from 1; 0: none.
+func (h header) columnNumber(name string) int {
+	return 1 + slices.IndexFunc(h, func(c *column) bool { return c.name == name })
 }
 
 // names lists the names of columns.

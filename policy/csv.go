@@ -45,8 +45,8 @@ func readFile(file string, data []byte) *reader {
 }
 
 type reader struct {
-	file       string
-	columns    []*column
+	file string
+	header
 	headerLine int // 0 without a header
 
 	rules      []Rule                     // in the file's order
@@ -64,7 +64,7 @@ func (r *reader) fail(line, column int, err error) {
 // readHeader finds the columns. A first row that names any column is a header: no column's name is
 // a legal field of the first row of data.
 func (r *reader) readHeader(data []byte) {
-	r.columns = columns[:headerlessColumns]
+	r.header = columns[:headerlessColumns]
 	in := csvtable.NewReader(bytes.NewReader(data))
 	first, err := in.Read()
 	for err == nil && blank(first) {
@@ -74,7 +74,7 @@ func (r *reader) readHeader(data []byte) {
 		return
 	}
 	r.headerLine, _ = in.FieldPos(0)
-	r.columns = nil
+	r.header = nil
 	for len(first) > 0 && strings.TrimSpace(first[len(first)-1]) == "" { // as spreadsheets leave them
 		first = first[:len(first)-1]
 	}
@@ -87,11 +87,11 @@ func (r *reader) readHeader(data []byte) {
 			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", suggest.Quote(s),
 				suggest.DidYouMean(s, known), strings.Join(known, ", ")))
 			col = &unknownColumn
-		case slices.Contains(r.columns, col):
+		case slices.Contains(r.header, col):
 			r.fail(r.headerLine, i+1, fmt.Errorf("column %s is named twice", col.name))
 			col = &unknownColumn
 		}
-		r.columns = append(r.columns, col)
+		r.header = append(r.header, col)
 	}
 	for _, name := range []string{"collective", "algorithm"} {
 		if r.columnNumber(name) == 0 {
@@ -100,15 +100,10 @@ func (r *reader) readHeader(data []byte) {
 	}
 }
 
-// columnNumber returns which column of the file has that name, from 1; 0: none.
-func (r *reader) columnNumber(name string) int {
-	return 1 + slices.IndexFunc(r.columns, func(c *column) bool { return c.name == name })
-}
-
 // readRows lets gocsv fill one struct per line. It puts the columns that readHeader found in front, as gocsv's
 // header. This shifts line numbers by one.
 func (r *reader) readRows(data []byte) {
-	header := append(names(r.columns), beyondColumn)
+	header := append(names(r.header), beyondColumn)
 	for i, name := range header {
 		if name == "" {
 			header[i] = fmt.Sprintf("(unknown %d)", i)

@@ -24,7 +24,7 @@ type fieldReader struct {
 	in   *csv.Reader
 	line int
 
-	fields []string // of the row, in the order of reader.columns, without blanks around them
+	fields []string // of the row, in the order of reader.header, without blanks around them
 	beyond string   // what follows them
 }
 
@@ -61,7 +61,7 @@ func (c *fieldReader) readRule(rule *Rule) {
 	*rule = anyRule
 	rule.Line = c.line
 	isDefault := strings.EqualFold(c.field("algorithm"), "default")
-	for i, col := range c.r.columns {
+	for i, col := range c.r.header {
 		text := c.fields[i]
 		if col.read == nil || isAny(text) {
 			continue
@@ -82,7 +82,7 @@ func (c *fieldReader) readRule(rule *Rule) {
 
 // checkLength accepts a row that leaves out its last fields as long as NCCL's own format lets it.
 func (c *fieldReader) checkLength() {
-	inFile := c.r.columns
+	inFile := c.r.header
 	if c.beyond == "" && c.fields[len(inFile)-1] != "" {
 		return
 	}
@@ -110,7 +110,7 @@ func (c *fieldReader) checkLength() {
 // encoding/csv tells the number only by a panic, so call length only for unusual rows.
 func (c *fieldReader) length() (n int) {
 	defer func() { _ = recover() }()
-	for ; n < len(c.r.columns); n++ {
+	for ; n < len(c.r.header); n++ {
 		c.in.FieldPos(n)
 	}
 	return n

@@ -115,6 +115,23 @@ func (m *Match) isForSize(bytes, perRank uint64) bool {
 	return m.Bytes.Contains(bytes) && m.BytesPerRank.Contains(perRank)
 }
 
+// Settled fills in the third of nodes, ranks and ranks per node if two are known, in what a rule wants. Ranks per
+// node are 0 where nodes differ in them: no rule wants that.
+func Settled(wants [NumNumbers]int32) [NumNumbers]int32 {
+	switch nodes, ranks, perNode := wants[Nodes], wants[Ranks], wants[RanksPerNode]; {
+	case nodes > 0 && ranks > 0:
+		wants[RanksPerNode] = 0
+		if ranks%nodes == 0 {
+			wants[RanksPerNode] = ranks / nodes
+		}
+	case nodes > 0 && perNode > 0 && int64(nodes)*int64(perNode) < 1<<31:
+		wants[Ranks] = nodes * perNode
+	case ranks > 0 && perNode > 0:
+		wants[Nodes] = ranks / perNode
+	}
+	return wants
+}
+
 // misses lists the columns that do not match.
 func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
 	has := numbersOf(c, *q)

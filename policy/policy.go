@@ -22,7 +22,7 @@ type Policy struct {
 	needsTopology bool
 	asksRelease   bool
 	asksName      bool
-	whenColumn    int      // of the file, from 1; 0: none
+	header        header   // of the file
 	reported      sync.Map // the conditions that were reported to fail
 }
 
@@ -33,7 +33,7 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	if len(read.problems) > 0 {
 		return nil, read.problems
 	}
-	p := &Policy{File: file, Rules: read.rules, Digest: digestOf(read.rules), whenColumn: read.columnNumber("when")}
+	p := &Policy{File: file, Rules: read.rules, Digest: digestOf(read.rules), header: read.header}
 	for _, r := range p.Rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++

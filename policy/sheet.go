@@ -27,7 +27,7 @@ func ReadSheet(text []byte) (*Sheet, error) {
 	if len(r.problems) > 0 {
 		return nil, r.problems
 	}
-	s := &Sheet{columns: names(r.columns), rows: map[int]sheetRow{}}
+	s := &Sheet{columns: names(r.header), rows: map[int]sheetRow{}}
 	in := csvtable.NewReader(bytes.NewReader(text))
 	line, start := 1, 0 // of what follows the last record
 	for {

@@ -203,6 +203,6 @@ func (v *View) failed(rule int, err error) {
 	}
 	r := &v.policy.Rules[rule]
 	if _, again := v.policy.reported.LoadOrStore(r.When, true); !again {
-		v.report(Problem{v.policy.File, r.Line, v.policy.whenColumn, err.Error()})
+		v.report(Problem{v.policy.File, r.Line, v.policy.header.columnNumber("when"), err.Error()})
 	}
 }

@@ -31,6 +31,8 @@ func (c *Comm) obstacle() obstacle {
 			EnvCompare, EnvCanary)
 	}
 	switch {
+	case s.files.Deterministic:
+		return obstacle{label: "deterministic", text: EnvDeterministic + "=1, a process stays with what it read first"}
 	case s.reload != reloadLive:
 		return obstacle{label: "reload_" + reloads[s.reload],
 			text: notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}

@@ -30,6 +30,8 @@ const (
 	// such a rendezvous. EnvFilesTrust accepts such a policy, model or topology file.
 	EnvTrust      = "NCCL_TUNER_RENDEZVOUS_TRUST"
 	EnvFilesTrust = fileowner.TrustVariable
+	// EnvDeterministic refuses whatever could make the last bits of a sum differ from those of the same call before.
+	EnvDeterministic = policyfile.DeterministicVariable
 )
 
 // reload says what a change of the policy's files does during a run.
@@ -128,6 +130,9 @@ func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok
 	s.compare = getenv(EnvCompare)
 	s.record = getenv(EnvRecord)
 	s.canary = flag(EnvCanary, false)
+	if s.files.Deterministic = flag(EnvDeterministic, true); s.files.Deterministic {
+		ok = s.refuseChanges(getenv(EnvReload), log) && ok
+	}
 	s.mustReload = s.mustReload || s.compares()
 	s.stallLimit = agree.DefaultStallLimit
 	if v := getenv(EnvStallLimit); v != "" {
@@ -148,6 +153,31 @@ func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok
 		ok = false
 	}
 	return s, ok
+}
+
+// refuseChanges turns off all that changes versions during the run, under EnvDeterministic. It logs what of that
+// the user has asked for; ok is false if there is any. reload is the value of EnvReload.
+func (s *settings) refuseChanges(reload string, log telemetry.Log) (ok bool) {
+	ok = true
+	refuse := func(variable, value string) {
+		log.Warnf("%s=%s is refused under %s=1: versions that take turns change the last bits of sums (unset one of "+
+			"both)", variable, value, EnvDeterministic)
+		ok = false
+	}
+	if s.compare != "" {
+		refuse(EnvCompare, s.compare)
+	}
+	if s.canary {
+		refuse(EnvCanary, "1")
+	}
+	if s.mustReload || reload == reloads[reloadNew] {
+		log.Warnf("%s=%s is refused under %s=1: an edit changes the last bits of sums (allowed: %s; or unset one of both)",
+			EnvReload, reload, EnvDeterministic, reloads[reloadOff])
+		ok = false
+	}
+	s.compare, s.canary, s.reload, s.mustReload, s.uniform = "", false, reloadOff, false, false
+	s.files.KeepFirst = true
+	return ok
 }
 
 // compares reports whether versions are to be compared in the job.

@@ -32,6 +32,9 @@ func checkCommand(env ncclchoice.Env) *cobra.Command {
 was probably not meant. Each finding names its rule. "tunefit check --rules" lists the
 rules, and "--explain RULE" says what one means and what to do.
 
+With --invariant it also finds what NCCL_TUNER_DETERMINISTIC=1 refuses: rows by which
+one communicator could add in more than one way, which changes the last bits of sums.
+
 With --topo or --tuning it also finds what that machine cannot do. A comment line
 "# tunefit:ignore RULE" silences a rule for the next row. The same words in a row's
 comment column silence it for that row. A reason may follow after " -- ".
@@ -39,11 +42,16 @@ comment column silence it for that row. A reason may follow after " -- ".
 Exit code: 0 without errors and warnings, 1 with some, 2 if there is nothing to check.`,
 		Example: `  tunefit check configs/policies/example.csv
   tunefit check configs/policies/example.csv --topo configs/topo/dgx-h100.xml
+  tunefit check configs/policies/invariant.csv --invariant
   tunefit check --explain shadowed`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case (rules || explain != "") && len(args) > 0:
 				return cli.Usagef("--rules and --explain take no file")
+			case o.invariant && (rules || explain != ""):
+				return cli.Usagef("--rules and --explain take no --invariant")
+			case o.invariant && len(args) == 2:
+				return cli.Usagef("--invariant takes no model: with NCCL_TUNER_DETERMINISTIC=1 the library refuses one")
 			case !rules && explain == "" && (len(args) < 1 || len(args) > 2):
 				return cli.Usagef("%d arguments given (needed: the policy file, and a model file if there is one)",
 					len(args))
@@ -64,12 +72,13 @@ Exit code: 0 without errors and warnings, 1 with some, 2 if there is nothing to 
 	f := cmd.Flags()
 	f.BoolVar(&o.asJSON, "json", false, "print JSON, one object per finding")
 	f.BoolVar(&o.all, "all", false, "print each finding, where else many of one rule are counted")
+	f.BoolVar(&o.invariant, "invariant", false, "find rows by which sums could vary, too")
 	f.BoolVar(&rules, "rules", false, "list the rules")
 	f.StringVar(&explain, "explain", "", "say what a rule means and what to do")
 	return cmd
 }
 
-type checkOptions struct{ asJSON, all bool }
+type checkOptions struct{ asJSON, all, invariant bool }
 
 func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (found bool, err error) {
 	file := args[0]
@@ -77,7 +86,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	if err != nil {
 		return false, err
 	}
-	opt := lint.Options{NCCL: nccl.ReadMeasured(text)}
+	opt := lint.Options{NCCL: nccl.ReadMeasured(text), Invariant: o.invariant}
 	if from.NCCL != "" {
 		if opt.NCCL, _, err = from.WhichNCCL(from.NCCL); err != nil {
 			return false, err

@@ -56,6 +56,30 @@ FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_di
 	}
 }
 
+// --invariant names the rows that NCCL_TUNER_DETERMINISTIC=1 refuses, and fails only on these.
+func TestCheckInvariant(t *testing.T) {
+	file := testlib.File(t, "p.csv", "allreduce,0,65536,tree,ll,1,-1,-1\nbroadcast,0,65536,tree,ll,-1,-1,-1\n")
+	out, _ := tunefit(t, cli.ExitFailed, "check", file, "--invariant")
+	if !strings.Contains(out, "p.csv:1:3: error: the row is for 0 - 64KiB only") || !strings.Contains(out, "1 error, ") {
+		t.Error(out)
+	}
+	one := testlib.File(t, "one.csv", "allreduce,0,inf,ring,simple,8,-1,-1\n")
+	out, _ = tunefit(t, cli.ExitOK, "check", one, "--invariant")
+	if !strings.Contains(out, "one.csv:1:4: note: ring/simple 8 ch: ") || !strings.Contains(out, "0 warnings, 1 note") {
+		t.Error(out)
+	}
+	policy := filepath.Join(testlib.Root, "configs/policies/invariant.csv")
+	if out, _ = tunefit(t, cli.ExitOK, "check", policy, "--invariant"); out != "nothing found\n" {
+		t.Error(out)
+	}
+	tunefit(t, cli.ExitUsage, "check", "--invariant")
+	tunefit(t, cli.ExitUsage, "check", "--invariant", "--rules")
+	_, said := tunefit(t, cli.ExitUsage, "check", one, "m.json", "--invariant")
+	if !strings.Contains(said, "takes no model") {
+		t.Error(said)
+	}
+}
+
 // The same finding again and again is counted, unless each is asked for.
 func TestCheckCounts(t *testing.T) {
 	file := testlib.File(t, "p.csv", strings.Repeat("alltoall,0,inf,ring,simple,-1,-1,-1\n", 100)+

@@ -20,6 +20,8 @@ type Options struct {
 	Machine func(nccl.Comm) *tuning.Tuning
 	// Model is compared with the rows. nil: there is none.
 	Model *model.Model
+	// Invariant looks for rows by which sums could vary, too.
+	Invariant bool
 }
 
 // Check finds what is wrong with a policy file. The file's name is for messages only. Findings come
@@ -48,7 +50,15 @@ func Check(file string, text []byte, opt Options) []Finding {
 	if opt.Model != nil {
 		c.againstModel()
 	}
+	var vary policy.Problems
+	if opt.Invariant {
+		vary = p.CheckSums()
+		c.sumOrders(vary)
+	}
 	c.ignore(text)
+	for _, v := range vary { // the library refuses these, whatever is silenced
+		c.report(sumsVary, v.Line, "", "%s", v.Text).Column = v.Column
+	}
 	sortFindings(c.findings)
 	return c.findings
 }

@@ -39,19 +39,7 @@ func keyOf(of model.Key) key {
 
 // settled fills in the third of nodes, ranks and ranks per node if two are known.
 func (k key) settled() key {
-	want := &k.wants
-	switch {
-	case want[policy.Nodes] > 0 && want[policy.Ranks] > 0:
-		want[policy.RanksPerNode] = uneven
-		if want[policy.Ranks]%want[policy.Nodes] == 0 {
-			want[policy.RanksPerNode] = want[policy.Ranks] / want[policy.Nodes]
-		}
-	case want[policy.Nodes] > 0 && want[policy.RanksPerNode] > 0 &&
-		int64(want[policy.Nodes])*int64(want[policy.RanksPerNode]) < 1<<31:
-		want[policy.Ranks] = want[policy.Nodes] * want[policy.RanksPerNode]
-	case want[policy.Ranks] > 0 && want[policy.RanksPerNode] > 0:
-		want[policy.Nodes] = want[policy.Ranks] / want[policy.RanksPerNode]
-	}
+	k.wants = policy.Settled(k.wants)
 	return k
 }
 

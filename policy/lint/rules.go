@@ -34,6 +34,8 @@ const (
 	channelsUnchecked   = "channels-unchecked"
 	chunkBelowGrain     = "chunk-below-grain"
 	badIgnore           = "bad-ignore"
+	sumsVary            = "sums-vary"
+	sumOrder            = "sum-order"
 	modelInvalid        = "model-invalid"
 	modelSimulated      = "model-simulated"
 	modelRegret         = "model-regret"

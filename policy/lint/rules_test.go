@@ -242,6 +242,55 @@ func TestChannelsThatNCCLDoesNotRaise(t *testing.T) {
 	}
 }
 
+// What lets sums vary is looked for where that is asked for, and cannot be silenced.
+func TestSumsVary(t *testing.T) {
+	const text = header + "allreduce,0,inf,ring,simple,,,,,\nallreduce,0,inf,ring,simple,8,,,,tunefit:ignore sums-vary\n" +
+		"reduce,4K,inf,ring,simple,8,,,,tunefit:ignore sums-vary\n"
+	if found := Check("p.csv", []byte(text), Options{}); slices.ContainsFunc(found, isAbout(sumsVary)) {
+		t.Errorf("%v", found)
+	}
+	found := slices.DeleteFunc(Check("p.csv", []byte(text), Options{Invariant: true}),
+		func(f Finding) bool { return !isAbout(sumsVary)(f) })
+	if len(found) != 2 || !strings.HasPrefix(found[0].String(), "p.csv:2:6: error: the row leaves channels to NCCL") ||
+		!strings.HasPrefix(found[1].String(), "p.csv:4:2: error: the row is for 4KiB - inf only") {
+		t.Errorf("%v", found)
+	}
+}
+
+// A row that asks for one configuration, and whether it adds all elements in one order.
+func TestSumOrder(t *testing.T) {
+	for row, want := range map[string]string{
+		"allreduce,,,tree,simple,1":         "",
+		"reducescatter,,,ring,simple,1":     "",
+		"reduce,,,ring,ll,1":                "",
+		"reducescatter,,,pat,simple,1":      "",
+		"broadcast,,,ring,ll,8":             "",
+		"allreduce,,1M,ring,ll,8":           "", // another finding
+		"allreduce,,,ring,simple,1":         "ring/simple 1 ch: an element's place in the ring's chunks decides the order",
+		"any,,,ring,simple,1":               "ring/simple 1 ch: an element's place",
+		"allreduce,,,tree,ll,2":             "tree/ll 2 ch: channels add in different orders",
+		"reducescatter,,,nvls,simple,1":     "nvls/simple 1 ch: a switch adds",
+		"allreduce,,,collnet_chain,simple,": "collnet_chain/simple: a switch adds",
+	} {
+		var found []Finding
+		for _, f := range Check("p.csv", []byte(header+row+",,,,\n"), Options{Invariant: true}) {
+			if isAbout(sumOrder)(f) {
+				found = append(found, f)
+			}
+		}
+		if want == "" && len(found) > 0 || want != "" && (len(found) != 1 ||
+			!strings.HasPrefix(found[0].String(), "p.csv:2:4: note: "+want)) {
+			t.Errorf("%s: %v", row, found)
+		}
+	}
+	silenced := header + "allreduce,,,tree,ll,2,,,,tunefit:ignore sum-order -- the sizes never change\n"
+	if found := Check("p.csv", []byte(silenced), Options{Invariant: true}); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+}
+
+func isAbout(rule string) func(Finding) bool { return func(f Finding) bool { return f.Rule == rule } }
+
 // Every rule is known, explained, and met by a test above or one of models.
 func TestRulesAreDocumented(t *testing.T) {
 	seen := map[string]bool{}
@@ -254,7 +303,7 @@ func TestRulesAreDocumented(t *testing.T) {
 	for _, rule := range []string{Invalid, noRows, matchesNothing, shadowed, overlap, gap, neverOffered,
 		notOnThisMachine, neverAsked, regBuff,
 		bound4GiB, channelsAbove64, channelsAboveComm, channelsLeftAlone, channelsUnchecked, chunkBelowGrain,
-		badIgnore, modelInvalid,
+		badIgnore, sumsVary, sumOrder, modelInvalid,
 		modelSimulated, modelRegret, modelNoDefault, modelMachine, modelDisagrees, modelChannelsUnseen} {
 		if !seen[rule] {
 			t.Errorf("no text of %s", rule)

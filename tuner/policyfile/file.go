@@ -50,21 +50,40 @@ type file struct {
 	report sync.Once
 }
 
-// fileKind tells a policy file and a model file apart.
+// fileKind tells a policy file and a model file apart, and what they are held to.
 type fileKind struct {
 	what  string
+	under string // the setting by which one is held to more than usual, after "problems"
 	show  string // the command that prints all that is wrong with one
 	parse func(f *file, text []byte) error
 }
 
+const deterministic = " under " + DeterministicVariable + "=1"
+
 var (
-	policyKind = &fileKind{"policy", "tunefit show", func(f *file, text []byte) (err error) {
+	policyKind = &fileKind{"policy", "", "tunefit show", func(f *file, text []byte) (err error) {
 		f.policy, err = policy.ReadCSV(f.Path, text)
 		return err
 	}}
-	modelKind = &fileKind{"model", "tunefit show --model", func(f *file, text []byte) (err error) {
+	modelKind = &fileKind{"model", "", "tunefit show --model", func(f *file, text []byte) (err error) {
 		f.model, err = model.Read(f.Path, text)
 		return err
+	}}
+	invariantPolicyKind = &fileKind{"policy", deterministic, "tunefit check --invariant",
+		func(f *file, text []byte) error {
+			p, err := policy.ReadCSV(f.Path, text)
+			if err != nil {
+				return err
+			}
+			if vary := p.CheckSums(); vary != nil {
+				return vary
+			}
+			f.policy = p
+			return nil
+		}}
+	invariantModelKind = &fileKind{"model", deterministic, "", func(f *file, _ []byte) error {
+		return fmt.Errorf("%s: a model chooses by the size of the call, and sums must not depend on that (needed: "+
+			"unset %s)", f.Path, f.Variable)
 	}}
 )
 
@@ -81,7 +100,11 @@ type filePair struct{ policy, model *file }
 // init. So a process that joins a running job starts a new communicator on the same version as the processes
 // that are already there.
 func (l *Loader) loadFiles(s Settings) filePair {
-	return filePair{l.loadFile(fileKey{policyKind, s.Policy}, s), l.loadFile(fileKey{modelKind, s.Model}, s)}
+	rows, costs := policyKind, modelKind
+	if s.Deterministic {
+		rows, costs = invariantPolicyKind, invariantModelKind
+	}
+	return filePair{l.loadFile(fileKey{rows, s.Policy}, s), l.loadFile(fileKey{costs, s.Model}, s)}
 }
 
 // loadFile returns a file's state, nil for no file. A state with errors is kept like any
@@ -210,7 +233,7 @@ func (f *file) logFailure(outcome string, log telemetry.Log) {
 		return
 	}
 	faults := strings.Split(f.faults.Error(), "\n")
-	problems := plural.Of(len(faults), "problem")
+	problems := plural.Of(len(faults), "problem") + f.kind.under
 	said := log.Once(&f.report, func() {
 		log.Warnf("%s has %s%s:", f.Path, problems, outcome)
 		for i, fault := range faults {

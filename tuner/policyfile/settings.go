@@ -1,5 +1,8 @@
 package policyfile
 
+// DeterministicVariable asks for sums that do not change. What does not keep to that is refused.
+const DeterministicVariable = "NCCL_TUNER_DETERMINISTIC"
+
 // Named is a file and the setting that names it.
 type Named struct {
 	Variable string // for messages
@@ -11,6 +14,7 @@ type Settings struct {
 	Policy, Model Named
 	KeepFirst     bool // what a file held when it was read first stays
 	Trust         bool // files that others can write to are used
+	Deterministic bool // a model is refused, and so is a policy in which policy.CheckSums finds a row
 
 	// live: the files are read during a run, and a bad one leaves what is in force.
 	live bool

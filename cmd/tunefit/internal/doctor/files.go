@@ -61,7 +61,12 @@ func (d *doctor) readFiles() (f filesFound) {
 	if f.policy.usable() {
 		if f.compiled, err = policy.ReadCSV(f.policy.name, f.policy.text); err != nil {
 			f.policy.faults = strings.Split(err.Error(), "\n")
+		} else if vary := f.compiled.CheckSums(); vary != nil && isDeterministic(d.env) {
+			f.compiled, f.policy.faults = nil, strings.Split(vary.Error(), "\n")
 		}
+	}
+	if f.model.usable() && isDeterministic(d.env) {
+		f.model.faults = []string{"a model chooses by the size of the call, and sums must not depend on that"}
 	}
 	if f.model.usable() {
 		if f.fitted, err = model.Read(f.model.name, f.model.text); err != nil {
@@ -128,11 +133,18 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 		if more := len(f.faults) - shown; more > 0 {
 			text += fmt.Sprintf("\nand %d more", more)
 		}
-		do := "correct it, and look with: tunefit check " + f.name
+		do, under := "correct it, and look with: tunefit check "+f.name, ""
 		if f.variable == tuner.EnvModelFile {
 			do = "fit it anew: tunefit fit"
 		}
-		return []finding{failed(do, "%s is refused, and %s:\n%s", f.name, outcome, text)}
+		if isDeterministic(d.env) {
+			under = " under " + d.env.Show(tuner.EnvDeterministic)
+			do = "correct it, and look with: tunefit check --invariant " + f.name
+			if f.variable == tuner.EnvModelFile {
+				do = "unset " + tuner.EnvModelFile + ", or " + tuner.EnvDeterministic
+			}
+		}
+		return []finding{failed(do, "%s is refused%s, and %s:\n%s", f.name, under, outcome, text)}
 	}
 	found = d.relative(f.variable)
 	if real, err := filepath.EvalSymlinks(f.name); err == nil {

@@ -22,6 +22,9 @@ import (
 
 // reloadMode is when a change of the files takes effect: live, new or off.
 func reloadMode(e *localenv.Environment) string {
+	if isDeterministic(e) {
+		return "off"
+	}
 	switch mode := e.Get(tuner.EnvReload); mode {
 	case "", "live", "uniform":
 		return "live"
@@ -34,6 +37,9 @@ func reloadMode(e *localenv.Environment) string {
 func (d *doctor) examineRendezvous(ctx context.Context) []finding {
 	name := d.env.Get(tuner.EnvRendezvous)
 	switch mode := reloadMode(d.env); {
+	case isDeterministic(d.env):
+		return []finding{noted("", "not used: %s, a process stays with what it read first; do not edit while "+
+			"communicators are being created", d.env.Show(tuner.EnvDeterministic))}
 	case mode == "off":
 		return []finding{noted("", "not used: %s, a process stays with what it read first",
 			d.env.Show(tuner.EnvReload))}

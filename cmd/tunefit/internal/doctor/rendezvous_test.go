@@ -36,6 +36,7 @@ func TestDoctorRendezvous(t *testing.T) {
 		{"", 2, isWarning, []string{"not set", "2 nodes"}},
 		{tuner.EnvReload + "=off", 2, isNote, []string{"not used"}},
 		{tuner.EnvReload + "=new", 2, isNote, []string{"created later only"}},
+		{tuner.EnvDeterministic + "=1", 2, isNote, []string{"not used: NCCL_TUNER_DETERMINISTIC=1"}},
 		{is + mine, 1, isFine, []string{mine, "for a record"}},
 		{is + filepath.Join(mine, "coming"), 1, isFine, []string{"will create coming"}},
 		{is + filepath.Join(mine, "not", "coming"), 1, isError, []string{"no such file"}},

@@ -98,6 +98,9 @@ func showsTuner(subsystems string) bool {
 
 // comparing says whether the job can compare its policy as it is told to.
 func comparing(e *localenv.Environment) []finding {
+	if isDeterministic(e) { // the tuner's own words about its settings name what it refuses
+		return nil
+	}
 	with := e.Get(tuner.EnvCompare)
 	if mode := reloadMode(e); mode != "live" && (with != "" || e.Get(tuner.EnvCanary) == "1") {
 		return []finding{failed("unset "+tuner.EnvReload+", or what asks for a comparison",
@@ -139,6 +142,12 @@ func tunerVariables(e *localenv.Environment) (found []finding) {
 		found = append(found, failed("correct or unset it", "%s%s", problem, consequence))
 	}
 	return found
+}
+
+// isDeterministic reports whether the tuner refuses what could change sums.
+func isDeterministic(e *localenv.Environment) bool {
+	s := e.Get(tuner.EnvDeterministic)
+	return s != "" && s != "0"
 }
 
 // isStrict reports whether init fails if a file cannot be used.

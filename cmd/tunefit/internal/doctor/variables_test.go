@@ -42,6 +42,12 @@ func TestDoctorEnvironment(t *testing.T) {
 		{"NCCL_TUNER_STALL_LIMIT=1m", isError, []string{"seconds"}},
 		{"NCCL_TUNER_COMPARE=nccl NCCL_TUNER_RELOAD=new", isError,
 			[]string{"NCCL_TUNER_RELOAD=new: nothing is compared"}},
+		{"NCCL_TUNER_DETERMINISTIC=1", isFine, nil},
+		{"NCCL_TUNER_DETERMINISTIC=on", isError, []string{`"on"`, "allowed: 0, 1"}},
+		{"NCCL_TUNER_DETERMINISTIC=1 NCCL_TUNER_COMPARE=nowhere.csv", isError,
+			[]string{"NCCL_TUNER_COMPARE=nowhere.csv is refused under NCCL_TUNER_DETERMINISTIC=1"}},
+		{"NCCL_TUNER_DETERMINISTIC=1 NCCL_TUNER_RELOAD=new", isError,
+			[]string{"NCCL_TUNER_RELOAD=new is refused under NCCL_TUNER_DETERMINISTIC=1"}},
 		{"NCCL_TUNER_CANARY=1 NCCL_TUNER_RELOAD=off", isError, []string{"NCCL_TUNER_RELOAD=off: nothing is compared"}},
 	} {
 		t.Log(c.variable)
@@ -96,8 +102,10 @@ func TestDoctorFiles(t *testing.T) {
 	if err := os.Chmod(open, 0o666); err != nil {
 		t.Fatal(err)
 	}
+	same := testlib.File(t, "same.csv", "allreduce,0,inf,ring,simple,8,-1,-1\n")
 	model := testlib.File(t, "m.json", "{}")
 	const policyIs, modelIs, strict = tuner.EnvConfigFile + "=", tuner.EnvModelFile + "=", tuner.EnvStrict + "=1"
+	const deterministic = tuner.EnvDeterministic + "=1"
 	for _, c := range []struct {
 		environ []string
 		want    severity
@@ -120,6 +128,11 @@ func TestDoctorFiles(t *testing.T) {
 		{[]string{policyIs + open, tuner.EnvFilesTrust + "=1"}, isWarning, []string{"anybody can write " + open}},
 		{[]string{policyIs + good, modelIs + model}, isError, []string{"m.json", "is not used"}},
 		{[]string{policyIs + good, modelIs + model}, isFine, []string{good}},
+		{[]string{policyIs + good, deterministic}, isError, []string{good + " is refused under NCCL_TUNER_DETERMINISTIC=1, ",
+			"good.csv:1:6: the row leaves channels to NCCL", "tunefit check --invariant " + good}},
+		{[]string{policyIs + same, deterministic}, isFine, []string{same}},
+		{[]string{policyIs + same, modelIs + model, deterministic}, isError, []string{"m.json is refused under",
+			"a model chooses by the size", "unset NCCL_TUNER_MODEL_FILE"}},
 	} {
 		t.Log(c.environ)
 		mustFind(t, testDoctor(t, c.environ...).examine(t.Context(), only("files")), "files", c.want, c.words...)

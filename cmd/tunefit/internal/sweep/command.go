@@ -74,10 +74,11 @@ func (s *Sweep) writePolicy(start *perfrun.Start) error {
 	})
 }
 
-// decisive are variables that would decide instead of what is measured, or hide what ran.
+// decisive are variables that would decide instead of what is measured, refuse it, or hide what ran.
 var decisive = []string{
 	"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-	"NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvModelFile, "NCCL_DEBUG_FILE",
+	"NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvModelFile, tuner.EnvDeterministic,
+	"NCCL_DEBUG_FILE",
 }
 
 // noteDecisive says which of them are set. Runs do not get them.
