@@ -365,7 +365,7 @@ var sanitizers = map[string]string{
 func sanitized(t *testing.T, names string) programs {
 	t.Helper()
 	if exec.Command("sh", "-c", "echo 'int main(void){return 0;}' | ${CC:-gcc} -fsanitize="+names+
-		" -x c -o /dev/null -").Run() != nil {
+		" -x c -o "+filepath.Join(t.TempDir(), "probe")+" -").Run() != nil {
 		t.Skipf("SKIPPED: this compiler has no -fsanitize=%s", names)
 	}
 	p, err := build(t.TempDir(), "SANITIZE="+names)
