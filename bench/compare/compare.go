@@ -100,12 +100,16 @@ func (p *pool) group(key Key, opts Options) Group {
 	if severalRuns {
 		values = runs
 		g.Paired = alternate(order, p.times, opts.Alternating)
-		g.collapsed(p, runs, order)
 	}
 	if g.Paired {
 		for i := range values {
-			sortByTime(&values[i], order[i], p.times, opts.Alternating)
+			sortByTime(&values[i], &order[i], p.times, opts.Alternating)
 		}
+	}
+	if severalRuns {
+		g.collapsed(p, values, order)
+	}
+	if g.Paired {
 		g.drifted(p, values)
 	}
 	g.estimate(values)

@@ -22,8 +22,8 @@ const (
 	// machines, too.
 	leastSizes = 3
 	leastRuns  = 3 // of two runs nobody can say which one deviates
-	// leastTrend in standard deviations of Kendall's statistic: of 5 runs each must be slower than all before it.
-	leastTrend, leastTrendRuns = 2.4, 5
+	// leastTrend in standard deviations of Kendall's statistic: of the 10 pairs of 5 runs 9 must be in order of time.
+	leastTrend, leastTrendRuns = 1.9, 5
 )
 
 // Unsteady is a run that took much longer than the others of its side, or a side whose runs became slower or faster.
@@ -36,8 +36,13 @@ type Unsteady struct {
 	// Ratio is the run's time / that of the other runs; for a drift the last run's time / the first one's, by a line
 	// through all. It is the median over Sizes.
 	Ratio float64 `json:"ratio"`
-	// Other is the ratio of the other side while this one drifted.
+	// Other is that ratio of the other side: of the run beside it, or of its drift. 0: the runs are no pairs.
 	Other float64 `json:"other_side,omitempty"`
+}
+
+// Alone reports whether the other side had less than half of it. Else the machine was unsteady, not the side.
+func (u Unsteady) Alone() bool {
+	return u.Other == 0 || math.Abs(math.Log(u.Ratio)) > 2*math.Abs(math.Log(u.Other))
 }
 
 // Span is a range of measured sizes.
@@ -60,8 +65,11 @@ func (u Unsteady) String() string {
 		return fmt.Sprintf("%s drifted: its last run took %s times as long as its first at %s, the other side's %s times",
 			u.Side, times(u.Ratio), at, times(u.Other))
 	}
-	return fmt.Sprintf("run %d of %s took %s times as long as its other runs at %s (%s)", u.Run, u.Side, times(u.Ratio),
-		at, u.Log)
+	text := fmt.Sprintf("run %d of %s took %s times as long as its other runs at %s", u.Run, u.Side, times(u.Ratio), at)
+	if u.Other > 0 {
+		text += fmt.Sprintf(", the other side's run beside it %s times", times(u.Other))
+	}
+	return text + " (" + u.Log + ")"
 }
 
 func times(ratio float64) string {
@@ -71,31 +79,46 @@ func times(ratio float64) string {
 	return strconv.FormatFloat(ratio, 'f', 2, 64)
 }
 
-// collapsed finds the runs that took much longer than the others of their side. order names the runs at each size.
-func (g *Group) collapsed(p *pool, runs []repetitions, order [][2][]int) {
+// collapsed finds the runs that took much longer than the others of their side. order names the runs of the values.
+func (g *Group) collapsed(p *pool, values []repetitions, order [][2][]int) {
 	for side := range p.names {
 		for run, log := range p.logs[side] {
 			number := 0
 			apart, scatter := make([]float64, len(g.Rows)), make([][]float64, len(g.Rows))
-			for i := range g.Rows {
-				v, place := runs[i][side], slices.Index(order[i][side], run)
-				if place < 0 || len(v) < leastRuns {
+			beside := make([]float64, len(g.Rows)) // what the other run of the pair is apart
+			for i, v := range values {
+				place := slices.Index(order[i][side], run)
+				if place < 0 || len(v[side]) < leastRuns {
 					continue
 				}
 				number = place + 1
-				others := slices.Delete(slices.Clone(v), place, place+1)
-				middle := stats.Median(others)
-				apart[i] = v[place] - middle
-				for _, x := range others {
-					scatter[i] = append(scatter[i], math.Abs(x-middle)*freedom(len(others), 1))
+				apart[i], scatter[i] = fromOthers(v[side], place)
+				if g.Paired {
+					beside[i], _ = fromOthers(v[1-side], place)
 				}
 			}
-			if at := deviate(apart, scatter); len(at) > 0 {
-				g.Unsteady = append(g.Unsteady, Unsteady{Side: p.names[side], Run: number, Log: log,
-					Sizes: g.spans(at), Ratio: math.Exp(median(apart, at))})
+			at := deviate(apart, scatter)
+			if len(at) == 0 {
+				continue
 			}
+			u := Unsteady{Side: p.names[side], Run: number, Log: log, Sizes: g.spans(at),
+				Ratio: math.Exp(median(apart, at))}
+			if g.Paired {
+				u.Other = math.Exp(median(beside, at))
+			}
+			g.Unsteady = append(g.Unsteady, u)
 		}
 	}
+}
+
+// fromOthers is how far one value is from the median of the others, and how far each of these is.
+func fromOthers(values []float64, place int) (apart float64, scatter []float64) {
+	others := slices.Delete(slices.Clone(values), place, place+1)
+	middle := stats.Median(others)
+	for _, x := range others {
+		scatter = append(scatter, math.Abs(x-middle)*freedom(len(others), 1))
+	}
+	return values[place] - middle, scatter
 }
 
 // drifted finds a side whose runs became slower or faster while those of the other did not. The values of both sides
