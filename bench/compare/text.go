@@ -113,7 +113,7 @@ func (t *Table) conclude(out io.Writer) {
 		plural.Of(t.Tested, "ratio"), percent(alpha))
 	for _, g := range t.Groups {
 		for _, u := range g.Unsteady {
-			fmt.Fprintf(out, "unsteady: %s %s: %s\n", g.Coll, g.CommText(), u)
+			fmt.Fprintf(out, "unsteady: %s: %s\n", g.Key, u)
 		}
 	}
 	for _, n := range t.Notes {

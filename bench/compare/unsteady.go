@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -22,7 +23,7 @@ const (
 	// machines, too.
 	leastSizes = 3
 	leastRuns  = 3 // of two runs nobody can say which one deviates
-	// leastTrend in standard deviations of Kendall's statistic: of the 10 pairs of 5 runs 9 must be in order of time.
+	// leastTrend in standard deviations of Kendall's statistic: of the 10 pairs among 5 runs 9 must be in order.
 	leastTrend, leastTrendRuns = 1.9, 5
 )
 
@@ -82,7 +83,7 @@ func times(ratio float64) string {
 // collapsed finds the runs that took much longer than the others of their side. order names the runs of the values.
 func (g *Group) collapsed(p *pool, values []repetitions, order [][2][]int) {
 	for side := range p.names {
-		for run, log := range p.logs[side] {
+		for _, run := range suspects(side, values, order) {
 			number := 0
 			apart, scatter := make([]float64, len(g.Rows)), make([][]float64, len(g.Rows))
 			beside := make([]float64, len(g.Rows)) // what the other run of the pair is apart
@@ -101,7 +102,7 @@ func (g *Group) collapsed(p *pool, values []repetitions, order [][2][]int) {
 			if len(at) == 0 {
 				continue
 			}
-			u := Unsteady{Side: p.names[side], Run: number, Log: log, Sizes: g.spans(at),
+			u := Unsteady{Side: p.names[side], Run: number, Log: p.logs[side][run], Sizes: g.spans(at),
 				Ratio: math.Exp(median(apart, at))}
 			if g.Paired {
 				u.Other = math.Exp(median(beside, at))
@@ -109,6 +110,20 @@ func (g *Group) collapsed(p *pool, values []repetitions, order [][2][]int) {
 			g.Unsteady = append(g.Unsteady, u)
 		}
 	}
+}
+
+// suspects are the runs that could have collapsed, which are few: they are above the median anywhere.
+func suspects(side int, values []repetitions, order [][2][]int) []int {
+	found := map[int]bool{}
+	for i, v := range values {
+		middle := stats.Median(v[side])
+		for place, run := range order[i][side] {
+			if v[side][place]-middle > deviations*leastScatter/2 {
+				found[run] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 // fromOthers is how far one value is from the median of the others, and how far each of these is.
@@ -129,16 +144,16 @@ func (g *Group) drifted(p *pool, values []repetitions) {
 		var scatter [][]float64
 		var rises [2][]float64 // from the first run to the last, of this side and the other
 		for _, v := range values {
-			last := float64(len(v[0]) - 1)
-			own, other := slope(v[side])*last, slope(v[1-side])*last
-			rises[0], rises[1] = append(rises[0], own), append(rises[1], other)
-			differences := pairs(repetitions{v[1-side], v[side]})
-			rise, around := 0.0, []float64(nil)
-			if math.Abs(own) > 2*math.Abs(other) && isTrend(differences) {
-				b := slope(differences)
-				rise = math.Abs(b * last)
-				around = residuals(differences, b)
+			own, other, rise, around := 0.0, 0.0, 0.0, []float64(nil)
+			if differences := pairs(v); isTrend(differences) {
+				last := float64(len(differences) - 1)
+				own, other = slope(v[side])*last, slope(v[1-side])*last
+				if math.Abs(own) > 2*math.Abs(other) {
+					b := slope(differences)
+					rise, around = math.Abs(b*last), residuals(differences, b)
+				}
 			}
+			rises[0], rises[1] = append(rises[0], own), append(rises[1], other)
 			apart, scatter = append(apart, rise), append(scatter, around)
 		}
 		if at := deviate(apart, scatter); len(at) > 0 {

@@ -77,7 +77,7 @@ func (f *sweepFlags) judge(t *compare.Table, file string) error {
 	for _, g := range t.Groups {
 		for _, u := range g.Unsteady {
 			if u.Side == sideOfPolicy && u.Ratio > 1 && u.Alone() {
-				unsteady = append(unsteady, fmt.Sprintf("%s %s: %s", g.Coll, g.CommText(), u))
+				unsteady = append(unsteady, fmt.Sprintf("%s: %s", g.Key, u))
 			}
 		}
 	}
