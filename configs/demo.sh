@@ -100,4 +100,6 @@ cat <<END
   Use it:        export NCCL_TUNER_PLUGIN=$here/libnccl-tuner-go.so
                  export NCCL_TUNER_CONFIG_FILE=/path/to/your/learned.csv
                  export NCCL_TUNER_MODEL_FILE=/path/to/your/model.json
+  Try it in jobs: export NCCL_TUNER_COMPARE=nccl
+                 (a faster collective is often no faster job: the job itself compares)
 END

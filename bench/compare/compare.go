@@ -103,8 +103,14 @@ func (p *pool) group(key Key, opts Options) Group {
 	}
 	if g.Paired {
 		for i := range values {
-			sortByTime(&values[i], order[i], p.times, opts.Alternating)
+			sortByTime(&values[i], &order[i], p.times, opts.Alternating)
 		}
+	}
+	if severalRuns {
+		g.collapsed(p, values, order)
+	}
+	if g.Paired {
+		g.drifted(p, values)
 	}
 	g.estimate(values)
 	g.average(values)

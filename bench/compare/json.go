@@ -20,15 +20,16 @@ type tableJSON struct {
 }
 
 type groupJSON struct {
-	Collective string `json:"collective"`
-	Nodes      int    `json:"nodes,omitempty"`
-	Ranks      int    `json:"ranks,omitempty"`
-	DType      string `json:"dtype,omitempty"`
-	RedOp      string `json:"redop,omitempty"`
-	InPlace    bool   `json:"in_place"`
-	Paired     bool   `json:"paired"`
-	Sizes      []Row  `json:"sizes"`
-	Mean       Mean   `json:"geomean"`
+	Collective string     `json:"collective"`
+	Nodes      int        `json:"nodes,omitempty"`
+	Ranks      int        `json:"ranks,omitempty"`
+	DType      string     `json:"dtype,omitempty"`
+	RedOp      string     `json:"redop,omitempty"`
+	InPlace    bool       `json:"in_place"`
+	Paired     bool       `json:"paired"`
+	Sizes      []Row      `json:"sizes"`
+	Mean       Mean       `json:"geomean"`
+	Unsteady   []Unsteady `json:"unsteady"`
 }
 
 // MarshalJSON is for programs that read the table.
@@ -44,6 +45,7 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 		j.Groups = append(j.Groups, groupJSON{
 			Collective: g.Coll.String(), Nodes: g.Nodes, Ranks: g.Ranks, DType: g.DType, RedOp: g.RedOp,
 			InPlace: g.InPlace, Paired: g.Paired, Sizes: g.Rows, Mean: g.Mean,
+			Unsteady: append([]Unsteady{}, g.Unsteady...),
 		})
 	}
 	j.Slower, j.Sizes = t.Count(Slower)

@@ -60,12 +60,14 @@ type pool struct {
 	readings map[Key]map[uint64][]reading
 	runs     [2]map[run]int
 	times    [2][]string // when each run began; empty: not known
+	logs     [2][]string // file of each run
 	leftOut  map[LeftOut]int
 	names    [2]string
 }
 
 func newPool(names [2]string) *pool {
-	return &pool{map[Key]map[uint64][]reading{}, [2]map[run]int{{}, {}}, [2][]string{}, map[LeftOut]int{}, names}
+	return &pool{readings: map[Key]map[uint64][]reading{}, runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{},
+		names: names}
 }
 
 func (p *pool) leave(side int, rows int, reason string, args ...any) {
@@ -88,7 +90,7 @@ func (p *pool) add(side int, s *bench.Sample) {
 		if s.Setup != nil {
 			began = strings.Replace(s.Setup.Time, "T", " ", 1)
 		}
-		p.times[side] = append(p.times[side], began)
+		p.times[side], p.logs[side] = append(p.times[side], began), append(p.logs[side], r.log)
 	}
 	key := keyOf(s)
 	if p.readings[key] == nil {

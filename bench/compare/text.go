@@ -111,6 +111,11 @@ func (t *Table) conclude(out io.Writer) {
 		plural.Of(all, "size"), slower, beyond, percent(t.Threshold), faster, all-slower-faster)
 	fmt.Fprintf(out, "ratio of times: below 1 is faster; of %s tested, at most %s of the verdicts are luck\n",
 		plural.Of(t.Tested, "ratio"), percent(alpha))
+	for _, g := range t.Groups {
+		for _, u := range g.Unsteady {
+			fmt.Fprintf(out, "unsteady: %s: %s\n", g.Key, u)
+		}
+	}
 	for _, n := range t.Notes {
 		fmt.Fprintf(out, "note: %s\n", n)
 	}

@@ -51,16 +51,18 @@ func byTime(runs [2][]int, times [2][]string) (all []started) {
 	return all
 }
 
-// sortByTime puts pairs side by side.
-func sortByTime(v *repetitions, runs [2][]int, times [2][]string, told bool) {
+// sortByTime puts pairs side by side: the values at a size and the runs that they are of.
+func sortByTime(v *repetitions, runs *[2][]int, times [2][]string, told bool) {
 	if told {
 		return
 	}
 	var sorted repetitions
-	for _, r := range byTime(runs, times) {
+	var of [2][]int
+	for _, r := range byTime(*runs, times) {
 		sorted[r.side] = append(sorted[r.side], v[r.side][r.place])
+		of[r.side] = append(of[r.side], runs[r.side][r.place])
 	}
-	*v = sorted
+	*v, *runs = sorted, of
 }
 
 // oneAfterTheOther reports whether all runs of one side are known to have begun before all of the other.

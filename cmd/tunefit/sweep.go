@@ -18,13 +18,11 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -54,10 +52,13 @@ type sweepFlags struct {
 
 // sweepJSON is what sweep --json prints.
 type sweepJSON struct {
-	Directory   string         `json:"directory"`
-	Fit         fitJSON        `json:"fit"`             // of all that was measured
-	Proof       *compare.Table `json:"proof,omitempty"` // left out: there was none, or it broke off
-	NotMeasured []string       `json:"not_measured"`    // and their reasons are in the journal
+	Directory string         `json:"directory"`
+	Fit       fitJSON        `json:"fit"`             // of all that was measured
+	Proof     *compare.Table `json:"proof,omitempty"` // left out: there was none, or it broke off
+	// InJob is the environment of a job that compares the policy with NCCL alone; left out: there is no policy, or it
+	// failed its proof.
+	InJob       map[string]string `json:"in_job,omitempty"`
+	NotMeasured []string          `json:"not_measured"` // and their reasons are in the journal
 }
 
 func sweepCommand(env ncclchoice.Env) *cobra.Command {
@@ -68,7 +69,8 @@ func sweepCommand(env ncclchoice.Env) *cobra.Command {
 		Long: `Measure a cluster with nccl-tests, and make a policy of it. It runs the programs of
 nccl-tests as tunefit plan would have them run, and learns from each log what to measure
 next. It verifies what it would choose, in turns with the default. Then it writes
-sweep.csv, model.json, policy.csv and report.html into the directory.
+sweep.csv, model.json, policy.csv and report.html into the directory. The last line of
+its output is how the job itself tells whether the policy makes it faster.
 
 It finishes collectives and communicators one after the other, in the order given. What
 a budget does not reach is left to NCCL. It measures all configurations on one node and
@@ -125,7 +127,8 @@ A plan file holds the same settings by the names of the options; --init prints o
 	cli.Duration(flags, &f.limit, "limit", 5*time.Minute, "end a run that prints nothing for so long")
 	cli.Duration(flags, &f.budget, "budget", 0,
 		"for all runs together, as 2h; the last part is for the verification (default: no limit)")
-	flags.IntVar(&f.prove, "prove", 0, "then run the default and the policy so often in alternation, and compare")
+	flags.IntVar(&f.prove, "prove", 0,
+		"then run the default and the policy so often in alternation, compare them, and name runs that collapsed")
 	flags.Lookup("prove").NoOptDefVal = "5"
 	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, and about how long it takes")
@@ -182,11 +185,17 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 
 // finish learns from all runs, and proves the policy if that was asked for.
 func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
-	if err := f.learn(cmd, s, found); err != nil {
+	policy, err := f.learn(cmd, s, found)
+	if err != nil {
 		return err
 	}
-	if f.prove > 0 {
+	if policy && f.prove > 0 {
 		if err := f.proof(ctx, cmd, s, found); err != nil {
+			return err
+		}
+	}
+	if policy {
+		if err := f.tellJob(cmd.OutOrStdout(), s, found); err != nil {
 			return err
 		}
 	}
@@ -211,8 +220,8 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	switch {
 	case f.repetitions < 1 || f.repetitions > 100:
 		return o, cli.Usagef("--repetitions %d (allowed: 1 to 100)", f.repetitions)
-	case f.prove < 0 || f.prove > 100:
-		return o, cli.Usagef("--prove %d (allowed: 1 to 100)", f.prove)
+	case f.prove < 0 || f.prove > mostProof:
+		return o, cli.Usagef("--prove %d (allowed: 1 to %d)", f.prove, mostProof)
 	case f.limit < time.Second:
 		return o, cli.Usagef("--limit %v (allowed: 1s or more)", f.limit)
 	}
@@ -298,19 +307,20 @@ func launcherFor(keys []fit.Key) string {
 	return launch.MPIRun
 }
 
-// learn makes a policy of all that was measured.
-func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
+// learn makes a policy of all that was measured, if that shows a gain.
+func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) (policy bool, err error) {
 	in := func(name string) string { return filepath.Join(f.dir, name) }
 	samples, failed := s.Samples()
 	if len(samples) == 0 {
-		return errors.New("not one usable measurement, not even of the default: nothing was written")
+		return false, errors.New("not one usable measurement, not even of the default: nothing was written")
 	}
 	if err := cli.WriteWhole(in("sweep.csv"), true,
 		func(w io.Writer) error { return bench.WriteTidy(w, samples, failed) }); err != nil {
-		return err
+		return false, err
 	}
 	if !slices.ContainsFunc(samples, func(m bench.Sample) bool { return m.Selection != bench.SelectionDefault }) {
-		return fmt.Errorf("only the default was measured, so there is no policy: its times are in %s", in("sweep.csv"))
+		return false,
+			fmt.Errorf("only the default was measured, so there is no policy: its times are in %s", in("sweep.csv"))
 	}
 	flags := fitFlags{
 		env:   f.choices.Topology.Env,
@@ -320,60 +330,13 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 	if f.asJSON {
 		flags.json = &found.Fit
 	}
-	err := fitFiles(cmd, []string{in("sweep.csv")}, flags)
+	err = fitFiles(cmd, []string{in("sweep.csv")}, flags)
 	if errors.Is(err, errNoGain) { // that is an answer, and an older policy is none
 		fmt.Fprintln(cmd.ErrOrStderr(), "there is no policy:", errNoGain)
 		if err := os.Remove(in("policy.csv")); !errors.Is(err, os.ErrNotExist) {
-			return err
+			return false, err
 		}
-		return nil
+		return false, nil
 	}
-	return err
-}
-
-// proof compares the policy with the default.
-func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
-	file := filepath.Join(f.dir, "policy.csv")
-	rows, _, err := ask.ReadPolicy(f.choices.Topology.Inputs, file)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // there is nothing to prove
-	} else if err != nil {
-		return err
-	}
-	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k fit.Key) bool {
-		return !slices.ContainsFunc(rows.Rules, func(r policy.Rule) bool {
-			return r.IsFor(k.Coll, policy.Comm{Comm: k.Comm})
-		})
-	})
-	if len(keys) == 0 {
-		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)
-	}
-	proof, err := s.Prove(ctx, file, keys, f.prove)
-	if err != nil {
-		return f.goesOn(err)
-	}
-	kept := filepath.Join(f.dir, "proof.txt")
-	if len(proof.Broken) > 0 {
-		err := fmt.Errorf("%s is not proven, since not all runs of the proof ended well and right at all sizes:\n  %s",
-			file, strings.Join(proof.Broken, "\n  "))
-		return errors.Join(err, cli.WriteWhole(kept, true, func(w io.Writer) error {
-			_, failed := fmt.Fprintln(w, err)
-			return failed
-		}))
-	}
-	t := compare.Two(proof.Before, proof.After, compare.Options{Names: [2]string{"default", "policy"},
-		Alternating: true, Threshold: 0.01})
-	err = cli.WriteWhole(kept, true, t.WriteText)
-	if f.asJSON {
-		found.Proof = t
-	} else {
-		err = errors.Join(err, t.WriteText(cmd.OutOrStdout()))
-	}
-	if err != nil {
-		return err
-	}
-	if sizes, mean := t.Slower(); sizes > 0 || mean {
-		return fmt.Errorf("%s makes something slower: do not deploy it as it is", file)
-	}
-	return nil
+	return err == nil, err
 }

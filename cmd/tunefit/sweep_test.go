@@ -185,13 +185,15 @@ func TestSweepJSON(t *testing.T) {
 		Directory string
 		Fit       fitJSON
 		Proof     struct{ Groups []json.RawMessage }
-		Missing   []string `json:"not_measured"`
+		Missing   []string          `json:"not_measured"`
+		InJob     map[string]string `json:"in_job"`
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if got.Directory != c.dir || len(got.Fit.Groups) != 1 || got.Fit.Policy != filepath.Join(c.dir, "policy.csv") ||
-		len(got.Proof.Groups) != 1 || got.Missing == nil || len(got.Missing) > 0 {
+		len(got.Proof.Groups) != 1 || got.Missing == nil || len(got.Missing) > 0 ||
+		got.InJob["NCCL_TUNER_CONFIG_FILE"] != got.Fit.Policy || got.InJob["NCCL_TUNER_COMPARE"] != "nccl" {
 		t.Errorf("%s", out)
 	}
 	for _, other := range []string{"--init", "--dry-run"} {

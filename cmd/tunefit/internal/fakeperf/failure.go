@@ -19,11 +19,12 @@ const (
 	failUnsupport = "unsupported"       // NCCL does not have the configuration
 	failNodeLost  = "node-lost"         // NCCL loses its connection to the last node
 	failTruncated = "truncated"         // the output ends in the middle of a row
+	failSlow      = "slow"              // sizes take twice as long
 	failNoPlugin  = "plugin-not-loaded" // NCCL does not find its tuner
 )
 
 var failures = []string{failCrash, failCUDA, failHang, failWrong, failUnsupport, failNodeLost, failTruncated,
-	failNoPlugin}
+	failSlow, failNoPlugin}
 
 // failure is one thing that fails, and when: always, at one start by its number, or for a configuration.
 type failure struct {
@@ -70,7 +71,7 @@ func (f *failure) is(c nccl.Config) bool {
 // at is what happens at a row: in the middle of the run, or at a configuration that fails; "": nothing.
 func (s *settings) at(row, rows int, c nccl.Config) string {
 	for _, f := range s.fails {
-		if f.is(c) || f.isNow(s.start) && row == rows/2 {
+		if f.is(c) || f.isNow(s.start) && (row == rows/2 || row > rows/2 && f.what == failSlow) {
 			return f.what
 		}
 	}

@@ -55,6 +55,29 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// A slow start takes twice as long from the middle on, a slow configuration wherever it runs.
+func TestSlow(t *testing.T) {
+	times := func(env ...string) (all []float64) {
+		log := started(t, exitOK, append(env, "FAKEPERF_NOISE=0", "NCCL_ALGO=Ring"), "all_reduce_perf", "-g", "8",
+			"-b", "1M", "-e", "8M", "-f", "2")
+		for _, s := range read(t, log).Samples {
+			all = append(all, s.Micros)
+		}
+		return all
+	}
+	usual := times()
+	for what, want := range map[string]string{"slow": "1 1 1 1 2 2 2 2", "slow:2": "1 1 1 1 1 1 1 1",
+		"slow:ring": "2 2 2 2 2 2 2 2", "slow:tree": "1 1 1 1 1 1 1 1"} {
+		var got []string
+		for i, micros := range times("FAKEPERF_FAIL="+what, "FAKEPERF_STATE=starts") {
+			got = append(got, fmt.Sprintf("%.2g", micros/usual[i]))
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s: times are %s of the usual ones, want %s", what, text, want)
+		}
+	}
+}
+
 // A tuner that is not loaded is seen as such.
 func TestPluginNotLoaded(t *testing.T) {
 	testlib.NeedPlugin(t)

@@ -113,17 +113,20 @@ func (t *test) row(l line, i, rows int) error {
 			wrong = int(l.count)
 			t.wrong++
 		}
-		t.half(l, wrong)
+		t.half(l, wrong, fails == failSlow)
 	}
 	t.print("\n")
 	return nil
 }
 
 // half prints one of a row's two times, with its bandwidths.
-func (t *test) half(l line, wrong int) {
+func (t *test) half(l line, wrong int, slow bool) {
 	micros := .4 // of a call that does nothing
 	if l.bytes > 0 {
 		micros = t.decisions[l.bytes].micros
+	}
+	if slow {
+		micros *= 2
 	}
 	micros *= t.noise.Next(max(1, l.bytes))
 	algBW := float64(l.bytes) / 1000 / micros
