@@ -17,7 +17,8 @@ import (
 // known.
 type Communicator struct {
 	Rendezvous string    `json:"rendezvous"`
-	Name       string    `json:"communicator"` // as the plugin's log has it
+	Job        string    `json:"job,omitempty"` // the rendezvous' folder below the one that was named
+	Name       string    `json:"communicator"`  // as the plugin's log has it
 	Ranks      int       `json:"ranks"`
 	Ended      bool      `json:"ended"`   // no rank does anything with it any more
 	Version    string    `json:"version"` // in force
@@ -35,6 +36,7 @@ type Communicator struct {
 
 	records      agree.Communicator
 	files        *policyfile.Bundle // what the version is made from; nil if not known
+	read         policyfile.Bundle  // the latest known content of the files that the ranks read
 	noComparison error              // why the comparison cannot be read
 	pending      *change
 	frozen       *change   // the one that prevents all later ones
@@ -76,11 +78,17 @@ const (
 	refused   = "refused"
 )
 
-// newCommunicator reads a communicator's records; files are those that the version in force is made from.
-func newCommunicator(rendezvous string, records agree.Communicator, files *policyfile.Bundle) *Communicator {
-	c := &Communicator{Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID), Ranks: records.Ranks,
-		Members: []member{}, Changes: []change{}, records: records, files: files}
+// newCommunicator reads a communicator's records; bundle returns what a version is made from, nil if not known.
+func newCommunicator(rendezvous string, records agree.Communicator,
+	bundle func(agree.VersionName) *policyfile.Bundle) *Communicator {
 	version, since := records.InForce()
+	c := &Communicator{Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID), Ranks: records.Ranks,
+		Members: []member{}, Changes: []change{}, records: records, files: bundle(version)}
+	for _, v := range records.Versions() {
+		if b := bundle(v); b != nil {
+			c.read.Policy, c.read.Model = later(c.read.Policy, b.Policy), later(c.read.Model, b.Model)
+		}
+	}
 	c.Version, c.Content, c.Since = version.Meaning, version.Content, since
 	for _, s := range records.Slots {
 		m := member{Slot: s.Index, Life: identity.Unknown, Left: s.Left}
@@ -123,6 +131,15 @@ func newCommunicator(rendezvous string, records agree.Communicator, files *polic
 		}
 	}
 	return c
+}
+
+// later returns the text of a file that ranks read in a later version. They name their files at the start. A version
+// without that file, or of another one, is what they compare it with.
+func later(known, found policyfile.Source) policyfile.Source {
+	if known.Name == "" || found.Name == known.Name {
+		return found
+	}
+	return known
 }
 
 func (c *Communicator) newChange(from agree.Change) change {
@@ -237,15 +254,17 @@ func (c *Communicator) hosts() (hosts []string) {
 			hosts = append(hosts, m.Host)
 		}
 	}
-	slices.Sort(hosts)
-	return slices.Compact(hosts)
+	return distinct(hosts)
+}
+
+// comparing reports whether the job compares two versions now.
+func (c *Communicator) comparing() bool {
+	return c.Comparison != nil && c.Comparison.State == trial.Running && !c.Ended
 }
 
 // paths returns where the policy file and the model file are that the ranks read; "" if this machine does not know.
 func (c *Communicator) paths() (policy, model string) {
-	if c.files != nil {
-		policy, model = c.files.Policy.Name, c.files.Model.Name
-	}
+	policy, model = c.read.Policy.Name, c.read.Model.Name
 	for _, m := range c.Members {
 		if m.gone() || m.Life == identity.Unknown {
 			continue

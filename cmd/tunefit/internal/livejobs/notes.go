@@ -108,7 +108,7 @@ func processNotes(all []*Communicator) (notes []string) {
 			if c.Ended || len(some) == 0 {
 				continue
 			}
-			comms = append(comms, c.Name)
+			comms = append(comms, c.name().String())
 			for _, m := range some {
 				if process := m.String(); !slices.Contains(processes, process) {
 					processes, pids = append(processes, process), append(pids, fmt.Sprint(m.PID))

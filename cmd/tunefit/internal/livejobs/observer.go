@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
-// lookLimit bounds one look at a rendezvous: a file server may be away.
+// lookLimit bounds a look at one rendezvous: a file server may be away.
 const lookLimit = 10 * time.Second
 
 // observer looks at rendezvous without taking part, again and again.
@@ -69,8 +71,6 @@ func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, end := context.WithTimeout(ctx, lookLimit)
-	defer end()
 	o.seen = nil
 	for _, p := range places {
 		if o.inspector[p.Name] == nil {
@@ -78,6 +78,8 @@ func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
 		} else if p.Directory != nil {
 			p.Directory.Close() // the inspector has one open
 		}
+		ctx, end := context.WithTimeout(ctx, lookLimit)
+		defer end()
 		found, err := o.inspector[p.Name].Communicators(ctx)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
@@ -91,11 +93,31 @@ func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
 		}
 		o.seen = append(o.seen, p)
 		for _, c := range found {
-			version, _ := c.InForce()
-			all = append(all, newCommunicator(p.Name, c, o.bundle(ctx, p, version)))
+			comm := newCommunicator(p.Name, c, func(v agree.VersionName) *policyfile.Bundle { return o.bundle(ctx, p, v) })
+			comm.Job = o.job(p.Name)
+			all = append(all, comm)
 		}
 	}
 	return all, nil
+}
+
+// job names a job whose ranks meet below the rendezvous: by its folder there, "4711" or "alice/run8". It is ""
+// where they meet in that rendezvous itself.
+func (o *observer) job(rendezvous string) string {
+	below, err := filepath.Rel(o.name, rendezvous)
+	if o.name == "" || err != nil || below == "." {
+		return ""
+	}
+	return below
+}
+
+// sees reports whether the last look saw all communicators of a rendezvous. A folder that is gone has none.
+func (o *observer) sees(rendezvous string) bool {
+	if slices.ContainsFunc(o.seen, func(p tuner.RendezvousView) bool { return p.Name == rendezvous }) {
+		return true
+	}
+	_, err := os.Stat(rendezvous)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // bundle returns what a version is made from, nil if that is not known.
