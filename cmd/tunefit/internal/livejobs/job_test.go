@@ -146,6 +146,23 @@ func TestPushOfWhatAJobLeft(t *testing.T) {
 	}
 }
 
+// Of two files of one name in the folders of other machines, either may be the one that was written.
+func TestPushOfARelativeName(t *testing.T) {
+	p := newPushed(t)
+	for comm, name := range map[string]string{"0000000000000001-2": "p.csv", "0000000000000002-2": "other.csv"} {
+		key, digest, content := bundleOf(name, policyRow(1))
+		testlib.AddRecords(t, p.dir, twoRanks(comm, map[string]string{key: content,
+			"c/" + comm + "/init": fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, digest)}))
+	}
+	var said strings.Builder
+	err := (&Push{To: p.file, Rendezvous: p.dir, Timeout: time.Minute}).Run(&said, testlib.File(t, "new.csv", policyRow(2)))
+	if err == nil || !strings.Contains(said.String(),
+		"1 communicator reads a file that this machine cannot see, which may be this one: 0x1\n") ||
+		!strings.Contains(said.String(), "1 communicator reads other files and is not concerned\n") {
+		t.Errorf("%v: %s", err, said.String())
+	}
+}
+
 // A job that compares its policy with NCCL alone, or with another file, reads its own file all the time.
 func TestPushOfAJobThatCompares(t *testing.T) {
 	for what, other := range map[string][2]string{"NCCL alone": {}, "another file": {"/site/other.csv", policyRow(3)}} {

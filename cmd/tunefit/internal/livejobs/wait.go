@@ -109,8 +109,8 @@ func (w *waiter) reads(c *Communicator) (reads, known bool) {
 	if name == "" {
 		return false, c.here()
 	}
-	if !filepath.IsAbs(name) { // relative to a folder on another machine
-		return strings.HasSuffix(w.file.path, string(filepath.Separator)+filepath.Clean(name)), true
+	if !filepath.IsAbs(name) { // relative to a folder on another machine, so of two files of one name it may be either
+		return false, !strings.HasSuffix(w.file.path, string(filepath.Separator)+filepath.Clean(name))
 	}
 	real, exists, err := behindLinks(name)
 	reads = err == nil && real == w.file.path
