@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -255,6 +256,15 @@ func (c *Communicator) hosts() (hosts []string) {
 		}
 	}
 	return distinct(hosts)
+}
+
+// asks reports whether the job is to compare versions: the rank of the first slot does, and its identity says so.
+func (c *Communicator) asks() bool {
+	if len(c.records.Slots) == 0 || c.records.Slots[0].Index != 0 {
+		return false
+	}
+	words := strings.Fields(c.records.Slots[0].Identity)
+	return slices.Contains(words, tuner.EnvCompare) || slices.Contains(words, tuner.EnvCanary)
 }
 
 // comparing reports whether the job compares two versions now.
