@@ -30,6 +30,7 @@ Processes that only another machine or container can see are "unknown".
 
 Jobs that have ` + tuner.EnvRendezvous + ` set meet where that says. --rendezvous names that
 place, or a folder above: it looks one and two levels below, into 1000 folders at most.
+Where several jobs are there, a line for each comes first.
 
 It reads what the ranks have written down for each other and writes nothing itself.`,
 		Example: `  tunefit status

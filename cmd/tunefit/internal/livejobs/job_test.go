@@ -155,7 +155,8 @@ func TestPushOfARelativeName(t *testing.T) {
 			"c/" + comm + "/init": fmt.Sprintf(`{"content":%q,"meaning":"aaaaaaaaaaaaaaaa"}`, digest)}))
 	}
 	var said strings.Builder
-	err := (&Push{To: p.file, Rendezvous: p.dir, Timeout: time.Minute}).Run(&said, testlib.File(t, "new.csv", policyRow(2)))
+	err := (&Push{To: p.file, Rendezvous: p.dir, Timeout: time.Minute}).Run(&said,
+		testlib.File(t, "new.csv", policyRow(2)))
 	if err == nil || !strings.Contains(said.String(),
 		"1 communicator reads a file that this machine cannot see, which may be this one: 0x1\n") ||
 		!strings.Contains(said.String(), "1 communicator reads other files and is not concerned\n") {

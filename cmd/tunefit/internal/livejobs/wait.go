@@ -338,6 +338,9 @@ func (w *waiter) judge(t *target, c *Communicator) {
 			t.Why += ", and nothing was recorded since " + c.records.Newest.Format("2006-01-02 15:04")
 			look = "if the job has ended, remove what it left (tunefit gc --older-than, or its folder); else " + look
 		}
+		if f := c.Comparison; f != nil {
+			t.Why += fmt.Sprintf("; the job compares %s with %s: %s", f.A.Name, f.B.Name, f.Verdict())
+		}
 		t.Why += todo + look
 	}
 	if stopped := c.lives(identity.Stopped); len(stopped) > 0 {
