@@ -1,6 +1,10 @@
 package livejobs
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+)
 
 // commName names a communicator and its job.
 type commName struct {
@@ -23,6 +27,19 @@ func (c commName) prefix() string {
 
 // job names the job in a list of jobs.
 func (c commName) job() string { return cmp.Or(c.Job, c.Rendezvous) }
+
+// listOf lists communicators by their jobs, for a line.
+func listOf(all []commName) string {
+	var jobs []string
+	for _, job := range groups(all, func(c commName) string { return c.Rendezvous }) {
+		var names []string
+		for _, c := range job {
+			names = append(names, c.Communicator)
+		}
+		jobs = append(jobs, job[0].prefix()+few(names))
+	}
+	return cli.Few(jobs, 8, "; ")
+}
 
 // groups splits a list by a key, in the list's order.
 func groups[T any](all []T, key func(T) string) (lists [][]T) {

@@ -181,14 +181,12 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 	case idle && known == 0:
 		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: "+
 			"it takes effect when a communicator is created\n%s", where(name), elsewhere(name))
-	case idle && len(w.Jobs) == 1:
-		var targets []string
-		for _, t := range w.targets {
-			targets = append(targets, t.String())
-		}
-		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(targets))
 	case idle:
-		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", w.ofJobs(w.Communicators))
+		var targets []commName
+		for _, t := range w.targets {
+			targets = append(targets, t.commName)
+		}
+		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", listOf(targets))
 	case f.Timeout == 0:
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",
 			w.ofJobs(len(w.NotSwitched))+plural.Verb(len(w.NotSwitched), " has", " have"))
@@ -230,12 +228,12 @@ func (w *waiter) tellWaiting() {
 // tellFailed says of each job what has not switched and why, and then how many have.
 func (w *waiter) tellFailed() {
 	for _, alike := range groups(w.NotSwitched, func(t notSwitched) string { return t.Rendezvous + "\n" + t.Why }) {
-		var names []string
+		var names []commName
 		for _, t := range alike {
-			names = append(names, t.Communicator)
+			names = append(names, t.commName)
 		}
-		fmt.Fprintf(w.out, "%s%s %s not switched: %s\n", alike[0].prefix(), few(names),
-			plural.Verb(len(names), "has", "have"), alike[0].Why)
+		fmt.Fprintf(w.out, "%s %s not switched: %s\n", listOf(names), plural.Verb(len(names), "has", "have"),
+			alike[0].Why)
 	}
 	const goesOn = "the file stays as it is now, and what can still change does so by itself (tunefit status)"
 	if len(w.Jobs) < 2 {

@@ -277,16 +277,16 @@ func (w *waiter) tellUnknown() {
 			writeUnseen(w.out, []string{what})
 		}
 	}
-	var unclear []string
+	var unclear []commName
 	for _, c := range w.Unclear {
 		if !w.told[c.Rendezvous+c.Communicator] {
 			w.told[c.Rendezvous+c.Communicator] = true
-			unclear = append(unclear, c.String())
+			unclear = append(unclear, c)
 		}
 	}
 	if n := len(unclear); n > 0 {
 		fmt.Fprintf(w.out, "%s a file that this machine cannot see, which may be this one: %s\n",
-			plural.Of(n, "communicator")+plural.Verb(n, " reads", " read"), few(unclear))
+			plural.Of(n, "communicator")+plural.Verb(n, " reads", " read"), listOf(unclear))
 	}
 }
 
