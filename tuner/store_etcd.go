@@ -31,7 +31,10 @@ func LookIntoEtcd(url string, getenv func(string) string) (VisitEtcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := etcdstore.Look(c)
+	view, above := etcdstore.Look(c), strings.TrimRight(url, "/")
+	if !strings.HasSuffix(above, c.Prefix) { // the URL has no path, so a job's needs the default one
+		above += c.Prefix
+	}
 	return func(ctx context.Context) (places []RendezvousView, unseen []error, err error) {
 		stores, unseen, err := view.Below(ctx)
 		if len(stores) == 0 {
@@ -40,7 +43,7 @@ func LookIntoEtcd(url string, getenv func(string) string) (VisitEtcd, error) {
 		for _, store := range stores {
 			name := url
 			if store != "" {
-				name = strings.TrimRight(url, "/") + "/" + store
+				name = above + "/" + store
 			}
 			places = append(places, RendezvousView{Name: name, Records: view.At(store)})
 		}
