@@ -3,7 +3,9 @@
 package tuner
 
 import (
+	"context"
 	"fmt"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/etcdstore"
@@ -24,10 +26,27 @@ func openEtcd(url string, getenv func(string) string) (s agree.Store, end func()
 }
 
 // LookIntoEtcd opens the same for one who takes no part.
-func LookIntoEtcd(url string, getenv func(string) string) (agree.Records, error) {
+func LookIntoEtcd(url string, getenv func(string) string) (VisitEtcd, error) {
 	c, err := etcdstore.Parse(url, getenv)
 	if err != nil {
 		return nil, err
 	}
-	return etcdstore.Look(c), nil
+	view, above := etcdstore.Look(c), strings.TrimRight(url, "/")
+	if !strings.HasSuffix(above, c.Prefix) { // the URL has no path, so a job's needs the default one
+		above += c.Prefix
+	}
+	return func(ctx context.Context) (places []RendezvousView, unseen []error, err error) {
+		stores, unseen, err := view.Below(ctx)
+		if len(stores) == 0 {
+			stores = []string{""} // nobody has used it yet
+		}
+		for _, store := range stores {
+			name := url
+			if store != "" {
+				name = above + "/" + store
+			}
+			places = append(places, RendezvousView{Name: name, Records: view.At(store)})
+		}
+		return places, unseen, err
+	}, nil
 }

@@ -21,7 +21,7 @@ func openEtcd(url string, _ func(string) string) (s agree.Store, end func(), err
 }
 
 // LookIntoEtcd says which tunefit can do this: an etcd client is a third of it.
-func LookIntoEtcd(url string, _ func(string) string) (agree.Records, error) {
+func LookIntoEtcd(url string, _ func(string) string) (VisitEtcd, error) {
 	return nil,
 		fmt.Errorf("%s: this tunefit is built without etcd; run tunefit-etcd, which is the same with it (make etcd)",
 			redact.URL(url))

@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,6 +24,9 @@ type RendezvousView struct {
 	Directory    *dirstore.Store
 	Private, Own bool
 }
+
+// VisitEtcd finds the rendezvous at a prefix of an etcd, and one and two levels below, as Visit does in directories.
+type VisitEtcd func(context.Context) (places []RendezvousView, unseen []error, err error)
 
 // Visit finds the rendezvous in a directory that NCCL_TUNER_RENDEZVOUS names, and in the folders below it.
 // Without a name it finds the default ones of this machine: those of this user, or for root those of all

@@ -18,7 +18,10 @@ remove the directories that no process uses. gc does not disturb running jobs.
 
 It cannot see from here what became of processes on other machines. Their communicators
 stay, unless --older-than says that no job runs that long. A quiet job records nothing
-for days, so give more than the longest time a job may run.`,
+for days, so give more than the longest time a job may run.
+
+Below a folder of several jobs it goes through all of them. It names a folder that it
+could not clean, and the exit code is 1.`,
 		Example: `  tunefit gc --dry-run
   tunefit gc --dry-run --rendezvous . --older-than 336h`,
 		Args: cli.FlagsOnly,

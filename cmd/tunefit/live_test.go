@@ -146,6 +146,38 @@ func TestPushConcernsTheFileOnly(t *testing.T) {
 	}
 }
 
+// Jobs with folders of their own, below one that is named: each is told of by its folder.
+func TestPushOfSeveralJobs(t *testing.T) {
+	dir := t.TempDir()
+	policy, live, file := filepath.Join(dir, "p.csv"), filepath.Join(dir, "live"), filepath.Join(dir, "new.csv")
+	os.WriteFile(policy, []byte(row(1)), 0o644)
+	jobs := map[string]*job{}
+	for _, name := range []string{"4711", "4712", "alice/run8"} {
+		meet := filepath.Join(live, name)
+		os.MkdirAll(meet, 0o700)
+		jobs[name] = start(t, 2, policy, tuner.EnvRendezvous+"="+meet)
+	}
+	push := func(code, channels int) string {
+		t.Helper()
+		os.WriteFile(file, []byte(row(channels)), 0o644)
+		out, said := tunefit(t, code, "push", file, "--to", policy, "--rendezvous", live)
+		return out + said
+	}
+	if said := push(cli.ExitOK, 2); !strings.Contains(said,
+		"waiting for 3 communicators of 3 jobs: 4711, 4712, alice/run8\n") ||
+		!strings.Contains(said, "job alice/run8 has switched, with 1 communicator, after ") ||
+		!strings.HasSuffix(said, "3 communicators of 3 jobs run on it\n") {
+		t.Error(said)
+	}
+	jobs["4711"].kill()
+	jobs["4712"].kill(1)
+	dead := "job 4712: " + jobs["4712"].comm + " has not switched: " + jobs["4712"].process(1)
+	if said := push(cli.ExitFailed, 3); !strings.Contains(said, dead) ||
+		!strings.Contains(said, "1 of 2 jobs has switched; job 4712: 1 of 1 communicator has not\n") {
+		t.Errorf("want %q in %s", dead, said)
+	}
+}
+
 // gc removes what ended, and nothing of what may live.
 func TestGC(t *testing.T) {
 	dir := t.TempDir()

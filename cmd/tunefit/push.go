@@ -20,13 +20,16 @@ func pushCommand(env ncclchoice.Env) *cobra.Command {
 live communicator that reads this file has switched. It says which has not, and why. It
 does the same with a model (MODEL.json).
 
+Below a folder of several jobs it waits for all of them, and names each by its folder.
+What starts on the earlier version meanwhile is waited for, too.
+
 It does not write a policy that has an error. It replaces the file as a whole by a
 rename, and keeps its owner, its permissions and symbolic links to it. It does not look
 for jobs that meet elsewhere than --rendezvous names.
 
 Exit code: 0 if all have switched, or none has to. 1 if nothing was written or not all
 have switched. The ranks then go on trying. It is also 1 if that cannot be seen from
-here.`,
+here, as where a job's folder cannot be read.`,
 		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
 		Args:    cli.Args(1, 1, "the policy or model file"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.Run(cmd.OutOrStdout(), args[0]) },

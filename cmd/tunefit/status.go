@@ -11,8 +11,8 @@ import (
 // rendezvousFlag adds --rendezvous.
 func rendezvousFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "rendezvous", "",
-		"where the ranks meet: a directory, or one above those of several jobs, or etcd://HOST:PORT/PREFIX, as in "+
-			tuner.EnvRendezvous+" (default: that variable, else /dev/shm of this machine)")
+		"where the ranks meet: a directory or etcd://HOST:PORT/PREFIX, as in "+tuner.EnvRendezvous+
+			", or one above those of several jobs (default: that variable, else /dev/shm of this machine)")
 }
 
 func statusCommand() *cobra.Command {
@@ -29,7 +29,9 @@ live, and the log does not say why not. A version is the digest that the ranks l
 Processes that only another machine or container can see are "unknown".
 
 Jobs that have ` + tuner.EnvRendezvous + ` set meet where that says. --rendezvous names that
-place, or a folder above: it looks one and two levels below, into 1000 folders at most.
+place, or a folder above, or a shorter prefix in etcd: it looks one and two levels
+below, at 1000 folders at most.
+Where several jobs are there, a line for each comes first.
 
 Where ranks of this machine have ` + tuner.EnvMetrics + ` set, it also shows how often NCCL has
 asked for a decision, and when last. A policy that is never asked decides nothing.

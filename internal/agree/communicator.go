@@ -78,6 +78,20 @@ func (c *Communicator) Frozen() *Change {
 	return nil
 }
 
+// Name returns what the program calls the communicator on all ranks; "" if it calls it nothing, or not the same.
+func (c *Communicator) Name() (name string) {
+	for i, s := range c.Slots {
+		if i > 0 && s.Name != name {
+			return ""
+		}
+		name = s.Name
+	}
+	if len(c.Slots) < c.Ranks {
+		return ""
+	}
+	return name
+}
+
 func (c *Communicator) slot(index int) *Slot {
 	for i := range c.Slots {
 		if c.Slots[i].Index == index {

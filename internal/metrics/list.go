@@ -89,10 +89,14 @@ var (
 	StatusChanges = Metric{"nccl_tuner_status_changes", "gauge",
 		"Changes that were committed or refused, and why, of those whose records are there: the last ones and the " +
 			"one that brought the version in force.", ofRecords("outcome", "reason")}
+	StatusComparing = Metric{"nccl_tuner_status_comparing", "gauge",
+		"1 while the communicator compares two versions, else 0. Only where the job is to compare.", ofRecords()}
 	StatusFaults = Metric{"nccl_tuner_status_record_errors", "gauge",
 		"Records of the communicator that cannot be read.", ofRecords()}
+	StatusUnseen = Metric{"nccl_tuner_status_unseen", "gauge",
+		"Folders that could not be looked at; the communicators of jobs there are not in this list.", nil}
 )
 
 // Status are all metrics of tunefit status, in their order there.
 var Status = []Metric{StatusVersion, StatusSince, StatusRanks, StatusPending, StatusMissing, StatusFrozen,
-	StatusChanges, StatusFaults}
+	StatusChanges, StatusComparing, StatusFaults, StatusUnseen}

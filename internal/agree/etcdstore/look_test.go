@@ -69,3 +69,41 @@ func TestLook(t *testing.T) {
 		t.Error("looking has written")
 	}
 }
+
+// Jobs have prefixes below that of the site. Neither what lies deeper nor other programs' keys are stores.
+func TestBelow(t *testing.T) {
+	server := startEtcd(t)
+	ctx := within(t, 2*time.Minute)
+	for _, store := range []string{"", "/4711", "/alice/run8", "/alice/run9", "/job7", "/a/b/c", "2/4712", "/4713\n"} {
+		s := process(t, server.url+store)
+		for _, key := range []string{"c/1-2/init", "c/1-2/slot/0", "blob/abc"} {
+			if _, err := s.PutOnce(ctx, key, []byte(key)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	config, err := Parse(server.url, environment())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := Look(config)
+	defer v.Close()
+	etcd, err := v.conn.client(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"/test/alice/notes", "/test/x/y/z/epoch"} {
+		if _, err := etcd.Put(ctx, key, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stores, unseen, err := v.Below(ctx)
+	slices.Sort(stores)
+	if want := []string{"", "4711", "alice/run8", "alice/run9", "job7"}; err != nil || !slices.Equal(stores, want) ||
+		len(unseen) != 1 {
+		t.Errorf("%q, want %q; %v, %v", stores, want, unseen, err)
+	}
+	if made, err := v.At("alice/run8").Made(ctx, "c"); err != nil || len(made) != 2 {
+		t.Errorf("%v, %v", made, err)
+	}
+}

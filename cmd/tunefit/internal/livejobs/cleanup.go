@@ -46,16 +46,11 @@ func (f *Cleanup) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	failed := o.unseen
 	for _, p := range o.seen {
 		if p.Directory == nil {
 			fmt.Fprintf(out, "%s: drops by itself what no process uses\n", p.Name)
 			continue
-		}
-		if os.Getenv(tuner.EnvTrust) != "1" {
-			if err := p.Directory.Check(); err != nil {
-				return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)",
-					err, tuner.EnvTrust)
-			}
 		}
 		var here []*Communicator
 		for _, c := range all {
@@ -63,11 +58,25 @@ func (f *Cleanup) Run(out io.Writer) error {
 				here = append(here, c)
 			}
 		}
-		if err := f.clean(out, o.inspector[p.Name], p, here); err != nil {
-			return fmt.Errorf("%s: %w", p.Name, err)
+		if err := trusted(p); err != nil {
+			failed = append(failed, err) // one job's folder hides no other job
+		} else if err := f.clean(out, o.inspector[p.Name], p, here); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", p.Name, err))
 		}
 	}
-	return errors.Join(o.unseen...)
+	return errors.Join(failed...)
+}
+
+// trusted returns an error for a directory in which others could lead gc elsewhere by a link.
+func trusted(p tuner.RendezvousView) error {
+	if os.Getenv(tuner.EnvTrust) == "1" {
+		return nil
+	}
+	if err := p.Directory.Check(); err != nil {
+		return fmt.Errorf("%w; whoever can write there could have it remove other things (%s=1 allows it)", err,
+			tuner.EnvTrust)
+	}
+	return nil
 }
 
 // removeUnused removes the private directories of this user that no process uses.

@@ -90,6 +90,29 @@ func TestGCBelow(t *testing.T) {
 	}
 }
 
+// One job's folder that others can write to hides no other job.
+func TestGCGoesOn(t *testing.T) {
+	t.Setenv(tuner.EnvTrust, "")
+	above := t.TempDir()
+	const comm = "00000000000000ab-2"
+	long := time.Now().Add(-48 * time.Hour)
+	for _, job := range []string{"4711", "4712"} {
+		dir := filepath.Join(above, job)
+		testlib.AddRecords(t, dir, twoRanks(comm, map[string]string{"c/" + comm + "/left/0": "",
+			"c/" + comm + "/left/1": ""}))
+		filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, long, long) })
+	}
+	if err := os.Chmod(filepath.Join(above, "4711"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	err := (&Cleanup{Rendezvous: above}).Run(&out)
+	if err == nil || !strings.Contains(err.Error(), "4711 is not this user's alone") ||
+		!strings.Contains(out.String(), "4712: 5 records of 1 communicator and ") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
 // A communicator that has removed its own records leaves one, for as long as a job may run.
 func TestGCOfWhatHasEnded(t *testing.T) {
 	dir := testlib.Records(t, map[string]string{"ended/00000000000000ab-2": "", "ended/00000000000000ac-2": ""})

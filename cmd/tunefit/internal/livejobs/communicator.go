@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -17,19 +18,22 @@ import (
 // known.
 type Communicator struct {
 	Rendezvous string    `json:"rendezvous"`
-	Name       string    `json:"communicator"` // as the plugin's log has it
+	Job        string    `json:"job,omitempty"` // the rendezvous' folder below the one that was named
+	Name       string    `json:"communicator"`  // as the plugin's log has it
 	Ranks      int       `json:"ranks"`
 	Ended      bool      `json:"ended"`   // no rank does anything with it any more
 	Version    string    `json:"version"` // in force
 	Content    string    `json:"content"`
 	Since      time.Time `json:"since,omitzero"`
 	// Policy and Model are the files that its ranks read, as far as this machine knows.
-	Policy  string   `json:"policy,omitempty"`
-	Model   string   `json:"model,omitempty"`
-	Members []member `json:"members"`
-	Frozen  bool     `json:"frozen"` // the version stays for good
-	Changes []change `json:"changes"`
-	Faults  []string `json:"faults,omitempty"` // records that cannot be read
+	Policy string `json:"policy,omitempty"`
+	Model  string `json:"model,omitempty"`
+	// CommName is what the program calls it on all ranks. "": nothing, or not the same, or not known.
+	CommName string   `json:"comm_name,omitempty"`
+	Members  []member `json:"members"`
+	Frozen   bool     `json:"frozen"` // the version stays for good
+	Changes  []change `json:"changes"`
+	Faults   []string `json:"faults,omitempty"` // records that cannot be read
 	// Comparison is what the job compares, or has compared last; nil: nothing.
 	Comparison *trial.Finding `json:"comparison,omitempty"`
 	// Asked is how often NCCL has asked, in a view; nil: no rank here writes metrics.
@@ -37,6 +41,7 @@ type Communicator struct {
 
 	records      agree.Communicator
 	files        *policyfile.Bundle // what the version is made from; nil if not known
+	read         policyfile.Bundle  // the latest known content of the files that the ranks read
 	noComparison error              // why the comparison cannot be read
 	pending      *change
 	frozen       *change   // the one that prevents all later ones
@@ -78,11 +83,17 @@ const (
 	refused   = "refused"
 )
 
-// newCommunicator reads a communicator's records; files are those that the version in force is made from.
-func newCommunicator(rendezvous string, records agree.Communicator, files *policyfile.Bundle) *Communicator {
-	c := &Communicator{Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID), Ranks: records.Ranks,
-		Members: []member{}, Changes: []change{}, records: records, files: files}
+// newCommunicator reads a communicator's records; bundle returns what a version is made from, nil if not known.
+func newCommunicator(rendezvous string, records agree.Communicator,
+	bundle func(agree.VersionName) *policyfile.Bundle) *Communicator {
 	version, since := records.InForce()
+	c := &Communicator{Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID), Ranks: records.Ranks,
+		Members: []member{}, Changes: []change{}, records: records, files: bundle(version)}
+	for _, v := range records.Versions() {
+		if b := bundle(v); b != nil {
+			c.read.Policy, c.read.Model = later(c.read.Policy, b.Policy), later(c.read.Model, b.Model)
+		}
+	}
 	c.Version, c.Content, c.Since = version.Meaning, version.Content, since
 	for _, s := range records.Slots {
 		m := member{Slot: s.Index, Life: identity.Unknown, Left: s.Left}
@@ -95,6 +106,7 @@ func newCommunicator(rendezvous string, records agree.Communicator, files *polic
 		}
 		c.Members = append(c.Members, m)
 	}
+	c.CommName = records.Name()
 	for _, x := range records.Changes {
 		c.Changes = append(c.Changes, c.newChange(x))
 	}
@@ -125,6 +137,15 @@ func newCommunicator(rendezvous string, records agree.Communicator, files *polic
 		}
 	}
 	return c
+}
+
+// later returns the text of a file that ranks read in a later version. They name their files at the start. A version
+// without that file, or of another one, is what they compare it with.
+func later(known, found policyfile.Source) policyfile.Source {
+	if known.Name == "" || found.Name == known.Name {
+		return found
+	}
+	return known
 }
 
 func (c *Communicator) newChange(from agree.Change) change {
@@ -239,15 +260,26 @@ func (c *Communicator) hosts() (hosts []string) {
 			hosts = append(hosts, m.Host)
 		}
 	}
-	slices.Sort(hosts)
-	return slices.Compact(hosts)
+	return distinct(hosts)
+}
+
+// asks reports whether the job is to compare versions: the rank of the first slot does, and its identity says so.
+func (c *Communicator) asks() bool {
+	if len(c.records.Slots) == 0 || c.records.Slots[0].Index != 0 {
+		return false
+	}
+	words := strings.Fields(c.records.Slots[0].Identity)
+	return slices.Contains(words, tuner.EnvCompare) || slices.Contains(words, tuner.EnvCanary)
+}
+
+// comparing reports whether the job compares two versions now.
+func (c *Communicator) comparing() bool {
+	return c.Comparison != nil && c.Comparison.State == trial.Running && !c.Ended
 }
 
 // paths returns where the policy file and the model file are that the ranks read; "" if this machine does not know.
 func (c *Communicator) paths() (policy, model string) {
-	if c.files != nil {
-		policy, model = c.files.Policy.Name, c.files.Model.Name
-	}
+	policy, model = c.read.Policy.Name, c.read.Model.Name
 	for _, m := range c.Members {
 		if m.gone() || m.Life == identity.Unknown {
 			continue

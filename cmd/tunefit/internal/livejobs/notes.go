@@ -102,13 +102,14 @@ func atTime(t time.Time) string {
 // processNotes names dead and stopped processes, which keep their communicators from changing.
 func processNotes(all []*Communicator) (notes []string) {
 	for _, state := range []identity.State{identity.Dead, identity.Stopped} {
-		var processes, pids, comms []string
+		var processes, pids []string
+		var comms []commName
 		for _, c := range all {
 			some := c.lives(state)
 			if c.Ended || len(some) == 0 {
 				continue
 			}
-			comms = append(comms, c.Name)
+			comms = append(comms, c.name())
 			for _, m := range some {
 				if process := m.String(); !slices.Contains(processes, process) {
 					processes, pids = append(processes, process), append(pids, fmt.Sprint(m.PID))
@@ -120,11 +121,11 @@ func processNotes(all []*Communicator) (notes []string) {
 		case state == identity.Dead:
 			notes = append(notes,
 				fmt.Sprintf("dead: %s, of %s. The policy stays as it is there, and the next collective hangs or fails"+
-					todo+"end the job, if it does not end by itself", few(processes), few(comms)))
+					todo+"end the job, if it does not end by itself", few(processes), listOf(comms)))
 		default:
 			notes = append(notes,
 				fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+
-					"kill -CONT %s", few(processes), few(comms), strings.Join(pids, " ")))
+					"kill -CONT %s", few(processes), listOf(comms), strings.Join(pids, " ")))
 		}
 	}
 	return notes

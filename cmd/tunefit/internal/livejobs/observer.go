@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,18 +19,19 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
-// lookLimit bounds one look at a rendezvous: a file server may be away.
+// lookLimit bounds a look at one rendezvous: a file server may be away.
 const lookLimit = 10 * time.Second
 
 // observer looks at rendezvous without taking part, again and again.
 type observer struct {
-	name      string        // of the rendezvous; "" means the default ones, which come and go
-	own       bool          // only what this user may remove: of the default ones his own, and records that he trusts
-	etcd      agree.Records // if name is a URL
+	name      string          // of the rendezvous; "" means the default ones, which come and go
+	own       bool            // only what this user may remove: of the default ones his own, and records that he trusts
+	etcd      tuner.VisitEtcd // if name is a URL
 	inspector map[string]*agree.Inspector
 	bundles   map[string]*policyfile.Bundle // by content
 	seen      []tuner.RendezvousView        // what the last look could look at
 	unseen    []error                       // what it could not look at
+	lost      []string                      // rendezvous of those, where they are known
 }
 
 func newObserver(name string) *observer {
@@ -36,7 +39,7 @@ func newObserver(name string) *observer {
 }
 
 // places returns where to look.
-func (o *observer) places() ([]tuner.RendezvousView, error) {
+func (o *observer) places(ctx context.Context) (places []tuner.RendezvousView, err error) {
 	o.unseen = nil
 	switch {
 	case o.etcd != nil:
@@ -50,8 +53,7 @@ func (o *observer) places() ([]tuner.RendezvousView, error) {
 		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)",
 			redact.URL(o.name))
 	default:
-		places, unseen, err := tuner.Visit(o.name)
-		o.unseen = unseen
+		places, o.unseen, err = tuner.Visit(o.name)
 		if o.own {
 			return slices.DeleteFunc(places, func(p tuner.RendezvousView) bool { return p.Private && !p.Own }), err
 		}
@@ -60,42 +62,75 @@ func (o *observer) places() ([]tuner.RendezvousView, error) {
 		}
 		return places, err
 	}
-	return []tuner.RendezvousView{{Name: o.name, Records: o.etcd}}, nil
+	ctx, end := context.WithTimeout(ctx, lookLimit)
+	defer end()
+	places, o.unseen, err = o.etcd(ctx)
+	return places, failed(o.name, err)
+}
+
+// failed names a place that does not answer, or not well.
+func failed(place string, err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: no answer within %v", place, lookLimit)
+	case err != nil:
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	return nil
 }
 
 // look returns all communicators of the rendezvous.
 func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
-	places, err := o.places()
+	places, err := o.places(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ctx, end := context.WithTimeout(ctx, lookLimit)
-	defer end()
-	o.seen = nil
+	o.seen, o.lost = nil, nil
 	for _, p := range places {
 		if o.inspector[p.Name] == nil {
 			o.inspector[p.Name] = agree.Inspect(p.Records)
 		} else if p.Directory != nil {
 			p.Directory.Close() // the inspector has one open
 		}
+		ctx, end := context.WithTimeout(ctx, lookLimit)
+		defer end()
 		found, err := o.inspector[p.Name].Communicators(ctx)
-		switch {
-		case errors.Is(err, context.DeadlineExceeded):
-			return nil, fmt.Errorf("%s: no answer within %v", p.Name, lookLimit)
-		case err != nil && len(places) > 1: // one job's folder hides no other job
-			o.unseen = append(o.unseen, fmt.Errorf("%s: %w", p.Name, err))
+		if err := failed(p.Name, err); err != nil {
+			if len(places) == 1 || ctx.Err() != nil { // a server that does not answer has the others, too
+				return nil, err
+			}
+			o.unseen, o.lost = append(o.unseen, err), append(o.lost, p.Name) // one job's folder hides no other job
 			delete(o.inspector, p.Name)
 			continue
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		o.seen = append(o.seen, p)
 		for _, c := range found {
-			version, _ := c.InForce()
-			all = append(all, newCommunicator(p.Name, c, o.bundle(ctx, p, version)))
+			comm := newCommunicator(p.Name, c, func(v agree.VersionName) *policyfile.Bundle { return o.bundle(ctx, p, v) })
+			comm.Job = o.job(p.Name)
+			all = append(all, comm)
 		}
 	}
 	return all, nil
+}
+
+// job names a job whose ranks meet below the rendezvous: by its folder there, "4711" or "alice/run8". It is ""
+// where they meet in that rendezvous itself.
+func (o *observer) job(rendezvous string) string {
+	below, err := filepath.Rel(o.name, rendezvous)
+	if o.name == "" || err != nil || below == "." {
+		return ""
+	}
+	return below
+}
+
+// sees reports whether the last look saw all communicators of a rendezvous. One that is gone has none: its folder does
+// not exist, or nothing in etcd has its prefix.
+func (o *observer) sees(rendezvous string) bool {
+	if slices.ContainsFunc(o.seen, func(p tuner.RendezvousView) bool { return p.Name == rendezvous }) {
+		return true
+	}
+	_, err := os.Stat(rendezvous)
+	return errors.Is(err, fs.ErrNotExist) && !slices.Contains(o.lost, rendezvous)
 }
 
 // bundle returns what a version is made from, nil if that is not known.

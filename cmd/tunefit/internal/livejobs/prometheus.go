@@ -11,9 +11,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 )
 
-// writePrometheus prints communicators as status --prometheus does.
-func writePrometheus(w io.Writer, all []*Communicator) error {
+// writePrometheus prints communicators as status --prometheus does. unseen folders could not be looked at.
+func writePrometheus(w io.Writer, all []*Communicator, unseen int) error {
 	page := metrics.NewPage(metrics.Status)
+	page.Add(metrics.StatusUnseen, float64(unseen))
 	for _, c := range all {
 		addPrometheus(page, c)
 	}
@@ -64,6 +65,9 @@ func addPrometheus(page *metrics.Page, c *Communicator) {
 	add(metrics.StatusChanges, float64(switched), "committed", "")
 	for _, why := range append(slices.Clone(agree.Reasons), "other") {
 		add(metrics.StatusChanges, float64(others[why]), "refused", string(why))
+	}
+	if c.asks() {
+		add(metrics.StatusComparing, oneIf(c.comparing()))
 	}
 	add(metrics.StatusFaults, float64(len(c.Faults)))
 }

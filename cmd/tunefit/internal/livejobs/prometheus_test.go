@@ -1,12 +1,16 @@
 package livejobs
 
 import (
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics/metricstest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // What Prometheus is told of each state.
@@ -49,10 +53,18 @@ func TestStatusForPrometheus(t *testing.T) {
 		{"duplicate", map[string]string{"p/" + comm + ".1": `{"freeze":true}`}, []sample{sampled(1, "frozen")}},
 		{"ending", map[string]string{c + "left/0": ""}, []sample{sampled(1, "ranks", "state", "left"),
 			sampled(1, "ranks", "state", "unknown")}},
+		{"compares", map[string]string{c + "note/1": `{"state":"running"}`},
+			[]sample{sampled(1, "comparing", "comm_id", "0x7")}},
+		{"has compared", map[string]string{c + "note/1": `{"state":"precise"}`}, []sample{sampled(0, "comparing")}},
+		{"is to compare", nil, []sample{sampled(0, "comparing")}},
 		{"damaged", map[string]string{"p/" + comm + ".1": "?"}, []sample{sampled(1, "record_errors")}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			dir := testlib.Records(t, twoRanks(comm, test.more))
+			records := twoRanks(comm, test.more)
+			if strings.Contains(test.name, "compare") {
+				records[c+"slot/0"] += " rank=0 " + tuner.EnvCompare
+			}
+			dir := testlib.Records(t, records)
 			var out strings.Builder
 			if err := (&View{Rendezvous: dir, Prometheus: true}).Run(&out); err != nil {
 				t.Fatal(err)
@@ -61,11 +73,32 @@ func TestStatusForPrometheus(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if !strings.Contains(test.name, "compare") && len(all.Of("nccl_tuner_status_comparing")) > 0 {
+				t.Error("nobody has asked for a comparison")
+			}
+			if unseen := all.Of("nccl_tuner_status_unseen"); len(unseen) != 1 || unseen.Sum() != 0 {
+				t.Errorf("%v", unseen)
+			}
 			for _, s := range test.want {
 				if got := all.Of(s.name, append(s.labels, "rendezvous", dir)...); len(got) == 0 || got.Sum() != s.want {
 					t.Errorf("%v: %v", s, got)
 				}
 			}
 		})
+	}
+}
+
+// What could not be looked at is counted: the list is no proof that all is well.
+func TestUnseenForPrometheus(t *testing.T) {
+	dir := testlib.Records(t, twoRanks("0000000000000007-2", nil))
+	if err := os.MkdirAll(filepath.Join(dir, "4711\n"), 0o700); err != nil { // not looked into, by its name
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := (&View{Rendezvous: dir, Prometheus: true, Warnings: io.Discard}).Run(&out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "\nnccl_tuner_status_unseen 1\n") {
+		t.Error(out.String())
 	}
 }

@@ -36,21 +36,30 @@ type pushOutcome struct {
 	File     string `json:"file"`
 	Written  bool   `json:"written"`  // false: it held this already
 	Switched bool   `json:"switched"` // all communicators could be seen, and those that read the file have switched
-	// Communicators counts those that read the file and have not ended. NotSwitched lists those of them that do not run
-	// on its text yet.
+	// Communicators counts those that read the file and have not ended, and Jobs has them by job. NotSwitched lists
+	// those of them that do not run on its text yet.
 	Communicators int           `json:"communicators"`
+	Jobs          []jobOutcome  `json:"jobs"`
 	NotSwitched   []notSwitched `json:"not_switched"`
 	Others        int           `json:"of_other_files"` // communicators that read other files
 	OneRank       int           `json:"of_one_rank"`    // that read this file; NCCL asks no tuner about them
 	// Unclear lists communicators whose file this machine cannot tell.
-	Unclear []string `json:"of_unknown_files"`
-	Unseen  []string `json:"not_looked_at"`
+	Unclear []commName `json:"of_unknown_files"`
+	Unseen  []string   `json:"not_looked_at"`
+}
+
+// jobOutcome counts the communicators of a job, those of one rendezvous.
+type jobOutcome struct {
+	Rendezvous    string `json:"rendezvous"`
+	Job           string `json:"job,omitempty"` // see Communicator.Job
+	Communicators int    `json:"communicators"`
+	NotSwitched   int    `json:"not_switched"`
 }
 
 // notSwitched is a communicator that does not run on the file's text yet.
 type notSwitched struct {
-	Communicator string `json:"communicator"`
-	Why          string `json:"why,omitempty"`
+	commName
+	Why string `json:"why,omitempty"`
 }
 
 // Run checks and writes the file of that name, and waits.
@@ -107,11 +116,7 @@ func (f *Push) Run(out io.Writer, name string) error {
 	}
 	err = f.wait(ctx, w)
 	if f.JSON {
-		w.Communicators = w.running()
-		for _, t := range w.open() {
-			w.NotSwitched = append(w.NotSwitched, t.notSwitched)
-		}
-		w.Switched = len(w.NotSwitched)+len(w.Unclear)+len(w.Unseen) == 0
+		w.count()
 		err = errors.Join(err, cli.WriteJSON(out, w.pushOutcome))
 	}
 	return err
@@ -144,18 +149,14 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 			plural.Of(w.OneRank, "communicator"), plural.Verb(w.OneRank, "is", "are"),
 			plural.Verb(w.OneRank, "it", "them"))
 	}
-	writeUnseen(out, w.Unseen)
-	if n := len(w.Unclear); n > 0 {
-		fmt.Fprintf(out, "%s a file that this machine cannot see, which may be this one: %s\n",
-			plural.Of(n, "communicator")+plural.Verb(n, " reads", " read"), few(w.Unclear))
-	}
+	w.tellUnknown()
 	if err := f.waitForTargets(ctx, w); err != nil {
 		return err
 	}
 	if len(w.Unseen)+len(w.Unclear) > 0 && f.Timeout > 0 {
 		fmt.Fprintln(out,
 			"so it is not known whether all jobs that read this file have switched; tunefit status on their "+
-				"nodes tells")
+				"nodes, or as their user, tells")
 		return cli.ExitWith(cli.ExitFailed)
 	}
 	return nil
@@ -163,47 +164,90 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 
 // waitForTargets waits for those that are known to read the file.
 func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
-	out := w.out
+	out, known, idle := w.out, len(w.targets), len(w.open()) == 0
+	if f.Timeout > 0 && (w.Written || !idle) { // also for one that begins on the earlier text just now
+		w.tellWaiting()
+		ctx, end := context.WithTimeout(ctx, f.Timeout)
+		defer end()
+		if err := w.wait(ctx); err != nil {
+			return err
+		}
+		idle = idle && len(w.targets) == known
+	}
+	w.count()
 	switch name := rendezvous(f.Rendezvous); {
-	case len(w.targets) == 0 && len(w.Unseen)+len(w.Unclear) > 0:
+	case idle && known == 0 && len(w.Unseen)+len(w.Unclear) > 0:
 		fmt.Fprintf(out, "of the jobs that were seen %s, none is known to read this file\n", where(name))
-		return nil
-	case len(w.targets) == 0:
+	case idle && known == 0:
 		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: "+
 			"it takes effect when a communicator is created\n%s", where(name), elsewhere(name))
-		return nil
-	case len(w.open()) == 0:
-		var targets []string
+	case idle:
+		var targets []commName
 		for _, t := range w.targets {
-			targets = append(targets, t.Communicator)
+			targets = append(targets, t.commName)
 		}
-		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", few(targets))
-		return nil
+		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", listOf(targets))
 	case f.Timeout == 0:
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",
-			plural.Of(len(w.open()), "communicator")+plural.Verb(len(w.open()), " has", " have"))
-		return nil
-	}
-	ctx, end := context.WithTimeout(ctx, f.Timeout)
-	defer end()
-	if err := w.wait(ctx); err != nil {
-		return err
-	}
-	failed := w.open()
-	for _, t := range failed {
-		fmt.Fprintf(out, "%s has not switched: %s\n", t.Communicator, t.Why)
-	}
-	if len(failed) > 0 {
-		fmt.Fprintf(out,
-			"%d of %s not switched; the file stays as it is now, and what can still change does so by itself "+
-				"(tunefit status)\n",
-			len(failed), plural.Of(w.running(), "communicator")+plural.Verb(len(failed), " has", " have"))
+			w.ofJobs(len(w.NotSwitched))+plural.Verb(len(w.NotSwitched), " has", " have"))
+	case len(w.NotSwitched) > 0:
+		w.tellFailed()
 		return cli.ExitWith(cli.ExitFailed)
-	}
-	if n := w.running(); n > 0 {
-		fmt.Fprintf(out, "%s on it\n", plural.Of(n, "communicator")+plural.Verb(n, " runs", " run"))
-	} else {
+	case w.Communicators > 0:
+		fmt.Fprintf(out, "%s on it\n", w.ofJobs(w.Communicators)+plural.Verb(w.Communicators, " runs", " run"))
+	default:
 		fmt.Fprintln(out, "nothing runs on it yet: it takes effect when a communicator is created")
 	}
 	return nil
+}
+
+// ofJobs counts communicators, and jobs where there are several.
+func (o *pushOutcome) ofJobs(communicators int) string {
+	count := plural.Of(communicators, "communicator")
+	if len(o.Jobs) > 1 {
+		count += fmt.Sprintf(" of %d jobs", len(o.Jobs))
+	}
+	return count
+}
+
+// tellWaiting names the jobs that push waits for, where they meet below the folder that was named.
+func (w *waiter) tellWaiting() {
+	w.count()
+	var jobs []string
+	for _, o := range w.Jobs {
+		if o.NotSwitched > 0 && (o.Job != "" || len(w.Jobs) > 1) {
+			jobs = append(jobs, cmp.Or(o.Job, o.Rendezvous))
+		}
+	}
+	if len(jobs) > 0 {
+		fmt.Fprintf(w.out, "waiting for %s of %s: %s\n", plural.Of(len(w.NotSwitched), "communicator"),
+			plural.Of(len(jobs), "job"), few(jobs))
+	}
+}
+
+// tellFailed says of each job what has not switched and why, and then how many have.
+func (w *waiter) tellFailed() {
+	for _, alike := range groups(w.NotSwitched, func(t notSwitched) string { return t.Rendezvous + "\n" + t.Why }) {
+		var names []commName
+		for _, t := range alike {
+			names = append(names, t.commName)
+		}
+		fmt.Fprintf(w.out, "%s %s not switched: %s\n", listOf(names), plural.Verb(len(names), "has", "have"),
+			alike[0].Why)
+	}
+	const goesOn = "the file stays as it is now, and what can still change does so by itself (tunefit status)"
+	if len(w.Jobs) < 2 {
+		fmt.Fprintf(w.out, "%d of %s not switched; %s\n", len(w.NotSwitched),
+			plural.Of(w.Communicators, "communicator")+plural.Verb(len(w.NotSwitched), " has", " have"), goesOn)
+		return
+	}
+	var failed []string
+	for _, o := range w.Jobs {
+		if o.NotSwitched > 0 {
+			failed = append(failed, fmt.Sprintf("job %s: %d of %s not", cmp.Or(o.Job, o.Rendezvous), o.NotSwitched,
+				plural.Of(o.Communicators, "communicator")+plural.Verb(o.NotSwitched, " has", " have")))
+		}
+	}
+	fmt.Fprintf(w.out, "%d of %d jobs %s switched; %s\n%s\n", len(w.Jobs)-len(failed), len(w.Jobs),
+		plural.Verb(len(w.Jobs)-len(failed), "has", "have"), cli.Few(failed, 8, "; "), goesOn)
 }

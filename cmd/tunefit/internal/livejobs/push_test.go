@@ -11,6 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // bundleOf is the content of a version as ranks record it, and its key and digest.
@@ -109,7 +110,8 @@ func TestSwitchIsTheDecidedCall(t *testing.T) {
 	c := newCommunicator("",
 		agree.Communicator{
 			Changes: []agree.Change{{K: 1, Proposal: &agree.Proposal{Check: 400, Switch: 493},
-				Decision: &agree.Decision{Commit: true, At: 494}}}}, nil)
+				Decision: &agree.Decision{Commit: true, At: 494}}}},
+		func(agree.VersionName) *policyfile.Bundle { return nil })
 	if said, shown := lastSwitch(c), c.Changes[0].Switch; said != "call 494" || shown != 494 {
 		t.Errorf("said %s, shown %d, want 494", said, shown)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -13,39 +14,44 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
-// writeStatus prints a line for each communicator, and below what a person should
-// know beyond that.
+// called is the communicator's id, with the name that the program gave it.
+func called(c *Communicator) string {
+	if c.CommName == "" {
+		return c.Name
+	}
+	return fmt.Sprintf("%s %q", c.Name, c.CommName)
+}
+
+// writeStatus prints a line for each job, if there are several, and one for each communicator. Below it prints what a
+// person should know beyond that.
 func writeStatus(w io.Writer, all []*Communicator) error {
 	var text bytes.Buffer
-	place := ""
-	var tw *cli.Table
 	counted := slices.ContainsFunc(all, func(c *Communicator) bool { return c.Asked != nil })
-	row := func(asked string, cells ...any) {
-		if counted {
-			cells = slices.Insert(cells, len(cells)-1, any(asked))
-		}
-		tw.Row(cells...)
+	jobs := groups(all, func(c *Communicator) string { return c.Rendezvous })
+	if len(jobs) > 1 {
+		writeJobs(&text, jobs)
 	}
-	for _, c := range all {
-		if tw == nil || c.Rendezvous != place {
-			if tw != nil {
-				tw.Flush()
-				fmt.Fprintln(&text)
+	for i, job := range jobs {
+		if i > 0 || len(jobs) > 1 {
+			fmt.Fprintln(&text)
+		}
+		fmt.Fprintf(&text, "rendezvous %s\n", job[0].Rendezvous)
+		tw := cli.NewTable(&text)
+		row := func(asked string, cells ...any) {
+			if counted {
+				cells = slices.Insert(cells, len(cells)-1, any(asked))
 			}
-			place = c.Rendezvous
-			fmt.Fprintf(&text, "rendezvous %s\n", place)
-			tw = cli.NewTable(&text)
-			row("asked", "communicator", "ranks", "on", "version", "since", "policy", "change")
+			tw.Row(cells...)
 		}
-		row(c.Asked.String(), c.Name, joined(c), site(c), fmt.Sprintf("%.12s", cmp.Or(c.Version, "-")),
-			moment(c.Since), files(c), standing(c))
-	}
-	if tw != nil {
+		row("asked", "communicator", "ranks", "on", "version", "since", "policy", "change")
+		for _, c := range job {
+			row(c.Asked.String(), called(c), joined(c), site(c.hosts()), shown(c.Version), moment(c.Since), files(c), standing(c))
+		}
 		tw.Flush()
 	}
 	for _, c := range all {
 		for _, note := range notes(c) {
-			fmt.Fprintf(&text, "\n%s: %s\n", c.Name, note)
+			fmt.Fprintf(&text, "\n%s: %s\n", c.name(), note)
 		}
 	}
 	for _, note := range slices.Concat(processNotes(all), fileNotes(all), quietNotes(all)) {
@@ -53,6 +59,42 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 	}
 	_, err := cli.Printable{Writer: w}.Write(text.Bytes())
 	return err
+}
+
+// writeJobs prints a line for each job.
+func writeJobs(w io.Writer, jobs [][]*Communicator) {
+	tw := cli.NewTable(w)
+	tw.Row("job", "communicators", "on", "version", "policy", "change")
+	for _, job := range jobs {
+		var hosts, versions, policies, changes []string
+		for _, c := range job {
+			hosts, versions, policies = append(hosts, c.hosts()...), append(versions, shown(c.Version)),
+				append(policies, files(c))
+			if kind, _, _ := strings.Cut(standing(c), ":"); c.asked() && kind != "-" {
+				changes = append(changes, kind)
+			}
+		}
+		var change []string
+		for _, alike := range groups(changes, func(kind string) string { return kind }) {
+			change = append(change, fmt.Sprintf("%d %s", len(alike), alike[0]))
+		}
+		tw.Row(job[0].name().job(), fmt.Sprint(len(job)), site(distinct(hosts)), one(versions, "version"),
+			one(policies, "file"), cmp.Or(strings.Join(change, ", "), "-"))
+	}
+	tw.Flush()
+}
+
+func distinct(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// one returns what all have in common, else how many there are.
+func one(list []string, what string) string {
+	if list = distinct(list); len(list) == 1 {
+		return list[0]
+	}
+	return plural.Of(len(list), what)
 }
 
 func few(list []string) string { return cli.Few(list, 8, ", ") }
@@ -76,8 +118,11 @@ func joined(c *Communicator) string {
 	return fmt.Sprint(c.Ranks)
 }
 
-func site(c *Communicator) string {
-	switch hosts := c.hosts(); len(hosts) {
+// shown is a version's name, as the log has it.
+func shown(version string) string { return fmt.Sprintf("%.12s", cmp.Or(version, "-")) }
+
+func site(hosts []string) string {
+	switch len(hosts) {
 	case 0:
 		return "-"
 	case 1:
@@ -115,6 +160,8 @@ func standing(c *Communicator) string {
 			c.Ranks)
 	case len(c.Members) < c.Ranks:
 		return "not yet: ranks are missing"
+	case c.comparing():
+		return "comparing"
 	case len(c.refused) > 0:
 		return "refused"
 	}

@@ -64,7 +64,7 @@ func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
 	switch {
 	case f.Prometheus:
 		writeUnseen(f.Warnings, unseen)
-		return writePrometheus(w, shown)
+		return writePrometheus(w, shown, len(unseen))
 	case f.JSON:
 		writeUnseen(f.Warnings, unseen)
 		return cli.WriteJSON(w, shown)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 const (
@@ -244,7 +245,9 @@ func (silent) Made(ctx context.Context, _ string) (map[string]time.Time, error) 
 func TestStoreDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newObserver("etcd://host:2379/jobs")
-		o.etcd = silent{}
+		o.etcd = func(context.Context) ([]tuner.RendezvousView, []error, error) {
+			return []tuner.RendezvousView{{Name: o.name, Records: silent{}}}, nil, nil
+		}
 		_, err := o.look(t.Context())
 		if err == nil || err.Error() != "etcd://host:2379/jobs: no answer within 10s" {
 			t.Error(err)

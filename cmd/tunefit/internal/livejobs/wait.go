@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
@@ -24,12 +25,15 @@ type waiter struct {
 	out     io.Writer
 	targets []*target
 	began   time.Time
+	sorted  map[string]bool // by key: communicators that need no second look at which file they read
+	told    map[string]bool // jobs that were said to have switched, and what was said not to be known
 }
 
 func newWaiter(rendezvous string, file watchedFile, text []byte, out io.Writer) *waiter {
 	return &waiter{observer: newObserver(rendezvous), file: file, text: text, out: out,
-		pushOutcome: pushOutcome{File: file.path, NotSwitched: []notSwitched{}, Unclear: []string{},
-			Unseen: []string{}}}
+		sorted: map[string]bool{}, told: map[string]bool{},
+		pushOutcome: pushOutcome{File: file.path, Jobs: []jobOutcome{}, NotSwitched: []notSwitched{},
+			Unclear: []commName{}, Unseen: []string{}}}
 }
 
 // target is a communicator that reads the file.
@@ -55,30 +59,45 @@ func (w *waiter) prepare(ctx context.Context) error {
 		return err
 	}
 	w.began = time.Now()
+	w.sort(all)
+	for _, job := range w.byJob() {
+		w.told[job[0].Rendezvous] = len(w.openOf(job)) == 0
+	}
+	return nil
+}
+
+// sort finds which communicators read the file, of those of a look that are not known yet. It returns them.
+func (w *waiter) sort(all []*Communicator) (found []*target) {
+	w.Unclear, w.Unseen = []commName{}, []string{}
 	for _, err := range w.unseen {
 		w.Unseen = append(w.Unseen, err.Error())
 	}
 	for _, c := range all {
+		if w.sorted[key(c)] {
+			continue
+		}
 		reads, known := w.reads(c)
 		switch {
 		case c.Ended || len(c.left()) > 0: // no collective runs on it any more
 		case !known:
-			w.Unclear = append(w.Unclear, c.Name)
+			w.Unclear = append(w.Unclear, c.name())
+			continue
 		case !reads:
 			w.Others++
 		case !c.asked():
 			w.OneRank++
 		default:
-			t := &target{notSwitched: notSwitched{Communicator: c.Name}, key: key(c), goal: w.goal(c),
+			t := &target{notSwitched: notSwitched{commName: c.name()}, key: key(c), goal: w.goal(c),
 				same: map[string]bool{}}
 			if n := len(c.Changes); n > 0 {
 				t.before = c.Changes[n-1].Number
 			}
 			w.judge(t, c)
-			w.targets = append(w.targets, t)
+			w.targets, found = append(w.targets, t), append(found, t)
 		}
+		w.sorted[key(c)] = true
 	}
-	return nil
+	return found
 }
 
 // reads reports whether a communicator's ranks read the file. That is not known if they name no file, or one that this
@@ -91,8 +110,8 @@ func (w *waiter) reads(c *Communicator) (reads, known bool) {
 	if name == "" {
 		return false, c.here()
 	}
-	if !filepath.IsAbs(name) { // relative to a folder on another machine
-		return strings.HasSuffix(w.file.path, string(filepath.Separator)+filepath.Clean(name)), true
+	if !filepath.IsAbs(name) { // relative to a folder on another machine, so of two files of one name it may be either
+		return false, !strings.HasSuffix(w.file.path, string(filepath.Separator)+filepath.Clean(name))
 	}
 	real, exists, err := behindLinks(name)
 	reads = err == nil && real == w.file.path
@@ -101,10 +120,7 @@ func (w *waiter) reads(c *Communicator) (reads, known bool) {
 
 // goal is what a communicator's ranks find in their files from now on.
 func (w *waiter) goal(c *Communicator) policyfile.Bundle {
-	var b policyfile.Bundle
-	if c.files != nil {
-		b = *c.files
-	}
+	b := c.read
 	written, other, otherFile := &b.Policy, &b.Model, watchedFile{c.Model, true}
 	if w.file.model {
 		written, other, otherFile = &b.Model, &b.Policy, watchedFile{c.Policy, false}
@@ -117,19 +133,14 @@ func (w *waiter) goal(c *Communicator) policyfile.Bundle {
 	return b
 }
 
-// running counts the communicators that have not ended while they were waited for.
-func (w *waiter) running() (n int) {
-	for _, t := range w.targets {
-		if !t.ended {
-			n++
-		}
-	}
-	return n
+// byJob returns the targets of each job.
+func (w *waiter) byJob() [][]*target {
+	return groups(w.targets, func(t *target) string { return t.Rendezvous })
 }
 
-// open returns the communicators that do not run on the file's new meaning yet.
-func (w *waiter) open() (open []*target) {
-	for _, t := range w.targets {
+// openOf returns those that do not run on the file's new meaning yet.
+func (w *waiter) openOf(some []*target) (open []*target) {
+	for _, t := range some {
 		if !t.done {
 			open = append(open, t)
 		}
@@ -137,19 +148,46 @@ func (w *waiter) open() (open []*target) {
 	return open
 }
 
-// pushPoll is the time between two looks at whether communicators have switched.
+func (w *waiter) open() []*target { return w.openOf(w.targets) }
+
+// count fills in what has become of the communicators and their jobs.
+func (w *waiter) count() {
+	w.Communicators, w.Jobs, w.NotSwitched = 0, []jobOutcome{}, []notSwitched{}
+	for _, job := range w.byJob() {
+		o := jobOutcome{Rendezvous: job[0].Rendezvous, Job: job[0].Job}
+		for _, t := range job {
+			if !t.ended {
+				o.Communicators++
+			}
+			if !t.done {
+				o.NotSwitched++
+				w.NotSwitched = append(w.NotSwitched, t.notSwitched)
+			}
+		}
+		if o.Communicators > 0 {
+			w.Jobs = append(w.Jobs, o)
+		}
+		w.Communicators += o.Communicators
+	}
+	w.Switched = len(w.NotSwitched)+len(w.Unclear)+len(w.Unseen) == 0
+}
+
+// pushPoll is the least time between two looks at whether communicators have switched.
 const pushPoll = 250 * time.Millisecond
 
 // wait returns when all have switched, when the rest never will, or when ctx ends. The
 // rendezvous may be away for a while.
 func (w *waiter) wait(ctx context.Context) (away error) {
+	pause := pushPoll
 	for {
 		select {
 		case <-ctx.Done():
 			return away
-		case <-time.After(pushPoll):
+		case <-time.After(pause):
 		}
+		began := time.Now()
 		all, err := w.look(ctx)
+		pause = max(pushPoll, time.Since(began)) // many jobs are as many questions to a file server
 		if err != nil {
 			if ctx.Err() == nil {
 				away = fmt.Errorf("%w; it is not known what becomes of the change", err)
@@ -157,27 +195,99 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 			continue
 		}
 		away = nil
-		now := map[string]*Communicator{}
-		for _, c := range all {
-			now[key(c)] = c
-		}
-		hope := false
-		for _, t := range w.open() {
-			c := now[t.key]
-			if c == nil || c.Ended || len(c.left()) > 0 {
-				t.done, t.ended = true, true
-				fmt.Fprintf(w.out, "%s has ended\n", t.Communicator)
-				continue
-			}
-			if w.judge(t, c); t.done {
-				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t.Communicator,
-					c.Version, lastSwitch(c), time.Since(w.began).Seconds())
-			}
-			hope = hope || !t.done && !t.hopeless
-		}
-		if !hope {
+		if !w.follow(all) {
 			return nil
 		}
+	}
+}
+
+// follow takes up what a look has found, and reports whether anything may still change.
+func (w *waiter) follow(all []*Communicator) (hope bool) {
+	w.takeLate(all)
+	w.tellUnknown()
+	now := map[string]*Communicator{}
+	for _, c := range all {
+		now[key(c)] = c
+	}
+	jobs := w.byJob()
+	for _, t := range w.open() {
+		c := now[t.key]
+		switch {
+		case c == nil && !w.sees(t.Rendezvous):
+			t.Why = "its rendezvous " + t.Rendezvous + " cannot be looked at any more"
+		case c == nil || c.Ended || len(c.left()) > 0:
+			t.done, t.ended = true, true
+			if len(jobs) == 1 {
+				fmt.Fprintf(w.out, "%s has ended\n", t)
+			}
+		default:
+			if w.judge(t, c); t.done && len(jobs) == 1 {
+				fmt.Fprintf(w.out, "%s: version %.12s is agreed on, from %s on, after %.1f s\n", t, c.Version,
+					lastSwitch(c), time.Since(w.began).Seconds())
+			}
+		}
+		hope = hope || !t.done && !t.hopeless
+	}
+	for _, job := range jobs {
+		if name := job[0].Rendezvous; len(w.openOf(job)) == 0 && !w.told[name] {
+			w.told[name] = true
+			if len(jobs) > 1 {
+				w.tellDone(job)
+			}
+		}
+	}
+	return hope
+}
+
+// takeLate adds communicators that were created on the file as it was, between the first look and the writing.
+func (w *waiter) takeLate(all []*Communicator) {
+	had := len(w.targets)
+	found := w.sort(all)
+	w.targets = w.targets[:had]
+	for _, t := range found {
+		if t.done {
+			continue // created on the new text
+		}
+		w.targets = append(w.targets, t)
+		w.told[t.Rendezvous] = false
+		fmt.Fprintf(w.out, "%s was created meanwhile, on the earlier version: push waits for it, too\n", t)
+	}
+}
+
+// tellDone says that a job has switched, or has ended.
+func (w *waiter) tellDone(job []*target) {
+	runs := 0
+	for _, t := range job {
+		if !t.ended {
+			runs++
+		}
+	}
+	if runs == 0 {
+		fmt.Fprintf(w.out, "job %s has ended\n", job[0].job())
+		return
+	}
+	fmt.Fprintf(w.out, "job %s has switched, with %s, after %.1f s\n", job[0].job(),
+		plural.Of(runs, "communicator"), time.Since(w.began).Seconds())
+}
+
+// tellUnknown says what push cannot judge, each once.
+func (w *waiter) tellUnknown() {
+	for _, what := range w.Unseen {
+		if !w.told[what] {
+			w.told[what] = true
+			writeUnseen(w.out, []string{what})
+		}
+	}
+	var unclear []commName
+	for _, c := range w.Unclear {
+		if !w.told[c.Rendezvous+c.Communicator] {
+			w.told[c.Rendezvous+c.Communicator] = true
+			unclear = append(unclear, c)
+		}
+	}
+	if n := len(unclear); n > 0 {
+		fmt.Fprintf(w.out, "%s a file that this machine cannot see, which may be this one: %s\n",
+			plural.Of(n, "communicator")+plural.Verb(n, " reads", " read"), listOf(unclear))
 	}
 }
 
@@ -223,8 +333,17 @@ func (w *waiter) judge(t *target, c *Communicator) {
 	case last != nil:
 		t.hopeless, t.Why = vetoes >= maxVetoes, last.Why+todo+last.Remedy
 	default:
-		t.Why = "no rank has proposed the change" + todo + "see the ranks' log for what they say of " + w.file.path +
-			"; over NFS they may see it late"
+		t.Why = "no rank has proposed the change"
+		look := "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
+		if !c.here() && !c.records.Newest.IsZero() {
+			t.Why += ", and nothing was recorded since " + c.records.Newest.Format("2006-01-02 15:04")
+			look = fmt.Sprintf("if the job has ended, remove what it left (tunefit gc --rendezvous %s --older-than 24h, "+
+				"or the folder); else %s", cli.ShellWord(c.Rendezvous), look)
+		}
+		if f := c.Comparison; f != nil {
+			t.Why += fmt.Sprintf("; the job compares %s with %s: %s", f.A.Name, f.B.Name, f.Verdict())
+		}
+		t.Why += todo + look
 	}
 	if stopped := c.lives(identity.Stopped); len(stopped) > 0 {
 		t.Why += ".\n  Stopped by a signal or a debugger: " + names(stopped)
