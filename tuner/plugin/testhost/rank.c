@@ -97,7 +97,7 @@ static void tell_profiler(const struct host_comm *c) {
     void *ctx = NULL;
     int mask = 0;
     if (!p) die("profiled", "the library has no profiler");
-    p->init(&ctx, &mask, "", c->id, (int)c->nodes, (int)c->ranks, (int)set.id, logger);
+    p->init(&ctx, &mask, "dp:0", c->id, (int)c->nodes, (int)c->ranks, (int)set.id, logger);
     if (ctx || mask) die("profiled", "it records although nobody has asked");
 }
 
