@@ -19,10 +19,11 @@ import (
 
 // readSweeps pools the measurements of all files and lists why some times were
 // rejected while reading, each reason with the place of the first. anyway takes files of which too little can be
-// read, too.
-func readSweeps(inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []model.Source,
-	[]fit.Refusal, error) {
+// read, too. madeWith is the release of NCCL that they were measured with; "": as they say.
+func readSweeps(inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway bool, madeWith string) (*fit.Set,
+	[]model.Source, []fit.Refusal, error) {
 	pool := fit.NewPool()
+	pool.MadeWith = madeWith
 	var sources []model.Source
 	var rejected []fit.Refusal
 	known := map[string]int{} // in rejected, by reason

@@ -92,7 +92,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	set := &fit.Set{}
 	if len(files) > 0 {
 		var err error
-		if set, _, _, err = readSweeps(f.choices.Topology.Inputs, cmd, files, true); err != nil {
+		if set, _, _, err = readSweeps(f.choices.Topology.Inputs, cmd, files, true, ""); err != nil {
 			return err
 		}
 		if set.Used == 0 && len(set.Failed) == 0 && len(set.Asked) == 0 {

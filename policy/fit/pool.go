@@ -16,6 +16,10 @@ import (
 
 // Pool collects samples, one at a time.
 type Pool struct {
+	// MadeWith is the release of NCCL that all was measured with, as "2.28.9" or "RCCL 2.27.7". Empty: the samples
+	// tell theirs.
+	MadeWith string
+
 	groups  map[Key]variants
 	refused map[string]int
 	rows    int
@@ -117,6 +121,7 @@ type Set struct {
 	// Machines are those measured, what has most rows first. One without a name holds
 	// the rows that do not tell theirs.
 	Machines []model.MeasuredOn
+	NCCL     string // releases that it was measured with, as far as they are known: "2.28.9, 2.30.7"
 	// Failed are configurations that did not run.
 	Failed map[Key][]nccl.Config
 	// Asked is what did not run as it was asked for.
@@ -166,7 +171,9 @@ func (p *Pool) Set() *Set {
 	slices.SortFunc(s.Machines, func(a, b model.MeasuredOn) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
 	})
-	onlyLower := s.channelsOnlyLower()
+	s.NCCL = cmp.Or(p.MadeWith, strings.Join(s.versions(), ", "))
+	oldest, _, known := nccl.MeasuredWith(s.NCCL)
+	onlyLower := known && oldest.Has(nccl.ChannelsOnlyLower)
 	for _, g := range s.Groups {
 		g.floored, g.onlyLower = p.floored(g), onlyLower
 		g.own = g.ownChannels(s.Asked[g.Key])

@@ -42,12 +42,10 @@ func ReadModel(in *cli.Inputs, file string) (m *model.Model, text []byte, err er
 // About returns notes on a decider: what the library would warn of, and for each communicator why the model abstains.
 // With allGather it adds which channel counts of AllGather are left to NCCL.
 func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []string) {
-	if d.Model != "" {
-		notes = slices.Clone(a.Notes)
-	}
+	notes = slices.Clone(a.Notes)
 	for _, c := range comms {
 		view := a.view(d, c)
-		if why := view.ModelAbstention(); why != model.Decides && view.Empty() {
+		if why := view.ModelAbstains(); why != "" && view.Empty() {
 			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", c,
 				d.Model, why))
 		}
