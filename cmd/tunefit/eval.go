@@ -51,7 +51,7 @@ choose from. If no decision can be judged, the exit code is 1.`,
 			if err != nil {
 				return err
 			}
-			set, sources, rejected, err := readSweeps(env.Inputs, cmd, args[1:], true, "")
+			set, sources, rejected, err := readSweeps(env.Inputs, cmd, args[1:], true)
 			if err != nil {
 				return err
 			}
@@ -139,8 +139,8 @@ func (e evaluated) decider(set *fit.Set) fit.Decider {
 	}
 }
 
-// releases are those that the rows are for; the zero value: for all. Of rows for several releases, they are those of the
-// measurements, if there are rows for these.
+// releases are those that the rows are for; the zero value: for all. Of rows for several releases, they are those of
+// the measurements, if there are rows for these.
 func (e evaluated) releases(set *fit.Set) (as nccl.Releases) {
 	for _, r := range e.policy.Rules {
 		switch {

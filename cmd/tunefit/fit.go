@@ -113,7 +113,12 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if err != nil {
 		return err
 	}
-	set, sources, rejected, err := readSweeps(f.env.Inputs, cmd, files, f.force, f.madeWith)
+	pool := fit.NewPool()
+	pool.MadeWith = f.madeWith
+	if f.topo != "" {
+		pool.Offers = offersOn(f.env, f.topo)
+	}
+	set, sources, rejected, err := readInto(pool, f.env.Inputs, cmd, files, f.force)
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}

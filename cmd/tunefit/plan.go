@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -92,7 +93,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 	set := &fit.Set{}
 	if len(files) > 0 {
 		var err error
-		if set, _, _, err = readSweeps(f.choices.Topology.Inputs, cmd, files, true, ""); err != nil {
+		if set, _, _, err = readSweeps(f.choices.Topology.Inputs, cmd, files, true); err != nil {
 			return err
 		}
 		if set.Used == 0 && len(set.Failed) == 0 && len(set.Asked) == 0 {
@@ -124,6 +125,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 			return err
 		}
 		space.Asked = set.Asked[key]
+		space.LeaveOut(func(c nccl.Cell) bool { return slices.Contains(set.Failed[key], nccl.Config{Cell: c}) })
 		if f.verify {
 			if group == nil || len(group.Points) == 0 {
 				return cli.Usagef("--verify: no configuration of %s was measured (plan without it first)", key)

@@ -100,7 +100,7 @@ func (f *plotFlags) group(cmd *cobra.Command, files []string) (m *model.Model, i
 			return f.ofModel(cmd, name)
 		}
 	}
-	set, _, rejected, err := readSweeps(f.in, cmd, files, f.force, "")
+	set, _, rejected, err := readSweeps(f.in, cmd, files, f.force)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -43,6 +43,9 @@ type Group struct {
 	// assumedNoise.
 	NoisePairs int
 	Aliases    []Alias
+	// NotOffered was measured, and NCCL does not offer it: it ran with NCCL_ALGO or NCCL_PROTO only, and no tuner gets
+	// it. Points do not have it.
+	NotOffered []nccl.Cell
 	// Contradictions are between sweeps that were pooled, the most points first.
 	Contradictions []Contradiction
 

@@ -20,6 +20,10 @@ type Pool struct {
 	// tell theirs.
 	MadeWith string
 
+	// Offers reports whether NCCL offers a cell for a collective on a communicator, with the releases of Set.NCCL;
+	// true where that is not known. nil: nothing is known.
+	Offers func(key Key, cell nccl.Cell, with string) bool
+
 	groups  map[Key]variants
 	refused map[string]int
 	rows    int
@@ -36,6 +40,7 @@ const (
 	RefusedComm    = "number of nodes or ranks is not known"
 	RefusedLabel   = "algorithm or protocol is not known"
 	RefusedOneRank = "1 rank communicates with nobody"
+	refusedOffer   = "NCCL does not offer it here"
 )
 
 // variants are a group while samples arrive.
@@ -147,24 +152,7 @@ type Refusal struct {
 // Set pools repetitions and looks for aliases and contradictions. The pool may go on
 // taking samples.
 func (p *Pool) Set() *Set {
-	s := &Set{Rows: p.rows, Failed: p.failed, Asked: p.asked}
-	refused := maps.Clone(p.refused)
-	var pools []*variantPool
-	for key, g := range p.groups {
-		g.nameUnnamed()
-		most := g.mainVariant()
-		for v, vp := range g {
-			if v != most {
-				refused[most.refused(v)] += vp.readings
-			}
-		}
-		s.Used += g[most].readings
-		s.Simulated += g[most].simulated
-		s.Groups = append(s.Groups, &Group{Key: key})
-		pools = append(pools, g[most])
-	}
-	each(len(pools), func(i int) { pools[i].fill(s.Groups[i]) })
-	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
+	s := &Set{Rows: p.rows, Failed: maps.Clone(p.failed), Asked: p.asked}
 	for _, m := range p.machines {
 		s.Machines = append(s.Machines, *m)
 	}
@@ -172,6 +160,29 @@ func (p *Pool) Set() *Set {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
 	})
 	s.NCCL = cmp.Or(p.MadeWith, strings.Join(s.versions(), ", "))
+	refused := maps.Clone(p.refused)
+	var pools []*variantPool
+	for key, g := range p.groups {
+		g.nameUnnamed()
+		var unoffered []nccl.Cell
+		unoffered, s.Failed[key] = p.unoffered(s, key, g)
+		most := g.mainVariant()
+		for v, vp := range g {
+			if v != most {
+				refused[most.refused(v)] += vp.readings
+			}
+		}
+		left := g[most].without(unoffered)
+		if n := g[most].readings - left.readings; n > 0 {
+			refused[refusedOffer] += n
+		}
+		s.Used += left.readings
+		s.Simulated += g[most].simulated
+		s.Groups = append(s.Groups, &Group{Key: key, NotOffered: unoffered})
+		pools = append(pools, left)
+	}
+	each(len(pools), func(i int) { pools[i].fill(s.Groups[i]) })
+	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
 	oldest, _, known := nccl.MeasuredWith(s.NCCL)
 	onlyLower := known && oldest.Has(nccl.ChannelsOnlyLower)
 	for _, g := range s.Groups {

@@ -13,7 +13,9 @@ type Space struct {
 	Key
 	Sizes    []uint64 // ascending
 	Families []nccl.Cell
-	Channels []int // counts to try, ascending
+	// NotOffered are families that were left out because NCCL does not offer them here.
+	NotOffered []nccl.Cell
+	Channels   []int // counts to try, ascending
 	// Limits are the most channels that the machine has for an algorithm; none: not known.
 	Limits map[nccl.Algo]int
 	// Failed are configurations that were tried in vain: NCCL does not have them here.
@@ -21,6 +23,17 @@ type Space struct {
 	// Asked is what runs were to measure, whatever came of it: nothing is asked for twice. What was measured counts
 	// as asked, too, and need not be in it.
 	Asked map[Ask]bool
+}
+
+// LeaveOut leaves out families that NCCL does not offer here.
+func (s *Space) LeaveOut(unoffered func(nccl.Cell) bool) {
+	s.Families = slices.DeleteFunc(s.Families, func(f nccl.Cell) bool {
+		isOut := unoffered(f)
+		if isOut {
+			s.NotOffered = append(s.NotOffered, f)
+		}
+		return isOut
+	})
 }
 
 // Run is one start of nccl-tests: one configuration at each size.

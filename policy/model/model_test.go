@@ -199,7 +199,8 @@ func TestModelDigest(t *testing.T) {
 	measured := func(with string) digest.Digest {
 		return digestOf(func(f *model.File) { f.Provenance.NCCL = with })
 	}
-	if measured("2.30.3") != measured("2.30.7") || measured("2.30.7") == measured("2.28.9") || measured("2.30.7") == first {
+	if measured("2.30.3") != measured("2.30.7") || measured("2.30.7") == measured("2.28.9") ||
+		measured("2.30.7") == first {
 		t.Error("the digest does not cover the releases that the model is for")
 	}
 	if first == digestOf(func(f *model.File) { f.Groups[0].Curves[0].Measured[1][1] = 20.01 }) {

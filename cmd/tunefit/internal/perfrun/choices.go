@@ -144,7 +144,7 @@ func (c *Choices) within(space *fit.Space) error {
 	}
 	const anySize = 1 << 20 // what there is does not depend on it
 	table := t.Table(space.Coll, anySize, 1)
-	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return table[f.Algo][f.Proto] < 0 })
+	space.LeaveOut(func(f nccl.Cell) bool { return table[f.Algo][f.Proto] < 0 })
 	if len(space.Families) == 0 {
 		return cli.Usagef("the nodes of --topo have none of these algorithms and protocols for %s on %s",
 			space.Coll, space.Comm)

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -99,7 +98,7 @@ func (s *Sweep) expected(key fit.Key) int {
 	if err != nil {
 		return 0
 	}
-	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return !s.isOffered(key, f) })
+	space.LeaveOut(func(f nccl.Cell) bool { return !s.isOffered(key, f) })
 	if len(s.before(key)) > 0 {
 		return s.verificationStarts() + s.Repetitions
 	}
