@@ -110,7 +110,9 @@ func (g *Group) edge() int {
 	for _, c := range g.Configs() {
 		channels = append(channels, c.Channels)
 	}
-	return g.edgeOf(slices.Min(channels), slices.Max(channels), func(nccl.Config) bool { return true })
+	return g.edgeOf(slices.Min(channels), slices.Max(channels), func(c nccl.Config) bool {
+		return !g.neverMore || c.Channels < slices.Max(channels)
+	})
 }
 
 // edgeOf is high or low, whichever wins at some size (high first) if more channels, or fewer, could be tried. Only

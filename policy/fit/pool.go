@@ -186,9 +186,17 @@ func (p *Pool) Set() *Set {
 	oldest, _, known := nccl.MeasuredWith(s.NCCL)
 	onlyLower := known && oldest.Has(nccl.ChannelsOnlyLower)
 	for _, g := range s.Groups {
-		g.floored, g.onlyLower = p.floored(g), onlyLower
+		g.neverMore = strings.Contains(s.NCCL, "RCCL")
+		g.onlyLower = onlyLower
+		for reason, n := range g.dropUnsettable(s.Releases()) {
+			g.Unsettable = true
+			refused[reason] += n
+			s.Used -= n
+		}
+		g.floored = p.floored(g)
 		g.own = g.ownChannels(s.Asked[g.Key])
 	}
+	s.Simulated = min(s.Simulated, s.Used)
 	for reason, n := range refused {
 		s.Refused = append(s.Refused, Refusal{reason, n})
 	}

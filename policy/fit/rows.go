@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -92,7 +93,7 @@ func (c *cover) around(rows []Row) {
 		if r.Min != r.Max || !c.won[k] {
 			continue
 		}
-		if k > 0 {
+		if k > 0 && !c.neverMore {
 			r.Min = middle(c.sizes[k-1], r.Min) + 1
 		}
 		if k+1 < len(c.sizes) {
@@ -155,9 +156,11 @@ type cover struct {
 	view     *model.View
 	sizes    []uint64 // ascending
 	measured []uint64 // ascending
-	decides  []bool   // there are rows at these
-	won      []bool   // in a verification
-	options  []option
+	// neverMore keeps rows to sizes at which their configuration was measured: RCCL takes fewer channels at smaller ones.
+	neverMore bool
+	decides   []bool // there are rows at these
+	won       []bool // in a verification
+	options   []option
 }
 
 var everything = nccl.Everything()
@@ -172,6 +175,7 @@ func newCover(m *model.Model, g *model.Group) *cover {
 	c.sizes = slices.Compact(c.sizes)
 	oldest, _, known := nccl.MeasuredWith(m.File.Provenance.NCCL)
 	onlyLower := known && oldest.Has(nccl.ChannelsOnlyLower)
+	c.neverMore = strings.Contains(m.File.Provenance.NCCL, "RCCL")
 	c.decides, c.won = make([]bool, len(c.sizes)), make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
 		choice, why := c.view.Choose(c.call(b), everything)

@@ -81,6 +81,10 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		add(NotOffered, "not offered by NCCL on this machine: %s (only NCCL_ALGO and NCCL_PROTO get it, no tuner does; its "+
 			"times are left out)", cellNames(g.NotOffered))
 	}
+	if r.DefaultOnly && g.Unsettable {
+		add(NotOffered, "nothing but the default was measured with channels that a tuner can have; the model abstains")
+		return all
+	}
 	if r.DefaultOnly {
 		add(NothingElse, "nothing but the default was measured; the model abstains")
 		return all
