@@ -83,3 +83,38 @@ func readFile(t *testing.T, name string) string {
 	}
 	return string(text)
 }
+
+// PAT is measured where the release is known to offer it: a tuner is the only way to it on nodes of several ranks.
+func TestPATIsPlannedWhereItIsOffered(t *testing.T) {
+	testlib.NoJob(t)
+	for _, test := range []struct {
+		coll, nodes, ranks, release string
+		args                        []string
+		planned                     bool
+	}{
+		{"allgather", "2", "16", "2.31.2", nil, true},
+		{"reducescatter", "2", "16", "2.31.2", nil, true},
+		{"allreduce", "2", "16", "2.31.2", nil, false},
+		{"allgather", "1", "8", "2.31.2", nil, false},
+		{"allgather", "2", "16", "2.31.0", nil, false},
+		{"allgather", "2", "16", "2.30.7", nil, false},
+		{"allgather", "2", "2", "2.23.4", nil, true},
+		{"allgather", "2", "2", "2.22.3", nil, false},
+		{"allgather", "2", "16", "", nil, false},
+		{"allgather", "2", "16", "RCCL 2.27.7", nil, false},
+		{"allgather", "2", "16", "", []string{"--algos", "ring,pat"}, true},
+		{"allgather", "2", "16", "2.31.2", []string{"--algos", "ring"}, false},
+		{"allgather", "2", "16", "", []string{"--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"),
+			"--nccl", "2.31.2"}, true},
+		{"allgather", "2", "16", "", []string{"--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"),
+			"--nccl", "2.30.7"}, false},
+	} {
+		sweep := testlib.File(t, "sweep.csv", fmt.Sprintf(
+			"collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,nccl_version\n"+
+				"%s,1048576,ring,simple,4,%s,%s,default,100,%s\n", test.coll, test.nodes, test.ranks, test.release))
+		out, _ := tunefit(t, cli.ExitOK, append([]string{"plan", sweep}, test.args...)...)
+		if strings.Contains(out, ",pat,simple,") != test.planned {
+			t.Errorf("%+v:\n%s", test, out)
+		}
+	}
+}

@@ -120,7 +120,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 		if sizes := job.sizes[key]; sizes != nil && !sizesNamed {
 			asked, sizesNamed = sizes, true
 		}
-		space, err := f.choices.Space(key, set.Failed[key])
+		space, err := f.choices.Space(key, set.Failed[key], set.NCCL)
 		if err != nil {
 			return err
 		}

@@ -56,8 +56,9 @@ func (vp *variantPool) without(cells []nccl.Cell) *variantPool {
 }
 
 // noNVLink are GPUs without NVLink, by their vendor's data sheets. Between them NCCL does not offer LL128.
-var noNVLink = []string{"A2", "A10", "A10G", "A16", "L2", "L4", "L20", "L40", "L40S", "T4", "RTX 4070",
-	"RTX 4080", "RTX 4090", "RTX 5070", "RTX 5080", "RTX 5090", "RTX 4000 Ada", "RTX 4500 Ada", "RTX 5000 Ada", "RTX 6000 Ada", "RTX PRO 4500 Blackwell", "RTX PRO 5000 Blackwell", "RTX PRO 6000 Blackwell"}
+var noNVLink = []string{"A2", "A10", "A10G", "A16", "L2", "L4", "L20", "L40", "L40S", "T4", "RTX 4070", "RTX 4080",
+	"RTX 4090", "RTX 5070", "RTX 5080", "RTX 5090", "RTX 4000 Ada", "RTX 4500 Ada", "RTX 5000 Ada", "RTX 6000 Ada",
+	"RTX PRO 4500 Blackwell", "RTX PRO 5000 Blackwell", "RTX PRO 6000 Blackwell"}
 
 // mayHaveNVLink reports whether the GPU is not known to lack NVLink. Drivers name it "NVIDIA L4", or "Tesla T4".
 func mayHaveNVLink(m model.MeasuredOn) bool {

@@ -175,8 +175,8 @@ func (r *race) most() (runs []Run) {
 	return runs
 }
 
-// mostOfOwn returns the run of a family with the channels that RCCL takes itself at each size, or with most channels where
-// that is less.
+// mostOfOwn returns the run of a family with the channels that RCCL takes itself at each size, or with most channels
+// where that is less.
 func (r *race) mostOfOwn(f nccl.Cell) Run {
 	return r.run(func(i int) (nccl.Config, bool) {
 		c := nccl.Config{Cell: f, Channels: min(r.Space.most(f.Algo), r.g.mostByDefault(r.Sizes[i]))}

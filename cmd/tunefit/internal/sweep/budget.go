@@ -94,7 +94,7 @@ func (s *Sweep) notBegun(b *Batch) (n int) {
 
 // expected estimates how many starts a subject takes.
 func (s *Sweep) expected(key fit.Key) int {
-	space, err := s.Choices.Space(key, nil)
+	space, err := s.Choices.Space(key, nil, s.release(key))
 	if err != nil {
 		return 0
 	}

@@ -71,6 +71,21 @@ func (s *Sweep) group(key fit.Key) (*fit.Group, []nccl.Config) {
 	return set.Of(key), set.Failed[key]
 }
 
+// release is the one of NCCL that a subject was measured with; "": no run tells.
+func (s *Sweep) release(key fit.Key) string {
+	for _, r := range s.journal.of(key).runs {
+		if r.found == nil {
+			continue
+		}
+		for i := range r.found.Samples {
+			if setup := r.found.Samples[i].Setup; setup != nil && setup.NCCL != "" {
+				return setup.NCCL
+			}
+		}
+	}
+	return ""
+}
+
 // Samples are all that was measured to learn from, and what failed.
 func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 	trusted := map[fit.Key]func(*bench.Sample) bool{}
