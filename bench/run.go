@@ -93,6 +93,7 @@ func (u *run) finish(r *Result, env *environment) {
 	op := u.operation(r, env)
 	comm := u.communicator(r, op)
 	coll, known := collByName[string(op)]
+	u.notOffered(r, env, comm)
 	claims := []claim{env.claim(string(op)), r.name.claim()}
 	asks := u.asks(coll, comm, r.File, claims)
 	if (refused || brokeOff) && known && coll >= 0 && comm.Nodes >= 1 && comm.Ranks >= 2 {

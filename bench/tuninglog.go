@@ -24,6 +24,8 @@ type tuningLog struct {
 	calls map[logKey]votes
 	// decided is what our tuner asked for, by the bytes of all ranks.
 	decided map[logKey]nccl.Config
+	// offered is what NCCL has for collectives, as our tuner says.
+	offered map[nccl.Coll]map[nccl.Cell]bool
 	// pending is the question that 2.31's "Best tuning" answers, per process.
 	pending   map[string]logKey
 	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
@@ -48,6 +50,8 @@ func (t *tuningLog) read(process string, message []byte) {
 	if bytes.Contains(message, []byte("TUNER/Go: ")) {
 		if d, ok, err := ParseDecision(message); ok && err == nil {
 			t.decide(d)
+		} else if coll, cells, ok := ParseOffers(message); ok {
+			t.offer(coll, cells)
 		}
 		return
 	}
@@ -93,6 +97,19 @@ func (t *tuningLog) decide(d Decision) {
 		t.decided = map[logKey]nccl.Config{}
 	}
 	t.decided[logKey{operation(d.Coll.String()), d.Bytes}] = l
+}
+
+// offer takes what NCCL has for a collective. It may differ from call to call.
+func (t *tuningLog) offer(coll nccl.Coll, cells []nccl.Cell) {
+	if t.offered == nil {
+		t.offered = map[nccl.Coll]map[nccl.Cell]bool{}
+	}
+	if t.offered[coll] == nil {
+		t.offered[coll] = map[nccl.Cell]bool{}
+	}
+	for _, c := range cells {
+		t.offered[coll][c] = true
+	}
 }
 
 func (t *tuningLog) arrow(message []byte, at int) {

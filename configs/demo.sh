@@ -65,27 +65,27 @@ for sweep in configs/sweeps/*.csv; do
 done
 echo "  (Simulated ones, for lack of a cluster here: an HGX H100, on one and on two nodes.)"
 
-step "3. Learn from them: tunefit fit configs/sweeps/*.csv -o model.json --csv learned.csv ..."
+step "3. Learn from them: tunefit fit configs/sweeps/*.csv --made-with 2.30.7 -o model.json --csv learned.csv ..."
 "$build/tunefit" fit configs/sweeps/*.csv -o "$model" --csv "$policy" --report "$demo/report.html" \
-	>"$demo/fit.txt" 2>"$demo/fit.err" || { cat "$demo/fit.err"; exit 1; }
+	--made-with 2.30.7 >"$demo/fit.txt" 2>"$demo/fit.err" || { cat "$demo/fit.err"; exit 1; }
 cat "$demo/fit.txt"
 echo
 echo "What is sure of it became rows of a policy:"
 echo
-sed -n '1p;2,4s/^/  /p' "$policy" | sed '1s/^# */  /'
-echo "  ... $(grep -vc '^#' "$policy") rows in all"
+grep -v '^#' "$policy" | sed -n '1,4s/^/  /p'
+echo "  ... $(($(grep -vc '^#' "$policy") - 1)) rows in all"
 
 step "4. Check before a job runs on it: tunefit check learned.csv"
 "$build/tunefit" check "$policy" >"$demo/check.txt" || echo "  (Exit code 1: there are errors or warnings.)"
 sed "s|$demo/||" "$demo/check.txt" | fold -s -w 98
 
 step "5. See what a job would get: rows first, then the model, then NCCL: tunefit show learned.csv --model ..."
-"$build/tunefit" show "$policy" --model "$model" --coll allreduce,allgather --comm 1x8,2x8 \
-	--sizes 1K,64K,256K,2M,16M,256M --nccl 2.30.7
+"$build/tunefit" show "$policy" --model "$model" --coll allreduce,reducescatter --comm 1x8,2x8 \
+	--sizes 1K,64K,256K,2M,16M,256M
 echo
 echo "Gain: what the model expects, - is none. Channels: - is NCCL's own count."
-echo "The simulated cluster runs NCCL 2.30.7. From 2.31 on, NCCL takes only counts below its own:"
-echo "measure with the release that the jobs run."
+echo "The simulated cluster runs NCCL 2.30.7, and so rows and model are for 2.30. Other releases get their own choice:"
+echo "from 2.31 on NCCL takes only counts below its own. Measure with the release that the jobs run."
 
 here=$(cd "$build" && pwd)
 cat <<END

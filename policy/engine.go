@@ -63,9 +63,10 @@ func NewEngine(p *Policy, m *model.Model, here *model.Machine) *Engine {
 
 // EngineView is an Engine as one communicator sees it.
 type EngineView struct {
-	comm  Comm
-	rows  *View       // nil: none
-	model *model.View // nil: none
+	comm     Comm
+	rows     *View       // nil: none
+	model    *model.View // nil: none
+	modelFor nccl.Releases
 }
 
 // For narrows an engine to a communicator. It sets c.Topo itself.
@@ -76,8 +77,7 @@ func (e *Engine) For(c Comm) *EngineView {
 		v.rows = e.Policy.For(c)
 	}
 	if e.Model != nil {
-		v.model = e.Model.For(c.Comm)
-		v.model.UncheckedAllGather = c.NCCL.MayUseUncheckedAllGather()
+		v.model, v.modelFor = e.Model.In(c.NCCL, c.Comm), e.Model.Releases()
 	}
 	return v
 }
@@ -90,13 +90,17 @@ func (v *EngineView) Empty() bool {
 // Rows returns the policy's part of the view; nil without a policy.
 func (v *EngineView) Rows() *View { return v.rows }
 
-// ModelAbstention says why the model has no answer for this communicator at all; model.Decides where it has
-// one, or where there is no model.
-func (v *EngineView) ModelAbstention() model.Abstention {
+// ModelAbstains says why the model has no answer for this communicator at all; "" where it has one, or where there
+// is no model.
+func (v *EngineView) ModelAbstains() string {
 	if v.model == nil || !v.model.Empty() {
-		return model.Decides
+		return ""
 	}
-	return v.model.Abstention()
+	why := v.model.Abstention()
+	if why == model.AbstainRelease {
+		return fmt.Sprintf("it is for NCCL %s, and %s", v.modelFor, v.comm.releaseText())
+	}
+	return why.String()
 }
 
 // forAllGather are the algorithms that NCCL has for AllGather and whose channels a tuner can set.

@@ -34,7 +34,7 @@ func TestIdle(t *testing.T) {
 			"1 row is for other releases of NCCL, and this is 2.31-2.32.5: without effect",
 			"2 rows ask for the communicator's name, which is not known (all ranks need one name, see docs/CSV.md): without effect"}},
 		{"", "tp", 6, []string{machine}, []string{
-			"3 rows are for some releases of NCCL, and its release is not known, of which not all are among them: without effect"}},
+			"3 rows are for some releases of NCCL, and the release of this one is not known, of which not all are among them: without effect"}},
 	} {
 		comm := Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Name: c.name}
 		if c.nccl != "" {

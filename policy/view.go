@@ -25,6 +25,14 @@ func (c Comm) env() when.Env {
 	return e
 }
 
+// releaseText says in a sentence which release the NCCL is.
+func (c Comm) releaseText() string {
+	if c.NCCL == (nccl.Releases{}) {
+		return "the release of this one is not known"
+	}
+	return "this is " + c.NCCL.String()
+}
+
 // View is a Policy as one communicator sees it. A decision goes through the rows that can match the
 // communicator, in the file's order: the library asks once for each shape of a call, and then
 // remembers the answer.
@@ -114,10 +122,7 @@ func (r *Rule) idle(c Comm, env when.Env) (why idle, is bool) {
 // Idle says which rows would be for this communicator, and never match it. mend are those that the user may want to
 // mend.
 func (v *View) Idle() (mend, other []string) {
-	release := "its release is not known"
-	if v.comm.NCCL != (nccl.Releases{}) {
-		release = "this is " + v.comm.NCCL.String()
-	}
+	release := v.comm.releaseText()
 	count := func(n int, one, many string) string { return plural.Of(n, "row") + " " + plural.Verb(n, one, many) }
 	if n := v.idle[idleTopology]; n > 0 {
 		mend = append(mend, count(n, "is", "are")+" for this communicator by the machine's topology, which is not "+

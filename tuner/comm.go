@@ -173,7 +173,7 @@ func nothingFor(e *policy.Engine, view *policy.EngineView) string {
 		parts = append(parts, fmt.Sprintf("no row of %s is for it", e.Policy.File))
 	}
 	if e.Model != nil {
-		parts = append(parts, fmt.Sprintf("the model %s abstains (%s)", e.Model.Name, view.ModelAbstention()))
+		parts = append(parts, fmt.Sprintf("the model %s abstains (%s)", e.Model.Name, view.ModelAbstains()))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -212,6 +212,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 				continue
 			}
 			m.samples[side], m.failed[side] = append(m.samples[side], r.Samples...), append(m.failed[side], r.Failed...)
+			m.failed[side] = append(m.failed[side], r.NotOffered...)
 			for _, s := range r.Settings {
 				if !slices.Contains(m.settings[side], s) {
 					m.settings[side] = append(m.settings[side], s)

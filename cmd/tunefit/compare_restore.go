@@ -71,7 +71,7 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 		for _, d := range t.Differences {
 			fmt.Fprintf(w, "# %s: %s -> %s\n", d.What, d.Before, d.After)
 		}
-		return fit.WriteRows(w, rows)
+		return fit.WriteRows(w, rows, nccl.AnyRelease)
 	})
 	if err != nil {
 		return err

@@ -61,13 +61,13 @@ choose from. If no decision can be judged, the exit code is 1.`,
 			results := evaluated.on(set)
 			var worth *fit.Worth
 			if p != nil {
-				worth = fit.NewWorth(p, set, evaluated.decider(), nil)
+				worth = fit.NewWorth(p, set, evaluated.decider(set), nil)
 			}
 			if asJSON {
 				err = writeEvalJSON(cmd.OutOrStdout(), results, worth)
 			} else {
 				writeRows(cmd.OutOrStdout(), set, rejected)
-				evaluated.note(cmd.ErrOrStderr(), sources)
+				evaluated.note(cmd.ErrOrStderr(), set, sources)
 				if worth != nil {
 					writeWorth(cmd.OutOrStdout(), worth, job, set.Simulated > 0)
 				}
@@ -123,23 +123,49 @@ func (e evaluated) on(set *fit.Set) []fit.Evaluation {
 	if e.model != nil {
 		return fit.Evaluate(e.model, set)
 	}
-	return fit.EvaluateDecisions(e.decider(), set)
+	return fit.EvaluateDecisions(e.decider(set), set)
 }
 
-// decider is what the model or the rows decide for communicators.
-func (e evaluated) decider() fit.Decider {
+// decider is what the model or the rows decide for communicators, as if the measurements were made with the release
+// that they are for.
+func (e evaluated) decider(set *fit.Set) fit.Decider {
 	if e.model != nil {
 		return fit.DecideByModel(e.model)
 	}
-	engine := policy.NewEngine(e.policy, nil, nil)
+	engine, as := policy.NewEngine(e.policy, nil, nil), e.releases(set)
 	return func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (nccl.Config, bool) {
-		a := engine.For(policy.Comm{Comm: on}).Decide(policy.Query{Call: call, PipeOps: 1, Costs: costs})
+		a := engine.For(policy.Comm{Comm: on, NCCL: as}).Decide(policy.Query{Call: call, PipeOps: 1, Costs: costs})
 		return a.Config, a.By == policy.ByRow
 	}
 }
 
+// releases are those that the rows are for; the zero value: for all. Of rows for several releases, they are those of
+// the measurements, if there are rows for these.
+func (e evaluated) releases(set *fit.Set) (as nccl.Releases) {
+	for _, r := range e.policy.Rules {
+		switch {
+		case r.NCCL == nccl.AnyRelease:
+		case set.Releases() != nccl.AnyRelease && r.NCCL.Contains(set.Releases()):
+			return set.Releases()
+		case as == nccl.Releases{}:
+			as = r.NCCL
+		}
+	}
+	return as
+}
+
 // note says where the comparison flatters, and what it leaves out.
-func (e evaluated) note(w io.Writer, sources []model.Source) {
+func (e evaluated) note(w io.Writer, set *fit.Set, sources []model.Source) {
+	var as nccl.Releases
+	if e.model != nil {
+		as = e.model.Releases()
+	} else {
+		as = e.releases(set)
+	}
+	if with := set.Releases(); with != nccl.AnyRelease && as != (nccl.Releases{}) && !as.Contains(with) {
+		fmt.Fprintf(w, "note: the decisions are for NCCL %s. With NCCL %s, which was measured here, nothing is decided\n",
+			as, set.NCCL)
+	}
 	if e.model == nil {
 		if e.policy.NeedsTopology() {
 			fmt.Fprintln(w,

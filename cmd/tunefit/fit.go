@@ -68,7 +68,8 @@ configuration is better.`,
 		},
 	}
 	cmd.Flags().StringVarP(&f.model, "output", "o", "", "cost model to write, a JSON file")
-	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write, in the format of NCCL's example tuner")
+	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write; its rows are for the releases of NCCL that were "+
+		"measured, as far as these are known")
 	cmd.Flags().StringVar(&f.report, "report", "",
 		"page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
 	cmd.Flags().StringVar(&f.profile, "profile", "",
@@ -80,7 +81,7 @@ configuration is better.`,
 		"answer for up to this many nodes from the largest several-node measurement, where the gain is large "+
 			"(default: measured node counts only)")
 	cmd.Flags().StringVar(&f.madeWith, "made-with", "",
-		"release of NCCL that the measurements were made with, as 2.28.9 (default: as they say)")
+		"release of NCCL that the measurements were made with, as 2.28.9, or \"RCCL 2.27.7\" (default: as they say)")
 	cmd.Flags().StringVar(&f.topo, "topo", "",
 		"topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the "+
 			"model on such machines only")
@@ -92,6 +93,11 @@ configuration is better.`,
 func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.maxNodes < 0 || f.maxNodes == 1 || f.maxNodes > 1<<24 {
 		return cli.Usagef("--max-nodes %d (allowed: 2 or more; one node tells nothing about several)", f.maxNodes)
+	}
+	if v := strings.TrimPrefix(f.madeWith, "RCCL "); v != "" {
+		if _, err := nccl.ParseVersion(v); err != nil {
+			return cli.Usagef("--made-with: %w", err)
+		}
 	}
 	if err := f.mayWrite(append(slices.Clone(files), f.topo, f.profile)...); err != nil {
 		return err
@@ -107,7 +113,12 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if err != nil {
 		return err
 	}
-	set, sources, rejected, err := readSweeps(f.env.Inputs, cmd, files, f.force)
+	pool := fit.NewPool()
+	pool.MadeWith = f.madeWith
+	if f.topo != "" {
+		pool.Offers = offersOn(f.env, f.topo)
+	}
+	set, sources, rejected, err := readInto(pool, f.env.Inputs, cmd, files, f.force)
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
@@ -120,7 +131,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	file, found := fit.Fit(set, fit.Options{
 		MaxNodes: f.maxNodes,
 		Provenance: model.Provenance{
-			Tool: "tunefit " + tuner.Release, Files: sources, NCCL: f.madeWith, Topology: machine,
+			Tool: "tunefit " + tuner.Release, Files: sources, Topology: machine,
 		},
 	})
 	model, err := model.Compile("the fitted model", file)
@@ -219,10 +230,10 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 			return fmt.Errorf("%s was not written: %w%s", f.csv, errNoGain, unmeasuredDefault(in.Report))
 		}
 		write := func(w io.Writer) error {
-			if v, err := nccl.ParseVersion(in.File.Provenance.NCCL); err == nil { // one release
-				fmt.Fprintln(w, nccl.MeasuredComment(v))
+			if made := &in.File.Provenance; made.Releases() != nccl.AnyRelease {
+				fmt.Fprintln(w, nccl.MeasuredComment(made.NCCL))
 			}
-			return fit.WriteRows(w, in.Rows)
+			return fit.WriteRows(w, in.Rows, in.File.Provenance.Releases())
 		}
 		if err := cli.WriteWhole(f.csv, f.force, write); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -22,7 +23,11 @@ import (
 // read, too.
 func readSweeps(inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []model.Source,
 	[]fit.Refusal, error) {
-	pool := fit.NewPool()
+	return readInto(fit.NewPool(), inputs, cmd, files, anyway)
+}
+
+func readInto(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway bool) (*fit.Set,
+	[]model.Source, []fit.Refusal, error) {
 	var sources []model.Source
 	var rejected []fit.Refusal
 	known := map[string]int{} // in rejected, by reason
@@ -36,6 +41,9 @@ func readSweeps(inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway b
 		}
 		for i := range r.Failed {
 			pool.Fail(&r.Failed[i])
+		}
+		for i := range r.NotOffered {
+			pool.Fail(&r.NotOffered[i])
 		}
 		in.notes = append(in.notes, r.Notes...)
 		for _, rej := range r.Rejected {
@@ -80,4 +88,33 @@ func readModelTopology(env ncclchoice.Env, file string) (*model.Topology, error)
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return t, nil
+}
+
+// offersOn tells what NCCL offers on the machine of a topology file, as far as that is known: not for RCCL, nor for
+// communicators of other nodes.
+func offersOn(env ncclchoice.Env, file string) func(fit.Key, nccl.Cell, string) bool {
+	machines := map[nccl.Version]*ncclchoice.Model{}
+	return func(key fit.Key, cell nccl.Cell, with string) bool {
+		_, release, ok := nccl.MeasuredWith(with)
+		if with != "" && !ok {
+			return true
+		}
+		if _, seen := machines[release]; !seen {
+			from := ncclchoice.Flags{Env: env, Topo: file}
+			if ok {
+				from.NCCL = release.String()
+			}
+			machines[release], _ = from.Read() // nil: readModelTopology says what is wrong with it
+		}
+		machine := machines[release]
+		if machine == nil {
+			return true
+		}
+		t, err := machine.Of(key.Comm)
+		if err != nil || t.Comm != key.Comm {
+			return true
+		}
+		const anySize = 1 << 20 // what there is does not depend on it
+		return t.Table(key.Coll, anySize, 1)[cell.Algo][cell.Proto] >= 0
+	}
 }

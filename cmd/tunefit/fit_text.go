@@ -76,6 +76,11 @@ func writeAnswer(w io.Writer, in report.Input) {
 				"tunefit plan measures only what it has)\n", floors)
 	}
 	findings := report.Findings(in.Report)
+	for _, f := range findings {
+		if f.Kind == report.NotOffered {
+			fmt.Fprintln(w, f)
+		}
+	}
 	if all := doubts(findings); len(all) > 0 {
 		fmt.Fprintf(w, "doubtful: %s\n", cli.Few(all, 8, "\n          "))
 	}

@@ -132,7 +132,7 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	for _, file := range files {
 		if r, _ := in.read(file); r != nil {
 			results = append(results, r)
-			samples = append(samples, r.Samples, r.Failed)
+			samples = append(samples, r.Samples, r.Failed, r.NotOffered)
 			kept += len(r.Samples)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -119,11 +120,12 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 		if sizes := job.sizes[key]; sizes != nil && !sizesNamed {
 			asked, sizesNamed = sizes, true
 		}
-		space, err := f.choices.Space(key, set.Failed[key])
+		space, err := f.choices.Space(key, set.Failed[key], set.NCCL)
 		if err != nil {
 			return err
 		}
 		space.Asked = set.Asked[key]
+		space.LeaveOut(func(c nccl.Cell) bool { return slices.Contains(set.Failed[key], nccl.Config{Cell: c}) })
 		if f.verify {
 			if group == nil || len(group.Points) == 0 {
 				return cli.Usagef("--verify: no configuration of %s was measured (plan without it first)", key)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,28 +49,31 @@ func install(t *testing.T, v nccl.Version) {
 	t.Cleanup(func() { testlib.Env.Installed = before })
 }
 
+// sweepWith is a sweep in which tree/ll takes half of the default's time, measured with a release; "": it does not say.
+func sweepWith(t *testing.T, release string) (file string) {
+	text := "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,source,nccl_version\n"
+	for _, size := range []string{"4096", "8192", "16384"} {
+		for _, repetition := range []string{"", "1", "2"} {
+			text +=
+				"allreduce," + size + ",ring,simple,8,1,8,default,100." + repetition + "0,a" + repetition +
+					"," + release + "\n" +
+					"allreduce," + size + ",tree,ll,8,1,8,forced,50." + repetition + "0,b" + repetition + "," + release +
+					"\n"
+		}
+	}
+	return testlib.File(t, "sweep.csv", text)
+}
+
 // fit writes which release was measured, and show asks as that release, not as the installed one. Files that say
 // different ones leave it open.
 func TestReleaseOfAPolicy(t *testing.T) {
 	testlib.NoJob(t)
 	install(t, 22707)
 	dir := t.TempDir()
-	sweep, policy, model := filepath.Join(dir, "sweep.csv"), filepath.Join(dir, "policy.csv"), filepath.Join(dir,
-		"model.json")
-	text := "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,source,nccl_version\n"
-	for _, size := range []string{"4096", "8192", "16384"} {
-		for _, repetition := range []string{"", "1", "2"} {
-			text +=
-				"allreduce," + size + ",ring,simple,8,1,8,default,100." + repetition + "0,a" + repetition +
-					",2.28.9\n" +
-					"allreduce," + size + ",tree,ll,8,1,8,forced,50." + repetition + "0,b" + repetition + ",2.28.9\n"
-		}
-	}
-	if err := os.WriteFile(sweep, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	sweep, policy, model := sweepWith(t, "2.28.9"), filepath.Join(dir, "policy.csv"), filepath.Join(dir, "model.json")
 	tunefit(t, cli.ExitOK, "fit", sweep, "-o", model, "--csv", policy)
-	other := testlib.File(t, "other.csv", nccl.MeasuredComment(23007)+"\nallreduce,0,inf,ring,ll,2,1,8\n")
+	other := testlib.File(t, "other.csv", nccl.MeasuredComment("2.30.7")+"\nallreduce,0,inf,ring,ll,2,1,8\n")
+	mixed := testlib.File(t, "mixed.csv", nccl.MeasuredComment("2.28.9, 2.30.7")+"\nallreduce,0,inf,ring,ll,2,1,8\n")
 	for _, test := range []struct {
 		args    []string
 		release string
@@ -80,6 +84,7 @@ func TestReleaseOfAPolicy(t *testing.T) {
 		{[]string{other}, "2.30.7", other},
 		{[]string{policy, "--nccl", "2.21.5"}, "2.21.5", ""},
 		{[]string{other, "--model", model}, "2.27.7", ""},
+		{[]string{mixed}, "2.30.7", mixed},
 	} {
 		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--json", "--coll", "allreduce", "--comm", "1x8",
 			"--sizes", "1M"}, test.args...)...)
@@ -292,5 +297,78 @@ func TestPolicyTestsNameARelease(t *testing.T) {
 	if _, errs := tunefit(t, cli.ExitCannot, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") ||
 		!strings.Contains(errs, "2.21.5") {
 		t.Error(errs)
+	}
+}
+
+// The rows and the model of a sweep are for the minor version that was measured, as far as it is known. Another one
+// gets its own choice, and whoever asks is told so.
+func TestPoliciesAreForWhatWasMeasured(t *testing.T) {
+	testlib.NoJob(t)
+	for _, test := range []struct {
+		measured, madeWith, column string
+		decided                    []string // releases that the policy is for
+	}{
+		{"2.28.9", "", "2.28", []string{"2.28.3", "2.28.9"}},
+		{"", "", "", []string{"2.27.7", "2.28.9", "2.31.2"}},
+		{"", "2.30.7", "2.30", []string{"2.30.3", "2.30.7"}},
+		{"RCCL 2.27.7", "", "", []string{"2.28.9", "2.31.2"}},
+		{"2.28.9", "RCCL 2.27.7", "", []string{"2.28.9"}},
+	} {
+		dir := t.TempDir()
+		sweep, rows, model := sweepWith(t, test.measured), filepath.Join(dir, "p.csv"), filepath.Join(dir, "m.json")
+		tunefit(t, cli.ExitOK, "fit", sweep, "-o", model, "--csv", rows, "--made-with", test.madeWith)
+		text, err := os.ReadFile(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header, row := "# collective,min_bytes,", "allreduce,4096,16384,tree,ll,8,1,8,-1,-1\n"
+		if test.column != "" {
+			header, row = "\ncollective,min_bytes,", strings.TrimSpace(row)+","+test.column+"\n"
+		}
+		if !strings.Contains(string(text), header) || !strings.HasSuffix(string(text), row) {
+			t.Errorf("%+v:\n%s", test, text)
+		}
+		tunefit(t, cli.ExitOK, "check", rows)
+		out, _ := tunefit(t, cli.ExitOK, "eval", rows, sweep)
+		if !strings.Contains(out, "allreduce 1x8") {
+			t.Errorf("%+v: eval says\n%s", test, out)
+		}
+		for _, release := range []string{"2.27.7", "2.28.3", "2.28.9", "2.30.3", "2.30.7", "2.31.2"} {
+			is := slices.Contains(test.decided, release)
+			if !is && test.column == "" {
+				continue
+			}
+			ask := []string{"--json", "--coll", "allreduce", "--comm", "1x8", "--sizes", "8K", "--nccl", release}
+			for by, files := range map[string][]string{"rows": {rows}, "model": {"--model", model}} {
+				out, notes := tunefit(t, cli.ExitOK, append(append([]string{"show"}, files...), ask...)...)
+				told := map[string]string{"rows": "1 row is for other releases of NCCL, and this is " + release,
+					"model": "abstains (it is for NCCL " + test.column + ", and this is " + release + ")"}[by]
+				if strings.Contains(out, `"algorithm": "tree"`) && strings.Contains(out, `"file": "`) != is ||
+					strings.Contains(notes, told) == is {
+					t.Errorf("%+v, %s asked as %s:\n%s%s", test, by, release, notes, out)
+				}
+			}
+		}
+	}
+	for _, wrong := range []string{"new", "RCCL", "2.20.5"} {
+		if _, errs := tunefit(t, cli.ExitUsage, "fit", sweepWith(t, ""), "--made-with", wrong); !strings.Contains(errs,
+			"--made-with: ") {
+			t.Error(errs)
+		}
+	}
+}
+
+// eval judges rows by measurements of a later release, and says that they are not for it.
+func TestEvalOfAnotherRelease(t *testing.T) {
+	rows := testlib.File(t, "p.csv", "collective,min_bytes,algorithm,protocol,channels,nccl\nallreduce,0,tree,ll,8,2.28\n")
+	for release, noted := range map[string]bool{"2.28.9": false, "2.31.2": true, "": false} {
+		out, notes := tunefit(t, cli.ExitOK, "eval", rows, sweepWith(t, release), "--json")
+		if !strings.Contains(strings.ReplaceAll(out, " ", ""), `"mean":1,`) {
+			t.Errorf("NCCL %s:\n%s", release, out)
+		}
+		_, notes = tunefit(t, cli.ExitOK, "eval", rows, sweepWith(t, release))
+		if strings.Contains(notes, "note: the decisions are for NCCL 2.28. With NCCL "+release) != noted {
+			t.Errorf("NCCL %s: %s", release, notes)
+		}
 	}
 }

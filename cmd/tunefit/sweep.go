@@ -263,7 +263,7 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		o.Sizes, o.SizesNamed = job.union(), true
 	}
 	for _, key := range o.Keys {
-		if _, err := f.choices.Space(key, nil); err != nil {
+		if _, err := f.choices.Space(key, nil, ""); err != nil {
 			return o, err
 		}
 	}

@@ -1,21 +1,37 @@
 package nccl
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
-// MeasuredComment is the line of a policy file that names the release its rows were measured with.
-func MeasuredComment(v Version) string { return "# measured with NCCL " + v.String() }
+// MeasuredWith reads the releases that measurements were made with, as "2.28.9" or "2.28.9, 2.30.7", and returns the
+// oldest and the newest. ok is false where the text names none, or also another library, as RCCL.
+func MeasuredWith(text string) (oldest, newest Version, ok bool) {
+	for part := range strings.SplitSeq(text, ",") {
+		v, err := ParseVersion(strings.TrimSpace(part))
+		if err != nil {
+			return 0, 0, false
+		}
+		if !ok || v < oldest {
+			oldest = v
+		}
+		newest, ok = max(newest, v), true
+	}
+	return oldest, newest, ok
+}
 
-var measuredComment = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*measured with NCCL ([0-9.]+)[ \t]*\r?$`)
+// MeasuredComment is the line of a policy file that names the releases its rows were measured with.
+func MeasuredComment(releases string) string { return "# measured with NCCL " + releases }
 
-// ReadMeasured returns the release that the comment of a policy file names; 0 for none.
+var measuredComment = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*measured with NCCL ([0-9., ]+?)[ \t]*\r?$`)
+
+// ReadMeasured returns the newest release that the comment of a policy file names; 0 for none.
 func ReadMeasured(policy []byte) Version {
 	m := measuredComment.FindSubmatch(policy)
 	if m == nil {
 		return 0
 	}
-	v, err := ParseVersion(string(m[1]))
-	if err != nil {
-		return 0
-	}
-	return v
+	_, newest, _ := MeasuredWith(string(m[1]))
+	return newest
 }

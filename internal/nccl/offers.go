@@ -19,3 +19,14 @@ func Offers(coll Coll, cell Cell) bool {
 	}
 	return false
 }
+
+// OffersPAT reports whether the release offers PAT on a communicator of several nodes, where the machine allows it.
+// Where nodes have several ranks it never chooses it by itself (tuning/tuning_pat.cc, 2.31.2), so a tuner is the only
+// way to it. Of a release that is not known, 0, nothing is known.
+func (v Version) OffersPAT(c Comm) bool {
+	since := PAT
+	if c.Ranks > c.Nodes {
+		since = PATOnManyRanks
+	}
+	return v != 0 && c.Nodes > 1 && v.Has(since)
+}

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -54,12 +55,18 @@ func (g *Group) mostChannels(f nccl.Cell, bytes uint64) int {
 }
 
 // raised returns a function that reports whether a configuration asks for more channels at a size than NCCL takes
-// itself, for a release that only lowers a tuner's count. Such a run is not worth its time. What was asked for in
-// vain tells NCCL's counts.
+// itself, for RCCL and for a release that only lowers a tuner's count. Such a run is not worth its time. NCCL's counts
+// are told by the default, and by what was asked for in vain.
 func (s Space) raised(g *Group) func(c nccl.Config, bytes uint64) bool {
 	own := g.ownChannels(s.Asked)
 	return func(c nccl.Config, bytes uint64) bool {
+		if g.neverMore {
+			return c.Channels > g.mostByDefault(bytes)
+		}
 		most := own[place{c.Cell, bytes}]
+		if d, ok := g.defaultAt(bytes); ok && g.onlyLower && d.Config.Cell == c.Cell {
+			most = cmp.Or(most, d.Config.Channels)
+		}
 		return most > 0 && c.Channels > most
 	}
 }

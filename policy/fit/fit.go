@@ -2,7 +2,6 @@ package fit
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -47,9 +46,7 @@ func Fit(set *Set, opts Options) (*model.File, *Report) {
 	file.Provenance.SimulatedRows = set.Simulated
 	file.Provenance.Machines = modelMachines(set.Machines)
 	file.Provenance.Mixed = len(set.GPUs()) > 1
-	if file.Provenance.NCCL == "" {
-		file.Provenance.NCCL = strings.Join(set.versions(), ", ")
-	}
+	file.Provenance.NCCL = set.NCCL
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
 	models := make([]model.Group, len(set.Groups))
 	each(len(set.Groups), func(i int) { models[i], report.Groups[i] = fitGroup(set, set.Groups[i]) })
@@ -113,7 +110,9 @@ func (g *Group) edge() int {
 	for _, c := range g.Configs() {
 		channels = append(channels, c.Channels)
 	}
-	return g.edgeOf(slices.Min(channels), slices.Max(channels), func(nccl.Config) bool { return true })
+	return g.edgeOf(slices.Min(channels), slices.Max(channels), func(c nccl.Config) bool {
+		return !g.neverMore || c.Channels < slices.Max(channels)
+	})
 }
 
 // edgeOf is high or low, whichever wins at some size (high first) if more channels, or fewer, could be tried. Only

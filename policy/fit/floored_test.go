@@ -62,7 +62,7 @@ func TestFlooredChannels(t *testing.T) {
 		compiled := mustCompile(t, file)
 		rows := Rows(compiled)
 		var text bytes.Buffer
-		if err := WriteRows(&text, rows); err != nil || len(rows) == 0 {
+		if err := WriteRows(&text, rows, nccl.AnyRelease); err != nil || len(rows) == 0 {
 			t.Fatalf("%s: %d rows, %v", name, len(rows), err)
 		}
 		if got := nccl.ReadFloors(text.Bytes()); got != (nccl.Floors{Channels: test.want}) {

@@ -43,11 +43,19 @@ type Group struct {
 	// assumedNoise.
 	NoisePairs int
 	Aliases    []Alias
+	// NotOffered was measured, and NCCL does not offer it: it ran with NCCL_ALGO or NCCL_PROTO only, and no tuner gets
+	// it. Points do not have it.
+	NotOffered []nccl.Cell
+	// Unsettable says that some channel counts were measured that a tuner cannot have. Points do not have them.
+	Unsettable bool
 	// Contradictions are between sweeps that were pooled, the most points first.
 	Contradictions []Contradiction
 
 	// onlyLower says that NCCL's release takes a tuner's channels only where they are fewer than its own.
 	onlyLower bool
+	// neverMore says that RCCL was measured: no more channels are asked for than it takes itself at a size. It obeys, but
+	// each is a compute unit that the job's kernels lose.
+	neverMore bool
 	// own are NCCL's own channel counts, as far as runs that asked for more told.
 	own map[place]int
 

@@ -44,15 +44,8 @@ func (s *Set) versions() []string {
 	return s.distinct(func(m *model.MeasuredOn) string { return m.NCCL })
 }
 
-// channelsOnlyLower reports whether all was measured with releases that take a tuner's channels only where they are
-// fewer than NCCL's own.
-func (s *Set) channelsOnlyLower() bool {
-	all := s.versions()
-	return len(all) > 0 && !slices.ContainsFunc(all, func(name string) bool {
-		release, err := nccl.ParseVersion(name)
-		return err != nil || !release.Has(nccl.ChannelsOnlyLower)
-	})
-}
+// Releases are those that a policy made of the set is for.
+func (s *Set) Releases() nccl.Releases { return (&model.Provenance{NCCL: s.NCCL}).Releases() }
 
 func (s *Set) distinct(of func(*model.MeasuredOn) string) (all []string) {
 	for i := range s.Machines {

@@ -23,7 +23,7 @@ func TestOwnChannels(t *testing.T) {
 		}
 		file, _ := Fit(pooled(all), Options{})
 		var text bytes.Buffer
-		if err := WriteRows(&text, Rows(mustCompile(t, file))); err != nil {
+		if err := WriteRows(&text, Rows(mustCompile(t, file)), nccl.AnyRelease); err != nil {
 			t.Fatal(err)
 		}
 		return text.String()

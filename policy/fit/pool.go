@@ -16,6 +16,14 @@ import (
 
 // Pool collects samples, one at a time.
 type Pool struct {
+	// MadeWith is the release of NCCL that all was measured with, as "2.28.9" or "RCCL 2.27.7". Empty: the samples
+	// tell theirs.
+	MadeWith string
+
+	// Offers reports whether NCCL offers a cell for a collective on a communicator, with the releases of Set.NCCL;
+	// true where that is not known. nil: nothing is known.
+	Offers func(key Key, cell nccl.Cell, with string) bool
+
 	groups  map[Key]variants
 	refused map[string]int
 	rows    int
@@ -32,6 +40,7 @@ const (
 	RefusedComm    = "number of nodes or ranks is not known"
 	RefusedLabel   = "algorithm or protocol is not known"
 	RefusedOneRank = "1 rank communicates with nobody"
+	refusedOffer   = "NCCL does not offer it here"
 )
 
 // variants are a group while samples arrive.
@@ -117,6 +126,7 @@ type Set struct {
 	// Machines are those measured, what has most rows first. One without a name holds
 	// the rows that do not tell theirs.
 	Machines []model.MeasuredOn
+	NCCL     string // releases that it was measured with, as far as they are known: "2.28.9, 2.30.7"
 	// Failed are configurations that did not run.
 	Failed map[Key][]nccl.Config
 	// Asked is what did not run as it was asked for.
@@ -142,35 +152,51 @@ type Refusal struct {
 // Set pools repetitions and looks for aliases and contradictions. The pool may go on
 // taking samples.
 func (p *Pool) Set() *Set {
-	s := &Set{Rows: p.rows, Failed: p.failed, Asked: p.asked}
-	refused := maps.Clone(p.refused)
-	var pools []*variantPool
-	for key, g := range p.groups {
-		g.nameUnnamed()
-		most := g.mainVariant()
-		for v, vp := range g {
-			if v != most {
-				refused[most.refused(v)] += vp.readings
-			}
-		}
-		s.Used += g[most].readings
-		s.Simulated += g[most].simulated
-		s.Groups = append(s.Groups, &Group{Key: key})
-		pools = append(pools, g[most])
-	}
-	each(len(pools), func(i int) { pools[i].fill(s.Groups[i]) })
-	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
+	s := &Set{Rows: p.rows, Failed: maps.Clone(p.failed), Asked: p.asked}
 	for _, m := range p.machines {
 		s.Machines = append(s.Machines, *m)
 	}
 	slices.SortFunc(s.Machines, func(a, b model.MeasuredOn) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
 	})
-	onlyLower := s.channelsOnlyLower()
+	s.NCCL = cmp.Or(p.MadeWith, strings.Join(s.versions(), ", "))
+	refused := maps.Clone(p.refused)
+	var pools []*variantPool
+	for key, g := range p.groups {
+		g.nameUnnamed()
+		var unoffered []nccl.Cell
+		unoffered, s.Failed[key] = p.unoffered(s, key, g)
+		most := g.mainVariant()
+		for v, vp := range g {
+			if v != most {
+				refused[most.refused(v)] += vp.readings
+			}
+		}
+		left := g[most].without(unoffered)
+		if n := g[most].readings - left.readings; n > 0 {
+			refused[refusedOffer] += n
+		}
+		s.Used += left.readings
+		s.Simulated += g[most].simulated
+		s.Groups = append(s.Groups, &Group{Key: key, NotOffered: unoffered})
+		pools = append(pools, left)
+	}
+	each(len(pools), func(i int) { pools[i].fill(s.Groups[i]) })
+	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
+	oldest, _, known := nccl.MeasuredWith(s.NCCL)
+	onlyLower := known && oldest.Has(nccl.ChannelsOnlyLower)
 	for _, g := range s.Groups {
-		g.floored, g.onlyLower = p.floored(g), onlyLower
+		g.neverMore = strings.Contains(s.NCCL, "RCCL")
+		g.onlyLower = onlyLower
+		for reason, n := range g.dropUnsettable(s.Releases()) {
+			g.Unsettable = true
+			refused[reason] += n
+			s.Used -= n
+		}
+		g.floored = p.floored(g)
 		g.own = g.ownChannels(s.Asked[g.Key])
 	}
+	s.Simulated = min(s.Simulated, s.Used)
 	for reason, n := range refused {
 		s.Refused = append(s.Refused, Refusal{reason, n})
 	}

@@ -129,7 +129,7 @@ func TestRowsDecideAsTheModel(t *testing.T) {
 		rows := Rows(m)
 		rowsSeen += len(rows)
 		var csv bytes.Buffer
-		if err := WriteRows(&csv, rows); err != nil {
+		if err := WriteRows(&csv, rows, nccl.AnyRelease); err != nil {
 			t.Fatal(err)
 		}
 		p, err := policy.ReadCSV("rows.csv", csv.Bytes())

@@ -13,7 +13,9 @@ type Space struct {
 	Key
 	Sizes    []uint64 // ascending
 	Families []nccl.Cell
-	Channels []int // counts to try, ascending
+	// NotOffered are families that were left out because NCCL does not offer them here.
+	NotOffered []nccl.Cell
+	Channels   []int // counts to try, ascending
 	// Limits are the most channels that the machine has for an algorithm; none: not known.
 	Limits map[nccl.Algo]int
 	// Failed are configurations that were tried in vain: NCCL does not have them here.
@@ -21,6 +23,17 @@ type Space struct {
 	// Asked is what runs were to measure, whatever came of it: nothing is asked for twice. What was measured counts
 	// as asked, too, and need not be in it.
 	Asked map[Ask]bool
+}
+
+// LeaveOut leaves out families that NCCL does not offer here.
+func (s *Space) LeaveOut(unoffered func(nccl.Cell) bool) {
+	s.Families = slices.DeleteFunc(s.Families, func(f nccl.Cell) bool {
+		isOut := unoffered(f)
+		if isOut {
+			s.NotOffered = append(s.NotOffered, f)
+		}
+		return isOut
+	})
 }
 
 // Run is one start of nccl-tests: one configuration at each size.
@@ -134,6 +147,12 @@ func newRace(s Space, g *Group) *race {
 // most returns the runs of families with most channels, or with the middle number where most channels failed.
 func (r *race) most() (runs []Run) {
 	for _, f := range r.Families {
+		if r.g.neverMore {
+			if run := r.mostOfOwn(f); len(run.Sizes) > 0 {
+				runs = append(runs, run)
+			}
+			continue
+		}
 		for _, n := range []int{0, r.Space.most(f.Algo), r.middle(f.Algo)} { // NCCL's own may have come in its place
 			c := nccl.Config{Cell: f, Channels: n}
 			known := n == 0 || len(r.g.pointsOf(c)) > 0
@@ -154,6 +173,16 @@ func (r *race) most() (runs []Run) {
 		}
 	}
 	return runs
+}
+
+// mostOfOwn returns the run of a family with the channels that RCCL takes itself at each size, or with most channels
+// where that is less.
+func (r *race) mostOfOwn(f nccl.Cell) Run {
+	return r.run(func(i int) (nccl.Config, bool) {
+		c := nccl.Config{Cell: f, Channels: min(r.Space.most(f.Algo), r.g.mostByDefault(r.Sizes[i]))}
+		r.take(c, i)
+		return c, !r.known(c, r.Sizes[i]) && !r.failed(c)
+	})
 }
 
 // take counts a configuration as tried at a size, with the time that it took or that of what came in its place, if any.

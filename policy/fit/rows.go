@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -92,7 +93,7 @@ func (c *cover) around(rows []Row) {
 		if r.Min != r.Max || !c.won[k] {
 			continue
 		}
-		if k > 0 {
+		if k > 0 && !c.neverMore {
 			r.Min = middle(c.sizes[k-1], r.Min) + 1
 		}
 		if k+1 < len(c.sizes) {
@@ -155,9 +156,11 @@ type cover struct {
 	view     *model.View
 	sizes    []uint64 // ascending
 	measured []uint64 // ascending
-	decides  []bool   // there are rows at these
-	won      []bool   // in a verification
-	options  []option
+	// neverMore keeps rows to sizes at which their configuration was measured: RCCL takes fewer channels at smaller ones.
+	neverMore bool
+	decides   []bool // there are rows at these
+	won       []bool // in a verification
+	options   []option
 }
 
 var everything = nccl.Everything()
@@ -170,8 +173,9 @@ func newCover(m *model.Model, g *model.Group) *cover {
 	}
 	slices.Sort(c.sizes)
 	c.sizes = slices.Compact(c.sizes)
-	release, _ := nccl.ParseVersion(m.File.Provenance.NCCL) // of several or none it is not known
-	onlyLower := release.Has(nccl.ChannelsOnlyLower)
+	oldest, _, known := nccl.MeasuredWith(m.File.Provenance.NCCL)
+	onlyLower := known && oldest.Has(nccl.ChannelsOnlyLower)
+	c.neverMore = strings.Contains(m.File.Provenance.NCCL, "RCCL")
 	c.decides, c.won = make([]bool, len(c.sizes)), make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
 		choice, why := c.view.Choose(c.call(b), everything)
@@ -338,11 +342,19 @@ func fewestSpans(options []option, first, last int) []span {
 	return spans
 }
 
-// WriteRows writes rows in the ten columns of NCCL's example tuner, which RCCL
-// reads too: lower-case names, plain numbers, -1 for any.
-func WriteRows(w io.Writer, rows []Row) error {
+const rowColumns = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff"
+
+// WriteRows writes rows for some releases of NCCL, in an eleventh column. If they are for all releases, they are in the
+// ten columns of NCCL's example tuner, which RCCL reads too: lower-case names, plain numbers, -1 for any.
+func WriteRows(w io.Writer, rows []Row, releases nccl.Releases) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintln(out, "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff")
+	stamp := ""
+	if releases == nccl.AnyRelease {
+		fmt.Fprintln(out, "# "+rowColumns)
+	} else {
+		fmt.Fprintln(out, rowColumns+",nccl")
+		stamp = "," + releases.String()
+	}
 	for i, r := range rows {
 		if i > 0 && rows[i-1].Key == r.Key && rows[i-1].Bytes.Max+1 < r.Bytes.Min {
 			fmt.Fprintln(out, "# tunefit:ignore gap -- the sizes in between are left to NCCL")
@@ -358,12 +370,12 @@ func WriteRows(w io.Writer, rows []Row) error {
 			floors.Add(r.Algo, r.Channels)
 			fmt.Fprintln(out, floors.Comment())
 		}
-		fmt.Fprintln(out, r)
+		fmt.Fprintf(out, "%s%s\n", r, stamp)
 	}
 	return out.Flush()
 }
 
-// String is the line of a policy.
+// String is the line of a policy for all releases.
 func (r Row) String() string {
 	channels := r.Channels
 	if channels == 0 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -86,7 +87,7 @@ func TestFixture(t *testing.T) {
 	}
 	file, _ := Fit(set, Options{})
 	var got bytes.Buffer
-	if err := WriteRows(&got, Rows(mustCompile(t, file))); err != nil {
+	if err := WriteRows(&got, Rows(mustCompile(t, file)), nccl.AnyRelease); err != nil {
 		t.Fatal(err)
 	}
 	if *update {

@@ -10,6 +10,7 @@ const (
 	AbstainOneNode
 	AbstainPerNode
 	AbstainNodes
+	AbstainRelease
 	AbstainSize
 	AbstainCells
 	AbstainDefault
@@ -25,6 +26,7 @@ var abstentions = [...]string{
 	AbstainOneNode: "one node tells nothing about several, nor the reverse",
 	AbstainPerNode: "another number of ranks per node was measured",
 	AbstainNodes:   "another number of nodes was measured",
+	AbstainRelease: "another release of NCCL was measured",
 	AbstainSize:    "the size is outside those measured",
 	AbstainCells:   "no configuration that NCCL offers here was measured",
 	AbstainDefault: "what NCCL would choose here was not measured",

@@ -185,7 +185,7 @@ func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing
 		return BarNotOffered
 	case noRing && c.Algo == nccl.AlgoRing:
 		return BarGuarded
-	case c.Channels > 0 && !nccl.ChannelsAreChecked(coll, c.Algo, v.nodes, v.UncheckedAllGather):
+	case c.Channels > 0 && !nccl.ChannelsAreChecked(coll, c.Algo, v.nodes, v.uncheckedAllGather):
 		return BarChannels
 	}
 	return BarNone

@@ -24,9 +24,10 @@ type Model struct {
 	Name string // of the file, for messages
 	File *File
 
-	digest func() digest.Digest
-	groups map[Key]*compiledGroup
-	home   topo.Fingerprint // of the machine measured on, if that is known
+	digest   func() digest.Digest
+	groups   map[Key]*compiledGroup
+	home     topo.Fingerprint // of the machine measured on, if that is known
+	releases nccl.Releases
 }
 
 // compiledGroup is what is known of a collective on a communicator.
@@ -84,7 +85,7 @@ func Read(name string, text []byte) (*Model, error) {
 
 // Compile checks a model and builds its curves. The file must not be changed afterwards.
 func Compile(name string, file *File) (*Model, error) {
-	m := &Model{Name: name, File: file, groups: map[Key]*compiledGroup{}}
+	m := &Model{Name: name, File: file, groups: map[Key]*compiledGroup{}, releases: file.Provenance.Releases()}
 	c := checker{name: name}
 	c.topology(m)
 	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
@@ -106,11 +107,14 @@ func Compile(name string, file *File) (*Model, error) {
 // first use, since that takes longer than all else for a large model.
 func (m *Model) Digest() digest.Digest { return m.digest() }
 
-// digest leaves out what only people read. Of the machine that was measured, it covers only the fingerprint.
-// It also covers the kind of processor.
+// digest leaves out what only people read. Of where the measurements come from, it covers the machine's fingerprint
+// and the releases that the model is for. It also covers the kind of processor.
 func (f *File) digest() digest.Digest {
 	bare := *f
 	bare.Provenance = Provenance{}
+	if r := f.Provenance.Releases(); r != nccl.AnyRelease {
+		bare.Provenance.NCCL = r.String()
+	}
 	if t := f.Provenance.Topology; t != nil {
 		bare.Provenance.Topology = &Topology{Fingerprint: t.Fingerprint}
 	}

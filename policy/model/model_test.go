@@ -180,7 +180,7 @@ func TestModelFileErrors(t *testing.T) {
 
 // What only people read does not make two models differ.
 func TestModelDigest(t *testing.T) {
-	digest := func(change func(*model.File)) digest.Digest {
+	digestOf := func(change func(*model.File)) digest.Digest {
 		f := smallModel()
 		change(f)
 		m, err := model.Compile("m", f)
@@ -189,14 +189,21 @@ func TestModelDigest(t *testing.T) {
 		}
 		return m.Digest()
 	}
-	first := digest(func(*model.File) {})
-	if first != digest(func(f *model.File) {
-		f.Provenance.NCCL = "2.30.7"
+	first := digestOf(func(*model.File) {})
+	if first != digestOf(func(f *model.File) {
+		f.Provenance.NCCL = "RCCL 2.27.7"
 		f.Groups[0].HeldOut = []model.Trial{{Score: model.Score{Mean: 1}}}
 	}) {
 		t.Error("provenance changes the digest")
 	}
-	if first == digest(func(f *model.File) { f.Groups[0].Curves[0].Measured[1][1] = 20.01 }) {
+	measured := func(with string) digest.Digest {
+		return digestOf(func(f *model.File) { f.Provenance.NCCL = with })
+	}
+	if measured("2.30.3") != measured("2.30.7") || measured("2.30.7") == measured("2.28.9") ||
+		measured("2.30.7") == first {
+		t.Error("the digest does not cover the releases that the model is for")
+	}
+	if first == digestOf(func(f *model.File) { f.Groups[0].Curves[0].Measured[1][1] = 20.01 }) {
 		t.Error("a time does not change the digest")
 	}
 }

@@ -9,9 +9,9 @@ import (
 
 // View is a model for one communicator.
 type View struct {
-	// UncheckedAllGather says that NCCL may use the channel count of an AllGather without checking it. Then no
+	// uncheckedAllGather says that NCCL may use the channel count of an AllGather without checking it. Then no
 	// configuration with a count is chosen for it.
-	UncheckedAllGather bool
+	uncheckedAllGather bool
 
 	nodes    int // of the communicator
 	groups   [nccl.NumColls]*compiledGroup
@@ -21,7 +21,7 @@ type View struct {
 	farther [nccl.NumColls]float64
 }
 
-// For narrows a model to one communicator.
+// For narrows a model to one communicator of the NCCL that was measured.
 func (m *Model) For(comm nccl.Comm) *View {
 	v := &View{nodes: comm.Nodes}
 	for coll := range nccl.Coll(nccl.NumColls) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -21,6 +22,7 @@ const (
 	Aliases
 	OneConfig
 	OneSize
+	NotOffered
 	NotMeasured
 )
 
@@ -35,6 +37,7 @@ var advice = [...]string{
 	Aliases:        "Measure once more where times coincide: NCCL probably took one path under several names",
 	OneConfig:      "Measure a second configuration",
 	OneSize:        "Measure more sizes",
+	NotOffered:     "Measure with the library, as tunefit sweep and plan do: it forces only what a tuner can have",
 }
 
 // Finding is one thing that a model does not know, and why.
@@ -74,6 +77,14 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 			"%s and %s contradict each other: %d of the %d times that both have are apart, by a factor of %.2g; the "+
 				"model takes medians", c.A, c.B, c.Apart, c.Common, c.Factor)
 	}
+	if len(g.NotOffered) > 0 {
+		add(NotOffered, "not offered by NCCL on this machine: %s (only NCCL_ALGO and NCCL_PROTO get it, no tuner does; its "+
+			"times are left out)", cellNames(g.NotOffered))
+	}
+	if r.DefaultOnly && g.Unsettable {
+		add(NotOffered, "nothing but the default was measured with channels that a tuner can have; the model abstains")
+		return all
+	}
 	if r.DefaultOnly {
 		add(NothingElse, "nothing but the default was measured; the model abstains")
 		return all
@@ -107,4 +118,12 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 				"more: %s", aliases)
 	}
 	return all
+}
+
+func cellNames(cells []nccl.Cell) string {
+	names := make([]string, len(cells))
+	for i, c := range cells {
+		names[i] = c.String()
+	}
+	return strings.Join(names, ", ")
 }

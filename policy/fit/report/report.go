@@ -52,7 +52,7 @@ const mostCards = 12
 
 func newPage(in Input) *page {
 	p := &page{
-		Input: in, About: aboutFacts(in), Policy: policyText(in.Rows),
+		Input: in, About: aboutFacts(in), Policy: policyText(in.Rows, in.File.Provenance.Releases()),
 		Refused: slices.Concat(in.Rejected, in.Set.Refused), Title: titleOf(in.Report),
 	}
 	for _, r := range p.Refused {

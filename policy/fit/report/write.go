@@ -80,9 +80,9 @@ func contentPolicy(script string) string {
 		base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-func policyText(rows []fit.Row) string {
+func policyText(rows []fit.Row, releases nccl.Releases) string {
 	var b strings.Builder
-	if err := fit.WriteRows(&b, rows); err != nil {
+	if err := fit.WriteRows(&b, rows, releases); err != nil {
 		panic(err) // a Builder takes everything
 	}
 	return b.String()

@@ -62,9 +62,8 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 				return nil, err
 			}
 			a.Files.model = learned
-			// It is an error if the model names several releases, or none.
-			with, _ := nccl.ParseVersion(learned.File.Provenance.NCCL)
-			from.Measured(d.Model, with)
+			_, newest, _ := nccl.MeasuredWith(learned.File.Provenance.NCCL)
+			from.Measured(d.Model, newest)
 		}
 		engine, err := newEngine(rules, learned, &from)
 		if err != nil {

@@ -49,7 +49,7 @@ func (a *Asker) About(d Decider, comms []policy.Comm, allGather bool) (notes []s
 	notes = slices.Clone(a.Notes) // a view may have added to them
 	for i, c := range comms {
 		view := views[i]
-		if why := view.ModelAbstention(); why != model.Decides && view.Empty() {
+		if why := view.ModelAbstains(); why != "" && view.Empty() {
 			notes = append(notes, fmt.Sprintf("%s: no row is for it and the model %s abstains (%s), NCCL decides", c,
 				d.Model, why))
 		}

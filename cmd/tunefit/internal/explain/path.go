@@ -25,6 +25,9 @@ func (p *Path) advice() []string {
 	case model.AbstainNodes:
 		return []string{"measure " + where + p.plan(),
 			fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Comm.Nodes)}
+	case model.AbstainRelease:
+		return []string{fmt.Sprintf("measure %s with NCCL %s (the model is for %s)%s", where, q.Release,
+			p.Engine.Model.Releases(), p.plan())}
 	case model.AbstainSize:
 		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.Bytes))}
 	case model.AbstainCells:

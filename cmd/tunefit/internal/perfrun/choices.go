@@ -22,6 +22,7 @@ type Choices struct {
 	Skip     []string
 	Topology ncclchoice.Flags
 
+	isNamed func(flag string) bool
 	machine *ncclchoice.Model // nil: not known
 	failed  []nccl.Config
 }
@@ -29,13 +30,15 @@ type Choices struct {
 // Register adds the flags.
 func (c *Choices) Register(cmd *cobra.Command, defaults string) {
 	flags := cmd.Flags()
+	c.isNamed = flags.Changed
 	flags.StringSliceVar(&c.Grid.Colls, "coll", nil, "collectives, as allreduce,allgather"+defaults)
 	flags.StringSliceVar(&c.Grid.Comms, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,2x8"+defaults)
 	flags.StringVar(&c.Grid.Sizes, "sizes", "1K-1G",
 		"sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling; not given: those at which the "+
 			"default was measured, once it was")
-	flags.StringSliceVar(&c.Algos, "algos", []string{"ring", "tree", "nvls", "nvls_tree"},
-		"algorithms to try; those that the collective does not have are left out")
+	flags.StringSliceVar(&c.Algos, "algos", []string{"ring", "tree", "nvls", "nvls_tree", "pat"},
+		"algorithms to try; those that the collective does not have are left out, and pat where no log and no --topo says "+
+			"that the release has it")
 	flags.StringSliceVar(&c.Protos, "protos", []string{"ll", "ll128", "simple"},
 		"protocols to try; those that an algorithm does not have are left out")
 	flags.IntSliceVar(&c.Channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to try")
@@ -108,14 +111,19 @@ func (c *Choices) Named() (keys []fit.Key, err error) {
 	return keys, nil
 }
 
-// Space is what may be measured of a collective on a communicator, of which some configurations failed.
-func (c *Choices) Space(key fit.Key, failed []nccl.Config) (fit.Space, error) {
+// Space is what may be measured of a collective on a communicator, of which some configurations failed. with names the
+// releases that measurements were made with, as fit.Set has them; "": not known.
+func (c *Choices) Space(key fit.Key, failed []nccl.Config, with string) (fit.Space, error) {
+	oldest, _, _ := nccl.MeasuredWith(with)
 	space := fit.Space{Key: key, Channels: c.Channels, Failed: slices.Concat(c.failed, failed)}
 	for _, a := range c.Algos {
 		for _, p := range c.Protos {
 			cell, err := nccl.ParseCell(a, p)
 			if err != nil {
 				return space, cli.Usagef("%w", err)
+			}
+			if cell.Algo == nccl.AlgoPAT && !c.isNamed("algos") && c.machine == nil && !oldest.OffersPAT(key.Comm) {
+				continue
 			}
 			if nccl.Offers(key.Coll, cell) && !slices.Contains(space.Families, cell) {
 				space.Families = append(space.Families, cell)
@@ -144,7 +152,7 @@ func (c *Choices) within(space *fit.Space) error {
 	}
 	const anySize = 1 << 20 // what there is does not depend on it
 	table := t.Table(space.Coll, anySize, 1)
-	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return table[f.Algo][f.Proto] < 0 })
+	space.LeaveOut(func(f nccl.Cell) bool { return table[f.Algo][f.Proto] < 0 })
 	if len(space.Families) == 0 {
 		return cli.Usagef("the nodes of --topo have none of these algorithms and protocols for %s on %s",
 			space.Coll, space.Comm)

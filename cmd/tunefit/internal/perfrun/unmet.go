@@ -15,6 +15,13 @@ const mostUnmet = 8
 
 // Unmet says what was planned and not measured like that. It is not planned again.
 func Unmet(space fit.Space, g *fit.Group) (lines []string) {
+	if len(space.NotOffered) > 0 {
+		var names []string
+		for _, f := range space.NotOffered {
+			names = append(names, f.String())
+		}
+		lines = append(lines, "not offered by NCCL on this machine, and not planned: "+strings.Join(names, ", "))
+	}
 	families := map[int][]string{} // by channels that NCCL does not take
 	var counts []int
 	var others []string

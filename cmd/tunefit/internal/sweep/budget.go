@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -95,11 +94,11 @@ func (s *Sweep) notBegun(b *Batch) (n int) {
 
 // expected estimates how many starts a subject takes.
 func (s *Sweep) expected(key fit.Key) int {
-	space, err := s.Choices.Space(key, nil)
+	space, err := s.Choices.Space(key, nil, s.release(key))
 	if err != nil {
 		return 0
 	}
-	space.Families = slices.DeleteFunc(space.Families, func(f nccl.Cell) bool { return !s.isOffered(key, f) })
+	space.LeaveOut(func(f nccl.Cell) bool { return !s.isOffered(key, f) })
 	if len(s.before(key)) > 0 {
 		return s.verificationStarts() + s.Repetitions
 	}

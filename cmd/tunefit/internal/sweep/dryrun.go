@@ -70,7 +70,7 @@ func DryRun(w io.Writer, o Options) error {
 		if len(s.before(key)) > 0 {
 			out.WriteString("# its runs depend on what is fastest on fewer nodes\n")
 		}
-		space, err := o.Choices.Space(key, nil)
+		space, err := o.Choices.Space(key, nil, "")
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -33,23 +32,15 @@ func (s *Sweep) read(r *Run) (text []byte) {
 	return text
 }
 
-// readOffers takes what our library says that NCCL has: "TUNER/Go: NCCL offers for allreduce: ring/ll, ring/simple".
+// readOffers takes what our library says that NCCL has.
 func (s *Sweep) readOffers(key fit.Key, log []byte) {
-	for {
-		_, said, ok := bytes.Cut(log, []byte("TUNER/Go: NCCL offers for "))
-		if !ok {
-			return
-		}
-		said, log, _ = bytes.Cut(said, []byte("\n"))
-		if s.offered[key] == nil {
+	for line := range bytes.Lines(log) {
+		_, cells, ok := bench.ParseOffers(line)
+		if ok && s.offered[key] == nil {
 			s.offered[key] = map[nccl.Cell]bool{}
 		}
-		_, names, _ := strings.Cut(strings.TrimSpace(string(said)), ": ")
-		for name := range strings.SplitSeq(names, ", ") {
-			algo, proto, _ := strings.Cut(name, "/")
-			if f, err := nccl.ParseCell(algo, proto); err == nil {
-				s.offered[key][f] = true
-			}
+		for _, c := range cells {
+			s.offered[key][c] = true
 		}
 	}
 }
@@ -78,6 +69,21 @@ func (s *Sweep) group(key fit.Key) (*fit.Group, []nccl.Config) {
 	}
 	set := pool.Set()
 	return set.Of(key), set.Failed[key]
+}
+
+// release is the one of NCCL that a subject was measured with; "": no run tells.
+func (s *Sweep) release(key fit.Key) string {
+	for _, r := range s.journal.of(key).runs {
+		if r.found == nil {
+			continue
+		}
+		for i := range r.found.Samples {
+			if setup := r.found.Samples[i].Setup; setup != nil && setup.NCCL != "" {
+				return setup.NCCL
+			}
+		}
+	}
+	return ""
 }
 
 // Samples are all that was measured to learn from, and what failed.

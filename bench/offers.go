@@ -1,0 +1,52 @@
+package bench
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+var offersLine = regexp.MustCompile(`TUNER/Go: (?:communicator 0x[0-9a-f]+: )?NCCL offers for (\w+): (.*?)\s*$`)
+
+// ParseOffers reads a line of our library's log that says what NCCL has for a collective
+// (tuner/telemetry/decisionlog.go).
+//
+//	TUNER/Go: NCCL offers for allreduce: ring/ll, ring/simple
+func ParseOffers(line []byte) (coll nccl.Coll, cells []nccl.Cell, ok bool) {
+	m := offersLine.FindSubmatch(line)
+	if m == nil {
+		return 0, nil, false
+	}
+	coll, err := nccl.Colls.Parse(string(m[1]))
+	for name := range strings.SplitSeq(string(m[2]), ", ") {
+		algo, proto, _ := strings.Cut(name, "/")
+		if c, err := nccl.ParseCell(algo, proto); err == nil {
+			cells = append(cells, c)
+		}
+	}
+	return coll, cells, err == nil && len(cells) > 0
+}
+
+// notOffered records what NCCL does not have for a communicator, by our library's log. NCCL_ALGO and NCCL_PROTO change
+// what it has, so a run with them tells nothing.
+func (u *run) notOffered(r *Result, env *environment, comm nccl.Comm) {
+	if comm.Nodes < 1 || comm.Ranks < 2 || env.get("ALGO") != "" || env.get("PROTO") != "" {
+		return
+	}
+	for _, coll := range nccl.AllColls() {
+		has := u.log.offered[coll]
+		for algo, proto := range nccl.Cells {
+			cell := nccl.Cell{Algo: algo, Proto: proto}
+			if has == nil || has[cell] || !nccl.Offers(coll, cell) {
+				continue
+			}
+			s := Sample{Call: nccl.Call{Coll: coll}, Comm: comm, Config: nccl.Config{Cell: cell},
+				Selection: SelectionForced, Source: r.File, Simulated: u.facts.gpus[FakePerf]}
+			if !slices.Contains(r.NotOffered, s) {
+				r.NotOffered = append(r.NotOffered, s)
+			}
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+)
+
+// What our library says that NCCL offers tells what it does not, unless variables changed that.
+func TestNotOffered(t *testing.T) {
+	const says = "host:1:1 [0] NCCL INFO TUNER/Go: NCCL offers for allreduce: tree/ll, tree/simple, ring/ll, ring/simple\n"
+	const decided = "host:1:1 [0] NCCL INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/ll, decided by x.csv:1\n"
+	for name, test := range map[string]struct {
+		tuner string
+		want  string
+	}{
+		"nothing":        {decided, ""},
+		"once": {says + decided,
+			"tree/ll128 ring/ll128 collnet_direct/simple collnet_chain/simple nvls/simple nvls_tree/simple"},
+		"more for a call": {says + strings.ReplaceAll(says, "tree/ll,", "tree/ll128, nvls/simple,") + decided,
+			"ring/ll128 collnet_direct/simple collnet_chain/simple nvls_tree/simple"},
+		"forced":         {"NCCL INFO NCCL_PROTO set by environment to LL\n" + says + decided, ""},
+		"cut":            {"host:1:1 [0] NCCL INFO TUNER/Go: NCCL offers for allreduce: ri\n" + decided, ""},
+		"not ours":       {strings.ReplaceAll(says, "allreduce", "allrodeo") + decided, ""},
+	} {
+		r := planned(t, "allreduce-2n-16r-ring-ll.log", test.tuner)
+		var got []string
+		for _, s := range r.NotOffered {
+			got = append(got, s.Cell.String())
+			if s.Nodes != 2 || s.Ranks != 16 || s.Bytes != 0 || s.Channels != 0 || s.Micros != 0 {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		if strings.Join(got, " ") != test.want || len(r.Failed) > 0 {
+			t.Errorf("%s: not offered are %q, want %q; failed are %+v", name, got, test.want, r.Failed)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+)
+
+// forcedSweep is a sweep on two GPUs of a node, in which tree/ll128 takes a half of the default's time and tree/ll
+// two thirds.
+func forcedSweep(t *testing.T, gpu, byDefault, also string) (file string) {
+	text := "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,source,gpu_model," +
+		"nccl_version\n"
+	for _, size := range []int{1 << 18, 1 << 19, 1 << 20} {
+		for repetition := range 3 {
+			for config, micros := range map[string]int{byDefault + ",4,1,2,default": 300, "tree,ll128,4,1,2,forced": 150,
+				"tree,ll,4,1,2,forced": 200} {
+				if strings.HasPrefix(config, byDefault) && micros < 300 {
+					continue
+				}
+				text += fmt.Sprintf("allreduce,%d,%s,%d.%d,%d,%s,2.28.9\n", size, config, micros, repetition, repetition, gpu)
+			}
+		}
+	}
+	return testlib.File(t, "sweep.csv", text+also)
+}
+
+// What NCCL does not offer is not chosen, not planned and not promised, however fast NCCL_PROTO made it; and it is said
+// why.
+func TestForcedOnly(t *testing.T) {
+	testlib.NoJob(t)
+	const told = "not offered by NCCL on this machine: "
+	pcie := []string{"--topo", filepath.Join(testlib.Root, "topo/testdata/pcie2.xml")}
+	by := "allreduce,0,tree,ll128,,1,2,forced,,a log,,\n"
+	for name, test := range map[string]struct {
+		gpu, byDefault, also string
+		topo                 []string
+		offered              bool
+	}{
+		"nothing is known":  {"", "ring,simple", "", nil, true},
+		"NVLink":            {"NVIDIA A100-SXM4-40GB", "ring,simple", "", nil, true},
+		"no NVLink":         {"NVIDIA L4", "ring,simple", "", nil, false},
+		"the library's log": {"", "ring,simple", by, nil, false},
+		"a topology":        {"", "ring,simple", "", pcie, false},
+		"NCCL chose it":     {"NVIDIA L4", "tree,ll128", by, nil, true},
+	} {
+		sweep, rows := forcedSweep(t, test.gpu, test.byDefault, test.also), filepath.Join(t.TempDir(), "p.csv")
+		out, _ := tunefit(t, cli.ExitOK, append([]string{"fit", sweep, "--csv", rows, "--report", rows + ".html"},
+			test.topo...)...)
+		if said := strings.Contains(out, "allreduce 1x2: "+told+"tree/ll128 (only NCCL_ALGO and NCCL_PROTO get it"); said ==
+			test.offered {
+			t.Errorf("%s:\n%s", name, out)
+		}
+		policy := readFile(t, rows)
+		if test.byDefault != "tree,ll128" && strings.Contains(policy, "tree,ll128,") != test.offered ||
+			strings.Contains(policy, "tree,ll,") != (!test.offered || test.byDefault == "tree,ll128") {
+			t.Errorf("%s:\n%s", name, policy)
+		}
+		if test.offered {
+			continue
+		}
+		if strings.Contains(out, "50 %") || !strings.Contains(out, "9: NCCL does not offer it here\n") ||
+			!strings.Contains(readFile(t, rows+".html"), told) {
+			t.Errorf("%s: promised is\n%s", name, out)
+		}
+		out, _ = tunefit(t, cli.ExitOK, append([]string{"plan", sweep}, test.topo...)...)
+		if strings.Contains(out, ",tree,ll128,") || !strings.Contains(out, "# "+told[:len(told)-2]+", and not planned: ") {
+			t.Errorf("%s:\n%s", name, out)
+		}
+	}
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// PAT is measured where the release is known to offer it: a tuner is the only way to it on nodes of several ranks.
+func TestPATIsPlannedWhereItIsOffered(t *testing.T) {
+	testlib.NoJob(t)
+	for _, test := range []struct {
+		coll, nodes, ranks, release string
+		args                        []string
+		planned                     bool
+	}{
+		{"allgather", "2", "16", "2.31.2", nil, true},
+		{"reducescatter", "2", "16", "2.31.2", nil, true},
+		{"allreduce", "2", "16", "2.31.2", nil, false},
+		{"allgather", "1", "8", "2.31.2", nil, false},
+		{"allgather", "2", "16", "2.31.0", nil, false},
+		{"allgather", "2", "16", "2.30.7", nil, false},
+		{"allgather", "2", "2", "2.23.4", nil, true},
+		{"allgather", "2", "2", "2.22.3", nil, false},
+		{"allgather", "2", "16", "", nil, false},
+		{"allgather", "2", "16", "RCCL 2.27.7", nil, false},
+		{"allgather", "2", "16", "", []string{"--algos", "ring,pat"}, true},
+		{"allgather", "2", "16", "2.31.2", []string{"--algos", "ring"}, false},
+		{"allgather", "2", "16", "", []string{"--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"),
+			"--nccl", "2.31.2"}, true},
+		{"allgather", "2", "16", "", []string{"--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"),
+			"--nccl", "2.30.7"}, false},
+	} {
+		sweep := testlib.File(t, "sweep.csv", fmt.Sprintf(
+			"collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,nccl_version\n"+
+				"%s,1048576,ring,simple,4,%s,%s,default,100,%s\n", test.coll, test.nodes, test.ranks, test.release))
+		out, _ := tunefit(t, cli.ExitOK, append([]string{"plan", sweep}, test.args...)...)
+		if strings.Contains(out, ",pat,simple,") != test.planned {
+			t.Errorf("%+v:\n%s", test, out)
+		}
+	}
+}
