@@ -362,11 +362,11 @@ func TestPoliciesAreForWhatWasMeasured(t *testing.T) {
 func TestEvalOfAnotherRelease(t *testing.T) {
 	rows := testlib.File(t, "p.csv", "collective,min_bytes,algorithm,protocol,channels,nccl\nallreduce,0,tree,ll,8,2.28\n")
 	for release, noted := range map[string]bool{"2.28.9": false, "2.31.2": true, "": false} {
-		out, notes := tunefit(t, cli.ExitOK, "eval", rows, sweepWith(t, release), "--json")
+		out, _ := tunefit(t, cli.ExitOK, "eval", rows, sweepWith(t, release), "--json")
 		if !strings.Contains(strings.ReplaceAll(out, " ", ""), `"mean":1,`) {
 			t.Errorf("NCCL %s:\n%s", release, out)
 		}
-		_, notes = tunefit(t, cli.ExitOK, "eval", rows, sweepWith(t, release))
+		_, notes := tunefit(t, cli.ExitOK, "eval", rows, sweepWith(t, release))
 		if strings.Contains(notes, "note: the decisions are for NCCL 2.28. With NCCL "+release) != noted {
 			t.Errorf("NCCL %s: %s", release, notes)
 		}
