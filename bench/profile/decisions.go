@@ -107,6 +107,9 @@ func (j *Job) addDecisions(p *Profile) {
 			continue
 		}
 		known[key] = true
+		if e.DecidedBy == ByNoTuner {
+			continue
+		}
 		chosen := e.Key
 		chosen.Cell = d.Cell
 		if e.Cell == nccl.NoCell && !entries[chosen] {

@@ -24,11 +24,15 @@ type Entry struct {
 	StepCalls float64 // the same, in one step of training
 	Micros    float64 // of one call: the median of the least that a rank took
 	Channels  int     // as they ran, or as the tuner set them
-	DecidedBy string  // a row as policy.csv:3, a model or NCCL, as the library has it
+	DecidedBy string  // a row as policy.csv:3, a model or NCCL, as the library has it; or ByNoTuner
 }
 
 // ByNCCL is Entry.DecidedBy of NCCL's choice.
 const ByNCCL = bench.ByNCCL
+
+// ByNoTuner is Entry.DecidedBy of calls for which the recorder saw something run that no tuner chooses, as a symmetric
+// kernel.
+const ByNoTuner = "no tuner"
 
 // Profile is what a job does, the heaviest first.
 type Profile struct {

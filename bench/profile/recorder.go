@@ -43,6 +43,9 @@ func (j *Job) recordedComm(of process, c *record.Comm) {
 	for _, r := range c.Calls {
 		entry := j.entry(Key{r.Call, c.Comm, bench.CellNamed(r.Algo, r.Proto)})
 		f := &j.found[entry]
+		if r.Algo == "" {
+			r.DecidedBy = ByNoTuner
+		}
 		f.records += int(r.Calls)
 		if r.Calls > f.most { // of several channel counts, or deciders, the one most used
 			f.most, f.channels, f.by = r.Calls, r.Channels, r.DecidedBy

@@ -54,6 +54,52 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
+// Calls that ran as what no tuner chooses are told from calls of which nothing is known, in the written profile and
+// beside the library's log, too. NCCL 2.31.2 tells a symmetric kernel's channels as 0.
+func TestRecorderPastTuner(t *testing.T) {
+	job := NewJob()
+	if err := job.Recorder("x", strings.NewReader(`{"nccl_tuner_record":1,"host":"n","pid":1,"communicators":[{"id":"a",`+
+		`"rank":0,"ranks":4,"nodes":2,"calls":[{"collective":"allgather","bytes":8388608,"channels":0,"calls":1100},`+
+		`{"collective":"allgather","bytes":8388608,"algorithm":"tree","protocol":"ll","channels":2,"calls":100}]}]}`,
+	)); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Open("testdata/decisions.log") // it has ring/simple for this call
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if err := job.Decisions("log", log); err != nil {
+		t.Fatal(err)
+	}
+	p, err := job.Profile(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := p.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read("job.csv", text.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []*Profile{p, again} {
+		n := 0
+		for _, e := range of.Entries {
+			if e.DecidedBy == ByNoTuner {
+				n++
+				if e.Calls != 1100 || e.Cell != nccl.NoCell || e.Bytes != 8<<20 {
+					t.Errorf("%+v", e)
+				}
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d entries by no tuner: %+v", n, of.Entries)
+		}
+	}
+}
+
 // Files of several jobs in one directory would be averaged: that is said.
 func TestRecorderOfSeveralJobs(t *testing.T) {
 	job := NewJob()

@@ -136,6 +136,9 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 			comms[g.Comm], shown = c, append(shown, c)
 		}
 		for _, e := range g.Entries {
+			if e.DecidedBy == profile.ByNoTuner {
+				continue
+			}
 			answers, err := a.Ask(f.by, ask.Question{Call: e.Call, Comm: c, PipeOps: 1}, e.Bytes)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c, err)

@@ -141,6 +141,40 @@ func TestProfileDecided(t *testing.T) {
 	}
 }
 
+// Calls that ran as what no tuner chooses are counted, and no policy is said to decide them.
+func TestProfilePastTuner(t *testing.T) {
+	dir := filepath.Dir(testlib.File(t, "record-n-1-1.json", `{"nccl_tuner_record":1,"host":"n","pid":1,"communicators":`+
+		`[{"id":"a","rank":0,"ranks":4,"nodes":1,"calls":[{"collective":"allreduce","bytes":1024,"calls":1100},`+
+		`{"collective":"allreduce","bytes":1024,"algorithm":"ring","protocol":"ll","channels":2,"calls":100},`+
+		`{"collective":"allgather","bytes":1024,"algorithm":"ring","protocol":"ll","channels":2,"calls":10}]}]}`))
+	const line = " ran as symmetric kernels or others that no tuner chooses: at most a row with ll has a say there\n"
+	stdout, _ := tunefit(t, cli.ExitOK, "profile", dir)
+	if m := lacks(stdout, ")\n1100 of 1200 allreduces"+line, "-             no tuner    \n"); len(m) > 0 ||
+		strings.Contains(stdout, "allgathers") {
+		t.Errorf("no %q in\n%s", m, stdout)
+	}
+	job := filepath.Join(t.TempDir(), "job.csv")
+	tunefit(t, cli.ExitOK, "import", dir, "--steps", "100", "-o", job)
+	policy := testlib.File(t, "p.csv", "allreduce,0,inf,tree,simple,-1,-1,-1\n")
+	stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy, "--json")
+	var j profileJSON
+	if err := json.Unmarshal([]byte(stdout), &j); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range j.Calls {
+		if past := c.DecidedBy == "no tuner"; past != (c.StepCalls == 11) || past != (c.Outcome == nil) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy); !strings.Contains(stdout,
+		"p.csv: 8.3 % of that is decided; what that saves is not known\n11 of 12 allreduces a step"+line) {
+		t.Errorf("%s", stdout)
+	}
+	if stdout, _ = tunefit(t, cli.ExitOK, "profile", "../../docs/testdata/recorded"); strings.Contains(stdout, " ran as ") {
+		t.Errorf("%s", stdout)
+	}
+}
+
 // plan and sweep measure what the job calls, the heaviest first, at its sizes, and leave out what hardly counts.
 func TestProfilePlanned(t *testing.T) {
 	const head = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,time_us\n"
@@ -246,6 +280,8 @@ func TestProfileWeighed(t *testing.T) {
 			[]string{": not known: of none of the job's calls it was measured",
 				"  that is of 0.0 % of the job's communication time; not measured here: allreduce on 1x8 of 4MiB " +
 					"(100.0 %) (tunefit plan --profile has what to measure)\n"}},
+		{"no tuner", "allreduce,1,8,4M,2,1,380,,,,no tuner\n",
+			[]string{": not known: of none of the job's calls it was measured"}},
 		{"no times", "allreduce,1,8,2M,2,1,,,,,\nallreduce,1,8,8M,2,1,,,,,\n",
 			[]string{": 200 us of communication a step by NCCL's choice, 100 us by the policy (50 % less)",
 				"that is of 20.0 % of the job's bytes", "own times are not known"}},

@@ -80,6 +80,9 @@ func (v *profileView) write(w io.Writer) error {
 	if line := v.expectation(); line != "" {
 		fmt.Fprintln(w, line)
 	}
+	for _, line := range v.pastTuner() {
+		fmt.Fprintln(w, line)
+	}
 	if len(v.groups) > 0 {
 		inDetail := v.groups[:1]
 		if v.by != (ask.Decider{}) { // show the decisions about all of them
@@ -116,6 +119,24 @@ func (v *profileView) write(w io.Writer) error {
 		return err
 	}
 	return nil
+}
+
+// pastTuner says of which collectives calls ran as what no tuner chooses.
+func (v *profileView) pastTuner() (lines []string) {
+	var past, all [nccl.NumColls]float64
+	for _, e := range v.Entries {
+		n := v.scale.Count(e)
+		if all[e.Coll] += n; e.DecidedBy == profile.ByNoTuner {
+			past[e.Coll] += n
+		}
+	}
+	for coll, n := range past {
+		if n > 0 {
+			lines = append(lines, fmt.Sprintf("%.6g of %.6g %ss%s ran as symmetric kernels or others that no tuner "+
+				"chooses: at most a row with ll has a say there", n, all[coll], nccl.Coll(coll), v.per()))
+		}
+	}
+	return lines
 }
 
 // table prints calls of a group, one size a line.

@@ -123,6 +123,9 @@ func withoutLuck(micros, byDefault, genuine float64) float64 {
 
 // runsNow is what a job's call takes as it is made now, at the size of a default; NaN where that was not measured.
 func (g *Group) runsNow(e profile.Entry, d Point) float64 {
+	if e.DecidedBy == profile.ByNoTuner {
+		return math.NaN()
+	}
 	ran := nccl.Config{Cell: e.Cell, Channels: e.Channels}
 	nobodyKnows := e.Algo < 0 || e.DecidedBy == "" && d.Config.Algo < 0
 	if e.DecidedBy == profile.ByNCCL || e.Channels == 0 && (nobodyKnows || ran.Cell == d.Config.Cell) {

@@ -173,6 +173,22 @@ func clampInt(n int64, least, most int) int { return int(min(max(n, int64(least)
 // protoWords are NCCL's words for protocols, by number.
 var protoWords = []string{"LL", "LL128", "SIMPLE"}
 
+// SymKernels are NCCL's words for symmetric kernels. Releases before 2.30 have fewer.
+//
+// Source: NCCL 2.30.7, src/sym_kernels.cc, and 2.31.2, src/include/sym_kernels.h.
+var SymKernels = []string{
+	"AllReduce_AGxLL_R", "AllReduce_AGxLLMC_R", "AllReduce_RSxTmaLD_AGxTmaST", "AllReduce_RSxLD_AGxST",
+	"AllReduce_RSxLDMC_AGxSTMC", "AllGather_LL", "AllGather_LLMC", "AllGather_TmaST", "AllGather_ST",
+	"AllGather_TmaSTMC", "AllGather_STMC", "AllGather_RailRing_LsaSTMC", "ReduceScatter_LL", "ReduceScatter_TmaLD",
+	"ReduceScatter_LD", "ReduceScatter_LDMC", "ReduceScatter_RailA2A_LsaLD", "ReduceScatter_RailA2A_LsaLDMC",
+}
+
+// ParseSymKernel reads an NCCL_SYM_KERNEL as NCCL does since nccl.Models. A value that NCCL refuses to start with is an
+// error.
+func ParseSymKernel(value string, version nccl.Version) (Choices, error) {
+	return parseChoices("NCCL_SYM_KERNEL", value, SymKernels, version)
+}
+
 // algoWords are NCCL's words for algorithms, by number.
 func algoWords(version nccl.Version) []string {
 	if !version.Has(nccl.PAT) {

@@ -115,7 +115,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	found := d.peculiarities(lib, what)
 	what = fmt.Sprintf("%s, will use tuner ABI v%d", what, abi)
 	if version >= withSymmetricKernels && !isRCCL(lib) {
-		what += ", and ask no tuner about symmetric kernels (buffers in registered windows)"
+		what += ", and ask no tuner about symmetric kernels (both buffers in registered windows)"
 	}
 	switch {
 	case len(lacks) == 0:
@@ -142,6 +142,9 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 	if lib.NCCL >= int(nccl.Models) && d.env.Get("NCCL_ALGO") != "" && d.env.Get("NCCL_SYM_KERNEL") == "" {
 		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
 			"%s: %s turns all symmetric kernels off, too", what, d.env.Show("NCCL_ALGO")))
+	}
+	if !isRCCL(lib) {
+		found = append(found, d.unusableSymKernel(nccl.Version(lib.NCCL), what)...)
 	}
 	return slices.Concat(found, d.rcclFindings(lib, what), d.unusableChoices(nccl.Version(lib.NCCL), what))
 }

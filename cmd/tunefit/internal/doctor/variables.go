@@ -62,7 +62,7 @@ func restrictions(e *localenv.Environment) (found []finding) {
 		found = append(found, noted("set the tuner's variables in the environment or in NCCL's files",
 			"%s: the tuner does not hear what it says of NCCL_TUNER_ variables", e.Show("NCCL_ENV_PLUGIN")))
 	}
-	return found
+	return append(found, pastTuner(e)...)
 }
 
 // debugging says whether NCCL shows the tuner's messages.
