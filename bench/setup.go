@@ -89,9 +89,12 @@ func (f *facts) versions(line []byte) {
 	}
 }
 
+// IsOurs reports whether our library was loaded.
+func (s *Setup) IsOurs() bool { return strings.HasPrefix(s.Tuner, "nccl-tuner-go") }
+
 // missedTuner reports that NCCL's log names our tuner as the one to load, and NCCL did not load it.
 func (f *facts) missedTuner(env *environment) bool {
-	return strings.Contains(env.logged["TUNER_PLUGIN"], "nccl-tuner-go") && !strings.HasPrefix(f.Tuner, "nccl-tuner-go")
+	return strings.Contains(env.logged["TUNER_PLUGIN"], "nccl-tuner-go") && !f.IsOurs()
 }
 
 func (f *facts) tuner(line []byte) {
