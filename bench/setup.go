@@ -144,6 +144,13 @@ func versionOf(code int) string {
 	return nccl.Version(code).String()
 }
 
+// nameRCCL says that the library is RCCL where only the GPU tells it: rccl-tests prints its number as nccl-tests does.
+func (s *Setup) nameRCCL() {
+	if strings.HasPrefix(s.GPU, "AMD ") && !strings.HasPrefix(s.NCCL, "RCCL") {
+		s.NCCL = strings.TrimSpace("RCCL " + s.NCCL)
+	}
+}
+
 // setup is what is known at a run's end; nil: nothing.
 func (u *run) setup(env *environment) *Setup {
 	s := u.facts.Setup
@@ -161,6 +168,7 @@ func (u *run) setup(env *environment) *Setup {
 			*into = strconv.Itoa(n)
 		}
 	}
+	s.nameRCCL()
 	if s == (Setup{}) {
 		return nil
 	}
