@@ -120,6 +120,7 @@ func (s *sweep) setup() *Setup {
 		for _, field := range kept.fields() {
 			*field = termsafe.Line(*field)
 		}
+		kept.nameRCCL()
 		s.setups[said] = &kept
 	}
 	return s.setups[said]

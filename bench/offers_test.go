@@ -13,14 +13,14 @@ func TestNotOffered(t *testing.T) {
 		tuner string
 		want  string
 	}{
-		"nothing":        {decided, ""},
+		"nothing": {decided, ""},
 		"once": {says + decided,
 			"tree/ll128 ring/ll128 collnet_direct/simple collnet_chain/simple nvls/simple nvls_tree/simple"},
 		"more for a call": {says + strings.ReplaceAll(says, "tree/ll,", "tree/ll128, nvls/simple,") + decided,
 			"ring/ll128 collnet_direct/simple collnet_chain/simple nvls_tree/simple"},
-		"forced":         {"NCCL INFO NCCL_PROTO set by environment to LL\n" + says + decided, ""},
-		"cut":            {"host:1:1 [0] NCCL INFO TUNER/Go: NCCL offers for allreduce: ri\n" + decided, ""},
-		"not ours":       {strings.ReplaceAll(says, "allreduce", "allrodeo") + decided, ""},
+		"forced":   {"NCCL INFO NCCL_PROTO set by environment to LL\n" + says + decided, ""},
+		"cut":      {"host:1:1 [0] NCCL INFO TUNER/Go: NCCL offers for allreduce: ri\n" + decided, ""},
+		"not ours": {strings.ReplaceAll(says, "allreduce", "allrodeo") + decided, ""},
 	} {
 		r := planned(t, "allreduce-2n-16r-ring-ll.log", test.tuner)
 		var got []string

@@ -89,9 +89,12 @@ func (f *facts) versions(line []byte) {
 	}
 }
 
+// IsOurs reports whether our library was loaded.
+func (s *Setup) IsOurs() bool { return strings.HasPrefix(s.Tuner, "nccl-tuner-go") }
+
 // missedTuner reports that NCCL's log names our tuner as the one to load, and NCCL did not load it.
 func (f *facts) missedTuner(env *environment) bool {
-	return strings.Contains(env.logged["TUNER_PLUGIN"], "nccl-tuner-go") && !strings.HasPrefix(f.Tuner, "nccl-tuner-go")
+	return strings.Contains(env.logged["TUNER_PLUGIN"], "nccl-tuner-go") && !f.IsOurs()
 }
 
 func (f *facts) tuner(line []byte) {
@@ -141,6 +144,13 @@ func versionOf(code int) string {
 	return nccl.Version(code).String()
 }
 
+// nameRCCL says that the library is RCCL where only the GPU tells it: rccl-tests prints its number as nccl-tests does.
+func (s *Setup) nameRCCL() {
+	if strings.HasPrefix(s.GPU, "AMD ") && !strings.HasPrefix(s.NCCL, "RCCL") {
+		s.NCCL = strings.TrimSpace("RCCL " + s.NCCL)
+	}
+}
+
 // setup is what is known at a run's end; nil: nothing.
 func (u *run) setup(env *environment) *Setup {
 	s := u.facts.Setup
@@ -158,6 +168,7 @@ func (u *run) setup(env *environment) *Setup {
 			*into = strconv.Itoa(n)
 		}
 	}
+	s.nameRCCL()
 	if s == (Setup{}) {
 		return nil
 	}

@@ -295,3 +295,35 @@ func TestUncheckedAllGatherOfConditions(t *testing.T) {
 		t.Errorf("%d rows, first %+v", rows, first)
 	}
 }
+
+// A model decides for the minor versions of NCCL that were measured, and for all where that is not known.
+func TestModelIsForTheReleaseMeasured(t *testing.T) {
+	for _, test := range []struct {
+		measured, is string // "": not known
+		why          string // it has no answer; "": it has
+	}{
+		{"2.28.9", "2.28.9", ""}, {"2.28.9", "2.28.3", ""}, {"2.28.9", "2.28", ""},
+		{"2.28.9", "2.30.7", "it is for NCCL 2.28, and this is 2.30.7"},
+		{"2.28.9", "2.28-2.30", "it is for NCCL 2.28, and this is 2.28-2.30"},
+		{"2.28.9", "", "it is for NCCL 2.28, and the release of this one is not known"},
+		{"2.28.9, 2.30.7", "2.29.3", ""}, {"2.30.7, 2.28.9", "2.31.2", "it is for NCCL 2.28-2.30, and this is 2.31.2"},
+		{"", "", ""}, {"", "2.31.2", ""}, {"RCCL 2.27.7", "2.31.2", ""}, {"2.28.9, RCCL 2.27.7", "", ""},
+	} {
+		m := compiled(t, func(f *model.File) { f.Provenance.NCCL = test.measured })
+		c := Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}
+		if test.is != "" {
+			c.NCCL = release(test.is)
+		}
+		v := NewEngine(nil, m, nil).For(c)
+		if v.ModelAbstains() != test.why || v.Empty() != (test.why != "") {
+			t.Errorf("%+v: %q", test, v.ModelAbstains())
+		}
+		a := v.Decide(Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, PipeOps: 1, Costs: costsOf(nil)})
+		if (a.By == ByModel) != (test.why == "") || test.why != "" && a.Abstention != model.AbstainRelease {
+			t.Errorf("%+v: %+v", test, a)
+		}
+		if _, known := v.NCCLChoice(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}); known != (test.why == "") {
+			t.Errorf("%+v: NCCL's choice as measured: %v", test, known)
+		}
+	}
+}

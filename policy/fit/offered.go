@@ -44,7 +44,7 @@ func (vp *variantPool) without(cells []nccl.Cell) *variantPool {
 	if len(cells) == 0 {
 		return vp
 	}
-	left := &variantPool{vp.simulated, vp.readings, map[label][]reading{}}
+	left := &variantPool{vp.simulated, vp.readings, map[label][]reading{}, vp.asked}
 	for l, all := range vp.points {
 		if !slices.Contains(cells, l.Cell) {
 			left.points[l] = all

@@ -72,11 +72,11 @@ func (vp *variantPool) withoutOwnChannels() *variantPool {
 		}
 	}
 	own := ownFamilies(families)
-	without := &variantPool{vp.simulated, vp.readings, map[label][]reading{}}
+	without := &variantPool{vp.simulated, vp.readings, map[label][]reading{}, vp.asked}
 	for l, all := range vp.points {
 		if !l.byDefault() {
 			l.by = bench.SelectionUnknown
-			if own[l.Cell] {
+			if own[l.Cell] && !vp.asked[l.Cell] {
 				l.Channels = 0
 			}
 		}

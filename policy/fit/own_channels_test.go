@@ -83,3 +83,19 @@ func TestWhoseChannels(t *testing.T) {
 		}
 	}
 }
+
+// Counts that our library asked for are no counts of NCCL's own, also where there is one for each size and they rise.
+func TestAskedChannelsAreNotNCCLsOwn(t *testing.T) {
+	for tuner, want := range map[string]int{"": 1, "nccl-tuner-go 0.1.0": 4} {
+		var samples []bench.Sample
+		for i := range 4 {
+			samples = append(samples, bench.Sample{
+				Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << (20 + i)}, Comm: nccl.Comm{Nodes: 1, Ranks: 8},
+				Config:    nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: 2 << i},
+				Selection: bench.SelectionForced, Micros: 10, Setup: &bench.Setup{Tuner: tuner}})
+		}
+		if got := len(pooled(samples).Groups[0].Configs()); got != want {
+			t.Errorf("tuner %q: %d configurations, want %d", tuner, got, want)
+		}
+	}
+}

@@ -92,11 +92,14 @@ func (p *Pool) Add(s *bench.Sample) {
 	v := variant{s.DType, s.RedOp, s.InPlace}
 	vp := p.groups[key][v]
 	if vp == nil {
-		vp = &variantPool{points: map[label][]reading{}}
+		vp = &variantPool{points: map[label][]reading{}, asked: map[nccl.Cell]bool{}}
 		p.groups[key][v] = vp
 	}
 	if s.Simulated {
 		vp.simulated++
+	}
+	if s.Selection == bench.SelectionForced && s.Channels > 0 && s.Setup != nil && s.Setup.IsOurs() {
+		vp.asked[s.Cell] = true
 	}
 	p.count(s)
 	p.reach(s)

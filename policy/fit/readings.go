@@ -37,6 +37,8 @@ type variantPool struct {
 	simulated int // of the readings
 	readings  int
 	points    map[label][]reading
+	// asked are the families of which our library asked for channels: these are no counts of NCCL's own.
+	asked map[nccl.Cell]bool
 }
 
 func (vp *variantPool) add(l label, micros float64, from source) {
@@ -52,6 +54,7 @@ func (vp *variantPool) join(other *variantPool) {
 			vp.points[l] = append(vp.points[l], r)
 		}
 	}
+	maps.Copy(vp.asked, other.asked)
 	vp.readings, vp.simulated = vp.readings+other.readings, vp.simulated+other.simulated
 }
 

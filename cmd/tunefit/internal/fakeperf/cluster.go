@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
@@ -68,6 +69,9 @@ func (t *test) decide(bytes uint64) (d decision, err error) {
 	d.Config = own
 	isOwn := true
 	if t.tuner != nil {
+		if t.settings.rccl && t.world.nodes() == 1 && own.Algo == nccl.AlgoTree && own.Proto == nccl.ProtoLL {
+			table[own.Algo][own.Proto] = dearest(table) // a loaded tuner keeps it from this choice, on gfx950
+		}
 		answer, err := t.tuner.ask(t.coll, bytes, table)
 		if err != nil {
 			return d, err
@@ -92,4 +96,12 @@ func (t *test) decide(bytes uint64) (d decision, err error) {
 		return d, fmt.Errorf("%s has no time of %s with %d channels at %d bytes", t.cluster, d.Cell, d.Channels, bytes)
 	}
 	return d, nil
+}
+
+// dearest is twice the largest cost of a table.
+func dearest(table nccl.CostTable) (most float32) {
+	for _, row := range table {
+		most = max(most, slices.Max(row[:]))
+	}
+	return 2 * most
 }

@@ -59,13 +59,16 @@ func (l *ncclLog) plugin(line host.Line) {
 }
 
 // version is the line that comes first.
-func (l *ncclLog) version(nccl string) {
+func (l *ncclLog) version(s *settings) {
 	begin := ""
 	if l.infos {
 		begin = l.process + " NCCL INFO "
 	}
-	if l.warns {
-		l.print("%sNCCL version %s+cuda13.0\n", begin, nccl)
+	switch {
+	case l.warns && s.rccl:
+		l.print("%sRCCL version : %s-Unknown\n", begin, s.nccl)
+	case l.warns:
+		l.print("%sNCCL version %s+cuda13.0\n", begin, s.nccl)
 	}
 }
 

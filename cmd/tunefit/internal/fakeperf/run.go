@@ -90,7 +90,7 @@ func (t *test) run() error {
 		return err
 	}
 	t.header()
-	t.log.version(t.settings.nccl.String())
+	t.log.version(&t.settings)
 	t.wait()
 	t.log.environment()
 	if refused != nil {

@@ -20,6 +20,7 @@ type settings struct {
 	noise   float64  // typical deviation of a time, as a part
 	drift   float64  // part by which times rise and fall over driftStarts
 	nccl    nccl.Version
+	rccl    bool    // it is RCCL of that number
 	seconds float64 // that a start really takes
 	perNode int     // ranks on each node; 0: as what starts the processes says
 	hosts   []string
@@ -73,7 +74,9 @@ func (s *settings) set(name, value string) (err error) {
 	case "DRIFT":
 		return number(&s.drift, 0.5)
 	case "NCCL":
-		s.nccl, err = nccl.ParseVersion(value)
+		var number string
+		number, s.rccl = strings.CutPrefix(value, "RCCL ")
+		s.nccl, err = nccl.ParseVersion(number)
 	case "SECONDS":
 		return number(&s.seconds, math.MaxInt32)
 	case "RANKS_PER_NODE":

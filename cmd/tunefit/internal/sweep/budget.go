@@ -103,7 +103,11 @@ func (s *Sweep) expected(key fit.Key) int {
 		return s.verificationStarts() + s.Repetitions
 	}
 	// All with most channels, and nearly as many rounds.
-	return 1 + 2*len(space.Families) + 2 + s.verificationStarts()
+	once := 1
+	if isRCCL(s.release(key)) {
+		once++
+	}
+	return once + 2*len(space.Families) + 2 + s.verificationStarts()
 }
 
 // unfinished says what the budget did not reach.

@@ -20,7 +20,9 @@ import (
 func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p process, err error) {
 	processes, gpus := s.Launcher.Processes(start.Key.Nodes, start.Key.Ranks/start.Key.Nodes)
 	env := map[string]string{}
-	if start.Policy != "" {
+	if kind == Loaded {
+		env["NCCL_TUNER_PLUGIN"] = s.Library
+	} else if start.Policy != "" {
 		policy, err := s.policyFile(start)
 		if err != nil {
 			return p, err

@@ -34,6 +34,7 @@ type Kind string
 const (
 	Measure Kind = "measure" // to learn from
 	Verify  Kind = "verify"  // what would be chosen, once more
+	Loaded  Kind = "loaded"  // the default with the library loaded; nothing is learnt from it
 	Prove   Kind = "prove"   // the default and the policy in alternation; nothing is learnt from it
 )
 

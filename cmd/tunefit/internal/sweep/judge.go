@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -57,6 +58,10 @@ const (
 	notFound      = 127
 )
 
+// otherRelease is how our library says that the rows of a policy are not for this NCCL (policy.View.Idle).
+var otherRelease = regexp.MustCompile(
+	`TUNER/Go: (?:[^\n]*: )?([0-9]+ rows? (?:is|are) for (?:some|other) releases of NCCL, [^\n]*): without effect`)
+
 // setUp says what a run shows to be wrong with the set-up, and what mends it; empty: nothing.
 func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 	found := r.found
@@ -67,6 +72,9 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 	case found != nil && found.NotLoaded():
 		return fmt.Sprintf("NCCL did not load the tuner library %s", s.Library),
 			"NCCL says there why; --plugin names the library"
+	case r.kind == Prove && r.of.Policy != "" && otherRelease.Match(text):
+		return "the policy's rows have no effect: " + string(bytes.TrimSpace(otherRelease.FindSubmatch(text)[1])),
+			"a NCCL that is linked statically may not tell its release: link nccl-tests with libnccl.so"
 	case found == nil || r.of.Policy != "":
 		return "", ""
 	}

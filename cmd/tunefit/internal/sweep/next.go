@@ -18,6 +18,8 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	switch {
 	case s.hopeless(key) != "", verified && smaller != nil:
 		return Batch{}, nil
+	case s.needsLoaded(key, group):
+		return s.loaded(key, group), nil
 	case smaller != nil:
 		space.Sizes = s.Sizes
 		return s.verification(space, smaller), nil

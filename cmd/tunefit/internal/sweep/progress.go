@@ -73,6 +73,9 @@ func (s *Sweep) conclude(key fit.Key) {
 			s.Say("%s: %s", name, line)
 		}
 	}
+	if line := s.changedByLoading(key, group); line != "" {
+		s.Say("%s: %s", name, line)
+	}
 	if group == nil || len(group.Points) == 0 {
 		return
 	}

@@ -54,7 +54,7 @@ func (s *Sweep) isOffered(key fit.Key, f nccl.Cell) bool {
 func (s *Sweep) group(key fit.Key) (*fit.Group, []nccl.Config) {
 	pool, trusted := fit.NewPool(), s.trusted(key)
 	for _, r := range s.journal.of(key).runs {
-		if r.found == nil || r.kind == Prove {
+		if r.found == nil || r.kind == Prove || r.kind == Loaded {
 			continue
 		}
 		pool.Begin(r.found.File)
@@ -93,7 +93,7 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 		trusted[key] = s.trusted(key)
 	}
 	for _, r := range s.journal.runs {
-		if r.found == nil || r.kind == Prove {
+		if r.found == nil || r.kind == Prove || r.kind == Loaded {
 			continue
 		}
 		for k := range r.found.Samples {

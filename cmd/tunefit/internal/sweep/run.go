@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 // attempts is how often a start may fail before it is given up. Machines fail by chance, too.
@@ -43,7 +45,8 @@ func (s *Sweep) finish(ctx context.Context, r Run, failures int) error {
 		parts = start.Split()
 	}
 	tried := failed > failures && (failures == 0 || len(parts) == 1)
-	if refused || tried || len(start.Rows) == 1 && !s.isOffered(start.Key, start.Rows[0].Cell) {
+	offered := func(row fit.Row) bool { return s.isOffered(start.Key, row.Cell) }
+	if refused || tried || len(start.Rows) > 0 && !slices.ContainsFunc(start.Rows, offered) {
 		return nil
 	}
 	for k := range parts {
