@@ -34,7 +34,8 @@ func (p *Policy) CheckSums() (all Problems) {
 		}
 		for _, o := range sound {
 			if o.Ask != r.Ask && o.sharesSums(&r.Match) {
-				all = append(all, Problem{p.File, r.Line, 0, fmt.Sprintf("the row asks for %s where line %d asks for %s, "+
+				all = append(all, Problem{p.File, r.Line, 0, fmt.Sprintf("the row asks for %s where line %d asks "+
+					"for %s, "+
 					"and which one decides depends on what NCCL offers (needed: the same, or other communicators)",
 					r.Asks(), o.Line, o.Asks())})
 				break
@@ -80,7 +81,8 @@ func (r *Rule) varies(report func(column, format string, args ...any)) {
 		report("when", "the condition depends on the call (needed: none of coll, bytes, bytes_per_rank, pipe_ops)")
 	}
 	if r.LeavesToNCCL() {
-		report("algorithm", "the row leaves algorithm and protocol to NCCL, which chooses by size (needed: one of each)")
+		report("algorithm", "the row leaves algorithm and protocol to NCCL, which chooses by size (needed: one "+
+			"of each)")
 		return
 	}
 	if bits.OnesCount16(r.Cells.algos) != 1 {

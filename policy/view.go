@@ -136,7 +136,8 @@ func (v *View) Idle() (mend, other []string) {
 		other = append(other, count(n, "is", "are")+" for other releases of NCCL, and "+release+": without effect")
 	}
 	if n := v.idle[idleName]; n > 0 {
-		other = append(other, count(n, "asks", "ask")+" for the communicator's name, which is not known (all ranks need one name, see docs/CSV.md): without effect")
+		other = append(other, count(n, "asks", "ask")+" for the communicator's name, which is not "+
+			"known (all ranks need one name, see docs/CSV.md): without effect")
 	}
 	return mend, other
 }

@@ -171,7 +171,8 @@ func (s *settings) refuseChanges(reload string, log telemetry.Log) (ok bool) {
 		refuse(EnvCanary, "1")
 	}
 	if s.mustReload || reload == reloads[reloadNew] {
-		log.Warnf("%s=%s is refused under %s=1: an edit changes the last bits of sums (allowed: %s; or unset one of both)",
+		log.Warnf("%s=%s is refused under %s=1: an edit changes the last bits of sums (allowed: %s; or unset one "+
+			"of both)",
 			EnvReload, reload, EnvDeterministic, reloads[reloadOff])
 		ok = false
 	}

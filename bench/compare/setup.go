@@ -119,7 +119,8 @@ func (t *Table) remark(p *pool, opts Options) {
 	case few == 2:
 		t.note("2 runs on a side say little about how much runs differ (measure 3 or more)")
 	case few == 1 && unknown < all:
-		t.note("1 run on a side: what differs from one start to the next counts as a change (measure several, in turns)")
+		t.note("1 run on a side: what differs from one start to the next counts as a change (measure several, " +
+			"in turns)")
 	}
 	switch {
 	case unpaired && opts.Alternating:

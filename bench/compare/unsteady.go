@@ -19,8 +19,8 @@ const (
 	// A deviation counts if it is so many robust standard deviations of the other runs, at the size and the sizes next
 	// to it. That noise is taken to be 2 % at least, since few runs agree by chance: so it is an eighth or more.
 	deviations, leastScatter = 6, 0.02
-	// It counts at three neighbouring sizes, or at all of fewer. Single sizes take a tenth longer now and then on steady
-	// machines, too.
+	// It counts at three neighbouring sizes, or at all of fewer. Single sizes take a tenth longer now and then on
+	// steady machines, too.
 	leastSizes = 3
 	leastRuns  = 3 // of two runs nobody can say which one deviates
 	// leastTrend in standard deviations of Kendall's statistic: of the 10 pairs among 5 runs 9 must be in order.
@@ -63,7 +63,8 @@ func (u Unsteady) String() string {
 	}
 	at := strings.Join(sizes, ", ")
 	if u.Run == 0 {
-		return fmt.Sprintf("%s drifted: its last run took %s times as long as its first at %s, the other side's %s times",
+		return fmt.Sprintf("%s drifted: its last run took %s times as long as its first at %s, the other "+
+			"side's %s times",
 			u.Side, times(u.Ratio), at, times(u.Other))
 	}
 	text := fmt.Sprintf("run %d of %s took %s times as long as its other runs at %s", u.Run, u.Side, times(u.Ratio), at)

@@ -163,7 +163,8 @@ func (e evaluated) note(w io.Writer, set *fit.Set, sources []model.Source) {
 		as = e.releases(set)
 	}
 	if with := set.Releases(); with != nccl.AnyRelease && as != (nccl.Releases{}) && !as.Contains(with) {
-		fmt.Fprintf(w, "note: the decisions are for NCCL %s. With NCCL %s, which was measured here, nothing is decided\n",
+		fmt.Fprintf(w, "note: the decisions are for NCCL %s. With NCCL %s, which was measured here, nothing "+
+			"is decided\n",
 			as, set.NCCL)
 	}
 	if e.model == nil {

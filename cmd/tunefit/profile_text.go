@@ -115,7 +115,8 @@ func (v *profileView) write(w io.Writer) error {
 		}
 	}
 	if len(unknown) > 0 {
-		_, err := fmt.Fprintf(w, "\nnot counted, as the size of the calls is not known: %s\n", strings.Join(unknown, ", "))
+		_, err := fmt.Fprintf(w, "\nnot counted, as the size of the calls is not known: %s\n",
+			strings.Join(unknown, ", "))
 		return err
 	}
 	return nil

@@ -158,7 +158,8 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 	}
 	o := all[0]
 	fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, "+
-		"as the %d of %s for %s of %s on %s\n", o.Release, plural.Of(len(all), "count")+plural.Verb(len(all), " is", " are"),
+		"as the %d of %s for %s of %s on %s\n", o.Release,
+		plural.Of(len(all), "count")+plural.Verb(len(all), " is", " are"),
 		o.NotRaised, decidedBy(o), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
 }
 

@@ -103,7 +103,8 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	for _, nodes := range f.nodes {
 		o := asked
 		if o.Tuning = costs.Set.For(nccl.Comm{Nodes: nodes, Ranks: nodes * f.perNode}); o.Tuning == nil {
-			return fmt.Errorf("there are no estimates of NCCL for %dx%d (--topo or --tuning name another machine)", nodes, f.perNode)
+			return fmt.Errorf("there are no estimates of NCCL for %dx%d (--topo or --tuning name another machine)",
+				nodes, f.perNode)
 		}
 		all = append(all, simulate.Sweep(o)...)
 	}

@@ -68,7 +68,8 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	return f.judge(t, file)
 }
 
-// judge says why a proof does not hold. A policy that collapsed in one run may do so in the job, whatever the means say.
+// judge says why a proof does not hold. A policy that collapsed in one run may do so in the job, whatever the means
+// say.
 func (f *sweepFlags) judge(t *compare.Table, file string) error {
 	if sizes, mean := t.Slower(); sizes > 0 || mean {
 		return fmt.Errorf("%s makes something slower: do not deploy it as it is", file)

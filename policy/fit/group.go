@@ -53,8 +53,8 @@ type Group struct {
 
 	// onlyLower says that NCCL's release takes a tuner's channels only where they are fewer than its own.
 	onlyLower bool
-	// neverMore says that RCCL was measured: no more channels are asked for than it takes itself at a size. It obeys, but
-	// each is a compute unit that the job's kernels lose.
+	// neverMore says that RCCL was measured: no more channels are asked for than it takes itself at a size. It obeys,
+	// but each is a compute unit that the job's kernels lose.
 	neverMore bool
 	// own are NCCL's own channel counts, as far as runs that asked for more told.
 	own map[place]int

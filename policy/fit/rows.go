@@ -156,7 +156,8 @@ type cover struct {
 	view     *model.View
 	sizes    []uint64 // ascending
 	measured []uint64 // ascending
-	// neverMore keeps rows to sizes at which their configuration was measured: RCCL takes fewer channels at smaller ones.
+	// neverMore keeps rows to sizes at which their configuration was measured: RCCL takes fewer channels at smaller
+	// ones.
 	neverMore bool
 	decides   []bool // there are rows at these
 	won       []bool // in a verification

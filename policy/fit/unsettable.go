@@ -8,8 +8,8 @@ import (
 
 // Reasons to refuse channel counts. A user reads them as they are.
 const (
-	refusedMore = "more channels than RCCL takes itself at that size, which cost a job compute units; or its own number " +
-		"is not known (NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING in a run of the default tell it)"
+	refusedMore = "more channels than RCCL takes itself at that size, which cost a job compute units; or its own " +
+		"number is not known (NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING in a run of the default tell it)"
 	refusedRaised    = "more channels than NCCL takes itself at that size, which a tuner cannot have from NCCL 2.31 on"
 	refusedUnchecked = "channel counts for allgather, which a tuner cannot have with NCCL 2.29.2 to 2.30.7"
 )

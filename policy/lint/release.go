@@ -14,7 +14,8 @@ var later = []struct {
 	is     func(*row) bool
 	idle   bool // without it the row never matches
 }{
-	{"chunk_bytes", "asks no tuner for chunk sizes", nccl.ChunkSizes, func(r *row) bool { return r.ChunkBytes > 0 }, false},
+	{"chunk_bytes", "asks no tuner for chunk sizes", nccl.ChunkSizes,
+		func(r *row) bool { return r.ChunkBytes > 0 }, false},
 	{"reg_buff", "does not tell whether buffers are registered", nccl.TellsRegistered,
 		func(r *row) bool { return r.Numbers[policy.RegBuff] >= 0 }, true},
 	{"comm_name", noName, nccl.TellsName, func(r *row) bool { return r.Name != "" }, true},

@@ -84,7 +84,8 @@ func (c *check) channels(r *row) {
 		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n,
 			nccl.MaxChannels)
 	}
-	if r.NCCL.MayUseUncheckedAllGather() && slices.Contains(r.Colls(), nccl.CollAllGather) && settable&offered(nccl.CollAllGather, r.key) != 0 {
+	if r.NCCL.MayUseUncheckedAllGather() && slices.Contains(r.Colls(), nccl.CollAllGather) &&
+		settable&offered(nccl.CollAllGather, r.key) != 0 {
 		c.report(channelsUnchecked, r.Line, "channels",
 			"NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked and crash: the library leaves it "+
 				"alone there")

@@ -30,6 +30,7 @@ func (c *check) sumOrders(vary policy.Problems) {
 		default:
 			continue
 		}
-		c.report(sumOrder, r.Line, "algorithm", "%s: %s, so that sums may depend on the size of the call", r.Asks(), why)
+		c.report(sumOrder, r.Line, "algorithm", "%s: %s, so that sums may depend on the size of the call",
+			r.Asks(), why)
 	}
 }

@@ -167,7 +167,8 @@ func (p *patch) release(node *ast.Node, n *ast.BinaryNode, text *ast.StringNode)
 	}
 	r, err := nccl.ParseReleases(text.Value)
 	if err != nil || r.Min == 0 || r.Max == nccl.AnyRelease.Max {
-		p.fail(text, "%s is no release of NCCL (allowed: 2.30.7, 2.30, and after in 2.28-2.30)", suggest.Quote(text.Value))
+		p.fail(text, "%s is no release of NCCL (allowed: 2.30.7, 2.30, and after in 2.28-2.30)",
+			suggest.Quote(text.Value))
 		return
 	}
 	low, high := &ast.StringNode{Value: releaseText(r.Min)}, &ast.StringNode{Value: releaseText(r.Max)}

@@ -93,8 +93,8 @@ func verbsPorts(fs *sysfs) []nic {
 	return nics
 }
 
-// adapterPath is the path of an adapter's function 0. NCCL attaches all functions and virtual functions of an adapter to
-// it.
+// adapterPath is the path of an adapter's function 0. NCCL attaches all functions and virtual functions of an adapter
+// to it.
 func adapterPath(p string) string {
 	if !isBusID(path.Base(p)) {
 		return p
@@ -118,7 +118,8 @@ func verbsMbps(rate string) int {
 }
 
 // offersGDR reports whether verbs ports reach the memory of GPUs: by a peer-memory module, or by DMA-BUF. Only
-// registering memory shows for sure whether DMA-BUF works, so the kernel's version and the kind of NVIDIA driver decide.
+// registering memory shows for sure whether DMA-BUF works, so the kernel's version and the kind of NVIDIA driver
+// decide.
 func offersGDR(fs *sysfs) bool {
 	for _, module := range []string{
 		"/sys/kernel/mm/memory_peers/nv_mem/version",
@@ -135,7 +136,8 @@ func offersGDR(fs *sysfs) bool {
 }
 
 // socketInterfaces lists the interfaces that NCCL's socket plugin takes without NCCL_SOCKET_IFNAME: those whose name
-// starts with ib; else all but docker, lo and virbr; else the docker, lo or virbr interfaces, the first kind that exists.
+// starts with ib; else all but docker, lo and virbr; else the docker, lo or virbr interfaces, the first kind that
+// exists.
 func socketInterfaces(fs *sysfs) []nic {
 	running := runningInterfaces(fs)
 	last := []string{"docker", "lo", "virbr"}
@@ -193,8 +195,8 @@ func runningInterfaces(fs *sysfs) []string {
 	return names
 }
 
-// addressedInterfaces returns the interfaces with an IPv4 route or an IPv6 address; slaves of a bond have neither. It is
-// nil if the kernel tells nothing.
+// addressedInterfaces returns the interfaces with an IPv4 route or an IPv6 address; slaves of a bond have neither. It
+// is nil if the kernel tells nothing.
 func addressedInterfaces(fs *sysfs) map[string]bool {
 	v4, v6 := fs.read("/proc/net/route"), fs.read("/proc/net/if_inet6")
 	if v4 == "" && v6 == "" {

@@ -78,8 +78,8 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 				"model takes medians", c.A, c.B, c.Apart, c.Common, c.Factor)
 	}
 	if len(g.NotOffered) > 0 {
-		add(NotOffered, "not offered by NCCL on this machine: %s (only NCCL_ALGO and NCCL_PROTO get it, no tuner does; its "+
-			"times are left out)", cellNames(g.NotOffered))
+		add(NotOffered, "not offered by NCCL on this machine: %s (only NCCL_ALGO and NCCL_PROTO get it, no tuner "+
+			"does; its times are left out)", cellNames(g.NotOffered))
 	}
 	if r.DefaultOnly && g.Unsettable {
 		add(NotOffered, "nothing but the default was measured with channels that a tuner can have; the model abstains")

@@ -137,7 +137,8 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 	}
 	if lib.NCCL == symmetricPreview {
 		found = append(found, warned("use NCCL 2.31.2 or later",
-			"%s is a preview that hangs or fails where a tuner chooses ll for allreduce, allgather or reducescatter", what))
+			"%s is a preview that hangs or fails where a tuner chooses ll for allreduce, allgather or "+
+				"reducescatter", what))
 	}
 	if lib.NCCL >= int(nccl.Models) && d.env.Get("NCCL_ALGO") != "" && d.env.Get("NCCL_SYM_KERNEL") == "" {
 		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
@@ -213,7 +214,8 @@ func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 	if version.UncheckedAllGather() && asks(func(r policy.Rule) bool {
 		return r.Channels > 0 && slices.Contains(r.Colls(), nccl.CollAllGather)
 	}) {
-		lacks = append(lacks, "rows set no channels of an allgather: it may use them unchecked and crash (2.29.2 to 2.30)")
+		lacks = append(lacks, "rows set no channels of an allgather: it may use them unchecked and crash "+
+			"(2.29.2 to 2.30)")
 	}
 	if abi < nccl.ABIChunks && asks(func(r policy.Rule) bool { return r.ChunkBytes > 0 }) {
 		lacks = append(lacks, "chunk_bytes is not used (since 2.30.3)")

@@ -72,7 +72,8 @@ func New(o Options) (*Launcher, error) {
 	case o.With == Local || o.With == Slurm:
 		l.kind = o.With
 	case slices.Contains([]string{"srun", "sbatch", "salloc"}, o.With):
-		return nil, fmt.Errorf("launcher %q: name it slurm (that uses srun, and salloc outside of an allocation)", o.With)
+		return nil, fmt.Errorf("launcher %q: name it slurm (that uses srun, and salloc outside of an allocation)",
+			o.With)
 	default:
 		return nil, fmt.Errorf("unknown launcher %q (allowed: %s)", o.With, allowed)
 	}

@@ -105,7 +105,8 @@ func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
 		}
 		o.seen = append(o.seen, p)
 		for _, c := range found {
-			comm := newCommunicator(p.Name, c, func(v agree.VersionName) *policyfile.Bundle { return o.bundle(ctx, p, v) })
+			bundle := func(v agree.VersionName) *policyfile.Bundle { return o.bundle(ctx, p, v) }
+			comm := newCommunicator(p.Name, c, bundle)
 			comm.Job = o.job(p.Name)
 			all = append(all, comm)
 		}

@@ -45,7 +45,8 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 		}
 		row("asked", "communicator", "ranks", "on", "version", "since", "policy", "change")
 		for _, c := range job {
-			row(c.Asked.String(), called(c), joined(c), site(c.hosts()), shown(c.Version), moment(c.Since), files(c), standing(c))
+			row(c.Asked.String(), called(c), joined(c), site(c.hosts()), shown(c.Version), moment(c.Since),
+				files(c), standing(c))
 		}
 		tw.Flush()
 	}

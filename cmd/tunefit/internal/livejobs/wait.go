@@ -337,8 +337,8 @@ func (w *waiter) judge(t *target, c *Communicator) {
 		look := "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
 		if !c.here() && !c.records.Newest.IsZero() {
 			t.Why += ", and nothing was recorded since " + c.records.Newest.Format("2006-01-02 15:04")
-			look = fmt.Sprintf("if the job has ended, remove what it left (tunefit gc --rendezvous %s --older-than 24h, "+
-				"or the folder); else %s", cli.ShellWord(c.Rendezvous), look)
+			look = fmt.Sprintf("if the job has ended, remove what it left (tunefit gc --rendezvous %s --older-than "+
+				"24h, or the folder); else %s", cli.ShellWord(c.Rendezvous), look)
 		}
 		if f := c.Comparison; f != nil {
 			t.Why += fmt.Sprintf("; the job compares %s with %s: %s", f.A.Name, f.B.Name, f.Verdict())

@@ -139,7 +139,8 @@ func (f *Flags) readTuning() (*Model, error) {
 	m.NCCL, m.Set.System = m.Set.NCCL, f.Tuning
 	if f.NCCL != "" {
 		if v, err := nccl.ParseVersion(f.NCCL); err != nil || v.Rules() != m.Set.NCCL.Rules() {
-			return nil, cli.Usagef("--nccl %s: the estimates of %s are for NCCL %s (--topo derives those for any release)",
+			return nil, cli.Usagef("--nccl %s: the estimates of %s are for NCCL %s (--topo derives those for any "+
+				"release)",
 				f.NCCL, f.Tuning, m.Set.NCCL)
 		}
 	}
@@ -203,7 +204,8 @@ func (m *Model) Source() string {
 // NoteStandIn says that the estimates are not those for a communicator, if so.
 func (m *Model) NoteStandIn(w io.Writer, c nccl.Comm) {
 	if by, ok := m.standIns[c]; ok {
-		fmt.Fprintf(w, "note: there are no estimates of NCCL for %s on %s; those for %s are used\n", c, m.Set.System, by)
+		fmt.Fprintf(w, "note: there are no estimates of NCCL for %s on %s; those for %s are used\n", c,
+			m.Set.System, by)
 	}
 }
 

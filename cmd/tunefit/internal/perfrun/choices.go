@@ -37,8 +37,8 @@ func (c *Choices) Register(cmd *cobra.Command, defaults string) {
 		"sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling; not given: those at which the "+
 			"default was measured, once it was")
 	flags.StringSliceVar(&c.Algos, "algos", []string{"ring", "tree", "nvls", "nvls_tree", "pat"},
-		"algorithms to try; those that the collective does not have are left out, and pat where no log and no --topo says "+
-			"that the release has it")
+		"algorithms to try; those that the collective does not have are left out, and pat where no log and no --topo "+
+			"says that the release has it")
 	flags.StringSliceVar(&c.Protos, "protos", []string{"ll", "ll128", "simple"},
 		"protocols to try; those that an algorithm does not have are left out")
 	flags.IntSliceVar(&c.Channels, "channels", []int{1, 2, 4, 8, 16, 24, 32}, "channel counts to try")

@@ -71,6 +71,6 @@ func (s *Sweep) changedByLoading(key fit.Key, group *fit.Group) string {
 		parts = append(parts, "faster at "+cli.Few(faster, mostUnsteady, ", "))
 	}
 	return "loading the library, or any tuner, changes RCCL's own choice: " + strings.Join(parts, "; ") +
-		" (gains are counted against RCCL without a tuner, and --prove shows what is left; a row that asks for what RCCL " +
-		"chose brings it back)"
+		" (gains are counted against RCCL without a tuner, and --prove shows what is left; a row that asks for what " +
+		"RCCL chose brings it back)"
 }
