@@ -30,6 +30,9 @@ type Evidence struct {
 	LostSteps float64  `json:"lost_steps"`
 	Factors   []Factor `json:"factors"`
 	LeftOut   []string `json:"left_out,omitempty"` // what is not tried, and why, a sentence each
+	// Of names the communicators of jobs whose evidence was put together here, each with when it began; empty: this is
+	// of one. It keeps evidence from counting twice.
+	Of []string `json:"of,omitempty"`
 	// Result is the comparison of what was learned with what was in force before; nil: it has not begun.
 	Result *Finding `json:"result,omitempty"`
 }
