@@ -27,7 +27,15 @@ const envLearn = "NCCL_TUNER_LEARN"
 type learned struct {
 	File string `json:"file"`
 	trial.Evidence
-	job int // the directory that it is from, counted
+	job   int // the directory that it is from, counted
+	alike int // communicators of this kind
+}
+
+// compareKind puts large communicators first. It is 0 for those that do the same in one job, as those of data parallel
+// training do.
+func (l learned) compareKind(o learned) int {
+	return cmp.Or(o.Comm.Compare(l.Comm), cmp.Compare(l.Name, o.Name), cmp.Compare(l.NCCL, o.NCCL),
+		cmp.Compare(l.Machine, o.Machine))
 }
 
 func learnCommand() *cobra.Command {
@@ -42,7 +50,8 @@ func learnCommand() *cobra.Command {
 It prints a line for each communicator: how long it has tried, what gains most, how
 many shapes are settled, and what trying has cost. A shape is a collective and a
 range of sizes. A table follows: what each configuration does to the time of a step,
-against NCCL's choice, with an interval of 95 %, and what is still open.
+against NCCL's choice, with an interval of 95 %, and what is still open. Of
+communicators of one kind it shows the table of the one that has tried most.
 
 --report writes the same as a page for a browser, with a plot of the intervals.
 
@@ -68,7 +77,10 @@ wrong command line.`,
 			}
 			if page != "" {
 				write := func(w io.Writer) error { return writeLearnedPage(w, all) }
-				err = errors.Join(cli.WriteWhole(page, force, write), err)
+				if bad := cli.WriteWhole(page, force, write); bad != nil {
+					return errors.Join(bad, err)
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", page)
 			}
 			return err
 		},
@@ -89,7 +101,7 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 	}
 	var failed []error
 	for _, entry := range entries {
-		if filepath.Ext(entry.Name()) != ".json" {
+		if filepath.Ext(entry.Name()) != ".json" || entry.IsDir() {
 			continue
 		}
 		l := learned{File: filepath.Join(dir, entry.Name())}
@@ -118,7 +130,7 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 		return nil, fmt.Errorf("%s: no job has left what it learned here (it needs %s=%s)", dir, envLearn, dir)
 	}
 	slices.SortStableFunc(all, func(a, b learned) int {
-		return cmp.Or(b.Comm.Compare(a.Comm), cmp.Compare(a.NCCL, b.NCCL), a.Began.Compare(b.Began))
+		return cmp.Or(a.compareKind(b), cmp.Compare(b.Blocks, a.Blocks), a.Began.Compare(b.Began))
 	})
 	return all, errors.Join(failed...)
 }

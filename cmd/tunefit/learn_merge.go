@@ -66,9 +66,10 @@ release that it was learned with.`,
 	return cmd
 }
 
-// readToMerge reads the evidence of jobs, by kind of communicator. All of it is of one machine.
+// readToMerge reads the evidence of jobs, all of one machine: by kind of communicator, then by job, and of a job what
+// rests on most blocks first.
 func readToMerge(notes io.Writer, dirs []string) (all []learned, err error) {
-	seen := map[string]string{} // by a job's communicator, the file that has it
+	seen := map[string]learned{} // by a job's communicator, who has it
 	for i, dir := range dirs {
 		found, err := readLearned(notes, dir)
 		if err != nil {
@@ -79,11 +80,11 @@ func readToMerge(notes io.Writer, dirs []string) (all []learned, err error) {
 				l.Of = []string{l.Key + " " + l.Began.UTC().Format(time.RFC3339Nano)}
 			}
 			for _, of := range l.Of {
-				if seen[of] != "" {
+				if other, ok := seen[of]; ok && other.job != i {
 					return nil, fmt.Errorf("%s and %s both have what one job learned on communicator %s (needed: one of "+
-						"them; it would count twice)", seen[of], l.File, of)
+						"them; it would count twice)", other.File, l.File, of)
 				}
-				seen[of] = l.File
+				seen[of] = l
 			}
 			if l.Machine == "" || l.NCCL == "" {
 				cli.Notes(notes, l.File+" is left out: its machine or its release of NCCL is not known")
@@ -99,7 +100,8 @@ func readToMerge(notes io.Writer, dirs []string) (all []learned, err error) {
 		return nil, errors.New("there is no evidence that can be put together")
 	}
 	slices.SortStableFunc(all, func(a, b learned) int {
-		return cmp.Or(b.Comm.Compare(a.Comm), cmp.Compare(a.NCCL, b.NCCL))
+		return cmp.Or(b.Comm.Compare(a.Comm), cmp.Compare(a.NCCL, b.NCCL), cmp.Compare(a.job, b.job),
+			cmp.Compare(b.Blocks, a.Blocks))
 	})
 	return all, nil
 }
@@ -157,6 +159,8 @@ func commonOf(all []learned) trial.Evidence {
 			e.At = l.At
 		}
 	}
+	slices.Sort(e.Of)
+	e.Of = slices.Compact(e.Of)
 	return e
 }
 
@@ -182,8 +186,6 @@ func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (rows []str
 			k := factorKey{f.Coll, f.Arms[0].Config, nccl.Range{Min: f.MinBytes, Max: f.MaxBytes}}
 			if i := len(parts[k]) - 1; i < 0 || parts[k][i].job != l.job {
 				parts[k] = append(parts[k], part{l, f})
-			} else if parts[k][i].Blocks < l.Blocks {
-				parts[k][i] = part{l, f}
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 var learnPage string
 
 var learnTemplate = template.Must(template.New("learn").Funcs(template.FuncMap{
-	"headline": headline, "standing": standing, "about": aboutComm, "shape": shape, "verdict": armVerdict,
+	"headline": headline, "standing": standing, "title": title, "shape": shape, "verdict": armVerdict,
 	"percent": percentOf, "span": effectRange, "estimated": estimated, "scale": newAxis,
 }).Parse(learnPage))
 
@@ -25,7 +25,7 @@ func writeLearnedPage(w io.Writer, all []learned) error {
 	err := learnTemplate.Execute(&out, struct {
 		Style template.CSS
 		All   []learned
-	}{template.CSS(report.Style()), all})
+	}{template.CSS(report.Style()), kinds(all)})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -55,6 +56,21 @@ func TestLearn(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+}
+
+// Of many communicators that do the same, each has its line, and the one that has tried most its table.
+func TestLearnAlike(t *testing.T) {
+	dir := t.TempDir()
+	for i, blocks := range []int{30, 31, 29} {
+		evidence(t, dir, fmt.Sprintf("%d.json", i), func(e *trial.Evidence) { e.Blocks = blocks })
+	}
+	evidence(t, dir, "tp.json", func(e *trial.Evidence) { e.Name = "tp" })
+	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
+	if strings.Count(out, " blocks of 16 s") != 4 || !strings.HasPrefix(out, "2x8: 31 blocks") ||
+		strings.Count(out, "\ncollective ") != 2 || !strings.Contains(out, "\n2x8 (3 alike), NCCL") ||
+		!strings.Contains(out, "\n2x8 tp, NCCL") {
+		t.Error(out)
 	}
 }
 
@@ -173,8 +189,11 @@ func TestLearnMerge(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	evidence(t, path("1"), "a.json", func(*trial.Evidence) {})
-	// This communicator of the same job made the same steps.
+	// Another communicator of the job made the same steps, and the job has gone on from what it left before.
 	evidence(t, path("1"), "b.json", func(e *trial.Evidence) { best(e).Effect, e.Blocks = -0.5, 29 })
+	evidence(t, path("1"), "0.json", func(e *trial.Evidence) {
+		best(e).Effect, e.Blocks, e.Of = -0.4, 8, []string{path("1") + "/a.json 2026-11-02T14:00:00Z"}
+	})
 	evidence(t, path("2"), "a.json", func(e *trial.Evidence) {
 		e.State, best(e).Effect, best(e).Error = trial.Trying, -0.018, 0.002
 		e.Factors[0].Arms[0].Dropped = ""
@@ -212,7 +231,7 @@ allreduce,67108864,67108864,ring,ll128,0,2,16,2.30.7
 	tunefit(t, cli.ExitOK, "check", path("all/learned.csv"))
 	for _, c := range []struct{ args, want []string }{
 		{[]string{path("1"), "-o", path("all")}, []string{"all is not empty"}},
-		{[]string{path("1"), path("1"), "-o", path("new")}, []string{"1/a.json and ", "would count twice"}},
+		{[]string{path("1"), path("1"), "-o", path("new")}, []string{"1/a.json both have", "would count twice"}},
 		{[]string{path("all"), path("2"), "-o", path("new")}, []string{"all/merged-2n-16r-2", " and ", "would count twice"}},
 		{[]string{path("none"), "-o", path("new")}, []string{"no such file"}},
 	} {

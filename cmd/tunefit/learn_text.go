@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -90,11 +91,11 @@ func standing(e trial.Evidence) string {
 	return text
 }
 
-// aboutComm names the communicator.
-func aboutComm(e trial.Evidence) string {
-	text := e.Comm.String()
-	if e.Name != "" {
-		text += " " + e.Name
+// title names the communicator.
+func title(l learned) string {
+	text := strings.TrimSpace(l.Comm.String() + " " + l.Name)
+	if l.alike > 1 {
+		text += fmt.Sprintf(" (%d alike)", l.alike)
 	}
 	return text
 }
@@ -119,17 +120,28 @@ func armVerdict(f trial.Factor, i int) string {
 	return "open"
 }
 
+// kinds returns the first communicator of each kind, which counts the others.
+func kinds(all []learned) (first []learned) {
+	for i, l := range all {
+		if i == 0 || l.compareKind(all[i-1]) != 0 {
+			first = append(first, l)
+		}
+		first[len(first)-1].alike++
+	}
+	return first
+}
+
 func writeLearned(w io.Writer, all []learned) error {
 	for i := range all {
 		line := headline(all[i].Evidence)
 		if len(all) > 1 {
-			line = aboutComm(all[i].Evidence) + ": " + line
+			line = title(all[i]) + ": " + line
 		}
 		fmt.Fprintln(w, line)
 	}
-	for i := range all {
-		e := all[i].Evidence
-		fmt.Fprintf(w, "\n%s, NCCL %s, machine %s, %s to %s: %s\n", aboutComm(e), cmp.Or(e.NCCL, "not known"),
+	for _, l := range kinds(all) {
+		e := l.Evidence
+		fmt.Fprintf(w, "\n%s, NCCL %s, machine %s, %s to %s: %s\n", title(l), cmp.Or(e.NCCL, "not known"),
 			cmp.Or(e.Machine, "not known"), e.Began.Format("2006-01-02 15:04"), e.At.Format("2006-01-02 15:04"),
 			standing(e))
 		t := cli.NewTable(w)
