@@ -74,6 +74,21 @@ func TestLearnAlike(t *testing.T) {
 	}
 }
 
+// A job that has just begun has nothing to show.
+func TestLearnNothingYet(t *testing.T) {
+	dir := t.TempDir()
+	evidence(t, dir, "a.json", func(e *trial.Evidence) {
+		e.State, e.Blocks, e.Steps, e.StepSeconds, e.Factors, e.NCCL = trial.Observing, 0, 0, 0, nil, ""
+	})
+	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
+	want := "Nothing has been tried yet.\n\n2x8, NCCL not known, machine 5d1f0c2a9be47360, 2026-11-02 14:00 to " +
+		"2026-11-02 15:00: watching what the job calls\n"
+	if out != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+	tunefit(t, cli.ExitOK, "learn", dir, "--report", filepath.Join(dir, "page.html"))
+}
+
 func TestLearnJSON(t *testing.T) {
 	out, _ := tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job2"), "--json")
 	var all []learned

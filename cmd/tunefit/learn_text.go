@@ -40,6 +40,9 @@ func effectRange(effect, err float64) string {
 
 // headline says in a line what was tried, what it is worth and what it cost.
 func headline(e trial.Evidence) string {
+	if e.Blocks == 0 {
+		return "Nothing has been tried yet."
+	}
 	text := fmt.Sprintf("%s of %s; step %s.", plural.Of(e.Blocks, "block"), profile.Duration(1e6*e.BlockSeconds),
 		profile.Duration(1e6*e.StepSeconds))
 	var best trial.Factor
@@ -56,12 +59,11 @@ func headline(e trial.Evidence) string {
 			}
 		}
 	}
-	switch {
-	case most != nil:
+	if most == nil {
+		text += " Nothing makes steps shorter for sure."
+	} else {
 		text += fmt.Sprintf(" %s %s instead of %s: %s of the step %s.", shape(best), most.Config, best.Arms[0].Config,
 			percentOf(most.Effect), effectRange(most.Effect, most.Error))
-	case e.Blocks > 0:
-		text += " Nothing makes steps shorter for sure."
 	}
 	if leaders > 1 {
 		text += fmt.Sprintf(" Together with %s: %s %s.", plural.Of(leaders-1, "other shape"), percentOf(sum),
@@ -145,7 +147,9 @@ func writeLearned(w io.Writer, all []learned) error {
 			cmp.Or(e.Machine, "not known"), e.Began.Format("2006-01-02 15:04"), e.At.Format("2006-01-02 15:04"),
 			standing(e))
 		t := cli.NewTable(w)
-		t.Row("collective", "size", "calls a step", "tried", "step time", "95 %", "ms a step", "blocks", "")
+		if len(e.Factors) > 0 {
+			t.Row("collective", "size", "calls a step", "tried", "step time", "95 %", "ms a step", "blocks", "")
+		}
 		for _, f := range e.Factors {
 			for j, a := range f.Arms {
 				cells := []any{"", "", "", a.Config, "-", "-", "-", a.Blocks, armVerdict(f, j)}
