@@ -78,4 +78,6 @@ type Arm struct {
 	Error   float64 `json:"error"`
 	Blocks  int     `json:"blocks"`
 	Dropped string  `json:"dropped,omitempty"` // why it is tried no more: "worse", "alike"
+	// Proven says of evidence that was put together that one of the jobs has proven the arm, as one of its leaders.
+	Proven bool `json:"proven,omitempty"`
 }
