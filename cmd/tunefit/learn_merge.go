@@ -176,14 +176,25 @@ type factorKey struct {
 	sizes     nccl.Range
 }
 
+type armKey struct {
+	factorKey
+	config string
+}
+
 // mergeFactors sets the factors of e to all that the jobs have, and returns rows for what is proven. Of ranges that
 // overlap, the narrower comes first.
 func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (rows []string) {
 	e.Factors = nil
-	parts := map[factorKey][]part{}
+	parts, proven := map[factorKey][]part{}, map[armKey]bool{}
 	for _, l := range all {
 		for _, f := range l.Factors {
 			k := factorKey{f.Coll, f.Arms[0].Config, nccl.Range{Min: f.MinBytes, Max: f.MaxBytes}}
+			if best := leader(f); best != nil && l.State == trial.Learned && l.Result != nil {
+				proven[armKey{k, best.Config}] = true
+			}
+			for _, a := range f.Arms {
+				proven[armKey{k, a.Config}] = proven[armKey{k, a.Config}] || a.Proven
+			}
 			if i := len(parts[k]) - 1; i < 0 || parts[k][i].job != l.job {
 				parts[k] = append(parts[k], part{l, f})
 			}
@@ -202,6 +213,9 @@ func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (rows []str
 			}
 		}
 		f := mergeFactor(notes, parts[k])
+		for j, a := range f.Arms {
+			f.Arms[j].Proven = proven[armKey{k, a.Config}]
+		}
 		e.Factors = append(e.Factors, f)
 		if row := provenRow(e, f, parts[k]); row != "" {
 			rows = append(rows, row)
@@ -265,21 +279,16 @@ func averaged(a, b trial.Arm) trial.Arm {
 	return a
 }
 
-// provenRow is the row for a factor, below a comment; "" unless a job has proven its leader and none finds it slower.
+// provenRow is the row for a factor, below a comment; "" unless its leader is proven and no job finds it slower.
 func provenRow(e *trial.Evidence, f trial.Factor, parts []part) string {
-	l, proven := leader(f), false
+	l := leader(f)
+	if l == nil || !l.Proven {
+		return ""
+	}
 	for _, p := range parts {
-		if l == nil {
-			return ""
-		}
 		if a := armOf(&p.Factor, l.Config); a != nil && estimated(*a) && a.Effect > surely*a.Error {
 			return ""
 		}
-		by := leader(p.Factor)
-		proven = proven || p.State == trial.Learned && by != nil && by.Config == l.Config
-	}
-	if !proven {
-		return ""
 	}
 	return fmt.Sprintf("# %s of the step %s, %s of %s up to %s, machine %s\n%s,%d,%d,%s,%s,%d,%d,%d,%s\n",
 		percentOf(l.Effect), effectRange(l.Effect, l.Error), plural.Of(l.Blocks, "block"),

@@ -37,7 +37,7 @@ func writeLearnedPage(w io.Writer, all []learned) error {
 type axis float64
 
 func newAxis(e trial.Evidence) axis {
-	most := 0.0
+	most := 0.002
 	for _, f := range e.Factors {
 		for _, a := range f.Arms {
 			if estimated(a) && a.Dropped != "worse" {

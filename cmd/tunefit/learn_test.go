@@ -79,6 +79,7 @@ func TestLearnNothingYet(t *testing.T) {
 	dir := t.TempDir()
 	evidence(t, dir, "a.json", func(e *trial.Evidence) {
 		e.State, e.Blocks, e.Steps, e.StepSeconds, e.Factors, e.NCCL = trial.Observing, 0, 0, 0, nil, ""
+		e.Result = nil
 	})
 	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
 	want := "Nothing has been tried yet.\n\n2x8, NCCL not known, machine 5d1f0c2a9be47360, 2026-11-02 14:00 to " +
@@ -114,6 +115,13 @@ func TestLearnPage(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text[len(text)-3000:])
 		}
 	}
+	evidence(t, dir, "a.json", func(e *trial.Evidence) { best(e).Blocks = 0 }) // it has an axis, too
+	tunefit(t, cli.ExitOK, "learn", dir, "--report", page, "--force")
+	untried, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, untried...)
 	for _, not := range []string{"<script", "http://", "https://", "ZgotmplZ", "NaN"} {
 		if strings.Contains(string(text), not) {
 			t.Errorf("%q in the page", not)
@@ -180,7 +188,8 @@ func evidence(t *testing.T, dir, name string, change func(*trial.Evidence)) {
 	e := trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Key: dir + "/" + name,
 		Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: "2.30.7", Machine: "5d1f0c2a9be47360", Began: began,
 		At: began.Add(time.Hour), State: trial.Learned, StepSeconds: 1, BlockSeconds: 16, Blocks: 30, Steps: 400,
-		LostSteps: 2, Factors: []trial.Factor{{Coll: "allreduce", MinBytes: size, MaxBytes: size, Settled: true,
+		LostSteps: 2, Result: &trial.Finding{Result: trial.Result{State: trial.Precise, Pairs: 9, Mean: -0.02, Low: -0.03,
+			High: -0.01}}, Factors: []trial.Factor{{Coll: "allreduce", MinBytes: size, MaxBytes: size, Settled: true,
 			Arms: []trial.Arm{{Config: "ring/simple", Blocks: 10, Dropped: "worse"}, {Config: "ring/ll128", Algo: "ring",
 				Proto: "ll128", Effect: -0.02, Error: 0.001, Blocks: 20}}}}}
 	change(&e)
@@ -203,9 +212,11 @@ func best(e *trial.Evidence) *trial.Arm { return &e.Factors[0].Arms[1] }
 func TestLearnMerge(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	evidence(t, path("1"), "a.json", func(*trial.Evidence) {})
-	// Another communicator of the job made the same steps, and the job has gone on from what it left before.
-	evidence(t, path("1"), "b.json", func(e *trial.Evidence) { best(e).Effect, e.Blocks = -0.5, 29 })
+	evidence(t, path("1"), "a.json", func(e *trial.Evidence) { e.State, e.Result = trial.Trying, nil })
+	// Another communicator of the job made the same steps, and the job has gone on from what it proved before.
+	evidence(t, path("1"), "b.json", func(e *trial.Evidence) {
+		e.State, e.Result, best(e).Effect, e.Blocks = trial.Trying, nil, -0.5, 29
+	})
 	evidence(t, path("1"), "0.json", func(e *trial.Evidence) {
 		best(e).Effect, e.Blocks, e.Of = -0.4, 8, []string{path("1") + "/a.json 2026-11-02T14:00:00Z"}
 	})
@@ -307,14 +318,23 @@ func TestLearnMergeApart(t *testing.T) {
 	}
 }
 
-// Only what a job has proven becomes a row.
+// Only what a job has proven becomes a row, and merged evidence is no proof of all of its leaders.
 func TestLearnMergeUnproven(t *testing.T) {
 	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	evidence(t, path("3"), "a.json", func(*trial.Evidence) {})
+	evidence(t, path("4"), "a.json", func(e *trial.Evidence) { e.State, e.Factors[0].Coll = trial.Stopped, "allgather" })
+	evidence(t, path("5"), "a.json", func(e *trial.Evidence) { e.State = trial.Trying })
+	tunefit(t, cli.ExitOK, "learn", "merge", path("3"), path("4"), "-o", path("34"))
+	_, said := tunefit(t, cli.ExitOK, "learn", "merge", path("34"), path("5"), "-o", path("345"))
+	if rows, _ := os.ReadFile(path("345/learned.csv")); !strings.Contains(said, " 1 row ") ||
+		!strings.Contains(string(rows), "\nallreduce,") {
+		t.Errorf("%s%s", said, rows)
+	}
 	for _, job := range []string{"1", "2"} {
 		evidence(t, filepath.Join(dir, job), "a.json", func(e *trial.Evidence) { e.State = trial.Stopped })
 	}
-	_, said := tunefit(t, cli.ExitOK, "learn", "merge", filepath.Join(dir, "1"), filepath.Join(dir, "2"), "-o",
-		filepath.Join(dir, "out"))
+	_, said = tunefit(t, cli.ExitOK, "learn", "merge", path("1"), path("2"), "-o", path("out"))
 	if !strings.Contains(said, "0 rows of learned.csv") {
 		t.Error(said)
 	}
