@@ -33,6 +33,7 @@ var exampleFiles = map[string]string{
 	"old-nccl.csv":                     "policy/fit/testdata/small.csv",
 	"new-nccl.csv":                     "policy/fit/testdata/small.csv",
 	"record":                           "docs/testdata/record",
+	"learned":                          "docs/testdata/learn",
 	"system.xml":                       "configs/topo/dgx-h100.xml",
 	"recorded":                         "docs/testdata/recorded",
 	"inspector-0.json":                 "bench/profile/testdata/inspector-node0-pid1000.json",
@@ -45,7 +46,7 @@ var exampleFiles = map[string]string{
 func TestHelpExamples(t *testing.T) {
 	env := testlib.Env
 	commands := []*cobra.Command{
-		simulateCommand(env), importCommand(env), fitCommand(env), evalCommand(env), compareCommand(env),
+		simulateCommand(env), importCommand(env), fitCommand(env), evalCommand(env), compareCommand(env), learnCommand(),
 		plotCommand(env), planCommand(env),
 		statusCommand(), pushCommand(env), gcCommand(),
 		showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env),

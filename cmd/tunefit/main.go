@@ -59,7 +59,7 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		commands []*cobra.Command
 	}{
 		{"Measure and learn:", []*cobra.Command{planCommand(env), sweepCommand(env), fitCommand(env), evalCommand(env),
-			compareCommand(env)}},
+			compareCommand(env), learnCommand()}},
 		{"Look and check:", []*cobra.Command{
 			showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env),
 			topoCommand(env),
@@ -75,7 +75,7 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 	}
 	for _, c := range root.Commands() {
 		switch c.Name() { // the output of other commands may be a file
-		case "check", "compare", "diff", "doctor", "eval", "explain", "fit", "gc", "profile", "push", "show", "test":
+		case "check", "compare", "diff", "doctor", "eval", "explain", "fit", "gc", "learn", "profile", "push", "show", "test":
 			c.SetOut(cli.Printable{Writer: out})
 		case "status": // steers the terminal itself
 		default:

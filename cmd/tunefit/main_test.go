@@ -16,6 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // asTunefit makes the test binary be tunefit, for what only a process can show.
@@ -291,6 +292,8 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 	topology := testlib.File(t, "system.xml", strings.ReplaceAll(string(machine), `name="mlx5_0"`, `name="`+name+`"`))
 	found := testlib.File(t, "comparison-1.json",
 		`{"a":{"name":`+string(text)+`},"b":{"name":"NCCL alone"},"nodes":1,"ranks":8,"pairs":2}`)
+	learning := t.TempDir()
+	evidence(t, learning, "a.json", func(e *trial.Evidence) { e.Name = name })
 	job := testlib.File(t, "job.csv", "# tunefit job profile 1\n# "+name+"\n")
 	rendezvous := testlib.Records(t, map[string]string{
 		"c/0000000000000007-2/init":   `{"content":"aaaa","meaning":` + string(text) + `}`,
@@ -312,6 +315,7 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 		{true, []string{"check", policy}},
 		{true, []string{"test", tests}},
 		{true, []string{"compare", filepath.Dir(found)}},
+		{true, []string{"learn", learning}},
 		{false, []string{"profile", job}},
 		{true, []string{"import", directory}},
 		{true, []string{"topo", topology}},

@@ -48,7 +48,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"eval", model, smallSweep}, {"eval", model, smallSweep, "--json"},
 		{"fit", smallSweep}, {"fit", smallSweep, "--json"}, {"gc", "--dry-run", "--rendezvous", dir},
 		{"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
-		{"import", log},
+		{"import", log}, {"learn", learnSamples + "/job2"}, {"learn", learnSamples + "/job2", "--json"},
 		{"plan", smallSweep}, {"plan", smallSweep, "--json"}, {"plot", model, "--coll", "allreduce", "--comm", "2x8",
 			"-o", filepath.Join(dir, "p.svg")},
 		{"profile", job}, {"profile", job, "--json"},

@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // Kind is what a file holds. Its first bytes tell.
@@ -29,6 +30,7 @@ const (
 	KindInspector
 	KindRecord
 	kindTrial
+	KindLearned
 	KindProfile
 	kindPage
 	kindXML
@@ -57,6 +59,7 @@ var kinds = [...]struct{ is, use string }{
 		"tunefit import DIRECTORY -o job.csv makes a job profile of those of all ranks"},
 	kindTrial: {"what a job found out about its policy",
 		"tunefit compare DIRECTORY shows all such files of a directory"},
+	KindLearned: {"what a job has learned", "tunefit learn DIRECTORY shows all such files of a directory"},
 	KindProfile: {"a job profile", "tunefit profile FILE prints it"},
 	kindPage:    {"a page for a browser", "open it in one"},
 	kindXML: {"XML, but no topology: it has no <system>",
@@ -164,6 +167,8 @@ func Sniff(head []byte) (s sniffed) {
 			s.Kind = KindModel
 		case has(`"inspector_output_format_version"`):
 			s.Kind = KindInspector
+		case has(trial.EvidenceFormat):
+			s.Kind = KindLearned
 		case has(`"step_calls"`) && has(`"block_seconds"`):
 			s.Kind = kindTrial
 		case has(`"lat"`) && has(`"bw"`):

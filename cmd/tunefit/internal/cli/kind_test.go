@@ -16,6 +16,7 @@ func TestKindsOfFiles(t *testing.T) {
 		"../../../../bench/testdata/launcher_*.txt": KindLog,
 		"../../../../bench/testdata/*.json":         KindResults,
 		"../../../../docs/testdata/record/*.json":   kindTrial,
+		"../../../../docs/testdata/learn/*/*.json":  KindLearned,
 		"../../../../docs/testdata/recorded/*.json": KindRecord,
 		"../../../../bench/testdata/*.csv":          KindSweep,
 		"../../../../docs/measured/*.csv":           KindSweep,

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+// envLearn names the directory that a job leaves evidence in.
+const envLearn = "NCCL_TUNER_LEARN"
+
+// learned is what a job has learned on one communicator, and the file that says so.
+type learned struct {
+	File string `json:"file"`
+	trial.Evidence
+	job   int // the directory that it is from, counted
+	alike int // communicators of this kind
+}
+
+// compareKind puts large communicators first. It is 0 for those that do the same in one job, as those of data parallel
+// training do.
+func (l learned) compareKind(o learned) int {
+	return cmp.Or(o.Comm.Compare(l.Comm), cmp.Compare(l.Name, o.Name), cmp.Compare(l.NCCL, o.NCCL),
+		cmp.Compare(l.Machine, o.Machine))
+}
+
+func learnCommand() *cobra.Command {
+	var asJSON, force bool
+	var page string
+	cmd := &cobra.Command{
+		Use:   "learn DIR",
+		Short: "Print what a job has learned from the time of its own steps",
+		Long: `Print what a job has learned from the time of its own steps. DIR is the directory of
+` + envLearn + `. The job may still be running.
+
+It prints a line for each communicator: how long it has tried, what gains most, how
+many shapes are settled, and what trying has cost. A shape is a collective and a
+range of sizes. A table follows: what each configuration does to the time of a step,
+against NCCL's choice, with an interval of 95 %, and what is still open. Of
+communicators of one kind it shows the table of the one that has tried most.
+
+--report writes the same as a page for a browser, with a plot of the intervals.
+
+Exit code: 0 if evidence was read, 1 if there is none or a file is damaged, 2 for a
+wrong command line.`,
+		Example: `  tunefit learn learned/job1
+  tunefit learn learned/job1 --json
+  tunefit learn learned/job1 --report learned.html
+  tunefit learn merge learned/job1 learned/job2 -o all`,
+		Args: cli.Args(1, 1, "the directory of "+envLearn+", or merge DIR..."),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.MayWrite(page, force); err != nil {
+				return err
+			}
+			all, err := readLearned(cmd.ErrOrStderr(), args[0])
+			switch {
+			case len(all) == 0:
+				return err
+			case asJSON:
+				err = errors.Join(cli.WriteJSON(cmd.OutOrStdout(), all), err)
+			default:
+				err = errors.Join(writeLearned(cmd.OutOrStdout(), all), err)
+			}
+			if page != "" {
+				write := func(w io.Writer) error { return writeLearnedPage(w, all) }
+				if bad := cli.WriteWhole(page, force, write); bad != nil {
+					return errors.Join(bad, err)
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", page)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the evidence of each file")
+	cmd.Flags().StringVar(&page, "report", "", "page to write, with a plot of the intervals")
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite the page if it is there")
+	cmd.AddCommand(learnMergeCommand())
+	return cmd
+}
+
+// readLearned reads the evidence in a directory. It names files of other kinds and leaves them out. The error is about
+// those that are damaged.
+func readLearned(notes io.Writer, dir string) (all []learned, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) != ".json" || entry.IsDir() {
+			continue
+		}
+		l := learned{File: filepath.Join(dir, entry.Name())}
+		text, err := cli.ReadRegular(l.File)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if foreign := cli.Sniff(text).Accept(l.File, []cli.Kind{cli.KindLearned}); foreign != nil {
+			fmt.Fprintf(notes, "left out: %v\n", foreign)
+			continue
+		}
+		if err = json.Unmarshal(text, &l.Evidence); err != nil {
+			err = jsonerror.At(l.File, text, err)
+		} else if err = checkLearned(&l.Evidence); err != nil {
+			err = fmt.Errorf("%s: %w", l.File, err)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%w (the library writes these files whole: copy it again, or remove it)",
+				err))
+			continue
+		}
+		all = append(all, l)
+	}
+	if len(all)+len(failed) == 0 {
+		return nil, fmt.Errorf("%s: no job has left what it learned here (it needs %s=%s)", dir, envLearn, dir)
+	}
+	slices.SortStableFunc(all, func(a, b learned) int {
+		return cmp.Or(a.compareKind(b), cmp.Compare(b.Blocks, a.Blocks), a.Began.Compare(b.Began))
+	})
+	return all, errors.Join(failed...)
+}
+
+// checkLearned finds what no job writes, and spells names as policies do. Other texts become one line each.
+func checkLearned(e *trial.Evidence) error {
+	if e.Version != trial.EvidenceVersion {
+		return fmt.Errorf("its version is %d (known: %d)", e.Version, trial.EvidenceVersion)
+	}
+	if e.Nodes < 1 || e.Ranks < e.Nodes {
+		return fmt.Errorf("no communicator has %d ranks on %d nodes", e.Ranks, e.Nodes)
+	}
+	e.Name = termsafe.Line(e.Name)
+	for i, why := range e.LeftOut {
+		e.LeftOut[i] = termsafe.Line(why)
+	}
+	var errs []error
+	if e.NCCL != "" {
+		releases, err := nccl.ParseReleases(e.NCCL)
+		e.NCCL, errs = releases.String(), append(errs, err)
+	}
+	if e.Machine != "" {
+		_, err := topo.ParseFingerprint(e.Machine)
+		errs = append(errs, err)
+	}
+	for i := range e.Factors {
+		f := &e.Factors[i]
+		coll, err := nccl.Colls.Parse(f.Coll)
+		f.Coll = coll.String()
+		if f.MinBytes > f.MaxBytes || len(f.Arms) == 0 || f.Arms[0].Algo+f.Arms[0].Proto != "" {
+			err = fmt.Errorf("%d to %d bytes, %d arms (needed: a range; NCCL's choice as the first arm)", f.MinBytes,
+				f.MaxBytes, len(f.Arms))
+		}
+		for j := range f.Arms {
+			a := &f.Arms[j]
+			if a.Config = termsafe.Line(a.Config); a.Algo+a.Proto != "" && err == nil {
+				var cell nccl.Cell
+				cell, err = nccl.ParseCell(a.Algo, a.Proto)
+				a.Algo, a.Proto = cell.Algo.String(), cell.Proto.String()
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("factor %d: %w", i+1, err))
+		}
+	}
+	return errors.Join(errs...)
+}

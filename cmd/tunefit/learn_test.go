@@ -1,0 +1,344 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+const learnSamples = "../../docs/testdata/learn"
+
+func TestLearn(t *testing.T) {
+	out, said := tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job1"))
+	want := "31 blocks of 8 s; step 812 ms. allreduce 64MiB ring/ll128 instead of ring/simple: -2.1 % of the step " +
+		"(-2.6 .. -1.7). Together with 1 other shape: -3.1 % (-3.7 .. -2.5). 5 of 8 shapes settled. " +
+		"Lost so far: 3 steps.\n\n" +
+		"2x8 dp, NCCL 2.30.7, machine 5d1f0c2a9be47360, 2026-11-02 14:00 to 2026-11-02 14:09: trying\n"
+	if !strings.HasPrefix(out, want) || said != "" {
+		t.Errorf("%s%s\nwant\n%s", out, said, want)
+	}
+	for _, line := range []string{
+		"allreduce 64MiB 24 ring/simple - - - 8 NCCL's choice",
+		"ring/ll128 -2.1 % (-2.6 .. -1.7) -17.3 9 faster",
+		"tree/simple +1.4 % (+0.8 .. +2.0) +11.5 6 slower: dropped",
+		"ring/ll128 8 ch -1.0 % (-2.2 .. +0.2) -8.2 4 open",
+		"ring/ll128 -0.0 % (-0.1 .. +0.1) -0.2 12 alike: dropped",
+		"ring/ll128 - - - 0 not tried yet",
+		"not tried: allgather in groups that NCCL decides together",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), line) {
+			t.Errorf("no %q in\n%s", line, out)
+		}
+	}
+	page, err := os.ReadFile("../../docs/LEARN.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) { // what the page shows is what is printed
+		line, shown := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		if shown && !strings.HasPrefix(line, "export ") && !strings.Contains(out, line) {
+			t.Errorf("no %q in\n%s", line, out)
+		}
+	}
+	out, _ = tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job2"))
+	for _, want := range []string{"2x8 dp: 140 blocks", "1x8 tp: 60 blocks", "Nothing makes steps shorter for sure.",
+		"Gained so far: 9 steps.", "proven; the rows are in learned.csv: step time -2.1 % (-2.5 .. -1.6): faster",
+		": ended; nothing makes steps shorter"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// Of many communicators that do the same, each has its line, and the one that has tried most its table.
+func TestLearnAlike(t *testing.T) {
+	dir := t.TempDir()
+	for i, blocks := range []int{30, 31, 29} {
+		evidence(t, dir, fmt.Sprintf("%d.json", i), func(e *trial.Evidence) { e.Blocks = blocks })
+	}
+	evidence(t, dir, "tp.json", func(e *trial.Evidence) { e.Name = "tp" })
+	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
+	if strings.Count(out, " blocks of 16 s") != 4 || !strings.HasPrefix(out, "2x8: 31 blocks") ||
+		strings.Count(out, "\ncollective ") != 2 || !strings.Contains(out, "\n2x8 (3 alike), NCCL") ||
+		!strings.Contains(out, "\n2x8 tp, NCCL") {
+		t.Error(out)
+	}
+}
+
+// A job that has just begun has nothing to show.
+func TestLearnNothingYet(t *testing.T) {
+	dir := t.TempDir()
+	evidence(t, dir, "a.json", func(e *trial.Evidence) {
+		e.State, e.Blocks, e.Steps, e.StepSeconds, e.Factors, e.NCCL = trial.Observing, 0, 0, 0, nil, ""
+		e.Result = nil
+	})
+	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
+	want := "Nothing has been tried yet.\n\n2x8, NCCL not known, machine 5d1f0c2a9be47360, 2026-11-02 14:00 to " +
+		"2026-11-02 15:00: watching what the job calls\n"
+	if out != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+	tunefit(t, cli.ExitOK, "learn", dir, "--report", filepath.Join(dir, "page.html"))
+}
+
+func TestLearnJSON(t *testing.T) {
+	out, _ := tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job2"), "--json")
+	var all []learned
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 2 || all[0].Ranks != 16 ||
+		!strings.HasSuffix(all[0].File, "learning-2n-16r.json") || all[0].Factors[0].Arms[1].Effect != -0.0196 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// The page is whole in itself, and what files say is text in it.
+func TestLearnPage(t *testing.T) {
+	dir, page := t.TempDir(), filepath.Join(t.TempDir(), "page.html")
+	evidence(t, dir, "a.json", func(e *trial.Evidence) { e.Name = "<script>x</script>" })
+	tunefit(t, cli.ExitOK, "learn", dir, "--report", page)
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"default-src 'none'", "&lt;script&gt;x",
+		"<svg role=\"img\" aria-label=\"-2.0 % (-2.2 .. -1.8)\"",
+		`cx="4.54`, "ring/ll128", "NCCL&#39;s choice", "faster"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text[len(text)-3000:])
+		}
+	}
+	evidence(t, dir, "a.json", func(e *trial.Evidence) { best(e).Blocks = 0 }) // it has an axis, too
+	tunefit(t, cli.ExitOK, "learn", dir, "--report", page, "--force")
+	untried, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, untried...)
+	for _, not := range []string{"<script", "http://", "https://", "ZgotmplZ", "NaN"} {
+		if strings.Contains(string(text), not) {
+			t.Errorf("%q in the page", not)
+		}
+	}
+	_, said := tunefit(t, cli.ExitFailed, "learn", dir, "--report", page)
+	if !strings.Contains(said, "--force overwrites") {
+		t.Error(said)
+	}
+}
+
+func TestLearnBadFiles(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		code       int
+		want       []string
+	}{
+		{"a.txt", "", cli.ExitFailed, []string{"no job has left what it learned here", "NCCL_TUNER_LEARN="}},
+		{"a.json", "{", cli.ExitOK, []string{"left out: ", "a.json is JSON, but nothing"}},
+		{"a.json", `{"step_calls":1,"block_seconds":1}`, cli.ExitOK, []string{"a.json is what a job found out about its " +
+			"policy (needed: what a job has learned)"}},
+		{"a.json", "", cli.ExitFailed, []string{"a.json:1:1: unexpected end", "remove it"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":1,`, cli.ExitFailed,
+			[]string{"a.json:1:47: unexpected end"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":2}`, cli.ExitFailed, []string{"version is 2 (known: 1)"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":1}`, cli.ExitFailed, []string{"0 ranks on 0 nodes"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":1,"nodes":1,"ranks":8,"nccl":"2.x","machine":"m",` +
+			`"factors":[{"collective":"allredcue","arms":[{}]},{"collective":"allreduce","arms":[]},` +
+			`{"collective":"allreduce","arms":[{},{"algorithm":"rign","protocol":"ll"}]}]}`, cli.ExitFailed,
+			[]string{`a.json: "2.x" is no range of releases`, `"m" is no topology fingerprint`, `factor 1: unknown collective`,
+				`did you mean "allreduce"`, "factor 2: 0 to 0 bytes, 0 arms", `factor 3: unknown algorithm "rign"`}},
+	} {
+		dir := t.TempDir()
+		if c.code == cli.ExitOK || c.name == "a.json" { // the others are shown
+			evidence(t, dir, "good.json", func(*trial.Evidence) {})
+		}
+		if err := os.WriteFile(filepath.Join(dir, c.name), []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, said := tunefit(t, c.code, "learn", dir)
+		if m := lacks(said, c.want...); len(m) > 0 {
+			t.Errorf("%q: no %q in %s", c.text, m, said)
+		}
+		if c.name == "a.json" && !strings.Contains(out, "allreduce 64MiB ring/ll128") {
+			t.Errorf("%q: the good file is not shown:\n%s", c.text, out)
+		}
+		if c.name == "a.json" && c.code != cli.ExitOK { // and nothing comes of a damaged one
+			all := filepath.Join(t.TempDir(), "all")
+			tunefit(t, cli.ExitFailed, "learn", "merge", dir, "-o", all)
+			if _, err := os.Stat(all); err == nil {
+				t.Errorf("%q: something was written", c.text)
+			}
+		}
+	}
+	tunefit(t, cli.ExitUsage, "learn")
+	tunefit(t, cli.ExitFailed, "learn", filepath.Join(t.TempDir(), "nothing"))
+}
+
+// evidence writes a file of a proven gain, changed.
+func evidence(t *testing.T, dir, name string, change func(*trial.Evidence)) {
+	t.Helper()
+	const size = 64 << 20
+	began := time.Date(2026, 11, 2, 14, 0, 0, 0, time.UTC)
+	e := trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Key: dir + "/" + name,
+		Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: "2.30.7", Machine: "5d1f0c2a9be47360", Began: began,
+		At: began.Add(time.Hour), State: trial.Learned, StepSeconds: 1, BlockSeconds: 16, Blocks: 30, Steps: 400,
+		LostSteps: 2, Result: &trial.Finding{Result: trial.Result{State: trial.Precise, Pairs: 9, Mean: -0.02, Low: -0.03,
+			High: -0.01}}, Factors: []trial.Factor{{Coll: "allreduce", MinBytes: size, MaxBytes: size, Settled: true,
+			Arms: []trial.Arm{{Config: "ring/simple", Blocks: 10, Dropped: "worse"}, {Config: "ring/ll128", Algo: "ring",
+				Proto: "ll128", Effect: -0.02, Error: 0.001, Blocks: 20}}}}}
+	change(&e)
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// best is the arm that is faster in evidence as written.
+func best(e *trial.Evidence) *trial.Arm { return &e.Factors[0].Arms[1] }
+
+// Effects of two jobs are averaged by precision, and what comes of them is whole: a job can go on from it.
+func TestLearnMerge(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	evidence(t, path("1"), "a.json", func(e *trial.Evidence) { e.State, e.Result = trial.Trying, nil })
+	// Another communicator of the job made the same steps, and the job has gone on from what it proved before.
+	evidence(t, path("1"), "b.json", func(e *trial.Evidence) {
+		e.State, e.Result, best(e).Effect, e.Blocks = trial.Trying, nil, -0.5, 29
+	})
+	evidence(t, path("1"), "0.json", func(e *trial.Evidence) {
+		best(e).Effect, e.Blocks, e.Of = -0.4, 8, []string{path("1") + "/a.json 2026-11-02T14:00:00Z"}
+	})
+	evidence(t, path("2"), "a.json", func(e *trial.Evidence) {
+		e.State, best(e).Effect, best(e).Error = trial.Trying, -0.018, 0.002
+		e.Factors[0].Arms[0].Dropped = ""
+		e.Factors[0].Arms = append(e.Factors[0].Arms, trial.Arm{Config: "tree/simple", Algo: "tree", Proto: "simple",
+			Effect: 0.03, Error: 0.01, Blocks: 3})
+	})
+	evidence(t, path("2"), "old.json", func(e *trial.Evidence) { e.NCCL, best(e).Channels = "2.28.9", 8 })
+	_, said := tunefit(t, cli.ExitOK, "learn", "merge", path("1"), path("2"), "-o", path("all"))
+	if want := "wrote 2 files of evidence and 2 rows of learned.csv (tunefit learn " + path("all") + ")\n"; said != want {
+		t.Errorf("%q, want %q", said, want)
+	}
+	all, err := readLearned(os.Stderr, path("all"))
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%v, %+v", err, all)
+	}
+	e := all[1]
+	a := best(&e.Evidence)
+	// Weights are 1e6 and 2.5e5.
+	if e.NCCL != "2.30.7" || math.Abs(a.Effect+0.0196) > 1e-9 || math.Abs(a.Error-1/math.Sqrt(1.25e6)) > 1e-9 ||
+		a.Blocks != 40 || e.Blocks != 60 || e.Steps != 800 || e.LostSteps != 4 || len(e.Of) != 3 ||
+		len(e.Factors) != 1 || len(e.Factors[0].Arms) != 3 || e.Factors[0].Settled ||
+		e.Factors[0].Arms[0].Dropped != "" || e.State != trial.Learned {
+		t.Errorf("%+v", e)
+	}
+	rows, err := os.ReadFile(path("all/learned.csv"))
+	want := `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl
+# -2.0 % of the step (-2.2 .. -1.8), 20 blocks of 1 job up to 2026-11-02, machine 5d1f0c2a9be47360
+allreduce,67108864,67108864,ring,ll128,8,2,16,2.28.9
+# -2.0 % of the step (-2.1 .. -1.8), 40 blocks of 2 jobs up to 2026-11-02, machine 5d1f0c2a9be47360
+allreduce,67108864,67108864,ring,ll128,0,2,16,2.30.7
+`
+	if err != nil || string(rows) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, rows, want)
+	}
+	tunefit(t, cli.ExitOK, "check", path("all/learned.csv"))
+	for _, c := range []struct{ args, want []string }{
+		{[]string{path("1"), "-o", path("all")}, []string{"all is not empty"}},
+		{[]string{path("1"), path("1"), "-o", path("new")}, []string{"1/a.json both have", "would count twice"}},
+		{[]string{path("all"), path("2"), "-o", path("new")}, []string{"all/merged-2n-16r-2", " and ", "would count twice"}},
+		{[]string{path("none"), "-o", path("new")}, []string{"no such file"}},
+	} {
+		_, said := tunefit(t, cli.ExitFailed, append([]string{"learn", "merge"}, c.args...)...)
+		if m := lacks(said, c.want...); len(m) > 0 {
+			t.Errorf("%q: no %q in %s", c.args, m, said)
+		}
+	}
+	tunefit(t, cli.ExitUsage, "learn", "merge", path("1"))
+	if _, err := os.Stat(path("new")); err == nil {
+		t.Error("something was written")
+	}
+}
+
+// What must not be averaged is not, and what jobs disagree about is named.
+func TestLearnMergeApart(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*trial.Evidence) // of the second job
+		code   int
+		want   []string
+		rows   int
+	}{
+		{"three standard errors", func(e *trial.Evidence) { best(e).Effect = -0.02 + 2.9*0.001*math.Sqrt2 }, cli.ExitOK,
+			nil, 1},
+		{"contradiction", func(e *trial.Evidence) { best(e).Effect = -0.02 + 3.1*0.001*math.Sqrt2 }, cli.ExitOK,
+			[]string{"contradiction: allreduce 64MiB ring/ll128: -2.0 % (-2.2 .. -1.8) in ", "1/a.json, -1.6 %", "2/a.json"}, 1},
+		{"slower in one job", func(e *trial.Evidence) { best(e).Effect, best(e).Error = 0.006, 0.0025 }, cli.ExitOK,
+			[]string{"contradiction"}, 0},
+		{"other machine", func(e *trial.Evidence) { e.Machine = "00000000000000aa" }, cli.ExitFailed,
+			[]string{"1/a.json is of machine 5d1f0c2a9be47360", "2/a.json of 00000000000000aa (needed: evidence of one"}, 0},
+		{"no machine", func(e *trial.Evidence) { e.Machine = "" }, cli.ExitOK,
+			[]string{"2/a.json is left out: its machine"}, 1},
+		{"no release", func(e *trial.Evidence) { e.NCCL = "" }, cli.ExitOK, []string{"2/a.json is left out: its machine"}, 1},
+		{"overlap", func(e *trial.Evidence) { e.Factors[0].MinBytes, best(e).Config = 32<<20, "ring/ll" }, cli.ExitOK,
+			[]string{"allreduce 64MiB (NCCL: ring/simple) in ", "allreduce 32MiB - 64MiB", "they stay apart"}, 2},
+		{"another choice of NCCL", func(e *trial.Evidence) { e.Factors[0].Arms[0].Config = "tree/ll" }, cli.ExitOK,
+			[]string{"they stay apart"}, 2},
+		{"another shape", func(e *trial.Evidence) { e.Factors[0].Coll = "allgather" }, cli.ExitOK, nil, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			evidence(t, filepath.Join(dir, "1"), "a.json", func(*trial.Evidence) {})
+			evidence(t, filepath.Join(dir, "2"), "a.json", c.change)
+			out := filepath.Join(dir, "out")
+			_, said := tunefit(t, c.code, "learn", "merge", filepath.Join(dir, "1"), filepath.Join(dir, "2"), "-o", out)
+			if m := lacks(said, c.want...); len(m) > 0 {
+				t.Errorf("no %q in %s", m, said)
+			}
+			if len(c.want) == 0 && strings.Count(said, "\n") != 1 {
+				t.Error(said)
+			}
+			text, _ := os.ReadFile(filepath.Join(out, "learned.csv"))
+			if rows := strings.Count(string(text), "\nall"); rows != c.rows {
+				t.Errorf("%d rows, want %d:\n%s", rows, c.rows, text)
+			}
+		})
+	}
+}
+
+// Only what a job has proven becomes a row, and merged evidence is no proof of all of its leaders.
+func TestLearnMergeUnproven(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	evidence(t, path("3"), "a.json", func(*trial.Evidence) {})
+	evidence(t, path("4"), "a.json", func(e *trial.Evidence) { e.State, e.Factors[0].Coll = trial.Stopped, "allgather" })
+	evidence(t, path("5"), "a.json", func(e *trial.Evidence) { e.State = trial.Trying })
+	tunefit(t, cli.ExitOK, "learn", "merge", path("3"), path("4"), "-o", path("34"))
+	_, said := tunefit(t, cli.ExitOK, "learn", "merge", path("34"), path("5"), "-o", path("345"))
+	if rows, _ := os.ReadFile(path("345/learned.csv")); !strings.Contains(said, " 1 row ") ||
+		!strings.Contains(string(rows), "\nallreduce,") {
+		t.Errorf("%s%s", said, rows)
+	}
+	for _, job := range []string{"1", "2"} {
+		evidence(t, filepath.Join(dir, job), "a.json", func(e *trial.Evidence) { e.State = trial.Stopped })
+	}
+	_, said = tunefit(t, cli.ExitOK, "learn", "merge", path("1"), path("2"), "-o", path("out"))
+	if !strings.Contains(said, "0 rows of learned.csv") {
+		t.Error(said)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out/learned.csv")); err == nil {
+		t.Error("there are rows")
+	}
+}

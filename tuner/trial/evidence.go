@@ -1,0 +1,83 @@
+package trial
+
+import (
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Evidence is what a job has learned on one communicator: what was tried, what each thing is worth, and what came of it.
+// The rank that learns writes it as JSON, whole, into the directory of NCCL_TUNER_LEARN.
+type Evidence struct {
+	Format  string `json:"format"` // EvidenceFormat
+	Version int    `json:"version"`
+	Key     string `json:"comm"` // id and ranks; names the communicator in one job only
+	nccl.Comm
+	Name    string    `json:"name,omitempty"` // of the communicator
+	NCCL    string    `json:"nccl"`           // release, as nccl.Releases writes it; "": not known
+	Machine string    `json:"machine"`        // fingerprint; "": not known
+	Began   time.Time `json:"began"`
+	At      time.Time `json:"at"` // when this was written
+	State   Learning  `json:"state"`
+
+	StepCalls    uint64  `json:"step_calls"`
+	StepSeconds  float64 `json:"step_seconds"`
+	BlockSeconds float64 `json:"block_seconds"`
+	Blocks       int     `json:"blocks"` // that were drawn and counted
+	Steps        int     `json:"steps"`  // in them
+	// LostSteps is the time that trying has cost so far, in steps: what the drawn arms took beyond NCCL's choice. It is
+	// negative where they took less.
+	LostSteps float64  `json:"lost_steps"`
+	Factors   []Factor `json:"factors"`
+	LeftOut   []string `json:"left_out,omitempty"` // what is not tried, and why, a sentence each
+	// Of names the communicators of jobs whose evidence was put together here, each with when it began; empty: this is
+	// of one. It keeps evidence from counting twice.
+	Of []string `json:"of,omitempty"`
+	// Result is the comparison of what was learned with what was in force before; nil: it has not begun.
+	Result *Finding `json:"result,omitempty"`
+}
+
+// EvidenceFormat and EvidenceVersion open every file of evidence.
+const (
+	EvidenceFormat  = "nccl-tuner-go learning"
+	EvidenceVersion = 1
+)
+
+// Learning is how far learning has come.
+type Learning string
+
+const (
+	Observing Learning = "observing" // what the job calls
+	Trying    Learning = "trying"
+	Proving   Learning = "proving" // the comparison runs
+	Learned   Learning = "learned" // and proven: its rows are in learned.csv
+	Nothing   Learning = "nothing" // nothing was found that makes steps shorter
+	Stopped   Learning = "stopped" // by an edit, or by the end of the communicator: the next job goes on from here
+)
+
+// Factor is a kind of call, of which one thing at a time is tried in each block.
+type Factor struct {
+	Coll         string  `json:"collective"`
+	MinBytes     uint64  `json:"min_bytes"`
+	MaxBytes     uint64  `json:"max_bytes"`
+	CallsPerStep float64 `json:"calls_per_step"`
+	Settled      bool    `json:"settled"` // no arm is open
+	Arms         []Arm   `json:"arms"`    // the first is NCCL's choice
+}
+
+// Arm is one thing to try.
+type Arm struct {
+	Config string `json:"config"` // ring/ll128 8 ch; NCCL's choice for the first, with what NCCL chose
+	// Algo and Proto are empty, and Channels 0, where they are left to NCCL.
+	Algo     string `json:"algorithm,omitempty"`
+	Proto    string `json:"protocol,omitempty"`
+	Channels int    `json:"channels,omitempty"`
+	// Effect is what the arm does to the time of a step, relative to NCCL's choice: -0.02 is 2 % shorter. Its standard
+	// error is Error. Both are 0 for NCCL's choice, and where Blocks is 0.
+	Effect  float64 `json:"effect"`
+	Error   float64 `json:"error"`
+	Blocks  int     `json:"blocks"`
+	Dropped string  `json:"dropped,omitempty"` // why it is tried no more: "worse", "alike"
+	// Proven says of evidence that was put together that one of the jobs has proven the arm, as one of its leaders.
+	Proven bool `json:"proven,omitempty"`
+}
