@@ -24,6 +24,8 @@ type comparison struct {
 	sides  [2]Version
 	trial  *trial // nil: none is under way
 	canary bool   // side A is an edit and B what was in force before
+	proves bool   // side A is what an experiment has found: only if it is surely faster it stays
+	seed   uint64 // of the order of sides; 0: from the versions
 	began  time.Time
 
 	follower follower
@@ -75,6 +77,7 @@ func (d *comparison) look(ctx context.Context) {
 		before = d.asked
 	}
 	switch {
+	case d.proves: // an edit ends it all
 	case d.trial != nil && f.Wanted == d.sides[B].Meaning():
 		d.goBack(ctx)
 	case before != nil && v.Meaning() == before.Meaning():
@@ -156,7 +159,9 @@ func (d *comparison) divide(ctx context.Context, now time.Time) {
 		return
 	}
 	*d.trial = trial{}
-	d.blocks.seed = seedOf(a.Meaning(), b.Meaning())
+	if d.blocks.seed = d.seed; d.seed == 0 {
+		d.blocks.seed = seedOf(a.Meaning(), b.Meaning())
+	}
 	d.told = Result{} // conclude tells of the new blocks
 	d.Log.Infof("comparing %s with %s by turns, in blocks of %v; a step is %s, %v", a, b, d.blocks.length,
 		plural.Of(int(d.steps.period), "call"), d.steps.took.Round(time.Millisecond))
@@ -189,7 +194,7 @@ func (d *comparison) conclude(ctx context.Context) {
 	d.told = r
 	stays := A
 	if r.State != Running {
-		if d.Canary && r.Slower() {
+		if d.Canary && r.Slower() || d.proves && !r.Faster() {
 			stays = B
 		}
 		d.Versions.Propose(d.sides[stays])
@@ -211,6 +216,8 @@ func (d *comparison) logEnd(c Finding, stays Side) {
 	switch {
 	case c.State == NoChange:
 		how = d.Log.Warnf
+	case d.proves && stays == B:
+		then = fmt.Sprintf("%s is in force again", d.sides[B])
 	case stays == B:
 		how, then = d.Log.Warnf,
 			fmt.Sprintf("%s is in force again; an edit that changes what the file means is tried anew", d.sides[B])
