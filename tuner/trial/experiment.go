@@ -23,6 +23,8 @@ type experiment struct {
 	steps  int       // in closed blocks
 	judged int       // len(blocks) when arms were judged last
 	hurt   bool      // a block since then was surely bad
+	// The budget is spent: until the leaders have earned some of it, nothing else is tried.
+	resting bool
 	column [][]int   // of an arm in estimate; -1 for NCCL's choice
 	// What earlier jobs have tried.
 	earlier struct {
@@ -57,7 +59,7 @@ const (
 	// Time drifts from block to block. wander is the variance of that, in variances of a block's mean.
 	wander = 0.2
 	// The budget is a share of the steps made so far, or of so many at the beginning.
-	budgetSteps = 3000
+	budgetSteps = 4000
 )
 
 // newExperiment prepares factors whose first arm is NCCL's choice.
@@ -80,6 +82,9 @@ func newExperiment(seed uint64, budget float64, factors []Factor) *experiment {
 // draw returns the arms of a block, by factor. Of the open arms the one of the greatest hash is drawn, so that
 // communicators that have not dropped the same arms still draw alike where they can.
 func (e *experiment) draw(block int64) []int {
+	if e.resting {
+		return e.leaders(proven)
+	}
 	arms := make([]int, len(e.factors))
 	for i, f := range e.factors {
 		most := uint64(0)
@@ -160,6 +165,7 @@ func (e *experiment) judge() {
 	}
 	e.judged, e.hurt = len(e.blocks), false
 	e.estimate()
+	e.resting = e.lost() > e.budget*max(float64(e.steps+e.earlier.steps), budgetSteps)
 	for i := range e.factors {
 		f := &e.factors[i]
 		leader := f.leader()
@@ -319,7 +325,7 @@ func (e *experiment) over() string {
 	case e.judged == 0 && e.earlier.blocks == 0:
 	case e.gainable() < notWorth:
 		return "little left"
-	case e.lost() > e.budget*max(float64(e.steps+e.earlier.steps), budgetSteps):
+	case e.resting && !slices.ContainsFunc(e.leaders(proven), func(k int) bool { return k > 0 }):
 		return "budget"
 	case len(e.blocks) >= mostBlocks:
 		return "long enough"
