@@ -25,7 +25,7 @@ type experiment struct {
 	hurt   bool      // a block since then was surely bad
 	// The budget is spent: until the leaders have earned some of it, nothing else is tried.
 	resting bool
-	column [][]int   // of an arm in estimate; -1 for NCCL's choice
+	column  [][]int // of an arm in estimate; -1 for NCCL's choice
 	// What earlier jobs have tried.
 	earlier struct {
 		blocks, steps int
@@ -58,8 +58,8 @@ const (
 
 	// Time drifts from block to block. wander is the variance of that, in variances of a block's mean.
 	wander = 0.2
-	// The budget is a share of the steps made so far, or of so many at the beginning.
-	budgetSteps = 4000
+	// The budget is a share of the steps of all blocks so far, or of so many blocks at the beginning.
+	budgetBlocks = 400
 )
 
 // newExperiment prepares factors whose first arm is NCCL's choice.
@@ -83,7 +83,7 @@ func newExperiment(seed uint64, budget float64, factors []Factor) *experiment {
 // communicators that have not dropped the same arms still draw alike where they can.
 func (e *experiment) draw(block int64) []int {
 	if e.resting {
-		return e.leaders(proven)
+		return e.leaders()
 	}
 	arms := make([]int, len(e.factors))
 	for i, f := range e.factors {
@@ -102,15 +102,11 @@ func (e *experiment) draw(block int64) []int {
 	return arms
 }
 
-// leaders returns the best arm of each factor as far as is known. With standard errors it is NCCL's choice unless
-// the best gains as many.
-func (e *experiment) leaders(errors float64) []int {
+// leaders returns the arm of each factor that is proven to be best.
+func (e *experiment) leaders() []int {
 	arms := make([]int, len(e.factors))
-	for i, f := range e.factors {
-		best := f.leader()
-		if a := f.Arms[best]; a.Effect < -errors*a.Error || errors == 0 {
-			arms[i] = best
-		}
+	for i := range e.factors {
+		arms[i] = e.factors[i].Proven()
 	}
 	return arms
 }
@@ -165,7 +161,8 @@ func (e *experiment) judge() {
 	}
 	e.judged, e.hurt = len(e.blocks), false
 	e.estimate()
-	e.resting = e.lost() > e.budget*max(float64(e.steps+e.earlier.steps), budgetSteps)
+	n := float64(len(e.blocks) + e.earlier.blocks)
+	e.resting = e.lost() > e.budget*float64(e.steps+e.earlier.steps)*max(1, budgetBlocks/n)
 	for i := range e.factors {
 		f := &e.factors[i]
 		leader := f.leader()
@@ -197,6 +194,14 @@ func (f *Factor) leader() (best int) {
 		}
 	}
 	return best
+}
+
+// Proven is the arm that gains two standard errors and leads; 0 if none does.
+func (f *Factor) Proven() int {
+	if k := f.leader(); f.Arms[k].Effect < -proven*f.Arms[k].Error {
+		return k
+	}
+	return 0
 }
 
 // settle notes whether more than one arm is open.
@@ -273,7 +278,7 @@ func (e *experiment) goOn(from Evidence) {
 
 // gainable is how much of a step could still be gained: what open arms may be better than the leaders by.
 func (e *experiment) gainable() (sum float64) {
-	leaders := e.leaders(proven)
+	leaders := e.leaders()
 	for i, f := range e.factors {
 		if f.Settled {
 			continue
@@ -325,7 +330,7 @@ func (e *experiment) over() string {
 	case e.judged == 0 && e.earlier.blocks == 0:
 	case e.gainable() < notWorth:
 		return "little left"
-	case e.resting && !slices.ContainsFunc(e.leaders(proven), func(k int) bool { return k > 0 }):
+	case e.resting && !slices.ContainsFunc(e.leaders(), func(k int) bool { return k > 0 }):
 		return "budget"
 	case len(e.blocks) >= mostBlocks:
 		return "long enough"

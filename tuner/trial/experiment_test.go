@@ -127,7 +127,7 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 			o.lost -= o.gain * float64(max(0, most-n))
 		}
 	}()
-	leaders := e.leaders(proven)
+	leaders := e.leaders()
 	o.gain = -math.Expm1(p.effect(leaders))
 	o.share = o.gain / -math.Expm1(p.effect(p.best()))
 	if o.gain == 0 {

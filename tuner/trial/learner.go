@@ -201,7 +201,7 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 		delete(l.plans, block-4)
 	}
 	if p.left {
-		if v, err := l.With(l.experiment.factors, l.experiment.leaders(proven)); err == nil {
+		if v, err := l.With(l.experiment.factors, l.experiment.leaders()); err == nil {
 			l.ask(v, now)
 		}
 		return
@@ -212,7 +212,7 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 // conclude ends the experiment, and begins to prove what it has found.
 func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
 	e := l.experiment
-	arms := e.leaders(proven)
+	arms := e.leaders()
 	found, err := l.With(e.factors, arms)
 	if err != nil || !slices.ContainsFunc(arms, func(k int) bool { return k > 0 }) || l.blocks.length == 0 {
 		l.ask(l.base, now)
