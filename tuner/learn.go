@@ -29,14 +29,15 @@ const (
 	sizesInRange = 8    // the largest size of a kind of calls is at most so many times the smallest
 )
 
-// fewerChannels are the channel counts that are tried for NCCL's own choice. NCCL uses no more than the communicator has.
+// fewerChannels are the channel counts that are tried for NCCL's own choice. NCCL uses no more than the communicator
+// has.
 var fewerChannels = []int{16, 8, 4}
 
 // shapes are the calls of a communicator that learns. NCCL's thread adds them, the background reads them.
 type shapes struct {
 	base string // the meaning of the version by which they are decided; calls by other versions tell nothing
 	comm nccl.Comm
-	// lowered reports whether a channel count may be asked for.
+	// checked reports whether NCCL checks a channel count, so that it may be asked for.
 	checked func(nccl.Coll, nccl.Algo) bool
 
 	mu  sync.Mutex
@@ -250,7 +251,8 @@ func (c *Comm) with(base *policyfile.Version, factors []trial.Factor, arms []int
 // learnedRow has the fields of a row, by the names of their columns.
 type learnedRow map[string]string
 
-var learnedColumns = []string{"collective", "min_bytes", "max_bytes", "algorithm", "protocol", "channels", "nodes", "ranks"}
+var learnedColumns = []string{"collective", "min_bytes", "max_bytes", "algorithm", "protocol", "channels", "nodes",
+	"ranks"}
 
 func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm) learnedRow {
 	return learnedRow{"collective": f.Coll, "min_bytes": fmt.Sprint(f.MinBytes), "max_bytes": fmt.Sprint(f.MaxBytes),

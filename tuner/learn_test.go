@@ -149,12 +149,14 @@ func TestLearnedIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "learn")
 	c, base, log := learningComm(t, "allreduce,0,1024,tree,ll,-1,-1,-1\n", settings{learn: dir})
 	e := trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Comm: c.info.Comm,
-		NCCL: c.info.NCCL.String(), Machine: c.plugin.loader.Fingerprint(), At: time.Unix(1_000_000, 0), State: trial.Stopped,
+		NCCL: c.info.NCCL.String(), Machine: c.plugin.loader.Fingerprint(), At: time.Unix(1_000_000, 0),
+		State: trial.Stopped,
 		Factors: []trial.Factor{{Coll: "allreduce", MinBytes: 4096, MaxBytes: 8192, Arms: []trial.Arm{{Config: "tree/ll"},
 			{Config: "ring/ll128", Algo: "ring", Proto: "ll128", Effect: -0.02, Error: 0.002, Blocks: 9}}}}}
 	kept := c.evidence()
 	kept.save(e, c.log)
-	if open, settled := c.evidence().earlier(); len(open) != 1 || settled(nccl.CollAllReduce, nccl.Range{Min: 4096, Max: 4096}) {
+	tried := nccl.Range{Min: 4096, Max: 4096}
+	if open, settled := c.evidence().earlier(); len(open) != 1 || settled(nccl.CollAllReduce, tried) {
 		t.Errorf("%v is open", open)
 	}
 	if v := c.withLearned(base); v != base {
@@ -162,7 +164,7 @@ func TestLearnedIsKept(t *testing.T) {
 	}
 	e.State = trial.Learned
 	kept.save(e, c.log)
-	if open, settled := c.evidence().earlier(); len(open) != 0 || !settled(nccl.CollAllReduce, nccl.Range{Min: 4096, Max: 4096}) {
+	if open, settled := c.evidence().earlier(); len(open) != 0 || !settled(nccl.CollAllReduce, tried) {
 		t.Errorf("%v is open", open)
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, LearnedFile))
@@ -223,7 +225,8 @@ func TestLearnSettings(t *testing.T) {
 	} {
 		var log recorder
 		s, ok := readSettings(env(c.env...), log.log())
-		if s.learn != c.learn || s.learnBudget != c.budget || ok != (c.warns == "") || c.warns != "" && log.count(c.warns) != 1 {
+		if s.learn != c.learn || s.learnBudget != c.budget || ok != (c.warns == "") ||
+			c.warns != "" && log.count(c.warns) != 1 {
 			t.Errorf("%v: %+v, %v, the log: %v", c.env, s, ok, log)
 		}
 	}

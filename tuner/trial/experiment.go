@@ -338,9 +338,9 @@ func (e *experiment) over() string {
 	return ""
 }
 
-// estimate fits effects to all blocks. The logarithm of a block's step time is a level that wanders, plus the effects of
-// its arms, plus noise. A filter takes off the level that the blocks before tell, from times and indicators alike; what
-// is left are differences from the blocks before with independent errors, which least squares fit.
+// estimate fits effects to all blocks. The logarithm of a block's step time is a level that wanders, plus the effects
+// of its arms, plus noise. A filter takes off the level that the blocks before tell, from times and indicators alike.
+// What is left are differences from the blocks before with independent errors, which least squares fit.
 func (e *experiment) estimate() {
 	if len(e.blocks) == 0 {
 		e.fit.solve(nil, nil)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -162,6 +163,30 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 	}
 	o.proven = r.Faster()
 	return o
+}
+
+// Communicators of a job with the same factors draw alike, also where one of them has dropped an arm that another has
+// not; every open arm is drawn about as often.
+func TestDraw(t *testing.T) {
+	p := newPlant(rand.New(rand.NewPCG(1, 2)), 3, 4, 0.3, 0, 0)
+	one := p.experiment(1)
+	other := newExperiment(one.seed, 1, []Factor{one.factors[2], {Coll: "another", Arms: make([]Arm, 3)}, one.factors[0]})
+	other.factors[0].Arms = slices.Clone(one.factors[2].Arms)
+	other.factors[0].Arms[1].Dropped = "worse"
+	const n = 3000
+	var drawn [4]int
+	for block := range int64(n) {
+		a, b := one.draw(block), other.draw(block)
+		if a[0] != b[2] || a[2] != b[0] && a[2] != 1 || b[0] == 1 {
+			t.Fatalf("block %d: %v, and the same factors in another order %v", block, a, b)
+		}
+		drawn[a[1]]++
+	}
+	for k, times := range drawn {
+		if times < n/4*8/10 || times > n/4*12/10 {
+			t.Errorf("arm %d is drawn %d times of %d", k, times, n)
+		}
+	}
 }
 
 // What docs/LEARN.md promises: how much of what could be gained is found within so many steps, what that costs on the
