@@ -50,7 +50,7 @@ const (
 	hurtJudged  = 5      // blocks, where one was surely bad
 	worse       = 2.5    // standard errors behind the leader, by which an arm is dropped
 	little      = 0.002  // of a step: what arms of less difference are alike by, where that is sure
-	notWorth    = 0.0025 // of a step: what ends the experiment if no more can be gained
+	notWorth    = 0.001 // of a step: what ends the experiment if no more can be gained
 	surely      = 2      // standard errors, by which that is sure
 	proven      = 2      // standard errors by which a leader must gain
 	bad         = 0.05   // of a step: a block that is surely so much slower is left at once

@@ -7,15 +7,14 @@ type estimate struct {
 	effect     []float64
 	covariance [][]float64
 	known      []knowledge // of earlier jobs
-	mean       float64
-	prior      float64 // variance of effects, as far as is known: it makes the ridge
+	prior      float64     // variance of effects, as far as is known: it makes the ridge
 }
 
 // knowledge is an effect and its variance; 0: nothing is known.
 type knowledge struct{ effect, variance float64 }
 
 func newEstimate(n int) estimate {
-	e := estimate{make([]float64, n), make([][]float64, n), make([]knowledge, n), 0, firstPrior * firstPrior}
+	e := estimate{make([]float64, n), make([][]float64, n), make([]knowledge, n), firstPrior * firstPrior}
 	for i := range e.covariance {
 		e.covariance[i] = make([]float64, n)
 	}
@@ -25,7 +24,7 @@ func newEstimate(n int) estimate {
 // Standard deviations of effects, of a step: before anything is known, and the least.
 const (
 	firstPrior = 0.02
-	leastPrior = 0.001
+	leastPrior = 0.0001
 )
 
 // tails bounds what one row may weigh: its residual counts up to so many standard deviations (Huber).
@@ -46,7 +45,6 @@ func (e *estimate) solve(rows [][]float64, values []float64) {
 		for i := range a {
 			a[i] = make([]float64, n)
 			a[i][i] = scale / e.prior
-			b[i] = scale / e.prior * e.mean
 			if k := e.known[i]; k.variance > 0 { // a ridge towards that
 				a[i][i] = scale / k.variance
 				b[i] = scale * k.effect / k.variance
@@ -99,13 +97,8 @@ func (e *estimate) solve(rows [][]float64, values []float64) {
 		}
 		// The prior follows from the effects themselves, so that where nothing matters, noise is not taken for effects.
 		e.prior = leastPrior * leastPrior
-		e.mean = 0
-		for _, effect := range e.effect {
-			e.mean += effect / float64(2*n)
-		}
-		e.mean = max(e.mean, 0)
 		for i, effect := range e.effect {
-			e.prior += ((effect-e.mean)*(effect-e.mean) + e.covariance[i][i]) / float64(n)
+			e.prior += (effect*effect + e.covariance[i][i]) / float64(n)
 		}
 	}
 }
