@@ -77,6 +77,9 @@ type Comm struct {
 	member *agree.Member                 // this rank in the agreement; nil where it may not
 	ends   []func()                      // end what join has begun, in reverse order
 	found  atomic.Pointer[trial.Finding] // of the comparison by now; nil: nothing
+	shapes *shapes                       // of calls, where this rank learns; else nil
+
+	learned []learnedRow // of learned.csv as it was first read; nil: not yet
 
 	metrics   *telemetry.CommMetrics
 	recording *telemetry.Recording // who decided what is noted there; nil: nowhere
@@ -232,6 +235,9 @@ func (c *Comm) Decide(q policy.Query) Decision {
 		s.decisions.Add(q, a)
 	}
 	c.recording.Note(s.Engine(), q, a)
+	if c.shapes != nil {
+		c.shapes.add(s.Meaning(), q, a.Decision)
+	}
 	return Decision{a.Decision, s.counts.Decider(a)}
 }
 

@@ -21,10 +21,12 @@ func (c *Comm) takeTurns(change time.Duration) {
 	})
 	c.ends = append(c.ends, remove)
 	switch slot := c.member.Slot(); {
+	case slot == 0 && c.settings.learn != "":
+		c.learn(peer, change, c.inForce().Version)
 	case slot == 0:
 		c.compare(peer, change)
 	case slot > 0:
-		c.background("it stays unknown whether the first slot compares", c.warnOfMissed)
+		c.background("it stays unknown whether the first slot compares or learns", c.warnOfMissed)
 	}
 }
 
@@ -119,6 +121,9 @@ func (s settings) comparing() (variables []string) {
 	if s.canary {
 		variables = append(variables, EnvCanary)
 	}
+	if s.learn != "" {
+		variables = append(variables, EnvLearn)
+	}
 	return variables
 }
 
@@ -146,7 +151,7 @@ func (c *Comm) logMissed(first string) {
 	for _, variable := range c.settings.comparing() {
 		if !strings.Contains(first, " "+variable) {
 			c.log.Warnf("%s: %s has no effect: it is set on this rank, and not on the rank of the first slot, "+
-				"which compares (needed: the same value on all ranks)", c.info, variable)
+				"which compares and learns (needed: the same value on all ranks)", c.info, variable)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // Variables lists the environment variables of the plugin.
 var Variables = []string{EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvReload, EnvRendezvous, EnvStallLimit,
-	EnvCompare, EnvCanary, EnvRecord, EnvMetrics, EnvTrust, EnvFilesTrust, EnvDeterministic,
+	EnvCompare, EnvCanary, EnvLearn, EnvBudget, EnvRecord, EnvMetrics, EnvTrust, EnvFilesTrust, EnvDeterministic,
 	detect.TunerFileVariable}
 
 // CheckSettings returns one line for each variable's value that the plugin would not understand.

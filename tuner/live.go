@@ -24,11 +24,14 @@ type obstacle struct {
 func (c *Comm) obstacle() obstacle {
 	s := c.settings
 	notCompared := func(format string, args ...any) string {
-		if !s.compares() {
-			return ""
+		switch {
+		case s.learn != "":
+			return fmt.Sprintf(format, args...) + fmt.Sprintf(", and so nothing is learned (%s)", EnvLearn)
+		case s.compares():
+			return fmt.Sprintf(format, args...) + fmt.Sprintf(", and so nothing is compared (%s, %s)",
+				EnvCompare, EnvCanary)
 		}
-		return fmt.Sprintf(format, args...) + fmt.Sprintf(", and so nothing is compared (%s, %s)",
-			EnvCompare, EnvCanary)
+		return ""
 	}
 	switch {
 	case s.files.Deterministic:
@@ -36,7 +39,7 @@ func (c *Comm) obstacle() obstacle {
 	case s.reload != reloadLive:
 		return obstacle{label: "reload_" + reloads[s.reload],
 			text: notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
-	case s.files.None():
+	case s.files.None() && s.learn == "":
 		return obstacle{label: "no_policy", text: notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
 	case c.info.Counter == nil:
 		return obstacle{label: "not_counted"}
@@ -68,6 +71,10 @@ func (c *Comm) join(own policyfile.Loaded) error {
 	c.ends = append(c.ends, r.release)
 	timing := r.timing
 	timing.StallLimit = c.settings.stallLimit
+	start := own.Version
+	if c.settings.learn != "" {
+		start = c.withLearned(start)
+	}
 	config := agree.Config{
 		Comm:  c.key(),
 		Ranks: c.info.Ranks,
@@ -82,7 +89,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 		Counter:  c.info.Counter,
 		Uniform:  c.settings.uniform,
 		Name:     c.info.Name,
-		Own:      own.Shared(),
+		Own:      start.Shared(),
 		Stage:    c.stage,
 		Observer: c.plugin.exporter,
 	}
@@ -96,14 +103,19 @@ func (c *Comm) join(own policyfile.Loaded) error {
 		return err
 	}
 	c.ends = append(c.ends, func() { c.member.Close() })
-	if c.inForce().Meaning() != own.Meaning() {
+	if c.inForce().Meaning() != start.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
 	if !c.member.IsStatic() {
-		offer := func(v *policyfile.Version) { c.member.Offer(v.Shared()) }
+		offer := func(v *policyfile.Version) {
+			if c.settings.learn != "" {
+				v = c.withLearned(v)
+			}
+			c.member.Offer(v.Shared())
+		}
 		c.ends = append(c.ends, c.plugin.loader.Watch(c.settings.files, own, c.log, offer))
 	}
-	if c.settings.compares() {
+	if c.settings.changes() {
 		c.takeTurns(r.changeTime())
 	}
 	return nil

@@ -24,6 +24,8 @@ const (
 	EnvStallLimit = "NCCL_TUNER_STALL_LIMIT"
 	EnvCompare    = "NCCL_TUNER_COMPARE"
 	EnvCanary     = "NCCL_TUNER_CANARY"
+	EnvLearn      = "NCCL_TUNER_LEARN"
+	EnvBudget     = "NCCL_TUNER_LEARN_BUDGET"
 	EnvRecord     = "NCCL_TUNER_RECORD"
 	EnvMetrics    = "NCCL_TUNER_METRICS"
 	// By default the plugin refuses what users other than root and the job's user can write. EnvTrust accepts
@@ -78,6 +80,10 @@ type settings struct {
 	// canary compares each edit with the version before it. It rolls the edit back if the steps are surely
 	// slower.
 	canary bool
+	// learn is the directory of what jobs have learned; empty: nothing is. learnBudget is the share of step time that
+	// trying may cost.
+	learn       string
+	learnBudget float64
 	// record is the directory for what is found out about the job; empty for none.
 	record string
 	// logDecisions asks for one INFO line per new decision.
@@ -130,10 +136,25 @@ func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok
 	s.compare = getenv(EnvCompare)
 	s.record = getenv(EnvRecord)
 	s.canary = flag(EnvCanary, false)
+	s.learn, s.learnBudget = getenv(EnvLearn), defaultBudget
+	if s.learn != "" && s.compares() {
+		log.Warnf("%s=%s is not used: a comparison (%s, %s) would be disturbed by what is tried; set one of them",
+			EnvLearn, s.learn, EnvCompare, EnvCanary)
+		s.learn, ok = "", false
+	}
+	if v := getenv(EnvBudget); v != "" {
+		percent, err := strconv.ParseFloat(strings.TrimSuffix(v, "%"), 64)
+		if err != nil || !(percent > 0 && percent <= 100) {
+			log.Warnf("%s=%q is not understood (allowed: percent of the step time, above 0 to 100)", EnvBudget, v)
+			ok = false
+		} else {
+			s.learnBudget = percent / 100
+		}
+	}
 	if s.files.Deterministic = flag(EnvDeterministic, true); s.files.Deterministic {
 		ok = s.refuseChanges(getenv(EnvReload), log) && ok
 	}
-	s.mustReload = s.mustReload || s.compares()
+	s.mustReload = s.mustReload || s.changes()
 	s.stallLimit = agree.DefaultStallLimit
 	if v := getenv(EnvStallLimit); v != "" {
 		seconds, err := strconv.ParseUint(v, 10, 31)
@@ -170,16 +191,26 @@ func (s *settings) refuseChanges(reload string, log telemetry.Log) (ok bool) {
 	if s.canary {
 		refuse(EnvCanary, "1")
 	}
+	if s.learn != "" {
+		refuse(EnvLearn, s.learn)
+	}
 	if s.mustReload || reload == reloads[reloadNew] {
 		log.Warnf("%s=%s is refused under %s=1: an edit changes the last bits of sums (allowed: %s; or unset one "+
 			"of both)",
 			EnvReload, reload, EnvDeterministic, reloads[reloadOff])
 		ok = false
 	}
-	s.compare, s.canary, s.reload, s.mustReload, s.uniform = "", false, reloadOff, false, false
+	s.compare, s.canary, s.learn = "", false, ""
+	s.reload, s.mustReload, s.uniform = reloadOff, false, false
 	s.files.KeepFirst = true
 	return ok
 }
+
+// defaultBudget is the share of step time that trying may cost.
+const defaultBudget = 0.01
+
+// changes reports whether the library itself is to change versions in the job.
+func (s settings) changes() bool { return s.compares() || s.learn != "" }
 
 // compares reports whether versions are to be compared in the job.
 func (s settings) compares() bool { return s.compare != "" || s.canary }

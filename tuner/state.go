@@ -16,9 +16,9 @@ func (c *Comm) state() telemetry.CommState {
 // silence says why nothing but NCCL can decide by a version; "" where something can.
 func (c *Comm) silence(s *snapshot) string {
 	switch e := s.Engine(); {
-	case e == nil && c.settings.files.None():
+	case e == nil && c.settings.files.None() && c.settings.learn == "":
 		return "no_policy"
-	case e == nil && c.settings.compares(): // NCCL alone has its turn
+	case e == nil && c.settings.changes(): // NCCL alone has its turn
 		return ""
 	case e == nil:
 		return "policy_unusable"

@@ -17,11 +17,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
-
-// envLearn names the directory that a job leaves evidence in.
-const envLearn = "NCCL_TUNER_LEARN"
 
 // learned is what a job has learned on one communicator, and the file that says so.
 type learned struct {
@@ -45,7 +43,7 @@ func learnCommand() *cobra.Command {
 		Use:   "learn DIR",
 		Short: "Print what a job has learned from the time of its own steps",
 		Long: `Print what a job has learned from the time of its own steps. DIR is the directory of
-` + envLearn + `. The job may still be running.
+` + tuner.EnvLearn + `. The job may still be running.
 
 It prints a line for each communicator: how long it has tried, what gains most, how
 many shapes are settled, and what trying has cost. A shape is a collective and a
@@ -61,7 +59,7 @@ wrong command line.`,
   tunefit learn learned/job1 --json
   tunefit learn learned/job1 --report learned.html
   tunefit learn merge learned/job1 learned/job2 -o all`,
-		Args: cli.Args(1, 1, "the directory of "+envLearn+", or merge DIR..."),
+		Args: cli.Args(1, 1, "the directory of "+tuner.EnvLearn+", or merge DIR..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.MayWrite(page, force); err != nil {
 				return err
@@ -127,7 +125,7 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 		all = append(all, l)
 	}
 	if len(all)+len(failed) == 0 {
-		return nil, fmt.Errorf("%s: no job has left what it learned here (it needs %s=%s)", dir, envLearn, dir)
+		return nil, fmt.Errorf("%s: no job has left what it learned here (it needs %s=%s)", dir, tuner.EnvLearn, dir)
 	}
 	slices.SortStableFunc(all, func(a, b learned) int {
 		return cmp.Or(a.compareKind(b), cmp.Compare(b.Blocks, a.Blocks), a.Began.Compare(b.Began))

@@ -21,6 +21,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -43,7 +44,7 @@ errors. learned.csv has what some job has proven, if that gains by all evidence
 together and no job finds it slower. The rows are for one machine. Each is for the
 release that it was learned with.`,
 		Example: `  tunefit learn merge learned/job1 learned/job2 -o all`,
-		Args:    cli.Args(1, -1, "directories of "+envLearn),
+		Args:    cli.Args(1, -1, "directories of "+tuner.EnvLearn),
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			if out == "" {
 				return cli.Usagef("nowhere to write to (needed: -o OUT, a new directory)")

@@ -30,12 +30,15 @@ type training struct {
 	policy, record string
 }
 
-// train starts one with a policy of so many channels.
+// train starts one with a policy of so many channels; 0: without a policy.
 func train(t *testing.T, p programs, kind string, channels int, arg, env []string) *training {
 	t.Helper()
 	j := &training{job: newJob(t), policy: filepath.Join(t.TempDir(), "policy.csv"), record: t.TempDir()}
-	j.save(channels)
-	env = append(env, "NCCL_TUNER_CONFIG_FILE="+j.policy, "NCCL_TUNER_RECORD="+j.record)
+	env = append(env, "NCCL_TUNER_RECORD="+j.record)
+	if channels > 0 {
+		j.save(channels)
+		env = append(env, "NCCL_TUNER_CONFIG_FILE="+j.policy)
+	}
 	for i := range 4 {
 		j.ranks = append(j.ranks, j.start(p.trainer, p.so, "job", i, append([]string{"kind=" + kind}, arg...), env))
 	}
@@ -63,6 +66,7 @@ func (j *training) save(channels int) {
 type progress struct {
 	Stop, Steps               uint32
 	Calls, Differ, Slow, Late uint64
+	Took, Best                float64 // of a step, us
 }
 
 func (j *training) progress() (p progress) {

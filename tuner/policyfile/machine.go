@@ -56,6 +56,14 @@ func (l *Loader) findMachine() (*model.Machine, error) {
 	return m.here, nil
 }
 
+// Fingerprint returns the fingerprint of the machine; "" where it is not known.
+func (l *Loader) Fingerprint() string {
+	if here, err := l.findMachine(); err == nil && here != nil {
+		return string(here.Fingerprint)
+	}
+	return ""
+}
+
 // logMachine logs once what was found.
 func (l *Loader) logMachine(log telemetry.Log) {
 	m := &l.machine

@@ -56,6 +56,9 @@ func (v *Version) String() string {
 	return fmt.Sprintf("%s (version %.12s)", name, v.Meaning())
 }
 
+// Bundle returns the files that the version is made from.
+func (v *Version) Bundle() (Bundle, error) { return DecodeBundle(v.content) }
+
 // Shared is the version as the ranks' agreement knows it.
 func (v *Version) Shared() agree.Version {
 	return agree.Version{Content: v.content, Digest: v.digest, Meaning: v.Meaning()}

@@ -5,121 +5,38 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
-
-// A Version is one of those that are compared.
-type Version interface {
-	Meaning() string // digest of what it means on this machine
-	String() string  // its name for a message
-}
-
-// Versions changes the version in force on all ranks of the communicator.
-type Versions interface {
-	// Propose asks for a change to a version. The version in force withdraws what was proposed.
-	Propose(Version)
-	InForce() InForce
-}
-
-// InForce is the version that decides calls now.
-type InForce struct {
-	Version  Version
-	From     uint64 // its first call
-	Proposed bool   // Propose has brought it, no edit
-	Wanted   string // the meaning of the latest edit
-}
-
-// Log is NCCL's logger.
-type Log interface {
-	Infof(format string, args ...any)
-	Warnf(format string, args ...any)
-}
-
-// Config is what a comparison needs.
-type Config struct {
-	Key string // names the communicator in a Finding
-	nccl.Comm
-
-	Versions Versions
-	Change   time.Duration // how long a change takes that nothing delays
-	Other    Version       // what the policy is compared with; nil: only edits are compared
-	Canary   bool          // compare each edit with the version before, and roll it back if it is surely slower
-
-	Clock     *Clock
-	NewStamps func() *[ClockStamps]Stamp // makes the clock's memory; nil where there is none
-	Peers     *Peers
-	Peer      *Peer // this communicator
-
-	Log  Log
-	Tell func(context.Context, Finding) // is told of what is known after each pair
-}
 
 // Run compares until ctx ends. It brings the sides into force by ordinary changes, so it can do no more than
 // a user who edits the file.
 func Run(ctx context.Context, config Config) {
 	d := newComparison(config)
-	defer d.Peers.setPace(d.Peer, pace{})
-	for ctx.Err() == nil {
-		d.tick(ctx, d.now())
-		select {
-		case <-ctx.Done():
-		case <-time.After(d.pause()):
-		}
-	}
+	d.run(ctx, d.tick, d.pause)
 }
 
-func newComparison(config Config) *comparison {
-	return &comparison{Config: config, now: time.Now, lag: config.Change}
-}
+func newComparison(config Config) *comparison { return &comparison{machine: newMachine(config)} }
 
-// comparison is the state of Run, on whose goroutine it is used.
+// comparison is the state of Run, on whose goroutine it is used. Its design: two sides by turns.
 type comparison struct {
-	Config
-	now func() time.Time
+	*machine
 
 	sides  [2]Version
 	trial  *trial // nil: none is under way
 	canary bool   // side A is an edit and B what was in force before
-	blocks blocks
+	proves bool   // side A is what an experiment has found: only if it is surely faster it stays
+	seed   uint64 // of the order of sides; 0: from the versions
 	began  time.Time
 
 	follower follower
-
-	steps   steps
-	kind    uint64   // of the steps of the trial's open pair
-	history []period // what was in force, the latest last
-	asked   Side
-	askedAt time.Time
-	lag     time.Duration // from the proposal of a side until it is in force
-	told    Result
-	gaveUp  bool // and said that there are no steps
+	told     Result
 }
 
-// period is a version's time in force.
-type period struct {
-	Version
-	from uint64 // its first call
-}
-
-// settled is how many steps after a change count for neither side. The job's other communicators change at
-// about the same time, and the GPU still runs what the host launched before.
-const settled = 2
-
-const (
-	learnPause = 50 * time.Millisecond
-	idlePause  = time.Second
-)
-
-// pause is the time between two ticks.
 func (d *comparison) pause() time.Duration {
-	switch {
-	case d.trial == nil:
+	if d.trial == nil {
 		return idlePause
-	case d.steps.period == 0:
-		return learnPause
 	}
-	return min(d.blocks.length/40, idlePause)
+	return d.machine.pause()
 }
 
 // tick takes up what has happened.
@@ -129,13 +46,14 @@ func (d *comparison) tick(ctx context.Context, now time.Time) {
 	if d.trial == nil || d.follows(ctx, now) {
 		return
 	}
-	for _, s := range stamps {
-		if done, ok := d.steps.add(s); ok {
-			d.judge(done)
-		}
-	}
-	if d.steps.period == 0 {
-		d.learn(now)
+	d.take(stamps, d.judge)
+	switch other, none := d.find(now); {
+	case other: // an evaluation, for example: a pair has steps of one kind only
+		d.trial.drop()
+	case none:
+		d.ask(d.sides[A], now)
+		d.warnOnce("%s and %s are not compared yet: the calls of this communicator do not repeat, or never in about "+
+			"the same time, so nothing tells a step", d.sides[A], d.sides[B])
 	}
 	if d.steps.period == 0 {
 		return
@@ -150,31 +68,16 @@ func (d *comparison) tick(ctx context.Context, now time.Time) {
 // look notes what is in force. An edit begins a comparison. An edit that means side B ends it, because a user
 // who returns to the earlier version wants it to stay.
 func (d *comparison) look(ctx context.Context) {
-	f := d.Versions.InForce()
+	f, before, changed := d.machine.look()
 	v := f.Version
-	var before Version // what was to stay in force
-	changed := true
-	if n := len(d.history); n > 0 {
-		before = d.history[n-1].Version
-		changed = before.Meaning() != v.Meaning()
-	}
-	if changed {
-		if d.trial != nil && v.Meaning() == d.sides[d.asked].Meaning() {
-			took := d.now().Sub(d.askedAt)
-			d.lag = (3*d.lag + took) / 4
-		}
-		d.history = append(d.history, period{v, f.From})
-		if len(d.history) > 4 {
-			d.history = d.history[1:]
-		}
-	}
-	switch {
+	switch { // what was to stay in force
 	case d.trial != nil:
 		before = d.sides[A] // not what happens to be tried
 	case d.sides[A] != nil:
-		before = d.sides[d.asked]
+		before = d.asked
 	}
 	switch {
+	case d.proves: // an edit ends it all
 	case d.trial != nil && f.Wanted == d.sides[B].Meaning():
 		d.goBack(ctx)
 	case before != nil && v.Meaning() == before.Meaning():
@@ -192,7 +95,7 @@ func (d *comparison) look(ctx context.Context) {
 func (d *comparison) goBack(ctx context.Context) {
 	d.Log.Infof("the comparison of %s with %s ends: an edit asks for the latter, which stays in force",
 		d.sides[A], d.sides[B])
-	d.asked = B
+	d.asked = d.sides[B]
 	d.Versions.Propose(d.sides[B])
 	d.giveUp(ctx, Edited, B)
 }
@@ -204,7 +107,7 @@ func (d *comparison) follows(ctx context.Context, now time.Time) bool {
 	if ended {
 		d.Log.Infof("the comparison of %s with %s ends: another communicator of this process has ended its own; "+
 			"%s stays in force", d.sides[A], d.sides[B], d.sides[side])
-		d.ask(side, now)
+		d.ask(d.sides[side], now)
 		d.giveUp(ctx, Followed, side)
 	}
 	return ended
@@ -223,69 +126,44 @@ func (d *comparison) giveUp(ctx context.Context, why State, stays Side) {
 // begin begins to compare a, which is in force, with b.
 func (d *comparison) begin(a, b Version, canary bool) {
 	d.end()
-	d.sides, d.canary, d.asked = [2]Version{a, b}, canary, A
+	d.sides, d.canary, d.asked = [2]Version{a, b}, canary, a
 	if a.Meaning() == b.Meaning() {
 		d.Log.Warnf("nothing is compared: %s and %s mean the same", a, b)
 		return
 	}
-	if !d.Clock.stampEvery(1, d.NewStamps) {
+	if !d.machine.begin() {
 		d.Log.Warnf("nothing is compared: there is no memory for it")
 		return
 	}
-	d.trial, d.steps, d.told, d.gaveUp = &trial{}, steps{}, Result{}, false
-	d.blocks, d.began, d.follower = blocks{}, d.now(), follower{}
+	d.trial, d.told, d.began, d.follower = &trial{}, Result{}, d.now(), follower{}
 }
 
 // end leaves the comparison under way.
 func (d *comparison) end() {
-	if d.trial == nil {
-		return
-	}
-	d.trial = nil
-	d.Clock.stampEvery(never, d.NewStamps)
-	d.Peers.setPace(d.Peer, pace{})
-}
-
-// learn looks for the step in the calls.
-func (d *comparison) learn(now time.Time) {
-	d.Clock.stampEvery(1, d.NewStamps)
-	switch found, gaveUp := d.steps.find(now); {
-	case found:
-		if d.steps.kind != d.kind { // an evaluation, for example: a pair has steps of one kind only
-			d.kind = d.steps.kind
-			d.trial.drop()
-		}
-		d.Clock.stampEvery(d.steps.period, d.NewStamps)
-		d.Peers.setPace(d.Peer, pace{d.steps.took, d.Change})
-	case gaveUp:
-		d.ask(A, now)
-		if d.gaveUp {
-			return
-		}
-		d.gaveUp = true
-		d.Log.Warnf("%s and %s are not compared yet: the calls of this communicator do not repeat, or never in about "+
-			"the same time, so nothing tells a step", d.sides[A], d.sides[B])
+	if d.trial != nil {
+		d.trial = nil
+		d.machine.end()
 	}
 }
 
 // divide begins the trial. It begins the trial again if the process has learned that steps take longer.
 func (d *comparison) divide(ctx context.Context, now time.Time) {
-	longest := d.Peers.longest()
-	length := lengthFor(longest.step, longest.change)
-	if length > 0 && length <= d.blocks.length { // longer blocks than needed serve as well
-		return
-	}
+	anew, tooLong := d.machine.divide()
 	a, b := d.sides[A], d.sides[B]
-	if length == 0 {
-		d.Log.Warnf("%s and %s are not compared: a step takes %v", a, b, longest.step.Round(time.Second))
-		d.ask(A, now)
+	if tooLong > 0 {
+		d.Log.Warnf("%s and %s are not compared: a step takes %v", a, b, tooLong.Round(time.Second))
+		d.ask(a, now)
 		d.giveUp(ctx, NoChange, A)
+	}
+	if !anew {
 		return
 	}
 	*d.trial = trial{}
-	d.blocks = blocks{length: length, seed: seedOf(a.Meaning(), b.Meaning())}
+	if d.blocks.seed = d.seed; d.seed == 0 {
+		d.blocks.seed = seedOf(a.Meaning(), b.Meaning())
+	}
 	d.told = Result{} // conclude tells of the new blocks
-	d.Log.Infof("comparing %s with %s by turns, in blocks of %v; a step is %s, %v", a, b, length,
+	d.Log.Infof("comparing %s with %s by turns, in blocks of %v; a step is %s, %v", a, b, d.blocks.length,
 		plural.Of(int(d.steps.period), "call"), d.steps.took.Round(time.Millisecond))
 }
 
@@ -296,37 +174,15 @@ func (d *comparison) judge(s step) {
 	}
 	pair, planned := d.blocks.at(s.began)
 	d.trial.past(pair)
-	var in *period
-	for i := range d.history {
-		h := &d.history[i]
-		switch {
-		case h.from <= s.first:
-			in = h
-		case h.from < s.end:
-			return // a change came in this step
-		}
-	}
-	switch {
-	case in == nil, in.Meaning() != d.sides[planned].Meaning():
-	case in.from > 0 && s.first < in.from+settled*d.steps.period:
-	default:
+	if v := d.maker(s); v != nil && v.Meaning() == d.sides[planned].Meaning() {
 		d.trial.add(pair, planned, s.took)
 	}
 }
 
 // steer proposes the side that is planned for the time at which the change will be in force.
 func (d *comparison) steer(now time.Time) {
-	_, side := d.blocks.at(now.Add(min(d.lag, d.blocks.length/2)))
-	d.ask(side, now)
-}
-
-// ask proposes a side unless it was the last one.
-func (d *comparison) ask(side Side, now time.Time) {
-	if side == d.asked {
-		return
-	}
-	d.asked, d.askedAt = side, now
-	d.Versions.Propose(d.sides[side])
+	_, side := d.blocks.at(d.ahead(now))
+	d.ask(d.sides[side], now)
 }
 
 // conclude tells what is known after each pair, and ends the trial.
@@ -338,11 +194,11 @@ func (d *comparison) conclude(ctx context.Context) {
 	d.told = r
 	stays := A
 	if r.State != Running {
-		if d.Canary && r.Slower() {
+		if d.Canary && r.Slower() || d.proves && !r.Faster() {
 			stays = B
 		}
 		d.Versions.Propose(d.sides[stays])
-		d.asked = stays
+		d.asked = d.sides[stays]
 	}
 	found := d.found(r, stays)
 	if r.State != Running {
@@ -360,6 +216,8 @@ func (d *comparison) logEnd(c Finding, stays Side) {
 	switch {
 	case c.State == NoChange:
 		how = d.Log.Warnf
+	case d.proves && stays == B:
+		then = fmt.Sprintf("%s is in force again", d.sides[B])
 	case stays == B:
 		how, then = d.Log.Warnf,
 			fmt.Sprintf("%s is in force again; an edit that changes what the file means is tried anew", d.sides[B])

@@ -55,11 +55,17 @@ func (r *recorder) count(substring string) (n int) {
 	return n
 }
 
+type design interface {
+	tick(context.Context, time.Time)
+	pause() time.Duration
+}
+
 // playedJob is a job whose versions take turns, without a communicator: it makes the calls of
 // steps, puts what is proposed in force after a while, and stamps calls as the host does.
 type playedJob struct {
 	t     *testing.T
 	d     *comparison
+	other design // what runs instead of d
 	log   recorder
 	clock Clock
 	peers Peers
@@ -146,8 +152,12 @@ func (j *playedJob) run(d time.Duration) {
 		j.call++
 		j.now = j.now.Add(j.took(j.inForce))
 		if !j.now.Before(tick) {
-			j.d.tick(j.t.Context(), j.now)
-			tick = j.now.Add(j.d.pause())
+			d := j.other
+			if d == nil {
+				d = j.d
+			}
+			d.tick(j.t.Context(), j.now)
+			tick = j.now.Add(d.pause())
 		}
 	}
 }

@@ -7,9 +7,10 @@ import (
 // steps finds a job's steps in one communicator's stamps. It first looks at all calls for the number after
 // which they repeat. Then it notes when each step begins.
 type steps struct {
-	period uint64        // calls in a step; 0: not known yet
-	took   time.Duration // a step in the mean, as the period was found
-	kind   uint64        // equal for steps of the same calls, wherever a step begins
+	period uint64         // calls in a step; 0: not known yet
+	took   time.Duration  // a step in the mean, as the period was found
+	kind   uint64         // equal for steps of the same calls, wherever a step begins
+	counts map[uint64]int // of the calls in a step, by their hashes
 
 	last    Stamp
 	started bool // last is a stamp
@@ -76,8 +77,10 @@ func (s *steps) find(now time.Time) (found, gaveUp bool) {
 	if times > 0 {
 		s.period = uint64(p * times)
 		s.took = at(s.last).Sub(s.since) * time.Duration(p*times) / time.Duration(len(s.calls)-1)
+		s.counts = map[uint64]int{}
 		for _, hash := range s.calls[len(s.calls)-p:] {
 			s.kind += hash
+			s.counts[hash] += times
 		}
 		s.kind += uint64(times)
 		s.calls, s.nanos, s.started = nil, nil, false

@@ -44,6 +44,8 @@ void meet_open(const char *path, int rank);
 /* Returns when the step began by the job's own clock, in which steps take the played time on a busy machine, too. */
 uint64_t meet_now(void);
 void meet_note(enum mesh mesh, const struct made *m, bool slow);
+/* Says how long this rank's step takes without noise, in us, and how long it could take. */
+void meet_times(double took, double best);
 /* Ends a step that took this rank so long, and waits for the other ranks. Returns false at the end of the job. */
 bool meet(double took);
 

@@ -17,6 +17,8 @@ static struct job {
     uint64_t slow;    /* calls of the last step that took longer than they could */
     uint64_t late;    /* steps that took longer because the machine was too busy */
 
+    double took, best; /* us of the first rank's last step without noise, and the least possible */
+
     uint32_t over, arrivals;
     uint64_t now; /* ns since 1970, when the last step ended */
     struct rank {
@@ -52,6 +54,10 @@ void meet_note(enum mesh mesh, const struct made *m, bool slow) {
     if (self->num[mesh] == MAX_CALLS) die("a step", "too many calls");
     self->made[mesh][self->num[mesh]++] = *m;
     self->slow += slow;
+}
+
+void meet_times(double took, double best) {
+    if (self == job->ranks) job->took = took, job->best = best;
 }
 
 static void wait_for(uint32_t *word, uint32_t old) {

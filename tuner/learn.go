@@ -1,0 +1,300 @@
+package tuner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+// Limits of what is tried.
+const (
+	mostFactors  = 12
+	mostArms     = 6
+	mostCells    = 3    // of them, besides NCCL's choice
+	coveredTime  = 0.95 // of what NCCL predicts for a step's calls
+	worthTrying  = 2    // times the least cost that NCCL predicts
+	sizesInRange = 8    // the largest size of a kind of calls is at most so many times the smallest
+)
+
+// fewerChannels are the channel counts that are tried for NCCL's own choice. NCCL uses no more than the communicator
+// has.
+var fewerChannels = []int{16, 8, 4}
+
+// shapes are the calls of a communicator that learns. NCCL's thread adds them, the background reads them.
+type shapes struct {
+	base string // the meaning of the version by which they are decided; calls by other versions tell nothing
+	comm nccl.Comm
+	// checked reports whether NCCL checks a channel count, so that it may be asked for.
+	checked func(nccl.Coll, nccl.Algo) bool
+
+	mu  sync.Mutex
+	all map[uint64]*shape // by agree.HashCall
+}
+
+// shape is a call, and what NCCL's cost tables say about it.
+type shape struct {
+	nccl.Call
+	pipeOps int
+	choice  nccl.Cell // NoCell: not known, or not the same by all tables
+	ruled   bool      // a row or the model decides it
+	cells   uint32    // those worth trying by all tables
+	micros  [nccl.NumAlgos * nccl.NumProtos]float32
+}
+
+// add notes a call that is new, or has a new table.
+func (s *shapes) add(version string, q policy.Query, d policy.Decision) {
+	if version != s.base {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hash := agree.HashCall(int(q.Coll), q.Bytes, q.PipeOps)
+	choice, _ := q.Costs.NCCLChoice()
+	one := s.all[hash]
+	if one == nil {
+		one = &shape{Call: q.Call, pipeOps: q.PipeOps, choice: choice, cells: ^uint32(0)}
+		s.all[hash] = one
+	}
+	one.ruled = one.ruled || d.Rule >= 0 || d.Write
+	if choice != one.choice || !choice.Known() {
+		one.choice, one.cells = nccl.NoCell, 0
+		return
+	}
+	least := q.Costs.Micros[q.Costs.Index(choice)]
+	var worth uint32
+	for a, p := range nccl.Cells {
+		cell := nccl.Cell{Algo: a, Proto: p}
+		if !q.Costs.Offers(cell) {
+			continue
+		}
+		at := placeOf(cell)
+		if micros := q.Costs.Micros[q.Costs.Index(cell)]; micros <= worthTrying*least {
+			worth |= 1 << at
+			one.micros[at] = max(one.micros[at], micros)
+		}
+	}
+	one.cells &= worth
+}
+
+func placeOf(c nccl.Cell) int { return int(c.Algo)*nccl.NumProtos + int(c.Proto) }
+
+// kind is a factor while it is made.
+type kind struct {
+	nccl.Range
+	coll   nccl.Coll
+	choice nccl.Cell
+	cells  uint32
+	micros [nccl.NumAlgos * nccl.NumProtos]float32
+	calls  int
+	time   float64 // of its calls in a step, as NCCL predicts it
+}
+
+// factors returns what to try where a step has so many of each call, those of the most time first, and what is left
+// out.
+func (s *shapes) factors(calls map[uint64]int, settled func(nccl.Coll, nccl.Range) bool) (all []trial.Factor,
+	left []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	type counted struct {
+		*shape
+		calls int
+	}
+	var step []counted
+	for hash, n := range calls {
+		if one := s.all[hash]; one != nil {
+			step = append(step, counted{one, n})
+		}
+	}
+	slices.SortFunc(step, func(a, b counted) int {
+		return cmp.Or(cmp.Compare(a.Coll, b.Coll), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.pipeOps, b.pipeOps))
+	})
+	reasons := map[string]int{}
+	var kinds []kind
+	open := false // the last kind may grow
+	for _, c := range step {
+		reason := ""
+		switch {
+		case c.pipeOps > 1:
+			reason = "calls in groups, which NCCL decides together"
+		case c.ruled:
+			reason = "calls that the policy decides"
+		case !c.choice.Known():
+			reason = "calls of which NCCL's choice is not known, or not always the same"
+		case settled(c.Coll, nccl.Range{Min: c.Bytes, Max: c.Bytes}):
+			reason = "calls that an earlier job has tried"
+		}
+		if reason != "" {
+			reasons[reason] += c.calls
+			open = false
+			continue
+		}
+		time := float64(c.calls) * float64(c.micros[placeOf(c.choice)])
+		if n := len(kinds) - 1; open && kinds[n].coll == c.Coll && kinds[n].choice == c.choice &&
+			c.Bytes/sizesInRange <= kinds[n].Min {
+			k := &kinds[n]
+			k.Max, k.cells, k.calls, k.time = c.Bytes, k.cells&c.cells, k.calls+c.calls, k.time+time
+			continue
+		}
+		kinds = append(kinds, kind{nccl.Range{Min: c.Bytes, Max: c.Bytes}, c.Coll, c.choice, c.cells, c.micros, c.calls,
+			time})
+		open = true
+	}
+	for reason, n := range reasons {
+		left = append(left, fmt.Sprintf("%s of a step: %s", plural.Of(n, "call"), reason))
+	}
+	slices.Sort(left)
+	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.time, a.time) })
+	total, covered := 0.0, 0.0
+	for _, k := range kinds {
+		total += k.time
+	}
+	for _, k := range kinds {
+		if covered >= coveredTime*total || len(all) == mostFactors {
+			break
+		}
+		covered += k.time
+		if f := s.factorOf(k); len(f.Arms) > 1 {
+			all = append(all, f)
+		}
+	}
+	return all, left
+}
+
+// factorOf returns the factor of a kind of calls.
+func (s *shapes) factorOf(k kind) trial.Factor {
+	f := trial.Factor{Coll: k.coll.String(), MinBytes: k.Min, MaxBytes: k.Max, CallsPerStep: float64(k.calls)}
+	f.Arms = []trial.Arm{{Config: k.choice.String()}}
+	try := func(c nccl.Config) {
+		if len(f.Arms) < mostArms {
+			f.Arms = append(f.Arms, trial.Arm{Config: c.String(), Algo: c.Algo.String(), Proto: c.Proto.String(),
+				Channels: c.Channels})
+		}
+	}
+	var cells []nccl.Cell
+	for rest := k.cells; rest != 0; rest &= rest - 1 {
+		at := bits.TrailingZeros32(rest)
+		if c := (nccl.Cell{Algo: nccl.Algo(at / nccl.NumProtos), Proto: nccl.Proto(at % nccl.NumProtos)}); c != k.choice {
+			cells = append(cells, c)
+		}
+	}
+	slices.SortStableFunc(cells, func(a, b nccl.Cell) int {
+		return cmp.Compare(k.micros[placeOf(a)], k.micros[placeOf(b)])
+	})
+	for _, c := range cells[:min(len(cells), mostCells)] {
+		try(nccl.Config{Cell: c})
+	}
+	if s.checked(k.coll, k.choice.Algo) {
+		for _, n := range fewerChannels {
+			try(nccl.Config{Cell: k.choice, Channels: n})
+		}
+	}
+	return f
+}
+
+// learn starts learning, on the rank of the first slot.
+func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Version) {
+	if c.info.Clock == nil || c.info.NewStamps == nil {
+		return
+	}
+	unchecked := c.info.NCCL.MayUseUncheckedAllGather()
+	c.shapes = &shapes{base: base.Meaning(), all: map[uint64]*shape{},
+		checked: func(coll nccl.Coll, a nccl.Algo) bool {
+			return nccl.ChannelsAreChecked(coll, a, c.info.Nodes, unchecked)
+		}}
+	log := c.log.About(about(c.info))
+	config := trial.Config{
+		Key: c.key(), Comm: c.info.Comm, Versions: turns{c.member}, Change: change,
+		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
+		Log: log, Tell: c.publisher(c.member.Note),
+	}
+	const outcome = "nothing is learned any more, and the version in force stays"
+	c.background(outcome, func(ctx context.Context) {
+		kept := c.evidence()
+		earlier, settled := kept.earlier()
+		trial.Learn(ctx, config, trial.Subject{
+			Evidence: trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Key: c.key(),
+				Comm: c.info.Comm, Name: c.info.Name, NCCL: kept.nccl, Machine: kept.machine, Began: time.Now()},
+			Budget: c.settings.learnBudget, Earlier: earlier,
+			Choose: func(calls map[uint64]int) ([]trial.Factor, []string) { return c.shapes.factors(calls, settled) },
+			With: func(factors []trial.Factor, arms []int) (trial.Version, error) {
+				return c.with(base, factors, arms)
+			},
+			Save: func(ctx context.Context, e trial.Evidence) { kept.save(e, log) },
+		})
+	})
+}
+
+// with returns a version with a row for each factor whose arm is not NCCL's choice. It comes after the rows of base.
+func (c *Comm) with(base *policyfile.Version, factors []trial.Factor, arms []int) (*policyfile.Version, error) {
+	var rows []learnedRow
+	for i, k := range arms {
+		if k > 0 {
+			rows = append(rows, rowOf(factors[i], factors[i].Arms[k], c.info.Comm))
+		}
+	}
+	return c.extended(base, rows)
+}
+
+// learnedRow has the fields of a row, by the names of their columns.
+type learnedRow map[string]string
+
+var learnedColumns = []string{"collective", "min_bytes", "max_bytes", "algorithm", "protocol", "channels", "nodes",
+	"ranks"}
+
+func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm) learnedRow {
+	return learnedRow{"collective": f.Coll, "min_bytes": fmt.Sprint(f.MinBytes), "max_bytes": fmt.Sprint(f.MaxBytes),
+		"algorithm": a.Algo, "protocol": a.Proto, "channels": fmt.Sprint(cmp.Or(a.Channels, -1)),
+		"nodes": fmt.Sprint(comm.Nodes), "ranks": fmt.Sprint(comm.Ranks)}
+}
+
+// extended returns a version with rows after its own, in the columns that its policy file has.
+func (c *Comm) extended(base *policyfile.Version, rows []learnedRow) (*policyfile.Version, error) {
+	if len(rows) == 0 {
+		return base, nil
+	}
+	b, err := base.Bundle()
+	if err != nil {
+		return nil, err
+	}
+	if b.Policy.Name == "" {
+		b.Policy = policyfile.Source{Name: LearnedFile, Text: []byte(strings.Join(learnedColumns, ",") + "\n")}
+	}
+	sheet, err := policy.ReadSheet(b.Policy.Text)
+	if err != nil {
+		return nil, err
+	}
+	text := slices.Clone(b.Policy.Text)
+	if n := len(text); n > 0 && text[n-1] != '\n' {
+		text = append(text, '\n')
+	}
+	for _, row := range rows {
+		var fields []string
+		for _, name := range learnedColumns {
+			at := sheet.ColumnNumber(name)
+			if at == 0 {
+				return nil, fmt.Errorf("%s has no column %s, which rows that are tried need", b.Policy.Name, name)
+			}
+			for len(fields) < at {
+				fields = append(fields, "")
+			}
+			fields[at-1] = row[name]
+		}
+		text = append(text, strings.Join(fields, ",")+"\n"...)
+	}
+	b.Policy.Text = text
+	content := b.Encode()
+	return c.plugin.loader.Decode(content, agree.DigestOf(content), telemetry.Log{})
+}

@@ -1,0 +1,237 @@
+package tuner
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+// watched are shapes to which calls are added as NCCL asks about them.
+type watched struct {
+	*shapes
+	calls map[uint64]int
+}
+
+func watch(unchecked ...nccl.Coll) watched {
+	return watched{&shapes{base: "base", all: map[uint64]*shape{}, checked: func(c nccl.Coll, a nccl.Algo) bool {
+		return nccl.ChannelsAreChecked(c, a, 1, len(unchecked) > 0)
+	}}, map[uint64]int{}}
+}
+
+// call adds n calls of a step with a table of tree and ring: LL, LL128, Simple each.
+func (w watched) call(coll nccl.Coll, bytes uint64, pipeOps, n, rule int, micros ...float32) {
+	q := policy.Query{Call: nccl.Call{Coll: coll, Bytes: bytes}, PipeOps: pipeOps,
+		Costs: nccl.Costs{Micros: micros, NumProto: nccl.NumProtos}}
+	w.add("base", q, policy.Decision{Rule: rule})
+	w.add("another version", q, policy.Decision{Rule: 7})
+	w.calls[agree.HashCall(int(coll), bytes, pipeOps)] += n
+}
+
+func (w watched) tried(settled ...nccl.Range) (all, left []string) {
+	factors, left := w.factors(w.calls, func(_ nccl.Coll, r nccl.Range) bool {
+		return len(settled) > 0 && settled[0].Min <= r.Min && r.Max <= settled[0].Max
+	})
+	for _, f := range factors {
+		text := fmt.Sprintf("%s %d-%d x%g:", f.Coll, f.MinBytes, f.MaxBytes, f.CallsPerStep)
+		for _, a := range f.Arms {
+			text += " " + a.Config + ","
+		}
+		all = append(all, strings.TrimSuffix(text, ","))
+	}
+	return all, left
+}
+
+func same(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%s:\n%s\nwant:\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What is tried is what takes most of the predicted time: NCCL's choice, what NCCL predicts to take at most twice as
+// long by every table of the shape, and fewer channels.
+func TestFactors(t *testing.T) {
+	w := watch()
+	w.call(nccl.CollAllReduce, 4<<20, 1, 10, -1, -1, -1, 190, 230, 150, 100)
+	w.call(nccl.CollAllReduce, 1<<20, 1, 20, -1, -1, -1, 90, 45, 60, 50) // another choice
+	w.call(nccl.CollAllReduce, 8<<20, 1, 5, -1, -1, -1, 410, 390, 250, 200)
+	w.call(nccl.CollAllReduce, 4, 1, 1, -1, 1, 2, 3, 4, 5, 6) // 5 % of the time
+	w.call(nccl.CollReduceScatter, 64<<20, 1, 1, -1, -1, -1, -1, -1, -1, 900)
+	all, left := w.tried()
+	same(t, "tried", all,
+		"allreduce 4194304-8388608 x15: ring/simple, ring/ll128, ring/simple 16 ch, ring/simple 8 ch, ring/simple 4 ch",
+		"reducescatter 67108864-67108864 x1: ring/simple, ring/simple 16 ch, ring/simple 8 ch, ring/simple 4 ch",
+		"allreduce 1048576-1048576 x20: ring/ll, ring/simple, ring/ll128, tree/simple, ring/ll 16 ch, ring/ll 8 ch")
+	same(t, "left out", left)
+	w.call(nccl.CollAllReduce, 4<<20, 1, 0, -1, -1, -1, 100, 10000, 10000, 10000) // FP8 with the guard
+	if all, left = w.tried(); len(all) != 3 || len(left) != 1 || strings.Contains(all[0], "4194304") {
+		t.Errorf("%v, %v", all, left)
+	}
+}
+
+// What the user has decided, what NCCL decides for several calls together and what an earlier job has tried is left
+// alone, and said.
+func TestFactorsLeftOut(t *testing.T) {
+	w := watch(nccl.CollAllGather)
+	w.call(nccl.CollAllReduce, 4<<20, 1, 10, 3, -1, -1, 190, 230, 150, 100)
+	w.call(nccl.CollAllReduce, 8<<20, 4, 2, -1, -1, -1, 190, 230, 150, 100)
+	w.call(nccl.CollAllReduce, 16<<20, 1, 3, -1, -1, -1, 190, 230, 150, 100)
+	w.call(nccl.CollAllReduce, 32<<20, 1, 4, -1, -1, -1, 190, 230, 100, 100)
+	w.call(nccl.CollAllGather, 64<<20, 1, 48, -1, -1, -1, -1, -1, 150, 100)
+	all, left := w.tried(nccl.Range{Min: 16 << 20, Max: 16 << 20})
+	same(t, "tried", all, "allgather 67108864-67108864 x48: ring/simple, ring/ll128") // its channels are not checked
+	same(t, "left out", left, "10 calls of a step: calls that the policy decides",
+		"2 calls of a step: calls in groups, which NCCL decides together",
+		"3 calls of a step: calls that an earlier job has tried",
+		"4 calls of a step: calls of which NCCL's choice is not known, or not always the same")
+}
+
+func learningComm(t *testing.T, policyText string, settings settings) (*Comm, *policyfile.Version, *recorder) {
+	t.Helper()
+	var log recorder
+	c := &Comm{plugin: New(env()), info: CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: nccl.Only(23007)},
+		log: log.log(), settings: settings}
+	base := policyfile.None
+	if policyText != "" {
+		content := policyfile.Bundle{Policy: policyfile.Source{Name: "p.csv", Text: []byte(policyText)}}.Encode()
+		var err error
+		if base, err = c.plugin.loader.Decode(content, agree.DigestOf(content), telemetry.Log{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c, base, &log
+}
+
+// What is tried comes after the user's rows, in the columns of the user's file.
+func TestVersionsOfArms(t *testing.T) {
+	factors := []trial.Factor{{Coll: "allreduce", MinBytes: 1024, MaxBytes: 4096, Arms: []trial.Arm{{Config: "tree/ll"},
+		{Config: "ring/ll128 8 ch", Algo: "ring", Proto: "ll128", Channels: 8}}},
+		{Coll: "allgather", MinBytes: 7, MaxBytes: 7, Arms: []trial.Arm{{}, {Algo: "ring", Proto: "ll"}}}}
+	for base, want := range map[string]string{
+		"": "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks\n" +
+			"allreduce,1024,4096,ring,ll128,8,2,16\nallgather,7,7,ring,ll,-1,2,16\n",
+		"allreduce,0,1024,tree,ll,-1,-1,-1": "allreduce,0,1024,tree,ll,-1,-1,-1\n" +
+			"allreduce,1024,4096,ring,ll128,8,2,16\nallgather,7,7,ring,ll,-1,2,16\n",
+		"# mine\nranks,nccl,nodes,channels,protocol,algorithm,max_bytes,min_bytes,collective\n": "# mine\n" +
+			"ranks,nccl,nodes,channels,protocol,algorithm,max_bytes,min_bytes,collective\n" +
+			"16,,2,8,ll128,ring,4096,1024,allreduce\n16,,2,-1,ll,ring,7,7,allgather\n",
+	} {
+		c, v, _ := learningComm(t, base, settings{})
+		got, err := c.with(v, factors, []int{1, 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := got.Bundle(); err != nil || string(b.Policy.Text) != want || got.Engine() == nil {
+			t.Errorf("%q, want %q (%v)", b.Policy.Text, want, err)
+		}
+		if got, err := c.with(v, factors, []int{0, 0}); got != v || err != nil {
+			t.Errorf("%v, %v: what was in force is another version", got, err)
+		}
+	}
+	c, v, _ := learningComm(t, "collective,algorithm\nallreduce,tree\n", settings{})
+	if _, err := c.with(v, factors, []int{1, 0}); err == nil || !strings.Contains(err.Error(), "no column min_bytes") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A job leaves what it has proven for the next one, which goes on from what is open.
+func TestLearnedIsKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "learn")
+	c, base, log := learningComm(t, "allreduce,0,1024,tree,ll,-1,-1,-1\n", settings{learn: dir})
+	e := trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Comm: c.info.Comm,
+		NCCL: c.info.NCCL.String(), Machine: c.plugin.loader.Fingerprint(), At: time.Unix(1_000_000, 0),
+		State: trial.Stopped,
+		Factors: []trial.Factor{{Coll: "allreduce", MinBytes: 4096, MaxBytes: 8192, Arms: []trial.Arm{{Config: "tree/ll"},
+			{Config: "ring/ll128", Algo: "ring", Proto: "ll128", Effect: -0.02, Error: 0.002, Blocks: 9}}}}}
+	kept := c.evidence()
+	kept.save(e, c.log)
+	tried := nccl.Range{Min: 4096, Max: 4096}
+	if open, settled := c.evidence().earlier(); len(open) != 1 || settled(nccl.CollAllReduce, tried) {
+		t.Errorf("%v is open", open)
+	}
+	if v := c.withLearned(base); v != base {
+		t.Errorf("%v: nothing is proven", v)
+	}
+	e.State = trial.Learned
+	kept.save(e, c.log)
+	if open, settled := c.evidence().earlier(); len(open) != 0 || !settled(nccl.CollAllReduce, tried) {
+		t.Errorf("%v is open", open)
+	}
+	text, _ := os.ReadFile(filepath.Join(dir, LearnedFile))
+	if want := "# -2.0 % of the step (-2.4 .. -1.6), 9 blocks of ring/ll128, 1970-01-12, machine " + e.Machine +
+		"\nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n"; !strings.HasSuffix(string(text), want) {
+		t.Errorf("%q, want %q", text, want)
+	}
+	// The proof stays where the next job learns more.
+	next := c.evidence()
+	next.save(trial.Evidence{Format: e.Format, Version: e.Version, Comm: e.Comm, State: trial.Trying}, c.log)
+	if files, _ := filepath.Glob(filepath.Join(dir, "*.json")); len(files) != 2 {
+		t.Errorf("%v", files)
+	}
+	c.learned = nil
+	b, _ := c.withLearned(base).Bundle()
+	if want := "allreduce,0,1024,tree,ll,-1,-1,-1\nallreduce,4096,8192,ring,ll128,-1,2,16\n"; string(b.Policy.Text) != want {
+		t.Errorf("%q, want %q", b.Policy.Text, want)
+	}
+	for what, other := range map[string]func(){
+		"another release": func() { c.info.NCCL = nccl.Only(23100) },
+		"other ranks":     func() { c.info.Comm = nccl.Comm{Nodes: 1, Ranks: 8} },
+		"another machine": func() {
+			write(t, filepath.Join(dir, LearnedFile), strings.ReplaceAll(string(text), "machine ", "machine x"))
+		},
+	} {
+		was := c.info
+		other()
+		if c.learned = nil; c.withLearned(base) != base {
+			t.Errorf("%s: it is used", what)
+		}
+		c.info = was
+		write(t, filepath.Join(dir, LearnedFile), string(text))
+	}
+	if log.count("WARN") > 0 || log.count("of another machine or release of NCCL") != 2 {
+		t.Errorf("the log: %v", log)
+	}
+	write(t, filepath.Join(dir, LearnedFile), "collective,algorithm\nallreduce,rign\n")
+	if c.learned = nil; c.withLearned(base) != base || log.count("WARN TUNER/Go: "+filepath.Join(dir, LearnedFile)+
+		" is not used: learned.csv:2:2: unknown algorithm") != 1 {
+		t.Errorf("the log: %v", log)
+	}
+}
+
+func TestLearnSettings(t *testing.T) {
+	for _, c := range []struct {
+		env    []string
+		learn  string
+		budget float64
+		warns  string
+	}{
+		{[]string{EnvLearn, "d"}, "d", 0.01, ""},
+		{[]string{EnvLearn, "d", EnvBudget, "2.5"}, "d", 0.025, ""},
+		{[]string{EnvLearn, "d", EnvBudget, "2.5%"}, "d", 0.025, ""},
+		{[]string{EnvLearn, "d", EnvBudget, "0"}, "d", 0.01, EnvBudget + `="0" is not understood (allowed: percent`},
+		{[]string{EnvLearn, "d", EnvBudget, "NaN"}, "d", 0.01, EnvBudget},
+		{[]string{EnvLearn, "d", EnvCanary, "1"}, "", 0.01, EnvLearn + "=d is not used"},
+		{[]string{EnvLearn, "d", EnvCompare, "nccl"}, "", 0.01, EnvLearn + "=d is not used"},
+	} {
+		var log recorder
+		s, ok := readSettings(env(c.env...), log.log())
+		if s.learn != c.learn || s.learnBudget != c.budget || ok != (c.warns == "") ||
+			c.warns != "" && log.count(c.warns) != 1 {
+			t.Errorf("%v: %+v, %v, the log: %v", c.env, s, ok, log)
+		}
+	}
+	if o := (&Comm{settings: settings{learn: "d", reload: reloadNew}}).obstacle(); !strings.HasSuffix(o.text,
+		"not live, and so nothing is learned ("+EnvLearn+")") {
+		t.Errorf("%q", o.text)
+	}
+}

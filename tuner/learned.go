@@ -1,0 +1,235 @@
+package tuner
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+// LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
+const LearnedFile = "learned.csv"
+
+// learnLimit bounds the wait for that directory.
+const learnLimit = 2 * time.Second
+
+// kept is the directory of evidence as one communicator uses it.
+type kept struct {
+	plugin        *Plugin
+	dir           string
+	comm          nccl.Comm
+	nccl, machine string
+	file          string // "": not chosen yet
+	warned        bool
+}
+
+// evidence returns the directory of evidence.
+func (c *Comm) evidence() *kept {
+	return &kept{plugin: c.plugin, dir: c.settings.learn, comm: c.info.Comm, nccl: c.info.NCCL.String(),
+		machine: c.plugin.loader.Fingerprint()}
+}
+
+// read returns the evidence in the directory by file, the oldest first. Other files, and damaged ones, are left out.
+func (k *kept) read() (all []trial.Evidence, err error) {
+	err = k.plugin.hung.Do(k.dir+" (evidence)", learnLimit, func() error {
+		names, err := filepath.Glob(filepath.Join(k.dir, "*.json"))
+		for _, name := range names {
+			var e trial.Evidence
+			text, err := os.ReadFile(name)
+			if err == nil && json.Unmarshal(text, &e) == nil && e.Format == trial.EvidenceFormat &&
+				e.Version == trial.EvidenceVersion && e.NCCL == k.nccl && e.Machine == k.machine {
+				all = append(all, e)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b trial.Evidence) int { return a.At.Compare(b.At) })
+	return all, nil
+}
+
+// earlier returns the evidence of jobs to go on from, and which calls others have settled.
+func (k *kept) earlier() (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool) {
+	all, _ := k.read()
+	var learned []trial.Factor
+	for _, e := range all {
+		switch {
+		case e.Comm != k.comm:
+		case e.State == trial.Learned:
+			learned = append(learned, e.Factors...)
+		default:
+			open = append(open, e)
+		}
+	}
+	open = open[max(0, len(open)-1):] // it has what those before it knew
+	return open, func(coll nccl.Coll, sizes nccl.Range) bool {
+		return slices.ContainsFunc(learned, func(f trial.Factor) bool {
+			return f.Coll == coll.String() && f.MinBytes <= sizes.Min && sizes.Max <= f.MaxBytes
+		})
+	}
+}
+
+// save writes evidence, one file for each kind of communicator. What was proven stays, and later evidence has a file of
+// its own. It ends with the rows of all that is proven.
+func (k *kept) save(e trial.Evidence, log telemetry.Log) {
+	err := k.plugin.hung.Do(k.dir, learnLimit, func() error {
+		if err := os.MkdirAll(k.dir, 0o755); err != nil {
+			return err
+		}
+		if k.file == "" {
+			k.file = k.choose()
+		}
+		text, err := json.MarshalIndent(e, "", "\t")
+		if err != nil {
+			return err
+		}
+		return atomicfile.Write(k.file, append(text, '\n'))
+	})
+	if err == nil && e.State == trial.Learned {
+		err = k.writeRows()
+	}
+	if err != nil && !k.warned {
+		k.warned = true // once, not every ten blocks
+		log.Warnf("%s=%s: what is learned is not written: %v", EnvLearn, k.dir, openregular.Reason(err))
+	}
+}
+
+// choose returns the first file that holds nothing proven.
+func (k *kept) choose() string {
+	h := fnv.New32a()
+	h.Write([]byte(k.machine))
+	for n := 1; ; n++ {
+		file := filepath.Join(k.dir, fmt.Sprintf("learning-%dn-%dr-%08x-%s-%d.json", k.comm.Nodes, k.comm.Ranks, h.Sum32(),
+			strings.NewReplacer(">=", "from-", "<=", "to-").Replace(k.nccl), n))
+		var e trial.Evidence
+		text, err := os.ReadFile(file)
+		if err != nil || json.Unmarshal(text, &e) != nil || e.State != trial.Learned {
+			return file
+		}
+	}
+}
+
+// writeRows writes the rows of all that is proven on this machine with this release.
+func (k *kept) writeRows() error {
+	all, err := k.read()
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s,nccl\n", strings.Join(learnedColumns, ","))
+	for _, e := range all {
+		if e.State != trial.Learned {
+			continue
+		}
+		for _, f := range e.Factors {
+			i := f.Proven()
+			if i == 0 {
+				continue
+			}
+			a, row := f.Arms[i], rowOf(f, f.Arms[i], e.Comm)
+			fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
+				100*(a.Effect-2*a.Error), 100*(a.Effect+2*a.Error), plural.Of(a.Blocks, "block"),
+				a.Config, e.At.Format(time.DateOnly), e.Machine)
+			for _, name := range learnedColumns {
+				fmt.Fprintf(&text, "%s,", row[name])
+			}
+			if e.NCCL == (nccl.Releases{}).String() {
+				e.NCCL = ""
+			}
+			fmt.Fprintf(&text, "%s\n", e.NCCL)
+		}
+	}
+	return k.plugin.hung.Do(k.dir, learnLimit, func() error {
+		return atomicfile.Write(filepath.Join(k.dir, LearnedFile), []byte(text.String()))
+	})
+}
+
+// withLearned returns a version with the rows of learned.csv that are for this communicator after its own. Where the
+// file cannot be used, it is the version itself.
+func (c *Comm) withLearned(v *policyfile.Version) *policyfile.Version {
+	if c.learned == nil {
+		rows, err := c.readLearned()
+		if err != nil {
+			c.log.Warnf("%s is not used: %v", filepath.Join(c.settings.learn, LearnedFile), err)
+		}
+		c.learned = append([]learnedRow{}, rows...)
+	}
+	extended, err := c.extended(v, c.learned)
+	if err != nil {
+		c.log.Warnf("%s is not used: %v", filepath.Join(c.settings.learn, LearnedFile), err)
+		return v
+	}
+	return extended
+}
+
+// readLearned reads learned.csv. Rows of other communicators, releases and machines are left out.
+func (c *Comm) readLearned() (rows []learnedRow, err error) {
+	var text []byte
+	err = c.plugin.hung.Do(filepath.Join(c.settings.learn, LearnedFile), learnLimit, func() error {
+		f, info, err := openregular.Open(filepath.Join(c.settings.learn, LearnedFile))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := fileowner.CheckFile(info, c.settings.files.Trust); err != nil {
+			return err
+		}
+		text, err = io.ReadAll(io.LimitReader(f, policyfile.MaxLiveBytes))
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, openregular.Reason(err)
+	}
+	p, err := policy.ReadCSV(LearnedFile, text)
+	if err != nil {
+		return nil, err
+	}
+	sheet, err := policy.ReadSheet(text)
+	if err != nil {
+		return nil, err
+	}
+	machine := c.plugin.loader.Fingerprint()
+	lines, others := strings.Split(string(text), "\n"), 0
+	for i := range p.Rules {
+		row := learnedRow{}
+		for _, name := range learnedColumns {
+			row[name] = sheet.Field(p.Rules[i].Line, name)
+		}
+		releases, err := nccl.ParseReleases(cmp.Or(sheet.Field(p.Rules[i].Line, "nccl"), ">=0.0"))
+		_, of, named := strings.Cut(lines[max(0, p.Rules[i].Line-2)], ", machine ") // in the comment above
+		switch {
+		case row["nodes"] != fmt.Sprint(c.info.Nodes) || row["ranks"] != fmt.Sprint(c.info.Ranks):
+		case err == nil && !releases.Contains(c.info.NCCL), named && of != machine:
+			others++
+		default:
+			rows = append(rows, row)
+		}
+	}
+	if others > 0 {
+		c.log.Infof("%s of %s%s not used: of another machine or release of NCCL", plural.Of(others, "row"),
+			LearnedFile, plural.Verb(others, " is", " are"))
+	}
+	return rows, nil
+}

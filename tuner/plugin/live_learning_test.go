@@ -1,0 +1,125 @@
+//go:build cgo
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+// evidence is what the job has left in its directory, the latest of each file.
+func (j *training) evidence(dir string) (all []trial.Evidence) {
+	j.Helper()
+	names, _ := filepath.Glob(filepath.Join(dir, "*.json"))
+	for _, name := range names {
+		var e trial.Evidence
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(text, &e)
+		}
+		if err != nil {
+			j.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// A job without a policy learns one whose steps are within 1.5 % of the best there is, or says that it has found
+// nothing. The next job starts on it.
+func TestTrainingLearns(t *testing.T) {
+	if os.Getenv(nccltest.EnvNightly) == "" {
+		t.Skip("SKIPPED: for the nightly run")
+	}
+	for _, kind := range []string{"data", "sharded"} {
+		for seed := range 3 {
+			t.Run(fmt.Sprint(kind, seed), func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				arg := args("step=%d truth=%d", stepTime, seed+1)
+				env := []string{"NCCL_TUNER_LEARN=" + dir}
+				j := train(t, built, kind, 0, arg, env)
+				var e trial.Evidence
+				eventually(j, "learning ends", func() bool {
+					all := j.evidence(dir)
+					if len(all) > 0 {
+						e = all[0]
+					}
+					return e.State == trial.Learned || e.State == trial.Nothing || e.State == trial.Stopped
+				})
+				j.steps(500)
+				p := j.end()
+				t.Logf("%s after %d blocks, %d steps, %.1f lost; the first rank's step takes %.0f us, at best %.0f, "+
+					"with NCCL alone %d: %+v", e.State, e.Blocks, e.Steps, e.LostSteps, p.Took, p.Best, stepTime, e.Result)
+				for _, f := range e.Factors {
+					t.Logf("%s %d: %+v", f.Coll, f.MinBytes, f.Arms)
+				}
+				if e.State == trial.Learned && p.Took > 1.015*p.Best || e.State == trial.Nothing && p.Took > stepTime+1 ||
+					e.State == trial.Stopped {
+					t.Errorf("%s", e.State)
+				}
+				if e.State != trial.Learned {
+					return
+				}
+				next := train(t, built, kind, 0, arg, env)
+				next.steps(100)
+				if n := next.end(); math.Abs(n.Took-p.Took) > 1 {
+					t.Errorf("the next job's steps take %.0f us, those of this one %.0f", n.Took, p.Took)
+				}
+			})
+		}
+	}
+}
+
+// No call is decided unlike by two ranks while a job learns, a rank stands still, the store is full, somebody saves an
+// edit, and at last a rank is killed. The edit stays.
+func TestTrainingLearnsDisturbed(t *testing.T) {
+	if os.Getenv(nccltest.EnvNightly) == "" {
+		t.Skip("SKIPPED: for the nightly run")
+	}
+	p, outside := built, ""
+	if os.Getuid() == 0 {
+		p, outside = smallShm(t)
+	}
+	dir := t.TempDir()
+	os.Chmod(dir, 0o777)
+	policy := filepath.Join(t.TempDir(), "policy.csv")
+	const before, edit = "allreduce,0,16,ring,simple,2,-1,-1\n", "allreduce,0,16,ring,simple,8,-1,-1\n"
+	write(t, policy, []byte(before))
+	j := train(t, p, "sharded", 0, args("step=2000 truth=5"), []string{"NCCL_TUNER_LEARN=" + dir,
+		"NCCL_TUNER_CONFIG_FILE=" + policy})
+	for j.said("is in force from call") < 40 && j.said("learned after") == 0 {
+		j.steps(1000)
+		j.ranks[2].cmd.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(time.Second)
+		j.ranks[2].cmd.Process.Signal(syscall.SIGCONT)
+		j.steps(1000)
+		if outside != "" {
+			filler := filepath.Join(outside, "filler")
+			fill(t, filler)
+			j.steps(1000)
+			os.Remove(filler)
+		}
+	}
+	write(t, policy, []byte(edit))
+	eventually(j, "the edit ends it", func() bool {
+		return j.said("learning has ended early") > 0 ||
+			j.said("learned after") > 0
+	})
+	j.steps(1000)
+	victim := j.ranks[3]
+	victim.cmd.Process.Kill()
+	<-victim.done
+	j.steps(1000)
+	j.ranks = j.ranks[:3]
+	j.end()
+}

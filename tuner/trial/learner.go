@@ -1,0 +1,282 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+)
+
+// A Subject is what a job may learn about.
+type Subject struct {
+	Evidence            // its key, its machine, and how it began
+	Budget   float64    // the share of step time that trying may cost
+	Earlier  []Evidence // of earlier jobs, to go on from
+
+	// Choose says what to try where a step has so many of each call (agree.HashCall). left names what is not tried.
+	Choose func(calls map[uint64]int) (factors []Factor, left []string)
+	// With returns what was in force with an arm of each factor.
+	With func(factors []Factor, arms []int) (Version, error)
+	// Save keeps what is known by now.
+	Save func(context.Context, Evidence)
+}
+
+// Learn tries what may make steps shorter, until ctx ends or nothing is left to try. What gains is compared with what
+// was in force, and stays in force if steps are surely shorter. An edit ends it.
+func Learn(ctx context.Context, config Config, s Subject) {
+	l := &learner{machine: newMachine(config), Subject: s}
+	l.run(ctx, l.tick, l.pause)
+	l.stop(context.WithoutCancel(ctx))
+}
+
+// learner is the state of Learn. Its design: an experiment, then a comparison.
+type learner struct {
+	*machine
+	Subject
+
+	base       Version // what was in force
+	experiment *experiment
+	main       uint64         // the kind of steps that it is about
+	plans      map[int64]plan // by block, of the latest blocks
+	open       int64          // the latest block
+	proof      *comparison    // nil: not yet
+	over       bool
+}
+
+// plan is what a block is for.
+type plan struct {
+	Version
+	arms []int
+	left bool // it was surely slow
+}
+
+func (l *learner) pause() time.Duration {
+	if l.over {
+		return idlePause
+	}
+	return l.machine.pause()
+}
+
+func (l *learner) tick(ctx context.Context, now time.Time) {
+	switch {
+	case l.over:
+		return
+	case l.proof != nil:
+		l.proof.tick(ctx, now)
+		if l.edited() {
+			l.stop(ctx)
+		} else if l.proof.trial == nil {
+			l.concludeProof(ctx, now)
+		}
+		return
+	}
+	stamps := l.Clock.read() // before what is in force: that is known before a call by it is stamped
+	f, _, _ := l.look()
+	if l.base == nil {
+		l.base, l.asked = f.Version, f.Version
+		if !l.begin() {
+			l.Log.Warnf("nothing is learned: there is no memory for it")
+			l.over = true
+			return
+		}
+		l.State = Observing
+	}
+	if l.edited() {
+		l.stop(ctx)
+		return
+	}
+	l.take(stamps, l.judge)
+	switch other, none := l.find(now); {
+	case other && (l.experiment == nil || len(l.experiment.blocks) < firstJudged):
+		l.choose(ctx)
+	case none:
+		l.ask(l.base, now)
+		l.warnOnce("nothing is learned yet: the calls of this communicator do not repeat, or never in about the same " +
+			"time, so nothing tells a step")
+	}
+	if l.steps.period == 0 || l.over {
+		return
+	}
+	if l.divide(ctx, now); !l.over {
+		l.steer(ctx, now)
+	}
+}
+
+// edited reports that an edit is in force.
+func (l *learner) edited() bool {
+	f := l.Versions.InForce()
+	return !f.Proposed && l.base != nil && f.Version.Meaning() != l.base.Meaning()
+}
+
+// choose begins an experiment with what the steps found last call.
+func (l *learner) choose(ctx context.Context) {
+	l.main = l.kind
+	factors, left := l.Choose(l.steps.counts)
+	l.LeftOut = left
+	l.StepCalls, l.StepSeconds = l.steps.period, l.steps.took.Seconds()
+	for _, reason := range left {
+		l.Log.Infof("not tried: %s", reason)
+	}
+	l.experiment = newExperiment(seedOf(l.base.Meaning(), ""), l.Budget, factors)
+	for _, e := range l.Earlier {
+		l.experiment.goOn(e)
+	}
+	l.plans = map[int64]plan{}
+	l.State = Trying
+	if len(factors) == 0 {
+		l.conclude(ctx, l.now(), "there is nothing to try")
+	}
+}
+
+// divide finds how long blocks are.
+func (l *learner) divide(ctx context.Context, now time.Time) {
+	anew, tooLong := l.machine.divide()
+	switch {
+	case tooLong > 0:
+		l.conclude(ctx, now, fmt.Sprintf("a step takes %v", tooLong.Round(time.Second)))
+	case anew:
+		l.BlockSeconds = l.blocks.length.Seconds()
+		l.plans = map[int64]plan{}
+		arms := 0
+		for _, f := range l.experiment.factors {
+			arms += len(f.Arms)
+		}
+		l.Log.Infof("trying %s for %s of calls, in blocks of %v; a step is %s, %v", plural.Of(arms, "thing"),
+			plural.Of(len(l.experiment.factors), "kind"), l.blocks.length, plural.Of(int(l.steps.period), "call"),
+			l.steps.took.Round(time.Millisecond))
+	}
+}
+
+func (l *learner) blockOf(t time.Time) int64 { return t.UnixNano() / int64(l.blocks.length) }
+
+// judge counts a step for the arms that made it.
+func (l *learner) judge(s step) {
+	if l.blocks.length == 0 || l.kind != l.main {
+		return
+	}
+	block := l.blockOf(s.began)
+	l.experiment.past(block)
+	p, planned := l.plans[block]
+	if v := l.maker(s); planned && v != nil && v.Meaning() == p.Meaning() {
+		l.experiment.add(block, l.kind, p.arms, s.took)
+	}
+	if planned && !p.left && l.experiment.surelyBad() {
+		p.left, l.experiment.hurt = true, true
+		l.plans[block] = p
+	}
+}
+
+// steer proposes what is planned for the time at which the change will be in force.
+func (l *learner) steer(ctx context.Context, now time.Time) {
+	if l.kind != l.main {
+		l.ask(l.base, now)
+		return
+	}
+	block := l.blockOf(l.ahead(now))
+	if block != l.open {
+		l.open = block
+		before := l.experiment.judged
+		l.experiment.judge()
+		if why := l.experiment.over(); why != "" {
+			l.conclude(ctx, now, why)
+			return
+		}
+		if l.experiment.judged != before {
+			l.save(ctx)
+		}
+	}
+	p, ok := l.plans[block]
+	if !ok {
+		p.arms = l.experiment.draw(block)
+		var err error
+		if p.Version, err = l.With(l.experiment.factors, p.arms); err != nil {
+			l.Log.Warnf("nothing is learned: %v", err)
+			l.stop(ctx)
+			return
+		}
+		l.plans[block] = p
+		delete(l.plans, block-4)
+	}
+	if p.left {
+		if v, err := l.With(l.experiment.factors, l.experiment.leaders()); err == nil {
+			l.ask(v, now)
+		}
+		return
+	}
+	l.ask(p.Version, now)
+}
+
+// conclude ends the experiment, and begins to prove what it has found.
+func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
+	e := l.experiment
+	arms := e.leaders()
+	found, err := l.With(e.factors, arms)
+	if err != nil || !slices.ContainsFunc(arms, func(k int) bool { return k > 0 }) || l.blocks.length == 0 {
+		l.ask(l.base, now)
+		l.finish(ctx, Nothing)
+		l.Log.Infof("learned after %s: nothing makes steps surely shorter (%s)", plural.Of(len(e.blocks), "block"), why)
+		return
+	}
+	l.State = Proving
+	l.save(ctx)
+	l.Log.Infof("learned after %s (%s): steps %+.1f %%, it seems; now comparing that with %s",
+		plural.Of(len(e.blocks), "block"), why, 100*e.predicted(arms), l.base)
+	h := fnv.New64a()
+	for _, f := range e.factors {
+		fmt.Fprintf(h, "%s %d %d ", f.Coll, f.MinBytes, f.MaxBytes)
+	}
+	l.proof = &comparison{machine: l.machine, proves: true, seed: h.Sum64()}
+	tell := l.Tell
+	l.Tell = func(ctx context.Context, f Finding) {
+		l.Result = &f
+		l.save(ctx)
+		tell(ctx, f)
+	}
+	asked := l.asked
+	l.proof.begin(found, l.base, true)
+	l.asked = asked // found is not in force yet
+}
+
+// concludeProof takes up what the comparison has found.
+func (l *learner) concludeProof(ctx context.Context, now time.Time) {
+	if l.Result != nil && l.Result.Faster() && l.Result.Stays == A.String() {
+		l.finish(ctx, Learned)
+		return
+	}
+	l.ask(l.base, now)
+	l.finish(ctx, Nothing)
+}
+
+// stop ends it before it is done. What was in force is so again, unless that is an edit.
+func (l *learner) stop(ctx context.Context) {
+	if l.over || l.base == nil {
+		return
+	}
+	if !l.edited() {
+		l.ask(l.base, l.now())
+	}
+	if l.experiment != nil {
+		l.experiment.estimate()
+	}
+	l.Log.Infof("learning has ended early: what was learned is kept")
+	l.finish(ctx, Stopped)
+}
+
+func (l *learner) finish(ctx context.Context, state Learning) {
+	l.over, l.State = true, state
+	l.machine.end()
+	l.save(ctx)
+}
+
+func (l *learner) save(ctx context.Context) {
+	l.At = l.now()
+	if e := l.experiment; e != nil {
+		l.Evidence.Factors = e.factors
+		l.Blocks, l.Steps = e.earlier.blocks+len(e.blocks), e.earlier.steps+e.steps
+		l.LostSteps = e.lost()
+	}
+	l.Save(ctx, l.Evidence)
+}

@@ -1,0 +1,178 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A learning job has three kinds of calls. Arms change the time of a step by so much.
+type learningJob struct {
+	*playedJob
+	l     *learner
+	saved []Evidence
+}
+
+var learningEffects = [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006, 0.03}, {0, -0.006, -0.003}}
+
+func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob {
+	j := &learningJob{playedJob: play(t, false, false, "")}
+	base := j.versions[""]
+	subject := Subject{Evidence: Evidence{Key: "c"}, Budget: 0.01, Earlier: earlier,
+		Choose: func(calls map[uint64]int) (factors []Factor, left []string) {
+			if fmt.Sprint(calls) != "map[1:3 2:1 3:1]" {
+				t.Errorf("a step has calls %v", calls)
+			}
+			for i, of := range effects {
+				f := Factor{Coll: "allreduce", MinBytes: uint64(i), MaxBytes: uint64(i)}
+				for k := range of {
+					f.Arms = append(f.Arms, Arm{Config: fmt.Sprint("arm ", k)})
+				}
+				factors = append(factors, f)
+			}
+			return factors, []string{"calls in groups"}
+		},
+		With: func(factors []Factor, arms []int) (Version, error) {
+			rows := ""
+			for i, k := range arms {
+				if k > 0 {
+					rows += fmt.Sprintf("allreduce,%d,%d,ring,simple,%d,-1,-1\n", i, i, k)
+				}
+			}
+			if j.versions[rows] == nil {
+				j.versions[rows] = versionOf(t, rows)
+			}
+			return j.versions[rows], nil
+		},
+		Save: func(_ context.Context, e Evidence) {
+			if e.At.Before(j.now.Add(-time.Second)) {
+				t.Errorf("saved at %v as of %v", j.now, e.At)
+			}
+			j.saved = append(j.saved, e)
+		},
+	}
+	j.l = &learner{machine: j.d.machine, Subject: subject}
+	j.other = j.l
+	dice := rand.New(rand.NewPCG(1, 2))
+	j.took = func(v *playedVersion) time.Duration {
+		us := 20000.0
+		for row := range strings.Lines(v.rows) {
+			var factor, arm int
+			fmt.Sscanf(strings.ReplaceAll(row, ",", " "), "allreduce %d %d ring simple %d", &factor, &factor, &arm)
+			if factor < len(effects) {
+				us += 20000 * effects[factor][arm]
+			}
+		}
+		return time.Duration(us * (1 + 0.06*dice.NormFloat64()) * float64(time.Microsecond))
+	}
+	if base != j.inForce {
+		t.Fatal("the base is not in force")
+	}
+	return j
+}
+
+func (j *learningJob) until(done func() bool) {
+	j.t.Helper()
+	for range 4 * 3600 {
+		if done() {
+			return
+		}
+		j.run(time.Second)
+	}
+	j.t.Fatalf("it does not end; the log: %v", j.log)
+}
+
+func (j *learningJob) end() Evidence {
+	j.t.Helper()
+	j.until(func() bool { return j.l.over })
+	return j.saved[len(j.saved)-1]
+}
+
+// A job finds what makes its steps shorter, proves it, and stays on it.
+func TestLearn(t *testing.T) {
+	j := learn(t, learningEffects)
+	e := j.end()
+	if e.State != Learned || e.Result == nil || !e.Result.Faster() || e.Result.Mean > -0.01 || e.Result.Mean < -0.022 {
+		t.Errorf("%v %+v, the log: %v", e.State, e.Result, j.log)
+	}
+	if want := "allreduce,0,0,ring,simple,1,-1,-1\nallreduce,2,2,ring,simple,1,-1,-1\n"; j.inForce.rows != want {
+		t.Errorf("%q is in force", j.inForce.rows)
+	}
+	for i, f := range e.Factors {
+		for k, a := range f.Arms {
+			truth := learningEffects[i][k]
+			if a.Effect-truth > 4*a.Error+0.002 || truth-a.Effect > 4*a.Error+0.002 {
+				t.Errorf("kind %d, arm %d: %+v, the truth is %v", i, k, a, truth)
+			}
+		}
+	}
+	if e.LeftOut[0] != "calls in groups" || j.log.count("not tried: calls in groups") != 1 {
+		t.Errorf("%v is left out, the log: %v", e.LeftOut, j.log)
+	}
+	if j.clock.Next.Load() != never {
+		t.Error("calls are stamped for ever")
+	}
+}
+
+// Where nothing helps, what was in force is so again.
+func TestLearnNothing(t *testing.T) {
+	for name, effects := range map[string][][]float64{
+		"all is worse":  {{0, 0.03, 0.08}, {0, 0.01}},
+		"nothing tells": {{0, 0, 0}, {0, 0}},
+		"none":          nil,
+	} {
+		j := learn(t, effects)
+		if e := j.end(); e.State != Nothing || len(j.log.lines) == 0 {
+			t.Errorf("%s: %s, the log: %v", name, e.State, j.log)
+		}
+		if j.run(time.Minute); j.inForce != j.versions[""] {
+			t.Errorf("%s: %q is in force", name, j.inForce.rows)
+		}
+	}
+}
+
+// An edit stays, whenever it comes, and what was learned is kept.
+func TestLearnWithEdit(t *testing.T) {
+	for _, state := range []Learning{Trying, Proving} {
+		j := learn(t, learningEffects)
+		j.until(func() bool { return j.l.State == state })
+		j.run(5 * time.Second)
+		edit := versionOf(t, "allgather,0,inf,ring,simple,3,-1,-1\n")
+		j.versions[edit.rows] = edit
+		j.save(edit)
+		e := j.end()
+		if j.run(time.Minute); e.State != Stopped || len(e.Factors) != 3 || j.inForce != edit {
+			t.Errorf("%s: %s; %q is in force; the log: %v", state, e.State, j.inForce.rows, j.log)
+		}
+	}
+}
+
+// A job that goes on from what an earlier one has learned needs fewer blocks, and what was dropped stays so.
+func TestLearnGoesOn(t *testing.T) {
+	j := learn(t, learningEffects)
+	j.until(func() bool { return j.l.experiment != nil && len(j.l.experiment.blocks) >= 15 })
+	j.l.stop(t.Context())
+	first := j.saved[len(j.saved)-1]
+	if first.State != Stopped || first.Blocks < 15 {
+		t.Fatalf("%s after %d blocks", first.State, first.Blocks)
+	}
+	j = learn(t, learningEffects, first)
+	e := j.end()
+	if e.State != Learned || e.Blocks <= first.Blocks || e.Factors[0].Arms[2].Dropped != "worse" {
+		t.Errorf("%s: %+v\nafter %+v", e.State, e.Factors, first.Factors)
+	}
+	t.Logf("%d blocks after %d", e.Blocks, first.Blocks)
+}
+
+// A block that is surely slow is left before it ends.
+func TestLearnLeavesBadBlocks(t *testing.T) {
+	j := learn(t, [][]float64{{0, 0.5}, {0, 0.01}})
+	j.slower(800 * time.Millisecond) // blocks of many steps
+	e := j.end()
+	if a := e.Factors[0].Arms[1]; a.Dropped != "worse" || e.LostSteps > 60 {
+		t.Errorf("%+v, %.1f steps are lost; the log: %v", a, e.LostSteps, j.log)
+	}
+}

@@ -1,0 +1,222 @@
+package trial
+
+import (
+	"context"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// A Version is one of those that are tried.
+type Version interface {
+	Meaning() string // digest of what it means on this machine
+	String() string  // its name for a message
+}
+
+// Versions changes the version in force on all ranks of the communicator.
+type Versions interface {
+	// Propose asks for a change to a version. The version in force withdraws what was proposed.
+	Propose(Version)
+	InForce() InForce
+}
+
+// InForce is the version that decides calls now.
+type InForce struct {
+	Version  Version
+	From     uint64 // its first call
+	Proposed bool   // Propose has brought it, no edit
+	Wanted   string // the meaning of the latest edit
+}
+
+// Log is NCCL's logger.
+type Log interface {
+	Infof(format string, args ...any)
+	Warnf(format string, args ...any)
+}
+
+// Config is what a comparison or an experiment needs.
+type Config struct {
+	Key string // names the communicator in what is found
+	nccl.Comm
+
+	Versions Versions
+	Change   time.Duration // how long a change takes that nothing delays
+	Other    Version       // what the policy is compared with; nil: only edits are compared
+	Canary   bool          // compare each edit with the version before, and roll it back if it is surely slower
+
+	Clock     *Clock
+	NewStamps func() *[ClockStamps]Stamp // makes the clock's memory; nil where there is none
+	Peers     *Peers
+	Peer      *Peer // this communicator
+
+	Log  Log
+	Tell func(context.Context, Finding) // is told of what is known after each pair
+}
+
+// A machine brings versions into force by blocks of time, and times the steps that they make. Which version a block
+// is for, and what its steps tell, is up to the design that uses it: a comparison or an experiment.
+type machine struct {
+	Config
+	now func() time.Time
+
+	blocks  blocks
+	steps   steps
+	kind    uint64   // of the steps that were found last
+	history []period // what was in force, the latest last
+	asked   Version  // proposed last
+	askedAt time.Time
+	lag     time.Duration // from a proposal until it is in force
+	gaveUp  bool          // and said that there are no steps
+}
+
+// period is a version's time in force.
+type period struct {
+	Version
+	from uint64 // its first call
+}
+
+// settled is how many steps after a change do not count. The job's other communicators change at
+// about the same time, and the GPU still runs what the host launched before.
+const settled = 2
+
+const (
+	learnPause = 50 * time.Millisecond
+	idlePause  = time.Second
+)
+
+func newMachine(config Config) *machine {
+	return &machine{Config: config, now: time.Now, lag: config.Change}
+}
+
+// run calls tick until ctx ends. pause is the time between two ticks.
+func (m *machine) run(ctx context.Context, tick func(context.Context, time.Time), pause func() time.Duration) {
+	defer m.Peers.setPace(m.Peer, pace{})
+	for ctx.Err() == nil {
+		tick(ctx, m.now())
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause()):
+		}
+	}
+}
+
+// pause is the time between two ticks while a design is under way.
+func (m *machine) pause() time.Duration {
+	if m.steps.period == 0 {
+		return learnPause
+	}
+	return min(m.blocks.length/40, idlePause)
+}
+
+// begin prepares for a design. It returns false if there is no memory for stamps.
+func (m *machine) begin() bool {
+	m.steps, m.blocks, m.gaveUp = steps{}, blocks{}, false
+	return m.Clock.stampEvery(1, m.NewStamps)
+}
+
+// end leaves the design under way.
+func (m *machine) end() {
+	m.Clock.stampEvery(never, m.NewStamps)
+	m.Peers.setPace(m.Peer, pace{})
+}
+
+// look notes what is in force, what was at the last look (nil: this is the first), and whether that has changed.
+func (m *machine) look() (f InForce, before Version, changed bool) {
+	f = m.Versions.InForce()
+	changed = true
+	if n := len(m.history); n > 0 {
+		before = m.history[n-1].Version
+		changed = before.Meaning() != f.Version.Meaning()
+	}
+	if changed {
+		if m.asked != nil && f.Version.Meaning() == m.asked.Meaning() {
+			took := m.now().Sub(m.askedAt)
+			m.lag = (3*m.lag + took) / 4
+		}
+		m.history = append(m.history, period{f.Version, f.From})
+		if len(m.history) > 4 {
+			m.history = m.history[1:]
+		}
+	}
+	return f, before, changed
+}
+
+// take adds stamps, and calls done for each step that they end.
+func (m *machine) take(stamps []Stamp, done func(step)) {
+	for _, s := range stamps {
+		if one, ok := m.steps.add(s); ok {
+			done(one)
+		}
+	}
+}
+
+// find looks for the step in the calls while it is not known. other reports that it has found one of another kind than
+// the last, none that many calls do not repeat.
+func (m *machine) find(now time.Time) (other, none bool) {
+	if m.steps.period > 0 {
+		return false, false
+	}
+	m.Clock.stampEvery(1, m.NewStamps)
+	found, none := m.steps.find(now)
+	if found {
+		other = m.steps.kind != m.kind
+		m.kind = m.steps.kind
+		m.Clock.stampEvery(m.steps.period, m.NewStamps)
+		m.Peers.setPace(m.Peer, pace{m.steps.took, m.Change})
+	}
+	return other, none
+}
+
+// warnOnce says why there are no steps, once for each design that is under way.
+func (m *machine) warnOnce(format string, args ...any) {
+	if !m.gaveUp {
+		m.gaveUp = true
+		m.Log.Warnf(format, args...)
+	}
+}
+
+// divide finds how long blocks are. anew reports that they were shorter before, as the process has learned that steps
+// take longer. tooLong is what a step takes if no block is long enough; else 0.
+func (m *machine) divide() (anew bool, tooLong time.Duration) {
+	longest := m.Peers.longest()
+	length := lengthFor(longest.step, longest.change)
+	switch {
+	case length == 0:
+		return false, longest.step
+	case length <= m.blocks.length: // longer blocks than needed serve as well
+		return false, 0
+	}
+	m.blocks.length = length
+	return true, 0
+}
+
+// maker returns the version by which all calls of a step were decided; nil if that has changed in it, or too shortly
+// before.
+func (m *machine) maker(s step) Version {
+	var in *period
+	for i := range m.history {
+		h := &m.history[i]
+		switch {
+		case h.from <= s.first:
+			in = h
+		case h.from < s.end:
+			return nil // a change came in this step
+		}
+	}
+	if in == nil || in.from > 0 && s.first < in.from+settled*m.steps.period {
+		return nil
+	}
+	return in.Version
+}
+
+// ahead is when a change that is proposed now will be in force.
+func (m *machine) ahead(now time.Time) time.Time { return now.Add(min(m.lag, m.blocks.length/2)) }
+
+// ask proposes a version unless it was the last one.
+func (m *machine) ask(v Version, now time.Time) {
+	if m.asked != nil && v.Meaning() == m.asked.Meaning() {
+		return
+	}
+	m.asked, m.askedAt = v, now
+	m.Versions.Propose(v)
+}
