@@ -45,15 +45,15 @@ type tried struct {
 
 // Limits of an experiment.
 const (
-	judgeEvery  = 10     // blocks
-	firstJudged = 20     // blocks
-	hurtJudged  = 5      // blocks, where one was surely bad
-	worse       = 2.5    // standard errors behind the leader, by which an arm is dropped
-	little      = 0.002  // of a step: what arms of less difference are alike by, where that is sure
+	judgeEvery  = 10    // blocks
+	firstJudged = 20    // blocks
+	hurtJudged  = 5     // blocks, where one was surely bad
+	worse       = 2.5   // standard errors behind the leader, by which an arm is dropped
+	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
 	notWorth    = 0.001 // of a step: what ends the experiment if no more can be gained
-	surely      = 2      // standard errors, by which that is sure
-	proven      = 2      // standard errors by which a leader must gain
-	bad         = 0.05   // of a step: a block that is surely so much slower is left at once
+	surely      = 2     // standard errors, by which that is sure
+	proven      = 2     // standard errors by which a leader must gain
+	bad         = 0.05  // of a step: a block that is surely so much slower is left at once
 	mostBlocks  = 2000
 
 	// Time drifts from block to block. wander is the variance of that, in variances of a block's mean.
