@@ -26,6 +26,7 @@ const (
 	mostCells    = 3    // of them, besides NCCL's choice
 	coveredTime  = 0.95 // of what NCCL predicts for a step's calls
 	worthTrying  = 2    // times the least cost that NCCL predicts
+	mostShapes   = 4096 // that are looked at: ever new sizes are no steps
 	sizesInRange = 8    // the largest size of a kind of calls is at most so many times the smallest
 )
 
@@ -64,6 +65,9 @@ func (s *shapes) add(version string, q policy.Query, d policy.Decision) {
 	hash := agree.HashCall(int(q.Coll), q.Bytes, q.PipeOps)
 	choice, _ := q.Costs.NCCLChoice()
 	one := s.all[hash]
+	if one == nil && len(s.all) == mostShapes {
+		return
+	}
 	if one == nil {
 		one = &shape{Call: q.Call, pipeOps: q.PipeOps, choice: choice, cells: ^uint32(0)}
 		s.all[hash] = one
@@ -220,6 +224,8 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
 		Log: log, Tell: c.publisher(c.member.Note),
 	}
+	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
+		"may change in their last bits", EnvLearn, c.settings.learn)
 	const outcome = "nothing is learned any more, and the version in force stays"
 	c.background(outcome, func(ctx context.Context) {
 		kept := c.evidence()
