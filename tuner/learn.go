@@ -3,6 +3,7 @@ package tuner
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -238,7 +239,10 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 			With: func(factors []trial.Factor, arms []int) (trial.Version, error) {
 				return c.with(base, factors, arms)
 			},
-			Save: func(ctx context.Context, e trial.Evidence) { kept.save(e, log) },
+			Save: func(ctx context.Context, e trial.Evidence) {
+				kept.save(e, log)
+				c.tell(ctx, e, log)
+			},
 		})
 	})
 }
@@ -303,4 +307,15 @@ func (c *Comm) extended(base *policyfile.Version, rows []learnedRow) (*policyfil
 	b.Policy.Text = text
 	content := b.Encode()
 	return c.plugin.loader.Decode(content, agree.DigestOf(content), telemetry.Log{})
+}
+
+// tell publishes to tunefit status what is known by now.
+func (c *Comm) tell(ctx context.Context, e trial.Evidence, log telemetry.Log) {
+	text, err := json.Marshal(e)
+	if err == nil {
+		err = c.member.Note(ctx, text)
+	}
+	if err != nil && ctx.Err() == nil {
+		log.Infof("tunefit status cannot show what is learned: %v", err)
+	}
 }

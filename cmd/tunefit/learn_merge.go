@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/learning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
@@ -190,7 +191,7 @@ func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (rows []str
 	for _, l := range all {
 		for _, f := range l.Factors {
 			k := factorKey{f.Coll, f.Arms[0].Config, nccl.Range{Min: f.MinBytes, Max: f.MaxBytes}}
-			if best := leader(f); best != nil && l.State == trial.Learned && l.Result != nil {
+			if best := learning.Leader(f); best != nil && l.State == trial.Learned && l.Result != nil {
 				proven[armKey{k, best.Config}] = true
 			}
 			for _, a := range f.Arms {
@@ -210,7 +211,7 @@ func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (rows []str
 			if _, overlap := k.sizes.And(o.sizes); overlap && k.coll == o.coll {
 				a, b := parts[o][0], parts[k][0]
 				cli.Notes(notes, fmt.Sprintf("%s (NCCL: %s) in %s and %s (NCCL: %s) in %s overlap and are not the same: "+
-					"they stay apart", shape(a.Factor), o.own, a.File, shape(b.Factor), k.own, b.File))
+					"they stay apart", learning.Shape(a.Factor), o.own, a.File, learning.Shape(b.Factor), k.own, b.File))
 			}
 		}
 		f := mergeFactor(notes, parts[k])
@@ -234,10 +235,10 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 		for _, a := range p.Arms {
 			for _, q := range parts[:i] {
 				b := armOf(&q.Factor, a.Config)
-				if b != nil && estimated(a) && estimated(*b) && math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
-					cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s in %s, %s %s in %s", shape(f), a.Config,
-						percentOf(b.Effect), effectRange(b.Effect, b.Error), q.File,
-						percentOf(a.Effect), effectRange(a.Effect, a.Error), p.File))
+				if b != nil && learning.Estimated(a) && learning.Estimated(*b) && math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
+					cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s in %s, %s %s in %s", learning.Shape(f), a.Config,
+						learning.Percent(b.Effect), learning.Range(b.Effect, b.Error), q.File,
+						learning.Percent(a.Effect), learning.Range(a.Effect, a.Error), p.File))
 				}
 			}
 			if b := armOf(&f, a.Config); i == 0 {
@@ -266,7 +267,7 @@ func armOf(f *trial.Factor, config string) *trial.Arm {
 
 func averaged(a, b trial.Arm) trial.Arm {
 	precision := func(of trial.Arm) float64 {
-		if estimated(of) {
+		if learning.Estimated(of) {
 			return 1 / (of.Error * of.Error)
 		}
 		return 0
@@ -282,17 +283,17 @@ func averaged(a, b trial.Arm) trial.Arm {
 
 // provenRow is the row for a factor, below a comment; "" unless its leader is proven and no job finds it slower.
 func provenRow(e *trial.Evidence, f trial.Factor, parts []part) string {
-	l := leader(f)
+	l := learning.Leader(f)
 	if l == nil || !l.Proven {
 		return ""
 	}
 	for _, p := range parts {
-		if a := armOf(&p.Factor, l.Config); a != nil && estimated(*a) && a.Effect > surely*a.Error {
+		if a := armOf(&p.Factor, l.Config); a != nil && learning.Estimated(*a) && a.Effect > learning.Surely*a.Error {
 			return ""
 		}
 	}
 	return fmt.Sprintf("# %s of the step %s, %s of %s up to %s, machine %s\n%s,%d,%d,%s,%s,%d,%d,%d,%s\n",
-		percentOf(l.Effect), effectRange(l.Effect, l.Error), plural.Of(l.Blocks, "block"),
+		learning.Percent(l.Effect), learning.Range(l.Effect, l.Error), plural.Of(l.Blocks, "block"),
 		plural.Of(len(parts), "job"), e.At.Format(time.DateOnly), e.Machine, f.Coll, f.MinBytes, f.MaxBytes, l.Algo,
 		l.Proto, l.Channels, e.Nodes, e.Ranks, e.NCCL)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/learning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -15,8 +16,9 @@ import (
 var learnPage string
 
 var learnTemplate = template.Must(template.New("learn").Funcs(template.FuncMap{
-	"headline": headline, "standing": standing, "title": title, "shape": shape, "verdict": armVerdict,
-	"percent": percentOf, "span": effectRange, "estimated": estimated, "scale": newAxis,
+	"headline": learning.Headline, "standing": learning.Standing, "title": title,
+	"shape": learning.Shape, "verdict": armVerdict,
+	"percent": learning.Percent, "span": learning.Range, "estimated": learning.Estimated, "scale": newAxis,
 }).Parse(learnPage))
 
 // writeLearnedPage writes a page that is whole in itself and runs no script.
@@ -40,8 +42,8 @@ func newAxis(e trial.Evidence) axis {
 	most := 0.002
 	for _, f := range e.Factors {
 		for _, a := range f.Arms {
-			if estimated(a) && a.Dropped != "worse" {
-				most = max(most, math.Abs(a.Effect)+surely*a.Error)
+			if learning.Estimated(a) && a.Dropped != "worse" {
+				most = max(most, math.Abs(a.Effect)+learning.Surely*a.Error)
 			}
 		}
 	}
@@ -64,7 +66,7 @@ type placed struct {
 }
 
 func (a axis) Place(of trial.Arm) placed {
-	low, high := of.Effect-surely*of.Error, of.Effect+surely*of.Error
+	low, high := of.Effect-learning.Surely*of.Error, of.Effect+learning.Surely*of.Error
 	p := placed{a.X(of.Effect), a.X(low), a.X(high), of.Effect > float64(a), "either"}
 	if high < 0 {
 		p.Tone = "faster"

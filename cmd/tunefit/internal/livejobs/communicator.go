@@ -36,6 +36,8 @@ type Communicator struct {
 	Faults   []string `json:"faults,omitempty"` // records that cannot be read
 	// Comparison is what the job compares, or has compared last; nil: nothing.
 	Comparison *trial.Finding `json:"comparison,omitempty"`
+	// Learning is what the job has learned so far; nil: it does not learn, or compares what it has learned.
+	Learning *trial.Evidence `json:"learning,omitempty"`
 	// Asked is how often NCCL has asked, in a view; nil: no rank here writes metrics.
 	Asked *asked `json:"asked,omitempty"`
 
@@ -130,13 +132,30 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 		c.Faults = append(c.Faults, err.Error())
 	}
 	if records.Note != nil {
-		var found trial.Finding
-		if c.noComparison = json.Unmarshal(records.Note, &found); c.noComparison == nil {
-			found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
-			c.Comparison = &found
-		}
+		c.noComparison = c.readNote(records.Note)
 	}
 	return c
+}
+
+// readNote reads what the rank that compares or learns has left last.
+func (c *Communicator) readNote(text []byte) error {
+	var learned trial.Evidence
+	if err := json.Unmarshal(text, &learned); err == nil && learned.Format == trial.EvidenceFormat {
+		for _, f := range learned.Factors {
+			for i := range f.Arms {
+				f.Arms[i].Config = clipped(f.Arms[i].Config)
+			}
+		}
+		c.Learning = &learned
+		return nil
+	}
+	var found trial.Finding
+	if err := json.Unmarshal(text, &found); err != nil {
+		return err
+	}
+	found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
+	c.Comparison = &found
+	return nil
 }
 
 // later returns the text of a file that ranks read in a later version. They name their files at the start. A version

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/learning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
@@ -60,6 +61,9 @@ func notes(c *Communicator) (notes []string) {
 		say("its comparison cannot be read: %v", c.noComparison)
 	} else if found := c.Comparison; found != nil {
 		say("%s against %s, by turns: %s (%s)", found.A.Name, found.B.Name, found.Verdict(), found.Effort())
+	}
+	if c.Learning != nil {
+		say("it learns, %s. %s", learning.Standing(*c.Learning), learning.Headline(*c.Learning))
 	}
 	for _, fault := range c.Faults {
 		say("a record cannot be read: %s", fault)

@@ -1,0 +1,92 @@
+// Package learning says in words what a job has learned on a communicator, as its evidence has it.
+package learning
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+// Surely is how many standard errors make an effect sure. Intervals, of 95 %, are as wide either way.
+const Surely = 2
+
+// Estimated reports whether anything is known of an arm's effect. That of NCCL's choice is 0.
+func Estimated(a trial.Arm) bool { return a.Blocks > 0 && a.Error > 0 }
+
+// Leader is the arm that shortens steps for sure, and more than the others of its factor; nil: none does.
+func Leader(f trial.Factor) (best *trial.Arm) {
+	for i, a := range f.Arms {
+		if a.Dropped == "" && Estimated(a) && a.Effect < -Surely*a.Error && (best == nil || a.Effect < best.Effect) {
+			best = &f.Arms[i]
+		}
+	}
+	return best
+}
+
+func Shape(f trial.Factor) string { return f.Coll + " " + commspec.SizeRange(f.MinBytes, f.MaxBytes) }
+
+func Percent(effect float64) string { return fmt.Sprintf("%+.1f %%", 100*effect) }
+
+func Range(effect, err float64) string {
+	return fmt.Sprintf("(%+.1f .. %+.1f)", 100*(effect-Surely*err), 100*(effect+Surely*err))
+}
+
+// Headline says in a line what was tried, what it is worth and what it cost.
+func Headline(e trial.Evidence) string {
+	if e.Blocks == 0 {
+		return "Nothing has been tried yet."
+	}
+	text := fmt.Sprintf("%s of %s; step %s.", plural.Of(e.Blocks, "block"), profile.Duration(1e6*e.BlockSeconds),
+		profile.Duration(1e6*e.StepSeconds))
+	var best trial.Factor
+	var most *trial.Arm
+	leaders, settled, sum, variance := 0, 0, 0.0, 0.0
+	for _, f := range e.Factors {
+		if f.Settled {
+			settled++
+		}
+		if a := Leader(f); a != nil {
+			leaders, sum, variance = leaders+1, sum+a.Effect, variance+a.Error*a.Error
+			if most == nil || a.Effect < most.Effect {
+				best, most = f, a
+			}
+		}
+	}
+	if most == nil {
+		text += " Nothing makes steps shorter for sure."
+	} else {
+		text += fmt.Sprintf(" %s %s instead of %s: %s of the step %s.", Shape(best), most.Config, best.Arms[0].Config,
+			Percent(most.Effect), Range(most.Effect, most.Error))
+	}
+	if leaders > 1 {
+		text += fmt.Sprintf(" Together with %s: %s %s.", plural.Of(leaders-1, "other shape"), Percent(sum),
+			Range(sum, math.Sqrt(variance)))
+	}
+	cost := "Lost"
+	if e.LostSteps < 0 {
+		cost = "Gained"
+	}
+	return text + fmt.Sprintf(" %d of %s settled. %s so far: %s.", settled, plural.Of(len(e.Factors), "shape"), cost,
+		plural.Of(int(math.Round(math.Abs(e.LostSteps))), "step"))
+}
+
+// Standing says how far it has come, and what the comparison at the end has found.
+func Standing(e trial.Evidence) string {
+	text := cmp.Or(map[trial.Learning]string{
+		trial.Observing: "watching what the job calls",
+		trial.Trying:    "trying",
+		trial.Proving:   "comparing what was learned with what was in force before",
+		trial.Learned:   "proven; the rows are in learned.csv",
+		trial.Nothing:   "ended; nothing makes steps shorter for sure",
+		trial.Stopped:   "stopped; the next job goes on from here",
+	}[e.State], "not known")
+	if e.Result != nil {
+		text += ": " + e.Result.Verdict()
+	}
+	return text
+}
