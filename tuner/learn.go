@@ -149,7 +149,11 @@ func (s *shapes) factors(calls map[uint64]int, settled func(nccl.Coll, nccl.Rang
 		if n := len(kinds) - 1; open && kinds[n].coll == c.Coll && kinds[n].choice == c.choice &&
 			c.Bytes/sizesInRange <= kinds[n].Min {
 			k := &kinds[n]
-			k.Max, k.cells, k.calls, k.time = c.Bytes, k.cells&c.cells, k.calls+c.calls, k.time+time
+			k.Max, k.cells, k.calls = c.Bytes, k.cells&c.cells, k.calls+c.calls
+			if time > k.time { // the order of what is tried is that of the size that takes most
+				k.micros = c.micros
+			}
+			k.time += time
 			continue
 		}
 		kinds = append(kinds, kind{nccl.Range{Min: c.Bytes, Max: c.Bytes}, c.Coll, c.choice, c.cells, c.micros, c.calls,
