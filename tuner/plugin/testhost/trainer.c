@@ -108,9 +108,9 @@ static double truth(const struct op *o, int cell, int channels, int choice) {
 }
 
 /* Returns the least of that over what is worth trying: what NCCL expects to take at most twice as long as its choice,
- * and fewer channels for that one, of which two counts are among the six things that are tried. */
+ * and fewer channels for that one. */
 static double best(const struct op *o, const float *table, int choice) {
-    static const int fewer[] = {16, 8};
+    static const int fewer[] = {16, 8, 4};
     double least = 1;
     for (int i = 0; i < CELLS; i++)
         if (table[i] >= 0 && table[i] <= 2 * table[choice]) least = fmin(least, truth(o, i, 0, choice));
