@@ -23,8 +23,8 @@ import (
 // Limits of what is tried.
 const (
 	mostFactors  = 12
-	mostArms     = 6
-	mostCells    = 3    // of them, besides NCCL's choice
+	mostArms     = 9    // of which six at a time are drawn
+	firstCells   = 3    // of them, besides NCCL's choice
 	coveredTime  = 0.95 // of what NCCL predicts for a step's calls
 	worthTrying  = 2    // times the least cost that NCCL predicts
 	mostShapes   = 4096 // that are looked at: ever new sizes are no steps
@@ -150,7 +150,11 @@ func (s *shapes) factors(calls map[uint64]int, settled func(nccl.Coll, nccl.Rang
 		if n := len(kinds) - 1; open && kinds[n].coll == c.Coll && kinds[n].choice == c.choice &&
 			c.Bytes/sizesInRange <= kinds[n].Min {
 			k := &kinds[n]
-			k.Max, k.cells, k.calls, k.time = c.Bytes, k.cells&c.cells, k.calls+c.calls, k.time+time
+			k.Max, k.cells, k.calls = c.Bytes, k.cells&c.cells, k.calls+c.calls
+			if time > k.time { // the order of what is tried is that of the size that takes most
+				k.micros = c.micros
+			}
+			k.time += time
 			continue
 		}
 		kinds = append(kinds, kind{nccl.Range{Min: c.Bytes, Max: c.Bytes}, c.Coll, c.choice, c.cells, c.micros, c.calls,
@@ -198,13 +202,17 @@ func (s *shapes) factorOf(k kind) trial.Factor {
 	slices.SortStableFunc(cells, func(a, b nccl.Cell) int {
 		return cmp.Compare(k.micros[placeOf(a)], k.micros[placeOf(b)])
 	})
-	for _, c := range cells[:min(len(cells), mostCells)] {
+	first := min(len(cells), firstCells)
+	for _, c := range cells[:first] {
 		try(nccl.Config{Cell: c})
 	}
 	if s.checked(k.coll, k.choice.Algo) {
 		for _, n := range fewerChannels {
 			try(nccl.Config{Cell: k.choice, Channels: n})
 		}
+	}
+	for _, c := range cells[first:] {
+		try(nccl.Config{Cell: c})
 	}
 	return f
 }

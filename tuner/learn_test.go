@@ -71,7 +71,8 @@ func TestFactors(t *testing.T) {
 	same(t, "tried", all,
 		"allreduce 4194304-8388608 x15: ring/simple, ring/ll128, ring/simple 16 ch, ring/simple 8 ch, ring/simple 4 ch",
 		"reducescatter 67108864-67108864 x1: ring/simple, ring/simple 16 ch, ring/simple 8 ch, ring/simple 4 ch",
-		"allreduce 1048576-1048576 x20: ring/ll, ring/simple, ring/ll128, tree/simple, ring/ll 16 ch, ring/ll 8 ch")
+		"allreduce 1048576-1048576 x20: ring/ll, ring/simple, ring/ll128, tree/simple, ring/ll 16 ch, ring/ll 8 ch, "+
+			"ring/ll 4 ch")
 	same(t, "left out", left)
 	w.call(nccl.CollAllReduce, 4<<20, 1, 0, -1, -1, -1, 100, 10000, 10000, 10000) // FP8 with the guard
 	if all, left = w.tried(); len(all) != 3 || len(left) != 1 || strings.Contains(all[0], "4194304") {

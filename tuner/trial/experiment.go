@@ -45,6 +45,7 @@ type tried struct {
 
 // Limits of an experiment.
 const (
+	mostOpen    = 6     // arms of a factor; the others wait until one of these is dropped
 	judgeEvery  = 10    // blocks
 	firstJudged = 20    // blocks
 	hurtJudged  = 5     // blocks, where one was surely bad
@@ -87,11 +88,12 @@ func (e *experiment) draw(block int64) []int {
 	}
 	arms := make([]int, len(e.factors))
 	for i, f := range e.factors {
-		most := uint64(0)
+		most, open := uint64(0), 0
 		for k, a := range f.Arms {
-			if a.Dropped != "" {
+			if a.Dropped != "" || open == mostOpen {
 				continue
 			}
+			open++
 			h := fnv.New64a()
 			fmt.Fprintf(h, "%s %d %d %s", f.Coll, f.MinBytes, f.MaxBytes, a.Config)
 			if hash := mix(mix(e.seed+uint64(block)) + h.Sum64()); hash >= most {
