@@ -38,7 +38,6 @@ var fewerChannels = []int{16, 8, 4}
 // shapes are the calls of a communicator that learns. NCCL's thread adds them, the background reads them.
 type shapes struct {
 	base string // the meaning of the version by which they are decided; calls by other versions tell nothing
-	comm nccl.Comm
 	// checked reports whether NCCL checks a channel count, so that it may be asked for.
 	checked func(nccl.Coll, nccl.Algo) bool
 
@@ -195,7 +194,8 @@ func (s *shapes) factorOf(k kind) trial.Factor {
 	var cells []nccl.Cell
 	for rest := k.cells; rest != 0; rest &= rest - 1 {
 		at := bits.TrailingZeros32(rest)
-		if c := (nccl.Cell{Algo: nccl.Algo(at / nccl.NumProtos), Proto: nccl.Proto(at % nccl.NumProtos)}); c != k.choice {
+		c := nccl.Cell{Algo: nccl.Algo(at / nccl.NumProtos), Proto: nccl.Proto(at % nccl.NumProtos)}
+		if c != k.choice {
 			cells = append(cells, c)
 		}
 	}

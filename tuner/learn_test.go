@@ -163,7 +163,7 @@ func TestLearnedIsKept(t *testing.T) {
 	if v := c.withLearned(base); v != base {
 		t.Errorf("%v: nothing is proven", v)
 	}
-	e.State = trial.Learned
+	e.State, e.Factors[0].Arms[1].Proven = trial.Learned, true
 	kept.save(e, c.log)
 	if open, settled := c.evidence().earlier(); len(open) != 0 || !settled(nccl.CollAllReduce, tried) {
 		t.Errorf("%v is open", open)

@@ -119,8 +119,8 @@ func (k *kept) choose() string {
 	h := fnv.New32a()
 	h.Write([]byte(k.machine))
 	for n := 1; ; n++ {
-		file := filepath.Join(k.dir, fmt.Sprintf("learning-%dn-%dr-%08x-%s-%d.json", k.comm.Nodes, k.comm.Ranks, h.Sum32(),
-			strings.NewReplacer(">=", "from-", "<=", "to-").Replace(k.nccl), n))
+		file := filepath.Join(k.dir, fmt.Sprintf("learning-%dn-%dr-%08x-%s-%d.json", k.comm.Nodes, k.comm.Ranks,
+			h.Sum32(), strings.NewReplacer(">=", "from-", "<=", "to-").Replace(k.nccl), n))
 		var e trial.Evidence
 		text, err := os.ReadFile(file)
 		if err != nil || json.Unmarshal(text, &e) != nil || e.State != trial.Learned {
@@ -142,8 +142,8 @@ func (k *kept) writeRows() error {
 			continue
 		}
 		for _, f := range e.Factors {
-			i := f.Proven()
-			if i == 0 {
+			i := slices.IndexFunc(f.Arms, func(a trial.Arm) bool { return a.Proven })
+			if i < 0 {
 				continue
 			}
 			a, row := f.Arms[i], rowOf(f, f.Arms[i], e.Comm)

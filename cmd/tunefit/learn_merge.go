@@ -78,13 +78,11 @@ func readToMerge(notes io.Writer, dirs []string) (all []learned, err error) {
 			return nil, err
 		}
 		for _, l := range found {
-			if l.job = i; len(l.Of) == 0 {
-				l.Of = []string{l.Key + " " + l.Began.UTC().Format(time.RFC3339Nano)}
-			}
+			l.job, l.Of = i, l.Jobs()
 			for _, of := range l.Of {
 				if other, ok := seen[of]; ok && other.job != i {
-					return nil, fmt.Errorf("%s and %s both have what one job learned on communicator %s (needed: one of "+
-						"them; it would count twice)", other.File, l.File, of)
+					return nil, fmt.Errorf("%s and %s both have what one job learned on communicator %s (needed: one "+
+						"of them; it would count twice)", other.File, l.File, of)
 				}
 				seen[of] = l
 			}
@@ -210,8 +208,9 @@ func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (rows []str
 		for _, o := range keys[:i] {
 			if _, overlap := k.sizes.And(o.sizes); overlap && k.coll == o.coll {
 				a, b := parts[o][0], parts[k][0]
-				cli.Notes(notes, fmt.Sprintf("%s (NCCL: %s) in %s and %s (NCCL: %s) in %s overlap and are not the same: "+
-					"they stay apart", learning.Shape(a.Factor), o.own, a.File, learning.Shape(b.Factor), k.own, b.File))
+				cli.Notes(notes, fmt.Sprintf("%s (NCCL: %s) in %s and %s (NCCL: %s) in %s overlap and are not the "+
+					"same: they stay apart", learning.Shape(a.Factor), o.own, a.File, learning.Shape(b.Factor), k.own,
+					b.File))
 			}
 		}
 		f := mergeFactor(notes, parts[k])
@@ -235,9 +234,10 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 		for _, a := range p.Arms {
 			for _, q := range parts[:i] {
 				b := armOf(&q.Factor, a.Config)
-				if b != nil && learning.Estimated(a) && learning.Estimated(*b) && math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
-					cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s in %s, %s %s in %s", learning.Shape(f), a.Config,
-						learning.Percent(b.Effect), learning.Range(b.Effect, b.Error), q.File,
+				if b != nil && learning.Estimated(a) && learning.Estimated(*b) &&
+					math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
+					cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s in %s, %s %s in %s", learning.Shape(f),
+						a.Config, learning.Percent(b.Effect), learning.Range(b.Effect, b.Error), q.File,
 						learning.Percent(a.Effect), learning.Range(a.Effect, a.Error), p.File))
 				}
 			}

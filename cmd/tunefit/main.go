@@ -75,7 +75,8 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 	}
 	for _, c := range root.Commands() {
 		switch c.Name() { // the output of other commands may be a file
-		case "check", "compare", "diff", "doctor", "eval", "explain", "fit", "gc", "learn", "profile", "push", "show", "test":
+		case "check", "compare", "diff", "doctor", "eval", "explain", "fit", "gc", "learn", "profile", "push", "show",
+			"test":
 			c.SetOut(cli.Printable{Writer: out})
 		case "status": // steers the terminal itself
 		default:

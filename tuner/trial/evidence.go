@@ -6,8 +6,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Evidence is what a job has learned on one communicator: what was tried, what each thing is worth, and what came of it.
-// The rank that learns writes it as JSON, whole, into the directory of NCCL_TUNER_LEARN.
+// Evidence is what a job has learned on one communicator: what was tried, what each thing is worth, and what came of
+// it. The rank that learns writes it as JSON, whole, into the directory of NCCL_TUNER_LEARN.
 type Evidence struct {
 	Format  string `json:"format"` // EvidenceFormat
 	Version int    `json:"version"`
@@ -36,6 +36,16 @@ type Evidence struct {
 	// Result is the comparison of what was learned with what was in force before; nil: it has not begun.
 	Result *Finding `json:"result,omitempty"`
 }
+
+// Jobs names the communicators of jobs whose evidence this is.
+func (e Evidence) Jobs() []string {
+	if len(e.Of) > 0 {
+		return e.Of
+	}
+	return []string{e.name()}
+}
+
+func (e Evidence) name() string { return e.Key + " " + e.Began.UTC().Format(time.RFC3339Nano) }
 
 // EvidenceFormat and EvidenceVersion open every file of evidence.
 const (
@@ -78,6 +88,6 @@ type Arm struct {
 	Error   float64 `json:"error"`
 	Blocks  int     `json:"blocks"`
 	Dropped string  `json:"dropped,omitempty"` // why it is tried no more: "worse", "alike"
-	// Proven says of evidence that was put together that one of the jobs has proven the arm, as one of its leaders.
+	// Proven says that a job has proven the arm by a comparison, as one of its leaders.
 	Proven bool `json:"proven,omitempty"`
 }

@@ -104,11 +104,11 @@ func (e *experiment) draw(block int64) []int {
 	return arms
 }
 
-// leaders returns the arm of each factor that is proven to be best.
+// leaders returns the arm of each factor that is surely the best; 0, NCCL's choice, where none is.
 func (e *experiment) leaders() []int {
 	arms := make([]int, len(e.factors))
 	for i := range e.factors {
-		arms[i] = e.factors[i].Proven()
+		arms[i] = e.factors[i].surest()
 	}
 	return arms
 }
@@ -198,8 +198,8 @@ func (f *Factor) leader() (best int) {
 	return best
 }
 
-// Proven is the arm that gains two standard errors and leads; 0 if none does.
-func (f *Factor) Proven() int {
+// surest is the arm that leads and gains two standard errors; 0 if none does.
+func (f *Factor) surest() int {
 	if k := f.leader(); f.Arms[k].Effect < -proven*f.Arms[k].Error {
 		return k
 	}

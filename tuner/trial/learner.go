@@ -123,6 +123,10 @@ func (l *learner) choose(ctx context.Context) {
 	l.experiment = newExperiment(seedOf(l.base.Meaning(), ""), l.Budget, factors)
 	for _, e := range l.Earlier {
 		l.experiment.goOn(e)
+		l.Of = append(l.Of, e.Jobs()...)
+	}
+	if len(l.Of) > 0 {
+		l.Of = append(l.Of, l.Evidence.name())
 	}
 	l.plans = map[int64]plan{}
 	l.State = Trying
@@ -243,6 +247,9 @@ func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
 // concludeProof takes up what the comparison has found.
 func (l *learner) concludeProof(ctx context.Context, now time.Time) {
 	if l.Result != nil && l.Result.Faster() && l.Result.Stays == A.String() {
+		for i, k := range l.experiment.leaders() {
+			l.experiment.factors[i].Arms[k].Proven = k > 0
+		}
 		l.finish(ctx, Learned)
 		return
 	}

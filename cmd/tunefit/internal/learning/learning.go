@@ -28,10 +28,13 @@ func Leader(f trial.Factor) (best *trial.Arm) {
 	return best
 }
 
+// Shape names a kind of calls: allreduce 4KiB - 8KiB.
 func Shape(f trial.Factor) string { return f.Coll + " " + commspec.SizeRange(f.MinBytes, f.MaxBytes) }
 
+// Percent writes an effect: -2.1 %.
 func Percent(effect float64) string { return fmt.Sprintf("%+.1f %%", 100*effect) }
 
+// Range writes the 95 % interval of an effect, in percent: (-2.6 .. -1.7).
 func Range(effect, err float64) string {
 	return fmt.Sprintf("(%+.1f .. %+.1f)", 100*(effect-Surely*err), 100*(effect+Surely*err))
 }
