@@ -36,6 +36,8 @@ func TestDeterministicRefuses(t *testing.T) {
 			[]string{"WARN TUNER/Go: NCCL_TUNER_COMPARE=nccl" + turns}, true},
 		{"a canary", []string{EnvConfigFile, good, EnvCanary, "1"},
 			[]string{"WARN TUNER/Go: NCCL_TUNER_CANARY=1" + turns}, true},
+		{"learning", []string{EnvConfigFile, good, EnvLearn, dir},
+			[]string{"WARN TUNER/Go: NCCL_TUNER_LEARN=" + dir + turns}, true},
 		{"edits", []string{EnvConfigFile, good, EnvReload, "live"},
 			[]string{"NCCL_TUNER_RELOAD=live is refused under"}, true},
 		{"edits at any price", []string{EnvConfigFile, good, EnvReload, "uniform"},
