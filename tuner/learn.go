@@ -288,7 +288,7 @@ func (c *Comm) extended(base *policyfile.Version, rows []learnedRow) (*policyfil
 		return nil, err
 	}
 	if b.Policy.Name == "" {
-		b.Policy = policyfile.Source{Name: LearnedFile, Text: []byte(strings.Join(learnedColumns, ",") + "\n")}
+		b.Policy = policyfile.Source{Name: LearnedRows, Text: []byte(strings.Join(learnedColumns, ",") + "\n")}
 	}
 	sheet, err := policy.ReadSheet(b.Policy.Text)
 	if err != nil {

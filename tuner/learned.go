@@ -25,6 +25,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
+// LearnedRows stands for the policy file of a version that has only rows that are tried or learned.
+const LearnedRows = "(learned rows)"
+
 // LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
 const LearnedFile = "learned.csv"
 
