@@ -4,8 +4,10 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -183,6 +185,11 @@ func TestSweepInterruptedTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Under nohup a shell inherits an ignored SIGHUP, which it cannot trap (salloc sets its own handler). The children of
+	// a process that catches the signal start with the default.
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	defer signal.Stop(hangUps)
 	c := newCluster(t, "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=")
 	code, _, errs := c.sweep(append(few, "--launch", "slurm")...)
 	if code != cli.ExitFailed || !strings.Contains(errs, "tunefit: interrupt signal received (to continue: ") {
