@@ -43,7 +43,7 @@ func readRecord(t *testing.T, dir string) *record.File {
 	return f
 }
 
-// The file says who decided and what NCCL alone would have taken, is there before the end, and has bounds.
+// The file says who decided and what NCCL's choice was, is there before the end, and has bounds.
 func TestRecord(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "p.csv")
 	write(t, file, "allreduce,0,inf,tree,ll,1,-1,-1\n")

@@ -18,7 +18,7 @@ func (c *Comm) silence(s *snapshot) string {
 	switch e := s.Engine(); {
 	case e == nil && c.settings.files.None() && c.settings.learn == "":
 		return "no_policy"
-	case e == nil && c.settings.changes(): // NCCL alone has its turn
+	case e == nil && c.settings.changes(): // NCCL's choice has its turn
 		return ""
 	case e == nil:
 		return "policy_unusable"

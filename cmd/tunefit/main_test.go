@@ -291,7 +291,7 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 	}
 	topology := testlib.File(t, "system.xml", strings.ReplaceAll(string(machine), `name="mlx5_0"`, `name="`+name+`"`))
 	found := testlib.File(t, "comparison-1.json",
-		`{"a":{"name":`+string(text)+`},"b":{"name":"NCCL alone"},"nodes":1,"ranks":8,"pairs":2}`)
+		`{"a":{"name":`+string(text)+`},"b":{"name":"NCCL's choice"},"nodes":1,"ranks":8,"pairs":2}`)
 	learning := t.TempDir()
 	evidence(t, learning, "a.json", func(e *trial.Evidence) { e.Name = name })
 	job := testlib.File(t, "job.csv", "# tunefit job profile 1\n# "+name+"\n")

@@ -59,7 +59,7 @@ func TestTrainingLearns(t *testing.T) {
 				j.steps(500)
 				p := j.end()
 				t.Logf("%s after %d blocks, %d steps, %.1f lost; the first rank's step takes %.0f us, at best %.0f, "+
-					"with NCCL alone %d: %+v", e.State, e.Blocks, e.Steps, e.LostSteps, p.Took, p.Best, stepTime, e.Result)
+					"with NCCL's choice %d: %+v", e.State, e.Blocks, e.Steps, e.LostSteps, p.Took, p.Best, stepTime, e.Result)
 				for _, f := range e.Factors {
 					t.Logf("%s %d: %+v", f.Coll, f.MinBytes, f.Arms)
 				}

@@ -167,15 +167,15 @@ const (
 // made is how often a call is made in a step, by each rank in the mean, and how many are decided together.
 type made struct{ calls, group float64 }
 
-// A job of a kind of training compares its policy with NCCL alone, or with an edit of it, on real processes, in steps
-// that vary, and finds what is true. What the recorder counts meanwhile is what the job does.
+// A job of a kind of training compares its policy with NCCL's choice, or with an edit of it, on real processes, in
+// steps that vary, and finds what is true. What the recorder counts meanwhile is what the job does.
 func TestTraining(t *testing.T) {
 	long(t)
 	for _, c := range []struct {
 		kind  string
 		comms int
 		env   string
-		edit  int // channels of an edit that makes calls slower; 0: there is none, and NCCL alone is slower
+		edit  int // channels of an edit that makes calls slower; 0: there is none, and NCCL's choice is slower
 		calls map[profile.Key]made
 	}{
 		{"data", 1, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.Key]made{
@@ -227,7 +227,7 @@ func played(coll nccl.Coll, ranks int, bytes uint64) profile.Key {
 // checkProfile checks that the recorder has counted these calls, and knows who decided them.
 func (j *training) checkProfile(steps uint32, calls map[profile.Key]made) {
 	j.Helper()
-	const alone = 4 // channels of NCCL alone, in trainer_events.c
+	const alone = 4 // channels of NCCL's choice, in trainer_events.c
 	found := map[profile.Key]float64{}
 	for _, e := range j.profile(steps).Entries {
 		c := played(e.Coll, e.Ranks, e.Bytes)

@@ -49,7 +49,7 @@ func (v *Version) String() string {
 	name := b.Policy.Name + b.Model.Name
 	switch {
 	case v.engine == nil || err != nil:
-		return "NCCL alone"
+		return "NCCL's choice"
 	case b.Policy.Name != "" && b.Model.Name != "":
 		name = b.Policy.Name + " with " + b.Model.Name
 	}

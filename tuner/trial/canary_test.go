@@ -65,7 +65,7 @@ func TestCanaryOfLateEdit(t *testing.T) {
 	}
 }
 
-// An edit that comes before the policy has followed NCCL alone is tried against the policy.
+// An edit that comes before the policy has followed NCCL's choice is tried against the policy.
 func TestCanaryAfterComparison(t *testing.T) {
 	j := play(t, true, true, fastRows, "", slowRows)
 	j.byVersion(map[string]float64{fastRows: 9000, slowRows: 10000, "": 10500})

@@ -30,7 +30,7 @@ func (v *playedVersion) Meaning() string { return v.meaning }
 
 func (v *playedVersion) String() string {
 	if v.rows == "" {
-		return "NCCL alone"
+		return "NCCL's choice"
 	}
 	return fmt.Sprintf("p.csv (version %.12s)", v.meaning)
 }
@@ -209,7 +209,7 @@ func TestComparison(t *testing.T) {
 	if j.inForce != j.versions[fastRows] || j.turns < 2 {
 		t.Errorf("%v is in force after %d turns", j.inForce, j.turns)
 	}
-	if j.log.count("p.csv (version "+j.inForce.Meaning()[:12]+") against NCCL alone: step time -3.") != 1 ||
+	if j.log.count("p.csv (version "+j.inForce.Meaning()[:12]+") against NCCL's choice: step time -3.") != 1 ||
 		j.log.count(": faster (") != 1 {
 		t.Errorf("the log: %v", j.log)
 	}
@@ -225,7 +225,7 @@ func TestComparisonOfEdit(t *testing.T) {
 	j.run(25 * time.Second)
 	j.save(j.versions[slowRows])
 	j.run(10 * time.Minute)
-	if c := j.last(); !c.Slower() || c.A.Version != j.versions[slowRows].Meaning() || c.B.Name != "NCCL alone" {
+	if c := j.last(); !c.Slower() || c.A.Version != j.versions[slowRows].Meaning() || c.B.Name != "NCCL's choice" {
 		t.Errorf("%+v", c)
 	}
 	if j.inForce != j.versions[slowRows] {

@@ -28,7 +28,7 @@ func steps(in Input, findings []Finding) []Step {
 				Do: fmt.Sprintf("Use the policy: save its %d rows (below, or tunefit fit … --csv tuner.csv) where "+
 					"every rank sees the file, and set NCCL_TUNER_CONFIG_FILE to it", len(in.Rows))})
 	default:
-		all = append(all, Step{Do: "Leave NCCL alone: no row would improve on the default for sure"})
+		all = append(all, Step{Do: "Keep NCCL's choice: no row would improve on the default for sure"})
 	}
 	return append(all, Steps(findings)...)
 }

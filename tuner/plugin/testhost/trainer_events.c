@@ -8,7 +8,7 @@
 
 #include "../profiler_abi.h"
 
-enum { CHANNELS = 4 /* that NCCL alone takes */ };
+enum { CHANNELS = 4 /* of NCCL's choice */ };
 
 static const struct profile_v5 *profiler;
 static struct comm {

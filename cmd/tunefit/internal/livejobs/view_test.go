@@ -97,9 +97,9 @@ func TestStatusSays(t *testing.T) {
 		{"compared",
 			map[string]string{
 				c +
-					"note/3": `{"a":{"name":"p.csv"},"b":{"name":"NCCL alone"},"step_seconds":0.5,"block_seconds":8,"state":"running","pairs":7,"steps":70,"mean":-0.03,"low":-0.04,"high":-0.02}`,
+					"note/3": `{"a":{"name":"p.csv"},"b":{"name":"NCCL's choice"},"step_seconds":0.5,"block_seconds":8,"state":"running","pairs":7,"steps":70,"mean":-0.03,"low":-0.04,"high":-0.02}`,
 				c + "note/2": "an older one"}, []string{
-				"0x7: p.csv against NCCL alone, by turns: step time -3.0 % (-4.0 .. -2.0): faster so far (7 pairs of " +
+				"0x7: p.csv against NCCL's choice, by turns: step time -3.0 % (-4.0 .. -2.0): faster so far (7 pairs of " +
 					"blocks of 8s, 70 steps of some 500ms)"}},
 		{"learning", map[string]string{c + "note/3": `{"format":"nccl-tuner-go learning","state":"trying","blocks":31,` +
 			`"block_seconds":8,"step_seconds":0.8,"lost_steps":3.2,"factors":[{"collective":"allreduce","min_bytes":4096,` +
