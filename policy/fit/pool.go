@@ -268,7 +268,7 @@ func (vp *variantPool) fill(g *Group) {
 	defaults := map[uint64][]Point{}
 	var times, spread, within []float64
 	var several [][]bySource // medians of each point that several sources measured
-	ownChoice := map[uint64][]reading{}
+	byDefault := map[uint64][]reading{}
 	var fresh []Point
 	vp = vp.withoutOwnChannels()
 	for l, readings := range vp.inOrder() {
@@ -286,7 +286,7 @@ func (vp *variantPool) fill(g *Group) {
 		c.Micros = stats.Median(times)
 		if l.byDefault() {
 			defaults[c.Bytes] = append(defaults[c.Bytes], c)
-			ownChoice[c.Bytes] = append(ownChoice[c.Bytes], readings...)
+			byDefault[c.Bytes] = append(byDefault[c.Bytes], readings...)
 			continue
 		}
 		if c.Verified {
@@ -311,7 +311,7 @@ func (vp *variantPool) fill(g *Group) {
 		g.Noise, g.NoisePairs = noiseOf(spread), len(spread)
 	}
 	for i := range g.Default {
-		if m := medians(ownChoice[g.Default[i].Bytes], &within); len(m) > 1 {
+		if m := medians(byDefault[g.Default[i].Bytes], &within); len(m) > 1 {
 			several = append(several, m)
 		}
 	}

@@ -242,8 +242,8 @@ func raisesOwn(byDefault []model.DefaultPoint, c nccl.Config, bytes uint64) bool
 	if i < 0 {
 		return false
 	}
-	own := byDefault[i].Config()
-	return own.Cell == c.Cell && own.Channels > 0 && c.Channels > own.Channels
+	choice := byDefault[i].Config()
+	return choice.Cell == c.Cell && choice.Channels > 0 && c.Channels > choice.Channels
 }
 
 const (

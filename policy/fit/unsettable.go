@@ -22,13 +22,13 @@ func (g *Group) dropUnsettable(with nccl.Releases) map[string]int {
 	g.Points = slices.DeleteFunc(g.Points, func(c Point) bool {
 		reason := ""
 		d, _ := g.defaultAt(c.Bytes)
-		switch own := d.Config; {
+		switch choice := d.Config; {
 		case c.Config.Channels == 0:
 		case unchecked:
 			reason = refusedUnchecked
 		case g.neverMore && c.Config.Channels > g.mostByDefault(c.Bytes):
 			reason = refusedMore
-		case g.onlyLower && own.Cell == c.Config.Cell && own.Channels > 0 && c.Config.Channels > own.Channels:
+		case g.onlyLower && choice.Cell == c.Config.Cell && choice.Channels > 0 && c.Config.Channels > choice.Channels:
 			reason = refusedRaised
 		}
 		if reason != "" {

@@ -48,7 +48,7 @@ func drawn(measured []uint64) (sizes []uint64) {
 
 // Ranked lists the curves of a model's group, those that win most first.
 func Ranked(m *model.Model, g *model.Group) []Curve {
-	least, own := map[uint64]float64{}, map[uint64]model.DefaultPoint{}
+	least, choice := map[uint64]float64{}, map[uint64]model.DefaultPoint{}
 	for _, c := range g.Curves {
 		for _, p := range c.Measured {
 			if us, ok := least[uint64(p[0])]; !ok || p[1] < us {
@@ -57,7 +57,7 @@ func Ranked(m *model.Model, g *model.Group) []Curve {
 		}
 	}
 	for _, p := range g.Default {
-		own[p.Bytes] = p
+		choice[p.Bytes] = p
 		if us, ok := least[p.Bytes]; !ok || p.Micros < us {
 			least[p.Bytes] = p.Micros
 		}
@@ -72,7 +72,7 @@ func Ranked(m *model.Model, g *model.Group) []Curve {
 			b := uint64(p[0])
 			sizes = append(sizes, b)
 			c.Measured = append(c.Measured, Point{Bytes: b, Micros: p[1]})
-			if c.Behind += math.Log(p[1] / least[b]); p[1] == least[b] && !repeats(own[b], c.Config, p[1]) {
+			if c.Behind += math.Log(p[1] / least[b]); p[1] == least[b] && !repeats(choice[b], c.Config, p[1]) {
 				c.Wins++
 			}
 		}
@@ -91,10 +91,10 @@ func Ranked(m *model.Model, g *model.Group) []Curve {
 }
 
 // repeats reports whether NCCL's choice is as fast as a configuration, or is that very one. The zero value is none.
-func repeats(own model.DefaultPoint, c nccl.Config, micros float64) bool {
-	was := own.Config()
+func repeats(choice model.DefaultPoint, c nccl.Config, micros float64) bool {
+	was := choice.Config()
 	same := was.Cell == c.Cell && (c.Channels == 0 || c == was)
-	return own.Micros > 0 && own.Micros <= micros || same
+	return choice.Micros > 0 && choice.Micros <= micros || same
 }
 
 // Default is NCCL's choice: as it was measured, and as decisions reckon with it in between; none where it was not
@@ -106,8 +106,8 @@ func Default(m *model.Model, g *model.Group) (measured, fitted []Point) {
 		measured, sizes = append(measured, Point{Bytes: p.Bytes, Micros: p.Micros}), append(sizes, p.Bytes)
 	}
 	for _, b := range drawn(sizes) {
-		if own, ok := view.NCCLChoice(nccl.Call{Coll: key.Coll, Bytes: b}); ok {
-			fitted = append(fitted, Point{b, own.Micros()})
+		if choice, ok := view.NCCLChoice(nccl.Call{Coll: key.Coll, Bytes: b}); ok {
+			fitted = append(fitted, Point{b, choice.Micros()})
 		}
 	}
 	return measured, fitted

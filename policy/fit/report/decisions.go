@@ -15,7 +15,7 @@ type decision struct {
 	winner *nccl.Config // the fastest measured; nil: NCCL's choice was
 	best   float64      // of the fastest measured, NCCL's choice among them
 	byNCCL float64      // of the default
-	own    *nccl.Config // what the default was; nil: not known
+	choice *nccl.Config // what the default was; nil: not known
 
 	row   *nccl.Config // what the policy asks for; nil: it leaves the size to NCCL
 	us    float64      // of row, as measured, else as predicted
@@ -65,7 +65,7 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 			d.genuine = r.Genuine[i]
 		}
 		if d.byNCCL = c.Micros; c.Config.Known() {
-			d.own = &c.Config
+			d.choice = &c.Config
 		}
 	}
 	for i := range all {
@@ -79,7 +79,7 @@ func (d *decision) judge(view *model.View, call nccl.Call) {
 	switch d.reach = 1 - d.best/d.byNCCL; {
 	case d.winner == nil:
 		d.best, d.reach = d.byNCCL, math.NaN()
-	case d.best >= d.byNCCL || d.repeatsOwn():
+	case d.best >= d.byNCCL || d.repeatsChoice():
 		d.winner, d.best, d.reach = nil, d.byNCCL, 0
 	}
 	d.toSave = d.reach * d.genuine
@@ -98,7 +98,7 @@ func (d *decision) judge(view *model.View, call nccl.Call) {
 	}
 }
 
-// repeatsOwn reports whether the winner is NCCL's choice. A channel count of 0 is NCCL's own.
-func (d *decision) repeatsOwn() bool {
-	return d.own != nil && d.winner.Cell == d.own.Cell && (d.winner.Channels == 0 || *d.winner == *d.own)
+// repeatsChoice reports whether the winner is NCCL's choice. A channel count of 0 is NCCL's own.
+func (d *decision) repeatsChoice() bool {
+	return d.choice != nil && d.winner.Cell == d.choice.Cell && (d.winner.Channels == 0 || *d.winner == *d.choice)
 }

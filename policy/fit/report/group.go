@@ -80,26 +80,26 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision) *groupData
 		if s.winner != nil {
 			o.Winner = s.winner.String()
 		}
-		if s.own != nil {
-			o.Label = s.own.String()
+		if s.choice != nil {
+			o.Label = s.choice.String()
 		}
 		if s.row != nil {
 			o.Row = s.row.String()
 		}
 		d.Sizes = append(d.Sizes, o)
 	}
-	var own curves.Curve
+	var choice curves.Curve
 	var all []curves.Curve
 	for _, c := range g.Default {
-		own.Measured = append(own.Measured, curves.Point{Bytes: c.Bytes, Micros: c.Micros})
+		choice.Measured = append(choice.Measured, curves.Point{Bytes: c.Bytes, Micros: c.Micros})
 	}
 	isOf := func(m model.Group) bool { return m.Key() == g.Key }
 	if i := slices.IndexFunc(in.File.Groups, isOf); i >= 0 { // else nothing but the default was measured
-		_, own.Fitted = curves.Default(in.Model, &in.File.Groups[i])
+		_, choice.Fitted = curves.Default(in.Model, &in.File.Groups[i])
 		all = curves.Ranked(in.Model, &in.File.Groups[i])
 	}
-	if len(own.Measured) > 0 {
-		c := newCurveData(own)
+	if len(choice.Measured) > 0 {
+		c := newCurveData(choice)
 		c.Name, c.Family, c.Shown = "NCCL’s choice", "", true
 		d.Curves = append(d.Curves, c)
 	}

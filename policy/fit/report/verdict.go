@@ -132,13 +132,13 @@ const (
 
 // advise judges by what was measured, then by what came of it at sizes left out of the fit.
 func (v *Verdict) advise(decisions []decision) {
-	var acting, own []Span // that act, or do not, where the default was measured
+	var acting, leaving []Span // that act, or do not, where the default was measured
 	for _, s := range v.Spans {
 		switch {
 		case s.Known && s.Acts:
 			acting = append(acting, s)
 		case s.Known:
-			own = append(own, s)
+			leaving = append(leaving, s)
 		}
 	}
 	most := func(a, b Span) int { return cmp.Compare(a.Most, b.Most) }
@@ -151,16 +151,16 @@ func (v *Verdict) advise(decisions []decision) {
 		v.Advice, v.Why = CannotSay, "the default was not measured"
 	case len(acting) == 0 && v.Acts > 0:
 		v.Advice, v.Why = CannotSay, "the default was not measured where the policy acts"
-	case len(acting)+len(own) == 0:
+	case len(acting)+len(leaving) == 0:
 		v.Advice, v.Why = CannotSay, "the default and other configurations were measured at different sizes"
 	case len(acting) > 0 && slices.MaxFunc(acting, most).Most >= worthwhile:
 		v.Advice, v.Why = UseIt, "at the sizes measured, "+savings(acting)
 		switch {
 		case perhaps != "":
 			v.Why += "; " + perhaps
-		case len(own) == 1:
-			v.Why += "; nothing found at " + own[0].Name()
-		case len(own) > 1:
+		case len(leaving) == 1:
+			v.Why += "; nothing found at " + leaving[0].Name()
+		case len(leaving) > 1:
 			v.Why += "; nothing found elsewhere"
 		}
 		if v.Predicted > 0 {
