@@ -18,10 +18,10 @@ type Space struct {
 	Channels   []int // counts to try, ascending
 	// Limits are the most channels that the machine has for an algorithm; none: not known.
 	Limits map[nccl.Algo]int
-	// Failed are configurations that were tried in vain: NCCL does not have them here.
+	// Failed are configurations that were tried and did not run: NCCL does not have them here.
 	Failed []nccl.Config
-	// Asked is what runs were to measure, whatever came of it: nothing is asked for twice. What was measured counts
-	// as asked, too, and need not be in it.
+	// Asked is what earlier runs were meant to measure, measured or not: nothing is asked for twice. Whatever was
+	// measured counts as asked for even if it is missing here.
 	Asked map[Ask]bool
 }
 
@@ -47,7 +47,7 @@ func RunOf(c nccl.Config, sizes []uint64) Run {
 	return Run{sizes, slices.Repeat([]nccl.Config{c}, len(sizes))}
 }
 
-// Stage says how far a sweep is.
+// Stage says how far a sweep has got.
 type Stage int
 
 const (
@@ -67,30 +67,29 @@ type Next struct {
 }
 
 const (
-	// latencyBound: fewest channels are tried where the fastest configuration takes at most so many times its least
-	// time at any size. Beyond that bandwidth decides, and few channels have less of it.
+	// latencyBound: the fewest channels are tried only where the fastest configuration takes at most this many times
+	// the shortest time of all sizes. Above that, bandwidth decides, and few channels have less of it.
 	latencyBound = 4
-	// outclassed: fewest channels are not tried of a family that is so many times slower than the best.
+	// outclassed: the fewest channels of a family are not tried if it is this many times slower than the best.
 	outclassed = 2
-	// far: a middle number is not tried of a family that is so many times slower, measured with one number only. Most
-	// channels can be many times slower than half of them.
+	// far: if a family was measured with one channel count only and is this many times slower than the best, the
+	// middle count is not tried. The limit is wide because the most channels can be many times slower than half.
 	far = 8
-	// behind: a family measured more often is given up if it is so many times slower, and so is a configuration at the
-	// sizes next to one.
+	// behind: a family that was measured with several counts is given up if it is this many times slower. A
+	// configuration is given up at a size if it is this many times slower at the neighbouring sizes.
 	behind = 1.1
-	// A race is over after so many rounds in a row that improve the least times by less than a part, in the mean of
-	// all sizes.
+	// A race ends after this many rounds in a row in which the best times improve by less than this part, averaged
+	// over all sizes.
 	lastRounds = 2
 	worthwhile = 0.002
 )
 
-// Next says what to measure next, by what was measured so far (nil: nothing) and by what was asked for.
-// It depends on nothing else, so an interrupted sweep goes on where it was: Next runs the race again from
-// its start with the times that are known, until it needs one that is not. Each run asks for something
-// that was not asked for before, so a sweep ends whatever the runs measure.
+// Next returns what to measure next, given what was measured so far (nil: nothing) and what was asked for. It depends
+// on nothing else, so an interrupted sweep resumes: Next replays the race from its start with the known times until it
+// needs one that is missing. Each run asks for something new, so a sweep ends whatever the runs measure.
 //
-// With more channels the time first falls and then rises. So both ends are measured before
-// anything is ruled out, and bisection finds the least in between.
+// With more channels the time first falls and then rises. So both ends are measured before anything is ruled out, and
+// bisection finds the minimum in between.
 func (s Space) Next(g *Group) Next {
 	if g == nil || len(g.Default) == 0 {
 		return Next{Stage: StageDefault, Runs: []Run{{Sizes: s.Sizes}}}
@@ -120,7 +119,7 @@ func (s Space) Next(g *Group) Next {
 	return Next{Stage: StageOver, Edge: s.edge(g)}
 }
 
-// race is how far a sweep came. Its slices are by size.
+// race is the state of a sweep. Its slices have one element per size.
 type race struct {
 	Space
 	g      *Group
@@ -144,7 +143,7 @@ func newRace(s Space, g *Group) *race {
 	return r
 }
 
-// most returns the runs of families with most channels, or with the middle number where most channels failed.
+// most returns a run of each family with the most channels, or with the middle count where the most failed.
 func (r *race) most() (runs []Run) {
 	for _, f := range r.Families {
 		if r.g.neverMore {
@@ -175,8 +174,8 @@ func (r *race) most() (runs []Run) {
 	return runs
 }
 
-// mostOfOwn returns the run of a family with the channels that RCCL takes itself at each size, or with most channels
-// where that is less.
+// mostOfOwn returns a run of a family with the channels that RCCL takes itself at each size, but no more than the most
+// that may be tried.
 func (r *race) mostOfOwn(f nccl.Cell) Run {
 	return r.run(func(i int) (nccl.Config, bool) {
 		c := nccl.Config{Cell: f, Channels: min(r.Space.most(f.Algo), r.g.mostByDefault(r.Sizes[i]))}
@@ -185,7 +184,7 @@ func (r *race) mostOfOwn(f nccl.Cell) Run {
 	})
 }
 
-// take counts a configuration as tried at a size, with the time that it took or that of what came in its place, if any.
+// take marks a configuration as tried at a size, with its time or the time of what ran in its place, if there is one.
 func (r *race) take(c nccl.Config, i int) (came bool) {
 	r.tried[i][c] = true
 	point, ok := r.g.at(c, r.Sizes[i])
@@ -199,7 +198,7 @@ func (r *race) take(c nccl.Config, i int) (came bool) {
 	return ok
 }
 
-// round returns a run of what promises most at each size, and whether one of them tries fewest channels.
+// round returns a run of the most promising configuration at each size, and whether any of them has fewest channels.
 func (r *race) round() (run Run, fewest bool) {
 	run = r.run(func(i int) (nccl.Config, bool) {
 		c, few, ok := r.promising(i)
@@ -209,7 +208,7 @@ func (r *race) round() (run Run, fewest bool) {
 	return run, fewest
 }
 
-// finish counts a run as tried, and returns by how much the least times improve, in ln(us), in the mean of all sizes.
+// finish marks a run as tried and returns how much the best times improve, in ln(us), averaged over all sizes.
 func (r *race) finish(run Run) (gain float64) {
 	first := slices.Index(r.Sizes, run.Sizes[0])
 	for k, c := range run.Configs {
@@ -220,9 +219,9 @@ func (r *race) finish(run Run) (gain float64) {
 	return gain / float64(len(r.Sizes))
 }
 
-// promising returns what may be faster at a size than all that was measured there. It tries fewest channels first,
-// where they are not ruled out. Then it takes what wins at a size next to it, or the middle between a family's best
-// channel count and the next one measured.
+// promising returns a configuration that may be faster at a size than all that were measured there. It tries the fewest
+// channels first, unless they are ruled out. Then come the winner of a neighbouring size and the middle between a
+// family's best channel count and the next one measured.
 func (r *race) promising(i int) (c nccl.Config, fewest, ok bool) {
 	type option struct {
 		c     nccl.Config
@@ -278,8 +277,8 @@ func (r *race) promising(i int) (c nccl.Config, fewest, ok bool) {
 	return nccl.Config{}, false, false
 }
 
-// counts returns the channel counts of a family that were measured at a size or can be, ascending. at is the index of
-// the fastest, measured how many were.
+// counts returns the channel counts of a family that were or can be measured at a size, ascending. at is the index of
+// the fastest, and measured is how many were measured.
 func (r *race) counts(f nccl.Cell, i int) (counts []int, at int, least float64, measured int) {
 	least = math.Inf(1)
 	for n := 1; n <= nccl.MaxChannels; n++ {
@@ -298,7 +297,7 @@ func (r *race) counts(f nccl.Cell, i int) (counts []int, at int, least float64, 
 	return counts, at, least, measured
 }
 
-// behind reports that a configuration is far behind at the sizes next to one.
+// behind reports whether a configuration is far slower than the best at the sizes next to this one.
 func (r *race) behind(c nccl.Config, i int) bool {
 	least := math.Inf(1)
 	for _, j := range []int{i - 1, i + 1} {
@@ -311,13 +310,13 @@ func (r *race) behind(c nccl.Config, i int) bool {
 	return least > behind && !math.IsInf(least, 1)
 }
 
-// known reports whether a configuration was measured at a size, or asked for there in vain.
+// known reports whether a configuration was measured at a size, or asked for there without a result.
 func (r *race) known(c nccl.Config, bytes uint64) bool {
 	_, ok := r.g.at(c, bytes)
 	return ok || r.Asked[Ask{c, bytes}]
 }
 
-// available reports whether nothing is known against a configuration but what came of asking for it.
+// available reports whether a configuration was measured or asked for at a size, or nothing speaks against asking.
 func (r *race) available(c nccl.Config, i int) bool {
 	return r.known(c, r.Sizes[i]) || !r.failed(c) && !r.raised(c, r.Sizes[i]) && !r.keepsOwn(c)
 }
@@ -352,8 +351,8 @@ func (s Space) middle(a nccl.Algo) int {
 	return counts[(len(counts)-1)/2]
 }
 
-// failed reports whether a configuration was tried in vain, or its family with most channels and with the number in the
-// middle, or with any.
+// failed reports whether a configuration did not run, or whether its family did not run with the most channels and the
+// middle count, or with any count.
 func (s Space) failed(c nccl.Config) bool {
 	vain := func(channels int) bool {
 		return slices.Contains(s.Failed, nccl.Config{Cell: c.Cell, Channels: channels})
@@ -370,7 +369,8 @@ func (g *Group) pointsOf(c nccl.Config) []Point {
 	return g.Points[i:j]
 }
 
-// edge is a channel count at an end of those to try that wins some size where the machine may have more; 0: none.
+// edge returns a channel count that wins at some size, is the largest or smallest to try, and is below the machine's
+// limit; 0: there is none.
 func (s Space) edge(g *Group) int {
 	return g.edgeOf(s.Channels[0], s.Channels[len(s.Channels)-1], func(c nccl.Config) bool {
 		limit, ok := s.Limits[c.Algo]
@@ -378,8 +378,8 @@ func (s Space) edge(g *Group) int {
 	})
 }
 
-// run returns a run from the first to the last size that is wanted. At sizes between that are not wanted, it measures
-// what of returns there, or the configuration of the size before.
+// run returns a run from the first to the last size that is wanted. At unwanted sizes in between, it measures what of
+// returns, or else the configuration of the size before.
 func (s Space) run(of func(i int) (c nccl.Config, wanted bool)) Run {
 	configs, first, last := make([]nccl.Config, len(s.Sizes)), len(s.Sizes), -1
 	for i := range s.Sizes {

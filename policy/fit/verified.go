@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// verify adds the times of points that were measured once more to verify them. The times by which a configuration was
-// selected flatter it: among many alike, the one that noise favoured wins. The mean of both flatters less.
+// verify adds the times of a second measurement of the selected points. The times by which a configuration was selected
+// are too good: among many that are equally fast, the one that noise favoured wins. The mean of both is closer.
 func (g *Group) verify(fresh []Point) {
 	for _, c := range fresh {
 		i, ok := slices.BinarySearchFunc(g.Points, c, Point.compare)
@@ -22,7 +22,7 @@ func (g *Group) verify(fresh []Point) {
 	}
 }
 
-// with is a point with the repetitions of a verification.
+// with returns a point with the repetitions of a verification added.
 func (c Point) with(fresh Point) Point {
 	c.Micros = (c.Micros*float64(c.Reps) + fresh.Micros*float64(fresh.Reps)) / float64(c.Reps+fresh.Reps)
 	c.Reps, c.Verified, c.Twice = c.Reps+fresh.Reps, true, true
@@ -33,7 +33,7 @@ func (c Point) with(fresh Point) Point {
 // first is what was measured first.
 func (c Point) first() float64 { return cmp.Or(c.First, c.Micros) }
 
-// moved is how far the repetitions are apart, in ln(us).
+// moved is how far apart the repetitions are, in ln(us).
 func (c Point) moved() float64 {
 	if c.Low == 0 {
 		return 0
@@ -41,16 +41,16 @@ func (c Point) moved() float64 {
 	return math.Log(c.High / c.Low)
 }
 
-// contest is what the default and the fastest configuration that was verified at a size take.
+// contest holds the times, at one size, of the default and of the fastest configuration that was verified.
 type contest struct {
 	byDefault, best   Point
 	gain, need, moved float64 // in ln(us)
 }
 
-// contests are those of all sizes, ascending, at which the default was verified.
+// contests returns one contest for each size at which the default was verified, ascending.
 func (g *Group) contests() (all []contest) {
 	bySize := g.bySize()
-	// What a sweep only stepped through in its verification may have been measured while the machine was faster.
+	// Sizes that a verification only passed through may have been measured while the machine was faster.
 	twice := slices.ContainsFunc(g.Points, func(c Point) bool { return c.Twice })
 	for _, d := range g.Default {
 		fresh := slices.DeleteFunc(slices.Clone(bySize[d.Bytes]), func(c Point) bool {
@@ -71,11 +71,11 @@ func (g *Group) contests() (all []contest) {
 	return all
 }
 
-// wins reports whether the configuration is faster, beyond what repetitions of it or of the default are apart: a
-// machine that changed meanwhile makes one of both look faster.
+// wins reports whether the configuration is faster by more than repetitions of it or of the default differ: a machine
+// that changes in between makes one of the two look faster.
 func (c contest) wins() bool { return c.gain > c.need+c.moved }
 
-// verdicts are what won at each size at which the default was verified.
+// verdicts returns what won at each size at which the default was verified.
 func (g *Group) verdicts() (all []model.Verified) {
 	for _, c := range g.contests() {
 		v := model.Verified{
@@ -92,16 +92,16 @@ func (g *Group) verdicts() (all []model.Verified) {
 	return all
 }
 
-// Unsteady is a configuration that is faster than the default at a size, by less than times moved meanwhile.
+// Unsteady is a configuration that is faster than the default at a size, but by less than repetitions differ.
 type Unsteady struct {
 	Config nccl.Config
 	Bytes  uint64
-	// Gain and Moved are parts of the time. Moved is how far repetitions of the default, or of the configuration if
-	// these are farther, are apart.
+	// Gain and Moved are fractions of the time. Moved is how much repetitions differ, of the default or of the
+	// configuration, whichever is more.
 	Gain, Moved float64
 }
 
-// Unsteady are those of a verification, by size.
+// Unsteady returns the unsteady configurations of a verification, by size.
 func (g *Group) Unsteady() (all []Unsteady) {
 	for _, c := range g.contests() {
 		if c.gain > c.need && !c.wins() {
@@ -111,8 +111,8 @@ func (g *Group) Unsteady() (all []Unsteady) {
 	return all
 }
 
-// verifiedSigmas of the difference to the default, beyond what times moved, make a configuration the
-// winner. Less is as likely luck.
+// verifiedSigmas is how many standard errors a configuration must be faster than the default, beyond what repetitions
+// differ, to win. Less may as well be luck.
 const verifiedSigmas = 0.5
 
 // markVerified counts in each row the sizes at which its configuration won a verification.
@@ -133,30 +133,30 @@ func (g *Group) IsVerified(sizes []uint64) bool {
 }
 
 const (
-	// candidatesPerSize: the best configuration on more nodes is nearly always among the three best of the largest
-	// several-node count measured.
+	// candidatesPerSize: the best configuration on more nodes is nearly always one of the three best on the most nodes
+	// that were measured, if these are several.
 	candidatesPerSize = 3
-	// Contenders are verified at each size at most, beside the default.
+	// Contenders is how many configurations at most are verified at each size, besides the default.
 	Contenders = 2
-	// near the least time: a contender.
+	// near: a configuration within this factor of the best time is a contender.
 	near = 1.03
-	// fewConfigs are measured nearly as soon as verified.
+	// fewConfigs: with this few configurations, measuring all takes little longer than verifying some.
 	fewConfigs = 8
 )
 
-// Verification is what to measure once more before it is deployed, in turns with the default.
+// Verification is what to measure again before it is deployed, taking turns with the default.
 type Verification struct {
-	// Policies are the fastest at each size, the second fastest, and so on. None: no configuration comes near the
-	// default.
+	// Policies hold the fastest at each size, the second fastest, and so on. None: no configuration comes close to
+	// the default.
 	Policies []Run
-	// Short says that the default comes after each turn only, and not before the first.
+	// Short leaves out the default before the first turn; it still follows each turn.
 	Short bool
 }
 
 func compareTimes(a, b Point) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros), a.compare(b)) }
 
-// Verification is that of what was measured in a group. Of a smaller communicator's group it has more policies, which
-// are not measured but by the verification.
+// Verification returns the verification of what was measured in a group. A smaller communicator's group adds policies
+// that only the verification measures.
 func (s Space) Verification(g *Group) (v Verification) {
 	most, raised := Contenders, s.raised(g)
 	if v.Short = len(g.Configs()) <= fewConfigs; v.Short {

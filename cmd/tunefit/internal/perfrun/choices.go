@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// Choices are what a person says may be measured.
+// Choices are the flags that say what may be measured.
 type Choices struct {
 	Grid     commspec.Flags
 	Algos    []string
@@ -27,7 +27,7 @@ type Choices struct {
 	failed  []nccl.Config
 }
 
-// Register adds the flags.
+// Register adds the flags to a command.
 func (c *Choices) Register(cmd *cobra.Command, defaults string) {
 	flags := cmd.Flags()
 	c.isNamed = flags.Changed
@@ -93,7 +93,7 @@ func (c *Choices) skip(text string) error {
 	return nil
 }
 
-// Named are the collectives on the communicators that the flags name, or nothing where they do not name both.
+// Named returns the collectives on the communicators that the flags name; nothing if they do not name both.
 func (c *Choices) Named() (keys []fit.Key, err error) {
 	colls, err := c.Grid.ParseColls()
 	if err != nil {
@@ -111,8 +111,8 @@ func (c *Choices) Named() (keys []fit.Key, err error) {
 	return keys, nil
 }
 
-// Space is what may be measured of a collective on a communicator, of which some configurations failed. with names the
-// releases that measurements were made with, as fit.Set has them; "": not known.
+// Space returns what may be measured of a collective on a communicator. failed are configurations that did not run, and
+// with names the releases of earlier measurements as fit.Set does; "": not known.
 func (c *Choices) Space(key fit.Key, failed []nccl.Config, with string) (fit.Space, error) {
 	oldest, _, _ := nccl.MeasuredWith(with)
 	space := fit.Space{Key: key, Channels: c.Channels, Failed: slices.Concat(c.failed, failed)}
@@ -140,7 +140,7 @@ func (c *Choices) Space(key fit.Key, failed []nccl.Config, with string) (fit.Spa
 	return space, c.within(&space)
 }
 
-// within leaves out what the machine does not have.
+// within leaves out configurations that the machine does not have.
 func (c *Choices) within(space *fit.Space) error {
 	t, err := c.machine.Of(space.Comm)
 	if err != nil {
@@ -164,8 +164,8 @@ func (c *Choices) within(space *fit.Space) error {
 	return nil
 }
 
-// Sizes are those asked for; once the default is measured, those of them that this really gave, as nccl-tests may round
-// them. All that it gave count where the sizes were not named.
+// Sizes returns the sizes asked for. nccl-tests may round them, so once the default is measured, these are the sizes
+// that were really run: all of them if no flag names sizes, else those within what was asked for.
 func Sizes(g *fit.Group, asked []uint64, named bool) []uint64 {
 	if g == nil || len(g.Default) == 0 {
 		return asked

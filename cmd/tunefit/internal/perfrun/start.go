@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-// Start is one start of nccl-tests, over sizes that it can step through or in several parts.
+// Start is one measurement by nccl-tests. Sizes that it cannot step through in one go take several processes.
 type Start struct {
 	Name  string    `json:"name"` // of its log; it tells tunefit import what ran
 	Key   fit.Key   `json:"key"`
@@ -21,7 +21,7 @@ type Start struct {
 	Policy string `json:"policy,omitempty"`
 }
 
-// Of is the start that makes a run.
+// Of returns the start that measures a run.
 func Of(key fit.Key, r fit.Run) Start {
 	s := Start{Name: Name(key) + "-default", Key: key, Sizes: r.Sizes, Rows: rows(key, r)}
 	switch configs := slices.Compact(slices.Clone(r.Configs)); len(configs) {
@@ -36,7 +36,7 @@ func Of(key fit.Key, r fit.Run) Start {
 	return s
 }
 
-// nameOf names a start of one configuration as tunefit import understands it.
+// nameOf returns a name for a start of one configuration that tunefit import can read.
 func nameOf(key fit.Key, c nccl.Config) string {
 	name := fmt.Sprintf("%s-%s-%s", Name(key), c.Algo, c.Proto)
 	if c.Channels > 0 {
@@ -45,7 +45,7 @@ func nameOf(key fit.Key, c nccl.Config) string {
 	return name
 }
 
-// rows are a run's policy: stretches of sizes with one configuration. nccl-tests trims sizes.
+// rows returns a run's policy, a row for each range of sizes with one configuration. nccl-tests trims sizes.
 func rows(key fit.Key, r fit.Run) (rows []fit.Row) {
 	trimmed := TrimUnit(key) - 1
 	for i, c := range r.Configs {
@@ -59,15 +59,14 @@ func rows(key fit.Key, r fit.Run) (rows []fit.Row) {
 	return rows
 }
 
-// Name begins the names of all starts of a subject.
+// Name returns what the names of all starts of a subject begin with.
 func Name(key fit.Key) string { return fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks) }
 
-// ranks name the policies that are verified.
+// ranks are the names of the policies that are verified.
 var ranks = []string{"first", "second", "third"}
 
-// Verification measures the default and what may be faster in turns: one start for the default and one for each policy.
-// The default comes again at the end, which tells how much the machine has changed. Without policies there is nothing
-// to verify, and no start.
+// Verification returns the starts that measure the default and each policy in turns. The default comes again at the
+// end, which tells how much the machine has changed. Without policies there is nothing to verify and no start.
 func Verification(key fit.Key, sizes []uint64, v fit.Verification, repetitions int) (all []Start) {
 	base := Name(key) + "-verify"
 	byDefault := func(rep int) {
@@ -92,7 +91,7 @@ func Verification(key fit.Key, sizes []uint64, v fit.Verification, repetitions i
 	return all
 }
 
-// ConfigsAt are the configurations that a policy decides on at some sizes.
+// ConfigsAt returns the configurations that a policy decides on at the given sizes.
 func (s Start) ConfigsAt(sizes []uint64) (all []nccl.Config) {
 	for _, row := range s.Rows {
 		if slices.ContainsFunc(sizes, row.Bytes.Contains) && !slices.Contains(all, row.Config) {
@@ -102,7 +101,7 @@ func (s Start) ConfigsAt(sizes []uint64) (all []nccl.Config) {
 	return all
 }
 
-// Split is one start for each configuration, for those who cannot change it from size to size.
+// Split returns one start for each configuration, for use without our library, which changes it from size to size.
 func (s Start) Split() (all []Start) {
 	if len(s.Rows) == 0 || s.Name == nameOf(s.Key, s.Rows[0].Config) {
 		return []Start{s}
@@ -129,11 +128,11 @@ var programs = map[nccl.Coll]string{
 	nccl.CollReduceScatter: "reduce_scatter_perf", nccl.CollAllReduce: "all_reduce_perf",
 }
 
-// Program is the one of nccl-tests that measures a collective.
+// Program returns the name of the nccl-tests program that measures a collective.
 func Program(coll nccl.Coll) string { return programs[coll] }
 
-// Tuned is the environment of starts that a policy decides through our library. The library says what it decided when
-// it sees a size first, in the warm-up.
+// Tuned returns the environment in which our library applies a policy. The library logs its decision when it first
+// sees a size, which is in the warm-up.
 func Tuned(library, policy string) map[string]string {
 	return map[string]string{
 		"NCCL_TUNER_PLUGIN": library, tuner.EnvConfigFile: policy, tuner.EnvLog: "decisions",

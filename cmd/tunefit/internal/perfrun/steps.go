@@ -12,11 +12,11 @@ import (
 // TrimUnit is what nccl-tests trims sizes to a multiple of.
 func TrimUnit(key fit.Key) uint64 { return bench.TrimUnit(key.Coll, key.Ranks) }
 
-// Step is what nccl-tests steps through in one start: sizes from the first to the last, each Factor times the
-// one before; 0: one size only.
+// Step is the range of sizes of one nccl-tests process, from the first to the last, each Factor times the one before;
+// 0: one size only.
 type Step struct{ From, To, Factor uint64 }
 
-// Args are the options that say so.
+// Args returns the range as options of nccl-tests.
 func (s Step) Args() []string {
 	args := []string{"-b", strconv.FormatUint(s.From, 10), "-e", strconv.FormatUint(s.To, 10)}
 	if s.Factor > 0 {
@@ -25,7 +25,7 @@ func (s Step) Args() []string {
 	return args
 }
 
-// Sizes are those that it measures, trimmed to a unit.
+// Sizes returns the sizes that the range measures, trimmed to a unit.
 func (s Step) Sizes(unit uint64) (sizes []uint64) {
 	for b := s.From; b <= s.To; b *= s.Factor {
 		sizes = append(sizes, b/unit*unit)
@@ -36,8 +36,8 @@ func (s Step) Sizes(unit uint64) (sizes []uint64) {
 	return sizes
 }
 
-// Steps covers sizes with few stretches of a constant whole factor: from the least one, the factor that
-// reaches most. nccl-tests multiplies untrimmed sizes, and prints them trimmed.
+// Steps covers sizes with few ranges of a constant whole factor, each with the factor that covers most sizes from the
+// smallest one left. nccl-tests multiplies untrimmed sizes, and prints them trimmed.
 func Steps(sizes []uint64, unit uint64) (all []Step) {
 	left := slices.Clone(sizes)
 	for len(left) > 0 {
@@ -62,8 +62,8 @@ func Steps(sizes []uint64, unit uint64) (all []Step) {
 	return all
 }
 
-// stretch is how far a factor reaches from the first size, and where it begins: at a size that is trimmed to that
-// one, and whose multiples are trimmed to the others.
+// stretch returns which sizes a factor covers from the first, and the untrimmed size to begin with: it is trimmed to
+// the first one, and its multiples are trimmed to the others.
 func stretch(sizes []uint64, factor, unit uint64) (from uint64, reached []uint64) {
 	low, high := sizes[0], sizes[0]+unit-1
 	reached = sizes[:1:1]
@@ -82,7 +82,7 @@ func stretch(sizes []uint64, factor, unit uint64) (from uint64, reached []uint64
 	return roundest(low, high), reached
 }
 
-// roundest is the number of a range that the highest power of two divides.
+// roundest returns the number of a range that is divisible by the highest power of two.
 func roundest(low, high uint64) uint64 {
 	for zeros := 63; zeros > 0; zeros-- {
 		if n := high >> zeros << zeros; n >= low && n > 0 {

@@ -10,10 +10,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// mostUnmet bounds the configurations of a line.
+// mostUnmet is how many configurations a line names at most.
 const mostUnmet = 8
 
-// Unmet says what was planned and not measured like that. It is not planned again.
+// Unmet returns messages about what is not offered or did not run as asked for. It is not planned again.
 func Unmet(space fit.Space, g *fit.Group) (lines []string) {
 	if len(space.NotOffered) > 0 {
 		var names []string
