@@ -55,8 +55,8 @@ type sweepJSON struct {
 	Directory string         `json:"directory"`
 	Fit       fitJSON        `json:"fit"`             // of all that was measured
 	Proof     *compare.Table `json:"proof,omitempty"` // left out: there was none, or it broke off
-	// InJob is the environment of a job that compares the policy with NCCL's choice; left out: there is no policy, or it
-	// failed its proof.
+	// InJob is the environment of a job that compares the policy with NCCL's choice; left out: there is no policy, or
+	// it failed its proof.
 	InJob       map[string]string `json:"in_job,omitempty"`
 	NotMeasured []string          `json:"not_measured"` // and their reasons are in the journal
 }
