@@ -48,7 +48,7 @@ func Open(dir, identity string) (*Store, error) {
 }
 
 func newStore(dir, identity string) (*Store, error) {
-	opened, err := os.Open(dir)
+	opened, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0) // a store never recovers from a file
 	if err != nil {
 		return nil, err
 	}
