@@ -20,13 +20,16 @@ func ParseOffers(line []byte) (coll nccl.Coll, cells []nccl.Cell, ok bool) {
 		return 0, nil, false
 	}
 	coll, err := nccl.Colls.Parse(string(m[1]))
+	if err != nil {
+		return 0, nil, false
+	}
 	for name := range strings.SplitSeq(string(m[2]), ", ") {
 		algo, proto, _ := strings.Cut(name, "/")
 		if c, err := nccl.ParseCell(algo, proto); err == nil {
 			cells = append(cells, c)
 		}
 	}
-	return coll, cells, err == nil && len(cells) > 0
+	return coll, cells, len(cells) > 0
 }
 
 // notOffered records what NCCL does not have for a communicator, by our library's log. NCCL_ALGO and NCCL_PROTO change

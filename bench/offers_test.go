@@ -35,3 +35,10 @@ func TestNotOffered(t *testing.T) {
 		}
 	}
 }
+
+// A collective that this release does not know, as in the log of a later one, offers nothing.
+func TestOffersOfUnknownCollective(t *testing.T) {
+	if _, cells, ok := ParseOffers([]byte("TUNER/Go: NCCL offers for allrodeo: ring/ll")); ok || len(cells) > 0 {
+		t.Errorf("%v, %v", cells, ok)
+	}
+}

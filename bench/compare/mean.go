@@ -8,8 +8,7 @@ import (
 
 // average sets the geometric mean over the sizes of a group. What the first repetitions of all sizes have in common is
 // one value, what the second ones have is another. So a run that was slower as a whole counts as one deviation, not as
-// one at each size. Where a side has no repetition the mean has no
-// test.
+// one at each size. Where a side has no repetition, the mean has no test.
 func (g *Group) average(values []repetitions) {
 	var logs []float64
 	for _, r := range g.Rows {

@@ -140,7 +140,7 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 			"%s is a preview that hangs or fails where a tuner chooses ll for allreduce, allgather or "+
 				"reducescatter", what))
 	}
-	if lib.NCCL >= int(nccl.Models) && d.env.Get("NCCL_ALGO") != "" && d.env.Get("NCCL_SYM_KERNEL") == "" {
+	if lib.NCCL >= int(nccl.Models) && d.env.Get("NCCL_ALGO") != "" && d.env.Get(symKernel) == "" {
 		found = append(found, noted("name those that you want in NCCL_SYM_KERNEL, or unset it",
 			"%s: %s turns all symmetric kernels off, too", what, d.env.Show("NCCL_ALGO")))
 	}
@@ -188,7 +188,7 @@ const ncclxTuner = "NCCLX_TUNER_CONFIG_FILE"
 // cannotChange reports that the policy cannot change during a run, because NCCL does not tell the ranks which
 // communicator they are in. 2.27 tells it to the profiler's half only.
 func (d *doctor) cannotChange(version nccl.Version, abi int) bool {
-	return abi < nccl.ABIComms && (version < 22703 || d.env.Get(profilerVariable) == "")
+	return abi < nccl.ABIComms && (!version.Has(nccl.TellsName) || d.env.Get(profilerVariable) == "")
 }
 
 // lacking lists what the environment and the files ask for and this NCCL cannot do; docs/NCCL.md has the facts.

@@ -232,12 +232,12 @@ func names(members []member) string {
 	return few(list)
 }
 
-// asked reports that NCCL asks a tuner about the communicator. It asks nothing about one
-// rank, so such a communicator never reaches the call at which a version switches.
-func (c *Communicator) asked() bool { return c.Ranks > 1 }
+// hasTuner reports whether NCCL asks a tuner about the communicator. It asks nothing about one rank, so such a
+// communicator never reaches the call at which a version switches.
+func (c *Communicator) hasTuner() bool { return c.Ranks > 1 }
 
 // changes reports that a change is proposed, and that the ranks can reach it.
-func (c *Communicator) changes() bool { return c.pending != nil && !c.Ended && c.asked() }
+func (c *Communicator) changes() bool { return c.pending != nil && !c.Ended && c.hasTuner() }
 
 // quiet is how long nothing was recorded.
 func (c *Communicator) quiet() time.Duration { return time.Since(c.records.Newest) }
@@ -282,8 +282,8 @@ func (c *Communicator) hosts() (hosts []string) {
 	return distinct(hosts)
 }
 
-// asks reports whether the job is to compare versions: the rank of the first slot does, and its identity says so.
-func (c *Communicator) asks() bool {
+// isToCompare reports whether the job is to compare versions: the rank of the first slot does, and its identity says so.
+func (c *Communicator) isToCompare() bool {
 	if len(c.records.Slots) == 0 || c.records.Slots[0].Index != 0 {
 		return false
 	}

@@ -66,7 +66,7 @@ func addPrometheus(page *metrics.Page, c *Communicator) {
 	for _, why := range append(slices.Clone(agree.Reasons), "other") {
 		add(metrics.StatusChanges, float64(others[why]), "refused", string(why))
 	}
-	if c.asks() {
+	if c.isToCompare() {
 		add(metrics.StatusComparing, oneIf(c.comparing()))
 	}
 	add(metrics.StatusFaults, float64(len(c.Faults)))

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
@@ -114,7 +114,7 @@ func disobeyed(start *perfrun.Start, found *bench.Result) string {
 		for _, row := range start.Rows {
 			if row.Bytes.Contains(m.Bytes) && m.Cell.Known() && m.Cell != row.Cell {
 				return fmt.Sprintf("%s was asked for, and at %s %s ran", row.Config,
-					commspec.SizeRange(m.Bytes, m.Bytes), m.Cell)
+					nccl.FormatBytes(m.Bytes), m.Cell)
 			}
 		}
 	}

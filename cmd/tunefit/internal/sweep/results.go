@@ -54,7 +54,7 @@ func (s *Sweep) isOffered(key fit.Key, f nccl.Cell) bool {
 func (s *Sweep) group(key fit.Key) (*fit.Group, []nccl.Config) {
 	pool, trusted := fit.NewPool(), s.trusted(key)
 	for _, r := range s.journal.of(key).runs {
-		if r.found == nil || r.kind == Prove || r.kind == Loaded {
+		if !r.isToLearnFrom() {
 			continue
 		}
 		pool.Begin(r.found.File)
@@ -86,6 +86,9 @@ func (s *Sweep) release(key fit.Key) string {
 	return ""
 }
 
+// isToLearnFrom reports whether a fit takes what a run measured.
+func (r *Run) isToLearnFrom() bool { return r.found != nil && r.kind != Prove && r.kind != Loaded }
+
 // Samples are all that was measured to learn from, and what failed.
 func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 	trusted := map[fit.Key]func(*bench.Sample) bool{}
@@ -93,7 +96,7 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 		trusted[key] = s.trusted(key)
 	}
 	for _, r := range s.journal.runs {
-		if r.found == nil || r.kind == Prove || r.kind == Loaded {
+		if !r.isToLearnFrom() {
 			continue
 		}
 		for k := range r.found.Samples {
