@@ -122,7 +122,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
-	if err := f.mayFit(set); err != nil {
+	if err := f.mayFit(set, machine); err != nil {
 		if f.json == nil {
 			writeRows(cmd.OutOrStdout(), set, rejected)
 		}
@@ -157,8 +157,15 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	return f.write(cmd.ErrOrStderr(), in)
 }
 
-// mayFit refuses measurements that no model can be made of.
-func (f *fitFlags) mayFit(set *fit.Set) error {
+// mayFit refuses measurements that no model can be made of, and those that the machine of --topo cannot have made.
+func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology) error {
+	for _, g := range set.Groups {
+		if machine != nil && g.Ranks > g.Nodes*machine.Summary.GPUs {
+			return fmt.Errorf("%s has %s, and %s was measured with %d ranks on a node: nothing was written (needed: "+
+				"the topology of the machine that was measured; tunefit topo --dump writes it there)", f.topo,
+				plural.Of(machine.Summary.GPUs, "GPU"), g.Comm, g.Ranks/g.Nodes)
+		}
+	}
 	switch {
 	case set.Used == 0:
 		return errors.New("not one usable measurement: nothing was written (tunefit import --coll and --comm say " +

@@ -118,3 +118,17 @@ func TestPATIsPlannedWhereItIsOffered(t *testing.T) {
 		}
 	}
 }
+
+// A topology of fewer GPUs than ranks ran on a node is not that of the machine that was measured.
+func TestFitOnSmallerTopology(t *testing.T) {
+	testlib.NoJob(t)
+	out := filepath.Join(t.TempDir(), "model.json")
+	four := filepath.Join(testlib.Root, "configs/topo/pcie-4gpu.xml")
+	_, errs := tunefit(t, cli.ExitFailed, "fit", smallSweep, "--topo", four, "-o", out, "--made-with", "2.30.7")
+	if !strings.Contains(errs, four+" has 4 GPUs, and 2x8 was measured with 8 ranks on a node: nothing was written") {
+		t.Error(errs)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a model was written")
+	}
+}
