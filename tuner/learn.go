@@ -231,7 +231,9 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 	config := trial.Config{
 		Key: c.key(), Comm: c.info.Comm, Versions: turns{c.member}, Change: change,
 		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
-		Log: log, Tell: c.publisher(c.member.Note),
+		Log: log,
+		// What tunefit status shows is the evidence, which has the finding in it.
+		Tell: c.publisher(func(context.Context, []byte) error { return nil }),
 	}
 	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
 		"may change in their last bits", EnvLearn, c.settings.learn)
