@@ -209,6 +209,25 @@ func TestLearnedIsKept(t *testing.T) {
 	}
 }
 
+// A release that is not known is none in evidence, and its rows are for all.
+func TestLearnedWithUnknownRelease(t *testing.T) {
+	dir := t.TempDir()
+	c, base, log := learningComm(t, "", settings{learn: dir})
+	c.info.NCCL = nccl.Releases{}
+	kept := c.evidence()
+	kept.save(trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Comm: c.info.Comm,
+		NCCL: kept.nccl, Machine: kept.machine, State: trial.Learned, Factors: []trial.Factor{{Coll: "allreduce",
+			MaxBytes: 8, Arms: []trial.Arm{{}, {Algo: "ring", Proto: "ll", Proven: true}}}}}, c.log)
+	files, _ := filepath.Glob(filepath.Join(dir, "learning-2n-16r-*-unknown-1.json"))
+	text, _ := os.ReadFile(filepath.Join(dir, LearnedFile))
+	if kept.nccl != "" || len(files) != 1 || !strings.HasSuffix(string(text), "\nallreduce,0,8,ring,ll,-1,2,16,\n") {
+		t.Errorf("%q, %v, %q", kept.nccl, files, text)
+	}
+	if c.withLearned(base) == base || log.count("WARN") > 0 {
+		t.Errorf("the row is not used; the log: %v", log)
+	}
+}
+
 func TestLearnSettings(t *testing.T) {
 	for _, c := range []struct {
 		env    []string

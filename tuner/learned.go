@@ -39,15 +39,18 @@ type kept struct {
 	plugin        *Plugin
 	dir           string
 	comm          nccl.Comm
-	nccl, machine string
+	nccl, machine string // "": not known
 	file          string // "": not chosen yet
 	warned        bool
 }
 
 // evidence returns the directory of evidence.
 func (c *Comm) evidence() *kept {
-	return &kept{plugin: c.plugin, dir: c.settings.learn, comm: c.info.Comm, nccl: c.info.NCCL.String(),
-		machine: c.plugin.loader.Fingerprint()}
+	k := &kept{plugin: c.plugin, dir: c.settings.learn, comm: c.info.Comm, machine: c.plugin.loader.Fingerprint()}
+	if c.info.NCCL != (nccl.Releases{}) {
+		k.nccl = c.info.NCCL.String()
+	}
+	return k
 }
 
 // read returns the evidence in the directory by file, the oldest first. Other files, and damaged ones, are left out.
@@ -121,9 +124,10 @@ func (k *kept) save(e trial.Evidence, log telemetry.Log) {
 func (k *kept) choose() string {
 	h := fnv.New32a()
 	h.Write([]byte(k.machine))
+	release := strings.NewReplacer(">=", "from-", "<=", "to-").Replace(cmp.Or(k.nccl, "unknown"))
 	for n := 1; ; n++ {
 		file := filepath.Join(k.dir, fmt.Sprintf("learning-%dn-%dr-%08x-%s-%d.json", k.comm.Nodes, k.comm.Ranks,
-			h.Sum32(), strings.NewReplacer(">=", "from-", "<=", "to-").Replace(k.nccl), n))
+			h.Sum32(), release, n))
 		var e trial.Evidence
 		text, err := os.ReadFile(file)
 		if err != nil || json.Unmarshal(text, &e) != nil || e.State != trial.Learned {
@@ -155,9 +159,6 @@ func (k *kept) writeRows() error {
 				a.Config, e.At.Format(time.DateOnly), e.Machine)
 			for _, name := range learnedColumns {
 				fmt.Fprintf(&text, "%s,", row[name])
-			}
-			if e.NCCL == (nccl.Releases{}).String() {
-				e.NCCL = ""
 			}
 			fmt.Fprintf(&text, "%s\n", e.NCCL)
 		}
