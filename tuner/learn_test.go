@@ -207,6 +207,11 @@ func TestLearnedIsKept(t *testing.T) {
 		" is not used: learned.csv:2:2: unknown algorithm") != 1 {
 		t.Errorf("the log: %v", log)
 	}
+	large := strings.Repeat("# a comment\n", policyfile.MaxLiveBytes/12+1)
+	write(t, filepath.Join(dir, LearnedFile), string(text)+large)
+	if c.learned = nil; c.withLearned(base) != base || log.count(" is not used: larger than 8 MiB") != 1 {
+		t.Errorf("the log: %v", log)
+	}
 }
 
 // A release that is not known is none in evidence, and its rows are for all.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -171,26 +170,28 @@ func (k *kept) writeRows() error {
 // withLearned returns a version with the rows of learned.csv that are for this communicator after its own. Where the
 // file cannot be used, it is the version itself.
 func (c *Comm) withLearned(v *policyfile.Version) *policyfile.Version {
+	path := filepath.Join(c.settings.learn, LearnedFile)
+	notUsed := func(err error) { c.log.Warnf("%s is not used: %v", path, err) }
 	if c.learned == nil {
-		rows, err := c.readLearned()
+		rows, err := c.readLearned(path)
 		if err != nil {
-			c.log.Warnf("%s is not used: %v", filepath.Join(c.settings.learn, LearnedFile), err)
+			notUsed(err)
 		}
 		c.learned = append([]learnedRow{}, rows...)
 	}
 	extended, err := c.extended(v, c.learned)
 	if err != nil {
-		c.log.Warnf("%s is not used: %v", filepath.Join(c.settings.learn, LearnedFile), err)
+		notUsed(err)
 		return v
 	}
 	return extended
 }
 
 // readLearned reads learned.csv. Rows of other communicators, releases and machines are left out.
-func (c *Comm) readLearned() (rows []learnedRow, err error) {
+func (c *Comm) readLearned(path string) (rows []learnedRow, err error) {
 	var text []byte
-	err = c.plugin.hung.Do(filepath.Join(c.settings.learn, LearnedFile), learnLimit, func() error {
-		f, info, err := openregular.Open(filepath.Join(c.settings.learn, LearnedFile))
+	err = c.plugin.hung.Do(path, learnLimit, func() error {
+		f, info, err := openregular.Open(path)
 		if err != nil {
 			return err
 		}
@@ -198,7 +199,7 @@ func (c *Comm) readLearned() (rows []learnedRow, err error) {
 		if err := fileowner.CheckFile(info, c.settings.files.Trust); err != nil {
 			return err
 		}
-		text, err = io.ReadAll(io.LimitReader(f, policyfile.MaxLiveBytes))
+		text, err = openregular.All(f, policyfile.MaxLiveBytes)
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -221,11 +222,10 @@ func (c *Comm) readLearned() (rows []learnedRow, err error) {
 		for _, name := range learnedColumns {
 			row[name] = sheet.Field(p.Rules[i].Line, name)
 		}
-		releases, err := nccl.ParseReleases(cmp.Or(sheet.Field(p.Rules[i].Line, "nccl"), ">=0.0"))
 		_, of, named := strings.Cut(lines[max(0, p.Rules[i].Line-2)], ", machine ") // in the comment above
 		switch {
 		case row["nodes"] != fmt.Sprint(c.info.Nodes) || row["ranks"] != fmt.Sprint(c.info.Ranks):
-		case err == nil && !releases.Contains(c.info.NCCL), named && of != machine:
+		case !p.Rules[i].NCCL.Contains(c.info.NCCL), named && of != machine:
 			others++
 		default:
 			rows = append(rows, row)
