@@ -73,8 +73,8 @@ func (k *kept) read() (all []trial.Evidence, err error) {
 	return all, nil
 }
 
-// earlier returns the evidence of jobs to go on from, and which calls others have settled.
-func (k *kept) earlier() (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool) {
+// earlier returns the evidence to go on from, nil if there is none, and which calls others have settled.
+func (k *kept) earlier() (open *trial.Evidence, settled func(nccl.Coll, nccl.Range) bool) {
 	all, _ := k.read()
 	var learned []trial.Factor
 	for _, e := range all {
@@ -83,10 +83,9 @@ func (k *kept) earlier() (open []trial.Evidence, settled func(nccl.Coll, nccl.Ra
 		case e.State == trial.Learned:
 			learned = append(learned, e.Factors...)
 		default:
-			open = append(open, e)
+			open = &e // it has what those before it knew
 		}
 	}
-	open = open[max(0, len(open)-1):] // it has what those before it knew
 	return open, func(coll nccl.Coll, sizes nccl.Range) bool {
 		return slices.ContainsFunc(learned, func(f trial.Factor) bool {
 			return f.Coll == coll.String() && f.MinBytes <= sizes.Min && sizes.Max <= f.MaxBytes

@@ -19,7 +19,6 @@ type experiment struct {
 	open   tried     // the block under way
 	values []float64 // logarithms of seconds of its steps, and
 	blocks []tried   // closed blocks, in order
-	missed int       // in a row that had too few steps
 	steps  int       // in closed blocks
 	judged int       // len(blocks) when arms were judged last
 	hurt   bool      // a block since then was surely bad
@@ -132,10 +131,8 @@ func (e *experiment) past(block int64) {
 	b, values := e.open, e.values
 	e.open, e.values = tried{block: block}, nil
 	if b.arms == nil || len(values) < minSteps {
-		e.missed++
 		return
 	}
-	e.missed = 0
 	b.mean, b.variance = middle(values)
 	b.steps = len(values)
 	e.steps += b.steps
