@@ -189,9 +189,6 @@ func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (rows []str
 	for _, l := range all {
 		for _, f := range l.Factors {
 			k := factorKey{f.Coll, f.Arms[0].Config, nccl.Range{Min: f.MinBytes, Max: f.MaxBytes}}
-			if best := learning.Leader(f); best != nil && l.State == trial.Learned && l.Result != nil {
-				proven[armKey{k, best.Config}] = true
-			}
 			for _, a := range f.Arms {
 				proven[armKey{k, a.Config}] = proven[armKey{k, a.Config}] || a.Proven
 			}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +194,9 @@ func evidence(t *testing.T, dir, name string, change func(*trial.Evidence)) {
 			Arms: []trial.Arm{{Config: "ring/simple", Blocks: 10, Dropped: "worse"}, {Config: "ring/ll128", Algo: "ring",
 				Proto: "ll128", Effect: -0.02, Error: 0.001, Blocks: 20}}}}}
 	change(&e)
+	if e.State == trial.Learned {
+		best(&e).Proven = true
+	}
 	text, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +326,10 @@ func TestLearnMergeApart(t *testing.T) {
 func TestLearnMergeUnproven(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	evidence(t, path("3"), "a.json", func(*trial.Evidence) {})
+	evidence(t, path("3"), "a.json", func(e *trial.Evidence) { // of its leaders, one was compared
+		e.Factors = append(e.Factors, e.Factors[0])
+		e.Factors[1].Coll, e.Factors[1].Arms = "broadcast", slices.Clone(e.Factors[0].Arms)
+	})
 	evidence(t, path("4"), "a.json", func(e *trial.Evidence) { e.State, e.Factors[0].Coll = trial.Stopped, "allgather" })
 	evidence(t, path("5"), "a.json", func(e *trial.Evidence) { e.State = trial.Trying })
 	tunefit(t, cli.ExitOK, "learn", "merge", path("3"), path("4"), "-o", path("34"))
