@@ -271,8 +271,9 @@ func (c *Comm) with(base *policyfile.Version, factors []trial.Factor, arms []int
 // learnedRow has the fields of a row, by the names of their columns.
 type learnedRow map[string]string
 
-var learnedColumns = []string{"collective", "min_bytes", "max_bytes", "algorithm", "protocol", "channels", "nodes",
-	"ranks"}
+const learnedNames = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks"
+
+var learnedColumns = strings.Split(learnedNames, ",")
 
 func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm) learnedRow {
 	return learnedRow{"collective": f.Coll, "min_bytes": fmt.Sprint(f.MinBytes), "max_bytes": fmt.Sprint(f.MaxBytes),
@@ -290,7 +291,7 @@ func (c *Comm) extended(base *policyfile.Version, rows []learnedRow) (*policyfil
 		return nil, err
 	}
 	if b.Policy.Name == "" {
-		b.Policy = policyfile.Source{Name: LearnedRows, Text: []byte(strings.Join(learnedColumns, ",") + "\n")}
+		b.Policy = policyfile.Source{Name: LearnedRows, Text: []byte(learnedNames + "\n")}
 	}
 	sheet, err := policy.ReadSheet(b.Policy.Text)
 	if err != nil {

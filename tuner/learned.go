@@ -30,6 +30,9 @@ const LearnedRows = "(learned rows)"
 // LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
 const LearnedFile = "learned.csv"
 
+// LearnedHeader is its first line.
+const LearnedHeader = learnedNames + ",nccl\n"
+
 // learnLimit bounds the wait for that directory.
 const learnLimit = 2 * time.Second
 
@@ -141,7 +144,7 @@ func (k *kept) writeRows() error {
 		return err
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s,nccl\n", strings.Join(learnedColumns, ","))
+	text.WriteString(LearnedHeader)
 	for _, e := range all {
 		if e.State != trial.Learned {
 			continue
@@ -151,19 +154,25 @@ func (k *kept) writeRows() error {
 			if i < 0 {
 				continue
 			}
-			a, row := f.Arms[i], rowOf(f, f.Arms[i], e.Comm)
-			fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
-				100*(a.Effect-2*a.Error), 100*(a.Effect+2*a.Error), plural.Of(a.Blocks, "block"),
-				a.Config, e.At.Format(time.DateOnly), e.Machine)
-			for _, name := range learnedColumns {
-				fmt.Fprintf(&text, "%s,", row[name])
-			}
-			fmt.Fprintf(&text, "%s\n", e.NCCL)
+			text.WriteString(LearnedRow(e, f, f.Arms[i]))
 		}
 	}
 	return k.plugin.hung.Do(k.dir, learnLimit, func() error {
 		return atomicfile.Write(filepath.Join(k.dir, LearnedFile), []byte(text.String()))
 	})
+}
+
+// LearnedRow is the row of learned.csv for an arm of a factor of evidence, below a comment that says what it rests on.
+func LearnedRow(e trial.Evidence, f trial.Factor, a trial.Arm) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
+		100*(a.Effect-2*a.Error), 100*(a.Effect+2*a.Error), plural.Of(a.Blocks, "block"), a.Config,
+		e.At.Format(time.DateOnly), e.Machine)
+	row := rowOf(f, a, e.Comm)
+	for _, name := range learnedColumns {
+		fmt.Fprintf(&text, "%s,", row[name])
+	}
+	return text.String() + e.NCCL + "\n"
 }
 
 // withLearned returns a version with the rows of learned.csv that are for this communicator after its own. Where the

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -132,13 +131,13 @@ func mergeLearned(notes io.Writer, all []learned, out string) error {
 		all = all[n:]
 	}
 	if len(rows) > 0 {
-		text := "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl\n" + strings.Join(rows, "")
-		if err := atomicfile.Write(filepath.Join(out, "learned.csv"), []byte(text)); err != nil {
+		text := tuner.LearnedHeader + strings.Join(rows, "")
+		if err := atomicfile.Write(filepath.Join(out, tuner.LearnedFile), []byte(text)); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(notes, "wrote %s of evidence and %s of learned.csv (tunefit learn %s)\n",
-		plural.Of(files, "file"), plural.Of(len(rows), "row"), cli.ShellWord(out))
+	_, err := fmt.Fprintf(notes, "wrote %s of evidence and %s of %s (tunefit learn %s)\n",
+		plural.Of(files, "file"), plural.Of(len(rows), "row"), tuner.LearnedFile, cli.ShellWord(out))
 	return err
 }
 
@@ -289,8 +288,5 @@ func provenRow(e *trial.Evidence, f trial.Factor, parts []part) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("# %s of the step %s, %s of %s up to %s, machine %s\n%s,%d,%d,%s,%s,%d,%d,%d,%s\n",
-		learning.Percent(l.Effect), learning.Range(l.Effect, l.Error), plural.Of(l.Blocks, "block"),
-		plural.Of(len(parts), "job"), e.At.Format(time.DateOnly), e.Machine, f.Coll, f.MinBytes, f.MaxBytes, l.Algo,
-		l.Proto, l.Channels, e.Nodes, e.Ranks, e.NCCL)
+	return tuner.LearnedRow(*e, f, *l)
 }

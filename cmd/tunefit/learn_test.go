@@ -250,10 +250,10 @@ func TestLearnMerge(t *testing.T) {
 	}
 	rows, err := os.ReadFile(path("all/learned.csv"))
 	want := `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl
-# -2.0 % of the step (-2.2 .. -1.8), 20 blocks of 1 job up to 2026-11-02, machine 5d1f0c2a9be47360
+# -2.0 % of the step (-2.2 .. -1.8), 20 blocks of ring/ll128, 2026-11-02, machine 5d1f0c2a9be47360
 allreduce,67108864,67108864,ring,ll128,8,2,16,2.28.9
-# -2.0 % of the step (-2.1 .. -1.8), 40 blocks of 2 jobs up to 2026-11-02, machine 5d1f0c2a9be47360
-allreduce,67108864,67108864,ring,ll128,0,2,16,2.30.7
+# -2.0 % of the step (-2.1 .. -1.8), 40 blocks of ring/ll128, 2026-11-02, machine 5d1f0c2a9be47360
+allreduce,67108864,67108864,ring,ll128,-1,2,16,2.30.7
 `
 	if err != nil || string(rows) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, rows, want)
