@@ -229,7 +229,7 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 	for i, p := range parts {
 		for _, a := range p.Arms {
 			for _, q := range parts[:i] {
-				b := armOf(&q.Factor, a.Config)
+				b := q.Arm(a.Config)
 				if b != nil && learning.Estimated(a) && learning.Estimated(*b) &&
 					math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
 					cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s in %s, %s %s in %s", learning.Shape(f),
@@ -237,7 +237,7 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 						learning.Percent(a.Effect), learning.Range(a.Effect, a.Error), p.File))
 				}
 			}
-			if b := armOf(&f, a.Config); i == 0 {
+			if b := f.Arm(a.Config); i == 0 {
 				continue
 			} else if b != nil {
 				*b = averaged(*b, a)
@@ -246,19 +246,8 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 			}
 		}
 	}
-	dropped := func(a trial.Arm) bool { return a.Dropped != "" }
-	f.Settled = len(slices.DeleteFunc(slices.Clone(f.Arms), dropped)) <= 1
+	f.Settle()
 	return f
-}
-
-// armOf returns an arm by its name; nil: there is none.
-func armOf(f *trial.Factor, config string) *trial.Arm {
-	for i := range f.Arms {
-		if f.Arms[i].Config == config {
-			return &f.Arms[i]
-		}
-	}
-	return nil
 }
 
 func averaged(a, b trial.Arm) trial.Arm {
@@ -284,7 +273,7 @@ func provenRow(e *trial.Evidence, f trial.Factor, parts []part) string {
 		return ""
 	}
 	for _, p := range parts {
-		if a := armOf(&p.Factor, l.Config); a != nil && learning.Estimated(*a) && a.Effect > learning.Surely*a.Error {
+		if a := p.Arm(l.Config); a != nil && learning.Estimated(*a) && a.Effect > learning.Surely*a.Error {
 			return ""
 		}
 	}
