@@ -231,7 +231,9 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 	config := trial.Config{
 		Key: c.key(), Comm: c.info.Comm, Versions: turns{c.member}, Change: change,
 		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
-		Log: log, Tell: c.publisher(c.member.Note),
+		Log: log,
+		// What tunefit status shows is the evidence, which has the finding in it.
+		Tell: c.publisher(func(context.Context, []byte) error { return nil }),
 	}
 	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
 		"may change in their last bits", EnvLearn, c.settings.learn)
@@ -269,8 +271,9 @@ func (c *Comm) with(base *policyfile.Version, factors []trial.Factor, arms []int
 // learnedRow has the fields of a row, by the names of their columns.
 type learnedRow map[string]string
 
-var learnedColumns = []string{"collective", "min_bytes", "max_bytes", "algorithm", "protocol", "channels", "nodes",
-	"ranks"}
+const learnedNames = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks"
+
+var learnedColumns = strings.Split(learnedNames, ",")
 
 func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm) learnedRow {
 	return learnedRow{"collective": f.Coll, "min_bytes": fmt.Sprint(f.MinBytes), "max_bytes": fmt.Sprint(f.MaxBytes),
@@ -288,7 +291,7 @@ func (c *Comm) extended(base *policyfile.Version, rows []learnedRow) (*policyfil
 		return nil, err
 	}
 	if b.Policy.Name == "" {
-		b.Policy = policyfile.Source{Name: LearnedRows, Text: []byte(strings.Join(learnedColumns, ",") + "\n")}
+		b.Policy = policyfile.Source{Name: LearnedRows, Text: []byte(learnedNames + "\n")}
 	}
 	sheet, err := policy.ReadSheet(b.Policy.Text)
 	if err != nil {

@@ -157,7 +157,7 @@ func TestLearnedIsKept(t *testing.T) {
 	kept := c.evidence()
 	kept.save(e, c.log)
 	tried := nccl.Range{Min: 4096, Max: 4096}
-	if open, settled := c.evidence().earlier(); len(open) != 1 || settled(nccl.CollAllReduce, tried) {
+	if open, settled := c.evidence().earlier(); open == nil || settled(nccl.CollAllReduce, tried) {
 		t.Errorf("%v is open", open)
 	}
 	if v := c.withLearned(base); v != base {
@@ -165,7 +165,7 @@ func TestLearnedIsKept(t *testing.T) {
 	}
 	e.State, e.Factors[0].Arms[1].Proven = trial.Learned, true
 	kept.save(e, c.log)
-	if open, settled := c.evidence().earlier(); len(open) != 0 || !settled(nccl.CollAllReduce, tried) {
+	if open, settled := c.evidence().earlier(); open != nil || !settled(nccl.CollAllReduce, tried) {
 		t.Errorf("%v is open", open)
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, LearnedFile))
@@ -206,6 +206,30 @@ func TestLearnedIsKept(t *testing.T) {
 	if c.learned = nil; c.withLearned(base) != base || log.count("WARN TUNER/Go: "+filepath.Join(dir, LearnedFile)+
 		" is not used: learned.csv:2:2: unknown algorithm") != 1 {
 		t.Errorf("the log: %v", log)
+	}
+	large := strings.Repeat("# a comment\n", policyfile.MaxLiveBytes/12+1)
+	write(t, filepath.Join(dir, LearnedFile), string(text)+large)
+	if c.learned = nil; c.withLearned(base) != base || log.count(" is not used: larger than 8 MiB") != 1 {
+		t.Errorf("the log: %v", log)
+	}
+}
+
+// A release that is not known is none in evidence, and its rows are for all.
+func TestLearnedWithUnknownRelease(t *testing.T) {
+	dir := t.TempDir()
+	c, base, log := learningComm(t, "", settings{learn: dir})
+	c.info.NCCL = nccl.Releases{}
+	kept := c.evidence()
+	kept.save(trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Comm: c.info.Comm,
+		NCCL: kept.nccl, Machine: kept.machine, State: trial.Learned, Factors: []trial.Factor{{Coll: "allreduce",
+			MaxBytes: 8, Arms: []trial.Arm{{}, {Algo: "ring", Proto: "ll", Proven: true}}}}}, c.log)
+	files, _ := filepath.Glob(filepath.Join(dir, "learning-2n-16r-*-unknown-1.json"))
+	text, _ := os.ReadFile(filepath.Join(dir, LearnedFile))
+	if kept.nccl != "" || len(files) != 1 || !strings.HasSuffix(string(text), "\nallreduce,0,8,ring,ll,-1,2,16,\n") {
+		t.Errorf("%q, %v, %q", kept.nccl, files, text)
+	}
+	if c.withLearned(base) == base || log.count("WARN") > 0 {
+		t.Errorf("the row is not used; the log: %v", log)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,6 +30,9 @@ const LearnedRows = "(learned rows)"
 // LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
 const LearnedFile = "learned.csv"
 
+// LearnedHeader is its first line.
+const LearnedHeader = learnedNames + ",nccl\n"
+
 // learnLimit bounds the wait for that directory.
 const learnLimit = 2 * time.Second
 
@@ -39,15 +41,18 @@ type kept struct {
 	plugin        *Plugin
 	dir           string
 	comm          nccl.Comm
-	nccl, machine string
+	nccl, machine string // "": not known
 	file          string // "": not chosen yet
 	warned        bool
 }
 
 // evidence returns the directory of evidence.
 func (c *Comm) evidence() *kept {
-	return &kept{plugin: c.plugin, dir: c.settings.learn, comm: c.info.Comm, nccl: c.info.NCCL.String(),
-		machine: c.plugin.loader.Fingerprint()}
+	k := &kept{plugin: c.plugin, dir: c.settings.learn, comm: c.info.Comm, machine: c.plugin.loader.Fingerprint()}
+	if c.info.NCCL != (nccl.Releases{}) {
+		k.nccl = c.info.NCCL.String()
+	}
+	return k
 }
 
 // read returns the evidence in the directory by file, the oldest first. Other files, and damaged ones, are left out.
@@ -71,8 +76,8 @@ func (k *kept) read() (all []trial.Evidence, err error) {
 	return all, nil
 }
 
-// earlier returns the evidence of jobs to go on from, and which calls others have settled.
-func (k *kept) earlier() (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool) {
+// earlier returns the evidence to go on from, nil if there is none, and which calls others have settled.
+func (k *kept) earlier() (open *trial.Evidence, settled func(nccl.Coll, nccl.Range) bool) {
 	all, _ := k.read()
 	var learned []trial.Factor
 	for _, e := range all {
@@ -81,10 +86,9 @@ func (k *kept) earlier() (open []trial.Evidence, settled func(nccl.Coll, nccl.Ra
 		case e.State == trial.Learned:
 			learned = append(learned, e.Factors...)
 		default:
-			open = append(open, e)
+			open = &e // it has what those before it knew
 		}
 	}
-	open = open[max(0, len(open)-1):] // it has what those before it knew
 	return open, func(coll nccl.Coll, sizes nccl.Range) bool {
 		return slices.ContainsFunc(learned, func(f trial.Factor) bool {
 			return f.Coll == coll.String() && f.MinBytes <= sizes.Min && sizes.Max <= f.MaxBytes
@@ -121,9 +125,10 @@ func (k *kept) save(e trial.Evidence, log telemetry.Log) {
 func (k *kept) choose() string {
 	h := fnv.New32a()
 	h.Write([]byte(k.machine))
+	release := strings.NewReplacer(">=", "from-", "<=", "to-").Replace(cmp.Or(k.nccl, "unknown"))
 	for n := 1; ; n++ {
 		file := filepath.Join(k.dir, fmt.Sprintf("learning-%dn-%dr-%08x-%s-%d.json", k.comm.Nodes, k.comm.Ranks,
-			h.Sum32(), strings.NewReplacer(">=", "from-", "<=", "to-").Replace(k.nccl), n))
+			h.Sum32(), release, n))
 		var e trial.Evidence
 		text, err := os.ReadFile(file)
 		if err != nil || json.Unmarshal(text, &e) != nil || e.State != trial.Learned {
@@ -139,7 +144,7 @@ func (k *kept) writeRows() error {
 		return err
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s,nccl\n", strings.Join(learnedColumns, ","))
+	text.WriteString(LearnedHeader)
 	for _, e := range all {
 		if e.State != trial.Learned {
 			continue
@@ -149,17 +154,7 @@ func (k *kept) writeRows() error {
 			if i < 0 {
 				continue
 			}
-			a, row := f.Arms[i], rowOf(f, f.Arms[i], e.Comm)
-			fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
-				100*(a.Effect-2*a.Error), 100*(a.Effect+2*a.Error), plural.Of(a.Blocks, "block"),
-				a.Config, e.At.Format(time.DateOnly), e.Machine)
-			for _, name := range learnedColumns {
-				fmt.Fprintf(&text, "%s,", row[name])
-			}
-			if e.NCCL == (nccl.Releases{}).String() {
-				e.NCCL = ""
-			}
-			fmt.Fprintf(&text, "%s\n", e.NCCL)
+			text.WriteString(LearnedRow(e, f, f.Arms[i]))
 		}
 	}
 	return k.plugin.hung.Do(k.dir, learnLimit, func() error {
@@ -167,29 +162,44 @@ func (k *kept) writeRows() error {
 	})
 }
 
+// LearnedRow is the row of learned.csv for an arm of a factor of evidence, below a comment that says what it rests on.
+func LearnedRow(e trial.Evidence, f trial.Factor, a trial.Arm) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
+		100*(a.Effect-2*a.Error), 100*(a.Effect+2*a.Error), plural.Of(a.Blocks, "block"), a.Config,
+		e.At.Format(time.DateOnly), e.Machine)
+	row := rowOf(f, a, e.Comm)
+	for _, name := range learnedColumns {
+		fmt.Fprintf(&text, "%s,", row[name])
+	}
+	return text.String() + e.NCCL + "\n"
+}
+
 // withLearned returns a version with the rows of learned.csv that are for this communicator after its own. Where the
 // file cannot be used, it is the version itself.
 func (c *Comm) withLearned(v *policyfile.Version) *policyfile.Version {
+	path := filepath.Join(c.settings.learn, LearnedFile)
+	notUsed := func(err error) { c.log.Warnf("%s is not used: %v", path, err) }
 	if c.learned == nil {
-		rows, err := c.readLearned()
+		rows, err := c.readLearned(path)
 		if err != nil {
-			c.log.Warnf("%s is not used: %v", filepath.Join(c.settings.learn, LearnedFile), err)
+			notUsed(err)
 		}
 		c.learned = append([]learnedRow{}, rows...)
 	}
 	extended, err := c.extended(v, c.learned)
 	if err != nil {
-		c.log.Warnf("%s is not used: %v", filepath.Join(c.settings.learn, LearnedFile), err)
+		notUsed(err)
 		return v
 	}
 	return extended
 }
 
 // readLearned reads learned.csv. Rows of other communicators, releases and machines are left out.
-func (c *Comm) readLearned() (rows []learnedRow, err error) {
+func (c *Comm) readLearned(path string) (rows []learnedRow, err error) {
 	var text []byte
-	err = c.plugin.hung.Do(filepath.Join(c.settings.learn, LearnedFile), learnLimit, func() error {
-		f, info, err := openregular.Open(filepath.Join(c.settings.learn, LearnedFile))
+	err = c.plugin.hung.Do(path, learnLimit, func() error {
+		f, info, err := openregular.Open(path)
 		if err != nil {
 			return err
 		}
@@ -197,7 +207,7 @@ func (c *Comm) readLearned() (rows []learnedRow, err error) {
 		if err := fileowner.CheckFile(info, c.settings.files.Trust); err != nil {
 			return err
 		}
-		text, err = io.ReadAll(io.LimitReader(f, policyfile.MaxLiveBytes))
+		text, err = openregular.All(f, policyfile.MaxLiveBytes)
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -220,11 +230,10 @@ func (c *Comm) readLearned() (rows []learnedRow, err error) {
 		for _, name := range learnedColumns {
 			row[name] = sheet.Field(p.Rules[i].Line, name)
 		}
-		releases, err := nccl.ParseReleases(cmp.Or(sheet.Field(p.Rules[i].Line, "nccl"), ">=0.0"))
 		_, of, named := strings.Cut(lines[max(0, p.Rules[i].Line-2)], ", machine ") // in the comment above
 		switch {
 		case row["nodes"] != fmt.Sprint(c.info.Nodes) || row["ranks"] != fmt.Sprint(c.info.Ranks):
-		case err == nil && !releases.Contains(c.info.NCCL), named && of != machine:
+		case !p.Rules[i].NCCL.Contains(c.info.NCCL), named && of != machine:
 			others++
 		default:
 			rows = append(rows, row)

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -132,13 +131,13 @@ func mergeLearned(notes io.Writer, all []learned, out string) error {
 		all = all[n:]
 	}
 	if len(rows) > 0 {
-		text := "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl\n" + strings.Join(rows, "")
-		if err := atomicfile.Write(filepath.Join(out, "learned.csv"), []byte(text)); err != nil {
+		text := tuner.LearnedHeader + strings.Join(rows, "")
+		if err := atomicfile.Write(filepath.Join(out, tuner.LearnedFile), []byte(text)); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(notes, "wrote %s of evidence and %s of learned.csv (tunefit learn %s)\n",
-		plural.Of(files, "file"), plural.Of(len(rows), "row"), cli.ShellWord(out))
+	_, err := fmt.Fprintf(notes, "wrote %s of evidence and %s of %s (tunefit learn %s)\n",
+		plural.Of(files, "file"), plural.Of(len(rows), "row"), tuner.LearnedFile, cli.ShellWord(out))
 	return err
 }
 
@@ -189,9 +188,6 @@ func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (rows []str
 	for _, l := range all {
 		for _, f := range l.Factors {
 			k := factorKey{f.Coll, f.Arms[0].Config, nccl.Range{Min: f.MinBytes, Max: f.MaxBytes}}
-			if best := learning.Leader(f); best != nil && l.State == trial.Learned && l.Result != nil {
-				proven[armKey{k, best.Config}] = true
-			}
 			for _, a := range f.Arms {
 				proven[armKey{k, a.Config}] = proven[armKey{k, a.Config}] || a.Proven
 			}
@@ -233,7 +229,7 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 	for i, p := range parts {
 		for _, a := range p.Arms {
 			for _, q := range parts[:i] {
-				b := armOf(&q.Factor, a.Config)
+				b := q.Arm(a.Config)
 				if b != nil && learning.Estimated(a) && learning.Estimated(*b) &&
 					math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
 					cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s in %s, %s %s in %s", learning.Shape(f),
@@ -241,7 +237,7 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 						learning.Percent(a.Effect), learning.Range(a.Effect, a.Error), p.File))
 				}
 			}
-			if b := armOf(&f, a.Config); i == 0 {
+			if b := f.Arm(a.Config); i == 0 {
 				continue
 			} else if b != nil {
 				*b = averaged(*b, a)
@@ -250,19 +246,8 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 			}
 		}
 	}
-	dropped := func(a trial.Arm) bool { return a.Dropped != "" }
-	f.Settled = len(slices.DeleteFunc(slices.Clone(f.Arms), dropped)) <= 1
+	f.Settle()
 	return f
-}
-
-// armOf returns an arm by its name; nil: there is none.
-func armOf(f *trial.Factor, config string) *trial.Arm {
-	for i := range f.Arms {
-		if f.Arms[i].Config == config {
-			return &f.Arms[i]
-		}
-	}
-	return nil
 }
 
 func averaged(a, b trial.Arm) trial.Arm {
@@ -288,12 +273,9 @@ func provenRow(e *trial.Evidence, f trial.Factor, parts []part) string {
 		return ""
 	}
 	for _, p := range parts {
-		if a := armOf(&p.Factor, l.Config); a != nil && learning.Estimated(*a) && a.Effect > learning.Surely*a.Error {
+		if a := p.Arm(l.Config); a != nil && learning.Estimated(*a) && a.Effect > learning.Surely*a.Error {
 			return ""
 		}
 	}
-	return fmt.Sprintf("# %s of the step %s, %s of %s up to %s, machine %s\n%s,%d,%d,%s,%s,%d,%d,%d,%s\n",
-		learning.Percent(l.Effect), learning.Range(l.Effect, l.Error), plural.Of(l.Blocks, "block"),
-		plural.Of(len(parts), "job"), e.At.Format(time.DateOnly), e.Machine, f.Coll, f.MinBytes, f.MaxBytes, l.Algo,
-		l.Proto, l.Channels, e.Nodes, e.Ranks, e.NCCL)
+	return tuner.LearnedRow(*e, f, *l)
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +194,9 @@ func evidence(t *testing.T, dir, name string, change func(*trial.Evidence)) {
 			Arms: []trial.Arm{{Config: "ring/simple", Blocks: 10, Dropped: "worse"}, {Config: "ring/ll128", Algo: "ring",
 				Proto: "ll128", Effect: -0.02, Error: 0.001, Blocks: 20}}}}}
 	change(&e)
+	if e.State == trial.Learned {
+		best(&e).Proven = true
+	}
 	text, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
@@ -246,10 +250,10 @@ func TestLearnMerge(t *testing.T) {
 	}
 	rows, err := os.ReadFile(path("all/learned.csv"))
 	want := `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl
-# -2.0 % of the step (-2.2 .. -1.8), 20 blocks of 1 job up to 2026-11-02, machine 5d1f0c2a9be47360
+# -2.0 % of the step (-2.2 .. -1.8), 20 blocks of ring/ll128, 2026-11-02, machine 5d1f0c2a9be47360
 allreduce,67108864,67108864,ring,ll128,8,2,16,2.28.9
-# -2.0 % of the step (-2.1 .. -1.8), 40 blocks of 2 jobs up to 2026-11-02, machine 5d1f0c2a9be47360
-allreduce,67108864,67108864,ring,ll128,0,2,16,2.30.7
+# -2.0 % of the step (-2.1 .. -1.8), 40 blocks of ring/ll128, 2026-11-02, machine 5d1f0c2a9be47360
+allreduce,67108864,67108864,ring,ll128,-1,2,16,2.30.7
 `
 	if err != nil || string(rows) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, rows, want)
@@ -322,7 +326,10 @@ func TestLearnMergeApart(t *testing.T) {
 func TestLearnMergeUnproven(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	evidence(t, path("3"), "a.json", func(*trial.Evidence) {})
+	evidence(t, path("3"), "a.json", func(e *trial.Evidence) { // of its leaders, one was compared
+		e.Factors = append(e.Factors, e.Factors[0])
+		e.Factors[1].Coll, e.Factors[1].Arms = "broadcast", slices.Clone(e.Factors[0].Arms)
+	})
 	evidence(t, path("4"), "a.json", func(e *trial.Evidence) { e.State, e.Factors[0].Coll = trial.Stopped, "allgather" })
 	evidence(t, path("5"), "a.json", func(e *trial.Evidence) { e.State = trial.Trying })
 	tunefit(t, cli.ExitOK, "learn", "merge", path("3"), path("4"), "-o", path("34"))

@@ -75,6 +75,27 @@ type Factor struct {
 	Arms         []Arm   `json:"arms"`    // the first is NCCL's choice
 }
 
+// Arm returns an arm by its Config; nil: there is none.
+func (f *Factor) Arm(config string) *Arm {
+	for i := range f.Arms {
+		if f.Arms[i].Config == config {
+			return &f.Arms[i]
+		}
+	}
+	return nil
+}
+
+// Settle notes whether at most one arm is open.
+func (f *Factor) Settle() {
+	open := 0
+	for _, a := range f.Arms {
+		if a.Dropped == "" {
+			open++
+		}
+	}
+	f.Settled = open <= 1
+}
+
 // Arm is one thing to try.
 type Arm struct {
 	Config string `json:"config"` // ring/ll128 8 ch; NCCL's choice for the first, with what NCCL chose

@@ -19,7 +19,6 @@ type experiment struct {
 	open   tried     // the block under way
 	values []float64 // logarithms of seconds of its steps, and
 	blocks []tried   // closed blocks, in order
-	missed int       // in a row that had too few steps
 	steps  int       // in closed blocks
 	judged int       // len(blocks) when arms were judged last
 	hurt   bool      // a block since then was surely bad
@@ -132,10 +131,8 @@ func (e *experiment) past(block int64) {
 	b, values := e.open, e.values
 	e.open, e.values = tried{block: block}, nil
 	if b.arms == nil || len(values) < minSteps {
-		e.missed++
 		return
 	}
-	e.missed = 0
 	b.mean, b.variance = middle(values)
 	b.steps = len(values)
 	e.steps += b.steps
@@ -184,7 +181,7 @@ func (e *experiment) judge() {
 				leader = k
 			}
 		}
-		f.settle()
+		f.Settle()
 	}
 }
 
@@ -204,17 +201,6 @@ func (f *Factor) surest() int {
 		return k
 	}
 	return 0
-}
-
-// settle notes whether more than one arm is open.
-func (f *Factor) settle() {
-	open := 0
-	for _, a := range f.Arms {
-		if a.Dropped == "" {
-			open++
-		}
-	}
-	f.Settled = open <= 1
 }
 
 // difference is by how much an arm is slower than another one, and the standard error of that.
@@ -257,23 +243,25 @@ func (e *experiment) goOn(from Evidence) {
 	e.earlier.lost += from.LostSteps
 	for i := range e.factors {
 		f := &e.factors[i]
-		for _, o := range from.Factors {
-			if o.Coll != f.Coll || o.MinBytes != f.MinBytes || o.MaxBytes != f.MaxBytes {
+		j := slices.IndexFunc(from.Factors, func(o Factor) bool {
+			return o.Coll == f.Coll && o.MinBytes == f.MinBytes && o.MaxBytes == f.MaxBytes &&
+				len(o.Arms) > 0 && o.Arms[0].Config == f.Arms[0].Config
+		})
+		if j < 0 {
+			continue
+		}
+		for k := range f.Arms {
+			a := &f.Arms[k]
+			known := from.Factors[j].Arm(a.Config)
+			if known == nil {
 				continue
 			}
-			for k := range f.Arms {
-				a := &f.Arms[k]
-				j := slices.IndexFunc(o.Arms, func(b Arm) bool { return b.Config == a.Config })
-				if j < 0 || o.Arms[0].Config != f.Arms[0].Config {
-					continue
-				}
-				*a = o.Arms[j]
-				if c := e.column[i][k]; c >= 0 && a.Error > 0 {
-					e.fit.known[c] = knowledge{math.Log1p(a.Effect), a.Error * a.Error}
-				}
+			*a = *known
+			if c := e.column[i][k]; c >= 0 && a.Error > 0 {
+				e.fit.known[c] = knowledge{math.Log1p(a.Effect), a.Error * a.Error}
 			}
 		}
-		f.settle()
+		f.Settle()
 	}
 	e.estimate()
 }

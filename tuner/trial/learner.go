@@ -12,9 +12,9 @@ import (
 
 // A Subject is what a job may learn about.
 type Subject struct {
-	Evidence            // its key, its machine, and how it began
-	Budget   float64    // the share of step time that trying may cost
-	Earlier  []Evidence // of earlier jobs, to go on from
+	Evidence           // its key, its machine, and how it began
+	Budget   float64   // the share of step time that trying may cost
+	Earlier  *Evidence // of an earlier job, to go on from; nil: none
 
 	// Choose says what to try where a step has so many of each call (agree.HashCall). left names what is not tried.
 	Choose func(calls map[uint64]int) (factors []Factor, left []string)
@@ -121,12 +121,9 @@ func (l *learner) choose(ctx context.Context) {
 		l.Log.Infof("not tried: %s", reason)
 	}
 	l.experiment = newExperiment(seedOf(l.base.Meaning(), ""), l.Budget, factors)
-	for _, e := range l.Earlier {
-		l.experiment.goOn(e)
-		l.Of = append(l.Of, e.Jobs()...)
-	}
-	if len(l.Of) > 0 {
-		l.Of = append(l.Of, l.Evidence.name())
+	if l.Earlier != nil {
+		l.experiment.goOn(*l.Earlier)
+		l.Of = append(slices.Clone(l.Earlier.Jobs()), l.Evidence.name())
 	}
 	l.plans = map[int64]plan{}
 	l.State = Trying

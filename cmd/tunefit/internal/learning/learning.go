@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -84,7 +85,7 @@ func Standing(e trial.Evidence) string {
 		trial.Observing: "watching what the job calls",
 		trial.Trying:    "trying",
 		trial.Proving:   "comparing what was learned with what was in force before",
-		trial.Learned:   "proven; the rows are in learned.csv",
+		trial.Learned:   "proven; the rows are in " + tuner.LearnedFile,
 		trial.Nothing:   "ended; nothing makes steps shorter for sure",
 		trial.Stopped:   "stopped; the next job goes on from here",
 	}[e.State], "not known")
