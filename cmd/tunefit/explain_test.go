@@ -250,3 +250,18 @@ func TestExplainOnAMachine(t *testing.T) {
 		t.Errorf("%s%s", out, errs)
 	}
 }
+
+// A cell that NCCL leaves to a tuner has no estimate: no number stands for it.
+func TestExplainTunerOnly(t *testing.T) {
+	testlib.NoJob(t)
+	file := testlib.File(t, "pat.csv", "allgather,0,inf,pat,simple,-1,-1,-1\n")
+	args := []string{"explain", "allgather", "1M", "--comm", "2x8", "--policy", file, "--nccl", "2.31.2"}
+	out, _ := tunefit(t, cli.ExitOK, args...)
+	if !regexp.MustCompile(`\n  pat/simple +- +NCCL never chooses it by itself\n`).MatchString(out) {
+		t.Errorf("%s", out)
+	}
+	out, _ = tunefit(t, cli.ExitOK, append(args, "--json")...)
+	if strings.Contains(out, "e+38") || !strings.Contains(out, `"tuner_only": true`) {
+		t.Errorf("%s", out)
+	}
+}
