@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/explain"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -261,7 +262,42 @@ func TestExplainTunerOnly(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	out, _ = tunefit(t, cli.ExitOK, append(args, "--json")...)
-	if strings.Contains(out, "e+38") || !strings.Contains(out, `"tuner_only": true`) {
+	if strings.Contains(out, "e+38") || !strings.Contains(out, `"not_estimated": true`) {
 		t.Errorf("%s", out)
+	}
+}
+
+// Where NCCL's estimates are for nodes of other numbers of ranks, PAT is offered as on the communicator that is asked
+// about.
+func TestPATOfTheCommunicatorAsked(t *testing.T) {
+	testlib.NoJob(t)
+	file := testlib.File(t, "pat.csv", "allgather,0,inf,pat,simple,-1,-1,-1\n")
+	for _, test := range []struct {
+		comm, release, variable string
+		offered                 bool
+	}{
+		{"4x1", "2.30.7", "", true},
+		{"4x1", "2.31.2", "", true},
+		{"4x1", "2.22.3", "", false},
+		{"4x1", "2.30.7", "NCCL_PAT_ENABLE=0", false},
+		{"4x1", "2.30.7", "NCCL_ALGO=ring", false},
+		{"1x4", "2.31.2", "", false},
+		{"4x4", "2.30.7", "", false},
+		{"4x4", "2.31.2", "", true},
+	} {
+		t.Run(test.comm+" "+test.release+" "+test.variable, func(t *testing.T) {
+			if name, value, ok := strings.Cut(test.variable, "="); ok {
+				t.Setenv(name, value)
+			}
+			args := []string{"--comm", test.comm, "--nccl", test.release}
+			o, _ := showOne(t, append(args, file, "--coll", "allgather", "--sizes", "1M")...)
+			if (o.Row == 1) != test.offered || o.NCCL.Algo == nccl.AlgoPAT {
+				t.Errorf("%+v", o)
+			}
+			out, _ := tunefit(t, cli.ExitOK, append([]string{"explain", "allgather", "1M", "--policy", file}, args...)...)
+			if strings.Contains(out, "which NCCL does not offer here") == test.offered {
+				t.Errorf("%s", out)
+			}
+		})
 	}
 }

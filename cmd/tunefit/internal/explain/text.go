@@ -118,7 +118,9 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {
-		case e.TunerOnly && !e.Chosen:
+		case e.NotEstimated && !e.Chosen && p.Outcome.Comm.Ranks == p.Outcome.Comm.Nodes:
+			remark = "NCCL has it; there is no estimate"
+		case e.NotEstimated && !e.Chosen:
 			remark = "NCCL never chooses it by itself"
 		case !e.Chosen:
 		case p.Outcome.Known == ask.Measured:
@@ -138,9 +140,9 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 // estimate is NCCL's estimate for a cell.
 type estimate struct {
 	nccl.Cell
-	Micros    *float32 `json:"us,omitempty"` // left out: NCCL has none
-	TunerOnly bool     `json:"tuner_only,omitempty"`
-	Chosen    bool     `json:"chosen,omitempty"`
+	Micros       *float32 `json:"us,omitempty"`
+	NotEstimated bool     `json:"not_estimated,omitempty"` // NCCL leaves it to tuners, or only other sizes are estimated
+	Chosen       bool     `json:"chosen,omitempty"`
 }
 
 func (e *estimate) text() string {
@@ -150,14 +152,14 @@ func (e *estimate) text() string {
 	return microsText(float64(*e.Micros))
 }
 
-// estimates lists the available cells, the cheapest first. Last are those that NCCL never chooses by itself.
+// estimates lists the available cells, the cheapest first. Last are those without an estimate.
 func (p *Path) estimates() (all []estimate) {
 	for i, micros := range p.Estimated {
 		if micros < 0 {
 			continue
 		}
 		e := estimate{Cell: ask.CellAt(i), Chosen: ask.CellAt(i) == p.Outcome.NCCL.Cell}
-		if e.TunerOnly = micros == nccl.TunerOnly; !e.TunerOnly {
+		if e.NotEstimated = micros == nccl.TunerOnly; !e.NotEstimated {
 			e.Micros = &micros
 		}
 		all = append(all, e)
