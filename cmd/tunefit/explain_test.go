@@ -301,3 +301,23 @@ func TestPATOfTheCommunicatorAsked(t *testing.T) {
 		})
 	}
 }
+
+// A release that tells no names is asked without one, and it is said.
+func TestNamesOfAReleaseWithoutThem(t *testing.T) {
+	testlib.NoJob(t)
+	file := testlib.File(t, "named.csv", "collective,algorithm,protocol,comm_name\nallreduce,tree,ll,dp\n")
+	for release, told := range map[string]bool{"2.26.6": false, "2.27.3": true} {
+		args := []string{file, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M", "--comm-name", "dp", "--nccl",
+			release}
+		const note = "does not tell a communicator's name"
+		o, notes := showOne(t, args...)
+		if (o.Row == 2) != told || strings.Count(notes, note) == 1 == told {
+			t.Errorf("NCCL %s: %+v\n%s", release, o, notes)
+		}
+		out, notes := tunefit(t, cli.ExitOK, "explain", "allreduce", "1M", "--comm", "2x8", "--policy", file,
+			"--comm-name", "dp", "--nccl", release)
+		if strings.Contains(out, "  named.csv:2  decides") != told || strings.Count(notes, note) == 1 == told {
+			t.Errorf("NCCL %s: %s%s", release, out, notes)
+		}
+	}
+}

@@ -123,7 +123,13 @@ func (a *Asker) note(format string, args ...any) {
 
 // Comm is a communicator as the library sees it in the release.
 func (a *Asker) Comm(c nccl.Comm) policy.Comm {
-	comm := policy.Comm{Comm: c, NCCL: nccl.Only(a.Costs.NCCL), Name: a.CommName}
+	comm := policy.Comm{Comm: c, NCCL: nccl.Only(a.Costs.NCCL)}
+	if a.Costs.NCCL.Has(nccl.TellsName) {
+		comm.Name = a.CommName
+	} else if a.CommName != "" {
+		a.note("NCCL %s does not tell a communicator's name, which comes with %s: no row decides by the name %q",
+			a.Costs.NCCL, nccl.Version(nccl.TellsName), a.CommName)
+	}
 	if a.ABI >= nccl.ABIComms {
 		// NCCL counts one for each node: initNvlDomainInfo in its src/init.cc, at least up to 2.30.
 		comm.NVLDomains = c.Nodes
