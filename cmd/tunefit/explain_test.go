@@ -321,3 +321,24 @@ func TestNamesOfAReleaseWithoutThem(t *testing.T) {
 		}
 	}
 }
+
+// What only NCCL does is not said of a model of RCCL.
+func TestShowModelOfRCCL(t *testing.T) {
+	testlib.NoJob(t)
+	rows := testlib.File(t, "rows.csv", "allreduce,0,inf,ring,ll,60,-1,-1\n")
+	for release, rccl := range map[string]bool{"2.31.2": false, "RCCL 2.27.7": true} {
+		model := filepath.Join(t.TempDir(), "model.json")
+		tunefit(t, cli.ExitOK, "fit", sweepWith(t, ""), "-o", model, "--made-with", release)
+		const raised, whose = "takes a tuner's", ".json was measured with RCCL 2.27.7, whose own choices are not known"
+		_, notes := tunefit(t, cli.ExitOK, "show", rows, "--model", model, "--coll", "allreduce", "--comm", "1x8",
+			"--nccl", "2.31.2")
+		if strings.Contains(notes, raised) == rccl || strings.Contains(notes, whose) != rccl {
+			t.Errorf("%s: %s", release, notes)
+		}
+		out, notes := tunefit(t, cli.ExitOK, "explain", "allreduce", "8K", "--comm", "1x8", "--policy", rows,
+			"--model", model, "--nccl", "2.31.2")
+		if strings.Contains(out, raised) == rccl || strings.Contains(notes, whose) != rccl {
+			t.Errorf("%s: %s%s", release, out, notes)
+		}
+	}
+}
