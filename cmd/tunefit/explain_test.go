@@ -342,3 +342,14 @@ func TestShowModelOfRCCL(t *testing.T) {
 		}
 	}
 }
+
+// show refuses the calls that explain refuses.
+func TestShowBadCall(t *testing.T) {
+	file := testlib.File(t, "p.csv", explainedRows)
+	for _, call := range []string{"--pipe-ops=0", "--pipe-ops=-1", "--reg-buff=2", "--reg-buff=-1"} {
+		if out, errs := tunefit(t, cli.ExitUsage, "show", file, call); out != "" ||
+			!strings.Contains(errs, "(allowed: 1 or more; 0 or 1)") {
+			t.Errorf("%s: %s%s", call, out, errs)
+		}
+	}
+}
