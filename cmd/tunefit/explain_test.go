@@ -294,7 +294,8 @@ func TestPATOfTheCommunicatorAsked(t *testing.T) {
 			if (o.Row == 1) != test.offered || o.NCCL.Algo == nccl.AlgoPAT {
 				t.Errorf("%+v", o)
 			}
-			out, _ := tunefit(t, cli.ExitOK, append([]string{"explain", "allgather", "1M", "--policy", file}, args...)...)
+			args = append([]string{"explain", "allgather", "1M", "--policy", file}, args...)
+			out, _ := tunefit(t, cli.ExitOK, args...)
 			if strings.Contains(out, "which NCCL does not offer here") == test.offered {
 				t.Errorf("%s", out)
 			}

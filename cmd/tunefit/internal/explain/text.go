@@ -140,9 +140,10 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 // estimate is NCCL's estimate for a cell.
 type estimate struct {
 	nccl.Cell
-	Micros       *float32 `json:"us,omitempty"`
-	NotEstimated bool     `json:"not_estimated,omitempty"` // NCCL leaves it to tuners, or only other sizes are estimated
-	Chosen       bool     `json:"chosen,omitempty"`
+	Micros *float32 `json:"us,omitempty"`
+	// NotEstimated: NCCL leaves the cell to tuners, or the estimates are another communicator's, which does not have it.
+	NotEstimated bool `json:"not_estimated,omitempty"`
+	Chosen       bool `json:"chosen,omitempty"`
 }
 
 func (e *estimate) text() string {
