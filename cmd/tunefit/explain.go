@@ -68,8 +68,7 @@ bandwidths of --tuning. A job gets this decision with that release.`,
 	fl.StringVar(&f.by.Policy, "policy", "", "policy file (default $"+tuner.EnvConfigFile+")")
 	fl.StringVar(&f.by.Model, "model", "", "cost model (default $"+tuner.EnvModelFile+")")
 	fl.StringVar(&f.comm, "comm", "", "communicator as NODESxRANKS_PER_NODE: 4x8 is 4 nodes of 8 ranks")
-	fl.IntVar(&f.call.PipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
-	fl.IntVar(&f.call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
+	registerCall(cmd, &f.call)
 	fl.BoolVar(&f.all, "all", false, "show every row, in the file's order, and every configuration")
 	fl.BoolVar(&f.json, "json", false, "print JSON, with everything")
 	f.from.Register(cmd)
@@ -112,8 +111,8 @@ func (f *explainFlags) question(args []string) (q ask.Question, c nccl.Comm, err
 	if q.Bytes < 1 || q.Bytes > 1<<50 {
 		return q, c, cli.Usagef("a collective of %s (allowed: 1 byte to 1024T)", args[1])
 	}
-	if q.PipeOps < 1 || q.RegBuff < 0 || q.RegBuff > 1 {
-		return q, c, cli.Usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", q.PipeOps, q.RegBuff)
+	if err = checkCall(q); err != nil {
+		return q, c, err
 	}
 	if f.comm == "" {
 		return q, c, cli.Usagef("which communicator? (needed: --comm NODESxRANKS_PER_NODE, as 4x8)")

@@ -69,8 +69,7 @@ with. NCCL_* variables count as they do in NCCL.`,
 	}
 	t.grid.Register(cmd)
 	cmd.Flags().StringVar(&t.by.Model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
-	cmd.Flags().IntVar(&call.PipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
-	cmd.Flags().IntVar(&call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
+	registerCall(cmd, &call)
 	t.from.Register(cmd)
 	t.from.RegisterCommName(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
@@ -86,6 +85,9 @@ type decisionTable struct {
 
 // show asks about what the flags name. call has pipe_ops and reg_buff.
 func (t *decisionTable) show(call ask.Question) error {
+	if err := checkCall(call); err != nil {
+		return err
+	}
 	if err := t.open(t.by); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
@@ -22,6 +24,20 @@ type survey struct {
 	sizes  []uint64
 	ranges bool     // the sizes are samples
 	notes  []string // about the policies and models
+}
+
+// registerCall adds the flags for what else a call is than its collective and size.
+func registerCall(cmd *cobra.Command, call *ask.Question) {
+	cmd.Flags().IntVar(&call.PipeOps, "pipe-ops", 1, "ask as for a group of so many operations, NCCL's numPipeOps")
+	cmd.Flags().IntVar(&call.RegBuff, "reg-buff", 0, "1: ask as for registered buffers")
+}
+
+// checkCall checks what they were set to.
+func checkCall(call ask.Question) error {
+	if call.PipeOps < 1 || call.RegBuff < 0 || call.RegBuff > 1 {
+		return cli.Usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", call.PipeOps, call.RegBuff)
+	}
+	return nil
 }
 
 // open parses the flags and reads the files.

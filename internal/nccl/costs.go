@@ -15,6 +15,10 @@ type CostTable PerCell[float32]
 // Unavailable is the value of a cell that NCCL does not offer.
 const Unavailable float32 = -1
 
+// TunerOnly is the value of a cell that NCCL offers to a tuner and to NCCL_ALGO, and never chooses by itself. It is no
+// estimate.
+const TunerOnly float32 = math.MaxFloat32 / 2
+
 // Cells yields all cells of the cost table, row by row.
 func Cells(yield func(Algo, Proto) bool) {
 	for a := range Algo(NumAlgos) {

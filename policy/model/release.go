@@ -1,6 +1,10 @@
 package model
 
-import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+import (
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
 
 // Releases are those that a model and rows made of the measurements are for: the minor versions that were measured and
 // those between them. They are all releases where the measurements do not tell theirs, or are RCCL's.
@@ -11,6 +15,9 @@ func (p *Provenance) Releases() nccl.Releases {
 	}
 	return nccl.Releases{Min: nccl.MinorOf(oldest).Min, Max: nccl.MinorOf(newest).Max}
 }
+
+// IsRCCL reports whether RCCL was measured.
+func (p *Provenance) IsRCCL() bool { return strings.Contains(p.NCCL, "RCCL") }
 
 // Releases are those that the model is for.
 func (m *Model) Releases() nccl.Releases { return m.releases }

@@ -69,6 +69,12 @@ func (v *Variables) starves(coll nccl.Coll, version nccl.Version) bool {
 	return version.Has(nccl.Models) && !v.Algos[coll].Set && v.Protos[coll].Set && v.Algos != Choices{}
 }
 
+// LeavePAT reports whether the variables leave PAT to a collective.
+func (v *Variables) LeavePAT(coll nccl.Coll, version nccl.Version) bool {
+	return v.PAT != topo.ToggleOff && !v.starves(coll, version) && v.Algos.has(coll, int(nccl.AlgoPAT)) &&
+		v.Protos.has(coll, int(nccl.ProtoSimple))
+}
+
 // Counted are the variables that VariablesFromEnv reads.
 var Counted = []string{
 	"NCCL_NVLS_ENABLE", "NCCL_ALGO", "NCCL_PROTO",

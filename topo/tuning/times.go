@@ -1,7 +1,6 @@
 package tuning
 
 import (
-	"math"
 	"math/bits"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -80,7 +79,7 @@ func (t *Tuning) micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, bytes 
 		return nccl.Unavailable
 	}
 	if t.isSharedPAT(algo) {
-		return math.MaxFloat32 / 2 // so that only a tuner or NCCL_ALGO chooses it
+		return nccl.TunerOnly
 	}
 	if step := log2(bytes>>6, -1); coll == nccl.CollAllReduce && step >= 0 && t.corrected(algo, step) {
 		bw = bw * treeCorrection[proto][step]

@@ -33,8 +33,9 @@ type Asker struct {
 	engines   map[Decider]*policy.Engine
 	texts     map[Decider][]byte // of the policies
 	views     map[viewKey]*policy.EngineView
-	idle      bool // the library leaves all to NCCL, whatever the files say
-	estimates bool // NCCL's estimates were needed
+	idle      bool               // the library leaves all to NCCL, whatever the files say
+	rccl      map[Decider]string // the RCCL that the model was measured with; "": none
+	estimates bool               // NCCL's estimates were needed
 }
 
 type viewKey struct {
@@ -45,7 +46,7 @@ type viewKey struct {
 // NewAsker reads the files of all deciders that may be asked.
 func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 	a := &Asker{engines: map[Decider]*policy.Engine{}, texts: map[Decider][]byte{},
-		views: map[viewKey]*policy.EngineView{}}
+		views: map[viewKey]*policy.EngineView{}, rccl: map[Decider]string{}}
 	for _, d := range by {
 		var rules *policy.Policy
 		var learned *model.Model
@@ -62,6 +63,9 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 				return nil, err
 			}
 			a.Files.model = learned
+			if from := learned.File.Provenance; from.IsRCCL() {
+				a.rccl[d] = from.NCCL
+			}
 			_, newest, _ := nccl.MeasuredWith(learned.File.Provenance.NCCL)
 			from.Measured(d.Model, newest)
 		}
@@ -77,6 +81,12 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 	var err error
 	if a.Costs, err = from.Read(); err != nil {
 		return nil, err
+	}
+	for _, d := range by {
+		if a.rccl[d] != "" {
+			a.note("%s was measured with %s, whose own choices are not known where they were not measured: those "+
+				"shown there are NCCL %s's", d.Model, a.rccl[d], a.Costs.NCCL)
+		}
 	}
 	a.CommName = from.CommName
 	a.from, a.ABI = from, a.Costs.NCCL.ABI(nil)
@@ -123,7 +133,13 @@ func (a *Asker) note(format string, args ...any) {
 
 // Comm is a communicator as the library sees it in the release.
 func (a *Asker) Comm(c nccl.Comm) policy.Comm {
-	comm := policy.Comm{Comm: c, NCCL: nccl.Only(a.Costs.NCCL), Name: a.CommName}
+	comm := policy.Comm{Comm: c, NCCL: nccl.Only(a.Costs.NCCL)}
+	if a.Costs.NCCL.Has(nccl.TellsName) {
+		comm.Name = a.CommName
+	} else if a.CommName != "" {
+		a.note("NCCL %s does not tell a communicator's name, which comes with %s: no row decides by the name %q",
+			a.Costs.NCCL, nccl.Version(nccl.TellsName), a.CommName)
+	}
 	if a.ABI >= nccl.ABIComms {
 		// NCCL counts one for each node: initNvlDomainInfo in its src/init.cc, at least up to 2.30.
 		comm.NVLDomains = c.Nodes
@@ -170,7 +186,7 @@ func (a *Asker) Ask(d Decider, q Question, sizes ...uint64) ([]Outcome, error) {
 		}
 		after := choose(costs, table, q.Bytes)
 		o.Policy.Cell, o.Release = after.Cell, a.Costs.NCCL.String()
-		if a.Costs.NCCL.Has(nccl.ChannelsOnlyLower) && o.Policy.Channels > after.Channels {
+		if a.rccl[d] == "" && a.Costs.NCCL.Has(nccl.ChannelsOnlyLower) && o.Policy.Channels > after.Channels {
 			o.Policy.Channels, o.NotRaised = 0, o.Policy.Channels
 		}
 		made := policy.Decision{Config: o.Policy, Write: o.Policy.Cell != o.NCCL.Cell}

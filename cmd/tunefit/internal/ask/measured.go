@@ -57,7 +57,7 @@ func measurement(view *policy.EngineView, q Question) (own model.Choice, ok bool
 
 // table is NCCL's cost table for a question, flat. If chosen is a cell, the table is changed so that NCCL chooses it.
 func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat []float32) {
-	table := costs.Table(q.Coll, int64(q.Bytes), q.PipeOps)
+	table := a.Costs.Table(q.Comm.Comm, costs, q.Call, q.PipeOps)
 	flat = table.Costs().Micros
 	if chosen != nccl.NoCell {
 		flat = q.query(flat, nccl.NewestABI).Costs.Choosing(chosen).Micros

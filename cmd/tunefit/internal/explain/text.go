@@ -118,6 +118,10 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {
+		case e.NotEstimated && !e.Chosen && p.Outcome.Comm.Ranks == p.Outcome.Comm.Nodes:
+			remark = "NCCL has it; there is no estimate"
+		case e.NotEstimated && !e.Chosen:
+			remark = "NCCL never chooses it by itself"
 		case !e.Chosen:
 		case p.Outcome.Known == ask.Measured:
 			remark = "NCCL's choice, as measured"
@@ -125,7 +129,7 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 			channels, _ := p.Costs.ChannelsAndWarps(e.Algo, e.Proto, int64(p.Outcome.Bytes))
 			remark = fmt.Sprintf("NCCL's choice, with %s", plural.Of(channels, "channel"))
 		}
-		tw.Row("  "+e.Cell.String(), microsText(float64(e.Micros)), remark)
+		tw.Row("  "+e.Cell.String(), e.text(), remark)
 	}
 	tw.Flush()
 	if p.Outcome.NCCL.Cell == nccl.NoCell {
@@ -136,18 +140,38 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 // estimate is NCCL's estimate for a cell.
 type estimate struct {
 	nccl.Cell
-	Micros float32 `json:"us"`
-	Chosen bool    `json:"chosen,omitempty"`
+	Micros *float32 `json:"us,omitempty"`
+	// NotEstimated: NCCL leaves the cell to tuners, or the estimates are another communicator's, which does not have it.
+	NotEstimated bool `json:"not_estimated,omitempty"`
+	Chosen       bool `json:"chosen,omitempty"`
 }
 
-// estimates lists the available cells, the cheapest first.
+func (e *estimate) text() string {
+	if e.Micros == nil {
+		return "-"
+	}
+	return microsText(float64(*e.Micros))
+}
+
+// estimates lists the available cells, the cheapest first. Last are those without an estimate.
 func (p *Path) estimates() (all []estimate) {
 	for i, micros := range p.Estimated {
-		if micros >= 0 {
-			all = append(all, estimate{ask.CellAt(i), micros, ask.CellAt(i) == p.Outcome.NCCL.Cell})
+		if micros < 0 {
+			continue
 		}
+		e := estimate{Cell: ask.CellAt(i), Chosen: ask.CellAt(i) == p.Outcome.NCCL.Cell}
+		if e.NotEstimated = micros == nccl.TunerOnly; !e.NotEstimated {
+			e.Micros = &micros
+		}
+		all = append(all, e)
 	}
-	slices.SortStableFunc(all, func(a, b estimate) int { return cmp.Compare(a.Micros, b.Micros) })
+	cost := func(e estimate) float32 {
+		if e.Micros == nil {
+			return nccl.TunerOnly
+		}
+		return *e.Micros
+	}
+	slices.SortStableFunc(all, func(a, b estimate) int { return cmp.Compare(cost(a), cost(b)) })
 	return all
 }
 

@@ -196,6 +196,24 @@ func (m *Model) Of(s nccl.Comm) (*tuning.Tuning, error) {
 	return best, nil
 }
 
+// Table is NCCL's cost table for a call on a communicator. Where the estimates are another communicator's, it offers
+// PAT as the release does on the communicator itself. There is no estimate of PAT then.
+func (m *Model) Table(comm nccl.Comm, of *tuning.Tuning, call nccl.Call, pipeOps int) nccl.CostTable {
+	table := of.Table(call.Coll, int64(call.Bytes), pipeOps)
+	pat := nccl.Cell{Algo: nccl.AlgoPAT, Proto: nccl.ProtoSimple}
+	if of.Comm == comm || !nccl.Offers(call.Coll, pat) {
+		return table
+	}
+	switch micros := &table[pat.Algo][pat.Proto]; {
+	case !m.NCCL.OffersPAT(comm):
+		*micros = nccl.Unavailable
+	case *micros >= 0 && comm.Ranks > comm.Nodes, comm.Ranks == comm.Nodes && of.Ranks > of.Nodes &&
+		m.options.Variables.LeavePAT(call.Coll, m.NCCL):
+		*micros = nccl.TunerOnly
+	}
+	return table
+}
+
 // Source names the estimates, with their release and machine.
 func (m *Model) Source() string {
 	return fmt.Sprintf("NCCL %s's estimates for %s", m.Set.NCCL, m.Set.System)
