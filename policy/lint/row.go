@@ -59,6 +59,12 @@ func covers(wider, name string) bool {
 	return wider == "" || wider == name || isBegin && strings.HasPrefix(name, begin)
 }
 
+// in is the key in some releases.
+func (k key) in(releases nccl.Releases) key {
+	k.nccl = releases
+	return k
+}
+
 // ofAnyCall drops what may differ between calls of one communicator, and between communicators of one shape.
 func (k key) ofAnyCall() key {
 	k.nccl, k.name = nccl.AnyRelease, ""
