@@ -78,7 +78,7 @@ func (p *Policy) For(c Comm) *View {
 			v.idle[why]++
 			continue
 		}
-		if r.Name != "" && !r.isNamed(c.Name) {
+		if !NameCovers(r.Name, c.Name) {
 			continue
 		}
 		switch w := r.When; {
