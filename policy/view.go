@@ -83,7 +83,7 @@ func (p *Policy) For(c Comm) *View {
 		}
 		switch w := r.When; {
 		case w == nil:
-		case w.NeedsRanksPerNode && c.Ranks%c.Nodes != 0:
+		case w.Misses(env, when.RanksPerNode):
 			continue
 		case w.PerCall:
 			v.perCall = true

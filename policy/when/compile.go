@@ -124,7 +124,6 @@ func (p *patch) name(node *ast.Node, spelled string) {
 	}
 	_, constant := ofComm[name]
 	c.PerCall = c.PerCall || !constant
-	c.NeedsRanksPerNode = c.NeedsRanksPerNode || name == "ranks_per_node"
 }
 
 // binary corrects the texts that a name is compared with, and turns "x in 8..16" into two comparisons, since expr
