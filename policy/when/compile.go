@@ -129,7 +129,11 @@ func (p *patch) name(node *ast.Node, spelled string) {
 // binary corrects the texts that a name is compared with, and turns "x in 8..16" into two comparisons, since expr
 // would build a list of whole numbers.
 func (p *patch) binary(node *ast.Node, n *ast.BinaryNode) {
-	if name, ok := n.Left.(*ast.IdentifierNode); ok && name.Value == string(NCCL) {
+	if isNCCL(n.Left) && isNumber(n.Right) || isNumber(n.Left) && isNCCL(n.Right) {
+		p.fail(n, "nccl is no number (a release is written in quotes: nccl >= '2.31')")
+		return
+	}
+	if isNCCL(n.Left) {
 		if release, ok := n.Right.(*ast.StringNode); ok {
 			p.release(node, n, release)
 		}
@@ -147,6 +151,16 @@ func (p *patch) binary(node *ast.Node, n *ast.BinaryNode) {
 			between(node, n, span.Left, span.Right)
 		}
 	}
+}
+
+func isNCCL(n ast.Node) bool {
+	name, ok := n.(*ast.IdentifierNode)
+	return ok && name.Value == string(NCCL)
+}
+
+func isNumber(n ast.Node) bool {
+	_, ok := n.(*ast.FloatNode)
+	return ok
 }
 
 // between turns a comparison into x >= from and x <= to.
