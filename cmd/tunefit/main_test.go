@@ -206,6 +206,8 @@ func TestBadCommandLines(t *testing.T) {
 		says string
 	}{
 		{[]string{"shwo"}, cli.ExitUsage, `unknown command "shwo"`},
+		{[]string{"help", "chek"}, cli.ExitUsage, `unknown command "chek" (did you mean "check"`},
+		{[]string{"help", "topo", "graps"}, cli.ExitUsage, `unknown command "graps" (did you mean "graphs"`},
 		{[]string{"show"}, cli.ExitUsage, "nothing to show (needed: a policy file, --model, or both)"},
 		{[]string{"show", file, "--size", "1"}, cli.ExitUsage, "unknown flag: --size"},
 		{[]string{"show", file, "--sizes", "1MB"}, cli.ExitUsage, `--sizes: "1MB" is ambiguous`},
