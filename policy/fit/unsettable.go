@@ -2,6 +2,7 @@ package fit
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -13,6 +14,12 @@ const (
 	refusedRaised    = "more channels than NCCL takes itself at that size, which a tuner cannot have from NCCL 2.31 on"
 	refusedUnchecked = "channel counts for allgather, which a tuner cannot have with NCCL 2.29.2 to 2.30.7"
 )
+
+// channelRules tells Group's onlyLower and neverMore by the releases that were measured.
+func channelRules(with string) (onlyLower, neverMore bool) {
+	oldest, _, known := nccl.MeasuredWith(with)
+	return known && oldest.Has(nccl.ChannelsOnlyLower), strings.Contains(with, "RCCL")
+}
 
 // dropUnsettable drops what was measured with channel counts that a tuner cannot have with what was measured, and with
 // RCCL should not. It returns how many times that were, by reason.
