@@ -146,7 +146,7 @@ func versionOf(code int) string {
 
 // nameRCCL says that the library is RCCL where only the GPU tells it: rccl-tests prints its number as nccl-tests does.
 func (s *Setup) nameRCCL() {
-	if strings.HasPrefix(s.GPU, "AMD ") && !strings.HasPrefix(s.NCCL, "RCCL") {
+	if strings.HasPrefix(s.GPU, "AMD ") && !nccl.IsRCCL(s.NCCL) {
 		s.NCCL = strings.TrimSpace("RCCL " + s.NCCL)
 	}
 }

@@ -84,12 +84,11 @@ func perNode(c Comm) int {
 	return c.Ranks / c.Nodes
 }
 
-// isNamed reports whether a communicator's name matches.
-func (m *Match) isNamed(name string) bool {
-	if begin, isBegin := strings.CutSuffix(m.Name, "*"); isBegin {
-		return strings.HasPrefix(name, begin) && (name != "" || begin == "")
-	}
-	return m.Name == name
+// NameCovers reports whether what a row has as a name matches a communicator's name, or all that another row's matches:
+// "" matches any, and dp* those that begin with dp.
+func NameCovers(wider, name string) bool {
+	begin, isBegin := strings.CutSuffix(wider, "*")
+	return wider == "" || wider == name || isBegin && strings.HasPrefix(name, begin)
 }
 
 // IsFor reports whether the rule can match a collective on a communicator of at least 1 node and 1 rank, its
@@ -158,7 +157,7 @@ func (m *Match) misses(q *Query, c Comm) (misses []Miss) {
 	if !m.NCCL.Contains(c.NCCL) {
 		misses = append(misses, Miss{Column: "nccl", Wants: m.NCCL.String(), Has: c.NCCL.String()})
 	}
-	if m.Name != "" && !m.isNamed(c.Name) {
+	if !NameCovers(m.Name, c.Name) {
 		misses = append(misses, Miss{Column: "comm_name", Wants: m.Name, Has: cmp.Or(c.Name, "known here")})
 	}
 	misses = missSize(misses, "size", m.Bytes, q.Bytes)

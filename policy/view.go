@@ -78,12 +78,12 @@ func (p *Policy) For(c Comm) *View {
 			v.idle[why]++
 			continue
 		}
-		if r.Name != "" && !r.isNamed(c.Name) {
+		if !NameCovers(r.Name, c.Name) {
 			continue
 		}
 		switch w := r.When; {
 		case w == nil:
-		case w.NeedsRanksPerNode && c.Ranks%c.Nodes != 0:
+		case w.Misses(env, when.RanksPerNode):
 			continue
 		case w.PerCall:
 			v.perCall = true

@@ -29,6 +29,13 @@ func TestHelpGroups(t *testing.T) {
 		t.Errorf("a command without a group, or simulate:\n%s", help)
 	}
 	tunefit(t, cli.ExitOK, "simulate", "--help")
+	for _, command := range []string{"", "check", "topo", "topo graphs", "help"} {
+		words := strings.Fields(command)
+		want, _ := tunefit(t, cli.ExitOK, append(words, "--help")...)
+		if got, _ := tunefit(t, cli.ExitOK, append([]string{"help"}, words...)...); got != want {
+			t.Errorf("tunefit help %s:\n%s\nwant\n%s", command, got, want)
+		}
+	}
 }
 
 // A flag has one default, which is told once, and none where that is nothing. --nccl is the release to assume,

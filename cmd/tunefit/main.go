@@ -85,6 +85,15 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 			}
 		}
 	}
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		about, rest, err := root.Find(args)
+		if err == nil && about.HasSubCommands() && len(rest) > 0 {
+			return cli.UnknownCommand(about, rest[0])
+		}
+		return err
+	}
 
 	cmd, err := root.ExecuteC()
 	return cli.ExitCode(cmd, out.Complete(err), stderr)

@@ -206,6 +206,8 @@ func TestBadCommandLines(t *testing.T) {
 		says string
 	}{
 		{[]string{"shwo"}, cli.ExitUsage, `unknown command "shwo"`},
+		{[]string{"help", "chek"}, cli.ExitUsage, `unknown command "chek" (did you mean "check"`},
+		{[]string{"help", "topo", "graps"}, cli.ExitUsage, `unknown command "graps" (did you mean "graphs"`},
 		{[]string{"show"}, cli.ExitUsage, "nothing to show (needed: a policy file, --model, or both)"},
 		{[]string{"show", file, "--size", "1"}, cli.ExitUsage, "unknown flag: --size"},
 		{[]string{"show", file, "--sizes", "1MB"}, cli.ExitUsage, `--sizes: "1MB" is ambiguous`},
@@ -213,6 +215,11 @@ func TestBadCommandLines(t *testing.T) {
 			"--sizes: 4M-1M: a range runs from its smaller size to its larger, as 1MiB-4MiB"},
 		{[]string{"show", file, "--sizes=-1"}, cli.ExitUsage, `--sizes: -1: a range's first size: ""`},
 		{[]string{"show", file, "--sizes", "0-1K"}, cli.ExitUsage, "--sizes: 0-1K: a range runs from 1 or more"},
+		{[]string{"sweep", "-o", "x", "--prove=x"}, cli.ExitUsage,
+			"invalid argument \"x\" for \"--prove\" flag: not a number of runs (allowed: 1 to 100)\n"},
+		{[]string{"sweep", "-o", "x", "--prove=0"}, cli.ExitUsage, "not a number of runs (allowed: 1 to 100)\n"},
+		{[]string{"sweep", "-o", "x", "--prove=101"}, cli.ExitUsage, "not a number of runs (allowed: 1 to 100)\n"},
+		{[]string{"sweep", "--init", file}, cli.ExitUsage, "--init takes no plan file"},
 		{[]string{"plan", "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.28.9"}, cli.ExitUsage,
 			"--nccl needs --topo"},
 		{[]string{"push", file, "--timeout", "5"}, cli.ExitUsage,

@@ -43,7 +43,7 @@ type sweepFlags struct {
 	repetitions int
 	limit       time.Duration
 	budget      time.Duration
-	prove       int
+	prove       proofRuns // 0: none
 
 	dryRun bool
 	init   bool
@@ -127,7 +127,7 @@ A plan file holds the same settings by the names of the options; --init prints o
 	cli.Duration(flags, &f.limit, "limit", 5*time.Minute, "end a run that prints nothing for so long")
 	cli.Duration(flags, &f.budget, "budget", 0,
 		"for all runs together, as 2h; the last part is for the verification (default: no limit)")
-	flags.IntVar(&f.prove, "prove", 0,
+	flags.Var(&f.prove, "prove",
 		"then run the default and the policy so often in alternation, compare them, and name runs that collapsed")
 	flags.Lookup("prove").NoOptDefVal = "5"
 	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
@@ -142,6 +142,9 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--json excludes --init and --dry-run")
 	}
 	if f.init {
+		if len(args) > 0 {
+			return cli.Usagef("--init takes no plan file: it prints one")
+		}
 		return writePlanFile(cmd.OutOrStdout(), cmd.Flags())
 	}
 	if f.dir == "" {
@@ -220,8 +223,6 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	switch {
 	case f.repetitions < 1 || f.repetitions > 100:
 		return o, cli.Usagef("--repetitions %d (allowed: 1 to 100)", f.repetitions)
-	case f.prove < 0 || f.prove > mostProof:
-		return o, cli.Usagef("--prove %d (allowed: 1 to %d)", f.prove, mostProof)
 	case f.limit < time.Second:
 		return o, cli.Usagef("--limit %v (allowed: 1s or more)", f.limit)
 	}
@@ -231,7 +232,7 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	o = sweep.Options{
 		Dir: f.dir, Choices: &f.choices, Full: f.full, Repetitions: f.repetitions,
 		SizesNamed: cmd.Flags().Changed("sizes"),
-		Programs:   f.programs, Args: strings.Fields(f.args), Silence: f.limit, Budget: f.budget, Proof: f.prove,
+		Programs:   f.programs, Args: strings.Fields(f.args), Silence: f.limit, Budget: f.budget, Proof: int(f.prove),
 	}
 	shown := cli.NewLine(cmd.ErrOrStderr())
 	o.Now = shown.Show

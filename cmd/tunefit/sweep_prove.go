@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,22 @@ const sideOfPolicy = "policy"
 // mostProof bounds the runs of each side.
 const mostProof = 100
 
+// proofRuns is a flag's number of runs of each side.
+type proofRuns int
+
+func (n *proofRuns) String() string { return strconv.Itoa(int(*n)) }
+
+func (n *proofRuns) Type() string { return "int" }
+
+func (n *proofRuns) Set(text string) error {
+	runs, err := strconv.Atoi(text)
+	if err != nil || runs < 1 || runs > mostProof {
+		return fmt.Errorf("not a number of runs (allowed: 1 to %d)", mostProof)
+	}
+	*n = proofRuns(runs)
+	return nil
+}
+
 // proof compares the policy with the default.
 func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
 	file := filepath.Join(f.dir, "policy.csv")
@@ -41,7 +58,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	if len(keys) == 0 {
 		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)
 	}
-	proof, err := s.Prove(ctx, file, keys, f.prove)
+	proof, err := s.Prove(ctx, file, keys, int(f.prove))
 	if err != nil {
 		return f.goesOn(err)
 	}

@@ -21,6 +21,9 @@ func MeasuredWith(text string) (oldest, newest Version, ok bool) {
 	return oldest, newest, ok
 }
 
+// IsRCCL reports whether the releases that measurements were made with are RCCL's, as "RCCL 2.27.7".
+func IsRCCL(releases string) bool { return strings.Contains(releases, "RCCL") }
+
 // MeasuredComment is the line of a policy file that names the releases its rows were measured with.
 func MeasuredComment(releases string) string { return "# measured with NCCL " + releases }
 

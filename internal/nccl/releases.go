@@ -28,8 +28,12 @@ func ParseReleases(text string) (r Releases, err error) {
 	}
 	if isSpan {
 		last, ok := releasesNamed(strings.TrimSpace(to))
-		if !ok || last.Max < first.Min {
+		if !ok {
 			return fail()
+		}
+		if last.Max < first.Min {
+			return Releases{}, fmt.Errorf("the range of releases is reversed (found %s; the lower end comes first)",
+				text)
 		}
 		return Releases{first.Min, last.Max}, nil
 	}

@@ -24,15 +24,16 @@ func (p *Pool) unoffered(s *Set, key Key, g variants) (measured []nccl.Cell, fai
 	noLL128 := key.Ranks > key.Nodes && len(s.Machines) > 0 && !slices.ContainsFunc(s.Machines, mayHaveNVLink)
 	for algo, proto := range nccl.Cells {
 		cell := nccl.Cell{Algo: algo, Proto: proto}
-		isNot := slices.Contains(failed, nccl.Config{Cell: cell}) || noLL128 && proto == nccl.ProtoLL128 ||
+		known := slices.Contains(failed, nccl.Config{Cell: cell})
+		isNot := known || noLL128 && proto == nccl.ProtoLL128 ||
 			cells[cell] && p.Offers != nil && !p.Offers(key, cell, s.NCCL)
-		switch {
-		case chosen[cell] || !isNot:
+		if chosen[cell] || !isNot {
 			continue
-		case cells[cell]:
+		}
+		if cells[cell] {
 			measured = append(measured, cell)
 		}
-		if !slices.Contains(failed, nccl.Config{Cell: cell}) {
+		if !known {
 			failed = append(failed, nccl.Config{Cell: cell})
 		}
 	}

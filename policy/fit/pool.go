@@ -186,11 +186,9 @@ func (p *Pool) Set() *Set {
 	}
 	each(len(pools), func(i int) { pools[i].fill(s.Groups[i]) })
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
-	oldest, _, known := nccl.MeasuredWith(s.NCCL)
-	onlyLower := known && oldest.Has(nccl.ChannelsOnlyLower)
+	onlyLower, neverMore := channelRules(s.NCCL)
 	for _, g := range s.Groups {
-		g.neverMore = strings.Contains(s.NCCL, "RCCL")
-		g.onlyLower = onlyLower
+		g.onlyLower, g.neverMore = onlyLower, neverMore
 		for reason, n := range g.dropUnsettable(s.Releases()) {
 			g.Unsettable = true
 			refused[reason] += n

@@ -173,9 +173,8 @@ func newCover(m *model.Model, g *model.Group) *cover {
 	}
 	slices.Sort(c.sizes)
 	c.sizes = slices.Compact(c.sizes)
-	oldest, _, known := nccl.MeasuredWith(m.File.Provenance.NCCL)
-	onlyLower := known && oldest.Has(nccl.ChannelsOnlyLower)
-	c.neverMore = m.File.Provenance.IsRCCL()
+	onlyLower, neverMore := channelRules(m.File.Provenance.NCCL)
+	c.neverMore = neverMore
 	c.decides, c.won = make([]bool, len(c.sizes)), make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
 		choice, why := c.view.Choose(c.call(b), everything)

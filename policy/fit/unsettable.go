@@ -14,6 +14,12 @@ const (
 	refusedUnchecked = "channel counts for allgather, which a tuner cannot have with NCCL 2.29.2 to 2.30.7"
 )
 
+// channelRules tells Group's onlyLower and neverMore by the releases that were measured.
+func channelRules(with string) (onlyLower, neverMore bool) {
+	oldest, _, known := nccl.MeasuredWith(with)
+	return known && oldest.Has(nccl.ChannelsOnlyLower), nccl.IsRCCL(with)
+}
+
 // dropUnsettable drops what was measured with channel counts that a tuner cannot have with what was measured, and with
 // RCCL should not. It returns how many times that were, by reason.
 func (g *Group) dropUnsettable(with nccl.Releases) map[string]int {

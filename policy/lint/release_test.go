@@ -67,3 +67,37 @@ func TestRowsOfReleasesAndNames(t *testing.T) {
 		}
 	}
 }
+
+// A gap is named with the releases that it is there for.
+func TestGapsByRelease(t *testing.T) {
+	for rows, want := range map[string][]string{
+		"allreduce,0,64KiB,2.28-2.30,\nallreduce,1M,4M,2.28-2.29,\nallreduce,8M,,,\n": {
+			"p.csv:3: note: allreduce with NCCL 2.28-2.29: no row matches 65537 - 1048575, between lines 2 and 3",
+			"p.csv:4: warning: allreduce with NCCL 2.28-2.29: no row matches 4194305 - 8388607, between lines 3 and 4",
+			"p.csv:4: note: allreduce with NCCL 2.30: no row matches 65537 - 8388607, between lines 2 and 4",
+		},
+		"allreduce,0,64KiB,,\nallreduce,1M,4M,2.28,\nallreduce,8M,,,\n": {
+			"p.csv:3: note: allreduce with NCCL 2.28: no row matches 65537 - 1048575, between lines 2 and 3",
+			"p.csv:4: warning: allreduce with NCCL 2.28: no row matches 4194305 - 8388607, between lines 3 and 4",
+			"p.csv:4: note: allreduce with NCCL <=2.27: no row matches 65537 - 8388607, between lines 2 and 4",
+			"p.csv:4: note: allreduce with NCCL >=2.29: no row matches 65537 - 8388607, between lines 2 and 4",
+		},
+		"allreduce,0,64KiB,2.28-2.30,\nallreduce,65537,4M,2.28-2.29,\nallreduce,65537,4M,2.30,\n" +
+			"allreduce,4194305,,,\n": nil,
+		// cut by rows that change nothing
+		"allreduce,0,64KiB,,\nallreduce,4K,8K,2.28,dp\nallgather,,,2.30.3,\nallreduce,8M,,,\n": {
+			"p.csv:5: note: allreduce with any communicator: no row matches 65537 - 8388607, between lines 2 and 5",
+		},
+	} {
+		var said []string
+		text := "collective,min_bytes,max_bytes,nccl,comm_name,algorithm\n" + strings.ReplaceAll(rows, "\n", ",ring\n")
+		for _, f := range Check("p.csv", []byte(text), Options{}) {
+			if f.Rule == gap || f.Rule == Invalid {
+				said = append(said, strings.TrimSuffix(f.String(), " [gap]"))
+			}
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", rows, strings.Join(said, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}

@@ -50,13 +50,14 @@ func (k key) within(wider key) bool {
 			return false
 		}
 	}
-	return (wider.coll == anyColl || wider.coll == k.coll) && wider.nccl.Contains(k.nccl) && covers(wider.name, k.name)
+	return (wider.coll == anyColl || wider.coll == k.coll) && wider.nccl.Contains(k.nccl) &&
+		policy.NameCovers(wider.name, k.name)
 }
 
-// covers reports whether one name of a row matches all that another one matches.
-func covers(wider, name string) bool {
-	begin, isBegin := strings.CutSuffix(wider, "*")
-	return wider == "" || wider == name || isBegin && strings.HasPrefix(name, begin)
+// in is the key in some releases.
+func (k key) in(releases nccl.Releases) key {
+	k.nccl = releases
+	return k
 }
 
 // ofAnyCall drops what may differ between calls of one communicator, and between communicators of one shape.
@@ -76,7 +77,7 @@ func (k key) meets(o key) bool {
 		}
 	}
 	return (k.coll == anyColl || o.coll == anyColl || k.coll == o.coll) && k.nccl.Overlaps(o.nccl) &&
-		(covers(k.name, o.name) || covers(o.name, k.name))
+		(policy.NameCovers(k.name, o.name) || policy.NameCovers(o.name, k.name))
 }
 
 // String names the communicators and calls: "2 nodes, 16 ranks".

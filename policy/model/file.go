@@ -62,7 +62,7 @@ type MeasuredOn struct {
 func (m MeasuredOn) String() string {
 	var known []string
 	library := "NCCL "
-	if strings.HasPrefix(m.NCCL, "RCCL") {
+	if nccl.IsRCCL(m.NCCL) {
 		library = ""
 	}
 	for _, part := range []struct{ before, text string }{{"", m.GPU}, {"on ", m.Hosts}, {library, m.NCCL},

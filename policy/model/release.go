@@ -1,8 +1,6 @@
 package model
 
 import (
-	"strings"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -15,9 +13,6 @@ func (p *Provenance) Releases() nccl.Releases {
 	}
 	return nccl.Releases{Min: nccl.MinorOf(oldest).Min, Max: nccl.MinorOf(newest).Max}
 }
-
-// IsRCCL reports whether RCCL was measured.
-func (p *Provenance) IsRCCL() bool { return strings.Contains(p.NCCL, "RCCL") }
 
 // Releases are those that the model is for.
 func (m *Model) Releases() nccl.Releases { return m.releases }

@@ -124,15 +124,16 @@ func (p *patch) name(node *ast.Node, spelled string) {
 	}
 	_, constant := ofComm[name]
 	c.PerCall = c.PerCall || !constant
-	c.NeedsRanksPerNode = c.NeedsRanksPerNode || name == "ranks_per_node"
 }
 
 // binary corrects the texts that a name is compared with, and turns "x in 8..16" into two comparisons, since expr
 // would build a list of whole numbers.
 func (p *patch) binary(node *ast.Node, n *ast.BinaryNode) {
-	if name, ok := n.Left.(*ast.IdentifierNode); ok && name.Value == string(NCCL) {
+	if isNCCL(n.Left) || isNCCL(n.Right) {
 		if release, ok := n.Right.(*ast.StringNode); ok {
 			p.release(node, n, release)
+		} else {
+			p.fail(n, "nccl is compared with one release, in quotes and on the right (as nccl >= '2.31')")
 		}
 		return
 	}
@@ -148,6 +149,11 @@ func (p *patch) binary(node *ast.Node, n *ast.BinaryNode) {
 			between(node, n, span.Left, span.Right)
 		}
 	}
+}
+
+func isNCCL(n ast.Node) bool {
+	name, ok := n.(*ast.IdentifierNode)
+	return ok && name.Value == string(NCCL)
 }
 
 // between turns a comparison into x >= from and x <= to.

@@ -20,8 +20,6 @@ import (
 type Condition struct {
 	Names   []string // that it mentions, each once
 	PerCall bool     // it may hold for one call of a communicator and not for another
-	// NeedsRanksPerNode says that it mentions what not every communicator has.
-	NeedsRanksPerNode bool
 
 	text    string
 	program *vm.Program
@@ -35,6 +33,8 @@ const (
 	Topology Kind = topoPrefix
 	NCCL     Kind = "nccl"
 	Name     Kind = "comm_name"
+	// RanksPerNode has no value where nodes differ in them.
+	RanksPerNode Kind = "ranks_per_node"
 )
 
 // Asks reports whether the condition mentions a name of a kind. A nil condition mentions none.

@@ -20,7 +20,7 @@ type Env map[string]any
 func EnvOf(c nccl.Comm, nvlDomains int, machine *topo.Summary) Env {
 	e := Env{"nodes": float64(c.Nodes), "ranks": float64(c.Ranks), "nvl_domains": float64(nvlDomains)}
 	if c.Ranks%c.Nodes == 0 {
-		e["ranks_per_node"] = float64(c.Ranks / c.Nodes)
+		e[string(RanksPerNode)] = float64(c.Ranks / c.Nodes)
 	}
 	if machine == nil {
 		return e

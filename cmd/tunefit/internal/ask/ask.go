@@ -63,10 +63,11 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 				return nil, err
 			}
 			a.Files.model = learned
-			if from := learned.File.Provenance; from.IsRCCL() {
-				a.rccl[d] = from.NCCL
+			with := learned.File.Provenance.NCCL
+			if nccl.IsRCCL(with) {
+				a.rccl[d] = with
 			}
-			_, newest, _ := nccl.MeasuredWith(learned.File.Provenance.NCCL)
+			_, newest, _ := nccl.MeasuredWith(with)
 			from.Measured(d.Model, newest)
 		}
 		engine, err := newEngine(rules, learned, &from)

@@ -141,7 +141,7 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 type estimate struct {
 	nccl.Cell
 	Micros *float32 `json:"us,omitempty"`
-	// NotEstimated: NCCL leaves the cell to tuners, or the estimates are another communicator's, which does not have it.
+	// NotEstimated: NCCL leaves the cell to tuners, or the estimates are of another communicator, which lacks it.
 	NotEstimated bool `json:"not_estimated,omitempty"`
 	Chosen       bool `json:"chosen,omitempty"`
 }

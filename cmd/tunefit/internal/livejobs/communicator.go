@@ -282,7 +282,7 @@ func (c *Communicator) hosts() (hosts []string) {
 	return distinct(hosts)
 }
 
-// isToCompare reports whether the job is to compare versions: the rank of the first slot does, and its identity says so.
+// isToCompare reports whether the job is to compare versions: the rank of the first slot does so, its identity says it.
 func (c *Communicator) isToCompare() bool {
 	if len(c.records.Slots) == 0 || c.records.Slots[0].Index != 0 {
 		return false

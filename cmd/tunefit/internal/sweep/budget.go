@@ -104,7 +104,7 @@ func (s *Sweep) expected(key fit.Key) int {
 	}
 	// All with most channels, and nearly as many rounds.
 	once := 1
-	if isRCCL(s.release(key)) {
+	if nccl.IsRCCL(s.release(key)) {
 		once++
 	}
 	return once + 2*len(space.Families) + 2 + s.verificationStarts()

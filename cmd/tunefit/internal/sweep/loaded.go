@@ -12,12 +12,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-func isRCCL(release string) bool { return strings.HasPrefix(release, "RCCL") }
-
 // needsLoaded reports whether the default is to be measured with the library loaded, too: RCCL chooses otherwise on
 // gfx950 as soon as any tuner is there, whatever it says.
 func (s *Sweep) needsLoaded(key fit.Key, group *fit.Group) bool {
-	return isRCCL(s.release(key)) && group != nil && len(group.Default) > 0 && !s.verified(key) &&
+	return nccl.IsRCCL(s.release(key)) && group != nil && len(group.Default) > 0 && !s.verified(key) &&
 		!slices.ContainsFunc(s.journal.of(key).batches, func(b *Batch) bool { return b.Kind == Loaded })
 }
 
