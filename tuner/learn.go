@@ -125,6 +125,10 @@ func (s *shapes) factors(calls map[uint64]int, settled func(nccl.Coll, nccl.Rang
 	slices.SortFunc(step, func(a, b counted) int {
 		return cmp.Or(cmp.Compare(a.Coll, b.Coll), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.pipeOps, b.pipeOps))
 	})
+	if n := len(s.all) - len(step); n > 0 {
+		left = append(left, fmt.Sprintf("%s of calls that no step has: made once, or captured in a CUDA graph",
+			plural.Of(n, "kind")))
+	}
 	reasons := map[string]int{}
 	var kinds []kind
 	open := false // the last kind may grow
@@ -228,13 +232,9 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 			return nccl.ChannelsAreChecked(coll, a, c.info.Nodes, unchecked)
 		}}
 	log := c.log.About(about(c.info))
-	config := trial.Config{
-		Key: c.key(), Comm: c.info.Comm, Versions: turns{c.member}, Change: change,
-		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
-		Log: log,
-		// What tunefit status shows is the evidence, which has the finding in it.
-		Tell: c.publisher(func(context.Context, []byte) error { return nil }),
-	}
+	config := c.trialConfig(peer, change)
+	// What tunefit status shows is the evidence, which has the finding in it.
+	config.Tell = c.publisher(func(context.Context, []byte) error { return nil })
 	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
 		"may change in their last bits", EnvLearn, c.settings.learn)
 	const outcome = "nothing is learned any more, and the version in force stays"

@@ -236,11 +236,8 @@ func (e *experiment) surelyBad() bool {
 	return false
 }
 
-// goOn takes over what an earlier job knows of the same factors and arms.
-func (e *experiment) goOn(from Evidence) {
-	e.earlier.blocks += from.Blocks
-	e.earlier.steps += from.Steps
-	e.earlier.lost += from.LostSteps
+// goOn takes over what an earlier job knows of the same factors and arms. It returns false if none are the same.
+func (e *experiment) goOn(from Evidence) (same bool) {
 	for i := range e.factors {
 		f := &e.factors[i]
 		j := slices.IndexFunc(from.Factors, func(o Factor) bool {
@@ -250,6 +247,7 @@ func (e *experiment) goOn(from Evidence) {
 		if j < 0 {
 			continue
 		}
+		same = true
 		for k := range f.Arms {
 			a := &f.Arms[k]
 			known := from.Factors[j].Arm(a.Config)
@@ -263,7 +261,11 @@ func (e *experiment) goOn(from Evidence) {
 		}
 		f.Settle()
 	}
-	e.estimate()
+	if same {
+		e.earlier.blocks, e.earlier.steps, e.earlier.lost = from.Blocks, from.Steps, from.LostSteps
+		e.estimate()
+	}
+	return same
 }
 
 // gainable is how much of a step could still be gained: what open arms may be better than the leaders by.

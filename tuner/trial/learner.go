@@ -12,9 +12,9 @@ import (
 
 // A Subject is what a job may learn about.
 type Subject struct {
-	Evidence           // its key, its machine, and how it began
-	Budget   float64   // the share of step time that trying may cost
-	Earlier  *Evidence // of an earlier job, to go on from; nil: none
+	Evidence            // its key, its machine, and how it began
+	Budget   float64    // the share of step time that trying may cost
+	Earlier  []Evidence // of earlier jobs, the latest last
 
 	// Choose says what to try where a step has so many of each call (agree.HashCall). left names what is not tried.
 	Choose func(calls map[uint64]int) (factors []Factor, left []string)
@@ -121,9 +121,11 @@ func (l *learner) choose(ctx context.Context) {
 		l.Log.Infof("not tried: %s", reason)
 	}
 	l.experiment = newExperiment(seedOf(l.base.Meaning(), ""), l.Budget, factors)
-	if l.Earlier != nil {
-		l.experiment.goOn(*l.Earlier)
-		l.Of = append(slices.Clone(l.Earlier.Jobs()), l.Evidence.name())
+	for _, e := range slices.Backward(l.Earlier) {
+		if l.experiment.goOn(e) { // it has what those before it knew
+			l.Of = append(slices.Clone(e.Jobs()), l.Evidence.name())
+			break
+		}
 	}
 	l.plans = map[int64]plan{}
 	l.State = Trying
