@@ -230,7 +230,7 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 		for _, a := range p.Arms {
 			for _, q := range parts[:i] {
 				b := q.Arm(a.Config)
-				if b != nil && learning.Estimated(a) && learning.Estimated(*b) &&
+				if b != nil && a.Estimated() && b.Estimated() &&
 					math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
 					cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s in %s, %s %s in %s", learning.Shape(f),
 						a.Config, learning.Percent(b.Effect), learning.Range(b.Effect, b.Error), q.File,
@@ -252,7 +252,7 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 
 func averaged(a, b trial.Arm) trial.Arm {
 	precision := func(of trial.Arm) float64 {
-		if learning.Estimated(of) {
+		if of.Estimated() {
 			return 1 / (of.Error * of.Error)
 		}
 		return 0
@@ -268,14 +268,14 @@ func averaged(a, b trial.Arm) trial.Arm {
 
 // provenRow is the row for a factor, below a comment; "" unless its leader is proven and no job finds it slower.
 func provenRow(e *trial.Evidence, f trial.Factor, parts []part) string {
-	l := learning.Leader(f)
-	if l == nil || !l.Proven {
+	l := f.Arms[f.Leader()]
+	if !l.Proven {
 		return ""
 	}
 	for _, p := range parts {
-		if a := p.Arm(l.Config); a != nil && learning.Estimated(*a) && a.Effect > learning.Surely*a.Error {
+		if a := p.Arm(l.Config); a != nil && a.Estimated() && a.Effect > trial.Surely*a.Error {
 			return ""
 		}
 	}
-	return tuner.LearnedRow(*e, f, *l)
+	return tuner.LearnedRow(*e, f, l)
 }
