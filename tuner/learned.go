@@ -30,9 +30,6 @@ const LearnedRows = "(learned rows)"
 // LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
 const LearnedFile = "learned.csv"
 
-// LearnedHeader is its first line.
-const LearnedHeader = learnedNames + ",nccl\n"
-
 // learnLimit bounds the wait for that directory.
 const learnLimit = 2 * time.Second
 
@@ -139,7 +136,8 @@ func (k *kept) file(factors []trial.Factor) string {
 // rank has proven more meanwhile, so that none of two that write at the same time is lost.
 func (k *kept) writeRows() error {
 	for written := ""; ; {
-		rows, err := k.rows()
+		all, err := k.read()
+		rows := LearnedPolicy(all)
 		if err != nil || rows == written {
 			return err
 		}
@@ -153,27 +151,24 @@ func (k *kept) writeRows() error {
 	}
 }
 
-func (k *kept) rows() (string, error) {
-	all, err := k.read()
-	var text strings.Builder
-	text.WriteString(LearnedHeader)
+// LearnedPolicy is the text of learned.csv: a row for each arm that evidence has proven, below a comment that says what
+// it rests on.
+func LearnedPolicy(all []trial.Evidence) string {
+	text := learnedNames + ",nccl\n"
 	for _, e := range all {
 		if e.State != trial.Learned {
 			continue
 		}
 		for _, f := range e.Factors {
-			i := slices.IndexFunc(f.Arms, func(a trial.Arm) bool { return a.Proven })
-			if i < 0 {
-				continue
+			if i := slices.IndexFunc(f.Arms, func(a trial.Arm) bool { return a.Proven }); i >= 0 {
+				text += provenRow(e, f, f.Arms[i])
 			}
-			text.WriteString(LearnedRow(e, f, f.Arms[i]))
 		}
 	}
-	return text.String(), err
+	return text
 }
 
-// LearnedRow is the row of learned.csv for an arm of a factor of evidence, below a comment that says what it rests on.
-func LearnedRow(e trial.Evidence, f trial.Factor, a trial.Arm) string {
+func provenRow(e trial.Evidence, f trial.Factor, a trial.Arm) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
 		100*(a.Effect-2*a.Error), 100*(a.Effect+2*a.Error), plural.Of(a.Blocks, "block"), a.Config,
