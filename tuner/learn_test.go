@@ -19,13 +19,14 @@ import (
 // watched are shapes to which calls are added as NCCL asks about them.
 type watched struct {
 	*shapes
+	step  time.Duration
 	calls map[uint64]int
 }
 
 func watch(unchecked ...nccl.Coll) watched {
 	return watched{&shapes{base: "base", all: map[uint64]*shape{}, checked: func(c nccl.Coll, a nccl.Algo) bool {
 		return nccl.ChannelsAreChecked(c, a, 1, len(unchecked) > 0)
-	}}, map[uint64]int{}}
+	}}, 100 * time.Millisecond, map[uint64]int{}}
 }
 
 // call adds n calls of a step with a table of tree and ring: LL, LL128, Simple each.
@@ -40,7 +41,7 @@ func (w watched) call(coll nccl.Coll, bytes uint64, pipeOps, n, rule int, micros
 }
 
 func (w watched) tried(settled ...nccl.Range) (all, left []string) {
-	factors, left := w.factors(w.calls, func(_ nccl.Coll, r nccl.Range) bool {
+	factors, left := w.factors(w.step, w.calls, func(_ nccl.Coll, r nccl.Range) bool {
 		return len(settled) > 0 && settled[0].Min <= r.Min && r.Max <= settled[0].Max
 	})
 	for _, f := range factors {
@@ -76,6 +77,12 @@ func TestFactors(t *testing.T) {
 		"allreduce 1048576-1048576 x20: ring/ll, ring/simple, ring/ll128, tree/simple, ring/ll 16 ch, ring/ll 8 ch, "+
 			"ring/ll 4 ch")
 	same(t, "left out", left)
+	w.step = 910 * time.Millisecond
+	all, left = w.tried()
+	same(t, "tried", all,
+		"allreduce 4194304-8388608 x15: ring/simple, ring/ll128, ring/simple 16 ch, ring/simple 8 ch, ring/simple 4 ch")
+	same(t, "left out", left, "21 calls of a step: calls that take less than 0.1 % of it, as NCCL predicts")
+	w.step = 100 * time.Millisecond
 	w.call(nccl.CollAllReduce, 4<<20, 1, 0, -1, -1, -1, 100, 10000, 10000, 10000) // FP8 with the guard
 	if all, left = w.tried(); len(all) != 3 || len(left) != 1 || strings.Contains(all[0], "4194304") {
 		t.Errorf("%v, %v", all, left)

@@ -22,9 +22,9 @@ func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob 
 	j := &learningJob{playedJob: play(t, false, false, "")}
 	base := j.versions[""]
 	subject := Subject{Evidence: Evidence{Key: "c"}, Budget: 0.01, Earlier: earlier,
-		Choose: func(calls map[uint64]int) (factors []Factor, left []string) {
-			if fmt.Sprint(calls) != "map[1:3 2:1 3:1]" {
-				t.Errorf("a step has calls %v", calls)
+		Choose: func(step time.Duration, calls map[uint64]int) (factors []Factor, left []string) {
+			if fmt.Sprint(calls) != "map[1:3 2:1 3:1]" || step < 50*time.Millisecond {
+				t.Errorf("a step of %v has calls %v", step, calls)
 			}
 			for i, of := range effects {
 				f := Factor{Coll: "allreduce", MinBytes: uint64(i), MaxBytes: uint64(i)}
@@ -131,6 +131,16 @@ func TestLearnNothing(t *testing.T) {
 		if j.run(time.Minute); j.inForce != j.versions[""] {
 			t.Errorf("%s: %q is in force", name, j.inForce.rows)
 		}
+	}
+}
+
+// Where changes never come, as where all calls are alike, it ends.
+func TestLearnWithoutChanges(t *testing.T) {
+	j := learn(t, learningEffects)
+	j.refuses = true
+	e := j.end()
+	if e.State != Nothing || len(e.LeftOut) != 2 || j.log.count("does not come into force") != 1 || j.clock.Next.Load() != never {
+		t.Errorf("%+v, the log: %v", e, j.log)
 	}
 }
 
