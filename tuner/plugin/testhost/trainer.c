@@ -75,7 +75,8 @@ static void hybrid(void) {
         for (int k = 0; k < 2; k++) add(NEAR, COLL_ALL_REDUCE, 16 * MiB, 1);
         if (i >= 24) add(FAR, COLL_REDUCE_SCATTER, 64 * MiB, 1);
     }
-    add(WORLD, COLL_ALL_REDUCE, 4, 1); /* the norm */
+    for (int i = 0; i < 3; i++) add(NEAR, COLL_ALL_REDUCE, 16 * KiB, 1); /* the loss, by parts of the vocabulary */
+    add(WORLD, COLL_ALL_REDUCE, 4, 1);                                     /* the norm */
 }
 
 static void pipeline(void) {
