@@ -48,9 +48,9 @@ func TestTrainingLearns(t *testing.T) {
 				arg := args("step=%d truth=%d", stepTime, seed+1)
 				env := []string{"NCCL_TUNER_LEARN=" + dir}
 				j := train(t, built, kind, 0, arg, env)
-				eventually(j, "learning ends", func() bool {
-					return j.said("nothing makes steps surely shorter")+j.said(" against ") == comms
-				})
+				for j.said("nothing makes steps surely shorter")+j.said(" against ") < comms { // some minutes
+					j.steps(500)
+				}
 				j.steps(500)
 				p := j.end()
 				t.Logf("the first rank's step takes %.0f us, at best %.0f, with NCCL's choice %d", p.Took, p.Best, stepTime)
