@@ -35,12 +35,8 @@ func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
 	if c.info.Clock == nil || c.info.NewStamps == nil {
 		return
 	}
-	config := trial.Config{
-		Key: c.key(), Comm: c.info.Comm,
-		Versions: turns{c.member}, Change: change, Canary: c.settings.canary,
-		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
-		Log: c.log.About(about(c.info)), Tell: c.publisher(c.member.Note),
-	}
+	config := c.trialConfig(peer, change)
+	config.Canary, config.Tell = c.settings.canary, c.publisher(c.member.Note)
 	if c.settings.compare != "" {
 		if other := c.compared(); other != nil {
 			config.Other = other
@@ -50,6 +46,12 @@ func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
 	}
 	const outcome = "nothing is compared any more, and the version in force stays"
 	c.background(outcome, func(ctx context.Context) { trial.Run(ctx, config) })
+}
+
+// trialConfig is what comparing and learning have in common.
+func (c *Comm) trialConfig(peer *trial.Peer, change time.Duration) trial.Config {
+	return trial.Config{Key: c.key(), Comm: c.info.Comm, Versions: turns{c.member}, Change: change, Clock: c.info.Clock,
+		NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer, Log: c.log.About(about(c.info))}
 }
 
 // background runs f on a goroutine until the communicator leaves. outcome is what comes of a panic in it.

@@ -23,12 +23,13 @@ import (
 // Limits of what is tried.
 const (
 	mostFactors  = 12
-	mostArms     = 9    // of which six at a time are drawn
-	firstCells   = 3    // of them, besides NCCL's choice
-	coveredTime  = 0.95 // of what NCCL predicts for a step's calls
-	worthTrying  = 2    // times the least cost that NCCL predicts
-	mostShapes   = 4096 // that are looked at: ever new sizes are no steps
-	sizesInRange = 8    // the largest size of a kind of calls is at most so many times the smallest
+	mostArms     = 9     // of which six at a time are drawn
+	firstCells   = 3     // of them, besides NCCL's choice
+	coveredTime  = 0.95  // of what NCCL predicts for a step's calls
+	worthTrying  = 2     // times the least cost that NCCL predicts
+	mostShapes   = 4096  // that are looked at: ever new sizes are no steps
+	tooShort     = 0.001 // of a step: kinds of calls that NCCL predicts to take less are not tried
+	sizesInRange = 8     // the largest size of a kind of calls is at most so many times the smallest
 )
 
 // fewerChannels are the channel counts that are tried for NCCL's own choice. NCCL uses no more than the communicator
@@ -95,27 +96,31 @@ func (s *shapes) add(version string, q policy.Query, d policy.Decision) {
 
 func placeOf(c nccl.Cell) int { return int(c.Algo)*nccl.NumProtos + int(c.Proto) }
 
-// kind is a factor while it is made.
-type kind struct {
-	nccl.Range
-	coll   nccl.Coll
-	choice nccl.Cell
-	cells  uint32
-	micros [nccl.NumAlgos * nccl.NumProtos]float32
-	calls  int
-	time   float64 // of its calls in a step, as NCCL predicts it
+// counted is a shape of which a step has so many calls.
+type counted struct {
+	*shape
+	calls int
 }
 
-// factors returns what to try where a step has so many of each call, those of the most time first, and what is left
-// out.
-func (s *shapes) factors(calls map[uint64]int, settled func(nccl.Coll, nccl.Range) bool) (all []trial.Factor,
-	left []string) {
+func (c counted) micros() float64 {
+	return float64(c.calls) * float64(c.shape.micros[placeOf(c.choice)])
+}
+
+// kind is a factor while it is made: calls of neighbouring sizes that NCCL treats alike.
+type kind struct {
+	counted // of the size that takes most
+	nccl.Range
+	cells  uint32
+	calls  int
+	micros float64 // of all of its calls in a step, as NCCL predicts it
+}
+
+// factors returns what to try where a step takes so long and has so many of each call, those of the most time first,
+// and what is left out.
+func (s *shapes) factors(took time.Duration, calls map[uint64]int, settled func(nccl.Coll, nccl.Range) bool) (
+	all []trial.Factor, left []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	type counted struct {
-		*shape
-		calls int
-	}
 	var step []counted
 	for hash, n := range calls {
 		if one := s.all[hash]; one != nil {
@@ -126,64 +131,76 @@ func (s *shapes) factors(calls map[uint64]int, settled func(nccl.Coll, nccl.Rang
 		return cmp.Or(cmp.Compare(a.Coll, b.Coll), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.pipeOps, b.pipeOps))
 	})
 	reasons := map[string]int{}
-	var kinds []kind
-	open := false // the last kind may grow
-	for _, c := range step {
-		reason := ""
+	kinds := kindsOf(step, func(c counted) bool {
+		why := ""
 		switch {
 		case c.pipeOps > 1:
-			reason = "calls in groups, which NCCL decides together"
+			why = "calls in groups, which NCCL decides together"
 		case c.ruled:
-			reason = "calls that the policy decides"
+			why = "calls that the policy decides"
 		case !c.choice.Known():
-			reason = "calls of which NCCL's choice is not known, or not always the same"
+			why = "calls of which NCCL's choice is not known, or not always the same"
 		case settled(c.Coll, nccl.Range{Min: c.Bytes, Max: c.Bytes}):
-			reason = "calls that an earlier job has tried"
+			why = "calls that an earlier job has tried"
+		default:
+			return true
 		}
-		if reason != "" {
-			reasons[reason] += c.calls
-			open = false
-			continue
-		}
-		time := float64(c.calls) * float64(c.micros[placeOf(c.choice)])
-		if n := len(kinds) - 1; open && kinds[n].coll == c.Coll && kinds[n].choice == c.choice &&
-			c.Bytes/sizesInRange <= kinds[n].Min {
-			k := &kinds[n]
-			k.Max, k.cells, k.calls = c.Bytes, k.cells&c.cells, k.calls+c.calls
-			if time > k.time { // the order of what is tried is that of the size that takes most
-				k.micros = c.micros
-			}
-			k.time += time
-			continue
-		}
-		kinds = append(kinds, kind{nccl.Range{Min: c.Bytes, Max: c.Bytes}, c.Coll, c.choice, c.cells, c.micros, c.calls,
-			time})
-		open = true
-	}
-	for reason, n := range reasons {
-		left = append(left, fmt.Sprintf("%s of a step: %s", plural.Of(n, "call"), reason))
-	}
-	slices.Sort(left)
-	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.time, a.time) })
+		reasons[why] += c.calls
+		return false
+	})
 	total, covered := 0.0, 0.0
 	for _, k := range kinds {
-		total += k.time
+		total += k.micros
 	}
 	for _, k := range kinds {
 		if covered >= coveredTime*total || len(all) == mostFactors {
 			break
 		}
-		covered += k.time
-		if f := s.factorOf(k); len(f.Arms) > 1 {
+		covered += k.micros
+		if k.micros < tooShort*float64(took.Microseconds()) {
+			reasons[fmt.Sprintf("calls that take less than %.1f %% of it, as NCCL predicts", 100*tooShort)] += k.calls
+		} else if f := s.factorOf(k); len(f.Arms) > 1 {
 			all = append(all, f)
 		}
 	}
+	for reason, n := range reasons {
+		left = append(left, fmt.Sprintf("%s of a step: %s", plural.Of(n, "call"), reason))
+	}
+	if n := len(s.all) - len(step); n > 0 {
+		left = append(left, fmt.Sprintf("%s of calls that no step has: made once, or captured in a CUDA graph",
+			plural.Of(n, "kind")))
+	}
+	slices.Sort(left)
 	return all, left
+}
+
+// kindsOf puts calls that may be tried together, those of the most time first. Calls come in the order of sizes.
+func kindsOf(step []counted, may func(counted) bool) (kinds []kind) {
+	open := false // the last kind may grow
+	for _, c := range step {
+		if !may(c) {
+			open = false
+			continue
+		}
+		if n := len(kinds) - 1; open && kinds[n].Coll == c.Coll && kinds[n].choice == c.choice &&
+			c.Bytes/sizesInRange <= kinds[n].Min {
+			k := &kinds[n]
+			k.Max, k.cells, k.calls, k.micros = c.Bytes, k.cells&c.shape.cells, k.calls+c.calls, k.micros+c.micros()
+			if c.micros() > k.counted.micros() {
+				k.counted = c
+			}
+			continue
+		}
+		kinds = append(kinds, kind{c, nccl.Range{Min: c.Bytes, Max: c.Bytes}, c.shape.cells, c.calls, c.micros()})
+		open = true
+	}
+	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.micros, a.micros) })
+	return kinds
 }
 
 // factorOf returns the factor of a kind of calls.
 func (s *shapes) factorOf(k kind) trial.Factor {
-	f := trial.Factor{Coll: k.coll.String(), MinBytes: k.Min, MaxBytes: k.Max, CallsPerStep: float64(k.calls)}
+	f := trial.Factor{Coll: k.Coll.String(), MinBytes: k.Min, MaxBytes: k.Max, CallsPerStep: float64(k.calls)}
 	f.Arms = []trial.Arm{{Config: k.choice.String()}}
 	try := func(c nccl.Config) {
 		if len(f.Arms) < mostArms {
@@ -200,13 +217,13 @@ func (s *shapes) factorOf(k kind) trial.Factor {
 		}
 	}
 	slices.SortStableFunc(cells, func(a, b nccl.Cell) int {
-		return cmp.Compare(k.micros[placeOf(a)], k.micros[placeOf(b)])
+		return cmp.Compare(k.shape.micros[placeOf(a)], k.shape.micros[placeOf(b)])
 	})
 	first := min(len(cells), firstCells)
 	for _, c := range cells[:first] {
 		try(nccl.Config{Cell: c})
 	}
-	if s.checked(k.coll, k.choice.Algo) {
+	if s.checked(k.Coll, k.choice.Algo) {
 		for _, n := range fewerChannels {
 			try(nccl.Config{Cell: k.choice, Channels: n})
 		}
@@ -228,13 +245,9 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 			return nccl.ChannelsAreChecked(coll, a, c.info.Nodes, unchecked)
 		}}
 	log := c.log.About(about(c.info))
-	config := trial.Config{
-		Key: c.key(), Comm: c.info.Comm, Versions: turns{c.member}, Change: change,
-		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
-		Log: log,
-		// What tunefit status shows is the evidence, which has the finding in it.
-		Tell: c.publisher(func(context.Context, []byte) error { return nil }),
-	}
+	config := c.trialConfig(peer, change)
+	// What tunefit status shows is the evidence, which has the finding in it.
+	config.Tell = c.publisher(func(context.Context, []byte) error { return nil })
 	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
 		"may change in their last bits", EnvLearn, c.settings.learn)
 	const outcome = "nothing is learned any more, and the version in force stays"
@@ -245,7 +258,9 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 			Evidence: trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Key: c.key(),
 				Comm: c.info.Comm, Name: c.info.Name, NCCL: kept.nccl, Machine: kept.machine, Began: time.Now()},
 			Budget: c.settings.learnBudget, Earlier: earlier,
-			Choose: func(calls map[uint64]int) ([]trial.Factor, []string) { return c.shapes.factors(calls, settled) },
+			Choose: func(step time.Duration, calls map[uint64]int) ([]trial.Factor, []string) {
+				return c.shapes.factors(step, calls, settled)
+			},
 			With: func(factors []trial.Factor, arms []int) (trial.Version, error) {
 				return c.with(base, factors, arms)
 			},

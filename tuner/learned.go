@@ -30,9 +30,6 @@ const LearnedRows = "(learned rows)"
 // LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
 const LearnedFile = "learned.csv"
 
-// LearnedHeader is its first line.
-const LearnedHeader = learnedNames + ",nccl\n"
-
 // learnLimit bounds the wait for that directory.
 const learnLimit = 2 * time.Second
 
@@ -42,7 +39,6 @@ type kept struct {
 	dir           string
 	comm          nccl.Comm
 	nccl, machine string // "": not known
-	file          string // "": not chosen yet
 	warned        bool
 }
 
@@ -76,8 +72,8 @@ func (k *kept) read() (all []trial.Evidence, err error) {
 	return all, nil
 }
 
-// earlier returns the evidence to go on from, nil if there is none, and which calls others have settled.
-func (k *kept) earlier() (open *trial.Evidence, settled func(nccl.Coll, nccl.Range) bool) {
+// earlier returns the evidence to go on from, and which calls others have settled.
+func (k *kept) earlier() (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool) {
 	all, _ := k.read()
 	var learned []trial.Factor
 	for _, e := range all {
@@ -86,7 +82,7 @@ func (k *kept) earlier() (open *trial.Evidence, settled func(nccl.Coll, nccl.Ran
 		case e.State == trial.Learned:
 			learned = append(learned, e.Factors...)
 		default:
-			open = &e // it has what those before it knew
+			open = append(open, e)
 		}
 	}
 	return open, func(coll nccl.Coll, sizes nccl.Range) bool {
@@ -96,21 +92,23 @@ func (k *kept) earlier() (open *trial.Evidence, settled func(nccl.Coll, nccl.Ran
 	}
 }
 
-// save writes evidence, one file for each kind of communicator. What was proven stays, and later evidence has a file of
-// its own. It ends with the rows of all that is proven.
+// save writes evidence, and the rows of all that is proven where this is. What was proven stays: another communicator
+// that tries the same may prove nothing.
 func (k *kept) save(e trial.Evidence, log telemetry.Log) {
 	err := k.plugin.hung.Do(k.dir, learnLimit, func() error {
 		if err := os.MkdirAll(k.dir, 0o755); err != nil {
 			return err
 		}
-		if k.file == "" {
-			k.file = k.choose()
+		file := k.file(e.Factors)
+		var there trial.Evidence
+		text, err := os.ReadFile(file)
+		if err == nil && json.Unmarshal(text, &there) == nil && there.State == trial.Learned && e.State != trial.Learned {
+			return nil
 		}
-		text, err := json.MarshalIndent(e, "", "\t")
-		if err != nil {
+		if text, err = json.MarshalIndent(e, "", "\t"); err != nil {
 			return err
 		}
-		return atomicfile.Write(k.file, append(text, '\n'))
+		return atomicfile.Write(file, append(text, '\n'))
 	})
 	if err == nil && e.State == trial.Learned {
 		err = k.writeRows()
@@ -121,49 +119,56 @@ func (k *kept) save(e trial.Evidence, log telemetry.Log) {
 	}
 }
 
-// choose returns the first file that holds nothing proven.
-func (k *kept) choose() string {
-	h := fnv.New32a()
-	h.Write([]byte(k.machine))
+// file is one for all communicators that try the same on such a machine, as those of a job's tensor parallel groups do:
+// they make the same steps.
+func (k *kept) file(factors []trial.Factor) string {
+	h := fnv.New64a()
+	fmt.Fprintln(h, k.machine)
+	for _, f := range factors {
+		fmt.Fprintln(h, f.Coll, f.MinBytes, f.MaxBytes, f.Arms[0].Config)
+	}
 	release := strings.NewReplacer(">=", "from-", "<=", "to-").Replace(cmp.Or(k.nccl, "unknown"))
-	for n := 1; ; n++ {
-		file := filepath.Join(k.dir, fmt.Sprintf("learning-%dn-%dr-%08x-%s-%d.json", k.comm.Nodes, k.comm.Ranks,
-			h.Sum32(), release, n))
-		var e trial.Evidence
-		text, err := os.ReadFile(file)
-		if err != nil || json.Unmarshal(text, &e) != nil || e.State != trial.Learned {
-			return file
+	return filepath.Join(k.dir, fmt.Sprintf("learning-%dn-%dr-%s-%016x.json", k.comm.Nodes, k.comm.Ranks, release,
+		h.Sum64()))
+}
+
+// writeRows writes the rows of all that is proven on this machine with this release. It writes them again if another
+// rank has proven more meanwhile, so that none of two that write at the same time is lost.
+func (k *kept) writeRows() error {
+	for written := ""; ; {
+		all, err := k.read()
+		rows := LearnedPolicy(all)
+		if err != nil || rows == written {
+			return err
+		}
+		written = rows
+		err = k.plugin.hung.Do(k.dir, learnLimit, func() error {
+			return atomicfile.Write(filepath.Join(k.dir, LearnedFile), []byte(rows))
+		})
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// writeRows writes the rows of all that is proven on this machine with this release.
-func (k *kept) writeRows() error {
-	all, err := k.read()
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	text.WriteString(LearnedHeader)
+// LearnedPolicy is the text of learned.csv: a row for each arm that evidence has proven, below a comment that says what
+// it rests on.
+func LearnedPolicy(all []trial.Evidence) string {
+	text := learnedNames + ",nccl\n"
 	for _, e := range all {
 		if e.State != trial.Learned {
 			continue
 		}
 		for _, f := range e.Factors {
-			i := slices.IndexFunc(f.Arms, func(a trial.Arm) bool { return a.Proven })
-			if i < 0 {
-				continue
+			if i := slices.IndexFunc(f.Arms, func(a trial.Arm) bool { return a.Proven }); i >= 0 {
+				text += provenRow(e, f, f.Arms[i])
 			}
-			text.WriteString(LearnedRow(e, f, f.Arms[i]))
 		}
 	}
-	return k.plugin.hung.Do(k.dir, learnLimit, func() error {
-		return atomicfile.Write(filepath.Join(k.dir, LearnedFile), []byte(text.String()))
-	})
+	return text
 }
 
-// LearnedRow is the row of learned.csv for an arm of a factor of evidence, below a comment that says what it rests on.
-func LearnedRow(e trial.Evidence, f trial.Factor, a trial.Arm) string {
+func provenRow(e trial.Evidence, f trial.Factor, a trial.Arm) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
 		100*(a.Effect-2*a.Error), 100*(a.Effect+2*a.Error), plural.Of(a.Blocks, "block"), a.Config,

@@ -110,18 +110,17 @@ func mergeLearned(notes io.Writer, all []learned, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	var rows []string
-	files := 0
-	for ; len(all) > 0; files++ {
+	var merged []trial.Evidence
+	for len(all) > 0 {
 		n := 1
 		for n < len(all) && all[n].Comm == all[0].Comm && all[n].NCCL == all[0].NCCL {
 			n++
 		}
 		e := commonOf(all[:n])
-		proven := mergeFactors(notes, &e, all[:n])
-		if rows = append(rows, proven...); len(proven) > 0 {
+		if proven := mergeFactors(notes, &e, all[:n]); proven {
 			e.State = trial.Learned
 		}
+		merged = append(merged, e)
 		var text bytes.Buffer
 		err := cli.WriteJSON(&text, e)
 		name := fmt.Sprintf("merged-%dn-%dr-%s.json", e.Nodes, e.Ranks, e.NCCL)
@@ -130,14 +129,15 @@ func mergeLearned(notes io.Writer, all []learned, out string) error {
 		}
 		all = all[n:]
 	}
-	if len(rows) > 0 {
-		text := tuner.LearnedHeader + strings.Join(rows, "")
-		if err := atomicfile.Write(filepath.Join(out, tuner.LearnedFile), []byte(text)); err != nil {
+	policy := tuner.LearnedPolicy(merged)
+	rows := strings.Count(policy, "\n# ")
+	if rows > 0 {
+		if err := atomicfile.Write(filepath.Join(out, tuner.LearnedFile), []byte(policy)); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(notes, "wrote %s of evidence and %s of %s (tunefit learn %s)\n",
-		plural.Of(files, "file"), plural.Of(len(rows), "row"), tuner.LearnedFile, cli.ShellWord(out))
+		plural.Of(len(merged), "file"), plural.Of(rows, "row"), tuner.LearnedFile, cli.ShellWord(out))
 	return err
 }
 
@@ -180,16 +180,16 @@ type armKey struct {
 	config string
 }
 
-// mergeFactors sets the factors of e to all that the jobs have, and returns rows for what is proven. Of ranges that
+// mergeFactors sets the factors of e to all that the jobs have, and reports whether something is proven. Of ranges that
 // overlap, the narrower comes first.
-func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (rows []string) {
+func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (proven bool) {
 	e.Factors = nil
-	parts, proven := map[factorKey][]part{}, map[armKey]bool{}
+	parts, has := map[factorKey][]part{}, map[armKey]bool{}
 	for _, l := range all {
 		for _, f := range l.Factors {
 			k := factorKey{f.Coll, f.Arms[0].Config, nccl.Range{Min: f.MinBytes, Max: f.MaxBytes}}
 			for _, a := range f.Arms {
-				proven[armKey{k, a.Config}] = proven[armKey{k, a.Config}] || a.Proven
+				has[armKey{k, a.Config}] = has[armKey{k, a.Config}] || a.Proven
 			}
 			if i := len(parts[k]) - 1; i < 0 || parts[k][i].job != l.job {
 				parts[k] = append(parts[k], part{l, f})
@@ -210,15 +210,14 @@ func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (rows []str
 			}
 		}
 		f := mergeFactor(notes, parts[k])
+		leader := f.Leader()
 		for j, a := range f.Arms {
-			f.Arms[j].Proven = proven[armKey{k, a.Config}]
+			f.Arms[j].Proven = j == leader && has[armKey{k, a.Config}] && !slowerInOne(parts[k], a.Config)
+			proven = proven || f.Arms[j].Proven
 		}
 		e.Factors = append(e.Factors, f)
-		if row := provenRow(e, f, parts[k]); row != "" {
-			rows = append(rows, row)
-		}
 	}
-	return rows
+	return proven
 }
 
 // mergeFactor averages effects by their precision, and names contradictions. An arm stays dropped if every job that has
@@ -230,7 +229,7 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 		for _, a := range p.Arms {
 			for _, q := range parts[:i] {
 				b := q.Arm(a.Config)
-				if b != nil && learning.Estimated(a) && learning.Estimated(*b) &&
+				if b != nil && a.Estimated() && b.Estimated() &&
 					math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
 					cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s in %s, %s %s in %s", learning.Shape(f),
 						a.Config, learning.Percent(b.Effect), learning.Range(b.Effect, b.Error), q.File,
@@ -252,7 +251,7 @@ func mergeFactor(notes io.Writer, parts []part) trial.Factor {
 
 func averaged(a, b trial.Arm) trial.Arm {
 	precision := func(of trial.Arm) float64 {
-		if learning.Estimated(of) {
+		if of.Estimated() {
 			return 1 / (of.Error * of.Error)
 		}
 		return 0
@@ -266,16 +265,10 @@ func averaged(a, b trial.Arm) trial.Arm {
 	return a
 }
 
-// provenRow is the row for a factor, below a comment; "" unless its leader is proven and no job finds it slower.
-func provenRow(e *trial.Evidence, f trial.Factor, parts []part) string {
-	l := learning.Leader(f)
-	if l == nil || !l.Proven {
-		return ""
-	}
-	for _, p := range parts {
-		if a := p.Arm(l.Config); a != nil && learning.Estimated(*a) && a.Effect > learning.Surely*a.Error {
-			return ""
-		}
-	}
-	return tuner.LearnedRow(*e, f, *l)
+// slowerInOne reports whether a job finds that an arm makes steps longer for sure.
+func slowerInOne(parts []part, config string) bool {
+	return slices.ContainsFunc(parts, func(p part) bool {
+		a := p.Arm(config)
+		return a != nil && a.Estimated() && a.Effect > trial.Surely*a.Error
+	})
 }

@@ -18,7 +18,7 @@ var learnPage string
 var learnTemplate = template.Must(template.New("learn").Funcs(template.FuncMap{
 	"headline": learning.Headline, "standing": learning.Standing, "title": title,
 	"shape": learning.Shape, "verdict": armVerdict,
-	"percent": learning.Percent, "span": learning.Range, "estimated": learning.Estimated, "scale": newAxis,
+	"percent": learning.Percent, "span": learning.Range, "scale": newAxis,
 }).Parse(learnPage))
 
 // writeLearnedPage writes a page that is whole in itself and runs no script.
@@ -42,8 +42,8 @@ func newAxis(e trial.Evidence) axis {
 	most := 0.002
 	for _, f := range e.Factors {
 		for _, a := range f.Arms {
-			if learning.Estimated(a) && a.Dropped != "worse" {
-				most = max(most, math.Abs(a.Effect)+learning.Surely*a.Error)
+			if a.Estimated() && a.Dropped != "worse" {
+				most = max(most, math.Abs(a.Effect)+trial.Surely*a.Error)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ type placed struct {
 }
 
 func (a axis) Place(of trial.Arm) placed {
-	low, high := of.Effect-learning.Surely*of.Error, of.Effect+learning.Surely*of.Error
+	low, high := of.Effect-trial.Surely*of.Error, of.Effect+trial.Surely*of.Error
 	p := placed{a.X(of.Effect), a.X(low), a.X(high), of.Effect > float64(a), "either"}
 	if high < 0 {
 		p.Tone = "faster"

@@ -31,9 +31,9 @@ func armVerdict(f trial.Factor, i int) string {
 		return "slower: dropped"
 	case a.Dropped != "":
 		return a.Dropped + ": dropped"
-	case !learning.Estimated(a):
+	case !a.Estimated():
 		return "not tried yet"
-	case a.Effect < -learning.Surely*a.Error:
+	case a.Effect < -trial.Surely*a.Error:
 		return "faster"
 	case f.Settled:
 		return "no gain is proven"
@@ -75,7 +75,7 @@ func writeLearned(w io.Writer, all []learned) error {
 				if j == 0 {
 					cells[0], cells[1] = f.Coll, commspec.SizeRange(f.MinBytes, f.MaxBytes)
 					cells[2] = fmt.Sprintf("%.4g", f.CallsPerStep)
-				} else if learning.Estimated(a) {
+				} else if a.Estimated() {
 					cells[4], cells[5] = learning.Percent(a.Effect), learning.Range(a.Effect, a.Error)
 					cells[6] = fmt.Sprintf("%+.1f", 1e3*a.Effect*e.StepSeconds)
 				}

@@ -40,7 +40,7 @@ func TestTrainingLearns(t *testing.T) {
 	if os.Getenv(nccltest.EnvNightly) == "" {
 		t.Skip("SKIPPED: for the nightly run")
 	}
-	for _, kind := range []string{"data", "sharded"} {
+	for kind, comms := range map[string]int{"data": 1, "sharded": 1, "hybrid": 5} {
 		for seed := range 3 {
 			t.Run(fmt.Sprint(kind, seed), func(t *testing.T) {
 				t.Parallel()
@@ -48,26 +48,27 @@ func TestTrainingLearns(t *testing.T) {
 				arg := args("step=%d truth=%d", stepTime, seed+1)
 				env := []string{"NCCL_TUNER_LEARN=" + dir}
 				j := train(t, built, kind, 0, arg, env)
-				var e trial.Evidence
-				eventually(j, "learning ends", func() bool {
-					all := j.evidence(dir)
-					if len(all) > 0 {
-						e = all[0]
-					}
-					return e.State == trial.Learned || e.State == trial.Nothing || e.State == trial.Stopped
-				})
+				for j.said("nothing makes steps surely shorter")+j.said(" against ") < comms { // some minutes
+					j.steps(500)
+				}
 				j.steps(500)
 				p := j.end()
-				t.Logf("%s after %d blocks, %d steps, %.1f lost; the first rank's step takes %.0f us, at best %.0f, "+
-					"with NCCL's choice %d: %+v", e.State, e.Blocks, e.Steps, e.LostSteps, p.Took, p.Best, stepTime, e.Result)
-				for _, f := range e.Factors {
-					t.Logf("%s %d: %+v", f.Coll, f.MinBytes, f.Arms)
+				t.Logf("the first rank's step takes %.0f us, at best %.0f, with NCCL's choice %d", p.Took, p.Best, stepTime)
+				learned := false
+				for _, e := range j.evidence(dir) {
+					t.Logf("%s after %d blocks, %d steps, %.1f lost: %+v", e.State, e.Blocks, e.Steps, e.LostSteps, e.Result)
+					for _, f := range e.Factors {
+						t.Logf("%s %d: %+v", f.Coll, f.MinBytes, f.Arms)
+					}
+					if e.State != trial.Learned && e.State != trial.Nothing {
+						t.Errorf("%s", e.State)
+					}
+					learned = learned || e.State == trial.Learned
 				}
-				if e.State == trial.Learned && p.Took > 1.015*p.Best || e.State == trial.Nothing && p.Took > stepTime+1 ||
-					e.State == trial.Stopped {
-					t.Errorf("%s", e.State)
+				if learned && p.Took > 1.015*p.Best || !learned && p.Took > stepTime+1 {
+					t.Error("neither close to the best nor as before")
 				}
-				if e.State != trial.Learned {
+				if !learned {
 					return
 				}
 				next := train(t, built, kind, 0, arg, env)

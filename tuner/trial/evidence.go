@@ -85,6 +85,24 @@ func (f *Factor) Arm(config string) *Arm {
 	return nil
 }
 
+// Leader is the arm of the best effect if that is sure; 0, NCCL's choice, if it is not.
+func (f *Factor) Leader() int {
+	if k := f.best(); f.Arms[k].Effect < -Surely*f.Arms[k].Error {
+		return k
+	}
+	return 0
+}
+
+// best is the open arm of the best effect.
+func (f *Factor) best() (best int) {
+	for k, a := range f.Arms {
+		if a.Dropped == "" && (f.Arms[best].Dropped != "" || a.Effect < f.Arms[best].Effect) {
+			best = k
+		}
+	}
+	return best
+}
+
 // Settle notes whether at most one arm is open.
 func (f *Factor) Settle() {
 	open := 0
@@ -112,3 +130,9 @@ type Arm struct {
 	// Proven says that a job has proven the arm by a comparison, as one of its leaders.
 	Proven bool `json:"proven,omitempty"`
 }
+
+// Surely is how many standard errors make an effect sure. Intervals, of 95 %, are as wide either way.
+const Surely = 2
+
+// Estimated reports whether anything is known of the effect. That of NCCL's choice is 0.
+func (a Arm) Estimated() bool { return a.Blocks > 0 && a.Error > 0 }

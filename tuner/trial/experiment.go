@@ -51,8 +51,6 @@ const (
 	worse       = 2.5   // standard errors behind the leader, by which an arm is dropped
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
 	notWorth    = 0.001 // of a step: what ends the experiment if no more can be gained
-	surely      = 2     // standard errors, by which that is sure
-	proven      = 2     // standard errors by which a leader must gain
 	bad         = 0.05  // of a step: a block that is surely so much slower is left at once
 	mostBlocks  = 2000
 
@@ -107,7 +105,7 @@ func (e *experiment) draw(block int64) []int {
 func (e *experiment) leaders() []int {
 	arms := make([]int, len(e.factors))
 	for i := range e.factors {
-		arms[i] = e.factors[i].surest()
+		arms[i] = e.factors[i].Leader()
 	}
 	return arms
 }
@@ -164,7 +162,7 @@ func (e *experiment) judge() {
 	e.resting = e.lost() > e.budget*float64(e.steps+e.earlier.steps)*max(1, budgetBlocks/n)
 	for i := range e.factors {
 		f := &e.factors[i]
-		leader := f.leader()
+		leader := f.best()
 		for k := range f.Arms {
 			a := &f.Arms[k]
 			if a.Dropped != "" || k == leader {
@@ -174,33 +172,15 @@ func (e *experiment) judge() {
 			switch {
 			case behind > worse*err:
 				a.Dropped = "worse"
-			case behind+surely*err < little && k > 0:
+			case behind+Surely*err < little && k > 0:
 				a.Dropped = "alike"
-			case behind+surely*err < little && leader > 0:
+			case behind+Surely*err < little && leader > 0:
 				f.Arms[leader].Dropped = "alike"
 				leader = k
 			}
 		}
 		f.Settle()
 	}
-}
-
-// leader is the open arm of the best effect.
-func (f *Factor) leader() (best int) {
-	for k, a := range f.Arms {
-		if a.Dropped == "" && (f.Arms[best].Dropped != "" || a.Effect < f.Arms[best].Effect) {
-			best = k
-		}
-	}
-	return best
-}
-
-// surest is the arm that leads and gains two standard errors; 0 if none does.
-func (f *Factor) surest() int {
-	if k := f.leader(); f.Arms[k].Effect < -proven*f.Arms[k].Error {
-		return k
-	}
-	return 0
 }
 
 // difference is by how much an arm is slower than another one, and the standard error of that.
@@ -236,11 +216,8 @@ func (e *experiment) surelyBad() bool {
 	return false
 }
 
-// goOn takes over what an earlier job knows of the same factors and arms.
-func (e *experiment) goOn(from Evidence) {
-	e.earlier.blocks += from.Blocks
-	e.earlier.steps += from.Steps
-	e.earlier.lost += from.LostSteps
+// goOn takes over what an earlier job knows of the same factors and arms. It returns false if none are the same.
+func (e *experiment) goOn(from Evidence) (same bool) {
 	for i := range e.factors {
 		f := &e.factors[i]
 		j := slices.IndexFunc(from.Factors, func(o Factor) bool {
@@ -250,6 +227,7 @@ func (e *experiment) goOn(from Evidence) {
 		if j < 0 {
 			continue
 		}
+		same = true
 		for k := range f.Arms {
 			a := &f.Arms[k]
 			known := from.Factors[j].Arm(a.Config)
@@ -263,7 +241,11 @@ func (e *experiment) goOn(from Evidence) {
 		}
 		f.Settle()
 	}
-	e.estimate()
+	if same {
+		e.earlier.blocks, e.earlier.steps, e.earlier.lost = from.Blocks, from.Steps, from.LostSteps
+		e.estimate()
+	}
+	return same
 }
 
 // gainable is how much of a step could still be gained: what open arms may be better than the leaders by.

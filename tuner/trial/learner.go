@@ -12,12 +12,13 @@ import (
 
 // A Subject is what a job may learn about.
 type Subject struct {
-	Evidence           // its key, its machine, and how it began
-	Budget   float64   // the share of step time that trying may cost
-	Earlier  *Evidence // of an earlier job, to go on from; nil: none
+	Evidence            // its key, its machine, and how it began
+	Budget   float64    // the share of step time that trying may cost
+	Earlier  []Evidence // of earlier jobs, the latest last
 
-	// Choose says what to try where a step has so many of each call (agree.HashCall). left names what is not tried.
-	Choose func(calls map[uint64]int) (factors []Factor, left []string)
+	// Choose says what to try where a step takes so long and has so many of each call (agree.HashCall). left names what
+	// is not tried.
+	Choose func(step time.Duration, calls map[uint64]int) (factors []Factor, left []string)
 	// With returns what was in force with an arm of each factor.
 	With func(factors []Factor, arms []int) (Version, error)
 	// Save keeps what is known by now.
@@ -42,6 +43,7 @@ type learner struct {
 	main       uint64         // the kind of steps that it is about
 	plans      map[int64]plan // by block, of the latest blocks
 	open       int64          // the latest block
+	missed     time.Duration  // of steps in a row that were not made by what is planned
 	proof      *comparison    // nil: not yet
 	over       bool
 }
@@ -114,16 +116,18 @@ func (l *learner) edited() bool {
 // choose begins an experiment with what the steps found last call.
 func (l *learner) choose(ctx context.Context) {
 	l.main = l.kind
-	factors, left := l.Choose(l.steps.counts)
+	factors, left := l.Choose(l.steps.took, l.steps.counts)
 	l.LeftOut = left
 	l.StepCalls, l.StepSeconds = l.steps.period, l.steps.took.Seconds()
 	for _, reason := range left {
 		l.Log.Infof("not tried: %s", reason)
 	}
 	l.experiment = newExperiment(seedOf(l.base.Meaning(), ""), l.Budget, factors)
-	if l.Earlier != nil {
-		l.experiment.goOn(*l.Earlier)
-		l.Of = append(slices.Clone(l.Earlier.Jobs()), l.Evidence.name())
+	for _, e := range slices.Backward(l.Earlier) {
+		if l.experiment.goOn(e) { // it has what those before it knew
+			l.Of = append(slices.Clone(e.Jobs()), l.Evidence.name())
+			break
+		}
 	}
 	l.plans = map[int64]plan{}
 	l.State = Trying
@@ -161,8 +165,10 @@ func (l *learner) judge(s step) {
 	block := l.blockOf(s.began)
 	l.experiment.past(block)
 	p, planned := l.plans[block]
+	l.missed += s.took
 	if v := l.maker(s); planned && v != nil && v.Meaning() == p.Meaning() {
 		l.experiment.add(block, l.kind, p.arms, s.took)
+		l.missed = 0
 	}
 	if planned && !p.left && l.experiment.surelyBad() {
 		p.left, l.experiment.hurt = true, true
@@ -174,6 +180,12 @@ func (l *learner) judge(s step) {
 func (l *learner) steer(ctx context.Context, now time.Time) {
 	if l.kind != l.main {
 		l.ask(l.base, now)
+		return
+	}
+	if l.missed > maxMissed*l.blocks.length {
+		const why = "what is to be tried does not come into force, as where all calls of a communicator are alike"
+		l.LeftOut = append(l.LeftOut, why)
+		l.conclude(ctx, now, why)
 		return
 	}
 	block := l.blockOf(l.ahead(now))

@@ -18,13 +18,13 @@ type learningJob struct {
 
 var learningEffects = [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006, 0.03}, {0, -0.006, -0.003}}
 
-func learn(t *testing.T, effects [][]float64, earlier *Evidence) *learningJob {
+func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob {
 	j := &learningJob{playedJob: play(t, false, false, "")}
 	base := j.versions[""]
 	subject := Subject{Evidence: Evidence{Key: "c"}, Budget: 0.01, Earlier: earlier,
-		Choose: func(calls map[uint64]int) (factors []Factor, left []string) {
-			if fmt.Sprint(calls) != "map[1:3 2:1 3:1]" {
-				t.Errorf("a step has calls %v", calls)
+		Choose: func(step time.Duration, calls map[uint64]int) (factors []Factor, left []string) {
+			if fmt.Sprint(calls) != "map[1:3 2:1 3:1]" || step < 50*time.Millisecond {
+				t.Errorf("a step of %v has calls %v", step, calls)
 			}
 			for i, of := range effects {
 				f := Factor{Coll: "allreduce", MinBytes: uint64(i), MaxBytes: uint64(i)}
@@ -93,7 +93,7 @@ func (j *learningJob) end() Evidence {
 
 // A job finds what makes its steps shorter, proves it, and stays on it.
 func TestLearn(t *testing.T) {
-	j := learn(t, learningEffects, nil)
+	j := learn(t, learningEffects)
 	e := j.end()
 	if e.State != Learned || e.Result == nil || !e.Result.Faster() || e.Result.Mean > -0.01 || e.Result.Mean < -0.022 {
 		t.Errorf("%v %+v, the log: %v", e.State, e.Result, j.log)
@@ -124,7 +124,7 @@ func TestLearnNothing(t *testing.T) {
 		"nothing tells": {{0, 0, 0}, {0, 0}},
 		"none":          nil,
 	} {
-		j := learn(t, effects, nil)
+		j := learn(t, effects)
 		if e := j.end(); e.State != Nothing || len(j.log.lines) == 0 {
 			t.Errorf("%s: %s, the log: %v", name, e.State, j.log)
 		}
@@ -134,10 +134,20 @@ func TestLearnNothing(t *testing.T) {
 	}
 }
 
+// Where changes never come, as where all calls are alike, it ends.
+func TestLearnWithoutChanges(t *testing.T) {
+	j := learn(t, learningEffects)
+	j.refuses = true
+	e := j.end()
+	if e.State != Nothing || len(e.LeftOut) != 2 || j.log.count("does not come into force") != 1 || j.clock.Next.Load() != never {
+		t.Errorf("%+v, the log: %v", e, j.log)
+	}
+}
+
 // An edit stays, whenever it comes, and what was learned is kept.
 func TestLearnWithEdit(t *testing.T) {
 	for _, state := range []Learning{Trying, Proving} {
-		j := learn(t, learningEffects, nil)
+		j := learn(t, learningEffects)
 		j.until(func() bool { return j.l.State == state })
 		j.run(5 * time.Second)
 		edit := versionOf(t, "allgather,0,inf,ring,simple,3,-1,-1\n")
@@ -152,14 +162,14 @@ func TestLearnWithEdit(t *testing.T) {
 
 // A job that goes on from what an earlier one has learned needs fewer blocks, and what was dropped stays so.
 func TestLearnGoesOn(t *testing.T) {
-	j := learn(t, learningEffects, nil)
+	j := learn(t, learningEffects)
 	j.until(func() bool { return j.l.experiment != nil && len(j.l.experiment.blocks) >= 15 })
 	j.l.stop(t.Context())
 	first := j.saved[len(j.saved)-1]
 	if first.State != Stopped || first.Blocks < 15 {
 		t.Fatalf("%s after %d blocks", first.State, first.Blocks)
 	}
-	j = learn(t, learningEffects, &first)
+	j = learn(t, learningEffects, first, Evidence{Factors: []Factor{{Coll: "reduce"}}})
 	e := j.end()
 	if e.State != Learned || e.Blocks <= first.Blocks || e.Factors[0].Arms[2].Dropped != "worse" || len(e.Of) != 2 {
 		t.Errorf("%s: %+v\nafter %+v", e.State, e.Factors, first.Factors)
@@ -169,7 +179,7 @@ func TestLearnGoesOn(t *testing.T) {
 
 // A block that is surely slow is left before it ends.
 func TestLearnLeavesBadBlocks(t *testing.T) {
-	j := learn(t, [][]float64{{0, 0.5}, {0, 0.01}}, nil)
+	j := learn(t, [][]float64{{0, 0.5}, {0, 0.01}})
 	j.slower(800 * time.Millisecond) // blocks of many steps
 	e := j.end()
 	if a := e.Factors[0].Arms[1]; a.Dropped != "worse" || e.LostSteps > 60 {

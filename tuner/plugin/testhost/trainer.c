@@ -4,6 +4,7 @@
  *   data      gradients in buckets (DDP)
  *   sharded   layers are gathered, and their gradients scattered (FSDP)
  *   tensor    many small AllReduces by two ranks, groups of large calls by ranks of the same part
+ *   hybrid    layers are gathered by ranks of the same part, and their parts summed by two ranks (FSDP and TP)
  *   pipeline  two stages that make different calls, and what they have in common
  *
  * A step takes `step` us. Calls take four tenths of that if none of them is slow, and the rest is compute.
@@ -68,6 +69,16 @@ static void tensor(void) {
     for (int i = 0; i < 4; i++) add(FAR, COLL_ALL_GATHER, 4 * 32 * MiB, 4);
 }
 
+static void hybrid(void) {
+    for (int i = 0; i < 48; i++) {
+        add(FAR, COLL_ALL_GATHER, 64 * MiB, 1);
+        for (int k = 0; k < 2; k++) add(NEAR, COLL_ALL_REDUCE, 16 * MiB, 1);
+        if (i >= 24) add(FAR, COLL_REDUCE_SCATTER, 64 * MiB, 1);
+    }
+    for (int i = 0; i < 3; i++) add(NEAR, COLL_ALL_REDUCE, 16 * KiB, 1); /* the loss, by parts of the vocabulary */
+    add(WORLD, COLL_ALL_REDUCE, 4, 1);                                     /* the norm */
+}
+
 static void pipeline(void) {
     bool last = set.id / 2;
     for (int i = 0; i < 16; i++) add(WORLD, -1, 4 * MiB, 1); /* microbatches */
@@ -80,7 +91,7 @@ static void pipeline(void) {
 static const struct {
     const char *name;
     void (*make)(void);
-} kinds[] = {{"data", data}, {"sharded", sharded}, {"tensor", tensor}, {"pipeline", pipeline}};
+} kinds[] = {{"data", data}, {"sharded", sharded}, {"tensor", tensor}, {"hybrid", hybrid}, {"pipeline", pipeline}};
 
 double chance(uint64_t step, uint64_t what) {
     return (double)(mix(mix(set.seed ^ step << 20) + what) >> 11) / (double)(1ull << 53);

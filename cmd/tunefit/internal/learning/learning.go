@@ -13,22 +13,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// Surely is how many standard errors make an effect sure. Intervals, of 95 %, are as wide either way.
-const Surely = 2
-
-// Estimated reports whether anything is known of an arm's effect. That of NCCL's choice is 0.
-func Estimated(a trial.Arm) bool { return a.Blocks > 0 && a.Error > 0 }
-
-// Leader is the arm that shortens steps for sure, and more than the others of its factor; nil: none does.
-func Leader(f trial.Factor) (best *trial.Arm) {
-	for i, a := range f.Arms {
-		if a.Dropped == "" && Estimated(a) && a.Effect < -Surely*a.Error && (best == nil || a.Effect < best.Effect) {
-			best = &f.Arms[i]
-		}
-	}
-	return best
-}
-
 // Shape names a kind of calls: allreduce 4KiB - 8KiB.
 func Shape(f trial.Factor) string { return f.Coll + " " + commspec.SizeRange(f.MinBytes, f.MaxBytes) }
 
@@ -37,7 +21,7 @@ func Percent(effect float64) string { return fmt.Sprintf("%+.1f %%", 100*effect)
 
 // Range writes the 95 % interval of an effect, in percent: (-2.6 .. -1.7).
 func Range(effect, err float64) string {
-	return fmt.Sprintf("(%+.1f .. %+.1f)", 100*(effect-Surely*err), 100*(effect+Surely*err))
+	return fmt.Sprintf("(%+.1f .. %+.1f)", 100*(effect-trial.Surely*err), 100*(effect+trial.Surely*err))
 }
 
 // Headline says in a line what was tried, what it is worth and what it cost.
@@ -54,7 +38,8 @@ func Headline(e trial.Evidence) string {
 		if f.Settled {
 			settled++
 		}
-		if a := Leader(f); a != nil {
+		if k := f.Leader(); k > 0 {
+			a := &f.Arms[k]
 			leaders, sum, variance = leaders+1, sum+a.Effect, variance+a.Error*a.Error
 			if most == nil || a.Effect < most.Effect {
 				best, most = f, a
