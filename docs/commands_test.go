@@ -70,27 +70,32 @@ func testFigures(t *testing.T) {
 	if verdict, _, _ := strings.Cut(out, "\n"); !strings.Contains(all["docs/MODEL.md"], "\n    "+verdict+"\n") {
 		t.Errorf("docs/MODEL.md does not say %q", verdict)
 	}
-	var found struct {
-		Groups []struct {
-			Nodes   int
-			Policy  struct{ Mean, P95, Max float64 } `json:"tried_vs_best"`
-			Default struct{ Mean float64 }           `json:"default_vs_best"`
+	for grid, machines := range map[string]map[int]string{
+		"mi355x-allreduce": {8: "8 AMD MI355X, RCCL", 16: "2 x 8 AMD MI355X, RCCL"},
+		"a6000-allreduce":  {2: "2 NVIDIA RTX A6000, NCCL", 4: "4 NVIDIA RTX A6000, NCCL"},
+	} {
+		var found struct {
+			Groups []struct {
+				Ranks   int
+				Policy  struct{ Mean, P95, Max float64 } `json:"tried_vs_best"`
+				Default struct{ Mean float64 }           `json:"default_vs_best"`
+			}
 		}
-	}
-	out = shell(t, t.TempDir(), "build/tunefit fit docs/measured/mi355x-allreduce.csv --json 2>/dev/null")
-	if err := json.Unmarshal([]byte(out), &found); err != nil || len(found.Groups) != 2 {
-		t.Fatalf("fit prints something else than expected (%v):\n%s", err, out)
-	}
-	for _, g := range found.Groups {
-		gpus := map[int]string{1: "8", 2: "2 x 8"}[g.Nodes]
-		text := func(v float64) string { return fmt.Sprintf("%.3f", v) }
-		policy, p95, most, alone := text(g.Policy.Mean), text(g.Policy.P95), text(g.Policy.Max), text(g.Default.Mean)
-		if want := "| " + gpus + " GPUs | " + alone + " | " + policy; !strings.Contains(all["README.md"], want) {
-			t.Errorf("README.md does not say %q", want)
+		out := shell(t, t.TempDir(), "build/tunefit fit docs/measured/"+grid+".csv --json 2>/dev/null")
+		if err := json.Unmarshal([]byte(out), &found); err != nil || len(found.Groups) != len(machines) {
+			t.Fatalf("fit prints something else than expected (%v):\n%s", err, out)
 		}
-		if want := "| AllReduce, " + gpus + " MI355X | " + policy + " | " + p95 + " | " + most + " | " + alone +
-			" |"; !strings.Contains(all["docs/MODEL.md"], want) {
-			t.Errorf("docs/MODEL.md does not say %q", want)
+		for _, g := range found.Groups {
+			text := func(v float64) string { return fmt.Sprintf("%.3f", v) }
+			policy, p95, most, alone := text(g.Policy.Mean), text(g.Policy.P95), text(g.Policy.Max), text(g.Default.Mean)
+			row := "| " + machines[g.Ranks] + " | "
+			if want := row + alone + " | " + policy + " |"; !strings.Contains(all["README.md"], want) {
+				t.Errorf("README.md does not say %q", want)
+			}
+			if want := row + alone + " | " + policy + " | " + p95 + " | " + most + " |"; !strings.Contains(
+				all["docs/MODEL.md"], want) {
+				t.Errorf("docs/MODEL.md does not say %q", want)
+			}
 		}
 	}
 	home := t.TempDir()

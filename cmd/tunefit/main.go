@@ -1,6 +1,6 @@
 // Command tunefit learns tuning policies, shows what they decide, checks, tests and compares them, and shows a
 // machine as NCCL sees it.
-// Run it without arguments for the list of commands; README.md begins with five of them, and docs/CHECKS.md,
+// Run it without arguments for the list of commands; README.md shows the first ones, and docs/CHECKS.md,
 // docs/MODEL.md, docs/LIVE.md and docs/TOPOLOGY.md have the rest.
 package main
 
