@@ -185,8 +185,8 @@ var sharedAttrs = map[string]string{
 // keptAttr is a number, a PCI address, a mask, a speed, or what a processor calls its maker: GenuineIntel.
 var keptAttr = regexp.MustCompile(`^((0x)?[0-9a-fA-F.:,-]*|[\d.]+ GT/s( PCIe)?|x86_64|arm64|ppc64|[A-Za-z ]{12})$`)
 
-// element takes from a topology what names the machine, and attributes that are not known. Ports of one NIC have one GUID, CPUs of
-// one host one hash: the numbers that take their place are equal where these were.
+// element takes from a topology what names the machine, and attributes that are not known. Ports of one NIC have one
+// GUID, CPUs of one host one hash: the numbers that take their place are equal where these were.
 func (s sharing) element(e *topo.Element) {
 	attrs := e.Attrs
 	e.Attrs = nil
