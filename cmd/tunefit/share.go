@@ -47,8 +47,9 @@ tunefit import reads. The folder of a sweep stands for its sweep.csv. The bundle
 
 It removes host names, the names of logs with their paths, the time of the day, and
 tuners that are not this one. It removes the value of any field that does not look like
-what the field is for. It prints all that it removed, and saves no log. Look into the
+what the field is for. It prints what it removed, and saves no log. Look into the
 bundle before you send it: tar -xzOf BUNDLE.tar.gz bundle/measurements.csv
+
 Equal measurements give equal bundles.`,
 		Example: `  tunefit share sweeps/first.csv -o bundle.tar.gz
   tunefit share sweeps -o cluster.tar.gz --topo system.xml`,
@@ -86,7 +87,9 @@ func (f *shareFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	var samples []bench.Sample
 	for _, r := range results {
-		samples = slices.Concat(samples, r.Samples, r.Failed, r.NotOffered)
+		for _, of := range [][]bench.Sample{r.Samples, r.Failed, r.NotOffered} {
+			samples = append(samples, of...)
+		}
 	}
 	if len(samples) == 0 {
 		return errors.New("not one usable measurement: nothing was written")
