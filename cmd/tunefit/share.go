@@ -145,7 +145,7 @@ var (
 	keptNothing = regexp.MustCompile(`^`)
 	keptWord    = regexp.MustCompile(`^\w{1,16}$`)
 	keptGPU     = regexp.MustCompile(`^[\w .()+-]{1,200}$`)
-	keptNCCL    = regexp.MustCompile(`^(RCCL )?\d+(\.\d+){1,3}$`)
+	keptNCCL    = regexp.MustCompile(`^(RCCL|(RCCL )?\d+(\.\d+){1,3})$`)
 	keptDriver  = regexp.MustCompile(`^(CUDA |ROCm )?\d+(\.\d+)*$`)
 	keptDay     = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
 	keptTuner   = regexp.MustCompile(`^nccl-tuner-go[ \d.]*$`)

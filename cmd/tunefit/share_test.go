@@ -39,6 +39,7 @@ const contributorsSweep = `collective,size_bytes,dtype,redop,algorithm,protocol,
 allreduce,4096,float,sum,,,,1,8,0,default,30,verify:/scratch/wintermute/run#8675309,Example GPU,node-alpha-17 node-beta-18,2.28.9,550.54.15,2026-08-04T11:22:33,
 allreduce,4096,float,sum,ring,ll,4,1,8,0,forced,20,/scratch/wintermute/b.log:7,Example GPU,node-alpha-17,2.28.9,550.54.15,2026-08-04T11:22:33,nccl-tuner-go 0.1.0
 allreduce,8192,float of wintermute's,sum@skynet,ring,ll,4,1,8,0,forced,21,x:7,Example/GPU@node-alpha-17,,2.28.9-node-alpha-17,driver of node-alpha-17,yesterday on node-alpha-17,
+allreduce,16384,float,sum,tree,ll,4,1,8,0,forced,22,x:8,AMD Example,,RCCL,ROCm 7.0.2,2026-08-04,
 `
 
 const contributorsTopology = `<!-- node-alpha-17, wintermute -->
@@ -146,6 +147,7 @@ func TestShareKeepsMeasurements(t *testing.T) {
 all_reduce,4096,float,sum,,,,1,8,0,default,30,,,verify:log1,Example GPU,,2.28.9,550.54.15,2026-08-04,
 all_reduce,4096,float,sum,ring,ll,4,1,8,0,forced,20,,,log2,Example GPU,,2.28.9,550.54.15,2026-08-04,nccl-tuner-go 0.1.0
 all_reduce,8192,,,ring,ll,4,1,8,0,forced,21,,,log3,,,,,,
+all_reduce,16384,float,sum,tree,ll,4,1,8,0,forced,22,,,log3,AMD Example,,RCCL,ROCm 7.0.2,2026-08-04,
 all_reduce,1048576,float,sum,ring,,,2,2,0,forced,41.5,25.27,25.27,log4,Example GPU,,2.28.9,,,another
 all_reduce,1048576,float,sum,ring,,,2,2,1,forced,40.25,26.05,26.05,log4,Example GPU,,2.28.9,,,another
 all_reduce,2097152,float,sum,ring,,,2,2,0,forced,61.5,34.1,34.1,log4,Example GPU,,2.28.9,,,another
