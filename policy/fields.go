@@ -57,6 +57,11 @@ func (c *fieldReader) readRule(rule *Rule) {
 			suggest.Quote(text)))
 		return
 	}
+	if text := c.field("min_bytes"); strings.HasPrefix(text, "[") || strings.HasPrefix(text, "(") {
+		c.fail("min_bytes", fmt.Errorf("%s is part of an interval, as NCCLX writes them (allowed: a number of bytes; "+
+			"docs/CSV.md says how to write NCCLX's rules here)", suggest.Quote(text)))
+		return
+	}
 	c.checkLength()
 	*rule = anyRule
 	rule.Line = c.line

@@ -46,7 +46,8 @@ var exampleFiles = map[string]string{
 func TestHelpExamples(t *testing.T) {
 	env := testlib.Env
 	commands := []*cobra.Command{
-		simulateCommand(env), importCommand(env), fitCommand(env), evalCommand(env), compareCommand(env), learnCommand(),
+		simulateCommand(env), importCommand(env), shareCommand(env), fitCommand(env), evalCommand(env), compareCommand(env),
+		learnCommand(),
 		plotCommand(env), planCommand(env),
 		statusCommand(), pushCommand(env), gcCommand(),
 		showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env),

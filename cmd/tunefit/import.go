@@ -124,25 +124,18 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	} else if job {
 		return f.importProfile(cmd, files, found)
 	}
-	var results []*bench.Result
-	var samples [][]bench.Sample
-	kept := 0
 	in := newReader(f.in, cmd, files, found, f.force)
 	in.opts = opts
-	for _, file := range files {
-		if r, _ := in.read(file); r != nil {
-			results = append(results, r)
-			samples = append(samples, r.Samples, r.Failed, r.NotOffered)
-			kept += len(r.Samples)
-		}
-	}
-	in.progress.End()
-	for _, n := range in.notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), n)
-	}
-	if len(in.failed) > 0 {
+	results, err := in.all(cmd.ErrOrStderr(), files)
+	if err != nil {
 		return fmt.Errorf("%w\nnothing was written (import the directory instead: files without measurements are left "+
-			"out then)", errors.Join(in.failed...))
+			"out then)", err)
+	}
+	var samples [][]bench.Sample
+	kept := 0
+	for _, r := range results {
+		samples = append(samples, r.Samples, r.Failed, r.NotOffered)
+		kept += len(r.Samples)
 	}
 	writeImport(cmd.ErrOrStderr(), results)
 	if kept == 0 {

@@ -65,7 +65,8 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 			topoCommand(env),
 		}},
 		{"Run and watch:", []*cobra.Command{doctorCommand(), pushCommand(env), statusCommand(), gcCommand()}},
-		{"Data:", []*cobra.Command{importCommand(env), profileCommand(env), plotCommand(env), simulateCommand(env)}},
+		{"Data:", []*cobra.Command{importCommand(env), shareCommand(env), profileCommand(env), plotCommand(env),
+			simulateCommand(env)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, c := range group.commands {

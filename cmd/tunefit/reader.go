@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,6 +33,20 @@ type reader struct {
 func newReader(inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool, anyway bool) *reader {
 	return &reader{Inputs: inputs, found: found, anyway: anyway,
 		progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{}}
+}
+
+// all reads files, and prints what there is to note of them.
+func (in *reader) all(notes io.Writer, files []string) (results []*bench.Result, err error) {
+	for _, file := range files {
+		if r, _ := in.read(file); r != nil {
+			results = append(results, r)
+		}
+	}
+	in.progress.End()
+	for _, n := range in.notes {
+		fmt.Fprintln(notes, n)
+	}
+	return results, errors.Join(in.failed...)
 }
 
 // read returns the measurements of a file and its digest; nil if the file is left out or cannot be read.
