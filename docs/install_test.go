@@ -38,8 +38,8 @@ func TestInstall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	dir := t.TempDir()
-	make := func(target string) { shell(t, dir, "umask 077; make -s "+target+" PREFIX="+dir+"/prefix") }
+	home, dir := t.TempDir(), t.TempDir()
+	make := func(target string) { shell(t, home, "umask 077; make -s "+target+" DESTDIR="+dir+" PREFIX=/prefix") }
 	make("install")
 	found := installed(t, dir)
 	for _, want := range []string{"bin/tunefit", "lib/libnccl-tuner-go.so", "share/doc/nccl-tuner-go/LICENSE",
@@ -63,7 +63,7 @@ func TestInstall(t *testing.T) {
 			}
 		}
 	}
-	shell(t, dir, "bash -n $HOME/prefix/share/bash-completion/completions/tunefit && $HOME/prefix/bin/tunefit --version")
+	shell(t, home, "bash -n "+dir+"/prefix/share/bash-completion/completions/tunefit; "+dir+"/prefix/bin/tunefit --version")
 
 	make("uninstall")
 	if left := installed(t, dir); len(left) > 0 {
