@@ -246,7 +246,7 @@ dist: ## build release tarballs for x86-64 and arm64, glibc 2.17 or later, into 
 	@.ci/dist
 
 .PHONY: dist-check
-dist-check: dist ## build the tarballs again elsewhere and compare; run them on an old glibc: some 15 minutes
+dist-check: dist ## build the tarballs again elsewhere and compare; run them on an old glibc
 	@.ci/dist-check
 
 .PHONY: clean
