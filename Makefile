@@ -46,7 +46,7 @@ HOST       := internal/host/host.c
 # Only what exports.map names leaves the library; all symbols are bound when it is loaded,
 # after which its tables of addresses cannot be written; and the Go runtime in it sends
 # no signals to preempt goroutines: it is a guest. Go's build ID, which depends on the
-# checkout's path by these flags, gives way to a hash of the content.
+# paths of checkout and compiler, gives way to a hash of the content, in tunefit, too.
 SO_LDFLAGS := -s -w -X=runtime.godebugDefault=asyncpreemptoff=1 -buildid= -B none \
 	"-extldflags=-Wl,--version-script=$(CURDIR)/tuner/plugin/exports.map,-z,relro,-z,now,--build-id=sha1" $(GO_LDFLAGS)
 # The same sources give the same files, whoever owns the checkout.
@@ -83,7 +83,8 @@ $(OVERLAY): Makefile
 $(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
 	@mkdir -p $(BUILD)
 	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
-	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w' -o $@ ./cmd/tunefit
+	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w -buildid= -B none -extldflags=-Wl,--build-id=sha1' \
+		-o $@ ./cmd/tunefit
 
 $(EMPTY): tuner/plugin/testhost/empty.c internal/abi/abi.h
 	@mkdir -p $(BUILD)
