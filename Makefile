@@ -46,7 +46,7 @@ HOST       := internal/host/host.c
 # Only what exports.map names leaves the library; all symbols are bound when it is loaded,
 # after which its tables of addresses cannot be written; and the Go runtime in it sends
 # no signals to preempt goroutines: it is a guest. Go's build ID, which depends on the
-# checkout's path by these flags, gives way to a hash of the content.
+# paths of checkout and compiler, gives way to a hash of the content, in tunefit, too.
 SO_LDFLAGS := -s -w -X=runtime.godebugDefault=asyncpreemptoff=1 -buildid= -B none \
 	"-extldflags=-Wl,--version-script=$(CURDIR)/tuner/plugin/exports.map,-z,relro,-z,now,--build-id=sha1" $(GO_LDFLAGS)
 # The same sources give the same files, whoever owns the checkout.
@@ -83,7 +83,8 @@ $(OVERLAY): Makefile
 $(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
 	@mkdir -p $(BUILD)
 	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
-	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w' -o $@ ./cmd/tunefit
+	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w -buildid= -B none -extldflags=-Wl,--build-id=sha1' \
+		-o $@ ./cmd/tunefit
 
 $(EMPTY): tuner/plugin/testhost/empty.c internal/abi/abi.h
 	@mkdir -p $(BUILD)
@@ -205,14 +206,49 @@ soak: ## edit the files of real ranks, then simulate their agreement for hours (
 verify: ## check the models of the ranks' agreement (docs/protocol); needs spin and a C compiler
 	@docs/protocol/verify.sh
 
+# What is installed besides the two programs. docs/share.sh makes it.
+SHARE := $(addprefix share/,doc/nccl-tuner-go/LICENSE man/man1/tunefit.1 man/man7/libnccl-tuner-go.7 \
+	bash-completion/completions/tunefit zsh/site-functions/_tunefit fish/vendor_completions.d/tunefit.fish) \
+	$(patsubst configs/%,share/nccl-tuner-go/%,$(shell find configs/recipes configs/policies -type f))
+
+# It is what tunefit says of itself. One for another processor cannot run here.
+TUNEFIT_HERE := $(if $(CROSS),build/tunefit,$(TUNEFIT))
+ifneq ($(CROSS),)
+build/tunefit:
+	@$(MAKE) --no-print-directory GOARCH= CC=gcc BUILD=build $@
+endif
+
+$(BUILD)/share: $(TUNEFIT_HERE) docs/share.sh LICENSE README.md $(wildcard docs/*.md) $(shell find configs/recipes configs/policies)
+	@docs/share.sh $< $@
+
 .PHONY: install
-install: all ## install into PREFIX (default /usr/local), safely while jobs run
+install: all $(BUILD)/share ## install into PREFIX (default /usr/local), safely while jobs run
 	@# A running job has the old library mapped: replace the file, never its content.
 	install -d -m 755 $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(SO) $(DESTDIR)$(PREFIX)/lib/.libnccl-tuner-go.so.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/.libnccl-tuner-go.so.new $(DESTDIR)$(PREFIX)/lib/libnccl-tuner-go.so
 	install -m 755 $(TUNEFIT) $(DESTDIR)$(PREFIX)/bin/.tunefit.new
 	mv -f $(DESTDIR)$(PREFIX)/bin/.tunefit.new $(DESTDIR)$(PREFIX)/bin/tunefit
+	@# Manual pages, completions, recipes, sample policies, the licence.
+	@for f in $(SHARE); do \
+		mode=644; [ ! -x $(BUILD)/$$f ] || mode=755; \
+		install -D -m $$mode $(BUILD)/$$f $(DESTDIR)$(PREFIX)/$$f || exit 1; \
+	done
+
+.PHONY: uninstall
+uninstall: ## remove from PREFIX what install put there
+	cd $(DESTDIR)$(PREFIX)/ && rm -f lib/libnccl-tuner-go.so bin/tunefit $(SHARE)
+	@cd $(DESTDIR)$(PREFIX)/ && for d in share/nccl-tuner-go share/doc/nccl-tuner-go; do \
+		[ ! -d $$d ] || find $$d -depth -type d -empty -delete; \
+	done
+
+.PHONY: dist
+dist: ## build release tarballs for x86-64 and arm64, glibc 2.17 or later, into build/dist (docs/RELEASE.md)
+	@.ci/dist
+
+.PHONY: dist-check
+dist-check: dist ## build the tarballs again elsewhere and compare; run them on an old glibc
+	@.ci/dist-check
 
 .PHONY: clean
 clean: ## remove build/
@@ -220,4 +256,4 @@ clean: ## remove build/
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -4,6 +4,7 @@
  */
 #include "scenario.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -30,6 +31,17 @@ const char *in_dir(const char *name) {
 }
 
 int few(int n) { return getenv("SCENARIO_FEW") ? n / 10 : n; }
+
+size_t allocated(void) {
+#if __GLIBC_PREREQ(2, 33)
+    struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+#else /* of which zig's headers say that it is deprecated in all releases */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    struct mallinfo m = mallinfo();
+    return (size_t)(unsigned)m.uordblks + (unsigned)m.hblkhd;
+#endif
+}
 
 void write_policy(const char *name, const char *text) {
     FILE *f = fopen(in_dir(name), "w");

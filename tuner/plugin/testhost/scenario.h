@@ -38,6 +38,9 @@ void write_policy(const char *name, const char *text);
 /* Writes the file and makes it the policy of communicators opened from now on. */
 void use_policy(const char *name, const char *text);
 
+/* Returns how many bytes malloc has given out; before glibc 2.33 this is told modulo 4 GiB. */
+size_t allocated(void);
+
 /* Loads the tuner; abi 0 takes its newest version. */
 struct host load(int abi);
 void *open_comm(const struct host *h, size_t ranks, size_t nodes);

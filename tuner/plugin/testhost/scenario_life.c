@@ -1,7 +1,6 @@
 /* What happens over the life of a process: caching, threads, forks, signals, and settings that change. */
 #include "scenario.h"
 
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -108,10 +107,9 @@ void remembers(void) {
     finalize(&h, ctx);
     CHECK(times_asked == 100, "asked for %d times", times_asked);
     CHECK(host_init(&h, &comm, &ctx) == RESULT_SUCCESS, "init");
-    struct mallinfo2 before = mallinfo2();
+    size_t before = allocated();
     for (int i = 0; i < few(100000); i++) ask(&h, ctx, COLL_ALL_REDUCE, (size_t)i * 4100);
-    struct mallinfo2 after = mallinfo2();
-    size_t grown = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
+    size_t grown = allocated() - before;
     CHECK(grown < 2 * MiB, "%zu bytes more after %d shapes", grown, few(100000));
     finalize(&h, ctx);
 }

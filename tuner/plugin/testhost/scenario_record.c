@@ -2,7 +2,6 @@
 #include "scenario.h"
 
 #include <dlfcn.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -147,11 +146,11 @@ void unrecorded(void) {
         p = profiler(&h, abi);
         void *ctx = NULL;
         int mask = 0;
-        size_t before = mallinfo2().uordblks;
+        size_t before = allocated();
         CHECK(p->init(&ctx, 1, &mask, NULL, 1, 8, 0, to_stdout) == RESULT_SUCCESS && !ctx, "v%d: init", abi);
         CHECK(mask == 0, "v%d: mask %x", abi, mask);
         /* A communicator's tables take 24 KiB. A thread of Go's that starts meanwhile takes a few. */
-        size_t after = mallinfo2().uordblks, more = after > before ? after - before : 0;
+        size_t after = allocated(), more = after > before ? after - before : 0;
         CHECK(getenv("NCCL_TUNER_RECORD") || more < 16 << 10, "v%d: %zu bytes", abi, more);
         call(NULL, coll("AllReduce", 1, "ncclInt8", 1, "RING", "LL"));
         CHECK(p->stop(NULL) == RESULT_SUCCESS && p->state(NULL, 22, NULL) == RESULT_SUCCESS, "no event");

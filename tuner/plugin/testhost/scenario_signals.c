@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ static void tick(int sig) {
     for (size_t i = 0; i < sizeof much; i++) much[i] = (char)sig;
     char *here = __builtin_frame_address(0);
     ticks++;
-    if (gettid() != host_thread) on_other_thread++;
+    if (syscall(SYS_gettid) != host_thread) on_other_thread++;
     else if (here < stack_low || here >= stack_high) on_other_stack++;
 }
 
@@ -56,7 +57,7 @@ void profiled(void) {
     size_t size;
     pthread_getattr_np(pthread_self(), &attr);
     pthread_attr_getstack(&attr, &base, &size);
-    stack_low = base, stack_high = stack_low + size, host_thread = gettid();
+    stack_low = base, stack_high = stack_low + size, host_thread = (pid_t)syscall(SYS_gettid);
     sigset_t own, now;
     sigemptyset(&own);
     sigaddset(&own, SIGUSR2);

@@ -42,7 +42,8 @@ func TestDoctorUnloadable(t *testing.T) {
 		words       []string
 	}{
 		{needs, "", []string{needs, "needs GLIBC_2.99, and here is glibc 2.31; it was built by GCC",
-			"build it on this machine (make), or on one whose glibc is 2.31 or older"}},
+			"take a release's library, which needs glibc 2.17, or build it on this machine (make), or on one whose glibc " +
+				"is 2.31 or older"}},
 		{"libneeds.so", dir, []string{needs, "needs GLIBC_2.99"}},
 		{"needs", filepath.Dir(gcc(t, filepath.Join(dir, "libnccl-tuner-needs.so"),
 			"extern int here(void); int asks(void) { return here(); }", "-nostdlib", newer)), []string{"GLIBC_2.99"}},
