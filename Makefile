@@ -214,10 +214,18 @@ install: all ## install into PREFIX (default /usr/local), safely while jobs run
 	install -m 755 $(TUNEFIT) $(DESTDIR)$(PREFIX)/bin/.tunefit.new
 	mv -f $(DESTDIR)$(PREFIX)/bin/.tunefit.new $(DESTDIR)$(PREFIX)/bin/tunefit
 
+.PHONY: packages
+packages: ## deb, rpm, Python wheel and OCI image of what make dist left in build/dist, into build/packages
+	configs/packaging/build.sh $(wildcard build/dist/root-*)
+
+.PHONY: packages-check
+packages-check: packages ## install, use and remove them in clean roots; the first time debootstrap takes minutes
+	PACKAGES=$(CURDIR)/build/packages go test -count=1 -v -timeout 30m ./internal/packaging
+
 .PHONY: clean
 clean: ## remove build/
 	rm -rf $(BUILD)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes packages of trees that hold lib, bin and share, into build/packages:
+# Makes packages of trees that hold lib, bin and share, into the folder OUT, build/packages if unset:
 #   configs/packaging/build.sh build/dist/root-amd64 build/dist/root-arm64
 # The same commit and trees give the same packages, byte for byte.
 set -eu
 cd "$(dirname "$0")/../.."
 [ -d "${1-}/lib" ] || { echo "${1:-build/dist/root-ARCH}: there is no such tree: run make dist" >&2; exit 1; }
 
-out=build/packages
+out=${OUT:-build/packages}
 VERSION=$(sed -n 's/^const Release = "\(.*\)"$/\1/p' tuner/comm.go)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 HOMEPAGE=https://github.com/nccl-tuner-go/nccl-tuner-go
