@@ -1,8 +1,12 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -173,9 +177,43 @@ func TestSystemPackages(t *testing.T) {
 	}
 }
 
-// pip checks the wheel's list of files, and removes by it what it has installed.
+// listed reports where a wheel's list of files, which pip does not check, is not what the wheel has.
+func listed(t *testing.T, wheel string) {
+	t.Helper()
+	archive, err := zip.OpenReader(wheel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	var record string
+	want := map[string]string{}
+	for _, file := range archive.File {
+		r, err := file.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(content)
+		want[file.Name] = fmt.Sprintf("sha256=%s,%d", base64.RawURLEncoding.EncodeToString(sum[:]), len(content))
+		if strings.HasSuffix(file.Name, ".dist-info/RECORD") {
+			want[file.Name], record = ",", string(content)
+		}
+	}
+	got := map[string]string{}
+	for line := range strings.Lines(record) {
+		name, about, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ",")
+		got[name] = about
+	}
+	same(t, "RECORD", got, want)
+}
+
+// What pip has installed works, and goes.
 func TestWheel(t *testing.T) {
 	wheel := find(t, "*_"+arch()+".whl")
+	listed(t, wheel)
 	need(t, false, "python3-venv", "python3")
 	venv := filepath.Join(t.TempDir(), "venv")
 	do(t, "python3", "-m", "venv", venv)
