@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"maps"
@@ -80,6 +81,27 @@ func TestRecipeSbatch(t *testing.T) {
 	if out, err := exec.Command("sbatch", "--wait", "--output="+log, recipe("train.sbatch"),
 		"false").CombinedOutput(); err == nil {
 		t.Errorf("%s", out)
+	}
+}
+
+// A real Slurm sets for each task what the packages' prolog prints, but not what the user has set.
+func TestTaskProlog(t *testing.T) {
+	testlib.Slurm(t, 1)
+	share, err := filepath.Abs(filepath.Join(testlib.Root, "configs/packaging/share"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := filepath.Join(filepath.Dir(share), "lib", cli.LibraryName)
+	os.Unsetenv("NCCL_TUNER_PLUGIN")
+	for _, set := range []string{"", "mine"} {
+		if set != "" {
+			t.Setenv("NCCL_TUNER_PLUGIN", set)
+		}
+		out, err := exec.Command("srun", "--ntasks=2", "--task-prolog="+filepath.Join(share, "task_prolog.sh"), "sh", "-c",
+			"echo NCCL_TUNER_PLUGIN=$NCCL_TUNER_PLUGIN").Output()
+		if want := "NCCL_TUNER_PLUGIN=" + cmp.Or(set, plugin) + "\n"; err != nil || string(out) != want+want {
+			t.Errorf("%v: %s, want %s twice", err, out, want)
+		}
 	}
 }
 
