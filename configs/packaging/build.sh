@@ -4,7 +4,7 @@
 # The same commit and trees give the same packages, byte for byte.
 set -eu
 cd "$(dirname "$0")/../.."
-[ -d "${1-}/lib" ] || { echo "${1:-build/dist/root-ARCH}: there is no such tree: run make dist" >&2; exit 1; }
+[ -d "${1-}/share/doc" ] || { echo "${1:-build/dist/root-ARCH}: there is no such tree: run make dist" >&2; exit 1; }
 
 out=${OUT:-build/packages}
 VERSION=$(sed -n 's/^const Release = "\(.*\)"$/\1/p' tuner/comm.go)
@@ -23,10 +23,9 @@ for tree; do
 	root=$out/roots/$ARCH
 	STAGE=$root/opt/nccl-tuner-go
 	export ARCH GLIBC STAGE
-	mkdir -p "$STAGE/share"
-	cp -R "$tree/." LICENSE "$STAGE/"
+	mkdir -p "$STAGE"
+	cp -R "$tree/." "$STAGE/"
 	cp -R configs/packaging/share/. "$STAGE/share/"
-	mv "$STAGE/LICENSE" "$STAGE/share/"
 	chmod -R go=u-w "$root"
 	CGO_ENABLED=0 GOARCH=$ARCH go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$root/copy" ./internal/packaging/copy
 	find "$root" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
