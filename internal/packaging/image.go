@@ -23,8 +23,8 @@ type object = map[string]any
 
 const media = "application/vnd.oci.image."
 
-// image writes an image layout as the Open Container Initiative's image specification 1.1 has it, as a tar file. It is an
-// index of images from scratch: one for each "ARCH=ROOT", with one layer, the files in ROOT.
+// image writes an image layout as the Open Container Initiative's image specification 1.1 has it, as a tar file. It is
+// an index of images from scratch: one for each "ARCH=ROOT", with one layer, the files in ROOT.
 func (r release) image(out string, roots []string) error {
 	blobs := map[string][]byte{}
 	blob := func(kind string, content []byte) object {

@@ -1,5 +1,5 @@
-// Command copy copies the files of /opt/nccl-tuner-go to the folder that it is given. It is the program of the container
-// image, which has no shell: a DaemonSet copies to the host with it, an init container to a volume.
+// Command copy copies the files of /opt/nccl-tuner-go to the folder that it is given. It is the program of the
+// container image, which has no shell: a DaemonSet copies to the host with it, an init container to a volume.
 package main
 
 import (
