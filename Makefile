@@ -250,10 +250,18 @@ dist: ## build release tarballs for x86-64 and arm64, glibc 2.17 or later, into 
 dist-check: dist ## build the tarballs again elsewhere and compare; run them on an old glibc
 	@.ci/dist-check
 
+.PHONY: packages
+packages: ## deb, rpm, Python wheel and OCI image of what make dist left in build/dist, into build/packages
+	configs/packaging/build.sh $(wildcard build/dist/root-*)
+
+.PHONY: packages-check
+packages-check: packages ## install, use and remove them in clean roots; the first time debootstrap takes minutes
+	PACKAGES=$(CURDIR)/build/packages go test -count=1 -v -timeout 30m ./internal/packaging
+
 .PHONY: clean
 clean: ## remove build/
 	rm -rf $(BUILD)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 func recipe(name string) string { return filepath.Join(testlib.Root, "configs/recipes", name) }
@@ -78,6 +81,27 @@ func TestRecipeSbatch(t *testing.T) {
 	if out, err := exec.Command("sbatch", "--wait", "--output="+log, recipe("train.sbatch"),
 		"false").CombinedOutput(); err == nil {
 		t.Errorf("%s", out)
+	}
+}
+
+// A real Slurm sets for each task what the packages' prolog prints, but not what the user has set.
+func TestTaskProlog(t *testing.T) {
+	testlib.Slurm(t, 1)
+	share, err := filepath.Abs(filepath.Join(testlib.Root, "configs/packaging/share"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := filepath.Join(filepath.Dir(share), "lib", cli.LibraryName)
+	os.Unsetenv("NCCL_TUNER_PLUGIN")
+	for _, set := range []string{"", "mine"} {
+		if set != "" {
+			t.Setenv("NCCL_TUNER_PLUGIN", set)
+		}
+		out, err := exec.Command("srun", "--ntasks=2", "--task-prolog="+filepath.Join(share, "task_prolog.sh"), "sh", "-c",
+			"echo NCCL_TUNER_PLUGIN=$NCCL_TUNER_PLUGIN").Output()
+		if want := "NCCL_TUNER_PLUGIN=" + cmp.Or(set, plugin) + "\n"; err != nil || string(out) != want+want {
+			t.Errorf("%v: %s, want %s twice", err, out, want)
+		}
 	}
 }
 
@@ -148,6 +172,20 @@ type (
 		Metadata   meta
 		Data       map[string]string
 	}
+	daemonSet struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   meta
+		Spec       struct {
+			Selector struct {
+				MatchLabels map[string]string `yaml:"matchLabels"`
+			}
+			Template struct {
+				Metadata struct{ Labels map[string]string }
+				Spec     podSpec
+			}
+		}
+	}
 	service struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string
@@ -165,15 +203,17 @@ type (
 			Completions, Parallelism int
 			CompletionMode           string `yaml:"completionMode"`
 			BackoffLimit             int    `yaml:"backoffLimit"`
-			Template                 struct {
-				Spec struct {
-					Subdomain     string
-					RestartPolicy string `yaml:"restartPolicy"`
-					Containers    []container
-					Volumes       []volume
-				}
-			}
+			Template                 struct{ Spec podSpec }
 		}
+	}
+	podSpec struct {
+		Subdomain      string
+		RestartPolicy  string            `yaml:"restartPolicy"`
+		NodeSelector   map[string]string `yaml:"nodeSelector"`
+		Tolerations    []struct{ Key, Operator string }
+		InitContainers []container `yaml:"initContainers"`
+		Containers     []container
+		Volumes        []volume
 	}
 	volume struct {
 		Name      string
@@ -184,7 +224,8 @@ type (
 		PersistentVolumeClaim struct {
 			ClaimName string `yaml:"claimName"`
 		} `yaml:"persistentVolumeClaim"`
-		EmptyDir struct{ Medium string } `yaml:"emptyDir"`
+		EmptyDir *struct{ Medium string }    `yaml:"emptyDir"`
+		HostPath struct{ Path, Type string } `yaml:"hostPath"`
 	}
 	container struct {
 		Name, Image   string
@@ -206,30 +247,62 @@ type (
 	}
 )
 
-// readKubernetes reads the file as Kubernetes would, which refuses unknown fields and values of other kinds.
-func readKubernetes(t *testing.T) (policies configMap, names service, job kubernetesJob) {
+// readKubernetes reads a file as Kubernetes would, which refuses unknown fields and values of other kinds.
+func readKubernetes(t *testing.T, file string, objects ...any) {
 	t.Helper()
-	text, err := os.ReadFile(recipe("kubernetes.yaml"))
+	text, err := os.ReadFile(recipe(file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
-	for _, object := range []any{&policies, &names, &job} {
+	for _, object := range objects {
 		if err := d.Decode(object); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
-		t.Fatalf("more than 3 objects: %v", err)
+		t.Fatalf("more than %d objects: %v", len(objects), err)
 	}
-	return policies, names, job
+}
+
+// copiesTo returns the volume that a pod's first container copies the library to: by the release's image, whose
+// argument is the folder to copy to.
+func (p podSpec) copiesTo(t *testing.T) volume {
+	t.Helper()
+	c := p.InitContainers[0]
+	if c.Image != "registry.example/nccl-tuner-go:"+tuner.Release || len(c.Command) != 0 ||
+		!slices.Equal(c.Args, []string{c.VolumeMounts[0].MountPath}) {
+		t.Errorf("%+v", c)
+	}
+	i := slices.IndexFunc(p.Volumes, func(v volume) bool { return v.Name == c.VolumeMounts[0].Name })
+	if i < 0 {
+		t.Fatalf("there is no volume %s", c.VolumeMounts[0].Name)
+	}
+	return p.Volumes[i]
+}
+
+func TestRecipeKubernetesDaemonSet(t *testing.T) {
+	var set daemonSet
+	readKubernetes(t, "kubernetes-daemonset.yaml", &set)
+	pod := set.Spec.Template
+	if set.Kind != "DaemonSet" || set.APIVersion != "apps/v1" || set.Spec.Selector.MatchLabels["name"] == "" ||
+		!maps.Equal(set.Spec.Selector.MatchLabels, pod.Metadata.Labels) || len(pod.Spec.Containers) != 1 {
+		t.Errorf("%+v", set)
+	}
+	if v := pod.Spec.copiesTo(t); v.HostPath.Path != "/var/lib/nccl-tuner-go" ||
+		v.HostPath.Type != "DirectoryOrCreate" {
+		t.Errorf("%+v", v)
+	}
 }
 
 // The pod's environment leads to what is mounted; its command runs, with the mounts in a folder of the test's.
 func TestRecipeKubernetes(t *testing.T) {
 	dir, _ := site(t)
-	policies, names, job := readKubernetes(t)
+	var policies configMap
+	var names service
+	var job kubernetesJob
+	readKubernetes(t, "kubernetes.yaml", &policies, &names, &job)
 	if policies.Kind != "ConfigMap" || policies.APIVersion != "v1" || names.Kind != "Service" ||
 		names.APIVersion != "v1" || job.Kind != "Job" || job.APIVersion != "batch/v1" {
 		t.Errorf("%s %s %s", policies.Kind, names.Kind, job.Kind)
@@ -277,7 +350,11 @@ func TestRecipeKubernetes(t *testing.T) {
 		values[v.Name] = value
 		env = append(env, v.Name+"="+value)
 	}
-	library := strings.TrimPrefix(values["NCCL_TUNER_PLUGIN"], root) // of the image
+	library := strings.TrimPrefix(values["NCCL_TUNER_PLUGIN"], root) // in the folder that the init container fills
+	if v, m := pod.copiesTo(t), c.VolumeMounts[0]; v.EmptyDir == nil || m.Name != v.Name ||
+		library != m.MountPath+"/lib/"+cli.LibraryName {
+		t.Errorf("%+v, %+v, %s", v, m, library)
+	}
 	for _, err := range []error{os.MkdirAll(root+filepath.Dir(library), 0o755),
 		os.Symlink(testlib.Library, root+library)} {
 		if err != nil {

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Makes packages of trees that hold lib, bin and share, into the folder OUT, build/packages if unset:
+#   configs/packaging/build.sh build/dist/root-amd64 build/dist/root-arm64
+# The same commit and trees give the same packages, byte for byte.
+set -eu
+cd "$(dirname "$0")/../.."
+[ -d "${1-}/share/doc" ] || { echo "${1:-build/dist/root-ARCH}: there is no such tree: run make dist" >&2; exit 1; }
+
+out=${OUT:-build/packages}
+VERSION=$(sed -n 's/^const Release = "\(.*\)"$/\1/p' tuner/comm.go)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+HOMEPAGE=https://github.com/nccl-tuner-go/nccl-tuner-go
+MAINTAINER="The authors of nccl-tuner-go <$HOMEPAGE>"
+export VERSION SOURCE_DATE_EPOCH HOMEPAGE MAINTAINER
+nfpm() { go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4 package -t $out "$@"; }
+
+rm -rf $out
+umask 022
+for tree; do
+	ARCH=${tree##*root-}
+	GLIBC=$(go run ./internal/packaging glibc "$tree" "$ARCH")
+	# What the image holds. The other packages take the part of it that is below /opt.
+	root=$out/roots/$ARCH
+	STAGE=$root/opt/nccl-tuner-go
+	export ARCH GLIBC STAGE
+	mkdir -p "$STAGE"
+	cp -R "$tree/." "$STAGE/"
+	cp -R configs/packaging/share/. "$STAGE/share/"
+	chmod -R go=u-w "$root"
+	CGO_ENABLED=0 GOARCH=$ARCH go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$root/copy" ./internal/packaging/copy
+	find "$root" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
+	for format in deb rpm; do nfpm -p $format -f configs/packaging/nfpm.yaml; done
+	go run ./internal/packaging wheel "$tree" "$ARCH" $out
+	set -- "$@" "$ARCH=$root"
+	shift
+done
+for format in deb rpm; do nfpm -p $format -f configs/packaging/activate/nfpm.yaml; done
+go run ./internal/packaging image "$out/nccl-tuner-go-$VERSION-oci.tar" "$@"
+ls $out

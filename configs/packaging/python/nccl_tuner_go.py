@@ -1,0 +1,65 @@
+"""Makes NCCL load the tuner in this process: call enable() before the first NCCL communicator is created.
+
+    import nccl_tuner_go, torch
+
+    nccl_tuner_go.enable(policy="policy.csv")
+    torch.distributed.init_process_group("nccl")
+"""
+
+import os
+import sys
+
+__version__ = "@VERSION@"
+__all__ = ["enable", "library"]
+
+# The library that NCCL loads.
+library = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libnccl-tuner-go.so")
+
+# Arguments of enable() that are files of this machine.
+_FILES = {"policy": "CONFIG_FILE", "model": "MODEL_FILE", "topo_file": "TOPO_FILE"}
+_OTHERS = (
+    "canary compare deterministic files_trust learn learn_budget log metrics record reload rendezvous"
+    " rendezvous_trust stall_limit strict"
+).split()
+
+
+def enable(policy=None, model=None, rendezvous=None, **settings):
+    """Sets the environment by which NCCL loads the tuner, and returns the variables that it has set.
+
+    policy, model: files. rendezvous: a folder, or etcd://HOST:PORT/JOB. settings: any other NCCL_TUNER_* variable of
+    the README, in lower case, as strict=True or compare="nccl"; None and False set nothing.
+
+    A variable that the environment has already stays as it is. Call it on every rank alike.
+    """
+    settings.update(policy=policy, model=model, rendezvous=rendezvous)
+    unknown = sorted(set(settings) - set(_FILES) - set(_OTHERS))
+    if unknown:
+        allowed = ", ".join(sorted([*_FILES, *_OTHERS]))
+        raise TypeError(f"nccl_tuner_go.enable: unknown setting {unknown[0]!r} (allowed: {allowed})")
+
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed and distributed.is_available() and distributed.is_initialized():
+        raise RuntimeError(
+            "nccl_tuner_go.enable: torch.distributed is initialised already, and NCCL may have looked for a tuner:"
+            " call enable() before init_process_group()"
+        )
+    other = os.environ.get("NCCL_TUNER_PLUGIN")
+    if other is not None and other != "go" and os.path.basename(other) != os.path.basename(library):
+        raise RuntimeError(
+            f"nccl_tuner_go.enable: NCCL_TUNER_PLUGIN is set to {other!r}, another tuner, and NCCL loads only one:"
+            " unset it, or do not call enable()"
+        )
+
+    wanted = {"NCCL_TUNER_PLUGIN": library}
+    for name, value in settings.items():
+        if value is None or value is False:
+            continue
+        value = "1" if value is True else os.fspath(value) if hasattr(value, "__fspath__") else str(value)
+        if name in _FILES:
+            value = os.path.abspath(value)
+            if not os.path.isfile(value):
+                raise FileNotFoundError(f"nccl_tuner_go.enable: {name}: there is no file {value}")
+        wanted["NCCL_TUNER_" + _FILES.get(name, name.upper())] = value
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(added)
+    return added

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+)
+
+const python = "configs/packaging/python/"
+
+// wheel writes a wheel as the Python Packaging User Guide specifies it ("Binary distribution format", version 1.0).
+// Its tag says which glibc the programs need, whatever they were built with. Installers put what is in scripts where
+// the commands are, so tunefit starts without Python.
+func (r release) wheel(tree, arch, out string) error {
+	minor, err := glibc(tree, arch)
+	if err != nil {
+		return err
+	}
+	tag := fmt.Sprintf("py3-none-manylinux_2_%d_%s", minor, machines[arch].wheel)
+	dist := "nccl_tuner_go-" + r.version
+	var buf bytes.Buffer
+	archive := zip.NewWriter(&buf)
+	var record bytes.Buffer
+	add := func(name string, mode os.FileMode, content []byte) error {
+		header := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: r.date}
+		header.SetMode(mode)
+		w, err := archive.CreateHeader(header)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(content)
+		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", name, base64.RawURLEncoding.EncodeToString(sum[:]), len(content))
+		_, err = w.Write(content)
+		return err
+	}
+	copied := func(name, from string, mode os.FileMode) error {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		return add(name, mode, content)
+	}
+	info := dist + ".dist-info/"
+	metadata, err1 := os.ReadFile(python + "METADATA")
+	module, err2 := os.ReadFile(python + "nccl_tuner_go.py")
+	err = errors.Join(err1, err2,
+		copied("nccl_tuner_go/libnccl-tuner-go.so", filepath.Join(tree, programs[0]), 0o755),
+		copied(dist+".data/scripts/tunefit", filepath.Join(tree, programs[1]), 0o755))
+	if err != nil {
+		return err
+	}
+	// Licences, of what is linked, too, and lists of that.
+	var licences bytes.Buffer
+	docs := filepath.Join(tree, "share/doc/nccl-tuner-go")
+	err = filepath.WalkDir(docs, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name := path[len(docs)+1:]
+		if list, ok := strings.CutPrefix(name, "sbom/"); ok {
+			return copied(info+"sboms/"+list, path, 0o644)
+		}
+		name = strings.TrimPrefix(name, "licenses/")
+		fmt.Fprintf(&licences, "License-File: %s\n", name)
+		return copied(info+"licenses/"+name, path, 0o644)
+	})
+	if err != nil {
+		return err
+	}
+	fill := strings.NewReplacer("@VERSION@", r.version, "License-File: @FILES@\n", licences.String())
+	for _, f := range []struct{ name, content string }{
+		{"nccl_tuner_go/__init__.py", fill.Replace(string(module))},
+		{info + "METADATA", fill.Replace(string(metadata))},
+		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: nccl-tuner-go\nRoot-Is-Purelib: false\nTag: " + tag + "\n"},
+	} {
+		if err := add(f.name, 0o644, []byte(f.content)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(&record, "%sRECORD,,\n", info)
+	if err := add(info+"RECORD", 0o644, record.Bytes()); err != nil {
+		return err
+	}
+	if err := archive.Close(); err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(out, dist+"-"+tag+".whl"), buf.Bytes())
+}
