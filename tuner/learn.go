@@ -245,6 +245,11 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 			return nccl.ChannelsAreChecked(coll, a, c.info.Nodes, unchecked)
 		}}
 	log := c.log.About(about(c.info))
+	if _, err := c.extended(base, []learnedRow{rowOf(trial.Factor{Coll: "allreduce"},
+		trial.Arm{Algo: "ring", Proto: "simple"}, c.info.Comm)}); err != nil {
+		log.Warnf("%s=%s: nothing is learned: %v", EnvLearn, c.settings.learn, err)
+		return
+	}
 	config := c.trialConfig(peer, change)
 	// What tunefit status shows is the evidence, which has the finding in it.
 	config.Tell = c.publisher(func(context.Context, []byte) error { return nil })

@@ -27,6 +27,8 @@ func armVerdict(f trial.Factor, i int) string {
 	switch {
 	case i == 0:
 		return "NCCL's choice"
+	case a.Dropped == "worse" && a.Effect < -trial.Surely*a.Error:
+		return "faster, but not the fastest: dropped"
 	case a.Dropped == "worse":
 		return "slower: dropped"
 	case a.Dropped != "":

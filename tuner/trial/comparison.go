@@ -181,8 +181,9 @@ func (d *comparison) judge(s step) {
 
 // steer proposes the side that is planned for the time at which the change will be in force.
 func (d *comparison) steer(now time.Time) {
-	_, side := d.blocks.at(d.ahead(now))
-	d.ask(d.sides[side], now)
+	if _, side := d.blocks.at(d.ahead(now)); !d.waits(now) {
+		d.ask(d.sides[side], now)
+	}
 }
 
 // conclude tells what is known after each pair, and ends the trial.

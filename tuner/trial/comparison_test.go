@@ -79,7 +79,8 @@ type playedJob struct {
 	wanted   string // the meaning of the latest edit
 	pending  *playedVersion
 	comes    time.Time
-	refuses  bool // no change ever comes
+	refuses  bool          // no change ever comes
+	slow     time.Duration // what a change takes longer
 	versions map[string]*playedVersion
 	took     func(*playedVersion) time.Duration // a call
 	notes    []Finding
@@ -90,7 +91,7 @@ func (j *playedJob) Propose(v Version) {
 	if j.refuses || j.pending == v {
 		return
 	}
-	j.pending, j.comes = v.(*playedVersion), j.now.Add(700*time.Millisecond)
+	j.pending, j.comes = v.(*playedVersion), j.now.Add(700*time.Millisecond+j.slow)
 	if j.pending == j.inForce {
 		j.pending = nil
 	}
@@ -230,6 +231,17 @@ func TestComparisonOfEdit(t *testing.T) {
 	}
 	if j.inForce != j.versions[slowRows] {
 		t.Errorf("%v is in force: nobody has asked to take an edit back", j.inForce)
+	}
+}
+
+// Where changes take longer than blocks, as after many fast calls, blocks become longer.
+func TestComparisonOfSlowChanges(t *testing.T) {
+	j := play(t, false, true, fastRows, "")
+	j.byVersion(map[string]float64{fastRows: 9700, "": 10000})
+	j.slow = 13 * time.Second
+	j.run(30 * time.Minute)
+	if c := j.last(); !c.Faster() || c.BlockSeconds < 8 || j.inForce != j.versions[fastRows] {
+		t.Errorf("%+v, the log: %v", c, j.log)
 	}
 }
 

@@ -103,8 +103,12 @@ func (f *Factor) best() (best int) {
 	return best
 }
 
-// Settle notes whether at most one arm is open.
+// Settle notes whether at most one arm is open. NCCL's choice is open again where no arm is surely better: all effects
+// are against it.
 func (f *Factor) Settle() {
+	if f.Arms[0].Dropped == "worse" && f.Leader() == 0 {
+		f.Arms[0].Dropped = ""
+	}
 	open := 0
 	for _, a := range f.Arms {
 		if a.Dropped == "" {

@@ -48,7 +48,9 @@ const (
 	judgeEvery  = 10    // blocks
 	firstJudged = 20    // blocks
 	hurtJudged  = 5     // blocks, where one was surely bad
-	worse       = 2.5   // standard errors behind the leader, by which an arm is dropped
+	worse       = 2.5   // standard errors behind the leader, by which an arm is dropped,
+	toBeKnown   = 5     // blocks of NCCL's choice: without them nothing tells the level of the others
+	toBeWorse   = 2     // after so many blocks: in one, two arms may look as bad for the sake of one
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
 	notWorth    = 0.001 // of a step: what ends the experiment if no more can be gained
 	bad         = 0.05  // of a step: a block that is surely so much slower is left at once
@@ -170,7 +172,8 @@ func (e *experiment) judge() {
 			}
 			behind, err := e.difference(i, k, leader)
 			switch {
-			case behind > worse*err:
+			case k == 0 && (leader != f.Leader() || a.Blocks < toBeKnown): // all effects are against NCCL's choice
+			case behind > worse*err && a.Blocks >= toBeWorse:
 				a.Dropped = "worse"
 			case behind+Surely*err < little && k > 0:
 				a.Dropped = "alike"
@@ -330,7 +333,7 @@ func (e *experiment) estimate() {
 		if level == nil || b.kind != before.kind {
 			level, certainty = z, variance
 		} else {
-			certainty += wander * noise.block * min(float64(b.block-before.block), 20)
+			certainty += wander * noise.block * min(max(float64(b.block-before.block), 1), 20)
 			f := certainty + variance
 			k := certainty / f
 			v := make([]float64, len(z))

@@ -133,7 +133,9 @@ func (l *learner) choose(ctx context.Context) {
 	l.State = Trying
 	if len(factors) == 0 {
 		l.conclude(ctx, l.now(), "there is nothing to try")
+		return
 	}
+	l.save(ctx)
 }
 
 // divide finds how long blocks are.
@@ -212,6 +214,9 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 		}
 		l.plans[block] = p
 		delete(l.plans, block-4)
+	}
+	if l.waits(now) {
+		return
 	}
 	if p.left {
 		if v, err := l.With(l.experiment.factors, l.experiment.leaders()); err == nil {

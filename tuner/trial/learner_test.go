@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -131,6 +132,50 @@ func TestLearnNothing(t *testing.T) {
 		if j.run(time.Minute); j.inForce != j.versions[""] {
 			t.Errorf("%s: %q is in force", name, j.inForce.rows)
 		}
+	}
+}
+
+// Where changes become slow, as after an evaluation of many fast calls, no bad arm stays in force, and blocks become
+// longer.
+func TestLearnWithSlowChanges(t *testing.T) {
+	const arms = 6
+	effects := make([][]float64, 4)
+	for i := range effects {
+		effects[i] = make([]float64, arms)
+		effects[i][1] = -0.01
+	}
+	j := learn(t, effects)
+	j.until(func() bool { return j.l.experiment != nil && len(j.l.experiment.blocks) >= 5 })
+	j.slow = 13 * time.Second
+	turns := j.turns
+	j.run(5 * time.Minute)
+	if j.turns < turns+15 || j.l.blocks.length < 8*time.Second {
+		t.Errorf("%d turns, blocks of %v; the log: %v", j.turns-turns, j.l.blocks.length, j.log)
+	}
+}
+
+// What NCCL's choice is not surely worse than leaves it open, and it is open again if nothing is surely better any more.
+func TestNCCLsChoiceStaysOpen(t *testing.T) {
+	e := newExperiment(1, 0.01, []Factor{{Arms: make([]Arm, 7)}})
+	dice := rand.New(rand.NewPCG(1, 2))
+	for block := range int64(60) {
+		arm := 1 + int(block%6)
+		if block < 3 { // by chance in bad times
+			arm = 0
+		}
+		for range 20 {
+			e.add(block, 0, []int{arm}, time.Duration(1e8*math.Exp(0.01*float64(arm)+0.1*max(0, 3-float64(block))+0.02*dice.NormFloat64())))
+		}
+	}
+	e.past(60)
+	e.judge()
+	t.Logf("%+v", e.factors[0].Arms)
+	if e.factors[0].Arms[0].Dropped != "" {
+		t.Error("it is dropped after three blocks")
+	}
+	f := Factor{Arms: []Arm{{Dropped: "worse"}, {Effect: -0.02, Error: 0.02, Blocks: 9}}}
+	if f.Settle(); f.Settled || f.Arms[0].Dropped != "" {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -82,6 +82,7 @@ const settled = 2
 const (
 	learnPause = 50 * time.Millisecond
 	idlePause  = time.Second
+	mostWait   = 2 * time.Minute // for what was asked: a change that was refused for good never comes
 )
 
 func newMachine(config Config) *machine {
@@ -130,8 +131,7 @@ func (m *machine) look() (f InForce, before Version, changed bool) {
 	}
 	if changed {
 		if m.asked != nil && f.Version.Meaning() == m.asked.Meaning() {
-			took := m.now().Sub(m.askedAt)
-			m.lag = (3*m.lag + took) / 4
+			m.lag = (3*m.lag + m.now().Sub(m.askedAt)) / 4
 		}
 		m.history = append(m.history, period{f.Version, f.From})
 		if len(m.history) > 4 {
@@ -162,7 +162,6 @@ func (m *machine) find(now time.Time) (other, none bool) {
 		other = m.steps.kind != m.kind
 		m.kind = m.steps.kind
 		m.Clock.stampEvery(m.steps.period, m.NewStamps)
-		m.Peers.setPace(m.Peer, pace{m.steps.took, m.Change})
 	}
 	return other, none
 }
@@ -178,6 +177,8 @@ func (m *machine) warnOnce(format string, args ...any) {
 // divide finds how long blocks are. anew reports that they were shorter before, as the process has learned that steps
 // take longer. tooLong is what a step takes if no block is long enough; else 0.
 func (m *machine) divide() (anew bool, tooLong time.Duration) {
+	// Where changes take longer than blocks, as after calls that came much faster, blocks become longer, too.
+	m.Peers.setPace(m.Peer, pace{m.steps.took, max(m.Change, m.lag/2)})
 	longest := m.Peers.longest()
 	length := lengthFor(longest.step, longest.change)
 	switch {
@@ -211,6 +212,13 @@ func (m *machine) maker(s step) Version {
 
 // ahead is when a change that is proposed now will be in force.
 func (m *machine) ahead(now time.Time) time.Time { return now.Add(min(m.lag, m.blocks.length/2)) }
+
+// waits reports that what was asked for last is still to come. To ask for something else would only begin the change
+// anew, and where blocks are shorter than changes take, none would ever come.
+func (m *machine) waits(now time.Time) bool {
+	return m.asked != nil && m.history[len(m.history)-1].Meaning() != m.asked.Meaning() &&
+		now.Sub(m.askedAt) < mostWait
+}
 
 // ask proposes a version unless it was the last one.
 func (m *machine) ask(v Version, now time.Time) {

@@ -1,6 +1,9 @@
 package trial
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // minRepeats is how often a step must have been seen.
 const minRepeats = 3
@@ -27,24 +30,25 @@ const (
 
 // steady returns how many periods of calls make a step that takes about the same time each time. nanos says
 // when each call was made. One period may be too short: if calls repeat with each layer, their times only
-// show how fast the host launches. 0 means that no number of periods is steady.
-func steady(nanos []uint64, period int) int {
+// show how fast the host launches. 0 means that no number of periods is steady. took is the median time of a step: the
+// first ones may have waited for connections.
+func steady(nanos []uint64, period int) (periods int, took time.Duration) {
 	nanos = nanos[len(nanos)/2:]
 	for m := 1; steadyChunks*m*period < len(nanos); m *= 2 {
-		var took []float64
+		var chunks []float64
 		mean := 0.
 		for i := m * period; i < len(nanos); i += m * period {
-			took = append(took, float64(nanos[i]-nanos[i-m*period]))
-			mean += took[len(took)-1]
+			chunks = append(chunks, float64(nanos[i]-nanos[i-m*period]))
+			mean += chunks[len(chunks)-1]
 		}
-		mean /= float64(len(took))
-		slices.Sort(took)
-		if tenth := len(took) / 10; took[len(took)-1-tenth] <= alike*took[tenth] &&
-			mean <= alikeWaits*took[len(took)/2] {
-			return m
+		mean /= float64(len(chunks))
+		slices.Sort(chunks)
+		median := chunks[len(chunks)/2]
+		if tenth := len(chunks) / 10; chunks[len(chunks)-1-tenth] <= alike*chunks[tenth] && mean <= alikeWaits*median {
+			return m, time.Duration(median)
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // steadyChunks is the least number of chunks that tell whether they are alike.

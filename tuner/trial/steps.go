@@ -8,7 +8,7 @@ import (
 // which they repeat. Then it notes when each step begins.
 type steps struct {
 	period uint64         // calls in a step; 0: not known yet
-	took   time.Duration  // a step in the mean, as the period was found
+	took   time.Duration  // the median of steps, as the period was found
 	kind   uint64         // equal for steps of the same calls, wherever a step begins
 	counts map[uint64]int // of the calls in a step, by their hashes
 
@@ -70,13 +70,12 @@ func (s *steps) find(now time.Time) (found, gaveUp bool) {
 		return false, false
 	}
 	s.tried = len(s.calls)
-	p, times := periodOf(s.calls), 0
+	p, times, took := periodOf(s.calls), 0, time.Duration(0)
 	if p > 0 {
-		times = steady(s.nanos, p)
+		times, took = steady(s.nanos, p)
 	}
 	if times > 0 {
-		s.period = uint64(p * times)
-		s.took = at(s.last).Sub(s.since) * time.Duration(p*times) / time.Duration(len(s.calls)-1)
+		s.period, s.took = uint64(p*times), took
 		s.counts = map[uint64]int{}
 		for _, hash := range s.calls[len(s.calls)-p:] {
 			s.kind += hash
