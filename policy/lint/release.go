@@ -37,6 +37,11 @@ func (r *row) onManyRanks() bool {
 
 // release checks the row against the releases that it is for: those that it names, and of these the one in use.
 func (c *check) release(r *row) {
+	if !r.NCCL.Overlaps(nccl.WithTuner) {
+		c.report(noEffectInRelease, r.Line, "nccl", "no release of NCCL in %s is known (known: %s to %s)",
+			c.sheet.Field(r.Line, "nccl"), nccl.WithTuner.Min, nccl.WithTuner.Max)
+		return
+	}
 	releases := r.NCCL
 	if c.opt.NCCL != 0 {
 		if !releases.Contains(nccl.Only(c.opt.NCCL)) {
