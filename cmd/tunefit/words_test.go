@@ -78,6 +78,7 @@ func TestWrongFiles(t *testing.T) {
 		{cli.ExitFailed, []string{"show", rows, "--topo", rows}, []string{"p.csv is a policy (needed: a topology)"}},
 		{cli.ExitUsage, []string{"shwo"}, []string{`unknown command "shwo" (did you mean "show"`,
 			"\nTry: tunefit --help\n"}},
+		{cli.ExitUsage, []string{"fti"}, []string{`unknown command "fti" (did you mean "fit"; `}},
 		{cli.ExitUsage, []string{"topo", "graps"}, []string{`did you mean "graphs"`}},
 		{cli.ExitUsage, []string{"plot", sweep, "-o", "-"}, []string{"-o -"}},
 		{cli.ExitUsage, []string{"fit", sweep, "-o", "-"}, []string{"- as an output is no file"}},
