@@ -105,7 +105,7 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 		}
 		err := flags.Set(f.Name, strings.Join(texts, ","))
 		if err != nil {
-			return cli.Usagef("%s: %w", at, err)
+			return cli.Usagef("%s: %w", at, cli.WrongValue(err))
 		}
 	}
 	return nil

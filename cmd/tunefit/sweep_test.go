@@ -493,7 +493,7 @@ func TestSweepPlanFile(t *testing.T) {
 	for text, want := range map[string]string{
 		"chanels: [1]\n": "plan.yaml:1:1: unknown setting \"chanels\" (did you mean \"channels\"; " +
 			"allowed: coll, comm,",
-		"comm: 1x8\nchannels: [1, x]\n": "plan.yaml:2:1: invalid argument \"1,x\" for \"--channels\"",
+		"comm: 1x8\nchannels: [1, x]\n": "plan.yaml:2:1: --channels=1,x: wrong value (allowed: whole numbers,",
 		"comm: 1x8\ncomm: 2x8\n":        "plan.yaml:",
 		"- comm\n":                      "plan.yaml:1: not settings",
 		"comm: {a: b}\n":                "plan.yaml:1:1: comm: not a value (needed: one, or a list, as [a, b])",
@@ -504,7 +504,7 @@ func TestSweepPlanFile(t *testing.T) {
 		"comm: 1x8\ncoll: allreduce\nlaunch: torchrun\n": "unknown launcher \"torchrun\"",
 		"comm: 2x8\ncoll: allreduce\nlaunch: local\n": "--launch local starts ranks on this machine only " +
 			"(allreduce 2x8 needs",
-		"comm: 1x8\ncoll: allreduce\nlimit: 1\n": "plan.yaml:3:1: invalid argument \"1\" for \"--limit\"",
+		"comm: 1x8\ncoll: allreduce\nlimit: 1\n": "plan.yaml:3:1: --limit=1: not a duration (allowed: 0 and more,",
 	} {
 		code, _, errs := c.sweep(testlib.File(t, "plan.yaml", text))
 		if code == cli.ExitOK || !strings.Contains(errs, want) {

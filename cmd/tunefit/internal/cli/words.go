@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -34,7 +35,7 @@ func CommandNames(of *cobra.Command) (names []string) {
 func FlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
-		return Usagef("%w", err)
+		return Usagef("%w", WrongValue(err))
 	}
 	typed := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
 	if unicode.IsDigit(rune(typed[0])) {
@@ -45,6 +46,26 @@ func FlagError(cmd *cobra.Command, err error) error {
 		near = "did you mean --" + near + "; "
 	}
 	return Usagef("%w (%sallowed: %s)", err, near, strings.Join(flagNames(cmd), ", "))
+}
+
+// WrongValue is the error for a value that a flag does not take. Numbers get a text of their own, as Go's says how it
+// reads them.
+func WrongValue(err error) error {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	why, flag := wrong.Unwrap().Error(), wrong.GetFlag()
+	if number := (*strconv.NumError)(nil); errors.As(wrong, &number) {
+		why = "wrong value (allowed: " + numbers[flag.Value.Type()] + ")"
+	}
+	return fmt.Errorf("--%s=%s: %s", flag.Name, wrong.GetValue(), why)
+}
+
+// numbers say what pflag's own types allow.
+var numbers = map[string]string{
+	"bool": "true, false", "float64": "a number, as 0.01", "int": "a whole number, as 8",
+	"intSlice": "whole numbers, as 8,16", "uint64": "a whole number, 0 or more",
 }
 
 // flagNames lists the flags of a command that its help shows.
