@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
@@ -98,6 +99,9 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 				return cli.Usagef("%s: %s: not a value (needed: one%s)", at, f.Name,
 					map[bool]string{true: ", or a list, as [a, b]"}[isList])
 			}
+			if err := checkSubject(f.Name, v.Value); err != nil {
+				return cli.Usagef("%s:%d:%d: %w", name, v.Line, v.Column, err)
+			}
 			texts = append(texts, v.Value)
 		}
 		if len(texts) == 0 {
@@ -109,4 +113,17 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 		}
 	}
 	return nil
+}
+
+// checkSubject reads what a setting names. Later, nobody knows where in a file it stands.
+func checkSubject(setting, text string) (err error) {
+	switch setting {
+	case "coll":
+		_, err = (&commspec.Flags{Colls: strings.Split(text, ",")}).ParseColls()
+	case "comm":
+		_, err = (&commspec.Flags{Comms: strings.Split(text, ",")}).ParseComms(nil)
+	case "sizes":
+		_, _, err = commspec.ParseSizes(text)
+	}
+	return err
 }
