@@ -96,7 +96,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	}
 	if v := strings.TrimPrefix(f.madeWith, "RCCL "); v != "" {
 		if _, err := nccl.ParseVersion(v); err != nil {
-			return cli.Usagef("--made-with: %w", err)
+			return cli.Usagef("--made-with: %w; one of RCCL is given as \"RCCL 2.27.7\"", err)
 		}
 	}
 	if err := f.mayWrite(append(slices.Clone(files), f.topo, f.profile)...); err != nil {

@@ -351,8 +351,8 @@ func TestPoliciesAreForWhatWasMeasured(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"new", "RCCL", "2.20.5"} {
-		if _, errs := tunefit(t, cli.ExitUsage, "fit", sweepWith(t, ""), "--made-with", wrong); !strings.Contains(errs,
-			"--made-with: ") {
+		_, errs := tunefit(t, cli.ExitUsage, "fit", sweepWith(t, ""), "--made-with", wrong)
+		if !strings.Contains(errs, "--made-with: ") || !strings.Contains(errs, `of RCCL is given as "RCCL 2.27.7"`) {
 			t.Error(errs)
 		}
 	}
