@@ -86,7 +86,8 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	if err != nil {
 		return false, err
 	}
-	opt := lint.Options{NCCL: nccl.ReadMeasured(text), Invariant: o.invariant}
+	_, newest, _ := nccl.MeasuredWith(nccl.ReadMeasured(text))
+	opt := lint.Options{NCCL: newest, Invariant: o.invariant}
 	if from.NCCL != "" {
 		if opt.NCCL, _, err = from.WhichNCCL(from.NCCL); err != nil {
 			return false, err
@@ -94,7 +95,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	}
 	var here *topo.Fingerprint
 	if from.Topo != "" || from.Tuning != "" {
-		from.Measured(file, nccl.ReadMeasured(text))
+		from.Measured(file, newest)
 		costs, err := from.Read()
 		if err != nil {
 			return false, err
