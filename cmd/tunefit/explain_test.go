@@ -261,9 +261,12 @@ func TestExplainTunerOnly(t *testing.T) {
 	if !regexp.MustCompile(`\n  pat/simple +- +NCCL never chooses it by itself\n`).MatchString(out) {
 		t.Errorf("%s", out)
 	}
-	out, _ = tunefit(t, cli.ExitOK, append(args, "--json")...)
-	if strings.Contains(out, "e+38") || !strings.Contains(out, `"not_estimated": true`) {
-		t.Errorf("%s", out)
+	for _, chosen := range []string{"", "PAT"} {
+		t.Setenv("NCCL_ALGO", chosen)
+		out, _ = tunefit(t, cli.ExitOK, append(args, "--json")...)
+		if strings.Contains(out, "e+38") || !strings.Contains(out, `"not_estimated": true`) {
+			t.Errorf("NCCL_ALGO=%s: %s", chosen, out)
+		}
 	}
 }
 
