@@ -483,6 +483,12 @@ func TestSweepDryRun(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
 	}
+	out, _ = c.done("--coll", "allreduce", "--comm", "1x4", "--topo",
+		filepath.Join(testlib.Root, "configs/topo/pcie-4gpu.xml"), "--dry-run")
+	want := "# not offered by NCCL on this machine, and not planned: ring/ll128, tree/ll128, nvls/simple, "
+	if !strings.Contains(out, want) {
+		t.Errorf("it does not say %q:\n%s", want, out)
+	}
 	if _, err := os.Stat(c.dir); !os.IsNotExist(err) {
 		t.Errorf("it left something behind: %v", err)
 	}
