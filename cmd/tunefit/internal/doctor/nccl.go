@@ -77,6 +77,9 @@ func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []fin
 		if !strings.Contains(name, "/") && strings.HasPrefix(reason, name+": cannot open shared object file") {
 			return nil, ""
 		}
+		if found := d.unloadable(name, whose+"NCCL cannot be loaded"); found != nil {
+			return found, ""
+		}
 		return []finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name,
 			reason)}, ""
 	}
