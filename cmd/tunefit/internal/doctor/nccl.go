@@ -58,9 +58,13 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		}
 	}
 	if len(found) == 0 {
-		return []finding{noted("name the job's: --library FILE",
+		found = d.unusableChoices(nccl.Newest, fmt.Sprintf("if the job's NCCL is %s", nccl.Newest))
+		for i := range found {
+			found[i].Severity = isWarning
+		}
+		return append(found, noted("name the job's: --library FILE",
 			"no %s or %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known",
-			localenv.LibNCCL, localenv.LibRCCL)}
+			localenv.LibNCCL, localenv.LibRCCL))
 	}
 	return found
 }
