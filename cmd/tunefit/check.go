@@ -39,7 +39,7 @@ With --topo or --tuning it also finds what that machine cannot do. A comment lin
 "# tunefit:ignore RULE" silences a rule for the next row. The same words in a row's
 comment column silence it for that row. A reason may follow after " -- ".
 
-Exit code: 0 without errors and warnings, 1 with some, 2 if there is nothing to check.`,
+Exit code: 0 without errors and warnings, 1 with some, or if there is nothing to check.`,
 		Example: `  tunefit check configs/policies/example.csv
   tunefit check configs/policies/example.csv --topo configs/topo/dgx-h100.xml
   tunefit check configs/policies/invariant.csv --invariant

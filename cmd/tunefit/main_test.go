@@ -230,7 +230,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"show", file + ".absent"}, cli.ExitFailed, "no such file or directory"},
 		{[]string{"show", "/dev/null"}, cli.ExitFailed, "/dev/null: not a regular file"},
 		{[]string{"show", testlib.File(t, "empty.csv", "# nothing\n")}, cli.ExitFailed, "empty.csv has no rows"},
-		{[]string{"diff", file, bad}, cli.ExitCannot, "bad.csv:1:4: unknown algorithm"},
+		{[]string{"diff", file, bad}, cli.ExitFailed, "bad.csv:1:4: unknown algorithm"},
 		{[]string{"show", bad}, cli.ExitFailed, "bad.csv:1:4: unknown algorithm"},
 		{[]string{"show", file, "--tuning", file}, cli.ExitFailed, "p.csv"},
 		{[]string{"diff", file}, cli.ExitUsage, "1 arguments given (needed: the old and the new policy file)"},

@@ -96,11 +96,12 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 		var texts []string
 		for _, v := range values {
 			if v.Kind != yaml.ScalarNode || v.Tag == "!!null" {
-				return cli.Usagef("%s: %s: not a value (needed: one%s)", at, f.Name,
+				return fmt.Errorf("%s: %s: not a value (needed: one%s)", at, f.Name,
 					map[bool]string{true: ", or a list, as [a, b]"}[isList])
 			}
 			if err := checkSubject(f.Name, v.Value); err != nil {
-				return cli.Usagef("%s:%d:%d: %w", name, v.Line, v.Column, err)
+				// %v: the file is wrong, not the command line
+				return fmt.Errorf("%s:%d:%d: %v", name, v.Line, v.Column, err)
 			}
 			texts = append(texts, v.Value)
 		}
@@ -109,7 +110,7 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 		}
 		err := flags.Set(f.Name, strings.Join(texts, ","))
 		if err != nil {
-			return cli.Usagef("%s: %w", at, cli.WrongValue(err))
+			return fmt.Errorf("%s: %w", at, cli.WrongValue(err))
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func TestWrongFiles(t *testing.T) {
 	}{
 		{cli.ExitFailed, []string{"show", sweep}, []string{"sweep.csv is a sweep: measurements (needed: a policy)",
 			"tunefit fit " + sweep}},
-		{cli.ExitCannot, []string{"check", sweep}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep}},
+		{cli.ExitFailed, []string{"check", sweep}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep}},
 		{cli.ExitFailed, []string{"push", sweep, "--to", out}, []string{"sweep.csv is a sweep", "tunefit fit " + sweep,
 			"nothing was written to " + out}},
 		{cli.ExitFailed, []string{"show", log}, []string{"run.txt is a log of measurements", "tunefit import " + log}},
@@ -47,7 +47,7 @@ func TestWrongFiles(t *testing.T) {
 			[]string{"p.csv is a policy (needed: a sweep, a log of measurements or the JSON output of nccl-tests)",
 				"tunefit show " + rows}},
 		{cli.ExitFailed, []string{"import", rows}, []string{"p.csv is a policy", "tunefit show " + rows}},
-		{cli.ExitCannot, []string{"diff", rows, sweep}, []string{"sweep.csv is a sweep"}},
+		{cli.ExitFailed, []string{"diff", rows, sweep}, []string{"sweep.csv is a sweep"}},
 		{cli.ExitFailed, []string{"fit", semicolons},
 			[]string{"semi.csv is a sweep whose fields are separated by semicolons (needed: commas)\n"}},
 		{cli.ExitFailed, []string{"show", tabs}, []string{"tabs.csv is a policy whose fields are separated by tabs"}},
