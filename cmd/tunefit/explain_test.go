@@ -355,8 +355,8 @@ func TestShowPolicyOfRCCL(t *testing.T) {
 	rows := filepath.Join(t.TempDir(), "rows.csv")
 	tunefit(t, cli.ExitOK, "fit", sweepWith(t, ""), "--csv", rows, "--made-with", "RCCL 2.27.7")
 	out, notes := tunefit(t, cli.ExitOK, "show", rows, "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.31.2")
-	if !strings.Contains(notes, "rows.csv was measured with RCCL 2.27.7, whose own choices are not in it: those shown are "+
-		"NCCL 2.31.2's") || strings.Contains(notes, "takes a tuner's") || !strings.Contains(out, "NCCL 2.31.2's choice") {
+	if !strings.Contains(notes, "rows.csv was measured with RCCL 2.27.7, whose own choices are not in it: those shown "+
+		"are NCCL 2.31.2's") || strings.Contains(notes, "takes a tuner's") || !strings.Contains(out, "NCCL 2.31.2's choice") {
 		t.Errorf("%s%s", out, notes)
 	}
 }

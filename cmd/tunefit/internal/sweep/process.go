@@ -72,7 +72,7 @@ func (p process) run(ctx context.Context) error {
 // signal, have a session of their own or lost their parent. One that a driver holds may not end; the next run shows it.
 //
 // One look may miss a process: while it begins another program (execve) it shows no environment, and one that a process
-// has left right before it ended may not be in the list yet. So it looks until nothing was there several times in a row.
+// left right before its end may not be in the list yet. So it looks until nothing was there several times in a row.
 func endMarked(mark string) {
 	clean := 0
 	for deadline := time.Now().Add(10 * time.Second); clean < cleanLooks && time.Now().Before(deadline); {
