@@ -65,9 +65,9 @@ for sweep in configs/sweeps/*.csv; do
 done
 echo "  (Simulated ones, for lack of a cluster here: an HGX H100, on one and on two nodes.)"
 
-step "3. Learn from them: tunefit fit configs/sweeps/*.csv --made-with 2.30.7 -o model.json --csv learned.csv ..."
+step "3. Learn from them: tunefit fit configs/sweeps/*.csv --made-with 2.28.9 -o model.json --csv learned.csv ..."
 "$build/tunefit" fit configs/sweeps/*.csv -o "$model" --csv "$policy" --report "$demo/report.html" \
-	--made-with 2.30.7 >"$demo/fit.txt" 2>"$demo/fit.err" || { cat "$demo/fit.err"; exit 1; }
+	--made-with 2.28.9 >"$demo/fit.txt" 2>"$demo/fit.err" || { cat "$demo/fit.err"; exit 1; }
 cat "$demo/fit.txt"
 echo
 echo "What is sure of it became rows of a policy:"
@@ -84,7 +84,7 @@ step "5. See what a job would get: rows first, then the model, then NCCL: tunefi
 	--sizes 1K,64K,256K,2M,16M,256M
 echo
 echo "Gain: what the model expects, - is none. Channels: - is NCCL's own count."
-echo "The simulated cluster runs NCCL 2.30.7, and so rows and model are for 2.30. Other releases get their own choice:"
+echo "The simulated cluster runs NCCL 2.28.9, and so rows and model are for 2.28. Other releases get their own choice:"
 echo "from 2.31 on NCCL takes only counts below its own. Measure with the release that the jobs run."
 
 here=$(cd "$build" && pwd)

@@ -19,6 +19,8 @@ const (
 	MaxText      = 254 // bytes of a name or value
 )
 
+const needed = "a topology in XML, as NCCL writes it for NCCL_TOPO_DUMP_FILE"
+
 // SyntaxError says where and why a topology file could not be used.
 type SyntaxError struct {
 	File   string
@@ -96,7 +98,7 @@ func (p *xmlParser) document() (*Element, error) {
 	}
 	root := top.Child("system")
 	if root == nil {
-		return nil, p.errorf("no <system> element")
+		return nil, p.errorf("no <system> element (needed: %s)", needed)
 	}
 	if v := root.Int("version", 0); v != 1 {
 		return nil, &SyntaxError{p.file, root.Line, 0, fmt.Sprintf("system version is %d, want 1", v)}
@@ -117,6 +119,8 @@ func (p *xmlParser) content(parent *Element, keep bool, depth int) error {
 			return nil
 		case p.pos == len(p.src):
 			return p.errorf("<%s> of line %d is not closed", parent.Name, parent.Line)
+		case p.src[p.pos] != '<' && parent.Name == "":
+			return p.errorf("not a topology: text %q outside <system> (needed: %s)", p.src[p.pos], needed)
 		case p.src[p.pos] != '<':
 			return p.errorf("text %q between elements", p.src[p.pos])
 		case p.has("<!--"):

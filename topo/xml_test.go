@@ -63,6 +63,8 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"not closed", "<system version=\"1\">\n <cpu>", "f.xml:2:7: <cpu> of line 2 is not closed"},
 		{"crossed", "<system>\n <cpu>\n </system>", "f.xml:3:2: </system> closes nothing (open: <cpu> of line 2)"},
 		{"closes nothing", "</cpu>", "f.xml:1:1: </cpu> closes nothing"},
+		{"no XML", "# a file", "f.xml:1:1: not a topology: text '#' outside <system> (needed: a topology in XML, as " +
+			"NCCL writes it for NCCL_TOPO_DUMP_FILE)"},
 		{"text", "<system>hello</system>", "f.xml:1:9: text 'h' between elements"},
 		{"unquoted", "<system version=1/>", "f.xml:1:17: value of version is not quoted"},
 		{"open quote", "<system version=\"1/>", "f.xml:1:18: value of version has no closing quote"},

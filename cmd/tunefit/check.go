@@ -39,7 +39,7 @@ With --topo or --tuning it also finds what that machine cannot do. A comment lin
 "# tunefit:ignore RULE" silences a rule for the next row. The same words in a row's
 comment column silence it for that row. A reason may follow after " -- ".
 
-Exit code: 0 without errors and warnings, 1 with some, 2 if there is nothing to check.`,
+Exit code: 0 without errors and warnings, 1 with some, or if there is nothing to check.`,
 		Example: `  tunefit check configs/policies/example.csv
   tunefit check configs/policies/example.csv --topo configs/topo/dgx-h100.xml
   tunefit check configs/policies/invariant.csv --invariant
@@ -86,7 +86,8 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	if err != nil {
 		return false, err
 	}
-	opt := lint.Options{NCCL: nccl.ReadMeasured(text), Invariant: o.invariant}
+	_, newest, _ := nccl.MeasuredWith(nccl.ReadMeasured(text))
+	opt := lint.Options{NCCL: newest, Invariant: o.invariant}
 	if from.NCCL != "" {
 		if opt.NCCL, _, err = from.WhichNCCL(from.NCCL); err != nil {
 			return false, err
@@ -94,7 +95,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	}
 	var here *topo.Fingerprint
 	if from.Topo != "" || from.Tuning != "" {
-		from.Measured(file, nccl.ReadMeasured(text))
+		from.Measured(file, newest)
 		costs, err := from.Read()
 		if err != nil {
 			return false, err

@@ -139,18 +139,19 @@ func TestBadCheckCommandLines(t *testing.T) {
 	file := testlib.File(t, "p.csv", faulty)
 	bad := testlib.File(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
 	for _, c := range []struct {
+		code int
 		args []string
 		says string
 	}{
-		{nil, "0 arguments given (needed: the policy file, and a model file if there is one)"},
-		{[]string{file + ".absent"}, "no such file or directory"},
-		{[]string{"/dev/null"}, "/dev/null: not a regular file"},
-		{[]string{file, file + ".absent"}, "no such file or directory"},
-		{[]string{file, "--topo", file}, "p.csv"},
-		{[]string{file, "--explain", "gap"}, "--rules and --explain take no file"},
-		{[]string{"--explain", "shadwed"}, `no rule is called "shadwed" (did you mean "shadowed"`},
+		{cli.ExitUsage, nil, "0 arguments given (needed: the policy file, and a model file if there is one)"},
+		{cli.ExitFailed, []string{file + ".absent"}, "no such file or directory"},
+		{cli.ExitFailed, []string{"/dev/null"}, "/dev/null: not a regular file"},
+		{cli.ExitFailed, []string{file, file + ".absent"}, "no such file or directory"},
+		{cli.ExitFailed, []string{file, "--topo", file}, "p.csv"},
+		{cli.ExitUsage, []string{file, "--explain", "gap"}, "--rules and --explain take no file"},
+		{cli.ExitUsage, []string{"--explain", "shadwed"}, `no rule is called "shadwed" (did you mean "shadowed"`},
 	} {
-		printed, said := tunefit(t, cli.ExitCannot, append([]string{"check"}, c.args...)...)
+		printed, said := tunefit(t, c.code, append([]string{"check"}, c.args...)...)
 		if printed != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q printed %q and said %q, want %q", c.args, printed, said, c.says)
 		}

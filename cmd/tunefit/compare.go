@@ -59,7 +59,7 @@ policy from the times of their own steps. Jobs with ` + tuner.EnvCompare + ` or
 ` + tuner.EnvCanary + ` do that.
 
 Exit code: 0 if nothing is proven to be slower, 1 if a size or a mean is slower by more
-than --threshold, 2 if there is nothing to compare.`,
+than --threshold, or if there is nothing to compare.`,
 		Example: `  tunefit compare before.log after.log
   tunefit compare --threshold 2% before-*.log -- after-*.log
   tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv

@@ -41,20 +41,20 @@ func TestCompareJobWithout(t *testing.T) {
 		code       int
 		args, want []string
 	}{
-		{"", "", cli.ExitCannot, []string{dir}, []string{"no job has left a comparison here",
+		{"", "", cli.ExitFailed, []string{dir}, []string{"no job has left a comparison here",
 			"NCCL_TUNER_COMPARE=nccl"}},
-		{"", "", cli.ExitCannot, []string{filepath.Join(dir, "nothing")}, []string{"nothing: no such file"}},
-		{"comparison-1.json", "{", cli.ExitCannot, []string{dir},
+		{"", "", cli.ExitFailed, []string{filepath.Join(dir, "nothing")}, []string{"nothing: no such file"}},
+		{"comparison-1.json", "{", cli.ExitFailed, []string{dir},
 			[]string{"comparison-1.json: this is no comparison: unexpected end"}},
-		{"comparison-1.json", "{}", cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this is no comparison",
+		{"comparison-1.json", "{}", cli.ExitFailed, []string{dir}, []string{"comparison-1.json: this is no comparison",
 			"remove it"}},
-		{"comparison-2.json", "null", cli.ExitCannot, []string{dir},
+		{"comparison-2.json", "null", cli.ExitFailed, []string{dir},
 			[]string{"comparison-1.json: this", "comparison-2.json: this"}},
-		{"comparison-2.json", running, cli.ExitCannot, []string{dir}, []string{"comparison-1.json: this"}},
-		{"comparison-1.json", running, cli.ExitCannot, []string{dir}, []string{"nothing is known yet"}},
-		{"", "", cli.ExitCannot, []string{filepath.Join(dir, "comparison-1.json")},
+		{"comparison-2.json", running, cli.ExitFailed, []string{dir}, []string{"comparison-1.json: this"}},
+		{"comparison-1.json", running, cli.ExitFailed, []string{dir}, []string{"nothing is known yet"}},
+		{"", "", cli.ExitUsage, []string{filepath.Join(dir, "comparison-1.json")},
 			[]string{"1 file given", "NCCL_TUNER_RECORD"}},
-		{"", "", cli.ExitCannot, []string{dir, "--restore", "x.csv"}, []string{"--restore", "measurements"}},
+		{"", "", cli.ExitFailed, []string{dir, "--restore", "x.csv"}, []string{"--restore", "measurements"}},
 	} {
 		if test.name != "" {
 			if err := os.WriteFile(filepath.Join(dir, test.name), []byte(test.text), 0o644); err != nil {
@@ -77,7 +77,7 @@ func TestCompareJobUnreadable(t *testing.T) {
 	if _, err := os.ReadDir(dir); err == nil {
 		t.Skip("root reads whatever it likes")
 	}
-	if _, said := tunefit(t, cli.ExitCannot, "compare", dir); !strings.Contains(said, "permission denied") {
+	if _, said := tunefit(t, cli.ExitFailed, "compare", dir); !strings.Contains(said, "permission denied") {
 		t.Error(said)
 	}
 }

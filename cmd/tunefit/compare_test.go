@@ -147,29 +147,30 @@ func TestCompareWrongCalls(t *testing.T) {
 	before, after := logs(t, "before")[0], logs(t, "after")[0]
 	policy := testlib.File(t, "p.csv", sample)
 	for _, c := range []struct {
+		code int
 		args []string
 		says string
 	}{
-		{[]string{before}, "1 file given (needed: one before and one after, or -- between"},
-		{[]string{before, after, after}, "3 files given"},
-		{[]string{"--", before, after}, "no file before --"},
-		{[]string{before, after, "--"}, "no file after --"},
-		{[]string{before, "--", after, "--json"}, "--json: behind -- all is files (flags stand before it)"},
-		{[]string{before, after, "--config", "ring"}, `--config "ring": not ALGORITHM/PROTOCOL`},
-		{[]string{before, after, "--config", "rign/ll"}, `did you mean "ring"`},
-		{[]string{before, after, "--config", "ring/ll/65"}, `channels are "65" (allowed: 1 to 64)`},
-		{[]string{before, after, "--config", "ring/ll", "--restore", "x.csv"}, "(allowed: no --config)"},
-		{[]string{before, after, "--threshold", "much"}, `--threshold "much" (allowed: a share as 1% or 0.01`},
-		{[]string{before, after, "--threshold", "2"}, "did you mean --threshold 2%"},
-		{[]string{before, policy}, "p.csv is a policy (needed: a sweep, a log"},
-		{[]string{before, "nothing.log"}, "nothing.log: no such file"},
-		{[]string{before, after, "--restore", before}, "would be overwritten"},
-		{[]string{before, after, "--restore", policy}, "is there already (--force overwrites it)"},
-		{[]string{before, filepath.Join(testlib.Root, "bench/testdata/launcher_srun.txt")},
+		{cli.ExitUsage, []string{before}, "1 file given (needed: one before and one after, or -- between"},
+		{cli.ExitUsage, []string{before, after, after}, "3 files given"},
+		{cli.ExitUsage, []string{"--", before, after}, "no file before --"},
+		{cli.ExitUsage, []string{before, after, "--"}, "no file after --"},
+		{cli.ExitUsage, []string{before, "--", after, "--json"}, "--json: behind -- all is files (flags stand before it)"},
+		{cli.ExitUsage, []string{before, after, "--config", "ring"}, `--config "ring": not ALGORITHM/PROTOCOL`},
+		{cli.ExitUsage, []string{before, after, "--config", "rign/ll"}, `did you mean "ring"`},
+		{cli.ExitUsage, []string{before, after, "--config", "ring/ll/65"}, `channels are "65" (allowed: 1 to 64)`},
+		{cli.ExitUsage, []string{before, after, "--config", "ring/ll", "--restore", "x.csv"}, "(allowed: no --config)"},
+		{cli.ExitUsage, []string{before, after, "--threshold", "much"}, `--threshold "much" (allowed: a share as 1% or 0.01`},
+		{cli.ExitUsage, []string{before, after, "--threshold", "2"}, "did you mean --threshold 2%"},
+		{cli.ExitFailed, []string{before, policy}, "p.csv is a policy (needed: a sweep, a log"},
+		{cli.ExitFailed, []string{before, "nothing.log"}, "nothing.log: no such file"},
+		{cli.ExitFailed, []string{before, after, "--restore", before}, "would be overwritten"},
+		{cli.ExitFailed, []string{before, after, "--restore", policy}, "is there already (--force overwrites it)"},
+		{cli.ExitFailed, []string{before, filepath.Join(testlib.Root, "bench/testdata/launcher_srun.txt")},
 			"nothing to compare: no collective, communicator, data type and size is in both"},
-		{[]string{before, after, "--config", "tree/simple/4"}, "nothing to compare"},
+		{cli.ExitFailed, []string{before, after, "--config", "tree/simple/4"}, "nothing to compare"},
 	} {
-		out, said := tunefit(t, cli.ExitCannot, append([]string{"compare"}, c.args...)...)
+		out, said := tunefit(t, c.code, append([]string{"compare"}, c.args...)...)
 		if out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q: %s%s", c.args, out, said)
 		}

@@ -27,14 +27,14 @@ With --model, the model decides what no row decides, for both policies alike. NC
 choice is then the one that was measured, if the model has it. Otherwise NCCL's
 cost model tells it, for the machine of --topo or --tuning.
 
-Exit code: 0 if they decide alike there, 1 if not, 2 if they cannot be compared.`,
+Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared.`,
 		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv
   tunefit diff configs/policies/example.csv configs/policies/headerless.csv --comm 2x8 --json`,
 		Args: cli.Args(2, 2, "the old and the new policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.by = [2]ask.Decider{{Policy: args[0], Model: model}, {Policy: args[1], Model: model}}
 			if err := c.diff(); err != nil {
-				return cli.Verdict(false, err)
+				return err
 			}
 			c.note(cmd.ErrOrStderr())
 			if asJSON {

@@ -37,7 +37,7 @@ all nodes are printed once, those of some nodes with the nodes' names. It also p
 where nodes differ although each is sound. Each node has %v. A node that has not
 answered %v after another one did is reported as missing.
 
-Exit code: 0 if there is nothing but notes, 1 with warnings or errors, 2 if something
+Exit code: 0 if there is nothing but notes, 1 with warnings or errors, or if something
 could not be examined. Of several nodes the worst counts.`, doctor.LimitOnNodes, doctor.LateAfter),
 		Example: `  tunefit doctor
   tunefit doctor --launch "srun -N 4"
@@ -67,7 +67,7 @@ could not be examined. Of several nodes the worst counts.`, doctor.LimitOnNodes,
 			if err := printExamined(cmd, findings, asJSON); err != nil {
 				return err
 			}
-			return cli.ExitWith(doctor.ExitCode(findings))
+			return cli.Verdict(doctor.Failed(findings), nil)
 		},
 	}
 	own.Register(cmd, "of this tunefit, to compare with")
@@ -130,5 +130,5 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 	if !asJSON {
 		fmt.Fprintln(cmd.OutOrStdout(), verdict)
 	}
-	return cli.ExitWith(doctor.ExitCode(findings))
+	return cli.Verdict(doctor.Failed(findings), nil)
 }

@@ -261,9 +261,12 @@ func TestExplainTunerOnly(t *testing.T) {
 	if !regexp.MustCompile(`\n  pat/simple +- +NCCL never chooses it by itself\n`).MatchString(out) {
 		t.Errorf("%s", out)
 	}
-	out, _ = tunefit(t, cli.ExitOK, append(args, "--json")...)
-	if strings.Contains(out, "e+38") || !strings.Contains(out, `"not_estimated": true`) {
-		t.Errorf("%s", out)
+	for _, chosen := range []string{"", "PAT"} {
+		t.Setenv("NCCL_ALGO", chosen)
+		out, _ = tunefit(t, cli.ExitOK, append(args, "--json")...)
+		if strings.Contains(out, "e+38") || !strings.Contains(out, `"not_estimated": true`) {
+			t.Errorf("NCCL_ALGO=%s: %s", chosen, out)
+		}
 	}
 }
 
@@ -331,16 +334,30 @@ func TestShowModelOfRCCL(t *testing.T) {
 		model := filepath.Join(t.TempDir(), "model.json")
 		tunefit(t, cli.ExitOK, "fit", sweepWith(t, ""), "-o", model, "--made-with", release)
 		const raised, whose = "takes a tuner's", ".json was measured with RCCL 2.27.7, whose own choices are not known"
-		_, notes := tunefit(t, cli.ExitOK, "show", rows, "--model", model, "--coll", "allreduce", "--comm", "1x8",
+		out, notes := tunefit(t, cli.ExitOK, "show", rows, "--model", model, "--coll", "allreduce", "--comm", "1x8",
 			"--nccl", "2.31.2")
-		if strings.Contains(notes, raised) == rccl || strings.Contains(notes, whose) != rccl {
-			t.Errorf("%s: %s", release, notes)
+		title := map[bool]string{false: "NCCL 2.31.2's choice", true: "RCCL 2.27.7's choice"}[rccl]
+		if strings.Contains(notes, raised) == rccl || strings.Contains(notes, whose) != rccl ||
+			!strings.Contains(out, title) {
+			t.Errorf("%s: %s%s", release, out, notes)
 		}
-		out, notes := tunefit(t, cli.ExitOK, "explain", "allreduce", "8K", "--comm", "1x8", "--policy", rows,
+		out, notes = tunefit(t, cli.ExitOK, "explain", "allreduce", "8K", "--comm", "1x8", "--policy", rows,
 			"--model", model, "--nccl", "2.31.2")
 		if strings.Contains(out, raised) == rccl || strings.Contains(notes, whose) != rccl {
 			t.Errorf("%s: %s%s", release, out, notes)
 		}
+	}
+}
+
+// A policy that fit writes says that it was measured with RCCL, and show asks it by RCCL's rules.
+func TestShowPolicyOfRCCL(t *testing.T) {
+	testlib.NoJob(t)
+	rows := filepath.Join(t.TempDir(), "rows.csv")
+	tunefit(t, cli.ExitOK, "fit", sweepWith(t, ""), "--csv", rows, "--made-with", "RCCL 2.27.7")
+	out, notes := tunefit(t, cli.ExitOK, "show", rows, "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.31.2")
+	if !strings.Contains(notes, "rows.csv was measured with RCCL 2.27.7, whose own choices are not in it: those shown "+
+		"are NCCL 2.31.2's") || strings.Contains(notes, "takes a tuner's") || !strings.Contains(out, "NCCL 2.31.2's choice") {
+		t.Errorf("%s%s", out, notes)
 	}
 }
 

@@ -96,7 +96,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	}
 	if v := strings.TrimPrefix(f.madeWith, "RCCL "); v != "" {
 		if _, err := nccl.ParseVersion(v); err != nil {
-			return cli.Usagef("--made-with: %w", err)
+			return cli.Usagef("--made-with: %w; one of RCCL is given as \"RCCL 2.27.7\"", err)
 		}
 	}
 	if err := f.mayWrite(append(slices.Clone(files), f.topo, f.profile)...); err != nil {
@@ -122,7 +122,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
-	if err := f.mayFit(set, machine); err != nil {
+	if err := f.mayFit(set, machine, pool.Offers); err != nil {
 		if f.json == nil {
 			writeRows(cmd.OutOrStdout(), set, rejected)
 		}
@@ -158,12 +158,20 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 }
 
 // mayFit refuses measurements that no model can be made of, and those that the machine of --topo cannot have made.
-func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology) error {
+func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.Offers) error {
 	for _, g := range set.Groups {
 		if machine != nil && g.Ranks > g.Nodes*machine.Summary.GPUs {
 			return fmt.Errorf("%s has %s, and %s was measured with %d ranks on a node: nothing was written (needed: "+
 				"the topology of the machine that was measured; tunefit topo --dump writes it there)", f.topo,
 				plural.Of(machine.Summary.GPUs, "GPU"), g.Comm, g.Ranks/g.Nodes)
+		}
+		for _, own := range g.Default {
+			if cell := own.Config.Cell; offers != nil && cell != nccl.NoCell && !offers(g.Key, cell, set.NCCL) {
+				return fmt.Errorf("%s cannot be the measured machine: NCCL itself ran %s for %s of %s on %s there, "+
+					"and does not offer it on this one: nothing was written (needed: the topology of the machine that was "+
+					"measured; tunefit topo --dump writes it there)", f.topo, cell, g.Coll,
+					nccl.FormatBytes(own.Bytes), g.Comm)
+			}
 		}
 	}
 	switch {
@@ -237,7 +245,7 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 			return fmt.Errorf("%s was not written: %w%s", f.csv, errNoGain, unmeasuredDefault(in.Report))
 		}
 		write := func(w io.Writer) error {
-			if made := &in.File.Provenance; made.Releases() != nccl.AnyRelease {
+			if made := &in.File.Provenance; made.Releases() != nccl.AnyRelease || nccl.IsRCCL(made.NCCL) {
 				fmt.Fprintln(w, nccl.MeasuredComment(made.NCCL))
 			}
 			return fit.WriteRows(w, in.Rows, in.File.Provenance.Releases())

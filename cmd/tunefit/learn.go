@@ -53,8 +53,7 @@ communicators of one kind it shows the table of the one that has tried most.
 
 --report writes the same as a page for a browser, with a plot of the intervals.
 
-Exit code: 0 if evidence was read, 1 if there is none or a file is damaged, 2 for a
-wrong command line.`,
+Exit code: 0 if evidence was read, 1 if there is none or a file is damaged.`,
 		Example: `  tunefit learn learned/job1
   tunefit learn learned/job1 --json
   tunefit learn learned/job1 --report learned.html

@@ -84,6 +84,21 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
+// Where NCCL's own choice could not run on the machine of a topology, that is not the one that was measured.
+func TestFitOnTopologyWithoutNCCLsChoice(t *testing.T) {
+	testlib.NoJob(t)
+	sweep, out := forcedSweep(t, "", "tree,ll128", ""), filepath.Join(t.TempDir(), "p.csv")
+	pcie := filepath.Join(testlib.Root, "topo/testdata/pcie2.xml")
+	_, errs := tunefit(t, cli.ExitFailed, "fit", sweep, "--topo", pcie, "--csv", out)
+	if !strings.Contains(errs, pcie+" cannot be the measured machine: NCCL itself ran tree/ll128 for allreduce of 256KiB "+
+		"on 1x2 there") {
+		t.Error(errs)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a policy was written")
+	}
+}
+
 // PAT is measured where the release is known to offer it: a tuner is the only way to it on nodes of several ranks.
 func TestPATIsPlannedWhereItIsOffered(t *testing.T) {
 	testlib.NoJob(t)

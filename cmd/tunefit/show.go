@@ -114,7 +114,7 @@ func (t *decisionTable) write(w io.Writer) {
 		}
 		tw.Row(cells...)
 	}
-	line([]any{"collective", "comm", "size"}, fmt.Sprintf("NCCL %s's choice", t.asked.Costs.NCCL), "known by",
+	line([]any{"collective", "comm", "size"}, t.asked.Chooser(t.by, t.outcomes)+"'s choice", "known by",
 		"with policy", "channels", "gain", "decided by")
 	for i := 0; i < len(t.outcomes); {
 		start := i

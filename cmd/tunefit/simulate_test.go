@@ -133,7 +133,7 @@ func TestBadSimulate(t *testing.T) {
 		{"sweep.csv", cli.ExitUsage, `unexpected argument "sweep.csv"`},
 		{"--nodes 3 --ranks-per-node 4", cli.ExitFailed, "there are no estimates of NCCL for 3x4 "},
 		{"--nodes 0", cli.ExitUsage, "--nodes 0 (allowed: 1 or more"},
-		{"--nodes two", cli.ExitUsage, `invalid argument "two"`},
+		{"--nodes two", cli.ExitUsage, "--nodes=two: wrong value (allowed: whole numbers, as 8,16)"},
 		{"--ranks-per-node 1", cli.ExitUsage, "--nodes 1 (allowed: 1 or more, and 2 ranks or more in all)"},
 		{"--ranks-per-node 0", cli.ExitUsage, "--ranks-per-node 0"},
 		{"--ranks-per-node 4", cli.ExitFailed, "there are no estimates of NCCL for 1x4"},
@@ -146,7 +146,7 @@ func TestBadSimulate(t *testing.T) {
 		{"--reps 0", cli.ExitUsage, "--reps 0 (allowed: 1 to 100)"},
 		{"--noise 2", cli.ExitUsage, "--noise 2 (allowed: 0 to 0.2)"},
 		{"--noise NaN", cli.ExitUsage, "--noise NaN (allowed: 0 to 0.2)"},
-		{"--seed -1", cli.ExitUsage, `invalid argument "-1"`},
+		{"--seed -1", cli.ExitUsage, "--seed=-1: wrong value (allowed: a whole number, 0 or more)"},
 		{"--tuning " + notTuning, cli.ExitFailed, "p.csv"},
 		{"--tuning " + notTuning + ".absent", cli.ExitFailed, "no such file"},
 	} {

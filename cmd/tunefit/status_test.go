@@ -105,7 +105,7 @@ func TestBadLiveCommandLines(t *testing.T) {
 		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", dir + "/none"}, cli.ExitFailed,
 			"there is no rendezvous"},
 		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", meet, "--timeout", "-1s"}, cli.ExitUsage,
-			`invalid argument "-1s" for "--timeout" flag: not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)`},
+			`--timeout=-1s: not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)`},
 	} {
 		out, said := tunefit(t, c.code, c.args...)
 		if out != "" || !strings.Contains(said, c.says) {

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
@@ -95,8 +96,12 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 		var texts []string
 		for _, v := range values {
 			if v.Kind != yaml.ScalarNode || v.Tag == "!!null" {
-				return cli.Usagef("%s: %s: not a value (needed: one%s)", at, f.Name,
+				return fmt.Errorf("%s: %s: not a value (needed: one%s)", at, f.Name,
 					map[bool]string{true: ", or a list, as [a, b]"}[isList])
+			}
+			if err := checkSubject(f.Name, v.Value); err != nil {
+				// %v: the file is wrong, not the command line
+				return fmt.Errorf("%s:%d:%d: %v", name, v.Line, v.Column, err)
 			}
 			texts = append(texts, v.Value)
 		}
@@ -105,8 +110,21 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 		}
 		err := flags.Set(f.Name, strings.Join(texts, ","))
 		if err != nil {
-			return cli.Usagef("%s: %w", at, err)
+			return fmt.Errorf("%s: %w", at, cli.WrongValue(err))
 		}
 	}
 	return nil
+}
+
+// checkSubject reads what a setting names. Later, nobody knows where in a file it stands.
+func checkSubject(setting, text string) (err error) {
+	switch setting {
+	case "coll":
+		_, err = (&commspec.Flags{Colls: strings.Split(text, ",")}).ParseColls()
+	case "comm":
+		_, err = (&commspec.Flags{Comms: strings.Split(text, ",")}).ParseComms(nil)
+	case "sizes":
+		_, _, err = commspec.ParseSizes(text)
+	}
+	return err
 }

@@ -483,6 +483,12 @@ func TestSweepDryRun(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
 	}
+	out, _ = c.done("--coll", "allreduce", "--comm", "1x4", "--topo",
+		filepath.Join(testlib.Root, "configs/topo/pcie-4gpu.xml"), "--dry-run")
+	want := "# not offered by NCCL on this machine, and not planned: ring/ll128, tree/ll128, nvls/simple, "
+	if !strings.Contains(out, want) {
+		t.Errorf("it does not say %q:\n%s", want, out)
+	}
 	if _, err := os.Stat(c.dir); !os.IsNotExist(err) {
 		t.Errorf("it left something behind: %v", err)
 	}
@@ -493,18 +499,20 @@ func TestSweepPlanFile(t *testing.T) {
 	for text, want := range map[string]string{
 		"chanels: [1]\n": "plan.yaml:1:1: unknown setting \"chanels\" (did you mean \"channels\"; " +
 			"allowed: coll, comm,",
-		"comm: 1x8\nchannels: [1, x]\n": "plan.yaml:2:1: invalid argument \"1,x\" for \"--channels\"",
-		"comm: 1x8\ncomm: 2x8\n":        "plan.yaml:",
-		"- comm\n":                      "plan.yaml:1: not settings",
-		"comm: {a: b}\n":                "plan.yaml:1:1: comm: not a value (needed: one, or a list, as [a, b])",
-		"budget:\n":                     "plan.yaml:1:1: budget: not a value (needed: one)",
-		"comm: [8]\ncoll: allreduce\n":  "NODESxRANKS_PER_NODE",
-		"comm: 1x8\n":                   "--coll and --comm say what to measure",
-		"coll: [\n":                     "plan.yaml:",
+		"comm: 1x8\nchannels: [1, x]\n":  "plan.yaml:2:1: --channels=1,x: wrong value (allowed: whole numbers,",
+		"comm: 1x8\ncomm: 2x8\n":         "plan.yaml:",
+		"- comm\n":                       "plan.yaml:1: not settings",
+		"comm: {a: b}\n":                 "plan.yaml:1:1: comm: not a value (needed: one, or a list, as [a, b])",
+		"budget:\n":                      "plan.yaml:1:1: budget: not a value (needed: one)",
+		"comm: [8]\ncoll: allreduce\n":   "plan.yaml:1:8: --comm \"8\": not NODESxRANKS_PER_NODE",
+		"coll:\n- reduce\n- allredcue\n": "plan.yaml:3:3: unknown collective \"allredcue\" (did you mean \"allreduce\"; ",
+		"sizes: 1M-4K\n":                 "plan.yaml:1:8: 1M-4K: a range runs from its smaller size to its larger",
+		"comm: 1x8\n":                    "--coll and --comm say what to measure",
+		"coll: [\n":                      "plan.yaml:",
 		"comm: 1x8\ncoll: allreduce\nlaunch: torchrun\n": "unknown launcher \"torchrun\"",
 		"comm: 2x8\ncoll: allreduce\nlaunch: local\n": "--launch local starts ranks on this machine only " +
 			"(allreduce 2x8 needs",
-		"comm: 1x8\ncoll: allreduce\nlimit: 1\n": "plan.yaml:3:1: invalid argument \"1\" for \"--limit\"",
+		"comm: 1x8\ncoll: allreduce\nlimit: 1\n": "plan.yaml:3:1: --limit=1: not a duration (allowed: 0 and more,",
 	} {
 		code, _, errs := c.sweep(testlib.File(t, "plan.yaml", text))
 		if code == cli.ExitOK || !strings.Contains(errs, want) {

@@ -45,7 +45,7 @@ It may also expect:
   row                  the line of the row that decides
   decided_by           nccl, row or model
 
-Exit code: 0 if all tests pass, 1 if one fails, 2 if they cannot be run.`,
+Exit code: 0 if all tests pass, 1 if one fails or they cannot be run.`,
 		Example: `  tunefit test configs/policies/example_test.yaml
   tunefit test configs/policies/example_test.yaml --run allreduce --json`,
 		Args: cli.Args(1, -1, "a file of tests or more"),

@@ -105,22 +105,23 @@ func TestBadPolicyTests(t *testing.T) {
 		"  - {name: [}\n":                        "p_test.yaml:3:13: not YAML: did not find expected node content",
 		"  []\n":                                 "p_test.yaml: the file has no tests",
 	} {
-		out, said := tunefit(t, cli.ExitCannot, "test", testFiles(t, tests))
+		out, said := tunefit(t, cli.ExitFailed, "test", testFiles(t, tests))
 		if out != "" || !strings.Contains(said, says) {
 			t.Errorf("%q: printed %q and said %q, want %q", tests, out, said, says)
 		}
 	}
 	file := testFiles(t, "  - "+good+"\n")
 	for _, c := range []struct {
+		code int
 		args []string
 		says string
 	}{
-		{[]string{"test"}, "0 arguments given (needed: a file of tests or more)"},
-		{[]string{"test", file, "--run", "("}, "--run: error parsing regexp"},
-		{[]string{"test", file, "--run", "none such"}, `no test's name matches "none such"`},
-		{[]string{"test", file, file + ".absent"}, "no such file or directory"},
+		{cli.ExitUsage, []string{"test"}, "0 arguments given (needed: a file of tests or more)"},
+		{cli.ExitUsage, []string{"test", file, "--run", "("}, "--run: error parsing regexp"},
+		{cli.ExitFailed, []string{"test", file, "--run", "none such"}, `no test's name matches "none such"`},
+		{cli.ExitFailed, []string{"test", file, file + ".absent"}, "no such file or directory"},
 	} {
-		if out, said := tunefit(t, cli.ExitCannot, c.args...); out != "" || !strings.Contains(said, c.says) {
+		if out, said := tunefit(t, c.code, c.args...); out != "" || !strings.Contains(said, c.says) {
 			t.Errorf("%q printed %q and said %q, want %q", c.args, out, said, c.says)
 		}
 	}

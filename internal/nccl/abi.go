@@ -15,6 +15,9 @@ var abis = []struct {
 	abi   int
 }{{23206, 7}, {23003, 6}, {22803, 5}, {22403, 4}, {22203, 3}, {Oldest, 2}}
 
+// WithTuner holds the releases from the first that has a tuner here to the newest that is known here at all.
+var WithTuner = Releases{Oldest, abis[0].since}
+
 // ABI returns the newest version of the tuner ABI that both the release and a library have; 0 for none. If has
 // is nil, the library has all.
 func (v Version) ABI(has func(abi int) bool) int {

@@ -25,16 +25,21 @@ func MeasuredWith(text string) (oldest, newest Version, ok bool) {
 func IsRCCL(releases string) bool { return strings.Contains(releases, "RCCL") }
 
 // MeasuredComment is the line of a policy file that names the releases its rows were measured with.
-func MeasuredComment(releases string) string { return "# measured with NCCL " + releases }
+func MeasuredComment(releases string) string {
+	if strings.HasPrefix(releases, "RCCL") {
+		return "# measured with " + releases
+	}
+	return "# measured with NCCL " + releases
+}
 
-var measuredComment = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*measured with NCCL ([0-9., ]+?)[ \t]*\r?$`)
+var measuredComment = regexp.MustCompile(
+	`(?m)^[ \t]*#[ \t]*measured with (?:NCCL )?((?:RCCL |[0-9., ])+?)[ \t]*\r?$`)
 
-// ReadMeasured returns the newest release that the comment of a policy file names; 0 for none.
-func ReadMeasured(policy []byte) Version {
+// ReadMeasured returns the releases that the comment of a policy file names, as MeasuredWith reads them; "" for none.
+func ReadMeasured(policy []byte) string {
 	m := measuredComment.FindSubmatch(policy)
 	if m == nil {
-		return 0
+		return ""
 	}
-	_, newest, _ := MeasuredWith(string(m[1]))
-	return newest
+	return string(m[1])
 }

@@ -3,6 +3,7 @@ package suggest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agext/levenshtein"
@@ -15,6 +16,12 @@ func Nearest(got string, known []string) string {
 	for _, k := range known {
 		if d := levenshtein.Distance(got, k, nil); d < distance {
 			best, distance = k, d
+		}
+	}
+	for i := range max(len(got)-1, 0) { // of a short word, no two edits are near
+		swapped := got[:i] + got[i+1:i+2] + got[i:i+1] + got[i+2:]
+		if best == "" && slices.Contains(known, swapped) {
+			best = swapped
 		}
 	}
 	return best

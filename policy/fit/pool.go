@@ -20,9 +20,7 @@ type Pool struct {
 	// tell theirs.
 	MadeWith string
 
-	// Offers reports whether NCCL offers a cell for a collective on a communicator, with the releases of Set.NCCL;
-	// true where that is not known. nil: nothing is known.
-	Offers func(key Key, cell nccl.Cell, with string) bool
+	Offers Offers // nil: nothing is known
 
 	groups  map[Key]variants
 	refused map[string]int
@@ -34,6 +32,10 @@ type Pool struct {
 	machines map[model.MeasuredOn]*model.MeasuredOn
 	file     string // that is being read
 }
+
+// Offers reports whether NCCL offers a cell for a collective on a communicator, with the releases of Set.NCCL; true
+// where that is not known.
+type Offers func(key Key, cell nccl.Cell, with string) bool
 
 // Reasons to refuse a sample, besides those of variant.refused. A user reads them as they are.
 const (

@@ -118,8 +118,7 @@ func (c *check) each(r *row) {
 			want)
 	}
 	c.bound(r)
-	c.release(r)
-	if c.combination(r) {
+	if c.release(r) && c.combination(r) {
 		c.channels(r)
 		c.chunk(r)
 	}

@@ -35,14 +35,20 @@ func (r *row) onManyRanks() bool {
 	return r.key.wants[policy.RanksPerNode] > 1 || nodes > 0 && ranks > nodes
 }
 
-// release checks the row against the releases that it is for: those that it names, and of these the one in use.
-func (c *check) release(r *row) {
+// release checks the row against the releases that it is for: those that it names, and of these the one in use. It
+// reports whether what the row asks for may be offered there.
+func (c *check) release(r *row) bool {
+	if !r.NCCL.Overlaps(nccl.WithTuner) {
+		c.report(noEffectInRelease, r.Line, "nccl", "no release of NCCL in %s is known (known: %s to %s)",
+			c.sheet.Field(r.Line, "nccl"), nccl.WithTuner.Min, nccl.WithTuner.Max)
+		return true
+	}
 	releases := r.NCCL
 	if c.opt.NCCL != 0 {
 		if !releases.Contains(nccl.Only(c.opt.NCCL)) {
 			c.report(noEffectInRelease, r.Line, "nccl", "the row is for NCCL %s, and NCCL %s gets its own choice",
 				r.NCCL, c.opt.NCCL).Severity = Note
-			return
+			return true
 		}
 		releases = nccl.Only(c.opt.NCCL)
 	}
@@ -56,6 +62,7 @@ func (c *check) release(r *row) {
 		}
 		c.report(noEffectInRelease, r.Line, l.column, "NCCL %s %s, which comes with %s: %s", releases, l.what,
 			nccl.Version(l.since), outcome)
-		return
+		return !l.idle
 	}
+	return true
 }

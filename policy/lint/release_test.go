@@ -34,10 +34,15 @@ func TestReleases(t *testing.T) {
 		{"allreduce,ring,ll,2.28,,,,,,", 23102, "p.csv:2:4: note: the row is for NCCL 2.28, and NCCL 2.31.2 gets its own " +
 			"choice"},
 		{"allreduce,ring,ll,>=2.28,,,,,,", 23102, ""},
+		{"allreduce,ring,ll,<2.0,,,,,,", 0, "p.csv:2:4: warning: no release of NCCL in <2.0 is known (known: 2.21.5 to " +
+			"2.32.6)"},
+		{"allreduce,ring,ll,>=99.0,,,,,,", 23102, "p.csv:2:4: warning: no release of NCCL in >=99.0 is known"},
+		{"allreduce,ring,ll,>=2.32,,,,,,", 0, ""},
+		{"allreduce,ring,ll,<=2.21,,,,,,", 0, ""},
 	} {
 		var said []string
 		for _, f := range Check("p.csv", []byte(head+c.row+"\n"), Options{NCCL: c.nccl}) {
-			if f.Rule == noEffectInRelease || f.Rule == Invalid {
+			if f.Rule == noEffectInRelease || f.Rule == neverOffered || f.Rule == Invalid {
 				said = append(said, f.String())
 			}
 		}

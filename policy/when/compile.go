@@ -172,6 +172,10 @@ func (p *patch) release(node *ast.Node, n *ast.BinaryNode, text *ast.StringNode)
 		return
 	}
 	r, err := nccl.ParseReleases(text.Value)
+	if errors.Is(err, nccl.ErrReversed) {
+		p.fail(text, "%s", err)
+		return
+	}
 	if err != nil || r.Min == 0 || r.Max == nccl.AnyRelease.Max {
 		p.fail(text, "%s is no release of NCCL (allowed: 2.30.7, 2.30, and after in 2.28-2.30)",
 			suggest.Quote(text.Value))

@@ -34,7 +34,7 @@ type Asker struct {
 	texts     map[Decider][]byte // of the policies
 	views     map[viewKey]*policy.EngineView
 	idle      bool               // the library leaves all to NCCL, whatever the files say
-	rccl      map[Decider]string // the RCCL that the model was measured with; "": none
+	rccl      map[Decider]string // the RCCL that the files were measured with; "": none
 	estimates bool               // NCCL's estimates were needed
 }
 
@@ -56,19 +56,14 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 				return nil, err
 			}
 			a.Files.Policies = append(a.Files.Policies, rules)
-			from.Measured(d.Policy, nccl.ReadMeasured(a.texts[d]))
+			a.measured(&from, d, d.Policy, nccl.ReadMeasured(a.texts[d]))
 		}
 		if d.Model != "" {
 			if learned, _, err = ReadModel(from.Inputs, d.Model); err != nil {
 				return nil, err
 			}
 			a.Files.model = learned
-			with := learned.File.Provenance.NCCL
-			if nccl.IsRCCL(with) {
-				a.rccl[d] = with
-			}
-			_, newest, _ := nccl.MeasuredWith(with)
-			from.Measured(d.Model, newest)
+			a.measured(&from, d, d.Model, learned.File.Provenance.NCCL)
 		}
 		engine, err := newEngine(rules, learned, &from)
 		if err != nil {
@@ -84,7 +79,12 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 		return nil, err
 	}
 	for _, d := range by {
-		if a.rccl[d] != "" {
+		switch {
+		case a.rccl[d] == "":
+		case d.Model == "":
+			a.note("%s was measured with %s, whose own choices are not in it: those shown are NCCL %s's", d.Policy,
+				a.rccl[d], a.Costs.NCCL)
+		default:
 			a.note("%s was measured with %s, whose own choices are not known where they were not measured: those "+
 				"shown there are NCCL %s's", d.Model, a.rccl[d], a.Costs.NCCL)
 		}
@@ -95,6 +95,23 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 		a.note("NCCL_ALGO or NCCL_PROTO is set and NCCL %s does not tell what they allow, NCCL decides", a.Costs.NCCL)
 	}
 	return a, nil
+}
+
+// measured notes the releases that a file of a decider was measured with.
+func (a *Asker) measured(from *ncclchoice.Flags, d Decider, file, with string) {
+	if nccl.IsRCCL(with) {
+		a.rccl[d] = with
+	}
+	_, newest, _ := nccl.MeasuredWith(with)
+	from.Measured(file, newest)
+}
+
+// Chooser names what made NCCL's choices in outcomes of a decider: the RCCL that was measured, else the release.
+func (a *Asker) Chooser(d Decider, of []Outcome) string {
+	if a.rccl[d] != "" && slices.ContainsFunc(of, func(o Outcome) bool { return o.Known == Measured }) {
+		return a.rccl[d]
+	}
+	return "NCCL " + a.Costs.NCCL.String()
 }
 
 // newEngine makes an engine as the library does, for the machine of --topo, else for this one. The error says why the

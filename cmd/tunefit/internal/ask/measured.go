@@ -27,7 +27,10 @@ const (
 func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.Tuning) Outcome {
 	o := Outcome{Question: q, Known: estimated, table: a.table(costs, q, nccl.NoCell), CostModel: a.Costs.Source()}
 	estimate := choose(costs, o.table, q.Bytes)
-	o.NCCL, o.NCCLMicros = estimate.Config, estimate.Micros
+	o.NCCL = estimate.Config
+	if estimate.Micros >= 0 && estimate.Micros < nccl.TunerOnly {
+		o.NCCLMicros = estimate.Micros
+	}
 	if own, ok := measurement(view, q); ok {
 		switch {
 		case own.Cell == nccl.NoCell:

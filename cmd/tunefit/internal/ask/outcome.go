@@ -86,9 +86,9 @@ func CellAt(i int) nccl.Cell {
 type Outcome struct {
 	Question
 
-	Release    string      `json:"nccl_release"` // whose choice NCCL is
-	NCCL       nccl.Config `json:"nccl"`         // NCCL's choice; 0 channels: not known
-	NCCLMicros float32     `json:"nccl_us"`
+	Release    string      `json:"nccl_release"`      // whose choice NCCL is
+	NCCL       nccl.Config `json:"nccl"`              // NCCL's choice; 0 channels: not known
+	NCCLMicros float32     `json:"nccl_us,omitempty"` // left out: neither measured nor estimated
 	Known      knowledge   `json:"nccl_by"`
 	CostModel  string      `json:"cost_model,omitempty"` // left out: NCCL's choice was measured
 	table      []float32   // the tuner gets it

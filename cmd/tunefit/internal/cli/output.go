@@ -100,8 +100,7 @@ func (o *Output) Write(text []byte) (n int, err error) {
 
 // Complete returns a command's error. If printing failed and the command has no other error, it says so.
 func (o *Output) Complete(err error) error {
-	var silent exitError
-	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.As(err, &silent) && silent.error == nil) {
+	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.Is(err, ErrFailed)) {
 		return fmt.Errorf("the output is not complete: %w", o.err)
 	}
 	return err

@@ -14,43 +14,19 @@ import (
 // Exit codes.
 const (
 	ExitOK     = 0
-	ExitFailed = 1 // a command that looks for something found it, or another command failed
-	ExitCannot = 2 // a command that looks for something could not look
-	ExitUsage  = 2
+	ExitFailed = 1 // a command that looks for something found it, or a command could not do its work
+	ExitUsage  = 2 // the command line is wrong
 )
 
-// exitError ends a command with an exit code of its own, and silently if it has no error.
-type exitError struct {
-	code int
-	error
-}
+// ErrFailed ends a command with ExitFailed and without a message: the command has printed what it found.
+var ErrFailed = errors.New("failed")
 
-func (e exitError) Unwrap() error { return e.error }
-
-func (e exitError) Error() string {
-	if e.error == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.error.Error()
-}
-
-// ExitWith ends a command silently with an exit code; nil for exitOK.
-func ExitWith(code int) error {
-	if code == ExitOK {
-		return nil
-	}
-	return exitError{code: code}
-}
-
-// Verdict ends a command that looks for something, as diff(1) does, with 0, ExitFailed or ExitCannot.
+// Verdict ends a command that looks for something.
 func Verdict(found bool, err error) error {
-	switch {
-	case err != nil:
-		return exitError{ExitCannot, err}
-	case found:
-		return ExitWith(ExitFailed)
+	if err == nil && found {
+		return ErrFailed
 	}
-	return nil
+	return err
 }
 
 // usageError is a wrong command line.
@@ -64,18 +40,14 @@ func ExitCode(cmd *cobra.Command, err error, stderr io.Writer) int {
 	if err == nil {
 		return ExitOK
 	}
-	var own exitError
-	if errors.As(err, &own) && own.error == nil {
-		return own.code
+	if errors.Is(err, ErrFailed) {
+		return ExitFailed
 	}
 	fmt.Fprintf(stderr, "tunefit: %v\n", err)
 	var usage usageError
-	switch {
-	case errors.As(err, &usage):
+	if errors.As(err, &usage) {
 		fmt.Fprintf(stderr, "Try: %s --help\n", cmd.CommandPath())
 		return ExitUsage
-	case errors.As(err, &own):
-		return own.code
 	}
 	return ExitFailed
 }

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
-	"regexp"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,34 +31,57 @@ func CommandNames(of *cobra.Command) (names []string) {
 	return names
 }
 
-var (
-	unknownLong  = regexp.MustCompile(`^unknown flag: --(\S+)`)
-	unknownShort = regexp.MustCompile(`^unknown shorthand flag: '.' in -(\S+)`)
-	negative     = regexp.MustCompile(`^[0-9]`)
-)
-
-// FlagError is the error for an unknown flag. It suggests one.
+// FlagError is the error for a wrong flag. Of an unknown one it says which there are, and suggests one.
 func FlagError(cmd *cobra.Command, err error) error {
-	short := unknownShort.FindStringSubmatch(err.Error())
-	if short != nil && negative.MatchString(short[1]) {
-		return Usagef("-%s: no size, number or file begins with - (sizes are 1 byte or more, as 4096, 64K, 8M)",
-			short[1])
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return Usagef("%w", WrongValue(err))
 	}
-	for _, m := range [][]string{unknownLong.FindStringSubmatch(err.Error()), short} {
-		if m == nil {
-			continue
-		}
-		if near := nearestFlag(cmd, m[1]); near != "" {
-			return Usagef("%w (did you mean --%s)", err, near)
-		}
+	typed := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
+	if unicode.IsDigit(rune(typed[0])) {
+		return Usagef("-%s: no size, number or file begins with - (sizes are 1 byte or more, as 4096, 64K, 8M)", typed)
 	}
-	return Usagef("%w", err)
+	near := nearestFlag(cmd, typed)
+	if near != "" {
+		near = "did you mean --" + near + "; "
+	}
+	return Usagef("%w (%sallowed: %s)", err, near, strings.Join(flagNames(cmd), ", "))
+}
+
+// WrongValue is the error for a value that a flag does not take. Numbers get a text of their own, as Go's says how it
+// reads them.
+func WrongValue(err error) error {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	why, flag := wrong.Unwrap().Error(), wrong.GetFlag()
+	if number := (*strconv.NumError)(nil); errors.As(wrong, &number) {
+		why = "wrong value (allowed: " + numbers[flag.Value.Type()] + ")"
+	}
+	return fmt.Errorf("--%s=%s: %s", flag.Name, wrong.GetValue(), why)
+}
+
+// numbers say what pflag's own types allow.
+var numbers = map[string]string{
+	"bool": "true, false", "float64": "a number, as 0.01", "int": "a whole number, as 8",
+	"intSlice": "whole numbers, as 8,16", "uint64": "a whole number, 0 or more",
+}
+
+// flagNames lists the flags of a command that its help shows.
+func flagNames(of *cobra.Command) (names []string) {
+	of.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return names
 }
 
 // nearestFlag returns the only flag that begins with what was typed, else the most similar one, else "".
 func nearestFlag(cmd *cobra.Command, typed string) string {
 	var names, begin []string
-	typed, _, _ = strings.Cut(typed, "=")
+	typed, _, _ = strings.Cut(strings.ToLower(typed), "=")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		names = append(names, f.Name)
 		if strings.HasPrefix(f.Name, typed) {

@@ -59,7 +59,7 @@ func TestDoctorBypasses(t *testing.T) {
 			strings.HasPrefix(text, "RCCL 2.26.6, "+lib) != c.gfx950 {
 			t.Errorf("%s with %s:\n%s", c.file, c.variables, text)
 		}
-		if len(found) == 0 || ExitCode(found) != 0 {
+		if len(found) == 0 || Failed(found) {
 			t.Errorf("%v", found)
 		}
 	}

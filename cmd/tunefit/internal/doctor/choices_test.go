@@ -45,4 +45,13 @@ func TestDoctorChoices(t *testing.T) {
 	if found := errors(23007, "", algo, proto); len(found) > 0 {
 		t.Errorf("NCCL 2.30.7: %v", found)
 	}
+
+	// Where there is no NCCL, the newest is what a job may have.
+	if localenv.InstalledNCCL() != 0 {
+		t.Skip("SKIPPED: this machine has NCCL")
+	}
+	mustFind(t, testDoctor(t, algo, proto).examine(t.Context(), only("nccl")), "nccl", isWarning,
+		"if the job's NCCL is 2.31.2: NCCL_ALGO=allreduce:tree", "error 5")
+	mustFind(t, testDoctor(t, "NCCL_ALGO=rign").examine(t.Context(), only("nccl")), "nccl", isWarning,
+		`unknown word "rign"`)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
@@ -70,16 +69,9 @@ func unknown(format string, args ...any) finding {
 // Findings names the results of Examine and Across.
 type Findings = []finding
 
-// ExitCode is the exit code that findings mean.
-func ExitCode(findings []finding) int {
-	bad := func(f finding) bool { return f.Severity >= isWarning }
-	switch {
-	case slices.ContainsFunc(findings, bad):
-		return cli.ExitFailed
-	case slices.ContainsFunc(findings, func(f finding) bool { return f.Unknown }):
-		return cli.ExitUsage
-	}
-	return cli.ExitOK
+// Failed reports whether something is wrong, or could not be examined.
+func Failed(findings []finding) bool {
+	return slices.ContainsFunc(findings, func(f finding) bool { return f.Severity >= isWarning || f.Unknown })
 }
 
 // Write prints the worst first, and what to do below each.
@@ -106,7 +98,7 @@ func Write(w io.Writer, findings []finding) error {
 	verdict := "sound"
 	if counts[isError]+counts[isWarning] > 0 {
 		verdict = plural.Of(counts[isError], "error") + ", " + plural.Of(counts[isWarning], "warning")
-	} else if ExitCode(findings) == cli.ExitUsage {
+	} else if Failed(findings) {
 		verdict = "nothing wrong, but not all could be examined"
 	}
 	fmt.Fprintf(&b, "%s\n", verdict)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -60,7 +59,7 @@ func TestDoctorFloors(t *testing.T) {
 		}
 		if c.needs != "" {
 			mustFind(t, found, "files", isWarning, " needs "+c.needs+",", "tunefit plan")
-		} else if ExitCode(found) != cli.ExitOK {
+		} else if Failed(found) {
 			t.Errorf("%v", found)
 		}
 	}

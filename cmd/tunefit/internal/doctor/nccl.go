@@ -58,9 +58,13 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		}
 	}
 	if len(found) == 0 {
-		return []finding{noted("name the job's: --library FILE",
+		found = d.unusableChoices(nccl.Newest, fmt.Sprintf("if the job's NCCL is %s", nccl.Newest))
+		for i := range found {
+			found[i].Severity = isWarning
+		}
+		return append(found, noted("name the job's: --library FILE",
 			"no %s or %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known",
-			localenv.LibNCCL, localenv.LibRCCL)}
+			localenv.LibNCCL, localenv.LibRCCL))
 	}
 	return found
 }
@@ -76,6 +80,9 @@ func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []fin
 		reason := notLoaded(err)
 		if !strings.Contains(name, "/") && strings.HasPrefix(reason, name+": cannot open shared object file") {
 			return nil, ""
+		}
+		if found := d.unloadable(name, whose+"NCCL cannot be loaded"); found != nil {
+			return found, ""
 		}
 		return []finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name,
 			reason)}, ""

@@ -87,7 +87,7 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 	p := d.plugin()
 	if p.lib == nil && !loadsNone(value) && !errors.Is(p.err, context.DeadlineExceeded) {
 		for _, name := range pluginNames(value) {
-			if found := d.unloadable(name); found != nil {
+			if found := d.unloadable(name, "NCCL loads no tuner"); found != nil {
 				return found
 			}
 		}

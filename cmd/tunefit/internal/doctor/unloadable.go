@@ -22,12 +22,12 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 var glibcs = []string{"/lib64/libc.so.6", "/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6",
 	"/usr/lib64/libc.so.6", "/usr/lib/libc.so.6"}
 
-// unloadable looks into a library that NCCL cannot load, without loading it. It returns none if the file is not there,
+// unloadable looks into a library that cannot be loaded, without loading it. It returns none if the file is not there,
 // or if nothing in the file itself is wrong. The dynamic loader's words do not tell these apart: it skips a library for
 // another processor, and then says that there is no such file.
-func (d *doctor) unloadable(name string) []finding {
+func (d *doctor) unloadable(name, consequence string) []finding {
 	fault := func(do, format string, args ...any) []finding {
-		return []finding{failed(do, "NCCL loads no tuner: "+format, args...)}
+		return []finding{failed(do, consequence+": "+format, args...)}
 	}
 	path := d.locate(name)
 	if path == "" {

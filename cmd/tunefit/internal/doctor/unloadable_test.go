@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
@@ -69,11 +70,17 @@ func TestDoctorUnloadable(t *testing.T) {
 			locked+" cannot be read: permission denied", "chmod a+r")
 	}
 
+	// NCCL's own file, too: a process that loads one which is cut off may end by a bus error.
+	d := testDoctor(t)
+	d.NCCL = file(localenv.LibNCCL, whole[:len(whole)/2])
+	mustFind(t, d.examine(t.Context(), only("nccl")), "nccl", isError, "NCCL cannot be loaded: "+d.NCCL,
+		"only the beginning of one", "sha256sum")
+
 	// A glibc that is not found, or new enough, is no reason.
 	for _, glibcs := range [][]string{nil, {newer}} {
 		d := testDoctor(t)
 		d.glibcs = glibcs
-		if found := d.unloadable(needs); found != nil {
+		if found := d.unloadable(needs, ""); found != nil {
 			t.Errorf("%v", found)
 		}
 	}

@@ -157,7 +157,7 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 		fmt.Fprintln(out,
 			"so it is not known whether all jobs that read this file have switched; tunefit status on their "+
 				"nodes, or as their user, tells")
-		return cli.ExitWith(cli.ExitFailed)
+		return cli.ErrFailed
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 			w.ofJobs(len(w.NotSwitched))+plural.Verb(len(w.NotSwitched), " has", " have"))
 	case len(w.NotSwitched) > 0:
 		w.tellFailed()
-		return cli.ExitWith(cli.ExitFailed)
+		return cli.ErrFailed
 	case w.Communicators > 0:
 		fmt.Fprintf(out, "%s on it\n", w.ofJobs(w.Communicators)+plural.Verb(w.Communicators, " runs", " run"))
 	default:

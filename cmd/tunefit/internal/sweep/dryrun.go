@@ -75,6 +75,9 @@ func DryRun(w io.Writer, o Options) error {
 			return err
 		}
 		space.Sizes = o.Sizes
+		for _, line := range perfrun.Unmet(space, nil) {
+			fmt.Fprintf(&out, "# %s\n", line)
+		}
 		for _, r := range space.Next(nil).Runs {
 			if err := s.print(&out, perfrun.Of(key, r)); err != nil {
 				return err
