@@ -184,6 +184,15 @@ lint: ## golangci-lint by .golangci.yml if it is installed, else (it takes minut
 		go run github.com/mgechev/revive@v1.15.0 -set_exit_status -config $(BUILD)/revive.toml ./...; \
 	fi
 
+.PHONY: fuzz
+fuzz: ## feed every parser with random input for FUZZTIME=10s each; what fails goes to testdata/fuzz, to be mended
+	@failed=; for dir in $$(grep -rl --exclude-dir=build --include='*_test.go' '^func Fuzz' . | xargs dirname | sort -u); do \
+		for target in $$(grep -ho '^func Fuzz[A-Za-z]*' $$dir/*_test.go | cut -c6-); do \
+			echo "$$dir $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) $$dir || failed="$$failed $$dir/$$target"; \
+		done; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
 .PHONY: nightly
 nightly: verify ## all that takes hours, too: make test, every wrong protocol from seed 1, all of NCCL's answers, soak
 	NIGHTLY=1 $(MAKE) test
