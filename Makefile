@@ -194,10 +194,10 @@ fuzz: ## feed every parser with random input for FUZZTIME=10s each; what fails g
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: nightly
-nightly: verify ## all that takes hours, too: make test, every wrong protocol from seed 1, all of NCCL's answers, soak
+nightly: verify ## all that takes hours, too: make test, every wrong protocol from seed 1, all of NCCL's answers, soak, seeds
 	NIGHTLY=1 $(MAKE) test
 	$(TEST) -race -timeout 60m ./policy/... ./topo/channels ./internal/agree/...
-	$(MAKE) soak
+	$(MAKE) soak seeds
 
 .PHONY: bench
 bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside PEER=path.so
@@ -206,9 +206,12 @@ bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside
 	go test -run '^$$' -bench Live -benchtime 1x ./tuner/plugin
 
 .PHONY: soak
-soak: ## edit the files of real ranks, then simulate their agreement for hours (SEEDS=1000000)
-	LIVE_SAVES=400 go test -count=$(or $(ROUNDS),20) -timeout 0 -run 'TestLiveEdits$$' ./tuner/plugin
-	AGREE_SEEDS=$(or $(SEEDS),1000000) go test -count=1 -timeout 0 -run 'TestSeeds$$' ./internal/agree
+soak: $(BUILT) ## hold jobs for SOAKTIME=1h with edits, faults and 100 000 communicators: what they hold must not grow
+	TEST_BUILD=$(abspath $(BUILD)) SOAKTIME=$(or $(SOAKTIME),1h) $(TEST) -v -timeout 0 -run 'TestSoak$$' ./tuner/plugin
+
+.PHONY: seeds
+seeds: ## simulate the agreement of ranks for hours (SEEDS=1000000)
+	AGREE_SEEDS=$(or $(SEEDS),1000000) $(TEST) -timeout 0 -run 'TestSeeds$$' ./internal/agree
 
 .PHONY: verify
 verify: ## check the models of the ranks' agreement (docs/protocol); needs spin and a C compiler

@@ -196,7 +196,7 @@ func script(t *testing.T, command string) (path string) {
 }
 
 // fill takes all room that a disk has.
-func fill(t *testing.T, path string) {
+func fill(t testing.TB, path string) {
 	t.Helper()
 	f, err := os.Create(path)
 	if err != nil {
