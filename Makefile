@@ -20,6 +20,7 @@ SO_ETCD := $(BUILD)/libnccl-tuner-go-etcd.so
 TUNEFIT := $(BUILD)/tunefit
 TUNEFIT_ETCD := $(BUILD)/tunefit-etcd
 EMPTY   := $(BUILD)/libnccl-tuner-empty.so
+LINEAR  := $(BUILD)/libnccl-tuner-linear.so
 BENCH   := $(BUILD)/bench
 SCENARIOS := $(BUILD)/scenarios
 RANK    := $(BUILD)/rank
@@ -85,7 +86,7 @@ $(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
 	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
 	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w' -o $@ ./cmd/tunefit
 
-$(EMPTY): tuner/plugin/testhost/empty.c internal/abi/abi.h
+$(EMPTY) $(LINEAR): $(BUILD)/libnccl-tuner-%.so: tuner/plugin/testhost/%.c internal/abi/abi.h
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -shared -fPIC -o $@ $<
 
@@ -200,10 +201,15 @@ nightly: verify ## all that takes hours, too: make test, every wrong protocol fr
 	$(MAKE) soak seeds
 
 .PHONY: bench
-bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside PEER=path.so
-	$(BENCH) $(SO) $(EMPTY) $(PEER)
-	go test -run '^$$' -bench . ./policy/... ./topo/... ./bench/...
-	go test -run '^$$' -bench Live -benchtime 1x ./tuner/plugin
+bench: $(BUILT) $(EMPTY) $(LINEAR) $(BENCH) ## measure what README.md and docs/COSTS.md claim, beside PEER=path.so; some 6 minutes
+	@uptime
+	TEST_BUILD=$(abspath $(BUILD)) go run ./internal/claims -build $(BUILD) $(PEER:%=-peer %)
+
+BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+.PHONY: bench-compare
+bench-compare: $(SO) $(EMPTY) $(BENCH) ## compare benchmarks with those of a commit, in turns: REV=HEAD~1 ROUNDS=6
+	@internal/claims/compare.sh "$(REV)" $(or $(ROUNDS),6) $(abspath $(BUILD) $(BENCH) $(EMPTY))
+	cd $(BUILD)/compare && $(BENCHSTAT) before after
 
 .PHONY: soak
 soak: $(BUILT) ## hold jobs for SOAKTIME=1h with edits, faults and 100 000 communicators: what they hold must not grow
@@ -232,4 +238,4 @@ clean: ## remove build/
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

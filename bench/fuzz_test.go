@@ -96,8 +96,8 @@ func FuzzReadCSV(f *testing.F) {
 
 // Lines of our own log, which others' programs may have cut or mixed.
 func FuzzDecision(f *testing.F) {
-	f.Add([]byte("n1: TUNER/Go: communicator 0x6f: allreduce 1KiB, 1 pipelined: ring/ll 2 ch instead of tree/ll, decided " +
-		"by tuner.csv:3"))
+	f.Add([]byte("n1: TUNER/Go: communicator 0x6f: allreduce 1KiB, 1 pipelined: ring/ll 2 ch instead of tree/ll, " +
+		"decided by tuner.csv:3"))
 	f.Add([]byte("TUNER/Go: allgather 1, 99999999999999999999 pipelined: NCCL's choice, decided by NCCL"))
 	f.Add([]byte("TUNER/Go: NCCL offers for allreduce: ring/ll, ring/simple, x/y"))
 	f.Fuzz(func(t *testing.T, line []byte) {

@@ -19,12 +19,13 @@ func FuzzLearnedFiles(f *testing.F) {
 	f.Add("collective,when,nodes,ranks\n\"allreduce\n\",1 > 0,2,16\n", "[]")
 	f.Fuzz(func(t *testing.T, rows, evidence string) {
 		dir := t.TempDir()
-		c, base, log := learningComm(t, "allreduce,0,1024,tree,ll,-1,-1,-1\n", settings{learn: dir})
+		const own = "allreduce,0,1024,tree,ll,-1,-1,-1\n"
+		c, base, log := learningComm(t, own, settings{learn: dir})
 		path := filepath.Join(dir, LearnedFile)
 		write(t, path, rows)
 		write(t, filepath.Join(dir, "e.json"), evidence)
 		v := c.withLearned(base)
-		if b, err := v.Bundle(); err != nil || !strings.HasPrefix(string(b.Policy.Text), "allreduce,0,1024,tree,ll,-1,-1,-1\n") {
+		if b, err := v.Bundle(); err != nil || !strings.HasPrefix(string(b.Policy.Text), own) {
 			t.Errorf("%v: %q", err, b.Policy.Text)
 		}
 		if warned := log.count("WARN"); warned > 1 || warned == 1 && log.count(path) == 0 {

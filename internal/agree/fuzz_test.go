@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Keys and values of records, as somebody else may have put them into the store: what a key means comes back as the same
-// when it is written, and a look at the store tells of each communicator and names the record that is damaged.
+// Keys and values of records, as somebody else may have put them into the store: what a key means comes back as the
+// same when it is written, and a look at the store tells of each communicator and names the record that is damaged.
 func FuzzRecords(f *testing.F) {
 	c := keys(CommKey(0x2a, 2))
 	f.Add(c.init(), encode(VersionName{"a", "b"}))

@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// Two jobs, one that meets in /dev/shm and one in a directory, are held for SOAKTIME, up to twice as long until SOAK_COMMS
-// communicators have come and gone in each. Files are edited, broken and removed, ranks stand still and fork, and the store gets full. Other
-// jobs on the machine go through the faults of the other tests meanwhile. Nothing that a process holds, and nothing in
-// the place where ranks meet, may grow; and no call is decided unlike.
+// Two jobs, one that meets in /dev/shm and one in a directory, are held for SOAKTIME, up to twice as long until
+// SOAK_COMMS communicators have come and gone in each. Files are edited, broken and removed, ranks stand still and fork,
+// and the store gets full. Other jobs on the machine go through the faults of the other tests meanwhile. Nothing that a
+// process holds, and nothing in the place where ranks meet, may grow; and no call is decided unlike.
 func TestSoak(t *testing.T) {
 	lasts, err := time.ParseDuration(os.Getenv("SOAKTIME"))
 	if err != nil {
@@ -79,8 +79,8 @@ type soaked struct {
 	seen    [len(held)][]float64
 }
 
-// held is what is looked at. The largest of all processes counts. It grows if its median over the last fifth of the looks
-// is above that over the middle fifth by more than is allowed.
+// held is what is looked at. The largest of all processes counts. It grows if its median over the last fifth of the
+// looks is above that over the middle fifth by more than is allowed.
 var held = [...]struct {
 	what    string
 	allowed float64

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A job goes on from what an earlier one has left, which somebody may have changed: its own estimates stay numbers, each
-// block has an arm of each factor, and what it leaves can be read.
+// A job goes on from what an earlier one has left, which somebody may have changed: its own estimates stay numbers,
+// each block has an arm of each factor, and what it leaves can be read.
 func FuzzGoOn(f *testing.F) {
 	factors := func() []Factor {
 		return []Factor{{Coll: "allreduce", MaxBytes: 8, Arms: []Arm{{Config: "tree/ll"}, {Config: "ring/ll"},
