@@ -42,6 +42,9 @@ func TestSoak(t *testing.T) {
 			j.disturb()
 			j.churn(min(most, max(1, comms-j.churned)))
 			j.look()
+			if round%10 == 0 {
+				t.Logf("%s: after %d communicators %v", j.name, j.churned, j.now())
+			}
 		}
 		if round%4 == 0 && time.Now().Before(end) {
 			f := faults[round/4%len(faults)]
@@ -59,7 +62,7 @@ func TestSoak(t *testing.T) {
 			calls += 8 * len(j.compare(comm*soakContexts, comm*soakContexts+1))
 		}
 		j.end()
-		t.Logf("%s: %d communicators came and went, %d saves; %d calls decided, 0 unlike unless an error stands above\n%s",
+		t.Logf("%s: %d communicators came and went, %d saves; %d calls decided, none unlike without an error above\n%s",
 			j.name, j.churned, len(j.files.versions)+len(j.files.models), calls, j.table())
 	}
 }
@@ -171,6 +174,14 @@ func (j *soaked) look() {
 	for i, n := range now {
 		j.seen[i] = append(j.seen[i], n)
 	}
+}
+
+// now is what the latest look has found.
+func (j *soaked) now() (latest []float64) {
+	for _, seen := range j.seen {
+		latest = append(latest, seen[len(seen)-1])
+	}
+	return latest
 }
 
 // table says what the job held at the start, in the middle and at the end, and fails where that grows.

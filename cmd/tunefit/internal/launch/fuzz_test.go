@@ -7,7 +7,7 @@ import (
 
 // A template that is accepted is not changed beside its fields.
 func FuzzTemplate(f *testing.F) {
-	for _, text := range []string{"mpirun -np {ranks} {command}", "ssh {hosts} '{env} {command}' \"x\"", 
+	for _, text := range []string{"mpirun -np {ranks} {command}", "ssh {hosts} '{env} {command}' \"x\"",
 		"${x} {ranks}{command", `\{ranks} {command} "{hosts}`, "{nodes} {command} {x}"} {
 		f.Add(text)
 	}
