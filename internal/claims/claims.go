@@ -2,55 +2,72 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
-// claim is a figure of a page. The page has a line with both texts.
+// claim is a figure of a page.
 type claim struct {
-	page, what, said string
-	now              func(figures) string
+	page, what string
+	said       string // a regular expression whose group is the claim, in a line of the page that has what before it
+	now        func(figures) string
 }
+
+// in returns the claim as the page says it, "" if it does not.
+func (c claim) in(text string) string {
+	m := regexp.MustCompile("(?m)^.*" + regexp.QuoteMeta(c.what) + c.said).FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	return strings.TrimSpace(m[1])
+}
+
+// ours is the first cell after the row's name in a table, all those of the tables on stores.
+const (
+	ours  = `[^|]*\|([^|]*)\|`
+	cells = `(.*)\|`
+)
 
 const costs = "docs/COSTS.md"
 
 // claims are the figures of speed, size and memory that a run can measure. What was measured otherwise says so in its
 // page.
 var claims = []claim{
-	{"README.md", "in about", "8 ns of its own", func(f figures) string {
+	{"README.md", "in about", ` (.* of its own)`, func(f figures) string {
 		return fmt.Sprintf("%s with 10 rows, %s with 100 000", own(f, 10), own(f, 100_000))
 	}},
-	{costs, "known shape: fill the table, call, choose", "", known("KnownChoose/rows=10/shapes=64")},
-	{costs, "known shape: fill the table, call, 10 rows", "", known("Known/rows=10/shapes=64")},
-	{costs, "the same with 1 000 rows", "", known("Known/rows=1000/shapes=64")},
-	{costs, "the same with 10 000 rows", "", known("Known/rows=10000/shapes=64")},
-	{costs, "the same with 100 000 rows", "", known("Known/rows=100000/shapes=64")},
-	{costs, "the same, 4096 shapes in turn", "", known("Known/rows=10000/shapes=4096")},
-	{costs, "new shape, 10 / 10 000 / 100 000 rows", "", list(ns, "New/rows=10/this ns/op", "New/rows=10000/this ns/op",
+	{costs, "known shape: fill the table, call, choose", ours, known("KnownChoose/rows=10/shapes=64")},
+	{costs, "known shape: fill the table, call, 10 rows", ours, known("Known/rows=10/shapes=64")},
+	{costs, "the same with 1 000 rows", ours, known("Known/rows=1000/shapes=64")},
+	{costs, "the same with 10 000 rows", ours, known("Known/rows=10000/shapes=64")},
+	{costs, "the same with 100 000 rows", ours, known("Known/rows=100000/shapes=64")},
+	{costs, "the same, 4096 shapes in turn", ours, known("Known/rows=10000/shapes=4096")},
+	{costs, "new shape, 10 / 10 000 / 100 000 rows", ours, list(ns, "New/rows=10/this ns/op", "New/rows=10000/this ns/op",
 		"New/rows=100000/this ns/op")},
-	{costs, "new shape, 10 000 rows and a model", "", list(ns, "New/rows=10000,model/this ns/op")},
-	{costs, "dlopen and first init, 10 000 rows", "", list(ns, "Load/rows=10000/this cpu-ns-first")},
-	{costs, "later communicators, 10 000 rows", "", list(ns, "Load/rows=10000/this cpu-ns-later",
+	{costs, "new shape, 10 000 rows and a model", ours, list(ns, "New/rows=10000,model/this ns/op")},
+	{costs, "dlopen and first init, 10 000 rows", ours, list(ns, "Load/rows=10000/this cpu-ns-first")},
+	{costs, "later communicators, 10 000 rows", ours, list(ns, "Load/rows=10000/this cpu-ns-later",
 		"Load/rows=10000,reload=new/this cpu-ns-later")},
-	{costs, "an edit: from the save", "", list(ns, "LiveSwitch/1000_calls_per_s s-median")},
-	{costs, "idle, able to change", "", list(number("%.1f ms"), "LiveIdle/live cpu-ms/s/process")},
-	{costs, "threads", "", list(number("%.0f"), "Load/rows=10/this threads", "Load/rows=100000/this threads")},
-	{costs, "resident memory, 10 / 10 000 / 100 000 rows", "", list(number("%.0f MB"), "Load/rows=10/this MB-resident",
+	{costs, "an edit: from the save", ours, list(ns, "LiveSwitch/1000_calls_per_s s-median")},
+	{costs, "idle, able to change", ours, list(number("%.1f ms"), "LiveIdle/live cpu-ms/s/process")},
+	{costs, "threads", ours, list(number("%.0f"), "Load/rows=10/this threads", "Load/rows=100000/this threads")},
+	{costs, "resident memory, 10 / 10 000 / 100 000 rows", ours, list(number("%.0f MB"), "Load/rows=10/this MB-resident",
 		"Load/rows=10000/this MB-resident", "Load/rows=100000/this MB-resident",
 		"Load/rows=100000,rested/this MB-resident")},
-	{costs, "library", "", list(number("%.1f MB"), "library MB")},
-	{costs, "Reading 10 000 rows", "", func(f figures) string {
+	{costs, "library", ours, list(number("%.1f MB"), "library MB")},
+	{costs, "Reading 10 000 rows", `(.*)\.`, func(f figures) string {
 		one := f["ReadConditions/steps-1 cpu-ns/op"]
 		return ns(f["ReadConditions/steps-100 cpu-ns/op"]-one) + " / " + ns(f["ReadConditions/steps-10000 cpu-ns/op"]-one)
 	}},
-	{costs, "but false conditions tells apart", "", list(ns, "DecideByCondition/all-overlap-1 cpu-ns/op",
+	{costs, "but false conditions tells apart", `(.*)\.`, list(ns, "DecideByCondition/all-overlap-1 cpu-ns/op",
 		"DecideByCondition/all-overlap-100 cpu-ns/op")},
-	{costs, "communicator takes up to", "", list(ns, "ForConditions/steps-1 cpu-ns/op",
+	{costs, "communicator takes up to", `(.*)\.`, list(ns, "ForConditions/steps-1 cpu-ns/op",
 		"ForConditions/steps-10000 cpu-ns/op")},
-	{costs, "| 8 | 64 |", "", simulation("8")},
-	{costs, "| 64 | 512 |", "", simulation("64")},
-	{costs, "| 1024 | 8192 |", "", simulation("1024")},
-	{"docs/RECORD.md", "a collective costs some", "0.1 us", list(ns, "Record/this ns/op")},
-	{"docs/LIMITS.md", "remembers some 4000 shapes", "1.5 MiB", list(number("%.2f MiB"), "Cache/this MiB")},
+	{costs, "| 8 | 64 |", cells, simulation("8")},
+	{costs, "| 64 | 512 |", cells, simulation("64")},
+	{costs, "| 1024 | 8192 |", cells, simulation("1024")},
+	{"docs/RECORD.md", "a collective costs some", ` (\S+ us)`, list(ns, "Record/this ns/op")},
+	{"docs/LIMITS.md", "remembers some 4000 shapes", `, in (.*);`, list(number("%.2f MiB"), "Cache/this MiB")},
 }
 
 // ns writes nanoseconds in the unit that pages use.
