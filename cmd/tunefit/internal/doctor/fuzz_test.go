@@ -52,3 +52,29 @@ func FuzzLibrary(f *testing.F) {
 		}
 	})
 }
+
+// What the kernel says of limits in /proc and in cgroups.
+func FuzzLimits(f *testing.F) {
+	f.Add("Max processes             96227                96227                processes\n", "0::/a/b\n", "Uid:\t1000\n"+
+		"CapEff:\t0000000000000000\nThreads:\t4\n", "100")
+	f.Add("Max processes -9223372036854775808", "1:pids:/../..\n::\n0::", "Uid:\nThreads: x", "9223372036854775807")
+	root := f.TempDir()
+	f.Fuzz(func(t *testing.T, limits, cgroup, status, most string) {
+		for name, text := range map[string]string{"proc/self/limits": limits, "proc/self/cgroup": cgroup,
+			"proc/self/status": status, "proc/1/status": status, "cgroup/pids.max": most, "cgroup/pids.current": most} {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := testDoctor(t)
+		d.proc, d.cgroups = filepath.Join(root, "proc"), filepath.Join(root, "cgroup")
+		for _, found := range d.examineLimits(t.Context()) {
+			if found.Found == "" {
+				t.Errorf("%+v", found)
+			}
+		}
+	})
+}
