@@ -91,16 +91,16 @@ func (f *Factor) Arm(config string) *Arm {
 func (e *Evidence) Check() error {
 	const mostSteps = 1e12
 	if e.Blocks < 0 || e.Steps < 0 || math.Abs(e.LostSteps) > mostSteps {
-		return fmt.Errorf("blocks is %d, steps %d, lost_steps %g (allowed: 0 or more blocks and steps; lost_steps up to %g)",
-			e.Blocks, e.Steps, e.LostSteps, float64(mostSteps))
+		return fmt.Errorf("blocks is %d, steps %d, lost_steps %g (allowed: 0 or more blocks and steps; lost_steps up "+
+			"to %g)", e.Blocks, e.Steps, e.LostSteps, float64(mostSteps))
 	}
 	for i, f := range e.Factors {
 		for k, a := range f.Arms {
 			if a.Blocks < 0 || a.Effect <= -1 || a.Effect > mostEffect || a.Error < 0 || a.Error > mostEffect ||
 				k == 0 && (a.Effect != 0 || a.Error != 0) {
-				return fmt.Errorf("factor %d, arm %d: effect is %g, error %g, blocks %d (allowed: an effect above -1 up to "+
-					"%d, an error from 0 to %d, 0 or more blocks; both are 0 for the first arm)", i+1, k+1, a.Effect, a.Error,
-					a.Blocks, mostEffect, mostEffect)
+				return fmt.Errorf("factor %d, arm %d: effect is %g, error %g, blocks %d (allowed: an effect above -1 "+
+					"up to %d, an error from 0 to %d, 0 or more blocks; both are 0 for the first arm)", i+1, k+1,
+					a.Effect, a.Error, a.Blocks, mostEffect, mostEffect)
 			}
 		}
 	}
