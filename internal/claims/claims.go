@@ -59,7 +59,8 @@ var claims = []claim{
 	{costs, "library", ours, list(number("%.1f MB"), "library MB")},
 	{costs, "Reading 10 000 rows", `(.*)\.`, func(f figures) string {
 		one := f["ReadConditions/steps-1 cpu-ns/op"]
-		return ns(f["ReadConditions/steps-100 cpu-ns/op"]-one) + " / " + ns(f["ReadConditions/steps-10000 cpu-ns/op"]-one)
+		few, many := f["ReadConditions/steps-100 cpu-ns/op"], f["ReadConditions/steps-10000 cpu-ns/op"]
+		return ns(few-one) + " / " + ns(many-one)
 	}},
 	{costs, "but false conditions tells apart", `(.*)\.`, list(ns, "DecideByCondition/all-overlap-1 cpu-ns/op",
 		"DecideByCondition/all-overlap-100 cpu-ns/op")},

@@ -88,7 +88,7 @@ var held = [...]struct {
 	what    string
 	allowed float64
 }{{"memory, KiB (RssAnon)", 1024}, {"descriptors", 0}, {"threads", 1}, {"other files where ranks meet", 16},
-	{"files of each ended communicator", 0}, {"files of each saved version", 0.1}}
+	{"files of each ended communicator", 0}, {"files of versions, for each look", 0.5}}
 
 // soak starts a job of four processes, each with two ranks of each communicator.
 func soak(t *testing.T, name string, lasts time.Duration, env ...string) *soaked {
@@ -170,7 +170,7 @@ func (j *soaked) look() {
 	})
 	now[3] -= of["ended"] + of["blob"]
 	now[4] = of["ended"] / float64(j.churned)
-	now[5] = of["blob"] / float64(len(j.files.versions)+len(j.files.models))
+	now[5] = of["blob"] / float64(1+len(j.seen[5])) // something is edited before each look
 	for i, n := range now {
 		j.seen[i] = append(j.seen[i], n)
 	}
