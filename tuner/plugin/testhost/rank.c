@@ -283,13 +283,14 @@ static void leave(int signal) {
 
 /* Forks a child that, like PyTorch's loaders, does only its own work until it is told to end. */
 static void fork_loader(void) {
+    void (*before)(int) = signal(SIGTERM, leave); /* the child may be told before it runs */
     pid_t child = fork();
     if (child == 0) {
-        signal(SIGTERM, leave);
         close(STDIN_FILENO);
         close(STDOUT_FILENO);
         for (;;) pause();
     }
+    signal(SIGTERM, before);
     printf("forked %d\n", child);
 }
 
