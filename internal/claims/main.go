@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 )
 
 // figures are values by benchmark and unit, as "Known/rows=10/shapes=64/this ns/op".
@@ -44,17 +43,16 @@ func main() {
 	if info, err := os.Stat(library); err == nil {
 		all["library MB"] = float64(info.Size()) / 1e6
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "what\tclaim\tsaid in\tmeasured now")
+	const columns = "%-44s  %-78s  %-14s  %s\n"
+	fmt.Printf(columns, "what", "claim", "said in", "measured now")
 	for _, c := range claims {
 		text, err := os.ReadFile(c.page)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.what, c.in(string(text)), c.page, c.now(all))
+		fmt.Printf(columns, c.what, c.in(string(text)), c.page, c.now(all))
 	}
-	w.Flush()
 }
 
 // measure runs a command and takes the figures from its output, which it also passes on as progress.
