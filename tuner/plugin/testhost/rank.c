@@ -283,14 +283,19 @@ static void leave(int signal) {
 
 /* Forks a child that, like PyTorch's loaders, does only its own work until it is told to end. */
 static void fork_loader(void) {
-    void (*before)(int) = signal(SIGTERM, leave); /* the child may be told before it runs */
+    sigset_t term, before; /* the child may be told before it runs */
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &term, &before);
     pid_t child = fork();
     if (child == 0) {
+        signal(SIGTERM, leave);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
         close(STDIN_FILENO);
         close(STDOUT_FILENO);
         for (;;) pause();
     }
-    signal(SIGTERM, before);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     printf("forked %d\n", child);
 }
 
