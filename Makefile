@@ -20,6 +20,7 @@ SO_ETCD := $(BUILD)/libnccl-tuner-go-etcd.so
 TUNEFIT := $(BUILD)/tunefit
 TUNEFIT_ETCD := $(BUILD)/tunefit-etcd
 EMPTY   := $(BUILD)/libnccl-tuner-empty.so
+LINEAR  := $(BUILD)/libnccl-tuner-linear.so
 BENCH   := $(BUILD)/bench
 SCENARIOS := $(BUILD)/scenarios
 RANK    := $(BUILD)/rank
@@ -86,7 +87,7 @@ $(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
 	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w -buildid= -B none -extldflags=-Wl,--build-id=sha1' \
 		-o $@ ./cmd/tunefit
 
-$(EMPTY): tuner/plugin/testhost/empty.c internal/abi/abi.h
+$(EMPTY) $(LINEAR): $(BUILD)/libnccl-tuner-%.so: tuner/plugin/testhost/%.c internal/abi/abi.h
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -shared -fPIC -o $@ $<
 
@@ -185,22 +186,39 @@ lint: ## golangci-lint by .golangci.yml if it is installed, else (it takes minut
 		go run github.com/mgechev/revive@v1.15.0 -set_exit_status -config $(BUILD)/revive.toml ./...; \
 	fi
 
+.PHONY: fuzz
+fuzz: ## feed every parser with random input for FUZZTIME=10s each; what fails goes to testdata/fuzz, to be mended
+	@failed=; for dir in $$(grep -rl --exclude-dir=build --include='*_test.go' '^func Fuzz' . | xargs dirname | sort -u); do \
+		for target in $$(grep -ho '^func Fuzz[A-Za-z]*' $$dir/*_test.go | cut -c6-); do \
+			echo "$$dir $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) $$dir || failed="$$failed $$dir/$$target"; \
+		done; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
 .PHONY: nightly
-nightly: verify ## all that takes hours, too: make test, every wrong protocol from seed 1, all of NCCL's answers, soak
+nightly: verify ## all that takes hours, too: make test, every wrong protocol from seed 1, all of NCCL's answers, soak, seeds
 	NIGHTLY=1 $(MAKE) test
 	$(TEST) -race -timeout 60m ./policy/... ./topo/channels ./internal/agree/...
-	$(MAKE) soak
+	$(MAKE) soak seeds
 
 .PHONY: bench
-bench: $(SO) $(EMPTY) $(BENCH) ## time the tuner beside an empty one, and beside PEER=path.so
-	$(BENCH) $(SO) $(EMPTY) $(PEER)
-	go test -run '^$$' -bench . ./policy/... ./topo/... ./bench/...
-	go test -run '^$$' -bench Live -benchtime 1x ./tuner/plugin
+bench: $(BUILT) $(EMPTY) $(LINEAR) $(BENCH) ## measure what README.md and docs/COSTS.md claim, beside PEER=path.so; some 6 minutes
+	@uptime
+	TEST_BUILD=$(abspath $(BUILD)) go run ./internal/claims -build $(BUILD) $(PEER:%=-peer %)
+
+BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+.PHONY: bench-compare
+bench-compare: $(SO) $(EMPTY) $(BENCH) ## compare benchmarks with those of a commit, in turns: REV=HEAD~1 ROUNDS=6
+	@internal/claims/compare.sh "$(REV)" $(or $(ROUNDS),6) $(abspath $(BUILD) $(BENCH) $(EMPTY))
+	cd $(BUILD)/compare && $(BENCHSTAT) before after
 
 .PHONY: soak
-soak: ## edit the files of real ranks, then simulate their agreement for hours (SEEDS=1000000)
-	LIVE_SAVES=400 go test -count=$(or $(ROUNDS),20) -timeout 0 -run 'TestLiveEdits$$' ./tuner/plugin
-	AGREE_SEEDS=$(or $(SEEDS),1000000) go test -count=1 -timeout 0 -run 'TestSeeds$$' ./internal/agree
+soak: $(BUILT) ## hold jobs for SOAKTIME=1h with edits, faults and 100 000 communicators: what they hold must not grow
+	TEST_BUILD=$(abspath $(BUILD)) SOAKTIME=$(or $(SOAKTIME),1h) $(TEST) -v -timeout 0 -run 'TestSoak$$' ./tuner/plugin
+
+.PHONY: seeds
+seeds: ## simulate the agreement of ranks for hours (SEEDS=1000000)
+	AGREE_SEEDS=$(or $(SEEDS),1000000) $(TEST) -timeout 0 -run 'TestSeeds$$' ./internal/agree
 
 .PHONY: verify
 verify: ## check the models of the ranks' agreement (docs/protocol); needs spin and a C compiler

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 func seed(f *testing.F, patterns ...string) {
@@ -88,6 +90,26 @@ func FuzzReadCSV(f *testing.F) {
 		}
 		if err != nil || !reflect.DeepEqual(again.Samples, r.Samples) {
 			t.Fatalf("%v: written and read again\n%+v, want\n%+v\n%s", err, again, r, written.Bytes())
+		}
+	})
+}
+
+// Lines of our own log, which others' programs may have cut or mixed.
+func FuzzDecision(f *testing.F) {
+	f.Add([]byte("n1: TUNER/Go: communicator 0x6f: allreduce 1KiB, 1 pipelined: ring/ll 2 ch instead of tree/ll, " +
+		"decided by tuner.csv:3"))
+	f.Add([]byte("TUNER/Go: allgather 1, 99999999999999999999 pipelined: NCCL's choice, decided by NCCL"))
+	f.Add([]byte("TUNER/Go: NCCL offers for allreduce: ring/ll, ring/simple, x/y"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		d, ok, err := ParseDecision(line)
+		if err != nil && !ok {
+			t.Errorf("%q is no decision, and wrong: %v", line, err)
+		}
+		if ok && err == nil && (d.Coll < 0 || int(d.Coll) >= nccl.NumColls || d.PipeOps < 0 || d.Channels < 0) {
+			t.Errorf("%q: %+v", line, d)
+		}
+		if _, cells, ok := ParseOffers(line); ok != (len(cells) > 0) {
+			t.Errorf("%q: %v", line, cells)
 		}
 	})
 }

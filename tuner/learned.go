@@ -59,7 +59,8 @@ func (k *kept) read() (all []trial.Evidence, err error) {
 			var e trial.Evidence
 			text, err := os.ReadFile(name)
 			if err == nil && json.Unmarshal(text, &e) == nil && e.Format == trial.EvidenceFormat &&
-				e.Version == trial.EvidenceVersion && e.NCCL == k.nccl && e.Machine == k.machine {
+				e.Version == trial.EvidenceVersion && e.NCCL == k.nccl && e.Machine == k.machine &&
+				e.Check() == nil {
 				all = append(all, e)
 			}
 		}

@@ -140,6 +140,9 @@ func checkLearned(e *trial.Evidence) error {
 	if e.Nodes < 1 || e.Ranks < e.Nodes {
 		return fmt.Errorf("no communicator has %d ranks on %d nodes", e.Ranks, e.Nodes)
 	}
+	if err := e.Check(); err != nil {
+		return err
+	}
 	e.Name = termsafe.Line(e.Name)
 	for i, why := range e.LeftOut {
 		e.LeftOut[i] = termsafe.Line(why)

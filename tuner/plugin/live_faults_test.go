@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
@@ -196,7 +198,7 @@ func script(t *testing.T, command string) (path string) {
 }
 
 // fill takes all room that a disk has.
-func fill(t *testing.T, path string) {
+func fill(t testing.TB, path string) {
 	t.Helper()
 	f, err := os.Create(path)
 	if err != nil {
@@ -278,5 +280,45 @@ func remount(dir string, flags uintptr) error {
 		if err != syscall.EBUSY || time.Now().After(end) {
 			return err
 		}
+	}
+}
+
+// A rank may open no more files, in the middle of a change. Calls go on and are decided alike; the change comes when it
+// may again.
+func TestLiveDescriptors(t *testing.T) {
+	long(t)
+	t.Parallel()
+	for name, place := range map[string][]string{"default": nil, "shared": {"NCCL_TUNER_RENDEZVOUS=" + t.TempDir()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, env := policyFile(t, 1)
+			j := startJob(t, built, 4, args("ranks=4 rate=500"), append(env, place...))
+			j.tell("go")
+			j.decided(0, 1)
+			write(t, file, policyText(2))
+			j.proposed(1)
+			limit := func(n uint64) {
+				var was unix.Rlimit
+				pid := j.ranks[1].cmd.Process.Pid
+				if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &was); err != nil {
+					t.Fatal(err)
+				}
+				if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: was.Max}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			limit(3)
+			waitCalls(0, 4000, j.ranks...)
+			limit(1000)
+			write(t, file, policyText(3))
+			j.decided(0, 3)
+			j.tell("stop")
+			seen := j.checkVersions(j.compare(0), []int{1, 2, 3}, outcome.byPolicy, allGather, reduceScatter)
+			t.Logf("versions in force: %v", seen)
+			if line := j.ranks[1].heard("has waited"); line != "" {
+				t.Errorf("a call waits for descriptors: %s", line)
+			}
+			j.end()
+		})
 	}
 }

@@ -7,21 +7,16 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 )
 
 // Eight ranks make the same calls while a script edits, breaks, deletes and restores
-// both files. Afterwards all their decisions are compared. LIVE_SAVES makes it longer,
-// up to about 500.
+// both files. Afterwards all their decisions are compared.
 func TestLiveEdits(t *testing.T) {
 	t.Parallel()
 	saves := 100
 	if testing.Short() {
 		saves = 20
-	}
-	if v := os.Getenv("LIVE_SAVES"); v != "" {
-		saves, _ = strconv.Atoi(v)
 	}
 	editALot(t, built, saves, 500)
 }

@@ -1,6 +1,8 @@
 package trial
 
 import (
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -102,6 +104,29 @@ func (f *Factor) best() (best int) {
 	}
 	return best
 }
+
+// Check finds numbers that no job writes.
+func (e *Evidence) Check() error {
+	const mostSteps = 1e12
+	if e.Blocks < 0 || e.Steps < 0 || math.Abs(e.LostSteps) > mostSteps {
+		return fmt.Errorf("blocks is %d, steps %d, lost_steps %g (allowed: 0 or more blocks and steps; lost_steps up "+
+			"to %g)", e.Blocks, e.Steps, e.LostSteps, float64(mostSteps))
+	}
+	for i, f := range e.Factors {
+		for k, a := range f.Arms {
+			if a.Blocks < 0 || a.Effect <= -1 || a.Effect > mostEffect || a.Error < 0 || a.Error > mostEffect ||
+				k == 0 && (a.Effect != 0 || a.Error != 0) {
+				return fmt.Errorf("factor %d, arm %d: effect is %g, error %g, blocks %d (allowed: an effect above -1 "+
+					"up to %d, an error from 0 to %d, 0 or more blocks; both are 0 for the first arm)", i+1, k+1,
+					a.Effect, a.Error, a.Blocks, mostEffect, mostEffect)
+			}
+		}
+	}
+	return nil
+}
+
+// mostEffect is more than any arm does to the time of a step.
+const mostEffect = 1000
 
 // Settle notes whether at most one arm is open. NCCL's choice is open again where no arm is surely better: all effects
 // are against it.

@@ -1,9 +1,10 @@
 /*
- * bench TUNER.so EMPTY.so [PEER.so]: what a tuner costs NCCL, beside one that does nothing and, if it is
- * named, another one. All of them get the same calls in the same run, in turn, so a slow moment of the
- * machine hits them alike. The figures are medians over the rounds, and the ratios are medians of the
- * rounds' ratios. "known shape" fills a table and calls the tuner. With "choice" the host then looks for
- * the cheapest cell, as NCCL does after every call.
+ * bench [--brief] TUNER.so EMPTY.so [PEER.so]: what a tuner costs NCCL, beside one that does nothing and another. All
+ * of them get the same calls in the same run, in turn, so a slow moment of the machine hits them alike. The figures are
+ * medians over the rounds, and x-empty is the median of the rounds' ratios. Calls are timed by the thread's CPU time:
+ * what else runs on the machine does not count. "Known" fills a table and calls the tuner; with "Choose" the host then
+ * looks for the cheapest cell, as NCCL does after every call. The output is that of Go's benchmarks.
+ * --brief leaves out what a process takes.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,8 +21,8 @@
 enum {
     USUAL_SHAPES = 64,
     MAX_SHAPES = 4096,
-    CALLS = 200000,
-    ROUNDS = 31,
+    CALLS = 8192,
+    ROUNDS = 101,
     MAX_PLUGINS = 3,
     CELLS = NUM_ALGOS * NUM_PROTOS
 };
@@ -30,11 +31,14 @@ static const char *paths[MAX_PLUGINS], *names[MAX_PLUGINS] = {"this", "empty", "
 static int num_plugins;
 static char dir[256];
 
-static double now(void) { /* ns */
+static double ns_of(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec * 1e9 + t.tv_nsec;
 }
+
+static double now(void) { return ns_of(CLOCK_MONOTONIC); }
+static double used(void) { return ns_of(CLOCK_THREAD_CPUTIME_ID); } /* by this thread */
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -153,7 +157,7 @@ static void make_shapes(void) {
 /* One round of calls with shapes that repeat; their number is a power of two. */
 static double known_round(const struct running *r, int shapes, int choose) {
     float table[CELLS];
-    double t = now();
+    double t = used();
     for (int i = 0; i < CALLS; i++) {
         int s = i & (shapes - 1), channels = 0;
         memcpy(table, filled[s], sizeof table);
@@ -161,7 +165,7 @@ static double known_round(const struct running *r, int shapes, int choose) {
         host_ask(&r->host, r->ctx, &call, table, &channels);
         sink = choose ? host_choose(table, NUM_ALGOS, NUM_PROTOS) : channels;
     }
-    return (now() - t) / CALLS;
+    return (used() - t) / CALLS;
 }
 
 static void bench_known(const char *what, int shapes, int choose) {
@@ -175,18 +179,16 @@ static void bench_known(const char *what, int shapes, int choose) {
         for (int p = 0; p < num_plugins; p++) ns[p][i] = known_round(&r[p], shapes, choose);
         for (int p = 0; p < num_plugins; p++) ratio[p][i] = ns[p][i] / ns[1][i];
     }
-    printf("%s of %4d, %-11s", choose ? "known shape + choice" : "known shape         ", shapes, what);
     for (int p = 0; p < num_plugins; p++)
-        printf("  %9.1f ns (x%.2f)", quantile(ns[p], ROUNDS, 0.5), quantile(ratio[p], ROUNDS, 0.5));
-    printf("\n");
+        printf("BenchmarkKnown%s/%s/shapes=%d/%s %d %.2f ns/op %.3f x-empty\n", choose ? "Choose" : "", what, shapes,
+               names[p], ROUNDS * CALLS, quantile(ns[p], ROUNDS, 0.5), quantile(ratio[p], ROUNDS, 0.5));
     for (int p = 0; p < num_plugins; p++) host_finalize(&r[p].host, r[p].ctx);
 }
 
 /* Every call has a size that was never asked before. */
-static void bench_new(int rows, const char *and_model) {
+static void bench_new(const char *what) {
     enum { NEW = 2000 };
     static double ns[NEW];
-    printf("new shape, %6d rows%-10s", rows, and_model);
     for (int p = 0; p < num_plugins; p++) {
         struct running r;
         start(&r, paths[p]);
@@ -195,15 +197,14 @@ static void bench_new(int rows, const char *and_model) {
             int channels = 0;
             struct host_call call = {COLL_ALL_REDUCE, 4096 + (size_t)i * 500009, 1, 0, NUM_ALGOS, NUM_PROTOS};
             costs_fill(table, NUM_ALGOS, NUM_PROTOS, call.bytes);
-            double t = now();
+            double t = used();
             host_ask(&r.host, r.ctx, &call, table, &channels);
-            ns[i] = now() - t;
+            ns[i] = used() - t;
         }
         double median = quantile(ns, NEW, 0.5);
-        printf("  %7.2f us (p99 %.1f)", median / 1e3, quantile(ns, NEW, 0.99) / 1e3);
+        printf("BenchmarkNew/%s/%s %d %.0f ns/op %.0f ns-p99\n", what, names[p], NEW, median, quantile(ns, NEW, 0.99));
         host_finalize(&r.host, r.ctx);
     }
-    printf("\n");
 }
 
 /* What the recorder costs for each collective that NCCL tells it of. */
@@ -220,17 +221,17 @@ static void bench_record(void) {
                                                                 .channels = 24, .algo = "NVLS_TREE",
                                                                 .proto = "SIMPLE"}};
     for (int i = 0; i < REPEATS; i++) {
-        double t = now();
+        double t = used();
         for (int j = 0; j < EVENTS; j++) {
             e.coll.count = (size_t)1 << j % 16;
             p->start(ctx, &handle, &e);
         }
-        ns[i] = (now() - t) / EVENTS;
+        ns[i] = (used() - t) / EVENTS;
     }
     p->finalize(ctx);
     unsetenv("NCCL_TUNER_RECORD");
     double median = quantile(ns, REPEATS, 0.5);
-    printf("recorder, a collective             %6.2f ns (p99 %.1f)\n", median, quantile(ns, REPEATS, 0.99));
+    printf("BenchmarkRecord/this %d %.2f ns/op %.2f ns-p99\n", EVENTS * REPEATS, median, quantile(ns, REPEATS, 0.99));
 }
 
 /* The value of a key in /proc/self/status. */
@@ -244,51 +245,88 @@ static long status(const char *key) {
     return value;
 }
 
-/* Figures of a process that loads a tuner: nanoseconds for dlopen and the first init and for a later init,
- * then what the process has more of a second after that. */
-enum { FIRST, LATER, THREADS, RESIDENT, PRIVATE, NUM_FIGURES };
+/* Figures of a process that loads a tuner: nanoseconds for dlopen and the first init, and of CPU time for these; the
+ * same for a later init; then what the process has more of after some seconds. */
+enum { FIRST, FIRST_CPU, LATER, LATER_CPU, THREADS, RESIDENT, PRIVATE, NUM_FIGURES };
 
-static int load_once(const char *path) {
+static int load_once(const char *path, unsigned seconds) {
     enum { INITS = 20 };
     long threads = status("Threads:"), resident = status("VmRSS:"), own = status("RssAnon:");
     struct running r;
-    double t = now(), first, later[INITS];
+    double t = now(), cpu = ns_of(CLOCK_PROCESS_CPUTIME_ID), first, first_cpu, later[INITS];
     start(&r, path);
     first = now() - t;
+    first_cpu = ns_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    cpu += first_cpu;
     for (int i = 0; i < INITS; i++) {
         t = now();
         open_comm(&r.host);
         later[i] = now() - t;
     }
-    sleep(1);
-    printf("%.0f %.0f %ld %ld %ld\n", first, quantile(later, INITS, 0.5), status("Threads:") - threads,
-           status("VmRSS:") - resident, status("RssAnon:") - own);
+    cpu = (ns_of(CLOCK_PROCESS_CPUTIME_ID) - cpu) / INITS;
+    sleep(seconds);
+    printf("%.0f %.0f %.0f %.0f %ld %ld %ld\n", first, first_cpu, quantile(later, INITS, 0.5), cpu,
+           status("Threads:") - threads, status("VmRSS:") - resident, status("RssAnon:") - own);
     return 0;
 }
 
-static void bench_load(const char *self, int rows, const char *and_model) {
+/* Starts a process that loads a tuner and then rests for some seconds. */
+static FILE *load(const char *self, const char *path, unsigned seconds) {
+    char command[1024];
+    snprintf(command, sizeof command, "'%s' --load '%s' %u", self, path, seconds);
+    FILE *child = popen(command, "r");
+    if (!child) die(command, "failed");
+    return child;
+}
+
+static void read_figures(FILE *child, double figures[NUM_FIGURES]) {
+    for (int f = 0; f < NUM_FIGURES; f++)
+        if (fscanf(child, "%lf", &figures[f]) != 1) die("--load", "failed");
+    if (pclose(child)) die("--load", "failed");
+}
+
+static void print_figures(const char *what, const char *name, int runs, const double figures[NUM_FIGURES]) {
+    printf("BenchmarkLoad/%s/%s %d %.0f ns-first %.0f cpu-ns-first %.0f ns-later %.0f cpu-ns-later %.0f threads "
+           "%.2f MB-resident %.2f MB-private\n",
+           what, name, runs, figures[FIRST], figures[FIRST_CPU], figures[LATER], figures[LATER_CPU], figures[THREADS],
+           figures[RESIDENT] * 1.024e-3, figures[PRIVATE] * 1.024e-3);
+}
+
+static void bench_load(const char *self, const char *what) {
     enum { RUNS = 5 };
-    printf("process, %6d rows%s\n", rows, and_model);
     for (int p = 0; p < num_plugins; p++) {
-        double figures[NUM_FIGURES][RUNS], median[NUM_FIGURES];
-        for (int i = 0; i < RUNS; i++) {
-            char command[1024];
-            snprintf(command, sizeof command, "'%s' --load '%s'", self, paths[p]);
-            FILE *child = popen(command, "r");
-            for (int f = 0; f < NUM_FIGURES; f++)
-                if (!child || fscanf(child, "%lf", &figures[f][i]) != 1) die(command, "failed");
-            if (pclose(child)) die(command, "failed");
+        double figures[RUNS][NUM_FIGURES], median[NUM_FIGURES];
+        for (int i = 0; i < RUNS; i++) read_figures(load(self, paths[p], 1), figures[i]);
+        for (int f = 0; f < NUM_FIGURES; f++) {
+            double all[RUNS];
+            for (int i = 0; i < RUNS; i++) all[i] = figures[i][f];
+            median[f] = quantile(all, RUNS, 0.5);
         }
-        for (int f = 0; f < NUM_FIGURES; f++) median[f] = quantile(figures[f], RUNS, 0.5);
-        printf("    %-6s first init %.2f ms, later %.1f us, %.0f threads, %.1f MB resident, %.1f MB of them private\n",
-               names[p], median[FIRST] / 1e6, median[LATER] / 1e3, median[THREADS], median[RESIDENT] / 1024,
-               median[PRIVATE] / 1024);
+        print_figures(what, names[p], RUNS, median);
     }
 }
 
+/* What a communicator takes that has seen more shapes than it can remember. */
+static void bench_cache(void) {
+    struct running r;
+    start(&r, paths[0]);
+    long before = status("RssAnon:");
+    for (int i = 0; i < 2 * MAX_SHAPES; i++) {
+        float table[CELLS];
+        int channels = 0;
+        struct host_call call = {COLL_ALL_REDUCE, 4096 + (size_t)i * 500009, 1, 0, NUM_ALGOS, NUM_PROTOS};
+        costs_fill(table, NUM_ALGOS, NUM_PROTOS, call.bytes);
+        host_ask(&r.host, r.ctx, &call, table, &channels);
+    }
+    printf("BenchmarkCache/this 1 %.3f MiB\n", (double)(status("RssAnon:") - before) / 1024);
+    host_finalize(&r.host, r.ctx);
+}
+
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "--load") == 0) return load_once(argv[2]);
-    if (argc < 3 || argc > 1 + MAX_PLUGINS) die("usage", "bench TUNER.so EMPTY.so [PEER.so]");
+    if (argc == 4 && strcmp(argv[1], "--load") == 0) return load_once(argv[2], (unsigned)atoi(argv[3]));
+    bool brief = argc > 1 && strcmp(argv[1], "--brief") == 0; /* calls only */
+    if (brief) argv[1] = argv[0], argv++, argc--;
+    if (argc < 3 || argc > 1 + MAX_PLUGINS) die("usage", "bench [--brief] TUNER.so EMPTY.so [PEER.so]");
     num_plugins = argc - 1;
     for (int p = 0; p < num_plugins; p++) paths[p] = argv[1 + p];
     const char *tmp = getenv("TMPDIR");
@@ -296,29 +334,38 @@ int main(int argc, char **argv) {
     if (!mkdtemp(dir)) die(dir, "cannot make");
     make_shapes();
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%-34s", "");
-    for (int p = 0; p < num_plugins; p++) printf("  %-19s", names[p]);
-    printf("\n");
-    static const int rows[] = {10, 10000, 100000};
-    for (int i = 0; i < 3; i++) {
+    static const int rows[] = {100000, 10000, 1000, 10};
+    FILE *rested = NULL;
+    for (int i = 0; i < 4; i++) {
         char what[32];
-        snprintf(what, sizeof what, "%d rows", rows[i]);
+        snprintf(what, sizeof what, "rows=%d", rows[i]);
         use_rows(rows[i], 0);
+        if (i == 0 && !brief) rested = load(argv[0], paths[0], 150);
         bench_known(what, USUAL_SHAPES, 0);
         bench_known(what, USUAL_SHAPES, 1);
-        bench_new(rows[i], "");
-        bench_load(argv[0], rows[i], "");
+        bench_new(what);
+        if (!brief) bench_load(argv[0], what);
     }
+    bench_cache();
+    num_plugins = 1;
     use_rows(10000, 0);
-    for (int shapes = 1; shapes <= MAX_SHAPES; shapes *= 16) bench_known("10000 rows", shapes, 0);
+    setenv("NCCL_TUNER_RELOAD", "new", 1);
+    if (!brief) bench_load(argv[0], "rows=10000,reload=new");
+    unsetenv("NCCL_TUNER_RELOAD");
+    num_plugins = 2; /* the other one reads no more than rows */
+    bench_known("rows=10000", MAX_SHAPES, 0);
     use_text("collective,algorithm,protocol,channels,chunk_bytes\nallreduce,ring,simple,8,128K\n");
-    bench_known("with chunks", USUAL_SHAPES, 0);
+    bench_known("chunks", USUAL_SHAPES, 0);
     use_text("allgather,0,1G,ring,simple,8,-1,-1,-1,-1\n");
-    bench_known("no match", USUAL_SHAPES, 0);
+    bench_known("no-match", USUAL_SHAPES, 0);
     bench_record();
     use_model(10000);
-    bench_new(10000, " and model");
-    bench_load(argv[0], 10000, " and model");
+    bench_new("rows=10000,model");
+    if (rested) {
+        double figures[NUM_FIGURES];
+        read_figures(rested, figures);
+        print_figures("rows=100000,rested", names[0], 1, figures);
+    }
     char clean[300];
     snprintf(clean, sizeof clean, "rm -r '%.256s'", dir);
     return system(clean);

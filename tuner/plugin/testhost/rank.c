@@ -18,6 +18,7 @@
  *   alone CONTEXT     make a call that no other rank makes, and do not note it
  *   open COMM         open another context of that communicator
  *   close CONTEXT     finalize a context; its thread, if it has one, ends first
+ *   churn FIRST COUNT open COUNT communicators one after the other, make one call in each, and finalize them
  *   abort CONTEXT     finalize a context that is aside while its thread calls; tell the first call that failed
  *   fork              fork a data loader, which lives until it gets SIGTERM; tell its pid
  *   reap PID          end the child and tell how it ended
@@ -124,11 +125,11 @@ static struct rusage switches(void) {
     return u;
 }
 
-static void ask(int i, struct host_call *c, float *table, struct rank_call *out) {
+static void ask(void *ctx, const struct host_call *c, float *table, struct rank_call *out) {
     int channels = 0;
     struct rusage before = switches();
     uint64_t t = nanos(CLOCK_MONOTONIC);
-    int result = host_ask(&host, contexts[i].ctx, c, table, &channels);
+    int result = host_ask(&host, ctx, c, table, &channels);
     t = nanos(CLOCK_MONOTONIC) - t;
     struct rusage after = switches();
     *out = (struct rank_call){
@@ -156,7 +157,7 @@ static void call_and_note(int i, uint64_t r, struct host_call *c) {
     float table[CELLS];
     struct rank_call out;
     costs_fill(table, NUM_ALGOS, NUM_PROTOS, c->bytes);
-    ask(i, c, table, &out);
+    ask(contexts[i].ctx, c, table, &out);
     out.coll = (uint8_t)c->coll;
     out.size = (uint8_t)((r >> 8) % NUM_SIZES);
     out.chunk = chunk_of(i, c->coll, out.cell);
@@ -174,7 +175,7 @@ static void call(int i) {
         float table[CELLS];
         struct rank_call unlogged;
         for (int j = 0; j < CELLS; j++) table[j] = -1;
-        ask(i, &c, table, &unlogged);
+        ask(contexts[i].ctx, &c, table, &unlogged);
     }
     for (; c.pipe_ops <= 1; c.pipe_ops++) call_and_note(i, r, &c);
 }
@@ -188,7 +189,7 @@ static void call_alone(int i) {
         float table[CELLS];
         struct rank_call unlogged;
         costs_fill(table, NUM_ALGOS, NUM_PROTOS, c.bytes);
-        ask(i, &c, table, &unlogged);
+        ask(contexts[i].ctx, &c, table, &unlogged);
     }
 }
 
@@ -236,6 +237,30 @@ static void close_context(int i) {
     contexts[i].ctx = NULL;
 }
 
+/* All processes of the job open the same communicators, and no other command does: FIRST numbers them. */
+static void churn(uint64_t first, uint64_t count) {
+    for (uint64_t n = first; n < first + count; n++) {
+        struct abi_constants_v7 not_set_yet = {0};
+        struct host_comm c = {.id = mix(set.seed << 32 | n),
+                              .ranks = set.ranks,
+                              .nodes = set.nodes,
+                              .constants = &not_set_yet};
+        struct host_call call = {COLL_ALL_GATHER, KiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
+        void *ctx[MAX_CONTEXTS];
+        for (uint64_t i = 0; i < set.contexts; i++)
+            if (host_init(&host, &c, &ctx[i])) die("churn", "init fails");
+        for (uint64_t i = 0; i < set.contexts; i++) {
+            float table[CELLS];
+            struct rank_call unlogged;
+            costs_fill(table, NUM_ALGOS, NUM_PROTOS, call.bytes);
+            ask(ctx[i], &call, table, &unlogged);
+            if (unlogged.result) die("churn", "a call fails");
+            host_finalize(&host, ctx[i]);
+        }
+    }
+    printf("churned %lu\n", count);
+}
+
 static void abort_context(int i) {
     if (i < 0 || i >= num_contexts || !contexts[i].aside) die("abort", "no such context aside");
     host_finalize(&host, contexts[i].ctx);
@@ -258,13 +283,19 @@ static void leave(int signal) {
 
 /* Forks a child that, like PyTorch's loaders, does only its own work until it is told to end. */
 static void fork_loader(void) {
+    sigset_t term, before; /* the child may be told before it runs */
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &term, &before);
     pid_t child = fork();
     if (child == 0) {
         signal(SIGTERM, leave);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
         close(STDIN_FILENO);
         close(STDOUT_FILENO);
         for (;;) pause();
     }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     printf("forked %d\n", child);
 }
 
@@ -277,7 +308,7 @@ static void reap(pid_t child) {
 }
 
 static void command(char *line) {
-    uint64_t n = 0;
+    uint64_t n = 0, count = 0;
     if (strcmp(line, "go") == 0 || strcmp(line, "stop") == 0) {
         going = *line == 'g';
         start_pace(&pace);
@@ -293,6 +324,8 @@ static void command(char *line) {
     } else if (sscanf(line, "close %lu", &n) == 1) {
         close_context((int)n);
         printf("closed\n");
+    } else if (sscanf(line, "churn %lu %lu", &n, &count) == 2) {
+        churn(n, count);
     } else if (sscanf(line, "abort %lu", &n) == 1) {
         abort_context((int)n);
     } else if (strcmp(line, "fork") == 0) {

@@ -162,13 +162,13 @@ func (j *journal) read(text []byte) error {
 	case l.Batch != nil && len(l.Batch.Starts) > 0:
 		of := j.of(l.Batch.Starts[0].Key)
 		of.batches, j.batches = append(of.batches, l.Batch), append(j.batches, l.Batch)
-	case l.Begin != nil && l.Begin.ID == len(j.runs)+1 && l.Begin.Batch < len(j.batches) &&
-		l.Begin.Start < len(j.batches[l.Begin.Batch].Starts):
+	case l.Begin != nil && l.Begin.ID == len(j.runs)+1 && l.Begin.Batch >= 0 && l.Begin.Batch < len(j.batches) &&
+		l.Begin.Start >= 0 && l.Begin.Start < len(j.batches[l.Begin.Batch].Starts):
 		batch := j.batches[l.Begin.Batch]
 		l.Begin.of, l.Begin.kind = &batch.Starts[l.Begin.Start], batch.Kind
 		of := j.of(l.Begin.of.Key)
 		of.runs, j.runs = append(of.runs, l.Begin), append(j.runs, l.Begin)
-	case l.End != nil && l.End.ID == len(j.runs):
+	case l.End != nil && l.End.ID == len(j.runs) && l.End.ID > 0:
 		j.runs[l.End.ID-1].End = l.End.End
 	default:
 		return errors.New("a line that does not follow from those before")

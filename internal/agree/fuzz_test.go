@@ -1,0 +1,70 @@
+package agree
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Keys and values of records, as somebody else may have put them into the store: what a key means comes back as the
+// same when it is written, and a look at the store tells of each communicator and names the record that is damaged.
+func FuzzRecords(f *testing.F) {
+	c := keys(CommKey(0x2a, 2))
+	f.Add(c.init(), encode(VersionName{"a", "b"}))
+	f.Add(c.slot(1), []byte("id host 1\nname"))
+	f.Add(c.proposal(1), encode(Proposal{VersionName: VersionName{"a", "b"}, Check: 1, Switch: 2, Tag: "t"}))
+	f.Add(c.proposal(2), []byte(`{"freeze":true,"slot":-1}`))
+	f.Add(c.decisions()+"/"+Decision{Commit: true, At: 7, By: 1}.name(1), []byte("x"))
+	f.Add(c.decisions()+"/"+Decision{Abort: CannotStage, By: -1}.name(1), []byte{})
+	f.Add(c.ack(1, 5, 0, 1), []byte{})
+	f.Add(c.arrival(18446744073709551615, 5, 0), []byte{})
+	f.Add("c/000000000000002a-2-1/note/3", []byte("{}"))
+	f.Add("c/000000000000002a-2/slot/9223372036854775807", []byte{})
+	f.Fuzz(func(t *testing.T, key string, value []byte) {
+		name := key[strings.LastIndexByte(key, '/')+1:]
+		if k, d, ok := parseDecision(name); ok && d.By < 1<<30 && d.By >= -1 {
+			if k2, d2, ok := parseDecision(d.name(k)); !ok || k2 != k || d2 != d {
+				t.Errorf("%q: %d %+v comes back as %d %+v", name, k, d, k2, d2)
+			}
+		}
+		if slots, hash, ok := parseReportName(name); ok {
+			if slots2, hash2, ok := parseReportName(reportName(hash, slots)); !ok || hash2 != hash ||
+				!reflect.DeepEqual(slots, slots2) {
+				t.Errorf("%q: %v %x comes back as %v %x", name, slots, hash, slots2, hash2)
+			}
+		}
+		if id, ranks, ok := parseCommKey(name); ok && !strings.HasPrefix(name, CommKey(id, ranks)) {
+			t.Errorf("%q is %s", name, CommKey(id, ranks))
+		}
+		if identity, of := parseSlot(value); strings.Contains(identity, "\n") ||
+			of != "" && string((&Config{Identity: identity, Name: of}).slotRecord()) != string(value) {
+			t.Errorf("%q is %q of %q", value, of, identity)
+		}
+
+		k, ok := parseKey(key)
+		if !ok {
+			return
+		}
+		store := newMemStore()
+		handle := store.Handle("outside", 0, memFaults{})
+		store.Put(handle, key, value)
+		store.Put(handle, k.comm.init(), encode(VersionName{"start", "start"}))
+		all, err := Inspect(handle).Communicators(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all {
+			if c.Key != string(k.comm) || c.Ranks < 1 {
+				t.Errorf("%q: %+v", key, c)
+			}
+			for _, fault := range c.Faults {
+				if !strings.HasPrefix(fault.Error(), key+": ") && !strings.HasPrefix(fault.Error(), k.comm.init()+": ") {
+					t.Errorf("%q: the error names no record: %v", key, fault)
+				}
+			}
+			c.InForce()
+			c.Versions()
+			c.Name()
+		}
+	})
+}

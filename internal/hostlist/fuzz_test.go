@@ -1,0 +1,16 @@
+package hostlist
+
+import "testing"
+
+// However a list of hosts is written, it stands for at least one host and for no more than a cluster has.
+func FuzzExpand(f *testing.F) {
+	for _, text := range []string{"gpu[08-11]", "a,n[1-2,07]-ib,b", "n[1-60000][1-60000]", "x[[1-2]]", "[[[[",
+		"n[1-2],,[-1]"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if hosts := Expand(text); text != "" && len(hosts) == 0 || len(hosts) > (len(text)+1)*most {
+			t.Errorf("%q: %d hosts", text, len(hosts))
+		}
+	})
+}

@@ -1,0 +1,64 @@
+package nccl
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a person writes for a size, a release, a range of releases, a configuration or a name: a value that is read
+// comes back as the same when it is written, and an error names what was found.
+func FuzzWords(f *testing.F) {
+	for _, text := range []string{"64KiB", "1M", "2GB", "18446744073709551615", "2.30.7", "2.30", "2.28-2.30", ">=2.31",
+		"<2.31", "> 2.3.1", "ring/ll128/16", "nvls_tree/simple", "AllReduce", "all_gather", "!tree", "inf"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		refused := func(err error) {
+			if !strings.Contains(err.Error(), "allowed") && !strings.Contains(err.Error(), text) &&
+				!strings.ContainsAny(err.Error(), `"`) {
+				t.Errorf("%q: the error does not name it: %v", text, err)
+			}
+		}
+		if n, err := ParseBytes(text); err != nil {
+			refused(err)
+		} else if n != Inf {
+			if again, err := ParseBytes(FormatBytes(n)); err != nil || again != n {
+				t.Errorf("%q is %d, written %s, read %d, %v", text, n, FormatBytes(n), again, err)
+			}
+		}
+		if v, err := ParseVersion(text); err != nil {
+			refused(err)
+		} else if again, err := ParseVersion(v.String()); err != nil || again != v {
+			t.Errorf("%q is %d, written %s, read %d, %v", text, v, v, again, err)
+		}
+		if r, err := ParseReleases(text); err != nil {
+			refused(err)
+		} else if again, err := ParseReleases(r.String()); r.Min >= Oldest && (err != nil || again != r) {
+			t.Errorf("%q is %d, written %s, read %d, %v", text, r, r, again, err)
+		}
+		if c, err := ParseConfig(text); err != nil {
+			refused(err)
+		} else if again, err := ParseConfig(c.Label()); c.Channels > 0 && (err != nil || again != c) {
+			t.Errorf("%q is %+v, written %s, read %+v, %v", text, c, c.Label(), again, err)
+		}
+		if c, err := Colls.Parse(text); err != nil {
+			refused(err)
+		} else if again, err := Colls.Parse(c.String()); err != nil || again != c {
+			t.Errorf("%q is %s, read %s, %v", text, c, again, err)
+		}
+	})
+}
+
+// The comments of a policy file that say what its rows need.
+func FuzzComments(f *testing.F) {
+	f.Add([]byte(MeasuredComment("2.30.7") + "\n" + Floors{Channels: 16}.Comment() + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if with := ReadMeasured(text); with != "" && ReadMeasured([]byte(MeasuredComment(with))) != with {
+			t.Errorf("measured with %q", with)
+		}
+		floors := ReadFloors(text)
+		if again := ReadFloors([]byte(floors.Comment())); floors != (Floors{}) && again.Channels != floors.Channels {
+			t.Errorf("%+v is written %s, read %+v", floors, floors.Comment(), again)
+		}
+	})
+}

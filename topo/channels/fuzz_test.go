@@ -1,0 +1,38 @@
+package channels
+
+import (
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// Values of NCCL's variables: they are refused as NCCL refuses them, or become numbers that NCCL could have.
+func FuzzVariables(f *testing.F) {
+	f.Add("^tree;broadcast:ring", "LL,^LL128", "-1")
+	f.Add("allreduce:nvls;;:x", "simple:", "0x7fffffffffffffff")
+	f.Add("ring", "", "9999999999999999999 -2 3")
+	f.Fuzz(func(t *testing.T, algo, proto, number string) {
+		for _, version := range nccl.KnownVersions {
+			v, err := VariablesFromEnv(func(name string) string {
+				switch name {
+				case "NCCL_ALGO":
+					return algo
+				case "NCCL_PROTO":
+					return proto
+				}
+				return number
+			}, version)
+			if err != nil {
+				continue
+			}
+			most := maxChannels(version)
+			for _, n := range []int{v.MinChannels, v.MaxChannels, v.MinCTAs, v.MaxCTAs} {
+				if n < 0 || n > most {
+					t.Errorf("NCCL %s: %q makes %d channels", version, number, n)
+				}
+			}
+			v.Starved(version)
+			_, _ = ParseSymKernel(algo, version)
+		}
+	})
+}

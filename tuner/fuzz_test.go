@@ -1,0 +1,68 @@
+package tuner
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// learned.csv and evidence, as somebody may have changed them: a communicator starts on its own version or on one with
+// rows that compile, and says which line of the file is wrong.
+func FuzzLearnedFiles(f *testing.F) {
+	f.Add(LearnedPolicy(nil)+"# x, machine \nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n", "{}")
+	f.Add("collective,nodes,ranks\nallreduce,2,16\n", `{"format":"nccl-tuner-go learning","version":1,"nccl":"2.30.7",`+
+		`"nodes":2,"ranks":16,"state":"learned","factors":[{"collective":"allreduce","max_bytes":9,"arms":[{},{"proven":`+
+		`true,"algorithm":"x,\n#","protocol":"y"}]}]}`)
+	f.Add("collective,when,nodes,ranks\n\"allreduce\n\",1 > 0,2,16\n", "[]")
+	f.Fuzz(func(t *testing.T, rows, evidence string) {
+		dir := t.TempDir()
+		const own = "allreduce,0,1024,tree,ll,-1,-1,-1\n"
+		c, base, log := learningComm(t, own, settings{learn: dir})
+		path := filepath.Join(dir, LearnedFile)
+		write(t, path, rows)
+		write(t, filepath.Join(dir, "e.json"), evidence)
+		v := c.withLearned(base)
+		if b, err := v.Bundle(); err != nil || !strings.HasPrefix(string(b.Policy.Text), own) {
+			t.Errorf("%v: %q", err, b.Policy.Text)
+		}
+		if warned := log.count("WARN"); warned > 1 || warned == 1 && log.count(path) == 0 {
+			t.Errorf("the log: %v", log)
+		}
+		kept := c.evidence()
+		if open, settled := kept.earlier(); len(open) > 0 && settled(nccl.CollAllReduce, nccl.Range{Min: 4, Max: 4}) {
+			t.Errorf("one file has what is open and what is settled: %+v", open)
+		}
+		if err := kept.writeRows(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.HasPrefix(string(text), LearnedPolicy(nil)) {
+			t.Errorf("%q, %v", text, err)
+		}
+		c.learned = nil
+		c.withLearned(base)
+	})
+}
+
+// The variables: a value is understood, or the log names it and says what is allowed.
+func FuzzSettings(f *testing.F) {
+	for _, v := range []string{"1", "live", "2.5%", "etcd://u:p@h:1/x", "NaN", "decisions", "-1", "nccl"} {
+		f.Add(v)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		for _, name := range []string{EnvStrict, EnvTrust, EnvFilesTrust, EnvRendezvous, EnvReload, EnvCanary, EnvCompare,
+			EnvBudget, EnvDeterministic, EnvStallLimit, EnvLog} {
+			var log recorder
+			s, ok := readSettings(env(name, value), log.log())
+			if !ok && log.count(name) == 0 {
+				t.Errorf("%s=%q is refused in silence", name, value)
+			}
+			if !(s.learnBudget > 0 && s.learnBudget <= 1) || s.stallLimit < 0 || s.reload < 0 || int(s.reload) >= len(reloads) {
+				t.Errorf("%s=%q: %+v", name, value, s)
+			}
+		}
+	})
+}
