@@ -63,7 +63,8 @@ func TestInstall(t *testing.T) {
 			}
 		}
 	}
-	shell(t, home, "bash -n "+dir+"/prefix/share/bash-completion/completions/tunefit; "+dir+"/prefix/bin/tunefit --version")
+	shell(t, home, "bash -n "+dir+"/prefix/share/bash-completion/completions/tunefit")
+	shell(t, home, dir+"/prefix/bin/tunefit --version")
 
 	make("uninstall")
 	if left := installed(t, dir); len(left) > 0 {
