@@ -103,7 +103,8 @@ func (k *kept) save(e trial.Evidence, log telemetry.Log) {
 		file := k.file(e.Factors)
 		var there trial.Evidence
 		text, err := os.ReadFile(file)
-		if err == nil && json.Unmarshal(text, &there) == nil && there.State == trial.Learned && e.State != trial.Learned {
+		if err == nil && json.Unmarshal(text, &there) == nil && there.State == trial.Learned &&
+			e.State != trial.Learned {
 			return nil
 		}
 		if text, err = json.MarshalIndent(e, "", "\t"); err != nil {

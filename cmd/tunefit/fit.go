@@ -168,8 +168,8 @@ func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.Offe
 		for _, own := range g.Default {
 			if cell := own.Config.Cell; offers != nil && cell != nccl.NoCell && !offers(g.Key, cell, set.NCCL) {
 				return fmt.Errorf("%s cannot be the measured machine: NCCL itself ran %s for %s of %s on %s there, "+
-					"and does not offer it on this one: nothing was written (needed: the topology of the machine that was "+
-					"measured; tunefit topo --dump writes it there)", f.topo, cell, g.Coll,
+					"and does not offer it on this one: nothing was written (needed: the topology of the machine "+
+					"that was measured; tunefit topo --dump writes it there)", f.topo, cell, g.Coll,
 					nccl.FormatBytes(own.Bytes), g.Comm)
 			}
 		}

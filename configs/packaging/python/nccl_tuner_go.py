@@ -6,6 +6,7 @@
     torch.distributed.init_process_group("nccl")
 """
 
+import importlib.metadata
 import os
 import sys
 
@@ -50,6 +51,12 @@ def enable(policy=None, model=None, rendezvous=None, **settings):
             " unset it, or do not call enable()"
         )
 
+    if other is None and _release() == "2.27.3":
+        raise RuntimeError(
+            "nccl_tuner_go.enable: NCCL 2.27.3, which is installed here, loads no tuner by its path: start Python with"
+            f" NCCL_TUNER_PLUGIN=go and LD_LIBRARY_PATH={os.path.dirname(library)}"
+        )
+
     wanted = {"NCCL_TUNER_PLUGIN": library}
     for name, value in settings.items():
         if value is None or value is False:
@@ -63,3 +70,11 @@ def enable(policy=None, model=None, rendezvous=None, **settings):
     added = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(added)
     return added
+
+
+def _release():
+    """The release of NCCL that PyTorch's packages for CUDA 12 bring; None where they are not installed."""
+    try:
+        return importlib.metadata.version("nvidia-nccl-cu12")
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -59,6 +59,14 @@ class Enable(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "'libnccl-ofi-tuner.so', another tuner"):
             enable()
 
+    def test_a_release_that_takes_no_path(self):
+        with mock.patch("importlib.metadata.version", return_value="2.27.3"):
+            self.environment()
+            with self.assertRaisesRegex(RuntimeError, "NCCL_TUNER_PLUGIN=go and LD_LIBRARY_PATH=/"):
+                enable()
+            self.environment(NCCL_TUNER_PLUGIN="go")
+            self.assertEqual(enable(), {})
+
     def test_bad_calls_set_nothing(self):
         self.environment()
         with self.assertRaisesRegex(FileNotFoundError, "policy: there is no file .*/none.csv"):

@@ -59,8 +59,8 @@ func (d *doctor) unloadable(name, consequence string) []finding {
 	if here == (glibc{}) || !here.older(needs) {
 		return nil
 	}
-	return fault(fmt.Sprintf("take a release's library, which needs glibc 2.17, or build it on this machine (make), or "+
-		"on one whose glibc is %s or older", here),
+	return fault(fmt.Sprintf("take a release's library, which needs glibc 2.17, or build it on this machine (make), "+
+		"or on one whose glibc is %s or older", here),
 		"%s needs GLIBC_%s, and here is glibc %s%s", path, needs, here, builtBy(lib))
 }
 
