@@ -144,12 +144,12 @@ func TestEnable(t *testing.T) {
 		t.Skip("SKIPPED: there is no python3: THE PYTHON PACKAGE IS NOT TESTED")
 	}
 	module, err1 := filepath.Abs(packaging + "python")
-	readme, err2 := filepath.Abs("../../README.md")
+	variables, err2 := filepath.Abs("../../docs/VARIABLES.md")
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(python, "-B", "testdata/enable_test.py")
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+module, "README="+readme)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+module, "VARIABLES="+variables)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "\nRan 8 tests ") {
 		t.Errorf("%v: %s", err, out)
 	}

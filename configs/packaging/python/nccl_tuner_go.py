@@ -28,7 +28,7 @@ def enable(policy=None, model=None, rendezvous=None, **settings):
     """Sets the environment by which NCCL loads the tuner, and returns the variables that it has set.
 
     policy, model: files. rendezvous: a folder, or etcd://HOST:PORT/JOB. settings: any other NCCL_TUNER_* variable of
-    the README, in lower case, as strict=True or compare="nccl"; None and False set nothing.
+    docs/VARIABLES.md, in lower case, as strict=True or compare="nccl"; None and False set nothing.
 
     A variable that the environment has already stays as it is. Call it on every rank alike.
     """
