@@ -128,7 +128,7 @@ func testFlags(t *testing.T) {
 	targets := shell(t, t.TempDir(), "make help")
 	for page, text := range pages(t) {
 		if page == "CHANGELOG.md" { // what was removed is there no more
-			text = regexp.MustCompile(`(?ms)^### Removed$.*?(^## |\z)`).ReplaceAllString(text, "$1")
+			text = regexp.MustCompile(`(?ms)^### (?:Removed|Upgrading[^\n]*)$.*?(^##|\z)`).ReplaceAllString(text, "$1")
 		}
 		for _, code := range regexp.MustCompile("(?m)`[^`\n]+`|^    .*$|^build/.*$").FindAllString(text, -1) {
 			for _, flag := range regexp.MustCompile(`(?:^|[ \x60])(--[a-z][a-z-]+)`).FindAllStringSubmatch(code, -1) {

@@ -16,7 +16,7 @@ import (
 )
 
 // Release is this project's release.
-const Release = "0.1.0"
+const Release = "0.2.0"
 
 // CommInfo is what NCCL tells about a communicator when it creates it.
 type CommInfo struct {
