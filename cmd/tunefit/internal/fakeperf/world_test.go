@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
 // Ranks, nodes and hosts are those that the processes were started for.
@@ -75,7 +77,7 @@ func TestMPIRun(t *testing.T) {
 	}
 	// Without an agent it wants ssh, even where it starts nothing elsewhere.
 	c := command(t, []string{"FAKEPERF_RANKS_PER_NODE=2", "OMPI_ALLOW_RUN_AS_ROOT=1",
-		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm_rsh_agent=sh"}, "mpirun")
+		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm_rsh_agent=sh", "OMPI_MCA_orte_tmpdir_base=" + testlib.OpenMPIFolder(t)}, "mpirun")
 	c.Args = append(c.Args, "--oversubscribe", "-np", "4", c.Path, "all_gather_perf", "-b", "1M", "-e", "4M", "-f", "2")
 	c.Path = mpirun
 	log, err := c.CombinedOutput()

@@ -38,5 +38,17 @@ func OpenMPI(t *testing.T) []string {
 	if err := os.WriteFile(file, fmt.Appendf(nil, agent, unshare), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"--mca", "plm_rsh_agent", file}
+	return []string{"--mca", "plm_rsh_agent", file, "--mca", "orte_tmpdir_base", OpenMPIFolder(t)}
+}
+
+// OpenMPIFolder is for the files of one mpirun (orte_tmpdir_base). Two that begin at the same time in one folder fail
+// each other ("File exists").
+func OpenMPIFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ompi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) }) // a daemon may still be about to end
+	return dir
 }
