@@ -32,7 +32,7 @@ func (c *Communicator) inWords(d *agree.Decision) (why, remedy string) {
 			"nothing: the ranks try it again once a call differs from the one before it. NCCL_TUNER_RELOAD=uniform " +
 				"lets it come all the same"
 	case agree.Superseded:
-		return "the file changed again meanwhile", "nothing: the later version is next"
+		return "another version was asked for meanwhile", "nothing: that version is next"
 	case agree.CannotStage:
 		return fmt.Sprintf("%s cannot use it: %s", who, d.Detail),
 			"mend what it says, then save the file again; after 5 such refusals the ranks wait for that"
