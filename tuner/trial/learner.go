@@ -235,6 +235,10 @@ func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
 	if err != nil || !slices.ContainsFunc(arms, func(k int) bool { return k > 0 }) || l.blocks.length == 0 {
 		l.ask(l.base, now)
 		l.finish(ctx, Nothing)
+		if len(e.factors) == 0 {
+			l.Log.Infof("learning ends: %s", why)
+			return
+		}
 		l.Log.Infof("learned after %s: nothing makes steps surely shorter (%s)", plural.Of(len(e.blocks), "block"), why)
 		return
 	}

@@ -26,7 +26,10 @@ func Range(effect, err float64) string {
 
 // Headline says in a line what was tried, what it is worth and what it cost.
 func Headline(e trial.Evidence) string {
-	if e.Blocks == 0 {
+	switch {
+	case e.Blocks == 0 && e.State == trial.Nothing:
+		return "There was nothing to try."
+	case e.Blocks == 0:
 		return "Nothing has been tried yet."
 	}
 	text := fmt.Sprintf("%s of %s; step %s.", plural.Of(e.Blocks, "block"), profile.Duration(1e6*e.BlockSeconds),
