@@ -87,9 +87,10 @@ func (f *Factor) Arm(config string) *Arm {
 	return nil
 }
 
-// Leader is the arm of the best effect if that is sure; 0, NCCL's choice, if it is not.
+// Leader is the arm of the best effect if that is sure; 0, NCCL's choice, if it is not, or if NCCL's choice was hardly
+// tried: all effects are against it.
 func (f *Factor) Leader() int {
-	if k := f.best(); f.Arms[k].Effect < -Surely*f.Arms[k].Error {
+	if k := f.best(); f.Arms[k].Effect < -Surely*f.Arms[k].Error && f.Arms[0].Blocks >= toBeKnown {
 		return k
 	}
 	return 0

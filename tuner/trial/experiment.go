@@ -172,7 +172,7 @@ func (e *experiment) judge() {
 			}
 			behind, err := e.difference(i, k, leader)
 			switch {
-			case k == 0 && (leader != f.Leader() || a.Blocks < toBeKnown): // all effects are against NCCL's choice
+			case k == 0 && leader != f.Leader(): // see Leader
 			case behind > worse*err && a.Blocks >= toBeWorse:
 				a.Dropped = "worse"
 			case behind+Surely*err < little && k > 0:
