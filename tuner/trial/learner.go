@@ -92,7 +92,7 @@ func (l *learner) tick(ctx context.Context, now time.Time) {
 	}
 	l.take(stamps, l.judge)
 	switch other, none := l.find(now); {
-	case other && (l.experiment == nil || len(l.experiment.blocks) < firstJudged):
+	case other && (l.experiment == nil || len(l.experiment.blocks) < hurtJudged):
 		l.choose(ctx)
 	case none:
 		l.ask(l.base, now)

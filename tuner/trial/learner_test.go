@@ -179,6 +179,22 @@ func TestNCCLsChoiceStaysOpen(t *testing.T) {
 	}
 }
 
+// An arm that waits to be tried does not become ever more uncertain where blocks vary more than steps do.
+func TestUntriedArmStaysAsItIs(t *testing.T) {
+	e := newExperiment(1, 0.01, []Factor{{Arms: make([]Arm, 8)}})
+	dice := rand.New(rand.NewPCG(1, 2))
+	for block := range int64(200) {
+		level := 0.03 * dice.NormFloat64()
+		for range 20 {
+			e.add(block, 0, []int{int(block % 7)}, time.Duration(1e8*math.Exp(level+0.002*dice.NormFloat64())))
+		}
+		e.judge()
+	}
+	if a := e.factors[0].Arms[7]; a.Blocks > 0 || a.Error > 0.1 {
+		t.Errorf("%+v", a)
+	}
+}
+
 // Where changes never come, as where all calls are alike, it ends.
 func TestLearnWithoutChanges(t *testing.T) {
 	j := learn(t, learningEffects)

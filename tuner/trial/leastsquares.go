@@ -1,6 +1,9 @@
 package trial
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // An estimate holds effects and their covariance.
 type estimate struct {
@@ -96,9 +99,16 @@ func (e *estimate) solve(rows [][]float64, values []float64) {
 			}
 		}
 		// The prior follows from the effects themselves, so that where nothing matters, noise is not taken for effects.
-		e.prior = leastPrior * leastPrior
+		// What was not tried tells nothing of it: its variance is that of the prior.
+		spread, tried := 0.0, 0
 		for i, effect := range e.effect {
-			e.prior += (effect*effect + e.covariance[i][i]) / float64(n)
+			if slices.ContainsFunc(rows, func(x []float64) bool { return x[i] != 0 }) {
+				spread += effect*effect + e.covariance[i][i]
+				tried++
+			}
+		}
+		if e.prior = leastPrior * leastPrior; tried > 0 {
+			e.prior += spread / float64(tried)
 		}
 	}
 }

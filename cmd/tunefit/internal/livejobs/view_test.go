@@ -103,7 +103,7 @@ func TestStatusSays(t *testing.T) {
 					"blocks of 8s, 70 steps of some 500ms)"}},
 		{"learning", map[string]string{c + "note/3": `{"format":"nccl-tuner-go learning","state":"trying","blocks":31,` +
 			`"block_seconds":8,"step_seconds":0.8,"lost_steps":3.2,"factors":[{"collective":"allreduce","min_bytes":4096,` +
-			`"max_bytes":4096,"settled":true,"arms":[{"config":"ring/ll"},{"config":"tree/ll","effect":-0.02,` +
+			`"max_bytes":4096,"settled":true,"arms":[{"config":"ring/ll","blocks":8},{"config":"tree/ll","effect":-0.02,` +
 			`"error":0.002,"blocks":9}]}]}`},
 			[]string{"0x7: it learns, trying. 31 blocks of 8 s; step 800 ms. allreduce 4KiB tree/ll instead of ring/ll: " +
 				"-2.0 % of the step (-2.4 .. -1.6). 1 of 1 shape settled. Lost so far: 3 steps."}},
