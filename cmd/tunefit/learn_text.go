@@ -25,6 +25,8 @@ func title(l learned) string {
 func armVerdict(f trial.Factor, i int) string {
 	a := f.Arms[i]
 	switch {
+	case i == 0 && !f.Known():
+		return "NCCL's choice, hardly tried: the others' figures may all be off by as much"
 	case i == 0:
 		return "NCCL's choice"
 	case a.Dropped == "worse" && a.Effect < -trial.Surely*a.Error:
@@ -35,7 +37,7 @@ func armVerdict(f trial.Factor, i int) string {
 		return a.Dropped + ": dropped"
 	case !a.Estimated():
 		return "not tried yet"
-	case a.Effect < -trial.Surely*a.Error:
+	case a.Effect < -trial.Surely*a.Error && f.Known():
 		return "faster"
 	case f.Settled:
 		return "no gain is proven"

@@ -87,10 +87,13 @@ func (f *Factor) Arm(config string) *Arm {
 	return nil
 }
 
-// Leader is the arm of the best effect if that is sure; 0, NCCL's choice, if it is not, or if NCCL's choice was hardly
-// tried: all effects are against it.
+// Known reports whether NCCL's choice was tried often enough. All effects are against it, so without it they may all be
+// off alike.
+func (f *Factor) Known() bool { return f.Arms[0].Blocks >= toBeKnown }
+
+// Leader is the arm of the best effect if that is sure; 0, NCCL's choice, if it is not.
 func (f *Factor) Leader() int {
-	if k := f.best(); f.Arms[k].Effect < -Surely*f.Arms[k].Error && f.Arms[0].Blocks >= toBeKnown {
+	if k := f.best(); f.Arms[k].Effect < -Surely*f.Arms[k].Error && f.Known() {
 		return k
 	}
 	return 0
