@@ -108,11 +108,11 @@ func (c counted) micros() float64 {
 
 // kind is a factor while it is made: calls of neighbouring sizes that NCCL treats alike.
 type kind struct {
-	counted // of the size that takes most
 	nccl.Range
-	cells  uint32
-	calls  int
-	micros float64 // of all of its calls in a step, as NCCL predicts it
+	most   counted // the shape that takes most time
+	cells  uint32  // worth trying for all of its shapes
+	calls  int     // in a step, of all its shapes
+	micros float64 // they take, as NCCL predicts
 }
 
 // factors returns what to try where a step takes so long and has so many of each call, those of the most time first,
@@ -182,16 +182,16 @@ func kindsOf(step []counted, may func(counted) bool) (kinds []kind) {
 			open = false
 			continue
 		}
-		if n := len(kinds) - 1; open && kinds[n].Coll == c.Coll && kinds[n].choice == c.choice &&
+		if n := len(kinds) - 1; open && kinds[n].most.Coll == c.Coll && kinds[n].most.choice == c.choice &&
 			c.Bytes/sizesInRange <= kinds[n].Min {
 			k := &kinds[n]
 			k.Max, k.cells, k.calls, k.micros = c.Bytes, k.cells&c.shape.cells, k.calls+c.calls, k.micros+c.micros()
-			if c.micros() > k.counted.micros() {
-				k.counted = c
+			if c.micros() > k.most.micros() {
+				k.most = c
 			}
 			continue
 		}
-		kinds = append(kinds, kind{c, nccl.Range{Min: c.Bytes, Max: c.Bytes}, c.shape.cells, c.calls, c.micros()})
+		kinds = append(kinds, kind{nccl.Range{Min: c.Bytes, Max: c.Bytes}, c, c.shape.cells, c.calls, c.micros()})
 		open = true
 	}
 	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.micros, a.micros) })
@@ -200,8 +200,8 @@ func kindsOf(step []counted, may func(counted) bool) (kinds []kind) {
 
 // factorOf returns the factor of a kind of calls.
 func (s *shapes) factorOf(k kind) trial.Factor {
-	f := trial.Factor{Coll: k.Coll.String(), MinBytes: k.Min, MaxBytes: k.Max, CallsPerStep: float64(k.calls)}
-	f.Arms = []trial.Arm{{Config: k.choice.String()}}
+	f := trial.Factor{Coll: k.most.Coll.String(), MinBytes: k.Min, MaxBytes: k.Max, CallsPerStep: float64(k.calls)}
+	f.Arms = []trial.Arm{{Config: k.most.choice.String()}}
 	try := func(c nccl.Config) {
 		if len(f.Arms) < mostArms {
 			f.Arms = append(f.Arms, trial.Arm{Config: c.String(), Algo: c.Algo.String(), Proto: c.Proto.String(),
@@ -212,20 +212,20 @@ func (s *shapes) factorOf(k kind) trial.Factor {
 	for rest := k.cells; rest != 0; rest &= rest - 1 {
 		at := bits.TrailingZeros32(rest)
 		c := nccl.Cell{Algo: nccl.Algo(at / nccl.NumProtos), Proto: nccl.Proto(at % nccl.NumProtos)}
-		if c != k.choice {
+		if c != k.most.choice {
 			cells = append(cells, c)
 		}
 	}
 	slices.SortStableFunc(cells, func(a, b nccl.Cell) int {
-		return cmp.Compare(k.shape.micros[placeOf(a)], k.shape.micros[placeOf(b)])
+		return cmp.Compare(k.most.shape.micros[placeOf(a)], k.most.shape.micros[placeOf(b)])
 	})
 	first := min(len(cells), firstCells)
 	for _, c := range cells[:first] {
 		try(nccl.Config{Cell: c})
 	}
-	if s.checked(k.Coll, k.choice.Algo) {
+	if s.checked(k.most.Coll, k.most.choice.Algo) {
 		for _, n := range fewerChannels {
-			try(nccl.Config{Cell: k.choice, Channels: n})
+			try(nccl.Config{Cell: k.most.choice, Channels: n})
 		}
 	}
 	for _, c := range cells[first:] {
@@ -259,6 +259,9 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 	c.background(outcome, func(ctx context.Context) {
 		kept := c.evidence()
 		earlier, settled := kept.earlier()
+		if kept.damaged != nil {
+			log.Warnf("%s=%s: left out: %v", EnvLearn, c.settings.learn, kept.damaged)
+		}
 		trial.Learn(ctx, config, trial.Subject{
 			Evidence: trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Key: c.key(),
 				Comm: c.info.Comm, Name: c.info.Name, NCCL: kept.nccl, Machine: kept.machine, Began: time.Now()},

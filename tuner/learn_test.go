@@ -101,7 +101,8 @@ func TestFactorsLeftOut(t *testing.T) {
 	w.call(nccl.CollBroadcast, 64<<20, 1, 0, -1, -1, -1, -1, -1, 150, 100)
 	all, left := w.tried(nccl.Range{Min: 16 << 20, Max: 16 << 20})
 	same(t, "tried", all, "allgather 67108864-67108864 x48: ring/simple, ring/ll128") // its channels are not checked
-	same(t, "left out", left, "1 kind of calls that no step has: made once, or captured in a CUDA graph", "10 calls of a step: calls that the policy decides",
+	same(t, "left out", left, "1 kind of calls that no step has: made once, or captured in a CUDA graph",
+		"10 calls of a step: calls that the policy decides",
 		"2 calls of a step: calls in groups, which NCCL decides together",
 		"3 calls of a step: calls that an earlier job has tried",
 		"4 calls of a step: calls of which NCCL's choice is not known, or not always the same")
@@ -183,6 +184,14 @@ func TestLearnedIsKept(t *testing.T) {
 		"\nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n"; !strings.HasSuffix(string(text), want) {
 		t.Errorf("%q, want %q", text, want)
 	}
+	// What is damaged is left out, and named.
+	bad := filepath.Join(dir, "bad.json")
+	write(t, bad, `{"format":"nccl-tuner-go learning","version":1,"nccl":"2.30.7","machine":"`+e.Machine+`","blocks":-1}`)
+	if all, err := kept.read(); len(all) != 1 || err != nil || kept.damaged == nil ||
+		!strings.HasPrefix(kept.damaged.Error(), bad+": blocks is -1") {
+		t.Errorf("%+v, %v, damaged: %v", all, err, kept.damaged)
+	}
+	os.Remove(bad)
 	// The proof stays where another communicator that tries the same has not come so far, and what tries something else
 	// has a file of its own.
 	for _, factors := range [][]trial.Factor{e.Factors, nil} {

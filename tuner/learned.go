@@ -39,6 +39,7 @@ type kept struct {
 	dir           string
 	comm          nccl.Comm
 	nccl, machine string // "": not known
+	damaged       error  // what was wrong with evidence that was read
 	warned        bool
 }
 
@@ -59,8 +60,11 @@ func (k *kept) read() (all []trial.Evidence, err error) {
 			var e trial.Evidence
 			text, err := os.ReadFile(name)
 			if err == nil && json.Unmarshal(text, &e) == nil && e.Format == trial.EvidenceFormat &&
-				e.Version == trial.EvidenceVersion && e.NCCL == k.nccl && e.Machine == k.machine &&
-				e.Check() == nil {
+				e.Version == trial.EvidenceVersion && e.NCCL == k.nccl && e.Machine == k.machine {
+				if bad := e.Check(); bad != nil {
+					k.damaged = fmt.Errorf("%s: %w", name, bad)
+					continue
+				}
 				all = append(all, e)
 			}
 		}

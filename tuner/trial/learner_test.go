@@ -164,7 +164,8 @@ func TestNCCLsChoiceStaysOpen(t *testing.T) {
 			arm = 0
 		}
 		for range 20 {
-			e.add(block, 0, []int{arm}, time.Duration(1e8*math.Exp(0.01*float64(arm)+0.1*max(0, 3-float64(block))+0.02*dice.NormFloat64())))
+			off := 0.01*float64(arm) + 0.1*max(0, 3-float64(block)) + 0.02*dice.NormFloat64()
+			e.add(block, 0, []int{arm}, time.Duration(1e8*math.Exp(off)))
 		}
 	}
 	e.past(60)
@@ -200,7 +201,8 @@ func TestLearnWithoutChanges(t *testing.T) {
 	j := learn(t, learningEffects)
 	j.refuses = true
 	e := j.end()
-	if e.State != Nothing || len(e.LeftOut) != 2 || j.log.count("does not come into force") != 1 || j.clock.Next.Load() != never {
+	if e.State != Nothing || len(e.LeftOut) != 2 || j.log.count("does not come into force") != 1 ||
+		j.clock.Next.Load() != never {
 		t.Errorf("%+v, the log: %v", e, j.log)
 	}
 }

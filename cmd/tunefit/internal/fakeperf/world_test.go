@@ -77,7 +77,8 @@ func TestMPIRun(t *testing.T) {
 	}
 	// Without an agent it wants ssh, even where it starts nothing elsewhere.
 	c := command(t, []string{"FAKEPERF_RANKS_PER_NODE=2", "OMPI_ALLOW_RUN_AS_ROOT=1",
-		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm_rsh_agent=sh", "OMPI_MCA_orte_tmpdir_base=" + testlib.OpenMPIFolder(t)}, "mpirun")
+		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm_rsh_agent=sh",
+		"OMPI_MCA_orte_tmpdir_base=" + testlib.OpenMPIFolder(t)}, "mpirun")
 	c.Args = append(c.Args, "--oversubscribe", "-np", "4", c.Path, "all_gather_perf", "-b", "1M", "-e", "4M", "-f", "2")
 	c.Path = mpirun
 	log, err := c.CombinedOutput()
