@@ -108,7 +108,7 @@ func FuzzDecision(f *testing.F) {
 		if ok && err == nil && (d.Coll < 0 || int(d.Coll) >= nccl.NumColls || d.PipeOps < 0 || d.Channels < 0) {
 			t.Errorf("%q: %+v", line, d)
 		}
-		if _, cells, ok := ParseOffers(line); ok != (len(cells) > 0) {
+		if _, cells, ok := parseOffers(line); ok != (len(cells) > 0) {
 			t.Errorf("%q: %v", line, cells)
 		}
 	})

@@ -18,9 +18,17 @@ func TestNotOffered(t *testing.T) {
 			"tree/ll128 ring/ll128 collnet_direct/simple collnet_chain/simple nvls/simple nvls_tree/simple"},
 		"more for a call": {says + strings.ReplaceAll(says, "tree/ll,", "tree/ll128, nvls/simple,") + decided,
 			"ring/ll128 collnet_direct/simple collnet_chain/simple nvls_tree/simple"},
-		"forced":   {"NCCL INFO NCCL_PROTO set by environment to LL\n" + says + decided, ""},
-		"cut":      {"host:1:1 [0] NCCL INFO TUNER/Go: NCCL offers for allreduce: ri\n" + decided, ""},
-		"not ours": {strings.ReplaceAll(says, "allreduce", "allrodeo") + decided, ""},
+		"forced": {"NCCL INFO NCCL_PROTO set by environment to LL\n" + says + decided, ""},
+		"links": {"host:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct\n" + decided,
+			"ring/ll128 ring/ll128 ring/ll128 ring/ll128 tree/ll128 ring/ll128"},
+		"links of RCCL": {"host:1:1 [0] NCCL INFO RCCL version : 2.27.7-HEAD:1\n" +
+			"host:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct comm 0x1 nRanks 16\n" + decided, ""},
+		"links and forced": {"host:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct\n" +
+			"NCCL INFO NCCL_PROTO set by environment to LL\n" + says + decided,
+			"ring/ll128 ring/ll128 ring/ll128 ring/ll128 tree/ll128 ring/ll128"},
+		"other links": {"host:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n" + decided, ""},
+		"cut":         {"host:1:1 [0] NCCL INFO TUNER/Go: NCCL offers for allreduce: ri\n" + decided, ""},
+		"not ours":    {strings.ReplaceAll(says, "allreduce", "allrodeo") + decided, ""},
 	} {
 		r := planned(t, "allreduce-2n-16r-ring-ll.log", test.tuner)
 		var got []string
@@ -38,7 +46,7 @@ func TestNotOffered(t *testing.T) {
 
 // A collective that this release does not know, as in the log of a later one, offers nothing.
 func TestOffersOfUnknownCollective(t *testing.T) {
-	if _, cells, ok := ParseOffers([]byte("TUNER/Go: NCCL offers for allrodeo: ring/ll")); ok || len(cells) > 0 {
+	if _, cells, ok := parseOffers([]byte("TUNER/Go: NCCL offers for allrodeo: ring/ll")); ok || len(cells) > 0 {
 		t.Errorf("%v, %v", cells, ok)
 	}
 }

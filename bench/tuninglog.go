@@ -29,6 +29,7 @@ type tuningLog struct {
 	// pending is the question that 2.31's "Best tuning" answers, per process.
 	pending   map[string]logKey
 	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
+	sharesMem bool // GPUs of a node meet in the host's memory
 	perRank   bool // lines of the form that counts one rank's bytes (2.24 on)
 	// obeyed and refused count decisions of our tuner: for a configuration of its own, or for NCCL's choice.
 	obeyed, refused int
@@ -45,12 +46,13 @@ func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 }
 //	AllReduce [Symmetric]: 1024 Bytes -> Kernel NAME nchannels 4 nthreads 512
 //	Input: { ..., .func = AllReduce, ..., .nBytes = 1024, ... }         (2.31)
 //	Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }
+//	Channel 00 : 0[0] -> 1[1] via SHM/direct
 //	TUNER/Go: ...                                                       (see ParseDecision)
 func (t *tuningLog) read(process string, message []byte) {
 	if bytes.Contains(message, []byte("TUNER/Go: ")) {
 		if d, ok, err := ParseDecision(message); ok && err == nil {
 			t.decide(d)
-		} else if coll, cells, ok := ParseOffers(message); ok {
+		} else if coll, cells, ok := parseOffers(message); ok {
 			t.offer(coll, cells)
 		}
 		return
@@ -60,6 +62,8 @@ func (t *tuningLog) read(process string, message []byte) {
 		return
 	}
 	switch {
+	case bytes.Contains(message, []byte(" via SHM/")):
+		t.sharesMem = true
 	case bytes.Contains(message, []byte("Best tuning {")):
 		key, ok := t.pending[process]
 		if !ok {

@@ -37,9 +37,15 @@ func TestForcedOnly(t *testing.T) {
 	const told = "not offered by NCCL on this machine: "
 	pcie := []string{"--topo", filepath.Join(testlib.Root, "topo/testdata/pcie2.xml")}
 	by := "allreduce,0,tree,ll128,,1,2,forced,,a log,,\n"
+	log := testlib.File(t, "shm.log", `NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0
+host:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+      262144         65536     float     sum      -1   300.00    0.87    0.87      0   300.00    0.87    0.87      0
+# Out of bounds values : 0 OK
+`)
 	for name, test := range map[string]struct {
 		gpu, byDefault, also string
-		topo                 []string
+		with                 []string
 		offered              bool
 	}{
 		"nothing is known":  {"", "ring,simple", "", nil, true},
@@ -47,11 +53,12 @@ func TestForcedOnly(t *testing.T) {
 		"no NVLink":         {"NVIDIA L4", "ring,simple", "", nil, false},
 		"the library's log": {"", "ring,simple", by, nil, false},
 		"a topology":        {"", "ring,simple", "", pcie, false},
+		"NCCL's log":        {"", "ring,simple", "", []string{log}, false},
 		"NCCL chose it":     {"NVIDIA L4", "tree,ll128", by, nil, true},
 	} {
 		sweep, rows := forcedSweep(t, test.gpu, test.byDefault, test.also), filepath.Join(t.TempDir(), "p.csv")
 		out, _ := tunefit(t, cli.ExitOK, append([]string{"fit", sweep, "--csv", rows, "--report", rows + ".html"},
-			test.topo...)...)
+			test.with...)...)
 		if said := strings.Contains(out, "allreduce 1x2: "+told+"tree/ll128 (only NCCL_ALGO and NCCL_PROTO get it"); said ==
 			test.offered {
 			t.Errorf("%s:\n%s", name, out)
@@ -68,7 +75,7 @@ func TestForcedOnly(t *testing.T) {
 			!strings.Contains(readFile(t, rows+".html"), told) {
 			t.Errorf("%s: promised is\n%s", name, out)
 		}
-		out, _ = tunefit(t, cli.ExitOK, append([]string{"plan", sweep}, test.topo...)...)
+		out, _ = tunefit(t, cli.ExitOK, append([]string{"plan", sweep}, test.with...)...)
 		if strings.Contains(out, ",tree,ll128,") || !strings.Contains(out, "# "+told[:len(told)-2]+", and not planned: ") {
 			t.Errorf("%s:\n%s", name, out)
 		}

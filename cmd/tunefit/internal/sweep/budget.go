@@ -98,7 +98,7 @@ func (s *Sweep) expected(key fit.Key) int {
 	if err != nil {
 		return 0
 	}
-	space.LeaveOut(func(f nccl.Cell) bool { return !s.isOffered(key, f) })
+	space.LeaveOut(func(f nccl.Cell) bool { return s.notOffered[key][f] })
 	if len(s.before(key)) > 0 {
 		return s.verificationStarts() + s.Repetitions
 	}

@@ -47,7 +47,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	group, failed := s.group(key)
 	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...), s.release(key))
-	space.LeaveOut(func(f nccl.Cell) bool { return !s.isOffered(key, f) })
+	space.LeaveOut(func(f nccl.Cell) bool { return s.notOffered[key][f] })
 	space.Sizes, space.Asked = perfrun.Sizes(group, s.Sizes, s.SizesNamed), s.asked(key)
 	return group, space, err
 }

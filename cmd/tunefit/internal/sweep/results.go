@@ -20,7 +20,6 @@ func (s *Sweep) read(r *Run) (text []byte) {
 	if err != nil {
 		return nil
 	}
-	s.readOffers(key, text)
 	found, err := bench.Read(bytes.NewReader(text), r.Log, bench.Options{Coll: &key.Coll, Comm: key.Comm})
 	if err != nil {
 		return text
@@ -28,26 +27,15 @@ func (s *Sweep) read(r *Run) (text []byte) {
 	found.Samples = slices.DeleteFunc(found.Samples, func(m bench.Sample) bool {
 		return m.Coll != key.Coll || m.Comm != key.Comm
 	})
+	for _, m := range found.NotOffered {
+		key := fit.Key{Coll: m.Coll, Comm: m.Comm}
+		if s.notOffered[key] == nil {
+			s.notOffered[key] = map[nccl.Cell]bool{}
+		}
+		s.notOffered[key][m.Cell] = true
+	}
 	r.found = found
 	return text
-}
-
-// readOffers takes what our library says that NCCL has.
-func (s *Sweep) readOffers(key fit.Key, log []byte) {
-	for line := range bytes.Lines(log) {
-		_, cells, ok := bench.ParseOffers(line)
-		if ok && s.offered[key] == nil {
-			s.offered[key] = map[nccl.Cell]bool{}
-		}
-		for _, c := range cells {
-			s.offered[key][c] = true
-		}
-	}
-}
-
-// isOffered reports whether NCCL has an algorithm and protocol, as far as any run tells.
-func (s *Sweep) isOffered(key fit.Key, f nccl.Cell) bool {
-	return s.offered[key] == nil || s.offered[key][f]
 }
 
 // group returns the measurements of a subject (nil: none) and the configurations that NCCL refused.

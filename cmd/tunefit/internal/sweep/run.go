@@ -45,7 +45,7 @@ func (s *Sweep) finish(ctx context.Context, r Run, failures int) error {
 		parts = start.Split()
 	}
 	tried := failed > failures && (failures == 0 || len(parts) == 1)
-	offered := func(row fit.Row) bool { return s.isOffered(start.Key, row.Cell) }
+	offered := func(row fit.Row) bool { return !s.notOffered[start.Key][row.Cell] }
 	if refused || tried || len(start.Rows) > 0 && !slices.ContainsFunc(start.Rows, offered) {
 		return nil
 	}

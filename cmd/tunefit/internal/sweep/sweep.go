@@ -50,8 +50,8 @@ type Sweep struct {
 	proved  bool             // what was left of the last batch was run just now
 	over    map[fit.Key]bool // nothing more is to be measured of it
 	short   map[fit.Key]bool // what the rest of the budget was too short for
-	// offered are the algorithms and protocols that NCCL has, as our library saw.
-	offered map[fit.Key]map[nccl.Cell]bool
+	// notOffered are the algorithms and protocols that NCCL does not have, as the logs of runs tell.
+	notOffered map[fit.Key]map[nccl.Cell]bool
 }
 
 // errBudget ends a sweep early; what was measured is kept.
@@ -69,7 +69,7 @@ func Open(o Options) (*Sweep, error) {
 		return nil, err
 	}
 	s := &Sweep{Options: o, journal: j, begun: time.Now(), over: map[fit.Key]bool{}, short: map[fit.Key]bool{},
-		offered: map[fit.Key]map[nccl.Cell]bool{}}
+		notOffered: map[fit.Key]map[nccl.Cell]bool{}}
 	endMarked(s.mark()) // what a killed tunefit has left
 	for _, r := range j.runs {
 		if r.Outcome == Running {
