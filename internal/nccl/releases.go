@@ -1,7 +1,6 @@
 package nccl
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -13,9 +12,6 @@ type Releases struct{ Min, Max Version }
 
 // AnyRelease holds all releases.
 var AnyRelease = Releases{Max: math.MaxInt32}
-
-// ErrReversed is what ParseReleases says of 2.31-2.28.
-var ErrReversed = errors.New("the range of releases is reversed")
 
 const releasesAllowed = "2.30.7, 2.30 for all of 2.30, 2.28-2.30, >=2.31, <2.31"
 
@@ -36,7 +32,7 @@ func ParseReleases(text string) (r Releases, err error) {
 			return fail()
 		}
 		if last.Max < first.Min {
-			return Releases{}, fmt.Errorf("%w (found %s; the lower end comes first)", ErrReversed, text)
+			return Releases{}, fmt.Errorf("the range of releases is reversed (found %s; the lower end comes first)", text)
 		}
 		return Releases{first.Min, last.Max}, nil
 	}

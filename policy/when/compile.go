@@ -165,35 +165,20 @@ func between(node *ast.Node, n *ast.BinaryNode, from, to ast.Node) {
 	ast.Patch(node, &ast.BinaryNode{Operator: "and", Left: low, Right: high})
 }
 
-// release turns nccl >= "2.31" and the like into comparisons with texts as Env has them. "2.30" stands for every
-// 2.30.x.
+// release turns nccl >= "2.31" and the like into comparisons with texts as Env has them.
 func (p *patch) release(node *ast.Node, n *ast.BinaryNode, text *ast.StringNode) {
-	if len(text.Value) == releaseDigits && !strings.Contains(text.Value, ".") { // on a second visit
-		return
+	operator := n.Operator
+	if operator == "in" || operator == "!=" {
+		operator = ""
 	}
-	r, err := nccl.ParseReleases(text.Value)
-	if errors.Is(err, nccl.ErrReversed) {
+	r, err := nccl.ParseReleases(strings.TrimSpace(operator + " " + text.Value))
+	if err != nil {
 		p.fail(text, "%s", err)
 		return
 	}
-	if err != nil || r.Min == 0 || r.Max == nccl.AnyRelease.Max {
-		p.fail(text, "%s is no release of NCCL (allowed: 2.30.7, 2.30, and after in 2.28-2.30)",
-			suggest.Quote(text.Value))
-		return
-	}
-	low, high := &ast.StringNode{Value: releaseText(r.Min)}, &ast.StringNode{Value: releaseText(r.Max)}
-	switch n.Operator {
-	case "in", "==":
-		between(node, n, low, high)
-	case "!=":
-		between(node, n, low, high)
+	between(node, n, &ast.StringNode{Value: releaseText(r.Min)}, &ast.StringNode{Value: releaseText(r.Max)})
+	if n.Operator == "!=" {
 		ast.Patch(node, &ast.UnaryNode{Operator: "not", Node: *node})
-	case ">=", "<":
-		n.Right = low
-	case ">", "<=":
-		n.Right = high
-	default:
-		p.fail(n, "nccl %s %s (allowed: ==, !=, <, <=, >, >=, in)", n.Operator, suggest.Quote(text.Value))
 	}
 }
 

@@ -44,10 +44,8 @@ func (e Env) SetNCCL(release nccl.Version) {
 	}
 }
 
-// releaseText writes a release with six digits, so that texts compare as releases do.
-func releaseText(release nccl.Version) string { return fmt.Sprintf("%0*d", releaseDigits, release) }
-
-const releaseDigits = 6
+// releaseText writes a release with as many digits as AnyRelease.Max has, so that texts compare as releases do.
+func releaseText(release nccl.Version) string { return fmt.Sprintf("%010d", release) }
 
 // SetName adds the communicator's name; "": none, or not known.
 func (e Env) SetName(name string) {
