@@ -56,9 +56,10 @@ type shape struct {
 	micros  [nccl.NumAlgos * nccl.NumProtos]float32
 }
 
-// add notes a call that is new, or has a new table.
+// add notes a call that is new, or has a new table. A question without pipelined operations is no call of its own
+// (docs/NCCL.md).
 func (s *shapes) add(version string, q policy.Query, d policy.Decision) {
-	if version != s.base {
+	if version != s.base || q.PipeOps == 0 {
 		return
 	}
 	s.mu.Lock()

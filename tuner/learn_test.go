@@ -99,6 +99,7 @@ func TestFactorsLeftOut(t *testing.T) {
 	w.call(nccl.CollAllReduce, 32<<20, 1, 4, -1, -1, -1, 190, 230, 100, 100)
 	w.call(nccl.CollAllGather, 64<<20, 1, 48, -1, -1, -1, -1, -1, 150, 100)
 	w.call(nccl.CollBroadcast, 64<<20, 1, 0, -1, -1, -1, -1, -1, 150, 100)
+	w.call(nccl.CollAllReduce, 16<<20, 0, 0, -1, -1, -1, 190, 230, 150, 100) // of 2.31, before that of the same call
 	all, left := w.tried(nccl.Range{Min: 16 << 20, Max: 16 << 20})
 	same(t, "tried", all, "allgather 67108864-67108864 x48: ring/simple, ring/ll128") // its channels are not checked
 	same(t, "left out", left, "1 kind of calls that no step has: made once, or captured in a CUDA graph",
