@@ -30,8 +30,11 @@ const LearnedRows = "(learned rows)"
 // LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
 const LearnedFile = "learned.csv"
 
-// learnLimit bounds the wait for that directory.
-const learnLimit = 2 * time.Second
+// learnLimit bounds the wait for that directory, mostEvidence the size of a file in it.
+const (
+	learnLimit   = 2 * time.Second
+	mostEvidence = 16 << 20
+)
 
 // kept is the directory of evidence as one communicator uses it.
 type kept struct {
@@ -58,7 +61,7 @@ func (k *kept) read() (all []trial.Evidence, err error) {
 		names, err := filepath.Glob(filepath.Join(k.dir, "*.json"))
 		for _, name := range names {
 			var e trial.Evidence
-			text, err := os.ReadFile(name)
+			text, err := openregular.Read(name, mostEvidence)
 			if err == nil && json.Unmarshal(text, &e) == nil && e.Format == trial.EvidenceFormat &&
 				e.Version == trial.EvidenceVersion && e.NCCL == k.nccl && e.Machine == k.machine {
 				if bad := e.Check(); bad != nil {
@@ -106,7 +109,7 @@ func (k *kept) save(e trial.Evidence, log telemetry.Log) {
 		}
 		file := k.file(e.Factors)
 		var there trial.Evidence
-		text, err := os.ReadFile(file)
+		text, err := openregular.Read(file, mostEvidence)
 		if err == nil && json.Unmarshal(text, &there) == nil && there.State == trial.Learned &&
 			e.State != trial.Learned {
 			return nil
