@@ -148,7 +148,7 @@ func (d *comparison) end() {
 
 // divide begins the trial. It begins the trial again if the process has learned that steps take longer.
 func (d *comparison) divide(ctx context.Context, now time.Time) {
-	anew, tooLong := d.machine.divide()
+	anew, tooLong := d.machine.divide(false)
 	a, b := d.sides[A], d.sides[B]
 	if tooLong > 0 {
 		d.Log.Warnf("%s and %s are not compared: a step takes %v", a, b, tooLong.Round(time.Second))

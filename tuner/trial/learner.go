@@ -140,7 +140,7 @@ func (l *learner) choose(ctx context.Context) {
 
 // divide finds how long blocks are.
 func (l *learner) divide(ctx context.Context, now time.Time) {
-	anew, tooLong := l.machine.divide()
+	anew, tooLong := l.machine.divide(true)
 	switch {
 	case tooLong > 0:
 		l.conclude(ctx, now, fmt.Sprintf("a step takes %v", tooLong.Round(time.Second)))

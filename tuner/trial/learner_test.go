@@ -136,7 +136,7 @@ func TestLearnNothing(t *testing.T) {
 }
 
 // Where changes become slow, as after an evaluation of many fast calls, no bad arm stays in force, and blocks become
-// longer.
+// longer. They become shorter again after it.
 func TestLearnWithSlowChanges(t *testing.T) {
 	const arms = 6
 	effects := make([][]float64, 4)
@@ -151,6 +151,10 @@ func TestLearnWithSlowChanges(t *testing.T) {
 	j.run(5 * time.Minute)
 	if j.turns < turns+15 || j.l.blocks.length < 8*time.Second {
 		t.Errorf("%d turns, blocks of %v; the log: %v", j.turns-turns, j.l.blocks.length, j.log)
+	}
+	j.slow = 0
+	if j.run(5 * time.Minute); j.l.blocks.length > 4*time.Second {
+		t.Errorf("blocks of %v; the log: %v", j.l.blocks.length, j.log)
 	}
 }
 

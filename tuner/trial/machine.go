@@ -174,9 +174,10 @@ func (m *machine) warnOnce(format string, args ...any) {
 	}
 }
 
-// divide finds how long blocks are. anew reports that they were shorter before, as the process has learned that steps
-// take longer. tooLong is what a step takes if no block is long enough; else 0.
-func (m *machine) divide() (anew bool, tooLong time.Duration) {
+// divide finds how long blocks are. anew reports that their length has changed: the process has learned that steps or
+// changes take longer, or, if blocks may become shorter, that they surely take less. tooLong is what a step takes if no
+// block is long enough; else 0.
+func (m *machine) divide(mayShorten bool) (anew bool, tooLong time.Duration) {
 	// Where changes take longer than blocks, as after calls that came much faster, blocks become longer, too.
 	m.Peers.setPace(m.Peer, pace{m.steps.took, max(m.Change, m.lag/2)})
 	longest := m.Peers.longest()
@@ -184,8 +185,12 @@ func (m *machine) divide() (anew bool, tooLong time.Duration) {
 	switch {
 	case length == 0:
 		return false, longest.step
-	case length <= m.blocks.length: // longer blocks than needed serve as well
+	case length == m.blocks.length:
 		return false, 0
+	case length < m.blocks.length: // longer blocks than needed serve as well, but tell less
+		if ample := lengthFor(longest.step, 2*longest.change); !mayShorten || ample == 0 || ample >= m.blocks.length {
+			return false, 0
+		}
 	}
 	m.blocks.length = length
 	return true, 0

@@ -31,8 +31,9 @@ const (
 // steady returns how many periods of calls make a step that takes about the same time each time. nanos says
 // when each call was made. One period may be too short: if calls repeat with each layer, their times only
 // show how fast the host launches. 0 means that no number of periods is steady. took is the median time of a step: the
-// first ones may have waited for connections.
-func steady(nanos []uint64, period int) (periods int, took time.Duration) {
+// first ones may have waited for connections. A few slow steps at the beginning also make several periods look steadier
+// than one. patient asks for more of those, by which time the beginning no longer counts.
+func steady(nanos []uint64, period int, patient bool) (periods int, took time.Duration) {
 	nanos = nanos[len(nanos)/2:]
 	for m := 1; steadyChunks*m*period < len(nanos); m *= 2 {
 		var chunks []float64
@@ -44,15 +45,24 @@ func steady(nanos []uint64, period int) (periods int, took time.Duration) {
 		mean /= float64(len(chunks))
 		slices.Sort(chunks)
 		median := chunks[len(chunks)/2]
-		if tenth := len(chunks) / 10; chunks[len(chunks)-1-tenth] <= alike*chunks[tenth] && mean <= alikeWaits*median {
-			return m, time.Duration(median)
+		tenth := len(chunks) / 10
+		if chunks[len(chunks)-1-tenth] > alike*chunks[tenth] || mean > alikeWaits*median {
+			continue
 		}
+		if m > 1 && patient && len(chunks) < patientChunks {
+			break
+		}
+		return m, time.Duration(median)
 	}
 	return 0, 0
 }
 
-// steadyChunks is the least number of chunks that tell whether they are alike.
-const steadyChunks = 4
+// steadyChunks is the least number of chunks that tell whether they are alike. patientChunks is that of several periods
+// each, while there is time to wait for them.
+const (
+	steadyChunks  = 4
+	patientChunks = 16
+)
 
 // longestBorder returns the length of the longest proper prefix that is also a suffix
 // (Knuth, Morris and Pratt).

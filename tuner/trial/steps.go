@@ -72,7 +72,7 @@ func (s *steps) find(now time.Time) (found, gaveUp bool) {
 	s.tried = len(s.calls)
 	p, times, took := periodOf(s.calls), 0, time.Duration(0)
 	if p > 0 {
-		times, took = steady(s.nanos, p)
+		times, took = steady(s.nanos, p, len(s.calls) < mostCalls/2 && long < mostTime/2)
 	}
 	if times > 0 {
 		s.period, s.took = uint64(p*times), took
