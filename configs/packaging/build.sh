@@ -25,7 +25,6 @@ for tree; do
 	export ARCH GLIBC STAGE
 	mkdir -p "$STAGE"
 	cp -R "$tree/." "$STAGE/"
-	cp -R configs/packaging/share/. "$STAGE/share/"
 	chmod -R go=u-w "$root"
 	CGO_ENABLED=0 GOARCH=$ARCH go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$root/copy" ./internal/packaging/copy
 	find "$root" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
