@@ -45,8 +45,8 @@ type Result struct {
 	// Failed are configurations that did not run, as samples without a time. One without a size ran at none. One with
 	// a size did not run there: another configuration or an unknown one did, or the run broke off.
 	Failed []Sample
-	// NotOffered is what NCCL does not have, by its log and our library's: samples without a size, channels and a time. Runs
-	// may have measured it nevertheless, with NCCL_ALGO or NCCL_PROTO.
+	// NotOffered is what NCCL does not have, by its log and our library's: samples without a size, channels and a time.
+	// Runs may have measured it nevertheless, with NCCL_ALGO or NCCL_PROTO.
 	NotOffered []Sample
 	// Failure is what a log says of a run that did not come to its end.
 	Failure string

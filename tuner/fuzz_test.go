@@ -13,7 +13,7 @@ import (
 // rows that compile, and says which line of the file is wrong.
 func FuzzLearnedFiles(f *testing.F) {
 	f.Add(LearnedPolicy(nil)+"# x, machine \nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n", "{}")
-	f.Add("collective,nodes,ranks\nallreduce,2,16\n", `{"format":"nccl-tuner-go learning","version":1,"nccl":"2.30.7",`+
+	f.Add("collective,nodes,ranks\nallreduce,2,16\n", `{"format":"nccl-tuner-go learning","version":2,"nccl":"2.30.7",`+
 		`"nodes":2,"ranks":16,"state":"learned","factors":[{"collective":"allreduce","max_bytes":9,"arms":[{},{"proven":`+
 		`true,"algorithm":"x,\n#","protocol":"y"}]}]}`)
 	f.Add("collective,when,nodes,ranks\n\"allreduce\n\",1 > 0,2,16\n", "[]")

@@ -201,14 +201,13 @@ func kindsOf(step []counted, may func(counted) bool) (kinds []kind) {
 
 // factorOf returns the factor of a kind of calls.
 func (s *shapes) factorOf(k kind) trial.Factor {
-	f := trial.Factor{Coll: k.most.Coll.String(), MinBytes: k.Min, MaxBytes: k.Max, CallsPerStep: float64(k.calls)}
-	f.Arms = []trial.Arm{{Config: k.most.choice.String()}}
-	try := func(c nccl.Config) {
+	f := trial.Factor{Coll: k.most.Coll, Range: k.Range, CallsPerStep: float64(k.calls)}
+	try := func(cell nccl.Cell, channels int) {
 		if len(f.Arms) < mostArms {
-			f.Arms = append(f.Arms, trial.Arm{Config: c.String(), Algo: c.Algo.String(), Proto: c.Proto.String(),
-				Channels: c.Channels})
+			f.Arms = append(f.Arms, trial.Arm{Config: nccl.Config{Cell: cell, Channels: channels}})
 		}
 	}
+	try(k.most.choice, 0)
 	var cells []nccl.Cell
 	for rest := k.cells; rest != 0; rest &= rest - 1 {
 		at := bits.TrailingZeros32(rest)
@@ -222,15 +221,15 @@ func (s *shapes) factorOf(k kind) trial.Factor {
 	})
 	first := min(len(cells), firstCells)
 	for _, c := range cells[:first] {
-		try(nccl.Config{Cell: c})
+		try(c, 0)
 	}
 	if s.checked(k.most.Coll, k.most.choice.Algo) {
 		for _, n := range fewerChannels {
-			try(nccl.Config{Cell: k.most.choice, Channels: n})
+			try(k.most.choice, n)
 		}
 	}
 	for _, c := range cells[first:] {
-		try(nccl.Config{Cell: c})
+		try(c, 0)
 	}
 	return f
 }
@@ -246,8 +245,7 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 			return nccl.ChannelsAreChecked(coll, a, c.info.Nodes, unchecked)
 		}}
 	log := c.log.About(about(c.info))
-	if _, err := c.extended(base, []learnedRow{rowOf(trial.Factor{Coll: "allreduce"},
-		trial.Arm{Algo: "ring", Proto: "simple"}, c.info.Comm)}); err != nil {
+	if _, err := c.extended(base, []learnedRow{rowOf(trial.Factor{}, trial.Arm{}, c.info.Comm)}); err != nil {
 		log.Warnf("%s=%s: nothing is learned: %v", EnvLearn, c.settings.learn, err)
 		return
 	}
@@ -292,17 +290,20 @@ func (c *Comm) with(base *policyfile.Version, factors []trial.Factor, arms []int
 	return c.extended(base, rows)
 }
 
-// learnedRow has the fields of a row, by the names of their columns.
-type learnedRow map[string]string
+// learnedRow has the fields of a row, in the order of learnedColumns.
+type learnedRow []string
 
 const learnedNames = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks"
 
 var learnedColumns = strings.Split(learnedNames, ",")
 
 func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm) learnedRow {
-	return learnedRow{"collective": f.Coll, "min_bytes": fmt.Sprint(f.MinBytes), "max_bytes": fmt.Sprint(f.MaxBytes),
-		"algorithm": a.Algo, "protocol": a.Proto, "channels": fmt.Sprint(cmp.Or(a.Channels, -1)),
-		"nodes": fmt.Sprint(comm.Nodes), "ranks": fmt.Sprint(comm.Ranks)}
+	return strings.Fields(fmt.Sprintln(f.Coll, f.Min, f.Max, a.Algo, a.Proto, cmp.Or(a.Channels, -1), comm.Nodes,
+		comm.Ranks))
+}
+
+func (r learnedRow) isFor(comm nccl.Comm) bool {
+	return slices.Equal(r[len(r)-2:], []string{fmt.Sprint(comm.Nodes), fmt.Sprint(comm.Ranks)})
 }
 
 // extended returns a version with rows after its own, in the columns that its policy file has.
@@ -327,7 +328,7 @@ func (c *Comm) extended(base *policyfile.Version, rows []learnedRow) (*policyfil
 	}
 	for _, row := range rows {
 		var fields []string
-		for _, name := range learnedColumns {
+		for i, name := range learnedColumns {
 			at := sheet.ColumnNumber(name)
 			if at == 0 {
 				return nil, fmt.Errorf("%s has no column %s, which rows that are tried need", b.Policy.Name, name)
@@ -335,7 +336,7 @@ func (c *Comm) extended(base *policyfile.Version, rows []learnedRow) (*policyfil
 			for len(fields) < at {
 				fields = append(fields, "")
 			}
-			fields[at-1] = row[name]
+			fields[at-1] = row[i]
 		}
 		text = append(text, strings.Join(fields, ",")+"\n"...)
 	}

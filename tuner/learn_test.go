@@ -45,9 +45,9 @@ func (w watched) tried(settled ...nccl.Range) (all, left []string) {
 		return len(settled) > 0 && settled[0].Min <= r.Min && r.Max <= settled[0].Max
 	})
 	for _, f := range factors {
-		text := fmt.Sprintf("%s %d-%d x%g:", f.Coll, f.MinBytes, f.MaxBytes, f.CallsPerStep)
+		text := fmt.Sprintf("%s %d-%d x%g:", f.Coll, f.Min, f.Max, f.CallsPerStep)
 		for _, a := range f.Arms {
-			text += " " + a.Config + ","
+			text += " " + a.Config.String() + ","
 		}
 		all = append(all, strings.TrimSuffix(text, ","))
 	}
@@ -109,6 +109,14 @@ func TestFactorsLeftOut(t *testing.T) {
 		"4 calls of a step: calls of which NCCL's choice is not known, or not always the same")
 }
 
+func arm(config string) trial.Arm {
+	c, err := nccl.ParseConfig(config)
+	if err != nil {
+		panic(err)
+	}
+	return trial.Arm{Config: c}
+}
+
 func learningComm(t *testing.T, policyText string, settings settings) (*Comm, *policyfile.Version, *recorder) {
 	t.Helper()
 	var log recorder
@@ -127,9 +135,9 @@ func learningComm(t *testing.T, policyText string, settings settings) (*Comm, *p
 
 // What is tried comes after the user's rows, in the columns of the user's file.
 func TestVersionsOfArms(t *testing.T) {
-	factors := []trial.Factor{{Coll: "allreduce", MinBytes: 1024, MaxBytes: 4096, Arms: []trial.Arm{{Config: "tree/ll"},
-		{Config: "ring/ll128 8 ch", Algo: "ring", Proto: "ll128", Channels: 8}}},
-		{Coll: "allgather", MinBytes: 7, MaxBytes: 7, Arms: []trial.Arm{{}, {Algo: "ring", Proto: "ll"}}}}
+	factors := []trial.Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Min: 1024, Max: 4096},
+		Arms: []trial.Arm{arm("tree/ll"), arm("ring/ll128/8")}},
+		{Coll: nccl.CollAllGather, Range: nccl.Range{Min: 7, Max: 7}, Arms: []trial.Arm{arm("ring/simple"), arm("ring/ll")}}}
 	for base, want := range map[string]string{
 		"": "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks\n" +
 			"allreduce,1024,4096,ring,ll128,8,2,16\nallgather,7,7,ring,ll,-1,2,16\n",
@@ -164,8 +172,10 @@ func TestLearnedIsKept(t *testing.T) {
 	e := trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Comm: c.info.Comm,
 		NCCL: c.info.NCCL.String(), Machine: c.plugin.loader.Fingerprint(), At: time.Unix(1_000_000, 0),
 		State: trial.Stopped,
-		Factors: []trial.Factor{{Coll: "allreduce", MinBytes: 4096, MaxBytes: 8192, Arms: []trial.Arm{{Config: "tree/ll"},
-			{Config: "ring/ll128", Algo: "ring", Proto: "ll128", Effect: -0.02, Error: 0.002, Blocks: 9}}}}}
+		Factors: []trial.Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Min: 4096, Max: 8192},
+			Arms: []trial.Arm{arm("tree/ll"), arm("ring/ll128")}}}}
+	a := &e.Factors[0].Arms[1]
+	a.Effect, a.Error, a.Blocks = -0.02, 0.002, 9
 	kept := c.evidence()
 	kept.save(e, c.log)
 	tried := nccl.Range{Min: 4096, Max: 4096}
@@ -187,7 +197,7 @@ func TestLearnedIsKept(t *testing.T) {
 	}
 	// What is damaged is left out, and named.
 	bad := filepath.Join(dir, "bad.json")
-	write(t, bad, `{"format":"nccl-tuner-go learning","version":1,"nccl":"2.30.7","machine":"`+e.Machine+`","blocks":-1}`)
+	write(t, bad, `{"format":"nccl-tuner-go learning","version":2,"nodes":2,"ranks":16,"nccl":"2.30.7","machine":"`+e.Machine+`","blocks":-1}`)
 	if all, err := kept.read(); len(all) != 1 || err != nil || kept.damaged == nil ||
 		!strings.HasPrefix(kept.damaged.Error(), bad+": blocks is -1") {
 		t.Errorf("%+v, %v, damaged: %v", all, err, kept.damaged)
@@ -243,10 +253,11 @@ func TestLearnedWithUnknownRelease(t *testing.T) {
 	dir := t.TempDir()
 	c, base, log := learningComm(t, "", settings{learn: dir})
 	c.info.NCCL = nccl.Releases{}
-	kept := c.evidence()
+	kept, proven := c.evidence(), arm("ring/ll")
+	proven.Proven = true
 	kept.save(trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Comm: c.info.Comm,
-		NCCL: kept.nccl, Machine: kept.machine, State: trial.Learned, Factors: []trial.Factor{{Coll: "allreduce",
-			MaxBytes: 8, Arms: []trial.Arm{{}, {Algo: "ring", Proto: "ll", Proven: true}}}}}, c.log)
+		NCCL: kept.nccl, Machine: kept.machine, State: trial.Learned, Factors: []trial.Factor{{
+			Coll: nccl.CollAllReduce, Range: nccl.Range{Max: 8}, Arms: []trial.Arm{arm("tree/ll"), proven}}}}, c.log)
 	files, _ := filepath.Glob(filepath.Join(dir, "learning-2n-16r-unknown-*.json"))
 	text, _ := os.ReadFile(filepath.Join(dir, LearnedFile))
 	if kept.nccl != "" || len(files) != 1 || !strings.HasSuffix(string(text), "\nallreduce,0,8,ring,ll,-1,2,16,\n") {

@@ -60,14 +60,12 @@ func (k *kept) read() (all []trial.Evidence, err error) {
 	err = k.plugin.hung.Do(k.dir+" (evidence)", learnLimit, func() error {
 		names, err := filepath.Glob(filepath.Join(k.dir, "*.json"))
 		for _, name := range names {
-			var e trial.Evidence
-			text, err := openregular.Read(name, mostEvidence)
-			if err == nil && json.Unmarshal(text, &e) == nil && e.Format == trial.EvidenceFormat &&
-				e.Version == trial.EvidenceVersion && e.NCCL == k.nccl && e.Machine == k.machine {
-				if bad := e.Check(); bad != nil {
-					k.damaged = fmt.Errorf("%s: %w", name, bad)
-					continue
-				}
+			e, err := readEvidence(name)
+			switch {
+			case e.Format != trial.EvidenceFormat:
+			case err != nil:
+				k.damaged = fmt.Errorf("%s: %w", name, err)
+			case e.NCCL == k.nccl && e.Machine == k.machine:
 				all = append(all, e)
 			}
 		}
@@ -78,6 +76,17 @@ func (k *kept) read() (all []trial.Evidence, err error) {
 	}
 	slices.SortStableFunc(all, func(a, b trial.Evidence) int { return a.At.Compare(b.At) })
 	return all, nil
+}
+
+func readEvidence(file string) (e trial.Evidence, err error) {
+	text, err := openregular.Read(file, mostEvidence)
+	if err == nil {
+		err = json.Unmarshal(text, &e)
+	}
+	if err == nil {
+		err = e.Check()
+	}
+	return e, err
 }
 
 // earlier returns the evidence to go on from, and which calls others have settled.
@@ -95,7 +104,7 @@ func (k *kept) earlier() (open []trial.Evidence, settled func(nccl.Coll, nccl.Ra
 	}
 	return open, func(coll nccl.Coll, sizes nccl.Range) bool {
 		return slices.ContainsFunc(learned, func(f trial.Factor) bool {
-			return f.Coll == coll.String() && f.MinBytes <= sizes.Min && sizes.Max <= f.MaxBytes
+			return f.Coll == coll && f.Holds(sizes)
 		})
 	}
 }
@@ -108,13 +117,12 @@ func (k *kept) save(e trial.Evidence, log telemetry.Log) {
 			return err
 		}
 		file := k.file(e.Factors)
-		var there trial.Evidence
-		text, err := openregular.Read(file, mostEvidence)
-		if err == nil && json.Unmarshal(text, &there) == nil && there.State == trial.Learned &&
-			e.State != trial.Learned {
+		there, err := readEvidence(file)
+		if err == nil && there.State == trial.Learned && e.State != trial.Learned {
 			return nil
 		}
-		if text, err = json.MarshalIndent(e, "", "\t"); err != nil {
+		text, err := json.MarshalIndent(e, "", "\t")
+		if err != nil {
 			return err
 		}
 		return atomicfile.Write(file, append(text, '\n'))
@@ -134,7 +142,7 @@ func (k *kept) file(factors []trial.Factor) string {
 	h := fnv.New64a()
 	fmt.Fprintln(h, k.machine)
 	for _, f := range factors {
-		fmt.Fprintln(h, f.Coll, f.MinBytes, f.MaxBytes, f.Arms[0].Config)
+		fmt.Fprintln(h, f.Coll, f.Min, f.Max, f.Arms[0].Config)
 	}
 	release := strings.NewReplacer(">=", "from-", "<=", "to-").Replace(cmp.Or(k.nccl, "unknown"))
 	return filepath.Join(k.dir, fmt.Sprintf("learning-%dn-%dr-%s-%016x.json", k.comm.Nodes, k.comm.Ranks, release,
@@ -182,11 +190,7 @@ func provenRow(e trial.Evidence, f trial.Factor, a trial.Arm) string {
 	fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
 		100*(a.Effect-2*a.Error), 100*(a.Effect+2*a.Error), plural.Of(a.Blocks, "block"), a.Config,
 		e.At.Format(time.DateOnly), e.Machine)
-	row := rowOf(f, a, e.Comm)
-	for _, name := range learnedColumns {
-		fmt.Fprintf(&text, "%s,", row[name])
-	}
-	return text.String() + e.NCCL + "\n"
+	return text.String() + strings.Join(append(rowOf(f, a, e.Comm), e.NCCL), ",") + "\n"
 }
 
 // withLearned returns a version with the rows of learned.csv that are for this communicator after its own. Where the
@@ -240,13 +244,13 @@ func (c *Comm) readLearned(path string) (rows []learnedRow, err error) {
 	machine := c.plugin.loader.Fingerprint()
 	lines, others := strings.Split(string(text), "\n"), 0
 	for i := range p.Rules {
-		row := learnedRow{}
+		var row learnedRow
 		for _, name := range learnedColumns {
-			row[name] = sheet.Field(p.Rules[i].Line, name)
+			row = append(row, sheet.Field(p.Rules[i].Line, name))
 		}
 		_, of, named := strings.Cut(lines[max(0, p.Rules[i].Line-2)], ", machine ") // in the comment above
 		switch {
-		case row["nodes"] != fmt.Sprint(c.info.Nodes) || row["ranks"] != fmt.Sprint(c.info.Ranks):
+		case !row.isFor(c.info.Comm):
 		case !p.Rules[i].NCCL.Contains(c.info.NCCL), named && of != machine:
 			others++
 		default:

@@ -60,11 +60,11 @@ func FuzzLeftByJobs(f *testing.F) {
 		f.Add(text)
 	}
 	add(trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, State: trial.Learned,
-		Comm: nccl.Comm{Nodes: 1, Ranks: 8}, NCCL: "2.30.7", Factors: []trial.Factor{{Coll: "allreduce", MaxBytes: 8,
-			Arms: []trial.Arm{{Config: "tree/ll"}, {Config: "ring/ll", Algo: "ring", Proto: "ll", Blocks: 9, Effect: -0.02,
+		Comm: nccl.Comm{Nodes: 1, Ranks: 8}, NCCL: "2.30.7", Factors: []trial.Factor{{Coll: nccl.CollAllReduce,
+			Range: nccl.Range{Max: 8}, Arms: []trial.Arm{{}, {Config: nccl.Config{Channels: 8}, Blocks: 9, Effect: -0.02,
 				Error: 0.001, Proven: true}}}}})
 	add(trial.Finding{Key: "k", Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
-	f.Add([]byte(`{"format":"nccl-tuner-go learning","version":1,"nodes":1,"ranks":1,"factors":[{}]}`))
+	f.Add([]byte(`{"format":"nccl-tuner-go learning","version":2,"nodes":1,"ranks":1,"factors":[{}]}`))
 	dir := f.TempDir()
 	place := regexp.MustCompile(`^` + regexp.QuoteMeta(dir))
 	f.Fuzz(func(t *testing.T, text []byte) {

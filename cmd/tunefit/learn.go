@@ -132,14 +132,8 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 	return all, errors.Join(failed...)
 }
 
-// checkLearned finds what no job writes, and spells names as policies do. Other texts become one line each.
+// checkLearned finds what no job writes, and makes each text one line.
 func checkLearned(e *trial.Evidence) error {
-	if e.Version != trial.EvidenceVersion {
-		return fmt.Errorf("its version is %d (known: %d)", e.Version, trial.EvidenceVersion)
-	}
-	if e.Nodes < 1 || e.Ranks < e.Nodes {
-		return fmt.Errorf("no communicator has %d ranks on %d nodes", e.Ranks, e.Nodes)
-	}
 	if err := e.Check(); err != nil {
 		return err
 	}
@@ -155,26 +149,6 @@ func checkLearned(e *trial.Evidence) error {
 	if e.Machine != "" {
 		_, err := topo.ParseFingerprint(e.Machine)
 		errs = append(errs, err)
-	}
-	for i := range e.Factors {
-		f := &e.Factors[i]
-		coll, err := nccl.Colls.Parse(f.Coll)
-		f.Coll = coll.String()
-		if f.MinBytes > f.MaxBytes || len(f.Arms) == 0 || f.Arms[0].Algo+f.Arms[0].Proto != "" {
-			err = fmt.Errorf("%d to %d bytes, %d arms (needed: a range; NCCL's choice as the first arm)", f.MinBytes,
-				f.MaxBytes, len(f.Arms))
-		}
-		for j := range f.Arms {
-			a := &f.Arms[j]
-			if a.Config = termsafe.Line(a.Config); a.Algo+a.Proto != "" && err == nil {
-				var cell nccl.Cell
-				cell, err = nccl.ParseCell(a.Algo, a.Proto)
-				a.Algo, a.Proto = cell.Algo.String(), cell.Proto.String()
-			}
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("factor %d: %w", i+1, err))
-		}
 	}
 	return errors.Join(errs...)
 }

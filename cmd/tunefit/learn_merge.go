@@ -171,48 +171,37 @@ type part struct {
 
 // factorKey is what is the same in all parts of a factor.
 type factorKey struct {
-	coll, own string
-	sizes     nccl.Range
-}
-
-type armKey struct {
-	factorKey
-	config string
+	coll  nccl.Coll
+	sizes nccl.Range
+	own   nccl.Config
 }
 
 // mergeFactors sets the factors of e to all that the jobs have, and reports whether something is proven. Of ranges that
 // overlap, the narrower comes first.
 func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (proven bool) {
 	e.Factors = nil
-	parts, has := map[factorKey][]part{}, map[armKey]bool{}
+	parts, proofs := map[factorKey][]part{}, map[factorKey][]nccl.Config{}
 	for _, l := range all {
 		for _, f := range l.Factors {
-			k := factorKey{f.Coll, f.Arms[0].Config, nccl.Range{Min: f.MinBytes, Max: f.MaxBytes}}
+			k := factorKey{f.Coll, f.Range, f.Arms[0].Config}
 			for _, a := range f.Arms {
-				has[armKey{k, a.Config}] = has[armKey{k, a.Config}] || a.Proven
+				if a.Proven {
+					proofs[k] = append(proofs[k], a.Config)
+				}
 			}
 			if i := len(parts[k]) - 1; i < 0 || parts[k][i].job != l.job {
 				parts[k] = append(parts[k], part{l, f})
 			}
 		}
 	}
-	keys := slices.SortedFunc(maps.Keys(parts), func(a, b factorKey) int {
+	for _, k := range slices.SortedFunc(maps.Keys(parts), func(a, b factorKey) int {
 		return cmp.Or(cmp.Compare(a.coll, b.coll), cmp.Compare(a.sizes.Max-a.sizes.Min, b.sizes.Max-b.sizes.Min),
-			cmp.Compare(a.sizes.Min, b.sizes.Min), cmp.Compare(a.own, b.own))
-	})
-	for i, k := range keys {
-		for _, o := range keys[:i] {
-			if _, overlap := k.sizes.And(o.sizes); overlap && k.coll == o.coll {
-				a, b := parts[o][0], parts[k][0]
-				cli.Notes(notes, fmt.Sprintf("%s (NCCL: %s) in %s and %s (NCCL: %s) in %s overlap and are not the "+
-					"same: they stay apart", learning.Shape(a.Factor), o.own, a.File, learning.Shape(b.Factor), k.own,
-					b.File))
-			}
-		}
+			cmp.Compare(a.sizes.Min, b.sizes.Min), a.own.Compare(b.own))
+	}) {
 		f := mergeFactor(notes, parts[k])
 		leader := f.Leader()
 		for j, a := range f.Arms {
-			f.Arms[j].Proven = j == leader && has[armKey{k, a.Config}] && !slowerInOne(parts[k], a.Config)
+			f.Arms[j].Proven = j == leader && slices.Contains(proofs[k], a.Config) && !slowerInOne(parts[k], a.Config)
 			proven = proven || f.Arms[j].Proven
 		}
 		e.Factors = append(e.Factors, f)
@@ -266,7 +255,7 @@ func averaged(a, b trial.Arm) trial.Arm {
 }
 
 // slowerInOne reports whether a job finds that an arm makes steps longer for sure.
-func slowerInOne(parts []part, config string) bool {
+func slowerInOne(parts []part, config nccl.Config) bool {
 	return slices.ContainsFunc(parts, func(p part) bool {
 		a := p.Arm(config)
 		return a != nil && a.Estimated() && a.Effect > trial.Surely*a.Error

@@ -145,15 +145,18 @@ func TestLearnBadFiles(t *testing.T) {
 		{"a.json", `{"step_calls":1,"block_seconds":1}`, cli.ExitOK, []string{"a.json is what a job found out about its " +
 			"policy (needed: what a job has learned)"}},
 		{"a.json", "", cli.ExitFailed, []string{"a.json:1:1: unexpected end", "remove it"}},
-		{"a.json", `{"format":"nccl-tuner-go learning","version":1,`, cli.ExitFailed,
+		{"a.json", `{"format":"nccl-tuner-go learning","version":2,`, cli.ExitFailed,
 			[]string{"a.json:1:47: unexpected end"}},
-		{"a.json", `{"format":"nccl-tuner-go learning","version":2}`, cli.ExitFailed, []string{"version is 2 (known: 1)"}},
-		{"a.json", `{"format":"nccl-tuner-go learning","version":1}`, cli.ExitFailed, []string{"0 ranks on 0 nodes"}},
-		{"a.json", `{"format":"nccl-tuner-go learning","version":1,"nodes":1,"ranks":8,"nccl":"2.x","machine":"m",` +
-			`"factors":[{"collective":"allredcue","arms":[{}]},{"collective":"allreduce","arms":[]},` +
-			`{"collective":"allreduce","arms":[{},{"algorithm":"rign","protocol":"ll"}]}]}`, cli.ExitFailed,
-			[]string{`a.json: "2.x" is no range of releases`, `"m" is no topology fingerprint`, `factor 1: unknown collective`,
-				`did you mean "allreduce"`, "factor 2: 0 to 0 bytes, 0 arms", `factor 3: unknown algorithm "rign"`}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":1}`, cli.ExitFailed, []string{"version is 1 (known: 2)"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":2}`, cli.ExitFailed, []string{"0 ranks on 0 nodes"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":2,"nodes":1,"ranks":8,"nccl":"2.x","machine":"m"}`,
+			cli.ExitFailed, []string{`a.json: "2.x" is no range of releases`, `"m" is no topology fingerprint`}},
+		{"a.json", `{"format":"nccl-tuner-go learning","factors":[{"collective":"allredcue"}]}`, cli.ExitFailed,
+			[]string{`a.json: unknown collective "allredcue" (did you mean "allreduce"`}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":2,"nodes":1,"ranks":8,"factors":[{"min_bytes":4}]}`,
+			cli.ExitFailed, []string{"a.json: factor 1: 4 to 0 bytes, 0 arms"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","factors":[{"arms":[{"algorithm":"rign","protocol":"ll"}]}]}`,
+			cli.ExitFailed, []string{`a.json: unknown algorithm "rign"`}},
 	} {
 		dir := t.TempDir()
 		if c.code == cli.ExitOK || c.name == "a.json" { // the others are shown
@@ -181,6 +184,14 @@ func TestLearnBadFiles(t *testing.T) {
 	tunefit(t, cli.ExitFailed, "learn", filepath.Join(t.TempDir(), "nothing"))
 }
 
+func config(text string) nccl.Config {
+	c, err := nccl.ParseConfig(text)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
 // evidence writes a file of a proven gain, changed.
 func evidence(t *testing.T, dir, name string, change func(*trial.Evidence)) {
 	t.Helper()
@@ -190,9 +201,9 @@ func evidence(t *testing.T, dir, name string, change func(*trial.Evidence)) {
 		Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: "2.30.7", Machine: "5d1f0c2a9be47360", Began: began,
 		At: began.Add(time.Hour), State: trial.Learned, StepSeconds: 1, BlockSeconds: 16, Blocks: 30, Steps: 400,
 		LostSteps: 2, Result: &trial.Finding{Result: trial.Result{State: trial.Precise, Pairs: 9, Mean: -0.02, Low: -0.03,
-			High: -0.01}}, Factors: []trial.Factor{{Coll: "allreduce", MinBytes: size, MaxBytes: size, Settled: true,
-			Arms: []trial.Arm{{Config: "ring/simple", Blocks: 10, Dropped: "worse"}, {Config: "ring/ll128", Algo: "ring",
-				Proto: "ll128", Effect: -0.02, Error: 0.001, Blocks: 20}}}}}
+			High: -0.01}}, Factors: []trial.Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Min: size, Max: size},
+			Settled: true, Arms: []trial.Arm{{Config: config("ring/simple"), Blocks: 10, Dropped: "worse"},
+				{Config: config("ring/ll128"), Effect: -0.02, Error: 0.001, Blocks: 20}}}}}
 	change(&e)
 	if e.State == trial.Learned {
 		best(&e).Proven = true
@@ -227,7 +238,7 @@ func TestLearnMerge(t *testing.T) {
 	evidence(t, path("2"), "a.json", func(e *trial.Evidence) {
 		e.State, best(e).Effect, best(e).Error = trial.Trying, -0.018, 0.002
 		e.Factors[0].Arms[0].Dropped = ""
-		e.Factors[0].Arms = append(e.Factors[0].Arms, trial.Arm{Config: "tree/simple", Algo: "tree", Proto: "simple",
+		e.Factors[0].Arms = append(e.Factors[0].Arms, trial.Arm{Config: config("tree/simple"),
 			Effect: 0.03, Error: 0.01, Blocks: 3})
 	})
 	evidence(t, path("2"), "old.json", func(e *trial.Evidence) { e.NCCL, best(e).Channels = "2.28.9", 8 })
@@ -250,7 +261,7 @@ func TestLearnMerge(t *testing.T) {
 	}
 	rows, err := os.ReadFile(path("all/learned.csv"))
 	want := `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl
-# -2.0 % of the step (-2.2 .. -1.8), 20 blocks of ring/ll128, 2026-11-02, machine 5d1f0c2a9be47360
+# -2.0 % of the step (-2.2 .. -1.8), 20 blocks of ring/ll128 8 ch, 2026-11-02, machine 5d1f0c2a9be47360
 allreduce,67108864,67108864,ring,ll128,8,2,16,2.28.9
 # -2.0 % of the step (-2.1 .. -1.8), 40 blocks of ring/ll128, 2026-11-02, machine 5d1f0c2a9be47360
 allreduce,67108864,67108864,ring,ll128,-1,2,16,2.30.7
@@ -296,11 +307,11 @@ func TestLearnMergeApart(t *testing.T) {
 		{"no machine", func(e *trial.Evidence) { e.Machine = "" }, cli.ExitOK,
 			[]string{"2/a.json is left out: its machine"}, 1},
 		{"no release", func(e *trial.Evidence) { e.NCCL = "" }, cli.ExitOK, []string{"2/a.json is left out: its machine"}, 1},
-		{"overlap", func(e *trial.Evidence) { e.Factors[0].MinBytes, best(e).Config = 32<<20, "ring/ll" }, cli.ExitOK,
-			[]string{"allreduce 64MiB (NCCL: ring/simple) in ", "allreduce 32MiB - 64MiB", "they stay apart"}, 2},
-		{"another choice of NCCL", func(e *trial.Evidence) { e.Factors[0].Arms[0].Config = "tree/ll" }, cli.ExitOK,
-			[]string{"they stay apart"}, 2},
-		{"another shape", func(e *trial.Evidence) { e.Factors[0].Coll = "allgather" }, cli.ExitOK, nil, 2},
+		{"overlap", func(e *trial.Evidence) { e.Factors[0].Min, best(e).Config = 32<<20, config("ring/ll") },
+			cli.ExitOK, nil, 2},
+		{"another choice of NCCL", func(e *trial.Evidence) { e.Factors[0].Arms[0].Config = config("tree/ll") }, cli.ExitOK,
+			nil, 2},
+		{"another shape", func(e *trial.Evidence) { e.Factors[0].Coll = nccl.CollAllGather }, cli.ExitOK, nil, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -328,9 +339,9 @@ func TestLearnMergeUnproven(t *testing.T) {
 	path := func(name string) string { return filepath.Join(dir, name) }
 	evidence(t, path("3"), "a.json", func(e *trial.Evidence) { // of its leaders, one was compared
 		e.Factors = append(e.Factors, e.Factors[0])
-		e.Factors[1].Coll, e.Factors[1].Arms = "broadcast", slices.Clone(e.Factors[0].Arms)
+		e.Factors[1].Coll, e.Factors[1].Arms = nccl.CollBroadcast, slices.Clone(e.Factors[0].Arms)
 	})
-	evidence(t, path("4"), "a.json", func(e *trial.Evidence) { e.State, e.Factors[0].Coll = trial.Stopped, "allgather" })
+	evidence(t, path("4"), "a.json", func(e *trial.Evidence) { e.State, e.Factors[0].Coll = trial.Stopped, nccl.CollAllGather })
 	evidence(t, path("5"), "a.json", func(e *trial.Evidence) { e.State = trial.Trying })
 	tunefit(t, cli.ExitOK, "learn", "merge", path("3"), path("4"), "-o", path("34"))
 	_, said := tunefit(t, cli.ExitOK, "learn", "merge", path("34"), path("5"), "-o", path("345"))

@@ -77,7 +77,7 @@ func writeLearned(w io.Writer, all []learned) error {
 			for j, a := range f.Arms {
 				cells := []any{"", "", "", a.Config, "-", "-", "-", a.Blocks, armVerdict(f, j)}
 				if j == 0 {
-					cells[0], cells[1] = f.Coll, commspec.SizeRange(f.MinBytes, f.MaxBytes)
+					cells[0], cells[1] = f.Coll, commspec.SizeRange(f.Min, f.Max)
 					cells[2] = fmt.Sprintf("%.4g", f.CallsPerStep)
 				} else if a.Estimated() {
 					cells[4], cells[5] = learning.Percent(a.Effect), learning.Range(a.Effect, a.Error)

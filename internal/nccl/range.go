@@ -1,7 +1,10 @@
 package nccl
 
 // Range is an inclusive range of bytes.
-type Range struct{ Min, Max uint64 }
+type Range struct {
+	Min uint64 `json:"min_bytes"`
+	Max uint64 `json:"max_bytes"`
+}
 
 // EverySize is the range without limits.
 var EverySize = Range{Max: Inf}

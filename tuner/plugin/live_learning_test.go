@@ -58,7 +58,7 @@ func TestTrainingLearns(t *testing.T) {
 				for _, e := range j.evidence(dir) {
 					t.Logf("%s after %d blocks, %d steps, %.1f lost: %+v", e.State, e.Blocks, e.Steps, e.LostSteps, e.Result)
 					for _, f := range e.Factors {
-						t.Logf("%s %d: %+v", f.Coll, f.MinBytes, f.Arms)
+						t.Logf("%s %d: %+v", f.Coll, f.Min, f.Arms)
 					}
 					if e.State != trial.Learned && e.State != trial.Nothing {
 						t.Errorf("%s", e.State)

@@ -52,7 +52,7 @@ func (e Evidence) name() string { return e.Key + " " + e.Began.UTC().Format(time
 // EvidenceFormat and EvidenceVersion open every file of evidence.
 const (
 	EvidenceFormat  = "nccl-tuner-go learning"
-	EvidenceVersion = 1
+	EvidenceVersion = 2
 )
 
 // Learning is how far learning has come.
@@ -69,16 +69,15 @@ const (
 
 // Factor is a kind of call, of which one thing at a time is tried in each block.
 type Factor struct {
-	Coll         string  `json:"collective"`
-	MinBytes     uint64  `json:"min_bytes"`
-	MaxBytes     uint64  `json:"max_bytes"`
+	Coll nccl.Coll `json:"collective"`
+	nccl.Range
 	CallsPerStep float64 `json:"calls_per_step"`
 	Settled      bool    `json:"settled"` // no arm is open
 	Arms         []Arm   `json:"arms"`    // the first is NCCL's choice
 }
 
-// Arm returns an arm by its Config; nil: there is none.
-func (f *Factor) Arm(config string) *Arm {
+// Arm returns an arm by its configuration; nil: there is none.
+func (f *Factor) Arm(config nccl.Config) *Arm {
 	for i := range f.Arms {
 		if f.Arms[i].Config == config {
 			return &f.Arms[i]
@@ -109,14 +108,24 @@ func (f *Factor) best() (best int) {
 	return best
 }
 
-// Check finds numbers that no job writes.
+// Check finds what no job writes.
 func (e *Evidence) Check() error {
+	if e.Version != EvidenceVersion {
+		return fmt.Errorf("its version is %d (known: %d)", e.Version, EvidenceVersion)
+	}
+	if e.Nodes < 1 || e.Ranks < e.Nodes {
+		return fmt.Errorf("no communicator has %d ranks on %d nodes", e.Ranks, e.Nodes)
+	}
 	const mostSteps = 1e12
 	if e.Blocks < 0 || e.Steps < 0 || math.Abs(e.LostSteps) > mostSteps {
 		return fmt.Errorf("blocks is %d, steps %d, lost_steps %g (allowed: 0 or more blocks and steps; lost_steps up "+
 			"to %g)", e.Blocks, e.Steps, e.LostSteps, float64(mostSteps))
 	}
 	for i, f := range e.Factors {
+		if f.Min > f.Max || len(f.Arms) == 0 {
+			return fmt.Errorf("factor %d: %d to %d bytes, %d arms (needed: a range; NCCL's choice as the first arm)",
+				i+1, f.Min, f.Max, len(f.Arms))
+		}
 		for k, a := range f.Arms {
 			if a.Blocks < 0 || a.Effect <= -1 || a.Effect > mostEffect || a.Error < 0 || a.Error > mostEffect ||
 				k == 0 && (a.Effect != 0 || a.Error != 0) {
@@ -149,11 +158,7 @@ func (f *Factor) Settle() {
 
 // Arm is one thing to try.
 type Arm struct {
-	Config string `json:"config"` // ring/ll128 8 ch; NCCL's choice for the first, with what NCCL chose
-	// Algo and Proto are empty, and Channels 0, where they are left to NCCL.
-	Algo     string `json:"algorithm,omitempty"`
-	Proto    string `json:"protocol,omitempty"`
-	Channels int    `json:"channels,omitempty"`
+	nccl.Config
 	// Effect is what the arm does to the time of a step, relative to NCCL's choice: -0.02 is 2 % shorter. Its standard
 	// error is Error. Both are 0 for NCCL's choice, and where Blocks is 0.
 	Effect  float64 `json:"effect"`

@@ -94,7 +94,7 @@ func (e *experiment) draw(block int64) []int {
 			}
 			open++
 			h := fnv.New64a()
-			fmt.Fprintf(h, "%s %d %d %s", f.Coll, f.MinBytes, f.MaxBytes, a.Config)
+			fmt.Fprintf(h, "%s %d %d %s", f.Coll, f.Min, f.Max, a.Config)
 			if hash := mix(mix(e.seed+uint64(block)) + h.Sum64()); hash >= most {
 				arms[i], most = k, hash
 			}
@@ -192,14 +192,14 @@ func (e *experiment) difference(factor, arm, than int) (by, err float64) {
 	var variance float64
 	if a >= 0 {
 		by += e.fit.effect[a]
-		variance += e.fit.covariance[a][a]
+		variance += e.fit.covariance.At(a, a)
 	}
 	if b >= 0 {
 		by -= e.fit.effect[b]
-		variance += e.fit.covariance[b][b]
+		variance += e.fit.covariance.At(b, b)
 	}
 	if a >= 0 && b >= 0 {
-		variance -= 2 * e.fit.covariance[a][b]
+		variance -= 2 * e.fit.covariance.At(a, b)
 	}
 	return by, math.Sqrt(max(variance, 0))
 }
@@ -224,8 +224,7 @@ func (e *experiment) goOn(from Evidence) (same bool) {
 	for i := range e.factors {
 		f := &e.factors[i]
 		j := slices.IndexFunc(from.Factors, func(o Factor) bool {
-			return o.Coll == f.Coll && o.MinBytes == f.MinBytes && o.MaxBytes == f.MaxBytes &&
-				len(o.Arms) > 0 && o.Arms[0].Config == f.Arms[0].Config
+			return o.Coll == f.Coll && o.Range == f.Range && o.Arms[0].Config == f.Arms[0].Config
 		})
 		if j < 0 {
 			continue
@@ -352,7 +351,7 @@ func (e *experiment) estimate() {
 		for k := range e.factors[i].Arms {
 			if c := e.column[i][k]; c >= 0 {
 				a := &e.factors[i].Arms[k]
-				a.Effect, a.Error = math.Expm1(e.fit.effect[c]), math.Sqrt(e.fit.covariance[c][c])
+				a.Effect, a.Error = math.Expm1(e.fit.effect[c]), math.Sqrt(e.fit.covariance.At(c, c))
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // A plant is a job in which each of several factors takes a share of the step, that depends on the arm.
@@ -64,9 +66,9 @@ func (p *plant) best() []int {
 func (p *plant) experiment(budget float64) *experiment {
 	var factors []Factor
 	for i, times := range p.factor {
-		f := Factor{Coll: "allreduce", MinBytes: uint64(i)}
+		f := Factor{Coll: nccl.CollAllReduce, Range: nccl.Range{Min: uint64(i), Max: uint64(i)}}
 		for k := range times {
-			f.Arms = append(f.Arms, Arm{Config: fmt.Sprint(k)})
+			f.Arms = append(f.Arms, Arm{Config: nccl.Config{Channels: k}})
 		}
 		factors = append(factors, f)
 	}
@@ -170,7 +172,7 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 func TestDraw(t *testing.T) {
 	p := newPlant(rand.New(rand.NewPCG(1, 2)), 3, 4, 0.3, 0, 0)
 	one := p.experiment(1)
-	other := newExperiment(one.seed, 1, []Factor{one.factors[2], {Coll: "another", Arms: make([]Arm, 3)}, one.factors[0]})
+	other := newExperiment(one.seed, 1, []Factor{one.factors[2], {Coll: nccl.CollReduce, Arms: make([]Arm, 3)}, one.factors[0]})
 	other.factors[0].Arms = slices.Clone(one.factors[2].Arms)
 	other.factors[0].Arms[1].Dropped = "worse"
 	const n = 3000

@@ -5,14 +5,22 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // A job goes on from what an earlier one has left, which somebody may have changed: its own estimates stay numbers,
 // each block has an arm of each factor, and what it leaves can be read.
 func FuzzGoOn(f *testing.F) {
+	make3 := func() (arms []Arm) {
+		for n := range 3 {
+			arms = append(arms, Arm{Config: nccl.Config{Channels: n}})
+		}
+		return arms
+	}
 	factors := func() []Factor {
-		return []Factor{{Coll: "allreduce", MaxBytes: 8, Arms: []Arm{{Config: "tree/ll"}, {Config: "ring/ll"},
-			{Config: "ring/simple"}}}, {Coll: "allgather", Arms: []Arm{{Config: "ring/ll"}, {Config: "ring/ll 8 ch"}}}}
+		return []Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Max: 8}, Arms: make3()}, {Coll: nccl.CollAllGather,
+			Arms: make3()[:2]}}
 	}
 	for _, change := range []func(*Evidence){
 		func(*Evidence) {},
@@ -20,7 +28,7 @@ func FuzzGoOn(f *testing.F) {
 		func(e *Evidence) { e.Factors[0].Arms[0].Dropped, e.Factors[0].Arms[0].Effect = "worse", -1e308 },
 		func(e *Evidence) { e.Blocks, e.LostSteps, e.Factors[0].Arms[2].Error = -1, 1e308, 1e308 },
 	} {
-		e := Evidence{Format: EvidenceFormat, Version: EvidenceVersion, Factors: factors()}
+		e := Evidence{Format: EvidenceFormat, Version: EvidenceVersion, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Factors: factors()}
 		e.Factors[0].Arms[1].Effect, e.Factors[0].Arms[1].Error, e.Factors[0].Arms[1].Blocks = -0.02, 0.001, 9
 		change(&e)
 		text, err := json.Marshal(e)

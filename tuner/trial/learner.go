@@ -248,7 +248,7 @@ func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
 		plural.Of(len(e.blocks), "block"), why, 100*e.predicted(arms), l.base)
 	h := fnv.New64a()
 	for _, f := range e.factors {
-		fmt.Fprintf(h, "%s %d %d ", f.Coll, f.MinBytes, f.MaxBytes)
+		fmt.Fprintf(h, "%s %d %d ", f.Coll, f.Min, f.Max)
 	}
 	l.proof = &comparison{machine: l.machine, proves: true, seed: h.Sum64()}
 	tell := l.Tell

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // A learning job has three kinds of calls. Arms change the time of a step by so much.
@@ -17,7 +19,7 @@ type learningJob struct {
 	saved []Evidence
 }
 
-var learningEffects = [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006, 0.03}, {0, -0.006, -0.003}}
+var learningEffects = [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006, 0.03}, {0, -0.009, -0.003}}
 
 func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob {
 	j := &learningJob{playedJob: play(t, false, false, "")}
@@ -28,9 +30,9 @@ func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob 
 				t.Errorf("a step of %v has calls %v", step, calls)
 			}
 			for i, of := range effects {
-				f := Factor{Coll: "allreduce", MinBytes: uint64(i), MaxBytes: uint64(i)}
+				f := Factor{Coll: nccl.CollAllReduce, Range: nccl.Range{Min: uint64(i), Max: uint64(i)}}
 				for k := range of {
-					f.Arms = append(f.Arms, Arm{Config: fmt.Sprint("arm ", k)})
+					f.Arms = append(f.Arms, Arm{Config: nccl.Config{Channels: k}})
 				}
 				factors = append(factors, f)
 			}
@@ -236,7 +238,7 @@ func TestLearnGoesOn(t *testing.T) {
 	if first.State != Stopped || first.Blocks < 15 {
 		t.Fatalf("%s after %d blocks", first.State, first.Blocks)
 	}
-	j = learn(t, learningEffects, first, Evidence{Factors: []Factor{{Coll: "reduce"}}})
+	j = learn(t, learningEffects, first, Evidence{Factors: []Factor{{Coll: nccl.CollReduce, Arms: make([]Arm, 1)}}})
 	e := j.end()
 	if e.State != Learned || e.Blocks <= first.Blocks || e.Factors[0].Arms[2].Dropped != "worse" || len(e.Of) != 2 {
 		t.Errorf("%s: %+v\nafter %+v", e.State, e.Factors, first.Factors)

@@ -3,12 +3,14 @@ package trial
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/mat"
 )
 
 // An estimate holds effects and their covariance.
 type estimate struct {
 	effect     []float64
-	covariance [][]float64
+	covariance *mat.SymDense
 	known      []knowledge // of earlier jobs
 	prior      float64     // variance of effects, as far as is known: it makes the ridge
 }
@@ -17,9 +19,9 @@ type estimate struct {
 type knowledge struct{ effect, variance float64 }
 
 func newEstimate(n int) estimate {
-	e := estimate{make([]float64, n), make([][]float64, n), make([]knowledge, n), firstPrior * firstPrior}
-	for i := range e.covariance {
-		e.covariance[i] = make([]float64, n)
+	e := estimate{make([]float64, n), &mat.SymDense{}, make([]knowledge, n), firstPrior * firstPrior}
+	if n > 0 {
+		e.covariance = mat.NewSymDense(n, nil)
 	}
 	return e
 }
@@ -37,48 +39,44 @@ const tails = 2.5
 // Rows that are far off weigh less.
 func (e *estimate) solve(rows [][]float64, values []float64) {
 	n := len(e.effect)
+	if n == 0 {
+		return
+	}
 	scale := 1.0 // of the variance of errors
 	weights := make([]float64, len(rows))
 	for i := range weights {
 		weights[i] = 1
 	}
 	for range 3 {
-		a := make([][]float64, n)
-		b, ridge := make([]float64, n), make([]float64, n)
-		for i := range a {
-			a[i] = make([]float64, n)
-			a[i][i] = scale / e.prior
-			if k := e.known[i]; k.variance > 0 { // a ridge towards that
-				a[i][i] = scale / k.variance
-				b[i] = scale * k.effect / k.variance
+		a, b, ridge := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), make([]float64, n)
+		for i, k := range e.known { // a ridge towards what is known
+			ridge[i] = scale / e.prior
+			if k.variance > 0 {
+				ridge[i] = scale / k.variance
 			}
-			ridge[i] = a[i][i]
+			a.SetSym(i, i, ridge[i])
+			b.SetVec(i, ridge[i]*k.effect)
 		}
 		for r, x := range rows {
-			w := weights[r]
 			for i, xi := range x {
 				if xi == 0 {
 					continue
 				}
-				b[i] += w * xi * values[r]
-				for j := 0; j <= i; j++ {
-					a[i][j] += w * xi * x[j]
+				b.SetVec(i, b.AtVec(i)+weights[r]*xi*values[r])
+				for j, xj := range x[:i+1] {
+					if xj != 0 {
+						a.SetSym(i, j, a.At(i, j)+weights[r]*xi*xj)
+					}
 				}
 			}
 		}
-		for i := range a {
-			for j := range i {
-				a[j][i] = a[i][j]
-			}
-		}
-		inverse := invert(a)
+		var chol mat.Cholesky
+		chol.Factorize(a)
+		_ = chol.InverseTo(e.covariance) // an error only says that it is not accurate
+		mat.NewVecDense(n, e.effect).MulVec(e.covariance, b)
 		used := 0.0
-		for i := range e.effect {
-			e.effect[i] = 0
-			used += 1 - inverse[i][i]*ridge[i]
-			for j := range b {
-				e.effect[i] += inverse[i][j] * b[j]
-			}
+		for i := range ridge {
+			used += 1 - e.covariance.At(i, i)*ridge[i]
 		}
 		sum := 0.0
 		for r, x := range rows {
@@ -93,17 +91,13 @@ func (e *estimate) solve(rows [][]float64, values []float64) {
 		for r, off := range weights {
 			weights[r] = min(1, tails*math.Sqrt(scale)/max(math.Abs(off), 1e-9))
 		}
-		for i := range inverse {
-			for j := range inverse {
-				e.covariance[i][j] = scale * inverse[i][j]
-			}
-		}
+		e.covariance.ScaleSym(scale, e.covariance)
 		// The prior follows from the effects themselves, so that where nothing matters, noise is not taken for effects.
 		// What was not tried tells nothing of it: its variance is that of the prior.
 		spread, tried := 0.0, 0
 		for i, effect := range e.effect {
 			if slices.ContainsFunc(rows, func(x []float64) bool { return x[i] != 0 }) {
-				spread += effect*effect + e.covariance[i][i]
+				spread += effect*effect + e.covariance.At(i, i)
 				tried++
 			}
 		}
@@ -111,30 +105,4 @@ func (e *estimate) solve(rows [][]float64, values []float64) {
 			e.prior += spread / float64(tried)
 		}
 	}
-}
-
-// invert inverts a symmetric positive definite matrix (Gauss and Jordan), and spoils it.
-func invert(a [][]float64) [][]float64 {
-	n := len(a)
-	inverse := make([][]float64, n)
-	for i := range inverse {
-		inverse[i] = make([]float64, n)
-		inverse[i][i] = 1
-	}
-	for i := range a {
-		pivot := 1 / a[i][i]
-		for j := range n {
-			a[i][j] *= pivot
-			inverse[i][j] *= pivot
-		}
-		for k := range a {
-			if f := a[k][i]; k != i && f != 0 {
-				for j := range n {
-					a[k][j] -= f * a[i][j]
-					inverse[k][j] -= f * inverse[i][j]
-				}
-			}
-		}
-	}
-	return inverse
 }

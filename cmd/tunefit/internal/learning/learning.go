@@ -14,7 +14,7 @@ import (
 )
 
 // Shape names a kind of calls: allreduce 4KiB - 8KiB.
-func Shape(f trial.Factor) string { return f.Coll + " " + commspec.SizeRange(f.MinBytes, f.MaxBytes) }
+func Shape(f trial.Factor) string { return f.Coll.String() + " " + commspec.SizeRange(f.Min, f.Max) }
 
 // Percent writes an effect: -2.1 %.
 func Percent(effect float64) string { return fmt.Sprintf("%+.1f %%", 100*effect) }

@@ -140,14 +140,15 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 // readNote reads what the rank that compares or learns has left last.
 func (c *Communicator) readNote(text []byte) error {
 	var learned trial.Evidence
-	if err := json.Unmarshal(text, &learned); err == nil && learned.Format == trial.EvidenceFormat {
-		for _, f := range learned.Factors {
-			for i := range f.Arms {
-				f.Arms[i].Config = clipped(f.Arms[i].Config)
-			}
+	err := json.Unmarshal(text, &learned)
+	if learned.Format == trial.EvidenceFormat {
+		if err == nil {
+			err = learned.Check()
 		}
-		c.Learning = &learned
-		return nil
+		if err == nil {
+			c.Learning = &learned
+		}
+		return err
 	}
 	var found trial.Finding
 	if err := json.Unmarshal(text, &found); err != nil {

@@ -19,8 +19,8 @@ func FuzzStatus(f *testing.F) {
 		}
 		return text
 	}
-	f.Add(note(trial.Evidence{Format: trial.EvidenceFormat, Version: 1, State: trial.Trying, Factors: []trial.Factor{
-		{Coll: "allreduce", Arms: []trial.Arm{{Config: "tree/ll"}, {Config: "ring/ll", Blocks: 3, Effect: -0.1}}}}}),
+	f.Add(note(trial.Evidence{Format: trial.EvidenceFormat, Version: 2, State: trial.Trying, Factors: []trial.Factor{
+		{Arms: []trial.Arm{{}, {Config: nccl.Config{Channels: 8}, Blocks: 3, Effect: -0.1}}}}}),
 		"id host 1 2 3 b rank=1", []byte("x"))
 	f.Add(note(trial.Finding{Key: "k", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}), "x", policyfile.Bundle{}.Encode())
 	f.Add([]byte(`{"a":{"name":"\u001b"},"pairs":-1}`), "\x1b \x1b 1", []byte("cannot-stage"))
