@@ -32,7 +32,8 @@ func ParseReleases(text string) (r Releases, err error) {
 			return fail()
 		}
 		if last.Max < first.Min {
-			return Releases{}, fmt.Errorf("the range of releases is reversed (found %s; the lower end comes first)", text)
+			return Releases{}, fmt.Errorf("the range of releases is reversed (found %s; the lower end comes first)",
+				text)
 		}
 		return Releases{first.Min, last.Max}, nil
 	}
