@@ -58,7 +58,9 @@ func TestTrainingLearns(t *testing.T) {
 				for _, e := range j.evidence(dir) {
 					t.Logf("%s after %d blocks, %d steps, %.1f lost: %+v", e.State, e.Blocks, e.Steps, e.LostSteps, e.Result)
 					for _, f := range e.Factors {
-						t.Logf("%s %d: %+v", f.Coll, f.Min, f.Arms)
+						for _, a := range f.Arms {
+							t.Logf("%s %s: %s, %+f (%f) after %d", f.Coll, f.Range, a.Config, a.Effect, a.Error, a.Blocks)
+						}
 					}
 					if e.State != trial.Learned && e.State != trial.Nothing {
 						t.Errorf("%s", e.State)
