@@ -127,19 +127,22 @@ func (e *Evidence) Check() error {
 				i+1, f.Min, f.Max, len(f.Arms))
 		}
 		for k, a := range f.Arms {
-			if a.Blocks < 0 || a.Effect <= -1 || a.Effect > mostEffect || a.Error < 0 || a.Error > mostEffect ||
-				k == 0 && (a.Effect != 0 || a.Error != 0) {
+			if a.Blocks < 0 || a.Effect <= -1 || a.Effect > mostEffect || a.Error > mostEffect ||
+				a.Error < leastError && a.Error != 0 || k == 0 && (a.Effect != 0 || a.Error != 0) {
 				return fmt.Errorf("factor %d, arm %d: effect is %g, error %g, blocks %d (allowed: an effect above -1 "+
-					"up to %d, an error from 0 to %d, 0 or more blocks; both are 0 for the first arm)", i+1, k+1,
-					a.Effect, a.Error, a.Blocks, mostEffect, mostEffect)
+					"up to %d, an error of 0 or from %g to %d, 0 or more blocks; both are 0 for the first arm)", i+1,
+					k+1, a.Effect, a.Error, a.Blocks, mostEffect, leastError, mostEffect)
 			}
 		}
 	}
 	return nil
 }
 
-// mostEffect is more than any arm does to the time of a step.
-const mostEffect = 1000
+// No arm does more to the time of a step than mostEffect, and no job knows an effect better than by leastError.
+const (
+	mostEffect = 1000
+	leastError = 1e-9
+)
 
 // Settle notes whether at most one arm is open. NCCL's choice is open again where no arm is surely better: all effects
 // are against it.

@@ -12,23 +12,25 @@ import (
 // A job goes on from what an earlier one has left, which somebody may have changed: its own estimates stay numbers,
 // each block has an arm of each factor, and what it leaves can be read.
 func FuzzGoOn(f *testing.F) {
-	make3 := func() (arms []Arm) {
-		for n := range 3 {
-			arms = append(arms, Arm{Config: nccl.Config{Channels: n}})
+	arms := func(n int) (all []Arm) {
+		for channels := range n {
+			all = append(all, Arm{Config: nccl.Config{Channels: channels}})
 		}
-		return arms
+		return all
 	}
 	factors := func() []Factor {
-		return []Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Max: 8}, Arms: make3()}, {Coll: nccl.CollAllGather,
-			Arms: make3()[:2]}}
+		return []Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Max: 8}, Arms: arms(3)},
+			{Coll: nccl.CollAllGather, Arms: arms(2)}}
 	}
 	for _, change := range []func(*Evidence){
 		func(*Evidence) {},
 		func(e *Evidence) { e.Factors[0].Arms[1].Effect, e.Factors[0].Arms[1].Error = -1, 1e-300 },
 		func(e *Evidence) { e.Factors[0].Arms[0].Dropped, e.Factors[0].Arms[0].Effect = "worse", -1e308 },
+		func(e *Evidence) { e.Factors[0].Arms[1].Error = 1e-160 }, // its square is next to nothing
 		func(e *Evidence) { e.Blocks, e.LostSteps, e.Factors[0].Arms[2].Error = -1, 1e308, 1e308 },
 	} {
-		e := Evidence{Format: EvidenceFormat, Version: EvidenceVersion, Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Factors: factors()}
+		e := Evidence{Format: EvidenceFormat, Version: EvidenceVersion, Comm: nccl.Comm{Nodes: 1, Ranks: 8},
+			Factors: factors()}
 		e.Factors[0].Arms[1].Effect, e.Factors[0].Arms[1].Error, e.Factors[0].Arms[1].Blocks = -0.02, 0.001, 9
 		change(&e)
 		text, err := json.Marshal(e)
