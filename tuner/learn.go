@@ -245,6 +245,7 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 			return nccl.ChannelsAreChecked(coll, a, c.info.Nodes, unchecked)
 		}}
 	log := c.log.About(about(c.info))
+	// Any row tells whether the policy has the columns for those that are tried.
 	if _, err := c.extended(base, []learnedRow{rowOf(trial.Factor{}, trial.Arm{}, c.info.Comm)}); err != nil {
 		log.Warnf("%s=%s: nothing is learned: %v", EnvLearn, c.settings.learn, err)
 		return
@@ -300,10 +301,6 @@ var learnedColumns = strings.Split(learnedNames, ",")
 func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm) learnedRow {
 	return strings.Fields(fmt.Sprintln(f.Coll, f.Min, f.Max, a.Algo, a.Proto, cmp.Or(a.Channels, -1), comm.Nodes,
 		comm.Ranks))
-}
-
-func (r learnedRow) isFor(comm nccl.Comm) bool {
-	return slices.Equal(r[len(r)-2:], []string{fmt.Sprint(comm.Nodes), fmt.Sprint(comm.Ranks)})
 }
 
 // extended returns a version with rows after its own, in the columns that its policy file has.

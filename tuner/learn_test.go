@@ -197,7 +197,8 @@ func TestLearnedIsKept(t *testing.T) {
 	}
 	// What is damaged is left out, and named.
 	bad := filepath.Join(dir, "bad.json")
-	write(t, bad, `{"format":"nccl-tuner-go learning","version":2,"nodes":2,"ranks":16,"nccl":"2.30.7","machine":"`+e.Machine+`","blocks":-1}`)
+	write(t, bad, `{"format":"nccl-tuner-go learning","version":2,"nodes":2,"ranks":16,`+
+		`"nccl":"2.30.7","machine":"`+e.Machine+`","blocks":-1}`)
 	if all, err := kept.read(); len(all) != 1 || err != nil || kept.damaged == nil ||
 		!strings.HasPrefix(kept.damaged.Error(), bad+": blocks is -1") {
 		t.Errorf("%+v, %v, damaged: %v", all, err, kept.damaged)

@@ -249,8 +249,8 @@ func (c *Comm) readLearned(path string) (rows []learnedRow, err error) {
 			row = append(row, sheet.Field(p.Rules[i].Line, name))
 		}
 		_, of, named := strings.Cut(lines[max(0, p.Rules[i].Line-2)], ", machine ") // in the comment above
-		switch {
-		case !row.isFor(c.info.Comm):
+		switch on := p.Rules[i].Numbers; {
+		case int(on[policy.Nodes]) != c.info.Nodes, int(on[policy.Ranks]) != c.info.Ranks:
 		case !p.Rules[i].NCCL.Contains(c.info.NCCL), named && of != machine:
 			others++
 		default:

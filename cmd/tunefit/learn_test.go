@@ -341,7 +341,9 @@ func TestLearnMergeUnproven(t *testing.T) {
 		e.Factors = append(e.Factors, e.Factors[0])
 		e.Factors[1].Coll, e.Factors[1].Arms = nccl.CollBroadcast, slices.Clone(e.Factors[0].Arms)
 	})
-	evidence(t, path("4"), "a.json", func(e *trial.Evidence) { e.State, e.Factors[0].Coll = trial.Stopped, nccl.CollAllGather })
+	evidence(t, path("4"), "a.json", func(e *trial.Evidence) {
+		e.State, e.Factors[0].Coll = trial.Stopped, nccl.CollAllGather
+	})
 	evidence(t, path("5"), "a.json", func(e *trial.Evidence) { e.State = trial.Trying })
 	tunefit(t, cli.ExitOK, "learn", "merge", path("3"), path("4"), "-o", path("34"))
 	_, said := tunefit(t, cli.ExitOK, "learn", "merge", path("34"), path("5"), "-o", path("345"))

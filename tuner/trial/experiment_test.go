@@ -172,7 +172,8 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 func TestDraw(t *testing.T) {
 	p := newPlant(rand.New(rand.NewPCG(1, 2)), 3, 4, 0.3, 0, 0)
 	one := p.experiment(1)
-	other := newExperiment(one.seed, 1, []Factor{one.factors[2], {Coll: nccl.CollReduce, Arms: make([]Arm, 3)}, one.factors[0]})
+	another := Factor{Coll: nccl.CollReduce, Arms: make([]Arm, 3)}
+	other := newExperiment(one.seed, 1, []Factor{one.factors[2], another, one.factors[0]})
 	other.factors[0].Arms = slices.Clone(one.factors[2].Arms)
 	other.factors[0].Arms[1].Dropped = "worse"
 	const n = 3000

@@ -336,27 +336,30 @@ func TestSteady(t *testing.T) {
 		}
 		return nanos
 	}
+	// Ten periods are launched at once, then the GPU works.
+	tens := func(call int) uint64 {
+		if call%50 == 49 {
+			return 1000
+		}
+		return 1
+	}
+	slowAtFirst := func(call int) uint64 { return 100 + 400*uint64(max(0, 220-call)/5%2) }
 	for name, c := range map[string]struct {
-		nanos []uint64
-		want  int
+		nanos   []uint64
+		patient bool
+		want    int
 	}{
-		"a step is a period": {times(1000, func(call int) uint64 { return 1 + 100*uint64((call%5)/4) }), 1},
-		// Ten periods are launched at once, then the GPU works.
-		"a step is ten periods": {times(8000, func(call int) uint64 {
-			if call%50 == 49 {
-				return 1000
-			}
-			return 1
-		}), 32}, // three or four of them
-		"it varies by less than half": {times(1000, func(call int) uint64 { return 100 + uint64(call/5%3)*20 }), 1},
-		"slow at first":               {times(300, func(call int) uint64 { return 100 + 400*uint64(max(0, 220-call)/5%2) }), 0},
-		"slow at first, seen for longer": {times(600, func(call int) uint64 {
-			return 100 + 400*uint64(max(0, 220-call)/5%2)
-		}), 1},
-		"ever longer": {times(200, func(call int) uint64 { return 1 << min(62, call/3) }), 0},
-		"too few":     {times(30, func(int) uint64 { return 1 }), 0},
+		"a step is a period":             {times(1000, func(call int) uint64 { return 1 + 100*uint64((call%5)/4) }), true, 1},
+		"a step is ten periods":          {times(2000, tens), false, 32}, // three or four of them
+		"of which too few were seen":     {times(2000, tens), true, 0},
+		"of which enough were seen":      {times(8000, tens), true, 32},
+		"it varies by less than half":    {times(1000, func(call int) uint64 { return 100 + uint64(call/5%3)*20 }), true, 1},
+		"slow at first":                  {times(300, slowAtFirst), true, 0},
+		"slow at first, seen for longer": {times(600, slowAtFirst), true, 1},
+		"ever longer":                    {times(200, func(call int) uint64 { return 1 << min(62, call/3) }), false, 0},
+		"too few":                        {times(30, func(int) uint64 { return 1 }), false, 0},
 	} {
-		if got, _ := steady(c.nanos, 5, true); got != c.want {
+		if got, _ := steady(c.nanos, 5, c.patient); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

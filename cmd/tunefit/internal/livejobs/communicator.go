@@ -145,10 +145,11 @@ func (c *Communicator) readNote(text []byte) error {
 		if err == nil {
 			err = learned.Check()
 		}
-		if err == nil {
-			c.Learning = &learned
+		if err != nil {
+			return err
 		}
-		return err
+		c.Learning = &learned
+		return nil
 	}
 	var found trial.Finding
 	if err := json.Unmarshal(text, &found); err != nil {
