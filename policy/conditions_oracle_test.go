@@ -71,6 +71,7 @@ func (p *conditionPool) pick(rng dice) (string, plainCondition) {
 	g := conditionWriter{rng: rng}
 	text, holds := g.truth(3)
 	needsTopo, needsWhole := strings.Contains(text, "topo."), strings.Contains(text, "ranks_per_node")
+	needsDomains := strings.Contains(text, "nvl_domains")
 	condition := func(q *Query, c Comm) (yes bool) {
 		defer func() {
 			if r := recover(); r != nil {
@@ -80,7 +81,7 @@ func (p *conditionPool) pick(rng dice) (string, plainCondition) {
 				yes = false
 			}
 		}()
-		if needsTopo && c.Topo == nil || needsWhole && c.Ranks%c.Nodes != 0 {
+		if needsTopo && c.Topo == nil || needsWhole && c.Ranks%c.Nodes != 0 || needsDomains && c.NVLDomains == 0 {
 			return false
 		}
 		return holds(q, c)

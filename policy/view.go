@@ -19,10 +19,7 @@ type Comm struct {
 }
 
 func (c Comm) env() when.Env {
-	e := when.EnvOf(c.Comm, c.NVLDomains, c.Topo)
-	e.SetNCCL(c.NCCL.Exact())
-	e.SetName(c.Name)
-	return e
+	return when.EnvOf(c.Comm, c.NVLDomains, c.NCCL.Exact(), c.Name, c.Topo)
 }
 
 // releaseText says in a sentence which release the NCCL is.
@@ -83,7 +80,7 @@ func (p *Policy) For(c Comm) *View {
 		}
 		switch w := r.When; {
 		case w == nil:
-		case w.Misses(env, when.RanksPerNode):
+		case w.Misses(env, when.RanksPerNode), w.Misses(env, when.NVLDomains):
 			continue
 		case w.PerCall:
 			v.perCall = true

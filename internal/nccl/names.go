@@ -2,8 +2,6 @@ package nccl
 
 import (
 	"fmt"
-	"iter"
-	"maps"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
@@ -147,9 +145,6 @@ func (n Names[T]) name(v T) string {
 	}
 	return n.Known[v]
 }
-
-// Spellings yields every spelling, in lower case, with its value.
-func (n Names[T]) Spellings() iter.Seq2[string, T] { return maps.All(n.bySpelling) }
 
 // Named is Parse without an error, for words that often are not a name.
 func (n Names[T]) Named(s string) (T, bool) {

@@ -23,19 +23,16 @@ const (
 	maxNodes = 100
 )
 
-// constants are numbers of bytes. Like all names they are known in any case.
-var constants = map[string]float64{"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-
 // functions are those of expr that a condition may call.
 var functions = []string{"abs", "ceil", "floor", "max", "min", "round"}
 
 // vocabulary lists all names and functions.
-var vocabulary = slices.Concat(slices.Sorted(maps.Keys(allNames)), slices.Sorted(maps.Keys(constants)), functions)
+var vocabulary = slices.Concat(slices.Sorted(maps.Keys(names)), []string{"KiB", "MiB", "GiB"}, functions)
 
 // language is what expr needs to know. In it a division by zero is an error, and % takes fractions.
 var language = func() []expr.Option {
 	options := []expr.Option{
-		expr.Env(map[string]any(allNames)), expr.AsBool(), expr.WarnOnAny(), expr.MaxNodes(maxNodes),
+		expr.Env(map[string]any(names)), expr.AsBool(), expr.WarnOnAny(), expr.MaxNodes(maxNodes),
 		expr.DisableAllBuiltins(),
 	}
 	for _, name := range functions {
@@ -45,7 +42,7 @@ var language = func() []expr.Option {
 		"/": func(a, b float64) float64 { return a / b }, "%": math.Mod,
 	} {
 		divide := func(x ...any) (any, error) {
-			if x[1].(float64) == 0 {
+			if x[1] == 0.0 {
 				return nil, errors.New("division by zero")
 			}
 			return calculate(x[0].(float64), x[1].(float64)), nil
@@ -72,14 +69,15 @@ func Compile(text string) (*Condition, error) {
 		}
 		return nil, fmt.Errorf("when: %w", err)
 	}
-	p.c.program = program
+	p.c.program, p.c.PerCall = program, p.c.Misses(ofComm, "")
 	root := program.Node()
 	ast.Walk(&root, p.c.limits)
 	return p.c, nil
 }
 
-// patch turns a parsed condition into what expr compiles: names and texts become as Env has them,
-// and whole numbers float64. It notes what the condition depends on. It can visit parts of the tree twice.
+// patch refuses names and texts that do not exist, notes which names there are, and replaces what expr does not know:
+// KiB, topo.x (one name in Env), releases, and ranges of numbers that are not whole. All numbers become float64, since
+// expr takes max(1, x) for whole where x is not. It can visit parts of the tree twice.
 type patch struct {
 	c   *Condition
 	err *file.Error // the first
@@ -90,70 +88,63 @@ func (p *patch) Visit(node *ast.Node) {
 	case *ast.IntegerNode:
 		ast.Patch(node, &ast.FloatNode{Value: float64(n.Value)})
 	case *ast.IdentifierNode:
-		p.name(node, n.Value)
+		if shift := slices.Index([]string{"KiB", "MiB", "GiB"}, n.Value); shift >= 0 {
+			ast.Patch(node, &ast.FloatNode{Value: float64(int(1) << (10 * (shift + 1)))})
+		} else if n.Value != "topo" { // a member follows, or expr finds it unknown
+			p.name(n, n.Value)
+		}
 	case *ast.MemberNode:
-		property, ok := n.Property.(*ast.StringNode)
-		if ok && n.Node.String() == "topo" {
-			p.name(node, topoPrefix+property.Value)
+		if n.Node.String() == "topo" {
+			name := strings.ReplaceAll(n.String(), "?.", ".")
+			ast.Patch(node, &ast.IdentifierNode{Value: name})
+			p.name(*node, name)
 		}
 	case *ast.BuiltinNode: // expr's DisableAllBuiltins leaves those with loops, as filter
 		if !slices.Contains(functions, n.Name) {
 			p.unknown(n, n.Name)
 		}
 	case *ast.BinaryNode:
-		p.binary(node, n)
-	}
-}
-
-func (p *patch) name(node *ast.Node, spelled string) {
-	name := strings.ToLower(spelled)
-	if value, ok := constants[name]; ok {
-		ast.Patch(node, &ast.FloatNode{Value: value})
-		return
-	}
-	ast.Patch(node, &ast.IdentifierNode{Value: name})
-	if _, ok := allNames[name]; !ok {
-		if name != "topo" { // more follows, or expr finds it unknown
-			p.unknown(*node, spelled)
-		}
-		return
-	}
-	c := p.c
-	if !slices.Contains(c.Names, name) {
-		c.Names = append(c.Names, name)
-	}
-	_, constant := ofComm[name]
-	c.PerCall = c.PerCall || !constant
-}
-
-// binary corrects the texts that a name is compared with, and turns "x in 8..16" into two comparisons, since expr
-// would build a list of whole numbers.
-func (p *patch) binary(node *ast.Node, n *ast.BinaryNode) {
-	if isNCCL(n.Left) || isNCCL(n.Right) {
-		if release, ok := n.Right.(*ast.StringNode); ok {
-			p.release(node, n, release)
-		} else {
-			p.fail(n, "nccl is compared with one release, in quotes and on the right (as nccl >= '2.31')")
-		}
-		return
-	}
-	switch n.Operator {
-	case "==", "!=":
-		p.text(n.Right, n.Left)
-		p.text(n.Left, n.Right)
-	case "in":
-		if list, ok := n.Right.(*ast.ArrayNode); ok {
-			p.text(n.Left, list.Nodes...)
-		}
-		if span, ok := n.Right.(*ast.BinaryNode); ok && span.Operator == ".." {
+		span, ok := n.Right.(*ast.BinaryNode)
+		switch {
+		case n.Left.String() == string(NCCL) || n.Right.String() == string(NCCL):
+			p.release(node, n)
+		case n.Operator == "in" && ok && span.Operator == "..":
 			between(node, n, span.Left, span.Right)
+		case slices.Contains([]string{"==", "!=", "in"}, n.Operator):
+			p.text(n.Left, n.Right)
+			p.text(n.Right, n.Left)
 		}
 	}
 }
 
-func isNCCL(n ast.Node) bool {
-	name, ok := n.(*ast.IdentifierNode)
-	return ok && name.Value == string(NCCL)
+func (p *patch) name(node ast.Node, name string) {
+	if _, ok := names[name]; !ok {
+		p.unknown(node, name)
+	} else if !slices.Contains(p.c.Names, name) {
+		p.c.Names = append(p.c.Names, name)
+	}
+}
+
+// release turns nccl >= "2.31" and the like into comparisons of numbers.
+func (p *patch) release(node *ast.Node, n *ast.BinaryNode) {
+	text, ok := n.Right.(*ast.StringNode)
+	if !ok {
+		p.fail(n, "nccl is compared with one release, in quotes and on the right (as nccl >= '2.31')")
+		return
+	}
+	operator := n.Operator
+	if operator == "in" || operator == "!=" {
+		operator = ""
+	}
+	r, err := nccl.ParseReleases(strings.TrimSpace(operator + " " + text.Value))
+	if err != nil {
+		p.fail(text, "%s", err)
+		return
+	}
+	between(node, n, &ast.FloatNode{Value: float64(r.Min)}, &ast.FloatNode{Value: float64(r.Max)})
+	if n.Operator == "!=" {
+		ast.Patch(node, &ast.UnaryNode{Operator: "not", Node: *node})
+	}
 }
 
 // between turns a comparison into x >= from and x <= to.
@@ -165,44 +156,29 @@ func between(node *ast.Node, n *ast.BinaryNode, from, to ast.Node) {
 	ast.Patch(node, &ast.BinaryNode{Operator: "and", Left: low, Right: high})
 }
 
-// release turns nccl >= "2.31" and the like into comparisons with texts as Env has them.
-func (p *patch) release(node *ast.Node, n *ast.BinaryNode, text *ast.StringNode) {
-	operator := n.Operator
-	if operator == "in" || operator == "!=" {
-		operator = ""
+// text checks the texts that a name is compared with, and gives them the spelling that Env has.
+func (p *patch) text(name, with ast.Node) {
+	known, all := texts[name.String()], []ast.Node{with}
+	if list, ok := with.(*ast.ArrayNode); ok {
+		all = list.Nodes
 	}
-	r, err := nccl.ParseReleases(strings.TrimSpace(operator + " " + text.Value))
-	if err != nil {
-		p.fail(text, "%s", err)
-		return
-	}
-	between(node, n, &ast.StringNode{Value: releaseText(r.Min)}, &ast.StringNode{Value: releaseText(r.Max)})
-	if n.Operator == "!=" {
-		ast.Patch(node, &ast.UnaryNode{Operator: "not", Node: *node})
+	for _, n := range all {
+		got, ok := n.(*ast.StringNode)
+		if !ok || known == nil {
+			continue
+		}
+		i := slices.IndexFunc(known, func(text string) bool { return plain(text) == plain(got.Value) })
+		if i < 0 {
+			p.fail(got, "%s is never %s (%sallowed: %s)", name, suggest.Quote(got.Value),
+				suggest.DidYouMean(got.Value, known), strings.Join(known, ", "))
+			continue
+		}
+		got.Value = known[i]
 	}
 }
 
-// text gives the texts that a name is compared with the spelling that Env has.
-func (p *patch) text(name ast.Node, with ...ast.Node) {
-	of, ok := name.(*ast.IdentifierNode)
-	if !ok || texts[of.Value] == nil {
-		return
-	}
-	spellings := texts[of.Value]
-	for _, n := range with {
-		got, ok := n.(*ast.StringNode)
-		if !ok {
-			continue
-		}
-		text, ok := spellings[strings.ToLower(got.Value)]
-		if !ok {
-			p.fail(got, "%s is never %s (%sallowed: %s)", of.Value, suggest.Quote(got.Value),
-				suggest.DidYouMean(got.Value, slices.Sorted(maps.Keys(spellings))),
-				strings.Join(slices.Compact(slices.Sorted(maps.Values(spellings))), ", "))
-		}
-		got.Value = text
-	}
-}
+// plain makes AllReduce, all_reduce and ALLREDUCE one text.
+func plain(text string) string { return strings.ToLower(strings.ReplaceAll(text, "_", "")) }
 
 func (p *patch) unknown(node ast.Node, name string) {
 	p.fail(node, "unknown name %s (%sallowed: %s)", suggest.Quote(name), suggest.DidYouMean(name, vocabulary),

@@ -30,11 +30,12 @@ type Condition struct {
 type Kind string
 
 const (
-	Topology Kind = topoPrefix
+	Topology Kind = "topo."
 	NCCL     Kind = "nccl"
 	Name     Kind = "comm_name"
-	// RanksPerNode has no value where nodes differ in them.
+	// RanksPerNode has no value where nodes differ in them, NVLDomains before NCCL 2.28.
 	RanksPerNode Kind = "ranks_per_node"
+	NVLDomains   Kind = "nvl_domains"
 )
 
 // Asks reports whether the condition mentions a name of a kind. A nil condition mentions none.
@@ -63,7 +64,7 @@ func (c *Condition) Holds(env Env) (bool, error) {
 // Limits returns the numbers that the condition compares a name with: where they are, what it says
 // may change. Those that are computed, as in bytes > 1024*ranks, are not among them. A nil
 // condition has none.
-func (c *Condition) Limits(name string) []uint64 {
+func (c *Condition) Limits(name string) []int {
 	if c == nil {
 		return nil
 	}
@@ -71,33 +72,27 @@ func (c *Condition) Limits(name string) []uint64 {
 }
 
 // limits are what Condition.Limits returns. As a visitor of the compiled tree it collects them.
-type limits map[string][]uint64
+type limits map[string][]int
 
 func (l limits) Visit(node *ast.Node) {
-	if n, ok := (*node).(*ast.BinaryNode); ok {
-		switch n.Operator {
-		case "==", "!=", "<", "<=", ">", ">=", "in":
-			l.add(n.Left, n.Right)
-			l.add(n.Right, n.Left)
-		}
+	n, ok := (*node).(*ast.BinaryNode)
+	if ok && slices.Contains([]string{"==", "!=", "<", "<=", ">", ">=", "in"}, n.Operator) {
+		l.add(n.Left.String(), n.Right)
+		l.add(n.Right.String(), n.Left)
 	}
 }
 
-func (l limits) add(name, with ast.Node) {
-	of, ok := name.(*ast.IdentifierNode)
-	if !ok {
-		return
-	}
-	var numbers []any
-	switch n := with.(type) {
+func (l limits) add(name string, number any) {
+	switch n := number.(type) {
+	case float64:
+		l[name] = append(l[name], int(max(0, min(n, math.MaxInt>>1))))
 	case *ast.FloatNode:
-		numbers = []any{n.Value}
-	case *ast.ConstantNode: // a list
-		numbers, _ = n.Value.([]any)
-	}
-	for _, number := range numbers {
-		if f, ok := number.(float64); ok {
-			l[of.Value] = append(l[of.Value], uint64(max(0, min(f, math.MaxInt>>1))))
+		l.add(name, n.Value)
+	case *ast.ConstantNode:
+		l.add(name, n.Value)
+	case []any: // a list
+		for _, element := range n {
+			l.add(name, element)
 		}
 	}
 }

@@ -96,13 +96,8 @@ func (f Files) Sizes(samples []uint64, coll nccl.Coll, c nccl.Comm) []uint64 {
 }
 
 // inComms returns the limits that a communicator of a usual size can have.
-func inComms(limits []uint64) (numbers []int) {
-	for _, n := range limits {
-		if n > 0 && n <= 1<<16 {
-			numbers = append(numbers, int(n))
-		}
-	}
-	return numbers
+func inComms(limits []int) []int {
+	return slices.DeleteFunc(slices.Clone(limits), func(n int) bool { return n < 1 || n > 1<<16 })
 }
 
 // withEdges adds to sampled sizes those at which a rule begins or ends or that a condition names, and their neighbours,
@@ -127,10 +122,10 @@ func withEdges(sizes []uint64, ranks int, rules []*policy.Rule) []uint64 {
 			around((r.BytesPerRank.Max+1)*uint64(ranks) - 1)
 		}
 		for _, n := range r.When.Limits("bytes") {
-			around(n)
+			around(uint64(n))
 		}
 		for _, n := range r.When.Limits("bytes_per_rank") {
-			if n <= last {
+			if n := uint64(n); n <= last {
 				around(n * uint64(ranks))
 				around((n + 1) * uint64(ranks))
 			}
@@ -152,9 +147,9 @@ func (q Question) Calls(rules []*policy.Rule) (calls []Question) {
 		tell(int(r.Numbers[policy.PipeOps]))
 		for _, n := range r.When.Limits("pipe_ops") {
 			if n < 1<<16 {
-				tell(int(n) - 1)
-				tell(int(n))
-				tell(int(n) + 1)
+				tell(n - 1)
+				tell(n)
+				tell(n + 1)
 			}
 		}
 		if r.Numbers[policy.RegBuff] == 1 && len(regBuffs) == 1 {
