@@ -10,9 +10,9 @@ import (
 // same when it is written, and a look at the store tells of each communicator and names the record that is damaged.
 func FuzzRecords(f *testing.F) {
 	c := keys(CommKey(0x2a, 2))
-	f.Add(c.init(), encode(VersionName{"a", "b"}))
+	f.Add(c.init(), encode(VersionName{Content: "a", Meaning: "b"}))
 	f.Add(c.slot(1), []byte("id host 1\nname"))
-	f.Add(c.proposal(1), encode(Proposal{VersionName: VersionName{"a", "b"}, Check: 1, Switch: 2, Tag: "t"}))
+	f.Add(c.proposal(1), encode(Proposal{VersionName: VersionName{Content: "a", Meaning: "b"}, Check: 1, Switch: 2, Tag: "t"}))
 	f.Add(c.proposal(2), []byte(`{"freeze":true,"slot":-1}`))
 	f.Add(c.decisions()+"/"+Decision{Commit: true, At: 7, By: 1}.name(1), []byte("x"))
 	f.Add(c.decisions()+"/"+Decision{Abort: CannotStage, By: -1}.name(1), []byte{})
@@ -48,7 +48,7 @@ func FuzzRecords(f *testing.F) {
 		store := newMemStore()
 		handle := store.Handle("outside", 0, memFaults{})
 		store.Put(handle, key, value)
-		store.Put(handle, k.comm.init(), encode(VersionName{"start", "start"}))
+		store.Put(handle, k.comm.init(), encode(VersionName{Content: "start", Meaning: "start"}))
 		all, err := Inspect(handle).Communicators(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -100,7 +100,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 
 // Content returns the content of a version.
 func (in *Inspector) Content(ctx context.Context, v VersionName) ([]byte, error) {
-	content, ok := readBlob(ctx, in.records, v.Content)
+	content, ok := readContent(ctx, in.records, v)
 	if !ok {
 		return nil, fmt.Errorf("version %.12s is not in the store", v.Meaning)
 	}

@@ -111,7 +111,7 @@ func (m *Member) start(ctx context.Context) (v VersionName, err error) {
 		if err == nil && !found {
 			// Only a rank that may be the first puts its file. If the store is full, ranks
 			// that have the same file do without.
-			_, err = m.cfg.Store.PutOnce(ctx, blobKey(own.Content), m.cfg.Own.Content)
+			_, err = m.cfg.Store.PutOnce(ctx, own.Key(), m.cfg.Own.Content)
 			if err == nil || errors.Is(err, ErrRefused) {
 				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
 			}
@@ -141,7 +141,7 @@ func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersi
 	if v.Content != m.cfg.Own.name().Content {
 		err := m.persist(ctx, func(ctx context.Context) error {
 			var ok bool
-			if content, ok = readBlob(ctx, m.cfg.Store, v.Content); !ok {
+			if content, ok = readContent(ctx, m.cfg.Store, v); !ok {
 				return errors.New("the version's content is not there")
 			}
 			return nil
@@ -244,8 +244,8 @@ func (m *Member) attempt(ctx context.Context, op func(context.Context) error) er
 	return err
 }
 
-// readBlob returns content whose digest is right.
-func readBlob(ctx context.Context, s getter, want string) (content []byte, ok bool) {
-	content, found, err := s.Get(ctx, blobKey(want))
-	return content, err == nil && found && DigestOf(content) == want
+// readContent returns a version's content if its digest is right.
+func readContent(ctx context.Context, s getter, v VersionName) (content []byte, ok bool) {
+	content, found, err := s.Get(ctx, v.Key())
+	return content, err == nil && found && DigestOf(content) == v.Content
 }

@@ -145,14 +145,14 @@ func TestNodeStoreMoveTellsWhenItCannotMirror(t *testing.T) {
 func TestAggregatorForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, local := newMemStore(), newMemStore()
-		proposal := encode(Proposal{VersionName: VersionName{"x", "x"}, Check: 1, Switch: 2})
+		proposal := encode(Proposal{VersionName: VersionName{Content: "x", Meaning: "x"}, Check: 1, Switch: 2})
 		for i := range 50 {
 			shared.Put(nil, keys(fmt.Sprint("elsewhere", i)).open(1), nil)
 		}
 		own := keys("own")
 		shared.Put(nil, own.proposal(1), proposal)
 		shared.Put(nil, own.open(1), nil)
-		shared.Put(nil, blobKey("x"), []byte("x"))
+		shared.Put(nil, VersionName{Content: "x"}.Key(), []byte("x"))
 		shared.Put(nil, own.decisions()+"/1.late.5.1", nil)
 		local.Put(nil, own.slot(0), []byte("rank"))
 		l, s := local.Handle("local", 1, memFaults{}), shared.Handle("shared", 1, memFaults{})
@@ -196,9 +196,9 @@ func TestAggregatorOfAVanishedProposal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, local := newMemStore(), newMemStore()
 		own := keys("own")
-		shared.Put(nil, own.proposal(1), encode(Proposal{VersionName: VersionName{"x", "x"}, Check: 1, Switch: 2}))
+		shared.Put(nil, own.proposal(1), encode(Proposal{VersionName: VersionName{Content: "x", Meaning: "x"}, Check: 1, Switch: 2}))
 		shared.Put(nil, own.open(1), nil)
-		shared.Put(nil, blobKey("x"), []byte("x"))
+		shared.Put(nil, VersionName{Content: "x"}.Key(), []byte("x"))
 		local.Put(nil, own.slot(0), []byte("rank"))
 		s := shared.Handle("shared", 1, memFaults{})
 		ctx, cancel := context.WithCancel(t.Context())

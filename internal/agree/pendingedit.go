@@ -13,14 +13,14 @@ type pendingEdit struct {
 	proposed bool          // by Propose: nobody has saved a file
 
 	// These are the background's alone.
-	blobStored bool
-	attempts   int           // proposals of this version that were aborted, or could not be put
-	tooEarly   int           // of them, because a rank needed more time
-	vetoes     int           // of them, because a rank could not stage it
-	notBefore  time.Duration // of the next attempt
-	alike      bool          // the last attempt found all calls alike: the next waits for another one
-	last       uint64        // alike: Counter.Last then, which calls like those do not change
-	floor      uint64        // the checkpoint must lie above this call
+	stored    uint64        // the change for which its content was put
+	attempts  int           // proposals of this version that were aborted, or could not be put
+	tooEarly  int           // of them, because a rank needed more time
+	vetoes    int           // of them, because a rank could not stage it
+	notBefore time.Duration // of the next attempt
+	alike     bool          // the last attempt found all calls alike: the next waits for another one
+	last      uint64        // alike: Counter.Last then, which calls like those do not change
+	floor     uint64        // the checkpoint must lie above this call
 }
 
 const (

@@ -29,8 +29,9 @@ func (m *Member) propose(k uint64) time.Duration {
 	if !m.allSlots() {
 		return m.cfg.Timing.IdlePoll
 	}
-	if !e.blobStored {
-		if _, err := m.put(blobKey(e.Content), e.content); errors.Is(err, ErrRefused) {
+	proposed := VersionName{Content: e.Content, Meaning: e.Meaning, Dir: m.keys.contents(k)}
+	if e.stored != k {
+		if _, err := m.put(proposed.Key(), e.content); errors.Is(err, ErrRefused) {
 			if e.attempts == 0 {
 				m.log(true, "version %.12s waits: %v", e.Meaning, err)
 			}
@@ -39,11 +40,11 @@ func (m *Member) propose(k uint64) time.Duration {
 		} else if err != nil {
 			return m.cfg.Timing.ActivePoll
 		}
-		e.blobStored = true
+		e.stored = k
 	}
 	lead := max(m.cfg.Timing.MinLead, m.background.rate.during(m.settle())) * e.leadFactor()
 	check := max(m.cfg.Counter.Seq.Load(), e.floor) + lead
-	p := Proposal{VersionName: e.VersionName, Check: check, Switch: check + lead + m.jitter(k, lead), Slot: m.slot,
+	p := Proposal{VersionName: proposed, Check: check, Switch: check + lead + m.jitter(k, lead), Slot: m.slot,
 		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.background.tries)}
 	m.background.tries++
 	// A put that fails may land later: so each try has a token of its own.
@@ -157,7 +158,7 @@ func (m *Member) stageProposal(c change) time.Duration {
 			"the proposal's token is not the one that the proposer has made: the rendezvous is an older copy, or its "+
 				"file system shows each machine other inode numbers")
 	}
-	content, ok := m.blob(c)
+	content, ok := m.content(c)
 	if !ok {
 		if m.cfg.Clock.Now()-m.background.progress.since > stageLimit {
 			return m.veto(c, CannotStage, "the version's content is not in the store")
@@ -187,8 +188,8 @@ func (m *Member) stageProposal(c change) time.Duration {
 	return m.cfg.Timing.ActivePoll
 }
 
-// blob reads the proposed version's content.
-func (m *Member) blob(c change) (content []byte, ok bool) {
+// content reads the proposed version's content.
+func (m *Member) content(c change) (content []byte, ok bool) {
 	m.mu.Lock()
 	if e := m.versions.pending; e != nil && e.Content == c.Content {
 		content = e.content
@@ -199,7 +200,7 @@ func (m *Member) blob(c change) (content []byte, ok bool) {
 	}
 	ctx, end := m.op()
 	defer end()
-	return readBlob(ctx, m.cfg.Store, c.Content)
+	return readContent(ctx, m.cfg.Store, c.VersionName)
 }
 
 // veto aborts a change whose version this rank cannot use.

@@ -1,6 +1,7 @@
 package agree
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -22,18 +23,21 @@ func (v Version) name() VersionName {
 	if v.Digest == "" {
 		v.Digest = DigestOf(v.Content)
 	}
-	return VersionName{v.Digest, v.Meaning}
+	return VersionName{Content: v.Digest, Meaning: v.Meaning}
 }
 
 // VersionName names a version in records, by digests instead of its bytes. The zero value stands for an
 // unknown version.
 type VersionName struct {
-	Content string `json:"content"` // digest, which names the blob
+	Content string `json:"content"` // digest
 	Meaning string `json:"meaning"` // digest
+	// Dir is where the content lies, under its digest; "" is VersionDir. A proposal's lies beside the other records of
+	// the change, and is removed with them.
+	Dir string `json:"dir,omitempty"`
 }
 
 // Key is that of the record that holds the version's content.
-func (v VersionName) Key() string { return blobKey(v.Content) }
+func (v VersionName) Key() string { return cmp.Or(v.Dir, VersionDir) + "/" + v.Content }
 
 // Proposal is the record of a change that a rank proposes.
 type Proposal struct {
@@ -171,14 +175,12 @@ const (
 	undecided = "open"
 )
 
-// VersionDir is where the contents of versions lie, each under its digest.
+// VersionDir is where the contents of the versions lie that communicators start with.
 const VersionDir = "blob"
 
 // EndedDir holds an empty record for each communicator that has ended and whose other records
 // were removed. Its keys are never used again.
 const EndedDir = "ended"
-
-func blobKey(content string) string { return VersionDir + "/" + content }
 
 // keys are those of one communicator.
 type keys string
@@ -193,6 +195,7 @@ func (c keys) lefts() string            { return "c/" + string(c) + "/left" }
 func (c keys) left(i int) string        { return c.lefts() + "/" + strconv.Itoa(i) }
 func (c keys) acks(k uint64) string     { return fmt.Sprintf("c/%s/a/%d", string(c), k) }
 func (c keys) arrivals(k uint64) string { return fmt.Sprintf("c/%s/m/%d", string(c), k) }
+func (c keys) contents(k uint64) string { return fmt.Sprintf("c/%s/v/%d", string(c), k) }
 func (c keys) decisions() string        { return "c/" + string(c) + "/d" }
 func (c keys) detail(k uint64) string   { return fmt.Sprintf("c/%s/why/%d", string(c), k) }
 func (c keys) note(n uint64) string     { return fmt.Sprintf("c/%s/note/%d", string(c), n) }

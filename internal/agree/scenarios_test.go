@@ -289,16 +289,16 @@ func TestScenario13StageFails(t *testing.T) {
 			return p
 		}, endsOn("B"))
 	})
-	t.Run("missing blob", func(t *testing.T) {
+	t.Run("missing content", func(t *testing.T) {
 		try(t, 10, func(seed uint64) plan {
 			p := usual(seed)
 			p.timing.MinLead = 2000 // more than stageLimit
 			p.calls = 2000
 			p.saved(time.Second, "B", 0)
 			p.events = append(p.events, event{1100 * time.Millisecond, func(w *world) {
-				w.store.Delete(blobKey(DigestOf([]byte("B"))))
+				w.store.Delete(keys("comm").contents(1) + "/" + DigestOf([]byte("B")))
 			}})
-			p.tamper = delayed("get", "blob/", -1, 100*time.Millisecond)
+			p.tamper = delayed("get", "c/comm/v/", -1, 100*time.Millisecond)
 			return p
 		}, func(t *testing.T, w *world) {
 			endsOn("A")(t, w)

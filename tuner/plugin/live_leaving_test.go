@@ -125,7 +125,7 @@ func hideDecisions(t *testing.T, shared, comm string) (view string, show func())
 		must(os.MkdirAll(filepath.Join(shared, dir), 0o700))
 		link(dir)
 	}
-	for _, part := range []string{"a", "d", "m", "t", "left"} {
+	for _, part := range []string{"a", "d", "m", "t", "v", "left"} {
 		must(os.MkdirAll(filepath.Join(shared, "c", comm, part), 0o700))
 	}
 	link("blob")
@@ -134,7 +134,7 @@ func hideDecisions(t *testing.T, shared, comm string) (view string, show func())
 			link(filepath.Join("c", dir))
 		}
 	}
-	for _, part := range []string{"slot", "a", "m", "t", "left"} {
+	for _, part := range []string{"slot", "a", "m", "t", "v", "left"} {
 		link(filepath.Join("c", comm, part))
 	}
 	start := filepath.Join("c", comm, "init") // a record, and a symbolic link would be one too

@@ -88,7 +88,7 @@ var held = [...]struct {
 	what    string
 	allowed float64
 }{{"memory, KiB (RssAnon)", 1024}, {"descriptors", 0}, {"threads", 2}, {"other files where ranks meet", 16},
-	{"files of ended communicators beyond one each", 0}, {"files of versions, for each look", 0.5}}
+	{"files of ended communicators beyond one each", 0}, {"files of versions that communicators began with, for each look", 0.5}}
 
 // soak starts a job of four processes, each with two ranks of each communicator.
 func soak(t *testing.T, name string, lasts time.Duration, env ...string) *soaked {
