@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/learning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -39,8 +37,8 @@ collective, the range of sizes and NCCL's choice. All else stays apart. Communic
 one DIR made the same steps: of a shape that several have, the one with most blocks
 counts.
 
-It names contradictions: effects of two jobs that differ by more than three standard
-errors. learned.csv has what some job has proven, if that gains by all evidence
+It names contradictions: an effect that differs from what the jobs before it found by more
+than three standard errors. learned.csv has what some job has proven, if that gains by all evidence
 together and no job finds it slower. The rows are for one machine. Each is for the
 release that it was learned with.`,
 		Example: `  tunefit learn merge learned/job1 learned/job2 -o all`,
@@ -110,24 +108,26 @@ func mergeLearned(notes io.Writer, all []learned, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
+	var kinds []*merging
+	for i, l := range all {
+		if i == 0 || l.Comm != all[i-1].Comm || l.NCCL != all[i-1].NCCL {
+			kinds = append(kinds, &merging{Evidence: l.Evidence, slower: map[string]bool{}})
+			kinds[len(kinds)-1].Factors = nil
+		} else {
+			kinds[len(kinds)-1].addSteps(l, l.job == all[i-1].job)
+		}
+		kinds[len(kinds)-1].addFactors(notes, l)
+	}
 	var merged []trial.Evidence
-	for len(all) > 0 {
-		n := 1
-		for n < len(all) && all[n].Comm == all[0].Comm && all[n].NCCL == all[0].NCCL {
-			n++
-		}
-		e := commonOf(all[:n])
-		if proven := mergeFactors(notes, &e, all[:n]); proven {
-			e.State = trial.Learned
-		}
-		merged = append(merged, e)
+	for _, m := range kinds {
+		m.conclude()
+		merged = append(merged, m.Evidence)
 		var text bytes.Buffer
-		err := cli.WriteJSON(&text, e)
-		name := fmt.Sprintf("merged-%dn-%dr-%s.json", e.Nodes, e.Ranks, e.NCCL)
+		err := cli.WriteJSON(&text, m.Evidence)
+		name := fmt.Sprintf("merged-%dn-%dr-%s.json", m.Nodes, m.Ranks, m.NCCL)
 		if err = errors.Join(err, atomicfile.Write(filepath.Join(out, name), text.Bytes())); err != nil {
 			return err
 		}
-		all = all[n:]
 	}
 	policy := tuner.LearnedPolicy(merged)
 	rows := strings.Count(policy, "\n# ")
@@ -141,101 +141,64 @@ func mergeLearned(notes io.Writer, all []learned, out string) error {
 	return err
 }
 
-// commonOf is what evidence of several communicators of one kind says together, without the factors. Its steps and
-// blocks are as long as the first one's.
-func commonOf(all []learned) trial.Evidence {
-	e := all[0].Evidence
-	for i, l := range all[1:] {
-		e.Key, e.Name, e.State, e.LeftOut, e.Result = "merged", "", trial.Stopped, nil, nil
-		e.Of = slices.Concat(e.Of, l.Of)
-		if l.job != all[i].job { // others of a job made the same steps
-			e.Blocks, e.Steps, e.LostSteps = e.Blocks+l.Blocks, e.Steps+l.Steps, e.LostSteps+l.LostSteps
-		}
-		if l.Began.Before(e.Began) {
-			e.Began = l.Began
-		}
-		if l.At.After(e.At) {
-			e.At = l.At
-		}
+// merging is evidence of one kind of communicators while it is put together. Its steps and blocks are as long as the
+// first one's.
+type merging struct {
+	trial.Evidence
+	last   []learned       // by factor, who has it
+	slower map[string]bool // by factor and arm: a job finds that it makes steps longer for sure
+}
+
+// addSteps counts the steps of one more communicator. Others of a job made the same ones.
+func (m *merging) addSteps(l learned, sameJob bool) {
+	m.Key, m.Name, m.LeftOut, m.Result = "merged", "", nil, nil
+	m.Of = slices.Concat(m.Of, l.Of)
+	if !sameJob {
+		m.Blocks, m.Steps, m.LostSteps = m.Blocks+l.Blocks, m.Steps+l.Steps, m.LostSteps+l.LostSteps
 	}
-	slices.Sort(e.Of)
-	e.Of = slices.Compact(e.Of)
-	return e
-}
-
-// part is a factor as one job has it.
-type part struct {
-	learned
-	trial.Factor
-}
-
-// factorKey is what is the same in all parts of a factor.
-type factorKey struct {
-	coll  nccl.Coll
-	sizes nccl.Range
-	own   nccl.Config
-}
-
-// mergeFactors sets the factors of e to all that the jobs have, and reports whether something is proven. Of ranges that
-// overlap, the narrower comes first.
-func mergeFactors(notes io.Writer, e *trial.Evidence, all []learned) (proven bool) {
-	e.Factors = nil
-	parts, proofs := map[factorKey][]part{}, map[factorKey][]nccl.Config{}
-	for _, l := range all {
-		for _, f := range l.Factors {
-			k := factorKey{f.Coll, f.Range, f.Arms[0].Config}
-			for _, a := range f.Arms {
-				if a.Proven {
-					proofs[k] = append(proofs[k], a.Config)
-				}
-			}
-			if i := len(parts[k]) - 1; i < 0 || parts[k][i].job != l.job {
-				parts[k] = append(parts[k], part{l, f})
-			}
-		}
+	if l.Began.Before(m.Began) {
+		m.Began = l.Began
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(parts), func(a, b factorKey) int {
-		return cmp.Or(cmp.Compare(a.coll, b.coll), cmp.Compare(a.sizes.Max-a.sizes.Min, b.sizes.Max-b.sizes.Min),
-			cmp.Compare(a.sizes.Min, b.sizes.Min), a.own.Compare(b.own))
-	}) {
-		f := mergeFactor(notes, parts[k])
-		leader := f.Leader()
-		for j, a := range f.Arms {
-			f.Arms[j].Proven = j == leader && slices.Contains(proofs[k], a.Config) && !slowerInOne(parts[k], a.Config)
-			proven = proven || f.Arms[j].Proven
-		}
-		e.Factors = append(e.Factors, f)
+	if l.At.After(m.At) {
+		m.At = l.At
 	}
-	return proven
 }
 
-// mergeFactor averages effects by their precision, and names contradictions. An arm stays dropped if every job that has
-// it has dropped it.
-func mergeFactor(notes io.Writer, parts []part) trial.Factor {
-	f := parts[0].Factor
-	f.Arms = slices.Clone(f.Arms)
-	for i, p := range parts {
-		for _, a := range p.Arms {
-			for _, q := range parts[:i] {
-				b := q.Arm(a.Config)
-				if b != nil && a.Estimated() && b.Estimated() &&
-					math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
-					cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s in %s, %s %s in %s", learning.Shape(f),
-						a.Config, learning.Percent(b.Effect), learning.Range(b.Effect, b.Error), q.File,
-						learning.Percent(a.Effect), learning.Range(a.Effect, a.Error), p.File))
-				}
-			}
-			if b := f.Arm(a.Config); i == 0 {
+// addFactors averages effects by their precision, and names contradictions. Of a job's communicators only the first
+// that has a factor counts. An arm stays dropped if every job that has it has dropped it.
+func (m *merging) addFactors(notes io.Writer, l learned) {
+	for _, f := range l.Factors {
+		i := slices.IndexFunc(m.Factors, f.Same)
+		if i < 0 {
+			i = len(m.Factors)
+			m.Factors, m.last = append(m.Factors, f), append(m.last, learned{job: -1})
+			m.Factors[i].Arms = nil
+		}
+		into, before := &m.Factors[i], m.last[i]
+		counts := before.job != l.job
+		m.last[i] = l
+		for _, a := range f.Arms {
+			b := into.Arm(a.Config)
+			switch {
+			case b == nil && counts:
+				into.Arms = append(into.Arms, a)
+			case b == nil:
 				continue
-			} else if b != nil {
+			case counts:
+				if a.Estimated() && b.Estimated() && math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
+					cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s up to %s, %s %s in %s", learning.Shape(f),
+						a.Config, learning.Percent(b.Effect), learning.Range(b.Effect, b.Error), before.File,
+						learning.Percent(a.Effect), learning.Range(a.Effect, a.Error), l.File))
+				}
 				*b = averaged(*b, a)
-			} else {
-				f.Arms = append(f.Arms, a)
+			default:
+				b.Proven = b.Proven || a.Proven
+			}
+			if counts && a.Estimated() && a.Effect > trial.Surely*a.Error {
+				m.slower[fmt.Sprint(i, a.Config)] = true
 			}
 		}
 	}
-	f.Settle()
-	return f
 }
 
 func averaged(a, b trial.Arm) trial.Arm {
@@ -251,13 +214,26 @@ func averaged(a, b trial.Arm) trial.Arm {
 	if a.Blocks += b.Blocks; b.Dropped == "" {
 		a.Dropped = ""
 	}
+	a.Proven = a.Proven || b.Proven
 	return a
 }
 
-// slowerInOne reports whether a job finds that an arm makes steps longer for sure.
-func slowerInOne(parts []part, config nccl.Config) bool {
-	return slices.ContainsFunc(parts, func(p part) bool {
-		a := p.Arm(config)
-		return a != nil && a.Estimated() && a.Effect > trial.Surely*a.Error
+// conclude finds what is proven by all evidence together. Of ranges that overlap, the narrower comes first.
+func (m *merging) conclude() {
+	slices.Sort(m.Of)
+	m.Of, m.State = slices.Compact(m.Of), trial.Stopped
+	for i := range m.Factors {
+		f := &m.Factors[i]
+		f.Settle()
+		leader := f.Leader()
+		for k := range f.Arms {
+			a := &f.Arms[k]
+			if a.Proven = a.Proven && k == leader && !m.slower[fmt.Sprint(i, a.Config)]; a.Proven {
+				m.State = trial.Learned
+			}
+		}
+	}
+	slices.SortStableFunc(m.Factors, func(a, b trial.Factor) int {
+		return cmp.Or(cmp.Compare(a.Coll, b.Coll), cmp.Compare(a.Max-a.Min, b.Max-b.Min), cmp.Compare(a.Min, b.Min))
 	})
 }

@@ -299,7 +299,7 @@ func TestLearnMergeApart(t *testing.T) {
 		{"three standard errors", func(e *trial.Evidence) { best(e).Effect = -0.02 + 2.9*0.001*math.Sqrt2 }, cli.ExitOK,
 			nil, 1},
 		{"contradiction", func(e *trial.Evidence) { best(e).Effect = -0.02 + 3.1*0.001*math.Sqrt2 }, cli.ExitOK,
-			[]string{"contradiction: allreduce 64MiB ring/ll128: -2.0 % (-2.2 .. -1.8) in ", "1/a.json, -1.6 %", "2/a.json"}, 1},
+			[]string{"contradiction: allreduce 64MiB ring/ll128: -2.0 % (-2.2 .. -1.8) up to ", "1/a.json, -1.6 %", "2/a.json"}, 1},
 		{"slower in one job", func(e *trial.Evidence) { best(e).Effect, best(e).Error = 0.006, 0.0025 }, cli.ExitOK,
 			[]string{"contradiction"}, 0},
 		{"other machine", func(e *trial.Evidence) { e.Machine = "00000000000000aa" }, cli.ExitFailed,

@@ -76,6 +76,11 @@ type Factor struct {
 	Arms         []Arm   `json:"arms"`    // the first is NCCL's choice
 }
 
+// Same reports whether another one is about the same calls, of which NCCL's choice is the same.
+func (f *Factor) Same(o Factor) bool {
+	return f.Coll == o.Coll && f.Range == o.Range && f.Arms[0].Config == o.Arms[0].Config
+}
+
 // Arm returns an arm by its configuration; nil: there is none.
 func (f *Factor) Arm(config nccl.Config) *Arm {
 	for i := range f.Arms {

@@ -223,9 +223,7 @@ func (e *experiment) surelyBad() bool {
 func (e *experiment) goOn(from Evidence) (same bool) {
 	for i := range e.factors {
 		f := &e.factors[i]
-		j := slices.IndexFunc(from.Factors, func(o Factor) bool {
-			return o.Coll == f.Coll && o.Range == f.Range && o.Arms[0].Config == f.Arms[0].Config
-		})
+		j := slices.IndexFunc(from.Factors, f.Same)
 		if j < 0 {
 			continue
 		}
