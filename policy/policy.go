@@ -2,6 +2,8 @@ package policy
 
 import (
 	"crypto/sha256"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
@@ -22,7 +24,9 @@ type Policy struct {
 	needsTopology bool
 	asksRelease   bool
 	asksName      bool
-	header        header   // of the file
+	header        header // of the file
+	more          string // the file of the rules from moreFrom on
+	moreFrom      int
 	reported      sync.Map // the conditions that were reported to fail
 }
 
@@ -33,7 +37,21 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	if len(read.problems) > 0 {
 		return nil, read.problems
 	}
-	p := &Policy{File: file, Rules: read.rules, Digest: digestOf(read.rules), header: read.header}
+	return complete(&Policy{File: file, Rules: read.rules, header: read.header, moreFrom: len(read.rules)}), nil
+}
+
+// With returns a policy of p's rules and, after them, another one's. A nil p has none.
+func (p *Policy) With(more *Policy) *Policy {
+	if p == nil {
+		return more
+	}
+	return complete(&Policy{File: p.File, Rules: slices.Concat(p.Rules, more.Rules), header: p.header, more: more.File,
+		moreFrom: len(p.Rules)})
+}
+
+// complete sets what follows from a policy's rules.
+func complete(p *Policy) *Policy {
+	p.Digest = digestOf(p.Rules)
 	for _, r := range p.Rules {
 		if r.Coll == collNeverAsked {
 			p.NeverAsked++
@@ -43,7 +61,16 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 		p.asksRelease = p.asksRelease || r.NCCL != nccl.AnyRelease || r.When.Asks(when.NCCL)
 		p.asksName = p.asksName || r.Name != "" || r.When.Asks(when.Name)
 	}
-	return p, nil
+	return p
+}
+
+// Place says where a rule stands: policy.csv:12.
+func (p *Policy) Place(rule int) string {
+	file := p.File
+	if rule >= p.moreFrom {
+		file = p.more
+	}
+	return fmt.Sprintf("%s:%d", file, p.Rules[rule].Line)
 }
 
 // AsksRelease reports whether a row depends on the release of NCCL.

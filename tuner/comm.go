@@ -79,7 +79,7 @@ type Comm struct {
 	found  atomic.Pointer[trial.Finding] // of the comparison by now; nil: nothing
 	shapes *shapes                       // of calls, where this rank learns; else nil
 
-	learned []learnedRow // of learned.csv as it was first read; nil: not yet
+	learned []byte // the rows of learned.csv as it was first read; nil: not yet
 
 	metrics   *telemetry.CommMetrics
 	recording *telemetry.Recording // who decided what is noted there; nil: nowhere

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -245,11 +244,6 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 			return nccl.ChannelsAreChecked(coll, a, c.info.Nodes, unchecked)
 		}}
 	log := c.log.About(about(c.info))
-	// Any row tells whether the policy has the columns for those that are tried.
-	if _, err := c.extended(base, []learnedRow{rowOf(trial.Factor{}, trial.Arm{}, c.info.Comm)}); err != nil {
-		log.Warnf("%s=%s: nothing is learned: %v", EnvLearn, c.settings.learn, err)
-		return
-	}
 	config := c.trialConfig(peer, change)
 	// What tunefit status shows is the evidence, which has the finding in it.
 	config.Tell = c.publisher(func(context.Context, []byte) error { return nil })
@@ -282,29 +276,26 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 
 // with returns a version with a row for each factor whose arm is not NCCL's choice. It comes after the rows of base.
 func (c *Comm) with(base *policyfile.Version, factors []trial.Factor, arms []int) (*policyfile.Version, error) {
-	var rows []learnedRow
+	var rows []byte
 	for i, k := range arms {
 		if k > 0 {
-			rows = append(rows, rowOf(factors[i], factors[i].Arms[k], c.info.Comm))
+			rows = append(rows, rowOf(factors[i], factors[i].Arms[k], c.info.Comm, "")...)
 		}
 	}
 	return c.extended(base, rows)
 }
 
-// learnedRow has the fields of a row, in the order of learnedColumns.
-type learnedRow []string
+// learnedHeader is the first line of learned.csv.
+const learnedHeader = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl\n"
 
-const learnedNames = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks"
-
-var learnedColumns = strings.Split(learnedNames, ",")
-
-func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm) learnedRow {
-	return strings.Fields(fmt.Sprintln(f.Coll, f.Min, f.Max, a.Algo, a.Proto, cmp.Or(a.Channels, -1), comm.Nodes,
-		comm.Ranks))
+// rowOf is the row of learned.csv for an arm. release may be empty: for all.
+func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm, release string) string {
+	return fmt.Sprintf("%s,%d,%d,%s,%s,%d,%d,%d,%s\n", f.Coll, f.Min, f.Max, a.Algo, a.Proto, cmp.Or(a.Channels, -1),
+		comm.Nodes, comm.Ranks, release)
 }
 
-// extended returns a version with rows after its own, in the columns that its policy file has.
-func (c *Comm) extended(base *policyfile.Version, rows []learnedRow) (*policyfile.Version, error) {
+// extended returns a version with rows of learned.csv after its own.
+func (c *Comm) extended(base *policyfile.Version, rows []byte) (*policyfile.Version, error) {
 	if len(rows) == 0 {
 		return base, nil
 	}
@@ -312,32 +303,10 @@ func (c *Comm) extended(base *policyfile.Version, rows []learnedRow) (*policyfil
 	if err != nil {
 		return nil, err
 	}
-	if b.Policy.Name == "" {
-		b.Policy = policyfile.Source{Name: LearnedRows, Text: []byte(learnedNames + "\n")}
+	if b.Added.Name == "" {
+		b.Added = policyfile.Source{Name: LearnedFile, Text: []byte(learnedHeader)}
 	}
-	sheet, err := policy.ReadSheet(b.Policy.Text)
-	if err != nil {
-		return nil, err
-	}
-	text := slices.Clone(b.Policy.Text)
-	if n := len(text); n > 0 && text[n-1] != '\n' {
-		text = append(text, '\n')
-	}
-	for _, row := range rows {
-		var fields []string
-		for i, name := range learnedColumns {
-			at := sheet.ColumnNumber(name)
-			if at == 0 {
-				return nil, fmt.Errorf("%s has no column %s, which rows that are tried need", b.Policy.Name, name)
-			}
-			for len(fields) < at {
-				fields = append(fields, "")
-			}
-			fields[at-1] = row[i]
-		}
-		text = append(text, strings.Join(fields, ",")+"\n"...)
-	}
-	b.Policy.Text = text
+	b.Added.Text = slices.Concat(b.Added.Text, rows)
 	content := b.Encode()
 	return c.plugin.loader.Decode(content, agree.DigestOf(content), telemetry.Log{})
 }

@@ -133,35 +133,28 @@ func learningComm(t *testing.T, policyText string, settings settings) (*Comm, *p
 	return c, base, &log
 }
 
-// What is tried comes after the user's rows, in the columns of the user's file.
+// What is tried comes after the user's rows, whatever columns these have.
 func TestVersionsOfArms(t *testing.T) {
 	factors := []trial.Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Min: 1024, Max: 4096},
 		Arms: []trial.Arm{arm("tree/ll"), arm("ring/ll128/8")}},
 		{Coll: nccl.CollAllGather, Range: nccl.Range{Min: 7, Max: 7}, Arms: []trial.Arm{arm("ring/simple"), arm("ring/ll")}}}
-	for base, want := range map[string]string{
-		"": "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks\n" +
-			"allreduce,1024,4096,ring,ll128,8,2,16\nallgather,7,7,ring,ll,-1,2,16\n",
-		"allreduce,0,1024,tree,ll,-1,-1,-1": "allreduce,0,1024,tree,ll,-1,-1,-1\n" +
-			"allreduce,1024,4096,ring,ll128,8,2,16\nallgather,7,7,ring,ll,-1,2,16\n",
-		"# mine\nranks,nccl,nodes,channels,protocol,algorithm,max_bytes,min_bytes,collective\n": "# mine\n" +
-			"ranks,nccl,nodes,channels,protocol,algorithm,max_bytes,min_bytes,collective\n" +
-			"16,,2,8,ll128,ring,4096,1024,allreduce\n16,,2,-1,ll,ring,7,7,allgather\n",
-	} {
+	const want = learnedHeader + "allreduce,1024,4096,ring,ll128,8,2,16,\nallgather,7,7,ring,ll,-1,2,16,\n"
+	for _, base := range []string{"", "allreduce,0,1024,tree,ll,-1,-1,-1", "# mine\nalgorithm,collective\n!tree,reduce\n"} {
 		c, v, _ := learningComm(t, base, settings{})
 		got, err := c.with(v, factors, []int{1, 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := got.Bundle(); err != nil || string(b.Policy.Text) != want || got.Engine() == nil {
-			t.Errorf("%q, want %q (%v)", b.Policy.Text, want, err)
+		if b, err := got.Bundle(); err != nil || string(b.Added.Text) != want || string(b.Policy.Text) != base {
+			t.Errorf("%q, want %q after %q (%v)", b.Added.Text, want, b.Policy.Text, err)
+		}
+		p := got.Engine().Policy
+		if n := len(p.Rules); p.Place(n-1) != "learned.csv:3" || n > 2 && !strings.HasPrefix(p.Place(0), "p.csv:") {
+			t.Errorf("%s, %s", p.Place(0), p.Place(n-1))
 		}
 		if got, err := c.with(v, factors, []int{0, 0}); got != v || err != nil {
 			t.Errorf("%v, %v: what was in force is another version", got, err)
 		}
-	}
-	c, v, _ := learningComm(t, "collective,algorithm\nallreduce,tree\n", settings{})
-	if _, err := c.with(v, factors, []int{1, 0}); err == nil || !strings.Contains(err.Error(), "no column min_bytes") {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -216,31 +209,19 @@ func TestLearnedIsKept(t *testing.T) {
 	}
 	c.learned = nil
 	b, _ := c.withLearned(base).Bundle()
-	if want := "allreduce,0,1024,tree,ll,-1,-1,-1\nallreduce,4096,8192,ring,ll128,-1,2,16\n"; string(b.Policy.Text) != want {
-		t.Errorf("%q, want %q", b.Policy.Text, want)
+	if string(b.Policy.Text) != "allreduce,0,1024,tree,ll,-1,-1,-1\n" || string(b.Added.Text) != string(text) {
+		t.Errorf("%q, %q", b.Policy.Text, b.Added.Text)
 	}
-	for what, other := range map[string]func(){
-		"another release": func() { c.info.NCCL = nccl.Only(23100) },
-		"other ranks":     func() { c.info.Comm = nccl.Comm{Nodes: 1, Ranks: 8} },
-		"another machine": func() {
-			write(t, filepath.Join(dir, LearnedFile), strings.ReplaceAll(string(text), "machine ", "machine x"))
-		},
+	path := filepath.Join(dir, LearnedFile)
+	for other, says := range map[string]string{
+		strings.ReplaceAll(string(text), "machine ", "machine x"): "INFO TUNER/Go: " + path + " is not used: it is of another machine, x",
+		"collective,algorithm\nallreduce,ring\n":                  "WARN TUNER/Go: " + path + " is not used: its first line is not \"collective,min",
+		learnedHeader + "allreduce,0,1,rign,ll,-1,2,16,\n":        "WARN TUNER/Go: " + path + " is not used: learned.csv:2:4: unknown algorithm",
 	} {
-		was := c.info
-		other()
-		if c.learned = nil; c.withLearned(base) != base {
-			t.Errorf("%s: it is used", what)
+		write(t, path, other)
+		if c.learned = nil; c.withLearned(base) != base || log.count(says) != 1 {
+			t.Errorf("%q: no %q in the log: %v", other, says, log)
 		}
-		c.info = was
-		write(t, filepath.Join(dir, LearnedFile), string(text))
-	}
-	if log.count("WARN") > 0 || log.count("of another machine or release of NCCL") != 2 {
-		t.Errorf("the log: %v", log)
-	}
-	write(t, filepath.Join(dir, LearnedFile), "collective,algorithm\nallreduce,rign\n")
-	if c.learned = nil; c.withLearned(base) != base || log.count("WARN TUNER/Go: "+filepath.Join(dir, LearnedFile)+
-		" is not used: learned.csv:2:2: unknown algorithm") != 1 {
-		t.Errorf("the log: %v", log)
 	}
 	large := strings.Repeat("# a comment\n", policyfile.MaxLiveBytes/12+1)
 	write(t, filepath.Join(dir, LearnedFile), string(text)+large)

@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -23,9 +24,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
-
-// LearnedRows stands for the policy file of a version that has only rows that are tried or learned.
-const LearnedRows = "(learned rows)"
 
 // LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
 const LearnedFile = "learned.csv"
@@ -171,7 +169,7 @@ func (k *kept) writeRows() error {
 // LearnedPolicy is the text of learned.csv: a row for each arm that evidence has proven, below a comment that says what
 // it rests on.
 func LearnedPolicy(all []trial.Evidence) string {
-	text := learnedNames + ",nccl\n"
+	text := learnedHeader
 	for _, e := range all {
 		if e.State != trial.Learned {
 			continue
@@ -186,35 +184,32 @@ func LearnedPolicy(all []trial.Evidence) string {
 }
 
 func provenRow(e trial.Evidence, f trial.Factor, a trial.Arm) string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
+	return fmt.Sprintf("# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
 		100*(a.Effect-2*a.Error), 100*(a.Effect+2*a.Error), plural.Of(a.Blocks, "block"), a.Config,
-		e.At.Format(time.DateOnly), e.Machine)
-	return text.String() + strings.Join(append(rowOf(f, a, e.Comm), e.NCCL), ",") + "\n"
+		e.At.Format(time.DateOnly), e.Machine) + rowOf(f, a, e.Comm, e.NCCL)
 }
 
-// withLearned returns a version with the rows of learned.csv that are for this communicator after its own. Where the
-// file cannot be used, it is the version itself.
+// withLearned returns a version with the rows of learned.csv after its own. Where the file cannot be used, it is the
+// version itself.
 func (c *Comm) withLearned(v *policyfile.Version) *policyfile.Version {
 	path := filepath.Join(c.settings.learn, LearnedFile)
-	notUsed := func(err error) { c.log.Warnf("%s is not used: %v", path, err) }
 	if c.learned == nil {
 		rows, err := c.readLearned(path)
 		if err != nil {
-			notUsed(err)
+			c.log.Warnf("%s is not used: %v", path, err)
 		}
-		c.learned = append([]learnedRow{}, rows...)
+		c.learned = append([]byte{}, rows...)
 	}
 	extended, err := c.extended(v, c.learned)
 	if err != nil {
-		notUsed(err)
+		c.log.Warnf("%s is not used: %v", path, err)
 		return v
 	}
 	return extended
 }
 
-// readLearned reads learned.csv. Rows of other communicators, releases and machines are left out.
-func (c *Comm) readLearned(path string) (rows []learnedRow, err error) {
+// readLearned returns what follows the header of learned.csv; nothing if the rows are of another machine.
+func (c *Comm) readLearned(path string) (rows []byte, err error) {
 	var text []byte
 	err = c.plugin.hung.Do(path, learnLimit, func() error {
 		f, info, err := openregular.Open(path)
@@ -233,33 +228,20 @@ func (c *Comm) readLearned(path string) (rows []learnedRow, err error) {
 	} else if err != nil {
 		return nil, openregular.Reason(err)
 	}
-	p, err := policy.ReadCSV(LearnedFile, text)
-	if err != nil {
-		return nil, err
+	rows, ours := bytes.CutPrefix(text, []byte(learnedHeader))
+	if !ours {
+		return nil, fmt.Errorf("its first line is not %q, as the library writes it: a policy of your own belongs into %s",
+			strings.TrimSpace(learnedHeader), EnvConfigFile)
 	}
-	sheet, err := policy.ReadSheet(text)
-	if err != nil {
-		return nil, err
-	}
-	machine := c.plugin.loader.Fingerprint()
-	lines, others := strings.Split(string(text), "\n"), 0
-	for i := range p.Rules {
-		var row learnedRow
-		for _, name := range learnedColumns {
-			row = append(row, sheet.Field(p.Rules[i].Line, name))
-		}
-		_, of, named := strings.Cut(lines[max(0, p.Rules[i].Line-2)], ", machine ") // in the comment above
-		switch on := p.Rules[i].Numbers; {
-		case int(on[policy.Nodes]) != c.info.Nodes, int(on[policy.Ranks]) != c.info.Ranks:
-		case !p.Rules[i].NCCL.Contains(c.info.NCCL), named && of != machine:
-			others++
-		default:
-			rows = append(rows, row)
+	for line := range bytes.Lines(rows) { // the comments above rows
+		if _, of, named := bytes.Cut(line, []byte(", machine ")); named &&
+			string(bytes.TrimSpace(of)) != c.plugin.loader.Fingerprint() {
+			c.log.Infof("%s is not used: it is of another machine, %s", path, bytes.TrimSpace(of))
+			return nil, nil
 		}
 	}
-	if others > 0 {
-		c.log.Infof("%s of %s%s not used: of another machine or release of NCCL", plural.Of(others, "row"),
-			LearnedFile, plural.Verb(others, " is", " are"))
+	if _, err := policy.ReadCSV(LearnedFile, text); err != nil {
+		return nil, err
 	}
 	return rows, nil
 }

@@ -11,6 +11,8 @@ import (
 // usable file of a kind passes on none of that kind. A bundle without files leaves everything to NCCL.
 type Bundle struct {
 	Policy, Model Source
+	// Added has rows that come after the policy's: what NCCL_TUNER_LEARN has learned, or tries.
+	Added Source
 }
 
 // Source is a file's name, for messages, and its text. An empty name means that there is no file.
@@ -24,17 +26,18 @@ type Source struct {
 const bundleFormat = "nccl-tuner-go bundle 1\n"
 
 type bundleHead struct {
-	Policy, Model       string
-	PolicyLen, ModelLen int
+	Policy, Model, Added          string
+	PolicyLen, ModelLen, AddedLen int
 }
 
 // Encode returns the content of a version; DecodeBundle reads it.
 func (b Bundle) Encode() []byte {
-	head, err := json.Marshal(bundleHead{b.Policy.Name, b.Model.Name, len(b.Policy.Text), len(b.Model.Text)})
+	head, err := json.Marshal(bundleHead{b.Policy.Name, b.Model.Name, b.Added.Name, len(b.Policy.Text), len(b.Model.Text),
+		len(b.Added.Text)})
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
-	return bytes.Join([][]byte{[]byte(bundleFormat), head, []byte("\n"), b.Policy.Text, b.Model.Text}, nil)
+	return bytes.Join([][]byte{[]byte(bundleFormat), head, []byte("\n"), b.Policy.Text, b.Model.Text, b.Added.Text}, nil)
 }
 
 // DecodeBundle reads the content of a version.
@@ -48,10 +51,12 @@ func DecodeBundle(content []byte) (b Bundle, err error) {
 	if err := json.Unmarshal(line, &head); err != nil {
 		return b, fmt.Errorf("the bundle of policy files is damaged: %w", err)
 	}
-	if head.PolicyLen < 0 || head.ModelLen < 0 || head.PolicyLen+head.ModelLen != len(files) {
+	if head.PolicyLen < 0 || head.ModelLen < 0 || head.AddedLen < 0 ||
+		head.PolicyLen+head.ModelLen+head.AddedLen != len(files) {
 		return b, errors.New("the bundle of policy files is damaged: it does not have the length it says")
 	}
 	b.Policy = Source{head.Policy, files[:head.PolicyLen]}
-	b.Model = Source{head.Model, files[head.PolicyLen:]}
+	b.Model = Source{head.Model, files[head.PolicyLen:][:head.ModelLen]}
+	b.Added = Source{head.Added, files[head.PolicyLen+head.ModelLen:]}
 	return b, nil
 }

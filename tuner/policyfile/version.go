@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -46,14 +47,11 @@ func (v *Version) Meaning() string {
 // String names the version's files and its meaning for a message.
 func (v *Version) String() string {
 	b, err := DecodeBundle(v.content)
-	name := b.Policy.Name + b.Model.Name
-	switch {
-	case v.engine == nil || err != nil:
+	if v.engine == nil || err != nil {
 		return "NCCL's choice"
-	case b.Policy.Name != "" && b.Model.Name != "":
-		name = b.Policy.Name + " with " + b.Model.Name
 	}
-	return fmt.Sprintf("%s (version %.12s)", name, v.Meaning())
+	names := slices.DeleteFunc([]string{b.Policy.Name, b.Model.Name, b.Added.Name}, func(n string) bool { return n == "" })
+	return fmt.Sprintf("%s (version %.12s)", strings.Join(names, " with "), v.Meaning())
 }
 
 // Bundle returns the files that the version is made from.
@@ -122,6 +120,12 @@ func (l *Loader) Decode(content []byte, digest string, log telemetry.Log) (*Vers
 		b, err := DecodeBundle(content)
 		if err == nil && b.Policy.Name != "" {
 			rows, err = policy.ReadCSV(b.Policy.Name, b.Policy.Text)
+		}
+		if err == nil && b.Added.Name != "" {
+			var added *policy.Policy
+			if added, err = policy.ReadCSV(b.Added.Name, b.Added.Text); err == nil {
+				rows = rows.With(added)
+			}
 		}
 		if err == nil && b.Model.Name != "" {
 			costs, err = model.Read(b.Model.Name, b.Model.Text)

@@ -98,7 +98,7 @@ func offers(q policy.Query) string {
 func decidedBy(e *policy.Engine, a policy.Answer) string {
 	switch a.By {
 	case policy.ByRow:
-		return fmt.Sprintf("%s:%d", e.Policy.File, e.Policy.Rules[a.Rule].Line)
+		return e.Policy.Place(a.Rule)
 	case policy.ByModel:
 		return "model " + e.Model.Name
 	}
@@ -178,6 +178,6 @@ func (l *DecisionLog) SumUp() {
 			l.log.Infof("... and %d more rows", len(l.rows)-i)
 			return
 		}
-		l.log.Infof("%s:%d decided %s", l.engine.Policy.File, l.engine.Policy.Rules[r].Line, shapes(l.rows[r]))
+		l.log.Infof("%s decided %s", l.engine.Policy.Place(r), shapes(l.rows[r]))
 	}
 }

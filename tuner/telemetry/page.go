@@ -52,7 +52,7 @@ func (t rowTotals) add(hits rowTotals, c *Counts, total *decided) {
 	total.add(c.hits, func(rule int, n uint64) {
 		name := otherRows
 		if rule != noRule {
-			name = fmt.Sprintf("%s:%d", c.engine.Policy.File, c.engine.Policy.Rules[rule].Line)
+			name = c.engine.Policy.Place(rule)
 		}
 		if _, named := t[name]; !named {
 			if len(t) >= maxMetricsRows {

@@ -92,7 +92,7 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 	c := &Communicator{Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID), Ranks: records.Ranks,
 		Members: []member{}, Changes: []change{}, records: records, files: bundle(version)}
 	for _, v := range records.Versions() {
-		if b := bundle(v); b != nil && b.Policy.Name != tuner.LearnedRows {
+		if b := bundle(v); b != nil {
 			c.read.Policy, c.read.Model = later(c.read.Policy, b.Policy), later(c.read.Model, b.Model)
 		}
 	}
