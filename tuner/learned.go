@@ -230,8 +230,8 @@ func (c *Comm) readLearned(path string) (rows []byte, err error) {
 	}
 	rows, ours := bytes.CutPrefix(text, []byte(learnedHeader))
 	if !ours {
-		return nil, fmt.Errorf("its first line is not %q, as the library writes it: a policy of your own belongs into %s",
-			strings.TrimSpace(learnedHeader), EnvConfigFile)
+		return nil, fmt.Errorf("its first line is not %q, as the library writes it (a policy of your own belongs into "+
+			"%s)", strings.TrimSpace(learnedHeader), EnvConfigFile)
 	}
 	for line := range bytes.Lines(rows) { // the comments above rows
 		if _, of, named := bytes.Cut(line, []byte(", machine ")); named &&

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Bundle is a version of the policy as ranks pass it on: the files that it is made from. A rank that has no
@@ -32,12 +33,12 @@ type bundleHead struct {
 
 // Encode returns the content of a version; DecodeBundle reads it.
 func (b Bundle) Encode() []byte {
-	head, err := json.Marshal(bundleHead{b.Policy.Name, b.Model.Name, b.Added.Name, len(b.Policy.Text), len(b.Model.Text),
-		len(b.Added.Text)})
+	head, err := json.Marshal(bundleHead{b.Policy.Name, b.Model.Name, b.Added.Name,
+		len(b.Policy.Text), len(b.Model.Text), len(b.Added.Text)})
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
-	return bytes.Join([][]byte{[]byte(bundleFormat), head, []byte("\n"), b.Policy.Text, b.Model.Text, b.Added.Text}, nil)
+	return slices.Concat([]byte(bundleFormat), head, []byte("\n"), b.Policy.Text, b.Model.Text, b.Added.Text)
 }
 
 // DecodeBundle reads the content of a version.

@@ -50,7 +50,8 @@ func (v *Version) String() string {
 	if v.engine == nil || err != nil {
 		return "NCCL's choice"
 	}
-	names := slices.DeleteFunc([]string{b.Policy.Name, b.Model.Name, b.Added.Name}, func(n string) bool { return n == "" })
+	names := []string{b.Policy.Name, b.Model.Name, b.Added.Name}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
 	return fmt.Sprintf("%s (version %.12s)", strings.Join(names, " with "), v.Meaning())
 }
 
