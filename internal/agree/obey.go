@@ -32,6 +32,9 @@ func (m *Member) obey(k uint64, d Decision, fromToken bool) {
 	}
 	m.dropStaged()
 	m.markObsolete()
+	if c.mine {
+		m.obsolete.add(c.Key()) // also where nobody acknowledges anything, so that no history is removed
+	}
 	if d.Frozen() {
 		m.next(frozen)
 		m.log(true, "change %d: %s; this communicator keeps version %.12s for good", k, d, m.versions.current.Meaning)

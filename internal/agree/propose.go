@@ -65,6 +65,9 @@ func (m *Member) propose(k uint64) time.Duration {
 	}
 	if !bytes.Equal(stands, mine) { // another rank was first
 		m.obsolete.add(token)
+		if first, err := decode[Proposal](stands); err == nil && first.Key() != proposed.Key() {
+			m.obsolete.add(proposed.Key())
+		}
 	}
 	return m.adopt(k, stands)
 }

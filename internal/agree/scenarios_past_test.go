@@ -136,6 +136,26 @@ func TestScenario55ManyChanges(t *testing.T) {
 	}
 }
 
+// Where no call is made nobody acknowledges a change: each edit takes the place of the one before, and its content is
+// removed with it.
+func TestScenario55EditsWithoutCalls(t *testing.T) {
+	t.Parallel()
+	try(t, 5, func(seed uint64) plan {
+		p := usual(seed)
+		p.longest, p.calls, p.pace = 0, 2, every(time.Minute)
+		for i := range 20 {
+			p.saved(time.Duration(1+i)*time.Second, string(rune('a'+i)), i%3)
+		}
+		p.events = []event{{20 * time.Second, func(w *world) {
+			kept := slices.DeleteFunc(records(w.store), func(key string) bool { return !strings.Contains(key, "/v/") })
+			if n := w.proposals(); n < 5 || len(kept) > 1 {
+				w.check.violation(0, "of %d changes the contents of %d: %q", n, len(kept), kept)
+			}
+		}}}
+		return p
+	}, func(*testing.T, *world) {})
+}
+
 // Where all calls are alike a change is tried once, and again only after another call.
 func TestScenario56AlikeWaitsForAnotherCall(t *testing.T) {
 	t.Parallel()
