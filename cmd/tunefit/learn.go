@@ -25,15 +25,7 @@ import (
 type learned struct {
 	File string `json:"file"`
 	trial.Evidence
-	job   int // the directory that it is from, counted
-	alike int // communicators of this kind
-}
-
-// compareKind puts large communicators first. It is 0 for those that do the same in one job, as those of data parallel
-// training do.
-func (l learned) compareKind(o learned) int {
-	return cmp.Or(o.Comm.Compare(l.Comm), cmp.Compare(l.Name, o.Name), cmp.Compare(l.NCCL, o.NCCL),
-		cmp.Compare(l.Machine, o.Machine))
+	job int // the directory that it is from, counted
 }
 
 func learnCommand() *cobra.Command {
@@ -45,11 +37,11 @@ func learnCommand() *cobra.Command {
 		Long: `Print what a job has learned from the time of its own steps. DIR is the directory of
 ` + tuner.EnvLearn + `. The job may still be running.
 
-It prints a line for each communicator: how long it has tried, what gains most, how
-many shapes are settled, and what trying has cost. A shape is a collective and a
-range of sizes. A table follows: what each configuration does to the time of a step,
-against NCCL's choice, with an interval of 95 %, and what is still open. Of
-communicators of one kind it shows the table of the one that has tried most.
+It prints a line for each communicator, or for all that try the same: how long it has
+tried, what gains most, how many shapes are settled, and what trying has cost. A shape
+is a collective and a range of sizes. A table follows: what each configuration does to
+the time of a step, against NCCL's choice, with an interval of 95 %, and what is still
+open.
 
 --report writes the same as a page for a browser, with a plot of the intervals.
 
@@ -127,7 +119,8 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 		return nil, fmt.Errorf("%s: no job has left what it learned here (it needs %s=%s)", dir, tuner.EnvLearn, dir)
 	}
 	slices.SortStableFunc(all, func(a, b learned) int {
-		return cmp.Or(a.compareKind(b), cmp.Compare(b.Blocks, a.Blocks), a.Began.Compare(b.Began))
+		return cmp.Or(b.Comm.Compare(a.Comm), cmp.Compare(a.Name, b.Name), cmp.Compare(a.NCCL, b.NCCL),
+			cmp.Compare(b.Blocks, a.Blocks), a.Began.Compare(b.Began))
 	})
 	return all, errors.Join(failed...)
 }

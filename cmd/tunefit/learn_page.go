@@ -27,7 +27,7 @@ func writeLearnedPage(w io.Writer, all []learned) error {
 	err := learnTemplate.Execute(&out, struct {
 		Style template.CSS
 		All   []learned
-	}{template.CSS(report.Style()), kinds(all)})
+	}{template.CSS(report.Style()), all})
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,7 @@ import (
 
 // title names the communicator.
 func title(l learned) string {
-	text := strings.TrimSpace(l.Comm.String() + " " + l.Name)
-	if l.alike > 1 {
-		text += fmt.Sprintf(" (%d alike)", l.alike)
-	}
-	return text
+	return strings.TrimSpace(l.Comm.String() + " " + l.Name)
 }
 
 // armVerdict says what is known of the i-th arm, in words.
@@ -29,8 +25,8 @@ func armVerdict(f trial.Factor, i int) string {
 		return "NCCL's choice, hardly tried: the others' figures may all be off by as much"
 	case i == 0:
 		return "NCCL's choice"
-	case a.Dropped == "worse" && a.Effect < -trial.Surely*a.Error:
-		return "faster, but not the fastest: dropped"
+	case a.Dropped == "worse" && a.Effect < 0:
+		return "not the fastest: dropped"
 	case a.Dropped == "worse":
 		return "slower: dropped"
 	case a.Dropped != "":
@@ -45,17 +41,6 @@ func armVerdict(f trial.Factor, i int) string {
 	return "open"
 }
 
-// kinds returns the first communicator of each kind, which counts the others.
-func kinds(all []learned) (first []learned) {
-	for i, l := range all {
-		if i == 0 || l.compareKind(all[i-1]) != 0 {
-			first = append(first, l)
-		}
-		first[len(first)-1].alike++
-	}
-	return first
-}
-
 func writeLearned(w io.Writer, all []learned) error {
 	for i := range all {
 		line := learning.Headline(all[i].Evidence)
@@ -64,7 +49,7 @@ func writeLearned(w io.Writer, all []learned) error {
 		}
 		fmt.Fprintln(w, line)
 	}
-	for _, l := range kinds(all) {
+	for _, l := range all {
 		e := l.Evidence
 		fmt.Fprintf(w, "\n%s, NCCL %s, machine %s, %s to %s: %s\n", title(l), cmp.Or(e.NCCL, "not known"),
 			cmp.Or(e.Machine, "not known"), e.Began.Format("2006-01-02 15:04"), e.At.Format("2006-01-02 15:04"),
