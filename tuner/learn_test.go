@@ -213,6 +213,11 @@ func TestLearnedIsKept(t *testing.T) {
 		t.Errorf("%q, %q", b.Policy.Text, b.Added.Text)
 	}
 	path := filepath.Join(dir, LearnedFile)
+	write(t, path, strings.TrimSuffix(string(text), "\n")) // as an editor may leave it
+	c.learned = nil
+	if v, err := c.with(c.withLearned(base), e.Factors, []int{1}); err != nil || len(v.Engine().Policy.Rules) != 3 {
+		t.Errorf("%v: a row that is tried is not a line of its own", err)
+	}
 	for other, says := range map[string]string{
 		strings.ReplaceAll(string(text), "machine ", "machine x"): "INFO TUNER/Go: " + path + " is not used: it is of another machine, x",
 		"collective,algorithm\nallreduce,ring\n":                  "WARN TUNER/Go: " + path + " is not used: its first line is not \"collective,min",

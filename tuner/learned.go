@@ -243,5 +243,8 @@ func (c *Comm) readLearned(path string) (rows []byte, err error) {
 	if _, err := policy.ReadCSV(LearnedFile, text); err != nil {
 		return nil, err
 	}
+	if n := len(rows); n > 0 && rows[n-1] != '\n' {
+		rows = append(rows, '\n') // rows that are tried follow
+	}
 	return rows, nil
 }
