@@ -13,21 +13,22 @@ type column struct {
 	aliases []string // other names for it
 	// read puts into the rule what a field says. A field that restricts nothing is not read: the rule
 	// keeps what anyRule has. nil: nothing depends on the column.
-	read func(r *reader, text string, to *Rule) error
-	asks bool // for something; a row with algorithm default must not
+	read   func(r *reader, text string, to *Rule) error
+	asks   bool // for something; a row with algorithm default must not
+	needed bool // a row must not end before it
 }
 
 // columns are all columns. Without a header a file has the first ten, in this order: the format of
 // NCCL's example tuner and of RCCL.
 var columns = []*column{
-	{name: "collective", aliases: []string{"collective_type", "coll_type", "coll"}, read: readColl},
-	{name: "min_bytes", read: size("min_bytes", func(r *Rule) *uint64 { return &r.Bytes.Min })},
-	{name: "max_bytes", read: size("max_bytes", func(r *Rule) *uint64 { return &r.Bytes.Max })},
-	{name: "algorithm", aliases: []string{"algo"}, read: readAlgorithm},
-	{name: "protocol", aliases: []string{"proto"}, read: readProtocol, asks: true},
-	{name: "channels", aliases: []string{"n_channels"}, read: readChannels, asks: true},
-	{name: "nodes", aliases: []string{"n_nodes"}, read: Nodes.read},
-	{name: "ranks", aliases: []string{"n_ranks"}, read: Ranks.read},
+	{name: "collective", aliases: []string{"collective_type", "coll_type", "coll"}, read: readColl, needed: true},
+	{name: "min_bytes", read: size("min_bytes", func(r *Rule) *uint64 { return &r.Bytes.Min }), needed: true},
+	{name: "max_bytes", read: size("max_bytes", func(r *Rule) *uint64 { return &r.Bytes.Max }), needed: true},
+	{name: "algorithm", aliases: []string{"algo"}, read: readAlgorithm, needed: true},
+	{name: "protocol", aliases: []string{"proto"}, read: readProtocol, asks: true, needed: true},
+	{name: "channels", aliases: []string{"n_channels"}, read: readChannels, asks: true, needed: true},
+	{name: "nodes", aliases: []string{"n_nodes"}, read: Nodes.read, needed: true},
+	{name: "ranks", aliases: []string{"n_ranks"}, read: Ranks.read, needed: true},
 	{name: "pipe_ops", aliases: []string{"num_pipe_ops"}, read: PipeOps.read},
 	{name: "reg_buff", read: RegBuff.read},
 	{name: "ranks_per_node", read: RanksPerNode.read},
@@ -45,7 +46,6 @@ func mostPerRank(r *Rule) *uint64  { return &r.BytesPerRank.Max }
 
 const (
 	headerlessColumns = 10
-	mandatoryColumns  = 8 // of these: each row must have them
 	beyondColumn      = "(beyond the last column)"
 )
 

@@ -23,19 +23,7 @@ const maxProblems = 1000
 // readFile reads a whole file. If there is any problem, its rules must not be used.
 func readFile(file string, data []byte) *reader {
 	r := &reader{file: file, conditions: map[string]*when.Condition{}}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
-		r.fail(1, 0, errors.New("the file is UTF-16 (allowed: UTF-8)"))
-		return r
-	}
-	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
-		r.fail(1, 0,
-			errors.New("the file is JSON (allowed: a policy in CSV; a cost model is named by NCCL_TUNER_MODEL_FILE, "+
-				"or --model)"))
-		return r
-	}
-	r.readHeader(data)
-	r.readRows(data)
+	r.readRows(r.open(data))
 	if r.full() {
 		r.fail(r.problems[len(r.problems)-1].Line, 0,
 			fmt.Errorf("%d problems up to here; the rest of the file is not read", maxProblems))
@@ -47,7 +35,8 @@ func readFile(file string, data []byte) *reader {
 type reader struct {
 	file string
 	header
-	headerLine int // 0 without a header
+	headerLine int  // 0 without a header
+	json       bool // the file is JSON, which has no columns
 
 	rules      []Rule                     // in the file's order
 	conditions map[string]*when.Condition // by their text: rows with equal ones share it
@@ -58,7 +47,28 @@ type reader struct {
 func (r *reader) full() bool { return len(r.problems) >= maxProblems }
 
 func (r *reader) fail(line, column int, err error) {
+	if r.json {
+		column = 0
+	}
 	r.problems = append(r.problems, Problem{r.file, line, column, err.Error()})
+}
+
+// open finds the columns, and returns the text of the table.
+func (r *reader) open(data []byte) []byte {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	switch {
+	case bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")):
+		r.fail(1, 0, errors.New("the file is UTF-16 (allowed: UTF-8)"))
+		return nil
+	case bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")):
+		return r.rulesAsCSV(data)
+	}
+	r.readHeader(data)
+	if r.headerLine == 0 && ncclxRow.Match(data) {
+		r.header = ncclxColumns
+		return unquoted.ReplaceAll(data, []byte(`"$1"`))
+	}
+	return data
 }
 
 // readHeader finds the columns. A first row that names any column is a header: no column's name is

@@ -57,11 +57,6 @@ func (c *fieldReader) readRule(rule *Rule) {
 			suggest.Quote(text)))
 		return
 	}
-	if text := c.field("min_bytes"); strings.HasPrefix(text, "[") || strings.HasPrefix(text, "(") {
-		c.fail("min_bytes", fmt.Errorf("%s is part of an interval, as NCCLX writes them (allowed: a number of bytes; "+
-			"docs/CSV.md says how to write NCCLX's rules here)", suggest.Quote(text)))
-		return
-	}
 	c.checkLength()
 	*rule = anyRule
 	rule.Line = c.line
@@ -93,8 +88,11 @@ func (c *fieldReader) checkLength() {
 	}
 	want := fmt.Sprintf("%d, as in the header", len(inFile))
 	if c.r.headerLine == 0 {
-		want = fmt.Sprintf("%d to %d: %s; more columns need a header row", mandatoryColumns, headerlessColumns,
-			strings.Join(names(inFile), ","))
+		needed := slices.IndexFunc(inFile, func(col *column) bool { return !col.needed })
+		want = fmt.Sprintf("%d to %d: %s", needed, len(inFile), strings.Join(names(inFile), ","))
+		if len(inFile) == headerlessColumns {
+			want += "; more columns need a header row"
+		}
 	}
 	if c.beyond != "" {
 		c.r.fail(c.line, len(inFile)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)",
@@ -103,7 +101,7 @@ func (c *fieldReader) checkLength() {
 	}
 	length := c.length()
 	for _, col := range inFile[min(length, len(inFile)):] {
-		if slices.Contains(columns[:mandatoryColumns], col) {
+		if col.needed {
 			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", length, col.name,
 				want))
 			return

@@ -11,6 +11,7 @@ import (
 // Sheet is the text of a policy file by rows and fields, for tools that quote it. It does not change.
 type Sheet struct {
 	columns []string
+	json    bool             // the columns are not the file's
 	rows    map[int]sheetRow // by the line that they begin on
 }
 
@@ -22,12 +23,11 @@ type sheetRow struct {
 // ReadSheet finds the rows and fields of a file that ReadCSV accepts.
 func ReadSheet(text []byte) (*Sheet, error) {
 	r := &reader{}
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	r.readHeader(text)
+	text = r.open(text)
 	if len(r.problems) > 0 {
 		return nil, r.problems
 	}
-	s := &Sheet{columns: names(r.header), rows: map[int]sheetRow{}}
+	s := &Sheet{columns: names(r.header), json: r.json, rows: map[int]sheetRow{}}
 	in := csvtable.NewReader(bytes.NewReader(text))
 	line, start := 1, 0 // of what follows the last record
 	for {
@@ -49,11 +49,16 @@ func ReadSheet(text []byte) (*Sheet, error) {
 func (s *Sheet) Row(line int) string { return s.rows[line].text }
 
 // ColumnNumber returns which column of the file has that name, from 1; 0: none.
-func (s *Sheet) ColumnNumber(name string) int { return 1 + slices.Index(s.columns, name) }
+func (s *Sheet) ColumnNumber(name string) int {
+	if s.json {
+		return 0
+	}
+	return 1 + slices.Index(s.columns, name)
+}
 
 // Field returns a row's field of a column, without quotes and the white space around it; "" where there is none.
 func (s *Sheet) Field(line int, column string) string {
-	i, fields := s.ColumnNumber(column)-1, s.rows[line].fields
+	i, fields := slices.Index(s.columns, column), s.rows[line].fields
 	if i < 0 || i >= len(fields) {
 		return ""
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -46,6 +47,11 @@ func TestSheet(t *testing.T) {
 	}
 }
 
+// unquote takes out quotes and blanks: intervals of NCCLX's rules have others in a sheet than in the file.
+func unquote(text []byte) []byte {
+	return []byte(strings.NewReplacer(`"`, "", " ", "", "\t", "").Replace(string(text)))
+}
+
 // Whatever ReadCSV accepts has a sheet with the fields of its rules.
 func FuzzReadSheet(f *testing.F) {
 	files, _ := filepath.Glob("testdata/bad/*.csv")
@@ -56,6 +62,8 @@ func FuzzReadSheet(f *testing.F) {
 		}
 		f.Add(text)
 	}
+	f.Add([]byte("allreduce,[0,1],ring,ll,-1,(1,),*\n#\nallreduce, (1,) ,ring,ll,-1,*,8,0"))
+	f.Add([]byte(`{"rules": [{"filter": {"collective": "reduce"}, "config": {"algorithm": "ring", "protocol": "ll"}}]}`))
 	f.Add([]byte("\ufeffallreduce,0,inf,ring,ll,-1,2,16\r\n \t# x\r\n\"allreduce\",0,inf,\"ring\n\",ll,-1,2,16"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := ReadCSV("fuzz.csv", text)
@@ -67,7 +75,7 @@ func FuzzReadSheet(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, r := range p.Rules {
-			if row := s.Row(r.Line); row == "" || !bytes.Contains(text, []byte(row)) {
+			if row := s.Row(r.Line); row == "" || !s.json && !bytes.Contains(unquote(text), unquote([]byte(row))) {
 				t.Fatalf("line %d: %q", r.Line, row)
 			}
 			if coll := s.Field(r.Line, "collective"); r.Coll >= 0 {

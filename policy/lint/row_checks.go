@@ -147,7 +147,7 @@ func (c *check) bound(r *row) {
 			continue
 		}
 		c.report(bound4GiB, r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column,
-			c.sheet.Field(r.Line, b.column))
+			cmp.Or(c.sheet.Field(r.Line, b.column), strconv.FormatUint(b.sizes.Max, 10)))
 	}
 }
 

@@ -173,6 +173,8 @@ func Sniff(head []byte) (s sniffed) {
 			s.Kind = kindTrial
 		case has(`"lat"`) && has(`"bw"`):
 			s.Kind = KindTuning
+		case has(`"rules"`) && has(`"filter"`): // NCCLX's
+			s.Kind = KindPolicy
 		case has(`"nccl_version"`), has(`"out_of_place"`), has(`"results"`), has(`"args"`) && has(`"version"`):
 			s.Kind = KindResults
 		default:
@@ -241,7 +243,7 @@ func (s *sniffed) table(line string, separator rune) bool {
 		return false
 	case count(sweepColumns) >= 2:
 		s.Kind = KindSweep
-	case count(policyColumns) >= 2, err == nil && len(fields) >= 8:
+	case count(policyColumns) >= 2, err == nil && len(fields) >= 7:
 		s.Kind = KindPolicy
 	default:
 		return false

@@ -58,6 +58,8 @@ func TestKindsOfTexts(t *testing.T) {
 		"<< EOF\n":                                                                    KindUnknown,
 		"{\"nodes\": {\"1\": {\"lat\": [], \"bw\": []}}}":                             KindTuning,
 		"{\"a\": 1}":                                    kindJSON,
+		"{\"rules\": [{\"filter\": {}}]}":               KindPolicy,
+		"allgather,*,ring,ll128,-1,*,*\n":               KindPolicy,
 		"\x7fELF\x02\x01\x01\x00\x00":                   kindBinary,
 		"\x28\xb5\x2f\xfd\x04":                          KindPacked,
 		"\xff\xfec\x00o\x00":                            KindUnknown,

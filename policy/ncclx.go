@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+)
+
+// The tuner in NCCLX has rules of its own: CSV without a header, whose intervals have commas without quotes, or JSON.
+// Sources are named in docs/CSV.md.
+
+// ncclxColumns are the columns of its CSV. They are set before the first file is read, because some of them are found
+// by name.
+var ncclxColumns = header{
+	columnNamed("collective"),
+	{name: "bytesPerRank", read: readBytesPerRank, needed: true},
+	columnNamed("algorithm"),
+	columnNamed("protocol"),
+	columnNamed("channels"),
+	{name: "nNodes", read: readCount("nNodes", Nodes), needed: true},
+	{name: "nLocalRanks", read: readCount("nLocalRanks", RanksPerNode), needed: true},
+	{name: "chunkSize", read: readChunkSize},
+}
+
+var (
+	// ncclxRow is how a row begins that only NCCLX's tuner can read.
+	ncclxRow = regexp.MustCompile(`(?m)^[ \t]*\w+[ \t]*,[ \t]*"?([\[(]|\*[ \t]*,[ \t]*(` +
+		strings.Join(nccl.Algos.Known, "|") + `)\b)`)
+	unquoted = regexp.MustCompile(`[ \t]*"?([\[(][^\[\]()"\n]*[\])])"?[ \t]*`)
+	interval = regexp.MustCompile(`^([\[(])\s*(\d*)\s*,\s*(\d*)\s*([\])])$`)
+)
+
+// rulesAsCSV returns rules in JSON as CSV with ncclxColumns. Each stands on the line on which it begins, or on the next
+// one that is free.
+func (r *reader) rulesAsCSV(data []byte) []byte {
+	in := json.NewDecoder(bytes.NewReader(data))
+	in.UseNumber()
+	in.DisallowUnknownFields()
+	for _, begin := range []json.Token{json.Delim('{'), "rules", json.Delim('[')} {
+		if token, err := in.Token(); err != nil || token != begin {
+			r.fail(1, 0, errors.New(`the file is JSON (allowed: a policy in CSV, or NCCLX's {"rules": [...]}; a cost `+
+				`model is named by NCCL_TUNER_MODEL_FILE, or --model)`))
+			return nil
+		}
+	}
+	r.header, r.json = ncclxColumns, true
+	line, read := 1, 0
+	lineAt := func(offset int64) int {
+		line, read = line+bytes.Count(data[read:offset], []byte("\n")), int(offset)
+		return line
+	}
+	var table bytes.Buffer
+	out, written := csv.NewWriter(&table), 0
+	for in.More() && !r.full() {
+		at := in.InputOffset()
+		begins := lineAt(at + int64(max(0, bytes.IndexByte(data[at:], '{'))))
+		var rule struct{ Filter, Config map[string]any }
+		if err := in.Decode(&rule); err != nil {
+			r.fail(begins, 0, fmt.Errorf(`the rule that begins here: %w (needed: {"filter": {...}, "config": {...}})`,
+				err))
+			return nil
+		}
+		fields := r.ruleFields(begins, rule.Filter, rule.Config)
+		table.WriteString(strings.Repeat("\n", max(begins-1-written, 0)))
+		_ = out.Write(fields) // into memory
+		out.Flush()
+		written = max(begins, written+1)
+	}
+	for _, end := range []json.Token{json.Delim(']'), json.Delim('}'), nil} {
+		if token, err := in.Token(); token != end || end == nil && err != io.EOF {
+			r.fail(lineAt(in.InputOffset()), 0, errors.New(`more than rules (allowed: {"rules": [...]})`))
+			break
+		}
+	}
+	return table.Bytes()
+}
+
+// ruleFields returns the fields of a rule in the order of ncclxColumns.
+func (r *reader) ruleFields(line int, filter, config map[string]any) []string {
+	fields := make([]string, len(ncclxColumns))
+	take := func(from map[string]any, object string, columns ...string) {
+		for _, key := range slices.Sorted(maps.Keys(from)) {
+			text := fmt.Sprint(from[key])
+			_, isText := from[key].(string)
+			_, isNumber := from[key].(json.Number)
+			switch {
+			case !slices.Contains(columns, key):
+				r.fail(line, 0, fmt.Errorf("unknown key %s in %s (%sallowed: %s)", suggest.Quote(key), object,
+					suggest.DidYouMean(key, columns), strings.Join(columns, ", ")))
+			case !isText && !isNumber, strings.ContainsAny(text, "#\"\r\n"):
+				r.fail(line, 0, fmt.Errorf("%s is %s (allowed: a number, or a text in quotes)", key,
+					suggest.Quote(text)))
+			default:
+				fields[ncclxColumns.columnNumber(key)-1] = text
+			}
+		}
+	}
+	take(filter, "filter", "collective", "bytesPerRank", "nNodes", "nLocalRanks")
+	take(config, "config", "algorithm", "protocol", "channels", "chunkSize")
+	for _, key := range []string{"collective", "algorithm", "protocol"} {
+		if strings.TrimSpace(fields[ncclxColumns.columnNumber(key)-1]) == "" {
+			r.fail(line, 0, fmt.Errorf("the rule has no %s", key))
+		}
+	}
+	return fields
+}
+
+// readRange reads a whole number, or an interval of such.
+func readRange(name, text string, least uint64) (r nccl.Range, err error) {
+	part := interval.FindStringSubmatch(text)
+	if part == nil {
+		part = []string{"", "[", text, text, "]"}
+	}
+	number := func(digits string, unbounded, beyond uint64) uint64 {
+		if digits == "" {
+			return unbounded
+		}
+		n, failed := strconv.ParseInt(digits, 10, 64)
+		if failed != nil || n < 0 || n == 0 && beyond > 1 {
+			err = fmt.Errorf("%s is %s (allowed: a whole number, an interval of such as [2,8], (1,8) or (1,), or *)",
+				name, suggest.Quote(text))
+		}
+		return uint64(n) + beyond
+	}
+	open := map[string]uint64{"(": 1, ")": math.MaxUint64} // what to add to an end that does not belong to it
+	r = nccl.Range{Min: number(part[2], 0, open[part[1]]), Max: number(part[3], nccl.Inf, open[part[4]])}
+	if err == nil && (r.Min > r.Max || r.Max < least) {
+		err = fmt.Errorf("%s is %s: the row matches nothing", name, text)
+	}
+	return r, err
+}
+
+func readBytesPerRank(_ *reader, text string, to *Rule) (err error) {
+	to.BytesPerRank, err = readRange("bytesPerRank", text, 0)
+	return err
+}
+
+// readCount reads which values of a number a rule wants: one, or an interval, which becomes a condition.
+func readCount(name string, n Number) func(*reader, string, *Rule) error {
+	return func(r *reader, text string, to *Rule) error {
+		want, err := readRange(name, text, 1)
+		switch {
+		case err != nil:
+			return err
+		case want.Min == want.Max && want.Max <= maxNumber:
+			to.Numbers[n] = int32(want.Min)
+			return nil
+		}
+		condition := fmt.Sprintf("%s >= %d", n, want.Min)
+		if want.Max != nccl.Inf {
+			condition += fmt.Sprintf(" && %s <= %d", n, want.Max)
+		}
+		if to.When != nil {
+			condition = to.When.String() + " && " + condition
+		}
+		return readWhen(r, condition, to)
+	}
+}
+
+func readChunkSize(r *reader, text string, to *Rule) error {
+	if text == "0" { // NCCLX's word for none
+		return nil
+	}
+	return readChunkBytes(r, text, to)
+}
