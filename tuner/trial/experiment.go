@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/mat"
 )
 
 // An experiment finds what each arm of several factors does to a job's steps. In each block every factor takes
@@ -24,7 +26,7 @@ type experiment struct {
 	hurt   bool      // a block since then was surely bad
 	// The budget is spent: until the leaders have earned some of it, nothing else is tried.
 	resting bool
-	column  [][]int // of an arm in estimate; -1 for NCCL's choice
+	column  []int // in the estimate, of each factor's first arm
 	// What earlier jobs have tried.
 	earlier struct {
 		blocks, steps int
@@ -52,12 +54,13 @@ const (
 	toBeKnown   = 5     // blocks of NCCL's choice: without them nothing tells the level of the others
 	toBeWorse   = 2     // after so many blocks: in one, two arms may look as bad for the sake of one
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
-	notWorth    = 0.001 // of a step: what ends the experiment if no more can be gained
+	notWorth    = 0.003 // of a step: what ends the experiment if no more can be gained
 	bad         = 0.05  // of a step: a block that is surely so much slower is left at once
 	mostBlocks  = 2000
 
-	// Time drifts from block to block. wander is the variance of that, in variances of a block's mean.
-	wander = 0.2
+	// Time drifts from block to block: how much of a block's difference from the level is taken for that.
+	wander        = 0.36
+	leastVariance = 1e-8 // of a block's mean
 	// The budget is a share of the steps of all blocks so far, or of so many blocks at the beginning.
 	budgetBlocks = 400
 )
@@ -67,15 +70,13 @@ func newExperiment(seed uint64, budget float64, factors []Factor) *experiment {
 	e := &experiment{seed: seed, budget: budget, factors: factors}
 	n := 0
 	for _, f := range factors {
-		columns := make([]int, len(f.Arms))
-		columns[0] = -1
-		for i := 1; i < len(columns); i++ {
-			columns[i] = n
-			n++
-		}
-		e.column = append(e.column, columns)
+		e.column = append(e.column, n)
+		n += len(f.Arms)
 	}
 	e.fit = newEstimate(n)
+	for _, c := range e.column {
+		e.fit.known[c] = knowledge{0, leastVariance} // NCCL's choice
+	}
 	return e
 }
 
@@ -142,12 +143,12 @@ func (e *experiment) past(block int64) {
 	}
 }
 
-// row is a block's indicators.
+// row is a block's indicators. NCCL's choice has none: all effects are against it.
 func (e *experiment) row(arms []int) []float64 {
-	x := make([]float64, len(e.fit.effect))
+	x := make([]float64, len(e.fit.known))
 	for i, k := range arms {
-		if c := e.column[i][k]; c >= 0 {
-			x[c] = 1
+		if k > 0 {
+			x[e.column[i]+k] = 1
 		}
 	}
 	return x
@@ -188,20 +189,8 @@ func (e *experiment) judge() {
 
 // difference is by how much an arm is slower than another one, and the standard error of that.
 func (e *experiment) difference(factor, arm, than int) (by, err float64) {
-	a, b := e.column[factor][arm], e.column[factor][than]
-	var variance float64
-	if a >= 0 {
-		by += e.fit.effect[a]
-		variance += e.fit.covariance.At(a, a)
-	}
-	if b >= 0 {
-		by -= e.fit.effect[b]
-		variance += e.fit.covariance.At(b, b)
-	}
-	if a >= 0 && b >= 0 {
-		variance -= 2 * e.fit.covariance.At(a, b)
-	}
-	return by, math.Sqrt(max(variance, 0))
+	a, b, all := e.column[factor]+arm, e.column[factor]+than, e.fit.covariance
+	return e.fit.effect.AtVec(a) - e.fit.effect.AtVec(b), math.Sqrt(max(all.At(a, a)+all.At(b, b)-2*all.At(a, b), 0))
 }
 
 // surelyBad reports that the open block is much slower than the fastest of the latest blocks.
@@ -234,9 +223,8 @@ func (e *experiment) goOn(from Evidence) (same bool) {
 			if known == nil {
 				continue
 			}
-			*a = *known
-			if c := e.column[i][k]; c >= 0 && a.Error > 0 {
-				e.fit.known[c] = knowledge{math.Log1p(a.Effect), a.Error * a.Error}
+			if *a = *known; a.Error > 0 {
+				e.fit.known[e.column[i]+k] = knowledge{math.Log1p(a.Effect), a.Error * a.Error}
 			}
 		}
 		f.Settle()
@@ -259,21 +247,12 @@ func (e *experiment) gainable() (sum float64) {
 		for k, a := range f.Arms {
 			if a.Dropped == "" && k != leaders[i] {
 				by, err := e.difference(i, k, leaders[i])
-				most = max(most, expectedGain(by, err))
+				most = max(most, err-by)
 			}
 		}
 		sum += most
 	}
 	return sum
-}
-
-// expectedGain is the mean of what a normal value lies below 0 by.
-func expectedGain(mean, err float64) float64 {
-	if err == 0 {
-		return max(-mean, 0)
-	}
-	z := mean / err
-	return err*math.Exp(-z*z/2)/math.Sqrt(2*math.Pi) - mean*math.Erfc(z/math.Sqrt2)/2
 }
 
 // lost is how many steps trying has cost so far.
@@ -286,9 +265,7 @@ func (e *experiment) lost() (steps float64) {
 
 func (e *experiment) predicted(arms []int) (effect float64) {
 	for i, k := range arms {
-		if c := e.column[i][k]; c >= 0 {
-			effect += e.fit.effect[c]
-		}
+		effect += e.fit.effect.AtVec(e.column[i] + k)
 	}
 	return effect
 }
@@ -311,66 +288,35 @@ func (e *experiment) over() string {
 }
 
 // estimate fits effects to all blocks. The logarithm of a block's step time is a level that wanders, plus the effects
-// of its arms, plus noise. A filter takes off the level that the blocks before tell, from times and indicators alike.
-// What is left are differences from the blocks before with independent errors, which least squares fit.
+// of its arms, plus noise. The level is the mean of the blocks before, the latest counting most. It is taken off from
+// times and indicators alike.
 func (e *experiment) estimate() {
-	if len(e.blocks) == 0 {
-		e.fit.solve(nil, nil)
+	n := len(e.fit.known)
+	if n == 0 {
 		return
 	}
-	noise := e.noise()
-	var rows [][]float64
-	var values []float64
-	var level []float64
-	var certainty float64
-	var before tried
+	var rows []*mat.VecDense
+	var values, level []float64
+	var kind uint64
+	least := leastVariance
 	for _, b := range e.blocks {
+		least += b.variance / 4 / float64(len(e.blocks))
 		z := append(e.row(b.arms), b.mean)
-		variance := noise.of(b)
-		if level == nil || b.kind != before.kind {
-			level, certainty = z, variance
-		} else {
-			certainty += wander * noise.block * min(max(float64(b.block-before.block), 1), 20)
-			f := certainty + variance
-			k := certainty / f
-			v := make([]float64, len(z))
-			next := make([]float64, len(z))
-			for i := range z {
-				v[i] = (z[i] - level[i]) / math.Sqrt(f)
-				next[i] = level[i] + k*(z[i]-level[i])
-			}
-			level, certainty = next, certainty*(1-k)
-			rows, values = append(rows, v[:len(v)-1]), append(values, v[len(v)-1])
+		if level == nil || b.kind != kind {
+			level, kind = z, b.kind
+			continue
 		}
-		before = b
+		for i := range z {
+			z[i] -= level[i]
+			level[i] += wander * z[i]
+		}
+		rows, values = append(rows, mat.NewVecDense(n, z[:n])), append(values, z[n])
 	}
-	e.fit.solve(rows, values)
-	for i := range e.factors {
-		for k := range e.factors[i].Arms {
-			if c := e.column[i][k]; c >= 0 {
-				a := &e.factors[i].Arms[k]
-				a.Effect, a.Error = math.Expm1(e.fit.effect[c]), math.Sqrt(e.fit.covariance.At(c, c))
-			}
+	e.fit.solve(rows, values, least)
+	for i, f := range e.factors {
+		for k := range f.Arms[1:] {
+			a, c := &f.Arms[1+k], e.column[i]+1+k
+			a.Effect, a.Error = math.Expm1(e.fit.effect.AtVec(c)), math.Sqrt(e.fit.covariance.At(c, c))
 		}
 	}
-}
-
-// spread is the noise of blocks.
-type spread struct {
-	step, block float64 // variance of a step's mean times the number of steps; of a block's mean, in the mean
-}
-
-func (s spread) of(b tried) float64 { return s.step / float64(b.steps) }
-
-func (e *experiment) noise() (s spread) {
-	var all []float64
-	steps := 0.0
-	for _, b := range e.blocks {
-		all = append(all, b.variance*float64(b.steps))
-		steps += float64(b.steps) / float64(len(e.blocks))
-	}
-	slices.Sort(all)
-	s.step = max(all[len(all)/2], 1e-12)
-	s.block = s.step / steps
-	return s
 }

@@ -9,100 +9,72 @@ import (
 
 // An estimate holds effects and their covariance.
 type estimate struct {
-	effect     []float64
+	effect     *mat.VecDense
 	covariance *mat.SymDense
 	known      []knowledge // of earlier jobs
-	prior      float64     // variance of effects, as far as is known: it makes the ridge
+	prior      float64     // variance of effects, as far as is known
 }
 
 // knowledge is an effect and its variance; 0: nothing is known.
 type knowledge struct{ effect, variance float64 }
 
+// firstPrior is the standard deviation of effects, of a step, before anything is known.
+const firstPrior = 0.02
+
 func newEstimate(n int) estimate {
-	e := estimate{make([]float64, n), &mat.SymDense{}, make([]knowledge, n), firstPrior * firstPrior}
+	e := estimate{known: make([]knowledge, n), prior: firstPrior * firstPrior}
 	if n > 0 {
-		e.covariance = mat.NewSymDense(n, nil)
+		e.effect, e.covariance = mat.NewVecDense(n, nil), mat.NewSymDense(n, nil)
 	}
 	return e
 }
 
-// Standard deviations of effects, of a step: before anything is known, and the least.
-const (
-	firstPrior = 0.02
-	leastPrior = 0.0001
-)
-
-// tails bounds what one row may weigh: its residual counts up to so many standard deviations (Huber).
-const tails = 2.5
-
-// solve fits effects to rows of indicators whose errors have about the same variance, by least squares with a ridge.
-// Rows that are far off weigh less.
-func (e *estimate) solve(rows [][]float64, values []float64) {
-	n := len(e.effect)
-	if n == 0 {
-		return
+// solve fits effects to rows of indicators by least squares, with a ridge towards what is known. The errors of values
+// have about the same variance, at least a given one, which is not 0. A value counts up to so many standard deviations
+// from what is expected (tails).
+func (e *estimate) solve(rows []*mat.VecDense, values []float64, least float64) {
+	const tails = 2
+	n, clipped, noise := len(e.known), slices.Clone(values), least
+	for _, v := range values {
+		noise += v * v / float64(len(values))
 	}
-	scale := 1.0 // of the variance of errors
-	weights := make([]float64, len(rows))
-	for i := range weights {
-		weights[i] = 1
-	}
-	for range 3 {
-		a, b, ridge := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), make([]float64, n)
-		for i, k := range e.known { // a ridge towards what is known
-			ridge[i] = scale / e.prior
-			if k.variance > 0 {
-				ridge[i] = scale / k.variance
+	for range 4 {
+		a, b := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
+		for i, k := range e.known {
+			if k.variance == 0 {
+				k.variance = e.prior
 			}
-			a.SetSym(i, i, ridge[i])
-			b.SetVec(i, ridge[i]*k.effect)
+			a.SetSym(i, i, 1/k.variance)
+			b.SetVec(i, k.effect/k.variance)
 		}
 		for r, x := range rows {
-			for i, xi := range x {
-				if xi == 0 {
-					continue
-				}
-				b.SetVec(i, b.AtVec(i)+weights[r]*xi*values[r])
-				for j, xj := range x[:i+1] {
-					if xj != 0 {
-						a.SetSym(i, j, a.At(i, j)+weights[r]*xi*xj)
-					}
-				}
-			}
+			a.SymRankOne(a, 1/noise, x)
+			b.AddScaledVec(b, clipped[r]/noise, x)
 		}
 		var chol mat.Cholesky
 		chol.Factorize(a)
 		_ = chol.InverseTo(e.covariance) // an error only says that it is not accurate
-		mat.NewVecDense(n, e.effect).MulVec(e.covariance, b)
-		used := 0.0
-		for i := range ridge {
-			used += 1 - e.covariance.At(i, i)*ridge[i]
-		}
-		sum := 0.0
+		e.effect.MulVec(e.covariance, b)
+
+		squares, most := 0.0, tails*math.Sqrt(noise)
 		for r, x := range rows {
-			off := values[r]
-			for i, xi := range x {
-				off -= xi * e.effect[i]
-			}
-			sum += weights[r] * off * off
-			weights[r] = off
+			expected := mat.Dot(x, e.effect)
+			off := min(max(values[r]-expected, -most), most)
+			clipped[r] = expected + off
+			squares += off * off
 		}
-		scale = max(sum/max(float64(len(rows))-used, 1), 0.25)
-		for r, off := range weights {
-			weights[r] = min(1, tails*math.Sqrt(scale)/max(math.Abs(off), 1e-9))
-		}
-		e.covariance.ScaleSym(scale, e.covariance)
 		// The prior follows from the effects themselves, so that where nothing matters, noise is not taken for effects.
-		// What was not tried tells nothing of it: its variance is that of the prior.
-		spread, tried := 0.0, 0
-		for i, effect := range e.effect {
-			if slices.ContainsFunc(rows, func(x []float64) bool { return x[i] != 0 }) {
-				spread += effect*effect + e.covariance.At(i, i)
-				tried++
+		sum, told := 0.0, 0.0
+		for i, k := range e.known {
+			if k.variance == 0 {
+				variance := e.covariance.At(i, i)
+				share := 1 - variance/e.prior // of what is known now that the rows have told
+				sum, told = sum+share*(e.effect.AtVec(i)*e.effect.AtVec(i)+variance), told+share
 			}
 		}
-		if e.prior = leastPrior * leastPrior; tried > 0 {
-			e.prior += spread / float64(tried)
+		noise = max(squares/max(float64(len(rows))-told, 1), least)
+		if told > 0 {
+			e.prior = sum/told + leastVariance
 		}
 	}
 }
