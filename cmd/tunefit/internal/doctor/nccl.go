@@ -139,7 +139,7 @@ const withSymmetricKernels nccl.Version = 22703
 // peculiarities says what goes wrong with this library in this environment.
 func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding) {
 	if lib.NCCLX && d.env.Get(ncclxTuner) != "" {
-		found = append(found, failed("unset "+ncclxTuner,
+		found = append(found, failed("unset "+ncclxTuner+"; "+tuner.EnvConfigFile+" can name the same file",
 			"%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.Show(ncclxTuner)))
 	}
 	if lib.NCCL == symmetricPreview {
