@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/bits"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -49,10 +49,9 @@ type shapes struct {
 type shape struct {
 	nccl.Call
 	pipeOps int
-	choice  nccl.Cell // NoCell: not known, or not the same by all tables
-	ruled   bool      // a row or the model decides it
-	cells   uint32    // those worth trying by all tables
-	micros  [nccl.NumAlgos * nccl.NumProtos]float32
+	choice  nccl.Cell      // NoCell: not known, or not the same by all tables
+	ruled   bool           // a row or the model decides it
+	micros  nccl.CostTable // of what is worth trying by all tables
 }
 
 // add notes a call that is new, or has a new table. A question without pipelined operations is no call of its own
@@ -66,54 +65,54 @@ func (s *shapes) add(version string, q policy.Query, d policy.Decision) {
 	hash := agree.HashCall(int(q.Coll), q.Bytes, q.PipeOps)
 	choice, _ := q.Costs.NCCLChoice()
 	one := s.all[hash]
-	if one == nil && len(s.all) == mostShapes {
+	switch {
+	case one == nil && len(s.all) == mostShapes:
 		return
-	}
-	if one == nil {
-		one = &shape{Call: q.Call, pipeOps: q.PipeOps, choice: choice, cells: ^uint32(0)}
+	case one == nil:
+		one = &shape{Call: q.Call, pipeOps: q.PipeOps, choice: choice, micros: worthOf(q.Costs, choice)}
 		s.all[hash] = one
+	case one.choice != choice:
+		one.choice = nccl.NoCell
+	default:
+		one.micros = together(one.micros, worthOf(q.Costs, choice), func(a, b float32) float32 { return max(a, b) })
 	}
 	one.ruled = one.ruled || d.Rule >= 0 || d.Write
-	if choice != one.choice || !choice.Known() {
-		one.choice, one.cells = nccl.NoCell, 0
-		return
-	}
-	least := q.Costs.Micros[q.Costs.Index(choice)]
-	var worth uint32
+}
+
+// worthOf is what a table has of what is worth trying, NCCL's choice included.
+func worthOf(c nccl.Costs, choice nccl.Cell) (worth nccl.CostTable) {
 	for a, p := range nccl.Cells {
 		cell := nccl.Cell{Algo: a, Proto: p}
-		if !q.Costs.Offers(cell) {
-			continue
-		}
-		at := placeOf(cell)
-		if micros := q.Costs.Micros[q.Costs.Index(cell)]; micros <= worthTrying*least {
-			worth |= 1 << at
-			one.micros[at] = max(one.micros[at], micros)
+		worth[a][p] = nccl.Unavailable
+		if choice.Known() && c.Offers(cell) && c.Micros[c.Index(cell)] <= worthTrying*c.Micros[c.Index(choice)] {
+			worth[a][p] = c.Micros[c.Index(cell)]
 		}
 	}
-	one.cells &= worth
+	return worth
 }
 
-func placeOf(c nccl.Cell) int { return int(c.Algo)*nccl.NumProtos + int(c.Proto) }
-
-// counted is a shape of which a step has so many calls.
-type counted struct {
-	*shape
-	calls int
-}
-
-func (c counted) micros() float64 {
-	return float64(c.calls) * float64(c.shape.micros[placeOf(c.choice)])
+// together is what two tables say of the cells that both have.
+func together(a, b nccl.CostTable, of func(a, b float32) float32) nccl.CostTable {
+	for i, p := range nccl.Cells {
+		if a[i][p] < 0 || b[i][p] < 0 {
+			a[i][p] = nccl.Unavailable
+		} else {
+			a[i][p] = of(a[i][p], b[i][p])
+		}
+	}
+	return a
 }
 
 // kind is a factor while it is made: calls of neighbouring sizes that NCCL treats alike.
 type kind struct {
+	coll nccl.Coll
 	nccl.Range
-	most   counted // the shape that takes most time
-	cells  uint32  // worth trying for all of its shapes
-	calls  int     // in a step, of all its shapes
-	micros float64 // they take, as NCCL predicts
+	choice nccl.Cell
+	calls  int            // in a step
+	micros nccl.CostTable // that all of them take
 }
+
+func (k kind) predicted() float64 { return float64(k.micros[k.choice.Algo][k.choice.Proto]) }
 
 // factors returns what to try where a step takes so long and has so many of each call, those of the most time first,
 // and what is left out.
@@ -121,43 +120,18 @@ func (s *shapes) factors(took time.Duration, calls map[uint64]int, settled func(
 	all []trial.Factor, left []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var step []counted
-	for hash, n := range calls {
-		if one := s.all[hash]; one != nil {
-			step = append(step, counted{one, n})
-		}
-	}
-	slices.SortFunc(step, func(a, b counted) int {
-		return cmp.Or(cmp.Compare(a.Coll, b.Coll), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.pipeOps, b.pipeOps))
-	})
 	reasons := map[string]int{}
-	kinds := kindsOf(step, func(c counted) bool {
-		why := ""
-		switch {
-		case c.pipeOps > 1:
-			why = "calls in groups, which NCCL decides together"
-		case c.ruled:
-			why = "calls that the policy decides"
-		case !c.choice.Known():
-			why = "calls of which NCCL's choice is not known, or not always the same"
-		case settled(c.Coll, nccl.Range{Min: c.Bytes, Max: c.Bytes}):
-			why = "calls that an earlier job has tried"
-		default:
-			return true
-		}
-		reasons[why] += c.calls
-		return false
-	})
+	kinds, unused := s.kinds(calls, settled, reasons)
 	total, covered := 0.0, 0.0
 	for _, k := range kinds {
-		total += k.micros
+		total += k.predicted()
 	}
 	for _, k := range kinds {
 		if covered >= coveredTime*total || len(all) == mostFactors {
 			break
 		}
-		covered += k.micros
-		if k.micros < tooShort*float64(took.Microseconds()) {
+		covered += k.predicted()
+		if k.predicted() < tooShort*float64(took.Microseconds()) {
 			reasons[fmt.Sprintf("calls that take less than %.1f %% of it, as NCCL predicts", 100*tooShort)] += k.calls
 		} else if f := s.factorOf(k); len(f.Arms) > 1 {
 			all = append(all, f)
@@ -166,65 +140,84 @@ func (s *shapes) factors(took time.Duration, calls map[uint64]int, settled func(
 	for reason, n := range reasons {
 		left = append(left, fmt.Sprintf("%s of a step: %s", plural.Of(n, "call"), reason))
 	}
-	if n := len(s.all) - len(step); n > 0 {
+	if unused > 0 {
 		left = append(left, fmt.Sprintf("%s of calls that no step has: made once, or captured in a CUDA graph",
-			plural.Of(n, "kind")))
+			plural.Of(unused, "kind")))
 	}
 	slices.Sort(left)
 	return all, left
 }
 
-// kindsOf puts calls that may be tried together, those of the most time first. Calls come in the order of sizes.
-func kindsOf(step []counted, may func(counted) bool) (kinds []kind) {
-	open := false // the last kind may grow
-	for _, c := range step {
-		if !may(c) {
-			open = false
+// kinds puts the calls of a step that may be tried together, those of the most time first. reasons counts the others.
+// unused is how many shapes the step does not have.
+func (s *shapes) kinds(calls map[uint64]int, settled func(nccl.Coll, nccl.Range) bool, reasons map[string]int) (
+	kinds []kind, unused int) {
+	hashes := slices.SortedFunc(maps.Keys(s.all), func(h, i uint64) int {
+		a, b := s.all[h], s.all[i]
+		return cmp.Or(cmp.Compare(a.Coll, b.Coll), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.pipeOps, b.pipeOps))
+	})
+	var last *kind // that the next call may belong to
+	for _, hash := range hashes {
+		one, n := s.all[hash], calls[hash]
+		if n == 0 {
+			unused++
 			continue
 		}
-		if n := len(kinds) - 1; open && kinds[n].most.Coll == c.Coll && kinds[n].most.choice == c.choice &&
-			c.Bytes/sizesInRange <= kinds[n].Min {
-			k := &kinds[n]
-			k.Max, k.cells, k.calls, k.micros = c.Bytes, k.cells&c.shape.cells, k.calls+c.calls, k.micros+c.micros()
-			if c.micros() > k.most.micros() {
-				k.most = c
-			}
+		k := kind{one.Coll, nccl.Range{Min: one.Bytes, Max: one.Bytes}, one.choice, n, one.micros}
+		for a, p := range nccl.Cells {
+			k.micros[a][p] *= float32(n)
+		}
+		why := ""
+		switch {
+		case one.pipeOps > 1:
+			why = "calls in groups, which NCCL decides together"
+		case one.ruled:
+			why = "calls that the policy decides"
+		case !one.choice.Known():
+			why = "calls of which NCCL's choice is not known, or not always the same"
+		case settled(k.coll, k.Range):
+			why = "calls that an earlier job has tried"
+		case last != nil && last.coll == k.coll && last.choice == k.choice && k.Max/sizesInRange <= last.Min:
+			last.Max, last.calls = k.Max, last.calls+n
+			last.micros = together(last.micros, k.micros, func(a, b float32) float32 { return a + b })
+			continue
+		default:
+			kinds = append(kinds, k)
+			last = &kinds[len(kinds)-1]
 			continue
 		}
-		kinds = append(kinds, kind{nccl.Range{Min: c.Bytes, Max: c.Bytes}, c, c.shape.cells, c.calls, c.micros()})
-		open = true
+		reasons[why] += n
+		last = nil
 	}
-	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.micros, a.micros) })
-	return kinds
+	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.predicted(), a.predicted()) })
+	return kinds, unused
 }
 
 // factorOf returns the factor of a kind of calls.
 func (s *shapes) factorOf(k kind) trial.Factor {
-	f := trial.Factor{Coll: k.most.Coll, Range: k.Range, CallsPerStep: float64(k.calls)}
+	f := trial.Factor{Coll: k.coll, Range: k.Range, CallsPerStep: float64(k.calls)}
 	try := func(cell nccl.Cell, channels int) {
 		if len(f.Arms) < mostArms {
 			f.Arms = append(f.Arms, trial.Arm{Config: nccl.Config{Cell: cell, Channels: channels}})
 		}
 	}
-	try(k.most.choice, 0)
+	try(k.choice, 0)
 	var cells []nccl.Cell
-	for rest := k.cells; rest != 0; rest &= rest - 1 {
-		at := bits.TrailingZeros32(rest)
-		c := nccl.Cell{Algo: nccl.Algo(at / nccl.NumProtos), Proto: nccl.Proto(at % nccl.NumProtos)}
-		if c != k.most.choice {
+	for a, p := range nccl.Cells {
+		if c := (nccl.Cell{Algo: a, Proto: p}); k.micros[a][p] >= 0 && c != k.choice {
 			cells = append(cells, c)
 		}
 	}
 	slices.SortStableFunc(cells, func(a, b nccl.Cell) int {
-		return cmp.Compare(k.most.shape.micros[placeOf(a)], k.most.shape.micros[placeOf(b)])
+		return cmp.Compare(k.micros[a.Algo][a.Proto], k.micros[b.Algo][b.Proto])
 	})
 	first := min(len(cells), firstCells)
 	for _, c := range cells[:first] {
 		try(c, 0)
 	}
-	if s.checked(k.most.Coll, k.most.choice.Algo) {
+	if s.checked(k.coll, k.choice.Algo) {
 		for _, n := range fewerChannels {
-			try(k.most.choice, n)
+			try(k.choice, n)
 		}
 	}
 	for _, c := range cells[first:] {
