@@ -64,17 +64,18 @@ func (e *estimate) solve(rows []*mat.VecDense, values []float64, least float64) 
 			squares += off * off
 		}
 		// The prior follows from the effects themselves, so that where nothing matters, noise is not taken for effects.
-		sum, told := 0.0, 0.0
+		sum, told, tried := 0.0, 0.0, 0.0
 		for i, k := range e.known {
-			if k.variance == 0 {
-				variance := e.covariance.At(i, i)
-				share := 1 - variance/e.prior // of what is known now that the rows have told
-				sum, told = sum+share*(e.effect.AtVec(i)*e.effect.AtVec(i)+variance), told+share
+			variance := e.covariance.At(i, i)
+			share := 1 - variance/e.prior // of what is known now that the rows have told
+			if k.variance == 0 && share > 0.001 {
+				sum += e.effect.AtVec(i)*e.effect.AtVec(i) + variance
+				told, tried = told+share, tried+1
 			}
 		}
 		noise = max(squares/max(float64(len(rows))-told, 1), least)
-		if told > 0 {
-			e.prior = sum/told + leastVariance
+		if tried > 0 {
+			e.prior = sum/tried + leastVariance
 		}
 	}
 }
