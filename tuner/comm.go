@@ -30,7 +30,7 @@ type CommInfo struct {
 	// Name is what the program calls the communicator on this rank. "": nothing, or NCCL does not tell.
 	Name string
 
-	// Counter is the host's count of calls. Without one, the start version stays for good.
+	// Counter is the host's count of calls. Without one, the start version stays for good: NCCL asks nothing.
 	Counter *agree.Counter
 	// NewHits, if not nil, makes a version's counts of calls, one for each of n values of Decision.Decider. Any
 	// goroutine may call it. The thread that makes the calls writes the counts. free is called once.
@@ -128,7 +128,11 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 		err = fmt.Errorf("%s=1 and %s", EnvStrict, c.fixedBy.text)
 	default:
 		p.logWhyNotLive(c.fixedBy, settings, log)
-		c.fixed = c.prepare(own.Version, "") // the ranks do not meet, and may have different names
+		name := "" // the ranks do not meet, and may have different ones
+		if info.Ranks == 1 {
+			name = info.Name
+		}
+		c.fixed = c.prepare(own.Version, name)
 	}
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func (c *Comm) obstacle() obstacle {
 	case s.files.None() && s.learn == "":
 		return obstacle{label: "no_policy", text: notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
 	case c.info.Counter == nil:
-		return obstacle{label: "not_counted"}
+		return obstacle{label: "not_asked"}
 	case c.info.ID == 0 && c.info.ABI < nccl.ABIComms:
 		return obstacle{label: "old_nccl",
 			text: fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; "+

@@ -171,6 +171,26 @@ func TestLiveNot(t *testing.T) {
 	}
 }
 
+// NCCL asks nothing about a communicator of one rank: it leaves no record and says nothing, whatever is edited.
+func TestLiveOneRank(t *testing.T) {
+	t.Parallel()
+	file, env := policyFile(t, 1)
+	shared := t.TempDir()
+	j := startJob(t, built, 1, args("ranks=1 rate=1000"), append(env, "NCCL_TUNER_RENDEZVOUS="+shared))
+	j.tell("go")
+	write(t, file, policyText(2))
+	waitCalls(0, 2500, j.ranks...) // twice what a change needs
+	j.decided(0, 1)
+	if entries, err := os.ReadDir(shared); len(entries) > 0 || err != nil {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if n := j.ranks[0].times("[slot 0]"); n > 0 {
+		t.Errorf("it takes part in %d ways", n)
+	}
+	j.tell("stop")
+	j.end()
+}
+
 // Two nodes, as far as the ranks know, with a directory that they share.
 func TestLiveAcrossNodes(t *testing.T) {
 	long(t)

@@ -177,6 +177,10 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 		*handle, *hits, result = 0, nil, C.RESULT_SYSTEM_ERROR
 	})
 	provoke("open")
+	counter := (*agree.Counter)(unsafe.Pointer(info.counter))
+	if info.ranks == 1 {
+		counter = nil // NCCL asks nothing about one rank, so no edit would ever come into force
+	}
 	c, err := process.Open(tuner.CommInfo{
 		ID:   uint64(info.id),
 		Rank: int(info.rank),
@@ -187,7 +191,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 		NCCL:       releases(info),
 		Name:       nameOf(info.name),
 
-		Counter:   (*agree.Counter)(unsafe.Pointer(info.counter)),
+		Counter:   counter,
 		NewHits:   newHits,
 		Clock:     (*trial.Clock)(unsafe.Pointer(info.clock)),
 		NewStamps: newStamps,

@@ -172,16 +172,16 @@ void identified(void) {
     finalize(&h, first), finalize(&h, second), finalize(&h, other);
 }
 
-/* Returns whether a row for names that begin with dp decides for a communicator. */
-static bool is_dp(const struct host *h, const char *name) {
+/* Returns whether a row for names that begin with dp decides for a communicator of so many ranks. */
+static bool is_dp(const struct host *h, const char *name, int rank, int ranks) {
     const struct profile_v4 *p4 = (const void *)profiler(h, 4);
     static uint64_t id = 0x1000;
-    struct host_comm comm = {.id = id++, .ranks = 1, .nodes = 1, .logger = to_stdout};
+    struct host_comm comm = {.id = id++, .ranks = ranks, .nodes = 1, .logger = to_stdout};
     char text[512];
     snprintf(text, sizeof text, "%s", name ? name : "");
     void *profiled = NULL, *ctx = NULL;
     int mask = 0;
-    p4->init(&profiled, &mask, name ? text : NULL, comm.id, 1, 1, 0, to_stdout);
+    p4->init(&profiled, &mask, name ? text : NULL, comm.id, 1, ranks, rank, to_stdout);
     CHECK(host_init(h, &comm, &ctx) == RESULT_SUCCESS, "init");
     memset(text, 'x', sizeof text - 1); /* the program may free its name by now */
     struct outcome o = ask(h, ctx, COLL_ALL_REDUCE, MiB);
@@ -196,16 +196,25 @@ void named(void) {
     memcpy(longest, "dp", 2), memcpy(longer, "dp", 2);
     longest[255] = longer[256] = 0;
     use_policy("p.csv", "collective,algorithm,protocol,comm_name\nallreduce,tree,ll,dp*\n");
-    struct host h = load(6);
-    CHECK(!is_dp(&h, "dp"), "a name where ranks do not meet");
     setenv("NCCL_TUNER_RELOAD", "live", 1);
-    CHECK(is_dp(&h, "dp"), "a name");
-    CHECK(is_dp(&h, "dp:0"), "a longer name");
-    CHECK(is_dp(&h, longest), "the longest name");
-    CHECK(!is_dp(&h, longer), "a name that is cut would be another one");
-    CHECK(!is_dp(&h, "tp"), "another name");
-    CHECK(!is_dp(&h, NULL), "no name");
-    CHECK(!is_dp(&h, ""), "an empty name");
+    setenv("NCCL_TUNER_RENDEZVOUS", in_dir("meet"), 1);
+    fflush(stdout);
+    pid_t other = fork(); /* two ranks, a process each */
+    struct host h = load(6);
+    CHECK(is_dp(&h, "dp", other == 0, 2), "a name of two ranks that meet");
+    fflush(stdout);
+    if (other == 0) _exit(failures);
+    int status = 0;
+    CHECK(waitpid(other, &status, 0) == other && status == 0, "the other rank: %x", status);
+    setenv("NCCL_TUNER_RELOAD", "new", 1);
+    CHECK(!is_dp(&h, "dp", 0, 2), "a name where ranks do not meet");
+    CHECK(is_dp(&h, "dp", 0, 1), "a name");
+    CHECK(is_dp(&h, "dp:0", 0, 1), "a longer name");
+    CHECK(is_dp(&h, longest, 0, 1), "the longest name");
+    CHECK(!is_dp(&h, longer, 0, 1), "a name that is cut would be another one");
+    CHECK(!is_dp(&h, "tp", 0, 1), "another name");
+    CHECK(!is_dp(&h, NULL, 0, 1), "no name");
+    CHECK(!is_dp(&h, "", 0, 1), "an empty name");
 }
 
 /* NCCL 2.27, and a communicator that makes no calls. */

@@ -234,12 +234,8 @@ func names(members []member) string {
 	return few(list)
 }
 
-// hasTuner reports whether NCCL asks a tuner about the communicator. It asks nothing about one rank, so such a
-// communicator never reaches the call at which a version switches.
-func (c *Communicator) hasTuner() bool { return c.Ranks > 1 }
-
 // changes reports that a change is proposed, and that the ranks can reach it.
-func (c *Communicator) changes() bool { return c.pending != nil && !c.Ended && c.hasTuner() }
+func (c *Communicator) changes() bool { return c.pending != nil && !c.Ended }
 
 // quiet is how long nothing was recorded.
 func (c *Communicator) quiet() time.Duration { return time.Since(c.records.Newest) }

@@ -42,7 +42,6 @@ type pushOutcome struct {
 	Jobs          []jobOutcome  `json:"jobs"`
 	NotSwitched   []notSwitched `json:"not_switched"`
 	Others        int           `json:"of_other_files"` // communicators that read other files
-	OneRank       int           `json:"of_one_rank"`    // that read this file; NCCL asks no tuner about them
 	// Unclear lists communicators whose file this machine cannot tell.
 	Unclear []commName `json:"of_unknown_files"`
 	Unseen  []string   `json:"not_looked_at"`
@@ -143,11 +142,6 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 		fmt.Fprintf(out, "%s other files and %s not concerned\n",
 			plural.Of(w.Others, "communicator")+plural.Verb(w.Others, " reads", " read"),
 			plural.Verb(w.Others, "is", "are"))
-	}
-	if w.OneRank > 0 {
-		fmt.Fprintf(out, "%s of one rank %s not waited for: NCCL asks no tuner about %s\n",
-			plural.Of(w.OneRank, "communicator"), plural.Verb(w.OneRank, "is", "are"),
-			plural.Verb(w.OneRank, "it", "them"))
 	}
 	w.tellUnknown()
 	if err := f.waitForTargets(ctx, w); err != nil {

@@ -71,7 +71,7 @@ func writeJobs(w io.Writer, jobs [][]*Communicator) {
 		for _, c := range job {
 			hosts, versions, policies = append(hosts, c.hosts()...), append(versions, shown(c.Version)),
 				append(policies, files(c))
-			if kind, _, _ := strings.Cut(standing(c), ":"); c.hasTuner() && kind != "-" {
+			if kind, _, _ := strings.Cut(standing(c), ":"); kind != "-" {
 				changes = append(changes, kind)
 			}
 		}
@@ -146,8 +146,6 @@ func standing(c *Communicator) string {
 	switch {
 	case c.Ended:
 		return "ended"
-	case !c.hasTuner():
-		return "none: NCCL asks nothing about one rank"
 	case c.Frozen:
 		return "never again"
 	case dead > 0:

@@ -84,8 +84,6 @@ func (w *waiter) sort(all []*Communicator) (found []*target) {
 			continue
 		case !reads:
 			w.Others++
-		case !c.hasTuner():
-			w.OneRank++
 		default:
 			t := &target{notSwitched: notSwitched{commName: c.name()}, key: key(c), goal: w.goal(c),
 				same: map[string]bool{}}
