@@ -22,7 +22,7 @@ import (
 // Limits of what is tried.
 const (
 	mostFactors  = 12
-	mostArms     = 9     // of which six at a time are drawn
+	mostArms     = 9
 	firstCells   = 3     // of them, besides NCCL's choice
 	coveredTime  = 0.95  // of what NCCL predicts for a step's calls
 	worthTrying  = 2     // times the least cost that NCCL predicts

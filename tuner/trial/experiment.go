@@ -46,7 +46,6 @@ type tried struct {
 
 // Limits of an experiment.
 const (
-	mostOpen    = 6     // arms of a factor; the others wait until one of these is dropped
 	judgeEvery  = 10    // blocks
 	firstJudged = 20    // blocks
 	hurtJudged  = 5     // blocks, where one was surely bad
@@ -54,7 +53,7 @@ const (
 	toBeKnown   = 5     // blocks of NCCL's choice: without them nothing tells the level of the others
 	toBeWorse   = 2     // after so many blocks: in one, two arms may look as bad for the sake of one
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
-	notWorth    = 0.003 // of a step: what ends the experiment if no more can be gained
+	notWorth    = 0.005 // of a step: what ends the experiment if open arms that are better by their error gain no more
 	bad         = 0.05  // of a step: a block that is surely so much slower is left at once
 	mostBlocks  = 2000
 
@@ -75,7 +74,7 @@ func newExperiment(seed uint64, budget float64, factors []Factor) *experiment {
 	}
 	e.fit = newEstimate(n)
 	for _, c := range e.column {
-		e.fit.known[c] = knowledge{0, leastVariance} // NCCL's choice
+		e.fit.known.SetSym(c, c, 1/leastVariance) // NCCL's choice, against which all are
 	}
 	return e
 }
@@ -88,12 +87,11 @@ func (e *experiment) draw(block int64) []int {
 	}
 	arms := make([]int, len(e.factors))
 	for i, f := range e.factors {
-		most, open := uint64(0), 0
+		most := uint64(0)
 		for k, a := range f.Arms {
-			if a.Dropped != "" || open == mostOpen {
+			if a.Dropped != "" {
 				continue
 			}
-			open++
 			h := fnv.New64a()
 			fmt.Fprintf(h, "%s %d %d %s", f.Coll, f.Min, f.Max, a.Config)
 			if hash := mix(mix(e.seed+uint64(block)) + h.Sum64()); hash >= most {
@@ -145,7 +143,7 @@ func (e *experiment) past(block int64) {
 
 // row is a block's indicators. NCCL's choice has none: all effects are against it.
 func (e *experiment) row(arms []int) []float64 {
-	x := make([]float64, len(e.fit.known))
+	x := make([]float64, e.fit.n)
 	for i, k := range arms {
 		if k > 0 {
 			x[e.column[i]+k] = 1
@@ -217,16 +215,20 @@ func (e *experiment) goOn(from Evidence) (same bool) {
 			continue
 		}
 		same = true
+		effects, variances, shared := map[int]float64{}, map[int]float64{}, math.Inf(1)
 		for k := range f.Arms {
 			a := &f.Arms[k]
 			known := from.Factors[j].Arm(a.Config)
 			if known == nil {
 				continue
 			}
-			if *a = *known; a.Error > 0 {
-				e.fit.known[e.column[i]+k] = knowledge{math.Log1p(a.Effect), a.Error * a.Error}
+			if *a = *known; a.Estimated() {
+				c, choice := e.column[i]+k, float64(max(f.Arms[0].Blocks, 1))
+				effects[c], variances[c] = math.Log1p(a.Effect), a.Error*a.Error
+				shared = min(shared, variances[c]*float64(a.Blocks)/(float64(a.Blocks)+choice))
 			}
 		}
+		e.fit.know(effects, variances, shared)
 		f.Settle()
 	}
 	if same {
@@ -291,7 +293,7 @@ func (e *experiment) over() string {
 // of its arms, plus noise. The level is the mean of the blocks before, the latest counting most. It is taken off from
 // times and indicators alike.
 func (e *experiment) estimate() {
-	n := len(e.fit.known)
+	n := e.fit.n
 	if n == 0 {
 		return
 	}

@@ -192,26 +192,6 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// Of many arms six are drawn at a time; the next takes the place of one that is dropped.
-func TestDrawOfMany(t *testing.T) {
-	p := newPlant(rand.New(rand.NewPCG(1, 2)), 1, 8, 0.3, 0, 0)
-	e := p.experiment(1)
-	drawn := func() string {
-		var arms [8]bool
-		for block := range int64(1000) {
-			arms[e.draw(block)[0]] = true
-		}
-		return fmt.Sprint(arms)
-	}
-	if got := drawn(); got != "[true true true true true true false false]" {
-		t.Error(got)
-	}
-	e.factors[0].Arms[2].Dropped = "worse"
-	if got := drawn(); got != "[true true false true true true true false]" {
-		t.Error(got)
-	}
-}
-
 // What docs/LEARN.md promises: how much of what could be gained is found within so many steps, what that costs on the
 // way, and how many policies make steps longer.
 func TestExperiments(t *testing.T) {

@@ -125,7 +125,7 @@ func (l *learner) choose(ctx context.Context) {
 	l.experiment = newExperiment(seedOf(l.base.Meaning(), ""), l.Budget, factors)
 	for _, e := range slices.Backward(l.Earlier) {
 		if l.experiment.goOn(e) { // it has what those before it knew
-			l.Of = append(slices.Clone(e.Jobs()), l.Evidence.name())
+			l.Of, l.BlockSeconds = append(slices.Clone(e.Jobs()), l.Evidence.name()), e.BlockSeconds
 			break
 		}
 	}

@@ -55,7 +55,7 @@ func Headline(e trial.Evidence) string {
 		text += fmt.Sprintf(" %s %s instead of %s: %s of the step %s.", Shape(best), most.Config, best.Arms[0].Config,
 			Percent(most.Effect), Range(most.Effect, most.Error))
 	}
-	if leaders > 1 {
+	if leaders > 1 && e.Result == nil { // else the comparison tells it better
 		text += fmt.Sprintf(" Together with %s: %s %s.", plural.Of(leaders-1, "other shape"), Percent(sum),
 			Range(sum, math.Sqrt(variance)))
 	}
@@ -74,7 +74,7 @@ func Standing(e trial.Evidence) string {
 		trial.Trying:    "trying",
 		trial.Proving:   "comparing what was learned with what was in force before",
 		trial.Learned:   "proven; the rows are in " + tuner.LearnedFile,
-		trial.Nothing:   "ended; nothing makes steps shorter for sure",
+		trial.Nothing:   "ended",
 		trial.Stopped:   "stopped; the next job goes on from here",
 	}[e.State], "not known")
 	if e.Result != nil {
