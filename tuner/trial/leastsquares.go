@@ -72,7 +72,9 @@ func (e *estimate) solve(rows []*mat.VecDense, values []float64, least float64) 
 			b.AddScaledVec(b, clipped[r]/noise, x)
 		}
 		var chol mat.Cholesky
-		chol.Factorize(a)
+		if !chol.Factorize(a) {
+			return // what is known is out of all bounds
+		}
 		_ = chol.InverseTo(e.covariance) // an error only says that it is not accurate
 		e.effect.MulVec(e.covariance, b)
 
