@@ -214,7 +214,7 @@ func TestLiveNoRendezvous(t *testing.T) {
 	t.Parallel()
 	absent := filepath.Join(t.TempDir(), "absent", "store")
 	_, env := policyFile(t, 1)
-	r := newJob(t).launch(built, 0, nil, append(env, "NCCL_TUNER_RENDEZVOUS="+absent))
+	r := newJob(t).launch(built, 0, args("ranks=2"), append(env, "NCCL_TUNER_RENDEZVOUS="+absent))
 	if got := r.answer(); !strings.HasPrefix(got, "opened 0: 5 ") {
 		t.Errorf("init: %q", got)
 	}
