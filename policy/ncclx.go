@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -118,32 +117,45 @@ func (r *reader) ruleFields(line int, filter, config map[string]any) []string {
 }
 
 // readRange reads a whole number, or an interval of such.
-func readRange(name, text string, least uint64) (r nccl.Range, err error) {
+func readRange(name, text string, least uint64) (nccl.Range, error) {
 	part := interval.FindStringSubmatch(text)
 	if part == nil {
 		part = []string{"", "[", text, text, "]"}
 	}
-	number := func(digits string, unbounded, beyond uint64) uint64 {
+	r := nccl.EverySize
+	for i, end := range []*uint64{&r.Min, &r.Max} {
+		digits := part[2+i]
 		if digits == "" {
-			return unbounded
+			continue
 		}
-		n, failed := strconv.ParseInt(digits, 10, 64)
-		if failed != nil || n < 0 || n == 0 && beyond > 1 {
-			err = fmt.Errorf("%s is %s (allowed: a whole number, an interval of such as [2,8], (1,8) or (1,), or *)",
-				name, suggest.Quote(text))
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n < 0 {
+			return r, fmt.Errorf("%s is %s (allowed: a whole number, an interval of such as [2,8], (1,8) or (1,), or "+
+				"*)", name, suggest.Quote(text))
 		}
-		return uint64(n) + beyond
+		*end = uint64(n)
 	}
-	open := map[string]uint64{"(": 1, ")": math.MaxUint64} // what to add to an end that does not belong to it
-	r = nccl.Range{Min: number(part[2], 0, open[part[1]]), Max: number(part[3], nccl.Inf, open[part[4]])}
-	if err == nil && (r.Min > r.Max || r.Max < least) {
-		err = fmt.Errorf("%s is %s: the row matches nothing", name, text)
+	if part[1] == "(" && part[2] != "" {
+		r.Min++
 	}
-	return r, err
+	switch {
+	case part[4] != ")" || part[3] == "":
+	case r.Max == 0:
+		r.Min = nccl.Inf // nothing lies below 0
+	default:
+		r.Max--
+	}
+	if r.Min > r.Max || r.Max < least {
+		return r, fmt.Errorf("%s is %s: the row matches nothing", name, text)
+	}
+	return r, nil
 }
 
-func readBytesPerRank(_ *reader, text string, to *Rule) (err error) {
-	to.BytesPerRank, err = readRange("bytesPerRank", text, 0)
+func readBytesPerRank(_ *reader, text string, to *Rule) error {
+	sizes, err := readRange("bytesPerRank", text, 0)
+	if err == nil {
+		to.BytesPerRank = sizes
+	}
 	return err
 }
 
