@@ -45,7 +45,7 @@ func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
 		}
 	}
 	const outcome = "nothing is compared any more, and the version in force stays"
-	c.background(outcome, func(ctx context.Context) { trial.Run(ctx, config) })
+	c.background(outcome, func(ctx context.Context) { trial.Compare(ctx, config) })
 }
 
 // trialConfig is what comparing and learning have in common.

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // learned.csv and evidence, as somebody may have changed them: a communicator starts on its own version or on one with
 // rows that compile, and says which line of the file is wrong.
 func FuzzLearnedFiles(f *testing.F) {
 	f.Add(LearnedPolicy(nil)+"# x, machine \nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n", "{}")
-	f.Add(learnedHeader+"allreduce,0,9,tree,ll,,2,16\n", `{"format":"nccl-tuner-go learning","version":2,"nccl":"2.30.7",`+
+	f.Add(learnedHeader+"allreduce,0,9,tree,ll,,2,16\n", `{"format":"nccl-tuner-go learning","version":3,"nccl":"2.30.7",`+
 		`"nodes":2,"ranks":16,"state":"learned","factors":[{"collective":"allreduce","max_bytes":9,"arms":[{},{"proven":`+
 		`true,"algorithm":"x,\n#","protocol":"y"}]}]}`)
 	f.Add(learnedHeader+"\"allreduce\n\",0,9,tree,ll,,2,16,\n", "[]")
@@ -31,11 +32,12 @@ func FuzzLearnedFiles(f *testing.F) {
 		if warned := log.count("WARN"); warned > 1 || warned == 1 && log.count(path) == 0 {
 			t.Errorf("the log: %v", log)
 		}
-		kept := c.evidence()
-		if open, settled := kept.earlier(); len(open) > 0 && settled(nccl.CollAllReduce, nccl.Range{Min: 4, Max: 4}) {
+		e := c.newEvidence()
+		if open, settled := c.earlier(e); len(open) > 0 && settled(nccl.CollAllReduce, nccl.Range{Min: 4, Max: 4}) {
 			t.Errorf("one file has what is open and what is settled: %+v", open)
 		}
-		if err := kept.writeRows(); err != nil {
+		e.State = trial.Learned
+		if err := c.save(e); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)

@@ -14,8 +14,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
@@ -28,72 +30,89 @@ import (
 // LearnedFile is the policy in the directory of NCCL_TUNER_LEARN that holds what jobs have proven.
 const LearnedFile = "learned.csv"
 
+// learnedHeader is its first line.
+const learnedHeader = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl\n"
+
 // learnLimit bounds the wait for that directory, mostEvidence the size of a file in it.
 const (
 	learnLimit   = 2 * time.Second
 	mostEvidence = 16 << 20
 )
 
-// kept is the directory of evidence as one communicator uses it.
-type kept struct {
-	plugin        *Plugin
-	dir           string
-	comm          nccl.Comm
-	nccl, machine string // "": not known
-	damaged       error  // what was wrong with evidence that was read
-	warned        bool
-}
-
-// evidence returns the directory of evidence.
-func (c *Comm) evidence() *kept {
-	k := &kept{plugin: c.plugin, dir: c.settings.learn, comm: c.info.Comm, machine: c.plugin.loader.Fingerprint()}
-	if c.info.NCCL != (nccl.Releases{}) {
-		k.nccl = c.info.NCCL.String()
+// EvidenceFile is the name of the file for evidence. It is one for all communicators that try the same on such a
+// machine with such a release, as those of a job's tensor parallel groups do: they make the same steps.
+func EvidenceFile(e trial.Evidence) string {
+	h := fnv.New64a()
+	fmt.Fprintln(h, e.Machine)
+	for _, f := range e.Factors {
+		fmt.Fprintln(h, f.Coll, f.Min, f.Max, f.Arms[0].Config)
 	}
-	return k
+	release := strings.NewReplacer(">=", "from-", "<=", "to-").Replace(cmp.Or(e.NCCL, "unknown"))
+	return fmt.Sprintf("learning-%dn-%dr-%s-%016x.json", e.Nodes, e.Ranks, release, h.Sum64())
 }
 
-// read returns the evidence in the directory by file, the oldest first. Other files, and damaged ones, are left out.
-func (k *kept) read() (all []trial.Evidence, err error) {
-	err = k.plugin.hung.Do(k.dir+" (evidence)", learnLimit, func() error {
-		names, err := filepath.Glob(filepath.Join(k.dir, "*.json"))
-		for _, name := range names {
-			e, err := readEvidence(name)
-			switch {
-			case e.Format != trial.EvidenceFormat:
-			case err != nil:
-				k.damaged = fmt.Errorf("%s: %w", name, err)
-			case e.NCCL == k.nccl && e.Machine == k.machine:
-				all = append(all, e)
-			}
-		}
-		return err
-	})
+// newEvidence is that of a communicator which begins to learn.
+func (c *Comm) newEvidence() trial.Evidence {
+	e := trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Key: c.key(), Comm: c.info.Comm,
+		Name: c.info.Name, Machine: c.plugin.loader.Fingerprint(), Began: time.Now()}
+	if c.info.NCCL != (nccl.Releases{}) {
+		e.NCCL = c.info.NCCL.String()
+	}
+	return e
+}
+
+// inLearned is the path of a file in the directory of NCCL_TUNER_LEARN.
+func (c *Comm) inLearned(name string) string { return filepath.Join(c.settings.learn, name) }
+
+// readOwn returns what a file holds that nobody else can change.
+func (c *Comm) readOwn(path string, most int64) ([]byte, error) {
+	f, info, err := openregular.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b trial.Evidence) int { return a.At.Compare(b.At) })
-	return all, nil
+	defer f.Close()
+	if err := fileowner.CheckFile(info, c.settings.files.Trust); err != nil {
+		return nil, err
+	}
+	return openregular.All(f, most)
 }
 
-func readEvidence(file string) (e trial.Evidence, err error) {
-	text, err := openregular.Read(file, mostEvidence)
+func (c *Comm) readEvidence(path string) (e trial.Evidence, err error) {
+	text, err := c.readOwn(path, mostEvidence)
 	if err == nil {
 		err = json.Unmarshal(text, &e)
 	}
-	if err == nil {
+	if err == nil && e.Format == trial.EvidenceFormat {
 		err = e.Check()
 	}
 	return e, err
 }
 
+// kept returns the evidence in the directory of machine and release of some, the oldest first. What is damaged is left
+// out, and named.
+func (c *Comm) kept(of trial.Evidence) ([]trial.Evidence, error) {
+	return hung.Get(&c.plugin.hung, c.inLearned("*.json"), learnLimit, func() (all []trial.Evidence, err error) {
+		paths, err := filepath.Glob(c.inLearned("*.json"))
+		for _, path := range paths {
+			switch e, err := c.readEvidence(path); {
+			case err != nil:
+				c.log.Warnf("%s is left out: %v", path, openregular.Reason(err))
+			case e.Format == trial.EvidenceFormat && e.NCCL == of.NCCL && e.Machine == of.Machine:
+				all = append(all, e)
+			}
+		}
+		slices.SortStableFunc(all, func(a, b trial.Evidence) int { return a.At.Compare(b.At) })
+		return all, err
+	})
+}
+
 // earlier returns the evidence to go on from, and which calls others have settled.
-func (k *kept) earlier() (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool) {
-	all, _ := k.read()
+func (c *Comm) earlier(of trial.Evidence) (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool) {
+	all, _ := c.kept(of) // where it is away, save says so
 	var learned []trial.Factor
 	for _, e := range all {
 		switch {
-		case e.Comm != k.comm:
+		case e.Comm != of.Comm:
 		case e.State == trial.Learned:
 			learned = append(learned, e.Factors...)
 		default:
@@ -101,64 +120,40 @@ func (k *kept) earlier() (open []trial.Evidence, settled func(nccl.Coll, nccl.Ra
 		}
 	}
 	return open, func(coll nccl.Coll, sizes nccl.Range) bool {
-		return slices.ContainsFunc(learned, func(f trial.Factor) bool {
-			return f.Coll == coll && f.Holds(sizes)
-		})
+		return slices.ContainsFunc(learned, func(f trial.Factor) bool { return f.Coll == coll && f.Holds(sizes) })
 	}
 }
 
 // save writes evidence, and the rows of all that is proven where this is. What was proven stays: another communicator
 // that tries the same may prove nothing.
-func (k *kept) save(e trial.Evidence, log telemetry.Log) {
-	err := k.plugin.hung.Do(k.dir, learnLimit, func() error {
-		if err := os.MkdirAll(k.dir, 0o755); err != nil {
+func (c *Comm) save(e trial.Evidence) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	path := c.inLearned(EvidenceFile(e))
+	err = c.plugin.hung.Do(path, learnLimit, func() error {
+		if err := os.MkdirAll(c.settings.learn, 0o755); err != nil {
 			return err
 		}
-		file := k.file(e.Factors)
-		there, err := readEvidence(file)
+		there, err := c.readEvidence(path)
 		if err == nil && there.State == trial.Learned && e.State != trial.Learned {
 			return nil
 		}
-		text, err := json.MarshalIndent(e, "", "\t")
-		if err != nil {
-			return err
-		}
-		return atomicfile.Write(file, append(text, '\n'))
+		return atomicfile.Write(path, append(text, '\n'))
 	})
-	if err == nil && e.State == trial.Learned {
-		err = k.writeRows()
+	if err != nil || e.State != trial.Learned {
+		return err
 	}
-	if err != nil && !k.warned {
-		k.warned = true // once, not every ten blocks
-		log.Warnf("%s=%s: what is learned is not written: %v", EnvLearn, k.dir, openregular.Reason(err))
-	}
-}
-
-// file is one for all communicators that try the same on such a machine, as those of a job's tensor parallel groups do:
-// they make the same steps.
-func (k *kept) file(factors []trial.Factor) string {
-	h := fnv.New64a()
-	fmt.Fprintln(h, k.machine)
-	for _, f := range factors {
-		fmt.Fprintln(h, f.Coll, f.Min, f.Max, f.Arms[0].Config)
-	}
-	release := strings.NewReplacer(">=", "from-", "<=", "to-").Replace(cmp.Or(k.nccl, "unknown"))
-	return filepath.Join(k.dir, fmt.Sprintf("learning-%dn-%dr-%s-%016x.json", k.comm.Nodes, k.comm.Ranks, release,
-		h.Sum64()))
-}
-
-// writeRows writes the rows of all that is proven on this machine with this release. It writes them again if another
-// rank has proven more meanwhile, so that none of two that write at the same time is lost.
-func (k *kept) writeRows() error {
-	for written := ""; ; {
-		all, err := k.read()
+	for written := ""; ; { // again where another rank has proven more meanwhile
+		all, err := c.kept(e)
 		rows := LearnedPolicy(all)
 		if err != nil || rows == written {
 			return err
 		}
 		written = rows
-		err = k.plugin.hung.Do(k.dir, learnLimit, func() error {
-			return atomicfile.Write(filepath.Join(k.dir, LearnedFile), []byte(rows))
+		err = c.plugin.hung.Do(path, learnLimit, func() error {
+			return atomicfile.Write(c.inLearned(LearnedFile), []byte(rows))
 		})
 		if err != nil {
 			return err
@@ -171,34 +166,70 @@ func (k *kept) writeRows() error {
 func LearnedPolicy(all []trial.Evidence) string {
 	text := learnedHeader
 	for _, e := range all {
-		if e.State != trial.Learned {
-			continue
-		}
 		for _, f := range e.Factors {
-			if i := slices.IndexFunc(f.Arms, func(a trial.Arm) bool { return a.Proven }); i >= 0 {
-				text += provenRow(e, f, f.Arms[i])
+			for _, a := range f.Arms {
+				if e.State != trial.Learned || !a.Proven {
+					continue
+				}
+				half := trial.Surely * a.Error
+				text += fmt.Sprintf("# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
+					100*(a.Effect-half), 100*(a.Effect+half), plural.Of(a.Blocks, "block"), a.Config,
+					e.At.Format(time.DateOnly), e.Machine) + rowOf(f, a, e.Comm, e.NCCL)
 			}
 		}
 	}
 	return text
 }
 
-func provenRow(e trial.Evidence, f trial.Factor, a trial.Arm) string {
-	return fmt.Sprintf("# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
-		100*(a.Effect-2*a.Error), 100*(a.Effect+2*a.Error), plural.Of(a.Blocks, "block"), a.Config,
-		e.At.Format(time.DateOnly), e.Machine) + rowOf(f, a, e.Comm, e.NCCL)
+// rowOf is the row of learned.csv for an arm. release may be empty: for all.
+func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm, release string) string {
+	return fmt.Sprintf("%s,%d,%d,%s,%s,%d,%d,%d,%s\n", f.Coll, f.Min, f.Max, a.Algo, a.Proto, cmp.Or(a.Channels, -1),
+		comm.Nodes, comm.Ranks, release)
+}
+
+// with returns a version with a row for each factor whose arm is not NCCL's choice. It comes after the rows of base.
+func (c *Comm) with(base *policyfile.Version, factors []trial.Factor, arms []int) (*policyfile.Version, error) {
+	rows := ""
+	for i, k := range arms {
+		if k > 0 {
+			rows += rowOf(factors[i], factors[i].Arms[k], c.info.Comm, "")
+		}
+	}
+	return c.extended(base, []byte(rows))
+}
+
+// extended returns a version with rows of learned.csv after its own.
+func (c *Comm) extended(base *policyfile.Version, rows []byte) (*policyfile.Version, error) {
+	if len(rows) == 0 {
+		return base, nil
+	}
+	b, err := base.Bundle()
+	if err != nil {
+		return nil, err
+	}
+	if b.Added.Name == "" {
+		b.Added = policyfile.Source{Name: LearnedFile, Text: []byte(learnedHeader)}
+	}
+	b.Added.Text = slices.Concat(b.Added.Text, rows)
+	content := b.Encode()
+	return c.plugin.loader.Decode(content, agree.DigestOf(content), telemetry.Log{})
 }
 
 // withLearned returns a version with the rows of learned.csv after its own. Where the file cannot be used, it is the
 // version itself.
 func (c *Comm) withLearned(v *policyfile.Version) *policyfile.Version {
-	path := filepath.Join(c.settings.learn, LearnedFile)
+	path := c.inLearned(LearnedFile)
 	if c.learned == nil {
-		rows, err := c.readLearned(path)
-		if err != nil {
-			c.log.Warnf("%s is not used: %v", path, err)
+		text, err := hung.Get(&c.plugin.hung, path, learnLimit, func() ([]byte, error) {
+			return c.readOwn(path, policyfile.MaxLiveBytes)
+		})
+		if err == nil {
+			c.learned, err = c.usable(text)
 		}
-		c.learned = append([]byte{}, rows...)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			c.log.Warnf("%s is not used: %v", path, openregular.Reason(err))
+		}
+		c.learned = append([]byte{}, c.learned...)
 	}
 	extended, err := c.extended(v, c.learned)
 	if err != nil {
@@ -208,26 +239,8 @@ func (c *Comm) withLearned(v *policyfile.Version) *policyfile.Version {
 	return extended
 }
 
-// readLearned returns what follows the header of learned.csv; nothing if the rows are of another machine.
-func (c *Comm) readLearned(path string) (rows []byte, err error) {
-	var text []byte
-	err = c.plugin.hung.Do(path, learnLimit, func() error {
-		f, info, err := openregular.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := fileowner.CheckFile(info, c.settings.files.Trust); err != nil {
-			return err
-		}
-		text, err = openregular.All(f, policyfile.MaxLiveBytes)
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, openregular.Reason(err)
-	}
+// usable returns the rows of learned.csv; an error if they are of another machine, or cannot be read.
+func (c *Comm) usable(text []byte) (rows []byte, err error) {
 	rows, ours := bytes.CutPrefix(text, []byte(learnedHeader))
 	if !ours {
 		return nil, fmt.Errorf("its first line is not %q, as the library writes it (a policy of your own belongs into "+
@@ -236,8 +249,7 @@ func (c *Comm) readLearned(path string) (rows []byte, err error) {
 	for line := range bytes.Lines(rows) { // the comments above rows
 		if _, of, named := bytes.Cut(line, []byte(", machine ")); named &&
 			string(bytes.TrimSpace(of)) != c.plugin.loader.Fingerprint() {
-			c.log.Infof("%s is not used: it is of another machine, %s", path, bytes.TrimSpace(of))
-			return nil, nil
+			return nil, fmt.Errorf("it is of another machine, %s", bytes.TrimSpace(of))
 		}
 	}
 	if _, err := policy.ReadCSV(LearnedFile, text); err != nil {

@@ -64,7 +64,7 @@ func FuzzLeftByJobs(f *testing.F) {
 			Range: nccl.Range{Max: 8}, Arms: []trial.Arm{{}, {Config: nccl.Config{Channels: 8}, Blocks: 9, Effect: -0.02,
 				Error: 0.001, Proven: true}}}}})
 	add(trial.Finding{Key: "k", Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
-	f.Add([]byte(`{"format":"nccl-tuner-go learning","version":2,"nodes":1,"ranks":1,"factors":[{}]}`))
+	f.Add([]byte(`{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":1,"factors":[{}]}`))
 	dir := f.TempDir()
 	place := regexp.MustCompile(`^` + regexp.QuoteMeta(dir))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -14,9 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -25,7 +23,6 @@ import (
 type learned struct {
 	File string `json:"file"`
 	trial.Evidence
-	job int // the directory that it is from, counted
 }
 
 func learnCommand() *cobra.Command {
@@ -105,13 +102,17 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 		}
 		if err = json.Unmarshal(text, &l.Evidence); err != nil {
 			err = jsonerror.At(l.File, text, err)
-		} else if err = checkLearned(&l.Evidence); err != nil {
+		} else if err = l.Check(); err != nil {
 			err = fmt.Errorf("%s: %w", l.File, err)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%w (the library writes these files whole: copy it again, or remove it)",
 				err))
 			continue
+		}
+		l.Name, l.Machine = termsafe.Line(l.Name), termsafe.Line(l.Machine)
+		for i, why := range l.LeftOut {
+			l.LeftOut[i] = termsafe.Line(why)
 		}
 		all = append(all, l)
 	}
@@ -123,25 +124,4 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 			cmp.Compare(b.Blocks, a.Blocks), a.Began.Compare(b.Began))
 	})
 	return all, errors.Join(failed...)
-}
-
-// checkLearned finds what no job writes, and makes each text one line.
-func checkLearned(e *trial.Evidence) error {
-	if err := e.Check(); err != nil {
-		return err
-	}
-	e.Name = termsafe.Line(e.Name)
-	for i, why := range e.LeftOut {
-		e.LeftOut[i] = termsafe.Line(why)
-	}
-	var errs []error
-	if e.NCCL != "" {
-		releases, err := nccl.ParseReleases(e.NCCL)
-		e.NCCL, errs = releases.String(), append(errs, err)
-	}
-	if e.Machine != "" {
-		_, err := topo.ParseFingerprint(e.Machine)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }

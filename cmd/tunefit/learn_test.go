@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,19 +23,16 @@ const learnSamples = "../../docs/testdata/learn"
 func TestLearn(t *testing.T) {
 	out, said := tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job1"))
 	want := "31 blocks of 8 s; step 812 ms. allreduce 64MiB ring/ll128 instead of ring/simple: -2.1 % of the step " +
-		"(-2.6 .. -1.7). Together with 1 other shape: -3.1 % (-3.7 .. -2.5). 5 of 8 shapes settled. " +
-		"Lost so far: 3 steps.\n\n" +
+		"(-2.8 .. -1.4). 1 of 8 shapes settled. Lost so far: 4 steps.\n\n" +
 		"2x8 dp, NCCL 2.30.7, machine 5d1f0c2a9be47360, 2026-11-02 14:00 to 2026-11-02 14:09: trying\n"
 	if !strings.HasPrefix(out, want) || said != "" {
 		t.Errorf("%s%s\nwant\n%s", out, said, want)
 	}
 	for _, line := range []string{
-		"allreduce 64MiB 24 ring/simple - - - 8 NCCL's choice",
-		"ring/ll128 -2.1 % (-2.6 .. -1.7) -17.3 9 faster",
-		"tree/simple +1.4 % (+0.8 .. +2.0) +11.5 6 slower: dropped",
-		"ring/ll128 8 ch -1.0 % (-2.2 .. +0.2) -8.2 4 open",
-		"ring/ll128 -0.0 % (-0.1 .. +0.1) -0.2 12 alike: dropped",
-		"ring/ll128 - - - 0 not tried yet",
+		"allreduce 64MiB 24 ring/simple - - - 7 NCCL's choice",
+		"ring/ll128 -2.1 % (-2.8 .. -1.4) -17.1 5 faster",
+		"tree/simple +1.0 % (+0.3 .. +1.6) +7.8 6 slower: dropped",
+		"ring/simple +0.8 % (+0.1 .. +1.5) +6.6 13 open",
 		"not tried: allgather in groups that NCCL decides together",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), line) {
@@ -52,9 +51,33 @@ func TestLearn(t *testing.T) {
 	}
 	out, _ = tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job2"))
 	for _, want := range []string{"2x8 dp: 140 blocks", "1x8 tp: 60 blocks", "Nothing makes steps shorter for sure.",
-		"Gained so far: 9 steps.", "proven; the rows are in learned.csv: step time -2.1 % (-2.5 .. -1.6): faster",
+		"Gained so far: 12 steps.", "proven; the rows are in learned.csv: step time -2.1 % (-2.5 .. -1.6): faster",
 		": ended\n"} {
 		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// What is known of an arm, in words, and what several leaders gain together.
+func TestLearnVerdicts(t *testing.T) {
+	dir := t.TempDir()
+	evidence(t, dir, "a.json", func(e *trial.Evidence) {
+		e.State, e.Result = trial.Trying, nil
+		f := &e.Factors[0]
+		f.Settled = false
+		e.Factors = append(e.Factors, trial.Factor{Coll: nccl.CollBroadcast, Arms: slices.Clone(f.Arms)})
+		f.Arms = append(f.Arms, trial.Arm{Config: config("tree/ll"), Blocks: 9, Error: 0.001, Dropped: "alike"},
+			trial.Arm{Config: config("ring/ll"), Blocks: 9, Effect: -0.01, Error: 0.001, Dropped: "worse"},
+			trial.Arm{Config: config("ring/ll128/8")})
+		e.Factors = append(e.Factors, trial.Factor{Coll: nccl.CollReduce, Arms: slices.Clone(f.Arms)})
+		e.Factors[2].Arms[0].Blocks = 3
+	})
+	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
+	for _, want := range []string{"Together with 1 other shape: -4.0 % (-4.3 .. -3.7).", "9 alike: dropped\n",
+		"9 not the fastest: dropped\n", "ring/ll128 8 ch - - - 0 not tried yet\n",
+		"3 NCCL's choice, hardly tried: the others' figures may all be off by as much\n"} {
+		if !strings.Contains(regexp.MustCompile(` +`).ReplaceAllString(out, " "), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
@@ -95,7 +118,7 @@ func TestLearnJSON(t *testing.T) {
 	out, _ := tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job2"), "--json")
 	var all []learned
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 2 || all[0].Ranks != 16 ||
-		!strings.HasSuffix(all[0].File, "learning-2n-16r.json") || all[0].Factors[0].Arms[1].Effect != -0.0196 {
+		!strings.HasSuffix(all[0].File, "learning-2n-16r.json") || math.Abs(all[0].Factors[0].Arms[1].Effect+0.0211) > 1e-4 {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -145,16 +168,18 @@ func TestLearnBadFiles(t *testing.T) {
 		{"a.json", `{"step_calls":1,"block_seconds":1}`, cli.ExitOK, []string{"a.json is what a job found out about its " +
 			"policy (needed: what a job has learned)"}},
 		{"a.json", "", cli.ExitFailed, []string{"a.json:1:1: unexpected end", "remove it"}},
-		{"a.json", `{"format":"nccl-tuner-go learning","version":2,`, cli.ExitFailed,
+		{"a.json", `{"format":"nccl-tuner-go learning","version":3,`, cli.ExitFailed,
 			[]string{"a.json:1:47: unexpected end"}},
-		{"a.json", `{"format":"nccl-tuner-go learning","version":1}`, cli.ExitFailed, []string{"version is 1 (known: 2)"}},
-		{"a.json", `{"format":"nccl-tuner-go learning","version":2}`, cli.ExitFailed, []string{"0 ranks on 0 nodes"}},
-		{"a.json", `{"format":"nccl-tuner-go learning","version":2,"nodes":1,"ranks":8,"nccl":"2.x","machine":"m"}`,
-			cli.ExitFailed, []string{`a.json: "2.x" is no range of releases`, `"m" is no topology fingerprint`}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":1}`, cli.ExitFailed, []string{"version is 1 (known: 3)"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":3}`, cli.ExitFailed, []string{"0 ranks on 0 nodes"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"nccl":"2.x"}`,
+			cli.ExitFailed, []string{`a.json: "2.x" is no range of releases`}},
 		{"a.json", `{"format":"nccl-tuner-go learning","factors":[{"collective":"allredcue"}]}`, cli.ExitFailed,
 			[]string{`a.json: unknown collective "allredcue" (did you mean "allreduce"`}},
-		{"a.json", `{"format":"nccl-tuner-go learning","version":2,"nodes":1,"ranks":8,"factors":[{"min_bytes":4}]}`,
+		{"a.json", `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"factors":[{"min_bytes":4}]}`,
 			cli.ExitFailed, []string{"a.json: factor 1: 4 to 0 bytes, 0 arms"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"runs":[{"comm":"x-8","blocks":[{"arms":[0]}]}]}`,
+			cli.ExitFailed, []string{"a.json: block 1 of x-8: arms [0], mean 0"}},
 		{"a.json", `{"format":"nccl-tuner-go learning","factors":[{"arms":[{"algorithm":"rign","protocol":"ll"}]}]}`,
 			cli.ExitFailed, []string{`a.json: unknown algorithm "rign"`}},
 	} {
@@ -208,6 +233,9 @@ func evidence(t *testing.T, dir, name string, change func(*trial.Evidence)) {
 	if e.State == trial.Learned {
 		best(&e).Proven = true
 	}
+	if e.Runs == nil {
+		e.Runs = []trial.Run{played(e)}
+	}
 	text, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
@@ -220,26 +248,35 @@ func evidence(t *testing.T, dir, name string, change func(*trial.Evidence)) {
 	}
 }
 
+// played is a run of blocks that tell about what evidence has.
+func played(e trial.Evidence) trial.Run {
+	run := trial.Run{Comm: e.Key, Began: e.Began}
+	dice := rand.New(rand.NewPCG(1, 2))
+	for block := range e.Blocks {
+		b := trial.Block{Arms: make([]int, len(e.Factors)), Variance: 1e-8, Steps: 15}
+		for i, f := range e.Factors {
+			k := block / (i + 1) % len(f.Arms)
+			a := f.Arms[k]
+			b.Arms[i] = k
+			b.Mean += math.Log1p(a.Effect) + a.Error*dice.NormFloat64()*math.Sqrt(float64(e.Blocks))/2
+		}
+		run.Blocks = append(run.Blocks, b)
+	}
+	return run
+}
+
 // best is the arm that is faster in evidence as written.
 func best(e *trial.Evidence) *trial.Arm { return &e.Factors[0].Arms[1] }
 
-// Effects of two jobs are averaged by precision, and what comes of them is whole: a job can go on from it.
+// Blocks of two jobs are put together, each as precise as it is, and what comes of them is whole: a job can go on from it.
 func TestLearnMerge(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	evidence(t, path("1"), "a.json", func(e *trial.Evidence) { e.State, e.Result = trial.Trying, nil })
-	// Another communicator of the job made the same steps, and the job has gone on from what it proved before.
-	evidence(t, path("1"), "b.json", func(e *trial.Evidence) {
-		e.State, e.Result, best(e).Effect, e.Blocks = trial.Trying, nil, -0.5, 29
-	})
-	evidence(t, path("1"), "0.json", func(e *trial.Evidence) {
-		best(e).Effect, e.Blocks, e.Of = -0.4, 8, []string{path("1") + "/a.json 2026-11-02T14:00:00Z"}
-	})
+	evidence(t, path("1"), "a.json", func(*trial.Evidence) {})
 	evidence(t, path("2"), "a.json", func(e *trial.Evidence) {
-		e.State, best(e).Effect, best(e).Error = trial.Trying, -0.018, 0.002
-		e.Factors[0].Arms[0].Dropped = ""
-		e.Factors[0].Arms = append(e.Factors[0].Arms, trial.Arm{Config: config("tree/simple"),
-			Effect: 0.03, Error: 0.01, Blocks: 3})
+		e.State, best(e).Effect, best(e).Error, e.Blocks = trial.Trying, -0.014, 0.003, 60
+		e.Factors[0].Arms = append(e.Factors[0].Arms, trial.Arm{Config: config("tree/simple"), Effect: 0.03, Error: 0.01,
+			Blocks: 20})
 	})
 	evidence(t, path("2"), "old.json", func(e *trial.Evidence) { e.NCCL, best(e).Channels = "2.28.9", 8 })
 	_, said := tunefit(t, cli.ExitOK, "learn", "merge", path("1"), path("2"), "-o", path("all"))
@@ -250,30 +287,40 @@ func TestLearnMerge(t *testing.T) {
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%v, %+v", err, all)
 	}
-	e := all[1]
+	e := all[0]
+	if e.NCCL != "2.30.7" {
+		e = all[1]
+	}
 	a := best(&e.Evidence)
-	// Weights are 1e6 and 2.5e5.
-	if e.NCCL != "2.30.7" || math.Abs(a.Effect+0.0196) > 1e-9 || math.Abs(a.Error-1/math.Sqrt(1.25e6)) > 1e-9 ||
-		a.Blocks != 40 || e.Blocks != 60 || e.Steps != 800 || e.LostSteps != 4 || len(e.Of) != 3 ||
-		len(e.Factors) != 1 || len(e.Factors[0].Arms) != 3 || e.Factors[0].Settled ||
-		e.Factors[0].Arms[0].Dropped != "" || e.State != trial.Learned {
-		t.Errorf("%+v", e)
+	if math.Abs(a.Effect+0.0195) > 0.001 || a.Error < 0.0003 || a.Error > 0.0012 || a.Blocks != 35 || e.Blocks != 90 ||
+		e.Steps != 90*15 || len(e.Runs) != 2 || len(e.Factors) != 1 || len(e.Factors[0].Arms) != 3 ||
+		e.Factors[0].Arms[2].Dropped != "worse" || e.State != trial.Learned {
+		t.Errorf("%+v", e.Factors)
 	}
 	rows, err := os.ReadFile(path("all/learned.csv"))
-	want := `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl
-# -2.0 % of the step (-2.2 .. -1.8), 20 blocks of ring/ll128 8 ch, 2026-11-02, machine 5d1f0c2a9be47360
-allreduce,67108864,67108864,ring,ll128,8,2,16,2.28.9
-# -2.0 % of the step (-2.1 .. -1.8), 40 blocks of ring/ll128, 2026-11-02, machine 5d1f0c2a9be47360
-allreduce,67108864,67108864,ring,ll128,-1,2,16,2.30.7
-`
-	if err != nil || string(rows) != want {
-		t.Errorf("%v\n%s\nwant\n%s", err, rows, want)
+	for _, want := range []string{
+		"collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,nccl\n# ",
+		", 15 blocks of ring/ll128 8 ch, 2026-11-02, machine 5d1f0c2a9be47360\n" +
+			"allreduce,67108864,67108864,ring,ll128,8,2,16,2.28.9\n",
+		", 35 blocks of ring/ll128, 2026-11-02, machine 5d1f0c2a9be47360\n" +
+			"allreduce,67108864,67108864,ring,ll128,-1,2,16,2.30.7\n",
+	} {
+		if !strings.Contains(string(rows), want) || err != nil {
+			t.Errorf("%v: no %q in\n%s", err, want, rows)
+		}
 	}
 	tunefit(t, cli.ExitOK, "check", path("all/learned.csv"))
+	// What several directories have counts once.
+	tunefit(t, cli.ExitOK, "learn", "merge", path("2"), path("all"), path("1"), "-o", path("again"))
+	for _, name := range []string{"learned.csv", filepath.Base(e.File)} {
+		was, _ := os.ReadFile(path("all/" + name))
+		is, err := os.ReadFile(path("again/" + name))
+		if err != nil || string(was) != string(is) {
+			t.Errorf("%v: %s is\n%s\nand was\n%s", err, name, is, was)
+		}
+	}
 	for _, c := range []struct{ args, want []string }{
 		{[]string{path("1"), "-o", path("all")}, []string{"all is not empty"}},
-		{[]string{path("1"), path("1"), "-o", path("new")}, []string{"1/a.json both have", "would count twice"}},
-		{[]string{path("all"), path("2"), "-o", path("new")}, []string{"all/merged-2n-16r-2", " and ", "would count twice"}},
 		{[]string{path("none"), "-o", path("new")}, []string{"no such file"}},
 	} {
 		_, said := tunefit(t, cli.ExitFailed, append([]string{"learn", "merge"}, c.args...)...)
@@ -299,7 +346,7 @@ func TestLearnMergeApart(t *testing.T) {
 		{"three standard errors", func(e *trial.Evidence) { best(e).Effect = -0.02 + 2.9*0.001*math.Sqrt2 }, cli.ExitOK,
 			nil, 1},
 		{"contradiction", func(e *trial.Evidence) { best(e).Effect = -0.02 + 3.1*0.001*math.Sqrt2 }, cli.ExitOK,
-			[]string{"contradiction: allreduce 64MiB ring/ll128: -2.0 % (-2.2 .. -1.8) up to ", "1/a.json, -1.6 %", "2/a.json"}, 1},
+			[]string{"contradiction: allreduce 64MiB ring/ll128: -2.0 % (-2.2 .. -1.8) in ", "1/a.json, -1.6 %", "2/a.json"}, 1},
 		{"slower in one job", func(e *trial.Evidence) { best(e).Effect, best(e).Error = 0.006, 0.0025 }, cli.ExitOK,
 			[]string{"contradiction"}, 0},
 		{"other machine", func(e *trial.Evidence) { e.Machine = "00000000000000aa" }, cli.ExitFailed,

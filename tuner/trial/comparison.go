@@ -8,16 +8,16 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
-// Run compares until ctx ends. It brings the sides into force by ordinary changes, so it can do no more than
+// Compare compares until ctx ends. It brings the sides into force by ordinary changes, so it can do no more than
 // a user who edits the file.
-func Run(ctx context.Context, config Config) {
+func Compare(ctx context.Context, config Config) {
 	d := newComparison(config)
 	d.run(ctx, d.tick, d.pause)
 }
 
 func newComparison(config Config) *comparison { return &comparison{machine: newMachine(config)} }
 
-// comparison is the state of Run, on whose goroutine it is used. Its design: two sides by turns.
+// comparison is the state of Compare, on whose goroutine it is used. Its design: two sides by turns.
 type comparison struct {
 	*machine
 

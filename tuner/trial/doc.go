@@ -15,7 +15,7 @@
 //
 // A machine (machine.go) has what both need: blocks, steps, what is in force when, and the changes.
 //
-// Run is the comparison on one communicator, Learn the experiment. Both change versions through an interface
+// Compare is the comparison on one communicator, Learn the experiment. Both change versions through an interface
 // (Versions), and read a Clock that the communicator's thread writes. They end with their context and leave nothing
 // behind. Peers holds what those of one process know of each other; a process has one for its life. The arithmetic
 // is in blocks.go, period.go, trial.go, experiment.go and leastsquares.go.

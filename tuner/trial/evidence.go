@@ -3,13 +3,14 @@ package trial
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Evidence is what a job has learned on one communicator: what was tried, what each thing is worth, and what came of
-// it. The rank that learns writes it as JSON, whole, into the directory of NCCL_TUNER_LEARN.
+// Evidence is what a job has learned on one communicator: what was tried, what each block told, what follows from that,
+// and what came of it. The rank that learns writes it as JSON, whole, into the directory of NCCL_TUNER_LEARN.
 type Evidence struct {
 	Format  string `json:"format"` // EvidenceFormat
 	Version int    `json:"version"`
@@ -25,34 +26,39 @@ type Evidence struct {
 	StepCalls    uint64  `json:"step_calls"`
 	StepSeconds  float64 `json:"step_seconds"`
 	BlockSeconds float64 `json:"block_seconds"`
-	Blocks       int     `json:"blocks"` // that were drawn and counted
+	Blocks       int     `json:"blocks"` // of all runs
 	Steps        int     `json:"steps"`  // in them
 	// LostSteps is the time that trying has cost so far, in steps: what the drawn arms took beyond NCCL's choice. It is
 	// negative where they took less.
 	LostSteps float64  `json:"lost_steps"`
 	Factors   []Factor `json:"factors"`
 	LeftOut   []string `json:"left_out,omitempty"` // what is not tried, and why, a sentence each
-	// Of names the communicators of jobs whose evidence was put together here, each with when it began; empty: this is
-	// of one. It keeps evidence from counting twice.
-	Of []string `json:"of,omitempty"`
 	// Result is the comparison of what was learned with what was in force before; nil: it has not begun.
 	Result *Finding `json:"result,omitempty"`
+	Runs   []Run    `json:"runs,omitempty"` // tunefit status does without
+
+	fit fit
 }
 
-// Jobs names the communicators of jobs whose evidence this is.
-func (e Evidence) Jobs() []string {
-	if len(e.Of) > 0 {
-		return e.Of
-	}
-	return []string{e.name()}
+// Run is what a communicator has tried from its begin to its end. Evidence of a job that goes on has those before, too.
+type Run struct {
+	Comm   string    `json:"comm"`
+	Began  time.Time `json:"began"`
+	Blocks []Block   `json:"blocks"` // in order
 }
 
-func (e Evidence) name() string { return e.Key + " " + e.Began.UTC().Format(time.RFC3339Nano) }
+// Block is what a block of steps told.
+type Block struct {
+	Arms     []int   `json:"arms"`     // by factor
+	Mean     float64 `json:"mean"`     // of the logarithms of a step's seconds
+	Variance float64 `json:"variance"` // of that mean
+	Steps    int     `json:"steps"`
+}
 
 // EvidenceFormat and EvidenceVersion open every file of evidence.
 const (
 	EvidenceFormat  = "nccl-tuner-go learning"
-	EvidenceVersion = 2
+	EvidenceVersion = 3
 )
 
 // Learning is how far learning has come.
@@ -81,14 +87,9 @@ func (f *Factor) Same(o Factor) bool {
 	return f.Coll == o.Coll && f.Range == o.Range && f.Arms[0].Config == o.Arms[0].Config
 }
 
-// Arm returns an arm by its configuration; nil: there is none.
-func (f *Factor) Arm(config nccl.Config) *Arm {
-	for i := range f.Arms {
-		if f.Arms[i].Config == config {
-			return &f.Arms[i]
-		}
-	}
-	return nil
+// arm finds an arm by its configuration; -1: there is none.
+func (f *Factor) arm(config nccl.Config) int {
+	return slices.IndexFunc(f.Arms, func(a Arm) bool { return a.Config == config })
 }
 
 // Known reports whether NCCL's choice was tried often enough. All effects are against it, so without it they may all be
@@ -113,45 +114,73 @@ func (f *Factor) best() (best int) {
 	return best
 }
 
-// Check finds what no job writes.
+// Check finds what no job writes, and would lead to worse than wrong figures.
 func (e *Evidence) Check() error {
 	if e.Version != EvidenceVersion {
 		return fmt.Errorf("its version is %d (known: %d)", e.Version, EvidenceVersion)
 	}
+	if _, err := nccl.ParseReleases(e.NCCL); err != nil && e.NCCL != "" {
+		return err
+	}
 	if e.Nodes < 1 || e.Ranks < e.Nodes {
 		return fmt.Errorf("no communicator has %d ranks on %d nodes", e.Ranks, e.Nodes)
-	}
-	const mostSteps = 1e12
-	if e.Blocks < 0 || e.Steps < 0 || math.Abs(e.LostSteps) > mostSteps {
-		return fmt.Errorf("blocks is %d, steps %d, lost_steps %g (allowed: 0 or more blocks and steps; lost_steps up "+
-			"to %g)", e.Blocks, e.Steps, e.LostSteps, float64(mostSteps))
 	}
 	for i, f := range e.Factors {
 		if f.Min > f.Max || len(f.Arms) == 0 {
 			return fmt.Errorf("factor %d: %d to %d bytes, %d arms (needed: a range; NCCL's choice as the first arm)",
 				i+1, f.Min, f.Max, len(f.Arms))
 		}
-		for k, a := range f.Arms {
-			if a.Blocks < 0 || a.Effect <= -1 || a.Effect > mostEffect || a.Error > mostEffect ||
-				a.Error < leastError && a.Error != 0 || k == 0 && (a.Effect != 0 || a.Error != 0) {
-				return fmt.Errorf("factor %d, arm %d: effect is %g, error %g, blocks %d (allowed: an effect above -1 "+
-					"up to %d, an error of 0 or from %g to %d, 0 or more blocks; both are 0 for the first arm)", i+1,
-					k+1, a.Effect, a.Error, a.Blocks, mostEffect, leastError, mostEffect)
+	}
+	for _, run := range e.Runs {
+		for i, b := range run.Blocks {
+			const most = 100 // e to its power is more than any time
+			bad := len(b.Arms) != len(e.Factors) || math.Abs(b.Mean) > most || b.Variance < 0 || b.Variance > most
+			for j, k := range b.Arms {
+				bad = bad || k < -1 || k >= len(e.Factors[j].Arms)
+			}
+			if bad {
+				return fmt.Errorf("block %d of %s: arms %v, mean %g, variance %g (needed: an arm of each factor; allowed: "+
+					"up to %d)", i+1, run.Comm, b.Arms, b.Mean, b.Variance, most)
 			}
 		}
 	}
 	return nil
 }
 
-// No arm does more to the time of a step than mostEffect, and no job knows an effect better than by leastError.
-const (
-	mostEffect = 1000
-	leastError = 1e-9
-)
+// Add takes over the runs of other evidence, as far as it tried the same. It returns false if none of it is the same.
+func (e *Evidence) Add(other Evidence) (same bool) {
+	here := make([]int, len(other.Factors)) // -1: not here
+	for i := range other.Factors {
+		here[i] = slices.IndexFunc(e.Factors, other.Factors[i].Same)
+		same = same || here[i] >= 0
+	}
+	for _, run := range other.Runs {
+		isIt := func(r Run) bool { return r.Comm == run.Comm && r.Began.Equal(run.Began) }
+		if !same || slices.ContainsFunc(e.Runs, isIt) {
+			continue
+		}
+		blocks := run.Blocks
+		run.Blocks = nil
+		for _, b := range blocks {
+			arms, known := slices.Repeat([]int{-1}, len(e.Factors)), true
+			for i, k := range b.Arms {
+				if at := here[i]; at >= 0 && k >= 0 {
+					arms[at] = e.Factors[at].arm(other.Factors[i].Arms[k].Config)
+					known = known && arms[at] >= 0
+				}
+			}
+			if b.Arms = arms; known {
+				run.Blocks = append(run.Blocks, b)
+			}
+		}
+		e.Runs = append(e.Runs, run)
+	}
+	return same
+}
 
-// Settle notes whether at most one arm is open. NCCL's choice is open again where no arm is surely better: all effects
+// settle notes whether at most one arm is open. NCCL's choice is open again where no arm is surely better: all effects
 // are against it.
-func (f *Factor) Settle() {
+func (f *Factor) settle() {
 	if f.Arms[0].Dropped == "worse" && f.Leader() == 0 {
 		f.Arms[0].Dropped = ""
 	}

@@ -72,7 +72,7 @@ func (p *plant) experiment(budget float64) *experiment {
 		}
 		factors = append(factors, f)
 	}
-	return newExperiment(p.dice.Uint64(), budget, factors)
+	return newExperiment(&Evidence{Factors: factors}, p.dice.Uint64(), budget)
 }
 
 // outcome is what came of learning.
@@ -120,7 +120,7 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 		took := step(effect)
 		o.lost += math.Expm1(effect)
 		if unsettled--; unsettled < 0 {
-			e.add(block, 1, arms, took)
+			e.add(block, arms, took)
 		}
 	}
 	o.steps = n
@@ -173,9 +173,9 @@ func TestDraw(t *testing.T) {
 	p := newPlant(rand.New(rand.NewPCG(1, 2)), 3, 4, 0.3, 0, 0)
 	one := p.experiment(1)
 	another := Factor{Coll: nccl.CollReduce, Arms: make([]Arm, 3)}
-	other := newExperiment(one.seed, 1, []Factor{one.factors[2], another, one.factors[0]})
-	other.factors[0].Arms = slices.Clone(one.factors[2].Arms)
-	other.factors[0].Arms[1].Dropped = "worse"
+	other := newExperiment(&Evidence{Factors: []Factor{one.Factors[2], another, one.Factors[0]}}, one.seed, 1)
+	other.Factors[0].Arms = slices.Clone(one.Factors[2].Arms)
+	other.Factors[0].Arms[1].Dropped = "worse"
 	const n = 3000
 	var drawn [4]int
 	for block := range int64(n) {

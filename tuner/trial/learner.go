@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -16,9 +15,8 @@ type Subject struct {
 	Budget   float64    // the share of step time that trying may cost
 	Earlier  []Evidence // of earlier jobs, the latest last
 
-	// Choose says what to try where a step takes so long and has so many of each call (agree.HashCall). left names what
-	// is not tried.
-	Choose func(step time.Duration, calls map[uint64]int) (factors []Factor, left []string)
+	// Choose says what to try where a step has so many of each call (agree.HashCall). left names what is not tried.
+	Choose func(calls map[uint64]int) (factors []Factor, left []string)
 	// With returns what was in force with an arm of each factor.
 	With func(factors []Factor, arms []int) (Version, error)
 	// Save keeps what is known by now.
@@ -92,7 +90,7 @@ func (l *learner) tick(ctx context.Context, now time.Time) {
 	}
 	l.take(stamps, l.judge)
 	switch other, none := l.find(now); {
-	case other && (l.experiment == nil || len(l.experiment.blocks) < hurtJudged):
+	case other && (l.experiment == nil || len(l.experiment.run.Blocks) < hurtJudged):
 		l.choose(ctx)
 	case none:
 		l.ask(l.base, now)
@@ -116,19 +114,20 @@ func (l *learner) edited() bool {
 // choose begins an experiment with what the steps found last call.
 func (l *learner) choose(ctx context.Context) {
 	l.main = l.kind
-	factors, left := l.Choose(l.steps.took, l.steps.counts)
+	factors, left := l.Choose(l.steps.counts)
 	l.LeftOut = left
 	l.StepCalls, l.StepSeconds = l.steps.period, l.steps.took.Seconds()
 	for _, reason := range left {
 		l.Log.Infof("not tried: %s", reason)
 	}
-	l.experiment = newExperiment(seedOf(l.base.Meaning(), ""), l.Budget, factors)
+	l.Factors, l.Runs = factors, nil
 	for _, e := range slices.Backward(l.Earlier) {
-		if l.experiment.goOn(e) { // it has what those before it knew
-			l.Of, l.BlockSeconds = append(slices.Clone(e.Jobs()), l.Evidence.name()), e.BlockSeconds
+		if l.Add(e) { // it has what those before it knew
+			l.BlockSeconds = e.BlockSeconds
 			break
 		}
 	}
+	l.experiment = newExperiment(&l.Evidence, seedOf(l.base.Meaning(), ""), l.Budget)
 	l.plans = map[int64]plan{}
 	l.State = Trying
 	if len(factors) == 0 {
@@ -148,11 +147,11 @@ func (l *learner) divide(ctx context.Context, now time.Time) {
 		l.BlockSeconds = l.blocks.length.Seconds()
 		l.plans = map[int64]plan{}
 		arms := 0
-		for _, f := range l.experiment.factors {
+		for _, f := range l.Factors {
 			arms += len(f.Arms)
 		}
 		l.Log.Infof("trying %s for %s of calls, in blocks of %v; a step is %s, %v", plural.Of(arms, "thing"),
-			plural.Of(len(l.experiment.factors), "kind"), l.blocks.length, plural.Of(int(l.steps.period), "call"),
+			plural.Of(len(l.Factors), "kind"), l.blocks.length, plural.Of(int(l.steps.period), "call"),
 			l.steps.took.Round(time.Millisecond))
 	}
 }
@@ -169,12 +168,14 @@ func (l *learner) judge(s step) {
 	p, planned := l.plans[block]
 	l.missed += s.took
 	if v := l.maker(s); planned && v != nil && v.Meaning() == p.Meaning() {
-		l.experiment.add(block, l.kind, p.arms, s.took)
+		l.experiment.add(block, p.arms, s.took)
 		l.missed = 0
 	}
 	if planned && !p.left && l.experiment.surelyBad() {
-		p.left, l.experiment.hurt = true, true
-		l.plans[block] = p
+		l.experiment.hurt = true
+		if v, err := l.With(l.Factors, l.leaders()); err == nil { // its other steps do not count
+			l.plans[block] = plan{v, l.leaders(), true}
+		}
 	}
 }
 
@@ -207,7 +208,7 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 	if !ok {
 		p.arms = l.experiment.draw(block)
 		var err error
-		if p.Version, err = l.With(l.experiment.factors, p.arms); err != nil {
+		if p.Version, err = l.With(l.Factors, p.arms); err != nil {
 			l.Log.Warnf("nothing is learned: %v", err)
 			l.stop(ctx)
 			return
@@ -215,42 +216,33 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 		l.plans[block] = p
 		delete(l.plans, block-4)
 	}
-	if l.waits(now) {
-		return
+	if !l.waits(now) {
+		l.ask(p.Version, now)
 	}
-	if p.left {
-		if v, err := l.With(l.experiment.factors, l.experiment.leaders()); err == nil {
-			l.ask(v, now)
-		}
-		return
-	}
-	l.ask(p.Version, now)
 }
 
 // conclude ends the experiment, and begins to prove what it has found.
 func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
-	e := l.experiment
-	arms := e.leaders()
-	found, err := l.With(e.factors, arms)
+	arms := l.leaders()
+	found, err := l.With(l.Factors, arms)
 	if err != nil || !slices.ContainsFunc(arms, func(k int) bool { return k > 0 }) || l.blocks.length == 0 {
 		l.ask(l.base, now)
 		l.finish(ctx, Nothing)
-		if len(e.factors) == 0 {
+		if len(l.Factors) == 0 {
 			l.Log.Infof("learning ends: %s", why)
 			return
 		}
-		l.Log.Infof("learned after %s: nothing makes steps surely shorter (%s)", plural.Of(len(e.blocks), "block"), why)
+		l.Log.Infof("learned after %s: nothing makes steps surely shorter (%s)", plural.Of(l.Blocks, "block"), why)
 		return
 	}
 	l.State = Proving
 	l.save(ctx)
 	l.Log.Infof("learned after %s (%s): steps %+.1f %%, it seems; now comparing that with %s",
-		plural.Of(len(e.blocks), "block"), why, 100*e.predicted(arms), l.base)
-	h := fnv.New64a()
-	for _, f := range e.factors {
-		fmt.Fprintf(h, "%s %d %d ", f.Coll, f.Min, f.Max)
-	}
-	l.proof = &comparison{machine: l.machine, proves: true, seed: h.Sum64()}
+		plural.Of(l.Blocks, "block"), why, 100*l.predicted(arms), l.base)
+	// Communicators that try the same compare at the same time, and others in another order.
+	first := l.Factors[0]
+	seed := seedOf(fmt.Sprint(first.Coll, first.Range), fmt.Sprint(len(l.Factors), l.StepCalls))
+	l.proof = &comparison{machine: l.machine, proves: true, seed: seed}
 	tell := l.Tell
 	l.Tell = func(ctx context.Context, f Finding) {
 		l.Result = &f
@@ -265,8 +257,8 @@ func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
 // concludeProof takes up what the comparison has found.
 func (l *learner) concludeProof(ctx context.Context, now time.Time) {
 	if l.Result != nil && l.Result.Faster() && l.Result.Stays == A.String() {
-		for i, k := range l.experiment.leaders() {
-			l.experiment.factors[i].Arms[k].Proven = k > 0
+		for i, k := range l.leaders() {
+			l.Factors[i].Arms[k].Proven = k > 0
 		}
 		l.finish(ctx, Learned)
 		return
@@ -283,9 +275,7 @@ func (l *learner) stop(ctx context.Context) {
 	if !l.edited() {
 		l.ask(l.base, l.now())
 	}
-	if l.experiment != nil {
-		l.experiment.estimate()
-	}
+	l.estimate()
 	l.Log.Infof("learning has ended early: what was learned is kept")
 	l.finish(ctx, Stopped)
 }
@@ -298,10 +288,5 @@ func (l *learner) finish(ctx context.Context, state Learning) {
 
 func (l *learner) save(ctx context.Context) {
 	l.At = l.now()
-	if e := l.experiment; e != nil {
-		l.Evidence.Factors = e.factors
-		l.Blocks, l.Steps = e.earlier.blocks+len(e.blocks), e.earlier.steps+e.steps
-		l.LostSteps = e.lost()
-	}
 	l.Save(ctx, l.Evidence)
 }

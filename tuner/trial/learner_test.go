@@ -25,9 +25,9 @@ func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob 
 	j := &learningJob{playedJob: play(t, false, false, "")}
 	base := j.versions[""]
 	subject := Subject{Evidence: Evidence{Key: "c"}, Budget: 0.01, Earlier: earlier,
-		Choose: func(step time.Duration, calls map[uint64]int) (factors []Factor, left []string) {
-			if fmt.Sprint(calls) != "map[1:3 2:1 3:1]" || step < 50*time.Millisecond {
-				t.Errorf("a step of %v has calls %v", step, calls)
+		Choose: func(calls map[uint64]int) (factors []Factor, left []string) {
+			if fmt.Sprint(calls) != "map[1:3 2:1 3:1]" {
+				t.Errorf("a step has calls %v", calls)
 			}
 			for i, of := range effects {
 				f := Factor{Coll: nccl.CollAllReduce, Range: nccl.Range{Min: uint64(i), Max: uint64(i)}}
@@ -147,7 +147,7 @@ func TestLearnWithSlowChanges(t *testing.T) {
 		effects[i][1] = -0.01
 	}
 	j := learn(t, effects)
-	j.until(func() bool { return j.l.experiment != nil && len(j.l.experiment.blocks) >= 5 })
+	j.until(func() bool { return j.l.experiment != nil && j.l.Blocks >= 5 })
 	j.slow = 13 * time.Second
 	turns := j.turns
 	j.run(5 * time.Minute)
@@ -162,7 +162,7 @@ func TestLearnWithSlowChanges(t *testing.T) {
 
 // What NCCL's choice is not surely worse than leaves it open, and it is open again if nothing is surely better any more.
 func TestNCCLsChoiceStaysOpen(t *testing.T) {
-	e := newExperiment(1, 0.01, []Factor{{Arms: make([]Arm, 7)}})
+	e := newExperiment(&Evidence{Factors: []Factor{{Arms: make([]Arm, 7)}}}, 1, 0.01)
 	dice := rand.New(rand.NewPCG(1, 2))
 	for block := range int64(60) {
 		arm := 1 + int(block%6)
@@ -171,32 +171,32 @@ func TestNCCLsChoiceStaysOpen(t *testing.T) {
 		}
 		for range 20 {
 			off := 0.01*float64(arm) + 0.1*max(0, 3-float64(block)) + 0.02*dice.NormFloat64()
-			e.add(block, 0, []int{arm}, time.Duration(1e8*math.Exp(off)))
+			e.add(block, []int{arm}, time.Duration(1e8*math.Exp(off)))
 		}
 	}
 	e.past(60)
 	e.judge()
-	if e.factors[0].Arms[0].Dropped != "" {
+	if e.Factors[0].Arms[0].Dropped != "" {
 		t.Error("it is dropped after three blocks")
 	}
 	f := Factor{Arms: []Arm{{Dropped: "worse"}, {Effect: -0.02, Error: 0.02, Blocks: 9}}}
-	if f.Settle(); f.Settled || f.Arms[0].Dropped != "" {
+	if f.settle(); f.Settled || f.Arms[0].Dropped != "" {
 		t.Errorf("%+v", f)
 	}
 }
 
 // An arm that waits to be tried does not become ever more uncertain where blocks vary more than steps do.
 func TestUntriedArmStaysAsItIs(t *testing.T) {
-	e := newExperiment(1, 0.01, []Factor{{Arms: make([]Arm, 8)}})
+	e := newExperiment(&Evidence{Factors: []Factor{{Arms: make([]Arm, 8)}}}, 1, 0.01)
 	dice := rand.New(rand.NewPCG(1, 2))
 	for block := range int64(200) {
 		level := 0.03 * dice.NormFloat64()
 		for range 20 {
-			e.add(block, 0, []int{int(block % 7)}, time.Duration(1e8*math.Exp(level+0.002*dice.NormFloat64())))
+			e.add(block, []int{int(block % 7)}, time.Duration(1e8*math.Exp(level+0.002*dice.NormFloat64())))
 		}
 		e.judge()
 	}
-	if a := e.factors[0].Arms[7]; a.Blocks > 0 || a.Error > 0.1 {
+	if a := e.Factors[0].Arms[7]; a.Blocks > 0 || a.Error > 0.1 {
 		t.Errorf("the error is %f after %d blocks", a.Error, a.Blocks)
 	}
 }
@@ -231,7 +231,7 @@ func TestLearnWithEdit(t *testing.T) {
 // A job that goes on from what an earlier one has learned needs fewer blocks, and what was dropped stays so.
 func TestLearnGoesOn(t *testing.T) {
 	j := learn(t, learningEffects)
-	j.until(func() bool { return j.l.experiment != nil && len(j.l.experiment.blocks) >= 15 })
+	j.until(func() bool { return j.l.experiment != nil && j.l.Blocks >= 15 })
 	j.l.stop(t.Context())
 	first := j.saved[len(j.saved)-1]
 	if first.State != Stopped || first.Blocks < 15 {
@@ -239,7 +239,7 @@ func TestLearnGoesOn(t *testing.T) {
 	}
 	j = learn(t, learningEffects, first, Evidence{Factors: []Factor{{Coll: nccl.CollReduce, Arms: make([]Arm, 1)}}})
 	e := j.end()
-	if e.State != Learned || e.Blocks <= first.Blocks || e.Factors[0].Arms[2].Dropped != "worse" || len(e.Of) != 2 {
+	if e.State != Learned || e.Blocks <= first.Blocks || e.Factors[0].Arms[2].Dropped != "worse" || len(e.Runs) != 2 {
 		t.Errorf("%s: %+v\nafter %+v", e.State, e.Factors, first.Factors)
 	}
 	t.Logf("%d blocks after %d", e.Blocks, first.Blocks)

@@ -19,7 +19,7 @@ func FuzzStatus(f *testing.F) {
 		}
 		return text
 	}
-	f.Add(note(trial.Evidence{Format: trial.EvidenceFormat, Version: 2, State: trial.Trying, Factors: []trial.Factor{
+	f.Add(note(trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, State: trial.Trying, Factors: []trial.Factor{
 		{Arms: []trial.Arm{{}, {Config: nccl.Config{Channels: 8}, Blocks: 3, Effect: -0.1}}}}}),
 		"id host 1 2 3 b rank=1", []byte("x"))
 	f.Add(note(trial.Finding{Key: "k", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}), "x", policyfile.Bundle{}.Encode())

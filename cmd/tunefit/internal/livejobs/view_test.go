@@ -101,7 +101,7 @@ func TestStatusSays(t *testing.T) {
 				c + "note/2": "an older one"}, []string{
 				"0x7: p.csv against NCCL's choice, by turns: step time -3.0 % (-4.0 .. -2.0): faster so far (7 pairs of " +
 					"blocks of 8s, 70 steps of some 500ms)"}},
-		{"learning", map[string]string{c + "note/3": `{"format":"nccl-tuner-go learning","version":2,` +
+		{"learning", map[string]string{c + "note/3": `{"format":"nccl-tuner-go learning","version":3,` +
 			`"nodes":1,"ranks":2,"state":"trying","blocks":31,"block_seconds":8,"step_seconds":0.8,"lost_steps":3.2,"factors":[{"collective":"allreduce","min_bytes":4096,` +
 			`"max_bytes":4096,"settled":true,"arms":[{"algorithm":"ring","protocol":"ll","blocks":8},` +
 			`{"algorithm":"tree","protocol":"ll","effect":-0.02,"error":0.002,"blocks":9}]}]}`},
