@@ -160,40 +160,47 @@ func together(notes io.Writer, all []learned) trial.Evidence {
 	e.Judge()
 	for _, f := range e.Factors {
 		for k := range f.Arms {
-			if proven(notes, all, f, f.Arms[k].Config) && k == f.Leader() {
-				f.Arms[k].Proven, e.State = true, trial.Learned
+			a := &f.Arms[k]
+			found := findings(all, f, a.Config)
+			sayContradictions(notes, f, found)
+			proven := slices.ContainsFunc(found, func(by finding) bool { return by.Proven })
+			slower := slices.ContainsFunc(found, func(by finding) bool { return by.Effect > trial.Surely*by.Error })
+			if a.Proven = proven && !slower && k == f.Leader(); a.Proven {
+				e.State = trial.Learned
 			}
 		}
 	}
 	return e
 }
 
-// proven reports that a job has proven what was tried for a kind of calls, and none finds it slower. It names
-// contradictions.
-func proven(notes io.Writer, all []learned, f trial.Factor, config nccl.Config) bool {
-	type found struct {
-		trial.Arm
-		file string
-	}
-	var before []found
-	proven, slower := false, false
+// finding is what a job has found about an arm.
+type finding struct {
+	trial.Arm
+	file string
+}
+
+func (f finding) String() string {
+	return fmt.Sprintf("%s %s in %s", learning.Percent(f.Effect), learning.Range(f.Effect, f.Error), f.file)
+}
+
+func findings(all []learned, of trial.Factor, config nccl.Config) (found []finding) {
 	for _, l := range all {
-		for _, g := range l.Factors {
-			for _, b := range g.Arms {
-				if !g.Same(f) || b.Config != config || !b.Estimated() {
-					continue
-				}
-				for _, a := range before {
-					if math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
-						cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s %s in %s, %s %s in %s", learning.Shape(f),
-							config, learning.Percent(a.Effect), learning.Range(a.Effect, a.Error), a.file,
-							learning.Percent(b.Effect), learning.Range(b.Effect, b.Error), l.File))
-					}
-				}
-				before = append(before, found{b, l.File})
-				proven, slower = proven || b.Proven, slower || b.Effect > trial.Surely*b.Error
+		for _, f := range l.Factors {
+			k := slices.IndexFunc(f.Arms, func(a trial.Arm) bool { return a.Config == config && a.Estimated() })
+			if f.Same(of) && k >= 0 {
+				found = append(found, finding{f.Arms[k], l.File})
 			}
 		}
 	}
-	return proven && !slower
+	return found
+}
+
+func sayContradictions(notes io.Writer, f trial.Factor, found []finding) {
+	for i, a := range found {
+		for _, b := range found[:i] {
+			if math.Abs(a.Effect-b.Effect) > 3*math.Hypot(a.Error, b.Error) {
+				cli.Notes(notes, fmt.Sprintf("contradiction: %s %s: %s, %s", learning.Shape(f), a.Config, b, a))
+			}
+		}
+	}
 }

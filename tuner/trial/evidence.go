@@ -139,8 +139,8 @@ func (e *Evidence) Check() error {
 				bad = bad || k < -1 || k >= len(e.Factors[j].Arms)
 			}
 			if bad {
-				return fmt.Errorf("block %d of %s: arms %v, mean %g, variance %g (needed: an arm of each factor; allowed: "+
-					"up to %d)", i+1, run.Comm, b.Arms, b.Mean, b.Variance, most)
+				return fmt.Errorf("block %d of %s: arms %v, mean %g, variance %g (needed: an arm of each factor; "+
+					"allowed: up to %d)", i+1, run.Comm, b.Arms, b.Mean, b.Variance, most)
 			}
 		}
 	}
