@@ -197,7 +197,7 @@ func (f *Factor) settle() {
 type Arm struct {
 	nccl.Config
 	// Effect is what the arm does to the time of a step, relative to NCCL's choice: -0.02 is 2 % shorter. Its standard
-	// error is Error. Both are 0 for NCCL's choice, and where Blocks is 0.
+	// error is Error. Both are 0 for NCCL's choice, and tell nothing where Blocks is 0.
 	Effect  float64 `json:"effect"`
 	Error   float64 `json:"error"`
 	Blocks  int     `json:"blocks"`
