@@ -18,7 +18,7 @@
 // Compare is the comparison on one communicator, Learn the experiment. Both change versions through an interface
 // (Versions), and read a Clock that the communicator's thread writes. They end with their context and leave nothing
 // behind. Peers holds what those of one process know of each other; a process has one for its life. The arithmetic
-// is in blocks.go, period.go, trial.go, experiment.go and leastsquares.go.
+// is in blocks.go, period.go, trial.go, experiment.go and estimate.go.
 //
 // The package knows neither NCCL nor files nor the ranks' stores. docs/TRIAL.md describes comparisons for
 // users. docs/PROTOCOL.md says why sides change as any policy does.
