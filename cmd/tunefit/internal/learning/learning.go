@@ -36,17 +36,13 @@ func Headline(e trial.Evidence) string {
 		profile.Duration(1e6*e.StepSeconds))
 	var best trial.Factor
 	var most *trial.Arm
-	leaders, settled, sum, variance := 0, 0, 0.0, 0.0
+	settled := 0
 	for _, f := range e.Factors {
 		if f.Settled {
 			settled++
 		}
-		if k := f.Leader(); k > 0 {
-			a := &f.Arms[k]
-			leaders, sum, variance = leaders+1, sum+a.Effect, variance+a.Error*a.Error
-			if most == nil || a.Effect < most.Effect {
-				best, most = f, a
-			}
+		if k := f.Leader(); k > 0 && (most == nil || f.Arms[k].Effect < most.Effect) {
+			best, most = f, &f.Arms[k]
 		}
 	}
 	if most == nil {
@@ -54,10 +50,6 @@ func Headline(e trial.Evidence) string {
 	} else {
 		text += fmt.Sprintf(" %s %s instead of %s: %s of the step %s.", Shape(best), most.Config, best.Arms[0].Config,
 			Percent(most.Effect), Range(most.Effect, most.Error))
-	}
-	if leaders > 1 && e.Result == nil { // else the comparison tells it better
-		text += fmt.Sprintf(" Together with %s: %s %s.", plural.Of(leaders-1, "other shape"), Percent(sum),
-			Range(sum, math.Sqrt(variance)))
 	}
 	cost := "Lost"
 	if e.LostSteps < 0 {
