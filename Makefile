@@ -191,7 +191,7 @@ fuzz: ## feed every parser with random input for FUZZTIME=10s each; what fails g
 	@failed=; for dir in $$(grep -rl --exclude-dir=build --include='*_test.go' '^func Fuzz' . | xargs dirname | sort -u); do \
 		for target in $$(grep -ho '^func Fuzz[A-Za-z]*' $$dir/*_test.go | cut -c6-); do \
 			echo "$$dir $$target"; \
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) $$dir || failed="$$failed $$dir/$$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) -fuzzminimizetime 10x $$dir || failed="$$failed $$dir/$$target"; \
 		done; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
