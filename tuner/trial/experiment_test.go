@@ -168,7 +168,7 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 }
 
 // Communicators of a job with the same factors draw alike, also where one of them has dropped an arm that another has
-// not; every open arm is drawn about as often.
+// not; every open arm is drawn about as often, and NCCL's choice twice as often.
 func TestDraw(t *testing.T) {
 	p := newPlant(rand.New(rand.NewPCG(1, 2)), 3, 4, 0.3, 0, 0)
 	one := p.experiment(1)
@@ -186,8 +186,8 @@ func TestDraw(t *testing.T) {
 		drawn[a[1]]++
 	}
 	for k, times := range drawn {
-		if times < n/4*8/10 || times > n/4*12/10 {
-			t.Errorf("arm %d is drawn %d times of %d", k, times, n)
+		if want := []int{2 * n / 5, n / 5, n / 5, n / 5}[k]; times < want*9/10 || times > want*11/10 {
+			t.Errorf("arm %d is drawn %d times of %d, want %d", k, times, n, want)
 		}
 	}
 }
@@ -214,7 +214,7 @@ func TestExperiments(t *testing.T) {
 		{8, 6, 0.3, 0, 0.02, 0.03, 4800, 0.90, -71, 0},
 		{16, 6, 0.3, 0, 0.02, 0.03, 4800, 0.75, 1, 0},
 		{8, 6, 0.3, 0, 0.05, 0.10, 4800, 0.74, -21, 0},
-		{8, 6, 0.02, 0, 0.02, 0.03, 4800, -1, 14, 10},
+		{8, 6, 0.02, 0, 0.02, 0.03, 4800, -1, 12, 10},
 		{8, 6, 0.3, 0.95, 0.02, 0.03, 4800, 0.86, 20, 1},
 		{8, 6, 0, 0, 0.02, 0.03, 4800, -1, 1, 0},
 	} {
