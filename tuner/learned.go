@@ -21,7 +21,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -251,9 +250,6 @@ func (c *Comm) usable(text []byte) (rows []byte, err error) {
 			string(bytes.TrimSpace(of)) != c.plugin.loader.Fingerprint() {
 			return nil, fmt.Errorf("it is of another machine, %s", bytes.TrimSpace(of))
 		}
-	}
-	if _, err := policy.ReadCSV(LearnedFile, text); err != nil {
-		return nil, err
 	}
 	if n := len(rows); n > 0 && rows[n-1] != '\n' {
 		rows = append(rows, '\n') // rows that are tried follow
