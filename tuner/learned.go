@@ -65,14 +65,11 @@ func (c *Comm) inLearned(name string) string { return filepath.Join(c.settings.l
 
 // readOwn returns what a file holds that nobody else can change.
 func (c *Comm) readOwn(path string, most int64) ([]byte, error) {
-	f, info, err := openregular.Open(path)
+	f, _, err := fileowner.Open(path, c.settings.files.Trust)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := fileowner.CheckFile(info, c.settings.files.Trust); err != nil {
-		return nil, err
-	}
 	return openregular.All(f, most)
 }
 

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 )
 
 // CheckAs returns an error if anybody but root and this user can change a file or directory: its owner, its
@@ -34,6 +36,19 @@ func CheckFile(info fs.FileInfo, trusted bool) error {
 		return fmt.Errorf("%w. Name a copy of your own, or set %s=1", err, TrustVariable)
 	}
 	return nil
+}
+
+// Open opens a regular file that nobody else can change, as CheckFile has it. All errors are of the path.
+func Open(path string, trusted bool) (*os.File, fs.FileInfo, error) {
+	f, info, err := openregular.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := CheckFile(info, trusted); err != nil {
+		f.Close()
+		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return f, info, nil
 }
 
 func check(uid, gid uint32, mode fs.FileMode, user uint32) error {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -85,13 +84,10 @@ func readBelow(root, file string, getenv func(string) string) (*topo.Document, e
 	if root != "" && root != "/" {
 		file = filepath.Join(root, file)
 	}
-	f, info, err := openregular.Open(file)
+	f, _, err := fileowner.Open(file, getenv(fileowner.TrustVariable) == "1")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := fileowner.CheckFile(info, getenv(fileowner.TrustVariable) == "1"); err != nil {
-		return nil, &fs.PathError{Op: "open", Path: file, Err: err}
-	}
 	return topo.Read(file, f)
 }

@@ -165,14 +165,11 @@ func (l *Loader) readFile(path string, before content, s Settings) (c content, e
 			return content{known: true}, nil
 		}
 	}
-	f, info, err := openregular.Open(path)
+	f, info, err := fileowner.Open(path, s.Trust)
 	if err != nil {
 		return c, openregular.Reason(err)
 	}
 	defer f.Close()
-	if err := fileowner.CheckFile(info, s.Trust); err != nil {
-		return c, err
-	}
 	c.id = watch.Identify(info)
 	if most := s.mostBytes(); info.Size() > most {
 		c.known = c.id == before.id // and was read when more was allowed
