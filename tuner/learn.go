@@ -221,7 +221,11 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 	const outcome = "nothing is learned any more, and the version in force stays"
 	c.background(outcome, func(ctx context.Context) {
 		evidence := c.newEvidence()
-		earlier, settled := c.earlier(evidence)
+		earlier, settled, err := c.earlier(evidence)
+		if err != nil { // it would be overwritten
+			log.Warnf("%s=%s: nothing is learned: %v", EnvLearn, c.settings.learn, err)
+			return
+		}
 		trial.Learn(ctx, config, trial.Subject{
 			Evidence: evidence, Budget: c.settings.learnBudget, Earlier: earlier,
 			Choose: func(calls map[uint64]int) ([]trial.Factor, []string) { return c.shapes.factors(calls, settled) },

@@ -78,14 +78,14 @@ func (c *Comm) readEvidence(path string) (e trial.Evidence, err error) {
 	if err == nil {
 		err = json.Unmarshal(text, &e)
 	}
-	if err == nil && e.Format == trial.EvidenceFormat {
+	if err == nil {
 		err = e.Check()
 	}
 	return e, err
 }
 
-// kept returns the evidence in the directory of machine and release of some, the oldest first. What is damaged is left
-// out, and named.
+// kept returns the evidence in the directory of machine and release of some, the latest first. Other files are left out,
+// and named.
 func (c *Comm) kept(of trial.Evidence) ([]trial.Evidence, error) {
 	return hung.Get(&c.plugin.hung, c.inLearned("*.json"), learnLimit, func() (all []trial.Evidence, err error) {
 		paths, err := filepath.Glob(c.inLearned("*.json"))
@@ -93,18 +93,18 @@ func (c *Comm) kept(of trial.Evidence) ([]trial.Evidence, error) {
 			switch e, err := c.readEvidence(path); {
 			case err != nil:
 				c.log.Warnf("%s is left out: %v", path, openregular.Reason(err))
-			case e.Format == trial.EvidenceFormat && e.NCCL == of.NCCL && e.Machine == of.Machine:
+			case e.NCCL == of.NCCL && e.Machine == of.Machine:
 				all = append(all, e)
 			}
 		}
-		slices.SortStableFunc(all, func(a, b trial.Evidence) int { return a.At.Compare(b.At) })
+		slices.SortStableFunc(all, func(a, b trial.Evidence) int { return b.At.Compare(a.At) })
 		return all, err
 	})
 }
 
 // earlier returns the evidence to go on from, and which calls others have settled.
-func (c *Comm) earlier(of trial.Evidence) (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool) {
-	all, _ := c.kept(of) // where it is away, save says so
+func (c *Comm) earlier(of trial.Evidence) (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool, err error) {
+	all, err := c.kept(of)
 	var learned []trial.Factor
 	for _, e := range all {
 		switch {
@@ -117,7 +117,7 @@ func (c *Comm) earlier(of trial.Evidence) (open []trial.Evidence, settled func(n
 	}
 	return open, func(coll nccl.Coll, sizes nccl.Range) bool {
 		return slices.ContainsFunc(learned, func(f trial.Factor) bool { return f.Coll == coll && f.Holds(sizes) })
-	}
+	}, err
 }
 
 // save writes evidence, and the rows of all that is proven where this is. What was proven stays: another communicator
@@ -163,15 +163,14 @@ func LearnedPolicy(all []trial.Evidence) string {
 	text := learnedHeader
 	for _, e := range all {
 		for _, f := range e.Factors {
-			for _, a := range f.Arms {
-				if e.State != trial.Learned || !a.Proven {
-					continue
-				}
-				half := trial.Surely * a.Error
-				text += fmt.Sprintf("# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
-					100*(a.Effect-half), 100*(a.Effect+half), plural.Of(a.Blocks, "block"), a.Config,
-					e.At.Format(time.DateOnly), e.Machine) + rowOf(f, a, e.Comm, e.NCCL)
+			k := slices.IndexFunc(f.Arms, func(a trial.Arm) bool { return a.Proven })
+			if e.State != trial.Learned || k < 0 {
+				continue
 			}
+			a, half := f.Arms[k], trial.Surely*f.Arms[k].Error
+			text += fmt.Sprintf("# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
+				100*(a.Effect-half), 100*(a.Effect+half), plural.Of(a.Blocks, "block"), a.Config,
+				e.At.Format(time.DateOnly), e.Machine) + rowOf(f, a, e.Comm, e.NCCL)
 		}
 	}
 	return text

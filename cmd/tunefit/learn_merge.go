@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -32,10 +33,11 @@ func learnMergeCommand() *cobra.Command {
 		Long: `Put what several jobs have learned together. Each DIR is what one job left. It writes
 evidence and learned.csv into OUT, a new directory, which a job can go on from.
 
-Effects are estimated anew from the blocks of all jobs together, each as precise as its
-steps, where these are the same: the machine, the release of NCCL, nodes, ranks, the
+Effects are estimated anew from the blocks of all jobs together, each job by its own
+noise, where these are the same: the machine, the release of NCCL, nodes, ranks, the
 collective, the range of sizes and NCCL's choice. All else stays apart. What several DIR
-have counts once.
+have counts once. Communicators of one DIR made the same steps: of a shape that several
+have, the one with most blocks counts.
 
 It names contradictions: effects that differ between two jobs by more than three standard
 errors. learned.csv has what some job has proven, if that gains by all evidence
@@ -154,8 +156,13 @@ func together(notes io.Writer, all []learned) trial.Evidence {
 	slices.SortStableFunc(e.Factors, func(a, b trial.Factor) int {
 		return cmp.Or(cmp.Compare(a.Coll, b.Coll), cmp.Compare(a.Max-a.Min, b.Max-b.Min), cmp.Compare(a.Min, b.Min))
 	})
+	directories := map[string][]trial.Evidence{}
 	for _, l := range all {
-		e.Add(l.Evidence)
+		dir := filepath.Dir(l.File)
+		directories[dir] = append(directories[dir], l.Evidence)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(directories)) {
+		e.Add(directories[dir])
 	}
 	e.Judge()
 	for _, f := range e.Factors {

@@ -179,7 +179,7 @@ func TestLearnBadFiles(t *testing.T) {
 		{"a.json", `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"factors":[{"min_bytes":4}]}`,
 			cli.ExitFailed, []string{"a.json: factor 1: 4 to 0 bytes, 0 arms"}},
 		{"a.json", `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"runs":[{"comm":"x-8","blocks":[{"arms":[0]}]}]}`,
-			cli.ExitFailed, []string{"a.json: block 1 of x-8: arms [0], mean 0"}},
+			cli.ExitFailed, []string{"a.json: block 1 of \"x-8\": arms [0], mean 0"}},
 		{"a.json", `{"format":"nccl-tuner-go learning","factors":[{"arms":[{"algorithm":"rign","protocol":"ll"}]}]}`,
 			cli.ExitFailed, []string{`a.json: unknown algorithm "rign"`}},
 	} {
@@ -253,7 +253,7 @@ func played(e trial.Evidence) trial.Run {
 	run := trial.Run{Comm: e.Key, Began: e.Began}
 	dice := rand.New(rand.NewPCG(1, 2))
 	for block := range e.Blocks {
-		b := trial.Block{Arms: make([]int, len(e.Factors)), Variance: 1e-8, Steps: 15}
+		b := trial.Block{Arms: make([]int, len(e.Factors)), Mean: 1e-7 * float64(block), Variance: 1e-8, Steps: 15}
 		for i, f := range e.Factors {
 			k := block / (i + 1) % len(f.Arms)
 			a := f.Arms[k]
@@ -331,6 +331,27 @@ func TestLearnMerge(t *testing.T) {
 	tunefit(t, cli.ExitUsage, "learn", "merge", path("1"))
 	if _, err := os.Stat(path("new")); err == nil {
 		t.Error("something was written")
+	}
+}
+
+// Communicators of one job that try the same shape made the same steps: these count once.
+func TestLearnMergeSameSteps(t *testing.T) {
+	dir := t.TempDir()
+	evidence(t, filepath.Join(dir, "job"), "a.json", func(*trial.Evidence) {})
+	evidence(t, filepath.Join(dir, "job"), "b.json", func(e *trial.Evidence) {
+		e.Blocks = 28
+		e.Factors = append(e.Factors, e.Factors[0])
+		e.Factors[1].Coll, e.Factors[1].Arms = nccl.CollBroadcast, slices.Clone(e.Factors[0].Arms)
+	})
+	tunefit(t, cli.ExitOK, "learn", "merge", filepath.Join(dir, "job"), "-o", filepath.Join(dir, "all"))
+	all, err := readLearned(os.Stderr, filepath.Join(dir, "all"))
+	if err != nil || len(all) != 1 || len(all[0].Factors) != 2 {
+		t.Fatalf("%v, %+v", err, all)
+	}
+	for i, want := range []int{28, 30} { // of broadcast, of allreduce
+		if arms := all[0].Factors[i].Arms; arms[0].Blocks+arms[1].Blocks != want {
+			t.Errorf("%s: %+v, want %d blocks", all[0].Factors[i].Coll, arms, want)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ func (e *Evidence) estimate() {
 		for _, b := range run.Blocks {
 			least[r] += b.Variance / 4 / float64(len(run.Blocks))
 			z := append(e.indicators(b.Arms), b.Mean)
-			if level == nil {
+			if level == nil || n == 0 {
 				level = z
 				continue
 			}
@@ -115,30 +115,38 @@ func (e *Evidence) difference(these, those []int) (by, err float64) {
 }
 
 // predicted is by how much steps by these arms are longer than by NCCL's choice.
-func (e *Evidence) predicted(arms []int) float64 {
-	by, _ := e.difference(arms, make([]int, len(arms)))
+func (e *Evidence) predicted(arms []int) (by float64) {
+	for i, is := range e.indicators(arms) {
+		if is > 0 {
+			by += e.fit.effect.AtVec(i)
+		}
+	}
 	return by
 }
 
 // leastSquares fits n effects to rows. Those of a run have about the same variance, at least the given one, which is
-// not 0. A row counts up to so many standard deviations from what is expected (tails). The ridge is the variance of the
-// effects themselves, so that where nothing matters, noise is not taken for effects.
+// not 0. Where they are few, they do not tell it, so it is at least that of all runs. A row counts up to so many standard
+// deviations from what is expected (tails). The ridge is the variance of the effects themselves, so that where nothing
+// matters, noise is not taken for effects.
 func leastSquares(n int, rows []row, least []float64) fit {
-	const firstRidge, tails, rounds = 0.02 * 0.02, 2, 6
+	const firstRidge, tails, rounds, few = 0.02 * 0.02, 2, 6, 20
 	f := fit{mat.NewVecDense(n, nil), mat.NewSymDense(n, nil)}
 	ridge, told := firstRidge, 0.0
 	variance, y := slices.Repeat([]float64{math.Inf(1)}, len(least)), make([]float64, len(rows))
 	for range rounds {
-		noise, free := make([]float64, len(least)), make([]float64, len(least))
+		noise, free, ofAll := make([]float64, len(least)), make([]float64, len(least)), 0.0
 		for i, r := range rows {
 			expected, most := mat.Dot(r.x, f.effect), tails*math.Sqrt(variance[r.run])
 			off := min(max(r.y-expected, -most), most)
 			y[i] = expected + off
 			noise[r.run] += off * off
+			ofAll += off * off / max(float64(len(rows))-told, 1)
 			free[r.run] += 1 - told/float64(len(rows))
 		}
 		for run := range variance {
-			variance[run] = max(noise[run]/max(free[run], 1), least[run])
+			if variance[run] = max(noise[run]/max(free[run], 1), least[run]); free[run] < few {
+				variance[run] = max(variance[run], ofAll)
+			}
 		}
 		a, b := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
 		for i := range n {

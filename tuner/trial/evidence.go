@@ -114,8 +114,11 @@ func (f *Factor) best() (best int) {
 	return best
 }
 
-// Check finds what no job writes, and would lead to worse than wrong figures.
+// Check finds what no job writes.
 func (e *Evidence) Check() error {
+	if e.Format != EvidenceFormat {
+		return fmt.Errorf("its format is %q (needed: %q)", e.Format, EvidenceFormat)
+	}
 	if e.Version != EvidenceVersion {
 		return fmt.Errorf("its version is %d (known: %d)", e.Version, EvidenceVersion)
 	}
@@ -133,49 +136,67 @@ func (e *Evidence) Check() error {
 	}
 	for _, run := range e.Runs {
 		for i, b := range run.Blocks {
-			const most = 100 // e to its power is more than any time
-			bad := len(b.Arms) != len(e.Factors) || math.Abs(b.Mean) > most || b.Variance < 0 || b.Variance > most
+			const most, mostSteps = 100, 1e6 // e to the power of most is more than any time
+			bad := len(b.Arms) != len(e.Factors) || math.Abs(b.Mean) > most || b.Variance < 0 || b.Variance > most ||
+				b.Steps < 1 || b.Steps > mostSteps
 			for j, k := range b.Arms {
 				bad = bad || k < -1 || k >= len(e.Factors[j].Arms)
 			}
 			if bad {
-				return fmt.Errorf("block %d of %s: arms %v, mean %g, variance %g (needed: an arm of each factor; "+
-					"allowed: up to %d)", i+1, run.Comm, b.Arms, b.Mean, b.Variance, most)
+				return fmt.Errorf("block %d of %q: arms %v, mean %g, variance %g, steps %d (needed: an arm of each "+
+					"factor; allowed: up to %d, and 1 to %d steps)", i+1, run.Comm, b.Arms, b.Mean, b.Variance, b.Steps,
+					most, int(mostSteps))
 			}
 		}
 	}
 	return nil
 }
 
-// Add takes over the runs of other evidence, as far as it tried the same. It returns false if none of it is the same.
-func (e *Evidence) Add(other Evidence) (same bool) {
-	here := make([]int, len(other.Factors)) // -1: not here
-	for i := range other.Factors {
-		here[i] = slices.IndexFunc(e.Factors, other.Factors[i].Same)
-		same = same || here[i] >= 0
-	}
-	for _, run := range other.Runs {
-		isIt := func(r Run) bool { return r.Comm == run.Comm && r.Began.Equal(run.Began) }
-		if !same || slices.ContainsFunc(e.Runs, isIt) {
-			continue
+// Add takes over what evidence of one directory tells, as far as it tried the same. Communicators of a job make the
+// same steps, so all that is told of a factor comes from the first that has it.
+func (e *Evidence) Add(directory []Evidence) {
+	had := make([]bool, len(e.Factors))
+	for _, other := range directory {
+		here := make([]int, len(other.Factors)) // -1: not here, or had
+		for i := range other.Factors {
+			if here[i] = slices.IndexFunc(e.Factors, other.Factors[i].Same); here[i] >= 0 && had[here[i]] {
+				here[i] = -1
+			}
 		}
-		blocks := run.Blocks
-		run.Blocks = nil
-		for _, b := range blocks {
-			arms, known := slices.Repeat([]int{-1}, len(e.Factors)), true
-			for i, k := range b.Arms {
-				if at := here[i]; at >= 0 && k >= 0 {
-					arms[at] = e.Factors[at].arm(other.Factors[i].Arms[k].Config)
-					known = known && arms[at] >= 0
+		for _, run := range other.Runs {
+			for _, b := range run.Blocks {
+				told, arms := false, slices.Repeat([]int{-1}, len(e.Factors))
+				for i, k := range b.Arms {
+					if at := here[i]; at >= 0 && k >= 0 {
+						arms[at] = e.Factors[at].arm(other.Factors[i].Arms[k].Config)
+						told = told || arms[at] >= 0
+						had[at] = true
+					}
+				}
+				if b.Arms = arms; told {
+					e.addBlock(run, b)
 				}
 			}
-			if b.Arms = arms; known {
-				run.Blocks = append(run.Blocks, b)
-			}
 		}
-		e.Runs = append(e.Runs, run)
 	}
-	return same
+}
+
+// addBlock adds a block of a run. What is here already counts once.
+func (e *Evidence) addBlock(of Run, b Block) {
+	r := slices.IndexFunc(e.Runs, func(r Run) bool { return r.Comm == of.Comm && r.Began.Equal(of.Began) })
+	if r < 0 {
+		r = len(e.Runs)
+		e.Runs = append(e.Runs, Run{Comm: of.Comm, Began: of.Began})
+	}
+	run := &e.Runs[r]
+	k := slices.IndexFunc(run.Blocks, func(there Block) bool { return there.Mean == b.Mean })
+	if k < 0 {
+		run.Blocks = append(run.Blocks, b)
+		return
+	}
+	for i, arm := range b.Arms {
+		run.Blocks[k].Arms[i] = max(run.Blocks[k].Arms[i], arm)
+	}
 }
 
 // settle notes whether at most one arm is open. NCCL's choice is open again where no arm is surely better: all effects

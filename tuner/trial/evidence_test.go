@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,27 +24,35 @@ func tried(arms int, began time.Time, blocks []Block, colls ...nccl.Coll) (e Evi
 	return e
 }
 
-// What another job tried is taken over as far as it is the same, and once.
+// What other jobs tried is taken over as far as it is the same, and once.
 func TestAdd(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	e := tried(2, now, []Block{{Arms: []int{1, 0}, Steps: 9}}, nccl.CollAllReduce, nccl.CollAllGather)
-	blocks := []Block{{Arms: []int{1, 1}, Steps: 8}, {Arms: []int{0, 2}, Steps: 7}, {Arms: []int{2, -1}, Steps: 6}}
-	other := tried(3, now.Add(1), blocks, nccl.CollReduce, nccl.CollAllReduce)
-	for _, o := range []Evidence{other, other, e} {
-		if !e.Add(o) {
-			t.Error("nothing is the same")
-		}
+	block := func(mean float64, arms ...int) Block { return Block{Arms: arms, Mean: mean, Steps: 9} }
+	var e Evidence
+	e.Factors = tried(2, now, nil, nccl.CollAllReduce, nccl.CollAllGather).Factors
+	// The second goes on from the first, without AllGather. The third has made the same steps as the second.
+	first := tried(2, now, []Block{block(0.1, 1, 0), block(0.2, 0, 1)}, nccl.CollAllReduce, nccl.CollAllGather)
+	second := tried(3, now, []Block{block(0.1, 0, 1), block(0.2, 1, 0)}, nccl.CollReduce, nccl.CollAllReduce)
+	second.Runs = append(second.Runs, Run{"c-8", now.Add(1), []Block{block(0.3, 0, 1), block(0.4, 1, 2), block(0.5, 1, -1)}})
+	third := tried(2, now.Add(2), []Block{block(0.6, 1)}, nccl.CollAllReduce)
+	for range 2 {
+		e.Add([]Evidence{second, third, first})
+		e.Add([]Evidence{first})
 	}
-	want := []Run{e.Runs[0], {"c-8", now.Add(1), []Block{{Arms: []int{1, -1}, Steps: 8}, {Arms: []int{-1, -1}, Steps: 6}}}}
-	if !reflect.DeepEqual(e.Runs, want) { // no block of an arm that is not here
+	want := []Run{{"c-8", now, []Block{block(0.1, 1, 0), block(0.2, 0, 1)}}, {"c-8", now.Add(1), []Block{block(0.3, 1, -1)}}}
+	if !reflect.DeepEqual(e.Runs, want) {
 		t.Errorf("%+v, want %+v", e.Runs, want)
 	}
 	e.estimate()
-	if e.Blocks != 3 || e.Steps != 9+8+6 || e.Factors[0].Arms[1].Blocks != 2 || e.Factors[1].Arms[0].Blocks != 1 {
+	if e.Blocks != 3 || e.Steps != 3*9 || e.Factors[0].Arms[1].Blocks != 2 || e.Factors[1].Arms[0].Blocks != 1 {
 		t.Errorf("%d blocks, %d steps, %+v", e.Blocks, e.Steps, e.Factors)
 	}
-	if third := tried(3, now.Add(2), blocks, nccl.CollReduce, nccl.CollBroadcast); e.Add(third) || len(e.Runs) != 2 {
+	if e.Add([]Evidence{tried(3, now.Add(3), []Block{block(0.7, 1)}, nccl.CollBroadcast)}); len(e.Runs) != 2 {
 		t.Errorf("%+v", e.Runs)
+	}
+	one := tried(1, now, []Block{block(0.1, 0), block(0.2, 0)}, nccl.CollAllReduce) // no effect to estimate
+	if one.Judge(); one.Blocks != 2 || !one.Factors[0].Settled {
+		t.Errorf("%+v", one)
 	}
 }
 
@@ -61,10 +70,38 @@ func TestRunsByPrecision(t *testing.T) {
 	noisy := tried(2, now.Add(1), run(0.02, 0.02), nccl.CollAllReduce)
 	quiet.estimate()
 	alone := quiet.Factors[0].Arms[1]
-	quiet.Add(noisy)
+	quiet.Add([]Evidence{noisy})
 	quiet.estimate()
 	a := quiet.Factors[0].Arms[1]
 	if math.Abs(a.Effect-alone.Effect) > 0.001 || a.Error >= alone.Error || a.Blocks != 100 || a.Error > 0.0005 {
 		t.Errorf("%+v, alone %+v", a, alone)
+	}
+}
+
+// Short runs do not tell their own noise: many of them make nothing sure that is not.
+func TestShortRuns(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	const trials = 100
+	sure := 0
+	for range trials {
+		var e Evidence
+		for run, blocks := range append([]int{40}, slices.Repeat([]int{2}, 20)...) {
+			one := tried(3, time.Unix(int64(run), 0), nil, nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduce)
+			for range blocks {
+				one.Runs[0].Blocks = append(one.Runs[0].Blocks, Block{Arms: []int{dice.IntN(3), dice.IntN(3), dice.IntN(3)},
+					Mean: 0.01 * dice.NormFloat64(), Variance: 1e-6, Steps: 9})
+			}
+			if e.Factors == nil {
+				e.Factors = one.Factors
+			}
+			e.Add([]Evidence{one})
+		}
+		e.estimate()
+		if a := e.Factors[0].Arms[1]; math.Abs(a.Effect) > Surely*a.Error {
+			sure++
+		}
+	}
+	if sure > trials/12 {
+		t.Errorf("%d of %d effects are sure, and there are none", sure, trials)
 	}
 }

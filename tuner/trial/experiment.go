@@ -189,7 +189,7 @@ func (e *experiment) over() string {
 		return "little left"
 	case e.resting && slices.Max(e.leaders()) == 0:
 		return "budget"
-	case e.Blocks >= mostBlocks:
+	case len(e.run.Blocks) >= mostBlocks:
 		return "long enough"
 	}
 	return ""

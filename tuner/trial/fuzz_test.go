@@ -38,7 +38,7 @@ func FuzzGoOn(f *testing.F) {
 			return
 		}
 		now := Evidence{Key: "this job", Factors: factors()}
-		now.Add(earlier)
+		now.Add([]Evidence{earlier})
 		e := newExperiment(&now, 1, 0.01)
 		for block := range int64(12) {
 			arms := e.draw(block)

@@ -13,7 +13,7 @@ import (
 type Subject struct {
 	Evidence            // its key, its machine, and how it began
 	Budget   float64    // the share of step time that trying may cost
-	Earlier  []Evidence // of earlier jobs, the latest last
+	Earlier  []Evidence // of earlier jobs, the latest first
 
 	// Choose says what to try where a step has so many of each call (agree.HashCall). left names what is not tried.
 	Choose func(calls map[uint64]int) (factors []Factor, left []string)
@@ -120,12 +120,10 @@ func (l *learner) choose(ctx context.Context) {
 	for _, reason := range left {
 		l.Log.Infof("not tried: %s", reason)
 	}
-	l.Factors, l.Runs = factors, nil
-	for _, e := range slices.Backward(l.Earlier) {
-		if l.Add(e) { // it has what those before it knew
-			l.BlockSeconds = e.BlockSeconds
-			break
-		}
+	l.Factors, l.Runs, l.missed = factors, nil, 0
+	l.Add(l.Earlier)
+	if len(l.Runs) > 0 && l.BlockSeconds == 0 {
+		l.BlockSeconds = l.Earlier[0].BlockSeconds
 	}
 	l.experiment = newExperiment(&l.Evidence, seedOf(l.base.Meaning(), ""), l.Budget)
 	l.plans = map[int64]plan{}
@@ -173,7 +171,7 @@ func (l *learner) judge(s step) {
 	}
 	if planned && !p.left && l.experiment.surelyBad() {
 		l.experiment.hurt = true
-		if v, err := l.With(l.Factors, l.leaders()); err == nil { // its other steps do not count
+		if v, err := l.With(l.Factors, l.leaders()); err == nil {
 			l.plans[block] = plan{v, l.leaders(), true}
 		}
 	}
@@ -239,10 +237,11 @@ func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
 	l.save(ctx)
 	l.Log.Infof("learned after %s (%s): steps %+.1f %%, it seems; now comparing that with %s",
 		plural.Of(l.Blocks, "block"), why, 100*l.predicted(arms), l.base)
-	// Communicators that try the same compare at the same time, and others in another order.
-	first := l.Factors[0]
-	seed := seedOf(fmt.Sprint(first.Coll, first.Range), fmt.Sprint(len(l.Factors), l.StepCalls))
-	l.proof = &comparison{machine: l.machine, proves: true, seed: seed}
+	kinds := "" // communicators that try the same compare at the same time, and others in another order
+	for _, f := range l.Factors {
+		kinds += fmt.Sprint(f.Coll, f.Range)
+	}
+	l.proof = &comparison{machine: l.machine, proves: true, seed: seedOf(kinds, "")}
 	tell := l.Tell
 	l.Tell = func(ctx context.Context, f Finding) {
 		l.Result = &f

@@ -101,6 +101,7 @@ func TestLearn(t *testing.T) {
 	if e.State != Learned || e.Result == nil || !e.Result.Faster() || e.Result.Mean > -0.01 || e.Result.Mean < -0.022 {
 		t.Errorf("%v %+v, the log: %v", e.State, e.Result, j.log)
 	}
+	j.run(time.Minute) // the last change comes
 	if want := "allreduce,0,0,ring,simple,1,-1,-1\nallreduce,2,2,ring,simple,1,-1,-1\n"; j.inForce.rows != want {
 		t.Errorf("%q is in force", j.inForce.rows)
 	}
