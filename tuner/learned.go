@@ -84,8 +84,8 @@ func (c *Comm) readEvidence(path string) (e trial.Evidence, err error) {
 	return e, err
 }
 
-// kept returns the evidence in the directory of machine and release of some, the latest first. Other files are left out,
-// and named.
+// kept returns the evidence in the directory of machine and release of some, the latest first. Other files are left
+// out, and named.
 func (c *Comm) kept(of trial.Evidence) ([]trial.Evidence, error) {
 	return hung.Get(&c.plugin.hung, c.inLearned("*.json"), learnLimit, func() (all []trial.Evidence, err error) {
 		paths, err := filepath.Glob(c.inLearned("*.json"))
