@@ -357,7 +357,7 @@ func disturb(t *testing.T, kind string, step int, steps uint32) {
 			j.steps(200)
 			os.Remove(filler)
 		}
-		j.steps(300)
+		j.steps(300 * (round + 1)) // on a busy machine a change takes long
 	}
 	victim := j.ranks[3]
 	victim.cmd.Process.Kill()
