@@ -127,6 +127,10 @@ func (e *experiment) judge() {
 // Judge estimates effects from all runs, and drops arms that are surely worse than the leader, or alike.
 func (e *Evidence) Judge() {
 	e.estimate()
+	least := 0.0 // after few blocks only what is surely bad is dropped: the others may still look so by chance
+	if e.Blocks < firstJudged {
+		least = bad
+	}
 	for i := range e.Factors {
 		f := &e.Factors[i]
 		leader := f.best()
@@ -138,8 +142,9 @@ func (e *Evidence) Judge() {
 			behind, err := e.difference(e.only(i, k), e.only(i, leader))
 			switch {
 			case k == 0 && leader != f.Leader(): // see Leader
-			case behind > worse*err && a.Blocks >= toBeWorse:
+			case behind > worse*err+least && a.Blocks >= toBeWorse:
 				a.Dropped = "worse"
+			case e.Blocks < firstJudged:
 			case behind+Surely*err < little && k > 0:
 				a.Dropped = "alike"
 			case behind+Surely*err < little && leader > 0:
@@ -184,7 +189,7 @@ func (e *experiment) over() string {
 	switch {
 	case !open:
 		return "settled"
-	case e.judged == 0:
+	case e.Blocks < firstJudged:
 	case e.gainable() < notWorth:
 		return "little left"
 	case e.resting && slices.Max(e.leaders()) == 0:
