@@ -199,6 +199,13 @@ func TestLearnedIsKept(t *testing.T) {
 		t.Errorf("%+v, %v, the log: %v", all, err, log)
 	}
 	os.Remove(bad)
+	// Where the directory does not answer, it cannot be said what is in it.
+	answer := make(chan struct{})
+	c.plugin.hung.Do(c.inLearned("*.json"), 0, func() error { <-answer; return nil })
+	if _, _, err := c.earlier(e); err == nil {
+		t.Error("no error")
+	}
+	close(answer)
 	// The proof stays where another communicator that tries the same has not come so far, and what tries something else
 	// has a file of its own.
 	for _, factors := range [][]trial.Factor{e.Factors, nil} {

@@ -164,7 +164,7 @@ func together(notes io.Writer, all []learned) trial.Evidence {
 	for _, dir := range slices.Sorted(maps.Keys(directories)) {
 		e.Add(directories[dir])
 	}
-	e.Judge()
+	e.DropArms()
 	for _, f := range e.Factors {
 		for k := range f.Arms {
 			a := &f.Arms[k]

@@ -165,20 +165,25 @@ func (e *Evidence) Add(directory []Evidence) {
 		}
 		for _, run := range other.Runs {
 			for _, b := range run.Blocks {
-				told, arms := false, slices.Repeat([]int{-1}, len(e.Factors))
-				for i, k := range b.Arms {
-					if at := here[i]; at >= 0 && k >= 0 {
-						arms[at] = e.Factors[at].arm(other.Factors[i].Arms[k].Config)
-						told = told || arms[at] >= 0
-						had[at] = true
-					}
-				}
-				if b.Arms = arms; told {
+				b.Arms = e.armsHere(other.Factors, b.Arms, here, had)
+				if slices.ContainsFunc(b.Arms, func(k int) bool { return k >= 0 }) {
 					e.addBlock(run, b)
 				}
 			}
 		}
 	}
+}
+
+// armsHere finds the arms of other factors. here is where these are. It notes in had which of the own ones they told of.
+func (e *Evidence) armsHere(factors []Factor, arms, here []int, had []bool) []int {
+	own := slices.Repeat([]int{-1}, len(e.Factors))
+	for i, k := range arms {
+		if at := here[i]; at >= 0 && k >= 0 {
+			own[at] = e.Factors[at].arm(factors[i].Arms[k].Config)
+			had[at] = true
+		}
+	}
+	return own
 }
 
 // addBlock adds a block of a run. What is here already counts once.

@@ -50,8 +50,12 @@ func TestAdd(t *testing.T) {
 	if e.Add([]Evidence{tried(3, now.Add(3), []Block{block(0.7, 1)}, nccl.CollBroadcast)}); len(e.Runs) != 2 {
 		t.Errorf("%+v", e.Runs)
 	}
+	var nothing Evidence
+	if nothing.Add([]Evidence{first}); nothing.Runs != nil {
+		t.Errorf("%+v", nothing.Runs)
+	}
 	one := tried(1, now, []Block{block(0.1, 0), block(0.2, 0)}, nccl.CollAllReduce) // no effect to estimate
-	if one.Judge(); one.Blocks != 2 || !one.Factors[0].Settled {
+	if one.DropArms(); one.Blocks != 2 || !one.Factors[0].Settled {
 		t.Errorf("%+v", one)
 	}
 }
@@ -103,5 +107,22 @@ func TestShortRuns(t *testing.T) {
 	}
 	if sure > trials/12 {
 		t.Errorf("%d of %d effects are sure, and there are none", sure, trials)
+	}
+}
+
+// After few blocks only what is surely bad is dropped.
+func TestFewBlocks(t *testing.T) {
+	e := tried(3, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+	for i := range firstJudged {
+		means := []float64{0, 0.02, 0.2}
+		e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{i % 3}, Mean: means[i%3] + 1e-4*float64(i%2), Steps: 9})
+		if i != firstJudged/2 && i != firstJudged-1 {
+			continue
+		}
+		e.DropArms()
+		arms := e.Factors[0].Arms
+		if (arms[1].Dropped != "") != (i == firstJudged-1) || arms[2].Dropped != "worse" || arms[0].Dropped != "" {
+			t.Errorf("after %d blocks: %+v", i+1, arms)
+		}
 	}
 }

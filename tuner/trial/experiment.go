@@ -50,7 +50,6 @@ func newExperiment(e *Evidence, seed uint64, budget float64) *experiment {
 	x := &experiment{Evidence: e, seed: seed, budget: budget}
 	e.Runs = append(e.Runs, Run{Comm: e.Key, Began: e.Began})
 	x.run = &e.Runs[len(e.Runs)-1]
-	x.estimate()
 	x.judge()
 	return x
 }
@@ -114,18 +113,20 @@ func (e *experiment) past(block int64) {
 	e.block, e.arms, e.values = block, nil, nil
 }
 
-// judge estimates effects after some blocks, and drops arms.
+// due reports that there are enough new blocks to judge arms by.
+func (e *experiment) due() bool {
+	return e.Blocks >= max(firstJudged, e.judged+judgeEvery) || e.hurt && e.Blocks >= hurtJudged
+}
+
+// judge drops arms by all blocks so far.
 func (e *experiment) judge() {
-	if e.Blocks < max(firstJudged, e.judged+judgeEvery) && !(e.hurt && e.Blocks >= hurtJudged) {
-		return
-	}
+	e.DropArms()
 	e.judged, e.hurt = e.Blocks, false
-	e.Judge()
 	e.resting = e.LostSteps > e.budget*float64(e.Steps)*max(1, budgetBlocks/float64(e.Blocks))
 }
 
-// Judge estimates effects from all runs, and drops arms that are surely worse than the leader, or alike.
-func (e *Evidence) Judge() {
+// DropArms estimates effects from all runs, and drops arms that are surely worse than the leader, or alike.
+func (e *Evidence) DropArms() {
 	e.estimate()
 	least := 0.0 // after few blocks only what is surely bad is dropped: the others may still look so by chance
 	if e.Blocks < firstJudged {
@@ -171,9 +172,12 @@ func (e *experiment) surelyBad() bool {
 // gainable is how much of a step could still be gained: what open arms may be better than the leaders by.
 func (e *experiment) gainable() (sum float64) {
 	for i, leader := range e.leaders() {
+		if e.Factors[i].Settled {
+			continue
+		}
 		most := 0.0
 		for k, a := range e.Factors[i].Arms {
-			if a.Dropped == "" && k != leader && !e.Factors[i].Settled {
+			if a.Dropped == "" && k != leader {
 				by, err := e.difference(e.only(i, k), e.only(i, leader))
 				most = max(most, err-by)
 			}

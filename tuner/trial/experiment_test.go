@@ -111,7 +111,9 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 		block := began.UnixNano() / int64(blocks.length)
 		if block != last {
 			e.past(block)
-			e.judge()
+			if e.due() {
+				e.judge()
+			}
 			over = e.over()
 			last, unsettled = block, 2
 			arms = e.draw(block)

@@ -50,7 +50,9 @@ func FuzzGoOn(f *testing.F) {
 			for range minSteps {
 				e.add(block, arms, time.Duration(1+block%3)*time.Second)
 			}
-			e.judge()
+			if e.due() {
+				e.judge()
+			}
 		}
 		for _, factor := range e.Factors {
 			for _, a := range factor.Arms {

@@ -192,13 +192,15 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 	block := l.blockOf(l.ahead(now))
 	if block != l.open {
 		l.open = block
-		before := l.experiment.judged
-		l.experiment.judge()
+		due := l.experiment.due()
+		if due {
+			l.experiment.judge()
+		}
 		if why := l.experiment.over(); why != "" {
 			l.conclude(ctx, now, why)
 			return
 		}
-		if l.experiment.judged != before {
+		if due {
 			l.save(ctx)
 		}
 	}

@@ -195,7 +195,9 @@ func TestUntriedArmStaysAsItIs(t *testing.T) {
 		for range 20 {
 			e.add(block, []int{int(block % 7)}, time.Duration(1e8*math.Exp(level+0.002*dice.NormFloat64())))
 		}
-		e.judge()
+		if e.due() {
+			e.judge()
+		}
 	}
 	if a := e.Factors[0].Arms[7]; a.Blocks > 0 || a.Error > 0.1 {
 		t.Errorf("the error is %f after %d blocks", a.Error, a.Blocks)
