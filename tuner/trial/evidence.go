@@ -174,7 +174,8 @@ func (e *Evidence) Add(directory []Evidence) {
 	}
 }
 
-// armsHere finds the arms of other factors. here is where these are. It notes in had which of the own ones they told of.
+// armsHere finds the arms of other factors among the own; here says which own factor each is. had notes which own ones
+// they told of.
 func (e *Evidence) armsHere(factors []Factor, arms, here []int, had []bool) []int {
 	own := slices.Repeat([]int{-1}, len(e.Factors))
 	for i, k := range arms {

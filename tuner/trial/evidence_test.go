@@ -112,17 +112,18 @@ func TestShortRuns(t *testing.T) {
 
 // After few blocks only what is surely bad is dropped.
 func TestFewBlocks(t *testing.T) {
-	e := tried(3, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
-	for i := range firstJudged {
-		means := []float64{0, 0.02, 0.2}
-		e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{i % 3}, Mean: means[i%3] + 1e-4*float64(i%2), Steps: 9})
-		if i != firstJudged/2 && i != firstJudged-1 {
-			continue
-		}
-		e.DropArms()
-		arms := e.Factors[0].Arms
-		if (arms[1].Dropped != "") != (i == firstJudged-1) || arms[2].Dropped != "worse" || arms[0].Dropped != "" {
-			t.Errorf("after %d blocks: %+v", i+1, arms)
+	for effect, want := range map[float64][2]string{0.02: {"", "worse"}, 0.2: {"worse", "worse"}} {
+		e := tried(2, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+		dice := rand.New(rand.NewPCG(1, 2))
+		for i, blocks := range []int{firstJudged / 2, firstJudged} {
+			for len(e.Runs[0].Blocks) < blocks {
+				arm := dice.IntN(2)
+				e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm},
+					Mean: effect*float64(arm) + 1e-4*dice.NormFloat64(), Steps: 9})
+			}
+			if e.DropArms(); e.Factors[0].Arms[1].Dropped != want[i] || e.Factors[0].Arms[0].Dropped != "" {
+				t.Errorf("an effect of %g after %d blocks: %+v", effect, blocks, e.Factors[0])
+			}
 		}
 	}
 }
