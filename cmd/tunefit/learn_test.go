@@ -167,6 +167,7 @@ func TestLearnBadFiles(t *testing.T) {
 		{"a.json", "{", cli.ExitOK, []string{"left out: ", "a.json is JSON, but nothing"}},
 		{"a.json", `{"step_calls":1,"block_seconds":1}`, cli.ExitOK, []string{"a.json is what a job found out about its " +
 			"policy (needed: what a job has learned)"}},
+		{"a.json", "[1]", cli.ExitFailed, []string{"a.json:1:1: array where a JSON object is needed"}},
 		{"a.json", "", cli.ExitFailed, []string{"a.json:1:1: unexpected end", "remove it"}},
 		{"a.json", `{"format":"nccl-tuner-go learning","version":3,`, cli.ExitFailed,
 			[]string{"a.json:1:47: unexpected end"}},

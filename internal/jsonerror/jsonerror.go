@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 )
@@ -23,8 +24,14 @@ func At(name string, text []byte, err error) error {
 		at = syntax.Offset
 	case errors.As(err, &mistyped):
 		at = mistyped.Offset
-		field := embedded.ReplaceAllString(mistyped.Field, "")
-		err = fmt.Errorf("%s: %s where a %s is needed", field, mistyped.Value, mistyped.Type)
+		needed := mistyped.Type.String()
+		if mistyped.Type.Kind() == reflect.Struct {
+			needed = "JSON object" // not the type's name in this project
+		}
+		err = fmt.Errorf("%s where a %s is needed", mistyped.Value, needed)
+		if field := embedded.ReplaceAllString(mistyped.Field, ""); field != "" {
+			err = fmt.Errorf("%s: %w", field, err)
+		}
 	}
 	if at < 0 || at > int64(len(text)) {
 		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
