@@ -335,14 +335,14 @@ func TestTrainingSanitized(t *testing.T) {
 	}
 }
 
-// disturb disturbs a job whose steps take so many us until it has made so many steps and a version has changed.
+// disturb disturbs a job whose steps take so many us until it has made so many steps.
 func disturb(t *testing.T, kind string, step int, steps uint32) {
 	p, outside := built, ""
 	if os.Getuid() == 0 {
 		p, outside = smallShm(t)
 	}
 	j := train(t, p, kind, 8, args("step=%d", step), []string{"NCCL_TUNER_COMPARE=nccl"})
-	for round := 0; j.progress().Steps < steps || j.said("is in force from call") == 0; round++ {
+	for round := 0; j.progress().Steps < steps; round++ {
 		j.steps(400) // in which a comparison begins
 		j.save(7 - round%4)
 		j.steps(100)
@@ -357,7 +357,11 @@ func disturb(t *testing.T, kind string, step int, steps uint32) {
 			j.steps(200)
 			os.Remove(filler)
 		}
-		j.steps(300 * (round + 1)) // on a busy machine a change takes long
+		const changed = "is in force from call"
+		before := j.said(changed)
+		j.save(3 - round%2) // which nothing supersedes
+		eventually(j, "an edit takes effect", func() bool { return j.said(changed) > before })
+		j.steps(300)
 	}
 	victim := j.ranks[3]
 	victim.cmd.Process.Kill()
