@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,9 @@ func TestLearnedIsKept(t *testing.T) {
 		t.Error("no error")
 	}
 	close(answer)
+	for c.plugin.hung.Do(c.inLearned("*.json"), learnLimit, func() error { return nil }) != nil { // until it has
+		runtime.Gosched()
+	}
 	// The proof stays where another communicator that tries the same has not come so far, and what tries something else
 	// has a file of its own.
 	for _, factors := range [][]trial.Factor{e.Factors, nil} {
