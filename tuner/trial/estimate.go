@@ -129,7 +129,7 @@ func (e *Evidence) predicted(arms []int) (by float64) {
 // standard deviations from what is expected (tails). The ridge is the variance of the effects themselves, so that where
 // nothing matters, noise is not taken for effects.
 func leastSquares(n int, rows []row, least []float64) fit {
-	const firstRidge, tails, rounds, few = 0.02 * 0.02, 2, 6, 20
+	const firstRidge, tails, rounds, few = 0.02 * 0.02, 2, 10, 20
 	f := fit{mat.NewVecDense(n, nil), mat.NewSymDense(n, nil)}
 	ridge, told := firstRidge, 0.0
 	variance, y := slices.Repeat([]float64{math.Inf(1)}, len(least)), make([]float64, len(rows))
@@ -163,15 +163,11 @@ func leastSquares(n int, rows []row, least []float64) fit {
 		_ = chol.InverseTo(f.covariance) // an error only says that it is not accurate
 		f.effect.MulVec(f.covariance, b)
 		told = 0
-		sum, tried := 0.0, 0.0
 		for i := range n {
-			if share := 1 - f.covariance.At(i, i)/ridge; share > 0.001 { // of what is known that the rows have told
-				sum += f.effect.AtVec(i)*f.effect.AtVec(i) + f.covariance.At(i, i)
-				told, tried = told+share, tried+1
-			}
+			told += 1 - f.covariance.At(i, i)/ridge // the share of what is known that the rows have told
 		}
-		if tried > 0 {
-			ridge = sum/tried + leastVariance
+		if told > 0 {
+			ridge = mat.Dot(f.effect, f.effect)/told + leastVariance
 		}
 	}
 	return f
