@@ -26,7 +26,7 @@ func (m *Member) removeHistory(k uint64) {
 			return
 		}
 		// What is not removed now only takes space until the communicator ends.
-		for _, dir := range []string{m.keys.acks(of), m.keys.arrivals(of), m.keys.contents(of)} {
+		for _, dir := range []string{m.keys.acks(of), m.keys.arrivals(of), m.keys.contents(of), m.keys.tokens(of)} {
 			ctx, end := m.op()
 			_ = m.cfg.Store.Drop(ctx, dir)
 			end()

@@ -32,7 +32,7 @@ func parseKey(key string) (k parsedKey, ok bool) {
 	if k.kind == "init" || k.kind == "history" || k.kind == "name" || k.kind == "known" {
 		return k, len(parts) == 3
 	}
-	length := map[string]int{"slot": 4, "left": 4, "t": 4, "d": 4, "why": 4, "note": 4, "a": 5, "m": 5, "v": 5}[k.kind]
+	length := map[string]int{"slot": 4, "left": 4, "d": 4, "why": 4, "note": 4, "a": 5, "m": 5, "v": 5, "t": 5}[k.kind]
 	if length != len(parts) {
 		return k, false
 	}

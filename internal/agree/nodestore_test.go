@@ -125,13 +125,13 @@ func TestNodeStoreMoveTellsWhenItCannotMirror(t *testing.T) {
 		n := NewNodeStore(h, local.Handle("local", 1, memFaults{}))
 		for _, kind := range []string{"list", "mark"} {
 			fails[kind] = true
-			if err := n.Move(t.Context(), "c/comm/t/1-0", "c/comm/d/1.stall.0.2"); err == nil ||
+			if err := n.Move(t.Context(), "c/comm/t/1/0", "c/comm/d/1.stall.0.2"); err == nil ||
 				errors.Is(err, ErrNoRecord) {
 				t.Errorf("%s fails: %v", kind, err)
 			}
 			fails[kind] = false
 		}
-		if err := n.Move(t.Context(), "c/comm/t/1-0", "c/comm/d/1.stall.0.2"); !errors.Is(err, ErrNoRecord) {
+		if err := n.Move(t.Context(), "c/comm/t/1/0", "c/comm/d/1.stall.0.2"); !errors.Is(err, ErrNoRecord) {
 			t.Error(err)
 		}
 		if _, mirrored := local.Lookup(decision); !mirrored {

@@ -54,7 +54,7 @@ func (m *Member) propose(k uint64) time.Duration {
 	}
 	var err error
 	if p.Token, err = m.mark(token); err != nil || p.Token == "" {
-		e.delay(m.cfg.Clock.Now()) // the token stays
+		e.delay(m.cfg.Clock.Now()) // the token stays until the history goes
 		return m.cfg.Timing.ActivePoll
 	}
 	mine := encode(p)

@@ -196,6 +196,7 @@ func (c keys) left(i int) string        { return c.lefts() + "/" + strconv.Itoa(
 func (c keys) acks(k uint64) string     { return fmt.Sprintf("c/%s/a/%d", string(c), k) }
 func (c keys) arrivals(k uint64) string { return fmt.Sprintf("c/%s/m/%d", string(c), k) }
 func (c keys) contents(k uint64) string { return fmt.Sprintf("c/%s/v/%d", string(c), k) }
+func (c keys) tokens(k uint64) string   { return fmt.Sprintf("c/%s/t/%d", string(c), k) }
 func (c keys) decisions() string        { return "c/" + string(c) + "/d" }
 func (c keys) detail(k uint64) string   { return fmt.Sprintf("c/%s/why/%d", string(c), k) }
 func (c keys) note(n uint64) string     { return fmt.Sprintf("c/%s/note/%d", string(c), n) }
@@ -230,7 +231,7 @@ func reportName(hash uint64, slots []int) string {
 func (c keys) token(k uint64, tag string) string {
 	h := fnv.New64a()
 	h.Write([]byte(tag))
-	return fmt.Sprintf("c/%s/t/%d-%016x", string(c), k, h.Sum64())
+	return fmt.Sprintf("%s/%016x", c.tokens(k), h.Sum64())
 }
 
 // The values of the history record.

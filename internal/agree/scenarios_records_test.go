@@ -248,7 +248,7 @@ func TestScenario49AbortedOutOfSight(t *testing.T) {
 			switch {
 			case rank == 1 && op.Kind == "put" && strings.Contains(op.Key, "/a/1/"):
 				f.Lost = true // the proposer finds the others slow
-			case rank == 2 && op.Kind == "mark" && strings.Contains(op.Key, "/t/1-") && op.Nth > 0:
+			case rank == 2 && op.Kind == "mark" && strings.Contains(op.Key, "/t/1/") && op.Nth > 0:
 				comes = true
 			case rank == 2 && op.Kind == "list" && op.Key == "c/comm/d":
 				if f.Lost = looks == 0; comes {

@@ -199,7 +199,7 @@ func TestFullDiskLeavesRoomForDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		storetest.Put(t, s, fmt.Sprintf("c/%d/t/1-0", i), "")
+		storetest.Put(t, s, fmt.Sprintf("c/%d/t/1/0", i), "")
 	}
 	filler, err := os.Create(filepath.Join(parent, "filler"))
 	if err != nil {
@@ -210,7 +210,7 @@ func TestFullDiskLeavesRoomForDecisions(t *testing.T) {
 		_, err = filler.Write(make([]byte, 512))
 	}
 	for i := range 20 {
-		if err := s.Move(t.Context(), fmt.Sprintf("c/%d/t/1-0", i), fmt.Sprintf("c/%d/d/1.stall.0.1", i)); err != nil {
+		if err := s.Move(t.Context(), fmt.Sprintf("c/%d/t/1/0", i), fmt.Sprintf("c/%d/d/1.stall.0.1", i)); err != nil {
 			t.Error(err)
 		}
 	}
