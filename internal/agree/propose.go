@@ -47,14 +47,14 @@ func (m *Member) propose(k uint64) time.Duration {
 	p := Proposal{VersionName: proposed, Check: check, Switch: check + lead + m.jitter(k, lead), Slot: m.slot,
 		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.background.tries)}
 	m.background.tries++
-	// A put that fails may land later: so each try has a token of its own.
+	// A put that fails may land later: so each try has a token of its own, which goes with the change's other records.
 	token := m.keys.token(k, p.Tag)
 	if _, err := m.put(token, nil); err != nil {
 		return m.cfg.Timing.ActivePoll
 	}
 	var err error
 	if p.Token, err = m.mark(token); err != nil || p.Token == "" {
-		e.delay(m.cfg.Clock.Now()) // the token stays until the history goes
+		e.delay(m.cfg.Clock.Now())
 		return m.cfg.Timing.ActivePoll
 	}
 	mine := encode(p)

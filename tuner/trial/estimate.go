@@ -127,7 +127,7 @@ func (e *Evidence) predicted(arms []int) (by float64) {
 // leastSquares fits n effects to rows. Those of a run have about the same variance, at least the given one, which is
 // not 0. Where they are few, they do not tell it, so it is at least that of all runs. A row counts up to so many
 // standard deviations from what is expected (tails). The ridge is the variance of the effects themselves, so that where
-// nothing matters, noise is not taken for effects.
+// nothing matters, noise is not taken for effects (D. MacKay, Bayesian Interpolation, 1992).
 func leastSquares(n int, rows []row, least []float64) fit {
 	const firstRidge, tails, rounds, few = 0.02 * 0.02, 2, 10, 20
 	f := fit{mat.NewVecDense(n, nil), mat.NewSymDense(n, nil)}
