@@ -3,6 +3,7 @@ package agree
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -120,6 +121,7 @@ func (h *memHandle) List(ctx context.Context, dir string) ([]string, error) {
 				names = append(names, name)
 			}
 		}
+		slices.Sort(names) // so that a seed gives the same run
 	})
 	if err != nil {
 		return nil, err

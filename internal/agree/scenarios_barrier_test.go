@@ -140,8 +140,11 @@ func TestScenario52ForeignDecisionAfterProxy(t *testing.T) {
 			}
 		}
 		p.tamper = func(rank int, op memOp, f memFate) memFate {
-			if op.Kind == "list" && op.Key == "c/comm/d" && rank == 1 {
-				f.Request = 25 * time.Millisecond
+			switch {
+			case op.Kind == "list" && op.Key == "c/comm/d" && rank == 1:
+				f.Request = 150 * time.Millisecond
+			case op.Kind == "move" && rank == 0: // what rank 1 reads has that decision only
+				f.Request = 200 * time.Millisecond
 			}
 			return f
 		}
