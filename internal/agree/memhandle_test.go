@@ -121,7 +121,9 @@ func (h *memHandle) List(ctx context.Context, dir string) ([]string, error) {
 				names = append(names, name)
 			}
 		}
-		slices.Sort(names) // so that a seed gives the same run
+		// Any order, but the same for a seed.
+		slices.Sort(names)
+		h.chance("order "+dir).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	})
 	if err != nil {
 		return nil, err

@@ -143,7 +143,7 @@ func TestScenario52ForeignDecisionAfterProxy(t *testing.T) {
 			switch {
 			case op.Kind == "list" && op.Key == "c/comm/d" && rank == 1:
 				f.Request = 150 * time.Millisecond
-			case op.Kind == "move" && rank == 0: // what rank 1 reads has that decision only
+			case op.Kind == "move" && rank == 0: // the commit comes after what rank 1 reads
 				f.Request = 200 * time.Millisecond
 			}
 			return f

@@ -123,7 +123,7 @@ func TestScenario55ManyChanges(t *testing.T) {
 			p.node, p.longest, p.calls = c.node, 0, 4000
 			p.tamper = func(_ int, op memOp, f memFate) memFate {
 				if c.full && op.Kind == "put" && strings.HasPrefix(op.Key, proposals+"/") && op.Nth == 0 {
-					f.Lost = true
+					f.Err = ErrRefused
 				}
 				return f
 			}
