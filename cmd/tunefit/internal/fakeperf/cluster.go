@@ -50,7 +50,7 @@ func newCluster(s settings, coll nccl.Coll, comm nccl.Comm, variables channels.V
 			return nil, err
 		}
 	}
-	return simulate.Drawn(coll, seed, now, plain), nil
+	return simulate.Drawn(coll, clusterSeed, now, plain), nil
 }
 
 // decision is the configuration for a size, and how long it takes without noise.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -180,11 +181,47 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// A seed draws the same noise again, and each start of a sweep its own.
+func TestSeed(t *testing.T) {
+	play := func(seed string, starts int) string {
+		state := filepath.Join(t.TempDir(), "starts")
+		var log string
+		for range starts {
+			log = started(t, exitOK, []string{"FAKEPERF_SEED=" + seed, "FAKEPERF_STATE=" + state, "FAKEPERF_NOISE=0.02"},
+				"all_reduce_perf", "-b", "1M", "-g", "8")
+		}
+		return rowsOf(log)
+	}
+	first := play("7", 1)
+	for name, c := range map[string]struct {
+		rows string
+		same bool
+	}{
+		"the same seed": {play("7", 1), true}, "another seed": {play("8", 1), false},
+		"the second start": {play("7", 2), false},
+	} {
+		if (c.rows == first) != c.same {
+			t.Errorf("%s: the same times are %v, want %v:\n%s%s", name, !c.same, c.same, first, c.rows)
+		}
+	}
+}
+
+// rowsOf are the lines of a log that hold times.
+func rowsOf(log string) (rows string) {
+	for line := range strings.Lines(log) {
+		if !strings.HasPrefix(line, "#") {
+			rows += line
+		}
+	}
+	return rows
+}
+
 // A wrong setting is refused, each with what is allowed.
 func TestSettings(t *testing.T) {
 	for setting, want := range map[string]string{
 		"FAKEPERF_GIRD=x":             "FAKEPERF_GIRD=x: there is no such setting (allowed: FAKEPERF_GRID,",
 		"FAKEPERF_NOISE=1":            "FAKEPERF_NOISE=1: not a number from 0 to 0.2",
+		"FAKEPERF_SEED=0":             "FAKEPERF_SEED=0: not a whole number from 1",
 		"FAKEPERF_FAIL=krash":         `FAKEPERF_FAIL=krash: unknown failure "krash" (did you mean "crash"; allowed: crash,`,
 		"FAKEPERF_FAIL=crash:rign/ll": `unknown algorithm "rign"`,
 		"FAKEPERF_FAIL=crash:0":       `"0" is not the number of a start`,

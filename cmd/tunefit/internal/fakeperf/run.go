@@ -44,7 +44,7 @@ func (t *test) lead() (code int, err error) {
 	if err := t.settings.count(strings.Join(t.args, " ")); err != nil {
 		return 0, err
 	}
-	t.noise = simulate.NewNoise(t.settings.noise, seed, t.settings.run())
+	t.noise = t.settings.newNoise()
 	t.decisions = map[uint64]decision{}
 	t.log = openLog(t.print, t.world.hosts[0])
 	var end endError
@@ -62,8 +62,8 @@ func (t *test) lead() (code int, err error) {
 
 // The cluster that is simulated, and the seconds that a start of nccl-tests would take there.
 const (
-	seed    = 1
-	startup = 5
+	clusterSeed = 1
+	startup     = 5
 )
 
 // summary says how long the run would take.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -19,6 +20,7 @@ type settings struct {
 	grids   []string // sweeps that times are from; none: they are simulated
 	noise   float64  // typical deviation of a time, as a part
 	drift   float64  // part by which times rise and fall over driftStarts
+	seed    uint64   // of the noise; 0: every run has another
 	nccl    nccl.Version
 	rccl    bool    // it is RCCL of that number
 	seconds float64 // that a start really takes
@@ -73,6 +75,10 @@ func (s *settings) set(name, value string) (err error) {
 		return number(&s.noise, simulate.MaxNoise)
 	case "DRIFT":
 		return number(&s.drift, 0.5)
+	case "SEED":
+		if s.seed, err = strconv.ParseUint(value, 10, 64); err != nil || s.seed == 0 {
+			return errors.New("not a whole number from 1")
+		}
 	case "NCCL":
 		var number string
 		number, s.rccl = strings.CutPrefix(value, "RCCL ")
@@ -96,7 +102,7 @@ func (s *settings) set(name, value string) (err error) {
 			s.fails = append(s.fails, f)
 		}
 	default:
-		return errors.New("there is no such setting (allowed: FAKEPERF_GRID, _NOISE, _DRIFT, _NCCL, _SECONDS, " +
+		return errors.New("there is no such setting (allowed: FAKEPERF_GRID, _NOISE, _SEED, _DRIFT, _NCCL, _SECONDS, " +
 			"_RANKS_PER_NODE, _HOSTS, _STATE, _FAIL)")
 	}
 	return err
@@ -132,10 +138,10 @@ func (s *settings) drifted(micros float64) float64 {
 	return micros * (1 + s.drift*math.Sin(2*math.Pi*float64(s.start)/driftStarts))
 }
 
-// run is the number by which this start's noise differs from that of others.
-func (s *settings) run() uint64 {
-	if s.start > 0 {
-		return uint64(s.start)
+// newNoise draws the noise of this run. Equal seeds and numbers of starts have equal noise.
+func (s *settings) newNoise() *simulate.Noise {
+	if s.seed == 0 && s.start == 0 {
+		return simulate.NewNoise(s.noise, clusterSeed, uint64(time.Now().UnixNano()))
 	}
-	return uint64(time.Now().UnixNano())
+	return simulate.NewNoise(s.noise, cmp.Or(s.seed, clusterSeed), uint64(s.start))
 }
