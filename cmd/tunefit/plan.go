@@ -145,7 +145,7 @@ func (f *planFlags) run(cmd *cobra.Command, files []string) error {
 			plans = append(plans, f.verification(space, group))
 			continue
 		}
-		space.Sizes = perfrun.Sizes(group, asked, sizesNamed)
+		space.Sizes = perfrun.Sizes(key, group, asked, sizesNamed)
 		if len(space.Sizes) == 0 || space.Sizes[0] == 0 {
 			return cli.Usagef("--sizes %s: the default of %s was not measured at any of them (allowed: sizes of the "+
 				"sweep, above 0)", f.choices.Grid.Sizes, key)

@@ -164,14 +164,20 @@ func (c *Choices) within(space *fit.Space) error {
 	return nil
 }
 
-// Sizes returns the sizes asked for. nccl-tests may round them, so once the default is measured, these are the sizes
-// that were really run: all of them if no flag names sizes, else those within what was asked for.
-func Sizes(g *fit.Group, asked []uint64, named bool) []uint64 {
+// Sizes returns the sizes asked for, as nccl-tests trims them. Once the default is measured, these are the sizes that
+// were really run: all of them if no flag names sizes, else those within what was asked for.
+func Sizes(key fit.Key, g *fit.Group, asked []uint64, named bool) (sizes []uint64) {
+	unit := TrimUnit(key)
+	least := asked[0] - asked[0]%unit
 	if g == nil || len(g.Default) == 0 {
-		return asked
+		for _, b := range asked {
+			if b >= unit {
+				b -= b % unit
+			}
+			sizes = append(sizes, b)
+		}
+		return slices.Compact(sizes)
 	}
-	var sizes []uint64
-	least := asked[0] - asked[0]%TrimUnit(g.Key)
 	for _, c := range g.Default {
 		if !named || least <= c.Bytes && c.Bytes <= asked[len(asked)-1] {
 			sizes = append(sizes, c.Bytes)

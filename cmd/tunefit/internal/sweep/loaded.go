@@ -22,7 +22,7 @@ func (s *Sweep) needsLoaded(key fit.Key, group *fit.Group) bool {
 // loaded is one start of the default with the library, which has no policy.
 func (s *Sweep) loaded(key fit.Key, group *fit.Group) Batch {
 	return Batch{Kind: Loaded, Starts: []perfrun.Start{{Name: perfrun.Name(key) + "-loaded", Key: key,
-		Sizes: perfrun.Sizes(group, s.Sizes, s.SizesNamed), Policy: "none"}}}
+		Sizes: perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), Policy: "none"}}}
 }
 
 const (

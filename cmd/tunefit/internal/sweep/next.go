@@ -21,7 +21,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	case s.needsLoaded(key, group):
 		return s.loaded(key, group), nil
 	case smaller != nil:
-		space.Sizes = s.Sizes
+		space.Sizes = perfrun.Sizes(key, nil, s.Sizes, s.SizesNamed)
 		return s.verification(space, smaller), nil
 	}
 	next := space.Next(group)
@@ -48,7 +48,7 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	group, failed := s.group(key)
 	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...), s.release(key))
 	space.LeaveOut(func(f nccl.Cell) bool { return s.notOffered[key][f] })
-	space.Sizes, space.Asked = perfrun.Sizes(group, s.Sizes, s.SizesNamed), s.asked(key)
+	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), s.asked(key)
 	return group, space, err
 }
 
