@@ -95,7 +95,7 @@ func TestNoMoreChannelsThanNCCLTakes(t *testing.T) {
 	if fewer == 0 || stages[StageMost] != 1 || stages[StageRounds] == 0 {
 		t.Errorf("fewer channels were asked for %d times, stages %v", fewer, stages)
 	}
-	for _, r := range space.Verification(seen).Policies {
+	for _, r := range space.Verification(seen) {
 		for i, c := range r.Configs {
 			if c.Channels > own(r.Sizes[i]) {
 				t.Errorf("%s is to be verified at %d, where NCCL takes %d", c, r.Sizes[i], own(r.Sizes[i]))

@@ -78,10 +78,13 @@ const (
 	// behind: a family that was measured with several counts is given up if it is this many times slower. A
 	// configuration is given up at a size if it is this many times slower at the neighbouring sizes.
 	behind = 1.1
+	// tied: where a count takes at most this many times the least of its family's three or more, those in between
+	// hardly take less. They come after all else.
+	tied = 1.01
 	// A race ends after this many rounds in a row in which the best times improve by less than this part, averaged
 	// over all sizes.
-	lastRounds = 2
-	worthwhile = 0.002
+	lastRounds = 3
+	worthwhile = 0.006
 )
 
 // Next returns what to measure next, given what was measured so far (nil: nothing) and what was asked for. It depends
@@ -245,7 +248,11 @@ func (r *race) promising(i int) (c nccl.Config, fewest, ok bool) {
 			fewer, more := slices.Clone(counts[:at]), counts[at+1:]
 			slices.Reverse(fewer)
 			for _, side := range [][]int{fewer, more} { // up to the next that was measured
+				ratio := ratio
 				if k := slices.IndexFunc(side, measured); k >= 0 {
+					if n > 2 && r.times[i][nccl.Config{Cell: f, Channels: side[k]}] <= tied*least {
+						ratio *= behind
+					}
 					side = side[:k]
 				}
 				if len(side) > 0 {

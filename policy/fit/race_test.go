@@ -24,6 +24,9 @@ type cluster struct {
 	noise  float64
 	drift  func(start, verified int) float64 // factor of all times; verified starts are of the verification
 	random *rand.Rand
+	tails  float64 // share of times that take 30 % longer
+
+	repetitions int // of the verification
 
 	samples          []bench.Sample
 	starts, verified int
@@ -36,7 +39,7 @@ const (
 )
 
 func newCluster(truth *Group, noise float64, seed uint64, drift func(start, verified int) float64) *cluster {
-	c := &cluster{truth: truth, space: spaceOf(truth), noise: noise, drift: drift,
+	c := &cluster{truth: truth, space: spaceOf(truth), noise: noise, drift: drift, repetitions: 1,
 		random: rand.New(rand.NewPCG(seed, 21))}
 	c.space.Asked = map[Ask]bool{}
 	if drift == nil {
@@ -92,6 +95,9 @@ func (c *cluster) start(sizes []uint64, configs []nccl.Config, verify bool) {
 		if ok {
 			c.seconds += callsAtSize * point.Micros / 1e6
 			s.Micros = point.Micros * math.Exp(c.noise*c.random.NormFloat64()) * c.drift(c.starts, c.verified)
+			if c.tails > 0 && c.random.Float64() < c.tails {
+				s.Micros *= 1.3
+			}
 			c.samples = append(c.samples, s)
 		}
 	}
@@ -118,14 +124,13 @@ func (c *cluster) sweep(t *testing.T) *Group {
 			}
 		}
 	}
-	v := c.space.Verification(c.group())
-	if len(v.Policies) > 0 && !v.Short {
-		c.start(c.space.Sizes, nil, true)
-	}
-	for _, r := range v.Policies {
-		c.start(r.Sizes, r.Configs, true)
-	}
-	if len(v.Policies) > 0 {
+	if policies := c.space.Verification(c.group()); len(policies) > 0 {
+		for range c.repetitions {
+			c.start(c.space.Sizes, nil, true)
+			for _, r := range policies {
+				c.start(r.Sizes, r.Configs, true)
+			}
+		}
 		c.start(c.space.Sizes, nil, true)
 	}
 	return c.group()
@@ -226,10 +231,10 @@ func TestTargetRace(t *testing.T) {
 				o.add(t, newCluster(g.Group, noise, seed, nil))
 			}
 			t.Logf("%-27s noise %.1f %%: %v", g.name, 100*noise, o)
-			most := map[nccl.Coll]float64{nccl.CollAllReduce: 0.26, nccl.CollReduceScatter: 0.55,
+			most := map[nccl.Coll]float64{nccl.CollAllReduce: 0.26, nccl.CollReduceScatter: 0.6,
 				nccl.CollBroadcast: 0.5}[g.Coll]
-			if len(g.Configs()) <= fewConfigs { // two more starts to verify
-				most = 1.3
+			if len(g.Configs()) <= nccl.NumAlgos*nccl.NumProtos { // it takes more to verify than to measure
+				most = 1.8
 			} else if g.Coll != nccl.CollReduceScatter {
 				aimed.sum(o)
 			}
@@ -237,12 +242,12 @@ func TestTargetRace(t *testing.T) {
 				t.Errorf("%s: it must be share %.2f, 1.016, harm 2 %%", g.name, most)
 			}
 		}
-		share, mean := 0.291, 1.004
+		mean := 1.003
 		if noise > 0.01 {
-			share, mean = 0.31, 1.009
+			mean = 1.009
 		}
 		t.Logf("all  noise %.1f %%: %v", 100*noise, aimed)
-		figure(t, "AllReduce and broadcast, share of the time", aimed.share/aimed.sweeps, share, 0.29)
+		figure(t, "AllReduce and broadcast, share of the time", aimed.share/aimed.sweeps, 0.33, 0.29)
 		figure(t, "AllReduce and broadcast, time / best", aimed.regret/aimed.sizes, mean, mean)
 		figure(t, "AllReduce and broadcast, harm", aimed.harm/aimed.sizes, 0.01, 0)
 	}
@@ -276,7 +281,7 @@ func TestRaceWhileTheMachineDrifts(t *testing.T) {
 					o.add(t, newCluster(g.Group, noise, 1, drift))
 				}
 				t.Logf("%+.0f %% %s, noise %.1f %%: %v", 100*by, name, 100*noise, o)
-				if o.harm/o.sizes > 0.01 || o.harmWorst > 1.02 {
+				if o.harm/o.sizes > 0.01 || o.harmWorst > 1.03 {
 					t.Errorf("%+.0f %% %s, noise %.1f %%: harm at %.1f %% of the sizes, at most %.3f", 100*by, name,
 						100*noise, 100*o.harm/o.sizes, o.harmWorst)
 				}
@@ -313,7 +318,7 @@ func TestRaceOfSimulatedMachines(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %v", coll, all)
-		figure(t, coll.String()+", simulated, share of the time", all.share/all.sweeps, 0.63, 0.6)
+		figure(t, coll.String()+", simulated, share of the time", all.share/all.sweeps, 0.67, 0.6)
 		figure(t, coll.String()+", simulated, time / best", all.regret/all.sizes, 1.01, 1.005)
 		figure(t, coll.String()+", simulated, harm", all.harm/all.sizes, 0.01, 0)
 	}
@@ -385,7 +390,7 @@ func TestRaceGoesOn(t *testing.T) {
 		!slices.Equal(left[0].Configs, began[10].Configs[n:]) {
 		t.Errorf("half of %v is left, and it goes on with %+v", began[10].Configs, left)
 	}
-	for _, r := range c.space.Verification(c.group()).Policies {
+	for _, r := range c.space.Verification(c.group()) {
 		c.start(r.Sizes, r.Configs, true)
 		if next := c.space.Next(c.group()); len(next.Runs) > 0 {
 			t.Errorf("once verified it goes on with %+v", next.Runs)

@@ -33,18 +33,23 @@ func (c Point) with(fresh Point) Point {
 // first is what was measured first.
 func (c Point) first() float64 { return cmp.Or(c.First, c.Micros) }
 
-// moved is how far apart the repetitions are, in ln(us).
+// moved is how far apart two repetitions are, in ln(us), by the range of all. The range of more repetitions is larger
+// for no other reason than their number.
 func (c Point) moved() float64 {
 	if c.Low == 0 {
 		return 0
 	}
-	return math.Log(c.High / c.Low)
+	return math.Log(c.High/c.Low) * meanRanges[0] / meanRanges[min(max(c.Reps-2, 0), len(meanRanges)-1)]
 }
+
+// meanRanges are the mean ranges of 2, 3, ... normal values, in standard deviations: the factor d2 of control charts
+// (ISO 7870-2).
+var meanRanges = [...]float64{1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.847, 2.970, 3.078}
 
 // contest holds the times, at one size, of the default and of the fastest configuration that was verified.
 type contest struct {
-	byDefault, best   Point
-	gain, need, moved float64 // in ln(us)
+	byDefault, best Point
+	gain, moved     float64 // in ln(us)
 }
 
 // contests returns one contest for each size at which the default was verified, ascending.
@@ -64,16 +69,18 @@ func (g *Group) contests() (all []contest) {
 			best = slices.MinFunc(fresh, compareTimes)
 		}
 		all = append(all, contest{
-			d, best, math.Log(d.Micros / best.Micros), verifiedSigmas * math.Hypot(g.pointNoise(d), g.pointNoise(best)),
-			max(d.moved(), best.moved()),
+			d, best, math.Log(d.Micros / best.Micros), max(d.moved(), best.moved()),
 		})
 	}
 	return all
 }
 
-// wins reports whether the configuration is faster by more than repetitions of it or of the default differ: a machine
-// that changes in between makes one of the two look faster.
-func (c contest) wins() bool { return c.gain > c.need+c.moved }
+// wins reports whether the configuration is faster by more than two repetitions of it or of the default differ: a
+// machine that changes in between makes one of the two look faster.
+func (c contest) wins() bool { return c.gain > max(leastVerified, c.moved) }
+
+// leastVerified in ln(us) is the least gain that wins, however alike the repetitions are.
+const leastVerified = 0.005
 
 // verdicts returns what won at each size at which the default was verified.
 func (g *Group) verdicts() (all []model.Verified) {
@@ -96,7 +103,7 @@ func (g *Group) verdicts() (all []model.Verified) {
 type Unsteady struct {
 	Config nccl.Config
 	Bytes  uint64
-	// Gain and Moved are fractions of the time. Moved is how much repetitions differ, of the default or of the
+	// Gain and Moved are fractions of the time. Moved is how much two repetitions differ, of the default or of the
 	// configuration, whichever is more.
 	Gain, Moved float64
 }
@@ -104,16 +111,12 @@ type Unsteady struct {
 // Unsteady returns the unsteady configurations of a verification, by size.
 func (g *Group) Unsteady() (all []Unsteady) {
 	for _, c := range g.contests() {
-		if c.gain > c.need && !c.wins() {
+		if c.gain > leastVerified && !c.wins() {
 			all = append(all, Unsteady{c.best.Config, c.best.Bytes, 1 - math.Exp(-c.gain), math.Expm1(c.moved)})
 		}
 	}
 	return all
 }
-
-// verifiedSigmas is how many standard errors a configuration must be faster than the default, beyond what repetitions
-// differ, to win. Less may as well be luck.
-const verifiedSigmas = 0.5
 
 // markVerified counts in each row the sizes at which its configuration won a verification.
 func markVerified(rows []Row, verdicts []model.Verified) {
@@ -133,38 +136,21 @@ func (g *Group) IsVerified(sizes []uint64) bool {
 }
 
 const (
-	// candidatesPerSize: the best configuration on more nodes is nearly always one of the three best on the most nodes
-	// that were measured, if these are several.
-	candidatesPerSize = 3
-	// Contenders is how many configurations at most are verified at each size, besides the default.
-	Contenders = 2
+	// Contenders is how many configurations at most are verified at each size, besides the default. The best
+	// configuration on more nodes is nearly always one of the three best on the most nodes that were measured, if these
+	// are several.
+	Contenders = 3
 	// near: a configuration within this factor of the best time is a contender.
-	near = 1.03
-	// fewConfigs: with this few configurations, measuring all takes little longer than verifying some.
-	fewConfigs = 8
+	near = 1.1
 )
-
-// Verification is what to measure again before it is deployed, taking turns with the default.
-type Verification struct {
-	// Policies hold the fastest at each size, the second fastest, and so on. None: no configuration comes close to
-	// the default.
-	Policies []Run
-	// Short leaves out the default before the first turn; it still follows each turn.
-	Short bool
-}
 
 func compareTimes(a, b Point) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros), a.compare(b)) }
 
-// Verification returns the verification of what was measured in a group. A smaller communicator's group adds policies
-// that only the verification measures.
-func (s Space) Verification(g *Group) (v Verification) {
-	most, raised := Contenders, s.raised(g)
-	if v.Short = len(g.Configs()) <= fewConfigs; v.Short {
-		most = 1
-	}
-	if g.Key != s.Key {
-		most, v.Short = candidatesPerSize, false
-	}
+// Verification returns what to measure again, taking turns with the default: the fastest at each size, the second
+// fastest, and so on; nothing where no configuration comes close to the default. Of a smaller communicator's group it
+// returns what only the verification measures on this one.
+func (s Space) Verification(g *Group) (policies []Run) {
+	raised := s.raised(g)
 	best := make([][]nccl.Config, len(s.Sizes))
 	bySize := g.bySize()
 	for i, b := range s.Sizes {
@@ -178,13 +164,13 @@ func (s Space) Verification(g *Group) (v Verification) {
 		if d, ok := g.defaultAt(b); ok {
 			least = d.Micros
 		}
-		for _, c := range points[:min(most, len(points))] {
+		for _, c := range points[:min(Contenders, len(points))] {
 			if least = min(least, c.Micros); c.Micros <= near*least || g.Key != s.Key {
 				best[i] = append(best[i], c.Config)
 			}
 		}
 	}
-	for k := range most {
+	for k := range Contenders {
 		r := s.run(func(i int) (nccl.Config, bool) {
 			switch n := len(best[i]); {
 			case n > k:
@@ -195,8 +181,8 @@ func (s Space) Verification(g *Group) (v Verification) {
 			return nccl.Config{}, false
 		})
 		if len(r.Sizes) > 0 {
-			v.Policies = append(v.Policies, r)
+			policies = append(policies, r)
 		}
 	}
-	return v
+	return policies
 }

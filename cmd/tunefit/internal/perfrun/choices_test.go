@@ -67,6 +67,17 @@ func TestRowsOfARun(t *testing.T) {
 	}
 }
 
+// What nccl-tests trims is asked for as it comes back, so that no run seems to lack sizes.
+func TestSizesAsTrimmed(t *testing.T) {
+	asked := []uint64{8, 1 << 10, 4 << 10, 1 << 20}
+	for ranks, want := range map[int]string{8: "[8 1024 4096 1048576]", 24: "[8 768 3840 1048320]"} {
+		key := fit.Key{Coll: nccl.CollAllGather, Comm: nccl.Comm{Nodes: ranks / 8, Ranks: ranks}}
+		if got := fmt.Sprint(Sizes(key, nil, asked, true)); got != want {
+			t.Errorf("%d ranks: %s, want %s", ranks, got, want)
+		}
+	}
+}
+
 // The default and the policies take turns, with the default at the end. Who cannot change a configuration from size
 // to size has a start for each.
 func TestVerification(t *testing.T) {
@@ -75,10 +86,9 @@ func TestVerification(t *testing.T) {
 	key := fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}
 	sizes := []uint64{1024, 2048, 4096}
 	policies := []fit.Run{{Sizes: sizes, Configs: []nccl.Config{ring, tree, ring}}, fit.RunOf(ring, sizes[1:2])}
-	all := Verification(key, sizes, fit.Verification{Policies: policies}, 2)
+	all := Verification(key, sizes, policies, 2)
 	var got []string
-	short := Verification(key, sizes, fit.Verification{Policies: policies[1:], Short: true}, 2)
-	for _, s := range slices.Concat(all, short, Verification(key, sizes, fit.Verification{}, 2)) {
+	for _, s := range slices.Concat(all, Verification(key, sizes, nil, 2)) {
 		got = append(got, fmt.Sprintf("%s %v by %q", s.Name, s.Sizes, s.Policy))
 	}
 	for _, s := range append(all[1].Split(), append(all[2].Split(), all[0].Split()...)...) {
@@ -94,10 +104,6 @@ func TestVerification(t *testing.T) {
 		n + `-verify-rep2-first [1024 2048 4096] by "` + n + `-verify-first"`,
 		n + `-verify-rep2-second [2048] by "` + n + `-verify-second"`,
 		n + `-verify-rep3-default [1024 2048 4096] by ""`,
-		n + `-verify-rep1-first [2048] by "` + n + `-verify-first"`, // a short one
-		n + `-verify-rep1-default [1024 2048 4096] by ""`,
-		n + `-verify-rep2-first [2048] by "` + n + `-verify-first"`,
-		n + `-verify-rep2-default [1024 2048 4096] by ""`,
 		"alone: " + n + `-verify-rep1-first-ring-ll [1024 4096] by "` + n + `-ring-ll" ` +
 			fmt.Sprint([]nccl.Config{ring}),
 		"alone: " + n + `-verify-rep1-first-tree-simple-8ch [2048] by "` + n + `-tree-simple-8ch" ` +

@@ -67,27 +67,24 @@ var ranks = []string{"first", "second", "third"}
 
 // Verification returns the starts that measure the default and each policy in turns. The default comes again at the
 // end, which tells how much the machine has changed. Without policies there is nothing to verify and no start.
-func Verification(key fit.Key, sizes []uint64, v fit.Verification, repetitions int) (all []Start) {
+func Verification(key fit.Key, sizes []uint64, policies []fit.Run, repetitions int) (all []Start) {
+	if len(policies) == 0 {
+		return nil
+	}
 	base := Name(key) + "-verify"
 	byDefault := func(rep int) {
 		all = append(all, Start{Name: fmt.Sprintf("%s-rep%d-default", base, rep), Key: key, Sizes: sizes})
 	}
-	for rep := 1; rep <= repetitions && len(v.Policies) > 0; rep++ {
-		if !v.Short {
-			byDefault(rep)
-		}
-		for k, r := range v.Policies {
+	for rep := 1; rep <= repetitions; rep++ {
+		byDefault(rep)
+		for k, r := range policies {
 			all = append(all, Start{
 				Name: fmt.Sprintf("%s-rep%d-%s", base, rep, ranks[k]), Key: key, Sizes: r.Sizes,
 				Rows: rows(key, r), Policy: base + "-" + ranks[k],
 			})
 		}
-		if v.Short {
-			byDefault(rep)
-		} else if rep == repetitions {
-			byDefault(rep + 1)
-		}
 	}
+	byDefault(repetitions + 1)
 	return all
 }
 
