@@ -205,19 +205,20 @@ func TestRowsNeedARange(t *testing.T) {
 	}
 }
 
-// What gains only where it was fitted has no rows, but where it was measured once more.
-func TestRowsNeedAGainElsewhere(t *testing.T) {
-	m := smallMachine()
-	file, _ := Fit(pooled(m.sweep(1, 1)), Options{})
-	for name, test := range map[string]struct {
-		versusDefault float64
-		want          bool
-	}{"a gain": {0.98, true}, "none": {0.9999, false}, "a loss": {1.02, false}, "no default": {0, true}} {
-		file.Groups[0].HeldOut = []model.Trial{{LeftOut: model.LeftOutSizes, VersusDefault: test.versusDefault}}
-		compiled := mustCompile(t, file)
-		if rows := Rows(compiled); (len(rows) > 0) != test.want {
-			t.Errorf("%s: %d rows, want some: %v", name, len(rows), test.want)
-		}
+// A verification that was won at one size has a row to both sides of it, though the curves promise nothing there.
+func TestRowsAroundAVerifiedSize(t *testing.T) {
+	g := &Group{Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Noise: assumedNoise}
+	ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: 8}
+	for b := uint64(1 << 10); b <= 64<<10; b *= 2 {
+		g.Default = append(g.Default, Point{Config: unknownConfig, Bytes: b, Micros: 100, Reps: 1})
+		g.Points = append(g.Points, Point{Config: ring, Bytes: b, Micros: 150, Reps: 1})
+	}
+	file := compile(0, g).File
+	file.Groups[0].Verified = []model.Verified{{Bytes: 8 << 10, Algo: "ring", Proto: "ll", Channels: 8, Micros: 90,
+		DefaultMicros: 100, Repetitions: 2}}
+	rows := Rows(mustCompile(t, file))
+	if len(rows) != 1 || rows[0].Verified != 1 || !rows[0].Bytes.Contains(7600) || !rows[0].Bytes.Contains(8700) {
+		t.Errorf("verified at 8KiB: %v", rows)
 	}
 }
 

@@ -39,8 +39,7 @@ type Group struct {
 	Default []Point
 	// Noise is the standard deviation of ln(us) between repetitions.
 	Noise float64
-	// NoisePairs is the number of pairs of repetitions behind Noise; 0: it is
-	// assumedNoise.
+	// NoisePairs is the number of pairs of repetitions; 0: everything was measured once.
 	NoisePairs int
 	Aliases    []Alias
 	// NotOffered was measured, and NCCL does not offer it: it ran with NCCL_ALGO or NCCL_PROTO only, and no tuner gets
@@ -71,6 +70,9 @@ const (
 	// fewPairs of repetitions say less about noise than experience does.
 	fewPairs = 5
 )
+
+// NoiseAssumed reports whether there are too few repetitions to know their noise.
+func (g *Group) NoiseAssumed() bool { return g.NoisePairs < fewPairs }
 
 // place is a family at a size.
 type place struct {

@@ -306,9 +306,9 @@ func (vp *variantPool) fill(g *Group) {
 		}
 	}
 	slices.SortFunc(g.Default, func(a, b Point) int { return cmp.Compare(a.Bytes, b.Bytes) })
-	g.Noise = assumedNoise
-	if len(spread) >= fewPairs {
-		g.Noise, g.NoisePairs = noiseOf(spread), len(spread)
+	g.Noise, g.NoisePairs = assumedNoise, len(spread)
+	if !g.NoiseAssumed() {
+		g.Noise = noiseOf(spread)
 	}
 	for i := range g.Default {
 		if m := medians(byDefault[g.Default[i].Bytes], &within); len(m) > 1 {

@@ -125,7 +125,6 @@ func TestRowsDecideAsTheModel(t *testing.T) {
 		if len(file.Groups) == 0 {
 			continue
 		}
-		m.File.Groups[0].HeldOut = nil // a trial may withhold all rows
 		rows := Rows(m)
 		rowsSeen += len(rows)
 		var csv bytes.Buffer
@@ -164,9 +163,8 @@ func rowsKeep(g *Group, m *model.Model, rows []Row) (decided int, problem string
 			return decided, fmt.Sprintf("row %d is for a configuration that was not measured: %s", i, r)
 		}
 		least, most := points[0].Bytes, points[len(points)-1].Bytes
-		if r.Verified > 0 { // half of the way to the next size
-			least, most = uint64(float64(least)/math.Exp2(farApart/2)), uint64(float64(most)*math.Exp2(farApart/2))+1
-		}
+		// half of the way to the next size
+		least, most = uint64(float64(least)/math.Exp2(farApart/2)), uint64(float64(most)*math.Exp2(farApart/2))+1
 		if r.Bytes.Min < least || r.Bytes.Max > most {
 			return decided, fmt.Sprintf("row %d is for sizes its configuration was not measured at: %s", i, r)
 		}

@@ -19,6 +19,8 @@ type Row struct {
 	Bytes nccl.Range
 	// Verified is the number of sizes within Bytes at which the row won a verification.
 	Verified int
+	// Once says that everything was measured once.
+	Once bool
 	// Floored says that so many channels were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
 	Floored bool
 	// Why is a comment of one line before the row; empty: none.
@@ -31,30 +33,22 @@ const mostLost = 0.01
 
 // Rows writes a model as few rows, each for sizes at which the model would choose the row's
 // configuration over NCCL's. There are no rows where the model abstains, nor beyond the sizes
-// measured, nor for a single size between others. A group whose model gains nothing at sizes left
-// out of its fit has rows only where a configuration won a verification.
+// measured, nor for a single size between others.
 func Rows(m *model.Model) []Row {
 	rows := make([][]Row, len(m.File.Groups))
 	each(len(rows), func(i int) {
 		g := &m.File.Groups[i]
 		rows[i] = groupRows(m, g)
 		markVerified(rows[i], g.Verified)
-		if gainsNothingUnseen(g.HeldOut) {
-			rows[i] = slices.DeleteFunc(rows[i], func(r Row) bool { return r.Verified == 0 })
+		for k := range rows[i] {
+			rows[i][k].Once = g.RepetitionPairs == 0
 		}
 	})
 	return slices.Concat(rows...)
 }
 
-// LeastUnseen is the share of time that a model has to save at sizes left out of its fit. If it saves less there, what
-// it seems to save where it was fitted is luck, unless a verification confirmed it.
-const LeastUnseen = 0.0005
-
-func gainsNothingUnseen(trials []model.Trial) bool {
-	return slices.ContainsFunc(trials, func(s model.Trial) bool {
-		return s.LeftOut == model.LeftOutSizes && s.VersusDefault > 1-LeastUnseen
-	})
-}
+// OneRunEach is what is said of a group whose configurations were each measured once.
+const OneRunEach = "one run each: not sure"
 
 // groupRows covers the sizes at which the model decides with the fewest rows. Among equally
 // few, it takes those that lose least.
@@ -65,7 +59,7 @@ func groupRows(m *model.Model, g *model.Group) (rows []Row) {
 		for j < len(c.sizes) && c.decides[j] {
 			j++
 		}
-		if !c.supported(i, j) && !(j == i+1 && c.won[i]) {
+		if !slices.ContainsFunc(c.sizes[i:j], c.isMeasured) {
 			i = max(i+1, j)
 			continue
 		}
@@ -83,19 +77,20 @@ func groupRows(m *model.Model, g *model.Group) (rows []Row) {
 	return slices.DeleteFunc(rows, func(r Row) bool { return r.Bytes.Min == r.Bytes.Max })
 }
 
-// around widens each row for one exact size at which a verification was won. The row then reaches half of the way to
-// the sizes next to it.
+// around widens each row for one exact size, which a job hardly ever calls. The row then reaches half of the way to the
+// sizes next to it, unless its configuration is expected to lose there and did not win a verification.
 func (c *cover) around(rows []Row) {
 	for i := range rows {
 		r := &rows[i].Bytes
-		k, _ := slices.BinarySearch(c.sizes, r.Min)
-		if r.Min != r.Max || !c.won[k] {
+		if r.Min != r.Max {
 			continue
 		}
-		if k > 0 && !c.neverMore {
+		k, _ := slices.BinarySearch(c.sizes, r.Min)
+		may := func(bytes uint64) bool { return c.won[k] || !(c.expects(rows[i].Config, bytes) < 0) }
+		if k > 0 && !c.neverMore && may(c.sizes[k-1]) {
 			r.Min = middle(c.sizes[k-1], r.Min) + 1
 		}
-		if k+1 < len(c.sizes) {
+		if k+1 < len(c.sizes) && may(c.sizes[k+1]) {
 			r.Max = middle(r.Max, c.sizes[k+1])
 		}
 		if i > 0 {
@@ -110,13 +105,9 @@ func (c *cover) around(rows []Row) {
 // middle of two sizes, by their logarithms.
 func middle(a, b uint64) uint64 { return uint64(math.Sqrt(float64(a) * float64(b))) }
 
-// supported reports whether a row may be for sizes i to j-1. It needs more than one size, since a job hardly ever
-// calls an exact one, and at least one that was measured.
-func (c *cover) supported(i, j int) bool {
-	return j-i > 1 && slices.ContainsFunc(c.sizes[i:j], func(b uint64) bool {
-		_, ok := slices.BinarySearch(c.measured, b)
-		return ok
-	})
+func (c *cover) isMeasured(bytes uint64) bool {
+	_, ok := slices.BinarySearch(c.measured, bytes)
+	return ok
 }
 
 // join fills the sizes between two rows. They go to the row whose configuration is also allowed at the nearest size of
@@ -195,35 +186,10 @@ func newCover(m *model.Model, g *model.Group) *cover {
 		}
 		// No option is left where the channels cannot be set, or cannot be raised.
 		c.decides[k] = slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
-		c.won[k] = c.decides[k] && choice.Verified
+		c.won[k] = choice.Verified
 	}
-	c.widen()
 	return c
 }
-
-// widen gives a measured size without neighbours a range: the sizes next to it that were not measured, if its
-// configuration is expected to gain there, too.
-func (c *cover) widen() {
-	for k, b := range c.sizes {
-		_, measured := slices.BinarySearch(c.measured, b)
-		if !measured || !c.decides[k] || k > 0 && c.decides[k-1] || k+1 < len(c.sizes) && c.decides[k+1] {
-			continue
-		}
-		for _, j := range []int{k - 1, k + 1} {
-			if j < 0 || j >= len(c.sizes) || slices.Contains(c.measured, c.sizes[j]) {
-				continue
-			}
-			for _, o := range c.options {
-				if !math.IsInf(o.lost[k], 1) && c.expects(o.config, c.sizes[j]) > leastExpected {
-					o.lost[j], c.decides[j] = 0, true
-				}
-			}
-		}
-	}
-}
-
-// leastExpected in ln(us) is what a configuration should gain next to a size where it does for sure.
-const leastExpected = 0.01
 
 // expects is what a configuration should gain over NCCL's choice, in ln(us); NaN where that is not known.
 func (c *cover) expects(config nccl.Config, bytes uint64) float64 {
@@ -363,6 +329,9 @@ func WriteRows(w io.Writer, rows []Row, releases nccl.Releases) error {
 		}
 		if r.Verified > 0 {
 			fmt.Fprintf(out, "# verified: the fastest of what was measured once more, at %d of its sizes\n", r.Verified)
+		}
+		if r.Once {
+			fmt.Fprintln(out, "# "+OneRunEach)
 		}
 		if r.Floored {
 			var floors nccl.Floors

@@ -105,7 +105,7 @@ type Group struct {
 	nccl.Comm
 
 	Noise           float64 `json:"noise"`            // sigma between repetitions
-	RepetitionPairs int     `json:"repetition_pairs"` // behind Noise; 0: it is assumed
+	RepetitionPairs int     `json:"repetition_pairs"` // 0: all was measured once; of too few, Noise is assumed
 
 	HeldOut []Trial `json:"held_out,omitempty"`
 

@@ -140,7 +140,15 @@ func TestModelFileErrors(t *testing.T) {
 	if _, err := model.Read("m.json", good); err != nil {
 		t.Fatal(err)
 	}
+	verified := func(bytes, channels int, micros float64, repetitions int) string {
+		return fmt.Sprintf(`"noise":0.01,"verified":[{"bytes":%d,"algorithm":"ring","protocol":"simple",`+
+			`"channels":%d,"us":%g,"default_us":20,"repetitions":%d}]`, bytes, channels, micros, repetitions)
+	}
 	for _, test := range []struct{ old, new, want string }{
+		{`"noise":0.01`, verified(0, 8, 15, 1), "m.json: groups[0].verified[0].bytes: 0 does not ascend"},
+		{`"noise":0.01`, verified(4096, 65, 15, 1), "m.json: groups[0].verified[0].channels: 65 (allowed: 0 to 64)"},
+		{`"noise":0.01`, verified(4096, 8, 21, 1), "m.json: groups[0].verified[0]: 21 us instead of 20 (allowed: "},
+		{`"noise":0.01`, verified(4096, 8, 15, 0), "m.json: groups[0].verified[0].repetitions: 0 (allowed: 1 or more)"},
 		{`"version":3`, `"version":4`, "m.json: version: 4 is not known"},
 		{`"version":3,`, `"version":2,"scales":true,`,
 			"m.json: version: 2 is not known (allowed: 3; fit the model anew with tunefit fit)"},

@@ -19,6 +19,7 @@ type groupData struct {
 	Bus        num         `json:"bus"` // busbw / algbw
 	Noise      num         `json:"noise"`
 	NoisePairs int         `json:"noisePairs"`
+	Assumed    bool        `json:"noiseAssumed,omitempty"`
 	Sizes      []sizeData  `json:"sizes"`
 	Curves     []curveData `json:"curves"`         // NCCL's choice first, if it was measured
 	Left       int         `json:"left,omitempty"` // curves left out to bound the page
@@ -70,7 +71,7 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision) *groupData
 	g := r.Group
 	d := &groupData{
 		Name: g.Key.String(), Coll: g.Coll.String(), Comm: g.Comm.String(),
-		Bus: num(g.Coll.BusFactor(float64(g.Ranks))), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
+		Bus: num(g.Coll.BusFactor(float64(g.Ranks))), Noise: num(g.Noise), NoisePairs: g.NoisePairs, Assumed: g.NoiseAssumed(),
 		Curves: []curveData{},
 	}
 	for _, s := range decisions {

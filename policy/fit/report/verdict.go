@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -31,7 +32,7 @@ type Verdict struct {
 	Sizes, Acts, Predicted int
 	// Gain is the mean share of the default's time that the policy saves, over all sizes
 	// at which the default was measured, and Most the largest. The winner's luck is taken
-	// off. NaN: not known.
+	// off. NaN: not known, as where everything was measured once.
 	Gain, Most float64
 	// Unseen is what came of decisions at sizes left out of the fit; nil: it was not tried.
 	Unseen *fit.Verdict
@@ -44,7 +45,10 @@ func (v Verdict) Group() string { return v.Of.Group.Key.String() }
 func (v Verdict) String() string { return v.Advice + ": " + v.Why }
 
 // NoiseAssumed says that too few repetitions were measured to know their noise.
-func (v Verdict) NoiseAssumed() bool { return v.Of.Group.NoisePairs == 0 && !v.Of.DefaultOnly }
+func (v Verdict) NoiseAssumed() bool { return v.Of.Group.NoiseAssumed() && !v.Of.DefaultOnly }
+
+// Once says that everything was measured once: what seems to be a gain may be luck, and none is promised.
+func (v Verdict) Once() bool { return v.Of.Group.NoisePairs == 0 && !v.Of.DefaultOnly }
 
 // Span is a run of measured sizes at which the policy does the same: it acts, or leaves the
 // choice to NCCL. Sizes at which the default was not measured have spans of their own.
@@ -107,7 +111,7 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 			saved = append(saved, 0)
 		}
 	}
-	if len(saved) > 0 && !r.DefaultOnly {
+	if len(saved) > 0 && !r.DefaultOnly && !v.Once() {
 		v.Gain, v.Most = stats.Mean(saved), slices.Max(saved)
 	}
 	v.advise(decisions)
@@ -155,6 +159,9 @@ func (v *Verdict) advise(decisions []decision) {
 		v.Advice, v.Why = CannotSay, "the default and other configurations were measured at different sizes"
 	case len(acting) > 0 && slices.MaxFunc(acting, most).Most >= worthwhile:
 		v.Advice, v.Why = UseIt, "at the sizes measured, "+savings(acting)
+		if v.Once() {
+			v.Advice, v.Why = UseWithCare, fit.OneRunEach+"; faster as measured at "+ranges(acting)
+		}
 		switch {
 		case perhaps != "":
 			v.Why += "; " + perhaps
@@ -171,14 +178,8 @@ func (v *Verdict) advise(decisions []decision) {
 	default:
 		v.Why = "nothing found that is faster than NCCL's choice"
 	}
-	u := v.Unseen
-	switch savesNothing := u != nil && 1-u.VersusDefault.Mean < fit.LeastUnseen; {
-	case v.Advice == CannotSay || v.Advice == LeaveIt && (perhaps == "" || !savesNothing):
-	case savesNothing: // rows are where a verification was won
-		if v.Advice == UseIt {
-			v.Advice = UseWithCare
-		}
-		v.Why += "; at sizes left out of the fit, choosing by the others saved nothing"
+	switch u := v.Unseen; {
+	case v.Advice == CannotSay || v.Advice == LeaveIt:
 	case u == nil:
 		v.Why += "; not tried on sizes left out of the fit"
 	case u.Harm*toleratedHarm > u.Decided || u.WorstHarm > toleratedWorst:
@@ -186,7 +187,7 @@ func (v *Verdict) advise(decisions []decision) {
 		v.Why += fmt.Sprintf("; at sizes left out of the fit, %d of %d decisions took longer than NCCL's, at worst "+
 			"%.2f times as long",
 			u.Harm, u.Decided, u.WorstHarm)
-	case 1-u.VersusDefault.Mean < v.Gain/2:
+	case 1-u.VersusDefault.Mean < v.Gain/2: // not if no gain is known
 		v.Why += fmt.Sprintf("; on average over all sizes %s, over those left out of the fit only %s",
 			share(v.Gain), share(max(0, 1-u.VersusDefault.Mean)))
 	}
@@ -216,8 +217,8 @@ func unsure(decisions []decision) string {
 // mostNamed are the ranges that a line can hold.
 const mostNamed = 3
 
-// savings names the ranges that save most.
-func savings(spans []Span) string {
+// largest returns those of the spans that save most, as many as a line can hold, by size.
+func largest(spans []Span) (named []Span) {
 	weight := func(s Span) float64 { return math.Abs(s.Saved) * float64(s.Sizes) }
 	byWeight := slices.SortedFunc(slices.Values(spans), func(a, b Span) int {
 		return cmp.Compare(weight(b), weight(a))
@@ -226,12 +227,27 @@ func savings(spans []Span) string {
 	if len(worth) == 0 {
 		worth = byWeight[:1]
 	}
-	named := worth[:min(mostNamed, len(worth))]
+	worth = worth[:min(mostNamed, len(worth))]
+	return slices.DeleteFunc(slices.Clone(spans), func(s Span) bool { return !slices.Contains(worth, s) })
+}
+
+// ranges names the spans that save most, without how much.
+func ranges(spans []Span) string {
 	var parts []string
-	for _, s := range spans {
-		if !slices.Contains(named, s) {
-			continue
-		}
+	for _, s := range largest(spans) {
+		parts = append(parts, s.Name())
+	}
+	if n := len(spans) - len(parts); n > 0 {
+		parts = append(parts, fmt.Sprintf("and in %s more", plural.Of(n, "range")))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// savings names the spans that save most.
+func savings(spans []Span) string {
+	named := largest(spans)
+	var parts []string
+	for _, s := range named {
 		text := share(s.Saved)
 		if len(parts) == 0 {
 			text += " less time"

@@ -6,7 +6,7 @@ function choose(i, scroll) {
   $("shown").textContent = group().name;
   for (const tr of document.querySelectorAll("tr[data-group]")) tr.classList.toggle("chosen", Number(tr.dataset.group) === i);
   const g = group();
-  $("facts").textContent = `repetitions differ by ${percent(g.noise)}${g.noisePairs ? ` (${g.noisePairs} pairs)` : " (assumed: too few repetitions)"}`;
+  $("facts").textContent = `repetitions differ by ${percent(g.noise)}${g.noiseAssumed ? " (assumed: too few repetitions)" : ` (${g.noisePairs} pairs)`}`;
   showTop();
   drawGroup();
   if (scroll) $("curves").scrollIntoView({ behavior: "smooth" });
