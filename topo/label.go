@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
-// Label is a short name for people: gpu0 (by rank), mlx5_0 or net0 (by device number), cpu0 (by NUMA number), nvs;
-// other nodes have none and keep Name. It is unique on one host.
+// Label is a short name for people: gpu0 (by rank), mlx5_0 or net0 (by device number), cpu0 (by NUMA number; cpu
+// without one), nvs; other nodes have none and keep Name. It is unique on one host.
 func (n *Node) Label() string {
 	switch {
 	case n.GPU != nil:
@@ -19,8 +19,10 @@ func (n *Node) Label() string {
 		return n.Net.Name
 	case n.Type == NodeNET:
 		return fmt.Sprintf("net%d", n.Net.Dev)
+	case n.Type == NodeCPU && n.ID.numa() < 0:
+		return "cpu"
 	case n.Type == NodeCPU:
-		return fmt.Sprintf("cpu%d", n.ID.Local())
+		return fmt.Sprintf("cpu%d", n.ID.numa())
 	case n.Type == NodeNVS:
 		return "nvs"
 	}

@@ -68,6 +68,9 @@ func (id ID) System() int { return int(id >> localIDBits) }
 // Local is the part that is unique within the host.
 func (id ID) Local() int64 { return int64(id) & (1<<localIDBits - 1) }
 
+// numa is the NUMA number in a CPU's ID. It is negative where the machine has none, as in many virtual machines.
+func (id ID) numa() int64 { return int64(id) << (64 - localIDBits) >> (64 - localIDBits) }
+
 // GPU is one rank of a communicator.
 type GPU struct {
 	Rank    int

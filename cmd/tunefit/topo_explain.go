@@ -22,7 +22,7 @@ func topoExplainCommand(env ncclchoice.Env) *cobra.Command {
 whether NCCL uses peer-to-peer or GPUDirect RDMA, and the rule or variable that decides it.
 
 Devices are named as tunefit topo does: gpu0 by rank, NICs by name, cpu0 by NUMA
-number; or as NCCL prints them, GPU/0-18000.`,
+number (cpu without one); or as NCCL prints them, GPU/0-18000.`,
 		Example: `  tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml
   NCCL_P2P_LEVEL=PIX tunefit topo explain gpu0 gpu1 --topo configs/topo/pcie-4gpu.xml`,
 		Args: cli.Args(2, 2, "the devices FROM and TO"),

@@ -12,6 +12,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
+// noNUMA is a machine whose CPU has no NUMA number.
+func noNUMA() string { return filepath.Join(testlib.Root, "topo/testdata/quirks.xml") }
+
 func ready(name string) string { return filepath.Join(testlib.Root, "configs/topo", name) }
 
 // holds reports which of the wanted lines are missing; runs of blanks count as one.
@@ -43,6 +46,8 @@ func TestTopo(t *testing.T) {
 		"multimem possible, and NVLS too, if the driver agrees")
 	out, _ = tunefit(t, cli.ExitOK, "topo", ready("pcie-4gpu.xml"))
 	holds(t, out, "multimem no: needs two or more GPUs of Hopper or later, all on NVSwitch")
+	out, _ = tunefit(t, cli.ExitOK, "topo", noNUMA())
+	holds(t, out, "gpu0 X PHB 12 PIX 1.25 PIX 1.25 PHB 12 cpu")
 }
 
 func TestTopoJSON(t *testing.T) {
@@ -117,6 +122,7 @@ func TestTopoExplain(t *testing.T) {
 		{pcie, "", "enp129s0f0", "gpu0",
 			[]string{"the NIC does not offer it (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"}},
 		{pcie, "", "cpu0", "gpu0", []string{"cpu0 to gpu0: PHB, 2 hops, 24 GB/s"}},
+		{noNUMA(), "", "cpu", "gpu0", []string{"cpu to gpu0: PHB, 3 hops, 12 GB/s"}},
 	} {
 		t.Run(filepath.Base(c.file)+" "+c.env+" "+c.from+" "+c.to, func(t *testing.T) {
 			if name, value, ok := strings.Cut(c.env, "="); ok {
