@@ -38,6 +38,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("make install: %v", err)
 	}
 	t.Run("figures", testFigures)
+	t.Run("gpu", testGPU)
 	t.Run("flags", testFlags)
 	t.Run("rules", testRules)
 	t.Run("pictures", testPictures)
@@ -114,6 +115,29 @@ func testFigures(t *testing.T) {
 			t.Errorf("show does not print %q:\n%s", line[1], shown)
 		}
 	}
+}
+
+// The commands on the page of what ran on a GPU print what it shows of them.
+func testGPU(t *testing.T) {
+	all := pages(t)
+	var printed strings.Builder
+	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(all[gpuPage], -1) {
+		printed.WriteString(shell(t, t.TempDir(), block[1]))
+	}
+	shown := regexp.MustCompile(`(?m)^    (.*)$`).FindAllStringSubmatch(all[gpuPage], -1)
+	if len(shown) < 10 {
+		t.Errorf("%s shows %d lines", gpuPage, len(shown))
+	}
+	for _, line := range shown {
+		if !strings.Contains(printed.String(), line[1]) {
+			t.Errorf("no command of %s prints %q:\n%s", gpuPage, line[1], printed.String())
+		}
+	}
+	effect := regexp.MustCompile(` +ring/simple +(\S+ %) +(\(.*?\))`).FindStringSubmatch(printed.String())
+	if effect == nil {
+		t.Fatalf("no effect of ring/simple in\n%s", printed.String())
+	}
+	quoted(t, effect[1]+" "+effect[2], "docs/LEARN.md", "docs/TESTED.md")
 }
 
 // Every flag, command and make target that a document names exists.
