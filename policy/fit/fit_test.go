@@ -222,6 +222,33 @@ func TestRowsAroundAVerifiedSize(t *testing.T) {
 	}
 }
 
+// Between two verified sizes only what won one of the verifications has rows, however fast the curves say another is.
+func TestRowsBetweenVerifiedSizes(t *testing.T) {
+	g := &Group{Key: Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, Noise: assumedNoise}
+	config := func(p nccl.Proto) nccl.Config {
+		return nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: p}, Channels: 8}
+	}
+	for b := uint64(1 << 10); b <= 64<<10; b *= 2 {
+		g.Default = append(g.Default, Point{Config: unknownConfig, Bytes: b, Micros: 100, Reps: 1})
+		g.Points = append(g.Points, Point{Config: config(nccl.ProtoLL), Bytes: b, Micros: 80, Reps: 1},
+			Point{Config: config(nccl.ProtoSimple), Bytes: b, Micros: 60, Reps: 1}) // it was lucky
+	}
+	slices.SortFunc(g.Points, Point.compare)
+	file := compile(0, g).File
+	for b := uint64(1 << 10); b <= 64<<10; b *= 2 {
+		v := model.Verified{Bytes: b, Micros: 100, DefaultMicros: 100, Repetitions: 2}
+		if b == 8<<10 || b == 16<<10 {
+			v.Algo, v.Proto, v.Channels, v.Micros = "ring", "ll", 8, 80
+		}
+		file.Groups[0].Verified = append(file.Groups[0].Verified, v)
+	}
+	rows := Rows(mustCompile(t, file))
+	if len(rows) != 1 || rows[0].Config != config(nccl.ProtoLL) || !rows[0].Bytes.Contains(12<<10) ||
+		rows[0].Bytes.Contains(4<<10) || rows[0].Bytes.Contains(32<<10) {
+		t.Errorf("verified at 8KiB and 16KiB: %v", rows)
+	}
+}
+
 // From 2.31 on, NCCL takes a tuner's channels only where they are fewer than its own: more of them is a row for
 // nothing.
 func TestRowsDoNotRaiseChannels(t *testing.T) {

@@ -172,14 +172,17 @@ func newCover(m *model.Model, g *model.Group) *cover {
 		if why != model.Decides {
 			continue
 		}
+		won, isBetween := wonAround(g.Verified, b)
+		isBetween = isBetween && !c.isMeasured(b)
 		for _, o := range c.view.Candidates(c.call(b), everything) {
 			config, lost := o.Config, o.LnMicros-choice.LnMicros
 			switch {
+			case isBetween && !slices.Contains(won, config):
 			case o.Channels > 0 && !nccl.ChannelsCanBeSet(o.Algo, g.Nodes):
 			case onlyLower && raisesOwn(g.Default, config, b):
 			case config == choice.Config:
 				c.option(config, o.Floored)[k] = 0
-			case choice.Verified || o.Floored || o.Bar != model.BarNone || !(lost <= mostLost):
+			case choice.Verified || o.Floored || o.Bar != model.BarNone || !(lost <= mostLost) && !isBetween:
 			case c.gains(config, b):
 				c.option(config, o.Floored)[k] = max(0, lost)
 			}
@@ -189,6 +192,22 @@ func newCover(m *model.Model, g *model.Group) *cover {
 		c.won[k] = choice.Verified
 	}
 	return c
+}
+
+// wonAround returns what won the verifications at the sizes next to one that was not verified. isBetween is false
+// unless there is one on either side. In between the model chooses among the winners only: its curves pass through times
+// that the verification has shown to be lucky or disturbed.
+func wonAround(verified []model.Verified, bytes uint64) (won []nccl.Config, isBetween bool) {
+	i := slices.IndexFunc(verified, func(v model.Verified) bool { return v.Bytes >= bytes })
+	if i < 1 || verified[i].Bytes == bytes {
+		return nil, false
+	}
+	for _, v := range verified[i-1 : i+1] {
+		if c := v.Config(); c.Known() {
+			won = append(won, c)
+		}
+	}
+	return won, true
 }
 
 // expects is what a configuration should gain over NCCL's choice, in ln(us); NaN where that is not known.
