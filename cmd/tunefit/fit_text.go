@@ -47,7 +47,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 		if v.Unseen != nil {
 			decided, harm = decided+v.Unseen.Decided, harm+v.Unseen.Harm
 		}
-		gains = gains || v.Advice == report.UseIt || v.Advice == report.UseWithCare
+		gains = gains || !v.Once() && (v.Advice == report.UseIt || v.Advice == report.UseWithCare)
 		if v.NoiseAssumed() {
 			assumed = append(assumed, v.Group())
 		}

@@ -57,13 +57,12 @@ the tuner says in them. The plan asks for nothing twice, and says so:
 To try a run again, start it by hand and import its new log. With --topo it does not
 plan what the machine lacks.
 
-With --verify it measures once more: the default and, of each size, the two fastest
-configurations that are within 3 % of the least time. It measures in turns: one start for
-the default, one for each policy, and the default at the end. If eight configurations or
-fewer were measured, there is one policy, and the default after it. Fit the new logs
-together with the sweep: the mean of all times of a configuration counts. At each size
-the fastest is chosen if it gains more than its times, or those of the default, are
-apart. A machine that changes meanwhile is no gain. Rows say that they are verified.`,
+With --verify it measures once more: the default and, of each size, the three fastest
+configurations that are within 10 % of the least time. It measures in turns: one start for
+the default, one for each policy, and the default at the end. Fit the new logs together
+with the sweep: the mean of all times of a configuration counts. At each size the fastest
+is chosen if it gains more than two of its times, or of the default, are apart. A machine
+that changes meanwhile is no gain. Rows say that they are verified.`,
 		Example: `  tunefit plan --coll allreduce --comm 1x8 --sizes 4K-1G > next.sh
   tunefit plan --coll allreduce,allgather --comm 1x8,2x8 --topo system.xml > next.sh
   tunefit plan sweeps/later.csv > next.sh

@@ -257,14 +257,14 @@ func TestPlanVerify(t *testing.T) {
 	}
 	samples := slices.DeleteFunc(whole.Samples, func(s bench.Sample) bool { return s.Coll != nccl.CollAllReduce })
 	p := planned(t, "--verify", "--coll", "allreduce", "--repetitions", "3", simulatedSweep)[0]
-	if len(p.Runs) != 3*3+1 || p.Done {
-		t.Fatalf("%d starts, want 10: the default and two policies, three times, and the default", len(p.Runs))
+	if len(p.Runs) != 3*4+1 || p.Done {
+		t.Fatalf("%d starts, want 13: the default and three policies, three times, and the default", len(p.Runs))
 	}
 	for i, r := range p.Runs {
-		isDefault := i%3 == 0
+		isDefault := i%4 == 0
 		last := r.Commands[len(r.Commands)-1]
 		if isDefault != (len(r.Configurations) == 0) || len(r.Commands) > 3 ||
-			!strings.Contains(last, fmt.Sprintf("verify-rep%d-", 1+i/3)) ||
+			!strings.Contains(last, fmt.Sprintf("verify-rep%d-", 1+i/4)) ||
 			!strings.Contains(last, " all_reduce_perf -b ") {
 			t.Errorf("run %d: %+v", i, r)
 		}
@@ -278,7 +278,7 @@ func TestPlanVerify(t *testing.T) {
 					slices.Contains(c.Sizes, s.Bytes)
 			}
 			if is {
-				s.Source, s.Verify = fmt.Sprintf("simulated:verify:rep%d", 1+i/3), true
+				s.Source, s.Verify = fmt.Sprintf("simulated:verify:rep%d", 1+i/4), true
 				samples = append(samples, s)
 			}
 		}

@@ -19,7 +19,7 @@ type Row struct {
 	Bytes nccl.Range
 	// Verified is the number of sizes within Bytes at which the row won a verification.
 	Verified int
-	// Once says that everything was measured once.
+	// Once says that everything was measured once. A comment before the first of a group's rows tells.
 	Once bool
 	// Floored says that so many channels were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
 	Floored bool
@@ -349,7 +349,7 @@ func WriteRows(w io.Writer, rows []Row, releases nccl.Releases) error {
 		if r.Verified > 0 {
 			fmt.Fprintf(out, "# verified: the fastest of what was measured once more, at %d of its sizes\n", r.Verified)
 		}
-		if r.Once {
+		if r.Once && (i == 0 || rows[i-1].Key != r.Key) {
 			fmt.Fprintln(out, "# "+OneRunEach)
 		}
 		if r.Floored {
