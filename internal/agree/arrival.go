@@ -65,13 +65,9 @@ func (m *Member) putArrival(c change, timeout bool) (wait time.Duration, ok bool
 	case err != nil:
 		return m.retry(), timeout
 	}
-	for _, s := range append(slices.Clone(at.represented), m) {
-		s.mu.Lock()
-		if s.change.k == c.k && s.change.state == arrived {
-			s.change.arrival.landed = true
-		}
-		s.mu.Unlock()
-	}
+	m.mu.Lock()
+	m.change.arrival.landed = true
+	m.mu.Unlock()
 	return 0, true
 }
 

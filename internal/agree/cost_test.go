@@ -3,6 +3,7 @@ package agree
 import (
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,23 @@ func TestCostOfAChange(t *testing.T) {
 			t.Errorf("%s: more than expected", c.name)
 		}
 	}
+}
+
+// A rank that waits for the others puts its arrival once.
+func TestCostOfAWait(t *testing.T) {
+	t.Parallel()
+	p := usual(1)
+	p.saved(time.Second, "B", 0)
+	late := delayed("put", "/m/1/2", 2, 300*time.Millisecond)
+	p.tamper = func(rank int, op memOp, f memFate) memFate {
+		if op.Kind == "put" && strings.Contains(op.Key, "/m/1/") && op.Nth > 0 {
+			t.Errorf("rank %d puts %s again", rank, op.Key)
+		}
+		return late(rank, op, f)
+	}
+	w := simulate(t, p)
+	endsOn("B")(t, w)
+	w.report(t, false)
 }
 
 // asked returns how many operations of all kinds the ranks have begun on the store that all share, and

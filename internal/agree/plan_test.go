@@ -64,6 +64,7 @@ type plan struct {
 	// need it.
 	blind bool
 
+	late     time.Duration // how late timers fire
 	mayStall bool          // the store is lost for longer than the stall limit
 	longest  time.Duration // no call may take longer; 0 means any time
 }

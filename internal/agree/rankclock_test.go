@@ -10,6 +10,7 @@ import (
 type rankClock struct {
 	Clock
 	timers *atomic.Int64 // counts those that were started
+	late   time.Duration // how late they fire
 
 	mu      sync.Mutex
 	stopped time.Duration // in all
@@ -32,6 +33,7 @@ func (c *rankClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	c.timers.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	d += c.late
 	t := &timer{at: c.Clock.Now() + c.stopped + d, f: f}
 	t.stop = c.Clock.AfterFunc(d, func() {
 		c.forget(t)

@@ -108,7 +108,11 @@ func TestScenario18StoreLostAfterAckAndBack(t *testing.T) {
 func TestScenario19StoreLostAfterAckForEver(t *testing.T) {
 	t.Parallel()
 	for _, hangs := range []bool{false, true} {
-		try(t, 10, func(seed uint64) plan { return lostAt(seed, "/m/1/", hangs, 0) }, func(t *testing.T, w *world) {
+		try(t, 10, func(seed uint64) plan {
+			p := lostAt(seed, "/m/1/", hangs, 0)
+			p.late = 10 * time.Millisecond
+			return p
+		}, func(t *testing.T, w *world) {
 			for _, r := range w.ranks {
 				if r.id != 1 && (!r.ended || r.last() != "B") ||
 					r.id == 1 && (!errors.Is(r.callErr, ErrStalled) || r.last() != "A") {
@@ -159,7 +163,7 @@ func TestScenario19StoreAnswersAfterTheLimit(t *testing.T) {
 // been, whether the others have decided meanwhile or not.
 func TestScenario53StoppedAtTheBarrier(t *testing.T) {
 	t.Parallel()
-	for _, limit := range []time.Duration{time.Second, DefaultStallLimit} {
+	for limit, stop := range map[time.Duration]time.Duration{time.Second: 2 * waitSlice, DefaultStallLimit: time.Hour} {
 		aborts, commits := 0, 0
 		try(t, 40, func(seed uint64) plan {
 			p := usual(seed)
@@ -171,8 +175,8 @@ func TestScenario53StoppedAtTheBarrier(t *testing.T) {
 			p.landed = func(w *world, _, key string) {
 				if strings.Contains(key, "/m/1/1") && !stopped.Swap(true) {
 					time.AfterFunc(time.Duration(seed)*10*time.Millisecond, func() {
-						w.check.trace("rank 1 was stopped for an hour")
-						w.rank(1).clock.skip(time.Hour)
+						w.check.trace("rank 1 was stopped for %v", stop)
+						w.rank(1).clock.skip(stop)
 					})
 				}
 			}

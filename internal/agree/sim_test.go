@@ -58,7 +58,7 @@ func (w *world) run() {
 		if w.faults != nil {
 			f = w.faults(id)
 		}
-		r.clock = &rankClock{Clock: RealTime(), timers: &w.timers}
+		r.clock = &rankClock{Clock: RealTime(), timers: &w.timers, late: w.late}
 		r.handle = w.store.Handle(fmt.Sprint(id), w.seed, f)
 		if w.tamper != nil {
 			r.handle.Tamper = func(op memOp, drawn memFate) memFate { return w.tamper(id, op, drawn) }

@@ -46,9 +46,8 @@ const (
 // The background does all store operations meanwhile. The caller is the main thread and holds the
 // mutex, which await gives back while it waits.
 //
-// Time in which the process is stopped, as by a debugger, does not count. So the wait consists of slices, and
-// each counts as waitSlice at most. After a slice in which the process was stopped, the limit does not end the
-// wait yet, because the background has to ask the store first.
+// Time in which the process is stopped, as by a debugger, does not count, and the background has to ask the store
+// after it. So the wait consists of slices, and one in which the process was stopped does not count.
 func (m *Member) await() {
 	limit := m.cfg.Timing.StallLimit
 	warn := max(firstWarning, 2*m.settle())
@@ -56,9 +55,8 @@ func (m *Member) await() {
 	decided := m.wait.begin()
 	m.wakeUp()
 	var waited time.Duration
-	stopped := false
 	for m.change.state == arrived && m.ending.failed == nil {
-		if limit > 0 && waited >= limit && !stopped {
+		if limit > 0 && waited >= limit {
 			m.fail(fmt.Errorf("%w (waited %v for change %d)", ErrStalled, waited.Round(time.Second), k))
 			return
 		}
@@ -72,9 +70,9 @@ func (m *Member) await() {
 		m.flushLog()
 		sleep(context.Background(), m.cfg.Clock, waitSlice, decided)
 		m.mu.Lock()
-		slept := m.cfg.Clock.Now() - began
-		waited += min(slept, waitSlice)
-		stopped = slept > 2*waitSlice
+		if slept := m.cfg.Clock.Now() - began; slept < 2*waitSlice {
+			waited += slept
+		}
 	}
 	if waited > longStall {
 		m.log(false, "change %d: call %d waited %v for the other ranks", k, at, waited.Round(time.Millisecond))
