@@ -38,15 +38,8 @@ var anyRule = func() Rule {
 	return r
 }()
 
-// What opens a part of a digest's text that few rules have. No collective has such a number, so a rule with one of
-// these parts is never mistaken for two rules.
-const (
-	conditionFollows = 1<<63 + iota
-	releasesFollow
-	nameFollows
-)
-
-// appendMeaning adds all that decisions depend on to what the digest is taken of.
+// appendMeaning adds all that decisions depend on to what the digest is taken of. Numbers have one length and texts are
+// quoted, so different rules never add the same.
 func (r *Rule) appendMeaning(text []byte) []byte {
 	add := func(values ...uint64) {
 		for _, n := range values {
@@ -58,19 +51,12 @@ func (r *Rule) appendMeaning(text []byte) []byte {
 		add(uint64(n))
 	}
 	add(uint64(r.Cells.algos), uint64(r.Cells.protos), uint64(r.Channels), r.ChunkBytes)
-	if r.NCCL != nccl.AnyRelease {
-		add(releasesFollow, uint64(r.NCCL.Min), uint64(r.NCCL.Max))
-	}
-	if r.Name != "" {
-		add(nameFollows)
-		text = append(strconv.AppendQuote(text, r.Name), 0)
-	}
+	add(uint64(r.NCCL.Min), uint64(r.NCCL.Max))
+	condition := ""
 	if r.When != nil {
-		add(conditionFollows)
-		text = append(strconv.AppendQuote(text, r.When.String()), runtime.GOARCH...)
-		text = append(text, 0)
+		condition = r.When.String() + " " + runtime.GOARCH // processors round differently
 	}
-	return text
+	return strconv.AppendQuote(strconv.AppendQuote(text, r.Name), condition)
 }
 
 // LeavesToNCCL reports whether the rule keeps NCCL's own algorithm and protocol.

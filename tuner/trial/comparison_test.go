@@ -210,8 +210,8 @@ func TestComparison(t *testing.T) {
 	if j.inForce != j.versions[fastRows] || j.turns < 2 {
 		t.Errorf("%v is in force after %d turns", j.inForce, j.turns)
 	}
-	if j.log.count("p.csv (version "+j.inForce.Meaning()[:12]+") against NCCL's choice: step time -3.") != 1 ||
-		j.log.count(": faster (") != 1 {
+	said := fmt.Sprintf("p.csv (version %.12s) against NCCL's choice: step time %+.1f %% (", j.inForce.Meaning(), 100*c.Mean)
+	if j.log.count(said) != 1 || j.log.count(": faster (") != 1 {
 		t.Errorf("the log: %v", j.log)
 	}
 	if j.clock.Next.Load() != never {
