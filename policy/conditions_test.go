@@ -180,9 +180,10 @@ func TestEqualConditions(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	c := ruleWhen(t, "64*KiB <= bytes < 1*MiB && 2.5*KiB < bytes_per_rank && ranks in [8, 2*8] || "+
-		"bytes in 3..5 || bytes > 5*nodes").Rules[0].When
+		"bytes in 3..5 || bytes > 5*nodes || bytes > 2^63 || pipe_ops == 0 && -1 < pipe_ops").Rules[0].When
 	for name, want := range map[string][]int{
 		"bytes": {64 << 10, 1 << 20, 3, 5}, "bytes_per_rank": {2560}, "ranks": {8, 16}, "nodes": nil,
+		"pipe_ops": {0},
 	} {
 		if got := c.Limits(name); !slices.Equal(got, want) {
 			t.Errorf("%s: %d, want %d", name, got, want)

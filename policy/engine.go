@@ -180,7 +180,7 @@ func (v *EngineView) Decide(q Query) Answer {
 // Expect returns what the model expects of a decision and of NCCL's choice. ok is false if there is no model,
 // if it does not know one of both, and if the decision leaves everything to NCCL.
 func (v *EngineView) Expect(q Query, d Decision) (choice model.Choice, ok bool) {
-	if v.model == nil || !d.Known() || !d.Write && d.Channels == 0 {
+	if v.model == nil || !d.Write && d.Channels == 0 {
 		return model.NoChoice, false
 	}
 	return v.model.Expect(q.Call, q.Costs, d.Config)

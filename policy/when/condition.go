@@ -62,8 +62,8 @@ func (c *Condition) Holds(env Env) (bool, error) {
 }
 
 // Limits returns the numbers that the condition compares a name with: where they are, what it says
-// may change. Those that are computed, as in bytes > 1024*ranks, are not among them. A nil
-// condition has none.
+// may change. Those that are computed, as in bytes > 1024*ranks, are not among them, nor those that are
+// negative or too large for any call. A nil condition has none.
 func (c *Condition) Limits(name string) []int {
 	if c == nil {
 		return nil
@@ -85,7 +85,9 @@ func (l limits) Visit(node *ast.Node) {
 func (l limits) add(name string, number any) {
 	switch n := number.(type) {
 	case float64:
-		l[name] = append(l[name], int(max(0, min(n, math.MaxInt>>1))))
+		if 0 <= n && n < math.MaxInt {
+			l[name] = append(l[name], int(n))
+		}
 	case *ast.FloatNode:
 		l.add(name, n.Value)
 	case *ast.ConstantNode:
