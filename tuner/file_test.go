@@ -161,6 +161,8 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 		{"no rows", []string{EnvConfigFile, empty}, true, "WARN TUNER/Go: " + empty + " has no rows"},
 		{"odd strict", []string{EnvConfigFile, dir + "/absent.csv", EnvStrict, "yes"}, true,
 			`NCCL_TUNER_STRICT="yes" is not understood (allowed: 0, 1)`},
+		{"odd flag", []string{EnvConfigFile, good, EnvCanary, "yes"}, true,
+			`NCCL_TUNER_CANARY="yes" is not understood (allowed: 0, 1)`},
 		{"odd log", []string{EnvConfigFile, good, EnvLog, "all"}, true,
 			`NCCL_TUNER_LOG="all" is not understood (allowed: decisions)`},
 	} {
@@ -174,7 +176,7 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 			if r.count(c.says) != 1 {
 				t.Errorf("%q is not said once: %q", c.says, r.lines)
 			}
-			if err == nil && c.name != "odd log" && !comm.Idle() {
+			if err == nil && env(c.env...)(EnvConfigFile) != good && !comm.Idle() {
 				t.Error("decides without a policy")
 			}
 			_, err = New(env(append([]string{EnvStrict, "1"}, c.env...)...)).Open(eightRanks, telemetry.Log{})
