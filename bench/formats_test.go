@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -159,6 +160,23 @@ func TestReadCollectedSweeps(t *testing.T) {
 		if rows := strings.Count(string(text), "\n") - 1; len(r.Samples)+r.NumRejected() != rows ||
 			len(r.Samples) < rows*9/10 {
 			t.Errorf("%s: %d kept and %d rejected of %d rows", file, len(r.Samples), r.NumRejected(), rows)
+		}
+	}
+}
+
+// A line names the columns if each half has them behind its time, in the same order.
+func TestHeaderColumns(t *testing.T) {
+	for line, want := range map[string]bool{
+		"# size count type time algbw busbw #wrong time algbw busbw #wrong": true,
+		"size time algbw busbw error":                                       true,
+		"size algbw time busbw error":                                       false,
+		"size time algbw busbw error time busbw algbw error":                false,
+		"size time algbw busbw error time algbw busbw error time":           false,
+		"size time algbw busbw":                                             false,
+		"count time algbw busbw error":                                      false,
+	} {
+		if _, ok := headerColumns(bytes.Fields([]byte(line))); ok != want {
+			t.Errorf("%q: %v", line, ok)
 		}
 	}
 }
