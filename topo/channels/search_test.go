@@ -2,9 +2,11 @@ package channels
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -170,6 +172,59 @@ func BenchmarkTuneHGXH100(b *testing.B) {
 	for b.Loop() {
 		if _, err := Tune(doc, TuneOptions{}, 1, 2); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// twoHosts are hosts that reach each other only over the network.
+func twoHosts(machines ...machine) *topo.Document {
+	doc := &topo.Document{File: "two hosts", Root: topo.NewElement("system", "version", "1")}
+	ranks := 0
+	for i, m := range machines {
+		of := m.document()
+		for e := range of.Root.All() {
+			switch e.Name {
+			case "cpu":
+				e.Set("host_hash", strconv.Itoa(1+i))
+			case "gpu":
+				e.Set("rank", strconv.Itoa(ranks))
+				ranks++
+			case "net":
+				e.Set("guid", fmt.Sprintf("%d%04d", 1+i, ranks))
+			}
+		}
+		for _, cpu := range of.Root.Children {
+			doc.Root.Add(cpu)
+		}
+	}
+	return doc
+}
+
+// Ranks of unlike hosts agree on the worst of what each finds, whichever comes first.
+func TestWorstHostCounts(t *testing.T) {
+	slow := machine{cpus: 2, groups: 2, gpusPerGroup: 2, sm: 80, cpu: intelCPU, pci: "8.0 GT/s PCIe", nicMbps: 100000}
+	for _, hosts := range [][2]machine{{hgxH100, slow}, {slow, hgxH100}} {
+		all, err := Tune(twoHosts(hosts[:]...), TuneOptions{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := all[0]
+		// The HGX H100 has 8 channels that cross NICs and are not alike, the other one has one across the CPUs.
+		for name, g := range map[string][2]Graph{
+			"ring": {c.Graphs.Ring, {CrossNIC: 2, NChannels: 1, BWIntra: 12, BWInter: 12}},
+			"tree": {c.Graphs.Tree, {CrossNIC: 0, NChannels: 1, BWIntra: 7, BWInter: 7}},
+		} {
+			got, want := g[0], g[1]
+			if got.CrossNIC != want.CrossNIC || got.NChannels != want.NChannels || got.BWIntra != want.BWIntra ||
+				got.BWInter != want.BWInter || got.TypeIntra != topo.PathSYS || got.TypeInter != topo.PathSYS ||
+				got.SameChannels != 0 {
+				t.Errorf("%s: %+v, want %+v", name, summary(got), want)
+			}
+		}
+		f := c.facts
+		got := [...]any{f.Nodes, f.MinLocalRanks, f.MaxLocalRanks, f.MinCompCap, f.MaxCompCap, f.MinNetBW, f.NVLS}
+		if want := [...]any{2, 4, 8, 80, 90, float32(12), false}; got != want {
+			t.Errorf("%v, want %v", got, want)
 		}
 	}
 }
