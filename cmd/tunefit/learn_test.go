@@ -102,12 +102,12 @@ func TestLearnSeveral(t *testing.T) {
 func TestLearnNothingYet(t *testing.T) {
 	dir := t.TempDir()
 	evidence(t, dir, "a.json", func(e *trial.Evidence) {
-		e.State, e.Blocks, e.Steps, e.StepSeconds, e.Factors, e.NCCL = trial.Observing, 0, 0, 0, nil, ""
+		e.State, e.Blocks, e.Steps, e.StepSeconds, e.Factors, e.NCCL = trial.Trying, 0, 0, 0, nil, ""
 		e.Result = nil
 	})
 	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
 	want := "Nothing has been tried yet.\n\n2x8, NCCL not known, machine 5d1f0c2a9be47360, 2026-11-02 14:00 to " +
-		"2026-11-02 15:00: watching what the job calls\n"
+		"2026-11-02 15:00: trying\n"
 	if out != want {
 		t.Errorf("%q, want %q", out, want)
 	}

@@ -65,12 +65,11 @@ const (
 type Learning string
 
 const (
-	Observing Learning = "observing" // what the job calls
-	Trying    Learning = "trying"
-	Proving   Learning = "proving" // the comparison runs
-	Learned   Learning = "learned" // and proven: its rows are in learned.csv
-	Nothing   Learning = "nothing" // nothing was found that makes steps shorter
-	Stopped   Learning = "stopped" // by an edit, or by the end of the communicator: the next job goes on from here
+	Trying  Learning = "trying"
+	Proving Learning = "proving" // the comparison runs
+	Learned Learning = "learned" // and proven: its rows are in learned.csv
+	Nothing Learning = "nothing" // nothing was found that makes steps shorter
+	Stopped Learning = "stopped" // by an edit, or by the end of the communicator: the next job goes on from here
 )
 
 // Factor is a kind of call, of which one thing at a time is tried in each block.

@@ -82,7 +82,6 @@ func (l *learner) tick(ctx context.Context, now time.Time) {
 			l.over = true
 			return
 		}
-		l.State = Observing
 	}
 	if l.edited() {
 		l.stop(ctx)

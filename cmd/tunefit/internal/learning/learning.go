@@ -62,12 +62,11 @@ func Headline(e trial.Evidence) string {
 // Standing says how far it has come, and what the comparison at the end has found.
 func Standing(e trial.Evidence) string {
 	text := cmp.Or(map[trial.Learning]string{
-		trial.Observing: "watching what the job calls",
-		trial.Trying:    "trying",
-		trial.Proving:   "comparing what was learned with what was in force before",
-		trial.Learned:   "proven; the rows are in " + tuner.LearnedFile,
-		trial.Nothing:   "ended",
-		trial.Stopped:   "stopped; the next job goes on from here",
+		trial.Trying:  "trying",
+		trial.Proving: "comparing what was learned with what was in force before",
+		trial.Learned: "proven; the rows are in " + tuner.LearnedFile,
+		trial.Nothing: "ended",
+		trial.Stopped: "stopped; the next job goes on from here",
 	}[e.State], "not known")
 	if e.Result != nil {
 		text += ": " + e.Result.Verdict()
