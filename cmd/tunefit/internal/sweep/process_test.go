@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 )
 
 func start(t *testing.T, ctx context.Context, script string, silence time.Duration) (string, error) {
@@ -81,5 +83,24 @@ func TestProcessThatIsNotThere(t *testing.T) {
 	p := process{argv: []string{filepath.Join(t.TempDir(), "all_reduce_perf")}, silence: time.Hour}
 	if err := p.run(t.Context()); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// A run ends with the budget, of which earlier runs have used their part.
+func TestRunEndsWithTheBudget(t *testing.T) {
+	o := optionsOf(t, t.TempDir(), 1) // of 6 s
+	o.Budget, o.Silence, o.Programs = 6*time.Second, time.Second, t.TempDir()
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	start := s.journal.batches[0].Starts[0]
+	if err := os.WriteFile(s.program(start.Key), []byte("#!/bin/sh\nsleep 1000\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	step := perfrun.Steps(start.Sizes, perfrun.TrimUnit(start.Key))[0]
+	if outcome, err := s.run(t.Context(), Run{of: &start}, step); outcome != Stopped || !errors.Is(err, errBudget) {
+		t.Errorf("%s, %v", outcome, err)
 	}
 }
