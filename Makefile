@@ -109,7 +109,7 @@ $(TRAINER): $(wildcard tuner/plugin/testhost/trainer*.c) $(C_SOURCES)
 
 $(HAND_OVER): tuner/plugin/testhost/hand_over.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,tables.c comm.c context.c cache.c release.c) -lpthread -ldl
+	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,tables.c comm.c context.c cache.c descriptors.c release.c) -lpthread -ldl
 
 .PHONY: fakeperf
 fakeperf: $(SO) $(FAKEPERF) ## build a stand-in for nccl-tests, for trying out without a GPU: build/fakeperf/all_reduce_perf ...

@@ -12,7 +12,8 @@ import (
 func TestFaults(t *testing.T) {
 	var code, tests strings.Builder
 	err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
-		if err == nil && filepath.Ext(path) == ".go" && !strings.HasPrefix(path, filepath.Join(root, "build")) {
+		ext := filepath.Ext(path)
+		if err == nil && (ext == ".go" || ext == ".c") && !strings.HasPrefix(path, filepath.Join(root, "build")) {
 			var text []byte
 			text, err = os.ReadFile(path)
 			if strings.HasSuffix(path, "_test.go") {

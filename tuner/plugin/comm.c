@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "_cgo_export.h"
+#include "descriptors.h"
 #include "release.h"
 #include "signals.h"
 
@@ -77,6 +78,8 @@ int comm_open(const struct comm_info *info, void **ctx) {
         return refuse(info, RESULT_INVALID_USAGE,
                       "this process was forked from one that had loaded the tuner, which cannot run here; "
                       "start processes before the first communicator, or by spawn or exec");
+    const char *missing = descriptors_missing();
+    if (missing) return refuse(info, RESULT_SYSTEM_ERROR, missing);
     struct comm *c = calloc(1, sizeof *c);
     if (c && !cache_init(&c->cache)) {
         free(c);

@@ -45,7 +45,9 @@ import (
 	"runtime"
 	"runtime/cgo"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	_ "github.com/nccl-tuner-go/nccl-tuner-go/internal/abi" // abi.h
@@ -107,6 +109,10 @@ type comm struct {
 
 // process is what this process's communicators share.
 var process = tuner.New(getenv)
+
+// startPoller makes the Go runtime start its poller, which the first timer needs. C has just seen that its
+// descriptors can be had (descriptors.h). Later there may be none, and the runtime would end the process.
+var startPoller = sync.OnceFunc(func() { time.AfterFunc(time.Hour, func() {}).Stop() })
 
 // releases returns what the NCCL that asks may be: the release that it names, else those of its ABI.
 func releases(info *C.struct_comm_info) nccl.Releases {
@@ -177,6 +183,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 		*handle, *hits, result = 0, nil, C.RESULT_SYSTEM_ERROR
 	})
 	provoke("open")
+	startPoller()
 	counter := (*agree.Counter)(unsafe.Pointer(info.counter))
 	if info.ranks == 1 {
 		counter = nil // NCCL asks nothing about one rank, so no edit would ever come into force

@@ -120,7 +120,7 @@ func few() []string {
 var scenarios = []string{
 	"versions", "nulls", "constants", "nvl_domains", "table_sizes", "reg_buff", "v2", "chunks", "broadcasts",
 	"asks_of_231", "many_shapes", "keys", "remembers", "threads",
-	"crowd", "aborts", "again", "child_calls", "open_files", "signals", "strict", "unrecorded", "named",
+	"crowd", "aborts", "again", "child_calls", "open_files", "no_descriptors", "signals", "strict", "unrecorded", "named",
 }
 
 // What NCCL does to a tuner, done to the library by a C program.

@@ -5,6 +5,7 @@
 
 #include "_cgo_export.h"
 #include "comm.h"
+#include "descriptors.h"
 #include "signals.h"
 
 #define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
@@ -103,6 +104,11 @@ static int init_v4(void **ctx, int *event_mask, const char *name, uint64_t id, i
     comm_identify(id, rank, ranks, nodes, name);
     const char *dir = getenv("NCCL_TUNER_RECORD");
     if (!dir || !*dir) return RESULT_SUCCESS;
+    const char *missing = descriptors_missing();
+    if (missing && logger)
+        logger(LOG_WARN, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, __FILE__, __LINE__,
+               "TUNER/Go: NCCL_TUNER_RECORD=%s: nothing is recorded: %s", dir, missing);
+    if (missing) return RESULT_SUCCESS;
     struct prof_comm *c = calloc(1, sizeof *c);
     if (!c) return RESULT_SUCCESS;
     c->id = id, c->rank = rank, c->ranks = ranks, c->nodes = nodes;

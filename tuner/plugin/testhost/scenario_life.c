@@ -1,6 +1,8 @@
 /* What happens over the life of a process: caching, threads, forks, signals, and settings that change. */
 #include "scenario.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -9,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../profiler_abi.h"
 #include "costs.h"
 
 /* More shapes than the cache holds. The answers equal those of a communicator that has never seen them. */
@@ -278,6 +281,79 @@ void open_files(void) {
     finalize(&h, open_comm(&h, 8, 1)); /* Go has started */
     CHECK(getrlimit(RLIMIT_NOFILE, &after) == 0 && after.rlim_cur == before.rlim_cur, "%lu, was %lu", after.rlim_cur,
           before.rlim_cur);
+}
+
+/* Takes all descriptors but a few. */
+static void leave_free(int n) {
+    int last = open("/dev/null", O_RDONLY);
+    for (int fd; last >= 0 && (fd = dup(last)) >= 0;) last = fd;
+    for (; n > 0; n--) close(last--);
+}
+
+/* Each opens the first communicator with a policy in a process that has so many descriptors left, and returns what
+ * init does. */
+static int opens_first(const struct host *h, int descriptors, void **ctx) {
+    struct host_comm comm = {.id = 1, .ranks = 8, .nodes = 1, .logger = to_stdout};
+    leave_free(descriptors);
+    return host_init(h, &comm, ctx);
+}
+
+static int opens_after_recorder(const struct host *h, int descriptors, void **ctx) {
+    const struct profile_v5 *recorder = dlsym(h->lib, "ncclProfiler_v5");
+    void *recorded = NULL;
+    int mask = 0;
+    setenv("NCCL_TUNER_RECORD", in_dir("record"), 1);
+    leave_free(descriptors);
+    CHECK(recorder->init(&recorded, 1, &mask, NULL, 1, 8, 0, to_stdout) == RESULT_SUCCESS, "the recorder");
+    return opens_first(h, 0, ctx);
+}
+
+static int opens_after_idle(const struct host *h, int descriptors, void **ctx) {
+    unsetenv("NCCL_TUNER_CONFIG_FILE");
+    finalize(h, open_comm(h, 8, 1));
+    setenv("NCCL_TUNER_CONFIG_FILE", in_dir("p.csv"), 1);
+    return opens_first(h, descriptors, ctx);
+}
+
+/* Runs one of these in a process. Returns what init returned; -1: that is not all right. */
+static int in_process(int (*opens)(const struct host *h, int descriptors, void **ctx), int descriptors) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct host h = load(0);
+        char *(*version)(void);
+        *(void **)&version = dlsym(h.lib, "tunergoVersion");
+        free(version()); /* Go has started, and holds what it holds */
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, 64});
+        void *ctx = NULL;
+        int result = opens(&h, descriptors, &ctx);
+        CHECK((ctx != NULL) == (result == RESULT_SUCCESS), "init returned %d", result);
+        if (ctx) {
+            leave_free(0); /* from now on calls go on without */
+            CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the policy");
+            finalize(&h, ctx);
+        }
+        fflush(stdout);
+        _exit(failures ? 255 : result);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) != 255,
+          "%d descriptors: status %x", descriptors, status);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A process whose first communicator finds too few descriptors gets none, and goes on. */
+void no_descriptors(void) {
+    use_policy("p.csv", ring_simple);
+    setenv("NCCL_TUNER_RELOAD", "live", 1);
+    setenv("NCCL_TUNER_RENDEZVOUS", in_dir("meet"), 1);
+    for (int descriptors = 0; descriptors < 8; descriptors++) {
+        int result = in_process(opens_first, descriptors);
+        CHECK(result == RESULT_SYSTEM_ERROR, "%d descriptors: init returned %d", descriptors, result);
+    }
+    CHECK(in_process(opens_first, 8) == RESULT_SUCCESS, "what Go needs");
+    CHECK(in_process(opens_after_recorder, 0) == RESULT_SYSTEM_ERROR, "after a recorder");
+    CHECK(in_process(opens_after_idle, 0) == RESULT_INVALID_USAGE, "where ranks cannot meet");
 }
 
 /* Go does not preempt goroutines by SIGURG, so a busy plugin sends none. */
