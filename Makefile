@@ -69,13 +69,15 @@ $(SO) $(SO_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY)
 
 # Go's threads unblock SIGPROF, SIGCHLD and signal 34 (musl's SIGSYNCCALL, glibc's
 # SIGRTMIN) whatever mask they start with. In the library they leave them blocked, see
-# tuner/plugin/signals.h: one file of the runtime is compiled without these flags. And Go raises the
-# process's soft limit of open files when it starts. In the library that limit is the host's.
+# tuner/plugin/signals.h: one file of the runtime is compiled without these flags. The same file turns collections
+# off until the library's init turns them on. And Go raises the process's soft limit of open files when it starts. In
+# the library that limit is the host's.
 $(OVERLAY): Makefile
 	@mkdir -p $(BUILD)
-	@sed -E '/SIGPROF|SIGCHLD|"signal 34"/s/ \+ _SigUnblock//' $(SIGTAB) > $(BUILD)/sigtab.txt
+	@sed -E -e '/SIGPROF|SIGCHLD|"signal 34"/s/ \+ _SigUnblock//' -e '$$a func init() { if islibrary { setGCPercent(-1) } }' \
+		$(SIGTAB) > $(BUILD)/sigtab.txt
 	@sed 's/lim\.Cur < lim\.Max-1 {/false {/' $(RLIMIT) > $(BUILD)/rlimit.txt
-	@[ "$$(diff $(SIGTAB) $(BUILD)/sigtab.txt | grep -c '^>')" = 3 ] && [ "$$(diff $(RLIMIT) $(BUILD)/rlimit.txt | grep -c '^>')" = 1 ] || \
+	@[ "$$(diff $(SIGTAB) $(BUILD)/sigtab.txt | grep -c '^>')" = 4 ] && [ "$$(diff $(RLIMIT) $(BUILD)/rlimit.txt | grep -c '^>')" = 1 ] || \
 		{ echo "$(SIGTAB) or $(RLIMIT) is not as expected: this Go release needs another change"; exit 1; }
 	@echo '{"Replace": {"$(SIGTAB)": "$(abspath $(BUILD))/sigtab.txt", "$(RLIMIT)": "$(abspath $(BUILD))/rlimit.txt"}}' > $@
 

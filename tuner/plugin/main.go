@@ -64,6 +64,9 @@ func main() {} // never runs; Go wants one in a c-shared library
 // The training process needs its cores and its memory. The heap's limit follows the live data and
 // ignores GOGC and GOMEMLIMIT of the job's environment: without collections garbage would stay,
 // and under a fixed limit a policy larger than that would keep the collector busy for ever.
+//
+// The first collection starts worker threads, which stay: one for every four processors that Go may use then. So
+// the Makefile's runtime makes no collections until there is a limit of two.
 func init() {
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(100)

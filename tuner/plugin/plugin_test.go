@@ -233,6 +233,11 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// Nor does a machine with many processors give the library more threads than COSTS.md says.
+func TestManyProcessors(t *testing.T) {
+	scenario(t, built.scenarios, built.so, "many_processors", "GOMAXPROCS=384")
+}
+
 var policyInMemory, litter []byte
 
 // collections counts those that a quarter of what a large policy takes causes as garbage.

@@ -1,6 +1,7 @@
 /* What happens over the life of a process: caching, threads, forks, signals, and settings that change. */
 #include "scenario.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -376,6 +377,29 @@ void signals(void) {
         finalize(&h, ctx);
     }
     CHECK(urgent == 0, "%d SIGURG", urgent);
+}
+
+static int threads_now(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0;
+    for (struct dirent *task; (task = readdir(tasks));) n += task->d_name[0] != '.';
+    closedir(tasks);
+    return n;
+}
+
+/* The test lets Go find many processors. Collections take as few threads as on a small machine. */
+void many_processors(void) {
+    static char text[1 << 20];
+    size_t length = 0;
+    for (int i = 0; i < 10000; i++)
+        length += snprintf(text + length, sizeof text - length, "allreduce,%d,%d,ring,simple,%d,1,8,-1,-1\n", i * 4096,
+                           i * 4096 + 4000, 1 + i % 32);
+    use_policy("p.csv", text);
+    int before = threads_now();
+    struct host h = load(0);
+    finalize(&h, open_comm(&h, 8, 1));
+    int more = threads_now() - before;
+    CHECK(0 < more && more <= 16, "%d threads", more);
 }
 
 /* For a build whose Go side panics; see envPanicIn in main.go. */
