@@ -1,8 +1,14 @@
+#define _GNU_SOURCE /* MADV_WIPEONFORK */
 #include "context.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <time.h>
+
+#ifndef MADV_WIPEONFORK /* glibc 2.26 */
+#define MADV_WIPEONFORK 18
+#endif
 
 _Static_assert(sizeof(void *) == 8, "a context has 51 bits for its generation");
 
@@ -11,11 +17,19 @@ static struct context *unused; /* the first of those that were open before */
 static size_t ever_used;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
-/* A forked child has the memory of its parent, but none of its threads. */
-static bool is_child;
-static void note_child(void) { is_child = true; }
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_child); }
-bool in_child(void) { return is_child; }
+/* A child has the memory of its parent, but none of its threads. fork calls note_child, _Fork and clone do not. But the
+ * kernel clears the page for any child. Kernels before 4.14 clear none: there only fork is noticed. */
+static bool forked;
+static const bool *is_parent = &(const bool){true};
+static void note_child(void) { forked = true; }
+__attribute__((constructor)) static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, note_child);
+    bool *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED || madvise(page, sizeof *page, MADV_WIPEONFORK) != 0) return;
+    *page = true;
+    is_parent = page;
+}
+bool in_child(void) { return forked || !*is_parent; }
 
 void *context_open(void *content) {
     pthread_mutex_lock(&lock);
@@ -31,7 +45,7 @@ void *context_open(void *content) {
 
 bool context_wait(struct context *c) {
     for (int tries = 0; __atomic_exchange_n(&c->lock, 1, __ATOMIC_ACQUIRE); tries++) {
-        if (is_child) return false;
+        if (in_child()) return false;
         if (tries < 100) sched_yield();
         else nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
     }

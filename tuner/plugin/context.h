@@ -27,7 +27,7 @@ struct context {
 
 extern __attribute__((visibility("hidden"))) struct context contexts[MAX_CONTEXTS];
 
-/* Whether this process was forked from one that had loaded the library: Go does not run here. */
+/* Whether this process is the child of one that had loaded the library, and has its memory: Go does not run here. */
 bool in_child(void);
 
 /* Returns a context for content, which is not NULL. NULL: too many are open. */
