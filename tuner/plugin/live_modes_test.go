@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -124,6 +125,29 @@ func TestLiveConfigMap(t *testing.T) {
 	}
 	j.tell("stop")
 	j.checkVersions(j.compare(0), []int{1, 2, 3}, outcome.byPolicy, allGather, reduceScatter)
+	j.end()
+}
+
+// An edit is the first to ask for the machine's topology. A variable names its file, and the background knows it
+// without the environment, which rank.c forbids to read by now.
+func TestLiveTopology(t *testing.T) {
+	t.Parallel()
+	file, env := policyFile(t, 1)
+	topology := filepath.Join(t.TempDir(), "topology.xml")
+	text, err := os.ReadFile("../../configs/topo/dgx-h100.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, topology, text)
+	j := startJob(t, built, 2, args("ranks=2 rate=500"), append(env, "NCCL_TUNER_TOPO_FILE="+topology))
+	j.tell("go")
+	j.decided(0, 1)
+	conditional := strings.Replace(string(policyText(2)), "chunk_bytes\n", "chunk_bytes,when\n", 1)
+	conditional = regexp.MustCompile(`(?m)^(all|reduce).*$`).ReplaceAllString(conditional, "$0,topo.nics == 8")
+	write(t, file, []byte(conditional))
+	j.decided(0, 2)
+	j.tell("stop")
+	j.checkVersions(j.compare(0), []int{1, 2}, outcome.byPolicy, allGather, reduceScatter)
 	j.end()
 }
 

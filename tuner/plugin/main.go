@@ -21,6 +21,7 @@ package main
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Werror
 #include <stdlib.h>
 #include "comm.h"
+#include "environment.h"
 
 // The counts have cache lines of their own, because other communicators count on other threads.
 static inline uint64_t *hits_new(size_t n) {
@@ -45,6 +46,7 @@ import (
 	"runtime"
 	"runtime/cgo"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -187,6 +189,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 	})
 	provoke("open")
 	startPoller()
+	readEnvironment(log)
 	counter := (*agree.Counter)(unsafe.Pointer(info.counter))
 	if info.ranks == 1 {
 		counter = nil // NCCL asks nothing about one rank, so no edit would ever come into force
@@ -308,16 +311,33 @@ func where() string {
 	}
 }
 
-// getenv asks C, because Go copies the environment when the library is loaded. NCCL adds the settings of its
-// own files later.
-func getenv(name string) string {
-	key := C.CString(name)
-	defer C.free(unsafe.Pointer(key))
-	value := C.getenv(key)
-	if value == nil {
-		return ""
+// environment is what the latest init found in it. Go's own copy is of when the library was loaded.
+var environment atomic.Pointer[map[string]string]
+
+// getenv returns a variable as the latest init found it. Any goroutine may call it.
+func getenv(name string) string { return (*environment.Load())[name] }
+
+var warnForeign sync.Once
+
+// readEnvironment is called on NCCL's thread, at the begin of an init (environment.h).
+func readEnvironment(log telemetry.Log) {
+	if C.environment_is_foreign() {
+		log.Once(&warnForeign, func() {
+			log.Warnf("this program has rights that its user lacks (setuid, setgid or file capabilities): the " +
+				"library reads no variables, NCCL decides")
+		})
 	}
-	return C.GoString(value)
+	var n C.size_t
+	entries := C.environment_copy(&n)
+	defer C.free(unsafe.Pointer(entries))
+	read := make(map[string]string, n)
+	for _, entry := range unsafe.Slice(entries, n) {
+		name, value, _ := strings.Cut(C.GoString(entry), "=")
+		if _, twice := read[name]; !twice { // as getenv has it
+			read[name] = value
+		}
+	}
+	environment.Store(&read)
 }
 
 func newLog(logger C.abi_logger) telemetry.Log {

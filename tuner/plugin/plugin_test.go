@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
@@ -120,7 +123,7 @@ func few() []string {
 var scenarios = []string{
 	"versions", "nulls", "constants", "nvl_domains", "table_sizes", "reg_buff", "v2", "chunks", "broadcasts",
 	"asks_of_231", "many_shapes", "keys", "remembers", "threads",
-	"crowd", "aborts", "again", "child_calls", "open_files", "no_descriptors", "signals", "strict", "unrecorded", "named",
+	"crowd", "aborts", "again", "environment", "child_calls", "open_files", "no_descriptors", "signals", "strict", "unrecorded", "named",
 }
 
 // What NCCL does to a tuner, done to the library by a C program.
@@ -217,6 +220,37 @@ func TestReproducible(t *testing.T) {
 	}
 	if !bytes.Equal(here, there) {
 		t.Errorf("the library built in %s is another one", checkout)
+	}
+}
+
+// In a setuid program the library reads no variables, and says so once.
+func TestSetuid(t *testing.T) {
+	const nobody = 65534
+	dir := t.TempDir()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil || os.Getuid() != 0 || fs.Flags&unix.ST_NOSUID != 0 {
+		t.Skip("SKIPPED: only root can make a setuid program for another user, where the file system allows it")
+	}
+	os.Chmod(filepath.Dir(dir), 0o755)
+	program, so, files := filepath.Join(dir, "scenarios"), filepath.Join(dir, "tuner.so"), filepath.Join(dir, "files")
+	for to, from := range map[string]string{program: built.scenarios, so: built.so} {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := errors.Join(os.Mkdir(files, 0o755), os.Chown(files, nobody, nobody), os.Chown(program, nobody, nobody),
+		os.Chmod(program, 0o755|os.ModeSetuid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := scenario(t, program, so, "setuid_program", "SCENARIO_DIR="+files)
+	if len(log) != 3 || !strings.HasPrefix(log[0], "WARN") || !strings.Contains(log[0], "reads no variables") ||
+		!strings.Contains(log[1], "no policy, NCCL decides") {
+		t.Errorf("log: %q", log)
 	}
 }
 

@@ -6,6 +6,7 @@
 #include "_cgo_export.h"
 #include "comm.h"
 #include "descriptors.h"
+#include "environment.h"
 #include "signals.h"
 
 #define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
@@ -97,17 +98,28 @@ static bool end_record(const struct prof_comm *c) {
     return ended;
 }
 
+/* Whether the user wants recordings. Else Go is not called. */
+static bool records(void) {
+    static const char setting[] = "NCCL_TUNER_RECORD=";
+    size_t n;
+    char **environment = environment_copy(&n);
+    bool set = false;
+    for (size_t i = 0; i < n && !set; i++)
+        set = strncmp(environment[i], setting, sizeof setting - 1) == 0 && environment[i][sizeof setting - 1];
+    free(environment);
+    return set;
+}
+
 static int init_v4(void **ctx, int *event_mask, const char *name, uint64_t id, int nodes, int ranks, int rank,
                    abi_logger logger) {
     *ctx = NULL;
     if (in_child()) return RESULT_SUCCESS;
     comm_identify(id, rank, ranks, nodes, name);
-    const char *dir = getenv("NCCL_TUNER_RECORD");
-    if (!dir || !*dir) return RESULT_SUCCESS;
+    if (!records()) return RESULT_SUCCESS;
     const char *missing = descriptors_missing();
     if (missing && logger)
         logger(LOG_WARN, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, __FILE__, __LINE__,
-               "TUNER/Go: NCCL_TUNER_RECORD=%s: nothing is recorded: %s", dir, missing);
+               "TUNER/Go: NCCL_TUNER_RECORD is set, but nothing is recorded: %s", missing);
     if (missing) return RESULT_SUCCESS;
     struct prof_comm *c = calloc(1, sizeof *c);
     if (!c) return RESULT_SUCCESS;
@@ -115,11 +127,11 @@ static int init_v4(void **ctx, int *event_mask, const char *name, uint64_t id, i
     c->logger = logger;
     sigset_t before;
     signals_hold(&before);
-    bool records = tunergoRecord(c, &c->go);
+    bool recorded = tunergoRecord(c, &c->go);
     signals_release(&before);
-    if (records) *ctx = context_open(c);
+    if (recorded) *ctx = context_open(c);
     if (*ctx) STORE(*event_mask, PROFILE_COLL); /* one for all communicators of the process, for good */
-    else if (!records || end_record(c)) free(c);
+    else if (!recorded || end_record(c)) free(c);
     return RESULT_SUCCESS;
 }
 

@@ -66,6 +66,7 @@ func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) 
 	defer contain(log, withoutPolicy, func() { records = false })
 	provoke("record")
 	startPoller()
+	readEnvironment(log)
 	r := process.Record(record.Comm{
 		ID: telemetry.CommID(uint64(c.id)), Rank: int(c.rank),
 		Comm: nccl.Comm{Nodes: int(c.nodes), Ranks: int(c.ranks)},

@@ -96,7 +96,7 @@ func (m *CommMetrics) Open(log Log, state func() CommState) {
 		return
 	}
 	e.dir, e.log = m.dir, log
-	e.labels = metricsLabels(e.getenv) // now, because only the thread of an init may read the environment
+	e.labels = metricsLabels(e.getenv)
 	e.stop = make(chan struct{})
 	before, done := e.done, make(chan struct{})
 	e.done = done

@@ -7,6 +7,8 @@
  * LOG is a file that others may read meanwhile. It tells how many calls each context has made, and the answer
  * to each (rank_log.h). Standard error gets what the plugin logs, one line each with the time in front.
  *
+ * Outside inits its environment cannot be read.
+ *
  * With profiled=1 it first tells the profiler half of the library of each communicator, by the version of the
  * ABI that NCCL 2.27 has. With asks231=1 it asks as NCCL 2.31 does: on some ranks with nothing available, for
  * symmetric kernels, and then with pipe_ops 0 and with 1.
@@ -102,6 +104,15 @@ static void tell_profiler(const struct host_comm *c) {
     if (ctx || mask) die("profiled", "it records although nobody has asked");
 }
 
+/* As in a program whose other threads change the environment: the library may read it in inits only. */
+static void allow_environment(bool allow) {
+    static char **readable, **forbidden;
+    if (!forbidden) forbidden = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (forbidden == MAP_FAILED) die("environment", strerror(errno));
+    if (!readable) readable = environ;
+    environ = allow ? readable : forbidden;
+}
+
 static void open_context(uint64_t comm) {
     if (num_contexts == MAX_CONTEXTS) die("open", "too many contexts");
     struct abi_constants_v7 not_set_yet = {0}; /* as from NCCL 2.31 on */
@@ -111,10 +122,13 @@ static void open_context(uint64_t comm) {
                           .logger = logger,
                           .constants = &not_set_yet};
     contexts[num_contexts].comm = comm;
+    allow_environment(true);
     if (set.profiled) tell_profiler(&c);
     uint64_t t = nanos(CLOCK_MONOTONIC);
     int result = host_init(&host, &c, &contexts[num_contexts].ctx);
-    printf("opened %d: %d after %lu ns\n", num_contexts, result, nanos(CLOCK_MONOTONIC) - t);
+    t = nanos(CLOCK_MONOTONIC) - t;
+    allow_environment(false);
+    printf("opened %d: %d after %lu ns\n", num_contexts, result, t);
     num_contexts++;
 }
 
@@ -247,8 +261,10 @@ static void churn(uint64_t first, uint64_t count) {
                               .constants = &not_set_yet};
         struct host_call call = {COLL_ALL_GATHER, KiB, 1, 0, NUM_ALGOS, NUM_PROTOS};
         void *ctx[MAX_CONTEXTS];
+        allow_environment(true);
         for (uint64_t i = 0; i < set.contexts; i++)
             if (host_init(&host, &c, &ctx[i])) die("churn", "init fails");
+        allow_environment(false);
         for (uint64_t i = 0; i < set.contexts; i++) {
             float table[CELLS];
             struct rank_call unlogged;

@@ -68,8 +68,9 @@ static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,
 #define SCENARIOS(S)                                                                                       \
     S(versions) S(nulls) S(constants) S(nvl_domains) S(table_sizes) S(reg_buff) S(v2) S(chunks)            \
     S(broadcasts) S(asks_of_231)                                                                           \
-    S(many_shapes) S(keys) S(remembers) S(threads) S(crowd) S(aborts) S(again) S(child_calls)              \
-    S(open_files) S(no_descriptors) S(signals) S(many_processors) S(panics) S(strict) S(logs)                                                   \
+    S(many_shapes) S(keys) S(remembers) S(threads) S(crowd) S(aborts) S(again) S(environment)              \
+    S(setuid_program) S(child_calls) S(open_files) S(no_descriptors) S(signals) S(many_processors)         \
+    S(panics) S(strict) S(logs)                                                                            \
     S(profiled)                                                                                            \
     S(recorded) S(unrecorded) S(identified) S(named) S(recorded_v4) S(recorded_aborts)
 #define DECLARE(name) void name(void);

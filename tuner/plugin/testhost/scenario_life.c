@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -177,6 +178,70 @@ void again(void) {
           "the older communicator keeps its policy");
     finalize(&h, without);
     finalize(&h, ctx);
+}
+
+/* Another thread adds variables and removes them. */
+static atomic_bool opened_all;
+static void *changes_environment(void *unused) {
+    (void)unused;
+    char name[32];
+    for (unsigned n = 0; !opened_all; n++) {
+        snprintf(name, sizeof name, "A_VARIABLE_%u", n % 64);
+        if (n / 64 % 2) unsetenv(name);
+        else setenv(name, "a value", 1);
+    }
+    return NULL;
+}
+
+/* Opens a communicator, which has its policy, and closes it. */
+static void open_and_close(const struct host *h) {
+    const struct profile_v5 *recorder = dlsym(h->lib, "ncclProfiler_v5");
+    struct host_comm quiet = {.ranks = 8, .nodes = 1};
+    void *ctx = NULL;
+    int mask = 0;
+    recorder->init(&ctx, 1, &mask, NULL, 1, 8, 0, NULL);
+    CHECK(!ctx && !mask, "nobody wants a recording");
+    CHECK(host_init(h, &quiet, &ctx) == RESULT_SUCCESS, "init");
+    CHECK(ask(h, ctx, COLL_ALL_REDUCE, 4 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the policy");
+    finalize(h, ctx);
+}
+
+void environment(void) {
+    use_policy("p.csv", ring_simple);
+    struct host h = load(0);
+    const int rounds = few(2000);
+    /* As setenv leaves an array for a moment. The first words of what is free are malloc's. */
+    char **own = environ, *freed[1000] = {(char *)0x8000000000000000, (char *)1};
+    for (int n = 2; (freed[n] = own[n - 2]); n++) CHECK(n < 999, "too many variables");
+    environ = freed;
+    open_and_close(&h);
+    environ = own;
+    pthread_t other;
+    pthread_create(&other, NULL, changes_environment, NULL);
+    for (int i = 0; i < rounds; i++) open_and_close(&h);
+    opened_all = true;
+    pthread_join(other, NULL);
+}
+
+/* In a setuid program, which the test makes of this one, no variable decides, records or writes. */
+void setuid_program(void) {
+    CHECK(getauxval(AT_SECURE), "the test has made no setuid program");
+    use_policy("p.csv", ring_simple);
+    setenv("NCCL_TUNER_RECORD", in_dir("record"), 1);
+    setenv("NCCL_TUNER_METRICS", in_dir("metrics"), 1);
+    struct host h = load(0);
+    const struct profile_v5 *recorder = dlsym(h.lib, "ncclProfiler_v5");
+    void *recorded = NULL;
+    int mask = 0;
+    CHECK(recorder->init(&recorded, 1, &mask, NULL, 1, 8, 0, to_stdout) == RESULT_SUCCESS, "the recorder");
+    CHECK(!recorded && !mask, "something is recorded");
+    for (int i = 0; i < 2; i++) {
+        void *ctx = open_comm(&h, 8, 1);
+        struct outcome o = ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
+        CHECK(untouched(&o), "the policy decides");
+        finalize(&h, ctx);
+    }
+    CHECK(access(in_dir("record"), F_OK) != 0 && access(in_dir("metrics"), F_OK) != 0, "something was written");
 }
 
 /* Many threads ask one communicator for many shapes, and all answers are the policy's. */

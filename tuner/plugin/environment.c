@@ -1,0 +1,61 @@
+#define _GNU_SOURCE /* environ */
+#include "environment.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+bool environment_is_foreign(void) { return getauxval(AT_SECURE) != 0; }
+
+/* What it reads may have been freed. */
+__attribute__((no_sanitize("address"))) static char **copy(size_t *n) {
+    char **all = __atomic_load_n(&environ, __ATOMIC_ACQUIRE);
+    for (*n = 0; all && all[*n];) ++*n;
+    char **entries = calloc(*n + 1, sizeof *entries);
+    if (!entries) *n = 0;
+    for (size_t i = 0; i < *n; i++) entries[i] = all[i];
+    return entries;
+}
+
+/* Asks the kernel, which looks at the address, unless it is 0, before it refuses the operation -1. */
+static bool readable(uintptr_t address) {
+    address &= ~(uintptr_t)7;
+    return address && (syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) == 0 || errno != EFAULT);
+}
+
+/* Removes what is no variable, and returns whether all are. */
+static bool check(char **entries, size_t *n) {
+    enum { PAGE_BITS = 12 };
+    uintptr_t page = UINTPTR_MAX; /* of the last one that was readable */
+    size_t kept = 0, all = *n;
+    for (size_t i = 0; i < all; i++) {
+        uintptr_t address = (uintptr_t)entries[i];
+        if (address >> PAGE_BITS != page && !readable(address)) continue;
+        page = address >> PAGE_BITS;
+        if (strchr(entries[i], '=')) entries[kept++] = entries[i];
+    }
+    *n = kept;
+    return kept == all;
+}
+
+/* A copy that is made while pointers move may lack one: two copies, one after the other, must be equal. And setenv
+ * frees the old array before it tells of the new one. Of what is freed malloc overwrites the first pointers: all must
+ * be variables. */
+char **environment_copy(size_t *n) {
+    *n = 0;
+    if (environment_is_foreign()) return NULL;
+    for (int tries = 0;; tries++) {
+        size_t of_first;
+        char **first = copy(&of_first), **entries = copy(n);
+        bool steady = of_first == *n && (*n == 0 || memcmp(first, entries, *n * sizeof *entries) == 0);
+        free(first);
+        if ((check(entries, n) && steady) || tries == 100) return entries;
+        free(entries);
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL); /* an entry that is no variable may stay */
+    }
+}
