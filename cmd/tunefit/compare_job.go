@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,7 @@ func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) (slower bool, 
 	if f.asJSON {
 		err = cli.WriteJSON(cmd.OutOrStdout(), all)
 	} else {
-		err = writeComparisons(cli.Printable{Writer: cmd.OutOrStdout()}, all)
+		err = writeComparisons(cmd.OutOrStdout(), all)
 	}
 	if err != nil {
 		return false, err
@@ -91,7 +92,7 @@ func readComparison(file string) (c trial.Finding, err error) {
 	return c, nil
 }
 
-func writeComparisons(w cli.Printable, all []trial.Finding) error {
+func writeComparisons(w io.Writer, all []trial.Finding) error {
 	for i, c := range all {
 		gap := "\n"
 		if i == 0 {

@@ -115,7 +115,7 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	log := &doctor.Log{Writer: cli.Printable{Writer: cmd.ErrOrStderr()}}
+	log := &doctor.Log{Writer: cmd.ErrOrStderr()}
 	answers, err := doctor.AskNodes(ctx, launcher, command, log, doctor.LateAfter)
 	if err != nil {
 		return err

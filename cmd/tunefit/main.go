@@ -74,18 +74,6 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 			root.AddCommand(c)
 		}
 	}
-	for _, c := range root.Commands() {
-		switch c.Name() { // the output of other commands may be a file
-		case "check", "compare", "diff", "doctor", "eval", "explain", "fit", "gc", "learn", "profile", "push", "show",
-			"test":
-			c.SetOut(cli.Printable{Writer: out})
-		case "status": // steers the terminal itself
-		default:
-			if cli.IsTerminal(out) {
-				c.SetOut(cli.Printable{Writer: out})
-			}
-		}
-	}
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
 	help.Args = func(_ *cobra.Command, args []string) error {

@@ -275,9 +275,41 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 	}
 }
 
+// What programs may read, too, does not steer a terminal either.
+func TestDataIsEscaped(t *testing.T) {
+	const name = "a\x1b[2J\u202e"
+	machine, err := os.ReadFile(filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	topology := testlib.File(t, "system.xml", strings.ReplaceAll(string(machine), `name="mlx5_0"`, `name="`+name+`"`))
+	rendezvous := filepath.Join(t.TempDir(), name)
+	if err := os.Rename(testlib.Records(t, map[string]string{
+		"c/0000000000000007-2/init":   `{"content":"aaaa","meaning":"bbbb"}`,
+		"c/0000000000000007-2/slot/0": "x n1 11 1 1",
+	}), rendezvous); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"topo", "--dump", topology},
+		{"topo", "--json", topology},
+		{"status", "--prometheus", "--rendezvous", rendezvous},
+		{"status", "--json", "--rendezvous", rendezvous},
+		{"status", "--rendezvous", rendezvous},
+		{"sweep", "--dry-run", "--coll", "allreduce", "--comm", "1x2", "--perf-dir", name, "--plugin", topology,
+			"-o", filepath.Join(t.TempDir(), "sweep")},
+	} {
+		_, out, said := runAlone(args...)
+		if strings.ContainsAny(out+said, "\x1b\u202e") || !strings.Contains(out, `a\u001b[2J\u202e`) &&
+			!strings.Contains(out, `a\\u001b[2J\\u202e`) {
+			t.Errorf("%s: %q", args[:2], out+said)
+		}
+	}
+}
+
 // What files and records hold makes up no line, and no cell of a table.
 func TestForeignTextStaysInItsPlace(t *testing.T) {
-	const name = "a\x1b[2J\nforged\tcell"
+	const name = "a\x1b[2J\nforged\tcell\u202e"
 	text, err := json.Marshal(name)
 	if err != nil {
 		t.Fatal(err)
@@ -331,11 +363,12 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 	} {
 		_, out, said := runAlone(c.args...)
 		text := out + said
-		if strings.Contains(text, "\x1b") || strings.Contains(text, "\tcell") || strings.Contains(text, "\nforged") {
+		if strings.ContainsAny(text, "\x1b\u202e") || strings.Contains(text, "\tcell") ||
+			strings.Contains(text, "\nforged") {
 			t.Errorf("%s: %q", c.args[:2], text)
 		}
-		shown := strings.Contains(text, `a\u001b[2J\u000aforged\u0009cell`) ||
-			strings.Contains(text, `a\x1b[2J\nforged\tcell`)
+		shown := strings.Contains(text, `a\u001b[2J\u000aforged\u0009cell\u202e`) ||
+			strings.Contains(text, `a\x1b[2J\nforged\tcell\u202e`)
 		if shown != c.shown {
 			t.Errorf("%s: shown %v: %s", c.args[:2], shown, text)
 		}

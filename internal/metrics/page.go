@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // Page collects samples and writes them as Prometheus' text format wants them: all samples of a
@@ -92,5 +94,5 @@ func withLabel(labels, name, value string) string {
 	if labels != "" {
 		labels += ","
 	}
-	return labels + name + `="` + escaper.Replace(strings.ToValidUTF8(value, "?")) + `"`
+	return labels + name + `="` + escaper.Replace(termsafe.Text(value)) + `"`
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Text escapes what is not printable, as \u001b. It keeps line ends and tabs.
+// Text escapes what is not printable, as \u001b: as JSON does, so that JSON keeps its meaning. It keeps line ends and
+// tabs.
 func Text(s string) string { return escaped(s, true) }
 
 // Line is Text for a single line: it escapes line ends and tabs, too.
@@ -25,7 +27,9 @@ func escaped(s string, lines bool) string {
 		case unicode.IsPrint(r), lines && (r == '\n' || r == '\t' || r == '\r' && strings.HasPrefix(s[i:], "\r\n")):
 			b.WriteRune(r)
 		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
 		}
 	}
 	return b.String()

@@ -13,7 +13,7 @@ func TestEscape(t *testing.T) {
 		{"a\u202eb", `a\u202eb`, `a\u202eb`}, // right to left from here on
 		{"\xff\xfea", `\xff\xfea`, `\xff\xfea`},
 		{"\ufffd", "\ufffd", "\ufffd"},
-		{"\U000e0001", `\ue0001`, `\ue0001`},
+		{"\U000e0001", `\udb40\udc01`, `\udb40\udc01`},
 	} {
 		if got := Text(c.in); got != c.text {
 			t.Errorf("Text(%q) = %q, want %q", c.in, got, c.text)

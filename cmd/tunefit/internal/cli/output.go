@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
@@ -80,16 +82,40 @@ func Notes(w io.Writer, notes ...string) {
 	}
 }
 
-// Output is where commands print. It keeps the first error and prints nothing after it, so commands need not check each
-// line. A closed pipe, as by head, is no error: a command still writes its files and ends with its own exit code.
+// Output is where commands print. What others wrote into files cannot steer the terminal of a reader, who may be root:
+// it is escaped, see termsafe.Text. Output keeps the first error and prints nothing after it, so commands need not
+// check each line. A closed pipe, as by head, is no error: a command still writes its files and ends with its own exit
+// code.
 type Output struct {
 	io.Writer
 	err error
+	cut []byte // the beginning of a character or of a line's end, whose rest comes next
 }
 
 func (o *Output) Write(text []byte) (n int, err error) {
+	whole := append(o.cut, text...)
+	n = len(whole)
+	switch last, size := utf8.DecodeLastRune(whole); {
+	case last == '\r':
+		n--
+	case last == utf8.RuneError && size == 1:
+		for i := 1; i < utf8.UTFMax && i <= len(whole); i++ {
+			if rest := whole[len(whole)-i:]; utf8.RuneStart(rest[0]) && !utf8.FullRune(rest) {
+				n = len(whole) - i
+			}
+		}
+	}
+	o.cut = slices.Clone(whole[n:])
+	if _, err := o.print(termsafe.Text(string(whole[:n]))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// print prints text as it is.
+func (o *Output) print(text string) (n int, err error) {
 	if o.err == nil {
-		n, o.err = o.Writer.Write(text)
+		n, o.err = io.WriteString(o.Writer, text)
 	}
 	if errors.Is(o.err, syscall.EPIPE) {
 		o.Writer, o.err = io.Discard, nil
@@ -100,14 +126,16 @@ func (o *Output) Write(text []byte) (n int, err error) {
 
 // Complete returns a command's error. If printing failed and the command has no other error, it says so.
 func (o *Output) Complete(err error) error {
+	if len(o.cut) > 0 {
+		o.print(termsafe.Text(string(o.cut)))
+	}
 	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.Is(err, ErrFailed)) {
 		return fmt.Errorf("the output is not complete: %w", o.err)
 	}
 	return err
 }
 
-// Printable escapes control characters, so that what others wrote into files cannot steer the terminal of a reader, who
-// may be root.
+// Printable escapes what Output does, and takes whole characters.
 type Printable struct{ io.Writer }
 
 func (p Printable) Write(text []byte) (int, error) {
@@ -117,10 +145,27 @@ func (p Printable) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// Steer prints text as it is, to steer a terminal.
+func Steer(w io.Writer, text string) error {
+	var err error
+	switch w := w.(type) {
+	case *Output:
+		_, err = w.print(text)
+	case Printable:
+		_, err = io.WriteString(w.Writer, text)
+	default:
+		_, err = io.WriteString(w, text)
+	}
+	return err
+}
+
 // IsTerminal reports whether a person looks at w.
 func IsTerminal(w io.Writer) bool {
-	if out, ok := w.(*Output); ok {
-		w = out.Writer
+	switch printer := w.(type) {
+	case *Output:
+		w = printer.Writer
+	case Printable:
+		w = printer.Writer
 	}
 	file, ok := w.(*os.File)
 	if !ok {

@@ -13,9 +13,6 @@ type Line struct{ w io.Writer }
 
 // NewLine shows texts on w if that is a terminal.
 func NewLine(w io.Writer) *Line {
-	if p, ok := w.(Printable); ok {
-		w = p.Writer
-	}
 	if !IsTerminal(w) {
 		w = io.Discard
 	}
@@ -23,7 +20,7 @@ func NewLine(w io.Writer) *Line {
 }
 
 // Show replaces the text; with nothing it wipes the line.
-func (l *Line) Show(text string) { fmt.Fprint(l.w, "\r\x1b[K", text) }
+func (l *Line) Show(text string) { Steer(l.w, "\r\x1b[K"+termsafe.Line(text)) }
 
 // Progress is a line that says how far some work has come.
 type Progress struct {
@@ -60,7 +57,7 @@ func (p *Progress) Add(n int64) {
 
 // TurnTo says what is worked on now.
 func (p *Progress) TurnTo(at string) {
-	p.at = termsafe.Line(at)
+	p.at = at
 	p.show()
 }
 

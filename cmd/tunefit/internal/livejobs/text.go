@@ -58,7 +58,7 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 	for _, note := range slices.Concat(processNotes(all), fileNotes(all), quietNotes(all)) {
 		fmt.Fprintf(&text, "\n%s\n", note)
 	}
-	_, err := cli.Printable{Writer: w}.Write(text.Bytes())
+	_, err := w.Write(text.Bytes())
 	return err
 }
 

@@ -52,6 +52,7 @@ func (f *View) Run(out io.Writer) error {
 
 // write prints the communicators that are asked for.
 func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
+	w = cli.Printable{Writer: w}
 	shown, leftovers := []*Communicator{}, 0
 	for _, c := range all {
 		if f.All || !c.Ended {
@@ -103,7 +104,7 @@ func elsewhere(rendezvous string) string {
 // writeUnseen says what could not be looked at.
 func writeUnseen[T any](w io.Writer, unseen []T) {
 	for _, what := range unseen {
-		fmt.Fprintf(cli.Printable{Writer: w}, "not looked at: %v\n", what)
+		fmt.Fprintf(w, "not looked at: %v\n", what)
 	}
 }
 
@@ -122,7 +123,7 @@ func watch(ctx context.Context, out io.Writer, view func(context.Context, io.Wri
 			return nil
 		}
 		if err != nil { // what cannot be seen now may be seen later
-			fmt.Fprintln(&text, err)
+			fmt.Fprintln(cli.Printable{Writer: &text}, err)
 		}
 		now := time.Now().Format(time.TimeOnly)
 		show := ""
@@ -135,7 +136,7 @@ func watch(ctx context.Context, out io.Writer, view func(context.Context, io.Wri
 		default:
 			show = now + "\n" + text.String() + "\n"
 		}
-		if _, err := io.WriteString(out, show); err != nil {
+		if err := cli.Steer(out, show); err != nil {
 			return err
 		}
 		last = text.String()
