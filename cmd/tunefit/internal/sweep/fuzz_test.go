@@ -20,11 +20,11 @@ func FuzzJournal(f *testing.F) {
 		whole = append(append(whole, text...), '\n')
 	}
 	f.Add(whole)
-	f.Add([]byte(`{"batch":{"kind":"prove","starts":[{}]}}` + "\n" + `{"begin":{"run":1,"start":1}}` + "\n{"))
+	f.Add([]byte(`{"batch":{"kind":"prove","starts":[{"name":"a"}]}}` + "\n" + `{"begin":{"run":1,"start":1,"log":"logs/1.log"}}` + "\n{"))
 	f.Add([]byte("{\"end\":{\"run\":1}}\n\n"))
 	f.Add([]byte("{\"end\":{\"run\":0}}\n"))
-	f.Add([]byte("{\"begin\":{\"run\":1,\"batch\":-1}}\n"))
-	f.Add([]byte(`{"batch":{"kind":"prove","starts":[{}]}}` + "\n" + `{"begin":{"run":1,"start":-1}}` + "\n"))
+	f.Add([]byte("{\"begin\":{\"run\":1,\"batch\":-1,\"log\":\"logs/1.log\"}}\n"))
+	f.Add([]byte(`{"batch":{"kind":"prove","starts":[{"name":"a"}]}}` + "\n" + `{"begin":{"run":1,"start":-1,"log":"logs/1.log"}}` + "\n"))
 	place := regexp.MustCompile(`journal\.jsonl:[1-9][0-9]*: `)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		dir := t.TempDir()

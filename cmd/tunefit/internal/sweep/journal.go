@@ -2,12 +2,14 @@ package sweep
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -158,6 +160,9 @@ func (j *journal) read(text []byte) error {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return err
 	}
+	if err := l.checkNames(); err != nil {
+		return err
+	}
 	switch {
 	case l.Batch != nil && len(l.Batch.Starts) > 0:
 		of := j.of(l.Batch.Starts[0].Key)
@@ -172,6 +177,29 @@ func (j *journal) read(text []byte) error {
 		j.runs[l.End.ID-1].End = l.End.End
 	default:
 		return errors.New("a line that does not follow from those before")
+	}
+	return nil
+}
+
+// What becomes the name of a file below the sweep's folder.
+var plainName, logName = regexp.MustCompile(`^[a-z0-9_-]+$`), regexp.MustCompile(`^logs/[a-z0-9_-]+\.log$`)
+
+// checkNames refuses names that may lead to a file elsewhere.
+func (l *line) checkNames() error {
+	if l.Batch != nil {
+		for i, start := range l.Batch.Starts {
+			for _, is := range []struct{ field, name string }{
+				{"name", start.Name}, {"policy", cmp.Or(start.Policy, "none")},
+			} {
+				if !plainName.MatchString(is.name) {
+					return fmt.Errorf("%s of start %d is %q (allowed: small letters, digits, - and _)", is.field, i,
+						is.name)
+				}
+			}
+		}
+	}
+	if l.Begin != nil && !logName.MatchString(l.Begin.Log) {
+		return fmt.Errorf("log is %q (allowed: logs/NAME.log, NAME of small letters, digits, - and _)", l.Begin.Log)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ var begun = []line{
 			[]uint64{1 << 20})}, 1)}},
 	{Begin: &Run{ID: 1, Sizes: []uint64{1 << 10}, Command: "all_gather_perf -b 1024", Log: "logs/1.log"}},
 	{End: &ending{1, End{Seconds: 2.5, Outcome: Failed, Reason: "exit status 1", Nodes: []string{"node3"}}}},
-	{Begin: &Run{ID: 2, Start: 1}},
+	{Begin: &Run{ID: 2, Start: 1, Log: "logs/2.log"}},
 }
 
 func written(t *testing.T) (dir string, j *journal) {
@@ -91,10 +91,14 @@ func TestJournalCutAnywhere(t *testing.T) {
 
 func TestJournalOfSomethingElse(t *testing.T) {
 	for text, want := range map[string]string{
-		"hello\n":                    "journal.jsonl:1: invalid character",
-		"{}\n":                       "does not follow",
-		`{"begin":{"run":1}}` + "\n": "does not follow",
-		`{"batch":{"starts":[{}]}}` + "\n" + `{"run":1}` + "\n": "journal.jsonl:2: ",
+		"hello\n": "journal.jsonl:1: invalid character",
+		"{}\n":    "does not follow",
+		`{"begin":{"run":1,"log":"logs/1.log"}}` + "\n":                   "does not follow",
+		`{"batch":{"starts":[{"name":"a"}]}}` + "\n" + `{"run":1}` + "\n": "journal.jsonl:2: ",
+		`{"batch":{"starts":[{}]}}` + "\n":                                `journal.jsonl:1: name of start 0 is ""`,
+		`{"batch":{"starts":[{"name":"a"},{"name":"../../a"}]}}` + "\n":   `:1: name of start 1 is "../../a"`,
+		`{"batch":{"starts":[{"name":"a","policy":"/tmp/p"}]}}` + "\n":    `:1: policy of start 0 is "/tmp/p"`,
+		`{"begin":{"run":1,"log":"logs/../../x.log"}}` + "\n":             `:1: log is "logs/../../x.log" (allowed: `,
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "journal.jsonl"), []byte(text), 0o644); err != nil {
