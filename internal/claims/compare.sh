@@ -10,7 +10,7 @@ rm -rf "$build/compare"
 mkdir -p "$build/compare"
 git worktree add --detach "$there" "$rev" >&2
 trap 'git worktree remove --force "$there"' EXIT
-make -C "$there" BUILD="$there/build" "$there/build/libnccl-tuner-go.so" >&2
+make -C "$there" BUILD=build build/libnccl-tuner-go.so >&2
 
 # one TREE LIBRARY RESULTS: the program that times calls is this tree's for both.
 one() {

@@ -22,6 +22,7 @@ package main
 #include <stdlib.h>
 #include "comm.h"
 #include "environment.h"
+#include "open_files.h"
 
 // The counts have cache lines of their own, because other communicators count on other threads.
 static inline uint64_t *hits_new(size_t n) {
@@ -70,6 +71,7 @@ func main() {} // never runs; Go wants one in a c-shared library
 // The first collection starts worker threads, which stay: one for every four processors that Go may use then. So
 // the Makefile's runtime makes no collections until there is a limit of two.
 func init() {
+	C.open_files_restore()
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(100)
 	debug.SetMemoryLimit(math.MaxInt64)

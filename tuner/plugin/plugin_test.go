@@ -195,13 +195,13 @@ func hardened(t *testing.T, so string) {
 	}
 }
 
-// Two checkouts give the same library, whatever their paths.
+// Two checkouts give the same library, whatever their paths, also in a folder with a space in its name.
 func TestReproducible(t *testing.T) {
 	t.Parallel()
 	long(t)
-	checkout := filepath.Join(t.TempDir(), "another", "path")
-	copied := fmt.Sprintf("mkdir -p %[1]s && tar -C ../.. --exclude=./.git --exclude=./build -cf - . | tar -C "+
-		"%[1]s -xf -", checkout)
+	checkout := filepath.Join(t.TempDir(), "another path")
+	copied := fmt.Sprintf("mkdir -p '%[1]s' && tar -C ../.. --exclude=./.git --exclude=./build -cf - . | tar -C "+
+		"'%[1]s' -xf -", checkout)
 	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

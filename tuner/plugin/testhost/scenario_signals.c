@@ -65,6 +65,10 @@ void profiled(void) {
 
     struct host h = load(0);
     const struct profile_v5 *recorder = dlsym(h.lib, "ncclProfiler_v5");
+    use_policy("p.csv", ring_simple);
+    finalize(&h, open_comm(&h, 8, 1)); /* Go has started */
+    check_masks();
+    if (failures) return; /* what follows might crash */
     setenv("NCCL_TUNER_RECORD", in_dir("record"), 1);
     struct sigaction action = {.sa_handler = tick, .sa_flags = SA_RESTART};
     sigaction(SIGPROF, &action, NULL);
@@ -88,7 +92,7 @@ void profiled(void) {
         for (int sig = 1; sig < 65; sig++)
             CHECK(sigismember(&now, sig) == sigismember(&own, sig), "signal %d: the host's mask has changed", sig);
     }
-    check_masks();
+    check_masks(); /* of the threads that have come since then, too */
     struct itimerval never = {0};
     setitimer(ITIMER_PROF, &never, NULL);
     CHECK(on_other_thread == 0 && on_other_stack == 0,
