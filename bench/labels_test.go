@@ -176,3 +176,20 @@ func TestNotASweep(t *testing.T) {
 		}
 	}
 }
+
+// Older logs have numbers instead of names. One that is beyond the last is no label.
+func TestCellNamed(t *testing.T) {
+	unknown := nccl.Cell{Algo: Unknown, Proto: Unknown}
+	for names, want := range map[[2]string]nccl.Cell{
+		{"RING", "LL128"}: {Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128},
+		{"0", "0"}:        {Algo: nccl.AlgoTree, Proto: nccl.ProtoLL},
+		{"6", "2"}:        {Algo: nccl.AlgoPAT, Proto: nccl.ProtoSimple},
+		{"7", "3"}:        unknown,
+		{"-1", "-1"}:      unknown,
+		{"", ""}:          unknown,
+	} {
+		if got := CellNamed(names[0], names[1]); got != want {
+			t.Errorf("%q: %v, want %v", names, got, want)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -320,6 +322,28 @@ func TestGrid(t *testing.T) {
 		}
 		if want := configurations * len(o.Sizes) * o.Repetitions; rows != want {
 			t.Errorf("%d nodes: %d rows, want %d", c.nodes, rows, want)
+		}
+	}
+}
+
+// Between measured numbers of channels times are interpolated, and beyond them they stay.
+func TestMeasuredChannels(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sweep.csv")
+	text := "collective,size_bytes,nodes,ranks,algorithm,protocol,channels,time_us\nallreduce,1024,1,8,,,,50\n"
+	for channels, us := range map[int]float64{2: 80, 8: 20, 32: 10} {
+		text += fmt.Sprintf("allreduce,1024,1,8,ring,ll,%d,%g\n", channels, us)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g, err := Measured([]string{file}, nccl.CollAllReduce, nccl.Comm{Nodes: 1, Ranks: 8}, channels.Variables{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for channels, want := range map[int]float64{1: 80, 2: 80, 4: 40, 8: 20, 16: math.Sqrt(200), 32: 10, 64: 10} {
+		c := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}, Channels: channels}
+		if us, ok := g.Micros(c, false, 1024); !ok || math.Abs(us-want) > 1e-9 {
+			t.Errorf("%s: %g us, want %g", c, us, want)
 		}
 	}
 }

@@ -398,6 +398,11 @@ func TestLearnMergeApart(t *testing.T) {
 			if rows := strings.Count(string(text), "\nall"); rows != c.rows {
 				t.Errorf("%d rows, want %d:\n%s", rows, c.rows, text)
 			}
+			out = filepath.Join(dir, "again")
+			tunefit(t, c.code, "learn", "merge", filepath.Join(dir, "2"), filepath.Join(dir, "1"), "-o", out)
+			if again, _ := os.ReadFile(filepath.Join(out, "learned.csv")); string(again) != string(text) {
+				t.Errorf("in the other order:\n%s\nwant\n%s", again, text)
+			}
 		})
 	}
 }

@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,18 @@ func TestParseConfig(t *testing.T) {
 		}
 		if err == nil && got != want || !strings.Contains(got, want) {
 			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// NCCL never chooses a cell below zero, nor one that is not below FLT_MAX.
+func TestOffers(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for micros, want := range map[float32]bool{Unavailable: false, 0: true, TunerOnly: true, math.MaxFloat32: false,
+		inf: false} {
+		c := Costs{Micros: []float32{micros}, NumProto: 1}
+		if c.Offers(Cell{AlgoTree, ProtoLL}) != want {
+			t.Errorf("a cell of %g us is offered: %v", micros, !want)
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package telemetry
 
 import (
+	"math"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Where more decisions are made than a log should hold, it ends.
@@ -29,5 +31,21 @@ func TestDecisionLogEnds(t *testing.T) {
 	if r.count("decided by") != maxDecisions || r.count("no more are") != 1 ||
 		r.count("p.csv:1 decided 65536 shapes") != 1 {
 		t.Errorf("%d lines, the last %q", len(r.lines), r.lines[len(r.lines)-1])
+	}
+}
+
+// What the model would choose is told where its gain is too small, and only there.
+func TestReasonOfAbstention(t *testing.T) {
+	c := model.Choice{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}},
+		Time: model.Time{LnMicros: math.Log(99)}, Default: model.Time{LnMicros: math.Log(100)}}
+	const gain = " (ring/ll, 99 us expected, 1.0 % less than NCCL's (uncertain by 0.0 %))"
+	for why, more := range map[model.Abstention]string{model.AbstainGain: gain, model.AbstainFarther: gain,
+		model.AbstainBest: ""} {
+		a := policy.Answer{Decision: policy.Decision{Config: nccl.Config{Cell: nccl.NoCell}}, Asked: true, Choice: c,
+			Abstention: why}
+		want := "NCCL's choice, the model abstains: " + why.String() + more
+		if got := Reason(&policy.Engine{}, policy.Query{}, a); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

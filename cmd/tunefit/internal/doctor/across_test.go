@@ -148,6 +148,14 @@ func TestAcross(t *testing.T) {
 			t.Errorf("no %q in\n%s", words, got)
 		}
 	}
+	// And the others differ.
+	alike["node10"] = ok("b")
+	got = across(t, 3, alike)
+	for _, words := range []string{"error    files       the nodes differ", "error    files       node2: p.csv: no such file"} {
+		if !strings.Contains(got, words) {
+			t.Errorf("no %q in\n%s", words, got)
+		}
+	}
 	if got := across(t, 4, nil); !strings.Contains(got, "0 of 4 nodes answered\n") ||
 		!strings.HasSuffix(got, "no node answered\n") {
 		t.Errorf("%s", got)
