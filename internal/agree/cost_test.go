@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,6 +89,26 @@ func TestCostOfAWait(t *testing.T) {
 	w := simulate(t, p)
 	endsOn("B")(t, w)
 	w.report(t, false)
+}
+
+// Ranks that are not told their numbers do not all try the same slots.
+func TestCostOfJoining(t *testing.T) {
+	t.Parallel()
+	p := usual(1)
+	p.ranks, p.calls, p.unnumbered, p.ahead = 64, 10, true, 0
+	var tried atomic.Int64
+	p.tamper = func(_ int, op memOp, f memFate) memFate {
+		if op.Kind == "put" && strings.Contains(op.Key, "/slot/") {
+			tried.Add(1)
+		}
+		return f
+	}
+	w := simulate(t, p)
+	endsOn("A")(t, w)
+	w.report(t, false)
+	if n := tried.Load(); n > 3*int64(p.ranks) {
+		t.Errorf("%d puts for %d slots", n, p.ranks)
+	}
 }
 
 // asked returns how many operations of all kinds the ranks have begun on the store that all share, and

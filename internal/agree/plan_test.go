@@ -55,6 +55,8 @@ type plan struct {
 	// it is where a GPU has to run them; 0 means any number.
 	ahead   int
 	uniform bool
+	// unnumbered ranks are not told which they are.
+	unnumbered bool
 	// vanishes: records are removed, so what is read once may be different later.
 	vanishes bool
 	// stale is how many calls pass on average before the main thread sees what the

@@ -105,8 +105,12 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 	if poller == nil {
 		poller = r.w.poller(r, store, r.clock)
 	}
+	number := r.id % r.w.plan.ranks
+	if r.w.unnumbered {
+		number = -1
+	}
 	m, err := Join(ctx, Config{
-		Comm: "comm", Ranks: r.w.plan.ranks, Rank: r.id % r.w.plan.ranks, Identity: r.identity(),
+		Comm: "comm", Ranks: r.w.plan.ranks, Rank: number, Identity: r.identity(),
 		Store: store, Poller: poller, Clock: r.clock, Timing: r.w.timing,
 		Log: r, Counter: &r.counter, Uniform: r.w.uniform,
 		Thread: func() int { return r.id / max(1, r.w.thread) },
