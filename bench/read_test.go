@@ -53,6 +53,10 @@ func TestReadFixtures(t *testing.T) {
 			}
 			// The name without a folder, so that the sources are the same everywhere.
 			got := account(Read(bytes.NewReader(text), filepath.Base(file), Options{}))
+			marked := append([]byte("\ufeff"), text...) // as some editors write it
+			if m := account(Read(bytes.NewReader(marked), filepath.Base(file), Options{})); m != got {
+				t.Errorf("with a byte order mark it is\n%s\nwithout\n%s", m, got)
+			}
 			if *update {
 				if err := os.WriteFile(file+".want", []byte(got), 0o644); err != nil {
 					t.Fatal(err)

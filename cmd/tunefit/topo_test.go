@@ -138,6 +138,11 @@ func TestTopoReportsAsText(t *testing.T) {
 	h100 := ready("dgx-h100.xml")
 	out, _ := tunefit(t, cli.ExitOK, "topo", "paths", h100, "--stage", "raw")
 	holds(t, out, "GPU/0-1b000 GPU/0-43000 NVL 4 370.8", "GPU/0-1b000 NET/0-1 PHB 6 48")
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); f[0] == f[1] {
+			t.Errorf("a way from a device to itself: %s", line)
+		}
+	}
 	out, _ = tunefit(t, cli.ExitOK, "topo", "links", h100)
 	holds(t, out, "gpu0 gpu1 NVL 370.8 P2P", "gpu0 NET/0-0 PIX 48 GPUDirect RDMA")
 	out, _ = tunefit(t, cli.ExitOK, "topo", "graphs", h100)
