@@ -42,7 +42,7 @@ endif
 GO_SOURCES := $(shell find . -name '*.go' -not -name '*_test.go' -not -path './build/*') go.mod go.sum Makefile
 # What tunefit has in it besides.
 EMBEDDED   := configs/topo/dgx-h100.xml policy/lint/rules.txt $(shell find policy/fit/report/assets -type f)
-C_SOURCES  := $(shell find tuner internal/abi internal/host -name '*.[ch]' -o -name '*.map')
+C_SOURCES  := $(shell find tuner internal/abi internal/host internal/testkit -name '*.[ch]' -o -name '*.map')
 HOST       := internal/host/host.c
 
 # Only what exports.map names leaves the library; all symbols are bound when it is loaded,
@@ -90,29 +90,29 @@ $(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
 	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w -buildid= -B none -extldflags=-Wl,--build-id=sha1' \
 		-o $@ ./cmd/tunefit
 
-$(EMPTY) $(LINEAR): $(BUILD)/libnccl-tuner-%.so: tuner/plugin/testhost/%.c internal/abi/abi.h
+$(EMPTY) $(LINEAR): $(BUILD)/libnccl-tuner-%.so: internal/testkit/testhost/%.c internal/abi/abi.h
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -shared -fPIC -o $@ $<
 
-$(BENCH): tuner/plugin/testhost/bench.c $(C_SOURCES)
+$(BENCH): internal/testkit/testhost/bench.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl -lm
 
-$(SCENARIOS): $(wildcard tuner/plugin/testhost/scenario*.c) $(C_SOURCES)
+$(SCENARIOS): $(wildcard internal/testkit/testhost/scenario*.c) $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(CC) $(CFLAGS) -o $@ $(wildcard tuner/plugin/testhost/scenario*.c) $(HOST) -ldl -lpthread -lm
+	$(CC) $(CFLAGS) -o $@ $(wildcard internal/testkit/testhost/scenario*.c) $(HOST) -ldl -lpthread -lm
 
-$(RANK): tuner/plugin/testhost/rank.c $(C_SOURCES)
+$(RANK): internal/testkit/testhost/rank.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
 	$(CC) $(CFLAGS) -o $@ $< $(HOST) -ldl
 
-$(TRAINER): $(wildcard tuner/plugin/testhost/trainer*.c) $(C_SOURCES)
+$(TRAINER): $(wildcard internal/testkit/testhost/trainer*.c) $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(CC) $(CFLAGS) -rdynamic -o $@ $(wildcard tuner/plugin/testhost/trainer*.c) $(HOST) -ldl -lpthread -lm
+	$(CC) $(CFLAGS) -rdynamic -o $@ $(wildcard internal/testkit/testhost/trainer*.c) $(HOST) -ldl -lpthread -lm
 
-$(HAND_OVER): tuner/plugin/testhost/hand_over.c $(C_SOURCES)
+$(HAND_OVER): internal/testkit/testhost/hand_over.c $(C_SOURCES)
 	@mkdir -p $(BUILD)
-	$(CC) $(CFLAGS) -Ituner/plugin/testhost/played -o $@ $< $(addprefix tuner/plugin/,tables.c comm.c context.c cache.c descriptors.c release.c) -lpthread -ldl
+	$(CC) $(CFLAGS) -Iinternal/testkit/testhost/played -o $@ $< $(addprefix tuner/plugin/,tables.c comm.c context.c cache.c descriptors.c release.c) -lpthread -ldl
 
 .PHONY: fakeperf
 fakeperf: $(SO) $(FAKEPERF) ## build a stand-in for nccl-tests, for trying out without a GPU: build/fakeperf/all_reduce_perf ...
@@ -207,12 +207,12 @@ nightly: verify ## all that takes hours, too: make test, every wrong protocol fr
 .PHONY: bench
 bench: $(BUILT) $(EMPTY) $(LINEAR) $(BENCH) ## measure what README.md and docs/COSTS.md claim, beside PEER=path.so; some 6 minutes
 	@uptime
-	TEST_BUILD="$(ABSOLUTE)" go run ./internal/claims -build $(BUILD) $(PEER:%=-peer %)
+	TEST_BUILD="$(ABSOLUTE)" go run ./internal/testkit/claims -build $(BUILD) $(PEER:%=-peer %)
 
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 .PHONY: bench-compare
 bench-compare: $(SO) $(EMPTY) $(BENCH) ## compare benchmarks with those of a commit, in turns: REV=HEAD~1 ROUNDS=6
-	@internal/claims/compare.sh "$(REV)" $(or $(ROUNDS),6) "$(ABSOLUTE)" $(BENCH) $(EMPTY)
+	@internal/testkit/claims/compare.sh "$(REV)" $(or $(ROUNDS),6) "$(ABSOLUTE)" $(BENCH) $(EMPTY)
 	cd $(BUILD)/compare && $(BENCHSTAT) before after
 
 .PHONY: soak

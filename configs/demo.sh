@@ -43,7 +43,7 @@ else
 	echo "  The machine was too busy for the ranks to agree within 20 s: they went on as before."
 fi
 # Of each call, its number aside, the collective, its size and what was decided: see
-# tuner/plugin/testhost/rank_log.h.
+# internal/testkit/testhost/rank_log.h.
 count=$(for rank in 0 1 2 3 4 5 6 7; do od -An -tu8 -N8 "$demo/calls.$rank"; done | sort -n | head -n 1 | tr -d ' ')
 decided() { od -An -v -tx1 -w24 -j256 -N$((count * 24)) "$demo/calls.$1" | cut -c1-21 | cksum; }
 alike=0

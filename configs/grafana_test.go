@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics/metricstest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/metricstest"
 )
 
 // The dashboard asks for metrics and labels that there are.

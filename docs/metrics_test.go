@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics/metricstest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/metricstest"
 )
 
 // docs/METRICS.md names every metric with its labels, and no other; its alerts ask for metrics

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/nccltest"
 )
 
 func fingerprint(t testing.TB, doc *Document) Fingerprint {

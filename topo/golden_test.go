@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/nccltest"
 )
 
 func readGolden(t testing.TB, answers string) *Document {

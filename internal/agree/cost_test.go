@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/nccltest"
 )
 
 // TestCostOfAChange counts what a change asks of the store, and what doing nothing

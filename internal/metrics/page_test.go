@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics/metricstest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/metricstest"
 )
 
 // The text is as node_exporter wants it, whatever is in a label.

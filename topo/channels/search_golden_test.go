@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/nccltest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccltest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/nccltest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics/metricstest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/metricstest"
 )
 
 // Prometheus is told each call of each rank once, whatever the policy changes to meanwhile, and

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/storetest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/storetest"
 )
 
 // job is eight ranks that agree through a real directory, on a clock that takes

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/storetest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/storetest"
 )
 
 var _ agree.Store = (*Store)(nil)

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/storetest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/storetest"
 )
 
 // planted is a store with a proposal, a small record and a large one in it, which

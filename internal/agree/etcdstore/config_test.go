@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/storetest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/storetest"
 )
 
 func TestParse(t *testing.T) {

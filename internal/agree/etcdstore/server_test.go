@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/storetest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/storetest"
 )
 
 // server is an etcd and the URL of a place in it.

@@ -1,5 +1,5 @@
 /* What comm.c calls on the Go side, here played by hand_over.c. */
-#include "../../comm.h"
+#include "../../../../tuner/plugin/comm.h"
 
 int tunergoOpen(struct comm_info *info, uintptr_t *handle, uint64_t **hits);
 int tunergoAtTrigger(uintptr_t handle, uint64_t call, uint64_t **hits);

@@ -6,7 +6,7 @@
 
 #include <dlfcn.h>
 
-#include "../profiler_abi.h"
+#include "../../../tuner/plugin/profiler_abi.h"
 
 enum { CHANNELS = 4 /* of NCCL's choice */ };
 

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../profiler_abi.h"
+#include "../../../tuner/plugin/profiler_abi.h"
 
 static const struct profile_v5 *profiler(const struct host *h, int abi) {
     char symbol[32];

@@ -37,7 +37,7 @@ func root(t testing.TB) string {
 // systems, which are not part of the repository, if they lie beside the checkout.
 func Files(t testing.TB, name string) []string {
 	t.Helper()
-	files := below(t, filepath.Join(root(t), "internal", "nccltest", "testdata", "topo"), name)
+	files := below(t, filepath.Join(root(t), "internal", "testkit", "nccltest", "testdata", "topo"), name)
 	if testing.Short() {
 		var some []string
 		for i := 0; i < len(files); i += 4 {

@@ -10,7 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "../profiler_abi.h"
+#include "../../../tuner/plugin/profiler_abi.h"
 
 static pid_t host_thread;
 static char *stack_low, *stack_high;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "../../../internal/host/host.h"
-#include "../profiler_abi.h"
+#include "../../../tuner/plugin/profiler_abi.h"
 #include "costs.h"
 
 enum {

@@ -44,7 +44,7 @@
 #include <unistd.h>
 
 #include "../../../internal/host/host.h"
-#include "../profiler_abi.h"
+#include "../../../tuner/plugin/profiler_abi.h"
 #include "costs.h"
 #include "proc.h"
 #include "process.h"

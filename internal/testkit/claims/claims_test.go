@@ -10,7 +10,7 @@ import (
 // Each claim stands in its page.
 func TestClaimsAreSaid(t *testing.T) {
 	for _, c := range claims {
-		text, err := os.ReadFile(filepath.Join("../..", c.page))
+		text, err := os.ReadFile(filepath.Join("../../..", c.page))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../profiler_abi.h"
+#include "../../../tuner/plugin/profiler_abi.h"
 #include "costs.h"
 
 /* More shapes than the cache holds. The answers equal those of a communicator that has never seen them. */
