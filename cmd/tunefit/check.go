@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -23,11 +25,9 @@ import (
 func checkCommand(env ncclchoice.Env) *cobra.Command {
 	from := ncclchoice.Flags{Env: env}
 	var o checkOptions
-	var rules bool
-	var explain string
 	cmd := &cobra.Command{
 		Use:   "check POLICY.csv [MODEL.json]",
-		Short: "Find mistakes in a policy, and in a model",
+		Short: "Find mistakes in a policy, compare it with measurements, run its tests",
 		Long: `Find mistakes in a policy: what the tuner refuses, and what it accepts although that
 was probably not meant. Each finding names its rule. "tunefit check --rules" lists the
 rules, and "--explain RULE" says what one means and what to do.
@@ -39,46 +39,94 @@ With --topo or --tuning it also finds what that machine cannot do. A comment lin
 "# tunefit:ignore RULE" silences a rule for the next row. The same words in a row's
 comment column silence it for that row. A reason may follow after " -- ".
 
-Exit code: 0 without errors and warnings, 1 with some, or if there is nothing to check.`,
+"tunefit check POLICY|MODEL --measured SWEEP..." looks for no mistakes. It compares the
+decisions of the policy's rows, or of the model, with measurements, best with some that
+they were not made of. For each size measured it takes the time of the decision / the
+best time measured, which may be NCCL's own. It prints the mean with a 90 % interval by
+bootstrap. A model leaves to NCCL what it cannot surely improve. In the column plain,
+the decision is always the configuration that the model predicts to be the fastest.
+
+A measurement of the default tells what NCCL would do. Only sizes that have one tell how
+good the decisions are, and the column default is of these sizes. Without any, only the
+plain choice can be judged. If only one thing was measured at a size, there is nothing to
+choose from.
+
+"tunefit check POLICY|MODEL --tests FILE.yaml" runs unit tests. A test has calls and what
+the policy must make of them. The decisions are those of tunefit show. docs/CHECKS.md
+lists the fields of the file, and configs/policies has an example.
+
+Exit code: 0 without errors and warnings, 1 with some, or if there is nothing to check.
+With --measured it is 1 if no decision can be judged, with --tests if a test fails.`,
 		Example: `  tunefit check configs/policies/example.csv
   tunefit check configs/policies/example.csv --topo configs/topo/dgx-h100.xml
   tunefit check configs/policies/invariant.csv --invariant
-  tunefit check --explain shadowed`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case (rules || explain != "") && len(args) > 0:
-				return cli.Usagef("--rules and --explain take no file")
-			case o.invariant && (rules || explain != ""):
-				return cli.Usagef("--rules and --explain take no --invariant")
-			case o.invariant && len(args) == 2:
-				return cli.Usagef("--invariant takes no model: with NCCL_TUNER_DETERMINISTIC=1 the library refuses one")
-			case !rules && explain == "" && (len(args) < 1 || len(args) > 2):
-				return cli.Usagef("%d arguments given (needed: the policy file, and a model file if there is one)",
-					len(args))
-			}
-			return nil
-		},
+  tunefit check --explain shadowed
+  tunefit check rows.csv --measured sweeps/*.csv
+  tunefit check configs/policies/example.csv --tests configs/policies/example_test.yaml`,
+		Args: o.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case rules:
+			case o.rules:
 				return writeLintRules(cmd.OutOrStdout())
-			case explain != "":
-				return explainLintRule(cmd.OutOrStdout(), explain)
+			case o.explain != "":
+				return explainLintRule(cmd.OutOrStdout(), o.explain)
+			case len(o.measured) > 0:
+				return o.runMeasured(cmd, env.Inputs, args[0], append(o.measured, args[1:]...))
+			case len(o.tests) > 0:
+				return cli.Verdict(o.runTests(cmd, from, args[0]))
 			}
 			return cli.Verdict(o.run(cmd, from, args))
 		},
 	}
 	from.Register(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.asJSON, "json", false, "print JSON, one object per finding")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON, one object per finding, test, or collective and communicator measured")
 	f.BoolVar(&o.all, "all", false, "print each finding, where else many of one rule are counted")
 	f.BoolVar(&o.invariant, "invariant", false, "find rows by which sums could vary, too")
-	f.BoolVar(&rules, "rules", false, "list the rules")
-	f.StringVar(&explain, "explain", "", "say what a rule means and what to do")
+	f.BoolVar(&o.rules, "rules", false, "list the rules")
+	f.StringVar(&o.explain, "explain", "", "say what a rule means and what to do")
+	f.StringArrayVar(&o.measured, "measured", nil,
+		"compare decisions with the measurements of `SWEEP`, and of all files after the policy or the model")
+	f.StringArrayVar(&o.tests, "tests", nil, "run the unit tests in `FILE.yaml`")
 	return cmd
 }
 
-type checkOptions struct{ asJSON, all, invariant bool }
+type checkOptions struct {
+	asJSON, all, invariant, rules bool
+	explain                       string
+	measured, tests               []string
+}
+
+// arguments says what is wrong with the command line. Some flags make check do something else than look for mistakes.
+// Most others mean nothing beside these.
+func (o *checkOptions) arguments(cmd *cobra.Command, args []string) error {
+	const judged = "the policy or the model"
+	switch {
+	case (o.rules || o.explain != "") && len(args) > 0:
+		return cli.Usagef("--rules and --explain take no file")
+	case o.rules:
+		return onlyWith(cmd, "rules")
+	case o.explain != "":
+		return onlyWith(cmd, "explain")
+	case len(o.measured) > 0:
+		return cmp.Or(onlyWith(cmd, "measured", "json"), cli.Args(1, -1, judged)(cmd, args))
+	case len(o.tests) > 0:
+		return cmp.Or(onlyWith(cmd, "tests", "json", "nccl"), cli.Args(1, 1, judged)(cmd, args))
+	case o.invariant && len(args) == 2:
+		return cli.Usagef("--invariant takes no model: with NCCL_TUNER_DETERMINISTIC=1 the library refuses one")
+	}
+	return cli.Args(1, 2, "the policy file, and a model file if there is one")(cmd, args)
+}
+
+// onlyWith refuses all flags beside one but some others.
+func onlyWith(cmd *cobra.Command, flag string, others ...string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != flag && !slices.Contains(others, f.Name) {
+			err = cli.Usagef("--%s takes no --%s", flag, f.Name)
+		}
+	})
+	return err
+}
 
 func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (found bool, err error) {
 	file := args[0]

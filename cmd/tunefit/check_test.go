@@ -73,7 +73,10 @@ func TestCheckInvariant(t *testing.T) {
 		t.Error(out)
 	}
 	tunefit(t, cli.ExitUsage, "check", "--invariant")
-	tunefit(t, cli.ExitUsage, "check", "--invariant", "--rules")
+	if _, said := tunefit(t, cli.ExitUsage, "check", "--invariant", "--rules"); !strings.Contains(said,
+		"--rules takes no --invariant") {
+		t.Error(said)
+	}
 	_, said := tunefit(t, cli.ExitUsage, "check", one, "m.json", "--invariant")
 	if !strings.Contains(said, "takes no model") {
 		t.Error(said)

@@ -46,11 +46,11 @@ var exampleFiles = map[string]string{
 func TestHelpExamples(t *testing.T) {
 	env := testlib.Env
 	commands := []*cobra.Command{
-		simulateCommand(env), importCommand(env), shareCommand(env), fitCommand(env), evalCommand(env), compareCommand(env),
+		simulateCommand(env), importCommand(env), shareCommand(env), fitCommand(env), compareCommand(env),
 		learnCommand(),
 		plotCommand(env), planCommand(env),
 		statusCommand(), pushCommand(env), gcCommand(),
-		showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env),
+		showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env),
 		profileCommand(env),
 	}
 	dir := t.TempDir()

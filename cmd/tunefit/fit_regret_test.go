@@ -142,7 +142,7 @@ func judgePolicy(t *testing.T, p partOfGrid) judgedPolicy {
 		// A row that never decides: all is NCCL's.
 		rows = testlib.File(t, "none.csv", "allreduce,0,1,ring,ll,1,1,2,-1,-1\n")
 	}
-	out, _ := tunefit(t, cli.ExitOK, "eval", "--json", rows, truth)
+	out, _ := tunefit(t, cli.ExitOK, "check", "--json", rows, "--measured", truth)
 	var judged []judgedPolicy
 	if err := json.Unmarshal([]byte(out), &judged); err != nil || len(judged) != 1 {
 		t.Fatalf("%v\n%s", err, out)

@@ -56,12 +56,12 @@ func TestFitAndEval(t *testing.T) {
 		t.Errorf("said %s", errs)
 	}
 
-	out, errs := tunefit(t, cli.ExitOK, "eval", model, smallSweep)
+	out, errs := tunefit(t, cli.ExitOK, "check", model, "--measured", smallSweep)
 	if !strings.Contains(out, "policy / best") || !strings.Contains(errs, "is what the model was fitted to") {
-		t.Errorf("eval says\n%s%s", out, errs)
+		t.Errorf("check says\n%s%s", out, errs)
 	}
-	out, _ = tunefit(t, cli.ExitOK, "eval", model, smallSweep, "--json")
-	var results []evalJSON
+	out, _ = tunefit(t, cli.ExitOK, "check", model, "--measured", smallSweep, "--json")
+	var results []evaluationJSON
 	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 1 ||
 		results[0].Policy.Decisions == 0 || results[0].Policy.Mean >= results[0].Default.Mean {
 		t.Errorf("%v: %s", err, out)
@@ -191,7 +191,5 @@ func TestFitBadInput(t *testing.T) {
 		})
 	}
 	tunefit(t, cli.ExitUsage, "fit")
-	tunefit(t, cli.ExitUsage, "eval", "model.json")
 	tunefit(t, cli.ExitUsage, "fit", smallSweep, "--max-nodes", "1")
-	tunefit(t, cli.ExitFailed, "eval", smallSweep, smallSweep)
 }

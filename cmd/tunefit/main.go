@@ -5,10 +5,12 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -32,7 +34,20 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return runIn(ncclchoice.NewEnv(stdin), args, stdout, stderr)
 }
 
+// gone has commands that earlier versions had, and what has taken their place.
+var gone = map[string]string{
+	"eval": "eval is now check POLICY|MODEL --measured SWEEP...",
+	"test": "test is now check POLICY|MODEL --tests FILE.yaml",
+}
+
 func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
+	line := strings.TrimPrefix(strings.Join(args, " "), "help ") + " "
+	for name, now := range gone {
+		if strings.HasPrefix(line, name+" ") {
+			fmt.Fprintln(stderr, "tunefit:", now)
+			return cli.ExitUsage
+		}
+	}
 	root := &cobra.Command{
 		Use: "tunefit",
 		Short: "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine " +
@@ -58,11 +73,10 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Measure and learn:", []*cobra.Command{planCommand(env), sweepCommand(env), fitCommand(env), evalCommand(env),
+		{"Measure and learn:", []*cobra.Command{planCommand(env), sweepCommand(env), fitCommand(env),
 			compareCommand(env), learnCommand()}},
 		{"Look and check:", []*cobra.Command{
-			showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), testCommand(env),
-			topoCommand(env),
+			showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), topoCommand(env),
 		}},
 		{"Run and watch:", []*cobra.Command{doctorCommand(), pushCommand(env), statusCommand(), gcCommand()}},
 		{"Data:", []*cobra.Command{importCommand(env), shareCommand(env), profileCommand(env), plotCommand(env),

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -261,8 +262,8 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 		{"diff", file, other},
 		{"diff", file, bad},
 		{"push", bad, "--to", other},
-		{"eval", bad},
-		{"test", bad},
+		{"check", bad, "--measured", bad},
+		{"check", bad, "--tests", bad},
 		{"nosuch" + red},
 	} {
 		var out, said strings.Builder
@@ -347,12 +348,12 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 		args  []string
 	}{
 		{true, []string{"fit", sweep, "-o", model}},
-		{true, []string{"eval", model, sweep}},
+		{true, []string{"check", model, "--measured", sweep}},
 		{false, []string{"plan", sweep, "--comm", "1x2"}},
 		{false, []string{"show", "--model", model, "--coll", "allreduce", "--comm", "1x2"}},
 		{true, []string{"show", policy}},
 		{true, []string{"check", policy}},
-		{true, []string{"test", tests}},
+		{true, []string{"check", good, "--tests", tests}},
 		{true, []string{"compare", filepath.Dir(found)}},
 		{true, []string{"learn", learning}},
 		{false, []string{"profile", job}},
@@ -371,6 +372,29 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 			strings.Contains(text, `a\x1b[2J\nforged\tcell\u202e`)
 		if shown != c.shown {
 			t.Errorf("%s: shown %v: %s", c.args[:2], shown, text)
+		}
+	}
+}
+
+// A command that is gone says in one line what has taken its place, whatever follows it. What only looks like one does
+// not.
+func TestGoneCommands(t *testing.T) {
+	_, help, _ := runAlone("--help")
+	for name, now := range gone {
+		words := strings.Fields(name)
+		if len(words) == 1 && slices.Contains(subcommands(help), name) {
+			t.Errorf("%s is a command", name)
+		}
+		for _, args := range [][]string{words, append(words[:len(words):len(words)], "x.csv", "--json", "-o"),
+			append([]string{"help"}, words...)} {
+			if out, said := tunefit(t, cli.ExitUsage, args...); out != "" || said != "tunefit: "+now+"\n" {
+				t.Errorf("%q: %s%s", args, out, said)
+			}
+		}
+	}
+	for _, args := range [][]string{{"evaluate"}, {"learn", "merged"}} {
+		if _, _, said := runAlone(args...); strings.Contains(said, "gone") || strings.Contains(said, "is now") {
+			t.Errorf("%q: %s", args, said)
 		}
 	}
 }

@@ -113,11 +113,11 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 			fmt.Sprintf("policy: %s\nmodel: %s\ntests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, "+
 				"size: 2M, %s}\n", before, model, expect))
 	}
-	tunefit(t, cli.ExitOK, "test", tests("expect: {algorithm: ring, protocol: simple}"))
+	tunefit(t, cli.ExitOK, "check", before, "--tests", tests("expect: {algorithm: ring, protocol: simple}"))
 	// What a test says of NCCL's offers counts before what was measured.
-	tunefit(t, cli.ExitOK, "test",
+	tunefit(t, cli.ExitOK, "check", before, "--tests",
 		tests("unavailable: [ring, nvls, nvls_tree, any/ll128], expect: {algorithm: tree, protocol: simple}"))
-	tunefit(t, cli.ExitOK, "test",
+	tunefit(t, cli.ExitOK, "check", before, "--tests",
 		tests("costs: {ring/simple: 9, tree/ll128: 8}, expect: {algorithm: tree, protocol: ll128}"))
 }
 

@@ -38,5 +38,5 @@ func TestReleasesAndNames(t *testing.T) {
 	tests := testlib.File(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\ntests:\n  - name: dp\n    collective: allreduce\n"+
 		"    nodes: 1\n    ranks: 8\n    size: 4K\n    comm_name: dp\n    expect: {row: 3}\n  - name: others\n"+
 		"    collective: allreduce\n    nodes: 1\n    ranks: 8\n    size: 4K\n    expect: {decided_by: nccl}\n")
-	tunefit(t, cli.ExitOK, "test", tests)
+	tunefit(t, cli.ExitOK, "check", rows, "--tests", tests)
 }

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 // jobFiles are what a made-up job left, see bench/profile/testdata.
@@ -237,21 +239,36 @@ func TestProfilePlanned(t *testing.T) {
 	}
 }
 
-// weighed is a policy that gains 50 % at 1 MiB and 10 % at 4 MiB, where that was measured, and stops short of 6 MiB.
-func weighed(t *testing.T) (policy, sweep string) {
-	sweep = testlib.File(t, "sweep.csv",
+// weighed is what a row is worth to a job that gains 50 % at 1 MiB and 10 % at 4 MiB, where that was measured, and
+// stops short of 6 MiB. No winner was lucky.
+func weighed(t *testing.T, job string) *fit.Worth {
+	t.Helper()
+	sweep, err := bench.ReadFile(testlib.File(t, "sweep.csv",
 		"collective,size_bytes,dtype,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"+
 			"all_reduce,1048576,float,tree,ll,,1,8,default,100\nall_reduce,1048576,float,ring,ll,8,1,8,forced,50\n"+
 			"all_reduce,4194304,float,tree,ll,,1,8,default,400\nall_reduce,4194304,float,ring,ll,8,1,8,forced,360\n"+
-			"all_reduce,4194304,float,ring,simple,8,1,8,forced,320\n")
-	return testlib.File(t, "p.csv", "allreduce,0,6291455,ring,ll,8,1,8\n"), sweep
+			"all_reduce,4194304,float,ring,simple,8,1,8,forced,320\n"), bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := fit.NewPool()
+	for i := range sweep.Samples {
+		pool.Add(&sweep.Samples[i])
+	}
+	profile, err := readProfile(testlib.Env.Inputs, job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := fit.Row{Key: fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}},
+		Config: config("ring/ll/8"), Bytes: nccl.Range{Max: 6291455}}
+	noLuck := &fit.Report{Groups: []fit.GroupReport{{Genuine: []float64{1, 1}}}}
+	return fit.NewWorth(profile, pool.Set(), fit.DecideByRows([]fit.Row{row}), noLuck)
 }
 
 const jobHead = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,calls_per_step,time_us,algorithm,protocol,channels,decided_by\n"
 
 // The headline is in time of communication a step; the ratios of the measurements count, the times are the job's.
 func TestProfileWeighed(t *testing.T) {
-	policy, sweep := weighed(t)
 	for _, c := range []struct {
 		name, job string
 		want      []string
@@ -291,22 +308,15 @@ func TestProfileWeighed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			job := testlib.File(t, "job.csv", jobHead+c.job)
-			stdout, _ := tunefit(t, cli.ExitOK, "eval", policy, sweep, "--profile", job)
-			if m := lacks(stdout, c.want...); len(m) > 0 || !strings.Contains(stdout, "\n"+job+": ") {
-				t.Errorf("no %q in\n%s", m, stdout)
+			worth := weighed(t, job)
+			var said strings.Builder
+			writeWorth(&said, worth, job, false)
+			if m := lacks(said.String(), c.want...); len(m) > 0 {
+				t.Errorf("no %q in\n%s", m, said.String())
 			}
-			var j struct {
-				Job struct {
-					Headline string
-					Covered  float64 `json:"covered_share"`
-					Policy   float64 `json:"policy_us"`
-				}
-				Groups []evalJSON
-			}
-			if text, _ := tunefit(t, cli.ExitOK, "eval", policy, sweep, "--profile", job,
-				"--json"); json.Unmarshal([]byte(text), &j) != nil || len(j.Groups) != 1 ||
-				!strings.Contains(stdout, job+": "+j.Job.Headline+"\n") ||
-				c.name == "a step" && (j.Job.Policy != 1450 || j.Job.Covered != 0.5) {
+			j := newWorthJSON(worth)
+			if !strings.Contains(said.String(), "\n"+job+": "+j.Headline+"\n") ||
+				c.name == "a step" && (j.Policy != 1450 || j.Covered != 0.5) {
 				t.Errorf("%+v", j)
 			}
 		})
@@ -339,11 +349,6 @@ func TestFitForAJob(t *testing.T) {
 	if m := lacks(read(page), "In the job by-hand.csv", strings.ReplaceAll(headline, "'", "&#39;"),
 		"not measured here: allgather on 2x8 of 8MiB (3.1 %)", "<b>40 % less</b>"); len(m) > 0 {
 		t.Errorf("the page has no %q", m)
-	}
-	// What eval prints is not without the luck of the winners.
-	if stdout, _ := tunefit(t, cli.ExitOK, "eval", csv, sweep, "--profile", job); !strings.Contains(stdout,
-		"5.416 ms by the policy (34 % less), 5.416 ms by the best") {
-		t.Error(stdout)
 	}
 	if _, stderr := tunefit(t, cli.ExitFailed, "fit", sweep, "--profile", sweep, "--csv", csv,
 		"--force"); !strings.Contains(stderr, "(needed: a job profile)") {

@@ -288,13 +288,13 @@ func TestPolicyTestsNameARelease(t *testing.T) {
 	rows := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,24,2,16\n")
 	tests := "tests:\n  - {name: x, collective: allreduce, nodes: 2, ranks: 16, size: 1M, expect: {channels: 24}}\n"
 	pinned := testlib.File(t, "p_test.yaml", "policy: "+rows+"\nnccl: 2.30.7\n"+tests)
-	tunefit(t, cli.ExitOK, "test", pinned)
-	tunefit(t, cli.ExitFailed, "test", "--nccl", "2.31.2", pinned)
+	tunefit(t, cli.ExitOK, "check", rows, "--tests", pinned)
+	tunefit(t, cli.ExitFailed, "check", rows, "--nccl", "2.31.2", "--tests", pinned)
 	open := testlib.File(t, "q_test.yaml", "policy: "+rows+"\n"+tests)
-	tunefit(t, cli.ExitOK, "test", open, "--nccl", "2.28.9")
-	tunefit(t, cli.ExitFailed, "test", open, "--nccl", "2.31.2")
+	tunefit(t, cli.ExitOK, "check", rows, "--tests", open, "--nccl", "2.28.9")
+	tunefit(t, cli.ExitFailed, "check", rows, "--tests", open, "--nccl", "2.31.2")
 	wrong := testlib.File(t, "r_test.yaml", "policy: "+rows+"\nnccl: 2.20\n"+tests)
-	if _, errs := tunefit(t, cli.ExitFailed, "test", wrong); !strings.Contains(errs, "r_test.yaml:2:") ||
+	if _, errs := tunefit(t, cli.ExitFailed, "check", rows, "--tests", wrong); !strings.Contains(errs, "r_test.yaml:2:") ||
 		!strings.Contains(errs, "2.21.5") {
 		t.Error(errs)
 	}
@@ -329,9 +329,9 @@ func TestPoliciesAreForWhatWasMeasured(t *testing.T) {
 			t.Errorf("%+v:\n%s", test, text)
 		}
 		tunefit(t, cli.ExitOK, "check", rows)
-		out, _ := tunefit(t, cli.ExitOK, "eval", rows, sweep)
+		out, _ := tunefit(t, cli.ExitOK, "check", rows, "--measured", sweep)
 		if !strings.Contains(out, "allreduce 1x8") {
-			t.Errorf("%+v: eval says\n%s", test, out)
+			t.Errorf("%+v: check says\n%s", test, out)
 		}
 		for _, release := range []string{"2.27.7", "2.28.3", "2.28.9", "2.30.3", "2.30.7", "2.31.2"} {
 			is := slices.Contains(test.decided, release)
@@ -358,15 +358,15 @@ func TestPoliciesAreForWhatWasMeasured(t *testing.T) {
 	}
 }
 
-// eval judges rows by measurements of a later release, and says that they are not for it.
+// check --measured judges rows by measurements of a later release, and says that they are not for it.
 func TestEvalOfAnotherRelease(t *testing.T) {
 	rows := testlib.File(t, "p.csv", "collective,min_bytes,algorithm,protocol,channels,nccl\nallreduce,0,tree,ll,8,2.28\n")
 	for release, noted := range map[string]bool{"2.28.9": false, "2.31.2": true, "": false} {
-		out, _ := tunefit(t, cli.ExitOK, "eval", rows, sweepWith(t, release), "--json")
+		out, _ := tunefit(t, cli.ExitOK, "check", rows, "--measured", sweepWith(t, release), "--json")
 		if !strings.Contains(strings.ReplaceAll(out, " ", ""), `"mean":1,`) {
 			t.Errorf("NCCL %s:\n%s", release, out)
 		}
-		_, notes := tunefit(t, cli.ExitOK, "eval", rows, sweepWith(t, release))
+		_, notes := tunefit(t, cli.ExitOK, "check", rows, "--measured", sweepWith(t, release))
 		if strings.Contains(notes, "note: the decisions are for NCCL 2.28. With NCCL "+release) != noted {
 			t.Errorf("NCCL %s: %s", release, notes)
 		}

@@ -56,7 +56,7 @@ func TestSweep(t *testing.T) {
 		Slower int     `json:"slower_than_default"`
 		Worst  float64 `json:"worst_vs_default"`
 	}
-	out, _ := tunefit(t, cli.ExitOK, "eval", "--json", filepath.Join(c.dir, "policy.csv"), measuredGrid)
+	out, _ := tunefit(t, cli.ExitOK, "check", "--json", filepath.Join(c.dir, "policy.csv"), "--measured", measuredGrid)
 	if err := json.Unmarshal([]byte(out), &judged); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestSweepWhileTheMachineDrifts(t *testing.T) {
 			Slower int     `json:"slower_than_default"`
 			Worst  float64 `json:"worst_vs_default"`
 		}
-		out, _ := tunefit(t, cli.ExitOK, "eval", "--json", file, measuredGrid)
+		out, _ := tunefit(t, cli.ExitOK, "check", "--json", file, "--measured", measuredGrid)
 		if err := json.Unmarshal([]byte(out), &judged); err != nil {
 			t.Fatal(err)
 		}

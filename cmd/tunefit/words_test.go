@@ -110,8 +110,7 @@ func TestPackedAndStandardInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := "policy: " + testlib.File(t, "p.csv", sample) +
-		"\ntests:\n  - {name: a, collective: allreduce, nodes: 1, ranks: 8, size: 1K, expect: {algorithm: tree}}\n"
+	tests := "tests:\n  - {name: a, collective: allreduce, nodes: 1, ranks: 8, size: 1K, expect: {algorithm: tree}}\n"
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	fitted, err := os.ReadFile(model)
@@ -131,16 +130,16 @@ func TestPackedAndStandardInput(t *testing.T) {
 		"show model": {string(fitted), append([]string{"show", "--model", "FILE"}, short...)},
 		"show topo": {string(topology), append([]string{"show", testlib.File(t, "p.csv", sample), "--topo", "FILE"},
 			short...)},
-		"explain":    {sample, []string{"explain", "allreduce", "1M", "--comm", "1x8", "--policy", "FILE"}},
-		"diff":       {sample, append([]string{"diff", "FILE", testlib.File(t, "p.csv", sample)}, short...)},
-		"check":      {sample, []string{"check", "FILE", "--json"}},
-		"topo":       {string(topology), []string{"topo", "FILE"}},
-		"fit":        {string(sweep), []string{"fit", "FILE"}},
-		"eval":       {string(fitted), []string{"eval", "FILE", smallSweep}},
-		"eval sweep": {string(sweep), []string{"eval", model, "FILE"}},
-		"plan":       {string(sweep), []string{"plan", "FILE"}},
-		"import":     {ringLog, []string{"import", "FILE"}},
-		"test":       {tests, []string{"test", "FILE"}},
+		"explain":     {sample, []string{"explain", "allreduce", "1M", "--comm", "1x8", "--policy", "FILE"}},
+		"diff":        {sample, append([]string{"diff", "FILE", testlib.File(t, "p.csv", sample)}, short...)},
+		"check":       {sample, []string{"check", "FILE", "--json"}},
+		"topo":        {string(topology), []string{"topo", "FILE"}},
+		"fit":         {string(sweep), []string{"fit", "FILE"}},
+		"measured":    {string(fitted), []string{"check", "FILE", "--measured", smallSweep}},
+		"measured by": {string(sweep), []string{"check", model, "--measured", "FILE"}},
+		"plan":        {string(sweep), []string{"plan", "FILE"}},
+		"import":      {ringLog, []string{"import", "FILE"}},
+		"tests":       {tests, []string{"check", testlib.File(t, "p.csv", sample), "--tests", "FILE"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			with := func(file string) []string {

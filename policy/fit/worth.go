@@ -7,7 +7,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Worth is what decisions are worth to a job by what was measured, see NewWorth.
@@ -47,8 +46,8 @@ func (t *CallTimes) add(o CallTimes, times float64) {
 // whose time is not known takes what was measured. Decisions are asked for at the job's sizes, times are compared at
 // the nearest measured size, at most an octave away. Where nothing else is known, NCCL's choice is what runs.
 //
-// fitted is the report on a model that the decisions come from, if it was fitted to the same set: the luck of its
-// winners is taken off then. nil: it was not.
+// fitted is the report on the model that the decisions come from, which was fitted to the same set: the luck of its
+// winners is taken off.
 func NewWorth(job *profile.Profile, set *Set, decide Decider, fitted *Report) *Worth {
 	w := &Worth{Scale: job.Scale(), Total: job.Total()}
 	for _, e := range job.Entries {
@@ -60,11 +59,7 @@ func NewWorth(job *profile.Profile, set *Set, decide Decider, fitted *Report) *W
 		key := Key{Coll: e.Coll, Comm: e.Comm}
 		i := slices.IndexFunc(set.Groups, func(g *Group) bool { return g.Key == key })
 		if i >= 0 {
-			var genuine []float64
-			if fitted != nil {
-				genuine = fitted.Groups[i].Genuine
-			}
-			if t, ok := set.Groups[i].callTimes(e, decide, genuine); ok {
+			if t, ok := set.Groups[i].callTimes(e, decide, fitted.Groups[i].Genuine); ok {
 				w.add(key, weight, w.Count(e), t)
 				continue
 			}
@@ -86,7 +81,8 @@ func (w *Worth) add(key Key, weight, calls float64, t CallTimes) {
 	}
 }
 
-// callTimes are those of one call of a job; false where too little was measured.
+// callTimes are those of one call of a job; false where too little was measured. genuine is nil where only the default
+// was.
 func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t CallTimes, ok bool) {
 	far := func(c Point) float64 { return math.Abs(log2(c.Bytes) - log2(e.Bytes)) }
 	near := slices.DeleteFunc(slices.Clone(g.Default), func(c Point) bool { return far(c) > 1 })
@@ -149,15 +145,7 @@ func between(points []Point, bytes uint64) float64 {
 	return below.Micros * math.Pow(above.Micros/below.Micros, share)
 }
 
-// DecideByModel is what EvaluateDecisions and NewWorth ask of a model.
-func DecideByModel(m *model.Model) Decider {
-	return func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (nccl.Config, bool) {
-		c, why := m.For(on).Choose(call, costs)
-		return c.Config, why == model.Decides
-	}
-}
-
-// DecideByRows asks the rows of a policy file.
+// DecideByRows asks the rows of a policy file, for NewWorth.
 func DecideByRows(rows []Row) Decider {
 	return func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (nccl.Config, bool) {
 		for _, r := range rows {

@@ -52,7 +52,7 @@ var kinds = [...]struct{ is, use string }{
 	KindTuning: {"a table of NCCL's latencies and bandwidths",
 		"show, explain, diff, check and simulate take it as --tuning FILE"},
 	KindTopology: {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
-	KindTests:    {"tests of a policy", "tunefit test FILE runs them"},
+	KindTests:    {"tests of a policy", "tunefit check POLICY --tests FILE runs them"},
 	KindInspector: {"the output of NCCL's inspector",
 		"tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"},
 	KindRecord: {"a file of the library's recorder",

@@ -3,6 +3,7 @@
 package policytest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
-// File is a file of tests of one policy, one model, or both.
+// File is a file of tests, with the policy, the model, or both that they test.
 type File struct {
 	file string
 	ask.Decider
@@ -55,8 +56,9 @@ type expectation struct {
 	DecidedBy decider `yaml:"decided_by"`
 }
 
-// Read reads a file of tests. env is what its tests run in.
-func Read(env ncclchoice.Env, name string) (*File, error) {
+// Read reads a file of tests of a decider: a policy or a model, instead of the one that the file names. env is what the
+// tests run in.
+func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
 	content, err := env.Text(name, cli.KindTests)
 	if err != nil {
 		return nil, err
@@ -76,12 +78,10 @@ func Read(env ncclchoice.Env, name string) (*File, error) {
 		return filepath.Join(filepath.Dir(name), path)
 	}
 	t := &File{file: name, cases: file.Tests}
-	t.Policy, t.Model = beside(file.Policy), beside(file.Model)
+	t.Policy, t.Model = cmp.Or(of.Policy, beside(file.Policy)), cmp.Or(of.Model, beside(file.Model))
 	t.Costs = ncclchoice.Flags{Env: env, Topo: beside(file.Topology), Tuning: beside(file.Tuning),
 		NCCL: string(file.NCCL)}
 	switch {
-	case t.Decider == ask.Decider{}:
-		return nil, fmt.Errorf("%s: the file names neither a policy nor a model", name)
 	case t.Costs.Topo != "" && t.Costs.Tuning != "":
 		return nil, fmt.Errorf("%s: topology and tuning exclude each other", name)
 	case len(t.cases) == 0:

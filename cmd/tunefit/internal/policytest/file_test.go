@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
@@ -22,8 +23,8 @@ func FuzzReadPolicyTests(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if tests, err := Read(testlib.Env, file); err == nil && (tests.Policy == "" || len(tests.cases) == 0) {
-			t.Errorf("accepted without a policy or without tests: %q", text)
+		if tests, err := Read(testlib.Env, file, ask.Decider{Policy: "p.csv"}); err == nil && len(tests.cases) == 0 {
+			t.Errorf("accepted without tests: %q", text)
 		}
 	})
 }

@@ -2,11 +2,9 @@ package policytest
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
-
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -38,8 +36,8 @@ type fieldDiff struct {
 	Got      string `json:"got"`
 }
 
-// Run asks about every test whose name matches.
-func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, comms []policy.Comm, err error) {
+// Run asks about every test.
+func (t *File) Run() (results []Result, asked *ask.Asker, comms []policy.Comm, err error) {
 	a, err := ask.NewAsker(t.Costs, t.Decider)
 	if err != nil {
 		return nil, nil, nil, err
@@ -50,9 +48,6 @@ func (t *File) Run(only *regexp.Regexp) (results []Result, asked *ask.Asker, com
 	}
 	for i := range t.cases {
 		c := &t.cases[i]
-		if !only.MatchString(c.Name) {
-			continue
-		}
 		r, err := c.run(a, rows)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("%s:%d: %s: %w", t.file, c.line, c.Name, err)

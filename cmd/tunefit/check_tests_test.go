@@ -12,8 +12,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
 )
 
-// testFiles writes a policy and its tests beside each other.
-func testFiles(t *testing.T, tests string) string {
+// testFiles writes a policy and its tests beside each other, and returns what check takes.
+func testFiles(t *testing.T, tests string) []string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -24,7 +24,7 @@ func testFiles(t *testing.T, tests string) string {
 			t.Fatal(err)
 		}
 	}
-	return filepath.Join(dir, "p_test.yaml")
+	return []string{"check", filepath.Join(dir, "p.csv"), "--tests", filepath.Join(dir, "p_test.yaml")}
 }
 
 const onTwoNodes = "collective: allreduce, nodes: 2, ranks: 16"
@@ -53,15 +53,15 @@ func TestPolicyTests(t *testing.T) {
 		// The plugin makes the decision once, and is asked about it twice.
 		{"size: 2M, expect: {row: 3}}\n  - {name: again, " + onTwoNodes + ", size: 2M, expect: {row: 3}", ""},
 	} {
-		file := testFiles(t, "  - {name: a test, "+onTwoNodes+", "+c.test+"}\n")
+		args := testFiles(t, "  - {name: a test, "+onTwoNodes+", "+c.test+"}\n")
 		if c.fails == "" {
-			if out, _ := tunefit(t, cli.ExitOK, "test", file); !strings.HasPrefix(out, "ok: ") {
+			if out, _ := tunefit(t, cli.ExitOK, args...); !strings.HasPrefix(out, "ok: ") {
 				t.Errorf("%s: %s", c.test, out)
 			}
 			continue
 		}
-		out, _ := tunefit(t, cli.ExitFailed, "test", file)
-		if !strings.HasPrefix(out, "FAIL "+file+":3: a test\n") || !strings.Contains(out, c.fails) ||
+		out, _ := tunefit(t, cli.ExitFailed, args...)
+		if !strings.HasPrefix(out, "FAIL "+args[3]+":3: a test\n") || !strings.Contains(out, c.fails) ||
 			!strings.HasSuffix(out, "FAIL: 1 of 1 test\n") {
 			t.Errorf("%s: %swant %q", c.test, out, c.fails)
 		}
@@ -70,14 +70,21 @@ func TestPolicyTests(t *testing.T) {
 
 func TestPolicyTestsOfExample(t *testing.T) {
 	file := filepath.Join(testlib.Root, "configs/policies/example_test.yaml")
-	if out, _ := tunefit(t, cli.ExitOK, "test", file, file); out != "ok: 14 tests\n" {
+	policy := filepath.Join(testlib.Root, "configs/policies/example.csv")
+	if out, _ := tunefit(t, cli.ExitOK, "check", policy, "--tests", file, "--tests", file); out != "ok: 14 tests\n" {
 		t.Errorf("%q", out)
 	}
-	out, _ := tunefit(t, cli.ExitOK, "test", file, "--run", "^small", "--json")
+	out, _ := tunefit(t, cli.ExitOK, "check", policy, "--tests", file, "--json")
 	var got []policytest.Result
-	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || !got[0].Passed || got[0].Line == 0 ||
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 7 || !got[0].Passed || got[0].Line == 0 ||
 		got[0].File != file {
 		t.Errorf("%v: %s", err, out)
+	}
+	// What is checked is tested, not what the file of tests names.
+	other := testlib.File(t, "other.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
+	if out, _ := tunefit(t, cli.ExitFailed, "check", other, "--tests", file); !strings.Contains(out,
+		"got "+other+":1\n") {
+		t.Error(out)
 	}
 }
 
@@ -105,25 +112,30 @@ func TestBadPolicyTests(t *testing.T) {
 		"  - {name: [}\n":                        "p_test.yaml:3:13: not YAML: did not find expected node content",
 		"  []\n":                                 "p_test.yaml: the file has no tests",
 	} {
-		out, said := tunefit(t, cli.ExitFailed, "test", testFiles(t, tests))
+		out, said := tunefit(t, cli.ExitFailed, testFiles(t, tests)...)
 		if out != "" || !strings.Contains(said, says) {
 			t.Errorf("%q: printed %q and said %q, want %q", tests, out, said, says)
 		}
 	}
-	file := testFiles(t, "  - "+good+"\n")
+	args := testFiles(t, "  - "+good+"\n")
 	for _, c := range []struct {
 		code int
-		args []string
+		more []string
 		says string
 	}{
-		{cli.ExitUsage, []string{"test"}, "0 arguments given (needed: a file of tests or more)"},
-		{cli.ExitUsage, []string{"test", file, "--run", "("}, "--run: error parsing regexp"},
-		{cli.ExitFailed, []string{"test", file, "--run", "none such"}, `no test's name matches "none such"`},
-		{cli.ExitFailed, []string{"test", file, file + ".absent"}, "no such file or directory"},
+		{cli.ExitUsage, []string{args[1]}, "2 arguments given (needed: the policy or the model)"},
+		{cli.ExitUsage, []string{"--measured", args[1]}, "--measured takes no --tests"},
+		{cli.ExitUsage, []string{"--topo", args[1]}, "--tests takes no --topo"},
+		{cli.ExitFailed, []string{"--tests", args[3] + ".absent"}, "no such file or directory"},
+		{cli.ExitFailed, []string{"--tests", args[1]}, "p.csv is a policy (needed: tests of a policy)"},
 	} {
-		if out, said := tunefit(t, c.code, c.args...); out != "" || !strings.Contains(said, c.says) {
-			t.Errorf("%q printed %q and said %q, want %q", c.args, out, said, c.says)
+		if out, said := tunefit(t, c.code, append(args[:4:4], c.more...)...); out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%q printed %q and said %q, want %q", c.more, out, said, c.says)
 		}
+	}
+	if out, said := tunefit(t, cli.ExitFailed, "check", args[3]); out != "" ||
+		!strings.Contains(said, "; tunefit check POLICY --tests "+args[3]+" runs them\n") {
+		t.Errorf("%s%s", out, said)
 	}
 }
 
@@ -140,7 +152,9 @@ tests:
 	if err := os.WriteFile(file, []byte(tests), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := tunefit(t, cli.ExitOK, "test", file); out != "ok: 2 tests\n" {
-		t.Errorf("%q", out)
+	for _, of := range []string{filepath.Join(dir, "model.json"), testlib.File(t, "p.csv", "broadcast,0,1,ring,ll,1,1,2\n")} {
+		if out, _ := tunefit(t, cli.ExitOK, "check", of, "--tests", file); out != "ok: 2 tests\n" {
+			t.Errorf("%s: %q", of, out)
+		}
 	}
 }

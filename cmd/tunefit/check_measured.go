@@ -9,78 +9,36 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-func evalCommand(env ncclchoice.Env) *cobra.Command {
-	var asJSON bool
-	var job string
-	cmd := &cobra.Command{
-		Use:   "eval MODEL.json|POLICY.csv SWEEP...",
-		Short: "Compare the decisions of a model or a policy with measurements",
-		Long: `Compare the decisions of a model or of a policy's rows with measurements, best with
-measurements that they were not made of. For each size measured it takes the time of the
-decision / the best time measured, which may be NCCL's own. It prints the mean with a
-90 % interval by bootstrap. A model leaves to NCCL what it cannot surely improve. In the
-column plain, the decision is always the configuration that the model predicts to be
-the fastest.
-
-A measurement of the default tells what NCCL would do. The policy can be judged only at
-the sizes that have one, and the column default is of these sizes. Without any, only the
-plain choice can be judged. If only one thing was measured at a size, there is nothing to
-choose from. If no decision can be judged, the exit code is 1.`,
-		Example: `  tunefit eval model.json sweeps/later.csv
-  tunefit eval rows.csv sweeps/later.csv`,
-		Args: cli.Args(2, -1, "the model or the policy, and one sweep or more"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var p *profile.Profile
-			if job != "" {
-				var err error
-				if p, err = readProfile(env.Inputs, job); err != nil {
-					return err
-				}
-			}
-			evaluated, err := readEvaluated(env.Inputs, args)
-			if err != nil {
-				return err
-			}
-			set, sources, rejected, err := readSweeps(env.Inputs, cmd, args[1:], true)
-			if err != nil {
-				return err
-			}
-			if set.Used == 0 {
-				return errors.New("not one usable measurement")
-			}
-			results := evaluated.on(set)
-			var worth *fit.Worth
-			if p != nil {
-				worth = fit.NewWorth(p, set, evaluated.decider(set), nil)
-			}
-			if asJSON {
-				err = writeEvalJSON(cmd.OutOrStdout(), results, worth)
-			} else {
-				writeRows(cmd.OutOrStdout(), set, rejected)
-				evaluated.note(cmd.ErrOrStderr(), set, sources)
-				if worth != nil {
-					writeWorth(cmd.OutOrStdout(), worth, job, set.Simulated > 0)
-				}
-				err = writeEval(cmd.OutOrStdout(), results)
-			}
-			return errors.Join(err, unjudged(results))
-		},
+// runMeasured prints how good the decisions of a model or a policy are by sweeps.
+func (o *checkOptions) runMeasured(cmd *cobra.Command, in *cli.Inputs, file string, sweeps []string) error {
+	evaluated, err := readEvaluated(in, file, sweeps)
+	if err != nil {
+		return err
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false,
-		"print JSON, one object per collective and communicator; with --profile an object of the job and of these")
-	cmd.Flags().StringVar(&job, "profile", "",
-		"job profile: say first what the decisions are worth to this job, in time of its communication a step")
-	return cmd
+	set, sources, rejected, err := readSweeps(in, cmd, sweeps, true)
+	if err != nil {
+		return err
+	}
+	if set.Used == 0 {
+		return errors.New("not one usable measurement")
+	}
+	results := evaluated.on(set)
+	if o.asJSON {
+		err = writeEvaluationJSON(cmd.OutOrStdout(), results)
+	} else {
+		writeRows(cmd.OutOrStdout(), set, rejected)
+		evaluated.note(cmd.ErrOrStderr(), set, sources)
+		err = writeEvaluation(cmd.OutOrStdout(), results)
+	}
+	return errors.Join(err, unjudged(results))
 }
 
 // evaluated is what is compared with measurements: one of both.
@@ -89,58 +47,50 @@ type evaluated struct {
 	policy *policy.Policy
 }
 
-// readEvaluated reads the first argument, or says whether another one should be it.
-func readEvaluated(in *cli.Inputs, args []string) (e evaluated, err error) {
-	kind, err := in.Kind(args[0])
+// readEvaluated reads the file to judge, or says whether one of the sweeps should be it.
+func readEvaluated(in *cli.Inputs, file string, sweeps []string) (e evaluated, err error) {
+	kind, err := in.Kind(file)
 	switch {
 	case err != nil:
 		return e, err
 	case kind == cli.KindPolicy:
-		e.policy, _, err = ask.ReadPolicy(in, args[0])
+		e.policy, _, err = ask.ReadPolicy(in, file)
 		return e, err
 	}
-	text, err := in.Text(args[0], cli.KindModel, cli.KindPolicy)
+	text, err := in.Text(file, cli.KindModel, cli.KindPolicy)
 	if err == nil && strings.TrimSpace(string(text)) == "" {
-		return e, fmt.Errorf("%s is empty (needed: a cost model or a policy)", args[0])
+		return e, fmt.Errorf("%s is empty (needed: a cost model or a policy)", file)
 	}
 	if err == nil {
-		if e.model, err = model.Read(args[0], text); err == nil {
+		if e.model, err = model.Read(file, text); err == nil {
 			return e, nil
 		}
 	}
-	for i, name := range args[1:] {
+	for i, name := range sweeps {
 		if kind, err := in.Kind(name); err == nil && (kind == cli.KindModel || kind == cli.KindPolicy) {
-			order := append([]string{name}, slices.Delete(slices.Clone(args), i+1, i+2)...)
+			order := append(slices.Delete(slices.Clone(sweeps), i, i+1), file)
 			is := map[cli.Kind]string{cli.KindModel: "a cost model", cli.KindPolicy: "a policy"}[kind]
-			return e, cli.Usagef("%s is neither a cost model nor a policy, %s is %s (did you mean: tunefit eval %s)",
-				args[0], name, is, strings.Join(order, " "))
+			return e, cli.Usagef("%s is neither a cost model nor a policy, %s is %s (did you mean: tunefit check %s "+
+				"--measured %s)", file, name, is, name, strings.Join(order, " "))
 		}
 	}
-	return e, fmt.Errorf("%w\nneeded first: a cost model or a policy, then sweeps", err)
+	return e, fmt.Errorf("%w\nneeded first: a cost model or a policy; its sweeps follow --measured", err)
 }
 
 func (e evaluated) on(set *fit.Set) []fit.Evaluation {
 	if e.model != nil {
 		return fit.Evaluate(e.model, set)
 	}
-	return fit.EvaluateDecisions(e.decider(set), set)
-}
-
-// decider is what the model or the rows decide for communicators, as if the measurements were made with the release
-// that they are for.
-func (e evaluated) decider(set *fit.Set) fit.Decider {
-	if e.model != nil {
-		return fit.DecideByModel(e.model)
-	}
 	engine, as := policy.NewEngine(e.policy, nil, nil), e.releases(set)
-	return func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (nccl.Config, bool) {
+	decide := func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (nccl.Config, bool) {
 		a := engine.For(policy.Comm{Comm: on, NCCL: as}).Decide(policy.Query{Call: call, PipeOps: 1, Costs: costs})
 		return a.Config, a.By == policy.ByRow
 	}
+	return fit.EvaluateDecisions(decide, set)
 }
 
-// releases are those that the rows are for; the zero value: for all. Of rows for several releases, they are those of
-// the measurements, if there are rows for these.
+// releases are those that the rows are for, and are asked as; the zero value: for all. Of rows for several releases,
+// they are those of the measurements, if there are rows for these.
 func (e evaluated) releases(set *fit.Set) (as nccl.Releases) {
 	for _, r := range e.policy.Rules {
 		switch {
@@ -206,7 +156,7 @@ func unjudged(results []fit.Evaluation) error {
 		"neither the chosen configurations were measured, nor NCCL's choice where they leave it")
 }
 
-func writeEval(w io.Writer, results []fit.Evaluation) error {
+func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
 	tw := cli.NewTable(w)
 	tw.Row()
 	tw.Row("collective", "policy / best", "p95", "max", "plain / best", "p95", "max", "default",
@@ -263,8 +213,8 @@ func ratio(s fit.Score, v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// evalJSON is an evaluation without scores of nothing.
-type evalJSON struct {
+// evaluationJSON is an evaluation without scores of nothing.
+type evaluationJSON struct {
 	KeyJSON
 	Sizes int `json:"sizes"`
 	// left out: no default measured, or the model knows nothing of this
@@ -281,14 +231,14 @@ type evalJSON struct {
 	Left       int            `json:"left"`     // sizes at which no row of a policy decides
 }
 
-func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) error {
-	all := make([]evalJSON, 0, len(results))
+func writeEvaluationJSON(w io.Writer, results []fit.Evaluation) error {
+	all := make([]evaluationJSON, 0, len(results))
 	for _, e := range results {
 		v := e.Verdict
 		if !e.Judged() {
 			v.Cautious, v.Plain = fit.Score{}, fit.Score{}
 		}
-		j := evalJSON{
+		j := evaluationJSON{
 			KeyJSON: KeyJSON(e.Group.Key), Sizes: e.Sizes, Policy: v.Cautious, Plain: v.Plain, Default: v.Default,
 			Decided: v.Decided, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm,
 			Predicted: v.Predicted, Inside: v.Inside, Abstains: map[string]int{}, Left: e.Left,
@@ -297,12 +247,6 @@ func writeEvalJSON(w io.Writer, results []fit.Evaluation, worth *fit.Worth) erro
 			j.Abstains[s.Why.String()] = s.Sizes
 		}
 		all = append(all, j)
-	}
-	if worth != nil {
-		return cli.WriteJSON(w, struct {
-			Job    worthJSON  `json:"job"`
-			Groups []evalJSON `json:"groups"`
-		}{newWorthJSON(worth), all})
 	}
 	return cli.WriteJSON(w, all)
 }
