@@ -41,7 +41,6 @@ func TestCommands(t *testing.T) {
 	t.Run("gpu", testGPU)
 	t.Run("flags", testFlags)
 	t.Run("rules", testRules)
-	t.Run("pictures", testPictures)
 }
 
 // shell runs a script in root, with a home of its own, and returns what it prints.
@@ -195,21 +194,5 @@ func testRules(t *testing.T) {
 	slices.Sort(named)
 	if !slices.Equal(rules, named) {
 		t.Errorf("docs/CHECKS.md has the rules\n%q\ncheck has\n%q", named, rules)
-	}
-}
-
-// The picture of the README is the one that its command draws.
-func testPictures(t *testing.T) {
-	drawn, err := os.ReadFile(filepath.Join(root, "build/allreduce-1x8.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown, err := os.ReadFile(filepath.Join(root, "docs/measured/allreduce-1x8.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(drawn) != string(shown) {
-		t.Error("docs/measured/allreduce-1x8.svg is another picture than build/allreduce-1x8.svg: look at it and " +
-			"copy it")
 	}
 }

@@ -48,7 +48,7 @@ func TestHelpExamples(t *testing.T) {
 	commands := []*cobra.Command{
 		simulateCommand(env), importCommand(env), shareCommand(env), fitCommand(env), compareCommand(env),
 		learnCommand(),
-		plotCommand(env), planCommand(env),
+		planCommand(env),
 		statusCommand(), pushCommand(env), gcCommand(),
 		showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env),
 		profileCommand(env),

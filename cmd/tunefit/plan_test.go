@@ -334,7 +334,7 @@ func TestPlanBadInput(t *testing.T) {
 		"sizes not measured": {simulatedSweep + " --coll allreduce --sizes 2G-4G", "not measured at any",
 			cli.ExitUsage},
 		"not a communicator":  {"--coll allreduce --comm 8", "NODESxRANKS_PER_NODE", cli.ExitUsage},
-		"not a sweep":         {"plot.go", "no measurements in it", cli.ExitFailed},
+		"not a sweep":         {"main.go", "no measurements in it", cli.ExitFailed},
 		"other communicator":  {simulatedSweep + " --coll allreduce --comm 4x8", "", cli.ExitOK},
 		"sizes from the flag": {"--coll allreduce --comm 1x8 --sizes 1M,3M", "", cli.ExitOK},
 	} {
