@@ -46,7 +46,7 @@ var exampleFiles = map[string]string{
 func TestHelpExamples(t *testing.T) {
 	env := testlib.Env
 	commands := []*cobra.Command{
-		simulateCommand(env), importCommand(env), shareCommand(env), fitCommand(env), compareCommand(env),
+		simulateCommand(env), importCommand(env), fitCommand(env), compareCommand(env),
 		learnCommand(),
 		planCommand(env),
 		statusCommand(), pushCommand(env), gcCommand(),
