@@ -1,5 +1,5 @@
-// Package simulate tells how long a collective takes where there is no cluster. `tunefit simulate`
-// makes sweeps of it, and fakeperf plays nccl-tests with it, to try out and to test what measures
+// Package simulate tells how long a collective takes where there is no cluster. The sweeps in
+// configs/sweeps are of it, and fakeperf plays nccl-tests with it, to try out and to test what measures
 // and learns. Every sample is marked as simulated, in Sample.Simulated and in its source.
 //
 // There are two kinds of clusters. A Measured one interpolates between the times of real sweeps. A

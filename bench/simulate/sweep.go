@@ -20,9 +20,8 @@ type Options struct {
 	Sizes []uint64 // bytes, 1 to MaxBytes
 	// Channels are the counts to force, 1 or more. Those that an algorithm does not
 	// have are left out for it; where NCCL obeys no count, its own is the only one.
-	Channels []int
-	// Repetitions of the whole sweep, 1 to MaxRepetitions.
-	Repetitions int
+	Channels    []int
+	Repetitions int // of the whole sweep, 1 or more
 	// Noise is the typical deviation of one time (robust standard deviation) between
 	// 64 KiB and 16 MiB, as a part, 0 to MaxNoise; twice that below and half of it
 	// above. On real clusters it is 0.003 to 0.013. 0: times are the Truth's.
@@ -31,9 +30,8 @@ type Options struct {
 
 // Bounds of Options, which Sweep does not check.
 const (
-	MaxBytes       = 1 << 40
-	MaxRepetitions = 100
-	MaxNoise       = .2
+	MaxBytes = 1 << 40
+	MaxNoise = .2
 )
 
 // Sweep returns the samples in the order in which they would have been measured. For

@@ -291,13 +291,8 @@ func TestComparePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	table, _ := tunefit(t, cli.ExitFailed, beforeAndAfter(t)...)
-	dir := t.TempDir()
-	for file, release := range map[string]string{"old.csv": "2.28.9", "new.csv": "2.21.5"} {
-		tunefit(t, cli.ExitOK, "simulate", "--nodes", "2", "--coll", "allreduce", "--reps", "4", "--sizes", "64K-4M",
-			"--nccl", release, "-o", filepath.Join(dir, file))
-	}
-	policy := filepath.Join(dir, "policy.csv")
-	tunefit(t, cli.ExitFailed, "compare", filepath.Join(dir, "old.csv"), filepath.Join(dir, "new.csv"),
+	policy, sweeps := filepath.Join(t.TempDir(), "policy.csv"), filepath.Join(testlib.Root, "bench/compare/testdata")
+	tunefit(t, cli.ExitFailed, "compare", filepath.Join(sweeps, "old-nccl.csv"), filepath.Join(sweeps, "new-nccl.csv"),
 		"--restore", policy)
 	restored, err := os.ReadFile(policy)
 	if err != nil {

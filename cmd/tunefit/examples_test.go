@@ -30,8 +30,8 @@ var exampleFiles = map[string]string{
 	"after.log":                        "bench/compare/testdata/after-1.log",
 	"after-1.log":                      "bench/compare/testdata/after-1.log",
 	"after-2.log":                      "bench/compare/testdata/after-2.log",
-	"old-nccl.csv":                     "policy/fit/testdata/small.csv",
-	"new-nccl.csv":                     "policy/fit/testdata/small.csv",
+	"old-nccl.csv":                     "bench/compare/testdata/old-nccl.csv",
+	"new-nccl.csv":                     "bench/compare/testdata/new-nccl.csv",
 	"record":                           "docs/testdata/record",
 	"learned":                          "docs/testdata/learn",
 	"system.xml":                       "configs/topo/dgx-h100.xml",
@@ -46,7 +46,7 @@ var exampleFiles = map[string]string{
 func TestHelpExamples(t *testing.T) {
 	env := testlib.Env
 	commands := []*cobra.Command{
-		simulateCommand(env), importCommand(env), fitCommand(env), compareCommand(env),
+		importCommand(env), fitCommand(env), compareCommand(env),
 		learnCommand(),
 		planCommand(env),
 		statusCommand(), pushCommand(env), gcCommand(),

@@ -17,7 +17,7 @@ func subcommands(help string) (names []string) {
 	return names
 }
 
-// The first page groups the commands by what they are for, and has no place for the one that tries others out.
+// The first page groups the commands by what they are for.
 func TestHelpGroups(t *testing.T) {
 	help, _ := tunefit(t, cli.ExitOK, "--help")
 	for _, group := range []string{"Measure and learn:", "Look and check:", "Run and watch:", "Data:"} {
@@ -25,10 +25,9 @@ func TestHelpGroups(t *testing.T) {
 			t.Errorf("no group %q:\n%s", group, help)
 		}
 	}
-	if strings.Contains(help, "Available Commands") || slices.Contains(subcommands(help), "simulate") {
-		t.Errorf("a command without a group, or simulate:\n%s", help)
+	if strings.Contains(help, "Available Commands") {
+		t.Errorf("a command without a group:\n%s", help)
 	}
-	tunefit(t, cli.ExitOK, "simulate", "--help")
 	for _, command := range []string{"", "check", "topo", "topo graphs", "help"} {
 		words := strings.Fields(command)
 		want, _ := tunefit(t, cli.ExitOK, append(words, "--help")...)
@@ -61,5 +60,4 @@ func TestHelpOfFlags(t *testing.T) {
 		}
 	}
 	look()
-	look("simulate")
 }

@@ -36,10 +36,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // gone has commands that earlier versions had, and what has taken their place.
 var gone = map[string]string{
-	"eval":  "eval is now check POLICY|MODEL --measured SWEEP...",
-	"plot":  "plot is gone: fit --report FILE.html draws the curves",
-	"share": "share is gone: send the sweep.csv of a sweep itself, without the names of hosts in it",
-	"test":  "test is now check POLICY|MODEL --tests FILE.yaml",
+	"eval":     "eval is now check POLICY|MODEL --measured SWEEP...",
+	"plot":     "plot is gone: fit --report FILE.html draws the curves",
+	"share":    "share is gone: send the sweep.csv of a sweep itself, without the names of hosts in it",
+	"simulate": "simulate is gone: configs/sweeps has simulated sweeps, and make fakeperf builds a stand-in for nccl-tests",
+	"test":     "test is now check POLICY|MODEL --tests FILE.yaml",
 }
 
 func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
@@ -81,7 +82,7 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 			showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), topoCommand(env),
 		}},
 		{"Run and watch:", []*cobra.Command{doctorCommand(), pushCommand(env), statusCommand(), gcCommand()}},
-		{"Data:", []*cobra.Command{importCommand(env), profileCommand(env), simulateCommand(env)}},
+		{"Data:", []*cobra.Command{importCommand(env), profileCommand(env)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, c := range group.commands {

@@ -52,7 +52,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"plan", smallSweep}, {"plan", smallSweep, "--json"},
 		{"profile", job}, {"profile", job, "--json"},
 		{"push", rows, "--to", filepath.Join(dir, "to.csv"), "--rendezvous", dir},
-		{"simulate", "--nodes", "1", "--coll", "allreduce"}, {"sweep", "--init"},
+		{"sweep", "--init"},
 		{"topo", machine}, {"topo", machine, "--json"}, {"topo", machine, "--dump"},
 		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine},
 		{"topo", "paths", machine, "--json"}, {"topo", "links", machine},

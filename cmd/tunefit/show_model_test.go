@@ -113,3 +113,11 @@ func TestShowModelBadInput(t *testing.T) {
 		}
 	}
 }
+
+// tuningFile is NCCL 2.30.7's estimates of an HGX H100 as a user gets it for --tuning.
+func tuningFile(t *testing.T) string {
+	t.Helper()
+	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", "../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7",
+		"--nodes", "1,2", "--json")
+	return testlib.File(t, "hgx-h100.json", text)
+}

@@ -50,7 +50,7 @@ var kinds = [...]struct{ is, use string }{
 	KindModel: {"a cost model",
 		"tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"},
 	KindTuning: {"a table of NCCL's latencies and bandwidths",
-		"show, explain, diff, check and simulate take it as --tuning FILE"},
+		"show, explain, diff and check take it as --tuning FILE"},
 	KindTopology: {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
 	KindTests:    {"tests of a policy", "tunefit check POLICY --tests FILE runs them"},
 	KindInspector: {"the output of NCCL's inspector",

@@ -64,8 +64,7 @@ func WrongValue(err error) error {
 
 // numbers say what pflag's own types allow.
 var numbers = map[string]string{
-	"bool": "true, false", "float64": "a number, as 0.01", "int": "a whole number, as 8",
-	"intSlice": "whole numbers, as 8,16", "uint64": "a whole number, 0 or more",
+	"bool": "true, false", "int": "a whole number, as 8", "intSlice": "whole numbers, as 8,16",
 }
 
 // flagNames lists the flags of a command that its help shows.
