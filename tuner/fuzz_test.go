@@ -13,7 +13,7 @@ import (
 // learned.csv and evidence, as somebody may have changed them: a communicator starts on its own version or on one with
 // rows that compile, and says which line of the file is wrong.
 func FuzzLearnedFiles(f *testing.F) {
-	f.Add(LearnedPolicy(nil)+"# x, machine \nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n", "{}")
+	f.Add(learnedPolicy(nil)+"# x, machine \nallreduce,4096,8192,ring,ll128,-1,2,16,2.30.7\n", "{}")
 	f.Add(learnedHeader+"allreduce,0,9,tree,ll,,2,16\n", `{"format":"nccl-tuner-go learning","version":3,"nccl":"2.30.7",`+
 		`"nodes":2,"ranks":16,"state":"learned","factors":[{"collective":"allreduce","max_bytes":9,"arms":[{},{"proven":`+
 		`true,"algorithm":"x,\n#","protocol":"y"}]}]}`)
@@ -41,7 +41,7 @@ func FuzzLearnedFiles(f *testing.F) {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
-		if err != nil || !strings.HasPrefix(string(text), LearnedPolicy(nil)) {
+		if err != nil || !strings.HasPrefix(string(text), learnedPolicy(nil)) {
 			t.Errorf("%q, %v", text, err)
 		}
 		c.learned = nil

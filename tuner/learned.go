@@ -38,9 +38,9 @@ const (
 	mostEvidence = 16 << 20
 )
 
-// EvidenceFile is the name of the file for evidence. It is one for all communicators that try the same on such a
+// evidenceFile is the name of the file for evidence. It is one for all communicators that try the same on such a
 // machine with such a release, as those of a job's tensor parallel groups do: they make the same steps.
-func EvidenceFile(e trial.Evidence) string {
+func evidenceFile(e trial.Evidence) string {
 	h := fnv.New64a()
 	fmt.Fprintln(h, e.Machine)
 	for _, f := range e.Factors {
@@ -127,7 +127,7 @@ func (c *Comm) save(e trial.Evidence) error {
 	if err != nil {
 		return err
 	}
-	path := c.inLearned(EvidenceFile(e))
+	path := c.inLearned(evidenceFile(e))
 	err = c.plugin.hung.Do(path, learnLimit, func() error {
 		if err := os.MkdirAll(c.settings.learn, 0o755); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (c *Comm) save(e trial.Evidence) error {
 	}
 	for written := ""; ; { // again where another rank has proven more meanwhile
 		all, err := c.kept(e)
-		rows := LearnedPolicy(all)
+		rows := learnedPolicy(all)
 		if err != nil || rows == written {
 			return err
 		}
@@ -157,9 +157,9 @@ func (c *Comm) save(e trial.Evidence) error {
 	}
 }
 
-// LearnedPolicy is the text of learned.csv: a row for each arm that evidence has proven, below a comment that says what
+// learnedPolicy is the text of learned.csv: a row for each arm that evidence has proven, below a comment that says what
 // it rests on.
-func LearnedPolicy(all []trial.Evidence) string {
+func learnedPolicy(all []trial.Evidence) string {
 	text := learnedHeader
 	for _, e := range all {
 		for _, f := range e.Factors {

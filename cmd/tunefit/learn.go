@@ -26,8 +26,7 @@ type learned struct {
 }
 
 func learnCommand() *cobra.Command {
-	var asJSON, force bool
-	var page string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "learn DIR",
 		Short: "Print what a job has learned from the time of its own steps",
@@ -40,41 +39,22 @@ is a collective and a range of sizes. A table follows: what each configuration d
 the time of a step, against NCCL's choice, with an interval of 95 %, and what is still
 open.
 
---report writes the same as a page for a browser, with a plot of the intervals.
-
 Exit code: 0 if evidence was read, 1 if there is none or a file is damaged.`,
 		Example: `  tunefit learn learned/job1
-  tunefit learn learned/job1 --json
-  tunefit learn learned/job1 --report learned.html
-  tunefit learn merge learned/job1 learned/job2 -o all`,
-		Args: cli.Args(1, 1, "the directory of "+tuner.EnvLearn+", or merge DIR..."),
+  tunefit learn learned/job1 --json`,
+		Args: cli.Args(1, 1, "the directory of "+tuner.EnvLearn),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.MayWrite(page, force); err != nil {
-				return err
-			}
 			all, err := readLearned(cmd.ErrOrStderr(), args[0])
 			switch {
 			case len(all) == 0:
 				return err
 			case asJSON:
-				err = errors.Join(cli.WriteJSON(cmd.OutOrStdout(), all), err)
-			default:
-				err = errors.Join(writeLearned(cmd.OutOrStdout(), all), err)
+				return errors.Join(cli.WriteJSON(cmd.OutOrStdout(), all), err)
 			}
-			if page != "" {
-				write := func(w io.Writer) error { return writeLearnedPage(w, all) }
-				if bad := cli.WriteWhole(page, force, write); bad != nil {
-					return errors.Join(bad, err)
-				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", page)
-			}
-			return err
+			return errors.Join(writeLearned(cmd.OutOrStdout(), all), err)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the evidence of each file")
-	cmd.Flags().StringVar(&page, "report", "", "page to write, with a plot of the intervals")
-	cmd.Flags().BoolVar(&force, "force", false, "overwrite the page if it is there")
-	cmd.AddCommand(learnMergeCommand())
 	return cmd
 }
 

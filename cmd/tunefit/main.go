@@ -36,11 +36,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // gone has commands that earlier versions had, and what has taken their place.
 var gone = map[string]string{
-	"eval":     "eval is now check POLICY|MODEL --measured SWEEP...",
-	"plot":     "plot is gone: fit --report FILE.html draws the curves",
-	"share":    "share is gone: send the sweep.csv of a sweep itself, without the names of hosts in it",
-	"simulate": "simulate is gone: configs/sweeps has simulated sweeps, and make fakeperf builds a stand-in for nccl-tests",
-	"test":     "test is now check POLICY|MODEL --tests FILE.yaml",
+	"eval":        "eval is now check POLICY|MODEL --measured SWEEP...",
+	"learn merge": "learn merge is gone: a job with the same NCCL_TUNER_LEARN goes on from the evidence of the one before",
+	"plot":        "plot is gone: fit --report FILE.html draws the curves",
+	"share":       "share is gone: send the sweep.csv of a sweep itself, without the names of hosts in it",
+	"simulate":    "simulate is gone: configs/sweeps has simulated sweeps, and make fakeperf builds a stand-in for nccl-tests",
+	"test":        "test is now check POLICY|MODEL --tests FILE.yaml",
 }
 
 func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {

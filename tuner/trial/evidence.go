@@ -81,8 +81,8 @@ type Factor struct {
 	Arms         []Arm   `json:"arms"`    // the first is NCCL's choice
 }
 
-// Same reports whether another one is about the same calls, of which NCCL's choice is the same.
-func (f *Factor) Same(o Factor) bool {
+// same reports whether another one is about the same calls, of which NCCL's choice is the same.
+func (f *Factor) same(o Factor) bool {
 	return f.Coll == o.Coll && f.Range == o.Range && f.Arms[0].Config == o.Arms[0].Config
 }
 
@@ -158,7 +158,7 @@ func (e *Evidence) Add(directory []Evidence) {
 	for _, other := range directory {
 		here := make([]int, len(other.Factors)) // -1: not here, or had
 		for i := range other.Factors {
-			if here[i] = slices.IndexFunc(e.Factors, other.Factors[i].Same); here[i] >= 0 && had[here[i]] {
+			if here[i] = slices.IndexFunc(e.Factors, other.Factors[i].same); here[i] >= 0 && had[here[i]] {
 				here[i] = -1
 			}
 		}

@@ -55,7 +55,7 @@ func TestAdd(t *testing.T) {
 		t.Errorf("%+v", nothing.Runs)
 	}
 	one := tried(1, now, []Block{block(0.1, 0), block(0.2, 0)}, nccl.CollAllReduce) // no effect to estimate
-	if one.DropArms(); one.Blocks != 2 || !one.Factors[0].Settled {
+	if one.dropArms(); one.Blocks != 2 || !one.Factors[0].Settled {
 		t.Errorf("%+v", one)
 	}
 }
@@ -121,7 +121,7 @@ func TestFewBlocks(t *testing.T) {
 				e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm},
 					Mean: effect*float64(arm) + 1e-4*dice.NormFloat64(), Steps: 9})
 			}
-			if e.DropArms(); e.Factors[0].Arms[1].Dropped != want[i] || e.Factors[0].Arms[0].Dropped != "" {
+			if e.dropArms(); e.Factors[0].Arms[1].Dropped != want[i] || e.Factors[0].Arms[0].Dropped != "" {
 				t.Errorf("an effect of %g after %d blocks: %+v", effect, blocks, e.Factors[0])
 			}
 		}

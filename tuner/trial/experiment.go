@@ -120,13 +120,13 @@ func (e *experiment) due() bool {
 
 // judge drops arms by all blocks so far.
 func (e *experiment) judge() {
-	e.DropArms()
+	e.dropArms()
 	e.judged, e.hurt = e.Blocks, false
 	e.resting = e.LostSteps > e.budget*float64(e.Steps)*max(1, budgetBlocks/float64(e.Blocks))
 }
 
-// DropArms estimates effects from all runs, and drops arms that are surely worse than the leader, or alike.
-func (e *Evidence) DropArms() {
+// dropArms estimates effects from all runs, and drops arms that are surely worse than the leader, or alike.
+func (e *Evidence) dropArms() {
 	e.estimate()
 	least := 0.0 // after few blocks only what is surely bad is dropped: the others may still look so by chance
 	if e.Blocks < firstJudged {

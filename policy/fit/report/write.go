@@ -61,7 +61,7 @@ func Write(w io.Writer, in Input) error {
 		Security     template.HTML
 		Style        template.CSS
 		Script, Data template.JS
-	}{p, template.HTML(contentPolicy(script)), template.CSS(asset("uplot/uPlot.min.css") + Style()),
+	}{p, template.HTML(contentPolicy(script)), template.CSS(asset("uplot/uPlot.min.css") + asset("page.css")),
 		template.JS(script), template.JS(data)})
 	if err != nil {
 		return err
@@ -69,9 +69,6 @@ func Write(w io.Writer, in Input) error {
 	_, err = out.WriteTo(w)
 	return err
 }
-
-// Style is the page's style sheet, for other pages of tunefit.
-func Style() string { return asset("page.css") }
 
 // contentPolicy allows the page its own script and nothing else: no request can
 // leave it, and no text of the data can become code.
