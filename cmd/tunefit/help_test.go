@@ -20,7 +20,7 @@ func subcommands(help string) (names []string) {
 // The first page groups the commands by what they are for.
 func TestHelpGroups(t *testing.T) {
 	help, _ := tunefit(t, cli.ExitOK, "--help")
-	for _, group := range []string{"Measure and learn:", "Look and check:", "Run and watch:", "Data:"} {
+	for _, group := range []string{"Measure and learn:", "Look and check:", "Run and watch:", "Job profiles:"} {
 		if !strings.Contains(help, "\n"+group+"\n  ") {
 			t.Errorf("no group %q:\n%s", group, help)
 		}

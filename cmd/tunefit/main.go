@@ -77,13 +77,13 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Measure and learn:", []*cobra.Command{planCommand(env), sweepCommand(env), fitCommand(env),
+		{"Measure and learn:", []*cobra.Command{planCommand(env), sweepCommand(env), fitCommand(env), importCommand(env),
 			compareCommand(env), learnCommand()}},
 		{"Look and check:", []*cobra.Command{
 			showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), topoCommand(env),
 		}},
 		{"Run and watch:", []*cobra.Command{doctorCommand(), pushCommand(env), statusCommand(), gcCommand()}},
-		{"Data:", []*cobra.Command{importCommand(env), profileCommand(env)}},
+		{"Job profiles:", []*cobra.Command{profileCommand(env)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, c := range group.commands {
