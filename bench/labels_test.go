@@ -193,3 +193,12 @@ func TestCellNamed(t *testing.T) {
 		}
 	}
 }
+
+// What is no bandwidth is not known.
+func TestBandwidth(t *testing.T) {
+	for text, want := range map[string]float64{"29.65": 29.65, "0.00": 0, "-1": 0, "nan": 0, "inf": 0, "-inf": 0, "N/A": 0} {
+		if got := bandwidth(text); got != want {
+			t.Errorf("%s: %g", text, got)
+		}
+	}
+}

@@ -248,7 +248,8 @@ func TestUncheckedAllGather(t *testing.T) {
 	}
 	p := rowsOf(t,
 		"allgather,0,1024,ring,simple,8,-1,-1\nallgather,1025,2048,-1,-1,9,2,8\nallgather,1025,2048,-1,-1,9,3,24\n"+
-			"any,2049,4096,tree,ll,7,-1,-1\nallreduce,0,inf,ring,simple,6,-1,-1\n")
+			"any,2049,4096,tree,ll,7,-1,-1\nallreduce,0,inf,ring,simple,6,-1,-1\n"+
+			"allgather,4097,8192,nvls,simple,5,-1,-1\nallgather,8193,9000,pat,simple,5,-1,-1\n")
 	for _, unchecked := range []bool{false, true} {
 		c := Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}, NCCL: release("2.28.9")}
 		if unchecked {
@@ -279,7 +280,7 @@ func TestUncheckedAllGather(t *testing.T) {
 			t.Errorf("unchecked: %v, the model: %+v", unchecked, a)
 		}
 		rows, first, model := v.UncheckedAllGathers()
-		if unchecked && (rows != 2 || first.Line != 1 || !model) || !unchecked && (rows != 0 || first != nil || model) {
+		if unchecked && (rows != 4 || first.Line != 1 || !model) || !unchecked && (rows != 0 || first != nil || model) {
 			t.Errorf("unchecked: %v, %d rows, first %v, model %v", unchecked, rows, first, model)
 		}
 	}

@@ -127,3 +127,19 @@ func TestFewBlocks(t *testing.T) {
 		}
 	}
 }
+
+// Of arms that are surely alike NCCL's choice stays, even where it is surely a little slower.
+func TestAlikeArms(t *testing.T) {
+	for _, effect := range []float64{0, -0.0004} {
+		e := tried(2, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+		for i := range 2 * firstJudged {
+			arm := i % 2
+			e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm},
+				Mean: effect*float64(arm) + 0.001*float64(i/2%2), Steps: 9})
+		}
+		if e.DropArms(); e.Factors[0].Arms[0].Dropped != "" || e.Factors[0].Arms[1].Dropped != "alike" {
+			t.Errorf("an effect of %g: %q and %q are dropped", effect, e.Factors[0].Arms[0].Dropped,
+				e.Factors[0].Arms[1].Dropped)
+		}
+	}
+}
