@@ -221,6 +221,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"sweep", "-o", "x", "--prove=0"}, cli.ExitUsage, "not a number of runs (allowed: 1 to 100)\n"},
 		{[]string{"sweep", "-o", "x", "--prove=101"}, cli.ExitUsage, "not a number of runs (allowed: 1 to 100)\n"},
 		{[]string{"sweep", "--init", file}, cli.ExitUsage, "--init takes no plan file"},
+		{[]string{"sweep", "-o", t.TempDir(), "--coll", "reduce", "--comm", "1x8", "--sizes", "0,1M"}, cli.ExitUsage,
+			"--sizes 0,1M (allowed: 1 or more)"},
 		{[]string{"plan", "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.28.9"}, cli.ExitUsage,
 			"--nccl needs --topo"},
 		{[]string{"push", file, "--timeout", "5"}, cli.ExitUsage,

@@ -260,6 +260,9 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	if o.Sizes, _, err = f.choices.Grid.ParseSizes(); err != nil {
 		return o, err
 	}
+	if o.Sizes[0] == 0 {
+		return o, cli.Usagef("--sizes %s (allowed: 1 or more)", f.choices.Grid.Sizes)
+	}
 	if f.profile != "" && !o.SizesNamed {
 		o.Sizes, o.SizesNamed = job.union(), true
 	}

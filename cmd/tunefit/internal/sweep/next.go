@@ -3,6 +3,8 @@ package sweep
 import (
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -49,6 +51,10 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...), s.release(key))
 	space.LeaveOut(func(f nccl.Cell) bool { return s.notOffered[key][f] })
 	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), s.asked(key)
+	if err == nil && len(space.Sizes) == 0 {
+		err = cli.Usagef("--sizes: the default of %s was not measured at any of them (needed: some of %s)", key,
+			commspec.SizeRange(group.Default[0].Bytes, group.Default[len(group.Default)-1].Bytes))
+	}
 	return group, space, err
 }
 
