@@ -75,7 +75,7 @@ func (u *run) unreached(r *Result, a *asks) {
 
 // stepsOf returns the sizes from the first to the last. The text is the step, as "2(factor)" or "1048576(bytes)".
 func stepsOf(first, last uint64, text string) (sizes []uint64) {
-	const most = 4096 // a run that steps through more is not one that tunefit plans
+	const most = 4096 // a run that steps through more is not one that tunefit asks for
 	number, kind, _ := strings.Cut(text, "(")
 	step := uint64(atoi([]byte(number)))
 	for size := first; size <= last && len(sizes) < most; {

@@ -11,7 +11,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// askedLog is a run of tunefit plan's script over three sizes, 1 to 4 MiB. LOG is where NCCL and the tuner speak.
+// askedLog is a run over three sizes, 1 to 4 MiB, as a script of tunefit sweep starts it. LOG is where NCCL and the tuner
+// speak.
 const askedLog = `# nThread 1 nGpus 8 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
 host:1:1 [0] NCCL INFO NCCL_TUNER_PLUGIN set by environment to libnccl-tuner-go.so
 host:1:1 [0] NCCL INFO TUNER/Go: 1.0 1 node, 8 ranks: 1 row

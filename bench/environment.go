@@ -154,7 +154,7 @@ func (e *environment) claim(coll string) claim {
 	return c
 }
 
-// config names what the variables and the file's name ask for, as tunefit plan's --skip
+// config names what the variables and the file's name ask for, as tunefit sweep's --skip
 // takes it; empty where algorithm or protocol is not asked for.
 func (e *environment) config(name named) string {
 	l := merge([]claim{e.claim(name.coll), name.claim()})

@@ -91,10 +91,10 @@ func (f *failure) String() string {
 	switch {
 	case f.config == "":
 	case !f.byNCCL():
-		s += fmt.Sprintf("; tunefit plan, given this log, does not ask for the rest of it again; if %s cannot run "+
-			"here, tunefit plan --skip %s leaves it out", f.config, f.config)
+		s += fmt.Sprintf("; tunefit sweep --dry-run --from this log does not ask for the rest of it again; if %s "+
+			"cannot run here, --skip %s leaves it out", f.config, f.config)
 	default:
-		s += fmt.Sprintf("; tunefit plan, given this log or the sweep made of it, leaves %s out", f.config)
+		s += fmt.Sprintf("; tunefit sweep --dry-run --from this log or the sweep made of it leaves %s out", f.config)
 	}
 	return s
 }

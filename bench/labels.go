@@ -150,7 +150,7 @@ type named struct {
 	nccl.Comm
 	coll      string // folded; empty: nothing
 	isDefault bool
-	verify    bool // a run of tunefit plan --verify
+	verify    bool // a run that verifies what was chosen
 }
 
 // labelsInName reads words such as ring, ll128 and 8ch.

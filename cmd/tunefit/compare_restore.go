@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -148,17 +150,26 @@ func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
 		}
 		sizes[key] = append(sizes[key], r.Row.Bytes)
 	}
-	plan := &planFlags{}
-	env := plan.tuned(f.restore)
+	library, err := new(cli.LibraryFlag).Find()
+	if err != nil {
+		library = cli.LibraryName // where NCCL looks for it
+	}
+	restored, env := "env", perfrun.Tuned(library, f.restore)
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		restored += " " + name + "=" + cli.ShellWord(env[name])
+	}
 	fmt.Fprintln(notes, "  for rep in 1 2 3 4 5; do")
 	for _, key := range keys {
-		name := fmt.Sprintf("%s-%dn-%dr", key.Coll, key.Nodes, key.Ranks)
-		for _, run := range []struct {
-			name string
-			env  map[string]string
-		}{{"present-$rep-" + name, nil}, {"restored-$rep-" + name, env}} {
-			for _, c := range plan.perf(key, run.env, sizes[key], run.name) {
-				fmt.Fprintf(notes, "    %s\n", c)
+		start, gpus := "", key.Ranks
+		if key.Nodes > 1 {
+			start, gpus = fmt.Sprintf("mpirun -np %d ", key.Ranks), 1
+		}
+		for _, run := range [][2]string{{"present", ""}, {"restored", restored + " "}} {
+			name := run[0] + "-$rep-" + perfrun.Name(key)
+			fmt.Fprintf(notes, "    echo '# %s' > %s.log\n", name, name)
+			for _, step := range perfrun.Steps(sizes[key], perfrun.TrimUnit(key)) {
+				fmt.Fprintf(notes, "    %s%s%s %s -g %d >> %s.log 2>&1\n", start, run[1], perfrun.Program(key.Coll),
+					strings.Join(step.Args(), " "), gpus, name)
 			}
 		}
 	}

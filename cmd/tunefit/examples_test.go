@@ -48,7 +48,6 @@ func TestHelpExamples(t *testing.T) {
 	commands := []*cobra.Command{
 		importCommand(env), fitCommand(env), compareCommand(env),
 		learnCommand(),
-		planCommand(env),
 		statusCommand(), pushCommand(env), gcCommand(),
 		showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env),
 		profileCommand(env),

@@ -118,7 +118,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.topo != "" {
 		pool.Offers = offersOn(f.env, f.topo)
 	}
-	set, sources, rejected, err := readInto(pool, f.env.Inputs, cmd, files, f.force)
+	set, sources, rejected, err := readInto(pool, f.env.Inputs, cmd, files, nil, f.force)
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
@@ -152,7 +152,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	}
 	if len(file.Groups) == 0 {
 		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was " +
-			"written (tunefit plan prints what to measure)")
+			"written (tunefit sweep measures more)")
 	}
 	return f.write(cmd.ErrOrStderr(), in)
 }

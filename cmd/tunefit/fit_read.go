@@ -23,15 +23,16 @@ import (
 // read, too.
 func readSweeps(inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []model.Source,
 	[]fit.Refusal, error) {
-	return readInto(fit.NewPool(), inputs, cmd, files, anyway)
+	return readInto(fit.NewPool(), inputs, cmd, files, nil, anyway)
 }
 
-func readInto(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway bool) (*fit.Set,
-	[]model.Source, []fit.Refusal, error) {
+// readInto is readSweeps with a pool. Those of found that are no measurements are left out.
+func readInto(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool,
+	anyway bool) (*fit.Set, []model.Source, []fit.Refusal, error) {
 	var sources []model.Source
 	var rejected []fit.Refusal
 	known := map[string]int{} // in rejected, by reason
-	in := newReader(inputs, cmd, files, nil, anyway)
+	in := newReader(inputs, cmd, files, found, anyway)
 	in.opts.Each = pool.Add
 	for _, name := range files {
 		pool.Begin(name)

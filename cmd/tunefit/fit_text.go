@@ -73,7 +73,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 		fmt.Fprintf(w,
 			"channels: as many as are chosen here were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS, so a "+
 				"job needs %s (a log of the default with NCCL_DEBUG_SUBSYS=TUNING may show that it has them without; "+
-				"tunefit plan measures only what it has)\n", floors)
+				"tunefit sweep measures only what it has)\n", floors)
 	}
 	findings := report.Findings(in.Report)
 	for _, f := range findings {

@@ -34,7 +34,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return runIn(ncclchoice.NewEnv(stdin), args, stdout, stderr)
 }
 
-// gone has commands that earlier versions had, and what has taken their place.
+// gone are commands of earlier releases, and what has taken their place.
 var gone = map[string]string{
 	"eval":        "eval is now check POLICY|MODEL --measured SWEEP...",
 	"learn merge": "learn merge is gone: a job with the same NCCL_TUNER_LEARN goes on from the evidence of the one before",
@@ -42,6 +42,7 @@ var gone = map[string]string{
 	"share":       "share is gone: send the sweep.csv of a sweep itself, without the names of hosts in it",
 	"simulate":    "simulate is gone: configs/sweeps has simulated sweeps, and make fakeperf builds a stand-in for nccl-tests",
 	"test":        "test is now check POLICY|MODEL --tests FILE.yaml",
+	"plan":        "plan is now sweep --dry-run; what was plan SWEEP is --from SWEEP, and --verify is its last part",
 }
 
 func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
@@ -77,7 +78,7 @@ func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Measure and learn:", []*cobra.Command{planCommand(env), sweepCommand(env), fitCommand(env), importCommand(env),
+		{"Measure and learn:", []*cobra.Command{sweepCommand(env), fitCommand(env), importCommand(env),
 			compareCommand(env), learnCommand()}},
 		{"Look and check:", []*cobra.Command{
 			showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), topoCommand(env),

@@ -223,7 +223,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"sweep", "--init", file}, cli.ExitUsage, "--init takes no plan file"},
 		{[]string{"sweep", "-o", t.TempDir(), "--coll", "reduce", "--comm", "1x8", "--sizes", "0,1M"}, cli.ExitUsage,
 			"--sizes 0,1M (allowed: 1 or more)"},
-		{[]string{"plan", "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.28.9"}, cli.ExitUsage,
+		{[]string{"sweep", "-o", t.TempDir(), "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.28.9"}, cli.ExitUsage,
 			"--nccl needs --topo"},
 		{[]string{"push", file, "--timeout", "5"}, cli.ExitUsage,
 			`--timeout=5: not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)`},
@@ -351,7 +351,7 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 	}{
 		{true, []string{"fit", sweep, "-o", model}},
 		{true, []string{"check", model, "--measured", sweep}},
-		{false, []string{"plan", sweep, "--comm", "1x2"}},
+		{false, []string{"sweep", "--dry-run", "-o", t.TempDir(), "--plugin", sweep, "--from", sweep, "--comm", "1x2"}},
 		{false, []string{"show", "--model", model, "--coll", "allreduce", "--comm", "1x2"}},
 		{true, []string{"show", policy}},
 		{true, []string{"check", policy}},

@@ -75,7 +75,14 @@ host:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct
 			!strings.Contains(readFile(t, rows+".html"), told) {
 			t.Errorf("%s: promised is\n%s", name, out)
 		}
-		out, _ = tunefit(t, cli.ExitOK, append([]string{"plan", sweep}, test.with...)...)
+		from := []string{"--from", sweep}
+		for _, with := range test.with {
+			if with == log {
+				from = append(from, "--from")
+			}
+			from = append(from, with)
+		}
+		out, _ = nextRuns(t, cli.ExitOK, from...)
 		if strings.Contains(out, ",tree,ll128,") || !strings.Contains(out, "# "+told[:len(told)-2]+", and not planned: ") {
 			t.Errorf("%s:\n%s", name, out)
 		}
@@ -134,7 +141,7 @@ func TestPATIsPlannedWhereItIsOffered(t *testing.T) {
 		sweep := testlib.File(t, "sweep.csv", fmt.Sprintf(
 			"collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,nccl_version\n"+
 				"%s,1048576,ring,simple,4,%s,%s,default,100,%s\n", test.coll, test.nodes, test.ranks, test.release))
-		out, _ := tunefit(t, cli.ExitOK, append([]string{"plan", sweep}, test.args...)...)
+		out, _ := nextRuns(t, cli.ExitOK, append(test.args, "--from", sweep)...)
 		if strings.Contains(out, ",pat,simple,") != test.planned {
 			t.Errorf("%+v:\n%s", test, out)
 		}

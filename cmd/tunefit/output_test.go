@@ -49,7 +49,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"fit", smallSweep}, {"fit", smallSweep, "--json"}, {"gc", "--dry-run", "--rendezvous", dir},
 		{"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
 		{"import", log}, {"learn", learnSamples + "/job2"}, {"learn", learnSamples + "/job2", "--json"},
-		{"plan", smallSweep}, {"plan", smallSweep, "--json"},
+		{"sweep", "--dry-run", "-o", dir, "--plugin", "lib.so", "--launch", playedRanks, "--from", smallSweep},
 		{"profile", job}, {"profile", job, "--json"},
 		{"push", rows, "--to", filepath.Join(dir, "to.csv"), "--rendezvous", dir},
 		{"sweep", "--init"},

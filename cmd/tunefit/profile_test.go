@@ -2,10 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -177,65 +176,43 @@ func TestProfilePastTuner(t *testing.T) {
 	}
 }
 
-// plan and sweep measure what the job calls, the heaviest first, at its sizes, and leave out what hardly counts.
-func TestProfilePlanned(t *testing.T) {
+// A sweep measures what the job calls, the heaviest first, at every doubling around its sizes, and leaves out what
+// hardly counts.
+func TestProfileSwept(t *testing.T) {
 	const head = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,time_us\n"
 	job := testlib.File(t, "job.csv",
 		head+"allreduce,1,8,100K,10,100\nallgather,1,8,9M,10,300\nallgather,1,8,5M,10,200\nreduce,1,8,8,1,10\n"+
 			"allreduce,1,8,,50,\n")
-	stdout, stderr := tunefit(t, cli.ExitOK, "plan", "--profile", job, "--json")
-	var plans []planJSON
-	if err := json.Unmarshal([]byte(stdout), &plans); err != nil {
-		t.Fatal(err)
-	}
-	const mib = 1 << 20
-	if len(plans) != 2 || plans[0].Coll != nccl.CollAllGather ||
-		!slices.Equal(plans[0].Runs[0].Sizes, []uint64{5 * mib, 9 * mib}) ||
-		plans[1].Coll != nccl.CollAllReduce || !slices.Equal(plans[1].Runs[0].Sizes, []uint64{100 << 10}) {
-		t.Errorf("%+v", plans)
-	}
-	// nccl-tests gives each rank 16 bytes or a multiple. More sizes than 16 are covered by doublings.
-	many := head + "allgather,1,8,1000,1,100\nreducescatter,1,8,20,1,100\n"
-	for i := range 17 {
-		many += fmt.Sprintf("allreduce,1,8,%d,1,100\n", 1000+100*i)
-	}
-	stdout, _ = tunefit(t, cli.ExitOK, "plan", "--profile", testlib.File(t, "many.csv", many), "--json")
-	plans = nil
-	if err := json.Unmarshal([]byte(stdout), &plans); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string][]uint64{"allreduce": {512, 1024, 2048, 4096}, "allgather": {896}, "reducescatter": {128}}
-	for _, p := range plans {
-		if !slices.Equal(p.Runs[0].Sizes, want[p.Coll.String()]) {
-			t.Errorf("%s: %v, want %v", p.Coll.String(), p.Runs[0].Sizes, want[p.Coll.String()])
+	// nccl-tests gives each rank 16 bytes or a multiple.
+	small := testlib.File(t, "small.csv", head+"allgather,1,8,1000,1,100\nreducescatter,1,8,20,1,100\n")
+	for _, test := range []struct {
+		args []string
+		want string // the programs that start, with their sizes
+	}{
+		{[]string{job}, "all_gather_perf -b 65536 -e 131072 -f 2; all_gather_perf -b 4194304 -e 16777216 -f 2; " +
+			"all_reduce_perf -b 65536 -e 131072 -f 2; all_reduce_perf -b 4194304 -e 16777216 -f 2"},
+		{[]string{small}, "all_gather_perf -b 128 -e 512 -f 4; all_gather_perf -b 1024 -e 1024; " +
+			"reduce_scatter_perf -b 128 -e 512 -f 4; reduce_scatter_perf -b 1024 -e 1024"},
+		{[]string{job, "--coll", "allreduce", "--sizes", "1M"}, "all_reduce_perf -b 1048576 -e 1048576"},
+	} {
+		script, notes := nextRuns(t, cli.ExitOK, append([]string{"--profile"}, test.args...)...)
+		got := regexp.MustCompile(`\w+_perf -b \d+ -e \d+(?: -f \d)?`).FindAllString(script, -1)
+		if strings.Join(got, "; ") != test.want {
+			t.Errorf("%q: %q, want %s", test.args, got, test.want)
 		}
-		delete(want, p.Coll.String())
+		if said := strings.Contains(notes, "0.2 % of the job's communication are left out"); said != (test.args[0] == job &&
+			len(test.args) == 1) {
+			t.Errorf("%q: %s", test.args, notes)
+		}
 	}
-	if len(want) > 0 {
-		t.Errorf("not planned: %v", want)
-	}
-	if !strings.Contains(stderr, "0.2 % of the job's communication are left out") {
-		t.Errorf("notes: %s", stderr)
-	}
-	if stdout, _ = tunefit(t, cli.ExitOK, "plan", "--profile", job, "--coll", "allreduce", "--sizes", "1M",
-		"--json"); !strings.Contains(stdout, `"allreduce"`) || strings.Contains(stdout, "allgather") ||
-		!strings.Contains(stdout, "1048576") {
-		t.Errorf("chosen among: %s", stdout)
-	}
-	if _, stderr = tunefit(t, cli.ExitUsage, "plan", "--profile", job, "--comm", "2x8"); !strings.Contains(stderr,
+	if _, errs := nextRuns(t, cli.ExitUsage, "--profile", job, "--comm", "2x8"); !strings.Contains(errs,
 		"no call of a known size is in it of the collectives and communicators that --coll and --comm name") {
-		t.Errorf("nothing: %s", stderr)
+		t.Errorf("nothing: %s", errs)
 	}
-	if _, stderr = tunefit(t, cli.ExitFailed, "plan", "--profile",
-		testlib.File(t, "sweep.csv", ringSweep)); !strings.Contains(stderr,
+	noJob := testlib.File(t, "sweep.csv", ringSweep)
+	if _, errs := nextRuns(t, cli.ExitFailed, "--profile", noJob); !strings.Contains(errs,
 		"sweep.csv is a sweep: measurements (needed: a job profile)") {
-		t.Errorf("no profile: %s", stderr)
-	}
-	library := testlib.File(t, "lib.so", "")
-	if stdout, stderr = tunefit(t, cli.ExitOK, "sweep", "--profile", job, "--dry-run", "-o",
-		filepath.Join(t.TempDir(), "sweep"), "--plugin", library); !strings.Contains(stdout, "allgather") ||
-		strings.Index(stdout, "allgather") > strings.Index(stdout, "allreduce") {
-		t.Errorf("sweep: %s%s", stdout, stderr)
+		t.Errorf("no profile: %s", errs)
 	}
 }
 
@@ -278,7 +255,7 @@ func TestProfileWeighed(t *testing.T) {
 				": 1.7 ms of communication a step by NCCL's choice, 1.45 ms by the policy (15 % less), 1.3 ms by " +
 					"the best measured\n",
 				"  that is of 50.0 % of the job's communication time; not measured here: allreduce on 1x8 of 64MiB " +
-					"(50.0 %) (tunefit plan --profile has what to measure)\n",
+					"(50.0 %) (tunefit sweep --profile measures it)\n",
 				"allreduce 1x8  1.7 ms   1.45 ms  1.3 ms  0.853             1.115          50.0 %\n"}},
 		{"no steps", "allreduce,1,8,1M,2,,200,,,,\n",
 			[]string{": 400 us of communication in all that was recorded by NCCL's choice, 200 us by the policy " +
@@ -296,7 +273,7 @@ func TestProfileWeighed(t *testing.T) {
 		{"another runs", "allreduce,1,8,4M,2,1,380,ring,ll128,,\n",
 			[]string{": not known: of none of the job's calls it was measured",
 				"  that is of 0.0 % of the job's communication time; not measured here: allreduce on 1x8 of 4MiB " +
-					"(100.0 %) (tunefit plan --profile has what to measure)\n"}},
+					"(100.0 %) (tunefit sweep --profile measures it)\n"}},
 		{"no tuner", "allreduce,1,8,4M,2,1,380,,,,no tuner\n",
 			[]string{": not known: of none of the job's calls it was measured"}},
 		{"no times", "allreduce,1,8,2M,2,1,,,,,\nallreduce,1,8,8M,2,1,,,,,\n",

@@ -46,6 +46,7 @@ type sweepFlags struct {
 	prove       proofRuns // 0: none
 
 	dryRun bool
+	from   []string
 	init   bool
 	asJSON bool
 }
@@ -67,10 +68,11 @@ func sweepCommand(env ncclchoice.Env) *cobra.Command {
 		Use:   "sweep [PLAN.yaml] -o DIRECTORY",
 		Short: "Measure a cluster with nccl-tests, and make a policy of it",
 		Long: `Measure a cluster with nccl-tests, and make a policy of it. It runs the programs of
-nccl-tests as tunefit plan would have them run, and learns from each log what to measure
-next. It verifies what it would choose, in turns with the default. Then it writes
-sweep.csv, model.json, policy.csv and report.html into the directory. The last line of
-its output is how the job itself tells whether the policy makes it faster.
+nccl-tests, and learns from each log what to measure next. It ends when two runs in a row
+improve the times by less than 0.2 % in the mean of all sizes. It verifies what it would
+choose, in turns with the default. Then it writes sweep.csv, model.json, policy.csv and
+report.html into the directory. The last line of its output is how the job itself tells
+whether the policy makes it faster.
 
 It finishes collectives and communicators one after the other, in the order given. What
 a budget does not reach is left to NCCL. It measures all configurations on one node and
@@ -98,9 +100,16 @@ It reaches nodes by mpirun of Open MPI, by Slurm, or by a command of your own:
                      salloc and waits for them; --launch-args "-p gpu --gpus-per-node=8"
   --launch 'kubectl exec launcher -- mpirun -np {ranks} {env} {command}'
 
-A plan file holds the same settings by the names of the options; --init prints one.`,
+A plan file holds the same settings by the names of the options; --init prints one.
+
+To start runs by hand use --dry-run. It runs nothing, and prints the first runs as a
+shell script. The script leaves policies and logs in the directory. With --from it prints
+what the sweep would run next after these logs: more measurements, then the verification,
+and at last "done". It asks for nothing twice: what failed or did not run to its end is
+left out. To try that again, start it by hand and give its new log.`,
 		Example: `  tunefit sweep --init > plan.yaml
   tunefit sweep plan.yaml -o sweep --dry-run
+  tunefit sweep plan.yaml -o sweep --dry-run --from sweep/logs > next.sh
   tunefit sweep --coll allreduce --comm 1x8 -o sweep
   tunefit sweep -o sweep --prove`,
 		Args: cli.Args(0, 1, "a plan file, or none"),
@@ -108,7 +117,7 @@ A plan file holds the same settings by the names of the options; --init prints o
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false // what matters most comes first, in the plan file, too
-	f.choices.Register(cmd, "")
+	f.choices.Register(cmd)
 	flags.StringVar(&f.profile, "profile", "",
 		"job profile: measure what the job calls, the heaviest first, at every doubling around its sizes (--coll, "+
 			"--comm and --sizes choose among it)")
@@ -131,15 +140,22 @@ A plan file holds the same settings by the names of the options; --init prints o
 		"then run the default and the policy so often in alternation, compare them, and name runs that collapsed")
 	flags.Lookup("prove").NoOptDefVal = "5"
 	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, and about how long it takes")
+	flags.BoolVar(&f.dryRun, "dry-run", false,
+		"run nothing: print the next runs as a shell script, and about how long a sweep takes")
+	flags.StringArrayVar(&f.from, "from", nil,
+		"with --dry-run: go on from a log, a sweep CSV or a directory of them; may be repeated (--coll and --comm "+
+			"default to what was measured)")
 	flags.BoolVar(&f.init, "init", false, "print a plan file")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON, one object, when the sweep is finished")
 	return cmd
 }
 
 func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
-	if f.asJSON && (f.init || f.dryRun) {
+	switch {
+	case f.asJSON && (f.init || f.dryRun):
 		return cli.Usagef("--json excludes --init and --dry-run")
+	case len(f.from) > 0 && !f.dryRun:
+		return cli.Usagef("--from needs --dry-run: a sweep goes on from its own logs")
 	}
 	if f.init {
 		if len(args) > 0 {
@@ -234,28 +250,40 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		SizesNamed: cmd.Flags().Changed("sizes"),
 		Programs:   f.programs, Args: strings.Fields(f.args), Silence: f.limit, Budget: f.budget, Proof: int(f.prove),
 	}
+	var measured []*fit.Group
+	if len(f.from) > 0 {
+		if o.From, err = f.measured(cmd); err != nil {
+			return o, err
+		}
+		measured = o.From.Groups
+	}
 	shown := cli.NewLine(cmd.ErrOrStderr())
 	o.Now = shown.Show
 	o.Say = func(format string, args ...any) {
 		shown.Show("")
 		fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
 	}
-	var job subjects
+	var ofJob []uint64
 	if f.profile == cli.StandardName {
 		return o,
 			cli.Usagef("--profile %s: standard input can be read only once (needed: a file, which the fit reads "+
 				"again)", f.profile)
 	}
 	if f.profile != "" {
-		if job, err = subjectsOf(f.choices.Topology.Inputs, f.profile, &f.choices.Grid, cmd.ErrOrStderr()); err != nil {
+		o.Keys, ofJob, err = subjectsOf(f.choices.Topology.Inputs, f.profile, &f.choices.Grid, cmd.ErrOrStderr())
+		if err != nil {
 			return o, err
 		}
-		o.Keys = job.keys
-	} else if o.Keys, err = f.choices.Named(); err != nil {
+	} else if o.Keys, err = f.choices.Named(measured); err != nil {
 		return o, err
 	}
 	if len(o.Keys) == 0 {
-		return o, cli.Usagef("--coll and --comm say what to measure, as --coll allreduce,allgather --comm 1x8,2x8")
+		also := ""
+		for _, g := range measured {
+			also += fmt.Sprintf("; --from has %s", g.Key)
+		}
+		return o, cli.Usagef("--coll and --comm say what to measure, as --coll allreduce,allgather --comm 1x8,2x8%s",
+			also)
 	}
 	if o.Sizes, _, err = f.choices.Grid.ParseSizes(); err != nil {
 		return o, err
@@ -264,7 +292,7 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		return o, cli.Usagef("--sizes %s (allowed: 1 or more)", f.choices.Grid.Sizes)
 	}
 	if f.profile != "" && !o.SizesNamed {
-		o.Sizes, o.SizesNamed = job.union(), true
+		o.Sizes, o.SizesNamed = ofJob, true
 	}
 	for _, key := range o.Keys {
 		if _, err := f.choices.Space(key, nil, ""); err != nil {
@@ -277,7 +305,7 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	if o.Library, err = filepath.Abs(o.Library); err != nil {
 		return o, err
 	}
-	if _, err := os.Stat(o.Library); err != nil {
+	if _, err := os.Stat(o.Library); err != nil && !f.dryRun { // the script may run elsewhere
 		return o, cli.Usagef("--plugin: %w", err)
 	}
 	if f.launch == "" {
@@ -297,6 +325,20 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		return o, cli.Usagef("--launch: %w", err)
 	}
 	return o, nil
+}
+
+// measured reads what --from names.
+func (f *sweepFlags) measured(cmd *cobra.Command) (*fit.Set, error) {
+	files, found, err := walked(f.from)
+	if err != nil {
+		return nil, err
+	}
+	set, _, rejected, err := readInto(fit.NewPool(), f.choices.Topology.Inputs, cmd, files, found, true)
+	if err == nil && set.Used == 0 && len(set.Failed) == 0 && len(set.Asked) == 0 {
+		writeRows(cmd.ErrOrStderr(), set, rejected)
+		err = errors.New("--from: not one usable measurement")
+	}
+	return set, err
 }
 
 // launcherFor is what reaches the nodes where nobody says.

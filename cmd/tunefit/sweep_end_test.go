@@ -90,7 +90,7 @@ func TestSweepEnds(t *testing.T) {
 }
 
 // How ranks are started does not change what is planned: what NCCL leaves to itself ends a sweep through each
-// launcher, is said once, and tunefit plan knows it from the sweep and from the logs.
+// launcher, is said once, and a dry run knows it from the sweep and from the logs.
 func TestSweepSaysWhatNCCLDoesNotUse(t *testing.T) {
 	const said = "NCCL does not use 32 channels for ring/ll, ring/simple: it keeps its own number there"
 	for name, prepare := range map[string]func(t *testing.T) []string{
@@ -125,9 +125,9 @@ func TestSweepSaysWhatNCCLDoesNotUse(t *testing.T) {
 			imported := filepath.Join(t.TempDir(), "imported.csv")
 			tunefit(t, cli.ExitOK, "import", filepath.Join(c.dir, "logs"), "-o", imported)
 			for _, file := range []string{filepath.Join(c.dir, "sweep.csv"), imported} {
-				out, _ := tunefit(t, cli.ExitOK, "plan", "--algos", "ring", "--protos", "ll,simple", "--channels",
-					"4,32", file)
-				if !strings.Contains(out, "# done: ") || strings.Count(out, "# "+said+"\n") != 1 {
+				out, _ := nextRuns(t, cli.ExitOK, "--algos", "ring", "--protos", "ll,simple", "--channels", "4,32",
+					"--from", file)
+				if !strings.Contains(out, " measured, done\n") || strings.Count(out, "# "+said+"\n") != 1 {
 					t.Errorf("%s:\n%s", file, out)
 				}
 			}

@@ -478,7 +478,7 @@ func TestSweepDryRun(t *testing.T) {
 	out, _ := c.done("--coll", "allreduce", "--comm", "1x8,2x8,1000x8", "--launch",
 		"ssh head mpirun -np {ranks} {command}", "--dry-run")
 	for _, want := range []string{"# allreduce 1000x8  6 ", "the three fastest of each size on fewer nodes",
-		"GPU hours", "ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -g 1"} {
+		"GPU hours", "\n# /bin/sh -c 'ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -g 1"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}

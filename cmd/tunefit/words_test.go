@@ -72,11 +72,11 @@ func TestWrongFiles(t *testing.T) {
 		{cli.ExitUsage, []string{"show", rows, "-jsno"}, []string{"in -jsno (did you mean --json; allowed: --coll, --comm,"}},
 		{cli.ExitUsage, []string{"show", "-z"}, []string{"'z' in -z (allowed: --coll, ", "--json,", ", --topo"}},
 		{cli.ExitUsage, []string{"-V"}, []string{"'V' in -V (did you mean --version; allowed: --help, --version)"}},
-		{cli.ExitUsage, []string{"plan", "--repetitions", "99999999999999999999"},
+		{cli.ExitUsage, []string{"sweep", "--repetitions", "99999999999999999999"},
 			[]string{"tunefit: --repetitions=99999999999999999999: wrong value (allowed: a whole number, as 8)\n"}},
 		{cli.ExitUsage, []string{"show", "--json=x"}, []string{"--json=x: wrong value (allowed: true, false)"}},
-		{cli.ExitUsage, []string{"plan", "--rep=2"}, []string{"did you mean --repetitions",
-			"\nTry: tunefit plan --help\n"}},
+		{cli.ExitUsage, []string{"sweep", "--rep=2"}, []string{"did you mean --repetitions",
+			"\nTry: tunefit sweep --help\n"}},
 		{cli.ExitUsage, []string{"topo", "graphs", "-json"}, []string{"\nTry: tunefit topo graphs --help\n"}},
 		{cli.ExitFailed, []string{"topo", xml}, []string{"graphs.xml is XML, but no topology", "NCCL_TOPO_DUMP_FILE",
 			"tunefit topo --dump"}},
@@ -136,9 +136,10 @@ func TestPackedAndStandardInput(t *testing.T) {
 		"fit":         {string(sweep), []string{"fit", "FILE"}},
 		"measured":    {string(fitted), []string{"check", "FILE", "--measured", smallSweep}},
 		"measured by": {string(sweep), []string{"check", model, "--measured", "FILE"}},
-		"plan":        {string(sweep), []string{"plan", "FILE"}},
-		"import":      {ringLog, []string{"import", "FILE"}},
-		"tests":       {tests, []string{"check", testlib.File(t, "p.csv", sample), "--tests", "FILE"}},
+		"sweep": {string(sweep), []string{"sweep", "--dry-run", "-o", "nowhere", "--plugin", "lib.so", "--launch",
+			playedRanks, "--from", "FILE"}},
+		"import": {ringLog, []string{"import", "FILE"}},
+		"tests":  {tests, []string{"check", testlib.File(t, "p.csv", sample), "--tests", "FILE"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			with := func(file string) []string {

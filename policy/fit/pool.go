@@ -169,8 +169,10 @@ func (p *Pool) Set() *Set {
 	var pools []*variantPool
 	for key, g := range p.groups {
 		g.nameUnnamed()
-		var unoffered []nccl.Cell
-		unoffered, s.Failed[key] = p.unoffered(s, key, g)
+		unoffered, failed := p.unoffered(s, key, g)
+		if len(failed) > 0 {
+			s.Failed[key] = failed
+		}
 		most := g.mainVariant()
 		for v, vp := range g {
 			if v != most {

@@ -37,7 +37,7 @@ var advice = [...]string{
 	Aliases:        "Measure once more where times coincide: NCCL probably took one path under several names",
 	OneConfig:      "Measure a second configuration",
 	OneSize:        "Measure more sizes",
-	NotOffered:     "Measure with the library, as tunefit sweep and plan do: it forces only what a tuner can have",
+	NotOffered:     "Measure with the library, as tunefit sweep does: it forces only what a tuner can have",
 }
 
 // Finding is one thing that a model does not know, and why.

@@ -71,7 +71,7 @@ func JobCoverage(w *fit.Worth) (notes []string) {
 		}
 		text += "; not measured here: " + strings.Join(names, ", ")
 		if w.Covered < (1-worthwhile)*w.Total {
-			text += " (tunefit plan --profile has what to measure)"
+			text += " (tunefit sweep --profile measures it)"
 		}
 	}
 	notes = append(notes, text)

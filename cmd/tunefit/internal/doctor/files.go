@@ -201,7 +201,7 @@ func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []finding {
 	}
 	return []finding{
 		warned("set it for the job, which changes NCCL's choice, too; or fit anew from measurements without it "+
-			"(tunefit plan)",
+			"(tunefit sweep)",
 			"%s needs %s, and this job does not have it: its channels were measured with it, and without it NCCL "+
 				"silently uses fewer", file.name, missing)}
 }

@@ -58,7 +58,7 @@ func TestDoctorFloors(t *testing.T) {
 			found[i].Check = "files"
 		}
 		if c.needs != "" {
-			mustFind(t, found, "files", isWarning, " needs "+c.needs+",", "tunefit plan")
+			mustFind(t, found, "files", isWarning, " needs "+c.needs+",", "tunefit sweep")
 		} else if Failed(found) {
 			t.Errorf("%v", found)
 		}

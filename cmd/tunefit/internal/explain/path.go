@@ -21,13 +21,13 @@ func (p *Path) advice() []string {
 		plural.Of(q.Comm.Ranks, "rank"))
 	switch p.Why {
 	case model.AbstainColl, model.AbstainComm, model.AbstainOneNode, model.AbstainPerNode:
-		return []string{"measure " + where + p.plan()}
+		return []string{"measure " + where + p.sweep()}
 	case model.AbstainNodes:
-		return []string{"measure " + where + p.plan(),
+		return []string{"measure " + where + p.sweep(),
 			fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Comm.Nodes)}
 	case model.AbstainRelease:
 		return []string{fmt.Sprintf("measure %s with NCCL %s (the model is for %s)%s", where, q.Release,
-			p.Engine.Model.Releases(), p.plan())}
+			p.Engine.Model.Releases(), p.sweep())}
 	case model.AbstainSize:
 		return []string{fmt.Sprintf("measure %s at sizes around %s, too", where, nccl.FormatBytes(q.Bytes))}
 	case model.AbstainCells:
@@ -47,11 +47,11 @@ func (p *Path) advice() []string {
 	return nil
 }
 
-// plan names the command that prints what to run.
-func (p *Path) plan() string {
+// sweep names the command that measures it.
+func (p *Path) sweep() string {
 	s := p.Outcome.Comm
 	if s.Ranks%s.Nodes != 0 {
 		return ""
 	}
-	return fmt.Sprintf("; tunefit plan --coll %s --comm %s prints the runs", p.Outcome.Coll, s)
+	return fmt.Sprintf("; tunefit sweep --coll %s --comm %s -o sweep does", p.Outcome.Coll, s)
 }

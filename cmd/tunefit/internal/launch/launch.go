@@ -190,15 +190,10 @@ func (l *Launcher) Job() string {
 	return l.job.id
 }
 
-// JobToCome stands in a command for the job that Prepare will get.
-const JobToCome = "JOB"
-
-// Planned is a launcher that writes down commands before Prepare, and is not to run them.
+// Planned is a launcher that writes down commands without Prepare, for a script that runs in an allocation.
 func (l *Launcher) Planned() *Launcher {
 	planned := *l
-	if l.Submits() {
-		planned.job = &job{id: JobToCome}
-	}
+	planned.job = &job{}
 	return &planned
 }
 

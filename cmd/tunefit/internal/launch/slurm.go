@@ -39,7 +39,9 @@ func (l *Launcher) srunCommand(p Program) ([]string, error) {
 		if l.job == nil {
 			return nil, fmt.Errorf("there is no allocation (needed: Prepare first)")
 		}
-		argv = append(argv, "--jobid="+l.job.id)
+		if l.job.id != "" {
+			argv = append(argv, "--jobid="+l.job.id)
+		}
 	} else if has, err := strconv.Atoi(os.Getenv("SLURM_JOB_NUM_NODES")); err == nil && has < p.Nodes {
 		return nil, fmt.Errorf("%d nodes are needed, and the allocation, job %s, has %d", p.Nodes,
 			os.Getenv("SLURM_JOB_ID"), has)

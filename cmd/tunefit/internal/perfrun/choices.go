@@ -28,11 +28,11 @@ type Choices struct {
 }
 
 // Register adds the flags to a command.
-func (c *Choices) Register(cmd *cobra.Command, defaults string) {
+func (c *Choices) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	c.isNamed = flags.Changed
-	flags.StringSliceVar(&c.Grid.Colls, "coll", nil, "collectives, as allreduce,allgather"+defaults)
-	flags.StringSliceVar(&c.Grid.Comms, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,2x8"+defaults)
+	flags.StringSliceVar(&c.Grid.Colls, "coll", nil, "collectives, as allreduce,allgather")
+	flags.StringSliceVar(&c.Grid.Comms, "comm", nil, "communicators as NODESxRANKS_PER_NODE, as 1x8,2x8")
 	flags.StringVar(&c.Grid.Sizes, "sizes", "1K-1G",
 		"sizes in bytes: a list as 64K,1M, or a range as 1K-1G, at every doubling; not given: those at which the "+
 			"default was measured, once it was")
@@ -93,15 +93,24 @@ func (c *Choices) skip(text string) error {
 	return nil
 }
 
-// Named returns the collectives on the communicators that the flags name; nothing if they do not name both.
-func (c *Choices) Named() (keys []fit.Key, err error) {
+// Named returns the collectives on the communicators that the flags name; if they do not name both, those measured that
+// they allow.
+func (c *Choices) Named(measured []*fit.Group) (keys []fit.Key, err error) {
 	colls, err := c.Grid.ParseColls()
 	if err != nil {
 		return nil, err
 	}
 	comms, err := c.Grid.ParseComms(nil)
-	if err != nil || len(c.Grid.Colls) == 0 || len(c.Grid.Comms) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	if len(c.Grid.Colls) == 0 || len(c.Grid.Comms) == 0 {
+		for _, g := range measured {
+			if slices.Contains(colls, g.Coll) && (len(c.Grid.Comms) == 0 || slices.Contains(comms, g.Comm)) {
+				keys = append(keys, g.Key)
+			}
+		}
+		return keys, nil
 	}
 	for _, c := range colls {
 		for _, comm := range comms {

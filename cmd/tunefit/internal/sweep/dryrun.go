@@ -3,13 +3,13 @@ package sweep
 import (
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -24,29 +24,87 @@ const (
 	assumedBytes     = 10e9 // a second
 )
 
-// DryRun prints what would be run and about how long it takes, without a trace.
-func DryRun(w io.Writer, o Options) error {
+// DryRun prints a shell script of what to run next: at the beginning, or after what was measured by hand. It leaves no
+// trace. At the beginning it says about how long the sweep takes, too.
+func DryRun(w io.Writer, o Options) (err error) {
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return err
+	}
 	o.Launcher = o.Launcher.Planned()
-	s := &Sweep{Options: o, journal: &journal{subjects: map[fit.Key]*subject{}}}
+	s := &Sweep{Options: o, journal: &journal{subjects: map[fit.Key]*subject{}}, begun: time.Now()}
+	var out, script strings.Builder
+	if o.Launcher.Submits() {
+		out.WriteString("# there is no allocation: the sweep asks Slurm for one, and gives it back at the end; this " +
+			"script needs one\n")
+	}
+	if o.From == nil {
+		s.estimate(&out)
+	}
+	var unfinished []fit.Key
+	for _, key := range o.Keys {
+		next, err := s.next(key)
+		if err != nil {
+			return err
+		}
+		group, space, err := s.known(key)
+		if err != nil {
+			return err
+		}
+		measured, what := 0, "done"
+		if group != nil {
+			measured = len(group.Configs())
+		}
+		n := len(next.Starts)
+		waits := n > 0 && slices.ContainsFunc(s.before(key), func(k fit.Key) bool {
+			return slices.Contains(unfinished, k)
+		})
+		if n > 0 {
+			what = fmt.Sprintf("next %s to %s", plural.Of(n, "run"), next.Kind)
+			unfinished = append(unfinished, key)
+		}
+		if waits {
+			what, next.Starts = "its runs depend on what is fastest on fewer nodes, as this one", next.Starts[:1]
+		}
+		fmt.Fprintf(&script, "\n# %s: %s measured, %s\n", key, plural.Of(measured, "configuration"), what)
+		for _, line := range perfrun.Unmet(space, group) {
+			fmt.Fprintf(&script, "# %s\n", line)
+		}
+		commands, err := s.script(next)
+		if err != nil {
+			return err
+		}
+		if waits {
+			commands = "# " + strings.ReplaceAll(strings.TrimSuffix(commands, "\n"), "\n", "\n# ") + "\n"
+		}
+		script.WriteString(commands)
+	}
+	logs := filepath.Join(o.Dir, "logs")
+	if len(unfinished) > 0 {
+		fmt.Fprintf(&out, "unset %s\nmkdir -p %s\n", strings.Join(decisive, " "),
+			cli.ShellWords([]string{logs, filepath.Join(o.Dir, "policies")}))
+		fmt.Fprintf(&script, "\n# then: the same command with --from %s\n", cli.ShellWord(logs))
+	} else {
+		script.WriteString("\n# nothing is left to run: tunefit fit makes a policy of all logs\n")
+	}
+	_, err = io.WriteString(w, out.String()+script.String())
+	return err
+}
+
+// estimate says about how long a sweep takes.
+func (s *Sweep) estimate(out *strings.Builder) {
 	sizes := time.Duration(0)
-	for _, b := range o.Sizes {
+	for _, b := range s.Sizes {
 		sizes += assumedIteration * (assumedLatency + time.Duration(float64(b)/assumedBytes*float64(time.Second)))
 	}
-	var out strings.Builder
 	var total time.Duration
 	hours, starts := 0.0, 0
-	fmt.Fprintf(&out,
+	fmt.Fprintf(out,
 		"# a run is taken to last %v for its start, %v more for each rank, and %v for %s; the sweep goes by what "+
 			"runs last\n",
-		assumedStart, assumedRank, sizes.Round(time.Second), plural.Of(len(o.Sizes), "size"))
-	if o.Launcher.Submits() {
-		fmt.Fprintf(&out,
-			"# there is no allocation: the sweep asks Slurm for one, %s below, and gives it back at the end\n",
-			launch.JobToCome)
-	}
-	tw := cli.NewTable(&out)
+		assumedStart, assumedRank, sizes.Round(time.Second), plural.Of(len(s.Sizes), "size"))
+	tw := cli.NewTable(out)
 	tw.Row("#", "runs, about", "time", "GPU hours", "how")
-	for _, key := range o.Keys {
+	for _, key := range s.Keys {
 		n, how := s.expected(key), "all that may be faster"
 		if len(s.before(key)) > 0 {
 			how = "the default and the three fastest of each size on fewer nodes"
@@ -56,53 +114,45 @@ func DryRun(w io.Writer, o Options) error {
 		total, hours, starts = total+took, hours+gpu, starts+n
 		tw.Row("# "+key.String(), n, minutes(took), fmt.Sprintf("%.1f", gpu), how)
 	}
-	if len(o.Keys) > 1 {
+	if len(s.Keys) > 1 {
 		tw.Row("# total", starts, minutes(total), fmt.Sprintf("%.1f", hours))
 	}
 	tw.Flush()
-	if o.Budget > 0 && total > o.Budget {
-		fmt.Fprintf(&out,
+	if s.Budget > 0 && total > s.Budget {
+		fmt.Fprintf(out,
 			"# that is more than the budget of %v: subjects are finished in this order, and what is not reached is "+
-				"left to NCCL\n", o.Budget)
+				"left to NCCL\n", s.Budget)
 	}
-	for _, key := range o.Keys {
-		fmt.Fprintf(&out, "\n# %s\n", key.String())
-		if len(s.before(key)) > 0 {
-			out.WriteString("# its runs depend on what is fastest on fewer nodes\n")
-		}
-		space, err := o.Choices.Space(key, nil, "")
-		if err != nil {
-			return err
-		}
-		space.Sizes = o.Sizes
-		for _, line := range perfrun.Unmet(space, nil) {
-			fmt.Fprintf(&out, "# %s\n", line)
-		}
-		for _, r := range space.Next(nil).Runs {
-			if err := s.print(&out, perfrun.Of(key, r)); err != nil {
-				return err
-			}
-		}
-		if len(s.before(key)) > 0 {
-			continue
-		}
-		out.WriteString("# then, as an example of a configuration:\n")
-		example := nccl.Config{Cell: space.Families[0], Channels: space.Channels[len(space.Channels)-1]}
-		if err := s.print(&out, perfrun.Of(key, fit.RunOf(example, o.Sizes))); err != nil {
-			return err
-		}
-	}
-	_, err := io.WriteString(w, out.String())
-	return err
 }
 
-func (s *Sweep) print(out *strings.Builder, start perfrun.Start) error {
-	for _, step := range perfrun.Steps(start.Sizes, perfrun.TrimUnit(start.Key)) {
-		p, err := s.process(&start, step, Measure)
-		if err != nil {
-			return err
+// script returns the commands that run a batch. Each log begins with its name, because import reads files with the same
+// content once.
+func (s *Sweep) script(b Batch) (string, error) {
+	var out strings.Builder
+	written := map[string]bool{"": true}
+	for i := range b.Starts {
+		start := &b.Starts[i]
+		if !written[start.Policy] {
+			written[start.Policy] = true
+			file, err := s.policyFile(start)
+			if err != nil {
+				return "", err
+			}
+			var rows []string
+			for _, row := range start.Rows {
+				rows = append(rows, row.String())
+			}
+			fmt.Fprintf(&out, "printf '%%s\\n' %s > %s\n", cli.ShellWords(rows), cli.ShellWord(file))
 		}
-		fmt.Fprintln(out, cli.ShellWords(p.argv))
+		log := cli.ShellWord(filepath.Join(s.Dir, "logs", start.Name+".log"))
+		fmt.Fprintf(&out, "echo '# %s' > %s\n", start.Name, log)
+		for _, step := range perfrun.Steps(start.Sizes, perfrun.TrimUnit(start.Key)) {
+			p, err := s.process(start, step, b.Kind)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&out, "%s >> %s 2>&1\n", cli.ShellWords(p.argv), log)
+		}
 	}
-	return nil
+	return out.String(), nil
 }

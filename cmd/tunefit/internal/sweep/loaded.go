@@ -13,9 +13,9 @@ import (
 )
 
 // needsLoaded reports whether the default is to be measured with the library loaded, too: RCCL chooses otherwise on
-// gfx950 as soon as any tuner is there, whatever it says.
+// gfx950 as soon as any tuner is there, whatever it says. Logs of runs by hand do not tell which run that was.
 func (s *Sweep) needsLoaded(key fit.Key, group *fit.Group) bool {
-	return nccl.IsRCCL(s.release(key)) && group != nil && len(group.Default) > 0 && !s.verified(key) &&
+	return s.From == nil && nccl.IsRCCL(s.release(key)) && group != nil && len(group.Default) > 0 && !s.verified(key) &&
 		!slices.ContainsFunc(s.journal.of(key).batches, func(b *Batch) bool { return b.Kind == Loaded })
 }
 

@@ -47,10 +47,13 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 
 // known returns what was measured of a subject (nil: nothing) and what may be measured of it.
 func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
-	group, failed := s.group(key)
-	space, err := s.Choices.Space(key, append(failed, s.givenUp(key)...), s.release(key))
-	space.LeaveOut(func(f nccl.Cell) bool { return s.notOffered[key][f] })
-	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), s.asked(key)
+	set := s.set(key)
+	group, failed := set.Of(key), set.Failed[key]
+	space, err := s.Choices.Space(key, slices.Concat(failed, s.givenUp(key)), set.NCCL)
+	space.LeaveOut(func(f nccl.Cell) bool {
+		return s.notOffered[key][f] || slices.Contains(failed, nccl.Config{Cell: f})
+	})
+	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), set.Asked[key]
 	if err == nil && len(space.Sizes) == 0 {
 		err = cli.Usagef("--sizes: the default of %s was not measured at any of them (needed: some of %s)", key,
 			commspec.SizeRange(group.Default[0].Bytes, group.Default[len(group.Default)-1].Bytes))
@@ -70,7 +73,7 @@ func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
 		if best != nil && k.Nodes < best.Nodes {
 			continue
 		}
-		if g, _ := s.group(k); g != nil && len(g.Points) > 0 {
+		if g := s.set(k).Of(k); g != nil && len(g.Points) > 0 {
 			best = g
 		}
 	}
@@ -89,6 +92,10 @@ func (s *Sweep) before(key fit.Key) []fit.Key {
 
 // verified reports whether all that was measured of a subject was followed by a verification.
 func (s *Sweep) verified(key fit.Key) (is bool) {
+	if s.From != nil {
+		group, space, err := s.known(key)
+		return err == nil && group != nil && group.IsVerified(space.Sizes)
+	}
 	for _, b := range s.journal.of(key).batches {
 		if b.Kind != Prove {
 			is = b.Kind == Verify

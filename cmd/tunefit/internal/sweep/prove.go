@@ -37,8 +37,7 @@ func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs 
 		name := fmt.Sprintf("proved-%d", last) // the policy as it is now
 		for _, key := range keys {
 			base := perfrun.Name(key) + "-" + name
-			group, _ := s.group(key)
-			sizes := perfrun.Sizes(key, group, s.Sizes, s.SizesNamed)
+			sizes := perfrun.Sizes(key, s.set(key).Of(key), s.Sizes, s.SizesNamed)
 			for pair := range pairs {
 				b.Starts = append(b.Starts,
 					perfrun.Start{Name: fmt.Sprintf("%s-rep%d-default", base, pair+1), Key: key, Sizes: sizes},

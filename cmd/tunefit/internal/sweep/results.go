@@ -38,8 +38,11 @@ func (s *Sweep) read(r *Run) (text []byte) {
 	return text
 }
 
-// group returns the measurements of a subject (nil: none) and the configurations that NCCL refused.
-func (s *Sweep) group(key fit.Key) (*fit.Group, []nccl.Config) {
+// set is what was measured of a subject, what NCCL refused, and what was asked for.
+func (s *Sweep) set(key fit.Key) *fit.Set {
+	if s.From != nil {
+		return s.From
+	}
 	pool, trusted := fit.NewPool(), s.trusted(key)
 	for _, r := range s.journal.of(key).runs {
 		if !r.isToLearnFrom() {
@@ -56,7 +59,8 @@ func (s *Sweep) group(key fit.Key) (*fit.Group, []nccl.Config) {
 		}
 	}
 	set := pool.Set()
-	return set.Of(key), set.Failed[key]
+	set.Asked = map[fit.Key]map[fit.Ask]bool{key: s.asked(key)} // the journal knows all of it, logs do not
+	return set
 }
 
 // release is the one of NCCL that a subject was measured with; "": no run tells.

@@ -34,6 +34,8 @@ type Options struct {
 
 	Proof int // so many runs of the default, and of the policy, come after the sweep
 
+	From *fit.Set // for DryRun: what was measured by hand, in place of a journal; nil: nothing
+
 	Say func(format string, args ...any) // one line of progress
 	Now func(text string)                // what runs now; empty: nothing. nil: nobody asks
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// plannedLog is what a run of tunefit plan's script prints: NCCL's log, with what our tuner decided, and one row.
+// plannedLog is what a run of tunefit sweep prints: NCCL's log, with what our tuner decided, and one row.
 const plannedLog = `host:1:1 [0] NCCL INFO NCCL_TUNER_PLUGIN set by environment to libnccl-tuner-go.so
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
 TUNER
