@@ -104,23 +104,17 @@ func (v *Verdict) trial() model.Trial {
 	return out
 }
 
-// edge is the channel count at an end of those measured that wins some size; 0: none.
+// edge is the channel count at an end of those measured that wins some size, the most first, if more channels, or
+// fewer, could be tried; 0: none.
 func (g *Group) edge() int {
 	var channels []int
 	for _, c := range g.Configs() {
 		channels = append(channels, c.Channels)
 	}
-	return g.edgeOf(slices.Min(channels), slices.Max(channels), func(c nccl.Config) bool {
-		return !g.neverMore || c.Channels < slices.Max(channels)
-	})
-}
-
-// edgeOf is high or low, whichever wins at some size (high first) if more channels, or fewer, could be tried. Only
-// configurations that may accepts count as winners.
-func (g *Group) edgeOf(low, high int, may func(nccl.Config) bool) int {
+	low, high := slices.Min(channels), slices.Max(channels)
 	wins := map[int]bool{}
 	for _, c := range g.winners() {
-		if may(c.Config) {
+		if !g.neverMore || c.Config.Channels < high {
 			wins[c.Config.Channels] = true
 		}
 	}

@@ -61,9 +61,6 @@ const (
 type Next struct {
 	Stage Stage
 	Runs  []Run // empty once the sweep is over
-	// Edge is a channel count that wins somewhere and is the largest or smallest
-	// there is to try: the range may be too narrow. 0: none.
-	Edge int
 }
 
 const (
@@ -119,7 +116,7 @@ func (s Space) Next(g *Group) Next {
 			idle = 0
 		}
 	}
-	return Next{Stage: StageOver, Edge: s.edge(g)}
+	return Next{Stage: StageOver}
 }
 
 // race is the state of a sweep. Its slices have one element per size.
@@ -374,15 +371,6 @@ func (g *Group) pointsOf(c nccl.Config) []Point {
 		j++
 	}
 	return g.Points[i:j]
-}
-
-// edge returns a channel count that wins at some size, is the largest or smallest to try, and is below the machine's
-// limit; 0: there is none.
-func (s Space) edge(g *Group) int {
-	return g.edgeOf(s.Channels[0], s.Channels[len(s.Channels)-1], func(c nccl.Config) bool {
-		limit, ok := s.Limits[c.Algo]
-		return !ok || c.Channels < limit
-	})
 }
 
 // run returns a run from the first to the last size that is wanted. At unwanted sizes in between, it measures what of
