@@ -137,7 +137,7 @@ func TestAlikeArms(t *testing.T) {
 			e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm},
 				Mean: effect*float64(arm) + 0.001*float64(i/2%2), Steps: 9})
 		}
-		if e.DropArms(); e.Factors[0].Arms[0].Dropped != "" || e.Factors[0].Arms[1].Dropped != "alike" {
+		if e.dropArms(); e.Factors[0].Arms[0].Dropped != "" || e.Factors[0].Arms[1].Dropped != "alike" {
 			t.Errorf("an effect of %g: %q and %q are dropped", effect, e.Factors[0].Arms[0].Dropped,
 				e.Factors[0].Arms[1].Dropped)
 		}
