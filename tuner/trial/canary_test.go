@@ -19,7 +19,9 @@ func TestCanary(t *testing.T) {
 	if c := j.last(); !c.Canary || !c.Slower() || c.Stays != "B" || j.inForce != j.versions[fastRows] {
 		t.Errorf("%v is in force after %+v", j.inForce, c)
 	}
-	if j.log.count(": slower, so it was taken back") != 1 {
+	if j.log.count("WARN "+j.versions[slowRows].String()+" against ") != 1 ||
+		j.log.count(": slower, so it was taken back") != 1 ||
+		j.log.count("; "+j.inForce.String()+" is in force again; an edit that changes what") != 1 {
 		t.Errorf("the log: %v", j.log)
 	}
 	if c := j.last(); c.Pairs > 3 {

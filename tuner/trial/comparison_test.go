@@ -210,8 +210,9 @@ func TestComparison(t *testing.T) {
 	if j.inForce != j.versions[fastRows] || j.turns < 2 {
 		t.Errorf("%v is in force after %d turns", j.inForce, j.turns)
 	}
-	said := fmt.Sprintf("p.csv (version %.12s) against NCCL's choice: step time %+.1f %% (", j.inForce.Meaning(), 100*c.Mean)
-	if j.log.count(said) != 1 || j.log.count(": faster (") != 1 {
+	said := fmt.Sprintf("INFO %s against NCCL's choice: step time %+.1f %% (", j.inForce, 100*c.Mean)
+	if j.log.count(said) != 1 || j.log.count(": faster (") != 1 ||
+		j.log.count("; "+j.inForce.String()+" stays in force") != 1 {
 		t.Errorf("the log: %v", j.log)
 	}
 	if j.clock.Next.Load() != never {
@@ -232,6 +233,9 @@ func TestComparisonOfEdit(t *testing.T) {
 	if j.inForce != j.versions[slowRows] {
 		t.Errorf("%v is in force: nobody has asked to take an edit back", j.inForce)
 	}
+	if j.log.count("WARN "+j.inForce.String()+" against NCCL's choice: ") != 1 {
+		t.Errorf("no warning of a slower policy; the log: %v", j.log)
+	}
 }
 
 // Where changes take longer than blocks, as after many fast calls, blocks become longer.
@@ -251,7 +255,7 @@ func TestComparisonThatCannotBe(t *testing.T) {
 	j.byVersion(map[string]float64{fastRows: 9000, "": 10000})
 	j.refuses = true
 	j.run(10 * time.Minute)
-	if c := j.last(); c.State != NoChange || j.log.count("given up") != 1 {
+	if c := j.last(); c.State != NoChange || j.log.count("given up") != 1 || j.log.count("WARN") != 1 {
 		t.Errorf("%+v, the log: %v", c, j.log)
 	}
 	j = play(t, false, true, fastRows, "")
