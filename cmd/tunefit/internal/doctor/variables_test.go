@@ -137,6 +137,12 @@ func TestDoctorFiles(t *testing.T) {
 		t.Log(c.environ)
 		mustFind(t, testDoctor(t, c.environ...).examine(t.Context(), only("files")), "files", c.want, c.words...)
 	}
+	five := testlib.File(t, "five.csv", strings.Repeat("allreduce,0,inf,rign,simple,-1,-1,-1\n", 5))
+	for _, f := range testDoctor(t, policyIs+five).examine(t.Context(), only("files")) {
+		if !strings.Contains(f.Found, "five.csv:5:4: ") || strings.Contains(f.Found, " more") {
+			t.Errorf("not all five faults: %s", f.Found)
+		}
+	}
 	t.Chdir(filepath.Dir(good))
 	mustFind(t, testDoctor(t, policyIs+"good.csv").examine(t.Context(), only("files")), "files", isWarning,
 		"depends on the folder")
