@@ -113,3 +113,28 @@ func TestPAT(t *testing.T) {
 		}
 	}
 }
+
+// Since NCCL 2.31 nodes of several GPUs have PAT, too, if all have as many, and NVLS on as many channels.
+func TestPATOfSeveralGPUs(t *testing.T) {
+	for _, c := range []struct {
+		nodes, fewest int // GPUs of a node; others have 8
+		nvls          bool
+		channels      int // of NVLS
+		want          bool
+	}{
+		{2, 8, true, 8, true},
+		{2, 8, false, 8, false},
+		{2, 8, true, 4, false},
+		{2, 7, true, 8, false},
+		{1, 8, true, 8, false},
+	} {
+		f := hopper(c.nodes, 8*c.nodes-8+c.fewest)
+		f.MinLocalRanks, f.MaxLocalRanks, f.NVLS = c.fewest, 8, c.nvls
+		for version, want := range map[nccl.Change]bool{nccl.Models: c.want, nccl.Models - 1: false} {
+			f.NCCL = nccl.Version(version)
+			if got := newEstimates(Graphs{NVLS: Graph{NChannels: c.channels}}, f).patEnabled(); got != want {
+				t.Errorf("%+v, NCCL %s: %v", c, f.NCCL, got)
+			}
+		}
+	}
+}
