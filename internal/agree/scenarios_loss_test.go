@@ -111,6 +111,7 @@ func TestScenario19StoreLostAfterAckForEver(t *testing.T) {
 		try(t, 10, func(seed uint64) plan {
 			p := lostAt(seed, "/m/1/", hangs, 0)
 			p.late = 10 * time.Millisecond
+			p.events = append(p.events, event{time.Hour, func(*world) { panic("rank 1 waits for ever") }})
 			return p
 		}, func(t *testing.T, w *world) {
 			for _, r := range w.ranks {
