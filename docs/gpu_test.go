@@ -225,9 +225,8 @@ func TestGPUSteps(t *testing.T) {
 		if err := json.Unmarshal(gpuFile(t, "comparison-"+verdict+".json"), &found); err != nil {
 			t.Fatal(err)
 		}
-		name, _, _ := strings.Cut(found.A.Name, " ")
-		if got := readGPU(t, name).Digest.Full(); got != found.A.Version || !strings.HasSuffix(found.Verdict(), verdict) {
-			t.Errorf("%s has version %s; version %s was %s", name, got, found.A.Version, found.Verdict())
+		if !strings.HasSuffix(found.Verdict(), verdict) {
+			t.Errorf("comparison-%s.json: %s", verdict, found.Verdict())
 		}
 		quoted(t, strings.TrimPrefix(found.Result.String(), "step time "), "docs/TRIAL.md", "docs/TESTED.md")
 	}
