@@ -80,7 +80,7 @@ With --measured it is 1 if no decision can be judged, with --tests if a test fai
 	}
 	from.Register(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.asJSON, "json", false, "print JSON, one object per finding, test, or collective and communicator measured")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON: an object per finding, test, or collective and communicator")
 	f.BoolVar(&o.all, "all", false, "print each finding, where else many of one rule are counted")
 	f.BoolVar(&o.invariant, "invariant", false, "find rows by which sums could vary, too")
 	f.BoolVar(&o.rules, "rules", false, "list the rules")

@@ -37,10 +37,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // gone are commands of earlier releases, and what has taken their place.
 var gone = map[string]string{
 	"eval":        "eval is now check POLICY|MODEL --measured SWEEP...",
-	"learn merge": "learn merge is gone: a job with the same NCCL_TUNER_LEARN goes on from the evidence of the one before",
+	"learn merge": "learn merge is gone: the next job with the same NCCL_TUNER_LEARN goes on from the evidence",
 	"plot":        "plot is gone: fit --report FILE.html draws the curves",
 	"share":       "share is gone: send the sweep.csv of a sweep itself, without the names of hosts in it",
-	"simulate":    "simulate is gone: configs/sweeps has simulated sweeps, and make fakeperf builds a stand-in for nccl-tests",
+	"simulate":    "simulate is gone: configs/sweeps has its sweeps, make fakeperf builds a stand-in for nccl-tests",
 	"test":        "test is now check POLICY|MODEL --tests FILE.yaml",
 	"plan":        "plan is now sweep --dry-run; what was plan SWEEP is --from SWEEP, and --verify is its last part",
 }
