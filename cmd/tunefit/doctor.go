@@ -11,7 +11,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
@@ -115,15 +114,14 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	log := &doctor.Log{Writer: cmd.ErrOrStderr()}
-	answers, err := doctor.AskNodes(ctx, launcher, command, log, doctor.LateAfter)
+	answers, err := doctor.AskNodes(ctx, launcher, command, cmd.ErrOrStderr(), doctor.LateAfter)
 	if err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("stopped after %s", plural.Of(answers.Count(), "answer"))
 	}
-	findings, verdict := answers.Across(nodes, launch.Named(log.Text.Bytes()))
+	findings, verdict := answers.Across(nodes)
 	if err := printExamined(cmd, findings, asJSON); err != nil {
 		return err
 	}

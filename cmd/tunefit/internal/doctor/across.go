@@ -19,7 +19,7 @@ var ofNode = []string{"limits", "rendezvous"}
 // Across makes one list of what the nodes found. It has a finding of all nodes once, and a finding of some with their
 // names. It adds findings for missing answers, if there are fewer than nodes, and for checks in which nodes differ
 // although each is sound. The verdict is one line: "4 nodes agree", or in what they differ.
-func (a *Answers) Across(nodes int, blamed []string) (findings []finding, verdict string) {
+func (a *Answers) Across(nodes int) (findings []finding, verdict string) {
 	slices.SortStableFunc(a.complete, func(x, y answer) int { return compareHosts(x.host, y.host) })
 	var hosts []string
 	type told struct {
@@ -46,7 +46,7 @@ func (a *Answers) Across(nodes int, blamed []string) (findings []finding, verdic
 			}
 		}
 	}
-	findings = a.missing(nodes, hosts, blamed)
+	findings = a.missing(nodes, hosts)
 	var differ []string
 	for _, check := range examinations {
 		var bad, good int // that some nodes found, and others did not
@@ -96,7 +96,7 @@ func (a *Answers) Across(nodes int, blamed []string) (findings []finding, verdic
 }
 
 // missing says which nodes have not answered.
-func (a *Answers) missing(nodes int, hosts, blamed []string) (found []finding) {
+func (a *Answers) missing(nodes int, hosts []string) (found []finding) {
 	add := func(f finding) {
 		f.Check = "launch"
 		found = append(found, f)
@@ -110,9 +110,6 @@ func (a *Answers) missing(nodes int, hosts, blamed []string) (found []finding) {
 		if len(a.complete) > len(hosts) {
 			text += fmt.Sprintf(", by %d processes", len(a.complete))
 			do = "start one process a node, as with --map-by ppr:1:node"
-		}
-		if len(blamed) > 0 {
-			text += "; the launcher names " + hostList(blamed)
 		}
 		add(failed(do, "%s", text))
 	}

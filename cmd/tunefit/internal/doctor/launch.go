@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +24,9 @@ const LateAfter = 30 * time.Second
 // AskNodes starts a command on nodes and collects the answers. The launcher is a command line of the shell, to which
 // AskNodes appends the command. All other output goes to log as it comes. AskNodes ends when no answer has come for the
 // time late.
-func AskNodes(ctx context.Context, launcher string, command []string, log *Log, late time.Duration) (*Answers, error) {
+func AskNodes(ctx context.Context, launcher string, command []string, log io.Writer,
+	late time.Duration) (*Answers, error) {
+	log = &oneByOne{Writer: log}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "exec "+launcher+" "+cli.ShellWords(command))
@@ -87,16 +88,14 @@ func NodesOf(launcher string) int {
 	return n
 }
 
-// Log keeps what a launcher says, and passes it on.
-type Log struct {
+// oneByOne is a writer for several goroutines.
+type oneByOne struct {
 	io.Writer
-	Text bytes.Buffer
-	mu   sync.Mutex
+	mu sync.Mutex
 }
 
-func (l *Log) Write(text []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.Text.Write(text)
-	return l.Writer.Write(text)
+func (w *oneByOne) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Writer.Write(text)
 }
