@@ -86,8 +86,8 @@ measures nothing twice. With -o alone it goes on as it was begun; other settings
 with it hold from then on.
 
 Before the first run a shell on each node looks for the programs, the library and the
-directory. If one is missing, the sweep ends. It also ends if the first run shows that
-the set-up is wrong.
+directory. If something is missing, or a node does not answer by its host name, the sweep
+ends and names the nodes. It also ends if the first run shows that the set-up is wrong.
 
 It forces a configuration as a job would have it: by a policy of one row, through this
 project's library. NCCL's log tells what really ran. It tries a run that fails once
@@ -96,8 +96,8 @@ more. It does not try again what NCCL refuses, or what fails twice.
 It reaches nodes by mpirun of Open MPI, by Slurm, or by a command of your own:
   --launch local     one node, nothing starts the ranks (default for one node)
   --launch mpirun    --hosts node1,node2, --launch-args "--mca btl ..."
-  --launch slurm     inside an allocation or without one: then it asks for nodes by
-                     salloc and waits for them; --launch-args "-p gpu --gpus-per-node=8"
+  --launch slurm     in an allocation, by srun: begin the line with
+                     salloc -N 2 --gpus-per-node=8 --exclusive; or sbatch
   --launch 'kubectl exec launcher -- mpirun -np {ranks} {env} {command}'
 
 A plan file holds the same settings by the names of the options; --init prints one.
@@ -127,9 +127,10 @@ left out. To try that again, start it by hand and give its new log.`,
 		"folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
 	flags.StringVar(&f.args, "perf-args", "", `more options for them, as "-n 50 -w 10"`)
 	flags.StringVar(&f.launch, "launch", "",
-		"what starts the ranks: local, mpirun, slurm or a command (default: local for one node, slurm where salloc "+
+		"what starts the ranks: local, mpirun, slurm or a command (default: local for one node, slurm where srun "+
 			"is, else mpirun)")
-	flags.StringVar(&f.launchArgs, "launch-args", "", "more options for mpirun, or for srun and salloc")
+	flags.StringVar(&f.launchArgs, "launch-args", "",
+		`more options for mpirun or srun, as "--mpi=pmix --cpu-bind=none" for srun`)
 	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
 	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
 	flags.IntVar(&f.repetitions, "repetitions", 1, "of the verification")
@@ -180,7 +181,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return sweep.DryRun(cmd.OutOrStdout(), o)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop() // last: a second signal does not keep nodes from being given back
+	defer stop()
 	s, err := sweep.Open(o)
 	if err != nil {
 		return err
@@ -190,7 +191,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if err := s.Run(ctx); err != nil {
-		return f.goesOn(err)
+		return f.goesOn(s, err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "the sweep took %s\n", s.Summary())
 	found := sweepJSON{Directory: f.dir}
@@ -226,12 +227,16 @@ func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sw
 }
 
 // goesOn says how, of an error that ended a sweep.
-func (f *sweepFlags) goesOn(err error) error {
-	proof := ""
+func (f *sweepFlags) goesOn(s *sweep.Sweep, err error) error {
+	line := "tunefit sweep -o " + cli.ShellWord(f.dir)
 	if f.prove > 0 { // the folder keeps all other settings
-		proof = fmt.Sprintf(" --prove=%d", f.prove)
+		line += fmt.Sprintf(" --prove=%d", f.prove)
 	}
-	return fmt.Errorf("%w (to continue: tunefit sweep -o %s%s)", err, cli.ShellWord(f.dir), proof)
+	if !s.Launcher.Allocated() {
+		job := s.Allocation()
+		line = fmt.Sprintf("salloc %s %s, or sbatch %s --wrap=%s", job, line, job, cli.ShellWord(line))
+	}
+	return fmt.Errorf("%w (to continue: %s)", err, line)
 }
 
 // options checks the flags.
@@ -343,7 +348,7 @@ func (f *sweepFlags) measured(cmd *cobra.Command) (*fit.Set, error) {
 
 // launcherFor is what reaches the nodes where nobody says.
 func launcherFor(keys []fit.Key) string {
-	_, err := exec.LookPath("salloc")
+	_, err := exec.LookPath("srun")
 	switch {
 	case !slices.ContainsFunc(keys, func(k fit.Key) bool { return k.Nodes > 1 }):
 		return launch.Local

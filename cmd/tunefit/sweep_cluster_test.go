@@ -21,9 +21,21 @@ import (
 // measuredGrid is real: AllReduce on one and two nodes, each configuration and the default.
 const measuredGrid = "../../docs/measured/mi355x-allreduce.csv"
 
-// playedRanks starts one process that says that it is rank 0 of as many as there should be.
-const playedRanks = "OMPI_COMM_WORLD_SIZE={ranks} OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE={ranks_per_node} " +
-	"{command}"
+// playedPrograms is a folder of programs that play a cluster on one machine: a launcher and the names of nodes.
+const playedPrograms = "testdata/played"
+
+// playedRanks starts one process a node, the first of the ranks there.
+const playedRanks = playedPrograms + "/launch {nodes} {ranks_per_node} {command}"
+
+// playedPath is a PATH on which programs that are played come first.
+func playedPath(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(playedPrograms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir + ":" + os.Getenv("PATH")
+}
 
 // cluster is where a sweep runs: the stand-in for nccl-tests, and what is to happen to it.
 type cluster struct {
@@ -51,7 +63,7 @@ func (c *cluster) sweep(args ...string) (code int, stdout, stderr string) {
 	}
 	cmd := exec.Command(self, append([]string{"sweep", "-o", c.dir, "--plugin", testlib.Library, "--perf-dir", c.perf},
 		args...)...)
-	cmd.Env = append(append(os.Environ(), asTunefit+"=1"), c.env...)
+	cmd.Env = append(append(os.Environ(), asTunefit+"=1", "PATH="+playedPath(c.t)), c.env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
@@ -106,7 +118,7 @@ func (c *cluster) outcomes() (all []string) {
 	for _, r := range c.runs() {
 		if r.Outcome != sweep.Measured {
 			name := strings.TrimSuffix(filepath.Base(r.Log)[len("00000-"):], ".log")
-			all = append(all, fmt.Sprintf("%s %s: %s %v", name, r.Outcome, r.Reason, r.Nodes))
+			all = append(all, fmt.Sprintf("%s %s: %s", name, r.Outcome, r.Reason))
 		}
 	}
 	return all

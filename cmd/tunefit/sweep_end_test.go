@@ -25,6 +25,7 @@ const mostRuns = 60
 // Some releases leave channels to NCCL, others do not have all algorithms.
 func TestSweepEnds(t *testing.T) {
 	perf := testlib.FakePerf(t)
+	t.Setenv("PATH", playedPath(t))
 	for _, release := range nccl.KnownVersions {
 		for coll := range nccl.Coll(nccl.NumColls) {
 			for _, how := range []struct {
@@ -38,7 +39,7 @@ func TestSweepEnds(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %s %s", release, coll, how.name), func(t *testing.T) {
 					t.Parallel()
 					// What {env} would pass on, each process is started with: the release is not the whole test's.
-					with := strings.Replace(how.with, "{command}", "FAKEPERF_NCCL="+release.String()+" {command}", 1)
+					with := strings.Replace(how.with, "{command}", "env FAKEPERF_NCCL="+release.String()+" {command}", 1)
 					o := launch.Options{With: with}
 					if how.with == launch.Local {
 						o.Prefix = []string{"env", "FAKEPERF_NCCL=" + release.String()}
@@ -101,7 +102,7 @@ func TestSweepSaysWhatNCCLDoesNotUse(t *testing.T) {
 				strings.Join(testlib.OpenMPI(t), " ")}
 		},
 		launch.Slurm: func(t *testing.T) []string {
-			testlib.Slurm(t, 3)
+			testlib.Slurm(t, 3).Allocate(t, "-N", "2", "--gpus-per-node=8", "--exclusive")
 			return []string{"--comm", "2x8", "--launch", "slurm"}
 		},
 	} {

@@ -21,8 +21,13 @@ var notPlanned = []string{"output", "dry-run", "from", "init", "json", "help", "
 // writePlanFile writes all flags with their values and what they mean.
 func writePlanFile(w io.Writer, flags *pflag.FlagSet) error {
 	var out strings.Builder
-	out.WriteString("# What tunefit sweep measures, and how. Each setting is an option of the command,\n# which has " +
-		"the last word. A # before a setting leaves it at its default.\n")
+	out.WriteString(`# What tunefit sweep measures, and how. Each setting is an option of the command,
+# which has the last word. A # before a setting leaves it at its default.
+#
+# Under Slurm, on four nodes of eight GPUs:
+#   salloc -N 4 --gpus-per-node=8 --exclusive tunefit sweep plan.yaml -o sweep
+# with launch: slurm and launch-args: --mpi=pmix --cpu-bind=none
+`)
 	flags.VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(notPlanned, f.Name) {
 			return

@@ -60,7 +60,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	}
 	proof, err := s.Prove(ctx, file, keys, int(f.prove))
 	if err != nil {
-		return f.goesOn(err)
+		return f.goesOn(s, err)
 	}
 	kept := filepath.Join(f.dir, "proof.txt")
 	if len(proof.Broken) > 0 {

@@ -28,11 +28,14 @@ func TestSweepSetUp(t *testing.T) {
 		"no library": {real, []string{"--plugin", broken}, []string{"the tuner library cannot be loaded: " + broken,
 			"file too short", "(--plugin names"}},
 		"no launcher": {real, []string{"--launch", "exec /no/such/launcher {ranks} {command}"},
-			[]string{"the launcher did not start a shell on all of 1 node: exit code 127: ", "/no/such/launcher",
-				"--launch"}},
-		"no shell": {real, []string{"--launch", "true {ranks} {command}"}, []string{"exit code 0: it printed nothing"}},
+			[]string{"the launcher was to start a shell on each of 1 node: none answered; it ended with exit code 127: ",
+				"/no/such/launcher", "--launch"}},
+		"no shell": {real, []string{"--launch", "true {ranks} {command}"},
+			[]string{"none answered; it ended with exit code 0 (see "}},
+		"one shell": {real, []string{"--comm", "2x8", "--launch", "{command} # {ranks}"},
+			[]string{"each of 2 nodes: 1 host name answered: "}},
 		"bad end": {real, []string{"--launch", "{command}; exit 3 # {ranks}"},
-			[]string{"the launcher did not start a shell on all of 1 node: exit code 3: it printed nothing; "}},
+			[]string{"each of 1 node: all answered; it ended with exit code 3 (see "}},
 		"no hosts": {real, []string{"--comm", "1x8,4x8", "--hosts", "a,b", "--launch", "ssh {hosts} {command}"},
 			[]string{"4 nodes are needed, and there are 2 hosts"}},
 	} {
@@ -51,7 +54,7 @@ func TestSweepSetUp(t *testing.T) {
 		})
 	}
 	t.Run("variables of the nodes", func(t *testing.T) {
-		c := newCluster(t)
+		c := newCluster(t, "SLURMD_NODENAME=head") // which launchers that pass all variables on give to each node
 		code, _, errs := c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--launch",
 			"NCCL_PROTO=LL "+playedRanks)
 		if len(c.runs()) != 1 || code != cli.ExitFailed ||
@@ -77,17 +80,15 @@ func TestSweepSetUp(t *testing.T) {
 	})
 }
 
-// A dry run of a sweep that would get a job asks for none. Its script runs in the allocation of who starts it.
+// A dry run needs no allocation, and says how to get one.
 func TestSweepDryRunWithoutAnAllocation(t *testing.T) {
 	bin := t.TempDir()
-	for _, name := range []string{"srun", "salloc", "squeue"} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(bin, "srun"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	c := newCluster(t, "PATH="+bin+":"+os.Getenv("PATH"), "SLURM_JOB_ID=")
 	out, _ := c.done("--coll", "allreduce", "--comm", "2x8", "--launch", "slurm", "--dry-run")
-	for _, want := range []string{"# there is no allocation: the sweep asks Slurm for one",
+	for _, want := range []string{"# there is no allocation: salloc -N 2 --gpus-per-node=8 --exclusive gets one",
 		"\nsrun --nodes=2 "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)

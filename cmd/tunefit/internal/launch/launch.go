@@ -1,18 +1,17 @@
-// Package launch writes the command that starts a program's ranks: on this machine, by Open MPI, by Slurm or by a
-// template. Under Slurm it uses the allocation that it runs in, or Prepare gets one. From a run's output it reads how
-// the run ended and which nodes failed. One goroutine at a time uses a Launcher. SIGTERM ends what its commands
-// started, on all nodes.
+// Package launch writes the command that starts a program's ranks: on this machine, by Open MPI, in the allocation of
+// Slurm that it runs in, or by a template. From a run's output it reads how the run ended. SIGTERM ends what its
+// commands started, on all nodes.
 package launch
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hostlist"
 )
 
 // The names of launchers, besides a template.
@@ -27,7 +26,7 @@ type Options struct {
 	// With is Local, MPIRun or the path of an mpirun, Slurm, or a template: a command for the shell with {command} in
 	// it.
 	With string
-	// Args are more arguments of mpirun, or of srun and salloc ("-p", "gpu").
+	// Args are more arguments of mpirun or srun ("--mpi=pmix").
 	Args []string
 	// Hosts are those that mpirun uses, in this order, and the template's {hosts}. None: those that mpirun finds.
 	Hosts []string
@@ -43,16 +42,12 @@ type Program struct {
 	RanksPerNode int               // processes of a node, 1 or more
 }
 
-// grace is how much time a job of Slurm needs before and after a run, beyond the longest time of the run.
-const grace = time.Minute
-
 // Launcher starts programs in one way.
 type Launcher struct {
 	Options
 	kind     string // Local, MPIRun, Slurm or template
 	mpirun   string // the program
 	template []part
-	job      *job // that Prepare got; nil: none
 }
 
 const template = "template"
@@ -72,8 +67,7 @@ func New(o Options) (*Launcher, error) {
 	case o.With == Local || o.With == Slurm:
 		l.kind = o.With
 	case slices.Contains([]string{"srun", "sbatch", "salloc"}, o.With):
-		return nil, fmt.Errorf("launcher %q: name it slurm (that uses srun, and salloc outside of an allocation)",
-			o.With)
+		return nil, fmt.Errorf("launcher %q: name it slurm (that uses srun, in an allocation)", o.With)
 	default:
 		return nil, fmt.Errorf("unknown launcher %q (allowed: %s)", o.With, allowed)
 	}
@@ -169,43 +163,23 @@ func (p Program) environment() (assignments []string) {
 	return assignments
 }
 
-// Prepare gets what the next commands need: with Slurm and outside of an allocation, a job that has the nodes. It asks
-// for one that lasts for limit, and passes on what Slurm says until it runs. If the present job has fewer nodes, or
-// less time left than run, Prepare replaces it. Call it before each run, since a job ends by itself.
-func (l *Launcher) Prepare(ctx context.Context, nodes int, run, limit time.Duration, say func(string)) error {
-	if !l.Submits() {
+// NodeName is how a shell that a command starts finds the name of its node. Slurm's own name for it is that of its
+// lists. Other launchers may pass on a variable of the node that they were started on.
+func (l *Launcher) NodeName() string {
+	if l.kind == Slurm {
+		return "${SLURMD_NODENAME:-$(uname -n)}"
+	}
+	return "$(uname -n)"
+}
+
+// NodeNames returns the names of the nodes that a command for so many uses; nil: they are not known.
+func (l *Launcher) NodeNames(nodes int) []string {
+	names := l.Hosts[:min(nodes, len(l.Hosts))]
+	if len(names) == 0 {
+		names = hostlist.Expand(os.Getenv("SLURM_JOB_NODELIST"))
+	}
+	if len(names) != nodes { // it uses some of them
 		return nil
 	}
-	return l.hold(ctx, nodes, run+2*grace, max(limit, run+2*grace), say)
+	return names
 }
-
-// Submits reports whether Prepare gets nodes by a job of its own.
-func (l *Launcher) Submits() bool { return l.kind == Slurm && !inAllocation() }
-
-// Job is the one that Prepare got; "": none.
-func (l *Launcher) Job() string {
-	if l.job == nil {
-		return ""
-	}
-	return l.job.id
-}
-
-// Planned is a launcher that writes down commands without Prepare, for a script that runs in an allocation.
-func (l *Launcher) Planned() *Launcher {
-	planned := *l
-	planned.job = &job{}
-	return &planned
-}
-
-// has reports whether arguments contain one of the options, as --name, --name=value, -n or -nVALUE.
-func has(args []string, names ...string) bool {
-	return slices.ContainsFunc(args, func(arg string) bool {
-		name, _, _ := strings.Cut(arg, "=")
-		return slices.ContainsFunc(names, func(n string) bool {
-			return name == n || len(n) == 2 && strings.HasPrefix(arg, n)
-		})
-	})
-}
-
-// inAllocation reports whether this process runs in an allocation of Slurm.
-func inAllocation() bool { return os.Getenv("SLURM_JOB_ID") != "" }

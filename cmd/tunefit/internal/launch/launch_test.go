@@ -134,18 +134,11 @@ func TestLocal(t *testing.T) {
 	if n, each := l.Processes(1, 8); n != 1 || each != 8 {
 		t.Errorf("%d processes with %d GPUs", n, each)
 	}
-	if err := l.Prepare(t.Context(), 1, time.Hour, time.Hour, func(s string) { t.Error(s) }); err != nil {
-		t.Error(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
 }
 
 // Whoever calls a launcher by another name, or leaves something out, is told what there is.
 func TestRefused(t *testing.T) {
-	programs(t, map[string]string{"mpirun": "mpirun (Open MPI) 5.0.3", "mpirun.mpich": "HYDRA build details:",
-		"srun": ""})
+	programs(t, map[string]string{"mpirun": "mpirun (Open MPI) 5.0.3", "mpirun.mpich": "HYDRA build details:"})
 	intel := filepath.Join(os.Getenv("PATH"), "intel")
 	old := filepath.Join(os.Getenv("PATH"), "old")
 	for dir, says := range map[string]string{intel: "Intel(R) MPI Library for Linux* OS, Version 2021.11",
@@ -158,7 +151,6 @@ func TestRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("SLURM_JOB_ID", "")
 	for _, c := range []struct {
 		o    Options
 		says []string
@@ -166,7 +158,7 @@ func TestRefused(t *testing.T) {
 		{Options{}, []string{`unknown launcher ""`, "local, mpirun", "{command}"}},
 		{Options{With: "pdsh"}, []string{`unknown launcher "pdsh"`, "{command}"}},
 		{Options{With: "srun"}, []string{"name it slurm"}},
-		{Options{With: "slurm"}, []string{"no salloc here", "needed for launcher slurm"}},
+		{Options{With: "slurm"}, []string{"no srun here", "needed for launcher slurm"}},
 		{Options{With: intel + "/mpirun"}, []string{"Intel", "not Open MPI", "-n {ranks}"}},
 		{Options{With: old + "/mpirun"}, []string{"Open MPI 3", "4 or newer"}},
 		{Options{With: "/absent/mpirun"}, []string{"there is no /absent/mpirun"}},
@@ -190,9 +182,8 @@ func TestRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, arg := range []string{"-N4", "-N", "--nodes=4", "-n", "--ntasks=8", "--time", "-t10", "--jobid=3",
-		"--ntasks-per-node=8"} {
-		t.Setenv("SLURM_JOB_ID", "7")
+	programs(t, map[string]string{"mpirun": "mpirun (Open MPI) 5.0.3", "srun": ""})
+	for _, arg := range []string{"-N4", "-N", "--nodes=4", "-n", "--ntasks=8", "--ntasks-per-node=8"} {
 		if _, err := New(Options{With: Slurm, Args: []string{"--mpi=pmix", arg}}); err == nil ||
 			!strings.Contains(err.Error(), "argument "+arg) {
 			t.Errorf("%s: %v", arg, err)

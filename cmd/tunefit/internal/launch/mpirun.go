@@ -57,11 +57,11 @@ func (l *Launcher) mpirunCommand(p Program) []string {
 		}
 		argv = append(argv, "--host", strings.Join(hosts, ","))
 	}
-	if !l.says("map-by", "rankfile", "npernode", "N", "ppr", "pernode") && !has(l.Args, "-rf") {
+	if !l.says("map-by", "rankfile", "rf", "npernode", "N", "ppr", "pernode") {
 		// A node has as many slots as cores, or as --host gives it, and may have more GPUs: so oversubscribe.
 		argv = append(argv, "--map-by", fmt.Sprintf("ppr:%d:node:oversubscribe", p.RanksPerNode))
 	}
-	if !l.says("bind-to", "rankfile", "bind-to-core", "bind-to-socket") && !has(l.Args, "-rf") {
+	if !l.says("bind-to", "rankfile", "rf", "bind-to-core", "bind-to-socket") {
 		// By default a process is bound to one core, and NCCL's threads with it.
 		argv = append(argv, "--bind-to", "none")
 	}

@@ -42,42 +42,16 @@ func TestMPIRun(t *testing.T) {
 	}
 }
 
-// An exit code and a signal come through, and end the other ranks. Who was killed is blamed.
+// An exit code and a signal come through, and end the other ranks.
 func TestMPIRunFails(t *testing.T) {
 	l := openMPINodes(t, "node1", "node2")
 	for end, want := range map[string]int{"exit 7": 7, "kill -9 $$": 128 + 9} {
-		var out string
-		var err error
-		for range 5 { // mpirun 4.1.4 at times ends without its last words, which name the node
-			out, err = launched(t, l,
-				Program{Argv: []string{"sh", "-c", `[ "$OMPI_COMM_WORLD_RANK" != 3 ] || ` + end + `; exec sleep 3600`},
-					Nodes: 2, RanksPerNode: 2})
-			if want < 128 || strings.Contains(out, "noticed that process rank") {
-				break
-			}
-		}
+		out, err := launched(t, l,
+			Program{Argv: []string{"sh", "-c", `[ "$OMPI_COMM_WORLD_RANK" != 3 ] || ` + end + `; exec sleep 3600`},
+				Nodes: 2, RanksPerNode: 2})
 		if l.ExitCode(err, []byte(out)) != want {
 			t.Errorf("%s: %v, want %d:\n%s", end, err, want, out)
 		}
-		if got := l.Blame([]byte(out)); want > 128 && !slices.Equal(got, []string{"node2"}) {
-			t.Errorf("%q blamed, want node2:\n%s", got, out)
-		}
-	}
-}
-
-// A host that cannot be reached, and a daemon that is killed with its ranks, are blamed.
-func TestMPIRunLosesNode(t *testing.T) {
-	out, err := launched(t, openMPINodes(t, "node1", "node9"), Program{Argv: []string{"true"}, Nodes: 2,
-		RanksPerNode: 2})
-	if got := mustNew(t, Options{With: Local}).Blame([]byte(out)); err == nil || !slices.Equal(got, []string{"node9"}) {
-		t.Errorf("%v, %q blamed, want node9:\n%s", err, got, out)
-	}
-	l := openMPINodes(t, "node1", "node2")
-	out, err = launched(t, l,
-		Program{Argv: []string{"sh", "-c", `[ "$OMPI_COMM_WORLD_RANK" != 3 ] || kill -9 $PPID; exec sleep 3600`},
-			Nodes: 2, RanksPerNode: 2})
-	if got := l.Blame([]byte(out)); err == nil || !slices.Equal(got, []string{"node2"}) {
-		t.Errorf("%v, %q blamed, want node2:\n%s", err, got, out)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// spent is the time so far, without that spent waiting for nodes.
-func (s *Sweep) spent() time.Duration { return s.earlier + time.Since(s.begun) - s.waited }
+// spent is the time so far.
+func (s *Sweep) spent() time.Duration { return s.earlier + time.Since(s.begun) }
 
 // meanRun is the mean time of a subject's runs; 0: it has none yet.
 func (s *Sweep) meanRun(key fit.Key) time.Duration {

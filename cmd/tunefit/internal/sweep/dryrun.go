@@ -30,12 +30,10 @@ func DryRun(w io.Writer, o Options) (err error) {
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return err
 	}
-	o.Launcher = o.Launcher.Planned()
 	s := &Sweep{Options: o, journal: &journal{subjects: map[fit.Key]*subject{}}, begun: time.Now()}
 	var out, script strings.Builder
-	if o.Launcher.Submits() {
-		out.WriteString("# there is no allocation: the sweep asks Slurm for one, and gives it back at the end; this " +
-			"script needs one\n")
+	if !o.Launcher.Allocated() {
+		fmt.Fprintf(&out, "# there is no allocation: salloc %s gets one, in which these commands run\n", o.Allocation())
 	}
 	if o.From == nil {
 		s.estimate(&out)

@@ -59,10 +59,9 @@ type Run struct {
 
 // End is how a run ended.
 type End struct {
-	Seconds float64  `json:"seconds"`
-	Outcome Outcome  `json:"outcome,omitempty"`
-	Reason  string   `json:"reason,omitempty"` // why it failed, was refused or stopped
-	Nodes   []string `json:"nodes,omitempty"`  // that its output blames
+	Seconds float64 `json:"seconds"`
+	Outcome Outcome `json:"outcome,omitempty"`
+	Reason  string  `json:"reason,omitempty"` // why it failed, was refused or stopped
 }
 
 // Outcome is how a run ended.

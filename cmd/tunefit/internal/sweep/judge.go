@@ -46,9 +46,7 @@ func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) err
 		if other := disobeyed(r.of, found); other != "" {
 			r.Outcome, r.Reason = Refused, other
 		}
-		return nil
 	}
-	r.Nodes = s.Launcher.Blame(text)
 	return nil
 }
 

@@ -16,13 +16,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 // lookAround is what each rank does in the preflight: it prints a line for each thing that is missing where it runs,
-// and one at its end. Its arguments are our library, the sweep's folder and the first line of the preflight's log there
-// (a node may have a folder of its own by that name), then the programs.
-const lookAround = `node=${SLURMD_NODENAME:-$(uname -n)} library=$1 folder=$2 mark=$3
+// and one at its end. node is set before it. Its arguments are our library, the sweep's folder and the first line of the
+// preflight's log there (a node may have a folder of its own by that name), then the programs.
+const lookAround = `library=$1 folder=$2 mark=$3
 
 shift 3
 say() { echo "tunefit-preflight: $node $*"; }
@@ -62,32 +61,31 @@ var lacks = map[string][2]string{
 	"loads":   {"the tuner library cannot be loaded: %s", "--plugin names one that is built for these nodes"},
 }
 
-// preflight looks for what runs need on the nodes of the next run, by the same launcher. It looks once at each set of
-// nodes. It is not a run: it measures nothing, and the journal does not mention it.
-func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
-	if !s.Launcher.Submits() { // all nodes are there: what is wrong with one is said before hours of measuring
-		key = slices.MaxFunc(s.Keys, func(a, b fit.Key) int { return a.Comm.Compare(b.Comm) })
-	}
-	if job := s.Launcher.Job(); job != s.job { // another one has other nodes
-		s.looked, s.job = 0, job
-	}
-	if key.Nodes <= s.looked {
+// preflight looks, before the first run, for what runs need on as many nodes as they need, by the same launcher. What
+// is wrong with one is said before hours of measuring. It is not a run: it measures nothing, and the journal does not
+// mention it.
+func (s *Sweep) preflight(ctx context.Context) error {
+	if s.looked {
 		return nil
+	}
+	if !s.Launcher.Allocated() {
+		return errors.New("nothing was run: launcher slurm starts ranks in an allocation, and there is none")
 	}
 	mark := fmt.Sprintf("# %016x\n", rand.Uint64())
 	folder, err := filepath.Abs(s.Dir)
 	if err != nil {
 		return err
 	}
-	argv := []string{"/bin/sh", "-c", lookAround, "sh", s.Library, folder, strings.TrimSpace(mark)}
+	argv := []string{"/bin/sh", "-c", "node=" + s.Launcher.NodeName() + " " + lookAround, "sh", s.Library, folder,
+		strings.TrimSpace(mark)}
 	for _, k := range s.Keys {
 		if p := s.program(k); !slices.Contains(argv, p) {
 			argv = append(argv, p)
 		}
 	}
-	processes, _ := s.Launcher.Processes(key.Nodes, key.Ranks/key.Nodes)
-	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: key.Nodes,
-		RanksPerNode: processes / key.Nodes})
+	nodes, gpus := s.needs()
+	processes, _ := s.Launcher.Processes(nodes, gpus)
+	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: nodes, RanksPerNode: processes / nodes})
 	if err != nil {
 		return err
 	}
@@ -111,74 +109,78 @@ func (s *Sweep) preflight(ctx context.Context, key fit.Key) error {
 		return err
 	}
 	text = bytes.TrimPrefix(text, []byte(mark))
-	nodes, answers, problem := found(string(text))
-	if problem == "" {
-		problem = s.unreached(ended, text, key.Nodes, processes, nodes, answers)
+	answered, problems := found(string(text))
+	if text := s.unreached(ended, text, nodes, answered); text != "" {
+		problems = append(problems, text)
 	}
-	if problem != "" {
-		return fmt.Errorf("nothing was run: %s", problem)
+	if len(problems) > 0 {
+		return fmt.Errorf("nothing was run: %s", strings.Join(problems, "; "))
 	}
-	s.looked = key.Nodes
-	alone := ""
-	if answers < key.Nodes {
-		alone = fmt.Sprintf(", where one shell answered for %d nodes", key.Nodes)
-	}
-	s.Say("preflight: nothing that runs need is missing on %s%s", cli.Few(nodes, 8, ", "), alone)
+	s.looked = true
+	s.Say("preflight: nothing that runs need is missing on %s", cli.Few(answered, 8, ", "))
 	return nil
 }
 
 // unreached says which nodes the launcher did not reach; empty: it reached all. The exit code alone does not tell: some
-// launchers end well though a node failed. One shell that answers may stand for all nodes: launchers that tests use
-// do that.
-func (s *Sweep) unreached(ended error, text []byte, want, processes int, nodes []string, answers int) string {
+// launchers end well though a node failed.
+func (s *Sweep) unreached(ended error, text []byte, want int, answered []string) string {
 	code := s.Launcher.ExitCode(ended, text)
-	well, all := code == 0 && ended == nil && answers > 0, len(nodes) >= want || answers >= processes
-	if well && all {
+	if code == 0 && ended == nil && len(answered) == want {
 		return ""
 	}
-	blamed := s.Launcher.Blame(text)
-	if well && answers == 1 && len(blamed) == 0 {
-		return ""
+	silent, who := missing(s.Launcher.NodeNames(want), answered), ""
+	switch {
+	case len(answered) == 0:
+		who = "none answered"
+	case len(answered) == want:
+		who = "all answered"
+	case len(silent) > 0:
+		who = fmt.Sprintf("%s did not answer, %s did", cli.Few(silent, 8, ", "), cli.Few(answered, 8, ", "))
+	default:
+		who = fmt.Sprintf("%s answered: %s", plural.Of(len(answered), "host name"), cli.Few(answered, 8, ", "))
 	}
-	how := fmt.Sprintf("exit code %d: %s", code, cmp.Or(telling(text, blamed), "it printed nothing"))
+	how := fmt.Sprintf("it ended with exit code %d", code)
 	if errors.Is(ended, errSilent) {
-		how = fmt.Sprintf("nothing more was printed for %v", s.Silence)
+		how = fmt.Sprintf("it printed nothing more for %v and was ended", s.Silence)
 	}
-	if len(blamed) > 0 {
-		how += "; it names " + strings.Join(blamed, ", ")
+	if said := telling(text, silent); said != "" {
+		how += ": " + said
 	}
-	if len(nodes) > 0 {
-		how += "; " + cli.Few(nodes, 8, ", ") + " answered"
-	}
-	return fmt.Sprintf("the launcher did not start a shell on all of %s: %s "+
+	return fmt.Sprintf("the launcher was to start a shell on each of %s: %s; %s "+
 		"(see %s; --launch, --launch-args and --hosts say how nodes are reached)",
-		plural.Of(want, "node"), how, filepath.Join(s.Dir, preflightLog))
+		plural.Of(want, "node"), who, how, filepath.Join(s.Dir, preflightLog))
 }
 
-// telling is the line of a launcher's that tells the most: the first that names a node that it blames, or its last.
-func telling(text []byte, blamed []string) string {
+// missing returns the names that did not answer; nil: they are not known. Names may differ in their domains. Names of
+// another kind, as addresses, tell nothing.
+func missing(names, answered []string) []string {
+	short := func(name string) string { name, _, _ = strings.Cut(name, "."); return name }
+	rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return slices.ContainsFunc(answered, func(a string) bool { return short(a) == short(name) })
+	})
+	if len(rest) != len(names)-len(answered) {
+		return nil
+	}
+	return rest
+}
+
+// telling is the line of a launcher's that tells the most: the first about a node that did not answer, or its last.
+func telling(text []byte, silent []string) string {
 	text = preflightLine.ReplaceAll(text, nil)
 	for line := range strings.Lines(string(text)) {
-		if len(blamed) > 0 && strings.Contains(line, blamed[0]) {
+		if slices.ContainsFunc(silent, func(node string) bool { return strings.Contains(line, node) }) {
 			return strings.TrimSpace(line)
 		}
 	}
 	return lastLine(text)
 }
 
-// found reads what ranks have printed: the nodes that answered, how many ranks came to their end, and what is missing
-// where, with what to do.
-func found(text string) (nodes []string, answers int, problem string) {
+// found reads what ranks have printed: the nodes on which one came to its end, and what is missing where, with what to
+// do.
+func found(text string) (answered, problems []string) {
+	nodes := []string{}
 	where, order := map[[2]string][]string{}, [][2]string{}
-	for _, m := range preflightLine.FindAllStringSubmatch(text, -1) {
-		node, what := m[1], [2]string{m[2], m[3]}
-		if !slices.Contains(nodes, node) {
-			nodes = append(nodes, node)
-		}
-		if what[0] == "done" {
-			answers++
-			continue
-		}
+	lacking := func(node string, what [2]string) {
 		if where[what] == nil {
 			order = append(order, what)
 		}
@@ -186,8 +188,21 @@ func found(text string) (nodes []string, answers int, problem string) {
 			where[what] = append(where[what], node)
 		}
 	}
+	for _, m := range preflightLine.FindAllStringSubmatch(text, -1) {
+		node, kind := m[1], m[2]
+		if !slices.Contains(nodes, node) {
+			nodes = append(nodes, node)
+		}
+		if kind != "done" {
+			lacking(node, [2]string{kind, m[3]})
+			continue
+		}
+		if !slices.Contains(answered, node) {
+			answered = append(answered, node)
+		}
+	}
 	slices.Sort(nodes)
-	var problems []string
+	slices.Sort(answered)
 	slices.SortStableFunc(order, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	for i, what := range order {
 		at, lack := where[what], lacks[what[0]]
@@ -198,12 +213,12 @@ func found(text string) (nodes []string, answers int, problem string) {
 		}
 		problems = append(problems, text)
 	}
-	sound := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
+	sound := slices.DeleteFunc(nodes, func(node string) bool {
 		return slices.ContainsFunc(order, func(what [2]string) bool { return slices.Contains(where[what], node) })
 	})
 	if len(problems) > 0 && len(sound) > 0 {
 		problems = append(problems, fmt.Sprintf("on %s nothing is missing "+
-			"(--hosts, or -x among Slurm's --launch-args, leave nodes out)", cli.Few(sound, 8, ", ")))
+			"(--hosts, or -x of salloc and sbatch, leave nodes out)", cli.Few(sound, 8, ", ")))
 	}
-	return nodes, answers, strings.Join(problems, "; ")
+	return answered, problems
 }

@@ -14,69 +14,74 @@ import (
 func TestPreflightFinds(t *testing.T) {
 	for _, test := range []struct {
 		printed string
-		nodes   []string
-		answers int
+		nodes   []string // that answered
 		problem string
 	}{
-		{"", nil, 0, ""},
-		{"Warning: added host\ntunefit-preflight: b done\ntunefit-preflight: a done\r\ntunefit-preflight: b done\n",
-			[]string{"a", "b"}, 3, ""},
+		{"", nil, ""},
+		{"Warning: added host\ntunefit-preflight: b done\ntunefit-preflight: a done \r\ntunefit-preflight: b done\n",
+			[]string{"a", "b"}, ""},
 		{"0: tunefit-preflight: b folder /data/sweep\n0: tunefit-preflight: b done\n1: tunefit-preflight: a done\n",
-			[]string{"a", "b"}, 2,
+			[]string{"a", "b"},
 			"on b the sweep's folder /data/sweep is not the one that tunefit writes to " +
 				"(-o has to name a folder that all nodes see); " +
-				"on a nothing is missing (--hosts, or -x among Slurm's --launch-args, leave nodes out)"},
-		{"tunefit-preflight: a library /opt/libx.so\n", []string{"a"}, 0,
+				"on a nothing is missing (--hosts, or -x of salloc and sbatch, leave nodes out)"},
+		{"tunefit-preflight: a library /opt/libx.so\n", nil,
 			"on a there is no tuner library /opt/libx.so (--plugin names it, in a folder that all nodes see)"},
-		{"tunefit-preflight: a loads /opt/libx.so: wrong ELF class\n", []string{"a"}, 0,
+		{"tunefit-preflight: a loads /opt/libx.so: wrong ELF class\n", nil,
 			"on a the tuner library cannot be loaded: /opt/libx.so: wrong ELF class (--plugin names one that is " +
 				"built for these nodes)"},
 		{"tunefit-preflight: b program y_perf\ntunefit-preflight: c needs z_perf: libmpi.so => not found\n" +
 			"tunefit-preflight: b program x_perf\n" +
-			"tunefit-preflight: a program y_perf\ntunefit-preflight: b program y_perf\n", []string{"a", "b", "c"}, 0,
+			"tunefit-preflight: a program y_perf\ntunefit-preflight: b program y_perf\n", nil,
 			"on c a library is missing: z_perf: libmpi.so => not found " +
 				"(LD_LIBRARY_PATH has to name its folder on each node, or the programs are built anew); " +
 				"on a, b there is no program y_perf; on b there is no program x_perf " +
 				"(--perf-dir names the folder of nccl-tests' programs, as all nodes see it)"},
-		{"tunefit-preflight: a something else\n", nil, 0, ""},
+		{"tunefit-preflight: a something else\n", nil, ""},
 	} {
-		nodes, answers, problem := found(test.printed)
-		if problem != test.problem || answers != test.answers || !slices.Equal(nodes, test.nodes) {
-			t.Errorf("%q:\ngot  %q on %q, %d answers\nwant %q on %q, %d answers",
-				test.printed, problem, nodes, answers, test.problem, test.nodes, test.answers)
+		nodes, problems := found(test.printed)
+		if got := strings.Join(problems, "; "); got != test.problem || !slices.Equal(nodes, test.nodes) {
+			t.Errorf("%q:\ngot  %q on %q\nwant %q on %q", test.printed, got, nodes, test.problem, test.nodes)
 		}
 	}
 }
 
-// What keeps a launcher from starting a shell on all nodes is told by its words that matter, with who answered.
+// A launcher has to start a shell on as many nodes as were asked for, whatever its exit code. Who did not answer is
+// named where the names are known, with the launcher's words about it.
 func TestPreflightReaches(t *testing.T) {
-	l, err := launch.New(launch.Options{With: "pdsh {hosts} {command}", Hosts: []string{"a", "b"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Sweep{Options: Options{Launcher: l, Silence: 5 * time.Minute}}
-	const a, b, rule = "tunefit-preflight: a done\n", "tunefit-preflight: b done\n", "--------\n"
+	const a, b, rule = "tunefit-preflight: a done\n", "tunefit-preflight: b.site done\n", "--------\n"
 	const lost = "ssh: connect to host b port 22: No route to host"
 	for _, test := range []struct {
+		hosts   string // of the launcher
 		ended   error
 		printed string
 		want    string // empty: all were reached
 	}{
-		{nil, a + a + b + b, ""},
-		{nil, a + a + a + a, ""}, // nodes of one name
-		{nil, a + b + b, ""},     // a line was damaged
-		{nil, a, ""},             // one that plays all
-		{nil, "", "exit code 0: it printed nothing (see "},
-		{nil, a + a, "exit code 0: it printed nothing; a answered (see "},
-		{nil, a + lost + "\n", "exit code 0: " + lost + "; it names b; a answered (see "},
-		{errors.New("no"), rule + lost + "\n" + rule + "Look it up.\n", "exit code -1: " + lost + "; it names b (see "},
-		{errors.New("no"), a + rule + "It ended.\n" + rule, "exit code -1: It ended.; a answered (see "},
-		{errSilent, a + a, "nothing more was printed for 5m0s; a answered (see "},
+		{"a b", nil, a + a + b + b, ""},
+		{"10.0.0.1 10.0.0.2", nil, a + b, ""},
+		{"a b", nil, a + a + a + a, "b did not answer, a did; it ended with exit code 0 (see "},
+		{"a b c", nil, a, "b did not answer, a did; it ended with exit code 0 (see "}, // c is not used
+		{"10.0.0.1 10.0.0.2", nil, a, "1 host name answered: a; it ended with exit code 0 (see "},
+		{"a b", nil, a + b + "tunefit-preflight: c done\n",
+			"3 host names answered: a, b.site, c; it ended with exit code 0 (see "},
+		{"a b", nil, "", "none answered; it ended with exit code 0 (see "},
+		{"a b", nil, a + lost + "\nbye\n", "b did not answer, a did; it ended with exit code 0: " + lost + " (see "},
+		{"a b", errors.New("no"), rule + lost + "\n" + rule + "Look it up.\n",
+			"none answered; it ended with exit code -1: " + lost + " (see "},
+		{"10.0.0.1 10.0.0.2", errors.New("no"), a + rule + "It ended.\n" + rule,
+			"1 host name answered: a; it ended with exit code -1: It ended. (see "},
+		{"a b", errors.New("no"), a + b, "all answered; it ended with exit code -1 (see "},
+		{"a b", errSilent, a + a, "b did not answer, a did; it printed nothing more for 5m0s and was ended (see "},
 	} {
-		nodes, answers, _ := found(test.printed)
-		got := s.unreached(test.ended, []byte(test.printed), 2, 4, nodes, answers)
-		if (got == "") != (test.want == "") || !strings.Contains(got, ": "+test.want) && got != "" {
-			t.Errorf("%v, %q:\ngot  %q\nwant %q", test.ended, test.printed, got, test.want)
+		l, err := launch.New(launch.Options{With: "pdsh {hosts} {command}", Hosts: strings.Fields(test.hosts)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Sweep{Options: Options{Launcher: l, Silence: 5 * time.Minute}}
+		answered, _ := found(test.printed)
+		got := s.unreached(test.ended, []byte(test.printed), 2, answered)
+		if (got == "") != (test.want == "") || !strings.Contains(got, "each of 2 nodes: "+test.want) && got != "" {
+			t.Errorf("%s: %v, %q:\ngot  %q\nwant %q", test.hosts, test.ended, test.printed, got, test.want)
 		}
 	}
 }

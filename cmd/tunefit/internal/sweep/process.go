@@ -7,11 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 )
 
 // errSilent ends a run that prints nothing more.
@@ -34,7 +33,7 @@ type process struct {
 func (p process) run(ctx context.Context) error {
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, p.output, p.output
-	ended, err := launch.Start(cmd, syscall.SIGTERM)
+	ended, err := spawn(cmd)
 	if err != nil {
 		return err
 	}
@@ -66,6 +65,23 @@ func (p process) run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// spawn starts a command that Ctrl-C does not reach, since it is for this process, and that is ended with this process.
+// What Wait returns comes from ended.
+func spawn(cmd *exec.Cmd) (ended <-chan error, err error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started, exit := make(chan error), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the signal comes when the thread ends that started the command
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			exit <- cmd.Wait()
+		}
+	}()
+	return exit, <-started
 }
 
 // endMarked kills all processes with a mark in their environment, wherever they have gone: those that ignore a

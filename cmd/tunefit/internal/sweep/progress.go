@@ -33,9 +33,6 @@ func (s *Sweep) report(r *Run) string {
 	default:
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
 	}
-	if len(r.Nodes) > 0 {
-		text += fmt.Sprintf("; it names %s", strings.Join(r.Nodes, ", "))
-	}
 	if left := s.timeLeft(); left > time.Minute {
 		text += fmt.Sprintf("; about %s left", minutes(left))
 	}

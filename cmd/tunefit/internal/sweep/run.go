@@ -65,7 +65,6 @@ func (s *Sweep) finish(ctx context.Context, r Run, failures int) error {
 func (s *Sweep) measure(ctx context.Context, r Run, sizes []uint64) error {
 	key := r.of.Key
 	unit := perfrun.TrimUnit(key)
-	say := func(text string) { s.Say("%s", text) }
 	for _, step := range perfrun.Steps(sizes, unit) {
 		if r.kind == Measure && s.reserved(key) {
 			s.short[key] = true
@@ -74,12 +73,7 @@ func (s *Sweep) measure(ctx context.Context, r Run, sizes []uint64) error {
 		if s.Budget > 0 && s.spent()+s.meanRun(key) > s.Budget {
 			return errBudget
 		}
-		asked := time.Now()
-		if err := s.Launcher.Prepare(ctx, key.Nodes, 2*s.Silence, max(s.timeLeft(), time.Hour), say); err != nil {
-			return err
-		}
-		s.waited += time.Since(asked)
-		if err := s.preflight(ctx, key); err != nil {
+		if err := s.preflight(ctx); err != nil {
 			return err
 		}
 		r.Sizes = step.Sizes(unit)

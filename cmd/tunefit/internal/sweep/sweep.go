@@ -46,9 +46,7 @@ type Sweep struct {
 	journal *journal
 	begun   time.Time
 	earlier time.Duration    // that runs took before this process
-	waited  time.Duration    // for nodes
-	looked  int              // nodes of the preflight
-	job     string           // whose nodes they were
+	looked  bool             // the preflight found nothing
 	proved  bool             // what was left of the last batch was run just now
 	over    map[fit.Key]bool // nothing more is to be measured of it
 	short   map[fit.Key]bool // what the rest of the budget was too short for
@@ -85,8 +83,23 @@ func Open(o Options) (*Sweep, error) {
 	return s, nil
 }
 
-// Close ends the use of the folder, and of nodes.
-func (s *Sweep) Close() error { return errors.Join(s.Launcher.Close(), s.journal.close()) }
+// Close ends the use of the folder.
+func (s *Sweep) Close() error { return s.journal.close() }
+
+// needs returns how many nodes a sweep uses, and how many GPUs of each.
+func (o *Options) needs() (nodes, gpus int) {
+	for _, key := range o.Keys {
+		nodes, gpus = max(nodes, key.Nodes), max(gpus, key.Ranks/key.Nodes)
+	}
+	return nodes, gpus
+}
+
+// Allocation returns the options by which salloc and sbatch get what a sweep needs. Without --exclusive a job may have
+// one CPU of each node, and others on the nodes change the times.
+func (o *Options) Allocation() string {
+	nodes, gpus := o.needs()
+	return fmt.Sprintf("-N %d --gpus-per-node=%d --exclusive", nodes, gpus)
+}
 
 // Run measures until more runs would not pay off, or ctx ends. It returns nil if the sweep is finished, and also if the
 // budget is spent: then it says what is missing.

@@ -1,6 +1,7 @@
 package testlib
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -176,6 +178,29 @@ func startSlurm(t *testing.T, nodes int) (c *Cluster, err error) {
 	}
 }
 
+// Allocate gets nodes by salloc. The environment of the test is then that of a command of the allocation.
+func (c *Cluster) Allocate(t *testing.T, options ...string) {
+	t.Helper()
+	argv := slices.Concat([]string{"--quiet"}, options, []string{"sh", "-c", "env; echo; exec cat"})
+	cmd := exec.Command("salloc", argv...)
+	cmd.Stderr = os.Stderr
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() }) // then it ends, or with the cluster
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "" {
+		if name, value, _ := strings.Cut(lines.Text(), "="); strings.HasPrefix(name, "SLURM_") {
+			t.Setenv(name, value)
+		}
+	}
+	if os.Getenv("SLURM_JOB_ID") == "" {
+		t.Fatal("there is no allocation")
+	}
+}
+
 // freePorts returns the first of some ports in a row that nobody has, below those that the system gives to anybody.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
@@ -200,14 +225,19 @@ next:
 // nodeVariable tells a node's daemons.
 const nodeVariable = "TUNEFIT_TEST_NODE"
 
-// Kill ends all that runs on a node, as if its power was gone, and tells the controller, which would find out by
-// itself, but only after what a site calls SlurmdTimeout.
-func (c *Cluster) Kill(t *testing.T, node string) {
-	t.Helper()
+// PowerOff ends all that runs on a node. The controller finds out by itself, but only after what a site calls
+// SlurmdTimeout.
+func (c *Cluster) PowerOff(node string) {
 	c.kill(func(environ string) bool {
 		return strings.Contains(environ, "\x00"+nodeVariable+"="+node+"\x00") ||
 			strings.Contains(environ, "\x00SLURMD_NODENAME="+node+"\x00")
 	})
+}
+
+// Kill ends all that runs on a node, and tells the controller.
+func (c *Cluster) Kill(t *testing.T, node string) {
+	t.Helper()
+	c.PowerOff(node)
 	if out, err := exec.Command("scontrol", "update", "nodename="+node, "state=down",
 		"reason=killed").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
