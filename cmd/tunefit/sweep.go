@@ -85,9 +85,10 @@ command goes on with a sweep that was stopped, was killed, or ran out of its bud
 measures nothing twice. With -o alone it goes on as it was begun; other settings given
 with it hold from then on.
 
-Before the first run a shell on each node looks for the programs, the library and the
-directory. If something is missing, or a node does not answer by its host name, the sweep
-ends and names the nodes. It also ends if the first run shows that the set-up is wrong.
+Before the first run a shell on each node looks for the programs, the library, the
+directory and as many GPUs as ranks. If something is missing, or a node does not answer
+by its host name, the sweep ends and names the nodes. It also ends if the first run shows
+that the set-up is wrong.
 
 It forces a configuration as a job would have it: by a policy of one row, through this
 project's library. NCCL's log tells what really ran. It tries a run that fails once

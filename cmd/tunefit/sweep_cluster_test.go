@@ -21,7 +21,7 @@ import (
 // measuredGrid is real: AllReduce on one and two nodes, each configuration and the default.
 const measuredGrid = "../../docs/measured/mi355x-allreduce.csv"
 
-// playedPrograms is a folder of programs that play a cluster on one machine: a launcher and the names of nodes.
+// playedPrograms is a folder of programs that play a cluster on one machine: a launcher, the names of nodes, and GPUs.
 const playedPrograms = "testdata/played"
 
 // playedRanks starts one process a node, the first of the ranks there.

@@ -137,8 +137,38 @@ func TestSweepNamesTheBrokenNodeOfSlurm(t *testing.T) {
 	c := newCluster(t)
 	container, lacks := c.lacking()
 	c.names(lacks, "--launch", "slurm", "--container", container)
+	c = newCluster(t)
+	c.perf = programsOf(t, c.perf)
+	c.names([]string{"nothing was run: on node1, node2, node3 ranks see 1 GPU of the 2 that they need (under Slurm " +
+		"salloc or sbatch has to ask for them: --gpus-per-node=2; "}, "--launch", "slurm")
 	slurm.PowerOff("node2")
 	newCluster(t).names([]string{"nothing was run: the launcher was to start a shell on each of 3 nodes: " +
 		"node2 did not answer, node1, node3 did; it ended with exit code ", ": srun: error: Task launch for ",
 		" failed on node node2: "}, "--launch", "slurm")
+}
+
+// programsOf is a folder of a program that is not the stand-in, which it starts.
+func programsOf(t *testing.T, standIn string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	script := "#!/bin/sh\nexec " + standIn + "/all_reduce_perf \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "all_reduce_perf"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A node has as many GPUs as ranks; the stand-in needs none.
+func TestSweepCountsGPUs(t *testing.T) {
+	c := newCluster(t)
+	real := programsOf(t, c.perf)
+	c.perf = real
+	c.names([]string{"nothing was run: on node2 ranks see 1 GPU of the 2 that they need (", "--gpus-per-node=2; ",
+		"; on node1, node3 nothing is missing ("}, "--launch", playedRanks, "--container",
+		otherOnNode2(t, nil, "export PLAYED_GPUS=1"))
+	c = newCluster(t)
+	c.perf = real
+	c.done(append(few, "--launch", playedRanks)...)
+	c = newCluster(t, "PLAYED_GPUS=0")
+	c.done(append(few, "--launch", playedRanks)...)
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -19,14 +20,16 @@ import (
 )
 
 // lookAround is what each rank does in the preflight: it prints a line for each thing that is missing where it runs,
-// and one at its end. node is set before it. Its arguments are our library, the sweep's folder and the first line of the
-// preflight's log there (a node may have a folder of its own by that name), then the programs.
-const lookAround = `library=$1 folder=$2 mark=$3
+// and one at its end, with the GPUs that it sees if nvidia-smi tells. node is set before it. Its arguments are our
+// library, the sweep's folder and the first line of the preflight's log there (a node may have a folder of its own by
+// that name), then the programs. The stand-in for nccl-tests needs no GPU.
+const lookAround = `library=$1 folder=$2 mark=$3 gpus= seen=
 
 shift 3
 say() { echo "tunefit-preflight: $node $*"; }
 for program; do
   path=$(command -v "$program") && [ -f "$path" ] && [ -x "$path" ] || { say program "$program"; continue; }
+  case $(readlink -f "$path") in */nccl-tests-fakeperf) ;; *) gpus=needed ;; esac
   command -v ldd >/dev/null || continue
   lost=$(ldd "$path" 2>&1 | grep 'not found' | head -n 1)
   [ -z "$lost" ] || say needs "$program:" $lost
@@ -43,7 +46,9 @@ else
   fi
   [ -z "$said" ] || say loads "$library:" $(echo "$said" | head -n 1)
 fi
-say done`
+[ -z "$gpus" ] || ! command -v nvidia-smi >/dev/null ||
+  seen="[${CUDA_VISIBLE_DEVICES-all}]$(nvidia-smi -L | sed -n 's/.*(UUID: \(.*\))$/\1/p' | tr '\n' ' ')"
+say done "$seen"`
 
 const preflightLog = "preflight.log"
 
@@ -59,6 +64,8 @@ var lacks = map[string][2]string{
 		"-o has to name a folder that all nodes see"},
 	"library": {"there is no tuner library %s", "--plugin names it, in a folder that all nodes see"},
 	"loads":   {"the tuner library cannot be loaded: %s", "--plugin names one that is built for these nodes"},
+	"gpus": {"ranks see %s", "under Slurm salloc or sbatch has to ask for them: --gpus-per-node=GPUS; " +
+		"CUDA_VISIBLE_DEVICES or a container may hide some, and --comm says how many ranks a node has"},
 }
 
 // preflight looks, before the first run, for what runs need on as many nodes as they need, by the same launcher. What
@@ -109,7 +116,7 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		return err
 	}
 	text = bytes.TrimPrefix(text, []byte(mark))
-	answered, problems := found(string(text))
+	answered, problems := found(string(text), gpus)
 	if text := s.unreached(ended, text, nodes, answered); text != "" {
 		problems = append(problems, text)
 	}
@@ -175,10 +182,30 @@ func telling(text []byte, silent []string) string {
 	return lastLine(text)
 }
 
+// visible returns those of all GPUs that CUDA shows: what CUDA_VISIBLE_DEVICES names by number or by the beginning of
+// its UUID, up to the first that is not there.
+func visible(variable string, all []string) (shown []string) {
+	if variable == "all" { // it is not set
+		return all
+	}
+	for name := range strings.SplitSeq(variable, ",") {
+		name = strings.TrimSpace(name)
+		i := slices.IndexFunc(all, func(uuid string) bool { return name != "" && strings.HasPrefix(uuid, name) })
+		if n, err := strconv.Atoi(name); err == nil {
+			i = n
+		}
+		if i < 0 || i >= len(all) {
+			break
+		}
+		shown = append(shown, all[i])
+	}
+	return shown
+}
+
 // found reads what ranks have printed: the nodes on which one came to its end, and what is missing where, with what to
-// do.
-func found(text string) (answered, problems []string) {
-	nodes := []string{}
+// do. Each node needs so many GPUs.
+func found(text string, gpus int) (answered, problems []string) {
+	nodes, seen := []string{}, map[string]map[string]bool{}
 	where, order := map[[2]string][]string{}, [][2]string{}
 	lacking := func(node string, what [2]string) {
 		if where[what] == nil {
@@ -200,16 +227,29 @@ func found(text string) (answered, problems []string) {
 		if !slices.Contains(answered, node) {
 			answered = append(answered, node)
 		}
+		if variable, all, tells := strings.Cut(strings.TrimPrefix(m[3], "["), "]"); tells {
+			if seen[node] == nil {
+				seen[node] = map[string]bool{}
+			}
+			for _, gpu := range visible(variable, strings.Fields(all)) {
+				seen[node][gpu] = true
+			}
+		}
 	}
 	slices.Sort(nodes)
 	slices.Sort(answered)
+	for _, node := range nodes {
+		if n := len(seen[node]); seen[node] != nil && n < gpus {
+			lacking(node, [2]string{"gpus", fmt.Sprintf("%s of the %d that they need", plural.Of(n, "GPU"), gpus)})
+		}
+	}
 	slices.SortStableFunc(order, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	for i, what := range order {
 		at, lack := where[what], lacks[what[0]]
 		slices.Sort(at)
 		text := fmt.Sprintf("on %s "+lack[0], cli.Few(at, 8, ", "), what[1])
 		if i+1 == len(order) || order[i+1][0] != what[0] { // what to do is the same for all of a kind
-			text += " (" + lack[1] + ")"
+			text += " (" + strings.ReplaceAll(lack[1], "GPUS", strconv.Itoa(gpus)) + ")"
 		}
 		problems = append(problems, text)
 	}

@@ -38,10 +38,30 @@ func TestPreflightFinds(t *testing.T) {
 				"on a, b there is no program y_perf; on b there is no program x_perf " +
 				"(--perf-dir names the folder of nccl-tests' programs, as all nodes see it)"},
 		{"tunefit-preflight: a something else\n", nil, ""},
+		// Each rank may see all GPUs of its node or one of its own, and a line may be lost.
+		{"tunefit-preflight: a done [all]GPU-1 GPU-2\ntunefit-preflight: b done [0]GPU-3 GPU-4 \n" +
+			"tunefit-preflight: b done [1]GPU-3 GPU-4\ntunefit-preflight: c done\n", []string{"a", "b", "c"}, ""},
+		{"tunefit-preflight: a done [all]\ntunefit-preflight: b done [all]GPU-1\ntunefit-preflight: b done [all]GPU-1\n" +
+			"tunefit-preflight: c done []GPU-1 GPU-2\n", []string{"a", "b", "c"},
+			"on a, c ranks see 0 GPUs of the 2 that they need; on b ranks see 1 GPU of the 2 that they need " +
+				"(under Slurm salloc or sbatch has to ask for them: --gpus-per-node=2; CUDA_VISIBLE_DEVICES or a " +
+				"container may hide some, and --comm says how many ranks a node has)"},
 	} {
-		nodes, problems := found(test.printed)
+		nodes, problems := found(test.printed, 2)
 		if got := strings.Join(problems, "; "); got != test.problem || !slices.Equal(nodes, test.nodes) {
 			t.Errorf("%q:\ngot  %q on %q\nwant %q on %q", test.printed, got, nodes, test.problem, test.nodes)
+		}
+	}
+}
+
+// CUDA shows what its variable names, up to the first that is not there.
+func TestVisible(t *testing.T) {
+	for variable, want := range map[string]string{
+		"all": "GPU-a1 GPU-b2 MIG-c3", "": "", "1": "GPU-b2", "2,0": "MIG-c3 GPU-a1", "0, 1": "GPU-a1 GPU-b2",
+		"GPU-b": "GPU-b2", "GPU-a1,MIG-c3": "GPU-a1 MIG-c3", "0,3,1": "GPU-a1", "-1": "", "0,,1": "GPU-a1", "NoDevFiles": "",
+	} {
+		if got := strings.Join(visible(variable, []string{"GPU-a1", "GPU-b2", "MIG-c3"}), " "); got != want {
+			t.Errorf("%q shows %q, want %q", variable, got, want)
 		}
 	}
 }
@@ -78,7 +98,7 @@ func TestPreflightReaches(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &Sweep{Options: Options{Launcher: l, Silence: 5 * time.Minute}}
-		answered, _ := found(test.printed)
+		answered, _ := found(test.printed, 8)
 		got := s.unreached(test.ended, []byte(test.printed), 2, answered)
 		if (got == "") != (test.want == "") || !strings.Contains(got, "each of 2 nodes: "+test.want) && got != "" {
 			t.Errorf("%s: %v, %q:\ngot  %q\nwant %q", test.hosts, test.ended, test.printed, got, test.want)

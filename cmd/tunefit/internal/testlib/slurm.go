@@ -21,7 +21,7 @@ import (
 )
 
 // slurmConf is a cluster on one machine: nodes are daemons with names and ports of their own. Nothing is given up
-// because the machine is busy; GPUs are only counted.
+// because the machine is busy; GPUs are links to /dev/null, and CUDA_VISIBLE_DEVICES has those of a step.
 const slurmConf = `ClusterName=tunefit-test
 SlurmctldHost=%[1]s(127.0.0.1)
 SlurmctldPort=%[2]d
@@ -109,7 +109,8 @@ func startSlurm(t *testing.T, nodes int) (c *Cluster, err error) {
 	c = &Cluster{conf: filepath.Join(dir, "slurm.conf")}
 	for _, err := range []error{err1, err2, os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "state"), 0o755),
 		os.WriteFile(filepath.Join(dir, "munge.key"), key, 0o600),
-		os.WriteFile(filepath.Join(dir, "gres.conf"), []byte("Name=gpu File="+dir+"/gpu[0-7]\n"), 0o644),
+		os.WriteFile(filepath.Join(dir, "gres.conf"),
+			[]byte("Name=gpu File="+dir+"/gpu[0-7] Flags=nvidia_gpu_env\n"), 0o644),
 		os.WriteFile(c.conf, fmt.Appendf(nil, slurmConf, host, first, me.Username, dir, nodes, first+1, first+nodes),
 			0o644)} {
 		if err != nil {
@@ -117,7 +118,7 @@ func startSlurm(t *testing.T, nodes int) (c *Cluster, err error) {
 		}
 	}
 	for gpu := range 8 {
-		if err := os.WriteFile(filepath.Join(dir, "gpu"+strconv.Itoa(gpu)), nil, 0o644); err != nil {
+		if err := os.Symlink(os.DevNull, filepath.Join(dir, "gpu"+strconv.Itoa(gpu))); err != nil {
 			t.Fatal(err)
 		}
 	}
