@@ -23,7 +23,7 @@ func (o *checkOptions) runMeasured(cmd *cobra.Command, in *cli.Inputs, file stri
 	if err != nil {
 		return err
 	}
-	set, sources, rejected, err := readSweeps(in, cmd, sweeps, true)
+	set, sources, rejected, err := readSweeps(fit.NewPool(), in, cmd, sweeps, nil, true)
 	if err != nil {
 		return err
 	}

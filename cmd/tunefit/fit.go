@@ -118,7 +118,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.topo != "" {
 		pool.Offers = offersOn(f.env, f.topo)
 	}
-	set, sources, rejected, err := readInto(pool, f.env.Inputs, cmd, files, nil, f.force)
+	set, sources, rejected, err := readSweeps(pool, f.env.Inputs, cmd, files, nil, f.force)
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}

@@ -18,16 +18,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
-// readSweeps pools the measurements of all files and lists why some times were
-// rejected while reading, each reason with the place of the first. anyway takes files of which too little can be
-// read, too.
-func readSweeps(inputs *cli.Inputs, cmd *cobra.Command, files []string, anyway bool) (*fit.Set, []model.Source,
-	[]fit.Refusal, error) {
-	return readInto(fit.NewPool(), inputs, cmd, files, nil, anyway)
-}
-
-// readInto is readSweeps with a pool. Those of found that are no measurements are left out.
-func readInto(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool,
+// readSweeps pools the measurements of all files and lists why some times were rejected while reading, each reason with
+// the place of the first. anyway takes files of which too little can be read, too. Those of found that are no
+// measurements are left out.
+func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool,
 	anyway bool) (*fit.Set, []model.Source, []fit.Refusal, error) {
 	var sources []model.Source
 	var rejected []fit.Refusal

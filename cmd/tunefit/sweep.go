@@ -339,7 +339,7 @@ func (f *sweepFlags) measured(cmd *cobra.Command) (*fit.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, _, rejected, err := readInto(fit.NewPool(), f.choices.Topology.Inputs, cmd, files, found, true)
+	set, _, rejected, err := readSweeps(fit.NewPool(), f.choices.Topology.Inputs, cmd, files, found, true)
 	if err == nil && set.Used == 0 && len(set.Failed) == 0 && len(set.Asked) == 0 {
 		writeRows(cmd.ErrOrStderr(), set, rejected)
 		err = errors.New("--from: not one usable measurement")
