@@ -190,8 +190,10 @@ lint: ## golangci-lint by .golangci.yml if it is installed, else (it takes minut
 	fi
 
 .PHONY: fuzz
-fuzz: ## feed every parser with random input for FUZZTIME=10s each; what fails goes to testdata/fuzz, to be mended
-	@failed=; for dir in $$(grep -rl --exclude-dir=build --include='*_test.go' '^func Fuzz' . | xargs dirname | sort -u); do \
+fuzz: ## feed every parser with its worst inputs, which must take no longer than their size, and random ones for FUZZTIME=10s
+	@failed=; go test -run '^$$' -bench '^BenchmarkWorst' -benchtime 1x -timeout 30m $$(grep -rl --exclude-dir=build \
+			--include='*_test.go' '^func BenchmarkWorst' . | xargs -n1 dirname | sort -u) || failed=" BenchmarkWorst"; \
+	 for dir in $$(grep -rl --exclude-dir=build --include='*_test.go' '^func Fuzz' . | xargs dirname | sort -u); do \
 		for target in $$(grep -ho '^func Fuzz[A-Za-z]*' $$dir/*_test.go | cut -c6-); do \
 			echo "$$dir $$target"; \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) -fuzzminimizetime 10x $$dir || failed="$$failed $$dir/$$target"; \

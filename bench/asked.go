@@ -64,10 +64,13 @@ func (a *asks) unmet(r *Result, size uint64) {
 
 // unreached records the sizes that a run had not measured when it broke off.
 func (u *run) unreached(r *Result, a *asks) {
+	measured := map[uint64]bool{}
+	for i := range u.rows {
+		measured[u.rows[i].Bytes] = true
+	}
 	unit := TrimUnit(a.sample.Coll, a.sample.Ranks)
 	for _, size := range u.sizes {
-		size -= size % unit
-		if !slices.ContainsFunc(u.rows, func(row row) bool { return row.Bytes == size }) {
+		if size -= size % unit; !measured[size] {
 			a.unmet(r, size)
 		}
 	}

@@ -106,8 +106,8 @@ func (s *sweep) header(names []string) error {
 		c, ok := columnByName[fold(strings.TrimSpace(name))]
 		switch {
 		case !ok:
-			s.r.note(line, "column %q is not used (%sallowed: %s)", name, suggest.DidYouMean(name, columnNames[:]),
-				strings.Join(columnNames[:sweepColumns], ", "))
+			s.r.note(line, "column %s is not used (%sallowed: %s)", suggest.Quote(name),
+				suggest.DidYouMean(name, columnNames[:]), strings.Join(columnNames[:sweepColumns], ", "))
 		case s.at[c] >= 0:
 			return fmt.Errorf("%s:%d:%d: column %s is named twice", s.r.File, line, i+1, columnNames[c])
 		default:

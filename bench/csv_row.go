@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
@@ -48,12 +49,12 @@ func (s *sweep) row() {
 	m := row{Sample: Sample{Config: noLabel}, root: -1, line: s.line}
 	var err error
 	if m.Bytes, err = strconv.ParseUint(s.field(colBytes), 10, 64); err != nil {
-		s.bad(colBytes, "%q is not a number of bytes", s.field(colBytes))
+		s.bad(colBytes, "%s is not a number of bytes", suggest.Quote(s.field(colBytes)))
 		return
 	}
 	if m.Micros, err = strconv.ParseFloat(s.field(colMicros), 64); err != nil {
 		if v := s.field(colMicros); v != "" && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
-			s.bad(colMicros, "%q is not a number of microseconds (allowed: as 41.5)", v)
+			s.bad(colMicros, "%s is not a number of microseconds (allowed: as 41.5)", suggest.Quote(v))
 			return
 		}
 		m.Micros = math.NaN()
@@ -69,7 +70,7 @@ func (s *sweep) row() {
 			continue
 		}
 		if n, err := strconv.Atoi(v); err != nil || n < 1 {
-			s.bad(c, "%q (allowed: 1 or more, or empty)", v)
+			s.bad(c, "%s (allowed: 1 or more, or empty)", suggest.Quote(v))
 			return
 		}
 	}
@@ -82,7 +83,7 @@ func (s *sweep) row() {
 	}
 	if in := s.field(colInPlace); in != "" {
 		if m.InPlace, err = strconv.ParseBool(in); err != nil {
-			s.bad(colInPlace, "%q (allowed: 0, 1 or empty)", in)
+			s.bad(colInPlace, "%s (allowed: 0, 1 or empty)", suggest.Quote(in))
 			return
 		}
 	}
@@ -190,14 +191,15 @@ func (s *sweep) configuration(m *Sample) bool {
 		}
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 || n > 1<<30 {
-			s.bad(number.c, "%q (allowed: 1 to 2^30; 0, -1 or empty where not known)", v)
+			s.bad(number.c, "%s (allowed: 1 to 2^30; 0, -1 or empty where not known)", suggest.Quote(v))
 			return false
 		}
 		*number.into = n
 	}
 	i := slices.Index(selections[:], s.field(colSelection))
 	if i < 0 {
-		s.bad(colSelection, "%q (allowed: forced, own_channels, default or empty)", s.field(colSelection))
+		s.bad(colSelection, "%s (allowed: forced, own_channels, default or empty)",
+			suggest.Quote(s.field(colSelection)))
 		return false
 	}
 	m.Selection = Selection(i)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // Decision is a line of our library's log with NCCL_TUNER_LOG=decisions (tuner/decisionlog.go).
@@ -22,9 +23,9 @@ const ByNCCL = "NCCL"
 
 var (
 	decisionLine = regexp.MustCompile(
-		`TUNER/Go: (?:communicator (0x[0-9a-f]+): )?(\w+) (\w+), (\d+) pipelined: (.*), decided by (.*?)\s*$`)
+		`TUNER/Go: (?:communicator (0x[0-9a-f]+): )?(\w+) (\w+), (\d{1,20}) pipelined: (.*), decided by (.*?)\s*$`)
 	choiceText = regexp.MustCompile(
-		`^(?:NCCL's choice|([A-Za-z_]+)/([A-Za-z0-9]+))(?: (\d+) ch)?(?:,| instead |$)`)
+		`^(?:NCCL's choice|([A-Za-z_]+)/([A-Za-z0-9]+))(?: (\d{1,20}) ch)?(?:,| instead |$)`)
 )
 
 // ParseDecision reads a line of a log, whatever NCCL and a launcher put before it. ok is false where the line is no
@@ -48,7 +49,8 @@ func ParseDecision(line []byte) (d Decision, ok bool, err error) {
 	}
 	c := choiceText.FindSubmatch(m[5])
 	if c == nil {
-		return d, true, fmt.Errorf("%q is not a choice (needed: ALGORITHM/PROTOCOL or NCCL's choice)", m[5])
+		return d, true, fmt.Errorf("%s is not a choice (needed: ALGORITHM/PROTOCOL or NCCL's choice)",
+			suggest.Quote(string(m[5])))
 	}
 	if c[1] != nil {
 		if d.Cell, err = nccl.ParseCell(string(c[1]), string(c[2])); err != nil {

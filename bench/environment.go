@@ -60,11 +60,12 @@ func (e *environment) read(line []byte, before func()) bool {
 		e.command = map[string]string{}
 		e.program, e.cpuTime = m[1], cpuTime.MatchString(text)
 	}
+	env := strings.Index(text, "env")
 	for _, m := range variable.FindAllStringSubmatchIndex(text, -1) {
 		name, separator := text[m[2]:m[3]], text[m[4]:m[5]]
 		value := valueAt(text[m[1]:], separator)
 		// Only Hydra's -genv separates by a blank.
-		if strings.TrimSpace(separator) == "" && !strings.Contains(text[:m[0]], "env") {
+		if strings.TrimSpace(separator) == "" && (env < 0 || env > m[0]) {
 			continue
 		}
 		if value == "" || strings.HasPrefix(value, "$") { // "-x NCCL_ALGO" passes on what was exported
@@ -89,9 +90,13 @@ func (e *environment) read(line []byte, before func()) bool {
 	return changed
 }
 
+// longestValue is above the value of any of the variables, in bytes.
+const longestValue = 256
+
 // valueAt returns the value that text begins with. In lists of variables, as in
 // srun's --export, a comma may also begin the next one.
 func valueAt(text, separator string) string {
+	text = text[:min(len(text), longestValue)]
 	if text != "" && (text[0] == '"' || text[0] == '\'') {
 		value, _, _ := strings.Cut(text[1:], text[:1])
 		return value

@@ -26,7 +26,7 @@ func (t *text) header(line []byte) bool {
 	case bytes.HasPrefix(body, []byte("Rank ")):
 		return t.device(body)
 	case bytes.HasPrefix(body, []byte("Reducing maxBytes")):
-		t.r.note(t.line, "%s", bytes.TrimSpace(body))
+		t.r.note(t.line, "%s", quoted(body))
 	case bytes.HasPrefix(body, []byte("Out of bounds values")):
 		t.flush()
 		t.run.failed = bytes.HasSuffix(bytes.TrimSpace(body), []byte("FAILED"))

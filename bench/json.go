@@ -10,6 +10,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 )
 
 // The JSON of nccl-tests' -J, versions 1 to 3. Only what is used is named here;
@@ -71,7 +73,7 @@ func readJSON(in *bufio.Reader, r *Result) error {
 			return nil
 		}
 		if err != nil && !isCut(err) {
-			return fmt.Errorf("%s: at byte %d: %w", r.File, decoder.InputOffset(), err)
+			return fmt.Errorf("%s: at byte %d: %w", r.File, decoder.InputOffset(), jsonerror.Plain(err))
 		}
 		if err != nil {
 			r.note(0, "the file ends in the middle: it was cut off, or the run was")
@@ -126,7 +128,10 @@ func (j *jsonRun) object() error {
 		case "nccl_version":
 			err = decoded(j, func(code jsonNumber) { j.run.facts.NCCL = versionOf(int(code)) })
 		case "start_time":
-			err = decoded(j, func(start any) { j.run.facts.Time, _ = start.(string) })
+			err = decoded(j, func(start any) {
+				text, _ := start.(string)
+				j.run.facts.Time = quoted([]byte(text))
+			})
 		case "results":
 			j.sawResults = true
 			err = j.list()
@@ -157,7 +162,7 @@ func (j *jsonRun) variables(env []string) {
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		if name, ok := strings.CutPrefix(name, "NCCL_"); ok {
-			j.env.exported[name] = value
+			j.env.exported[name] = value[:min(len(value), longestValue)]
 		}
 	}
 }

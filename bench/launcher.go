@@ -41,6 +41,9 @@ type logLine struct {
 // has a log line glued to it, such as "sum      -1node7:12:12 [0] NCCL INFO".
 type hosts map[string]bool
 
+// longestHost is HOST_NAME_MAX of Linux, in bytes.
+const longestHost = 64
+
 func (h hosts) split(line []byte) (l logLine, ok bool) {
 	at := bytes.Index(line, []byte("NCCL "))
 	if at < 0 {
@@ -69,10 +72,9 @@ func (h hosts) split(line []byte) (l logLine, ok bool) {
 		if start == 0 || line[0] == '[' {
 			h[string(process[:colon])] = true
 		} else {
-			for host := range h {
-				if bytes.HasSuffix(process[:colon], []byte(host)) {
-					start += colon - len(host)
-					process = process[colon-len(host):]
+			for i := max(1, colon-longestHost); i < colon; i++ { // the longest that is known
+				if h[string(process[i:colon])] {
+					start, process = start+i, process[i:]
 					break
 				}
 			}

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -51,7 +50,8 @@ func (u *run) notOffered(r *Result, env *environment, comm nccl.Comm) {
 			}
 			s := Sample{Call: nccl.Call{Coll: coll}, Comm: comm, Config: nccl.Config{Cell: cell},
 				Selection: SelectionForced, Source: r.File, Simulated: u.facts.gpus[FakePerf]}
-			if !slices.Contains(r.NotOffered, s) {
+			if !r.notOffered[s] {
+				r.notOffered[s] = true
 				r.NotOffered = append(r.NotOffered, s)
 			}
 		}

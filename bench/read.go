@@ -54,10 +54,13 @@ type Result struct {
 	// algorithm, protocol and channels comes from.
 	Labels [NumOrigins]int
 	// Settings are the options of nccl-tests that its runs had, each once: -t 1 -g 8 -n 20 -w 5. A sweep CSV has none.
+	// Of many the first are kept.
 	Settings []string
 
 	opts Options
 	name named // what the file's name says
+
+	notOffered map[Sample]bool // what NotOffered has
 }
 
 // Wrong counts the times that are rejected because the run computed wrong results.
@@ -226,7 +229,7 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 		_, _ = buffered.Discard(len("\ufeff"))
 		start = start[len("\ufeff"):]
 	}
-	r := &Result{File: name, opts: opts, name: labelsInName(name)}
+	r := &Result{File: name, opts: opts, name: labelsInName(name), notOffered: map[Sample]bool{}}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case bytes.HasPrefix(trimmed, []byte("{")):
 		r.Format = formatJSON

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // run is one run of a test program: what its header says, and its rows. A file
@@ -19,6 +20,7 @@ type run struct {
 	header  bool   // "# nThread" was seen
 	threads int    // nThread x nGpus of one process
 	devices devices
+	listed  int       // ranks of the devices
 	comm    nccl.Comm // as NCCL's log says
 	columns columns
 	footer  bool // it came to its end
@@ -32,7 +34,7 @@ type run struct {
 	rows       []row
 	log        tuningLog
 	facts      facts
-	inherited  bool // the facts above are those of the run before it
+	inherited  bool // the facts and the devices are those of the run before it
 }
 
 // devices are the ranks and hosts of the list under "# Using devices". With
@@ -53,7 +55,7 @@ func (d *devices) add(group, rank, host string) {
 		return
 	}
 	d.ranks[rank] = true
-	d.hosts[host] = true
+	d.hosts[quoted([]byte(host))] = true
 }
 
 // count is the number of ranks, where each process has perProcess of them. The JSON lists only the first rank of each
@@ -103,7 +105,8 @@ func (u *run) finish(r *Result, env *environment) {
 		return
 	}
 	if u.devices.split {
-		r.note(u.line, "the ranks form several communicators; counted are those of group %s", u.devices.group)
+		r.note(u.line, "the ranks form several communicators; counted are those of group %s",
+			suggest.Quote(u.devices.group))
 	}
 	u.checkFailed()
 	unusable := "" // why all of them are
@@ -292,11 +295,13 @@ func (u *run) communicator(r *Result, op operation) (c nccl.Comm) {
 			byRows = n
 		}
 	}
-	listed := u.devices.count(u.threads)
-	c.Ranks = cmp.Or(u.comm.Ranks, listed, r.opts.Ranks, r.name.Ranks)
+	if !u.inherited {
+		u.listed = u.devices.count(u.threads)
+	}
+	c.Ranks = cmp.Or(u.comm.Ranks, u.listed, r.opts.Ranks, r.name.Ranks)
 	c.Nodes = cmp.Or(u.comm.Nodes, len(u.devices.hosts), r.opts.Nodes, r.name.Nodes)
-	if u.comm.Ranks > 0 && listed > 0 && u.comm.Ranks != listed {
-		r.note(u.line, "%d ranks by NCCL's log, but %d devices are listed: the first is used", u.comm.Ranks, listed)
+	if u.comm.Ranks > 0 && u.listed > 0 && u.comm.Ranks != u.listed {
+		r.note(u.line, "%d ranks by NCCL's log, but %d devices are listed: the first is used", u.comm.Ranks, u.listed)
 	}
 	if c.Ranks == 0 && u.threads > 0 {
 		c.Ranks = u.threads

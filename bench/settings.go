@@ -40,7 +40,8 @@ func (u *run) set(r *Result, line int, s settings) {
 		return
 	}
 	u.threads = s.Threads * s.GPUs
-	if text := s.String(); s.Iterations > 0 && !slices.Contains(r.Settings, text) {
+	const most = 64 // a sweep has one or two
+	if text := s.String(); s.Iterations > 0 && len(r.Settings) < most && !slices.Contains(r.Settings, text) {
 		r.Settings = append(r.Settings, text)
 	}
 }

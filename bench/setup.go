@@ -15,7 +15,7 @@ import (
 
 // Setup is where and with what a time was measured. A field is empty where the file does not say.
 type Setup struct {
-	GPU    string // the model as the driver names it; different ones joined by " + "
+	GPU    string // the model as the driver names it; different ones as Hosts, joined by " + "
 	Hosts  string // names, sorted, with blanks between; of many the first, and how many more
 	NCCL   string // version, as "2.29.2"; RCCL's as "RCCL 2.26.6"
 	Driver string // version, as "550.54.15"; else what it supports, as "CUDA 13.1" or "ROCm 7.0.2"
@@ -29,8 +29,8 @@ type Setup struct {
 // FakePerf is the GPU of runs that the stand-in for nccl-tests made up (cmd/tunefit/internal/fakeperf).
 const FakePerf = "stand-in (no GPU)"
 
-// mostHosts bounds the names that every row of a sweep repeats.
-const mostHosts = 16
+// mostNames bounds the names that every row of a sweep repeats.
+const mostNames = 16
 
 // fields are those of the sweep format's columns from gpu_model on, in their order.
 func (s *Setup) fields() []*string {
@@ -74,7 +74,7 @@ func (f *facts) read(line []byte) {
 
 func (f *facts) versions(line []byte) {
 	if m := ncclVersion.FindSubmatch(line); m != nil {
-		f.NCCL = string(m[2])
+		f.NCCL = quoted(m[2])
 		if m[1][0] == 'R' {
 			f.NCCL = "RCCL " + f.NCCL
 		}
@@ -82,7 +82,7 @@ func (f *facts) versions(line []byte) {
 		f.NCCL = versionOf(atoi(m[1]))
 	}
 	if m := driver.FindSubmatch(line); m != nil {
-		f.Driver = strings.TrimSpace(string(m[1]) + " " + string(m[2]))
+		f.Driver = strings.TrimSpace(string(m[1]) + " " + quoted(m[2]))
 	} else if m := cudaDriver.FindSubmatch(line); m != nil && f.Driver == "" {
 		n := atoi(m[1])
 		f.Driver = fmt.Sprintf("CUDA %d.%d", n/1000, n%1000/10)
@@ -99,14 +99,14 @@ func (f *facts) missedTuner(env *environment) bool {
 
 func (f *facts) tuner(line []byte) {
 	if m := goLine.FindSubmatch(line); m != nil {
-		if name := strings.TrimSpace("nccl-tuner-go " + string(m[1])); len(name) > len(f.Tuner) ||
+		if name := strings.TrimSpace("nccl-tuner-go " + quoted(m[1])); len(name) > len(f.Tuner) ||
 			!strings.HasPrefix(f.Tuner, "nccl-tuner-go") {
 			f.Tuner = name
 		}
 		return
 	}
 	if m := tunerLine.FindSubmatch(line); m != nil && f.Tuner == "" {
-		f.Tuner = loadedTuner(string(bytes.Join(m[1:], nil)))
+		f.Tuner = loadedTuner(quoted(bytes.Join(m[1:], nil)))
 	}
 }
 
@@ -127,7 +127,7 @@ func (f *facts) timed(line []byte) {
 
 // gpu takes the end of a line of the list of devices: "[0000:1b:00] NVIDIA H100 80GB HBM3".
 func (f *facts) gpu(name string) {
-	if name = strings.TrimSpace(name); name == "" {
+	if name = quoted([]byte(name)); name == "" {
 		return
 	}
 	if f.gpus == nil {
@@ -153,13 +153,10 @@ func (s *Setup) nameRCCL() {
 
 // setup is what is known at a run's end; nil: nothing.
 func (u *run) setup(env *environment) *Setup {
-	s := u.facts.Setup
-	s.GPU = strings.Join(slices.Sorted(maps.Keys(u.facts.gpus)), " + ")
-	hosts := slices.Sorted(maps.Keys(u.devices.hosts))
-	if more := len(hosts) - mostHosts; more > 0 {
-		hosts = append(hosts[:mostHosts:mostHosts], "and "+strconv.Itoa(more)+" more")
+	if !u.inherited {
+		u.facts.GPU, u.facts.Hosts = joined(u.facts.gpus, " + "), joined(u.devices.hosts, " ")
 	}
-	s.Hosts = strings.Join(hosts, " ")
+	s := u.facts.Setup
 	if s.Tuner == "" {
 		s.Tuner = loadedTuner(env.get("TUNER_PLUGIN"))
 	}
@@ -176,4 +173,13 @@ func (u *run) setup(env *environment) *Setup {
 		*field = termsafe.Line(*field) // it is printed within lines
 	}
 	return &s
+}
+
+// joined lists names: of many the first, and how many more.
+func joined(set map[string]bool, between string) string {
+	names := slices.Sorted(maps.Keys(set))
+	if more := len(names) - mostNames; more > 0 {
+		names = append(names[:mostNames:mostNames], "and "+strconv.Itoa(more)+" more")
+	}
+	return strings.Join(names, between)
 }

@@ -176,7 +176,7 @@ func TestManyHostsAreCounted(t *testing.T) {
 	if err != nil || len(r.Samples) == 0 {
 		t.Fatal(err, r)
 	}
-	if hosts := strings.Fields(r.Samples[0].Setup.Hosts); len(hosts) != mostHosts+3 ||
+	if hosts := strings.Fields(r.Samples[0].Setup.Hosts); len(hosts) != mostNames+3 ||
 		!strings.HasSuffix(r.Samples[0].Setup.Hosts, "and 24 more") {
 		t.Errorf("hosts %q", r.Samples[0].Setup.Hosts)
 	}

@@ -17,11 +17,15 @@ type logKey struct {
 
 // votes counts the labels that the log shows for one key: many calls, one line
 // each.
-type votes map[nccl.Config]int
+type votes struct {
+	of    map[nccl.Config]int
+	total int
+	best  nccl.Config // has most
+}
 
 // tuningLog collects the lines of NCCL_DEBUG_SUBSYS=TUNING of one run.
 type tuningLog struct {
-	calls map[logKey]votes
+	calls map[logKey]*votes
 	// decided is what our tuner asked for, by the bytes of all ranks.
 	decided map[logKey]nccl.Config
 	// offered is what NCCL has for collectives, as our tuner says.
@@ -164,14 +168,18 @@ func (t *tuningLog) arrow(message []byte, at int) {
 
 func (t *tuningLog) vote(key logKey, l nccl.Config) {
 	if t.calls == nil {
-		t.calls = map[logKey]votes{}
+		t.calls = map[logKey]*votes{}
 	}
 	v := t.calls[key]
 	if v == nil {
-		v = votes{}
+		v = &votes{of: map[nccl.Config]int{}}
 		t.calls[key] = v
 	}
-	v[l]++
+	v.of[l]++
+	v.total++
+	if n, most := v.of[l], v.of[v.best]; n > most || n == most && l.Compare(v.best) < 0 {
+		v.best = l
+	}
 }
 
 // operation returns the only collective that the log names, or nothing.
@@ -226,14 +234,10 @@ func (t *tuningLog) ran(op operation, size, scale uint64) (l nccl.Config, agreed
 	if v == nil {
 		v = t.calls[logKey{"", size / scale}]
 	}
-	best, total := 0, 0
-	for candidate, n := range v {
-		total += n
-		if n > best || n == best && candidate.Compare(l) < 0 {
-			best, l = n, candidate
-		}
+	if v == nil {
+		return l, true, false
 	}
-	return l, best*10 >= total*9, v != nil
+	return v.best, v.of[v.best]*10 >= v.total*9, true
 }
 
 // scaleOf tells whether the log's bytes are the rows' (1) or a rank's part of

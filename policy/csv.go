@@ -63,7 +63,9 @@ func (r *reader) open(data []byte) []byte {
 	case bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")):
 		return r.rulesAsCSV(data)
 	}
-	r.readHeader(data)
+	if !r.readHeader(data) {
+		return nil
+	}
 	if r.headerLine == 0 && ncclxRow.Match(data) {
 		r.header = ncclxColumns
 		return unquoted.ReplaceAll(data, []byte(`"$1"`))
@@ -72,8 +74,8 @@ func (r *reader) open(data []byte) []byte {
 }
 
 // readHeader finds the columns. A first row that names any column is a header: no column's name is
-// a legal field of the first row of data.
-func (r *reader) readHeader(data []byte) {
+// a legal field of the first row of data. It returns false where the rows below cannot be read.
+func (r *reader) readHeader(data []byte) bool {
 	r.header = columns[:headerlessColumns]
 	in := csvtable.NewReader(bytes.NewReader(data))
 	first, err := in.Read()
@@ -81,19 +83,24 @@ func (r *reader) readHeader(data []byte) {
 		first, err = in.Read()
 	}
 	if err != nil || !slices.ContainsFunc(first, func(s string) bool { return columnNamed(s) != nil }) {
-		return
+		return true
 	}
 	r.headerLine, _ = in.FieldPos(0)
 	r.header = nil
 	for len(first) > 0 && strings.TrimSpace(first[len(first)-1]) == "" { // as spreadsheets leave them
 		first = first[:len(first)-1]
 	}
+	known := names(columns)
+	if len(first) > 2*len(known) { // with fewer, it pays to say which are wrong
+		r.fail(r.headerLine, 0, fmt.Errorf("the header has %d columns (allowed: each of these once: %s)", len(first),
+			strings.Join(known, ", ")))
+		return false
+	}
 	for i, s := range first {
 		s = strings.TrimSpace(s)
 		col := columnNamed(s)
 		switch {
 		case col == nil:
-			known := names(columns)
 			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", suggest.Quote(s),
 				suggest.DidYouMean(s, known), strings.Join(known, ", ")))
 			col = &unknownColumn
@@ -108,6 +115,7 @@ func (r *reader) readHeader(data []byte) {
 			r.fail(r.headerLine, 0, fmt.Errorf("the header has no column %q", name))
 		}
 	}
+	return true
 }
 
 // readRows lets gocsv fill one struct per line. It puts the columns that readHeader found in front, as gocsv's

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -206,4 +207,29 @@ func FuzzReadCSV(f *testing.F) {
 				Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1, Costs: costs})
 		}
 	})
+}
+
+func BenchmarkWorstReadCSV(b *testing.B) {
+	const header = "collective,algorithm,when,comm_name,nccl,min_bytes\n"
+	hostile.Benchmark(b, func(text []byte) error {
+		_, err := ReadCSV("x.csv", text)
+		return err
+	},
+		hostile.Text{Head: header + "allreduce,", Unit: "x", Tail: "\n"},
+		hostile.Text{Head: header + "allreduce,ring,,", Unit: "x", Tail: "\n"},
+		hostile.Text{Head: header + "allreduce,ring,,,", Unit: "0", Tail: "2.31-2.30\n"},
+		hostile.Text{Head: header + "allreduce,ring,,,,", Unit: "1", Tail: "KB\n"},
+		hostile.Text{Head: header, Unit: "x%d,ring\n"},
+		hostile.Text{Head: header, Unit: "allreduce,ring\n"},
+		hostile.Text{Head: header, Unit: "allreduce,ring,bytes > %d\n"},
+		hostile.Text{Head: "collective,algorithm", Unit: ",x%d"},
+		hostile.Text{Head: "collective,algorithm" + strings.Repeat(",x", 34) + "\n", Unit: "-1,-1\n"},
+		hostile.Text{Head: "allreduce,[0,1],ring,ll,-1,(1,),*\n", Unit: "allreduce,[0,%d],ring,ll,-1,(1,9),(2,4)\n"},
+		hostile.Text{Head: "allreduce,[0,1],ring,ll,-1,(1,),*\nallreduce,[", Unit: "1", Tail: ",0],ring,ll,-1,1,1\n"},
+		hostile.Text{Head: `{"rules":[{"filter":{"`, Unit: "x", Tail: `":1}}]}`},
+		hostile.Text{Head: `{"rules":[{"filter":{"collective":"`, Unit: "x", Tail: `"}}]}`},
+		hostile.Text{Head: `{"rules":[{"filter":{`, Unit: `"a%d":1,`, Tail: `"a":1}}]}`},
+		hostile.Text{Head: `{"rules":[`, Unit: "null,"},
+		hostile.Text{Head: `{"rules":[`, Unit: `{"config":{"channels":1},"filter":{"nNodes":1}},`},
+	)
 }

@@ -163,8 +163,8 @@ func readSize(name, text string, size *uint64) error {
 
 func (c *fieldReader) checkSizes(r nccl.Range, least, most string) {
 	if r.Min > r.Max {
-		c.fail(most, fmt.Errorf("%s %s is below %s %s: the row matches nothing", most, c.field(most), least,
-			c.field(least)))
+		c.fail(most, fmt.Errorf("%s %s is below %s %s: the row matches nothing", most, nccl.FormatBytes(r.Max), least,
+			nccl.FormatBytes(r.Min)))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
@@ -68,7 +69,7 @@ func (r *reader) rulesAsCSV(data []byte) []byte {
 		var rule struct{ Filter, Config map[string]any }
 		if err := in.Decode(&rule); err != nil {
 			r.fail(begins, 0, fmt.Errorf(`the rule that begins here: %w (needed: {"filter": {...}, "config": {...}})`,
-				err))
+				jsonerror.Plain(err)))
 			return nil
 		}
 		fields := r.ruleFields(begins, rule.Filter, rule.Config)
@@ -146,7 +147,7 @@ func readRange(name, text string, least uint64) (nccl.Range, error) {
 		r.Max--
 	}
 	if r.Min > r.Max || r.Max < least {
-		return r, fmt.Errorf("%s is %s: the row matches nothing", name, text)
+		return r, fmt.Errorf("%s is %s: the row matches nothing", name, suggest.Quote(text))
 	}
 	return r, nil
 }

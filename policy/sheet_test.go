@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // A sheet finds each row and field, whatever stands around it.
@@ -85,4 +86,15 @@ func FuzzReadSheet(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkWorstReadSheet(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		_, err := ReadSheet(text)
+		return err
+	},
+		hostile.Text{Head: "collective,algorithm\n", Unit: "allreduce,ring\n"},
+		hostile.Text{Head: "collective,algorithm\n", Unit: "\"\n\",ring\n"},
+		hostile.Text{Head: "collective,algorithm\n", Unit: "\n", Tail: "allreduce,ring\n"},
+	)
 }

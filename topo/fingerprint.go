@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // Fingerprint identifies a kind of machine by all that paths depend on: what is connected to what at which bandwidth,
@@ -16,7 +18,8 @@ type Fingerprint string
 // ParseFingerprint reads one from a file.
 func ParseFingerprint(s string) (Fingerprint, error) {
 	if raw, err := hex.DecodeString(s); err != nil || len(raw) != colorBytes || s != strings.ToLower(s) {
-		return "", fmt.Errorf("%q is no topology fingerprint (want %d hexadecimal digits, lower case)", s, 2*colorBytes)
+		return "", fmt.Errorf("%s is no topology fingerprint (want %d hexadecimal digits, lower case)",
+			suggest.Quote(s), 2*colorBytes)
 	}
 	return Fingerprint(s), nil
 }

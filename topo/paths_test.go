@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // env makes settings of "NAME=value NAME=value".
@@ -199,4 +201,14 @@ func FuzzPaths(f *testing.F) {
 		}
 		links(doc, set)
 	})
+}
+
+func BenchmarkWorstPaths(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		doc, err := Read("f.xml", bytes.NewReader(text))
+		if err == nil {
+			_, err = Paths(doc, Settings{}, StageSingle)
+		}
+		return err
+	}, hostileXML...)
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 func TestReadKeepsWhatNCCLReads(t *testing.T) {
@@ -161,4 +163,24 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("written twice, differs (%v):\n%s\n%s", err, first.Bytes(), second.Bytes())
 		}
 	})
+}
+
+// hostileXML has no graph that takes long: that is bounded by MaxNodes and MaxLinks, as in NCCL.
+var hostileXML = []hostile.Text{
+	{Head: "<system version='1'>", Unit: "<x>"},
+	{Head: "<system version='1'>", Unit: "<x/>", Tail: "</system>"},
+	{Head: "<system version='1'><cpu>", Unit: "<pci/>", Tail: "</cpu></system>"},
+	{Head: "<system version='1'>", Unit: "<!---->", Tail: "</system>"},
+	{Head: "<system version='1'>", Unit: "<!--"},
+	{Head: "<system version='1' ", Unit: "a='%d' ", Tail: "/>"},
+	{Head: "<system version='1' ", Unit: ` =""`},
+	{Head: "<system version='", Unit: "1"},
+	{Unit: "<system version='1'/>\n"},
+}
+
+func BenchmarkWorstRead(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		_, err := Read("f.xml", bytes.NewReader(text))
+		return err
+	}, hostileXML...)
 }

@@ -111,7 +111,7 @@ func arm(config string) trial.Arm {
 	return trial.Arm{Config: c}
 }
 
-func learningComm(t *testing.T, policyText string, settings settings) (*Comm, *policyfile.Version, *recorder) {
+func learningComm(t testing.TB, policyText string, settings settings) (*Comm, *policyfile.Version, *recorder) {
 	t.Helper()
 	var log recorder
 	c := &Comm{plugin: New(env()), info: CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: nccl.Only(23007)},
@@ -232,7 +232,7 @@ func TestLearnedIsKept(t *testing.T) {
 		t.Errorf("%v: a row that is tried is not a line of its own", err)
 	}
 	for other, says := range map[string]string{
-		strings.ReplaceAll(string(text), "machine ", "machine x"): "WARN TUNER/Go: " + path + " is not used: it is of another machine, x",
+		strings.ReplaceAll(string(text), "machine ", "machine x"): "WARN TUNER/Go: " + path + " is not used: it is of another machine, \"x",
 		"collective,algorithm\nallreduce,ring\n":                  "WARN TUNER/Go: " + path + " is not used: its first line is not \"collective,min",
 		learnedHeader + "allreduce,0,1,rign,ll,-1,2,16,\n":        "WARN TUNER/Go: " + path + " is not used: learned.csv:2:4: unknown algorithm",
 	} {

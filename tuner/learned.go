@@ -18,9 +18,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -76,7 +78,9 @@ func (c *Comm) readOwn(path string, most int64) ([]byte, error) {
 func (c *Comm) readEvidence(path string) (e trial.Evidence, err error) {
 	text, err := c.readOwn(path, mostEvidence)
 	if err == nil {
-		err = json.Unmarshal(text, &e)
+		if err = json.Unmarshal(text, &e); err != nil {
+			err = jsonerror.Plain(err)
+		}
 	}
 	if err == nil {
 		err = e.Check()
@@ -160,7 +164,8 @@ func (c *Comm) save(e trial.Evidence) error {
 // learnedPolicy is the text of learned.csv: a row for each arm that evidence has proven, below a comment that says what
 // it rests on.
 func learnedPolicy(all []trial.Evidence) string {
-	text := learnedHeader
+	var text strings.Builder
+	text.WriteString(learnedHeader)
 	for _, e := range all {
 		for _, f := range e.Factors {
 			k := slices.IndexFunc(f.Arms, func(a trial.Arm) bool { return a.Proven })
@@ -168,12 +173,13 @@ func learnedPolicy(all []trial.Evidence) string {
 				continue
 			}
 			a, half := f.Arms[k], trial.Surely*f.Arms[k].Error
-			text += fmt.Sprintf("# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
+			fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
 				100*(a.Effect-half), 100*(a.Effect+half), plural.Of(a.Blocks, "block"), a.Config,
-				e.At.Format(time.DateOnly), e.Machine) + rowOf(f, a, e.Comm, e.NCCL)
+				e.At.Format(time.DateOnly), e.Machine)
+			text.WriteString(rowOf(f, a, e.Comm, e.NCCL))
 		}
 	}
-	return text
+	return text.String()
 }
 
 // rowOf is the row of learned.csv for an arm. release may be empty: for all.
@@ -244,7 +250,7 @@ func (c *Comm) usable(text []byte) (rows []byte, err error) {
 	for line := range bytes.Lines(rows) { // the comments above rows
 		if _, of, named := bytes.Cut(line, []byte(", machine ")); named &&
 			string(bytes.TrimSpace(of)) != c.plugin.loader.Fingerprint() {
-			return nil, fmt.Errorf("it is of another machine, %s", bytes.TrimSpace(of))
+			return nil, fmt.Errorf("it is of another machine, %s", suggest.Quote(string(bytes.TrimSpace(of))))
 		}
 	}
 	if n := len(rows); n > 0 && rows[n-1] != '\n' {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
@@ -45,6 +46,9 @@ type inspected struct {
 // inspectorVersions are those whose meaning is known.
 var inspectorVersions = []string{"v4.0", "v4.1", "v4.2", "v4.3"}
 
+// longestName is above the names of operations, in bytes.
+const longestName = 64
+
 // kernelGPU is the timing source that measures the collective itself. The others measure the host's clock and the
 // enqueue.
 const kernelGPU = "kernel_gpu"
@@ -55,7 +59,6 @@ func (j *Job) Inspector(name string, in io.Reader) error {
 	records := json.NewDecoder(in)
 	for n := 1; ; n++ {
 		var r inspected
-		var kind *json.UnmarshalTypeError
 		err := records.Decode(&r)
 		at := fmt.Sprintf("%s: record %d", name, n)
 		switch {
@@ -67,9 +70,8 @@ func (j *Job) Inspector(name string, in io.Reader) error {
 		case errors.As(err, new(*json.SyntaxError)):
 			return fmt.Errorf("%s: not JSON: %v (needed: the records of NCCL's inspector, one JSON object for "+
 				"each call)", at, err)
-		case errors.As(err, &kind):
-			return fmt.Errorf("%s: %s is a %s (needed: %s, as NCCL's inspector writes it)", at,
-				kind.Field, kind.Value, kind.Type.Kind())
+		case errors.As(err, new(*json.UnmarshalTypeError)):
+			return fmt.Errorf("%s: %w, as NCCL's inspector writes it", at, jsonerror.Plain(err))
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -98,7 +100,7 @@ func (j *Job) take(name string, r *inspected) error {
 	comm := j.comm(h.ID, process{m.Host, m.PID}, h.Rank)
 	switch {
 	case r.P2P != nil:
-		j.others[r.P2P.Name]++
+		j.others[r.P2P.Name[:min(len(r.P2P.Name), longestName)]]++
 		return nil
 	case r.Coll == nil: // statistics, traces of the proxy
 		return nil

@@ -102,6 +102,9 @@ func (j *Job) groups() int {
 	joined, roots := map[any]any{}, map[any]bool{} // of processes and communicators
 	root := func(x any) any {
 		for next, ok := joined[x]; ok; next, ok = joined[x] {
+			if after, ok := joined[next]; ok {
+				joined[x] = after // the way is half as long for the next one
+			}
 			x = next
 		}
 		return x

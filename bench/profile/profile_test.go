@@ -201,7 +201,7 @@ func TestInspectorErrors(t *testing.T) {
 	good := recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 4096, 10, "kernel_gpu", ""))
 	for text, want := range map[string]string{
 		good + "oops\n":                "x: record 2: not JSON: invalid character 'o'",
-		good + "{\n  \"header\": 3}\n": "x: record 2: header is a number (needed: struct",
+		good + "{\n  \"header\": 3}\n": "x: record 2: header: number where a JSON object is needed",
 		good + "{}\n":                  "x: record 2: no header or no metadata",
 		recordText("v5.0", "0xa", 0, 2,
 			collText("AllReduce", 1, 1, 1, "",
@@ -214,8 +214,8 @@ func TestInspectorErrors(t *testing.T) {
 			collText("AllRedux", 1, 1, 1, "", "")): `x: record 1: coll: unknown collective "AllRedux" (did you mean`,
 		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 0, 1, "", "")): "x: record 1: coll_msg_size_bytes " +
 			"is 0 (allowed: 1 to 1024T over all ranks)",
-		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", -1, 1, 1, "", "")): "coll_perf.coll_sn is a number -1 " +
-			"(needed: uint64",
+		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", -1, 1, 1, "", "")): "coll_perf.coll_sn: number -1 " +
+			"where a uint64 is needed",
 		recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 1, -1, "", "")): "x: record 1: coll_exec_time_us is " +
 			"-1 (allowed: 0 or more)",
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -87,7 +88,7 @@ func readComparison(file string) (c trial.Finding, err error) {
 	if err != nil {
 		return c,
 			fmt.Errorf("%s: this is no comparison: %w (the library writes these files whole: copy it again, or "+
-				"remove it)", file, err)
+				"remove it)", file, jsonerror.Plain(err))
 	}
 	return c, nil
 }

@@ -83,7 +83,7 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 		at := fmt.Sprintf("%s:%d:%d", name, key.Line, key.Column)
 		switch {
 		case !slices.Contains(names, key.Value):
-			return fmt.Errorf("%s: unknown setting %q (%sallowed: %s)", at, key.Value,
+			return fmt.Errorf("%s: unknown setting %s (%sallowed: %s)", at, suggest.Quote(key.Value),
 				suggest.DidYouMean(key.Value, names), strings.Join(names, ", "))
 		case seen[key.Value]:
 			return fmt.Errorf("%s: %s is set twice", at, key.Value)

@@ -21,6 +21,9 @@ type Communicator struct {
 	Note    []byte   // see Member.Note; nil: none
 
 	noted uint64
+	// Places in Slots by index, and in Changes by K, while records are added.
+	slotAt   map[int]int
+	changeAt map[uint64]int
 }
 
 // Slot is one rank of a communicator.
@@ -93,26 +96,26 @@ func (c *Communicator) Name() (name string) {
 }
 
 func (c *Communicator) slot(index int) *Slot {
-	for i := range c.Slots {
-		if c.Slots[i].Index == index {
-			return &c.Slots[i]
-		}
+	at, ok := c.slotAt[index]
+	if !ok {
+		at = len(c.Slots)
+		c.Slots, c.slotAt[index] = append(c.Slots, Slot{Index: index}), at
 	}
-	c.Slots = append(c.Slots, Slot{Index: index})
-	return &c.Slots[len(c.Slots)-1]
+	return &c.Slots[at]
 }
 
 func (c *Communicator) change(k uint64) *Change {
-	for i := range c.Changes {
-		if c.Changes[i].K == k {
-			return &c.Changes[i]
-		}
+	at, ok := c.changeAt[k]
+	if !ok {
+		at = len(c.Changes)
+		c.Changes, c.changeAt[k] = append(c.Changes, Change{K: k, Acks: map[int]bool{}}), at
 	}
-	c.Changes = append(c.Changes, Change{K: k, Acks: map[int]bool{}})
-	return &c.Changes[len(c.Changes)-1]
+	return &c.Changes[at]
 }
 
+// sort ends the adding of records.
 func (c *Communicator) sort() {
+	c.slotAt, c.changeAt = nil, nil
 	// Where the slot record is gone, the record of leaving alone makes no slot.
 	c.Slots = slices.DeleteFunc(c.Slots, func(s Slot) bool { return s.Identity == "" })
 	slices.SortFunc(c.Slots, func(a, b Slot) int { return cmp.Compare(a.Index, b.Index) })

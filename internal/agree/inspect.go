@@ -69,7 +69,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 		}
 		c := all[k.comm]
 		if c == nil {
-			c = &Communicator{Key: string(k.comm)}
+			c = &Communicator{Key: string(k.comm), slotAt: map[int]int{}, changeAt: map[uint64]int{}}
 			if c.ID, c.Ranks, ok = parseCommKey(string(k.comm)); !ok {
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 )
 
 // Version is one state of the policy.
@@ -155,7 +156,9 @@ func encode(record any) []byte {
 }
 
 func decode[T any](text []byte) (record T, err error) {
-	err = json.Unmarshal(text, &record)
+	if err = json.Unmarshal(text, &record); err != nil {
+		err = jsonerror.Plain(err)
+	}
 	return record, err
 }
 

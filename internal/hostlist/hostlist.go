@@ -7,10 +7,13 @@ import (
 	"strings"
 )
 
-// most bounds the hosts that one name stands for.
-const most = 1 << 16
+const (
+	most    = 1 << 16 // hosts that the brackets of a list stand for
+	longest = 253     // bytes of a name that brackets stand for, as in DNS
+)
 
-// Expand lists the hosts of "node[1-3,08],login". A part that it cannot read is taken for a name.
+// Expand lists the hosts of "node[1-3,08],login". A part that it cannot read is taken for a name, and so is one with
+// which there would be too many hosts.
 func Expand(text string) (hosts []string) {
 	for text != "" {
 		end, depth := 0, 0
@@ -23,34 +26,68 @@ func Expand(text string) (hosts []string) {
 			}
 			end++
 		}
-		hosts = append(hosts, expand(text[:end])...)
+		named, ok := expand(text[:end], most-len(hosts))
+		if !ok {
+			named = []string{text[:end]}
+		}
+		hosts = append(hosts, named...)
 		text = strings.TrimPrefix(text[end:], ",")
 	}
 	return hosts
 }
 
-func expand(text string) (hosts []string) {
-	head, rest, ok := strings.Cut(text, "[")
-	list, tail, closed := strings.Cut(rest, "]")
-	if !ok || !closed {
-		return []string{text}
+// numbered is a piece of a name, and the numbers that may follow it.
+type numbered struct {
+	head    string
+	numbers []span
+}
+
+type span struct{ from, to, width int }
+
+// expand lists the hosts of a name with brackets, if there is room for them. It counts them before it makes any.
+func expand(text string, room int) (hosts []string, ok bool) {
+	var pieces []numbered
+	count, length := 1, 0
+	head, rest, more := strings.Cut(text, "[")
+	for ; more; head, rest, more = strings.Cut(text, "[") {
+		list, tail, closed := strings.Cut(rest, "]")
+		piece, here, widest := numbered{head: head}, 0, 0
+		for part := range strings.SplitSeq(list, ",") {
+			first, last, isRange := strings.Cut(part, "-")
+			if !isRange {
+				last = first
+			}
+			from, err1 := strconv.Atoi(first)
+			to, err2 := strconv.Atoi(last)
+			if err1 != nil || err2 != nil || from > to || to-from >= room-here {
+				return nil, false
+			}
+			here += to - from + 1
+			widest = max(widest, len(first), len(last))
+			piece.numbers = append(piece.numbers, span{from, to, len(first)})
+		}
+		count, length = count*here, length+len(head)+widest
+		if !closed || count > room || length > longest {
+			return nil, false
+		}
+		pieces, text = append(pieces, piece), tail
 	}
-	tails := expand(tail)
-	for part := range strings.SplitSeq(list, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
+	if len(pieces) > 0 && length+len(head) > longest {
+		return nil, false
+	}
+	var add func(name []byte, pieces []numbered)
+	add = func(name []byte, pieces []numbered) {
+		if len(pieces) == 0 {
+			hosts = append(hosts, string(append(name, head...)))
+			return
 		}
-		from, err1 := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		if err1 != nil || err2 != nil || from > to || to-from >= most || (to-from+1)*len(tails) > most-len(hosts) {
-			return []string{text}
-		}
-		for n := from; n <= to; n++ {
-			for _, tail := range tails {
-				hosts = append(hosts, fmt.Sprintf("%s%0*d%s", head, len(first), n, tail))
+		name = append(name, pieces[0].head...)
+		for _, s := range pieces[0].numbers {
+			for n := s.from; n <= s.to; n++ {
+				add(fmt.Appendf(name, "%0*d", s.width, n), pieces[1:])
 			}
 		}
 	}
-	return hosts
+	add(nil, pieces)
+	return hosts, true
 }

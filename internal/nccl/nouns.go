@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // Comm is the shape of a communicator.
@@ -80,15 +82,16 @@ type Config struct {
 func ParseConfig(text string) (c Config, err error) {
 	parts := strings.Split(text, "/")
 	if len(parts) < 2 || len(parts) > 3 {
-		return c, fmt.Errorf("%q: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", text)
+		return c, fmt.Errorf("%s: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", suggest.Quote(text))
 	}
 	if c.Cell, err = ParseCell(parts[0], parts[1]); err != nil {
-		return c, fmt.Errorf("%q: %w", text, err)
+		return c, fmt.Errorf("%s: %w", suggest.Quote(text), err)
 	}
 	if len(parts) == 3 {
 		c.Channels, err = strconv.Atoi(parts[2])
 		if err != nil || c.Channels < 1 || c.Channels > MaxChannels {
-			return c, fmt.Errorf("%q: channels are %q (allowed: 1 to %d)", text, parts[2], MaxChannels)
+			return c, fmt.Errorf("%s: channels are %s (allowed: 1 to %d)", suggest.Quote(text),
+				suggest.Quote(parts[2]), MaxChannels)
 		}
 	}
 	return c, nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // Releases is a range of releases, both ends included: those that a row is for, or those that the NCCL of a
@@ -18,7 +20,8 @@ const releasesAllowed = "2.30.7, 2.30 for all of 2.30, 2.28-2.30, >=2.31, <2.31"
 // ParseReleases reads a range: 2.30.7, 2.30 (all releases 2.30.x), 2.28-2.30, >=2.31, <=2.30, >2.30, <2.31.
 func ParseReleases(text string) (r Releases, err error) {
 	fail := func() (Releases, error) {
-		return Releases{}, fmt.Errorf("%q is no range of releases of NCCL (allowed: %s)", text, releasesAllowed)
+		return Releases{}, fmt.Errorf("%s is no range of releases of NCCL (allowed: %s)", suggest.Quote(text),
+			releasesAllowed)
 	}
 	operator := strings.TrimRight(text[:len(text)-len(strings.TrimLeft(text, "<>="))], " ")
 	from, to, isSpan := strings.Cut(strings.TrimSpace(text[len(operator):]), "-")
@@ -33,7 +36,7 @@ func ParseReleases(text string) (r Releases, err error) {
 		}
 		if last.Max < first.Min {
 			return Releases{}, fmt.Errorf("the range of releases is reversed (found %s; the lower end comes first)",
-				text)
+				suggest.Quote(text))
 		}
 		return Releases{first.Min, last.Max}, nil
 	}

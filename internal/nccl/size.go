@@ -36,8 +36,8 @@ func ParseBytes(s string) (uint64, error) {
 	case number == "" || (!known && !isDecimalUnit(unit)):
 		return 0, fmt.Errorf("%s is not a number of bytes (allowed: 4096, 64KiB, 1M, 2G)", suggest.Quote(s))
 	case !known:
-		return 0, fmt.Errorf("%s is ambiguous (did you mean %q; K, M, G and T are powers of 1024)",
-			suggest.Quote(s), number+strings.ToUpper(unit[:1])+"iB")
+		return 0, fmt.Errorf("%s is ambiguous (did you mean %s; K, M, G and T are powers of 1024)",
+			suggest.Quote(s), suggest.Quote(number+strings.ToUpper(unit[:1])+"iB"))
 	case err != nil || n > math.MaxUint64/scale:
 		return 0, fmt.Errorf("%s does not fit in 64 bits", suggest.Quote(s))
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // Version is one of NCCL's releases, numbered as ncclGetVersion does since 2.9: 23007 is 2.30.7. The zero value is
@@ -49,10 +51,10 @@ func ParseVersion(text string) (Version, error) {
 	v, ok := parseVersion(text)
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("%q is not a release of NCCL (allowed: 2.30.7, or 2.30 for the last of these; known: %s)",
-			text, knownVersions())
+		return 0, fmt.Errorf("%s is not a release of NCCL (allowed: 2.30.7, or 2.30 for the last of these; known: %s)",
+			suggest.Quote(text), knownVersions())
 	case v < Oldest:
-		return 0, fmt.Errorf("NCCL %s has no tuner that is known here (the oldest is %s)", text, Oldest)
+		return 0, fmt.Errorf("NCCL %s has no tuner that is known here (the oldest is %s)", v, Oldest)
 	}
 	return v, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -66,7 +67,7 @@ func Read(name string, text []byte) (*File, error) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		return nil,
 			fmt.Errorf("%s: not a recorder's file: %w (the recorder writes its files whole: copy it again, or leave "+
-				"it out)", name, err)
+				"it out)", name, jsonerror.Plain(err))
 	}
 	if f.Version != Version {
 		return nil, fmt.Errorf("%s: nccl_tuner_record is %d (known: %d)", name, f.Version, Version)

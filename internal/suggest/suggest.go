@@ -9,8 +9,14 @@ import (
 	"github.com/agext/levenshtein"
 )
 
+// longest is above all known names, in bytes. What is longer, as a file of another kind has it, is not compared.
+const longest = 64
+
 // Nearest returns the known name, in lower case, nearest to got, or "" when none is near.
 func Nearest(got string, known []string) string {
+	if len(got) > longest {
+		return ""
+	}
 	got = strings.ToLower(got)
 	best, distance := "", 2+len(got)/4 // a transposition is two edits
 	for _, k := range known {

@@ -173,8 +173,9 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
 		g.defaults = append(g.defaults, compiledDefault{p.Config(), p.Bytes, math.Log(p.Micros)})
 	}
 	c.verified(path, f.Verified)
+	had := map[nccl.Config]bool{}
 	for i := range f.Curves {
-		c.curve(fmt.Sprintf("%s.curves[%d]", path, i), g, &f.Curves[i])
+		c.curve(fmt.Sprintf("%s.curves[%d]", path, i), g, &f.Curves[i], had)
 	}
 	c.isTrue(g.sizes.Max > 0, path, "nothing was measured")
 	if len(c.problems) == 0 {
@@ -214,12 +215,13 @@ func (c *checker) label(path, algo, proto string) {
 	}
 }
 
-func (c *checker) curve(path string, g *compiledGroup, f *Curve) {
+// curve adds a curve; had are the configurations of those before it.
+func (c *checker) curve(path string, g *compiledGroup, f *Curve, had map[nccl.Config]bool) {
 	c.label(path, f.Algo, f.Proto)
 	c.channels(path, f.Channels)
 	compiled := compiledCurve{Config: f.Config(), floored: f.Floored}
-	c.isTrue(g.curve(compiled.Config) == nil, path, "%s with %d channels has a curve already",
-		compiled.Cell, f.Channels)
+	c.isTrue(!had[compiled.Config], path, "%s with %d channels has a curve already", compiled.Cell, f.Channels)
+	had[compiled.Config] = true
 	for k, m := range f.Measured {
 		c.point(fmt.Sprintf("%s.measured[%d]", path, k), g, &compiled.curve, m[0], m[1])
 	}

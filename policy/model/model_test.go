@@ -10,6 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -271,6 +272,26 @@ func FuzzReadModel(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkWorstReadModel(b *testing.B) {
+	const (
+		head  = `{"format":"nccl-tuner-go cost model","version":3,`
+		group = head + `"groups":[{"collective":"allreduce","nodes":1,"ranks":8,"noise":0.1,`
+	)
+	hostile.Benchmark(b, func(text []byte) error {
+		_, err := model.Read("m.json", text)
+		return err
+	},
+		hostile.Text{Head: head + `"groups":[`, Unit: `{"nodes":%d},`, Tail: "{}]}"},
+		hostile.Text{Head: head + `"groups":[{"collective":"`, Unit: "x", Tail: `"}]}`},
+		hostile.Text{Head: head + `"groups":[{"noise":`, Unit: "1", Tail: "}]}"},
+		hostile.Text{Head: head + `"`, Unit: "x", Tail: `":1}`},
+		hostile.Text{Head: group + `"curves":[`, Unit: `{"channels":%d},`, Tail: "{}]}]}"},
+		hostile.Text{Head: group + `"curves":[{"measured":[`, Unit: "[%d,1],", Tail: "[1,1]]}]}]}"},
+		hostile.Text{Head: group + `"verified":[`, Unit: `{"bytes":%d},`, Tail: "{}]}]}"},
+		hostile.Text{Head: head + `"provenance":{"topology":{"fingerprint":"`, Unit: "1", Tail: `"}}}`},
+	)
 }
 
 // A new shape costs a decision; the model's share of the 10 us it may take.

@@ -11,6 +11,7 @@ import (
 	"github.com/expr-lang/expr/file"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -52,4 +53,20 @@ func FuzzCondition(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A long text is refused, so these are many that are as long as is allowed.
+func BenchmarkWorstCondition(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) (err error) {
+		for part := range slices.Chunk(text, maxBytes) {
+			if _, wrong := Compile(string(part)); wrong != nil {
+				err = wrong
+			}
+		}
+		return err
+	},
+		hostile.Text{Unit: "0<x<"}, hostile.Text{Unit: "1<1<1+"}, hostile.Text{Unit: "not "}, hostile.Text{Unit: "max("},
+		hostile.Text{Unit: "1?1:"}, hostile.Text{Unit: "topo."}, hostile.Text{Unit: "1 in [1,"}, hostile.Text{Unit: "let a=1;"},
+		hostile.Text{Unit: "coll == 'x' && "}, hostile.Text{Unit: "filter(x, "}, hostile.Text{Unit: "1**"},
+	)
 }

@@ -1,9 +1,11 @@
 package channels
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // Values of NCCL's variables: they are refused as NCCL refuses them, or become numbers that NCCL could have.
@@ -35,4 +37,16 @@ func FuzzVariables(f *testing.F) {
 			_, _ = ParseSymKernel(algo, version)
 		}
 	})
+}
+
+func BenchmarkWorstVariables(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		value := string(text)
+		_, wrong := VariablesFromEnv(func(string) string { return value }, nccl.Newest)
+		_, too := ParseSymKernel(value, nccl.Newest)
+		return errors.Join(wrong, too)
+	},
+		hostile.Text{Unit: "ring,"}, hostile.Text{Unit: "allreduce:ring;"}, hostile.Text{Unit: "allreduce:x%d;"},
+		hostile.Text{Unit: ";"}, hostile.Text{Unit: "^ring;"},
+	)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
@@ -210,6 +211,10 @@ func parseChoices(variable, text string, words []string, version nccl.Version) (
 		return c, nil
 	}
 	refuse := func(what string) error {
+		const most = 256
+		if len(text) > most {
+			text = text[:most] + "..."
+		}
 		return fmt.Errorf("%s=%s: %s; NCCL %s does not start with that", variable, text, what, version)
 	}
 	if !version.Has(nccl.PerCollective) {
@@ -223,14 +228,15 @@ func parseChoices(variable, text string, words []string, version nccl.Version) (
 		coll, list, found := strings.Cut(strings.TrimLeft(part, ":"), ":")
 		if !found || strings.Trim(list, ":") == "" {
 			if i > 0 {
-				return c, refuse(fmt.Sprintf("%q names no collective, which only the first list may", part))
+				return c, refuse(suggest.Quote(part) + " names no collective, which only the first list may")
 			}
 			coll, list = "", coll
 		}
 		list, _, _ = strings.Cut(strings.TrimLeft(list, ":"), ":")
 		left, unknown := names(list, words)
 		if unknown != "" {
-			return c, refuse(fmt.Sprintf("unknown word %q (allowed: %s)", unknown, strings.Join(words, ", ")))
+			return c, refuse(fmt.Sprintf("unknown word %s (allowed: %s)", suggest.Quote(unknown),
+				strings.Join(words, ", ")))
 		}
 		matched := false
 		for k, name := range nccl.Colls.Words {
@@ -239,7 +245,7 @@ func parseChoices(variable, text string, words []string, version nccl.Version) (
 			}
 		}
 		if !matched {
-			return c, refuse(fmt.Sprintf("unknown collective %q (allowed: %s)", coll,
+			return c, refuse(fmt.Sprintf("unknown collective %s (allowed: %s)", suggest.Quote(coll),
 				strings.Join(nccl.Colls.Words, ", ")))
 		}
 	}

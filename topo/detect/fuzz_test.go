@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // What the kernel tells in /proc.
@@ -35,4 +37,25 @@ func FuzzProc(f *testing.F) {
 		offersGDR(fs)
 		detectNICs(fs)
 	})
+}
+
+func BenchmarkWorstProc(b *testing.B) {
+	root := b.TempDir()
+	hostile.Benchmark(b, func(text []byte) error {
+		for _, name := range []string{"cpuinfo", "net/route", "net/if_inet6", "sys/kernel/osrelease"} {
+			name = filepath.Join(root, "proc", name)
+			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+				b.Fatal(err)
+			}
+			if err := os.WriteFile(name, text, 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+		fs := newSysfs(root)
+		_, err := parseCPUInfo(fs.read("/proc/cpuinfo"))
+		addressedInterfaces(fs)
+		offersGDR(fs)
+		return err
+	}, hostile.Text{Head: "vendor_id: x\ncpu family:", Unit: "1"}, hostile.Text{Unit: "1 1 1 1 1 lo%d\n"},
+		hostile.Text{Unit: "eth%d 1 1\n"})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -131,6 +132,19 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkWorstRead(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		_, err := tuning.Read(bytes.NewReader(text), "x.json")
+		return err
+	},
+		hostile.Text{Head: `{"nodes":{`, Unit: `"%d":{"nNodes":%d},`, Tail: `"x":{}}}`},
+		hostile.Text{Head: `{"nodes":{"`, Unit: "x", Tail: `":{}}}`},
+		hostile.Text{Head: `{"nodes":{"1":{"nNodes":`, Unit: "1", Tail: "}}}"},
+		hostile.Text{Head: `{"nodes":{},"nccl":"`, Unit: "1", Tail: `"}`},
+		hostile.Text{Head: `{"nodes":{"1":{"lat":[[[`, Unit: "1,", Tail: "1]]]}}}"},
+	)
 }
 
 func BenchmarkTable(b *testing.B) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 )
 
 // Bundle is a version of the policy as ranks pass it on: the files that it is made from. A rank that has no
@@ -50,7 +52,7 @@ func DecodeBundle(content []byte) (b Bundle, err error) {
 	}
 	var head bundleHead
 	if err := json.Unmarshal(line, &head); err != nil {
-		return b, fmt.Errorf("the bundle of policy files is damaged: %w", err)
+		return b, fmt.Errorf("the bundle of policy files is damaged: %w", jsonerror.Plain(err))
 	}
 	if head.PolicyLen < 0 || head.ModelLen < 0 || head.AddedLen < 0 ||
 		head.PolicyLen+head.ModelLen+head.AddedLen != len(files) {

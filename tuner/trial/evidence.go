@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // Evidence is what a job has learned on one communicator: what was tried, what each block told, what follows from that,
@@ -116,7 +117,7 @@ func (f *Factor) best() (best int) {
 // Check finds what no job writes.
 func (e *Evidence) Check() error {
 	if e.Format != EvidenceFormat {
-		return fmt.Errorf("its format is %q (needed: %q)", e.Format, EvidenceFormat)
+		return fmt.Errorf("its format is %s (needed: %q)", suggest.Quote(e.Format), EvidenceFormat)
 	}
 	if e.Version != EvidenceVersion {
 		return fmt.Errorf("its version is %d (known: %d)", e.Version, EvidenceVersion)
@@ -127,10 +128,15 @@ func (e *Evidence) Check() error {
 	if e.Nodes < 1 || e.Ranks < e.Nodes {
 		return fmt.Errorf("no communicator has %d ranks on %d nodes", e.Ranks, e.Nodes)
 	}
+	const mostArms = 1000 // a job tries some hundred at most, and estimates take the square of their number
+	arms := 0
 	for i, f := range e.Factors {
 		if f.Min > f.Max || len(f.Arms) == 0 {
 			return fmt.Errorf("factor %d: %d to %d bytes, %d arms (needed: a range; NCCL's choice as the first arm)",
 				i+1, f.Min, f.Max, len(f.Arms))
+		}
+		if arms += len(f.Arms); arms > mostArms {
+			return fmt.Errorf("more than %d arms (allowed: up to %d)", mostArms, mostArms)
 		}
 	}
 	for _, run := range e.Runs {
@@ -142,9 +148,9 @@ func (e *Evidence) Check() error {
 				bad = bad || k < -1 || k >= len(e.Factors[j].Arms)
 			}
 			if bad {
-				return fmt.Errorf("block %d of %q: arms %v, mean %g, variance %g, steps %d (needed: an arm of each "+
-					"factor; allowed: up to %d, and 1 to %d steps)", i+1, run.Comm, b.Arms, b.Mean, b.Variance, b.Steps,
-					most, int(mostSteps))
+				return fmt.Errorf("block %d of %s: arms %v, mean %g, variance %g, steps %d (needed: an arm of each of "+
+					"%d factors; allowed: up to %d, and 1 to %d steps)", i+1, suggest.Quote(run.Comm),
+					b.Arms[:min(len(b.Arms), 20)], b.Mean, b.Variance, b.Steps, len(e.Factors), most, int(mostSteps))
 			}
 		}
 	}
@@ -155,6 +161,7 @@ func (e *Evidence) Check() error {
 // same steps, so all that is told of a factor comes from the first that has it.
 func (e *Evidence) Add(directory []Evidence) {
 	had := make([]bool, len(e.Factors))
+	known := e.told()
 	for _, other := range directory {
 		here := make([]int, len(other.Factors)) // -1: not here, or had
 		for i := range other.Factors {
@@ -166,7 +173,7 @@ func (e *Evidence) Add(directory []Evidence) {
 			for _, b := range run.Blocks {
 				b.Arms = e.armsHere(other.Factors, b.Arms, here, had)
 				if slices.ContainsFunc(b.Arms, func(k int) bool { return k >= 0 }) {
-					e.addBlock(run, b)
+					e.addBlock(run, b, known)
 				}
 			}
 		}
@@ -186,16 +193,52 @@ func (e *Evidence) armsHere(factors []Factor, arms, here []int, had []bool) []in
 	return own
 }
 
+// told is what evidence has: the places of runs, and of blocks in them. No two blocks of a run have the same mean.
+type told struct {
+	runs   map[runKey]int
+	blocks map[blockKey]int
+}
+
+type runKey struct {
+	comm    string
+	seconds int64
+	nanos   int
+}
+
+type blockKey struct {
+	run  runKey
+	mean float64
+}
+
+func (r Run) key() runKey { return runKey{r.Comm, r.Began.Unix(), r.Began.Nanosecond()} }
+
+func (e *Evidence) told() told {
+	known := told{map[runKey]int{}, map[blockKey]int{}}
+	for r, run := range e.Runs {
+		key := run.key()
+		if _, twice := known.runs[key]; twice {
+			continue
+		}
+		known.runs[key] = r
+		for k, b := range run.Blocks {
+			known.blocks[blockKey{key, b.Mean}] = k
+		}
+	}
+	return known
+}
+
 // addBlock adds a block of a run. What is here already counts once.
-func (e *Evidence) addBlock(of Run, b Block) {
-	r := slices.IndexFunc(e.Runs, func(r Run) bool { return r.Comm == of.Comm && r.Began.Equal(of.Began) })
-	if r < 0 {
+func (e *Evidence) addBlock(of Run, b Block, known told) {
+	key := blockKey{of.key(), b.Mean}
+	r, begun := known.runs[key.run]
+	if !begun {
 		r = len(e.Runs)
-		e.Runs = append(e.Runs, Run{Comm: of.Comm, Began: of.Began})
+		e.Runs, known.runs[key.run] = append(e.Runs, Run{Comm: of.Comm, Began: of.Began}), r
 	}
 	run := &e.Runs[r]
-	k := slices.IndexFunc(run.Blocks, func(there Block) bool { return there.Mean == b.Mean })
-	if k < 0 {
+	k, had := known.blocks[key]
+	if !had {
+		known.blocks[key] = len(run.Blocks)
 		run.Blocks = append(run.Blocks, b)
 		return
 	}

@@ -226,12 +226,15 @@ func (s *sniffed) lines(head []byte) {
 	}
 }
 
+// spelling removes what columns may be written with.
+var spelling = strings.NewReplacer("_", "", " ", "", `"`, "")
+
 // table looks at the first line of a CSV file.
 func (s *sniffed) table(line string, separator rune) bool {
 	fields := strings.Split(line, string(separator))
 	count := func(names []string) (n int) {
 		for _, c := range fields {
-			if slices.Contains(names, strings.NewReplacer("_", "", " ", "", `"`, "").Replace(strings.ToLower(c))) {
+			if slices.Contains(names, spelling.Replace(strings.ToLower(c))) {
 				n++
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // An answer is what one node found, as lines that pass through a launcher. Launchers put names before lines and mix
@@ -47,7 +48,13 @@ func WriteAnswer(w io.Writer, findings []finding) error {
 // Answers collects the answers of nodes.
 type Answers struct {
 	complete []answer
-	begun    map[string][]string // the pieces of a process's answer
+	begun    map[string]*pieces // of the processes' answers
+}
+
+// pieces are those of an answer that have come.
+type pieces struct {
+	of  int
+	all map[int]string // by their number, from 1
 }
 
 type answer struct {
@@ -71,26 +78,28 @@ func (a *Answers) Read(line string) bool {
 		return false
 	}
 	if a.begun == nil {
-		a.begun = map[string][]string{}
+		a.begun = map[string]*pieces{}
 	}
 	process := host + " " + m[2]
-	if len(a.begun[process]) != of {
-		a.begun[process] = make([]string, of)
+	begun := a.begun[process]
+	if begun == nil || begun.of != of {
+		begun = &pieces{of, map[int]string{}}
+		a.begun[process] = begun
 	}
-	pieces := a.begun[process]
-	pieces[at-1] = piece
-	text := ""
-	for _, p := range pieces {
-		if p == "" {
-			return true
-		}
-		text += p
+	if begun.all[at] = piece; len(begun.all) < of {
+		return true
+	}
+	var text strings.Builder
+	for i := range of {
+		text.WriteString(begun.all[i+1])
 	}
 	var findings []finding
-	plain, err := base64.StdEncoding.DecodeString(text)
-	if err == nil && json.Unmarshal(plain, &findings) == nil { // else the launcher damaged it
-		a.complete = append(a.complete, answer{host, findings})
-		delete(a.begun, process)
+	plain, err := base64.StdEncoding.DecodeString(text.String())
+	if err != nil || json.Unmarshal(plain, &findings) != nil {
+		clear(begun.all) // the launcher damaged it: it may come once more
+		return true
 	}
+	a.complete = append(a.complete, answer{host, findings})
+	delete(a.begun, process)
 	return true
 }

@@ -24,7 +24,7 @@ import (
 
 // testDoctor examines an environment on a machine of its own: nothing outside of the
 // test's folders counts.
-func testDoctor(t *testing.T, environ ...string) *doctor {
+func testDoctor(t testing.TB, environ ...string) *doctor {
 	t.Helper()
 	d := &doctor{Options: Options{Library: testlib.Library, Nodes: 1, Limit: LimitOnNodes}, shm: t.TempDir(),
 		proc: t.TempDir()}

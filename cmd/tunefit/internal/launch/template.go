@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // quotes is the kind of the shell's quotes around a field of a template.
@@ -52,9 +53,10 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 		}
 		field := rest[start+1 : end-1]
 		if !slices.Contains(fields, field) {
+			field = field[:min(len(field), 64)]
 			return nil,
-				fmt.Errorf("launcher %q: unknown field {%s} (allowed: {%s}; what is for the shell goes with blanks, "+
-					"{ %s; })", text, field, strings.Join(fields, "}, {"), field)
+				fmt.Errorf("launcher %s: unknown field {%s} (allowed: {%s}; what is for the shell goes with blanks, "+
+					"{ %s; })", suggest.Quote(text), field, strings.Join(fields, "}, {"), field)
 		}
 		state, _ = quotesAfter(state, rest[:start])
 		parts = append(parts, part{rest[:start], field, state})
@@ -62,16 +64,17 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 	}
 	switch {
 	case state != bare || err != nil:
-		return nil, fmt.Errorf("launcher %q: a quote is not closed", text)
+		return nil, fmt.Errorf("launcher %s: a quote is not closed", suggest.Quote(text))
 	case !named("command"):
-		return nil, fmt.Errorf("launcher %q: there is no {command}, where the program goes (allowed: %s)",
-			text, allowed)
+		return nil, fmt.Errorf("launcher %s: there is no {command}, where the program goes (allowed: %s)",
+			suggest.Quote(text), allowed)
 	case !slices.ContainsFunc(fields[2:], named):
 		return nil,
-			fmt.Errorf("launcher %q: nothing says how many ranks it starts (needed: {ranks}, {ranks_per_node}, "+
-				"{nodes} or {hosts})", text)
+			fmt.Errorf("launcher %s: nothing says how many ranks it starts (needed: {ranks}, {ranks_per_node}, "+
+				"{nodes} or {hosts})", suggest.Quote(text))
 	case named("hosts") && !withHosts:
-		return nil, fmt.Errorf("launcher %q: there are no hosts for {hosts}; name them", text)
+		return nil, fmt.Errorf("launcher %s: there are no hosts for {hosts}; name them",
+			suggest.Quote(text))
 	}
 	return parts, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -141,6 +142,9 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 func (c *Communicator) readNote(text []byte) error {
 	var learned trial.Evidence
 	err := json.Unmarshal(text, &learned)
+	if err != nil {
+		err = jsonerror.Plain(err)
+	}
 	if learned.Format == trial.EvidenceFormat {
 		if err == nil {
 			err = learned.Check()
@@ -153,7 +157,7 @@ func (c *Communicator) readNote(text []byte) error {
 	}
 	var found trial.Finding
 	if err := json.Unmarshal(text, &found); err != nil {
-		return err
+		return jsonerror.Plain(err)
 	}
 	found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
 	c.Comparison = &found

@@ -17,6 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // File is a file of tests, with the policy, the model, or both that they test.
@@ -68,7 +69,16 @@ func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
 		NCCL                            release
 		Tests                           []policyCase
 	}
-	if err := yaml.Load(content, &file, yaml.WithKnownFields()); err != nil {
+	var document yaml.Node
+	err = yaml.Load(content, &document)
+	if err == nil {
+		if p := tooWide(&document); p != nil {
+			p.File = name
+			return nil, policy.Problems{*p}
+		}
+		err = document.Load(&file, yaml.WithKnownFields())
+	}
+	if err != nil {
 		return nil, problems(name, err, file)
 	}
 	beside := func(path string) string {
@@ -88,6 +98,22 @@ func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
 		return nil, fmt.Errorf("%s: the file has no tests", name)
 	}
 	return t, nil
+}
+
+// tooWide finds a mapping with more keys than any has in a file of tests; nil: there is none. The YAML library compares
+// each key with each other one.
+func tooWide(n *yaml.Node) *policy.Problem {
+	const most = 100
+	if n.Kind == yaml.MappingNode && len(n.Content) > 2*most {
+		return &policy.Problem{Line: n.Line, Column: n.Column,
+			Text: fmt.Sprintf("a mapping with %d keys (allowed: up to %d)", len(n.Content)/2, most)}
+	}
+	for _, child := range n.Content {
+		if p := tooWide(child); p != nil {
+			return p
+		}
+	}
+	return nil
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.

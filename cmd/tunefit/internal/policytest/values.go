@@ -57,7 +57,8 @@ func (c *channels) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 1 || n > nccl.MaxChannels {
-		return fmt.Errorf("channels: %q (allowed: nccl, 1 to %d)", text, nccl.MaxChannels)
+		return fmt.Errorf("channels: %s (allowed: nccl, 1 to %d)", suggest.Quote(string(text)),
+			nccl.MaxChannels)
 	}
 	*c = channels(n)
 	return nil
@@ -75,7 +76,7 @@ func (c *chunk) UnmarshalText(text []byte) error {
 func (m *micros) UnmarshalText(text []byte) error {
 	us, err := strconv.ParseFloat(string(text), 32)
 	if err != nil || !(us > 0) || us > 1e9 {
-		return fmt.Errorf("%q is no time (allowed: microseconds above 0, up to 1e9)", text)
+		return fmt.Errorf("%s is no time (allowed: microseconds above 0, up to 1e9)", suggest.Quote(string(text)))
 	}
 	*m = micros(us)
 	return nil
@@ -96,7 +97,7 @@ func (c *cells) UnmarshalText(text []byte) (err error) {
 
 func (d *decider) UnmarshalText(text []byte) error {
 	if *d = decider(text); *d != "nccl" && *d != "row" && *d != "model" {
-		return fmt.Errorf("decided_by: %q (allowed: nccl, row, model)", text)
+		return fmt.Errorf("decided_by: %s (allowed: nccl, row, model)", suggest.Quote(string(text)))
 	}
 	return nil
 }
@@ -150,6 +151,6 @@ func unknown(field, of string, top any) string {
 		}
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("unknown field %q (%sallowed: %s)", field, suggest.DidYouMean(field, names),
+	return fmt.Sprintf("unknown field %s (%sallowed: %s)", suggest.Quote(field), suggest.DidYouMean(field, names),
 		strings.Join(names, ", "))
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -157,7 +158,7 @@ func openJournal(dir string) (j *journal, err error) {
 func (j *journal) read(text []byte) error {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
-		return err
+		return jsonerror.Plain(err)
 	}
 	if err := l.checkNames(); err != nil {
 		return err
