@@ -221,7 +221,7 @@ func BenchmarkWorstReadCSV(b *testing.B) {
 		hostile.Text{Head: header + "allreduce,ring,,,,", Unit: "1", Tail: "KB\n"},
 		hostile.Text{Head: header, Unit: "x%d,ring\n"},
 		hostile.Text{Head: header, Unit: "allreduce,ring\n"},
-		hostile.Text{Head: header, Unit: "allreduce,ring,bytes > %d\n"},
+		hostile.Text{Head: "collective,algorithm,when\n", Unit: "allreduce,ring,bytes > %d\n"},
 		hostile.Text{Head: "collective,algorithm", Unit: ",x%d"},
 		hostile.Text{Head: "collective,algorithm" + strings.Repeat(",x", 34) + "\n", Unit: "-1,-1\n"},
 		hostile.Text{Head: "allreduce,[0,1],ring,ll,-1,(1,),*\n", Unit: "allreduce,[0,%d],ring,ll,-1,(1,9),(2,4)\n"},

@@ -1,12 +1,14 @@
 package tuner
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -66,5 +68,41 @@ func FuzzSettings(f *testing.F) {
 				t.Errorf("%s=%q: %+v", name, value, s)
 			}
 		}
+	})
+}
+
+func BenchmarkWorstLearnedFiles(b *testing.B) {
+	const head = `{"format":"nccl-tuner-go learning","version":3,"nodes":2,"ranks":16,"nccl":"2.30.7","state":"learned",`
+	dir := b.TempDir()
+	hostile.Benchmark(b, func(text []byte) error {
+		c, base, log := learningComm(b, "allreduce,0,1024,tree,ll,-1,-1,-1\n", settings{learn: dir})
+		for _, name := range []string{LearnedFile, "e.json"} {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+		c.withLearned(base)
+		e := c.newEvidence()
+		e.State = trial.Learned
+		if err := c.save(e); err != nil {
+			b.Fatal(err)
+		}
+		return errors.New(strings.Join(log.lines, "\n"))
+	},
+		hostile.Text{Head: learnedHeader, Unit: "allreduce,0,9,tree,ll,,2,16,\n"},
+		hostile.Text{Head: learnedHeader, Unit: "x,0,9,tree,ll,,2,16,\n"},
+		hostile.Text{Head: learnedHeader + "# x, machine ", Unit: "x"},
+		hostile.Text{Head: head + `"factors":[`, Unit: `{"arms":[{},{"proven":true}]},`, Tail: `{"arms":[{}]}]}`},
+		hostile.Text{Head: head + `"blocks":`, Unit: "1", Tail: "}"},
+	)
+}
+
+func BenchmarkWorstSettings(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		var log recorder
+		for _, name := range []string{EnvStrict, EnvRendezvous, EnvReload, EnvCompare, EnvBudget, EnvStallLimit, EnvLog} {
+			readSettings(env(name, string(text)), log.log())
+		}
+		return nil
 	})
 }

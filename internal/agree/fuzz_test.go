@@ -1,9 +1,12 @@
 package agree
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // Keys and values of records, as somebody else may have put them into the store: what a key means comes back as the
@@ -67,4 +70,33 @@ func FuzzRecords(f *testing.F) {
 			c.Name()
 		}
 	})
+}
+
+func BenchmarkWorstRecords(b *testing.B) {
+	c := keys(CommKey(0x2a, 2))
+	hostile.Benchmark(b, func(text []byte) (err error) {
+		store := newMemStore()
+		handle := store.Handle("outside", 0, memFaults{})
+		for _, key := range []string{c.init(), c.slot(1), c.proposal(1), c.note(3), c.detail(1)} {
+			store.Put(handle, key, text)
+		}
+		for line := range strings.Lines(string(text)) {
+			store.Put(handle, strings.TrimSuffix(line, "\n"), nil)
+		}
+		all, err := Inspect(handle).Communicators(b.Context())
+		for _, c := range all {
+			for _, fault := range c.Faults[:min(len(c.Faults), 2)] { // the others are about keys, which a store bounds
+				err = errors.Join(err, fault)
+			}
+			c.InForce()
+			c.Versions()
+			c.Name()
+		}
+		return err
+	},
+		hostile.Text{Unit: "c/000000000000002a-2/slot/%d\n"}, hostile.Text{Unit: "p/000000000000002a-2.%d\n"},
+		hostile.Text{Unit: "c/000000000000002a-2/d/%d.commit.1.1\n"}, hostile.Text{Unit: "c/%d-2/init\n"},
+		hostile.Text{Head: "c/000000000000002a-2/a/1/", Unit: "1.", Tail: "1-0"},
+		hostile.Text{Head: `{"check":`, Unit: "1", Tail: "}"},
+	)
 }

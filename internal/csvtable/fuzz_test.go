@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // Every error names file, line and column, or the file where there is no row at all.
@@ -35,4 +37,22 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkWorstRead(b *testing.B) {
+	const header = "collective,bytes\n"
+	hostile.Benchmark(b, func(text []byte) error {
+		table, err := Read("f.csv", string(text), 0, []string{"collective", "bytes", "calls"}, 2)
+		if err != nil {
+			return err
+		}
+		for table.Next() {
+			table.Line()
+			table.Field("collective")
+		}
+		return table.Err()
+	},
+		hostile.Text{Head: header, Unit: "a,1\n"}, hostile.Text{Head: header, Unit: "a\n"},
+		hostile.Text{Head: header, Unit: "\"\n\",1\n"}, hostile.Text{Head: header, Unit: ","},
+	)
 }

@@ -3,6 +3,8 @@ package host
 import (
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // What the child process that loads a library prints may be mixed with what the library prints itself.
@@ -18,4 +20,12 @@ func FuzzProbe(f *testing.F) {
 			t.Errorf("%q: %+v", text, a)
 		}
 	})
+}
+
+func BenchmarkWorstProbe(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		parseProbe(string(text))
+		_, err := parseAnswer(strings.Fields(string(text)))
+		return err
+	}, hostile.Text{Unit: "tuner %d x\n"}, hostile.Text{Unit: "path x\n"})
 }

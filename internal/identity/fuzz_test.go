@@ -3,6 +3,8 @@ package identity
 import (
 	"fmt"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // Names come from other processes' records.
@@ -29,4 +31,15 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: a process that cannot be told apart is %s", name, p.State())
 		}
 	})
+}
+
+func BenchmarkWorstParse(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		ParseRank(string(text))
+		_, err := Parse(string(text))
+		return err
+	},
+		hostile.Text{Unit: " rank="}, hostile.Text{Head: "x host ", Unit: "1"}, hostile.Text{Head: "x host ", Unit: " "},
+		hostile.Text{Head: "x host 1 ", Unit: "\n"},
+	)
 }

@@ -1,6 +1,10 @@
 package metrics
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
+)
 
 // Values reads pages of other processes.
 func FuzzValues(f *testing.F) {
@@ -12,4 +16,14 @@ func FuzzValues(f *testing.F) {
 			t.Errorf("%d values, and twice the text has %d", len(all), len(twice))
 		}
 	})
+}
+
+func BenchmarkWorstValues(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		Values(string(text), Calls, "comm_id", "0x1")
+		return nil
+	},
+		hostile.Text{Unit: Calls.Name + "{comm_id=\"0x1\"} 12\n"}, hostile.Text{Head: Calls.Name + "{", Unit: "} "},
+		hostile.Text{Head: Calls.Name + "{", Unit: `comm_id="0x1",`, Tail: "} 1"},
+	)
 }

@@ -1,8 +1,11 @@
 package nccl
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // What a person writes for a size, a release, a range of releases, a configuration or a name: a value that is read
@@ -61,4 +64,33 @@ func FuzzComments(f *testing.F) {
 			t.Errorf("%+v is written %s, read %+v", floors, floors.Comment(), again)
 		}
 	})
+}
+
+func BenchmarkWorstWords(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		word := string(text)
+		_, err1 := ParseBytes(word)
+		_, err2 := ParseVersion(word)
+		_, err3 := ParseReleases(word)
+		_, err4 := ParseConfig(word)
+		_, err5 := Colls.Parse(word)
+		MeasuredWith(word)
+		return errors.Join(err1, err2, err3, err4, err5)
+	},
+		hostile.Text{Unit: "1."}, hostile.Text{Unit: "1", Tail: "KB"}, hostile.Text{Unit: "0", Tail: "1.1"},
+		hostile.Text{Unit: "0", Tail: "2.31-2.30"}, hostile.Text{Unit: ">"}, hostile.Text{Unit: "ring/"},
+		hostile.Text{Head: "ring/ll/", Unit: "1"}, hostile.Text{Unit: "2.30,"}, hostile.Text{Unit: "_"},
+	)
+}
+
+func BenchmarkWorstComments(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		ReadMeasured(text)
+		ReadFloors(text)
+		return nil
+	},
+		hostile.Text{Unit: "# measured with NCCL "}, hostile.Text{Head: "# measured with ", Unit: "2.30, ", Tail: "x"},
+		hostile.Text{Unit: "# measured with 1 x\n"}, hostile.Text{Unit: "# needs NCCL_MIN_CTAS=1 in the job\n"},
+		hostile.Text{Unit: "# needs "}, hostile.Text{Unit: "\t"},
+	)
 }

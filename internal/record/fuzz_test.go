@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // A recording that is accepted comes back as the same when it is written. An error names the file.
@@ -43,4 +44,17 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%+v comes back as %+v, %v", file, again, err)
 		}
 	})
+}
+
+func BenchmarkWorstRead(b *testing.B) {
+	const comm = Head + `1,"communicators":[{"id":"x","ranks":1,"nodes":1,"calls":[`
+	hostile.Benchmark(b, func(text []byte) error {
+		_, err := Read("r.json", text)
+		return err
+	},
+		hostile.Text{Head: Head + `1,"communicators":[`, Unit: `{"id":"x","ranks":1,"nodes":1},`, Tail: "{}]}"},
+		hostile.Text{Head: comm, Unit: `{"bytes":1},`, Tail: "{}]}]}"},
+		hostile.Text{Head: comm + `{"collective":"`, Unit: "x", Tail: `"}]}]}`},
+		hostile.Text{Head: Head, Unit: "1", Tail: "}"}, hostile.Text{Head: Head + `1,"x":`, Unit: "["},
+	)
 }

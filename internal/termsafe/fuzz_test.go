@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // Nothing that is not printable passes, and no password before a host.
@@ -24,4 +25,12 @@ func FuzzLine(f *testing.F) {
 			t.Errorf("%q shows as %q", url, redact.URL(url))
 		}
 	})
+}
+
+func BenchmarkWorstLine(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		Line(string(text))
+		redact.URL(string(text))
+		return nil
+	}, hostile.Text{Unit: "\u202e"}, hostile.Text{Unit: "\r\n"}, hostile.Text{Unit: "://@"})
 }

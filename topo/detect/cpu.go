@@ -2,8 +2,11 @@ package detect
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // cpuInfo is a processor as NCCL names it in <cpu>. Only x86 has more than an architecture.
@@ -28,8 +31,9 @@ func parseCPUInfo(text string) (cpuInfo, error) {
 	if vendor, ok := fields["vendor_id"]; ok && fields["cpu family"] != "" {
 		family, errFamily := strconv.Atoi(fields["cpu family"])
 		model, errModel := strconv.Atoi(fields["model"])
-		if err := errors.Join(errFamily, errModel); err != nil {
-			return cpuInfo{}, err
+		if errFamily != nil || errModel != nil {
+			return cpuInfo{}, fmt.Errorf("cpu family %s, model %s (needed: numbers)", suggest.Quote(fields["cpu family"]),
+				suggest.Quote(fields["model"]))
 		}
 		return cpuInfo{"x86_64", vendor, ncclFamily(family), model}, nil
 	}

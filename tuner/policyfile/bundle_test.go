@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // A content from the ranks' store may be anything: it is refused, or comes back as
@@ -26,6 +28,16 @@ func FuzzBundle(f *testing.F) {
 			t.Fatalf("%+v comes back as %+v, %v", b, again, err)
 		}
 	})
+}
+
+func BenchmarkWorstBundle(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		_, err := DecodeBundle(text)
+		return err
+	},
+		hostile.Text{Head: bundleFormat, Unit: "["}, hostile.Text{Head: bundleFormat + "{}\n", Unit: "x"},
+		hostile.Text{Head: bundleFormat + `{"PolicyLen":`, Unit: "1", Tail: "}\n"},
+	)
 }
 
 func TestBundle(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // A job goes on from what an earlier one has left, which somebody may have changed: its own estimates stay numbers,
@@ -65,4 +66,34 @@ func FuzzGoOn(f *testing.F) {
 			t.Errorf("what was learned cannot be written: %v", err)
 		}
 	})
+}
+
+func BenchmarkWorstGoOn(b *testing.B) {
+	const (
+		head   = `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,`
+		factor = `"factors":[{"collective":"allreduce","max_bytes":8,"arms":[{},{"channels":1}]}],`
+	)
+	hostile.Benchmark(b, func(text []byte) error {
+		var earlier Evidence
+		if err := json.Unmarshal(text, &earlier); err != nil {
+			return nil // who reads the file says so
+		}
+		if err := earlier.Check(); err != nil {
+			return err
+		}
+		now := Evidence{Key: "this job", Factors: []Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Max: 8},
+			Arms: []Arm{{}, {Config: nccl.Config{Channels: 1}}}}}}
+		now.Add([]Evidence{earlier})
+		newExperiment(&now, 1, 0.01)
+		return nil
+	},
+		hostile.Text{Head: head + `"factors":[`, Unit: `{"arms":[{}]},`, Tail: "{}]}"},
+		hostile.Text{Head: head + `"factors":[{"arms":[`, Unit: "{},", Tail: "{}]}]}"},
+		hostile.Text{Head: head + factor + `"runs":[{"blocks":[`, Unit: `{"arms":[1],"mean":0.%d,"steps":1},`,
+			Tail: `{"arms":[1],"steps":1}]}]}`},
+		hostile.Text{Head: head + factor + `"runs":[`, Unit: `{"comm":"%d","blocks":[{"arms":[1],"steps":1}]},`,
+			Tail: "{}]}"},
+		hostile.Text{Head: head + factor + `"runs":[{"blocks":[{"arms":[`, Unit: "1,", Tail: "1]}]}]}"},
+		hostile.Text{Head: `{"format":"`, Unit: "x", Tail: `"}`},
+	)
 }

@@ -3,6 +3,8 @@ package etcdstore
 import (
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // Whatever stands in the URL and in etcdctl's variables: no error shows a password, and what is accepted is complete.
@@ -32,4 +34,17 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkWorstParse(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		_, err := Parse("etcd://h:1", func(string) string { return string(text) })
+		if err == nil {
+			_, err = Parse(string(text), func(string) string { return "" })
+		}
+		return err
+	},
+		hostile.Text{Head: "etcd://", Unit: "h:1,"}, hostile.Text{Head: "etcd://h:1/", Unit: "a/../"},
+		hostile.Text{Head: "etcd://", Unit: "@"}, hostile.Text{Head: "etcd://", Unit: "["},
+	)
 }
