@@ -195,8 +195,8 @@ func newCover(m *model.Model, g *model.Group) *cover {
 }
 
 // wonAround returns what won the verifications at the sizes next to one that was not verified. isBetween is false
-// unless there is one on either side. In between the model chooses among the winners only: its curves pass through times
-// that the verification has shown to be lucky or disturbed.
+// unless there is one on either side. In between the model chooses among the winners only: its curves pass through
+// times that the verification has shown to be lucky or disturbed.
 func wonAround(verified []model.Verified, bytes uint64) (won []nccl.Config, isBetween bool) {
 	i := slices.IndexFunc(verified, func(v model.Verified) bool { return v.Bytes >= bytes })
 	if i < 1 || verified[i].Bytes == bytes {

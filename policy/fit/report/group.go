@@ -71,8 +71,9 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision) *groupData
 	g := r.Group
 	d := &groupData{
 		Name: g.Key.String(), Coll: g.Coll.String(), Comm: g.Comm.String(),
-		Bus: num(g.Coll.BusFactor(float64(g.Ranks))), Noise: num(g.Noise), NoisePairs: g.NoisePairs, Assumed: g.NoiseAssumed(),
-		Curves: []curveData{},
+		Bus: num(g.Coll.BusFactor(float64(g.Ranks))), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
+		Assumed: g.NoiseAssumed(),
+		Curves:  []curveData{},
 	}
 	for _, s := range decisions {
 		o := sizeData{
