@@ -119,7 +119,7 @@ fakeperf: $(SO) $(FAKEPERF) ## build a stand-in for nccl-tests, for trying out w
 
 $(FAKEPERF): $(GO_SOURCES) $(C_SOURCES) configs/topo/dgx-h100.xml
 	@mkdir -p $(BUILD)/fakeperf
-	@$(GO_BUILD) -ldflags '-s -w' -o $@ ./cmd/tunefit/internal/fakeperf
+	@$(GO_BUILD) -ldflags '-s -w' -o $@ ./internal/testkit/fakeperf
 	@for p in all_reduce all_gather reduce_scatter broadcast reduce; do ln -sf ../$(@F) $(BUILD)/fakeperf/$${p}_perf; done
 
 .PHONY: demo

@@ -26,7 +26,7 @@ type Setup struct {
 	MinChannels, MinCTAs string
 }
 
-// FakePerf is the GPU of runs that the stand-in for nccl-tests made up (cmd/tunefit/internal/fakeperf).
+// FakePerf is the GPU of runs that the stand-in for nccl-tests made up (internal/testkit/fakeperf).
 const FakePerf = "stand-in (no GPU)"
 
 // mostNames bounds the names that every row of a sweep repeats.

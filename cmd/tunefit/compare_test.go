@@ -10,7 +10,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
 // logs are runs of NCCL 2.27.3 and 2.29.2, three of each, in which two sizes become slower and one faster.
@@ -253,7 +254,7 @@ func TestRestore(t *testing.T) {
 				strings.Count(string(text), "\nallreduce,") != 1 {
 				t.Errorf("%v\n%s%s", err, text, said)
 			}
-			if _, _, err := ask.ReadPolicy(testlib.Env.Inputs, policy); err != nil {
+			if _, _, err := ask.ReadPolicy(testkit.Env.Inputs, policy); err != nil {
 				t.Error(err)
 			}
 			if unproven := strings.Contains(string(text), "unproven"); unproven != strings.Contains(said,

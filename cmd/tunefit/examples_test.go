@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
 // exampleFiles are what the examples of the help texts name, and where to take it
@@ -44,7 +45,7 @@ var exampleFiles = map[string]string{
 
 // Every example of the help texts works, in a folder with the files that it names.
 func TestHelpExamples(t *testing.T) {
-	env := testlib.Env
+	env := testkit.Env
 	commands := []*cobra.Command{
 		importCommand(env), fitCommand(env), compareCommand(env),
 		learnCommand(),

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -17,7 +17,7 @@ import (
 // A plan of a sweep: an error names the file, and a setting that is accepted is one of a flag.
 func FuzzPlanFile(f *testing.F) {
 	var written strings.Builder
-	if err := writePlanFile(&written, sweepCommand(testlib.Env).Flags()); err != nil {
+	if err := writePlanFile(&written, sweepCommand(testkit.Env).Flags()); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(written.String())
@@ -29,7 +29,7 @@ func FuzzPlanFile(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		flags := sweepCommand(testlib.Env).Flags()
+		flags := sweepCommand(testkit.Env).Flags()
 		if err := readPlanFile(file, flags); err != nil {
 			if !strings.Contains(err.Error(), file) {
 				t.Errorf("the error names no file: %v", err)
@@ -43,7 +43,7 @@ func FuzzPlanFile(f *testing.F) {
 		if err := os.WriteFile(file, []byte(again.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		reread := sweepCommand(testlib.Env).Flags()
+		reread := sweepCommand(testkit.Env).Flags()
 		if err := readPlanFile(file, reread); err != nil {
 			t.Errorf("what was written is refused: %v\n%s", err, again.String())
 		}

@@ -14,8 +14,9 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // runTest runs the command line where tests run.
 func runTest(stdin string, args []string, stdout, stderr io.Writer) int {
-	env := testlib.Env
+	env := testkit.Env
 	env.Inputs = cli.NewInputs(strings.NewReader(stdin))
 	return runIn(env, args, stdout, stderr)
 }

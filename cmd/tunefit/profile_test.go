@@ -10,8 +10,9 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -232,7 +233,7 @@ func weighed(t *testing.T, job string) *fit.Worth {
 	for i := range sweep.Samples {
 		pool.Add(&sweep.Samples[i])
 	}
-	profile, err := readProfile(testlib.Env.Inputs, job)
+	profile, err := readProfile(testkit.Env.Inputs, job)
 	if err != nil {
 		t.Fatal(err)
 	}

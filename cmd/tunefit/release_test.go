@@ -10,8 +10,9 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
 // showOne shows one outcome. The notes are without the one that names the estimates, which
@@ -44,9 +45,9 @@ func cutLine(text, begin string) (rest, line string) {
 
 // install makes a release the installed one, for one test.
 func install(t *testing.T, v nccl.Version) {
-	before := testlib.Env.Installed
-	testlib.Env.Installed = func() nccl.Version { return v }
-	t.Cleanup(func() { testlib.Env.Installed = before })
+	before := testkit.Env.Installed
+	testkit.Env.Installed = func() nccl.Version { return v }
+	t.Cleanup(func() { testkit.Env.Installed = before })
 }
 
 // sweepWith is a sweep in which tree/ll takes half of the default's time, measured with a release; "": it does not say.

@@ -32,8 +32,8 @@ func parseCPUInfo(text string) (cpuInfo, error) {
 		family, errFamily := strconv.Atoi(fields["cpu family"])
 		model, errModel := strconv.Atoi(fields["model"])
 		if errFamily != nil || errModel != nil {
-			return cpuInfo{}, fmt.Errorf("cpu family %s, model %s (needed: numbers)", suggest.Quote(fields["cpu family"]),
-				suggest.Quote(fields["model"]))
+			return cpuInfo{}, fmt.Errorf("cpu family %s, model %s (needed: numbers)",
+				suggest.Quote(fields["cpu family"]), suggest.Quote(fields["model"]))
 		}
 		return cpuInfo{"x86_64", vendor, ncclFamily(family), model}, nil
 	}

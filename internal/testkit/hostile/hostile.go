@@ -57,8 +57,8 @@ func Benchmark(b *testing.B, parse func(text []byte) error, more ...Text) {
 				err := parse(text)
 				took := processorTime() - begin
 				if err != nil && longestOf(err) > longestLine {
-					b.Fatalf("%d bytes of %.60q, %.60q: an error has a line of %d bytes (allowed: %d)", len(text), t.Head,
-						t.Unit, longestOf(err), longestLine)
+					b.Fatalf("%d bytes of %.60q, %.60q: an error has a line of %d bytes (allowed: %d)", len(text),
+						t.Head, t.Unit, longestOf(err), longestLine)
 				}
 				return took
 			}

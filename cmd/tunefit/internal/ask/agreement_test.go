@@ -15,9 +15,10 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -141,7 +142,7 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 		if err := os.WriteFile(rowsFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		a, err := NewAsker(ncclchoice.Flags{Env: testlib.Env, NCCL: release.String()}, d)
+		a, err := NewAsker(ncclchoice.Flags{Env: testkit.Env, NCCL: release.String()}, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +214,7 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 		if err := errors.Join(os.WriteFile(rowsFile, []byte(text), 0o644), decideBy(plugin, d)); err != nil {
 			t.Fatal(err)
 		}
-		a, err := NewAsker(ncclchoice.Flags{Env: testlib.Env, NCCL: release.String()}, d)
+		a, err := NewAsker(ncclchoice.Flags{Env: testkit.Env, NCCL: release.String()}, d)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
 func TestMain(m *testing.M) { os.Exit(testlib.Run(m)) }

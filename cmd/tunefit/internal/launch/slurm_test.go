@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
 // slurmNodes returns a launcher in an allocation of a real Slurm.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
 // pushedJobs is a folder above the rendezvous of jobs that read one file. Their ranks are on other machines.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 )
 
 // No file of tests is too strange to be refused in words.
@@ -23,7 +23,7 @@ func FuzzReadPolicyTests(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if tests, err := Read(testlib.Env, file, ask.Decider{Policy: "p.csv"}); err == nil && len(tests.cases) == 0 {
+		if tests, err := Read(testkit.Env, file, ask.Decider{Policy: "p.csv"}); err == nil && len(tests.cases) == 0 {
 			t.Errorf("accepted without tests: %q", text)
 		}
 	})

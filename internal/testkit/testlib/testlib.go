@@ -1,11 +1,11 @@
-// Package testlib is what tests of tunefit's packages share: the built library, and small files.
+// Package testlib is what tests of tunefit and of the stand-in share: the built library, small files, and clusters of
+// Slurm and Open MPI on this machine.
 package testlib
 
 import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,13 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -39,7 +34,7 @@ const envBuild = "TEST_BUILD"
 // Run builds both, unless they are there, and runs a package's tests.
 func Run(m *testing.M) (code int) {
 	_, here, _, _ := runtime.Caller(0)
-	Root, _, _ = strings.Cut(filepath.Dir(here), "/cmd/tunefit")
+	Root, _, _ = strings.Cut(filepath.Dir(here), "/internal/testkit")
 	if !host.Supported {
 		return m.Run()
 	}
@@ -52,7 +47,7 @@ func Run(m *testing.M) (code int) {
 		}
 		defer os.RemoveAll(dir)
 	}
-	Library, Rank = filepath.Join(dir, cli.LibraryName), filepath.Join(dir, "rank")
+	Library, Rank = filepath.Join(dir, "libnccl-tuner-go.so"), filepath.Join(dir, "rank")
 	if !built {
 		if out, err := exec.Command("make", "-s", "-C", Root, "BUILD="+dir, Library,
 			Rank).CombinedOutput(); err != nil {
@@ -134,29 +129,5 @@ func AddRecords(t *testing.T, dir string, all map[string]string) {
 		if _, err := s.PutOnce(context.Background(), key, []byte(value)); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// Env is where commands of tests run: NCCL's reference release is installed, whatever this machine has. It remembers
-// what NCCL would find on the machine that commands assume, since hundreds of tests ask for that.
-var Env = ncclchoice.Env{Inputs: new(cli.Inputs), Installed: func() nccl.Version { return nccl.Reference },
-	Tune: tuneOnce()}
-
-func tuneOnce() func(*topo.Document, channels.TuneOptions, ...int) ([]*channels.CommTuning, error) {
-	type question struct {
-		options channels.TuneOptions
-		hosts   string
-	}
-	found := map[question][]*channels.CommTuning{}
-	return func(doc *topo.Document, options channels.TuneOptions, hosts ...int) ([]*channels.CommTuning, error) {
-		q := question{options, fmt.Sprint(hosts)}
-		if comms, ok := found[q]; ok && doc.File == ncclchoice.AssumedFile {
-			return comms, nil
-		}
-		comms, err := channels.Tune(doc, options, hosts...)
-		if err == nil && doc.File == ncclchoice.AssumedFile {
-			found[q] = comms
-		}
-		return comms, err
 	}
 }

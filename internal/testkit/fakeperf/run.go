@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/simulate"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 )
 

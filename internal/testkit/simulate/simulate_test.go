@@ -79,7 +79,7 @@ func TestShippedSweeps(t *testing.T) {
 	for nodes, channels := range map[int][]int{1: {1, 8, 16, 24}, 2: {1, 8, 16}} {
 		o := options(t, nodes)
 		o.System, o.Channels, o.Noise = "hgx-h100", channels, .007
-		file, made := fmt.Sprintf("../../configs/sweeps/simulated-hgx-h100-%dn.csv", nodes), tidy(t, Sweep(o))
+		file, made := fmt.Sprintf("../../../configs/sweeps/simulated-hgx-h100-%dn.csv", nodes), tidy(t, Sweep(o))
 		if *update {
 			if err := os.WriteFile(file, made, 0o644); err != nil {
 				t.Fatal(err)

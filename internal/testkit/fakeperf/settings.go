@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench/simulate"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/simulate"
 )
 
 // settings are the values of the variables FAKEPERF_*.
