@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 func seed(f *testing.F, patterns ...string) {
@@ -112,4 +114,89 @@ func FuzzDecision(f *testing.F) {
 			t.Errorf("%q: %v", line, cells)
 		}
 	})
+}
+
+func benchmarkRead(b *testing.B, name string, more ...hostile.Text) {
+	hostile.Benchmark(b, func(text []byte) error {
+		r, err := Read(bytes.NewReader(text), name, Options{})
+		if err != nil {
+			return err
+		}
+		var said error // it is bounded, too
+		for _, n := range r.Notes {
+			said = errors.Join(said, errors.New(n.String()))
+		}
+		return said
+	}, more...)
+}
+
+func BenchmarkWorstReadText(b *testing.B) {
+	const (
+		start   = "# Collective test starting: all_reduce_perf\n"
+		setting = "# nThread 1 nGpus 8 minBytes 1 maxBytes 99999999 step: 1(bytes) iters: 1%d\n"
+		columns = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+		comm    = "h:1:1 [0] NCCL INFO comm 0x1 rank 0 nRanks 8 nNodes 1\n"
+		row     = "1024 256 float sum -1 10.0 1.0 1.0 0 10.0 1.0 1.0 0\n"
+		failed  = "h: Test failure\n"
+	)
+	lines := func(unit string) string { return string(hostile.Text{Unit: unit}.Of(1 << 17)) }
+	benchmarkRead(b, "x.txt",
+		// Variables and commands on one line.
+		hostile.Text{Unit: "ALGO "}, hostile.Text{Unit: "ALGO="}, hostile.Text{Unit: "NCCL_ALGO=x,"},
+		hostile.Text{Unit: "a_perf ALGO "}, hostile.Text{Unit: "unset NCCL_"},
+		// Hosts that a line of the log may begin with.
+		hostile.Text{Unit: "h%d:1:1 NCCL INFO \n- x%d:1:1 NCCL INFO \n"},
+		hostile.Text{Head: lines("h%d:1:1 NCCL INFO \n"), Unit: "- x:1:1 NCCL INFO \n"},
+		// Runs, each with the devices of the one before; and what they were to measure.
+		hostile.Text{Head: lines("# Rank %d Group 0 Pid 1 on h%d device 0 [0] x%d\n"), Unit: row + "NCCL_ALGO=%d\n"},
+		hostile.Text{Head: setting + columns + start + comm, Unit: row, Tail: failed},
+		hostile.Text{Head: "NCCL_ALGO=ring\nNCCL_PROTO=ll\n", Unit: start + setting + comm + failed},
+		hostile.Text{Unit: setting + row},
+		// Choices by NCCL's log, by ours, and what is not offered.
+		hostile.Text{Head: setting + columns, Unit: "1024 Bytes -> Algo 1 proto 1 channel{Lo..Hi}={0..%d}\n" + row},
+		hostile.Text{Head: start + comm, Unit: row + "TUNER/Go: allreduce %d, 1 pipelined: ring/ll 2 ch, decided by x\n"},
+		hostile.Text{Unit: start + "h:1:1 NCCL INFO x nRanks 2%d nNodes 1 \nh:1:1 NCCL INFO via SHM/\n" + row},
+		// Rows that are cut, and what stands between.
+		hostile.Text{Unit: "1 1 x 1\n1\n1\n"}, hostile.Text{Head: "1 1 x ", Unit: "1\n"}, hostile.Text{Head: "1", Unit: ": Test "},
+		hostile.Text{Head: "Input: {", Unit: "xnBytes = "}, hostile.Text{Head: "# Reducing maxBytes", Unit: "x"},
+		hostile.Text{Unit: "[1] "}, hostile.Text{Unit: "TUNER/Go: communicator 0x1: "},
+		hostile.Text{Head: "TUNER/Plugin: Using ", Unit: "x", Tail: " (v5)\n" + row},
+	)
+}
+
+func BenchmarkWorstReadJSON(b *testing.B) {
+	benchmarkRead(b, "x.json",
+		hostile.Text{Head: `{"results":`, Unit: "["}, hostile.Text{Head: `{"results":[`, Unit: "{},"},
+		hostile.Text{Head: `{"results":[{"size":`, Unit: "1"}, hostile.Text{Head: `{"args":[`, Unit: `"a_perf",`, Tail: `""]}`},
+		hostile.Text{Unit: `{"results":[{"size":1,"out_of_place":{"time":1}}]}`},
+		hostile.Text{Unit: `{"config":{"nthreads":1,"ngpus":1,"iterations":%d},"results":[]}`},
+	)
+}
+
+func BenchmarkWorstReadCSV(b *testing.B) {
+	const header = "collective,size_bytes,time_us,algorithm,protocol,channels,source,nccl_version\n"
+	benchmarkRead(b, "x.csv",
+		hostile.Text{Head: header, Unit: "allreduce,1,1,ring,ll,1,x,x%d\n"},
+		hostile.Text{Head: header, Unit: "x%d,1,1,ring,ll,1,x,x\n"}, hostile.Text{Head: header, Unit: "a\"\n"},
+		hostile.Text{Head: header, Unit: "x", Tail: ",1,1,ring,ll,1,x,x\n"},
+		hostile.Text{Head: header + "allreduce,", Unit: "x", Tail: ",1,ring,ll,1,x,x\n"},
+		hostile.Text{Head: header, Unit: ",1,1,,,,,\n"},
+		hostile.Text{Head: "collective,size_bytes,time_us,", Unit: "x"},
+		hostile.Text{Head: "collective,size_bytes,time_us", Unit: ",x%d"},
+		hostile.Text{Head: "collective,size_bytes", Unit: ",x%d"},
+	)
+}
+
+func BenchmarkWorstDecision(b *testing.B) {
+	hostile.Benchmark(b, func(line []byte) error {
+		_, _, err := ParseDecision(line)
+		parseOffers(line)
+		return err
+	},
+		hostile.Text{Unit: "TUNER/Go: "}, hostile.Text{Unit: "TUNER/Go: NCCL offers for a: "},
+		hostile.Text{Head: "TUNER/Go: NCCL offers for allreduce: ", Unit: "ring/ll, "},
+		hostile.Text{Head: "TUNER/Go: allreduce 1KiB, 1 pipelined: ", Unit: ", decided by "},
+		hostile.Text{Head: "TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll, decided by ", Unit: " "},
+		hostile.Text{Head: "TUNER/Go: allreduce 1KiB, ", Unit: "1", Tail: " pipelined: ring/ll, decided by x"},
+	)
 }

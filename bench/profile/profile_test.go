@@ -2,7 +2,9 @@ package profile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // job reads the files of the made-up job: 2 nodes of 2 GPUs, 2 steps.
@@ -360,6 +364,19 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+func BenchmarkWorstRead(b *testing.B) {
+	const header = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,decided_by\n"
+	hostile.Benchmark(b, func(text []byte) error {
+		_, err := Read("x", text)
+		return err
+	},
+		hostile.Text{Head: header, Unit: "allreduce,1,8,%d,1,\n"}, hostile.Text{Head: header, Unit: "x,1,8,%d,1,\n"},
+		hostile.Text{Head: header, Unit: "x", Tail: ",1,8,1,1,\n"},
+		hostile.Text{Head: header + "allreduce,1,8,", Unit: "1", Tail: "KB,1,\n"},
+		hostile.Text{Head: "# tunefit job profile ", Unit: "1"},
+	)
+}
+
 func FuzzInspector(f *testing.F) {
 	f.Add(recordText("v4.0", "0xa", 0, 2, collText("AllReduce", 1, 4096, 10, "kernel_gpu", "")))
 	f.Fuzz(func(t *testing.T, text string) {
@@ -385,6 +402,53 @@ func FuzzInspector(f *testing.F) {
 			t.Fatalf("of %d entries comes %+v, %v\n%s", len(p.Entries), read, err, out.Bytes())
 		}
 	})
+}
+
+func benchmarkJob(b *testing.B, read func(j *Job, in io.Reader) error, more ...hostile.Text) {
+	hostile.Benchmark(b, func(text []byte) error {
+		j := NewJob()
+		if err := read(j, bytes.NewReader(text)); err != nil {
+			return err
+		}
+		p, err := j.Profile(1)
+		if err != nil {
+			return err
+		}
+		return errors.New(strings.Join(p.Notes, "\n")) // they are bounded, too
+	}, more...)
+}
+
+func BenchmarkWorstInspector(b *testing.B) {
+	record := func(id, host, more string) string {
+		return `{"header":{"id":"` + id + `","rank":0,"n_ranks":2,"nnodes":1},"metadata":{"inspector_output_format_version":"v4.0",` +
+			`"hostname":"` + host + `","pid":1},` + more + "}\n"
+	}
+	const coll = `"coll_perf":{"coll":"AllReduce","coll_sn":%d,"coll_msg_size_bytes":4096,"coll_exec_time_us":1}`
+	benchmarkJob(b, func(j *Job, in io.Reader) error { return j.Inspector("x", in) },
+		hostile.Text{Unit: record("c", "h", coll)}, hostile.Text{Unit: record("c%d", "h", coll)},
+		hostile.Text{Unit: record("c", "h%d", coll)}, hostile.Text{Unit: record("c%d", "h%d", coll)},
+		hostile.Text{Unit: record("c", "h", `"p2p_perf":{"p2p":"x%d"}`)},
+		hostile.Text{Head: strings.TrimSuffix(record("c", "h", `"p2p_perf":{"p2p":"`), "}\n"), Unit: "x", Tail: `"}}`},
+		hostile.Text{Head: `{"header":{"rank":`, Unit: "1", Tail: "}}"},
+	)
+}
+
+func BenchmarkWorstRecorder(b *testing.B) {
+	const comms = record.Head + `1,"communicators":[`
+	benchmarkJob(b, func(j *Job, in io.Reader) error { return j.Recorder("x", in) },
+		hostile.Text{Head: comms, Unit: `{"id":"x%d","ranks":2,"nodes":1},`, Tail: `{"id":"x","ranks":2,"nodes":1}]}`},
+		hostile.Text{Head: comms + `{"id":"x","ranks":2,"nodes":1,"calls":[`, Unit: `{"bytes":1%d,"calls":1},`,
+			Tail: `{"bytes":1}]}]}`},
+	)
+}
+
+func BenchmarkWorstDecisions(b *testing.B) {
+	const comm = "TUNER/Go: communicator 0x%d of 8 ranks on 1 node (ABI v5)\n"
+	benchmarkJob(b, func(j *Job, in io.Reader) error { return j.Decisions("x", in) },
+		hostile.Text{Unit: "TUNER/Go: communicator "}, hostile.Text{Head: `TUNER/Go: communicator "`, Unit: `\"`},
+		hostile.Text{Unit: comm + "TUNER/Go: communicator 0x%d: allreduce %d, 1 pipelined: ring/ll 2 ch, decided by x\n"},
+		hostile.Text{Unit: "TUNER/Go: allreduce 1, 1 pipelined: ring/ll 2 ch, decided by x\n"},
+	)
 }
 
 func TestDuration(t *testing.T) {

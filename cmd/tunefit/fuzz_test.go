@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -91,4 +93,46 @@ func FuzzLeftByJobs(f *testing.F) {
 			t.Errorf("%+v says nothing", c)
 		}
 	})
+}
+
+func BenchmarkWorstPlanFile(b *testing.B) {
+	file := filepath.Join(b.TempDir(), "plan.yaml")
+	hostile.Benchmark(b, func(text []byte) error {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			b.Fatal(err)
+		}
+		return readPlanFile(file, sweepCommand(testkit.Env).Flags())
+	},
+		hostile.Text{Head: "coll: [", Unit: "allreduce, ", Tail: "]"}, hostile.Text{Head: "hosts: [", Unit: "n%d, ", Tail: "]"},
+		hostile.Text{Head: "sizes: ", Unit: "1K,", Tail: "1"}, hostile.Text{Head: "budget: ", Unit: "1"},
+		hostile.Text{Unit: "x", Tail: ": 1"}, hostile.Text{Head: "coll: ", Unit: "x"}, hostile.Text{Unit: "a:\n"},
+		hostile.Text{Unit: "? "}, hostile.Text{Unit: "&a "},
+	)
+}
+
+func BenchmarkWorstLeftByJobs(b *testing.B) {
+	const (
+		head   = `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"nccl":"2.30.7","machine":"m",`
+		factor = `"factors":[{"collective":"allreduce","arms":[{},{"channels":1}]}],`
+	)
+	dir := b.TempDir()
+	file := filepath.Join(dir, "learning-1.json")
+	hostile.Benchmark(b, func(text []byte) error {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			b.Fatal(err)
+		}
+		all, wrong := readLearned(io.Discard, dir)
+		if wrong == nil && len(all) > 0 {
+			wrong = writeLearned(io.Discard, all)
+		}
+		_, too := readComparison(file)
+		return errors.Join(wrong, too)
+	},
+		hostile.Text{Head: head + `"factors":[`, Unit: `{"arms":[{}]},`, Tail: `{"arms":[{}]}]}`},
+		hostile.Text{Head: head + `"factors":[`, Unit: `{"min_bytes":%d,"arms":[{}]},`, Tail: `{"arms":[{}]}]}`},
+		hostile.Text{Head: head + factor + `"runs":[{"blocks":[`, Unit: `{"arms":[1],"mean":0.%d,"steps":1},`,
+			Tail: `{"arms":[1],"steps":1}]}]}`},
+		hostile.Text{Head: head + `"left_out":[`, Unit: `"x",`, Tail: `""]}`},
+		hostile.Text{Head: head + `"blocks":`, Unit: "1", Tail: "}"},
+	)
 }

@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // Input of any kind, packed or not, comes from the standard input as it was put there.
@@ -29,4 +31,15 @@ func FuzzInput(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkWorstInput(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		kind := Sniff(text).Kind
+		_, err := NewInputs(bytes.NewReader(text)).Text(StandardName, kind)
+		return err
+	},
+		hostile.Text{Unit: ";"}, hostile.Text{Unit: "\t"}, hostile.Text{Unit: "x;\n"}, hostile.Text{Unit: "1 1 int "},
+		hostile.Text{Unit: "Rank    "}, hostile.Text{Unit: "tests:  "}, hostile.Text{Head: "\x1f\x8b", Unit: "x"},
+	)
 }

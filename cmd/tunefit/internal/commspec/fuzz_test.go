@@ -1,9 +1,12 @@
 package commspec
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 func FuzzSizesAndComms(f *testing.F) {
@@ -26,4 +29,12 @@ func FuzzSizesAndComms(f *testing.F) {
 			t.Errorf("%q: %+v comes back as %+v, %v", text, c, again, err)
 		}
 	})
+}
+
+func BenchmarkWorstSizesAndComms(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		_, _, wrong := ParseSizes(string(text))
+		_, too := ParseComm(string(text))
+		return errors.Join(wrong, too)
+	}, hostile.Text{Unit: "%dK,", Tail: "1"}, hostile.Text{Head: "1-1", Unit: "0"}, hostile.Text{Head: "1x", Unit: "1"})
 }

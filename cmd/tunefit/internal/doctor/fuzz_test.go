@@ -2,10 +2,14 @@ package doctor
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // What launchers make of the lines of answers.
@@ -77,4 +81,55 @@ func FuzzLimits(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkWorstAnswers(b *testing.B) {
+	var complete strings.Builder // but for a piece that is damaged
+	for i := range 999 {
+		fmt.Fprintf(&complete, "%s n 1 %d/1000 %s\n", answerMark, i+1, strings.Repeat("W", 100))
+	}
+	hostile.Benchmark(b, func(text []byte) error {
+		var a Answers
+		for line := range strings.Lines(string(text)) {
+			a.Read(line)
+		}
+		return nil
+	},
+		hostile.Text{Head: complete.String(), Unit: answerMark + " n 1 1000/1000 W\n"},
+		hostile.Text{Unit: answerMark + " n%d 1 1/1000 W\n"}, hostile.Text{Unit: answerMark + " n 1 1/1 W10=\n"},
+		hostile.Text{Unit: answerMark + " n 1 1/1000 W\n" + answerMark + " n 1 1/999 W\n"},
+		hostile.Text{Unit: answerMark + " "},
+	)
+}
+
+func BenchmarkWorstLibrary(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "lib.so")
+	d := testDoctor(b)
+	d.glibcs = []string{path}
+	hostile.Benchmark(b, func(text []byte) error {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			b.Fatal(err)
+		}
+		for _, found := range d.unloadable(path, "it cannot be loaded") {
+			return errors.New(found.Found)
+		}
+		return nil
+	}, hostile.Text{Head: "\x7fELF\x02\x01\x01", Unit: "\x01"})
+}
+
+func BenchmarkWorstLimits(b *testing.B) {
+	d := testDoctor(b)
+	hostile.Benchmark(b, func(text []byte) error {
+		for _, name := range []string{"self/limits", "self/cgroup", "self/status", "1/status"} {
+			name = filepath.Join(d.proc, name)
+			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+				b.Fatal(err)
+			}
+			if err := os.WriteFile(name, text, 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+		d.examineLimits(b.Context())
+		return nil
+	}, hostile.Text{Unit: "0::/a\n"}, hostile.Text{Head: "0::/", Unit: "../"}, hostile.Text{Unit: "Threads: 1\n"})
 }

@@ -3,6 +3,8 @@ package launch
 import (
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // A template that is accepted is not changed beside its fields.
@@ -32,4 +34,12 @@ func FuzzTemplate(f *testing.F) {
 			t.Errorf("%q comes back as %q", text, again.String())
 		}
 	})
+}
+
+func BenchmarkWorstTemplate(b *testing.B) {
+	hostile.Benchmark(b, func(text []byte) error {
+		_, err := parseTemplate(string(text), true)
+		return err
+	}, hostile.Text{Unit: "{ranks}"}, hostile.Text{Unit: "${x}"}, hostile.Text{Head: "{", Unit: "x", Tail: "}"},
+		hostile.Text{Unit: "{a"})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -57,4 +58,25 @@ func (p *printable) Write(text []byte) (int, error) {
 		p.steers = p.steers || c < ' ' && c != '\n' && c != '\t'
 	}
 	return len(text), nil
+}
+
+func BenchmarkWorstStatus(b *testing.B) {
+	const head = `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,`
+	hostile.Benchmark(b, func(note []byte) error {
+		records := agree.Communicator{Key: agree.CommKey(1, 2), ID: 1, Ranks: 2, Note: note,
+			Slots: []agree.Slot{{Index: 0, Identity: string(note), Name: string(note)}}}
+		c := newCommunicator("/dev/shm/x", records, func(agree.VersionName) *policyfile.Bundle { return nil })
+		for _, view := range []View{{}, {All: true}, {JSON: true}, {Prometheus: true}} {
+			var out, warnings printable
+			view.Warnings = &warnings
+			if err := view.write(&out, []*Communicator{c}, nil); err != nil {
+				return err
+			}
+		}
+		return c.noComparison
+	},
+		hostile.Text{Head: head + `"factors":[`, Unit: `{"arms":[{}]},`, Tail: `{"arms":[{}]}]}`},
+		hostile.Text{Head: head + `"left_out":[`, Unit: `"x",`, Tail: `""]}`},
+		hostile.Text{Head: head + `"blocks":`, Unit: "1", Tail: "}"}, hostile.Text{Head: "id host ", Unit: "1"},
+	)
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // Files of variables: each entry is on the line that it names, and the first one of a name counts.
@@ -34,4 +36,18 @@ func FuzzConf(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkWorstConf(b *testing.B) {
+	file := filepath.Join(b.TempDir(), "nccl.conf")
+	hostile.Benchmark(b, func(text []byte) error {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			b.Fatal(err)
+		}
+		e := ReadEnvironment([]string{"A=0"}, "", file)
+		for _, entry := range e.Files[0].Entries {
+			e.Show(entry.Name)
+		}
+		return nil
+	}, hostile.Text{Unit: "A=1\n"})
 }

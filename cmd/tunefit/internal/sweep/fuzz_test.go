@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"regexp"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
 // A journal that somebody has edited: it is read, or the error names the line. What is read comes back as the same.
@@ -49,4 +51,24 @@ func FuzzJournal(f *testing.F) {
 			t.Errorf("read again\n%+v, before\n%+v", again.runs, j.runs)
 		}
 	})
+}
+
+func BenchmarkWorstJournal(b *testing.B) {
+	const batch, begin = `{"batch":{"kind":"prove","starts":[{}]}}` + "\n", `{"begin":{"run":1,"start":0}}` + "\n"
+	dir := b.TempDir()
+	file := filepath.Join(dir, "journal.jsonl")
+	hostile.Benchmark(b, func(text []byte) error {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			b.Fatal(err)
+		}
+		j, err := openJournal(dir)
+		if err == nil {
+			err = j.close()
+		}
+		return err
+	},
+		hostile.Text{Unit: batch}, hostile.Text{Head: batch + begin, Unit: `{"end":{"run":1}}` + "\n"},
+		hostile.Text{Head: `{"batch":{"starts":[`, Unit: "{},", Tail: "{}]}}\n"},
+		hostile.Text{Head: `{"end":{"run":`, Unit: "1", Tail: "}}\n"},
+	)
 }
