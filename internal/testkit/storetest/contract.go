@@ -19,6 +19,7 @@ import (
 func Contract(t *testing.T, open func(t *testing.T, name string) agree.Store) {
 	t.Run("the first put stands", func(t *testing.T) { firstPutStands(t, open(t, "one"), open(t, "two")) })
 	t.Run("list and remove", func(t *testing.T) { listAndRemove(t, open(t, "one"), open(t, "two")) })
+	t.Run("one move takes effect", func(t *testing.T) { moves(t, open(t, "one"), open(t, "two")) })
 	t.Run("drop", func(t *testing.T) { drop(t, open(t, "one"), open(t, "two")) })
 	t.Run("any value", func(t *testing.T) { anyValue(t, open(t, "one"), open(t, "two")) })
 	t.Run("keys stay inside", func(t *testing.T) { keysStayInside(t, open(t, "one")) })
@@ -87,6 +88,36 @@ func listAndRemove(t *testing.T, one, two agree.Store) {
 		t.Error(err)
 	}
 	list("c/x/a/1", "1.2-00ff")
+}
+
+func moves(t *testing.T, one, two agree.Store) {
+	const from, to, other = "c/x/t/1/0", "c/x/d/1.stall.0.1", "c/x/d/1.slow.0.1"
+	Put(t, one, from, "")
+	before, err := two.Mark(t.Context(), from)
+	if err != nil || before == "" {
+		t.Errorf("Mark: %q, %v", before, err)
+	}
+	if err := two.Move(t.Context(), from, to); err != nil { // below which there is no record yet
+		t.Error(err)
+	}
+	for _, s := range []agree.Store{one, two} {
+		for _, late := range []string{to, other} {
+			if err := s.Move(t.Context(), from, late); !errors.Is(err, agree.ErrNoRecord) {
+				t.Errorf("a late move: %v", err)
+			}
+		}
+		for key, want := range map[string]string{from: "", to: before, other: ""} {
+			_, found, err := s.Get(t.Context(), key)
+			mark, errMark := s.Mark(t.Context(), key)
+			if found != (want != "") || mark != want || err != nil || errMark != nil {
+				t.Errorf("%s: found %v, %v; marked %q, %v; want %q", key, found, err, mark, errMark, want)
+			}
+		}
+	}
+	Put(t, one, from, "")
+	if again, err := two.Mark(t.Context(), from); err != nil || again == "" || again == before {
+		t.Errorf("a new record is marked %q, %v, as the one before: %q", again, err, before)
+	}
 }
 
 func drop(t *testing.T, one, two agree.Store) {
