@@ -189,9 +189,10 @@ func (r *Result) add(line int, s Sample, from Origin) {
 // mostSamples is how many times of one file are kept, in some 2 GB. Tests lower it.
 var mostSamples = 4_000_000
 
-// tooMany returns an error if there are more. It also counts the rows of a run that has not ended.
+// tooMany returns an error if there are more. It also counts the rows of a run that has not ended, and what did not
+// run, of which a header of a few bytes may name thousands of sizes.
 func (r *Result) tooMany(run *run) error {
-	if len(r.Samples)+len(run.rows) <= mostSamples {
+	if len(r.Samples)+len(run.rows)+len(r.Failed) <= mostSamples {
 		return nil
 	}
 	return fmt.Errorf("more than %d measurements in one file (needed: smaller files)", mostSamples)
