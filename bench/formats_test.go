@@ -180,3 +180,24 @@ func TestHeaderColumns(t *testing.T) {
 		}
 	}
 }
+
+// RCCL's algorithm, protocol and channels end a row. It may not know the channels.
+func TestTakeLabels(t *testing.T) {
+	ringLL := nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}
+	for line, want := range map[string]struct {
+		left int
+		nccl.Config
+	}{
+		"1.5 0 Ring LL 12":  {2, nccl.Config{Cell: ringLL, Channels: 12}},
+		"1.5 0 Ring LL N/A": {2, nccl.Config{Cell: ringLL}},
+		"1.5 0 Ring LL x":   {5, noLabel},
+		"1.5 0 Rign LL 12":  {2, noLabel},
+		"1.5 0 LL 12":       {4, noLabel},
+	} {
+		r := row{Sample: Sample{Config: noLabel}}
+		left := columns{known: true, algo: true}.takeLabels(bytes.Fields([]byte(line)), &r)
+		if len(left) != want.left || r.Config != want.Config {
+			t.Errorf("%q: %s, and %q is left", line, r.Config, left)
+		}
+	}
+}

@@ -200,6 +200,8 @@ func TestFailedRunIsQuoted(t *testing.T) {
 			[]string{"tunefit sweep --dry-run --from this log or the sweep made of it leaves nvls/simple/16 out"}},
 		{"a.txt", "export NCCL_ALGO=Tree NCCL_PROTO=LL\n" + head("all_gather_perf", 1, 2) + warn + "\n",
 			[]string{"the run failed: \"Error : no algorithm", "leaves tree/ll out"}},
+		{"tree_ll.txt", warn + "\nsrun: error: node0: task 3: Segmentation fault\n",
+			[]string{"Segmentation fault", "NCCL warned: ", "leaves tree/ll out"}},
 		{"tree_ll.txt", "srun: error: node0: task 3: Segmentation fault\n",
 			[]string{"if tree/ll cannot run here, --skip tree/ll leaves it out"}},
 		{"a.txt", "./run.sh: line 3: all_reduce_perf: command not found\n",

@@ -87,7 +87,7 @@ func TestFactors(t *testing.T) {
 // alone, and said.
 func TestFactorsLeftOut(t *testing.T) {
 	w := watch(nccl.CollAllGather)
-	w.call(nccl.CollAllReduce, 4<<20, 1, 10, 3, -1, -1, 190, 230, 150, 100)
+	w.call(nccl.CollAllReduce, 4<<20, 1, 10, 0, -1, -1, 190, 230, 150, 100)
 	w.call(nccl.CollAllReduce, 8<<20, 4, 2, -1, -1, -1, 190, 230, 150, 100)
 	w.call(nccl.CollAllReduce, 16<<20, 1, 3, -1, -1, -1, 190, 230, 150, 100)
 	w.call(nccl.CollAllReduce, 32<<20, 1, 4, -1, -1, -1, 190, 230, 100, 100)
@@ -280,6 +280,8 @@ func TestLearnSettings(t *testing.T) {
 		{[]string{EnvLearn, "d"}, "d", 0.01, ""},
 		{[]string{EnvLearn, "d", EnvBudget, "2.5"}, "d", 0.025, ""},
 		{[]string{EnvLearn, "d", EnvBudget, "2.5%"}, "d", 0.025, ""},
+		{[]string{EnvLearn, "d", EnvBudget, "100"}, "d", 1, ""},
+		{[]string{EnvLearn, "d", EnvBudget, "101"}, "d", 0.01, EnvBudget},
 		{[]string{EnvLearn, "d", EnvBudget, "0"}, "d", 0.01, EnvBudget + `="0" is not understood (allowed: percent`},
 		{[]string{EnvLearn, "d", EnvBudget, "NaN"}, "d", 0.01, EnvBudget},
 		{[]string{EnvLearn, "d", EnvCanary, "1"}, "", 0.01, EnvLearn + "=d is not used"},

@@ -128,6 +128,18 @@ func TestShowJSON(t *testing.T) {
 	}
 }
 
+func TestChannelsText(t *testing.T) {
+	for want, c := range map[string]struct {
+		channels int
+		chunk    int64
+	}{"-": {}, "1": {1, 0}, "chunks of 512": {0, 512}, "64, chunks of 64KiB": {64, 64 << 10}} {
+		var o ask.Outcome
+		if o.Policy.Channels, o.Chunk = c.channels, c.chunk; channelsText(o) != want {
+			t.Errorf("%q, want %q", channelsText(o), want)
+		}
+	}
+}
+
 // The communicators shown are those that the rows are for.
 func TestShownCommunicators(t *testing.T) {
 	for _, c := range []struct{ rows, want string }{
@@ -162,6 +174,9 @@ func TestDiff(t *testing.T) {
 	changed := testlib.File(t, "new.csv", strings.Replace(strings.Replace(sample, "32K", "32769", 1),
 		"12,2", "16,2", 1))
 	if out, _ := tunefit(t, cli.ExitOK, "diff", old, old); out != "no difference\n" {
+		t.Errorf("%q", out)
+	}
+	if out, _ := tunefit(t, cli.ExitOK, "diff", old, old, "--json"); out != "[]\n" {
 		t.Errorf("%q", out)
 	}
 	out, _ := tunefit(t, cli.ExitFailed, "diff", old, changed, "--coll", "allreduce", "--comm", "1x8,2x8")

@@ -141,7 +141,7 @@ func (c *check) bound(r *row) {
 			continue
 		}
 		continued := slices.ContainsFunc(c.rows, func(o *row) bool {
-			return b.min(o) >= b.sizes.Max-1 && o != r && o.active() && o.key.meets(r.key)
+			return b.min(o) >= b.sizes.Max && o != r && o.active() && o.key.meets(r.key)
 		})
 		if continued {
 			continue
