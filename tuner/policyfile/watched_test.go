@@ -2,6 +2,8 @@ package policyfile
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,5 +45,33 @@ func TestWatch(t *testing.T) {
 	stops[1]()
 	if len(l.watched) > 0 {
 		t.Error("something still watches")
+	}
+}
+
+// An edit with a long name is refused at once and in few words: to look for a similar name would take minutes, in which
+// no later edit is read.
+func TestLongNameDelaysNoEdit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, rows(1))
+	var r recorder
+	l, s := newLoader(), named(file)
+	own, err := l.Load(s, r.log())
+	if err != nil || !own.Valid {
+		t.Fatal(err)
+	}
+	var offered *Version
+	one := &user{func(v *Version) { offered = v }}
+	set, _ := l.joinWatch(s, own, r.log(), one)
+	for _, edit := range []string{"allreduce,0,inf," + strings.Repeat("x", 1<<19) + ",ll,-1,-1,-1\n", rows(2)} {
+		write(t, file, edit)
+		set.read(false)
+	}
+	l.leaveWatch(set, one)
+	if offered == nil || offered.Meaning() == own.Meaning() {
+		t.Errorf("offered %v after %v", offered, own)
+	}
+	long := slices.IndexFunc(r.lines, func(line string) bool { return len(line) > 1000 })
+	if long >= 0 || r.count("unknown algorithm") != 1 {
+		t.Errorf("%d lines, of which number %d is too long: %.2000q", len(r.lines), long+1, r.lines)
 	}
 }
