@@ -22,7 +22,7 @@ func TrimUnit(coll nccl.Coll, ranks int) uint64 {
 type asks struct {
 	sample  Sample // of no size: the communicator, and the configuration of the whole run, if there is one
 	decided map[logKey]nccl.Config
-	said    map[Sample]bool // what unmet has recorded
+	said    map[uint64]bool // sizes that unmet has recorded
 }
 
 func (u *run) asks(coll nccl.Coll, comm nccl.Comm, file string, claims []claim) *asks {
@@ -30,7 +30,7 @@ func (u *run) asks(coll nccl.Coll, comm nccl.Comm, file string, claims []claim) 
 		Call: nccl.Call{Coll: coll}, Comm: comm, Config: merge(slices.Clone(claims)).Config, Selection: SelectionForced,
 		Source: file, Simulated: u.facts.gpus[FakePerf],
 	}
-	return &asks{s, u.log.decided, map[Sample]bool{}}
+	return &asks{s, u.log.decided, map[uint64]bool{}}
 }
 
 // at is the configuration that was asked for at a size; ok is false where that is not known.
@@ -55,10 +55,10 @@ func (a *asks) unmet(r *Result, size uint64) {
 	l, ok := a.at(size)
 	s := a.sample
 	s.Bytes, s.Config = size, l
-	if !ok || a.said[s] || s.Nodes < 1 || s.Ranks < 2 || size == 0 {
+	if !ok || a.said[size] || s.Nodes < 1 || s.Ranks < 2 || size == 0 {
 		return
 	}
-	a.said[s] = true
+	a.said[size] = true
 	r.Failed = append(r.Failed, s)
 }
 
@@ -78,7 +78,7 @@ func (u *run) unreached(r *Result, a *asks) {
 
 // stepsOf returns the sizes from the first to the last. The text is the step, as "2(factor)" or "1048576(bytes)".
 func stepsOf(first, last uint64, text string) (sizes []uint64) {
-	const most = 4096 // a run that steps through more is not one that tunefit asks for
+	const most = 512 // a run that steps through more is not one that tunefit asks for
 	number, kind, _ := strings.Cut(text, "(")
 	step := uint64(atoi([]byte(number)))
 	for size := first; size <= last && len(sizes) < most; {
