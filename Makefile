@@ -196,6 +196,7 @@ fuzz: ## feed every parser with its worst inputs, which must take no longer than
 	 for dir in $$(grep -rl --exclude-dir=build --include='*_test.go' '^func Fuzz' . | xargs dirname | sort -u); do \
 		for target in $$(grep -ho '^func Fuzz[A-Za-z]*' $$dir/*_test.go | cut -c6-); do \
 			echo "$$dir $$target"; \
+			grep -q "^func BenchmarkWorst$${target#Fuzz}(" $$dir/*_test.go || failed="$$failed $$dir/BenchmarkWorst$${target#Fuzz} (missing)"; \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) -fuzzminimizetime 10x $$dir || failed="$$failed $$dir/$$target"; \
 		done; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
