@@ -36,10 +36,11 @@ const (
 	least, most = 4 << 10, 1 << 20 // bytes of an input; each is four times as large as the one before
 	longestLine = 4 << 10          // bytes of an error's line
 
-	// What is too slow. The processor's time of a loaded machine is that of an idle one up to a factor of 2 or so.
+	// What is too slow. A processor predicts the branches of a small input, so that each byte of a large one may take
+	// ten times as long. Growth is over three sizes: 64 is linear, 4096 the square.
 	negligible = 300 * time.Millisecond
 	perByte    = 10 * time.Microsecond
-	growth     = 3
+	growth     = 1000
 )
 
 // Benchmark measures parse on the one of many inputs that takes it longest: of those for any kind, and of more, which
@@ -88,7 +89,7 @@ func tooSlow(size int, times []time.Duration) bool {
 	last := len(times) - 1
 	took := times[last]
 	return took > negligible &&
-		(took > time.Duration(size)*perByte || last >= 2 && took > growth*16*times[last-2])
+		(took > time.Duration(size)*perByte || last >= 3 && took > growth*times[last-3])
 }
 
 // processorTime is what this process has used so far.
