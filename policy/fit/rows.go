@@ -77,12 +77,12 @@ func groupRows(m *model.Model, g *model.Group) (rows []Row) {
 	return slices.DeleteFunc(rows, func(r Row) bool { return r.Bytes.Min == r.Bytes.Max })
 }
 
-// around widens each row for one exact size, which a job hardly ever calls. The row then reaches half of the way to the
-// sizes next to it, unless its configuration is expected to lose there and did not win a verification.
+// around widens each row for one measured size, which a job hardly ever calls exactly. The row then reaches half of the
+// way to the sizes next to it, unless its configuration is expected to lose there and did not win a verification.
 func (c *cover) around(rows []Row) {
 	for i := range rows {
 		r := &rows[i].Bytes
-		if r.Min != r.Max {
+		if r.Min != r.Max || !c.isMeasured(r.Min) {
 			continue
 		}
 		k, _ := slices.BinarySearch(c.sizes, r.Min)
