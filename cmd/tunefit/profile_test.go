@@ -230,8 +230,10 @@ func weighed(t *testing.T, job string) *fit.Worth {
 		t.Fatal(err)
 	}
 	pool := fit.NewPool()
-	for i := range sweep.Samples {
-		pool.Add(&sweep.Samples[i])
+	for range 2 { // of what was measured once no gain is promised
+		for i := range sweep.Samples {
+			pool.Add(&sweep.Samples[i])
+		}
 	}
 	profile, err := readProfile(testkit.Env.Inputs, job)
 	if err != nil {
@@ -319,7 +321,7 @@ func TestFitForAJob(t *testing.T) {
 	if read(plain) != read(csv) {
 		t.Error("another policy with a profile")
 	}
-	const headline = "8.248 ms of communication a step by NCCL's choice, 5.446 ms by the policy (34 % less), " +
+	const headline = "8.248 ms of communication a step by NCCL's choice, 5.446 ms by the policy (one run each: not sure), " +
 		"5.446 ms by the best measured"
 	if !strings.HasPrefix(stdout, "\nby-hand.csv: "+headline+"\n") {
 		t.Error(stdout)

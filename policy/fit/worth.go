@@ -26,6 +26,7 @@ type WorthPart struct {
 	Key
 	Covered float64 // weighed as Worth.Total
 	CallTimes
+	Once bool // of some of the calls everything was measured once
 }
 
 // CallTimes are what the same calls take: as they run in the job, with NCCL's choice, with what is decided, and with
@@ -60,7 +61,7 @@ func NewWorth(job *profile.Profile, set *Set, decide Decider, fitted *Report) *W
 		i := slices.IndexFunc(set.Groups, func(g *Group) bool { return g.Key == key })
 		if i >= 0 {
 			if t, ok := set.Groups[i].callTimes(e, decide, fitted.Groups[i].Genuine); ok {
-				w.add(key, weight, w.Count(e), t)
+				w.add(key, weight, w.Count(e), t, set.Groups[i].NoisePairs == 0)
 				continue
 			}
 		}
@@ -70,7 +71,7 @@ func NewWorth(job *profile.Profile, set *Set, decide Decider, fitted *Report) *W
 	return w
 }
 
-func (w *Worth) add(key Key, weight, calls float64, t CallTimes) {
+func (w *Worth) add(key Key, weight, calls float64, t CallTimes, once bool) {
 	i := slices.IndexFunc(w.Parts, func(p WorthPart) bool { return p.Key == key })
 	if i < 0 {
 		i, w.Parts = len(w.Parts), append(w.Parts, WorthPart{Key: key})
@@ -78,6 +79,7 @@ func (w *Worth) add(key Key, weight, calls float64, t CallTimes) {
 	for _, p := range []*WorthPart{&w.WorthPart, &w.Parts[i]} {
 		p.Covered += weight
 		p.CallTimes.add(t, calls)
+		p.Once = p.Once || once
 	}
 }
 

@@ -19,8 +19,12 @@ func JobHeadline(w *fit.Worth) string {
 		return "not known: of none of the job's calls it was measured what it takes by NCCL's choice, as is " +
 			"decided, and as it runs now"
 	}
+	gain := less(w.Policy, w.Default)
+	if w.Once && w.Policy < w.Default {
+		gain = fit.OneRunEach
+	}
 	text := fmt.Sprintf("%s of communication %s by NCCL's choice, %s by the policy (%s), %s by the best measured",
-		profile.Duration(w.Default), jobSpan(w), profile.Duration(w.Policy), less(w.Policy, w.Default),
+		profile.Duration(w.Default), jobSpan(w), profile.Duration(w.Policy), gain,
 		profile.Duration(w.Best))
 	if math.Abs(w.Now-w.Default) > 1e-6*w.Default {
 		text += fmt.Sprintf("; as the job runs now %s", profile.Duration(w.Now))
