@@ -19,12 +19,8 @@ func JobHeadline(w *fit.Worth) string {
 		return "not known: of none of the job's calls it was measured what it takes by NCCL's choice, as is " +
 			"decided, and as it runs now"
 	}
-	gain := less(w.Policy, w.Default)
-	if w.Once && w.Policy < w.Default {
-		gain = fit.OneRunEach
-	}
 	text := fmt.Sprintf("%s of communication %s by NCCL's choice, %s by the policy (%s), %s by the best measured",
-		profile.Duration(w.Default), jobSpan(w), profile.Duration(w.Policy), gain,
+		profile.Duration(w.Default), jobSpan(w), profile.Duration(w.Policy), gainOf(w.WorthPart),
 		profile.Duration(w.Best))
 	if math.Abs(w.Now-w.Default) > 1e-6*w.Default {
 		text += fmt.Sprintf("; as the job runs now %s", profile.Duration(w.Now))
@@ -40,15 +36,17 @@ func jobSpan(w *fit.Worth) string {
 	return "in all that was recorded"
 }
 
-// less compares a time with another one.
-func less(us, than float64) string {
+// gainOf is how much less time the policy takes than NCCL's choice, as far as that can be promised.
+func gainOf(p fit.WorthPart) string {
 	switch {
-	case us == than:
+	case p.Policy == p.Default:
 		return "no gain"
-	case us > than:
-		return share(us/than-1) + " more"
+	case p.Policy > p.Default:
+		return share(p.Policy/p.Default-1) + " more"
+	case p.Once:
+		return fit.OneRunEach
 	}
-	return share(1-us/than) + " less"
+	return share(1-p.Policy/p.Default) + " less"
 }
 
 // mostLeft are the calls not measured that a sentence can hold.
@@ -93,7 +91,7 @@ func JobCoverage(w *fit.Worth) (notes []string) {
 // jobTone is the colour of the job's card.
 func jobTone(w *fit.Worth) string {
 	switch {
-	case w.Covered == 0:
+	case w.Covered == 0, w.Once && w.Policy < w.Default:
 		return "open"
 	case w.Policy < w.Default:
 		return "good"

@@ -34,9 +34,14 @@ var scripts = []string{"format.js", "grid.js", "map.js", "chart.js", "curves.js"
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"percent": percent, "signed": signed, "share": share, "gbps": gbps,
-	"headline": JobHeadline, "coverage": JobCoverage, "jobSpan": jobSpan, "jobTone": jobTone, "less": less,
+	"headline": JobHeadline, "coverage": JobCoverage, "jobSpan": jobSpan, "jobTone": jobTone, "gainOf": gainOf,
 	"duration": profile.Duration, "over": func(a, b float64) float64 { return a / b },
-	"bar":    func(p fit.WorthPart) float64 { return Span{Saved: 1 - p.Policy/p.Default}.Bar() },
+	"bar": func(p fit.WorthPart) float64 {
+		if p.Once {
+			return 0
+		}
+		return Span{Saved: 1 - p.Policy/p.Default}.Bar()
+	},
 	"minus1": func(v float64) float64 { return 1 - v }, "over1": func(v float64) float64 { return v - 1 },
 }).Parse(asset("page.html")))
 
