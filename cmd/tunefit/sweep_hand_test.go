@@ -22,7 +22,7 @@ func TestSweepByHand(t *testing.T) {
 		t.Skip("two whole sweeps")
 	}
 	args := []string{"--coll", "allreduce,allgather", "--comm", "1x8,2x8,4x8", "--sizes", "64K-16M", "--algos",
-		"ring,tree", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks}
+		"ring,tree,collnet_chain", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks}
 	c := newCluster(t)
 	c.env = []string{"FAKEPERF_NOISE=0"} // simulated: the real grid ends at two nodes
 	c.done(args...)
@@ -30,10 +30,22 @@ func TestSweepByHand(t *testing.T) {
 	for _, r := range c.runs() {
 		want = append(want, filepath.Base(r.Log)[len("00000-"):])
 	}
+	args = append(args, "--dry-run")
+	after, _ := c.done(append(args, "--from", filepath.Join(c.dir, "sweep.csv"))...)
+	if !strings.Contains(after, "\n# nothing is left to run: ") {
+		t.Errorf("after the sweep's own sweep.csv:\n%s", after)
+	}
+	wider, _ := c.done(append(args, "--sizes", "64K-64M", "--from", filepath.Join(c.dir, "sweep.csv"))...)
+	if !strings.Contains(wider, " and not planned: collnet_chain/simple\n") || strings.Contains(wider, ",collnet_chain,") {
+		t.Errorf("of more sizes after it:\n%s", wider)
+	}
+	again, _ := c.done(args...)
+	if !strings.Contains(again, " holds a sweep, ") {
+		t.Errorf("in a sweep's folder:\n%s", again)
+	}
 	byHand := *c
 	byHand.dir = filepath.Join(t.TempDir(), "it's by hand")
 	logs := filepath.Join(byHand.dir, "logs")
-	args = append(args, "--dry-run")
 	for round := 0; ; round++ {
 		script, _ := byHand.done(args...)
 		if strings.Contains(script, "\n# nothing is left to run: ") {

@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,6 +37,10 @@ func DryRun(w io.Writer, o Options) (err error) {
 		fmt.Fprintf(&out, "# there is no allocation: salloc %s gets one, in which these commands run\n", o.Allocation())
 	}
 	if o.From == nil {
+		if _, err := os.Stat(filepath.Join(o.Dir, journalFile)); err == nil {
+			fmt.Fprintf(&out, "# %s holds a sweep, which the same command without --dry-run goes on with. This is how a new one "+
+				"begins; --from %s shows what comes next\n", cli.ShellWord(o.Dir), cli.ShellWord(filepath.Join(o.Dir, "logs")))
+		}
 		s.estimate(&out)
 	}
 	var unfinished []fit.Key
@@ -48,9 +53,9 @@ func DryRun(w io.Writer, o Options) (err error) {
 		if err != nil {
 			return err
 		}
-		measured, what := 0, "done"
+		measured, what := "nothing", "done"
 		if group != nil {
-			measured = len(group.Configs())
+			measured = "the default and " + plural.Of(len(group.Configs()), "configuration")
 		}
 		n := len(next.Starts)
 		waits := n > 0 && slices.ContainsFunc(s.before(key), func(k fit.Key) bool {
@@ -61,9 +66,9 @@ func DryRun(w io.Writer, o Options) (err error) {
 			unfinished = append(unfinished, key)
 		}
 		if waits {
-			what, next.Starts = "its runs depend on what is fastest on fewer nodes, as this one", next.Starts[:1]
+			what, next.Starts = "what it runs depends on what is fastest on fewer nodes; for example", next.Starts[:1]
 		}
-		fmt.Fprintf(&script, "\n# %s: %s measured, %s\n", key, plural.Of(measured, "configuration"), what)
+		fmt.Fprintf(&script, "\n# %s: %s measured, %s\n", key, measured, what)
 		for _, line := range perfrun.Unmet(space, group) {
 			fmt.Fprintf(&script, "# %s\n", line)
 		}

@@ -54,7 +54,10 @@ func FuzzJournal(f *testing.F) {
 }
 
 func BenchmarkWorstJournal(b *testing.B) {
-	const batch, begin = `{"batch":{"kind":"prove","starts":[{}]}}` + "\n", `{"begin":{"run":1,"start":0}}` + "\n"
+	const (
+		batch = `{"batch":{"kind":"prove","starts":[{"name":"a"}]}}` + "\n"
+		begin = `{"begin":{"run":1,"start":0,"log":"logs/1.log"}}` + "\n"
+	)
 	dir := b.TempDir()
 	file := filepath.Join(dir, "journal.jsonl")
 	hostile.Benchmark(b, func(text []byte) error {
@@ -68,7 +71,8 @@ func BenchmarkWorstJournal(b *testing.B) {
 		return err
 	},
 		hostile.Text{Unit: batch}, hostile.Text{Head: batch + begin, Unit: `{"end":{"run":1}}` + "\n"},
-		hostile.Text{Head: `{"batch":{"starts":[`, Unit: "{},", Tail: "{}]}}\n"},
+		hostile.Text{Head: `{"batch":{"starts":[`, Unit: `{"name":"a"},`, Tail: `{"name":"a"}]}}` + "\n"},
+		hostile.Text{Head: `{"batch":{"starts":[{"name":"`, Unit: "X", Tail: `"}]}}` + "\n"},
 		hostile.Text{Head: `{"end":{"run":`, Unit: "1", Tail: "}}\n"},
 	)
 }

@@ -19,8 +19,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
+
+// journalFile is the journal's name in the sweep's folder.
+const journalFile = "journal.jsonl"
 
 // mostRead bounds what is read of a file in the folder; a run's log is the largest.
 const mostRead = 1 << 30
@@ -116,7 +120,7 @@ func (j *journal) runsOf(start *perfrun.Start) []*Run {
 
 // openJournal reads what there is, and keeps others from the folder.
 func openJournal(dir string) (j *journal, err error) {
-	name := filepath.Join(dir, "journal.jsonl")
+	name := filepath.Join(dir, journalFile)
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
@@ -192,14 +196,15 @@ func (l *line) checkNames() error {
 				{"name", start.Name}, {"policy", cmp.Or(start.Policy, "none")},
 			} {
 				if !plainName.MatchString(is.name) {
-					return fmt.Errorf("%s of start %d is %q (allowed: small letters, digits, - and _)", is.field, i,
-						is.name)
+					return fmt.Errorf("%s of start %d is %s (allowed: small letters, digits, - and _)", is.field, i,
+						suggest.Quote(is.name))
 				}
 			}
 		}
 	}
 	if l.Begin != nil && !logName.MatchString(l.Begin.Log) {
-		return fmt.Errorf("log is %q (allowed: logs/NAME.log, NAME of small letters, digits, - and _)", l.Begin.Log)
+		return fmt.Errorf("log is %s (allowed: logs/NAME.log, NAME of small letters, digits, - and _)",
+			suggest.Quote(l.Begin.Log))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	set := s.set(key)
 	group, failed := set.Of(key), set.Failed[key]
 	space, err := s.Choices.Space(key, slices.Concat(failed, s.givenUp(key)), set.NCCL)
-	space.LeaveOut(func(f nccl.Cell) bool {
+	space.LeaveOut(func(f nccl.Cell) bool { // a failure without channels is of the whole family
 		return s.notOffered[key][f] || slices.Contains(failed, nccl.Config{Cell: f})
 	})
 	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), set.Asked[key]

@@ -104,6 +104,12 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 	}
 	for _, key := range s.Keys { // the journal knows what was planned, logs do not
 		failed = append(failed, s.unmet(key)...)
+		for a, p := range nccl.Cells {
+			if cell := (nccl.Cell{Algo: a, Proto: p}); s.notOffered[key][cell] {
+				failed = append(failed, bench.Sample{Call: nccl.Call{Coll: key.Coll}, Comm: key.Comm,
+					Config: nccl.Config{Cell: cell}, Selection: bench.SelectionForced, Source: journalFile})
+			}
+		}
 	}
 	return samples, failed
 }
@@ -145,7 +151,7 @@ func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 	for a := range maps.Keys(asked) {
 		all = append(all, bench.Sample{
 			Call: nccl.Call{Coll: key.Coll, Bytes: a.Bytes}, Comm: key.Comm, Config: a.Config,
-			Selection: bench.SelectionForced, Source: "journal.jsonl",
+			Selection: bench.SelectionForced, Source: journalFile,
 		})
 	}
 	slices.SortFunc(all, func(a, b bench.Sample) int {
