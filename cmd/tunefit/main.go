@@ -34,15 +34,15 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return runIn(ncclchoice.NewEnv(stdin), args, stdout, stderr)
 }
 
-// gone are commands of earlier releases, and what has taken their place.
+// gone are commands of earlier releases, and what has taken their place. A directory named merge is ./merge to learn.
 var gone = map[string]string{
 	"eval":        "eval is now check POLICY|MODEL --measured SWEEP...",
 	"learn merge": "learn merge is gone: the next job with the same NCCL_TUNER_LEARN goes on from the evidence",
 	"plot":        "plot is gone: fit --report FILE.html draws the curves",
-	"share":       "share is gone: send the sweep.csv of a sweep itself, without the names of hosts in it",
+	"share":       "share is gone: empty the column hosts of a sweep's sweep.csv, and send that file",
 	"simulate":    "simulate is gone: configs/sweeps has its sweeps, make fakeperf builds a stand-in for nccl-tests",
 	"test":        "test is now check POLICY|MODEL --tests FILE.yaml",
-	"plan":        "plan is now sweep --dry-run; what was plan SWEEP is --from SWEEP, and --verify is its last part",
+	"plan":        "plan is now sweep -o DIR --dry-run, with --from SWEEP for what was plan SWEEP; what was --verify comes at the end",
 }
 
 func runIn(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {

@@ -68,8 +68,8 @@ func sweepCommand(env ncclchoice.Env) *cobra.Command {
 		Use:   "sweep [PLAN.yaml] -o DIRECTORY",
 		Short: "Measure a cluster with nccl-tests, and make a policy of it",
 		Long: `Measure a cluster with nccl-tests, and make a policy of it. It runs the programs of
-nccl-tests, and learns from each log what to measure next. It ends when two runs in a row
-improve the times by less than 0.2 % in the mean of all sizes. It verifies what it would
+nccl-tests, and learns from each log what to measure next. It ends when three runs in a
+row improve the times by less than 0.6 % in the mean of all sizes. It verifies what it would
 choose, in turns with the default. Then it writes sweep.csv, model.json, policy.csv and
 report.html into the directory. The last line of its output is how the job itself tells
 whether the policy makes it faster.
@@ -269,14 +269,14 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		shown.Show("")
 		fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
 	}
-	var ofJob []uint64
+	var jobSizes []uint64
 	if f.profile == cli.StandardName {
 		return o,
 			cli.Usagef("--profile %s: standard input can be read only once (needed: a file, which the fit reads "+
 				"again)", f.profile)
 	}
 	if f.profile != "" {
-		o.Keys, ofJob, err = subjectsOf(f.choices.Topology.Inputs, f.profile, &f.choices.Grid, cmd.ErrOrStderr())
+		o.Keys, jobSizes, err = subjectsOf(f.choices.Topology.Inputs, f.profile, &f.choices.Grid, cmd.ErrOrStderr())
 		if err != nil {
 			return o, err
 		}
@@ -285,8 +285,12 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	}
 	if len(o.Keys) == 0 {
 		also := ""
-		for _, g := range measured {
-			also += fmt.Sprintf("; --from has %s", g.Key)
+		for i, g := range measured {
+			also += "; "
+			if i == 0 {
+				also += "--from has "
+			}
+			also += g.Key.String()
 		}
 		return o, cli.Usagef("--coll and --comm say what to measure, as --coll allreduce,allgather --comm 1x8,2x8%s",
 			also)
@@ -298,7 +302,7 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		return o, cli.Usagef("--sizes %s (allowed: 1 or more)", f.choices.Grid.Sizes)
 	}
 	if f.profile != "" && !o.SizesNamed {
-		o.Sizes, o.SizesNamed = ofJob, true
+		o.Sizes, o.SizesNamed = jobSizes, true
 	}
 	for _, key := range o.Keys {
 		if _, err := f.choices.Space(key, nil, ""); err != nil {

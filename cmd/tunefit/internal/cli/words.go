@@ -56,7 +56,7 @@ func WrongValue(err error) error {
 		return err
 	}
 	why, flag := wrong.Unwrap().Error(), wrong.GetFlag()
-	if value := wrong.GetValue(); len(value) > 1000 { // why has it, too
+	if value := wrong.GetValue(); len(value) > 1000 { // pflag repeats it
 		return fmt.Errorf("--%s: %s, of %d bytes, is a wrong value", flag.Name, suggest.Quote(value), len(value))
 	}
 	if number := (*strconv.NumError)(nil); errors.As(wrong, &number) {

@@ -3,6 +3,7 @@
 package policytest
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -57,12 +58,15 @@ type expectation struct {
 	DecidedBy decider `yaml:"decided_by"`
 }
 
-// Read reads a file of tests of a decider: a policy or a model, instead of the one that the file names. env is what the
-// tests run in.
+// Read reads a file of tests. The policy or the model in of replaces the one that the file names. env is what the tests
+// run in.
 func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
 	content, err := env.Text(name, cli.KindTests)
 	if err != nil {
 		return nil, err
+	}
+	if len(bytes.TrimSpace(content)) == 0 {
+		return nil, fmt.Errorf("%s is empty (needed: tests of a policy)", name)
 	}
 	var file struct {
 		Policy, Model, Topology, Tuning string

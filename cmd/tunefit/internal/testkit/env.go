@@ -1,4 +1,4 @@
-// Package testkit is where tests run the commands of tunefit.
+// Package testkit has the environment that tests run tunefit's commands in.
 package testkit
 
 import (
