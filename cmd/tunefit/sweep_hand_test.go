@@ -182,7 +182,7 @@ func TestNextRunsBadInput(t *testing.T) {
 		"no such pair":      {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", cli.ExitUsage},
 		"skip channels":     {"--coll allreduce --comm 1x8 --skip ring/ll/x", "allowed: 1 to 64", cli.ExitUsage},
 		"no such file":      {"--from missing.csv", "no such file", cli.ExitFailed},
-		"not a sweep":       {"--from main.go", "no measurements in it", cli.ExitFailed},
+		"not a sweep":       {"--from command.go", "no measurements in it", cli.ExitFailed},
 		"sizes not measured": {"--from " + simulatedSweep + " --coll allreduce --sizes 2G-4G",
 			"the default of allreduce 2x8 was not measured at any of them (needed: some of 1KiB - 1GiB)", cli.ExitUsage},
 		"not a communicator":  {"--coll allreduce --comm 8", "NODESxRANKS_PER_NODE", cli.ExitUsage},
