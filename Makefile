@@ -170,9 +170,9 @@ test-plugin:
 .PHONY: test-variants
 test-variants:
 	go vet -tags etcd ./tuner
-	$(TEST) -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit ./cmd/tunefit/internal/doctor
-	CGO_ENABLED=0 go vet ./docs ./topo/detect ./tuner ./cmd/tunefit
-	CGO_ENABLED=0 $(TEST) -short ./topo/detect $(if $(NIGHTLY),./cmd/tunefit)
+	$(TEST) -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit/internal/command ./cmd/tunefit/internal/doctor
+	CGO_ENABLED=0 go vet ./docs ./topo/detect ./tuner ./cmd/tunefit/internal/command
+	CGO_ENABLED=0 $(TEST) -short ./topo/detect $(if $(NIGHTLY),./cmd/tunefit/internal/command)
 	$(TEST) -race -short $(RACE)
 	AGREE_SEEDS=$(if $(NIGHTLY),300,50) $(TEST) -race -short -run 'Parallel|TestSeeds|NodesLose|NodesMisaligned' ./policy ./internal/agree
 

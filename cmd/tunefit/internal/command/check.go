@@ -1,0 +1,259 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+func checkCommand(env ncclchoice.Env) *cobra.Command {
+	from := ncclchoice.Flags{Env: env}
+	var o checkOptions
+	cmd := &cobra.Command{
+		Use:   "check POLICY.csv [MODEL.json]",
+		Short: "Find mistakes in a policy, compare it with measurements, run its tests",
+		Long: `Find mistakes in a policy: what the tuner refuses, and what it accepts although that
+was probably not meant. Each finding names its rule. "tunefit check --rules" lists the
+rules, and "--explain RULE" says what one means and what to do.
+
+With --invariant it also finds what NCCL_TUNER_DETERMINISTIC=1 refuses: rows by which
+one communicator could add in more than one way, which changes the last bits of sums.
+
+With --topo or --tuning it also finds what that machine cannot do. A comment line
+"# tunefit:ignore RULE" silences a rule for the next row. The same words in a row's
+comment column silence it for that row. A reason may follow after " -- ".
+
+"tunefit check POLICY|MODEL --measured SWEEP..." looks for no mistakes. It compares the
+decisions of the policy's rows, or of the model, with measurements, best with some that
+they were not made of. For each size measured it takes the time of the decision / the
+best time measured, which may be NCCL's own. It prints the mean with a 90 % interval by
+bootstrap. A model leaves to NCCL what it cannot surely improve. In the column plain,
+the decision is always the configuration that the model predicts to be the fastest.
+
+A measurement of the default tells what NCCL would do. Only sizes that have one tell how
+good the decisions are, and the column default is of these sizes. Without any, only the
+plain choice can be judged. If only one thing was measured at a size, there is nothing to
+choose from.
+
+"tunefit check POLICY|MODEL --tests FILE.yaml" runs unit tests. A test has calls and what
+the policy must make of them. The decisions are those of tunefit show. docs/CHECKS.md
+lists the fields of the file, and configs/policies has an example.
+
+Exit code: 0 without errors and warnings, 1 with some, or if there is nothing to check.
+With --measured it is 1 if no decision can be judged, with --tests if a test fails.`,
+		Example: `  tunefit check configs/policies/example.csv
+  tunefit check configs/policies/example.csv --topo configs/topo/dgx-h100.xml
+  tunefit check configs/policies/invariant.csv --invariant
+  tunefit check --explain shadowed
+  tunefit check rows.csv --measured sweeps/*.csv
+  tunefit check configs/policies/example.csv --tests configs/policies/example_test.yaml`,
+		Args: o.arguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case o.rules:
+				return writeLintRules(cmd.OutOrStdout())
+			case o.explain != "":
+				return explainLintRule(cmd.OutOrStdout(), o.explain)
+			case len(o.measured) > 0:
+				return o.runMeasured(cmd, env.Inputs, args[0], append(o.measured, args[1:]...))
+			case len(o.tests) > 0:
+				return cli.Verdict(o.runTests(cmd, from, args[0]))
+			}
+			return cli.Verdict(o.run(cmd, from, args))
+		},
+	}
+	from.Register(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&o.asJSON, "json", false, "print JSON: an object per finding, test, or collective and communicator")
+	f.BoolVar(&o.all, "all", false, "print each finding, where else many of one rule are counted")
+	f.BoolVar(&o.invariant, "invariant", false, "find rows by which sums could vary, too")
+	f.BoolVar(&o.rules, "rules", false, "list the rules")
+	f.StringVar(&o.explain, "explain", "", "say what a rule means and what to do")
+	f.StringArrayVar(&o.measured, "measured", nil,
+		"compare decisions with the measurements of `SWEEP`, and of all files after the policy or the model")
+	f.StringArrayVar(&o.tests, "tests", nil, "run the unit tests in `FILE.yaml`")
+	return cmd
+}
+
+type checkOptions struct {
+	asJSON, all, invariant, rules bool
+	explain                       string
+	measured, tests               []string
+}
+
+// arguments says what is wrong with the command line. Some flags make check do something else than look for mistakes.
+// Most others mean nothing beside these.
+func (o *checkOptions) arguments(cmd *cobra.Command, args []string) error {
+	const judged = "the policy or the model"
+	switch {
+	case (o.rules || o.explain != "") && len(args) > 0:
+		return cli.Usagef("--rules and --explain take no file")
+	case o.rules:
+		return onlyWith(cmd, "rules")
+	case o.explain != "":
+		return onlyWith(cmd, "explain")
+	case len(o.measured) > 0:
+		return cmp.Or(onlyWith(cmd, "measured", "json"), cli.Args(1, -1, judged)(cmd, args))
+	case len(o.tests) > 0:
+		return cmp.Or(onlyWith(cmd, "tests", "json", "nccl"), cli.Args(1, 1, judged)(cmd, args))
+	case o.invariant && len(args) == 2:
+		return cli.Usagef("--invariant takes no model: with NCCL_TUNER_DETERMINISTIC=1 the library refuses one")
+	}
+	return cli.Args(1, 2, "the policy file, and a model file if there is one")(cmd, args)
+}
+
+// onlyWith refuses all flags beside one but some others.
+func onlyWith(cmd *cobra.Command, flag string, others ...string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != flag && !slices.Contains(others, f.Name) {
+			err = cli.Usagef("--%s takes no --%s", flag, f.Name)
+		}
+	})
+	return err
+}
+
+func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []string) (found bool, err error) {
+	file := args[0]
+	text, err := from.Decider(file, cli.KindPolicy)
+	if err != nil {
+		return false, err
+	}
+	_, newest, _ := nccl.MeasuredWith(nccl.ReadMeasured(text))
+	opt := lint.Options{NCCL: newest, Invariant: o.invariant}
+	if from.NCCL != "" {
+		if opt.NCCL, _, err = from.WhichNCCL(from.NCCL); err != nil {
+			return false, err
+		}
+	}
+	var here *topo.Fingerprint
+	if from.Topo != "" || from.Tuning != "" {
+		from.Measured(file, newest)
+		costs, err := from.Read()
+		if err != nil {
+			return false, err
+		}
+		if p, err := policy.ReadCSV(file, text); err == nil { // what is wrong with the rows is said elsewhere
+			if err := costs.DeriveFor(ask.Files{Policies: []*policy.Policy{p}}.Comms()); err != nil {
+				return false, err
+			}
+		}
+		opt.Machine = costs.Set.For
+		if costs.Machine != nil {
+			if here, err = fingerprintOf(costs.Machine); err != nil {
+				return false, err
+			}
+		}
+	}
+	var ofModel []lint.Finding
+	if len(args) == 2 {
+		model, err := from.Decider(args[1], cli.KindModel)
+		if err != nil {
+			return false, err
+		}
+		ofModel, opt.Model = lint.CheckModel(args[1], model, here)
+	}
+	findings := append(lint.Check(file, text, opt), ofModel...)
+	if o.asJSON {
+		if findings == nil {
+			findings = []lint.Finding{}
+		}
+		err = cli.WriteJSON(cmd.OutOrStdout(), findings)
+	} else {
+		err = writeFindings(cmd.OutOrStdout(), findings, o.all)
+	}
+	worst, any := lint.Worst(findings)
+	return any && worst >= lint.Warning, err
+}
+
+func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
+	s, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
+	if err != nil {
+		return nil, err
+	}
+	f := s.Fingerprint()
+	return &f, nil
+}
+
+// explainLintRule prints what --explain asks for.
+func explainLintRule(w io.Writer, name string) error {
+	r, ok := lint.RuleNamed(name)
+	if !ok {
+		return cli.Usagef("no rule is called %q (%sallowed: %s)", name, suggest.DidYouMean(name, lint.RuleNames()),
+			strings.Join(lint.RuleNames(), ", "))
+	}
+	_, err := fmt.Fprintf(w, "%s (%s): %s\n\n%s\n", r.Name, r.Severity, r.Summary, r.Explain)
+	return err
+}
+
+// shownOfRule is how many findings of one rule are printed before the rest is
+// counted.
+const shownOfRule = 3
+
+// writeFindings prints findings, the worst first, each rule's together.
+func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
+	if len(findings) == 0 {
+		_, err := fmt.Fprintln(w, "nothing found")
+		return err
+	}
+	type kind struct {
+		rule     string
+		severity lint.Severity
+	}
+	groups := map[kind][]lint.Finding{}
+	var order []kind
+	var counts [lint.Error + 1]int
+	for _, f := range findings {
+		k := kind{f.Rule, f.Severity}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], f)
+		counts[f.Severity]++
+	}
+	slices.SortStableFunc(order, func(a, b kind) int { return int(b.severity) - int(a.severity) })
+	for _, k := range order {
+		of := groups[k]
+		shown := len(of)
+		if !all && shown > shownOfRule+1 && k.severity < lint.Error {
+			shown = shownOfRule
+		}
+		for _, f := range of[:shown] {
+			fmt.Fprintln(w, f)
+		}
+		if more := len(of) - shown; more > 0 {
+			fmt.Fprintf(w, "  and %d more, lines %d to %d [%s]\n", more, of[shown].Line, of[len(of)-1].Line, k.rule)
+		}
+	}
+	if slices.ContainsFunc(findings, func(f lint.Finding) bool { return f.Rule == lint.Invalid }) {
+		fmt.Fprintln(w, "the tuner refuses the policy; nothing else is looked for in it until the errors are gone")
+	}
+	_, err := fmt.Fprintf(w, "%s, %s, %s\n", plural.Of(counts[lint.Error], "error"),
+		plural.Of(counts[lint.Warning], "warning"), plural.Of(counts[lint.Note], "note"))
+	return err
+}
+
+// writeLintRules prints the rules as a table.
+func writeLintRules(w io.Writer) error {
+	tw := cli.NewTable(w)
+	tw.Row("rule", "severity", "what")
+	for _, r := range lint.Rules {
+		tw.Row(r.Name, r.Severity, r.Summary)
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,102 @@
+// Package command has the commands of tunefit, one file each, and runs them.
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// Main runs the command line of the process, and ends it.
+func Main() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		// With this limit a sweep of a million rows fits into 1 GiB.
+		debug.SetMemoryLimit(800 << 20)
+	}
+	// A closed pipe ends no command, see cli.Output. Child processes would inherit an ignored signal, so it is caught.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	os.Exit(Run(ncclchoice.NewEnv(os.Stdin), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// gone are commands of earlier releases, and what has taken their place. A directory named merge is ./merge to learn.
+var gone = map[string]string{
+	"eval":        "eval is now check POLICY|MODEL --measured SWEEP...",
+	"learn merge": "learn merge is gone: the next job with the same NCCL_TUNER_LEARN goes on from the evidence",
+	"plot":        "plot is gone: fit --report FILE.html draws the curves",
+	"share":       "share is gone: empty the column hosts of a sweep's sweep.csv, and send that file",
+	"simulate":    "simulate is gone: configs/sweeps has its sweeps, make fakeperf builds a stand-in for nccl-tests",
+	"test":        "test is now check POLICY|MODEL --tests FILE.yaml",
+	"plan":        "plan is now sweep -o DIR --dry-run, with --from SWEEP for what was plan SWEEP; what was --verify comes at the end",
+}
+
+// Run runs a command line where env says, and returns the exit code.
+func Run(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
+	line := strings.TrimPrefix(strings.Join(args, " "), "help ") + " "
+	for name, now := range gone {
+		if strings.HasPrefix(line, name+" ") {
+			fmt.Fprintln(stderr, "tunefit:", now)
+			return cli.ExitUsage
+		}
+	}
+	root := &cobra.Command{
+		Use: "tunefit",
+		Short: "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine " +
+			"as NCCL sees it",
+		Version:       tuner.Release,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return cli.UnknownCommand(cmd, args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetArgs(args)
+	out := &cli.Output{Writer: stdout}
+	root.SetOut(out)
+	stderr = cli.Printable{Writer: stderr}
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(cli.FlagError)
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Measure and learn:", []*cobra.Command{sweepCommand(env), fitCommand(env), importCommand(env),
+			compareCommand(env), learnCommand()}},
+		{"Look and check:", []*cobra.Command{
+			showCommand(env), explainCommand(env), diffCommand(env), checkCommand(env), topoCommand(env),
+		}},
+		{"Run and watch:", []*cobra.Command{doctorCommand(), pushCommand(env), statusCommand(), gcCommand()}},
+		{"Job profiles:", []*cobra.Command{profileCommand(env)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			root.AddCommand(c)
+		}
+	}
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		about, rest, err := root.Find(args)
+		if err == nil && about.HasSubCommands() && len(rest) > 0 {
+			return cli.UnknownCommand(about, rest[0])
+		}
+		return err
+	}
+
+	cmd, err := root.ExecuteC()
+	return cli.ExitCode(cmd, out.Complete(err), stderr)
+}

@@ -1,0 +1,248 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+type compareFlags struct {
+	in        *cli.Inputs
+	config    string
+	all       bool
+	turns     bool
+	threshold string
+	asJSON    bool
+	restore   string
+	force     bool
+}
+
+func compareCommand(env ncclchoice.Env) *cobra.Command {
+	f := compareFlags{in: env.Inputs}
+	cmd := &cobra.Command{
+		Use:   "compare BEFORE AFTER | compare BEFORE... -- AFTER... | compare DIR",
+		Short: "Compare measurements before and after: an upgrade, a policy, a repair",
+		Long: `Compare measurements before and after: what became faster, what became slower, and
+what is only noise. It reads what tunefit import reads: logs, JSON, sweeps, and
+directories of them. Name one file or directory for each side. For more, put -- between
+the sides, and the flags before the files.
+
+It prints a line for each collective, communicator and size: the median times, the bus
+bandwidths, and the ratio of the times with an interval. Below 1 is faster. The verdict is
+faster, slower, or ~ where nothing is proven. Repetitions show the noise: several runs
+of each side, made in turns, or several times of a size in one log. Two runs show
+little; measure three or more. It also tests the geometric mean over the sizes.
+docs/COMPARE.md explains the tests.
+
+It compares what ran. If a side holds several configurations, as a sweep does, it
+compares NCCL's choice, or the configuration that --config names. It says on
+standard error what it leaves out.
+
+--restore writes a policy that undoes what became slower: at those sizes it asks for
+the configuration that ran before, if the logs tell it.
+
+With the directory of ` + tuner.EnvRecord + ` alone it prints what jobs found out about their
+policy from the times of their own steps. Jobs with ` + tuner.EnvCompare + ` or
+` + tuner.EnvCanary + ` do that.
+
+Exit code: 0 if nothing is proven to be slower, 1 if a size or a mean is slower by more
+than --threshold, or if there is nothing to compare.`,
+		Example: `  tunefit compare before.log after.log
+  tunefit compare --threshold 2% before-*.log -- after-*.log
+  tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv
+  tunefit compare record`,
+		Args: func(*cobra.Command, []string) error { return nil },
+		RunE: func(cmd *cobra.Command, args []string) error { return cli.Verdict(f.compare(cmd, args)) },
+	}
+	cmd.Flags().StringVar(&f.config, "config", "",
+		"compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels")
+	cmd.Flags().BoolVar(&f.all, "all", false,
+		"compare every data type, and in-place as well, instead of the one with most sizes")
+	cmd.Flags().BoolVar(&f.turns, "turns", false,
+		"the runs were made in turns, in the order of the files: pairs are compared (found out where logs tell "+
+			"the time)")
+	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "what a slowdown must be proven to exceed for exit code 1")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&f.restore, "restore", "", "policy to write, which undoes what became slower")
+	cmd.Flags().BoolVar(&f.force, "force", false,
+		"overwrite the policy, and read files of which many rows cannot be read")
+	return cmd
+}
+
+// sides tells the files before from those after.
+func sides(cmd *cobra.Command, args []string) (files [2][]string, err error) {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case dash < 0 && len(args) == 2:
+		return [2][]string{args[:1], args[1:]}, nil
+	case dash < 0:
+		return files,
+			cli.Usagef(
+				"%s given (needed: one before and one after, or -- between those before and those after, as "+
+					"before-*.log -- after-*.log; or the directory of "+tuner.EnvRecord+")",
+				plural.Of(len(args), "file"))
+	case dash == 0 || dash == len(args):
+		return files, cli.Usagef("no file %s -- (needed: files before the change, --, files after it)",
+			map[bool]string{true: "before", false: "after"}[dash == 0])
+	}
+	for _, arg := range args[dash:] {
+		if strings.HasPrefix(arg, "--") {
+			return files, cli.Usagef("%s: behind -- all is files (flags stand before it)", arg)
+		}
+	}
+	return [2][]string{args[:dash], args[dash:]}, nil
+}
+
+func (f *compareFlags) options() (opts compare.Options, err error) {
+	opts = compare.Options{AllVariants: f.all, Alternating: f.turns}
+	number, isPercent := strings.CutSuffix(strings.TrimSpace(f.threshold), "%")
+	if opts.Threshold, err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil ||
+		!(opts.Threshold >= 0 && opts.Threshold <= 1000) {
+		return opts, cli.Usagef("--threshold %q (allowed: a share as 1%% or 0.01, 0 or more)", f.threshold)
+	}
+	if isPercent {
+		opts.Threshold /= 100
+	}
+	if !isPercent && opts.Threshold >= 1 {
+		return opts, cli.Usagef("--threshold %s is %.0f %% (did you mean --threshold %s%%)", f.threshold,
+			100*opts.Threshold, f.threshold)
+	}
+	if f.config != "" {
+		c, err := nccl.ParseConfig(f.config)
+		if err != nil {
+			return opts, cli.Usagef("--config %w", err)
+		}
+		opts.Config = &c
+	}
+	if f.restore != "" && f.config != "" {
+		return opts, cli.Usagef("--restore compares what ran before with what ran after (allowed: no --config)")
+	}
+	return opts, nil
+}
+
+// compare reports whether something is proven to be slower.
+func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, err error) {
+	opts, err := f.options()
+	if err != nil {
+		return false, err
+	}
+	if len(args) == 1 && cmd.ArgsLenAtDash() < 0 {
+		switch info, err := os.Stat(args[0]); {
+		case err != nil:
+			return false, err
+		case info.IsDir():
+			return f.compareJob(cmd, args[0])
+		}
+	}
+	named, err := sides(cmd, args)
+	if err != nil {
+		return false, err
+	}
+	m, err := f.read(cmd, named)
+	if err != nil {
+		return false, err
+	}
+	opts.Settings = m.settings
+	t := compare.Two(m.samples[0], m.samples[1], opts)
+	for _, l := range t.LeftOut {
+		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, plural.Of(l.Rows, "time"), l.Reason)
+	}
+	if len(t.Groups) == 0 {
+		return false,
+			errors.New("nothing to compare: no collective, communicator, data type and size is in both (tunefit " +
+				"import shows what a log holds)")
+	}
+	if f.asJSON {
+		err = cli.WriteJSON(cmd.OutOrStdout(), t)
+	} else {
+		err = t.WriteText(cmd.OutOrStdout())
+	}
+	if err == nil && f.restore != "" {
+		err = f.writeRestored(cmd.ErrOrStderr(), t, m, named)
+	}
+	if err != nil {
+		return false, err
+	}
+	sizes, mean := t.Slower()
+	return sizes > 0 || mean, nil
+}
+
+// measured is what was read of both sides.
+type measured struct {
+	samples, failed [2][]bench.Sample
+	settings        [2][]string
+}
+
+func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, err error) {
+	var files [2][]string
+	found := map[string]bool{}
+	for side := range named {
+		var below map[string]bool
+		if files[side], below, err = walked(named[side]); err != nil {
+			return m, err
+		}
+		for file := range below {
+			found[file] = true
+		}
+	}
+	both := slices.Concat(files[0], files[1])
+	if err := cli.MayWrite(f.restore, f.force, both...); err != nil {
+		return m, err
+	}
+	digests := [2]map[string]string{{}, {}}
+	in := newReader(f.in, cmd, both, found, f.force)
+	for side := range files {
+		in.known = digests[side]
+		for _, file := range files[side] {
+			r, _ := in.read(file)
+			if r == nil {
+				continue
+			}
+			m.samples[side], m.failed[side] = append(m.samples[side], r.Samples...), append(m.failed[side], r.Failed...)
+			m.failed[side] = append(m.failed[side], r.NotOffered...)
+			for _, s := range r.Settings {
+				if !slices.Contains(m.settings[side], s) {
+					m.settings[side] = append(m.settings[side], s)
+				}
+			}
+			for _, rej := range r.Rejected {
+				in.notes = append(in.notes, bench.Note{File: file, Line: rej.Line,
+					Text: fmt.Sprintf("rejected %d: %s", rej.Count, rej.Reason)})
+			}
+			in.notes = append(in.notes, r.Notes...)
+		}
+	}
+	in.progress.End()
+	for digest, file := range digests[1] {
+		if other, ok := digests[0][digest]; ok {
+			in.notes = append(in.notes,
+				bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
+		}
+	}
+	alike := map[string]int{}
+	for _, n := range in.notes {
+		alike[n.Text]++
+	}
+	for _, n := range in.notes { // of many logs the same is said once
+		if more := alike[n.Text] - 1; more > 0 {
+			n.Text, alike[n.Text] = fmt.Sprintf("%s (and %s alike)", n.Text, plural.Of(more, "place")), 0
+		} else if more < 0 {
+			continue
+		}
+		fmt.Fprintln(cmd.ErrOrStderr(), n)
+	}
+	return m, errors.Join(in.failed...)
+}

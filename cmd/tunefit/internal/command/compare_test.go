@@ -1,0 +1,313 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+)
+
+// logs are runs of NCCL 2.27.3 and 2.29.2, three of each, in which two sizes become slower and one faster.
+func logs(t *testing.T, side string) (files []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(testlib.Root, "bench/compare/testdata", side+"-*.log"))
+	if err != nil || len(files) != 3 {
+		t.Fatal(files, err)
+	}
+	return files
+}
+
+func beforeAndAfter(t *testing.T, flags ...string) []string {
+	return append(append(append(append([]string{"compare"}, flags...), logs(t, "before")...), "--"),
+		logs(t, "after")...)
+}
+
+func lacks(text string, parts ...string) (missing []string) {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			missing = append(missing, p)
+		}
+	}
+	return missing
+}
+
+func TestCompare(t *testing.T) {
+	out, said := tunefit(t, cli.ExitFailed, beforeAndAfter(t)...)
+	if m := lacks(out, "before: 18 times of 3 runs\n",
+		"both: GPU Example GPU, hosts node0 node1, options of nccl-tests -t 1 -g 1 -n 20 -w 5\n",
+		"NCCL: 2.27.3 -> 2.29.2\n", "allreduce 2x4, float sum out-of-place\n",
+		"   512KiB      66.68      73.14    13.76    12.54  1.097 [1.079,1.123] slower  <.001    3  ring/ll128/16 -> "+
+			"ring/simple/16\n",
+		"   128KiB      38.10      37.76     6.02     6.07  0.991 [0.971,1.023] ~       0.760    3\n",
+		"of 6 sizes: 2 slower (2 by more than 1 %), 1 faster, 3 without significant difference (~)\n"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
+	}
+	if m := lacks(said, "left out before: 18 times: float sum in-place (--all compares them, too)\n"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, said)
+	}
+	for line := range strings.Lines(out) {
+		if len(line) > 125 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	// What became slower by 10 % is not by 12 %.
+	tunefit(t, cli.ExitOK, beforeAndAfter(t, "--threshold", "12%")...)
+	tunefit(t, cli.ExitOK, beforeAndAfter(t, "--threshold", "0.12")...)
+	// The other way round one size is slower.
+	reversed := append(append([]string{"compare"}, logs(t, "after")...), "--")
+	out, _ = tunefit(t, cli.ExitFailed, append(reversed, logs(t, "before")...)...)
+	if m := lacks(out, "of 6 sizes: 1 slower (1 by more than 1 %), 2 faster"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
+	}
+	out, _ = tunefit(t, cli.ExitFailed, beforeAndAfter(t, "--all")...)
+	if strings.Count(out, "allreduce 2x4, float sum ") != 2 ||
+		!strings.Contains(out, "\nall: geometric mean of 12 ratios ") {
+		t.Error(out)
+	}
+}
+
+// A directory stands for its logs, and single runs have no verdict.
+func TestCompareFewFiles(t *testing.T) {
+	var dirs []string
+	for _, side := range []string{"before", "after"} {
+		dir := t.TempDir()
+		for _, file := range logs(t, side) {
+			if err := os.Symlink(file, filepath.Join(dir, filepath.Base(file))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dirs = append(dirs, dir)
+	}
+	want, _ := tunefit(t, cli.ExitFailed, beforeAndAfter(t)...)
+	if out, _ := tunefit(t, cli.ExitFailed, "compare", dirs[0], dirs[1]); out != want {
+		t.Errorf("directories:\n%sfiles:\n%s", out, want)
+	}
+	before, after := logs(t, "before")[0], logs(t, "after")[0]
+	out, _ := tunefit(t, cli.ExitOK, "compare", before, after)
+	if m := lacks(out, "note: 1 repetition: the noise is not known"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
+	}
+	out, _ = tunefit(t, cli.ExitOK, "compare", "--turns", before, after)
+	if m := lacks(out, "note: made in turns, but not compared pair by pair (needed: as many runs of a size before as "+
+		"after, 4 or more"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, out)
+	}
+	out, said := tunefit(t, cli.ExitOK, "compare", before, before)
+	if !strings.Contains(said, "holds the same as ") || !strings.Contains(out, " 1.000 ") {
+		t.Errorf("%s%s", out, said)
+	}
+}
+
+func TestCompareJSON(t *testing.T) {
+	out, _ := tunefit(t, cli.ExitFailed, beforeAndAfter(t, "--json")...)
+	var table struct {
+		Slower, Faster, Sizes int
+		Beyond                int `json:"slower_than_threshold"`
+		Differences           []map[string]string
+		Groups                []struct {
+			Collective string
+			Sizes      []struct {
+				Bytes         uint64
+				Ratio         float64
+				Low, High     float64
+				Verdict       string
+				Before, After struct {
+					Us  float64
+					Ran string
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &table); err != nil {
+		t.Fatal(err)
+	}
+	if table.Slower != 2 || table.Beyond != 2 || table.Faster != 1 || table.Sizes != 6 || len(table.Groups) != 1 ||
+		len(table.Differences) != 1 {
+		t.Fatalf("%+v", table)
+	}
+	r := table.Groups[0].Sizes[3]
+	if r.Bytes != 524288 || r.Verdict != "slower" || r.Before.Ran != "ring/ll128/16" ||
+		r.After.Ran != "ring/simple/16" || !(1 < r.Low && r.Low < r.Ratio && r.Ratio < r.High) {
+		t.Errorf("%+v", r)
+	}
+	before, after := logs(t, "before")[0], logs(t, "after")[0]
+	if out, _ = tunefit(t, cli.ExitOK, "compare", before, after, "--json"); !strings.Contains(out, `"verdict": "~"`) ||
+		strings.Contains(out, "NaN") {
+		t.Error(out)
+	}
+}
+
+func TestCompareWrongCalls(t *testing.T) {
+	before, after := logs(t, "before")[0], logs(t, "after")[0]
+	policy := testlib.File(t, "p.csv", sample)
+	for _, c := range []struct {
+		code int
+		args []string
+		says string
+	}{
+		{cli.ExitUsage, []string{before}, "1 file given (needed: one before and one after, or -- between"},
+		{cli.ExitUsage, []string{before, after, after}, "3 files given"},
+		{cli.ExitUsage, []string{"--", before, after}, "no file before --"},
+		{cli.ExitUsage, []string{before, after, "--"}, "no file after --"},
+		{cli.ExitUsage, []string{before, "--", after, "--json"}, "--json: behind -- all is files (flags stand before it)"},
+		{cli.ExitUsage, []string{before, after, "--config", "ring"}, `--config "ring": not ALGORITHM/PROTOCOL`},
+		{cli.ExitUsage, []string{before, after, "--config", "rign/ll"}, `did you mean "ring"`},
+		{cli.ExitUsage, []string{before, after, "--config", "ring/ll/65"}, `channels are "65" (allowed: 1 to 64)`},
+		{cli.ExitUsage, []string{before, after, "--config", "ring/ll", "--restore", "x.csv"}, "(allowed: no --config)"},
+		{cli.ExitUsage, []string{before, after, "--threshold", "much"}, `--threshold "much" (allowed: a share as 1% or 0.01`},
+		{cli.ExitUsage, []string{before, after, "--threshold", "2"}, "did you mean --threshold 2%"},
+		{cli.ExitFailed, []string{before, policy}, "p.csv is a policy (needed: a sweep, a log"},
+		{cli.ExitFailed, []string{before, "nothing.log"}, "nothing.log: no such file"},
+		{cli.ExitFailed, []string{before, after, "--restore", before}, "would be overwritten"},
+		{cli.ExitFailed, []string{before, after, "--restore", policy}, "is there already (--force overwrites it)"},
+		{cli.ExitFailed, []string{before, filepath.Join(testlib.Root, "bench/testdata/launcher_srun.txt")},
+			"nothing to compare: no collective, communicator, data type and size is in both"},
+		{cli.ExitFailed, []string{before, after, "--config", "tree/simple/4"}, "nothing to compare"},
+	} {
+		out, said := tunefit(t, c.code, append([]string{"compare"}, c.args...)...)
+		if out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%q: %s%s", c.args, out, said)
+		}
+	}
+}
+
+// old and new are sweeps of a default and one forced configuration at three sizes, four times.
+func sweepOf(t *testing.T, name string, label string, micros [3]float64, forced string,
+	forcedMicros [3]float64) string {
+	text := sweepHead
+	for rep := range 4 {
+		noise := 1 + 0.002*float64(rep)
+		for i, b := range []int{65536, 131072, 262144} {
+			text += fmt.Sprintf("all_reduce,%d,float,sum,%s,2,16,0,default,%.3f,,,rep%d.log\n", b, label,
+				micros[i]*noise, rep)
+			if forced != "" {
+				text += fmt.Sprintf("all_reduce,%d,float,sum,%s,2,16,0,forced,%.3f,,,rep%d.log\n", b, forced,
+					forcedMicros[i]*noise, rep)
+			}
+		}
+	}
+	return testlib.File(t, name, text)
+}
+
+func TestRestore(t *testing.T) {
+	fast, slow := [3]float64{20, 30, 40}, [3]float64{20, 33, 46}
+	old := sweepOf(t, "old.csv", "tree,ll,8", fast, "", fast)
+	for _, c := range []struct {
+		name, sweep string
+		row         string   // written; empty: nothing is
+		says        []string // in the policy, else on standard error
+	}{
+		{"measured and faster", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", fast),
+			"allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
+			[]string{"# 128KiB - 256KiB: 1.100 to 1.150 of the time since, tree/ll/8 ran before, ring/ll/8 now; " +
+				"measured now, the former takes 0.870 to 0.909 of the latter's time\n"}},
+		{"faster at one of them", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", [3]float64{20, 33, 40}),
+			"allreduce,262144,262144,tree,ll,8,2,16,-1,-1\n", nil},
+		{"not measured since", sweepOf(t, "new.csv", "ring,ll,8", slow, "ring,simple,8", fast),
+			"allreduce,131072,262144,tree,ll,-1,2,16,-1,-1\n",
+			[]string{"; unproven: the former was not measured since\n"}},
+		{"other channels", sweepOf(t, "new.csv", "tree,ll,4", slow, "", fast),
+			"allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
+			[]string{"tree/ll/8 ran before, tree/ll/4 now; unproven"}},
+		{"measured and no faster", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", slow), "",
+			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and was " +
+				"measured after, too: 1.000 of the time now, not proven to be faster\n",
+				"nothing of what became slower can be restored"}},
+		{"the same configuration", sweepOf(t, "new.csv", "tree,ll,8", slow, "", slow), "",
+			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and runs now: " +
+				"it is slower by itself\n"}},
+		{"does not run any more", sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "", nil},
+		{"nothing slower", sweepOf(t, "new.csv", "ring,ll,8", fast, "", slow), "",
+			[]string{"was not written: no size is proven to be slower by more than --threshold 1%\n"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.name == "does not run any more" {
+				text, err := os.ReadFile(c.sweep)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.sweep = testlib.File(t, "new.csv",
+					string(text)+"all_reduce,0,float,sum,tree,ll,8,2,16,0,forced,,,,x\n")
+				c.says = []string{"tree/ll/8 ran before and does not run any more\n"}
+			}
+			policy := filepath.Join(t.TempDir(), "policy.csv")
+			code := cli.ExitFailed
+			if c.name == "nothing slower" {
+				code = cli.ExitOK
+			}
+			_, said := tunefit(t, code, "compare", old, c.sweep, "--restore", policy)
+			text, err := os.ReadFile(policy)
+			if c.row == "" {
+				if !os.IsNotExist(err) || len(lacks(said, c.says...)) > 0 {
+					t.Errorf("%v\n%s%s", err, text, said)
+				}
+				return
+			}
+			if err != nil || !strings.HasSuffix(string(text), c.row) || len(lacks(string(text), c.says...)) > 0 ||
+				strings.Count(string(text), "\nallreduce,") != 1 {
+				t.Errorf("%v\n%s%s", err, text, said)
+			}
+			if _, _, err := ask.ReadPolicy(testkit.Env.Inputs, policy); err != nil {
+				t.Error(err)
+			}
+			if unproven := strings.Contains(string(text), "unproven"); unproven != strings.Contains(said,
+				"tunefit compare --turns present-*.log -- restored-*.log\n") {
+				t.Error(said)
+			}
+		})
+	}
+	// What is between two sizes that both became slower is neither's alone.
+	text, err := os.ReadFile(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed, policy := testlib.File(t, "old.csv", strings.ReplaceAll(string(text), "262144,float,sum,tree,ll,8",
+		"262144,float,sum,ring,simple,8")), filepath.Join(t.TempDir(), "p.csv")
+	tunefit(t, cli.ExitFailed, "compare", mixed, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow),
+		"--restore", policy)
+	if text, err = os.ReadFile(policy); err != nil ||
+		len(lacks(string(text), "allreduce,131072,185363,tree,ll,-1,2,16,-1,-1\n",
+			"allreduce,185364,262144,ring,simple,-1,2,16,-1,-1\n")) > 0 {
+		t.Errorf("%v\n%s", err, text)
+	}
+	nameless := sweepOf(t, "old.csv", ",,", fast, "", fast)
+	if _, said := tunefit(t, cli.ExitFailed, "compare", nameless, sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow),
+		"--restore", filepath.Join(t.TempDir(), "p.csv")); !strings.Contains(said,
+		"nothing tells what ran before (needed: logs with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING)") {
+		t.Error(said)
+	}
+}
+
+// docs/COMPARE.md shows what is printed.
+func TestComparePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(testlib.Root, "docs/COMPARE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _ := tunefit(t, cli.ExitFailed, beforeAndAfter(t)...)
+	policy, sweeps := filepath.Join(t.TempDir(), "policy.csv"), filepath.Join(testlib.Root, "bench/compare/testdata")
+	tunefit(t, cli.ExitFailed, "compare", filepath.Join(sweeps, "old-nccl.csv"), filepath.Join(sweeps, "new-nccl.csv"),
+		"--restore", policy)
+	restored, err := os.ReadFile(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for line := range strings.Lines(string(page)) {
+		if line, ok := strings.CutPrefix(line, "    "); ok {
+			if shown++; !strings.Contains(table+string(restored), line) {
+				t.Errorf("nothing prints %q", line)
+			}
+		}
+	}
+	if shown < 15 {
+		t.Errorf("%d lines are shown", shown)
+	}
+}

@@ -1,0 +1,132 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+)
+
+func diffCommand(env ncclchoice.Env) *cobra.Command {
+	c := comparison{differences: []difference{}, survey: survey{from: ncclchoice.Flags{Env: env}}}
+	var model string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "diff OLD.csv NEW.csv",
+		Short: "Print where two policies decide differently",
+		Long: `Print where two policies decide differently, for the communicators, sizes, and values
+of pipe_ops and reg_buff that a row of either file names.
+
+With --model, the model decides what no row decides, for both policies alike. NCCL's
+choice is then the one that was measured, if the model has it. Otherwise NCCL's
+cost model tells it, for the machine of --topo or --tuning.
+
+Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared.`,
+		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv
+  tunefit diff configs/policies/example.csv configs/policies/headerless.csv --comm 2x8 --json`,
+		Args: cli.Args(2, 2, "the old and the new policy file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.by = [2]ask.Decider{{Policy: args[0], Model: model}, {Policy: args[1], Model: model}}
+			if err := c.diff(); err != nil {
+				return err
+			}
+			c.note(cmd.ErrOrStderr())
+			if asJSON {
+				return cli.Verdict(len(c.differences) > 0, cli.WriteJSON(cmd.OutOrStdout(), c.differences))
+			}
+			return cli.Verdict(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
+		},
+	}
+	c.grid.Register(cmd)
+	cmd.Flags().StringVar(&model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
+	c.from.Register(cmd)
+	c.from.RegisterCommName(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
+	return cmd
+}
+
+// comparison is what diff prints.
+type comparison struct {
+	survey
+	by          [2]ask.Decider
+	differences []difference
+}
+
+// difference is a run of sizes at which the policies decide differently, each in one way.
+type difference struct {
+	MinBytes uint64      `json:"min_bytes"`
+	MaxBytes uint64      `json:"max_bytes"`
+	Old      ask.Outcome `json:"old"` // at MinBytes
+	New      ask.Outcome `json:"new"`
+}
+
+// diff asks both policies.
+func (c *comparison) diff() error {
+	if err := c.open(c.by[:]...); err != nil {
+		return err
+	}
+	err := c.each(func(q ask.Question, sizes []uint64) error {
+		for _, call := range q.Calls(c.asked.Files.Rules(q.Coll, q.Comm.Comm)) {
+			if err := c.compare(call, sizes); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, d := range c.by {
+		c.notes = append(c.notes, c.asked.About(d, c.comms, false)...)
+	}
+	slices.Sort(c.notes)
+	c.notes = slices.Compact(c.notes)
+	return err
+}
+
+// compare adds the differences at some sizes.
+func (c *comparison) compare(call ask.Question, sizes []uint64) error {
+	var outcomes [2][]ask.Outcome
+	for i, by := range c.by {
+		var err error
+		if outcomes[i], err = c.asked.Ask(by, call, sizes...); err != nil {
+			return err
+		}
+	}
+	var run *difference
+	for i := range sizes {
+		before, after := outcomes[0][i], outcomes[1][i]
+		switch {
+		case before.Alike(after):
+			run = nil
+		case run != nil && run.Old.Alike(before) && run.New.Alike(after) && run.Old.Row == before.Row &&
+			run.New.Row == after.Row:
+			run.MaxBytes = before.Bytes
+		default:
+			c.differences = append(c.differences, difference{before.Bytes, before.Bytes, before, after})
+			run = &c.differences[len(c.differences)-1]
+		}
+	}
+	return nil
+}
+
+func (c *comparison) write(w io.Writer) error {
+	if len(c.differences) == 0 {
+		fmt.Fprintln(w, "no difference")
+		if before, after := c.asked.Files.Policies[0].Digest, c.asked.Files.Policies[1].Digest; before != after {
+			fmt.Fprintf(w, "where they were compared: their rows do not mean the same (versions %s and %s)\n",
+				before, after)
+		}
+		return nil
+	}
+	tw := cli.NewTable(w)
+	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
+	for _, d := range c.differences {
+		tw.Row(d.Old.Coll, d.Old.Comm, commspec.SizeRange(d.MinBytes, d.MaxBytes)+d.Old.CallText(),
+			d.Old.Choice(), d.Old.DecidedBy(), d.New.Choice(), d.New.DecidedBy())
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,271 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+type fitFlags struct {
+	env      ncclchoice.Env
+	model    string
+	csv      string
+	force    bool
+	maxNodes int
+	madeWith string
+	topo     string
+	report   string
+	mix      bool
+	profile  string
+	json     *fitJSON // filled instead of printing what it says; nil: printed
+}
+
+func fitCommand(env ncclchoice.Env) *cobra.Command {
+	f := fitFlags{env: env}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "fit SWEEP...",
+		Short: "Fit cost models to measurements",
+		Long: `Fit cost models to measurements: a curve through the measured times of each
+configuration, for each collective and communicator. It reads what tunefit import reads.
+
+For each collective and communicator it prints whether to use what was learnt, how much
+time that saves and at which sizes. Then it prints what this rests on and what to
+measure next. It saves nothing unless -o, --csv or --report names a file.
+
+The model answers only for what was measured: the same number of nodes and ranks, the
+channel counts measured, sizes within those measured. Measure the default, too
+(nccl-tests without NCCL_ALGO and NCCL_PROTO). Without it nothing tells whether a
+configuration is better.`,
+		Example: `  tunefit fit sweeps/*.csv -o model.json --csv tuner.csv
+  tunefit fit sweeps/*.csv --report report.html --topo system.xml --force`,
+		Args: cli.Args(1, -1, "one sweep or more"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !asJSON {
+				return fitFiles(cmd, args, f)
+			}
+			f.json = &fitJSON{}
+			err := fitFiles(cmd, args, f)
+			if f.json.Groups == nil { // it got nowhere
+				return err
+			}
+			return errors.Join(err, cli.WriteJSON(cmd.OutOrStdout(), f.json))
+		},
+	}
+	cmd.Flags().StringVarP(&f.model, "output", "o", "", "cost model to write, a JSON file")
+	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write; its rows are for the releases of NCCL that were "+
+		"measured, as far as these are known")
+	cmd.Flags().StringVar(&f.report, "report", "",
+		"page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
+	cmd.Flags().StringVar(&f.profile, "profile", "",
+		"job profile: say first, and on the page, what the policy is worth to this job, in time of its communication "+
+			"a step")
+	cmd.Flags().BoolVar(&f.force, "force", false,
+		"overwrite files that are there, and read sweeps of which many rows cannot be read")
+	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0,
+		"answer for up to this many nodes from the largest several-node measurement, where the gain is large "+
+			"(default: measured node counts only)")
+	cmd.Flags().StringVar(&f.madeWith, "made-with", "",
+		"release of NCCL that the measurements were made with, as 2.28.9, or \"RCCL 2.27.7\" (default: as they say)")
+	cmd.Flags().StringVar(&f.topo, "topo", "",
+		"topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the "+
+			"model on such machines only")
+	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object")
+	return cmd
+}
+
+func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
+	if f.maxNodes < 0 || f.maxNodes == 1 || f.maxNodes > 1<<24 {
+		return cli.Usagef("--max-nodes %d (allowed: 2 or more; one node tells nothing about several)", f.maxNodes)
+	}
+	if v := strings.TrimPrefix(f.madeWith, "RCCL "); v != "" {
+		if _, err := nccl.ParseVersion(v); err != nil {
+			return cli.Usagef("--made-with: %w; one of RCCL is given as \"RCCL 2.27.7\"", err)
+		}
+	}
+	if err := f.mayWrite(append(slices.Clone(files), f.topo, f.profile)...); err != nil {
+		return err
+	}
+	var job *profile.Profile
+	if f.profile != "" {
+		var err error
+		if job, err = readProfile(f.env.Inputs, f.profile); err != nil {
+			return err
+		}
+	}
+	machine, err := readModelTopology(f.env, f.topo)
+	if err != nil {
+		return err
+	}
+	pool := fit.NewPool()
+	pool.MadeWith = f.madeWith
+	if f.topo != "" {
+		pool.Offers = offersOn(f.env, f.topo)
+	}
+	set, sources, rejected, err := readSweeps(pool, f.env.Inputs, cmd, files, nil, f.force)
+	if err != nil {
+		return fmt.Errorf("%w\nnothing was written", err)
+	}
+	if err := f.mayFit(set, machine, pool.Offers); err != nil {
+		if f.json == nil {
+			writeRows(cmd.OutOrStdout(), set, rejected)
+		}
+		return err
+	}
+	file, found := fit.Fit(set, fit.Options{
+		MaxNodes: f.maxNodes,
+		Provenance: model.Provenance{
+			Tool: "tunefit " + tuner.Release, Files: sources, Topology: machine,
+		},
+	})
+	model, err := model.Compile("the fitted model", file)
+	if err != nil {
+		return err
+	}
+	in := report.Input{
+		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
+		Rows: fit.Rows(model),
+	}
+	if job != nil {
+		in.Job, in.Worth = filepath.Base(f.profile), fit.NewWorth(job, set, fit.DecideByRows(in.Rows), found)
+	}
+	if f.json != nil {
+		*f.json = newFitJSON(&f, in)
+	} else {
+		writeAnswer(cmd.OutOrStdout(), in)
+	}
+	if len(file.Groups) == 0 {
+		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was " +
+			"written (tunefit sweep measures more)")
+	}
+	return f.write(cmd.ErrOrStderr(), in)
+}
+
+// mayFit refuses measurements that no model can be made of, and those that the machine of --topo cannot have made.
+func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.Offers) error {
+	for _, g := range set.Groups {
+		if machine != nil && g.Ranks > g.Nodes*machine.Summary.GPUs {
+			return fmt.Errorf("%s has %s, and %s was measured with %d ranks on a node: nothing was written (needed: "+
+				"the topology of the machine that was measured; tunefit topo --dump writes it there)", f.topo,
+				plural.Of(machine.Summary.GPUs, "GPU"), g.Comm, g.Ranks/g.Nodes)
+		}
+		for _, own := range g.Default {
+			if cell := own.Config.Cell; offers != nil && cell != nccl.NoCell && !offers(g.Key, cell, set.NCCL) {
+				return fmt.Errorf("%s cannot be the measured machine: NCCL itself ran %s for %s of %s on %s there, "+
+					"and does not offer it on this one: nothing was written (needed: the topology of the machine "+
+					"that was measured; tunefit topo --dump writes it there)", f.topo, cell, g.Coll,
+					nccl.FormatBytes(own.Bytes), g.Comm)
+			}
+		}
+	}
+	switch {
+	case set.Used == 0:
+		return errors.New("not one usable measurement: nothing was written (tunefit import --coll and --comm say " +
+			"what files do not)")
+	case len(set.GPUs()) > 1 && !f.mix:
+		return mixed(set)
+	}
+	return nil
+}
+
+// mixed is the error for measurements of different GPUs.
+func mixed(set *fit.Set) error {
+	var lines []string
+	for _, m := range set.Machines {
+		if m.GPU != "" {
+			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", plural.Of(m.Rows, "row"), m.Source,
+				m.String()))
+		}
+	}
+	return fmt.Errorf("these are measurements of different machines, and one model of them would be right on none:\n"+
+		"%s\nnothing was written (fit each machine's sweeps apart; --mix fits them together, and the model says so)",
+		strings.Join(lines, "\n"))
+}
+
+// mayWrite refuses files that are there, those that are read, and one file for two
+// purposes.
+func (f *fitFlags) mayWrite(read ...string) error {
+	seen := map[string]string{}
+	for _, o := range []struct{ flag, file string }{{"--output", f.model}, {"--csv", f.csv}, {"--report", f.report}} {
+		if err := cli.MayWrite(o.file, f.force, read...); err != nil {
+			return err
+		}
+		for file, other := range seen {
+			if o.file != "" && cli.SameFile(file, o.file) {
+				return cli.Usagef("%s and %s name the same file, %s", other, o.flag, o.file)
+			}
+		}
+		if o.file != "" {
+			seen[o.file] = o.flag
+		}
+	}
+	return nil
+}
+
+// write makes the files that were asked for and says so. A policy without rows is
+// none; all else is written before that is reported.
+func (f *fitFlags) write(notes io.Writer, in report.Input) error {
+	if f.model == "" && f.report == "" && f.csv == "" {
+		fmt.Fprintln(notes,
+			"nothing was saved (-o FILE.json saves the model, --csv FILE.csv the policy, --report FILE.html a page "+
+				"to read)")
+	}
+	if f.model != "" {
+		if err := cli.WriteWhole(f.model, f.force,
+			func(w io.Writer) error { return fit.WriteModel(w, in.File) }); err != nil {
+			return err
+		}
+		fmt.Fprintf(notes, "wrote %s\n", f.model)
+	}
+	if f.report != "" {
+		if err := cli.WriteWhole(f.report, f.force,
+			func(w io.Writer) error { return report.Write(w, in) }); err != nil {
+			return err
+		}
+		fmt.Fprintf(notes, "wrote %s, to be opened in a browser\n", f.report)
+	}
+	if f.csv != "" {
+		if len(in.Rows) == 0 {
+			return fmt.Errorf("%s was not written: %w%s", f.csv, errNoGain, unmeasuredDefault(in.Report))
+		}
+		write := func(w io.Writer) error {
+			if made := &in.File.Provenance; made.Releases() != nccl.AnyRelease || nccl.IsRCCL(made.NCCL) {
+				fmt.Fprintln(w, nccl.MeasuredComment(made.NCCL))
+			}
+			return fit.WriteRows(w, in.Rows, in.File.Provenance.Releases())
+		}
+		if err := cli.WriteWhole(f.csv, f.force, write); err != nil {
+			return err
+		}
+		fmt.Fprintf(notes, "wrote %s, %s\n", f.csv, plural.Of(len(in.Rows), "row"))
+	}
+	return nil
+}
+
+// errNoGain is why there is no policy.
+var errNoGain = errors.New("no row would improve on the default for sure")
+
+func unmeasuredDefault(report *fit.Report) string {
+	for _, g := range report.Groups {
+		if len(g.Group.Default) == 0 {
+			return " (the default was not measured everywhere)"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,221 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+)
+
+type importFlags struct {
+	in     *cli.Inputs
+	output string
+	force  bool
+	coll   string
+	comm   string
+
+	profile bool
+	steps   int
+}
+
+func importCommand(env ncclchoice.Env) *cobra.Command {
+	f := importFlags{in: env.Inputs}
+	cmd := &cobra.Command{
+		Use:   "import FILE|DIRECTORY...",
+		Short: "Turn logs of nccl-tests into a sweep CSV",
+		Long: `Turn logs of nccl-tests into a sweep CSV. It has one row for each measured time, with the
+algorithm, protocol and channels that ran, as far as anything tells.
+
+It reads the printed output of nccl-tests and rccl-tests of any version, behind any
+launcher and between NCCL's log lines. It also reads their JSON (-J), sweep CSV files,
+and the CSV of NCCL's optimize_config.py. FILE - is the standard input. A directory
+stands for all files in it and below. It unpacks what gzip has compressed, up to
+512 MiB. A file has 4 000 000 times at most.
+
+These tell what ran, the most trusted first:
+  - NCCL's log (NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=TUNING), or RCCL's columns (-A 1)
+  - NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS in the JSON's env
+  - the same variables as exports or -x in the log
+  - words in the file's name, as in all_reduce_ring_ll_8ch.txt
+If nothing tells, the row is NCCL's choice. What a tuner decided is never NCCL's choice.
+
+Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time, the tuner
+and the NCCL_MIN_NCHANNELS of their run.
+
+It counts rows that cannot be used on standard error, with the reason. A file that holds
+no measurements is an error, and then it writes nothing; in a directory it leaves such a
+file out. A file of which many rows cannot be read is an error, too, unless --force is
+given. Of files with the same content it reads one.
+
+It makes a job profile of the directory of NCCL_TUNER_RECORD, of the output of NCCL's
+inspector, and with --profile of logs with the library's decisions.`,
+		Example: `  tunefit import logs/*.txt -o sweeps/cluster.csv
+  tunefit import ring.csv --coll allreduce --comm 2x8 > sweep.csv
+  tunefit import inspector*.json --steps 8 -o job.csv
+  tunefit import recorded/ --steps 8 -o recorded.csv`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usagef("no file given (needed: one log, JSON or CSV file, or more, or a directory of them)")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return importFiles(cmd, args, f)
+		},
+	}
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "file to write (default: standard output)")
+	cmd.Flags().BoolVar(&f.force, "force", false,
+		"overwrite the output, and read files of which many rows cannot be read")
+	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of the rows in files that do not name theirs, as allreduce")
+	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator of files that do not tell, as NODESxRANKS_PER_NODE: 2x8")
+	cmd.Flags().BoolVar(&f.profile, "profile", false,
+		"make a job profile, of the recorder's files, the inspector's output and logs with the library's decisions")
+	cmd.Flags().IntVar(&f.steps, "steps", 0,
+		"of a job profile: how many steps of training were recorded (default: not known)")
+	return cmd
+}
+
+func (f *importFlags) options() (bench.Options, error) {
+	var opts bench.Options
+	if f.coll != "" {
+		coll, err := cli.ParseColl(f.coll)
+		if err != nil {
+			return opts, cli.Usagef("--coll: %w", err)
+		}
+		opts.Coll = &coll
+	}
+	if f.comm != "" {
+		c, err := commspec.ParseComm(f.comm)
+		if err != nil {
+			return opts, err
+		}
+		opts.Nodes, opts.Ranks = c.Nodes, c.Ranks
+	}
+	return opts, nil
+}
+
+func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
+	opts, err := f.options()
+	if err != nil {
+		return err
+	}
+	files, found, err := walked(args)
+	if err != nil {
+		return err
+	}
+	if f.output == cli.StandardName {
+		f.output = ""
+	}
+	if err := cli.MayWrite(f.output, f.force, files...); err != nil {
+		return err
+	}
+	if job, err := f.ofJob(files); err != nil {
+		return err
+	} else if job {
+		return f.importProfile(cmd, files, found)
+	}
+	in := newReader(f.in, cmd, files, found, f.force)
+	in.opts = opts
+	results, err := in.all(cmd.ErrOrStderr(), files)
+	if err != nil {
+		return fmt.Errorf("%w\nnothing was written (import the directory instead: files without measurements are left "+
+			"out then)", err)
+	}
+	var samples [][]bench.Sample
+	kept := 0
+	for _, r := range results {
+		samples = append(samples, r.Samples, r.Failed, r.NotOffered)
+		kept += len(r.Samples)
+	}
+	writeImport(cmd.ErrOrStderr(), results)
+	if kept == 0 {
+		return errors.New("not one usable measurement: nothing was written")
+	}
+	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error {
+		return bench.WriteTidy(w, samples...)
+	})
+}
+
+// walked replaces each directory with the files in and below it, without hidden ones. found holds the files that were
+// found in this way.
+func walked(args []string) (files []string, found map[string]bool, err error) {
+	found = map[string]bool{}
+	for _, arg := range args {
+		if info, err := os.Stat(arg); err != nil || !info.IsDir() {
+			files = append(files, arg) // opening it reports what is wrong
+			continue
+		}
+		before := len(files)
+		err := filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case path != arg && strings.HasPrefix(entry.Name(), "."):
+				if entry.IsDir() {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // links to files, too
+				files = append(files, path)
+				found[path] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(files) == before {
+			return nil, nil, fmt.Errorf("there is no file in the directory %s", arg)
+		}
+	}
+	return files, found, nil
+}
+
+// writeImport prints a line for each file, then why times were rejected and what is doubtful.
+func writeImport(w io.Writer, results []*bench.Result) {
+	tw := cli.NewTable(w)
+	tw.Row("file", "format", "kept", "rejected", "labels from")
+	kept, rejected := 0, 0
+	for _, r := range results {
+		kept += len(r.Samples)
+		rejected += r.NumRejected()
+		tw.Row(r.File, r.Format, len(r.Samples), r.NumRejected(), labelCounts(r))
+	}
+	if len(results) > 1 {
+		tw.Row("total", fmt.Sprintf("%d files", len(results)), kept, rejected)
+	}
+	tw.Flush()
+	for _, r := range results {
+		for _, rej := range r.Rejected {
+			fmt.Fprintf(w, "%s: rejected %d: %s\n", rej.First(r.File), rej.Count, rej.Reason)
+		}
+		for _, n := range r.Notes {
+			fmt.Fprintf(w, "%s\n", n)
+		}
+	}
+}
+
+// labelCounts lists where the labels come from, the most trusted first.
+func labelCounts(r *bench.Result) string {
+	var parts []string
+	for o := bench.NumOrigins - 1; o >= 0; o-- {
+		if n := r.Labels[o]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", o, n))
+		}
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}

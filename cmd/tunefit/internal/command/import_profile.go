@@ -1,0 +1,110 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+)
+
+// ofJob reports whether import makes a job profile: --profile asks for it, or a file is the recorder's or the
+// inspector's.
+func (f *importFlags) ofJob(files []string) (job bool, err error) {
+	for _, file := range files {
+		kind, err := f.in.Kind(file)
+		if err == nil && (kind == cli.KindInspector || kind == cli.KindRecord) {
+			job = true
+		}
+	}
+	job = job || f.profile
+	switch {
+	case job && (f.coll != "" || f.comm != ""):
+		return job,
+			cli.Usagef("--coll and --comm are for measurements (allowed with a job profile: " +
+				"-o, --force, --steps)")
+	case !job && f.steps != 0:
+		return job,
+			cli.Usagef("--steps %d is for a job profile, and none of the files is the recorder's or the inspector's "+
+				"output (--profile takes logs with the library's decisions)", f.steps)
+	}
+	return job, mayCount(f.steps)
+}
+
+// mayCount refuses a number of steps that cannot be.
+func mayCount(steps int) error {
+	if steps < 0 || steps > 1<<40 {
+		return cli.Usagef("--steps %d (allowed: 1 or more, 0: not known)", steps)
+	}
+	return nil
+}
+
+func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found map[string]bool) error {
+	p, err := readJob(f.in, cmd, files, found, f.steps)
+	if err != nil {
+		return fmt.Errorf("%w\nnothing was written", err)
+	}
+	cli.Notes(cmd.ErrOrStderr(), p.Notes...)
+	fmt.Fprintf(cmd.ErrOrStderr(), "a job profile of %s\n", plural.Of(len(p.Entries), "row"))
+	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, p.Write)
+}
+
+// readJob makes a profile of the files of one job. It reads files with the same content once. Of the files found in a
+// directory, only an error in one of the recorder or the inspector counts.
+func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool,
+	steps int) (*profile.Profile, error) {
+	job := profile.NewJob()
+	known := map[string]bool{}
+	var failed []error
+	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files))
+	defer progress.End()
+	for _, file := range files {
+		progress.TurnTo(filepath.Base(file))
+		err := readOfJob(in, job, file, progress, known)
+		if kind, _ := in.Kind(file); err != nil && found[file] && kind != cli.KindInspector && kind != cli.KindRecord {
+			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s\n", termsafe.Line(err.Error()))
+		} else if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) > 0 {
+		return nil, errors.Join(failed...)
+	}
+	p, err := job.Profile(steps)
+	if err == nil && len(p.Entries) == 0 {
+		err = errors.New("not one collective that tuners are asked about is in these files")
+	}
+	return p, err
+}
+
+func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, progress *cli.Progress, known map[string]bool) error {
+	kind, err := inputs.Kind(file)
+	if err != nil {
+		return err
+	}
+	if file != cli.StandardName { // it is read once anyway
+		digest, err := digestOf(inputs, file, cli.KindRecord, cli.KindInspector, cli.KindLog)
+		if err != nil || known[digest] {
+			return err
+		}
+		known[digest] = true
+	}
+	in, err := inputs.Open(file, cli.KindRecord, cli.KindInspector, cli.KindLog)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	called := cli.Called(file)
+	switch kind {
+	case cli.KindRecord:
+		return job.Recorder(called, progress.Reader(in))
+	case cli.KindInspector:
+		return job.Inspector(called, progress.Reader(in))
+	}
+	return job.Decisions(called, progress.Reader(in))
+}

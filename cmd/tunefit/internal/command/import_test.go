@@ -1,0 +1,128 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+)
+
+// ringLog is a short run of two ranks: a zero size, a good row and one whose
+// in-place half failed.
+const ringLog = `+ export NCCL_ALGO=Ring
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 2 minBytes 0 maxBytes 2097152 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
+# Using devices
+#  Rank  0 Group  0 Pid    100 on      host0 device  0 [0000:10:00] Example GPU
+#  Rank  1 Group  0 Pid    100 on      host0 device  1 [0000:11:00] Example GPU
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+           0             0     float     sum      -1     0.25    0.00    0.00       0     0.25    0.00    0.00       0
+     1048576        262144     float     sum      -1    41.50   25.27   25.27       0    40.25   26.05   26.05       0
+     2097152        524288     float     sum      -1    61.50   34.10   34.10       0    60.25   34.81   34.81       3
+# Out of bounds values : 3 FAILED
+# Avg bus bandwidth    : 20.1
+`
+
+const ringSweep = `collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source,gpu_model,hosts,nccl_version,driver_version,measured_at,tuner
+all_reduce,1048576,float,sum,ring,,,1,2,0,forced,41.5,25.27,25.27,LOG:9,Example GPU,host0,,,,
+all_reduce,1048576,float,sum,ring,,,1,2,1,forced,40.25,26.05,26.05,LOG:9,Example GPU,host0,,,,
+all_reduce,2097152,float,sum,ring,,,1,2,0,forced,61.5,34.1,34.1,LOG:10,Example GPU,host0,,,,
+`
+
+func TestImport(t *testing.T) {
+	log := testlib.File(t, "run.txt", ringLog)
+	out := filepath.Join(t.TempDir(), "sweep.csv")
+	want := strings.ReplaceAll(ringSweep, "LOG", log)
+
+	stdout, stderr := tunefit(t, cli.ExitOK, "import", log)
+	if stdout != want {
+		t.Errorf("got\n%s\nwant\n%s", stdout, want)
+	}
+	summary := strings.ReplaceAll(`
+LOG:8: rejected 2: zero size
+LOG:10: rejected 1: failed validation
+`[1:], "LOG", log)
+	if fields := strings.Fields(stderr); !strings.HasSuffix(stderr, summary) ||
+		strings.Join(fields[6:12], " ") != log+" nccl-tests text 3 3 exports" {
+		t.Errorf("summary\n%s", stderr)
+	}
+
+	if stdout, _ = tunefit(t, cli.ExitOK, "import", log, "-o", out); stdout != "" {
+		t.Errorf("standard output beside -o: %s", stdout)
+	}
+	if got, err := os.ReadFile(out); err != nil || string(got) != want {
+		t.Errorf("%v: got\n%s\nwant\n%s", err, got, want)
+	}
+	again, _ := tunefit(t, cli.ExitOK, "import", out)
+	if again != want {
+		t.Errorf("a sweep imported again changed:\n%s", again)
+	}
+}
+
+// A file is written whole or not at all, and never over another unasked.
+func TestImportWritesWholeOrNotAtAll(t *testing.T) {
+	log := testlib.File(t, "run.txt", ringLog)
+	stray := testlib.File(t, "notes.txt", "nothing measured here\n")
+	zero := testlib.File(t, "zero.csv", "collective,size_bytes,time_us\nall_reduce,0,1\n")
+	dir := t.TempDir()
+	out := filepath.Join(dir, "sweep.csv")
+
+	for _, args := range [][]string{
+		{"import", log, stray, "-o", out},
+		{"import", filepath.Join(dir, "missing"), "-o", out},
+		{"import", zero, "-o", out},
+		{"import", log, "-o", filepath.Join(dir, "no", "such", "dir.csv")},
+	} {
+		_, stderr := tunefit(t, cli.ExitFailed, args...)
+		if strings.Contains(stderr, "/.dir.csv") {
+			t.Errorf("a temporary file is named: %s", stderr)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%v left %v", args, left)
+		}
+	}
+	if err := os.WriteFile(out, []byte("precious"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := tunefit(t, cli.ExitFailed, "import", log, "-o", out)
+	if got, _ := os.ReadFile(out); string(got) != "precious" || !strings.Contains(stderr, "--force") {
+		t.Errorf("overwritten unasked: %s\n%s", got, stderr)
+	}
+	tunefit(t, cli.ExitOK, "import", log, "-o", out, "--force")
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestImportOptions(t *testing.T) {
+	bare := testlib.File(t, "x.csv", "size_bytes,time_us\n1024,12.5\n")
+	tunefit(t, cli.ExitFailed, "import", bare)
+	stdout, _ := tunefit(t, cli.ExitOK, "import", bare, "--coll", "AllGather", "--comm", "2x8")
+	if !strings.Contains(stdout, "\nall_gather,1024,,,,,,2,16,0,default,12.5,,,") {
+		t.Errorf("got\n%s", stdout)
+	}
+	tunefit(t, cli.ExitUsage, "import")
+	tunefit(t, cli.ExitUsage, "import", bare, "--coll", "alreduce")
+	tunefit(t, cli.ExitUsage, "import", bare, "--comm", "8")
+}
+
+// A file's name and what a file says of its hosts neither steer the terminal nor make up lines.
+func TestForeignNames(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a\x1b[2J\nforged.csv")
+	text := strings.ReplaceAll(strings.ReplaceAll(ringSweep, ",ring,,,", ",ring,ll,8,"), ",host0,",
+		",\"evil\x1b[2J\nforged\",")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	model := filepath.Join(t.TempDir(), "model.json")
+	for _, args := range [][]string{{"import", file, "-o", model + ".csv"}, {"fit", file, "-o", model}} {
+		_, stdout, stderr := runAlone(args...)
+		if said := stdout + stderr; strings.Contains(said, "\x1b") || strings.Contains(said, "\nforged") ||
+			!strings.Contains(said, `\u001b[2J\u000aforged`) {
+			t.Errorf("%s: %q", args[0], said)
+		}
+	}
+}

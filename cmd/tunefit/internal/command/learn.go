@@ -1,0 +1,107 @@
+package command
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+// learned is what a job has learned on one communicator, and the file that says so.
+type learned struct {
+	File string `json:"file"`
+	trial.Evidence
+}
+
+func learnCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "learn DIR",
+		Short: "Print what a job has learned from the time of its own steps",
+		Long: `Print what a job has learned from the time of its own steps. DIR is the directory of
+` + tuner.EnvLearn + `. The job may still be running.
+
+It prints a line for each communicator, or for all that try the same: how long it has
+tried, what gains most, how many shapes are settled, and what trying has cost. A shape
+is a collective and a range of sizes. A table follows: what each configuration does to
+the time of a step, against NCCL's choice, with an interval of 95 %, and what is still
+open.
+
+Exit code: 0 if evidence was read, 1 if there is none or a file is damaged.`,
+		Example: `  tunefit learn learned/job1
+  tunefit learn learned/job1 --json`,
+		Args: cli.Args(1, 1, "the directory of "+tuner.EnvLearn),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := readLearned(cmd.ErrOrStderr(), args[0])
+			switch {
+			case len(all) == 0:
+				return err
+			case asJSON:
+				return errors.Join(cli.WriteJSON(cmd.OutOrStdout(), all), err)
+			}
+			return errors.Join(writeLearned(cmd.OutOrStdout(), all), err)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the evidence of each file")
+	return cmd
+}
+
+// readLearned reads the evidence in a directory. It names files of other kinds and leaves them out. The error is about
+// those that are damaged.
+func readLearned(notes io.Writer, dir string) (all []learned, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) != ".json" || entry.IsDir() {
+			continue
+		}
+		l := learned{File: filepath.Join(dir, entry.Name())}
+		text, err := cli.ReadRegular(l.File)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if foreign := cli.Sniff(text).Accept(l.File, []cli.Kind{cli.KindLearned}); foreign != nil {
+			fmt.Fprintf(notes, "left out: %v\n", foreign)
+			continue
+		}
+		if err = json.Unmarshal(text, &l.Evidence); err != nil {
+			err = jsonerror.At(l.File, text, err)
+		} else if err = l.Check(); err != nil {
+			err = fmt.Errorf("%s: %w", l.File, err)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%w (the library writes these files whole: copy it again, or remove it)",
+				err))
+			continue
+		}
+		l.Name, l.Machine = termsafe.Line(l.Name), termsafe.Line(l.Machine)
+		for i, why := range l.LeftOut {
+			l.LeftOut[i] = termsafe.Line(why)
+		}
+		all = append(all, l)
+	}
+	if len(all)+len(failed) == 0 {
+		return nil, fmt.Errorf("%s: no job has left what it learned here (it needs %s=%s)", dir, tuner.EnvLearn, dir)
+	}
+	slices.SortStableFunc(all, func(a, b learned) int {
+		return cmp.Or(b.Comm.Compare(a.Comm), cmp.Compare(a.Name, b.Name), cmp.Compare(a.NCCL, b.NCCL),
+			cmp.Compare(b.Blocks, a.Blocks), a.Began.Compare(b.Began))
+	})
+	return all, errors.Join(failed...)
+}

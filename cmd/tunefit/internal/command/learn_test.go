@@ -1,0 +1,201 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
+)
+
+const learnSamples = "../../../../docs/testdata/learn"
+
+func TestLearn(t *testing.T) {
+	out, said := tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job1"))
+	want := "31 blocks of 8 s; step 812 ms. allreduce 64MiB ring/ll128 instead of ring/simple: -2.1 % of the step " +
+		"(-2.8 .. -1.4). 1 of 8 shapes settled. Lost so far: 4 steps.\n\n" +
+		"2x8 dp, NCCL 2.30.7, machine 5d1f0c2a9be47360, 2026-11-02 14:00 to 2026-11-02 14:09: trying\n"
+	if !strings.HasPrefix(out, want) || said != "" {
+		t.Errorf("%s%s\nwant\n%s", out, said, want)
+	}
+	for _, line := range []string{
+		"allreduce 64MiB 24 ring/simple - - - 7 NCCL's choice",
+		"ring/ll128 -2.1 % (-2.8 .. -1.4) -17.1 5 faster",
+		"tree/simple +1.0 % (+0.3 .. +1.6) +7.8 6 slower: dropped",
+		"ring/simple +0.8 % (+0.1 .. +1.5) +6.6 13 open",
+		"not tried: allgather in groups that NCCL decides together",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), line) {
+			t.Errorf("no %q in\n%s", line, out)
+		}
+	}
+	page, err := os.ReadFile("../../../../docs/LEARN.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) { // what the page shows is what is printed
+		line, shown := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		if shown && !strings.HasPrefix(line, "export ") && !strings.Contains(out, line) {
+			t.Errorf("no %q in\n%s", line, out)
+		}
+	}
+	out, _ = tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job2"))
+	for _, want := range []string{"2x8 dp: 140 blocks", "1x8 tp: 60 blocks", "Nothing makes steps shorter for sure.",
+		"Gained so far: 12 steps.", "proven; the rows are in learned.csv: step time -2.1 % (-2.5 .. -1.6): faster",
+		": ended\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// What is known of an arm, in words.
+func TestLearnVerdicts(t *testing.T) {
+	dir := t.TempDir()
+	evidence(t, dir, "a.json", func(e *trial.Evidence) {
+		e.State, e.Result = trial.Trying, nil
+		f := &e.Factors[0]
+		f.Settled = false
+		e.Factors = append(e.Factors, trial.Factor{Coll: nccl.CollBroadcast, Arms: slices.Clone(f.Arms)})
+		f.Arms = append(f.Arms, trial.Arm{Config: config("tree/ll"), Blocks: 9, Error: 0.001, Dropped: "alike"},
+			trial.Arm{Config: config("ring/ll"), Blocks: 9, Effect: -0.01, Error: 0.001, Dropped: "worse"},
+			trial.Arm{Config: config("ring/ll128/8")})
+		e.Factors = append(e.Factors, trial.Factor{Coll: nccl.CollReduce, Arms: slices.Clone(f.Arms)})
+		e.Factors[2].Arms[0].Blocks = 3
+	})
+	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
+	for _, want := range []string{"9 alike: dropped\n",
+		"9 not the fastest: dropped\n", "ring/ll128 8 ch - - - 0 not tried yet\n",
+		"3 NCCL's choice, hardly tried: the others' figures may all be off by as much\n"} {
+		if !strings.Contains(regexp.MustCompile(` +`).ReplaceAllString(out, " "), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// Communicators of one size that try different things each have a line and a table.
+func TestLearnSeveral(t *testing.T) {
+	dir := t.TempDir()
+	for i, blocks := range []int{30, 31} {
+		evidence(t, dir, fmt.Sprintf("%d.json", i), func(e *trial.Evidence) {
+			e.Blocks, e.Factors[0].Coll = blocks, nccl.Coll(i)
+		})
+	}
+	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
+	if strings.Count(out, " blocks of 16 s") != 2 || strings.Count(out, "\ncollective ") != 2 ||
+		!strings.HasPrefix(out, "2x8: 31 blocks") {
+		t.Error(out)
+	}
+}
+
+// A job that has just begun has nothing to show.
+func TestLearnNothingYet(t *testing.T) {
+	dir := t.TempDir()
+	evidence(t, dir, "a.json", func(e *trial.Evidence) {
+		e.State, e.Blocks, e.Steps, e.StepSeconds, e.Factors, e.NCCL = trial.Trying, 0, 0, 0, nil, ""
+		e.Result = nil
+	})
+	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
+	want := "Nothing has been tried yet.\n\n2x8, NCCL not known, machine 5d1f0c2a9be47360, 2026-11-02 14:00 to " +
+		"2026-11-02 15:00: trying\n"
+	if out != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+}
+
+func TestLearnJSON(t *testing.T) {
+	out, _ := tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job2"), "--json")
+	var all []learned
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 2 || all[0].Ranks != 16 ||
+		!strings.HasSuffix(all[0].File, "learning-2n-16r.json") || math.Abs(all[0].Factors[0].Arms[1].Effect+0.0211) > 1e-4 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestLearnBadFiles(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		code       int
+		want       []string
+	}{
+		{"a.txt", "", cli.ExitFailed, []string{"no job has left what it learned here", "NCCL_TUNER_LEARN="}},
+		{"a.json", "{", cli.ExitOK, []string{"left out: ", "a.json is JSON, but nothing"}},
+		{"a.json", `{"step_calls":1,"block_seconds":1}`, cli.ExitOK, []string{"a.json is what a job found out about its " +
+			"policy (needed: what a job has learned)"}},
+		{"a.json", "[1]", cli.ExitFailed, []string{"a.json:1:1: array where a JSON object is needed"}},
+		{"a.json", "", cli.ExitFailed, []string{"a.json:1:1: unexpected end", "remove it"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":3,`, cli.ExitFailed,
+			[]string{"a.json:1:47: unexpected end"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":1}`, cli.ExitFailed, []string{"version is 1 (known: 3)"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":3}`, cli.ExitFailed, []string{"0 ranks on 0 nodes"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"nccl":"2.x"}`,
+			cli.ExitFailed, []string{`a.json: "2.x" is no range of releases`}},
+		{"a.json", `{"format":"nccl-tuner-go learning","factors":[{"collective":"allredcue"}]}`, cli.ExitFailed,
+			[]string{`a.json: unknown collective "allredcue" (did you mean "allreduce"`}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"factors":[{"min_bytes":4}]}`,
+			cli.ExitFailed, []string{"a.json: factor 1: 4 to 0 bytes, 0 arms"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"runs":[{"comm":"x-8","blocks":[{"arms":[0]}]}]}`,
+			cli.ExitFailed, []string{"a.json: block 1 of \"x-8\": arms [0], mean 0"}},
+		{"a.json", `{"format":"nccl-tuner-go learning","factors":[{"arms":[{"algorithm":"rign","protocol":"ll"}]}]}`,
+			cli.ExitFailed, []string{`a.json: unknown algorithm "rign"`}},
+	} {
+		dir := t.TempDir()
+		if c.code == cli.ExitOK || c.name == "a.json" { // the others are shown
+			evidence(t, dir, "good.json", func(*trial.Evidence) {})
+		}
+		if err := os.WriteFile(filepath.Join(dir, c.name), []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, said := tunefit(t, c.code, "learn", dir)
+		if m := lacks(said, c.want...); len(m) > 0 {
+			t.Errorf("%q: no %q in %s", c.text, m, said)
+		}
+		if c.name == "a.json" && !strings.Contains(out, "allreduce 64MiB ring/ll128") {
+			t.Errorf("%q: the good file is not shown:\n%s", c.text, out)
+		}
+	}
+	tunefit(t, cli.ExitUsage, "learn")
+	tunefit(t, cli.ExitFailed, "learn", filepath.Join(t.TempDir(), "nothing"))
+}
+
+func config(text string) nccl.Config {
+	c, err := nccl.ParseConfig(text)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// evidence writes a file of a proven gain, changed.
+func evidence(t *testing.T, dir, name string, change func(*trial.Evidence)) {
+	t.Helper()
+	const size = 64 << 20
+	began := time.Date(2026, 11, 2, 14, 0, 0, 0, time.UTC)
+	e := trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Key: dir + "/" + name,
+		Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: "2.30.7", Machine: "5d1f0c2a9be47360", Began: began,
+		At: began.Add(time.Hour), State: trial.Learned, StepSeconds: 1, BlockSeconds: 16, Blocks: 30, Steps: 400,
+		LostSteps: 2, Result: &trial.Finding{Result: trial.Result{State: trial.Precise, Pairs: 9, Mean: -0.02, Low: -0.03,
+			High: -0.01}}, Factors: []trial.Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Min: size, Max: size},
+			Settled: true, Arms: []trial.Arm{{Config: config("ring/simple"), Blocks: 10, Dropped: "worse"},
+				{Config: config("ring/ll128"), Effect: -0.02, Error: 0.001, Blocks: 20}}}}}
+	change(&e)
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

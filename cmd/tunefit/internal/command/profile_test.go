@@ -1,0 +1,372 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+// jobFiles are what a made-up job left, see bench/profile/testdata.
+func jobFiles(t *testing.T) (inspector []string, log string) {
+	t.Helper()
+	dir := filepath.Join(testlib.Root, "bench/profile/testdata")
+	inspector, err := filepath.Glob(filepath.Join(dir, "inspector-*.json"))
+	if err != nil || len(inspector) != 4 {
+		t.Fatalf("%v: %q", err, inspector)
+	}
+	return inspector, filepath.Join(dir, "decisions.log")
+}
+
+// What a job left becomes a profile, and that is printed as what it was made of is.
+func TestProfile(t *testing.T) {
+	inspector, log := jobFiles(t)
+	job := filepath.Join(t.TempDir(), "job.csv")
+	files := append(inspector, log, inspector[0]) // the last is the same again
+	stdout, stderr := tunefit(t, cli.ExitOK, append([]string{"import", "--steps", "2", "-o", job}, files...)...)
+	if stdout != "" || !strings.Contains(stderr, "a job profile of 5 rows") {
+		t.Errorf("import: %s%s", stdout, stderr)
+	}
+	printed, _ := tunefit(t, cli.ExitOK, "profile", job)
+	const headline = "61 % of the communication time is allgather of 8MiB - 12MiB on 2x2 (3.007 ms of 4.969 ms a " +
+		"step)\n"
+	if !strings.HasPrefix(printed, headline) {
+		t.Errorf("got\n%s\nwant first\n%s", printed, headline)
+	}
+	if direct, _ := tunefit(t, cli.ExitOK, append([]string{"profile", "--steps", "2"},
+		files...)...); direct != printed {
+		t.Errorf("of the files themselves\n%s\nof the profile\n%s", direct, printed)
+	}
+	if again, _ := tunefit(t, cli.ExitOK, "import", filepath.Dir(log), "--steps",
+		"2"); func() string { text, _ := os.ReadFile(job); return string(text) }() != again {
+		t.Errorf("of the directory\n%s", again)
+	}
+	if shapes, _ := tunefit(t, cli.ExitOK, "import", "--profile", log); !strings.Contains(shapes,
+		"allgather,2,4,8388608,,,,ring,simple,8,policy.csv:2\n") {
+		t.Errorf("of a log\n%s", shapes)
+	}
+	var j profileJSON
+	if text, _ := tunefit(t, cli.ExitOK, "profile", job,
+		"--json"); json.Unmarshal([]byte(text), &j) != nil || j.ShareOf != "time" || !j.PerStep || len(j.Calls) != 5 ||
+		j.Headline+"\n" != headline || j.Calls[1].StepBytes != 3*12<<20 {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestProfileErrors(t *testing.T) {
+	inspector, log := jobFiles(t)
+	job := testlib.File(t, "job.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls\n"+
+		"allreduce,1,8,1M,3\n")
+	bad := testlib.File(t, "bad.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes\nallredux,1,8,1M\n")
+	broken := testlib.File(t, "broken.json", `{"metadata":{"inspector_output_format_version":"v5.0"},"header":{}}`)
+	sweep := testlib.File(t, "sweep.csv", ringSweep)
+	out := filepath.Join(t.TempDir(), "out.csv")
+	for _, c := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{cli.ExitUsage, []string{"profile"}, "0 arguments given (needed: a job profile"},
+		{cli.ExitUsage, []string{"profile", job, inspector[0]}, "job.csv is a job profile and stands alone"},
+		{cli.ExitUsage, []string{"profile", job, "--steps", "2"}, "calls_per_step"},
+		{cli.ExitUsage, []string{"profile", log, "--steps", "-2"}, "--steps -2 (allowed: 1 or more"},
+		{cli.ExitUsage, []string{"profile", job, "--nccl", "2.30.7"}, "--nccl needs --policy or --model"},
+		{cli.ExitFailed,
+			[]string{"profile",
+				testlib.File(t, "headless.csv", "collective,nodes,ranks,bytes,calls\nallreduce,1,8,1M,3\n")},
+			`a job profile, whose first line is "# tunefit job profile 1"`},
+		{cli.ExitFailed, []string{"profile", bad}, `bad.csv:3:1: collective: unknown collective "allredux"`},
+		{cli.ExitFailed, []string{"profile", sweep},
+			"sweep.csv is a sweep: measurements (needed: a file of the library's recorder, the output of NCCL's " +
+				"inspector or a log of measurements)"},
+		{cli.ExitFailed, []string{"import", broken, "-o", out},
+			`broken.json: record 1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`},
+		{cli.ExitFailed, []string{"import", inspector[0], sweep, "-o", out}, "sweep.csv is a sweep"},
+		{cli.ExitFailed, []string{"import", filepath.Join(testlib.Root, "docs/testdata/record"), "--profile", "-o",
+			out}, "is what a job found out about its policy (needed: "},
+		{cli.ExitFailed, []string{"import", inspector[0], "-o", inspector[0], "--force"},
+			"is read, and would be overwritten"},
+		{cli.ExitUsage, []string{"import", inspector[0], "--comm", "1x8"},
+			"are for measurements (allowed with a job profile"},
+		{cli.ExitUsage, []string{"import", sweep, "--steps", "3"},
+			"none of the files is the recorder's or the inspector's output"},
+		{cli.ExitFailed, []string{"fit", job}, "job.csv is a job profile (needed: a sweep"},
+		{cli.ExitFailed, []string{"fit", inspector[0]}, "is the output of NCCL's inspector (needed: a sweep"},
+	} {
+		if _, stderr := tunefit(t, c.code, c.args...); !strings.Contains(stderr, c.want) ||
+			c.args[0] == "profile" && strings.Contains(stderr, "written") {
+			t.Errorf("%q: got\n%s\nwant %s", c.args, stderr, c.want)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Fatalf("%q wrote a file", c.args)
+		}
+	}
+}
+
+// With a policy or a model it says what these decide and what that is expected to save; not where the job runs
+// something else than NCCL's choice already.
+func TestProfileDecided(t *testing.T) {
+	policy := testlib.File(t, "p.csv", "collective,min_bytes,max_bytes,algorithm,protocol,channels\n"+
+		"allgather,8M,9M,ring,ll,4\n")
+	job := testlib.File(t, "job.csv", "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls_per_step,time_us\n"+
+		"allgather,1,8,8M,3,100\nallgather,1,8,10M,1,100\n")
+	args := []string{"profile", job, "--policy", policy}
+	stdout, _ := tunefit(t, cli.ExitOK, args...)
+	for _, want := range []string{"100 % of the communication time is allgather of 8MiB - 10MiB on 1x8 (400 us of " +
+		"400 us a step)\n", "p.csv: 75.0 % of that is decided; what that saves is not known\n", "ring/ll", "p.csv:2"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is missing in\n%s", want, stdout)
+		}
+	}
+	var j profileJSON
+	if text, _ := tunefit(t, cli.ExitOK,
+		append(args, "--json")...); json.Unmarshal([]byte(text), &j) != nil || j.Decided == nil ||
+		*j.Decided != 0.75 || j.Saved != nil || j.Calls[0].Outcome == nil || j.Calls[0].Outcome.Row != 2 {
+		t.Errorf("%+v", j)
+	}
+	// What is decided is said of all calls, not only of the heaviest.
+	policy = testlib.File(t, "p.csv", "allreduce,0,1M,tree,ll,-1,1,8\n")
+	job = testlib.File(t, "job.csv", jobHead+"allgather,1,8,8M,,3,100,,,,\nallreduce,1,8,64K,,3,20,,,,\n")
+	stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy)
+	if m := lacks(stdout, "what is known about allgather on 1x8, 8MiB:\n",
+		"what is known about allreduce on 1x8, 64KiB:\n", "tree/ll", "p.csv:1"); len(m) > 0 {
+		t.Errorf("no %q in\n%s", m, stdout)
+	}
+}
+
+// Calls that ran as what no tuner chooses are counted, and no policy is said to decide them.
+func TestProfilePastTuner(t *testing.T) {
+	dir := filepath.Dir(testlib.File(t, "record-n-1-1.json", `{"nccl_tuner_record":1,"host":"n","pid":1,"communicators":`+
+		`[{"id":"a","rank":0,"ranks":4,"nodes":1,"calls":[{"collective":"allreduce","bytes":1024,"calls":1100},`+
+		`{"collective":"allreduce","bytes":1024,"algorithm":"ring","protocol":"ll","channels":2,"calls":100},`+
+		`{"collective":"allgather","bytes":1024,"algorithm":"ring","protocol":"ll","channels":2,"calls":10}]}]}`))
+	const line = " ran as symmetric kernels or others that no tuner chooses: at most a row with ll has a say there\n"
+	stdout, _ := tunefit(t, cli.ExitOK, "profile", dir)
+	if m := lacks(stdout, ")\n1100 of 1200 allreduces"+line, "-             no tuner    \n"); len(m) > 0 ||
+		strings.Contains(stdout, "allgathers") {
+		t.Errorf("no %q in\n%s", m, stdout)
+	}
+	job := filepath.Join(t.TempDir(), "job.csv")
+	tunefit(t, cli.ExitOK, "import", dir, "--steps", "100", "-o", job)
+	policy := testlib.File(t, "p.csv", "allreduce,0,inf,tree,simple,-1,-1,-1\n")
+	stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy, "--json")
+	var j profileJSON
+	if err := json.Unmarshal([]byte(stdout), &j); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range j.Calls {
+		if past := c.DecidedBy == "no tuner"; past != (c.StepCalls == 11) || past != (c.Outcome == nil) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy); !strings.Contains(stdout,
+		"p.csv: 8.3 % of that is decided; what that saves is not known\n11 of 12 allreduces a step"+line) {
+		t.Errorf("%s", stdout)
+	}
+	if stdout, _ = tunefit(t, cli.ExitOK, "profile", "../../../../docs/testdata/recorded"); strings.Contains(stdout, " ran as ") {
+		t.Errorf("%s", stdout)
+	}
+}
+
+// A sweep measures what the job calls, the heaviest first, at every doubling around its sizes, and leaves out what
+// hardly counts.
+func TestProfileSwept(t *testing.T) {
+	const head = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,time_us\n"
+	job := testlib.File(t, "job.csv",
+		head+"allreduce,1,8,100K,10,100\nallgather,1,8,9M,10,300\nallgather,1,8,5M,10,200\nreduce,1,8,8,1,10\n"+
+			"allreduce,1,8,,50,\n")
+	// nccl-tests gives each rank 16 bytes or a multiple.
+	small := testlib.File(t, "small.csv", head+"allgather,1,8,1000,1,100\nreducescatter,1,8,20,1,100\n")
+	for _, test := range []struct {
+		args []string
+		want string // the programs that start, with their sizes
+	}{
+		{[]string{job}, "all_gather_perf -b 65536 -e 131072 -f 2; all_gather_perf -b 4194304 -e 16777216 -f 2; " +
+			"all_reduce_perf -b 65536 -e 131072 -f 2; all_reduce_perf -b 4194304 -e 16777216 -f 2"},
+		{[]string{small}, "all_gather_perf -b 128 -e 512 -f 4; all_gather_perf -b 1024 -e 1024; " +
+			"reduce_scatter_perf -b 128 -e 512 -f 4; reduce_scatter_perf -b 1024 -e 1024"},
+		{[]string{job, "--coll", "allreduce", "--sizes", "1M"}, "all_reduce_perf -b 1048576 -e 1048576"},
+	} {
+		script, notes := nextRuns(t, cli.ExitOK, append([]string{"--profile"}, test.args...)...)
+		got := regexp.MustCompile(`\w+_perf -b \d+ -e \d+(?: -f \d)?`).FindAllString(script, -1)
+		if strings.Join(got, "; ") != test.want {
+			t.Errorf("%q: %q, want %s", test.args, got, test.want)
+		}
+		if said := strings.Contains(notes, "0.2 % of the job's communication are left out"); said != (test.args[0] == job &&
+			len(test.args) == 1) {
+			t.Errorf("%q: %s", test.args, notes)
+		}
+	}
+	if _, errs := nextRuns(t, cli.ExitUsage, "--profile", job, "--comm", "2x8"); !strings.Contains(errs,
+		"no call of a known size is in it of the collectives and communicators that --coll and --comm name") {
+		t.Errorf("nothing: %s", errs)
+	}
+	noJob := testlib.File(t, "sweep.csv", ringSweep)
+	if _, errs := nextRuns(t, cli.ExitFailed, "--profile", noJob); !strings.Contains(errs,
+		"sweep.csv is a sweep: measurements (needed: a job profile)") {
+		t.Errorf("no profile: %s", errs)
+	}
+}
+
+// weighed is what a row is worth to a job that gains 50 % at 1 MiB and 10 % at 4 MiB, where that was measured, and
+// stops short of 6 MiB. No winner was lucky.
+func weighed(t *testing.T, job string) *fit.Worth {
+	t.Helper()
+	sweep, err := bench.ReadFile(testlib.File(t, "sweep.csv",
+		"collective,size_bytes,dtype,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"+
+			"all_reduce,1048576,float,tree,ll,,1,8,default,100\nall_reduce,1048576,float,ring,ll,8,1,8,forced,50\n"+
+			"all_reduce,4194304,float,tree,ll,,1,8,default,400\nall_reduce,4194304,float,ring,ll,8,1,8,forced,360\n"+
+			"all_reduce,4194304,float,ring,simple,8,1,8,forced,320\n"), bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := fit.NewPool()
+	for range 2 { // of what was measured once no gain is promised
+		for i := range sweep.Samples {
+			pool.Add(&sweep.Samples[i])
+		}
+	}
+	profile, err := readProfile(testkit.Env.Inputs, job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := fit.Row{Key: fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}},
+		Config: config("ring/ll/8"), Bytes: nccl.Range{Max: 6291455}}
+	noLuck := &fit.Report{Groups: []fit.GroupReport{{Genuine: []float64{1, 1}}}}
+	return fit.NewWorth(profile, pool.Set(), fit.DecideByRows([]fit.Row{row}), noLuck)
+}
+
+const jobHead = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,calls_per_step,time_us,algorithm,protocol,channels,decided_by\n"
+
+// The headline is in time of communication a step; the ratios of the measurements count, the times are the job's.
+func TestProfileWeighed(t *testing.T) {
+	for _, c := range []struct {
+		name, job string
+		want      []string
+	}{
+		{"a step", "allreduce,1,8,1M,2,1,200,,,,\nallreduce,1,8,5M,6,3,500,,,,\nallreduce,1,8,64M,2,1,1700,,,,\n",
+			[]string{
+				": 1.7 ms of communication a step by NCCL's choice, 1.45 ms by the policy (15 % less), 1.3 ms by " +
+					"the best measured\n",
+				"  that is of 50.0 % of the job's communication time; not measured here: allreduce on 1x8 of 64MiB " +
+					"(50.0 %) (tunefit sweep --profile measures it)\n",
+				"allreduce 1x8  1.7 ms   1.45 ms  1.3 ms  0.853             1.115          50.0 %\n"}},
+		{"no steps", "allreduce,1,8,1M,2,,200,,,,\n",
+			[]string{": 400 us of communication in all that was recorded by NCCL's choice, 200 us by the policy " +
+				"(50 % less)"}},
+		// At 7 MiB no row decides, though one does at the nearest size measured.
+		{"beyond the rows", "allreduce,1,8,7M,2,1,600,,,,\n",
+			[]string{": 600 us of communication a step by NCCL's choice, 600 us by the policy (no gain), " +
+				"480 us by"}},
+		// What the job runs is known: its time is not that of NCCL's choice.
+		{"a policy runs", "allreduce,1,8,4M,2,1,360,ring,ll,8,old.csv:2\n",
+			[]string{": 400 us of communication a step by NCCL's choice, 360 us by the policy (10 % less), 320 " +
+				"us by the best measured; as the job runs now 360 us\n"}},
+		{"NCCL runs", "allreduce,1,8,4M,2,1,380,ring,ll,,NCCL\n",
+			[]string{": 380 us of communication a step by NCCL's choice, 342 us by the policy"}},
+		{"another runs", "allreduce,1,8,4M,2,1,380,ring,ll128,,\n",
+			[]string{": not known: of none of the job's calls it was measured",
+				"  that is of 0.0 % of the job's communication time; not measured here: allreduce on 1x8 of 4MiB " +
+					"(100.0 %) (tunefit sweep --profile measures it)\n"}},
+		{"no tuner", "allreduce,1,8,4M,2,1,380,,,,no tuner\n",
+			[]string{": not known: of none of the job's calls it was measured"}},
+		{"no times", "allreduce,1,8,2M,2,1,,,,,\nallreduce,1,8,8M,2,1,,,,,\n",
+			[]string{": 200 us of communication a step by NCCL's choice, 100 us by the policy (50 % less)",
+				"that is of 20.0 % of the job's bytes", "own times are not known"}},
+		{"some of unknown size", "allreduce,1,8,1M,2,1,200,,,,\nallreduce,1,8,,7,3.5,,,,,\n",
+			[]string{"  not counted: 3.5 calls a step whose size or time is not known\n"}},
+		{"no counts", "allreduce,1,8,1M,,,200,,,,\n", []string{": nothing tells how often the job makes its calls"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			job := testlib.File(t, "job.csv", jobHead+c.job)
+			worth := weighed(t, job)
+			var said strings.Builder
+			writeWorth(&said, worth, job, false)
+			if m := lacks(said.String(), c.want...); len(m) > 0 {
+				t.Errorf("no %q in\n%s", m, said.String())
+			}
+			j := newWorthJSON(worth)
+			if !strings.Contains(said.String(), "\n"+job+": "+j.Headline+"\n") ||
+				c.name == "a step" && (j.Policy != 1450 || j.Covered != 0.5) {
+				t.Errorf("%+v", j)
+			}
+		})
+	}
+}
+
+// fit says what its policy is worth to a job, and so does its page; the policy is the same as without.
+func TestFitForAJob(t *testing.T) {
+	sweep, job := filepath.Join(testlib.Root, "docs/measured/mi355x-allreduce.csv"), filepath.Join(testlib.Root,
+		"bench/profile/testdata/by-hand.csv")
+	dir := t.TempDir()
+	plain, csv, page := filepath.Join(dir, "plain.csv"), filepath.Join(dir, "p.csv"), filepath.Join(dir, "r.html")
+	tunefit(t, cli.ExitOK, "fit", sweep, "--csv", plain)
+	stdout, _ := tunefit(t, cli.ExitOK, "fit", sweep, "--profile", job, "--csv", csv, "--report", page)
+	read := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if read(plain) != read(csv) {
+		t.Error("another policy with a profile")
+	}
+	const headline = "8.248 ms of communication a step by NCCL's choice, 5.446 ms by the policy (one run each: not sure), " +
+		"5.446 ms by the best measured"
+	if !strings.HasPrefix(stdout, "\nby-hand.csv: "+headline+"\n") {
+		t.Error(stdout)
+	}
+	if m := lacks(read(page), "In the job by-hand.csv", strings.ReplaceAll(headline, "'", "&#39;"),
+		"not measured here: allgather on 2x8 of 8MiB (3.1 %)", "<b>one run each: not sure</b>", "<td>not sure</td>"); len(m) > 0 {
+		t.Errorf("the page has no %q", m)
+	}
+	if _, stderr := tunefit(t, cli.ExitFailed, "fit", sweep, "--profile", sweep, "--csv", csv,
+		"--force"); !strings.Contains(stderr, "(needed: a job profile)") {
+		t.Error(stderr)
+	}
+	if _, stderr := tunefit(t, cli.ExitFailed, "fit", sweep, "--profile", job, "--csv", job,
+		"--force"); !strings.Contains(stderr, "is read, and would be overwritten") {
+		t.Error(stderr)
+	}
+	if _, stderr := tunefit(t, cli.ExitUsage, "sweep", "--profile", "-", "-o",
+		filepath.Join(dir, "sweep")); !strings.Contains(stderr, "standard input can be read only once") {
+		t.Error(stderr)
+	}
+}
+
+// docs/PROFILE.md shows what is printed.
+func TestProfilePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(testlib.Root, "docs/PROFILE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inspector, log := jobFiles(t)
+	printed, _ := tunefit(t, cli.ExitOK, append([]string{"profile", "--steps", "2", log}, inspector...)...)
+	fitted, _ := tunefit(t, cli.ExitOK, "fit", filepath.Join(testlib.Root, "docs/measured/mi355x-allreduce.csv"),
+		"--profile", filepath.Join(testlib.Root, "bench/profile/testdata/by-hand.csv"))
+	known := map[string]bool{}
+	for line := range strings.Lines(printed + fitted) {
+		known[strings.TrimSpace(line)] = true
+	}
+	shown := 0
+	for line := range strings.Lines(string(page)) {
+		if line, ok := strings.CutPrefix(line, "    "); ok {
+			if shown++; !known[strings.TrimSpace(line)] {
+				t.Errorf("nothing prints %q", line)
+			}
+		}
+	}
+	if shown < 15 {
+		t.Errorf("%d lines are shown", shown)
+	}
+}

@@ -1,0 +1,122 @@
+package command
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+)
+
+// reader reads files of measurements one after the other.
+type reader struct {
+	*cli.Inputs
+	opts     bench.Options
+	found    map[string]bool // files found in a directory, not all of which are logs
+	anyway   bool            // also take files of which many rows cannot be read
+	progress *cli.Progress
+	// known are the files read so far, by digest. A file with the same content is left out: its measurements would look
+	// like more repetitions.
+	known  map[string]string
+	notes  []bench.Note
+	failed []error
+}
+
+func newReader(inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool, anyway bool) *reader {
+	return &reader{Inputs: inputs, found: found, anyway: anyway,
+		progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{}}
+}
+
+// all reads files, and prints what there is to note of them.
+func (in *reader) all(notes io.Writer, files []string) (results []*bench.Result, err error) {
+	for _, file := range files {
+		if r, _ := in.read(file); r != nil {
+			results = append(results, r)
+		}
+	}
+	in.progress.End()
+	for _, n := range in.notes {
+		fmt.Fprintln(notes, n)
+	}
+	return results, errors.Join(in.failed...)
+}
+
+// read returns the measurements of a file and its digest; nil if the file is left out or cannot be read.
+func (in *reader) read(file string) (*bench.Result, string) {
+	in.progress.TurnTo(filepath.Base(file))
+	r, digest, err := in.measurements(file)
+	switch {
+	case err != nil && in.found[file]:
+		in.notes = append(in.notes, bench.Note{File: "left out", Text: termsafe.Line(err.Error())})
+		return nil, ""
+	case err != nil:
+		in.failed = append(in.failed, err)
+		return nil, ""
+	case r == nil:
+		in.notes = append(in.notes, bench.Note{
+			File: cli.Called(file), Text: "the same as " + in.known[digest] + ": read once",
+		})
+		return nil, ""
+	}
+	if err := r.Doubt(); err != nil && !in.anyway {
+		in.failed = append(in.failed,
+			fmt.Errorf("%w\nthat is too much of %s to trust the rest (--force reads it anyway)", err, r.File))
+		return nil, ""
+	}
+	return r, digest
+}
+
+// sweepKinds are the files that hold measurements.
+var sweepKinds = []cli.Kind{cli.KindSweep, cli.KindLog, cli.KindResults}
+
+// measurements reads one file, unpacked, and its digest; nil without an error if the digest is known.
+func (in *reader) measurements(name string) (*bench.Result, string, error) {
+	// Samples may go straight to a pool, so the digest comes first. A pipe can be read only once, and goes without.
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+		digest, err := digestOf(in.Inputs, name, sweepKinds...)
+		if err != nil {
+			return nil, "", err
+		}
+		if in.known[digest] != "" {
+			in.progress.Add(info.Size())
+			return nil, digest, nil
+		}
+		in.known[digest] = cli.Called(name)
+	}
+	file, err := in.Open(name, sweepKinds...)
+	if err != nil {
+		return nil, "", err
+	}
+	defer file.Close()
+	hash := sha256.New()
+	r, err := bench.Read(io.TeeReader(in.progress.Reader(file), hash), cli.Called(name), in.opts)
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := io.Copy(hash, file); err != nil { // bytes that follow the last row
+		return nil, "", err
+	}
+	return r, hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// digestOf is the SHA-256 of a file's content, unpacked.
+func digestOf(inputs *cli.Inputs, name string, kinds ...cli.Kind) (string, error) {
+	in, err := inputs.Open(name, kinds...)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, in); err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}

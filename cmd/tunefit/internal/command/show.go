@@ -1,0 +1,184 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+)
+
+func showCommand(env ncclchoice.Env) *cobra.Command {
+	t := decisionTable{survey: survey{from: ncclchoice.Flags{Env: env}}}
+	var call ask.Question
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show [POLICY.csv]",
+		Short: "Print what a policy and a model decide",
+		Long: `Print what a policy, a cost model or both decide, for collectives, sizes and
+communicators. Each line has NCCL's choice, its choice with the policy, and the row or
+the model that decides. A - means that the policy leaves it to NCCL. With a model, a line
+has a gain: the share of the time of NCCL's choice that the model expects to save. A -
+means that it does not know.
+
+NCCL's choice is the measured one, if the model has it. Measurements are of one call at a
+time, from buffers that are not registered. Otherwise NCCL's estimates tell it, for the
+machine of --topo or --tuning.
+
+A model may name the machine that it was measured on. It is then used as on the machine
+of --topo, or without that as on this machine.
+
+The library's own code decides. A job gets the same decisions with the same release of
+NCCL. --nccl names the release; without it, it is the one that the files were measured
+with. NCCL_* variables count as they do in NCCL.`,
+		Example: `  tunefit show configs/policies/example.csv
+  tunefit show configs/policies/example.csv --coll allreduce --comm 4x8 --sizes 1M-1G --json
+  tunefit show configs/policies/example.csv --model model.json
+  tunefit show configs/policies/example.csv --topo configs/topo/dgx-a100.xml`,
+		Args: cli.Args(0, 1, "the policy file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				t.by.Policy = args[0]
+			}
+			if t.by == (ask.Decider{}) {
+				return cli.Usagef("nothing to show (needed: a policy file, --model, or both)")
+			}
+			if err := t.show(call); err != nil {
+				return err
+			}
+			t.note(cmd.ErrOrStderr())
+			t.noteNotRaised(cmd.ErrOrStderr())
+			if asJSON {
+				return cli.WriteJSON(cmd.OutOrStdout(), t.outcomes)
+			}
+			t.write(cmd.OutOrStdout())
+			return nil
+		},
+	}
+	t.grid.Register(cmd)
+	cmd.Flags().StringVar(&t.by.Model, "model", "", "cost model, as tunefit fit writes it, for what no row decides")
+	registerCall(cmd, &call)
+	t.from.Register(cmd)
+	t.from.RegisterCommName(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
+	return cmd
+}
+
+// decisionTable is what show prints.
+type decisionTable struct {
+	survey
+	by       ask.Decider
+	outcomes []ask.Outcome
+}
+
+// show asks about what the flags name. call has pipe_ops and reg_buff.
+func (t *decisionTable) show(call ask.Question) error {
+	if err := checkCall(call); err != nil {
+		return err
+	}
+	if err := t.open(t.by); err != nil {
+		return err
+	}
+	err := t.each(func(q ask.Question, sizes []uint64) error {
+		q.PipeOps, q.RegBuff = call.PipeOps, call.RegBuff
+		outcomes, err := t.asked.Ask(t.by, q, sizes...)
+		t.outcomes = append(t.outcomes, outcomes...)
+		return err
+	})
+	t.notes = t.asked.About(t.by, t.comms, slices.Contains(t.colls, nccl.CollAllGather))
+	return err
+}
+
+// write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's
+// choice is known, and the expected gain.
+func (t *decisionTable) write(w io.Writer) {
+	tw := cli.NewTable(w)
+	line := func(call []any, choice, known, policy, channels, gain, by any) {
+		cells := append(call, choice)
+		if t.by.Model != "" {
+			cells = append(cells, known, policy, channels, gain, by)
+		} else {
+			cells = append(cells, policy, channels, by)
+		}
+		tw.Row(cells...)
+	}
+	line([]any{"collective", "comm", "size"}, t.asked.Chooser(t.by, t.outcomes)+"'s choice", "known by",
+		"with policy", "channels", "gain", "decided by")
+	for i := 0; i < len(t.outcomes); {
+		start := i
+		first := t.outcomes[i]
+		last := first
+		for i++; i < len(t.outcomes) && t.ranges; i++ {
+			o := t.outcomes[i]
+			if o.Coll != first.Coll || o.Comm != first.Comm || o.NCCL.Cell != first.NCCL.Cell ||
+				o.Known != first.Known || !o.Alike(first) || o.Row != first.Row || o.ByModel != first.ByModel {
+				break
+			}
+			last = o
+		}
+		line([]any{first.Coll, first.Comm, commspec.SizeRange(first.Bytes, last.Bytes)}, first.NCCL.Cell, first.Known,
+			first.Policy.Cell, channelsText(first), gains(t.outcomes[start:i]), decidedBy(first))
+	}
+	tw.Flush()
+}
+
+// channelsText writes the channels and the chunk size, or - where the policy leaves both to NCCL.
+func channelsText(o ask.Outcome) string {
+	var parts []string
+	if o.Policy.Channels > 0 {
+		parts = append(parts, strconv.Itoa(o.Policy.Channels))
+	}
+	if o.Chunk > 0 {
+		parts = append(parts, "chunks of "+nccl.FormatBytes(uint64(o.Chunk)))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "-")
+}
+
+// decidedBy leaves out the folder of a file that a table repeats on every line.
+func decidedBy(o ask.Outcome) string {
+	o.File = filepath.Base(o.File)
+	return o.DecidedBy()
+}
+
+// noteNotRaised says where rows ask for more channels than NCCL takes.
+func (t *decisionTable) noteNotRaised(w io.Writer) {
+	all := slices.DeleteFunc(slices.Clone(t.outcomes), func(o ask.Outcome) bool { return o.NotRaised == 0 })
+	if len(all) == 0 {
+		return
+	}
+	o := all[0]
+	fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, "+
+		"as the %d of %s for %s of %s on %s\n", o.Release,
+		plural.Of(len(all), "count")+plural.Verb(len(all), " is", " are"),
+		o.NotRaised, decidedBy(o), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
+}
+
+// gains writes the expected gain at one size, or the range of gains at several.
+func gains(of []ask.Outcome) string {
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, o := range of {
+		if c := o.Expected; c != nil {
+			least, most = min(least, c.Gain), max(most, c.Gain)
+		}
+	}
+	from, to := fmt.Sprintf("%.1f", 100*least), fmt.Sprintf("%.1f", 100*most)
+	switch {
+	case least > most:
+		return "-"
+	case from == to:
+		return from + " %"
+	}
+	return fmt.Sprintf("%s - %s %%", from, to)
+}

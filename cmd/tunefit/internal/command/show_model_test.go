@@ -1,0 +1,123 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+)
+
+func TestShowModel(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model.json")
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
+	rows := testlib.File(t, "rows.csv",
+		"allreduce,1048576,1048576,tree,simple,4,2,16\nallreduce,65536,65536,default,-1,-1,2,16\n")
+
+	decided := func(args ...string) (by map[uint64]ask.Outcome, notes string) {
+		out, notes := tunefit(t, cli.ExitOK, append([]string{"show", "--model", model, "--coll", "allreduce", "--comm",
+			"2x8", "--json"}, args...)...)
+		var all []ask.Outcome
+		if err := json.Unmarshal([]byte(out), &all); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		by = map[uint64]ask.Outcome{}
+		for _, o := range all {
+			by[o.Bytes] = o
+		}
+		return by, notes
+	}
+	alone, _ := decided()
+	both, _ := decided(rows)
+	byModel := 0
+	for bytes, o := range alone {
+		if o.Row != 0 {
+			t.Errorf("%d bytes: a row decided, and there is none", bytes)
+		}
+		if o.File == model {
+			byModel++
+			if !strings.Contains(o.Why, "less than NCCL's (uncertain by") {
+				t.Errorf("%d bytes: %q", bytes, o.Why)
+			}
+		} else if !strings.Contains(o.Why, "the model abstains: ") {
+			t.Errorf("%d bytes: %q", bytes, o.Why)
+		}
+		switch b := both[bytes]; bytes {
+		case 1 << 20:
+			if b.File != rows || b.Row != 1 || b.Policy.Algo != nccl.AlgoTree || b.Policy.Channels != 4 {
+				t.Errorf("a row beside a model: %+v", b)
+			}
+		case 1 << 16:
+			if b.File != rows || b.Row != 2 || b.Policy.Channels != 0 {
+				t.Errorf("a row that leaves it to NCCL, beside a model: %+v", b)
+			}
+		default:
+			if b.File != o.File || b.Policy != o.Policy {
+				t.Errorf("%d bytes: no row is for it, and rows change %+v to %+v", bytes, o, b)
+			}
+		}
+	}
+	if byModel < 2 {
+		t.Errorf("the model decided %d times", byModel)
+	}
+	out, notes := tunefit(t, cli.ExitOK, "show", "--model", model, "--coll", "allreduce", "--comm", "2x8,4x8")
+	if !strings.Contains(out, filepath.Base(model)) ||
+		!strings.Contains(notes, "the model "+model+" abstains (another number of nodes was measured)") {
+		t.Errorf("%s%s", out, notes)
+	}
+}
+
+// A model that names its machine is shown as on the machine of --topo.
+func TestShowModelElsewhere(t *testing.T) {
+	const home, other = "../../../../configs/topo/dgx-h100.xml", "../../../../configs/topo/dgx-a100.xml"
+	model := filepath.Join(t.TempDir(), "model.json")
+	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model, "--topo", home)
+	for machine, used := range map[string]bool{home: true, other: false} {
+		out, notes := tunefit(t, cli.ExitOK, "show", "--model", model, "--comm", "2x8", "--topo", machine)
+		if strings.Contains(out, filepath.Base(model)) != used ||
+			strings.Contains(notes, "on another kind of machine; it is not used") == used {
+			t.Errorf("on %s:\n%s%s", machine, out, notes)
+		}
+	}
+}
+
+func TestShowModelBadInput(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.json")
+	if err := os.WriteFile(bad,
+		[]byte(`{"format": "nccl-tuner-go cost model", "version": 3, "groups": [{"collective": "allreduc"}]}`),
+		0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{cli.ExitUsage, "nothing to show (needed: a policy file, --model, or both)", nil},
+		{cli.ExitFailed, bad + `: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`,
+			[]string{"--model", bad}},
+		{cli.ExitFailed, "absent.json: no such file", []string{"--model", filepath.Join(dir, "absent.json")}},
+		{cli.ExitFailed, "is a table of NCCL's latencies and bandwidths (needed: a cost model)",
+			[]string{"--model", tuningFile(t)}},
+	} {
+		if _, errs := tunefit(t, test.code, append([]string{"show"}, test.args...)...); !strings.Contains(errs,
+			test.want) {
+			t.Errorf("%v: %s\nwant %s", test.args, errs, test.want)
+		}
+	}
+}
+
+// tuningFile is NCCL 2.30.7's estimates of an HGX H100 as a user gets it for --tuning.
+func tuningFile(t *testing.T) string {
+	t.Helper()
+	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", "../../../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7",
+		"--nodes", "1,2", "--json")
+	return testlib.File(t, "hgx-h100.json", text)
+}

@@ -1,0 +1,398 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+)
+
+type sweepFlags struct {
+	dir      string
+	choices  perfrun.Choices
+	library  cli.LibraryFlag
+	full     bool
+	programs string
+	args     string
+
+	launch     string
+	launchArgs string
+	hosts      []string
+	profile    string
+	container  string
+
+	repetitions int
+	limit       time.Duration
+	budget      time.Duration
+	prove       proofRuns // 0: none
+
+	dryRun bool
+	from   []string
+	init   bool
+	asJSON bool
+}
+
+// sweepJSON is what sweep --json prints.
+type sweepJSON struct {
+	Directory string         `json:"directory"`
+	Fit       fitJSON        `json:"fit"`             // of all that was measured
+	Proof     *compare.Table `json:"proof,omitempty"` // left out: there was none, or it broke off
+	// InJob is the environment of a job that compares the policy with NCCL's choice; left out: there is no policy, or
+	// it failed its proof.
+	InJob       map[string]string `json:"in_job,omitempty"`
+	NotMeasured []string          `json:"not_measured"` // and their reasons are in the journal
+}
+
+func sweepCommand(env ncclchoice.Env) *cobra.Command {
+	f := sweepFlags{choices: perfrun.Choices{Topology: ncclchoice.Flags{Env: env}}}
+	cmd := &cobra.Command{
+		Use:   "sweep [PLAN.yaml] -o DIRECTORY",
+		Short: "Measure a cluster with nccl-tests, and make a policy of it",
+		Long: `Measure a cluster with nccl-tests, and make a policy of it. It runs the programs of
+nccl-tests, and learns from each log what to measure next. It ends when three runs in a
+row improve the times by less than 0.6 % in the mean of all sizes. It verifies what it would
+choose, in turns with the default. Then it writes sweep.csv, model.json, policy.csv and
+report.html into the directory. The last line of its output is how the job itself tells
+whether the policy makes it faster.
+
+It finishes collectives and communicators one after the other, in the order given. What
+a budget does not reach is left to NCCL. It measures all configurations on one node and
+on the fewest nodes above one. On more nodes it measures the three that are fastest there
+at each size; --full measures all.
+
+It keeps everything in the directory: journal.jsonl says what was planned, begun and
+ended, with commands; logs/ holds what runs printed, for tunefit import, too. The same
+command goes on with a sweep that was stopped, was killed, or ran out of its budget. It
+measures nothing twice. With -o alone it goes on as it was begun; other settings given
+with it hold from then on.
+
+Before the first run a shell on each node looks for the programs, the library, the
+directory and as many GPUs as ranks. If something is missing, or a node does not answer
+by its host name, the sweep ends and names the nodes. It also ends if the first run shows
+that the set-up is wrong.
+
+It forces a configuration as a job would have it: by a policy of one row, through this
+project's library. NCCL's log tells what really ran. It tries a run that fails once
+more. It does not try again what NCCL refuses, or what fails twice.
+
+It reaches nodes by mpirun of Open MPI, by Slurm, or by a command of your own:
+  --launch local     one node, nothing starts the ranks (default for one node)
+  --launch mpirun    --hosts node1,node2, --launch-args "--mca btl ..."
+  --launch slurm     in an allocation, by srun: begin the line with
+                     salloc -N 2 --gpus-per-node=8 --exclusive; or sbatch
+  --launch 'kubectl exec launcher -- mpirun -np {ranks} {env} {command}'
+
+A plan file holds the same settings by the names of the options; --init prints one.
+
+To start runs by hand use --dry-run. It runs nothing, and prints the first runs as a
+shell script. The script leaves policies and logs in the directory. With --from it prints
+what the sweep would run next after these logs: more measurements, then the verification,
+and at last "done". It asks for nothing twice: what failed or did not run to its end is
+left out. To try that again, start it by hand and give its new log.`,
+		Example: `  tunefit sweep --init > plan.yaml
+  tunefit sweep plan.yaml -o sweep --dry-run
+  tunefit sweep plan.yaml -o sweep --dry-run --from sweep/logs > next.sh
+  tunefit sweep --coll allreduce --comm 1x8 -o sweep
+  tunefit sweep -o sweep --prove`,
+		Args: cli.Args(0, 1, "a plan file, or none"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false // what matters most comes first, in the plan file, too
+	f.choices.Register(cmd)
+	flags.StringVar(&f.profile, "profile", "",
+		"job profile: measure what the job calls, the heaviest first, at every doubling around its sizes (--coll, "+
+			"--comm and --sizes choose among it)")
+	f.library.Register(cmd, "that runs load")
+	flags.BoolVar(&f.full, "full", false, "measure many nodes like few, instead of what is fastest on few")
+	flags.StringVar(&f.programs, "perf-dir", "",
+		"folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
+	flags.StringVar(&f.args, "perf-args", "", `more options for them, as "-n 50 -w 10"`)
+	flags.StringVar(&f.launch, "launch", "",
+		"what starts the ranks: local, mpirun, slurm or a command (default: local for one node, slurm where srun "+
+			"is, else mpirun)")
+	flags.StringVar(&f.launchArgs, "launch-args", "",
+		`more options for mpirun or srun, as "--mpi=pmix --cpu-bind=none" for srun`)
+	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
+	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
+	flags.IntVar(&f.repetitions, "repetitions", 1, "of the verification")
+	cli.Duration(flags, &f.limit, "limit", 5*time.Minute, "end a run that prints nothing for so long")
+	cli.Duration(flags, &f.budget, "budget", 0,
+		"for all runs together, as 2h; the last part is for the verification (default: no limit)")
+	flags.Var(&f.prove, "prove",
+		"then run the default and the policy so often in alternation, compare them, and name runs that collapsed")
+	flags.Lookup("prove").NoOptDefVal = "5"
+	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
+	flags.BoolVar(&f.dryRun, "dry-run", false,
+		"run nothing: print the next runs as a shell script, and about how long a sweep takes")
+	flags.StringArrayVar(&f.from, "from", nil,
+		"with --dry-run: go on from a log, a sweep CSV or a directory of them; may be repeated (--coll and --comm "+
+			"default to what was measured)")
+	flags.BoolVar(&f.init, "init", false, "print a plan file")
+	flags.BoolVar(&f.asJSON, "json", false, "print JSON, one object, when the sweep is finished")
+	return cmd
+}
+
+func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
+	switch {
+	case f.asJSON && (f.init || f.dryRun):
+		return cli.Usagef("--json excludes --init and --dry-run")
+	case len(f.from) > 0 && !f.dryRun:
+		return cli.Usagef("--from needs --dry-run: a sweep goes on from its own logs")
+	}
+	if f.init {
+		if len(args) > 0 {
+			return cli.Usagef("--init takes no plan file: it prints one")
+		}
+		return writePlanFile(cmd.OutOrStdout(), cmd.Flags())
+	}
+	if f.dir == "" {
+		return cli.Usagef("no directory given (needed: -o DIRECTORY, new or of a sweep to go on with)")
+	}
+	kept := filepath.Join(f.dir, "plan.yaml")
+	for _, file := range append(args, kept) {
+		if err := readPlanFile(file, cmd.Flags()); err != nil && (file != kept || !errors.Is(err, os.ErrNotExist)) {
+			return err
+		}
+	}
+	o, err := f.options(cmd)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return sweep.DryRun(cmd.OutOrStdout(), o)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := sweep.Open(o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := cli.WriteWhole(kept, true, func(w io.Writer) error { return writePlanFile(w, cmd.Flags()) }); err != nil {
+		return err
+	}
+	if err := s.Run(ctx); err != nil {
+		return f.goesOn(s, err)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "the sweep took %s\n", s.Summary())
+	found := sweepJSON{Directory: f.dir}
+	err = f.finish(ctx, cmd, s, &found)
+	found.NotMeasured = append([]string{}, s.Hopeless()...)
+	if f.asJSON && found.Fit.Groups != nil { // else it got nowhere
+		err = errors.Join(err, cli.WriteJSON(cmd.OutOrStdout(), found))
+	}
+	return err
+}
+
+// finish learns from all runs, and proves the policy if that was asked for.
+func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
+	policy, err := f.learn(cmd, s, found)
+	if err != nil {
+		return err
+	}
+	if policy && f.prove > 0 {
+		if err := f.proof(ctx, cmd, s, found); err != nil {
+			return err
+		}
+	}
+	if policy {
+		if err := f.tellJob(cmd.OutOrStdout(), s, found); err != nil {
+			return err
+		}
+	}
+	if missing := s.Hopeless(); len(missing) > 0 {
+		return fmt.Errorf("not measured: %s (see the reasons above, and in %s)",
+			strings.Join(missing, ", "), filepath.Join(f.dir, "journal.jsonl"))
+	}
+	return nil
+}
+
+// goesOn says how, of an error that ended a sweep.
+func (f *sweepFlags) goesOn(s *sweep.Sweep, err error) error {
+	line := "tunefit sweep -o " + cli.ShellWord(f.dir)
+	if f.prove > 0 { // the folder keeps all other settings
+		line += fmt.Sprintf(" --prove=%d", f.prove)
+	}
+	if !s.Launcher.Allocated() {
+		job := s.Allocation()
+		line = fmt.Sprintf("salloc %s %s, or sbatch %s --wrap=%s", job, line, job, cli.ShellWord(line))
+	}
+	return fmt.Errorf("%w (to continue: %s)", err, line)
+}
+
+// options checks the flags.
+func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
+	switch {
+	case f.repetitions < 1 || f.repetitions > 100:
+		return o, cli.Usagef("--repetitions %d (allowed: 1 to 100)", f.repetitions)
+	case f.limit < time.Second:
+		return o, cli.Usagef("--limit %v (allowed: 1s or more)", f.limit)
+	}
+	if err := f.choices.Check(); err != nil {
+		return o, err
+	}
+	o = sweep.Options{
+		Dir: f.dir, Choices: &f.choices, Full: f.full, Repetitions: f.repetitions,
+		SizesNamed: cmd.Flags().Changed("sizes"),
+		Programs:   f.programs, Args: strings.Fields(f.args), Silence: f.limit, Budget: f.budget, Proof: int(f.prove),
+	}
+	var measured []*fit.Group
+	if len(f.from) > 0 {
+		if o.From, err = f.measured(cmd); err != nil {
+			return o, err
+		}
+		measured = o.From.Groups
+	}
+	shown := cli.NewLine(cmd.ErrOrStderr())
+	o.Now = shown.Show
+	o.Say = func(format string, args ...any) {
+		shown.Show("")
+		fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
+	}
+	var jobSizes []uint64
+	if f.profile == cli.StandardName {
+		return o,
+			cli.Usagef("--profile %s: standard input can be read only once (needed: a file, which the fit reads "+
+				"again)", f.profile)
+	}
+	if f.profile != "" {
+		o.Keys, jobSizes, err = subjectsOf(f.choices.Topology.Inputs, f.profile, &f.choices.Grid, cmd.ErrOrStderr())
+		if err != nil {
+			return o, err
+		}
+	} else if o.Keys, err = f.choices.Named(measured); err != nil {
+		return o, err
+	}
+	if len(o.Keys) == 0 {
+		also := ""
+		for i, g := range measured {
+			also += "; "
+			if i == 0 {
+				also += "--from has "
+			}
+			also += g.Key.String()
+		}
+		return o, cli.Usagef("--coll and --comm say what to measure, as --coll allreduce,allgather --comm 1x8,2x8%s",
+			also)
+	}
+	if o.Sizes, _, err = f.choices.Grid.ParseSizes(); err != nil {
+		return o, err
+	}
+	if o.Sizes[0] == 0 {
+		return o, cli.Usagef("--sizes %s (allowed: 1 or more)", f.choices.Grid.Sizes)
+	}
+	if f.profile != "" && !o.SizesNamed {
+		o.Sizes, o.SizesNamed = jobSizes, true
+	}
+	for _, key := range o.Keys {
+		if _, err := f.choices.Space(key, nil, ""); err != nil {
+			return o, err
+		}
+	}
+	if o.Library, err = f.library.Find(); err != nil {
+		return o, err
+	}
+	if o.Library, err = filepath.Abs(o.Library); err != nil {
+		return o, err
+	}
+	if _, err := os.Stat(o.Library); err != nil && !f.dryRun { // the script may run elsewhere
+		return o, cli.Usagef("--plugin: %w", err)
+	}
+	if f.launch == "" {
+		f.launch = launcherFor(o.Keys)
+	}
+	for _, key := range o.Keys {
+		if key.Nodes > 1 && f.launch == launch.Local {
+			return o,
+				cli.Usagef("--launch local starts ranks on this machine only (%s needs mpirun, slurm or a command)",
+					key)
+		}
+	}
+	o.Launcher, err = launch.New(launch.Options{
+		With: f.launch, Args: strings.Fields(f.launchArgs), Hosts: f.hosts, Prefix: strings.Fields(f.container),
+	})
+	if err != nil {
+		return o, cli.Usagef("--launch: %w", err)
+	}
+	return o, nil
+}
+
+// measured reads what --from names.
+func (f *sweepFlags) measured(cmd *cobra.Command) (*fit.Set, error) {
+	files, found, err := walked(f.from)
+	if err != nil {
+		return nil, err
+	}
+	set, _, rejected, err := readSweeps(fit.NewPool(), f.choices.Topology.Inputs, cmd, files, found, true)
+	if err == nil && set.Used == 0 && len(set.Failed) == 0 && len(set.Asked) == 0 {
+		writeRows(cmd.ErrOrStderr(), set, rejected)
+		err = errors.New("--from: not one usable measurement")
+	}
+	return set, err
+}
+
+// launcherFor is what reaches the nodes where nobody says.
+func launcherFor(keys []fit.Key) string {
+	_, err := exec.LookPath("srun")
+	switch {
+	case !slices.ContainsFunc(keys, func(k fit.Key) bool { return k.Nodes > 1 }):
+		return launch.Local
+	case err == nil:
+		return launch.Slurm
+	}
+	return launch.MPIRun
+}
+
+// learn makes a policy of all that was measured, if that shows a gain.
+func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) (policy bool, err error) {
+	in := func(name string) string { return filepath.Join(f.dir, name) }
+	samples, failed := s.Samples()
+	if len(samples) == 0 {
+		return false, errors.New("not one usable measurement, not even of the default: nothing was written")
+	}
+	if err := cli.WriteWhole(in("sweep.csv"), true,
+		func(w io.Writer) error { return bench.WriteTidy(w, samples, failed) }); err != nil {
+		return false, err
+	}
+	if !slices.ContainsFunc(samples, func(m bench.Sample) bool { return m.Selection != bench.SelectionDefault }) {
+		return false,
+			fmt.Errorf("only the default was measured, so there is no policy: its times are in %s", in("sweep.csv"))
+	}
+	flags := fitFlags{
+		env:   f.choices.Topology.Env,
+		model: in("model.json"), csv: in("policy.csv"), report: in("report.html"),
+		topo: f.choices.Topology.Topo, profile: f.profile, force: true,
+	}
+	if f.asJSON {
+		flags.json = &found.Fit
+	}
+	err = fitFiles(cmd, []string{in("sweep.csv")}, flags)
+	if errors.Is(err, errNoGain) { // that is an answer, and an older policy is none
+		fmt.Fprintln(cmd.ErrOrStderr(), "there is no policy:", errNoGain)
+		if err := os.Remove(in("policy.csv")); !errors.Is(err, os.ErrNotExist) {
+			return false, err
+		}
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,217 @@
+package command
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+)
+
+const simulatedSweep = "../../../../configs/sweeps/simulated-hgx-h100-2n.csv"
+
+// Scripts that are run one after the other start what the sweep itself starts, from the default to the verification and
+// to fewer runs on more nodes, and their logs make the same policy.
+func TestSweepByHand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two whole sweeps")
+	}
+	args := []string{"--coll", "allreduce,allgather", "--comm", "1x8,2x8,4x8", "--sizes", "64K-16M", "--algos",
+		"ring,tree,collnet_chain", "--protos", "ll,simple", "--channels", "4,32", "--launch", playedRanks}
+	c := newCluster(t)
+	c.env = []string{"FAKEPERF_NOISE=0"} // simulated: the real grid ends at two nodes
+	c.done(args...)
+	var want []string
+	for _, r := range c.runs() {
+		want = append(want, filepath.Base(r.Log)[len("00000-"):])
+	}
+	args = append(args, "--dry-run")
+	after, _ := c.done(append(args, "--from", filepath.Join(c.dir, "sweep.csv"))...)
+	if !strings.Contains(after, "\n# nothing is left to run: ") {
+		t.Errorf("after the sweep's own sweep.csv:\n%s", after)
+	}
+	wider, _ := c.done(append(args, "--sizes", "64K-64M", "--from", filepath.Join(c.dir, "sweep.csv"))...)
+	if !strings.Contains(wider, " and not planned: collnet_chain/simple\n") || strings.Contains(wider, ",collnet_chain,") {
+		t.Errorf("of more sizes after it:\n%s", wider)
+	}
+	again, _ := c.done(args...)
+	if !strings.Contains(again, " holds a sweep, ") {
+		t.Errorf("in a sweep's folder:\n%s", again)
+	}
+	byHand := *c
+	byHand.dir = filepath.Join(t.TempDir(), "it's by hand")
+	logs := filepath.Join(byHand.dir, "logs")
+	for round := 0; ; round++ {
+		script, _ := byHand.done(args...)
+		if strings.Contains(script, "\n# nothing is left to run: ") {
+			break
+		}
+		cmd := exec.Command("sh", "-euc", script)
+		cmd.Env = append(os.Environ(), append(c.env, "NCCL_ALGO=ring")...) // which a sweep does not obey either
+		if out, err := cmd.CombinedOutput(); err != nil || round > mostRuns {
+			t.Fatalf("%v, %s, after\n%s", err, out, script)
+		}
+		if round == 0 {
+			args = append(args, "--from", logs)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(logs, "*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, file := range files {
+		got = append(got, filepath.Base(file))
+	}
+	slices.Sort(want)
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("started were\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	policy := filepath.Join(t.TempDir(), "policy.csv")
+	tunefit(t, cli.ExitOK, append([]string{"fit", "--csv", policy}, files...)...)
+	if got, want := readFile(t, policy), c.file("policy.csv"); got != want {
+		t.Errorf("the policy is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// nextRuns is the script that goes on from logs.
+func nextRuns(t *testing.T, code int, args ...string) (script, errs string) {
+	t.Helper()
+	return tunefit(t, code, append([]string{"sweep", "--dry-run", "-o", filepath.Join(t.TempDir(), "sweep"), "--plugin",
+		"/only/there/" + cli.LibraryName, "--launch", playedRanks}, args...)...)
+}
+
+// What is measured is what the logs have, as far as the flags do not exclude it, or what both flags name.
+func TestSubjectsOfLogs(t *testing.T) {
+	for want, args := range map[string][]string{
+		"allgather 2x8, reducescatter 2x8, allreduce 2x8": nil,
+		"allreduce 2x8": {"--coll", "broadcast,allreduce"},
+		"allgather 2x8, reducescatter 2x8, allreduce 2x8 ": {"--comm", "4x8,2x8"},
+		"broadcast 1x8": {"--coll", "broadcast", "--comm", "1x8"},
+	} {
+		script, _ := nextRuns(t, cli.ExitOK, append(args, "--from", simulatedSweep)...)
+		var got []string
+		for _, m := range regexp.MustCompile(`(?m)^# (\w+ \d+x\d+): `).FindAllStringSubmatch(script, -1) {
+			got = append(got, m[1])
+		}
+		if strings.Join(got, ", ") != strings.TrimSpace(want) {
+			t.Errorf("%q: %q, want %q", args, got, want)
+		}
+	}
+}
+
+// What the machine does not have is not planned: an H100 node has no NVLSTree for itself, and no more channels than
+// NCCL finds.
+func TestNextRunsWithTopology(t *testing.T) {
+	args := []string{"--channels", "1,16,64", "--from", testlib.File(t, "sweep.csv",
+		"collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"+
+			"allreduce,1048576,,,,1,8,default,50\nallreduce,2097152,,,,1,8,default,60\n")}
+	if script, _ := nextRuns(t, cli.ExitOK, args...); !strings.Contains(script, ",ring,ll,64,") ||
+		!strings.Contains(script, ",nvls_tree,simple,64,") {
+		t.Errorf("without a topology:\n%s", script)
+	}
+	script, _ := nextRuns(t, cli.ExitOK, append(args, "--topo", "../../../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7")...)
+	if !strings.Contains(script, ",nvls,simple,16,") || !strings.Contains(script, ",ring,ll,24,") ||
+		strings.Contains(script, ",nvls_tree,") || strings.Contains(script, ",64,") {
+		t.Errorf("with the topology:\n%s", script)
+	}
+}
+
+// What failed is known from its log and from the sweep that import makes of it.
+func TestNextRunsLeaveOutWhatFailed(t *testing.T) {
+	byDefault := testlib.File(t, "default.csv", "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,"+
+		"selection,time_us\nallreduce,1048576,,,,1,8,default,50\n")
+	log := testlib.File(t, "allreduce-1n-8r-nvls-simple-32ch.log", "all_reduce.cu:1: Test NCCL failure\n")
+	imported := filepath.Join(t.TempDir(), "sweep.csv")
+	tunefit(t, cli.ExitOK, "import", byDefault, log, "-o", imported)
+	for failed, args := range map[bool][][]string{
+		false: {{"--from", byDefault}},
+		true:  {{"--from", byDefault, "--from", log}, {"--from", imported}},
+	} {
+		for _, from := range args {
+			if script, _ := nextRuns(t, cli.ExitOK, from...); strings.Contains(script, ",nvls,simple,32,") == failed {
+				t.Errorf("%s:\n%s", from, script)
+			}
+		}
+	}
+}
+
+// Logs without a single usable time are refused, unless they tell of what failed or did not run as asked for.
+func TestNextRunsAfterUselessLogs(t *testing.T) {
+	const head = "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,nccl_version\n"
+	for _, test := range []struct{ row, refused string }{
+		{"allreduce,1048576,ring,ll,4,1,1,forced,50,", "  1: 1 rank communicates with nobody\n"},
+		{"allgather,1048576,ring,ll,4,1,8,forced,50,2.29.7", "  1: channel counts for allgather, which a tuner cannot"},
+		{"allreduce,0,ring,ll,4,1,8,forced,,", ""},       // it failed
+		{"allreduce,1048576,ring,ll,4,1,8,forced,,", ""}, // it was not measured at this size
+		{"allreduce,1048576,ring,ll,4,1,8,forced,50,", ""},
+	} {
+		code := cli.ExitOK
+		if test.refused != "" {
+			code = cli.ExitFailed
+		}
+		script, errs := nextRuns(t, code, "--coll", "allreduce", "--comm", "1x8", "--from",
+			testlib.File(t, "sweep.csv", head+test.row+"\n"))
+		if code == cli.ExitOK && !strings.Contains(script, "allreduce-1n-8r-default") || code != cli.ExitOK &&
+			!(strings.Contains(errs, test.refused) && strings.Contains(errs, "--from: not one usable measurement\n")) {
+			t.Errorf("%s: %s\n%s", test.row, errs, script)
+		}
+	}
+}
+
+func TestNextRunsBadInput(t *testing.T) {
+	for name, test := range map[string]struct {
+		args string
+		want string
+		code int
+	}{
+		"nothing":          {"", "--coll and --comm say what to measure", cli.ExitUsage},
+		"other collective": {"--from " + simulatedSweep + " --coll reduce", "; --from has allgather 2x8;", cli.ExitUsage},
+		"other machine": {"--coll allreduce --comm 1x4 --topo ../../../../configs/topo/dgx-h100.xml",
+			"communicators of 8 ranks a node", cli.ExitUsage},
+		"not on the machine": {"--coll allreduce --comm 1x8 --algos nvls_tree --topo ../../../../configs/topo/dgx-h100.xml",
+			"have none of these", cli.ExitUsage},
+		"repetitions":       {"--coll allreduce --comm 1x8 --repetitions 0", "allowed: 1 to 100", cli.ExitUsage},
+		"no such topology":  {"--coll allreduce --comm 1x8 --topo missing.xml", "no such file", cli.ExitFailed},
+		"unknown algorithm": {"--coll allreduce --comm 1x8 --algos rign", `did you mean "ring"`, cli.ExitUsage},
+		"no such pair":      {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", cli.ExitUsage},
+		"skip channels":     {"--coll allreduce --comm 1x8 --skip ring/ll/x", "allowed: 1 to 64", cli.ExitUsage},
+		"no such file":      {"--from missing.csv", "no such file", cli.ExitFailed},
+		"not a sweep":       {"--from command.go", "no measurements in it", cli.ExitFailed},
+		"sizes not measured": {"--from " + simulatedSweep + " --coll allreduce --sizes 2G-4G",
+			"the default of allreduce 2x8 was not measured at any of them (needed: some of 1KiB - 1GiB)", cli.ExitUsage},
+		"not a communicator":  {"--coll allreduce --comm 8", "NODESxRANKS_PER_NODE", cli.ExitUsage},
+		"sizes from the flag": {"--coll allreduce --comm 1x8 --sizes 1M,3M", "", cli.ExitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, errs := nextRuns(t, test.code, strings.Fields(test.args)...); !strings.Contains(errs, test.want) {
+				t.Errorf("got %q, want %q", errs, test.want)
+			}
+		})
+	}
+	if _, errs := tunefit(t, cli.ExitUsage, "sweep", "-o", t.TempDir(), "--from", simulatedSweep); !strings.Contains(errs,
+		"--from needs --dry-run: a sweep goes on from its own logs") {
+		t.Error(errs)
+	}
+}
+
+// A command of an earlier release says what has taken its place, whatever its options were.
+func TestCommandsThatAreGone(t *testing.T) {
+	for name, now := range gone {
+		for _, args := range [][]string{{}, {"--verify", "sweep.csv"}, {"--help"}} {
+			args = append(strings.Fields(name), args...)
+			if _, errs := tunefit(t, cli.ExitUsage, args...); !strings.Contains(errs, "tunefit: "+now+"\n") {
+				t.Errorf("tunefit %q: %s", args, errs)
+			}
+		}
+		if _, errs := tunefit(t, cli.ExitUsage, append([]string{"help"}, strings.Fields(name)...)...); !strings.Contains(errs,
+			now) {
+			t.Errorf("tunefit help %s: %s", name, errs)
+		}
+	}
+}

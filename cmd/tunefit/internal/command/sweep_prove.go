@@ -1,0 +1,135 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// sideOfPolicy names the runs of a proof that are made with the policy.
+const sideOfPolicy = "policy"
+
+// mostProof bounds the runs of each side.
+const mostProof = 100
+
+// proofRuns is a flag's number of runs of each side.
+type proofRuns int
+
+func (n *proofRuns) String() string { return strconv.Itoa(int(*n)) }
+
+func (n *proofRuns) Type() string { return "int" }
+
+func (n *proofRuns) Set(text string) error {
+	runs, err := strconv.Atoi(text)
+	if err != nil || runs < 1 || runs > mostProof {
+		return fmt.Errorf("not a number of runs (allowed: 1 to %d)", mostProof)
+	}
+	*n = proofRuns(runs)
+	return nil
+}
+
+// proof compares the policy with the default.
+func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
+	file := filepath.Join(f.dir, "policy.csv")
+	rows, _, err := ask.ReadPolicy(f.choices.Topology.Inputs, file)
+	if err != nil {
+		return err
+	}
+	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k fit.Key) bool {
+		return !slices.ContainsFunc(rows.Rules, func(r policy.Rule) bool {
+			return r.IsFor(k.Coll, policy.Comm{Comm: k.Comm})
+		})
+	})
+	if len(keys) == 0 {
+		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)
+	}
+	proof, err := s.Prove(ctx, file, keys, int(f.prove))
+	if err != nil {
+		return f.goesOn(s, err)
+	}
+	kept := filepath.Join(f.dir, "proof.txt")
+	if len(proof.Broken) > 0 {
+		err := fmt.Errorf("%s is not proven, since not all runs of the proof ended well and right at all sizes:\n  %s",
+			file, strings.Join(proof.Broken, "\n  "))
+		return errors.Join(err, cli.WriteWhole(kept, true, func(w io.Writer) error {
+			_, failed := fmt.Fprintln(w, err)
+			return failed
+		}))
+	}
+	t := compare.Two(proof.Before, proof.After, compare.Options{Names: [2]string{"default", sideOfPolicy},
+		Alternating: true, Threshold: 0.01})
+	err = cli.WriteWhole(kept, true, t.WriteText)
+	if f.asJSON {
+		found.Proof = t
+	} else {
+		err = errors.Join(err, t.WriteText(cmd.OutOrStdout()))
+	}
+	if err != nil {
+		return err
+	}
+	return f.judge(t, file)
+}
+
+// judge says why a proof does not hold. A policy that collapsed in one run may do so in the job, whatever the means
+// say.
+func (f *sweepFlags) judge(t *compare.Table, file string) error {
+	if sizes, mean := t.Slower(); sizes > 0 || mean {
+		return fmt.Errorf("%s makes something slower: do not deploy it as it is", file)
+	}
+	var unsteady []string
+	for _, g := range t.Groups {
+		for _, u := range g.Unsteady {
+			if u.Side == sideOfPolicy && u.Ratio > 1 && u.Alone() {
+				unsteady = append(unsteady, fmt.Sprintf("%s: %s", g.Key, u))
+			}
+		}
+	}
+	if len(unsteady) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is not proven, since it was unsteady:\n  %s\n(to see whether that happens again: tunefit "+
+		"sweep -o %s --prove=%d; if it does, take out the rows of these sizes)", file, strings.Join(unsteady, "\n  "),
+		cli.ShellWord(f.dir), min(2*f.prove, mostProof))
+}
+
+// tellJob prints how a job finds out whether the policy makes it faster. That is the last line of a sweep.
+func (f *sweepFlags) tellJob(stdout io.Writer, s *sweep.Sweep, found *sweepJSON) error {
+	dir, err := filepath.Abs(f.dir)
+	if err != nil {
+		return err
+	}
+	record := filepath.Join(dir, "job")
+	names := []string{"NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvCompare, tuner.EnvRecord}
+	values := []string{s.Library, filepath.Join(dir, "policy.csv"), "nccl", record}
+	var words []string
+	found.InJob = map[string]string{}
+	for i, name := range names {
+		found.InJob[name] = values[i]
+		words = append(words, name+"="+cli.ShellWord(values[i]))
+	}
+	if f.asJSON {
+		return nil
+	}
+	nodes := ""
+	if slices.ContainsFunc(s.Keys, func(k fit.Key) bool { return k.Nodes > 1 }) {
+		nodes = fmt.Sprintf(" (on several nodes %s, too: a directory that they share)", tuner.EnvRendezvous)
+	}
+	_, err = fmt.Fprintf(stdout, "only the job itself can tell whether it gets faster: run it with %s%s, then tunefit "+
+		"status, or tunefit compare %s\n", strings.Join(words, " "), nodes, cli.ShellWord(record))
+	return err
+}

@@ -1,0 +1,66 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+)
+
+// A sweep with RCCL measures the default with the library, too, once, says what that changes, and asks for no more
+// channels than RCCL takes itself.
+func TestSweepOfRCCL(t *testing.T) {
+	testlib.NoJob(t)
+	c := newCluster(t, "FAKEPERF_NCCL=RCCL 2.27.7")
+	args := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-1M", "--algos", "ring,tree", "--protos",
+		"ll,simple"}
+	_, said := c.done(args...)
+	if !strings.Contains(said, "changes RCCL's own choice: slower at 4KiB (1.07 times as long); faster at 8KiB") ||
+		strings.Contains(said, "FAILED") {
+		t.Error(said)
+	}
+	before := len(c.runs())
+	c.done(args...)
+	loaded := 0
+	for _, r := range c.runs() {
+		if strings.HasSuffix(r.Log, "-loaded.log") {
+			loaded++
+		}
+	}
+	if after := len(c.runs()); loaded != 1 || before != after {
+		t.Errorf("%d runs of the default with the library, %d runs in all, then %d", loaded, before, after)
+	}
+	learnt, err := bench.ReadFile(filepath.Join(c.dir, "sweep.csv"), bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := map[uint64]int{}
+	for _, s := range learnt.Samples {
+		if strings.Contains(s.Source, "loaded") {
+			t.Errorf("%+v is learnt from", s)
+		}
+		if s.Selection == bench.SelectionDefault && s.Channels > 0 {
+			own[s.Bytes] = s.Channels
+		}
+	}
+	file := filepath.Join(c.dir, "policy.csv")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.ReadCSV(file, text)
+	if err != nil || len(p.Rules) < 3 {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, r := range p.Rules {
+		for bytes, most := range own {
+			if r.Bytes.Contains(bytes) && (int(r.Channels) > most || r.Channels == 0) {
+				t.Errorf("line %d asks for %d channels at %d, where RCCL takes %d\n%s", r.Line, r.Channels, bytes, most, text)
+			}
+		}
+	}
+}

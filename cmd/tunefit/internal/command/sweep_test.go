@@ -1,0 +1,553 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+)
+
+// From nothing to a policy that is proven, on the times of a real cluster: in a part of the time that measuring all
+// takes, near the best that there is, and nowhere slower than the default.
+func TestSweep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a whole sweep")
+	}
+	c := newCluster(t)
+	// the same noise each time
+	c.env = append(c.env, "FAKEPERF_NOISE=0.003", "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts"))
+	c.done("--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "4K-512M", "--channels", "1,2,4,8,16,24,32,40,48,56",
+		"--launch", playedRanks)
+	truth, err := bench.ReadFile(measuredGrid, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for nodes, comm := range map[int]string{1: "1n-8r", 2: "2n-16r"} {
+		const start, calls = 5, 42 // seconds, and calls of each size: 20 and 1 to warm up, in place and out of place
+		whole, configs := 0.0, map[string]bool{}
+		for _, s := range truth.Samples {
+			if s.Nodes != nodes || s.InPlace || s.Bytes < 4<<10 {
+				continue
+			}
+			whole += calls * s.Micros / 1e6
+			configs[fmt.Sprint(s.Algo, s.Proto, s.Channels, s.Selection)] = true
+		}
+		whole += start * float64(len(configs))
+		share := c.seconds(comm) / whole
+		t.Logf("%d nodes: %.3f of the time of the whole grid", nodes, share)
+		if share > 0.24 {
+			t.Errorf("%d nodes: it takes %.3f of the time that measuring all takes", nodes, share)
+		}
+	}
+	var judged []struct {
+		Nodes  int
+		Policy struct{ Mean, Max float64 }
+		Slower int     `json:"slower_than_default"`
+		Worst  float64 `json:"worst_vs_default"`
+	}
+	out, _ := tunefit(t, cli.ExitOK, "check", "--json", filepath.Join(c.dir, "policy.csv"), "--measured", measuredGrid)
+	if err := json.Unmarshal([]byte(out), &judged); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range judged {
+		t.Logf("%d nodes: %.4f of the best time, at most %.3f", j.Nodes, j.Policy.Mean, j.Policy.Max)
+		if j.Policy.Mean > 1.008 || j.Slower > 0 {
+			t.Errorf("%d nodes: %.4f of the best time, %d sizes slower than the default, %.3f", j.Nodes, j.Policy.Mean,
+				j.Slower, j.Worst)
+		}
+	}
+	for _, name := range []string{"model.json", "report.html", "sweep.csv", "plan.yaml"} {
+		if c.file(name) == "" {
+			t.Errorf("%s is empty", name)
+		}
+	}
+	// Again there is nothing to do.
+	before := len(c.runs())
+	if c.done(); len(c.runs()) != before {
+		t.Errorf("%d more runs", len(c.runs())-before)
+	}
+	_, errs := c.done("--prove=2")
+	if after := len(c.runs()) - before; after != 2*2*2 ||
+		!strings.Contains(c.file("proof.txt"), "all: geometric mean of") {
+		t.Errorf("%d runs of proof\n%s%s", after, errs, c.file("proof.txt"))
+	}
+}
+
+// While the machine becomes faster and slower again, no row takes that for a gain.
+func TestSweepWhileTheMachineDrifts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	for _, drift := range []string{"0.05", "0.2"} {
+		starts := testlib.File(t, "starts", strings.Repeat("\n", 8)) // the verification comes while times fall
+		c := newCluster(t, "FAKEPERF_STATE="+starts, "FAKEPERF_DRIFT="+drift)
+		_, errs := c.done("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-512M", "--launch", playedRanks)
+		if !strings.Contains(errs, "moved by more than it gains: ") && !strings.Contains(errs, "no row would improve") {
+			t.Errorf("%s: it does not say so\n%s", drift, errs)
+		}
+		file := filepath.Join(c.dir, "policy.csv")
+		if _, err := os.Stat(file); err != nil {
+			continue // then no row is wrong
+		}
+		var judged []struct {
+			Slower int     `json:"slower_than_default"`
+			Worst  float64 `json:"worst_vs_default"`
+		}
+		out, _ := tunefit(t, cli.ExitOK, "check", "--json", file, "--measured", measuredGrid)
+		if err := json.Unmarshal([]byte(out), &judged); err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range judged {
+			if j.Slower > 0 {
+				t.Errorf("drift %s: %d sizes are slower than the default, %.3f", drift, j.Slower, j.Worst)
+			}
+		}
+	}
+}
+
+// A proof needs all of its runs, right and at all sizes. Whatever else happens is no proof, and says which run it was.
+func TestSweepProvesNothing(t *testing.T) {
+	c := newCluster(t, "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts"))
+	sweep := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos",
+		"ll,simple", "--channels", "4,32"}
+	c.done(sweep...)
+	healthy, env := c.perf, c.env
+	short := t.TempDir() // its runs with a tuner measure fewer sizes
+	script := "#!/bin/bash\n[ -z \"$NCCL_TUNER_PLUGIN\" ] || set -- -b 64K -e 256K -f 2 -g 8\nexec " + healthy +
+		"/all_reduce_perf \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(short, "all_reduce_perf"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		perf, fail string // of the four runs, the first of which is the 1st; the default comes before the policy
+		want       []string
+	}{
+		{"", "", nil},
+		{"", "wrong:2,wrong:4",
+			[]string{
+				`rep1-policy: it computed wrong results, 1 of 10 times \(logs/.*rep1-policy\.log\); it lacks 256KiB`,
+				`rep2-policy: it computed wrong results`}},
+		{"", "wrong:ring", []string{`rep1-default: it computed`, `rep1-policy: it computed`,
+			`rep2-default: it computed`, `rep2-policy: it computed`}},
+		{"", "crash", []string{`rep1-default: .*Segmentation fault`, `rep1-policy: .*Seg`, `rep2-default: .*Seg`,
+			`rep2-policy: .*Seg`}},
+		{"", "crash:4", []string{`rep2-policy: .*Segmentation fault.*; it lacks 256KiB, 512KiB, 1MiB`}},
+		{"", "truncated:1", []string{`rep1-default: .*; it lacks 512KiB, 1MiB`}},
+		{short, "", []string{`rep1-policy: it lacks 512KiB, 1MiB`, `rep2-policy: it lacks 512KiB, 1MiB`}},
+	} {
+		before := len(c.runs())
+		c.env = append(slices.Clone(env), "FAKEPERF_FAIL="+regexp.MustCompile(`:(\d)`).ReplaceAllStringFunc(test.fail,
+			func(at string) string {
+				return fmt.Sprintf(":%d", before+int(at[1]-'0'))
+			}))
+		if c.perf = healthy; test.perf != "" {
+			c.perf = test.perf
+		}
+		code, out, errs := c.sweep(append(sweep, "--prove=2")...)
+		if proven := code == cli.ExitOK && strings.Contains(out, " faster"); proven != (test.want == nil) ||
+			len(c.runs()) != before+4 {
+			t.Fatalf("%s: exit code %d, %d runs\n%s%s", test.fail, code, len(c.runs())-before, out, errs)
+		}
+		broken := regexp.MustCompile(`(?m)^  allreduce-1n-8r-proved-.*`)
+		for name, text := range map[string]string{"it says": errs, "proof.txt": c.file("proof.txt")} {
+			said := broken.FindAllString(text, -1)
+			if len(said) != len(test.want) {
+				t.Errorf("%s: %s\n%s", test.fail, name, text)
+				continue
+			}
+			for i, want := range test.want {
+				if !regexp.MustCompile(want).MatchString(said[i]) {
+					t.Errorf("%s: %s %q, want %q", test.fail, name, said[i], want)
+				}
+			}
+		}
+	}
+}
+
+// A script reads the answer and the proof from one object, and nothing else is on standard output.
+func TestSweepJSON(t *testing.T) {
+	c := newCluster(t)
+	out, _ := c.done("--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos",
+		"ll,simple",
+		"--channels", "4,32", "--prove=2", "--json")
+	var got struct {
+		Directory string
+		Fit       fitJSON
+		Proof     struct{ Groups []json.RawMessage }
+		Missing   []string          `json:"not_measured"`
+		InJob     map[string]string `json:"in_job"`
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got.Directory != c.dir || len(got.Fit.Groups) != 1 || got.Fit.Policy != filepath.Join(c.dir, "policy.csv") ||
+		len(got.Proof.Groups) != 1 || got.Missing == nil || len(got.Missing) > 0 ||
+		got.InJob["NCCL_TUNER_CONFIG_FILE"] != got.Fit.Policy || got.InJob["NCCL_TUNER_COMPARE"] != "nccl" {
+		t.Errorf("%s", out)
+	}
+	for _, other := range []string{"--init", "--dry-run"} {
+		tunefit(t, cli.ExitUsage, "sweep", "-o", c.dir, "--json", other)
+	}
+}
+
+// Killed at whatever start, it goes on: nothing is measured twice, nothing is lost, and the end is the same.
+func TestSweepIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	args := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M", "--algos", "ring", "--protos",
+		"ll,simple", "--channels", "4,32"}
+	whole := newCluster(t)
+	whole.done(args...)
+	c := newCluster(t)
+	real := c.perf
+	c.perf = t.TempDir()
+	// Every third run kills tunefit: before it begins, in the middle of its output, or after its end.
+	script := `#!/bin/bash
+n=$(cat COUNT 2>/dev/null || echo 0); echo $((n+1)) > COUNT
+case $n in
+2) kill -9 $PPID; exit 1;;
+5) REAL/all_reduce_perf "$@" | head -c 9000; kill -9 $PPID; sleep 1000;;
+8) REAL/all_reduce_perf "$@"; kill -9 $PPID; exit 0;;
+esac
+exec REAL/all_reduce_perf "$@"
+`
+	script = strings.NewReplacer("COUNT", filepath.Join(c.perf, "count"), "REAL", real).Replace(script)
+	if err := os.WriteFile(filepath.Join(c.perf, "all_reduce_perf"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	kills := 0
+	for ; ; kills++ {
+		code, _, errs := c.sweep(args...)
+		if code == cli.ExitOK {
+			break
+		}
+		if code != -1 || kills > 5 {
+			t.Fatalf("exit code %d after %d kills\n%s", code, kills, errs)
+		}
+		args = nil // it knows what was asked
+	}
+	if kills != 3 {
+		t.Errorf("it was killed %d times, want 3", kills)
+	}
+	measured := map[string]map[uint64]int{}
+	for _, r := range c.runs() {
+		samples, err := bench.ReadFile(filepath.Join(c.dir, r.Log), bench.Options{})
+		if err != nil {
+			continue // it was killed before the first row
+		}
+		at := fmt.Sprint(r.Batch, r.Start)
+		if measured[at] == nil {
+			measured[at] = map[uint64]int{}
+		}
+		for _, s := range samples.Samples {
+			if !s.InPlace {
+				measured[at][s.Bytes]++
+			}
+		}
+	}
+	for at, sizes := range measured {
+		for b, n := range sizes {
+			if n != 1 {
+				t.Errorf("start %s measured %d bytes %d times", at, b, n)
+			}
+		}
+	}
+	for _, name := range []string{"policy.csv"} {
+		if got, want := c.file(name), whole.file(name); got != want {
+			t.Errorf("%s is\n%s\nwithout kills\n%s", name, got, want)
+		}
+	}
+	if out, err := exec.Command("pgrep", "-f", c.perf).Output(); err == nil {
+		t.Errorf("processes are left: %s", out)
+	}
+}
+
+// A run that fails is tried once more, and named with its reason; the sweep goes on without it.
+func TestSweepWithFailures(t *testing.T) {
+	args := []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos",
+		"ll,simple", "--channels", "4,32", "--launch", playedRanks}
+	for _, test := range []struct {
+		fail string
+		more []string
+		want []string // of the outcomes, as regular expressions
+	}{
+		{"crash:ring/ll/4", nil, []string{`mixed-\w+ failed: .*Segmentation fault`, `mixed-\w+ failed: `}},
+		{"cuda-error:tree/simple", nil, []string{`tree-simple-32ch failed: .*CUDA failure`,
+			`tree-simple-32ch failed: `, `tree-simple-4ch failed: `, `tree-simple-4ch failed: `}},
+		{"unsupported:tree/simple", nil, []string{`tree-simple-32ch refused: `, `tree-simple-4ch refused: `}},
+		{"wrong:tree/simple/4", nil, []string{`mixed-\w+ refused: it computed wrong results`}},
+		{"hang:ring/ll/4", []string{"--limit", "8s"},
+			[]string{`mixed-\w+ failed: it printed nothing for 8s and was ended`, `mixed-\w+ failed: `}},
+		{"node-lost:ring/ll/4", nil, []string{`mixed-\w+ failed: `, `mixed-\w+ failed: `}},
+		{"truncated:ring/ll/4", nil, []string{`mixed-\w+ failed: its output was cut off`, `mixed-\w+ failed: `}},
+	} {
+		t.Run(test.fail, func(t *testing.T) {
+			if testing.Short() && !strings.HasPrefix(test.fail, "crash") {
+				t.Skip("one failure will do")
+			}
+			c := newCluster(t, "FAKEPERF_FAIL="+test.fail)
+			code, _, errs := c.sweep(append(test.more, args...)...)
+			got := c.outcomes()
+			for i, want := range test.want {
+				if i >= len(got) || !regexp.MustCompile(want).MatchString(got[i]) {
+					t.Fatalf("outcomes\n%s\nwant %d: %s\n%s", strings.Join(got, "\n"), i, want, errs)
+				}
+			}
+			if len(got) != len(test.want) || code != cli.ExitOK {
+				t.Errorf("exit code %d, outcomes\n%s\n%s", code, strings.Join(got, "\n"), errs)
+			}
+			_, what, _ := strings.Cut(test.fail, ":")
+			if learnt := regexp.MustCompile(`forced,[0-9]`).FindString(
+				strings.Join(slices.DeleteFunc(strings.Split(c.file("sweep.csv"), "\n"), func(row string) bool {
+					return what == "" || !strings.Contains(row, strings.ReplaceAll(what, "/", ",")+",")
+				}), "\n")); learnt != "" {
+				t.Errorf("what failed is learnt from\n%s", c.file("sweep.csv"))
+			}
+		})
+	}
+}
+
+// A run of several configurations that fails is repeated with each of them alone: only the one that fails again is
+// given up.
+func TestSweepFindsWhatFailed(t *testing.T) {
+	c := newCluster(t, "FAKEPERF_FAIL=crash:ring/ll/24")
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-16M", "--launch", playedRanks)
+	got := c.outcomes()
+	if code != cli.ExitOK || len(got) != 2 || !strings.Contains(got[0], "-mixed-") ||
+		!strings.Contains(got[1], "-mixed-") {
+		t.Fatalf("exit code %d, outcomes\n%s\n%s", code, strings.Join(got, "\n"), errs)
+	}
+	failed := c.runs()[slices.IndexFunc(c.runs(), func(r sweep.Run) bool { return r.Outcome == sweep.Failed })]
+	for line := range strings.Lines(
+		c.file("policies/" + strings.TrimSuffix(strings.SplitN(failed.Log, "-", 2)[1], ".log") + ".csv")) {
+		fields := strings.Split(line, ",")
+		config := strings.Join(fields[3:6], ",")
+		if learnt := regexp.MustCompile("," + config + ",1,8,0,forced,[0-9]").MatchString(
+			c.file("sweep.csv")); learnt == (config == "ring,ll,24") {
+			t.Errorf("%s is learnt from: %v", config, learnt)
+		}
+	}
+}
+
+// A run of several configurations computes wrong results at one size: the one of that size is not trusted any more.
+func TestSweepMeetsWrongResults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	c := newCluster(t, "FAKEPERF_STATE="+filepath.Join(t.TempDir(), "starts"), "FAKEPERF_FAIL=wrong:8")
+	c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--algos", "ring,tree", "--protos",
+		"ll,simple", "--channels", "4,32", "--launch", playedRanks)
+	got := c.outcomes()
+	if len(got) != 1 || !strings.HasPrefix(got[0], "allreduce-2n-16r-mixed-") ||
+		!strings.Contains(got[0], " refused: it computed wrong results") {
+		t.Fatalf("outcomes\n%s", strings.Join(got, "\n"))
+	}
+	trusted := map[string]bool{}
+	for line := range strings.Lines(c.file("policies/" + strings.Fields(got[0])[0] + ".csv")) {
+		config := strings.Join(strings.Split(line, ",")[3:6], ",")
+		trusted[config] = strings.Contains(c.file("sweep.csv"), ","+config+",2,16,0,forced,")
+	}
+	distrusted := 0
+	for _, is := range trusted {
+		if !is {
+			distrusted++
+		}
+	}
+	if distrusted != 1 || len(trusted) < 2 {
+		t.Errorf("learnt from: %v", trusted)
+	}
+}
+
+// Where nothing runs it ends soon, and says why.
+func TestSweepWithoutADefault(t *testing.T) {
+	c := newCluster(t, "FAKEPERF_FAIL=crash")
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8")
+	if code != cli.ExitFailed || len(c.runs()) != 2 ||
+		!strings.Contains(errs, "allreduce 1x8 is left to NCCL, since no gain can be told without its default: \"[") {
+		t.Errorf("exit code %d, %d runs\n%s", code, len(c.runs()), errs)
+	}
+}
+
+func TestSweepIsInterrupted(t *testing.T) {
+	c := newCluster(t)
+	real := c.perf
+	c.perf = t.TempDir()
+	script := "#!/bin/bash\nREAL/all_reduce_perf \"$@\" | head -c 9000; kill -INT $PPID; sleep 1000\n"
+	if err := os.WriteFile(filepath.Join(c.perf, "all_reduce_perf"), []byte(strings.ReplaceAll(script, "REAL", real)),
+		0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M")
+	runs := c.runs()
+	if code != cli.ExitFailed || len(runs) != 1 || runs[0].Outcome != sweep.Stopped ||
+		!strings.Contains(errs, "signal received (to continue: tunefit sweep -o ") {
+		t.Errorf("exit code %d, %d runs\n%s", code, len(runs), errs)
+	}
+	if out, err := exec.Command("pgrep", "-f", c.perf).Output(); err == nil {
+		t.Errorf("processes are left: %s", out)
+	}
+}
+
+// What the budget does not reach is not begun, and what was measured makes a policy.
+func TestSweepBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a budget to be spent")
+	}
+	c := newCluster(t, "FAKEPERF_SECONDS=0.2")
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8,2x8", "--launch", playedRanks, "--sizes", "4K-64M",
+		"--budget", "5s")
+	if code != cli.ExitOK && code != cli.ExitFailed ||
+		!strings.Contains(errs, "the budget of 5s is spent; not measured to the end: ") ||
+		!strings.Contains(errs, "allreduce 2x8") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	runs := c.runs()
+	if took := runs[len(runs)-1].Begun.Sub(runs[0].Begun).Seconds(); took > 5 {
+		t.Errorf("a run begins after %.1f s", took)
+	}
+}
+
+// On more nodes only what is fastest on few is measured, never by what is fastest on one.
+func TestSweepOfManyNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short")
+	}
+	c := newCluster(t)
+	c.env = []string{"FAKEPERF_NOISE=0"} // simulated: the real grid ends at two nodes
+	c.done("--coll", "allreduce", "--comm", "1x8,2x8,4x8,16x8", "--sizes", "64K-64M", "--algos", "ring,tree",
+		"--channels", "4,16", "--launch", playedRanks)
+	starts := map[string]int{}
+	for _, r := range c.runs() {
+		starts[regexp.MustCompile(`allreduce-(\d+n)`).FindStringSubmatch(r.Log)[1]]++
+	}
+	if starts["4n"] != 5 || starts["16n"] != 5 || starts["1n"] < 8 || starts["2n"] < 8 {
+		t.Errorf("starts by nodes: %v", starts)
+	}
+	if text := c.file("policy.csv"); !strings.Contains(text, ",16,128,") {
+		t.Errorf("nothing for 16 nodes:\n%s", text)
+	}
+}
+
+// few is a sweep of a few runs.
+var few = []string{"--coll", "allreduce", "--comm", "2x8", "--sizes", "64K-1M", "--algos", "ring", "--protos",
+	"simple", "--channels", "4,32"}
+
+func TestSweepThroughOpenMPI(t *testing.T) {
+	c := newCluster(t)
+	args := testlib.OpenMPI(t)
+	c.done(append(few, "--launch", "mpirun", "--hosts", "node1,node2", "--launch-args", strings.Join(args, " "))...)
+	if text := c.file("sweep.csv"); !strings.Contains(text, ",2,16,") ||
+		!regexp.MustCompile("node1 node(1-)?2").MatchString(text) {
+		t.Errorf("measured was\n%s", text)
+	}
+}
+
+// Outside of an allocation the sweep says what to type, and either line does it.
+func TestSweepThroughSlurm(t *testing.T) {
+	testlib.Slurm(t, 3)
+	bin := t.TempDir() // of tunefit
+	self, err := os.Executable()
+	if err := errors.Join(err, os.Symlink(self, filepath.Join(bin, "tunefit"))); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(bin, "log")
+	for line, as := range map[string]string{
+		"salloc -N 2 --gpus-per-node=8 --exclusive tunefit sweep -o DIR":          "salloc",
+		"sbatch -N 2 --gpus-per-node=8 --exclusive --wrap='tunefit sweep -o DIR'": "sbatch --wait --output=" + log,
+	} {
+		c := newCluster(t)
+		line = strings.Replace(line, "DIR", c.dir, 1)
+		code, _, errs := c.sweep(append(few, "--launch", "slurm")...)
+		if code != cli.ExitFailed || !strings.Contains(errs, "starts ranks in an allocation, and there is none (") ||
+			!strings.Contains(errs, line) {
+			t.Fatalf("exit code %d, no %q\n%s", code, line, errs)
+		}
+		cmd := exec.Command("sh", "-c", strings.Replace(line, line[:len("salloc")], as, 1))
+		cmd.Env = append(append(os.Environ(), asTunefit+"=1", "PATH="+bin+":"+playedPath(t)), c.env...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			said, _ := os.ReadFile(log)
+			t.Fatalf("%s: %v: %s%s", line, err, out, said)
+		}
+		if text := c.file("sweep.csv"); !strings.Contains(text, ",2,16,") ||
+			!regexp.MustCompile("node[12] node(1-)?[23]").MatchString(text) {
+			t.Errorf("measured was\n%s", text)
+		}
+	}
+}
+
+func TestSweepDryRun(t *testing.T) {
+	c := newCluster(t)
+	out, _ := c.done("--coll", "allreduce", "--comm", "1x8,2x8,1000x8", "--launch",
+		"ssh head mpirun -np {ranks} {command}", "--dry-run")
+	for _, want := range []string{"# allreduce 1000x8  6 ", "the three fastest of each size on fewer nodes",
+		"GPU hours", "\n# /bin/sh -c 'ssh head mpirun -np 8000 ", "all_reduce_perf -b 1024 -e 1073741824 -f 2 -g 1"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	out, _ = c.done("--coll", "allreduce", "--comm", "1x4", "--topo",
+		filepath.Join(testlib.Root, "configs/topo/pcie-4gpu.xml"), "--dry-run")
+	want := "# not offered by NCCL on this machine, and not planned: ring/ll128, tree/ll128, nvls/simple, "
+	if !strings.Contains(out, want) {
+		t.Errorf("it does not say %q:\n%s", want, out)
+	}
+	if _, err := os.Stat(c.dir); !os.IsNotExist(err) {
+		t.Errorf("it left something behind: %v", err)
+	}
+}
+
+func TestSweepPlanFile(t *testing.T) {
+	c := newCluster(t)
+	for text, want := range map[string]string{
+		"chanels: [1]\n": "plan.yaml:1:1: unknown setting \"chanels\" (did you mean \"channels\"; " +
+			"allowed: coll, comm,",
+		"comm: 1x8\nchannels: [1, x]\n":  "plan.yaml:2:1: --channels=1,x: wrong value (allowed: whole numbers,",
+		"comm: 1x8\ncomm: 2x8\n":         "plan.yaml:",
+		"- comm\n":                       "plan.yaml:1: not settings",
+		"comm: {a: b}\n":                 "plan.yaml:1:1: comm: not a value (needed: one, or a list, as [a, b])",
+		"budget:\n":                      "plan.yaml:1:1: budget: not a value (needed: one)",
+		"comm: [8]\ncoll: allreduce\n":   "plan.yaml:1:8: --comm \"8\": not NODESxRANKS_PER_NODE",
+		"coll:\n- reduce\n- allredcue\n": "plan.yaml:3:3: unknown collective \"allredcue\" (did you mean \"allreduce\"; ",
+		"sizes: 1M-4K\n":                 "plan.yaml:1:8: 1M-4K: a range runs from its smaller size to its larger",
+		"comm: 1x8\n":                    "--coll and --comm say what to measure",
+		"coll: [\n":                      "plan.yaml:",
+		"comm: 1x8\ncoll: allreduce\nlaunch: torchrun\n": "unknown launcher \"torchrun\"",
+		"comm: 2x8\ncoll: allreduce\nlaunch: local\n": "--launch local starts ranks on this machine only " +
+			"(allreduce 2x8 needs",
+		"comm: 1x8\ncoll: allreduce\nlimit: 1\n": "plan.yaml:3:1: --limit=1: not a duration (allowed: 0 and more,",
+	} {
+		code, _, errs := c.sweep(testlib.File(t, "plan.yaml", text))
+		if code == cli.ExitOK || !strings.Contains(errs, want) {
+			t.Errorf("%q: exit code %d, %s, want %q", text, code, errs, want)
+		}
+	}
+	// What --init prints is a plan file, and the options have the last word.
+	out, _ := tunefit(t, cli.ExitOK, "sweep", "--init", "--coll", "allreduce", "--comm", "1x8", "--perf-args",
+		"-n 50 'x'")
+	for _, want := range []string{"#   salloc -N 4 --gpus-per-node=8 --exclusive tunefit sweep ",
+		"--mpi=pmix --cpu-bind=none"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	file := testlib.File(t, "plan.yaml", out)
+	again, _ := c.done(file, "--sizes", "1M", "--dry-run")
+	if !strings.Contains(again, "-b 1048576 -e 1048576 -g 8 -n 50 ''\\''x'\\'''") {
+		t.Errorf("%s\n%s", out, again)
+	}
+	if code, _, _ := c.sweep(filepath.Join(t.TempDir(), "missing.yaml")); code == cli.ExitOK {
+		t.Error("a plan file that is not there")
+	}
+}

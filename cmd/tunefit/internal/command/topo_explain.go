@@ -1,0 +1,216 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+)
+
+func topoExplainCommand(env ncclchoice.Env) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "explain FROM TO",
+		Short: "Explain how one device reaches another",
+		Long: `Explain how one device reaches another: the links on the way and the narrowest of them,
+whether NCCL uses peer-to-peer or GPUDirect RDMA, and the rule or variable that decides it.
+
+Devices are named as tunefit topo does: gpu0 by rank, NICs by name, cpu0 by NUMA
+number (cpu without one); or as NCCL prints them, GPU/0-18000.`,
+		Example: `  tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml
+  NCCL_P2P_LEVEL=PIX tunefit topo explain gpu0 gpu1 --topo configs/topo/pcie-4gpu.xml`,
+		Args: cli.Args(2, 2, "the devices FROM and TO"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var files []string
+			if file != "" {
+				files = []string{file}
+			}
+			m, err := openMachine(env, files, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return m.explain(cmd.OutOrStdout(), args[0], args[1])
+		},
+	}
+	cmd.Flags().StringVar(&file, "topo", "",
+		"topology file in NCCL's XML to look into (default: the topology of this machine)")
+	return cmd
+}
+
+// decision says whether NCCL uses something, and why.
+type decision struct{ what, use, why string }
+
+func (m *topoMachine) explain(w io.Writer, from, to string) error {
+	direct, err := topo.Build(m.doc, m.sys.Settings)
+	if err != nil {
+		return err
+	}
+	if err := direct.SetPaths(); err != nil {
+		return err
+	}
+	a, errA := m.sys.Find(from)
+	b, errB := m.sys.Find(to)
+	if err := errors.Join(errA, errB); err != nil {
+		return err
+	}
+	if a == b {
+		return fmt.Errorf("%s and %s are the same", from, to)
+	}
+	da, db := direct.Nodes[a.Type][a.Index], direct.Nodes[b.Type][b.Index]
+	var decisions []decision
+	switch {
+	case a.GPU != nil && b.GPU != nil:
+		decisions, err = m.explainGPUs(a, b, direct, da, db)
+	case a.GPU != nil && b.Type == topo.NodeNET:
+		decisions, err = m.explainGDR(a, b, direct.Path(da, db).Type)
+	case a.Type == topo.NodeNET && b.GPU != nil:
+		decisions, err = m.explainGDR(b, a, direct.Path(db, da).Type)
+	}
+	if err != nil {
+		return err
+	}
+	writePath(w, fmt.Sprintf("%s to %s: ", m.sys.Label(a), m.sys.Label(b)), m.sys, a, b)
+	sameLink := func(x, y *topo.Link) bool { return x.Type == y.Type && x.To.Name() == y.To.Name() }
+	if !slices.EqualFunc(direct.Path(da, db).Links, m.sys.Path(a, b).Links, sameLink) {
+		writePath(w, "\nThe direct path, which NCCL does not use: ", direct, da, db)
+	}
+	if len(decisions) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, d := range decisions {
+		fmt.Fprintf(w, "%s: %s\n  %s\n", d.what, d.use, d.why)
+	}
+	return nil
+}
+
+// writePath prints a path link by link and marks the first of its narrowest links.
+func writePath(w io.Writer, title string, s *topo.System, from, to *topo.Node) {
+	p := s.Path(from, to)
+	if p.Type == topo.PathDIS {
+		fmt.Fprintf(w, "%snot connected\n", title)
+		return
+	}
+	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, p.Type, p.Hops, gbps(float64(p.BW)))
+	tw := cli.NewTable(w)
+	narrowest := slices.IndexFunc(p.Links, func(l *topo.Link) bool { return l.BW == p.BW })
+	for i, l := range p.Links {
+		cells := []any{fmt.Sprint("  ", l.Type), gbps(float64(l.BW)) + " GB/s", s.Label(from), "to " + s.Label(l.To)}
+		if i == narrowest {
+			cells = append(cells, "narrowest")
+		}
+		tw.Row(cells...)
+		from = l.To
+	}
+	tw.Flush()
+}
+
+// explainGPUs explains peer-to-peer, on which NCCL decides by the direct path, and the transport.
+func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *topo.Node) ([]decision, error) {
+	p2p, err := direct.CheckP2P(da, db)
+	if err != nil {
+		return nil, err
+	}
+	d := decision{what: "peer-to-peer", use: "off"}
+	isNot := "is"
+	if p2p.OK {
+		d.use, isNot = "on", "is not"
+	}
+	d.why = fmt.Sprintf("%s %s farther than %s, %s", direct.Path(da, db).Type, isNot, p2p.Level, m.p2pLevelBy())
+	all := []decision{d}
+	if p2p.Read && p2p.OK {
+		all = append(all,
+			decision{"reading", "on", "NVLink between GPUs of capability 8.0: reading is better than writing"})
+	}
+	uses, err := m.sys.UsesP2P(a, b)
+	if err != nil {
+		return nil, err
+	}
+	transport := decision{what: "transport", use: "network"}
+	switch {
+	case uses:
+		transport.use, transport.why = "P2P", "peer-to-peer is on"
+	case m.sys.UsesSHM(a, b):
+		transport.use, transport.why = "SHM", "shared memory of the host, since peer-to-peer is off"
+	case m.sys.NetIsFaster(a, b):
+		transport.why = "both reach a NIC at more bandwidth than each other (NCCL_NET_DISABLE_INTRA=1 forbids it)"
+	case m.sys.SHMDisable:
+		transport.why = "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"
+	default:
+		transport.why = "peer-to-peer is off, and they share no host"
+	}
+	return append(all, transport), nil
+}
+
+func (m *topoMachine) p2pLevelBy() string {
+	if m.sys.P2PLevel.Set {
+		return "the level by NCCL_P2P_LEVEL or NCCL_P2P_DISABLE"
+	}
+	return "the default level (SYS for one or two GPUs on AMD CPUs, else PXB; NCCL_P2P_LEVEL changes it)"
+}
+
+// explainGDR explains GPUDirect RDMA. direct is the type of the path before diversion.
+func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]decision, error) {
+	send, err := m.sys.CheckGDR(gpu, net, true)
+	if err != nil {
+		return nil, err
+	}
+	receive, err := m.sys.CheckGDR(gpu, net, false)
+	if err != nil {
+		return nil, err
+	}
+	modes := [...]string{topo.GDROff: "off", topo.GDROn: "on",
+		topo.GDRPCI: "on, over PCIe and not the chip-to-chip link"}
+	all := []decision{
+		{"GPUDirect RDMA, sending", modes[send.Mode], m.gdrReason(send, gpu, direct)},
+		{"GPUDirect RDMA, receiving", modes[receive.Mode], m.gdrReason(receive, gpu, direct)},
+	}
+	if send.Near != nil && send.Near != gpu {
+		all = append(all,
+			decision{"PXN", "on",
+				fmt.Sprintf("%s is closer to the port and relays what is sent (NCCL_PXN_DISABLE=1 forbids it)",
+					send.Near.Label())})
+	}
+	return all, nil
+}
+
+func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathType) string {
+	switch gdr.Why {
+	case topo.NICUnable:
+		return "the NIC does not offer it (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"
+	case topo.GPUUnable:
+		return "the GPU does not offer it (gdr=\"0\" in the topology)"
+	case topo.Partitioned:
+		return "the GPU has memory partitions (NCCL_NET_GDR_MLOPART=1 allows it)"
+	case topo.ReadsOff:
+		if m.sys.GDRRead == topo.ToggleOff {
+			return "NCCL_NET_GDR_READ=0"
+		}
+		return "before Ampere NICs read a GPU only if NVLink joins GPUs (NCCL_NET_GDR_READ=1 allows it)"
+	}
+	distance := gdr.Distance
+	if gdr.Near == gpu {
+		distance = min(distance, direct) // if it is off, NCCL has diverted the path through the CPU
+	}
+	by := "the default level (NCCL_NET_GDR_LEVEL changes it)"
+	switch {
+	case m.sys.GDRLevel.Set:
+		by = "the level by NCCL_NET_GDR_LEVEL"
+	case m.sys.GDRC2CDisable:
+		by = "the default level with NCCL_NET_GDR_C2C=0"
+	}
+	who := ""
+	if gdr.Near != gpu {
+		who = gdr.Near.Label() + "'s "
+	}
+	isNot := "is not"
+	if gdr.Why == topo.TooFar {
+		isNot = "is"
+	}
+	return fmt.Sprintf("%s%s %s farther than %s, %s", who, distance, isNot, gdr.Level, by)
+}
