@@ -143,7 +143,7 @@ vet:
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt: $$unformatted"; exit 1; }
 	go vet ./...
 
-# Packages whose tests take long come last, so that the others' lines show progress; but tunefit's, the longest, beside others.
+# Packages whose tests take long come last, so that the others' lines show progress; but that of sweeps, the longest, beside others.
 LONG  := ./internal/agree ./tuner/plugin
 QUICK = $(filter-out $(LONG),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # The packages that consist of goroutines. Of others the tests whose names say so are
@@ -170,9 +170,9 @@ test-plugin:
 .PHONY: test-variants
 test-variants:
 	go vet -tags etcd ./tuner
-	$(TEST) -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit/internal/command ./cmd/tunefit/internal/doctor
-	CGO_ENABLED=0 go vet ./docs ./topo/detect ./tuner ./cmd/tunefit/internal/command
-	CGO_ENABLED=0 $(TEST) -short ./topo/detect $(if $(NIGHTLY),./cmd/tunefit/internal/command)
+	$(TEST) -tags etcd -run 'Etcd|BadLive' ./tuner ./cmd/tunefit/internal/livejobs ./cmd/tunefit/internal/doctor
+	CGO_ENABLED=0 go vet ./docs ./topo/detect ./tuner ./cmd/tunefit/...
+	CGO_ENABLED=0 $(TEST) -short ./topo/detect $(if $(NIGHTLY),./cmd/tunefit/...)
 	$(TEST) -race -short $(RACE)
 	AGREE_SEEDS=$(if $(NIGHTLY),300,50) $(TEST) -race -short -run 'Parallel|TestSeeds|NodesLose|NodesMisaligned' ./policy ./internal/agree
 

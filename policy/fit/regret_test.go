@@ -149,7 +149,7 @@ func judge(w way, s split, all []grid) (r regrets) {
 type limits []struct{ mean, harm float64 }
 
 // What a model learnt from a part of a grid costs over the whole of it. With -v, what others do is printed beside it.
-// What its policy costs is tested through the command, in cmd/tunefit/internal/command.
+// What its policy costs is tested through the commands, in cmd/tunefit/internal/endtoend.
 func TestRegret(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")

@@ -1,9 +1,7 @@
 package command
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -21,39 +19,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// asTunefit makes the test binary be tunefit, for what only a process can show.
-const asTunefit = "TEST_AS_TUNEFIT"
+func TestMain(m *testing.M) { testkit.Main(m, Main, Run) }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(asTunefit) != "" {
-		Main()
-	}
-	os.Exit(testlib.Run(m))
-}
-
-// runTest runs the command line where tests run.
-func runTest(stdin string, args []string, stdout, stderr io.Writer) int {
-	env := testkit.Env
-	env.Inputs = cli.NewInputs(strings.NewReader(stdin))
-	return Run(env, args, stdout, stderr)
-}
-
-// tunefit runs the command line and returns what it prints.
-func tunefit(t *testing.T, wantCode int, args ...string) (stdout, stderr string) {
-	t.Helper()
-	code, stdout, stderr := runAlone(args...)
-	if code != wantCode {
-		t.Errorf("tunefit %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), code, wantCode, stdout, stderr)
-	}
-	return stdout, stderr
-}
-
-// runAlone runs the command line as it is.
-func runAlone(args ...string) (code int, stdout, stderr string) {
-	var out, errs bytes.Buffer
-	code = runTest("", args, &out, &errs)
-	return code, out.String(), errs.String()
-}
+// Tests run command lines by these.
+var runTest, tunefit, runAlone = testkit.Run, testkit.Tunefit, testkit.RunAlone
 
 const sample = `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks_per_node,chunk_bytes
 allreduce,0,32K,tree,ll,,,8,
@@ -268,7 +237,7 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 	file := testlib.File(t, "p"+red+".csv", "collective,min_bytes,max_bytes,algorithm,protocol,comment\n"+
 		"allreduce,0,64K,ring,simple,\""+red+clear+"\"\nallreduce,0,inf,tree,simple,\n")
 	bad := testlib.File(t, "b"+red+".csv", "allreduce"+red+",0,inf,ring,simple,-1,-1,-1\n")
-	other := testlib.File(t, "other.csv", row(1))
+	other := testlib.File(t, "other.csv", "allreduce,0,inf,ring,simple,1,-1,-1\n")
 	for _, args := range [][]string{
 		{"show", file, "--coll", "allreduce", "--comm", "2x8"},
 		{"show", bad},
@@ -358,7 +327,8 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 		"c/0000000000000007-2/slot/0": "x n\x1b[2J1 11 1 1",
 	})
 	directory := t.TempDir()
-	if err := os.WriteFile(filepath.Join(directory, name+".csv"), []byte(row(1)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(directory, name+".csv"), []byte("allreduce,0,inf,ring,simple,1,-1,-1\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -413,6 +383,22 @@ func TestGoneCommands(t *testing.T) {
 	for _, args := range [][]string{{"evaluate"}, {"learn", "merged"}} {
 		if _, _, said := runAlone(args...); strings.Contains(said, "gone") || strings.Contains(said, "is now") {
 			t.Errorf("%q: %s", args, said)
+		}
+	}
+}
+
+// A command of an earlier release says what has taken its place, whatever its options were.
+func TestCommandsThatAreGone(t *testing.T) {
+	for name, now := range gone {
+		for _, args := range [][]string{{}, {"--verify", "sweep.csv"}, {"--help"}} {
+			args = append(strings.Fields(name), args...)
+			if _, errs := tunefit(t, cli.ExitUsage, args...); !strings.Contains(errs, "tunefit: "+now+"\n") {
+				t.Errorf("tunefit %q: %s", args, errs)
+			}
+		}
+		if _, errs := tunefit(t, cli.ExitUsage, append([]string{"help"}, strings.Fields(name)...)...); !strings.Contains(errs,
+			now) {
+			t.Errorf("tunefit help %s: %s", name, errs)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
@@ -49,7 +50,8 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"fit", smallSweep}, {"fit", smallSweep, "--json"}, {"gc", "--dry-run", "--rendezvous", dir},
 		{"status", "--rendezvous", dir}, {"status", "--rendezvous", dir, "--json"},
 		{"import", log}, {"learn", learnSamples + "/job2"}, {"learn", learnSamples + "/job2", "--json"},
-		{"sweep", "--dry-run", "-o", dir, "--plugin", "lib.so", "--launch", playedRanks, "--from", smallSweep},
+		{"sweep", "--dry-run", "-o", dir, "--plugin", "lib.so", "--launch", "srun -N {nodes} {command}", "--from",
+			smallSweep},
 		{"profile", job}, {"profile", job, "--json"},
 		{"push", rows, "--to", filepath.Join(dir, "to.csv"), "--rendezvous", dir},
 		{"sweep", "--init"},
@@ -57,7 +59,8 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		{"topo", "explain", "gpu0", "gpu1", "--topo", machine}, {"topo", "paths", machine},
 		{"topo", "paths", machine, "--json"}, {"topo", "links", machine},
 		{"topo", "graphs", machine}, {"topo", "tuning", machine},
-		{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"}, {"check", "../../../../configs/policies/example.csv", "--tests", example},
+		{"show", rows, "--sizes", "1M"}, {"show", rows, "--sizes", "1M", "--json"},
+		{"check", "../../../../configs/policies/example.csv", "--tests", example},
 		{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows},
 		{"explain", "allreduce", "1M", "--comm", "2x8", "--policy", rows, "--json"},
 		{"diff", rows, rows, "--sizes", "1M"},
@@ -98,7 +101,8 @@ func TestFullDevice(t *testing.T) {
 	}
 	defer full.Close()
 	var errs bytes.Buffer
-	if code := runTest("", []string{"topo", "../../../../configs/topo/dgx-h100.xml"}, full, &errs); code != cli.ExitFailed ||
+	code := runTest("", []string{"topo", "../../../../configs/topo/dgx-h100.xml"}, full, &errs)
+	if code != cli.ExitFailed ||
 		errs.String() != "tunefit: the output is not complete: write /dev/full: no space left on device\n" {
 		t.Errorf("exit code %d, %q", code, errs.String())
 	}
@@ -130,7 +134,7 @@ func TestReaderLeavesEarly(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, self, test.args...)
-		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asTunefit+"=1"), writer, &errs
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), testkit.AsTunefit+"=1"), writer, &errs
 		err = cmd.Run()
 		writer.Close()
 		if code := cmd.ProcessState.ExitCode(); code != test.code || strings.Contains(errs.String(), "broken pipe") {

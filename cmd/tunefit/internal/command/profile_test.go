@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -172,48 +171,9 @@ func TestProfilePastTuner(t *testing.T) {
 		"p.csv: 8.3 % of that is decided; what that saves is not known\n11 of 12 allreduces a step"+line) {
 		t.Errorf("%s", stdout)
 	}
-	if stdout, _ = tunefit(t, cli.ExitOK, "profile", "../../../../docs/testdata/recorded"); strings.Contains(stdout, " ran as ") {
+	if stdout, _ = tunefit(t, cli.ExitOK, "profile", "../../../../docs/testdata/recorded"); strings.Contains(stdout,
+		" ran as ") {
 		t.Errorf("%s", stdout)
-	}
-}
-
-// A sweep measures what the job calls, the heaviest first, at every doubling around its sizes, and leaves out what
-// hardly counts.
-func TestProfileSwept(t *testing.T) {
-	const head = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,time_us\n"
-	job := testlib.File(t, "job.csv",
-		head+"allreduce,1,8,100K,10,100\nallgather,1,8,9M,10,300\nallgather,1,8,5M,10,200\nreduce,1,8,8,1,10\n"+
-			"allreduce,1,8,,50,\n")
-	// nccl-tests gives each rank 16 bytes or a multiple.
-	small := testlib.File(t, "small.csv", head+"allgather,1,8,1000,1,100\nreducescatter,1,8,20,1,100\n")
-	for _, test := range []struct {
-		args []string
-		want string // the programs that start, with their sizes
-	}{
-		{[]string{job}, "all_gather_perf -b 65536 -e 131072 -f 2; all_gather_perf -b 4194304 -e 16777216 -f 2; " +
-			"all_reduce_perf -b 65536 -e 131072 -f 2; all_reduce_perf -b 4194304 -e 16777216 -f 2"},
-		{[]string{small}, "all_gather_perf -b 128 -e 512 -f 4; all_gather_perf -b 1024 -e 1024; " +
-			"reduce_scatter_perf -b 128 -e 512 -f 4; reduce_scatter_perf -b 1024 -e 1024"},
-		{[]string{job, "--coll", "allreduce", "--sizes", "1M"}, "all_reduce_perf -b 1048576 -e 1048576"},
-	} {
-		script, notes := nextRuns(t, cli.ExitOK, append([]string{"--profile"}, test.args...)...)
-		got := regexp.MustCompile(`\w+_perf -b \d+ -e \d+(?: -f \d)?`).FindAllString(script, -1)
-		if strings.Join(got, "; ") != test.want {
-			t.Errorf("%q: %q, want %s", test.args, got, test.want)
-		}
-		if said := strings.Contains(notes, "0.2 % of the job's communication are left out"); said != (test.args[0] == job &&
-			len(test.args) == 1) {
-			t.Errorf("%q: %s", test.args, notes)
-		}
-	}
-	if _, errs := nextRuns(t, cli.ExitUsage, "--profile", job, "--comm", "2x8"); !strings.Contains(errs,
-		"no call of a known size is in it of the collectives and communicators that --coll and --comm name") {
-		t.Errorf("nothing: %s", errs)
-	}
-	noJob := testlib.File(t, "sweep.csv", ringSweep)
-	if _, errs := nextRuns(t, cli.ExitFailed, "--profile", noJob); !strings.Contains(errs,
-		"sweep.csv is a sweep: measurements (needed: a job profile)") {
-		t.Errorf("no profile: %s", errs)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
 func TestShowModel(t *testing.T) {
@@ -120,4 +121,35 @@ func tuningFile(t *testing.T) string {
 	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", "../../../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7",
 		"--nodes", "1,2", "--json")
 	return testlib.File(t, "hgx-h100.json", text)
+}
+
+// A note says when the estimates are not those of the machine at hand.
+func TestWhoseCostModel(t *testing.T) {
+	testlib.NoJob(t)
+	file := testlib.File(t, "p.csv", sample)
+	const h100, a100 = "../../../../configs/topo/dgx-h100.xml", "../../../../configs/topo/dgx-a100.xml"
+	costs := tuningFile(t)
+	for _, c := range []struct {
+		here string
+		args []string
+		ends string
+	}{
+		{"", nil, "for HGX H100; it is not known whether this machine is one (--topo FILE names yours, --model FILE " +
+			"what was measured on it)\n"},
+		{h100, nil, "for HGX H100\n"},
+		{a100, nil, " (--topo FILE names yours, --model FILE what was measured on it)\n"},
+		{"", []string{"--topo", a100}, "for " + a100 + "\n"},
+		{a100, []string{"--tuning", costs}, "for " + costs + "\n"},
+	} {
+		t.Setenv(detect.TunerFileVariable, c.here)
+		for _, command := range [][]string{{"show", file}, {"diff", file, file}} {
+			_, said := tunefit(t, cli.ExitOK,
+				append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
+			if !strings.HasPrefix(said, "note: NCCL's choice is taken from NCCL 2.30.7's estimates ") ||
+				!strings.HasSuffix(said, c.ends) ||
+				strings.Contains(said, "this machine is not one (8 ") != (c.here == a100 && c.args == nil) {
+				t.Errorf("%s here, %v %v: %s", c.here, command[0], c.args, said)
+			}
+		}
+	}
 }

@@ -137,7 +137,7 @@ func TestPackedAndStandardInput(t *testing.T) {
 		"measured":    {string(fitted), []string{"check", "FILE", "--measured", smallSweep}},
 		"measured by": {string(sweep), []string{"check", model, "--measured", "FILE"}},
 		"sweep": {string(sweep), []string{"sweep", "--dry-run", "-o", "nowhere", "--plugin", "lib.so", "--launch",
-			playedRanks, "--from", "FILE"}},
+			"srun -N {nodes} {command}", "--from", "FILE"}},
 		"import": {ringLog, []string{"import", "FILE"}},
 		"tests":  {tests, []string{"check", testlib.File(t, "p.csv", sample), "--tests", "FILE"}},
 	} {

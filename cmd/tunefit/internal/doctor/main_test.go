@@ -1,10 +1,13 @@
-package doctor
+package doctor_test
 
 import (
-	"os"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/command"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(testlib.Run(m)) }
+func TestMain(m *testing.M) { testkit.Main(m, command.Main, command.Run) }
+
+// Tests run command lines by it.
+var tunefit = testkit.Tunefit

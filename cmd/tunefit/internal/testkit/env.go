@@ -1,4 +1,4 @@
-// Package testkit has the environment that tests run tunefit's commands in.
+// Package testkit runs command lines of tunefit for tests.
 package testkit
 
 import (

@@ -1,4 +1,4 @@
-package command
+package sweep_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package command
+package explain_test
 
 import (
 	"encoding/json"
@@ -12,7 +12,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/explain"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -267,97 +266,6 @@ func TestExplainTunerOnly(t *testing.T) {
 		if strings.Contains(out, "e+38") || !strings.Contains(out, `"not_estimated": true`) {
 			t.Errorf("NCCL_ALGO=%s: %s", chosen, out)
 		}
-	}
-}
-
-// Where NCCL's estimates are for nodes of other numbers of ranks, PAT is offered as on the communicator that is asked
-// about.
-func TestPATOfTheCommunicatorAsked(t *testing.T) {
-	testlib.NoJob(t)
-	file := testlib.File(t, "pat.csv", "allgather,0,inf,pat,simple,-1,-1,-1\n")
-	for _, test := range []struct {
-		comm, release, variable string
-		offered                 bool
-	}{
-		{"4x1", "2.30.7", "", true},
-		{"4x1", "2.31.2", "", true},
-		{"4x1", "2.22.3", "", false},
-		{"4x1", "2.30.7", "NCCL_PAT_ENABLE=0", false},
-		{"4x1", "2.30.7", "NCCL_ALGO=ring", false},
-		{"1x4", "2.31.2", "", false},
-		{"4x4", "2.30.7", "", false},
-		{"4x4", "2.31.2", "", true},
-	} {
-		t.Run(test.comm+" "+test.release+" "+test.variable, func(t *testing.T) {
-			if name, value, ok := strings.Cut(test.variable, "="); ok {
-				t.Setenv(name, value)
-			}
-			args := []string{"--comm", test.comm, "--nccl", test.release}
-			o, _ := showOne(t, append(args, file, "--coll", "allgather", "--sizes", "1M")...)
-			if (o.Row == 1) != test.offered || o.NCCL.Algo == nccl.AlgoPAT {
-				t.Errorf("%+v", o)
-			}
-			args = append([]string{"explain", "allgather", "1M", "--policy", file}, args...)
-			out, _ := tunefit(t, cli.ExitOK, args...)
-			if strings.Contains(out, "which NCCL does not offer here") == test.offered {
-				t.Errorf("%s", out)
-			}
-		})
-	}
-}
-
-// A release that tells no names is asked without one, and it is said.
-func TestNamesOfAReleaseWithoutThem(t *testing.T) {
-	testlib.NoJob(t)
-	file := testlib.File(t, "named.csv", "collective,algorithm,protocol,comm_name\nallreduce,tree,ll,dp\n")
-	for release, told := range map[string]bool{"2.26.6": false, "2.27.3": true} {
-		args := []string{file, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M", "--comm-name", "dp", "--nccl",
-			release}
-		const note = "does not tell a communicator's name"
-		o, notes := showOne(t, args...)
-		if (o.Row == 2) != told || strings.Count(notes, note) == 1 == told {
-			t.Errorf("NCCL %s: %+v\n%s", release, o, notes)
-		}
-		out, notes := tunefit(t, cli.ExitOK, "explain", "allreduce", "1M", "--comm", "2x8", "--policy", file,
-			"--comm-name", "dp", "--nccl", release)
-		if strings.Contains(out, "  named.csv:2  decides") != told || strings.Count(notes, note) == 1 == told {
-			t.Errorf("NCCL %s: %s%s", release, out, notes)
-		}
-	}
-}
-
-// What only NCCL does is not said of a model of RCCL.
-func TestShowModelOfRCCL(t *testing.T) {
-	testlib.NoJob(t)
-	rows := testlib.File(t, "rows.csv", "allreduce,0,inf,ring,ll,60,-1,-1\n")
-	for release, rccl := range map[string]bool{"2.31.2": false, "RCCL 2.27.7": true} {
-		model := filepath.Join(t.TempDir(), "model.json")
-		tunefit(t, cli.ExitOK, "fit", sweepWith(t, ""), "-o", model, "--made-with", release)
-		const raised, whose = "takes a tuner's", ".json was measured with RCCL 2.27.7, whose own choices are not known"
-		out, notes := tunefit(t, cli.ExitOK, "show", rows, "--model", model, "--coll", "allreduce", "--comm", "1x8",
-			"--nccl", "2.31.2")
-		title := map[bool]string{false: "NCCL 2.31.2's choice", true: "RCCL 2.27.7's choice"}[rccl]
-		if strings.Contains(notes, raised) == rccl || strings.Contains(notes, whose) != rccl ||
-			!strings.Contains(out, title) {
-			t.Errorf("%s: %s%s", release, out, notes)
-		}
-		out, notes = tunefit(t, cli.ExitOK, "explain", "allreduce", "8K", "--comm", "1x8", "--policy", rows,
-			"--model", model, "--nccl", "2.31.2")
-		if strings.Contains(out, raised) == rccl || strings.Contains(notes, whose) != rccl {
-			t.Errorf("%s: %s%s", release, out, notes)
-		}
-	}
-}
-
-// A policy that fit writes says that it was measured with RCCL, and show asks it by RCCL's rules.
-func TestShowPolicyOfRCCL(t *testing.T) {
-	testlib.NoJob(t)
-	rows := filepath.Join(t.TempDir(), "rows.csv")
-	tunefit(t, cli.ExitOK, "fit", sweepWith(t, ""), "--csv", rows, "--made-with", "RCCL 2.27.7")
-	out, notes := tunefit(t, cli.ExitOK, "show", rows, "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.31.2")
-	if !strings.Contains(notes, "rows.csv was measured with RCCL 2.27.7, whose own choices are not in it: those shown "+
-		"are NCCL 2.31.2's") || strings.Contains(notes, "takes a tuner's") || !strings.Contains(out, "NCCL 2.31.2's choice") {
-		t.Errorf("%s%s", out, notes)
 	}
 }
 

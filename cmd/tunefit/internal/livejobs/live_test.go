@@ -1,4 +1,4 @@
-package command
+package livejobs_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package command
+package policytest_test
 
 import (
 	"encoding/json"
@@ -12,14 +12,19 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
+const rows = `collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks_per_node,chunk_bytes,comment
+allreduce,0,32K,tree,ll,,,8,,
+allreduce,1000000,4M,ring,simple,12,2,8,64K,"large, for ""all"""
+allreduce,,,default,,,1,,,
+`
+
 // testFiles writes a policy and its tests beside each other, and returns what check takes.
 func testFiles(t *testing.T, tests string) []string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"p.csv":       strings.Replace(sample, "chunk_bytes\n", "chunk_bytes,comment\n", 1),
+		"p.csv":       rows,
 		"p_test.yaml": "policy: p.csv\ntests:\n" + tests} {
-		text = strings.Replace(text, "2,8,64K\n", "2,8,64K,\"large, for \"\"all\"\"\"\n", 1)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package command
+package livejobs_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -39,7 +40,7 @@ func site(t *testing.T) (dir, program string) {
 		os.Mkdir(filepath.Join(dir, "bin"), 0o755), os.Mkdir(filepath.Join(dir, "lib"), 0o755),
 		os.Symlink(testlib.Library, filepath.Join(dir, "lib", cli.LibraryName)),
 		os.WriteFile(filepath.Join(dir, "bin/tunefit"),
-			[]byte("#!/bin/sh\n"+asTunefit+"=1 exec "+cli.ShellWord(self)+" \"$@\"\n"), 0o755),
+			[]byte("#!/bin/sh\n"+testkit.AsTunefit+"=1 exec "+cli.ShellWord(self)+" \"$@\"\n"), 0o755),
 		os.WriteFile(filepath.Join(dir, "policy.csv"), []byte("allreduce,0,inf,ring,simple,-1,-1,-1\n"), 0o644),
 		os.WriteFile(program, []byte(`#!/bin/sh
 for file in "$NCCL_TUNER_PLUGIN" "$NCCL_TUNER_CONFIG_FILE"; do [ -r "$file" ] || echo "there is no $file"; done

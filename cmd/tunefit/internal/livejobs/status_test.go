@@ -1,4 +1,4 @@
-package command
+package livejobs_test
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -25,7 +26,7 @@ func TestStatusWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "status", "--watch", "--rendezvous", dir)
-	cmd.Env = append(os.Environ(), asTunefit+"=1")
+	cmd.Env = append(os.Environ(), testkit.AsTunefit+"=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -1,4 +1,4 @@
-package command
+package endtoend
 
 import (
 	"encoding/json"
@@ -130,32 +130,5 @@ func TestMalformedRowsAreRefused(t *testing.T) {
 	slip := testlib.File(t, "slip.csv", strings.Replace(string(text), ",ring,", ",rnig,", 1))
 	if _, said := tunefit(t, cli.ExitOK, "fit", slip, "-o", model, "--force"); !strings.Contains(said, `unknown algorithm "rnig"`) {
 		t.Errorf("says %s", said)
-	}
-}
-
-// A directory stands for the logs in it and below; what else is there is named and left out.
-func TestImportDirectory(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"a.txt": ringLog, "below/b.txt.gz": testlib.Zipped(t, strings.ReplaceAll(ringLog, "host0", "host1")),
-		"below/README": "hello\n", "p.csv": sample,
-		".hidden/c.txt": ringLog + "\n\n", "failed.txt": "srun: error: node7: task 3: Segmentation fault\n",
-	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out, said := tunefit(t, cli.ExitOK, "import", dir)
-	if strings.Count(out, "\n") != 7 || !strings.Contains(out, "host1") {
-		t.Errorf("imported\n%s", out)
-	}
-	for _, want := range []string{"left out: " + filepath.Join(dir, "below/README"),
-		"left out: " + filepath.Join(dir, "p.csv") + " is a policy", "the run failed", "Segmentation fault"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("says\n%s\nwant %q", said, want)
-		}
 	}
 }

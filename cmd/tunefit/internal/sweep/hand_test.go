@@ -1,6 +1,7 @@
-package command
+package sweep_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,8 +75,8 @@ func TestSweepByHand(t *testing.T) {
 	}
 	policy := filepath.Join(t.TempDir(), "policy.csv")
 	tunefit(t, cli.ExitOK, append([]string{"fit", "--csv", policy}, files...)...)
-	if got, want := readFile(t, policy), c.file("policy.csv"); got != want {
-		t.Errorf("the policy is\n%s\nwant\n%s", got, want)
+	if got, err := os.ReadFile(policy); err != nil || string(got) != c.file("policy.csv") {
+		t.Errorf("%v: the policy is\n%s\nwant\n%s", err, got, c.file("policy.csv"))
 	}
 }
 
@@ -115,7 +116,8 @@ func TestNextRunsWithTopology(t *testing.T) {
 		!strings.Contains(script, ",nvls_tree,simple,64,") {
 		t.Errorf("without a topology:\n%s", script)
 	}
-	script, _ := nextRuns(t, cli.ExitOK, append(args, "--topo", "../../../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7")...)
+	script, _ := nextRuns(t, cli.ExitOK, append(args, "--topo", "../../../../configs/topo/dgx-h100.xml", "--nccl",
+		"2.30.7")...)
 	if !strings.Contains(script, ",nvls,simple,16,") || !strings.Contains(script, ",ring,ll,24,") ||
 		strings.Contains(script, ",nvls_tree,") || strings.Contains(script, ",64,") {
 		t.Errorf("with the topology:\n%s", script)
@@ -182,7 +184,7 @@ func TestNextRunsBadInput(t *testing.T) {
 		"no such pair":      {"--coll broadcast --comm 1x8 --algos tree", "NCCL has none", cli.ExitUsage},
 		"skip channels":     {"--coll allreduce --comm 1x8 --skip ring/ll/x", "allowed: 1 to 64", cli.ExitUsage},
 		"no such file":      {"--from missing.csv", "no such file", cli.ExitFailed},
-		"not a sweep":       {"--from command.go", "no measurements in it", cli.ExitFailed},
+		"not a sweep":       {"--from sweep.go", "no measurements in it", cli.ExitFailed},
 		"sizes not measured": {"--from " + simulatedSweep + " --coll allreduce --sizes 2G-4G",
 			"the default of allreduce 2x8 was not measured at any of them (needed: some of 1KiB - 1GiB)", cli.ExitUsage},
 		"not a communicator":  {"--coll allreduce --comm 8", "NODESxRANKS_PER_NODE", cli.ExitUsage},
@@ -200,18 +202,76 @@ func TestNextRunsBadInput(t *testing.T) {
 	}
 }
 
-// A command of an earlier release says what has taken its place, whatever its options were.
-func TestCommandsThatAreGone(t *testing.T) {
-	for name, now := range gone {
-		for _, args := range [][]string{{}, {"--verify", "sweep.csv"}, {"--help"}} {
-			args = append(strings.Fields(name), args...)
-			if _, errs := tunefit(t, cli.ExitUsage, args...); !strings.Contains(errs, "tunefit: "+now+"\n") {
-				t.Errorf("tunefit %q: %s", args, errs)
-			}
+// A sweep measures what the job calls, the heaviest first, at every doubling around its sizes, and leaves out what
+// hardly counts.
+func TestProfileSwept(t *testing.T) {
+	const head = "# tunefit job profile 1\ncollective,nodes,ranks,bytes,calls,time_us\n"
+	job := testlib.File(t, "job.csv",
+		head+"allreduce,1,8,100K,10,100\nallgather,1,8,9M,10,300\nallgather,1,8,5M,10,200\nreduce,1,8,8,1,10\n"+
+			"allreduce,1,8,,50,\n")
+	// nccl-tests gives each rank 16 bytes or a multiple.
+	small := testlib.File(t, "small.csv", head+"allgather,1,8,1000,1,100\nreducescatter,1,8,20,1,100\n")
+	for _, test := range []struct {
+		args []string
+		want string // the programs that start, with their sizes
+	}{
+		{[]string{job}, "all_gather_perf -b 65536 -e 131072 -f 2; all_gather_perf -b 4194304 -e 16777216 -f 2; " +
+			"all_reduce_perf -b 65536 -e 131072 -f 2; all_reduce_perf -b 4194304 -e 16777216 -f 2"},
+		{[]string{small}, "all_gather_perf -b 128 -e 512 -f 4; all_gather_perf -b 1024 -e 1024; " +
+			"reduce_scatter_perf -b 128 -e 512 -f 4; reduce_scatter_perf -b 1024 -e 1024"},
+		{[]string{job, "--coll", "allreduce", "--sizes", "1M"}, "all_reduce_perf -b 1048576 -e 1048576"},
+	} {
+		script, notes := nextRuns(t, cli.ExitOK, append([]string{"--profile"}, test.args...)...)
+		got := regexp.MustCompile(`\w+_perf -b \d+ -e \d+(?: -f \d)?`).FindAllString(script, -1)
+		if strings.Join(got, "; ") != test.want {
+			t.Errorf("%q: %q, want %s", test.args, got, test.want)
 		}
-		if _, errs := tunefit(t, cli.ExitUsage, append([]string{"help"}, strings.Fields(name)...)...); !strings.Contains(errs,
-			now) {
-			t.Errorf("tunefit help %s: %s", name, errs)
+		if said := strings.Contains(notes, "0.2 % of the job's communication are left out"); said != (test.args[0] == job &&
+			len(test.args) == 1) {
+			t.Errorf("%q: %s", test.args, notes)
+		}
+	}
+	if _, errs := nextRuns(t, cli.ExitUsage, "--profile", job, "--comm", "2x8"); !strings.Contains(errs,
+		"no call of a known size is in it of the collectives and communicators that --coll and --comm name") {
+		t.Errorf("nothing: %s", errs)
+	}
+	if _, errs := nextRuns(t, cli.ExitFailed, "--profile", simulatedSweep); !strings.Contains(errs,
+		".csv is a sweep: measurements (needed: a job profile)") {
+		t.Errorf("no profile: %s", errs)
+	}
+}
+
+// PAT is measured where the release is known to offer it: a tuner is the only way to it on nodes of several ranks.
+func TestPATIsPlannedWhereItIsOffered(t *testing.T) {
+	testlib.NoJob(t)
+	for _, test := range []struct {
+		coll, nodes, ranks, release string
+		args                        []string
+		planned                     bool
+	}{
+		{"allgather", "2", "16", "2.31.2", nil, true},
+		{"reducescatter", "2", "16", "2.31.2", nil, true},
+		{"allreduce", "2", "16", "2.31.2", nil, false},
+		{"allgather", "1", "8", "2.31.2", nil, false},
+		{"allgather", "2", "16", "2.31.0", nil, false},
+		{"allgather", "2", "16", "2.30.7", nil, false},
+		{"allgather", "2", "2", "2.23.4", nil, true},
+		{"allgather", "2", "2", "2.22.3", nil, false},
+		{"allgather", "2", "16", "", nil, false},
+		{"allgather", "2", "16", "RCCL 2.27.7", nil, false},
+		{"allgather", "2", "16", "", []string{"--algos", "ring,pat"}, true},
+		{"allgather", "2", "16", "2.31.2", []string{"--algos", "ring"}, false},
+		{"allgather", "2", "16", "", []string{"--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"),
+			"--nccl", "2.31.2"}, true},
+		{"allgather", "2", "16", "", []string{"--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"),
+			"--nccl", "2.30.7"}, false},
+	} {
+		sweep := testlib.File(t, "sweep.csv", fmt.Sprintf(
+			"collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,nccl_version\n"+
+				"%s,1048576,ring,simple,4,%s,%s,default,100,%s\n", test.coll, test.nodes, test.ranks, test.release))
+		out, _ := nextRuns(t, cli.ExitOK, append(test.args, "--from", sweep)...)
+		if strings.Contains(out, ",pat,simple,") != test.planned {
+			t.Errorf("%+v:\n%s", test, out)
 		}
 	}
 }

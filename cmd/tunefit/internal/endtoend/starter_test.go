@@ -1,4 +1,4 @@
-package command
+package endtoend
 
 import (
 	"encoding/json"
@@ -11,7 +11,10 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 var (
@@ -19,9 +22,22 @@ var (
 	starterHeldOut = regexp.MustCompile(`(?m)^#   \w+ \d+x\d+: policy .*$`)
 )
 
+// fitted is what the starter policies tell of the output of fit --json.
+type fitted struct {
+	Groups []struct {
+		Coll nccl.Coll `json:"collective"`
+		nccl.Comm
+		Acts    int       `json:"sizes_changed"`
+		Decided int       `json:"tried"`
+		Harm    int       `json:"tried_slower"`
+		Policy  fit.Score `json:"tried_vs_best"`
+		Default fit.Score `json:"default_vs_best"`
+	}
+}
+
 // remade runs the command that a starter policy names, in the project's folder, and returns what it writes and what
 // fit says of it.
-func remade(t *testing.T, name, head string) (policy string, found fitJSON) {
+func remade(t *testing.T, name, head string) (policy string, found fitted) {
 	t.Helper()
 	made := starterCommand.FindStringSubmatch(head)
 	into := " --csv configs/policies/" + name
@@ -36,7 +52,7 @@ func remade(t *testing.T, name, head string) (policy string, found fitJSON) {
 	cmd := exec.Command("sh", "-c", `tunefit() { "$SELF" "$@"; }; `+strings.ReplaceAll(
 		strings.TrimSuffix(made[1], into), "\n#", "")+` --json --csv "$OUT"`)
 	cmd.Dir = testlib.Root
-	cmd.Env = append(os.Environ(), asTunefit+"=1", "SELF="+self, "OUT="+out)
+	cmd.Env = append(os.Environ(), testkit.AsTunefit+"=1", "SELF="+self, "OUT="+out)
 	cmd.Stderr = os.Stderr
 	said, err := cmd.Output()
 	if err == nil {

@@ -1,4 +1,4 @@
-package command
+package ask_test
 
 import (
 	"strings"

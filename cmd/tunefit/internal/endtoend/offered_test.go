@@ -1,4 +1,4 @@
-package command
+package endtoend
 
 import (
 	"fmt"
@@ -75,14 +75,15 @@ host:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct
 			!strings.Contains(readFile(t, rows+".html"), told) {
 			t.Errorf("%s: promised is\n%s", name, out)
 		}
-		from := []string{"--from", sweep}
+		from := []string{"sweep", "--dry-run", "-o", filepath.Join(t.TempDir(), "sweep"), "--plugin", "lib.so", "--launch",
+			"srun -N {nodes} {command}", "--from", sweep}
 		for _, with := range test.with {
 			if with == log {
 				from = append(from, "--from")
 			}
 			from = append(from, with)
 		}
-		out, _ = nextRuns(t, cli.ExitOK, from...)
+		out, _ = tunefit(t, cli.ExitOK, from...)
 		if strings.Contains(out, ",tree,ll128,") || !strings.Contains(out, "# "+told[:len(told)-2]+", and not planned: ") {
 			t.Errorf("%s:\n%s", name, out)
 		}
@@ -110,41 +111,6 @@ func TestFitOnTopologyWithoutNCCLsChoice(t *testing.T) {
 	}
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a policy was written")
-	}
-}
-
-// PAT is measured where the release is known to offer it: a tuner is the only way to it on nodes of several ranks.
-func TestPATIsPlannedWhereItIsOffered(t *testing.T) {
-	testlib.NoJob(t)
-	for _, test := range []struct {
-		coll, nodes, ranks, release string
-		args                        []string
-		planned                     bool
-	}{
-		{"allgather", "2", "16", "2.31.2", nil, true},
-		{"reducescatter", "2", "16", "2.31.2", nil, true},
-		{"allreduce", "2", "16", "2.31.2", nil, false},
-		{"allgather", "1", "8", "2.31.2", nil, false},
-		{"allgather", "2", "16", "2.31.0", nil, false},
-		{"allgather", "2", "16", "2.30.7", nil, false},
-		{"allgather", "2", "2", "2.23.4", nil, true},
-		{"allgather", "2", "2", "2.22.3", nil, false},
-		{"allgather", "2", "16", "", nil, false},
-		{"allgather", "2", "16", "RCCL 2.27.7", nil, false},
-		{"allgather", "2", "16", "", []string{"--algos", "ring,pat"}, true},
-		{"allgather", "2", "16", "2.31.2", []string{"--algos", "ring"}, false},
-		{"allgather", "2", "16", "", []string{"--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"),
-			"--nccl", "2.31.2"}, true},
-		{"allgather", "2", "16", "", []string{"--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"),
-			"--nccl", "2.30.7"}, false},
-	} {
-		sweep := testlib.File(t, "sweep.csv", fmt.Sprintf(
-			"collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,nccl_version\n"+
-				"%s,1048576,ring,simple,4,%s,%s,default,100,%s\n", test.coll, test.nodes, test.ranks, test.release))
-		out, _ := nextRuns(t, cli.ExitOK, append(test.args, "--from", sweep)...)
-		if strings.Contains(out, ",pat,simple,") != test.planned {
-			t.Errorf("%+v:\n%s", test, out)
-		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package command
+package sweep_test
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
@@ -63,7 +64,7 @@ func (c *cluster) sweep(args ...string) (code int, stdout, stderr string) {
 	}
 	cmd := exec.Command(self, append([]string{"sweep", "-o", c.dir, "--plugin", testlib.Library, "--perf-dir", c.perf},
 		args...)...)
-	cmd.Env = append(append(os.Environ(), asTunefit+"=1", "PATH="+playedPath(c.t)), c.env...)
+	cmd.Env = append(append(os.Environ(), testkit.AsTunefit+"=1", "PATH="+playedPath(c.t)), c.env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

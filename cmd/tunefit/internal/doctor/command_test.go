@@ -1,4 +1,4 @@
-package command
+package doctor_test
 
 import (
 	"encoding/json"

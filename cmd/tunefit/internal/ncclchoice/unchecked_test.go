@@ -1,4 +1,4 @@
-package command
+package ncclchoice_test
 
 import (
 	"path/filepath"

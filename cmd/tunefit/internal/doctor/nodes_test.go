@@ -1,4 +1,4 @@
-package command
+package doctor_test
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -22,7 +23,7 @@ func soundOnNodes(t *testing.T) (policy string) {
 		}
 	}
 	policy = testlib.File(t, "policy.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	for name, value := range map[string]string{asTunefit: "1", "NCCL_DEBUG": "WARN",
+	for name, value := range map[string]string{testkit.AsTunefit: "1", "NCCL_DEBUG": "WARN",
 		"NCCL_TUNER_PLUGIN": testlib.Library,
 		tuner.EnvConfigFile: policy, tuner.EnvReload: "off"} {
 		t.Setenv(name, value)

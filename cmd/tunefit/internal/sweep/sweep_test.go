@@ -1,4 +1,4 @@
-package command
+package sweep_test
 
 import (
 	"encoding/json"
@@ -15,6 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
@@ -183,10 +184,13 @@ func TestSweepJSON(t *testing.T) {
 		"--channels", "4,32", "--prove=2", "--json")
 	var got struct {
 		Directory string
-		Fit       fitJSON
-		Proof     struct{ Groups []json.RawMessage }
-		Missing   []string          `json:"not_measured"`
-		InJob     map[string]string `json:"in_job"`
+		Fit       struct {
+			Groups []json.RawMessage
+			Policy string
+		}
+		Proof   struct{ Groups []json.RawMessage }
+		Missing []string          `json:"not_measured"`
+		InJob   map[string]string `json:"in_job"`
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -475,7 +479,7 @@ func TestSweepThroughSlurm(t *testing.T) {
 			t.Fatalf("exit code %d, no %q\n%s", code, line, errs)
 		}
 		cmd := exec.Command("sh", "-c", strings.Replace(line, line[:len("salloc")], as, 1))
-		cmd.Env = append(append(os.Environ(), asTunefit+"=1", "PATH="+bin+":"+playedPath(t)), c.env...)
+		cmd.Env = append(append(os.Environ(), testkit.AsTunefit+"=1", "PATH="+bin+":"+playedPath(t)), c.env...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			said, _ := os.ReadFile(log)
 			t.Fatalf("%s: %v: %s%s", line, err, out, said)
