@@ -43,6 +43,8 @@ func (b Bundle) Encode() []byte {
 	return slices.Concat([]byte(bundleFormat), head, []byte("\n"), b.Policy.Text, b.Model.Text, b.Added.Text)
 }
 
+var errBundleLength = errors.New("the bundle of policy files is damaged: it does not have the length it says")
+
 // DecodeBundle reads the content of a version.
 func DecodeBundle(content []byte) (b Bundle, err error) {
 	rest, ok := bytes.CutPrefix(content, []byte(bundleFormat))
@@ -54,9 +56,13 @@ func DecodeBundle(content []byte) (b Bundle, err error) {
 	if err := json.Unmarshal(line, &head); err != nil {
 		return b, fmt.Errorf("the bundle of policy files is damaged: %w", jsonerror.Plain(err))
 	}
-	if head.PolicyLen < 0 || head.ModelLen < 0 || head.AddedLen < 0 ||
-		head.PolicyLen+head.ModelLen+head.AddedLen != len(files) {
-		return b, errors.New("the bundle of policy files is damaged: it does not have the length it says")
+	for _, n := range []int{head.PolicyLen, head.ModelLen, head.AddedLen} {
+		if n < 0 || n > len(files) { // the sum of others could overflow
+			return b, errBundleLength
+		}
+	}
+	if head.PolicyLen+head.ModelLen+head.AddedLen != len(files) {
+		return b, errBundleLength
 	}
 	b.Policy = Source{head.Policy, files[:head.PolicyLen]}
 	b.Model = Source{head.Model, files[head.PolicyLen:][:head.ModelLen]}

@@ -17,6 +17,7 @@ func FuzzBundle(f *testing.F) {
 	}
 	f.Add([]byte(bundleFormat + `{"PolicyLen":-1,"ModelLen":1}` + "\n"))
 	f.Add([]byte(bundleFormat + `{"PolicyLen":9223372036854775807,"ModelLen":9223372036854775807}` + "\n"))
+	f.Add([]byte(bundleFormat + `{"PolicyLen":9223372036854775807,"ModelLen":9223372036854775807,"AddedLen":2}` + "\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		b, err := DecodeBundle(content)
 		if err != nil {
