@@ -106,22 +106,21 @@ func (o *Output) Write(text []byte) (n int, err error) {
 		}
 	}
 	o.cut = slices.Clone(whole[n:])
-	if _, err := o.print(termsafe.Text(string(whole[:n]))); err != nil {
+	if err := o.print(termsafe.Text(string(whole[:n]))); err != nil {
 		return 0, err
 	}
 	return len(text), nil
 }
 
 // print prints text as it is.
-func (o *Output) print(text string) (n int, err error) {
+func (o *Output) print(text string) error {
 	if o.err == nil {
-		n, o.err = io.WriteString(o.Writer, text)
+		o.err = Steer(o.Writer, text)
 	}
 	if errors.Is(o.err, syscall.EPIPE) {
 		o.Writer, o.err = io.Discard, nil
-		return len(text), nil
 	}
-	return n, o.err
+	return o.err
 }
 
 // Complete returns a command's error. If printing failed and the command has no other error, it says so.
@@ -147,15 +146,13 @@ func (p Printable) Write(text []byte) (int, error) {
 
 // Steer prints text as it is, to steer a terminal.
 func Steer(w io.Writer, text string) error {
-	var err error
 	switch w := w.(type) {
 	case *Output:
-		_, err = w.print(text)
+		return w.print(text)
 	case Printable:
-		_, err = io.WriteString(w.Writer, text)
-	default:
-		_, err = io.WriteString(w, text)
+		return Steer(w.Writer, text)
 	}
+	_, err := io.WriteString(w, text)
 	return err
 }
 
@@ -163,9 +160,9 @@ func Steer(w io.Writer, text string) error {
 func IsTerminal(w io.Writer) bool {
 	switch printer := w.(type) {
 	case *Output:
-		w = printer.Writer
+		return IsTerminal(printer.Writer)
 	case Printable:
-		w = printer.Writer
+		return IsTerminal(printer.Writer)
 	}
 	file, ok := w.(*os.File)
 	if !ok {

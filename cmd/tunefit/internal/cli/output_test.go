@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -23,5 +25,31 @@ func TestOutputInPieces(t *testing.T) {
 				t.Errorf("cut at %d and %d: %q, %v", first, second, printed.String(), err)
 			}
 		}
+	}
+}
+
+// Whatever prints for whatever else, what steers a terminal reaches it as it is, after the text before it.
+func TestSteerThroughPrinters(t *testing.T) {
+	var terminal strings.Builder
+	var w io.Writer = &terminal
+	for range 2 {
+		w = Printable{&Output{Writer: w}}
+	}
+	io.WriteString(w, "50 %\x1b\n")
+	if err := Steer(w, "\r\x1b[K"); err != nil || terminal.String() != `50 %\u001b`+"\n\r\x1b[K" {
+		t.Errorf("%q, %v", terminal.String(), err)
+	}
+}
+
+// A terminal is one behind printers, too.
+func TestTerminalBehindPrinters(t *testing.T) {
+	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	t.Setenv("TERM", "xterm")
+	if !IsTerminal(Printable{&Output{Writer: Printable{device}}}) {
+		t.Error("a character device passes for a file")
 	}
 }
