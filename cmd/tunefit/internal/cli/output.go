@@ -1,15 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
-	"unicode/utf8"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
@@ -88,28 +87,29 @@ func Notes(w io.Writer, notes ...string) {
 // code.
 type Output struct {
 	io.Writer
-	err error
-	cut []byte // the beginning of a character or of a line's end, whose rest comes next
+	err  error
+	line []byte // the beginning of a line, whose rest comes next: characters are whole within lines
 }
 
-func (o *Output) Write(text []byte) (n int, err error) {
-	whole := append(o.cut, text...)
-	n = len(whole)
-	switch last, size := utf8.DecodeLastRune(whole); {
-	case last == '\r':
-		n--
-	case last == utf8.RuneError && size == 1:
-		for i := 1; i < utf8.UTFMax && i <= len(whole); i++ {
-			if rest := whole[len(whole)-i:]; utf8.RuneStart(rest[0]) && !utf8.FullRune(rest) {
-				n = len(whole) - i
-			}
-		}
+func (o *Output) Write(text []byte) (int, error) {
+	end := bytes.LastIndexByte(text, '\n') + 1
+	o.line = append(o.line, text[:end]...)
+	if end > 0 {
+		o.flush()
 	}
-	o.cut = slices.Clone(whole[n:])
-	if err := o.print(termsafe.Text(string(whole[:n]))); err != nil {
-		return 0, err
+	o.line = append(o.line, text[end:]...)
+	if o.err != nil {
+		return 0, o.err
 	}
 	return len(text), nil
+}
+
+// flush prints what was written of a line.
+func (o *Output) flush() {
+	if len(o.line) > 0 {
+		o.print(termsafe.Text(string(o.line)))
+		o.line = o.line[:0]
+	}
 }
 
 // print prints text as it is.
@@ -125,9 +125,7 @@ func (o *Output) print(text string) error {
 
 // Complete returns a command's error. If printing failed and the command has no other error, it says so.
 func (o *Output) Complete(err error) error {
-	if len(o.cut) > 0 {
-		o.print(termsafe.Text(string(o.cut)))
-	}
+	o.flush()
 	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.Is(err, ErrFailed)) {
 		return fmt.Errorf("the output is not complete: %w", o.err)
 	}
@@ -148,6 +146,7 @@ func (p Printable) Write(text []byte) (int, error) {
 func Steer(w io.Writer, text string) error {
 	switch w := w.(type) {
 	case *Output:
+		w.flush()
 		return w.print(text)
 	case Printable:
 		return Steer(w.Writer, text)

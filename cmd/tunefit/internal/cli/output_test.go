@@ -28,6 +28,15 @@ func TestOutputInPieces(t *testing.T) {
 	}
 }
 
+// A command that prints nothing needs no place to print to.
+func TestNothingToPrint(t *testing.T) {
+	closed, writer := io.Pipe()
+	closed.Close()
+	if err := (&Output{Writer: writer}).Complete(nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // Whatever prints for whatever else, what steers a terminal reaches it as it is, after the text before it.
 func TestSteerThroughPrinters(t *testing.T) {
 	var terminal strings.Builder
@@ -35,8 +44,8 @@ func TestSteerThroughPrinters(t *testing.T) {
 	for range 2 {
 		w = Printable{&Output{Writer: w}}
 	}
-	io.WriteString(w, "50 %\x1b\n")
-	if err := Steer(w, "\r\x1b[K"); err != nil || terminal.String() != `50 %\u001b`+"\n\r\x1b[K" {
+	io.WriteString(w, "50 %\x1b")
+	if err := Steer(w, "\r\x1b[K"); err != nil || terminal.String() != `50 %\u001b`+"\r\x1b[K" {
 		t.Errorf("%q, %v", terminal.String(), err)
 	}
 }
