@@ -267,7 +267,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Nor does a machine with many processors give the library more threads than COSTS.md says.
+// On a machine with many processors the library has as many threads as on a small one, 5 to 9. There the Go runtime
+// would start some 100 by itself.
 func TestManyProcessors(t *testing.T) {
 	scenario(t, built.scenarios, built.so, "many_processors", "GOMAXPROCS=384")
 }
