@@ -190,7 +190,7 @@ lint: ## golangci-lint by .golangci.yml if it is installed, else (it takes minut
 	fi
 
 .PHONY: fuzz
-fuzz: ## feed every parser with its worst inputs, which must take no longer than their size, and random ones for FUZZTIME=10s
+fuzz: ## feed every parser with its worst inputs, which must take no longer than their size, and random ones for FUZZTIME=10s; what fails of these goes to testdata/fuzz
 	@failed=; go test -run '^$$' -bench '^BenchmarkWorst' -benchtime 1x -timeout 30m $$(grep -rl --exclude-dir=build \
 			--include='*_test.go' '^func BenchmarkWorst' . | xargs -n1 dirname | sort -u) || failed=" BenchmarkWorst"; \
 	 for dir in $$(grep -rl --exclude-dir=build --include='*_test.go' '^func Fuzz' . | xargs dirname | sort -u); do \
