@@ -29,7 +29,7 @@ HAND_OVER := $(BUILD)/hand_over
 FAKEPERF := $(BUILD)/nccl-tests-fakeperf
 SIGTAB  := $(shell go env GOROOT)/src/runtime/sigtab_linux_generic.go
 OVERLAY := $(BUILD)/overlay.json
-# May have a space in it, as the checkout's folder may.
+# The folder with its full path, for programs that run elsewhere. Quote it: the path may have spaces in it.
 ABSOLUTE = $(if $(filter /%,$(BUILD)),,$(CURDIR)/)$(BUILD)
 
 CC     ?= gcc
@@ -69,11 +69,12 @@ $(SO) $(SO_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY)
 	@$(GO_BUILD) $(TAGS) -overlay $(OVERLAY) -buildmode=c-shared -ldflags "$$SO_LDFLAGS" -o $@ ./tuner/plugin
 	@rm -f $(@:.so=.h)
 
-# Go's threads unblock SIGPROF, SIGCHLD and signal 34 (musl's SIGSYNCCALL, glibc's
-# SIGRTMIN) whatever mask they start with. In the library they leave them blocked, see
-# tuner/plugin/signals.h: one file of the runtime is compiled without these flags. The same file turns collections
-# off until the library's init turns them on.
-# If a new Go release changes the file, let sed change what does the same there: TestProfiled reads the threads' signals.
+# One file of the Go runtime is compiled with two changes:
+# - Go's threads unblock SIGPROF, SIGCHLD and signal 34 (musl's SIGSYNCCALL, glibc's SIGRTMIN) whatever mask they start
+#   with. In the library they leave them blocked: tuner/plugin/signals.h says why.
+# - A library starts without garbage collections: init in tuner/plugin/main.go turns them on, and says why.
+# If a new Go release changes the file, let sed change what does the same there. TestProfiled and TestManyProcessors
+# fail without these changes.
 $(OVERLAY): Makefile
 	@mkdir -p $(BUILD)
 	@sed -E -e '/SIGPROF|SIGCHLD|"signal 34"/s/ \+ _SigUnblock//' -e '$$a func init() { if islibrary { setGCPercent(-1) } }' \
