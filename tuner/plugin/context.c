@@ -17,8 +17,9 @@ static struct context *unused; /* the first of those that were open before */
 static size_t ever_used;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
-/* A child has the memory of its parent, but none of its threads. fork calls note_child, _Fork and clone do not. But the
- * kernel clears the page for any child. Kernels before 4.14 clear none: there only fork is noticed. */
+/* A child has a copy of its parent's memory, but none of its threads. It learns in two ways that it is one: fork calls
+ * note_child, and the kernel gives every child, also of _Fork and clone, which call nothing, a page of zeros instead of
+ * the one that is_parent points into. Kernels before 4.14 keep the page: there only fork is noticed. */
 static bool forked;
 static const bool *is_parent = &(const bool){true};
 static void note_child(void) { forked = true; }
