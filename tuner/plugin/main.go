@@ -119,7 +119,7 @@ var process = tuner.New(getenv)
 
 // startPoller makes the Go runtime start its poller, which the first timer needs. C has just seen that its
 // descriptors can be had (descriptors.h). Later there may be none, and the runtime would end the process.
-var startPoller = sync.OnceFunc(func() { time.AfterFunc(time.Hour, func() {}).Stop() })
+func startPoller() { time.AfterFunc(time.Hour, func() {}).Stop() }
 
 // releases returns what the NCCL that asks may be: the release that it names, else those of its ABI.
 func releases(info *C.struct_comm_info) nccl.Releases {
