@@ -117,10 +117,12 @@ static int init_v4(void **ctx, int *event_mask, const char *name, uint64_t id, i
     comm_identify(id, rank, ranks, nodes, name);
     if (!records()) return RESULT_SUCCESS;
     const char *missing = descriptors_missing();
-    if (missing && logger)
-        logger(LOG_WARN, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, __FILE__, __LINE__,
-               "TUNER/Go: NCCL_TUNER_RECORD is set, but nothing is recorded: %s", missing);
-    if (missing) return RESULT_SUCCESS;
+    if (missing) {
+        if (logger)
+            logger(LOG_WARN, LOG_SUBSYS_INIT | LOG_SUBSYS_TUNING, __FILE__, __LINE__,
+                   "TUNER/Go: NCCL_TUNER_RECORD is set, but nothing is recorded: %s", missing);
+        return RESULT_SUCCESS;
+    }
     struct prof_comm *c = calloc(1, sizeof *c);
     if (!c) return RESULT_SUCCESS;
     c->id = id, c->rank = rank, c->ranks = ranks, c->nodes = nodes;
