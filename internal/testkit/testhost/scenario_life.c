@@ -312,9 +312,9 @@ void aborts(void) {
 typedef pid_t makes_child(void);
 static pid_t by_clone(void) { return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); }
 
-/* The child uses its parent's communicators and opens one. It gets the parent's answers or none, and hears why it
- * gets no communicator of its own. */
-static void in_child(const struct host *h, void *ctx, makes_child *make) {
+/* Makes a child that uses its parent's communicator and opens one. It gets the parent's answers or none, and hears why
+ * it gets no communicator of its own. */
+static void child_uses(const struct host *h, void *ctx, makes_child *make) {
     fflush(stdout);
     pid_t child = make();
     if (child == 0) {
@@ -340,11 +340,11 @@ void child_calls(void) {
     struct host h = load(0);
     void *ctx = open_comm(&h, 8, 1);
     ask(&h, ctx, COLL_ALL_REDUCE, 4 * MiB);
-    in_child(&h, ctx, fork);
-    in_child(&h, ctx, by_clone);
+    child_uses(&h, ctx, fork);
+    child_uses(&h, ctx, by_clone);
     makes_child *by_Fork;
     *(void **)&by_Fork = dlsym(RTLD_DEFAULT, "_Fork");
-    if (by_Fork) in_child(&h, ctx, by_Fork); /* glibc 2.34 */
+    if (by_Fork) child_uses(&h, ctx, by_Fork); /* glibc 2.34 */
     CHECK(ask(&h, ctx, COLL_ALL_REDUCE, 5 * MiB).chosen == CELL(ALGO_RING, PROTO_SIMPLE), "the parent");
     finalize(&h, ctx);
 }
