@@ -231,7 +231,9 @@ func TestSetuid(t *testing.T) {
 	if err := unix.Statfs(dir, &fs); err != nil || os.Getuid() != 0 || fs.Flags&unix.ST_NOSUID != 0 {
 		t.Skip("SKIPPED: only root can make a setuid program for another user, where the file system allows it")
 	}
-	os.Chmod(filepath.Dir(dir), 0o755)
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	program, so, files := filepath.Join(dir, "scenarios"), filepath.Join(dir, "tuner.so"), filepath.Join(dir, "files")
 	for to, from := range map[string]string{program: built.scenarios, so: built.so} {
 		text, err := os.ReadFile(from)
