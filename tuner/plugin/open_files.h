@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* Takes back that Go has raised the limit, and returns whether it had. Go calls this when it has started. */
+/* Takes back that Go has raised the limit, and returns whether it had: what cgo makes of a function without arguments
+ * and result does not compile with -Wextra. Go calls this when it has started. */
 bool open_files_restore(void);
 
 #endif
