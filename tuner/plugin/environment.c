@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-bool environment_is_foreign(void) { return getauxval(AT_SECURE) != 0; }
+bool secure_execution(void) { return getauxval(AT_SECURE) != 0; }
 
 /* What it reads may have been freed. */
 __attribute__((no_sanitize("address"))) static char **copy(size_t *n) {
@@ -48,7 +48,7 @@ static bool check(char **entries, size_t *n) {
  * be variables. */
 char **environment_copy(size_t *n) {
     *n = 0;
-    if (environment_is_foreign()) return NULL;
+    if (secure_execution()) return NULL;
     for (int tries = 0;; tries++) {
         size_t of_first;
         char **first = copy(&of_first), **entries = copy(n);

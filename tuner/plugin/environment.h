@@ -14,10 +14,10 @@
 
 /* Whether the process has rights that its user lacks, as setuid, setgid and file capabilities give them. Then
  * whoever starts it must not tell the library what to read and write. */
-bool environment_is_foreign(void);
+bool secure_execution(void);
 
 /* Returns pointers to all "NAME=value", *n of them. The caller frees the array, not the strings: glibc never frees
- * those that setenv makes. There are none where the environment is foreign or there is no memory. */
+ * those that setenv makes. There are none in secure execution, or where there is no memory. */
 char **environment_copy(size_t *n);
 
 #endif

@@ -319,12 +319,12 @@ var environment atomic.Pointer[map[string]string]
 // getenv returns a variable as the latest init found it. Any goroutine may call it.
 func getenv(name string) string { return (*environment.Load())[name] }
 
-var warnForeign sync.Once
+var warnSecure sync.Once
 
 // readEnvironment is called on NCCL's thread, at the begin of an init (environment.h).
 func readEnvironment(log telemetry.Log) {
-	if C.environment_is_foreign() {
-		log.Once(&warnForeign, func() {
+	if C.secure_execution() {
+		log.Once(&warnSecure, func() {
 			log.Warnf("this program has rights that its user lacks (setuid, setgid or file capabilities): the " +
 				"library reads no variables, NCCL decides")
 		})
