@@ -17,7 +17,7 @@
 bool secure_execution(void);
 
 /* Returns pointers to all "NAME=value", *n of them. The caller frees the array, not the strings: glibc never frees
- * those that setenv makes. There are none in secure execution, or where there is no memory. */
+ * those that setenv makes. Returns NULL in secure execution, or if there is no memory. */
 char **environment_copy(size_t *n);
 
 #endif

@@ -323,15 +323,18 @@ var warnSecure sync.Once
 
 // readEnvironment is called on NCCL's thread, at the begin of an init (environment.h).
 func readEnvironment(log telemetry.Log) {
-	if C.secure_execution() {
+	var n C.size_t
+	entries := C.environment_copy(&n)
+	defer C.free(unsafe.Pointer(entries))
+	if entries == nil {
+		if !C.secure_execution() {
+			panic("there is no memory") // without variables this rank would decide by another policy than the others
+		}
 		log.Once(&warnSecure, func() {
 			log.Warnf("this program has rights that its user lacks (setuid, setgid or file capabilities): the " +
 				"library reads no variables, NCCL decides")
 		})
 	}
-	var n C.size_t
-	entries := C.environment_copy(&n)
-	defer C.free(unsafe.Pointer(entries))
 	read := make(map[string]string, n)
 	for _, entry := range unsafe.Slice(entries, n) {
 		name, value, _ := strings.Cut(C.GoString(entry), "=")

@@ -223,6 +223,14 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
+// Without memory for its variables an init fails, and says so.
+func TestNoMemoryForEnvironment(t *testing.T) {
+	log := strings.Join(scenario(t, built.scenarios, built.so, "no_memory"), "\n")
+	if !strings.Contains(log, "there is no memory; init fails") {
+		t.Errorf("log: %s", log)
+	}
+}
+
 // In a setuid program the library reads no variables, and says so once.
 func TestSetuid(t *testing.T) {
 	const nobody = 65534

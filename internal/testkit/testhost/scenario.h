@@ -69,6 +69,7 @@ static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,
     S(versions) S(nulls) S(constants) S(nvl_domains) S(table_sizes) S(reg_buff) S(v2) S(chunks)            \
     S(broadcasts) S(asks_of_231)                                                                           \
     S(many_shapes) S(keys) S(remembers) S(threads) S(crowd) S(aborts) S(again) S(environment)              \
+    S(no_memory)                                                                                           \
     S(setuid_program) S(child_calls) S(open_files) S(no_descriptors) S(signals) S(many_processors)         \
     S(panics) S(strict) S(logs)                                                                            \
     S(profiled)                                                                                            \

@@ -223,6 +223,38 @@ void environment(void) {
     pthread_join(other, NULL);
 }
 
+static size_t address_space(void) {
+    size_t pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    CHECK(f && fscanf(f, "%zu", &pages) == 1, "statm");
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* An init that has no memory for its variables fails: it must not pass for one without a policy, which the other ranks
+ * have. */
+void no_memory(void) {
+    use_policy("p.csv", ring_simple);
+    struct host h = load(0);
+    open_and_close(&h);
+    enum { MANY = 1 << 20 }; /* a copy takes 8 MiB */
+    char **own = environ, **large = malloc((MANY + 1) * sizeof *large);
+    for (int i = 0; i < MANY; i++) large[i] = "A=B";
+    large[MANY] = NULL;
+    struct rlimit before;
+    getrlimit(RLIMIT_AS, &before);
+    struct host_comm comm = {.id = 1, .ranks = 8, .nodes = 1, .logger = to_stdout};
+    void *ctx = NULL;
+    environ = large;
+    setrlimit(RLIMIT_AS, &(struct rlimit){address_space() + MiB, before.rlim_max});
+    int result = host_init(&h, &comm, &ctx);
+    setrlimit(RLIMIT_AS, &before);
+    environ = own;
+    CHECK(result == RESULT_SYSTEM_ERROR && !ctx, "init returned %d", result);
+    open_and_close(&h);
+    free(large);
+}
+
 /* In a setuid program, which the test makes of this one, no variable decides, records or writes. */
 void setuid_program(void) {
     CHECK(getauxval(AT_SECURE), "the test has made no setuid program");
