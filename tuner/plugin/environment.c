@@ -43,9 +43,11 @@ static bool check(char **entries, size_t *n) {
     return kept == all;
 }
 
-/* A copy that is made while pointers move may lack one: two copies, one after the other, must be equal. And setenv
- * frees the old array before it tells of the new one. Of what is freed malloc overwrites the first pointers: all must
- * be variables. */
+/* Meanwhile another thread may call setenv or unsetenv, which harms a copy in two ways:
+ * - unsetenv moves pointers within the array, so a copy may lack one. Two copies, one after the other, must be equal.
+ * - setenv frees the array before it stores the address of the new one in environ, and malloc writes over the first
+ *   pointers of what is free. All entries must be variables.
+ * Where that does not come true in 100 tries, an entry that is no variable is there to stay, and is left out. */
 char **environment_copy(size_t *n) {
     *n = 0;
     if (secure_execution()) return NULL;
@@ -56,6 +58,6 @@ char **environment_copy(size_t *n) {
         free(first);
         if ((check(entries, n) && steady) || tries == 100) return entries;
         free(entries);
-        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL); /* an entry that is no variable may stay */
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
 }

@@ -313,7 +313,8 @@ func where() string {
 	}
 }
 
-// environment is what the latest init found in it. Go's own copy is of when the library was loaded.
+// environment is what the latest init found in it. Go's own copy is of when the library was loaded. Each init stores a
+// map of its own, which nobody changes afterwards: goroutines read it without a lock.
 var environment atomic.Pointer[map[string]string]
 
 // getenv returns a variable as the latest init found it. Any goroutine may call it.
