@@ -78,9 +78,7 @@ func (c *Comm) readOwn(path string, most int64) ([]byte, error) {
 func (c *Comm) readEvidence(path string) (e trial.Evidence, err error) {
 	text, err := c.readOwn(path, mostEvidence)
 	if err == nil {
-		if err = json.Unmarshal(text, &e); err != nil {
-			err = jsonerror.Plain(err)
-		}
+		err = jsonerror.Plain(json.Unmarshal(text, &e))
 	}
 	if err == nil {
 		err = e.Check()

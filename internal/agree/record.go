@@ -156,9 +156,7 @@ func encode(record any) []byte {
 }
 
 func decode[T any](text []byte) (record T, err error) {
-	if err = json.Unmarshal(text, &record); err != nil {
-		err = jsonerror.Plain(err)
-	}
+	err = jsonerror.Plain(json.Unmarshal(text, &record))
 	return record, err
 }
 

@@ -35,8 +35,11 @@ func At(name string, text []byte, err error) error {
 }
 
 // Plain says what an error of encoding/json says, without names of Go, and without much of the file: encoding/json
-// quotes a wrong number or key as a whole.
+// quotes a wrong number or key as a whole. Of nil it makes nil.
 func Plain(err error) error {
+	if err == nil {
+		return nil
+	}
 	var mistyped *json.UnmarshalTypeError
 	if !errors.As(err, &mistyped) {
 		return errors.New(cut(strings.TrimPrefix(err.Error(), "json: "), 500))

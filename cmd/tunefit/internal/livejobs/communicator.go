@@ -141,10 +141,7 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 // readNote reads what the rank that compares or learns has left last.
 func (c *Communicator) readNote(text []byte) error {
 	var learned trial.Evidence
-	err := json.Unmarshal(text, &learned)
-	if err != nil {
-		err = jsonerror.Plain(err)
-	}
+	err := jsonerror.Plain(json.Unmarshal(text, &learned))
 	if learned.Format == trial.EvidenceFormat {
 		if err == nil {
 			err = learned.Check()
