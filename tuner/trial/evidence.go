@@ -128,15 +128,15 @@ func (e *Evidence) Check() error {
 	if e.Nodes < 1 || e.Ranks < e.Nodes {
 		return fmt.Errorf("no communicator has %d ranks on %d nodes", e.Ranks, e.Nodes)
 	}
-	const mostArms = 1000 // a job tries some hundred at most, and estimates take the square of their number
+	const mostInAll = 1000 // a job tries some hundred at most, and estimates take the square of their number
 	arms := 0
 	for i, f := range e.Factors {
 		if f.Min > f.Max || len(f.Arms) == 0 {
 			return fmt.Errorf("factor %d: %d to %d bytes, %d arms (needed: a range; NCCL's choice as the first arm)",
 				i+1, f.Min, f.Max, len(f.Arms))
 		}
-		if arms += len(f.Arms); arms > mostArms {
-			return fmt.Errorf("more than %d arms (allowed: up to %d)", mostArms, mostArms)
+		if arms += len(f.Arms); arms > mostInAll {
+			return fmt.Errorf("more than %d arms in all (allowed: up to %d)", mostInAll, mostInAll)
 		}
 	}
 	for _, run := range e.Runs {
