@@ -78,7 +78,7 @@ func (p *Page) Text() []byte {
 // format writes whole numbers in full, for people; a float64 holds counts up to 2^53.
 func format(value float64) string { return strconv.FormatFloat(value, 'f', -1, 64) }
 
-var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 // maxLabel bounds a label's value, because a file's name may be long. The end stays, which tells
 // the rows of a file apart.
@@ -94,5 +94,5 @@ func withLabel(labels, name, value string) string {
 	if labels != "" {
 		labels += ","
 	}
-	return labels + name + `="` + escaper.Replace(termsafe.Text(value)) + `"`
+	return labels + name + `="` + escaper.Replace(termsafe.Line(value)) + `"`
 }

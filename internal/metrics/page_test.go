@@ -15,7 +15,7 @@ func TestPage(t *testing.T) {
 	p := metrics.NewPage(metrics.Library, "node", "n1", "rank", "")
 	p.Add(metrics.RowHits, 3, "p.csv:1")
 	p.Add(metrics.Info, 1, "0.1.0")
-	p.Add(metrics.RowHits, 1<<53, "a\\b\"c\nd\xff\x1b.csv:2")
+	p.Add(metrics.RowHits, 1<<53, "a\\b\"c\r\nd\xff\x1b.csv:2")
 	p.Add(metrics.RowHits, 5, strings.Repeat("x/", 2000)+"p.csv:3")
 	p.AddSummary(metrics.ChangeTime, 3, 7.25)
 	text := string(p.Text())
@@ -29,7 +29,7 @@ nccl_tuner_change_seconds_count{node="n1"} 3
 # HELP nccl_tuner_row_hits_total ` + metrics.RowHits.Help + `
 # TYPE nccl_tuner_row_hits_total counter
 nccl_tuner_row_hits_total{node="n1",row="p.csv:1"} 3
-nccl_tuner_row_hits_total{node="n1",row="a\\b\"c\nd\\xff\\u001b.csv:2"} 9007199254740992
+nccl_tuner_row_hits_total{node="n1",row="a\\b\"c\\u000d\\u000ad\\xff\\u001b.csv:2"} 9007199254740992
 nccl_tuner_row_hits_total{node="n1",row="...`
 	if !strings.HasPrefix(text, want) {
 		t.Errorf("%s\nwant\n%s", text, want)
