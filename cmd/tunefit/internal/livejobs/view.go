@@ -52,6 +52,8 @@ func (f *View) Run(out io.Writer) error {
 
 // write prints the communicators that are asked for.
 func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
+	// watch steers the terminal with the rest of its text, so this is escaped here. Without --watch cli.Output escapes
+	// it again, which changes nothing.
 	w = cli.Printable{Writer: w}
 	shown, leftovers := []*Communicator{}, 0
 	for _, c := range all {
