@@ -124,6 +124,23 @@ func TestRecordOfADefectMeanwhile(t *testing.T) {
 	})
 }
 
+// Where the last communicator's end cannot write the file, the log says that something is lost, and only there.
+func TestRecordThatIsLost(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "record")
+		var r recorder
+		p := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls))
+		c := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, new(counts).read, r.log())
+		if lost {
+			os.RemoveAll(dir)
+		}
+		c.End()
+		if said := r.count("what was recorded last is lost") == 1; said != lost {
+			t.Errorf("the file is lost: %t; the log: %v", lost, r)
+		}
+	}
+}
+
 // A process that makes ever new communicators keeps the latest.
 func TestRecordIsBounded(t *testing.T) {
 	dir := t.TempDir()
