@@ -161,7 +161,7 @@ func (e *Evidence) Check() error {
 // same steps, so all that is told of a factor comes from the first that has it.
 func (e *Evidence) Add(directory []Evidence) {
 	had := make([]bool, len(e.Factors))
-	known := e.told()
+	known := e.index()
 	for _, other := range directory {
 		here := make([]int, len(other.Factors)) // -1: not here, or had
 		for i := range other.Factors {
@@ -193,52 +193,50 @@ func (e *Evidence) armsHere(factors []Factor, arms, here []int, had []bool) []in
 	return own
 }
 
-// told is what evidence has: the places of runs, and of blocks in them. No two blocks of a run have the same mean.
-type told struct {
-	runs   map[runKey]int
-	blocks map[blockKey]int
-}
+// index finds what evidence has: the places of runs, and in each the places of blocks by their means, of which no run
+// has one twice.
+type index map[runKey]indexedRun
 
 type runKey struct {
-	comm    string
-	seconds int64
-	nanos   int
+	comm  string
+	began time.Time
 }
 
-type blockKey struct {
-	run  runKey
-	mean float64
+type indexedRun struct {
+	at     int
+	blocks map[float64]int
 }
 
-func (r Run) key() runKey { return runKey{r.Comm, r.Began.Unix(), r.Began.Nanosecond()} }
+// key is comparable: of times it takes the moment alone.
+func (r Run) key() runKey { return runKey{r.Comm, r.Began.Round(0).UTC()} }
 
-func (e *Evidence) told() told {
-	known := told{map[runKey]int{}, map[blockKey]int{}}
-	for r, run := range e.Runs {
+func (e *Evidence) index() index {
+	known := index{}
+	for at, run := range e.Runs {
 		key := run.key()
-		if _, twice := known.runs[key]; twice {
+		if _, twice := known[key]; twice {
 			continue
 		}
-		known.runs[key] = r
+		known[key] = indexedRun{at, map[float64]int{}}
 		for k, b := range run.Blocks {
-			known.blocks[blockKey{key, b.Mean}] = k
+			known[key].blocks[b.Mean] = k
 		}
 	}
 	return known
 }
 
 // addBlock adds a block of a run. What is here already counts once.
-func (e *Evidence) addBlock(of Run, b Block, known told) {
-	key := blockKey{of.key(), b.Mean}
-	r, begun := known.runs[key.run]
+func (e *Evidence) addBlock(of Run, b Block, known index) {
+	key := of.key()
+	has, begun := known[key]
 	if !begun {
-		r = len(e.Runs)
-		e.Runs, known.runs[key.run] = append(e.Runs, Run{Comm: of.Comm, Began: of.Began}), r
+		has = indexedRun{len(e.Runs), map[float64]int{}}
+		e.Runs, known[key] = append(e.Runs, Run{Comm: of.Comm, Began: of.Began}), has
 	}
-	run := &e.Runs[r]
-	k, had := known.blocks[key]
+	run := &e.Runs[has.at]
+	k, had := has.blocks[b.Mean]
 	if !had {
-		known.blocks[key] = len(run.Blocks)
+		has.blocks[b.Mean] = len(run.Blocks)
 		run.Blocks = append(run.Blocks, b)
 		return
 	}
