@@ -1,10 +1,6 @@
 package agree
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 // Communicator is what the records tell of a communicator. A zero time is unknown.
 type Communicator struct {
@@ -19,11 +15,6 @@ type Communicator struct {
 	Keys    []string // of all its records
 	Faults  []error  // records that cannot be read
 	Note    []byte   // see Member.Note; nil: none
-
-	noted uint64
-	// Places in Slots by index, and in Changes by K, while records are added.
-	slotAt   map[int]int
-	changeAt map[uint64]int
 }
 
 // Slot is one rank of a communicator.
@@ -93,33 +84,4 @@ func (c *Communicator) Name() (name string) {
 		return ""
 	}
 	return name
-}
-
-func (c *Communicator) slot(index int) *Slot {
-	at, ok := c.slotAt[index]
-	if !ok {
-		at = len(c.Slots)
-		c.Slots, c.slotAt[index] = append(c.Slots, Slot{Index: index}), at
-	}
-	return &c.Slots[at]
-}
-
-func (c *Communicator) change(k uint64) *Change {
-	at, ok := c.changeAt[k]
-	if !ok {
-		at = len(c.Changes)
-		c.Changes, c.changeAt[k] = append(c.Changes, Change{K: k, Acks: map[int]bool{}}), at
-	}
-	return &c.Changes[at]
-}
-
-// sort ends the adding of records.
-func (c *Communicator) sort() {
-	c.slotAt, c.changeAt = nil, nil
-	// Where the slot record is gone, the record of leaving alone makes no slot.
-	c.Slots = slices.DeleteFunc(c.Slots, func(s Slot) bool { return s.Identity == "" })
-	slices.SortFunc(c.Slots, func(a, b Slot) int { return cmp.Compare(a.Index, b.Index) })
-	// A change with nothing but an ack is a proposal that is not seen yet.
-	c.Changes = slices.DeleteFunc(c.Changes, func(x Change) bool { return x.Proposal == nil && x.Decision == nil })
-	slices.SortFunc(c.Changes, func(a, b Change) int { return cmp.Compare(a.K, b.K) })
 }

@@ -61,7 +61,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 	if err != nil {
 		return nil, err
 	}
-	all := map[keys]*Communicator{}
+	all := map[keys]*reading{}
 	for _, key := range slices.Sorted(maps.Keys(made)) {
 		k, ok := parseKey(key)
 		if !ok {
@@ -69,7 +69,8 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 		}
 		c := all[k.comm]
 		if c == nil {
-			c = &Communicator{Key: string(k.comm), slotAt: map[int]int{}, changeAt: map[uint64]int{}}
+			c = &reading{slotAt: map[int]int{}, changeAt: map[uint64]int{}}
+			c.Key = string(k.comm)
 			if c.ID, c.Ranks, ok = parseCommKey(string(k.comm)); !ok {
 				continue
 			}
@@ -89,8 +90,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 	}
 	list := make([]Communicator, 0, len(all))
 	for _, c := range all {
-		c.sort()
-		list = append(list, *c)
+		list = append(list, c.sorted())
 	}
 	slices.SortFunc(list, func(a, b Communicator) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Ranks, b.Ranks))
@@ -145,24 +145,62 @@ func (in *Inspector) read(ctx context.Context, made map[string]time.Time) (fault
 	return faults, ctx.Err()
 }
 
+// reading is a communicator whose records are being read.
+type reading struct {
+	Communicator
+	noted    uint64         // the number of Note
+	slotAt   map[int]int    // places in Slots by index
+	changeAt map[uint64]int // places in Changes by K
+}
+
+func (r *reading) slot(index int) *Slot {
+	at, ok := r.slotAt[index]
+	if !ok {
+		at = len(r.Slots)
+		r.Slots, r.slotAt[index] = append(r.Slots, Slot{Index: index}), at
+	}
+	return &r.Slots[at]
+}
+
+func (r *reading) change(k uint64) *Change {
+	at, ok := r.changeAt[k]
+	if !ok {
+		at = len(r.Changes)
+		r.Changes, r.changeAt[k] = append(r.Changes, Change{K: k, Acks: map[int]bool{}}), at
+	}
+	return &r.Changes[at]
+}
+
+// sorted ends the reading.
+func (r *reading) sorted() Communicator {
+	c := r.Communicator
+	// Where the slot record is gone, the record of leaving alone makes no slot.
+	c.Slots = slices.DeleteFunc(c.Slots, func(s Slot) bool { return s.Identity == "" })
+	slices.SortFunc(c.Slots, func(a, b Slot) int { return cmp.Compare(a.Index, b.Index) })
+	// A change with nothing but an ack is a proposal that is not seen yet.
+	c.Changes = slices.DeleteFunc(c.Changes, func(x Change) bool { return x.Proposal == nil && x.Decision == nil })
+	slices.SortFunc(c.Changes, func(a, b Change) int { return cmp.Compare(a.K, b.K) })
+	return c
+}
+
 // add adds what one record tells.
-func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error) {
+func (r *reading) add(k parsedKey, value []byte, made time.Time) (err error) {
 	switch k.kind {
 	case "init":
 		var v VersionName
 		v, err = decode[VersionName](value)
-		c.Start, c.Started = v, made
+		r.Start, r.Started = v, made
 	case "slot":
-		s := c.slot(int(k.number))
+		s := r.slot(int(k.number))
 		s.Identity, s.Name = parseSlot(value)
 	case "left":
-		c.slot(int(k.number)).Left = true
+		r.slot(int(k.number)).Left = true
 	case proposals:
 		var p Proposal
 		if p, err = decode[Proposal](value); err != nil {
 			return err
 		}
-		change := c.change(k.number)
+		change := r.change(k.number)
 		if p.Freeze {
 			change.Decision, change.Decided = &Decision{Abort: Duplicate, By: -1}, made
 		} else {
@@ -173,15 +211,15 @@ func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error
 		if !ok {
 			return errors.New("this is no decision")
 		}
-		change := c.change(k.number)
+		change := r.change(k.number)
 		change.Decision, change.Decided = &d, made
 	case "why":
-		if d := c.change(k.number).Decision; d != nil { // it comes before its "why", in order
+		if d := r.change(k.number).Decision; d != nil { // it comes before its "why", in order
 			d.Detail = string(value)
 		}
 	case "note":
-		if k.number >= c.noted {
-			c.noted, c.Note = k.number, value
+		if k.number >= r.noted {
+			r.noted, r.Note = k.number, value
 		}
 	case "a":
 		slots, _, ok := parseReportName(k.rest)
@@ -189,7 +227,7 @@ func (c *Communicator) add(k parsedKey, value []byte, made time.Time) (err error
 			return errors.New("this is no acknowledgement")
 		}
 		for _, slot := range slots {
-			c.change(k.number).Acks[slot] = true
+			r.change(k.number).Acks[slot] = true
 		}
 	}
 	return err
