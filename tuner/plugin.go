@@ -31,8 +31,8 @@ type Plugin struct {
 	rendezvous map[rendezvousKey]*rendezvous
 }
 
-// New returns what a process needs to open communicators. getenv is asked at each one's init, because NCCL adds the
-// settings of its own files late, and later by any goroutine.
+// New returns what a process needs to open communicators. Each one's init calls getenv anew, because NCCL adds the
+// settings of its own files late. It must be safe for concurrent use, because goroutines call it later, too.
 func New(getenv func(string) string) *Plugin {
 	p := &Plugin{
 		getenv:     getenv,
