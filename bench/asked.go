@@ -2,7 +2,6 @@ package bench
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -18,17 +17,17 @@ func TrimUnit(coll nccl.Coll, ranks int) uint64 {
 	return 4
 }
 
-// asks is what a run was told to measure, by NCCL's variables, its file's name and our tuner's decisions.
+// asks is what a run was told to measure, by NCCL's variables, the caller, tunefit sweep and our tuner's decisions.
 type asks struct {
 	sample  Sample // of no size: the communicator, and the configuration of the whole run, if there is one
 	decided map[logKey]nccl.Config
 	said    map[uint64]bool // sizes that unmet has recorded
 }
 
-func (u *run) asks(coll nccl.Coll, comm nccl.Comm, file string, claims []claim) *asks {
+func (u *run) asks(coll nccl.Coll, comm nccl.Comm, r *Result, env *environment) *asks {
 	s := Sample{
-		Call: nccl.Call{Coll: coll}, Comm: comm, Config: merge(slices.Clone(claims)).Config, Selection: SelectionForced,
-		Source: file, Simulated: u.facts.gpus[FakePerf],
+		Call: nccl.Call{Coll: coll}, Comm: comm, Config: r.asked(env, operation(coll.String())), Selection: SelectionForced,
+		Source: r.File, Simulated: u.facts.gpus[FakePerf],
 	}
 	return &asks{s, u.log.decided, map[uint64]bool{}}
 }

@@ -58,9 +58,9 @@ func TestAskedInVain(t *testing.T) {
 	}{
 		"as asked": {named, decides("ring/ll 32 ch"), askedRow + askedEnd, 32,
 			SelectionForced, nil},
-		"left to NCCL": {named, decides("ring/ll"), askedRow + askedEnd, 0, SelectionForced, mib(1, 2, 4)},
+		"left to NCCL": {named, decides("ring/ll"), askedRow + askedEnd, 0, SelectionForced, nil},
 		"left to NCCL and told": {named, decides("ring/ll") + ran("RING proto LL channel{Lo..Hi}={0..31}"),
-			askedRow + askedEnd, 32, SelectionOwnChannels, mib(1, 2, 4)},
+			askedRow + askedEnd, 32, SelectionOwnChannels, nil},
 		"another ran": {named, decides("ring/ll 32 ch") + ran("RING proto SIMPLE channel{Lo..Hi}={0..31}"),
 			askedRow + askedEnd, 32, SelectionForced, mib(1, 2, 4)},
 		"fewer ran": {named, decides("ring/ll 32 ch") + ran("RING proto LL channel{Lo..Hi}={0..7}"),

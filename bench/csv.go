@@ -19,9 +19,10 @@ type sweep struct {
 	fields []string
 	source string // of the last row: many rows in turn have the same
 
-	setups   map[Setup]*Setup
-	labelled bool // a column of a label is there
-	run      *run // of rows without a collective
+	setups map[Setup]*Setup
+	hint   string // at another choice than NCCL's, where no column tells who chose
+	tells  bool   // a column does
+	run    *run   // of rows without a collective
 }
 
 func readCSV(in io.Reader, r *Result) error {

@@ -121,7 +121,10 @@ func (s *sweep) header(names []string) error {
 		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c],
 			suggest.DidYouMean(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
 	}
-	s.labelled = max(s.at[colAlgo], s.at[colProto], s.at[colChannels]) >= 0
+	s.tells = max(s.at[colAlgo], s.at[colProto], s.at[colChannels], s.at[colSelection]) >= 0
+	if !s.tells && !s.r.opts.Default && s.r.opts.Config == nil {
+		s.hint = hintInName(s.r.File)
+	}
 	if s.at[colPipeOps] >= 0 || s.at[colCost] >= 0 {
 		s.r.Format = formatOptimize
 	}

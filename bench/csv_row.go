@@ -102,6 +102,10 @@ func (s *sweep) row() {
 		m.reason = rejectFailed
 	case s.grouped():
 		m.reason = rejectGrouped
+	case s.hint != "":
+		m.reason = fmt.Sprintf(rejectHint, s.hint)
+	case !s.tells && s.r.opts.Config == nil:
+		s.r.Assumed++
 	}
 	m.check()
 	s.keep(m)
@@ -155,9 +159,8 @@ func (s *sweep) keep(m row) {
 	m.Coll = coll
 	m.Nodes, m.Ranks = cmp.Or(m.Nodes, s.r.opts.Nodes), cmp.Or(m.Ranks, s.r.opts.Ranks)
 	from := originNone
-	if name := s.r.name; !s.labelled && name.Config != noLabel {
-		from = originFileName
-		m.Config, m.Selection = name.Config, selection(name.claim().forces)
+	if s.r.opts.Config != nil {
+		from = s.run.label(s.r, &m, "", 1, s.r.claims(&environment{}, ""), "")
 	} else if m.Config != noLabel {
 		from = originFields
 	}

@@ -16,16 +16,18 @@ TUNER
 # Out of bounds values : 0 OK
 `
 
-func planned(t *testing.T, name, tuner string) *Result {
+// planned reads such a log of a run that was for what is asked for.
+func planned(t *testing.T, asked, tuner string) *Result {
 	t.Helper()
-	r, err := Read(strings.NewReader(strings.Replace(plannedLog, "TUNER\n", tuner, 1)), name, Options{})
+	r, err := Read(strings.NewReader("# tunefit sweep x: allreduce 2x8, "+asked+"\n"+
+		strings.Replace(plannedLog, "TUNER\n", tuner, 1)), "x.log", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// What our tuner says that it decided is what ran, whatever the file is called.
+// What our tuner says that it decided is what ran, whatever it was asked for.
 func TestTunerDecisions(t *testing.T) {
 	const begun = "host:1:1 [0] NCCL INFO TUNER/Go: 1.0 2 nodes, 16 ranks: 1 row\n"
 	decided := func(what string) string {
@@ -35,31 +37,30 @@ func TestTunerDecisions(t *testing.T) {
 		return strings.Repeat("host:1:1 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo "+what+"\n", 25)
 	}
 	for name, test := range map[string]struct {
-		file, tuner string
-		config      nccl.Config
-		rejected    string
-		failed      bool
+		asked, tuner string
+		config       nccl.Config
+		rejected     string
+		failed       bool
 	}{
-		"as named": {"allreduce-2n-16r-ring-ll-8ch.log",
+		"as asked": {"measure ring/ll/8",
 			decided("ring/ll 8 ch instead of tree/ll, decided by x.csv:1"),
 			nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8}, "", false},
-		"not named": {"allreduce-2n-16r-verify-rep1-first.log",
+		"several": {"verify",
 			decided("tree/simple 16 ch, decided by x.csv:3"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 2},
 				Channels: 16}, "", false},
-		"not offered": {"allreduce-2n-16r-ring-ll-8ch.log", decided("tree/ll, no row matches, decided by NCCL"),
+		"not offered": {"measure ring/ll/8", decided("tree/ll, no row matches, decided by NCCL"),
 			noLabel, rejectNotOffered, true},
-		"fewer ran": {"first.log", decided("ring/ll 8 ch, decided by x.csv:1") +
+		"fewer ran": {"verify", decided("ring/ll 8 ch, decided by x.csv:1") +
 			ran("RING proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8},
 			"", false},
-		"another ran": {"first.log", decided("ring/ll 8 ch, decided by x.csv:1") +
+		"another ran": {"verify", decided("ring/ll 8 ch, decided by x.csv:1") +
 			ran("TREE proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 0}, Channels: 2},
-			"", false},
-		"not loaded": {"allreduce-2n-16r-ring-ll-8ch.log", "", noLabel, rejectNotLoaded, false},
-		"nothing wrong": {"allreduce-2n-16r-ring-ll-8ch.log", begun, nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0},
-			Channels: 8}, "", false},
+			"", true},
+		"not loaded":      {"measure ring/ll/8", "", noLabel, rejectNotLoaded, false},
+		"nothing decided": {"measure ring/ll/8", begun, noLabel, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := planned(t, test.file, test.tuner)
+			r := planned(t, test.asked, test.tuner)
 			if test.rejected != "" {
 				if len(r.Samples) > 0 || len(r.Rejected) != 1 || r.Rejected[0].Reason != test.rejected {
 					t.Errorf("kept %+v, rejected %+v", r.Samples, r.Rejected)
@@ -67,10 +68,10 @@ func TestTunerDecisions(t *testing.T) {
 			} else if len(r.Samples) != 2 {
 				t.Fatalf("%+v", r)
 			} else if s := r.Samples[0]; (s.Config) != test.config || s.Selection != SelectionForced ||
-				s.Verify != strings.Contains(test.file, "verify") {
+				s.Verify != strings.Contains(test.asked, "verify") {
 				t.Errorf("read as %+v", s)
 			}
-			if (len(r.Failed) > 0) != test.failed || test.failed && r.Failed[0].Channels != 0 {
+			if (len(r.Failed) > 0) != test.failed {
 				t.Errorf("failed %+v", r.Failed)
 			}
 		})
@@ -79,13 +80,14 @@ func TestTunerDecisions(t *testing.T) {
 
 // A sweep keeps what failed and what verifies.
 func TestSweepKeepsFailuresAndVerification(t *testing.T) {
-	failed, err := Read(strings.NewReader("NCCL WARN no such algorithm\nall_reduce.cu:1: Test NCCL failure\n"),
-		"allreduce-1n-8r-nvls-simple-16ch.log", Options{})
+	failed, err := Read(strings.NewReader(Mark("x", nccl.CollAllReduce, nccl.Comm{Nodes: 1, Ranks: 8},
+		"measure", []nccl.Config{{Cell: nccl.Cell{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}, Channels: 16}})+
+		"\nNCCL WARN no such algorithm\nall_reduce.cu:1: Test NCCL failure\n"), "x.log", Options{})
 	if err != nil || len(failed.Failed) != 1 || failed.Failed[0].Ranks != 8 || failed.Failed[0].Channels != 16 {
 		t.Fatalf("%v %+v", err, failed)
 	}
 	_, untuned, _ := strings.Cut(strings.Replace(plannedLog, "TUNER\n", "", 1), "\n")
-	verified, err := Read(strings.NewReader(untuned), "allreduce-1n-8r-verify-rep1-default.log", Options{})
+	verified, err := Read(strings.NewReader("# tunefit sweep x: allreduce 1x8, verify\n"+untuned), "x.log", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,12 +13,14 @@ func (t *text) header(line []byte) bool {
 	switch {
 	case bytes.HasPrefix(body, []byte("nccl-tests version")), bytes.HasPrefix(body, []byte("NCCL Tests compiled")):
 		t.fresh(t.run.header || t.run.footer || t.run.columns.known)
+	case bytes.HasPrefix(body, []byte("tunefit sweep ")):
+		return t.marked(body)
 	case bytes.HasPrefix(body, []byte("Collective test starting:")):
 		t.fresh(t.run.program != "" || t.run.header)
 		t.run.program = string(bytes.TrimSpace(body[len("Collective test starting:"):]))
 	case bytes.HasPrefix(body, []byte("nThread ")):
 		t.fresh(t.run.header || t.run.columns.known)
-		t.run.header = true
+		t.run.header, t.env.used = true, true
 		t.run.line = t.line
 		t.settings(body)
 	case bytes.HasPrefix(body, []byte("Using devices")):

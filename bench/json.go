@@ -67,7 +67,6 @@ func readJSON(in *bufio.Reader, r *Result) error {
 	decoder := json.NewDecoder(in)
 	for n := 0; ; n++ {
 		j := jsonRun{decoder: decoder, r: r, run: &run{footer: true}}
-		j.env = environment{from: originJSONEnv, exported: map[string]string{}}
 		err := j.object()
 		if n > 0 && err == io.EOF {
 			return nil
@@ -159,11 +158,10 @@ func decoded[T any](j *jsonRun, take func(T)) error {
 }
 
 func (j *jsonRun) variables(env []string) {
+	j.env.complete, j.env.command = true, map[string]string{}
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		if name, ok := strings.CutPrefix(name, "NCCL_"); ok {
-			j.env.exported[name] = value[:min(len(value), longestValue)]
-		}
+		j.env.command[strings.TrimPrefix(name, "NCCL_")] = value[:min(len(value), longestValue)]
 	}
 }
 

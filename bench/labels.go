@@ -16,16 +16,15 @@ import (
 type Origin int
 
 const (
-	originNone     Origin = iota // nothing says so: the library's default
-	originFileName               // words in the file's name
-	originExport                 // NCCL_ALGO and the like in the log's preamble
-	originJSONEnv                // the env array of the JSON
-	originMeasured               // NCCL's log, or RCCL's measured columns
-	originFields                 // the fields of a CSV file
+	originNone      Origin = iota // nothing says so
+	originVariables               // NCCL_ALGO and the like, of the run's own command or in its log
+	originMeasured                // NCCL's log of its choices, or RCCL's measured columns
+	originFields                  // the fields of a CSV file
+	originUser                    // Options
 	NumOrigins
 )
 
-var originNames = [NumOrigins]string{"default", "file name", "exports", "JSON env", "measured", "fields"}
+var originNames = [NumOrigins]string{"default", "variables", "measured", "fields", "options"}
 
 func (o Origin) String() string { return originNames[o] }
 
@@ -133,88 +132,38 @@ func parseLabel[T nccl.Algo | nccl.Proto](names nccl.Names[T], s string) (T, boo
 	return Unknown, false
 }
 
-// verifyWord in a log's name, and before the source of its samples, marks runs that verify what was chosen.
-const verifyWord = "verify"
-
-// What numbers in a file's name mean: 8ch, 2n or nodes2, ranks16.
 var (
-	nameChannels = regexp.MustCompile(
-		`(?i)(?:^|[^a-z])(?:n?ch(?:annels?)?[_=-]?([0-9]+)|([0-9]+)n?ch(?:annels?)?)(?:[^a-z0-9]|$)`)
-	nameNodes = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])(?:nodes?[_=-]?([0-9]+)|([0-9]+)n(?:odes?)?)(?:[^a-z0-9]|$)`)
-	nameRanks = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])(?:n?ranks?[_=-]?([0-9]+)|([0-9]+)r(?:anks?)?)(?:[^a-z0-9]|$)`)
+	// channelsWord is a number of channels in prose, as 8ch.
+	channelsWord = regexp.MustCompile(`^(?:n?ch(?:annels?)?[0-9]+|[0-9]+n?ch(?:annels?)?)$`)
+	notWord      = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// named is what a file's name says.
-type named struct {
-	nccl.Config
-	nccl.Comm
-	coll      string // folded; empty: nothing
-	isDefault bool
-	verify    bool // a run that verifies what was chosen
-}
-
-// labelsInName reads words such as ring, ll128 and 8ch.
-func labelsInName(path string) named {
-	n := named{Config: noLabel}
-	base := filepath.Base(path)
-	base = strings.TrimSuffix(base, filepath.Ext(base))
-	words := strings.FieldsFunc(strings.ToLower(base), func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
-	})
-	algos, protos, colls := map[nccl.Algo]bool{}, map[nccl.Proto]bool{}, map[string]bool{}
-	for i := 0; i < len(words); i++ {
-		pair := words[i]
+// hintIn returns the first word of a text that names an algorithm, a protocol or a number of channels; empty: none
+// does. byDefault reports the word default. Such words tell nothing for sure: no-nvls.log ran without NVLS.
+func hintIn(text string) (hint string, byDefault bool) {
+	words := notWord.Split(strings.ToLower(text), -1)
+	for i, word := range words {
+		pair := word
 		if i+1 < len(words) {
-			pair += words[i+1]
+			pair += words[i+1] // nvls_tree
 		}
-		// Two words first: nvls_tree is not nvls, all_reduce is not reduce.
-		for _, w := range []string{pair, words[i]} {
-			a, isAlgo := nccl.Algos.Named(w)
-			p, isProto := nccl.Protos.Named(w)
-			_, isColl := collByName[w]
-			switch {
-			case isAlgo:
-				algos[a] = true
-			case isProto:
-				protos[p] = true
-			case isColl:
-				colls[w] = true
-			case w == "default":
-				n.isDefault = true
-			case w == verifyWord:
-				n.verify = true
-			default:
-				continue
+		for _, w := range []string{pair, word} {
+			_, isAlgo := nccl.Algos.Named(w)
+			_, isProto := nccl.Protos.Named(w)
+			if hint == "" && w != "" && (isAlgo || isProto || channelsWord.MatchString(w)) {
+				hint = w
 			}
-			if w == pair && w != words[i] {
-				i++
-			}
-			break
 		}
+		byDefault = byDefault || word == "default"
 	}
-	n.Algo, n.Proto, n.coll = only(algos, Unknown), only(protos, Unknown), only(colls, "")
-	number := func(re *regexp.Regexp) int {
-		for _, s := range re.FindStringSubmatch(base) {
-			if v, err := strconv.Atoi(s); err == nil {
-				return v
-			}
-		}
-		return 0
-	}
-	n.Channels, n.Nodes, n.Ranks = number(nameChannels), number(nameNodes), number(nameRanks)
-	return n
+	return hint, byDefault
 }
 
-// only returns the one value that a name has. A name with two, such as fat_tree_ring, says nothing.
-func only[T comparable](said map[T]bool, nothing T) T {
-	if len(said) == 1 {
-		for v := range said {
-			return v
-		}
+// hintInName is what the name of a file hints at, in words; empty: nothing.
+func hintInName(file string) string {
+	base := filepath.Base(file)
+	if word, _ := hintIn(strings.TrimSuffix(base, filepath.Ext(base))); word != "" {
+		return fmt.Sprintf("the file's name has %q", word)
 	}
-	return nothing
-}
-
-func (n named) claim() claim {
-	return claim{n.Config, originFileName, n.Config != noLabel && !n.isDefault, n.Channels > 0}
+	return ""
 }

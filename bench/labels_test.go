@@ -10,67 +10,115 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-func TestEnvironmentInLogs(t *testing.T) {
+// Of what a log shows besides NCCL's own lines, only the variables of the run's own command tell what ran.
+func TestCommandsTell(t *testing.T) {
+	ringLL128 := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}}
 	for _, c := range []struct {
 		line string
-		coll string
-		want nccl.Config
+		want nccl.Config // noLabel: it tells nothing
+		hint string
 	}{
-		{"export NCCL_ALGO=Ring", "allreduce", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: Unknown}}},
-		{"+ NCCL_ALGO='NVLSTree'", "allreduce", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: Unknown}}},
-		{`mpirun -x NCCL_PROTO=LL128 -x "NCCL_ALGO=CollnetChain" ./all_reduce_perf -b 8`, "allreduce",
-			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoCollNetChain, Proto: nccl.ProtoLL128}}},
-		{"mpiexec -genv NCCL_ALGO Tree -genv NCCL_PROTO Simple ./all_reduce_perf", "allreduce",
-			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}}},
-		{"srun --export=ALL,NCCL_ALGO=PAT,NCCL_PROTO=Simple,X=1 ./all_gather_perf", "allgather",
-			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoPAT, Proto: nccl.ProtoSimple}}},
-		{"export NCCL_MIN_NCHANNELS=8 NCCL_MAX_NCHANNELS=8", "allreduce", nccl.Config{Cell: nccl.NoCell, Channels: 8}},
-		{"export NCCL_MIN_CTAS=4 NCCL_MAX_CTAS=8", "allreduce", noLabel},
-		{"NCCL_MIN_NCHANNELS set by environment to 8. NCCL_MAX_NCHANNELS set by environment to 8.", "allreduce",
-			nccl.Config{Cell: nccl.NoCell, Channels: 8}},
-		{"export NCCL_ALGO=^Tree", "allreduce", noLabel},
-		{"export NCCL_ALGO=Ring,Tree", "allreduce", noLabel},
-		{`export NCCL_ALGO="ring;allreduce:tree"`, "allreduce",
-			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}}},
-		{`export NCCL_ALGO="ring;allreduce:tree"`, "broadcast",
-			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: Unknown}}},
-		{"### ALGO=Tree size=1024", "allreduce", nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}}},
-		{"NCCL_PROTO set by environment to LL", "allreduce",
-			nccl.Config{Cell: nccl.Cell{Algo: Unknown, Proto: nccl.ProtoLL}}},
-		{"MY_ALGO=Tree", "allreduce", noLabel},
-		{"export NCCL_ALGO=$1", "allreduce", noLabel},
+		{"$ NCCL_ALGO=Ring NCCL_PROTO=LL128 ./build/all_reduce_perf -b 8", ringLL128, ""},
+		{"+ NCCL_ALGO=Ring NCCL_PROTO=LL128 ./build/all_reduce_perf_mpi -b 8", ringLL128, ""},
+		{`me@node7:~/nccl-tests$ mpirun -np 2 -x NCCL_PROTO=LL128 -x "NCCL_ALGO=Ring" ./all_reduce_perf -b 8`, ringLL128, ""},
+		{"[root@node7 tests]# env NCCL_ALGO='Ring' NCCL_PROTO=\"LL128\" /opt/all_reduce_perf", ringLL128, ""},
+		{"mpiexec -genv NCCL_ALGO Ring -genv NCCL_PROTO LL128 ./all_reduce_perf", ringLL128, ""},
+		{"/usr/bin/srun --export=ALL,NCCL_ALGO=Ring,NCCL_PROTO=LL128,X=1 ./all_reduce_perf", ringLL128, ""},
+		{"mpirun -np 2 \\\n  -x NCCL_ALGO=Ring \\\n  -x NCCL_PROTO=LL128 \\\n  ./all_reduce_perf -b 8", ringLL128, ""},
+		{"export NCCL_ALGO=Ring; NCCL_PROTO=LL128 ./all_reduce_perf", ringLL128, ""},
+		{"NCCL_MIN_NCHANNELS=8 NCCL_MAX_NCHANNELS=8 ./all_reduce_perf", nccl.Config{Cell: nccl.NoCell, Channels: 8}, ""},
+		{"NCCL_ALGO=^Tree ./all_reduce_perf", noLabel, ""},
+		{`NCCL_ALGO="ring;allreduce:tree" ./all_reduce_perf`,
+			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}}, ""},
+		{"./all_reduce_perf -b 8 # not NCCL_ALGO=Ring", noLabel, ""},
+		{"MY_NCCL_ALGO=Ring ./all_reduce_perf", noLabel, ""},
+		{"mpirun -x NCCL_ALGO ./all_reduce_perf", noLabel, ""},
+		{"export NCCL_ALGO=Ring", noLabel, "exports NCCL_ALGO=Ring"},
+		{"+ NCCL_ALGO='NVLSTree'", noLabel, "exports NCCL_ALGO=NVLSTree"},
+		{"export NCCL_NVLS_ENABLE=0", noLabel, "exports NCCL_NVLS_ENABLE=0"},
+		{"export NCCL_DEBUG=INFO", noLabel, ""},
+		{"We ran NCCL_ALGO=Ring ./all_reduce_perf before, and it was slower", noLabel, `a line "We ran`},
+		{"# NCCL_ALGO=Ring mpirun ./all_reduce_perf", noLabel, `a line "# NCCL_ALGO`},
+		{"### ALGO=Tree size=1024", noLabel, `a line "### ALGO=Tree`},
+		{"=== nvls tree, simple ===", noLabel, `a line "=== nvls`},
+		{"### NCCL_ALGO=Ring\n### default", noLabel, ""},
+		{"### ring\n$ ./all_reduce_perf -b 8", noLabel, ""},
+		{"NCCL_ALGO=Ring ./all_gather_perf\n$ ./all_reduce_perf -b 8", noLabel, ""},
 	} {
-		e := environment{from: originExport}
-		if readsEnv([]byte(c.line)) {
-			e.read([]byte(c.line), func() {})
+		text := &text{r: &Result{}, run: &run{}, hosts: hosts{}}
+		for line := range strings.SplitSeq(c.line, "\n") {
+			text.read([]byte(line), false)
 		}
-		if got := merge([]claim{e.claim(c.coll)}).Config; got != c.want {
-			t.Errorf("%s for %s: %+v, want %+v", c.line, c.coll, got, c.want)
+		if got := merge([]claim{text.env.claim("allreduce")}).Config; got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.line, got, c.want)
+		}
+		if hint := text.env.hint("x.log"); !strings.Contains(hint, c.hint) || (hint == "") != (c.hint == "") {
+			t.Errorf("%s hints that %s, want %s", c.line, hint, c.hint)
 		}
 	}
 }
 
-func TestLabelsInFileNames(t *testing.T) {
+// The variables of a command hold for its run, not for the next one. Without a command of its own that one is in doubt.
+func TestCommandHoldsForItsRun(t *testing.T) {
+	command := "$ NCCL_ALGO=Ring ./all_reduce_perf -b 1M\n"
 	for _, c := range []struct {
-		path string
-		want named
+		text             string
+		forced, rejected int
 	}{
-		{"logs/all_reduce_ring_ll128_16ch_4n.txt",
-			named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}, Channels: 16},
-				coll: "allreduce", Comm: nccl.Comm{Nodes: 4}}},
-		{"reduce-scatter.nvls_tree.simple.ranks16.log",
-			named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}},
-				coll: "reducescatter", Comm: nccl.Comm{Ranks: 16}}},
-		{"AllGather-Tree-nch8.json",
-			named{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}, Channels: 8},
-				coll: "allgather"}},
-		{"fat_tree_cluster_ring.txt", named{Config: noLabel}},
-		{"ring/run1.txt", named{Config: noLabel}},
-		{"default_allreduce.txt", named{Config: noLabel, coll: "allreduce", isDefault: true}},
-		{"string_bench2023.txt", named{Config: noLabel}},
+		{command + oneRun() + "$ ./all_reduce_perf -b 1M\n" + oneRun(), 2, 0},
+		{command + oneRun() + oneRun(), 2, 2},
+		{oneRun() + command + oneRun(), 2, 0},
+		{oneRun("node0:7:9 [0] NCCL INFO NCCL_ALGO set by environment to Ring") + oneRun(), 2, 0},
 	} {
-		if got := labelsInName(c.path); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.path, got, c.want)
+		r, err := Read(strings.NewReader(c.text), "x.txt", Options{})
+		forced := 0
+		for _, s := range r.Samples {
+			if s.Selection == SelectionForced && s.Algo == nccl.AlgoRing {
+				forced++
+			}
+		}
+		if err != nil || forced != c.forced || r.NumRejected() != c.rejected || len(r.Samples) != 4-c.rejected {
+			t.Errorf("%v: %d forced of %d, rejected %v in\n%s", err, forced, len(r.Samples), r.Rejected, c.text)
+		}
+	}
+}
+
+// A word in a file's name keeps its rows out until the caller says what ran.
+func TestHintsInFileNames(t *testing.T) {
+	ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: Unknown}}
+	const logged = "node0:7:9 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..7}"
+	const csv = "collective,size_bytes,time_us\nallreduce,1024,12.5\nallreduce,2048,12.5\n"
+	for _, c := range []struct {
+		name, text string
+		opts       Options
+		kept       int
+		selection  Selection
+		algo       nccl.Algo
+		notes      string
+	}{
+		{"no-nvls.log", oneRun(), Options{}, 0, 0, 0, ""},
+		{"all_reduce_ll128_16ch.log", oneRun(), Options{}, 0, 0, 0, ""},
+		{"allreduce-8ch.csv", csv, Options{}, 0, 0, 0, ""},
+		{"tree.csv", csv, Options{}, 0, 0, 0, ""},
+		{"ring/run1.log", oneRun(), Options{}, 2, SelectionDefault, Unknown, ""},
+		{"string_default_bench2023.log", oneRun(), Options{}, 2, SelectionDefault, Unknown, ""},
+		{"no-nvls.log", oneRun(), Options{Default: true}, 2, SelectionDefault, Unknown, ""},
+		{"no-nvls.log", oneRun(), Options{Config: &ring}, 2, SelectionForced, nccl.AlgoRing, ""},
+		{"tree.csv", csv, Options{Config: &ring}, 2, SelectionForced, nccl.AlgoRing, ""},
+		{"tree.csv", csv, Options{Default: true}, 2, SelectionDefault, Unknown, ""},
+		{"ring.log", oneRun(logged), Options{}, 2, SelectionUnknown, nccl.AlgoTree, ""},
+		{"x.log", oneRun(logged), Options{}, 2, SelectionDefault, nccl.AlgoTree, ""},
+		{"x.log", oneRun(logged), Options{Config: &ring}, 2, SelectionOwnChannels, nccl.AlgoRing,
+			"the algorithm is ring by options, but tree by measured"},
+	} {
+		r, err := Read(strings.NewReader(c.text), c.name, c.opts)
+		if err != nil || len(r.Samples) != c.kept || r.NumRejected() != 2-c.kept {
+			t.Errorf("%s: %v, kept %d, rejected %+v", c.name, err, len(r.Samples), r.Rejected)
+		} else if c.kept > 0 && (r.Samples[0].Selection != c.selection || r.Samples[0].Algo != c.algo) {
+			t.Errorf("%s: %+v", c.name, r.Samples[0])
+		}
+		if c.notes != "" && (len(r.Notes) == 0 || !strings.Contains(r.Notes[0].Text, c.notes)) {
+			t.Errorf("%s: notes %v, want %s", c.name, r.Notes, c.notes)
 		}
 	}
 }
@@ -109,20 +157,6 @@ func TestOptionsFillGaps(t *testing.T) {
 	if err != nil || len(r.Samples) != 2 || r.Samples[0].Coll != coll || r.Samples[0].Nodes != 3 ||
 		r.Samples[0].Ranks != 24 {
 		t.Errorf("%v %+v", err, r)
-	}
-}
-
-// A CSV file without columns for them takes labels from its name.
-func TestFileNameLabelsCSV(t *testing.T) {
-	for _, header := range []string{"collective,size_bytes,time_us\nallreduce,1024,12.5\n",
-		"size_bytes,time_us\n1024,12.5\n"} {
-		r, err := Read(strings.NewReader(header), "all_reduce_tree_ll.csv", Options{})
-		want := Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024},
-			Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoLL}}, Selection: SelectionForced,
-			Micros: 12.5, Source: "all_reduce_tree_ll.csv:2"}
-		if err != nil || len(r.Samples) != 1 || r.Samples[0] != want || r.Labels[originFileName] != 1 {
-			t.Errorf("%v %+v, want %+v", err, r, want)
-		}
 	}
 }
 

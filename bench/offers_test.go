@@ -30,7 +30,7 @@ func TestNotOffered(t *testing.T) {
 		"cut":         {"host:1:1 [0] NCCL INFO TUNER/Go: NCCL offers for allreduce: ri\n" + decided, ""},
 		"not ours":    {strings.ReplaceAll(says, "allreduce", "allrodeo") + decided, ""},
 	} {
-		r := planned(t, "allreduce-2n-16r-ring-ll.log", test.tuner)
+		r := planned(t, "measure ring/ll", test.tuner)
 		var got []string
 		for _, s := range r.NotOffered {
 			got = append(got, s.Cell.String())

@@ -25,8 +25,14 @@ const (
 // Options say what a file may leave out. The zero value knows nothing.
 type Options struct {
 	// Coll is the collective of rows that do not name theirs; nil: not known.
-	Coll      *nccl.Coll
-	nccl.Comm // of rows that do not tell theirs
+	Coll *nccl.Coll
+	// Comm is the communicator, unless NCCL's log tells another one.
+	nccl.Comm
+	// Config is what ran, whatever else is said of it. Its parts are Unknown, and 0 channels, where the caller does
+	// not say; nil: all of them.
+	Config *nccl.Config
+	// Default says that NCCL chose where nothing tells what ran, whatever hints at something else.
+	Default bool
 	// Each takes every sample instead of Result.Samples, for files of many rows; it
 	// must not keep the pointer. nil: samples are kept.
 	Each func(*Sample)
@@ -57,8 +63,11 @@ type Result struct {
 	// Of many the first are kept.
 	Settings []string
 
+	// Assumed counts the samples that are taken for NCCL's choice because nothing tells what ran.
+	Assumed int
+
 	opts Options
-	name named // what the file's name says
+	mark mark
 
 	notOffered map[Sample]bool // what NotOffered has
 }
@@ -213,7 +222,7 @@ func ReadFile(path string, opts Options) (*Result, error) {
 }
 
 // Read reads measurements in whatever format they are in. The name is for
-// messages, Sample.Source and labels in file names. Rows that cannot be used are
+// messages and Sample.Source; a word in it may be a hint that keeps rows out. Rows that cannot be used are
 // counted in the result; an error means that the input holds no measurements or
 // could not be read.
 func Read(in io.Reader, name string, opts Options) (*Result, error) {
@@ -230,7 +239,7 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 		_, _ = buffered.Discard(len("\ufeff"))
 		start = start[len("\ufeff"):]
 	}
-	r := &Result{File: name, opts: opts, name: labelsInName(name), notOffered: map[Sample]bool{}}
+	r := &Result{File: name, opts: opts, mark: mark{asked: noLabel}, notOffered: map[Sample]bool{}}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case bytes.HasPrefix(trimmed, []byte("{")):
 		r.Format = formatJSON

@@ -77,7 +77,9 @@ func (u *run) finish(r *Result, env *environment) {
 	brokeOff := false
 	if f := &u.facts.failure; f.found(len(u.rows)) && !u.footer {
 		brokeOff = true
-		f.config = env.config(r.name)
+		if l := r.asked(env, u.operation(r, env)); l.Known() {
+			f.config = l.Label()
+		}
 		r.note(f.line, "%s", f)
 		r.Failure = f.said()
 	} else if len(u.rows) == 0 {
@@ -88,7 +90,7 @@ func (u *run) finish(r *Result, env *environment) {
 		r.note(u.rows[len(u.rows)-1].line, "the run has no last lines: it was cut off, or the file was")
 		r.Failure, brokeOff = "its output was cut off", true
 	}
-	refused := u.log.refusedAll() || u.facts.failure.config != "" && u.facts.failure.byNCCL()
+	refused := u.log.refusedAll() || brokeOff && u.facts.failure.byNCCL()
 	if len(u.rows) == 0 && !refused && !brokeOff {
 		return
 	}
@@ -96,8 +98,8 @@ func (u *run) finish(r *Result, env *environment) {
 	comm := u.communicator(r, op)
 	coll, known := collByName[string(op)]
 	u.notOffered(r, env, comm)
-	claims := []claim{env.claim(string(op)), r.name.claim()}
-	asks := u.asks(coll, comm, r.File, claims)
+	claims := r.claims(env, op)
+	asks := u.asks(coll, comm, r, env)
 	if (refused || brokeOff) && known && coll >= 0 && comm.Nodes >= 1 && comm.Ranks >= 2 {
 		u.fail(r, asks, refused)
 	}
@@ -130,6 +132,10 @@ func (u *run) finish(r *Result, env *environment) {
 		claims = append(claims, claim{Config: noLabel, forces: true, bounds: true})
 	}
 	scale := u.log.scaleOf(op, u.rows, comm.Ranks)
+	hint := "" // at another choice than NCCL's
+	if !r.opts.Default && !u.isCSV && !r.mark.is {
+		hint = env.hint(r.File)
+	}
 	for i := range u.rows {
 		row := &u.rows[i]
 		if env.cpuTime {
@@ -145,12 +151,19 @@ func (u *run) finish(r *Result, env *environment) {
 		s := &row.Sample
 		s.Coll = coll
 		s.Nodes, s.Ranks = cmp.Or(s.Nodes, comm.Nodes), cmp.Or(s.Ranks, comm.Ranks)
-		from := u.label(r, row, op, scale, claims)
+		from := u.label(r, row, op, scale, claims, hint)
+		if hint != "" && s.Selection == SelectionUnknown && !s.Known() {
+			r.reject(row.line, 1, fmt.Sprintf(rejectHint, hint))
+			continue
+		}
+		if from == originNone && s.Selection == SelectionDefault && !u.isCSV && !r.mark.is && !env.tells() {
+			r.Assumed++
+		}
 		if !asks.areMet(s) || s.unusable() != "" {
 			asks.unmet(r, s.Bytes)
 		}
 		s.Setup, s.Simulated = cmp.Or(s.Setup, setup), s.Simulated || u.facts.gpus[FakePerf]
-		if r.name.verify {
+		if r.mark.verify {
 			s.Verify, s.Source = true, verifyWord+":"+s.Source
 		}
 		r.add(row.line, *s, from)
@@ -174,8 +187,23 @@ func (u *run) fail(r *Result, asks *asks, refused bool) {
 	}
 }
 
-// label finds what one row ran with. It merges what is known of the row with the claims of its run.
-func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []claim) Origin {
+// claims are what the variables of a run and the caller say.
+func (r *Result) claims(env *environment, op operation) []claim {
+	claims := []claim{env.claim(string(op))}
+	if c := r.opts.Config; c != nil {
+		claims = append(claims, claim{Config: *c, from: originUser, forces: true, bounds: c.Channels > 0})
+	}
+	return claims
+}
+
+// asked is the configuration that a run was told to use, as far as it is one.
+func (r *Result) asked(env *environment, op operation) nccl.Config {
+	return merge(append(r.claims(env, op), claim{Config: r.mark.asked, from: originNone})).Config
+}
+
+// label finds what one row ran with. It merges what is known of the row with the claims of its run. After a hint
+// nobody knows who chose, unless they tell.
+func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []claim, hint string) Origin {
 	logged, agreed, found := u.log.find(op, row.Bytes, scale)
 	if found && !agreed {
 		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.Bytes)
@@ -204,11 +232,18 @@ func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []cl
 		claims = append(claims, claim{Config: logged, from: originMeasured})
 	}
 	l := merge(claims)
-	by := selection(l.forced)
+	by := SelectionForced
+	switch {
+	case l.forced:
+	case hint != "":
+		by = SelectionUnknown
+	default:
+		by = SelectionDefault
+	}
 	if l.forced && l.Channels > 0 && (ownChannels || !l.bounded) {
 		by = SelectionOwnChannels
 	}
-	if found && logged == noLabel { // what was asked for is known not to be what ran
+	if found && logged == noLabel && l.from != originUser { // what was asked for is known not to be what ran
 		l.Config, l.from, l.clash = noLabel, originNone, ""
 	}
 	if l.clash != "" {
@@ -219,13 +254,6 @@ func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []cl
 		row.Selection = by
 	}
 	return l.from
-}
-
-func selection(forced bool) Selection {
-	if forced {
-		return SelectionForced
-	}
-	return SelectionDefault
 }
 
 // checkFailed rejects a whole run whose last lines report wrong values that no
@@ -247,21 +275,21 @@ func (u *run) checkFailed() {
 }
 
 // operation finds what the run measured, in the order of trust: the header, the
-// command, NCCL's log, what the caller says, the file's name, the rows.
+// command, NCCL's log, what the caller says, the rows.
 func (u *run) operation(r *Result, env *environment) operation {
 	guessed := guess(u.rows, u.blankRedOp)
 	said := []operation{programOperation(u.program), programOperation(env.program), u.log.operation()}
 	if r.opts.Coll != nil {
 		said = append(said, operation(r.opts.Coll.String()))
 	}
-	said = append(said, operation(r.name.coll), guessed)
+	said = append(said, operation(r.mark.coll), guessed)
 	for i, op := range said {
 		if op == "" {
 			continue
 		}
 		for _, other := range said[i+1:] {
 			if other != "" && other != op && u.tells(op, other) {
-				r.note(u.line, "the run is %s by its header or command, but %s by its name or rows: the first is used",
+				r.note(u.line, "the run is %s by its header or command, but %s by its rows or --coll: the first is used",
 					op, other)
 			}
 		}
@@ -283,8 +311,8 @@ func programOperation(program string) operation {
 	return operation(fold(program))
 }
 
-// communicator finds the nodes and ranks, in the order of trust: NCCL's log,
-// the list of devices, the caller, the file's name, threads x GPUs, the rows.
+// communicator finds the nodes and ranks, in the order of trust: NCCL's log, the caller, the list of devices,
+// threads x GPUs, the rows.
 func (u *run) communicator(r *Result, op operation) (c nccl.Comm) {
 	byRows := 0
 	if f, ok := busFactor(u.rows); ok {
@@ -298,8 +326,8 @@ func (u *run) communicator(r *Result, op operation) (c nccl.Comm) {
 	if !u.inherited {
 		u.listed = u.devices.count(u.threads)
 	}
-	c.Ranks = cmp.Or(u.comm.Ranks, u.listed, r.opts.Ranks, r.name.Ranks)
-	c.Nodes = cmp.Or(u.comm.Nodes, len(u.devices.hosts), r.opts.Nodes, r.name.Nodes)
+	c.Ranks = cmp.Or(u.comm.Ranks, r.opts.Ranks, u.listed, r.mark.Ranks)
+	c.Nodes = cmp.Or(u.comm.Nodes, r.opts.Nodes, len(u.devices.hosts), r.mark.Nodes)
 	if u.comm.Ranks > 0 && u.listed > 0 && u.comm.Ranks != u.listed {
 		r.note(u.line, "%d ranks by NCCL's log, but %d devices are listed: the first is used", u.comm.Ranks, u.listed)
 	}

@@ -67,9 +67,9 @@ func TestLeastChannelsAreKept(t *testing.T) {
 	}{
 		{oneRun(), "", "", 0},
 		{oneRun(set), "8", "", 8},
-		{"export NCCL_MIN_NCHANNELS=8 NCCL_MAX_NCHANNELS=8\n" + oneRun(), "8", "", 8},
+		{"$ NCCL_MIN_NCHANNELS=8 NCCL_MAX_NCHANNELS=8 ./all_reduce_perf\n" + oneRun(), "8", "", 8},
 		{"mpirun -x NCCL_MIN_CTAS=4 ./all_reduce_perf -b 1M\n" + oneRun(), "", "4", 0},
-		{"export NCCL_MIN_NCHANNELS=0 NCCL_MIN_CTAS=many\n" + oneRun(), "", "", 0},
+		{"$ NCCL_MIN_NCHANNELS=0 NCCL_MIN_CTAS=many ./all_reduce_perf\n" + oneRun(), "", "", 0},
 		{`{"version":1,"args":["./all_reduce_perf"],"env":["NCCL_MIN_NCHANNELS=2"],"config":{"nthreads":1,"ngpus":2},` +
 			`"results":[{"size":1048576,"count":262144,"type":"float","redop":"sum","root":"-1","out_of_place":{"time":41.2,"alg_bw":25.45,"bus_bw":25.45,"nwrong":0}}]}`, "2", "", 0},
 	} {
@@ -143,7 +143,7 @@ func TestTunerIsNotDefault(t *testing.T) {
 		{oneRun(info + "TUNER/Plugin: Using tuner plugin nccl_ofi_tuner"), "nccl_ofi_tuner"},
 		{oneRun(info + "TUNER/Plugin: Using nccl_ofi_tuner (v3)"), "nccl_ofi_tuner"},
 		{oneRun(info + "Successfully loaded external tuner plugin /opt/libx.so"), "/opt/libx.so"},
-		{"export NCCL_TUNER_PLUGIN=/opt/libx.so\n" + oneRun(), "/opt/libx.so"},
+		{"$ NCCL_TUNER_PLUGIN=/opt/libx.so ./all_reduce_perf\n" + oneRun(), "/opt/libx.so"},
 		{"mpirun -x NCCL_TUNER_PLUGIN=libx.so ./all_reduce_perf -b 1M\n" + oneRun(), "libx.so"},
 		{withEnv("NCCL_TUNER_PLUGIN=libx.so"), "libx.so"},
 		{"size_bytes,time_us,collective,selection,tuner\n1024,12.5,allreduce,default,libx.so\n", "libx.so"},
@@ -196,13 +196,13 @@ func TestFailedRunIsQuoted(t *testing.T) {
 	}{
 		{"a.txt", head("all_gather_perf", 1, 2) + warn + "\n" + ended + "\n", []string{"a.txt:13: the run failed: ",
 			"Test NCCL failure", "no algorithm/protocol available"}},
-		{"all_gather_nvls_simple_16ch.txt", head("all_gather_perf", 1, 2) + ended + "\n",
+		{"a.txt", "$ NCCL_ALGO=NVLS NCCL_PROTO=Simple NCCL_MIN_NCHANNELS=16 NCCL_MAX_NCHANNELS=16 ./all_gather_perf\n" +
+			head("all_gather_perf", 1, 2) + ended + "\n",
 			[]string{"tunefit sweep --dry-run --from this log or the sweep made of it leaves nvls/simple/16 out"}},
-		{"a.txt", "export NCCL_ALGO=Tree NCCL_PROTO=LL\n" + head("all_gather_perf", 1, 2) + warn + "\n",
+		{"a.txt", "$ NCCL_ALGO=Tree NCCL_PROTO=LL ./all_gather_perf\n" + head("all_gather_perf", 1, 2) + warn + "\n",
 			[]string{"the run failed: \"Error : no algorithm", "leaves tree/ll out"}},
-		{"tree_ll.txt", warn + "\nsrun: error: node0: task 3: Segmentation fault\n",
-			[]string{"Segmentation fault", "NCCL warned: ", "leaves tree/ll out"}},
-		{"tree_ll.txt", "srun: error: node0: task 3: Segmentation fault\n",
+		{"a.txt", "$ srun --export=ALL,NCCL_ALGO=Tree,NCCL_PROTO=LL all_reduce_perf\n" +
+			"srun: error: node0: task 3: Segmentation fault\n",
 			[]string{"if tree/ll cannot run here, --skip tree/ll leaves it out"}},
 		{"a.txt", "./run.sh: line 3: all_reduce_perf: command not found\n",
 			[]string{"a.txt:1: the run failed: ", "command not found"}},

@@ -34,7 +34,7 @@ type text struct {
 }
 
 func readText(in *bufio.Reader, r *Result) error {
-	t := &text{r: r, env: environment{from: originExport}, run: &run{line: 1}, hosts: hosts{}}
+	t := &text{r: r, run: &run{line: 1}, hosts: hosts{}}
 	var long []byte
 	for {
 		line, err := in.ReadSlice('\n')
@@ -97,8 +97,9 @@ func (t *text) read(line []byte, cut bool) {
 	}
 	switch {
 	case t.run.facts.failure.read(t.line, trimmed):
-	case readsEnv(trimmed) && t.env.read(trimmed, t.beforeEnv):
 	case t.header(trimmed):
+	case (t.env.unended != "" || readsEnv(trimmed) || isHeading(trimmed) || bytes.HasSuffix(trimmed, []byte(`\`))) &&
+		t.env.read(trimmed, t.beforeEnv):
 	default:
 		// What NCCL's log says, kept without its head.
 		t.run.log.read("", trimmed)
@@ -116,7 +117,7 @@ func (t *text) log(l logLine) {
 	}
 	switch {
 	case bytes.Contains(l.message, []byte(" set by environment to ")):
-		t.env.read(l.message, t.beforeEnv)
+		t.env.log(l.message, t.beforeEnv)
 	case bytes.Contains(l.message, []byte(" nRanks ")):
 		t.communicator(l.message)
 	default:
@@ -165,7 +166,7 @@ func (t *text) fresh(seen bool) {
 	if seen || len(t.run.rows) > 0 || t.run.inherited {
 		t.finish()
 		t.run = &run{line: t.line}
-		t.env.logged = nil
+		t.env.begin()
 		t.leading = 0
 	}
 }
@@ -250,7 +251,7 @@ func (t *text) partial(rows []row, leading, line int) {
 }
 
 func (t *text) keep(rows []row, leading, line int) {
-	t.sawRow = true
+	t.sawRow, t.env.used = true, true
 	if t.run.footer { // rows after the last lines: those of a run without a header
 		t.next()
 	}

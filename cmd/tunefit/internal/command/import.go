@@ -15,6 +15,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 )
 
 type importFlags struct {
@@ -23,6 +25,10 @@ type importFlags struct {
 	force  bool
 	coll   string
 	comm   string
+
+	algo, proto string
+	channels    int
+	byDefault   bool
 
 	profile bool
 	steps   int
@@ -43,14 +49,17 @@ stands for all files in it and below. It unpacks what gzip has compressed, up to
 512 MiB. A file has 4 000 000 times at most.
 
 These tell what ran, the most trusted first:
-  - NCCL's log (NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=TUNING), or RCCL's columns (-A 1)
-  - NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS in the JSON's env
-  - the same variables as exports or -x in the log
-  - words in the file's name, as in all_reduce_ring_ll_8ch.txt
-If nothing tells, the row is NCCL's choice. What a tuner decided is never NCCL's choice.
+  - --algo, --proto and --channels
+  - NCCL's log (NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING), or RCCL's
+    columns (-A 1)
+  - NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS in NCCL's log, in
+    the JSON's env, or on the run's own command line (before it, or by mpirun -x)
+If nothing tells, the row is assumed to be NCCL's choice. Where the file's name, a heading
+or an export hints at something else, the row stays out until --default or --algo says
+what it is. What a tuner decided is never NCCL's choice.
 
-Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time, the tuner
-and the NCCL_MIN_NCHANNELS of their run.
+Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time, the tuner,
+the options of nccl-tests that change times, and NCCL's variables that change its choice.
 
 It counts rows that cannot be used on standard error, with the reason. A file that holds
 no measurements is an error, and then it writes nothing; in a directory it leaves such a
@@ -77,7 +86,13 @@ inspector, and with --profile of logs with the library's decisions.`,
 	cmd.Flags().BoolVar(&f.force, "force", false,
 		"overwrite the output, and read files of which many rows cannot be read")
 	cmd.Flags().StringVar(&f.coll, "coll", "", "collective of the rows in files that do not name theirs, as allreduce")
-	cmd.Flags().StringVar(&f.comm, "comm", "", "communicator of files that do not tell, as NODESxRANKS_PER_NODE: 2x8")
+	cmd.Flags().StringVar(&f.comm, "comm", "",
+		"communicator, as NODESxRANKS_PER_NODE: 2x8. NCCL's nodes, not hosts. NCCL's log overrides it")
+	cmd.Flags().StringVar(&f.algo, "algo", "", "algorithm that ran, as ring, whatever the files say")
+	cmd.Flags().StringVar(&f.proto, "proto", "", "protocol that ran, as ll128, whatever the files say")
+	cmd.Flags().IntVar(&f.channels, "channels", 0, "number of channels that ran, whatever the files say")
+	cmd.Flags().BoolVar(&f.byDefault, "default", false,
+		"NCCL chose where nothing tells what ran, whatever the name of a file, a heading or an export hints at")
 	cmd.Flags().BoolVar(&f.profile, "profile", false,
 		"make a job profile, of the recorder's files, the inspector's output and logs with the library's decisions")
 	cmd.Flags().IntVar(&f.steps, "steps", 0,
@@ -86,7 +101,28 @@ inspector, and with --profile of logs with the library's decisions.`,
 }
 
 func (f *importFlags) options() (bench.Options, error) {
-	var opts bench.Options
+	opts := bench.Options{Default: f.byDefault}
+	if f.algo != "" || f.proto != "" || f.channels != 0 {
+		said := nccl.Config{Cell: nccl.NoCell, Channels: f.channels}
+		var err error
+		if f.algo != "" {
+			if said.Algo, err = nccl.Algos.Parse(f.algo); err != nil {
+				return opts, cli.Usagef("--algo: %w", err)
+			}
+		}
+		if f.proto != "" {
+			if said.Proto, err = nccl.Protos.Parse(f.proto); err != nil {
+				return opts, cli.Usagef("--proto: %w", err)
+			}
+		}
+		switch {
+		case f.channels < 0 || f.channels > nccl.MaxChannels:
+			return opts, cli.Usagef("--channels %d (allowed: 1 to %d)", f.channels, nccl.MaxChannels)
+		case f.byDefault:
+			return opts, cli.Usagef("--default says that NCCL chose (allowed: no --algo, --proto or --channels with it)")
+		}
+		opts.Config = &said
+	}
 	if f.coll != "" {
 		coll, err := cli.ParseColl(f.coll)
 		if err != nil {
@@ -202,6 +238,10 @@ func writeImport(w io.Writer, results []*bench.Result) {
 		}
 		for _, n := range r.Notes {
 			fmt.Fprintf(w, "%s\n", n)
+		}
+		if r.Assumed > 0 {
+			fmt.Fprintf(w, "%s: assumed: NCCL chose what ran in %s, because nothing tells (NCCL_DEBUG=INFO with "+
+				"NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING makes NCCL tell)\n", r.File, plural.Of(r.Assumed, "time"))
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // ringLog is a short run of two ranks: a zero size, a good row and one whose
 // in-place half failed.
-const ringLog = `+ export NCCL_ALGO=Ring
+const ringLog = `+ NCCL_ALGO=Ring all_reduce_perf -g 2
 # Collective test starting: all_reduce_perf
 # nThread 1 nGpus 2 minBytes 0 maxBytes 2097152 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
 # Using devices
@@ -46,7 +46,7 @@ LOG:8: rejected 2: zero size
 LOG:10: rejected 1: failed validation
 `[1:], "LOG", log)
 	if fields := strings.Fields(stderr); !strings.HasSuffix(stderr, summary) ||
-		strings.Join(fields[6:12], " ") != log+" nccl-tests text 3 3 exports" {
+		strings.Join(fields[6:12], " ") != log+" nccl-tests text 3 3 variables" {
 		t.Errorf("summary\n%s", stderr)
 	}
 

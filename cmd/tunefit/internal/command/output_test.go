@@ -38,7 +38,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	rows := testlib.File(t, "p.csv", sample)
 	const machine, example = "../../../../configs/topo/dgx-h100.xml", "../../../../configs/policies/example_test.yaml"
-	log := "../../../../bench/testdata/all_reduce_ring_ll_8ch_2n.txt"
+	log := "../../../../bench/testdata/preamble.txt"
 	job := filepath.Join(dir, "job.csv")
 	tunefit(t, cli.ExitOK, "import", "../../../../bench/profile/testdata", "-o", job)
 	commands := [][]string{

@@ -13,7 +13,7 @@ import (
 
 // Start is one measurement by nccl-tests. Sizes that it cannot step through in one go take several processes.
 type Start struct {
-	Name  string    `json:"name"` // of its log; it tells tunefit import what ran
+	Name  string    `json:"name"` // of its log
 	Key   fit.Key   `json:"key"`
 	Sizes []uint64  `json:"sizes"`          // bytes, ascending
 	Rows  []fit.Row `json:"rows,omitempty"` // the policy that decides; none: NCCL
@@ -36,7 +36,7 @@ func Of(key fit.Key, r fit.Run) Start {
 	return s
 }
 
-// nameOf returns a name for a start of one configuration that tunefit import can read.
+// nameOf returns a name for a start of one configuration of its own.
 func nameOf(key fit.Key, c nccl.Config) string {
 	name := fmt.Sprintf("%s-%s-%s", Name(key), c.Algo, c.Proto)
 	if c.Channels > 0 {

@@ -129,8 +129,7 @@ func (s *Sweep) estimate(out *strings.Builder) {
 	}
 }
 
-// script returns the commands that run a batch. Each log begins with its name, because import reads files with the same
-// content once.
+// script returns the commands that run a batch.
 func (s *Sweep) script(b Batch) (string, error) {
 	var out strings.Builder
 	written := map[string]bool{"": true}
@@ -149,7 +148,7 @@ func (s *Sweep) script(b Batch) (string, error) {
 			fmt.Fprintf(&out, "printf '%%s\\n' %s > %s\n", cli.ShellWords(rows), cli.ShellWord(file))
 		}
 		log := cli.ShellWord(filepath.Join(s.Dir, "logs", start.Name+".log"))
-		fmt.Fprintf(&out, "echo '# %s' > %s\n", start.Name, log)
+		fmt.Fprintf(&out, "echo %s > %s\n", cli.ShellWord(mark(start, b.Kind)), log)
 		for _, step := range perfrun.Steps(start.Sizes, perfrun.TrimUnit(start.Key)) {
 			p, err := s.process(start, step, b.Kind)
 			if err != nil {

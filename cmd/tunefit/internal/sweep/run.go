@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -103,7 +104,7 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 		return Failed, err
 	}
 	defer log.Close()
-	if _, err := fmt.Fprintf(log, "# %s\n# %s\n", begin.of.Name, begin.Command); err != nil {
+	if _, err := fmt.Fprintf(log, "%s\n# %s\n", mark(begin.of, begin.kind), begin.Command); err != nil {
 		return Failed, err
 	}
 	begin.Begun = time.Now()
@@ -127,6 +128,11 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 		return Stopped, cmp.Or(setUp, ended)
 	}
 	return r.Outcome, nil
+}
+
+// mark is the first line of a run's log.
+func mark(start *perfrun.Start, kind Kind) string {
+	return bench.Mark(start.Name, start.Key.Coll, start.Key.Comm, string(kind), start.ConfigsAt(start.Sizes))
 }
 
 // bury writes the end of a run that was going on when tunefit was killed.

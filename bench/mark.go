@@ -1,0 +1,50 @@
+package bench
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// mark is what a log of tunefit sweep says of itself in its first line.
+type mark struct {
+	is   bool
+	coll string // folded
+	nccl.Comm
+	verify bool
+	asked  nccl.Config // by the policy of the run; noLabel: none, or several
+}
+
+// verifyWord is what a run is for whose samples are a verification. It stands before their source, too.
+const verifyWord = "verify"
+
+var markLine = regexp.MustCompile(`^tunefit sweep [a-z0-9_-]+: ([a-z]+) ([0-9]{1,7})x([0-9]{1,7}), ([a-z]+)(?: (\S+))?\s*$`)
+
+// Mark is the first line of the log of a run that tunefit sweep starts, or a script of its dry run: the name of the
+// run, what it measures, what for, and the only configuration that its policy asks for, if it is one.
+//
+//	# tunefit sweep allreduce-1n-8r-ring-ll-4ch: allreduce 1x8, measure ring/ll/4
+func Mark(name string, coll nccl.Coll, comm nccl.Comm, what string, configs []nccl.Config) string {
+	line := fmt.Sprintf("# tunefit sweep %s: %s %s, %s", name, coll, comm, what)
+	if len(configs) == 1 {
+		line += " " + configs[0].Label()
+	}
+	return line
+}
+
+// marked takes such a line, which begins another run.
+func (t *text) marked(body []byte) bool {
+	m := markLine.FindSubmatch(body)
+	if m == nil {
+		return false
+	}
+	t.fresh(t.run.header)
+	nodes := atoi(m[2])
+	t.r.mark = mark{is: true, coll: fold(string(m[1])), Comm: nccl.Comm{Nodes: nodes, Ranks: nodes * atoi(m[3])},
+		verify: string(m[4]) == verifyWord, asked: noLabel}
+	if c, err := nccl.ParseConfig(string(m[5])); err == nil {
+		t.r.mark.asked = c
+	}
+	return true
+}
