@@ -34,9 +34,11 @@ const (
 	colDriver
 	colTime
 	colTuner
+	colOptions
 	// The same, left out of files without any.
 	colMinChannels
 	colMinCTAs
+	colVariables
 	colWrong
 	// optimize_config.py's own.
 	colPipeOps
@@ -52,16 +54,15 @@ var columnNames = [numColumns]string{
 	"collective", "size_bytes", "dtype", "redop", "algorithm", "protocol", "channels", "nodes", "ranks", "inplace",
 	"selection",
 	"time_us", "algbw_gbps", "busbw_gbps", "source", "gpu_model", "hosts", "nccl_version", "driver_version",
-	"measured_at", "tuner", "min_nchannels", "min_ctas", "wrong", "pipeOps", "regBuff", "cost_metric", "bandwidth_gbps",
+	"measured_at", "tuner", "options", "min_nchannels", "min_ctas", "variables", "wrong", "pipeOps", "regBuff", "cost_metric", "bandwidth_gbps",
 }
 
 const (
 	// sweepColumns is how many of them make the sweep format, setupColumns how many
-	// where anything is known of the setup, floorColumns where that includes a least
-	// number of channels.
+	// where anything is known of the setup, floorColumns where that includes variables.
 	sweepColumns = int(colSource) + 1
-	setupColumns = int(colTuner) + 1
-	floorColumns = int(colMinCTAs) + 1
+	setupColumns = int(colOptions) + 1
+	floorColumns = int(colVariables) + 1
 )
 
 var columnByName = func() map[string]column {

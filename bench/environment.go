@@ -18,7 +18,7 @@ type environment struct {
 	command  map[string]string // of the run's own command, or of its process, as nccl-tests' JSON tells
 	line     string            // that command
 	program  string            // the command's, as all_reduce_perf
-	options  string            // of nccl-tests, which its header does not tell
+	args     testArgs          // of the command
 	cpuTime  bool              // -C 1
 	used     bool              // the run of that command has begun
 	complete bool              // all variables of the process are known
@@ -43,8 +43,6 @@ var (
 		`mpirun|mpiexec|mpiexec\.hydra|orterun|prterun|prun|srun|aprun|jsrun|flux|horovodrun|torchrun|ssh|bash|sh|` +
 		`docker|podman|kubectl|apptainer|singularity|enroot)\s|["']?[\w./~$\{}-]*_perf(?:_mpi)?\b)`)
 	directory = regexp.MustCompile(`^[\w./~-]*/`)
-	// optionOfTest are options of nccl-tests that change times and that its header does not show.
-	optionOfTest = regexp.MustCompile(`\s(?:-([Rza])\s*|--(local_register|blocking|average)[= ])(\d+)\b`)
 
 	changes = regexp.MustCompile(`^(?:NVLS|MNNVL_|P2P_|SHM_|(?:LL_|LL128_)?(?:BUFFSIZE|NTHREADS)$|LL128_C2C|` +
 		`THREAD_THRESHOLDS|CTA_POLICY|CGA_CLUSTER_SIZE|M(?:IN|AX)_NRINGS|COLLNET_|PAT_ENABLE|NVB_|PXN_|CROSS_NIC|` +
@@ -96,13 +94,7 @@ func (e *environment) read(line []byte, before func()) bool {
 	case isCommand && m != nil:
 		before()
 		*e = environment{exported: e.exported, line: bare, program: bare[m[2]:m[3]], command: assignments(bare[:m[3]]),
-			cpuTime: cpuTime.MatchString(bare[m[3]:])}
-		for _, o := range optionOfTest.FindAllStringSubmatch(bare[m[3]:], -1) {
-			if letter := o[1] + map[string]string{"local_register": "R", "blocking": "z", "average": "a"}[o[2]]; o[3] !=
-				map[string]string{"a": "1"}[letter] && o[3] != "0" {
-				e.options += " -" + letter + " " + o[3]
-			}
-		}
+			args: argsOf(bare[m[3]:]), cpuTime: cpuTime.MatchString(bare[m[3]:])}
 		return true
 	case unsetVar.MatchString(text):
 		before()

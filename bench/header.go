@@ -37,6 +37,7 @@ func (t *text) header(line []byte) bool {
 		t.flush()
 		t.run.footer = len(t.run.rows) > 0
 	case bytes.HasPrefix(body, []byte("Blocking Enabled")):
+		t.run.Blocking = 1
 		t.r.note(t.line, "times include waiting after each operation (-z)")
 	default:
 		return t.names(line)

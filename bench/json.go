@@ -166,6 +166,7 @@ func (j *jsonRun) variables(env []string) {
 }
 
 func (j *jsonRun) args(args []string) {
+	j.env.args = argsOf(strings.Join(args, " "))
 	for _, arg := range args {
 		if name := path.Base(arg); strings.HasSuffix(name, "_perf") {
 			j.run.program = name
@@ -180,6 +181,7 @@ func (j *jsonRun) config(c jsonConfig) {
 		j.run.facts.gpu(d.Info)
 	}
 	if c.Blocking == "true" {
+		j.run.Blocking = 1
 		j.r.note(0, "times include waiting after each operation (-z)")
 	}
 }

@@ -59,10 +59,6 @@ type Result struct {
 	// Labels counts the samples by where the most trusted part of their
 	// algorithm, protocol and channels comes from.
 	Labels [NumOrigins]int
-	// Settings are the options of nccl-tests that its runs had, each once: -t 1 -g 8 -n 20 -w 5. A sweep CSV has none.
-	// Of many the first are kept.
-	Settings []string
-
 	// Assumed counts the samples that are taken for NCCL's choice because nothing tells what ran.
 	Assumed int
 

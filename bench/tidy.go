@@ -21,7 +21,7 @@ func WriteTidy(w io.Writer, files ...[]Sample) error {
 		for i := range samples {
 			switch setup := samples[i].Setup; {
 			case setup == nil:
-			case setup.MinChannels != "" || setup.MinCTAs != "":
+			case setup.MinChannels != "" || setup.MinCTAs != "" || setup.Variables != "":
 				columns = floorColumns
 			default:
 				columns = max(columns, setupColumns)

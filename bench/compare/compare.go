@@ -16,9 +16,6 @@ type Options struct {
 	Names [2]string // of the sides; empty: before, after
 	// Threshold is what a slowdown must be proven to exceed to be counted by Table.Slower.
 	Threshold float64
-	// Settings are the options of nccl-tests that each side was measured with, as bench.Result tells them; a
-	// difference is a doubt.
-	Settings [2][]string
 	// Config compares one forced configuration; without channels, one whose channels NCCL chose. nil compares what ran.
 	// Where a side has several configurations at a size, that is NCCL's choice.
 	Config *nccl.Config
@@ -50,7 +47,6 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 	}
 	t := &Table{Threshold: opts.Threshold, LeftOut: p.left()}
 	t.describe(p)
-	t.differ("options of nccl-tests", joined(opts.Settings[0]), joined(opts.Settings[1]))
 	var all []*Estimate
 	for _, key := range p.keys() {
 		t.Groups = append(t.Groups, p.group(key, opts))

@@ -158,12 +158,20 @@ func TestDifferences(t *testing.T) {
 		!strings.Contains(table.Notes[0], "the sides differ in GPU: that may be all of the difference") {
 		t.Errorf("%v %v %q", table.Differences, table.Common, table.Notes)
 	}
-	same := with(bench.Setup{NCCL: "2.29.2"})
-	table = Two(same, same,
-		Options{Settings: [2][]string{{"-t 1 -g 8 -n 20 -w 5"}, {"-t 1 -g 8 -n 100 -w 5", "-t 1 -g 8 -n 20 -w 5"}}})
-	if len(table.Differences) != 1 || fmt.Sprint(table.Common) != "[NCCL 2.29.2]" ||
-		!strings.Contains(table.Notes[0], "the sides differ in options of nccl-tests") {
-		t.Errorf("%v %v %q", table.Differences, table.Common, table.Notes)
+	// Times under other options of nccl-tests are not compared; options that both sides have are.
+	graph := bench.Setup{Options: "-t 1 -g 8 -n 20 -w 5 -G 10"}
+	table = Two(with(bench.Setup{Options: "-t 1 -g 8 -n 20 -w 5"}), with(graph), Options{})
+	if len(table.Groups) != 0 || !strings.Contains(fmt.Sprint(table.LeftOut), "other options of nccl-tests, which are "+
+		"never compared: -t 1 -g 8 -n 20 -w 5, and after has -t 1 -g 8 -n 20 -w 5 -G 10") {
+		t.Errorf("%+v", table)
+	}
+	table = Two(append(with(bench.Setup{Options: "-t 1 -g 8 -n 20 -w 5"}), with(graph)...), with(graph), Options{})
+	if len(table.Groups) != 1 || table.Groups[0].Options != graph.Options || len(table.LeftOut) != 1 {
+		t.Errorf("%+v", table)
+	}
+	table = Two(with(bench.Setup{}), with(bench.Setup{Variables: "NCCL_NVLS_ENABLE=0"}), Options{})
+	if len(table.Groups) != 1 || !strings.Contains(table.Notes[0], "the sides differ in variables") {
+		t.Errorf("%+v", table)
 	}
 	// What one side does not tell is no difference.
 	if table := Two(with(bench.Setup{NCCL: "2.27.3"}), []bench.Sample{one(nil)},

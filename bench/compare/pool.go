@@ -58,6 +58,7 @@ func runOf(s *bench.Sample) run {
 // pool holds the readings of both sides, by key and size.
 type pool struct {
 	readings map[Key]map[uint64][]reading
+	measured map[Key][2]bool // by which sides
 	runs     [2]map[run]int
 	times    [2][]string // when each run began; empty: not known
 	logs     [2][]string // file of each run
@@ -66,7 +67,7 @@ type pool struct {
 }
 
 func newPool(names [2]string) *pool {
-	return &pool{readings: map[Key]map[uint64][]reading{}, runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{},
+	return &pool{readings: map[Key]map[uint64][]reading{}, measured: map[Key][2]bool{}, runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{},
 		names: names}
 }
 
@@ -96,6 +97,9 @@ func (p *pool) add(side int, s *bench.Sample) {
 	if p.readings[key] == nil {
 		p.readings[key] = map[uint64][]reading{}
 	}
+	by := p.measured[key]
+	by[side] = true
+	p.measured[key] = by
 	p.readings[key][s.Bytes] = append(p.readings[key][s.Bytes], reading{s, side, n, kindOf(s)})
 }
 
@@ -155,6 +159,19 @@ func (p *pool) keep(key Key, side int, wanted func(reading) bool, reason string,
 
 // common drops the sizes that only one side has.
 func (p *pool) common(key Key) {
+	const reason = "a size, data type, collective or communicator that %s does not have"
+	others := [2][]string{} // options of each side, of the same otherwise
+	for k, sizes := range p.measured {
+		bare := k
+		if bare.Options = key.Options; bare != key || k == key {
+			continue
+		}
+		for side := range others {
+			if sizes[side] {
+				others[side] = append(others[side], cmp.Or(k.Options, "unknown ones"))
+			}
+		}
+	}
 	for bytes, at := range p.readings[key] {
 		n := [2]int{}
 		for _, r := range at {
@@ -162,8 +179,12 @@ func (p *pool) common(key Key) {
 		}
 		for side := range n {
 			if n[1-side] == 0 && n[side] > 0 {
-				p.leave(side, n[side], "a size, data type, collective or communicator that %s does not have",
-					p.names[1-side])
+				if len(others[1-side]) > 0 && !p.measured[key][1-side] {
+					p.leave(side, n[side], "other options of nccl-tests, which are never compared: %s, and %s has %s",
+						cmp.Or(key.Options, "unknown ones"), p.names[1-side], joined(others[1-side]))
+				} else {
+					p.leave(side, n[side], reason, p.names[1-side])
+				}
 			}
 		}
 		if n[0] == 0 || n[1] == 0 {
@@ -179,7 +200,7 @@ func (p *pool) common(key Key) {
 // sizes, and of equals the first in order, which is out-of-place. nccl-tests measures both placements. Their times
 // are no repetitions of each other, and nearly the same.
 func (p *pool) mainVariants() {
-	bare := func(k Key) Key { return Key{Coll: k.Coll, Comm: k.Comm} }
+	bare := func(k Key) Key { return Key{Coll: k.Coll, Comm: k.Comm, Options: k.Options} }
 	main := map[Key]Key{}
 	for _, k := range p.keys() {
 		if m, ok := main[bare(k)]; !ok || len(p.readings[k]) > len(p.readings[m]) {

@@ -25,6 +25,8 @@ var circumstances = []circumstance{
 	{"hosts", func(s *bench.Setup) string { return s.Hosts }, ""},
 	{"NCCL_MIN_NCHANNELS", func(s *bench.Setup) string { return s.MinChannels }, "unset"},
 	{"NCCL_MIN_CTAS", func(s *bench.Setup) string { return s.MinCTAs }, "unset"},
+	{"options of nccl-tests", func(s *bench.Setup) string { return s.Options }, ""},
+	{"variables", func(s *bench.Setup) string { return s.Variables }, "none"},
 }
 
 // reasons counts the first circumstances, which people compare on purpose. A difference in the others is a doubt.

@@ -54,14 +54,21 @@ type Key struct {
 	nccl.Comm
 	DType, RedOp string // empty: not known
 	InPlace      bool
+	Options      string // of nccl-tests; empty: not known
 }
 
-func keyOf(s *bench.Sample) Key { return Key{s.Coll, s.Comm, s.DType, s.RedOp, s.InPlace} }
+func keyOf(s *bench.Sample) Key {
+	k := Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
+	if s.Setup != nil {
+		k.Options = s.Setup.Options
+	}
+	return k
+}
 
 func (k Key) compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Coll, o.Coll), k.Comm.Compare(o.Comm),
 		cmp.Compare(k.DType, o.DType), cmp.Compare(k.RedOp, o.RedOp),
-		cmp.Compare(boolToInt(k.InPlace), boolToInt(o.InPlace)))
+		cmp.Compare(boolToInt(k.InPlace), boolToInt(o.InPlace)), cmp.Compare(k.Options, o.Options))
 }
 
 func boolToInt(b bool) int {

@@ -2,9 +2,11 @@ package compare
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,7 +37,11 @@ func (t *Table) WriteText(w io.Writer) error {
 }
 
 func (g *Group) write(out io.Writer, t *Table) {
-	fmt.Fprintf(out, "\n%s\n", g.Key)
+	title := g.Key.String()
+	if slices.ContainsFunc(t.Groups, func(o Group) bool { return o.Options != g.Options }) {
+		title += ", " + cmp.Or(g.Options, "unknown options of nccl-tests")
+	}
+	fmt.Fprintf(out, "\n%s\n", title)
 	before, after := cut(t.Sides[0].Name), cut(t.Sides[1].Name)
 	fmt.Fprintf(out, "%9s %10s %10s %8s %8s %6s %-13s %-7s %5s %4s\n", "", before+" us", after+" us", "GB/s", "GB/s",
 		"ratio", "[interval]", "", "p", "reps")

@@ -33,6 +33,9 @@ func (c Point) compare(o Point) int {
 // Group is all that was measured of one collective on one communicator.
 type Group struct {
 	Key
+	// Under counts the samples by what they were measured under. Of several conditions, Points and Default are of the
+	// one that has most sizes.
+	Under  map[Conditions]int
 	Points []Point // ordered by configuration, then size; none twice
 	// Default is NCCL's choice, ordered by size. Its Config is unknownConfig where
 	// nobody knows what NCCL chose.

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -55,6 +56,19 @@ func (s *Set) distinct(of func(*model.MeasuredOn) string) (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// Under are the known conditions of all groups, in order.
+func (s *Set) Under() []Conditions {
+	found := map[Conditions]bool{}
+	for _, g := range s.Groups {
+		for under := range g.Under {
+			if under != (Conditions{}) {
+				found[under] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), Conditions.Compare)
 }
 
 // mostMachines bounds what a model's file lists.

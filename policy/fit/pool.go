@@ -22,6 +22,9 @@ type Pool struct {
 
 	Offers Offers // nil: nothing is known
 
+	// Runs names the conditions to keep: graph, eager or a Conditions.String. Empty: all.
+	Runs string
+
 	groups  map[Key]variants
 	refused map[string]int
 	rows    int
@@ -53,6 +56,26 @@ type variants map[variant]*variantPool
 type variant struct {
 	dtype, redop string
 	inPlace      bool
+	under        Conditions
+}
+
+// Conditions are what times were measured under. Times under different ones are never compared.
+type Conditions struct {
+	Options   string // of nccl-tests, as "-t 1 -g 8 -n 20 -w 5"; empty: not known
+	Variables string // that change NCCL's choice, as "NCCL_NVLS_ENABLE=0"; empty: none
+}
+
+func (c Conditions) String() string {
+	return strings.TrimSpace(cmp.Or(c.Options, "options not known") + " " + c.Variables)
+}
+
+// Compare orders them by what is printed.
+func (c Conditions) Compare(o Conditions) int { return cmp.Compare(c.String(), o.String()) }
+
+// named reports whether a name means the conditions.
+func (c Conditions) named(name string) bool {
+	graph := strings.Contains(c.Options, " -G ")
+	return name == "" || name == c.String() || name == "graph" && graph || name == "eager" && !graph
 }
 
 // NewPool returns an empty pool.
@@ -87,11 +110,18 @@ func (p *Pool) Add(s *bench.Sample) {
 		p.refused[RefusedLabel]++
 		return
 	}
+	v := variant{dtype: s.DType, redop: s.RedOp, inPlace: s.InPlace}
+	if s.Setup != nil {
+		v.under = Conditions{s.Setup.Options, s.Setup.Variables}
+	}
+	if !v.under.named(p.Runs) {
+		p.refused["measured under other conditions than --runs names"]++
+		return
+	}
 	key := Key{Coll: s.Coll, Comm: s.Comm}
 	if p.groups[key] == nil {
 		p.groups[key] = variants{}
 	}
-	v := variant{s.DType, s.RedOp, s.InPlace}
 	vp := p.groups[key][v]
 	if vp == nil {
 		vp = &variantPool{points: map[label][]reading{}, asked: map[nccl.Cell]bool{}}
@@ -174,7 +204,9 @@ func (p *Pool) Set() *Set {
 			s.Failed[key] = failed
 		}
 		most := g.mainVariant()
+		under := map[Conditions]int{}
 		for v, vp := range g {
+			under[v.under] += vp.readings
 			if v != most {
 				refused[most.refused(v)] += vp.readings
 			}
@@ -185,7 +217,7 @@ func (p *Pool) Set() *Set {
 		}
 		s.Used += left.readings
 		s.Simulated += g[most].simulated
-		s.Groups = append(s.Groups, &Group{Key: key, NotOffered: unoffered})
+		s.Groups = append(s.Groups, &Group{Key: key, NotOffered: unoffered, Under: under})
 		pools = append(pools, left)
 	}
 	each(len(pools), func(i int) { pools[i].fill(s.Groups[i]) })
@@ -220,7 +252,7 @@ func (g variants) nameUnnamed() {
 		}
 		var named []variant
 		for o := range g {
-			if o.dtype != "" && o.inPlace == v.inPlace {
+			if o.dtype != "" && o.inPlace == v.inPlace && o.under == v.under {
 				named = append(named, o)
 			}
 		}
@@ -236,6 +268,9 @@ func (g variants) nameUnnamed() {
 // Nearly every sweep has some.
 func (v variant) refused(other variant) string {
 	placement := map[bool]string{false: "out-of-place", true: "in-place"}
+	if other.under != v.under {
+		return fmt.Sprintf("measured under %s; %s is kept, and they are never compared", other.under, v.under)
+	}
 	if other.dtype == v.dtype && other.redop == v.redop {
 		return fmt.Sprintf("%s; %s is kept (normal: nccl-tests measures both, and NCCL does not tell a tuner which "+
 			"it is)", placement[other.inPlace], placement[v.inPlace])
@@ -254,7 +289,7 @@ func (g variants) mainVariant() variant {
 }
 
 func (g variants) mostReadings(a, b variant) int {
-	return cmp.Or(cmp.Compare(g[b].readings, g[a].readings), cmp.Compare(a.dtype, b.dtype),
+	return cmp.Or(cmp.Compare(g[b].readings, g[a].readings), cmp.Compare(a.under.String(), b.under.String()), cmp.Compare(a.dtype, b.dtype),
 		cmp.Compare(a.redop, b.redop), boolToInt(a.inPlace)-boolToInt(b.inPlace))
 }
 

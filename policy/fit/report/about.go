@@ -29,9 +29,13 @@ func aboutFacts(in Input) []fact {
 	} else if n == 1 {
 		when = begun[0]
 	}
+	var under []string
+	for _, c := range in.Set.Under() {
+		under = append(under, c.String())
+	}
 	return []fact{
 		{"GPU", cmp.Or(strings.Join(gpus, ", "), "not known")},
 		{"NCCL", cmp.Or(p.NCCL, "not known (--made-with VERSION)")},
-		{"measured", when}, {"measurements", fmt.Sprint(in.Set.Used)},
+		{"measured under", cmp.Or(strings.Join(under, "; "), "not known")}, {"measured", when}, {"measurements", fmt.Sprint(in.Set.Used)},
 	}
 }

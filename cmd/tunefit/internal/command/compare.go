@@ -155,14 +155,13 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 	if err != nil {
 		return false, err
 	}
-	opts.Settings = m.settings
 	t := compare.Two(m.samples[0], m.samples[1], opts)
 	for _, l := range t.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, plural.Of(l.Rows, "time"), l.Reason)
 	}
 	if len(t.Groups) == 0 {
 		return false,
-			errors.New("nothing to compare: no collective, communicator, data type and size is in both (tunefit " +
+			errors.New("nothing to compare: no collective, communicator, data type and size is in both under the same options of nccl-tests (tunefit " +
 				"import shows what a log holds)")
 	}
 	if f.asJSON {
@@ -183,7 +182,6 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 // measured is what was read of both sides.
 type measured struct {
 	samples, failed [2][]bench.Sample
-	settings        [2][]string
 }
 
 func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, err error) {
@@ -213,11 +211,6 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 			}
 			m.samples[side], m.failed[side] = append(m.samples[side], r.Samples...), append(m.failed[side], r.Failed...)
 			m.failed[side] = append(m.failed[side], r.NotOffered...)
-			for _, s := range r.Settings {
-				if !slices.Contains(m.settings[side], s) {
-					m.settings[side] = append(m.settings[side], s)
-				}
-			}
 			for _, rej := range r.Rejected {
 				in.notes = append(in.notes, bench.Note{File: file, Line: rej.Line,
 					Text: fmt.Sprintf("rejected %d: %s", rej.Count, rej.Reason)})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type fitFlags struct {
 	report   string
 	mix      bool
 	profile  string
+	runs     string
 	json     *fitJSON // filled instead of printing what it says; nil: printed
 }
 
@@ -86,6 +88,9 @@ configuration is better.`,
 		"topology file of the measured machine (NCCL's XML, or from tunefit topo --dump); the library then uses the "+
 			"model on such machines only")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
+	cmd.Flags().StringVar(&f.runs, "runs", "",
+		"fit what was measured like this, where there is more: graph (CUDA graphs, -G), eager (without), or the options "+
+			"of nccl-tests and variables as fit prints them")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object")
 	return cmd
 }
@@ -114,7 +119,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		return err
 	}
 	pool := fit.NewPool()
-	pool.MadeWith = f.madeWith
+	pool.MadeWith, pool.Runs = f.madeWith, f.runs
 	if f.topo != "" {
 		pool.Offers = offersOn(f.env, f.topo)
 	}
@@ -175,13 +180,35 @@ func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.Offe
 		}
 	}
 	switch {
+	case set.Used == 0 && f.runs != "":
+		return fmt.Errorf("nothing was measured under --runs %q: nothing was written (allowed: graph, eager, or what "+
+			"fit prints without --runs)", f.runs)
 	case set.Used == 0:
 		return errors.New("not one usable measurement: nothing was written (tunefit import --coll and --comm say " +
 			"what files do not)")
 	case len(set.GPUs()) > 1 && !f.mix:
 		return mixed(set)
 	}
-	return nil
+	return unlike(set)
+}
+
+// unlike is the error for groups that were measured under several conditions.
+func unlike(set *fit.Set) error {
+	var lines []string
+	for _, g := range set.Groups {
+		if len(g.Under) < 2 {
+			continue
+		}
+		for _, under := range slices.SortedFunc(maps.Keys(g.Under), fit.Conditions.Compare) {
+			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, plural.Of(g.Under[under], "row"), under))
+		}
+	}
+	if lines == nil {
+		return nil
+	}
+	return fmt.Errorf("these were measured under different options of nccl-tests, or variables that change NCCL's "+
+		"choice, and are never compared:\n%s\nnothing was written (--runs names what to fit: graph, eager or \"%s\")",
+		strings.Join(lines, "\n"), strings.SplitN(lines[0], ": ", 2)[1])
 }
 
 // mixed is the error for measurements of different GPUs.

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -192,4 +193,54 @@ func TestFitBadInput(t *testing.T) {
 	}
 	tunefit(t, cli.ExitUsage, "fit")
 	tunefit(t, cli.ExitUsage, "fit", smallSweep, "--max-nodes", "1")
+}
+
+// Times under different options of nccl-tests, or under variables that change NCCL's choice, are never compared.
+func TestFitOfUnlikeRuns(t *testing.T) {
+	const header = "collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,selection,time_us,options,variables\n"
+	const eager, graph = "-t 1 -g 8 -n 20 -w 5", "-t 1 -g 8 -n 20 -w 5 -G 10"
+	rows := func(config, options, variables string, micros float64) (text string) {
+		for size := 1 << 10; size <= 1<<24; size *= 4 {
+			text += fmt.Sprintf("allreduce,%d,float,sum,%s,%.3f,%s,%s\n", size, config, micros+float64(size)/1e5, options,
+				variables)
+		}
+		return text
+	}
+	const byDefault, ring = ",,,1,8,default", "ring,ll128,16,1,8,forced"
+	for name, c := range map[string]struct {
+		sweep string
+		runs  string
+		code  int
+		want  []string
+	}{
+		"graph and eager": {rows(byDefault, eager, "", 33) + rows(ring, graph, "", 5), "", cli.ExitFailed,
+			[]string{"allreduce 1x8, 8 rows: " + eager + "\n", "allreduce 1x8, 8 rows: " + graph + "\n",
+				"nothing was written (--runs names what to fit: graph, eager or"}},
+		"eager of both": {rows(byDefault, eager, "", 33) + rows(ring, eager, "", 30) + rows(ring, graph, "", 5), "eager",
+			cli.ExitOK, []string{"measured under " + eager + "\n", "8: measured under other conditions than --runs names"}},
+		"as printed": {rows(byDefault, eager, "", 33) + rows(ring, eager, "", 30) + rows(byDefault, eager,
+			"NCCL_NVLS_ENABLE=0", 60), eager, cli.ExitOK, []string{"measured under " + eager + "\n"}},
+		"variables": {rows(byDefault, eager, "", 33) + rows(ring, eager, "", 30) + rows(byDefault, eager,
+			"NCCL_NVLS_ENABLE=0", 60), "", cli.ExitFailed, []string{"8 rows: " + eager + " NCCL_NVLS_ENABLE=0\n"}},
+		"only under variables": {rows(byDefault, eager, "NCCL_NVLS_ENABLE=0", 60) + rows(ring, eager,
+			"NCCL_NVLS_ENABLE=0", 30), "", cli.ExitOK, []string{"NCCL_NVLS_ENABLE=0 (for jobs with these variables only)"}},
+		"options that are not told": {rows(byDefault, "", "", 33) + rows(ring, eager, "", 5), "", cli.ExitFailed,
+			[]string{"8 rows: options not known"}},
+		"none": {rows(byDefault, eager, "", 33), "graph", cli.ExitFailed, []string{`nothing was measured under --runs "graph"`}},
+	} {
+		policy := filepath.Join(t.TempDir(), "p.csv")
+		args := []string{"fit", testlib.File(t, "sweep.csv", header+c.sweep), "--csv", policy}
+		if c.runs != "" {
+			args = append(args, "--runs", c.runs)
+		}
+		out, said := tunefit(t, c.code, args...)
+		for _, want := range c.want {
+			if !strings.Contains(out+said, want) {
+				t.Errorf("%s: it says\n%s%swant %q", name, out, said, want)
+			}
+		}
+		if _, err := os.Stat(policy); (err == nil) != (c.code == cli.ExitOK) {
+			t.Errorf("%s: policy: %v", name, err)
+		}
+	}
 }

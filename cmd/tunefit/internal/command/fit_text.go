@@ -26,6 +26,13 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 			fmt.Fprintf(w, "  %s measured with %s\n", plural.Of(m.Rows, "row"), known)
 		}
 	}
+	for _, under := range set.Under() {
+		only := ""
+		if under.Variables != "" {
+			only = " (for jobs with these variables only)"
+		}
+		fmt.Fprintf(w, "  measured under %s%s\n", under, only)
+	}
 	if set.Simulated > 0 {
 		fmt.Fprintf(w, "  %d of those used are simulated, not measured\n", set.Simulated)
 	}
