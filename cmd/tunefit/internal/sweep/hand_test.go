@@ -128,7 +128,8 @@ func TestNextRunsWithTopology(t *testing.T) {
 func TestNextRunsLeaveOutWhatFailed(t *testing.T) {
 	byDefault := testlib.File(t, "default.csv", "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,"+
 		"selection,time_us\nallreduce,1048576,,,,1,8,default,50\n")
-	log := testlib.File(t, "allreduce-1n-8r-nvls-simple-32ch.log", "all_reduce.cu:1: Test NCCL failure\n")
+	log := testlib.File(t, "failed.log", "# tunefit sweep x: allreduce 1x8, measure nvls/simple/32\n"+
+		"all_reduce.cu:1: Test NCCL failure\n")
 	imported := filepath.Join(t.TempDir(), "sweep.csv")
 	tunefit(t, cli.ExitOK, "import", byDefault, log, "-o", imported)
 	for failed, args := range map[bool][][]string{
