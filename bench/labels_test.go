@@ -236,3 +236,43 @@ func TestBandwidth(t *testing.T) {
 		}
 	}
 }
+
+// NCCL's nodes are not hosts: its log tells, then the caller, then hosts, and where those mislead a note says so.
+func TestNodesAreNCCLs(t *testing.T) {
+	const info = "node0:7:9 [0] NCCL INFO "
+	const logged = info + "comm 0x1 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 1"
+	run := func(gpu string, lines ...string) string {
+		return strings.ReplaceAll(head("all_reduce_perf", 2, 4), "Some GPU", gpu) + strings.Join(lines, "\n") + "\n" +
+			line(1<<20, "sum", -1, 41.5, 40.25, 1.75) + tail(0)
+	}
+	for _, c := range []struct {
+		text string
+		comm nccl.Comm // of the caller
+		want nccl.Comm
+		note string // empty: none
+	}{
+		{run("NVIDIA H100"), nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, ""},
+		{run("NVIDIA GB200"), nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "an NVL72 (NVIDIA GB200) for one node"},
+		{run("NVIDIA GB300", logged), nccl.Comm{}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
+		{run("NVIDIA GB300"), nccl.Comm{Nodes: 1, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
+		{run("NVIDIA GB300", logged), nccl.Comm{Nodes: 1, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
+		{run("NVIDIA GB300", logged), nccl.Comm{Nodes: 2, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8},
+			"1x8 is used, and not all agrees: --comm is 2x4, NCCL's log says 1x8"},
+		{run("NVIDIA H100"), nccl.Comm{Nodes: 1, Ranks: 4}, nccl.Comm{Nodes: 1, Ranks: 4},
+			"1x4 is used, and not all agrees: --comm is 1x4, NCCL's log says nothing, and 8 devices of 2 hosts"},
+		{run("NVIDIA A10", info+"NCCL_P2P_DISABLE set by environment to 1.", info+"NCCL_SHM_DISABLE set by environment to 1."),
+			nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "without P2P and SHM NCCL takes a host for several nodes"},
+	} {
+		r, err := Read(strings.NewReader(c.text), "x.log", Options{Comm: c.comm})
+		if err != nil || len(r.Samples) != 2 {
+			t.Fatal(err, r)
+		}
+		said := ""
+		if len(r.Notes) > 0 {
+			said = r.Notes[0].Text
+		}
+		if r.Samples[0].Comm != c.want || !strings.Contains(said, c.note) || (said == "") != (c.note == "") {
+			t.Errorf("%s, and it says %q; want %s and %q of\n%s", r.Samples[0].Comm, said, c.want, c.note, c.text)
+		}
+	}
+}

@@ -3,12 +3,15 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
 )
 
 // run is one run of a test program: what its header says, and its rows. A file
@@ -96,7 +99,7 @@ func (u *run) finish(r *Result, env *environment) {
 		return
 	}
 	op := u.operation(r, env)
-	comm := u.communicator(r, op)
+	comm := u.communicator(r, env, op)
 	coll, known := collByName[string(op)]
 	u.notOffered(r, env, comm)
 	claims := r.claims(env, op)
@@ -314,7 +317,7 @@ func programOperation(program string) operation {
 
 // communicator finds the nodes and ranks, in the order of trust: NCCL's log, the caller, the list of devices,
 // threads x GPUs, the rows.
-func (u *run) communicator(r *Result, op operation) (c nccl.Comm) {
+func (u *run) communicator(r *Result, env *environment, op operation) (c nccl.Comm) {
 	byRows := 0
 	if f, ok := busFactor(u.rows); ok {
 		byRows = ranksOf(op, f)
@@ -332,6 +335,11 @@ func (u *run) communicator(r *Result, op operation) (c nccl.Comm) {
 	if u.comm.Ranks > 0 && u.listed > 0 && u.comm.Ranks != u.listed {
 		r.note(u.line, "%d ranks by NCCL's log, but %d devices are listed: the first is used", u.comm.Ranks, u.listed)
 	}
+	if said := r.opts.Comm; said.Ranks > 0 && (c != said || u.listed > 0 && u.listed != said.Ranks) {
+		r.note(u.line, "%s is used, and not all agrees: --comm is %s, NCCL's log says %s, and %d devices of %d hosts are "+
+			"listed", c, said, cmp.Or(u.loggedComm(), "nothing"), u.listed, len(u.devices.hosts))
+	}
+	u.doubtNodes(r, env)
 	if c.Ranks == 0 && u.threads > 0 {
 		c.Ranks = u.threads
 		if byRows > 0 && byRows != c.Ranks { // one process of several
@@ -346,4 +354,39 @@ func (u *run) communicator(r *Result, op operation) (c nccl.Comm) {
 			c.Ranks, byRows)
 	}
 	return c
+}
+
+// loggedComm is the communicator in NCCL's log, as far as the log tells.
+func (u *run) loggedComm() string {
+	switch {
+	case u.comm.Nodes > 0 && u.comm.Ranks > 0:
+		return u.comm.String()
+	case u.comm.Ranks > 0:
+		return strconv.Itoa(u.comm.Ranks) + " ranks"
+	}
+	return ""
+}
+
+// nvlDomain are GPUs of machines in which one NVLink domain has several hosts.
+var nvlDomain = regexp.MustCompile(`\bGB[23]00\b`)
+
+// doubtNodes notes where hosts are counted as nodes, and NCCL may count otherwise.
+func (u *run) doubtNodes(r *Result, env *environment) {
+	hosts := len(u.devices.hosts)
+	if u.comm.Nodes > 0 || r.opts.Nodes > 0 || hosts == 0 {
+		return
+	}
+	const ask = "(NCCL's log with NCCL_DEBUG=INFO says nNodes; else give tunefit import --comm NODESxRANKS_PER_NODE)"
+	if env.get("P2P_DISABLE") == "1" && env.get("SHM_DISABLE") == "1" {
+		r.note(u.line, "%s counted as nodes, but without P2P and SHM NCCL takes a host for several nodes %s",
+			plural.Of(hosts, "host"), ask)
+		return
+	}
+	for gpu := range u.facts.gpus {
+		if hosts > 1 && nvlDomain.MatchString(gpu) {
+			r.note(u.line, "%d hosts are counted as nodes, but NCCL takes the hosts of an NVL72 (%s) for one node %s", hosts,
+				termsafe.Line(gpu), ask)
+			return
+		}
+	}
 }

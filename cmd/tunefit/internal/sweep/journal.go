@@ -18,6 +18,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -60,6 +61,7 @@ type Run struct {
 	of    *perfrun.Start
 	kind  Kind          // of its batch
 	found *bench.Result // what its log says; nil: nothing
+	took  nccl.Comm     // what NCCL took the hosts for, where that is not what was asked for
 }
 
 // End is how a run ended.

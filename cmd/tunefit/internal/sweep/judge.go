@@ -70,6 +70,13 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 	case found != nil && found.NotLoaded():
 		return fmt.Sprintf("NCCL did not load the tuner library %s", s.Library),
 			"NCCL says there why; --plugin names the library"
+	case r.took.Nodes > 0:
+		nodes := "one node"
+		if r.took.Nodes > 1 {
+			nodes = plural.Of(r.took.Nodes, "node")
+		}
+		return fmt.Sprintf("NCCL takes these hosts for %s: --comm %s", nodes, r.took), "a policy for " +
+			r.of.Key.Comm.String() + " would never match; docs/SWEEP.md says how to place the ranks"
 	case r.kind == Prove && r.of.Policy != "" && otherRelease.Match(text):
 		return "the policy's rows have no effect: " + string(bytes.TrimSpace(otherRelease.FindSubmatch(text)[1])),
 			"a NCCL that is linked statically may not tell its release: link nccl-tests with libnccl.so"

@@ -172,3 +172,14 @@ func TestSweepCountsGPUs(t *testing.T) {
 	c = newCluster(t, "PLAYED_GPUS=0")
 	c.done(append(few, "--launch", playedRanks)...)
 }
+
+// A policy for hosts that NCCL takes for one node would never match, so the first run ends the sweep.
+func TestSweepOfHostsThatAreOneNode(t *testing.T) {
+	c := newCluster(t)
+	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "64K-1M", "--launch",
+		"{ "+playedRanks+"; } | sed 's/nNodes 2 localRanks 8/nNodes 1 localRanks 16/'")
+	if code != cli.ExitFailed || len(c.runs()) != 1 ||
+		!strings.Contains(errs, "NCCL takes these hosts for one node: --comm 1x16") {
+		t.Errorf("exit code %d, %d runs\n%s", code, len(c.runs()), errs)
+	}
+}

@@ -24,6 +24,11 @@ func (s *Sweep) read(r *Run) (text []byte) {
 	if err != nil {
 		return text
 	}
+	for _, m := range found.Samples {
+		if m.Comm != key.Comm && m.Ranks == key.Ranks {
+			r.took = m.Comm
+		}
+	}
 	found.Samples = slices.DeleteFunc(found.Samples, func(m bench.Sample) bool {
 		return m.Coll != key.Coll || m.Comm != key.Comm
 	})
