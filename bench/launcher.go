@@ -2,15 +2,135 @@ package bench
 
 import (
 	"bytes"
+	"encoding/json"
 	"regexp"
+	"strings"
 )
 
 // launched is what a launcher puts before each line of a process: "[1,0]<stdout>:" (Open MPI),
 // "[prterun-host-1@1,0]<stdout>: " (PRRTE), " 0: " (srun -l) and "[0] " (Hydra). A row has no colon after its first
 // number, and "[0] NCCL INFO" in NCCL's own lines is not at their start.
-var launched = regexp.MustCompile(`^ *(?:\[[^\]]*\]<std(?:out|err|diag)>:|\[[0-9]+\] |[0-9]{1,7}:(?: |$))`)
+var (
+	launched = regexp.MustCompile(`^ *(?:\[[^\]]*\]<std(?:out|err|diag)>:|\[[0-9]+\] |[0-9]{1,7}:(?: |$))`)
+	// tag is Open MPI's, wherever it stands: nccl-tests writes a row in pieces, and each gets one.
+	tag = regexp.MustCompile(`\[[^\]\s]*\]<std(?:out|err|diag)>: ?`)
+	// colour is what a terminal obeys and does not print.
+	colour = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
+	// begins is where a line of nccl-tests' header begins, whatever stands before it.
+	begins = regexp.MustCompile(`# *(?:nThread [0-9]+ nGpus|Rank +[0-9]+ .* device|[nr]ccl-tests version|` +
+		`Collective test starting:|Using devices|size +count +type)`)
+	// counts is what may differ from line to line in the prefix of one log: numbers, and the words of a date.
+	counts = regexp.MustCompile(`[0-9]+|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|` +
+		`Nov|Dec)\b|\b[AP]M\b| +`)
+	// units of a table's columns, as in "time (us)".
+	units = regexp.MustCompile(`\((?:B|us|GB/s|elements)\)`)
+)
 
-// stripLauncher removes that. Launchers may be nested.
+// prefix is what a launcher or a collector of logs puts before every line. It is found before the header of a run.
+type prefix struct {
+	start, inside *regexp.Regexp // nil: none is known
+	quoted        bool           // the lines are quoted, as in ansible's lists
+}
+
+// learn finds the prefix of a line of a header.
+func (p *prefix) learn(line []byte) {
+	at := begins.FindIndex(line)
+	const longest = 256 // prefixes are shorter
+	if at == nil || at[0] > longest || p.start != nil && len(p.start.Find(line)) == at[0] {
+		return
+	}
+	text := string(line[:at[0]])
+	*p = prefix{}
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	pattern, rest := "", text
+	for rest != "" {
+		m := counts.FindStringIndex(rest)
+		if m == nil {
+			m = []int{len(rest), len(rest)}
+		}
+		pattern += regexp.QuoteMeta(rest[:m[0]])
+		switch word := rest[m[0]:m[1]]; {
+		case word == "":
+		case word[0] == ' ':
+			pattern += " *"
+		case word[0] <= '9':
+			pattern += "[0-9]+"
+		default:
+			pattern += "[A-Za-z]{2,3}"
+		}
+		rest = rest[m[1]:]
+	}
+	p.start = regexp.MustCompile("^" + strings.TrimSuffix(pattern, " *"))
+	p.quoted = strings.HasSuffix(text, `"`)
+	if strings.Contains(text, "]<std") {
+		p.inside = regexp.MustCompile(pattern)
+	}
+}
+
+// strip removes what launchers and collectors add to a line.
+func (p *prefix) strip(line []byte) []byte {
+	if bytes.HasPrefix(line, []byte("{")) {
+		if wrapped, ok := Unwrap(line); ok {
+			line = wrapped
+		}
+	}
+	if bytes.IndexByte(line, 0x1b) >= 0 {
+		line = colour.ReplaceAll(line, nil)
+	}
+	if bytes.Contains(line, []byte("\u00a0")) {
+		line = bytes.ReplaceAll(line, []byte("\u00a0"), []byte(" "))
+	}
+	if bytes.IndexByte(line, '#') >= 0 {
+		p.learn(line)
+	}
+	if p.start != nil {
+		if n := len(p.start.Find(line)); n > 0 {
+			line = line[n:]
+			if p.quoted {
+				line = bytes.TrimSuffix(bytes.TrimRight(line, ", \r\n"), []byte(`"`))
+			}
+		}
+	}
+	line = stripLauncher(line)
+	if bytes.Contains(line, []byte("]<std")) {
+		if p.inside != nil {
+			line = p.inside.ReplaceAll(line, []byte(" "))
+		}
+		line = tag.ReplaceAll(line, []byte(" "))
+	}
+	if row := bytes.TrimSpace(line); len(row) > 1 && row[0] == '|' && row[len(row)-1] == '|' { // a table of Markdown
+		line = units.ReplaceAll(bytes.ReplaceAll(line, []byte("|"), []byte(" ")), nil)
+	}
+	return line
+}
+
+// wrappers are the keys under which collectors of logs keep a line, each line in an object of JSON.
+var wrappers = []string{"log", "message", "msg", "line", "textPayload", "MESSAGE", "@message", "body", "text"}
+
+// Unwrap returns the line that a collector of logs has put into an object of JSON.
+func Unwrap(line []byte) (text []byte, ok bool) {
+	var object map[string]any
+	if json.Unmarshal(line, &object) != nil {
+		return nil, false
+	}
+	for _, key := range wrappers {
+		if said, isText := object[key].(string); isText {
+			return []byte(strings.TrimRight(said, "\n")), true
+		}
+	}
+	return nil, false
+}
+
+// IsWrapped reports whether the first line of a file is an object of JSON with a line in it.
+func IsWrapped(start []byte) bool {
+	line, _, _ := bytes.Cut(start, []byte("\n"))
+	_, ok := Unwrap(bytes.TrimSpace(line))
+	return ok
+}
+
+// stripLauncher removes the prefixes of known launchers. They may be nested.
 func stripLauncher(line []byte) []byte {
 	for range 2 {
 		start := bytes.TrimLeft(line, " ")

@@ -1,6 +1,97 @@
 package bench
 
-import "testing"
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Whatever a launcher or a collector puts before each line, the rows and what NCCL says between them are read.
+func TestPrefixes(t *testing.T) {
+	const info = "node0:7:9 [0] NCCL INFO "
+	plain := oneRun(info+"NCCL_ALGO set by environment to Ring", info+"comm 0x1 rank 0 nRanks 2 nNodes 1 localRanks 2")
+	each := func(format string) func(int, string) string {
+		return func(n int, line string) string {
+			return strings.NewReplacer("N", fmt.Sprint(n), "L", line).Replace(format)
+		}
+	}
+	for name, wrap := range map[string]func(n int, line string) string{
+		"none":              func(_ int, line string) string { return line },
+		"SkyPilot":          each("(head, rank=0, pid=3808) L"),
+		"kubectl --prefix":  each("[pod/nccl-launcher-abcde/launcher] L"),
+		"--timestamps":      each("2026-02-03T10:11:12.00N456789Z L"),
+		"time with zone":    each("2026-02-03 10:11:1N,12+01:00 L"),
+		"syslog":            each("Feb  3 10:11:1N node7 nccl[412N]: L"),
+		"half a day":        each("2/3/2026 1:11:1N PM | L"),
+		"compose":           each("nccl-1  | L"),
+		"Open MPI, time":    each("Tue Feb  3 10:11:1N 2026[1,0]<stdout>:L"),
+		"tag and rank":      each("[1,0]<stdout>:[default0]:L"),
+		"PRRTE":             each("[prterun-head-7@1,0]<stdout>: L"),
+		"PALS":              each("nid00N.cluster 0: L"),
+		"pdsh":              each("node12: L"),
+		"line numbers":      each("  10N\tL"),
+		"quotes":            each("> L"),
+		"nested quotes":     each("> > L"),
+		"list of ansible":   each(`            "L",`),
+		"colour":            each("\x1b[32m\x1b[1mnode7\x1b[0m | L\x1b[0m"),
+		"Windows":           each("L\r"),
+		"no-break spaces":   func(_ int, line string) string { return strings.ReplaceAll(line, " ", "\u00a0") },
+		"Docker's JSON":     func(_ int, line string) string { return object("log", line+"\n") },
+		"a collector's":     func(_ int, line string) string { return object("message", line) },
+		"JSON and a prefix": func(n int, line string) string { return object("log", fmt.Sprintf("[%d] x| %s", n, line)) },
+	} {
+		var text strings.Builder
+		for n, line := range strings.Split(strings.TrimSuffix(plain, "\n"), "\n") {
+			text.WriteString(wrap(n%8+1, line) + "\n")
+		}
+		r, err := Read(strings.NewReader(text.String()), "x.log", Options{})
+		if err != nil || len(r.Samples) != 2 {
+			t.Errorf("%s: %v %+v\n%s", name, err, r, text.String())
+			continue
+		}
+		if s := r.Samples[0]; s.Micros != 41.5 || s.Ranks != 2 || s.Nodes != 1 || s.Selection != SelectionForced ||
+			s.Setup.Options == "" || len(r.Notes) > 0 {
+			t.Errorf("%s: %+v, %v", name, s, r.Notes)
+		}
+	}
+}
+
+func object(key, line string) string {
+	text, _ := json.Marshal(map[string]string{key: line, "stream": "stdout"})
+	return string(text)
+}
+
+// nccl-tests prints a row in pieces, and Open MPI puts its tag before each.
+func TestTagsInsideRows(t *testing.T) {
+	for _, tag := range []string{"[1,0]<stdout>:", "[prterun-head-7@1,0]<stdout>: ", "Tue Feb  3 10:11:12 2026[1,12]<stdout>:"} {
+		text := strings.ReplaceAll(head("all_reduce_perf", 1, 2), "#", tag+"#") + tag +
+			"     1048576        262144     float     sum      -1" + tag + "   41.50   25.27   25.27       0" + tag +
+			"   40.25   26.05   26.05       0\n" + strings.ReplaceAll(tail(0), "#", tag+"#")
+		r, err := Read(strings.NewReader(text), "x.log", Options{})
+		if err != nil || len(r.Samples) != 2 || r.Samples[0].Micros != 41.5 || r.Samples[1].Micros != 40.25 {
+			t.Errorf("%v %+v\n%s", err, r, text)
+		}
+	}
+}
+
+// A table of Markdown is read like the rows that it shows.
+func TestMarkdownTable(t *testing.T) {
+	r, err := Read(strings.NewReader("| size (B) | count | type | redop | root | time (us) | algbw (GB/s) | busbw (GB/s) | #wrong |\n"+
+		"|---|---:|---|---|---|---|---|---|---|\n| 1024 | 256 | float | sum | -1 | 50.00 | 0.02 | 0.03 | 0 |\n"+
+		"| 1048576 | 262144 | float | sum | -1 | 52.00 | 20.16 | 35.29 | 0 |\n"), "x.md", Options{})
+	if err != nil || len(r.Samples) != 2 || r.Samples[1].Micros != 52 || r.Samples[1].BusBW != 35.29 {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
+// What has no rows says how all its lines begin.
+func TestPrefixThatIsNotUnderstood(t *testing.T) {
+	_, err := Read(strings.NewReader("@@worker~ one\n@@worker~ two\n@@worker~ three\n"), "x.log", Options{})
+	if err == nil || !strings.Contains(err.Error(), `every line begins with "@@worker~"`) {
+		t.Error(err)
+	}
+}
 
 // Of two hosts that a glued line may name, it is the one of the longer name.
 func TestGluedHost(t *testing.T) {

@@ -237,7 +237,7 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 	}
 	r := &Result{File: name, opts: opts, mark: mark{asked: noLabel}, notOffered: map[Sample]bool{}}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
-	case bytes.HasPrefix(trimmed, []byte("{")):
+	case bytes.HasPrefix(trimmed, []byte("{")) && !IsWrapped(trimmed):
 		r.Format = formatJSON
 		err = readJSON(buffered, r)
 	case looksLikeCSV(start):

@@ -22,8 +22,10 @@ type text struct {
 	env environment
 	run *run
 
-	line  int
-	hosts hosts
+	line   int
+	hosts  hosts
+	prefix prefix
+	same   []byte // how all lines so far begin; nil: there was none
 	// pending is the start of a row that NCCL's log split.
 	pending     []byte
 	pendingLine int
@@ -56,7 +58,7 @@ func readText(in *bufio.Reader, r *Result) error {
 		if len(line) > 0 {
 			t.line++
 			whole := bytes.HasSuffix(line, []byte("\n"))
-			t.read(bytes.TrimRight(stripLauncher(line), "\r\n"), !whole)
+			t.read(bytes.TrimRight(t.prefix.strip(t.common(line)), "\r\n"), !whole)
 			if err := r.tooMany(t.run); err != nil {
 				return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
 			}
@@ -68,9 +70,28 @@ func readText(in *bufio.Reader, r *Result) error {
 	t.flush()
 	t.finish()
 	if !t.sawRow && len(r.Notes) == 0 {
+		if same := bytes.TrimSpace(t.same); len(same) > 1 && t.line > 2 {
+			return fmt.Errorf("%s: %w; every line begins with %q, and what follows is not understood", r.File, errNotSweep, same)
+		}
 		return fmt.Errorf("%s: %w", r.File, errNotSweep)
 	}
 	return nil
+}
+
+// common keeps how all lines begin.
+func (t *text) common(line []byte) []byte {
+	switch {
+	case t.sawRow || len(bytes.TrimSpace(line)) == 0:
+	case t.same == nil:
+		t.same = bytes.Clone(line[:min(len(line), longestQuote)])
+	default:
+		n := 0
+		for n < min(len(t.same), len(line)) && t.same[n] == line[n] {
+			n++
+		}
+		t.same = t.same[:n]
+	}
+	return line
 }
 
 // read takes one line. cut: the file ends in it.

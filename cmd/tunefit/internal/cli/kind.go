@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
@@ -159,6 +160,8 @@ func Sniff(head []byte) (s sniffed) {
 		s.Kind = KindPacked
 	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have zero bytes later
 		s.Kind = kindBinary
+	case bench.IsWrapped(text):
+		s.Kind = KindLog
 	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), bytes.HasPrefix(text, []byte("[]")):
 		switch {
 		case bytes.HasPrefix(text, []byte(record.Head)):
