@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
@@ -43,6 +44,8 @@ const (
 	// optimize_config.py's own.
 	colPipeOps
 	colRegBuff
+	colPerNode   // ranks of a node
+	colPerRank   // GPUs of a rank, in rccl-tests' reports
 	colCost      // the script does not use it
 	colBandwidth // it does not say of what
 	numColumns
@@ -54,7 +57,8 @@ var columnNames = [numColumns]string{
 	"collective", "size_bytes", "dtype", "redop", "algorithm", "protocol", "channels", "nodes", "ranks", "inplace",
 	"selection",
 	"time_us", "algbw_gbps", "busbw_gbps", "source", "gpu_model", "hosts", "nccl_version", "driver_version",
-	"measured_at", "tuner", "options", "min_nchannels", "min_ctas", "variables", "wrong", "pipeOps", "regBuff", "cost_metric", "bandwidth_gbps",
+	"measured_at", "tuner", "options", "min_nchannels", "min_ctas", "variables", "wrong", "pipeOps", "regBuff",
+	"ranks_per_node", "gpus_per_rank", "cost_metric", "bandwidth_gbps",
 }
 
 const (
@@ -68,8 +72,9 @@ const (
 var columnByName = func() map[string]column {
 	m := map[string]column{
 		"coll": colCollective, "size": colBytes, "size(b)": colBytes, "bytes": colBytes, "type": colDType,
-		"op":   colRedOp,
-		"algo": colAlgo, "proto": colProto, "nchannels": colChannels, "nnodes": colNodes, "nranks": colRanks,
+		"op": colRedOp, "name": colCollective, "time": colMicros, "gpus": colRanks, "devicespernode": colPerNode,
+		"gputype": colGPU,
+		"algo":    colAlgo, "proto": colProto, "nchannels": colChannels, "nnodes": colNodes, "nranks": colRanks,
 		"latencyus": colMicros, "time(us)": colMicros, "algbw": colAlgBW, "algbwgbs": colAlgBW, "algbw(gb/s)": colAlgBW,
 		"busbw": colBusBW, "busbwgbs": colBusBW, "busbw(gb/s)": colBusBW, "#wrong": colWrong, "numpipeops": colPipeOps,
 	}
@@ -78,6 +83,12 @@ var columnByName = func() map[string]column {
 	}
 	return m
 }()
+
+// columnOf finds the column of a name. Some programs write both placements in one row; the first is read.
+func columnOf(name string) (column, bool) {
+	c, ok := columnByName[strings.TrimSuffix(fold(strings.TrimSpace(name)), "outofplace")]
+	return c, ok
+}
 
 // looksLikeCSV reports whether the first line that is neither blank nor a
 // comment names a size and a time, or the columns of something else.
@@ -89,7 +100,7 @@ func looksLikeCSV(start []byte) bool {
 		}
 		known := 0
 		for field := range strings.SplitSeq(string(line), ",") {
-			if _, ok := columnByName[fold(strings.Trim(field, `" `))]; ok {
+			if _, ok := columnOf(strings.Trim(field, `" `)); ok {
 				known++
 			}
 		}
@@ -98,13 +109,12 @@ func looksLikeCSV(start []byte) bool {
 	return false
 }
 
-func (s *sweep) header(names []string) error {
-	line, _ := s.in.FieldPos(0)
+func (s *sweep) header(line int, names []string) error {
 	for i := range s.at {
 		s.at[i] = -1
 	}
 	for i, name := range names {
-		c, ok := columnByName[fold(strings.TrimSpace(name))]
+		c, ok := columnOf(name)
 		switch {
 		case !ok:
 			s.r.note(line, "column %s is not used (%sallowed: %s)", suggest.Quote(name),
@@ -119,8 +129,12 @@ func (s *sweep) header(names []string) error {
 		if s.at[c] >= 0 {
 			continue
 		}
-		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c],
-			suggest.DidYouMean(columnNames[c], names), strings.Join(columnNames[:sweepColumns], ", "))
+		meant := suggest.DidYouMean(columnNames[c], names)
+		word, _, _ := strings.Cut(columnNames[c], "_") // size, time
+		if i := slices.IndexFunc(names, func(n string) bool { return strings.Contains(fold(n), word) }); meant == "" && i >= 0 {
+			meant = fmt.Sprintf("is it %q; ", names[i])
+		}
+		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], meant, strings.Join(columnNames[:sweepColumns], ", "))
 	}
 	s.tells = max(s.at[colAlgo], s.at[colProto], s.at[colChannels], s.at[colSelection]) >= 0
 	if !s.tells && !s.r.opts.Default && s.r.opts.Config == nil {

@@ -78,7 +78,12 @@ func (s *sweep) row() {
 		m.Selection = SelectionForced // by the tuner
 	}
 	m.DType = kept(s.field(colDType))
-	if op := s.field(colRedOp); op != "none" {
+	op := s.field(colRedOp)
+	if _, isColl := collByName[fold(op)]; isColl {
+		s.bad(colRedOp, "%s is a collective (allowed: a reduction, as sum; the column of collectives is collective)", op)
+		return
+	}
+	if op != "none" {
 		m.RedOp = kept(op)
 	}
 	if in := s.field(colInPlace); in != "" {
@@ -198,6 +203,13 @@ func (s *sweep) configuration(m *Sample) bool {
 			return false
 		}
 		*number.into = n
+	}
+	if perNode, err := strconv.Atoi(s.field(colPerNode)); err == nil && m.Nodes == 0 && perNode > 0 && m.Ranks%perNode == 0 {
+		m.Nodes = m.Ranks / perNode
+	}
+	if v := s.field(colPerRank); v != "" && v != "1" {
+		s.bad(colPerRank, "%q (allowed: 1; elsewhere ranks are not GPUs)", v)
+		return false
 	}
 	i := slices.Index(selections[:], s.field(colSelection))
 	if i < 0 {

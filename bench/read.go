@@ -19,6 +19,7 @@ const (
 	formatText     Format = "nccl-tests text"
 	formatJSON     Format = "nccl-tests JSON"
 	formatSweep    Format = "sweep CSV"
+	formatReport   Format = "rccl-tests report"
 	formatOptimize Format = "optimize_config CSV"
 )
 
@@ -207,6 +208,14 @@ func (r *Result) tooMany(run *run) error {
 var errNotSweep = errors.New("no measurements in it (allowed: the output of nccl-tests or rccl-tests, their JSON, a " +
 	"sweep CSV, the CSV of optimize_config.py)")
 
+// IsReport reports whether a text begins as a report of rccl-tests in JSON.
+func IsReport(start []byte) bool {
+	record := bytes.TrimLeft(bytes.TrimPrefix(start, []byte("[")), " \t\r\n")
+	record, _, _ = bytes.Cut(record, []byte("}"))
+	return bytes.HasPrefix(record, []byte("{")) && bytes.Contains(record, []byte(`"busBw"`)) &&
+		bytes.Contains(record, []byte(`"name"`))
+}
+
 // ReadFile reads the measurements of one file, see Read.
 func ReadFile(path string, opts Options) (*Result, error) {
 	file, err := os.Open(path)
@@ -237,6 +246,9 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 	}
 	r := &Result{File: name, opts: opts, mark: mark{asked: noLabel}, notOffered: map[Sample]bool{}}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
+	case IsReport(trimmed):
+		r.Format = formatReport
+		err = readReport(buffered, r)
 	case bytes.HasPrefix(trimmed, []byte("{")) && !IsWrapped(trimmed):
 		r.Format = formatJSON
 		err = readJSON(buffered, r)

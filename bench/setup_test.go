@@ -258,3 +258,18 @@ x.csv:250: time_us: "12,5" is not a number of microseconds (allowed: as 41.5)`
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+// RCCL's own tuner is named, and what it applied is what ran.
+func TestTunerBuiltIntoRCCL(t *testing.T) {
+	const info = "node0:7:9 [0] NCCL INFO "
+	r, err := Read(strings.NewReader(oneRun(info+"Using built-in CSV tuner, config: <embedded>/rccl_tuner.csv",
+		info+"TUNER/CsvTuner: Loaded 12 tuning configurations", info+"TUNER/CsvTuner: Applied config for allreduce, "+
+			"bytes=1048576: algo=tree, proto=ll128, channels=8")), "x.log", Options{})
+	if err != nil || len(r.Samples) != 2 {
+		t.Fatal(err, r)
+	}
+	if s := r.Samples[0]; s.Setup.Tuner != "built-in CSV tuner" || s.Config.String() != "tree/ll128 8 ch" ||
+		s.Selection != SelectionForced {
+		t.Errorf("%+v %+v", s, s.Setup)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"maps"
+	"regexp"
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -52,6 +53,7 @@ func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 }
 //	Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }
 //	Channel 00 : 0[0] -> 1[1] via SHM/direct
 //	TUNER/Go: ...                                                       (see ParseDecision)
+//	TUNER/CsvTuner: Applied config for allreduce, bytes=1024: algo=tree, proto=ll, channels=8  (built into RCCL)
 func (t *tuningLog) read(process string, message []byte) {
 	if bytes.Contains(message, []byte("TUNER/Go: ")) {
 		if d, ok, err := ParseDecision(message); ok && err == nil {
@@ -63,6 +65,20 @@ func (t *tuningLog) read(process string, message []byte) {
 	}
 	if at := bytes.Index(message, []byte(" Bytes ")); at > 0 && bytes.Contains(message[at:], []byte("-> ")) {
 		t.arrow(message, at)
+		return
+	}
+	if bytes.Contains(message, []byte("TUNER/CsvTuner: ")) {
+		m := builtInLine.FindSubmatch(message)
+		if m == nil {
+			return
+		}
+		if coll, known := collByName[fold(string(m[1]))]; known && coll >= 0 {
+			var d Decision
+			d.Coll, d.Channels = coll, atoi(m[5])
+			d.Bytes, _ = strconv.ParseUint(string(m[2]), 10, 64)
+			d.Cell = CellNamed(string(m[3]), string(m[4]))
+			t.decide(d)
+		}
 		return
 	}
 	switch {
@@ -92,7 +108,10 @@ func (t *tuningLog) read(process string, message []byte) {
 	}
 }
 
-// decide takes what our tuner decided. It names the channels that were asked for, if any were.
+var builtInLine = regexp.MustCompile(
+	`TUNER/CsvTuner: Applied config for (\w+), bytes=([0-9]+): algo=(\w+), proto=(\w+), channels=(-?[0-9]+)`)
+
+// decide takes what our tuner, or RCCL's own, decided. It names the channels that were asked for, if any were.
 func (t *tuningLog) decide(d Decision) {
 	l := d.Config
 	if d.By == ByNCCL {

@@ -127,7 +127,7 @@ func (s sniffed) Accept(name string, want []Kind) error {
 
 // Columns that only one kind of CSV file has, in lower case and without "_" and blanks.
 var (
-	sweepColumns = []string{"sizebytes", "size", "size(b)", "timeus", "time(us)", "latencyus", "algbw", "algbwgbps",
+	sweepColumns = []string{"sizebytes", "size", "size(b)", "timeus", "time(us)", "time(us)outofplace", "latencyus", "algbw", "algbwgbps",
 		"busbw", "busbwgbps", "inplace", "selection", "costmetric"}
 	policyColumns = []string{"minbytes", "maxbytes", "minbytesperrank", "maxbytesperrank", "rankspernode",
 		"chunkbytes", "when", "comment", "algorithm", "algo"}
@@ -160,6 +160,8 @@ func Sniff(head []byte) (s sniffed) {
 		s.Kind = KindPacked
 	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have zero bytes later
 		s.Kind = kindBinary
+	case bench.IsReport(text):
+		s.Kind = KindResults
 	case bench.IsWrapped(text):
 		s.Kind = KindLog
 	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), bytes.HasPrefix(text, []byte("[]")):
