@@ -15,7 +15,8 @@ import (
 )
 
 // inspected is a record of NCCL's inspector (inspector_json.cc, NCCL 2.28.3 to 2.30.7 v4.0; v4.1 has the rings'
-// losses, v4.2 algorithm and protocol, v4.3 traces of the proxy). Only what is used is named.
+// losses, v4.2 algorithm and protocol, v4.3 traces of the proxy, and header and metadata only in the record before the
+// calls of a communicator). Only what is used is named.
 type inspected struct {
 	Header *struct {
 		ID    string `json:"id"`
@@ -57,6 +58,7 @@ const kernelGPU = "kernel_gpu"
 // process leaves. It becomes a note, and the records before it count.
 func (j *Job) Inspector(name string, in io.Reader) error {
 	records := json.NewDecoder(in)
+	var last inspected // with a header
 	for n := 1; ; n++ {
 		var r inspected
 		err := records.Decode(&r)
@@ -74,6 +76,11 @@ func (j *Job) Inspector(name string, in io.Reader) error {
 			return fmt.Errorf("%s: %w, as NCCL's inspector writes it", at, jsonerror.Plain(err))
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
+		}
+		if r.Header != nil && r.Metadata != nil {
+			last = r
+		} else if last.Metadata != nil && last.Metadata.Version == "v4.3" && r.Header == nil && r.Metadata == nil {
+			r.Header, r.Metadata = last.Header, last.Metadata
 		}
 		if err := j.take(name, &r); err != nil {
 			return fmt.Errorf("%s: %w", at, err)

@@ -461,3 +461,30 @@ func TestDuration(t *testing.T) {
 		}
 	}
 }
+
+// Since v4.3 only the record before the calls of a communicator says whose they are.
+func TestInspectorHeaderBeforeCalls(t *testing.T) {
+	call := func(sn int) string { return "{" + collText("AllReduce", sn, 4096, 10, "kernel_gpu", "") + "}\n" }
+	const stats = `"dump_stats":{"coll_records":1}`
+	j := NewJob()
+	for rank := range 2 {
+		text := recordText("v4.3", "0xa", rank, 2, stats) + call(1) + call(2) + recordText("v4.3", "0xb", rank, 4, stats) + call(1)
+		if err := j.Inspector("x", strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := j.Profile(0)
+	if err != nil || len(p.Entries) != 2 {
+		t.Fatalf("%v %+v", err, p)
+	}
+	for _, e := range p.Entries {
+		if want := map[int]float64{2: 2, 4: 1}[e.Ranks]; e.Calls != want {
+			t.Errorf("%+v, want %v calls", e, want)
+		}
+	}
+	for _, text := range []string{call(1), recordText("v4.2", "0xa", 0, 2, stats) + call(1)} {
+		if err := NewJob().Inspector("x", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), "no header") {
+			t.Errorf("%v of %s", err, text)
+		}
+	}
+}
