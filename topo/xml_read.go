@@ -8,11 +8,12 @@ import (
 	"slices"
 )
 
-// Limits of a topology file. The lengths and the attribute count are NCCL's own; the others are generous bounds that
+// Limits of a topology file. The lengths, the attribute count and MaxKnown are NCCL's own; the others are generous bounds that
 // keep a hostile file from exhausting memory or stack.
 const (
 	MaxFileBytes = 16 << 20
 	MaxElements  = 1 << 16
+	MaxKnown     = 256 // elements that NCCL keeps (NCCL_TOPO_XML_MAX_NODES)
 	MaxDepth     = 256
 	MaxChildren  = 640
 	MaxAttrs     = 16  // further attributes are read and ignored
@@ -48,21 +49,32 @@ func ReadFile(path string) (*Document, error) {
 
 // Read reads the first <system> of a topology file; name is the file's name for messages.
 //
-// It takes what NCCL's reader takes and a little more (any white space, a byte order mark, <?xml ...?>). Like NCCL it
-// passes over elements that are unknown or stand where they mean nothing, and over NCCL's own malformed ` =""`.
+// It refuses what NCCL's reader refuses (src/graph/xml.cc): tabs, line ends within a tag, a byte order mark, <?xml ...?>
+// and more than 256 elements, because NCCL does not start with such a file. Like NCCL it passes over elements that are unknown or stand where they mean nothing, and over NCCL's own malformed ` =""`.
 // Entities are not decoded.
 func Read(name string, r io.Reader) (*Document, error) {
 	src, err := io.ReadAll(io.LimitReader(r, MaxFileBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	p := &xmlParser{file: name, src: bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")), line: 1}
+	p := &xmlParser{file: name, src: src, line: 1}
 	if len(src) > MaxFileBytes {
 		return nil, p.errorf("file is larger than %d bytes", MaxFileBytes)
+	}
+	if p.has("\xef\xbb\xbf") {
+		return nil, p.errorf("the file begins with a byte order mark, which NCCL refuses")
 	}
 	root, err := p.document()
 	if err != nil {
 		return nil, err
+	}
+	hosts := map[string]bool{}
+	for _, cpu := range root.Children {
+		hash, _ := cpu.Attr("host_hash")
+		hosts[hash] = true
+	}
+	if p.beyond != nil && len(hosts) < 2 { // of several hosts NCCL has put it together itself
+		return nil, p.beyond
 	}
 	return &Document{File: name, Root: root}, nil
 }
@@ -84,6 +96,8 @@ type xmlParser struct {
 	line      int // of pos
 	lineStart int // offset of the first byte of line
 	elements  int
+	known     int   // of them, which NCCL keeps
+	beyond    error // about the first that is too many; nil: there are not so many
 }
 
 func (p *xmlParser) errorf(format string, args ...any) error {
@@ -119,6 +133,8 @@ func (p *xmlParser) content(parent *Element, keep bool, depth int) error {
 			return nil
 		case p.pos == len(p.src):
 			return p.errorf("<%s> of line %d is not closed", parent.Name, parent.Line)
+		case p.src[p.pos] == '\t':
+			return p.errorf("a tab between elements, which NCCL refuses (needed: blanks)")
 		case p.src[p.pos] != '<' && parent.Name == "":
 			return p.errorf("not a topology: text %q outside <system> (needed: %s)", p.src[p.pos], needed)
 		case p.src[p.pos] != '<':
@@ -128,9 +144,7 @@ func (p *xmlParser) content(parent *Element, keep bool, depth int) error {
 				return err
 			}
 		case p.has("<?"):
-			if err := p.skip("<?", "?>"); err != nil {
-				return err
-			}
+			return p.errorf("<? ... ?>, which NCCL refuses (needed: a file that begins with <system)")
 		case p.has("</"):
 			return p.closing(parent)
 		default:
@@ -151,7 +165,6 @@ func (p *xmlParser) closing(open *Element) error {
 	if open.Name == "" || name != open.Name {
 		return at.errorf("</%s> closes nothing (open: <%s> of line %d)", name, open.Name, open.Line)
 	}
-	p.space()
 	if !p.has(">") {
 		return p.errorf("expected > after </%s", name)
 	}
@@ -182,6 +195,9 @@ func (p *xmlParser) element(parent *Element, keep bool, depth int) error {
 		if len(parent.Children) == MaxChildren {
 			return p.errorf("<%s> of line %d has more than %d children", parent.Name, parent.Line, MaxChildren)
 		}
+		if p.known++; p.known == MaxKnown+1 {
+			p.beyond = p.errorf("more than %d elements, which NCCL refuses", MaxKnown)
+		}
 		parent.Children = append(parent.Children, e)
 	}
 	if closed {
@@ -193,8 +209,12 @@ func (p *xmlParser) element(parent *Element, keep bool, depth int) error {
 // attributes reads up to and including the end of the tag; closed says that it was />.
 func (p *xmlParser) attributes(e *Element) (closed bool, err error) {
 	for seen := 0; ; seen++ {
-		blank := p.space()
+		blank := p.has(" ")
+		p.pos += len(p.src[p.pos:]) - len(bytes.TrimLeft(p.src[p.pos:], " "))
 		switch {
+		case p.has("\t"), p.has("\n"), p.has("\r"):
+			return false, p.errorf("a tab or a line end within <%s>, which NCCL refuses (needed: a tag on one line, with "+
+				"blanks)", e.Name)
 		case p.has(">"):
 			p.pos++
 			return false, nil
@@ -262,11 +282,9 @@ func (p *xmlParser) name() (string, error) {
 
 func (p *xmlParser) has(s string) bool { return bytes.HasPrefix(p.src[p.pos:], []byte(s)) }
 
-// space passes over white space and reports whether there was any.
-func (p *xmlParser) space() bool {
-	n := len(p.src[p.pos:]) - len(bytes.TrimLeft(p.src[p.pos:], " \t\r\n"))
-	p.advance(n)
-	return n > 0
+// space passes over what NCCL takes between elements.
+func (p *xmlParser) space() {
+	p.advance(len(p.src[p.pos:]) - len(bytes.TrimLeft(p.src[p.pos:], " \r\n")))
 }
 
 func (p *xmlParser) skip(open, end string) error {

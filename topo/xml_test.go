@@ -11,11 +11,11 @@ import (
 )
 
 func TestReadKeepsWhatNCCLReads(t *testing.T) {
-	const file = `<?xml version="1.0"?>
+	const file = `<!-- as NCCL reads it -->
 <!-- written
      by hand -->
 <system version="1">
-	<cpu numaid='0' note="a > b" numaid="7">
+  <cpu numaid='0' note="a > b" numaid="7">
     <pci busid="0000:01:00.0" class="0x030200" >
       <gpu dev="0" rank="0">
         <nvlink target="0000:02:00.0" count="4" =""/>
@@ -80,6 +80,15 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"deep", strings.Repeat("<pci>", MaxDepth+2), "nested deeper than 256"},
 		{"wide", "<system>" + strings.Repeat("<cpu/>", MaxChildren+1), "more than 640 children"},
 		{"many", strings.Repeat("<a/>", MaxElements+1), "more than 65536 elements"},
+		{"tab between", "<system version='1'>\n\t<cpu/></system>", "f.xml:2:1: a tab between elements, which NCCL refuses"},
+		{"tab in a tag", "<system\tversion='1'/>", "f.xml:1:8: a tab or a line end within <system>, which NCCL refuses"},
+		{"tag on two lines", "<system version='1'>\n<cpu numaid='0'\n arch='x'/></system>",
+			"f.xml:2:16: a tab or a line end within <cpu>"},
+		{"blank in a closing tag", "<system version='1'></system >", "f.xml:1:29: expected > after </system"},
+		{"declaration", "<?xml version='1.0'?>\n<system version='1'/>", "f.xml:1:1: <? ... ?>, which NCCL refuses"},
+		{"byte order mark", "\ufeff<system version='1'/>", "f.xml:1:1: the file begins with a byte order mark, which NCCL refuses"},
+		{"more than NCCL keeps", "<system version='1'><cpu>" + strings.Repeat("\n<nic/>", 255) + "</cpu></system>",
+			"f.xml:256:7: more than 256 elements, which NCCL refuses"},
 		{"large", strings.Repeat(" ", MaxFileBytes+1), "larger than 16777216 bytes"},
 	}
 	for _, tt := range tests {
