@@ -130,3 +130,9 @@ const (
 	// ChunkSizes: a tuner is asked for chunk sizes.
 	ChunkSizes Change = 23003
 )
+
+// Of the environment (misc/param.cc).
+const (
+	// DropsCR: the carriage return at the end of a line of nccl.conf is no part of the value.
+	DropsCR Change = 23003
+)

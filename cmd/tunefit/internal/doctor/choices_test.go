@@ -42,6 +42,12 @@ func TestDoctorChoices(t *testing.T) {
 			t.Errorf("%v: %v", sound, found)
 		}
 	}
+	// Line ends of Windows are part of the value until 2.30.3.
+	const windows = "NCCL_ALGO=Tree\r\nNCCL_DEBUG=WARN\r\n"
+	mustFind(t, errors(22902, windows), "nccl", isError, "nccl.conf:1 make NCCL_ALGO \"Tree\\r\"", "NCCL 2.29.2 does not start", "sed -i")
+	if found := errors(23003, windows); len(found) > 0 {
+		t.Errorf("NCCL 2.30.3: %v", found)
+	}
 	if found := errors(23007, "", algo, proto); len(found) > 0 {
 		t.Errorf("NCCL 2.30.7: %v", found)
 	}

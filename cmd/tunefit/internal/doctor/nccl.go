@@ -157,8 +157,18 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 	return slices.Concat(found, d.rcclFindings(lib, what), d.unusableChoices(nccl.Version(lib.NCCL), what))
 }
 
-// unusableChoices finds an NCCL_ALGO and an NCCL_PROTO that a release refuses, or that together fail collectives.
+// unusableChoices finds an NCCL_ALGO and an NCCL_PROTO that a release refuses, or that together fail collectives, and
+// values that end in a carriage return.
 func (d *doctor) unusableChoices(version nccl.Version, what string) []finding {
+	for _, c := range d.env.Files {
+		i := slices.IndexFunc(c.Entries, func(s localenv.Entry) bool { return s.CR && !s.Beaten })
+		if i >= 0 && !version.Has(nccl.DropsCR) {
+			s := c.Entries[i]
+			return []finding{failed("write the file with the line ends of Unix: sed -i 's/\\r$//' "+c.Path,
+				"%s: the line ends of Windows in %s:%d make %s %q; NCCL %s does not start with that, or ignores it", what,
+				c.Path, s.Line, s.Name, s.Value+"\r", version)}
+		}
+	}
 	vars, err := channels.VariablesFromEnv(d.env.Get, version)
 	if err != nil {
 		return []finding{failed("correct or unset it", "%s: %v", what, err)}

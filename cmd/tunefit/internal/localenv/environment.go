@@ -46,6 +46,8 @@ type Entry struct {
 	Name string
 	Setting
 	Beaten bool // it was set before, so this value does not count
+	// CR says that the line ends as in Windows. The value is without that, as NCCL takes it since nccl.DropsCR.
+	CR bool
 }
 
 // ConfVariable names a file that NCCL reads instead of the user's own.
@@ -109,7 +111,8 @@ func confEntries(path, text string) (entries []Entry) {
 		if !ok || strings.HasPrefix(line, "#") {
 			continue
 		}
-		entries = append(entries, Entry{Name: name[:min(len(name), longest)],
+		value, cr := strings.CutSuffix(value, "\r")
+		entries = append(entries, Entry{Name: name[:min(len(name), longest)], CR: cr,
 			Setting: Setting{Value: value[:min(len(value), longest)], File: path, Line: i + 1}})
 	}
 	return entries
