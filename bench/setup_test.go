@@ -273,3 +273,19 @@ func TestTunerBuiltIntoRCCL(t *testing.T) {
 		t.Errorf("%+v %+v", s, s.Setup)
 	}
 }
+
+// NCCL's log in a file of its own is named, and joined with the times it tells what ran.
+func TestLogApart(t *testing.T) {
+	const apart = "node0:4000:4000 [0] NCCL INFO NCCL_ALGO set by environment to Tree\n" +
+		"node0:4000:4000 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}\n"
+	_, err := Read(strings.NewReader(apart), "nccl.log", Options{})
+	if err == nil || !strings.Contains(err.Error(), "NCCL's log of node0:4000 without a time") ||
+		!strings.Contains(err.Error(), "cat nccl.log RUN > joined.log") {
+		t.Error(err)
+	}
+	r, err := Read(strings.NewReader(apart+oneRun()), "joined.log", Options{})
+	if err != nil || len(r.Samples) != 2 || r.Samples[0].Cell.String() != "tree/ll" ||
+		r.Samples[0].Selection != SelectionOwnChannels {
+		t.Errorf("%v %+v", err, r)
+	}
+}

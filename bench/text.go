@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // longestLine bounds what is kept of one line: a cpu mask or an environment may
@@ -32,6 +33,7 @@ type text struct {
 	leading     int // leading columns of the rows so far
 	length      int // of the last whole row's line
 	sawRow      bool
+	process     string // the first in NCCL's log, as host:pid
 	tokens      [64][]byte
 }
 
@@ -69,6 +71,10 @@ func readText(in *bufio.Reader, r *Result) error {
 	}
 	t.flush()
 	t.finish()
+	if !t.sawRow && t.process != "" && len(r.Notes) == 0 {
+		return fmt.Errorf("%s: NCCL's log of %s without a time, as NCCL_DEBUG_FILE writes it (needed: one file with the "+
+			"times of that run: cat %[1]s RUN > joined.log, and import that)", r.File, t.process)
+	}
 	if !t.sawRow && len(r.Notes) == 0 {
 		if same := bytes.TrimSpace(t.same); len(same) > 1 && t.line > 2 {
 			return fmt.Errorf("%s: %w; every line begins with %q, and what follows is not understood", r.File, errNotSweep, same)
@@ -130,6 +136,9 @@ func (t *text) read(line []byte, cut bool) {
 
 // log takes a line of NCCL's log, and the piece of a row before it.
 func (t *text) log(l logLine) {
+	if parts := strings.SplitN(l.process, ":", 3); t.process == "" && len(parts) > 1 {
+		t.process = parts[0] + ":" + parts[1]
+	}
 	if piece := bytes.TrimLeft(l.row, " \t"); len(piece) > 0 {
 		var few [4][]byte
 		if len(t.pending) > 0 || beginsRow(tokensOf(piece, few[:])) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
@@ -15,7 +16,11 @@ func (d *doctor) examineTopology(context.Context) []finding {
 	f := d.files()
 	needed := policy.NeedsTopology(f.compiled, f.fitted)
 	took := m.Took.Round(time.Millisecond)
+	var syntax *topo.SyntaxError
 	switch {
+	case errors.As(m.Err, &syntax):
+		return []finding{failed("write it as NCCL does: tunefit topo --dump, or NCCL_TOPO_DUMP_FILE",
+			"the topology file is refused, by NCCL's own reader, too: %v", m.Err)}
 	case m.Err == nil:
 		return []finding{fine("%s (%s, %v); fingerprint %s", m.Here.Summary, m.From, took, m.Here.Fingerprint)}
 	case errors.Is(m.Err, localenv.ErrSlowDriver) && needed:
