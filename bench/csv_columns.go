@@ -131,10 +131,12 @@ func (s *sweep) header(line int, names []string) error {
 		}
 		meant := suggest.DidYouMean(columnNames[c], names)
 		word, _, _ := strings.Cut(columnNames[c], "_") // size, time
-		if i := slices.IndexFunc(names, func(n string) bool { return strings.Contains(fold(n), word) }); meant == "" && i >= 0 {
+		i := slices.IndexFunc(names, func(n string) bool { return strings.Contains(fold(n), word) })
+		if meant == "" && i >= 0 {
 			meant = fmt.Sprintf("is it %q; ", names[i])
 		}
-		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], meant, strings.Join(columnNames[:sweepColumns], ", "))
+		return fmt.Errorf("%s:%d: no column %s (%sallowed: %s)", s.r.File, line, columnNames[c], meant,
+			strings.Join(columnNames[:sweepColumns], ", "))
 	}
 	s.tells = max(s.at[colAlgo], s.at[colProto], s.at[colChannels], s.at[colSelection]) >= 0
 	if !s.tells && !s.r.opts.Default && s.r.opts.Config == nil {

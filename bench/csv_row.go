@@ -204,7 +204,8 @@ func (s *sweep) configuration(m *Sample) bool {
 		}
 		*number.into = n
 	}
-	if perNode, err := strconv.Atoi(s.field(colPerNode)); err == nil && m.Nodes == 0 && perNode > 0 && m.Ranks%perNode == 0 {
+	perNode, _ := strconv.Atoi(s.field(colPerNode)) // 0: there is none
+	if m.Nodes == 0 && perNode > 0 && m.Ranks%perNode == 0 {
 		m.Nodes = m.Ranks / perNode
 	}
 	if v := s.field(colPerRank); v != "" && v != "1" {

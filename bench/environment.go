@@ -39,8 +39,8 @@ var (
 	// prompt is what a shell prints before a command: "$ ", "+ " (set -x), "me@node:~$ ", "[me@node ~]# ".
 	prompt = regexp.MustCompile(`^(?:\++ |[$%>] |(?:\([\w.-]+\) ?)?\[?[\w.-]+@[\w.-]+[^$#%>"'=]*[$#%>] ?)`)
 	// commandWord is what the command of a run begins with: its variables, a shell's word, a launcher or the program.
-	commandWord = regexp.MustCompile(`^(?:[A-Za-z_]\w*=|(?:export|env|cd|sudo|time|timeout|numactl|taskset|nsys|ncu|nohup|` +
-		`mpirun|mpiexec|mpiexec\.hydra|orterun|prterun|prun|srun|aprun|jsrun|flux|horovodrun|torchrun|ssh|bash|sh|` +
+	commandWord = regexp.MustCompile(`^(?:[A-Za-z_]\w*=|(?:export|env|cd|sudo|time|timeout|numactl|taskset|nsys|` +
+		`ncu|nohup|mpirun|mpiexec|mpiexec\.hydra|orterun|prterun|prun|srun|aprun|jsrun|flux|horovodrun|torchrun|ssh|bash|sh|` +
 		`docker|podman|kubectl|apptainer|singularity|enroot)\s|["']?[\w./~$\{}-]*_perf(?:_mpi)?\b)`)
 	directory = regexp.MustCompile(`^[\w./~-]*/`)
 
@@ -245,7 +245,8 @@ func (e *environment) hint(file string) string {
 // hintOf names the first of the variables that decides or switches something off.
 func hintOf(variables map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		if set := "NCCL_" + name + "=" + variables[name]; announced.MatchString(set) && !strings.HasSuffix(strings.ToLower(set), "plugin=none") {
+		if set := "NCCL_" + name + "=" + variables[name]; announced.MatchString(set) &&
+			!strings.HasSuffix(strings.ToLower(set), "plugin=none") {
 			return set
 		}
 	}

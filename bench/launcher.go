@@ -20,8 +20,8 @@ var (
 	begins = regexp.MustCompile(`# *(?:nThread [0-9]+ nGpus|Rank +[0-9]+ .* device|[nr]ccl-tests version|` +
 		`Collective test starting:|Using devices|size +count +type)`)
 	// counts is what may differ from line to line in the prefix of one log: numbers, and the words of a date.
-	counts = regexp.MustCompile(`[0-9]+|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|` +
-		`Nov|Dec)\b|\b[AP]M\b| +`)
+	counts = regexp.MustCompile(`[0-9]+|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|` +
+		`Oct|Nov|Dec)\b|\b[AP]M\b| +`)
 	// units of a table's columns, as in "time (us)".
 	units = regexp.MustCompile(`\((?:B|us|GB/s|elements)\)`)
 )

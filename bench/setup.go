@@ -75,7 +75,8 @@ func (f *facts) read(line []byte) {
 	if bytes.Contains(line, []byte("ersion")) || bytes.Contains(line, []byte("nccl-library=")) {
 		f.versions(line)
 	}
-	if bytes.Contains(line, []byte("uner plugin")) || bytes.Contains(line, []byte("CSV tuner")) || bytes.Contains(line, []byte("TUNER")) {
+	if bytes.Contains(line, []byte("uner plugin")) || bytes.Contains(line, []byte("CSV tuner")) ||
+		bytes.Contains(line, []byte("TUNER")) {
 		f.tuner(line)
 	}
 	f.timed(line)

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Limits of a topology file. The lengths, the attribute count and MaxKnown are NCCL's own; the others are generous bounds that
-// keep a hostile file from exhausting memory or stack.
+// Limits of a topology file. The lengths, the attribute count and MaxKnown are NCCL's own; the others are generous
+// bounds that keep a hostile file from exhausting memory or stack.
 const (
 	MaxFileBytes = 16 << 20
 	MaxElements  = 1 << 16
@@ -49,8 +49,9 @@ func ReadFile(path string) (*Document, error) {
 
 // Read reads the first <system> of a topology file; name is the file's name for messages.
 //
-// It refuses what NCCL's reader refuses (src/graph/xml.cc): tabs, line ends within a tag, a byte order mark, <?xml ...?>
-// and more than 256 elements, because NCCL does not start with such a file. Like NCCL it passes over elements that are unknown or stand where they mean nothing, and over NCCL's own malformed ` =""`.
+// It refuses what NCCL's reader refuses (src/graph/xml.cc): tabs, line ends within a tag, a byte order mark,
+// <?xml ...?> and more than 256 elements, because NCCL does not start with such a file. Like NCCL it passes over elements
+// that are unknown or stand where they mean nothing, and over NCCL's own malformed ` =""`.
 // Entities are not decoded.
 func Read(name string, r io.Reader) (*Document, error) {
 	src, err := io.ReadAll(io.LimitReader(r, MaxFileBytes+1))

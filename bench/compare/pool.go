@@ -67,7 +67,8 @@ type pool struct {
 }
 
 func newPool(names [2]string) *pool {
-	return &pool{readings: map[Key]map[uint64][]reading{}, measured: map[Key][2]bool{}, runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{},
+	return &pool{readings: map[Key]map[uint64][]reading{}, measured: map[Key][2]bool{},
+		runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{},
 		names: names}
 }
 

@@ -289,7 +289,8 @@ func (g variants) mainVariant() variant {
 }
 
 func (g variants) mostReadings(a, b variant) int {
-	return cmp.Or(cmp.Compare(g[b].readings, g[a].readings), cmp.Compare(a.under.String(), b.under.String()), cmp.Compare(a.dtype, b.dtype),
+	return cmp.Or(cmp.Compare(g[b].readings, g[a].readings), a.under.Compare(b.under),
+		cmp.Compare(a.dtype, b.dtype),
 		cmp.Compare(a.redop, b.redop), boolToInt(a.inPlace)-boolToInt(b.inPlace))
 }
 

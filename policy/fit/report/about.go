@@ -36,6 +36,7 @@ func aboutFacts(in Input) []fact {
 	return []fact{
 		{"GPU", cmp.Or(strings.Join(gpus, ", "), "not known")},
 		{"NCCL", cmp.Or(p.NCCL, "not known (--made-with VERSION)")},
-		{"measured under", cmp.Or(strings.Join(under, "; "), "not known")}, {"measured", when}, {"measurements", fmt.Sprint(in.Set.Used)},
+		{"measured under", cmp.Or(strings.Join(under, "; "), "not known")}, {"measured", when},
+		{"measurements", fmt.Sprint(in.Set.Used)},
 	}
 }

@@ -127,7 +127,8 @@ func (s sniffed) Accept(name string, want []Kind) error {
 
 // Columns that only one kind of CSV file has, in lower case and without "_" and blanks.
 var (
-	sweepColumns = []string{"sizebytes", "size", "size(b)", "timeus", "time(us)", "time(us)outofplace", "latencyus", "algbw", "algbwgbps",
+	sweepColumns = []string{"sizebytes", "size", "size(b)", "timeus", "time(us)", "time(us)out-of-place",
+		"latencyus", "algbw", "algbwgbps",
 		"busbw", "busbwgbps", "inplace", "selection", "costmetric"}
 	policyColumns = []string{"minbytes", "maxbytes", "minbytesperrank", "maxbytesperrank", "rankspernode",
 		"chunkbytes", "when", "comment", "algorithm", "algo"}
