@@ -113,17 +113,26 @@ func (s *sweep) header(line int, names []string) error {
 	for i := range s.at {
 		s.at[i] = -1
 	}
+	var unused []string
 	for i, name := range names {
 		c, ok := columnOf(name)
 		switch {
 		case !ok:
-			s.r.note(line, "column %s is not used (%sallowed: %s)", suggest.Quote(name),
-				suggest.DidYouMean(name, columnNames[:]), strings.Join(columnNames[:sweepColumns], ", "))
+			column := suggest.Quote(name)
+			if meant := suggest.Nearest(name, columnNames[:]); meant != "" {
+				column += fmt.Sprintf(" (did you mean %q?)", meant)
+			}
+			if len(unused) < mostNotes {
+				unused = append(unused, column)
+			}
 		case s.at[c] >= 0:
 			return fmt.Errorf("%s:%d:%d: column %s is named twice", s.r.File, line, i+1, columnNames[c])
 		default:
 			s.at[c] = i
 		}
+	}
+	if unused != nil {
+		s.r.note(line, "not used: column %s (allowed: %s)", strings.Join(unused, ", "), strings.Join(columnNames[:sweepColumns], ", "))
 	}
 	for _, c := range []column{colBytes, colMicros} {
 		if s.at[c] >= 0 {

@@ -226,10 +226,15 @@ func (e *environment) changing() string {
 // tells reports whether the variables of the run are known.
 func (e *environment) tells() bool { return e.complete || e.line != "" }
 
-// hint says in words what may have changed or replaced NCCL's choice, where nothing tells what ran; empty: nothing.
-func (e *environment) hint(file string) string {
-	if e.complete {
+// hint says in words what may have changed or replaced NCCL's choice, where nothing tells what ran; empty: nothing. joined: the
+// log that NCCL wrote into a file of its own was read.
+func (e *environment) hint(file string, joined bool) string {
+	switch {
+	case e.complete:
 		return ""
+	case !joined && e.get("DEBUG_FILE") != "":
+		return "NCCL's log, which does, is in a file of its own, NCCL_DEBUG_FILE=" + e.get("DEBUG_FILE") +
+			" (import it together with this one)"
 	}
 	if e.prose != "" {
 		return "there is a line " + strconv.Quote(clipped(e.prose))

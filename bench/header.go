@@ -98,12 +98,16 @@ func (t *text) device(body []byte) bool {
 	if t.run.inherited || len(t.run.rows) > 0 {
 		t.fresh(true)
 	}
-	host := string(words[on+1])
+	host, process := string(words[on+1]), ""
+	if string(words[on-2]) == "Pid" {
+		process = host + ":" + string(words[on-1])
+	}
 	t.hosts[host] = true
 	t.run.devices.add(group, string(words[1]), host)
 	if _, name, ok := bytes.Cut(body, []byte("] ")); ok {
 		t.run.facts.gpu(string(name))
 	}
+	t.join(process)
 	return true
 }
 

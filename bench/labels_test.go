@@ -52,7 +52,7 @@ func TestCommandsTell(t *testing.T) {
 		if got := merge([]claim{text.env.claim("allreduce")}).Config; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.line, got, c.want)
 		}
-		if hint := text.env.hint("x.log"); !strings.Contains(hint, c.hint) || (hint == "") != (c.hint == "") {
+		if hint := text.env.hint("x.log", false); !strings.Contains(hint, c.hint) || (hint == "") != (c.hint == "") {
 			t.Errorf("%s hints that %s, want %s", c.line, hint, c.hint)
 		}
 	}

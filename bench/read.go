@@ -34,6 +34,8 @@ type Options struct {
 	Config *nccl.Config
 	// Default says that NCCL chose where nothing tells what ran, whatever hints at something else.
 	Default bool
+	// LogOf returns NCCL's log of a process, as host:pid, where it is in a file of its own; nil: there is none.
+	LogOf func(process string) []byte
 	// Each takes every sample instead of Result.Samples, for files of many rows; it
 	// must not keep the pointer. nil: samples are kept.
 	Each func(*Sample)

@@ -38,7 +38,8 @@ type run struct {
 	rows       []row
 	log        tuningLog
 	facts      facts
-	inherited  bool // the facts and the devices are those of the run before it
+	joined     string // the process whose log of its own was read last
+	inherited  bool   // the facts and the devices are those of the run before it
 }
 
 // devices are the ranks and hosts of the list under "# Using devices". With
@@ -138,7 +139,7 @@ func (u *run) finish(r *Result, env *environment) {
 	scale := u.log.scaleOf(op, u.rows, comm.Ranks)
 	hint := "" // at another choice than NCCL's
 	if !r.opts.Default && !u.isCSV && !r.mark.is {
-		hint = env.hint(r.File)
+		hint = env.hint(r.File, u.joined != "")
 	}
 	for i := range u.rows {
 		row := &u.rows[i]

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -279,13 +280,33 @@ func TestLogApart(t *testing.T) {
 	const apart = "node0:4000:4000 [0] NCCL INFO NCCL_ALGO set by environment to Tree\n" +
 		"node0:4000:4000 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}\n"
 	_, err := Read(strings.NewReader(apart), "nccl.log", Options{})
-	if err == nil || !strings.Contains(err.Error(), "NCCL's log of node0:4000 without a time") ||
-		!strings.Contains(err.Error(), "cat nccl.log RUN > joined.log") {
+	if is := (*LogApart)(nil); !errors.As(err, &is) || is.Process != "node0:4000" || ProcessOf([]byte(apart)) != is.Process {
 		t.Error(err)
 	}
-	r, err := Read(strings.NewReader(apart+oneRun()), "joined.log", Options{})
-	if err != nil || len(r.Samples) != 2 || r.Samples[0].Cell.String() != "tree/ll" ||
-		r.Samples[0].Selection != SelectionOwnChannels {
-		t.Errorf("%v %+v", err, r)
+	if process := ProcessOf([]byte(oneRun())); process != "" {
+		t.Errorf("a run begins with a log of %s", process)
+	}
+	logOf := func(process string) []byte {
+		return map[string][]byte{"node0:4000": []byte(apart)}[process]
+	}
+	const says = "NCCL_DEBUG_FILE=/tmp/log NCCL_DEBUG=INFO ./all_reduce_perf\n"
+	for name, c := range map[string]struct {
+		text string
+		opts Options
+		kept int
+	}{
+		"joined":         {oneRun(), Options{LogOf: logOf}, 2},
+		"in one file":    {apart + oneRun(), Options{}, 2},
+		"named, joined":  {says + oneRun(), Options{LogOf: logOf}, 2},
+		"named, missing": {says + oneRun(), Options{LogOf: func(string) []byte { return nil }}, 0},
+	} {
+		r, err := Read(strings.NewReader(c.text), "x.log", c.opts)
+		if err != nil || len(r.Samples) != c.kept || c.kept > 0 && (r.Samples[0].Cell.String() != "tree/ll" ||
+			r.Samples[0].Selection != SelectionOwnChannels) {
+			t.Errorf("%s: %v %+v", name, err, r)
+		}
+		if c.kept == 0 && !strings.Contains(r.Rejected[0].Reason, "NCCL_DEBUG_FILE=/tmp/log") {
+			t.Errorf("%s: %+v", name, r.Rejected)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 )
 
 // longestLine bounds what is kept of one line: a cpu mask or an environment may
@@ -72,8 +71,7 @@ func readText(in *bufio.Reader, r *Result) error {
 	t.flush()
 	t.finish()
 	if !t.sawRow && t.process != "" && len(r.Notes) == 0 {
-		return fmt.Errorf("%s: NCCL's log of %s without a time, as NCCL_DEBUG_FILE writes it (needed: one file with the "+
-			"times of that run: cat %[1]s RUN > joined.log, and import that)", r.File, t.process)
+		return &LogApart{r.File, t.process}
 	}
 	if !t.sawRow && len(r.Notes) == 0 {
 		if same := bytes.TrimSpace(t.same); len(same) > 1 && t.line > 2 {
@@ -136,8 +134,8 @@ func (t *text) read(line []byte, cut bool) {
 
 // log takes a line of NCCL's log, and the piece of a row before it.
 func (t *text) log(l logLine) {
-	if parts := strings.SplitN(l.process, ":", 3); t.process == "" && len(parts) > 1 {
-		t.process = parts[0] + ":" + parts[1]
+	if t.process == "" {
+		t.process = l.hostPID()
 	}
 	if piece := bytes.TrimLeft(l.row, " \t"); len(piece) > 0 {
 		var few [4][]byte

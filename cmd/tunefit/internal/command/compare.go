@@ -203,6 +203,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 	}
 	digests := [2]map[string]string{{}, {}}
 	in := newReader(f.in, cmd, both, found, f.force)
+	in.opts.Default = true // whatever ran, it is compared
 	for side := range files {
 		in.known = digests[side]
 		for _, file := range files[side] {
@@ -219,7 +220,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 			in.notes = append(in.notes, r.Notes...)
 		}
 	}
-	in.progress.End()
+	in.end()
 	for digest, file := range digests[1] {
 		if other, ok := digests[0][digest]; ok {
 			in.notes = append(in.notes,

@@ -105,6 +105,16 @@ func TestCompareFewFiles(t *testing.T) {
 	}
 }
 
+// Words in the names of files, which keep rows out of a fit, keep nothing out of a comparison.
+func TestCompareOfAnyName(t *testing.T) {
+	_, run, _ := strings.Cut(ringLog, "\n")
+	out, _ := tunefit(t, cli.ExitOK, "compare", testlib.File(t, "tree.log", run), "--",
+		testlib.File(t, "ring.log", strings.Replace(run, "41.50", "21.50", 1)))
+	if !strings.Contains(out, "  0.518 ") {
+		t.Error(out)
+	}
+}
+
 func TestCompareJSON(t *testing.T) {
 	out, _ := tunefit(t, cli.ExitFailed, beforeAndAfter(t, "--json")...)
 	var table struct {

@@ -52,7 +52,7 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 		}
 		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: r.Kept})
 	}
-	in.progress.End()
+	in.end()
 	for _, n := range in.notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), n)
 	}

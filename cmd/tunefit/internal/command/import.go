@@ -240,7 +240,7 @@ func writeImport(w io.Writer, results []*bench.Result) {
 			fmt.Fprintf(w, "%s\n", n)
 		}
 		if r.Assumed > 0 {
-			fmt.Fprintf(w, "%s: assumed: NCCL chose what ran in %s, because nothing tells (NCCL_DEBUG=INFO with "+
+			fmt.Fprintf(w, "%s: %s assumed to be of NCCL's choice: nothing tells what ran (NCCL_DEBUG=INFO with "+
 				"NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING makes NCCL tell)\n", r.File, plural.Of(r.Assumed, "time"))
 		}
 	}

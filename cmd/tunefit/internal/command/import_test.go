@@ -97,6 +97,23 @@ func TestImportWritesWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+// NCCL's log in a file of its own is read with the run that lists its process. Without a run it is an error.
+func TestImportOfLogsApart(t *testing.T) {
+	run := testlib.File(t, "run.out", strings.TrimPrefix(ringLog, "+ NCCL_ALGO=Ring all_reduce_perf -g 2\n"))
+	log := testlib.File(t, "nccl.host0.100.log", "host0:100:100 [0] NCCL INFO NCCL_ALGO set by environment to Tree\n"+
+		"host0:100:101 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}\n")
+	for _, files := range [][]string{{run, log}, {log, run}} {
+		out, said := tunefit(t, cli.ExitOK, append([]string{"import"}, files...)...)
+		if !strings.Contains(out, "all_reduce,1048576,float,sum,tree,ll,4,") ||
+			!strings.Contains(said, log+": NCCL's log of the run in "+run+", read with it\n") {
+			t.Errorf("%s\n%s", said, out)
+		}
+	}
+	if _, said := tunefit(t, cli.ExitFailed, "import", log); !strings.Contains(said, "NCCL's log of host0:100 without a time") {
+		t.Error(said)
+	}
+}
+
 func TestImportOptions(t *testing.T) {
 	bare := testlib.File(t, "x.csv", "size_bytes,time_us\n1024,12.5\n")
 	tunefit(t, cli.ExitFailed, "import", bare)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -28,11 +30,74 @@ type reader struct {
 	known  map[string]string
 	notes  []bench.Note
 	failed []error
+	logs   map[string]string // files that begin with NCCL's log, by its process
+	joined map[string]string // those that were read with the run that lists the process, and that run
+	apart  map[string]error  // files with NCCL's log and no time
 }
 
 func newReader(inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool, anyway bool) *reader {
-	return &reader{Inputs: inputs, found: found, anyway: anyway,
-		progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{}}
+	in := &reader{Inputs: inputs, found: found, anyway: anyway,
+		progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{},
+		logs: map[string]string{}, joined: map[string]string{}, apart: map[string]error{}}
+	for _, file := range files {
+		if process := bench.ProcessOf(headOf(file)); process != "" {
+			in.logs[process] = file
+		}
+	}
+	return in
+}
+
+// headOf returns how a file begins; nil for what can be read only once.
+func headOf(name string) []byte {
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil // reading it says why
+	}
+	defer file.Close()
+	head := make([]byte, 1024)
+	n, _ := file.Read(head)
+	return head[:n]
+}
+
+// logOf returns the log of a process of the run in a file, where it is in another file.
+func (in *reader) logOf(run string) func(process string) []byte {
+	return func(process string) []byte {
+		file := in.logs[process]
+		if file == "" || file == run {
+			return nil
+		}
+		log, err := in.Text(file, cli.KindLog)
+		if err != nil {
+			in.failed = append(in.failed, err)
+			return nil
+		}
+		in.joined[file] = run
+		return log
+	}
+}
+
+// end says what became of files that hold NCCL's log and no time. All files have been read then.
+func (in *reader) end() {
+	in.progress.End()
+	for _, file := range slices.Sorted(maps.Keys(in.apart)) {
+		if run := in.joined[file]; run != "" {
+			in.notes = append(in.notes, bench.Note{File: file, Text: "NCCL's log of the run in " + run + ", read with it"})
+		} else {
+			in.fail(file, in.apart[file])
+		}
+	}
+}
+
+// fail records that a file cannot be read.
+func (in *reader) fail(file string, err error) {
+	if in.found[file] {
+		in.notes = append(in.notes, bench.Note{File: "left out", Text: termsafe.Line(err.Error())})
+	} else {
+		in.failed = append(in.failed, err)
+	}
 }
 
 // all reads files, and prints what there is to note of them.
@@ -42,7 +107,7 @@ func (in *reader) all(notes io.Writer, files []string) (results []*bench.Result,
 			results = append(results, r)
 		}
 	}
-	in.progress.End()
+	in.end()
 	for _, n := range in.notes {
 		fmt.Fprintln(notes, n)
 	}
@@ -53,12 +118,13 @@ func (in *reader) all(notes io.Writer, files []string) (results []*bench.Result,
 func (in *reader) read(file string) (*bench.Result, string) {
 	in.progress.TurnTo(filepath.Base(file))
 	r, digest, err := in.measurements(file)
+	var apart *bench.LogApart
 	switch {
-	case err != nil && in.found[file]:
-		in.notes = append(in.notes, bench.Note{File: "left out", Text: termsafe.Line(err.Error())})
+	case errors.As(err, &apart):
+		in.apart[file] = err
 		return nil, ""
 	case err != nil:
-		in.failed = append(in.failed, err)
+		in.fail(file, err)
 		return nil, ""
 	case r == nil:
 		in.notes = append(in.notes, bench.Note{
@@ -96,8 +162,9 @@ func (in *reader) measurements(name string) (*bench.Result, string, error) {
 		return nil, "", err
 	}
 	defer file.Close()
-	hash := sha256.New()
-	r, err := bench.Read(io.TeeReader(in.progress.Reader(file), hash), cli.Called(name), in.opts)
+	hash, opts := sha256.New(), in.opts
+	opts.LogOf = in.logOf(name)
+	r, err := bench.Read(io.TeeReader(in.progress.Reader(file), hash), cli.Called(name), opts)
 	if err != nil {
 		return nil, "", err
 	}
