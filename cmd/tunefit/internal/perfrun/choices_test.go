@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -118,35 +117,5 @@ func TestVerification(t *testing.T) {
 	}
 	if one := Of(key, fit.RunOf(tree, sizes)); len(one.Split()) != 1 || one.Split()[0].Name != one.Name {
 		t.Errorf("a start of one configuration is split into %+v", one.Split())
-	}
-}
-
-// The name of a start's log tells import what ran.
-func TestNamesTellWhatRan(t *testing.T) {
-	const text = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n" +
-		"     1048576        262144     float     sum      -1    61.90   16.94   29.65      0\n"
-	for coll := range nccl.Coll(nccl.NumColls) {
-		key := fit.Key{Coll: coll, Comm: nccl.Comm{Nodes: 2, Ranks: 16}}
-		runs := []fit.Run{{Sizes: []uint64{1 << 20}}}
-		for algo := range nccl.AlgoPAT + 1 {
-			for proto := range nccl.Proto(nccl.NumProtos) {
-				cell := nccl.Cell{Algo: algo, Proto: proto}
-				if nccl.Offers(coll, cell) {
-					runs = append(runs, fit.RunOf(nccl.Config{Cell: cell, Channels: 1 + 3*int(algo)}, runs[0].Sizes))
-				}
-			}
-		}
-		for _, r := range runs {
-			name := Of(key, r).Name + ".log"
-			got, err := bench.Read(strings.NewReader(text), name, bench.Options{})
-			if err != nil || len(got.Samples) != 1 {
-				t.Fatalf("%s: %v %+v", name, err, got)
-			}
-			s := got.Samples[0]
-			if s.Coll != coll || s.Comm != key.Comm || (s.Selection == bench.SelectionDefault) != (r.Configs == nil) ||
-				r.Configs != nil && s.Config != r.Configs[0] {
-				t.Errorf("%s is read as %+v", name, s)
-			}
-		}
 	}
 }
