@@ -132,7 +132,8 @@ func (s *sweep) header(line int, names []string) error {
 		}
 	}
 	if unused != nil {
-		s.r.note(line, "not used: column %s (allowed: %s)", strings.Join(unused, ", "), strings.Join(columnNames[:sweepColumns], ", "))
+		s.r.note(line, "not used: column %s (allowed: %s)", strings.Join(unused, ", "),
+			strings.Join(columnNames[:sweepColumns], ", "))
 	}
 	for _, c := range []column{colBytes, colMicros} {
 		if s.at[c] >= 0 {
@@ -149,7 +150,9 @@ func (s *sweep) header(line int, names []string) error {
 	}
 	s.tells = max(s.at[colAlgo], s.at[colProto], s.at[colChannels], s.at[colSelection]) >= 0
 	if !s.tells && !s.r.opts.Default && s.r.opts.Config == nil {
-		s.hint = hintInName(s.r.File)
+		if s.hint = hintInName(s.r.File); s.hint != "" {
+			s.r.note(line, "not labelled: %s", s.hint)
+		}
 	}
 	if s.at[colPipeOps] >= 0 || s.at[colCost] >= 0 {
 		s.r.Format = formatOptimize

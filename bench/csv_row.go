@@ -108,7 +108,7 @@ func (s *sweep) row() {
 	case s.grouped():
 		m.reason = rejectGrouped
 	case s.hint != "":
-		m.reason = fmt.Sprintf(rejectHint, s.hint)
+		m.reason = rejectHint
 	case !s.tells && s.r.opts.Config == nil:
 		s.r.Assumed++
 	}

@@ -1,12 +1,14 @@
 package bench
 
 import (
-	"bytes"
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 )
 
 // environment is what a log shows of NCCL's variables, by name without NCCL_. Only what NCCL itself logs and the
@@ -14,65 +16,45 @@ import (
 // something else in the end.
 type environment struct {
 	logged map[string]string // by NCCL's log of this run
-
-	command  map[string]string // of the run's own command, or of its process, as nccl-tests' JSON tells
-	line     string            // that command
-	program  string            // the command's, as all_reduce_perf
-	args     testArgs          // of the command
-	cpuTime  bool              // -C 1
-	used     bool              // the run of that command has begun
-	complete bool              // all variables of the process are known
+	command
+	used     bool // the run of that command has begun
+	complete bool // all variables of the process are known, as nccl-tests' JSON tells
 
 	exported map[string]string
-	prose    string // the last line that announced something
-	unended  string // a command that goes on in the next line
+	prose    string            // the last line that announced something
+	unended  string            // a command that goes on in the next line
+	traced   map[string]string // what a shell's trace (set -x) showed of the next command
+	typed    bool              // somebody typed the command: it is none of a script that began the log
 }
 
 var (
 	variable = regexp.MustCompile(`\b([NR]CCL)_([A-Z0-9_]+)(=| set by environment to | +)`)
-	program  = regexp.MustCompile(`(?:^|[\s/"'])([a-z_]+_perf)(?:_mpi)?(?:$|[\s"'])`)
-	cpuTime  = regexp.MustCompile(`\s(?:-C\s*|--report_cputime[= ])1\b`)
 	unsetVar = regexp.MustCompile(`\bunset\s+NCCL_([A-Z_]+)`)
-	// announced is a variable that prose names.
-	announced = regexp.MustCompile(`\b(?:[NR]CCL_)?(?:ALGO|PROTO|MIN_NCHANNELS|MAX_NCHANNELS|MIN_CTAS|MAX_CTAS)=\S|` +
-		`\bNCCL_(?:TUNER_PLUGIN|NVLS_ENABLE|P2P_DISABLE|SHM_DISABLE|BUFFSIZE|NTHREADS)=\S`)
-	// prompt is what a shell prints before a command: "$ ", "+ " (set -x), "me@node:~$ ", "[me@node ~]# ".
-	prompt = regexp.MustCompile(`^(?:\++ |[$%>] |(?:\([\w.-]+\) ?)?\[?[\w.-]+@[\w.-]+[^$#%>"'=]*[$#%>] ?)`)
-	// commandWord is what the command of a run begins with: its variables, a shell's word, a launcher or the program.
-	commandWord = regexp.MustCompile(`^(?:[A-Za-z_]\w*=|(?:export|env|cd|sudo|time|timeout|numactl|taskset|nsys|` +
-		`ncu|nohup|mpirun|mpiexec|mpiexec\.hydra|orterun|prterun|prun|srun|aprun|jsrun|flux|horovodrun|torchrun|ssh|bash|sh|` +
-		`docker|podman|kubectl|apptainer|singularity|enroot)\s|["']?[\w./~$\{}-]*_perf(?:_mpi)?\b)`)
-	directory = regexp.MustCompile(`^[\w./~-]*/`)
-
-	changes = regexp.MustCompile(`^(?:NVLS|MNNVL_|P2P_|SHM_|(?:LL_|LL128_)?(?:BUFFSIZE|NTHREADS)$|LL128_C2C|` +
-		`THREAD_THRESHOLDS|CTA_POLICY|CGA_CLUSTER_SIZE|M(?:IN|AX)_NRINGS|COLLNET_|PAT_ENABLE|NVB_|PXN_|CROSS_NIC|` +
-		`NET$|NET_|NETDEVS_|IB_DISABLE|TOPO_FILE|GRAPH_|RINGS$|CUMEM_|WIN_|SYM_|LOCAL_REGISTER|WORK_ARGS_BYTES|` +
-		`UNPACK_|ENQUEUE_REARCH|RCCL_)`)
+	// exports are lines that set variables for all that follows: by a word, or as a list of them.
+	exports = regexp.MustCompile(`^(?:export|declare|setenv)\s|^[A-Za-z_]\w*=`)
+	// decides are variables that choose instead of NCCL, switches those that take something from its choice, and network
+	// those that change what it thinks of its paths.
+	decides  = regexp.MustCompile(`^(?:ALGO|PROTO|M(?:IN|AX)_(?:NCHANNELS|CTAS)|TUNER_PLUGIN)$`)
+	switches = regexp.MustCompile(`^(?:NVLS|MNNVL_|P2P_|SHM_|(?:LL_|LL128_)?(?:BUFFSIZE|NTHREADS)$|LL128_C2C|` +
+		`THREAD_THRESHOLDS|CTA_POLICY|CGA_CLUSTER_SIZE|M(?:IN|AX)_NRINGS|COLLNET_|PAT_ENABLE|RINGS$|RCCL_)`)
+	network = regexp.MustCompile(`^(?:NVB_|PXN_|CROSS_NIC|NET$|NET_|NETDEVS_|IB_DISABLE|TOPO_FILE|GRAPH_(?:FILE|REGISTER|` +
+		`MIXING)|CUMEM_|WIN_|SYM_|LOCAL_REGISTER|WORK_ARGS_BYTES|UNPACK_|ENQUEUE_REARCH|HOSTID)`)
 )
 
-// readsEnv reports whether a line may be one for read. Lines without these words are most of a log.
-func readsEnv(line []byte) bool {
-	return bytes.Contains(line, []byte("CCL_")) || bytes.Contains(line, []byte("ALGO")) ||
-		bytes.Contains(line, []byte("PROTO")) || bytes.Contains(line, []byte("_perf"))
-}
-
 // isHeading reports whether a line may be one.
-func isHeading(line []byte) bool { return bytes.IndexByte([]byte("#=*-"), line[0]) >= 0 }
+func isHeading(line string) bool { return strings.IndexByte("#=*-", line[0]) >= 0 }
 
 // log takes a variable that NCCL's log tells. Before it changes anything it calls before.
 func (e *environment) log(message []byte, before func()) {
-	found := assignments(string(message))
-	if len(found) == 0 {
-		return
-	}
-	if e.logged == nil {
-		e.logged = map[string]string{}
-	}
-	for name, value := range found {
-		if e.logged[name] != value {
-			before()
-			e.logged[name] = value
+	for name, value := range assignments(string(message)) {
+		if e.logged[name] == value {
+			continue
 		}
+		before()
+		if e.logged == nil {
+			e.logged = map[string]string{}
+		}
+		e.logged[name] = value
 	}
 }
 
@@ -80,49 +62,66 @@ func (e *environment) log(message []byte, before func()) {
 // reports whether it was one. Before it changes anything it calls before.
 func (e *environment) read(line []byte, before func()) bool {
 	text := strings.TrimSpace(string(line))
-	bare := prompt.ReplaceAllString(text, "")
-	isCommand := e.unended != "" || commandWord.MatchString(directory.ReplaceAllString(bare, ""))
-	if isCommand && len(e.unended) < longestRow {
-		if more, unended := strings.CutSuffix(bare, `\`); unended {
+	shown := prompt.FindString(text)
+	if e.unended != "" || shown != "" || commandStart.MatchString(text) {
+		if more, unended := strings.CutSuffix(text[len(shown):], `\`); unended && len(e.unended) < longestRow {
 			e.unended += more
 			return true
 		}
 	}
-	bare, e.unended = e.unended+bare, ""
-	m := program.FindStringSubmatchIndex(bare)
-	switch {
-	case isCommand && m != nil:
+	bare, traced := e.unended+text[len(shown):], e.traced
+	e.unended, e.traced = "", nil
+	isTrace := strings.HasPrefix(shown, "+")
+	if c, ok := parseCommand(bare); ok {
 		before()
-		*e = environment{exported: e.exported, line: bare, program: bare[m[2]:m[3]], command: assignments(bare[:m[3]]),
-			args: argsOf(bare[m[3]:]), cpuTime: cpuTime.MatchString(bare[m[3]:])}
+		if isTrace {
+			for name, value := range traced {
+				c.variables[name] = value
+				delete(e.exported, name)
+			}
+		}
+		*e = environment{exported: e.exported, command: c, typed: shown != "" && !isTrace}
 		return true
+	}
+	switch found := assignments(bare); {
 	case unsetVar.MatchString(text):
 		before()
 		delete(e.exported, unsetVar.FindStringSubmatch(text)[1])
-		return true
-	case isCommand:
-		found := assignments(bare)
+	case exports.MatchString(bare) && !program.MatchString(bare):
 		if len(found) == 0 {
 			return false
 		}
 		before()
+		if isTrace && onlyAssignment.MatchString(bare) {
+			e.traced = found
+			maps.Copy(e.traced, traced)
+		}
 		if e.exported == nil {
 			e.exported = map[string]string{}
 		}
 		maps.Copy(e.exported, found)
-		return true
+	default:
+		return e.announce(text, shown, hintOf(found) != "", before)
 	}
-	return e.announce(text, before)
+	return true
 }
 
-// announce takes a heading or a remark.
-func (e *environment) announce(text string, before func()) bool {
-	word, byDefault := "", false
-	if isHeading([]byte(text)) {
-		word, byDefault = hintIn(text)
+// announce takes a heading, a remark, or a command of something else. hints: it sets variables that do.
+func (e *environment) announce(text, shown string, hints bool, before func()) bool {
+	byDefault := false
+	if isHeading(text) {
+		var words []string
+		words, byDefault = hintsIn(text)
+		const title = 5                                                                      // words
+		hints = hints || len(words) > 1 || words != nil && strings.Count(text, " ") <= title // "a simple benchmark" is none
+	}
+	if hints || byDefault || shown != "" && shown[0] != '+' || strings.HasPrefix(text, "```") {
+		if !e.used {
+			e.forget() // something else ran after the command
+		}
 	}
 	switch {
-	case word != "" || announced.MatchString(text):
+	case hints:
 		before()
 		e.prose = text
 	case byDefault:
@@ -136,37 +135,45 @@ func (e *environment) announce(text string, before func()) bool {
 
 // begin says that a run begins. A command and what NCCL logs are those of one run only.
 func (e *environment) begin() {
-	e.logged = nil
 	if e.used {
-		prose := e.prose
-		if hint := hintOf(e.command); hint != "" && prose == "" {
-			prose = e.line
-		}
-		*e = environment{exported: e.exported, prose: prose}
+		e.forget()
 	}
+	e.logged = nil
 }
 
-// assignments returns the variables that a text sets, by name.
+// forget makes a hint of the command.
+func (e *environment) forget() {
+	prose := e.prose
+	if hintOf(e.variables) != "" || e.passed != "" || e.args.untold() || e.cpuTime {
+		prose = e.line
+	}
+	*e = environment{logged: e.logged, exported: e.exported, prose: prose}
+}
+
+// assignments returns the variables that a text sets, by name. Of one that it passes on ("-x NCCL_ALGO"), or sets to
+// what a shell puts there, the value begins with $.
 func assignments(text string) map[string]string {
 	found := map[string]string{}
 	for _, m := range variable.FindAllStringSubmatchIndex(text, -1) {
 		separator := text[m[6]:m[7]]
 		value := valueAt(text[m[1]:], separator)
-		// Only Hydra's -genv separates by a blank.
-		if strings.TrimSpace(separator) == "" && !strings.HasSuffix(strings.TrimRight(text[:m[0]], " "), "env") {
-			continue
-		}
-		if value == "" || strings.HasPrefix(value, "$") { // "-x NCCL_ALGO" passes on what was exported
-			continue
-		}
-		if separator != "=" {
-			value = strings.TrimSuffix(value, ".") // ends the sentence where NCCL prints a number
-		}
 		name := text[m[4]:m[5]]
 		if text[m[2]:m[3]] == "RCCL" {
 			name = "RCCL_" + name
 		}
-		found[name] = value
+		switch before := strings.TrimRight(text[:m[0]], " "); {
+		case separator == "=":
+		case strings.Contains(separator, "set"):
+			value = strings.TrimSuffix(value, ".") // ends the sentence where NCCL prints a number
+		case strings.HasSuffix(before, "env"): // only Hydra's -genv separates by a blank
+		case strings.HasSuffix(before, " -x"):
+			value = "$" + name
+		default:
+			continue
+		}
+		if value != "" {
+			found[name] = value
+		}
 	}
 	return found
 }
@@ -200,23 +207,17 @@ func valueAt(text, separator string) string {
 }
 
 // get returns a variable as NCCL's log or the run's own command tells it.
-func (e *environment) get(name string) string {
-	if v, ok := e.logged[name]; ok {
-		return v
-	}
-	return e.command[name]
-}
+func (e *environment) get(name string) string { return cmp.Or(e.logged[name], e.variables[name]) }
 
 // changing lists the variables that change NCCL's choice, as on a command line.
 func (e *environment) changing() string {
 	found := map[string]bool{}
-	for _, names := range []map[string]string{e.command, e.logged} {
+	for _, names := range []map[string]string{e.variables, e.logged} {
 		for name := range names {
-			if value := e.get(name); changes.MatchString(name) {
-				if !strings.HasPrefix(name, "RCCL_") {
-					name = "NCCL_" + name
-				}
-				found[name+"="+strings.ReplaceAll(value, " ", "_")] = true
+			value := e.get(name)
+			isDefault := value == "0" && strings.HasSuffix(name, "_DISABLE")
+			if (switches.MatchString(name) || network.MatchString(name)) && !isDefault {
+				found[fullName(name)+"="+strings.ReplaceAll(value, " ", "_")] = true
 			}
 		}
 	}
@@ -226,45 +227,54 @@ func (e *environment) changing() string {
 // tells reports whether the variables of the run are known.
 func (e *environment) tells() bool { return e.complete || e.line != "" }
 
-// hint says in words what may have changed or replaced NCCL's choice, where nothing tells what ran; empty: nothing. joined: the
-// log that NCCL wrote into a file of its own was read.
+// hint says in words what may have changed or replaced NCCL's choice, where nothing tells what ran; empty: nothing.
+// joined: the log that NCCL wrote into a file of its own was read.
 func (e *environment) hint(file string, joined bool) string {
+	untold := maps.Clone(e.exported)
+	maps.DeleteFunc(untold, func(name, _ string) bool { return e.get(name) != "" })
+	apart, exported := cmp.Or(e.get("DEBUG_FILE"), e.exported["DEBUG_FILE"]), hintOf(untold)
 	switch {
 	case e.complete:
 		return ""
-	case !joined && e.get("DEBUG_FILE") != "":
-		return "NCCL's log, which does, is in a file of its own, NCCL_DEBUG_FILE=" + e.get("DEBUG_FILE") +
+	case !joined && apart != "":
+		return "NCCL's log, which does, is in a file of its own, NCCL_DEBUG_FILE=" + apart +
 			" (import it together with this one)"
-	}
-	if e.prose != "" {
-		return "there is a line " + strconv.Quote(clipped(e.prose))
-	}
-	untold := maps.Clone(e.exported)
-	maps.DeleteFunc(untold, func(name, _ string) bool { return e.get(name) != "" })
-	if hint := hintOf(untold); hint != "" {
-		return "the log exports " + hint
+	case e.passed != "" && e.logged[e.passed] == "":
+		return "the command passes " + fullName(e.passed) + " on, whose value is not in the log"
+	case e.prose != "":
+		return "there is a line " + suggest.Quote(e.prose)
+	case exported != "":
+		return "the log exports " + exported
 	}
 	return hintInName(file)
 }
 
-// hintOf names the first of the variables that decides or switches something off.
+// hintOf names the first of the variables that may have chosen instead of NCCL, or changed its choice.
 func hintOf(variables map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		if set := "NCCL_" + name + "=" + variables[name]; announced.MatchString(set) &&
-			!strings.HasSuffix(strings.ToLower(set), "plugin=none") {
-			return set
+		if isHint(name, variables[name]) {
+			return fullName(name) + "=" + variables[name]
 		}
 	}
 	return ""
 }
 
-// clipped shortens a quoted line.
-func clipped(text string) string {
-	const most = 60
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
+func isHint(name, value string) bool {
+	switch {
+	case name == "TUNER_PLUGIN":
+		return loadedTuner(value) != ""
+	case value == "0" && strings.HasSuffix(name, "_DISABLE"):
+		return false
 	}
-	return text
+	return decides.MatchString(name) || switches.MatchString(name)
+}
+
+// fullName is the name of a variable as in the environment.
+func fullName(name string) string {
+	if strings.HasPrefix(name, "RCCL_") {
+		return name
+	}
+	return "NCCL_" + name
 }
 
 // boundsChannels reports whether variables say how many channels there are at least or at most.

@@ -158,10 +158,13 @@ func decoded[T any](j *jsonRun, take func(T)) error {
 }
 
 func (j *jsonRun) variables(env []string) {
-	j.env.complete, j.env.command = true, map[string]string{}
+	j.env.complete, j.env.variables = true, map[string]string{}
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		j.env.command[strings.TrimPrefix(name, "NCCL_")] = value[:min(len(value), longestValue)]
+		short, isNCCL := strings.CutPrefix(name, "NCCL_")
+		if isNCCL || strings.HasPrefix(name, "RCCL_") { // nccl-tests writes all that there is
+			j.env.variables[short] = value[:min(len(value), longestValue)]
+		}
 	}
 }
 

@@ -138,9 +138,9 @@ var (
 	notWord      = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// hintIn returns the first word of a text that names an algorithm, a protocol or a number of channels; empty: none
-// does. byDefault reports the word default. Such words tell nothing for sure: no-nvls.log ran without NVLS.
-func hintIn(text string) (hint string, byDefault bool) {
+// hintsIn returns the words of a text that name an algorithm, a protocol or a number of channels. byDefault reports
+// the word default. Such words tell nothing for sure: no-nvls.log ran without NVLS.
+func hintsIn(text string) (hints []string, byDefault bool) {
 	words := notWord.Split(strings.ToLower(text), -1)
 	for i, word := range words {
 		pair := word
@@ -150,20 +150,21 @@ func hintIn(text string) (hint string, byDefault bool) {
 		for _, w := range []string{pair, word} {
 			_, isAlgo := nccl.Algos.Named(w)
 			_, isProto := nccl.Protos.Named(w)
-			if hint == "" && w != "" && (isAlgo || isProto || channelsWord.MatchString(w)) {
-				hint = w
+			if w != "" && (isAlgo || isProto || channelsWord.MatchString(w)) {
+				hints = append(hints, w)
+				break
 			}
 		}
 		byDefault = byDefault || word == "default"
 	}
-	return hint, byDefault
+	return hints, byDefault
 }
 
 // hintInName is what the name of a file hints at, in words; empty: nothing.
 func hintInName(file string) string {
 	base := filepath.Base(file)
-	if word, _ := hintIn(strings.TrimSuffix(base, filepath.Ext(base))); word != "" {
-		return fmt.Sprintf("the file's name has %q", word)
+	if words, _ := hintsIn(strings.TrimSuffix(base, filepath.Ext(base))); words != nil {
+		return fmt.Sprintf("the file's name has %q", words[0])
 	}
 	return ""
 }

@@ -20,7 +20,8 @@ var (
 	begins = regexp.MustCompile(`# *(?:nThread [0-9]+ nGpus|Rank +[0-9]+ .* device|[nr]ccl-tests version|` +
 		`Collective test starting:|Using devices|size +count +type)`)
 	// counts is what may differ from line to line in the prefix of one log: numbers, and the words of a date.
-	counts = regexp.MustCompile(`[0-9]+|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|` +
+	// A container's runtime puts O or E after the number of a line, and loggers a level.
+	counts = regexp.MustCompile(`[0-9]+[OE]?\b|[0-9]+|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|NOTICE|stdout|stderr)\b|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|` +
 		`Oct|Nov|Dec)\b|\b[AP]M\b| +`)
 	// units of a table's columns, as in "time (us)".
 	units = regexp.MustCompile(`\((?:B|us|GB/s|elements)\)`)
@@ -56,7 +57,9 @@ func (p *prefix) learn(line []byte) {
 		case word[0] == ' ':
 			pattern += " *"
 		case word[0] <= '9':
-			pattern += "[0-9]+"
+			pattern += "[0-9]+[OE]?"
+		case len(word) > 3:
+			pattern += "[A-Za-z]{4,7}"
 		default:
 			pattern += "[A-Za-z]{2,3}"
 		}
@@ -71,8 +74,8 @@ func (p *prefix) learn(line []byte) {
 
 // strip removes what launchers and collectors add to a line.
 func (p *prefix) strip(line []byte) []byte {
-	if bytes.HasPrefix(line, []byte("{")) {
-		if wrapped, ok := Unwrap(line); ok {
+	if at := bytes.Index(line, []byte(`{"`)); at >= 0 {
+		if wrapped, ok := Unwrap(bytes.TrimSpace(line[at:])); ok {
 			line = wrapped
 		}
 	}

@@ -38,8 +38,8 @@ const (
 	rejectNeverHas   = "NCCL never has %s/%s for %s: the label is wrong"
 	rejectUnits      = "time and bandwidth differ by a factor of 1000 (wrong units)"
 	rejectCollective = "collective not known (needed: tunefit import --coll)"
-	rejectHint       = "nothing tells what ran, and %s (needed: tunefit import with --default if NCCL chose, or with " +
-		"--algo, --proto and --channels if something else did)"
+	rejectHint       = "nothing tells what ran, and something hints at another choice than NCCL's (needed: tunefit " +
+		"import with --default if NCCL chose, or with --algo, --proto and --channels if something else did)"
 	rejectNotAsked   = "NCCL asks no tuner about %s"
 	rejectNotLoaded  = "the tuner that was to choose was not loaded (is its library in LD_LIBRARY_PATH?)"
 	rejectNotOffered = "the tuner's row did not apply: NCCL does not offer the configuration here"

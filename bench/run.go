@@ -158,7 +158,8 @@ func (u *run) finish(r *Result, env *environment) {
 		s.Nodes, s.Ranks = cmp.Or(s.Nodes, comm.Nodes), cmp.Or(s.Ranks, comm.Ranks)
 		from := u.label(r, row, op, scale, claims, hint)
 		if hint != "" && s.Selection == SelectionUnknown && !s.Known() {
-			r.reject(row.line, 1, fmt.Sprintf(rejectHint, hint))
+			r.reject(row.line, 1, rejectHint)
+			r.note(row.line, "not labelled: %s", hint)
 			continue
 		}
 		if from == originNone && s.Selection == SelectionDefault && !u.isCSV && !r.mark.is && !env.tells() {

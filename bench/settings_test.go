@@ -23,7 +23,10 @@ func TestOptionsOfTests(t *testing.T) {
 		{"$ ./all_reduce_perf -b 8 -R 2 -a 1 -z 0\n" + plain + row + "$ mpirun ./all_reduce_perf --blocking=1 -a2\n" + plain + row,
 			"-t 1 -g 8 -n 20 -w 5 -R 2; -t 1 -g 8 -n 20 -w 5 -z 1 -a 2"},
 		{"# Blocking Enabled: wait for completion and barrier after each collective\n" + row + row, "-z 1"},
-		{"$ ./all_reduce_perf -R 1\n" + plain + row + plain + row, "-t 1 -g 8 -n 20 -w 5 -R 1; -t 1 -g 8 -n 20 -w 5"},
+		{"$ ./all_reduce_perf -R 1\n" + plain + row + plain + row, "-t 1 -g 8 -n 20 -w 5 -R 1"}, // which the second may have had
+		{"$ ./all_reduce_perf -g 8 -n 20\n" + plain + row + plain + row, "-t 1 -g 8 -n 20 -w 5"},
+		{"$ ./all_reduce_perf -G 10 -m 4\n# nThread 1 nGpus 8 minBytes 8 maxBytes 64 step: 2(factor)\n" + row,
+			"-t 1 -g 8 -m 4 -G 10"},
 		{`{"version":3,"args":["./all_reduce_perf","-R","1"],"config":{"nthreads":2,"ngpus":4,"warmup_iters":5,"iterations":20,` +
 			`"aggregated_iterations":1,"graph":0,"blocking_collectives":"true"},"results":[{"size":64,"count":16,` +
 			`"type":"float","redop":"sum","root":"-1","out_of_place":{"time":20}}]}`, "-t 2 -g 4 -n 20 -w 5 -R 1 -z 1"},

@@ -60,12 +60,11 @@ var (
 	driver      = regexp.MustCompile(`\b(?:Driver Version: *|(ROCm) version *: *)([0-9]+\.[0-9.]+)`)
 	// What NCCL 2.19 on says when it loads a tuner: "Using tuner plugin: 'Example'" (2.19),
 	// "TUNER/Plugin: Using tuner plugin Example" (2.21), "TUNER/Plugin: Using Example (v5)" (2.28),
-	// RCCL's own since 2026,
-	// and ours, which begins all its lines with TUNER/Go and the first with its version.
+	// RCCL's own since 2026, and ours, which begins all its lines with TUNER/Go and the first with its version.
 	tunerLine = regexp.MustCompile(
 		`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|` +
 			`\bSuccessfully loaded external tuner plugin (\S+)|TUNER_PLUGIN set to (\S+)|` +
-			`Using (built-in CSV tuner)`)
+			`Using (built-in CSV tuner)|TUNER/(CsvTuner): Applied`)
 	goLine   = regexp.MustCompile(`\bTUNER/Go: (?:([0-9]+\.[0-9.]+) )?`)
 	dateTime = regexp.MustCompile(`20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
 )
@@ -175,9 +174,7 @@ func (u *run) setup(env *environment) *Setup {
 			*into = strconv.Itoa(n)
 		}
 	}
-	args := env.args
-	args.Blocking = max(args.Blocking, u.Blocking)
-	u.testArgs = args
+	u.settings.fill(env.args)
 	s.Options, s.Variables = u.settings.String(), env.changing()
 	s.nameRCCL()
 	if s == (Setup{}) {

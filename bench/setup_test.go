@@ -305,8 +305,8 @@ func TestLogApart(t *testing.T) {
 			r.Samples[0].Selection != SelectionOwnChannels) {
 			t.Errorf("%s: %v %+v", name, err, r)
 		}
-		if c.kept == 0 && !strings.Contains(r.Rejected[0].Reason, "NCCL_DEBUG_FILE=/tmp/log") {
-			t.Errorf("%s: %+v", name, r.Rejected)
+		if c.kept == 0 && !strings.Contains(r.Notes[0].Text, "NCCL_DEBUG_FILE=/tmp/log") {
+			t.Errorf("%s: %+v", name, r.Notes)
 		}
 	}
 }

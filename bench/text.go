@@ -38,6 +38,13 @@ type text struct {
 
 func readText(in *bufio.Reader, r *Result) error {
 	t := &text{r: r, run: &run{line: 1}, hosts: hosts{}}
+	start, _ := in.Peek(64 << 10) // the commands above the first header have the prefix, too
+	for line := range bytes.Lines(start) {
+		if begins.Match(line) {
+			t.prefix.strip(line)
+			break
+		}
+	}
 	var long []byte
 	for {
 		line, err := in.ReadSlice('\n')
@@ -58,8 +65,9 @@ func readText(in *bufio.Reader, r *Result) error {
 		}
 		if len(line) > 0 {
 			t.line++
+			t.common(line)
 			whole := bytes.HasSuffix(line, []byte("\n"))
-			t.read(bytes.TrimRight(t.prefix.strip(t.common(line)), "\r\n"), !whole)
+			t.read(bytes.TrimRight(t.prefix.strip(line), "\r\n"), !whole)
 			if err := r.tooMany(t.run); err != nil {
 				return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
 			}
@@ -83,7 +91,7 @@ func readText(in *bufio.Reader, r *Result) error {
 }
 
 // common keeps how all lines begin.
-func (t *text) common(line []byte) []byte {
+func (t *text) common(line []byte) {
 	switch {
 	case t.sawRow || len(bytes.TrimSpace(line)) == 0:
 	case t.same == nil:
@@ -95,7 +103,6 @@ func (t *text) common(line []byte) []byte {
 		}
 		t.same = t.same[:n]
 	}
-	return line
 }
 
 // read takes one line. cut: the file ends in it.
@@ -114,7 +121,8 @@ func (t *text) read(line []byte, cut bool) {
 		return
 	}
 	switch c := trimmed[0]; {
-	case c >= '0' && c <= '9', len(t.pending) > 0 && (c == '-' || c == 'N'):
+	case c >= '0' && c <= '9' && t.env.unended == "" && !bytes.Contains(trimmed, []byte("CCL_")) &&
+		!bytes.Contains(trimmed, []byte("_perf")), len(t.pending) > 0 && (c == '-' || c == 'N'):
 		t.number(line, cut)
 		return
 	case c == '#':
@@ -123,14 +131,20 @@ func (t *text) read(line []byte, cut bool) {
 	switch {
 	case t.run.facts.failure.read(t.line, trimmed):
 	case t.header(trimmed):
-	case (t.env.unended != "" || readsEnv(trimmed) || isHeading(trimmed) || bytes.HasSuffix(trimmed, []byte(`\`))) &&
-		t.env.read(trimmed, t.beforeEnv):
+	case bytes.Contains(trimmed, setByEnvironment): // NCCL's log without its head
+		t.env.log(trimmed, t.beforeEnv)
+	case t.env.read(trimmed, t.beforeEnv):
+		if t.env.typed {
+			t.r.mark = mark{asked: noLabel} // what tunefit started has ended
+		}
 	default:
 		// What NCCL's log says, kept without its head.
 		t.run.log.read("", trimmed)
 	}
 	t.run.facts.read(trimmed)
 }
+
+var setByEnvironment = []byte(" set by environment to ")
 
 // log takes a line of NCCL's log, and the piece of a row before it.
 func (t *text) log(l logLine) {
@@ -143,10 +157,14 @@ func (t *text) log(l logLine) {
 			t.hold(l.row)
 		}
 	}
+	isEnv, isComm := bytes.Contains(l.message, setByEnvironment), bytes.Contains(l.message, []byte(" nRanks "))
+	if t.run.footer && (isEnv || isComm) {
+		t.fresh(true) // of the next run, whose header is still to come
+	}
 	switch {
-	case bytes.Contains(l.message, []byte(" set by environment to ")):
+	case isEnv:
 		t.env.log(l.message, t.beforeEnv)
-	case bytes.Contains(l.message, []byte(" nRanks ")):
+	case isComm:
 		t.communicator(l.message)
 	default:
 		t.run.log.read(l.process, l.message)

@@ -72,9 +72,9 @@ func (c Conditions) String() string {
 // Compare orders them by what is printed.
 func (c Conditions) Compare(o Conditions) int { return cmp.Compare(c.String(), o.String()) }
 
-// named reports whether a name means the conditions.
-func (c Conditions) named(name string) bool {
-	graph := strings.Contains(c.Options, " -G ")
+// Named reports whether a name means the conditions.
+func (c Conditions) Named(name string) bool {
+	graph := strings.Contains(" "+c.Options, " -G ")
 	return name == "" || name == c.String() || name == "graph" && graph || name == "eager" && !graph
 }
 
@@ -114,7 +114,7 @@ func (p *Pool) Add(s *bench.Sample) {
 	if s.Setup != nil {
 		v.under = Conditions{s.Setup.Options, s.Setup.Variables}
 	}
-	if !v.under.named(p.Runs) {
+	if !v.under.Named(p.Runs) {
 		p.refused["measured under other conditions than --runs names"]++
 		return
 	}
@@ -269,7 +269,7 @@ func (g variants) nameUnnamed() {
 func (v variant) refused(other variant) string {
 	placement := map[bool]string{false: "out-of-place", true: "in-place"}
 	if other.under != v.under {
-		return fmt.Sprintf("measured under %s; %s is kept, and they are never compared", other.under, v.under)
+		return fmt.Sprintf("measured under %s: never compared with %s", other.under, v.under)
 	}
 	if other.dtype == v.dtype && other.redop == v.redop {
 		return fmt.Sprintf("%s; %s is kept (normal: nccl-tests measures both, and NCCL does not tell a tuner which "+

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -194,21 +195,37 @@ func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.Offe
 
 // unlike is the error for groups that were measured under several conditions.
 func unlike(set *fit.Set) error {
-	var lines []string
+	var lines, names []string
+	short := map[string]int{"graph": 1, "eager": 1} // how many sets of a group the name means, at most
 	for _, g := range set.Groups {
 		if len(g.Under) < 2 {
 			continue
 		}
+		of := map[string]int{}
 		for _, under := range slices.SortedFunc(maps.Keys(g.Under), fit.Conditions.Compare) {
 			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, plural.Of(g.Under[under], "row"), under))
+			if name := strconv.Quote(under.String()); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			for name := range short {
+				if under.Named(name) {
+					of[name]++
+				}
+			}
+		}
+		for name := range short {
+			short[name] = max(short[name], of[name])
 		}
 	}
 	if lines == nil {
 		return nil
 	}
+	if short["graph"] == 1 && short["eager"] == 1 {
+		names = []string{"graph", "eager"}
+	}
 	return fmt.Errorf("these were measured under different options of nccl-tests, or variables that change NCCL's "+
-		"choice, and are never compared:\n%s\nnothing was written (--runs names what to fit: graph, eager or \"%s\")",
-		strings.Join(lines, "\n"), strings.SplitN(lines[0], ": ", 2)[1])
+		"choice, and are never compared:\n%s\nnothing was written (--runs names what to fit: %s)",
+		strings.Join(lines, "\n"), strings.Join(names, " or "))
 }
 
 // mixed is the error for measurements of different GPUs.

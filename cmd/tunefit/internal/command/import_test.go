@@ -100,8 +100,9 @@ func TestImportWritesWholeOrNotAtAll(t *testing.T) {
 // NCCL's log in a file of its own is read with the run that lists its process. Without a run it is an error.
 func TestImportOfLogsApart(t *testing.T) {
 	run := testlib.File(t, "run.out", strings.TrimPrefix(ringLog, "+ NCCL_ALGO=Ring all_reduce_perf -g 2\n"))
-	log := testlib.File(t, "nccl.host0.100.log", "host0:100:100 [0] NCCL INFO NCCL_ALGO set by environment to Tree\n"+
-		"host0:100:101 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}\n")
+	const said = "host0:100:100 [0] NCCL INFO NCCL_ALGO set by environment to Tree\n" +
+		"host0:100:101 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}\n"
+	log := testlib.File(t, "nccl.host0.100.log", said)
 	for _, files := range [][]string{{run, log}, {log, run}} {
 		out, said := tunefit(t, cli.ExitOK, append([]string{"import"}, files...)...)
 		if !strings.Contains(out, "all_reduce,1048576,float,sum,tree,ll,4,") ||
@@ -111,6 +112,16 @@ func TestImportOfLogsApart(t *testing.T) {
 	}
 	if _, said := tunefit(t, cli.ExitFailed, "import", log); !strings.Contains(said, "NCCL's log of host0:100 without a time") {
 		t.Error(said)
+	}
+	// Of containers the processes are often alike: two logs may be of the run, or one is of another run.
+	also := testlib.File(t, "nccl.host0.100.log", said+"host0:100:101 [0] NCCL INFO x\n")
+	if _, said := tunefit(t, cli.ExitFailed, "import", run, log, also); !strings.Contains(said, run+": each of "+log+", "+
+		also+" may be NCCL's log of its process host0:100 (needed: one, in the folder of the run)") {
+		t.Error(said)
+	}
+	other := testlib.File(t, "other.log", said+ringLog)
+	if out, _ := tunefit(t, cli.ExitOK, "import", run, other); !strings.Contains(out, "all_reduce,1048576,float,sum,,,,") {
+		t.Error(out)
 	}
 }
 

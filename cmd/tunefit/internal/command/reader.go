@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,18 +32,18 @@ type reader struct {
 	known  map[string]string
 	notes  []bench.Note
 	failed []error
-	logs   map[string]string // files that begin with NCCL's log, by its process
-	joined map[string]string // those that were read with the run that lists the process, and that run
-	apart  map[string]error  // files with NCCL's log and no time
+	logs   map[string][]string // files that begin with NCCL's log, by its process
+	joined map[string]string   // those that were read with the run that lists the process, and that run
+	apart  map[string]error    // files with NCCL's log and no time
 }
 
 func newReader(inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool, anyway bool) *reader {
 	in := &reader{Inputs: inputs, found: found, anyway: anyway,
 		progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{},
-		logs: map[string]string{}, joined: map[string]string{}, apart: map[string]error{}}
+		logs: map[string][]string{}, joined: map[string]string{}, apart: map[string]error{}}
 	for _, file := range files {
 		if process := bench.ProcessOf(headOf(file)); process != "" {
-			in.logs[process] = file
+			in.logs[process] = append(in.logs[process], file)
 		}
 	}
 	return in
@@ -65,17 +67,34 @@ func headOf(name string) []byte {
 // logOf returns the log of a process of the run in a file, where it is in another file.
 func (in *reader) logOf(run string) func(process string) []byte {
 	return func(process string) []byte {
-		file := in.logs[process]
-		if file == "" || file == run {
-			return nil
+		var all, beside []string
+		text := map[string][]byte{}
+		for _, file := range in.logs[process] {
+			log, err := in.Text(file, cli.KindLog)
+			if err != nil {
+				in.failed = append(in.failed, err)
+			}
+			if err != nil || bytes.Contains(log, []byte("# nThread ")) { // a run of its own
+				continue
+			}
+			all, text[file] = append(all, file), log
+			if filepath.Dir(file) == filepath.Dir(run) {
+				beside = append(beside, file)
+			}
 		}
-		log, err := in.Text(file, cli.KindLog)
-		if err != nil {
-			in.failed = append(in.failed, err)
-			return nil
+		if len(beside) == 1 {
+			all = beside
 		}
-		in.joined[file] = run
-		return log
+		switch len(all) {
+		case 0:
+			return nil
+		case 1:
+			in.joined[all[0]] = run
+			return text[all[0]]
+		}
+		in.failed = append(in.failed, fmt.Errorf("%s: each of %s may be NCCL's log of its process %s (needed: one, in the "+
+			"folder of the run)", cli.Called(run), strings.Join(all, ", "), process))
+		return nil
 	}
 }
 
