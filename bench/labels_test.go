@@ -275,11 +275,11 @@ func TestNodesAreNCCLs(t *testing.T) {
 		{run("NVIDIA GB300"), nccl.Comm{Nodes: 1, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
 		{run("NVIDIA GB300", logged), nccl.Comm{Nodes: 1, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
 		{run("NVIDIA GB300", logged), nccl.Comm{Nodes: 2, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8},
-			"1x8 is used, and not all agrees: --comm is 2x4, NCCL's log says 1x8"},
+			"1x8 is used; --comm is 2x4, NCCL's log says 1x8"},
 		{run("NVIDIA H100"), nccl.Comm{Nodes: 1, Ranks: 4}, nccl.Comm{Nodes: 1, Ranks: 4},
-			"1x4 is used, and not all agrees: --comm is 1x4, NCCL's log says nothing, and 8 devices of 2 hosts"},
+			"1x4 is used; --comm is 1x4, NCCL's log says nothing, and 8 devices on 2 hosts are listed"},
 		{run("NVIDIA A10", info+"NCCL_P2P_DISABLE set by environment to 1.", info+"NCCL_SHM_DISABLE set by environment to 1."),
-			nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "without P2P and SHM NCCL takes a host for several nodes"},
+			nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "without P2P and SHM, or under NCCL_HOSTID, NCCL counts otherwise"},
 	} {
 		r, err := Read(strings.NewReader(c.text), "x.log", Options{Comm: c.comm})
 		if err != nil || len(r.Samples) != 2 {

@@ -338,8 +338,8 @@ func (u *run) communicator(r *Result, env *environment, op operation) (c nccl.Co
 		r.note(u.line, "%d ranks by NCCL's log, but %d devices are listed: the first is used", u.comm.Ranks, u.listed)
 	}
 	if said := r.opts.Comm; said.Ranks > 0 && (c != said || u.listed > 0 && u.listed != said.Ranks) {
-		r.note(u.line, "%s is used, and not all agrees: --comm is %s, NCCL's log says %s, and %d devices of %d hosts are "+
-			"listed", c, said, cmp.Or(u.loggedComm(), "nothing"), u.listed, len(u.devices.hosts))
+		r.note(u.line, "%s is used; --comm is %s, NCCL's log says %s, and %s on %s are listed", c, said,
+			cmp.Or(u.loggedComm(), "nothing"), plural.Of(u.listed, "device"), plural.Of(len(u.devices.hosts), "host"))
 	}
 	u.doubtNodes(r, env)
 	if c.Ranks == 0 && u.threads > 0 {
@@ -379,8 +379,10 @@ func (u *run) doubtNodes(r *Result, env *environment) {
 		return
 	}
 	const ask = "(NCCL's log with NCCL_DEBUG=INFO says nNodes; else give tunefit import --comm NODESxRANKS_PER_NODE)"
-	if env.get("P2P_DISABLE") == "1" && env.get("SHM_DISABLE") == "1" {
-		r.note(u.line, "%s counted as nodes, but without P2P and SHM NCCL takes a host for several nodes %s",
+	level := env.get("P2P_LEVEL")
+	noP2P := env.get("P2P_DISABLE") == "1" || level == "LOC" || level == "0"
+	if noP2P && env.get("SHM_DISABLE") == "1" || env.get("HOSTID") != "" {
+		r.note(u.line, "%s counted as nodes, but without P2P and SHM, or under NCCL_HOSTID, NCCL counts otherwise %s",
 			plural.Of(hosts, "host"), ask)
 		return
 	}

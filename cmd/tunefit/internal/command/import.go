@@ -58,8 +58,9 @@ If nothing tells, the row is assumed to be NCCL's choice. Where the file's name,
 or an export hints at something else, the row stays out until --default or --algo says
 what it is. What a tuner decided is never NCCL's choice.
 
-Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time, the tuner,
-the options of nccl-tests that change times, and NCCL's variables that change its choice.
+Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time and the tuner.
+They also keep the options of nccl-tests that change times, and NCCL's variables that
+change its choice.
 
 It counts rows that cannot be used on standard error, with the reason. A file that holds
 no measurements is an error, and then it writes nothing; in a directory it leaves such a
