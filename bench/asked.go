@@ -26,8 +26,8 @@ type asks struct {
 
 func (u *run) asks(coll nccl.Coll, comm nccl.Comm, r *Result, env *environment) *asks {
 	s := Sample{
-		Call: nccl.Call{Coll: coll}, Comm: comm, Config: r.asked(env, operation(coll.String())), Selection: SelectionForced,
-		Source: r.File, Simulated: u.facts.gpus[FakePerf],
+		Call: nccl.Call{Coll: coll}, Comm: comm, Config: r.asked(env, operation(coll.String())),
+		Selection: SelectionForced, Source: r.File, Simulated: u.facts.gpus[FakePerf],
 	}
 	return &asks{s, u.log.decided, map[uint64]bool{}}
 }

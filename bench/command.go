@@ -19,9 +19,9 @@ type command struct {
 var (
 	// prompt is what stands before a command: "$ ", "bash-5.1$ ", "me@node:~$ ", "[me@node ~]# ", "+ " of a trace, and
 	// "Running: ".
-	prompt = regexp.MustCompile(`^(?:\++ |[\w.-]+[$#%>] |[$%>] |(?:\([\w.-]+\) ?)?\[?[\w.-]+@[\w.-]+[^$#%>"'=]*[$#%>] ?|` +
-		`[A-Z][\w ]{0,30}: )`)
-	// commandStart is how a command begins: with a variable, a path or a word. Most sentences begin with a capital letter.
+	prompt = regexp.MustCompile(`^(?:\++ |[\w.-]+[$#%>] |[$%>] |` +
+		`(?:\([\w.-]+\) ?)?\[?[\w.-]+@[\w.-]+[^$#%>"'=]*[$#%>] ?|[A-Z][\w ]{0,30}: )`)
+	// commandStart is how a command begins: with a variable, a path or a word. Most sentences begin with a capital.
 	commandStart = regexp.MustCompile(`^(?:[A-Za-z_]\w*=|["'(]?[a-z./~$])`)
 	// program is one of nccl-tests where a command can stand: nothing but options and redirections follow.
 	program = regexp.MustCompile(`(?:^|[\s/"'])([a-z_]+_perf)(?:_mpi)?["')]*(?:$|\s+(?:$|-|[0-9]?[<>]|[$#&]))`)

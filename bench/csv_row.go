@@ -80,7 +80,8 @@ func (s *sweep) row() {
 	m.DType = kept(s.field(colDType))
 	op := s.field(colRedOp)
 	if _, isColl := collByName[fold(op)]; isColl {
-		s.bad(colRedOp, "%s is a collective (allowed: a reduction, as sum; the column of collectives is collective)", op)
+		s.bad(colRedOp, "%s is a collective (allowed: a reduction, as sum; the column of collectives is collective)",
+			op)
 		return
 	}
 	if op != "none" {

@@ -32,13 +32,13 @@ var (
 	unsetVar = regexp.MustCompile(`\bunset\s+NCCL_([A-Z_]+)`)
 	// exports are lines that set variables for all that follows: by a word, or as a list of them.
 	exports = regexp.MustCompile(`^(?:export|declare|setenv)\s|^[A-Za-z_]\w*=`)
-	// decides are variables that choose instead of NCCL, switches those that take something from its choice, and network
-	// those that change what it thinks of its paths.
+	// decides are variables that choose instead of NCCL, switches those that take something from its choice, and
+	// network those that change what it thinks of its paths.
 	decides  = regexp.MustCompile(`^(?:ALGO|PROTO|M(?:IN|AX)_(?:NCHANNELS|CTAS)|TUNER_PLUGIN)$`)
 	switches = regexp.MustCompile(`^(?:NVLS|MNNVL_|P2P_|SHM_|(?:LL_|LL128_)?(?:BUFFSIZE|NTHREADS)$|LL128_C2C|` +
 		`THREAD_THRESHOLDS|CTA_POLICY|CGA_CLUSTER_SIZE|M(?:IN|AX)_NRINGS|COLLNET_|PAT_ENABLE|RINGS$|RCCL_)`)
-	network = regexp.MustCompile(`^(?:NVB_|PXN_|CROSS_NIC|NET$|NET_|NETDEVS_|IB_DISABLE|TOPO_FILE|GRAPH_(?:FILE|REGISTER|` +
-		`MIXING)|CUMEM_|WIN_|SYM_|LOCAL_REGISTER|WORK_ARGS_BYTES|UNPACK_|ENQUEUE_REARCH|HOSTID)`)
+	network = regexp.MustCompile(`^(?:NVB_|PXN_|CROSS_NIC|NET$|NET_|NETDEVS_|IB_DISABLE|TOPO_FILE|` +
+		`GRAPH_(?:FILE|REGISTER|MIXING)|CUMEM_|WIN_|SYM_|LOCAL_REGISTER|WORK_ARGS_BYTES|UNPACK_|ENQUEUE_REARCH|HOSTID)`)
 )
 
 // isHeading reports whether a line may be one.
@@ -112,8 +112,8 @@ func (e *environment) announce(text, shown string, hints bool, before func()) bo
 	if isHeading(text) {
 		var words []string
 		words, byDefault = hintsIn(text)
-		const title = 5                                                                      // words
-		hints = hints || len(words) > 1 || words != nil && strings.Count(text, " ") <= title // "a simple benchmark" is none
+		const title = 5 // blanks; "a simple benchmark of our cluster" is none
+		hints = hints || len(words) > 1 || words != nil && strings.Count(text, " ") <= title
 	}
 	if hints || byDefault || shown != "" && shown[0] != '+' || strings.HasPrefix(text, "```") {
 		if !e.used {

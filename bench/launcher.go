@@ -21,8 +21,8 @@ var (
 		`Collective test starting:|Using devices|size +count +type)`)
 	// counts is what may differ from line to line in the prefix of one log: numbers, and the words of a date.
 	// A container's runtime puts O or E after the number of a line, and loggers a level.
-	counts = regexp.MustCompile(`[0-9]+[OE]?\b|[0-9]+|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|NOTICE|stdout|stderr)\b|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|` +
-		`Oct|Nov|Dec)\b|\b[AP]M\b| +`)
+	counts = regexp.MustCompile(`[0-9]+[OE]?\b|[0-9]+|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|NOTICE|stdout|stderr)\b|` +
+		`\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b|\b[AP]M\b| +`)
 	// units of a table's columns, as in "time (us)".
 	units = regexp.MustCompile(`\((?:B|us|GB/s|elements)\)`)
 )

@@ -19,7 +19,8 @@ type mark struct {
 // verifyWord is what a run is for whose samples are a verification. It stands before their source, too.
 const verifyWord = "verify"
 
-var markLine = regexp.MustCompile(`^tunefit sweep [a-z0-9_-]+: ([a-z]+) ([0-9]{1,7})x([0-9]{1,7}), ([a-z]+)(?: (\S+))?\s*$`)
+var markLine = regexp.MustCompile(
+	`^tunefit sweep [a-z0-9_-]+: ([a-z]+) ([0-9]{1,7})x([0-9]{1,7}), ([a-z]+)(?: (\S+))?\s*$`)
 
 // Mark is the first line of the log of a run that tunefit sweep starts, or a script of its dry run: the name of the
 // run, what it measures, what for, and the only configuration that its policy asks for, if it is one.

@@ -295,8 +295,8 @@ func (u *run) operation(r *Result, env *environment) operation {
 		}
 		for _, other := range said[i+1:] {
 			if other != "" && other != op && u.tells(op, other) {
-				r.note(u.line, "the run is %s by its header or command, but %s by its rows or --coll: the first is used",
-					op, other)
+				r.note(u.line, "the run is %s by its header or command, but %s by its rows or --coll: the first is "+
+					"used", op, other)
 			}
 		}
 		return op
@@ -388,8 +388,8 @@ func (u *run) doubtNodes(r *Result, env *environment) {
 	}
 	for gpu := range u.facts.gpus {
 		if hosts > 1 && nvlDomain.MatchString(gpu) {
-			r.note(u.line, "%d hosts are counted as nodes, but NCCL takes the hosts of an NVL72 (%s) for one node %s", hosts,
-				termsafe.Line(gpu), ask)
+			r.note(u.line, "%d hosts are counted as nodes, but NCCL takes the hosts of an NVL72 (%s) for one node %s",
+				hosts, termsafe.Line(gpu), ask)
 			return
 		}
 	}

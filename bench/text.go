@@ -83,7 +83,8 @@ func readText(in *bufio.Reader, r *Result) error {
 	}
 	if !t.sawRow && len(r.Notes) == 0 {
 		if same := bytes.TrimSpace(t.same); len(same) > 1 && t.line > 2 {
-			return fmt.Errorf("%s: %w; every line begins with %q, and what follows is not understood", r.File, errNotSweep, same)
+			return fmt.Errorf("%s: %w; every line begins with %q, and what follows is not understood", r.File,
+				errNotSweep, same)
 		}
 		return fmt.Errorf("%s: %w", r.File, errNotSweep)
 	}

@@ -50,8 +50,8 @@ func ReadFile(path string) (*Document, error) {
 // Read reads the first <system> of a topology file; name is the file's name for messages.
 //
 // It refuses what NCCL's reader refuses (src/graph/xml.cc): tabs, line ends within a tag, a byte order mark,
-// <?xml ...?> and more than 256 elements, because NCCL does not start with such a file. Like NCCL it passes over elements
-// that are unknown or stand where they mean nothing, and over NCCL's own malformed ` =""`.
+// <?xml ...?> and more than 256 elements, because NCCL does not start with such a file. Like NCCL it passes over
+// elements that are unknown or stand where they mean nothing, and over NCCL's own malformed ` =""`.
 // Entities are not decoded.
 func Read(name string, r io.Reader) (*Document, error) {
 	src, err := io.ReadAll(io.LimitReader(r, MaxFileBytes+1))
@@ -214,8 +214,8 @@ func (p *xmlParser) attributes(e *Element) (closed bool, err error) {
 		p.pos += len(p.src[p.pos:]) - len(bytes.TrimLeft(p.src[p.pos:], " "))
 		switch {
 		case p.has("\t"), p.has("\n"), p.has("\r"):
-			return false, p.errorf("a tab or a line end within <%s>, which NCCL refuses (needed: a tag on one line, with "+
-				"blanks)", e.Name)
+			return false, p.errorf("a tab or a line end within <%s>, which NCCL refuses (needed: a tag on one line, "+
+				"with blanks)", e.Name)
 		case p.has(">"):
 			p.pos++
 			return false, nil

@@ -36,8 +36,8 @@ var gone = map[string]string{
 	"share":       "share is gone: empty the column hosts of a sweep's sweep.csv, and send that file",
 	"simulate":    "simulate is gone: configs/sweeps has its sweeps, make fakeperf builds a stand-in for nccl-tests",
 	"test":        "test is now check POLICY|MODEL --tests FILE.yaml",
-	"plan": "plan is now sweep -o DIR --dry-run, with --from SWEEP for what was plan SWEEP; what was --verify comes at " +
-		"the end",
+	"plan": "plan is now sweep -o DIR --dry-run, with --from SWEEP for what was plan SWEEP; what was --verify comes " +
+		"at the end",
 }
 
 // Run runs a command line where env says, and returns the exit code.

@@ -161,8 +161,8 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 	}
 	if len(t.Groups) == 0 {
 		return false,
-			errors.New("nothing to compare: no collective, communicator, data type and size is in both under the same options of " +
-				"nccl-tests (tunefit " +
+			errors.New("nothing to compare: no collective, communicator, data type and size is in both under the " +
+				"same options of nccl-tests (tunefit " +
 				"import shows what a log holds)")
 	}
 	if f.asJSON {

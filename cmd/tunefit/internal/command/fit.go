@@ -90,8 +90,8 @@ configuration is better.`,
 			"model on such machines only")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
 	cmd.Flags().StringVar(&f.runs, "runs", "",
-		"fit what was measured like this, where there is more: graph (CUDA graphs, -G), eager (without), or the options "+
-			"of nccl-tests and variables as fit prints them")
+		"fit what was measured like this, where there is more: graph (CUDA graphs, -G), eager (without), or the "+
+			"options of nccl-tests and variables as fit prints them")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object")
 	return cmd
 }
@@ -203,7 +203,8 @@ func unlike(set *fit.Set) error {
 		}
 		of := map[string]int{}
 		for _, under := range slices.SortedFunc(maps.Keys(g.Under), fit.Conditions.Compare) {
-			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, plural.Of(g.Under[under], "row"), under))
+			rows := plural.Of(g.Under[under], "row")
+			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, rows, under))
 			if name := strconv.Quote(under.String()); !slices.Contains(names, name) {
 				names = append(names, name)
 			}

@@ -120,7 +120,7 @@ func (f *importFlags) options() (bench.Options, error) {
 		case f.channels < 0 || f.channels > nccl.MaxChannels:
 			return opts, cli.Usagef("--channels %d (allowed: 1 to %d)", f.channels, nccl.MaxChannels)
 		case f.byDefault:
-			return opts, cli.Usagef("--default says that NCCL chose (allowed: no --algo, --proto or --channels with it)")
+			return opts, cli.Usagef("--default says that NCCL chose (allowed: no --algo, --proto, --channels with it)")
 		}
 		opts.Config = &said
 	}

@@ -92,8 +92,8 @@ func (in *reader) logOf(run string) func(process string) []byte {
 			in.joined[all[0]] = run
 			return text[all[0]]
 		}
-		in.failed = append(in.failed, fmt.Errorf("%s: each of %s may be NCCL's log of its process %s (needed: one, in the "+
-			"folder of the run)", cli.Called(run), strings.Join(all, ", "), process))
+		in.failed = append(in.failed, fmt.Errorf("%s: each of %s may be NCCL's log of its process %s (needed: one, in "+
+			"the folder of the run)", cli.Called(run), strings.Join(all, ", "), process))
 		return nil
 	}
 }
@@ -103,7 +103,8 @@ func (in *reader) end() {
 	in.progress.End()
 	for _, file := range slices.Sorted(maps.Keys(in.apart)) {
 		if run := in.joined[file]; run != "" {
-			in.notes = append(in.notes, bench.Note{File: file, Text: "NCCL's log of the run in " + run + ", read with it"})
+			in.notes = append(in.notes, bench.Note{File: file,
+				Text: "NCCL's log of the run in " + run + ", read with it"})
 		} else {
 			in.fail(file, in.apart[file])
 		}

@@ -165,8 +165,8 @@ func (d *doctor) unusableChoices(version nccl.Version, what string) []finding {
 		if i >= 0 && !version.Has(nccl.DropsCR) {
 			s := c.Entries[i]
 			return []finding{failed("write the file with the line ends of Unix: sed -i 's/\\r$//' "+c.Path,
-				"%s: the line ends of Windows in %s:%d make %s %q; NCCL %s does not start with that, or ignores it", what,
-				c.Path, s.Line, s.Name, s.Value+"\r", version)}
+				"%s: the line ends of Windows in %s:%d make %s %q; NCCL %s does not start with that, or ignores it",
+				what, c.Path, s.Line, s.Name, s.Value+"\r", version)}
 		}
 	}
 	vars, err := channels.VariablesFromEnv(d.env.Get, version)

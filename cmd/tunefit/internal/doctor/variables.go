@@ -168,8 +168,8 @@ func variablesFile(c localenv.File, e *localenv.Environment) (found []finding) {
 	}
 	var sets []string
 	if slices.ContainsFunc(c.Entries, func(s localenv.Entry) bool { return s.CR }) {
-		found = append(found, noted("", "%s has the line ends of Windows: NCCL drops them since 2.30.3, and before they "+
-			"are part of each value", c.Path))
+		found = append(found, noted("", "%s has the line ends of Windows: NCCL drops them since 2.30.3, and before "+
+			"they are part of each value", c.Path))
 	}
 	for _, s := range c.Entries {
 		place := fmt.Sprintf("%s:%d", c.Path, s.Line)

@@ -38,8 +38,8 @@ func DryRun(w io.Writer, o Options) (err error) {
 	}
 	if o.From == nil {
 		if _, err := os.Stat(filepath.Join(o.Dir, journalFile)); err == nil {
-			fmt.Fprintf(&out, "# %s holds a sweep, which the same command without --dry-run goes on with. This is how a "+
-				"new one begins; --from %s shows what comes next\n", cli.ShellWord(o.Dir),
+			fmt.Fprintf(&out, "# %s holds a sweep, which the same command without --dry-run goes on with. This is how "+
+				"a new one begins; --from %s shows what comes next\n", cli.ShellWord(o.Dir),
 				cli.ShellWord(filepath.Join(o.Dir, "logs")))
 		}
 		s.estimate(&out)
