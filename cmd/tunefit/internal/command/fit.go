@@ -146,7 +146,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	}
 	in := report.Input{
 		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
-		Rows: fit.Rows(model),
+		Rows: underVariables(set, fit.Rows(model)),
 	}
 	if job != nil {
 		in.Job, in.Worth = filepath.Base(f.profile), fit.NewWorth(job, set, fit.DecideByRows(in.Rows), found)
@@ -191,6 +191,22 @@ func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.Offe
 		return mixed(set)
 	}
 	return unlike(set)
+}
+
+// underVariables says, before the rows of a group, under which variables it was measured: without them NCCL chooses
+// otherwise, and nothing is known of such jobs.
+func underVariables(set *fit.Set, rows []fit.Row) []fit.Row {
+	for i := range rows {
+		if i > 0 && rows[i-1].Key == rows[i].Key {
+			continue
+		}
+		for under := range set.Of(rows[i].Key).Under {
+			if under.Variables != "" {
+				rows[i].Why = "measured under " + under.Variables + ": for jobs with these variables only"
+			}
+		}
+	}
+	return rows
 }
 
 // unlike is the error for groups that were measured under several conditions.

@@ -241,8 +241,13 @@ func TestFitOfUnlikeRuns(t *testing.T) {
 				t.Errorf("%s: it says\n%s%swant %q", name, out, said, want)
 			}
 		}
-		if _, err := os.Stat(policy); (err == nil) != (c.code == cli.ExitOK) {
+		text, err := os.ReadFile(policy)
+		if (err == nil) != (c.code == cli.ExitOK) {
 			t.Errorf("%s: policy: %v", name, err)
+		}
+		only := strings.Contains(string(text), "# measured under NCCL_NVLS_ENABLE=0: for jobs with these variables only\n")
+		if only != (name == "only under variables") {
+			t.Errorf("%s: the policy is\n%s", name, text)
 		}
 	}
 }
