@@ -25,7 +25,8 @@ What starts on the earlier version meanwhile is waited for, too.
 
 It does not write a policy that has an error. It replaces the file as a whole by a
 rename, and keeps its owner, its permissions and symbolic links to it. It does not look
-for jobs that meet elsewhere than --rendezvous names.
+for jobs that meet elsewhere than --rendezvous names. Before the first job this folder
+may be missing: then push writes the file and says so.
 
 Exit code: 0 if all have switched, or none has to. 1 if nothing was written or not all
 have switched. The ranks then go on trying. It is also 1 if that cannot be seen from

@@ -26,6 +26,7 @@ const lookLimit = 10 * time.Second
 type observer struct {
 	name      string          // of the rendezvous; "" means the default ones, which come and go
 	own       bool            // only what this user may remove: of the default ones his own, and records that he trusts
+	mayCome   bool            // until the directory is there: no job has met in it yet
 	etcd      tuner.VisitEtcd // if name is a URL
 	inspector map[string]*agree.Inspector
 	bundles   map[string]*policyfile.Bundle // by content
@@ -52,7 +53,10 @@ func (o *observer) places(ctx context.Context) (places []tuner.RendezvousView, e
 	case strings.Contains(o.name, "://"):
 		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)",
 			redact.URL(o.name))
+	case o.mayCome && isToCome(o.name):
+		return nil, nil
 	default:
+		o.mayCome = false
 		places, o.unseen, err = tuner.Visit(o.name)
 		if o.own {
 			return slices.DeleteFunc(places, func(p tuner.RendezvousView) bool { return p.Private && !p.Own }), err
@@ -66,6 +70,13 @@ func (o *observer) places(ctx context.Context) (places []tuner.RendezvousView, e
 	defer end()
 	places, o.unseen, err = o.etcd(ctx)
 	return places, failed(o.name, err)
+}
+
+// isToCome reports that a directory does not exist, and that the first job can make it: the one above does.
+func isToCome(dir string) bool {
+	_, err := os.Stat(dir)
+	_, above := os.Stat(filepath.Dir(filepath.Clean(dir)))
+	return dir != "" && errors.Is(err, fs.ErrNotExist) && above == nil
 }
 
 // failed names a place that does not answer, or not well.

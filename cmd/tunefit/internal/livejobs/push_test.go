@@ -64,6 +64,25 @@ func TestPushWaitsForNoneThatCannotSwitch(t *testing.T) {
 	}
 }
 
+// Before the first job there is no folder where jobs meet. The policy is put in place for it.
+func TestPushBeforeTheFirstJob(t *testing.T) {
+	dir := t.TempDir()
+	f := Push{To: filepath.Join(dir, "p.csv"), Rendezvous: filepath.Join(dir, "live"), Timeout: time.Second}
+	var said strings.Builder
+	if err := f.Run(&said, testlib.File(t, "new.csv", policyRow(2))); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(f.To); string(text) != policyRow(2) || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	if out := said.String(); !strings.Contains(out, f.Rendezvous+" does not exist yet") {
+		t.Error(out)
+	}
+	if left, err := os.ReadDir(dir); len(left) != 1 || err != nil {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
 // Communicators that end meanwhile are not counted among those that run on the file.
 func TestPushCountsNoneThatEnded(t *testing.T) {
 	const stays, ends = "0000000000000001-2", "0000000000000002-2"

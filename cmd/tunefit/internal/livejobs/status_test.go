@@ -103,7 +103,7 @@ func TestBadLiveCommandLines(t *testing.T) {
 		{[]string{"push", good + "x", "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed,
 			"nothing was written to " + dir + "/new.csv"},
 		{[]string{"push", file, "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, file + " has no rows"},
-		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", dir + "/none"}, cli.ExitFailed,
+		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", dir + "/none/none"}, cli.ExitFailed,
 			"there is no rendezvous"},
 		{[]string{"push", good, "--to", dir + "/new.csv", "--rendezvous", meet, "--timeout", "-1s"}, cli.ExitUsage,
 			`--timeout=-1s: not a duration (allowed: 0 and more, as 30s, 5m, 1h30m)`},

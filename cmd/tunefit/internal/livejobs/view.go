@@ -96,7 +96,10 @@ func where(rendezvous string) string {
 
 // elsewhere says, where nothing was found, which jobs could not be.
 func elsewhere(rendezvous string) string {
-	if rendezvous == "" {
+	switch {
+	case isToCome(rendezvous):
+		return rendezvous + " does not exist yet: jobs that meet elsewhere were not looked for\n"
+	case rendezvous == "":
 		return "jobs that have " + tuner.EnvRendezvous + " set meet elsewhere and were not looked for: " +
 			"name their folder, or the one above, with --rendezvous\n"
 	}

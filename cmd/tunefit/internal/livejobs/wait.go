@@ -30,7 +30,9 @@ type waiter struct {
 }
 
 func newWaiter(rendezvous string, file watchedFile, text []byte, out io.Writer) *waiter {
-	return &waiter{observer: newObserver(rendezvous), file: file, text: text, out: out,
+	o := newObserver(rendezvous)
+	o.mayCome = true
+	return &waiter{observer: o, file: file, text: text, out: out,
 		sorted: map[string]bool{}, told: map[string]bool{},
 		pushOutcome: pushOutcome{File: file.path, Jobs: []jobOutcome{}, NotSwitched: []notSwitched{},
 			Unclear: []commName{}, Unseen: []string{}}}
