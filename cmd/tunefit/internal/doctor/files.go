@@ -32,7 +32,8 @@ type filesFound struct {
 type fileFound struct {
 	variable, name string // name "": there is no file
 	text           []byte
-	err            error // it cannot be read
+	err            error // it cannot be used
+	foreign        bool  // because others can change it
 	faults         []string
 }
 
@@ -52,6 +53,7 @@ func (d *doctor) readFiles() (f filesFound) {
 					nccl.FormatBytes(policyfile.MaxFileBytes))
 			} else if info, err := os.Stat(file.name); err == nil {
 				file.err = fileowner.CheckFile(info, d.env.Get(tuner.EnvFilesTrust) == "1")
+				file.foreign = file.err != nil
 			}
 		}
 		return file
@@ -124,8 +126,12 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 		outcome = "with " + d.env.Show(tuner.EnvStrict) + " no communicator can be created"
 	}
 	if f.err != nil {
-		return []finding{failed("correct the path, the owner or the permissions, on every node",
-			"%s cannot be used, and %s: %v", d.env.Show(f.variable), outcome, f.err)}
+		do := "correct the path, the owner or the permissions, on every node"
+		if f.foreign {
+			do = "if whoever can change it may decide for the job: " + tuner.EnvFilesTrust + "=1; else name a copy of " +
+				"your own, or have the administrator make it root's, mode 644"
+		}
+		return []finding{failed(do, "%s cannot be used, and %s: %v", d.env.Show(f.variable), outcome, f.err)}
 	}
 	if len(f.faults) > 0 {
 		const shown = 5

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
@@ -102,6 +103,8 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 	if errors.Is(err, fs.ErrNotExist) && !private {
 		coming, dir = " (the job will create "+filepath.Base(dir)+" in it)", filepath.Dir(filepath.Clean(dir))
 		info, err = os.Stat(dir)
+		do = "make a directory in which each job makes its own: install -d -m 1777 " + cli.ShellWord(dir) +
+			", as root where users share it; or " + do
 	}
 	switch {
 	case err != nil:
@@ -152,9 +155,16 @@ func putProbe(ctx context.Context, dir string) (took time.Duration, err error) {
 	return took, err
 }
 
-// sharingFindings says whether others can write into a shared directory.
+// sharingFindings says whether others can write into a shared directory. parent means that the job makes a directory of
+// its own in it.
 func (d *doctor) sharingFindings(dir string, parent bool) []finding {
-	if parent { // the job creates a directory of its own in it
+	info, err := os.Stat(dir)
+	open := err == nil && info.Mode().Perm()&0o002 != 0
+	if parent {
+		if open && info.Mode()&os.ModeSticky == 0 {
+			return []finding{warned("chmod +t "+cli.ShellWord(dir), "every user can remove the directory that a job "+
+				"makes in %s: its edits then stop, and a call that waits for one fails", dir)}
+		}
 		return nil
 	}
 	store, err := dirstore.Look(dir)
@@ -164,7 +174,11 @@ func (d *doctor) sharingFindings(dir string, parent bool) []finding {
 	if !errors.Is(err, dirstore.ErrForeign) {
 		return nil // putProbe says why it cannot be used
 	}
-	do := "name a directory of your own: mkdir -m 700 " + filepath.Join(dir, "rendezvous")
+	above := filepath.Dir(filepath.Clean(dir))
+	if open {
+		above = dir
+	}
+	do := "name a directory that the job makes for itself: " + tuner.EnvRendezvous + "=" + filepath.Join(above, "JOB")
 	if d.env.Get(tuner.EnvTrust) == "1" {
 		return []finding{warned(do, "%v; with %s whoever can write there decides for the job", err,
 			d.env.Show(tuner.EnvTrust))}

@@ -22,7 +22,7 @@ func TestDoctorRendezvous(t *testing.T) {
 		}
 		return dir
 	}
-	mine, open := here("mine", 0o700), here("open", 0o777)
+	mine, open, live := here("mine", 0o700), here("open", 0o777), here("live", 0o777|os.ModeSticky)
 	file := testlib.File(t, "file", "")
 	alone := fileSystemOf(mine).kind == local
 	const is = tuner.EnvRendezvous + "="
@@ -39,10 +39,14 @@ func TestDoctorRendezvous(t *testing.T) {
 		{tuner.EnvDeterministic + "=1", 2, isNote, []string{"not used: NCCL_TUNER_DETERMINISTIC=1"}},
 		{is + mine, 1, isFine, []string{mine, "for a record"}},
 		{is + filepath.Join(mine, "coming"), 1, isFine, []string{"will create coming"}},
-		{is + filepath.Join(mine, "not", "coming"), 1, isError, []string{"no such file"}},
+		{is + filepath.Join(mine, "not", "coming"), 1, isError, []string{"no such file",
+			"install -d -m 1777 " + filepath.Join(mine, "not")}},
+		{is + filepath.Join(live, "4711"), 1, isFine, []string{"will create 4711"}},
+		{is + live, 1, isError, []string{"refused", is + filepath.Join(live, "JOB")}},
+		{is + filepath.Join(open, "4711"), 1, isWarning, []string{"chmod +t " + open}},
 		{is + file, 1, isError, []string{"not a directory"}},
 		{is + open, 1, isError, []string{"refused", open + " is not this user's alone: everybody can write to it",
-			tuner.EnvTrust + "=1"}},
+			tuner.EnvTrust + "=1", is + filepath.Join(open, "JOB")}},
 		{is + "redis://:SECRET@host", 1, isError, []string{"redis://***@host is not understood"}},
 		{is + "nfs://server/dir", 1, isError, []string{"not understood"}},
 		{is + "/proc/self", 1, isError, []string{"records cannot be put"}},
@@ -59,7 +63,7 @@ func TestDoctorRendezvous(t *testing.T) {
 		d.Nodes = 2
 		mustFind(t, d.examine(t.Context(), only("rendezvous")), "rendezvous", isWarning, "this node's alone")
 	}
-	for _, dir := range []string{mine, open} {
+	for _, dir := range []string{mine, open, live} {
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 			t.Errorf("left in %s: %v, %v", dir, left, err)
 		}
