@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -108,7 +110,9 @@ func (f *Push) Run(out io.Writer, name string) error {
 			_, err := w.Write(text)
 			return err
 		}
-		if err := cli.WriteWhole(path, true, write); err != nil {
+		if err := cli.WriteWhole(path, true, write); errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("%w%spush as %s, who owns the folder", err, todo, ownerOf(filepath.Dir(path)))
+		} else if err != nil {
 			return err
 		}
 		fmt.Fprintf(told, "%s written\n", path)
@@ -119,6 +123,19 @@ func (f *Push) Run(out io.Writer, name string) error {
 		err = errors.Join(err, cli.WriteJSON(out, w.pushOutcome))
 	}
 	return err
+}
+
+// ownerOf names the user to whom a file belongs.
+func ownerOf(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "the user"
+	}
+	id := fmt.Sprint(info.Sys().(*syscall.Stat_t).Uid)
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return "user " + id
 }
 
 // sameKind refuses to replace a policy by a model or a model by a policy, since the jobs would lose what they had.
