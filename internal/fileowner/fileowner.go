@@ -57,6 +57,8 @@ func check(uid, gid uint32, mode fs.FileMode, user uint32) error {
 		return fmt.Errorf("it belongs to user %d, and only root and user %d may decide for this process", uid, user)
 	case mode&fs.ModeSymlink != 0:
 		return nil
+	case mode&0o002 != 0 && mode&fs.ModeSticky != 0: // as /tmp, which is meant to be so
+		return fmt.Errorf("everybody can write to it (mode 1%03o)", mode.Perm())
 	case mode&0o002 != 0:
 		return fmt.Errorf("everybody can write to it (mode %04o; chmod go-w ends that)", mode.Perm())
 	case mode&0o020 != 0 && !private(uid, gid):

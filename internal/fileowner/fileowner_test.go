@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 		{me, 50, 0o664, "its group 50 can write to it (mode 0664"},
 		{0, 0, 0o664, "its group 0 can write"},
 		{me, group, 0o666, "everybody can write to it (mode 0666"},
-		{0, 0, fs.ModeDir | fs.ModeSticky | 0o777, "everybody can write"},
+		{0, 0, fs.ModeDir | fs.ModeSticky | 0o777, "everybody can write to it (mode 1777)"},
 		{other, group, 0o600, "it belongs to user 1001, and only root and user 1000"},
 		{65534, 65534, 0o600, "it belongs to user 65534"},
 		{me, group, fs.ModeSymlink | 0o777, ""},
