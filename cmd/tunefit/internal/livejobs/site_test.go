@@ -165,10 +165,11 @@ func TestSharedSite(t *testing.T) {
 	}
 	listing := func() string { return s.runs(t, "", 0, "find", ".", "-printf", `%p %m %u %g %l\n`) }
 
-	must(job(alice, 1), "the ranks have no place to meet", "site.sh "+s.dir)
+	must(job(alice, 1), "the ranks have no place to meet", "Ask the owner of "+s.dir+" to run ")
 
 	// Root alone decides.
 	s.runs(t, "", 0, "./site.sh", s.dir)
+	must(s.runs(t, alice, 0, "tunefit", "gc", "--rendezvous", s.live), s.live+": nothing there")
 	s.push(t, "", 0, 2)
 	s.runs(t, "", 0, "./site.sh", s.dir)
 	if text, err := os.ReadFile(s.policy); string(text) != row(2) || err != nil {
@@ -189,6 +190,8 @@ func TestSharedSite(t *testing.T) {
 	must(s.push(t, colleague, 1, 4), "policy.csv written", "not looked at: ", "not known whether all jobs")
 	must(s.push(t, "", 0, 4), "holds this already")
 	must(s.runs(t, alice, 0, "tunefit", "status", "--rendezvous", s.live), "4711.", "not looked at: ")
+	must(s.runs(t, "", 1, "tunefit", "gc", "--rendezvous", s.live), "only root and user 0 may decide")
+	must(s.runs(t, alice, 1, "tunefit", "gc", "--rendezvous", s.live), "1 communicator lives here", "4712.")
 	must(s.push(t, bob, 1, 5), "permission denied", "push as "+colleague+", who owns the folder")
 	for _, deed := range []string{"rm -r live/4711.*", "mv live/4711.* live/mine", "echo >policy/policy.csv",
 		"ln -sf /dev/null policy.csv", "echo >lib/" + cli.LibraryName} {
@@ -209,10 +212,28 @@ func TestSharedSite(t *testing.T) {
 	said := s.runs(t, alice, 1, "env", tuner.EnvConfigFile+"="+s.policy, tuner.EnvStrict+"=1", "tunefit", "doctor")
 	must(said, "only root and user", "-> if whoever can change it may decide for the job: "+tuner.EnvFilesTrust+"=1")
 
+	// Where root has no rights, as on many file servers, the owner of SITE prepares it for his own pushes.
+	own := filepath.Join(s.dir, "own")
+	if err := os.Mkdir(own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.runs(t, alice, 1, "./site.sh", own)
+	s.runs(t, "", 0, "chown", colleague, own)
+	s.runs(t, colleague, 0, "./site.sh", own)
+	if to, err := os.Readlink(filepath.Join(own, "policy.csv")); to != "policy/policy.csv" || err != nil {
+		t.Error(to, err)
+	}
+	tunefit(t, cli.ExitOK, "check", filepath.Join(own, "policy.csv"))
+
 	// Another one takes over, with the policy that is in force.
 	s.runs(t, "", 0, "./site.sh", s.dir, bob)
 	s.push(t, bob, 0, 6)
 	must(s.push(t, colleague, 1, 7), "permission denied")
+	s.runs(t, "", 0, "./site.sh", s.dir) // and root again
+	must(s.push(t, bob, 1, 7), "permission denied")
+	if text, err := os.ReadFile(s.policy); string(text) != row(6) || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
 }
 
 // A real Slurm runs the batch file for two users, on the policy of a third.
