@@ -43,7 +43,8 @@ func TestInstall(t *testing.T) {
 	make("install")
 	found := installed(t, dir)
 	for _, want := range []string{"bin/tunefit", "lib/libnccl-tuner-go.so", "share/doc/nccl-tuner-go/LICENSE",
-		"share/nccl-tuner-go/recipes/train.sbatch", "share/nccl-tuner-go/policies/example.csv",
+		"share/nccl-tuner-go/recipes/train.sbatch", "share/nccl-tuner-go/recipes/site.sh",
+		"share/nccl-tuner-go/policies/example.csv",
 		"share/bash-completion/completions/tunefit"} {
 		if !strings.Contains(fmt.Sprintf("%q", found), `"prefix/`+want+`"`) {
 			t.Errorf("make install leaves no %s, but %q", want, found)

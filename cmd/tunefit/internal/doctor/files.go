@@ -128,8 +128,8 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 	if f.err != nil {
 		do := "correct the path, the owner or the permissions, on every node"
 		if f.foreign {
-			do = "if whoever can change it may decide for the job: " + tuner.EnvFilesTrust + "=1; else name a copy of " +
-				"your own, or have the administrator make it root's, mode 644"
+			do = "if whoever can change it may decide for the job: " + tuner.EnvFilesTrust + "=1; else name a copy " +
+				"of your own, or have the administrator make it root's, mode 644"
 		}
 		return []finding{failed(do, "%s cannot be used, and %s: %v", d.env.Show(f.variable), outcome, f.err)}
 	}

@@ -167,7 +167,7 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 	if len(w.Unseen)+len(w.Unclear) > 0 && f.Timeout > 0 {
 		fmt.Fprintln(out,
 			"so it is not known whether all jobs that read this file have switched; tunefit status on their "+
-				"nodes, or as their user, tells")
+				"nodes, or as their user or root, tells")
 		return cli.ErrFailed
 	}
 	return nil
