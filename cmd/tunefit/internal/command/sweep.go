@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
@@ -44,6 +46,7 @@ type sweepFlags struct {
 	limit       time.Duration
 	budget      time.Duration
 	prove       proofRuns // 0: none
+	policy      string    // what is proven; empty: policy.csv in the directory
 
 	dryRun bool
 	from   []string
@@ -83,7 +86,7 @@ It keeps everything in the directory: journal.jsonl says what was planned, begun
 ended, with commands; logs/ holds what runs printed, for tunefit import, too. The same
 command goes on with a sweep that was stopped, was killed, or ran out of its budget. It
 measures nothing twice. With -o alone it goes on as it was begun; other settings given
-with it hold from then on.
+with it hold from then on. It keeps a policy.csv that somebody edited, and proves it.
 
 Before the first run a shell on each node looks for the programs, the library, the
 directory and as many GPUs as ranks. If something is missing, or a node does not answer
@@ -141,6 +144,8 @@ left out. To try that again, start it by hand and give its new log.`,
 	flags.Var(&f.prove, "prove",
 		"then run the default and the policy so often in alternation, compare them, and name runs that collapsed")
 	flags.Lookup("prove").NoOptDefVal = "5"
+	flags.StringVar(&f.policy, "policy", "",
+		"with --prove: the policy to prove (default: policy.csv of the directory, edited or not)")
 	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
 	flags.BoolVar(&f.dryRun, "dry-run", false,
 		"run nothing: print the next runs as a shell script, and about how long a sweep takes")
@@ -158,6 +163,10 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--json excludes --init and --dry-run")
 	case len(f.from) > 0 && !f.dryRun:
 		return cli.Usagef("--from needs --dry-run: a sweep goes on from its own logs")
+	case f.policy != "" && f.prove == 0:
+		return cli.Usagef("--policy needs --prove: a sweep makes its own policy")
+	case f.policy == cli.StandardName:
+		return cli.Usagef("--policy %s: a job cannot read standard input (needed: a file)", f.policy)
 	}
 	if f.init {
 		if len(args) > 0 {
@@ -167,6 +176,11 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	if f.dir == "" {
 		return cli.Usagef("no directory given (needed: -o DIRECTORY, new or of a sweep to go on with)")
+	}
+	if f.policy != "" { // a sweep takes hours: a mistake is better found before it
+		if _, _, err := ask.ReadPolicy(f.choices.Topology.Inputs, f.policy); err != nil {
+			return err
+		}
 	}
 	kept := filepath.Join(f.dir, "plan.yaml")
 	for _, file := range append(args, kept) {
@@ -210,13 +224,16 @@ func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sw
 	if err != nil {
 		return err
 	}
-	if policy && f.prove > 0 {
-		if err := f.proof(ctx, cmd, s, found); err != nil {
-			return err
-		}
+	if f.policy != "" {
+		policy = f.policy
 	}
-	if policy {
-		if err := f.tellJob(cmd.OutOrStdout(), s, found); err != nil {
+	if policy != "" {
+		if f.prove > 0 {
+			if err := f.proof(ctx, cmd, s, policy, found); err != nil {
+				return err
+			}
+		}
+		if err := f.tellJob(cmd.OutOrStdout(), s, policy, found); err != nil {
 			return err
 		}
 	}
@@ -232,6 +249,9 @@ func (f *sweepFlags) goesOn(s *sweep.Sweep, err error) error {
 	line := "tunefit sweep -o " + cli.ShellWord(f.dir)
 	if f.prove > 0 { // the folder keeps all other settings
 		line += fmt.Sprintf(" --prove=%d", f.prove)
+	}
+	if f.policy != "" {
+		line += " --policy " + cli.ShellWord(f.policy)
 	}
 	if !s.Launcher.Allocated() {
 		job := s.Allocation()
@@ -363,36 +383,82 @@ func launcherFor(keys []fit.Key) string {
 	return launch.MPIRun
 }
 
-// learn makes a policy of all that was measured, if that shows a gain.
-func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) (policy bool, err error) {
+// learn makes a policy of all that was measured, if that shows a gain. It returns the file of the policy; empty: there
+// is none. A policy.csv that somebody edited is kept, and is the policy; what was measured makes another file then.
+func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) (policy string, err error) {
 	in := func(name string) string { return filepath.Join(f.dir, name) }
 	samples, failed := s.Samples()
 	if len(samples) == 0 {
-		return false, errors.New("not one usable measurement, not even of the default: nothing was written")
+		return "", errors.New("not one usable measurement, not even of the default: nothing was written")
 	}
 	if err := cli.WriteWhole(in("sweep.csv"), true,
 		func(w io.Writer) error { return bench.WriteTidy(w, samples, failed) }); err != nil {
-		return false, err
+		return "", err
 	}
 	if !slices.ContainsFunc(samples, func(m bench.Sample) bool { return m.Selection != bench.SelectionDefault }) {
-		return false,
+		return "",
 			fmt.Errorf("only the default was measured, so there is no policy: its times are in %s", in("sweep.csv"))
+	}
+	policy = in("policy.csv")
+	made := in("policies/fitted.csv") // as the sweep last wrote it
+	edited, err := differs(policy, made)
+	if err != nil {
+		return "", err
 	}
 	flags := fitFlags{
 		env:   f.choices.Topology.Env,
-		model: in("model.json"), csv: in("policy.csv"), report: in("report.html"),
+		model: in("model.json"), csv: policy, report: in("report.html"),
 		topo: f.choices.Topology.Topo, profile: f.profile, force: true,
+	}
+	if edited {
+		flags.csv = made
 	}
 	if f.asJSON {
 		flags.json = &found.Fit
 	}
 	err = fitFiles(cmd, []string{in("sweep.csv")}, flags)
-	if errors.Is(err, errNoGain) { // that is an answer, and an older policy is none
-		fmt.Fprintln(cmd.ErrOrStderr(), "there is no policy:", errNoGain)
-		if err := os.Remove(in("policy.csv")); !errors.Is(err, os.ErrNotExist) {
-			return false, err
+	noGain := errors.Is(err, errNoGain)
+	switch {
+	case err != nil && !noGain:
+		return "", err
+	case edited && noGain:
+		fmt.Fprintf(cmd.ErrOrStderr(), "kept %s, which is not as this sweep wrote it (it has none: %v)\n", policy,
+			errNoGain)
+		return policy, nil
+	case edited:
+		// It is as made if an earlier tunefit ended between writing the two.
+		if edited, err = differs(policy, made); err == nil && edited {
+			fmt.Fprintf(cmd.ErrOrStderr(), "kept %s, which is not as this sweep wrote it (%s is)\n", policy, made)
 		}
-		return false, nil
+		return policy, err
+	case noGain: // that is an answer, and an older policy is none
+		fmt.Fprintln(cmd.ErrOrStderr(), "there is no policy:", errNoGain)
+		if err := os.Remove(policy); !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+		return "", nil
 	}
-	return err == nil, err
+	text, err := os.ReadFile(policy)
+	if err != nil {
+		return "", err
+	}
+	return policy, cli.WriteWhole(made, true, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// differs reports whether a policy is there, and another file does not hold the same.
+func differs(policy, from string) (bool, error) {
+	text, err := os.ReadFile(policy)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	same, err := os.ReadFile(from)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	return err != nil || !bytes.Equal(text, same), nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // notPlanned are the flags of tunefit sweep that are about one call of it.
-var notPlanned = []string{"output", "dry-run", "from", "init", "json", "help", "prove"}
+var notPlanned = []string{"output", "dry-run", "from", "init", "json", "help", "prove", "policy"}
 
 // writePlanFile writes all flags with their values and what they mean.
 func writePlanFile(w io.Writer, flags *pflag.FlagSet) error {

@@ -43,9 +43,9 @@ func (n *proofRuns) Set(text string) error {
 	return nil
 }
 
-// proof compares the policy with the default.
-func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
-	file := filepath.Join(f.dir, "policy.csv")
+// proof compares a policy with the default.
+func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, file string,
+	found *sweepJSON) error {
 	rows, _, err := ask.ReadPolicy(f.choices.Topology.Inputs, file)
 	if err != nil {
 		return err
@@ -108,14 +108,17 @@ func (f *sweepFlags) judge(t *compare.Table, file string) error {
 }
 
 // tellJob prints how a job finds out whether the policy makes it faster. That is the last line of a sweep.
-func (f *sweepFlags) tellJob(stdout io.Writer, s *sweep.Sweep, found *sweepJSON) error {
+func (f *sweepFlags) tellJob(stdout io.Writer, s *sweep.Sweep, policy string, found *sweepJSON) error {
 	dir, err := filepath.Abs(f.dir)
 	if err != nil {
 		return err
 	}
+	if policy, err = filepath.Abs(policy); err != nil {
+		return err
+	}
 	record := filepath.Join(dir, "job")
 	names := []string{"NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvCompare, tuner.EnvRecord}
-	values := []string{s.Library, filepath.Join(dir, "policy.csv"), "nccl", record}
+	values := []string{s.Library, policy, "nccl", record}
 	var words []string
 	found.InJob = map[string]string{}
 	for i, name := range names {

@@ -1,11 +1,13 @@
 package sweep
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -23,39 +25,51 @@ type Proof struct {
 	Broken        []string // runs that failed, computed wrong results or lack sizes, a line each
 }
 
-// Prove runs the default and a policy in alternation on some of the subjects. It continues a proof of the same policy
-// that was stopped.
+// Prove runs the default and a policy in alternation on some of the subjects. It continues a proof that was stopped, if
+// that is the same one.
 func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs int) (*Proof, error) {
 	text, err := openregular.Read(policy, mostRead)
 	if err != nil {
 		return nil, err
 	}
-	last := len(s.journal.batches) - 1
-	if !s.proved || !s.proves(last, text) {
-		last++
-		b := Batch{Kind: Prove}
-		name := fmt.Sprintf("proved-%d", last) // the policy as it is now
-		for _, key := range keys {
-			base := perfrun.Name(key) + "-" + name
-			sizes := perfrun.Sizes(key, s.set(key).Of(key), s.Sizes, s.SizesNamed)
-			for pair := range pairs {
-				b.Starts = append(b.Starts,
-					perfrun.Start{Name: fmt.Sprintf("%s-rep%d-default", base, pair+1), Key: key, Sizes: sizes},
-					perfrun.Start{Name: fmt.Sprintf("%s-rep%d-policy", base, pair+1), Key: key, Sizes: sizes,
-						Policy: name})
+	b := len(s.journal.batches) - 1
+	err = s.within(ctx, func(ctx context.Context) error {
+		if b >= 0 && s.proves(b, keys, pairs, text) {
+			before := len(s.journal.runs)
+			if err := s.batch(ctx, b); err != nil || len(s.journal.runs) > before {
+				return err
 			}
 		}
-		if err := os.WriteFile(s.proofFile(name), text, 0o644); err != nil {
-			return nil, err
+		b++
+		next := s.proofBatch(b, keys, pairs)
+		if err := os.WriteFile(s.proofFile(b), text, 0o644); err != nil {
+			return err
 		}
-		if err := s.journal.write(line{Batch: &b}); err != nil {
-			return nil, err
+		if err := s.journal.write(line{Batch: &next}); err != nil {
+			return err
 		}
-	}
-	if err := s.within(ctx, func(ctx context.Context) error { return s.batch(ctx, last) }); err != nil {
+		return s.batch(ctx, b)
+	})
+	if err != nil {
 		return nil, err
 	}
-	return s.proof(last), nil
+	return s.proof(b), nil
+}
+
+// proofBatch is the proof that would be batch b.
+func (s *Sweep) proofBatch(b int, keys []fit.Key, pairs int) Batch {
+	batch, name := Batch{Kind: Prove}, proofName(b)
+	for _, key := range keys {
+		base := perfrun.Name(key) + "-" + name
+		sizes := perfrun.Sizes(key, s.set(key).Of(key), s.Sizes, s.SizesNamed)
+		for pair := range pairs {
+			batch.Starts = append(batch.Starts,
+				perfrun.Start{Name: fmt.Sprintf("%s-rep%d-default", base, pair+1), Key: key, Sizes: sizes},
+				perfrun.Start{Name: fmt.Sprintf("%s-rep%d-policy", base, pair+1), Key: key, Sizes: sizes,
+					Policy: name})
+		}
+	}
+	return batch
 }
 
 // proof reads the runs of a batch. Each start must end well, with right results, at all sizes that another start has.
@@ -111,14 +125,17 @@ func (s *Sweep) proof(batch int) *Proof {
 	return p
 }
 
-// proves reports whether a batch proves a policy of this text.
-func (s *Sweep) proves(b int, text []byte) bool {
-	batch := s.journal.batches[b]
-	if batch.Kind != Prove {
+// proves reports whether batch b is this proof of a policy of this text.
+func (s *Sweep) proves(b int, keys []fit.Key, pairs int, text []byte) bool {
+	if !reflect.DeepEqual(*s.journal.batches[b], s.proofBatch(b, keys, pairs)) {
 		return false
 	}
-	was, err := openregular.Read(s.proofFile(fmt.Sprintf("proved-%d", b)), mostRead)
-	return err == nil && string(was) == string(text)
+	was, err := openregular.Read(s.proofFile(b), mostRead)
+	return err == nil && bytes.Equal(was, text)
 }
 
-func (s *Sweep) proofFile(name string) string { return filepath.Join(s.Dir, "policies", name+".csv") }
+// proofName is the name of the policy that batch b proves.
+func proofName(b int) string { return fmt.Sprintf("proved-%d", b) }
+
+// proofFile is that policy, as it was when the proof began.
+func (s *Sweep) proofFile(b int) string { return filepath.Join(s.Dir, "policies", proofName(b)+".csv") }

@@ -47,7 +47,6 @@ type Sweep struct {
 	begun   time.Time
 	earlier time.Duration    // that runs took before this process
 	looked  bool             // the preflight found nothing
-	proved  bool             // what was left of the last batch was run just now
 	over    map[fit.Key]bool // nothing more is to be measured of it
 	short   map[fit.Key]bool // what the rest of the budget was too short for
 	// notOffered are the algorithms and protocols that NCCL does not have, as the logs of runs tell.
@@ -119,12 +118,11 @@ func (s *Sweep) within(ctx context.Context, do func(context.Context) error) erro
 }
 
 func (s *Sweep) all(ctx context.Context) error {
-	if n := len(s.journal.batches); n > 0 {
-		before := len(s.journal.runs)
+	// Prove goes on with a proof, which may be of a policy that has been edited since.
+	if n := len(s.journal.batches); n > 0 && s.journal.batches[n-1].Kind != Prove {
 		if err := s.batch(ctx, n-1); err != nil {
 			return err
 		}
-		s.proved = len(s.journal.runs) > before
 	}
 	for _, key := range s.Keys {
 		for {
