@@ -46,6 +46,7 @@ func Check(file string, text []byte, opt Options) []Finding {
 	}
 	c.shadowed()
 	c.overlaps()
+	c.narrower()
 	c.gaps()
 	if opt.Model != nil {
 		c.againstModel()

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -27,6 +28,48 @@ func (c *check) overlaps() {
 			break
 		}
 		earlier = append(earlier, r)
+	}
+}
+
+// narrower finds rows after a wider one, which decides some of their sizes wherever NCCL offers what it asks for. The
+// earlier row is for all communicators and calls of the later one, and for more of them or for more sizes. A row for
+// the same calls and sizes is a fallback. Rows that overlap at their ends are left to overlaps. The earlier row that
+// takes most is reported.
+func (c *check) narrower() {
+	var earlier []*row
+	for _, r := range c.rows {
+		can := c.available(r)
+		if !r.active() || r.idle || r.cells&can == 0 {
+			continue
+		}
+		var by *row
+		var most nccl.Range
+		for _, e := range earlier {
+			sizes, ok := e.sizesOn(r)
+			shared, any := sizes.And(r.sizes)
+			inside, around := sizes.Holds(r.sizes), r.sizes.Holds(sizes)
+			if !ok || !any || !inside && !around && r.When == nil ||
+				by != nil && shared.Max-shared.Min <= most.Max-most.Min ||
+				e.cells&can == 0 || e.Ask == r.Ask || e.When != nil && e.When != r.When || !r.key.within(e.key) {
+				continue
+			}
+			if inside && !around || r.key != e.key || r.When != e.When {
+				by, most = e, shared
+				if most == r.sizes {
+					break
+				}
+			}
+		}
+		earlier = append(earlier, r)
+		if by == nil {
+			continue
+		}
+		where := ""
+		if !by.LeavesToNCCL() {
+			where = fmt.Sprintf(" wherever %s is available", by.cells&can)
+		}
+		c.report(wideFirst, r.Line, "", "line %d comes first and decides %s%s%s: put this row, which is for fewer "+
+			"calls, before it", by.Line, sizeText(most), r.axis, where)
 	}
 }
 

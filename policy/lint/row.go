@@ -159,6 +159,22 @@ func newRow(r *policy.Rule) *row {
 	return w
 }
 
+// sizesOn returns the row's sizes for the communicators of another row, on that row's axis. ok is false where these
+// depend on the number of ranks.
+func (r *row) sizesOn(of *row) (sizes nccl.Range, ok bool) {
+	switch ranks := of.wants[policy.Ranks]; {
+	case ranks > 0 && r.wants[policy.Ranks] == ranks:
+		return r.sizes, !r.empty
+	case ranks > 0:
+		return r.BytesFor(int(ranks))
+	case of.axis == byBytes && r.BytesPerRank == nccl.EverySize:
+		return r.Bytes, true
+	case of.axis == byPerRank && r.Bytes == nccl.EverySize:
+		return r.BytesPerRank, true
+	}
+	return nccl.Range{}, false
+}
+
 // active reports whether the row can decide anything at all.
 func (r *row) active() bool { return !r.never && !r.empty }
 

@@ -49,21 +49,25 @@ func (c *check) machine(r *row) *tuning.Tuning {
 
 // onMachine checks the cells asked for against those of the machine.
 func (c *check) onMachine(r *row) bool {
-	t := c.machine(r)
-	if t == nil {
-		return true
-	}
-	var can cells
-	for _, coll := range r.Colls() {
-		table := t.Table(coll, 1<<20, 1)
-		can |= cellsWhere(func(c nccl.Cell) bool { return table[c.Algo][c.Proto] >= 0 })
-	}
-	if can&r.cells == 0 {
+	if can := c.available(r); can&r.cells == 0 {
 		c.report(notOnThisMachine, r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)",
 			r.cells, r.collName(), r.key, can)
 		return false
 	}
 	return true
+}
+
+// available returns the cells that NCCL offers for a row, on the machine where that is known.
+func (c *check) available(r *row) (can cells) {
+	t := c.machine(r)
+	if t == nil {
+		return r.offered()
+	}
+	for _, coll := range r.Colls() {
+		table := t.Table(coll, 1<<20, 1)
+		can |= cellsWhere(func(c nccl.Cell) bool { return table[c.Algo][c.Proto] >= 0 })
+	}
+	return can
 }
 
 // channels checks the channel count.

@@ -21,6 +21,7 @@ const (
 	matchesNothing      = "matches-nothing"
 	shadowed            = "shadowed"
 	overlap             = "overlap"
+	wideFirst           = "wide-first"
 	gap                 = "gap"
 	neverOffered        = "never-offered"
 	notOnThisMachine    = "not-on-this-machine"

@@ -67,6 +67,32 @@ func TestRules(t *testing.T) {
 			"allreduce,0,64K,tree,ll,,2,8,,\nallreduce,64K,1M,ring,,,,,,\n", // an exception for two nodes
 			"allreduce,0,64K,tree,ll,,2,8,,\nallreduce,64K,1M,ring,,,3,8,,\n",
 		}},
+		{wideFirst, map[string]string{
+			"allreduce,0,1G,ring,simple,,,,,\nallreduce,0,32K,tree,ll,,,,,\n": "p.csv:3: note: line 2 comes first and " +
+				"decides 0 - 32KiB wherever ring/simple is available",
+			// fewer communicators, and the sizes are covered in part
+			"allreduce,0,32K,ring,ll,,,,,\nallreduce,0,1G,ring,simple,,2,8,,\n": "p.csv:3: note: line 2 comes first and " +
+				"decides 0 - 32KiB wherever ring/ll is available",
+			"any,,,ring,,,,,,\nallreduce,1M,inf,nvls,simple,,,8,,\n": "p.csv:3: note: line 2 comes first and decides " +
+				"1MiB - inf wherever ring is available",
+			"allreduce,0,1M,,,8,,,,\nallreduce,,,ring,simple,,2,8,,\n": "p.csv:3: note: line 2 comes first and " +
+				"decides 0 - 1MiB: put",
+			// of two earlier rows the one that takes more
+			"allreduce,0,4K,tree,ll,,,,,\nallreduce,0,1M,ring,simple,,,,,\nallreduce,0,32K,nvls,simple,,,8,,\n": "p.csv:4: " +
+				"note: line 3 comes first and decides 0 - 32KiB",
+		}, []string{
+			"allreduce,0,32K,tree,ll,,,,,\nallreduce,0,1G,ring,simple,,,,,\n",
+			"allreduce,0,1G,nvls,simple,,,,,\nallreduce,0,1G,ring,simple,,,,,\n", // a fallback
+			"allreduce,0,1G,ring,simple,,,,,\nallgather,0,32K,ring,ll,,,,,\n",
+			"allreduce,0,1G,ring,simple,,2,,,\nallreduce,0,32K,tree,ll,,3,,,\n",
+			"allreduce,0,1G,ring,simple,,,8,,\nallreduce,0,32K,tree,ll,,2,,,\n", // neither is narrower
+			"allreduce,0,32K,ring,simple,,,,,\nallreduce,32769,1G,tree,ll,,2,8,,\n",
+			"allreduce,0,64K,tree,ll,,,,,\nallreduce,1K,1M,tree,ll,8,2,8,,\n",        // an overlap
+			"allreduce,0,1G,nvls_tree,simple,,,,,\nallreduce,0,32K,ring,ll,,1,8,,\n", // none on one node
+			"allreduce,0,1G,tree,simple,,,,,\nallreduce,0,32K,ring,ll,,2,8,,\n",      // not on this machine
+			"allreduce,0,1G,ring,simple,,,,,\nallreduce,0,32K,ring,simple,8,,,,\n",   // shadowed
+			"allreduce,0,1G,ring,simple,,,,,\nallreduce,0,32K,ring,,,,,,wide; tunefit:ignore wide-first\n",
+		}},
 		{gap, map[string]string{
 			"allreduce,64K,1M,ring,,,2,8,,\nallreduce,0,32K,tree,,,2,8,,\n": "p.csv:2: warning: allreduce with 2 " +
 				"nodes, 16 ranks: no row matches 32769 - 65535, between lines 3 and 2",
@@ -208,6 +234,20 @@ func TestRulesOfOtherColumns(t *testing.T) {
 			gap, "p.csv:3: warning: allreduce with any communicator: no row matches 1025 - 1535 per rank"},
 		{"collective,algorithm,min_bytes_per_rank,max_bytes_per_rank\nallreduce,ring,0,1K\nallreduce,tree,1K,2K\n",
 			overlap, "p.csv:3: warning: line 2 comes first and matches 1KiB per rank as well"},
+		{"collective,algorithm,max_bytes,when\nallreduce,ring,1M,\nallreduce,tree,1M,bytes > 1\n", wideFirst,
+			"p.csv:3: note: line 2 comes first and decides 0 - 1MiB wherever ring is available"},
+		{"collective,algorithm,max_bytes,when\nallreduce,ring,1M,\nallreduce,tree,4M,bytes > 1\n", wideFirst,
+			"p.csv:3: note: line 2 comes first and decides 0 - 1MiB wherever ring is available"},
+		{"collective,algorithm,max_bytes,when\nallreduce,ring,1M,bytes > 1\nallreduce,tree,1K,\n", wideFirst, ""},
+		{"collective,algorithm,max_bytes,when\nallreduce,ring,1M,bytes > 1\nallreduce,tree,1K,bytes > 2\n", wideFirst, ""},
+		{"collective,algorithm,max_bytes,comm_name\nallreduce,ring,1M,dp*\nallreduce,tree,1M,dp1\n", wideFirst,
+			"p.csv:3: note: line 2 comes first and decides 0 - 1MiB"},
+		{"collective,algorithm,max_bytes,comm_name\nallreduce,ring,1M,dp\nallreduce,tree,1K,ep\n", wideFirst, ""},
+		{"collective,algorithm,max_bytes_per_rank\nallreduce,ring,1M\nallreduce,tree,1K\n", wideFirst,
+			"p.csv:3: note: line 2 comes first and decides 0 - 1KiB per rank wherever"},
+		{"collective,algorithm,max_bytes,max_bytes_per_rank,ranks\nallreduce,ring,,1M,\nallreduce,tree,1K,,8\n", wideFirst,
+			"p.csv:3: note: line 2 comes first and decides 0 - 1KiB wherever"},
+		{"collective,algorithm,max_bytes,max_bytes_per_rank\nallreduce,ring,,1M\nallreduce,tree,1K,\n", wideFirst, ""},
 	} {
 		var found []string
 		for _, f := range Check("p.csv", []byte(c.text), Options{}) {
@@ -310,7 +350,7 @@ func TestRulesAreDocumented(t *testing.T) {
 		}
 		seen[r.Name] = true
 	}
-	for _, rule := range []string{Invalid, noRows, matchesNothing, shadowed, overlap, gap, neverOffered,
+	for _, rule := range []string{Invalid, noRows, matchesNothing, shadowed, overlap, wideFirst, gap, neverOffered,
 		notOnThisMachine, neverAsked, regBuff,
 		bound4GiB, channelsAbove64, channelsAboveComm, channelsLeftAlone, channelsUnchecked, chunkBelowGrain,
 		badIgnore, sumsVary, sumOrder, modelInvalid,
