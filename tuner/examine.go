@@ -1,12 +1,15 @@
 package tuner
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
@@ -15,6 +18,38 @@ import (
 var Variables = []string{EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvReload, EnvRendezvous, EnvStallLimit,
 	EnvCompare, EnvCanary, EnvLearn, EnvBudget, EnvRecord, EnvMetrics, EnvTrust, EnvFilesTrust, EnvDeterministic,
 	detect.TunerFileVariable}
+
+// EnvPlugin is the variable by which NCCL loads the plugin. It begins like the plugin's own.
+const EnvPlugin = prefix + "PLUGIN"
+
+const prefix = "NCCL_TUNER_"
+
+// MeantVariable says what to do about a variable that begins like those of the plugin and is none of them; "" for any
+// other variable.
+func MeantVariable(name string) string {
+	rest, ours := strings.CutPrefix(name, prefix)
+	if !ours || name == EnvPlugin || slices.Contains(Variables, name) {
+		return ""
+	}
+	word, _, _ := strings.Cut(rest, "_")
+	var begins, near, shares string // begins like it, sounds like it, has the first word of it
+	var known []string
+	for _, v := range append([]string{EnvPlugin}, Variables...) {
+		v = strings.TrimPrefix(v, prefix)
+		known = append(known, strings.ToLower(v))
+		if begins == "" && strings.HasPrefix(v, rest) {
+			begins = v
+		}
+		if first, _, _ := strings.Cut(v, "_"); shares == "" && first == word {
+			shares = v
+		}
+	}
+	near = strings.ToUpper(suggest.Nearest(rest, known))
+	if meant := cmp.Or(begins, near, shares); meant != "" && rest != "" {
+		return "did you mean " + prefix + meant + "?"
+	}
+	return "the tuner knows " + strings.Join(append([]string{EnvPlugin}, Variables...), ", ")
+}
 
 // CheckSettings returns one line for each variable's value that the plugin would not understand.
 func CheckSettings(getenv func(string) string) (problems []string) {

@@ -16,8 +16,11 @@ import (
 type obstacle struct {
 	label string // for metrics; "": there is no obstacle
 	text  string // for the log; "": nobody asks for changes
-	fault bool   // the user can fix it
+	fault bool   // something that is there for it cannot be used
 }
+
+// noRendezvous is the label where the ranks have no place to meet.
+const noRendezvous = "no_rendezvous"
 
 // obstacle returns the obstacle that is known before the ranks meet. All ranks find the same one. So a rank
 // that finds an obstacle may start on the files it has read: no other rank has met anybody.
@@ -49,13 +52,14 @@ func (c *Comm) obstacle() obstacle {
 				"NCCL 2.28.3 and later do, and so does 2.27 where NCCL_PROFILER_PLUGIN names this library, too",
 				c.info.ABI)}
 	case c.info.Nodes > 1 && s.rendezvous == "":
-		return obstacle{label: "no_rendezvous",
+		return obstacle{label: noRendezvous,
 			text: "the ranks are on several nodes: set " + EnvRendezvous +
-				" to a directory that all of them share, or to etcd://HOST:PORT/PREFIX"}
+				" to a directory that all of them share, or to etcd://HOST:PORT/PREFIX; or " + EnvReload +
+				"=new if it need not change"}
 	}
 	if s.rendezvous == "" {
 		if err := dirstore.Usable(c.plugin.shm); err != nil {
-			return obstacle{"no_rendezvous", fmt.Sprintf("the ranks cannot meet: %v (%s names another directory)", err,
+			return obstacle{noRendezvous, fmt.Sprintf("the ranks cannot meet: %v (%s names another directory)", err,
 				EnvRendezvous), true}
 		}
 	}

@@ -195,10 +195,12 @@ func TestWhyNothingCanChange(t *testing.T) {
 			"INFO TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4)"},
 		"old NCCL, identified": {func(i *CommInfo) { i.ABI = 4 }, nil, ""},
 		"several nodes": {func(i *CommInfo) { i.Nodes = 2 }, nil,
-			"INFO TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set " +
+			"WARN TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set " +
 				EnvRendezvous},
-		"asked for": {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "live"},
-			"WARN TUNER/Go: the policy cannot change during the run: the ranks are on several nodes"},
+		"several nodes, strict": {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvStrict, "1"},
+			"WARN TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set "},
+		"asked for": {func(i *CommInfo) { i.ABI, i.ID = 4, 0 }, []string{EnvReload, "live"},
+			"WARN TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4)"},
 		"only at init": {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "new"}, ""},
 		"not at all":   {func(i *CommInfo) { i.Nodes = 2 }, []string{EnvReload, "off"}, ""},
 	} {

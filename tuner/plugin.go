@@ -52,8 +52,8 @@ func (p *Plugin) Record(c record.Comm, read telemetry.ReadCounts, log telemetry.
 	return p.recorder.Begin(p.getenv(EnvRecord), c, read, log)
 }
 
-// logWhyNotLive logs once why the policy cannot change during the run, as a warning if the
-// user has asked for changes or can mend it.
+// logWhyNotLive logs once why the policy cannot change during the run, as a warning if the user has asked for changes
+// or can mend it. Ranks without a place to meet do not notice either that their files differ.
 func (p *Plugin) logWhyNotLive(why obstacle, s settings, log telemetry.Log) {
 	if why.text == "" || log.Emit == nil {
 		return
@@ -62,7 +62,7 @@ func (p *Plugin) logWhyNotLive(why obstacle, s settings, log telemetry.Log) {
 		return
 	}
 	emit := log.Infof
-	if s.mustReload || why.fault {
+	if s.mustReload || why.label == noRendezvous {
 		emit = log.Warnf
 	}
 	emit("the policy cannot change during the run: %s", why.text)

@@ -169,7 +169,7 @@ func TestLiveNot(t *testing.T) {
 		{"v4 live", args("abi=4"), []string{"NCCL_TUNER_RELOAD=live"},
 			"WARN TUNER/Go: the policy cannot change during the run: this NCCL (tuner ABI v4) does not tell", 2},
 		{"nodes", args("nodes=2"), nil,
-			"INFO TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set " +
+			"WARN TUNER/Go: the policy cannot change during the run: the ranks are on several nodes: set " +
 				"NCCL_TUNER_RENDEZVOUS to a directory", 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -42,11 +42,13 @@ import (
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"runtime"
 	"runtime/cgo"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -320,7 +322,7 @@ var environment atomic.Pointer[map[string]string]
 // getenv returns a variable as the latest init found it. Any goroutine may call it.
 func getenv(name string) string { return (*environment.Load())[name] }
 
-var warnSecure sync.Once
+var warnSecure, warnUnknown sync.Once
 
 // readEnvironment is called on NCCL's thread, at the begin of an init (environment.h).
 func readEnvironment(log telemetry.Log) {
@@ -344,6 +346,13 @@ func readEnvironment(log telemetry.Log) {
 		}
 	}
 	environment.Store(&read)
+	log.Once(&warnUnknown, func() {
+		for _, name := range slices.Sorted(maps.Keys(read)) {
+			if do := tuner.MeantVariable(name); do != "" {
+				log.Warnf("%s has no meaning for this tuner (%s)", name, do)
+			}
+		}
+	})
 }
 
 func newLog(logger C.abi_logger) telemetry.Log {

@@ -343,6 +343,10 @@ func TestLogs(t *testing.T) {
 			`INFO .* communicator .*`, `INFO .* offers .*`, `INFO .*: allreduce .*`, `INFO .* offers .*`,
 			`INFO .*: broadcast .*`, `INFO .* in all.*`, `INFO .*good\.csv:1 .*`,
 		}},
+		{"unknown variables", []string{"NCCL_TUNER_CONFIG=" + good, "NCCL_TUNER_PLUGIN=so"}, []string{
+			`WARN TUNER/Go: NCCL_TUNER_CONFIG has no meaning for this tuner \(did you mean NCCL_TUNER_CONFIG_FILE\?\)`,
+			`INFO .* no policy, NCCL decides`, `INFO .* no policy, NCCL decides`,
+		}},
 		{"bad model", []string{"NCCL_TUNER_CONFIG_FILE=" + good, "NCCL_TUNER_MODEL_FILE=" + badModel}, []string{
 			`INFO .*good\.csv: 1 row is for .*`,
 			`WARN TUNER/Go: .*/bad\.json has 4 problems; no model is used:`,

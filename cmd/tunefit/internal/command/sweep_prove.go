@@ -117,7 +117,7 @@ func (f *sweepFlags) tellJob(stdout io.Writer, s *sweep.Sweep, policy string, fo
 		return err
 	}
 	record := filepath.Join(dir, "job")
-	names := []string{"NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvCompare, tuner.EnvRecord}
+	names := []string{tuner.EnvPlugin, tuner.EnvConfigFile, tuner.EnvCompare, tuner.EnvRecord}
 	values := []string{s.Library, policy, "nccl", record}
 	var words []string
 	found.InJob = map[string]string{}

@@ -38,7 +38,7 @@ func testDoctor(t testing.TB, environ ...string) *doctor {
 
 // sound is an environment in which nothing is wrong.
 func sound(t *testing.T) []string {
-	return []string{"NCCL_DEBUG=WARN", pluginVariable + "=" + testlib.Library,
+	return []string{"NCCL_DEBUG=WARN", tuner.EnvPlugin + "=" + testlib.Library,
 		tuner.EnvConfigFile + "=" + testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")}
 }
 
@@ -119,7 +119,7 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 func TestDoctorHangingLibrary(t *testing.T) {
 	hangs := gcc(t, filepath.Join(t.TempDir(), "libhangs.so"),
 		"#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { for (;;) pause(); }")
-	d := testDoctor(t, pluginVariable+"="+hangs)
+	d := testDoctor(t, tuner.EnvPlugin+"="+hangs)
 	d.NCCL, d.Limit = hangs, 100*time.Millisecond
 	for _, check := range []string{"plugin", "nccl"} {
 		findings := d.examine(t.Context(), only(check))

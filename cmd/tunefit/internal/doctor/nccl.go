@@ -113,10 +113,10 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	if abi == 0 {
 		return []finding{failed("use NCCL 2.21.5 or later", "%s: too old for this tuner, and runs without it", what)}
 	}
-	if value := d.env.Get(pluginVariable); version == takesNoPath && strings.Contains(value, "/") {
+	if value := d.env.Get(tuner.EnvPlugin); version == takesNoPath && strings.Contains(value, "/") {
 		return []finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value),
-			pluginVariable, filepath.Base(value)),
-			"%s: it takes no path and does not load %s", what, d.env.Show(pluginVariable))}
+			tuner.EnvPlugin, filepath.Base(value)),
+			"%s: it takes no path and does not load %s", what, d.env.Show(tuner.EnvPlugin))}
 	}
 	lacks := d.lacking(version, abi)
 	found := d.peculiarities(lib, what)

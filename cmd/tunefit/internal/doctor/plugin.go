@@ -49,7 +49,7 @@ func pluginNames(value string) []string {
 }
 
 func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
-	value := d.env.Get(pluginVariable)
+	value := d.env.Get(tuner.EnvPlugin)
 	if loadsNone(value) {
 		return p
 	}
@@ -79,10 +79,10 @@ func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 }
 
 func (d *doctor) examinePlugin(context.Context) []finding {
-	value := d.env.Get(pluginVariable)
-	do := "set " + pluginVariable + " to the path of " + cli.LibraryName
+	value := d.env.Get(tuner.EnvPlugin)
+	do := "set " + tuner.EnvPlugin + " to the path of " + cli.LibraryName
 	if own := d.ownLibrary(); own != "" {
-		do = "set " + pluginVariable + "=" + own
+		do = "set " + tuner.EnvPlugin + "=" + own
 	}
 	p := d.plugin()
 	if p.lib == nil && !loadsNone(value) && !errors.Is(p.err, context.DeadlineExceeded) {
@@ -94,22 +94,22 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 	}
 	switch {
 	case loadsNone(value):
-		return []finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(pluginVariable))}
+		return []finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(tuner.EnvPlugin))}
 	case p.err != nil && !host.Supported:
 		return []finding{unknown("%v", p.err)}
 	case errors.Is(p.err, context.DeadlineExceeded):
-		return []finding{d.late("whether NCCL can load " + d.env.Show(pluginVariable) + " is not known")}
+		return []finding{d.late("whether NCCL can load " + d.env.Show(tuner.EnvPlugin) + " is not known")}
 	case p.err != nil:
-		return []finding{failed(do, "%s cannot be loaded: %v", d.env.Show(pluginVariable), p.err)}
+		return []finding{failed(do, "%s cannot be loaded: %v", d.env.Show(tuner.EnvPlugin), p.err)}
 	case p.lib == nil && value == "":
 		return []finding{
 			failed(do,
 				"%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin "+
-					"has one", pluginVariable)}
+					"has one", tuner.EnvPlugin)}
 	case p.lib == nil:
 		return []finding{failed(do+", or add its folder to LD_LIBRARY_PATH",
 			"%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s",
-			d.env.Show(pluginVariable), strings.Join(p.said, "\n"))}
+			d.env.Show(tuner.EnvPlugin), strings.Join(p.said, "\n"))}
 	case len(p.lib.Tuners) == 0:
 		return []finding{failed(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)}
 	case !p.ours:
@@ -137,11 +137,11 @@ func (d *doctor) ourPlugin(p pluginFound, value string) (found []finding) {
 			"%s is version %s, this tunefit is %s: they may not agree about files", p.path, version, tuner.Release))
 	}
 	if strings.Contains(value, "/") {
-		found = append(found, d.relative(pluginVariable)...)
+		found = append(found, d.relative(tuner.EnvPlugin)...)
 	}
 	if value == "" {
-		found = append(found, warned("set "+pluginVariable+"="+p.path, "%s is not set; %s is found by its name alone",
-			pluginVariable, p.path))
+		found = append(found, warned("set "+tuner.EnvPlugin+"="+p.path, "%s is not set; %s is found by its name alone",
+			tuner.EnvPlugin, p.path))
 	}
 	return append(found, writable(p.file, "run code in the job")...)
 }

@@ -48,7 +48,7 @@ const struct abi_tuner_v4 ncclTunerPlugin_v4 = {"Go", init, 0, 0};`)
 		{needy, "", isError, []string{"libgone.so.1"}},
 		{crash, "", isError, []string{"segmentation fault"}},
 	} {
-		d := testDoctor(t, pluginVariable+"="+c.value, "LD_LIBRARY_PATH="+c.path)
+		d := testDoctor(t, tuner.EnvPlugin+"="+c.value, "LD_LIBRARY_PATH="+c.path)
 		t.Log(c.value, c.path)
 		mustFind(t, d.examine(t.Context(), only("plugin")), "plugin", c.want, c.words...)
 	}
@@ -75,7 +75,7 @@ func TestDoctorPluginPlace(t *testing.T) {
 	mustFind(t, findings, "plugin", isWarning, "not set", copied)
 	mustFind(t, findings, "plugin", isWarning, "anybody can write "+copied)
 	t.Chdir(dir)
-	mustFind(t, testDoctor(t, pluginVariable+"=./libnccl-tuner.so").examine(t.Context(), only("plugin")), "plugin",
+	mustFind(t, testDoctor(t, tuner.EnvPlugin+"=./libnccl-tuner.so").examine(t.Context(), only("plugin")), "plugin",
 		isWarning, "depends on the folder")
 }
 
@@ -87,7 +87,7 @@ func TestDoctorNCCL(t *testing.T) {
 			fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", code), "-Wl,-soname,"+localenv.LibNCCL)
 	}
 	rows := testlib.File(t, "p.csv", "collective,algorithm,protocol,chunk_bytes\nallreduce,ring,simple,64K\n")
-	named := []string{pluginVariable + "=" + testlib.Library, tuner.EnvConfigFile + "=" + rows}
+	named := []string{tuner.EnvPlugin + "=" + testlib.Library, tuner.EnvConfigFile + "=" + rows}
 	for _, c := range []struct {
 		code  int
 		extra string
@@ -107,7 +107,7 @@ func TestDoctorNCCL(t *testing.T) {
 		// nothing else is missing
 		{22706, profilerVariable + "=go", isNote, []string{"ABI v4", "windows): chunk_bytes is not used"}},
 		{22703, "", isError, []string{"takes no path", "add " + filepath.Dir(testlib.Library) + " to LD_LIBRARY_PATH"}},
-		{22703, pluginVariable + "=go", isNote, []string{"ABI v4"}},
+		{22703, tuner.EnvPlugin + "=go", isNote, []string{"ABI v4"}},
 		{22304, "", isNote, []string{"ABI v3"}},
 		{22105, "", isNote, []string{"ABI v2", "costs"}},
 		{22005, "", isError, []string{"too old"}},

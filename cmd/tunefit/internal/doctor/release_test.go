@@ -28,7 +28,7 @@ func TestDoctorReleaseFaults(t *testing.T) {
 		{23007, "allgather,0,inf,ring,ll,-1,-1,-1\nallreduce,0,inf,ring,ll,8,-1,-1\n", ""},
 		{22809, "allgather,0,inf,ring,ll,8,-1,-1\n", ""},
 	} {
-		d := testDoctor(t, pluginVariable+"="+testlib.Library, tuner.EnvConfigFile+"="+testlib.File(t, "p.csv", c.rows))
+		d := testDoctor(t, tuner.EnvPlugin+"="+testlib.Library, tuner.EnvConfigFile+"="+testlib.File(t, "p.csv", c.rows))
 		d.NCCL = gcc(t, filepath.Join(dir, fmt.Sprint(i), localenv.LibNCCL),
 			fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", c.code))
 		found := d.examine(t.Context(), only("nccl"))

@@ -73,7 +73,7 @@ func TestDoctorRendezvous(t *testing.T) {
 // An etcd needs a library, and a tunefit, that are built for it.
 func TestDoctorEtcd(t *testing.T) {
 	testlib.NeedPlugin(t)
-	d := testDoctor(t, pluginVariable+"="+testlib.Library, tuner.EnvRendezvous+"=etcd://127.0.0.1:1/x")
+	d := testDoctor(t, tuner.EnvPlugin+"="+testlib.Library, tuner.EnvRendezvous+"=etcd://127.0.0.1:1/x")
 	findings := d.examine(t.Context(), only("rendezvous"))
 	mustFind(t, findings, "rendezvous", isError, "without etcd", "make etcd")
 	if tuner.HasEtcd {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // versioned builds a library that defines a version of glibc, as libc.so.6 does.
@@ -55,7 +56,7 @@ func TestDoctorUnloadable(t *testing.T) {
 		{dir, "", []string{dir + " cannot be read: not a regular file but a directory", "name the library's file"}},
 	} {
 		t.Log(c.value, c.path)
-		d := testDoctor(t, pluginVariable+"="+c.value, "LD_LIBRARY_PATH="+c.path)
+		d := testDoctor(t, tuner.EnvPlugin+"="+c.value, "LD_LIBRARY_PATH="+c.path)
 		d.glibcs = []string{filepath.Join(dir, "absent"), older}
 		mustFind(t, d.examine(t.Context(), only("plugin")), "plugin", isError,
 			append(c.words, "NCCL loads no tuner: ")...)
@@ -66,7 +67,7 @@ func TestDoctorUnloadable(t *testing.T) {
 		if err := os.Chmod(locked, 0); err != nil {
 			t.Fatal(err)
 		}
-		mustFind(t, testDoctor(t, pluginVariable+"="+locked).examine(t.Context(), only("plugin")), "plugin", isError,
+		mustFind(t, testDoctor(t, tuner.EnvPlugin+"="+locked).examine(t.Context(), only("plugin")), "plugin", isError,
 			locked+" cannot be read: permission denied", "chmod a+r")
 	}
 

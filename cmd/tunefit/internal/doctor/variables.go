@@ -10,14 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-)
-
-// pluginVariable names the tuner that NCCL loads; the other variables with this prefix are the tuner's own.
-const (
-	pluginVariable = tunerPrefix + "PLUGIN"
-	tunerPrefix    = "NCCL_TUNER_"
 )
 
 func (d *doctor) examineEnvironment(context.Context) []finding {
@@ -119,20 +112,10 @@ func comparing(e *localenv.Environment) []finding {
 
 // tunerVariables finds names and values that the tuner does not understand.
 func tunerVariables(e *localenv.Environment) (found []finding) {
-	known := append([]string{pluginVariable}, tuner.Variables...)
-	lower := make([]string, len(known))
-	for i, name := range known {
-		lower[i] = strings.ToLower(name)
-	}
 	for _, name := range slices.Sorted(maps.Keys(e.Vars)) {
-		if !strings.HasPrefix(name, tunerPrefix) || slices.Contains(known, name) || strings.TrimSpace(name) != name {
-			continue
+		if do := tuner.MeantVariable(name); do != "" && strings.TrimSpace(name) == name {
+			found = append(found, warned(do, "%s has no meaning for this tuner", e.Show(name)))
 		}
-		do := "the tuner knows " + strings.Join(known, ", ")
-		if near := suggest.Nearest(name, lower); near != "" {
-			do = fmt.Sprintf("did you mean %s?", strings.ToUpper(near))
-		}
-		found = append(found, warned(do, "%s has no meaning for this tuner", e.Show(name)))
 	}
 	consequence := ""
 	if isStrict(e) {
