@@ -45,7 +45,7 @@ func (t *Table) describe(p *pool) {
 			for _, r := range at {
 				t.Sides[r.side].Readings++
 				runs[r.side][r.run] = true
-				t.simulated += boolToInt(r.Simulated)
+				t.Simulated += boolToInt(r.Simulated)
 				if r.Setup != nil {
 					setups[r.side][r.Setup] = true
 				}
@@ -91,8 +91,8 @@ func joined(values []string) string {
 
 // remark says what the reader has to know of the table.
 func (t *Table) remark(p *pool, opts Options) {
-	if t.simulated > 0 {
-		t.note("%s simulated, not measured", plural.Of(t.simulated, "time"))
+	if t.Simulated > 0 {
+		t.note("%s simulated, not measured", plural.Of(t.Simulated, "time"))
 	}
 	var doubts []string
 	for _, d := range t.Differences {

@@ -24,7 +24,7 @@ type Table struct {
 	Notes   []string // what the reader should know: assumptions, doubts
 	LeftOut []LeftOut
 
-	simulated int // of the times in the table
+	Simulated int `json:"-"` // of the times in the table: made up, not measured
 }
 
 // Side is one of the two sets.

@@ -37,6 +37,9 @@ func TestSweepProvesAnEditedPolicy(t *testing.T) {
 		return name
 	}
 	fitted := c.file(file)
+	if !strings.HasPrefix(fitted, "# simulated with NCCL 2.30.7\n") {
+		t.Errorf("the policy does not say that its times are a stand-in's:\n%s", fitted)
+	}
 	const edited = "allreduce,0,256K,ring,ll,32,1,8\n"
 	write(file, edited)
 	const kept = "policy.csv, which is not as this sweep wrote it"

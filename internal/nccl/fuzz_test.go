@@ -54,9 +54,9 @@ func FuzzWords(f *testing.F) {
 
 // The comments of a policy file that say what its rows need.
 func FuzzComments(f *testing.F) {
-	f.Add([]byte(MeasuredComment("2.30.7") + "\n" + Floors{Channels: 16}.Comment() + "\n"))
+	f.Add([]byte(MeasuredComment("2.30.7", false) + "\n" + Floors{Channels: 16}.Comment() + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if with := ReadMeasured(text); with != "" && ReadMeasured([]byte(MeasuredComment(with))) != with {
+		if with := ReadMeasured(text); with != "" && ReadMeasured([]byte(MeasuredComment(with, IsSimulated(text)))) != with {
 			t.Errorf("measured with %q", with)
 		}
 		floors := ReadFloors(text)

@@ -24,16 +24,30 @@ func MeasuredWith(text string) (oldest, newest Version, ok bool) {
 // IsRCCL reports whether the releases that measurements were made with are RCCL's, as "RCCL 2.27.7".
 func IsRCCL(releases string) bool { return strings.Contains(releases, "RCCL") }
 
-// MeasuredComment is the line of a policy file that names the releases its rows were measured with.
-func MeasuredComment(releases string) string {
-	if strings.HasPrefix(releases, "RCCL") {
-		return "# measured with " + releases
+// MeasuredComment is the line of a policy file that names the releases its rows were measured with; "": not known. Times
+// that were made up say so.
+func MeasuredComment(releases string, simulated bool) string {
+	text := "# measured"
+	if simulated {
+		text = "# simulated"
 	}
-	return "# measured with NCCL " + releases
+	switch {
+	case releases == "":
+		return text
+	case strings.HasPrefix(releases, "RCCL"):
+		return text + " with " + releases
+	}
+	return text + " with NCCL " + releases
 }
 
 var measuredComment = regexp.MustCompile(
-	`(?m)^[ \t]*#[ \t]*measured with (?:NCCL )?((?:RCCL |[0-9., ])+?)[ \t]*\r?$`)
+	`(?m)^[ \t]*#[ \t]*(?:measured|simulated) with (?:NCCL )?((?:RCCL |[0-9., ])+?)[ \t]*\r?$`)
+
+var simulatedComment = regexp.MustCompile(
+	`(?m)^[ \t]*#[ \t]*simulated(?: with (?:NCCL )?(?:RCCL |[0-9., ])+?)?[ \t]*\r?$`)
+
+// IsSimulated reports whether the comment of a policy file says that its rows rest on times that were made up.
+func IsSimulated(policy []byte) bool { return simulatedComment.Match(policy) }
 
 // ReadMeasured returns the releases that the comment of a policy file names, as MeasuredWith reads them; "" for none.
 func ReadMeasured(policy []byte) string {

@@ -41,6 +41,9 @@ func Check(file string, text []byte, opt Options) []Finding {
 	if len(c.rows) == 0 {
 		c.report(noRows, 0, "", "the policy has no rows")
 	}
+	if nccl.IsSimulated(text) {
+		c.report(simulated, 0, "", "its times are simulated, not measured")
+	}
 	for _, r := range c.rows {
 		c.each(r)
 	}

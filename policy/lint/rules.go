@@ -18,6 +18,7 @@ type Rule struct {
 const (
 	Invalid             = "invalid"
 	noRows              = "no-rows"
+	simulated           = "simulated"
 	matchesNothing      = "matches-nothing"
 	shadowed            = "shadowed"
 	overlap             = "overlap"

@@ -36,6 +36,9 @@ func TestRules(t *testing.T) {
 			"allreduce,0,inf,rign,simple,-1,-1,-1,,\n": `p.csv:2:4: error: unknown algorithm "rign" (did you mean "ring"`,
 		}, []string{"allreduce,0,inf,ring,simple,-1,-1,-1,,\n"}},
 		{noRows, map[string]string{"": "p.csv: warning: the policy has no rows"}, []string{"allreduce,,,ring,,,,,,\n"}},
+		{simulated, map[string]string{
+			"# simulated with NCCL 2.30.7\nallreduce,,,ring,,,,,,\n": "p.csv: warning: its times are simulated",
+		}, []string{"# measured with NCCL 2.30.7\nallreduce,,,ring,,,,,,\n"}},
 		{matchesNothing, map[string]string{
 			"allreduce,,,ring,,,1,1,,\n": "p.csv:2: warning: NCCL asks nothing about a communicator of 1 rank",
 		}, []string{"allreduce,,,ring,,,1,2,,\n", "allreduce,,,ring,,,1,,,\n"}},
@@ -350,7 +353,7 @@ func TestRulesAreDocumented(t *testing.T) {
 		}
 		seen[r.Name] = true
 	}
-	for _, rule := range []string{Invalid, noRows, matchesNothing, shadowed, overlap, wideFirst, gap, neverOffered,
+	for _, rule := range []string{Invalid, noRows, simulated, matchesNothing, shadowed, overlap, wideFirst, gap, neverOffered,
 		notOnThisMachine, neverAsked, regBuff,
 		bound4GiB, channelsAbove64, channelsAboveComm, channelsLeftAlone, channelsUnchecked, chunkBelowGrain,
 		badIgnore, sumsVary, sumOrder, modelInvalid,

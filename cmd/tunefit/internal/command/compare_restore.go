@@ -70,6 +70,9 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 	err := cli.WriteWhole(f.restore, f.force, func(w io.Writer) error {
 		fmt.Fprintf(w, "# from tunefit compare: what ran before, where what runs now is slower by more than %s\n",
 			f.threshold)
+		if t.Simulated > 0 {
+			fmt.Fprintln(w, nccl.MeasuredComment("", true))
+		}
 		for _, d := range t.Differences {
 			fmt.Fprintf(w, "# %s: %s -> %s\n", d.What, d.Before, d.After)
 		}

@@ -306,8 +306,12 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 			return fmt.Errorf("%s was not written: %w%s", f.csv, errNoGain, unmeasuredDefault(in.Report))
 		}
 		write := func(w io.Writer) error {
-			if made := &in.File.Provenance; made.Releases() != nccl.AnyRelease || nccl.IsRCCL(made.NCCL) {
-				fmt.Fprintln(w, nccl.MeasuredComment(made.NCCL))
+			made, simulated := in.File.Provenance, in.Set.Simulated > 0
+			if made.Releases() == nccl.AnyRelease && !nccl.IsRCCL(made.NCCL) {
+				made.NCCL = ""
+			}
+			if made.NCCL != "" || simulated {
+				fmt.Fprintln(w, nccl.MeasuredComment(made.NCCL, simulated))
 			}
 			return fit.WriteRows(w, in.Rows, in.File.Provenance.Releases())
 		}
