@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -39,6 +40,10 @@ func TestSweepProvesAnEditedPolicy(t *testing.T) {
 	fitted := c.file(file)
 	if !strings.HasPrefix(fitted, "# simulated with NCCL 2.30.7\n") {
 		t.Errorf("the policy does not say that its times are a stand-in's:\n%s", fitted)
+	}
+	if when := regexp.MustCompile(`<dt>measured</dt><dd>20\d\d-\d\d-\d\d \d\d:\d\d:\d\d`); !when.MatchString(
+		c.file("report.html")) {
+		t.Error("the report does not say when it was measured")
 	}
 	const edited = "allreduce,0,256K,ring,ll,32,1,8\n"
 	write(file, edited)

@@ -43,7 +43,7 @@ func newScore(ratios []float64) Score {
 // microseconds; NaN where what was decided was not measured.
 type Outcome struct {
 	Bytes    uint64
-	Best     float64 // the least measured, of any configuration or the default; NaN of fewer than two
+	Best     float64 // the least measured, of any configuration or the default; NaN: of fewer than two, or not sure
 	Default  float64
 	Plain    float64 // of the configuration with the least predicted time
 	Cautious float64 // of the policy: the default where it abstains
@@ -71,6 +71,18 @@ func (g *Group) call(bytes uint64) nccl.Call { return nccl.Call{Coll: g.Coll, By
 func outcomesOf(truth *Group, sizes []uint64,
 	choose func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool)) []Outcome {
 	bySize := truth.bySize()
+	// What was verified alone tells which is the best: what looks faster was so once, by luck.
+	verified := map[uint64]float64{}
+	for _, c := range truth.contests() {
+		switch {
+		case c.wins():
+			verified[c.best.Bytes] = c.best.Micros
+		case c.gain <= 0:
+			verified[c.best.Bytes] = c.byDefault.Micros
+		default:
+			verified[c.best.Bytes] = math.NaN()
+		}
+	}
 	outcomes := make([]Outcome, 0, len(sizes))
 	for _, b := range sizes {
 		o := Outcome{Bytes: b, Best: math.NaN(), Default: math.NaN(), Plain: math.NaN(), Cautious: math.NaN()}
@@ -81,6 +93,9 @@ func outcomesOf(truth *Group, sizes []uint64,
 		}
 		if len(measured) > 1 {
 			o.Best = slices.MinFunc(measured, func(a, b Point) int { return cmp.Compare(a.Micros, b.Micros) }).Micros
+		}
+		if best, ok := verified[b]; ok {
+			o.Best = best
 		}
 		o.Cautious = o.Default
 		// A decision for NCCL's choice changes nothing, and takes as long as it did.

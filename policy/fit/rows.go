@@ -328,6 +328,20 @@ func fewestSpans(options []option, first, last int) []span {
 
 const rowColumns = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff"
 
+// WritePolicy writes the rows for the releases that were measured, and names these. It says so if times were made up.
+func WritePolicy(w io.Writer, rows []Row, made *model.Provenance) error {
+	releases, with := made.Releases(), made.NCCL
+	if releases == nccl.AnyRelease && !nccl.IsRCCL(with) {
+		with = ""
+	}
+	if simulated := made.SimulatedRows > 0; simulated || with != "" {
+		if _, err := fmt.Fprintln(w, nccl.MeasuredComment(with, simulated)); err != nil {
+			return err
+		}
+	}
+	return WriteRows(w, rows, releases)
+}
+
 // WriteRows writes rows for some releases of NCCL, in an eleventh column. If they are for all releases, they are in the
 // ten columns of NCCL's example tuner, which RCCL reads too: lower-case names, plain numbers, -1 for any.
 func WriteRows(w io.Writer, rows []Row, releases nccl.Releases) error {

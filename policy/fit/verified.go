@@ -99,6 +99,16 @@ func (g *Group) verdicts() (all []model.Verified) {
 	return all
 }
 
+// Unproven returns the sizes at which a verification found nothing faster than the default. What looks faster there was
+// so once, by luck.
+func (g *Group) Unproven() map[uint64]bool {
+	at := map[uint64]bool{}
+	for _, c := range g.contests() {
+		at[c.byDefault.Bytes] = !c.wins()
+	}
+	return at
+}
+
 // Unsteady is a configuration that is faster than the default at a size, but by less than repetitions differ.
 type Unsteady struct {
 	Config nccl.Config

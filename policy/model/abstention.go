@@ -30,7 +30,7 @@ var abstentions = [...]string{
 	AbstainSize:    "the size is outside those measured",
 	AbstainCells:   "no configuration that NCCL offers here was measured",
 	AbstainDefault: "what NCCL would choose here was not measured",
-	AbstainBest:    "NCCL's choice is the best known",
+	AbstainBest:    "nothing is surely faster than NCCL's choice",
 	AbstainGain:    "the gain is within the model's uncertainty",
 	AbstainFarther: "the gain is less than is demanded of what was measured on fewer nodes",
 }

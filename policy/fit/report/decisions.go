@@ -17,11 +17,13 @@ type decision struct {
 	byNCCL float64      // of the default
 	choice *nccl.Config // what the default was; nil: not known
 
-	row   *nccl.Config // what the policy asks for; nil: it leaves the size to NCCL
-	us    float64      // of row, as measured, else as predicted
-	why   string       // there is no row
-	gain  float64      // of row over the default, as a share of its time
-	reach float64      // of the fastest measured, the same; NaN, too, where nothing but the default was measured
+	row *nccl.Config // what the policy asks for; nil: it leaves the size to NCCL
+	us  float64      // of row, as measured, else as predicted
+	why string       // there is no row
+	// unproven: the fastest measured did not win the verification, so NCCL's choice may be as fast.
+	unproven bool
+	gain     float64 // of row over the default, as a share of its time
+	reach    float64 // of the fastest measured, the same; NaN, too, where nothing but the default was measured
 
 	// saved is gain and toSave is reach, both without the luck that a winner had in being measured: genuine is the
 	// share that is left. Losses are taken as they are.
@@ -29,7 +31,10 @@ type decision struct {
 	predicted              bool // us is
 }
 
-const notWorthARow = "the gain is not worth a row of its own"
+const (
+	notWorthARow = "the gain is not worth a row of its own"
+	timesMoved   = "times moved by more than the fastest gains"
+)
 
 // newDecisions goes through all sizes measured, ascending.
 func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision {
@@ -68,8 +73,15 @@ func newDecisions(r *fit.GroupReport, m *model.Model, rows []fit.Row) []decision
 			d.choice = &c.Config
 		}
 	}
+	unproven := g.Unproven()
 	for i := range all {
+		all[i].unproven = unproven[sizes[i]] && all[i].row == nil
 		all[i].judge(view, nccl.Call{Coll: g.Coll, Bytes: sizes[i]})
+	}
+	for _, u := range g.Unsteady() {
+		if d := at(u.Bytes); d.row == nil {
+			d.why = timesMoved
+		}
 	}
 	return all
 }

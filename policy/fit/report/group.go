@@ -34,6 +34,7 @@ type sizeData struct {
 	Label  string `json:"dl,omitempty"`
 	Row    string `json:"row,omitempty"`
 	Why    string `json:"why,omitempty"`
+	Unsure bool   `json:"u,omitempty"` // that Winner is faster than NCCL's choice
 	Gain   num    `json:"g"`
 	Reach  num    `json:"r"`
 }
@@ -77,7 +78,8 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision) *groupData
 	}
 	for _, s := range decisions {
 		o := sizeData{
-			Bytes: s.bytes, Best: num(s.best), NCCL: num(s.byNCCL), Why: s.why, Gain: num(s.gain), Reach: num(s.reach),
+			Bytes: s.bytes, Best: num(s.best), NCCL: num(s.byNCCL), Why: s.why, Unsure: s.unproven, Gain: num(s.gain),
+			Reach: num(s.reach),
 		}
 		if s.winner != nil {
 			o.Winner = s.winner.String()

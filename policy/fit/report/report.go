@@ -9,6 +9,7 @@ package report
 import (
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -35,6 +36,7 @@ type page struct {
 	Steps     []Step
 	Verdicts  []Verdict
 	Policy    string
+	AnyTuner  bool // Policy has the ten columns that other tuners know
 	Refused   []fit.Refusal
 	RefusedN  int
 	Findings  []Finding
@@ -52,8 +54,9 @@ const mostCards = 12
 
 func newPage(in Input) *page {
 	p := &page{
-		Input: in, About: aboutFacts(in), Policy: policyText(in.Rows, in.File.Provenance.Releases()),
+		Input: in, About: aboutFacts(in), Policy: policyText(in),
 		Refused: slices.Concat(in.Rejected, in.Set.Refused), Title: titleOf(in.Report),
+		AnyTuner: in.File.Provenance.Releases() == nccl.AnyRelease,
 	}
 	for _, r := range p.Refused {
 		p.RefusedN += r.Rows

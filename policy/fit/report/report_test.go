@@ -13,6 +13,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -92,12 +93,21 @@ func TestPageHoldsTheFit(t *testing.T) {
 		t.Error("the same fit gives another page")
 	}
 	text := string(page)
-	for _, want := range append(strings.Split(strings.TrimSpace(policyText(in.Rows, nccl.AnyRelease)), "\n"), "small.csv", "Simulated.",
+	for _, want := range append(strings.Split(strings.TrimSpace(policyText(in)), "\n"), "small.csv", "Simulated.",
 		"allreduce 2x8", "What to do next", "The MIT License") {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing", want)
 		}
 	}
+	const others = "example tuner and RCCL’s read it, too"
+	if !strings.Contains(string(written(t, in)), others) {
+		t.Error("the page does not say who else reads a policy of ten columns")
+	}
+	in.File.Provenance.NCCL = "2.30.7"
+	if strings.Contains(string(written(t, in)), others) {
+		t.Error("the page says that others read the column nccl")
+	}
+	in.File.Provenance.NCCL = ""
 	// A page whole in itself names no other place but in texts.
 	if m := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*["']?(https?:|//)|@import|url\(`).FindString(
 		text); m != "" {
@@ -318,3 +328,36 @@ func BenchmarkWrite(b *testing.B) {
 type counter int
 
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
+
+// Where a verification did not confirm what looks faster, the page promises nothing: it gives the reason, and neither
+// the map nor the distance to the best counts it.
+func TestWhatTheVerificationDidNotConfirm(t *testing.T) {
+	text := "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us,source\n"
+	row := func(bytes int, config, selection string, us float64, source string) {
+		text += fmt.Sprintf("allreduce,%d,%s,1,4,%s,%g,%s\n", bytes, config, selection, us, source)
+	}
+	const lucky = 2 // the size at which the default is slow once, and a configuration fast once
+	for i := range 8 {
+		bytes, us := 8192<<i, float64(int(40)<<i)
+		byDefault, first := []float64{us, 1.01 * us, us}, 0.98*us
+		if i == lucky {
+			byDefault[1], first = 5*us, 0.7*us
+		}
+		row(bytes, "ring,ll,1", "default", byDefault[0], "a")
+		row(bytes, "ring,simple,8", "forced", first, "b")
+		row(bytes, "tree,ll,8", "forced", 1.5*us, "c")
+		for _, at := range []int{1, 2} {
+			row(bytes, "ring,ll,1", "default", byDefault[at], fmt.Sprintf("verify:%d", at))
+			row(bytes, "ring,simple,8", "forced", us, fmt.Sprintf("verify:p%d", at))
+		}
+	}
+	in := fitted(t, testlib.File(t, "sweep.csv", text))
+	sizes := dataOf(t, written(t, in)).Groups[0].Sizes
+	if s := sizes[lucky]; !s.Unsure || s.Why != timesMoved {
+		t.Errorf("%+v", s)
+	}
+	v := Verdicts(in)[0]
+	if v.Unseen == nil || v.Unseen.Cautious.Mean > 1.01 {
+		t.Errorf("of decisions at sizes left out it says %+v", v.Unseen)
+	}
+}

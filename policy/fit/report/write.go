@@ -85,9 +85,9 @@ func contentPolicy(script string) string {
 		base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-func policyText(rows []fit.Row, releases nccl.Releases) string {
+func policyText(in Input) string {
 	var b strings.Builder
-	if err := fit.WriteRows(&b, rows, releases); err != nil {
+	if err := fit.WritePolicy(&b, in.Rows, &in.File.Provenance); err != nil {
 		panic(err) // a Builder takes everything
 	}
 	return b.String()

@@ -305,16 +305,7 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 		if len(in.Rows) == 0 {
 			return fmt.Errorf("%s was not written: %w%s", f.csv, errNoGain, unmeasuredDefault(in.Report))
 		}
-		write := func(w io.Writer) error {
-			made, simulated := in.File.Provenance, in.Set.Simulated > 0
-			if made.Releases() == nccl.AnyRelease && !nccl.IsRCCL(made.NCCL) {
-				made.NCCL = ""
-			}
-			if made.NCCL != "" || simulated {
-				fmt.Fprintln(w, nccl.MeasuredComment(made.NCCL, simulated))
-			}
-			return fit.WriteRows(w, in.Rows, in.File.Provenance.Releases())
-		}
+		write := func(w io.Writer) error { return fit.WritePolicy(w, in.Rows, &in.File.Provenance) }
 		if err := cli.WriteWhole(f.csv, f.force, write); err != nil {
 			return err
 		}

@@ -104,10 +104,11 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 		return Failed, err
 	}
 	defer log.Close()
-	if _, err := fmt.Fprintf(log, "%s\n# %s\n", mark(begin.of, begin.kind), begin.Command); err != nil {
+	begin.Begun = time.Now()
+	if _, err := fmt.Fprintf(log, "%s\n# %s\n# begun %s\n", mark(begin.of, begin.kind), begin.Command,
+		begin.Begun.Format(time.DateTime)); err != nil {
 		return Failed, err
 	}
-	begin.Begun = time.Now()
 	if err := s.journal.write(line{Begin: &begin}); err != nil {
 		return Failed, err
 	}

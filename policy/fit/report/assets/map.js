@@ -53,7 +53,7 @@ function mapCell(group, sizes) {
     td.style.background = `color-mix(in srgb, ${f} 20%, var(--surface))`;
     td.style.borderBottom = "3px solid " + f;
     const [algorithm, protocol] = familyOf(config).split("/");
-    td.append(el("div", null, algorithm + "/", el("wbr"), protocol), el("div", { class: "ch" }, channelsOf(config) || "any ch"), known(gain) ? el("div", { class: "gain" }, signedShare(gain)) : "");
+    td.append(el("div", null, algorithm + "/", el("wbr"), protocol), el("div", { class: "ch" }, channelsOf(config) || "any ch"), s.u ? el("div", { class: "gain" }, "not sure") : known(gain) ? el("div", { class: "gain" }, signedShare(gain)) : "");
   } else {
     td.className = "mute";
     td.append(mapState.mode === "wins" && !known(s.r) ? "default only" : "NCCL’s own");
@@ -69,7 +69,7 @@ function mapTip(g, s, n) {
   const t = el("table", null, el("tr", null, el("td", { colspan: 2 }, el("b", null, `${g.name}, ${bytes(s.b)}` + (n > 1 ? `, and ${n - 1} more up to twice that` : "")))));
   t.append(row("fastest measured", `${s.w || "NCCL’s choice"}, ${micros(s.us)}, ${gbps(busbw(g, s.b, s.us))}`));
   t.append(row("default", known(s.d) ? `${s.dl || "label not known"}, ${micros(s.d)}, ${gbps(busbw(g, s.b, s.d))}` : "not measured"));
-  if (s.w && known(s.r)) t.append(row("fastest over default", signedShare(s.r)));
+  if (s.w && known(s.r)) t.append(row("fastest over default", signedShare(s.r) + (s.u ? ", not sure" : "")));
   t.append(s.row ? row("policy", s.row + (known(s.g) ? `, ${signedShare(s.g)}` : "")) : row("policy leaves it", s.why));
   return t;
 }
