@@ -2,10 +2,12 @@ package fit
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
@@ -13,11 +15,18 @@ import (
 // by far more than repetitions do. Causes are a machine that was not quiet, other hosts,
 // or another library.
 type Contradiction struct {
-	A, B string // files, or the sources that rows of one file name; A is the faster one
+	// A and B are files, or the sources that rows of one file name; A is the faster one. Both are "" where many pairs of
+	// sources are apart, and none has a part in most of them.
+	A, B string
+	// Sizes are those at which points are apart.
+	Sizes nccl.Range
 	// Apart counts points at which they are that far apart, of the Common ones.
 	Apart, Common int
 	Factor        float64 // between their times, the median of those points
 }
+
+// Varies reports whether times vary from run to run, and no two sweeps contradict each other.
+func (c Contradiction) Varies() bool { return c.A == "" && c.B == "" }
 
 const (
 	// contradictionRatio is how far apart medians are at least, in ln(us): a factor of
@@ -26,6 +35,8 @@ const (
 	// contradictionShare of the common points makes a pair worth naming.
 	contradictionShare = 0.2
 	mostContradictions = 20
+	// So many pairs may each be two sweeps that contradict each other. Of more, one source is in most.
+	severalContradictions = 3
 )
 
 // fileOf cuts the line off a sample's source: "a.txt:12" and "a.json#3" are of a.txt
@@ -36,6 +47,12 @@ func fileOf(source string) string {
 		return source[:i]
 	}
 	return source
+}
+
+// sourced is a point as several sources have it, ascending.
+type sourced struct {
+	bytes   uint64
+	medians []bySource
 }
 
 // bySource is the median of one source's readings of a point.
@@ -68,7 +85,7 @@ func medians(readings []reading, spread *[]float64) []bySource {
 // points holds the sources' medians of each point of the group, defaults of one size
 // as one point. Medians of one repetition each are held against the noise of a quiet
 // machine.
-func findContradictions(points [][]bySource, spread []float64) []Contradiction {
+func findContradictions(points []sourced, spread []float64) []Contradiction {
 	noise := assumedNoise
 	if len(spread) >= fewPairs {
 		noise = noiseOf(spread)
@@ -76,21 +93,27 @@ func findContradictions(points [][]bySource, spread []float64) []Contradiction {
 	least := max(contradictionRatio, 6*noise)
 	type pair struct{ a, b string }
 	apart := map[pair][]float64{}
-	for _, medians := range points {
-		fastest, slowest := medians[0], medians[len(medians)-1]
+	sizes := map[pair]nccl.Range{}
+	for _, p := range points {
+		fastest, slowest := p.medians[0], p.medians[len(p.medians)-1]
 		if d := math.Log(slowest.micros / fastest.micros); d > least {
 			a, b := namesOf(fastest.source, slowest.source)
-			apart[pair{a, b}] = append(apart[pair{a, b}], d)
+			at := pair{a, b}
+			if apart[at] == nil {
+				sizes[at] = nccl.Range{Min: p.bytes, Max: p.bytes}
+			}
+			sizes[at] = around(sizes[at], nccl.Range{Min: p.bytes, Max: p.bytes})
+			apart[at] = append(apart[at], d)
 		}
 	}
 	if len(apart) == 0 {
 		return nil
 	}
 	common := map[pair]int{}
-	for _, medians := range points {
+	for _, point := range points {
 		seen := map[pair]bool{}
-		for _, x := range medians {
-			for _, y := range medians {
+		for _, x := range point.medians {
+			for _, y := range point.medians {
 				a, b := namesOf(x.source, y.source)
 				if p := (pair{a, b}); x.source != y.source && !seen[p] && apart[p] != nil {
 					seen[p] = true
@@ -102,13 +125,42 @@ func findContradictions(points [][]bySource, spread []float64) []Contradiction {
 	var all []Contradiction
 	for p, d := range apart {
 		if float64(len(d)) >= contradictionShare*float64(common[p]) {
-			all = append(all, Contradiction{p.a, p.b, len(d), common[p], math.Exp(stats.Median(d))})
+			all = append(all, Contradiction{p.a, p.b, sizes[p], len(d), common[p], math.Exp(stats.Median(d))})
 		}
+	}
+	if varies(all) {
+		one := Contradiction{Sizes: all[0].Sizes, Common: len(points)}
+		var logs []float64
+		for _, c := range all {
+			one.Sizes = around(one.Sizes, c.Sizes)
+			one.Apart += c.Apart
+			logs = append(logs, apart[pair{c.A, c.B}]...)
+		}
+		one.Factor = math.Exp(stats.Median(logs))
+		return []Contradiction{one}
 	}
 	slices.SortFunc(all, func(a, b Contradiction) int {
 		return cmp.Or(cmp.Compare(b.Apart, a.Apart), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
 	})
 	return all[:min(len(all), mostContradictions)]
+}
+
+// varies reports whether so many pairs of sources are apart that the times vary, and it is not one sweep that is wrong.
+func varies(pairs []Contradiction) bool {
+	if len(pairs) <= severalContradictions {
+		return false
+	}
+	of := map[string]int{}
+	for _, c := range pairs {
+		of[c.A]++
+		of[c.B]++
+	}
+	return 2*slices.Max(slices.Collect(maps.Values(of))) < len(pairs)
+}
+
+// around is the range from the first size of both to the last.
+func around(a, b nccl.Range) nccl.Range {
+	return nccl.Range{Min: min(a.Min, b.Min), Max: max(a.Max, b.Max)}
 }
 
 // source is where samples come from: the file that was read, "" where nobody said,

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -104,5 +105,38 @@ func TestMachinesAreCounted(t *testing.T) {
 	if gpus := (&Set{Machines: []model.MeasuredOn{{GPU: "A100-SXM4-40GB"},
 		{GPU: "NVIDIA A100-SXM4-40GB"}}}).GPUs(); len(gpus) != 1 {
 		t.Errorf("one GPU under two names counts as %q", gpus)
+	}
+}
+
+// Runs of which each is slow at another small size than the next one contradict nobody: the times vary. One run that is
+// slow everywhere contradicts the others.
+func TestTimesThatVary(t *testing.T) {
+	m := smallMachine()
+	sweeps := func(measures, slow func(run, size int) bool) []Contradiction {
+		var all []bench.Sample
+		for run := range 8 {
+			for i, b := range m.sizes {
+				us := m.micros(m.configs()[0], b)
+				if slow(run, i) {
+					us *= 2
+				}
+				if measures(run, i) {
+					all = append(all, bench.Sample{Call: nccl.Call{Coll: m.Coll, Bytes: b}, DType: "float", RedOp: "sum",
+						Comm: m.Comm, Config: m.configs()[0], Selection: bench.SelectionForced, Micros: us,
+						Source: fmt.Sprintf("run%d.log:%d", run, i)})
+				}
+			}
+		}
+		return pooled(all).Groups[0].Contradictions
+	}
+	c := sweeps(func(run, size int) bool { return run == size || run == size+1 },
+		func(run, size int) bool { return size < 5 && run == size+1 })
+	if len(c) != 1 || !c[0].Varies() || c[0].Sizes != (nccl.Range{Min: m.sizes[0], Max: m.sizes[4]}) ||
+		c[0].Apart != 5 || math.Abs(c[0].Factor-2) > 0.01 {
+		t.Errorf("%+v", c)
+	}
+	c = sweeps(func(int, int) bool { return true }, func(run, _ int) bool { return run == 3 })
+	if len(c) != 1 || c[0].B != "run3.log" {
+		t.Errorf("%+v", c)
 	}
 }

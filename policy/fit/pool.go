@@ -305,7 +305,7 @@ func boolToInt(b bool) int {
 func (vp *variantPool) fill(g *Group) {
 	defaults := map[uint64][]Point{}
 	var times, spread, within []float64
-	var several [][]bySource // medians of each point that several sources measured
+	var several []sourced // medians of each point that several sources measured
 	byDefault := map[uint64][]reading{}
 	var fresh []Point
 	vp = vp.withoutOwnChannels()
@@ -332,7 +332,7 @@ func (vp *variantPool) fill(g *Group) {
 			continue
 		}
 		if m := medians(readings, &within); len(m) > 1 {
-			several = append(several, m)
+			several = append(several, sourced{c.Bytes, m})
 		}
 		g.Points = append(g.Points, c)
 	}
@@ -350,10 +350,11 @@ func (vp *variantPool) fill(g *Group) {
 	}
 	for i := range g.Default {
 		if m := medians(byDefault[g.Default[i].Bytes], &within); len(m) > 1 {
-			several = append(several, m)
+			several = append(several, sourced{g.Default[i].Bytes, m})
 		}
 	}
-	if g.Contradictions = findContradictions(several, within); len(g.Contradictions) > 0 && len(within) >= fewPairs {
+	g.Contradictions = findContradictions(several, within)
+	if all := g.Contradictions; len(all) > 0 && !all[0].Varies() && len(within) >= fewPairs {
 		g.Noise, g.NoisePairs = noiseOf(within), len(within) // what sweeps contradict each other about is no repetition
 	}
 	g.verify(fresh)

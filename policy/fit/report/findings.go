@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -18,6 +19,7 @@ const (
 	NothingElse
 	Restless
 	Contradictory
+	Varying
 	Edge
 	Aliases
 	OneConfig
@@ -33,6 +35,7 @@ var advice = [...]string{
 	NothingElse:    "Measure configurations: NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS",
 	Restless:       "Measure on a quiet machine, and check that all times are microseconds",
 	Contradictory:  "Find out which of two sweeps is right, leave the other one out, or measure both again",
+	Varying:        "Measure the sizes whose times vary more often (nccl-tests -n), on a quiet machine",
 	Edge:           "Widen the channel range: the winner is at its end",
 	Aliases:        "Measure once more where times coincide: NCCL probably took one path under several names",
 	OneConfig:      "Measure a second configuration",
@@ -73,6 +76,12 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		all = append(all, Finding{kind, g.Key.String(), fmt.Sprintf(format, args...)})
 	}
 	for _, c := range g.Contradictions {
+		if c.Varies() {
+			add(Varying, "times at %s vary from run to run, by a factor of %.2g at %d of the %s that several logs have; the "+
+				"model takes medians", Span{From: c.Sizes.Min, To: c.Sizes.Max}.Name(), c.Factor, c.Apart,
+				plural.Of(c.Common, "point"))
+			continue
+		}
 		add(Contradictory,
 			"%s and %s contradict each other: %d of the %d times that both have are apart, by a factor of %.2g; the "+
 				"model takes medians", c.A, c.B, c.Apart, c.Common, c.Factor)

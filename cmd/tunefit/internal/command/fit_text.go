@@ -111,11 +111,11 @@ func floorsOf(in report.Input) nccl.Floors {
 	return floors
 }
 
-// doubts are the findings of measurements that contradict each other.
+// doubts are the findings of measurements that contradict each other or vary.
 func doubts(findings []report.Finding) []string {
 	all := []string{}
 	for _, f := range findings {
-		if f.Kind == report.Contradictory {
+		if f.Kind == report.Contradictory || f.Kind == report.Varying {
 			all = append(all, f.String())
 		}
 	}
