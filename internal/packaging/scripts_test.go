@@ -37,7 +37,8 @@ func TestActivate(t *testing.T) {
 		return string(text)
 	}
 	const lines = "# begin of nccl-tuner-go-activate, which removes these lines when it is removed\n" +
-		"NCCL_TUNER_PLUGIN=go\nNCCL_TUNER_CONFIG_FILE=/etc/nccl-tuner-go/policy.csv\n# end of nccl-tuner-go-activate\n"
+		"NCCL_TUNER_PLUGIN=go\nNCCL_TUNER_CONFIG_FILE=/etc/nccl-tuner-go/policy.csv\nNCCL_DEBUG=WARN\n" +
+		"# end of nccl-tuner-go-activate\n"
 	for _, test := range []struct{ name, before, with, after string }{
 		{"no file", "no file", lines, "no file"},
 		{"others' lines", "NCCL_DEBUG=WARN\n\n", "NCCL_DEBUG=WARN\n\n" + lines, "NCCL_DEBUG=WARN\n\n"},
@@ -106,6 +107,27 @@ func TestActivate(t *testing.T) {
 	})
 	if left, _ := filepath.Glob(conf + ".*"); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// dpkg removes /opt where it is empty, and the script that it runs then brings it back. NCCL's loader is told.
+func TestOptStays(t *testing.T) {
+	root := t.TempDir()
+	loader := filepath.Join(root, "ldconfig")
+	if err := os.WriteFile(loader, []byte("#!/bin/sh\ntouch "+root+"/told\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		cmd := exec.Command("sh", packaging+"ldconfig.sh", "remove")
+		cmd.Env = append(os.Environ(), "PATH="+root+":"+os.Getenv("PATH"), "DPKG_ROOT="+root)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for _, name := range []string{"opt", "told"} {
+			if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ cat >>"$new" <<END
 $begin
 NCCL_TUNER_PLUGIN=go
 NCCL_TUNER_CONFIG_FILE=/etc/nccl-tuner-go/policy.csv
+NCCL_DEBUG=WARN
 # end of nccl-tuner-go-activate
 END
 mv -f "$new" "$conf"

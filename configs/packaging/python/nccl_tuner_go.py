@@ -9,6 +9,7 @@
 import importlib.metadata
 import os
 import sys
+import warnings
 
 __version__ = "@VERSION@"
 __all__ = ["enable", "library"]
@@ -30,7 +31,8 @@ def enable(policy=None, model=None, rendezvous=None, **settings):
     policy, model: files. rendezvous: a folder, or etcd://HOST:PORT/JOB. settings: any other NCCL_TUNER_* variable of
     docs/VARIABLES.md, in lower case, as strict=True or compare="nccl"; None and False set nothing.
 
-    A variable that the environment has already stays as it is. Call it on every rank alike.
+    A variable that the environment has already stays as it is; a RuntimeWarning says so where an argument asks for
+    something else. Call it on every rank alike.
     """
     settings.update(policy=policy, model=model, rendezvous=rendezvous)
     unknown = sorted(set(settings) - set(_FILES) - set(_OTHERS))
@@ -58,6 +60,7 @@ def enable(policy=None, model=None, rendezvous=None, **settings):
         )
 
     wanted = {"NCCL_TUNER_PLUGIN": library}
+    asked = {}  # the arguments, by variable
     for name, value in settings.items():
         if value is None or value is False:
             continue
@@ -66,7 +69,16 @@ def enable(policy=None, model=None, rendezvous=None, **settings):
             value = os.path.abspath(value)
             if not os.path.isfile(value):
                 raise FileNotFoundError(f"nccl_tuner_go.enable: {name}: there is no file {value}")
-        wanted["NCCL_TUNER_" + _FILES.get(name, name.upper())] = value
+        variable = "NCCL_TUNER_" + _FILES.get(name, name.upper())
+        wanted[variable], asked[variable] = value, name
+    for variable, name in asked.items():
+        value, there = wanted[variable], os.environ.get(variable)
+        if there not in (None, value) and not (name in _FILES and os.path.abspath(there) == value):
+            warnings.warn(
+                f"nccl_tuner_go.enable: {name}={value} has no effect: {variable} is set to {there!r} already",
+                RuntimeWarning,
+                stacklevel=2,
+            )
     added = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(added)
     return added

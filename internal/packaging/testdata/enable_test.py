@@ -8,6 +8,7 @@ import sys
 import tempfile
 import types
 import unittest
+import warnings
 from unittest import mock
 
 import nccl_tuner_go
@@ -52,7 +53,16 @@ class Enable(unittest.TestCase):
 
     def test_environment_wins(self):
         self.environment(NCCL_TUNER_PLUGIN="go", NCCL_TUNER_CONFIG_FILE="mine.csv")
-        self.assertEqual(enable(policy=pathlib.Path("policy.csv")), {})
+        with self.assertWarnsRegex(
+            RuntimeWarning,
+            "policy=.*/policy.csv has no effect: NCCL_TUNER_CONFIG_FILE is set to 'mine.csv'",
+        ) as warned:
+            self.assertEqual(enable(policy=pathlib.Path("policy.csv")), {})
+        self.assertEqual(warned.filename, __file__)
+        self.environment(NCCL_TUNER_PLUGIN="go", NCCL_TUNER_CONFIG_FILE="policy.csv", NCCL_TUNER_STRICT="1")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(enable("policy.csv", strict=True), {})
 
     def test_another_tuner(self):
         self.environment(NCCL_TUNER_PLUGIN="libnccl-ofi-tuner.so")
