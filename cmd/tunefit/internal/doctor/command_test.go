@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"encoding/json"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,7 +47,14 @@ func TestDoctorOfTheMachine(t *testing.T) {
 		os.Unsetenv(name)
 	}
 	for _, args := range [][]string{{"--machine"}, {"--machine", "--launch", "env", "--nodes", "1"}} {
-		out, said := tunefit(t, cli.ExitOK, append([]string{"doctor"}, args...)...)
+		code := cli.ExitOK
+		if _, err := os.Stat("/dev/nvidiactl"); err != nil { // it warns that there is no GPU
+			code = cli.ExitFailed
+		}
+		out, said := tunefit(t, code, append([]string{"doctor"}, args...)...)
+		if said := regexp.MustCompile(`(?m)^(warning|error) +(environment|cpu|limits)`).FindString(out); said != "" {
+			t.Errorf("%v: %s\n%s", args, said, out)
+		}
 		if strings.Contains(out, "NCCL_TUNER_") || strings.Contains(out, "NCCL_DEBUG") ||
 			!strings.Contains(out, "ok       environment") {
 			t.Errorf("%v: %s%s", args, out, said)

@@ -173,3 +173,18 @@ func TestDoctorTopology(t *testing.T) {
 	d.env = localenv.ReadEnvironment(nil, "", "")
 	mustFind(t, d.examine(t.Context(), only("topology")), "topology", isWarning, "8 NVIDIA GPUs", "permission denied")
 }
+
+// A node that has neither a GPU nor NCCL is not sound to measure on. A job's login node may be without.
+func TestMachineWithoutGPU(t *testing.T) {
+	for machine, want := range map[bool]severity{true: isWarning, false: isNote} {
+		d := testDoctor(t, sound(t)...)
+		d.Machine = machine
+		found := d.examine(t.Context(), only("topology"))
+		mustFind(t, found, "topology", want, "no NVIDIA GPU on this node")
+		if _, err := d.env.Probe(t.Context(), localenv.LibNCCL); err == nil {
+			continue // this machine has one
+		}
+		found = d.examine(t.Context(), only("nccl"))
+		mustFind(t, found, "nccl", want, "no libnccl.so.2 or librccl.so.1", "--library FILE")
+	}
+}

@@ -62,9 +62,13 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 		for i := range found {
 			found[i].Severity = isWarning
 		}
-		return append(found, noted("name the job's: --library FILE",
+		none := noted("name the job's: --library FILE",
 			"no %s or %s where the dynamic loader and Python look: the tuner ABI of the job's NCCL is not known",
-			localenv.LibNCCL, localenv.LibRCCL))
+			localenv.LibNCCL, localenv.LibRCCL)
+		if d.Machine {
+			none.Severity = isWarning
+		}
+		return append(found, none)
 	}
 	return found
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
-func (d *doctor) examineTopology(context.Context) []finding {
+func (d *doctor) examineTopology(ctx context.Context) []finding {
 	m := d.machine()
 	f := d.files()
 	needed := policy.NeedsTopology(f.compiled, f.fitted)
@@ -37,6 +37,12 @@ func (d *doctor) examineTopology(context.Context) []finding {
 		if none.OnPCI > 0 {
 			return []finding{warned("look with nvidia-smi",
 				"%d NVIDIA GPUs are on the PCI bus, but the driver does not show them: %v", none.OnPCI, none.Cause)}
+		}
+		if d.Machine {
+			if _, err := d.env.Probe(ctx, localenv.LibRCCL); err != nil { // else its GPUs may be AMD's
+				return []finding{warned("look with nvidia-smi, and at what the allocation asks for, as --gpus-per-node",
+					"no NVIDIA GPU on this node: NCCL has nothing to run on")}
+			}
 		}
 		return []finding{noted("", "no NVIDIA GPU on this node; nothing here needs the topology")}
 	}
