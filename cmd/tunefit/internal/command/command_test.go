@@ -34,16 +34,17 @@ func TestShow(t *testing.T) {
 	file := testlib.File(t, "p.csv", sample)
 	got, _ := tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "1x8,2x8", "--sizes", "16K-8M")
 	want := strings.ReplaceAll(`
-collective  comm  size             NCCL 2.30.7's choice  with policy       channels             decided by
-allreduce   1x8   16KiB - 32KiB    ring/ll               tree/ll           -                    FILE:2
-allreduce   1x8   32769 - 1MiB     ring/ll               ring/ll           -                    FILE:4
-allreduce   1x8   2MiB - 8MiB      nvls/simple           nvls/simple       -                    FILE:4
-allreduce   2x8   16KiB - 32KiB    tree/ll               tree/ll           -                    FILE:2
-allreduce   2x8   32769 - 128KiB   tree/ll               tree/ll           -                    NCCL
-allreduce   2x8   256KiB - 999999  tree/ll128            tree/ll128        -                    NCCL
-allreduce   2x8   1000000 - 1MiB   tree/ll128            ring/simple       12, chunks of 64KiB  FILE:3
-allreduce   2x8   2MiB - 4MiB      nvls_tree/simple      ring/simple       12, chunks of 64KiB  FILE:3
-allreduce   2x8   4194305 - 8MiB   nvls_tree/simple      nvls_tree/simple  -                    NCCL
+collective  comm  size               NCCL 2.30.7's choice  with policy       channels             decided by
+allreduce   1x8   16KiB - 32KiB      ring/ll               tree/ll           -                    FILE:2
+allreduce   1x8   32769 - 1144836    ring/ll               ring/ll           -                    FILE:4
+allreduce   1x8   1144837 - 8MiB     nvls/simple           nvls/simple       -                    FILE:4
+allreduce   2x8   16KiB - 32KiB      tree/ll               tree/ll           -                    FILE:2
+allreduce   2x8   32769 - 203894     tree/ll               tree/ll           -                    NCCL
+allreduce   2x8   203895 - 244815    ring/ll               ring/ll           -                    NCCL
+allreduce   2x8   244816 - 999999    tree/ll128            tree/ll128        -                    NCCL
+allreduce   2x8   1000000 - 1968826  tree/ll128            ring/simple       12, chunks of 64KiB  FILE:3
+allreduce   2x8   1968827 - 4MiB     nvls_tree/simple      ring/simple       12, chunks of 64KiB  FILE:3
+allreduce   2x8   4194305 - 8MiB     nvls_tree/simple      nvls_tree/simple  -                    NCCL
 `[1:], "FILE", filepath.Base(file))
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -55,7 +55,7 @@ with. NCCL_* variables count as they do in NCCL.`,
 			if t.by == (ask.Decider{}) {
 				return cli.Usagef("nothing to show (needed: a policy file, --model, or both)")
 			}
-			if err := t.show(call); err != nil {
+			if err := t.show(call, !asJSON); err != nil {
 				return err
 			}
 			t.note(cmd.ErrOrStderr())
@@ -83,8 +83,8 @@ type decisionTable struct {
 	outcomes []ask.Outcome
 }
 
-// show asks about what the flags name. call has pipe_ops and reg_buff.
-func (t *decisionTable) show(call ask.Question) error {
+// show asks about what the flags name, for a table also where outcomes change. call has pipe_ops and reg_buff.
+func (t *decisionTable) show(call ask.Question, table bool) error {
 	if err := checkCall(call); err != nil {
 		return err
 	}
@@ -94,11 +94,50 @@ func (t *decisionTable) show(call ask.Question) error {
 	err := t.each(func(q ask.Question, sizes []uint64) error {
 		q.PipeOps, q.RegBuff = call.PipeOps, call.RegBuff
 		outcomes, err := t.asked.Ask(t.by, q, sizes...)
+		if table && t.ranges && err == nil {
+			outcomes, err = t.whole(q, outcomes)
+		}
 		t.outcomes = append(t.outcomes, outcomes...)
 		return err
 	})
 	t.notes = t.asked.About(t.by, t.comms, slices.Contains(t.colls, nccl.CollAllGather))
 	return err
+}
+
+// mostChanges bounds those that whole looks for between two samples: a condition may hold for every other size.
+const mostChanges = 8
+
+// whole adds the sizes on both sides of each change between two samples, so that lines of the table leave no holes.
+func (t *decisionTable) whole(q ask.Question, sampled []ask.Outcome) (all []ask.Outcome, err error) {
+	for i, next := range sampled {
+		for n := 0; i > 0 && n < mostChanges; n++ {
+			low, high := all[len(all)-1], next
+			if oneLine(low, high) || high.Bytes-low.Bytes == 1 {
+				break
+			}
+			for high.Bytes-low.Bytes > 1 {
+				middle, err := t.asked.Ask(t.by, q, low.Bytes+(high.Bytes-low.Bytes)/2)
+				if err != nil {
+					return nil, err
+				}
+				if oneLine(all[len(all)-1], middle[0]) {
+					low = middle[0]
+				} else {
+					high = middle[0]
+				}
+			}
+			all = append(all, low, high)
+		}
+		all = append(all, next)
+	}
+	slices.SortFunc(all, func(a, b ask.Outcome) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	return slices.CompactFunc(all, func(a, b ask.Outcome) bool { return a.Bytes == b.Bytes }), nil
+}
+
+// oneLine reports whether a line of the table holds both outcomes.
+func oneLine(a, b ask.Outcome) bool {
+	return a.Coll == b.Coll && a.Comm == b.Comm && a.NCCL.Cell == b.NCCL.Cell && a.Known == b.Known && b.Alike(a) &&
+		a.Row == b.Row && a.ByModel == b.ByModel
 }
 
 // write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's
@@ -121,12 +160,10 @@ func (t *decisionTable) write(w io.Writer) {
 		first := t.outcomes[i]
 		last := first
 		for i++; i < len(t.outcomes) && t.ranges; i++ {
-			o := t.outcomes[i]
-			if o.Coll != first.Coll || o.Comm != first.Comm || o.NCCL.Cell != first.NCCL.Cell ||
-				o.Known != first.Known || !o.Alike(first) || o.Row != first.Row || o.ByModel != first.ByModel {
+			if !oneLine(first, t.outcomes[i]) {
 				break
 			}
-			last = o
+			last = t.outcomes[i]
 		}
 		line([]any{first.Coll, first.Comm, commspec.SizeRange(first.Bytes, last.Bytes)}, first.NCCL.Cell, first.Known,
 			first.Policy.Cell, channelsText(first), gains(t.outcomes[start:i]), decidedBy(first))
