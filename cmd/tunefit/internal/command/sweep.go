@@ -206,7 +206,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if err := s.Run(ctx); err != nil {
-		return f.goesOn(s, err)
+		return f.goesOn(ctx, s, err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "the sweep took %s\n", s.Summary())
 	found := sweepJSON{Directory: f.dir}
@@ -244,20 +244,31 @@ func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sw
 	return nil
 }
 
-// goesOn says how, of an error that ended a sweep.
-func (f *sweepFlags) goesOn(s *sweep.Sweep, err error) error {
-	line := "tunefit sweep -o " + cli.ShellWord(f.dir)
-	if f.prove > 0 { // the folder keeps all other settings
-		line += fmt.Sprintf(" --prove=%d", f.prove)
-	}
-	if f.policy != "" {
-		line += " --policy " + cli.ShellWord(f.policy)
-	}
+// goesOn says how, of an error that ended a sweep. If ctx did not end it, the same settings would fail again.
+func (f *sweepFlags) goesOn(ctx context.Context, s *sweep.Sweep, err error) error {
+	line := f.again(f.prove)
 	if !s.Launcher.Allocated() {
 		job := s.Allocation()
 		line = fmt.Sprintf("salloc %s %s, or sbatch %s --wrap=%s", job, line, job, cli.ShellWord(line))
 	}
-	return fmt.Errorf("%w (to continue: %s)", err, line)
+	err = fmt.Errorf("%w (to continue: %s)", err, line)
+	if ctx.Err() == nil {
+		err = fmt.Errorf("%w, once that is mended: an option that is given again replaces the one in %s", err,
+			filepath.Join(f.dir, "plan.yaml"))
+	}
+	return err
+}
+
+// again is the command that goes on with a sweep, with so many runs of a proof. The folder keeps all other settings.
+func (f *sweepFlags) again(prove proofRuns) string {
+	line := "tunefit sweep -o " + cli.ShellWord(f.dir)
+	if prove > 0 {
+		line += fmt.Sprintf(" --prove=%d", prove)
+	}
+	if f.policy != "" {
+		line += " --policy " + cli.ShellWord(f.policy)
+	}
+	return line
 }
 
 // options checks the flags.

@@ -60,7 +60,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	}
 	proof, err := s.Prove(ctx, file, keys, int(f.prove))
 	if err != nil {
-		return f.goesOn(s, err)
+		return f.goesOn(ctx, s, err)
 	}
 	kept := filepath.Join(f.dir, "proof.txt")
 	if len(proof.Broken) > 0 {
@@ -102,9 +102,9 @@ func (f *sweepFlags) judge(t *compare.Table, file string) error {
 	if len(unsteady) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is not proven, since it was unsteady:\n  %s\n(to see whether that happens again: tunefit "+
-		"sweep -o %s --prove=%d; if it does, take out the rows of these sizes)", file, strings.Join(unsteady, "\n  "),
-		cli.ShellWord(f.dir), min(2*f.prove, mostProof))
+	return fmt.Errorf("%s is not proven, since it was unsteady:\n  %s\n(to see whether that happens again: %s; if it "+
+		"does, take out the rows of these sizes)", file, strings.Join(unsteady, "\n  "),
+		f.again(min(2*f.prove, mostProof)))
 }
 
 // tellJob prints how a job finds out whether the policy makes it faster. That is the last line of a sweep.
