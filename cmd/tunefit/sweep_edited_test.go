@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"html/template"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -53,7 +54,8 @@ func TestSweepProvesAnEditedPolicy(t *testing.T) {
 		if c.file(file) != edited || !strings.Contains(errs, kept) {
 			t.Fatalf("%q: policy.csv is\n%s\nit was edited to\n%s\n%s", args, c.file(file), edited, errs)
 		}
-		if args != nil && proven() != edited {
+		if args != nil && (proven() != edited || !strings.Contains(c.file("report.html"),
+			template.HTMLEscapeString(c.file("proof.txt")))) {
 			t.Fatalf("%q: it proves\n%s", args, proven())
 		}
 	}

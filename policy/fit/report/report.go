@@ -24,6 +24,8 @@ type Input struct {
 	Rows     []fit.Row  // the policy; none where nothing improves on the default for sure
 	Job      string     // the name of a job's profile; empty: none
 	Worth    *fit.Worth // what Rows are worth to it; nil: none
+	Proven   string     // the file of a policy that was compared with the default; empty: none
+	Proof    string     // what came of that
 }
 
 // page is all that the template and the script show.

@@ -35,7 +35,8 @@ type fitFlags struct {
 	mix      bool
 	profile  string
 	runs     string
-	json     *fitJSON // filled instead of printing what it says; nil: printed
+	json     *fitJSON      // filled instead of printing what it says; nil: printed
+	page     *report.Input // filled with what the report shows; nil: nobody asks
 }
 
 func fitCommand(env ncclchoice.Env) *cobra.Command {
@@ -150,6 +151,9 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	}
 	if job != nil {
 		in.Job, in.Worth = filepath.Base(f.profile), fit.NewWorth(job, set, fit.DecideByRows(in.Rows), found)
+	}
+	if f.page != nil {
+		*f.page = in
 	}
 	if f.json != nil {
 		*f.json = newFitJSON(&f, in)

@@ -26,6 +26,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 )
 
 type sweepFlags struct {
@@ -52,6 +53,8 @@ type sweepFlags struct {
 	from   []string
 	init   bool
 	asJSON bool
+
+	page report.Input // of report.html, without a proof
 }
 
 // sweepJSON is what sweep --json prints.
@@ -419,7 +422,7 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 	flags := fitFlags{
 		env:   f.choices.Topology.Env,
 		model: in("model.json"), csv: policy, report: in("report.html"),
-		topo: f.choices.Topology.Topo, profile: f.profile, force: true,
+		topo: f.choices.Topology.Topo, profile: f.profile, force: true, page: &f.page,
 	}
 	if edited {
 		flags.csv = made

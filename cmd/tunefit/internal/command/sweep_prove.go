@@ -18,6 +18,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -62,27 +63,37 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	if err != nil {
 		return f.goesOn(ctx, s, err)
 	}
-	kept := filepath.Join(f.dir, "proof.txt")
 	if len(proof.Broken) > 0 {
 		err := fmt.Errorf("%s is not proven, since not all runs of the proof ended well and right at all sizes:\n  %s",
 			file, strings.Join(proof.Broken, "\n  "))
-		return errors.Join(err, cli.WriteWhole(kept, true, func(w io.Writer) error {
-			_, failed := fmt.Fprintln(w, err)
-			return failed
-		}))
+		return errors.Join(err, f.keepProof(file, err.Error()+"\n", nil))
 	}
 	t := compare.Two(proof.Before, proof.After, compare.Options{Names: [2]string{"default", sideOfPolicy},
 		Alternating: true, Threshold: 0.01})
-	err = cli.WriteWhole(kept, true, t.WriteText)
+	var text strings.Builder
+	err = t.WriteText(&text)
 	if f.asJSON {
 		found.Proof = t
 	} else {
 		err = errors.Join(err, t.WriteText(cmd.OutOrStdout()))
 	}
-	if err != nil {
+	verdict := f.judge(t, file)
+	return errors.Join(err, f.keepProof(file, text.String(), verdict), verdict)
+}
+
+// keepProof writes proof.txt, and adds the proof to the report. verdict is why it does not hold; nil: it does.
+func (f *sweepFlags) keepProof(file, text string, verdict error) error {
+	err := cli.WriteWhole(filepath.Join(f.dir, "proof.txt"), true, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
 		return err
+	})
+	page := f.page
+	if page.Proven, page.Proof = file, text; verdict != nil {
+		page.Proof += "\n" + verdict.Error() + "\n"
 	}
-	return f.judge(t, file)
+	return errors.Join(err, cli.WriteWhole(filepath.Join(f.dir, "report.html"), true, func(w io.Writer) error {
+		return report.Write(w, page)
+	}))
 }
 
 // judge says why a proof does not hold. A policy that collapsed in one run may do so in the job, whatever the means
