@@ -24,8 +24,8 @@ func MeasuredWith(text string) (oldest, newest Version, ok bool) {
 // IsRCCL reports whether the releases that measurements were made with are RCCL's, as "RCCL 2.27.7".
 func IsRCCL(releases string) bool { return strings.Contains(releases, "RCCL") }
 
-// MeasuredComment is the line of a policy file that names the releases its rows were measured with; "": not known. Times
-// that were made up say so.
+// MeasuredComment is the line of a policy file that names the releases its rows were measured with ("": not known), and
+// says so if their times were made up.
 func MeasuredComment(releases string, simulated bool) string {
 	text := "# measured"
 	if simulated {

@@ -15,8 +15,8 @@ import (
 // by far more than repetitions do. Causes are a machine that was not quiet, other hosts,
 // or another library.
 type Contradiction struct {
-	// A and B are files, or the sources that rows of one file name; A is the faster one. Both are "" where many pairs of
-	// sources are apart, and none has a part in most of them.
+	// A and B are files, or the sources that rows of one file name; A is the faster one. Both are "" where many pairs
+	// of sources are apart, and none has a part in most of them.
 	A, B string
 	// Sizes are those at which points are apart.
 	Sizes nccl.Range

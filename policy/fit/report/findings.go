@@ -77,8 +77,8 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 	}
 	for _, c := range g.Contradictions {
 		if c.Varies() {
-			add(Varying, "times at %s vary from run to run, by a factor of %.2g at %d of the %s that several logs have; the "+
-				"model takes medians", Span{From: c.Sizes.Min, To: c.Sizes.Max}.Name(), c.Factor, c.Apart,
+			add(Varying, "times at %s vary from run to run, by a factor of %.2g at %d of the %s that several logs "+
+				"have; the model takes medians", Span{From: c.Sizes.Min, To: c.Sizes.Max}.Name(), c.Factor, c.Apart,
 				plural.Of(c.Common, "point"))
 			continue
 		}
