@@ -106,8 +106,8 @@ func (e *experiment) past(block int64) {
 		return
 	}
 	if len(e.values) >= minSteps {
-		mean, variance := middle(e.values)
-		e.run.Blocks = append(e.run.Blocks, Block{e.arms, mean, variance, len(e.values)})
+		l := middle(e.values)
+		e.run.Blocks = append(e.run.Blocks, Block{e.arms, l.Mean, l.Variance, len(e.values)})
 		e.count(e.run.Blocks[len(e.run.Blocks)-1])
 	}
 	e.block, e.arms, e.values = block, nil, nil
@@ -163,9 +163,9 @@ func (e *experiment) surelyBad() bool {
 	if len(e.values) < minSteps {
 		return false
 	}
-	mean, variance := middle(slices.Clone(e.values))
+	l := middle(e.values)
 	return slices.ContainsFunc(e.run.Blocks[max(0, len(e.run.Blocks)-latest):], func(b Block) bool {
-		return mean-b.Mean > bad+sure*math.Sqrt(variance+b.Variance)
+		return l.Mean-b.Mean > bad+sure*math.Sqrt(l.Variance+b.Variance)
 	})
 }
 

@@ -3,8 +3,9 @@ package trial
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 // A trial collects the times of steps and judges them after each pair. The zero value is ready.
@@ -77,23 +78,19 @@ func (t *trial) close() {
 	}
 	t.missed = 0
 	t.counts += len(a) + len(b)
-	riseA, riseNoiseA := rise(a) // in the order of time, which middle does not keep
-	riseB, riseNoiseB := rise(b)
-	centreA, noiseA := middle(a)
-	centreB, noiseB := middle(b)
-	d := difference{centreA - centreB, noiseA + noiseB, riseA + riseB, riseNoiseA + riseNoiseB}
+	value := stats.Sum(middle(a), middle(b).Times(-1))
+	drift := stats.Sum(rise(a), rise(b))
+	d := difference{value.Mean, value.Variance, drift.Mean, drift.Variance}
 	if t.first == A {
 		d.drift = -d.drift
 	}
 	t.pairs = append(t.pairs, d)
 }
 
-// rise returns by how much the second half of values lies above the first, and its variance.
-func rise(values []float64) (by, variance float64) {
+// rise returns by how much the second half of values lies above the first.
+func rise(values []float64) stats.Location {
 	half := len(values) / 2
-	before, noiseBefore := middle(slices.Clone(values[:half]))
-	after, noiseAfter := middle(slices.Clone(values[len(values)-half:]))
-	return after - before, noiseBefore + noiseAfter
+	return stats.Sum(middle(values[len(values)-half:]), middle(values[:half]).Times(-1))
 }
 
 // driftShare returns the share of the drift within blocks to subtract from the differences. It is 0 unless
@@ -110,25 +107,8 @@ func (t *trial) driftShare() float64 {
 	return 1 - noise/squares
 }
 
-// middle returns the mean of the middle half of values, and its variance. A checkpoint in some step does not
-// move that mean.
-func middle(values []float64) (mean, variance float64) {
-	slices.Sort(values)
-	cut := len(values) / 4
-	inner := values[cut : len(values)-cut]
-	for _, v := range inner {
-		mean += v / float64(len(inner))
-	}
-	// The variance of a trimmed mean, from the values with the tails set to the last ones kept.
-	n := float64(len(values))
-	centre := (mean*float64(len(inner)) + float64(cut)*(inner[0]+inner[len(inner)-1])) / n
-	for i := range values {
-		d := inner[min(max(i-cut, 0), len(inner)-1)] - centre
-		variance += d * d
-	}
-	kept := float64(len(inner)) / n
-	return mean, variance / (n - 1) / (n * kept * kept)
-}
+// middle returns the mean of the middle half of values. A checkpoint in some step does not move that mean.
+func middle(values []float64) stats.Location { return stats.Trimmed(values, len(values)/4) }
 
 // State says whether a trial goes on, or why it has ended.
 type State string
@@ -183,28 +163,24 @@ func (t *trial) result() Result {
 		}
 		return r
 	}
-	var mean, within, spread float64
+	values, within := make([]float64, n), 0.0
 	share := t.driftShare()
-	for _, d := range t.pairs {
-		mean += (d.value - share*d.drift) / float64(n)
+	for i, d := range t.pairs {
+		values[i] = d.value - share*d.drift
 		within += (d.noise + share*share*d.driftNoise) / float64(n*n)
 	}
-	for _, d := range t.pairs {
-		off := d.value - share*d.drift - mean
-		spread += off * off
-	}
+	all := stats.Trimmed(values, 0)
 	// With few pairs the spread of steps tells more than that of pairs. Many pairs also show what steps do not.
 	half := withinQuantile * math.Sqrt(within)
 	clearly := sure * math.Sqrt(within)
-	if n > 1 {
-		between := math.Sqrt(spread / float64(n-1) / float64(n))
-		if n > surePairs {
-			half = max(half, tQuantile(n-1)*between)
-			clearly = max(clearly, sure/2*tQuantile(n-1)*between)
-		} else {
-			half = max(half, 1.5*sure*between) // two pairs hardly tell how pairs differ
-		}
+	switch {
+	case n > surePairs:
+		between := all.Half()
+		half, clearly = max(half, between), max(clearly, sure/2*between)
+	case n > 1: // two pairs hardly tell how pairs differ
+		half = max(half, 1.5*sure*math.Sqrt(all.Variance))
 	}
+	mean := all.Mean
 	r.Mean, r.Low, r.High = math.Expm1(mean), math.Expm1(mean-half), math.Expm1(mean+half)
 	switch {
 	case n >= minPairs && half <= precise:
@@ -217,14 +193,4 @@ func (t *trial) result() Result {
 		r.State = NoChange
 	}
 	return r
-}
-
-// tQuantile returns the 97.5 % quantile of Student's t.
-func tQuantile(df int) float64 {
-	few := []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262}
-	if df <= len(few) {
-		return few[df-1]
-	}
-	n := float64(df)
-	return 1.96 + 2.372/n + 2.823/(n*n) + 2.556/(n*n*n)
 }
