@@ -105,9 +105,6 @@ func (p *pool) group(key Key, opts Options) Group {
 	if severalRuns {
 		g.collapsed(p, values, order)
 	}
-	if g.Paired {
-		g.drifted(p, values)
-	}
 	g.estimate(values)
 	g.average(values)
 	return g

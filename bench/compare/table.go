@@ -114,7 +114,7 @@ type Group struct {
 	Mean Mean
 	// Paired says that runs of both sides alternated and are compared pair by pair.
 	Paired bool
-	// Unsteady are runs, or sides, that did not stay as they were. They are no part of the tests.
+	// Unsteady are runs that collapsed. They are no part of the tests.
 	Unsteady []Unsteady
 }
 

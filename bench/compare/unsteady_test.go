@@ -43,8 +43,8 @@ const (
 	alike = ", the other side's run beside it 1.50 times"
 )
 
-// A run that takes much longer than the others of its side at some sizes is named, and so is a drift that only one side
-// has. What both sides have is not, nor what is as large as the noise.
+// A run that takes much longer than the others of its side at some sizes is named. What both sides have is not, nor
+// what is as large as the noise.
 func TestUnsteady(t *testing.T) {
 	between := func(first, last, size int) bool { return first <= size && size <= last }
 	for name, c := range map[string]struct {
@@ -86,18 +86,7 @@ func TestUnsteady(t *testing.T) {
 		"a faster run": {5, 18, func(side, run, _ int) float64 {
 			return map[bool]float64{true: 0.5}[side == 1 && run == 3]
 		}, ""},
-		"drift of the policy": {5, 18, func(side, run, size int) float64 {
-			return map[bool]float64{true: math.Pow(1.05, float64(run))}[side == 1 && between(4, 8, size)]
-		}, "policy drifted: its last run took 1.21 times as long as its first at 64KiB - 1MiB, " +
-			"the other side's 1.00 times"},
-		"drift of the default": {8, 18, func(side, run, _ int) float64 {
-			return map[bool]float64{true: math.Pow(0.9, float64(run))}[side == 0]
-		}, "default drifted: its last run took 0.48 times as long as its first at 4KiB - 512MiB, " +
-			"the other side's 1.00 times"},
 		"drift of both": {5, 18, func(_, run, _ int) float64 { return math.Pow(1.1, float64(run)) }, ""},
-		"drift in four": {4, 18, func(side, run, _ int) float64 {
-			return map[bool]float64{true: math.Pow(1.05, float64(run))}[side == 1]
-		}, ""},
 	} {
 		rng := rand.New(rand.NewPCG(1, 1))
 		g := inTurns(c.runs, c.sizes, func(side, run, size int) float64 {

@@ -105,7 +105,7 @@ func (f *sweepFlags) judge(t *compare.Table, file string) error {
 	var unsteady []string
 	for _, g := range t.Groups {
 		for _, u := range g.Unsteady {
-			if u.Side == sideOfPolicy && u.Ratio > 1 && u.Alone() {
+			if u.Side == sideOfPolicy && u.Alone() {
 				unsteady = append(unsteady, fmt.Sprintf("%s: %s", g.Key, u))
 			}
 		}
