@@ -156,53 +156,19 @@ func measuredOf(key Key, at []reading, side int, bytes uint64) Measured {
 
 // estimate fills in the median, the ratio and the test of each size.
 func (g *Group) estimate(values []repetitions) {
-	var octaves []float64
-	var own [2][]summary
+	parts := make([][]stats.Location, len(values))
 	for i, v := range values {
 		r := &g.Rows[i]
-		octaves = append(octaves, math.Log2(float64(r.Bytes)))
 		for side, cell := range []*Measured{&r.Before, &r.After} {
 			cell.Micros = math.Exp(stats.Median(v[side]))
 			cell.BusBW /= cell.Micros
 			cell.Reps = len(v[side])
 		}
 		r.Estimate = unknown(math.Log(r.After.Micros / r.Before.Micros))
-		for side, s := range g.summaries(v) {
-			own[side] = append(own[side], s)
-		}
+		parts[i] = g.parts(v, 1)
 	}
-	for side := range own {
-		for i, s := range moderate(octaves, own[side]) {
-			own[side][i].spread = s
-		}
+	moderate(parts)
+	for i := range parts {
+		g.Rows[i].test = test(parts[i])
 	}
-	for i, v := range values {
-		// With a single repetition on a side, a change looks like a spike.
-		if min(len(v[0]), len(v[1])) >= 2 {
-			g.Rows[i].test = g.test(own[0][i], own[1][i])
-		}
-	}
-}
-
-// summaries of both sides, or of the differences of pairs twice.
-func (g *Group) summaries(v repetitions) [2]summary {
-	if g.Paired {
-		s := summarize(pairs(v))
-		return [2]summary{s, s}
-	}
-	return [2]summary{summarize(v[0]), summarize(v[1])}
-}
-
-func (g *Group) test(before, after summary) *tTest {
-	if g.Paired {
-		return &tTest{after.location, math.Sqrt(after.error2()), after.df}
-	}
-	return welch(before, after)
-}
-
-func pairs(v repetitions) (all []float64) {
-	for i, before := range v[0] {
-		all = append(all, v[1][i]-before)
-	}
-	return all
 }

@@ -140,7 +140,7 @@ func TestTurnsByTheClock(t *testing.T) {
 			t.Errorf("%v: %q", table.Groups[0].Paired, table.Notes)
 		}
 		// A drift of 5 % a minute: not between pairs, but between the first runs and the last ones.
-		if test := table.Groups[0].Rows[0].test; test != nil && c.paired != (test.se < 0.033) {
+		if test := table.Groups[0].Rows[0].test; test != nil && c.paired != (test.Variance < 0.001) {
 			t.Errorf("%v: %+v", c.paired, test)
 		}
 	}

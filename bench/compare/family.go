@@ -13,14 +13,12 @@ const alpha = 0.05
 //
 // Of 20 sizes at which nothing changed, one would be called different at 5 %. Proven is what Benjamini and Hochberg
 // (1995) leave: of the verdicts of a table, a share of alpha is expected to be wrong, and where nothing changed at all,
-// one table in 1/alpha has a verdict. The intervals are those of Benjamini and Yekutieli (2005) for the ratios so
-// selected: of r verdicts among m ratios, at the level 1 - alpha r/m. So an interval leaves out 1 exactly where
-// there is a verdict.
+// one table in 1/alpha has a verdict. An interval is that of its ratio alone: without a verdict it may leave out 1.
 func judge(all []*Estimate) (tested int) {
 	known := slices.DeleteFunc(slices.Clone(all), func(e *Estimate) bool { return e.test == nil })
 	m := float64(len(known))
 	for _, e := range known {
-		e.P = Number(e.test.p())
+		e.P = Number(e.test.P())
 	}
 	slices.SortStableFunc(known, func(a, b *Estimate) int { return cmp.Compare(a.P, b.P) })
 	proven := 0
@@ -29,12 +27,12 @@ func judge(all []*Estimate) (tested int) {
 			proven = i + 1
 		}
 	}
-	level := alpha * float64(max(proven, 1)) / m
 	least := Number(1)
 	for i, e := range slices.Backward(known) {
-		low, high := e.test.interval(level)
+		half := e.test.Half()
 		// The test is about means, the ratio is of medians: where they disagree, both count.
-		e.Low, e.High = Number(min(math.Exp(low), e.Ratio)), Number(max(math.Exp(high), e.Ratio))
+		e.Low = Number(min(math.Exp(e.test.Mean-half), e.Ratio))
+		e.High = Number(max(math.Exp(e.test.Mean+half), e.Ratio))
 		least = min(least, e.P*Number(m)/Number(i+1))
 		e.P = least
 		switch {

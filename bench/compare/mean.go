@@ -15,13 +15,7 @@ func (g *Group) average(values []repetitions) {
 		logs = append(logs, math.Log(r.Ratio))
 	}
 	g.Mean = Mean{Estimate: unknown(stats.Mean(logs)), Sizes: len(logs)}
-	if all := rounds(values); min(len(all[0]), len(all[1])) >= 2 {
-		both := g.summaries(all)
-		for side := range both {
-			both[side].variance = max(both[side].variance, leastNoise*leastNoise/float64(len(logs)))
-		}
-		g.Mean.test = g.test(both[0], both[1])
-	}
+	g.Mean.test = test(g.parts(rounds(values), len(logs)))
 }
 
 // rounds are the means over sizes of the first repetitions, the second ones and so on, without what sizes differ by.
@@ -54,24 +48,19 @@ func overall(groups []Group) Mean {
 	for _, g := range groups {
 		m.Sizes += g.Mean.Sizes
 	}
-	all, known := &tTest{}, len(groups) > 0
-	ln, variance, below := 0.0, 0.0, 0.0
+	ln := 0.0
+	var tests []stats.Location
 	for _, g := range groups {
 		weight := float64(g.Mean.Sizes) / float64(m.Sizes)
 		ln += weight * math.Log(g.Mean.Ratio)
-		if g.Mean.test == nil {
-			known = false
-			continue
+		if g.Mean.test != nil {
+			tests = append(tests, g.Mean.test.Times(weight))
 		}
-		all.difference += weight * g.Mean.test.difference
-		part := weight * weight * g.Mean.test.se * g.Mean.test.se
-		variance += part
-		below += part * part / g.Mean.test.df
 	}
 	m.Estimate = unknown(ln)
-	if known {
-		all.se, all.df = math.Sqrt(variance), variance*variance/below // Welch and Satterthwaite
-		m.test = all
+	if len(groups) > 0 && len(tests) == len(groups) {
+		all := stats.Sum(tests...)
+		m.test = &all
 	}
 	return m
 }

@@ -1,77 +1,86 @@
 package compare
 
 import (
-	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
-// summary is what repetitions tell of their location.
-type summary struct {
-	location float64
-	spread
-	n float64
+const (
+	// From manyReps on, a fifth is left out at either end, and one outlier changes neither the mean nor the variance.
+	// Of fewer repetitions all count: an outlier may be noise that is large there.
+	manyReps, trimmed = 8, 0.2
+	// leastNoise in ln(us) is what two repetitions differ by even where they look alike: nccl-tests prints few digits.
+	leastNoise = 0.002
+	// neighbours is how many sizes on either side tell of the noise of a size. Fewer in all tell nothing.
+	neighbours = 3
+)
+
+// parts are what adds up to after less before of a size, in ln(us), from repetitions that are means over so many sizes:
+// both sides, or their pairs. There are none where a side has a single repetition: a change looks like a spike there.
+func (g *Group) parts(v repetitions, sizes int) []stats.Location {
+	switch {
+	case min(len(v[0]), len(v[1])) < 2:
+		return nil
+	case g.Paired:
+		return []stats.Location{locate(pairs(v), sizes)}
+	}
+	return []stats.Location{locate(v[1], sizes), locate(v[0], sizes).Times(-1)}
 }
 
-// spread is the variance of one repetition, with the degrees of freedom that it is known by; 0: not known.
-type spread struct{ variance, df float64 }
-
-// From manyReps on, a fifth is left out at either end, and one outlier changes neither the mean nor the variance. Of
-// fewer repetitions all count: an outlier may be noise that is large there.
-const manyReps, trimmed = 8, 0.2
-
-// summarize takes the mean of a few, the trimmed mean of many with its variance by the winsorized values (Yuen, 1974).
-func summarize(values []float64) summary {
-	v := slices.Sorted(slices.Values(values))
-	n, cut := len(v), 0
-	if n >= manyReps {
-		cut = int(trimmed * float64(n))
+// test is nil where there is no measure of the noise.
+func test(parts []stats.Location) *stats.Location {
+	if len(parts) == 0 {
+		return nil
 	}
-	s := summary{stats.Mean(v[cut : n-cut]), spread{}, float64(n)}
-	if n < 2 {
-		return s
-	}
-	for i := range cut {
-		v[i], v[n-1-i] = v[cut], v[n-1-cut]
-	}
-	middle, sum, left := stats.Mean(v), 0.0, float64(n-2*cut)
-	for _, x := range v {
-		sum += (x - middle) * (x - middle)
-	}
-	s.spread = spread{sum / (left - 1) * s.n / left, left - 1}
-	return s
+	sum := stats.Sum(parts...)
+	return &sum
 }
 
-// error2 is the square of the location's standard error.
-func (s summary) error2() float64 { return s.variance / s.n }
-
-// tTest is Student's test of a difference of locations, or of the location of differences.
-type tTest struct {
-	difference, se float64
-	df             float64
-}
-
-// welch compares two whose noise may differ, with the degrees of freedom of Welch and Satterthwaite.
-func welch(a, b summary) *tTest {
-	error2 := a.error2() + b.error2()
-	below := 0.0
-	for _, s := range []summary{a, b} {
-		if s.df > 0 {
-			below += s.error2() * s.error2() / s.df
+// moderate averages the variance of each size with the median of its neighbours', which counts as one more degree of
+// freedom. Few repetitions tell a variance badly: now and then three of them agree by chance. This is Smyth's moderated
+// variance (2004), with a median so that one noisy size does not count, and of neighbours because noise can grow with
+// the size: from 0.3 % at 128 KiB to 4.5 % at 32 MiB on one machine. A size that is noisy itself keeps most of its
+// noise.
+func moderate(sizes [][]stats.Location) {
+	for part := range 2 {
+		var all []*stats.Location
+		var noise []float64 // the variance of one repetition
+		for _, parts := range sizes {
+			if part < len(parts) {
+				l := &parts[part]
+				all, noise = append(all, l), append(noise, l.Variance*(l.DF+1)/medianChi2(l.DF))
+			}
+		}
+		for k, l := range all {
+			near := slices.Concat(noise[max(0, k-neighbours):k], noise[k+1:min(k+1+neighbours, len(noise))])
+			if len(near) >= neighbours {
+				l.Variance = (l.DF*l.Variance + stats.Median(near)/(l.DF+1)) / (l.DF + 1)
+				l.DF++
+			}
 		}
 	}
-	return &tTest{b.location - a.location, math.Sqrt(error2), error2 * error2 / below}
 }
 
-// p is two-sided.
-func (t *tTest) p() float64 {
-	return min(1, 2*distuv.StudentsT{Sigma: 1, Nu: t.df}.Survival(math.Abs(t.difference/t.se)))
+// medianChi2 is the median of a chi-squared variable over its degrees of freedom (Wilson and Hilferty, 1931).
+func medianChi2(df float64) float64 {
+	root := 1 - 2/(9*df)
+	return root * root * root
 }
 
-func (t *tTest) interval(level float64) (low, high float64) {
-	half := t.se * distuv.StudentsT{Sigma: 1, Nu: t.df}.Quantile(1-level/2)
-	return t.difference - half, t.difference + half
+func locate(values []float64, sizes int) stats.Location {
+	cut := 0
+	if len(values) >= manyReps {
+		cut = int(trimmed * float64(len(values)))
+	}
+	l := stats.Trimmed(values, cut)
+	l.Variance = max(l.Variance, leastNoise*leastNoise/float64(sizes*len(values)))
+	return l
+}
+
+func pairs(v repetitions) (all []float64) {
+	for i, before := range v[0] {
+		all = append(all, v[1][i]-before)
+	}
+	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 // Table is a comparison.
@@ -150,7 +151,7 @@ func (r Ran) MarshalText() ([]byte, error) { return []byte(r.Label()), nil }
 type Verdict int8
 
 const (
-	Unproven Verdict = iota // the interval contains 1
+	Unproven Verdict = iota
 	Faster
 	Slower
 	Unknown // there is no measure of the noise
@@ -164,13 +165,13 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 // Estimate is a ratio of times, after / before: below 1 is faster.
 type Estimate struct {
 	Ratio float64 `json:"ratio"`
-	// Low and High are the interval of the ratio. It contains 1 exactly where nothing is proven, see judge.
+	// Low and High are the 95 % interval of the ratio. A verdict needs that it leaves out 1, and more: see judge.
 	Low     Number  `json:"low,omitzero"`
 	High    Number  `json:"high,omitzero"`
 	P       Number  `json:"p,omitzero"` // corrected for the number of ratios in the table
 	Verdict Verdict `json:"verdict"`
 
-	test *tTest // nil: there is no measure of the noise
+	test *stats.Location // nil: there is no measure of the noise
 }
 
 // Number is NaN where there is no measure of the noise. JSON leaves NaN out.

@@ -6,8 +6,8 @@ import (
 )
 
 // leastPairs is how many pairs the noise of a pair can be estimated from. In a simulation with changes of 5 % and noise
-// of 1 %, 3 pairs found 49 % of the changes, 4 pairs 95 %. Compared without pairs, 3 runs a side found 95 %, but only
-// 50 % where the cluster drifted by 1 % from one pair to the next.
+// of 1 %, 3 pairs found 49 % of the changes, 4 pairs 94 %. Compared without pairs, 3 runs a side found 94 %, but only
+// 47 % where the cluster drifted by 1 % from one pair to the next.
 const leastPairs = 4
 
 // alternate reports whether the runs of both sides were made in turns at all sizes: in the order of time, the first two

@@ -43,9 +43,9 @@ func TestCompare(t *testing.T) {
 	if m := lacks(out, "before: 18 times of 3 runs\n",
 		"both: GPU Example GPU, hosts node0 node1, options of nccl-tests -t 1 -g 1 -n 20 -w 5\n",
 		"NCCL: 2.27.3 -> 2.29.2\n", "allreduce 2x4, float sum out-of-place\n",
-		"   512KiB      66.68      73.14    13.76    12.54  1.097 [1.079,1.123] slower  <.001    3  ring/ll128/16 -> "+
+		"   512KiB      66.68      73.14    13.76    12.54  1.097 [1.082,1.119] slower  <.001    3  ring/ll128/16 -> "+
 			"ring/simple/16\n",
-		"   128KiB      38.10      37.76     6.02     6.07  0.991 [0.971,1.023] ~       0.760    3\n",
+		"   128KiB      38.10      37.76     6.02     6.07  0.991 [0.976,1.019] ~       0.755    3\n",
 		"of 6 sizes: 2 slower (2 by more than 1 %), 1 faster, 3 without significant difference (~)\n"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
