@@ -36,7 +36,7 @@ func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
 		return
 	}
 	config := c.trialConfig(peer, change)
-	config.Canary, config.Tell = c.settings.canary, c.publisher(c.member.Note)
+	config.Canary, config.Tell = c.settings.canary, c.publisher(c.member.PublishStatus)
 	if c.settings.compare != "" {
 		if other := c.compared(); other != nil {
 			config.Other = other

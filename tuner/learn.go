@@ -249,7 +249,7 @@ func (c *Comm) tell(ctx context.Context, e trial.Evidence, log telemetry.Log) {
 	e.Runs = nil
 	text, err := json.Marshal(e)
 	if err == nil {
-		err = c.member.Note(ctx, text)
+		err = c.member.PublishStatus(ctx, text)
 	}
 	if err != nil && ctx.Err() == nil {
 		log.Infof("tunefit status cannot show what is learned: %v", err)

@@ -22,7 +22,7 @@ type background struct {
 	forgets   bool            // the history record allows to remove decided changes
 }
 
-// progress is what the background has done for change k, from adopt on.
+// progress is what the background has done for change k, from acceptProposal on.
 type progress struct {
 	since     time.Duration // when the proposal was seen
 	missed    time.Duration // since when the token is gone without a decision; 0: it is not
@@ -236,7 +236,7 @@ func (m *Member) readDecision(c change) (found bool, err error) {
 			detail, _, _ := m.cfg.Store.Get(ctx, m.keys.detail(c.k))
 			d.Detail = string(detail)
 		}
-		m.obey(c.k, d, counted)
+		m.applyDecision(c.k, d, counted)
 		return true, nil
 	}
 	return false, nil

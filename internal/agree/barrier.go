@@ -23,9 +23,9 @@ type arrival struct {
 	landed    bool // the record exists
 }
 
-// lookout describes the last call that the main thread let pass while it looked for the barrier. The zero value
+// lastPassed describes the last call that the main thread let pass while it looked for the barrier. The zero value
 // means that there was none. See Member.arriveByProxy.
-type lookout struct {
+type lastPassed struct {
 	next   uint64 // the number of the call after it
 	call   uint64 // its HashCall
 	tick   uint64 // the value of Poller.ticks at the call
@@ -40,14 +40,14 @@ const barrierWithin = 256
 // A rank that has made one call more or less than the others arrives at another call, or after other calls, and
 // so is noticed. If all calls are alike, nothing would show it, and the rank withdraws.
 func (m *Member) isBarrier(n, call uint64) bool {
-	if n > m.change.Switch && (call != m.change.lookout.call || m.cfg.Uniform) {
+	if n > m.change.Switch && (call != m.change.lastPassed.call || m.cfg.Uniform) {
 		return true
 	}
 	if n-m.change.Switch >= barrierWithin {
 		m.withdraw(Alike)
 		return false
 	}
-	m.change.lookout = lookout{n + 1, call, m.cfg.Poller.ticks.Add(1), m.cfg.Thread()}
+	m.change.lastPassed = lastPassed{n + 1, call, m.cfg.Poller.ticks.Add(1), m.cfg.Thread()}
 	return false
 }
 
@@ -106,7 +106,7 @@ func (m *Member) arriveByProxy(of change, before uint64, thread int, at arrival)
 	defer m.mu.Unlock()
 	c, counter := &m.change, m.cfg.Counter
 	if c.state != promised || c.k != of.k || c.Tag != of.Tag ||
-		c.lookout.next > at.at || c.lookout.tick < of.lookout.tick || c.lookout.thread != thread ||
+		c.lastPassed.next > at.at || c.lastPassed.tick < of.lastPassed.tick || c.lastPassed.thread != thread ||
 		counter.Seq.Load() != at.at || counter.Hash() != before {
 		return false
 	}

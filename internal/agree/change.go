@@ -28,13 +28,13 @@ type change struct {
 	state state
 	// What follows is zero until the proposal is known.
 	Proposal
-	seen     bool
-	mine     bool     // this rank has proposed it
-	snapshot Snapshot // nil until the version is staged
-	why      Reason   // withdrawn: the reason to abort with
-	hash     uint64   // Counter.Hash at c, from the promise on
-	lookout  lookout  // promised
-	arrival  arrival  // arrived, committed
+	seen       bool
+	mine       bool       // this rank has proposed it
+	snapshot   Snapshot   // nil until the version is staged
+	why        Reason     // withdrawn: the reason to abort with
+	hash       uint64     // Counter.Hash at c, from the promise on
+	lastPassed lastPassed // promised
+	arrival    arrival    // arrived, committed
 }
 
 // next turns to the change after k, in state s.

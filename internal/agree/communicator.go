@@ -14,7 +14,7 @@ type Communicator struct {
 	Newest  time.Time
 	Keys    []string // of all its records
 	Faults  []error  // records that cannot be read
-	Note    []byte   // see Member.Note; nil: none
+	Note    []byte   // see Member.PublishStatus; nil: none
 }
 
 // Slot is one rank of a communicator.

@@ -13,7 +13,7 @@ func (m *Member) joinAsDuplicate(ctx context.Context) error {
 	for k := uint64(1); ; k++ {
 		var p Proposal
 		var d Decision
-		err := m.persist(ctx, func(ctx context.Context) error {
+		err := m.retryUntil(ctx, func(ctx context.Context) error {
 			// This forbids the change, unless it is proposed already.
 			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.proposal(k), encode(Proposal{Freeze: true}))
 			if err == nil {

@@ -18,7 +18,7 @@ func (m *Member) join(ctx context.Context) error {
 		if err := m.joinGeneration(ctx); !errors.Is(err, errEnded) {
 			return err
 		}
-		m.seat = seat{keys: keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)), slot: -1} // see parseCommKey
+		m.slotState = slotState{keys: keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)), slot: -1} // see parseCommKey
 		if m.versions.current.snapshot != nil {
 			m.retired.add(m.versions.current.snapshot)
 		}
@@ -39,7 +39,7 @@ func (m *Member) checkEnded(ctx context.Context) error {
 // The record of the end is put before the first removal. So if it does not exist by now, this rank has missed
 // no record.
 func (m *Member) checkJoined(ctx context.Context) error {
-	return m.persist(ctx, func(ctx context.Context) error {
+	return m.retryUntil(ctx, func(ctx context.Context) error {
 		var kept error
 		if m.slot < 0 {
 			// It has to follow the changes that are decided.

@@ -52,7 +52,7 @@ func (m *Member) mayForget() bool {
 // that a new communicator of the same id does not take the leftovers for its own. A late removal hits no later
 // communicator, because the keys are never used again.
 func (m *Member) removeAll() {
-	names, err := m.list(m.keys.lefts())
+	names, err := m.list(m.keys.departedDir())
 	if err != nil || len(names) < m.cfg.Ranks || !m.mayForget() {
 		return
 	}

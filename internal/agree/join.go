@@ -38,9 +38,9 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		cfg.Thread = syscall.Gettid
 	}
 	cfg.Own.Digest = cfg.Own.name().Content
-	m := &Member{cfg: cfg, seat: seat{keys: keys(cfg.Comm), slot: -1}, change: change{k: 1},
+	m := &Member{cfg: cfg, slotState: slotState{keys: keys(cfg.Comm), slot: -1}, change: change{k: 1},
 		versions:   versions{lastRead: cfg.Own.Meaning},
-		life:       life{done: make(chan struct{}), wake: make(chan struct{}, 1)},
+		lifecycle:  lifecycle{done: make(chan struct{}), wake: make(chan struct{}, 1)},
 		background: background{advised: map[Reason]bool{}}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	cfg.Counter.Trigger.Store(Never)
@@ -101,7 +101,7 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 // start returns the version for call 0, the first rank's.
 func (m *Member) start(ctx context.Context) (v VersionName, err error) {
 	own := m.cfg.Own.name()
-	err = m.persist(ctx, func(ctx context.Context) error {
+	err = m.retryUntil(ctx, func(ctx context.Context) error {
 		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
 		if err != nil || !found {
 			if m.checkEnded(ctx) == errEnded {
@@ -139,7 +139,7 @@ func (m *Member) loadStart(ctx context.Context, v VersionName) (err error) {
 func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersion, error) {
 	content := m.cfg.Own.Content
 	if v.Content != m.cfg.Own.name().Content {
-		err := m.persist(ctx, func(ctx context.Context) error {
+		err := m.retryUntil(ctx, func(ctx context.Context) error {
 			var ok bool
 			if content, ok = readContent(ctx, m.cfg.Store, v); !ok {
 				return errors.New("the version's content is not there")
@@ -179,7 +179,7 @@ func (m *Member) claim(ctx context.Context) error {
 		return err
 	}
 	var taken []string
-	err = m.persist(ctx, func(ctx context.Context) (err error) {
+	err = m.retryUntil(ctx, func(ctx context.Context) (err error) {
 		taken, err = m.cfg.Store.List(ctx, m.keys.slots())
 		return err
 	})
@@ -202,7 +202,7 @@ func (m *Member) claim(ctx context.Context) error {
 // claimSlot repeats until it knows whose the slot is, because a member must not own two. A
 // slot whose mark it cannot read stays nobody's, like that of a rank that crashed.
 func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) {
-	err = m.persist(ctx, func(ctx context.Context) error {
+	err = m.retryUntil(ctx, func(ctx context.Context) error {
 		record := m.cfg.slotRecord()
 		stands, err := m.cfg.Store.PutOnce(ctx, m.keys.slot(slot), record)
 		won = err == nil && bytes.Equal(stands, record)
@@ -217,8 +217,8 @@ func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) 
 	return won, err
 }
 
-// persist repeats an operation until it succeeds or ctx ends.
-func (m *Member) persist(ctx context.Context, op func(context.Context) error) error {
+// retryUntil repeats an operation until it succeeds or ctx ends.
+func (m *Member) retryUntil(ctx context.Context, op func(context.Context) error) error {
 	var err error
 	for {
 		latest := m.attempt(ctx, op)

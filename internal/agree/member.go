@@ -78,9 +78,9 @@ var (
 //
 // Each part says in its own file who may touch it.
 type Member struct {
-	cfg  Config // constant
-	seat        // constant once Join has returned
-	life        // any goroutine
+	cfg       Config // constant
+	slotState        // constant once Join has returned
+	lifecycle        // any goroutine
 
 	// Any goroutine adds to these, with or without mu. They are emptied without mu, because
 	// that takes longer than a moment.
@@ -100,16 +100,16 @@ type Member struct {
 	notes      uint64     // how many Note has put; of Note alone
 }
 
-// seat is a member's place among the ranks.
-type seat struct {
+// slotState is a member's place among the ranks.
+type slotState struct {
 	keys keys
 	slot int // -1 if static
 	// slotMark tells this rank's own slot record from a later one under the same key.
 	slotMark string
 }
 
-// life tells the background what to work on and when to end. All of it is safe for any goroutine.
-type life struct {
+// lifecycle tells the background what to work on and when to end. All of it is safe for any goroutine.
+type lifecycle struct {
 	ctx  context.Context // of the background
 	stop context.CancelFunc
 	done chan struct{} // closed when the background has ended
@@ -119,8 +119,8 @@ type life struct {
 	newest atomic.Uint64
 }
 
-// hear notes that change k is proposed.
-func (l *life) hear(k uint64) {
+// noteProposed notes that change k is proposed.
+func (l *lifecycle) noteProposed(k uint64) {
 	if k > l.newest.Load() {
 		l.newest.Store(k)
 		l.wakeUp()
@@ -128,7 +128,7 @@ func (l *life) hear(k uint64) {
 }
 
 // wakeUp makes the background take its next step now.
-func (l *life) wakeUp() {
+func (l *lifecycle) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -166,7 +166,7 @@ func (m *Member) Propose(v Version) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.versions
-	if e := s.pending; s.unseen || e != nil && (!e.proposed || e.Meaning == v.Meaning) {
+	if e := s.pending; s.editUnreported || e != nil && (!e.proposed || e.Meaning == v.Meaning) {
 		return
 	}
 	s.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now(), proposed: true}
@@ -188,7 +188,7 @@ func (m *Member) InForce() InForce {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.versions
-	s.unseen = false
+	s.editUnreported = false
 	return InForce{s.current.snapshot, s.current.from, s.current.proposed, s.wanted}
 }
 

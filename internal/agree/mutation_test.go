@@ -35,7 +35,7 @@ var mutations = []mutation{
 		""},
 	{"give up the wait without asking the store", []edit{{"arrival.go",
 		"return m.decide(c, Decision{Abort: Stall})",
-		"if WRONG { m.obey(c.k, Decision{Abort: Stall}, true); return 0 }\nreturn m.decide(c, Decision{Abort: " +
+		"if WRONG { m.applyDecision(c.k, Decision{Abort: Stall}, true); return 0 }\nreturn m.decide(c, Decision{Abort: " +
 			"Stall})"}}, 233, ""},
 	{"guess after the stall limit", []edit{{"wait.go",
 		"m.fail(fmt.Errorf(\"%w (waited",
@@ -44,8 +44,8 @@ var mutations = []mutation{
 		"if m.change.state == arrived && n >= m.change.arrival.at {",
 		"if m.change.state == arrived && n >= m.change.arrival.at && !(WRONG && n == m.change.arrival.at) {"}}, 24, ""},
 	{"take any call for the barrier",
-		[]edit{{"barrier.go", "call != m.change.lookout.call || m.cfg.Uniform",
-			"call != m.change.lookout.call || m.cfg.Uniform || WRONG"}}, 1, "TestScenario21MisalignedInsideWindow"},
+		[]edit{{"barrier.go", "call != m.change.lastPassed.call || m.cfg.Uniform",
+			"call != m.change.lastPassed.call || m.cfg.Uniform || WRONG"}}, 1, "TestScenario21MisalignedInsideWindow"},
 	{"commit whatever the calls were",
 		[]edit{{"background.go", "if theirs != hash {", "if theirs != hash && !WRONG {"}}, 285, ""},
 	{"forget calls of long ago",
@@ -58,14 +58,14 @@ var mutations = []mutation{
 		[]edit{{"barrier.go", "counter.Seq.Load() != at.at || counter.Hash() != before",
 			"!WRONG && (counter.Seq.Load() != at.at || counter.Hash() != before)"}}, 3670, ""},
 	{"arrive by proxy of another thread",
-		[]edit{{"barrier.go", "c.lookout.thread != thread ||", "c.lookout.thread != thread && !WRONG ||"}}, 1,
+		[]edit{{"barrier.go", "c.lastPassed.thread != thread ||", "c.lastPassed.thread != thread && !WRONG ||"}}, 1,
 		"TestScenario43RanksOfOneProcess"},
 	{"arrive by proxy though behind",
-		[]edit{{"barrier.go", "c.lookout.tick < of.lookout.tick ||", "c.lookout.tick < of.lookout.tick && !WRONG ||"}},
+		[]edit{{"barrier.go", "c.lastPassed.tick < of.lastPassed.tick ||", "c.lastPassed.tick < of.lastPassed.tick && !WRONG ||"}},
 		1, "TestScenario43RanksOfOneThread"},
 	{"obey the own decision, not the one that stands", []edit{{"background.go",
 		"found, lookErr := m.readDecision(c)",
-		"if WRONG { m.obey(c.k, d, true); return 0 }\nfound, lookErr := m.readDecision(c)"}}, 233, ""},
+		"if WRONG { m.applyDecision(c.k, d, true); return 0 }\nfound, lookErr := m.readDecision(c)"}}, 233, ""},
 	{"decide by a record, not by the token", []edit{{"background.go",
 		"err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decisions()+\"/\"+d.name(c.k))", `var err error
 		if decision := m.keys.decisions()+"/"+d.name(c.k); WRONG {
@@ -77,7 +77,7 @@ var mutations = []mutation{
 		[]edit{{"background.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && !WRONG {"}}, 1,
 		"TestScenario46OlderCopyRestored"},
 	{"obey a foreign decision once arrived by proxy",
-		[]edit{{"obey.go", "c.arrival.attempted && !fromToken", "c.arrival.attempted && !fromToken && !WRONG"}}, 1,
+		[]edit{{"apply.go", "c.arrival.attempted && !tokenVerified", "c.arrival.attempted && !tokenVerified && !WRONG"}}, 1,
 		"TestScenario52ForeignDecisionAfterProxy"},
 	{"delete the decision", []edit{{"queue.go",
 		"ctx, end := m.op()\n\t\t_ = m.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()

@@ -41,7 +41,7 @@ func (r Ranks) Name() (name string, err error) {
 	defer end()
 	for {
 		known := false
-		err := m.persist(r.ctx, func(ctx context.Context) (err error) {
+		err := m.retryUntil(r.ctx, func(ctx context.Context) (err error) {
 			var stands []byte
 			if stands, known, err = m.cfg.Store.Get(ctx, m.keys.name()); err != nil || known {
 				name = string(stands)
@@ -64,7 +64,7 @@ func (r Ranks) Name() (name string, err error) {
 
 // putFirst puts a record unless there is one, and returns what stands.
 func (m *Member) putFirst(ctx context.Context, key, text string) (stands string, err error) {
-	err = m.persist(ctx, func(ctx context.Context) error {
+	err = m.retryUntil(ctx, func(ctx context.Context) error {
 		value, err := m.cfg.Store.PutOnce(ctx, key, []byte(text))
 		stands = string(value)
 		return err

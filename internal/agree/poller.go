@@ -96,6 +96,6 @@ func (p *Poller) list(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for m := range p.members {
-		m.hear(newest[m.keys])
+		m.noteProposed(newest[m.keys])
 	}
 }

@@ -69,7 +69,7 @@ func (m *Member) propose(k uint64) time.Duration {
 			m.obsolete.add(proposed.Key())
 		}
 	}
-	return m.adopt(k, stands)
+	return m.acceptProposal(k, stands)
 }
 
 // jitter spreads the switches of communicators that change at the same time: a thread that
@@ -106,18 +106,18 @@ func (m *Member) fetch(k uint64) time.Duration {
 	if err != nil || !found {
 		return m.cfg.Timing.ActivePoll
 	}
-	return m.adopt(k, text)
+	return m.acceptProposal(k, text)
 }
 
-// adopt makes text, which is the proposal of change k, this member's change.
-func (m *Member) adopt(k uint64, text []byte) time.Duration {
+// acceptProposal makes text, which is the proposal of change k, this member's change.
+func (m *Member) acceptProposal(k uint64, text []byte) time.Duration {
 	p, err := decode[Proposal](text)
 	if err != nil {
 		return m.cfg.Timing.ActivePoll // it exists, so fetch reads it again
 	}
 	m.background.progress = progress{since: m.cfg.Clock.Now()}
 	if p.Freeze {
-		m.obey(k, Decision{Abort: Duplicate, By: -1}, false)
+		m.applyDecision(k, Decision{Abort: Duplicate, By: -1}, false)
 		return 0
 	}
 	c := change{k: k, Proposal: p, seen: true, mine: p.Slot == m.slot}

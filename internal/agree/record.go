@@ -192,8 +192,8 @@ func CommKey(id uint64, ranks int) string { return fmt.Sprintf("%016x-%d", id, r
 func (c keys) init() string             { return "c/" + string(c) + "/init" }
 func (c keys) slots() string            { return "c/" + string(c) + "/slot" }
 func (c keys) slot(i int) string        { return c.slots() + "/" + strconv.Itoa(i) }
-func (c keys) lefts() string            { return "c/" + string(c) + "/left" }
-func (c keys) left(i int) string        { return c.lefts() + "/" + strconv.Itoa(i) }
+func (c keys) departedDir() string      { return "c/" + string(c) + "/left" }
+func (c keys) left(i int) string        { return c.departedDir() + "/" + strconv.Itoa(i) }
 func (c keys) acks(k uint64) string     { return fmt.Sprintf("c/%s/a/%d", string(c), k) }
 func (c keys) arrivals(k uint64) string { return fmt.Sprintf("c/%s/m/%d", string(c), k) }
 func (c keys) contents(k uint64) string { return fmt.Sprintf("c/%s/v/%d", string(c), k) }

@@ -11,9 +11,9 @@ type versions struct {
 	past    []pastCommit // static: the switches that are still to come
 	pending *pendingEdit // nil: none
 	// lastRead is the meaning of the own file as last read.
-	lastRead string
-	wanted   string // see InForce
-	unseen   bool   // an edit has come into force since InForce was last asked
+	lastRead       string
+	wanted         string // see InForce
+	editUnreported bool   // an edit has come into force since InForce was last asked
 }
 
 // stagedVersion is a version that a member has made ready to decide by.
@@ -41,7 +41,7 @@ func (m *Member) putInForce(v stagedVersion, n uint64) {
 	s.current = v
 	s.current.from, s.current.proposed = n, !edited
 	if edited {
-		s.unseen, s.wanted = true, v.Meaning
+		s.editUnreported, s.wanted = true, v.Meaning
 	}
 	if e != nil && (e.Meaning == v.Meaning || e.proposed && edited) {
 		s.pending = nil

@@ -2,16 +2,16 @@ package agree
 
 import "fmt"
 
-// obey follows a decision of change k, unless that is over. fromToken: it is known to be made of this proposal's
+// applyDecision follows a decision of change k, unless that is over. tokenVerified: it is known to be made of this proposal's
 // token. A rank that has arrived by proxy meanwhile obeys only such a decision.
-func (m *Member) obey(k uint64, d Decision, fromToken bool) {
+func (m *Member) applyDecision(k uint64, d Decision, tokenVerified bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.change
 	switch {
 	case c.k != k:
 		return // a sibling that has lost the records has frozen this rank meanwhile
-	case c.state == arrived && c.arrival.attempted && !fromToken:
+	case c.state == arrived && c.arrival.attempted && !tokenVerified:
 		return // the next poll compares the token
 	case m.ending.failed != nil:
 		return // too late: a call has failed, so this rank is behind the others
