@@ -46,7 +46,7 @@ func (t *text) join(process string) {
 	for line := range bytes.Lines(log) {
 		if l, ok := t.hosts.split(bytes.TrimRight(line, "\r\n")); ok && l.hostPID() == process {
 			t.log(l)
-			t.run.facts.read(l.message)
+			t.run.metadata.read(l.message)
 		}
 	}
 }

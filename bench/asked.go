@@ -17,23 +17,23 @@ func TrimUnit(coll nccl.Coll, ranks int) uint64 {
 	return 4
 }
 
-// asks is what a run was told to measure, by NCCL's variables, the caller, tunefit sweep and our tuner's decisions.
-type asks struct {
+// request is what a run was told to measure, by NCCL's variables, the caller, tunefit sweep and our tuner's decisions.
+type request struct {
 	sample  Sample // of no size: the communicator, and the configuration of the whole run, if there is one
 	decided map[logKey]nccl.Config
 	said    map[uint64]bool // sizes that unmet has recorded
 }
 
-func (u *run) asks(coll nccl.Coll, comm nccl.Comm, r *Result, env *environment) *asks {
+func (u *run) request(coll nccl.Coll, comm nccl.Comm, r *Result, env *environment) *request {
 	s := Sample{
 		Call: nccl.Call{Coll: coll}, Comm: comm, Config: r.asked(env, operation(coll.String())),
-		Selection: SelectionForced, Source: r.File, Simulated: u.facts.gpus[FakePerf],
+		Selection: SelectionForced, Source: r.File, Simulated: u.metadata.gpus[FakePerf],
 	}
-	return &asks{s, u.log.decided, map[uint64]bool{}}
+	return &request{s, u.log.decided, map[uint64]bool{}}
 }
 
 // at is the configuration that was asked for at a size; ok is false where that is not known.
-func (a *asks) at(size uint64) (l nccl.Config, ok bool) {
+func (a *request) at(size uint64) (l nccl.Config, ok bool) {
 	l = a.sample.Config
 	d, decided := a.decided[logKey{operation(a.sample.Coll.String()), size}]
 	if decided && d != noLabel && (d.Cell != l.Cell || d.Channels > 0) {
@@ -43,14 +43,14 @@ func (a *asks) at(size uint64) (l nccl.Config, ok bool) {
 }
 
 // areMet reports whether a sample ran with the configuration that was asked for.
-func (a *asks) areMet(s *Sample) bool {
+func (a *request) areMet(s *Sample) bool {
 	l, ok := a.at(s.Bytes)
 	counted := l.Channels == 0 || s.Channels == l.Channels && s.Selection != SelectionOwnChannels
 	return !ok || counted && s.Cell == l.Cell
 }
 
 // unmet records, once, that the configuration that was asked for did not run at a size.
-func (a *asks) unmet(r *Result, size uint64) {
+func (a *request) unmet(r *Result, size uint64) {
 	l, ok := a.at(size)
 	s := a.sample
 	s.Bytes, s.Config = size, l
@@ -62,7 +62,7 @@ func (a *asks) unmet(r *Result, size uint64) {
 }
 
 // unreached records the sizes that a run had not measured when it broke off.
-func (u *run) unreached(r *Result, a *asks) {
+func (u *run) unreached(r *Result, a *request) {
 	measured := map[uint64]bool{}
 	for i := range u.rows {
 		measured[u.rows[i].Bytes] = true

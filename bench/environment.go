@@ -290,10 +290,10 @@ func (e *environment) boundsChannels() bool {
 // claim turns the variables into a label for one collective.
 func (e *environment) claim(coll string) claim {
 	algo, proto := e.get("ALGO"), e.get("PROTO")
-	c := claim{from: originVariables, forces: algo != "" || proto != ""}
+	c := claim{from: originVariables, forcesCell: algo != "" || proto != ""}
 	c.Cell = CellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll))
-	c.bounds = e.boundsChannels()
-	c.forces = c.forces || c.bounds
+	c.forcesChannels = e.boundsChannels()
+	c.forcesCell = c.forcesCell || c.forcesChannels
 	for _, kind := range []string{"NCHANNELS", "CTAS"} {
 		low, errLow := strconv.Atoi(e.get("MIN_" + kind))
 		high, errHigh := strconv.Atoi(e.get("MAX_" + kind))
@@ -302,7 +302,7 @@ func (e *environment) claim(coll string) claim {
 		}
 	}
 	if v := e.get("TUNER_PLUGIN"); v != "" && !strings.EqualFold(v, "none") {
-		c.forces, c.bounds = true, true
+		c.forcesCell, c.forcesChannels = true, true
 	}
 	return c
 }

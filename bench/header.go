@@ -105,7 +105,7 @@ func (t *text) device(body []byte) bool {
 	t.hosts[host] = true
 	t.run.devices.add(group, string(words[1]), host)
 	if _, name, ok := bytes.Cut(body, []byte("] ")); ok {
-		t.run.facts.gpu(string(name))
+		t.run.metadata.gpu(string(name))
 	}
 	t.join(process)
 	return true

@@ -125,11 +125,11 @@ func (j *jsonRun) object() error {
 		case "config":
 			err = decoded(j, j.config)
 		case "nccl_version":
-			err = decoded(j, func(code jsonNumber) { j.run.facts.NCCL = versionOf(int(code)) })
+			err = decoded(j, func(code jsonNumber) { j.run.metadata.NCCL = versionOf(int(code)) })
 		case "start_time":
 			err = decoded(j, func(start any) {
 				text, _ := start.(string)
-				j.run.facts.Time = quoted([]byte(text))
+				j.run.metadata.Time = quoted([]byte(text))
 			})
 		case "results":
 			j.sawResults = true
@@ -181,7 +181,7 @@ func (j *jsonRun) config(c jsonConfig) {
 	j.run.set(j.r, 0, c.settings)
 	for _, d := range c.Devices {
 		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host)
-		j.run.facts.gpu(d.Info)
+		j.run.metadata.gpu(d.Info)
 	}
 	if c.Blocking == "true" {
 		j.run.Blocking = 1

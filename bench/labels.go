@@ -34,9 +34,9 @@ var noLabel = nccl.Config{Cell: nccl.NoCell}
 // claim is what is known of a configuration, and who says so.
 type claim struct {
 	nccl.Config
-	from   Origin
-	forces bool // the library did not choose algorithm and protocol freely
-	bounds bool // nor the number of channels
+	from           Origin
+	forcesCell     bool // the library did not choose algorithm and protocol freely
+	forcesChannels bool // nor the number of channels
 }
 
 // label is what all claims together say.
@@ -59,7 +59,7 @@ func merge(claims []claim) label {
 		}
 	}
 	for _, c := range claims {
-		l.forced, l.bounded = l.forced || c.forces, l.bounded || c.bounds
+		l.forced, l.bounded = l.forced || c.forcesCell, l.bounded || c.forcesChannels
 		if c.Config != noLabel {
 			l.from = max(l.from, c.from)
 		}

@@ -39,7 +39,7 @@ func (u *run) notOffered(r *Result, env *environment, comm nccl.Comm) {
 		return
 	}
 	forced := env.get("ALGO") != "" || env.get("PROTO") != ""
-	noLL128 := u.log.sharesMem && !nccl.IsRCCL(u.facts.NCCL)
+	noLL128 := u.log.sharesMem && !nccl.IsRCCL(u.metadata.NCCL)
 	for _, coll := range nccl.AllColls() {
 		has := u.log.offered[coll]
 		for algo, proto := range nccl.Cells {
@@ -49,7 +49,7 @@ func (u *run) notOffered(r *Result, env *environment, comm nccl.Comm) {
 				continue
 			}
 			s := Sample{Call: nccl.Call{Coll: coll}, Comm: comm, Config: nccl.Config{Cell: cell},
-				Selection: SelectionForced, Source: r.File, Simulated: u.facts.gpus[FakePerf]}
+				Selection: SelectionForced, Source: r.File, Simulated: u.metadata.gpus[FakePerf]}
 			if !r.notOffered[s] {
 				r.notOffered[s] = true
 				r.NotOffered = append(r.NotOffered, s)

@@ -37,9 +37,9 @@ type run struct {
 	blankRedOp bool
 	rows       []row
 	log        tuningLog
-	facts      facts
+	metadata   runMetadata
 	joined     string // the process whose log of its own was read last
-	inherited  bool   // the facts and the devices are those of the run before it
+	inherited  bool   // the metadata and the devices are those of the run before it
 }
 
 // devices are the ranks and hosts of the list under "# Using devices". With
@@ -80,7 +80,7 @@ func (d *devices) count(perProcess int) int {
 // finish turns the rows of a run into samples.
 func (u *run) finish(r *Result, env *environment) {
 	brokeOff := false
-	if f := &u.facts.failure; f.found(len(u.rows)) && !u.footer {
+	if f := &u.metadata.failure; f.found(len(u.rows)) && !u.footer {
 		brokeOff = true
 		if l := r.asked(env, u.operation(r, env)); l.Known() {
 			f.config = l.Label()
@@ -95,7 +95,7 @@ func (u *run) finish(r *Result, env *environment) {
 		r.note(u.rows[len(u.rows)-1].line, "the run has no last lines: it was cut off, or the file was")
 		r.Failure, brokeOff = "its output was cut off", true
 	}
-	refused := u.log.refusedAll() || brokeOff && u.facts.failure.byNCCL()
+	refused := u.log.refusedAll() || brokeOff && u.metadata.failure.byNCCL()
 	if len(u.rows) == 0 && !refused && !brokeOff {
 		return
 	}
@@ -104,9 +104,9 @@ func (u *run) finish(r *Result, env *environment) {
 	coll, known := collByName[string(op)]
 	u.notOffered(r, env, comm)
 	claims := r.claims(env, op)
-	asks := u.asks(coll, comm, r, env)
+	asked := u.request(coll, comm, r, env)
 	if (refused || brokeOff) && known && coll >= 0 && comm.Nodes >= 1 && comm.Ranks >= 2 {
-		u.fail(r, asks, refused)
+		u.fail(r, asked, refused)
 	}
 	if len(u.rows) == 0 {
 		return
@@ -122,7 +122,7 @@ func (u *run) finish(r *Result, env *environment) {
 		unusable = rejectCollective
 	case coll < 0:
 		unusable = fmt.Sprintf(rejectNotAsked, op)
-	case u.facts.missedTuner(env):
+	case u.metadata.missedTuner(env):
 		unusable = rejectNotLoaded
 	case u.log.refusedAll():
 		unusable = rejectNotOffered
@@ -131,10 +131,10 @@ func (u *run) finish(r *Result, env *environment) {
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {
 		if u.log.obeyed == 0 &&
-			!slices.ContainsFunc(claims, func(c claim) bool { return c.forces && c.Config != noLabel }) {
+			!slices.ContainsFunc(claims, func(c claim) bool { return c.forcesCell && c.Config != noLabel }) {
 			r.note(u.line, "the tuner plugin %s was loaded: these times are not the library's default", setup.Tuner)
 		}
-		claims = append(claims, claim{Config: noLabel, forces: true, bounds: true})
+		claims = append(claims, claim{Config: noLabel, forcesCell: true, forcesChannels: true})
 	}
 	scale := u.log.scaleOf(op, u.rows, comm.Ranks)
 	hint := "" // at another choice than NCCL's
@@ -149,7 +149,7 @@ func (u *run) finish(r *Result, env *environment) {
 		if reason := cmp.Or(row.reason, unusable); reason != "" {
 			r.reject(row.line, 1, reason)
 			if unusable == "" {
-				asks.unmet(r, row.Bytes)
+				asked.unmet(r, row.Bytes)
 			}
 			continue
 		}
@@ -165,10 +165,10 @@ func (u *run) finish(r *Result, env *environment) {
 		if from == originNone && s.Selection == SelectionDefault && !u.isCSV && !r.mark.is && !env.tells() {
 			r.Assumed++
 		}
-		if !asks.areMet(s) || s.unusable() != "" {
-			asks.unmet(r, s.Bytes)
+		if !asked.areMet(s) || s.unusable() != "" {
+			asked.unmet(r, s.Bytes)
 		}
-		s.Setup, s.Simulated = cmp.Or(s.Setup, setup), s.Simulated || u.facts.gpus[FakePerf]
+		s.Setup, s.Simulated = cmp.Or(s.Setup, setup), s.Simulated || u.metadata.gpus[FakePerf]
 		if r.mark.verify {
 			s.Verify, s.Source = true, verifyWord+":"+s.Source
 		}
@@ -181,13 +181,13 @@ func (u *run) finish(r *Result, env *environment) {
 
 // fail records that a run did not measure the configuration that it asked for. If NCCL refused that, the record has no
 // size. If the run broke off, there is a record for each size that was still to come.
-func (u *run) fail(r *Result, asks *asks, refused bool) {
-	s := asks.sample
+func (u *run) fail(r *Result, asked *request, refused bool) {
+	s := asked.sample
 	if u.log.refusedAll() {
 		s.Channels = 0 // what is offered does not depend on them
 	}
 	if !refused {
-		u.unreached(r, asks)
+		u.unreached(r, asked)
 	} else if s.Known() {
 		r.Failed = append(r.Failed, s)
 	}
@@ -197,7 +197,7 @@ func (u *run) fail(r *Result, asks *asks, refused bool) {
 func (r *Result) claims(env *environment, op operation) []claim {
 	claims := []claim{env.claim(string(op))}
 	if c := r.opts.Config; c != nil {
-		claims = append(claims, claim{Config: *c, from: originUser, forces: true, bounds: c.Channels > 0})
+		claims = append(claims, claim{Config: *c, from: originUser, forcesCell: true, forcesChannels: c.Channels > 0})
 	}
 	return claims
 }
@@ -386,7 +386,7 @@ func (u *run) doubtNodes(r *Result, env *environment) {
 			plural.Of(hosts, "host"), ask)
 		return
 	}
-	for gpu := range u.facts.gpus {
+	for gpu := range u.metadata.gpus {
 		if hosts > 1 && nvlDomain.MatchString(gpu) {
 			r.note(u.line, "%d hosts are counted as nodes, but NCCL takes the hosts of an NVL72 (%s) for one node %s",
 				hosts, termsafe.Line(gpu), ask)

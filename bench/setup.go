@@ -44,8 +44,8 @@ func (s *Setup) fields() []*string {
 		&s.Variables}
 }
 
-// facts collects what the lines of one run tell of its setup and of its end.
-type facts struct {
+// runMetadata collects what the lines of one run tell of its setup and of its end.
+type runMetadata struct {
 	Setup
 	gpus    map[string]bool
 	failure failure
@@ -70,7 +70,7 @@ var (
 )
 
 // read takes a line of a log that is no row.
-func (f *facts) read(line []byte) {
+func (f *runMetadata) read(line []byte) {
 	if bytes.Contains(line, []byte("ersion")) || bytes.Contains(line, []byte("nccl-library=")) {
 		f.versions(line)
 	}
@@ -81,7 +81,7 @@ func (f *facts) read(line []byte) {
 	f.timed(line)
 }
 
-func (f *facts) versions(line []byte) {
+func (f *runMetadata) versions(line []byte) {
 	if m := ncclVersion.FindSubmatch(line); m != nil {
 		f.NCCL = quoted(m[2])
 		if m[1][0] == 'R' {
@@ -102,11 +102,11 @@ func (f *facts) versions(line []byte) {
 func (s *Setup) IsOurs() bool { return strings.HasPrefix(s.Tuner, "nccl-tuner-go") }
 
 // missedTuner reports that NCCL's log names our tuner as the one to load, and NCCL did not load it.
-func (f *facts) missedTuner(env *environment) bool {
+func (f *runMetadata) missedTuner(env *environment) bool {
 	return strings.Contains(env.logged["TUNER_PLUGIN"], "nccl-tuner-go") && !f.IsOurs()
 }
 
-func (f *facts) tuner(line []byte) {
+func (f *runMetadata) tuner(line []byte) {
 	if m := goLine.FindSubmatch(line); m != nil {
 		if name := strings.TrimSpace("nccl-tuner-go " + quoted(m[1])); len(name) > len(f.Tuner) ||
 			!strings.HasPrefix(f.Tuner, "nccl-tuner-go") {
@@ -128,14 +128,14 @@ func loadedTuner(value string) string {
 }
 
 // timed keeps the first time that a line shows.
-func (f *facts) timed(line []byte) {
+func (f *runMetadata) timed(line []byte) {
 	if f.Time == "" && bytes.IndexByte(line, ':') > 0 { // rows have none, unless they have a time
 		f.Time = string(dateTime.Find(line))
 	}
 }
 
 // gpu takes the end of a line of the list of devices: "[0000:1b:00] NVIDIA H100 80GB HBM3".
-func (f *facts) gpu(name string) {
+func (f *runMetadata) gpu(name string) {
 	if name = quoted([]byte(name)); name == "" {
 		return
 	}
@@ -163,9 +163,9 @@ func (s *Setup) nameRCCL() {
 // setup is what is known at a run's end; nil: nothing.
 func (u *run) setup(env *environment) *Setup {
 	if !u.inherited {
-		u.facts.GPU, u.facts.Hosts = joined(u.facts.gpus, " + "), joined(u.devices.hosts, " ")
+		u.metadata.GPU, u.metadata.Hosts = joined(u.metadata.gpus, " + "), joined(u.devices.hosts, " ")
 	}
-	s := u.facts.Setup
+	s := u.metadata.Setup
 	if s.Tuner == "" {
 		s.Tuner = loadedTuner(env.get("TUNER_PLUGIN"))
 	}

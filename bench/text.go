@@ -112,8 +112,8 @@ func (t *text) read(line []byte, cut bool) {
 		t.log(l)
 		if !bytes.Contains(l.message, []byte(" Bytes ")) {
 			said := line[len(l.row):]
-			t.run.facts.failure.warn(t.line, said)
-			t.run.facts.read(said)
+			t.run.metadata.failure.warn(t.line, said)
+			t.run.metadata.read(said)
 		}
 		return
 	}
@@ -130,7 +130,7 @@ func (t *text) read(line []byte, cut bool) {
 		t.flush()
 	}
 	switch {
-	case t.run.facts.failure.read(t.line, trimmed):
+	case t.run.metadata.failure.read(t.line, trimmed):
 	case t.header(trimmed):
 	case bytes.Contains(trimmed, setByEnvironment): // NCCL's log without its head
 		t.env.log(trimmed, t.beforeEnv)
@@ -142,7 +142,7 @@ func (t *text) read(line []byte, cut bool) {
 		// What NCCL's log says, kept without its head.
 		t.run.log.read("", trimmed)
 	}
-	t.run.facts.read(trimmed)
+	t.run.metadata.read(trimmed)
 }
 
 var setByEnvironment = []byte(" set by environment to ")
@@ -203,9 +203,9 @@ func (t *text) next() {
 	t.run = &run{
 		line: t.line, program: before.program, threads: before.threads, settings: before.settings,
 		devices: before.devices, listed: before.listed, comm: before.comm, columns: before.columns, inherited: true,
-		facts: before.facts,
+		metadata: before.metadata,
 	}
-	t.run.facts.failure = failure{}
+	t.run.metadata.failure = failure{}
 }
 
 // fresh ends a run whose header or rows were seen and begins another one.
@@ -232,7 +232,7 @@ func (t *text) hold(piece []byte) {
 // number takes a line that begins with a number: a row, the rest of one, or noise. If nccl-tests fails in the middle
 // of a row, it says so on the same line.
 func (t *text) number(line []byte, cut bool) {
-	if i := bytes.Index(line, []byte(": Test ")); i > 0 && t.run.facts.failure.read(t.line, line[i+2:]) {
+	if i := bytes.Index(line, []byte(": Test ")); i > 0 && t.run.metadata.failure.read(t.line, line[i+2:]) {
 		t.number(line[:bytes.LastIndexByte(line[:i], ' ')+1], false)
 		t.flush()
 		return
@@ -247,7 +247,7 @@ func (t *text) number(line []byte, cut bool) {
 		return
 	}
 	t.flush()
-	t.run.facts.timed(line) // of nccl-tests' -S
+	t.run.metadata.timed(line) // of nccl-tests' -S
 	rows, n, leading, outcome := t.run.columns.readRow(tokens, t.leading)
 	if outcome == rowComplete && cut && len(line) < t.length {
 		n, outcome = n-1, rowPartial // the last number may lack digits

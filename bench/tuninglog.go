@@ -235,7 +235,7 @@ func (t *tuningLog) find(op operation, size, scale uint64) (l nccl.Config, agree
 func (u *run) capped(op operation, size, scale uint64) (ran nccl.Config, is bool) {
 	asked, decided := u.log.decided[logKey{op, size}]
 	ran, agreed, logged := u.log.ran(op, size, scale)
-	release, _ := nccl.ParseVersion(u.facts.NCCL)
+	release, _ := nccl.ParseVersion(u.metadata.NCCL)
 	return ran, decided && logged && agreed && release.Has(nccl.ChannelsOnlyLower) &&
 		ran.Cell == asked.Cell && 0 < ran.Channels && ran.Channels < asked.Channels
 }

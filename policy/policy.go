@@ -25,8 +25,8 @@ type Policy struct {
 	asksRelease   bool
 	asksName      bool
 	header        header // of the file
-	more          string // the file of the rules from moreFrom on
-	moreFrom      int
+	appendedFile  string // the file of the rules from appendedFrom on
+	appendedFrom  int
 	reported      sync.Map // the conditions that were reported to fail
 }
 
@@ -37,7 +37,7 @@ func ReadCSV(file string, text []byte) (*Policy, error) {
 	if len(read.problems) > 0 {
 		return nil, read.problems
 	}
-	return complete(&Policy{File: file, Rules: read.rules, header: read.header, moreFrom: len(read.rules)}), nil
+	return complete(&Policy{File: file, Rules: read.rules, header: read.header, appendedFrom: len(read.rules)}), nil
 }
 
 // With returns a policy of p's rules and, after them, another one's. A nil p has none.
@@ -45,8 +45,8 @@ func (p *Policy) With(more *Policy) *Policy {
 	if p == nil {
 		return more
 	}
-	return complete(&Policy{File: p.File, Rules: slices.Concat(p.Rules, more.Rules), header: p.header, more: more.File,
-		moreFrom: len(p.Rules)})
+	return complete(&Policy{File: p.File, Rules: slices.Concat(p.Rules, more.Rules), header: p.header,
+		appendedFile: more.File, appendedFrom: len(p.Rules)})
 }
 
 // complete sets what follows from a policy's rules.
@@ -67,8 +67,8 @@ func complete(p *Policy) *Policy {
 // Place says where a rule stands: policy.csv:12.
 func (p *Policy) Place(rule int) string {
 	file := p.File
-	if rule >= p.moreFrom {
-		file = p.more
+	if rule >= p.appendedFrom {
+		file = p.appendedFile
 	}
 	return fmt.Sprintf("%s:%d", file, p.Rules[rule].Line)
 }

@@ -49,10 +49,10 @@ type View struct {
 type idle int8
 
 const (
-	idleTopology idle = iota // it asks for the machine, which is not known
-	idleRelease              // it asks for a release, and it is not known whether it is this one
-	idleOther                // it is for other releases
-	idleName                 // it asks for the communicator's name, which has none, or none that is known
+	idleTopology         idle = iota // it asks for the machine, which is not known
+	idleRelease                      // it asks for a release, and it is not known whether it is this one
+	inactiveOtherRelease             // it is for other releases
+	idleName                         // it asks for the communicator's name, which has none, or none that is known
 	numIdle
 )
 
@@ -105,7 +105,7 @@ func (v *View) Empty() bool { return len(v.rules) == 0 }
 func (r *Rule) idle(c Comm, env when.Env) (why idle, is bool) {
 	switch {
 	case !r.NCCL.Overlaps(c.NCCL):
-		return idleOther, true
+		return inactiveOtherRelease, true
 	case !r.NCCL.Contains(c.NCCL), r.When.Misses(env, when.NCCL):
 		return idleRelease, true
 	case r.When.Misses(env, when.Topology):
@@ -129,7 +129,7 @@ func (v *View) Idle() (mend, other []string) {
 		other = append(other, count(n, "is", "are")+" for some releases of NCCL, and "+release+
 			", of which not all are among them: without effect")
 	}
-	if n := v.idle[idleOther]; n > 0 {
+	if n := v.idle[inactiveOtherRelease]; n > 0 {
 		other = append(other, count(n, "is", "are")+" for other releases of NCCL, and "+release+": without effect")
 	}
 	if n := v.idle[idleName]; n > 0 {

@@ -71,13 +71,13 @@ type Comm struct {
 
 	// fixed is the version in force where none can follow. Else it is member's, see inForce.
 	fixed   *snapshot
-	fixedBy obstacle // why none can follow; no label: one can
+	fixedBy notLiveReason // why none can follow; no label: one can
 
 	// Where the policy may change during the run.
-	member *agree.Member                 // this rank in the agreement; nil where it may not
-	ends   []func()                      // end what join has begun, in reverse order
-	found  atomic.Pointer[trial.Finding] // of the comparison by now; nil: nothing
-	shapes *shapes                       // of calls, where this rank learns; else nil
+	member   *agree.Member                 // this rank in the agreement; nil where it may not
+	cleanups []func()                      // end what join has begun, in reverse order
+	found    atomic.Pointer[trial.Finding] // of the comparison by now; nil: nothing
+	shapes   *shapes                       // of calls, where this rank learns; else nil
 
 	learned []byte // the rows of learned.csv as it was first read; nil: not yet
 
@@ -121,7 +121,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 			Release, info)
 		return c, nil
 	}
-	switch c.fixedBy = c.obstacle(); {
+	switch c.fixedBy = c.notLive(); {
 	case c.fixedBy.label == "":
 		err = c.join(own)
 	case settings.strict && c.fixedBy.fault:
@@ -187,10 +187,10 @@ func nothingFor(e *policy.Engine, view *policy.EngineView) string {
 
 // leave ends this rank's part in the agreement, and all that belongs to it.
 func (c *Comm) leave() {
-	for _, end := range slices.Backward(c.ends) {
+	for _, end := range slices.Backward(c.cleanups) {
 		end()
 	}
-	c.ends = nil
+	c.cleanups = nil
 }
 
 // EndWait makes a waiting AtTrigger return an error, and each later one too. Any goroutine may call it, while

@@ -19,7 +19,7 @@ func (c *Comm) takeTurns(change time.Duration) {
 	peer, remove := c.plugin.peers.Add(func() (string, uint64) {
 		return c.member.Snapshot().Meaning(), c.info.Counter.Seq.Load()
 	})
-	c.ends = append(c.ends, remove)
+	c.cleanups = append(c.cleanups, remove)
 	switch slot := c.member.Slot(); {
 	case slot == 0 && c.settings.learn != "":
 		c.learn(peer, change, c.inForce().Version)
@@ -50,8 +50,9 @@ func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
 
 // trialConfig is what comparing and learning have in common.
 func (c *Comm) trialConfig(peer *trial.Peer, change time.Duration) trial.Config {
-	return trial.Config{Key: c.key(), Comm: c.info.Comm, Versions: turns{c.member}, Change: change, Clock: c.info.Clock,
-		NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer, Log: c.log.About(about(c.info))}
+	return trial.Config{Key: c.key(), Comm: c.info.Comm, Versions: memberVersions{c.member}, Change: change,
+		Clock: c.info.Clock, NewStamps: c.info.NewStamps, Peers: &c.plugin.peers, Peer: peer,
+		Log: c.log.About(about(c.info))}
 }
 
 // background runs f on a goroutine until the communicator leaves. outcome is what comes of a panic in it.
@@ -62,15 +63,15 @@ func (c *Comm) background(outcome string, f func(context.Context)) {
 		defer c.survive(outcome)
 		f(ctx)
 	})
-	c.ends = append(c.ends, func() { cancel(); running.Wait() })
+	c.cleanups = append(c.cleanups, func() { cancel(); running.Wait() })
 }
 
-// turns is a member as a comparison uses it.
-type turns struct{ *agree.Member }
+// memberVersions is a member as a comparison uses it.
+type memberVersions struct{ *agree.Member }
 
-func (t turns) Propose(v trial.Version) { t.Member.Propose(v.(*policyfile.Version).Shared()) }
+func (t memberVersions) Propose(v trial.Version) { t.Member.Propose(v.(*policyfile.Version).Shared()) }
 
-func (t turns) InForce() trial.InForce {
+func (t memberVersions) InForce() trial.InForce {
 	f := t.Member.InForce()
 	return trial.InForce{Version: f.Snapshot.(*snapshot).Version, From: f.From, Proposed: f.Proposed, Wanted: f.Wanted}
 }

@@ -38,7 +38,7 @@ func TestComparisonRefused(t *testing.T) {
 			reload: reloadNew},
 		"neither NCCL_TUNER_CONFIG_FILE nor NCCL_TUNER_MODEL_FILE is set": {compare: compareNCCL},
 	} {
-		if o := (&Comm{settings: s}).obstacle(); !strings.HasPrefix(o.text, want) {
+		if o := (&Comm{settings: s}).notLive(); !strings.HasPrefix(o.text, want) {
 			t.Errorf("%q, want %q", o.text, want)
 		}
 	}

@@ -294,7 +294,7 @@ func TestLearnSettings(t *testing.T) {
 			t.Errorf("%v: %+v, %v, the log: %v", c.env, s, ok, log)
 		}
 	}
-	if o := (&Comm{settings: settings{learn: "d", reload: reloadNew}}).obstacle(); !strings.HasSuffix(o.text,
+	if o := (&Comm{settings: settings{learn: "d", reload: reloadNew}}).notLive(); !strings.HasSuffix(o.text,
 		"not live, and so nothing is learned ("+EnvLearn+")") {
 		t.Errorf("%q", o.text)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
-// obstacle is why a communicator's policy cannot change during the run.
-type obstacle struct {
-	label string // for metrics; "": there is no obstacle
+// notLiveReason is why a communicator's policy cannot change during the run.
+type notLiveReason struct {
+	label string // for metrics; "": it can
 	text  string // for the log; "": nobody asks for changes
 	fault bool   // something that is there for it cannot be used
 }
@@ -22,9 +22,9 @@ type obstacle struct {
 // noRendezvous is the label where the ranks have no place to meet.
 const noRendezvous = "no_rendezvous"
 
-// obstacle returns the obstacle that is known before the ranks meet. All ranks find the same one. So a rank
-// that finds an obstacle may start on the files it has read: no other rank has met anybody.
-func (c *Comm) obstacle() obstacle {
+// notLive returns the reason that is known before the ranks meet. All ranks find the same one. So a rank
+// that finds one may start on the files it has read: no other rank has met anybody.
+func (c *Comm) notLive() notLiveReason {
 	s := c.settings
 	notCompared := func(format string, args ...any) string {
 		switch {
@@ -38,32 +38,34 @@ func (c *Comm) obstacle() obstacle {
 	}
 	switch {
 	case s.files.Deterministic:
-		return obstacle{label: "deterministic", text: EnvDeterministic + "=1, a process stays with what it read first"}
+		return notLiveReason{label: "deterministic",
+			text: EnvDeterministic + "=1, a process stays with what it read first"}
 	case s.reload != reloadLive:
-		return obstacle{label: "reload_" + reloads[s.reload],
+		return notLiveReason{label: "reload_" + reloads[s.reload],
 			text: notCompared("%s=%s, not live", EnvReload, reloads[s.reload])}
 	case s.files.None() && s.learn == "":
-		return obstacle{label: "no_policy", text: notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
+		return notLiveReason{label: "no_policy",
+			text: notCompared("neither %s nor %s is set", EnvConfigFile, EnvModelFile)}
 	case c.info.Counter == nil:
-		return obstacle{label: "not_asked"}
+		return notLiveReason{label: "not_asked"}
 	case c.info.ID == 0 && c.info.ABI < nccl.ABIComms:
-		return obstacle{label: "old_nccl",
+		return notLiveReason{label: "old_nccl",
 			text: fmt.Sprintf("this NCCL (tuner ABI v%d) does not tell the ranks which communicator they are in; "+
 				"NCCL 2.28.3 and later do, and so does 2.27 where NCCL_PROFILER_PLUGIN names this library, too",
 				c.info.ABI)}
 	case c.info.Nodes > 1 && s.rendezvous == "":
-		return obstacle{label: noRendezvous,
+		return notLiveReason{label: noRendezvous,
 			text: "the ranks are on several nodes: set " + EnvRendezvous +
 				" to a directory that all of them share, or to etcd://HOST:PORT/PREFIX; or " + EnvReload +
 				"=new if it need not change"}
 	}
 	if s.rendezvous == "" {
 		if err := dirstore.Usable(c.plugin.shm); err != nil {
-			return obstacle{noRendezvous, fmt.Sprintf("the ranks cannot meet: %v (%s names another directory)", err,
-				EnvRendezvous), true}
+			return notLiveReason{noRendezvous, fmt.Sprintf("the ranks cannot meet: %v (%s names another directory)",
+				err, EnvRendezvous), true}
 		}
 	}
-	return obstacle{}
+	return notLiveReason{}
 }
 
 // join makes this rank a member of the agreement, and starts on the first rank's version.
@@ -72,7 +74,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 	if err != nil {
 		return cannotMeet(err)
 	}
-	c.ends = append(c.ends, r.release)
+	c.cleanups = append(c.cleanups, r.release)
 	timing := r.timing
 	timing.StallLimit = c.settings.stallLimit
 	start := own.Version
@@ -106,7 +108,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 	case err != nil:
 		return err
 	}
-	c.ends = append(c.ends, func() { c.member.Close() })
+	c.cleanups = append(c.cleanups, func() { c.member.Close() })
 	if c.inForce().Meaning() != start.Meaning() {
 		c.log.Infof("%s: the other ranks run on another version than this rank's files: all start on theirs", c.info)
 	}
@@ -117,7 +119,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 			}
 			c.member.Offer(v.Shared())
 		}
-		c.ends = append(c.ends, c.plugin.loader.Watch(c.settings.files, own, c.log, offer))
+		c.cleanups = append(c.cleanups, c.plugin.loader.Watch(c.settings.files, own, c.log, offer))
 	}
 	if c.settings.changes() {
 		c.takeTurns(r.changeTime())

@@ -54,7 +54,7 @@ func (p *Plugin) Record(c record.Comm, read telemetry.ReadCounts, log telemetry.
 
 // logWhyNotLive logs once why the policy cannot change during the run, as a warning if the user has asked for changes
 // or can mend it. Ranks without a place to meet do not notice either that their files differ.
-func (p *Plugin) logWhyNotLive(why obstacle, s settings, log telemetry.Log) {
+func (p *Plugin) logWhyNotLive(why notLiveReason, s settings, log telemetry.Log) {
 	if why.text == "" || log.Emit == nil {
 		return
 	}

@@ -39,7 +39,7 @@ func (e *Evaluation) Outside() bool {
 
 // Judged reports whether anything that the model decides could be compared.
 func (e *Evaluation) Judged() bool {
-	return !e.Outside() && (e.Verdict.Plain.Decisions > 0 || e.Verdict.Cautious.Decisions > 0)
+	return !e.Outside() && (e.Verdict.Plain.Decisions > 0 || e.Verdict.PolicyScore.Decisions > 0)
 }
 
 // Evaluate asks a model about everything that a set holds.

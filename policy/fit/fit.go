@@ -91,8 +91,8 @@ func fitGroup(set *Set, g *Group) (model.Group, GroupReport) {
 // default to compare with, else of the plain choice.
 func (v *Verdict) trial() model.Trial {
 	s := v.Plain
-	if v.Cautious.Decisions > 0 {
-		s = v.Cautious
+	if v.PolicyScore.Decisions > 0 {
+		s = v.PolicyScore
 	}
 	for _, f := range []*float64{&s.Mean, &s.Low, &s.High, &s.P95, &s.Max} {
 		*f = round(*f, 5)

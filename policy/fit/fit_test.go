@@ -26,12 +26,12 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 	}
 	for i, v := range r.Verdicts {
 		// The file tells how good what it decides was, not what the model takes for the fastest.
-		if got := file.Groups[0].HeldOut[i]; got.LeftOut != v.LeftOut || got.Mean != round(v.Cautious.Mean, 5) ||
-			v.Cautious.Mean == v.Plain.Mean {
-			t.Errorf("%s left out: the file says %+v (cautious %+v, plain %+v)", v.LeftOut, got, v.Cautious, v.Plain)
+		if got := file.Groups[0].HeldOut[i]; got.LeftOut != v.LeftOut || got.Mean != round(v.PolicyScore.Mean, 5) ||
+			v.PolicyScore.Mean == v.Plain.Mean {
+			t.Errorf("%s left out: the file says %+v (cautious %+v, plain %+v)", v.LeftOut, got, v.PolicyScore, v.Plain)
 		}
-		if v.Harm > 0 || v.Cautious.Mean >= v.Default.Mean || v.Plain.Mean > 1.05 {
-			t.Errorf("%s left out: harm %d, policy %.4f, plain %.4f, default %.4f", v.LeftOut, v.Harm, v.Cautious.Mean,
+		if v.Harm > 0 || v.PolicyScore.Mean >= v.Default.Mean || v.Plain.Mean > 1.05 {
+			t.Errorf("%s left out: harm %d, policy %.4f, plain %.4f, default %.4f", v.LeftOut, v.Harm, v.PolicyScore.Mean,
 				v.Plain.Mean, v.Default.Mean)
 		}
 	}

@@ -29,9 +29,9 @@ func (p *Pool) reach(s *bench.Sample) {
 	}
 }
 
-// floored returns the configurations of a group with more channels than its communicators are
+// onlyWithMinChannels returns the configurations of a group with more channels than its communicators are
 // known to have without being told. All of their samples are of runs that were told.
-func (p *Pool) floored(g *Group) map[nccl.Config]bool {
+func (p *Pool) onlyWithMinChannels(g *Group) map[nccl.Config]bool {
 	floored := map[nccl.Config]bool{}
 	for _, c := range g.Configs() {
 		if c.Channels > p.reached[channelsOf{g.Comm, nccl.CountsNVLSChannels(c.Algo)}] {

@@ -49,10 +49,10 @@ func ownFamilies(families map[nccl.Cell]*counts) map[nccl.Cell]bool {
 	return own
 }
 
-// withoutOwnChannels drops the channel counts of families that were measured with NCCL's
+// dropDefaultCounts drops the channel counts of families that were measured with NCCL's
 // own. Nobody asked for these counts, and keeping them would split one curve into many.
 // Where some of a family's counts were asked for, the others are repetitions of these.
-func (vp *variantPool) withoutOwnChannels() *variantPool {
+func (vp *variantPool) dropDefaultCounts() *variantPool {
 	families := map[nccl.Cell]*counts{}
 	for l := range vp.points {
 		if l.byDefault() {

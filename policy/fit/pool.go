@@ -230,7 +230,7 @@ func (p *Pool) Set() *Set {
 			refused[reason] += n
 			s.Used -= n
 		}
-		g.floored = p.floored(g)
+		g.floored = p.onlyWithMinChannels(g)
 		g.own = g.ownChannels(s.Asked[g.Key])
 	}
 	s.Simulated = min(s.Simulated, s.Used)
@@ -308,7 +308,7 @@ func (vp *variantPool) fill(g *Group) {
 	var several []sourced // medians of each point that several sources measured
 	byDefault := map[uint64][]reading{}
 	var fresh []Point
-	vp = vp.withoutOwnChannels()
+	vp = vp.dropDefaultCounts()
 	for l, readings := range vp.inOrder() {
 		times = times[:0]
 		for i, r := range readings {

@@ -95,7 +95,7 @@ func (s Space) Next(g *Group) Next {
 		return Next{Stage: StageDefault, Runs: []Run{{Sizes: s.Sizes}}}
 	}
 	r := newRace(s, g)
-	if runs := r.most(); len(runs) > 0 {
+	if runs := r.maxChannelRuns(); len(runs) > 0 {
 		return Next{Stage: StageMost, Runs: runs}
 	}
 	for idle := 0; idle < lastRounds; {
@@ -131,7 +131,7 @@ type race struct {
 }
 
 func newRace(s Space, g *Group) *race {
-	r := &race{Space: s, g: g, raised: s.raised(g), unmet: s.Unmet(g)}
+	r := &race{Space: s, g: g, raised: s.exceedsDefault(g), unmet: s.Unmet(g)}
 	for _, b := range s.Sizes {
 		best := math.Inf(1)
 		if d, ok := g.defaultAt(b); ok {
@@ -143,8 +143,8 @@ func newRace(s Space, g *Group) *race {
 	return r
 }
 
-// most returns a run of each family with the most channels, or with the middle count where the most failed.
-func (r *race) most() (runs []Run) {
+// maxChannelRuns returns a run of each family with the most channels, or with the middle count where the most failed.
+func (r *race) maxChannelRuns() (runs []Run) {
 	for _, f := range r.Families {
 		if r.g.neverMore {
 			if run := r.mostOfOwn(f); len(run.Sizes) > 0 {
@@ -152,7 +152,8 @@ func (r *race) most() (runs []Run) {
 			}
 			continue
 		}
-		for _, n := range []int{0, r.Space.most(f.Algo), r.middle(f.Algo)} { // NCCL's own may have come in its place
+		// NCCL's own may have come in its place.
+		for _, n := range []int{0, r.Space.maxChannels(f.Algo), r.middle(f.Algo)} {
 			c := nccl.Config{Cell: f, Channels: n}
 			known := n == 0 || len(r.g.pointsOf(c)) > 0
 			for _, b := range r.Sizes {
@@ -164,7 +165,7 @@ func (r *race) most() (runs []Run) {
 			}
 			came := false
 			for i := range r.Sizes {
-				came = r.take(c, i) || came
+				came = r.recordTried(c, i) || came
 			}
 			if came && n > 0 {
 				break
@@ -178,14 +179,15 @@ func (r *race) most() (runs []Run) {
 // that may be tried.
 func (r *race) mostOfOwn(f nccl.Cell) Run {
 	return r.run(func(i int) (nccl.Config, bool) {
-		c := nccl.Config{Cell: f, Channels: min(r.Space.most(f.Algo), r.g.mostByDefault(r.Sizes[i]))}
-		r.take(c, i)
+		c := nccl.Config{Cell: f, Channels: min(r.Space.maxChannels(f.Algo), r.g.mostByDefault(r.Sizes[i]))}
+		r.recordTried(c, i)
 		return c, !r.known(c, r.Sizes[i]) && !r.failed(c)
 	})
 }
 
-// take marks a configuration as tried at a size, with its time or the time of what ran in its place, if there is one.
-func (r *race) take(c nccl.Config, i int) (came bool) {
+// recordTried marks a configuration as tried at a size, with its time or the time of what ran in its place, if there is
+// one.
+func (r *race) recordTried(c nccl.Config, i int) (came bool) {
 	r.tried[i][c] = true
 	point, ok := r.g.at(c, r.Sizes[i])
 	if n := r.g.mostChannels(c.Cell, r.Sizes[i]); !ok && r.g.onlyLower && n < c.Channels {
@@ -213,7 +215,7 @@ func (r *race) finish(run Run) (gain float64) {
 	first := slices.Index(r.Sizes, run.Sizes[0])
 	for k, c := range run.Configs {
 		before := r.best[first+k]
-		r.take(c, first+k)
+		r.recordTried(c, first+k)
 		gain += math.Log(before / r.best[first+k])
 	}
 	return gain / float64(len(r.Sizes))
@@ -229,7 +231,7 @@ func (r *race) promising(i int) (c nccl.Config, fewest, ok bool) {
 	}
 	var few, others []option
 	add := func(to *[]option, c nccl.Config, ratio float64) {
-		if !r.tried[i][c] && r.available(c, i) && !r.behind(c, i) {
+		if !r.tried[i][c] && r.available(c, i) && !r.losesNearby(c, i) {
 			*to = append(*to, option{c, ratio})
 		}
 	}
@@ -301,8 +303,8 @@ func (r *race) counts(f nccl.Cell, i int) (counts []int, at int, least float64, 
 	return counts, at, least, measured
 }
 
-// behind reports whether a configuration is far slower than the best at the sizes next to this one.
-func (r *race) behind(c nccl.Config, i int) bool {
+// losesNearby reports whether a configuration is far slower than the best at the sizes next to this one.
+func (r *race) losesNearby(c nccl.Config, i int) bool {
 	least := math.Inf(1)
 	for _, j := range []int{i - 1, i + 1} {
 		if j >= 0 && j < len(r.Sizes) {
@@ -349,7 +351,7 @@ func (s Space) channels(a nccl.Algo) []int {
 	return slices.Compact(counts)
 }
 
-func (s Space) most(a nccl.Algo) int { return slices.Max(s.channels(a)) }
+func (s Space) maxChannels(a nccl.Algo) int { return slices.Max(s.channels(a)) }
 func (s Space) middle(a nccl.Algo) int {
 	counts := s.channels(a)
 	return counts[(len(counts)-1)/2]
@@ -361,7 +363,7 @@ func (s Space) failed(c nccl.Config) bool {
 	vain := func(channels int) bool {
 		return slices.Contains(s.Failed, nccl.Config{Cell: c.Cell, Channels: channels})
 	}
-	return vain(c.Channels) || vain(0) || vain(s.most(c.Algo)) && vain(s.middle(c.Algo))
+	return vain(c.Channels) || vain(0) || vain(s.maxChannels(c.Algo)) && vain(s.middle(c.Algo))
 }
 
 func (g *Group) pointsOf(c nccl.Config) []Point {

@@ -42,12 +42,12 @@ func newScore(ratios []float64) Score {
 // Outcome is what came of deciding for one size. Times are measured ones, in
 // microseconds; NaN where what was decided was not measured.
 type Outcome struct {
-	Bytes    uint64
-	Best     float64 // the least measured, of any configuration or the default; NaN: of fewer than two, or not sure
-	Default  float64
-	Plain    float64 // of the configuration with the least predicted time
-	Cautious float64 // of the policy: the default where it abstains
-	Decides  bool    // the policy decides
+	Bytes   uint64
+	Best    float64 // the least measured, of any configuration or the default; NaN: of fewer than two, or not sure
+	Default float64
+	Plain   float64 // of the configuration with the least predicted time
+	Policy  float64 // of the policy: the default where it abstains
+	Decides bool    // the policy decides
 
 	Abstention model.Abstention // of a model
 	NoRow      bool             // of a policy decides
@@ -85,7 +85,7 @@ func outcomesOf(truth *Group, sizes []uint64,
 	}
 	outcomes := make([]Outcome, 0, len(sizes))
 	for _, b := range sizes {
-		o := Outcome{Bytes: b, Best: math.NaN(), Default: math.NaN(), Plain: math.NaN(), Cautious: math.NaN()}
+		o := Outcome{Bytes: b, Best: math.NaN(), Default: math.NaN(), Plain: math.NaN(), Policy: math.NaN()}
 		measured := bySize[b]
 		if d, ok := truth.defaultAt(b); ok {
 			o.Default = d.Micros
@@ -97,10 +97,10 @@ func outcomesOf(truth *Group, sizes []uint64,
 		if best, ok := verified[b]; ok {
 			o.Best = best
 		}
-		o.Cautious = o.Default
+		o.Policy = o.Default
 		// A decision for NCCL's choice changes nothing, and takes as long as it did.
 		if config, ok := choose(&o, costsAt(truth, bySize[b], b)); ok && !truth.isDefault(config, b) {
-			o.Decides, o.Cautious = true, truth.timeOf(config, b)
+			o.Decides, o.Policy = true, truth.timeOf(config, b)
 		}
 		outcomes = append(outcomes, o)
 	}
@@ -148,9 +148,9 @@ func costsAt(g *Group, points []Point, bytes uint64) nccl.Costs {
 type Verdict struct {
 	LeftOut string // what the model had not seen
 
-	// Against the best measured; Default at the sizes where Cautious is known, so that the two compare.
-	Plain, Cautious, Default Score
-	VersusDefault            Score // cautious / default
+	// Against the best measured; Default at the sizes where the policy is known, so that the two compare.
+	Plain, PolicyScore, Default Score
+	VersusDefault               Score // cautious / default
 
 	// Harm is how many of Decided decisions were more than 1 % slower than the
 	// default; WorstHarm the largest ratio to it. A decision for what was not
@@ -180,16 +180,16 @@ func newVerdict(leftOut string, outcomes []Outcome, off []float64, inside int) V
 		return newScore(r)
 	}
 	v.Plain = ratios(func(o *Outcome) float64 { return o.Plain / o.Best })
-	v.Cautious = ratios(func(o *Outcome) float64 { return o.Cautious / o.Best })
+	v.PolicyScore = ratios(func(o *Outcome) float64 { return o.Policy / o.Best })
 	v.Default = ratios(func(o *Outcome) float64 {
-		if math.IsNaN(o.Cautious) {
+		if math.IsNaN(o.Policy) {
 			return math.NaN()
 		}
 		return o.Default / o.Best
 	})
-	v.VersusDefault = ratios(func(o *Outcome) float64 { return o.Cautious / o.Default })
+	v.VersusDefault = ratios(func(o *Outcome) float64 { return o.Policy / o.Default })
 	for _, o := range outcomes {
-		switch r := o.Cautious / o.Default; {
+		switch r := o.Policy / o.Default; {
 		case !o.Decides:
 		case math.IsNaN(r):
 			v.Unmeasured++

@@ -33,9 +33,9 @@ func (c Point) with(fresh Point) Point {
 // first is what was measured first.
 func (c Point) first() float64 { return cmp.Or(c.First, c.Micros) }
 
-// moved is how far apart two repetitions are, in ln(us), by the range of all. The range of more repetitions is larger
-// for no other reason than their number.
-func (c Point) moved() float64 {
+// logSpread is how far apart two repetitions are, in ln(us), by the range of all. The range of more repetitions is
+// larger for no other reason than their number.
+func (c Point) logSpread() float64 {
 	if c.Low == 0 {
 		return 0
 	}
@@ -49,7 +49,7 @@ var meanRanges = [...]float64{1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.847, 2
 // contest holds the times, at one size, of the default and of the fastest configuration that was verified.
 type contest struct {
 	byDefault, best Point
-	gain, moved     float64 // in ln(us)
+	gain, logSpread float64 // in ln(us)
 }
 
 // contests returns one contest for each size at which the default was verified, ascending.
@@ -69,7 +69,7 @@ func (g *Group) contests() (all []contest) {
 			best = slices.MinFunc(fresh, compareTimes)
 		}
 		all = append(all, contest{
-			d, best, math.Log(d.Micros / best.Micros), max(d.moved(), best.moved()),
+			d, best, math.Log(d.Micros / best.Micros), max(d.logSpread(), best.logSpread()),
 		})
 	}
 	return all
@@ -77,7 +77,7 @@ func (g *Group) contests() (all []contest) {
 
 // wins reports whether the configuration is faster by more than two repetitions of it or of the default differ: a
 // machine that changes in between makes one of the two look faster.
-func (c contest) wins() bool { return c.gain > max(leastVerified, c.moved) }
+func (c contest) wins() bool { return c.gain > max(leastVerified, c.logSpread) }
 
 // leastVerified in ln(us) is the least gain that wins, however alike the repetitions are.
 const leastVerified = 0.005
@@ -122,7 +122,7 @@ type Unsteady struct {
 func (g *Group) Unsteady() (all []Unsteady) {
 	for _, c := range g.contests() {
 		if c.gain > leastVerified && !c.wins() {
-			all = append(all, Unsteady{c.best.Config, c.best.Bytes, 1 - math.Exp(-c.gain), math.Expm1(c.moved)})
+			all = append(all, Unsteady{c.best.Config, c.best.Bytes, 1 - math.Exp(-c.gain), math.Expm1(c.logSpread)})
 		}
 	}
 	return all
@@ -160,7 +160,7 @@ func compareTimes(a, b Point) int { return cmp.Or(cmp.Compare(a.Micros, b.Micros
 // fastest, and so on; nothing where no configuration comes close to the default. Of a smaller communicator's group it
 // returns what only the verification measures on this one.
 func (s Space) Verification(g *Group) (policies []Run) {
-	raised := s.raised(g)
+	raised := s.exceedsDefault(g)
 	best := make([][]nccl.Config, len(s.Sizes))
 	bySize := g.bySize()
 	for i, b := range s.Sizes {

@@ -94,7 +94,7 @@ func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t
 			c, ok := decide(e.Comm, e.Call, costs)
 			return c, ok && !g.isDefault(c, o.Bytes)
 		})[0]
-		if t = (CallTimes{g.runsNow(e, d), d.Micros, o.Cautious, o.Best}); math.IsNaN(t.Now + t.Policy + t.Best) {
+		if t = (CallTimes{g.runsNow(e, d), d.Micros, o.Policy, o.Best}); math.IsNaN(t.Now + t.Policy + t.Best) {
 			continue
 		}
 		if genuine != nil {

@@ -83,7 +83,7 @@ func init() {
 // sets it, by -ldflags -X. The test checks that a panic does not leave the library.
 var envPanicIn string
 
-func provoke(function string) {
+func injectPanic(function string) {
 	if envPanicIn != "" && os.Getenv(envPanicIn) == function {
 		panic("provoked in " + function)
 	}
@@ -185,13 +185,13 @@ func tunergoVersion() *C.char { return C.CString(tuner.Release) }
 func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_t) (result C.int) {
 	log := newLog(info.logger)
 	var c *tuner.Comm
-	defer contain(log, "init fails", func() {
+	defer recoverToC(log, "init fails", func() {
 		if c != nil {
 			c.Close()
 		}
 		*handle, *hits, result = 0, nil, C.RESULT_SYSTEM_ERROR
 	})
-	provoke("open")
+	injectPanic("open")
 	startPoller()
 	readEnvironment(log)
 	counter := (*agree.Counter)(unsafe.Pointer(info.counter))
@@ -231,8 +231,8 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 //export tunergoAtTrigger
 func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, hits **C.uint64_t) (result C.int) {
 	c := cgo.Handle(handle).Value().(*comm)
-	defer contain(c.log, withoutPolicy, func() { *hits, result = nil, C.RESULT_SUCCESS })
-	provoke("trigger")
+	defer recoverToC(c.log, withoutPolicy, func() { *hits, result = nil, C.RESULT_SUCCESS })
+	injectPanic("trigger")
 	if err := c.AtTrigger(uint64(call)); err != nil {
 		return C.RESULT_SYSTEM_ERROR
 	}
@@ -245,8 +245,8 @@ func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, hits **C.uint64_t) (r
 //export tunergoDecide
 func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answer) (ok C.bool) {
 	c := cgo.Handle(handle).Value().(*comm)
-	defer contain(c.log, withoutPolicy, func() { ok = false })
-	provoke("decide")
+	defer recoverToC(c.log, withoutPolicy, func() { ok = false })
+	injectPanic("decide")
 	asked := policy.Query{
 		Call:    nccl.Call{Coll: nccl.Coll(q.coll), Bytes: uint64(q.bytes)},
 		PipeOps: int(q.pipe_ops),
@@ -267,7 +267,7 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 //export tunergoEndWait
 func tunergoEndWait(handle C.uintptr_t) {
 	c := cgo.Handle(handle).Value().(*comm)
-	defer contain(c.log, withoutPolicy, func() {})
+	defer recoverToC(c.log, withoutPolicy, func() {})
 	c.EndWait()
 }
 
@@ -280,8 +280,8 @@ func tunergoClose(handle C.uintptr_t) (ok C.bool) {
 		return true
 	}
 	c := cgo.Handle(handle).Value().(*comm)
-	defer contain(c.log, withoutPolicy, func() { ok = false })
-	provoke("close")
+	defer recoverToC(c.log, withoutPolicy, func() { ok = false })
+	injectPanic("close")
 	cgo.Handle(handle).Delete()
 	c.Close()
 	return true
@@ -290,8 +290,8 @@ func tunergoClose(handle C.uintptr_t) (ok C.bool) {
 // withoutPolicy is the outcome of a panic anywhere but in init.
 const withoutPolicy = "this communicator goes on without a policy"
 
-// contain recovers from a panic at the boundary to C, because NCCL must always get an answer.
-func contain(log telemetry.Log, outcome string, giveUp func()) {
+// recoverToC recovers from a panic at the boundary to C, because NCCL must always get an answer.
+func recoverToC(log telemetry.Log, outcome string, giveUp func()) {
 	if p := recover(); p != nil {
 		giveUp()
 		log.Warnf("a defect in the plugin: %v; %s. Please report it with: %s", p, outcome, where())

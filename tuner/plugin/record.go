@@ -63,8 +63,8 @@ type recording struct {
 //export tunergoRecord
 func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) {
 	log := newLog(c.logger)
-	defer contain(log, withoutPolicy, func() { records = false })
-	provoke("record")
+	defer recoverToC(log, withoutPolicy, func() { records = false })
+	injectPanic("record")
 	startPoller()
 	readEnvironment(log)
 	r := process.Record(record.Comm{
@@ -83,8 +83,8 @@ func tunergoRecord(c *C.struct_prof_comm, handle *C.uintptr_t) (records C.bool) 
 //export tunergoRecordEnd
 func tunergoRecordEnd(handle C.uintptr_t) (ok C.bool) {
 	r := cgo.Handle(handle).Value().(*recording)
-	defer contain(r.log, withoutPolicy, func() { ok = false })
-	provoke("record end")
+	defer recoverToC(r.log, withoutPolicy, func() { ok = false })
+	injectPanic("record end")
 	cgo.Handle(handle).Delete()
 	r.End()
 	return true

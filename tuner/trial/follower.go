@@ -9,10 +9,10 @@ import (
 // ends when another communicator of the process has taken turns and has stopped doing so.
 
 // follower watches the others of the process during one comparison.
-type follower map[*Peer]*turns
+type follower map[*Peer]*schedule
 
-// turns are how often another communicator has changed from side to side since it was first seen.
-type turns struct {
+// schedule are how often another communicator has changed from side to side since it was first seen.
+type schedule struct {
 	standing
 	n       int
 	at      time.Time // of the latest
@@ -35,7 +35,7 @@ func (f follower) ended(now time.Time, block time.Duration, sides [2]Version, al
 	for _, s := range all {
 		o := f[s.peer]
 		if o == nil {
-			o = &turns{standing: s, at: now, from: s.calls}
+			o = &schedule{standing: s, at: now, from: s.calls}
 			f[s.peer] = o
 		}
 		before, was := sideOf(o.meaning, sides)

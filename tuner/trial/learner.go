@@ -36,14 +36,14 @@ type learner struct {
 	*machine
 	Subject
 
-	base       Version // what was in force
-	experiment *experiment
-	main       uint64         // the kind of steps that it is about
-	plans      map[int64]plan // by block, of the latest blocks
-	open       int64          // the latest block
-	missed     time.Duration  // of steps in a row that were not made by what is planned
-	proof      *comparison    // nil: not yet
-	over       bool
+	base        Version // what was in force
+	experiment  *experiment
+	main        uint64         // the kind of steps that it is about
+	plans       map[int64]plan // by block, of the latest blocks
+	open        int64          // the latest block
+	offPlanTime time.Duration  // of steps in a row that were not made by what is planned
+	proof       *comparison    // nil: not yet
+	over        bool
 }
 
 // plan is what a block is for.
@@ -119,7 +119,7 @@ func (l *learner) choose(ctx context.Context) {
 	for _, reason := range left {
 		l.Log.Infof("not tried: %s", reason)
 	}
-	l.Factors, l.Runs, l.missed = factors, nil, 0
+	l.Factors, l.Runs, l.offPlanTime = factors, nil, 0
 	l.Add(l.Earlier)
 	if len(l.Runs) > 0 && l.BlockSeconds == 0 {
 		l.BlockSeconds = l.Earlier[0].BlockSeconds
@@ -163,10 +163,10 @@ func (l *learner) judge(s step) {
 	block := l.blockOf(s.began)
 	l.experiment.past(block)
 	p, planned := l.plans[block]
-	l.missed += s.took
+	l.offPlanTime += s.took
 	if v := l.maker(s); planned && v != nil && v.Meaning() == p.Meaning() {
 		l.experiment.add(block, p.arms, s.took)
-		l.missed = 0
+		l.offPlanTime = 0
 	}
 	if planned && !p.left && l.experiment.surelyBad() {
 		l.experiment.hurt = true
@@ -182,7 +182,7 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 		l.ask(l.base, now)
 		return
 	}
-	if l.missed > maxMissed*l.blocks.length {
+	if l.offPlanTime > maxMissed*l.blocks.length {
 		const why = "what is to be tried does not come into force, as where all calls of a communicator are alike"
 		l.LeftOut = append(l.LeftOut, why)
 		l.conclude(ctx, now, why)

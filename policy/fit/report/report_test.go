@@ -357,7 +357,7 @@ func TestWhatTheVerificationDidNotConfirm(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	v := Verdicts(in)[0]
-	if v.Unseen == nil || v.Unseen.Cautious.Mean > 1.01 {
+	if v.Unseen == nil || v.Unseen.PolicyScore.Mean > 1.01 {
 		t.Errorf("of decisions at sizes left out it says %+v", v.Unseen)
 	}
 }

@@ -169,15 +169,16 @@ func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
 		}
 		judged = true
 		harm, inside := "-", "-"
-		if v.Cautious.Decisions > 0 {
+		if v.PolicyScore.Decisions > 0 {
 			harm = fmt.Sprintf("%d of %d", v.Harm, v.Decided)
 		}
 		if v.Predicted > 0 {
 			inside = fmt.Sprintf("%.0f %%", 100*float64(v.Inside)/float64(v.Predicted))
 		}
-		tw.Row(e.Group.Key, interval(v.Cautious), ratio(v.Cautious, v.Cautious.P95), ratio(v.Cautious, v.Cautious.Max),
-			interval(v.Plain), ratio(v.Plain, v.Plain.P95), ratio(v.Plain, v.Plain.Max),
-			ratio(v.Default, v.Default.Mean), interval(v.VersusDefault), harm, cli.Percent(v.TypicalError), inside)
+		policy := v.PolicyScore
+		tw.Row(e.Group.Key, interval(policy), ratio(policy, policy.P95), ratio(policy, policy.Max), interval(v.Plain),
+			ratio(v.Plain, v.Plain.P95), ratio(v.Plain, v.Plain.Max), ratio(v.Default, v.Default.Mean),
+			interval(v.VersusDefault), harm, cli.Percent(v.TypicalError), inside)
 	}
 	if judged {
 		if err := tw.Flush(); err != nil {
@@ -236,10 +237,10 @@ func writeEvaluationJSON(w io.Writer, results []fit.Evaluation) error {
 	for _, e := range results {
 		v := e.Verdict
 		if !e.Judged() {
-			v.Cautious, v.Plain = fit.Score{}, fit.Score{}
+			v.PolicyScore, v.Plain = fit.Score{}, fit.Score{}
 		}
 		j := evaluationJSON{
-			KeyJSON: KeyJSON(e.Group.Key), Sizes: e.Sizes, Policy: v.Cautious, Plain: v.Plain, Default: v.Default,
+			KeyJSON: KeyJSON(e.Group.Key), Sizes: e.Sizes, Policy: v.PolicyScore, Plain: v.Plain, Default: v.Default,
 			Decided: v.Decided, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm,
 			Predicted: v.Predicted, Inside: v.Inside, Abstains: map[string]int{}, Left: e.Left,
 		}

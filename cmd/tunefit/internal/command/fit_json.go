@@ -81,7 +81,7 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 		}
 		if v.Unseen != nil {
 			g.Decided, g.Harm = v.Unseen.Decided, v.Unseen.Harm
-			g.Policy, g.Default = v.Unseen.Cautious, v.Unseen.Default
+			g.Policy, g.Default = v.Unseen.PolicyScore, v.Unseen.Default
 		}
 		j.Groups = append(j.Groups, g)
 	}

@@ -136,8 +136,8 @@ func mark(start *perfrun.Start, kind Kind) string {
 	return bench.Mark(start.Name, start.Key.Coll, start.Key.Comm, string(kind), start.ConfigsAt(start.Sizes))
 }
 
-// bury writes the end of a run that was going on when tunefit was killed.
-func (s *Sweep) bury(r *Run) error {
+// markKilled writes the end of a run that was going on when tunefit was killed.
+func (s *Sweep) markKilled(r *Run) error {
 	r.Outcome, r.Reason = Stopped, "tunefit was killed"
 	if info, err := os.Stat(filepath.Join(s.Dir, r.Log)); err == nil {
 		r.Seconds = max(0, info.ModTime().Sub(r.Begun).Seconds())

@@ -72,7 +72,7 @@ func Open(o Options) (*Sweep, error) {
 	endMarked(s.mark()) // what a killed tunefit has left
 	for _, r := range j.runs {
 		if r.Outcome == Running {
-			if err := s.bury(r); err != nil {
+			if err := s.markKilled(r); err != nil {
 				return nil, err
 			}
 		}
