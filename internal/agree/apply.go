@@ -2,8 +2,8 @@ package agree
 
 import "fmt"
 
-// applyDecision follows a decision of change k, unless that is over. tokenVerified: it is known to be made of this proposal's
-// token. A rank that has arrived by proxy meanwhile obeys only such a decision.
+// applyDecision follows a decision of change k, unless that is over. tokenVerified: it is known to be made of this
+// proposal's token. A rank that has arrived by proxy meanwhile obeys only such a decision.
 func (m *Member) applyDecision(k uint64, d Decision, tokenVerified bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -55,8 +55,8 @@ func (g *Group) mostChannels(f nccl.Cell, bytes uint64) int {
 }
 
 // exceedsDefault returns a function that reports whether a configuration asks for more channels at a size than NCCL
-// takes itself, for RCCL and for a release that only lowers a tuner's count. Such a run is not worth its time. NCCL's counts
-// are told by the default, and by what was asked for in vain.
+// takes itself, for RCCL and for a release that only lowers a tuner's count. Such a run is not worth its time. NCCL's
+// counts are told by the default, and by what was asked for in vain.
 func (s Space) exceedsDefault(g *Group) func(c nccl.Config, bytes uint64) bool {
 	own := g.ownChannels(s.Asked)
 	return func(c nccl.Config, bytes uint64) bool {
