@@ -31,6 +31,7 @@ var (
 type prefix struct {
 	start, inside *regexp.Regexp // nil: none is known
 	quoted        bool           // the lines are quoted, as in ansible's lists
+	missing       bool           // the last line did not have it
 }
 
 // learn finds the prefix of a line of a header.
@@ -89,7 +90,8 @@ func (p *prefix) strip(line []byte) []byte {
 		p.learn(line)
 	}
 	if p.start != nil {
-		if n := len(p.start.Find(line)); n > 0 {
+		n := len(p.start.Find(line))
+		if p.missing = n == 0; n > 0 {
 			line = line[n:]
 			if p.quoted {
 				line = bytes.TrimSuffix(bytes.TrimRight(line, ", \r\n"), []byte(`"`))
@@ -107,6 +109,19 @@ func (p *prefix) strip(line []byte) []byte {
 		line = units.ReplaceAll(bytes.ReplaceAll(line, []byte("|"), []byte(" ")), nil)
 	}
 	return line
+}
+
+// holdsRow reports whether a row stands in a line behind something else.
+func holdsRow(line []byte) bool {
+	const most = 8 // words of a prefix
+	var words [most + 3][]byte
+	tokens := tokensOf(line, words[:])
+	for i := 1; i+2 < len(tokens); i++ {
+		if beginsRow(tokens[i:]) {
+			return true
+		}
+	}
+	return false
 }
 
 // wrappers are the keys under which collectors of logs keep a line, each line in an object of JSON.

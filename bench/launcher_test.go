@@ -75,6 +75,17 @@ func TestTagsInsideRows(t *testing.T) {
 	}
 }
 
+// A row behind another prefix than its header's is counted.
+func TestPrefixThatChanges(t *testing.T) {
+	text := strings.ReplaceAll("\n"+head("all_reduce_perf", 1, 2), "\n#", "\n9.8s #") + "10.1s " +
+		line(1<<20, "sum", -1, 41.5, 40.25, 1) + "1m2s " + line(2<<20, "sum", -1, 51.5, 50.25, 1) +
+		strings.ReplaceAll("\n"+tail(0), "\n#", "\n9.8s #")
+	r, err := Read(strings.NewReader(text), "x.log", Options{})
+	if err != nil || len(r.Samples) != 2 || len(r.Rejected) != 1 || r.Rejected[0].Reason != rejectPrefix {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
 // A table of Markdown is read like the rows that it shows.
 func TestMarkdownTable(t *testing.T) {
 	r, err := Read(strings.NewReader("| size (B) | count | type | redop | root | time (us) | algbw (GB/s) | busbw (GB/s) | #wrong |\n"+

@@ -26,6 +26,7 @@ type row struct {
 const (
 	rejectFailed     = "failed validation"
 	rejectFailedRun  = "failed validation (the run says so, no row does)"
+	rejectPrefix     = "behind something else than the lines of its header (needed: one prefix for all lines, or none)"
 	rejectZeroSize   = "zero size"
 	rejectCPUTime    = "CPU time, not the GPU's (-C 1)"
 	rejectTruncated  = "truncated"

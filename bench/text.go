@@ -67,7 +67,12 @@ func readText(in *bufio.Reader, r *Result) error {
 			t.line++
 			t.common(line)
 			whole := bytes.HasSuffix(line, []byte("\n"))
-			t.read(bytes.TrimRight(t.prefix.strip(line), "\r\n"), !whole)
+			line = t.prefix.strip(line)
+			if t.prefix.missing && holdsRow(line) {
+				r.reject(t.line, 1, rejectPrefix)
+			} else {
+				t.read(bytes.TrimRight(line, "\r\n"), !whole)
+			}
 			if err := r.tooMany(t.run); err != nil {
 				return fmt.Errorf("%s:%d: %w", r.File, t.line, err)
 			}
