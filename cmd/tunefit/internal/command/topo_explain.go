@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -47,15 +48,15 @@ number (cpu without one); or as NCCL prints them, GPU/0-18000.`,
 type decision struct{ what, use, why string }
 
 func (m *topoMachine) explain(w io.Writer, from, to string) error {
-	direct, err := topo.Build(m.doc, m.sys.Settings)
+	direct, err := topo.Build(m.doc, m.Settings)
 	if err != nil {
 		return err
 	}
 	if err := direct.SetPaths(); err != nil {
 		return err
 	}
-	a, errA := m.sys.Find(from)
-	b, errB := m.sys.Find(to)
+	a, errA := m.Find(from)
+	b, errB := m.Find(to)
 	if err := errors.Join(errA, errB); err != nil {
 		return err
 	}
@@ -75,9 +76,9 @@ func (m *topoMachine) explain(w io.Writer, from, to string) error {
 	if err != nil {
 		return err
 	}
-	writePath(w, fmt.Sprintf("%s to %s: ", m.sys.Label(a), m.sys.Label(b)), m.sys, a, b)
+	writePath(w, fmt.Sprintf("%s to %s: ", m.Label(a), m.Label(b)), m.System, a, b)
 	sameLink := func(x, y *topo.Link) bool { return x.Type == y.Type && x.To.Name() == y.To.Name() }
-	if !slices.EqualFunc(direct.Path(da, db).Links, m.sys.Path(a, b).Links, sameLink) {
+	if !slices.EqualFunc(direct.Path(da, db).Links, m.Path(a, b).Links, sameLink) {
 		writePath(w, "\nThe direct path, which NCCL does not use: ", direct, da, db)
 	}
 	if len(decisions) > 0 {
@@ -96,11 +97,11 @@ func writePath(w io.Writer, title string, s *topo.System, from, to *topo.Node) {
 		fmt.Fprintf(w, "%snot connected\n", title)
 		return
 	}
-	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, p.Type, p.Hops, gbps(float64(p.BW)))
+	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, p.Type, p.Hops, gbps(p.BW))
 	tw := cli.NewTable(w)
 	narrowest := slices.IndexFunc(p.Links, func(l *topo.Link) bool { return l.BW == p.BW })
 	for i, l := range p.Links {
-		cells := []any{fmt.Sprint("  ", l.Type), gbps(float64(l.BW)) + " GB/s", s.Label(from), "to " + s.Label(l.To)}
+		cells := []any{fmt.Sprint("  ", l.Type), gbps(l.BW) + " GB/s", s.Label(from), "to " + s.Label(l.To)}
 		if i == narrowest {
 			cells = append(cells, "narrowest")
 		}
@@ -116,51 +117,51 @@ func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *
 	if err != nil {
 		return nil, err
 	}
-	d := decision{what: "peer-to-peer", use: "off"}
-	isNot := "is"
-	if p2p.OK {
-		d.use, isNot = "on", "is not"
+	by := "the default level (SYS for one or two GPUs on AMD CPUs, else PXB; NCCL_P2P_LEVEL changes it)"
+	if m.P2PLevel.Set {
+		by = "the level by NCCL_P2P_LEVEL or NCCL_P2P_DISABLE"
 	}
-	d.why = fmt.Sprintf("%s %s farther than %s, %s", direct.Path(da, db).Type, isNot, p2p.Level, m.p2pLevelBy())
-	all := []decision{d}
+	all := []decision{{"peer-to-peer", "off", farther(direct.Path(da, db).Type, !p2p.OK, p2p.Level, by)}}
+	if p2p.OK {
+		all[0].use = "on"
+	}
 	if p2p.Read && p2p.OK {
 		all = append(all,
 			decision{"reading", "on", "NVLink between GPUs of capability 8.0: reading is better than writing"})
 	}
-	uses, err := m.sys.UsesP2P(a, b)
-	if err != nil {
-		return nil, err
-	}
-	transport := decision{what: "transport", use: "network"}
-	switch {
-	case uses:
-		transport.use, transport.why = "P2P", "peer-to-peer is on"
-	case m.sys.UsesSHM(a, b):
-		transport.use, transport.why = "SHM", "shared memory of the host, since peer-to-peer is off"
-	case m.sys.NetIsFaster(a, b):
-		transport.why = "both reach a NIC at more bandwidth than each other (NCCL_NET_DISABLE_INTRA=1 forbids it)"
-	case m.sys.SHMDisable:
-		transport.why = "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"
-	default:
-		transport.why = "peer-to-peer is off, and they share no host"
-	}
-	return append(all, transport), nil
+	transport, err := m.transport(a, b)
+	return append(all, transport), err
 }
 
-func (m *topoMachine) p2pLevelBy() string {
-	if m.sys.P2PLevel.Set {
-		return "the level by NCCL_P2P_LEVEL or NCCL_P2P_DISABLE"
+// farther compares a distance with the level that decides.
+func farther(distance topo.PathType, is bool, level topo.PathType, by string) string {
+	return fmt.Sprintf("%s is%s farther than %s, %s", distance, map[bool]string{false: " not"}[is], level, by)
+}
+
+const usesP2P = "P2P"
+
+// transport is what connects two GPUs.
+func (m *topoMachine) transport(a, b *topo.Node) (decision, error) {
+	d := decision{what: "transport", use: "network"}
+	uses, err := m.UsesP2P(a, b)
+	switch {
+	case uses:
+		d.use, d.why = usesP2P, "peer-to-peer is on"
+	case m.UsesSHM(a, b):
+		d.use, d.why = "SHM", "shared memory of the host, since peer-to-peer is off"
+	case m.NetIsFaster(a, b):
+		d.why = "both reach a NIC at more bandwidth than each other (NCCL_NET_DISABLE_INTRA=1 forbids it)"
+	case m.SHMDisable:
+		d.why = "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"
+	default:
+		d.why = "peer-to-peer is off, and they share no host"
 	}
-	return "the default level (SYS for one or two GPUs on AMD CPUs, else PXB; NCCL_P2P_LEVEL changes it)"
+	return d, err
 }
 
 // explainGDR explains GPUDirect RDMA. direct is the type of the path before diversion.
 func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]decision, error) {
-	send, err := m.sys.CheckGDR(gpu, net, true)
-	if err != nil {
-		return nil, err
-	}
-	receive, err := m.sys.CheckGDR(gpu, net, false)
+	send, receive, err := m.gdrBothWays(gpu, net)
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +180,13 @@ func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]d
 	return all, nil
 }
 
+// gdrBothWays decides on GPUDirect RDMA for both directions.
+func (m *topoMachine) gdrBothWays(gpu, net *topo.Node) (send, receive topo.GDR, err error) {
+	send, errSend := m.CheckGDR(gpu, net, true)
+	receive, errReceive := m.CheckGDR(gpu, net, false)
+	return send, receive, cmp.Or(errSend, errReceive)
+}
+
 func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathType) string {
 	switch gdr.Why {
 	case topo.NICUnable:
@@ -188,7 +196,7 @@ func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathTy
 	case topo.Partitioned:
 		return "the GPU has memory partitions (NCCL_NET_GDR_MLOPART=1 allows it)"
 	case topo.ReadsOff:
-		if m.sys.GDRRead == topo.ToggleOff {
+		if m.GDRRead == topo.ToggleOff {
 			return "NCCL_NET_GDR_READ=0"
 		}
 		return "before Ampere NICs read a GPU only if NVLink joins GPUs (NCCL_NET_GDR_READ=1 allows it)"
@@ -199,18 +207,14 @@ func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathTy
 	}
 	by := "the default level (NCCL_NET_GDR_LEVEL changes it)"
 	switch {
-	case m.sys.GDRLevel.Set:
+	case m.GDRLevel.Set:
 		by = "the level by NCCL_NET_GDR_LEVEL"
-	case m.sys.GDRC2CDisable:
+	case m.GDRC2CDisable:
 		by = "the default level with NCCL_NET_GDR_C2C=0"
 	}
 	who := ""
 	if gdr.Near != gpu {
 		who = gdr.Near.Label() + "'s "
 	}
-	isNot := "is not"
-	if gdr.Why == topo.TooFar {
-		isNot = "is"
-	}
-	return fmt.Sprintf("%s%s %s farther than %s, %s", who, distance, isNot, gdr.Level, by)
+	return who + farther(distance, gdr.Why == topo.TooFar, gdr.Level, by)
 }
