@@ -134,101 +134,98 @@ const (
 	toleratedWorst = 1.05
 )
 
+// remark is a part of a verdict.
+type remark struct {
+	holds  bool
+	advice string // empty: as without it
+	text   string
+}
+
 // advise judges by what was measured, then by what came of it at sizes left out of the fit.
 func (v *Verdict) advise(decisions []decision) {
 	var acting, leaving []Span // that act, or do not, where the default was measured
+	most := 0.0                // that an acting one saves
 	for _, s := range v.Spans {
 		switch {
 		case s.Known && s.Acts:
-			acting = append(acting, s)
+			acting, most = append(acting, s), max(most, s.Most)
 		case s.Known:
 			leaving = append(leaving, s)
 		}
 	}
-	most := func(a, b Span) int { return cmp.Compare(a.Most, b.Most) }
 	perhaps := unsure(decisions)
-	v.Advice = LeaveIt
-	switch {
-	case v.Of.DefaultOnly:
-		v.Advice, v.Why = CannotSay, "nothing but the default was measured"
-	case len(v.Of.Group.Default) == 0 && v.Acts == 0:
-		v.Advice, v.Why = CannotSay, "the default was not measured"
-	case len(acting) == 0 && v.Acts > 0:
-		v.Advice, v.Why = CannotSay, "the default was not measured where the policy acts"
-	case len(acting)+len(leaving) == 0:
-		v.Advice, v.Why = CannotSay, "the default and other configurations were measured at different sizes"
-	case len(acting) > 0 && slices.MaxFunc(acting, most).Most >= worthwhile:
-		v.Advice, v.Why = UseIt, "at the sizes measured, "+savings(acting)
-		if v.Once() {
-			v.Advice, v.Why = UseWithCare, fit.OneRunEach+"; faster as measured at "+ranges(acting)
-		}
-		switch {
-		case perhaps != "":
-			v.Why += "; " + perhaps
-		case len(leaving) == 1:
-			v.Why += "; nothing found at " + leaving[0].Name()
-		case len(leaving) > 1:
-			v.Why += "; nothing found elsewhere"
-		}
-		if v.Predicted > 0 {
-			v.Why += fmt.Sprintf("; at %d of these sizes that is a prediction", v.Predicted)
-		}
-	case perhaps != "":
-		v.Why = "nothing is faster than NCCL's choice for sure; " + perhaps
-	default:
-		v.Why = "nothing found that is faster than NCCL's choice"
+	verdicts := []remark{
+		{v.Of.DefaultOnly, CannotSay, "nothing but the default was measured"},
+		{len(v.Of.Group.Default) == 0 && v.Acts == 0, CannotSay, "the default was not measured"},
+		{len(acting) == 0 && v.Acts > 0, CannotSay, "the default was not measured where the policy acts"},
+		{len(acting)+len(leaving) == 0, CannotSay,
+			"the default and other configurations were measured at different sizes"},
+		{most >= worthwhile && v.Once(), UseWithCare, fit.OneRunEach + "; faster as measured at " + ranges(acting)},
+		{most >= worthwhile, UseIt, "at the sizes measured, " + savings(acting)},
+		{perhaps != "", LeaveIt, "nothing is faster than NCCL's choice for sure"},
+		{true, LeaveIt, "nothing found that is faster than NCCL's choice"},
 	}
-	switch u := v.Unseen; {
-	case v.Advice == CannotSay || v.Advice == LeaveIt:
-	case u == nil:
-		v.Why += "; not tried on sizes left out of the fit"
-	case u.Harm*toleratedHarm > u.Decided || u.WorstHarm > toleratedWorst:
-		v.Advice = UseWithCare
-		v.Why += fmt.Sprintf("; at sizes left out of the fit, %d of %d decisions took longer than NCCL's, at worst "+
-			"%.2f times as long",
-			u.Harm, u.Decided, u.WorstHarm)
-	case 1-u.VersusDefault.Mean < v.Gain/2: // not if no gain is known
-		v.Why += fmt.Sprintf("; on average over all sizes %s, over those left out of the fit only %s",
-			share(v.Gain), share(max(0, 1-u.VersusDefault.Mean)))
+	first := verdicts[slices.IndexFunc(verdicts, func(r remark) bool { return r.holds })]
+	v.Advice, v.Why = first.advice, first.text
+	if v.Advice == CannotSay {
+		return
+	}
+	use, u := v.Advice != LeaveIt, cmp.Or(v.Unseen, &fit.Verdict{})
+	harm := u.Harm*toleratedHarm > u.Decided || u.WorstHarm > toleratedWorst
+	for _, r := range []remark{
+		{perhaps != "", "", perhaps},
+		{use && perhaps == "" && len(leaving) == 1, "", "nothing found at " + ranges(leaving)},
+		{use && perhaps == "" && len(leaving) > 1, "", "nothing found elsewhere"},
+		{use && v.Predicted > 0, "", fmt.Sprintf("at %d of these sizes that is a prediction", v.Predicted)},
+		{use && v.Unseen == nil, "", "not tried on sizes left out of the fit"},
+		{use && harm, UseWithCare, fmt.Sprintf("at sizes left out of the fit, %d of %d decisions took longer than "+
+			"NCCL's, at worst %.2f times as long", u.Harm, u.Decided, u.WorstHarm)},
+		{use && v.Unseen != nil && !harm && 1-u.VersusDefault.Mean < v.Gain/2, "", // not if no gain is known
+			fmt.Sprintf("on average over all sizes %s, over those left out of the fit only %s",
+				share(v.Gain), share(max(0, 1-u.VersusDefault.Mean)))},
+	} {
+		if r.holds {
+			v.Advice, v.Why = cmp.Or(r.advice, v.Advice), v.Why+"; "+r.text
+		}
 	}
 }
 
 // unsure says what may be gained at sizes where NCCL's choice stays; empty: nothing.
 func unsure(decisions []decision) string {
 	var most decision
-	n := 0
+	more := -1
 	for _, d := range decisions {
 		if d.row == nil && d.toSave >= worthwhile {
-			if n++; d.toSave > most.toSave {
+			if more++; d.toSave > most.toSave {
 				most = d
 			}
 		}
 	}
 	text := fmt.Sprintf("perhaps %s at %s", share(most.toSave), sizeName(most.bytes))
-	switch n {
-	case 0:
+	switch {
+	case more < 0:
 		return ""
-	case 1:
-		return text + ", not for sure"
+	case more > 0:
+		text += fmt.Sprintf(" and less at %d more", more)
 	}
-	return fmt.Sprintf("%s and less at %d more, not for sure", text, n-1)
+	return text + ", not for sure"
 }
 
 // mostNamed are the ranges that a line can hold.
 const mostNamed = 3
 
 // largest returns those of the spans that save most, as many as a line can hold, by size.
-func largest(spans []Span) (named []Span) {
-	weight := func(s Span) float64 { return math.Abs(s.Saved) * float64(s.Sizes) }
-	byWeight := slices.SortedFunc(slices.Values(spans), func(a, b Span) int {
-		return cmp.Compare(weight(b), weight(a))
-	})
-	worth := slices.DeleteFunc(slices.Clone(byWeight), func(s Span) bool { return s.Saved < worthwhile })
-	if len(worth) == 0 {
-		worth = byWeight[:1]
+func largest(spans []Span) []Span {
+	most := mostNamed
+	named := slices.DeleteFunc(slices.Clone(spans), func(s Span) bool { return s.Saved < worthwhile })
+	if len(named) == 0 {
+		named, most = slices.Clone(spans), 1
 	}
-	worth = worth[:min(mostNamed, len(worth))]
-	return slices.DeleteFunc(slices.Clone(spans), func(s Span) bool { return !slices.Contains(worth, s) })
+	weight := func(s Span) float64 { return math.Abs(s.Saved) * float64(s.Sizes) }
+	slices.SortFunc(named, func(a, b Span) int { return cmp.Compare(weight(b), weight(a)) })
+	named = named[:min(most, len(named))]
+	slices.SortFunc(named, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	return named
 }
 
 // ranges names the spans that save most, without how much.
@@ -245,20 +242,16 @@ func ranges(spans []Span) string {
 
 // savings names the spans that save most.
 func savings(spans []Span) string {
-	named := largest(spans)
 	var parts []string
-	for _, s := range named {
-		text := share(s.Saved)
-		if len(parts) == 0 {
-			text += " less time"
-		}
-		text += " at " + s.Name()
-		if s.Most-s.Least >= farApart {
+	lessTime := " less time"
+	for _, s := range largest(spans) {
+		text := share(s.Saved) + lessTime + " at " + s.Name()
+		if lessTime = ""; s.Most-s.Least >= farApart {
 			text += fmt.Sprintf(" (%s to %s)", strings.TrimSuffix(share(s.Least), " %"), share(s.Most))
 		}
 		parts = append(parts, text)
 	}
-	if n := len(spans) - len(named); n > 0 {
+	if n := len(spans) - len(parts); n > 0 {
 		parts = append(parts, fmt.Sprintf("less at %d more", n))
 	}
 	return strings.Join(parts, ", ")
@@ -274,35 +267,25 @@ func share(v float64) string {
 
 // spansOf cuts sizes into spans. It also cuts where gains differ a lot.
 func spansOf(k fit.Key, decisions []decision) (spans []Span) {
-	saved := func(d decision) float64 {
-		if d.row != nil {
-			return d.saved
-		}
-		return d.toSave
-	}
 	bus := func(bytes uint64, us float64) float64 {
 		return float64(bytes) / us / 1000 * k.Coll.BusFactor(float64(k.Ranks))
 	}
-	for len(decisions) > 0 {
-		first := decisions[0]
-		acts, known := first.row != nil, !math.IsNaN(saved(first))
-		var run []float64
-		for _, d := range decisions {
-			if (d.row != nil) != acts || math.IsNaN(saved(d)) == known {
-				break
-			}
-			if acts && len(run) > 0 && apart(run[len(run)-1], saved(d)) {
-				break
-			}
-			run = append(run, saved(d))
+	var run []float64
+	for i, d := range decisions {
+		acts, saved := d.row != nil, d.toSave
+		if acts {
+			saved = d.saved
 		}
-		last := decisions[len(run)-1]
-		spans = append(spans, Span{
-			From: first.bytes, To: last.bytes, Sizes: len(run), Acts: acts, Known: known,
-			Saved: stats.Mean(run), Least: slices.Min(run), Most: slices.Max(run),
-			OwnBus: bus(last.bytes, last.byNCCL), PolicyBus: bus(last.bytes, last.us),
-		})
-		decisions = decisions[len(run):]
+		known := !math.IsNaN(saved)
+		last := len(spans) - 1
+		if i == 0 || acts != spans[last].Acts || known != spans[last].Known || acts && apart(run[len(run)-1], saved) {
+			spans, run = append(spans, Span{From: d.bytes, Acts: acts, Known: known}), nil
+			last++
+		}
+		s := &spans[last]
+		run = append(run, saved)
+		s.To, s.Sizes, s.OwnBus, s.PolicyBus = d.bytes, len(run), bus(d.bytes, d.byNCCL), bus(d.bytes, d.us)
+		s.Saved, s.Least, s.Most = stats.Mean(run), slices.Min(run), slices.Max(run)
 	}
 	return spans
 }
