@@ -3,7 +3,6 @@ module github.com/nccl-tuner-go/nccl-tuner-go
 go 1.26.0
 
 require (
-	github.com/agext/levenshtein v1.2.3
 	github.com/expr-lang/expr v1.17.8
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/gocarina/gocsv v0.0.0-20240520201108-78e41c74b4b1

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/agext/levenshtein"
 )
 
 // longest is above all known names, in bytes. What is longer, as a file of another kind has it, is not compared.
@@ -20,7 +18,7 @@ func Nearest(got string, known []string) string {
 	got = strings.ToLower(got)
 	best, distance := "", 2+len(got)/4 // a transposition is two edits
 	for _, k := range known {
-		if d := levenshtein.Distance(got, k, nil); d < distance {
+		if d := edits(got, k); d < distance {
 			best, distance = k, d
 		}
 	}
@@ -31,6 +29,26 @@ func Nearest(got string, known []string) string {
 		}
 	}
 	return best
+}
+
+// edits counts the bytes to insert, drop or replace between two words. row has it for each beginning of b.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for i := range len(a) + 1 {
+		diagonal := 0
+		for j, above := range row {
+			switch {
+			case i == 0 || j == 0:
+				row[j] = i + j
+			case a[i-1] == b[j-1]:
+				row[j] = diagonal
+			default:
+				row[j] = 1 + min(diagonal, above, row[j-1])
+			}
+			diagonal = above
+		}
+	}
+	return row[len(b)]
 }
 
 // DidYouMean returns `did you mean "x"; ` for the known name, in lower case, nearest to got, or "" when none is near.
