@@ -14,9 +14,9 @@ import (
 type essentials struct {
 	gpus, nics int
 	gpuGPU     topo.PathType
-	gpuBW      float32 // GB/s
+	gpuBW      topo.Float32 // GB/s
 	gpuNIC     topo.PathType
-	nicBW      float32
+	nicBW      topo.Float32
 	rings      int     // channels on one host
 	ringBW     float32 // GB/s of each
 	nvls       bool
@@ -116,4 +116,4 @@ func checkTopology(t *testing.T, file string, want essentials) {
 	}
 }
 
-func near(a, b float32) bool { return a > b*0.999 && a < b*1.001 }
+func near(a, b topo.Float32) bool { return a > b*0.999 && a < b*1.001 }

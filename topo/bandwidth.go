@@ -62,11 +62,11 @@ func pciBW(speed string, width int) float32 {
 	return float32(float64(int32(width*lookup(pciSpeeds, speed, defaultPCISpeed))) / 80)
 }
 
-func netBW(mbps int) float32 {
+func netBW(mbps int) Float32 {
 	if mbps <= 0 {
 		mbps = defaultMbps
 	}
-	return float32(float64(mbps) / 8000)
+	return Float32(float64(mbps) / 8000)
 }
 
 // interCPUBW is the bandwidth from one CPU to the other CPUs of its host.

@@ -247,7 +247,7 @@ func (b *builder) nic(e *Element, nic *Node, system int, pciID uint64) {
 			port := b.add(p, &Node{Type: kind.t, ID: makeID(system, int64(b.number(p, "dev")))})
 			port.Net = netOf(p, port.ID)
 			port.Net.ConnectX8 = isConnectX8(pciID)
-			b.connectBoth(p, nic, port, LinkNET, port.Net.BW)
+			b.connectBoth(p, nic, port, LinkNET, float32(port.Net.BW))
 		}
 	}
 }
@@ -267,7 +267,7 @@ func netOf(e *Element, id ID) *Net {
 		Rail:    int(int16(e.Int("rail", -1))),
 		Plane:   int(int16(e.Int("plane", -1))),
 		BW:      netBW(e.Int("speed", 0)),
-		Latency: cnum.Float(latency),
+		Latency: Float32(cnum.Float(latency)),
 		GDR:     e.Int("gdr", 0) != 0,
 		Coll:    e.Int("coll", 0) != 0,
 		MaxConn: e.Int("maxconn", nccl.MaxChannels),

@@ -102,7 +102,7 @@ func (s *System) paths(from, to NodeType) [][]*PathEntry {
 	for _, a := range s.Nodes[from] {
 		row := slices.Repeat([]*PathEntry{nil}, len(s.Nodes[to]))
 		for i, p := range a.paths[to] {
-			row[i] = &PathEntry{Type: p.Type, Hops: p.Hops, BW: Float32(p.BW)}
+			row[i] = &PathEntry{Type: p.Type, Hops: p.Hops, BW: p.BW}
 		}
 		m = append(m, row)
 	}

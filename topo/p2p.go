@@ -75,8 +75,8 @@ func (s *System) NetIsFaster(a, b *Node) bool {
 	return s.nearNetBW(a) > direct && s.nearNetBW(b) > direct
 }
 
-func (s *System) nearNetBW(gpu *Node) float32 {
-	var bw float32
+func (s *System) nearNetBW(gpu *Node) Float32 {
+	var bw Float32
 	for i := range gpu.paths[NodeNET] {
 		if p := &gpu.paths[NodeNET][i]; p.Type <= PathPXB {
 			bw = max(bw, p.BW)

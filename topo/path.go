@@ -2,10 +2,10 @@ package topo
 
 // Path is the way from one node to another. The zero value is not a path; where there is none the type is PathDIS.
 type Path struct {
-	Type  PathType
-	Hops  int     // links passed
-	BW    float32 // GB/s, of the narrowest link
-	Links []*Link // in order; each leads to the next node, the last one to the target
+	Type  PathType `json:"type"`
+	Hops  int      `json:"hops"` // links passed
+	BW    Float32  `json:"gbps"` // GB/s, of the narrowest link
+	Links []*Link  `json:"-"`    // in order; each leads to the next node, the last one to the target
 }
 
 var noPath = Path{Type: PathDIS}

@@ -136,7 +136,7 @@ func (n *Node) pathEntries(number map[*Node]int) map[string][]PathEntry {
 		}
 		entries := make([]PathEntry, len(paths))
 		for i, p := range paths {
-			entries[i] = PathEntry{Type: p.Type, Hops: p.Hops, BW: Float32(p.BW)}
+			entries[i] = PathEntry{Type: p.Type, Hops: p.Hops, BW: p.BW}
 			if (n.Type == NodeGPU || n.Net != nil) && NodeType(t) != NodeDEV {
 				entries[i].Via = make([]int, 0, p.Hops)
 				for _, l := range p.Links {
@@ -166,7 +166,7 @@ func (n *Node) report(number map[*Node]int) NodeReport {
 		r.Arch, r.Vendor, r.Model = &n.CPU.Arch, &n.CPU.Vendor, &n.CPU.Model
 	case n.Net != nil:
 		r.Dev, r.Port, r.MaxConn = &n.Net.Dev, &n.Net.Port, &n.Net.MaxConn
-		r.BW, r.Latency = new(Float32(n.Net.BW)), new(Float32(n.Net.Latency))
+		r.BW, r.Latency = &n.Net.BW, &n.Net.Latency
 		r.ASIC, r.GDR, r.Coll = fmt.Sprintf("%#x", n.Net.GUID), new(cnum.Bit(n.Net.GDR)), new(cnum.Bit(n.Net.Coll))
 		r.LocalGPU = &n.Net.LocalGPU
 	}

@@ -81,7 +81,7 @@ func (s *search) follow(n *Node, l *Link) error {
 	p := Path{
 		Type: max(via.Type, s.stepType(n, l, via)),
 		Hops: via.Hops + 1,
-		BW:   min(via.BW, l.BW),
+		BW:   min(via.BW, Float32(l.BW)),
 	}
 	if !s.sys.better(&p, old) {
 		return nil

@@ -73,12 +73,12 @@ func (id ID) numa() int64 { return int64(id) << (64 - localIDBits) >> (64 - loca
 
 // GPU is one rank of a communicator.
 type GPU struct {
-	Rank    int
-	Dev     int // NVML index
-	SM      int // compute capability times 10: 90 for Hopper
-	GDR     bool
-	MLOPart int   // memory partition of a split GPU, or -1
-	Device  *Node // NodeDEV
+	Rank    int   `json:"rank"`
+	Dev     int   `json:"dev"` // NVML index
+	SM      int   `json:"sm"`  // compute capability times 10: 90 for Hopper
+	GDR     bool  `json:"-"`
+	MLOPart int   `json:"-"` // memory partition of a split GPU, or -1
+	Device  *Node `json:"-"` // NodeDEV
 }
 
 // Device is a GPU device.
@@ -96,20 +96,20 @@ type PCI struct {
 
 // Net is a network port.
 type Net struct {
-	Name    string  // as the net plugin calls it, "" if the file does not say
-	Dev     int     // number the net plugin gives it
-	GUID    uint64  // ports with one GUID share an adapter; the node's ID when the file has none
-	Port    int     // of the adapter
-	Rail    int     // which network of a rail-optimised cluster it is on; -1 unknown
-	Plane   int     // which of several separate networks; ports of two never talk to each other; -1 unknown
-	BW      float32 // GB/s
-	Latency float32 // us
-	GDR     bool    // GPUDirect RDMA
-	Coll    bool    // in-network collectives
+	Name    string  `json:"-"`          // as the net plugin calls it, "" if the file does not say
+	Dev     int     `json:"dev"`        // number the net plugin gives it
+	GUID    uint64  `json:"-"`          // ports with one GUID share an adapter; the node's ID when the file has none
+	Port    int     `json:"port"`       // of the adapter
+	Rail    int     `json:"-"`          // which network of a rail-optimised cluster it is on; -1 unknown
+	Plane   int     `json:"-"`          // which of several networks whose ports never talk to each other; -1 unknown
+	BW      Float32 `json:"gbps"`       // GB/s
+	Latency Float32 `json:"latency_us"` // us
+	GDR     bool    `json:"gdr"`        // GPUDirect RDMA
+	Coll    bool    `json:"-"`          // in-network collectives
 
-	ConnectX8 bool
-	MaxConn   int
-	LocalGPU  int // index of the GPU that is served first by this port, -1 none; 0 before ComputePaths
+	ConnectX8 bool `json:"-"`
+	MaxConn   int  `json:"-"`
+	LocalGPU  int  `json:"-"` // index of the GPU that is served first by this port, -1 none; 0 before ComputePaths
 }
 
 // find returns the first node of a type with this ID, or nil.

@@ -18,7 +18,7 @@ func (s *System) Totals() *Totals {
 	for _, dev := range s.Nodes[NodeDEV] {
 		for _, p := range dev.paths[target] {
 			if p.Hops > 0 {
-				t.MaxBW = max(t.MaxBW, Float32(p.BW))
+				t.MaxBW = max(t.MaxBW, p.BW)
 			}
 		}
 		var nvLink, pci float32

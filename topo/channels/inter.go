@@ -27,7 +27,7 @@ func (w *walk) fromNets(goal goals) {
 			continue
 		}
 		g.Inter[g.NChannels][0] = net.id
-		g.LatencyInter = net.Latency
+		g.LatencyInter = float32(net.Latency)
 		w.reserve(n, bw)
 		reachable := true
 		switch {

@@ -33,7 +33,7 @@ func minNetBW(s *topo.System) (float32, error) {
 			return 0, err
 		}
 		for j, p := range ports {
-			if bw := s.Path(g, p).BW; i == 0 && j == 0 || bw < lowest {
+			if bw := float32(s.Path(g, p).BW); i == 0 && j == 0 || bw < lowest {
 				lowest = bw
 			}
 		}

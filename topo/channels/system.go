@@ -97,7 +97,7 @@ func newSearchSystem(sys *topo.System) (*searchSystem, error) {
 		s.gpus = append(s.gpus, searchGPU{rank: g.GPU.Rank, device: number[g.GPU.Device]})
 	}
 	for _, n := range sys.Nodes[topo.NodeNET] {
-		s.nets = append(s.nets, searchNet{Net: n.Net, id: n.ID, free: n.Net.BW})
+		s.nets = append(s.nets, searchNet{Net: n.Net, id: n.ID, free: float32(n.Net.BW)})
 	}
 	for i := range s.nets {
 		for j := range s.nets {
@@ -112,7 +112,7 @@ func newSearchSystem(sys *topo.System) (*searchSystem, error) {
 			row := make([]searchPath, len(sys.Nodes[to]))
 			for i, b := range sys.Nodes[to] {
 				p := sys.Path(a, b)
-				row[i] = searchPath{kind: p.Type, bw: p.BW}
+				row[i] = searchPath{kind: p.Type, bw: float32(p.BW)}
 				for _, l := range p.Links {
 					row[i].links = append(row[i].links, link[l])
 					row[i].throughIntel = row[i].throughIntel || p.Type == topo.PathPHB && isIntel(l.To)

@@ -99,7 +99,7 @@ func writePath(w io.Writer, title string, s *topo.System, from, to *topo.Node) {
 	}
 	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, p.Type, p.Hops, gbps(p.BW))
 	tw := cli.NewTable(w)
-	narrowest := slices.IndexFunc(p.Links, func(l *topo.Link) bool { return l.BW == p.BW })
+	narrowest := slices.IndexFunc(p.Links, func(l *topo.Link) bool { return topo.Float32(l.BW) == p.BW })
 	for i, l := range p.Links {
 		cells := []any{fmt.Sprint("  ", l.Type), gbps(l.BW) + " GB/s", s.Label(from), "to " + s.Label(l.To)}
 		if i == narrowest {

@@ -66,7 +66,7 @@ func TestTopoJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.GPUs) != 8 || got.GPUs[0].CPU != "cpu3" || got.Matrix[0][8].Type != topo.PathPXB ||
-		got.Matrix[0][8].GBps != 24 || got.Summary.NICs != 8 {
+		got.Matrix[0][8].BW != 24 || got.Summary.NICs != 8 {
 		t.Errorf("%s", out)
 	}
 }

@@ -20,40 +20,28 @@ import (
 type topoOverview struct {
 	machine *topoMachine
 
-	Source      string       `json:"source"`
-	GPUs        []gpuEntry   `json:"gpus"`
-	Columns     []string     `json:"columns"` // of Matrix: GPUs, then network ports
-	Matrix      [][]pathCell `json:"matrix"`  // a row per GPU
-	NICs        []nicEntry   `json:"nics"`
-	Summary     topo.Summary `json:"summary"`
-	Fingerprint string       `json:"fingerprint"`
+	Source      string        `json:"source"`
+	GPUs        []gpuEntry    `json:"gpus"`
+	Columns     []string      `json:"columns"` // of Matrix: GPUs, then network ports
+	Matrix      [][]topo.Path `json:"matrix"`  // a row per GPU
+	NICs        []nicEntry    `json:"nics"`
+	Summary     topo.Summary  `json:"summary"`
+	Fingerprint string        `json:"fingerprint"`
 }
 
 type gpuEntry struct {
-	Name  string `json:"name"`
-	Rank  int    `json:"rank"`
-	Dev   int    `json:"dev"` // NVML index
-	SM    int    `json:"sm"`
+	Name string `json:"name"`
+	*topo.GPU
 	BusID string `json:"bus_id"`
 	CPU   string `json:"cpu"` // nearest
 	NIC   string `json:"nic"` // that its first channel uses; "" without NICs
 }
 
-type pathCell struct {
-	Type topo.PathType `json:"type"`
-	Hops int           `json:"hops"`
-	GBps topo.Float32  `json:"gbps"`
-}
-
 type nicEntry struct {
-	Name    string       `json:"name"`
-	Dev     int          `json:"dev"` // as NCCL numbers them
-	BusID   string       `json:"bus_id,omitempty"`
-	Port    int          `json:"port"`
-	GBps    topo.Float32 `json:"gbps"`
-	Latency topo.Float32 `json:"latency_us"`
-	GDR     bool         `json:"gdr"` // offers GPUDirect RDMA
-	GPU     string       `json:"gpu"` // that it serves first; "" none
+	Name string `json:"name"`
+	*topo.Net
+	BusID string `json:"bus_id,omitempty"`
+	GPU   string `json:"gpu"` // that it serves first; "" none
 }
 
 // targets are the nodes whose paths from each GPU are shown.
@@ -67,7 +55,7 @@ func (m *topoMachine) overview() (*topoOverview, error) {
 		o.Columns = append(o.Columns, m.Label(n))
 	}
 	for _, g := range m.Nodes[topo.NodeGPU] {
-		e := gpuEntry{Name: g.Label(), Rank: g.GPU.Rank, Dev: g.GPU.Dev, SM: g.GPU.SM, BusID: g.GPU.Device.ID.BusID()}
+		e := gpuEntry{Name: g.Label(), GPU: g.GPU, BusID: g.GPU.Device.ID.BusID()}
 		cpu, err := m.LocalCPU(g)
 		if err != nil {
 			return nil, err
@@ -81,16 +69,14 @@ func (m *topoMachine) overview() (*topoOverview, error) {
 			e.NIC = m.Label(net)
 		}
 		o.GPUs = append(o.GPUs, e)
-		var row []pathCell
+		var row []topo.Path
 		for _, to := range m.targets() {
-			p := m.Path(g, to)
-			row = append(row, pathCell{p.Type, p.Hops, topo.Float32(p.BW)})
+			row = append(row, m.Path(g, to))
 		}
 		o.Matrix = append(o.Matrix, row)
 	}
 	for _, n := range m.Nodes[topo.NodeNET] {
-		e := nicEntry{Name: m.Label(n), Dev: n.Net.Dev, Port: n.Net.Port, GBps: topo.Float32(n.Net.BW),
-			Latency: topo.Float32(n.Net.Latency), GDR: n.Net.GDR}
+		e := nicEntry{Name: m.Label(n), Net: n.Net}
 		for _, l := range n.Links {
 			if id := l.To.ID; l.To.Type == topo.NodeNIC && id.Local() != 0 { // 0: not on the PCI bus
 				e.BusID = id.BusID()
@@ -136,8 +122,8 @@ func (o *topoOverview) write(w io.Writer) error {
 			if j != i {
 				seen[p.Type] = true
 				cell = p.Type.String()
-				if p.GBps > 0 {
-					cell += " " + gbps(p.GBps)
+				if p.BW > 0 {
+					cell += " " + gbps(p.BW)
 				}
 			}
 			cells = append(cells, cell)
@@ -167,7 +153,7 @@ func (o *topoOverview) write(w io.Writer) error {
 		if n.GDR {
 			gdr = "offered"
 		}
-		tw.Row(n.Name, n.Dev, cmp.Or(n.BusID, "-"), n.Port, gbps(n.GBps), n.Latency, gdr, cmp.Or(n.GPU, "-"))
+		tw.Row(n.Name, n.Dev, cmp.Or(n.BusID, "-"), n.Port, gbps(n.BW), n.Latency, gdr, cmp.Or(n.GPU, "-"))
 	}
 	tw.Flush()
 	s := o.Summary
@@ -225,7 +211,7 @@ func (m *topoMachine) links() (all []link, err error) {
 			if gpu == to || path.Type == topo.PathDIS {
 				continue
 			}
-			l := link{From: gpu.Label(), To: to.Name(), Path: path.Type, GBps: topo.Float32(path.BW)}
+			l := link{From: gpu.Label(), To: to.Name(), Path: path.Type, GBps: path.BW}
 			if to.GPU != nil {
 				l.To = to.Label()
 			}
