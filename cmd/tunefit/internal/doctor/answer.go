@@ -1,60 +1,59 @@
 package doctor
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 )
 
-// An answer is what one node found, as lines that pass through a launcher. Launchers put names before lines and mix
-// those of several nodes, so each line names its process and which piece of how many it is. No line is so long that a
-// launcher cuts it; srun cuts at 1024 bytes.
-const (
-	answerMark  = "tunefit-answer"
-	answerPiece = 800
-)
+// answerLine is a finding of a node, or a part of one, in a line of its own. Launchers put names before lines and mix
+// those of several nodes, so each line names its process and which line of how many it is.
+type answerLine struct {
+	Process string `json:"tunefit"` // the node's name, a blank, the process's number
+	At      int    `json:"at"`      // from 0
+	Of      int    `json:"of"`
+	finding        // without Check: the finding of the line before goes on
+}
 
-var answerLine = regexp.MustCompile(answerMark + ` (\S+) ([0-9]+) ([0-9]+)/([0-9]+) ([A-Za-z0-9+/=]+)`)
+var answerStart = regexp.MustCompile(`\{"tunefit":"((\S+) [0-9]+)",`)
+
+// answerRoom is the size of a finding in a line. srun cuts lines at 1024 bytes, and mixes the pieces.
+const answerRoom = 800
 
 // WriteAnswer prints what this node found, for Answers.
 func WriteAnswer(w io.Writer, findings []finding) error {
 	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
 	host = cmp.Or(os.Getenv("SLURMD_NODENAME"), host) // what the site calls it
-	plain, err := json.Marshal(findings)
-	if err != nil {
-		return err
+	var all []finding
+	for _, f := range findings {
+		all = append(all, f.parts()...)
 	}
-	text := base64.StdEncoding.EncodeToString(plain)
-	var lines bytes.Buffer // most launchers pass on in one piece what is written at once
-	pieces := (len(text) + answerPiece - 1) / answerPiece
-	for i := range pieces {
-		fmt.Fprintf(&lines, "%s %s %d %d/%d %s\n", answerMark, host, os.Getpid(), i+1, pieces,
-			text[i*answerPiece:min((i+1)*answerPiece, len(text))])
+	for i := 0; i < len(all) && err == nil; i++ {
+		err = json.NewEncoder(w).Encode(answerLine{fmt.Sprint(host, " ", os.Getpid()), i, len(all), all[i]})
 	}
-	_, err = w.Write(lines.Bytes())
 	return err
+}
+
+// parts halves the texts of a finding until each part has room in a line.
+func (f finding) parts() []finding {
+	if text, err := json.Marshal(f); err != nil || len(text) <= answerRoom {
+		return []finding{f}
+	}
+	found, do := []rune(f.Found), []rune(f.Do)
+	rest := finding{Found: string(found[len(found)/2:]), Do: string(do[len(do)/2:])}
+	f.Found, f.Do = string(found[:len(found)/2]), string(do[:len(do)/2])
+	return append(f.parts(), rest.parts()...)
 }
 
 // Answers collects the answers of nodes.
 type Answers struct {
 	complete []answer
-	begun    map[string]*pieces // of the processes' answers
-}
-
-// pieces are those of an answer that have come.
-type pieces struct {
-	of  int
-	all map[int]string // by their number, from 1
+	begun    map[string][]*finding // by process: of each line; nil: it has not come
 }
 
 type answer struct {
@@ -67,39 +66,36 @@ func (a *Answers) Count() int { return len(a.complete) }
 
 // Read takes a line of a launcher's output, and says whether it belongs to an answer.
 func (a *Answers) Read(line string) bool {
-	m := answerLine.FindStringSubmatch(line)
+	m := answerStart.FindStringSubmatch(line)
 	if m == nil {
 		return false
 	}
-	host, piece := m[1], m[5]
-	at, err1 := strconv.Atoi(m[3])
-	of, err2 := strconv.Atoi(m[4])
-	if err1 != nil || err2 != nil || at < 1 || at > of || of > 1000 {
-		return false
+	var l answerLine
+	text := line[strings.Index(line, m[0]):] // its end may be the launcher's
+	sound := json.NewDecoder(strings.NewReader(text)).Decode(&l) == nil && 0 <= l.At && l.At < l.Of && l.Of <= 1000
+	process, begun := m[1], a.begun[m[1]]
+	if sound && len(begun) != l.Of {
+		begun = make([]*finding, l.Of)
 	}
 	if a.begun == nil {
-		a.begun = map[string]*pieces{}
+		a.begun = map[string][]*finding{}
 	}
-	process := host + " " + m[2]
-	begun := a.begun[process]
-	if begun == nil || begun.of != of {
-		begun = &pieces{of, map[int]string{}}
-		a.begun[process] = begun
+	if a.begun[process] = begun; !sound { // the line may come once more
+		return false
 	}
-	if begun.all[at] = piece; len(begun.all) < of {
+	if begun[l.At] = &l.finding; slices.Contains(begun, nil) {
 		return true
 	}
-	var text strings.Builder
-	for i := range of {
-		text.WriteString(begun.all[i+1])
+	var all []finding
+	for _, f := range begun {
+		if last := len(all) - 1; f.Check == "" && last >= 0 {
+			all[last].Found += f.Found
+			all[last].Do += f.Do
+		} else {
+			all = append(all, *f)
+		}
 	}
-	var findings []finding
-	plain, err := base64.StdEncoding.DecodeString(text.String())
-	if err != nil || json.Unmarshal(plain, &findings) != nil {
-		clear(begun.all) // the launcher damaged it: it may come once more
-		return true
-	}
-	a.complete = append(a.complete, answer{host, findings})
+	a.complete = append(a.complete, answer{m[2], all})
 	delete(a.begun, process)
 	return true
 }

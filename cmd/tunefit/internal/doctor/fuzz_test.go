@@ -19,15 +19,16 @@ func FuzzAnswers(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(lines.String())
-	f.Add(answerMark + " n 1 1/2 W10=\n" + answerMark + " n 1 2/1 W10=\n0: " + answerMark + " n 1 1/1 W10=")
+	const whole = `{"tunefit":"n 1","at":0,"of":1,"check":"nccl"}`
+	f.Add(`{"tunefit":"n 1","at":0,"of":2}` + "\n" + `{"tunefit":"n 1","at":2,"of":1}` + "\n0: " + whole)
 	f.Fuzz(func(t *testing.T, text string) {
 		var a Answers
 		for line := range strings.Lines(text) {
-			if was := a.Count(); !a.Read(line) && (strings.Contains(line, answerMark+" n 1 1/1 W10=") || a.Count() != was) {
+			if was := a.Count(); !a.Read(line) && (strings.HasPrefix(line, whole) || a.Count() != was) {
 				t.Errorf("%q is not taken for an answer", line)
 			}
 		}
-		if a.Count() > strings.Count(text, answerMark) {
+		if a.Count() > strings.Count(text, `{"tunefit":`) {
 			t.Errorf("%d answers in %q", a.Count(), text)
 		}
 	})
@@ -84,9 +85,12 @@ func FuzzLimits(f *testing.F) {
 }
 
 func BenchmarkWorstAnswers(b *testing.B) {
-	var complete strings.Builder // but for a piece that is damaged
+	line := func(process string, at, of int, rest string) string {
+		return fmt.Sprintf(`{"tunefit":"%s","at":%d,"of":%d%s`, process, at, of, rest) + "\n"
+	}
+	var complete strings.Builder // but for a line that is damaged
 	for i := range 999 {
-		fmt.Fprintf(&complete, "%s n 1 %d/1000 %s\n", answerMark, i+1, strings.Repeat("W", 100))
+		complete.WriteString(line("n 1", i, 1000, "}"))
 	}
 	hostile.Benchmark(b, func(text []byte) error {
 		var a Answers
@@ -95,10 +99,11 @@ func BenchmarkWorstAnswers(b *testing.B) {
 		}
 		return nil
 	},
-		hostile.Text{Head: complete.String(), Unit: answerMark + " n 1 1000/1000 W\n"},
-		hostile.Text{Unit: answerMark + " n%d 1 1/1000 W\n"}, hostile.Text{Unit: answerMark + " n 1 1/1 W10=\n"},
-		hostile.Text{Unit: answerMark + " n 1 1/1000 W\n" + answerMark + " n 1 1/999 W\n"},
-		hostile.Text{Unit: answerMark + " "},
+		hostile.Text{Head: complete.String(), Unit: line("n 1", 998, 1000, "}")},
+		hostile.Text{Head: complete.String(), Unit: line("n 1", 999, 1000, "")},
+		hostile.Text{Unit: line("n%d 1", 0, 1000, "}")}, hostile.Text{Unit: line("n 1", 0, 1, "}")},
+		hostile.Text{Unit: line("n 1", 0, 1000, "}") + line("n 1", 0, 999, "}")},
+		hostile.Text{Unit: `{"tunefit":"`}, hostile.Text{Unit: `{"tunefit":"n 1",`},
 	)
 }
 
