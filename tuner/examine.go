@@ -14,10 +14,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
-// Variables lists the environment variables of the plugin.
-var Variables = []string{EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvReload, EnvRendezvous, EnvStallLimit,
-	EnvCompare, EnvCanary, EnvLearn, EnvBudget, EnvRecord, EnvMetrics, EnvTrust, EnvFilesTrust, EnvDeterministic,
-	detect.TunerFileVariable}
+// variables lists the environment variables of the plugin.
+var variables = []string{EnvPlugin, EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvReload, EnvRendezvous,
+	EnvStallLimit, EnvCompare, EnvCanary, EnvLearn, EnvBudget, EnvRecord, EnvMetrics, EnvTrust, EnvFilesTrust,
+	EnvDeterministic, detect.TunerFileVariable}
 
 // EnvPlugin is the variable by which NCCL loads the plugin. It begins like the plugin's own.
 const EnvPlugin = prefix + "PLUGIN"
@@ -28,13 +28,13 @@ const prefix = "NCCL_TUNER_"
 // other variable.
 func MeantVariable(name string) string {
 	rest, ours := strings.CutPrefix(name, prefix)
-	if !ours || name == EnvPlugin || slices.Contains(Variables, name) {
+	if !ours || slices.Contains(variables, name) {
 		return ""
 	}
 	word, _, _ := strings.Cut(rest, "_")
 	var begins, near, shares string // begins like it, sounds like it, has the first word of it
 	var known []string
-	for _, v := range append([]string{EnvPlugin}, Variables...) {
+	for _, v := range variables {
 		v = strings.TrimPrefix(v, prefix)
 		known = append(known, strings.ToLower(v))
 		if begins == "" && strings.HasPrefix(v, rest) {
@@ -48,7 +48,7 @@ func MeantVariable(name string) string {
 	if meant := cmp.Or(begins, near, shares); meant != "" && rest != "" {
 		return "did you mean " + prefix + meant + "?"
 	}
-	return "the tuner knows " + strings.Join(append([]string{EnvPlugin}, Variables...), ", ")
+	return "the tuner knows " + strings.Join(variables, ", ")
 }
 
 // CheckSettings returns one line for each variable's value that the plugin would not understand.

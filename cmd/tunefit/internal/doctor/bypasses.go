@@ -27,7 +27,7 @@ var frameworks = []struct {
 	{"TensorRT-LLM", []string{"TRTLLM_", "TLLM_"}, "for NCCL and the policy: allreduce_strategy NCCL instead of AUTO"},
 }
 
-// bypasses says what in the environment may take collectives past NCCL, and so past the tuner.
+// bypasses says whose variables are in the environment that may take collectives past NCCL, and so past the tuner.
 func bypasses(e *localenv.Environment) (found []finding) {
 	names := slices.Sorted(maps.Keys(e.Vars))
 	for _, f := range frameworks {
@@ -40,10 +40,6 @@ func bypasses(e *localenv.Environment) (found []finding) {
 		// The value may be a key.
 		found = append(found, noted(f.do, "%s is set: if this is a job of %s, its own kernels may do the allreduces "+
 			"inside a node, and no tuner is asked about these", names[i], f.name))
-	}
-	if strings.Contains(e.Get("LD_PRELOAD"), "libmscclpp_nccl") {
-		found = append(found, warned("take it out of LD_PRELOAD, if the policy is to decide",
-			"%s: MSCCL++ stands before NCCL, and no tuner is asked about what it takes", e.Show("LD_PRELOAD")))
 	}
 	return found
 }

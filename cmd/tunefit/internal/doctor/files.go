@@ -63,11 +63,11 @@ func (d *doctor) readFiles() (f filesFound) {
 	if f.policy.usable() {
 		if f.compiled, err = policy.ReadCSV(f.policy.name, f.policy.text); err != nil {
 			f.policy.faults = strings.Split(err.Error(), "\n")
-		} else if vary := f.compiled.CheckSums(); vary != nil && isDeterministic(d.env) {
+		} else if vary := f.compiled.CheckSums(); vary != nil && isOn(d.env, tuner.EnvDeterministic) {
 			f.compiled, f.policy.faults = nil, strings.Split(vary.Error(), "\n")
 		}
 	}
-	if f.model.usable() && isDeterministic(d.env) {
+	if f.model.usable() && isOn(d.env, tuner.EnvDeterministic) {
 		f.model.faults = []string{"a model chooses by the size of the call, and sums must not depend on that"}
 	}
 	if f.model.usable() {
@@ -84,7 +84,7 @@ func (d *doctor) examineFiles(context.Context) (found []finding) {
 	f := d.files()
 	if f.policy.name == "" && f.model.name == "" {
 		do := "set " + tuner.EnvConfigFile + ", " + tuner.EnvModelFile + " or both"
-		if isStrict(d.env) {
+		if isOn(d.env, tuner.EnvStrict) {
 			return []finding{
 				failed(do, "neither a policy nor a model is named, and with %s no communicator can be created",
 					d.env.Show(tuner.EnvStrict))}
@@ -122,7 +122,7 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 	if f.variable == tuner.EnvModelFile {
 		outcome = "it is not used"
 	}
-	if isStrict(d.env) {
+	if isOn(d.env, tuner.EnvStrict) {
 		outcome = "with " + d.env.Show(tuner.EnvStrict) + " no communicator can be created"
 	}
 	if f.err != nil {
@@ -143,7 +143,7 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 		if f.variable == tuner.EnvModelFile {
 			do = "fit it anew: tunefit fit"
 		}
-		if isDeterministic(d.env) {
+		if isOn(d.env, tuner.EnvDeterministic) {
 			under = " under " + d.env.Show(tuner.EnvDeterministic)
 			do = "correct it, and look with: tunefit check --invariant " + f.name
 			if f.variable == tuner.EnvModelFile {

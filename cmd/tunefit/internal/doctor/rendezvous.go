@@ -23,7 +23,7 @@ import (
 
 // reloadMode is when a change of the files takes effect: live, new or off.
 func reloadMode(e *localenv.Environment) string {
-	if isDeterministic(e) {
+	if isOn(e, tuner.EnvDeterministic) {
 		return "off"
 	}
 	switch mode := e.Get(tuner.EnvReload); mode {
@@ -38,7 +38,7 @@ func reloadMode(e *localenv.Environment) string {
 func (d *doctor) examineRendezvous(ctx context.Context) []finding {
 	name := d.env.Get(tuner.EnvRendezvous)
 	switch mode := reloadMode(d.env); {
-	case isDeterministic(d.env):
+	case isOn(d.env, tuner.EnvDeterministic):
 		return []finding{noted("", "not used: %s, a process stays with what it read first; do not edit while "+
 			"communicators are being created", d.env.Show(tuner.EnvDeterministic))}
 	case mode == "off":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,12 +14,95 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
-func (d *doctor) examineEnvironment(context.Context) []finding {
+const (
+	beats    = " beats the tuner: no row and no model can choose what it excludes"
+	bounds   = " bounds the channels that a policy can ask for"
+	unset    = "unset it, unless that is what you want"
+	alike    = "give all ranks the same"
+	silently = alike + ": else calls differ silently"
+
+	symKernel = "NCCL_SYM_KERNEL"
+)
+
+// llKernel matches an NCCL_SYM_KERNEL that names a kernel which needs no windows.
+var llKernel = regexp.MustCompile(`^\w+_(AGx)?LL`)
+
+// variables are those that decide before the tuner does, set what no tuner is asked about, or hide what it says. NCCL
+// compares none of them between ranks: doctor --launch does, by what each node finds.
+//
+// Source: docs/ENV.md; for copy engines src/ce_coll.cc of NCCL 2.30.7.
+var variables = []struct {
+	name   string
+	where  func(*doctor) bool      // it has a meaning; nil: everywhere
+	counts func(value string) bool // nil: any value but ""
+	severity
+	found, do string // found follows name and value
+}{
+	{"NCCL_ALGO", nil, nil, isWarning, beats, unset},
+	{"NCCL_PROTO", nil, nil, isWarning, beats, unset},
+	{"NCCL_MIN_NCHANNELS", nil, nil, isNote, bounds, ""},
+	{"NCCL_MAX_NCHANNELS", nil, nil, isNote, bounds, ""},
+	{"NCCL_MIN_CTAS", nil, nil, isNote, bounds, ""},
+	{"NCCL_MAX_CTAS", nil, nil, isNote, bounds, ""},
+	{"NCCL_CTA_POLICY", nil, policyOf("1", "EFFICIENCY"), isWarning,
+		" has less effect with a tuner: NCCL no longer chooses NVLS for registered buffers",
+		"give allgather and reducescatter rows with nvls, or unset it"},
+	{"NCCL_ENV_PLUGIN", nil, func(v string) bool { return v != "" && !strings.EqualFold(v, "none") }, isNote,
+		": the tuner does not hear what it says of NCCL_TUNER_ variables",
+		"set the tuner's variables in the environment or in NCCL's files"},
+	{"NCCL_WIN_ENABLE", nil, func(v string) bool { return v == "0" }, isNote,
+		": no windows, so no symmetric kernels: NCCL asks the tuner about every call",
+		alike + ": if one differs, the others hang where they register windows"},
+	{"NCCL_SYM_NOWIN_ENABLE", hasWindows, func(v string) bool { return v != "" && v != "0" }, isNote,
+		": a row with ll may start a symmetric kernel for buffers in no window, too. Its channels are NCCL's",
+		alike + ": one that differs hangs at its first LL call"},
+	{"NCCL_CTA_POLICY", hasWindows, policyOf("2", "ZERO"), isNote,
+		": copy engines may take allgathers with buffers in windows, and no tuner is asked about these", alike},
+	{"NCCL_SYM_CTAS", hasWindows, nil, isNote, ": it sets the channels of all symmetric kernels", silently},
+	{"NCCL_NTHREADS", nil, nil, isNote, ": it sets the threads of kernels", silently},
+	{"NCCL_MAX_P2P_NCHANNELS", nil, nil, isNote, ": it bounds the channels of sends and receives",
+		alike + ": if one differs, a rank fails at its first call and others hang"},
+	{symKernel, hasWindows, llKernel.MatchString, isWarning,
+		" beats the tuner: before NCCL 2.31 its LL kernel runs at all sizes, for buffers in no window, too",
+		unset + ". One rank that differs hangs"},
+	{symKernel, hasWindows, func(v string) bool { return v != "" && v != "^" && !llKernel.MatchString(v) }, isNote,
+		" turns off all other symmetric kernels, and the tuner decides instead. From NCCL 2.31 on its collectives " +
+			"have only the algorithms that NCCL_ALGO names", alike + ": one that differs hangs"},
+	{"NCCL_DEBUG", hasTuner, func(v string) bool { return !showsWarnings(v) }, isWarning,
+		": the tuner's warnings are not shown", "set NCCL_DEBUG=WARN, or INFO to see what each communicator runs on"},
+	{"NCCL_DEBUG_SUBSYS", isHeard, func(v string) bool { return v != "" && !showsTuner(v) }, isWarning,
+		" hides all that the tuner says, warnings too", "add INIT or TUNING to it"},
+	{"NCCL_DEBUG_FILE", isHeard, nil, isNote, ": look there for what the tuner says", ""},
+	{"LD_PRELOAD", hasTuner, func(v string) bool { return strings.Contains(v, "libmscclpp_nccl") }, isWarning,
+		": MSCCL++ stands before NCCL, and no tuner is asked about what it takes",
+		"take it out of LD_PRELOAD, if the policy is to decide"},
+}
+
+func hasWindows(d *doctor) bool { return d.env.Get("NCCL_WIN_ENABLE") != "0" }
+
+func hasTuner(d *doctor) bool { return !d.Machine }
+
+func isHeard(d *doctor) bool { return hasTuner(d) && showsWarnings(d.env.Get("NCCL_DEBUG")) }
+
+// policyOf matches a policy by its number and by its name, which may be one of several.
+func policyOf(number, name string) func(string) bool {
+	return func(v string) bool { return v == number || strings.Contains(strings.ToUpper(v), name) }
+}
+
+func (d *doctor) examineEnvironment(context.Context) (found []finding) {
 	e := d.env
-	found := restrictions(e)
+	for _, v := range variables {
+		value, shown := e.Get(v.name), e.Show(v.name)
+		if value == "" {
+			shown = v.name + " is not set"
+		}
+		if (v.where == nil || v.where(d)) && (v.counts == nil && value != "" || v.counts != nil && v.counts(value)) {
+			found = append(found, finding{Severity: v.severity, Found: shown + v.found, Do: v.do})
+		}
+	}
 	sound := fine("nothing in it decides before a policy would")
 	if !d.Machine {
-		found = slices.Concat(found, debugging(e), tunerVariables(e), comparing(e), bypasses(e))
+		found = slices.Concat(found, tunerVariables(e), comparing(e), bypasses(e))
 		sound = fine("nothing in it works against the tuner, and its warnings are shown (%s)", e.Show("NCCL_DEBUG"))
 	}
 	for _, c := range e.Files {
@@ -33,49 +117,9 @@ func (d *doctor) examineEnvironment(context.Context) []finding {
 	return found
 }
 
-// restrictions are variables that decide before the tuner does.
-func restrictions(e *localenv.Environment) (found []finding) {
-	for _, name := range []string{"NCCL_ALGO", "NCCL_PROTO"} {
-		if e.Get(name) != "" {
-			found = append(found, warned("unset it, unless that is what you want",
-				"%s beats the tuner: no row and no model can choose what it excludes", e.Show(name)))
-		}
-	}
-	for _, name := range []string{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"} {
-		if e.Get(name) != "" {
-			found = append(found, noted("", "%s bounds the channels that a policy can ask for", e.Show(name)))
-		}
-	}
-	if policy := strings.ToUpper(e.Get("NCCL_CTA_POLICY")); policy == "1" || strings.Contains(policy, "EFFICIENCY") {
-		found = append(found, warned("give allgather and reducescatter rows with nvls, or unset it",
-			"%s has less effect with a tuner: NCCL no longer chooses NVLS for registered buffers",
-			e.Show("NCCL_CTA_POLICY")))
-	}
-	if plugin := e.Get("NCCL_ENV_PLUGIN"); plugin != "" && !strings.EqualFold(plugin, "none") {
-		found = append(found, noted("set the tuner's variables in the environment or in NCCL's files",
-			"%s: the tuner does not hear what it says of NCCL_TUNER_ variables", e.Show("NCCL_ENV_PLUGIN")))
-	}
-	return append(found, pastTuner(e)...)
-}
-
-// debugging says whether NCCL shows the tuner's messages.
-func debugging(e *localenv.Environment) (found []finding) {
-	const do = "set NCCL_DEBUG=WARN, or INFO to see what each communicator runs on"
-	switch level := strings.ToUpper(e.Get("NCCL_DEBUG")); level {
-	case "WARN", "INFO", "TRACE", "ABORT":
-	case "":
-		return []finding{warned(do, "NCCL_DEBUG is not set: the tuner's warnings are not shown")}
-	default:
-		return []finding{warned(do, "%s: the tuner's warnings are not shown", e.Show("NCCL_DEBUG"))}
-	}
-	if subsystems := e.Get("NCCL_DEBUG_SUBSYS"); subsystems != "" && !showsTuner(subsystems) {
-		found = append(found, warned("add INIT or TUNING to it",
-			"%s hides all that the tuner says, warnings too", e.Show("NCCL_DEBUG_SUBSYS")))
-	}
-	if file := e.Get("NCCL_DEBUG_FILE"); file != "" {
-		found = append(found, noted("", "%s: look there for what the tuner says", e.Show("NCCL_DEBUG_FILE")))
-	}
-	return found
+// showsWarnings reports whether NCCL shows the tuner's warnings at a level of NCCL_DEBUG.
+func showsWarnings(level string) bool {
+	return slices.Contains([]string{"WARN", "INFO", "TRACE", "ABORT"}, strings.ToUpper(level))
 }
 
 // showsTuner reports whether a list of NCCL's subsystems lets lines of INIT or TUNING
@@ -91,7 +135,7 @@ func showsTuner(subsystems string) bool {
 
 // comparing says whether the job can compare its policy as it is told to.
 func comparing(e *localenv.Environment) []finding {
-	if isDeterministic(e) { // the tuner's own words about its settings name what it refuses
+	if isOn(e, tuner.EnvDeterministic) { // the tuner's own words about its settings name what it refuses
 		return nil
 	}
 	with := e.Get(tuner.EnvCompare)
@@ -118,7 +162,7 @@ func tunerVariables(e *localenv.Environment) (found []finding) {
 		}
 	}
 	consequence := ""
-	if isStrict(e) {
+	if isOn(e, tuner.EnvStrict) {
 		consequence = ", and with " + e.Show(tuner.EnvStrict) + " no communicator can be created"
 	}
 	for _, problem := range tuner.CheckSettings(e.Get) {
@@ -127,15 +171,9 @@ func tunerVariables(e *localenv.Environment) (found []finding) {
 	return found
 }
 
-// isDeterministic reports whether the tuner refuses what could change sums.
-func isDeterministic(e *localenv.Environment) bool {
-	s := e.Get(tuner.EnvDeterministic)
-	return s != "" && s != "0"
-}
-
-// isStrict reports whether init fails if a file cannot be used.
-func isStrict(e *localenv.Environment) bool {
-	s := e.Get(tuner.EnvStrict)
+// isOn reports whether a variable that takes 0 and 1 is on. Values that the tuner does not understand count as 1.
+func isOn(e *localenv.Environment, name string) bool {
+	s := e.Get(name)
 	return s != "" && s != "0"
 }
 
