@@ -15,60 +15,37 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// Kind is what a file holds. Its first bytes tell.
-type Kind int
-
-const (
-	KindUnknown Kind = iota // or empty; reading it reports what is wrong
-	KindPolicy
-	KindSweep
-	KindLog
-	KindResults
-	KindModel
-	KindTuning
-	KindTopology
-	KindTests
-	KindInspector
-	KindRecord
-	kindTrial
-	KindLearned
-	KindProfile
-	kindPage
-	kindXML
-	kindJSON
-	KindPacked
-	kindBinary
-)
-
-// kinds say what a file is and what it is for; FILE stands for its name.
-var kinds = [...]struct{ is, use string }{
-	KindPolicy: {"a policy", "tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"},
-	KindSweep:  {"a sweep: measurements", "tunefit fit FILE --csv policy.csv learns a policy from it"},
-	KindLog: {"a log of measurements",
-		"tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
-	KindResults: {"the JSON output of nccl-tests",
-		"tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"},
-	KindModel: {"a cost model",
-		"tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"},
-	KindTuning: {"a table of NCCL's latencies and bandwidths",
-		"show, explain, diff and check take it as --tuning FILE"},
-	KindTopology: {"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"},
-	KindTests:    {"tests of a policy", "tunefit check POLICY --tests FILE runs them"},
-	KindInspector: {"the output of NCCL's inspector",
-		"tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"},
-	KindRecord: {"a file of the library's recorder",
-		"tunefit import DIRECTORY -o job.csv makes a job profile of those of all ranks"},
-	kindTrial: {"what a job found out about its policy",
-		"tunefit compare DIRECTORY shows all such files of a directory"},
-	KindLearned: {"what a job has learned", "tunefit learn DIRECTORY shows all such files of a directory"},
-	KindProfile: {"a job profile", "tunefit profile FILE prints it"},
-	kindPage:    {"a page for a browser", "open it in one"},
-	kindXML: {"XML, but no topology: it has no <system>",
-		"NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"},
-	kindJSON:   {"JSON, but nothing that tunefit writes or reads", ""},
-	KindPacked: {"packed in a way that is not read here", "gunzip is done for you, anything else unpack first"},
-	kindBinary: {"not a text", ""},
+// Kind is what a file holds, in words. Its first bytes tell.
+type Kind struct {
+	is  string
+	use string // what the file is for; FILE stands for its name
 }
+
+const makesSweep = "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"
+
+// The kinds that a command reads or tells apart. Sniff also has words for a few that no command reads.
+var (
+	KindUnknown Kind // or empty; reading it reports what is wrong
+	KindPolicy  = Kind{"a policy",
+		"tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"}
+	KindSweep   = Kind{"a sweep: measurements", "tunefit fit FILE --csv policy.csv learns a policy from it"}
+	KindLog     = Kind{"a log of measurements", makesSweep}
+	KindResults = Kind{"the JSON output of nccl-tests", makesSweep}
+	KindModel   = Kind{"a cost model",
+		"tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"}
+	KindTuning = Kind{"a table of NCCL's latencies and bandwidths",
+		"show, explain, diff and check take it as --tuning FILE"}
+	KindTopology  = Kind{"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"}
+	KindTests     = Kind{"tests of a policy", "tunefit check POLICY --tests FILE runs them"}
+	KindInspector = Kind{"the output of NCCL's inspector",
+		"tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"}
+	KindRecord = Kind{"a file of the library's recorder",
+		"tunefit import DIRECTORY -o job.csv makes a job profile of those of all ranks"}
+	KindLearned = Kind{"what a job has learned", "tunefit learn DIRECTORY shows all such files of a directory"}
+	KindProfile = Kind{"a job profile", "tunefit profile FILE prints it"}
+	KindPacked  = Kind{"packed in a way that is not read here", "gunzip is done for you, anything else unpack first"}
+	kindJSON    = Kind{"JSON, but nothing that tunefit writes or reads", ""}
+)
 
 // sniffed is what the first bytes of a file tell.
 type sniffed struct {
@@ -80,7 +57,7 @@ type sniffed struct {
 func (s sniffed) wrong(name string, want []Kind) error {
 	var needed []string
 	for _, k := range want {
-		is, _, _ := strings.Cut(kinds[k].is, ":")
+		is, _, _ := strings.Cut(k.is, ":")
 		needed = append(needed, is)
 	}
 	last := len(needed) - 1
@@ -90,10 +67,10 @@ func (s sniffed) wrong(name string, want []Kind) error {
 	}
 	called, name := calledInput(name)
 	use := ""
-	if kinds[s.Kind].use != "" {
-		use = "; " + placeholder.ReplaceAllLiteralString(kinds[s.Kind].use, name)
+	if s.use != "" {
+		use = "; " + placeholder.ReplaceAllLiteralString(s.use, name)
 	}
-	return fmt.Errorf("%s is %s (needed: %s)%s", called, kinds[s.Kind].is, strings.Join(needed, ", "), use)
+	return fmt.Errorf("%s is %s (needed: %s)%s", called, s.is, strings.Join(needed, ", "), use)
 }
 
 // placeholder stands for the name of the file.
@@ -118,7 +95,7 @@ func (s sniffed) Accept(name string, want []Kind) error {
 		return s.wrong(name, want)
 	case s.separator != 0:
 		called, _ := calledInput(name)
-		is, _, _ := strings.Cut(kinds[s.Kind].is, ":")
+		is, _, _ := strings.Cut(s.is, ":")
 		return fmt.Errorf("%s is %s whose fields are separated by %s (needed: commas)", called, is,
 			map[rune]string{';': "semicolons", '\t': "tabs"}[s.separator])
 	}
@@ -160,7 +137,7 @@ func Sniff(head []byte) (s sniffed) {
 		len(head) > 262 && string(head[257:262]) == "ustar":
 		s.Kind = KindPacked
 	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have zero bytes later
-		s.Kind = kindBinary
+		s.Kind = Kind{"not a text", ""}
 	case bench.IsReport(text):
 		s.Kind = KindResults
 	case bench.IsWrapped(text):
@@ -176,7 +153,8 @@ func Sniff(head []byte) (s sniffed) {
 		case has(trial.EvidenceFormat):
 			s.Kind = KindLearned
 		case has(`"step_calls"`) && has(`"block_seconds"`):
-			s.Kind = kindTrial
+			s.Kind = Kind{"what a job found out about its policy",
+				"tunefit compare DIRECTORY shows all such files of a directory"}
 		case has(`"lat"`) && has(`"bw"`):
 			s.Kind = KindTuning
 		case has(`"rules"`) && has(`"filter"`): // NCCLX's
@@ -190,11 +168,12 @@ func Sniff(head []byte) (s sniffed) {
 		lower := bytes.ToLower(text)
 		switch {
 		case bytes.HasPrefix(lower, []byte("<!doctype html")), bytes.HasPrefix(lower, []byte("<html")):
-			s.Kind = kindPage
+			s.Kind = Kind{"a page for a browser", "open it in one"}
 		case has("<system"):
 			s.Kind = KindTopology
 		default:
-			s.Kind = kindXML
+			s.Kind = Kind{"XML, but no topology: it has no <system>",
+				"NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"}
 		}
 	case bytes.HasPrefix(text, []byte(profile.Head)):
 		s.Kind = KindProfile
