@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // column is what a column of a CSV file means, whatever its name.
@@ -118,8 +118,8 @@ func (s *sweep) header(line int, names []string) error {
 		c, ok := columnOf(name)
 		switch {
 		case !ok:
-			column := suggest.Quote(name)
-			if meant := suggest.Nearest(name, columnNames[:]); meant != "" {
+			column := wording.Quote(name)
+			if meant := wording.Nearest(name, columnNames[:]); meant != "" {
 				column += fmt.Sprintf(" (did you mean %q?)", meant)
 			}
 			if len(unused) < mostNotes {
@@ -139,7 +139,7 @@ func (s *sweep) header(line int, names []string) error {
 		if s.at[c] >= 0 {
 			continue
 		}
-		meant := suggest.DidYouMean(columnNames[c], names)
+		meant := wording.DidYouMean(columnNames[c], names)
 		word, _, _ := strings.Cut(columnNames[c], "_") // size, time
 		i := slices.IndexFunc(names, func(n string) bool { return strings.Contains(fold(n), word) })
 		if meant == "" && i >= 0 {

@@ -10,8 +10,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // field returns a field without blanks around it; empty where there is none.
@@ -49,12 +48,12 @@ func (s *sweep) row() {
 	m := row{Sample: Sample{Config: noLabel}, root: -1, line: s.line}
 	var err error
 	if m.Bytes, err = strconv.ParseUint(s.field(colBytes), 10, 64); err != nil {
-		s.bad(colBytes, "%s is not a number of bytes", suggest.Quote(s.field(colBytes)))
+		s.bad(colBytes, "%s is not a number of bytes", wording.Quote(s.field(colBytes)))
 		return
 	}
 	if m.Micros, err = strconv.ParseFloat(s.field(colMicros), 64); err != nil {
 		if v := s.field(colMicros); v != "" && v != "N/A" && !errors.Is(err, strconv.ErrRange) {
-			s.bad(colMicros, "%s is not a number of microseconds (allowed: as 41.5)", suggest.Quote(v))
+			s.bad(colMicros, "%s is not a number of microseconds (allowed: as 41.5)", wording.Quote(v))
 			return
 		}
 		m.Micros = math.NaN()
@@ -70,7 +69,7 @@ func (s *sweep) row() {
 			continue
 		}
 		if n, err := strconv.Atoi(v); err != nil || n < 1 {
-			s.bad(c, "%s (allowed: 1 or more, or empty)", suggest.Quote(v))
+			s.bad(c, "%s (allowed: 1 or more, or empty)", wording.Quote(v))
 			return
 		}
 	}
@@ -89,7 +88,7 @@ func (s *sweep) row() {
 	}
 	if in := s.field(colInPlace); in != "" {
 		if m.InPlace, err = strconv.ParseBool(in); err != nil {
-			s.bad(colInPlace, "%s (allowed: 0, 1 or empty)", suggest.Quote(in))
+			s.bad(colInPlace, "%s (allowed: 0, 1 or empty)", wording.Quote(in))
 			return
 		}
 	}
@@ -129,7 +128,7 @@ func (s *sweep) setup() *Setup {
 	if s.setups[said] == nil {
 		kept := said
 		for _, field := range kept.fields() {
-			*field = termsafe.Line(*field)
+			*field = wording.Line(*field)
 		}
 		kept.nameRCCL()
 		s.setups[said] = &kept
@@ -200,7 +199,7 @@ func (s *sweep) configuration(m *Sample) bool {
 		}
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 || n > 1<<30 {
-			s.bad(number.c, "%s (allowed: 1 to 2^30; 0, -1 or empty where not known)", suggest.Quote(v))
+			s.bad(number.c, "%s (allowed: 1 to 2^30; 0, -1 or empty where not known)", wording.Quote(v))
 			return false
 		}
 		*number.into = n
@@ -216,7 +215,7 @@ func (s *sweep) configuration(m *Sample) bool {
 	i := slices.Index(selections[:], s.field(colSelection))
 	if i < 0 {
 		s.bad(colSelection, "%s (allowed: forced, own_channels, default or empty)",
-			suggest.Quote(s.field(colSelection)))
+			wording.Quote(s.field(colSelection)))
 		return false
 	}
 	m.Selection = Selection(i)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Decision is a line of our library's log with NCCL_TUNER_LOG=decisions (tuner/decisionlog.go).
@@ -50,7 +50,7 @@ func ParseDecision(line []byte) (d Decision, ok bool, err error) {
 	c := choiceText.FindSubmatch(m[5])
 	if c == nil {
 		return d, true, fmt.Errorf("%s is not a choice (needed: ALGORITHM/PROTOCOL or NCCL's choice)",
-			suggest.Quote(string(m[5])))
+			wording.Quote(string(m[5])))
 	}
 	if c[1] != nil {
 		if d.Cell, err = nccl.ParseCell(string(c[1]), string(c[2])); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // environment is what a log shows of NCCL's variables, by name without NCCL_. Only what NCCL itself logs and the
@@ -242,7 +242,7 @@ func (e *environment) hint(file string, joined bool) string {
 	case e.passed != "" && e.logged[e.passed] == "":
 		return "the command passes " + fullName(e.passed) + " on, whose value is not in the log"
 	case e.prose != "":
-		return "there is a line " + suggest.Quote(e.prose)
+		return "there is a line " + wording.Quote(e.prose)
 	case exported != "":
 		return "the log exports " + exported
 	}

@@ -9,9 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // run is one run of a test program: what its header says, and its rows. A file
@@ -113,7 +111,7 @@ func (u *run) finish(r *Result, env *environment) {
 	}
 	if u.devices.split {
 		r.note(u.line, "the ranks form several communicators; counted are those of group %s",
-			suggest.Quote(u.devices.group))
+			wording.Quote(u.devices.group))
 	}
 	u.checkFailed()
 	unusable := "" // why all of them are
@@ -339,7 +337,8 @@ func (u *run) communicator(r *Result, env *environment, op operation) (c nccl.Co
 	}
 	if said := r.opts.Comm; said.Ranks > 0 && (c != said || u.listed > 0 && u.listed != said.Ranks) {
 		r.note(u.line, "%s is used; --comm is %s, NCCL's log says %s, and %s on %s are listed", c, said,
-			cmp.Or(u.loggedComm(), "nothing"), plural.Of(u.listed, "device"), plural.Of(len(u.devices.hosts), "host"))
+			cmp.Or(u.loggedComm(), "nothing"), wording.Plural(u.listed, "device"),
+			wording.Plural(len(u.devices.hosts), "host"))
 	}
 	u.doubtNodes(r, env)
 	if c.Ranks == 0 && u.threads > 0 {
@@ -383,13 +382,13 @@ func (u *run) doubtNodes(r *Result, env *environment) {
 	noP2P := env.get("P2P_DISABLE") == "1" || level == "LOC" || level == "0"
 	if noP2P && env.get("SHM_DISABLE") == "1" || env.get("HOSTID") != "" {
 		r.note(u.line, "%s counted as nodes, but without P2P and SHM, or under NCCL_HOSTID, NCCL counts otherwise %s",
-			plural.Of(hosts, "host"), ask)
+			wording.Plural(hosts, "host"), ask)
 		return
 	}
 	for gpu := range u.metadata.gpus {
 		if hosts > 1 && nvlDomain.MatchString(gpu) {
 			r.note(u.line, "%d hosts are counted as nodes, but NCCL takes the hosts of an NVL72 (%s) for one node %s",
-				hosts, termsafe.Line(gpu), ask)
+				hosts, wording.Line(gpu), ask)
 			return
 		}
 	}

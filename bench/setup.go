@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Setup is where and with what a time was measured. A field is empty where the file does not say.
@@ -181,7 +181,7 @@ func (u *run) setup(env *environment) *Setup {
 		return nil
 	}
 	for _, field := range []*string{&s.GPU, &s.Hosts, &s.Driver, &s.Time, &s.Tuner, &s.Variables} {
-		*field = termsafe.Line(*field) // it is printed within lines
+		*field = wording.Line(*field) // it is printed within lines
 	}
 	return &s
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gocarina/gocsv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/csvtable"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
@@ -101,8 +101,8 @@ func (r *reader) readHeader(data []byte) bool {
 		col := columnNamed(s)
 		switch {
 		case col == nil:
-			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", suggest.Quote(s),
-				suggest.DidYouMean(s, known), strings.Join(known, ", ")))
+			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", wording.Quote(s),
+				wording.DidYouMean(s, known), strings.Join(known, ", ")))
 			col = &unknownColumn
 		case slices.Contains(r.header, col):
 			r.fail(r.headerLine, i+1, fmt.Errorf("column %s is named twice", col.name))

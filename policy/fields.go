@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
@@ -54,7 +54,7 @@ func (c *fieldReader) field(column string) string {
 func (c *fieldReader) readRule(rule *Rule) {
 	if text := c.field("collective"); strings.ContainsAny(text, ";\t") && c.length() == 1 {
 		c.r.fail(c.line, 0, fmt.Errorf("the row is one field: %s (allowed: fields separated by commas)",
-			suggest.Quote(text)))
+			wording.Quote(text)))
 		return
 	}
 	c.checkLength()
@@ -72,7 +72,7 @@ func (c *fieldReader) readRule(rule *Rule) {
 			c.r.fail(c.line, i+1,
 				fmt.Errorf("%s is %s in a row with algorithm default, which leaves everything to NCCL (allowed: -1; "+
 					"or algorithm -1)",
-					col.name, suggest.Quote(text)))
+					col.name, wording.Quote(text)))
 		}
 	}
 	c.checkSizes(rule.Bytes, "min_bytes", "max_bytes")
@@ -96,7 +96,7 @@ func (c *fieldReader) checkLength() {
 	}
 	if c.beyond != "" {
 		c.r.fail(c.line, len(inFile)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)",
-			suggest.Quote(c.beyond), want))
+			wording.Quote(c.beyond), want))
 		return
 	}
 	length := c.length()
@@ -172,7 +172,7 @@ func (n Number) read(_ *reader, text string, to *Rule) error {
 	about := &numbers[n]
 	value, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || value < about.least || value > about.most {
-		return fmt.Errorf("%s is %s (allowed: %d to %d, or -1 for any)", about.name, suggest.Quote(text),
+		return fmt.Errorf("%s is %s (allowed: %d to %d, or -1 for any)", about.name, wording.Quote(text),
 			about.least, about.most)
 	}
 	to.Numbers[n] = int32(value)
@@ -186,7 +186,7 @@ func readChannels(_ *reader, text string, to *Rule) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxChannelsInFile {
 		return fmt.Errorf("channels is %s (allowed: 1 to %d, or -1 for NCCL's choice; up to %d is read as %d)",
-			suggest.Quote(text), nccl.MaxChannels, maxChannelsInFile, nccl.MaxChannels)
+			wording.Quote(text), nccl.MaxChannels, maxChannelsInFile, nccl.MaxChannels)
 	}
 	to.Channels = int8(min(n, nccl.MaxChannels))
 	return nil
@@ -215,7 +215,7 @@ const maxName = 255
 func readName(_ *reader, text string, to *Rule) error {
 	if i := strings.IndexByte(text, '*'); i >= 0 && i < len(text)-1 || len(text) > maxName {
 		return fmt.Errorf("comm_name is %s (allowed: a name of up to %d bytes, or its beginning and one *)",
-			suggest.Quote(text), maxName)
+			wording.Quote(text), maxName)
 	}
 	to.Name = text
 	return nil

@@ -15,7 +15,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // The tuner in NCCLX has rules of its own: CSV without a header, whose intervals have commas without quotes, or JSON.
@@ -97,11 +97,11 @@ func (r *reader) ruleFields(line int, filter, config map[string]any) []string {
 			_, isNumber := from[key].(json.Number)
 			switch {
 			case !slices.Contains(columns, key):
-				r.fail(line, 0, fmt.Errorf("unknown key %s in %s (%sallowed: %s)", suggest.Quote(key), object,
-					suggest.DidYouMean(key, columns), strings.Join(columns, ", ")))
+				r.fail(line, 0, fmt.Errorf("unknown key %s in %s (%sallowed: %s)", wording.Quote(key), object,
+					wording.DidYouMean(key, columns), strings.Join(columns, ", ")))
 			case !isText && !isNumber, strings.ContainsAny(text, "#\"\r\n"):
 				r.fail(line, 0, fmt.Errorf("%s is %s (allowed: a number, or a text in quotes)", key,
-					suggest.Quote(text)))
+					wording.Quote(text)))
 			default:
 				fields[ncclxColumns.columnNumber(key)-1] = text
 			}
@@ -132,7 +132,7 @@ func readRange(name, text string, least uint64) (nccl.Range, error) {
 		n, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil || n < 0 {
 			return r, fmt.Errorf("%s is %s (allowed: a whole number, an interval of such as [2,8], (1,8) or (1,), or "+
-				"*)", name, suggest.Quote(text))
+				"*)", name, wording.Quote(text))
 		}
 		*end = uint64(n)
 	}
@@ -147,7 +147,7 @@ func readRange(name, text string, least uint64) (nccl.Range, error) {
 		r.Max--
 	}
 	if r.Min > r.Max || r.Max < least {
-		return r, fmt.Errorf("%s is %s: the row matches nothing", name, suggest.Quote(text))
+		return r, fmt.Errorf("%s is %s: the row matches nothing", name, wording.Quote(text))
 	}
 	return r, nil
 }

@@ -2,7 +2,7 @@ package policy
 
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -120,7 +120,9 @@ func (r *Rule) idle(c Comm, env when.Env) (why idle, is bool) {
 // mend.
 func (v *View) Idle() (mend, other []string) {
 	release := v.comm.releaseText()
-	count := func(n int, one, many string) string { return plural.Of(n, "row") + " " + plural.Verb(n, one, many) }
+	count := func(n int, one, many string) string {
+		return wording.Plural(n, "row") + " " + wording.Verb(n, one, many)
+	}
 	if n := v.idle[idleTopology]; n > 0 {
 		mend = append(mend, count(n, "is", "are")+" for this communicator by the machine's topology, which is not "+
 			"known: without effect")

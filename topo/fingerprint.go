@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Fingerprint identifies a kind of machine by all that paths depend on: what is connected to what at which bandwidth,
@@ -19,7 +19,7 @@ type Fingerprint string
 func ParseFingerprint(s string) (Fingerprint, error) {
 	if raw, err := hex.DecodeString(s); err != nil || len(raw) != colorBytes || s != strings.ToLower(s) {
 		return "", fmt.Errorf("%s is no topology fingerprint (want %d hexadecimal digits, lower case)",
-			suggest.Quote(s), 2*colorBytes)
+			wording.Quote(s), 2*colorBytes)
 	}
 	return Fingerprint(s), nil
 }

@@ -5,8 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Label is a short name for people: gpu0 (by rank), mlx5_0 or net0 (by device number), cpu0 (by NUMA number; cpu
@@ -53,7 +52,7 @@ func (s *System) Find(text string) (*Node, error) {
 		}
 	}
 	return nil, fmt.Errorf("no %s in this system (%sknown: %s)", strconv.Quote(text),
-		suggest.DidYouMean(text, labels), termsafe.Line(list(labels)))
+		wording.DidYouMean(text, labels), wording.Line(list(labels)))
 }
 
 // list joins names, but not so many that they fill the screen.

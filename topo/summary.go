@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Summary holds the numbers of a machine that rules and models may use. They follow from the topology and the settings
@@ -207,7 +207,7 @@ func (s *System) summarizeGDR(sum *Summary) error {
 // String is one line for a log.
 func (s Summary) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s sm_%d", plural.Of(s.GPUs, "GPU"), s.SM)
+	fmt.Fprintf(&b, "%s sm_%d", wording.Plural(s.GPUs, "GPU"), s.SM)
 	if s.GPUs > 1 {
 		fmt.Fprintf(&b, ", %s at %.4g GB/s", s.Intra, s.IntraBW)
 	}
@@ -218,7 +218,7 @@ func (s Summary) String() string {
 		b.WriteString(", no network port")
 		return b.String()
 	}
-	fmt.Fprintf(&b, ", %s with %.4g GB/s, GPU to port %s", plural.Of(s.NICs, "network port"), s.NetBW, s.GPUNIC)
+	fmt.Fprintf(&b, ", %s with %.4g GB/s, GPU to port %s", wording.Plural(s.NICs, "network port"), s.NetBW, s.GPUNIC)
 	if s.GDR {
 		b.WriteString(" with GPUDirect RDMA")
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -58,8 +58,8 @@ func (c CommInfo) String() string {
 	if v := c.NCCL.Exact(); v != 0 {
 		release = fmt.Sprintf("NCCL %s, ", v)
 	}
-	return fmt.Sprintf("communicator%s of %s on %s (%sABI v%d)", id, plural.Of(c.Ranks, "rank"),
-		plural.Of(c.Nodes, "node"), release, c.ABI)
+	return fmt.Sprintf("communicator%s of %s on %s (%sABI v%d)", id, wording.Plural(c.Ranks, "rank"),
+		wording.Plural(c.Nodes, "node"), release, c.ABI)
 }
 
 // Comm answers for one communicator. NCCL calls it from one thread at a time.
@@ -165,7 +165,7 @@ func contents(e *policy.Engine) string {
 	var parts []string
 	if e.Policy != nil {
 		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File,
-			plural.Of(len(e.Policy.Rules), "row")))
+			wording.Plural(len(e.Policy.Rules), "row")))
 	}
 	if e.Model != nil {
 		parts = append(parts, "model "+e.Model.Name)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
@@ -44,7 +44,7 @@ func MeantVariable(name string) string {
 			shares = v
 		}
 	}
-	near = strings.ToUpper(suggest.Nearest(rest, known))
+	near = strings.ToUpper(wording.Nearest(rest, known))
 	if meant := cmp.Or(begins, near, shares); meant != "" && rest != "" {
 		return "did you mean " + prefix + meant + "?"
 	}

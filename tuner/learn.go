@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
@@ -171,11 +171,11 @@ func (s *shapes) kinds(calls map[uint64]int, settled func(nccl.Coll, nccl.Range)
 	}
 	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.predicted(), a.predicted()) })
 	for reason, n := range reasons {
-		left = append(left, fmt.Sprintf("%s of a step: %s", plural.Of(n, "call"), reason))
+		left = append(left, fmt.Sprintf("%s of a step: %s", wording.Plural(n, "call"), reason))
 	}
 	if unused > 0 {
 		left = append(left, fmt.Sprintf("%s of calls that no step has: made once, or captured in a CUDA graph",
-			plural.Of(unused, "kind")))
+			wording.Plural(unused, "kind")))
 	}
 	slices.Sort(left)
 	return kinds, left

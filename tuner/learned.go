@@ -21,8 +21,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -172,7 +171,7 @@ func learnedPolicy(all []trial.Evidence) string {
 			}
 			a, half := f.Arms[k], trial.Surely*f.Arms[k].Error
 			fmt.Fprintf(&text, "# %+.1f %% of the step (%+.1f .. %+.1f), %s of %s, %s, machine %s\n", 100*a.Effect,
-				100*(a.Effect-half), 100*(a.Effect+half), plural.Of(a.Blocks, "block"), a.Config,
+				100*(a.Effect-half), 100*(a.Effect+half), wording.Plural(a.Blocks, "block"), a.Config,
 				e.At.Format(time.DateOnly), e.Machine)
 			text.WriteString(rowOf(f, a, e.Comm, e.NCCL))
 		}
@@ -248,7 +247,7 @@ func (c *Comm) usable(text []byte) (rows []byte, err error) {
 	for line := range bytes.Lines(rows) { // the comments above rows
 		if _, of, named := bytes.Cut(line, []byte(", machine ")); named &&
 			string(bytes.TrimSpace(of)) != c.plugin.loader.Fingerprint() {
-			return nil, fmt.Errorf("it is of another machine, %s", suggest.Quote(string(bytes.TrimSpace(of))))
+			return nil, fmt.Errorf("it is of another machine, %s", wording.Quote(string(bytes.TrimSpace(of))))
 		}
 	}
 	if n := len(rows); n > 0 && rows[n-1] != '\n' {

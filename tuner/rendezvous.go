@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
@@ -162,7 +162,7 @@ func (p *Plugin) setting(rendezvous string) string {
 	if rendezvous == "" {
 		return p.shm
 	}
-	return EnvRendezvous + "=" + redact.URL(rendezvous)
+	return EnvRendezvous + "=" + wording.HideSecrets(rendezvous)
 }
 
 // open opens the store.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
@@ -116,7 +116,7 @@ func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok
 	s.files.Trust = flag(EnvFilesTrust, false)
 	if s.rendezvous = getenv(EnvRendezvous); strings.Contains(s.rendezvous, "://") && !IsEtcd(s.rendezvous) {
 		log.Warnf("%s=%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)",
-			EnvRendezvous, redact.URL(s.rendezvous))
+			EnvRendezvous, wording.HideSecrets(s.rendezvous))
 		s.rendezvous, ok = "", false
 	}
 	s.metrics = getenv(EnvMetrics)

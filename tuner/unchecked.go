@@ -1,7 +1,7 @@
 package tuner
 
 import (
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -17,7 +17,7 @@ func (c *Comm) logUnchecked(view *policy.EngineView) {
 	const why = "this NCCL may use it unchecked for a group of broadcasts, and crash"
 	if rows > 0 {
 		c.log.Infof("%s: the channel count of %s for allgather (first: line %d) is left to NCCL: %s", c.info,
-			plural.Of(rows, "row"), first.Line, why)
+			wording.Plural(rows, "row"), first.Line, why)
 	}
 	if model {
 		c.log.Infof("%s: configurations of the model with a channel count for allgather are not used: %s", c.info, why)

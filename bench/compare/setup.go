@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // circumstance is one thing that a log may say about where and with what it was measured.
@@ -92,7 +92,7 @@ func joined(values []string) string {
 // remark says what the reader has to know of the table.
 func (t *Table) remark(p *pool, opts Options) {
 	if t.Simulated > 0 {
-		t.note("%s simulated, not measured", plural.Of(t.Simulated, "time"))
+		t.note("%s simulated, not measured", wording.Plural(t.Simulated, "time"))
 	}
 	var doubts []string
 	for _, d := range t.Differences {

@@ -11,14 +11,14 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // WriteText prints the table for a person, about 90 columns wide.
 func (t *Table) WriteText(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, s := range t.Sides {
-		fmt.Fprintf(out, "%s: %s of %s\n", s.Name, plural.Of(s.Readings, "time"), plural.Of(s.Runs, "run"))
+		fmt.Fprintf(out, "%s: %s of %s\n", s.Name, wording.Plural(s.Readings, "time"), wording.Plural(s.Runs, "run"))
 	}
 	if len(t.Common) > 0 {
 		fmt.Fprintf(out, "both: %s\n", strings.Join(t.Common, ", "))
@@ -72,7 +72,7 @@ func (e *Estimate) columns() string {
 
 // sentence is a mean in words.
 func (m *Mean) sentence() string {
-	text := fmt.Sprintf("geometric mean of %s %.3f", plural.Of(m.Sizes, "ratio"), m.Ratio)
+	text := fmt.Sprintf("geometric mean of %s %.3f", wording.Plural(m.Sizes, "ratio"), m.Ratio)
 	if m.Verdict != Unknown {
 		text += " " + m.interval() + " p=" + probability(float64(m.P))
 	}
@@ -114,9 +114,9 @@ func (t *Table) conclude(out io.Writer) {
 	faster, _ := t.Count(Faster)
 	beyond, _ := t.Slower()
 	fmt.Fprintf(out, "\nof %s: %d slower (%d by more than %s), %d faster, %d without significant difference (~)\n",
-		plural.Of(all, "size"), slower, beyond, percent(t.Threshold), faster, all-slower-faster)
+		wording.Plural(all, "size"), slower, beyond, percent(t.Threshold), faster, all-slower-faster)
 	fmt.Fprintf(out, "ratio of times: below 1 is faster; of %s tested, at most %s of the verdicts are luck\n",
-		plural.Of(t.Tested, "ratio"), percent(alpha))
+		wording.Plural(t.Tested, "ratio"), percent(alpha))
 	for _, g := range t.Groups {
 		for _, u := range g.Unsteady {
 			fmt.Fprintf(out, "unsteady: %s: %s\n", g.Key, u)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/csvtable"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Head is how a profile begins. The number is the version of the format.
@@ -77,10 +77,10 @@ func Read(name string, text []byte) (*Profile, error) {
 	first = strings.TrimSpace(first)
 	switch v, ok := strings.CutPrefix(first, Head); {
 	case !ok:
-		return nil, fmt.Errorf("%s:1:1: the first line is %s (needed: %q)", name, suggest.Quote(first), Head+version)
+		return nil, fmt.Errorf("%s:1:1: the first line is %s (needed: %q)", name, wording.Quote(first), Head+version)
 	case v != version:
 		return nil, fmt.Errorf("%s:1:%d: version %s of job profiles (known: %s)", name, len(Head)+1,
-			suggest.Quote(v), version)
+			wording.Quote(v), version)
 	}
 	t, err := csvtable.Read(name, rest, 1, columnNames, 3)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *reader) entry() Entry {
 		if e.Bytes, err = nccl.ParseBytes(text); err != nil {
 			r.Fail("bytes", "%v", err)
 		} else if e.Bytes < 1 || e.Bytes > mostBytes {
-			r.Fail("bytes", "%s (allowed: 1 to 1024T, or nothing: not known)", suggest.Quote(text))
+			r.Fail("bytes", "%s (allowed: 1 to 1024T, or nothing: not known)", wording.Quote(text))
 		}
 	}
 	e.Calls, e.StepCalls, e.Micros = r.positive("calls"), r.positive("calls_per_step"), r.positive("time_us")
@@ -149,7 +149,7 @@ func (r *reader) entry() Entry {
 func (r *reader) count(column string, least, most int) int {
 	n, err := strconv.Atoi(r.Field(column))
 	if err != nil || n < least || n > most {
-		r.Fail(column, "%s (allowed: %d to %d)", suggest.Quote(r.Field(column)), least, most)
+		r.Fail(column, "%s (allowed: %d to %d)", wording.Quote(r.Field(column)), least, most)
 		return 1
 	}
 	return n
@@ -163,7 +163,7 @@ func (r *reader) positive(column string) float64 {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v > 0 && v <= mostNumber) {
 		r.Fail(column, "%s (allowed: a number above 0 and up to %.0e, or nothing: not known)",
-			suggest.Quote(text), mostNumber)
+			wording.Quote(text), mostNumber)
 		return 0
 	}
 	return v

@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // inspected is a record of NCCL's inspector (inspector_json.cc, NCCL 2.28.3 to 2.30.7 v4.0; v4.1 has the rings'
@@ -94,7 +94,7 @@ func (j *Job) take(name string, r *inspected) error {
 	case h == nil || m == nil:
 		return errors.New("no header or no metadata (needed: both, as NCCL's inspector writes them)")
 	case !slices.Contains(inspectorVersions, m.Version):
-		return fmt.Errorf("inspector_output_format_version is %s (known: %s)", suggest.Quote(m.Version),
+		return fmt.Errorf("inspector_output_format_version is %s (known: %s)", wording.Quote(m.Version),
 			strings.Join(inspectorVersions, ", "))
 	case h.ID == "":
 		return errors.New("header.id is empty (needed: the communicator's)")

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // mostErrors bounds the errors of one file.
@@ -43,8 +43,8 @@ func Read(file, text string, before int, columns []string, needed int) (*Table, 
 	for i, name := range header {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if !slices.Contains(columns, name) {
-			return nil, t.at(i, "unknown column %s (%sallowed: %s)", suggest.Quote(name),
-				suggest.DidYouMean(name, columns), strings.Join(columns, ", "))
+			return nil, t.at(i, "unknown column %s (%sallowed: %s)", wording.Quote(name),
+				wording.DidYouMean(name, columns), strings.Join(columns, ", "))
 		}
 		if _, twice := t.places[name]; twice {
 			return nil, t.at(i, "column %s is named twice", name)

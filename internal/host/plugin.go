@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Plugin is a tuner library, loaded in a child process. Its methods are not safe
@@ -164,7 +164,7 @@ func parseAnswer(fields []string) (a Answer, err error) {
 	numbers := make([]float64, len(fields))
 	for i, f := range fields {
 		if numbers[i], err = strconv.ParseFloat(f, 64); err != nil {
-			return a, fmt.Errorf("the plugin's host sent %s (needed: a number)", suggest.Quote(f))
+			return a, fmt.Errorf("the plugin's host sent %s (needed: a number)", wording.Quote(f))
 		}
 	}
 	if len(numbers) < 2 {
@@ -202,7 +202,7 @@ func (p *Plugin) answer(want string) (fields []string, log []Line, err error) {
 			return strings.Fields(rest), log, nil
 		default:
 			return nil, log, fmt.Errorf("%s: the plugin printed %s: a plugin must print nothing", p.path,
-				suggest.Quote(line))
+				wording.Quote(line))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Page collects samples and writes them as Prometheus' text format wants them: all samples of a
@@ -94,5 +94,5 @@ func withLabel(labels, name, value string) string {
 	if labels != "" {
 		labels += ","
 	}
-	return labels + name + `="` + escaper.Replace(termsafe.Line(value)) + `"`
+	return labels + name + `="` + escaper.Replace(wording.Line(value)) + `"`
 }

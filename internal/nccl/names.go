@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Coll is a collective, numbered as in NCCL's tuner ABI (nccl_common.h, NCCL 2.30.7).
@@ -166,6 +166,6 @@ func (n Names[T]) Parse(s string) (T, error) {
 
 // Unknown is the error for an unknown name. also says what else is allowed there, as ", -1 for any".
 func (n Names[T]) Unknown(got, also string) error {
-	return fmt.Errorf("unknown %s %s (%sallowed: %s%s)", n.what, suggest.Quote(got),
-		suggest.DidYouMean(strings.TrimPrefix(got, "!"), n.Known), strings.Join(n.Known, ", "), also)
+	return fmt.Errorf("unknown %s %s (%sallowed: %s%s)", n.what, wording.Quote(got),
+		wording.DidYouMean(strings.TrimPrefix(got, "!"), n.Known), strings.Join(n.Known, ", "), also)
 }

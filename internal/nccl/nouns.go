@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Comm is the shape of a communicator.
@@ -82,16 +82,16 @@ type Config struct {
 func ParseConfig(text string) (c Config, err error) {
 	parts := strings.Split(text, "/")
 	if len(parts) < 2 || len(parts) > 3 {
-		return c, fmt.Errorf("%s: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", suggest.Quote(text))
+		return c, fmt.Errorf("%s: not ALGORITHM/PROTOCOL or ALGORITHM/PROTOCOL/CHANNELS", wording.Quote(text))
 	}
 	if c.Cell, err = ParseCell(parts[0], parts[1]); err != nil {
-		return c, fmt.Errorf("%s: %w", suggest.Quote(text), err)
+		return c, fmt.Errorf("%s: %w", wording.Quote(text), err)
 	}
 	if len(parts) == 3 {
 		c.Channels, err = strconv.Atoi(parts[2])
 		if err != nil || c.Channels < 1 || c.Channels > MaxChannels {
-			return c, fmt.Errorf("%s: channels are %s (allowed: 1 to %d)", suggest.Quote(text),
-				suggest.Quote(parts[2]), MaxChannels)
+			return c, fmt.Errorf("%s: channels are %s (allowed: 1 to %d)", wording.Quote(text),
+				wording.Quote(parts[2]), MaxChannels)
 		}
 	}
 	return c, nil

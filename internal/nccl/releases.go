@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Releases is a range of releases, both ends included: those that a row is for, or those that the NCCL of a
@@ -20,7 +20,7 @@ const releasesAllowed = "2.30.7, 2.30 for all of 2.30, 2.28-2.30, >=2.31, <2.31"
 // ParseReleases reads a range: 2.30.7, 2.30 (all releases 2.30.x), 2.28-2.30, >=2.31, <=2.30, >2.30, <2.31.
 func ParseReleases(text string) (r Releases, err error) {
 	fail := func() (Releases, error) {
-		return Releases{}, fmt.Errorf("%s is no range of releases of NCCL (allowed: %s)", suggest.Quote(text),
+		return Releases{}, fmt.Errorf("%s is no range of releases of NCCL (allowed: %s)", wording.Quote(text),
 			releasesAllowed)
 	}
 	operator := strings.TrimRight(text[:len(text)-len(strings.TrimLeft(text, "<>="))], " ")
@@ -36,7 +36,7 @@ func ParseReleases(text string) (r Releases, err error) {
 		}
 		if last.Max < first.Min {
 			return Releases{}, fmt.Errorf("the range of releases is reversed (found %s; the lower end comes first)",
-				suggest.Quote(text))
+				wording.Quote(text))
 		}
 		return Releases{first.Min, last.Max}, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Inf is a size without limit, the open upper end of a range.
@@ -34,12 +34,12 @@ func ParseBytes(s string) (uint64, error) {
 	scale, known := sizeUnits[unit]
 	switch {
 	case number == "" || (!known && !isDecimalUnit(unit)):
-		return 0, fmt.Errorf("%s is not a number of bytes (allowed: 4096, 64KiB, 1M, 2G)", suggest.Quote(s))
+		return 0, fmt.Errorf("%s is not a number of bytes (allowed: 4096, 64KiB, 1M, 2G)", wording.Quote(s))
 	case !known:
 		return 0, fmt.Errorf("%s is ambiguous (did you mean %s; K, M, G and T are powers of 1024)",
-			suggest.Quote(s), suggest.Quote(number+strings.ToUpper(unit[:1])+"iB"))
+			wording.Quote(s), wording.Quote(number+strings.ToUpper(unit[:1])+"iB"))
 	case err != nil || n > math.MaxUint64/scale:
-		return 0, fmt.Errorf("%s does not fit in 64 bits", suggest.Quote(s))
+		return 0, fmt.Errorf("%s does not fit in 64 bits", wording.Quote(s))
 	}
 	return n * scale, nil
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Version is one of NCCL's releases, numbered as ncclGetVersion does since 2.9: 23007 is 2.30.7. The zero value is
@@ -52,7 +52,7 @@ func ParseVersion(text string) (Version, error) {
 	switch {
 	case !ok:
 		return 0, fmt.Errorf("%s is not a release of NCCL (allowed: 2.30.7, or 2.30 for the last of these; known: %s)",
-			suggest.Quote(text), knownVersions())
+			wording.Quote(text), knownVersions())
 	case v < Oldest:
 		return 0, fmt.Errorf("NCCL %s has no tuner that is known here (the oldest is %s)", v, Oldest)
 	}

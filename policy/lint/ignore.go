@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // ignoreWord opens the list of rules to silence. What follows " -- " is the reason.
@@ -26,7 +26,7 @@ func (c *check) ignore(text []byte) {
 			said[silenced{row, rule}] = true
 			if _, known := RuleNamed(rule); !known {
 				c.report(badIgnore, at, "", "no rule is called %q (%sallowed: see tunefit check --rules)", rule,
-					suggest.DidYouMean(rule, RuleNames()))
+					wording.DidYouMean(rule, RuleNames()))
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -88,11 +88,11 @@ func (k key) String() string {
 		case value < 0 ||
 			n == policy.RanksPerNode && (value == uneven || k.wants[policy.Nodes] > 0 && k.wants[policy.Ranks] > 0):
 		case n == policy.Nodes:
-			words = append(words, plural.Of(int(value), "node"))
+			words = append(words, wording.Plural(int(value), "node"))
 		case n == policy.Ranks:
-			words = append(words, plural.Of(int(value), "rank"))
+			words = append(words, wording.Plural(int(value), "rank"))
 		case n == policy.RanksPerNode:
-			words = append(words, plural.Of(int(value), "rank")+" per node")
+			words = append(words, wording.Plural(int(value), "rank")+" per node")
 		default:
 			words = append(words, fmt.Sprintf("%s %d", n, value))
 		}

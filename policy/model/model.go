@@ -14,7 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -68,7 +68,7 @@ func Read(name string, text []byte) (*Model, error) {
 	}
 	switch {
 	case head.Format != Format:
-		return nil, fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, suggest.Quote(head.Format),
+		return nil, fmt.Errorf("%s: format: %s is not a cost model (allowed: %q)", name, wording.Quote(head.Format),
 			Format)
 	case head.Version != Version:
 		return nil, fmt.Errorf("%s: version: %d is not known (allowed: %d; fit the model anew with tunefit fit)", name,

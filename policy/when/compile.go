@@ -13,7 +13,7 @@ import (
 	"github.com/expr-lang/expr/file"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 const (
@@ -169,8 +169,8 @@ func (p *patch) text(name, with ast.Node) {
 		}
 		i := slices.IndexFunc(known, func(text string) bool { return plain(text) == plain(got.Value) })
 		if i < 0 {
-			p.fail(got, "%s is never %s (%sallowed: %s)", name, suggest.Quote(got.Value),
-				suggest.DidYouMean(got.Value, known), strings.Join(known, ", "))
+			p.fail(got, "%s is never %s (%sallowed: %s)", name, wording.Quote(got.Value),
+				wording.DidYouMean(got.Value, known), strings.Join(known, ", "))
 			continue
 		}
 		got.Value = known[i]
@@ -181,7 +181,7 @@ func (p *patch) text(name, with ast.Node) {
 func plain(text string) string { return strings.ToLower(strings.ReplaceAll(text, "_", "")) }
 
 func (p *patch) unknown(node ast.Node, name string) {
-	p.fail(node, "unknown name %s (%sallowed: %s)", suggest.Quote(name), suggest.DidYouMean(name, vocabulary),
+	p.fail(node, "unknown name %s (%sallowed: %s)", wording.Quote(name), wording.DidYouMean(name, vocabulary),
 		strings.Join(vocabulary, ", "))
 }
 

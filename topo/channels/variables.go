@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
@@ -228,14 +228,14 @@ func parseChoices(variable, text string, words []string, version nccl.Version) (
 		coll, list, found := strings.Cut(strings.TrimLeft(part, ":"), ":")
 		if !found || strings.Trim(list, ":") == "" {
 			if i > 0 {
-				return c, refuse(suggest.Quote(part) + " names no collective, which only the first list may")
+				return c, refuse(wording.Quote(part) + " names no collective, which only the first list may")
 			}
 			coll, list = "", coll
 		}
 		list, _, _ = strings.Cut(strings.TrimLeft(list, ":"), ":")
 		left, unknown := names(list, words)
 		if unknown != "" {
-			return c, refuse(fmt.Sprintf("unknown word %s (allowed: %s)", suggest.Quote(unknown),
+			return c, refuse(fmt.Sprintf("unknown word %s (allowed: %s)", wording.Quote(unknown),
 				strings.Join(words, ", ")))
 		}
 		matched := false
@@ -245,7 +245,7 @@ func parseChoices(variable, text string, words []string, version nccl.Version) (
 			}
 		}
 		if !matched {
-			return c, refuse(fmt.Sprintf("unknown collective %s (allowed: %s)", suggest.Quote(coll),
+			return c, refuse(fmt.Sprintf("unknown collective %s (allowed: %s)", wording.Quote(coll),
 				strings.Join(nccl.Colls.Words, ", ")))
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // cpuInfo is a processor as NCCL names it in <cpu>. Only x86 has more than an architecture.
@@ -33,7 +33,7 @@ func parseCPUInfo(text string) (cpuInfo, error) {
 		model, errModel := strconv.Atoi(fields["model"])
 		if errFamily != nil || errModel != nil {
 			return cpuInfo{}, fmt.Errorf("cpu family %s, model %s (needed: numbers)",
-				suggest.Quote(fields["cpu family"]), suggest.Quote(fields["model"]))
+				wording.Quote(fields["cpu family"]), wording.Quote(fields["model"]))
 		}
 		return cpuInfo{"x86_64", vendor, ncclFamily(family), model}, nil
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 const maxTuningFile = 64 << 20
@@ -66,7 +66,7 @@ func Read(r io.Reader, name string) (*Set, error) {
 	set := &Set{NCCL: version}
 	for hosts, n := range f.Nodes {
 		if _, err := strconv.Atoi(hosts); err != nil {
-			return nil, fmt.Errorf("%s: nodes: %s is not a number of hosts", name, suggest.Quote(hosts))
+			return nil, fmt.Errorf("%s: nodes: %s is not a number of hosts", name, wording.Quote(hosts))
 		}
 		n.NCCL, n.Comm, n.Tuning.NVLS = version, nccl.Comm{Nodes: n.NNodes, Ranks: n.NRanks}, n.NVLS != 0
 		set.Tunings = append(set.Tunings, &n.Tuning)

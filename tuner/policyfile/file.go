@@ -14,8 +14,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
@@ -211,7 +211,7 @@ func (f *file) check(s Settings, log telemetry.Log) (ok bool) {
 			log.Warnf("%s has no rows", f.Path)
 		} else if n > 0 {
 			log.Infof("%s: %s for operations that NCCL asks no tuner about, without effect", f.Path,
-				plural.Of(n, "row")+plural.Verb(n, " is", " are"))
+				wording.Plural(n, "row")+wording.Verb(n, " is", " are"))
 		}
 	})
 	return !f.isEmpty()
@@ -230,7 +230,7 @@ func (f *file) logFailure(outcome string, log telemetry.Log) {
 		return
 	}
 	faults := strings.Split(f.faults.Error(), "\n")
-	problems := plural.Of(len(faults), "problem") + f.kind.under
+	problems := wording.Plural(len(faults), "problem") + f.kind.under
 	said := log.Once(&f.report, func() {
 		log.Warnf("%s has %s%s:", f.Path, problems, outcome)
 		for i, fault := range faults {

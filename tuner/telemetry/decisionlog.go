@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -163,15 +163,15 @@ func (l *DecisionLog) SumUp() {
 	if len(l.seen) == 0 {
 		return
 	}
-	shapes := func(n int) string { return plural.Of(n, "shape") }
+	shapes := func(n int) string { return wording.Plural(n, "shape") }
 	var parts []string
 	if p := l.engine.Policy; p != nil {
-		parts = append(parts, fmt.Sprintf("%d of %s decided", len(l.rows), plural.Of(len(p.Rules), "row")))
+		parts = append(parts, fmt.Sprintf("%d of %s decided", len(l.rows), wording.Plural(len(p.Rules), "row")))
 	}
 	if l.engine.Model != nil {
 		parts = append(parts, fmt.Sprintf("the model %s", shapes(l.model)))
 	}
-	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), plural.Of(l.asked, "time"),
+	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), wording.Plural(l.asked, "time"),
 		strings.Join(parts, ", "), shapes(l.nccl))
 	for i, r := range slices.Sorted(maps.Keys(l.rows)) {
 		if i == maxRowsSummed {

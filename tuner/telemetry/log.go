@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Level is a severity of NCCL's logger.
@@ -56,9 +56,9 @@ func (l Log) emit(level Level, format string, args []any) {
 	}
 	for i, arg := range args {
 		if s, ok := arg.(string); ok { // a file's name, say; an error may have several lines
-			args[i] = termsafe.Line(s)
+			args[i] = wording.Line(s)
 		}
 	}
 	_, file, line, _ := runtime.Caller(2)
-	l.Emit(level, filepath.Base(file), line, termsafe.Text("TUNER/Go: "+l.subject+fmt.Sprintf(format, args...)))
+	l.Emit(level, filepath.Base(file), line, wording.Text("TUNER/Go: "+l.subject+fmt.Sprintf(format, args...)))
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Compare compares until ctx ends. It brings the sides into force by ordinary changes, so it can do no more than
@@ -164,7 +164,7 @@ func (d *comparison) divide(ctx context.Context, now time.Time) {
 	}
 	d.told = Result{} // conclude tells of the new blocks
 	d.Log.Infof("comparing %s with %s by turns, in blocks of %v; a step is %s, %v", a, b, d.blocks.length,
-		plural.Of(int(d.steps.period), "call"), d.steps.took.Round(time.Millisecond))
+		wording.Plural(int(d.steps.period), "call"), d.steps.took.Round(time.Millisecond))
 }
 
 // judge counts a step for the side that made it.

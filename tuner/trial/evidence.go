@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Evidence is what a job has learned on one communicator: what was tried, what each block told, what follows from that,
@@ -117,7 +117,7 @@ func (f *Factor) best() (best int) {
 // Check finds what no job writes.
 func (e *Evidence) Check() error {
 	if e.Format != EvidenceFormat {
-		return fmt.Errorf("its format is %s (needed: %q)", suggest.Quote(e.Format), EvidenceFormat)
+		return fmt.Errorf("its format is %s (needed: %q)", wording.Quote(e.Format), EvidenceFormat)
 	}
 	if e.Version != EvidenceVersion {
 		return fmt.Errorf("its version is %d (known: %d)", e.Version, EvidenceVersion)
@@ -149,7 +149,7 @@ func (e *Evidence) Check() error {
 			}
 			if bad {
 				return fmt.Errorf("block %d of %s: arms %v, mean %g, variance %g, steps %d (needed: an arm of each of "+
-					"%d factors; allowed: up to %d, and 1 to %d steps)", i+1, suggest.Quote(run.Comm),
+					"%d factors; allowed: up to %d, and 1 to %d steps)", i+1, wording.Quote(run.Comm),
 					b.Arms[:min(len(b.Arms), 20)], b.Mean, b.Variance, b.Steps, len(e.Factors), most, int(mostSteps))
 			}
 		}

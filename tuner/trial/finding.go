@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Finding is what a job has found out about two versions of its policy. Ranks publish it as JSON.
@@ -75,6 +75,6 @@ func (c Finding) Verdict() string {
 // Effort says what the verdict rests on.
 func (c Finding) Effort() string {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(time.Millisecond) }
-	return fmt.Sprintf("%s of blocks of %v, %d steps of some %v", plural.Of(c.Pairs, "pair"),
+	return fmt.Sprintf("%s of blocks of %v, %d steps of some %v", wording.Plural(c.Pairs, "pair"),
 		seconds(c.BlockSeconds), c.Steps, seconds(c.StepSeconds))
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // A Subject is what a job may learn about.
@@ -147,8 +147,8 @@ func (l *learner) divide(ctx context.Context, now time.Time) {
 		for _, f := range l.Factors {
 			arms += len(f.Arms)
 		}
-		l.Log.Infof("trying %s for %s of calls, in blocks of %v; a step is %s, %v", plural.Of(arms, "thing"),
-			plural.Of(len(l.Factors), "kind"), l.blocks.length, plural.Of(int(l.steps.period), "call"),
+		l.Log.Infof("trying %s for %s of calls, in blocks of %v; a step is %s, %v", wording.Plural(arms, "thing"),
+			wording.Plural(len(l.Factors), "kind"), l.blocks.length, wording.Plural(int(l.steps.period), "call"),
 			l.steps.took.Round(time.Millisecond))
 	}
 }
@@ -231,13 +231,13 @@ func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
 			l.Log.Infof("learning ends: %s", why)
 			return
 		}
-		l.Log.Infof("learned after %s: nothing makes steps surely shorter (%s)", plural.Of(l.Blocks, "block"), why)
+		l.Log.Infof("learned after %s: nothing makes steps surely shorter (%s)", wording.Plural(l.Blocks, "block"), why)
 		return
 	}
 	l.State = Proving
 	l.save(ctx)
 	l.Log.Infof("learned after %s (%s): steps %+.1f %%, it seems; now comparing that with %s",
-		plural.Of(l.Blocks, "block"), why, 100*l.predicted(arms), l.base)
+		wording.Plural(l.Blocks, "block"), why, 100*l.predicted(arms), l.base)
 	kinds := "" // communicators that try the same compare at the same time, and others in another order
 	for _, f := range l.Factors {
 		kinds += fmt.Sprint(f.Coll, f.Range)

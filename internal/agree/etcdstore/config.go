@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // The schemes of a URL that names an etcd.
@@ -52,7 +52,7 @@ type Config struct {
 func Parse(url string, getenv func(string) string) (Config, error) {
 	c, err := parse(url, getenv)
 	if err != nil {
-		return Config{}, fmt.Errorf("%s: %w", redact.URL(url), err)
+		return Config{}, fmt.Errorf("%s: %w", wording.HideSecrets(url), err)
 	}
 	return c, nil
 }

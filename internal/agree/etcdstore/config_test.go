@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/storetest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 func TestParse(t *testing.T) {
@@ -77,7 +77,7 @@ func TestParseErrors(t *testing.T) {
 	} {
 		_, err := Parse(c.url, environment(c.env...))
 		if err == nil || !strings.Contains(err.Error(), c.want) ||
-			!strings.HasPrefix(err.Error(), redact.URL(c.url)+": ") || strings.Contains(err.Error(), "SEC") ||
+			!strings.HasPrefix(err.Error(), wording.HideSecrets(c.url)+": ") || strings.Contains(err.Error(), "SEC") ||
 			strings.Contains(err.Error(), "RET@") {
 			t.Errorf("%s %q: %v, want %q", c.url, c.env, err, c.want)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // What can be made to fail.
@@ -37,7 +37,7 @@ type failure struct {
 func parseFailure(text string) (f failure, err error) {
 	what, when, limited := strings.Cut(text, ":")
 	if f.what = what; !slices.Contains(failures, what) {
-		return f, fmt.Errorf("unknown failure %q (%sallowed: %s)", what, suggest.DidYouMean(what, failures),
+		return f, fmt.Errorf("unknown failure %q (%sallowed: %s)", what, wording.DidYouMean(what, failures),
 			strings.Join(failures, ", "))
 	}
 	if !limited {

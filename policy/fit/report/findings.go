@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -79,7 +79,7 @@ func groupFindings(r *fit.GroupReport) (all []Finding) {
 		if c.Varies() {
 			add(Varying, "times at %s vary from run to run, by a factor of %.2g at %d of the %s that several logs "+
 				"have; the model takes medians", Span{From: c.Sizes.Min, To: c.Sizes.Max}.Name(), c.Factor, c.Apart,
-				plural.Of(c.Common, "point"))
+				wording.Plural(c.Common, "point"))
 			continue
 		}
 		add(Contradictory,

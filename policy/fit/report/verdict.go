@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -235,7 +235,7 @@ func ranges(spans []Span) string {
 		parts = append(parts, s.Name())
 	}
 	if n := len(spans) - len(parts); n > 0 {
-		parts = append(parts, fmt.Sprintf("and in %s more", plural.Of(n, "range")))
+		parts = append(parts, fmt.Sprintf("and in %s more", wording.Plural(n, "range")))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -143,7 +143,7 @@ func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 
 // note adds a note, once.
 func (a *Asker) note(format string, args ...any) {
-	text := termsafe.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
+	text := wording.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
 	if !slices.Contains(a.Notes, text) {
 		a.Notes = append(a.Notes, text)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -72,7 +72,7 @@ func (d Decider) uncheckedNotes(view *policy.EngineView, version nccl.Version) (
 	if rows > 0 {
 		notes = append(notes,
 			fmt.Sprintf("%s:%d: the channel count is left to NCCL for allgather, as in %s in all: %s", d.Policy,
-				first.Line, plural.Of(rows, "row"), why))
+				first.Line, wording.Plural(rows, "row"), why))
 	}
 	if model {
 		notes = append(notes, fmt.Sprintf("%s: configurations with a channel count are not used for allgather: %s",

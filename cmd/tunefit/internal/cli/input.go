@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -137,7 +137,7 @@ func Called(name string) string {
 	if name == StandardName {
 		return "stdin"
 	}
-	return termsafe.Line(name)
+	return wording.Line(name)
 }
 
 // Text reads a whole file. After it, the standard input can be read again, too.

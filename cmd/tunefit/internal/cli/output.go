@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // MayWrite refuses an output that exists, unless force, and one that is also an input, which would be lost. A command
@@ -82,7 +82,7 @@ func Notes(w io.Writer, notes ...string) {
 }
 
 // Output is where commands print. What others wrote into files cannot steer the terminal of a reader, who may be root:
-// it is escaped, see termsafe.Text. Output keeps the first error and prints nothing after it, so commands need not
+// it is escaped, see wording.Text. Output keeps the first error and prints nothing after it, so commands need not
 // check each line. A closed pipe, as by head, is no error: a command still writes its files and ends with its own exit
 // code.
 type Output struct {
@@ -107,7 +107,7 @@ func (o *Output) Write(text []byte) (int, error) {
 // flush prints what was written of a line.
 func (o *Output) flush() {
 	if len(o.line) > 0 {
-		o.print(termsafe.Text(string(o.line)))
+		o.print(wording.Text(string(o.line)))
 		o.line = o.line[:0]
 	}
 }
@@ -136,7 +136,7 @@ func (o *Output) Complete(err error) error {
 type Printable struct{ io.Writer }
 
 func (p Printable) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(p.Writer, termsafe.Text(string(text))); err != nil {
+	if _, err := io.WriteString(p.Writer, wording.Text(string(text))); err != nil {
 		return 0, err
 	}
 	return len(text), nil

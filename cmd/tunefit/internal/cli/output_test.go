@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // However a text comes in pieces, it is escaped as a whole, and none of it is lost.
@@ -21,7 +21,7 @@ func TestOutputInPieces(t *testing.T) {
 					t.Fatalf("%q: %d, %v", piece, n, err)
 				}
 			}
-			if err := out.Complete(nil); err != nil || printed.String() != termsafe.Text(text) {
+			if err := out.Complete(nil); err != nil || printed.String() != wording.Text(text) {
 				t.Errorf("cut at %d and %d: %q, %v", first, second, printed.String(), err)
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Line is a line on a terminal that the next text replaces. Elsewhere it says nothing.
@@ -20,7 +20,7 @@ func NewLine(w io.Writer) *Line {
 }
 
 // Show replaces the text; with nothing it wipes the line.
-func (l *Line) Show(text string) { Steer(l.w, "\r\x1b[K"+termsafe.Line(text)) }
+func (l *Line) Show(text string) { Steer(l.w, "\r\x1b[K"+wording.Line(text)) }
 
 // Progress is a line that says how far some work has come.
 type Progress struct {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Few joins the first strings of a list, and the number of the others.
@@ -35,7 +35,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Table lines up cells. What files and records say stays within its cell, see termsafe.Line.
+// Table lines up cells. What files and records say stays within its cell, see wording.Line.
 type Table struct{ w *tabwriter.Writer }
 
 // NewTable prints a table to w, at Flush.
@@ -45,7 +45,7 @@ func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2
 func (t *Table) Row(cells ...any) {
 	line := make([]string, len(cells))
 	for i, c := range cells {
-		line[i] = termsafe.Line(fmt.Sprint(c))
+		line[i] = wording.Line(fmt.Sprint(c))
 	}
 	fmt.Fprintln(t.w, strings.Join(line, "\t"))
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // UnknownCommand is the error for a word that is no command. It suggests one.
 func UnknownCommand(root *cobra.Command, word string) error {
-	return Usagef("unknown command %q (%sallowed: %s)", word, suggest.DidYouMean(word, CommandNames(root)),
+	return Usagef("unknown command %q (%sallowed: %s)", word, wording.DidYouMean(word, CommandNames(root)),
 		strings.Join(CommandNames(root), ", "))
 }
 
@@ -57,7 +57,7 @@ func WrongValue(err error) error {
 	}
 	why, flag := wrong.Unwrap().Error(), wrong.GetFlag()
 	if value := wrong.GetValue(); len(value) > 1000 { // pflag repeats it
-		return fmt.Errorf("--%s: %s, of %d bytes, is a wrong value", flag.Name, suggest.Quote(value), len(value))
+		return fmt.Errorf("--%s: %s, of %d bytes, is a wrong value", flag.Name, wording.Quote(value), len(value))
 	}
 	if number := (*strconv.NumError)(nil); errors.As(wrong, &number) {
 		why = "wrong value (allowed: " + numbers[flag.Value.Type()] + ")"
@@ -93,7 +93,7 @@ func nearestFlag(cmd *cobra.Command, typed string) string {
 	if len(begin) == 1 {
 		return begin[0]
 	}
-	return suggest.Nearest(typed, names)
+	return wording.Nearest(typed, names)
 }
 
 // ParseColl reads a collective. It has an error of its own for those that NCCL asks no tuner about.

@@ -15,8 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -194,7 +193,7 @@ func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
 func explainLintRule(w io.Writer, name string) error {
 	r, ok := lint.RuleNamed(name)
 	if !ok {
-		return cli.Usagef("no rule is called %q (%sallowed: %s)", name, suggest.DidYouMean(name, lint.RuleNames()),
+		return cli.Usagef("no rule is called %q (%sallowed: %s)", name, wording.DidYouMean(name, lint.RuleNames()),
 			strings.Join(lint.RuleNames(), ", "))
 	}
 	_, err := fmt.Fprintf(w, "%s (%s): %s\n\n%s\n", r.Name, r.Severity, r.Summary, r.Explain)
@@ -243,8 +242,8 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 	if slices.ContainsFunc(findings, func(f lint.Finding) bool { return f.Rule == lint.Invalid }) {
 		fmt.Fprintln(w, "the tuner refuses the policy; nothing else is looked for in it until the errors are gone")
 	}
-	_, err := fmt.Fprintf(w, "%s, %s, %s\n", plural.Of(counts[lint.Error], "error"),
-		plural.Of(counts[lint.Warning], "warning"), plural.Of(counts[lint.Note], "note"))
+	_, err := fmt.Fprintf(w, "%s, %s, %s\n", wording.Plural(counts[lint.Error], "error"),
+		wording.Plural(counts[lint.Warning], "warning"), wording.Plural(counts[lint.Note], "note"))
 	return err
 }
 

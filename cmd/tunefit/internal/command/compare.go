@@ -15,7 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -93,7 +93,7 @@ func sides(cmd *cobra.Command, args []string) (files [2][]string, err error) {
 			cli.Usagef(
 				"%s given (needed: one before and one after, or -- between those before and those after, as "+
 					"before-*.log -- after-*.log; or the directory of "+tuner.EnvRecord+")",
-				plural.Of(len(args), "file"))
+				wording.Plural(len(args), "file"))
 	case dash == 0 || dash == len(args):
 		return files, cli.Usagef("no file %s -- (needed: files before the change, --, files after it)",
 			map[bool]string{true: "before", false: "after"}[dash == 0])
@@ -157,7 +157,7 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 	}
 	t := compare.Two(m.samples[0], m.samples[1], opts)
 	for _, l := range t.LeftOut {
-		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, plural.Of(l.Rows, "time"), l.Reason)
+		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, wording.Plural(l.Rows, "time"), l.Reason)
 	}
 	if len(t.Groups) == 0 {
 		return false,
@@ -233,7 +233,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 	}
 	for _, n := range in.notes { // of many logs the same is said once
 		if more := alike[n.Text] - 1; more > 0 {
-			n.Text, alike[n.Text] = fmt.Sprintf("%s (and %s alike)", n.Text, plural.Of(more, "place")), 0
+			n.Text, alike[n.Text] = fmt.Sprintf("%s (and %s alike)", n.Text, wording.Plural(more, "place")), 0
 		} else if more < 0 {
 			continue
 		}

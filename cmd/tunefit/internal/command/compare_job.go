@@ -14,8 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -100,8 +99,8 @@ func writeComparisons(w io.Writer, all []trial.Finding) error {
 			gap = ""
 		}
 		_, err := fmt.Fprintf(w, "%s%s against %s, on %s of %s, %s to %s\n  %s\n  %s\n", gap,
-			termsafe.Line(c.A.Name), termsafe.Line(c.B.Name), plural.Of(c.Ranks, "rank"),
-			plural.Of(c.Nodes, "node"),
+			wording.Line(c.A.Name), wording.Line(c.B.Name), wording.Plural(c.Ranks, "rank"),
+			wording.Plural(c.Nodes, "node"),
 			c.Began.Format("2006-01-02 15:04"), c.At.Format("15:04"), c.Verdict(), c.Effort())
 		if err != nil {
 			return err

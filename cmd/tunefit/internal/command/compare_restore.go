@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -81,8 +81,8 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(notes, "wrote %s, %s for %s\n", f.restore, plural.Of(len(rows), "row"),
-		plural.Of(len(written), "size"))
+	fmt.Fprintf(notes, "wrote %s, %s for %s\n", f.restore, wording.Plural(len(rows), "row"),
+		wording.Plural(len(written), "size"))
 	if len(unproven) > 0 {
 		f.verify(notes, unproven)
 	}
@@ -143,7 +143,7 @@ func times(from, to float64) string {
 // verify prints how to measure what nobody has.
 func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
 	fmt.Fprintf(notes, "%s of it unproven: not known is whether what ran before is faster now. Measure that with the "+
-		"present NCCL before a job runs on it:\n", plural.Of(len(unproven), "size"))
+		"present NCCL before a job runs on it:\n", wording.Plural(len(unproven), "size"))
 	var keys []fit.Key
 	sizes := map[fit.Key][]uint64{}
 	for _, r := range unproven {

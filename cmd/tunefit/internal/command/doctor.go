@@ -11,7 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/doctor"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 func doctorCommand() *cobra.Command {
@@ -119,7 +119,7 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 		return err
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("stopped after %s", plural.Of(answers.Count(), "answer"))
+		return fmt.Errorf("stopped after %s", wording.Plural(answers.Count(), "answer"))
 	}
 	findings, verdict := answers.Across(nodes)
 	if err := printExamined(cmd, findings, asJSON); err != nil {

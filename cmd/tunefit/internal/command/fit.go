@@ -16,7 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -173,7 +173,7 @@ func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.Offe
 		if machine != nil && g.Ranks > g.Nodes*machine.Summary.GPUs {
 			return fmt.Errorf("%s has %s, and %s was measured with %d ranks on a node: nothing was written (needed: "+
 				"the topology of the machine that was measured; tunefit topo --dump writes it there)", f.topo,
-				plural.Of(machine.Summary.GPUs, "GPU"), g.Comm, g.Ranks/g.Nodes)
+				wording.Plural(machine.Summary.GPUs, "GPU"), g.Comm, g.Ranks/g.Nodes)
 		}
 		for _, own := range g.Default {
 			if cell := own.Config.Cell; offers != nil && cell != nccl.NoCell && !offers(g.Key, cell, set.NCCL) {
@@ -223,7 +223,7 @@ func unlike(set *fit.Set) error {
 		}
 		of := map[string]int{}
 		for _, under := range slices.SortedFunc(maps.Keys(g.Under), fit.Conditions.Compare) {
-			rows := plural.Of(g.Under[under], "row")
+			rows := wording.Plural(g.Under[under], "row")
 			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, rows, under))
 			if name := strconv.Quote(under.String()); !slices.Contains(names, name) {
 				names = append(names, name)
@@ -254,7 +254,7 @@ func mixed(set *fit.Set) error {
 	var lines []string
 	for _, m := range set.Machines {
 		if m.GPU != "" {
-			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", plural.Of(m.Rows, "row"), m.Source,
+			lines = append(lines, fmt.Sprintf("  %s, first in %s: %s", wording.Plural(m.Rows, "row"), m.Source,
 				m.String()))
 		}
 	}
@@ -313,7 +313,7 @@ func (f *fitFlags) write(notes io.Writer, in report.Input) error {
 		if err := cli.WriteWhole(f.csv, f.force, write); err != nil {
 			return err
 		}
-		fmt.Fprintf(notes, "wrote %s, %s\n", f.csv, plural.Of(len(in.Rows), "row"))
+		fmt.Fprintf(notes, "wrote %s, %s\n", f.csv, wording.Plural(len(in.Rows), "row"))
 	}
 	return nil
 }

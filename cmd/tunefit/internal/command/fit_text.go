@@ -6,7 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -23,7 +23,7 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 	}
 	for _, m := range set.Machines {
 		if known := m.String(); known != "" {
-			fmt.Fprintf(w, "  %s measured with %s\n", plural.Of(m.Rows, "row"), known)
+			fmt.Fprintf(w, "  %s measured with %s\n", wording.Plural(m.Rows, "row"), known)
 		}
 	}
 	for _, under := range set.Under() {
@@ -71,7 +71,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 	}
 	if decided > 0 {
 		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's choice\n",
-			model.LeftOutSizes, harm, plural.Of(decided, "decision"))
+			model.LeftOutSizes, harm, wording.Plural(decided, "decision"))
 	}
 	if len(assumed) > 0 {
 		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed, 8, ", "))

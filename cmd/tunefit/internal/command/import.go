@@ -16,7 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 type importFlags struct {
@@ -242,7 +242,7 @@ func writeImport(w io.Writer, results []*bench.Result) {
 		}
 		if r.Assumed > 0 {
 			fmt.Fprintf(w, "%s: %s assumed to be of NCCL's choice: nothing tells what ran (NCCL_DEBUG=INFO with "+
-				"NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING makes NCCL tell)\n", r.File, plural.Of(r.Assumed, "time"))
+				"NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING makes NCCL tell)\n", r.File, wording.Plural(r.Assumed, "time"))
 		}
 	}
 }

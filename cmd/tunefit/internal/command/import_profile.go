@@ -9,8 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // ofJob reports whether import makes a job profile: --profile asks for it, or a file is the recorder's or the
@@ -50,7 +49,7 @@ func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found ma
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
 	cli.Notes(cmd.ErrOrStderr(), p.Notes...)
-	fmt.Fprintf(cmd.ErrOrStderr(), "a job profile of %s\n", plural.Of(len(p.Entries), "row"))
+	fmt.Fprintf(cmd.ErrOrStderr(), "a job profile of %s\n", wording.Plural(len(p.Entries), "row"))
 	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, p.Write)
 }
 
@@ -67,7 +66,7 @@ func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[strin
 		progress.TurnTo(filepath.Base(file))
 		err := readOfJob(in, job, file, progress, known)
 		if kind, _ := in.Kind(file); err != nil && found[file] && kind != cli.KindInspector && kind != cli.KindRecord {
-			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s\n", termsafe.Line(err.Error()))
+			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s\n", wording.Line(err.Error()))
 		} else if err != nil {
 			failed = append(failed, err)
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -90,9 +90,9 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 				err))
 			continue
 		}
-		l.Name, l.Machine = termsafe.Line(l.Name), termsafe.Line(l.Machine)
+		l.Name, l.Machine = wording.Line(l.Name), wording.Line(l.Machine)
 		for i, why := range l.LeftOut {
-			l.LeftOut[i] = termsafe.Line(why)
+			l.LeftOut[i] = wording.Line(why)
 		}
 		all = append(all, l)
 	}

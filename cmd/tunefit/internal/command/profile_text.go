@@ -12,7 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // profileView is a profile as it is printed.
@@ -69,7 +69,7 @@ func (v *profileView) headline() string {
 	what := fmt.Sprintf("%s of %s on %s", g.Coll, commspec.SizeRange(g.Sizes()), g.Comm)
 	if v.total == 0 {
 		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known",
-			plural.Of(len(v.Entries), "kind"), what)
+			wording.Plural(len(v.Entries), "kind"), what)
 	}
 	return fmt.Sprintf("%.0f %% of the %s is %s (%s of %s%s)", 100*g.Weight/v.total, v.of(), what, v.amount(g.Weight),
 		v.amount(v.total), v.per())

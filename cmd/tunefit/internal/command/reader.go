@@ -17,7 +17,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // reader reads files of measurements one after the other.
@@ -114,7 +114,7 @@ func (in *reader) end() {
 // fail records that a file cannot be read.
 func (in *reader) fail(file string, err error) {
 	if in.found[file] {
-		in.notes = append(in.notes, bench.Note{File: "left out", Text: termsafe.Line(err.Error())})
+		in.notes = append(in.notes, bench.Note{File: "left out", Text: wording.Line(err.Error())})
 	} else {
 		in.failed = append(in.failed, err)
 	}

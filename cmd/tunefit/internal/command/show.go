@@ -17,7 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 func showCommand(env ncclchoice.Env) *cobra.Command {
@@ -198,7 +198,7 @@ func (t *decisionTable) noteNotRaised(w io.Writer) {
 	o := all[0]
 	fmt.Fprintf(w, "note: NCCL %s takes a tuner's channels only where they are fewer than its own: %s without effect, "+
 		"as the %d of %s for %s of %s on %s\n", o.Release,
-		plural.Of(len(all), "count")+plural.Verb(len(all), " is", " are"),
+		wording.Plural(len(all), "count")+wording.Verb(len(all), " is", " are"),
 		o.NotRaised, decidedBy(o), o.Coll, nccl.FormatBytes(o.Bytes), o.Comm)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // notPlanned are the flags of tunefit sweep that are about one call of it.
@@ -83,8 +83,8 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 		at := fmt.Sprintf("%s:%d:%d", name, key.Line, key.Column)
 		switch {
 		case !slices.Contains(names, key.Value):
-			return fmt.Errorf("%s: unknown setting %s (%sallowed: %s)", at, suggest.Quote(key.Value),
-				suggest.DidYouMean(key.Value, names), strings.Join(names, ", "))
+			return fmt.Errorf("%s: unknown setting %s (%sallowed: %s)", at, wording.Quote(key.Value),
+				wording.DidYouMean(key.Value, names), strings.Join(names, ", "))
 		case seen[key.Value]:
 			return fmt.Errorf("%s: %s is set twice", at, key.Value)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -42,8 +42,8 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 		}
 		m, err := openMachine(env, args, cmd.ErrOrStderr())
 		if errors.Is(err, fs.ErrNotExist) && len(args) > 0 &&
-			suggest.Nearest(args[0], cli.CommandNames(cmd)) != "" {
-			return nil, cli.Usagef("%w (%sor name a file)", err, suggest.DidYouMean(args[0], cli.CommandNames(cmd)))
+			wording.Nearest(args[0], cli.CommandNames(cmd)) != "" {
+			return nil, cli.Usagef("%w (%sor name a file)", err, wording.DidYouMean(args[0], cli.CommandNames(cmd)))
 		}
 		if err != nil || dump {
 			return &topoOverview{machine: m}, err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // MaxRanks is more than any communicator has.
@@ -75,7 +75,7 @@ func ParseSizes(text string) (sizes []uint64, isRange bool, err error) {
 	}
 	const longest = 64
 	if len(text) > longest {
-		return nil, false, fmt.Errorf("%s is no range of sizes (needed: one as 1K-4G)", suggest.Quote(text))
+		return nil, false, fmt.Errorf("%s is no range of sizes (needed: one as 1K-4G)", wording.Quote(text))
 	}
 	first, err := nccl.ParseBytes(strings.TrimSpace(from))
 	if err != nil {
@@ -124,7 +124,7 @@ func ParseComm(text string) (nccl.Comm, error) {
 	if !ok || err1 != nil || err2 != nil || nodes < 1 || ranks < 1 || nodes > MaxRanks || ranks > MaxRanks ||
 		nodes*ranks < 2 || nodes*ranks > MaxRanks {
 		return nccl.Comm{}, cli.Usagef("--comm %s: not NODESxRANKS_PER_NODE with at least 2 ranks (needed: as 1x8, or "+
-			"4x8 for 4 nodes of 8 ranks)", suggest.Quote(text))
+			"4x8 for 4 nodes of 8 ranks)", wording.Quote(text))
 	}
 	return nccl.Comm{Nodes: nodes, Ranks: nodes * ranks}, nil
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // measured matches what differs between nodes that are alike: how long something took.
@@ -83,7 +83,7 @@ func (a *Answers) Across(nodes int) (findings []finding, verdict string) {
 			findings = append(findings, f)
 		}
 	}
-	n := plural.Of(len(hosts), "node")
+	n := wording.Plural(len(hosts), "node")
 	switch {
 	case len(differ) > 0:
 		return findings, fmt.Sprintf("%s differ in %s", n, strings.Join(differ, ", "))

@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -174,7 +174,7 @@ func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []fin
 			warnings++
 		}
 	}
-	return []finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", plural.Of(warnings, "warning"),
+	return []finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", wording.Plural(warnings, "warning"),
 		f.name, first)}
 }
 
@@ -219,7 +219,7 @@ func (d *doctor) versionFinding(f filesFound, here *model.Machine) []finding {
 	}
 	var what []string
 	if f.compiled != nil {
-		what = append(what, fmt.Sprintf("%s, %s", f.policy.name, plural.Of(len(f.compiled.Rules), "row")))
+		what = append(what, fmt.Sprintf("%s, %s", f.policy.name, wording.Plural(len(f.compiled.Rules), "row")))
 	}
 	if f.fitted != nil {
 		what = append(what, f.model.name)

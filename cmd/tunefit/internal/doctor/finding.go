@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // severity says how bad a finding is.
@@ -97,7 +97,7 @@ func Write(w io.Writer, findings []finding) error {
 	}
 	verdict := "sound"
 	if counts[isError]+counts[isWarning] > 0 {
-		verdict = plural.Of(counts[isError], "error") + ", " + plural.Of(counts[isWarning], "warning")
+		verdict = wording.Plural(counts[isError], "error") + ", " + wording.Plural(counts[isWarning], "warning")
 	} else if Failed(findings) {
 		verdict = "nothing wrong, but not all could be examined"
 	}

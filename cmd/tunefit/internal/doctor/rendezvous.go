@@ -16,8 +16,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -79,10 +78,10 @@ func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding)
 	took, err := tuner.ReachEtcd(ctx, url, d.env.Get)
 	if err != nil {
 		return append(found, failed("see that it runs, that this node reaches it and that ETCDCTL_ variables fit",
-			"%s cannot be reached: %v", redact.URL(url), err))
+			"%s cannot be reached: %v", wording.HideSecrets(url), err))
 	}
 	return append(found,
-		slowness(url, took, fine("%s answers within %v", redact.URL(url), took.Round(10*time.Microsecond))))
+		slowness(url, took, fine("%s answers within %v", wording.HideSecrets(url), took.Round(10*time.Microsecond))))
 }
 
 // slowness warns of a store that is too slow for changes.
@@ -195,7 +194,7 @@ func (s fileSystem) scarce() string {
 	case s.freeBytes < bytes:
 		return nccl.FormatBytes(s.freeBytes) + " left"
 	case s.files > 0 && s.freeFiles < files:
-		return plural.Of(int(s.freeFiles), "inode") + " left"
+		return wording.Plural(int(s.freeFiles), "inode") + " left"
 	}
 	return ""
 }

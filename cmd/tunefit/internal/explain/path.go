@@ -7,7 +7,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -17,8 +17,8 @@ type Path struct{ ask.Explained }
 // advice says what to measure or do so that a model that abstains can decide; nil if nothing helps.
 func (p *Path) advice() []string {
 	q := p.Outcome
-	where := fmt.Sprintf("%s on %s with %s", q.Coll, plural.Of(q.Comm.Nodes, "node"),
-		plural.Of(q.Comm.Ranks, "rank"))
+	where := fmt.Sprintf("%s on %s with %s", q.Coll, wording.Plural(q.Comm.Nodes, "node"),
+		wording.Plural(q.Comm.Ranks, "rank"))
 	switch p.Why {
 	case model.AbstainColl, model.AbstainComm, model.AbstainOneNode, model.AbstainPerNode:
 		return []string{"measure " + where + p.sweep()}

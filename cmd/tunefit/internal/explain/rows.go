@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -21,7 +20,7 @@ func (p *Path) writeRows(b *bytes.Buffer, all bool) {
 	if p.Files.Policy == "" {
 		return
 	}
-	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Files.Policy, plural.Of(len(p.Rows), "row"))
+	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Files.Policy, wording.Plural(len(p.Rows), "row"))
 	if all {
 		for _, t := range p.Rows {
 			p.writeRow(b, t)
@@ -62,10 +61,10 @@ func (p *Path) writeNearest(b *bytes.Buffer) {
 		p.writeRow(b, t)
 	}
 	if more := len(near) - shown; more > 0 {
-		fmt.Fprintf(b, "  and %s (--all shows each)\n", plural.Of(more, "more row"))
+		fmt.Fprintf(b, "  and %s (--all shows each)\n", wording.Plural(more, "more row"))
 	}
 	if others > 0 {
-		fmt.Fprintf(b, "  %s for other collectives\n", plural.Of(others, "row"))
+		fmt.Fprintf(b, "  %s for other collectives\n", wording.Plural(others, "row"))
 	}
 	if p.Rule < 0 {
 		return
@@ -115,15 +114,15 @@ func (p *Path) reason(t policy.Tried) string {
 		}
 		return "is for " + strings.Join(texts, "; ")
 	case policy.RowWhenFalse:
-		return fmt.Sprintf("its condition does not hold: %s, with %s", termsafe.Line(rule.When.String()),
+		return fmt.Sprintf("its condition does not hold: %s, with %s", wording.Line(rule.When.String()),
 			valuesText(t.Values))
 	case policy.RowWhenUnknown:
 		return fmt.Sprintf("its condition mentions what is not known here: %s, with %s",
-			termsafe.Line(rule.When.String()), valuesText(t.Values))
+			wording.Line(rule.When.String()), valuesText(t.Values))
 	case policy.RowWhenFails:
 		what, _, _ := strings.Cut(t.Err.Error(), "\n")
 		return fmt.Sprintf("its condition cannot be computed: %s: %s, with %s", strings.TrimPrefix(what, "when: "),
-			termsafe.Line(rule.When.String()), valuesText(t.Values))
+			wording.Line(rule.When.String()), valuesText(t.Values))
 	case policy.RowUnavailable:
 		return fmt.Sprintf("asks for %s, which NCCL does not offer here", rule.Asks())
 	case policy.RowDecides:

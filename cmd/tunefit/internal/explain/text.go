@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -25,8 +25,8 @@ const maxExplained = 10
 func (p *Path) Write(w io.Writer, all bool) error {
 	var b bytes.Buffer
 	q := p.Outcome
-	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), plural.Of(q.Comm.Nodes, "node"),
-		plural.Of(q.Comm.Ranks, "rank"), q.CallText())
+	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), wording.Plural(q.Comm.Nodes, "node"),
+		wording.Plural(q.Comm.Ranks, "rank"), q.CallText())
 	p.writeRows(&b, all)
 	p.writeModel(&b, all)
 	p.writeMeasured(&b)
@@ -127,7 +127,7 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 			remark = "NCCL's choice, as measured"
 		default:
 			channels, _ := p.Costs.ChannelsAndWarps(e.Algo, e.Proto, int64(p.Outcome.Bytes))
-			remark = fmt.Sprintf("NCCL's choice, with %s", plural.Of(channels, "channel"))
+			remark = fmt.Sprintf("NCCL's choice, with %s", wording.Plural(channels, "channel"))
 		}
 		tw.Row("  "+e.Cell.String(), e.text(), remark)
 	}
@@ -183,7 +183,7 @@ func (p *Path) writeDecision(b *bytes.Buffer) {
 	fmt.Fprintf(b, ", by %s\n", p.Outcome.DecidedBy())
 	if p.Outcome.NotRaised > 0 {
 		fmt.Fprintf(b, "the %s asked for are without effect: NCCL %s takes a tuner's only where they are fewer than "+
-			"its own\n", plural.Of(p.Outcome.NotRaised, "channel"), p.Outcome.Release)
+			"its own\n", wording.Plural(p.Outcome.NotRaised, "channel"), p.Outcome.Release)
 	}
 	switch e := p.Outcome.Expected; {
 	case e != nil:

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // quotes is the kind of the shell's quotes around a field of a template.
@@ -56,7 +56,7 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 			field = field[:min(len(field), 64)]
 			return nil,
 				fmt.Errorf("launcher %s: unknown field {%s} (allowed: {%s}; what is for the shell goes with blanks, "+
-					"{ %s; })", suggest.Quote(text), field, strings.Join(fields, "}, {"), field)
+					"{ %s; })", wording.Quote(text), field, strings.Join(fields, "}, {"), field)
 		}
 		state, _ = quotesAfter(state, rest[:start])
 		parts = append(parts, part{rest[:start], field, state})
@@ -64,17 +64,17 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 	}
 	switch {
 	case state != bare || err != nil:
-		return nil, fmt.Errorf("launcher %s: a quote is not closed", suggest.Quote(text))
+		return nil, fmt.Errorf("launcher %s: a quote is not closed", wording.Quote(text))
 	case !named("command"):
 		return nil, fmt.Errorf("launcher %s: there is no {command}, where the program goes (allowed: %s)",
-			suggest.Quote(text), allowed)
+			wording.Quote(text), allowed)
 	case !slices.ContainsFunc(fields[2:], named):
 		return nil,
 			fmt.Errorf("launcher %s: nothing says how many ranks it starts (needed: {ranks}, {ranks_per_node}, "+
-				"{nodes} or {hosts})", suggest.Quote(text))
+				"{nodes} or {hosts})", wording.Quote(text))
 	case named("hosts") && !withHosts:
 		return nil, fmt.Errorf("launcher %s: there are no hosts for {hosts}; name them",
-			suggest.Quote(text))
+			wording.Quote(text))
 	}
 	return parts, nil
 }

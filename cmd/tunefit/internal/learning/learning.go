@@ -8,7 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -32,7 +32,7 @@ func Headline(e trial.Evidence) string {
 	case e.Blocks == 0:
 		return "Nothing has been tried yet."
 	}
-	text := fmt.Sprintf("%s of %s; step %s.", plural.Of(e.Blocks, "block"), profile.Duration(1e6*e.BlockSeconds),
+	text := fmt.Sprintf("%s of %s; step %s.", wording.Plural(e.Blocks, "block"), profile.Duration(1e6*e.BlockSeconds),
 		profile.Duration(1e6*e.StepSeconds))
 	var best trial.Factor
 	var most *trial.Arm
@@ -55,8 +55,8 @@ func Headline(e trial.Evidence) string {
 	if e.LostSteps < 0 {
 		cost = "Gained"
 	}
-	return text + fmt.Sprintf(" %d of %s settled. %s so far: %s.", settled, plural.Of(len(e.Factors), "shape"), cost,
-		plural.Of(int(math.Round(math.Abs(e.LostSteps))), "step"))
+	return text + fmt.Sprintf(" %d of %s settled. %s so far: %s.", settled, wording.Plural(len(e.Factors), "shape"),
+		cost, wording.Plural(int(math.Round(math.Abs(e.LostSteps))), "step"))
 }
 
 // Standing says how far it has come, and what the comparison at the end has found.

@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -145,9 +145,9 @@ func (f *Cleanup) clean(out io.Writer, inspector *agree.Inspector, p tuner.Rende
 		}
 		records += ended
 	}
-	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, plural.Of(records, "record"),
-		plural.Of(removed, "communicator"), plural.Of(versions, "version"), f.removed(),
-		plural.Of(live, "communicator")+plural.Verb(live, " lives", " live"))
+	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, wording.Plural(records, "record"),
+		wording.Plural(removed, "communicator"), wording.Plural(versions, "version"), f.removed(),
+		wording.Plural(live, "communicator")+wording.Verb(live, " lives", " live"))
 	return nil
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/learning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // todo begins the line that says what to do.
@@ -34,9 +34,9 @@ func notes(c *Communicator) (notes []string) {
 	case len(c.Members) < c.Ranks:
 		say("%d of %s have joined, and no change can come before all have"+todo+
 			"if this does not pass, look for \"cannot change during the run\" in the logs of the others",
-			len(c.Members), plural.Of(c.Ranks, "rank"))
+			len(c.Members), wording.Plural(c.Ranks, "rank"))
 	case len(left) > 0:
-		say("%d of %s have ended it", len(left), plural.Of(c.Ranks, "rank"))
+		say("%d of %s have ended it", len(left), wording.Plural(c.Ranks, "rank"))
 	}
 	if c.changes() {
 		say("%s", pendingNote(c))

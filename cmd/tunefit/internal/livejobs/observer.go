@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
@@ -52,7 +52,7 @@ func (o *observer) places(ctx context.Context) (places []tuner.RendezvousView, e
 		o.etcd = etcd
 	case strings.Contains(o.name, "://"):
 		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)",
-			redact.URL(o.name))
+			wording.HideSecrets(o.name))
 	case o.mayCome && isToCome(o.name):
 		return nil, nil
 	default:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // writePrometheus prints communicators as status --prometheus does. unseen folders could not be looked at.
@@ -23,7 +23,7 @@ func writePrometheus(w io.Writer, all []*Communicator, unseen int) error {
 }
 
 func addPrometheus(page *metrics.Page, c *Communicator) {
-	of := []string{redact.URL(c.Rendezvous), c.Name, strconv.Itoa(c.Ranks)}
+	of := []string{wording.HideSecrets(c.Rendezvous), c.Name, strconv.Itoa(c.Ranks)}
 	add := func(m metrics.Metric, value float64, labels ...string) {
 		page.Add(m, value, append(slices.Clone(of), labels...)...)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
@@ -157,8 +157,8 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 	out := w.out
 	if w.Others > 0 {
 		fmt.Fprintf(out, "%s other files and %s not concerned\n",
-			plural.Of(w.Others, "communicator")+plural.Verb(w.Others, " reads", " read"),
-			plural.Verb(w.Others, "is", "are"))
+			wording.Plural(w.Others, "communicator")+wording.Verb(w.Others, " reads", " read"),
+			wording.Verb(w.Others, "is", "are"))
 	}
 	w.tellUnknown()
 	if err := f.waitForTargets(ctx, w); err != nil {
@@ -200,12 +200,12 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", listOf(targets))
 	case f.Timeout == 0:
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",
-			w.ofJobs(len(w.NotSwitched))+plural.Verb(len(w.NotSwitched), " has", " have"))
+			w.ofJobs(len(w.NotSwitched))+wording.Verb(len(w.NotSwitched), " has", " have"))
 	case len(w.NotSwitched) > 0:
 		w.tellFailed()
 		return cli.ErrFailed
 	case w.Communicators > 0:
-		fmt.Fprintf(out, "%s on it\n", w.ofJobs(w.Communicators)+plural.Verb(w.Communicators, " runs", " run"))
+		fmt.Fprintf(out, "%s on it\n", w.ofJobs(w.Communicators)+wording.Verb(w.Communicators, " runs", " run"))
 	default:
 		fmt.Fprintln(out, "nothing runs on it yet: it takes effect when a communicator is created")
 	}
@@ -214,7 +214,7 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 
 // ofJobs counts communicators, and jobs where there are several.
 func (o *pushOutcome) ofJobs(communicators int) string {
-	count := plural.Of(communicators, "communicator")
+	count := wording.Plural(communicators, "communicator")
 	if len(o.Jobs) > 1 {
 		count += fmt.Sprintf(" of %d jobs", len(o.Jobs))
 	}
@@ -231,8 +231,8 @@ func (w *waiter) tellWaiting() {
 		}
 	}
 	if len(jobs) > 0 {
-		fmt.Fprintf(w.out, "waiting for %s of %s: %s\n", plural.Of(len(w.NotSwitched), "communicator"),
-			plural.Of(len(jobs), "job"), few(jobs))
+		fmt.Fprintf(w.out, "waiting for %s of %s: %s\n", wording.Plural(len(w.NotSwitched), "communicator"),
+			wording.Plural(len(jobs), "job"), few(jobs))
 	}
 }
 
@@ -243,22 +243,22 @@ func (w *waiter) tellFailed() {
 		for _, t := range alike {
 			names = append(names, t.commName)
 		}
-		fmt.Fprintf(w.out, "%s %s not switched: %s\n", listOf(names), plural.Verb(len(names), "has", "have"),
+		fmt.Fprintf(w.out, "%s %s not switched: %s\n", listOf(names), wording.Verb(len(names), "has", "have"),
 			alike[0].Why)
 	}
 	const goesOn = "the file stays as it is now, and what can still change does so by itself (tunefit status)"
 	if len(w.Jobs) < 2 {
 		fmt.Fprintf(w.out, "%d of %s not switched; %s\n", len(w.NotSwitched),
-			plural.Of(w.Communicators, "communicator")+plural.Verb(len(w.NotSwitched), " has", " have"), goesOn)
+			wording.Plural(w.Communicators, "communicator")+wording.Verb(len(w.NotSwitched), " has", " have"), goesOn)
 		return
 	}
 	var failed []string
 	for _, o := range w.Jobs {
 		if o.NotSwitched > 0 {
 			failed = append(failed, fmt.Sprintf("job %s: %d of %s not", cmp.Or(o.Job, o.Rendezvous), o.NotSwitched,
-				plural.Of(o.Communicators, "communicator")+plural.Verb(o.NotSwitched, " has", " have")))
+				wording.Plural(o.Communicators, "communicator")+wording.Verb(o.NotSwitched, " has", " have")))
 		}
 	}
 	fmt.Fprintf(w.out, "%d of %d jobs %s switched; %s\n%s\n", len(w.Jobs)-len(failed), len(w.Jobs),
-		plural.Verb(len(w.Jobs)-len(failed), "has", "have"), cli.Few(failed, 8, "; "), goesOn)
+		wording.Verb(len(w.Jobs)-len(failed), "has", "have"), cli.Few(failed, 8, "; "), goesOn)
 }

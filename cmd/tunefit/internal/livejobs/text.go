@@ -11,7 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // called is the communicator's id, with the name that the program gave it.
@@ -95,7 +95,7 @@ func one(list []string, what string) string {
 	if list = distinct(list); len(list) == 1 {
 		return list[0]
 	}
-	return plural.Of(len(list), what)
+	return wording.Plural(len(list), what)
 }
 
 func few(list []string) string { return cli.Few(list, 8, ", ") }
@@ -129,7 +129,7 @@ func site(hosts []string) string {
 	case 1:
 		return hosts[0]
 	default:
-		return plural.Of(len(hosts), "host")
+		return wording.Plural(len(hosts), "host")
 	}
 }
 
@@ -149,7 +149,7 @@ func standing(c *Communicator) string {
 	case c.Frozen:
 		return "never again"
 	case dead > 0:
-		return fmt.Sprintf("impossible: %s dead", plural.Of(dead, "rank"))
+		return fmt.Sprintf("impossible: %s dead", wording.Plural(dead, "rank"))
 	case len(c.left()) > 0:
 		return "ending"
 	case c.pending != nil && len(c.pending.Missing) == 0:

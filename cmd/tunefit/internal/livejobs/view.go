@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -82,7 +82,7 @@ func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
 	writeUnseen(w, unseen)
 	if leftovers > 0 {
 		fmt.Fprintf(w, "%s that %s ended left records behind (--all lists them, tunefit gc removes them)\n",
-			plural.Of(leftovers, "communicator"), plural.Verb(leftovers, "has", "have"))
+			wording.Plural(leftovers, "communicator"), wording.Verb(leftovers, "has", "have"))
 	}
 	return nil
 }

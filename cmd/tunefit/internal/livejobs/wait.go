@@ -12,7 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
@@ -267,7 +267,7 @@ func (w *waiter) tellDone(job []*target) {
 		return
 	}
 	fmt.Fprintf(w.out, "job %s has switched, with %s, after %.1f s\n", job[0].job(),
-		plural.Of(runs, "communicator"), time.Since(w.began).Seconds())
+		wording.Plural(runs, "communicator"), time.Since(w.began).Seconds())
 }
 
 // tellUnknown says what push cannot judge, each once.
@@ -287,7 +287,7 @@ func (w *waiter) tellUnknown() {
 	}
 	if n := len(unclear); n > 0 {
 		fmt.Fprintf(w.out, "%s a file that this machine cannot see, which may be this one: %s\n",
-			plural.Of(n, "communicator")+plural.Verb(n, " reads", " read"), listOf(unclear))
+			wording.Plural(n, "communicator")+wording.Verb(n, " reads", " read"), listOf(unclear))
 	}
 }
 
@@ -327,7 +327,7 @@ func (w *waiter) judge(t *target, c *Communicator) {
 	case len(dead) > 0:
 		t.hopeless, t.Why = true, names(dead)+todo+"end the job"
 	case len(c.Members) < c.Ranks:
-		t.Why = fmt.Sprintf("%d of %s have joined", len(c.Members), plural.Of(c.Ranks, "rank"))
+		t.Why = fmt.Sprintf("%d of %s have joined", len(c.Members), wording.Plural(c.Ranks, "rank"))
 	case c.pending != nil:
 		t.Why = pendingNote(c)
 	case last != nil:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -53,7 +53,7 @@ func (f watchedFile) note() string {
 	var problems policy.Problems
 	if errors.As(err, &problems) {
 		if said = fmt.Sprint(problems[0]); len(problems) > 1 {
-			said += fmt.Sprintf(", and %s more", plural.Of(len(problems)-1, "problem"))
+			said += fmt.Sprintf(", and %s more", wording.Plural(len(problems)-1, "problem"))
 		}
 	}
 	return fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they have.\n  What to do: "+

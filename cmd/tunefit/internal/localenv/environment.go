@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Environment is a process's environment with the variables of NCCL's files, which replace none that is set.
@@ -124,7 +124,7 @@ func (e *Environment) Get(name string) string { return e.Vars[name].Value }
 // Show is a variable's name and value for a message, with its file if it has one, and without a password.
 func (e *Environment) Show(name string) string {
 	s := e.Vars[name]
-	s.Value = redact.URL(s.Value)
+	s.Value = wording.HideSecrets(s.Value)
 	if s.File != "" {
 		return fmt.Sprintf("%s=%s (%s:%d)", name, s.Value, s.File, s.Line)
 	}

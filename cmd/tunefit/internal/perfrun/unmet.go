@@ -6,7 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -38,7 +38,7 @@ func Unmet(space fit.Space, g *fit.Group) (lines []string) {
 	}
 	for _, n := range counts {
 		lines = append(lines, fmt.Sprintf("NCCL does not use %s for %s: it keeps its own number there",
-			plural.Of(n, "channel"), strings.Join(families[n], ", ")))
+			wording.Plural(n, "channel"), strings.Join(families[n], ", ")))
 	}
 	if len(others) > 0 {
 		lines = append(lines, "not measured as planned, and not planned again: "+cli.Few(others, mostUnmet, ", "))

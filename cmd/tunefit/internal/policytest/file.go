@@ -17,7 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -152,8 +152,8 @@ func (c *policyCase) complete() error {
 		if c.RanksPerNode != 0 {
 			each = fmt.Sprintf(", %d on each", c.RanksPerNode)
 		}
-		return fmt.Errorf("no communicator that NCCL asks about has %s on %s%s", plural.Of(c.Ranks, "rank"),
-			plural.Of(c.Nodes, "node"), each)
+		return fmt.Errorf("no communicator that NCCL asks about has %s on %s%s", wording.Plural(c.Ranks, "rank"),
+			wording.Plural(c.Nodes, "node"), each)
 	case pipeOps < 0 || c.RegBuff < 0 || c.RegBuff > 1:
 		return fmt.Errorf("pipe_ops %d, reg_buff %d (allowed: 0 or more; 0 or 1)", pipeOps, c.RegBuff)
 	case len(c.Size) == 0:

@@ -9,8 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -75,7 +74,7 @@ func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
 	for _, o := range outcomes {
 		if diff := c.Expect.compare(o, rows); len(diff) > 0 {
 			call := fmt.Sprintf("%s %s on %s, %s%s", o.Coll, nccl.FormatBytes(o.Bytes),
-				plural.Of(o.Comm.Nodes, "node"), plural.Of(o.Comm.Ranks, "rank"), o.CallText())
+				wording.Plural(o.Comm.Nodes, "node"), wording.Plural(o.Comm.Ranks, "rank"), o.CallText())
 			r.Mismatch = append(r.Mismatch, mismatch{call, o.Bytes, diff})
 		}
 	}
@@ -158,7 +157,7 @@ func Write(w io.Writer, results []Result) error {
 			continue
 		}
 		failed++
-		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, termsafe.Line(r.Name))
+		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, wording.Line(r.Name))
 		tw := cli.NewTable(w)
 		for i, m := range r.Mismatch {
 			if i > 0 && slices.Equal(m.Fields, r.Mismatch[i-1].Fields) {
@@ -177,10 +176,10 @@ func Write(w io.Writer, results []Result) error {
 		tw.Flush()
 	}
 	if failed > 0 {
-		_, err := fmt.Fprintf(w, "FAIL: %d of %s\n", failed, plural.Of(len(results), "test"))
+		_, err := fmt.Fprintf(w, "FAIL: %d of %s\n", failed, wording.Plural(len(results), "test"))
 		return err
 	}
-	_, err := fmt.Fprintf(w, "ok: %s\n", plural.Of(len(results), "test"))
+	_, err := fmt.Fprintf(w, "ok: %s\n", wording.Plural(len(results), "test"))
 	return err
 }
 

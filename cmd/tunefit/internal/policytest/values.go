@@ -14,8 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/termsafe"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -57,7 +56,7 @@ func (c *channels) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 1 || n > nccl.MaxChannels {
-		return fmt.Errorf("channels: %s (allowed: nccl, 1 to %d)", suggest.Quote(string(text)),
+		return fmt.Errorf("channels: %s (allowed: nccl, 1 to %d)", wording.Quote(string(text)),
 			nccl.MaxChannels)
 	}
 	*c = channels(n)
@@ -76,7 +75,7 @@ func (c *chunk) UnmarshalText(text []byte) error {
 func (m *micros) UnmarshalText(text []byte) error {
 	us, err := strconv.ParseFloat(string(text), 32)
 	if err != nil || !(us > 0) || us > 1e9 {
-		return fmt.Errorf("%s is no time (allowed: microseconds above 0, up to 1e9)", suggest.Quote(string(text)))
+		return fmt.Errorf("%s is no time (allowed: microseconds above 0, up to 1e9)", wording.Quote(string(text)))
 	}
 	*m = micros(us)
 	return nil
@@ -97,7 +96,7 @@ func (c *cells) UnmarshalText(text []byte) (err error) {
 
 func (d *decider) UnmarshalText(text []byte) error {
 	if *d = decider(text); *d != "nccl" && *d != "row" && *d != "model" {
-		return fmt.Errorf("decided_by: %s (allowed: nccl, row, model)", suggest.Quote(string(text)))
+		return fmt.Errorf("decided_by: %s (allowed: nccl, row, model)", wording.Quote(string(text)))
 	}
 	return nil
 }
@@ -121,7 +120,7 @@ func problems(file string, err error, top any) error {
 	switch {
 	case errors.As(err, &several):
 		for _, e := range several.Errors {
-			text := termsafe.Line(strings.TrimPrefix(e.Message, "yaml: "))
+			text := wording.Line(strings.TrimPrefix(e.Message, "yaml: "))
 			if m := unknownField.FindStringSubmatch(text); m != nil {
 				text = unknown(m[1], m[2], top)
 			}
@@ -151,6 +150,6 @@ func unknown(field, of string, top any) string {
 		}
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("unknown field %s (%sallowed: %s)", suggest.Quote(field), suggest.DidYouMean(field, names),
+	return fmt.Sprintf("unknown field %s (%sallowed: %s)", wording.Quote(field), wording.DidYouMean(field, names),
 		strings.Join(names, ", "))
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -56,14 +56,14 @@ func DryRun(w io.Writer, o Options) (err error) {
 		}
 		measured, what := "nothing", "done"
 		if group != nil {
-			measured = "the default and " + plural.Of(len(group.Configs()), "configuration")
+			measured = "the default and " + wording.Plural(len(group.Configs()), "configuration")
 		}
 		n := len(next.Starts)
 		waits := n > 0 && slices.ContainsFunc(s.before(key), func(k fit.Key) bool {
 			return slices.Contains(unfinished, k)
 		})
 		if n > 0 {
-			what = fmt.Sprintf("next %s to %s", plural.Of(n, "run"), next.Kind)
+			what = fmt.Sprintf("next %s to %s", wording.Plural(n, "run"), next.Kind)
 			unfinished = append(unfinished, key)
 		}
 		if waits {
@@ -105,7 +105,7 @@ func (s *Sweep) estimate(out *strings.Builder) {
 	fmt.Fprintf(out,
 		"# a run is taken to last %v for its start, %v more for each rank, and %v for %s; the sweep goes by what "+
 			"runs last\n",
-		assumedStart, assumedRank, sizes.Round(time.Second), plural.Of(len(s.Sizes), "size"))
+		assumedStart, assumedRank, sizes.Round(time.Second), wording.Plural(len(s.Sizes), "size"))
 	tw := cli.NewTable(out)
 	tw.Row("#", "runs, about", "time", "GPU hours", "how")
 	for _, key := range s.Keys {

@@ -20,7 +20,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/suggest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -199,14 +199,14 @@ func (l *line) checkNames() error {
 			} {
 				if !plainName.MatchString(is.name) {
 					return fmt.Errorf("%s of start %d is %s (allowed: small letters, digits, - and _)", is.field, i,
-						suggest.Quote(is.name))
+						wording.Quote(is.name))
 				}
 			}
 		}
 	}
 	if l.Begin != nil && !logName.MatchString(l.Begin.Log) {
 		return fmt.Errorf("log is %s (allowed: logs/NAME.log, NAME of small letters, digits, - and _)",
-			suggest.Quote(l.Begin.Log))
+			wording.Quote(l.Begin.Log))
 	}
 	return nil
 }

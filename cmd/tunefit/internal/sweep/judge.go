@@ -12,7 +12,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // judge says how a run ended. It returns an error if the set-up is to blame: every other run would end like that.
@@ -33,7 +33,7 @@ func (s *Sweep) judge(ctx context.Context, r *Run, text []byte, ended error) err
 		wrong := found.Wrong()
 		r.Outcome = Refused
 		r.Reason = fmt.Sprintf("it computed wrong results, %d of %s", wrong,
-			plural.Of(wrong+len(found.Samples), "time"))
+			wording.Plural(wrong+len(found.Samples), "time"))
 	case found != nil && slices.ContainsFunc(found.Failed, func(m bench.Sample) bool { return m.Bytes == 0 }):
 		r.Outcome, r.Reason = Refused, why(found)
 	case code != 0 || found == nil || len(found.Samples) == 0 || found.Failure != "":
@@ -73,7 +73,7 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 	case r.took.Nodes > 0:
 		nodes := "one node"
 		if r.took.Nodes > 1 {
-			nodes = plural.Of(r.took.Nodes, "node")
+			nodes = wording.Plural(r.took.Nodes, "node")
 		}
 		return fmt.Sprintf("NCCL takes these hosts for %s: --comm %s", nodes, r.took), "a policy for " +
 			r.of.Key.Comm.String() + " would never match; docs/SWEEP.md says how to place the ranks"

@@ -16,7 +16,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // lookAround is what each rank does in the preflight: it prints a line for each thing that is missing where it runs,
@@ -144,7 +144,7 @@ func (s *Sweep) unreached(ended error, text []byte, want int, answered []string)
 	case len(silent) > 0:
 		who = fmt.Sprintf("%s did not answer, %s did", cli.Few(silent, 8, ", "), cli.Few(answered, 8, ", "))
 	default:
-		who = fmt.Sprintf("%s answered: %s", plural.Of(len(answered), "host name"), cli.Few(answered, 8, ", "))
+		who = fmt.Sprintf("%s answered: %s", wording.Plural(len(answered), "host name"), cli.Few(answered, 8, ", "))
 	}
 	how := fmt.Sprintf("it ended with exit code %d", code)
 	if errors.Is(ended, errSilent) {
@@ -155,7 +155,7 @@ func (s *Sweep) unreached(ended error, text []byte, want int, answered []string)
 	}
 	return fmt.Sprintf("the launcher was to start a shell on each of %s: %s; %s "+
 		"(see %s; --launch, --launch-args and --hosts say how nodes are reached)",
-		plural.Of(want, "node"), who, how, filepath.Join(s.Dir, preflightLog))
+		wording.Plural(want, "node"), who, how, filepath.Join(s.Dir, preflightLog))
 }
 
 // missing returns the names that did not answer; nil: they are not known. Names may differ in their domains. Names of
@@ -240,7 +240,7 @@ func found(text string, gpus int) (answered, problems []string) {
 	slices.Sort(answered)
 	for _, node := range nodes {
 		if n := len(seen[node]); seen[node] != nil && n < gpus {
-			lacking(node, [2]string{"gpus", fmt.Sprintf("%s of the %d that they need", plural.Of(n, "GPU"), gpus)})
+			lacking(node, [2]string{"gpus", fmt.Sprintf("%s of the %d that they need", wording.Plural(n, "GPU"), gpus)})
 		}
 	}
 	slices.SortStableFunc(order, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })

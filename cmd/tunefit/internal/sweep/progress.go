@@ -10,7 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/plural"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -24,11 +24,11 @@ func (s *Sweep) report(r *Run) string {
 	case r.Outcome == Measured && len(r.Sizes) > 0:
 		text += "  "
 		if configs := start.ConfigsAt(r.Sizes); len(configs) > 1 {
-			text += plural.Of(len(configs), "configuration") + ", "
+			text += wording.Plural(len(configs), "configuration") + ", "
 		} else if len(start.Rows) > 1 {
 			text += configs[0].String() + ", "
 		}
-		text += fmt.Sprintf("%s at %s", plural.Of(len(r.Sizes), "size"),
+		text += fmt.Sprintf("%s at %s", wording.Plural(len(r.Sizes), "size"),
 			commspec.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
 	default:
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
@@ -77,7 +77,7 @@ func (s *Sweep) conclude(key fit.Key) {
 		return
 	}
 	s.Say("%s: %d of %s measured, each at the sizes where it may be the fastest",
-		name, len(group.Configs()), plural.Of(space.Count(), "configuration"))
+		name, len(group.Configs()), wording.Plural(space.Count(), "configuration"))
 	var unsteady []string
 	for _, u := range group.Unsteady() {
 		unsteady = append(unsteady, fmt.Sprintf("%s (%s gains %.1f %%, times moved by %.1f %%)",
@@ -94,6 +94,6 @@ const mostUnsteady = 6
 
 // Summary says what the sweep took.
 func (s *Sweep) Summary() string {
-	return fmt.Sprintf("%s, %s, %.1f GPU hours", plural.Of(len(s.journal.runs), "run"), minutes(s.spent()),
+	return fmt.Sprintf("%s, %s, %.1f GPU hours", wording.Plural(len(s.journal.runs), "run"), minutes(s.spent()),
 		s.GPUHours())
 }

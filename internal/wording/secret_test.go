@@ -1,8 +1,8 @@
-package redact
+package wording
 
 import "testing"
 
-func TestURL(t *testing.T) {
+func TestHideSecrets(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "",
 		"/shared/a@b":                        "/shared/a@b",
@@ -12,7 +12,7 @@ func TestURL(t *testing.T) {
 		"redis://:secret@host":               "redis://***@host",
 		"http://a:secret@x:1,http://b:c@y:1": "http://***@y:1",
 	} {
-		if got := URL(text); got != want {
+		if got := HideSecrets(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -1,11 +1,10 @@
-package termsafe
+package wording
 
 import (
 	"strings"
 	"testing"
 	"unicode"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/redact"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
@@ -21,8 +20,8 @@ func FuzzLine(f *testing.F) {
 		if Line(line) != line {
 			t.Errorf("%q is escaped twice: %q", line, Line(line))
 		}
-		if url := "etcd://u:secret" + text + "@h:1"; strings.Contains(redact.URL(url), "secret") {
-			t.Errorf("%q shows as %q", url, redact.URL(url))
+		if url := "etcd://u:secret" + text + "@h:1"; strings.Contains(HideSecrets(url), "secret") {
+			t.Errorf("%q shows as %q", url, HideSecrets(url))
 		}
 	})
 }
@@ -30,7 +29,7 @@ func FuzzLine(f *testing.F) {
 func BenchmarkWorstLine(b *testing.B) {
 	hostile.Benchmark(b, func(text []byte) error {
 		Line(string(text))
-		redact.URL(string(text))
+		HideSecrets(string(text))
 		return nil
 	}, hostile.Text{Unit: "\u202e"}, hostile.Text{Unit: "\r\n"}, hostile.Text{Unit: "://@"})
 }

@@ -1,5 +1,4 @@
-// Package suggest finds the name that somebody may have meant.
-package suggest
+package wording
 
 import (
 	"fmt"

@@ -1,11 +1,10 @@
-// Package redact keeps passwords out of messages.
-package redact
+package wording
 
 import "strings"
 
-// URL returns a URL, or a list of URLs, without user names and passwords. It hides all text before the last @,
+// HideSecrets returns a URL, or a list of URLs, without user names and passwords. It hides all text before the last @,
 // because a password may hold any character.
-func URL(text string) string {
+func HideSecrets(text string) string {
 	scheme, at := strings.Index(text, "://"), strings.LastIndex(text, "@")
 	if scheme < 0 || at < scheme {
 		return text

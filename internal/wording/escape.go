@@ -1,6 +1,4 @@
-// Package termsafe escapes text from files, file names and other people's records, so that it can neither steer the
-// terminal of a reader nor forge a line.
-package termsafe
+package wording
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package termsafe
+package wording
 
 import "testing"
 
