@@ -20,8 +20,8 @@ var (
 	begins = regexp.MustCompile(`# *(?:nThread [0-9]+ nGpus|Rank +[0-9]+ .* device|[nr]ccl-tests version|` +
 		`Collective test starting:|Using devices|size +count +type)`)
 	// counts is what may differ from line to line in the prefix of one log: numbers, and the words of a date.
-	// A container's runtime puts O or E after the number of a line, and loggers a level.
-	counts = regexp.MustCompile(`[0-9]+[OE]?\b|[0-9]+|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|NOTICE|stdout|stderr)\b|` +
+	// GitLab's runner counts lines as 0aO and 0bE, and loggers put a level there.
+	counts = regexp.MustCompile(`[0-9a-f]{2}[OE]\b|[0-9]+|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|NOTICE|stdout|stderr)\b|` +
 		`\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b|\b[AP]M\b| +`)
 	// units of a table's columns, as in "time (us)".
 	units = regexp.MustCompile(`\((?:B|us|GB/s|elements)\)`)
@@ -57,8 +57,10 @@ func (p *prefix) learn(line []byte) {
 		case word == "":
 		case word[0] == ' ':
 			pattern += " *"
+		case strings.HasSuffix(word, "O") || strings.HasSuffix(word, "E"):
+			pattern += "[0-9a-f]{2}[OE]"
 		case word[0] <= '9':
-			pattern += "[0-9]+[OE]?"
+			pattern += "[0-9]+"
 		case len(word) > 3:
 			pattern += "[A-Za-z]{4,7}"
 		default:
@@ -122,6 +124,19 @@ func holdsRow(line []byte) bool {
 		}
 	}
 	return false
+}
+
+// linesOf returns the lines of a text that ansible prints as one, "msg": "one\ntwo"; nil: the line is none of these.
+func linesOf(line []byte) [][]byte {
+	at := bytes.Index(line, []byte(`": "`))
+	if at < 0 || !bytes.Contains(line, []byte(`\n#`)) {
+		return nil
+	}
+	var text string
+	if json.Unmarshal(bytes.TrimRight(line[at+len(`": `):], ",} \t\r\n"), &text) != nil {
+		return nil
+	}
+	return bytes.Split([]byte(text), []byte("\n"))
 }
 
 // wrappers are the keys under which collectors of logs keep a line, each line in an object of JSON.

@@ -17,20 +17,23 @@ func TestPrefixes(t *testing.T) {
 		}
 	}
 	for name, wrap := range map[string]func(n int, line string) string{
-		"none":              func(_ int, line string) string { return line },
-		"SkyPilot":          each("(head, rank=0, pid=3808) L"),
-		"kubectl --prefix":  each("[pod/nccl-launcher-abcde/launcher] L"),
-		"--timestamps":      each("2026-02-03T10:11:12.00N456789Z L"),
-		"time with zone":    each("2026-02-03 10:11:1N,12+01:00 L"),
-		"syslog":            each("Feb  3 10:11:1N node7 nccl[412N]: L"),
-		"half a day":        each("2/3/2026 1:11:1N PM | L"),
-		"compose":           each("nccl-1  | L"),
-		"Open MPI, time":    each("Tue Feb  3 10:11:1N 2026[1,0]<stdout>:L"),
-		"tag and rank":      each("[1,0]<stdout>:[default0]:L"),
-		"PRRTE":             each("[prterun-head-7@1,0]<stdout>: L"),
-		"PALS":              each("nid00N.cluster 0: L"),
-		"pdsh":              each("node12: L"),
-		"line numbers":      each("  10N\tL"),
+		"none":             func(_ int, line string) string { return line },
+		"SkyPilot":         each("(head, rank=0, pid=3808) L"),
+		"kubectl --prefix": each("[pod/nccl-launcher-abcde/launcher] L"),
+		"--timestamps":     each("2026-02-03T10:11:12.00N456789Z L"),
+		"time with zone":   each("2026-02-03 10:11:1N,12+01:00 L"),
+		"syslog":           each("Feb  3 10:11:1N node7 nccl[412N]: L"),
+		"half a day":       each("2/3/2026 1:11:1N PM | L"),
+		"compose":          each("nccl-1  | L"),
+		"Open MPI, time":   each("Tue Feb  3 10:11:1N 2026[1,0]<stdout>:L"),
+		"tag and rank":     each("[1,0]<stdout>:[default0]:L"),
+		"PRRTE":            each("[prterun-head-7@1,0]<stdout>: L"),
+		"PALS":             each("nid00N.cluster 0: L"),
+		"pdsh":             each("node12: L"),
+		"line numbers":     each("  10N\tL"),
+		"GitLab": func(n int, line string) string {
+			return fmt.Sprintf("2024-05-01T12:00:0%d.000000Z 0%x%c %s", n, n+6, "OE"[n%2], line)
+		},
 		"quotes":            each("> L"),
 		"nested quotes":     each("> > L"),
 		"list of ansible":   each(`            "L",`),
@@ -71,6 +74,17 @@ func TestTagsInsideRows(t *testing.T) {
 		r, err := Read(strings.NewReader(text), "x.log", Options{})
 		if err != nil || len(r.Samples) != 2 || r.Samples[0].Micros != 41.5 || r.Samples[1].Micros != 40.25 {
 			t.Errorf("%v %+v\n%s", err, r, text)
+		}
+	}
+}
+
+// Ansible prints what a command wrote as one line.
+func TestTextInOneLine(t *testing.T) {
+	text, _ := json.Marshal(oneRun("NCCL_ALGO set by environment to Ring"))
+	for _, end := range []string{"\n}\n", ",\n    \"rc\": 0\n}\n", "}\n"} {
+		r, err := Read(strings.NewReader("ok: [node0] => {\n    \"msg\": "+string(text)+end), "x.log", Options{})
+		if err != nil || len(r.Samples) != 2 || r.Samples[0].Micros != 41.5 || r.Samples[0].Selection != SelectionForced {
+			t.Errorf("%v %+v", err, r)
 		}
 	}
 }

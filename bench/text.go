@@ -66,11 +66,16 @@ func readText(in *bufio.Reader, r *Result) error {
 		if len(line) > 0 {
 			t.line++
 			t.common(line)
-			whole := bytes.HasSuffix(line, []byte("\n"))
+			whole, parts := bytes.HasSuffix(line, []byte("\n")), linesOf(line)
+			for _, part := range parts {
+				t.read(part, false)
+			}
 			line = t.prefix.strip(line)
-			if t.prefix.missing && holdsRow(line) {
+			switch {
+			case parts != nil:
+			case t.prefix.missing && holdsRow(line):
 				r.reject(t.line, 1, rejectPrefix)
-			} else {
+			default:
 				t.read(bytes.TrimRight(line, "\r\n"), !whole)
 			}
 			if err := r.tooMany(t.run); err != nil {
