@@ -77,7 +77,7 @@ func (p *prefix) learn(line []byte) {
 
 // strip removes what launchers and collectors add to a line.
 func (p *prefix) strip(line []byte) []byte {
-	if at := bytes.Index(line, []byte(`{"`)); at >= 0 {
+	if at := bytes.IndexByte(line, '{'); at >= 0 && bytes.HasPrefix(line[at:], []byte(`{"`)) {
 		if wrapped, ok := Unwrap(bytes.TrimSpace(line[at:])); ok {
 			line = wrapped
 		}
@@ -128,8 +128,11 @@ func holdsRow(line []byte) bool {
 
 // linesOf returns the lines of a text that ansible prints as one, "msg": "one\ntwo"; nil: the line is none of these.
 func linesOf(line []byte) [][]byte {
+	if bytes.IndexByte(line, '\\') < 0 || !bytes.Contains(line, []byte(`\n#`)) {
+		return nil
+	}
 	at := bytes.Index(line, []byte(`": "`))
-	if at < 0 || !bytes.Contains(line, []byte(`\n#`)) {
+	if at < 0 {
 		return nil
 	}
 	var text string
