@@ -24,7 +24,7 @@ type environment struct {
 	prose    string            // the last line that announced something
 	unended  string            // a command that goes on in the next line
 	traced   map[string]string // what a shell's trace (set -x) showed of the next command
-	typed    bool              // somebody typed the command: it is none of a script that began the log
+	typed    bool              // a prompt stands before the command: tunefit sweep did not start it
 }
 
 var (
