@@ -43,7 +43,7 @@ func TestAdd(t *testing.T) {
 	if !reflect.DeepEqual(e.Runs, want) {
 		t.Errorf("%+v, want %+v", e.Runs, want)
 	}
-	e.estimate()
+	e.Estimate()
 	if e.Blocks != 3 || e.Steps != 3*9 || e.Factors[0].Arms[1].Blocks != 2 || e.Factors[1].Arms[0].Blocks != 1 {
 		t.Errorf("%d blocks, %d steps, %+v", e.Blocks, e.Steps, e.Factors)
 	}
@@ -55,7 +55,7 @@ func TestAdd(t *testing.T) {
 		t.Errorf("%+v", nothing.Runs)
 	}
 	one := tried(1, now, []Block{block(0.1, 0), block(0.2, 0)}, nccl.CollAllReduce) // no effect to estimate
-	if one.dropArms(); one.Blocks != 2 || !one.Factors[0].Settled {
+	if one.Estimate(); one.Blocks != 2 || !one.Factors[0].Settled {
 		t.Errorf("%+v", one)
 	}
 }
@@ -72,10 +72,10 @@ func TestRunsByPrecision(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	quiet := tried(2, now, run(-0.02, 0.002), nccl.CollAllReduce)
 	noisy := tried(2, now.Add(1), run(0.02, 0.02), nccl.CollAllReduce)
-	quiet.estimate()
+	quiet.Estimate()
 	alone := quiet.Factors[0].Arms[1]
 	quiet.Add([]Evidence{noisy})
-	quiet.estimate()
+	quiet.Estimate()
 	a := quiet.Factors[0].Arms[1]
 	if math.Abs(a.Effect-alone.Effect) > 0.001 || a.Error >= alone.Error || a.Blocks != 100 || a.Error > 0.0005 {
 		t.Errorf("%+v, alone %+v", a, alone)
@@ -100,7 +100,7 @@ func TestShortRuns(t *testing.T) {
 			}
 			e.Add([]Evidence{one})
 		}
-		e.estimate()
+		e.Estimate()
 		if a := e.Factors[0].Arms[1]; math.Abs(a.Effect) > Surely*a.Error {
 			sure++
 		}
@@ -110,19 +110,27 @@ func TestShortRuns(t *testing.T) {
 	}
 }
 
-// After few blocks only what is surely bad is dropped.
-func TestFewBlocks(t *testing.T) {
-	for effect, want := range map[float64][2]string{0.02: {"", "worse"}, 0.2: {"worse", "worse"}} {
-		e := tried(2, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+// An arm is neither dropped nor taken for faster because of one block.
+func TestNoVerdictByOneBlock(t *testing.T) {
+	for _, effect := range []float64{-0.3, 0.3} {
+		e := tried(3, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
 		dice := rand.New(rand.NewPCG(1, 2))
-		for i, blocks := range []int{firstJudged / 2, firstJudged} {
-			for len(e.Runs[0].Blocks) < blocks {
-				arm := dice.IntN(2)
-				e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm},
-					Mean: effect*float64(arm) + 1e-4*dice.NormFloat64(), Steps: 9})
+		add := func(arm int) {
+			e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm},
+				Mean: effect*float64(arm/2) + 1e-3*dice.NormFloat64(), Steps: 9})
+		}
+		for i := range 40 {
+			add(i % 2)
+		}
+		for blocks, sure := range []bool{false, false, true} {
+			if blocks > 0 {
+				add(2)
 			}
-			if e.dropArms(); e.Factors[0].Arms[1].Dropped != want[i] || e.Factors[0].Arms[0].Dropped != "" {
-				t.Errorf("an effect of %g after %d blocks: %+v", effect, blocks, e.Factors[0])
+			e.Estimate()
+			a := e.Factors[0].Arms[2]
+			if a.Blocks != blocks || a.Faster != (sure && effect < 0) || (a.Dropped != "") != (sure && effect > 0) {
+				t.Errorf("an effect of %g after %d blocks: effect %g, error %g, faster %v, dropped %q", effect, blocks, a.Effect, a.Error,
+					a.Faster, a.Dropped)
 			}
 		}
 	}
@@ -137,8 +145,8 @@ func TestAlikeArms(t *testing.T) {
 			e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm},
 				Mean: effect*float64(arm) + 0.001*float64(i/2%2), Steps: 9})
 		}
-		if e.dropArms(); e.Factors[0].Arms[0].Dropped != "" || e.Factors[0].Arms[1].Dropped != "alike" {
-			t.Errorf("an effect of %g: %q and %q are dropped", effect, e.Factors[0].Arms[0].Dropped,
+		if e.Estimate(); e.Factors[0].Arms[0].Dropped != "" || e.Factors[0].Arms[1].Dropped != "alike" {
+			t.Errorf("an effect of %g: %g (%g), %q and %q are dropped", effect, e.Factors[0].Arms[1].Effect, e.Factors[0].Arms[1].Error, e.Factors[0].Arms[0].Dropped,
 				e.Factors[0].Arms[1].Dropped)
 		}
 	}

@@ -84,6 +84,8 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 			err = jsonerror.At(l.File, text, err)
 		} else if err = l.Check(); err != nil {
 			err = fmt.Errorf("%s: %w", l.File, err)
+		} else {
+			l.Estimate()
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%w (the library writes these files whole: copy it again, or remove it)",

@@ -25,15 +25,15 @@ func armVerdict(f trial.Factor, i int) string {
 		return "NCCL's choice, hardly tried: the others' figures may all be off by as much"
 	case i == 0:
 		return "NCCL's choice"
-	case a.Dropped == "worse" && a.Effect < 0:
-		return "not the fastest: dropped"
-	case a.Dropped == "worse":
+	case a.Dropped == "worse" && a.Effect > trial.Surely*a.Error:
 		return "slower: dropped"
+	case a.Dropped == "worse":
+		return "not the fastest: dropped"
 	case a.Dropped != "":
 		return a.Dropped + ": dropped"
 	case !a.Estimated():
 		return "not tried yet"
-	case a.Effect < -trial.Surely*a.Error && f.Known():
+	case a.Faster:
 		return "faster"
 	case f.Settled:
 		return "no gain is proven"

@@ -4,7 +4,6 @@ package learning
 import (
 	"cmp"
 	"fmt"
-	"math"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
@@ -51,12 +50,20 @@ func Headline(e trial.Evidence) string {
 		text += fmt.Sprintf(" %s %s instead of %s: %s of the step %s.", Shape(best), most.Config, best.Arms[0].Config,
 			Percent(most.Effect), Range(most.Effect, most.Error))
 	}
-	cost := "Lost"
-	if e.LostSteps < 0 {
-		cost = "Gained"
+	return text + fmt.Sprintf(" %d of %s settled. %s", settled, wording.Plural(len(e.Factors), "shape"), cost(e))
+}
+
+// cost says how many steps trying has lost or gained, with the interval of 95 %.
+func cost(e trial.Evidence) string {
+	half := trial.Surely * e.LostError
+	switch {
+	case e.LostSteps > half:
+		return fmt.Sprintf("Lost so far: %.0f steps (%.0f .. %.0f).", e.LostSteps, e.LostSteps-half, e.LostSteps+half)
+	case e.LostSteps < -half:
+		return fmt.Sprintf("Gained so far: %.0f steps (%.0f .. %.0f).", -e.LostSteps, -e.LostSteps-half, -e.LostSteps+half)
 	}
-	return text + fmt.Sprintf(" %d of %s settled. %s so far: %s.", settled, wording.Plural(len(e.Factors), "shape"),
-		cost, wording.Plural(int(math.Round(math.Abs(e.LostSteps))), "step"))
+	return fmt.Sprintf("Not known whether steps are lost or gained so far: %.0f gained to %.0f lost.", half-e.LostSteps,
+		half+e.LostSteps)
 }
 
 // Standing says how far it has come, and what the comparison at the end has found.
