@@ -151,3 +151,77 @@ func TestAlikeArms(t *testing.T) {
 		}
 	}
 }
+
+// A block that is left counts with what it showed, and so do the steps after it.
+func TestBlockThatIsLeft(t *testing.T) {
+	e := tried(2, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+	x := newExperiment(&e, 1, 0.01, false)
+	for i := range 20 {
+		arm, took := 1, 110*time.Millisecond
+		if i >= minSteps {
+			arm, took = 0, 100*time.Millisecond
+		}
+		x.add(1, []int{arm}, took)
+	}
+	x.past(2)
+	if b := x.run.Blocks; len(b) != 2 || b[0].Arms[0] != 1 || b[0].Steps != minSteps || b[1].Arms[0] != 0 || b[1].Steps != 15 {
+		t.Errorf("%+v", x.run.Blocks)
+	}
+}
+
+// A block is left where it is slower than the job was before it learned, not where another arm is faster.
+func TestWhatIsSurelyBad(t *testing.T) {
+	for took, want := range map[time.Duration]bool{100 * time.Millisecond: false, 104 * time.Millisecond: false,
+		110 * time.Millisecond: true} {
+		e := tried(3, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+		e.StepSeconds = 0.1
+		x := newExperiment(&e, 1, 0.01, false)
+		for block, arm := range []int{2, 2, 2, 1} {
+			step := 85 * time.Millisecond
+			if arm == 1 {
+				step = took
+			}
+			for range minSteps {
+				x.add(int64(block+1), []int{arm}, step)
+			}
+		}
+		if x.surelyBad() != want {
+			t.Errorf("after steps of 85 ms, by NCCL's choice 100: %v is surely bad: %v", took, !want)
+		}
+	}
+}
+
+// What has ended without a gain is tried again, with less: noise may have said so.
+func TestTriedAgain(t *testing.T) {
+	e := tried(3, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+	dice := rand.New(rand.NewPCG(1, 2))
+	for i := range 60 { // arms 1 and 2 were slower
+		arm := i % 3
+		e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm}, Mean: 0.1*float64(min(arm, 1)) + 1e-4*dice.NormFloat64(),
+			Steps: 9})
+	}
+	for _, again := range []bool{false, true} {
+		now := tried(3, time.Unix(2_000_000, 0), nil, nccl.CollAllReduce)
+		now.Key, now.Began, now.Runs = "now", time.Unix(2_000_000, 0), nil
+		now.Add([]Evidence{e})
+		x := newExperiment(&now, 1, 0.01, again)
+		drawn := [3]int{}
+		for block := range int64(2 * firstJudged) {
+			if (x.over() == "") != (again && len(x.run.Blocks) < firstJudged) {
+				t.Fatalf("again: %v; after %d blocks it is over: %q", again, block, x.over())
+			}
+			arms := x.draw(block)
+			drawn[arms[0]]++
+			for range minSteps {
+				x.add(block, arms, 100*time.Millisecond)
+			}
+			x.past(block + 1)
+			if x.judge(); x.over() != "" {
+				break
+			}
+		}
+		if again && (drawn[1] == 0 || drawn[2] == 0 || x.budget != 0.01*againShare) || !again && drawn[1]+drawn[2] > 0 {
+			t.Errorf("again: %v; arms are drawn %v times, the budget is %v", again, drawn, x.budget)
+		}
+	}
+}

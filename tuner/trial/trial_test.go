@@ -373,3 +373,35 @@ func TestSteady(t *testing.T) {
 		}
 	}
 }
+
+// A step that was found while something was in the way is found anew.
+func TestStepFoundWrong(t *testing.T) {
+	var s steps
+	now, call := uint64(1e18), uint64(0)
+	play := func(calls int, each time.Duration) (ended int) {
+		for range calls {
+			if call%s.every() == 0 {
+				if _, ok := s.add(Stamp{Call: call, Hash: 1 + call%5, Nanos: now}); ok {
+					ended++
+				}
+			}
+			now += uint64(each)
+			call++
+		}
+		return ended
+	}
+	play(2*enoughCalls, 100*time.Millisecond)
+	if found, _ := s.find(time.Unix(0, int64(now))); !found || s.took != 500*time.Millisecond {
+		t.Fatalf("%+v", s.took)
+	}
+	if ended := play(5*(wrongSteps+5), time.Millisecond); ended >= wrongSteps || s.period != 0 {
+		t.Errorf("%d steps of another length count, and a step is %d calls", ended, s.period)
+	}
+	play(2*enoughCalls, time.Millisecond)
+	if found, _ := s.find(time.Unix(0, int64(now))); !found || s.took != 5*time.Millisecond {
+		t.Errorf("it is not found anew: %v", s.took)
+	}
+}
+
+// every is how many calls lie between two stamps.
+func (s *steps) every() uint64 { return max(s.period, 1) }
