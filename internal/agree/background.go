@@ -1,7 +1,10 @@
 package agree
 
 import (
-	"errors"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -116,68 +119,70 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	return wait
 }
 
-// stepPromised puts the ack. That binds nobody, but from the acks the proposer learns whether
-// the ranks should wait for each other at all.
-func (m *Member) stepPromised(c change, count uint64) time.Duration {
-	progress := &m.background.progress
+func (m *Member) superseded(c change) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.versions.pending != nil && m.versions.pending.Meaning != c.Meaning
+}
+
+func (m *Member) isLeaving() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ending.leaving
+}
+
+// op begins a store operation of the background. The operation ends after Timing.OpLimit. It ends earlier
+// when the main thread arrives at the barrier, because the main thread's wait must be served first.
+func (m *Member) op() (ctx context.Context, end func()) {
+	ctx, cancel := withLimit(m.ctx, m.cfg.Clock, m.cfg.Timing.OpLimit)
+	m.mu.Lock()
 	switch {
-	case c.mine && m.superseded(c):
-		return m.decide(c, Decision{Abort: Superseded})
-	case c.mine && !progress.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
-		return m.decide(c, Decision{Abort: Slow})
-	case !progress.acked:
-		_, err := m.put(m.keys.ack(c.k, c.hash, m.slot), nil)
-		if progress.acked = err == nil; err != nil {
-			return m.pollDecision(c)
-		}
+	case m.background.urgent:
+	case m.wait.decided != nil:
+		cancel()
+	default:
+		m.wait.cancel = cancel
 	}
-	if c.mine && !progress.allAcked {
-		verdict, ok := m.countReports(m.keys.acks(c.k), c.hash)
-		if ok && !verdict.Commit {
-			return m.decide(c, verdict)
-		}
-		if progress.allAcked = ok; ok {
-			m.removeHistory(c.k)
-		}
+	m.mu.Unlock()
+	return ctx, func() {
+		m.mu.Lock()
+		m.wait.cancel = nil
+		m.mu.Unlock()
+		cancel()
 	}
-	wait := m.pollDecision(c)
-	if wait > 0 && m.cfg.Clock.Now()-m.background.callsAt > m.settle() {
-		wait = m.cfg.Timing.IdlePoll // a communicator that makes no calls may do so for hours
-	}
-	return wait
 }
 
-// countReports compares the ranks' reports in dir with this rank's hash and returns the
-// decision that follows; ok is false while some are missing.
-func (m *Member) countReports(dir string, hash uint64) (verdict Decision, ok bool) {
-	names, err := m.list(dir)
-	if err != nil {
-		return Decision{}, false
+// put is PutOnce with a stopwatch, because leads must be longer where puts are slow. It does not measure a put
+// that fails. One put at most doubles the estimate: after an outage of seconds, changes would otherwise take
+// minutes.
+func (m *Member) put(key string, value []byte) ([]byte, error) {
+	ctx, end := m.op()
+	defer end()
+	began := m.cfg.Clock.Now()
+	stands, err := m.cfg.Store.PutOnce(ctx, key, value)
+	if err == nil {
+		allowedFor := m.settle() / 4
+		took := min(m.cfg.Clock.Now()-began, 2*allowedFor)
+		m.slowPut.Store(max(m.slowPut.Load()*3/4, int64(took)))
 	}
-	agreed := make(map[int]bool, m.cfg.Ranks)
-	for _, name := range names {
-		slots, theirs, ok := parseReportName(name)
-		if !ok {
-			continue
-		}
-		if theirs != hash {
-			return Decision{Abort: Misaligned}, true
-		}
-		for _, slot := range slots {
-			if slot < m.cfg.Ranks {
-				agreed[slot] = true
-			}
-		}
-	}
-	return Decision{Commit: true}, len(agreed) == m.cfg.Ranks
+	return stands, err
 }
 
-// pollDecision reads the decision of change k and returns when to poll again.
-func (m *Member) pollDecision(c change) time.Duration {
-	if found, err := m.readDecision(c); err == nil && found {
-		return 0
-	}
-	return m.retry()
+func (m *Member) list(dir string) ([]string, error) {
+	ctx, end := m.op()
+	defer end()
+	return m.cfg.Store.List(ctx, dir)
+}
+
+func (m *Member) mark(key string) (string, error) {
+	ctx, end := m.op()
+	defer end()
+	return m.cfg.Store.Mark(ctx, key)
+}
+
+// settle is T of docs/PROTOCOL.md, longer than Timing.Settle where puts are slow.
+func (m *Member) settle() time.Duration {
+	return max(m.cfg.Timing.Settle, 4*time.Duration(m.slowPut.Load()))
 }
 
 // retry is the time until the next poll of a change that is under way.
@@ -188,75 +193,94 @@ func (m *Member) retry() time.Duration {
 	return m.cfg.Timing.ActivePoll
 }
 
-// decide makes a decision of change k, unless there is one, and obeys the one that there
-// is. It moves the proposal's token instead of putting a record, so that a decision which
-// was made cannot be made again, even if somebody removes records.
-func (m *Member) decide(c change, d Decision) time.Duration {
-	d.By = m.slot
-	if d.Detail != "" {
-		_, _ = m.put(m.keys.detail(c.k), []byte(d.Detail)) // for the log only
-	}
-	ctx, end := m.op()
-	err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decisions()+"/"+d.name(c.k))
-	end()
-	if err == nil {
-		m.obsolete.add(m.keys.open(c.k))
-	}
-	found, lookErr := m.readDecision(c)
-	switch {
-	case lookErr == nil && found:
-		return 0
-	case lookErr == nil && errors.Is(err, ErrNoRecord):
-		m.missToken(c)
-	}
-	return m.retry()
+// A Poller wakes the members of a process when there are new proposals. One listing of the undecided
+// changes serves all communicators that share a store. The Poller's goroutine runs while it has
+// members.
+type Poller struct {
+	store Store
+	clock Clock
+	every time.Duration
+	limit time.Duration // of one listing
+
+	// ticks orders the calls that this process's main threads make while they look for the
+	// barrier.
+	ticks atomic.Uint64
+
+	mu      sync.Mutex
+	members map[*Member]bool
+	stop    context.CancelFunc
+	done    chan struct{}
 }
 
-// readDecision reads the decision of change k, and obeys it. A rank that may have been
-// counted as arrived obeys only a decision made of this proposal's token.
-func (m *Member) readDecision(c change) (found bool, err error) {
-	counted := m.isCounted()
-	ctx, end := m.op()
+// NewPoller returns a Poller for the members that use store.
+func NewPoller(store Store, clock Clock, timing Timing) *Poller {
+	return &Poller{store: store, clock: clock, every: timing.IdlePoll, limit: timing.OpLimit,
+		members: map[*Member]bool{}}
+}
+
+func (p *Poller) add(m *Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.members[m] = true
+	if p.stop == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		p.stop, p.done = stop, make(chan struct{})
+		go p.run(ctx, p.done)
+	}
+}
+
+// remove takes a member out. Without members nothing of the Poller runs once it returns.
+func (p *Poller) remove(m *Member) {
+	p.mu.Lock()
+	delete(p.members, m)
+	if len(p.members) > 0 || p.stop == nil {
+		p.mu.Unlock()
+		return
+	}
+	p.stop()
+	done := p.done
+	p.stop = nil
+	p.mu.Unlock()
+	<-done
+}
+
+// siblings returns the other members of m's communicator in this process.
+func (p *Poller) siblings(m *Member) (all []*Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for other := range p.members {
+		if other != m && other.keys == m.keys {
+			all = append(all, other)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Member) int { return a.slot - b.slot })
+	return all
+}
+
+func (p *Poller) run(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	for ctx.Err() == nil {
+		p.list(ctx)
+		sleep(ctx, p.clock, p.every, nil)
+	}
+}
+
+func (p *Poller) list(ctx context.Context) {
+	ctx, end := withLimit(ctx, p.clock, p.limit)
 	defer end()
-	names, err := m.cfg.Store.List(ctx, m.keys.decisions())
+	names, err := p.store.List(ctx, undecided)
 	if err != nil {
-		return false, err
+		return // the next listing may succeed; members log that the store is lost
 	}
+	newest := map[keys]uint64{}
 	for _, name := range names {
-		of, d, ok := parseDecision(name)
-		if !ok || of != c.k {
-			continue
+		if comm, k, ok := parseProposalName(name); ok {
+			newest[comm] = max(newest[comm], k)
 		}
-		if counted {
-			if mark, err := m.cfg.Store.Mark(ctx, m.keys.decisions()+"/"+name); err != nil || mark != c.Token {
-				continue
-			}
-		}
-		if d.Abort == CannotStage {
-			detail, _, _ := m.cfg.Store.Get(ctx, m.keys.detail(c.k))
-			d.Detail = string(detail)
-		}
-		m.applyDecision(c.k, d, counted)
-		return true, nil
 	}
-	return false, nil
-}
-
-// isCounted reports that the others may have counted this rank as arrived.
-func (m *Member) isCounted() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.change.state == arrived && m.change.arrival.attempted
-}
-
-func (m *Member) isLeaving() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.ending.leaving
-}
-
-func (m *Member) superseded(c change) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.versions.pending != nil && m.versions.pending.Meaning != c.Meaning
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for m := range p.members {
+		m.noteProposed(newest[m.keys])
+	}
 }

@@ -11,18 +11,88 @@ import (
 	"time"
 )
 
-// Records is a store as seen by a tool that is no rank.
-type Records interface {
-	// Made returns the keys of all records below dir and when each was made. The time is zero if the store
-	// does not know it.
-	Made(ctx context.Context, dir string) (map[string]time.Time, error)
-	getter
+// Communicator is what the records tell of a communicator. A zero time is unknown.
+type Communicator struct {
+	Key     string // of its records: CommKey's, and a number where the id was used before
+	ID      uint64
+	Ranks   int
+	Start   VersionName
+	Started time.Time
+	Slots   []Slot   // those that are claimed, in order
+	Changes []Change // by K, from 1 on
+	Newest  time.Time
+	Keys    []string // of all its records
+	Faults  []error  // records that cannot be read
+	Note    []byte   // see Member.PublishStatus; nil: none
 }
 
-// getter is the part that Store and Records share.
-type getter interface {
-	// Get is that of Store.
-	Get(ctx context.Context, key string) (value []byte, found bool, err error)
+// Slot is one rank of a communicator.
+type Slot struct {
+	Index    int
+	Identity string // Config.Identity of its owner
+	Name     string // Config.Name of its owner
+	Left     bool   // the owner has closed the communicator
+}
+
+// Change is a change that was proposed, or, without a Proposal, one that a freeze prevents.
+type Change struct {
+	K        uint64
+	Proposal *Proposal
+	Proposed time.Time
+	// Acks has the slots of the ranks that have promised. It is complete only while the change is
+	// undecided.
+	Acks     map[int]bool
+	Decision *Decision // nil: undecided
+	Decided  time.Time
+}
+
+// InForce returns the version that was committed last, and when. A rank decides calls by it from the barrier
+// on.
+func (c *Communicator) InForce() (v VersionName, since time.Time) {
+	v, since = c.Start, c.Started
+	for _, change := range c.Changes {
+		if d := change.Decision; d != nil && d.Commit && change.Proposal != nil {
+			v, since = change.Proposal.VersionName, change.Decided
+		}
+	}
+	return v, since
+}
+
+// Versions returns all versions that the communicator's records name.
+func (c *Communicator) Versions() (all []VersionName) {
+	if c.Start.Content != "" {
+		all = append(all, c.Start)
+	}
+	for _, change := range c.Changes {
+		if change.Proposal != nil {
+			all = append(all, change.Proposal.VersionName)
+		}
+	}
+	return all
+}
+
+// Frozen returns the change that prevents all later ones, or nil.
+func (c *Communicator) Frozen() *Change {
+	for i, change := range c.Changes {
+		if d := change.Decision; d != nil && d.Frozen() {
+			return &c.Changes[i]
+		}
+	}
+	return nil
+}
+
+// Name returns what the program calls the communicator on all ranks; "" if it calls it nothing, or not the same.
+func (c *Communicator) Name() (name string) {
+	for i, s := range c.Slots {
+		if i > 0 && s.Name != name {
+			return ""
+		}
+		name = s.Name
+	}
+	if len(c.Slots) < c.Ranks {
+		return ""
+	}
+	return name
 }
 
 // An Inspector reads a store repeatedly. Each time it reads only the new records. One goroutine may use it at

@@ -3,16 +3,11 @@ package agree
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// Log is NCCL's logger. A Member logs events, not calls.
-type Log interface {
-	Infof(format string, args ...any)
-	Warnf(format string, args ...any)
-}
 
 // Config is what a Member needs.
 type Config struct {
@@ -42,6 +37,12 @@ type Config struct {
 	// goroutine of Join or of the member, never in AtTrigger.
 	// It asks ranks about what each rank finds by itself, if the version depends on it.
 	Stage func(content []byte, digest string, ranks Ranks) (Snapshot, error)
+}
+
+// Log is NCCL's logger. A Member logs events, not calls.
+type Log interface {
+	Infof(format string, args ...any)
+	Warnf(format string, args ...any)
 }
 
 // A Snapshot is a version that is ready for use by one member. Its methods run where
@@ -135,11 +136,123 @@ func (l *lifecycle) wakeUp() {
 	}
 }
 
-// Snapshot returns what is in force. The main thread need not ask: AtTrigger returns it.
-func (m *Member) Snapshot() Snapshot {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.versions.current.snapshot
+// versions are what is in force and what this rank wants in force. Member.mu guards them.
+type versions struct {
+	current stagedVersion
+	past    []pastCommit // static: the switches that are still to come
+	pending *pendingEdit // nil: none
+	// lastRead is the meaning of the own file as last read.
+	lastRead       string
+	wanted         string // see InForce
+	editUnreported bool   // an edit has come into force since InForce was last asked
+}
+
+// stagedVersion is a version that a member has made ready to decide by.
+type stagedVersion struct {
+	VersionName
+	snapshot Snapshot
+	k        uint64 // the change that brings it; 0 for the start version
+	from     uint64 // the first call by it, once it is in force
+	proposed bool   // see InForce
+}
+
+// pastCommit is a switch that was decided before a static member joined, for it to follow.
+type pastCommit struct {
+	at uint64
+	stagedVersion
+}
+
+// state is a member's state in change k. docs/PROTOCOL.md has a diagram of the transitions.
+type state int
+
+const (
+	idle      state = iota // nothing promised; trigger Never
+	armed                  // the version is staged; trigger c
+	promised               // made its promise at call c, looks for the barrier from call S on; trigger S
+	arrived                // at the barrier, by itself or by proxy; trigger S
+	committed              // has read commit, switches at the barrier; trigger S
+	withdrawn              // will not arrive for this change; trigger Never
+	frozen                 // keeps its version for good; trigger Never
+	static                 // without a slot: follows the changes decided before it joined
+)
+
+func (s state) String() string {
+	return [...]string{"idle", "armed", "promised", "arrived", "committed", "withdrawn", "frozen", "static"}[s]
+}
+
+// change is the change that comes next and how far this rank is in it. Member.mu guards it.
+//
+// The main thread promises, arrives and switches; the background goes on to all other states. A
+// sibling makes this rank arrive by proxy and takes that back. So what the background reads in one
+// step, of a copy, may be over at the end of the step.
+type change struct {
+	k     uint64
+	state state
+	// What follows is zero until the proposal is known.
+	Proposal
+	seen       bool
+	mine       bool       // this rank has proposed it
+	snapshot   Snapshot   // nil until the version is staged
+	why        Reason     // withdrawn: the reason to abort with
+	hash       uint64     // Counter.Hash at c, from the promise on
+	lastPassed lastPassed // promised
+	arrival    arrival    // arrived, committed
+}
+
+// next turns to the change after k, in state s.
+func (m *Member) next(s state) {
+	m.change = change{k: m.change.k + 1, state: s}
+	m.wait.release()
+	m.cfg.Counter.Trigger.Store(Never)
+}
+
+// withdraw takes this rank out of change k. The caller knows that this rank has not put its
+// arrival, so change k can only be aborted.
+func (m *Member) withdraw(why Reason) {
+	if m.ending.failed != nil {
+		return // the trigger has to stay: no later call may be decided
+	}
+	m.change.state, m.change.why, m.change.arrival = withdrawn, why, arrival{}
+	m.wait.release()
+	m.cfg.Counter.Trigger.Store(Never)
+	m.wakeUp()
+}
+
+// dropStaged retires what was staged for a change that does not come.
+func (m *Member) dropStaged() {
+	if m.change.snapshot != nil {
+		m.retired.add(m.change.snapshot)
+		m.change.snapshot = nil
+	}
+}
+
+// putInForce brings a version into force at call n. The caller is the main thread and holds the mutex.
+func (m *Member) putInForce(v stagedVersion, n uint64) {
+	s := &m.versions
+	e, mine := s.pending, m.change.mine
+	own := e != nil && !e.proposed && e.Meaning == v.Meaning
+	edited := own || !mine // what other ranks propose are edits
+	m.retired.add(s.current.snapshot)
+	s.current = v
+	s.current.from, s.current.proposed = n, !edited
+	if edited {
+		s.editUnreported, s.wanted = true, v.Meaning
+	}
+	if e != nil && (e.Meaning == v.Meaning || e.proposed && edited) {
+		s.pending = nil
+	}
+	since, took := "", time.Duration(0)
+	if own {
+		took = m.cfg.Clock.Now() - e.since
+		since = fmt.Sprintf(", %v after the save", took.Round(time.Millisecond))
+	}
+	if m.cfg.Observer != nil {
+		m.cfg.Observer.Committed(took)
+	}
+	if own || mine || m.change.state == static { // not every rank, at each turn of a comparison
+		m.log(false, "change %d: version %.12s is in force from call %d on%s", v.k, v.Meaning, n, since)
+	}
+	m.wakeUp()
 }
 
 // Offer makes a new valid state of this rank's own file the pending edit. It does nothing
@@ -192,6 +305,13 @@ func (m *Member) InForce() InForce {
 	return InForce{s.current.snapshot, s.current.from, s.current.proposed, s.wanted}
 }
 
+// Snapshot returns what is in force. The main thread need not ask: AtTrigger returns it.
+func (m *Member) Snapshot() Snapshot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.versions.current.snapshot
+}
+
 // Slot returns the member's slot, or -1 if it takes no part in changes.
 func (m *Member) Slot() int { return m.slot }
 
@@ -221,4 +341,84 @@ func (m *Member) IsPending() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.versions.pending != nil || m.change.seen
+}
+
+// PublishStatus replaces the note on the communicator that slot 0 keeps for tools. No member reads it. One goroutine
+// may call PublishStatus at a time, before Close.
+func (m *Member) PublishStatus(ctx context.Context, value []byte) error {
+	ctx, end := withLimit(ctx, m.cfg.Clock, m.cfg.Timing.OpLimit)
+	defer end()
+	_, err := m.cfg.Store.PutOnce(ctx, m.keys.note(m.notes+1), value)
+	if err != nil {
+		return err
+	}
+	if m.notes > 0 {
+		_ = m.cfg.Store.Remove(ctx, m.keys.note(m.notes)) // a leftover only takes space
+	}
+	m.notes++
+	return nil
+}
+
+// A queue holds what is found out under the member's mutex and done without it. Any goroutine
+// may use it.
+type queue[T any] struct {
+	mu    sync.Mutex
+	items []T
+}
+
+func (q *queue[T]) add(items ...T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.items = append(q.items, items...)
+}
+
+// take empties the queue.
+func (q *queue[T]) take() (items []T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	items, q.items = q.items, nil
+	return items
+}
+
+// logLine is a line for the log. A slow logger must not delay the main thread.
+type logLine struct {
+	warn bool
+	text string
+}
+
+func (m *Member) log(warn bool, format string, args ...any) {
+	m.logLines.add(logLine{warn, fmt.Sprintf(format, args...)})
+}
+
+// flushLog writes the collected lines; the caller does not hold the mutex. Each line names
+// the slot, because NCCL's logger takes the background's threads for those of another rank.
+func (m *Member) flushLog() {
+	slot := ""
+	if m.slot >= 0 {
+		slot = fmt.Sprintf(" [slot %d]", m.slot)
+	}
+	for _, l := range m.logLines.take() {
+		if l.warn {
+			m.cfg.Log.Warnf("%s%s", l.text, slot)
+		} else {
+			m.cfg.Log.Infof("%s%s", l.text, slot)
+		}
+	}
+}
+
+// retireOld tells snapshots that they are no longer needed.
+func (m *Member) retireOld() {
+	for _, snapshot := range m.retired.take() {
+		snapshot.Retire()
+	}
+}
+
+// removeObsolete removes this rank's records that nobody reads again. It tries once, since
+// they only take up space.
+func (m *Member) removeObsolete() {
+	for _, key := range m.obsolete.take() {
+		ctx, end := m.op()
+		_ = m.cfg.Store.Remove(ctx, key) // a leftover only takes space
+		end()
+	}
 }
