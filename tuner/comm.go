@@ -110,7 +110,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case settings.strict && !(ok && own.Valid):
+	case settings.strict && (!ok || own.Faulty):
 		return nil, errUnusable
 	case info.Ranks < 1 || info.Nodes < 1:
 		log.Warnf("%s: not a communicator, NCCL decides", info)
@@ -132,7 +132,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 		if info.Ranks == 1 {
 			name = info.Name
 		}
-		c.fixed = c.prepare(own.Version, name)
+		c.fixed = c.prepare(own, name)
 	}
 	if err != nil {
 		return nil, err

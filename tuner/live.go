@@ -69,7 +69,7 @@ func (c *Comm) notLive() notLiveReason {
 }
 
 // join makes this rank a member of the agreement, and starts on the first rank's version.
-func (c *Comm) join(own policyfile.Loaded) error {
+func (c *Comm) join(own *policyfile.Version) error {
 	r, err := c.plugin.meet(c.settings, c.info.Nodes, c.log)
 	if err != nil {
 		return cannotMeet(err)
@@ -77,7 +77,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 	c.cleanups = append(c.cleanups, r.release)
 	timing := r.timing
 	timing.StallLimit = c.settings.stallLimit
-	start := own.Version
+	start := own
 	if c.settings.learn != "" {
 		start = c.withLearned(start)
 	}
@@ -87,15 +87,15 @@ func (c *Comm) join(own policyfile.Loaded) error {
 		Rank:  c.info.Rank,
 		Identity: identity.WithRank(strings.Join(append([]string{identity.New()}, c.settings.comparing()...), " "),
 			c.info.Rank),
-		Store:    r.store,
-		Poller:   r.poller,
-		Clock:    c.plugin.clock,
-		Timing:   timing,
-		Log:      c.log.About(about(c.info)),
-		Counter:  c.info.Counter,
-		Uniform:  c.settings.uniform,
-		Name:     c.info.Name,
-		Own:      start.Shared(),
+		Store:   r.store,
+		Poller:  r.poller,
+		Clock:   c.plugin.clock,
+		Timing:  timing,
+		Log:     c.log.About(about(c.info)),
+		Counter: c.info.Counter,
+		Uniform: c.settings.uniform,
+		Name:    c.info.Name,
+		Own:     start.ID(), OwnContent: start.Content(),
 		Stage:    c.stage,
 		Observer: c.plugin.exporter,
 	}
@@ -117,7 +117,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 			if c.settings.learn != "" {
 				v = c.withLearned(v)
 			}
-			c.member.Offer(v.Shared())
+			c.member.Offer(v.ID(), v.Content())
 		}
 		c.cleanups = append(c.cleanups, c.plugin.loader.Watch(c.settings.files, own, c.log, offer))
 	}

@@ -270,7 +270,7 @@ func TestVersionCoversTheModel(t *testing.T) {
 			write(t, s.Model.Path, ringModel(change))
 		}
 		v, err := New(env()).loader.Load(s, telemetry.Log{})
-		if err != nil || !v.Valid {
+		if err != nil || v.Faulty {
 			t.Fatal(name, err)
 		}
 		if other, taken := versions[v.Engine().Digest]; taken {

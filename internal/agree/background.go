@@ -64,7 +64,7 @@ func (m *Member) run() {
 // step does what the state asks for and returns when to look again.
 func (m *Member) step() time.Duration {
 	m.mu.Lock()
-	c, failed := m.change, m.ending.failed != nil
+	c, failed := m.change, m.failed != nil
 	m.mu.Unlock()
 	b, count, now := &m.background, m.cfg.Counter.Seq.Load(), m.cfg.Clock.Now()
 	b.rate.sample(now, count)
@@ -122,13 +122,13 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 func (m *Member) superseded(c change) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.versions.pending != nil && m.versions.pending.Meaning != c.Meaning
+	return m.pending != nil && m.pending.Meaning != c.Meaning
 }
 
 func (m *Member) isLeaving() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.ending.leaving
+	return m.leaving
 }
 
 // op begins a store operation of the background. The operation ends after Timing.OpLimit. It ends earlier
@@ -268,15 +268,13 @@ func (p *Poller) run(ctx context.Context, done chan struct{}) {
 func (p *Poller) list(ctx context.Context) {
 	ctx, end := withLimit(ctx, p.clock, p.limit)
 	defer end()
-	names, err := p.store.List(ctx, undecided)
+	names, err := p.store.List(ctx, string(kindOpen))
 	if err != nil {
 		return // the next listing may succeed; members log that the store is lost
 	}
 	newest := map[keys]uint64{}
-	for _, name := range names {
-		if comm, k, ok := parseProposalName(name); ok {
-			newest[comm] = max(newest[comm], k)
-		}
+	for _, key := range keysIn(string(kindOpen), names) {
+		newest[keys(key.Comm)] = max(newest[keys(key.Comm)], key.number)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,8 +15,8 @@ func (m *Member) countReports(dir string, hash uint64) (verdict Decision, ok boo
 		return Decision{}, false
 	}
 	agreed := make(map[int]bool, m.cfg.Ranks)
-	for _, name := range names {
-		slots, theirs, ok := parseReportName(name)
+	for _, key := range keysIn(dir, names) {
+		slots, theirs, ok := key.report()
 		if !ok {
 			continue
 		}
@@ -41,7 +41,7 @@ func (m *Member) decide(c change, d Decision) time.Duration {
 		_, _ = m.put(m.keys.detail(c.k), []byte(d.Detail)) // for the log only
 	}
 	ctx, end := m.op()
-	err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decisions()+"/"+d.name(c.k))
+	err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decision(c.k, d))
 	end()
 	if err == nil {
 		m.obsolete.add(m.keys.open(c.k))
@@ -70,17 +70,17 @@ func (m *Member) readDecision(c change) (found bool, err error) {
 	counted := m.isCounted()
 	ctx, end := m.op()
 	defer end()
-	names, err := m.cfg.Store.List(ctx, m.keys.decisions())
+	names, err := m.cfg.Store.List(ctx, m.keys.dir(kindDecision))
 	if err != nil {
 		return false, err
 	}
-	for _, name := range names {
-		of, d, ok := parseDecision(name)
-		if !ok || of != c.k {
+	for _, key := range keysIn(m.keys.dir(kindDecision), names) {
+		d, ok := key.decision()
+		if !ok || key.number != c.k {
 			continue
 		}
 		if counted {
-			if mark, err := m.cfg.Store.Mark(ctx, m.keys.decisions()+"/"+name); err != nil || mark != c.Token {
+			if mark, err := m.cfg.Store.Mark(ctx, key.text); err != nil || mark != c.Token {
 				continue
 			}
 		}
@@ -112,7 +112,7 @@ func (m *Member) applyDecision(k uint64, d Decision, tokenVerified bool) {
 		return // a sibling that has lost the records has frozen this rank meanwhile
 	case c.state == arrived && c.arrival.attempted && !tokenVerified:
 		return // the next poll compares the token
-	case m.ending.failed != nil:
+	case m.failed != nil:
 		return // too late: a call has failed, so this rank is behind the others
 	}
 	if d.Commit {
@@ -136,17 +136,17 @@ func (m *Member) applyDecision(k uint64, d Decision, tokenVerified bool) {
 	}
 	if d.Frozen() {
 		m.next(frozen)
-		m.log(true, "change %d: %s; this communicator keeps version %.12s for good", k, d, m.versions.current.Meaning)
+		m.log(true, "change %d: %s; this communicator keeps version %.12s for good", k, d, m.inForce.Snapshot.Meaning())
 		return
 	}
 	m.next(idle)
 	retry := ""
-	if e := m.versions.pending; e != nil && e.Meaning == c.Meaning {
+	if e := m.pending; e != nil && e.Meaning == c.Meaning {
 		now := m.cfg.Clock.Now()
 		if e.aborted(d, now, m.cfg.Counter) {
 			m.log(true, "change %d: aborted for the %dth time because a rank cannot use version %.12s, the last: %s; "+
 				"it is given up until the file changes", k, e.vetoes, e.Meaning, d)
-			m.versions.pending = nil
+			m.pending = nil
 			return
 		}
 		if retry = fmt.Sprintf(", next try in %v", e.notBefore-now); e.alike {
@@ -215,11 +215,11 @@ func (m *Member) loseRecords() {
 	for _, s := range append(slices.Clone(at.represented), m) {
 		s.mu.Lock()
 		waits := s.change.state == arrived && s.change.arrival.key == at.key
-		if s.ending.failed == nil && (s == m || waits) {
+		if s.failed == nil && (s == m || waits) {
 			s.dropStaged()
 			s.next(frozen)
 			s.log(true, "the ranks' records have vanished from the rendezvous: somebody has emptied or replaced it; "+
-				"this communicator keeps version %.12s for good", s.versions.current.Meaning)
+				"this communicator keeps version %.12s for good", s.inForce.Snapshot.Meaning())
 		}
 		s.mu.Unlock()
 	}

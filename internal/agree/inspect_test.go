@@ -124,7 +124,7 @@ func TestInspectChange(t *testing.T) {
 		t.Errorf("after: %+v", last)
 	}
 	if all := last.Versions(); len(all) != 2 || all[0].Meaning != "A" || all[1].Meaning != "B" ||
-		all[1].Key() != keys("comm").contents(1)+"/"+DigestOf([]byte("B")) {
+		all[1].Key() != keys("comm").of(kindContent, 1)+"/"+DigestOf([]byte("B")) {
 		t.Errorf("versions: %v", all)
 	}
 }
@@ -257,8 +257,8 @@ func TestInspectorRemembers(t *testing.T) {
 			}
 		}
 		k := keys(simulated)
-		put(k.init(), encode(VersionName{Content: DigestOf([]byte("A")), Meaning: "a"}))
-		put(VersionName{Content: DigestOf([]byte("A"))}.Key(), []byte("A"))
+		put(k.init(), encode(VersionID{Content: DigestOf([]byte("A")), Meaning: "a"}))
+		put(VersionID{Content: DigestOf([]byte("A"))}.Key(), []byte("A"))
 		in := Inspect(h)
 		look := func(want int) Communicator {
 			t.Helper()
@@ -270,7 +270,7 @@ func TestInspectorRemembers(t *testing.T) {
 			return all[0]
 		}
 		look(1)
-		put(k.proposal(1), encode(Proposal{VersionName: VersionName{Content: "x", Meaning: "b"}, Check: 1, Switch: 2}))
+		put(k.proposal(1), encode(Proposal{VersionID: VersionID{Content: "x", Meaning: "b"}, Check: 1, Switch: 2}))
 		put(k.ack(1, 5, 0, 2), nil)
 		c := look(1)
 		if p := underWay(c); p == nil || len(p.Acks) != 2 || !p.Acks[2] || !p.Acks[0] {
@@ -280,7 +280,7 @@ func TestInspectorRemembers(t *testing.T) {
 		if content, err := in.Content(ctx, c.Start); err != nil || !bytes.Equal(content, []byte("A")) {
 			t.Errorf("%q, %v", content, err)
 		}
-		if _, err := in.Content(ctx, VersionName(underWay(c).Proposal.VersionName)); err == nil {
+		if _, err := in.Content(ctx, underWay(c).Proposal.VersionID); err == nil {
 			t.Error("a version that is not there is read")
 		}
 	})

@@ -37,19 +37,16 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	if cfg.Thread == nil {
 		cfg.Thread = syscall.Gettid
 	}
-	cfg.Own.Digest = cfg.Own.name().Content
-	m := &Member{cfg: cfg, slotState: slotState{keys: keys(cfg.Comm), slot: -1}, change: change{k: 1},
-		versions:   versions{lastRead: cfg.Own.Meaning},
-		lifecycle:  lifecycle{done: make(chan struct{}), wake: make(chan struct{}, 1)},
-		background: background{advised: map[Reason]bool{}}}
+	m := &Member{cfg: cfg, keys: keys(cfg.Comm), slot: -1, change: change{k: 1}, lastRead: cfg.Own.Meaning,
+		done: make(chan struct{}), wake: make(chan struct{}, 1), background: background{advised: map[Reason]bool{}}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	cfg.Counter.Trigger.Store(Never)
 	cfg.Counter.All.Store(1)
 	if err := m.join(ctx); err != nil {
 		m.stop()
 		m.retireAll()
-		if m.versions.current.snapshot != nil {
-			m.versions.current.snapshot.Retire()
+		if m.inForce.Snapshot != nil {
+			m.inForce.Snapshot.Retire()
 		}
 		return nil, err
 	}
@@ -75,11 +72,11 @@ func (m *Member) join(ctx context.Context) error {
 		if err := m.joinGeneration(ctx); !errors.Is(err, errEnded) {
 			return err
 		}
-		m.slotState = slotState{keys: keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)), slot: -1} // see parseCommKey
-		if m.versions.current.snapshot != nil {
-			m.retired.add(m.versions.current.snapshot)
+		m.keys, m.slot = keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)), -1 // see parseCommKey
+		if m.inForce.Snapshot != nil {
+			m.retired.add(m.inForce.Snapshot)
+			m.inForce = InForce{}
 		}
-		m.versions.current = stagedVersion{}
 	}
 }
 
@@ -114,13 +111,12 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 	m.change.state = static
 	m.setPastTrigger()
 	m.log(true, "another communicator has had the id %s: this one follows the %d changes already decided, and "+
-		"neither changes any more", m.cfg.Comm, len(m.versions.past))
+		"neither changes any more", m.cfg.Comm, len(m.past))
 	return nil
 }
 
 // start returns the version for call 0, the first rank's.
-func (m *Member) start(ctx context.Context) (v VersionName, err error) {
-	own := m.cfg.Own.name()
+func (m *Member) start(ctx context.Context) (v VersionID, err error) {
 	err = m.retryUntil(ctx, func(ctx context.Context) error {
 		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
 		if err != nil || !found {
@@ -131,13 +127,13 @@ func (m *Member) start(ctx context.Context) (v VersionName, err error) {
 		if err == nil && !found {
 			// Only a rank that may be the first puts its file. If the store is full, ranks
 			// that have the same file do without.
-			_, err = m.cfg.Store.PutOnce(ctx, own.Key(), m.cfg.Own.Content)
+			_, err = m.cfg.Store.PutOnce(ctx, m.cfg.Own.Key(), m.cfg.OwnContent)
 			if err == nil || errors.Is(err, ErrRefused) {
-				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
+				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(m.cfg.Own))
 			}
 		}
 		if err == nil {
-			v, err = decode[VersionName](stands)
+			v, err = decode[VersionID](stands)
 		}
 		return err
 	})
@@ -167,7 +163,7 @@ func (m *Member) claim(ctx context.Context) error {
 	}
 	var taken []string
 	err = m.retryUntil(ctx, func(ctx context.Context) (err error) {
-		taken, err = m.cfg.Store.List(ctx, m.keys.slots())
+		taken, err = m.cfg.Store.List(ctx, m.keys.dir(kindSlot))
 		return err
 	})
 	if err != nil {
@@ -225,50 +221,54 @@ func (m *Member) checkJoined(ctx context.Context) error {
 }
 
 // loadStart stages the version for call 0.
-func (m *Member) loadStart(ctx context.Context, v VersionName) (err error) {
-	own := m.cfg.Own.name()
-	m.versions.current, err = m.load(ctx, v, 0)
-	if errors.Is(err, ErrUnreachable) && v != own {
+func (m *Member) loadStart(ctx context.Context, v VersionID) (err error) {
+	m.inForce.Snapshot, err = m.load(ctx, v)
+	if errors.Is(err, ErrUnreachable) && v != m.cfg.Own {
 		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w",
-			ErrOtherVersion, v.Meaning, own.Meaning, err)
+			ErrOtherVersion, v.Meaning, m.cfg.Own.Meaning, err)
 	}
 	return err
 }
 
 // load reads and stages a version that is committed.
-func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersion, error) {
-	content := m.cfg.Own.Content
-	if v.Content != m.cfg.Own.name().Content {
+func (m *Member) load(ctx context.Context, v VersionID) (Snapshot, error) {
+	content := m.cfg.OwnContent
+	if v.Content != m.cfg.Own.Content {
 		err := m.retryUntil(ctx, func(ctx context.Context) error {
 			var ok bool
-			if content, ok = readContent(ctx, m.cfg.Store, v); !ok {
+			if content, ok = readContent(ctx, m.cfg.Store.Get, v); !ok {
 				return errors.New("the version's content is not there")
 			}
 			return nil
 		})
 		if err != nil {
-			return stagedVersion{}, err
+			return nil, err
 		}
 	}
-	snapshot, err := m.stage(ctx, content, v.Content)
-	switch {
-	case err != nil:
-		return stagedVersion{}, fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
-	case snapshot.Meaning() != v.Meaning:
-		m.retired.add(snapshot)
-		return stagedVersion{}, ErrMixedBuilds
+	snapshot, err := m.stage(ctx, v, content)
+	if err != nil && err != ErrMixedBuilds {
+		err = fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
 	}
-	return stagedVersion{VersionName: v, snapshot: snapshot, k: k}, nil
+	return snapshot, err
 }
 
-// stage turns a version's content into a snapshot.
-func (m *Member) stage(ctx context.Context, content []byte, digest string) (Snapshot, error) {
-	return m.cfg.Stage(content, digest, Ranks{m, ctx})
+// stage turns a version's content into a snapshot. ErrMixedBuilds means that the version is another one here.
+func (m *Member) stage(ctx context.Context, v VersionID, content []byte) (Snapshot, error) {
+	snapshot, err := m.cfg.Stage(content, v.Content, Ranks{m, ctx})
+	if err != nil {
+		return nil, err
+	}
+	if snapshot.Meaning() != v.Meaning {
+		m.retired.add(snapshot)
+		return nil, ErrMixedBuilds
+	}
+	return snapshot, nil
 }
 
 // readContent returns a version's content if its digest is right.
-func readContent(ctx context.Context, s getter, v VersionName) (content []byte, ok bool) {
-	content, found, err := s.Get(ctx, v.Key())
+func readContent(ctx context.Context, get func(context.Context, string) ([]byte, bool, error),
+	v VersionID) (content []byte, ok bool) {
+	content, found, err := get(ctx, v.Key())
 	return content, err == nil && found && DigestOf(content) == v.Content
 }
 
@@ -299,24 +299,24 @@ func (m *Member) joinAsDuplicate(ctx context.Context) error {
 		case !d.Commit:
 			continue
 		}
-		v, err := m.load(ctx, p.VersionName, k)
+		snapshot, err := m.load(ctx, p.VersionID)
 		if err != nil {
 			return err
 		}
-		m.versions.past = append(m.versions.past, pastCommit{d.At, v})
+		m.past = append(m.past, InForce{Snapshot: snapshot, From: d.At, change: k})
 	}
 }
 
 // abortAsDuplicate aborts change k, or returns the decision that there is.
 func (m *Member) abortAsDuplicate(ctx context.Context, k uint64, p Proposal) (Decision, error) {
 	abort := Decision{Abort: Duplicate, By: -1}
-	err := m.cfg.Store.Move(ctx, m.keys.token(k, p.Tag), m.keys.decisions()+"/"+abort.name(k))
+	err := m.cfg.Store.Move(ctx, m.keys.token(k, p.Tag), m.keys.decision(k, abort))
 	if err != nil && !errors.Is(err, ErrNoRecord) {
 		return abort, err
 	}
-	names, err := m.cfg.Store.List(ctx, m.keys.decisions())
-	for _, name := range names {
-		if of, d, ok := parseDecision(name); ok && of == k {
+	names, err := m.cfg.Store.List(ctx, m.keys.dir(kindDecision))
+	for _, key := range keysIn(m.keys.dir(kindDecision), names) {
+		if d, ok := key.decision(); ok && key.number == k {
 			return d, nil
 		}
 	}
@@ -329,8 +329,8 @@ func (m *Member) abortAsDuplicate(ctx context.Context, k uint64, p Proposal) (De
 // setPastTrigger sets the trigger to the next switch of a static member.
 func (m *Member) setPastTrigger() {
 	at := uint64(Never)
-	if len(m.versions.past) > 0 {
-		at = m.versions.past[0].at
+	if len(m.past) > 0 {
+		at = m.past[0].From
 	}
 	m.cfg.Counter.Trigger.Store(at)
 }
@@ -403,7 +403,7 @@ func (m *Member) putFirst(ctx context.Context, key, text string) (stands string,
 // compareNames returns the name that all slots' records have, "" if they differ. known is false while some are not
 // taken.
 func (m *Member) compareNames(ctx context.Context) (common string, known bool, err error) {
-	slots, err := m.cfg.Store.List(ctx, m.keys.slots())
+	slots, err := m.cfg.Store.List(ctx, m.keys.dir(kindSlot))
 	if err != nil || len(slots) < m.cfg.Ranks {
 		return "", false, err
 	}

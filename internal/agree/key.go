@@ -7,13 +7,29 @@ import (
 	"strings"
 )
 
-// Keys.
+// kind says what a record holds. Its key has it as an element.
+type kind string
 
 const (
-	proposals = "p"
-	// undecided holds an empty record for each proposal that may not be decided yet. Members list it: one
-	// listing shows the new changes of all communicators, and no old ones.
-	undecided = "open"
+	kindInit     kind = "init"    // the version that the communicator starts on, a VersionID
+	kindHistory  kind = "history" // historyKept or historyRemoved
+	kindName     kind = "name"    // see Ranks.Name
+	kindKnown    kind = "known"   // see Ranks.Same
+	kindSlot     kind = "slot"    // who owns a slot
+	kindLeft     kind = "left"    // the owner of a slot has ended the communicator
+	kindNote     kind = "note"    // see Member.PublishStatus
+	kindDetail   kind = "why"     // Decision.Detail
+	kindDecision kind = "d"       // a token, moved
+	kindAck      kind = "a"       // ranks have promised
+	kindArrival  kind = "m"       // ranks are at the barrier
+	kindContent  kind = "v"       // of a proposed version
+	kindToken    kind = "t"       // of a proposal
+	kindProposal kind = "p"
+	// kindOpen is an empty record for each proposal that may not be decided yet. Members list these: one listing
+	// shows the new changes of all communicators, and no old ones.
+	kindOpen kind = "open"
+
+	kindComm = "c" // what is below it belongs to one communicator
 )
 
 // VersionDir is where the contents of the versions lie that communicators start with.
@@ -22,6 +38,9 @@ const VersionDir = "blob"
 // EndedDir holds an empty record for each communicator that has ended and whose other records
 // were removed. Its keys are never used again.
 const EndedDir = "ended"
+
+// Dirs are the folders at the top of a store.
+var Dirs = []string{VersionDir, kindComm, EndedDir, string(kindOpen), string(kindProposal)}
 
 // keys are those of one communicator.
 type keys string
@@ -49,107 +68,153 @@ func parseCommKey(key string) (id uint64, ranks int, ok bool) {
 	return id, ranks, err == nil && ranks > 0 && want == key
 }
 
-func (c keys) init() string             { return "c/" + string(c) + "/init" }
-func (c keys) slots() string            { return "c/" + string(c) + "/slot" }
-func (c keys) slot(i int) string        { return c.slots() + "/" + strconv.Itoa(i) }
-func (c keys) departedDir() string      { return "c/" + string(c) + "/left" }
-func (c keys) left(i int) string        { return c.departedDir() + "/" + strconv.Itoa(i) }
-func (c keys) acks(k uint64) string     { return fmt.Sprintf("c/%s/a/%d", string(c), k) }
-func (c keys) arrivals(k uint64) string { return fmt.Sprintf("c/%s/m/%d", string(c), k) }
-func (c keys) contents(k uint64) string { return fmt.Sprintf("c/%s/v/%d", string(c), k) }
-func (c keys) tokens(k uint64) string   { return fmt.Sprintf("c/%s/t/%d", string(c), k) }
-func (c keys) decisions() string        { return "c/" + string(c) + "/d" }
-func (c keys) detail(k uint64) string   { return fmt.Sprintf("c/%s/why/%d", string(c), k) }
-func (c keys) note(n uint64) string     { return fmt.Sprintf("c/%s/note/%d", string(c), n) }
-func (c keys) proposal(k uint64) string { return fmt.Sprintf("%s/%s.%d", proposals, string(c), k) }
-func (c keys) open(k uint64) string     { return fmt.Sprintf("%s/%s.%d", undecided, string(c), k) }
-func (c keys) history() string          { return "c/" + string(c) + "/history" }
-func (c keys) name() string             { return "c/" + string(c) + "/name" }
-func (c keys) known() string            { return "c/" + string(c) + "/known" }
-func (c keys) ended() string            { return EndedDir + "/" + string(c) }
-func (c keys) all() string              { return "c/" + string(c) }
+func (c keys) all() string            { return kindComm + "/" + string(c) }
+func (c keys) dir(of kind) string     { return c.all() + "/" + string(of) }
+func (c keys) init() string           { return c.dir(kindInit) }
+func (c keys) history() string        { return c.dir(kindHistory) }
+func (c keys) name() string           { return c.dir(kindName) }
+func (c keys) known() string          { return c.dir(kindKnown) }
+func (c keys) slot(i int) string      { return c.of(kindSlot, uint64(i)) }
+func (c keys) left(i int) string      { return c.of(kindLeft, uint64(i)) }
+func (c keys) note(n uint64) string   { return c.of(kindNote, n) }
+func (c keys) detail(k uint64) string { return c.of(kindDetail, k) }
+func (c keys) ended() string          { return EndedDir + "/" + string(c) }
+
+// of is the key of a record, or of the folder of a change's records of this kind.
+func (c keys) of(of kind, number uint64) string { return fmt.Sprintf("%s/%d", c.dir(of), number) }
+
+func (c keys) proposal(k uint64) string { return fmt.Sprintf("%s/%s.%d", kindProposal, c, k) }
+func (c keys) open(k uint64) string     { return fmt.Sprintf("%s/%s.%d", kindOpen, c, k) }
 
 // ack is the key of the report that ranks of equal hash have promised.
 func (c keys) ack(k uint64, hash uint64, slots ...int) string {
-	return c.acks(k) + "/" + reportName(hash, slots)
+	return c.of(kindAck, k) + "/" + reportName(hash, slots)
 }
 
 // arrival is the key of the report that ranks of equal hash are at the barrier.
 func (c keys) arrival(k uint64, hash uint64, slots ...int) string {
-	return c.arrivals(k) + "/" + reportName(hash, slots)
+	return c.of(kindArrival, k) + "/" + reportName(hash, slots)
 }
 
 // token is the record that a proposal of change k comes with.
 func (c keys) token(k uint64, tag string) string {
 	h := fnv.New64a()
 	h.Write([]byte(tag))
-	return fmt.Sprintf("%s/%016x", c.tokens(k), h.Sum64())
+	return fmt.Sprintf("%s/%016x", c.of(kindToken, k), h.Sum64())
 }
 
-// parsedKey is the key of one of a communicator's records.
-type parsedKey struct {
-	comm   keys
-	kind   string // init, history, name, known, slot, left, a, m, t, d, why, note, p or open
+// decision is the key of a decision of change k. It holds all fields of it except Detail.
+func (c keys) decision(k uint64, d Decision) string {
+	what, number := "commit", d.At
+	if !d.Commit {
+		what, number = strings.ReplaceAll(string(d.Abort), " ", "-"), d.Calls
+	}
+	return fmt.Sprintf("%s/%d.%s.%d.%d", c.dir(kindDecision), k, what, number, d.By+1)
+}
+
+// Key is what the key of a record says.
+type Key struct {
+	Comm   string // CommKey's, or that of a later communicator of the id; "": the record belongs to none
+	text   string // the key itself
+	kind   kind
 	number uint64 // of the slot, the change or the note
-	rest   string // of a report or a decision
+	name   string // the last element
 }
 
-func (k parsedKey) hasValue() bool {
-	return k.kind == "init" || k.kind == "slot" || k.kind == "why" || k.kind == "note" || k.kind == proposals
+// depth is how many elements below the communicator's a key has.
+var depth = map[kind]int{
+	kindInit: 1, kindHistory: 1, kindName: 1, kindKnown: 1,
+	kindSlot: 2, kindLeft: 2, kindNote: 2, kindDetail: 2, kindDecision: 2,
+	kindAck: 3, kindArrival: 3, kindContent: 3, kindToken: 3,
 }
 
-// parseKey is the inverse of what keys' methods do.
-func parseKey(key string) (k parsedKey, ok bool) {
+// ParseKey takes a key apart. ok is false for what is no key of a communicator's record. Of a folder, Comm and kind
+// are set all the same.
+func ParseKey(key string) (k Key, ok bool) {
 	parts := strings.Split(key, "/")
-	if (parts[0] == proposals || parts[0] == undecided) && len(parts) == 2 {
-		k.kind = parts[0]
-		k.comm, k.number, ok = parseProposalName(parts[1])
-		return k, ok
-	}
-	if parts[0] != "c" || len(parts) < 3 {
-		return k, false
-	}
-	k.comm, k.kind = keys(parts[1]), parts[2]
-	if k.kind == "init" || k.kind == "history" || k.kind == "name" || k.kind == "known" {
-		return k, len(parts) == 3
-	}
-	length := map[string]int{"slot": 4, "left": 4, "d": 4, "why": 4, "note": 4, "a": 5, "m": 5, "v": 5, "t": 5}[k.kind]
-	if length != len(parts) {
-		return k, false
-	}
-	number, _, _ := strings.Cut(strings.Replace(parts[3], "-", ".", 1), ".")
-	k.rest = parts[len(parts)-1]
+	k.text, k.name = key, parts[len(parts)-1]
+	var number string
 	var err error
+	switch top := parts[0]; {
+	case top == kindComm && len(parts) > 1:
+		k.Comm, parts = parts[1], parts[2:]
+		if len(parts) == 0 {
+			return k, false
+		}
+		k.kind = kind(parts[0])
+		if len(parts) != depth[k.kind] {
+			return k, false
+		}
+		if len(parts) == 1 {
+			return k, true
+		}
+		if number = parts[1]; k.kind == kindDecision {
+			number, _, _ = strings.Cut(number, ".")
+		}
+	case kind(top) == kindProposal || kind(top) == kindOpen:
+		k.kind = kind(top)
+		if len(parts) != 2 {
+			return k, false
+		}
+		k.Comm, number, _ = strings.Cut(k.name, ".")
+	}
 	k.number, err = strconv.ParseUint(number, 10, 63)
 	return k, err == nil
 }
 
-// parseProposalName splits the last element of the key of a proposal, or of its undecided record.
-func parseProposalName(name string) (c keys, k uint64, ok bool) {
-	comm, number, ok := strings.Cut(name, ".")
-	if !ok {
-		return "", 0, false
+// keysIn takes the keys of records in a folder apart, those that are a communicator's.
+func keysIn(dir string, names []string) (all []Key) {
+	for _, name := range names {
+		if k, ok := ParseKey(dir + "/" + name); ok {
+			all = append(all, k)
+		}
 	}
-	k, err := strconv.ParseUint(number, 10, 64)
-	return keys(comm), k, err == nil
+	return all
 }
 
-// reportName is the last element of a report's key. A report is an ack or an arrival.
-func reportName(hash uint64, slots []int) string {
-	names := make([]string, len(slots))
-	for i, slot := range slots {
-		names[i] = strconv.Itoa(slot)
+func (k Key) String() string { return k.text }
+
+// IsMembership reports that a record says who owns a slot, or that the owner has left.
+func (k Key) IsMembership() bool { return k.kind == kindSlot || k.kind == kindLeft }
+
+// isReport reports that a record is an ack or an arrival.
+func (k Key) isReport() bool { return k.kind == kindAck || k.kind == kindArrival }
+
+func (k Key) hasValue() bool {
+	switch k.kind {
+	case kindInit, kindSlot, kindDetail, kindNote, kindProposal:
+		return true
 	}
-	return fmt.Sprintf("%s-%016x", strings.Join(names, "."), hash)
+	return false
 }
 
-// parseReportName is the inverse of reportName.
-func parseReportName(name string) (slots []int, hash uint64, ok bool) {
-	before, after, ok := strings.Cut(name, "-")
-	if !ok {
+// decision returns what the key of a decision says.
+func (k Key) decision() (d Decision, ok bool) {
+	parts := strings.Split(k.name, ".")
+	if k.kind != kindDecision || len(parts) != 4 {
+		return d, false
+	}
+	number, err := strconv.ParseUint(parts[2], 10, 64)
+	by, err2 := strconv.Atoi(parts[3])
+	if err != nil || err2 != nil {
+		return d, false
+	}
+	d.By = by - 1
+	if d.Commit = parts[1] == "commit"; d.Commit {
+		d.At = number
+	} else {
+		d.Abort, d.Calls = Reason(strings.ReplaceAll(parts[1], "-", " ")), number
+	}
+	return d, true
+}
+
+// report returns the slots and the hash that the key of a report says.
+func (k Key) report() (slots []int, hash uint64, ok bool) {
+	before, after, ok := strings.Cut(k.name, "-")
+	if !ok || !k.isReport() {
 		return nil, 0, false
 	}
-	for _, text := range strings.Split(before, ".") {
+	for text := range strings.SplitSeq(before, ".") {
 		slot, err := strconv.Atoi(text)
 		if err != nil || slot < 0 {
 			return nil, 0, false
@@ -160,32 +225,11 @@ func parseReportName(name string) (slots []int, hash uint64, ok bool) {
 	return slots, hash, err == nil
 }
 
-// name is the last element of the decision's key.
-func (d Decision) name(k uint64) string {
-	what, number := "commit", d.At
-	if !d.Commit {
-		what, number = strings.ReplaceAll(string(d.Abort), " ", "-"), d.Calls
+// reportName is the last element of a report's key.
+func reportName(hash uint64, slots []int) string {
+	names := make([]string, len(slots))
+	for i, slot := range slots {
+		names[i] = strconv.Itoa(slot)
 	}
-	return fmt.Sprintf("%d.%s.%d.%d", k, what, number, d.By+1)
-}
-
-// parseDecision is the inverse of name.
-func parseDecision(name string) (k uint64, d Decision, ok bool) {
-	parts := strings.Split(name, ".")
-	if len(parts) != 4 {
-		return 0, d, false
-	}
-	k, err := strconv.ParseUint(parts[0], 10, 64)
-	number, err2 := strconv.ParseUint(parts[2], 10, 64)
-	by, err3 := strconv.Atoi(parts[3])
-	if err != nil || err2 != nil || err3 != nil {
-		return 0, d, false
-	}
-	d.By = by - 1
-	if d.Commit = parts[1] == "commit"; d.Commit {
-		d.At = number
-	} else {
-		d.Abort, d.Calls = Reason(strings.ReplaceAll(parts[1], "-", " ")), number
-	}
-	return k, d, true
+	return fmt.Sprintf("%s-%016x", strings.Join(names, "."), hash)
 }

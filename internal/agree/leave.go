@@ -2,12 +2,6 @@ package agree
 
 import "context"
 
-// ending tells whether the member goes on. Member.mu guards it.
-type ending struct {
-	leaving bool  // the background is to end
-	failed  error // all calls fail; nil: they do not
-}
-
 // fail makes this call and all later ones fail. A rank that left out one call would decide each later call
 // one call behind the others.
 func (m *Member) fail(err error) {
@@ -16,7 +10,7 @@ func (m *Member) fail(err error) {
 }
 
 func (m *Member) failSilently(err error) {
-	m.ending.failed = err
+	m.failed = err
 	m.cfg.Counter.Trigger.Store(0)
 	m.wait.release()
 }
@@ -26,9 +20,9 @@ func (m *Member) failSilently(err error) {
 func (m *Member) EndWait() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ending.leaving = true
+	m.leaving = true
 	switch {
-	case m.ending.failed != nil:
+	case m.failed != nil:
 	case m.wait.decided != nil:
 		m.fail(ErrClosed)
 	default:
@@ -56,10 +50,10 @@ func (m *Member) Close() {
 func (m *Member) retireAll() {
 	m.mu.Lock()
 	m.dropStaged()
-	for _, p := range m.versions.past {
-		m.retired.add(p.snapshot)
+	for _, p := range m.past {
+		m.retired.add(p.Snapshot)
 	}
-	m.versions.past = nil
+	m.past = nil
 	m.mu.Unlock()
 	m.retireOld()
 }
@@ -85,8 +79,8 @@ func (m *Member) abortAsLeaving() {
 	}
 	ctx, end := m.op()
 	defer end()
-	if m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag),
-		m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(c.k)) == nil {
+	abort := Decision{Abort: Leaving, By: m.slot}
+	if m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decision(c.k, abort)) == nil {
 		_ = m.cfg.Store.Remove(ctx, m.keys.open(c.k)) // a leftover only takes space
 	}
 }
@@ -101,29 +95,29 @@ func (m *Member) removeHistory(k uint64) {
 	if k < 2 {
 		return
 	}
-	names, err := m.list(m.keys.decisions())
+	names, err := m.list(m.keys.dir(kindDecision))
 	if err != nil {
 		return
 	}
 	m.mu.Lock()
-	inForce := m.versions.current.k
+	inForce := m.inForce.change
 	m.mu.Unlock()
-	for _, name := range names {
-		of, d, ok := parseDecision(name)
-		if !ok || of >= k || of == inForce {
+	for _, key := range keysIn(m.keys.dir(kindDecision), names) {
+		of := key.number
+		if of >= k || of == inForce {
 			continue
 		}
 		if !m.mayForget() {
 			return
 		}
 		// What is not removed now only takes space until the communicator ends.
-		for _, dir := range []string{m.keys.acks(of), m.keys.arrivals(of), m.keys.contents(of), m.keys.tokens(of)} {
+		for _, dir := range []kind{kindAck, kindArrival, kindContent, kindToken} {
 			ctx, end := m.op()
-			_ = m.cfg.Store.Drop(ctx, dir)
+			_ = m.cfg.Store.Drop(ctx, m.keys.of(dir, of))
 			end()
 		}
-		m.obsolete.add(m.keys.decisions()+"/"+name, m.keys.proposal(of))
-		if d.Abort == CannotStage {
+		m.obsolete.add(key.text, m.keys.proposal(of))
+		if d, _ := key.decision(); d.Abort == CannotStage {
 			m.obsolete.add(m.keys.detail(of))
 		}
 	}
@@ -143,26 +137,26 @@ func (m *Member) mayForget() bool {
 // that a new communicator of the same id does not take the leftovers for its own. A late removal hits no later
 // communicator, because the keys are never used again.
 func (m *Member) removeAll() {
-	names, err := m.list(m.keys.departedDir())
+	names, err := m.list(m.keys.dir(kindLeft))
 	if err != nil || len(names) < m.cfg.Ranks || !m.mayForget() {
 		return
 	}
 	if _, err := m.put(m.keys.ended(), nil); err != nil {
 		return
 	}
-	for _, dir := range []string{proposals, undecided} {
-		if names, err = m.list(dir); err != nil {
+	for _, dir := range []kind{kindProposal, kindOpen} {
+		if names, err = m.list(string(dir)); err != nil {
 			return
 		}
-		for _, name := range names {
-			if comm, k, ok := parseProposalName(name); ok && comm == m.keys {
-				m.obsolete.add(m.keys.open(k), m.keys.proposal(k))
+		for _, key := range keysIn(string(dir), names) {
+			if key.Comm == string(m.keys) {
+				m.obsolete.add(m.keys.open(key.number), m.keys.proposal(key.number))
 			}
 		}
 	}
 	m.removeObsolete()
 	// The slots go first: a tool that sees what is left must not take a rank for one that lives.
-	for _, dir := range []string{m.keys.slots(), m.keys.all()} {
+	for _, dir := range []string{m.keys.dir(kindSlot), m.keys.all()} {
 		ctx, end := m.op()
 		_ = m.cfg.Store.Drop(ctx, dir) // a leftover only takes space
 		end()

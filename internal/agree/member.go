@@ -32,7 +32,8 @@ type Config struct {
 	Observer Observer
 
 	// Own is this rank's policy file at the moment.
-	Own Version
+	Own        VersionID
+	OwnContent []byte
 	// Stage turns content, of which DigestOf is digest, into a snapshot. It runs in the
 	// goroutine of Join or of the member, never in AtTrigger.
 	// It asks ranks about what each rank finds by itself, if the version depends on it.
@@ -76,12 +77,20 @@ var (
 // A Member is one rank of one communicator. One thread calls AtTrigger, the main thread; all
 // other methods may be called by any goroutine. Join starts the background, which makes all
 // store operations from then on.
-//
-// Each part says in its own file who may touch it.
 type Member struct {
-	cfg       Config // constant
-	slotState        // constant once Join has returned
-	lifecycle        // any goroutine
+	cfg Config // constant
+
+	// The place among the ranks, constant once Join has returned.
+	keys     keys
+	slot     int    // -1: it is static
+	slotMark string // tells this rank's own slot record from a later one under the same key
+
+	// Any goroutine may use what follows up to the empty line.
+	ctx    context.Context // of the background
+	stop   context.CancelFunc
+	done   chan struct{} // closed when the background has ended
+	wake   chan struct{} // holds one request of wakeUp
+	newest atomic.Uint64 // the highest change known to be proposed; there are no gaps. The Poller stores it.
 
 	// Any goroutine adds to these, with or without mu. They are emptied without mu, because
 	// that takes longer than a moment.
@@ -91,75 +100,35 @@ type Member struct {
 
 	slowPut atomic.Int64 // the time of the slowest put lately; the background stores it
 
-	mu       sync.Mutex // guards what follows up to the empty line; held for moments only
-	versions versions
-	change   change
-	wait     wait
-	ending   ending
+	mu             sync.Mutex // guards what follows up to the empty line; held for moments only
+	change         change
+	inForce        InForce
+	past           []InForce    // static: the versions that are still to come
+	pending        *pendingEdit // nil: none
+	lastRead       string       // the meaning of the own file as last read
+	editUnreported bool         // an edit has come into force since InForce was last asked
+	wait           wait
+	leaving        bool  // the background is to end
+	failed         error // all calls fail; nil: they do not
 
 	background background // of the background's goroutine alone
-	notes      uint64     // how many Note has put; of Note alone
-}
-
-// slotState is a member's place among the ranks.
-type slotState struct {
-	keys keys
-	slot int // -1 if static
-	// slotMark tells this rank's own slot record from a later one under the same key.
-	slotMark string
-}
-
-// lifecycle tells the background what to work on and when to end. All of it is safe for any goroutine.
-type lifecycle struct {
-	ctx  context.Context // of the background
-	stop context.CancelFunc
-	done chan struct{} // closed when the background has ended
-	wake chan struct{} // holds one request of wakeUp
-	// newest is the highest change that is known to be proposed. Proposals have no gaps, so all below
-	// exist, too. The Poller stores it.
-	newest atomic.Uint64
+	notes      uint64     // how many PublishStatus has put; of PublishStatus alone
 }
 
 // noteProposed notes that change k is proposed.
-func (l *lifecycle) noteProposed(k uint64) {
-	if k > l.newest.Load() {
-		l.newest.Store(k)
-		l.wakeUp()
+func (m *Member) noteProposed(k uint64) {
+	if k > m.newest.Load() {
+		m.newest.Store(k)
+		m.wakeUp()
 	}
 }
 
 // wakeUp makes the background take its next step now.
-func (l *lifecycle) wakeUp() {
+func (m *Member) wakeUp() {
 	select {
-	case l.wake <- struct{}{}:
+	case m.wake <- struct{}{}:
 	default:
 	}
-}
-
-// versions are what is in force and what this rank wants in force. Member.mu guards them.
-type versions struct {
-	current stagedVersion
-	past    []pastCommit // static: the switches that are still to come
-	pending *pendingEdit // nil: none
-	// lastRead is the meaning of the own file as last read.
-	lastRead       string
-	wanted         string // see InForce
-	editUnreported bool   // an edit has come into force since InForce was last asked
-}
-
-// stagedVersion is a version that a member has made ready to decide by.
-type stagedVersion struct {
-	VersionName
-	snapshot Snapshot
-	k        uint64 // the change that brings it; 0 for the start version
-	from     uint64 // the first call by it, once it is in force
-	proposed bool   // see InForce
-}
-
-// pastCommit is a switch that was decided before a static member joined, for it to follow.
-type pastCommit struct {
-	at uint64
-	stagedVersion
 }
 
 // state is a member's state in change k. docs/PROTOCOL.md has a diagram of the transitions.
@@ -209,7 +178,7 @@ func (m *Member) next(s state) {
 // withdraw takes this rank out of change k. The caller knows that this rank has not put its
 // arrival, so change k can only be aborted.
 func (m *Member) withdraw(why Reason) {
-	if m.ending.failed != nil {
+	if m.failed != nil {
 		return // the trigger has to stay: no later call may be decided
 	}
 	m.change.state, m.change.why, m.change.arrival = withdrawn, why, arrival{}
@@ -226,20 +195,19 @@ func (m *Member) dropStaged() {
 	}
 }
 
-// putInForce brings a version into force at call n. The caller is the main thread and holds the mutex.
-func (m *Member) putInForce(v stagedVersion, n uint64) {
-	s := &m.versions
-	e, mine := s.pending, m.change.mine
-	own := e != nil && !e.proposed && e.Meaning == v.Meaning
+// putInForce brings a version into force at v.From. The caller is the main thread and holds the mutex.
+func (m *Member) putInForce(v InForce) {
+	e, mine, meaning := m.pending, m.change.mine, v.Snapshot.Meaning()
+	own := e != nil && !e.proposed && e.Meaning == meaning
 	edited := own || !mine // what other ranks propose are edits
-	m.retired.add(s.current.snapshot)
-	s.current = v
-	s.current.from, s.current.proposed = n, !edited
+	m.retired.add(m.inForce.Snapshot)
+	v.Proposed, v.Wanted = !edited, m.inForce.Wanted
 	if edited {
-		s.editUnreported, s.wanted = true, v.Meaning
+		m.editUnreported, v.Wanted = true, meaning
 	}
-	if e != nil && (e.Meaning == v.Meaning || e.proposed && edited) {
-		s.pending = nil
+	m.inForce = v
+	if e != nil && (e.Meaning == meaning || e.proposed && edited) {
+		m.pending = nil
 	}
 	since, took := "", time.Duration(0)
 	if own {
@@ -249,23 +217,22 @@ func (m *Member) putInForce(v stagedVersion, n uint64) {
 	if m.cfg.Observer != nil {
 		m.cfg.Observer.Committed(took)
 	}
-	if own || mine || m.change.state == static { // not every rank, at each turn of a comparison
-		m.log(false, "change %d: version %.12s is in force from call %d on%s", v.k, v.Meaning, n, since)
+	if own || mine || m.IsStatic() { // not every rank, at each turn of a comparison
+		m.log(false, "change %d: version %.12s is in force from call %d on%s", v.change, meaning, v.From, since)
 	}
 	m.wakeUp()
 }
 
 // Offer makes a new valid state of this rank's own file the pending edit. It does nothing
 // if the meaning is the one last offered.
-func (m *Member) Offer(v Version) {
+func (m *Member) Offer(v VersionID, content []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := &m.versions
-	if v.Meaning == s.lastRead {
+	if v.Meaning == m.lastRead {
 		return
 	}
-	s.lastRead, s.wanted = v.Meaning, v.Meaning
-	s.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now()}
+	m.lastRead, m.inForce.Wanted = v.Meaning, v.Meaning
+	m.pending = &pendingEdit{VersionID: v, content: content, since: m.cfg.Clock.Now()}
 	m.wakeUp()
 }
 
@@ -275,14 +242,13 @@ func (m *Member) Offer(v Version) {
 // An edit of any rank's file goes first. Propose does nothing while an edit of this rank's file is pending.
 // It also does nothing while an edit is in force that InForce has not reported yet. An edit that comes into
 // force withdraws the proposal.
-func (m *Member) Propose(v Version) {
+func (m *Member) Propose(v VersionID, content []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := &m.versions
-	if e := s.pending; s.editUnreported || e != nil && (!e.proposed || e.Meaning == v.Meaning) {
+	if e := m.pending; m.editUnreported || e != nil && (!e.proposed || e.Meaning == v.Meaning) {
 		return
 	}
-	s.pending = &pendingEdit{VersionName: v.name(), content: v.Content, since: m.cfg.Clock.Now(), proposed: true}
+	m.pending = &pendingEdit{VersionID: v, content: content, since: m.cfg.Clock.Now(), proposed: true}
 	m.wakeUp()
 }
 
@@ -294,25 +260,25 @@ type InForce struct {
 	// Wanted is the meaning of the latest edit: of this rank's file, or of another's if it has come
 	// into force.
 	Wanted string
+	change uint64 // that brought it; 0: it is the start version
 }
 
 // InForce returns what is in force.
 func (m *Member) InForce() InForce {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := &m.versions
-	s.editUnreported = false
-	return InForce{s.current.snapshot, s.current.from, s.current.proposed, s.wanted}
+	m.editUnreported = false
+	return m.inForce
 }
 
 // Snapshot returns what is in force. The main thread need not ask: AtTrigger returns it.
 func (m *Member) Snapshot() Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.versions.current.snapshot
+	return m.inForce.Snapshot
 }
 
-// Slot returns the member's slot, or -1 if it takes no part in changes.
+// Slot returns the member's slot, or -1 if it is static.
 func (m *Member) Slot() int { return m.slot }
 
 // Owner returns the identity of a slot's owner, "" while none is known.
@@ -323,11 +289,7 @@ func (m *Member) Owner(ctx context.Context, slot int) (identity string, err erro
 }
 
 // IsStatic reports that the member takes no part in changes, because it found no free slot.
-func (m *Member) IsStatic() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.change.state == static
-}
+func (m *Member) IsStatic() bool { return m.slot < 0 }
 
 // IsFrozen reports that the member keeps its version for good although it was able to change.
 func (m *Member) IsFrozen() bool {
@@ -340,7 +302,7 @@ func (m *Member) IsFrozen() bool {
 func (m *Member) IsPending() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.versions.pending != nil || m.change.seen
+	return m.pending != nil || m.change.seen
 }
 
 // PublishStatus replaces the note on the communicator that slot 0 keeps for tools. No member reads it. One goroutine

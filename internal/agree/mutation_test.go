@@ -67,8 +67,8 @@ var mutations = []mutation{
 		"found, lookErr := m.readDecision(c)",
 		"if WRONG { m.applyDecision(c.k, d, true); return 0 }\nfound, lookErr := m.readDecision(c)"}}, 233, ""},
 	{"decide by a record, not by the token", []edit{{"decide.go",
-		"err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decisions()+\"/\"+d.name(c.k))", `var err error
-		if decision := m.keys.decisions()+"/"+d.name(c.k); WRONG {
+		"err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decision(c.k, d))", `var err error
+		if decision := m.keys.decision(c.k, d); WRONG {
 			_, err = m.cfg.Store.PutOnce(ctx, decision, nil)
 		} else {
 			err = m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), decision)
@@ -82,22 +82,21 @@ var mutations = []mutation{
 	{"delete the decision", []edit{{"member.go",
 		"ctx, end := m.op()\n\t\t_ = m.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
 		if WRONG {
-			names, _ := m.cfg.Store.List(ctx, m.keys.decisions())
+			names, _ := m.cfg.Store.List(ctx, m.keys.dir(kindDecision))
 			for _, name := range names {
-				m.cfg.Store.Remove(ctx, m.keys.decisions()+"/"+name)
+				m.cfg.Store.Remove(ctx, m.keys.dir(kindDecision)+"/"+name)
 			}
 		}
 		_ = m.cfg.Store.Remove(ctx, key)`}}, 4, ""},
 	{"ignore what a version means to this rank",
-		[]edit{{"propose.go", "snapshot.Meaning() != c.Meaning", "snapshot.Meaning() != c.Meaning && !WRONG"}}, 88, ""},
+		[]edit{{"join.go", "snapshot.Meaning() != v.Meaning", "snapshot.Meaning() != v.Meaning && !WRONG"}}, 88, ""},
 	{"let a duplicate communicator just be static",
 		[]edit{{"join.go", "err = m.joinAsDuplicate(ctx)", "if !WRONG {\nerr = m.joinAsDuplicate(ctx)\n}"}}, 247, ""},
 	{"start alone where the store does not answer",
 		[]edit{{"join.go", "if err := m.join(ctx); err != nil {", `err := m.join(ctx)
-	if WRONG && errors.Is(err, ErrUnreachable) && m.versions.current.snapshot == nil {
+	if WRONG && errors.Is(err, ErrUnreachable) && m.inForce.Snapshot == nil {
 		m.change.state, err = static, nil
-		m.versions.current.VersionName = m.cfg.Own.name()
-		m.versions.current.snapshot, _ = m.stage(ctx, m.cfg.Own.Content, m.versions.current.Content)
+		m.inForce.Snapshot, _ = m.stage(ctx, m.cfg.Own, m.cfg.OwnContent)
 	}
 	if err != nil {`}}, 1, "TestScenario30StoreDownAtInit"},
 	{"join what is being removed",

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -25,46 +24,36 @@ type NodeStore struct {
 func NewNodeStore(shared, local Store) *NodeStore { return &NodeStore{shared, local} }
 
 // mirrored reports whether a record is kept in the node's own store as well.
-func mirrored(key string) bool {
-	return strings.HasPrefix(key, undecided+"/") || strings.Contains(key, "/slot/") || isLeft(key)
-}
-
-// isLeft reports whether a record says that a rank has left.
-func isLeft(key string) bool { return strings.Contains(key, "/left/") }
-
-// isReport reports whether a record is an ack or an arrival, which may be merged.
-func isReport(key string) bool { return strings.Contains(key, "/a/") || strings.Contains(key, "/m/") }
-
-func isDecision(key string) bool { return strings.Contains(key, "/d/") }
+func (k Key) mirrored() bool { return k.kind == kindOpen || k.IsMembership() }
 
 // PutOnce implements Store.
 func (n *NodeStore) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
-	if isReport(key) {
+	k, _ := ParseKey(key)
+	if k.isReport() {
 		return n.local.PutOnce(ctx, key, value)
 	}
 	stands, err := n.shared.PutOnce(ctx, key, value)
-	if err == nil && mirrored(key) && (!strings.Contains(key, "/slot/") || string(stands) == string(value)) {
+	if err == nil && k.mirrored() && (k.kind != kindSlot || string(stands) == string(value)) {
 		// Only this node's slots belong there, since the aggregator waits for their
 		// owners. A failure costs time only.
 		_, _ = n.local.PutOnce(ctx, key, stands)
-		if dir := path.Dir(path.Dir(key)); isLeft(key) && n.haveLeft(ctx, dir) {
-			_ = n.local.Drop(ctx, dir) // a leftover only takes space
+		if comm := keys(k.Comm); k.kind == kindLeft && n.haveLeft(ctx, comm) {
+			_ = n.local.Drop(ctx, comm.all()) // a leftover only takes space
 		}
 	}
 	return stands, err
 }
 
-// haveLeft reports whether all ranks of this node have left the communicator whose records are
-// below dir.
-func (n *NodeStore) haveLeft(ctx context.Context, dir string) bool {
-	slots, err := n.local.List(ctx, dir+"/slot")
-	lefts, err2 := n.local.List(ctx, dir+"/left")
-	return err == nil && err2 == nil && len(lefts) >= len(slots)
+// haveLeft reports whether all ranks of this node have left the communicator.
+func (n *NodeStore) haveLeft(ctx context.Context, comm keys) bool {
+	slots, err := n.local.List(ctx, comm.dir(kindSlot))
+	left, err2 := n.local.List(ctx, comm.dir(kindLeft))
+	return err == nil && err2 == nil && len(left) >= len(slots)
 }
 
 // Get implements Store.
 func (n *NodeStore) Get(ctx context.Context, key string) ([]byte, bool, error) {
-	if mirrored(key) {
+	if k, _ := ParseKey(key); k.mirrored() {
 		value, found, err := n.local.Get(ctx, key)
 		if err == nil && found {
 			return value, true, nil
@@ -77,7 +66,8 @@ func (n *NodeStore) Get(ctx context.Context, key string) ([]byte, bool, error) {
 // because ranks read them often. Once all ranks of the node have left, the last one lists who has left in the
 // shared store.
 func (n *NodeStore) List(ctx context.Context, dir string) ([]string, error) {
-	if dir == undecided || isDecision(dir+"/") || isLeft(dir+"/") && !n.haveLeft(ctx, path.Dir(dir)) {
+	switch k, _ := ParseKey(dir); {
+	case k.kind == kindOpen, k.kind == kindDecision, k.kind == kindLeft && !n.haveLeft(ctx, keys(k.Comm)):
 		return n.local.List(ctx, dir)
 	}
 	return n.shared.List(ctx, dir)
@@ -85,7 +75,7 @@ func (n *NodeStore) List(ctx context.Context, dir string) ([]string, error) {
 
 // Mark implements Store.
 func (n *NodeStore) Mark(ctx context.Context, key string) (string, error) {
-	if isDecision(key) {
+	if k, _ := ParseKey(key); k.kind == kindDecision {
 		mark, _, err := n.local.Get(ctx, key)
 		return string(mark), err
 	}
@@ -131,10 +121,11 @@ func (n *NodeStore) mirrorDecision(ctx context.Context, key string) error {
 
 // Remove implements Store.
 func (n *NodeStore) Remove(ctx context.Context, key string) error {
-	if isReport(key) {
+	k, _ := ParseKey(key)
+	if k.isReport() {
 		return n.local.Remove(ctx, key)
 	}
-	if mirrored(key) || isDecision(key) {
+	if k.mirrored() || k.kind == kindDecision {
 		_ = n.local.Remove(ctx, key) // a leftover only takes space
 	}
 	return n.shared.Remove(ctx, key)
@@ -200,8 +191,8 @@ func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
 			if c.over || !c.listed {
 				continue
 			}
-			_, c.passed = a.passOn(ctx, c, c.comm.acks(c.k))
-			c.barrier, _ = a.passOn(ctx, c, c.comm.arrivals(c.k))
+			_, c.passed = a.passOn(ctx, c, kindAck)
+			c.barrier, _ = a.passOn(ctx, c, kindArrival)
 			wait = min(wait, timing.ActivePoll)
 			if c.barrier {
 				wait = min(wait, timing.BarrierPoll)
@@ -221,11 +212,11 @@ func (a *aggregator) bounded(ctx context.Context, op func(context.Context) error
 // findProposals mirrors the records that announce new proposals, and forgets the proposals that are over and
 // no longer there. Only now and then does it ask again whether a proposal of other nodes concerns this one.
 func (a *aggregator) findProposals(ctx context.Context, idle bool) {
-	mirrored, err := a.list(ctx, a.node.local, undecided)
+	mirrored, err := a.list(ctx, a.node.local, string(kindOpen))
 	if err != nil {
 		return
 	}
-	names, err := a.list(ctx, a.node.shared, undecided)
+	names, err := a.list(ctx, a.node.shared, string(kindOpen))
 	if err != nil {
 		return
 	}
@@ -239,39 +230,28 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 	})
 	for _, name := range mirrored { // before the others were listed
 		if a.changes[name] == nil && !isListed(name) {
-			// a leftover only takes space
-			_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, undecided+"/"+name) })
+			a.remove(ctx, a.node.local, string(kindOpen)+"/"+name)
 		}
 	}
-	for _, name := range names {
-		c := a.changes[name]
+	for _, key := range keysIn(string(kindOpen), names) {
+		c := a.changes[key.name]
 		if c == nil {
-			comm, k, ok := parseProposalName(name)
-			if !ok {
-				continue
-			}
-			c = &nodeChange{comm: comm, k: k, since: a.clock.Now(), asked: a.clock.Now(), listed: true}
-			a.changes[name] = c
+			c = &nodeChange{comm: keys(key.Comm), k: key.number, since: a.clock.Now(), asked: a.clock.Now(), listed: true}
+			a.changes[key.name] = c
 		} else if !idle {
 			continue
 		}
 		if c.mirrored || c.over {
 			continue
 		}
-		if !a.isConcerned(ctx, c.comm) {
-			// A rank may just have joined, and its slot may not be mirrored yet.
+		if slots, err := a.list(ctx, a.node.local, c.comm.dir(kindSlot)); err != nil || len(slots) == 0 {
+			// A job has many communicators that are elsewhere. But a rank may just have joined, and its slot may not
+			// be mirrored yet.
 			c.over = a.clock.Now()-c.since > JoinLimit
 			continue
 		}
-		c.mirrored = a.put(ctx, a.node.local, c.comm.open(c.k), nil) == nil
+		c.mirrored = a.put(ctx, a.node.local, key.text) == nil
 	}
-}
-
-// isConcerned reports whether ranks of the communicator are on this node. A job has many
-// communicators that are elsewhere.
-func (a *aggregator) isConcerned(ctx context.Context, comm keys) bool {
-	slots, err := a.list(ctx, a.node.local, comm.slots())
-	return err == nil && len(slots) > 0
 }
 
 func (a *aggregator) list(ctx context.Context, s Store, dir string) (names []string, err error) {
@@ -279,8 +259,13 @@ func (a *aggregator) list(ctx context.Context, s Store, dir string) (names []str
 	return names, err
 }
 
-func (a *aggregator) put(ctx context.Context, s Store, key string, value []byte) error {
-	return a.bounded(ctx, func(ctx context.Context) error { _, err := s.PutOnce(ctx, key, value); return err })
+func (a *aggregator) put(ctx context.Context, s Store, key string) error {
+	return a.bounded(ctx, func(ctx context.Context) error { _, err := s.PutOnce(ctx, key, nil); return err })
+}
+
+// remove tries once: a leftover only takes space.
+func (a *aggregator) remove(ctx context.Context, s Store, key string) {
+	_ = a.bounded(ctx, func(ctx context.Context) error { return s.Remove(ctx, key) })
 }
 
 // takeDecision mirrors the decisions of the communicator, and reports whether that of this change is
@@ -288,14 +273,13 @@ func (a *aggregator) put(ctx context.Context, s Store, key string, value []byte)
 // removed from the shared store.
 func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided bool) {
 	err := a.bounded(ctx, func(ctx context.Context) error {
-		names, err := a.node.shared.List(ctx, c.comm.decisions())
-		for _, name := range names {
-			k, _, ok := parseDecision(name)
-			if !ok || err != nil || k < c.k && c.passed {
+		names, err := a.node.shared.List(ctx, c.comm.dir(kindDecision))
+		for _, key := range keysIn(c.comm.dir(kindDecision), names) {
+			if err != nil || key.number < c.k && c.passed {
 				continue
 			}
-			err = a.node.mirrorDecision(ctx, c.comm.decisions()+"/"+name)
-			decided = decided || k == c.k
+			err = a.node.mirrorDecision(ctx, key.text)
+			decided = decided || key.number == c.k
 		}
 		if err == nil && decided && c.passed {
 			a.removeHistory(ctx, c, names)
@@ -306,37 +290,37 @@ func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided b
 		return false
 	}
 	for _, key := range c.merged {
-		// a leftover only takes space
-		_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.shared.Remove(ctx, key) })
+		a.remove(ctx, a.node.shared, key)
 	}
-	_ = a.bounded(ctx, func(ctx context.Context) error { return a.node.local.Remove(ctx, c.comm.open(c.k)) })
+	a.remove(ctx, a.node.local, c.comm.open(c.k))
 	return true
 }
 
 // removeHistory removes from the mirror the changes before this one whose decisions are no longer in the shared
 // store. All ranks of this node have passed them.
 func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []string) {
-	names, _ := a.node.local.List(ctx, c.comm.decisions()) // a leftover only takes space
-	for _, name := range names {
-		if k, _, ok := parseDecision(name); ok && k < c.k && !slices.Contains(there, name) {
-			_ = a.node.local.Remove(ctx, c.comm.decisions()+"/"+name)
-			_ = a.node.local.Drop(ctx, c.comm.acks(k))
-			_ = a.node.local.Drop(ctx, c.comm.arrivals(k))
+	names, _ := a.node.local.List(ctx, c.comm.dir(kindDecision)) // a leftover only takes space
+	for _, key := range keysIn(c.comm.dir(kindDecision), names) {
+		if k := key.number; k < c.k && !slices.Contains(there, key.name) {
+			_ = a.node.local.Remove(ctx, key.text)
+			_ = a.node.local.Drop(ctx, c.comm.of(kindAck, k))
+			_ = a.node.local.Drop(ctx, c.comm.of(kindArrival, k))
 		}
 	}
 }
 
-// passOn merges the reports of this node's ranks in dir into one record for each hash. It waits until all ranks
+// passOn merges the reports of this node's ranks into one record for each hash. It waits until all ranks
 // have reported. some: at least one rank has reported. every: all have, and the records are in the shared store.
-func (a *aggregator) passOn(ctx context.Context, c *nodeChange, dir string) (some, every bool) {
-	slots, err := a.list(ctx, a.node.local, c.comm.slots())
+func (a *aggregator) passOn(ctx context.Context, c *nodeChange, report kind) (some, every bool) {
+	slots, err := a.list(ctx, a.node.local, c.comm.dir(kindSlot))
 	if err != nil {
 		return false, false
 	}
+	dir := c.comm.of(report, c.k)
 	names, err := a.list(ctx, a.node.local, dir)
 	all, groups := map[int]bool{}, map[uint64][]int{}
-	for _, name := range names {
-		of, hash, _ := parseReportName(name)
+	for _, key := range keysIn(dir, names) {
+		of, hash, _ := key.report()
 		for _, slot := range of {
 			if !all[slot] {
 				groups[hash] = append(groups[hash], slot)
@@ -354,7 +338,7 @@ func (a *aggregator) passOn(ctx context.Context, c *nodeChange, dir string) (som
 		if slices.Contains(c.merged, key) {
 			continue
 		}
-		if a.put(ctx, a.node.shared, key, nil) == nil {
+		if a.put(ctx, a.node.shared, key) == nil {
 			c.merged = append(c.merged, key)
 		} else {
 			every = false

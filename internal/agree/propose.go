@@ -13,7 +13,7 @@ import (
 // in force makes no pending edit. Otherwise nodes that still see an old file would switch back for ever.
 type pendingEdit struct {
 	// These are constant.
-	VersionName
+	VersionID
 	content  []byte
 	since    time.Duration // when it was offered or proposed
 	proposed bool          // by Propose: nobody has saved a file
@@ -78,9 +78,9 @@ func (e *pendingEdit) leadFactor() uint64 {
 // and returns when to look again.
 func (m *Member) propose(k uint64) time.Duration {
 	m.mu.Lock()
-	e := m.versions.pending
-	if e != nil && e.Meaning == m.versions.current.Meaning {
-		m.versions.pending, e = nil, nil
+	e := m.pending
+	if e != nil && e.Meaning == m.inForce.Snapshot.Meaning() {
+		m.pending, e = nil, nil
 	}
 	m.mu.Unlock()
 	if e == nil {
@@ -95,7 +95,7 @@ func (m *Member) propose(k uint64) time.Duration {
 	if !m.allSlots() {
 		return m.cfg.Timing.IdlePoll
 	}
-	proposed := VersionName{Content: e.Content, Meaning: e.Meaning, Dir: m.keys.contents(k)}
+	proposed := VersionID{Content: e.Content, Meaning: e.Meaning, Dir: m.keys.of(kindContent, k)}
 	if e.stored != k {
 		if _, err := m.put(proposed.Key(), e.content); errors.Is(err, ErrRefused) {
 			if e.attempts == 0 {
@@ -110,7 +110,7 @@ func (m *Member) propose(k uint64) time.Duration {
 	}
 	lead := max(m.cfg.Timing.MinLead, m.background.rate.during(m.settle())) * e.leadFactor()
 	check := max(m.cfg.Counter.Seq.Load(), e.floor) + lead
-	p := Proposal{VersionName: proposed, Check: check, Switch: check + lead + m.jitter(k, lead), Slot: m.slot,
+	p := Proposal{VersionID: proposed, Check: check, Switch: check + lead + m.jitter(k, lead), Slot: m.slot,
 		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.background.tries)}
 	m.background.tries++
 	// A put that fails may land later: so each try has a token of its own, which goes with the change's other records.
@@ -144,7 +144,7 @@ func (m *Member) allSlots() bool {
 	if m.background.full {
 		return true
 	}
-	names, err := m.list(m.keys.slots())
+	names, err := m.list(m.keys.dir(kindSlot))
 	if err != nil {
 		return false
 	}
@@ -272,18 +272,17 @@ func (m *Member) stageProposal(c change) time.Duration {
 		}
 		return m.cfg.Timing.ActivePoll
 	}
-	snapshot, err := m.stage(m.ctx, content, c.Content)
-	if err != nil {
-		return m.veto(c, CannotStage, err.Error())
-	}
-	if snapshot.Meaning() != c.Meaning {
-		m.retired.add(snapshot)
+	snapshot, err := m.stage(m.ctx, c.VersionID, content)
+	switch {
+	case err == ErrMixedBuilds:
 		return m.veto(c, OtherBuild, "")
+	case err != nil:
+		return m.veto(c, CannotStage, err.Error())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.change.snapshot = snapshot
-	if m.ending.failed != nil { // meanwhile; see withdraw
+	if m.failed != nil { // meanwhile; see withdraw
 		return forever
 	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
@@ -298,7 +297,7 @@ func (m *Member) stageProposal(c change) time.Duration {
 // content reads the proposed version's content.
 func (m *Member) content(c change) (content []byte, ok bool) {
 	m.mu.Lock()
-	if e := m.versions.pending; e != nil && e.Content == c.Content {
+	if e := m.pending; e != nil && e.Content == c.Content {
 		content = e.content
 	}
 	m.mu.Unlock()
@@ -307,7 +306,7 @@ func (m *Member) content(c change) (content []byte, ok bool) {
 	}
 	ctx, end := m.op()
 	defer end()
-	return readContent(ctx, m.cfg.Store, c.VersionName)
+	return readContent(ctx, m.cfg.Store.Get, c.VersionID)
 }
 
 // veto aborts a change whose version this rank cannot use.

@@ -10,33 +10,18 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 )
 
-// Version is one state of the policy.
-type Version struct {
-	Content []byte // as read from the file
-	Meaning string // digest of what it means; equal for files that differ in comments only
-	Digest  string // of the content, as DigestOf returns it; "": not computed yet
-}
-
-// name returns the version's name in records.
-func (v Version) name() VersionName {
-	if v.Digest == "" {
-		v.Digest = DigestOf(v.Content)
-	}
-	return VersionName{Content: v.Digest, Meaning: v.Meaning}
-}
-
-// VersionName names a version in records, by digests instead of its bytes. The zero value stands for an
+// VersionID names a version of the policy in records, by digests instead of its bytes. The zero value stands for an
 // unknown version.
-type VersionName struct {
+type VersionID struct {
 	Content string `json:"content"` // digest
-	Meaning string `json:"meaning"` // digest
+	Meaning string `json:"meaning"` // digest of what it means; equal for files that differ in comments only
 	// Dir is where the content lies, under its digest; "" is VersionDir. A proposal's lies beside the other records of
 	// the change, and is removed with them.
 	Dir string `json:"dir,omitempty"`
 }
 
 // Key is that of the record that holds the version's content.
-func (v VersionName) Key() string { return cmp.Or(v.Dir, VersionDir) + "/" + v.Content }
+func (v VersionID) Key() string { return cmp.Or(v.Dir, VersionDir) + "/" + v.Content }
 
 // DigestOf is the digest by which records name a content: 128 bits of its SHA-256 in hexadecimal. The record
 // of the start version must not exceed 127 bytes. tmpfs keeps a link of that length without a block, so ranks
@@ -47,7 +32,7 @@ func DigestOf(content []byte) string {
 
 // Proposal is the record of a change that a rank proposes.
 type Proposal struct {
-	VersionName
+	VersionID
 	Check  uint64 `json:"check"`  // c, the checkpoint: the call at which each rank promises
 	Switch uint64 `json:"switch"` // S: the call from which on the ranks look for the barrier
 	Slot   int    `json:"slot"`   // of the proposer

@@ -48,16 +48,11 @@ type Store interface {
 	Drop(ctx context.Context, dir string) error
 }
 
-// getter is the part that Store and Records share.
-type getter interface {
-	// Get is that of Store.
-	Get(ctx context.Context, key string) (value []byte, found bool, err error)
-}
-
 // Records is a store as seen by a tool that is no rank.
 type Records interface {
 	// Made returns the keys of all records below dir and when each was made. The time is zero if the store
 	// does not know it.
 	Made(ctx context.Context, dir string) (map[string]time.Time, error)
-	getter
+	// Get is that of Store.
+	Get(ctx context.Context, key string) (value []byte, found bool, err error)
 }

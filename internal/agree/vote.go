@@ -22,8 +22,8 @@ func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
 	}()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ending.failed != nil {
-		return nil, m.ending.failed
+	if m.failed != nil {
+		return nil, m.failed
 	}
 	if m.change.state == armed && n >= m.change.Check {
 		m.checkpoint(n)
@@ -34,25 +34,26 @@ func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
 	if m.change.state == arrived && n >= m.change.arrival.at {
 		m.await()
 		logs = true
-		if m.ending.failed != nil {
-			return nil, m.ending.failed
+		if m.failed != nil {
+			return nil, m.failed
 		}
 	}
 	switch {
 	case m.change.state == committed && n > m.change.arrival.at:
 		m.fail(fmt.Errorf("%w: change %d was to come at call %d, this is call %d", ErrBroken, m.change.k,
 			m.change.arrival.at, n))
-		return nil, m.ending.failed
+		return nil, m.failed
 	case m.change.state == committed && n == m.change.arrival.at:
-		m.putInForce(stagedVersion{VersionName: m.change.VersionName, snapshot: m.change.snapshot, k: m.change.k}, n)
+		m.putInForce(InForce{Snapshot: m.change.snapshot, From: n, change: m.change.k})
 		m.next(idle)
-		return m.versions.current.snapshot, nil
-	case m.change.state == static && len(m.versions.past) > 0 && n >= m.versions.past[0].at:
-		m.putInForce(m.versions.past[0].stagedVersion, n)
-		m.versions.past = m.versions.past[1:]
+		return m.inForce.Snapshot, nil
+	case m.change.state == static && len(m.past) > 0 && n >= m.past[0].From:
+		m.past[0].From = n
+		m.putInForce(m.past[0])
+		m.past = m.past[1:]
 		m.setPastTrigger()
 		logs = true
-		return m.versions.current.snapshot, nil
+		return m.inForce.Snapshot, nil
 	}
 	return nil, nil
 }
@@ -85,7 +86,7 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 		}
 	}
 	if c.mine && !progress.allAcked {
-		verdict, ok := m.countReports(m.keys.acks(c.k), c.hash)
+		verdict, ok := m.countReports(m.keys.of(kindAck, c.k), c.hash)
 		if ok && !verdict.Commit {
 			return m.decide(c, verdict)
 		}
@@ -258,7 +259,7 @@ func (m *Member) await() {
 	decided := m.wait.begin()
 	m.wakeUp()
 	var waited time.Duration
-	for m.change.state == arrived && m.ending.failed == nil {
+	for m.change.state == arrived && m.failed == nil {
 		if limit > 0 && waited >= limit {
 			m.fail(fmt.Errorf("%w (waited %v for change %d)", ErrStalled, waited.Round(time.Second), k))
 			return
@@ -301,7 +302,7 @@ func (m *Member) stepArrived(c change) time.Duration {
 		return m.decide(c, Decision{Abort: Stall})
 	}
 	if c.mine {
-		if verdict, ok := m.countReports(m.keys.arrivals(c.k), at.hash); ok {
+		if verdict, ok := m.countReports(m.keys.of(kindArrival, c.k), at.hash); ok {
 			verdict.At = at.at
 			return m.decide(c, verdict)
 		}

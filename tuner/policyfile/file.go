@@ -21,6 +21,53 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
+// DeterministicVariable asks for sums that do not change. What does not keep to that is refused.
+const DeterministicVariable = "NCCL_TUNER_DETERMINISTIC"
+
+// Named is a file and the setting that names it.
+type Named struct {
+	Variable string // for messages
+	Path     string // "": no file
+}
+
+// Settings say which files make the policy and how they are read.
+type Settings struct {
+	Policy, Model Named
+	KeepFirst     bool // what a file held when it was read first stays
+	Trust         bool // files that others can write to are used
+	Deterministic bool // a model is refused, and so is a policy in which policy.CheckSums finds a row
+
+	// live: the files are read during a run, and a bad one leaves what is in force.
+	live bool
+}
+
+// None reports that no file is named.
+func (s Settings) None() bool { return s.Policy.Path == "" && s.Model.Path == "" }
+
+// names names the files for a message.
+func (s Settings) names() string {
+	if s.Policy.Path == "" || s.Model.Path == "" {
+		return s.Policy.Path + s.Model.Path
+	}
+	return s.Policy.Path + " and " + s.Model.Path
+}
+
+// without says what comes of a file that is of no use, for the end of a line.
+func (s Settings) without(what string) string {
+	if s.live {
+		return ""
+	}
+	return "; no " + what + " is used"
+}
+
+// mostBytes is the size up to which a file is read.
+func (s Settings) mostBytes() int64 {
+	if s.live {
+		return MaxLiveBytes
+	}
+	return MaxFileBytes
+}
+
 // MaxFileBytes is the size up to which a policy file or a model file is read; 100 000
 // rows are about 5 MB.
 const MaxFileBytes = model.MaxFileBytes
@@ -92,19 +139,17 @@ type fileKey struct {
 	Named
 }
 
-// filePair holds the states of a policy file and a model file that belong together. A file that is not named
-// is nil. Two pairs are equal if their texts are equal, or the errors that replace the texts.
-type filePair struct{ policy, model *file }
-
-// loadFiles returns the states of the files that the settings name. It looks at each file again at every
-// init. So a process that joins a running job starts a new communicator on the same version as the processes
-// that are already there.
-func (l *Loader) loadFiles(s Settings) filePair {
+// loadFiles returns the states of the policy file and the model file that the settings name, nil for no file. Two
+// states are equal if the texts are equal, or the errors that replace the texts.
+//
+// It looks at each file again at every init. So a process that joins a running job starts a new communicator on the
+// same version as the processes that are already there.
+func (l *Loader) loadFiles(s Settings) [2]*file {
 	rows, costs := policyKind, modelKind
 	if s.Deterministic {
 		rows, costs = invariantPolicyKind, invariantModelKind
 	}
-	return filePair{l.loadFile(fileKey{rows, s.Policy}, s), l.loadFile(fileKey{costs, s.Model}, s)}
+	return [2]*file{l.loadFile(fileKey{rows, s.Policy}, s), l.loadFile(fileKey{costs, s.Model}, s)}
 }
 
 // loadFile returns a file's state, nil for no file. A state with errors is kept like any
@@ -113,20 +158,16 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 	if key.Path == "" {
 		return nil
 	}
+	var before, found *file
+	var err error
 	l.mu.Lock()
-	before := l.files[key]
-	var known content
-	if before != nil {
-		known = content{id: before.id, settled: before.settled}
+	if f := l.files[key]; f != nil {
+		before = &file{fileKey: key, id: f.id, settled: f.settled}
 	}
 	l.mu.Unlock()
-	var found content
-	var err error
 	if before == nil || !s.KeepFirst {
 		// No lock is held while the file system is asked.
-		found, err = hung.Get(l.hung, key.Path, readLimit, func() (content, error) {
-			return l.readFile(key.Path, known, s)
-		})
+		found, err = hung.Get(l.hung, key.Path, readLimit, func() (*file, error) { return l.readFile(key, before, s) })
 	}
 	l.mu.Lock()
 	f := l.files[key]
@@ -136,13 +177,13 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 		if f == nil || f.unread == nil || f.unread.Error() != err.Error() {
 			f = &file{fileKey: key, unread: err, parse: func() {}}
 		}
-	case found.known:
-		f = before
+	case found == nil: // it has not changed
 	case f != nil && f.unread == nil && bytes.Equal(f.text, found.text):
 		f.id, f.settled = found.id, found.settled
 	default:
-		f = &file{fileKey: key, id: found.id, settled: found.settled, text: found.text}
-		f.parse = sync.OnceFunc(func() { f.faults = key.kind.parse(f, found.text) })
+		f = found
+		text := f.text
+		f.parse = sync.OnceFunc(func() { f.faults = key.kind.parse(f, text) })
 	}
 	l.files[key] = f
 	l.mu.Unlock()
@@ -150,39 +191,31 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 	return f
 }
 
-// content is what a file holds. known: it has not changed, and text is not read.
-type content struct {
-	id      watch.ID
-	settled bool
-	text    []byte
-	known   bool
-}
-
-// readFile reads a file that has changed. A new state that is too large is not read.
-func (l *Loader) readFile(path string, before content, s Settings) (c content, err error) {
-	if before.settled {
-		if info, err := os.Stat(path); err == nil && watch.Identify(info) == before.id {
-			return content{known: true}, nil
+// readFile reads a file that has changed since before; nil: it has not. A new state that is too large is not read.
+func (l *Loader) readFile(key fileKey, before *file, s Settings) (*file, error) {
+	if before != nil && before.settled {
+		if info, err := os.Stat(key.Path); err == nil && watch.Identify(info) == before.id {
+			return nil, nil
 		}
 	}
-	f, info, err := fileowner.Open(path, s.Trust)
+	f, info, err := fileowner.Open(key.Path, s.Trust)
 	if err != nil {
-		return c, openregular.Reason(err)
+		return nil, openregular.Reason(err)
 	}
 	defer f.Close()
-	c.id = watch.Identify(info)
-	if most := s.mostBytes(); info.Size() > most {
-		c.known = c.id == before.id // and was read when more was allowed
-		if !c.known {
-			err = tooLarge(info.Size(), most)
-		}
-		return c, err
+	now := &file{fileKey: key, id: watch.Identify(info)}
+	most := s.mostBytes()
+	switch {
+	case info.Size() > most && before != nil && now.id == before.id: // it was read when more was allowed
+		return nil, nil
+	case info.Size() > most:
+		return nil, tooLarge(info.Size(), most)
 	}
-	if c.text, err = io.ReadAll(io.LimitReader(f, s.mostBytes())); err != nil {
-		return c, openregular.Reason(err)
+	if now.text, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
+		return nil, openregular.Reason(err)
 	}
-	c.settled = c.id.Settled()
-	return c, nil
+	now.settled = now.id.Settled()
+	return now, nil
 }
 
 // otherRanks says why a rank fails if it cannot read a file that another rank may have read.

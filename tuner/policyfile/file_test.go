@@ -107,7 +107,7 @@ func TestTooLargeAFile(t *testing.T) {
 	if err := os.Truncate(file, MaxFileBytes+1); err != nil {
 		t.Skip(err)
 	}
-	if _, err := newLoader().readFile(file, content{}, Settings{}); err == nil || errors.Is(err, os.ErrNotExist) {
+	if _, err := newLoader().readFile(fileKey{Named: Named{Path: file}}, nil, Settings{}); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("read: %v", err)
 	}
 }

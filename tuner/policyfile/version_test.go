@@ -32,7 +32,7 @@ func TestAVersionIsCompiledOnce(t *testing.T) {
 				versions[i], _ = l.Decode(content, digest, telemetry.Log{})
 			} else {
 				read, _ := l.Load(named(file), telemetry.Log{})
-				versions[i] = read.Version
+				versions[i] = read
 			}
 			engines[i] = versions[i].engine
 		})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 )
 
@@ -71,7 +72,7 @@ func (s *Store) Check() error {
 	if err := s.trust.check(s.root, info); err != nil {
 		return err
 	}
-	for _, below := range recordDirs {
+	for _, below := range agree.Dirs {
 		path := filepath.Join(s.root, below)
 		info, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,17 +55,10 @@ func (s *Store) Close() {
 // shared is the group of the records that belong to no communicator. No communicator has this name.
 const shared = "shared"
 
-// groupOf knows how package agree names records: c/<comm>/..., p/<comm>.<k> and open/<comm>.<k>
-// are a communicator's.
+// groupOf is the communicator that a record belongs to.
 func groupOf(key string) string {
-	switch parts := strings.SplitN(key, "/", 3); {
-	case len(parts) >= 2 && parts[0] == "c":
-		return parts[1]
-	case len(parts) == 2 && (parts[0] == "p" || parts[0] == "open"):
-		comm, _, _ := strings.Cut(parts[1], ".")
-		return comm
-	}
-	return shared
+	k, _ := agree.ParseKey(key)
+	return cmp.Or(k.Comm, shared)
 }
 
 // use returns etcd's key of a record and the epoch of its group.
