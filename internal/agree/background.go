@@ -42,11 +42,17 @@ func (m *Member) run() {
 	defer close(m.done)
 	defer m.flushLog()
 	for m.ctx.Err() == nil {
-		if m.isLeaving() {
+		m.mu.Lock()
+		c, failed, leaving := m.change, m.failed != nil, m.leaving
+		m.mu.Unlock()
+		if leaving {
 			m.leave()
 			return
 		}
-		wait := m.step()
+		wait := forever
+		if !failed {
+			wait = m.step(c)
+		}
 		m.flushLog()
 		m.retireOld()
 		m.removeObsolete()
@@ -62,22 +68,22 @@ func (m *Member) run() {
 }
 
 // step does what the state asks for and returns when to look again.
-func (m *Member) step() time.Duration {
-	m.mu.Lock()
-	c, failed := m.change, m.failed != nil
-	m.mu.Unlock()
+func (m *Member) step(c change) time.Duration {
 	b, count, now := &m.background, m.cfg.Counter.Seq.Load(), m.cfg.Clock.Now()
 	b.rate.sample(now, count)
 	if count != b.calls {
 		b.calls, b.callsAt = count, now
 	}
-	if failed {
-		return forever
-	}
 	b.urgent = c.state == arrived
 	switch c.state {
 	case idle:
-		return m.stepIdle(c)
+		switch {
+		case c.seen:
+			return m.stageProposal(c)
+		case m.newest.Load() >= c.k:
+			return m.fetch(c.k)
+		}
+		return min(m.propose(c.k), m.cfg.Timing.IdlePoll)
 	case armed:
 		return m.stepArmed(c, count)
 	case withdrawn:
@@ -90,26 +96,16 @@ func (m *Member) step() time.Duration {
 	return forever // AtTrigger does what is left
 }
 
-func (m *Member) stepIdle(c change) time.Duration {
-	switch {
-	case c.seen:
-		return m.stageProposal(c)
-	case m.newest.Load() >= c.k:
-		return m.fetch(c.k)
-	}
-	return min(m.propose(c.k), m.cfg.Timing.IdlePoll)
-}
-
 func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	if count > c.Check {
-		m.mu.Lock()
-		if m.change.state == armed {
-			m.withdraw(Late)
-		}
-		m.mu.Unlock()
+		m.update(func(now *change) {
+			if now.state == armed {
+				m.withdraw(Late)
+			}
+		})
 		return 0
 	}
-	if c.mine && m.superseded(c) {
+	if m.superseded(c) {
 		return m.decide(c, Decision{Abort: Superseded})
 	}
 	wait := m.pollDecision(c)
@@ -119,16 +115,11 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	return wait
 }
 
+// superseded reports that this rank has proposed the change and wants another version since.
 func (m *Member) superseded(c change) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.pending != nil && m.pending.Meaning != c.Meaning
-}
-
-func (m *Member) isLeaving() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.leaving
+	return c.mine && m.pending != nil && m.pending.Meaning != c.Meaning
 }
 
 // op begins a store operation of the background. The operation ends after Timing.OpLimit. It ends earlier
@@ -197,10 +188,9 @@ func (m *Member) retry() time.Duration {
 // changes serves all communicators that share a store. The Poller's goroutine runs while it has
 // members.
 type Poller struct {
-	store Store
-	clock Clock
-	every time.Duration
-	limit time.Duration // of one listing
+	store  Store
+	clock  Clock
+	timing Timing
 
 	// ticks orders the calls that this process's main threads make while they look for the
 	// barrier.
@@ -214,8 +204,7 @@ type Poller struct {
 
 // NewPoller returns a Poller for the members that use store.
 func NewPoller(store Store, clock Clock, timing Timing) *Poller {
-	return &Poller{store: store, clock: clock, every: timing.IdlePoll, limit: timing.OpLimit,
-		members: map[*Member]bool{}}
+	return &Poller{store: store, clock: clock, timing: timing, members: map[*Member]bool{}}
 }
 
 func (p *Poller) add(m *Member) {
@@ -261,12 +250,12 @@ func (p *Poller) run(ctx context.Context, done chan struct{}) {
 	defer close(done)
 	for ctx.Err() == nil {
 		p.list(ctx)
-		sleep(ctx, p.clock, p.every, nil)
+		sleep(ctx, p.clock, p.timing.IdlePoll, nil)
 	}
 }
 
 func (p *Poller) list(ctx context.Context) {
-	ctx, end := withLimit(ctx, p.clock, p.limit)
+	ctx, end := withLimit(ctx, p.clock, p.timing.OpLimit)
 	defer end()
 	names, err := p.store.List(ctx, string(kindOpen))
 	if err != nil {

@@ -157,11 +157,9 @@ func (m *Member) applyDecision(k uint64, d Decision, tokenVerified bool) {
 	warn := advice != "" && !m.background.advised[d.Abort]
 	if warn {
 		m.background.advised[d.Abort] = true
-		advice = ": " + advice
-	} else {
-		advice = ""
+		retry += ": " + advice
 	}
-	m.log(warn, "change %d: aborted, %s%s%s", k, d, retry, advice)
+	m.log(warn, "change %d: aborted, %s%s", k, d, retry)
 }
 
 // markObsolete lets the background remove this rank's reports for change k.

@@ -21,9 +21,9 @@ type Communicator struct {
 	Slots   []Slot   // those that are claimed, in order
 	Changes []Change // by K, from 1 on
 	Newest  time.Time
-	Keys    []Key    // of all its records
-	Faults  []error  // records that cannot be read
-	Note    []byte   // see Member.PublishStatus; nil: none
+	Keys    []Key   // of all its records
+	Faults  []error // records that cannot be read
+	Note    []byte  // see Member.PublishStatus; nil: none
 }
 
 // Slot is one rank of a communicator.

@@ -157,25 +157,23 @@ func (m *Member) claim(ctx context.Context) error {
 		h.Write([]byte(m.cfg.Identity))
 		first = int(h.Sum32() % uint32(m.cfg.Ranks))
 	}
-	won, err := m.claimSlot(ctx, first)
-	if won || err != nil {
-		return err
-	}
-	var taken []string
-	err = m.retryUntil(ctx, func(ctx context.Context) (err error) {
-		taken, err = m.cfg.Store.List(ctx, m.keys.dir(kindSlot))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for i := 1; i < m.cfg.Ranks; i++ {
+	var taken []string // unknown as long as the first slot may be free
+	for i := range m.cfg.Ranks {
 		slot := (first + i) % m.cfg.Ranks
 		if slices.Contains(taken, strconv.Itoa(slot)) {
 			continue
 		}
-		won, err := m.claimSlot(ctx, slot)
-		if won || err != nil {
+		if won, err := m.claimSlot(ctx, slot); won || err != nil {
+			return err
+		}
+		if taken != nil {
+			continue
+		}
+		err := m.retryUntil(ctx, func(ctx context.Context) (err error) {
+			taken, err = m.cfg.Store.List(ctx, m.keys.dir(kindSlot))
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}

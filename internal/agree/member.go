@@ -94,7 +94,7 @@ type Member struct {
 
 	// Any goroutine adds to these, with or without mu. They are emptied without mu, because
 	// that takes longer than a moment.
-	logLines queue[logLine]
+	logLines queue[func(slot string)]
 	retired  queue[Snapshot]
 	obsolete queue[string] // keys of records that nobody reads again
 
@@ -166,6 +166,13 @@ type change struct {
 	hash       uint64     // Counter.Hash at c, from the promise on
 	lastPassed lastPassed // promised
 	arrival    arrival    // arrived, committed
+}
+
+// update lets the background write what the main thread reads.
+func (m *Member) update(write func(*change)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	write(&m.change)
 }
 
 // next turns to the change after k, in state s.
@@ -342,14 +349,13 @@ func (q *queue[T]) take() (items []T) {
 	return items
 }
 
-// logLine is a line for the log. A slow logger must not delay the main thread.
-type logLine struct {
-	warn bool
-	text string
-}
-
+// log keeps a line for flushLog: a slow logger must not delay the main thread.
 func (m *Member) log(warn bool, format string, args ...any) {
-	m.logLines.add(logLine{warn, fmt.Sprintf(format, args...)})
+	text, emit := fmt.Sprintf(format, args...), m.cfg.Log.Infof
+	if warn {
+		emit = m.cfg.Log.Warnf
+	}
+	m.logLines.add(func(slot string) { emit("%s%s", text, slot) })
 }
 
 // flushLog writes the collected lines; the caller does not hold the mutex. Each line names
@@ -359,12 +365,8 @@ func (m *Member) flushLog() {
 	if m.slot >= 0 {
 		slot = fmt.Sprintf(" [slot %d]", m.slot)
 	}
-	for _, l := range m.logLines.take() {
-		if l.warn {
-			m.cfg.Log.Warnf("%s%s", l.text, slot)
-		} else {
-			m.cfg.Log.Infof("%s%s", l.text, slot)
-		}
+	for _, write := range m.logLines.take() {
+		write(slot)
 	}
 }
 

@@ -225,9 +225,7 @@ func (m *Member) acceptProposal(k uint64, text []byte) time.Duration {
 		return 0
 	}
 	c := change{k: k, Proposal: p, seen: true, mine: p.Slot == m.slot}
-	m.mu.Lock()
-	m.change = c
-	m.mu.Unlock()
+	m.update(func(now *change) { *now = c })
 	if c.mine {
 		m.log(false, "change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far",
 			k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
@@ -244,9 +242,7 @@ func (m *Member) stageProposal(c change) time.Duration {
 		return 0
 	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
-		m.mu.Lock()
-		m.withdraw(Late)
-		m.mu.Unlock()
+		m.update(func(*change) { m.withdraw(Late) })
 		return 0
 	}
 	// By this record the other ranks find the proposal, so it comes after that.

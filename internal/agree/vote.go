@@ -75,7 +75,7 @@ func (m *Member) checkpoint(n uint64) {
 func (m *Member) stepPromised(c change, count uint64) time.Duration {
 	progress := &m.background.progress
 	switch {
-	case c.mine && m.superseded(c):
+	case m.superseded(c):
 		return m.decide(c, Decision{Abort: Superseded})
 	case c.mine && !progress.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
 		return m.decide(c, Decision{Abort: Slow})
@@ -217,13 +217,6 @@ type wait struct {
 	cancel  context.CancelFunc // ends the background's store operation; nil while there is none
 }
 
-// begin begins a wait for the decision.
-func (w *wait) begin() (decided <-chan struct{}) {
-	w.decided = make(chan struct{})
-	w.interrupt() // a slow operation must not delay the arrival
-	return w.decided
-}
-
 // release ends the wait.
 func (w *wait) release() {
 	if w.decided != nil {
@@ -256,7 +249,9 @@ func (m *Member) await() {
 	limit := m.cfg.Timing.StallLimit
 	warn := max(firstWarning, 2*m.settle())
 	k, at := m.change.k, m.change.arrival.at
-	decided := m.wait.begin()
+	decided := make(chan struct{})
+	m.wait.decided = decided
+	m.wait.interrupt() // a slow operation must not delay the arrival
 	m.wakeUp()
 	var waited time.Duration
 	for m.change.state == arrived && m.failed == nil {
@@ -329,12 +324,12 @@ func (m *Member) putArrival(c change, timeout bool) (wait time.Duration, ok bool
 		case err != nil:
 			return m.retry(), false
 		}
-		m.setAttempted(true)
+		m.update(func(c *change) { c.arrival.attempted = true })
 	}
 	_, err := m.put(at.key, nil)
 	switch {
 	case errors.Is(err, ErrRefused) && !at.attempted:
-		m.setAttempted(false)
+		m.update(func(c *change) { c.arrival.attempted = false })
 		if timeout {
 			m.giveUp(at, CannotStage)
 		}
@@ -342,16 +337,8 @@ func (m *Member) putArrival(c change, timeout bool) (wait time.Duration, ok bool
 	case err != nil:
 		return m.retry(), timeout
 	}
-	m.mu.Lock()
-	m.change.arrival.landed = true
-	m.mu.Unlock()
+	m.update(func(c *change) { c.arrival.landed = true })
 	return 0, true
-}
-
-func (m *Member) setAttempted(attempted bool) {
-	m.mu.Lock()
-	m.change.arrival.attempted = attempted
-	m.mu.Unlock()
 }
 
 // giveUp withdraws this rank and those that it represents. The caller knows that no record
