@@ -52,14 +52,6 @@ func (s Settings) names() string {
 	return s.Policy.Path + " and " + s.Model.Path
 }
 
-// without says what comes of a file that is of no use, for the end of a line.
-func (s Settings) without(what string) string {
-	if s.live {
-		return ""
-	}
-	return "; no " + what + " is used"
-}
-
 // mostBytes is the size up to which a file is read.
 func (s Settings) mostBytes() int64 {
 	if s.live {
@@ -97,46 +89,34 @@ type file struct {
 	report sync.Once
 }
 
-// fileKind tells a policy file and a model file apart, and what they are held to.
-type fileKind struct {
-	what  string
-	under string // the setting by which one is held to more than usual, after "problems"
-	show  string // the command that prints all that is wrong with one
-	parse func(f *file, text []byte) error
+// fileKey tells files apart, and what they are held to.
+type fileKey struct {
+	isModel       bool // else it is a policy
+	deterministic bool // see Settings
+	Named
 }
 
-const deterministic = " under " + DeterministicVariable + "=1"
-
-var (
-	policyKind = &fileKind{"policy", "", "tunefit show", func(f *file, text []byte) (err error) {
-		f.policy, err = policy.ReadCSV(f.Path, text)
-		return err
-	}}
-	modelKind = &fileKind{"model", "", "tunefit show --model", func(f *file, text []byte) (err error) {
-		f.model, err = model.Read(f.Path, text)
-		return err
-	}}
-	invariantPolicyKind = &fileKind{"policy", deterministic, "tunefit check --invariant",
-		func(f *file, text []byte) error {
-			p, err := policy.ReadCSV(f.Path, text)
-			if err != nil {
-				return err
-			}
-			if vary := p.CheckSums(); vary != nil {
-				return vary
-			}
-			f.policy = p
-			return nil
-		}}
-	invariantModelKind = &fileKind{"model", deterministic, "", func(f *file, _ []byte) error {
+// compile sets the policy or the model of a file.
+func (f *file) compile(text []byte) (err error) {
+	switch {
+	case f.isModel && f.deterministic:
 		return fmt.Errorf("%s: a model chooses by the size of the call, and sums must not depend on that (needed: "+
 			"unset %s)", f.Path, f.Variable)
-	}}
-)
-
-type fileKey struct {
-	kind *fileKind
-	Named
+	case f.isModel:
+		f.model, err = model.Read(f.Path, text)
+		return err
+	}
+	p, err := policy.ReadCSV(f.Path, text)
+	if err != nil {
+		return err
+	}
+	if f.deterministic {
+		if vary := p.CheckSums(); vary != nil {
+			return vary
+		}
+	}
+	f.policy = p
+	return nil
 }
 
 // loadFiles returns the states of the policy file and the model file that the settings name, nil for no file. Two
@@ -145,11 +125,8 @@ type fileKey struct {
 // It looks at each file again at every init. So a process that joins a running job starts a new communicator on the
 // same version as the processes that are already there.
 func (l *Loader) loadFiles(s Settings) [2]*file {
-	rows, costs := policyKind, modelKind
-	if s.Deterministic {
-		rows, costs = invariantPolicyKind, invariantModelKind
-	}
-	return [2]*file{l.loadFile(fileKey{rows, s.Policy}, s), l.loadFile(fileKey{costs, s.Model}, s)}
+	return [2]*file{l.loadFile(fileKey{false, s.Deterministic, s.Policy}, s),
+		l.loadFile(fileKey{true, s.Deterministic, s.Model}, s)}
 }
 
 // loadFile returns a file's state, nil for no file. A state with errors is kept like any
@@ -183,7 +160,7 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 	default:
 		f = found
 		text := f.text
-		f.parse = sync.OnceFunc(func() { f.faults = key.kind.parse(f, text) })
+		f.parse = sync.OnceFunc(func() { f.faults = f.compile(text) })
 	}
 	l.files[key] = f
 	l.mu.Unlock()
@@ -236,7 +213,7 @@ func (f *file) check(s Settings, log telemetry.Log) (ok bool) {
 	case f == nil || f.model != nil:
 		return true
 	case f.policy == nil:
-		f.logFailure(s.without(f.kind.what), log)
+		f.logFailure(s.live, log)
 		return false
 	}
 	log.Once(&f.report, func() {
@@ -256,19 +233,29 @@ func (f *file) isEmpty() bool { return f.policy != nil && len(f.policy.Rules) ==
 // maxWarned keeps a file of the wrong kind from flooding a job's log.
 const maxWarned = 100
 
-// logFailure says why a file is of no use, and what comes of it.
-func (f *file) logFailure(outcome string, log telemetry.Log) {
+// logFailure says why a file is of no use, and what comes of it unless it is live.
+func (f *file) logFailure(live bool, log telemetry.Log) {
+	what, show, outcome := "policy", "tunefit show", ""
+	if f.isModel {
+		what, show = "model", "tunefit show --model"
+	}
+	if !live {
+		outcome = "; no " + what + " is used"
+	}
 	if f.unread != nil {
 		log.Warnf("%s=%s: %v%s", f.Variable, f.Path, f.unread, outcome)
 		return
 	}
 	faults := strings.Split(f.faults.Error(), "\n")
-	problems := wording.Plural(len(faults), "problem") + f.kind.under
+	problems := wording.Plural(len(faults), "problem")
+	if f.deterministic {
+		problems, show = problems+" under "+DeterministicVariable+"=1", "tunefit check --invariant"
+	}
 	said := log.Once(&f.report, func() {
 		log.Warnf("%s has %s%s:", f.Path, problems, outcome)
 		for i, fault := range faults {
 			if i == maxWarned {
-				log.Warnf("... and %d more; %s %s prints them all", len(faults)-i, f.kind.show, f.Path)
+				log.Warnf("... and %d more; %s %s prints them all", len(faults)-i, show, f.Path)
 				return
 			}
 			log.Warnf("%s", fault)

@@ -65,7 +65,7 @@ func TestFileIsCompiledOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.csv")
 	write(t, path, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
 	l := newLoader()
-	load := func() *file { return l.loadFile(fileKey{policyKind, named(path).Policy}, Settings{}) }
+	load := func() *file { return l.loadFile(fileKey{Named: named(path).Policy}, Settings{}) }
 	first := load()
 	compiled := first.policy
 	if load() != first || first.policy != compiled {
