@@ -97,7 +97,7 @@ func (p *Plugin) meet(s settings, nodes int, log telemetry.Log) (*rendezvous, er
 func (p *Plugin) attempt(key rendezvousKey, log telemetry.Log) (r *rendezvous, begun bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.rendezvous[key]; r != nil && !r.failed() {
+	if r := p.rendezvous[key]; r != nil {
 		r.users++
 		return r, false
 	}
@@ -105,12 +105,11 @@ func (p *Plugin) attempt(key rendezvousKey, log telemetry.Log) (r *rendezvous, b
 	p.rendezvous[key] = r
 	go func() {
 		defer close(r.done)
-		defer func() {
-			if p := recover(); p != nil {
-				r.err = fmt.Errorf("a defect in the plugin: %v", p)
-			}
-		}()
-		r.err = r.open()
+		if r.err = r.open(); r.err != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			r.forget()
+		}
 	}()
 	return r, true
 }
@@ -127,11 +126,16 @@ func (r *rendezvous) release() {
 	if !last {
 		return
 	}
+	end := func() {
+		if <-r.done; r.err == nil {
+			r.close()
+		}
+	}
 	select {
 	case <-r.done:
-		r.end()
+		end()
 	default: // a file server is away, and no signal ends a system call that waits for it
-		go func() { <-r.done; r.end() }()
+		go end()
 	}
 }
 
@@ -139,22 +143,6 @@ func (r *rendezvous) release() {
 func (r *rendezvous) forget() {
 	if r.plugin.rendezvous[r.rendezvousKey] == r {
 		delete(r.plugin.rendezvous, r.rendezvousKey)
-	}
-}
-
-func (r *rendezvous) end() {
-	if r.err == nil {
-		r.close()
-	}
-}
-
-// failed reports that the attempt to open the store has failed.
-func (r *rendezvous) failed() bool {
-	select {
-	case <-r.done:
-		return r.err != nil
-	default:
-		return false
 	}
 }
 
@@ -167,7 +155,12 @@ func (p *Plugin) setting(rendezvous string) string {
 }
 
 // open opens the store.
-func (r *rendezvous) open() error {
+func (r *rendezvous) open() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a defect in the plugin: %v", p)
+		}
+	}()
 	switch {
 	case r.name == "":
 		s, err := dirstore.Private(r.plugin.shm, privateStore, identity.New())

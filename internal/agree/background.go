@@ -46,7 +46,7 @@ func (m *Member) run() {
 		c, failed, leaving := m.change, m.failed != nil, m.leaving
 		m.mu.Unlock()
 		if leaving {
-			m.leave()
+			m.leave(c)
 			return
 		}
 		wait := forever

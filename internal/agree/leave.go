@@ -58,30 +58,21 @@ func (m *Member) retireAll() {
 	m.retireOld()
 }
 
-// leave aborts a change that would wait for this rank, and puts the record that this rank
+// leave aborts change c, which would wait for this rank, and puts the record that this rank
 // has left. The last one removes the communicator's records. All is tried once, because no member
 // needs it: the other ranks' waits are bounded.
-func (m *Member) leave() {
+func (m *Member) leave(c change) {
 	m.background.urgent = true
-	m.abortAsLeaving()
+	if c.seen && (c.state == idle || c.state == armed || c.state == promised || c.state == withdrawn) {
+		ctx, end := m.op()
+		abort := m.keys.decision(c.k, Decision{Abort: Leaving, By: m.slot})
+		if m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), abort) == nil {
+			_ = m.cfg.Store.Remove(ctx, m.keys.open(c.k)) // a leftover only takes space
+		}
+		end()
+	}
 	if _, err := m.put(m.keys.left(m.slot), nil); err == nil {
 		m.removeAll()
-	}
-}
-
-// abortAsLeaving aborts an undecided change, unless this rank has arrived.
-func (m *Member) abortAsLeaving() {
-	m.mu.Lock()
-	c := m.change
-	m.mu.Unlock()
-	if !c.seen || c.state != idle && c.state != armed && c.state != promised && c.state != withdrawn {
-		return
-	}
-	ctx, end := m.op()
-	defer end()
-	abort := Decision{Abort: Leaving, By: m.slot}
-	if m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decision(c.k, abort)) == nil {
-		_ = m.cfg.Store.Remove(ctx, m.keys.open(c.k)) // a leftover only takes space
 	}
 }
 

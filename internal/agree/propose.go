@@ -32,7 +32,7 @@ type pendingEdit struct {
 const (
 	maxVetoes     = 5
 	maxRetryDelay = 60 * time.Second
-	maxLeadFactor = 64
+	maxLeadShift  = 6
 )
 
 // aborted counts one more aborted proposal of this version, whoever made it: ranks that see
@@ -69,11 +69,6 @@ func (e *pendingEdit) delay(now time.Duration) {
 	e.notBefore = now + wait
 }
 
-// leadFactor doubles the lead with each proposal that came too early.
-func (e *pendingEdit) leadFactor() uint64 {
-	return uint64(min(maxLeadFactor, 1<<min(e.tooEarly, 16)))
-}
-
 // propose puts a proposal for the pending edit, if there is one and it may be tried now,
 // and returns when to look again.
 func (m *Member) propose(k uint64) time.Duration {
@@ -108,7 +103,8 @@ func (m *Member) propose(k uint64) time.Duration {
 		}
 		e.stored = k
 	}
-	lead := max(m.cfg.Timing.MinLead, m.background.rate.during(m.settle())) * e.leadFactor()
+	lead := max(m.cfg.Timing.MinLead, m.background.rate.during(m.settle()))
+	lead <<= min(e.tooEarly, maxLeadShift) // twice the lead after each proposal that came too early
 	check := max(m.cfg.Counter.Seq.Load(), e.floor) + lead
 	p := Proposal{VersionID: proposed, Check: check, Switch: check + lead + m.jitter(k, lead), Slot: m.slot,
 		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.background.tries)}

@@ -29,7 +29,10 @@ const (
 // usually Shm. comm is equal in all its processes. What crashed jobs of the same
 // user have left there is removed first.
 func Private(parent, comm, identity string) (*Store, error) {
-	sweep(parent)
+	crashed, _ := PrivateDirs(parent, os.Getuid()) // choose says what is wrong
+	for _, dir := range crashed {
+		removeUnused(dir)
+	}
 	dir, lock, err := choose(parent, clean(comm))
 	if err != nil {
 		return nil, err
@@ -116,14 +119,6 @@ func (s *Store) Close() {
 	_ = flock(lock, syscall.LOCK_UN)
 	lock.Close()
 	removeUnused(s.root)
-}
-
-// sweep removes the directories of processes that no longer live.
-func sweep(parent string) {
-	dirs, _ := PrivateDirs(parent, os.Getuid()) // Private will say what is wrong
-	for _, dir := range dirs {
-		removeUnused(dir)
-	}
 }
 
 // LockAggregator makes this process the aggregator of a private directory until stop or its
