@@ -46,9 +46,6 @@ type Change struct {
 	Decided  time.Time
 }
 
-// Dir is the folder of most of its records.
-func (c *Communicator) Dir() string { return keys(c.Key).all() }
-
 // InForce returns the version that was committed last, and when. A rank decides calls by it from the barrier
 // on.
 func (c *Communicator) InForce() (v VersionID, since time.Time) {
@@ -119,7 +116,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 	made := map[string]time.Time{}
 	// A proposal is put before its decision, and decisions are what must not be
 	// missed: so they are listed last.
-	for _, dir := range []string{string(kindOpen), string(kindProposal), kindComm} {
+	for _, dir := range []string{string(kindOpen), string(kindProposal), CommsDir} {
 		found, err := in.records.Made(ctx, dir)
 		if err != nil {
 			return nil, err

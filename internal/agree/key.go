@@ -28,19 +28,19 @@ const (
 	// kindOpen is an empty record for each proposal that may not be decided yet. Members list these: one listing
 	// shows the new changes of all communicators, and no old ones.
 	kindOpen kind = "open"
-
-	kindComm = "c" // what is below it belongs to one communicator
 )
 
-// VersionDir is where the contents of the versions lie that communicators start with.
-const VersionDir = "blob"
+// Folders at the top of a store, besides those of kindProposal and kindOpen.
+const (
+	CommsDir   = "c"    // has a folder for each communicator
+	VersionDir = "blob" // the contents of the versions that communicators start with
+	// EndedDir holds an empty record for each communicator that has ended and whose other records
+	// were removed. Its keys are never used again.
+	EndedDir = "ended"
+)
 
-// EndedDir holds an empty record for each communicator that has ended and whose other records
-// were removed. Its keys are never used again.
-const EndedDir = "ended"
-
-// Dirs are the folders at the top of a store.
-var Dirs = []string{VersionDir, kindComm, EndedDir, string(kindOpen), string(kindProposal)}
+// Dirs are all of these folders.
+var Dirs = []string{VersionDir, CommsDir, EndedDir, string(kindOpen), string(kindProposal)}
 
 // keys are those of one communicator.
 type keys string
@@ -68,7 +68,7 @@ func parseCommKey(key string) (id uint64, ranks int, ok bool) {
 	return id, ranks, err == nil && ranks > 0 && want == key
 }
 
-func (c keys) all() string            { return kindComm + "/" + string(c) }
+func (c keys) all() string            { return CommsDir + "/" + string(c) }
 func (c keys) dir(of kind) string     { return c.all() + "/" + string(of) }
 func (c keys) init() string           { return c.dir(kindInit) }
 func (c keys) history() string        { return c.dir(kindHistory) }
@@ -136,7 +136,7 @@ func ParseKey(key string) (k Key, ok bool) {
 	var number string
 	var err error
 	switch top := parts[0]; {
-	case top == kindComm && len(parts) > 1:
+	case top == CommsDir && len(parts) > 1:
 		k.Comm, parts = parts[1], parts[2:]
 		if len(parts) == 0 {
 			return k, false

@@ -236,7 +236,8 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 	for _, key := range keysIn(string(kindOpen), names) {
 		c := a.changes[key.name]
 		if c == nil {
-			c = &nodeChange{comm: keys(key.Comm), k: key.number, since: a.clock.Now(), asked: a.clock.Now(), listed: true}
+			now := a.clock.Now()
+			c = &nodeChange{comm: keys(key.Comm), k: key.number, since: now, asked: now, listed: true}
 			a.changes[key.name] = c
 		} else if !idle {
 			continue

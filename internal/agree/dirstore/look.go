@@ -46,7 +46,7 @@ func Below(dir string) (dirs []string, unseen []error) {
 			return
 		}
 		used := slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-			return (e.Name() == "c" || e.Name() == "blob") && e.IsDir()
+			return (e.Name() == agree.CommsDir || e.Name() == agree.VersionDir) && e.IsDir()
 		})
 		if used {
 			dirs = append(dirs, at)

@@ -250,7 +250,7 @@ func (s *Store) Drop(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if dir == "c/"+e.group {
+	if dir == agree.CommsDir+"/"+e.group {
 		_, err = e.etcd.Revoke(ctx, e.lease)
 		if err == nil {
 			_ = s.expired(e)

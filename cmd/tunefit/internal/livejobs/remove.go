@@ -21,7 +21,7 @@ func removeComm(store *dirstore.Store, c *Communicator) error {
 			return err
 		}
 	}
-	return store.Drop(ctx, c.records.Dir())
+	return store.Drop(ctx, agree.CommsDir+"/"+c.records.Key)
 }
 
 // removeEnded removes what is left of communicators that have removed their own records: one record each, which says
