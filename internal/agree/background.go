@@ -8,34 +8,6 @@ import (
 	"time"
 )
 
-// background is what the member's goroutine keeps for itself. No other goroutine touches it.
-type background struct {
-	rate    rate
-	calls   uint64        // decided, as last seen
-	callsAt time.Duration // when they last increased
-
-	urgent    bool // the main thread waits for what this step does
-	pollsFast bool // it has not waited for long yet
-	progress  progress
-
-	tries     int             // proposals made
-	full      bool            // all slots are claimed
-	saidEmpty bool            // it was logged that slots are missing
-	advised   map[Reason]bool // what was logged with advice
-	forgets   bool            // the history record allows to remove decided changes
-}
-
-// progress is what the background has done for change k, from acceptProposal on.
-type progress struct {
-	since     time.Duration // when the proposal was seen
-	missed    time.Duration // since when the token is gone without a decision; 0: it is not
-	announced bool          // the own proposal: the others can find it
-	acked     bool          // the ack has landed
-	allAcked  bool          // the own proposal: the acks of all ranks are there, with equal hashes
-	vetoed    bool          // and logged so
-	doubted   bool          // arrived: it was logged that records have vanished
-}
-
 // run is the background. Each step looks at the state and does a few store operations.
 // Then run sleeps until it is woken or it is time for the next step.
 func (m *Member) run() {
@@ -113,75 +85,6 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 		wait = max(wait, m.cfg.Timing.IdlePoll)
 	}
 	return wait
-}
-
-// superseded reports that this rank has proposed the change and wants another version since.
-func (m *Member) superseded(c change) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return c.mine && m.pending != nil && m.pending.Meaning != c.Meaning
-}
-
-// op begins a store operation of the background. The operation ends after Timing.OpLimit. It ends earlier
-// when the main thread arrives at the barrier, because the main thread's wait must be served first.
-func (m *Member) op() (ctx context.Context, end func()) {
-	ctx, cancel := withLimit(m.ctx, m.cfg.Clock, m.cfg.Timing.OpLimit)
-	m.mu.Lock()
-	switch {
-	case m.background.urgent:
-	case m.wait.decided != nil:
-		cancel()
-	default:
-		m.wait.cancel = cancel
-	}
-	m.mu.Unlock()
-	return ctx, func() {
-		m.mu.Lock()
-		m.wait.cancel = nil
-		m.mu.Unlock()
-		cancel()
-	}
-}
-
-// put is PutOnce with a stopwatch, because leads must be longer where puts are slow. It does not measure a put
-// that fails. One put at most doubles the estimate: after an outage of seconds, changes would otherwise take
-// minutes.
-func (m *Member) put(key string, value []byte) ([]byte, error) {
-	ctx, end := m.op()
-	defer end()
-	began := m.cfg.Clock.Now()
-	stands, err := m.cfg.Store.PutOnce(ctx, key, value)
-	if err == nil {
-		allowedFor := m.settle() / 4
-		took := min(m.cfg.Clock.Now()-began, 2*allowedFor)
-		m.slowPut.Store(max(m.slowPut.Load()*3/4, int64(took)))
-	}
-	return stands, err
-}
-
-func (m *Member) list(dir string) ([]string, error) {
-	ctx, end := m.op()
-	defer end()
-	return m.cfg.Store.List(ctx, dir)
-}
-
-func (m *Member) mark(key string) (string, error) {
-	ctx, end := m.op()
-	defer end()
-	return m.cfg.Store.Mark(ctx, key)
-}
-
-// settle is T of docs/PROTOCOL.md, longer than Timing.Settle where puts are slow.
-func (m *Member) settle() time.Duration {
-	return max(m.cfg.Timing.Settle, 4*time.Duration(m.slowPut.Load()))
-}
-
-// retry is the time until the next poll of a change that is under way.
-func (m *Member) retry() time.Duration {
-	if m.background.urgent && m.background.pollsFast {
-		return m.cfg.Timing.BarrierPoll
-	}
-	return m.cfg.Timing.ActivePoll
 }
 
 // A Poller wakes the members of a process when there are new proposals. One listing of the undecided

@@ -222,3 +222,10 @@ func (m *Member) loseRecords() {
 		s.mu.Unlock()
 	}
 }
+
+// superseded reports that this rank has proposed the change and wants another version since.
+func (m *Member) superseded(c change) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return c.mine && m.pending != nil && m.pending.Meaning != c.Meaning
+}

@@ -263,13 +263,6 @@ func (m *Member) stage(ctx context.Context, v VersionID, content []byte) (Snapsh
 	return snapshot, nil
 }
 
-// readContent returns a version's content if its digest is right.
-func readContent(ctx context.Context, get func(context.Context, string) ([]byte, bool, error),
-	v VersionID) (content []byte, ok bool) {
-	content, found, err := get(ctx, v.Key())
-	return content, err == nil && found && DigestOf(content) == v.Content
-}
-
 // joinAsDuplicate is Join for a rank that finds no free slot: its communicator shares its id
 // with another one, of which some changes may be decided. The rank follows those that were
 // committed, because ranks of its own communicator may hold slots and obey them, and

@@ -2,19 +2,6 @@ package agree
 
 import "context"
 
-// fail makes this call and all later ones fail. A rank that left out one call would decide each later call
-// one call behind the others.
-func (m *Member) fail(err error) {
-	m.log(true, "change %d: %v; this call and all later ones of the communicator fail", m.change.k, err)
-	m.failSilently(err)
-}
-
-func (m *Member) failSilently(err error) {
-	m.failed = err
-	m.cfg.Counter.Trigger.Store(0)
-	m.wait.release()
-}
-
 // EndWait begins to end the member. A waiting AtTrigger fails with ErrClosed, and so does each later call of
 // it. Close must follow once AtTrigger has returned.
 func (m *Member) EndWait() {

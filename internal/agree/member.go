@@ -115,22 +115,6 @@ type Member struct {
 	notes      uint64     // how many PublishStatus has put; of PublishStatus alone
 }
 
-// noteProposed notes that change k is proposed.
-func (m *Member) noteProposed(k uint64) {
-	if k > m.newest.Load() {
-		m.newest.Store(k)
-		m.wakeUp()
-	}
-}
-
-// wakeUp makes the background take its next step now.
-func (m *Member) wakeUp() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
-
 // state is a member's state in change k. docs/PROTOCOL.md has a diagram of the transitions.
 type state int
 
@@ -166,6 +150,204 @@ type change struct {
 	hash       uint64     // Counter.Hash at c, from the promise on
 	lastPassed lastPassed // promised
 	arrival    arrival    // arrived, committed
+}
+
+// arrival is what a rank knows of its arrival at the barrier of change k. The zero value means that it has not
+// arrived.
+type arrival struct {
+	at    uint64 // the barrier's call
+	hash  uint64 // see arrivalHash
+	since time.Duration
+	// key is that of the record; "" until the rank that puts it knows whom it represents.
+	key string
+	// represented are the other ranks of this process that arrive by the same record; nil in those ranks
+	// themselves.
+	represented []*Member
+	byProxy     bool // another rank of this process puts the record
+	// attempted: the record may exist, so the change may be committed.
+	attempted bool
+	landed    bool // the record exists
+}
+
+// lastPassed describes the last call that the main thread let pass while it looked for the barrier. The zero value
+// means that there was none. See Member.arriveByProxy.
+type lastPassed struct {
+	next   uint64 // the number of the call after it
+	call   uint64 // its HashCall
+	tick   uint64 // the value of Poller.ticks at the call
+	thread int    // the thread that made it
+}
+
+// wait is the main thread's wait at the barrier, and the store operation that must not delay it. Member.mu
+// guards it.
+type wait struct {
+	decided chan struct{}      // ends the wait; nil while there is none
+	cancel  context.CancelFunc // ends the background's store operation; nil while there is none
+}
+
+// release ends the wait.
+func (w *wait) release() {
+	if w.decided != nil {
+		close(w.decided)
+		w.decided = nil
+	}
+}
+
+// interrupt ends the background's store operation.
+func (w *wait) interrupt() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// InForce is the version that is in force.
+type InForce struct {
+	Snapshot Snapshot
+	From     uint64 // the first call that it decides
+	Proposed bool   // it comes from Propose, not from an edit
+	// Wanted is the meaning of the latest edit: of this rank's file, or of another's if it has come
+	// into force.
+	Wanted string
+	change uint64 // that brought it; 0: it is the start version
+}
+
+// A pendingEdit is a version that this rank wants in force and that is not yet. It is a new state of the
+// rank's own file (Offer), or a side of a comparison (Propose). A file that merely differs from the version
+// in force makes no pending edit. Otherwise nodes that still see an old file would switch back for ever.
+type pendingEdit struct {
+	// These are constant.
+	VersionID
+	content  []byte
+	since    time.Duration // when it was offered or proposed
+	proposed bool          // by Propose: nobody has saved a file
+
+	// These are the background's alone.
+	stored    uint64        // the change for which its content was put
+	attempts  int           // proposals of this version that were aborted, or could not be put
+	tooEarly  int           // of them, because a rank needed more time
+	vetoes    int           // of them, because a rank could not stage it
+	notBefore time.Duration // of the next attempt
+	alike     bool          // the last attempt found all calls alike: the next waits for another one
+	last      uint64        // alike: Counter.Last then, which calls like those do not change
+	floor     uint64        // the checkpoint must lie above this call
+}
+
+const (
+	maxVetoes     = 5
+	maxRetryDelay = 60 * time.Second
+	maxLeadShift  = 6
+)
+
+// aborted counts one more aborted proposal of this version, whoever made it: ranks that see
+// the same file have the same edit pending.
+func (e *pendingEdit) aborted(d Decision, now time.Duration, c *Counter) (giveUp bool) {
+	e.delay(now)
+	e.alike, e.last = d.Abort == Alike, c.Last.Load()
+	switch d.Abort {
+	case Late:
+		e.floor = max(e.floor, d.Calls)
+		e.tooEarly++
+	case Slow:
+		e.tooEarly++
+	case CannotStage, OtherBuild:
+		e.vetoes++
+	}
+	return e.vetoes >= maxVetoes
+}
+
+// waitsForOther reports that calls were alike when the last attempt was aborted, and still are.
+// Another attempt would end as that has.
+func (e *pendingEdit) waitsForOther(c *Counter) bool {
+	e.alike = e.alike && c.Last.Load() == e.last
+	return e.alike
+}
+
+// delay makes the next attempt wait.
+func (e *pendingEdit) delay(now time.Duration) {
+	e.notBefore = now + min(maxRetryDelay, time.Second<<min(e.attempts, 6))
+	e.attempts++
+}
+
+// background is what the member's goroutine keeps for itself. No other goroutine touches it.
+type background struct {
+	rate    rate
+	calls   uint64        // decided, as last seen
+	callsAt time.Duration // when they last increased
+
+	urgent    bool // the main thread waits for what this step does
+	pollsFast bool // it has not waited for long yet
+	progress  progress
+
+	tries     int             // proposals made
+	full      bool            // all slots are claimed
+	saidEmpty bool            // it was logged that slots are missing
+	advised   map[Reason]bool // what was logged with advice
+	forgets   bool            // the history record allows to remove decided changes
+}
+
+// progress is what the background has done for change k, from acceptProposal on.
+type progress struct {
+	since     time.Duration // when the proposal was seen
+	missed    time.Duration // since when the token is gone without a decision; 0: it is not
+	announced bool          // the own proposal: the others can find it
+	acked     bool          // the ack has landed
+	allAcked  bool          // the own proposal: the acks of all ranks are there, with equal hashes
+	vetoed    bool          // and logged so
+	doubted   bool          // arrived: it was logged that records have vanished
+}
+
+// rate keeps the highest number of calls per second of the last 5 to 10 minutes. A lead that is computed from it
+// lasts at least as long as planned.
+type rate struct {
+	at      time.Duration
+	calls   uint64
+	started bool
+	highest float64       // calls per second, in this window
+	before  float64       // the same, in the window before
+	turn    time.Duration // when this window began
+}
+
+const (
+	rateWindow = 5 * time.Minute
+	// rateSample is the least time over which a rate is measured.
+	rateSample = 200 * time.Millisecond
+)
+
+func (r *rate) sample(now time.Duration, calls uint64) {
+	if !r.started {
+		*r = rate{at: now, calls: calls, started: true, turn: now}
+		return
+	}
+	elapsed := now - r.at
+	if elapsed < rateSample {
+		return
+	}
+	if now-r.turn >= rateWindow {
+		r.highest, r.before, r.turn = 0, r.highest, now
+	}
+	r.highest = max(r.highest, float64(calls-r.calls)/elapsed.Seconds())
+	r.at, r.calls = now, calls
+}
+
+// during returns the most calls to expect in d.
+func (r *rate) during(d time.Duration) uint64 {
+	return uint64(max(r.highest, r.before) * d.Seconds())
+}
+
+// wakeUp makes the background take its next step now.
+func (m *Member) wakeUp() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// noteProposed notes that change k is proposed.
+func (m *Member) noteProposed(k uint64) {
+	if k > m.newest.Load() {
+		m.newest.Store(k)
+		m.wakeUp()
+	}
 }
 
 // update lets the background write what the main thread reads.
@@ -230,6 +412,19 @@ func (m *Member) putInForce(v InForce) {
 	m.wakeUp()
 }
 
+// fail makes this call and all later ones fail. A rank that left out one call would decide each later call
+// one call behind the others.
+func (m *Member) fail(err error) {
+	m.log(true, "change %d: %v; this call and all later ones of the communicator fail", m.change.k, err)
+	m.failSilently(err)
+}
+
+func (m *Member) failSilently(err error) {
+	m.failed = err
+	m.cfg.Counter.Trigger.Store(0)
+	m.wait.release()
+}
+
 // Offer makes a new valid state of this rank's own file the pending edit. It does nothing
 // if the meaning is the one last offered.
 func (m *Member) Offer(v VersionID, content []byte) {
@@ -257,17 +452,6 @@ func (m *Member) Propose(v VersionID, content []byte) {
 	}
 	m.pending = &pendingEdit{VersionID: v, content: content, since: m.cfg.Clock.Now(), proposed: true}
 	m.wakeUp()
-}
-
-// InForce is the version that is in force.
-type InForce struct {
-	Snapshot Snapshot
-	From     uint64 // the first call that it decides
-	Proposed bool   // it comes from Propose, not from an edit
-	// Wanted is the meaning of the latest edit: of this rank's file, or of another's if it has come
-	// into force.
-	Wanted string
-	change uint64 // that brought it; 0: it is the start version
 }
 
 // InForce returns what is in force.
@@ -326,63 +510,4 @@ func (m *Member) PublishStatus(ctx context.Context, value []byte) error {
 	}
 	m.notes++
 	return nil
-}
-
-// A queue holds what is found out under the member's mutex and done without it. Any goroutine
-// may use it.
-type queue[T any] struct {
-	mu    sync.Mutex
-	items []T
-}
-
-func (q *queue[T]) add(items ...T) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.items = append(q.items, items...)
-}
-
-// take empties the queue.
-func (q *queue[T]) take() (items []T) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	items, q.items = q.items, nil
-	return items
-}
-
-// log keeps a line for flushLog: a slow logger must not delay the main thread.
-func (m *Member) log(warn bool, format string, args ...any) {
-	text, emit := fmt.Sprintf(format, args...), m.cfg.Log.Infof
-	if warn {
-		emit = m.cfg.Log.Warnf
-	}
-	m.logLines.add(func(slot string) { emit("%s%s", text, slot) })
-}
-
-// flushLog writes the collected lines; the caller does not hold the mutex. Each line names
-// the slot, because NCCL's logger takes the background's threads for those of another rank.
-func (m *Member) flushLog() {
-	slot := ""
-	if m.slot >= 0 {
-		slot = fmt.Sprintf(" [slot %d]", m.slot)
-	}
-	for _, write := range m.logLines.take() {
-		write(slot)
-	}
-}
-
-// retireOld tells snapshots that they are no longer needed.
-func (m *Member) retireOld() {
-	for _, snapshot := range m.retired.take() {
-		snapshot.Retire()
-	}
-}
-
-// removeObsolete removes this rank's records that nobody reads again. It tries once, since
-// they only take up space.
-func (m *Member) removeObsolete() {
-	for _, key := range m.obsolete.take() {
-		ctx, end := m.op()
-		_ = m.cfg.Store.Remove(ctx, key) // a leftover only takes space
-		end()
-	}
 }

@@ -79,7 +79,7 @@ var mutations = []mutation{
 	{"obey a foreign decision once arrived by proxy",
 		[]edit{{"decide.go", "c.arrival.attempted && !tokenVerified", "c.arrival.attempted && !tokenVerified && !WRONG"}}, 1,
 		"TestScenario52ForeignDecisionAfterProxy"},
-	{"delete the decision", []edit{{"member.go",
+	{"delete the decision", []edit{{"op.go",
 		"ctx, end := m.op()\n\t\t_ = m.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
 		if WRONG {
 			names, _ := m.cfg.Store.List(ctx, m.keys.dir(kindDecision))

@@ -8,67 +8,6 @@ import (
 	"time"
 )
 
-// A pendingEdit is a version that this rank wants in force and that is not yet. It is a new state of the
-// rank's own file (Offer), or a side of a comparison (Propose). A file that merely differs from the version
-// in force makes no pending edit. Otherwise nodes that still see an old file would switch back for ever.
-type pendingEdit struct {
-	// These are constant.
-	VersionID
-	content  []byte
-	since    time.Duration // when it was offered or proposed
-	proposed bool          // by Propose: nobody has saved a file
-
-	// These are the background's alone.
-	stored    uint64        // the change for which its content was put
-	attempts  int           // proposals of this version that were aborted, or could not be put
-	tooEarly  int           // of them, because a rank needed more time
-	vetoes    int           // of them, because a rank could not stage it
-	notBefore time.Duration // of the next attempt
-	alike     bool          // the last attempt found all calls alike: the next waits for another one
-	last      uint64        // alike: Counter.Last then, which calls like those do not change
-	floor     uint64        // the checkpoint must lie above this call
-}
-
-const (
-	maxVetoes     = 5
-	maxRetryDelay = 60 * time.Second
-	maxLeadShift  = 6
-)
-
-// aborted counts one more aborted proposal of this version, whoever made it: ranks that see
-// the same file have the same edit pending.
-func (e *pendingEdit) aborted(d Decision, now time.Duration, c *Counter) (giveUp bool) {
-	e.delay(now)
-	e.alike, e.last = d.Abort == Alike, c.Last.Load()
-	switch d.Abort {
-	case Late:
-		e.floor = max(e.floor, d.Calls)
-		e.tooEarly++
-	case Slow:
-		e.tooEarly++
-	case CannotStage, OtherBuild:
-		e.vetoes++
-	}
-	return e.vetoes >= maxVetoes
-}
-
-// waitsForOther reports that calls were alike when the last attempt was aborted, and still are.
-// Another attempt would end as that has.
-func (e *pendingEdit) waitsForOther(c *Counter) bool {
-	e.alike = e.alike && c.Last.Load() == e.last
-	return e.alike
-}
-
-// delay makes the next attempt wait.
-func (e *pendingEdit) delay(now time.Duration) {
-	e.attempts++
-	wait := maxRetryDelay
-	if e.attempts <= 6 {
-		wait = min(wait, time.Second<<(e.attempts-1))
-	}
-	e.notBefore = now + wait
-}
-
 // propose puts a proposal for the pending edit, if there is one and it may be tried now,
 // and returns when to look again.
 func (m *Member) propose(k uint64) time.Duration {
@@ -158,44 +97,6 @@ func (m *Member) jitter(k, lead uint64) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, m.keys, k)
 	return h.Sum64() % max(8, lead/4)
-}
-
-// rate keeps the highest number of calls per second of the last 5 to 10 minutes. A lead that is computed from it
-// lasts at least as long as planned.
-type rate struct {
-	at      time.Duration
-	calls   uint64
-	started bool
-	highest float64       // calls per second, in this window
-	before  float64       // the same, in the window before
-	turn    time.Duration // when this window began
-}
-
-const (
-	rateWindow = 5 * time.Minute
-	// rateSample is the least time over which a rate is measured.
-	rateSample = 200 * time.Millisecond
-)
-
-func (r *rate) sample(now time.Duration, calls uint64) {
-	if !r.started {
-		*r = rate{at: now, calls: calls, started: true, turn: now}
-		return
-	}
-	elapsed := now - r.at
-	if elapsed < rateSample {
-		return
-	}
-	if now-r.turn >= rateWindow {
-		r.highest, r.before, r.turn = 0, r.highest, now
-	}
-	r.highest = max(r.highest, float64(calls-r.calls)/elapsed.Seconds())
-	r.at, r.calls = now, calls
-}
-
-// during returns the most calls to expect in d.
-func (r *rate) during(d time.Duration) uint64 {
-	return uint64(max(r.highest, r.before) * d.Seconds())
 }
 
 // fetch reads proposal k, which is known to exist.

@@ -2,8 +2,11 @@ package agree
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
@@ -22,6 +25,13 @@ type VersionID struct {
 
 // Key is that of the record that holds the version's content.
 func (v VersionID) Key() string { return cmp.Or(v.Dir, VersionDir) + "/" + v.Content }
+
+// readContent returns a version's content if its digest is right.
+func readContent(ctx context.Context, get func(context.Context, string) ([]byte, bool, error),
+	v VersionID) (content []byte, ok bool) {
+	content, found, err := get(ctx, v.Key())
+	return content, err == nil && found && DigestOf(content) == v.Content
+}
 
 // DigestOf is the digest by which records name a content: 128 bits of its SHA-256 in hexadecimal. The record
 // of the start version must not exceed 127 bytes. tmpfs keeps a link of that length without a block, so ranks
@@ -138,4 +148,231 @@ func encode(record any) []byte {
 func decode[T any](text []byte) (record T, err error) {
 	err = jsonerror.Plain(json.Unmarshal(text, &record))
 	return record, err
+}
+
+// kind says what a record holds. Its key has it as an element.
+type kind string
+
+const (
+	kindInit     kind = "init"    // the version that the communicator starts on, a VersionID
+	kindHistory  kind = "history" // historyKept or historyRemoved
+	kindName     kind = "name"    // see Ranks.Name
+	kindKnown    kind = "known"   // see Ranks.Same
+	kindSlot     kind = "slot"    // who owns a slot
+	kindLeft     kind = "left"    // the owner of a slot has ended the communicator
+	kindNote     kind = "note"    // see Member.PublishStatus
+	kindDetail   kind = "why"     // Decision.Detail
+	kindDecision kind = "d"       // a token, moved
+	kindAck      kind = "a"       // ranks have promised
+	kindArrival  kind = "m"       // ranks are at the barrier
+	kindContent  kind = "v"       // of a proposed version
+	kindToken    kind = "t"       // of a proposal
+	kindProposal kind = "p"
+	// kindOpen is an empty record for each proposal that may not be decided yet. Members list these: one listing
+	// shows the new changes of all communicators, and no old ones.
+	kindOpen kind = "open"
+)
+
+// Folders at the top of a store, besides those of kindProposal and kindOpen.
+const (
+	CommsDir   = "c"    // has a folder for each communicator
+	VersionDir = "blob" // the contents of the versions that communicators start with
+	// EndedDir holds an empty record for each communicator that has ended and whose other records
+	// were removed. Its keys are never used again.
+	EndedDir = "ended"
+)
+
+// Dirs are all of these folders.
+var Dirs = []string{VersionDir, CommsDir, EndedDir, string(kindOpen), string(kindProposal)}
+
+// keys are those of one communicator.
+type keys string
+
+// CommKey is the part of the keys that names the communicator.
+func CommKey(id uint64, ranks int) string { return fmt.Sprintf("%016x-%d", id, ranks) }
+
+// parseCommKey is the inverse of CommKey. The key of a later communicator of the same id ends with its
+// number.
+func parseCommKey(key string) (id uint64, ranks int, ok bool) {
+	hexID, number, ok := strings.Cut(key, "-")
+	id, err := strconv.ParseUint(hexID, 16, 64)
+	if !ok || err != nil {
+		return 0, 0, false
+	}
+	number, generation, later := strings.Cut(number, "-")
+	ranks, err = strconv.Atoi(number)
+	want := CommKey(id, ranks)
+	if later {
+		want += "-" + generation
+		if _, err := strconv.ParseUint(generation, 10, 63); err != nil {
+			return 0, 0, false
+		}
+	}
+	return id, ranks, err == nil && ranks > 0 && want == key
+}
+
+func (c keys) all() string            { return CommsDir + "/" + string(c) }
+func (c keys) dir(of kind) string     { return c.all() + "/" + string(of) }
+func (c keys) init() string           { return c.dir(kindInit) }
+func (c keys) history() string        { return c.dir(kindHistory) }
+func (c keys) name() string           { return c.dir(kindName) }
+func (c keys) known() string          { return c.dir(kindKnown) }
+func (c keys) slot(i int) string      { return c.of(kindSlot, uint64(i)) }
+func (c keys) left(i int) string      { return c.of(kindLeft, uint64(i)) }
+func (c keys) note(n uint64) string   { return c.of(kindNote, n) }
+func (c keys) detail(k uint64) string { return c.of(kindDetail, k) }
+func (c keys) ended() string          { return EndedDir + "/" + string(c) }
+
+// of is the key of a record, or of the folder of a change's records of this kind.
+func (c keys) of(of kind, number uint64) string { return fmt.Sprintf("%s/%d", c.dir(of), number) }
+
+func (c keys) proposal(k uint64) string { return fmt.Sprintf("%s/%s.%d", kindProposal, c, k) }
+func (c keys) open(k uint64) string     { return fmt.Sprintf("%s/%s.%d", kindOpen, c, k) }
+
+// ack is the key of the report that ranks of equal hash have promised.
+func (c keys) ack(k uint64, hash uint64, slots ...int) string {
+	return c.of(kindAck, k) + "/" + reportName(hash, slots)
+}
+
+// arrival is the key of the report that ranks of equal hash are at the barrier.
+func (c keys) arrival(k uint64, hash uint64, slots ...int) string {
+	return c.of(kindArrival, k) + "/" + reportName(hash, slots)
+}
+
+// token is the record that a proposal of change k comes with.
+func (c keys) token(k uint64, tag string) string {
+	h := fnv.New64a()
+	h.Write([]byte(tag))
+	return fmt.Sprintf("%s/%016x", c.of(kindToken, k), h.Sum64())
+}
+
+// decision is the key of a decision of change k. It holds all fields of it except Detail.
+func (c keys) decision(k uint64, d Decision) string {
+	what, number := "commit", d.At
+	if !d.Commit {
+		what, number = strings.ReplaceAll(string(d.Abort), " ", "-"), d.Calls
+	}
+	return fmt.Sprintf("%s/%d.%s.%d.%d", c.dir(kindDecision), k, what, number, d.By+1)
+}
+
+// Key is what the key of a record says.
+type Key struct {
+	Comm   string // CommKey's, or that of a later communicator of the id; "": the record belongs to none
+	text   string // the key itself
+	kind   kind
+	number uint64 // of the slot, the change or the note
+	name   string // the last element
+}
+
+// depth is how many elements below the communicator's a key has.
+var depth = map[kind]int{
+	kindInit: 1, kindHistory: 1, kindName: 1, kindKnown: 1,
+	kindSlot: 2, kindLeft: 2, kindNote: 2, kindDetail: 2, kindDecision: 2,
+	kindAck: 3, kindArrival: 3, kindContent: 3, kindToken: 3,
+}
+
+// ParseKey takes a key apart. ok is false for what is no key of a communicator's record. Of a folder, Comm and kind
+// are set all the same.
+func ParseKey(key string) (k Key, ok bool) {
+	parts := strings.Split(key, "/")
+	k.text, k.name = key, parts[len(parts)-1]
+	var number string
+	var err error
+	switch top := parts[0]; {
+	case top == CommsDir && len(parts) > 1:
+		k.Comm, parts = parts[1], parts[2:]
+		if len(parts) == 0 {
+			return k, false
+		}
+		k.kind = kind(parts[0])
+		if len(parts) != depth[k.kind] {
+			return k, false
+		}
+		if len(parts) == 1 {
+			return k, true
+		}
+		if number = parts[1]; k.kind == kindDecision {
+			number, _, _ = strings.Cut(number, ".")
+		}
+	case kind(top) == kindProposal || kind(top) == kindOpen:
+		k.kind = kind(top)
+		if len(parts) != 2 {
+			return k, false
+		}
+		k.Comm, number, _ = strings.Cut(k.name, ".")
+	}
+	k.number, err = strconv.ParseUint(number, 10, 63)
+	return k, err == nil
+}
+
+// keysIn takes the keys of records in a folder apart, those that are a communicator's.
+func keysIn(dir string, names []string) (all []Key) {
+	for _, name := range names {
+		if k, ok := ParseKey(dir + "/" + name); ok {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+func (k Key) String() string { return k.text }
+
+// IsMembership reports that a record says who owns a slot, or that the owner has left.
+func (k Key) IsMembership() bool { return k.kind == kindSlot || k.kind == kindLeft }
+
+// isReport reports that a record is an ack or an arrival.
+func (k Key) isReport() bool { return k.kind == kindAck || k.kind == kindArrival }
+
+func (k Key) hasValue() bool {
+	switch k.kind {
+	case kindInit, kindSlot, kindDetail, kindNote, kindProposal:
+		return true
+	}
+	return false
+}
+
+// decision returns what the key of a decision says.
+func (k Key) decision() (d Decision, ok bool) {
+	parts := strings.Split(k.name, ".")
+	if k.kind != kindDecision || len(parts) != 4 {
+		return d, false
+	}
+	number, err := strconv.ParseUint(parts[2], 10, 64)
+	by, err2 := strconv.Atoi(parts[3])
+	if err != nil || err2 != nil {
+		return d, false
+	}
+	d.By = by - 1
+	if d.Commit = parts[1] == "commit"; d.Commit {
+		d.At = number
+	} else {
+		d.Abort, d.Calls = Reason(strings.ReplaceAll(parts[1], "-", " ")), number
+	}
+	return d, true
+}
+
+// report returns the slots and the hash that the key of a report says.
+func (k Key) report() (slots []int, hash uint64, ok bool) {
+	before, after, ok := strings.Cut(k.name, "-")
+	if !ok || !k.isReport() {
+		return nil, 0, false
+	}
+	for text := range strings.SplitSeq(before, ".") {
+		slot, err := strconv.Atoi(text)
+		if err != nil || slot < 0 {
+			return nil, 0, false
+		}
+		slots = append(slots, slot)
+	}
+	hash, err := strconv.ParseUint(after, 16, 64)
+	return slots, hash, err == nil
+}
+
+// reportName is the last element of a report's key.
+func reportName(hash uint64, slots []int) string {
+	names := make([]string, len(slots))
+	for i, slot := range slots {
+		names[i] = strconv.Itoa(slot)
+	}
+	return fmt.Sprintf("%s-%016x", strings.Join(names, "."), hash)
 }

@@ -101,32 +101,6 @@ func (m *Member) stepPromised(c change, count uint64) time.Duration {
 	return wait
 }
 
-// arrival is what a rank knows of its arrival at the barrier of change k. The zero value means that it has not
-// arrived.
-type arrival struct {
-	at    uint64 // the barrier's call
-	hash  uint64 // see arrivalHash
-	since time.Duration
-	// key is that of the record; "" until the rank that puts it knows whom it represents.
-	key string
-	// represented are the other ranks of this process that arrive by the same record; nil in those ranks
-	// themselves.
-	represented []*Member
-	byProxy     bool // another rank of this process puts the record
-	// attempted: the record may exist, so the change may be committed.
-	attempted bool
-	landed    bool // the record exists
-}
-
-// lastPassed describes the last call that the main thread let pass while it looked for the barrier. The zero value
-// means that there was none. See Member.arriveByProxy.
-type lastPassed struct {
-	next   uint64 // the number of the call after it
-	call   uint64 // its HashCall
-	tick   uint64 // the value of Poller.ticks at the call
-	thread int    // the thread that made it
-}
-
 // barrierWithin is how many calls after S may be the barrier. The main thread enters Go at
 // each of them.
 const barrierWithin = 256
@@ -208,28 +182,6 @@ func (m *Member) arriveByProxy(of change, before uint64, thread int, at arrival)
 	at.byProxy, at.attempted = true, true
 	c.state, c.arrival = arrived, at
 	return true
-}
-
-// wait is the main thread's wait at the barrier, and the store operation that must not delay it. Member.mu
-// guards it.
-type wait struct {
-	decided chan struct{}      // ends the wait; nil while there is none
-	cancel  context.CancelFunc // ends the background's store operation; nil while there is none
-}
-
-// release ends the wait.
-func (w *wait) release() {
-	if w.decided != nil {
-		close(w.decided)
-		w.decided = nil
-	}
-}
-
-// interrupt ends the background's store operation.
-func (w *wait) interrupt() {
-	if w.cancel != nil {
-		w.cancel()
-	}
 }
 
 const (
