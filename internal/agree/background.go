@@ -160,12 +160,12 @@ func (p *Poller) run(ctx context.Context, done chan struct{}) {
 func (p *Poller) list(ctx context.Context) {
 	ctx, end := withLimit(ctx, p.clock, p.timing.OpLimit)
 	defer end()
-	names, err := p.store.List(ctx, string(kindOpen))
+	open, err := listKeys(ctx, p.store, string(kindOpen))
 	if err != nil {
 		return // the next listing may succeed; members log that the store is lost
 	}
 	newest := map[keys]uint64{}
-	for _, key := range keysIn(string(kindOpen), names) {
+	for _, key := range open {
 		newest[keys(key.Comm)] = max(newest[keys(key.Comm)], key.number)
 	}
 	p.mu.Lock()

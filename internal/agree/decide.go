@@ -10,12 +10,12 @@ import (
 // countReports compares the ranks' reports in dir with this rank's hash and returns the
 // decision that follows; ok is false while some are missing.
 func (m *Member) countReports(dir string, hash uint64) (verdict Decision, ok bool) {
-	names, err := m.list(dir)
+	reports, err := m.list(dir)
 	if err != nil {
 		return Decision{}, false
 	}
 	agreed := make(map[int]bool, m.cfg.Ranks)
-	for _, key := range keysIn(dir, names) {
+	for _, key := range reports {
 		slots, theirs, ok := key.report()
 		if !ok {
 			continue
@@ -70,11 +70,11 @@ func (m *Member) readDecision(c change) (found bool, err error) {
 	counted := m.isCounted()
 	ctx, end := m.op()
 	defer end()
-	names, err := m.cfg.Store.List(ctx, m.keys.dir(kindDecision))
+	decisions, err := listKeys(ctx, m.cfg.Store, m.keys.dir(kindDecision))
 	if err != nil {
 		return false, err
 	}
-	for _, key := range keysIn(m.keys.dir(kindDecision), names) {
+	for _, key := range decisions {
 		d, ok := key.decision()
 		if !ok || key.number != c.k {
 			continue

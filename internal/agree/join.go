@@ -305,8 +305,8 @@ func (m *Member) abortAsDuplicate(ctx context.Context, k uint64, p Proposal) (De
 	if err != nil && !errors.Is(err, ErrNoRecord) {
 		return abort, err
 	}
-	names, err := m.cfg.Store.List(ctx, m.keys.dir(kindDecision))
-	for _, key := range keysIn(m.keys.dir(kindDecision), names) {
+	decisions, err := listKeys(ctx, m.cfg.Store, m.keys.dir(kindDecision))
+	for _, key := range decisions {
 		if d, ok := key.decision(); ok && key.number == k {
 			return d, nil
 		}

@@ -73,14 +73,14 @@ func (m *Member) removeHistory(k uint64) {
 	if k < 2 {
 		return
 	}
-	names, err := m.list(m.keys.dir(kindDecision))
+	decisions, err := m.list(m.keys.dir(kindDecision))
 	if err != nil {
 		return
 	}
 	m.mu.Lock()
 	inForce := m.inForce.change
 	m.mu.Unlock()
-	for _, key := range keysIn(m.keys.dir(kindDecision), names) {
+	for _, key := range decisions {
 		of := key.number
 		if of >= k || of == inForce {
 			continue
@@ -115,18 +115,19 @@ func (m *Member) mayForget() bool {
 // that a new communicator of the same id does not take the leftovers for its own. A late removal hits no later
 // communicator, because the keys are never used again.
 func (m *Member) removeAll() {
-	names, err := m.list(m.keys.dir(kindLeft))
-	if err != nil || len(names) < m.cfg.Ranks || !m.mayForget() {
+	left, err := m.list(m.keys.dir(kindLeft))
+	if err != nil || len(left) < m.cfg.Ranks || !m.mayForget() {
 		return
 	}
 	if _, err := m.put(m.keys.ended(), nil); err != nil {
 		return
 	}
 	for _, dir := range []kind{kindProposal, kindOpen} {
-		if names, err = m.list(string(dir)); err != nil {
+		all, err := m.list(string(dir))
+		if err != nil {
 			return
 		}
-		for _, key := range keysIn(string(dir), names) {
+		for _, key := range all {
 			if key.Comm == string(m.keys) {
 				m.obsolete.add(m.keys.open(key.number), m.keys.proposal(key.number))
 			}

@@ -216,24 +216,26 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 	if err != nil {
 		return
 	}
-	names, err := a.list(ctx, a.node.shared, string(kindOpen))
+	open, err := a.list(ctx, a.node.shared, string(kindOpen))
 	if err != nil {
 		return
 	}
-	slices.Sort(names)
-	isListed := func(name string) bool { _, found := slices.BinarySearch(names, name); return found }
+	isOpen := map[string]bool{}
+	for _, key := range open {
+		isOpen[key.name] = true
+	}
 	maps.DeleteFunc(a.changes, func(name string, c *nodeChange) bool {
 		was := c.listed
-		c.listed = isListed(name)
+		c.listed = isOpen[name]
 		c.vanished = was && !c.listed
 		return c.over && !c.listed
 	})
-	for _, name := range mirrored { // before the others were listed
-		if a.changes[name] == nil && !isListed(name) {
-			a.remove(ctx, a.node.local, string(kindOpen)+"/"+name)
+	for _, key := range mirrored { // before the others were listed
+		if a.changes[key.name] == nil && !isOpen[key.name] {
+			a.remove(ctx, a.node.local, key.text)
 		}
 	}
-	for _, key := range keysIn(string(kindOpen), names) {
+	for _, key := range open {
 		c := a.changes[key.name]
 		if c == nil {
 			now := a.clock.Now()
@@ -255,9 +257,9 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 	}
 }
 
-func (a *aggregator) list(ctx context.Context, s Store, dir string) (names []string, err error) {
-	err = a.bounded(ctx, func(ctx context.Context) error { names, err = s.List(ctx, dir); return err })
-	return names, err
+func (a *aggregator) list(ctx context.Context, s Store, dir string) (all []Key, err error) {
+	err = a.bounded(ctx, func(ctx context.Context) error { all, err = listKeys(ctx, s, dir); return err })
+	return all, err
 }
 
 func (a *aggregator) put(ctx context.Context, s Store, key string) error {
@@ -274,8 +276,8 @@ func (a *aggregator) remove(ctx context.Context, s Store, key string) {
 // removed from the shared store.
 func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided bool) {
 	err := a.bounded(ctx, func(ctx context.Context) error {
-		names, err := a.node.shared.List(ctx, c.comm.dir(kindDecision))
-		for _, key := range keysIn(c.comm.dir(kindDecision), names) {
+		decisions, err := listKeys(ctx, a.node.shared, c.comm.dir(kindDecision))
+		for _, key := range decisions {
 			if err != nil || key.number < c.k && c.passed {
 				continue
 			}
@@ -283,7 +285,7 @@ func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided b
 			decided = decided || key.number == c.k
 		}
 		if err == nil && decided && c.passed {
-			a.removeHistory(ctx, c, names)
+			a.removeHistory(ctx, c, decisions)
 		}
 		return err
 	})
@@ -299,10 +301,10 @@ func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided b
 
 // removeHistory removes from the mirror the changes before this one whose decisions are no longer in the shared
 // store. All ranks of this node have passed them.
-func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []string) {
-	names, _ := a.node.local.List(ctx, c.comm.dir(kindDecision)) // a leftover only takes space
-	for _, key := range keysIn(c.comm.dir(kindDecision), names) {
-		if k := key.number; k < c.k && !slices.Contains(there, key.name) {
+func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []Key) {
+	mirrored, _ := listKeys(ctx, a.node.local, c.comm.dir(kindDecision)) // a leftover only takes space
+	for _, key := range mirrored {
+		if k := key.number; k < c.k && !slices.Contains(there, key) {
 			_ = a.node.local.Remove(ctx, key.text)
 			_ = a.node.local.Drop(ctx, c.comm.of(kindAck, k))
 			_ = a.node.local.Drop(ctx, c.comm.of(kindArrival, k))
@@ -318,9 +320,9 @@ func (a *aggregator) passOn(ctx context.Context, c *nodeChange, report kind) (so
 		return false, false
 	}
 	dir := c.comm.of(report, c.k)
-	names, err := a.list(ctx, a.node.local, dir)
+	reports, err := a.list(ctx, a.node.local, dir)
 	all, groups := map[int]bool{}, map[uint64][]int{}
-	for _, key := range keysIn(dir, names) {
+	for _, key := range reports {
 		of, hash, _ := key.report()
 		for _, slot := range of {
 			if !all[slot] {

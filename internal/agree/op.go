@@ -44,10 +44,10 @@ func (m *Member) put(key string, value []byte) ([]byte, error) {
 	return stands, err
 }
 
-func (m *Member) list(dir string) ([]string, error) {
+func (m *Member) list(dir string) ([]Key, error) {
 	ctx, end := m.op()
 	defer end()
-	return m.cfg.Store.List(ctx, dir)
+	return listKeys(ctx, m.cfg.Store, dir)
 }
 
 func (m *Member) mark(key string) (string, error) {

@@ -79,14 +79,14 @@ func (m *Member) allSlots() bool {
 	if m.background.full {
 		return true
 	}
-	names, err := m.list(m.keys.dir(kindSlot))
+	slots, err := m.list(m.keys.dir(kindSlot))
 	if err != nil {
 		return false
 	}
-	m.background.full = len(names) >= m.cfg.Ranks
+	m.background.full = len(slots) >= m.cfg.Ranks
 	if !m.background.full && !m.background.saidEmpty {
 		m.background.saidEmpty = true
-		m.log(false, "a change waits: %d of %d ranks have joined at the store", len(names), m.cfg.Ranks)
+		m.log(false, "a change waits: %d of %d ranks have joined at the store", len(slots), m.cfg.Ranks)
 	}
 	return m.background.full
 }

@@ -305,14 +305,15 @@ func ParseKey(key string) (k Key, ok bool) {
 	return k, err == nil
 }
 
-// keysIn takes the keys of records in a folder apart, those that are a communicator's.
-func keysIn(dir string, names []string) (all []Key) {
+// listKeys returns the keys of a communicator's records in a folder.
+func listKeys(ctx context.Context, s Store, dir string) (all []Key, err error) {
+	names, err := s.List(ctx, dir)
 	for _, name := range names {
 		if k, ok := ParseKey(dir + "/" + name); ok {
 			all = append(all, k)
 		}
 	}
-	return all
+	return all, err
 }
 
 func (k Key) String() string { return k.text }

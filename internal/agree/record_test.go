@@ -52,3 +52,20 @@ func TestKeys(t *testing.T) {
 		}
 	}
 }
+
+// So must the values of records stay what they are.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	v := VersionID{Content: "c", Meaning: "m"}
+	proposed := VersionID{Content: "c", Meaning: "m", Dir: "c/x/v/1"}
+	for want, record := range map[string]any{
+		`{"content":"c","meaning":"m"}`: v,
+		`{"content":"c","meaning":"m","dir":"c/x/v/1","check":1,"switch":2,"slot":3,"tag":"t","token":"k"}`: Proposal{
+			VersionID: proposed, Check: 1, Switch: 2, Slot: 3, Tag: "t", Token: "k"},
+		`{"content":"","meaning":"","check":0,"switch":0,"slot":0,"tag":"","token":"","freeze":true}`: Proposal{Freeze: true},
+	} {
+		if got := string(encode(record)); got != want {
+			t.Errorf("the record is %s, want %s", got, want)
+		}
+	}
+}
