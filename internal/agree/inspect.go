@@ -110,7 +110,7 @@ type cachedRecord struct {
 // Inspect returns an Inspector of a store, which writes nothing.
 func Inspect(r Records) *Inspector { return &Inspector{r, map[string]cachedRecord{}} }
 
-// Communicators returns all communicators of which the store has records, in the order of their ids. Members
+// Communicators returns all communicators of which the store has records, in the order of their ids and lives. Members
 // go on meanwhile, so the result may mix several moments. But each decision in it was really made.
 func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) {
 	made := map[string]time.Time{}
@@ -163,7 +163,8 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 		list = append(list, c.sorted())
 	}
 	slices.SortFunc(list, func(a, b Communicator) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Ranks, b.Ranks))
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Ranks, b.Ranks), cmp.Compare(len(a.Key), len(b.Key)),
+			cmp.Compare(a.Key, b.Key))
 	})
 	return list, nil
 }

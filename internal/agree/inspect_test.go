@@ -286,6 +286,32 @@ func TestInspectorRemembers(t *testing.T) {
 	})
 }
 
+// Communicators that have had one id follow each other in the order of their lives.
+func TestInspectorOrder(t *testing.T) {
+	t.Parallel()
+	h := newMemStore().Handle("outside", 0, memFaults{})
+	want := []string{CommKey(7, 2)}
+	for n := 1; n <= 12; n++ {
+		want = append(want, fmt.Sprintf("%s-%d", want[0], n))
+	}
+	for _, comm := range want {
+		if _, err := h.PutOnce(t.Context(), keys(comm).init(), encode(VersionID{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := Inspect(h).Communicators(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range all {
+		got = append(got, c.Key)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // underWay returns the change that is proposed and not decided, or nil.
 func underWay(c Communicator) *Change {
 	if n := len(c.Changes); n > 0 && c.Changes[n-1].Decision == nil {
