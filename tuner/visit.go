@@ -66,15 +66,11 @@ func Visit(name string) (places []RendezvousView, unseen []error, err error) {
 }
 
 func visitPrivate() (places []RendezvousView, err error) {
-	uid := os.Getuid()
-	if uid == 0 {
-		uid = -1
-	}
-	dirs, err := dirstore.PrivateDirs(dirstore.Shm, uid)
-	if err != nil {
-		return nil, err
-	}
 	own, err := dirstore.PrivateDirs(dirstore.Shm, os.Getuid())
+	dirs := own
+	if err == nil && os.Getuid() == 0 {
+		dirs, err = dirstore.PrivateDirs(dirstore.Shm, -1)
+	}
 	if err != nil {
 		return nil, err
 	}

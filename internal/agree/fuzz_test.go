@@ -13,7 +13,7 @@ import (
 // same when it is written, and a look at the store tells of each communicator and names the record that is damaged.
 func FuzzRecords(f *testing.F) {
 	c := keys(CommKey(0x2a, 2))
-	f.Add(c.init(), encode(VersionID{Content: "a", Meaning: "b"}))
+	f.Add(c.dir(kindInit), encode(VersionID{Content: "a", Meaning: "b"}))
 	f.Add(c.slot(1), []byte("id host 1\nname"))
 	f.Add(c.proposal(1), encode(Proposal{VersionID: VersionID{Content: "a", Meaning: "b"}, Check: 1, Switch: 2, Tag: "t"}))
 	f.Add(c.proposal(2), []byte(`{"freeze":true,"slot":-1}`))
@@ -52,7 +52,7 @@ func FuzzRecords(f *testing.F) {
 		store := newMemStore()
 		handle := store.Handle("outside", 0, memFaults{})
 		store.Put(handle, key, value)
-		store.Put(handle, keys(k.Comm).init(), encode(VersionID{Content: "start", Meaning: "start"}))
+		store.Put(handle, keys(k.Comm).dir(kindInit), encode(VersionID{Content: "start", Meaning: "start"}))
 		all, err := Inspect(handle).Communicators(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func FuzzRecords(f *testing.F) {
 				t.Errorf("%q: %+v", key, c)
 			}
 			for _, fault := range c.Faults {
-				if !strings.HasPrefix(fault.Error(), key+": ") && !strings.HasPrefix(fault.Error(), keys(k.Comm).init()+": ") {
+				if !strings.HasPrefix(fault.Error(), key+": ") && !strings.HasPrefix(fault.Error(), keys(k.Comm).dir(kindInit)+": ") {
 					t.Errorf("%q: the error names no record: %v", key, fault)
 				}
 			}
@@ -78,7 +78,7 @@ func BenchmarkWorstRecords(b *testing.B) {
 	hostile.Benchmark(b, func(text []byte) (err error) {
 		store := newMemStore()
 		handle := store.Handle("outside", 0, memFaults{})
-		for _, key := range []string{c.init(), c.slot(1), c.proposal(1), c.note(3), c.detail(1)} {
+		for _, key := range []string{c.dir(kindInit), c.slot(1), c.proposal(1), c.note(3), c.detail(1)} {
 			store.Put(handle, key, text)
 		}
 		for line := range strings.Lines(string(text)) {

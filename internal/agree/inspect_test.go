@@ -49,7 +49,7 @@ func (w *world) look(t *testing.T, in *Inspector) Communicator {
 func seenFrom(t *testing.T, p plan, at ...time.Duration) (seen []Communicator) {
 	t.Helper()
 	p.tamper = func(_ int, op memOp, f memFate) memFate {
-		f.Lost = f.Lost || p.comms < 2 && op.Key == keys("comm").history()
+		f.Lost = f.Lost || p.comms < 2 && op.Key == keys("comm").dir(kindHistory)
 		return f
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestInspectorRemembers(t *testing.T) {
 			}
 		}
 		k := keys(simulated)
-		put(k.init(), encode(VersionID{Content: DigestOf([]byte("A")), Meaning: "a"}))
+		put(k.dir(kindInit), encode(VersionID{Content: DigestOf([]byte("A")), Meaning: "a"}))
 		put(VersionID{Content: DigestOf([]byte("A"))}.Key(), []byte("A"))
 		in := Inspect(h)
 		look := func(want int) Communicator {
@@ -295,7 +295,7 @@ func TestInspectorOrder(t *testing.T) {
 		want = append(want, fmt.Sprintf("%s-%d", want[0], n))
 	}
 	for _, comm := range want {
-		if _, err := h.PutOnce(t.Context(), keys(comm).init(), encode(VersionID{})); err != nil {
+		if _, err := h.PutOnce(t.Context(), keys(comm).dir(kindInit), encode(VersionID{})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -118,7 +118,7 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 // start returns the version for call 0, the first rank's.
 func (m *Member) start(ctx context.Context) (v VersionID, err error) {
 	err = m.retryUntil(ctx, func(ctx context.Context) error {
-		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
+		stands, found, err := m.cfg.Store.Get(ctx, m.keys.dir(kindInit))
 		if err != nil || !found {
 			if m.checkEnded(ctx) == errEnded {
 				return errEnded
@@ -129,7 +129,7 @@ func (m *Member) start(ctx context.Context) (v VersionID, err error) {
 			// that have the same file do without.
 			_, err = m.cfg.Store.PutOnce(ctx, m.cfg.Own.Key(), m.cfg.OwnContent)
 			if err == nil || errors.Is(err, ErrRefused) {
-				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(m.cfg.Own))
+				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.dir(kindInit), encode(m.cfg.Own))
 			}
 		}
 		if err == nil {
@@ -206,7 +206,7 @@ func (m *Member) checkJoined(ctx context.Context) error {
 		var kept error
 		if m.slot < 0 {
 			// It has to follow the changes that are decided.
-			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.history(), []byte(historyKept))
+			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.dir(kindHistory), []byte(historyKept))
 			if kept = err; err == nil && string(stands) != historyKept {
 				kept = errors.New("the first has removed records of what it decided")
 			}
@@ -335,7 +335,7 @@ type Ranks struct {
 // Same returns an error unless this rank knows of the communicator what its first rank knows. What they know is
 // text about one thing.
 func (r Ranks) Same(known string) error {
-	stands, err := r.m.putFirst(r.ctx, r.m.keys.known(), known)
+	stands, err := r.m.putFirst(r.ctx, r.m.keys.dir(kindKnown), known)
 	if err == nil && stands != known {
 		err = fmt.Errorf("%w: %s on this rank, %s on another", ErrMixedKnowledge, known, stands)
 	}
@@ -362,7 +362,7 @@ func (r Ranks) Name() (name string, err error) {
 		known := false
 		err := m.retryUntil(r.ctx, func(ctx context.Context) (err error) {
 			var stands []byte
-			if stands, known, err = m.cfg.Store.Get(ctx, m.keys.name()); err != nil || known {
+			if stands, known, err = m.cfg.Store.Get(ctx, m.keys.dir(kindName)); err != nil || known {
 				name = string(stands)
 				return err
 			}
@@ -375,7 +375,7 @@ func (r Ranks) Name() (name string, err error) {
 			return "", err
 		}
 		if known || waits.Err() != nil {
-			return m.putFirst(r.ctx, m.keys.name(), name)
+			return m.putFirst(r.ctx, m.keys.dir(kindName), name)
 		}
 		sleep(waits, m.cfg.Clock, namePause, nil)
 	}

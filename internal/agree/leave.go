@@ -105,7 +105,7 @@ func (m *Member) removeHistory(k uint64) {
 // none ever will.
 func (m *Member) mayForget() bool {
 	if !m.background.forgets {
-		stands, err := m.put(m.keys.history(), []byte(historyRemoved))
+		stands, err := m.put(m.keys.dir(kindHistory), []byte(historyRemoved))
 		m.background.forgets = err == nil && string(stands) == historyRemoved
 	}
 	return m.background.forgets

@@ -108,10 +108,10 @@ var mutations = []mutation{
 	{"two owners of one slot", []edit{{"join.go", "won = err == nil && bytes.Equal(stands, record)",
 		"won = err == nil && (bytes.Equal(stands, record) || WRONG && len(stands) > 0)"}}, 113, ""},
 	{"let each rank find out the communicator's name", []edit{{"join.go",
-		"return m.putFirst(r.ctx, m.keys.name(), name)", `if WRONG {
+		"return m.putFirst(r.ctx, m.keys.dir(kindName), name)", `if WRONG {
 				return name, nil
 			}
-			return m.putFirst(r.ctx, m.keys.name(), name)`}}, 1, "TestScenarioNamesOfDuplicates"},
+			return m.putFirst(r.ctx, m.keys.dir(kindName), name)`}}, 1, "TestScenarioNamesOfDuplicates"},
 }
 
 const (

@@ -211,12 +211,10 @@ func parseCommKey(key string) (id uint64, ranks int, ok bool) {
 	return id, ranks, err == nil && ranks > 0 && want == key
 }
 
-func (c keys) all() string            { return CommsDir + "/" + string(c) }
+func (c keys) all() string { return CommsDir + "/" + string(c) }
+
+// dir is the folder of records of a kind, or the key of the only one.
 func (c keys) dir(of kind) string     { return c.all() + "/" + string(of) }
-func (c keys) init() string           { return c.dir(kindInit) }
-func (c keys) history() string        { return c.dir(kindHistory) }
-func (c keys) name() string           { return c.dir(kindName) }
-func (c keys) known() string          { return c.dir(kindKnown) }
 func (c keys) slot(i int) string      { return c.of(kindSlot, uint64(i)) }
 func (c keys) left(i int) string      { return c.of(kindLeft, uint64(i)) }
 func (c keys) note(n uint64) string   { return c.of(kindNote, n) }

@@ -11,10 +11,10 @@ func TestKeys(t *testing.T) {
 		made string
 		Key
 	}{
-		"c/000000000000002a-2/init":                     {c.init(), Key{kind: kindInit}},
-		"c/000000000000002a-2/history":                  {c.history(), Key{kind: kindHistory}},
-		"c/000000000000002a-2/name":                     {c.name(), Key{kind: kindName}},
-		"c/000000000000002a-2/known":                    {c.known(), Key{kind: kindKnown}},
+		"c/000000000000002a-2/init":                     {c.dir(kindInit), Key{kind: kindInit}},
+		"c/000000000000002a-2/history":                  {c.dir(kindHistory), Key{kind: kindHistory}},
+		"c/000000000000002a-2/name":                     {c.dir(kindName), Key{kind: kindName}},
+		"c/000000000000002a-2/known":                    {c.dir(kindKnown), Key{kind: kindKnown}},
 		"c/000000000000002a-2/slot/0":                   {c.slot(0), Key{kind: kindSlot}},
 		"c/000000000000002a-2/left/12":                  {c.left(12), Key{kind: kindLeft, number: 12}},
 		"c/000000000000002a-2/note/3":                   {c.note(3), Key{kind: kindNote, number: 3}},

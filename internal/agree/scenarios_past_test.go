@@ -62,7 +62,7 @@ func TestScenario53RecordsStay(t *testing.T) {
 				change(&p)
 				return p
 			}, func(t *testing.T, w *world) {
-				if left := records(w.store); !slices.Contains(left, keys("comm").init()) ||
+				if left := records(w.store); !slices.Contains(left, keys("comm").dir(kindInit)) ||
 					slices.Contains(left, keys("comm").ended()) {
 					t.Errorf("left behind: %q", left)
 				}
