@@ -88,7 +88,7 @@ const (
 
 // newCommunicator reads a communicator's records; bundle returns what a version is made from, nil if not known.
 func newCommunicator(rendezvous string, records agree.Communicator,
-	bundle func(agree.VersionName) *policyfile.Bundle) *Communicator {
+	bundle func(agree.VersionID) *policyfile.Bundle) *Communicator {
 	version, since := records.InForce()
 	c := &Communicator{Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID), Ranks: records.Ranks,
 		Members: []member{}, Changes: []change{}, records: records, files: bundle(version)}
