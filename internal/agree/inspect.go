@@ -85,7 +85,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 			err = c.add(k, in.cached[key].value, made[key])
 		}
 		if err != nil {
-			c.Faults = append(c.Faults, fmt.Errorf("%s: %w", key, err))
+			c.Faults = append(c.Faults, fmt.Sprintf("%s: %v", key, err))
 		}
 	}
 	list := make([]Communicator, 0, len(all))

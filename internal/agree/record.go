@@ -96,12 +96,12 @@ func (r Reason) advice() string {
 // Decision is the outcome of a change. Its record is the proposal's token, moved to a key
 // that holds all fields except Detail.
 type Decision struct {
-	Commit bool
-	At     uint64 // commit: the barrier, from which on the version is in force
-	Abort  Reason
-	Calls  uint64 // Late: the count of the rank that was late
-	By     int    // slot of the writer; -1: it has none
-	Detail string // for people; "": not known
+	Commit bool   `json:"commit"`
+	At     uint64 `json:"switch_call,omitempty"` // commit: the barrier, from which on the version is in force
+	Abort  Reason `json:"reason,omitempty"`
+	Calls  uint64 `json:"calls,omitempty"`  // Late: the count of the rank that was late
+	By     int    `json:"by_slot"`          // slot of the writer; -1: it has none
+	Detail string `json:"detail,omitempty"` // for people; "": not known
 }
 
 // Frozen reports that no change will ever follow.

@@ -47,7 +47,7 @@ type Process struct {
 	Host string `json:"host"`
 	PID  int    `json:"pid"`
 	// Started is when it started, in clock ticks since boot: the kernel reuses PIDs. 0: not known.
-	Started uint64
+	Started uint64 `json:"started_ticks,omitempty"`
 	// space is the namespace of PID: each container has its own. 0: not known.
 	space uint64
 	// boot is the beginning of the kernel's boot id. It tells machines of the same name

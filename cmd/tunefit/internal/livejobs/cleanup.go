@@ -125,7 +125,7 @@ func (f *Cleanup) clean(out io.Writer, inspector *agree.Inspector, p tuner.Rende
 				}
 			}
 			removed++
-			records += len(c.records.Keys)
+			records += len(c.Keys)
 			becomes = f.removed()
 		} else {
 			kept++
@@ -165,7 +165,7 @@ func (f *Cleanup) removable(c *Communicator) (ended bool, why string) {
 			fmt.Sprintf("its last record is younger than %v, and this machine cannot see whether it lives: %s",
 				f.OlderThan, names(unknown))
 	case len(unknown) > 0:
-		return true, fmt.Sprintf("nothing recorded since %s", moment(c.records.Newest))
+		return true, fmt.Sprintf("nothing recorded since %s", moment(c.Newest))
 	case len(c.Members) == 0 && len(c.Faults) > 0:
 		return false, "its records cannot be read"
 	case len(c.Members) == 0:

@@ -27,10 +27,10 @@ func notes(c *Communicator) (notes []string) {
 		notes = append(notes, fmt.Sprintf(format, args...))
 	}
 	switch left := c.left(); {
-	case c.Ended && c.records.Newest.IsZero():
+	case c.Ended && c.Newest.IsZero():
 		say("all its ranks have ended")
 	case c.Ended:
-		say("all its ranks have ended; its last record is of %s", moment(c.records.Newest))
+		say("all its ranks have ended; its last record is of %s", moment(c.Newest))
 	case len(c.Members) < c.Ranks:
 		say("%d of %s have joined, and no change can come before all have"+todo+
 			"if this does not pass, look for \"cannot change during the run\" in the logs of the others",
@@ -42,19 +42,19 @@ func notes(c *Communicator) (notes []string) {
 		say("%s", pendingNote(c))
 	}
 	if c.frozen != nil {
-		say("keeps version %.12s for good since change %d was refused%s: %s"+todo+"%s", c.Version, c.frozen.Number,
+		say("keeps version %.12s for good since change %d was refused%s: %s"+todo+"%s", c.Version, c.frozen.K,
 			atTime(c.frozen.Decided), c.frozen.Why, c.frozen.Remedy)
 	} else if n := len(c.refused); n > 0 && !c.Ended {
 		last := c.refused[n-1]
 		to, times := "", ""
-		if last.Version != "" {
-			to = fmt.Sprintf(" to version %.12s", last.Version)
+		if last.Proposal != nil {
+			to = fmt.Sprintf(" to version %.12s", last.Proposal.Meaning)
 		}
 		// Records of earlier refusals may be gone, so count by the number.
-		if n := last.Number - c.inForce; n > 1 {
+		if n := last.K - c.inForce; n > 1 {
 			times = fmt.Sprintf(" (refusal %d since version %.12s came)", n, c.Version)
 		}
-		say("change %d%s was refused%s%s: %s"+todo+"%s", last.Number, to, atTime(last.Decided), times, last.Why,
+		say("change %d%s was refused%s%s: %s"+todo+"%s", last.K, to, atTime(last.Decided), times, last.Why,
 			last.Remedy)
 	}
 	if c.noComparison != nil {
@@ -72,14 +72,14 @@ func notes(c *Communicator) (notes []string) {
 }
 
 func pendingNote(c *Communicator) string {
-	p := c.pending
-	proposer := fmt.Sprintf("slot %d", *p.Proposer)
-	if of := c.which(func(m member) bool { return m.Slot == *p.Proposer }); len(of) > 0 {
+	p := c.pending.Proposal
+	proposer := fmt.Sprintf("slot %d", p.Slot)
+	if of := c.which(func(m member) bool { return m.Index == p.Slot }); len(of) > 0 {
 		proposer = names(of)
 	}
 	note := fmt.Sprintf("change %d to version %.12s, proposed%s by %s. Ranks acknowledge at their call %d and change "+
 		"at call %d",
-		p.Number, p.Version, atTime(p.Proposed), proposer, p.Check, p.Switch)
+		c.pending.K, p.Meaning, atTime(c.pending.Proposed), proposer, p.Check, p.Switch)
 	missing := c.missing()
 	switch {
 	case len(missing) == 0:

@@ -56,8 +56,8 @@ func addPrometheus(page *metrics.Page, c *Communicator) {
 		switch {
 		case x.State == committed:
 			switched++
-		case x.State == refused && slices.Contains(agree.Reasons, x.Reason):
-			others[x.Reason]++
+		case x.State == refused && slices.Contains(agree.Reasons, x.Decision.Abort):
+			others[x.Decision.Abort]++
 		case x.State == refused: // a record of anybody may give any reason
 			others["other"]++
 		}

@@ -11,7 +11,7 @@ func (c *Communicator) inWords(d *agree.Decision) (why, remedy string) {
 	const byItself = "nothing: the ranks try it again by themselves, at first after 1 s, later after up to 60 s"
 	who := fmt.Sprintf("slot %d", d.By)
 	for _, m := range c.Members {
-		if m.Slot == d.By {
+		if m.Index == d.By {
 			who = fmt.Sprintf("%s (%s)", m, m.place())
 		}
 	}

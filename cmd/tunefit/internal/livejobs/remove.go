@@ -14,7 +14,7 @@ import (
 func removeComm(store *dirstore.Store, c *Communicator) error {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
-	for _, key := range c.records.Keys {
+	for _, key := range c.Keys {
 		if strings.Contains(key, "/slot/") || strings.Contains(key, "/left/") {
 			continue
 		}
@@ -22,7 +22,7 @@ func removeComm(store *dirstore.Store, c *Communicator) error {
 			return err
 		}
 	}
-	return store.Drop(ctx, "c/"+c.records.Key)
+	return store.Drop(ctx, "c/"+c.Key)
 }
 
 // removeEnded removes what is left of communicators that have removed their own records: one record each, which says

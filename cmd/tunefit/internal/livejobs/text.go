@@ -153,9 +153,9 @@ func standing(c *Communicator) string {
 	case len(c.left()) > 0:
 		return "ending"
 	case c.pending != nil && len(c.pending.Missing) == 0:
-		return fmt.Sprintf("to %.12s: all have acknowledged", c.pending.Version)
+		return fmt.Sprintf("to %.12s: all have acknowledged", c.pending.Proposal.Meaning)
 	case c.pending != nil:
-		return fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Version, len(c.Members)-len(c.pending.Missing),
+		return fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Proposal.Meaning, len(c.Members)-len(c.pending.Missing),
 			c.Ranks)
 	case len(c.Members) < c.Ranks:
 		return "not yet: ranks are missing"

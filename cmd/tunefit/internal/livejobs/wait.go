@@ -51,7 +51,7 @@ type target struct {
 }
 
 func key(c *Communicator) string {
-	return c.Rendezvous + " " + c.records.Key
+	return c.Rendezvous + " " + c.Key
 }
 
 // prepare finds the communicators, before the file is written.
@@ -90,7 +90,7 @@ func (w *waiter) sort(all []*Communicator) (found []*target) {
 			t := &target{notSwitched: notSwitched{commName: c.name()}, key: key(c), goal: w.goal(c),
 				same: map[string]bool{}}
 			if n := len(c.Changes); n > 0 {
-				t.before = c.Changes[n-1].Number
+				t.before = c.Changes[n-1].K
 			}
 			w.judge(t, c)
 			w.targets, found = append(w.targets, t), append(found, t)
@@ -296,7 +296,7 @@ func lastSwitch(c *Communicator) string {
 	at := "the start"
 	for _, x := range c.Changes {
 		if x.State == committed {
-			at = fmt.Sprintf("call %d", x.Switch)
+			at = fmt.Sprintf("call %d", x.Decision.At)
 		}
 	}
 	return at
@@ -314,9 +314,9 @@ func (w *waiter) judge(t *target, c *Communicator) {
 	vetoes := 0
 	var last *change
 	for _, x := range c.refused {
-		if x.Number > t.before {
+		if x.K > t.before {
 			last = x
-			if x.Reason == agree.CannotStage || x.Reason == agree.OtherBuild {
+			if why := x.Decision.Abort; why == agree.CannotStage || why == agree.OtherBuild {
 				vetoes++
 			}
 		}
@@ -335,8 +335,8 @@ func (w *waiter) judge(t *target, c *Communicator) {
 	default:
 		t.Why = "no rank has proposed the change"
 		look := "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
-		if !c.here() && !c.records.Newest.IsZero() {
-			t.Why += ", and nothing was recorded since " + c.records.Newest.Format("2006-01-02 15:04")
+		if !c.here() && !c.Newest.IsZero() {
+			t.Why += ", and nothing was recorded since " + c.Newest.Format("2006-01-02 15:04")
 			look = fmt.Sprintf("if the job has ended, remove what it left (tunefit gc --rendezvous %s --older-than "+
 				"24h, or the folder); else %s", cli.ShellWord(c.Rendezvous), look)
 		}
