@@ -35,9 +35,9 @@ const sniffBytes = 64 << 10
 
 // input is a file that is being read, unpacked.
 type input struct {
-	io.Reader
+	*bufio.Reader
 	closer io.Closer
-	kind   sniffed
+	kind   Sniffed
 	packed bool
 }
 
@@ -50,7 +50,7 @@ func (from *Inputs) Open(name string, want ...Kind) (*input, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.kind.Accept(name, want); err != nil {
+	if err := in.kind.Accept(name, want...); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
 	return in, nil
@@ -198,17 +198,17 @@ func ReadRegular(name string) ([]byte, error) {
 	return openregular.Read(name, mostInput)
 }
 
-// Kind recognises a file. Streams are KindUnknown, because they can be read only once.
+// Kind recognises a file. Streams are "", because they can be read only once.
 func (from *Inputs) Kind(name string) (Kind, error) {
 	if name != StandardName && IsStream(name) {
-		return KindUnknown, nil
+		return "", nil
 	}
 	if err := from.keepStandard(name); err != nil {
-		return KindUnknown, err
+		return "", err
 	}
 	in, err := from.openAny(name)
 	if err != nil {
-		return KindUnknown, err
+		return "", err
 	}
 	return in.kind.Kind, in.Close()
 }

@@ -15,62 +15,58 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// Kind is what a file holds, in words. Its first bytes tell.
-type Kind struct {
-	is  string
-	use string // what the file is for; FILE stands for its name
+// Kind is what a command reads, in words. "" is any other file.
+type Kind string
+
+// The kinds of files.
+const (
+	KindPolicy       Kind = "a policy"
+	KindModel        Kind = "a cost model"
+	KindMeasurements Kind = "a sweep, a log of measurements or the JSON output of nccl-tests"
+	KindRecording    Kind = "the output of the library's recorder or of NCCL's inspector"
+	KindProfile      Kind = "a job profile"
+	KindTuning       Kind = "a table of NCCL's latencies and bandwidths"
+	KindTopology     Kind = "a topology"
+	KindTests        Kind = "tests of a policy"
+)
+
+// Sniffed is what the first bytes of a file tell. The zero value is a file that was not recognised, or an empty one;
+// reading it reports what is wrong.
+type Sniffed struct {
+	Kind      Kind
+	is        string // the file, in words
+	use       string // what it is for; FILE stands for its name
+	separator rune   // between the fields of a policy or a sweep; 0: commas
 }
 
 const makesSweep = "tunefit import FILE -o sweep.csv makes a sweep of it, and tunefit fit reads either"
 
-// The kinds that a command reads or tells apart. Sniff also has words for a few that no command reads.
 var (
-	KindUnknown Kind // or empty; reading it reports what is wrong
-	KindPolicy  = Kind{"a policy",
-		"tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"}
-	KindSweep   = Kind{"a sweep: measurements", "tunefit fit FILE --csv policy.csv learns a policy from it"}
-	KindLog     = Kind{"a log of measurements", makesSweep}
-	KindResults = Kind{"the JSON output of nccl-tests", makesSweep}
-	KindModel   = Kind{"a cost model",
-		"tunefit show --model FILE prints what it decides, NCCL_TUNER_MODEL_FILE gives it to a job"}
-	KindTuning = Kind{"a table of NCCL's latencies and bandwidths",
-		"show, explain, diff and check take it as --tuning FILE"}
-	KindTopology  = Kind{"a topology", "tunefit topo FILE shows it, and --topo FILE makes other commands use it"}
-	KindTests     = Kind{"tests of a policy", "tunefit check POLICY --tests FILE runs them"}
-	KindInspector = Kind{"the output of NCCL's inspector",
-		"tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"}
-	KindRecord = Kind{"a file of the library's recorder",
-		"tunefit import DIRECTORY -o job.csv makes a job profile of those of all ranks"}
-	KindLearned = Kind{"what a job has learned", "tunefit learn DIRECTORY shows all such files of a directory"}
-	KindProfile = Kind{"a job profile", "tunefit profile FILE prints it"}
-	KindPacked  = Kind{"packed in a way that is not read here", "gunzip is done for you, anything else unpack first"}
-	kindJSON    = Kind{"JSON, but nothing that tunefit writes or reads", ""}
+	sniffedPolicy = Sniffed{Kind: KindPolicy, is: "a policy",
+		use: "tunefit show FILE prints what it decides, tunefit check FILE finds mistakes in it"}
+	sniffedSweep = Sniffed{Kind: KindMeasurements, is: "a sweep: measurements",
+		use: "tunefit fit FILE --csv policy.csv learns a policy from it"}
+	sniffedLog     = Sniffed{Kind: KindMeasurements, is: "a log of measurements", use: makesSweep}
+	sniffedResults = Sniffed{Kind: KindMeasurements, is: "the JSON output of nccl-tests", use: makesSweep}
+	sniffedPacked  = Sniffed{is: "packed in a way that is not read here",
+		use: "gunzip is done for you, anything else unpack first"}
+	sniffedJSON = Sniffed{is: "JSON, but nothing that tunefit writes or reads"}
 )
 
-// sniffed is what the first bytes of a file tell.
-type sniffed struct {
-	Kind
-	separator rune // between the fields of a policy or a sweep; 0: commas
-}
+// Packed reports whether a file is compressed.
+func (s Sniffed) Packed() bool { return s == sniffedPacked }
 
-// wrong is the error for a file that should have been something else.
-func (s sniffed) wrong(name string, want []Kind) error {
-	var needed []string
-	for _, k := range want {
-		is, _, _ := strings.Cut(k.is, ":")
-		needed = append(needed, is)
-	}
-	last := len(needed) - 1
-	if last > 0 {
-		needed[last-1] += " or " + needed[last]
-		needed = needed[:last]
+// Refuse is the error for a recognised file that should have been something else; nil for any other.
+func (s Sniffed) Refuse(name, needed string) error {
+	if s.is == "" {
+		return nil
 	}
 	called, name := calledInput(name)
 	use := ""
 	if s.use != "" {
 		use = "; " + placeholder.ReplaceAllLiteralString(s.use, name)
 	}
-	return fmt.Errorf("%s is %s (needed: %s)%s", called, s.is, strings.Join(needed, ", "), use)
+	return fmt.Errorf("%s is %s (needed: %s)%s", called, s.is, needed, use)
 }
 
 // placeholder stands for the name of the file.
@@ -85,14 +81,16 @@ func calledInput(name string) (called, file string) {
 }
 
 // Accept returns an error for a file that is clearly none of those wanted.
-func (s sniffed) Accept(name string, want []Kind) error {
+func (s Sniffed) Accept(name string, want ...Kind) error {
 	switch {
-	case s.Kind == KindUnknown:
+	case s == sniffedJSON && slices.Contains(want, KindModel): // a damaged model; reading it reports where
 		return nil
-	case s.Kind == kindJSON && slices.Contains(want, KindModel): // a damaged model; reading it reports where
-		return nil
-	case !slices.Contains(want, s.Kind):
-		return s.wrong(name, want)
+	case s.is != "" && !slices.Contains(want, s.Kind):
+		var needed []string
+		for _, k := range want {
+			needed = append(needed, string(k))
+		}
+		return s.Refuse(name, strings.Join(needed, " or "))
 	case s.separator != 0:
 		called, _ := calledInput(name)
 		is, _, _ := strings.Cut(s.is, ":")
@@ -126,67 +124,75 @@ var (
 )
 
 // Sniff recognises a file by its first bytes.
-func Sniff(head []byte) (s sniffed) {
+func Sniff(head []byte) Sniffed {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
 	text := bytes.TrimSpace(head)
 	has := func(word string) bool { return bytes.Contains(head, []byte(word)) }
 	switch {
 	// UTF-16; reading it reports that
 	case bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")):
+		return Sniffed{}
 	case slices.ContainsFunc(packed, func(magic []byte) bool { return bytes.HasPrefix(head, magic) }),
 		len(head) > 262 && string(head[257:262]) == "ustar":
-		s.Kind = KindPacked
+		return sniffedPacked
 	case bytes.IndexByte(head[:min(len(head), 256)], 0) >= 0: // a log may have zero bytes later
-		s.Kind = Kind{"not a text", ""}
+		return Sniffed{is: "not a text"}
 	case bench.IsReport(text):
-		s.Kind = KindResults
+		return sniffedResults
 	case bench.IsWrapped(text):
-		s.Kind = KindLog
+		return sniffedLog
 	case bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[{")), bytes.HasPrefix(text, []byte("[]")):
-		switch {
-		case bytes.HasPrefix(text, []byte(record.Head)):
-			s.Kind = KindRecord
-		case has(model.Format):
-			s.Kind = KindModel
-		case has(`"inspector_output_format_version"`):
-			s.Kind = KindInspector
-		case has(trial.EvidenceFormat):
-			s.Kind = KindLearned
-		case has(`"step_calls"`) && has(`"block_seconds"`):
-			s.Kind = Kind{"what a job found out about its policy",
-				"tunefit compare DIRECTORY shows all such files of a directory"}
-		case has(`"lat"`) && has(`"bw"`):
-			s.Kind = KindTuning
-		case has(`"rules"`) && has(`"filter"`): // NCCLX's
-			s.Kind = KindPolicy
-		case has(`"nccl_version"`), has(`"out_of_place"`), has(`"results"`), has(`"args"`) && has(`"version"`):
-			s.Kind = KindResults
-		default:
-			s.Kind = kindJSON
-		}
+		return sniffJSON(text, has)
 	case markup.Match(text):
 		lower := bytes.ToLower(text)
 		switch {
 		case bytes.HasPrefix(lower, []byte("<!doctype html")), bytes.HasPrefix(lower, []byte("<html")):
-			s.Kind = Kind{"a page for a browser", "open it in one"}
+			return Sniffed{is: "a page for a browser", use: "open it in one"}
 		case has("<system"):
-			s.Kind = KindTopology
-		default:
-			s.Kind = Kind{"XML, but no topology: it has no <system>",
-				"NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"}
+			return Sniffed{Kind: KindTopology, is: "a topology",
+				use: "tunefit topo FILE shows it, and --topo FILE makes other commands use it"}
 		}
+		return Sniffed{is: "XML, but no topology: it has no <system>",
+			use: "NCCL_TOPO_DUMP_FILE=system.xml makes NCCL write one, tunefit topo --dump prints this machine's"}
 	case bytes.HasPrefix(text, []byte(profile.Head)):
-		s.Kind = KindProfile
-	default:
-		if s.lines(head); s.Kind == KindUnknown && testsLine.Match(head) {
-			s.Kind = KindTests
-		}
+		return Sniffed{Kind: KindProfile, is: "a job profile", use: "tunefit profile FILE prints it"}
+	}
+	s := sniffLines(head)
+	if s.is == "" && testsLine.Match(head) {
+		return Sniffed{Kind: KindTests, is: "tests of a policy", use: "tunefit check POLICY --tests FILE runs them"}
 	}
 	return s
 }
 
-// lines looks for the first line that identifies the file.
-func (s *sniffed) lines(head []byte) {
+func sniffJSON(text []byte, has func(word string) bool) Sniffed {
+	switch {
+	case bytes.HasPrefix(text, []byte(record.Head)):
+		return Sniffed{Kind: KindRecording, is: "a file of the library's recorder",
+			use: "tunefit import DIRECTORY -o job.csv makes a job profile of those of all ranks"}
+	case has(model.Format):
+		return Sniffed{Kind: KindModel, is: "a cost model", use: "tunefit show --model FILE prints what it decides, " +
+			"NCCL_TUNER_MODEL_FILE gives it to a job"}
+	case has(`"inspector_output_format_version"`):
+		return Sniffed{Kind: KindRecording, is: "the output of NCCL's inspector",
+			use: "tunefit import FILE -o job.csv makes a job profile of it, tunefit profile FILE prints it"}
+	case has(trial.EvidenceFormat):
+		return Sniffed{is: "what a job has learned", use: "tunefit learn DIRECTORY shows all such files of a directory"}
+	case has(`"step_calls"`) && has(`"block_seconds"`):
+		return Sniffed{is: "what a job found out about its policy",
+			use: "tunefit compare DIRECTORY shows all such files of a directory"}
+	case has(`"lat"`) && has(`"bw"`):
+		return Sniffed{Kind: KindTuning, is: string(KindTuning),
+			use: "show, explain, diff and check take it as --tuning FILE"}
+	case has(`"rules"`) && has(`"filter"`): // NCCLX's
+		return sniffedPolicy
+	case has(`"nccl_version"`), has(`"out_of_place"`), has(`"results"`), has(`"args"`) && has(`"version"`):
+		return sniffedResults
+	}
+	return sniffedJSON
+}
+
+// sniffLines looks for the first line that identifies the file.
+func sniffLines(head []byte) Sniffed {
 	first := true
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimSpace(line)
@@ -194,28 +200,31 @@ func (s *sniffed) lines(head []byte) {
 		case len(line) == 0:
 			continue
 		case logLine.Match(line):
-			s.Kind = KindLog
-			return
+			return sniffedLog
 		case line[0] == '#':
 			continue
 		}
 		for _, separator := range []rune{',', ';', '\t'} {
-			if first && s.table(string(line), separator) {
+			if !first {
+				break
+			}
+			if s := sniffTable(string(line), separator); s.is != "" {
 				if separator != ',' {
 					s.separator = separator
 				}
-				return
+				return s
 			}
 		}
 		first = false
 	}
+	return Sniffed{}
 }
 
 // spelling removes what columns may be written with.
 var spelling = strings.NewReplacer("_", "", " ", "", `"`, "")
 
-// table looks at the first line of a CSV file.
-func (s *sniffed) table(line string, separator rune) bool {
+// sniffTable looks at the first line of a CSV file.
+func sniffTable(line string, separator rune) Sniffed {
 	fields := strings.Split(line, string(separator))
 	count := func(names []string) (n int) {
 		for _, c := range fields {
@@ -228,13 +237,10 @@ func (s *sniffed) table(line string, separator rune) bool {
 	_, err := nccl.Colls.Parse(strings.Trim(fields[0], `" `))
 	switch {
 	case len(fields) < 2:
-		return false
 	case count(sweepColumns) >= 2:
-		s.Kind = KindSweep
+		return sniffedSweep
 	case count(policyColumns) >= 2, err == nil && len(fields) >= 7:
-		s.Kind = KindPolicy
-	default:
-		return false
+		return sniffedPolicy
 	}
-	return true
+	return Sniffed{}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -76,7 +77,8 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 			failed = append(failed, err)
 			continue
 		}
-		if foreign := cli.Sniff(text).Accept(l.File, []cli.Kind{cli.KindLearned}); foreign != nil {
+		foreign := cli.Sniff(text).Refuse(l.File, "what a job has learned")
+		if foreign != nil && !bytes.Contains(text, []byte(trial.EvidenceFormat)) {
 			fmt.Fprintf(notes, "left out: %v\n", foreign)
 			continue
 		}

@@ -70,7 +70,7 @@ func (in *reader) logOf(run string) func(process string) []byte {
 		var all, beside []string
 		text := map[string][]byte{}
 		for _, file := range in.logs[process] {
-			log, err := in.Text(file, cli.KindLog)
+			log, err := in.Text(file, cli.KindMeasurements)
 			if err != nil {
 				in.failed = append(in.failed, err)
 			}
@@ -160,14 +160,11 @@ func (in *reader) read(file string) (*bench.Result, string) {
 	return r, digest
 }
 
-// sweepKinds are the files that hold measurements.
-var sweepKinds = []cli.Kind{cli.KindSweep, cli.KindLog, cli.KindResults}
-
 // measurements reads one file, unpacked, and its digest; nil without an error if the digest is known.
 func (in *reader) measurements(name string) (*bench.Result, string, error) {
 	// Samples may go straight to a pool, so the digest comes first. A pipe can be read only once, and goes without.
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-		digest, err := digestOf(in.Inputs, name, sweepKinds...)
+		digest, err := digestOf(in.Inputs, name, cli.KindMeasurements)
 		if err != nil {
 			return nil, "", err
 		}
@@ -177,7 +174,7 @@ func (in *reader) measurements(name string) (*bench.Result, string, error) {
 		}
 		in.known[digest] = cli.Called(name)
 	}
-	file, err := in.Open(name, sweepKinds...)
+	file, err := in.Open(name, cli.KindMeasurements)
 	if err != nil {
 		return nil, "", err
 	}

@@ -44,9 +44,9 @@ func (d *doctor) readFiles() (f filesFound) {
 			file.text, file.err = cli.ReadRegular(file.name)
 			if file.err != nil {
 				file.err = openregular.Reason(file.err)
-			} else if is := cli.Sniff(file.text); is.Kind == cli.KindPacked {
+			} else if is := cli.Sniff(file.text); is.Packed() {
 				file.faults = []string{file.name + " is compressed (the library unpacks nothing)"}
-			} else if wrong := is.Accept(file.name, []cli.Kind{want}); wrong != nil {
+			} else if wrong := is.Accept(file.name, want); wrong != nil {
 				file.faults = []string{wrong.Error()}
 			} else if len(file.text) > policyfile.MaxFileBytes {
 				file.err = fmt.Errorf("it is larger than the %s that the tuner reads",

@@ -67,7 +67,7 @@ type notSwitched struct {
 func (f *Push) Run(out io.Writer, name string) error {
 	is, _ := f.Inputs.Kind(name) // unknown: of a damaged model, for example
 	file := watchedFile{name, is == cli.KindModel ||
-		is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json")}
+		is == "" && strings.EqualFold(filepath.Ext(name), ".json")}
 	variable := tuner.EnvConfigFile
 	if file.model {
 		variable = tuner.EnvModelFile
