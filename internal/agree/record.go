@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Version is one state of the policy.
@@ -156,7 +156,7 @@ func encode(record any) []byte {
 }
 
 func decode[T any](text []byte) (record T, err error) {
-	err = jsonerror.Plain(json.Unmarshal(text, &record))
+	err = wording.JSONError(json.Unmarshal(text, &record))
 	return record, err
 }
 
@@ -164,7 +164,7 @@ func decode[T any](text []byte) (record T, err error) {
 // of the start version must not exceed 127 bytes. tmpfs keeps a link of that length without a block, so ranks
 // can start with a full disk.
 func DigestOf(content []byte) string {
-	return digest.Of(content).Full()
+	return identity.DigestOf(content).Full()
 }
 
 // Keys.

@@ -1,5 +1,6 @@
 // Package identity gives each process a name that no other process ever has, and tells whether a named
-// process still runs. Ranks put these names into their records, and files of metrics begin with one.
+// process still runs. Ranks put these names into their records, and files of metrics begin with one. A Digest is the
+// name of a content.
 //
 // A name is text. It holds no resources and may be kept for any time.
 package identity

@@ -1,5 +1,5 @@
-// Package wording is what messages have in common: how they count, quote, escape, hide secrets, and guess a name that
-// was meant.
+// Package wording is what messages have in common: how they count, quote, escape, hide secrets, guess a name that
+// was meant, and say what is wrong with JSON.
 package wording
 
 import "fmt"

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -24,7 +23,7 @@ type Model struct {
 	Name string // of the file, for messages
 	File *File
 
-	digest   func() digest.Digest
+	digest   func() identity.Digest
 	groups   map[Key]*compiledGroup
 	home     topo.Fingerprint // of the machine measured on, if that is known
 	releases nccl.Releases
@@ -64,7 +63,7 @@ func Read(name string, text []byte) (*Model, error) {
 		Version int    `json:"version"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, jsonerror.At(name, text, err)
+		return nil, wording.JSONErrorAt(name, text, err)
 	}
 	switch {
 	case head.Format != Format:
@@ -78,7 +77,7 @@ func Read(name string, text []byte) (*Model, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(file); err != nil {
-		return nil, jsonerror.At(name, text, err)
+		return nil, wording.JSONErrorAt(name, text, err)
 	}
 	return Compile(name, file)
 }
@@ -105,11 +104,11 @@ func Compile(name string, file *File) (*Model, error) {
 
 // Digest covers all that decisions depend on. Two ranks with equal digests decide alike. It is computed on
 // first use, since that takes longer than all else for a large model.
-func (m *Model) Digest() digest.Digest { return m.digest() }
+func (m *Model) Digest() identity.Digest { return m.digest() }
 
 // digest leaves out what only people read. Of where the measurements come from, it covers the machine's fingerprint
 // and the releases that the model is for. It also covers the kind of processor.
-func (f *File) digest() digest.Digest {
+func (f *File) digest() identity.Digest {
 	bare := *f
 	bare.Provenance = Provenance{}
 	if r := f.Provenance.Releases(); r != nccl.AnyRelease {
@@ -126,7 +125,7 @@ func (f *File) digest() digest.Digest {
 	if err != nil {
 		panic(err) // Compile has refused NaN and infinities
 	}
-	return digest.Of(append(text, runtime.GOARCH...))
+	return identity.DigestOf(append(text, runtime.GOARCH...))
 }
 
 type checker struct {

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
@@ -84,7 +84,7 @@ func readBelow(root, file string, getenv func(string) string) (*topo.Document, e
 	if root != "" && root != "/" {
 		file = filepath.Join(root, file)
 	}
-	f, _, err := fileowner.Open(file, getenv(fileowner.TrustVariable) == "1")
+	f, _, err := safefile.OpenOwned(file, getenv(safefile.TrustVariable) == "1")
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
@@ -34,7 +34,7 @@ func (s *sysfs) read(path ...string) string {
 	name := filepath.Join(path...)
 	text, ok := s.text[name]
 	if !ok {
-		raw, err := openregular.Read(filepath.Join(s.root, name), 1<<20)
+		raw, err := safefile.Read(filepath.Join(s.root, name), 1<<20)
 		if err == nil {
 			text = strings.TrimRight(string(raw), "\r\n")
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
@@ -54,7 +53,7 @@ func Read(r io.Reader, name string) (*Set, error) {
 	}
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, jsonerror.At(name, data, err)
+		return nil, wording.JSONErrorAt(name, data, err)
 	}
 	if f.Nodes == nil {
 		return nil, fmt.Errorf(`%s: no "nodes" (needed: what tunefit topo tuning --json prints)`, name)

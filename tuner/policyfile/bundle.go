@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Bundle is a version of the policy as ranks pass it on: the files that it is made from. A rank that has no
@@ -54,7 +54,7 @@ func DecodeBundle(content []byte) (b Bundle, err error) {
 	}
 	var head bundleHead
 	if err := json.Unmarshal(line, &head); err != nil {
-		return b, fmt.Errorf("the bundle of policy files is damaged: %w", jsonerror.Plain(err))
+		return b, fmt.Errorf("the bundle of policy files is damaged: %w", wording.JSONError(err))
 	}
 	for _, n := range []int{head.PolicyLen, head.ModelLen, head.AddedLen} {
 		if n < 0 || n > len(files) { // the sum of others could overflow

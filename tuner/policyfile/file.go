@@ -10,10 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -124,7 +122,7 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 	var err error
 	if before == nil || !s.KeepFirst {
 		// No lock is held while the file system is asked.
-		found, err = hung.Get(l.hung, key.Path, readLimit, func() (content, error) {
+		found, err = safefile.Within(l.timeouts, key.Path, readLimit, func() (content, error) {
 			return l.readFile(key.Path, known, s)
 		})
 	}
@@ -165,9 +163,9 @@ func (l *Loader) readFile(path string, before content, s Settings) (c content, e
 			return content{known: true}, nil
 		}
 	}
-	f, info, err := fileowner.Open(path, s.Trust)
+	f, info, err := safefile.OpenOwned(path, s.Trust)
 	if err != nil {
-		return c, openregular.Reason(err)
+		return c, safefile.Reason(err)
 	}
 	defer f.Close()
 	c.id = watch.Identify(info)
@@ -179,7 +177,7 @@ func (l *Loader) readFile(path string, before content, s Settings) (c content, e
 		return c, err
 	}
 	if c.text, err = io.ReadAll(io.LimitReader(f, s.mostBytes())); err != nil {
-		return c, openregular.Reason(err)
+		return c, safefile.Reason(err)
 	}
 	c.settled = c.id.Settled()
 	return c, nil
@@ -191,7 +189,7 @@ const otherRanks = "other ranks may have read it, and this one must not decide d
 // hangs returns an error if the file was not read because its file system hangs. f may be
 // nil.
 func (f *file) hangs() error {
-	if f == nil || !errors.As(f.unread, new(hung.NoAnswer)) {
+	if f == nil || !errors.As(f.unread, new(safefile.NoAnswer)) {
 		return nil
 	}
 	return fmt.Errorf("the file that %s names: %w; %s", f.Variable, f.unread, otherRanks)

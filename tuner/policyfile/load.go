@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"sync"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
@@ -15,10 +15,10 @@ type Loader struct {
 	// Find finds the machine; FindMachine unless a test sets another one.
 	Find func(getenv func(string) string) (*model.Machine, detect.Source, error)
 
-	getenv  func(string) string
-	hung    *hung.Calls
-	refused func()
-	machine machine
+	getenv   func(string) string
+	timeouts *safefile.Timeouts
+	refused  func()
+	machine  machine
 
 	watching sync.Mutex // guards watched
 	watched  map[[2]Named]*watchedSet
@@ -30,8 +30,8 @@ type Loader struct {
 
 // NewLoader returns a loader that has read nothing yet. refused is called each time that files
 // were read and something was wrong with them.
-func NewLoader(getenv func(string) string, h *hung.Calls, refused func()) *Loader {
-	return &Loader{Find: FindMachine, getenv: getenv, hung: h, refused: refused, files: map[fileKey]*file{},
+func NewLoader(getenv func(string) string, t *safefile.Timeouts, refused func()) *Loader {
+	return &Loader{Find: FindMachine, getenv: getenv, timeouts: t, refused: refused, files: map[fileKey]*file{},
 		watched: map[[2]Named]*watchedSet{}}
 }
 

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
@@ -14,7 +14,7 @@ func SameMeaning(a, b Bundle, getenv func(string) string) bool {
 	if bytes.Equal(a.Policy.Text, b.Policy.Text) && bytes.Equal(a.Model.Text, b.Model.Text) {
 		return true
 	}
-	l := NewLoader(getenv, new(hung.Calls), func() {})
+	l := NewLoader(getenv, new(safefile.Timeouts), func() {})
 	var meanings [2]string
 	for i, bundle := range []Bundle{a, b} {
 		bundle.Added = Source{}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
 // Where a disk is full, and always in a private directory, a small record is a symbolic link with
@@ -73,5 +73,5 @@ func (s *Store) read(path string) ([]byte, error) {
 	if err := s.check(path, info); err != nil {
 		return nil, err
 	}
-	return openregular.All(f, mostRecord)
+	return safefile.All(f, mostRecord)
 }

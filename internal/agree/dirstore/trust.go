@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
 // ErrForeign means that users other than root and this one can change a directory of records, or a record. This
@@ -50,7 +50,7 @@ func (t trust) check(path string, info fs.FileInfo) error {
 	if t.all {
 		return nil
 	}
-	err := fileowner.CheckAs(info, t.user)
+	err := safefile.CheckOwnerAs(info, t.user)
 	if err == nil {
 		return nil
 	}

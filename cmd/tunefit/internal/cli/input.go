@@ -11,7 +11,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
@@ -195,7 +195,7 @@ func ReadRegular(name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: not a regular file (the plugin reads nothing else)", name)
 	}
-	return openregular.Read(name, mostInput)
+	return safefile.Read(name, mostInput)
 }
 
 // Kind recognises a file. Streams are "", because they can be read only once.

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
@@ -58,10 +58,10 @@ func SameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(ia, ib)
 }
 
-// WriteWhole writes a file whole or not at all, see atomicfile.WriteDurable. Without force it overwrites nothing, not
+// WriteWhole writes a file whole or not at all, see safefile.WriteDurable. Without force it overwrites nothing, not
 // even a file that appeared meanwhile.
 func WriteWhole(name string, force bool, write func(io.Writer) error) error {
-	return atomicfile.WriteDurable(name, func(w io.Writer) error {
+	return safefile.WriteDurable(name, func(w io.Writer) error {
 		return errors.Join(write(w), MayWrite(name, force))
 	})
 }

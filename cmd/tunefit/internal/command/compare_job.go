@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
@@ -87,7 +86,7 @@ func readComparison(file string) (c trial.Finding, err error) {
 	if err != nil {
 		return c,
 			fmt.Errorf("%s: this is no comparison: %w (the library writes these files whole: copy it again, or "+
-				"remove it)", file, jsonerror.Plain(err))
+				"remove it)", file, wording.JSONError(err))
 	}
 	return c, nil
 }

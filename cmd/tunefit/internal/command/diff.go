@@ -9,7 +9,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 )
 
@@ -125,7 +124,7 @@ func (c *comparison) write(w io.Writer) error {
 	tw := cli.NewTable(w)
 	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
 	for _, d := range c.differences {
-		tw.Row(d.Old.Coll, d.Old.Comm, commspec.SizeRange(d.MinBytes, d.MaxBytes)+d.Old.CallText(),
+		tw.Row(d.Old.Coll, d.Old.Comm, cli.SizeRange(d.MinBytes, d.MaxBytes)+d.Old.CallText(),
 			d.Old.Choice(), d.Old.DecidedBy(), d.New.Choice(), d.New.DecidedBy())
 	}
 	return tw.Flush()

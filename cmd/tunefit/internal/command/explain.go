@@ -7,7 +7,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/explain"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -117,6 +116,6 @@ func (f *explainFlags) question(args []string) (q ask.Question, c nccl.Comm, err
 	if f.comm == "" {
 		return q, c, cli.Usagef("which communicator? (needed: --comm NODESxRANKS_PER_NODE, as 4x8)")
 	}
-	c, err = commspec.ParseComm(f.comm)
+	c, err = cli.ParseComm(f.comm)
 	return q, c, err
 }

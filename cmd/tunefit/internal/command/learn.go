@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -83,7 +82,7 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 			continue
 		}
 		if err = json.Unmarshal(text, &l.Evidence); err != nil {
-			err = jsonerror.At(l.File, text, err)
+			err = wording.JSONErrorAt(l.File, text, err)
 		} else if err = l.Check(); err != nil {
 			err = fmt.Errorf("%s: %w", l.File, err)
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -165,7 +164,7 @@ func (t *decisionTable) write(w io.Writer) {
 			}
 			last = t.outcomes[i]
 		}
-		line([]any{first.Coll, first.Comm, commspec.SizeRange(first.Bytes, last.Bytes)}, first.NCCL.Cell, first.Known,
+		line([]any{first.Coll, first.Comm, cli.SizeRange(first.Bytes, last.Bytes)}, first.NCCL.Cell, first.Known,
 			first.Policy.Cell, channelsText(first), gains(t.outcomes[start:i]), decidedBy(first))
 	}
 	tw.Flush()

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -15,7 +14,7 @@ import (
 
 // survey asks about collectives, communicators and sizes, as show and diff do. Use open, then each.
 type survey struct {
-	grid  commspec.Flags
+	grid  cli.CallFlags
 	from  ncclchoice.Flags
 	asked *ask.Asker
 

@@ -10,8 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
@@ -55,7 +54,7 @@ const mostPlan = 1 << 20
 
 // readPlanFile sets the flags that were not given.
 func readPlanFile(name string, flags *pflag.FlagSet) error {
-	text, err := openregular.Read(name, mostPlan)
+	text, err := safefile.Read(name, mostPlan)
 	if err != nil {
 		return err
 	}
@@ -125,11 +124,11 @@ func readPlanFile(name string, flags *pflag.FlagSet) error {
 func checkSubject(setting, text string) (err error) {
 	switch setting {
 	case "coll":
-		_, err = (&commspec.Flags{Colls: strings.Split(text, ",")}).ParseColls()
+		_, err = (&cli.CallFlags{Colls: strings.Split(text, ",")}).ParseColls()
 	case "comm":
-		_, err = (&commspec.Flags{Comms: strings.Split(text, ",")}).ParseComms(nil)
+		_, err = (&cli.CallFlags{Comms: strings.Split(text, ",")}).ParseComms(nil)
 	case "sizes":
-		_, _, err = commspec.ParseSizes(text)
+		_, _, err = cli.ParseSizes(text)
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
@@ -341,7 +340,7 @@ func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[nccl.Cell]string {
 		if text[at] != "" {
 			text[at] += ", "
 		}
-		text[at] += commspec.SizeRange(1<<from, 1<<to)
+		text[at] += cli.SizeRange(1<<from, 1<<to)
 		from = to + 1
 	}
 	return text

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -104,7 +104,7 @@ func tryWriting(dir string) (found []finding, err error) {
 		probe, err = os.CreateTemp(dir, ".tmp-tunefit-doctor-*")
 	}
 	if err != nil {
-		return nil, openregular.Reason(err)
+		return nil, safefile.Reason(err)
 	}
 	probe.Close()
 	os.Remove(probe.Name())

@@ -8,9 +8,8 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
@@ -43,7 +42,7 @@ func (d *doctor) readFiles() (f filesFound) {
 		if file.name != "" {
 			file.text, file.err = cli.ReadRegular(file.name)
 			if file.err != nil {
-				file.err = openregular.Reason(file.err)
+				file.err = safefile.Reason(file.err)
 			} else if is := cli.Sniff(file.text); is.Packed() {
 				file.faults = []string{file.name + " is compressed (the library unpacks nothing)"}
 			} else if wrong := is.Accept(file.name, want); wrong != nil {
@@ -52,7 +51,7 @@ func (d *doctor) readFiles() (f filesFound) {
 				file.err = fmt.Errorf("it is larger than the %s that the tuner reads",
 					nccl.FormatBytes(policyfile.MaxFileBytes))
 			} else if info, err := os.Stat(file.name); err == nil {
-				file.err = fileowner.CheckFile(info, d.env.Get(tuner.EnvFilesTrust) == "1")
+				file.err = safefile.CheckOwner(info, d.env.Get(tuner.EnvFilesTrust) == "1")
 				file.foreign = file.err != nil
 			}
 		}

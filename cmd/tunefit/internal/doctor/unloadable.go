@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
 // machines are the processors of this project, by Go's name.
@@ -33,7 +33,7 @@ func (d *doctor) unloadable(name, consequence string) []finding {
 	if path == "" {
 		return nil
 	}
-	file, info, err := openregular.Open(path)
+	file, info, err := safefile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (d *doctor) unloadable(name, consequence string) []finding {
 		if errors.Is(err, fs.ErrPermission) {
 			do = "let the job's user read it: chmod a+r on the file, a+x on each folder above"
 		}
-		return fault(do, "%s cannot be read: %v", path, openregular.Reason(err))
+		return fault(do, "%s cannot be read: %v", path, safefile.Reason(err))
 	}
 	defer file.Close()
 	const again = "copy or build it anew, and compare it with the original: sha256sum"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -29,7 +29,7 @@ func (c *Communicator) readAsked() *asked {
 		if !ok {
 			continue
 		}
-		text, err := openregular.Read(filepath.Join(path, metrics.FileName(m.Process)), most)
+		text, err := safefile.Read(filepath.Join(path, metrics.FileName(m.Process)), most)
 		if err != nil {
 			continue
 		}

@@ -9,14 +9,14 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// Communicator is what status shows of a communicator, and what status --json prints: its records, and what this machine
-// adds to them.
+// Communicator is what status shows of a communicator, and what status --json prints: its records, and what this
+// machine adds to them.
 type Communicator struct {
 	agree.Communicator
 	Rendezvous string    `json:"rendezvous"`
@@ -124,7 +124,7 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 // readNote reads what the rank that compares or learns has left last.
 func (c *Communicator) readNote(text []byte) error {
 	var learned trial.Evidence
-	err := jsonerror.Plain(json.Unmarshal(text, &learned))
+	err := wording.JSONError(json.Unmarshal(text, &learned))
 	if learned.Format == trial.EvidenceFormat {
 		if err == nil {
 			err = learned.Check()
@@ -137,7 +137,7 @@ func (c *Communicator) readNote(text []byte) error {
 	}
 	var found trial.Finding
 	if err := json.Unmarshal(text, &found); err != nil {
-		return jsonerror.Plain(err)
+		return wording.JSONError(err)
 	}
 	found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
 	c.Comparison = &found

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/learning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
@@ -63,7 +62,7 @@ func notes(c *Communicator) (notes []string) {
 		say("%s against %s, by turns: %s (%s)", found.A.Name, found.B.Name, found.Verdict(), found.Effort())
 	}
 	if c.Learning != nil {
-		say("it learns, %s. %s", learning.Standing(*c.Learning), learning.Headline(*c.Learning))
+		say("it learns, %s. %s", LearningState(*c.Learning), LearningHeadline(*c.Learning))
 	}
 	for _, fault := range c.Faults {
 		say("a record cannot be read: %s", fault)

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
@@ -55,7 +55,7 @@ func replaceable(name string) (path string, old []byte, err error) {
 		return "", nil, fmt.Errorf("%s is not a regular file (%s), and the job reads nothing else", name,
 			info.Mode().Type())
 	}
-	if old, err = openregular.Read(path, policyfile.MaxFileBytes); old == nil {
+	if old, err = safefile.Read(path, policyfile.MaxFileBytes); old == nil {
 		old = []byte{}
 	}
 	return path, old, err

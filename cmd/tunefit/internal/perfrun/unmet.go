@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -34,7 +33,7 @@ func Unmet(space fit.Space, g *fit.Group) (lines []string) {
 			continue
 		}
 		others = append(others,
-			fmt.Sprintf("%s at %s", u.Config, commspec.SizeRange(u.Sizes[0], u.Sizes[len(u.Sizes)-1])))
+			fmt.Sprintf("%s at %s", u.Config, cli.SizeRange(u.Sizes[0], u.Sizes[len(u.Sizes)-1])))
 	}
 	for _, n := range counts {
 		lines = append(lines, fmt.Sprintf("NCCL does not use %s for %s: it keeps its own number there",

@@ -14,7 +14,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -146,7 +145,7 @@ func (c *policyCase) complete() error {
 		return errors.New("the test names no collective")
 	case c.Nodes == 0 || c.Ranks == 0:
 		return errors.New("the test names no communicator (needed: nodes, and ranks or ranks_per_node)")
-	case c.Nodes < 1 || c.Ranks < 2 || c.Ranks < c.Nodes || c.Ranks > commspec.MaxRanks,
+	case c.Nodes < 1 || c.Ranks < 2 || c.Ranks < c.Nodes || c.Ranks > cli.MaxRanks,
 		c.RanksPerNode != 0 && c.Ranks != c.Nodes*c.RanksPerNode:
 		each := ""
 		if c.RanksPerNode != 0 {

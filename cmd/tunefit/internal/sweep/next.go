@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -56,7 +55,7 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), set.Asked[key]
 	if err == nil && len(space.Sizes) == 0 {
 		err = cli.Usagef("--sizes: the default of %s was not measured at any of them (needed: some of %s)", key,
-			commspec.SizeRange(group.Default[0].Bytes, group.Default[len(group.Default)-1].Bytes))
+			cli.SizeRange(group.Default[0].Bytes, group.Default[len(group.Default)-1].Bytes))
 	}
 	return group, space, err
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -29,7 +28,7 @@ func (s *Sweep) report(r *Run) string {
 			text += configs[0].String() + ", "
 		}
 		text += fmt.Sprintf("%s at %s", wording.Plural(len(r.Sizes), "size"),
-			commspec.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
+			cli.SizeRange(r.Sizes[0], r.Sizes[len(r.Sizes)-1]))
 	default:
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
 	}

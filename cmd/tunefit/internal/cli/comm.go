@@ -1,5 +1,4 @@
-// Package commspec reads the communicators, collectives and sizes that a person names on a command line.
-package commspec
+package cli
 
 import (
 	"fmt"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
@@ -17,15 +15,15 @@ import (
 // MaxRanks is more than any communicator has.
 const MaxRanks = 1 << 24
 
-// Flags choose the questions to ask.
-type Flags struct {
+// CallFlags choose the questions to ask.
+type CallFlags struct {
 	Colls []string
 	Sizes string
 	Comms []string
 }
 
 // Register adds the flags to a command.
-func (f *Flags) Register(cmd *cobra.Command) {
+func (f *CallFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.Colls, "coll", nil, "collectives, as allreduce,allgather (default all)")
 	cmd.Flags().StringVar(&f.Sizes, "sizes", "1K-4G",
 		"sizes in bytes: a list as 64K,1M, or a range as 1K-4G, asked at every doubling and wherever a row begins "+
@@ -35,16 +33,16 @@ func (f *Flags) Register(cmd *cobra.Command) {
 }
 
 // ParseColls returns the collectives asked for.
-func (f *Flags) ParseColls() ([]nccl.Coll, error) {
+func (f *CallFlags) ParseColls() ([]nccl.Coll, error) {
 	if len(f.Colls) == 0 {
 		return []nccl.Coll{nccl.CollAllReduce, nccl.CollAllGather, nccl.CollReduceScatter, nccl.CollBroadcast,
 			nccl.CollReduce}, nil
 	}
 	var colls []nccl.Coll
 	for _, name := range f.Colls {
-		c, err := cli.ParseColl(name)
+		c, err := ParseColl(name)
 		if err != nil {
-			return nil, cli.Usagef("%w", err)
+			return nil, Usagef("%w", err)
 		}
 		colls = append(colls, c)
 	}
@@ -52,9 +50,9 @@ func (f *Flags) ParseColls() ([]nccl.Coll, error) {
 }
 
 // ParseSizes returns the sizes asked for, and whether they are a range.
-func (f *Flags) ParseSizes() (sizes []uint64, isRange bool, err error) {
+func (f *CallFlags) ParseSizes() (sizes []uint64, isRange bool, err error) {
 	if sizes, isRange, err = ParseSizes(f.Sizes); err != nil {
-		err = cli.Usagef("--sizes: %w", err)
+		err = Usagef("--sizes: %w", err)
 	}
 	return sizes, isRange, err
 }
@@ -98,7 +96,7 @@ func ParseSizes(text string) (sizes []uint64, isRange bool, err error) {
 }
 
 // ParseComms returns the communicators asked for, or those that files name, or two common ones.
-func (f *Flags) ParseComms(named []nccl.Comm) ([]nccl.Comm, error) {
+func (f *CallFlags) ParseComms(named []nccl.Comm) ([]nccl.Comm, error) {
 	var comms []nccl.Comm
 	for _, text := range f.Comms {
 		c, err := ParseComm(text)
@@ -123,7 +121,7 @@ func ParseComm(text string) (nccl.Comm, error) {
 	ranks, err2 := strconv.Atoi(perNode)
 	if !ok || err1 != nil || err2 != nil || nodes < 1 || ranks < 1 || nodes > MaxRanks || ranks > MaxRanks ||
 		nodes*ranks < 2 || nodes*ranks > MaxRanks {
-		return nccl.Comm{}, cli.Usagef("--comm %s: not NODESxRANKS_PER_NODE with at least 2 ranks (needed: as 1x8, or "+
+		return nccl.Comm{}, Usagef("--comm %s: not NODESxRANKS_PER_NODE with at least 2 ranks (needed: as 1x8, or "+
 			"4x8 for 4 nodes of 8 ranks)", wording.Quote(text))
 	}
 	return nccl.Comm{Nodes: nodes, Ranks: nodes * ranks}, nil

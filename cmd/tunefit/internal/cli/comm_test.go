@@ -1,4 +1,4 @@
-package commspec
+package cli
 
 import (
 	"errors"
@@ -82,7 +82,7 @@ func TestSizeRange(t *testing.T) {
 }
 
 // What is asked about where flags do not say it, and where they do.
-func TestFlags(t *testing.T) {
+func TestCallFlags(t *testing.T) {
 	named := []nccl.Comm{{Nodes: 3, Ranks: 12}}
 	for _, test := range []struct {
 		args  string
@@ -97,7 +97,7 @@ func TestFlags(t *testing.T) {
 		{"--comm 1x8,8", nil, `--comm "8": not`},
 		{"--sizes 4K-1K", nil, "as 1KiB-4KiB"},
 	} {
-		var f Flags
+		var f CallFlags
 		cmd := &cobra.Command{}
 		f.Register(cmd)
 		if err := cmd.ParseFlags(strings.Fields(test.args)); err != nil {

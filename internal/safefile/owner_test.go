@@ -1,4 +1,4 @@
-package fileowner
+package safefile
 
 import (
 	"io/fs"
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestCheck(t *testing.T) {
+func TestCheckOwner(t *testing.T) {
 	const me, group, other = 1000, 1000, 1001
 	for _, c := range []struct {
 		uid, gid uint32
@@ -28,13 +28,13 @@ func TestCheck(t *testing.T) {
 		{me, group, fs.ModeSymlink | 0o777, ""},
 		{other, group, fs.ModeSymlink | 0o777, "it belongs to user 1001"},
 	} {
-		if err := check(c.uid, c.gid, c.mode, me); (err == nil) != (c.want == "") ||
+		if err := checkOwner(c.uid, c.gid, c.mode, me); (err == nil) != (c.want == "") ||
 			err != nil && !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%d:%d %v: %v, want %q", c.uid, c.gid, c.mode, err, c.want)
 		}
 	}
 	// For root nobody else's is good, and the group of nobody is many a daemon's.
-	if check(me, group, 0o600, 0) == nil || check(65534, 65534, 0o660, 65534) == nil {
+	if checkOwner(me, group, 0o600, 0) == nil || checkOwner(65534, 65534, 0o660, 65534) == nil {
 		t.Error("not refused")
 	}
 	// The file itself counts, not what the umask of this test would make of it.
@@ -50,7 +50,7 @@ func TestCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := CheckAs(info, uint32(os.Geteuid())); (err == nil) != sound {
+		if err := CheckOwnerAs(info, uint32(os.Geteuid())); (err == nil) != sound {
 			t.Errorf("%v: %v", mode, err)
 		}
 	}

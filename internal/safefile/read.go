@@ -1,6 +1,7 @@
-// Package openregular opens and reads files that a user names. It never waits for another process, and it bounds
-// what it reads.
-package openregular
+// Package safefile reads and writes files that others may have a hand in. It reads regular files only, which no other
+// process can hold up, and of bounded size; OpenOwned also wants nobody else to be able to change them. It writes files
+// whole or not at all. Timeouts bounds the wait for a file system or a driver that does not answer.
+package safefile
 
 import (
 	"bytes"

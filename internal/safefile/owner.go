@@ -1,5 +1,4 @@
-// Package fileowner finds who can change a file, before a job relies on its content.
-package fileowner
+package safefile
 
 import (
 	"errors"
@@ -7,51 +6,49 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
-
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 )
 
-// CheckAs returns an error if anybody but root and this user can change a file or directory: its owner, its
+// CheckOwnerAs returns an error if anybody but root and this user can change a file or directory: its owner, its
 // group or everybody. A symbolic link has an owner only. Take info from the open descriptor: somebody may
 // replace the file between a look at its path and the read.
-func CheckAs(info fs.FileInfo, user uint32) error {
+func CheckOwnerAs(info fs.FileInfo, user uint32) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return errors.New("its owner is not known")
 	}
-	return check(st.Uid, st.Gid, info.Mode(), user)
+	return checkOwner(st.Uid, st.Gid, info.Mode(), user)
 }
 
 // TrustVariable is the environment variable by which a user accepts files that others can change. Root in a
 // container needs it if the files belong to a user outside.
 const TrustVariable = "NCCL_TUNER_FILES_TRUST"
 
-// CheckFile is CheckAs for the user of this process and a file that he has named. The error says what to do.
+// CheckOwner is CheckOwnerAs for the user of this process and a file that he has named. The error says what to do.
 // trusted: TrustVariable is set.
-func CheckFile(info fs.FileInfo, trusted bool) error {
+func CheckOwner(info fs.FileInfo, trusted bool) error {
 	if trusted {
 		return nil
 	}
-	if err := CheckAs(info, uint32(os.Geteuid())); err != nil {
+	if err := CheckOwnerAs(info, uint32(os.Geteuid())); err != nil {
 		return fmt.Errorf("%w. Name a copy of your own, or set %s=1", err, TrustVariable)
 	}
 	return nil
 }
 
-// Open opens a regular file that nobody else can change, as CheckFile has it. All errors are of the path.
-func Open(path string, trusted bool) (*os.File, fs.FileInfo, error) {
-	f, info, err := openregular.Open(path)
+// OpenOwned opens a regular file that nobody else can change, as CheckOwner has it. All errors are of the path.
+func OpenOwned(path string, trusted bool) (*os.File, fs.FileInfo, error) {
+	f, info, err := Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := CheckFile(info, trusted); err != nil {
+	if err := CheckOwner(info, trusted); err != nil {
 		f.Close()
 		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return f, info, nil
 }
 
-func check(uid, gid uint32, mode fs.FileMode, user uint32) error {
+func checkOwner(uid, gid uint32, mode fs.FileMode, user uint32) error {
 	switch {
 	case uid != 0 && uid != user:
 		return fmt.Errorf("it belongs to user %d, and only root and user %d may decide for this process", uid, user)

@@ -1,4 +1,4 @@
-package hung
+package safefile
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // nobody at all until it has answered.
 func TestAskWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := Calls{}
+		q := Timeouts{}
 		server := make(chan struct{})
 		var asked atomic.Int32
 		read := func() (string, error) {
@@ -22,7 +22,7 @@ func TestAskWithoutAnswer(t *testing.T) {
 		}
 		began := time.Now()
 		for range 5 {
-			text, err := Get(&q, "file", time.Minute, read)
+			text, err := Within(&q, "file", time.Minute, read)
 			if text != "" || !errors.As(err, new(NoAnswer)) {
 				t.Errorf("%q, %v without an answer", text, err)
 			}
@@ -30,13 +30,13 @@ func TestAskWithoutAnswer(t *testing.T) {
 		if waited := time.Since(began); asked.Load() != 1 || waited != time.Minute {
 			t.Errorf("asked %d times and waited for %v", asked.Load(), waited)
 		}
-		if text, err := Get(&q, "another", time.Minute, func() (string, error) { return "x", nil }); text != "x" ||
+		if text, err := Within(&q, "another", time.Minute, func() (string, error) { return "x", nil }); text != "x" ||
 			err != nil {
 			t.Errorf("another file: %q, %v", text, err)
 		}
 		close(server)
 		synctest.Wait()
-		if text, err := Get(&q, "file", time.Minute, read); text != "text" || err != nil {
+		if text, err := Within(&q, "file", time.Minute, read); text != "text" || err != nil {
 			t.Errorf("after the server is back: %q, %v", text, err)
 		}
 	})
@@ -44,11 +44,11 @@ func TestAskWithoutAnswer(t *testing.T) {
 
 // What panics does so where it is contained.
 func TestAskPanics(t *testing.T) {
-	q := Calls{}
+	q := Timeouts{}
 	defer func() {
 		if p := recover(); p != "defect" {
 			t.Errorf("recovered %v", p)
 		}
 	}()
-	Get(&q, "file", time.Minute, func() (int, error) { panic("defect") })
+	Within(&q, "file", time.Minute, func() (int, error) { panic("defect") })
 }

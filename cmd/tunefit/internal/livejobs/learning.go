@@ -1,5 +1,4 @@
-// Package learning says in words what a job has learned on a communicator, as its evidence has it.
-package learning
+package livejobs
 
 import (
 	"cmp"
@@ -7,25 +6,25 @@ import (
 	"math"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// Shape names a kind of calls: allreduce 4KiB - 8KiB.
-func Shape(f trial.Factor) string { return f.Coll.String() + " " + commspec.SizeRange(f.Min, f.Max) }
+// FactorShape names a kind of calls: allreduce 4KiB - 8KiB.
+func FactorShape(f trial.Factor) string { return f.Coll.String() + " " + cli.SizeRange(f.Min, f.Max) }
 
-// Percent writes an effect: -2.1 %.
-func Percent(effect float64) string { return fmt.Sprintf("%+.1f %%", 100*effect) }
+// EffectPercent writes an effect: -2.1 %.
+func EffectPercent(effect float64) string { return fmt.Sprintf("%+.1f %%", 100*effect) }
 
-// Range writes the 95 % interval of an effect, in percent: (-2.6 .. -1.7).
-func Range(effect, err float64) string {
+// EffectRange writes the 95 % interval of an effect, in percent: (-2.6 .. -1.7).
+func EffectRange(effect, err float64) string {
 	return fmt.Sprintf("(%+.1f .. %+.1f)", 100*(effect-trial.Surely*err), 100*(effect+trial.Surely*err))
 }
 
-// Headline says in a line what was tried, what it is worth and what it cost.
-func Headline(e trial.Evidence) string {
+// LearningHeadline says in a line what was tried, what it is worth and what it cost.
+func LearningHeadline(e trial.Evidence) string {
 	switch {
 	case e.Blocks == 0 && e.State == trial.Nothing:
 		return "There was nothing to try."
@@ -48,8 +47,8 @@ func Headline(e trial.Evidence) string {
 	if most == nil {
 		text += " Nothing makes steps shorter for sure."
 	} else {
-		text += fmt.Sprintf(" %s %s instead of %s: %s of the step %s.", Shape(best), most.Config, best.Arms[0].Config,
-			Percent(most.Effect), Range(most.Effect, most.Error))
+		text += fmt.Sprintf(" %s %s instead of %s: %s of the step %s.", FactorShape(best), most.Config, best.Arms[0].Config,
+			EffectPercent(most.Effect), EffectRange(most.Effect, most.Error))
 	}
 	cost := "Lost"
 	if e.LostSteps < 0 {
@@ -59,8 +58,8 @@ func Headline(e trial.Evidence) string {
 		cost, wording.Plural(int(math.Round(math.Abs(e.LostSteps))), "step"))
 }
 
-// Standing says how far it has come, and what the comparison at the end has found.
-func Standing(e trial.Evidence) string {
+// LearningState says how far it has come, and what the comparison at the end has found.
+func LearningState(e trial.Evidence) string {
 	text := cmp.Or(map[trial.Learning]string{
 		trial.Trying:  "trying",
 		trial.Proving: "comparing what was learned with what was in force before",

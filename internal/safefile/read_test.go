@@ -1,4 +1,4 @@
-package openregular
+package safefile
 
 import (
 	"errors"

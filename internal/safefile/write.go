@@ -1,5 +1,4 @@
-// Package atomicfile writes files whole or not at all: a reader finds either the old content or all of the new.
-package atomicfile
+package safefile
 
 import (
 	"errors"
@@ -11,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Write puts content in the place of a file, readable for all.
+// Write puts content in the place of a file, readable for all. A reader finds either the old content or all of the new.
 func Write(name string, content []byte) error {
 	return replace(name, false, func(w io.Writer) error {
 		_, err := w.Write(content)

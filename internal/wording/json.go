@@ -1,5 +1,4 @@
-// Package jsonerror tells a person where in a file encoding/json found an error.
-package jsonerror
+package wording
 
 import (
 	"bytes"
@@ -14,8 +13,8 @@ import (
 // embedded is the name of a Go type in the path to a field. Files do not have it.
 var embedded = regexp.MustCompile(`\b[A-Z]\w*\.`)
 
-// At adds the file to an error of encoding/json, and line and column if the error has an offset.
-func At(name string, text []byte, err error) error {
+// JSONErrorAt adds the file to an error of encoding/json, and line and column if the error has an offset.
+func JSONErrorAt(name string, text []byte, err error) error {
 	at := int64(-1)
 	var syntax *json.SyntaxError
 	var mistyped *json.UnmarshalTypeError
@@ -25,7 +24,7 @@ func At(name string, text []byte, err error) error {
 	case errors.As(err, &mistyped):
 		at = mistyped.Offset
 	}
-	err = Plain(err)
+	err = JSONError(err)
 	if at < 0 || at > int64(len(text)) {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -34,9 +33,9 @@ func At(name string, text []byte, err error) error {
 	return fmt.Errorf("%s:%d:%d: %w", name, line, column, err)
 }
 
-// Plain says what an error of encoding/json says, without names of Go, and without much of the file: encoding/json
+// JSONError says what an error of encoding/json says, without names of Go, and without much of the file: encoding/json
 // quotes a wrong number or key as a whole. Of nil it makes nil.
-func Plain(err error) error {
+func JSONError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package commspec
+package cli
 
 import (
 	"errors"

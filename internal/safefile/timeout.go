@@ -1,8 +1,4 @@
-// Package hung bounds the wait for file systems and drivers that do not answer. An NFS server
-// that is away must not block NCCL's threads.
-//
-// A process has one Calls for its whole life. A call that hangs keeps its goroutine until it returns.
-package hung
+package safefile
 
 import (
 	"fmt"
@@ -10,8 +6,10 @@ import (
 	"time"
 )
 
-// Calls remembers the calls that have not returned in time, by name. The zero value is ready.
-type Calls struct {
+// Timeouts remembers the calls that have not returned in time, by name: an NFS server that is away must not block
+// NCCL's threads. A process has one for its whole life, and the zero value is ready. A call that hangs keeps its
+// goroutine until it returns.
+type Timeouts struct {
 	mu    sync.Mutex
 	names map[string]bool
 }
@@ -22,24 +20,24 @@ type NoAnswer struct{ limit time.Duration }
 
 func (e NoAnswer) Error() string { return fmt.Sprintf("no answer for %v", e.limit) }
 
-// Do is Get for an f that returns only an error.
-func (h *Calls) Do(name string, limit time.Duration, f func() error) error {
-	_, err := Get(h, name, limit, func() (struct{}, error) { return struct{}{}, f() })
+// Do is Within for an f that returns only an error.
+func (t *Timeouts) Do(name string, limit time.Duration, f func() error) error {
+	_, err := Within(t, name, limit, func() (struct{}, error) { return struct{}{}, f() })
 	return err
 }
 
-// Get returns what f returns, or NoAnswer after the limit. After that, f keeps running on its goroutine.
+// Within returns what f returns, or NoAnswer after the limit. After that, f keeps running on its goroutine.
 // While it runs, a call of the same name fails at once, so that neither threads nor waits add up.
-func Get[T any](h *Calls, name string, limit time.Duration, f func() (T, error)) (T, error) {
+func Within[T any](t *Timeouts, name string, limit time.Duration, f func() (T, error)) (T, error) {
 	type outcome struct {
 		result   T
 		err      error
 		panicked any
 	}
 	var o outcome
-	h.mu.Lock()
-	hangs := h.names[name]
-	h.mu.Unlock()
+	t.mu.Lock()
+	hangs := t.names[name]
+	t.mu.Unlock()
 	if hangs {
 		return o.result, NoAnswer{limit}
 	}
@@ -49,9 +47,9 @@ func Get[T any](h *Calls, name string, limit time.Duration, f func() (T, error))
 		defer func() {
 			o.panicked = recover()
 			done <- o
-			h.mu.Lock()
-			delete(h.names, name)
-			h.mu.Unlock()
+			t.mu.Lock()
+			delete(t.names, name)
+			t.mu.Unlock()
 		}()
 		o.result, o.err = f()
 	}()
@@ -60,15 +58,15 @@ func Get[T any](h *Calls, name string, limit time.Duration, f func() (T, error))
 	select {
 	case o = <-done:
 	case <-timer.C:
-		h.mu.Lock()
-		defer h.mu.Unlock()
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		select {
 		case o = <-done: // at the last moment
 		default:
-			if h.names == nil {
-				h.names = map[string]bool{}
+			if t.names == nil {
+				t.names = map[string]bool{}
 			}
-			h.names[name] = true
+			t.names[name] = true
 			return o.result, NoAnswer{limit}
 		}
 	}
