@@ -86,7 +86,7 @@ func (c *Comm) readEvidence(path string) (e trial.Evidence, err error) {
 func (c *Comm) kept(of trial.Evidence) ([]trial.Evidence, error) {
 	files := c.inLearned("*.json")
 	return safefile.Within(&c.plugin.timeouts, files, learnLimit, func() (all []trial.Evidence, err error) {
-		paths, err := filepath.Glob(c.inLearned("*.json"))
+		paths, err := filepath.Glob(files)
 		for _, path := range paths {
 			switch e, err := c.readEvidence(path); {
 			case err != nil:

@@ -21,8 +21,8 @@ const (
 // ErrFailed ends a command with ExitFailed and without a message: the command has printed what it found.
 var ErrFailed = errors.New("failed")
 
-// Verdict ends a command that looks for something.
-func Verdict(found bool, err error) error {
+// FailIf ends a command that looks for something.
+func FailIf(found bool, err error) error {
 	if err == nil && found {
 		return ErrFailed
 	}

@@ -72,9 +72,9 @@ With --measured it is 1 if no decision can be judged, with --tests if a test fai
 			case len(o.measured) > 0:
 				return o.runMeasured(cmd, env.Inputs, args[0], append(o.measured, args[1:]...))
 			case len(o.tests) > 0:
-				return cli.Verdict(o.runTests(cmd, from, args[0]))
+				return cli.FailIf(o.runTests(cmd, from, args[0]))
 			}
-			return cli.Verdict(o.run(cmd, from, args))
+			return cli.FailIf(o.run(cmd, from, args))
 		},
 	}
 	from.Register(cmd)

@@ -65,7 +65,7 @@ than --threshold, or if there is nothing to compare.`,
   tunefit compare old-nccl.csv new-nccl.csv --restore policy.csv
   tunefit compare record`,
 		Args: func(*cobra.Command, []string) error { return nil },
-		RunE: func(cmd *cobra.Command, args []string) error { return cli.Verdict(f.compare(cmd, args)) },
+		RunE: func(cmd *cobra.Command, args []string) error { return cli.FailIf(f.compare(cmd, args)) },
 	}
 	cmd.Flags().StringVar(&f.config, "config", "",
 		"compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels")

@@ -13,7 +13,7 @@ import (
 )
 
 func diffCommand(env ncclchoice.Env) *cobra.Command {
-	c := comparison{differences: []difference{}, survey: survey{from: ncclchoice.Flags{Env: env}}}
+	c := comparison{differences: []difference{}, queryGrid: queryGrid{from: ncclchoice.Flags{Env: env}}}
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -37,9 +37,9 @@ Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared
 			}
 			c.note(cmd.ErrOrStderr())
 			if asJSON {
-				return cli.Verdict(len(c.differences) > 0, cli.WriteJSON(cmd.OutOrStdout(), c.differences))
+				return cli.FailIf(len(c.differences) > 0, cli.WriteJSON(cmd.OutOrStdout(), c.differences))
 			}
-			return cli.Verdict(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
+			return cli.FailIf(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
 		},
 	}
 	c.grid.Register(cmd)
@@ -52,7 +52,7 @@ Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared
 
 // comparison is what diff prints.
 type comparison struct {
-	survey
+	queryGrid
 	by          [2]ask.Decider
 	differences []difference
 }

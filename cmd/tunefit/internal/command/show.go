@@ -20,7 +20,7 @@ import (
 )
 
 func showCommand(env ncclchoice.Env) *cobra.Command {
-	t := decisionTable{survey: survey{from: ncclchoice.Flags{Env: env}}}
+	t := decisionTable{queryGrid: queryGrid{from: ncclchoice.Flags{Env: env}}}
 	var call ask.Question
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -77,7 +77,7 @@ with. NCCL_* variables count as they do in NCCL.`,
 
 // decisionTable is what show prints.
 type decisionTable struct {
-	survey
+	queryGrid
 	by       ask.Decider
 	outcomes []ask.Outcome
 }

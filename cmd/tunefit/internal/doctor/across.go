@@ -19,11 +19,11 @@ var ofNode = []string{"limits", "rendezvous"}
 // Across makes one list of what the nodes found. It has a finding of all nodes once, and a finding of some with their
 // names. It adds findings for missing answers, if there are fewer than nodes, and for checks in which nodes differ
 // although each is sound. The verdict is one line: "4 nodes agree", or in what they differ.
-func (a *Answers) Across(nodes int) (findings []finding, verdict string) {
+func (a *Answers) Across(nodes int) (findings []Finding, verdict string) {
 	slices.SortStableFunc(a.complete, func(x, y answer) int { return compareHosts(x.host, y.host) })
 	var hosts []string
 	type told struct {
-		finding
+		Finding
 		hosts []string
 	}
 	var all []*told
@@ -62,7 +62,7 @@ func (a *Answers) Across(nodes int) (findings []finding, verdict string) {
 					good++
 				}
 			}
-			findings = append(findings, t.finding)
+			findings = append(findings, t.Finding)
 		}
 		if bad+good == 0 || bad == 0 && slices.Contains(ofNode, check.name) {
 			continue
@@ -96,8 +96,8 @@ func (a *Answers) Across(nodes int) (findings []finding, verdict string) {
 }
 
 // missing says which nodes have not answered.
-func (a *Answers) missing(nodes int, hosts []string) (found []finding) {
-	add := func(f finding) {
+func (a *Answers) missing(nodes int, hosts []string) (found []Finding) {
+	add := func(f Finding) {
 		f.Check = "launch"
 		found = append(found, f)
 	}

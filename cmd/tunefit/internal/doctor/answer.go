@@ -17,7 +17,7 @@ type answerLine struct {
 	Process string `json:"tunefit"` // the node's name, a blank, the process's number
 	At      int    `json:"at"`      // from 0
 	Of      int    `json:"of"`
-	finding        // without Check: the finding of the line before goes on
+	Finding        // without Check: the finding of the line before goes on
 }
 
 var answerStart = regexp.MustCompile(`\{"tunefit":"((\S+) [0-9]+)",`)
@@ -26,10 +26,10 @@ var answerStart = regexp.MustCompile(`\{"tunefit":"((\S+) [0-9]+)",`)
 const answerRoom = 800
 
 // WriteAnswer prints what this node found, for Answers.
-func WriteAnswer(w io.Writer, findings []finding) error {
+func WriteAnswer(w io.Writer, findings []Finding) error {
 	host, err := os.Hostname()
 	host = cmp.Or(os.Getenv("SLURMD_NODENAME"), host) // what the site calls it
-	var all []finding
+	var all []Finding
 	for _, f := range findings {
 		all = append(all, f.parts()...)
 	}
@@ -40,12 +40,12 @@ func WriteAnswer(w io.Writer, findings []finding) error {
 }
 
 // parts halves the texts of a finding until each part has room in a line.
-func (f finding) parts() []finding {
+func (f Finding) parts() []Finding {
 	if text, err := json.Marshal(f); err != nil || len(text) <= answerRoom {
-		return []finding{f}
+		return []Finding{f}
 	}
 	found, do := []rune(f.Found), []rune(f.Do)
-	rest := finding{Found: string(found[len(found)/2:]), Do: string(do[len(do)/2:])}
+	rest := Finding{Found: string(found[len(found)/2:]), Do: string(do[len(do)/2:])}
 	f.Found, f.Do = string(found[:len(found)/2]), string(do[:len(do)/2])
 	return append(f.parts(), rest.parts()...)
 }
@@ -53,12 +53,12 @@ func (f finding) parts() []finding {
 // Answers collects the answers of nodes.
 type Answers struct {
 	complete []answer
-	begun    map[string][]*finding // by process: of each line; nil: it has not come
+	begun    map[string][]*Finding // by process: of each line; nil: it has not come
 }
 
 type answer struct {
 	host     string
-	findings []finding
+	findings []Finding
 }
 
 // Count is how many processes have answered.
@@ -75,18 +75,18 @@ func (a *Answers) Read(line string) bool {
 	sound := json.NewDecoder(strings.NewReader(text)).Decode(&l) == nil && 0 <= l.At && l.At < l.Of && l.Of <= 1000
 	process, begun := m[1], a.begun[m[1]]
 	if sound && len(begun) != l.Of {
-		begun = make([]*finding, l.Of)
+		begun = make([]*Finding, l.Of)
 	}
 	if a.begun == nil {
-		a.begun = map[string][]*finding{}
+		a.begun = map[string][]*Finding{}
 	}
 	if a.begun[process] = begun; !sound { // the line may come once more
 		return false
 	}
-	if begun[l.At] = &l.finding; slices.Contains(begun, nil) {
+	if begun[l.At] = &l.Finding; slices.Contains(begun, nil) {
 		return true
 	}
-	var all []finding
+	var all []Finding
 	for _, f := range begun {
 		if last := len(all) - 1; f.Check == "" && last >= 0 {
 			all[last].Found += f.Found

@@ -28,7 +28,7 @@ var frameworks = []struct {
 }
 
 // bypasses says whose variables are in the environment that may take collectives past NCCL, and so past the tuner.
-func bypasses(e *localenv.Environment) (found []finding) {
+func bypasses(e *localenv.Environment) (found []Finding) {
 	names := slices.Sorted(maps.Keys(e.Vars))
 	for _, f := range frameworks {
 		i := slices.IndexFunc(names, func(name string) bool {
@@ -50,7 +50,7 @@ func isRCCL(lib *host.Library) bool { return strings.HasPrefix(filepath.Base(lib
 // rcclFindings says what AMD's library decides by itself.
 //
 // Source: RCCL's src/misc/msccl/msccl_lifecycle.cc and src/init.cc.
-func (d *doctor) rcclFindings(lib *host.Library, what string) (found []finding) {
+func (d *doctor) rcclFindings(lib *host.Library, what string) (found []Finding) {
 	if isRCCL(lib) {
 		found = append(found, noted("measure these sizes with the library loaded and without",
 			"%s: on one node of gfx950 (MI350X, MI355X) any tuner, this one too, turns off its own choice of tree and "+

@@ -15,7 +15,7 @@ import (
 const profilerVariable = "NCCL_PROFILER_PLUGIN"
 
 // examineMetrics looks at the directory for Prometheus' files, if one is named.
-func (d *doctor) examineMetrics(context.Context) []finding {
+func (d *doctor) examineMetrics(context.Context) []Finding {
 	dir := d.env.Get(tuner.EnvMetrics)
 	if dir == "" {
 		return nil
@@ -36,7 +36,7 @@ func (d *doctor) examineMetrics(context.Context) []finding {
 }
 
 // examineRecord looks at the directory for what the job records about itself, if one is named.
-func (d *doctor) examineRecord(context.Context) (found []finding) {
+func (d *doctor) examineRecord(context.Context) (found []Finding) {
 	dir, profiler := d.env.Get(tuner.EnvRecord), d.env.Get(profilerVariable)
 	if dir == "" {
 		return nil
@@ -72,16 +72,16 @@ func (d *doctor) examineRecord(context.Context) (found []finding) {
 }
 
 // relative warns of a variable with a relative path.
-func (d *doctor) relative(variable string) []finding {
+func (d *doctor) relative(variable string) []Finding {
 	if filepath.IsAbs(d.env.Get(variable)) {
 		return nil
 	}
-	return []finding{warned("write an absolute path", "%s depends on the folder that each rank starts in",
+	return []Finding{warned("write an absolute path", "%s depends on the folder that each rank starts in",
 		d.env.Show(variable))}
 }
 
 // writable warns of a file, and of the folder that it is in, if every user can change them.
-func writable(file, consequence string) (found []finding) {
+func writable(file, consequence string) (found []Finding) {
 	for _, path := range []string{file, filepath.Dir(file)} {
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
@@ -93,7 +93,7 @@ func writable(file, consequence string) (found []finding) {
 
 // tryWriting creates a file in a directory, as the job would, and removes it. An error says why it cannot. found has a
 // warning if there is little room.
-func tryWriting(dir string) (found []finding, err error) {
+func tryWriting(dir string) (found []Finding, err error) {
 	info, err := os.Stat(dir)
 	var probe *os.File
 	switch {

@@ -35,7 +35,7 @@ type Options struct {
 }
 
 // Examine says what is wrong and what is fine in this environment.
-func Examine(o Options) []finding {
+func Examine(o Options) []Finding {
 	all := examinations
 	if o.Machine {
 		all = slices.DeleteFunc(slices.Clone(all), func(e examination) bool { return e.tuner })
@@ -63,7 +63,7 @@ type doctor struct {
 // examination is one thing to look at. It may be given up when ctx ends.
 type examination struct {
 	name string
-	run  func(*doctor, context.Context) []finding
+	run  func(*doctor, context.Context) []Finding
 	// tuner: only a job with the tuner needs what it looks at.
 	tuner bool
 }
@@ -90,20 +90,20 @@ func onThisMachine(o Options) *doctor {
 
 // examine runs all examinations at once and returns their findings in order. One that
 // does not end in time is a finding itself.
-func (d *doctor) examine(parent context.Context, all []examination) []finding {
+func (d *doctor) examine(parent context.Context, all []examination) []Finding {
 	ctx, cancel := context.WithTimeout(parent, d.Limit)
 	defer cancel()
 	d.machine = asked(func() localenv.Machine { return localenv.FindMachine(ctx, d.detect, d.env.Get) })
 	d.plugin = asked(func() pluginFound { return d.findPlugin(ctx) })
 	d.files = asked(d.readFiles)
-	results := make([]chan []finding, len(all))
+	results := make([]chan []Finding, len(all))
 	for i, e := range all {
-		results[i] = make(chan []finding, 1)
+		results[i] = make(chan []Finding, 1)
 		go func() { results[i] <- e.run(d, ctx) }()
 	}
-	var findings []finding
+	var findings []Finding
 	for i, e := range all {
-		var of []finding
+		var of []Finding
 		select {
 		case of = <-results[i]:
 		case <-ctx.Done():
@@ -111,7 +111,7 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 			select {
 			case of = <-results[i]:
 			case <-time.After(50 * time.Millisecond):
-				of = []finding{d.late("not known")}
+				of = []Finding{d.late("not known")}
 			}
 		}
 		for j := range of {
@@ -123,7 +123,7 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 }
 
 // late warns that something did not end in time.
-func (d *doctor) late(what string) finding {
+func (d *doctor) late(what string) Finding {
 	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s: it took longer than %v",
 		what, d.Limit)
 	f.Unknown = true

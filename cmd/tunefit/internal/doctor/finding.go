@@ -34,8 +34,8 @@ func (s *severity) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown severity %q", text)
 }
 
-// finding is what an examination found.
-type finding struct {
+// Finding is what an examination found.
+type Finding struct {
 	Check    string   `json:"check"`
 	Severity severity `json:"severity"`
 	Found    string   `json:"found"`
@@ -46,38 +46,35 @@ type finding struct {
 	Nodes []string `json:"nodes,omitempty"`
 }
 
-func fine(format string, args ...any) finding {
-	return finding{Severity: isFine, Found: fmt.Sprintf(format, args...)}
+func fine(format string, args ...any) Finding {
+	return Finding{Severity: isFine, Found: fmt.Sprintf(format, args...)}
 }
 
-func noted(do, format string, args ...any) finding {
-	return finding{Severity: isNote, Found: fmt.Sprintf(format, args...), Do: do}
+func noted(do, format string, args ...any) Finding {
+	return Finding{Severity: isNote, Found: fmt.Sprintf(format, args...), Do: do}
 }
 
-func warned(do, format string, args ...any) finding {
-	return finding{Severity: isWarning, Found: fmt.Sprintf(format, args...), Do: do}
+func warned(do, format string, args ...any) Finding {
+	return Finding{Severity: isWarning, Found: fmt.Sprintf(format, args...), Do: do}
 }
 
-func failed(do, format string, args ...any) finding {
-	return finding{Severity: isError, Found: fmt.Sprintf(format, args...), Do: do}
+func failed(do, format string, args ...any) Finding {
+	return Finding{Severity: isError, Found: fmt.Sprintf(format, args...), Do: do}
 }
 
-func unknown(format string, args ...any) finding {
-	return finding{Severity: isNote, Unknown: true, Found: fmt.Sprintf(format, args...)}
+func unknown(format string, args ...any) Finding {
+	return Finding{Severity: isNote, Unknown: true, Found: fmt.Sprintf(format, args...)}
 }
-
-// Findings names the results of Examine and Across.
-type Findings = []finding
 
 // Failed reports whether something is wrong, or could not be examined.
-func Failed(findings []finding) bool {
-	return slices.ContainsFunc(findings, func(f finding) bool { return f.Severity >= isWarning || f.Unknown })
+func Failed(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity >= isWarning || f.Unknown })
 }
 
 // Write prints the worst first, and what to do below each.
-func Write(w io.Writer, findings []finding) error {
+func Write(w io.Writer, findings []Finding) error {
 	sorted := slices.Clone(findings)
-	slices.SortStableFunc(sorted, func(a, b finding) int { return int(b.Severity) - int(a.Severity) })
+	slices.SortStableFunc(sorted, func(a, b Finding) int { return int(b.Severity) - int(a.Severity) })
 	width := 0
 	for _, f := range findings {
 		width = max(width, len(f.Check))

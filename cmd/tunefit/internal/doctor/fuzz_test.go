@@ -15,7 +15,7 @@ import (
 // What launchers make of the lines of answers.
 func FuzzAnswers(f *testing.F) {
 	var lines bytes.Buffer
-	if err := WriteAnswer(&lines, []finding{{Check: "plugin", Found: strings.Repeat("x", 3000)}}); err != nil {
+	if err := WriteAnswer(&lines, []Finding{{Check: "plugin", Found: strings.Repeat("x", 3000)}}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(lines.String())

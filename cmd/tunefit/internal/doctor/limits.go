@@ -24,7 +24,7 @@ type threadLimit struct {
 }
 
 // examineLimits says whether the library can start its threads. If it cannot, the Go runtime ends the process.
-func (d *doctor) examineLimits(ctx context.Context) (found []finding) {
+func (d *doctor) examineLimits(ctx context.Context) (found []Finding) {
 	limits := d.cgroupLimits()
 	if own, ok := d.userLimit(ctx); ok {
 		limits = append(limits, own)

@@ -78,7 +78,7 @@ func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 	return p
 }
 
-func (d *doctor) examinePlugin(context.Context) []finding {
+func (d *doctor) examinePlugin(context.Context) []Finding {
 	value := d.env.Get(tuner.EnvPlugin)
 	do := "set " + tuner.EnvPlugin + " to the path of " + cli.LibraryName
 	if own := d.ownLibrary(); own != "" {
@@ -94,37 +94,37 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 	}
 	switch {
 	case loadsNone(value):
-		return []finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(tuner.EnvPlugin))}
+		return []Finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(tuner.EnvPlugin))}
 	case p.err != nil && !host.Supported:
-		return []finding{unknown("%v", p.err)}
+		return []Finding{unknown("%v", p.err)}
 	case errors.Is(p.err, context.DeadlineExceeded):
-		return []finding{d.late("whether NCCL can load " + d.env.Show(tuner.EnvPlugin) + " is not known")}
+		return []Finding{d.late("whether NCCL can load " + d.env.Show(tuner.EnvPlugin) + " is not known")}
 	case p.err != nil:
-		return []finding{failed(do, "%s cannot be loaded: %v", d.env.Show(tuner.EnvPlugin), p.err)}
+		return []Finding{failed(do, "%s cannot be loaded: %v", d.env.Show(tuner.EnvPlugin), p.err)}
 	case p.lib == nil && value == "":
-		return []finding{
+		return []Finding{
 			failed(do,
 				"%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin "+
 					"has one", tuner.EnvPlugin)}
 	case p.lib == nil:
-		return []finding{failed(do+", or add its folder to LD_LIBRARY_PATH",
+		return []Finding{failed(do+", or add its folder to LD_LIBRARY_PATH",
 			"%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s",
 			d.env.Show(tuner.EnvPlugin), strings.Join(p.said, "\n"))}
 	case len(p.lib.Tuners) == 0:
-		return []finding{failed(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)}
+		return []Finding{failed(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)}
 	case !p.ours:
 		var names []string
 		for _, name := range p.lib.Tuners {
 			names = append(names, fmt.Sprintf("%q", name))
 		}
 		slices.Sort(names)
-		return []finding{failed(do, "%s is another tuner, %s", p.path, strings.Join(slices.Compact(names), ", "))}
+		return []Finding{failed(do, "%s is another tuner, %s", p.path, strings.Join(slices.Compact(names), ", "))}
 	}
 	return d.ourPlugin(p, value)
 }
 
 // ourPlugin examines a library of this project that NCCL would load.
-func (d *doctor) ourPlugin(p pluginFound, value string) (found []finding) {
+func (d *doctor) ourPlugin(p pluginFound, value string) (found []Finding) {
 	version := cmp.Or(p.lib.Version, "of unknown version")
 	etcd := ""
 	if p.etcd {

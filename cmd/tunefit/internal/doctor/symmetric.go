@@ -9,7 +9,7 @@ import (
 )
 
 // unusableSymKernel finds an NCCL_SYM_KERNEL that a release does not take as a kernel, or that fails collectives.
-func (d *doctor) unusableSymKernel(version nccl.Version, what string) []finding {
+func (d *doctor) unusableSymKernel(version nccl.Version, what string) []Finding {
 	set, ok := d.env.Vars[symKernel]
 	if !ok || set.Value == "^" || version < withSymmetricKernels {
 		return nil
@@ -18,13 +18,13 @@ func (d *doctor) unusableSymKernel(version nccl.Version, what string) []finding 
 		if slices.Contains(channels.SymKernels, set.Value) {
 			return nil
 		}
-		return []finding{warned("unset it, or name one as NCCL spells it: "+strings.Join(channels.SymKernels, ", "),
+		return []Finding{warned("unset it, or name one as NCCL spells it: "+strings.Join(channels.SymKernels, ", "),
 			"%s: %s names no kernel. All symmetric kernels are off, and NCCL does not say so", what,
 			d.env.Show(symKernel))}
 	}
 	left, err := channels.ParseSymKernel(set.Value, version)
 	if err != nil {
-		return []finding{failed("correct or unset it", "%s: %v", what, err)}
+		return []Finding{failed("correct or unset it", "%s: %v", what, err)}
 	}
 	named := func(c nccl.Coll) bool { return left[c].Set }
 	if d.env.Get("NCCL_ALGO") != "" || !slices.ContainsFunc(nccl.AllColls(), named) {
@@ -34,7 +34,7 @@ func (d *doctor) unusableSymKernel(version nccl.Version, what string) []finding 
 	if named(nccl.CollBroadcast) { // it has no symmetric kernel
 		tell = failed
 	}
-	return []finding{tell("unset it, or set NCCL_ALGO to algorithms that stay, as in NCCL_ALGO=ring", "%s: %s leaves "+
+	return []Finding{tell("unset it, or set NCCL_ALGO to algorithms that stay, as in NCCL_ALGO=ring", "%s: %s leaves "+
 		"its collectives no algorithm. With buffers in no window, or without a kernel, NCCL fails them with error 5 "+
 		"(ncclInvalidUsage)", what, d.env.Show(symKernel))}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 )
 
-func (d *doctor) examineTopology(ctx context.Context) []finding {
+func (d *doctor) examineTopology(ctx context.Context) []Finding {
 	m := d.machine()
 	f := d.files()
 	needed := policy.NeedsTopology(f.compiled, f.fitted)
@@ -19,32 +19,32 @@ func (d *doctor) examineTopology(ctx context.Context) []finding {
 	var syntax *topo.SyntaxError
 	switch {
 	case errors.As(m.Err, &syntax):
-		return []finding{failed("write it as NCCL does: tunefit topo --dump, or NCCL_TOPO_DUMP_FILE",
+		return []Finding{failed("write it as NCCL does: tunefit topo --dump, or NCCL_TOPO_DUMP_FILE",
 			"the topology file is refused, by NCCL's own reader, too: %v", m.Err)}
 	case m.Err == nil:
-		return []finding{fine("%s (%s, %v); fingerprint %s", m.Here.Summary, m.From, took, m.Here.Fingerprint)}
+		return []Finding{fine("%s (%s, %v); fingerprint %s", m.Here.Summary, m.From, took, m.Here.Fingerprint)}
 	case errors.Is(m.Err, localenv.ErrSlowDriver) && needed:
-		return []finding{warned("start nvidia-persistenced, or name a topology file: "+detect.TunerFileVariable,
+		return []Finding{warned("start nvidia-persistenced, or name a topology file: "+detect.TunerFileVariable,
 			"%v within %v; the first communicator waits for it", m.Err, took)}
 	case errors.Is(m.Err, localenv.ErrSlowDriver):
-		return []finding{noted("", "%v within %v; nothing here needs it", m.Err, took)}
+		return []Finding{noted("", "%v within %v; nothing here needs it", m.Err, took)}
 	case needed:
-		return []finding{warned("run tunefit topo, or name a topology file: "+detect.TunerFileVariable,
+		return []Finding{warned("run tunefit topo, or name a topology file: "+detect.TunerFileVariable,
 			"the machine is not known, so rows with conditions on topo.* never match and a model of a machine "+
 				"abstains: %v", m.Err)}
 	}
 	if none := (*detect.NoGPUError)(nil); errors.As(m.Err, &none) {
 		if none.OnPCI > 0 {
-			return []finding{warned("look with nvidia-smi",
+			return []Finding{warned("look with nvidia-smi",
 				"%d NVIDIA GPUs are on the PCI bus, but the driver does not show them: %v", none.OnPCI, none.Cause)}
 		}
 		if d.Machine {
 			if _, err := d.env.Probe(ctx, localenv.LibRCCL); err != nil { // else its GPUs may be AMD's
-				return []finding{warned("look with nvidia-smi, and at what the allocation asks for, as --gpus-per-node",
+				return []Finding{warned("look with nvidia-smi, and at what the allocation asks for, as --gpus-per-node",
 					"no NVIDIA GPU on this node: NCCL has nothing to run on")}
 			}
 		}
-		return []finding{noted("", "no NVIDIA GPU on this node; nothing here needs the topology")}
+		return []Finding{noted("", "no NVIDIA GPU on this node; nothing here needs the topology")}
 	}
-	return []finding{noted("", "the machine is not known; nothing here needs it: %v", m.Err)}
+	return []Finding{noted("", "the machine is not known; nothing here needs it: %v", m.Err)}
 }

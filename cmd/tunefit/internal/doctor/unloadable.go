@@ -25,9 +25,9 @@ var glibcs = []string{"/lib64/libc.so.6", "/lib/x86_64-linux-gnu/libc.so.6", "/l
 // unloadable looks into a library that cannot be loaded, without loading it. It returns none if the file is not there,
 // or if nothing in the file itself is wrong. The dynamic loader's words do not tell these apart: it skips a library for
 // another processor, and then says that there is no such file.
-func (d *doctor) unloadable(name, consequence string) []finding {
-	fault := func(do, format string, args ...any) []finding {
-		return []finding{failed(do, consequence+": "+format, args...)}
+func (d *doctor) unloadable(name, consequence string) []Finding {
+	fault := func(do, format string, args ...any) []Finding {
+		return []Finding{failed(do, consequence+": "+format, args...)}
 	}
 	path := d.locate(name)
 	if path == "" {

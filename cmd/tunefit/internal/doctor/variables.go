@@ -89,7 +89,7 @@ func policyOf(number, name string) func(string) bool {
 	return func(v string) bool { return v == number || strings.Contains(strings.ToUpper(v), name) }
 }
 
-func (d *doctor) examineEnvironment(context.Context) (found []finding) {
+func (d *doctor) examineEnvironment(context.Context) (found []Finding) {
 	e := d.env
 	for _, v := range variables {
 		value, shown := e.Get(v.name), e.Show(v.name)
@@ -97,7 +97,7 @@ func (d *doctor) examineEnvironment(context.Context) (found []finding) {
 			shown = v.name + " is not set"
 		}
 		if (v.where == nil || v.where(d)) && (v.counts == nil && value != "" || v.counts != nil && v.counts(value)) {
-			found = append(found, finding{Severity: v.severity, Found: shown + v.found, Do: v.do})
+			found = append(found, Finding{Severity: v.severity, Found: shown + v.found, Do: v.do})
 		}
 	}
 	sound := fine("nothing in it decides before a policy would")
@@ -111,7 +111,7 @@ func (d *doctor) examineEnvironment(context.Context) (found []finding) {
 	if e.Ignored != "" {
 		found = append(found, noted("", "%s is not read, since %s is set", e.Ignored, localenv.ConfVariable))
 	}
-	if !slices.ContainsFunc(found, func(f finding) bool { return f.Severity > isFine }) {
+	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Severity > isFine }) {
 		found = append(found, sound)
 	}
 	return found
@@ -134,13 +134,13 @@ func showsTuner(subsystems string) bool {
 }
 
 // comparing says whether the job can compare its policy as it is told to.
-func comparing(e *localenv.Environment) []finding {
+func comparing(e *localenv.Environment) []Finding {
 	if isOn(e, tuner.EnvDeterministic) { // the tuner's own words about its settings name what it refuses
 		return nil
 	}
 	with := e.Get(tuner.EnvCompare)
 	if mode := reloadMode(e); mode != "live" && (with != "" || e.Get(tuner.EnvCanary) == "1") {
-		return []finding{failed("unset "+tuner.EnvReload+", or what asks for a comparison",
+		return []Finding{failed("unset "+tuner.EnvReload+", or what asks for a comparison",
 			"%s: nothing is compared, although %s or %s asks for it",
 			e.Show(tuner.EnvReload), tuner.EnvCompare, tuner.EnvCanary)}
 	}
@@ -148,14 +148,14 @@ func comparing(e *localenv.Environment) []finding {
 		return nil
 	}
 	if _, _, err := ask.ReadPolicy(new(cli.Inputs), with); err != nil {
-		return []finding{failed("name a policy file, or nccl", "%s: %v; nothing is compared",
+		return []Finding{failed("name a policy file, or nccl", "%s: %v; nothing is compared",
 			e.Show(tuner.EnvCompare), err)}
 	}
 	return nil
 }
 
 // tunerVariables finds names and values that the tuner does not understand.
-func tunerVariables(e *localenv.Environment) (found []finding) {
+func tunerVariables(e *localenv.Environment) (found []Finding) {
 	for _, name := range slices.Sorted(maps.Keys(e.Vars)) {
 		if do := tuner.MeantVariable(name); do != "" && strings.TrimSpace(name) == name {
 			found = append(found, warned(do, "%s has no meaning for this tuner", e.Show(name)))
@@ -178,13 +178,13 @@ func isOn(e *localenv.Environment, name string) bool {
 }
 
 // variablesFile says what a file of variables sets, and which of its lines have no effect.
-func variablesFile(c localenv.File, e *localenv.Environment) (found []finding) {
+func variablesFile(c localenv.File, e *localenv.Environment) (found []Finding) {
 	if c.Err != nil {
 		named := c.Path
 		if c.Named {
 			named = e.Show(localenv.ConfVariable)
 		}
-		return []finding{warned("correct the path or the permissions",
+		return []Finding{warned("correct the path or the permissions",
 			"%s cannot be read, and NCCL says nothing about it: %v", named, c.Err)}
 	}
 	var sets []string

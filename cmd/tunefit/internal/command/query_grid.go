@@ -12,8 +12,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// survey asks about collectives, communicators and sizes, as show and diff do. Use open, then each.
-type survey struct {
+// queryGrid asks about collectives, communicators and sizes, as show and diff do. Use open, then each.
+type queryGrid struct {
 	grid  cli.CallFlags
 	from  ncclchoice.Flags
 	asked *ask.Asker
@@ -40,7 +40,7 @@ func checkCall(call ask.Question) error {
 }
 
 // open parses the flags and reads the files.
-func (s *survey) open(by ...ask.Decider) (err error) {
+func (s *queryGrid) open(by ...ask.Decider) (err error) {
 	if s.colls, err = s.grid.ParseColls(); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *survey) open(by ...ask.Decider) (err error) {
 }
 
 // each visits every collective on every communicator, with the sizes to ask about.
-func (s *survey) each(visit func(q ask.Question, sizes []uint64) error) error {
+func (s *queryGrid) each(visit func(q ask.Question, sizes []uint64) error) error {
 	for _, coll := range s.colls {
 		for _, comm := range s.comms {
 			sizes := s.sizes
@@ -74,7 +74,7 @@ func (s *survey) each(visit func(q ask.Question, sizes []uint64) error) error {
 }
 
 // note prints what a person should know about the answers.
-func (s *survey) note(w io.Writer) {
+func (s *queryGrid) note(w io.Writer) {
 	cli.Notes(w, s.notes...)
 	s.asked.Note(w, s.comms)
 }
