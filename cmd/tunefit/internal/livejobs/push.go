@@ -16,8 +16,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -261,4 +263,101 @@ func (w *waiter) tellFailed() {
 	}
 	fmt.Fprintf(w.out, "%d of %d jobs %s switched; %s\n%s\n", len(w.Jobs)-len(failed), len(w.Jobs),
 		wording.Verb(len(w.Jobs)-len(failed), "has", "have"), cli.Few(failed, 8, "; "), goesOn)
+}
+
+// behindLinks follows all links to an absolute path; the file itself need not exist.
+func behindLinks(name string) (path string, exists bool, err error) {
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		dir, err := filepath.EvalSymlinks(filepath.Dir(name))
+		return filepath.Join(dir, filepath.Base(name)), false, err
+	}
+	path, err = filepath.EvalSymlinks(name)
+	return path, true, err
+}
+
+// replaceable returns the file that writing to name has to replace, behind all links,
+// and what it holds now; old is nil if there is none yet.
+func replaceable(name string) (path string, old []byte, err error) {
+	if path, err = filepath.Abs(name); err != nil {
+		return "", nil, err
+	}
+	folder := filepath.Dir(path)
+	path, exists, err := behindLinks(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !exists:
+		return "", nil, fmt.Errorf("%s: there is no folder %s; nothing was written", name, folder)
+	case err != nil:
+		return "", nil, err
+	case strings.Contains(path, string(filepath.Separator)+".."):
+		return "", nil,
+			fmt.Errorf("%s is in a volume that Kubernetes fills: it would undo the change, and other pods have "+
+				"copies of their own; nothing was written"+todo+
+				"change what the volume is filled from (kubectl edit configmap); the jobs follow once the "+
+				"kubelets have "+
+				"brought it to all nodes, and tunefit status --watch shows it", name)
+	case !exists:
+		return path, nil, nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case info.IsDir():
+		return "", nil, fmt.Errorf("%s is a directory (needed: the file that the job reads)", name)
+	case !info.Mode().IsRegular():
+		return "", nil, fmt.Errorf("%s is not a regular file (%s), and the job reads nothing else", name,
+			info.Mode().Type())
+	}
+	if old, err = safefile.Read(path, policyfile.MaxFileBytes); old == nil {
+		old = []byte{}
+	}
+	return path, old, err
+}
+
+// watchedFile is a file that running ranks read again when it changes.
+type watchedFile struct {
+	path  string
+	model bool
+}
+
+// read returns the file's text as ranks read it, and all that is wrong with it. Ranks read no compressed file.
+func (f watchedFile) read() (text []byte, err error) {
+	in := new(cli.Inputs)
+	if text, err = f.unpacked(in); err != nil {
+		return nil, err
+	}
+	if packed, err := in.IsPacked(f.path); err != nil || packed {
+		return nil, fmt.Errorf("%s is compressed, which the library does not read", f.path)
+	}
+	return text, nil
+}
+
+// unpacked is like read, and unpacks a compressed file: push writes its text elsewhere.
+func (f watchedFile) unpacked(in *cli.Inputs) (text []byte, err error) {
+	if f.model {
+		_, text, err = ask.ReadModel(in, f.path)
+	} else {
+		_, text, err = ask.ReadPolicy(in, f.path)
+	}
+	return text, err
+}
+
+// note says what keeps ranks on this machine from the file as it is now.
+func (f watchedFile) note() string {
+	if !filepath.IsAbs(f.path) {
+		return ""
+	}
+	_, err := f.read()
+	if err == nil {
+		return ""
+	}
+	said, _, _ := strings.Cut(err.Error(), "\n")
+	var problems policy.Problems
+	if errors.As(err, &problems) {
+		if said = fmt.Sprint(problems[0]); len(problems) > 1 {
+			said += fmt.Sprintf(", and %s more", wording.Plural(len(problems)-1, "problem"))
+		}
+	}
+	return fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they have.\n  What to do: "+
+		"mend the file, or tunefit push a good one", f.path, said)
 }
