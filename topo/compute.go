@@ -29,14 +29,11 @@ func (s *System) SetPaths() error {
 // ComputePaths finds all paths and then diverts those that NCCL would not use directly: between GPUs without
 // peer-to-peer, and between GPUs and NICs without GPUDirect RDMA, through the CPU; to NICs that another GPU is nearer
 // to, through that GPU (PXN). GPUs that neither P2P nor shared memory connects get a path of type NET.
-func (s *System) ComputePaths() error { return s.computePaths(true) }
-
-// computePaths makes paths of type NET only if there is a communicator.
-func (s *System) computePaths(comm bool) error {
+func (s *System) ComputePaths() error {
 	if err := s.SetPaths(); err != nil {
 		return err
 	}
-	if err := s.divertGPUs(comm); err != nil {
+	if err := s.divertGPUs(); err != nil {
 		return err
 	}
 	if err := s.markP2C(); err != nil {
@@ -61,7 +58,7 @@ func (s *System) computePaths(comm bool) error {
 }
 
 // divertGPUs goes target by target, as NCCL does: a later decision sees the diversions before it.
-func (s *System) divertGPUs(comm bool) error {
+func (s *System) divertGPUs() error {
 	gpus := s.Nodes[NodeGPU]
 	for _, to := range gpus {
 		for _, from := range gpus {
@@ -79,9 +76,6 @@ func (s *System) divertGPUs(comm bool) error {
 			if err := s.divert(from, cpu, to); err != nil {
 				return err
 			}
-		}
-		if !comm {
-			continue
 		}
 		if err := s.markUnconnected(to); err != nil {
 			return err

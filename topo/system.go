@@ -24,6 +24,7 @@ package topo
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // Limits of NCCL 2.30.7 on a system.
@@ -276,6 +277,14 @@ var nodeTypeNames = [...]string{"GPU", "PCI", "NVS", "CPU", "NIC", "NET", "GIN",
 
 func (t NodeType) String() string { return nodeTypeNames[t] }
 
+// Float32 is written with the nine digits that tell any two float32 apart, so that it can be compared as text.
+type Float32 float32
+
+// MarshalJSON writes the nine digits.
+func (f Float32) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(f), 'g', 9, 32), nil
+}
+
 // Path is the way from one node to another. The zero value is not a path; where there is none the type is PathDIS.
 type Path struct {
 	Type  PathType `json:"type"`
@@ -325,6 +334,14 @@ func (s *System) byRank(rank int) *Node {
 // byDevice returns the first GPU of a host with an NVML index, or nil.
 func (s *System) byDevice(system, dev int) *Node {
 	return s.first(NodeGPU, func(g *Node) bool { return g.ID.System() == system && g.GPU.Dev == dev })
+}
+
+// Totals describes the system that the channel search starts from.
+type Totals struct {
+	Inter   int     `json:"inter"`
+	MaxBW   Float32 `json:"maxBw"`
+	TotalBW Float32 `json:"totalBw"`
+	GPUs    int     `json:"gpus"`
 }
 
 // Totals computes the bandwidths that bound NCCL's channel search. MaxBW bounds one channel: it is the widest path

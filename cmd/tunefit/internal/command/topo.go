@@ -58,34 +58,8 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 		return o.write(w)
 	})
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
-	cmd.AddCommand(topoExplainCommand(env), topoPathsCommand(env), topoLinksCommand(env), topoGraphsCommand(env),
+	cmd.AddCommand(topoExplainCommand(env), topoLinksCommand(env), topoGraphsCommand(env),
 		topoTuningCommand(env))
-	return cmd
-}
-
-func topoPathsCommand(env ncclchoice.Env) *cobra.Command {
-	var stage string
-	cmd := topoView(&cobra.Command{
-		Use:   "paths [SYSTEM.xml]",
-		Short: "Print all nodes and paths, before or after NCCL's diversions",
-		Long: `Print all nodes of the graph and the best path between each two, at one of these stages:
-
-  raw     the best paths, before any diversion
-  nocomm  diverted through CPUs and GPUs, without a communicator
-  single  as when a communicator of all GPUs is created: computed, trimmed, computed again`,
-		Example: `  tunefit topo paths configs/topo/dgx-h100.xml --stage single --json`,
-	}, "print JSON, in NCCL's order of nodes and links",
-		func(_ *cobra.Command, args []string) (*topo.PathsReport, error) {
-			doc, _, err := document(env, args)
-			if err != nil {
-				return nil, err
-			}
-			if !slices.Contains([]topo.Stage{topo.StageRaw, topo.StageNoComm, topo.StageSingle}, topo.Stage(stage)) {
-				return nil, cli.Usagef("--stage %q: not one of raw, nocomm, single", stage)
-			}
-			return topo.Paths(doc, topo.SettingsFromEnv(os.Getenv), topo.Stage(stage))
-		}, writePaths)
-	cmd.Flags().StringVar(&stage, "stage", string(topo.StageSingle), "raw, nocomm or single")
 	return cmd
 }
 
@@ -402,26 +376,6 @@ func (o *topoOverview) write(w io.Writer) error {
 }
 
 func gbps[F ~float32 | ~float64](v F) string { return strconv.FormatFloat(float64(v), 'g', 4, 64) }
-
-// writePaths prints a line per path. Where its nodes are listed, they end with the target.
-func writePaths(w io.Writer, r *topo.PathsReport) error {
-	tw := cli.NewTable(w)
-	tw.Row("from", "to", "type", "hops", "GB/s")
-	byType := map[string][]string{}
-	for _, n := range r.Nodes {
-		byType[n.Type] = append(byType[n.Type], n.Name)
-	}
-	for _, n := range r.Nodes {
-		for _, t := range []topo.NodeType{topo.NodeGPU, topo.NodeNET, topo.NodeCPU, topo.NodeNVS} {
-			for i, p := range r.Paths[n.Name][t.String()] {
-				if p.Type != topo.PathDIS && p.Hops > 0 {
-					tw.Row(n.Name, byType[t.String()][i], p.Type, p.Hops, gbps(p.BW))
-				}
-			}
-		}
-	}
-	return tw.Flush()
-}
 
 // link is what two devices use.
 type link struct {

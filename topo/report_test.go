@@ -3,7 +3,6 @@ package topo
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
@@ -13,23 +12,14 @@ type Stage string
 
 const (
 	StageRaw    Stage = "raw"    // best paths, before any diversion
-	StageNoComm Stage = "nocomm" // diverted, without a communicator
 	StageSingle Stage = "single" // as at communicator init with all GPUs of the file: computed, trimmed, computed again
 )
 
-// PathsReport is the graph with all its paths at one stage, for JSON. Nodes are numbered by type.
+// PathsReport is the graph with all its paths at one stage, as NCCL's answers have it. Nodes are numbered by type.
 type PathsReport struct {
 	*Totals
 	Nodes []NodeReport                      `json:"nodes"`
 	Paths map[string]map[string][]PathEntry `json:"paths"` // by name of the source, then type of the target
-}
-
-// Totals describes the system that the channel search starts from. Only StageSingle has it.
-type Totals struct {
-	Inter   int     `json:"inter"`
-	MaxBW   Float32 `json:"maxBw"`
-	TotalBW Float32 `json:"totalBw"`
-	GPUs    int     `json:"gpus"`
 }
 
 // NodeReport is one node; what does not belong to its type is nil.
@@ -75,14 +65,6 @@ func (p PathEntry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(row)
 }
 
-// Float32 is written with the nine digits that tell any two float32 apart, so that it can be compared as text.
-type Float32 float32
-
-// MarshalJSON writes the nine digits.
-func (f Float32) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, float64(f), 'g', 9, 32), nil
-}
-
 // Paths computes the paths of a topology up to a stage.
 func Paths(doc *Document, set Settings, stage Stage) (*PathsReport, error) {
 	s, err := Build(doc, set)
@@ -92,12 +74,8 @@ func Paths(doc *Document, set Settings, stage Stage) (*PathsReport, error) {
 	switch stage {
 	case StageRaw:
 		err = s.SetPaths()
-	case StageNoComm:
-		err = s.computePaths(false)
 	case StageSingle:
 		err = s.Init(s.Whole())
-	default:
-		err = fmt.Errorf("unknown stage %q (known: %s, %s, %s)", stage, StageRaw, StageNoComm, StageSingle)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
