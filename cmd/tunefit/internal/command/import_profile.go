@@ -59,11 +59,11 @@ func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[strin
 	job := profile.NewJob()
 	known := map[string]bool{}
 	var failed []error
-	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files))
-	defer progress.End()
+	line := cli.NewLine(cmd.ErrOrStderr())
+	defer line.Show("")
 	for _, file := range files {
-		progress.TurnTo(filepath.Base(file))
-		err := readOfJob(in, job, file, progress, known)
+		line.Show("reading " + filepath.Base(file))
+		err := readOfJob(in, job, file, known)
 		if kind, _ := in.Kind(file); err != nil && found[file] && kind != cli.KindRecording {
 			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s\n", wording.Line(err.Error()))
 		} else if err != nil {
@@ -80,7 +80,7 @@ func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[strin
 	return p, err
 }
 
-func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, progress *cli.Progress, known map[string]bool) error {
+func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, known map[string]bool) error {
 	kind, err := inputs.Kind(file)
 	if err != nil {
 		return err
@@ -100,9 +100,9 @@ func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, progress *cli.
 	called := cli.Called(file)
 	switch head, _ := in.Peek(len(record.Head)); {
 	case kind != cli.KindRecording:
-		return job.Decisions(called, progress.Reader(in))
+		return job.Decisions(called, in)
 	case string(head) == record.Head:
-		return job.Recorder(called, progress.Reader(in))
+		return job.Recorder(called, in)
 	}
-	return job.Inspector(called, progress.Reader(in))
+	return job.Inspector(called, in)
 }
