@@ -55,7 +55,6 @@ type doctor struct {
 	shm     string
 	proc    string
 	cgroups string
-	glibcs  []string
 	detect  localenv.FindingMachine
 
 	// What several examinations ask for.
@@ -89,7 +88,7 @@ var examinations = []examination{
 // onThisMachine makes a doctor that looks at this machine.
 func onThisMachine(o Options) *doctor {
 	return &doctor{Options: o, env: localenv.Here(), shm: dirstore.Shm, proc: "/proc", cgroups: "/sys/fs/cgroup",
-		glibcs: glibcs, detect: policyfile.FindMachine}
+		detect: policyfile.FindMachine}
 }
 
 // examine runs all examinations at once and returns their findings in order. One that

@@ -85,7 +85,7 @@ func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []Fin
 		if !strings.Contains(name, "/") && strings.HasPrefix(reason, name+": cannot open shared object file") {
 			return nil, ""
 		}
-		if found := d.unloadable(name, whose+"NCCL cannot be loaded"); found != nil {
+		if found := d.unloadable(name, whose+"NCCL cannot be loaded", reason); found != nil {
 			return found, ""
 		}
 		return []Finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name,

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"debug/buildinfo"
@@ -12,9 +11,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -93,8 +92,8 @@ func (d *doctor) examinePlugin(context.Context) []Finding {
 	}
 	p := d.plugin()
 	if p.lib == nil && !loadsNone(value) && !errors.Is(p.err, context.DeadlineExceeded) {
-		for _, name := range pluginNames(value) {
-			if found := d.unloadable(name, "NCCL loads no tuner"); found != nil {
+		for i, name := range pluginNames(value) {
+			if found := d.unloadable(name, "NCCL loads no tuner", append(p.said, "", "")[i]); found != nil {
 				return found
 			}
 		}
@@ -156,14 +155,13 @@ func (d *doctor) ourPlugin(p pluginFound, value string) (found []Finding) {
 // machines are the processors of this project, by Go's name.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// glibcs are where distributions have it.
-var glibcs = []string{"/lib64/libc.so.6", "/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6",
-	"/usr/lib64/libc.so.6", "/usr/lib/libc.so.6"}
+// needsGlibc is how the dynamic loader says that a library was built for a newer glibc than this machine's.
+var needsGlibc = regexp.MustCompile("version `GLIBC_[0-9.]+' not found")
 
 // unloadable looks into a library that cannot be loaded, without loading it. It returns none if the file is not there,
-// or if nothing in the file itself is wrong. The dynamic loader's words do not tell these apart: it skips a library for
-// another processor, and then says that there is no such file.
-func (d *doctor) unloadable(name, consequence string) []Finding {
+// or if nothing in the file itself is wrong. What the dynamic loader said does not tell these apart: it skips a library
+// for another processor, and then says that there is no such file.
+func (d *doctor) unloadable(name, consequence, said string) []Finding {
 	fault := func(do, format string, args ...any) []Finding {
 		return []Finding{failed(do, consequence+": "+format, args...)}
 	}
@@ -193,13 +191,10 @@ func (d *doctor) unloadable(name, consequence string) []Finding {
 		return fault("take the library for "+processor(here)+", or build it on a machine of that kind: make",
 			"%s is for %s, this machine is %s", path, processor(lib.Machine), processor(here))
 	}
-	needs, here := neededGlibc(lib), d.glibc()
-	if here == (glibc{}) || !here.older(needs) {
+	if !needsGlibc.MatchString(said) {
 		return nil
 	}
-	return fault(fmt.Sprintf("take a release's library, which needs glibc 2.17, or build it on this machine (make), "+
-		"or on one whose glibc is %s or older", here),
-		"%s needs GLIBC_%s, and here is glibc %s%s", path, needs, here, builtBy(lib))
+	return fault("take a release's library, which needs glibc 2.17, or build it on this machine: make", "%s", said)
 }
 
 // locate is the file that a name means. For a bare name it looks in LD_LIBRARY_PATH only: in the system's own
@@ -220,70 +215,4 @@ func (d *doctor) locate(name string) string {
 // processor is a machine as uname -m names it.
 func processor(m elf.Machine) string {
 	return strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))
-}
-
-// builtBy is the compiler that a library names, which tells the distribution.
-func builtBy(lib *elf.File) string {
-	if section := lib.Section(".comment"); section != nil {
-		if text, err := section.Data(); err == nil {
-			first, _, _ := bytes.Cut(text, []byte{0})
-			return fmt.Sprintf("; it was built by %s", first)
-		}
-	}
-	return ""
-}
-
-// glibc is a version of it; zero is not known.
-type glibc struct{ major, minor int }
-
-func (g glibc) String() string { return fmt.Sprintf("%d.%d", g.major, g.minor) }
-
-func (g glibc) older(than glibc) bool {
-	return g.major < than.major || g.major == than.major && g.minor < than.minor
-}
-
-// newer returns the version that a name such as GLIBC_2.34 means, if it is newer.
-func (g glibc) newer(name string) glibc {
-	text, ok := strings.CutPrefix(name, "GLIBC_")
-	major, rest, _ := strings.Cut(text, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	var v glibc
-	var err1, err2 error
-	v.major, err1 = strconv.Atoi(major)
-	v.minor, err2 = strconv.Atoi(minor)
-	if ok && err1 == nil && err2 == nil && g.older(v) {
-		return v
-	}
-	return g
-}
-
-// neededGlibc is the newest glibc that a library asks for.
-func neededGlibc(lib *elf.File) (newest glibc) {
-	needs, _ := lib.DynamicVersionNeeds()
-	for _, of := range needs {
-		for _, n := range of.Needs {
-			newest = newest.newer(n.Dep)
-		}
-	}
-	return newest
-}
-
-// glibc is this machine's: the newest version that it defines.
-func (d *doctor) glibc() (newest glibc) {
-	for _, path := range d.glibcs {
-		lib, err := elf.Open(path)
-		if err != nil {
-			continue
-		}
-		defer lib.Close()
-		if lib.Machine != machines[runtime.GOARCH] {
-			continue
-		}
-		versions, _ := lib.DynamicVersions()
-		for _, v := range versions {
-			newest = newest.newer(v.Name)
-		}
-		return newest
-	}
-	return newest
 }
