@@ -1,6 +1,6 @@
 // Package tuning holds NCCL's estimates as plain data. A Tuning has the latencies and bandwidths of one communicator.
 // Table computes the predicted times that NCCL hands to a tuner, and Choose what NCCL would run, by the rules of the
-// Tuning's release. Read reads what tunefit topo tuning --json prints.
+// Tuning's release.
 //
 // The package knows no topology, so that a tuner can use it alone. Package channels derives a Tuning from a topology.
 // Methods do not change a Tuning, so many goroutines may use one.
@@ -9,15 +9,10 @@ package tuning
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"math"
 	"slices"
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Facts is what NCCL knows about a communicator, apart from its channels. All ranks agree on it.
@@ -87,8 +82,6 @@ func (s *Set) For(comm nccl.Comm) *Tuning {
 	return nil
 }
 
-const maxTuningFile = 64 << 20
-
 // file is a Set as JSON.
 type file struct {
 	NCCL  string          `json:"nccl"`
@@ -102,7 +95,7 @@ type node struct {
 	NVLS   int `json:"nvlsSupport"` // 1: multicast is usable
 }
 
-// MarshalJSON writes what Read reads.
+// MarshalJSON writes the tunings by number of nodes.
 func (s *Set) MarshalJSON() ([]byte, error) {
 	f := file{NCCL: s.NCCL.String(), Nodes: map[string]node{}}
 	for _, t := range s.Tunings {
@@ -115,77 +108,20 @@ func (s *Set) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// Read reads NCCL's tables as `tunefit topo tuning --json` prints them: an object "nodes" keyed by number of hosts,
-// with arrays "lat" and "bw" per collective, algorithm and protocol. name is for messages. What is wrong with the
-// values is reported together, up to 20.
-func Read(r io.Reader, name string) (*Set, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxTuningFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(data) > maxTuningFile {
-		return nil, fmt.Errorf("%s: larger than %d MiB, not a tuning file", name, maxTuningFile>>20)
-	}
+// UnmarshalJSON reads what MarshalJSON writes, and NCCL's own answers in that form.
+func (s *Set) UnmarshalJSON(text []byte) error {
 	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, wording.JSONErrorAt(name, data, err)
+	if err := json.Unmarshal(text, &f); err != nil {
+		return err
 	}
-	if f.Nodes == nil {
-		return nil, fmt.Errorf(`%s: no "nodes" (needed: what tunefit topo tuning --json prints)`, name)
+	var err error
+	if s.NCCL, err = nccl.ParseVersion(cmp.Or(f.NCCL, nccl.Reference.String())); err != nil {
+		return err
 	}
-	version, err := nccl.ParseVersion(cmp.Or(f.NCCL, nccl.Reference.String()))
-	if err != nil {
-		return nil, fmt.Errorf("%s: nccl: %w", name, err)
+	for _, n := range f.Nodes {
+		n.NCCL, n.Comm, n.Tuning.NVLS = s.NCCL, nccl.Comm{Nodes: n.NNodes, Ranks: n.NRanks}, n.NVLS != 0
+		s.Tunings = append(s.Tunings, &n.Tuning)
 	}
-	set := &Set{NCCL: version}
-	for hosts, n := range f.Nodes {
-		if _, err := strconv.Atoi(hosts); err != nil {
-			return nil, fmt.Errorf("%s: nodes: %s is not a number of hosts", name, wording.Quote(hosts))
-		}
-		n.NCCL, n.Comm, n.Tuning.NVLS = version, nccl.Comm{Nodes: n.NNodes, Ranks: n.NRanks}, n.NVLS != 0
-		set.Tunings = append(set.Tunings, &n.Tuning)
-	}
-	slices.SortFunc(set.Tunings, func(a, b *Tuning) int { return a.Compare(b.Comm) })
-	return set, validate(name, set)
-}
-
-// validate checks what Table and Choose rely on.
-func validate(name string, set *Set) error {
-	var errs []error
-	bad := func(t *Tuning, format string, args ...any) {
-		if len(errs) < 20 {
-			errs = append(errs, fmt.Errorf("%s: %d nodes: %s", name, t.Nodes, fmt.Sprintf(format, args...)))
-		}
-	}
-	if len(set.Tunings) == 0 {
-		return fmt.Errorf("%s: holds no tuning", name)
-	}
-	for i, t := range set.Tunings {
-		if t.Nodes < 1 || t.Ranks < t.Nodes {
-			bad(t, "%d ranks on %d nodes is impossible", t.Ranks, t.Nodes)
-		}
-		if t.NChannels < 1 || t.NChannels > nccl.MaxChannels || t.NVLSChannels < 0 ||
-			t.NVLSChannels > nccl.MaxChannels {
-			bad(t, "%d channels, %d for NVLS; 1..%d and 0..%d are possible", t.NChannels, t.NVLSChannels,
-				nccl.MaxChannels, nccl.MaxChannels)
-		}
-		if i > 0 && set.Tunings[i-1].Comm == t.Comm {
-			bad(t, "given twice with %d ranks", t.Ranks)
-		}
-		for a, p := range nccl.Cells {
-			if n := t.MaxThreads[a][p]; n < 0 || n > nccl.MaxThreads {
-				bad(t, "%s/%s: %d threads; 0..%d are possible", a, p, n, nccl.MaxThreads)
-			}
-			if n := t.ThreadThresholds[a][p]; n < 0 || n > math.MaxInt32 {
-				bad(t, "%s/%s: thread threshold %d is not a 31-bit number", a, p, n)
-			}
-			for c := range nccl.Coll(nccl.NumColls) {
-				lat, bw := t.Latencies[c][a][p], t.Bandwidths[c][a][p]
-				if !(lat >= 0) || !(bw >= 0) {
-					bad(t, "%s %s/%s: latency %v, bandwidth %v; both must be 0 or more", c, a, p, lat, bw)
-				}
-			}
-		}
-	}
-	return errors.Join(errs...)
+	slices.SortFunc(s.Tunings, func(a, b *Tuning) int { return a.Compare(b.Comm) })
+	return nil
 }

@@ -241,7 +241,6 @@ const (
 	KindMeasurements Kind = "a sweep, a log of measurements or the JSON output of nccl-tests"
 	KindRecording    Kind = "the output of the library's recorder or of NCCL's inspector"
 	KindProfile      Kind = "a job profile"
-	KindTuning       Kind = "a table of NCCL's latencies and bandwidths"
 	KindTopology     Kind = "a topology"
 	KindTests        Kind = "tests of a policy"
 )
@@ -397,8 +396,7 @@ func sniffJSON(text []byte, has func(word string) bool) Sniffed {
 		return Sniffed{is: "what a job found out about its policy",
 			use: "tunefit compare DIRECTORY shows all such files of a directory"}
 	case has(`"lat"`) && has(`"bw"`):
-		return Sniffed{Kind: KindTuning, is: string(KindTuning),
-			use: "show, explain, diff and check take it as --tuning FILE"}
+		return Sniffed{is: "NCCL's estimates, as tunefit topo tuning --json prints them"}
 	case has(`"rules"`) && has(`"filter"`): // NCCLX's
 		return sniffedPolicy
 	case has(`"nccl_version"`), has(`"out_of_place"`), has(`"results"`), has(`"args"`) && has(`"version"`):

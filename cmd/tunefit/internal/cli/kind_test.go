@@ -61,7 +61,7 @@ func TestKindsOfTexts(t *testing.T) {
 		"<?xml version=\"1.0\"?>\n<system version=\"1\">":                             {is: "a topology"},
 		"<!DOCTYPE html>":                                                             {is: "a page for a browser"},
 		"<< EOF\n":                                                                    {},
-		"{\"nodes\": {\"1\": {\"lat\": [], \"bw\": []}}}":                             {is: string(KindTuning)},
+		"{\"nodes\": {\"1\": {\"lat\": [], \"bw\": []}}}":                             {is: "NCCL's estimates, as tunefit topo tuning --json prints them"},
 		"{\"a\": 1}":                                    sniffedJSON,
 		"{\"rules\": [{\"filter\": {}}]}":               sniffedPolicy,
 		"allgather,*,ring,ll128,-1,*,*\n":               sniffedPolicy,

@@ -35,7 +35,7 @@ rules, and "--explain RULE" says what one means and what to do.
 With --invariant it also finds what NCCL_TUNER_DETERMINISTIC=1 refuses: rows by which
 one communicator could add in more than one way, which changes the last bits of sums.
 
-With --topo or --tuning it also finds what that machine cannot do. A comment line
+With --topo it also finds what that machine cannot do. A comment line
 "# tunefit:ignore RULE" silences a rule for the next row. The same words in a row's
 comment column silence it for that row. A reason may follow after " -- ".
 
@@ -142,7 +142,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		}
 	}
 	var here *topo.Fingerprint
-	if from.Topo != "" || from.Tuning != "" {
+	if from.Topo != "" {
 		from.Measured(file, newest)
 		costs, err := from.Read()
 		if err != nil {
@@ -154,10 +154,8 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 			}
 		}
 		opt.Machine = costs.Set.For
-		if costs.Machine != nil {
-			if here, err = fingerprintOf(costs.Machine); err != nil {
-				return false, err
-			}
+		if here, err = fingerprintOf(costs.Machine); err != nil {
+			return false, err
 		}
 	}
 	var ofModel []lint.Finding

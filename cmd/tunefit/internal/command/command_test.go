@@ -221,7 +221,6 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"show", testlib.File(t, "empty.csv", "# nothing\n")}, cli.ExitFailed, "empty.csv has no rows"},
 		{[]string{"diff", file, bad}, cli.ExitFailed, "bad.csv:1:4: unknown algorithm"},
 		{[]string{"show", bad}, cli.ExitFailed, "bad.csv:1:4: unknown algorithm"},
-		{[]string{"show", file, "--tuning", file}, cli.ExitFailed, "p.csv"},
 		{[]string{"diff", file}, cli.ExitUsage, "1 arguments given (needed: the old and the new policy file)"},
 	} {
 		out, said := tunefit(t, c.code, c.args...)

@@ -35,7 +35,7 @@ means that it does not know.
 
 NCCL's choice is the measured one, if the model has it. Measurements are of one call at a
 time, from buffers that are not registered. Otherwise NCCL's estimates tell it, for the
-machine of --topo or --tuning.
+machine of --topo.
 
 A model may name the machine that it was measured on. It is then used as on the machine
 of --topo, or without that as on this machine.

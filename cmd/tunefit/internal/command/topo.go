@@ -109,11 +109,9 @@ func topoTuningCommand(env ncclchoice.Env) *cobra.Command {
 		Short: "Print NCCL's estimates, and what it would choose",
 		Long: `Print the estimates of a release of NCCL for communicators over hosts like this one:
 latency and bandwidth of each algorithm and protocol, and the sizes that NCCL chooses
-them for. NCCL_* variables count as they do in NCCL. No measurement is involved.
-
-tunefit show --tuning reads the JSON.`,
+them for. NCCL_* variables count as they do in NCCL. No measurement is involved.`,
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
-  tunefit topo tuning configs/topo/dgx-h100.xml --json > dgx-h100.json`,
+  tunefit topo tuning configs/topo/dgx-h100.xml --json`,
 	}, "print JSON", func(cmd *cobra.Command, args []string) (*tuning.Set, error) {
 		version, notes, err := env.WhichNCCL(named)
 		if err != nil {

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,8 +140,8 @@ func TestTopoTuningAgreesWithNCCL(t *testing.T) {
 	var total nccltest.Score
 	for _, file := range every(8, nccltest.Files(t, "tuning.json")) {
 		read := func(text []byte) *tuning.Set {
-			set, err := tuning.Read(bytes.NewReader(text), file)
-			if err != nil {
+			set := new(tuning.Set)
+			if err := set.UnmarshalJSON(text); err != nil {
 				t.Fatal(err)
 			}
 			return set

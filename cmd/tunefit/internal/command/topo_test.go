@@ -148,8 +148,8 @@ func TestTopoReportsAsText(t *testing.T) {
 	out, _ = tunefit(t, cli.ExitOK, "topo", "tuning", h100, "--nodes", "1")
 	holds(t, out, "1x8 24 allreduce ring ll 15 80.57 8 - 1MiB", "1x8 16 allreduce nvls simple 25 272 2MiB - 16GiB")
 	json, _ := tunefit(t, cli.ExitOK, "topo", "tuning", h100, "--nodes", "1,2", "--json")
-	set, err := tuning.Read(strings.NewReader(json), "tuning")
-	if err != nil || len(set.Tunings) != 2 {
+	var set tuning.Set
+	if err := set.UnmarshalJSON([]byte(json)); err != nil || len(set.Tunings) != 2 {
 		t.Errorf("%v, %v", set, err)
 	}
 }

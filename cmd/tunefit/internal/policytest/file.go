@@ -68,9 +68,9 @@ func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
 		return nil, fmt.Errorf("%s is empty (needed: tests of a policy)", name)
 	}
 	var file struct {
-		Policy, Model, Topology, Tuning string
-		NCCL                            release
-		Tests                           []policyCase
+		Policy, Model, Topology string
+		NCCL                    release
+		Tests                   []policyCase
 	}
 	var document yaml.Node
 	err = yaml.Load(content, &document)
@@ -92,12 +92,8 @@ func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
 	}
 	t := &File{file: name, cases: file.Tests}
 	t.Policy, t.Model = cmp.Or(of.Policy, beside(file.Policy)), cmp.Or(of.Model, beside(file.Model))
-	t.Costs = ncclchoice.Flags{Env: env, Topo: beside(file.Topology), Tuning: beside(file.Tuning),
-		NCCL: string(file.NCCL)}
-	switch {
-	case t.Costs.Topo != "" && t.Costs.Tuning != "":
-		return nil, fmt.Errorf("%s: topology and tuning exclude each other", name)
-	case len(t.cases) == 0:
+	t.Costs = ncclchoice.Flags{Env: env, Topo: beside(file.Topology), NCCL: string(file.NCCL)}
+	if len(t.cases) == 0 {
 		return nil, fmt.Errorf("%s: the file has no tests", name)
 	}
 	return t, nil
