@@ -368,7 +368,7 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 // not.
 func TestGoneCommands(t *testing.T) {
 	_, help, _ := runAlone("--help")
-	for name, now := range gone {
+	for name, now := range removedCommands {
 		words := strings.Fields(name)
 		if len(words) == 1 && slices.Contains(subcommands(help), name) {
 			t.Errorf("%s is a command", name)
@@ -389,7 +389,7 @@ func TestGoneCommands(t *testing.T) {
 
 // A command of an earlier release says what has taken its place, whatever its options were.
 func TestCommandsThatAreGone(t *testing.T) {
-	for name, now := range gone {
+	for name, now := range removedCommands {
 		for _, args := range [][]string{{}, {"--verify", "sweep.csv"}, {"--help"}} {
 			args = append(strings.Fields(name), args...)
 			if _, errs := tunefit(t, cli.ExitUsage, args...); !strings.Contains(errs, "tunefit: "+now+"\n") {

@@ -213,12 +213,12 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if err := s.Run(ctx); err != nil {
-		return f.goesOn(ctx, s, err)
+		return f.resumeError(ctx, s, err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "the sweep took %s\n", s.Summary())
 	found := sweepJSON{Directory: f.dir}
 	err = f.finish(ctx, cmd, s, &found)
-	found.NotMeasured = append([]string{}, s.Hopeless()...)
+	found.NotMeasured = append([]string{}, s.NotMeasured()...)
 	if f.asJSON && found.Fit.Groups != nil { // else it got nowhere
 		err = errors.Join(err, cli.WriteJSON(cmd.OutOrStdout(), found))
 	}
@@ -244,16 +244,16 @@ func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sw
 			return err
 		}
 	}
-	if missing := s.Hopeless(); len(missing) > 0 {
+	if missing := s.NotMeasured(); len(missing) > 0 {
 		return fmt.Errorf("not measured: %s (see the reasons above, and in %s)",
 			strings.Join(missing, ", "), filepath.Join(f.dir, "journal.jsonl"))
 	}
 	return nil
 }
 
-// goesOn says how, of an error that ended a sweep. If ctx did not end it, the same settings would fail again.
-func (f *sweepFlags) goesOn(ctx context.Context, s *sweep.Sweep, err error) error {
-	line := f.again(f.prove)
+// resumeError says how, of an error that ended a sweep. If ctx did not end it, the same settings would fail again.
+func (f *sweepFlags) resumeError(ctx context.Context, s *sweep.Sweep, err error) error {
+	line := f.resumeCommand(f.prove)
 	if !s.Launcher.Allocated() {
 		job := s.Allocation()
 		line = fmt.Sprintf("salloc %s %s, or sbatch %s --wrap=%s", job, line, job, cli.ShellWord(line))
@@ -266,8 +266,9 @@ func (f *sweepFlags) goesOn(ctx context.Context, s *sweep.Sweep, err error) erro
 	return err
 }
 
-// again is the command that goes on with a sweep, with so many runs of a proof. The folder keeps all other settings.
-func (f *sweepFlags) again(prove proofRuns) string {
+// resumeCommand is the command that goes on with a sweep, with so many runs of a proof. The folder keeps all other
+// settings.
+func (f *sweepFlags) resumeCommand(prove proofRuns) string {
 	line := "tunefit sweep -o " + cli.ShellWord(f.dir)
 	if prove > 0 {
 		line += fmt.Sprintf(" --prove=%d", prove)

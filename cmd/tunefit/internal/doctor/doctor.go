@@ -96,9 +96,9 @@ func onThisMachine(o Options) *doctor {
 func (d *doctor) examine(parent context.Context, all []examination) []Finding {
 	ctx, cancel := context.WithTimeout(parent, d.Limit)
 	defer cancel()
-	d.machine = asked(func() localenv.Machine { return localenv.FindMachine(ctx, d.detect, d.env.Get) })
-	d.plugin = asked(func() pluginFound { return d.findPlugin(ctx) })
-	d.files = asked(d.readFiles)
+	d.machine = onceInBackground(func() localenv.Machine { return localenv.FindMachine(ctx, d.detect, d.env.Get) })
+	d.plugin = onceInBackground(func() pluginFound { return d.findPlugin(ctx) })
+	d.files = onceInBackground(d.readFiles)
 	results := make([]chan []Finding, len(all))
 	for i, e := range all {
 		results[i] = make(chan []Finding, 1)
@@ -114,7 +114,7 @@ func (d *doctor) examine(parent context.Context, all []examination) []Finding {
 			select {
 			case of = <-results[i]:
 			case <-time.After(50 * time.Millisecond):
-				of = []Finding{d.late("not known")}
+				of = []Finding{d.timedOut("not known")}
 			}
 		}
 		for j := range of {
@@ -125,17 +125,17 @@ func (d *doctor) examine(parent context.Context, all []examination) []Finding {
 	return findings
 }
 
-// late warns that something did not end in time.
-func (d *doctor) late(what string) Finding {
+// timedOut warns that something did not end in time.
+func (d *doctor) timedOut(what string) Finding {
 	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s: it took longer than %v",
 		what, d.Limit)
 	f.Unknown = true
 	return f
 }
 
-// asked returns a function that calls find once, in the background, and returns the result to all callers. They wait
-// for a channel: a test's clock (synctest) stands still while somebody waits in sync.OnceValue.
-func asked[T any](find func() T) func() T {
+// onceInBackground returns a function that calls find once, in the background, and returns the result to all callers.
+// They wait for a channel: a test's clock (synctest) stands still while somebody waits in sync.OnceValue.
+func onceInBackground[T any](find func() T) func() T {
 	var once sync.Once
 	var found T
 	done := make(chan struct{})

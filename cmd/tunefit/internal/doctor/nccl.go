@@ -78,7 +78,7 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []Finding) {
 func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []Finding, file string) {
 	lib, err := d.env.Probe(ctx, name)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return []Finding{d.late("whether " + whose + "NCCL " + name + " can be loaded is not known")}, ""
+		return []Finding{d.timedOut("whether " + whose + "NCCL " + name + " can be loaded is not known")}, ""
 	}
 	if err != nil {
 		reason := notLoaded(err)

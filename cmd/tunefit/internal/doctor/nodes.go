@@ -197,8 +197,8 @@ func (a *Answers) Read(line string) bool {
 // measured matches what differs between nodes that are alike: how long something took.
 var measured = regexp.MustCompile(`\b[0-9.]+(?:ns|µs|ms|s)\b`)
 
-// ofNode are the checks in which sound nodes may differ: how much room there is.
-var ofNode = []string{"limits", "rendezvous"}
+// mayDiffer are the checks in which sound nodes may differ: how much room there is.
+var mayDiffer = []string{"limits", "rendezvous"}
 
 // Across makes one list of what the nodes found. It has a finding of all nodes once, and a finding of some with their
 // names. It adds findings for missing answers, if there are fewer than nodes, and for checks in which nodes differ
@@ -248,7 +248,7 @@ func (a *Answers) Across(nodes int) (findings []Finding, verdict string) {
 			}
 			findings = append(findings, t.Finding)
 		}
-		if bad+good == 0 || bad == 0 && slices.Contains(ofNode, check.name) {
+		if bad+good == 0 || bad == 0 && slices.Contains(mayDiffer, check.name) {
 			continue
 		}
 		differ = append(differ, check.name)
@@ -341,8 +341,8 @@ func hostList(hosts []string) string {
 				break
 			}
 			last := first
-			for i+1 < len(hosts) && hosts[i+1] == prefix+after(last) {
-				last = after(last)
+			for i+1 < len(hosts) && hosts[i+1] == prefix+nextNumber(last) {
+				last = nextNumber(last)
 				i++
 			}
 			if first != last {
@@ -359,8 +359,8 @@ func hostList(hosts []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// after is the number that follows, with as many digits.
-func after(digits string) string {
+// nextNumber is the number that follows, with as many digits.
+func nextNumber(digits string) string {
 	n, _ := strconv.Atoi(digits)
 	return fmt.Sprintf("%0*d", len(digits), n+1)
 }

@@ -104,7 +104,7 @@ func (d *doctor) examinePlugin(context.Context) []Finding {
 	case p.err != nil && !host.Supported:
 		return []Finding{unknown("%v", p.err)}
 	case errors.Is(p.err, context.DeadlineExceeded):
-		return []Finding{d.late("whether NCCL can load " + d.env.Show(tuner.EnvPlugin) + " is not known")}
+		return []Finding{d.timedOut("whether NCCL can load " + d.env.Show(tuner.EnvPlugin) + " is not known")}
 	case p.err != nil:
 		return []Finding{failed(do, "%s cannot be loaded: %v", d.env.Show(tuner.EnvPlugin), p.err)}
 	case p.lib == nil && value == "":

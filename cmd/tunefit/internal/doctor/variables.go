@@ -106,7 +106,7 @@ func (d *doctor) examineEnvironment(context.Context) (found []Finding) {
 	}
 	sound := fine("nothing in it decides before a policy would")
 	if !d.Machine {
-		found = slices.Concat(found, tunerVariables(e), comparing(e), bypasses(e))
+		found = slices.Concat(found, tunerVariables(e), comparisonFindings(e), bypasses(e))
 		sound = fine("nothing in it works against the tuner, and its warnings are shown (%s)", e.Show("NCCL_DEBUG"))
 	}
 	for _, c := range e.Files {
@@ -137,8 +137,8 @@ func showsTuner(subsystems string) bool {
 	return shows("INIT") || shows("TUNING")
 }
 
-// comparing says whether the job can compare its policy as it is told to.
-func comparing(e *localenv.Environment) []Finding {
+// comparisonFindings says whether the job can compare its policy as it is told to.
+func comparisonFindings(e *localenv.Environment) []Finding {
 	if isOn(e, tuner.EnvDeterministic) { // the tuner's own words about its settings name what it refuses
 		return nil
 	}

@@ -162,7 +162,7 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 			wording.Plural(w.Others, "communicator")+wording.Verb(w.Others, " reads", " read"),
 			wording.Verb(w.Others, "is", "are"))
 	}
-	w.tellUnknown()
+	w.reportUnknown()
 	if err := f.waitForTargets(ctx, w); err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 	out, known, idle := w.out, len(w.targets), len(w.open()) == 0
 	if f.Timeout > 0 && (w.Written || !idle) { // also for one that begins on the earlier text just now
-		w.tellWaiting()
+		w.reportWaiting()
 		ctx, end := context.WithTimeout(ctx, f.Timeout)
 		defer end()
 		if err := w.wait(ctx); err != nil {
@@ -193,7 +193,7 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 		fmt.Fprintf(out, "of the jobs that were seen %s, none is known to read this file\n", where(name))
 	case idle && known == 0:
 		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: "+
-			"it takes effect when a communicator is created\n%s", where(name), elsewhere(name))
+			"it takes effect when a communicator is created\n%s", where(name), otherPlacesHint(name))
 	case idle:
 		var targets []commName
 		for _, t := range w.targets {
@@ -204,7 +204,7 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",
 			w.ofJobs(len(w.NotSwitched))+wording.Verb(len(w.NotSwitched), " has", " have"))
 	case len(w.NotSwitched) > 0:
-		w.tellFailed()
+		w.reportFailed()
 		return cli.ErrFailed
 	case w.Communicators > 0:
 		fmt.Fprintf(out, "%s on it\n", w.ofJobs(w.Communicators)+wording.Verb(w.Communicators, " runs", " run"))
@@ -223,8 +223,8 @@ func (o *pushOutcome) ofJobs(communicators int) string {
 	return count
 }
 
-// tellWaiting names the jobs that push waits for, where they meet below the folder that was named.
-func (w *waiter) tellWaiting() {
+// reportWaiting names the jobs that push waits for, where they meet below the folder that was named.
+func (w *waiter) reportWaiting() {
 	w.count()
 	var jobs []string
 	for _, o := range w.Jobs {
@@ -238,8 +238,8 @@ func (w *waiter) tellWaiting() {
 	}
 }
 
-// tellFailed says of each job what has not switched and why, and then how many have.
-func (w *waiter) tellFailed() {
+// reportFailed says of each job what has not switched and why, and then how many have.
+func (w *waiter) reportFailed() {
 	for _, alike := range groups(w.NotSwitched, func(t notSwitched) string { return t.Rendezvous + "\n" + t.Why }) {
 		var names []commName
 		for _, t := range alike {

@@ -49,9 +49,9 @@ func (f *Cleanup) removeEnded(store *dirstore.Store) (removed int, err error) {
 	return removed, nil
 }
 
-// versionRest is the age from which on nobody needs a version that no record names. A rank records first the version
+// minVersionAge is the age from which on nobody needs a version that no record names. A rank records first the version
 // and then what names it, within moments.
-const versionRest = time.Hour
+const minVersionAge = time.Hour
 
 // removeVersions removes the contents of versions when no communicator is left.
 func (f *Cleanup) removeVersions(store *dirstore.Store, inspector *agree.Inspector) (removed int, err error) {
@@ -63,7 +63,7 @@ func (f *Cleanup) removeVersions(store *dirstore.Store, inspector *agree.Inspect
 	}
 	gone := map[string][]byte{}
 	for key, made := range versions {
-		if time.Since(made) < versionRest {
+		if time.Since(made) < minVersionAge {
 			continue
 		}
 		removed++

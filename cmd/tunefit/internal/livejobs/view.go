@@ -88,7 +88,7 @@ func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
 	}
 	if len(shown) == 0 {
 		name := rendezvous(f.Rendezvous)
-		fmt.Fprintf(w, "no live communicator whose policy can change %s\n%s", where(name), elsewhere(name))
+		fmt.Fprintf(w, "no live communicator whose policy can change %s\n%s", where(name), otherPlacesHint(name))
 	}
 	writeUnseen(w, unseen)
 	if leftovers > 0 {
@@ -105,10 +105,10 @@ func where(rendezvous string) string {
 	return "in " + rendezvous
 }
 
-// elsewhere says, where nothing was found, which jobs could not be.
-func elsewhere(rendezvous string) string {
+// otherPlacesHint says, where nothing was found, which jobs could not be.
+func otherPlacesHint(rendezvous string) string {
 	switch {
-	case isToCome(rendezvous):
+	case notCreatedYet(rendezvous):
 		return rendezvous + " does not exist yet: jobs that meet elsewhere were not looked for\n"
 	case rendezvous == "":
 		return "jobs that have " + tuner.EnvRendezvous + " set meet elsewhere and were not looked for: " +
@@ -164,8 +164,8 @@ func watch(ctx context.Context, out io.Writer, view func(context.Context, io.Wri
 	}
 }
 
-// called is the communicator's id, with the name that the program gave it.
-func called(c *Communicator) string {
+// displayName is the communicator's id, with the name that the program gave it.
+func displayName(c *Communicator) string {
 	if c.CommName == "" {
 		return c.Name
 	}
@@ -195,8 +195,8 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 		}
 		row("asked", "communicator", "ranks", "on", "version", "since", "policy", "change")
 		for _, c := range job {
-			row(c.Asked.String(), called(c), joined(c), site(c.hosts()), shown(c.Version), moment(c.Since),
-				files(c), standing(c))
+			row(c.Asked.String(), displayName(c), ranksText(c), hostsText(c.hosts()), shortVersion(c.Version), moment(c.Since),
+				files(c), changeStatus(c))
 		}
 		tw.Flush()
 	}
@@ -219,9 +219,9 @@ func writeJobs(w io.Writer, jobs [][]*Communicator) {
 	for _, job := range jobs {
 		var hosts, versions, policies, changes []string
 		for _, c := range job {
-			hosts, versions, policies = append(hosts, c.hosts()...), append(versions, shown(c.Version)),
+			hosts, versions, policies = append(hosts, c.hosts()...), append(versions, shortVersion(c.Version)),
 				append(policies, files(c))
-			if kind, _, _ := strings.Cut(standing(c), ":"); kind != "-" {
+			if kind, _, _ := strings.Cut(changeStatus(c), ":"); kind != "-" {
 				changes = append(changes, kind)
 			}
 		}
@@ -229,8 +229,8 @@ func writeJobs(w io.Writer, jobs [][]*Communicator) {
 		for _, alike := range groups(changes, func(kind string) string { return kind }) {
 			change = append(change, fmt.Sprintf("%d %s", len(alike), alike[0]))
 		}
-		tw.Row(job[0].name().job(), fmt.Sprint(len(job)), site(distinct(hosts)), one(versions, "version"),
-			one(policies, "file"), cmp.Or(strings.Join(change, ", "), "-"))
+		tw.Row(job[0].name().job(), fmt.Sprint(len(job)), hostsText(distinct(hosts)), commonOrCount(versions, "version"),
+			commonOrCount(policies, "file"), cmp.Or(strings.Join(change, ", "), "-"))
 	}
 	tw.Flush()
 }
@@ -240,8 +240,8 @@ func distinct(list []string) []string {
 	return slices.Compact(list)
 }
 
-// one returns what all have in common, else how many there are.
-func one(list []string, what string) string {
+// commonOrCount returns what all have in common, else how many there are.
+func commonOrCount(list []string, what string) string {
 	if list = distinct(list); len(list) == 1 {
 		return list[0]
 	}
@@ -262,17 +262,17 @@ func moment(t time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
-func joined(c *Communicator) string {
+func ranksText(c *Communicator) string {
 	if len(c.Members) < c.Ranks {
 		return fmt.Sprintf("%d of %d", len(c.Members), c.Ranks)
 	}
 	return fmt.Sprint(c.Ranks)
 }
 
-// shown is a version's name, as the log has it.
-func shown(version string) string { return fmt.Sprintf("%.12s", cmp.Or(version, "-")) }
+// shortVersion is a version's name, as the log has it.
+func shortVersion(version string) string { return fmt.Sprintf("%.12s", cmp.Or(version, "-")) }
 
-func site(hosts []string) string {
+func hostsText(hosts []string) string {
 	switch len(hosts) {
 	case 0:
 		return "-"
@@ -290,8 +290,8 @@ func files(c *Communicator) string {
 	return cmp.Or(c.Policy, c.Model, "-")
 }
 
-// standing says in a few words how far a communicator's next change is.
-func standing(c *Communicator) string {
+// changeStatus says in a few words how far a communicator's next change is.
+func changeStatus(c *Communicator) string {
 	dead := len(c.lives(identity.Dead))
 	switch {
 	case c.Ended:

@@ -209,8 +209,8 @@ func (s *Sweep) computedWrong(start *perfrun.Start, sizes []uint64) bool {
 	return false
 }
 
-// hopeless is why the default of a subject cannot be measured; empty: it can. Without it no gain can be told.
-func (s *Sweep) hopeless(key fit.Key) (reason string) {
+// whyNotMeasured is why the default of a subject cannot be measured; empty: it can. Without it no gain can be told.
+func (s *Sweep) whyNotMeasured(key fit.Key) (reason string) {
 	of := s.journal.of(key)
 	if len(of.batches) == 0 {
 		return ""
@@ -224,10 +224,10 @@ func (s *Sweep) hopeless(key fit.Key) (reason string) {
 	return reason
 }
 
-// Hopeless are the subjects that could not be measured.
-func (s *Sweep) Hopeless() (all []string) {
+// NotMeasured are the subjects that could not be measured.
+func (s *Sweep) NotMeasured() (all []string) {
 	for _, key := range s.Keys {
-		if s.hopeless(key) != "" {
+		if s.whyNotMeasured(key) != "" {
 			all = append(all, key.String())
 		}
 	}
@@ -237,7 +237,7 @@ func (s *Sweep) Hopeless() (all []string) {
 // trusted tells which measurements of a subject count. Those of configurations that were given up do not: what crashes,
 // hangs or computes wrong results at one size must not be chosen at another. Nothing of a hopeless subject counts.
 func (s *Sweep) trusted(key fit.Key) func(*bench.Sample) bool {
-	if s.hopeless(key) != "" {
+	if s.whyNotMeasured(key) != "" {
 		return func(*bench.Sample) bool { return false }
 	}
 	given := s.givenUp(key)

@@ -20,7 +20,7 @@ func (s *Sweep) next(key fit.Key) (Batch, error) {
 	}
 	smaller, verified := s.smaller(key), s.verified(key)
 	switch {
-	case s.hopeless(key) != "", verified && smaller != nil:
+	case s.whyNotMeasured(key) != "", verified && smaller != nil:
 		return Batch{}, nil
 	case s.needsLoaded(key, group):
 		return s.loaded(key, group), nil

@@ -59,8 +59,8 @@ func (s *Sweep) present(r *Run) string {
 func (s *Sweep) conclude(key fit.Key) {
 	group, space, err := s.known(key)
 	name := key.String()
-	s.over[key] = true
-	if reason := s.hopeless(key); reason != "" {
+	s.concluded[key] = true
+	if reason := s.whyNotMeasured(key); reason != "" {
 		s.Say("%s is left to NCCL, since no gain can be told without its default: %s", name, reason)
 		return
 	}
@@ -127,13 +127,13 @@ func (s *Sweep) reserved(key fit.Key) bool {
 // timeLeft estimates how long the runs still take, within the budget.
 func (s *Sweep) timeLeft() time.Duration {
 	if s.Budget > 0 {
-		return min(s.toTheEnd(), s.Budget-s.spent())
+		return min(s.remainingTime(), s.Budget-s.spent())
 	}
-	return s.toTheEnd()
+	return s.remainingTime()
 }
 
-// toTheEnd estimates how long the runs that are left take, by the mean of all runs so far.
-func (s *Sweep) toTheEnd() time.Duration {
+// remainingTime estimates how long the runs that are left take, by the mean of all runs so far.
+func (s *Sweep) remainingTime() time.Duration {
 	seconds := 0.0
 	for _, r := range s.journal.runs {
 		seconds += r.Seconds
@@ -160,7 +160,7 @@ func (s *Sweep) startsLeft(key fit.Key) int {
 		begun = s.notBegun(of.batches[n-1])
 	}
 	switch {
-	case s.over[key]:
+	case s.concluded[key]:
 		return 0
 	case s.verified(key):
 		return begun
@@ -202,7 +202,7 @@ func (s *Sweep) expected(key fit.Key) int {
 func (s *Sweep) unfinished() string {
 	var missing []string
 	for _, key := range s.Keys {
-		if s.short[key] || !s.verified(key) {
+		if s.cutShort[key] || !s.verified(key) {
 			missing = append(missing, key.String())
 		}
 	}
@@ -211,7 +211,7 @@ func (s *Sweep) unfinished() string {
 		text += "; not measured to the end: " + cli.Few(missing, 8, ", ")
 	}
 	text += " (to continue: the same command with a larger --budget"
-	if left := s.toTheEnd(); left > 0 {
+	if left := s.remainingTime(); left > 0 {
 		text += fmt.Sprintf(", by about %s", minutes(left))
 	}
 	return text + ")"

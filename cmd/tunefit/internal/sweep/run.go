@@ -77,7 +77,7 @@ func (s *Sweep) measure(ctx context.Context, r Run, sizes []uint64) error {
 	unit := perfrun.TrimUnit(key)
 	for _, step := range perfrun.Steps(sizes, unit) {
 		if r.kind == Measure && s.reserved(key) {
-			s.short[key] = true
+			s.cutShort[key] = true
 			return nil
 		}
 		if s.Budget > 0 && s.spent()+s.meanRun(key) > s.Budget {
@@ -266,7 +266,7 @@ func (p process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer endMarked(p.mark)
+	defer killMarked(p.mark)
 	stop := func(reason error) error {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 		select {
@@ -313,12 +313,12 @@ func spawn(cmd *exec.Cmd) (ended <-chan error, err error) {
 	return exit, <-started
 }
 
-// endMarked kills all processes with a mark in their environment, wherever they have gone: those that ignore a
+// killMarked kills all processes with a mark in their environment, wherever they have gone: those that ignore a
 // signal, have a session of their own or lost their parent. One that a driver holds may not end; the next run shows it.
 //
 // One look may miss a process: while it begins another program (execve) it shows no environment, and one that a process
 // left right before its end may not be in the list yet. So it looks until nothing was there several times in a row.
-func endMarked(mark string) {
+func killMarked(mark string) {
 	clean := 0
 	for deadline := time.Now().Add(10 * time.Second); clean < cleanLooks && time.Now().Before(deadline); {
 		pids := marked(mark)
