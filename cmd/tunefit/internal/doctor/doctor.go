@@ -96,7 +96,7 @@ func onThisMachine(o Options) *doctor {
 func (d *doctor) examine(parent context.Context, all []examination) []Finding {
 	ctx, cancel := context.WithTimeout(parent, d.Limit)
 	defer cancel()
-	d.machine = onceInBackground(func() localenv.Machine { return localenv.FindMachine(ctx, d.detect, d.env.Get) })
+	d.machine = onceInBackground(func() localenv.Machine { return localenv.FindMachine(d.detect, d.env.Get) })
 	d.plugin = onceInBackground(func() pluginFound { return d.findPlugin(ctx) })
 	d.files = onceInBackground(d.readFiles)
 	results := make([]chan []Finding, len(all))

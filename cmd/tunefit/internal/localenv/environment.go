@@ -17,6 +17,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -158,32 +159,21 @@ var ErrSlowDriver = errors.New("NVIDIA's driver has not answered")
 
 // ThisMachine is the machine as the tuner would see it in a process with these variables.
 func ThisMachine(getenv func(string) string) Machine {
-	return FindMachine(context.Background(), policyfile.FindMachine, getenv)
+	return FindMachine(policyfile.FindMachine, getenv)
 }
 
 // FindMachine is ThisMachine by find. It waits for the driver for AnswerLimit at most.
-func FindMachine(ctx context.Context, find FindingMachine, getenv func(string) string) Machine {
-	ctx, cancel := context.WithTimeout(ctx, AnswerLimit)
-	defer cancel()
+func FindMachine(find FindingMachine, getenv func(string) string) Machine {
 	start := time.Now()
-	done := make(chan Machine, 1)
-	go func() {
-		var m Machine
-		defer func() {
-			if p := recover(); p != nil {
-				m.Here, m.Err = nil, fmt.Errorf("a defect in reading it: %v", p)
-			}
-			m.Took = time.Since(start)
-			done <- m
-		}()
-		m.Here, m.From, m.Err = find(getenv)
-	}()
-	select {
-	case m := <-done:
-		return m
-	case <-ctx.Done():
-		return Machine{Err: ErrSlowDriver, Took: time.Since(start)}
+	m, err := safefile.Within(new(safefile.Timeouts), "", AnswerLimit, func() (m Machine, err error) {
+		m.Here, m.From, err = find(getenv)
+		return m, err
+	})
+	if errors.As(err, new(safefile.NoAnswer)) {
+		err = ErrSlowDriver
 	}
+	m.Err, m.Took = err, time.Since(start)
+	return m
 }
 
 // LibNCCL and LibRCCL are the names by which the dynamic loader finds NCCL, and AMD's.
