@@ -195,8 +195,8 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 		}
 		row("asked", "communicator", "ranks", "on", "version", "since", "policy", "change")
 		for _, c := range job {
-			row(c.Asked.String(), displayName(c), ranksText(c), hostsText(c.hosts()), shortVersion(c.Version), moment(c.Since),
-				files(c), changeStatus(c))
+			row(c.Asked.String(), displayName(c), ranksText(c), hostsText(c.hosts()), shortVersion(c.Version),
+				moment(c.Since), files(c), changeStatus(c))
 		}
 		tw.Flush()
 	}
@@ -229,8 +229,9 @@ func writeJobs(w io.Writer, jobs [][]*Communicator) {
 		for _, alike := range groups(changes, func(kind string) string { return kind }) {
 			change = append(change, fmt.Sprintf("%d %s", len(alike), alike[0]))
 		}
-		tw.Row(job[0].name().job(), fmt.Sprint(len(job)), hostsText(distinct(hosts)), commonOrCount(versions, "version"),
-			commonOrCount(policies, "file"), cmp.Or(strings.Join(change, ", "), "-"))
+		tw.Row(job[0].name().job(), fmt.Sprint(len(job)), hostsText(distinct(hosts)),
+			commonOrCount(versions, "version"), commonOrCount(policies, "file"),
+			cmp.Or(strings.Join(change, ", "), "-"))
 	}
 	tw.Flush()
 }
@@ -685,8 +686,8 @@ func LearningHeadline(e trial.Evidence) string {
 	if most == nil {
 		text += " Nothing makes steps shorter for sure."
 	} else {
-		text += fmt.Sprintf(" %s %s instead of %s: %s of the step %s.", FactorShape(best), most.Config, best.Arms[0].Config,
-			EffectPercent(most.Effect), EffectRange(most.Effect, most.Error))
+		text += fmt.Sprintf(" %s %s instead of %s: %s of the step %s.", FactorShape(best), most.Config,
+			best.Arms[0].Config, EffectPercent(most.Effect), EffectRange(most.Effect, most.Error))
 	}
 	cost := "Lost"
 	if e.LostSteps < 0 {
