@@ -66,10 +66,13 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 			a.Files.model = learned
 			a.measured(&from, d, d.Model, learned.File.Provenance.NCCL)
 		}
-		engine, err := newEngine(rules, learned, &from)
-		if err != nil {
-			a.note("the topology of this machine is not known: %v", err)
+		var here *model.Machine
+		if policy.NeedsTopology(rules, learned) {
+			if here, err = findMachine(&from); err != nil { // the engine works without it, as the library does
+				a.note("the topology of this machine is not known: %v", err)
+			}
 		}
+		engine := policy.NewEngine(rules, learned, here)
 		if engine.Standing.Abstains() {
 			a.note("the model %s %s", learned.Name, engine.Standing)
 		}
@@ -115,16 +118,7 @@ func (a *Asker) Chooser(d Decider, of []Outcome) string {
 	return "NCCL " + a.Costs.NCCL.String()
 }
 
-// newEngine makes an engine as the library does, for the machine of --topo, else for this one. The error says why the
-// machine is not known although the files need it. The engine then works without it.
-func newEngine(rules *policy.Policy, learned *model.Model, from *ncclchoice.Flags) (e *policy.Engine, unknown error) {
-	var here *model.Machine
-	if policy.NeedsTopology(rules, learned) {
-		here, unknown = findMachine(from)
-	}
-	return policy.NewEngine(rules, learned, here), unknown
-}
-
+// findMachine returns the machine of --topo, else this one.
 func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 	if from.Topo == "" {
 		here, _, err = policyfile.FindMachine(func(name string) string {

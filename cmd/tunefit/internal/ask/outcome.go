@@ -8,7 +8,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -162,7 +161,8 @@ func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.
 	if estimate.Micros >= 0 && estimate.Micros < nccl.TunerOnly {
 		o.NCCLMicros = estimate.Micros
 	}
-	if own, ok := measurement(view, q); ok {
+	// Benchmarks make one call at a time from buffers that are not registered: nothing was measured of other calls.
+	if own, ok := view.NCCLChoice(q.Call); ok && q.PipeOps <= 1 && q.RegBuff != 1 {
 		switch {
 		case own.Cell == nccl.NoCell:
 			o.Known, o.NCCL.Channels = Timed, own.Channels
@@ -178,15 +178,6 @@ func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.
 		a.estimates = a.estimates || a.Offers == nil || len(a.Offers.Micros) == 0
 	}
 	return o
-}
-
-// measurement is the measured choice of NCCL for a call. Benchmarks make one call at a time from buffers that are not
-// registered, so there is none for other calls.
-func measurement(view *policy.EngineView, q Question) (own model.Choice, ok bool) {
-	if q.PipeOps > 1 || q.RegBuff == 1 {
-		return own, false
-	}
-	return view.NCCLChoice(q.Call)
 }
 
 // table is NCCL's cost table for a question, flat. If chosen is a cell, the table is changed so that NCCL chooses it.

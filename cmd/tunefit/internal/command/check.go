@@ -154,9 +154,11 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 			}
 		}
 		opt.Machine = costs.Set.For
-		if here, err = fingerprintOf(costs.Machine); err != nil {
+		machine, err := topo.Build(costs.Machine, topo.SettingsFromEnv(os.Getenv))
+		if err != nil {
 			return false, err
 		}
+		here = new(machine.Fingerprint())
 	}
 	var ofModel []lint.Finding
 	if len(args) == 2 {
@@ -177,15 +179,6 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	}
 	worst, any := lint.Worst(findings)
 	return any && worst >= lint.Warning, err
-}
-
-func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
-	s, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
-	if err != nil {
-		return nil, err
-	}
-	f := s.Fingerprint()
-	return &f, nil
 }
 
 // explainLintRule prints what --explain asks for.

@@ -651,9 +651,6 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-// FactorShape names a kind of calls: allreduce 4KiB - 8KiB.
-func FactorShape(f trial.Factor) string { return f.Coll.String() + " " + cli.SizeRange(f.Min, f.Max) }
-
 // EffectPercent writes an effect: -2.1 %.
 func EffectPercent(effect float64) string { return fmt.Sprintf("%+.1f %%", 100*effect) }
 
@@ -686,8 +683,9 @@ func LearningHeadline(e trial.Evidence) string {
 	if most == nil {
 		text += " Nothing makes steps shorter for sure."
 	} else {
-		text += fmt.Sprintf(" %s %s instead of %s: %s of the step %s.", FactorShape(best), most.Config,
-			best.Arms[0].Config, EffectPercent(most.Effect), EffectRange(most.Effect, most.Error))
+		text += fmt.Sprintf(" %s %s %s instead of %s: %s of the step %s.", best.Coll,
+			cli.SizeRange(best.Min, best.Max), most.Config, best.Arms[0].Config,
+			EffectPercent(most.Effect), EffectRange(most.Effect, most.Error))
 	}
 	cost := "Lost"
 	if e.LostSteps < 0 {
