@@ -1,4 +1,4 @@
-// Package command has the commands of tunefit, one file each, and runs them.
+// Package command has the commands of tunefit, and runs them.
 package command
 
 import (
