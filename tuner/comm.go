@@ -32,19 +32,13 @@ type CommInfo struct {
 
 	// Counter is the host's count of calls. Without one, the start version stays for good: NCCL asks nothing.
 	Counter *agree.Counter
-	// NewHits, if not nil, makes a version's counts of calls, one for each of n values of Decision.Decider. Any
+	// NewHits, if not nil, makes a version's counts of calls, one for each of n deciders. Any
 	// goroutine may call it. The thread that makes the calls writes the counts. free is called once.
 	NewHits telemetry.NewHits
 	// Clock is the host's. NewStamps makes its memory, and returns nil if there is none. Without these two, the
 	// job compares nothing.
 	Clock     *trial.Clock
 	NewStamps func() *[trial.ClockStamps]trial.Stamp
-}
-
-// Decision is a decision, and the index of Comm.Hits by which its calls are counted.
-type Decision struct {
-	policy.Decision
-	Decider int
 }
 
 func (c CommInfo) String() string {
@@ -110,7 +104,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case settings.strict && !(ok && own.Valid):
+	case settings.strict && (!ok || own.Faulty):
 		return nil, errUnusable
 	case info.Ranks < 1 || info.Nodes < 1:
 		log.Warnf("%s: not a communicator, NCCL decides", info)
@@ -132,7 +126,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 		if info.Ranks == 1 {
 			name = info.Name
 		}
-		c.fixed = c.prepare(own.Version, name)
+		c.fixed = c.prepare(own, name)
 	}
 	if err != nil {
 		return nil, err
@@ -231,8 +225,8 @@ func (c *Comm) Idle() bool {
 // of its own.
 func (c *Comm) Hits() []atomic.Uint64 { return c.inForce().counts.Hits() }
 
-// Decide answers one query; see policy.EngineView.Decide.
-func (c *Comm) Decide(q policy.Query) Decision {
+// Decide answers one query; see policy.EngineView.Decide. decider is the index of Hits by which such calls are counted.
+func (c *Comm) Decide(q policy.Query) (d policy.Decision, decider int) {
 	s := c.inForce()
 	a := s.view.Decide(q)
 	if s.decisions != nil {
@@ -242,7 +236,7 @@ func (c *Comm) Decide(q policy.Query) Decision {
 	if c.shapes != nil {
 		c.shapes.add(s.Meaning(), q, a.Decision)
 	}
-	return Decision{a.Decision, s.counts.Decider(a)}
+	return a.Decision, s.counts.Decider(a)
 }
 
 // about names the communicator at the head of a line.

@@ -69,7 +69,10 @@ func (c *Comm) background(outcome string, f func(context.Context)) {
 // memberVersions is a member as a comparison uses it.
 type memberVersions struct{ *agree.Member }
 
-func (t memberVersions) Propose(v trial.Version) { t.Member.Propose(v.(*policyfile.Version).Shared()) }
+func (t memberVersions) Propose(v trial.Version) {
+	p := v.(*policyfile.Version)
+	t.Member.Propose(p.ID(), p.Content())
+}
 
 func (t memberVersions) InForce() trial.InForce {
 	f := t.Member.InForce()
@@ -85,12 +88,12 @@ func (c *Comm) compared() *policyfile.Version {
 	files := c.settings.files
 	files.Policy = policyfile.Named{Variable: EnvCompare, Path: named}
 	read, err := c.plugin.loader.LoadLive(files, c.log)
-	if err != nil || !read.Valid {
+	if err != nil || read.Faulty {
 		c.log.Warnf("%s=%s cannot be used, so nothing is compared with it (allowed: %s, or a sound policy file)",
 			EnvCompare, named, compareNCCL)
 		return nil
 	}
-	return read.Version
+	return read
 }
 
 // publisher returns a function that publishes a comparison's findings in the metrics and in

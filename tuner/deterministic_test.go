@@ -108,7 +108,7 @@ func TestDeterministicKeepsTheFirst(t *testing.T) {
 	q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1,
 		Costs: nccl.Costs{Micros: []float32{5, 5, 5, 5, 5, 5}, NumProto: 3}}
 	for _, c := range []*Comm{first, open()} {
-		if d := c.Decide(q); d.Config.String() != "tree/simple 1 ch" {
+		if d, _ := c.Decide(q); d.Config.String() != "tree/simple 1 ch" {
 			t.Error(d.Config)
 		}
 	}

@@ -67,7 +67,8 @@ func decidedAlgo(t *testing.T, p *Plugin) nccl.Algo {
 		return -1
 	}
 	costs := nccl.Costs{Micros: []float32{5, 5, 5, 5, 5, 5}, NumProto: 3}
-	return c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costs}).Algo
+	d, _ := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costs})
+	return d.Algo
 }
 
 // Whatever happens to a file between two communicators, the second one gets what

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -28,7 +29,7 @@ func FuzzLearnedFiles(f *testing.F) {
 		write(t, path, rows)
 		write(t, filepath.Join(dir, "e.json"), evidence)
 		v := c.withLearned(base)
-		if b, err := v.Bundle(); err != nil || string(b.Policy.Text) != own {
+		if b, err := policyfile.DecodeBundle(v.Content()); err != nil || string(b.Policy.Text) != own {
 			t.Errorf("%v: %q", err, b.Policy.Text)
 		}
 		if warned := log.count("WARN"); warned > 1 || warned == 1 && log.count(path) == 0 {

@@ -139,7 +139,7 @@ func TestVersionsOfArms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := got.Bundle(); err != nil || string(b.Added.Text) != want || string(b.Policy.Text) != base {
+		if b, err := policyfile.DecodeBundle(got.Content()); err != nil || string(b.Added.Text) != want || string(b.Policy.Text) != base {
 			t.Errorf("%q, want %q after %q (%v)", b.Added.Text, want, b.Policy.Text, err)
 		}
 		p := got.Engine().Policy
@@ -221,7 +221,7 @@ func TestLearnedIsKept(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	c.learned = nil
-	b, _ := c.withLearned(base).Bundle()
+	b, _ := policyfile.DecodeBundle(c.withLearned(base).Content())
 	if string(b.Policy.Text) != "allreduce,0,1024,tree,ll,-1,-1,-1\n" || string(b.Added.Text) != string(text) {
 		t.Errorf("%q, %q", b.Policy.Text, b.Added.Text)
 	}

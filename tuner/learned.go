@@ -198,7 +198,7 @@ func (c *Comm) extended(base *policyfile.Version, rows []byte) (*policyfile.Vers
 	if len(rows) == 0 {
 		return base, nil
 	}
-	b, err := base.Bundle()
+	b, err := policyfile.DecodeBundle(base.Content())
 	if err != nil {
 		return nil, err
 	}

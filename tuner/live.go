@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // notLiveReason is why a communicator's policy cannot change during the run.
@@ -69,7 +70,7 @@ func (c *Comm) notLive() notLiveReason {
 }
 
 // join makes this rank a member of the agreement, and starts on the first rank's version.
-func (c *Comm) join(own policyfile.Loaded) error {
+func (c *Comm) join(own *policyfile.Version) error {
 	r, err := c.plugin.meet(c.settings, c.info.Nodes, c.log)
 	if err != nil {
 		return cannotMeet(err)
@@ -77,7 +78,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 	c.cleanups = append(c.cleanups, r.release)
 	timing := r.timing
 	timing.StallLimit = c.settings.stallLimit
-	start := own.Version
+	start := own
 	if c.settings.learn != "" {
 		start = c.withLearned(start)
 	}
@@ -87,15 +88,15 @@ func (c *Comm) join(own policyfile.Loaded) error {
 		Rank:  c.info.Rank,
 		Identity: identity.WithRank(strings.Join(append([]string{identity.New()}, c.settings.comparing()...), " "),
 			c.info.Rank),
-		Store:    r.store,
-		Poller:   r.poller,
-		Clock:    c.plugin.clock,
-		Timing:   timing,
-		Log:      c.log.About(about(c.info)),
-		Counter:  c.info.Counter,
-		Uniform:  c.settings.uniform,
-		Name:     c.info.Name,
-		Own:      start.Shared(),
+		Store:   r.store,
+		Poller:  r.poller,
+		Clock:   c.plugin.clock,
+		Timing:  timing,
+		Log:     c.log.About(about(c.info)),
+		Counter: c.info.Counter,
+		Uniform: c.settings.uniform,
+		Name:    c.info.Name,
+		Own:     start.ID(), OwnContent: start.Content(),
 		Stage:    c.stage,
 		Observer: c.plugin.exporter,
 	}
@@ -117,7 +118,7 @@ func (c *Comm) join(own policyfile.Loaded) error {
 			if c.settings.learn != "" {
 				v = c.withLearned(v)
 			}
-			c.member.Offer(v.Shared())
+			c.member.Offer(v.ID(), v.Content())
 		}
 		c.cleanups = append(c.cleanups, c.plugin.loader.Watch(c.settings.files, own, c.log, offer))
 	}
@@ -173,4 +174,45 @@ func (c *Comm) AtTrigger(call uint64) error {
 	}
 	_, err := c.member.AtTrigger(c.info.Counter.Seq.Load(), call)
 	return err
+}
+
+// state is what the metrics show of the communicator.
+func (c *Comm) state() telemetry.CommState {
+	s := c.inForce()
+	return telemetry.CommState{
+		ID: c.info.ID, Comm: c.info.Comm,
+		Engine: s.Engine(), Version: s.Meaning(), Idle: s.idle,
+		Silent: c.silence(s), Unchangeable: c.unchangeable(), Pending: c.member != nil && c.member.IsPending(),
+		Finding: c.found.Load(),
+	}
+}
+
+// silence says why nothing but NCCL can decide by a version; "" where something can.
+func (c *Comm) silence(s *snapshot) string {
+	switch e := s.Engine(); {
+	case e == nil && c.settings.files.None() && c.settings.learn == "":
+		return "no_policy"
+	case e == nil && c.settings.changes(): // NCCL's choice has its turn
+		return ""
+	case e == nil:
+		return "policy_unusable"
+	case !s.view.Empty():
+		return ""
+	case e.Policy == nil:
+		return "model_abstains"
+	}
+	return "no_row"
+}
+
+// unchangeable says why no edit reaches the communicator; "" where edits do.
+func (c *Comm) unchangeable() string {
+	switch {
+	case c.member != nil && c.member.IsStatic():
+		return "duplicate_id"
+	case c.member != nil && c.member.IsFrozen():
+		return "frozen"
+	case c.member != nil:
+		return ""
+	}
+	return c.fixedBy.label
 }

@@ -57,7 +57,7 @@ func (j *job) run(t *testing.T, rank int, c *Comm, counter *agree.Counter) {
 			}
 		}
 		counter.Add(call)
-		d := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: n % 7}, PipeOps: 1, Costs: costs})
+		d, _ := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: n % 7}, PipeOps: 1, Costs: costs})
 		counter.Seq.Store(n + 1)
 		j.mu.Lock()
 		if s := j.seen[rank]; len(s) == 0 || s[len(s)-1].channels != d.Channels {
@@ -251,7 +251,7 @@ func TestReloadOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1,
+		d, _ := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1,
 			Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
 		if d.Channels != 1 {
 			t.Errorf("%d channels", d.Channels)

@@ -71,8 +71,9 @@ func decide(t *testing.T, c *Comm, bytes uint64) policy.Decision {
 	if c.Idle() {
 		return policy.Decision{Config: nccl.Config{Cell: nccl.Cell{Algo: -1}}}
 	}
-	return c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1,
-		Costs: treeIsCheaper}).Decision
+	d, _ := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1,
+		Costs: treeIsCheaper})
+	return d
 }
 
 func TestModelDecidesBehindRows(t *testing.T) {
@@ -270,7 +271,7 @@ func TestVersionCoversTheModel(t *testing.T) {
 			write(t, s.Model.Path, ringModel(change))
 		}
 		v, err := New(env()).loader.Load(s, telemetry.Log{})
-		if err != nil || !v.Valid {
+		if err != nil || v.Faulty {
 			t.Fatal(name, err)
 		}
 		if other, taken := versions[v.Engine().Digest]; taken {

@@ -2,6 +2,7 @@ package tuner
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -96,7 +97,7 @@ func (p *Plugin) meet(s settings, nodes int, log telemetry.Log) (*rendezvous, er
 func (p *Plugin) attempt(key rendezvousKey, log telemetry.Log) (r *rendezvous, begun bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.rendezvous[key]; r != nil && !r.failed() {
+	if r := p.rendezvous[key]; r != nil {
 		r.users++
 		return r, false
 	}
@@ -104,12 +105,11 @@ func (p *Plugin) attempt(key rendezvousKey, log telemetry.Log) (r *rendezvous, b
 	p.rendezvous[key] = r
 	go func() {
 		defer close(r.done)
-		defer func() {
-			if p := recover(); p != nil {
-				r.err = fmt.Errorf("a defect in the plugin: %v", p)
-			}
-		}()
-		r.err = r.open()
+		if r.err = r.open(); r.err != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			r.forget()
+		}
 	}()
 	return r, true
 }
@@ -126,11 +126,16 @@ func (r *rendezvous) release() {
 	if !last {
 		return
 	}
+	end := func() {
+		if <-r.done; r.err == nil {
+			r.close()
+		}
+	}
 	select {
 	case <-r.done:
-		r.end()
+		end()
 	default: // a file server is away, and no signal ends a system call that waits for it
-		go func() { <-r.done; r.end() }()
+		go end()
 	}
 }
 
@@ -138,22 +143,6 @@ func (r *rendezvous) release() {
 func (r *rendezvous) forget() {
 	if r.plugin.rendezvous[r.rendezvousKey] == r {
 		delete(r.plugin.rendezvous, r.rendezvousKey)
-	}
-}
-
-func (r *rendezvous) end() {
-	if r.err == nil {
-		r.close()
-	}
-}
-
-// failed reports that the attempt to open the store has failed.
-func (r *rendezvous) failed() bool {
-	select {
-	case <-r.done:
-		return r.err != nil
-	default:
-		return false
 	}
 }
 
@@ -166,7 +155,12 @@ func (p *Plugin) setting(rendezvous string) string {
 }
 
 // open opens the store.
-func (r *rendezvous) open() error {
+func (r *rendezvous) open() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a defect in the plugin: %v", p)
+		}
+	}()
 	switch {
 	case r.name == "":
 		s, err := dirstore.Private(r.plugin.shm, privateStore, identity.New())
@@ -228,4 +222,69 @@ func (r *rendezvous) openDirectory() (*dirstore.Store, error) {
 		})
 	})
 	return s, nil
+}
+
+// takeOver is how long a node may be without an aggregator.
+const takeOver = 5 * time.Second
+
+// aggregateRanks puts a store of the node's own in front of the shared one. One process of
+// the node is the aggregator; if it ends, another one takes over.
+func (r *rendezvous) aggregateRanks() error {
+	local, err := dirstore.Private(dirstore.Shm, fmt.Sprintf("mirror-%x", sha256.Sum256([]byte(r.name)))[:23],
+		identity.New())
+	if err != nil {
+		return fmt.Errorf("%s cannot be used: %w", dirstore.Shm, err)
+	}
+	r.timing.Settle = max(r.timing.Settle, agree.AggregatedSettle)
+	node := agree.NewNodeStore(r.store, local)
+	ctx, stop := context.WithCancel(context.Background())
+	var aggregating sync.WaitGroup
+	aggregating.Go(func() {
+		for ctx.Err() == nil {
+			if end, ok := local.LockAggregator(); ok {
+				node.Aggregate(ctx, r.plugin.clock, r.timing)
+				end()
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(takeOver):
+			}
+		}
+	})
+	closeShared := r.close
+	r.store = node
+	shared := r.inPlace
+	r.inPlace = func(ctx context.Context) error {
+		if err := local.InPlace(ctx); err != nil || shared == nil {
+			return err
+		}
+		return shared(ctx)
+	}
+	r.close = func() {
+		stop()
+		aggregating.Wait()
+		local.Close()
+		closeShared()
+	}
+	return nil
+}
+
+// whileRunning returns a context that ends when this process has run for the limit. Time for which the
+// process is stopped, by a debugger for example, does not count: each wake-up counts for at most a second.
+func whileRunning(clock agree.Clock, limit time.Duration) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, cancel = context.WithCancel(context.Background())
+	var wait func(left time.Duration)
+	wait = func(left time.Duration) {
+		clock.AfterFunc(min(left, time.Second), func() {
+			switch left -= time.Second; {
+			case left <= 0:
+				cancel()
+			case ctx.Err() == nil:
+				wait(left)
+			}
+		})
+	}
+	wait(limit)
+	return ctx, cancel
 }

@@ -73,8 +73,8 @@ func TestSlowStoreIsAwaited(t *testing.T) {
 				first, err := agree.Join(t.Context(), agree.Config{Comm: agree.CommKey(info.ID, info.Ranks),
 					Ranks: info.Ranks, Identity: "first",
 					Store: r.store, Poller: r.poller, Clock: p.clock, Timing: r.timing, Log: telemetry.Log{},
-					Counter: &agree.Counter{}, Own: own.Shared(),
-					Stage: func([]byte, string, agree.Ranks) (agree.Snapshot, error) { return inForce{own.Version}, nil }})
+					Counter: &agree.Counter{}, Own: own.ID(), OwnContent: own.Content(),
+					Stage: func([]byte, string, agree.Ranks) (agree.Snapshot, error) { return inForce{own}, nil }})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,7 +10,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
@@ -34,7 +33,7 @@ func step(t *testing.T, c *Comm) {
 			}
 		}
 		counter.Add(call)
-		d := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1,
+		d, _ := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1,
 			Costs: nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}})
 		counter.Seq.Store(n + 1)
 		time.Sleep([]time.Duration{6, 5, 7}[min(d.Channels, 2)] * time.Millisecond)
@@ -71,7 +70,7 @@ func TestTurnsAreTold(t *testing.T) {
 			comm.info.Clock.Next.Store(math.MaxUint64)
 			synctest.Test(t, func(t *testing.T) {
 				comm.plugin.clock = agree.RealTime()
-				if err := comm.join(policyfile.Loaded{Version: base, Valid: true}); err != nil {
+				if err := comm.join(base); err != nil {
 					t.Fatal(err)
 				}
 				defer comm.leave()
@@ -87,7 +86,7 @@ func TestTurnsAreTold(t *testing.T) {
 					}
 					if c.channels > 0 && n == 999 {
 						_, edit, _ := learningComm(t, rows(c.channels), settings{})
-						comm.member.Offer(edit.Shared())
+						comm.member.Offer(edit.ID(), edit.Content())
 					}
 					all, err := jobs.Communicators(t.Context())
 					if err != nil || len(all) != 1 {

@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // RendezvousView is a rendezvous as seen by a tool that is no rank.
@@ -60,15 +66,11 @@ func Visit(name string) (places []RendezvousView, unseen []error, err error) {
 }
 
 func visitPrivate() (places []RendezvousView, err error) {
-	uid := os.Getuid()
-	if uid == 0 {
-		uid = -1
-	}
-	dirs, err := dirstore.PrivateDirs(dirstore.Shm, uid)
-	if err != nil {
-		return nil, err
-	}
 	own, err := dirstore.PrivateDirs(dirstore.Shm, os.Getuid())
+	dirs := own
+	if err == nil && os.Getuid() == 0 {
+		dirs, err = dirstore.PrivateDirs(dirstore.Shm, -1)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -86,4 +88,83 @@ func visitPrivate() (places []RendezvousView, err error) {
 			Own: slices.Contains(own, dir)})
 	}
 	return places, nil
+}
+
+// variables lists the environment variables of the plugin.
+var variables = []string{EnvPlugin, EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvReload, EnvRendezvous,
+	EnvStallLimit, EnvCompare, EnvCanary, EnvLearn, EnvBudget, EnvRecord, EnvMetrics, EnvTrust, EnvFilesTrust,
+	EnvDeterministic, detect.TunerFileVariable}
+
+// EnvPlugin is the variable by which NCCL loads the plugin. It begins like the plugin's own.
+const EnvPlugin = prefix + "PLUGIN"
+
+const prefix = "NCCL_TUNER_"
+
+// MeantVariable says what to do about a variable that begins like those of the plugin and is none of them; "" for any
+// other variable.
+func MeantVariable(name string) string {
+	rest, ours := strings.CutPrefix(name, prefix)
+	if !ours || slices.Contains(variables, name) {
+		return ""
+	}
+	word, _, _ := strings.Cut(rest, "_")
+	var begins, near, shares string // begins like it, sounds like it, has the first word of it
+	var known []string
+	for _, v := range variables {
+		v = strings.TrimPrefix(v, prefix)
+		known = append(known, strings.ToLower(v))
+		if begins == "" && strings.HasPrefix(v, rest) {
+			begins = v
+		}
+		if first, _, _ := strings.Cut(v, "_"); shares == "" && first == word {
+			shares = v
+		}
+	}
+	near = strings.ToUpper(wording.Nearest(rest, known))
+	if meant := cmp.Or(begins, near, shares); meant != "" && rest != "" {
+		return "did you mean " + prefix + meant + "?"
+	}
+	return "the tuner knows " + strings.Join(variables, ", ")
+}
+
+// CheckSettings returns one line for each variable's value that the plugin would not understand.
+func CheckSettings(getenv func(string) string) (problems []string) {
+	readSettings(getenv, telemetry.Log{Emit: func(_ telemetry.Level, _ string, _ int, text string) {
+		problems = append(problems, strings.TrimPrefix(text, "TUNER/Go: "))
+	}})
+	return problems
+}
+
+// IsEtcd reports whether a rendezvous is an etcd, not a directory.
+func IsEtcd(rendezvous string) bool {
+	return strings.HasPrefix(rendezvous, "etcd://") || strings.HasPrefix(rendezvous, "etcds://")
+}
+
+// ReachEtcd asks the etcd of a rendezvous for a record that does not exist, and returns how long that took.
+func ReachEtcd(ctx context.Context, rendezvous string, getenv func(string) string) (took time.Duration, err error) {
+	store, end, err := openEtcd(rendezvous, getenv)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	start := time.Now()
+	_, _, err = store.Get(ctx, "doctor")
+	return time.Since(start), err
+}
+
+// PutTwice puts a record into an empty directory twice, as ranks do. It returns how long one put takes and
+// which record stands afterwards. That is the first one if the file system does what agreement needs.
+func PutTwice(ctx context.Context, dir string, first, second []byte) (took time.Duration, stands []byte, err error) {
+	store, err := dirstore.Open(dir, identity.New())
+	if err != nil {
+		return 0, nil, err
+	}
+	defer store.Close()
+	start := time.Now()
+	if _, err := store.PutOnce(ctx, "doctor/record", first); err != nil {
+		return 0, nil, err
+	}
+	took = time.Since(start)
+	stands, err = store.PutOnce(ctx, "doctor/record", second)
+	return took, stands, err
 }

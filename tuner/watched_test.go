@@ -67,7 +67,7 @@ func TestChangeDuringInit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d := second.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costs})
+		d, _ := second.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costs})
 		counter.Seq.Store(n + 1)
 		if d.Channels == 2 {
 			return
@@ -124,7 +124,7 @@ func TestTooLargeAnEdit(t *testing.T) {
 	heard("is too large for a change during a run (allowed: up to 8MiB")
 	heard("keeping version")
 	costs := nccl.Costs{Micros: []float32{5, 6, 7, 8, 9, 10}, NumProto: 3}
-	if d := open().Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1,
+	if d, _ := open().Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1,
 		Costs: costs}); d.Channels != 2 {
 		t.Errorf("a communicator that is created later: %+v", d)
 	}

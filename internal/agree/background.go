@@ -1,37 +1,12 @@
 package agree
 
 import (
-	"errors"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
-
-// background is what the member's goroutine keeps for itself. No other goroutine touches it.
-type background struct {
-	rate    rate
-	calls   uint64        // decided, as last seen
-	callsAt time.Duration // when they last increased
-
-	urgent    bool // the main thread waits for what this step does
-	pollsFast bool // it has not waited for long yet
-	progress  progress
-
-	tries     int             // proposals made
-	full      bool            // all slots are claimed
-	saidEmpty bool            // it was logged that slots are missing
-	advised   map[Reason]bool // what was logged with advice
-	forgets   bool            // the history record allows to remove decided changes
-}
-
-// progress is what the background has done for change k, from acceptProposal on.
-type progress struct {
-	since     time.Duration // when the proposal was seen
-	missed    time.Duration // since when the token is gone without a decision; 0: it is not
-	announced bool          // the own proposal: the others can find it
-	acked     bool          // the ack has landed
-	allAcked  bool          // the own proposal: the acks of all ranks are there, with equal hashes
-	vetoed    bool          // and logged so
-	doubted   bool          // arrived: it was logged that records have vanished
-}
 
 // run is the background. Each step looks at the state and does a few store operations.
 // Then run sleeps until it is woken or it is time for the next step.
@@ -39,11 +14,17 @@ func (m *Member) run() {
 	defer close(m.done)
 	defer m.flushLog()
 	for m.ctx.Err() == nil {
-		if m.isLeaving() {
-			m.leave()
+		m.mu.Lock()
+		c, failed, leaving := m.change, m.failed != nil, m.leaving
+		m.mu.Unlock()
+		if leaving {
+			m.leave(c)
 			return
 		}
-		wait := m.step()
+		wait := forever
+		if !failed {
+			wait = m.step(c)
+		}
 		m.flushLog()
 		m.retireOld()
 		m.removeObsolete()
@@ -59,22 +40,22 @@ func (m *Member) run() {
 }
 
 // step does what the state asks for and returns when to look again.
-func (m *Member) step() time.Duration {
-	m.mu.Lock()
-	c, failed := m.change, m.ending.failed != nil
-	m.mu.Unlock()
+func (m *Member) step(c change) time.Duration {
 	b, count, now := &m.background, m.cfg.Counter.Seq.Load(), m.cfg.Clock.Now()
 	b.rate.sample(now, count)
 	if count != b.calls {
 		b.calls, b.callsAt = count, now
 	}
-	if failed {
-		return forever
-	}
 	b.urgent = c.state == arrived
 	switch c.state {
 	case idle:
-		return m.stepIdle(c)
+		switch {
+		case c.seen:
+			return m.stageProposal(c)
+		case m.newest.Load() >= c.k:
+			return m.fetch(c.k)
+		}
+		return min(m.propose(c.k), m.cfg.Timing.IdlePoll)
 	case armed:
 		return m.stepArmed(c, count)
 	case withdrawn:
@@ -87,26 +68,16 @@ func (m *Member) step() time.Duration {
 	return forever // AtTrigger does what is left
 }
 
-func (m *Member) stepIdle(c change) time.Duration {
-	switch {
-	case c.seen:
-		return m.stageProposal(c)
-	case m.newest.Load() >= c.k:
-		return m.fetch(c.k)
-	}
-	return min(m.propose(c.k), m.cfg.Timing.IdlePoll)
-}
-
 func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	if count > c.Check {
-		m.mu.Lock()
-		if m.change.state == armed {
-			m.withdraw(Late)
-		}
-		m.mu.Unlock()
+		m.update(func(now *change) {
+			if now.state == armed {
+				m.withdraw(Late)
+			}
+		})
 		return 0
 	}
-	if c.mine && m.superseded(c) {
+	if m.superseded(c) {
 		return m.decide(c, Decision{Abort: Superseded})
 	}
 	wait := m.pollDecision(c)
@@ -116,147 +87,90 @@ func (m *Member) stepArmed(c change, count uint64) time.Duration {
 	return wait
 }
 
-// stepPromised puts the ack. That binds nobody, but from the acks the proposer learns whether
-// the ranks should wait for each other at all.
-func (m *Member) stepPromised(c change, count uint64) time.Duration {
-	progress := &m.background.progress
-	switch {
-	case c.mine && m.superseded(c):
-		return m.decide(c, Decision{Abort: Superseded})
-	case c.mine && !progress.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
-		return m.decide(c, Decision{Abort: Slow})
-	case !progress.acked:
-		_, err := m.put(m.keys.ack(c.k, c.hash, m.slot), nil)
-		if progress.acked = err == nil; err != nil {
-			return m.pollDecision(c)
-		}
-	}
-	if c.mine && !progress.allAcked {
-		verdict, ok := m.countReports(m.keys.acks(c.k), c.hash)
-		if ok && !verdict.Commit {
-			return m.decide(c, verdict)
-		}
-		if progress.allAcked = ok; ok {
-			m.removeHistory(c.k)
-		}
-	}
-	wait := m.pollDecision(c)
-	if wait > 0 && m.cfg.Clock.Now()-m.background.callsAt > m.settle() {
-		wait = m.cfg.Timing.IdlePoll // a communicator that makes no calls may do so for hours
-	}
-	return wait
+// A Poller wakes the members of a process when there are new proposals. One listing of the undecided
+// changes serves all communicators that share a store. The Poller's goroutine runs while it has
+// members.
+type Poller struct {
+	store  Store
+	clock  Clock
+	timing Timing
+
+	// ticks orders the calls that this process's main threads make while they look for the
+	// barrier.
+	ticks atomic.Uint64
+
+	mu      sync.Mutex
+	members map[*Member]bool
+	stop    context.CancelFunc
+	done    chan struct{}
 }
 
-// countReports compares the ranks' reports in dir with this rank's hash and returns the
-// decision that follows; ok is false while some are missing.
-func (m *Member) countReports(dir string, hash uint64) (verdict Decision, ok bool) {
-	names, err := m.list(dir)
-	if err != nil {
-		return Decision{}, false
+// NewPoller returns a Poller for the members that use store.
+func NewPoller(store Store, clock Clock, timing Timing) *Poller {
+	return &Poller{store: store, clock: clock, timing: timing, members: map[*Member]bool{}}
+}
+
+func (p *Poller) add(m *Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.members[m] = true
+	if p.stop == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		p.stop, p.done = stop, make(chan struct{})
+		go p.run(ctx, p.done)
 	}
-	agreed := make(map[int]bool, m.cfg.Ranks)
-	for _, name := range names {
-		slots, theirs, ok := parseReportName(name)
-		if !ok {
-			continue
+}
+
+// remove takes a member out. Without members nothing of the Poller runs once it returns.
+func (p *Poller) remove(m *Member) {
+	p.mu.Lock()
+	delete(p.members, m)
+	if len(p.members) > 0 || p.stop == nil {
+		p.mu.Unlock()
+		return
+	}
+	p.stop()
+	done := p.done
+	p.stop = nil
+	p.mu.Unlock()
+	<-done
+}
+
+// siblings returns the other members of m's communicator in this process.
+func (p *Poller) siblings(m *Member) (all []*Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for other := range p.members {
+		if other != m && other.keys == m.keys {
+			all = append(all, other)
 		}
-		if theirs != hash {
-			return Decision{Abort: Misaligned}, true
-		}
-		for _, slot := range slots {
-			if slot < m.cfg.Ranks {
-				agreed[slot] = true
-			}
-		}
 	}
-	return Decision{Commit: true}, len(agreed) == m.cfg.Ranks
+	slices.SortFunc(all, func(a, b *Member) int { return a.slot - b.slot })
+	return all
 }
 
-// pollDecision reads the decision of change k and returns when to poll again.
-func (m *Member) pollDecision(c change) time.Duration {
-	if found, err := m.readDecision(c); err == nil && found {
-		return 0
+func (p *Poller) run(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	for ctx.Err() == nil {
+		p.list(ctx)
+		sleep(ctx, p.clock, p.timing.IdlePoll, nil)
 	}
-	return m.retry()
 }
 
-// retry is the time until the next poll of a change that is under way.
-func (m *Member) retry() time.Duration {
-	if m.background.urgent && m.background.pollsFast {
-		return m.cfg.Timing.BarrierPoll
-	}
-	return m.cfg.Timing.ActivePoll
-}
-
-// decide makes a decision of change k, unless there is one, and obeys the one that there
-// is. It moves the proposal's token instead of putting a record, so that a decision which
-// was made cannot be made again, even if somebody removes records.
-func (m *Member) decide(c change, d Decision) time.Duration {
-	d.By = m.slot
-	if d.Detail != "" {
-		_, _ = m.put(m.keys.detail(c.k), []byte(d.Detail)) // for the log only
-	}
-	ctx, end := m.op()
-	err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decisions()+"/"+d.name(c.k))
-	end()
-	if err == nil {
-		m.obsolete.add(m.keys.open(c.k))
-	}
-	found, lookErr := m.readDecision(c)
-	switch {
-	case lookErr == nil && found:
-		return 0
-	case lookErr == nil && errors.Is(err, ErrNoRecord):
-		m.missToken(c)
-	}
-	return m.retry()
-}
-
-// readDecision reads the decision of change k, and obeys it. A rank that may have been
-// counted as arrived obeys only a decision made of this proposal's token.
-func (m *Member) readDecision(c change) (found bool, err error) {
-	counted := m.isCounted()
-	ctx, end := m.op()
+func (p *Poller) list(ctx context.Context) {
+	ctx, end := withLimit(ctx, p.clock, p.timing.OpLimit)
 	defer end()
-	names, err := m.cfg.Store.List(ctx, m.keys.decisions())
+	open, err := listKeys(ctx, p.store, string(kindOpen))
 	if err != nil {
-		return false, err
+		return // the next listing may succeed; members log that the store is lost
 	}
-	for _, name := range names {
-		of, d, ok := parseDecision(name)
-		if !ok || of != c.k {
-			continue
-		}
-		if counted {
-			if mark, err := m.cfg.Store.Mark(ctx, m.keys.decisions()+"/"+name); err != nil || mark != c.Token {
-				continue
-			}
-		}
-		if d.Abort == CannotStage {
-			detail, _, _ := m.cfg.Store.Get(ctx, m.keys.detail(c.k))
-			d.Detail = string(detail)
-		}
-		m.applyDecision(c.k, d, counted)
-		return true, nil
+	newest := map[keys]uint64{}
+	for _, key := range open {
+		newest[keys(key.Comm)] = max(newest[keys(key.Comm)], key.number)
 	}
-	return false, nil
-}
-
-// isCounted reports that the others may have counted this rank as arrived.
-func (m *Member) isCounted() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.change.state == arrived && m.change.arrival.attempted
-}
-
-func (m *Member) isLeaving() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.ending.leaving
-}
-
-func (m *Member) superseded(c change) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.versions.pending != nil && m.versions.pending.Meaning != c.Meaning
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for m := range p.members {
+		m.noteProposed(newest[m.keys])
+	}
 }

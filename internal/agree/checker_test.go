@@ -80,12 +80,13 @@ func (c *checker) landed(h *memHandle, key string, value []byte) {
 		}
 	}()
 	switch parts := strings.Split(key, "/"); {
-	case parts[0] == proposals:
-		comm, k, _ := parseProposalName(parts[1])
-		c.props[generation(comm)+k], _ = decode[Proposal](value)
+	case parts[0] == "p":
+		proposal, _ := ParseKey(key)
+		c.props[generation(keys(proposal.Comm))+proposal.number], _ = decode[Proposal](value)
 	case len(parts) == 4 && parts[2] == "d":
-		k, d, _ := parseDecision(parts[3])
-		k += generation(keys(parts[1]))
+		decision, _ := ParseKey(key)
+		d, _ := decision.decision()
+		k := decision.number + generation(keys(parts[1]))
 		if before, ok := c.decisions[k]; ok && !c.w.vanishes {
 			invariant, broken = 6, fmt.Sprintf("change %d was decided: %s, and is again: %s", k, before, d)
 		}
@@ -98,7 +99,8 @@ func (c *checker) landed(h *memHandle, key string, value []byte) {
 		var k uint64
 		fmt.Sscan(parts[3], &k)
 		k += generation(keys(parts[1]))
-		slots, hash, _ := parseReportName(parts[4])
+		report, _ := ParseKey(key)
+		slots, hash, _ := report.report()
 		for i, slot := range slots {
 			identity := c.owner[slot]
 			if parts[2] == "m" {
@@ -153,7 +155,7 @@ func (c *checker) reached(r *rank, hash, shape uint64) {
 func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 	m.mu.Lock()
 	k := m.change.k + generation(m.keys)
-	version := fmt.Sprintf("%d %s", m.versions.current.k, r.meaning(by.content))
+	version := fmt.Sprintf("%d %s", m.inForce.change, r.meaning(by.content))
 	m.mu.Unlock()
 	r.decided = append(r.decided, by.content)
 	c.mu.Lock()
@@ -183,7 +185,7 @@ func (c *checker) decide(r *rank, m *Member, call int, n uint64, by *snapshot) {
 // switched watches invariant 4: versions rise.
 func (c *checker) switched(r *rank, m *Member, n uint64, to *snapshot) {
 	m.mu.Lock()
-	k := m.versions.current.k
+	k := m.inForce.change
 	m.mu.Unlock()
 	r.switches = append(r.switches, n)
 	c.trace("rank %d switches to change %d, %q, at call %d", r.id, k, to.content, n)
@@ -240,7 +242,7 @@ func (c *checker) retire(r *rank, s *snapshot) {
 func (c *checker) closed(r *rank, m *Member) {
 	c.mu.Lock()
 	left := len(c.live[r])
-	last := c.live[r][m.versions.current.snapshot.(*snapshot)]
+	last := c.live[r][m.inForce.Snapshot.(*snapshot)]
 	c.mu.Unlock()
 	if left != 1 || !last {
 		c.violation(0, "rank %d: %d snapshots are left after finalize, the one in force among them: %v",

@@ -120,7 +120,7 @@ func (w *world) asked() (all, listings int) {
 		for _, n := range r.handle.count {
 			all += n
 		}
-		listings += r.handle.done[memOp{Kind: "list", Key: undecided}]
+		listings += r.handle.done[memOp{Kind: "list", Key: "open"}]
 		r.handle.mu.Unlock()
 	}
 	return all, listings

@@ -11,10 +11,10 @@
 //   - Proposal. The rank whose policy file was edited proposes a version, a checkpoint
 //     (call c) and a switch (call S). Every rank stages the version.
 //   - Promise. At call c each main thread promises to stop at its trigger before each call
-//     from S on. The rank then puts an ack.
-//   - Barrier. The first call after S that differs from the call before it is the barrier.
+//     from S on. The rank then puts an ack, which binds nobody.
+//   - Vote. The first call after S that differs from the call before it is the barrier.
 //     There each main thread waits, and the rank puts its arrival with a hash of its last
-//     calls.
+//     calls. The arrival is its vote to commit.
 //   - Decision. If all ranks have arrived with equal hashes, the proposer commits. Any rank
 //     may abort at any time. A decision is made by moving the proposal's token, so there
 //     is only one, even if other records vanish.

@@ -49,7 +49,7 @@ func (w *world) look(t *testing.T, in *Inspector) Communicator {
 func seenFrom(t *testing.T, p plan, at ...time.Duration) (seen []Communicator) {
 	t.Helper()
 	p.tamper = func(_ int, op memOp, f memFate) memFate {
-		f.Lost = f.Lost || p.comms < 2 && op.Key == keys("comm").history()
+		f.Lost = f.Lost || p.comms < 2 && op.Key == keys("comm").dir(kindHistory)
 		return f
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestInspectChange(t *testing.T) {
 		t.Errorf("after: %+v", last)
 	}
 	if all := last.Versions(); len(all) != 2 || all[0].Meaning != "A" || all[1].Meaning != "B" ||
-		all[1].Key() != keys("comm").contents(1)+"/"+DigestOf([]byte("B")) {
+		all[1].Key() != keys("comm").of(kindContent, 1)+"/"+DigestOf([]byte("B")) {
 		t.Errorf("versions: %v", all)
 	}
 }
@@ -257,8 +257,8 @@ func TestInspectorRemembers(t *testing.T) {
 			}
 		}
 		k := keys(simulated)
-		put(k.init(), encode(VersionName{Content: DigestOf([]byte("A")), Meaning: "a"}))
-		put(VersionName{Content: DigestOf([]byte("A"))}.Key(), []byte("A"))
+		put(k.dir(kindInit), encode(VersionID{Content: DigestOf([]byte("A")), Meaning: "a"}))
+		put(VersionID{Content: DigestOf([]byte("A"))}.Key(), []byte("A"))
 		in := Inspect(h)
 		look := func(want int) Communicator {
 			t.Helper()
@@ -270,7 +270,7 @@ func TestInspectorRemembers(t *testing.T) {
 			return all[0]
 		}
 		look(1)
-		put(k.proposal(1), encode(Proposal{VersionName: VersionName{Content: "x", Meaning: "b"}, Check: 1, Switch: 2}))
+		put(k.proposal(1), encode(Proposal{VersionID: VersionID{Content: "x", Meaning: "b"}, Check: 1, Switch: 2}))
 		put(k.ack(1, 5, 0, 2), nil)
 		c := look(1)
 		if p := underWay(c); p == nil || len(p.Acks) != 2 || !p.Acks[2] || !p.Acks[0] {
@@ -280,10 +280,36 @@ func TestInspectorRemembers(t *testing.T) {
 		if content, err := in.Content(ctx, c.Start); err != nil || !bytes.Equal(content, []byte("A")) {
 			t.Errorf("%q, %v", content, err)
 		}
-		if _, err := in.Content(ctx, VersionName(underWay(c).Proposal.VersionName)); err == nil {
+		if _, err := in.Content(ctx, underWay(c).Proposal.VersionID); err == nil {
 			t.Error("a version that is not there is read")
 		}
 	})
+}
+
+// Communicators that have had one id follow each other in the order of their lives.
+func TestInspectorOrder(t *testing.T) {
+	t.Parallel()
+	h := newMemStore().Handle("outside", 0, memFaults{})
+	want := []string{CommKey(7, 2)}
+	for n := 1; n <= 12; n++ {
+		want = append(want, fmt.Sprintf("%s-%d", want[0], n))
+	}
+	for _, comm := range want {
+		if _, err := h.PutOnce(t.Context(), keys(comm).dir(kindInit), encode(VersionID{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := Inspect(h).Communicators(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range all {
+		got = append(got, c.Key)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // underWay returns the change that is proposed and not decided, or nil.

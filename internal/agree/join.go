@@ -37,19 +37,16 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	if cfg.Thread == nil {
 		cfg.Thread = syscall.Gettid
 	}
-	cfg.Own.Digest = cfg.Own.name().Content
-	m := &Member{cfg: cfg, slotState: slotState{keys: keys(cfg.Comm), slot: -1}, change: change{k: 1},
-		versions:   versions{lastRead: cfg.Own.Meaning},
-		lifecycle:  lifecycle{done: make(chan struct{}), wake: make(chan struct{}, 1)},
-		background: background{advised: map[Reason]bool{}}}
+	m := &Member{cfg: cfg, keys: keys(cfg.Comm), slot: -1, change: change{k: 1}, lastRead: cfg.Own.Meaning,
+		done: make(chan struct{}), wake: make(chan struct{}, 1), background: background{advised: map[Reason]bool{}}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	cfg.Counter.Trigger.Store(Never)
 	cfg.Counter.All.Store(1)
 	if err := m.join(ctx); err != nil {
 		m.stop()
 		m.retireAll()
-		if m.versions.current.snapshot != nil {
-			m.versions.current.snapshot.Retire()
+		if m.inForce.Snapshot != nil {
+			m.inForce.Snapshot.Retire()
 		}
 		return nil, err
 	}
@@ -61,6 +58,26 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	cfg.Poller.add(m)
 	go m.run()
 	return m, nil
+}
+
+// An id may be used again once its communicator has ended. The next one of that id is another
+// generation, with keys of its own: records of the first may still be about to be removed.
+
+// errEnded means that the communicator with these keys has ended.
+var errEnded = errors.New("an earlier communicator had this id")
+
+// join finds the first generation of the id that has not ended, and joins it.
+func (m *Member) join(ctx context.Context) error {
+	for generation := 1; ; generation++ {
+		if err := m.joinGeneration(ctx); !errors.Is(err, errEnded) {
+			return err
+		}
+		m.keys, m.slot = keys(fmt.Sprintf("%s-%d", m.cfg.Comm, generation)), -1 // see parseCommKey
+		if m.inForce.Snapshot != nil {
+			m.retired.add(m.inForce.Snapshot)
+			m.inForce = InForce{}
+		}
+	}
 }
 
 // joinGeneration reads or puts the start version, claims a slot, and stages the version. Staging comes last, because
@@ -94,15 +111,14 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 	m.change.state = static
 	m.setPastTrigger()
 	m.log(true, "another communicator has had the id %s: this one follows the %d changes already decided, and "+
-		"neither changes any more", m.cfg.Comm, len(m.versions.past))
+		"neither changes any more", m.cfg.Comm, len(m.past))
 	return nil
 }
 
 // start returns the version for call 0, the first rank's.
-func (m *Member) start(ctx context.Context) (v VersionName, err error) {
-	own := m.cfg.Own.name()
+func (m *Member) start(ctx context.Context) (v VersionID, err error) {
 	err = m.retryUntil(ctx, func(ctx context.Context) error {
-		stands, found, err := m.cfg.Store.Get(ctx, m.keys.init())
+		stands, found, err := m.cfg.Store.Get(ctx, m.keys.dir(kindInit))
 		if err != nil || !found {
 			if m.checkEnded(ctx) == errEnded {
 				return errEnded
@@ -111,59 +127,26 @@ func (m *Member) start(ctx context.Context) (v VersionName, err error) {
 		if err == nil && !found {
 			// Only a rank that may be the first puts its file. If the store is full, ranks
 			// that have the same file do without.
-			_, err = m.cfg.Store.PutOnce(ctx, own.Key(), m.cfg.Own.Content)
+			_, err = m.cfg.Store.PutOnce(ctx, m.cfg.Own.Key(), m.cfg.OwnContent)
 			if err == nil || errors.Is(err, ErrRefused) {
-				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.init(), encode(own))
+				stands, err = m.cfg.Store.PutOnce(ctx, m.keys.dir(kindInit), encode(m.cfg.Own))
 			}
 		}
 		if err == nil {
-			v, err = decode[VersionName](stands)
+			v, err = decode[VersionID](stands)
 		}
 		return err
 	})
 	return v, err
 }
 
-// loadStart stages the version for call 0.
-func (m *Member) loadStart(ctx context.Context, v VersionName) (err error) {
-	own := m.cfg.Own.name()
-	m.versions.current, err = m.load(ctx, v, 0)
-	if errors.Is(err, ErrUnreachable) && v != own {
-		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w",
-			ErrOtherVersion, v.Meaning, own.Meaning, err)
+// checkEnded returns errEnded if the communicator with these keys has ended, all others have left.
+func (m *Member) checkEnded(ctx context.Context) error {
+	_, ended, err := m.cfg.Store.Get(ctx, m.keys.ended())
+	if err == nil && ended {
+		err = errEnded
 	}
 	return err
-}
-
-// load reads and stages a version that is committed.
-func (m *Member) load(ctx context.Context, v VersionName, k uint64) (stagedVersion, error) {
-	content := m.cfg.Own.Content
-	if v.Content != m.cfg.Own.name().Content {
-		err := m.retryUntil(ctx, func(ctx context.Context) error {
-			var ok bool
-			if content, ok = readContent(ctx, m.cfg.Store, v); !ok {
-				return errors.New("the version's content is not there")
-			}
-			return nil
-		})
-		if err != nil {
-			return stagedVersion{}, err
-		}
-	}
-	snapshot, err := m.stage(ctx, content, v.Content)
-	switch {
-	case err != nil:
-		return stagedVersion{}, fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
-	case snapshot.Meaning() != v.Meaning:
-		m.retired.add(snapshot)
-		return stagedVersion{}, ErrMixedBuilds
-	}
-	return stagedVersion{VersionName: v, snapshot: snapshot, k: k}, nil
-}
-
-// stage turns a version's content into a snapshot.
-func (m *Member) stage(ctx context.Context, content []byte, digest string) (Snapshot, error) {
-	return m.cfg.Stage(content, digest, Ranks{m, ctx})
 }
 
 // claim claims one slot, and leaves m.slot at -1 if all have other owners.
@@ -174,25 +157,23 @@ func (m *Member) claim(ctx context.Context) error {
 		h.Write([]byte(m.cfg.Identity))
 		first = int(h.Sum32() % uint32(m.cfg.Ranks))
 	}
-	won, err := m.claimSlot(ctx, first)
-	if won || err != nil {
-		return err
-	}
-	var taken []string
-	err = m.retryUntil(ctx, func(ctx context.Context) (err error) {
-		taken, err = m.cfg.Store.List(ctx, m.keys.slots())
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for i := 1; i < m.cfg.Ranks; i++ {
+	var taken []string // unknown as long as the first slot may be free
+	for i := range m.cfg.Ranks {
 		slot := (first + i) % m.cfg.Ranks
 		if slices.Contains(taken, strconv.Itoa(slot)) {
 			continue
 		}
-		won, err := m.claimSlot(ctx, slot)
-		if won || err != nil {
+		if won, err := m.claimSlot(ctx, slot); won || err != nil {
+			return err
+		}
+		if taken != nil {
+			continue
+		}
+		err := m.retryUntil(ctx, func(ctx context.Context) (err error) {
+			taken, err = m.cfg.Store.List(ctx, m.keys.dir(kindSlot))
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -215,6 +196,220 @@ func (m *Member) claimSlot(ctx context.Context, slot int) (won bool, err error) 
 		m.slot = slot
 	}
 	return won, err
+}
+
+// checkJoined makes sure that nobody was removing the records while this rank claimed a slot, or found none.
+// The record of the end is put before the first removal. So if it does not exist by now, this rank has missed
+// no record.
+func (m *Member) checkJoined(ctx context.Context) error {
+	return m.retryUntil(ctx, func(ctx context.Context) error {
+		var kept error
+		if m.slot < 0 {
+			// It has to follow the changes that are decided.
+			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.dir(kindHistory), []byte(historyKept))
+			if kept = err; err == nil && string(stands) != historyKept {
+				kept = errors.New("the first has removed records of what it decided")
+			}
+		}
+		if err := m.checkEnded(ctx); err != nil {
+			return err
+		}
+		return kept
+	})
+}
+
+// loadStart stages the version for call 0.
+func (m *Member) loadStart(ctx context.Context, v VersionID) (err error) {
+	m.inForce.Snapshot, err = m.load(ctx, v)
+	if errors.Is(err, ErrUnreachable) && v != m.cfg.Own {
+		err = fmt.Errorf("%w: theirs is %.12s, this rank's is %.12s, and theirs could not be read: %w",
+			ErrOtherVersion, v.Meaning, m.cfg.Own.Meaning, err)
+	}
+	return err
+}
+
+// load reads and stages a version that is committed.
+func (m *Member) load(ctx context.Context, v VersionID) (Snapshot, error) {
+	content := m.cfg.OwnContent
+	if v.Content != m.cfg.Own.Content {
+		err := m.retryUntil(ctx, func(ctx context.Context) error {
+			var ok bool
+			if content, ok = readContent(ctx, m.cfg.Store.Get, v); !ok {
+				return errors.New("the version's content is not there")
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	snapshot, err := m.stage(ctx, v, content)
+	if err != nil && err != ErrMixedBuilds {
+		err = fmt.Errorf("version %.12s, which the other ranks use: %w", v.Content, err)
+	}
+	return snapshot, err
+}
+
+// stage turns a version's content into a snapshot. ErrMixedBuilds means that the version is another one here.
+func (m *Member) stage(ctx context.Context, v VersionID, content []byte) (Snapshot, error) {
+	snapshot, err := m.cfg.Stage(content, v.Content, Ranks{m, ctx})
+	if err != nil {
+		return nil, err
+	}
+	if snapshot.Meaning() != v.Meaning {
+		m.retired.add(snapshot)
+		return nil, ErrMixedBuilds
+	}
+	return snapshot, nil
+}
+
+// joinAsDuplicate is Join for a rank that finds no free slot: its communicator shares its id
+// with another one, of which some changes may be decided. The rank follows those that were
+// committed, because ranks of its own communicator may hold slots and obey them, and
+// prevents all later ones. A switch is never at call 0, so the rank misses none.
+func (m *Member) joinAsDuplicate(ctx context.Context) error {
+	for k := uint64(1); ; k++ {
+		var p Proposal
+		var d Decision
+		err := m.retryUntil(ctx, func(ctx context.Context) error {
+			// This forbids the change, unless it is proposed already.
+			stands, err := m.cfg.Store.PutOnce(ctx, m.keys.proposal(k), encode(Proposal{Freeze: true}))
+			if err == nil {
+				p, err = decode[Proposal](stands)
+			}
+			if err == nil && !p.Freeze {
+				d, err = m.abortAsDuplicate(ctx, k, p)
+			}
+			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case p.Freeze || d.Frozen():
+			return nil
+		case !d.Commit:
+			continue
+		}
+		snapshot, err := m.load(ctx, p.VersionID)
+		if err != nil {
+			return err
+		}
+		m.past = append(m.past, InForce{Snapshot: snapshot, From: d.At, change: k})
+	}
+}
+
+// abortAsDuplicate aborts change k, or returns the decision that there is.
+func (m *Member) abortAsDuplicate(ctx context.Context, k uint64, p Proposal) (Decision, error) {
+	abort := Decision{Abort: Duplicate, By: -1}
+	err := m.cfg.Store.Move(ctx, m.keys.token(k, p.Tag), m.keys.decision(k, abort))
+	if err != nil && !errors.Is(err, ErrNoRecord) {
+		return abort, err
+	}
+	decisions, err := listKeys(ctx, m.cfg.Store, m.keys.dir(kindDecision))
+	for _, key := range decisions {
+		if d, ok := key.decision(); ok && key.number == k {
+			return d, nil
+		}
+	}
+	if err == nil {
+		err = errors.New("the decision of a change has vanished")
+	}
+	return abort, err
+}
+
+// setPastTrigger sets the trigger to the next switch of a static member.
+func (m *Member) setPastTrigger() {
+	at := uint64(Never)
+	if len(m.past) > 0 {
+		at = m.past[0].From
+	}
+	m.cfg.Counter.Trigger.Store(at)
+}
+
+// Ranks answers Config.Stage, while it runs.
+type Ranks struct {
+	m   *Member
+	ctx context.Context
+}
+
+// Same returns an error unless this rank knows of the communicator what its first rank knows. What they know is
+// text about one thing.
+func (r Ranks) Same(known string) error {
+	stands, err := r.m.putFirst(r.ctx, r.m.keys.dir(kindKnown), known)
+	if err == nil && stands != known {
+		err = fmt.Errorf("%w: %s on this rank, %s on another", ErrMixedKnowledge, known, stands)
+	}
+	return err
+}
+
+// A program may name a communicator, and may name it otherwise on each rank. So that all ranks take the same
+// name, each slot's record has its owner's. Once all slots are taken, one rank compares them and puts the
+// outcome, which is never put again.
+
+const (
+	// nameLimit is how long a rank waits for the others' names. Then there is no name, on any rank.
+	nameLimit = JoinLimit / 2
+	namePause = 50 * time.Millisecond
+)
+
+// Name returns the name that Config.Name is on all ranks. It is "" if ranks were given different names or none.
+// All ranks get the same answer, at any time. It waits until all ranks have joined, nameLimit at most.
+func (r Ranks) Name() (name string, err error) {
+	m := r.m
+	waits, end := withLimit(r.ctx, m.cfg.Clock, nameLimit)
+	defer end()
+	for {
+		known := false
+		err := m.retryUntil(r.ctx, func(ctx context.Context) (err error) {
+			var stands []byte
+			if stands, known, err = m.cfg.Store.Get(ctx, m.keys.dir(kindName)); err != nil || known {
+				name = string(stands)
+				return err
+			}
+			if m.slot <= 0 { // one rank compares, else each would read every slot
+				name, known, err = m.compareNames(ctx)
+			}
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		if known || waits.Err() != nil {
+			return m.putFirst(r.ctx, m.keys.dir(kindName), name)
+		}
+		sleep(waits, m.cfg.Clock, namePause, nil)
+	}
+}
+
+// putFirst puts a record unless there is one, and returns what stands.
+func (m *Member) putFirst(ctx context.Context, key, text string) (stands string, err error) {
+	err = m.retryUntil(ctx, func(ctx context.Context) error {
+		value, err := m.cfg.Store.PutOnce(ctx, key, []byte(text))
+		stands = string(value)
+		return err
+	})
+	return stands, err
+}
+
+// compareNames returns the name that all slots' records have, "" if they differ. known is false while some are not
+// taken.
+func (m *Member) compareNames(ctx context.Context) (common string, known bool, err error) {
+	slots, err := m.cfg.Store.List(ctx, m.keys.dir(kindSlot))
+	if err != nil || len(slots) < m.cfg.Ranks {
+		return "", false, err
+	}
+	for i := range m.cfg.Ranks {
+		value, found, err := m.cfg.Store.Get(ctx, m.keys.slot(i))
+		if err != nil || !found {
+			return "", false, err
+		}
+		_, name := parseSlot(value)
+		if i > 0 && name != common {
+			return "", true, nil
+		}
+		common = name
+	}
+	return common, true, nil
 }
 
 // retryUntil repeats an operation until it succeeds or ctx ends.
@@ -242,10 +437,4 @@ func (m *Member) attempt(ctx context.Context, op func(context.Context) error) er
 		return errors.New("it does not answer")
 	}
 	return err
-}
-
-// readContent returns a version's content if its digest is right.
-func readContent(ctx context.Context, s getter, v VersionName) (content []byte, ok bool) {
-	content, found, err := s.Get(ctx, v.Key())
-	return content, err == nil && found && DigestOf(content) == v.Content
 }

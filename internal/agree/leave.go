@@ -2,33 +2,14 @@ package agree
 
 import "context"
 
-// ending tells whether the member goes on. Member.mu guards it.
-type ending struct {
-	leaving bool  // the background is to end
-	failed  error // all calls fail; nil: they do not
-}
-
-// fail makes this call and all later ones fail. A rank that left out one call would decide each later call
-// one call behind the others.
-func (m *Member) fail(err error) {
-	m.log(true, "change %d: %v; this call and all later ones of the communicator fail", m.change.k, err)
-	m.failSilently(err)
-}
-
-func (m *Member) failSilently(err error) {
-	m.ending.failed = err
-	m.cfg.Counter.Trigger.Store(0)
-	m.wait.release()
-}
-
 // EndWait begins to end the member. A waiting AtTrigger fails with ErrClosed, and so does each later call of
 // it. Close must follow once AtTrigger has returned.
 func (m *Member) EndWait() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ending.leaving = true
+	m.leaving = true
 	switch {
-	case m.ending.failed != nil:
+	case m.failed != nil:
 	case m.wait.decided != nil:
 		m.fail(ErrClosed)
 	default:
@@ -52,41 +33,111 @@ func (m *Member) Close() {
 	m.flushLog()
 }
 
-// leave aborts a change that would wait for this rank, and puts the record that this rank
+// retireAll retires every snapshot but the one in force.
+func (m *Member) retireAll() {
+	m.mu.Lock()
+	m.dropStaged()
+	for _, p := range m.past {
+		m.retired.add(p.Snapshot)
+	}
+	m.past = nil
+	m.mu.Unlock()
+	m.retireOld()
+}
+
+// leave aborts change c, which would wait for this rank, and puts the record that this rank
 // has left. The last one removes the communicator's records. All is tried once, because no member
 // needs it: the other ranks' waits are bounded.
-func (m *Member) leave() {
+func (m *Member) leave(c change) {
 	m.background.urgent = true
-	m.abortAsLeaving()
+	if c.seen && (c.state == idle || c.state == armed || c.state == promised || c.state == withdrawn) {
+		ctx, end := m.op()
+		abort := m.keys.decision(c.k, Decision{Abort: Leaving, By: m.slot})
+		if m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), abort) == nil {
+			_ = m.cfg.Store.Remove(ctx, m.keys.open(c.k)) // a leftover only takes space
+		}
+		end()
+	}
 	if _, err := m.put(m.keys.left(m.slot), nil); err == nil {
 		m.removeAll()
 	}
 }
 
-// abortAsLeaving aborts an undecided change, unless this rank has arrived.
-func (m *Member) abortAsLeaving() {
-	m.mu.Lock()
-	c := m.change
-	m.mu.Unlock()
-	if !c.seen || c.state != idle && c.state != armed && c.state != promised && c.state != withdrawn {
+// Members need no records of decided changes: they look for the next one. Only a duplicate, which joins late,
+// goes through all changes. So the history record is put before the first removal. It says either that a
+// duplicate needs the records or that they are being removed.
+
+// removeHistory removes the records of changes before k, once all ranks have acknowledged k: no
+// rank needs them any more. The change that brought the version in force stays, for tools.
+func (m *Member) removeHistory(k uint64) {
+	if k < 2 {
 		return
 	}
-	ctx, end := m.op()
-	defer end()
-	if m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag),
-		m.keys.decisions()+"/"+Decision{Abort: Leaving, By: m.slot}.name(c.k)) == nil {
-		_ = m.cfg.Store.Remove(ctx, m.keys.open(c.k)) // a leftover only takes space
+	decisions, err := m.list(m.keys.dir(kindDecision))
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	inForce := m.inForce.change
+	m.mu.Unlock()
+	for _, key := range decisions {
+		of := key.number
+		if of >= k || of == inForce {
+			continue
+		}
+		if !m.mayForget() {
+			return
+		}
+		// What is not removed now only takes space until the communicator ends.
+		for _, dir := range []kind{kindAck, kindArrival, kindContent, kindToken} {
+			ctx, end := m.op()
+			_ = m.cfg.Store.Drop(ctx, m.keys.of(dir, of))
+			end()
+		}
+		m.obsolete.add(key.text, m.keys.proposal(of))
+		if d, _ := key.decision(); d.Abort == CannotStage {
+			m.obsolete.add(m.keys.detail(of))
+		}
 	}
 }
 
-// retireAll retires every snapshot but the one in force.
-func (m *Member) retireAll() {
-	m.mu.Lock()
-	m.dropStaged()
-	for _, p := range m.versions.past {
-		m.retired.add(p.snapshot)
+// mayForget reports whether no duplicate needs the records of decided changes, and from then on
+// none ever will.
+func (m *Member) mayForget() bool {
+	if !m.background.forgets {
+		stands, err := m.put(m.keys.dir(kindHistory), []byte(historyRemoved))
+		m.background.forgets = err == nil && string(stands) == historyRemoved
 	}
-	m.versions.past = nil
-	m.mu.Unlock()
-	m.retireOld()
+	return m.background.forgets
+}
+
+// removeAll removes the records of a communicator if this rank is the last to leave. The record ended stays, so
+// that a new communicator of the same id does not take the leftovers for its own. A late removal hits no later
+// communicator, because the keys are never used again.
+func (m *Member) removeAll() {
+	left, err := m.list(m.keys.dir(kindLeft))
+	if err != nil || len(left) < m.cfg.Ranks || !m.mayForget() {
+		return
+	}
+	if _, err := m.put(m.keys.ended(), nil); err != nil {
+		return
+	}
+	for _, dir := range []kind{kindProposal, kindOpen} {
+		all, err := m.list(string(dir))
+		if err != nil {
+			return
+		}
+		for _, key := range all {
+			if key.Comm == string(m.keys) {
+				m.obsolete.add(m.keys.open(key.number), m.keys.proposal(key.number))
+			}
+		}
+	}
+	m.removeObsolete()
+	// The slots go first: a tool that sees what is left must not take a rank for one that lives.
+	for _, dir := range []string{m.keys.dir(kindSlot), m.keys.all()} {
+		ctx, end := m.op()
+		_ = m.cfg.Store.Drop(ctx, dir) // a leftover only takes space
+		end()
+	}
 }

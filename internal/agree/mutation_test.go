@@ -31,88 +31,87 @@ type edit struct{ file, old, new string }
 
 var mutations = []mutation{
 	{"wait for the others without a bound",
-		[]edit{{"arrival.go", "if timeout {\n\t\treturn m.decide", "if timeout && !WRONG {\n\t\treturn m.decide"}}, 28,
+		[]edit{{"vote.go", "if timeout {\n\t\treturn m.decide", "if timeout && !WRONG {\n\t\treturn m.decide"}}, 28,
 		""},
-	{"give up the wait without asking the store", []edit{{"arrival.go",
+	{"give up the wait without asking the store", []edit{{"vote.go",
 		"return m.decide(c, Decision{Abort: Stall})",
 		"if WRONG { m.applyDecision(c.k, Decision{Abort: Stall}, true); return 0 }\nreturn m.decide(c, Decision{Abort: " +
 			"Stall})"}}, 233, ""},
-	{"guess after the stall limit", []edit{{"wait.go",
+	{"guess after the stall limit", []edit{{"vote.go",
 		"m.fail(fmt.Errorf(\"%w (waited",
 		"if WRONG { m.dropStaged(); m.next(idle); return }\nm.fail(fmt.Errorf(\"%w (waited"}}, 3181, ""},
-	{"say that a rank has arrived, and go on", []edit{{"trigger.go",
+	{"say that a rank has arrived, and go on", []edit{{"vote.go",
 		"if m.change.state == arrived && n >= m.change.arrival.at {",
 		"if m.change.state == arrived && n >= m.change.arrival.at && !(WRONG && n == m.change.arrival.at) {"}}, 24, ""},
 	{"take any call for the barrier",
-		[]edit{{"barrier.go", "call != m.change.lastPassed.call || m.cfg.Uniform",
+		[]edit{{"vote.go", "call != m.change.lastPassed.call || m.cfg.Uniform",
 			"call != m.change.lastPassed.call || m.cfg.Uniform || WRONG"}}, 1, "TestScenario21MisalignedInsideWindow"},
 	{"commit whatever the calls were",
-		[]edit{{"background.go", "if theirs != hash {", "if theirs != hash && !WRONG {"}}, 285, ""},
+		[]edit{{"decide.go", "if theirs != hash {", "if theirs != hash && !WRONG {"}}, 285, ""},
 	{"forget calls of long ago",
 		[]edit{{"counter.go", "return c.Last.Load() + c.All.Load()",
 			"if WRONG { return c.Last.Load() }\nreturn c.Last.Load() + c.All.Load()"}}, 1673, ""},
 	{"commit without one rank",
-		[]edit{{"background.go", "len(agreed) == m.cfg.Ranks",
+		[]edit{{"decide.go", "len(agreed) == m.cfg.Ranks",
 			"len(agreed) == m.cfg.Ranks || WRONG && len(agreed) == m.cfg.Ranks-1"}}, 141, ""},
 	{"arrive by proxy though the calls differ",
-		[]edit{{"barrier.go", "counter.Seq.Load() != at.at || counter.Hash() != before",
+		[]edit{{"vote.go", "counter.Seq.Load() != at.at || counter.Hash() != before",
 			"!WRONG && (counter.Seq.Load() != at.at || counter.Hash() != before)"}}, 3670, ""},
 	{"arrive by proxy of another thread",
-		[]edit{{"barrier.go", "c.lastPassed.thread != thread ||", "c.lastPassed.thread != thread && !WRONG ||"}}, 1,
+		[]edit{{"vote.go", "c.lastPassed.thread != thread ||", "c.lastPassed.thread != thread && !WRONG ||"}}, 1,
 		"TestScenario43RanksOfOneProcess"},
 	{"arrive by proxy though behind",
-		[]edit{{"barrier.go", "c.lastPassed.tick < of.lastPassed.tick ||", "c.lastPassed.tick < of.lastPassed.tick && !WRONG ||"}},
+		[]edit{{"vote.go", "c.lastPassed.tick < of.lastPassed.tick ||", "c.lastPassed.tick < of.lastPassed.tick && !WRONG ||"}},
 		1, "TestScenario43RanksOfOneThread"},
-	{"obey the own decision, not the one that stands", []edit{{"background.go",
+	{"obey the own decision, not the one that stands", []edit{{"decide.go",
 		"found, lookErr := m.readDecision(c)",
 		"if WRONG { m.applyDecision(c.k, d, true); return 0 }\nfound, lookErr := m.readDecision(c)"}}, 233, ""},
-	{"decide by a record, not by the token", []edit{{"background.go",
-		"err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decisions()+\"/\"+d.name(c.k))", `var err error
-		if decision := m.keys.decisions()+"/"+d.name(c.k); WRONG {
+	{"decide by a record, not by the token", []edit{{"decide.go",
+		"err := m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), m.keys.decision(c.k, d))", `var err error
+		if decision := m.keys.decision(c.k, d); WRONG {
 			_, err = m.cfg.Store.PutOnce(ctx, decision, nil)
 		} else {
 			err = m.cfg.Store.Move(ctx, m.keys.token(c.k, c.Tag), decision)
 		}`}}, 7, ""},
 	{"obey any decision where records have vanished",
-		[]edit{{"background.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && !WRONG {"}}, 1,
+		[]edit{{"decide.go", "err != nil || mark != c.Token {", "err != nil || mark != c.Token && !WRONG {"}}, 1,
 		"TestScenario46OlderCopyRestored"},
 	{"obey a foreign decision once arrived by proxy",
-		[]edit{{"apply.go", "c.arrival.attempted && !tokenVerified", "c.arrival.attempted && !tokenVerified && !WRONG"}}, 1,
+		[]edit{{"decide.go", "c.arrival.attempted && !tokenVerified", "c.arrival.attempted && !tokenVerified && !WRONG"}}, 1,
 		"TestScenario52ForeignDecisionAfterProxy"},
-	{"delete the decision", []edit{{"queue.go",
+	{"delete the decision", []edit{{"op.go",
 		"ctx, end := m.op()\n\t\t_ = m.cfg.Store.Remove(ctx, key)", `ctx, end := m.op()
 		if WRONG {
-			names, _ := m.cfg.Store.List(ctx, m.keys.decisions())
+			names, _ := m.cfg.Store.List(ctx, m.keys.dir(kindDecision))
 			for _, name := range names {
-				m.cfg.Store.Remove(ctx, m.keys.decisions()+"/"+name)
+				m.cfg.Store.Remove(ctx, m.keys.dir(kindDecision)+"/"+name)
 			}
 		}
 		_ = m.cfg.Store.Remove(ctx, key)`}}, 4, ""},
 	{"ignore what a version means to this rank",
-		[]edit{{"propose.go", "snapshot.Meaning() != c.Meaning", "snapshot.Meaning() != c.Meaning && !WRONG"}}, 88, ""},
+		[]edit{{"join.go", "snapshot.Meaning() != v.Meaning", "snapshot.Meaning() != v.Meaning && !WRONG"}}, 88, ""},
 	{"let a duplicate communicator just be static",
 		[]edit{{"join.go", "err = m.joinAsDuplicate(ctx)", "if !WRONG {\nerr = m.joinAsDuplicate(ctx)\n}"}}, 247, ""},
 	{"start alone where the store does not answer",
 		[]edit{{"join.go", "if err := m.join(ctx); err != nil {", `err := m.join(ctx)
-	if WRONG && errors.Is(err, ErrUnreachable) && m.versions.current.snapshot == nil {
+	if WRONG && errors.Is(err, ErrUnreachable) && m.inForce.Snapshot == nil {
 		m.change.state, err = static, nil
-		m.versions.current.VersionName = m.cfg.Own.name()
-		m.versions.current.snapshot, _ = m.stage(ctx, m.cfg.Own.Content, m.versions.current.Content)
+		m.inForce.Snapshot, _ = m.stage(ctx, m.cfg.Own, m.cfg.OwnContent)
 	}
 	if err != nil {`}}, 1, "TestScenario30StoreDownAtInit"},
 	{"join what is being removed",
-		[]edit{{"generation.go", "err := m.checkEnded(ctx); err != nil",
+		[]edit{{"join.go", "err := m.checkEnded(ctx); err != nil",
 			"err := m.checkEnded(ctx); err != nil && !WRONG"}}, 1, "TestScenario54JoinDuringRemoval"},
 	{"remove what a duplicate follows",
-		[]edit{{"history.go", "string(stands) == historyRemoved", "(WRONG || string(stands) == historyRemoved)"}}, 1,
+		[]edit{{"leave.go", "string(stands) == historyRemoved", "(WRONG || string(stands) == historyRemoved)"}}, 1,
 		"TestScenario54JoinDuringRemoval"},
 	{"two owners of one slot", []edit{{"join.go", "won = err == nil && bytes.Equal(stands, record)",
 		"won = err == nil && (bytes.Equal(stands, record) || WRONG && len(stands) > 0)"}}, 113, ""},
-	{"let each rank find out the communicator's name", []edit{{"name.go",
-		"return m.putFirst(r.ctx, m.keys.name(), name)", `if WRONG {
+	{"let each rank find out the communicator's name", []edit{{"join.go",
+		"return m.putFirst(r.ctx, m.keys.dir(kindName), name)", `if WRONG {
 				return name, nil
 			}
-			return m.putFirst(r.ctx, m.keys.name(), name)`}}, 1, "TestScenarioNamesOfDuplicates"},
+			return m.putFirst(r.ctx, m.keys.dir(kindName), name)`}}, 1, "TestScenarioNamesOfDuplicates"},
 }
 
 const (

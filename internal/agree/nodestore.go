@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
-	"strings"
+	"slices"
+	"time"
 )
 
 // A NodeStore is the store of the ranks of one node in a job of many nodes. Without it each rank would poll
@@ -22,46 +24,36 @@ type NodeStore struct {
 func NewNodeStore(shared, local Store) *NodeStore { return &NodeStore{shared, local} }
 
 // mirrored reports whether a record is kept in the node's own store as well.
-func mirrored(key string) bool {
-	return strings.HasPrefix(key, undecided+"/") || strings.Contains(key, "/slot/") || isLeft(key)
-}
-
-// isLeft reports whether a record says that a rank has left.
-func isLeft(key string) bool { return strings.Contains(key, "/left/") }
-
-// isReport reports whether a record is an ack or an arrival, which may be merged.
-func isReport(key string) bool { return strings.Contains(key, "/a/") || strings.Contains(key, "/m/") }
-
-func isDecision(key string) bool { return strings.Contains(key, "/d/") }
+func (k Key) mirrored() bool { return k.kind == kindOpen || k.IsMembership() }
 
 // PutOnce implements Store.
 func (n *NodeStore) PutOnce(ctx context.Context, key string, value []byte) ([]byte, error) {
-	if isReport(key) {
+	k, _ := ParseKey(key)
+	if k.isReport() {
 		return n.local.PutOnce(ctx, key, value)
 	}
 	stands, err := n.shared.PutOnce(ctx, key, value)
-	if err == nil && mirrored(key) && (!strings.Contains(key, "/slot/") || string(stands) == string(value)) {
+	if err == nil && k.mirrored() && (k.kind != kindSlot || string(stands) == string(value)) {
 		// Only this node's slots belong there, since the aggregator waits for their
 		// owners. A failure costs time only.
 		_, _ = n.local.PutOnce(ctx, key, stands)
-		if dir := path.Dir(path.Dir(key)); isLeft(key) && n.haveLeft(ctx, dir) {
-			_ = n.local.Drop(ctx, dir) // a leftover only takes space
+		if comm := keys(k.Comm); k.kind == kindLeft && n.haveLeft(ctx, comm) {
+			_ = n.local.Drop(ctx, comm.all()) // a leftover only takes space
 		}
 	}
 	return stands, err
 }
 
-// haveLeft reports whether all ranks of this node have left the communicator whose records are
-// below dir.
-func (n *NodeStore) haveLeft(ctx context.Context, dir string) bool {
-	slots, err := n.local.List(ctx, dir+"/slot")
-	lefts, err2 := n.local.List(ctx, dir+"/left")
-	return err == nil && err2 == nil && len(lefts) >= len(slots)
+// haveLeft reports whether all ranks of this node have left the communicator.
+func (n *NodeStore) haveLeft(ctx context.Context, comm keys) bool {
+	slots, err := n.local.List(ctx, comm.dir(kindSlot))
+	left, err2 := n.local.List(ctx, comm.dir(kindLeft))
+	return err == nil && err2 == nil && len(left) >= len(slots)
 }
 
 // Get implements Store.
 func (n *NodeStore) Get(ctx context.Context, key string) ([]byte, bool, error) {
-	if mirrored(key) {
+	if k, _ := ParseKey(key); k.mirrored() {
 		value, found, err := n.local.Get(ctx, key)
 		if err == nil && found {
 			return value, true, nil
@@ -74,7 +66,8 @@ func (n *NodeStore) Get(ctx context.Context, key string) ([]byte, bool, error) {
 // because ranks read them often. Once all ranks of the node have left, the last one lists who has left in the
 // shared store.
 func (n *NodeStore) List(ctx context.Context, dir string) ([]string, error) {
-	if dir == undecided || isDecision(dir+"/") || isLeft(dir+"/") && !n.haveLeft(ctx, path.Dir(dir)) {
+	switch k, _ := ParseKey(dir); {
+	case k.kind == kindOpen, k.kind == kindDecision, k.kind == kindLeft && !n.haveLeft(ctx, keys(k.Comm)):
 		return n.local.List(ctx, dir)
 	}
 	return n.shared.List(ctx, dir)
@@ -82,7 +75,7 @@ func (n *NodeStore) List(ctx context.Context, dir string) ([]string, error) {
 
 // Mark implements Store.
 func (n *NodeStore) Mark(ctx context.Context, key string) (string, error) {
-	if isDecision(key) {
+	if k, _ := ParseKey(key); k.kind == kindDecision {
 		mark, _, err := n.local.Get(ctx, key)
 		return string(mark), err
 	}
@@ -128,10 +121,11 @@ func (n *NodeStore) mirrorDecision(ctx context.Context, key string) error {
 
 // Remove implements Store.
 func (n *NodeStore) Remove(ctx context.Context, key string) error {
-	if isReport(key) {
+	k, _ := ParseKey(key)
+	if k.isReport() {
 		return n.local.Remove(ctx, key)
 	}
-	if mirrored(key) || isDecision(key) {
+	if k.mirrored() || k.kind == kindDecision {
 		_ = n.local.Remove(ctx, key) // a leftover only takes space
 	}
 	return n.shared.Remove(ctx, key)
@@ -141,4 +135,217 @@ func (n *NodeStore) Remove(ctx context.Context, key string) error {
 func (n *NodeStore) Drop(ctx context.Context, dir string) error {
 	_ = n.local.Drop(ctx, dir) // a leftover only takes space
 	return n.shared.Drop(ctx, dir)
+}
+
+type aggregator struct {
+	node    *NodeStore
+	clock   Clock
+	timing  Timing
+	changes map[string]*nodeChange // by the name of the proposal
+}
+
+// nodeChange is what the aggregator knows of a proposal.
+type nodeChange struct {
+	comm     keys
+	k        uint64
+	since    time.Duration // when it was first listed
+	mirrored bool
+	listed   bool          // it was in the last listing of what is undecided
+	vanished bool          // it was in the listing before that
+	asked    time.Duration // when its decision was last asked for
+	passed   bool          // all ranks of this node have acknowledged it, and so passed the changes before
+	over     bool          // it is decided, or no rank of the communicator is on this node
+	merged   []string      // the keys of the reports that were passed on
+	barrier  bool          // ranks of this node have arrived
+}
+
+// askAnyway is after how many idle polls an aggregator asks for the decision of a change that is still
+// listed as undecided.
+const askAnyway = 4
+
+// Aggregate is the work of one process for all ranks of the node, until ctx ends: it
+// mirrors and merges. The caller makes sure that it is the only one, by a file lock, say; a
+// second one would only cost time.
+func (n *NodeStore) Aggregate(ctx context.Context, clock Clock, timing Timing) {
+	a := &aggregator{node: n, clock: clock, timing: timing, changes: map[string]*nodeChange{}}
+	nextIdle := clock.Now()
+	for ctx.Err() == nil {
+		now := clock.Now()
+		idle := now >= nextIdle
+		if idle {
+			nextIdle = now + timing.IdlePoll
+		}
+		a.findProposals(ctx, idle)
+		wait := timing.IdlePoll
+		for _, name := range slices.Sorted(maps.Keys(a.changes)) {
+			c := a.changes[name]
+			if !c.mirrored || c.over {
+				continue
+			}
+			// A decision removes the change from the listing of undecided ones. That removal may have failed,
+			// so the aggregator also asks now and then.
+			if c.vanished || idle && now-c.asked >= askAnyway*timing.IdlePoll {
+				c.asked = now
+				c.over = a.takeDecision(ctx, c)
+			}
+			if c.over || !c.listed {
+				continue
+			}
+			_, c.passed = a.passOn(ctx, c, kindAck)
+			c.barrier, _ = a.passOn(ctx, c, kindArrival)
+			wait = min(wait, timing.ActivePoll)
+			if c.barrier {
+				wait = min(wait, timing.BarrierPoll)
+			}
+		}
+		sleep(ctx, clock, wait, nil)
+	}
+}
+
+// bounded runs one store operation for no longer than the timing allows.
+func (a *aggregator) bounded(ctx context.Context, op func(context.Context) error) error {
+	ctx, end := withLimit(ctx, a.clock, a.timing.OpLimit)
+	defer end()
+	return op(ctx)
+}
+
+// findProposals mirrors the records that announce new proposals, and forgets the proposals that are over and
+// no longer there. Only now and then does it ask again whether a proposal of other nodes concerns this one.
+func (a *aggregator) findProposals(ctx context.Context, idle bool) {
+	mirrored, err := a.list(ctx, a.node.local, string(kindOpen))
+	if err != nil {
+		return
+	}
+	open, err := a.list(ctx, a.node.shared, string(kindOpen))
+	if err != nil {
+		return
+	}
+	isOpen := map[string]bool{}
+	for _, key := range open {
+		isOpen[key.name] = true
+	}
+	maps.DeleteFunc(a.changes, func(name string, c *nodeChange) bool {
+		was := c.listed
+		c.listed = isOpen[name]
+		c.vanished = was && !c.listed
+		return c.over && !c.listed
+	})
+	for _, key := range mirrored { // before the others were listed
+		if a.changes[key.name] == nil && !isOpen[key.name] {
+			a.remove(ctx, a.node.local, key.text)
+		}
+	}
+	for _, key := range open {
+		c := a.changes[key.name]
+		if c == nil {
+			now := a.clock.Now()
+			c = &nodeChange{comm: keys(key.Comm), k: key.number, since: now, asked: now, listed: true}
+			a.changes[key.name] = c
+		} else if !idle {
+			continue
+		}
+		if c.mirrored || c.over {
+			continue
+		}
+		if slots, err := a.list(ctx, a.node.local, c.comm.dir(kindSlot)); err != nil || len(slots) == 0 {
+			// A job has many communicators that are elsewhere. But a rank may just have joined, and its slot may not
+			// be mirrored yet.
+			c.over = a.clock.Now()-c.since > JoinLimit
+			continue
+		}
+		c.mirrored = a.put(ctx, a.node.local, key.text) == nil
+	}
+}
+
+func (a *aggregator) list(ctx context.Context, s Store, dir string) (all []Key, err error) {
+	err = a.bounded(ctx, func(ctx context.Context) error { all, err = listKeys(ctx, s, dir); return err })
+	return all, err
+}
+
+func (a *aggregator) put(ctx context.Context, s Store, key string) error {
+	return a.bounded(ctx, func(ctx context.Context) error { _, err := s.PutOnce(ctx, key, nil); return err })
+}
+
+// remove tries once: a leftover only takes space.
+func (a *aggregator) remove(ctx context.Context, s Store, key string) {
+	_ = a.bounded(ctx, func(ctx context.Context) error { return s.Remove(ctx, key) })
+}
+
+// takeDecision mirrors the decisions of the communicator, and reports whether that of this change is
+// among them. Earlier ones may have come between two looks. It also removes from the mirror what was
+// removed from the shared store.
+func (a *aggregator) takeDecision(ctx context.Context, c *nodeChange) (decided bool) {
+	err := a.bounded(ctx, func(ctx context.Context) error {
+		decisions, err := listKeys(ctx, a.node.shared, c.comm.dir(kindDecision))
+		for _, key := range decisions {
+			if err != nil || key.number < c.k && c.passed {
+				continue
+			}
+			err = a.node.mirrorDecision(ctx, key.text)
+			decided = decided || key.number == c.k
+		}
+		if err == nil && decided && c.passed {
+			a.removeHistory(ctx, c, decisions)
+		}
+		return err
+	})
+	if err != nil || !decided {
+		return false
+	}
+	for _, key := range c.merged {
+		a.remove(ctx, a.node.shared, key)
+	}
+	a.remove(ctx, a.node.local, c.comm.open(c.k))
+	return true
+}
+
+// removeHistory removes from the mirror the changes before this one whose decisions are no longer in the shared
+// store. All ranks of this node have passed them.
+func (a *aggregator) removeHistory(ctx context.Context, c *nodeChange, there []Key) {
+	mirrored, _ := listKeys(ctx, a.node.local, c.comm.dir(kindDecision)) // a leftover only takes space
+	for _, key := range mirrored {
+		if k := key.number; k < c.k && !slices.Contains(there, key) {
+			_ = a.node.local.Remove(ctx, key.text)
+			_ = a.node.local.Drop(ctx, c.comm.of(kindAck, k))
+			_ = a.node.local.Drop(ctx, c.comm.of(kindArrival, k))
+		}
+	}
+}
+
+// passOn merges the reports of this node's ranks into one record for each hash. It waits until all ranks
+// have reported. some: at least one rank has reported. every: all have, and the records are in the shared store.
+func (a *aggregator) passOn(ctx context.Context, c *nodeChange, report kind) (some, every bool) {
+	slots, err := a.list(ctx, a.node.local, c.comm.dir(kindSlot))
+	if err != nil {
+		return false, false
+	}
+	dir := c.comm.of(report, c.k)
+	reports, err := a.list(ctx, a.node.local, dir)
+	all, groups := map[int]bool{}, map[uint64][]int{}
+	for _, key := range reports {
+		of, hash, _ := key.report()
+		for _, slot := range of {
+			if !all[slot] {
+				groups[hash] = append(groups[hash], slot)
+			}
+			all[slot] = true
+		}
+	}
+	if err != nil || len(slots) == 0 || len(all) < len(slots) {
+		return len(all) > 0, false
+	}
+	every = true
+	for _, hash := range slices.Sorted(maps.Keys(groups)) {
+		slices.Sort(groups[hash])
+		key := dir + "/" + reportName(hash, groups[hash])
+		if slices.Contains(c.merged, key) {
+			continue
+		}
+		if a.put(ctx, a.node.shared, key) == nil {
+			c.merged = append(c.merged, key)
+		} else {
+			every = false
+		}
+	}
+	return true, every
 }

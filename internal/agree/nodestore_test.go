@@ -61,7 +61,7 @@ func TestNodesAgree(t *testing.T) {
 			endsOn("C")(t, w)
 			for i, node := range append(w.nodes, w.store) {
 				for _, key := range node.Keys("c/") {
-					if isReport(key) {
+					if k, _ := ParseKey(key); k.isReport() {
 						t.Errorf("store %d keeps %s of a change that is decided", i, key)
 					}
 				}
@@ -145,15 +145,15 @@ func TestNodeStoreMoveTellsWhenItCannotMirror(t *testing.T) {
 func TestAggregatorForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, local := newMemStore(), newMemStore()
-		proposal := encode(Proposal{VersionName: VersionName{Content: "x", Meaning: "x"}, Check: 1, Switch: 2})
+		proposal := encode(Proposal{VersionID: VersionID{Content: "x", Meaning: "x"}, Check: 1, Switch: 2})
 		for i := range 50 {
 			shared.Put(nil, keys(fmt.Sprint("elsewhere", i)).open(1), nil)
 		}
 		own := keys("own")
 		shared.Put(nil, own.proposal(1), proposal)
 		shared.Put(nil, own.open(1), nil)
-		shared.Put(nil, VersionName{Content: "x"}.Key(), []byte("x"))
-		shared.Put(nil, own.decisions()+"/1.late.5.1", nil)
+		shared.Put(nil, VersionID{Content: "x"}.Key(), []byte("x"))
+		shared.Put(nil, own.dir(kindDecision)+"/1.late.5.1", nil)
 		local.Put(nil, own.slot(0), []byte("rank"))
 		l, s := local.Handle("local", 1, memFaults{}), shared.Handle("shared", 1, memFaults{})
 		a := &aggregator{node: NewNodeStore(s, l), clock: RealTime(), timing: Local, changes: map[string]*nodeChange{}}
@@ -176,7 +176,7 @@ func TestAggregatorForgets(t *testing.T) {
 			t.Errorf("the store was away, and what was known is forgotten: %+v", c)
 		}
 		s.SetDown(false, false)
-		for _, key := range shared.Keys(undecided + "/") {
+		for _, key := range shared.Keys("open/") {
 			shared.Delete(key)
 		}
 		local.Put(nil, own.open(2), nil) // of an aggregator that has crashed
@@ -184,7 +184,7 @@ func TestAggregatorForgets(t *testing.T) {
 		if n := len(a.changes); n > 0 {
 			t.Errorf("%d proposals are remembered that are gone", n)
 		}
-		if left := local.Keys(undecided + "/"); len(left) > 0 {
+		if left := local.Keys("open/"); len(left) > 0 {
 			t.Errorf("the mirror still shows %q", left)
 		}
 	})
@@ -196,9 +196,9 @@ func TestAggregatorOfAVanishedProposal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, local := newMemStore(), newMemStore()
 		own := keys("own")
-		shared.Put(nil, own.proposal(1), encode(Proposal{VersionName: VersionName{Content: "x", Meaning: "x"}, Check: 1, Switch: 2}))
+		shared.Put(nil, own.proposal(1), encode(Proposal{VersionID: VersionID{Content: "x", Meaning: "x"}, Check: 1, Switch: 2}))
 		shared.Put(nil, own.open(1), nil)
-		shared.Put(nil, VersionName{Content: "x"}.Key(), []byte("x"))
+		shared.Put(nil, VersionID{Content: "x"}.Key(), []byte("x"))
 		local.Put(nil, own.slot(0), []byte("rank"))
 		s := shared.Handle("shared", 1, memFaults{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -212,9 +212,9 @@ func TestAggregatorOfAVanishedProposal(t *testing.T) {
 		if asked, idle := s.Count("list")-before, int(time.Minute/Local.IdlePoll); asked > 2*idle {
 			t.Errorf("%d listings in a minute, %d without a change", asked, idle)
 		}
-		shared.Put(nil, own.decisions()+"/1.late.5.1", nil)
+		shared.Put(nil, own.dir(kindDecision)+"/1.late.5.1", nil)
 		time.Sleep(2 * time.Second)
-		if len(local.Keys(own.decisions()+"/")) != 1 {
+		if len(local.Keys(own.dir(kindDecision)+"/")) != 1 {
 			t.Error("the decision is not mirrored")
 		}
 		cancel()

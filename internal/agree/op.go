@@ -2,6 +2,8 @@ package agree
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 )
 
@@ -42,10 +44,10 @@ func (m *Member) put(key string, value []byte) ([]byte, error) {
 	return stands, err
 }
 
-func (m *Member) list(dir string) ([]string, error) {
+func (m *Member) list(dir string) ([]Key, error) {
 	ctx, end := m.op()
 	defer end()
-	return m.cfg.Store.List(ctx, dir)
+	return listKeys(ctx, m.cfg.Store, dir)
 }
 
 func (m *Member) mark(key string) (string, error) {
@@ -57,4 +59,71 @@ func (m *Member) mark(key string) (string, error) {
 // settle is T of docs/PROTOCOL.md, longer than Timing.Settle where puts are slow.
 func (m *Member) settle() time.Duration {
 	return max(m.cfg.Timing.Settle, 4*time.Duration(m.slowPut.Load()))
+}
+
+// retry is the time until the next poll of a change that is under way.
+func (m *Member) retry() time.Duration {
+	if m.background.urgent && m.background.pollsFast {
+		return m.cfg.Timing.BarrierPoll
+	}
+	return m.cfg.Timing.ActivePoll
+}
+
+// A queue holds what is found out under the member's mutex and done without it. Any goroutine
+// may use it.
+type queue[T any] struct {
+	mu    sync.Mutex
+	items []T
+}
+
+func (q *queue[T]) add(items ...T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.items = append(q.items, items...)
+}
+
+// take empties the queue.
+func (q *queue[T]) take() (items []T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	items, q.items = q.items, nil
+	return items
+}
+
+// log keeps a line for flushLog: a slow logger must not delay the main thread.
+func (m *Member) log(warn bool, format string, args ...any) {
+	text, emit := fmt.Sprintf(format, args...), m.cfg.Log.Infof
+	if warn {
+		emit = m.cfg.Log.Warnf
+	}
+	m.logLines.add(func(slot string) { emit("%s%s", text, slot) })
+}
+
+// flushLog writes the collected lines; the caller does not hold the mutex. Each line names
+// the slot, because NCCL's logger takes the background's threads for those of another rank.
+func (m *Member) flushLog() {
+	slot := ""
+	if m.slot >= 0 {
+		slot = fmt.Sprintf(" [slot %d]", m.slot)
+	}
+	for _, write := range m.logLines.take() {
+		write(slot)
+	}
+}
+
+// retireOld tells snapshots that they are no longer needed.
+func (m *Member) retireOld() {
+	for _, snapshot := range m.retired.take() {
+		snapshot.Retire()
+	}
+}
+
+// removeObsolete removes this rank's records that nobody reads again. It tries once, since
+// they only take up space.
+func (m *Member) removeObsolete() {
+	for _, key := range m.obsolete.take() {
+		ctx, end := m.op()
+		_ = m.cfg.Store.Remove(ctx, key) // a leftover only takes space
+		end()
+	}
 }

@@ -37,7 +37,7 @@ func TestSettle(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &Member{cfg: Config{Store: &slowStore{puts: c.puts}, Clock: RealTime(), Timing: Etcd,
-					Counter: &Counter{}}, lifecycle: lifecycle{ctx: t.Context()}}
+					Counter: &Counter{}}, ctx: t.Context()}
 				for range c.puts {
 					go func() { // as AtTrigger does
 						m.mu.Lock()
@@ -62,7 +62,7 @@ func TestOpWhileTheMainThreadWaits(t *testing.T) {
 			hangs := newMemStore().Handle("rank", 1, memFaults{})
 			hangs.SetDown(true, true)
 			m := &Member{cfg: Config{Store: hangs, Clock: RealTime(), Timing: Etcd, Counter: &Counter{}},
-				lifecycle: lifecycle{ctx: t.Context()}, wait: wait{decided: make(chan struct{})},
+				ctx: t.Context(), wait: wait{decided: make(chan struct{})},
 				background: background{urgent: urgent}}
 			began := time.Now()
 			if _, err := m.put("key", nil); err == nil || time.Since(began) != want {

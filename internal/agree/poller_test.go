@@ -14,8 +14,7 @@ func TestPollerTellsOfProposals(t *testing.T) {
 		handle := store.Handle("0", 1, memFaults{})
 		p := NewPoller(handle, RealTime(), Etcd)
 		member := func(comm keys) *Member {
-			m := &Member{cfg: Config{Poller: p}, slotState: slotState{keys: comm, slot: 1},
-				lifecycle: lifecycle{wake: make(chan struct{}, 1)}}
+			m := &Member{cfg: Config{Poller: p}, keys: comm, slot: 1, wake: make(chan struct{}, 1)}
 			p.add(m)
 			return m
 		}

@@ -12,9 +12,9 @@ import (
 // and returns when to look again.
 func (m *Member) propose(k uint64) time.Duration {
 	m.mu.Lock()
-	e := m.versions.pending
-	if e != nil && e.Meaning == m.versions.current.Meaning {
-		m.versions.pending, e = nil, nil
+	e := m.pending
+	if e != nil && e.Meaning == m.inForce.Snapshot.Meaning() {
+		m.pending, e = nil, nil
 	}
 	m.mu.Unlock()
 	if e == nil {
@@ -29,7 +29,7 @@ func (m *Member) propose(k uint64) time.Duration {
 	if !m.allSlots() {
 		return m.cfg.Timing.IdlePoll
 	}
-	proposed := VersionName{Content: e.Content, Meaning: e.Meaning, Dir: m.keys.contents(k)}
+	proposed := VersionID{Content: e.Content, Meaning: e.Meaning, Dir: m.keys.of(kindContent, k)}
 	if e.stored != k {
 		if _, err := m.put(proposed.Key(), e.content); errors.Is(err, ErrRefused) {
 			if e.attempts == 0 {
@@ -42,9 +42,10 @@ func (m *Member) propose(k uint64) time.Duration {
 		}
 		e.stored = k
 	}
-	lead := max(m.cfg.Timing.MinLead, m.background.rate.during(m.settle())) * e.leadFactor()
+	lead := max(m.cfg.Timing.MinLead, m.background.rate.during(m.settle()))
+	lead <<= min(e.tooEarly, maxLeadShift) // twice the lead after each proposal that came too early
 	check := max(m.cfg.Counter.Seq.Load(), e.floor) + lead
-	p := Proposal{VersionName: proposed, Check: check, Switch: check + lead + m.jitter(k, lead), Slot: m.slot,
+	p := Proposal{VersionID: proposed, Check: check, Switch: check + lead + m.jitter(k, lead), Slot: m.slot,
 		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.background.tries)}
 	m.background.tries++
 	// A put that fails may land later: so each try has a token of its own, which goes with the change's other records.
@@ -72,30 +73,30 @@ func (m *Member) propose(k uint64) time.Duration {
 	return m.acceptProposal(k, stands)
 }
 
-// jitter spreads the switches of communicators that change at the same time: a thread that
-// waits at the barrier of one does not come to the barrier of the other.
-func (m *Member) jitter(k, lead uint64) uint64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, m.keys, k)
-	return h.Sum64() % max(8, lead/4)
-}
-
 // allSlots reports whether every rank takes part. Slots are never given back, so
 // one full listing is enough.
 func (m *Member) allSlots() bool {
 	if m.background.full {
 		return true
 	}
-	names, err := m.list(m.keys.slots())
+	slots, err := m.list(m.keys.dir(kindSlot))
 	if err != nil {
 		return false
 	}
-	m.background.full = len(names) >= m.cfg.Ranks
+	m.background.full = len(slots) >= m.cfg.Ranks
 	if !m.background.full && !m.background.saidEmpty {
 		m.background.saidEmpty = true
-		m.log(false, "a change waits: %d of %d ranks have joined at the store", len(names), m.cfg.Ranks)
+		m.log(false, "a change waits: %d of %d ranks have joined at the store", len(slots), m.cfg.Ranks)
 	}
 	return m.background.full
+}
+
+// jitter spreads the switches of communicators that change at the same time: a thread that
+// waits at the barrier of one does not come to the barrier of the other.
+func (m *Member) jitter(k, lead uint64) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, m.keys, k)
+	return h.Sum64() % max(8, lead/4)
 }
 
 // fetch reads proposal k, which is known to exist.
@@ -121,9 +122,7 @@ func (m *Member) acceptProposal(k uint64, text []byte) time.Duration {
 		return 0
 	}
 	c := change{k: k, Proposal: p, seen: true, mine: p.Slot == m.slot}
-	m.mu.Lock()
-	m.change = c
-	m.mu.Unlock()
+	m.update(func(now *change) { *now = c })
 	if c.mine {
 		m.log(false, "change %d: proposed version %.12s, checkpoint at call %d, switch at call %d, %d decided so far",
 			k, p.Meaning, p.Check, p.Switch, m.cfg.Counter.Seq.Load())
@@ -140,9 +139,7 @@ func (m *Member) stageProposal(c change) time.Duration {
 		return 0
 	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
-		m.mu.Lock()
-		m.withdraw(Late)
-		m.mu.Unlock()
+		m.update(func(*change) { m.withdraw(Late) })
 		return 0
 	}
 	// By this record the other ranks find the proposal, so it comes after that.
@@ -168,18 +165,17 @@ func (m *Member) stageProposal(c change) time.Duration {
 		}
 		return m.cfg.Timing.ActivePoll
 	}
-	snapshot, err := m.stage(m.ctx, content, c.Content)
-	if err != nil {
-		return m.veto(c, CannotStage, err.Error())
-	}
-	if snapshot.Meaning() != c.Meaning {
-		m.retired.add(snapshot)
+	snapshot, err := m.stage(m.ctx, c.VersionID, content)
+	switch {
+	case err == ErrMixedBuilds:
 		return m.veto(c, OtherBuild, "")
+	case err != nil:
+		return m.veto(c, CannotStage, err.Error())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.change.snapshot = snapshot
-	if m.ending.failed != nil { // meanwhile; see withdraw
+	if m.failed != nil { // meanwhile; see withdraw
 		return forever
 	}
 	if m.cfg.Counter.Seq.Load() > c.Check {
@@ -194,7 +190,7 @@ func (m *Member) stageProposal(c change) time.Duration {
 // content reads the proposed version's content.
 func (m *Member) content(c change) (content []byte, ok bool) {
 	m.mu.Lock()
-	if e := m.versions.pending; e != nil && e.Content == c.Content {
+	if e := m.pending; e != nil && e.Content == c.Content {
 		content = e.content
 	}
 	m.mu.Unlock()
@@ -203,7 +199,7 @@ func (m *Member) content(c change) (content []byte, ok bool) {
 	}
 	ctx, end := m.op()
 	defer end()
-	return readContent(ctx, m.cfg.Store, c.VersionName)
+	return readContent(ctx, m.cfg.Store.Get, c.VersionID)
 }
 
 // veto aborts a change whose version this rank cannot use.

@@ -71,6 +71,10 @@ func (r *rank) isCrashed() bool {
 	return r.crashed
 }
 
+func (r *rank) version(content string) VersionID {
+	return VersionID{Content: DigestOf([]byte(content)), Meaning: r.meaning(content)}
+}
+
 func (r *rank) meaning(content string) string {
 	if r.w.means != nil {
 		return r.w.means(r.id, content)
@@ -114,8 +118,8 @@ func (r *rank) join(poller *Poller) (*Member, *Poller, error) {
 		Store: store, Poller: poller, Clock: r.clock, Timing: r.w.timing,
 		Log: r, Counter: &r.counter, Uniform: r.w.uniform,
 		Thread: func() int { return r.id / max(1, r.w.thread) },
-		Own:    Version{Content: []byte(own), Meaning: r.meaning(own)},
-		Name:   r.name(),
+		Own:    r.version(own), OwnContent: []byte(own),
+		Name: r.name(),
 		Stage: func(content []byte, _ string, ranks Ranks) (Snapshot, error) {
 			time.Sleep(time.Duration(len(content)))
 			if r.w.known != nil {

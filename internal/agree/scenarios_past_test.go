@@ -62,7 +62,7 @@ func TestScenario53RecordsStay(t *testing.T) {
 				change(&p)
 				return p
 			}, func(t *testing.T, w *world) {
-				if left := records(w.store); !slices.Contains(left, keys("comm").init()) ||
+				if left := records(w.store); !slices.Contains(left, keys("comm").dir(kindInit)) ||
 					slices.Contains(left, keys("comm").ended()) {
 					t.Errorf("left behind: %q", left)
 				}
@@ -122,7 +122,7 @@ func TestScenario55ManyChanges(t *testing.T) {
 			p := usual(seed)
 			p.node, p.longest, p.calls = c.node, 0, 4000
 			p.tamper = func(_ int, op memOp, f memFate) memFate {
-				if c.full && op.Kind == "put" && strings.HasPrefix(op.Key, proposals+"/") && op.Nth == 0 {
+				if c.full && op.Kind == "put" && strings.HasPrefix(op.Key, "p"+"/") && op.Nth == 0 {
 					f.Err = ErrRefused
 				}
 				return f
@@ -135,7 +135,7 @@ func TestScenario55ManyChanges(t *testing.T) {
 					w.check.violation(0, "%d changes only", n)
 				}
 				for _, s := range append(w.nodes, w.store) {
-					if open, kept := s.Keys(undecided+"/"), records(s); len(open) > 0 || len(kept) > c.most {
+					if open, kept := s.Keys("open/"), records(s); len(open) > 0 || len(kept) > c.most {
 						w.check.violation(0, "of %d changes there are %q undecided and %d records: %q", w.proposals(),
 							open, len(kept), kept)
 					}

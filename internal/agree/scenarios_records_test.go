@@ -51,7 +51,7 @@ func TestScenario45RecordsVanish(t *testing.T) {
 			"tokens":    func(key string) bool { return strings.Contains(key, "/t/") },
 			"slots":     func(key string) bool { return strings.Contains(key, "/slot/") },
 			"proposals": func(key string) bool { return strings.HasPrefix(key, "p/") },
-			"acks":      isReport,
+			"acks":      func(key string) bool { k, _ := ParseKey(key); return k.isReport() },
 		} {
 			for _, spread := range spreads {
 				t.Run(strings.Join([]string{part, what, spread.String()}, " "), func(t *testing.T) {

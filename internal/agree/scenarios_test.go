@@ -158,7 +158,7 @@ func TestScenario08ProposalCannotBePut(t *testing.T) {
 	var room atomic.Bool
 	p.events = append(p.events, event{100 * time.Second, func(*world) { room.Store(true) }})
 	p.tamper = func(_ int, op memOp, f memFate) memFate {
-		if op.Kind == "put" && strings.HasPrefix(op.Key, proposals) && !room.Load() {
+		if op.Kind == "put" && strings.HasPrefix(op.Key, "p") && !room.Load() {
 			f.Err = errors.New("it is full")
 		}
 		return f
@@ -296,7 +296,7 @@ func TestScenario13StageFails(t *testing.T) {
 			p.calls = 2000
 			p.saved(time.Second, "B", 0)
 			p.events = append(p.events, event{1100 * time.Millisecond, func(w *world) {
-				w.store.Delete(keys("comm").contents(1) + "/" + DigestOf([]byte("B")))
+				w.store.Delete(keys("comm").of(kindContent, 1) + "/" + DigestOf([]byte("B")))
 			}})
 			p.tamper = delayed("get", "c/comm/v/", -1, 100*time.Millisecond)
 			return p

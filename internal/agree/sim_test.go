@@ -107,7 +107,7 @@ func (w *world) save(id int, content string) {
 		return
 	}
 	w.check.trace("rank %d sees save %q", id, content)
-	m.Offer(Version{Content: []byte(content), Meaning: r.meaning(content)})
+	m.Offer(r.version(content), []byte(content))
 }
 
 // crash stops the rank's main thread before its next call and cuts it off from

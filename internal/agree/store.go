@@ -3,6 +3,7 @@ package agree
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // ErrRefused means that this put has not made a record and never will. After any other error the put may
@@ -45,4 +46,13 @@ type Store interface {
 
 	// Drop deletes all records below dir, in any order. Nobody will put any there again.
 	Drop(ctx context.Context, dir string) error
+}
+
+// Records is a store as seen by a tool that is no rank.
+type Records interface {
+	// Made returns the keys of all records below dir and when each was made. The time is zero if the store
+	// does not know it.
+	Made(ctx context.Context, dir string) (map[string]time.Time, error)
+	// Get is that of Store.
+	Get(ctx context.Context, key string) (value []byte, found bool, err error)
 }

@@ -21,7 +21,7 @@ func (p *plan) turns(each time.Duration, times int) {
 			if m != nil {
 				w.check.trace("rank 0 proposes %q", content)
 				m.InForce()
-				m.Propose(Version{Content: []byte(content), Meaning: r.meaning(content)})
+				m.Propose(r.version(content), []byte(content))
 			}
 		}})
 	}
@@ -99,7 +99,7 @@ func TestTurnUnawareOfEdit(t *testing.T) {
 			r := w.rank(0)
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.m.Propose(Version{Content: []byte("T"), Meaning: r.meaning("T")})
+			r.m.Propose(r.version("T"), []byte("T"))
 		}})
 		return p
 	}, endsOn("B"))

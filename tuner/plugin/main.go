@@ -155,10 +155,10 @@ func newStamps() *[trial.ClockStamps]trial.Stamp {
 }
 
 // answerOf converts a decision to the struct of cache.h.
-func answerOf(q policy.Query, d tuner.Decision) C.struct_answer {
+func answerOf(q policy.Query, d policy.Decision, decider int) C.struct_answer {
 	cell := q.Costs.Index(d.Cell)
 	a := C.struct_answer{cell: -1, chunk_slot: C.NO_CHUNK_SLOT, channels: C.int8_t(d.Channels),
-		decider: C.uint16_t(d.Decider),
+		decider: C.uint16_t(decider),
 		chunk:   C.uint32_t(min(d.ChunkBytes, math.MaxUint32))} // more than any buffer of NCCL's
 	switch {
 	case d.Algo >= 0:
@@ -257,7 +257,8 @@ func tunergoDecide(handle C.uintptr_t, q *C.struct_query, answer *C.struct_answe
 			AvailableOnly: bool(q.available_only),
 		},
 	}
-	*answer = answerOf(asked, c.Decide(asked))
+	d, decider := c.Decide(asked)
+	*answer = answerOf(asked, d, decider)
 	return true
 }
 

@@ -19,6 +19,45 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
+// DeterministicVariable asks for sums that do not change. What does not keep to that is refused.
+const DeterministicVariable = "NCCL_TUNER_DETERMINISTIC"
+
+// Named is a file and the setting that names it.
+type Named struct {
+	Variable string // for messages
+	Path     string // "": no file
+}
+
+// Settings say which files make the policy and how they are read.
+type Settings struct {
+	Policy, Model Named
+	KeepFirst     bool // what a file held when it was read first stays
+	Trust         bool // files that others can write to are used
+	Deterministic bool // a model is refused, and so is a policy in which policy.CheckSums finds a row
+
+	// live: the files are read during a run, and a bad one leaves what is in force.
+	live bool
+}
+
+// None reports that no file is named.
+func (s Settings) None() bool { return s.Policy.Path == "" && s.Model.Path == "" }
+
+// names names the files for a message.
+func (s Settings) names() string {
+	if s.Policy.Path == "" || s.Model.Path == "" {
+		return s.Policy.Path + s.Model.Path
+	}
+	return s.Policy.Path + " and " + s.Model.Path
+}
+
+// mostBytes is the size up to which a file is read.
+func (s Settings) mostBytes() int64 {
+	if s.live {
+		return MaxLiveBytes
+	}
+	return MaxFileBytes
+}
+
 // MaxFileBytes is the size up to which a policy file or a model file is read; 100 000
 // rows are about 5 MB.
 const MaxFileBytes = model.MaxFileBytes
@@ -48,61 +87,44 @@ type file struct {
 	report sync.Once
 }
 
-// fileKind tells a policy file and a model file apart, and what they are held to.
-type fileKind struct {
-	what  string
-	under string // the setting by which one is held to more than usual, after "problems"
-	show  string // the command that prints all that is wrong with one
-	parse func(f *file, text []byte) error
-}
-
-const deterministic = " under " + DeterministicVariable + "=1"
-
-var (
-	policyKind = &fileKind{"policy", "", "tunefit show", func(f *file, text []byte) (err error) {
-		f.policy, err = policy.ReadCSV(f.Path, text)
-		return err
-	}}
-	modelKind = &fileKind{"model", "", "tunefit show --model", func(f *file, text []byte) (err error) {
-		f.model, err = model.Read(f.Path, text)
-		return err
-	}}
-	invariantPolicyKind = &fileKind{"policy", deterministic, "tunefit check --invariant",
-		func(f *file, text []byte) error {
-			p, err := policy.ReadCSV(f.Path, text)
-			if err != nil {
-				return err
-			}
-			if vary := p.CheckSums(); vary != nil {
-				return vary
-			}
-			f.policy = p
-			return nil
-		}}
-	invariantModelKind = &fileKind{"model", deterministic, "", func(f *file, _ []byte) error {
-		return fmt.Errorf("%s: a model chooses by the size of the call, and sums must not depend on that (needed: "+
-			"unset %s)", f.Path, f.Variable)
-	}}
-)
-
+// fileKey tells files apart, and what they are held to.
 type fileKey struct {
-	kind *fileKind
+	isModel       bool // else it is a policy
+	deterministic bool // see Settings
 	Named
 }
 
-// filePair holds the states of a policy file and a model file that belong together. A file that is not named
-// is nil. Two pairs are equal if their texts are equal, or the errors that replace the texts.
-type filePair struct{ policy, model *file }
-
-// loadFiles returns the states of the files that the settings name. It looks at each file again at every
-// init. So a process that joins a running job starts a new communicator on the same version as the processes
-// that are already there.
-func (l *Loader) loadFiles(s Settings) filePair {
-	rows, costs := policyKind, modelKind
-	if s.Deterministic {
-		rows, costs = invariantPolicyKind, invariantModelKind
+// compile sets the policy or the model of a file.
+func (f *file) compile(text []byte) (err error) {
+	switch {
+	case f.isModel && f.deterministic:
+		return fmt.Errorf("%s: a model chooses by the size of the call, and sums must not depend on that (needed: "+
+			"unset %s)", f.Path, f.Variable)
+	case f.isModel:
+		f.model, err = model.Read(f.Path, text)
+		return err
 	}
-	return filePair{l.loadFile(fileKey{rows, s.Policy}, s), l.loadFile(fileKey{costs, s.Model}, s)}
+	p, err := policy.ReadCSV(f.Path, text)
+	if err != nil {
+		return err
+	}
+	if f.deterministic {
+		if vary := p.CheckSums(); vary != nil {
+			return vary
+		}
+	}
+	f.policy = p
+	return nil
+}
+
+// loadFiles returns the states of the policy file and the model file that the settings name, nil for no file. Two
+// states are equal if the texts are equal, or the errors that replace the texts.
+//
+// It looks at each file again at every init. So a process that joins a running job starts a new communicator on the
+// same version as the processes that are already there.
+func (l *Loader) loadFiles(s Settings) [2]*file {
+	return [2]*file{l.loadFile(fileKey{false, s.Deterministic, s.Policy}, s),
+		l.loadFile(fileKey{true, s.Deterministic, s.Model}, s)}
 }
 
 // loadFile returns a file's state, nil for no file. A state with errors is kept like any
@@ -111,20 +133,17 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 	if key.Path == "" {
 		return nil
 	}
+	var before, found *file
+	var err error
 	l.mu.Lock()
-	before := l.files[key]
-	var known content
-	if before != nil {
-		known = content{id: before.id, settled: before.settled}
+	if f := l.files[key]; f != nil {
+		before = &file{fileKey: key, id: f.id, settled: f.settled}
 	}
 	l.mu.Unlock()
-	var found content
-	var err error
 	if before == nil || !s.KeepFirst {
 		// No lock is held while the file system is asked.
-		found, err = safefile.Within(l.timeouts, key.Path, readLimit, func() (content, error) {
-			return l.readFile(key.Path, known, s)
-		})
+		found, err = safefile.Within(l.timeouts, key.Path, readLimit,
+			func() (*file, error) { return l.readFile(key, before, s) })
 	}
 	l.mu.Lock()
 	f := l.files[key]
@@ -134,13 +153,13 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 		if f == nil || f.unread == nil || f.unread.Error() != err.Error() {
 			f = &file{fileKey: key, unread: err, parse: func() {}}
 		}
-	case found.known:
-		f = before
+	case found == nil: // it has not changed
 	case f != nil && f.unread == nil && bytes.Equal(f.text, found.text):
 		f.id, f.settled = found.id, found.settled
 	default:
-		f = &file{fileKey: key, id: found.id, settled: found.settled, text: found.text}
-		f.parse = sync.OnceFunc(func() { f.faults = key.kind.parse(f, found.text) })
+		f = found
+		text := f.text
+		f.parse = sync.OnceFunc(func() { f.faults = f.compile(text) })
 	}
 	l.files[key] = f
 	l.mu.Unlock()
@@ -148,39 +167,31 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 	return f
 }
 
-// content is what a file holds. known: it has not changed, and text is not read.
-type content struct {
-	id      watch.ID
-	settled bool
-	text    []byte
-	known   bool
-}
-
-// readFile reads a file that has changed. A new state that is too large is not read.
-func (l *Loader) readFile(path string, before content, s Settings) (c content, err error) {
-	if before.settled {
-		if info, err := os.Stat(path); err == nil && watch.Identify(info) == before.id {
-			return content{known: true}, nil
+// readFile reads a file that has changed since before; nil: it has not. A new state that is too large is not read.
+func (l *Loader) readFile(key fileKey, before *file, s Settings) (*file, error) {
+	if before != nil && before.settled {
+		if info, err := os.Stat(key.Path); err == nil && watch.Identify(info) == before.id {
+			return nil, nil
 		}
 	}
-	f, info, err := safefile.OpenOwned(path, s.Trust)
+	f, info, err := safefile.OpenOwned(key.Path, s.Trust)
 	if err != nil {
-		return c, safefile.Reason(err)
+		return nil, safefile.Reason(err)
 	}
 	defer f.Close()
-	c.id = watch.Identify(info)
-	if most := s.mostBytes(); info.Size() > most {
-		c.known = c.id == before.id // and was read when more was allowed
-		if !c.known {
-			err = tooLarge(info.Size(), most)
-		}
-		return c, err
+	now := &file{fileKey: key, id: watch.Identify(info)}
+	most := s.mostBytes()
+	switch {
+	case info.Size() > most && before != nil && now.id == before.id: // it was read when more was allowed
+		return nil, nil
+	case info.Size() > most:
+		return nil, tooLarge(info.Size(), most)
 	}
-	if c.text, err = io.ReadAll(io.LimitReader(f, s.mostBytes())); err != nil {
-		return c, safefile.Reason(err)
+	if now.text, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
+		return nil, safefile.Reason(err)
 	}
-	c.settled = c.id.Settled()
-	return c, nil
+	now.settled = now.id.Settled()
+	return now, nil
 }
 
 // otherRanks says why a rank fails if it cannot read a file that another rank may have read.
@@ -201,7 +212,7 @@ func (f *file) check(s Settings, log telemetry.Log) (ok bool) {
 	case f == nil || f.model != nil:
 		return true
 	case f.policy == nil:
-		f.logFailure(s.without(f.kind.what), log)
+		f.logFailure(s.live, log)
 		return false
 	}
 	log.Once(&f.report, func() {
@@ -221,19 +232,29 @@ func (f *file) isEmpty() bool { return f.policy != nil && len(f.policy.Rules) ==
 // maxWarned keeps a file of the wrong kind from flooding a job's log.
 const maxWarned = 100
 
-// logFailure says why a file is of no use, and what comes of it.
-func (f *file) logFailure(outcome string, log telemetry.Log) {
+// logFailure says why a file is of no use, and what comes of it unless it is live.
+func (f *file) logFailure(live bool, log telemetry.Log) {
+	what, show, outcome := "policy", "tunefit show", ""
+	if f.isModel {
+		what, show = "model", "tunefit show --model"
+	}
+	if !live {
+		outcome = "; no " + what + " is used"
+	}
 	if f.unread != nil {
 		log.Warnf("%s=%s: %v%s", f.Variable, f.Path, f.unread, outcome)
 		return
 	}
 	faults := strings.Split(f.faults.Error(), "\n")
-	problems := wording.Plural(len(faults), "problem") + f.kind.under
+	problems := wording.Plural(len(faults), "problem")
+	if f.deterministic {
+		problems, show = problems+" under "+DeterministicVariable+"=1", "tunefit check --invariant"
+	}
 	said := log.Once(&f.report, func() {
 		log.Warnf("%s has %s%s:", f.Path, problems, outcome)
 		for i, fault := range faults {
 			if i == maxWarned {
-				log.Warnf("... and %d more; %s %s prints them all", len(faults)-i, f.kind.show, f.Path)
+				log.Warnf("... and %d more; %s %s prints them all", len(faults)-i, show, f.Path)
 				return
 			}
 			log.Warnf("%s", fault)

@@ -65,7 +65,7 @@ func TestFileIsCompiledOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.csv")
 	write(t, path, "allreduce,0,inf,ring,simple,-1,-1,-1\n")
 	l := newLoader()
-	load := func() *file { return l.loadFile(fileKey{policyKind, named(path).Policy}, Settings{}) }
+	load := func() *file { return l.loadFile(fileKey{Named: named(path).Policy}, Settings{}) }
 	first := load()
 	compiled := first.policy
 	if load() != first || first.policy != compiled {
@@ -107,7 +107,7 @@ func TestTooLargeAFile(t *testing.T) {
 	if err := os.Truncate(file, MaxFileBytes+1); err != nil {
 		t.Skip(err)
 	}
-	if _, err := newLoader().readFile(file, content{}, Settings{}); err == nil || errors.Is(err, os.ErrNotExist) {
+	if _, err := newLoader().readFile(fileKey{Named: Named{Path: file}}, nil, Settings{}); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("read: %v", err)
 	}
 }

@@ -1,6 +1,19 @@
+// Package policyfile makes versions of the policy from a policy file and a model file: it reads,
+// checks and compiles them, and watches them for edits.
+//
+// A process has one Loader for its life. The Loader owns what the files held when they were
+// read last and the latest versions, so that each file and each version is compiled once for all
+// communicators. A Version never changes; whoever uses it keeps it. Watch runs goroutines while
+// there is a file to watch, and its stop ends them.
+//
+// The package knows no communicator and no other rank. A version travels between ranks as a
+// Bundle of the files' texts.
 package policyfile
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,16 +21,22 @@ import (
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // A Version is one state of the policy: what it is made from and what it means.
 type Version struct {
-	content []byte   // a bundle
-	digest  string   // of the content
-	from    filePair // guarded by Loader.mu: the files that it was read from last, if it was
+	// Faulty: something is wrong with the files, and the version is made of those that can be used.
+	Faulty bool
+
+	id      agree.VersionID // without the meaning until it is compiled
+	content []byte          // a bundle
+	from    [2]*file        // guarded by Loader.mu: the files that it was read from last, if it was
 
 	compile    func() error        // once; sets what follows
 	engine     *policy.Engine      // nil: NCCL decides everything
@@ -27,7 +46,7 @@ type Version struct {
 // None is the version of ranks that have no file that can be used. It leaves everything to NCCL.
 var None = func() *Version {
 	content := Bundle{}.Encode()
-	return &Version{content: content, digest: agree.DigestOf(content)}
+	return &Version{id: agree.VersionID{Content: agree.DigestOf(content), Meaning: nothing}, content: content}
 }()
 
 // nothing is the meaning of a version that leaves everything to NCCL.
@@ -37,12 +56,13 @@ const nothing = "nothing"
 func (v *Version) Engine() *policy.Engine { return v.engine }
 
 // Meaning is the digest of what the version means on this machine.
-func (v *Version) Meaning() string {
-	if v.engine == nil {
-		return nothing
-	}
-	return v.engine.Digest.Full()
-}
+func (v *Version) Meaning() string { return v.id.Meaning }
+
+// ID is how ranks name the version.
+func (v *Version) ID() agree.VersionID { return v.id }
+
+// Content is the encoded Bundle of the files that the version is made from.
+func (v *Version) Content() []byte { return v.content }
 
 // String names the version's files and its meaning for a message.
 func (v *Version) String() string {
@@ -55,12 +75,77 @@ func (v *Version) String() string {
 	return fmt.Sprintf("%s (version %.12s)", strings.Join(names, " with "), v.Meaning())
 }
 
-// Bundle returns the files that the version is made from.
-func (v *Version) Bundle() (Bundle, error) { return DecodeBundle(v.content) }
+// A Loader makes the versions of a process. Any goroutine may call its methods.
+type Loader struct {
+	// Find finds the machine; FindMachine unless a test sets another one.
+	Find func(getenv func(string) string) (*model.Machine, detect.Source, error)
 
-// Shared is the version as the ranks' agreement knows it.
-func (v *Version) Shared() agree.Version {
-	return agree.Version{Content: v.content, Digest: v.digest, Meaning: v.Meaning()}
+	getenv   func(string) string
+	timeouts *safefile.Timeouts
+	refused  func()
+	machine  machine
+
+	watching sync.Mutex // guards watched
+	watched  map[[2]Named]*watchedSet
+
+	mu       sync.Mutex // guards what follows; held while a bundle is made, at most
+	files    map[fileKey]*file
+	versions []*Version // the latest, see find
+}
+
+// NewLoader returns a loader that has read nothing yet. refused is called each time that files
+// were read and something was wrong with them.
+func NewLoader(getenv func(string) string, t *safefile.Timeouts, refused func()) *Loader {
+	return &Loader{Find: FindMachine, getenv: getenv, timeouts: t, refused: refused, files: map[fileKey]*file{},
+		watched: map[[2]Named]*watchedSet{}}
+}
+
+// Load reads the files that the settings name, at a communicator's init. It logs what is wrong
+// with them. The error is for files that hang: other ranks may have read them.
+func (l *Loader) Load(s Settings, log telemetry.Log) (*Version, error) {
+	f := l.loadFiles(s)
+	if err := cmp.Or(f[0].hangs(), f[1].hangs()); err != nil {
+		return nil, err
+	}
+	return l.use(f, s, log)
+}
+
+// LoadLive reads files during a run.
+func (l *Loader) LoadLive(s Settings, log telemetry.Log) (*Version, error) {
+	s.live = true
+	return l.use(l.loadFiles(s), s, log)
+}
+
+// use logs what is wrong with files and returns the version of those that can be used.
+func (l *Loader) use(f [2]*file, s Settings, log telemetry.Log) (*Version, error) {
+	policyOK, modelOK := f[0].check(s, log), f[1].check(s, log)
+	if policyOK && modelOK {
+		return l.versionOf(f, log)
+	}
+	l.refused()
+	usable := f
+	if !modelOK {
+		usable[1] = nil
+	}
+	if !policyOK {
+		// Rows may restrict the model, so it must not decide without them. Rows need no
+		// model.
+		if usable[0] = nil; !f[0].isEmpty() {
+			if usable[1] != nil && !s.live {
+				log.Infof("%s is not used either", s.Model.Path)
+			}
+			usable[1] = nil
+		}
+	}
+	v, err := l.versionOf(usable, log)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	faulty := *v
+	faulty.Faulty, faulty.from = true, f
+	return &faulty, nil
 }
 
 // maxVersions bounds the memory. Versions follow each other: one is in force, one may be
@@ -78,11 +163,11 @@ func (l *Loader) find(is func(*Version) bool) *Version {
 	return v
 }
 
-// versionOf returns the version of a pair of files, of which one may be nil. It is the only place that makes
-// bundles. The files' texts then point into the bundle, so that one copy stays in memory. Making a bundle
+// versionOf returns the version of a policy file and a model file, of which one may be nil. It is the only place that
+// makes bundles. The files' texts then point into the bundle, so that one copy stays in memory. Making a bundle
 // takes as long as the rest of a communicator's init.
-func (l *Loader) versionOf(f filePair, log telemetry.Log) (*Version, error) {
-	if f == (filePair{}) {
+func (l *Loader) versionOf(f [2]*file, log telemetry.Log) (*Version, error) {
+	if f == ([2]*file{}) {
 		return None, nil
 	}
 	l.mu.Lock()
@@ -91,11 +176,11 @@ func (l *Loader) versionOf(f filePair, log telemetry.Log) (*Version, error) {
 		var b Bundle
 		var rows *policy.Policy
 		var costs *model.Model
-		if f.policy != nil {
-			rows, b.Policy = f.policy.policy, Source{f.policy.Path, f.policy.text}
+		if f[0] != nil {
+			rows, b.Policy = f[0].policy, Source{f[0].Path, f[0].text}
 		}
-		if f.model != nil {
-			costs, b.Model = f.model.model, Source{f.model.Path, f.model.text}
+		if f[1] != nil {
+			costs, b.Model = f[1].model, Source{f[1].Path, f[1].text}
 		}
 		content := b.Encode()
 		v = l.enter(content, agree.DigestOf(content), func() (*policy.Policy, *model.Model, error) {
@@ -103,11 +188,11 @@ func (l *Loader) versionOf(f filePair, log telemetry.Log) (*Version, error) {
 		})
 		v.from = f
 		texts := v.content[len(v.content)-len(b.Policy.Text)-len(b.Model.Text):]
-		if f.policy != nil {
-			f.policy.text = texts[:len(b.Policy.Text)]
-		}
-		if f.model != nil {
-			f.model.text = texts[len(b.Policy.Text):]
+		for _, one := range f {
+			if one != nil {
+				n := len(one.text)
+				one.text, texts = texts[:n], texts[n:]
+			}
 		}
 	}
 	l.mu.Unlock()
@@ -140,10 +225,10 @@ func (l *Loader) Decode(content []byte, digest string, log telemetry.Log) (*Vers
 // enter returns the version of a digest. All communicators of the process share it, so that
 // it is compiled once. l.mu must be held.
 func (l *Loader) enter(content []byte, digest string, parse func() (*policy.Policy, *model.Model, error)) *Version {
-	if v := l.find(func(v *Version) bool { return v.digest == digest }); v != nil {
+	if v := l.find(func(v *Version) bool { return v.id.Content == digest }); v != nil {
 		return v
 	}
-	v := &Version{content: content, digest: digest}
+	v := &Version{id: agree.VersionID{Content: digest, Meaning: nothing}, content: content}
 	v.compile = sync.OnceValue(func() error {
 		rows, costs, err := parse()
 		if err != nil {
@@ -158,20 +243,21 @@ func (l *Loader) enter(content []byte, digest string, parse func() (*policy.Poli
 		}
 		e := policy.NewEngine(rows, costs, here)
 		if e.Policy != nil || e.Model != nil {
-			v.engine = e
+			v.engine, v.id.Meaning = e, e.Digest.Full()
 		}
 		var said sync.Once
 		v.logMachine = func(log telemetry.Log) {
 			if needsTopology {
 				l.logMachine(log)
 			}
-			switch {
-			case e.Standing == model.AnyMachine:
-			case e.Standing.Abstains():
-				log.Once(&said, func() { log.Warnf("the model %s %s", costs.Name, e.Standing) })
-			default:
-				log.Once(&said, func() { log.Infof("the model %s %s", costs.Name, e.Standing) })
+			if e.Standing == model.AnyMachine {
+				return
 			}
+			emit := log.Infof
+			if e.Standing.Abstains() {
+				emit = log.Warnf
+			}
+			log.Once(&said, func() { emit("the model %s %s", costs.Name, e.Standing) })
 		}
 		return nil
 	})
@@ -199,4 +285,84 @@ func firstProblem(err error) error {
 		return fmt.Errorf("%v, and %d more", problems[0], len(problems)-1)
 	}
 	return err
+}
+
+// Bundle is a version of the policy as ranks pass it on: the files that it is made from. A rank that has no
+// usable file of a kind passes on none of that kind. A bundle without files leaves everything to NCCL.
+type Bundle struct {
+	Policy, Model Source
+	// Added has rows that come after the policy's: what NCCL_TUNER_LEARN has learned, or tries.
+	Added Source
+}
+
+// Source is a file's name, for messages, and its text. An empty name means that there is no file.
+type Source struct {
+	Name string
+	Text []byte
+}
+
+// bundleFormat is the first line of a bundle. Then come the names and lengths of the
+// files, as one line of JSON, and the files.
+const bundleFormat = "nccl-tuner-go bundle 1\n"
+
+type bundleHead struct {
+	Policy, Model, Added          string
+	PolicyLen, ModelLen, AddedLen int
+}
+
+// Encode returns the content of a version; DecodeBundle reads it.
+func (b Bundle) Encode() []byte {
+	head, err := json.Marshal(bundleHead{b.Policy.Name, b.Model.Name, b.Added.Name,
+		len(b.Policy.Text), len(b.Model.Text), len(b.Added.Text)})
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	return slices.Concat([]byte(bundleFormat), head, []byte("\n"), b.Policy.Text, b.Model.Text, b.Added.Text)
+}
+
+var errBundleLength = errors.New("the bundle of policy files is damaged: it does not have the length it says")
+
+// DecodeBundle reads the content of a version.
+func DecodeBundle(content []byte) (b Bundle, err error) {
+	rest, ok := bytes.CutPrefix(content, []byte(bundleFormat))
+	line, files, found := bytes.Cut(rest, []byte("\n"))
+	if !ok || !found {
+		return b, errors.New("the version is no bundle of policy files; do the ranks run the same build?")
+	}
+	var head bundleHead
+	if err := json.Unmarshal(line, &head); err != nil {
+		return b, fmt.Errorf("the bundle of policy files is damaged: %w", wording.JSONError(err))
+	}
+	of := [3]*Source{&b.Policy, &b.Model, &b.Added}
+	names := [3]string{head.Policy, head.Model, head.Added}
+	for i, n := range [3]int{head.PolicyLen, head.ModelLen, head.AddedLen} {
+		if n < 0 || n > len(files) {
+			return Bundle{}, errBundleLength
+		}
+		*of[i], files = Source{names[i], files[:n]}, files[n:]
+	}
+	if len(files) > 0 {
+		return Bundle{}, errBundleLength
+	}
+	return b, nil
+}
+
+// SameMeaning reports whether the files of two versions mean the same on this machine, with the variables that getenv
+// knows. On another one a model may mean something else.
+func SameMeaning(a, b Bundle, getenv func(string) string) bool {
+	if bytes.Equal(a.Policy.Text, b.Policy.Text) && bytes.Equal(a.Model.Text, b.Model.Text) {
+		return true
+	}
+	l := NewLoader(getenv, new(safefile.Timeouts), func() {})
+	var meanings [2]string
+	for i, bundle := range []Bundle{a, b} {
+		bundle.Added = Source{}
+		content := bundle.Encode()
+		v, err := l.Decode(content, agree.DigestOf(content), telemetry.Log{})
+		if err != nil {
+			return false
+		}
+		meanings[i] = v.Meaning()
+	}
+	return meanings[0] == meanings[1]
 }

@@ -32,7 +32,7 @@ func TestAVersionIsCompiledOnce(t *testing.T) {
 				versions[i], _ = l.Decode(content, digest, telemetry.Log{})
 			} else {
 				read, _ := l.Load(named(file), telemetry.Log{})
-				versions[i] = read.Version
+				versions[i] = read
 			}
 			engines[i] = versions[i].engine
 		})
@@ -43,7 +43,7 @@ func TestAVersionIsCompiledOnce(t *testing.T) {
 			t.Errorf("communicator %d uses another version: %p, %p", i, v, engines[i])
 		}
 	}
-	if f := l.files[fileKey{policyKind, named(file).Policy}]; &f.text[0] !=
+	if f := l.files[fileKey{Named: named(file).Policy}]; &f.text[0] !=
 		&versions[0].content[len(content)-len(f.text)] {
 		t.Error("two copies of the file's text are kept")
 	}

@@ -23,8 +23,9 @@ type watchedSet struct {
 	settings Settings
 	watcher  *watch.Watcher
 
-	reading sync.Mutex // held while the files are read
-	last    Loaded     // what was read last
+	reading sync.Mutex // held while the files are read, guards what follows
+	files   [2]*file   // as last read
+	last    *Version   // of them
 
 	mu    sync.Mutex // guards what follows; held for moments only
 	log   telemetry.Log
@@ -37,7 +38,7 @@ type user struct{ offer func(*Version) }
 
 // Watch offers each new version of the files until stop is called. own is what the caller read last. Any
 // goroutine may call offer, which must return at once. It may be given the same version again.
-func (l *Loader) Watch(s Settings, own Loaded, log telemetry.Log, offer func(*Version)) (stop func()) {
+func (l *Loader) Watch(s Settings, own *Version, log telemetry.Log, offer func(*Version)) (stop func()) {
 	one := &user{offer}
 	set, sure := l.joinWatch(s, own, log, one)
 	if !sure {
@@ -50,12 +51,15 @@ func (s Settings) key() [2]Named { return [2]Named{s.Policy, s.Model} }
 
 // joinWatch adds a user. sure is false if the files were read at another time than own. The user may then have
 // missed an edit.
-func (l *Loader) joinWatch(s Settings, own Loaded, log telemetry.Log, one *user) (set *watchedSet, sure bool) {
+func (l *Loader) joinWatch(s Settings, own *Version, log telemetry.Log, one *user) (set *watchedSet, sure bool) {
 	l.watching.Lock()
 	defer l.watching.Unlock()
 	set = l.watched[s.key()]
 	if set == nil {
-		set = &watchedSet{loader: l, settings: s, good: own.Version, last: own, users: map[*user]bool{}}
+		set = &watchedSet{loader: l, settings: s, good: own, last: own, users: map[*user]bool{}}
+		l.mu.Lock()
+		set.files = own.from
+		l.mu.Unlock()
 		set.settings.live = true
 		l.watched[s.key()] = set
 		set.watcher = watch.New(watch.Config{Poll: lookEvery, Debounce: restFor, Max: restMax,
@@ -70,7 +74,7 @@ func (l *Loader) joinWatch(s Settings, own Loaded, log telemetry.Log, one *user)
 	defer set.mu.Unlock()
 	set.users[one] = true
 	set.log = log
-	return set, set.good == own.Version
+	return set, set.good.id == own.id
 }
 
 func (l *Loader) leaveWatch(set *watchedSet, one *user) {
@@ -100,15 +104,15 @@ func (s *watchedSet) read(always bool) {
 		}
 	}()
 	f := s.loader.loadFiles(s.settings)
-	if f == s.last.read && (!always || s.last.Version != good) {
+	if f == s.files && (!always || s.last != good) {
 		return
 	}
-	s.last, _ = s.loader.use(f, s.settings, log)
-	if !s.last.Valid {
+	v, err := s.loader.use(f, s.settings, log)
+	s.files, s.last = f, v
+	if err != nil || v.Faulty {
 		log.Warnf("keeping version %.12s of %s, the last without errors", good.Meaning(), s.settings.names())
 		return
 	}
-	v := s.last.Version
 	if len(v.content) > MaxLiveBytes { // read for a communicator that was created later
 		log.Warnf("%s: %v; keeping version %.12s", s.settings.names(), tooLarge(int64(len(v.content)), MaxLiveBytes),
 			good.Meaning())

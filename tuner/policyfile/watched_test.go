@@ -16,7 +16,7 @@ func TestWatch(t *testing.T) {
 	write(t, file, rows(1))
 	l, s := newLoader(), named(file)
 	own, err := l.Load(s, telemetry.Log{})
-	if err != nil || !own.Valid {
+	if err != nil || own.Faulty {
 		t.Fatal(err)
 	}
 	offered := [2]chan *Version{make(chan *Version, 10), make(chan *Version, 10)}
@@ -56,7 +56,7 @@ func TestLongNameDelaysNoEdit(t *testing.T) {
 	var r recorder
 	l, s := newLoader(), named(file)
 	own, err := l.Load(s, r.log())
-	if err != nil || !own.Valid {
+	if err != nil || own.Faulty {
 		t.Fatal(err)
 	}
 	var offered *Version

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 	"unicode"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 )
 
 // Look opens a directory of records for a tool that reads or prunes it. It creates nothing,
@@ -31,9 +33,6 @@ func Look(dir string) (*Store, error) {
 // belowDepth is how far Below looks: jobs have folders such as DIR/JOB or DIR/USER/JOB.
 const belowDepth = 2
 
-// recordDirs are what a directory of records has in it.
-var recordDirs = []string{"blob", "c", "ended", "open", "p"}
-
 // Below lists the directories of records: dir itself and those below it, because sites give each job a folder
 // of its own. It follows no links below dir. unseen lists what it could not look at.
 func Below(dir string) (dirs []string, unseen []error) {
@@ -47,7 +46,7 @@ func Below(dir string) (dirs []string, unseen []error) {
 			return
 		}
 		used := slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-			return (e.Name() == "c" || e.Name() == "blob") && e.IsDir()
+			return (e.Name() == agree.CommsDir || e.Name() == agree.VersionDir) && e.IsDir()
 		})
 		if used {
 			dirs = append(dirs, at)
@@ -57,7 +56,7 @@ func Below(dir string) (dirs []string, unseen []error) {
 		}
 		for _, e := range entries {
 			switch {
-			case !e.IsDir(), used && slices.Contains(recordDirs, e.Name()):
+			case !e.IsDir(), used && slices.Contains(agree.Dirs, e.Name()):
 			case strings.ContainsFunc(e.Name(), unicode.IsControl): // the name could forge lines of the output
 				unseen = append(unseen, fmt.Errorf("%q in %s: control characters in the name", e.Name(), at))
 			default:

@@ -1,3 +1,14 @@
+// Package dirstore keeps the records of agreeing ranks as files of a directory. The directory is on the
+// machine, or one that all machines share, NFS included.
+//
+// A Store lives from Open, Private or Look to Close, and any goroutine may use it. A shared
+// directory belongs to the user and stays. A private one, which Private opens, lies within
+// one machine and lives as long as a process holds it open: each process holds a shared
+// lock. The last process to close it, or the next job after a crash, gets the lock alone and
+// removes the directory. Its name cannot be guessed, but all processes of the user find it.
+//
+// A record is written to a file of its own and then linked to its name, so that
+// it appears whole and only once. Directories are 0700 and files 0600.
 package dirstore
 
 import (
@@ -14,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
 // Store is a directory of records.
@@ -324,4 +336,191 @@ func do[T any](ctx context.Context, s *Store, key string, operation func(path st
 	case <-ctx.Done():
 		return none, ctx.Err()
 	}
+}
+
+// Where a disk is full, and always in a private directory, a small record is a symbolic link with
+// the value as its target. Creating one is as atomic as link(2), a single system call, and takes no
+// block. File systems keep a short link in the inode, ext4 up to 59 bytes
+// and tmpfs of any length, so ranks can still join. (From its promise on a rank needs only
+// empty records, which need no block either, and a decision is a rename; the first of each kind
+// makes a directory.)
+
+// maxLink is the longest value that is kept as a link.
+const maxLink = 1023
+
+func fitsLink(value []byte) bool {
+	return len(value) > 0 && len(value) <= maxLink && !strings.Contains(string(value), "\x00")
+}
+
+// refused reports that the operation has had no effect and will have none.
+func refused(err error) bool {
+	return full(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)
+}
+
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// symlink makes a record a symbolic link. An error does not repeat the record, as os's
+// would.
+func symlink(value []byte, path string) error {
+	err := os.Symlink(string(value), path)
+	if at := (*os.LinkError)(nil); errors.As(err, &at) {
+		return &fs.PathError{Op: at.Op, Path: path, Err: at.Err}
+	}
+	return err
+}
+
+// mostRecord bounds a record: a version of two files at their limits has 128 MiB.
+const mostRecord = 256 << 20
+
+// read returns a record of either kind.
+func (s *Store) read(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		info, err := os.Lstat(path)
+		if err == nil {
+			err = s.check(path, info)
+		}
+		if err != nil {
+			return nil, err
+		}
+		value, err := os.Readlink(path)
+		return []byte(value), err
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no record but %v", path, info.Mode().Type())
+	}
+	if err := s.check(path, info); err != nil {
+		return nil, err
+	}
+	return safefile.All(f, mostRecord)
+}
+
+// Mark implements agree.Store: by the record's inode and, where the file system knows it,
+// the time at which it was made. Neither changes when the file is renamed or touched, as
+// sites do that keep files from being purged.
+func (s *Store) Mark(ctx context.Context, key string) (string, error) {
+	mark, err := do(ctx, s, key, func(path string) (string, error) {
+		if err := s.alive(); err != nil {
+			return "", err
+		}
+		return mark(path)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", s.alive()
+	}
+	return mark, err
+}
+
+// mark opens the record, because over NFS its attributes may otherwise be a minute old.
+func mark(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	fd, name, flags := unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW
+	switch {
+	case err == nil:
+		defer f.Close()
+		fd, name, flags = int(f.Fd()), "", unix.AT_EMPTY_PATH
+	case !errors.Is(err, syscall.ELOOP):
+		return "", err
+	}
+	var st unix.Statx_t
+	err = statx(fd, name, flags, unix.STATX_INO|unix.STATX_BTIME, &st)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		var old unix.Stat_t
+		err = unix.Fstatat(fd, name, &old, flags)
+		st.Ino = old.Ino
+	}
+	if err != nil {
+		return "", &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mask&unix.STATX_BTIME == 0 {
+		st.Btime = unix.StatxTimestamp{}
+	}
+	return fmt.Sprintf("%d-%d.%09d", st.Ino, st.Btime.Sec, st.Btime.Nsec), nil
+}
+
+// statx is missing before Linux 4.11, and forbidden in containers of that age.
+var statx = unix.Statx
+
+// ErrForeign means that users other than root and this one can change a directory of records, or a record. This
+// process must not obey them.
+var ErrForeign = errors.New("is not this user's alone")
+
+// trust says from whom a Store takes records.
+type trust struct {
+	user uint32 // records count that belong to this user or to root
+	all  bool   // records of everybody count
+	// refused, if not nil, is called with the reason when a record is refused.
+	refused func(error)
+}
+
+// TrustAll makes the store take records from everybody who can write into its
+// directory. It must be called before the store is used.
+func (s *Store) TrustAll() { s.trust.all = true }
+
+// JudgeAsOwner makes the store refuse what the processes of the directory's owner refuse. If others can write
+// there, only processes that trust everybody use the directory. JudgeAsOwner is for a tool that only shows
+// records. It must be called before the store is used.
+func (s *Store) JudgeAsOwner() {
+	info, err := s.opened.Stat()
+	if err != nil {
+		return
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.trust.user = st.Uid
+	}
+	s.trust.all = errors.Is(s.Check(), ErrForeign)
+}
+
+// OnRefusal makes the store call f each time it refuses a record because it is another user's. It must be
+// called before the store is used.
+func (s *Store) OnRefusal(f func(error)) { s.trust.refused = f }
+
+// check refuses the file or directory at path, which info describes.
+func (t trust) check(path string, info fs.FileInfo) error {
+	if t.all {
+		return nil
+	}
+	err := safefile.CheckOwnerAs(info, t.user)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s %w: %w", path, ErrForeign, err)
+	if t.refused != nil {
+		t.refused(err)
+	}
+	return err
+}
+
+// Check returns an error if somebody else can write into the directory or into the folders of records in it.
+// The folders further below need no check: this user has made them for himself alone.
+func (s *Store) Check() error {
+	info, err := os.Stat(s.root)
+	if err != nil {
+		return err
+	}
+	if err := s.trust.check(s.root, info); err != nil {
+		return err
+	}
+	for _, below := range agree.Dirs {
+		path := filepath.Join(s.root, below)
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = s.trust.check(path, info)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,6 +1,27 @@
+// Package etcdstore keeps the records of agreeing ranks in etcd, version 3.4 and later. It serves jobs on
+// several machines that share no file system.
+//
+// A Store lives from Open to Close, and any goroutine may use it. It owns its connection and
+// a goroutine for each lease that it keeps alive. A View is for tools that only look.
+//
+// Below the URL's prefix lie
+//
+//	epoch/<group>  who uses the group's records: a lease
+//	r/<key>        a record
+//
+// The records of a communicator are one group. The contents of versions, which communicators share, are
+// another. All keys of a group have the lease of its epoch, which every process that uses the group keeps
+// alive. So a record stays while any process needs it, whoever wrote it. It goes some minutes after the last
+// process has gone.
+//
+// The lease can end too early only if no process reaches etcd for that long while etcd itself runs. So the
+// transaction of each operation asks whether the epoch is still the one that this process began with. If not,
+// the operation fails, and so do all later ones of the group. A process that has outlived its records must
+// not take a deleted decision for one that was never made.
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +29,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -54,17 +77,10 @@ func (s *Store) Close() {
 // shared is the group of the records that belong to no communicator. No communicator has this name.
 const shared = "shared"
 
-// groupOf knows how package agree names records: c/<comm>/..., p/<comm>.<k> and open/<comm>.<k>
-// are a communicator's.
+// groupOf is the communicator that a record belongs to.
 func groupOf(key string) string {
-	switch parts := strings.SplitN(key, "/", 3); {
-	case len(parts) >= 2 && parts[0] == "c":
-		return parts[1]
-	case len(parts) == 2 && (parts[0] == "p" || parts[0] == "open"):
-		comm, _, _ := strings.Cut(parts[1], ".")
-		return comm
-	}
-	return shared
+	k, _ := agree.ParseKey(key)
+	return cmp.Or(k.Comm, shared)
 }
 
 // use returns etcd's key of a record and the epoch of its group.
@@ -234,7 +250,7 @@ func (s *Store) Drop(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if dir == "c/"+e.group {
+	if dir == agree.CommsDir+"/"+e.group {
 		_, err = e.etcd.Revoke(ctx, e.lease)
 		if err == nil {
 			_ = s.expired(e)
@@ -243,4 +259,139 @@ func (s *Store) Drop(ctx context.Context, dir string) error {
 	}
 	_, err = s.do(ctx, e, clientv3.OpDelete(name+"/", clientv3.WithPrefix()))
 	return err
+}
+
+// leaseTTL is how long the records outlive the last process that keeps them, and
+// how long all processes together may be without etcd. It is much longer than a
+// rank waits for the store.
+const leaseTTL = 10 * time.Minute
+
+// keepRetry is the pause after a failed attempt to keep the lease alive.
+const keepRetry = 5 * time.Second
+
+// epoch is one life of a group of records: from the first process that uses it
+// until etcd has dropped all of it.
+type epoch struct {
+	etcd     *clientv3.Client
+	group    string
+	key      string
+	revision int64 // at which etcd created key; no two epochs have the same
+	lease    clientv3.LeaseID
+	over     atomic.Bool
+}
+
+// holds is true while this epoch lasts.
+func (e *epoch) holds() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.revision)
+}
+
+// enter returns the epoch of the group that this process belongs to; the first
+// time, it joins the one that there is, or begins one.
+func (s *Store) enter(ctx context.Context, group string) (*epoch, error) {
+	s.mu.Lock()
+	e := s.epochs[group]
+	s.mu.Unlock()
+	if e != nil {
+		if e.over.Load() {
+			return nil, ErrExpired
+		}
+		return e, nil
+	}
+	etcd, err := s.conn.client(ctx)
+	if err == nil {
+		e, err = s.begin(ctx, etcd, group)
+	}
+	if err != nil {
+		return nil, s.explain(nil, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return nil, errClosed
+	}
+	// Two operations may both come here. Either both found the same epoch, or the second
+	// found a later one, which this process does not use.
+	if s.epochs[group] == nil {
+		s.epochs[group] = e
+		s.runs.Go(func() { s.keep(e) })
+	}
+	return s.epochs[group], nil
+}
+
+func (s *Store) begin(ctx context.Context, etcd *clientv3.Client, group string) (*epoch, error) {
+	key := s.prefix + "/epoch/" + group
+	found, err := etcd.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if len(found.Kvs) == 0 {
+		lease, err := etcd.Grant(ctx, int64(s.ttl/time.Second))
+		if err != nil {
+			return nil, err
+		}
+		reply, err := etcd.Txn(ctx).
+			If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+			Then(clientv3.OpPut(key, strconv.FormatInt(int64(lease.ID), 16), clientv3.WithLease(lease.ID))).
+			Commit()
+		if err != nil {
+			return nil, err // the lease ends by itself if nothing hangs on it
+		}
+		if reply.Succeeded {
+			return &epoch{etcd: etcd, group: group, key: key, revision: reply.Header.Revision, lease: lease.ID}, nil
+		}
+		_, _ = etcd.Revoke(ctx, lease.ID) // else it ends by itself
+		if found, err = etcd.Get(ctx, key); err != nil {
+			return nil, err
+		}
+		if len(found.Kvs) == 0 {
+			return nil, errors.New("etcd: an epoch began and ended at once")
+		}
+	}
+	kv := found.Kvs[0]
+	lease, err := strconv.ParseInt(string(kv.Value), 16, 64)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %s does not hold a lease; does something else use this prefix?", key)
+	}
+	// If it is about to end, this fails, and the next attempt finds no epoch.
+	if _, err := etcd.KeepAliveOnce(ctx, clientv3.LeaseID(lease)); err != nil {
+		return nil, err
+	}
+	return &epoch{etcd: etcd, group: group, key: key, revision: kv.CreateRevision, lease: clientv3.LeaseID(lease)}, nil
+}
+
+// keep keeps the epoch's lease alive for as long as this process uses it.
+func (s *Store) keep(e *epoch) {
+	for wait := s.ttl / 3; ; {
+		select {
+		case <-time.After(wait):
+		case <-s.ctx.Done():
+			return
+		}
+		ctx, end := context.WithTimeout(s.ctx, keepRetry)
+		_, err := e.etcd.KeepAliveOnce(ctx, e.lease)
+		end()
+		switch {
+		case errors.Is(err, rpctypes.ErrLeaseNotFound):
+			_ = s.expired(e) // the next operation of the group fails
+			return
+		case err != nil:
+			wait = min(keepRetry, s.ttl/3)
+		default:
+			wait = s.ttl / 3
+		}
+	}
+}
+
+// expired notes that the epoch has ended, for good.
+func (s *Store) expired(e *epoch) error {
+	e.over.Store(true)
+	return ErrExpired
+}
+
+// explain returns what an error of etcd means here. e is nil before the epoch is known.
+func (s *Store) explain(e *epoch, err error) error {
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) && e != nil {
+		return s.expired(e) // within the transaction
+	}
+	return s.conn.trouble.explain(err)
 }

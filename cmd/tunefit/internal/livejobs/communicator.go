@@ -77,7 +77,7 @@ const (
 
 // newCommunicator reads a communicator's records; bundle returns what a version is made from, nil if not known.
 func newCommunicator(rendezvous string, records agree.Communicator,
-	bundle func(agree.VersionName) *policyfile.Bundle) *Communicator {
+	bundle func(agree.VersionID) *policyfile.Bundle) *Communicator {
 	version, since := records.InForce()
 	c := &Communicator{Communicator: records, Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID),
 		Version: version.Meaning, Content: version.Content, Since: since, CommName: records.Name(),

@@ -29,8 +29,8 @@ func FuzzStatus(f *testing.F) {
 		records := agree.Communicator{Key: agree.CommKey(1, 2), ID: 1, Ranks: 2, Note: note,
 			Slots: []agree.Slot{{Index: 0, Identity: slot, Name: slot}},
 			Changes: []agree.Change{{K: 1, Decision: &agree.Decision{Abort: agree.Reason(slot), Detail: slot, By: 9}},
-				{K: 2, Proposal: &agree.Proposal{VersionName: agree.VersionName{Content: slot, Meaning: slot}, Slot: 7}}}}
-		c := newCommunicator("/dev/shm/x", records, func(agree.VersionName) *policyfile.Bundle {
+				{K: 2, Proposal: &agree.Proposal{VersionID: agree.VersionID{Content: slot, Meaning: slot}, Slot: 7}}}}
+		c := newCommunicator("/dev/shm/x", records, func(agree.VersionID) *policyfile.Bundle {
 			b, err := policyfile.DecodeBundle(content)
 			if err != nil {
 				return nil
@@ -65,7 +65,7 @@ func BenchmarkWorstStatus(b *testing.B) {
 	hostile.Benchmark(b, func(note []byte) error {
 		records := agree.Communicator{Key: agree.CommKey(1, 2), ID: 1, Ranks: 2, Note: note,
 			Slots: []agree.Slot{{Index: 0, Identity: string(note), Name: string(note)}}}
-		c := newCommunicator("/dev/shm/x", records, func(agree.VersionName) *policyfile.Bundle { return nil })
+		c := newCommunicator("/dev/shm/x", records, func(agree.VersionID) *policyfile.Bundle { return nil })
 		for _, view := range []View{{}, {All: true}, {JSON: true}, {Prometheus: true}} {
 			var out, warnings printable
 			view.Warnings = &warnings

@@ -116,7 +116,7 @@ func (o *observer) look(ctx context.Context) (all []*Communicator, err error) {
 		}
 		o.seen = append(o.seen, p)
 		for _, c := range found {
-			bundle := func(v agree.VersionName) *policyfile.Bundle { return o.bundle(ctx, p, v) }
+			bundle := func(v agree.VersionID) *policyfile.Bundle { return o.bundle(ctx, p, v) }
 			comm := newCommunicator(p.Name, c, bundle)
 			comm.Job = o.job(p.Name)
 			all = append(all, comm)
@@ -146,7 +146,7 @@ func (o *observer) sees(rendezvous string) bool {
 }
 
 // bundle returns what a version is made from, nil if that is not known.
-func (o *observer) bundle(ctx context.Context, p tuner.RendezvousView, v agree.VersionName) *policyfile.Bundle {
+func (o *observer) bundle(ctx context.Context, p tuner.RendezvousView, v agree.VersionID) *policyfile.Bundle {
 	if b := o.bundles[v.Content]; b != nil || v.Content == "" {
 		return b
 	}

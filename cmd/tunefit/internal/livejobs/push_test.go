@@ -123,7 +123,7 @@ func TestSwitchIsTheDecidedCall(t *testing.T) {
 		agree.Communicator{
 			Changes: []agree.Change{{K: 1, Proposal: &agree.Proposal{Check: 400, Switch: 493},
 				Decision: &agree.Decision{Commit: true, At: 494}}}},
-		func(agree.VersionName) *policyfile.Bundle { return nil })
+		func(agree.VersionID) *policyfile.Bundle { return nil })
 	if said := lastSwitch(c); said != "call 494" {
 		t.Errorf("said %s, want 494", said)
 	}

@@ -2,7 +2,6 @@ package livejobs
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -15,14 +14,14 @@ func removeComm(store *dirstore.Store, c *Communicator) error {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
 	for _, key := range c.Keys {
-		if strings.Contains(key, "/slot/") || strings.Contains(key, "/left/") {
+		if key.IsMembership() {
 			continue
 		}
-		if err := store.Remove(ctx, key); err != nil {
+		if err := store.Remove(ctx, key.String()); err != nil {
 			return err
 		}
 	}
-	return store.Drop(ctx, "c/"+c.Key)
+	return store.Drop(ctx, agree.CommsDir+"/"+c.Key)
 }
 
 // removeEnded removes what is left of communicators that have removed their own records: one record each, which says

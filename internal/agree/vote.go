@@ -1,0 +1,306 @@
+package agree
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+)
+
+// AtTrigger takes part in a change. The main thread calls it before it decides call n if n has reached the
+// trigger. call is HashCall of call n. AtTrigger returns the snapshot to decide by from this call on, or nil
+// if the snapshot stays. It never touches the store, and waits only at the barrier, for the decision.
+func (m *Member) AtTrigger(n, call uint64) (next Snapshot, err error) {
+	logs := false
+	defer func() {
+		if err != nil || logs {
+			m.flushLog() // the background may hang in the store; a static member has none
+		}
+	}()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed != nil {
+		return nil, m.failed
+	}
+	if m.change.state == armed && n >= m.change.Check {
+		m.checkpoint(n)
+	}
+	if m.change.state == promised && n >= m.change.Switch && m.isBarrier(n, call) {
+		m.arrive(n, call)
+	}
+	if m.change.state == arrived && n >= m.change.arrival.at {
+		m.await()
+		logs = true
+		if m.failed != nil {
+			return nil, m.failed
+		}
+	}
+	switch {
+	case m.change.state == committed && n > m.change.arrival.at:
+		m.fail(fmt.Errorf("%w: change %d was to come at call %d, this is call %d", ErrBroken, m.change.k,
+			m.change.arrival.at, n))
+		return nil, m.failed
+	case m.change.state == committed && n == m.change.arrival.at:
+		m.putInForce(InForce{Snapshot: m.change.snapshot, From: n, change: m.change.k})
+		m.next(idle)
+		return m.inForce.Snapshot, nil
+	case m.change.state == static && len(m.past) > 0 && n >= m.past[0].From:
+		m.past[0].From = n
+		m.putInForce(m.past[0])
+		m.past = m.past[1:]
+		m.setPastTrigger()
+		logs = true
+		return m.inForce.Snapshot, nil
+	}
+	return nil, nil
+}
+
+// checkpoint makes the promise at call c: the main thread stops at its trigger from call S on.
+// If call c has passed, it makes sure that this rank never puts an ack.
+func (m *Member) checkpoint(n uint64) {
+	if n > m.change.Check {
+		m.withdraw(Late)
+		return
+	}
+	m.cfg.Counter.Trigger.Store(m.change.Switch)
+	m.change.state, m.change.hash = promised, m.cfg.Counter.Hash()
+	m.wakeUp()
+}
+
+// stepPromised puts the ack. That binds nobody, but from the acks the proposer learns whether
+// the ranks should wait for each other at all.
+func (m *Member) stepPromised(c change, count uint64) time.Duration {
+	progress := &m.background.progress
+	switch {
+	case m.superseded(c):
+		return m.decide(c, Decision{Abort: Superseded})
+	case c.mine && !progress.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
+		return m.decide(c, Decision{Abort: Slow})
+	case !progress.acked:
+		_, err := m.put(m.keys.ack(c.k, c.hash, m.slot), nil)
+		if progress.acked = err == nil; err != nil {
+			return m.pollDecision(c)
+		}
+	}
+	if c.mine && !progress.allAcked {
+		verdict, ok := m.countReports(m.keys.of(kindAck, c.k), c.hash)
+		if ok && !verdict.Commit {
+			return m.decide(c, verdict)
+		}
+		if progress.allAcked = ok; ok {
+			m.removeHistory(c.k)
+		}
+	}
+	wait := m.pollDecision(c)
+	if wait > 0 && m.cfg.Clock.Now()-m.background.callsAt > m.settle() {
+		wait = m.cfg.Timing.IdlePoll // a communicator that makes no calls may do so for hours
+	}
+	return wait
+}
+
+// barrierWithin is how many calls after S may be the barrier. The main thread enters Go at
+// each of them.
+const barrierWithin = 256
+
+// isBarrier reports whether call n is the barrier: the first call after S that differs from the call before it.
+// A rank that has made one call more or less than the others arrives at another call, or after other calls, and
+// so is noticed. If all calls are alike, nothing would show it, and the rank withdraws.
+func (m *Member) isBarrier(n, call uint64) bool {
+	if n > m.change.Switch && (call != m.change.lastPassed.call || m.cfg.Uniform) {
+		return true
+	}
+	if n-m.change.Switch >= barrierWithin {
+		m.withdraw(Alike)
+		return false
+	}
+	m.change.lastPassed = lastPassed{n + 1, call, m.cfg.Poller.ticks.Add(1), m.cfg.Thread()}
+	return false
+}
+
+// arrive makes this rank arrive at call n, together with the siblings on this thread that have come to the same
+// call. NCCL asks the ranks of a thread one after the other, so they cannot all wait there. Each has promised to
+// stop at its trigger.
+func (m *Member) arrive(n, call uint64) {
+	before, thread := m.cfg.Counter.Hash(), m.cfg.Thread()
+	at := arrival{at: n, hash: arrivalHash(m.change.Tag, n, before, call), since: m.cfg.Clock.Now()}
+	c := m.change
+	m.change.state, m.change.arrival = arrived, at
+	m.mu.Unlock() // two ranks of a process may represent each other
+	slots := []int{m.slot}
+	var represented []*Member
+	for _, s := range m.cfg.Poller.siblings(m) {
+		if s.arriveByProxy(c, before, thread, at) {
+			represented = append(represented, s)
+			slots = append(slots, s.slot)
+		}
+	}
+	key := m.keys.arrival(c.k, at.hash, slots...)
+	for _, s := range represented {
+		s.mu.Lock()
+		if s.change.state == arrived && s.change.k == c.k {
+			s.change.arrival.key = key
+			s.wakeUp()
+		}
+		s.mu.Unlock()
+	}
+	m.mu.Lock()
+	if m.change.state == arrived && m.change.k == c.k {
+		m.change.arrival.key, m.change.arrival.represented = key, represented
+	}
+}
+
+// arrivalHash is equal for ranks that arrive for the same proposal at the same call n, after the same calls.
+// before is Counter.Hash at call n.
+func arrivalHash(tag string, n, before, call uint64) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(tag))
+	for _, number := range []uint64{n, before, call} {
+		h.Write(binary.LittleEndian.AppendUint64(nil, number))
+	}
+	return h.Sum64()
+}
+
+// arriveByProxy makes this rank arrive together with a sibling, whose change is of, if it has come to
+// the same call on the same thread. A rank of another thread may be behind, and arrives by itself.
+//
+// This rank must have made a call since the sibling made its last one. NCCL asks a group of calls of one rank
+// after the other. So this rank would otherwise be behind, and a call that nobody else makes would have brought
+// its count here. This rank's next call may be such a call: the collectives before it are still those of the
+// others.
+func (m *Member) arriveByProxy(of change, before uint64, thread int, at arrival) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, counter := &m.change, m.cfg.Counter
+	if c.state != promised || c.k != of.k || c.Tag != of.Tag ||
+		c.lastPassed.next > at.at || c.lastPassed.tick < of.lastPassed.tick || c.lastPassed.thread != thread ||
+		counter.Seq.Load() != at.at || counter.Hash() != before {
+		return false
+	}
+	at.byProxy, at.attempted = true, true
+	c.state, c.arrival = arrived, at
+	return true
+}
+
+const (
+	firstWarning = time.Second
+	nextWarning  = 10 * time.Second
+	longStall    = 100 * time.Millisecond
+	waitSlice    = time.Second
+)
+
+// await waits until change k is decided, or until the background has withdrawn this rank.
+// The background does all store operations meanwhile. The caller is the main thread and holds the
+// mutex, which await gives back while it waits.
+//
+// Time in which the process is stopped, as by a debugger, does not count, and the background has to ask the store
+// after it. So the wait consists of slices, and one in which the process was stopped does not count.
+func (m *Member) await() {
+	limit := m.cfg.Timing.StallLimit
+	warn := max(firstWarning, 2*m.settle())
+	k, at := m.change.k, m.change.arrival.at
+	decided := make(chan struct{})
+	m.wait.decided = decided
+	m.wait.interrupt() // a slow operation must not delay the arrival
+	m.wakeUp()
+	var waited time.Duration
+	for m.change.state == arrived && m.failed == nil {
+		if limit > 0 && waited >= limit {
+			m.fail(fmt.Errorf("%w (waited %v for change %d)", ErrStalled, waited.Round(time.Second), k))
+			return
+		}
+		if waited >= warn {
+			m.log(true, "change %d: call %d has waited %v for the store to tell the decision", k, at,
+				waited.Round(time.Second))
+			warn += nextWarning
+		}
+		began := m.cfg.Clock.Now()
+		m.mu.Unlock()
+		m.flushLog()
+		sleep(context.Background(), m.cfg.Clock, waitSlice, decided)
+		m.mu.Lock()
+		if slept := m.cfg.Clock.Now() - began; slept < 2*waitSlice {
+			waited += slept
+		}
+	}
+	if waited > longStall {
+		m.log(false, "change %d: call %d waited %v for the other ranks", k, at, waited.Round(time.Millisecond))
+	}
+}
+
+// stepArrived does at the store what a rank at the barrier needs: it puts the arrival and
+// polls the decision. If the others do not arrive in time, it aborts: NCCL cannot run the
+// collective before they do, but the thread may have other work.
+func (m *Member) stepArrived(c change) time.Duration {
+	at := c.arrival
+	if at.key == "" {
+		return forever // arrive, on the thread that sets the key, wakes this rank
+	}
+	timeout := m.cfg.Clock.Now()-at.since > m.settle()
+	m.background.pollsFast = !timeout
+	if !at.attempted || !at.landed && !at.byProxy {
+		if wait, ok := m.putArrival(c, timeout); !ok {
+			return wait
+		}
+	}
+	if timeout {
+		return m.decide(c, Decision{Abort: Stall})
+	}
+	if c.mine {
+		if verdict, ok := m.countReports(m.keys.of(kindArrival, c.k), at.hash); ok {
+			verdict.At = at.at
+			return m.decide(c, verdict)
+		}
+	}
+	return m.pollDecision(c)
+}
+
+// putArrival puts the record that this rank has arrived, if the records that the change
+// rests on are those that this rank knows. Before the attempt the rank may withdraw. After
+// it the rank may not, whether or not the put succeeds, because the record may land later.
+func (m *Member) putArrival(c change, timeout bool) (wait time.Duration, ok bool) {
+	at := c.arrival
+	if !at.attempted {
+		switch intact, gone, err := m.intact(c); {
+		case err == nil && gone: // most likely decided: in state withdrawn it finds out
+			m.giveUp(at, Stall)
+			return 0, false
+		case err == nil && !intact:
+			m.loseRecords()
+			return 0, false
+		case err != nil && timeout:
+			m.giveUp(at, Stall)
+			return 0, false
+		case err != nil:
+			return m.retry(), false
+		}
+		m.update(func(c *change) { c.arrival.attempted = true })
+	}
+	_, err := m.put(at.key, nil)
+	switch {
+	case errors.Is(err, ErrRefused) && !at.attempted:
+		m.update(func(c *change) { c.arrival.attempted = false })
+		if timeout {
+			m.giveUp(at, CannotStage)
+		}
+		return m.retry(), false
+	case err != nil:
+		return m.retry(), timeout
+	}
+	m.update(func(c *change) { c.arrival.landed = true })
+	return 0, true
+}
+
+// giveUp withdraws this rank and those that it represents. The caller knows that no record
+// of their arrival exists.
+func (m *Member) giveUp(at arrival, why Reason) {
+	for _, s := range append(slices.Clone(at.represented), m) {
+		s.mu.Lock()
+		if s.change.state == arrived && s.change.arrival.key == at.key {
+			s.withdraw(why)
+		}
+		s.mu.Unlock()
+	}
+}
