@@ -68,7 +68,7 @@ func readCSV(in io.Reader, r *Result) error {
 func (s *sweep) finish() error {
 	r := s.r
 	s.run.finish(r, &environment{})
-	if r.Kept == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
+	if len(r.Samples) == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)
 	}
 	return nil

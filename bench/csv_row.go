@@ -219,7 +219,7 @@ func (s *sweep) configuration(m *Sample) bool {
 		return false
 	}
 	m.Selection = Selection(i)
-	if m.Selection == SelectionUnknown && m.Config == noLabel {
+	if m.Selection == SelectionUnknown && m.Cell == nccl.NoCell {
 		m.Selection = SelectionDefault
 	}
 	return true

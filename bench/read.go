@@ -36,9 +36,6 @@ type Options struct {
 	Default bool
 	// LogOf returns NCCL's log of a process, as host:pid, where it is in a file of its own; nil: there is none.
 	LogOf func(process string) []byte
-	// Each takes every sample instead of Result.Samples, for files of many rows; it
-	// must not keep the pointer. nil: samples are kept.
-	Each func(*Sample)
 }
 
 // Result is what one file holds. Everything that was read is either in Samples
@@ -46,8 +43,7 @@ type Options struct {
 type Result struct {
 	File     string
 	Format   Format
-	Samples  []Sample    // nil with Options.Each
-	Kept     int         // samples, wherever they went
+	Samples  []Sample
 	Rejected []Rejection // by the line of the first
 	Notes    []Note      // contradictions and doubts, by line
 	Rows     int         // of a CSV file
@@ -185,12 +181,7 @@ func (r *Result) add(line int, s Sample, from Origin) {
 		r.reject(line, 1, reason)
 		return
 	}
-	r.Kept++
 	r.Labels[from]++
-	if r.opts.Each != nil {
-		r.opts.Each(&s)
-		return
-	}
 	r.Samples = append(r.Samples, s)
 }
 
@@ -264,6 +255,7 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.tellOwnChannels()
 	// What is found at the end of a run may be about its start.
 	slices.SortStableFunc(r.Rejected, func(a, b Rejection) int { return a.Line - b.Line })
 	slices.SortStableFunc(r.Notes, func(a, b Note) int { return a.Line - b.Line })

@@ -63,13 +63,13 @@ type bySource struct {
 
 // medians returns one median per source, ascending, and adds how far repetitions of
 // one source are apart to spread.
-func medians(readings []reading, spread *[]float64) []bySource {
+func medians(readings []*reading, spread *[]float64) []bySource {
 	times := map[source][]float64{}
 	for _, r := range readings {
 		if of := times[r.source]; len(of) > 0 {
-			*spread = append(*spread, math.Abs(math.Log(r.micros/of[len(of)-1])))
+			*spread = append(*spread, math.Abs(math.Log(r.Micros/of[len(of)-1])))
 		}
-		times[r.source] = append(times[r.source], r.micros)
+		times[r.source] = append(times[r.source], r.Micros)
 	}
 	var all []bySource
 	for s, of := range times {

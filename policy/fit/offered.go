@@ -11,12 +11,12 @@ import (
 // unoffered returns what was measured of a group although NCCL does not offer it, and what failed or is not offered.
 // It is known by our library's logs, where the family failed whatever its channels, by Offers, and by the GPU.
 // What NCCL chose itself it offers.
-func (p *Pool) unoffered(s *Set, key Key, g variants) (measured []nccl.Cell, failed []nccl.Config) {
+func (p *Pool) unoffered(s *Set, key Key, g map[variant][]*reading) (measured []nccl.Cell, failed []nccl.Config) {
 	chosen, cells := map[nccl.Cell]bool{}, map[nccl.Cell]bool{}
-	for _, vp := range g {
-		for l := range vp.points {
-			if cells[l.Cell] = true; l.byDefault() {
-				chosen[l.Cell] = true
+	for _, all := range g {
+		for _, r := range all {
+			if cells[r.Cell] = true; r.byDefault() {
+				chosen[r.Cell] = true
 			}
 		}
 	}
@@ -38,22 +38,6 @@ func (p *Pool) unoffered(s *Set, key Key, g variants) (measured []nccl.Cell, fai
 		}
 	}
 	return measured, failed
-}
-
-// without leaves out what was measured of some cells.
-func (vp *variantPool) without(cells []nccl.Cell) *variantPool {
-	if len(cells) == 0 {
-		return vp
-	}
-	left := &variantPool{vp.simulated, vp.readings, map[label][]reading{}, vp.asked}
-	for l, all := range vp.points {
-		if !slices.Contains(cells, l.Cell) {
-			left.points[l] = all
-		} else {
-			left.readings -= len(all)
-		}
-	}
-	return left
 }
 
 // noNVLink are GPUs without NVLink, by their vendor's data sheets. Between them NCCL does not offer LL128.

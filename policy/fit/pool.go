@@ -25,7 +25,7 @@ type Pool struct {
 	// Runs names the conditions to keep: graph, eager or a Conditions.String. Empty: all.
 	Runs string
 
-	groups  map[Key]variants
+	groups  map[Key]map[variant][]*reading
 	refused map[string]int
 	rows    int
 	failed  map[Key][]nccl.Config
@@ -48,15 +48,20 @@ const (
 	refusedOffer   = "NCCL does not offer it here"
 )
 
-// variants are a group while samples arrive.
-type variants map[variant]*variantPool
-
 // variant is what NCCL does not tell a tuner. Times of different variants are
 // not repetitions of one another.
 type variant struct {
 	dtype, redop string
 	inPlace      bool
 	under        Conditions
+}
+
+func variantOf(s *bench.Sample) variant {
+	v := variant{dtype: s.DType, redop: s.RedOp, inPlace: s.InPlace}
+	if s.Setup != nil {
+		v.under = Conditions{s.Setup.Options, s.Setup.Variables}
+	}
+	return v
 }
 
 // Conditions are what times were measured under. Times under different ones are never compared.
@@ -81,7 +86,7 @@ func (c Conditions) Named(name string) bool {
 // NewPool returns an empty pool.
 func NewPool() *Pool {
 	return &Pool{
-		groups: map[Key]variants{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
+		groups: map[Key]map[variant][]*reading{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
 		asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{},
 		machines: map[model.MeasuredOn]*model.MeasuredOn{},
 	}
@@ -90,15 +95,6 @@ func NewPool() *Pool {
 // Add takes a sample that package bench has read, or counts why it does not.
 func (p *Pool) Add(s *bench.Sample) {
 	p.rows++
-	byDefault := s.Selection == bench.SelectionDefault ||
-		s.Selection == bench.SelectionUnknown && s.Algo == bench.Unknown && s.Proto == bench.Unknown
-	config, by := s.Config, s.Selection
-	if byDefault {
-		by = bench.SelectionDefault
-	}
-	if !s.Known() {
-		config = unknownConfig
-	}
 	switch {
 	case s.Nodes < 1 || s.Ranks < 1:
 		p.refused[RefusedComm]++
@@ -106,36 +102,26 @@ func (p *Pool) Add(s *bench.Sample) {
 	case s.Ranks == 1:
 		p.refused[RefusedOneRank]++
 		return
-	case !s.Known() && !byDefault:
+	case !s.Known() && s.Selection != bench.SelectionDefault:
 		p.refused[RefusedLabel]++
 		return
 	}
-	v := variant{dtype: s.DType, redop: s.RedOp, inPlace: s.InPlace}
-	if s.Setup != nil {
-		v.under = Conditions{s.Setup.Options, s.Setup.Variables}
-	}
+	v := variantOf(s)
 	if !v.under.Named(p.Runs) {
 		p.refused["measured under other conditions than --runs names"]++
 		return
 	}
 	key := Key{Coll: s.Coll, Comm: s.Comm}
 	if p.groups[key] == nil {
-		p.groups[key] = variants{}
-	}
-	vp := p.groups[key][v]
-	if vp == nil {
-		vp = &variantPool{points: map[label][]reading{}, asked: map[nccl.Cell]bool{}}
-		p.groups[key][v] = vp
-	}
-	if s.Simulated {
-		vp.simulated++
-	}
-	if s.Selection == bench.SelectionForced && s.Channels > 0 && s.Setup != nil && s.Setup.IsOurs() {
-		vp.asked[s.Cell] = true
+		p.groups[key] = map[variant][]*reading{}
 	}
 	p.count(s)
 	p.reach(s)
-	vp.add(label{config, s.Bytes, by, s.Verify}, s.Micros, source{p.file, fileOf(s.Source)})
+	r := &reading{*s, source{p.file, fileOf(s.Source)}}
+	if !s.Known() {
+		r.Config = unknownConfig
+	}
+	p.groups[key][v] = append(p.groups[key][v], r)
 }
 
 // Fail takes a configuration that did not run; of a size: that did not run there as it was asked for.
@@ -196,31 +182,37 @@ func (p *Pool) Set() *Set {
 	})
 	s.NCCL = cmp.Or(p.MadeWith, strings.Join(s.versions(), ", "))
 	refused := maps.Clone(p.refused)
-	var pools []*variantPool
+	var readings [][]*reading // of each group
 	for key, g := range p.groups {
-		g.nameUnnamed()
+		nameUnnamed(g)
 		unoffered, failed := p.unoffered(s, key, g)
 		if len(failed) > 0 {
 			s.Failed[key] = failed
 		}
-		most := g.mainVariant()
+		most := mainVariant(g)
 		under := map[Conditions]int{}
-		for v, vp := range g {
-			under[v.under] += vp.readings
+		for v, all := range g {
+			under[v.under] += len(all)
 			if v != most {
-				refused[most.refused(v)] += vp.readings
+				refused[most.refused(v)] += len(all)
 			}
 		}
-		left := g[most].without(unoffered)
-		if n := g[most].readings - left.readings; n > 0 {
-			refused[refusedOffer] += n
+		var left []*reading
+		for _, r := range g[most] {
+			switch {
+			case slices.Contains(unoffered, r.Cell):
+				refused[refusedOffer]++
+				continue
+			case r.Simulated:
+				s.Simulated++
+			}
+			left = append(left, r)
 		}
-		s.Used += left.readings
-		s.Simulated += g[most].simulated
+		s.Used += len(left)
 		s.Groups = append(s.Groups, &Group{Key: key, NotOffered: unoffered, Under: under})
-		pools = append(pools, left)
+		readings = append(readings, left)
 	}
-	each(len(pools), func(i int) { pools[i].fill(s.Groups[i]) })
+	each(len(readings), func(i int) { s.Groups[i].fill(readings[i]) })
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
 	onlyLower, neverMore := channelRules(s.NCCL)
 	for _, g := range s.Groups {
@@ -245,8 +237,8 @@ func (p *Pool) Set() *Set {
 
 // nameUnnamed counts samples without a data type, as in a sweep that leaves it out, as those of the one that has
 // most: nccl-tests has a default, and logs always name theirs.
-func (g variants) nameUnnamed() {
-	for v, vp := range g {
+func nameUnnamed(g map[variant][]*reading) {
+	for v, all := range g {
 		if v.dtype != "" || v.redop != "" {
 			continue
 		}
@@ -259,7 +251,8 @@ func (g variants) nameUnnamed() {
 		if len(named) == 0 {
 			continue
 		}
-		g[slices.MinFunc(named, g.mostReadings)].join(vp)
+		most := slices.MinFunc(named, mostReadings(g))
+		g[most] = append(g[most], all...)
 		delete(g, v)
 	}
 }
@@ -282,16 +275,23 @@ func (v variant) refused(other variant) string {
 
 // mainVariant is the one with the most points; of equals the one with most rows,
 // then the first in order.
-func (g variants) mainVariant() variant {
+func mainVariant(g map[variant][]*reading) variant {
+	number := map[variant]int{} // of points
+	for v, all := range g {
+		for range points(all) {
+			number[v]++
+		}
+	}
 	return slices.MinFunc(slices.Collect(maps.Keys(g)), func(a, b variant) int {
-		return cmp.Or(cmp.Compare(len(g[b].points), len(g[a].points)), g.mostReadings(a, b))
+		return cmp.Or(cmp.Compare(number[b], number[a]), mostReadings(g)(a, b))
 	})
 }
 
-func (g variants) mostReadings(a, b variant) int {
-	return cmp.Or(cmp.Compare(g[b].readings, g[a].readings), a.under.Compare(b.under),
-		cmp.Compare(a.dtype, b.dtype),
-		cmp.Compare(a.redop, b.redop), boolToInt(a.inPlace)-boolToInt(b.inPlace))
+func mostReadings(g map[variant][]*reading) func(a, b variant) int {
+	return func(a, b variant) int {
+		return cmp.Or(cmp.Compare(len(g[b]), len(g[a])), a.under.Compare(b.under), cmp.Compare(a.dtype, b.dtype),
+			cmp.Compare(a.redop, b.redop), boolToInt(a.inPlace)-boolToInt(b.inPlace))
+	}
 }
 
 func boolToInt(b bool) int {
@@ -301,28 +301,28 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// fill makes a group of what was pooled.
-func (vp *variantPool) fill(g *Group) {
+// fill makes a group of what was pooled, in the order of arrival.
+func (g *Group) fill(all []*reading) {
 	defaults := map[uint64][]Point{}
 	var times, spread, within []float64
 	var several []sourced // medians of each point that several sources measured
-	byDefault := map[uint64][]reading{}
+	byDefault := map[uint64][]*reading{}
 	var fresh []Point
-	vp = vp.dropDefaultCounts()
-	for l, readings := range vp.inOrder() {
+	for readings := range points(all) {
 		times = times[:0]
+		first := readings[0]
 		for i, r := range readings {
-			times = append(times, r.micros)
+			times = append(times, r.Micros)
 			if i > 0 {
-				spread = append(spread, math.Abs(math.Log(r.micros/readings[i-1].micros)))
+				spread = append(spread, math.Abs(math.Log(r.Micros/readings[i-1].Micros)))
 			}
 		}
 		c := Point{
-			Config: l.Config, Bytes: l.bytes, Reps: len(times), Verified: l.verifies,
+			Config: first.Config, Bytes: first.Bytes, Reps: len(times), Verified: first.Verify,
 			First: times[0], Low: slices.Min(times), High: slices.Max(times),
 		}
 		c.Micros = stats.Median(times)
-		if l.byDefault() {
+		if first.byDefault() {
 			defaults[c.Bytes] = append(defaults[c.Bytes], c)
 			byDefault[c.Bytes] = append(byDefault[c.Bytes], readings...)
 			continue

@@ -3,70 +3,53 @@ package fit
 import (
 	"cmp"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// label is what samples have to have in common to be repetitions of one another.
-type label struct {
-	nccl.Config
-	bytes    uint64
-	by       bench.Selection // who chose; SelectionUnknown: nobody said, and it is a configuration
-	verifies bool
-}
-
-func (l label) compare(o label) int {
-	return cmp.Or(l.Config.Compare(o.Config), cmp.Compare(l.by, o.by), boolToInt(l.verifies)-boolToInt(o.verifies),
-		cmp.Compare(l.bytes, o.bytes))
-}
-
-func (l label) byDefault() bool { return l.by == bench.SelectionDefault }
-
-// reading is one accepted sample.
+// reading is an accepted sample in the pool.
 type reading struct {
-	micros float64
-	order  int // of arrival
+	bench.Sample
 	source source
 }
 
-// variantPool holds what was measured.
-type variantPool struct {
-	simulated int // of the readings
-	readings  int
-	points    map[label][]reading
-	// asked are the families of which our library asked for channels: these are no counts of NCCL's own.
-	asked map[nccl.Cell]bool
-}
+func (r *reading) byDefault() bool { return r.Selection == bench.SelectionDefault }
 
-func (vp *variantPool) add(l label, micros float64, from source) {
-	vp.points[l] = append(vp.points[l], reading{micros, vp.readings, from})
-	vp.readings++
-}
-
-// join takes the readings of another pool, as if they had arrived last.
-func (vp *variantPool) join(other *variantPool) {
-	for l, all := range other.points {
-		for _, r := range all {
-			r.order += vp.readings
-			vp.points[l] = append(vp.points[l], r)
+// points yields the readings that are repetitions of one another, in the order of arrival. Channel counts that NCCL
+// chose are left out: to keep them would split one curve into many. Where runs asked for some counts of an algorithm
+// and protocol, the others are repetitions of these.
+func points(all []*reading) iter.Seq[[]*reading] {
+	asked := map[nccl.Cell]bool{}
+	for _, r := range all {
+		if r.Channels > 0 && (r.Selection == bench.SelectionForced || r.Selection == bench.SelectionUnknown) {
+			asked[r.Cell] = true
 		}
 	}
-	maps.Copy(vp.asked, other.asked)
-	vp.readings, vp.simulated = vp.readings+other.readings, vp.simulated+other.simulated
-}
-
-// inOrder yields the readings of each point in the order of arrival.
-func (vp *variantPool) inOrder() iter.Seq2[label, []reading] {
-	return func(yield func(label, []reading) bool) {
-		for _, l := range slices.SortedFunc(maps.Keys(vp.points), label.compare) {
-			all := vp.points[l]
-			slices.SortFunc(all, func(a, b reading) int { return cmp.Compare(a.order, b.order) })
-			if !yield(l, all) {
+	inOrder := make([]*reading, len(all))
+	for i, r := range all {
+		if r.Selection == bench.SelectionOwnChannels && !asked[r.Cell] {
+			own := *r
+			own.Channels, r = 0, &own
+		}
+		inOrder[i] = r
+	}
+	compare := func(a, b *reading) int {
+		return cmp.Or(a.Config.Compare(b.Config), boolToInt(a.byDefault())-boolToInt(b.byDefault()),
+			boolToInt(a.Verify)-boolToInt(b.Verify), cmp.Compare(a.Bytes, b.Bytes))
+	}
+	slices.SortStableFunc(inOrder, compare)
+	return func(yield func([]*reading) bool) {
+		for from := 0; from < len(inOrder); {
+			to := from + 1
+			for to < len(inOrder) && compare(inOrder[from], inOrder[to]) == 0 {
+				to++
+			}
+			if !yield(inOrder[from:to]) {
 				return
 			}
+			from = to
 		}
 	}
 }

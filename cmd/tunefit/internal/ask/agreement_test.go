@@ -347,8 +347,12 @@ func learnedModel(t *testing.T) string {
 	defer sweep.Close()
 	pool := fit.NewPool()
 	pool.Begin(name)
-	if _, err := bench.Read(sweep, name, bench.Options{Each: pool.Add}); err != nil {
+	measured, err := bench.Read(sweep, name, bench.Options{})
+	if err != nil {
 		t.Fatal(err)
+	}
+	for i := range measured.Samples {
+		pool.Add(&measured.Samples[i])
 	}
 	file, _ := fit.Fit(pool.Set(), fit.Options{})
 	var model bytes.Buffer

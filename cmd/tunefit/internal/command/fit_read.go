@@ -27,12 +27,14 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 	var rejected []fit.Refusal
 	known := map[string]int{} // in rejected, by reason
 	in := newReader(inputs, cmd, files, found, anyway)
-	in.opts.Each = pool.Add
 	for _, name := range files {
 		pool.Begin(name)
 		r, digest := in.read(name)
 		if r == nil {
 			continue
+		}
+		for i := range r.Samples {
+			pool.Add(&r.Samples[i])
 		}
 		for i := range r.Failed {
 			pool.Fail(&r.Failed[i])
@@ -50,7 +52,7 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 			}
 			rejected[i].Rows += rej.Count
 		}
-		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: r.Kept})
+		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: len(r.Samples)})
 	}
 	in.end()
 	for _, n := range in.notes {
