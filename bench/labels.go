@@ -39,27 +39,19 @@ type claim struct {
 	forcesChannels bool // nor the number of channels
 }
 
-// label is what all claims together say.
-type label struct {
-	nccl.Config
-	from            Origin // the most trusted claim's that says anything
-	forced, bounded bool   // by any of the claims
-	clash           string // the part that claims disagree about; empty: none
-}
-
-// merge takes every part from the most trusted claim that has it. The claims
-// come in any order.
-func merge(claims []claim) label {
+// merge takes every part from the most trusted claim that has it. The claims come in any order. clash is the part that
+// they disagree about; empty: none.
+func merge(claims []claim) (l claim, clash string) {
 	slices.SortStableFunc(claims, func(a, b claim) int { return int(b.from - a.from) })
-	l := label{Config: noLabel}
+	l.Config = noLabel
 	var said [3]Origin
 	disagree := func(part int, what, used, other string, by Origin) {
-		if l.clash == "" {
-			l.clash = fmt.Sprintf("%s is %s by %s, but %s by %s: the first is used", what, used, said[part], other, by)
+		if clash == "" {
+			clash = fmt.Sprintf("%s is %s by %s, but %s by %s: the first is used", what, used, said[part], other, by)
 		}
 	}
 	for _, c := range claims {
-		l.forced, l.bounded = l.forced || c.forcesCell, l.bounded || c.forcesChannels
+		l.forcesCell, l.forcesChannels = l.forcesCell || c.forcesCell, l.forcesChannels || c.forcesChannels
 		if c.Config != noLabel {
 			l.from = max(l.from, c.from)
 		}
@@ -86,7 +78,7 @@ func merge(claims []claim) label {
 			disagree(2, "the number of channels", strconv.Itoa(l.Channels), strconv.Itoa(c.Channels), c.from)
 		}
 	}
-	return l
+	return l, clash
 }
 
 // fold removes what differs between the spellings of one name.

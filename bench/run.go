@@ -202,7 +202,8 @@ func (r *Result) claims(env *environment, op operation) []claim {
 
 // asked is the configuration that a run was told to use, as far as it is one.
 func (r *Result) asked(env *environment, op operation) nccl.Config {
-	return merge(append(r.claims(env, op), claim{Config: r.mark.asked, from: originNone})).Config
+	l, _ := merge(append(r.claims(env, op), claim{Config: r.mark.asked, from: originNone}))
+	return l.Config
 }
 
 // label finds what one row ran with. It merges what is known of the row with the claims of its run. After a hint
@@ -235,23 +236,23 @@ func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []cl
 	if found && logged != noLabel {
 		claims = append(claims, claim{Config: logged, from: originMeasured})
 	}
-	l := merge(claims)
+	l, clash := merge(claims)
 	by := SelectionForced
 	switch {
-	case l.forced:
+	case l.forcesCell:
 	case hint != "":
 		by = SelectionUnknown
 	default:
 		by = SelectionDefault
 	}
-	if l.forced && l.Channels > 0 && (ownChannels || !l.bounded) {
+	if l.forcesCell && l.Channels > 0 && (ownChannels || !l.forcesChannels) {
 		by = SelectionOwnChannels
 	}
 	if found && logged == noLabel && l.from != originUser { // what was asked for is known not to be what ran
-		l.Config, l.from, l.clash = noLabel, originNone, ""
+		l.Config, l.from, clash = noLabel, originNone, ""
 	}
-	if l.clash != "" {
-		r.note(row.line, "%s", l.clash)
+	if clash != "" {
+		r.note(row.line, "%s", clash)
 	}
 	row.Config = l.Config
 	if !u.isCSV || l.from != originFields && l.from != originNone { // else the row says itself who chose

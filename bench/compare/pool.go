@@ -31,7 +31,7 @@ var unlabelled = kind{Config: nccl.Config{Cell: nccl.NoCell}}
 func kindOf(s *bench.Sample) kind {
 	c := s.Config
 	switch {
-	case s.Selection == bench.SelectionDefault || s.Selection == bench.SelectionUnknown && !c.Known():
+	case s.Selection == bench.SelectionDefault:
 		return kind{byDefault: true}
 	case !c.Known():
 		return unlabelled
