@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
-// Decision is a line of our library's log with NCCL_TUNER_LOG=decisions (tuner/decisionlog.go).
-type Decision struct {
+// LoggedDecision is a line of our library's log with NCCL_TUNER_LOG=decisions (tuner/decisionlog.go).
+type LoggedDecision struct {
 	Comm string // identity of the communicator, as 0x6f3a; empty: the line names none
 	nccl.Call
 	PipeOps     int
@@ -32,12 +32,12 @@ var (
 // decision, the error says why one cannot be read.
 //
 //	TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll 2 ch instead of tree/ll, decided by tuner.csv:3
-func ParseDecision(line []byte) (d Decision, ok bool, err error) {
+func ParseDecision(line []byte) (d LoggedDecision, ok bool, err error) {
 	m := decisionLine.FindSubmatch(line)
 	if m == nil {
 		return d, false, nil
 	}
-	d = Decision{Comm: string(m[1]), Config: noLabel, By: string(m[6])}
+	d = LoggedDecision{Comm: string(m[1]), Config: noLabel, By: string(m[6])}
 	if d.Coll, err = nccl.Colls.Parse(string(m[2])); err != nil {
 		return d, true, err
 	}

@@ -73,7 +73,7 @@ func (t *tuningLog) read(process string, message []byte) {
 			return
 		}
 		if coll, known := collByName[fold(string(m[1]))]; known && coll >= 0 {
-			var d Decision
+			var d LoggedDecision
 			d.Coll, d.Channels = coll, atoi(m[5])
 			d.Bytes, _ = strconv.ParseUint(string(m[2]), 10, 64)
 			d.Cell = CellNamed(string(m[3]), string(m[4]))
@@ -112,7 +112,7 @@ var builtInLine = regexp.MustCompile(
 	`TUNER/CsvTuner: Applied config for (\w+), bytes=([0-9]+): algo=(\w+), proto=(\w+), channels=(-?[0-9]+)`)
 
 // decide takes what our tuner, or RCCL's own, decided. It names the channels that were asked for, if any were.
-func (t *tuningLog) decide(d Decision) {
+func (t *tuningLog) decide(d LoggedDecision) {
 	l := d.Config
 	if d.By == ByNCCL {
 		t.refused++

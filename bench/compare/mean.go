@@ -6,10 +6,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
-// average sets the geometric mean over the sizes of a group. What the first repetitions of all sizes have in common is
+// average sets the geometric mean over the sizes of a section. What the first repetitions of all sizes have in common is
 // one value, what the second ones have is another. So a run that was slower as a whole counts as one deviation, not as
 // one at each size. Where a side has no repetition, the mean has no test.
-func (g *Group) average(values []repetitions) {
+func (g *Section) average(values []repetitions) {
 	var logs []float64
 	for _, r := range g.Rows {
 		logs = append(logs, math.Log(r.Ratio))
@@ -42,15 +42,15 @@ func rounds(values []repetitions) (all repetitions) {
 	return all
 }
 
-// overall is the mean over all sizes of all groups, whose errors are taken to be independent.
-func overall(groups []Group) Mean {
+// overall is the mean over all sizes of all sections, whose errors are taken to be independent.
+func overall(sections []Section) Mean {
 	var m Mean
-	for _, g := range groups {
+	for _, g := range sections {
 		m.Sizes += g.Mean.Sizes
 	}
 	ln := 0.0
 	var tests []stats.Location
-	for _, g := range groups {
+	for _, g := range sections {
 		weight := float64(g.Mean.Sizes) / float64(m.Sizes)
 		ln += weight * math.Log(g.Mean.Ratio)
 		if g.Mean.test != nil {
@@ -58,7 +58,7 @@ func overall(groups []Group) Mean {
 		}
 	}
 	m.Estimate = unknown(ln)
-	if len(groups) > 0 && len(tests) == len(groups) {
+	if len(sections) > 0 && len(tests) == len(sections) {
 		all := stats.Sum(tests...)
 		m.test = &all
 	}

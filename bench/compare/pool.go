@@ -57,8 +57,8 @@ func runOf(s *bench.Sample) run {
 
 // pool holds the readings of both sides, by key and size.
 type pool struct {
-	readings map[Key]map[uint64][]reading
-	measured map[Key][2]bool // by which sides
+	readings map[Series]map[uint64][]reading
+	measured map[Series][2]bool // by which sides
 	runs     [2]map[run]int
 	times    [2][]string // when each run began; empty: not known
 	logs     [2][]string // file of each run
@@ -67,7 +67,7 @@ type pool struct {
 }
 
 func newPool(names [2]string) *pool {
-	return &pool{readings: map[Key]map[uint64][]reading{}, measured: map[Key][2]bool{},
+	return &pool{readings: map[Series]map[uint64][]reading{}, measured: map[Series][2]bool{},
 		runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{},
 		names: names}
 }
@@ -105,7 +105,7 @@ func (p *pool) add(side int, s *bench.Sample) {
 }
 
 // choose keeps of each side what is compared, and leaves out the rest.
-func (p *pool) choose(key Key, opts Options) {
+func (p *pool) choose(key Series, opts Options) {
 	for side := range p.names {
 		sweep, defaults := false, false
 		known := map[kind]bool{}
@@ -150,7 +150,7 @@ func few(kinds map[kind]bool) string {
 	return strings.Join(names, " ")
 }
 
-func (p *pool) keep(key Key, side int, wanted func(reading) bool, reason string, args ...any) {
+func (p *pool) keep(key Series, side int, wanted func(reading) bool, reason string, args ...any) {
 	for bytes, at := range p.readings[key] {
 		kept := slices.DeleteFunc(at, func(r reading) bool { return r.side == side && !wanted(r) })
 		p.leave(side, len(at)-len(kept), reason, args...)
@@ -159,7 +159,7 @@ func (p *pool) keep(key Key, side int, wanted func(reading) bool, reason string,
 }
 
 // common drops the sizes that only one side has.
-func (p *pool) common(key Key) {
+func (p *pool) common(key Series) {
 	const reason = "a size, data type, collective or communicator that %s does not have"
 	others := [2][]string{} // options of each side, of the same otherwise
 	for k, sizes := range p.measured {
@@ -201,14 +201,14 @@ func (p *pool) common(key Key) {
 // sizes, and of equals the first in order, which is out-of-place. nccl-tests measures both placements. Their times
 // are no repetitions of each other, and nearly the same.
 func (p *pool) mainVariants() {
-	bare := func(k Key) Key { return Key{Coll: k.Coll, Comm: k.Comm, Options: k.Options} }
-	main := map[Key]Key{}
-	for _, k := range p.keys() {
+	bare := func(k Series) Series { return Series{Coll: k.Coll, Comm: k.Comm, Options: k.Options} }
+	main := map[Series]Series{}
+	for _, k := range p.series() {
 		if m, ok := main[bare(k)]; !ok || len(p.readings[k]) > len(p.readings[m]) {
 			main[bare(k)] = k
 		}
 	}
-	for _, k := range p.keys() {
+	for _, k := range p.series() {
 		if main[bare(k)] == k {
 			continue
 		}
@@ -221,9 +221,10 @@ func (p *pool) mainVariants() {
 	}
 }
 
-func (p *pool) keys() []Key { return slices.SortedFunc(maps.Keys(p.readings), Key.compare) }
+func (p *pool) series() []Series { return slices.SortedFunc(maps.Keys(p.readings), Series.compare) }
 
-func (p *pool) left() (all []LeftOut) {
+func (p *pool) left() []LeftOut {
+	all := []LeftOut{}
 	for l, n := range p.leftOut {
 		l.Rows = n
 		all = append(all, l)

@@ -105,7 +105,7 @@ func (t *Table) remark(p *pool, opts Options) {
 	}
 	unknown, all := t.Count(Unknown)
 	paired, unpaired := false, false
-	for _, g := range t.Groups {
+	for _, g := range t.Sections {
 		paired, unpaired = paired || g.Paired, unpaired || !g.Paired
 	}
 	few := min(t.Sides[0].Runs, t.Sides[1].Runs)

@@ -18,7 +18,7 @@ const (
 
 // parts are what adds up to after less before of a size, in ln(us), from repetitions that are means over so many sizes:
 // both sides, or their pairs. There are none where a side has a single repetition: a change looks like a spike there.
-func (g *Group) parts(v repetitions, sizes int) []stats.Location {
+func (g *Section) parts(v repetitions, sizes int) []stats.Location {
 	switch {
 	case min(len(v[0]), len(v[1])) < 2:
 		return nil

@@ -13,17 +13,17 @@ import (
 
 // Table is a comparison.
 type Table struct {
-	Threshold float64 // what a slowdown must be proven to exceed to be in Slower; 0.01 is 1 %
-	Sides     [2]Side // before, after
+	Threshold float64  `json:"threshold"` // a slowdown must be proven to exceed it to be in Slower; 0.01 is 1 %
+	Sides     [2]Side  `json:"-"`         // before, after
+	Common    []string `json:"common"`    // what both were measured with
 	// Differences are what the sides were measured with and do not have in common.
-	Differences []Difference
-	Common      []string // what they have in common
-	Groups      []Group  // by collective, nodes, ranks; of two data types the first in order first
-	// Overall is the mean over all sizes of all groups; of one group it is that group's.
-	Overall Mean
-	Tested  int      // ratios that a verdict was sought on: sizes and means
-	Notes   []string // what the reader should know: assumptions, doubts
-	LeftOut []LeftOut
+	Differences []Difference `json:"differences"`
+	Sections    []Section    `json:"groups"` // by collective, nodes, ranks; of two data types the first in order first
+	// Overall is the mean over all sizes of all sections; of one section it is that section's.
+	Overall Mean      `json:"geomean"`
+	Tested  int       `json:"-"` // ratios that a verdict was sought on: sizes and means
+	LeftOut []LeftOut `json:"left_out"`
+	Notes   []string  `json:"notes"` // what the reader should know: assumptions, doubts
 
 	Simulated int `json:"-"` // of the times in the table: made up, not measured
 }
@@ -49,24 +49,25 @@ type LeftOut struct {
 	Reason string `json:"reason"`
 }
 
-// Key is what is compared with its like only.
-type Key struct {
-	Coll nccl.Coll
+// Series is what is compared with its like only.
+type Series struct {
+	Coll nccl.Coll `json:"collective"`
 	nccl.Comm
-	DType, RedOp string // empty: not known
-	InPlace      bool
-	Options      string // of nccl-tests; empty: not known
+	DType   string `json:"dtype,omitempty"` // empty: not known
+	RedOp   string `json:"redop,omitempty"` // empty: not known, or none
+	InPlace bool   `json:"in_place"`
+	Options string `json:"-"` // of nccl-tests; empty: not known
 }
 
-func keyOf(s *bench.Sample) Key {
-	k := Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
+func keyOf(s *bench.Sample) Series {
+	k := Series{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
 	if s.Setup != nil {
 		k.Options = s.Setup.Options
 	}
 	return k
 }
 
-func (k Key) compare(o Key) int {
+func (k Series) compare(o Series) int {
 	return cmp.Or(cmp.Compare(k.Coll, o.Coll), k.Comm.Compare(o.Comm),
 		cmp.Compare(k.DType, o.DType), cmp.Compare(k.RedOp, o.RedOp),
 		cmp.Compare(boolToInt(k.InPlace), boolToInt(o.InPlace)), cmp.Compare(k.Options, o.Options))
@@ -80,7 +81,7 @@ func boolToInt(b bool) int {
 }
 
 // CommText names the communicator, for example 2x8.
-func (k Key) CommText() string {
+func (k Series) CommText() string {
 	switch {
 	case k.Ranks == 0:
 		return "on an unknown communicator"
@@ -93,7 +94,7 @@ func (k Key) CommText() string {
 }
 
 // variant names the data type, the reduction and the placement.
-func (k Key) variant() string {
+func (k Series) variant() string {
 	text := ""
 	for _, word := range []string{k.DType, k.RedOp} {
 		if word != "" && word != "none" {
@@ -106,21 +107,21 @@ func (k Key) variant() string {
 	return text + "out-of-place"
 }
 
-func (k Key) String() string { return k.Coll.String() + " " + k.CommText() + ", " + k.variant() }
+func (k Series) String() string { return k.Coll.String() + " " + k.CommText() + ", " + k.variant() }
 
-// Group is a collective on a communicator.
-type Group struct {
-	Key
-	Rows []Row // by size
-	Mean Mean
+// Section is a collective on a communicator.
+type Section struct {
+	Series
 	// Paired says that runs of both sides alternated and are compared pair by pair.
-	Paired bool
+	Paired bool         `json:"paired"`
+	Rows   []SizeResult `json:"sizes"` // ascending
+	Mean   Mean         `json:"geomean"`
 	// Unsteady are runs that collapsed. They are no part of the tests.
-	Unsteady []Unsteady
+	Unsteady []CollapsedRun `json:"unsteady"`
 }
 
-// Row is a size.
-type Row struct {
+// SizeResult is a size.
+type SizeResult struct {
 	Bytes  uint64   `json:"bytes"`
 	Before Measured `json:"before"`
 	After  Measured `json:"after"`
@@ -200,9 +201,9 @@ func (e *Estimate) Exceeds(threshold float64) bool {
 	return e.Verdict == Slower && e.Low > Number(1+threshold)
 }
 
-// Count returns the number of sizes of all groups, and of those with a verdict.
+// Count returns the number of sizes of all sections, and of those with a verdict.
 func (t *Table) Count(v Verdict) (with, all int) {
-	for _, g := range t.Groups {
+	for _, g := range t.Sections {
 		for _, r := range g.Rows {
 			if all++; r.Verdict == v {
 				with++
@@ -214,7 +215,7 @@ func (t *Table) Count(v Verdict) (with, all int) {
 
 // Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is.
 func (t *Table) Slower() (sizes int, mean bool) {
-	for _, g := range t.Groups {
+	for _, g := range t.Sections {
 		for _, r := range g.Rows {
 			if r.Exceeds(t.Threshold) {
 				sizes++

@@ -38,7 +38,7 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 	lines.Buffer(make([]byte, 1<<16), mostLine)
 	shapes := map[string]nccl.Comm{}
 	all, unnamed := map[nccl.Comm]bool{}, map[nccl.Comm]bool{}
-	byComm := map[string][]bench.Decision{}
+	byComm := map[string][]bench.LoggedDecision{}
 	for n := 1; lines.Scan(); n++ {
 		if m := startLine.FindStringSubmatch(lines.Text()); m != nil {
 			ranks, err1 := strconv.Atoi(m[2])
@@ -95,9 +95,9 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 // addDecisions adds to the entries who decided, unless the inspector recorded another configuration. It adds entries
 // for shapes that no inspector recorded.
 func (j *Job) addDecisions(p *Profile) {
-	known, entries := map[Shape]bool{}, map[Key]bool{}
+	known, entries := map[Shape]bool{}, map[CallKind]bool{}
 	for _, e := range p.Entries {
-		entries[e.Key] = true
+		entries[e.CallKind] = true
 	}
 	for i := range p.Entries {
 		e := &p.Entries[i]
@@ -110,10 +110,10 @@ func (j *Job) addDecisions(p *Profile) {
 		if e.DecidedBy == ByNoTuner {
 			continue
 		}
-		chosen := e.Key
+		chosen := e.CallKind
 		chosen.Cell = d.Cell
 		if e.Cell == nccl.NoCell && !entries[chosen] {
-			e.Key = chosen
+			e.CallKind = chosen
 		}
 		if !d.Known() || e.Cell == d.Cell {
 			e.Channels, e.DecidedBy = d.Channels, d.By
@@ -121,7 +121,7 @@ func (j *Job) addDecisions(p *Profile) {
 	}
 	for key, d := range j.decided {
 		if key.Bytes > 0 && !known[key] {
-			p.Entries = append(p.Entries, Entry{Key: Key{key.Call, key.Comm, d.Cell}, Channels: d.Channels,
+			p.Entries = append(p.Entries, Entry{CallKind: CallKind{key.Call, key.Comm, d.Cell}, Channels: d.Channels,
 				DecidedBy: d.By})
 		}
 	}

@@ -132,7 +132,7 @@ func (j *Job) collective(name string, r *inspected, comm int32) error {
 	case c.Bytes < 1 || c.Bytes > mostBytes/uint64(h.Ranks):
 		return fmt.Errorf("coll_msg_size_bytes is %d (allowed: 1 to 1024T over all ranks)", c.Bytes)
 	}
-	key := Key{nccl.Call{Coll: coll, Bytes: c.Bytes}, nccl.Comm{Nodes: h.Nodes, Ranks: h.Ranks},
+	key := CallKind{nccl.Call{Coll: coll, Bytes: c.Bytes}, nccl.Comm{Nodes: h.Nodes, Ranks: h.Ranks},
 		bench.CellNamed(c.Algo, c.Proto)}
 	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
 		key.Bytes *= uint64(h.Ranks) // the inspector counts one rank's share

@@ -41,7 +41,7 @@ func (j *Job) recordedComm(of process, c *record.Comm) {
 	}
 	j.comm(c.ID, of, c.Rank)
 	for _, r := range c.Calls {
-		entry := j.entry(Key{r.Call, c.Comm, bench.CellNamed(r.Algo, r.Proto)})
+		entry := j.entry(CallKind{r.Call, c.Comm, bench.CellNamed(r.Algo, r.Proto)})
 		f := &j.found[entry]
 		if r.Algo == "" {
 			r.DecidedBy = ByNoTuner

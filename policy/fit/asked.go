@@ -7,8 +7,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Ask is a configuration that a run was to measure at a size.
-type Ask struct {
+// Request is a configuration that a run was to measure at a size.
+type Request struct {
 	Config nccl.Config
 	Bytes  uint64
 }
@@ -73,7 +73,7 @@ func (s Space) exceedsDefault(g *Group) func(c nccl.Config, bytes uint64) bool {
 
 // ownChannels returns NCCL's own counts, for a release that only lowers a tuner's count: what ran where more were
 // asked for.
-func (g *Group) ownChannels(asked map[Ask]bool) map[place]int {
+func (g *Group) ownChannels(asked map[Request]bool) map[place]int {
 	own := map[place]int{}
 	for a := range asked {
 		if _, ok := g.at(a.Config, a.Bytes); g.onlyLower && !ok {

@@ -8,10 +8,10 @@ import (
 )
 
 // modelOf writes a group down as a model: its medians. The curves through them are the model's.
-func modelOf(g *Group) model.Group {
-	m := model.Group{
+func modelOf(g *Group) model.CurveSet {
+	m := model.CurveSet{
 		Coll: g.Coll.String(), Comm: g.Comm,
-		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Verified: g.verdicts(),
+		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Verified: g.verified(),
 	}
 	for _, d := range g.Default {
 		p := model.DefaultPoint{Bytes: d.Bytes, Micros: round(d.Micros, 6)}

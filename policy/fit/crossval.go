@@ -18,7 +18,7 @@ type fold struct {
 func compile(maxNodes int, groups ...*Group) *model.Model {
 	file := &model.File{Format: model.Format, Version: model.Version, MaxNodes: maxNodes}
 	for _, g := range groups {
-		file.Groups = append(file.Groups, modelOf(g))
+		file.CurveSets = append(file.CurveSets, modelOf(g))
 	}
 	m, err := model.Compile("model", file)
 	if err != nil {
@@ -28,8 +28,8 @@ func compile(maxNodes int, groups ...*Group) *model.Model {
 }
 
 // validate fits each fold and sums up the decisions of the policy file made of it, at sizes left out of the fit.
-func validate(truth *Group, folds []fold) Verdict {
-	var outcomes []Outcome
+func validate(truth *Group, folds []fold) Validation {
+	var outcomes []SizeOutcome
 	var off []float64
 	inside := 0
 	for _, f := range folds {
@@ -50,7 +50,7 @@ func validate(truth *Group, folds []fold) Verdict {
 		o, n := compare(view, truth, left)
 		off, inside = append(off, o...), inside+n
 	}
-	return newVerdict(model.LeftOutSizes, outcomes, off, inside)
+	return newValidation(model.LeftOutSizes, outcomes, off, inside)
 }
 
 // foldsBySize leaves out every other size, once the odd and once the even ones,
@@ -79,7 +79,7 @@ func foldsBySize(g *Group) []fold {
 
 // validateNodes asks the groups of fewer nodes, but several, about a group as if
 // it had not been measured. ok is false where there are none.
-func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
+func validateNodes(groups []*Group, g *Group) (v Validation, ok bool) {
 	var fewer *Group // the largest: the one that answers for more
 	for _, o := range groups {
 		if o.Coll == g.Coll && o.Nodes > 1 && o.Nodes < g.Nodes && o.Ranks*g.Nodes == g.Ranks*o.Nodes &&
@@ -91,5 +91,5 @@ func validateNodes(groups []*Group, g *Group) (v Verdict, ok bool) {
 		return v, false
 	}
 	view := compile(g.Nodes, fewer).For(g.Comm)
-	return newVerdict(model.LeftOutNodes, decide(view, g, g.Sizes()), nil, 0), true
+	return newValidation(model.LeftOutNodes, decide(view, g, g.Sizes()), nil, 0), true
 }

@@ -13,7 +13,7 @@ import (
 type Evaluation struct {
 	Group     *Group
 	Sizes     int
-	Verdict   Verdict
+	Verdict   Validation
 	Abstained []AbstainedSizes // of a model, most first
 	Left      int              // sizes at which no row of a policy decides
 }
@@ -48,12 +48,12 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 	for _, g := range set.Groups {
 		view := m.For(g.Comm)
 		off, inside := compare(view, g, g.Points)
-		all = append(all, newEvaluation(g, newVerdict("", decide(view, g, g.decidedSizes()), off, inside)))
+		all = append(all, newEvaluation(g, newValidation("", decide(view, g, g.decidedSizes()), off, inside)))
 	}
 	return all
 }
 
-func newEvaluation(g *Group, v Verdict) Evaluation {
+func newEvaluation(g *Group, v Validation) Evaluation {
 	e := Evaluation{Group: g, Sizes: len(v.Outcomes), Verdict: v}
 	counts := map[model.Abstention]int{}
 	for _, o := range v.Outcomes {
@@ -73,24 +73,24 @@ func newEvaluation(g *Group, v Verdict) Evaluation {
 	return e
 }
 
-// Decider decides for a communicator; ok is false where it leaves a size to NCCL. The
+// DecideFunc decides for a communicator; ok is false where it leaves a size to NCCL. The
 // channels of what it returns are 0 where it leaves these.
-type Decider func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (c nccl.Config, ok bool)
+type DecideFunc func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (c nccl.Config, ok bool)
 
 // EvaluateDecisions asks whatever decides for communicators about everything that a set
 // holds. What a decision leaves to NCCL is as it was measured of the default, where that
 // is known.
-func EvaluateDecisions(decide Decider, set *Set) []Evaluation {
+func EvaluateDecisions(decide DecideFunc, set *Set) []Evaluation {
 	var all []Evaluation
 	for _, g := range set.Groups {
-		all = append(all, newEvaluation(g, newVerdict("", g.decideBy(decide, g.decidedSizes()), nil, 0)))
+		all = append(all, newEvaluation(g, newValidation("", g.decideBy(decide, g.decidedSizes()), nil, 0)))
 	}
 	return all
 }
 
 // decideBy asks for decisions about sizes.
-func (g *Group) decideBy(decide Decider, sizes []uint64) []Outcome {
-	return outcomesOf(g, sizes, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
+func (g *Group) decideBy(decide DecideFunc, sizes []uint64) []SizeOutcome {
+	return outcomesOf(g, sizes, func(o *SizeOutcome, costs nccl.Costs) (nccl.Config, bool) {
 		c, ok := decide(g.Comm, g.call(o.Bytes), costs)
 		o.NoRow = !ok
 		return c, ok

@@ -27,7 +27,7 @@ type GroupReport struct {
 	// DefaultOnly: nothing but NCCL's choice was measured, and the
 	// model says nothing.
 	DefaultOnly bool
-	Verdicts    []Verdict // on what was left out; none where too little was measured
+	Validations []Validation // on what was left out; none where too little was measured
 	// Genuine is the share of the best measured gain that is not the luck of a winner, from 0 to 1, at each size of
 	// Group.Default.
 	Genuine []float64
@@ -48,11 +48,11 @@ func Fit(set *Set, opts Options) (*model.File, *Report) {
 	file.Provenance.Mixed = len(set.GPUs()) > 1
 	file.Provenance.NCCL = set.NCCL
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
-	models := make([]model.Group, len(set.Groups))
+	models := make([]model.CurveSet, len(set.Groups))
 	each(len(set.Groups), func(i int) { models[i], report.Groups[i] = fitGroup(set, set.Groups[i]) })
 	for i := range models {
 		if !report.Groups[i].DefaultOnly {
-			file.Groups = append(file.Groups, models[i])
+			file.CurveSets = append(file.CurveSets, models[i])
 		}
 	}
 	return file, report
@@ -67,29 +67,29 @@ func each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-func fitGroup(set *Set, g *Group) (model.Group, GroupReport) {
+func fitGroup(set *Set, g *Group) (model.CurveSet, GroupReport) {
 	r := GroupReport{Group: g, DefaultOnly: len(g.Points) == 0}
 	if r.DefaultOnly {
-		return model.Group{}, r
+		return model.CurveSet{}, r
 	}
 	m := modelOf(g)
 	r.Edge = g.edge()
 	r.Genuine = g.genuine()
 	if folds := foldsBySize(g); len(folds) > 0 {
-		r.Verdicts = append(r.Verdicts, validate(g, folds))
+		r.Validations = append(r.Validations, validate(g, folds))
 	}
 	if v, ok := validateNodes(set.Groups, g); ok {
-		r.Verdicts = append(r.Verdicts, v)
+		r.Validations = append(r.Validations, v)
 	}
-	for _, v := range r.Verdicts {
+	for _, v := range r.Validations {
 		m.HeldOut = append(m.HeldOut, v.trial())
 	}
 	return m, r
 }
 
-// trial is the verdict as a model's file keeps it: of the policy where there is a
+// trial is the validation as a model's file keeps it: of the policy where there is a
 // default to compare with, else of the plain choice.
-func (v *Verdict) trial() model.Trial {
+func (v *Validation) trial() model.Trial {
 	s := v.Plain
 	if v.PolicyScore.Decisions > 0 {
 		s = v.PolicyScore

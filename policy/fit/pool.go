@@ -20,7 +20,7 @@ type Pool struct {
 	// tell theirs.
 	MadeWith string
 
-	Offers Offers // nil: nothing is known
+	Offers OffersFunc // nil: nothing is known
 
 	// Runs names the conditions to keep: graph, eager or a Conditions.String. Empty: all.
 	Runs string
@@ -29,16 +29,16 @@ type Pool struct {
 	refused map[string]int
 	rows    int
 	failed  map[Key][]nccl.Config
-	asked   map[Key]map[Ask]bool
+	asked   map[Key]map[Request]bool
 	reached map[channelsOf]int
 
 	machines map[model.MeasuredOn]*model.MeasuredOn
 	file     string // that is being read
 }
 
-// Offers reports whether NCCL offers a cell for a collective on a communicator, with the releases of Set.NCCL; true
+// OffersFunc reports whether NCCL offers a cell for a collective on a communicator, with the releases of Set.NCCL; true
 // where that is not known.
-type Offers func(key Key, cell nccl.Cell, with string) bool
+type OffersFunc func(key Key, cell nccl.Cell, with string) bool
 
 // Reasons to refuse a sample, besides those of variant.refused. A user reads them as they are.
 const (
@@ -87,7 +87,7 @@ func (c Conditions) Named(name string) bool {
 func NewPool() *Pool {
 	return &Pool{
 		groups: map[Key]map[variant][]*reading{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
-		asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{},
+		asked: map[Key]map[Request]bool{}, reached: map[channelsOf]int{},
 		machines: map[model.MeasuredOn]*model.MeasuredOn{},
 	}
 }
@@ -132,9 +132,9 @@ func (p *Pool) Fail(s *bench.Sample) {
 		return
 	}
 	if p.asked[key] == nil {
-		p.asked[key] = map[Ask]bool{}
+		p.asked[key] = map[Request]bool{}
 	}
-	p.asked[key][Ask{s.Config, s.Bytes}] = true
+	p.asked[key][Request{s.Config, s.Bytes}] = true
 }
 
 // Set is what a pool held: groups ready to be fitted.
@@ -151,7 +151,7 @@ type Set struct {
 	// Failed are configurations that did not run.
 	Failed map[Key][]nccl.Config
 	// Asked is what did not run as it was asked for.
-	Asked map[Key]map[Ask]bool
+	Asked map[Key]map[Request]bool
 }
 
 // Of returns the group of a key; nil: nothing of it was measured.

@@ -22,7 +22,7 @@ type Space struct {
 	Failed []nccl.Config
 	// Asked is what earlier runs were meant to measure, measured or not: nothing is asked for twice. Whatever was
 	// measured counts as asked for even if it is missing here.
-	Asked map[Ask]bool
+	Asked map[Request]bool
 }
 
 // LeaveOut leaves out families that NCCL does not offer here.
@@ -157,7 +157,7 @@ func (r *race) maxChannelRuns() (runs []Run) {
 			c := nccl.Config{Cell: f, Channels: n}
 			known := n == 0 || len(r.g.pointsOf(c)) > 0
 			for _, b := range r.Sizes {
-				known = known || r.Asked[Ask{c, b}]
+				known = known || r.Asked[Request{c, b}]
 			}
 			if !known && !r.failed(c) && !r.keepsOwn(c) {
 				runs = append(runs, RunOf(c, r.Sizes))
@@ -319,7 +319,7 @@ func (r *race) losesNearby(c nccl.Config, i int) bool {
 // known reports whether a configuration was measured at a size, or asked for there without a result.
 func (r *race) known(c nccl.Config, bytes uint64) bool {
 	_, ok := r.g.at(c, bytes)
-	return ok || r.Asked[Ask{c, bytes}]
+	return ok || r.Asked[Request{c, bytes}]
 }
 
 // available reports whether a configuration was measured or asked for at a size, or nothing speaks against asking.

@@ -39,9 +39,9 @@ func newScore(ratios []float64) Score {
 	return s
 }
 
-// Outcome is what came of deciding for one size. Times are measured ones, in
+// SizeOutcome is what came of deciding for one size. Times are measured ones, in
 // microseconds; NaN where what was decided was not measured.
-type Outcome struct {
+type SizeOutcome struct {
 	Bytes   uint64
 	Best    float64 // the least measured, of any configuration or the default; NaN: of fewer than two, or not sure
 	Default float64
@@ -54,8 +54,8 @@ type Outcome struct {
 }
 
 // decide asks a model about sizes of a group that was measured.
-func decide(view *model.View, truth *Group, sizes []uint64) []Outcome {
-	return outcomesOf(truth, sizes, func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool) {
+func decide(view *model.View, truth *Group, sizes []uint64) []SizeOutcome {
+	return outcomesOf(truth, sizes, func(o *SizeOutcome, costs nccl.Costs) (c nccl.Config, ok bool) {
 		call := truth.call(o.Bytes)
 		o.Plain = truth.timeOf(view.Fastest(call, costs).Config, o.Bytes)
 		choice, why := view.Choose(call, costs)
@@ -69,7 +69,7 @@ func (g *Group) call(bytes uint64) nccl.Call { return nccl.Call{Coll: g.Coll, By
 // outcomesOf asks for a configuration at each size; ok is false where the size is left to
 // the library. NCCL's cost table is made up from what was measured.
 func outcomesOf(truth *Group, sizes []uint64,
-	choose func(o *Outcome, costs nccl.Costs) (c nccl.Config, ok bool)) []Outcome {
+	choose func(o *SizeOutcome, costs nccl.Costs) (c nccl.Config, ok bool)) []SizeOutcome {
 	bySize := truth.bySize()
 	// What was verified alone tells which is the best: what looks faster was so once, by luck.
 	verified := map[uint64]float64{}
@@ -83,9 +83,9 @@ func outcomesOf(truth *Group, sizes []uint64,
 			verified[c.best.Bytes] = math.NaN()
 		}
 	}
-	outcomes := make([]Outcome, 0, len(sizes))
+	outcomes := make([]SizeOutcome, 0, len(sizes))
 	for _, b := range sizes {
-		o := Outcome{Bytes: b, Best: math.NaN(), Default: math.NaN(), Plain: math.NaN(), Policy: math.NaN()}
+		o := SizeOutcome{Bytes: b, Best: math.NaN(), Default: math.NaN(), Plain: math.NaN(), Policy: math.NaN()}
 		measured := bySize[b]
 		if d, ok := truth.defaultAt(b); ok {
 			o.Default = d.Micros
@@ -144,8 +144,8 @@ func costsAt(g *Group, points []Point, bytes uint64) nccl.Costs {
 	return costs
 }
 
-// Verdict sums up outcomes of a policy.
-type Verdict struct {
+// Validation sums up outcomes of a policy.
+type Validation struct {
 	LeftOut string // what the model had not seen
 
 	// Against the best measured; Default at the sizes where the policy is known, so that the two compare.
@@ -158,7 +158,7 @@ type Verdict struct {
 	Decided, Harm, Unmeasured int
 	WorstHarm                 float64
 
-	Outcomes []Outcome // ascending sizes
+	Outcomes []SizeOutcome // ascending sizes
 
 	Predicted, Inside int     // left-out times, and how many of them within the 90 % interval
 	TypicalError      float64 // median of |ln(predicted/measured)|; NaN without predictions
@@ -166,28 +166,28 @@ type Verdict struct {
 
 const harmful = 1.01
 
-// newVerdict sums up outcomes. off is how far predictions of left-out times are off, in ln(us).
-func newVerdict(leftOut string, outcomes []Outcome, off []float64, inside int) Verdict {
-	v := Verdict{LeftOut: leftOut, Outcomes: outcomes, Predicted: len(off), Inside: inside, TypicalError: math.NaN()}
+// newValidation sums up outcomes. off is how far predictions of left-out times are off, in ln(us).
+func newValidation(leftOut string, outcomes []SizeOutcome, off []float64, inside int) Validation {
+	v := Validation{LeftOut: leftOut, Outcomes: outcomes, Predicted: len(off), Inside: inside, TypicalError: math.NaN()}
 	if len(off) > 0 {
 		v.TypicalError = stats.Median(off)
 	}
-	ratios := func(f func(o *Outcome) float64) Score {
+	ratios := func(f func(o *SizeOutcome) float64) Score {
 		var r []float64
 		for i := range outcomes {
 			r = append(r, f(&outcomes[i]))
 		}
 		return newScore(r)
 	}
-	v.Plain = ratios(func(o *Outcome) float64 { return o.Plain / o.Best })
-	v.PolicyScore = ratios(func(o *Outcome) float64 { return o.Policy / o.Best })
-	v.Default = ratios(func(o *Outcome) float64 {
+	v.Plain = ratios(func(o *SizeOutcome) float64 { return o.Plain / o.Best })
+	v.PolicyScore = ratios(func(o *SizeOutcome) float64 { return o.Policy / o.Best })
+	v.Default = ratios(func(o *SizeOutcome) float64 {
 		if math.IsNaN(o.Policy) {
 			return math.NaN()
 		}
 		return o.Default / o.Best
 	})
-	v.VersusDefault = ratios(func(o *Outcome) float64 { return o.Policy / o.Default })
+	v.VersusDefault = ratios(func(o *SizeOutcome) float64 { return o.Policy / o.Default })
 	for _, o := range outcomes {
 		switch r := o.Policy / o.Default; {
 		case !o.Decides:
@@ -201,6 +201,6 @@ func newVerdict(leftOut string, outcomes []Outcome, off []float64, inside int) V
 			v.WorstHarm = max(v.WorstHarm, r)
 		}
 	}
-	slices.SortStableFunc(outcomes, func(a, b Outcome) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	slices.SortStableFunc(outcomes, func(a, b SizeOutcome) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	return v
 }

@@ -49,7 +49,7 @@ func (t *CallTimes) add(o CallTimes, times float64) {
 //
 // fitted is the report on the model that the decisions come from, which was fitted to the same set: the luck of its
 // winners is taken off.
-func NewWorth(job *profile.Profile, set *Set, decide Decider, fitted *Report) *Worth {
+func NewWorth(job *profile.Profile, set *Set, decide DecideFunc, fitted *Report) *Worth {
 	w := &Worth{Scale: job.Scale(), Total: job.Total()}
 	for _, e := range job.Entries {
 		weight := w.Of(e)
@@ -85,12 +85,12 @@ func (w *Worth) add(key Key, weight, calls float64, t CallTimes, once bool) {
 
 // callTimes are those of one call of a job; false where too little was measured. genuine is nil where only the default
 // was.
-func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t CallTimes, ok bool) {
+func (g *Group) callTimes(e profile.Entry, decide DecideFunc, genuine []float64) (t CallTimes, ok bool) {
 	far := func(c Point) float64 { return math.Abs(log2(c.Bytes) - log2(e.Bytes)) }
 	near := slices.DeleteFunc(slices.Clone(g.Default), func(c Point) bool { return far(c) > 1 })
 	slices.SortStableFunc(near, func(a, b Point) int { return cmp.Compare(far(a), far(b)) })
 	for _, d := range near {
-		o := outcomesOf(g, []uint64{d.Bytes}, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
+		o := outcomesOf(g, []uint64{d.Bytes}, func(o *SizeOutcome, costs nccl.Costs) (nccl.Config, bool) {
 			c, ok := decide(e.Comm, e.Call, costs)
 			return c, ok && !g.isDefault(c, o.Bytes)
 		})[0]
@@ -148,7 +148,7 @@ func between(points []Point, bytes uint64) float64 {
 }
 
 // DecideByRows asks the rows of a policy file, for NewWorth.
-func DecideByRows(rows []Row) Decider {
+func DecideByRows(rows []Row) DecideFunc {
 	return func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (nccl.Config, bool) {
 		for _, r := range rows {
 			if r.Key == (Key{Coll: call.Coll, Comm: on}) && r.Bytes.Contains(call.Bytes) && costs.Offers(r.Cell) {

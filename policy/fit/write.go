@@ -13,8 +13,8 @@ import (
 // WriteModel writes a model's file: indented, but each curve on one line.
 func WriteModel(w io.Writer, file *model.File) error {
 	whole := *file
-	if whole.Groups == nil {
-		whole.Groups = []model.Group{}
+	if whole.CurveSets == nil {
+		whole.CurveSets = []model.CurveSet{}
 	}
 	text, err := json.MarshalIndent(&whole, "", " ")
 	if err != nil {

@@ -31,13 +31,13 @@ func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding,
 		c.report(modelMachine, 0, "", "it was measured on a different machine (%s) than this one (%s)",
 			p.Topology.Fingerprint, *machine)
 	}
-	for i := range m.File.Groups {
-		c.group(&m.File.Groups[i])
+	for i := range m.File.CurveSets {
+		c.group(&m.File.CurveSets[i])
 	}
 	return c.findings, m
 }
 
-func (c *check) group(g *model.Group) {
+func (c *check) group(g *model.CurveSet) {
 	name := groupName(g)
 	for _, s := range g.HeldOut {
 		if s.LeftOut != model.LeftOutSizes || s.Decisions == 0 {
@@ -57,6 +57,6 @@ func (c *check) group(g *model.Group) {
 	}
 }
 
-func groupName(g *model.Group) string {
+func groupName(g *model.CurveSet) string {
 	return fmt.Sprintf("%s with %s", g.Coll, keyOf(model.Key{Coll: anyColl, Comm: g.Comm}))
 }

@@ -17,8 +17,8 @@ const (
 
 // againstModel compares rows for one kind of communicator with what was measured there.
 func (c *check) againstModel() {
-	for i := range c.opt.Model.File.Groups {
-		g := &c.opt.Model.File.Groups[i]
+	for i := range c.opt.Model.File.CurveSets {
+		g := &c.opt.Model.File.CurveSets[i]
 		view := groupView{c.opt.Model.For(g.Comm), g, g.Sizes()}
 		at := keyOf(g.Key())
 		for _, r := range c.rows {
@@ -35,7 +35,7 @@ func (c *check) againstModel() {
 // groupView is one group of a model.
 type groupView struct {
 	*model.View
-	group *model.Group
+	group *model.CurveSet
 	sizes []uint64 // measured, ascending
 }
 

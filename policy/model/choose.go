@@ -76,7 +76,7 @@ func (v *View) Choose(call nccl.Call, costs nccl.Costs) (Choice, Abstention) {
 	if g == nil {
 		return NoChoice, why
 	}
-	if won := g.verdict(call.Bytes); won != nil {
+	if won := g.verifiedAt(call.Bytes); won != nil {
 		if choice, why, ok := v.verified(call, g, won, costs); ok {
 			return choice, why
 		}
@@ -114,7 +114,7 @@ func (c Choice) needed() float64 {
 var NoChoice = Choice{Config: nccl.Config{Cell: nccl.NoCell}, Time: unknownTime, Default: unknownTime}
 
 // find returns the group of a collective and the logarithm of a size in it. If there is no group, it says why.
-func (v *View) find(call nccl.Call) (g *compiledGroup, octave float64, why Abstention) {
+func (v *View) find(call nccl.Call) (g *compiledSet, octave float64, why Abstention) {
 	switch {
 	case !call.Coll.IsAsked():
 		return nil, 0, AbstainColl
@@ -138,7 +138,7 @@ func (v *View) Fastest(call nccl.Call, costs nccl.Costs) Choice {
 }
 
 // fastest finds the curve with the least time, or says why there is none.
-func (v *View) fastest(call nccl.Call, g *compiledGroup, octave float64, costs nccl.Costs) (Choice, Abstention) {
+func (v *View) fastest(call nccl.Call, g *compiledSet, octave float64, costs nccl.Costs) (Choice, Abstention) {
 	why, choice := AbstainSize, NoChoice
 	least := math.Inf(1)
 	noRing := costs.RingIsGuarded()
@@ -192,7 +192,7 @@ func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing
 }
 
 // curve returns the curve of a configuration; nil if it was not measured.
-func (g *compiledGroup) curve(of nccl.Config) *compiledCurve {
+func (g *compiledSet) curve(of nccl.Config) *compiledCurve {
 	for i := range g.curves {
 		if c := &g.curves[i]; c.Config == of {
 			return c

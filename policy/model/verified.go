@@ -9,8 +9,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// verdict is what was verified at a size; nil: nothing was.
-func (g *compiledGroup) verdict(bytes uint64) *Verified {
+// verifiedAt is what was verified at a size; nil: nothing was.
+func (g *compiledSet) verifiedAt(bytes uint64) *Verified {
 	bySize := func(v Verified, bytes uint64) int { return cmp.Compare(v.Bytes, bytes) }
 	i, ok := slices.BinarySearchFunc(g.Verified, bytes, bySize)
 	if !ok {
@@ -19,10 +19,10 @@ func (g *compiledGroup) verdict(bytes uint64) *Verified {
 	return &g.Verified[i]
 }
 
-// verified decides by a verdict. ok is false where the verdict does not hold: NCCL does not offer what won, or its
+// verified decides by a verification. ok is false where it does not hold: NCCL does not offer what won, or its
 // choice is not what was measured.
 func (v *View) verified(
-	call nccl.Call, g *compiledGroup, won *Verified, costs nccl.Costs,
+	call nccl.Call, g *compiledSet, won *Verified, costs nccl.Costs,
 ) (choice Choice, why Abstention, ok bool) {
 	if pick, tied := costs.NCCLChoice(); tied || pick.Known() && !costs.AvailableOnly {
 		then, _, known := g.defaultsAround(won.Bytes)

@@ -14,7 +14,7 @@ type View struct {
 	uncheckedAllGather bool
 
 	nodes    int // of the communicator
-	groups   [nccl.NumColls]*compiledGroup
+	groups   [nccl.NumColls]*compiledSet
 	abstains [nccl.NumColls]Abstention // why there is no group
 	// farther is the gain in ln(us) that a group must have in addition if it was measured on fewer nodes; else
 	// 0.
@@ -38,9 +38,9 @@ func (m *Model) For(comm nccl.Comm) *View {
 }
 
 // nearest finds a group that may answer for one that was not measured, or says why none may.
-func (m *Model) nearest(to Key) (*compiledGroup, Abstention) {
+func (m *Model) nearest(to Key) (*compiledSet, Abstention) {
 	why := AbstainColl
-	var best *compiledGroup
+	var best *compiledSet
 	for key, g := range m.groups {
 		if key.Coll != to.Coll {
 			continue
@@ -66,7 +66,7 @@ func (m *Model) nearest(to Key) (*compiledGroup, Abstention) {
 
 // Empty reports that the model has no answer for this communicator at all.
 func (v *View) Empty() bool {
-	return !slices.ContainsFunc(v.groups[:], func(g *compiledGroup) bool { return g != nil })
+	return !slices.ContainsFunc(v.groups[:], func(g *compiledSet) bool { return g != nil })
 }
 
 // Abstention says why an empty view is empty: the reason of the collective that came closest to an answer.

@@ -47,7 +47,7 @@ func drawn(measured []uint64) (sizes []uint64) {
 }
 
 // Ranked lists the curves of a model's group, those that win most first.
-func Ranked(m *model.Model, g *model.Group) []Curve {
+func Ranked(m *model.Model, g *model.CurveSet) []Curve {
 	least, choice := map[uint64]float64{}, map[uint64]model.DefaultPoint{}
 	for _, c := range g.Curves {
 		for _, p := range c.Measured {
@@ -99,7 +99,7 @@ func repeats(choice model.DefaultPoint, c nccl.Config, micros float64) bool {
 
 // Default is NCCL's choice: as it was measured, and as decisions reckon with it in between; none where it was not
 // measured.
-func Default(m *model.Model, g *model.Group) (measured, fitted []Point) {
+func Default(m *model.Model, g *model.CurveSet) (measured, fitted []Point) {
 	view, key := m.For(g.Comm), g.Key()
 	var sizes []uint64
 	for _, p := range g.Default {

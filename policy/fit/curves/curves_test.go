@@ -18,7 +18,7 @@ func TestRanked(t *testing.T) {
 		}
 		return c
 	}
-	m, err := model.Compile("m.json", &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
+	m, err := model.Compile("m.json", &model.File{Format: model.Format, Version: model.Version, CurveSets: []model.CurveSet{{
 		Coll: "allreduce", Comm: nccl.Comm{Nodes: 2, Ranks: 4}, Noise: 0.1,
 		Curves: []model.Curve{
 			curve("ring", "simple", 0, 2048, 20, 30, 40),
@@ -32,7 +32,7 @@ func TestRanked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &m.File.Groups[0]
+	g := &m.File.CurveSets[0]
 	all := Ranked(m, g)
 	for i, want := range []struct {
 		name string

@@ -97,10 +97,10 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision) *groupData
 	for _, c := range g.Default {
 		choice.Measured = append(choice.Measured, curves.Point{Bytes: c.Bytes, Micros: c.Micros})
 	}
-	isOf := func(m model.Group) bool { return m.Key() == g.Key }
-	if i := slices.IndexFunc(in.File.Groups, isOf); i >= 0 { // else nothing but the default was measured
-		_, choice.Fitted = curves.Default(in.Model, &in.File.Groups[i])
-		all = curves.Ranked(in.Model, &in.File.Groups[i])
+	isOf := func(m model.CurveSet) bool { return m.Key() == g.Key }
+	if i := slices.IndexFunc(in.File.CurveSets, isOf); i >= 0 { // else nothing but the default was measured
+		_, choice.Fitted = curves.Default(in.Model, &in.File.CurveSets[i])
+		all = curves.Ranked(in.Model, &in.File.CurveSets[i])
 	}
 	if len(choice.Measured) > 0 {
 		c := newCurveData(choice)

@@ -31,17 +31,17 @@ type Input struct {
 // page is all that the template and the script show.
 type page struct {
 	Input
-	Title     string
-	About     []fact
-	Cards     []Verdict
-	MoreCards int
-	Steps     []Step
-	Verdicts  []Verdict
-	Policy    string
-	AnyTuner  bool // Policy has the ten columns that other tuners know
-	Refused   []fit.Refusal
-	RefusedN  int
-	Findings  []Finding
+	Title           string
+	About           []fact
+	Cards           []Recommendation
+	MoreCards       int
+	Steps           []NextStep
+	Recommendations []Recommendation
+	Policy          string
+	AnyTuner        bool // Policy has the ten columns that other tuners know
+	Refused         []fit.Refusal
+	RefusedN        int
+	Gaps            []Gap
 
 	data pageData
 }
@@ -63,21 +63,21 @@ func newPage(in Input) *page {
 	for _, r := range p.Refused {
 		p.RefusedN += r.Rows
 	}
-	p.Findings = Findings(in.Report)
-	p.Steps = steps(in, p.Findings)
+	p.Gaps = Gaps(in.Report)
+	p.Steps = steps(in, p.Gaps)
 	for _, r := range inOrder(in.Report) {
 		d := newDecisions(r, in.Model, in.Rows)
 		g := newGroupData(r, in, d)
 		p.data.Groups = append(p.data.Groups, g)
-		p.Verdicts = append(p.Verdicts, newVerdict(r, d))
+		p.Recommendations = append(p.Recommendations, newRecommendation(r, d))
 		for _, c := range g.Curves {
 			if c.Family != "" && !slices.Contains(p.data.Families, c.Family) {
 				p.data.Families = append(p.data.Families, c.Family)
 			}
 		}
 	}
-	p.Cards = p.Verdicts[:min(mostCards, len(p.Verdicts))]
-	p.MoreCards = len(p.Verdicts) - len(p.Cards)
+	p.Cards = p.Recommendations[:min(mostCards, len(p.Recommendations))]
+	p.MoreCards = len(p.Recommendations) - len(p.Cards)
 	return p
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Tone is the colour of the advice.
-func (v Verdict) Tone() string {
+func (v Recommendation) Tone() string {
 	switch v.Advice {
 	case UseIt:
 		return "good"
@@ -20,21 +20,21 @@ func (v Verdict) Tone() string {
 }
 
 // Sentence is Why as a sentence. Its numbers stay on one line with their units.
-func (v Verdict) Sentence() string {
+func (v Recommendation) Sentence() string {
 	return strings.ToUpper(v.Why[:1]) +
 		strings.NewReplacer(" %", "\u00a0%", " - ", "\u00a0–\u00a0").Replace(v.Why[1:]) + "."
 }
 
 // Range is the first and the last size measured.
-func (v Verdict) Range() string {
+func (v Recommendation) Range() string {
 	if len(v.Spans) == 0 {
 		return ""
 	}
 	return Span{From: v.Spans[0].From, To: v.Spans[len(v.Spans)-1].To}.Name()
 }
 
-// Rests says what the verdict rests on.
-func (v Verdict) Rests() (all []string) {
+// Rests says what the recommendation rests on.
+func (v Recommendation) Rests() (all []string) {
 	if noise := percent(v.Of.Group.Noise); v.NoiseAssumed() {
 		all = append(all,
 			fmt.Sprintf("Assumed, not measured: that repetitions differ by %s. Too few were made to tell.", noise))

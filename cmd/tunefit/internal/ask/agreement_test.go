@@ -273,8 +273,8 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 				}
 			}
 			for r, tried := range x.Rows {
-				if (tried.Verdict == policy.RowDecides) != (r == x.Rule) {
-					t.Fatalf("row %d decides, and of row %d is said: %s", x.Rule, r, tried.Verdict)
+				if (tried.Status == policy.RowDecides) != (r == x.Rule) {
+					t.Fatalf("row %d decides, and of row %d is said: %s", x.Rule, r, tried.Status)
 				}
 			}
 			if broken := breaks(c, answers[i], s); broken != "" && abi != nccl.ABINoCosts {

@@ -160,7 +160,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	} else {
 		writeAnswer(cmd.OutOrStdout(), in)
 	}
-	if len(file.Groups) == 0 {
+	if len(file.CurveSets) == 0 {
 		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was " +
 			"written (tunefit sweep measures more)")
 	}
@@ -168,7 +168,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 }
 
 // mayFit refuses measurements that no model can be made of, and those that the machine of --topo cannot have made.
-func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.Offers) error {
+func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.OffersFunc) error {
 	for _, g := range set.Groups {
 		if machine != nil && g.Ranks > g.Nodes*machine.Summary.GPUs {
 			return fmt.Errorf("%s has %s, and %s was measured with %d ranks on a node: nothing was written (needed: "+

@@ -14,15 +14,15 @@ type fitJSON struct {
 	Groups   []verdictJSON `json:"groups"`
 	Doubtful []string      `json:"doubtful"`
 	// variables without which a job lacks channels that are chosen
-	Needs        string        `json:"job_needs,omitempty"`
-	Measurements int           `json:"measurements"` // used
-	Simulated    int           `json:"simulated"`    // of them
-	Refused      []fit.Refusal `json:"refused"`
-	ToDo         []report.Step `json:"to_do"`
-	Rows         int           `json:"rows"`             // of the policy
-	Model        string        `json:"model,omitempty"`  // files that were asked for
-	Policy       string        `json:"policy,omitempty"` // left out: no row would improve on the default for sure
-	Report       string        `json:"report,omitempty"`
+	Needs        string            `json:"job_needs,omitempty"`
+	Measurements int               `json:"measurements"` // used
+	Simulated    int               `json:"simulated"`    // of them
+	Refused      []fit.Refusal     `json:"refused"`
+	ToDo         []report.NextStep `json:"to_do"`
+	Rows         int               `json:"rows"`             // of the policy
+	Model        string            `json:"model,omitempty"`  // files that were asked for
+	Policy       string            `json:"policy,omitempty"` // left out: no row would improve on the default for sure
+	Report       string            `json:"report,omitempty"`
 }
 
 // KeyJSON is a collective on a communicator, as --json prints it.
@@ -51,11 +51,11 @@ type verdictJSON struct {
 }
 
 func newFitJSON(f *fitFlags, in report.Input) fitJSON {
-	findings := report.Findings(in.Report)
+	gaps := report.Gaps(in.Report)
 	j := fitJSON{
-		Groups: []verdictJSON{}, Doubtful: doubts(findings), Measurements: in.Set.Used, Simulated: in.Set.Simulated,
+		Groups: []verdictJSON{}, Doubtful: doubts(gaps), Measurements: in.Set.Used, Simulated: in.Set.Simulated,
 		Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
-		ToDo:    append([]report.Step{}, report.Steps(findings)...), Rows: len(in.Rows), Model: f.model,
+		ToDo:    append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows), Model: f.model,
 		Report: f.report,
 	}
 	if len(in.Rows) > 0 {
@@ -74,7 +74,7 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 		}
 		return &share
 	}
-	for _, v := range report.Verdicts(in) {
+	for _, v := range report.Recommendations(in) {
 		g := verdictJSON{
 			KeyJSON: KeyJSON(v.Of.Group.Key), Advice: v.Advice, Why: v.Why, Sizes: v.Sizes, Acts: v.Acts,
 			Gain: known(v.Gain), Most: known(v.Most), NoiseAssumed: v.NoiseAssumed(),

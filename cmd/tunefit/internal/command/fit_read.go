@@ -89,7 +89,7 @@ func readModelTopology(env ncclchoice.Env, file string) (*model.Topology, error)
 
 // offersOn tells what NCCL offers on the machine of a topology file, as far as that is known: not for RCCL, nor for
 // communicators of other nodes.
-func offersOn(env ncclchoice.Env, file string) fit.Offers {
+func offersOn(env ncclchoice.Env, file string) fit.OffersFunc {
 	machines := map[nccl.Version]*ncclchoice.Model{}
 	return func(key fit.Key, cell nccl.Cell, with string) bool {
 		_, release, ok := nccl.MeasuredWith(with)

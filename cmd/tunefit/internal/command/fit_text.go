@@ -38,18 +38,18 @@ func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
 	}
 }
 
-// writeAnswer prints the verdicts, what they rest on, and what to do next.
+// writeAnswer prints the recommendations, what they rest on, and what to do next.
 func writeAnswer(w io.Writer, in report.Input) {
 	if in.Worth != nil {
 		writeWorth(w, in.Worth, in.Job, in.Set.Simulated > 0)
 		fmt.Fprintln(w)
 	}
-	verdicts := report.Verdicts(in)
+	recommendations := report.Recommendations(in)
 	tw := cli.NewTable(w)
 	gains := false
 	decided, harm := 0, 0
 	var assumed []string
-	for _, v := range verdicts {
+	for _, v := range recommendations {
 		tw.Row(v.Group(), v)
 		if v.Unseen != nil {
 			decided, harm = decided+v.Unseen.Decided, harm+v.Unseen.Harm
@@ -82,17 +82,17 @@ func writeAnswer(w io.Writer, in report.Input) {
 				"job needs %s (a log of the default with NCCL_DEBUG_SUBSYS=TUNING may show that it has them without; "+
 				"tunefit sweep measures only what it has)\n", floors)
 	}
-	findings := report.Findings(in.Report)
-	for _, f := range findings {
+	gaps := report.Gaps(in.Report)
+	for _, f := range gaps {
 		if f.Kind == report.NotOffered {
 			fmt.Fprintln(w, f)
 		}
 	}
-	if all := doubts(findings); len(all) > 0 {
+	if all := doubts(gaps); len(all) > 0 {
 		fmt.Fprintf(w, "doubtful: %s\n", cli.Few(all, 8, "\n          "))
 	}
 	writeRows(w, in.Set, in.Rejected)
-	if steps := report.Steps(findings); len(steps) > 0 {
+	if steps := report.Steps(gaps); len(steps) > 0 {
 		fmt.Fprintln(w, "\nto know more:")
 		for _, s := range steps {
 			fmt.Fprintf(w, "  %s (%s)\n", s.Do, s.Where)
@@ -111,10 +111,10 @@ func floorsOf(in report.Input) nccl.Floors {
 	return floors
 }
 
-// doubts are the findings of measurements that contradict each other or vary.
-func doubts(findings []report.Finding) []string {
+// doubts are the gaps of measurements that contradict each other or vary.
+func doubts(gaps []report.Gap) []string {
 	all := []string{}
-	for _, f := range findings {
+	for _, f := range gaps {
 		if f.Kind == report.Contradictory || f.Kind == report.Varying {
 			all = append(all, f.String())
 		}

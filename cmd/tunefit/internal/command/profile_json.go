@@ -63,7 +63,7 @@ func (v *profileView) json() profileJSON {
 		if e.Proto >= 0 {
 			c.Protocol = e.Proto.String()
 		}
-		if o, ok := v.outcomes[e.Key]; ok {
+		if o, ok := v.outcomes[e.CallKind]; ok {
 			c.Outcome = &o
 		}
 		j.Calls = append(j.Calls, c)

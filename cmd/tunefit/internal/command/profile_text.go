@@ -20,14 +20,14 @@ type profileView struct {
 	*profile.Profile
 	scale    profile.Scale
 	total    float64
-	groups   []profile.Group
+	bins     []profile.SizeBin
 	by       ask.Decider // the policy and the model to ask; empty: none
-	outcomes map[profile.Key]ask.Outcome
+	outcomes map[profile.CallKind]ask.Outcome
 }
 
 func newProfileView(p *profile.Profile) *profileView {
-	return &profileView{Profile: p, scale: p.Scale(), total: p.Total(), groups: p.Groups(),
-		outcomes: map[profile.Key]ask.Outcome{}}
+	return &profileView{Profile: p, scale: p.Scale(), total: p.Total(), bins: p.SizeBins(),
+		outcomes: map[profile.CallKind]ask.Outcome{}}
 }
 
 // of says what the shares are shares of.
@@ -62,10 +62,10 @@ func about(bytes float64) string {
 }
 
 func (v *profileView) headline() string {
-	if len(v.groups) == 0 {
+	if len(v.bins) == 0 {
 		return "no size of a call is known"
 	}
-	g := v.groups[0]
+	g := v.bins[0]
 	what := fmt.Sprintf("%s of %s on %s", g.Coll, commspec.SizeRange(g.Sizes()), g.Comm)
 	if v.total == 0 {
 		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known",
@@ -83,20 +83,20 @@ func (v *profileView) write(w io.Writer) error {
 	for _, line := range v.pastTuner() {
 		fmt.Fprintln(w, line)
 	}
-	if len(v.groups) > 0 {
-		inDetail := v.groups[:1]
+	if len(v.bins) > 0 {
+		inDetail := v.bins[:1]
 		if v.by != (ask.Decider{}) { // show the decisions about all of them
-			inDetail = v.groups
+			inDetail = v.bins
 		}
 		for _, g := range inDetail {
 			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Comm, commspec.SizeRange(g.Sizes()))
 			v.table(w, g.Entries)
 		}
-		if len(v.groups) > 1 {
+		if len(v.bins) > 1 {
 			fmt.Fprintln(w, "\nall, the heaviest first:")
 			tw := cli.NewTable(w)
 			tw.Row("share", "collective", "comm", "sizes", "calls"+v.per(), "bytes"+v.per(), "time"+v.per(), "")
-			for _, g := range v.groups {
+			for _, g := range v.bins {
 				var calls, bytes, micros float64
 				for _, e := range g.Entries {
 					n := v.scale.Count(e)
@@ -140,7 +140,7 @@ func (v *profileView) pastTuner() (lines []string) {
 	return lines
 }
 
-// table prints calls of a group, one size a line.
+// table prints calls of a bin, one size a line.
 func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 	tw := cli.NewTable(w)
 	heading := []any{"size", "calls" + v.per(), "time", "busbw GB/s", "runs", "decided by"}
@@ -151,7 +151,7 @@ func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 	for _, e := range entries {
 		cells := []any{nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, profile.Duration),
 			known(busBW(e), "%.4g"), nccl.Config{Cell: e.Cell, Channels: e.Channels}, cmp.Or(e.DecidedBy, "-")}
-		if o, ok := v.outcomes[e.Key]; ok {
+		if o, ok := v.outcomes[e.CallKind]; ok {
 			expected, gain := "-", "-"
 			if o.Expected != nil {
 				expected, gain = profile.Duration(o.Expected.Micros), cli.Percent(o.Expected.Gain)
@@ -202,7 +202,7 @@ func leavesToNCCL(o ask.Outcome) bool {
 
 func (v *profileView) saving() (s saving) {
 	for _, e := range v.Entries {
-		o, ok := v.outcomes[e.Key]
+		o, ok := v.outcomes[e.CallKind]
 		if !ok || leavesToNCCL(o) {
 			continue
 		}

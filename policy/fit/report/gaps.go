@@ -9,12 +9,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// Kind is a kind of gap in what was measured.
-type Kind int8
+// GapKind is a kind of gap in what was measured.
+type GapKind int8
 
 // In the order of what helps most.
 const (
-	DefaultMissing Kind = iota
+	DefaultMissing GapKind = iota
 	DefaultGaps
 	NothingElse
 	Restless
@@ -43,37 +43,37 @@ var advice = [...]string{
 	NotOffered:     "Measure with the library, as tunefit sweep does: it forces only what a tuner can have",
 }
 
-// Finding is one thing that a model does not know, and why.
-type Finding struct {
-	Kind  Kind
+// Gap is one thing that a model does not know, and why.
+type Gap struct {
+	Kind  GapKind
 	Group string // empty: of all
 	Text  string
 }
 
-// String is the finding in one line.
-func (f Finding) String() string {
+// String is the gap in one line.
+func (f Gap) String() string {
 	if f.Group == "" {
 		return f.Text
 	}
 	return f.Group + ": " + f.Text
 }
 
-// Findings lists what a model does not know, group by group.
-func Findings(report *fit.Report) []Finding {
-	var all []Finding
+// Gaps lists what a model does not know, group by group.
+func Gaps(report *fit.Report) []Gap {
+	var all []Gap
 	for i := range report.Groups {
-		all = append(all, groupFindings(&report.Groups[i])...)
+		all = append(all, groupGaps(&report.Groups[i])...)
 	}
-	return append(all, Finding{NotMeasured, "", "other node counts, ranks per node, sizes and channel counts"})
+	return append(all, Gap{NotMeasured, "", "other node counts, ranks per node, sizes and channel counts"})
 }
 
 // restlessNoise between repetitions is more than any machine should have.
 const restlessNoise = 0.1
 
-func groupFindings(r *fit.GroupReport) (all []Finding) {
+func groupGaps(r *fit.GroupReport) (all []Gap) {
 	g := r.Group
-	add := func(kind Kind, format string, args ...any) {
-		all = append(all, Finding{kind, g.Key.String(), fmt.Sprintf(format, args...)})
+	add := func(kind GapKind, format string, args ...any) {
+		all = append(all, Gap{kind, g.Key.String(), fmt.Sprintf(format, args...)})
 	}
 	for _, c := range g.Contradictions {
 		if c.Varies() {

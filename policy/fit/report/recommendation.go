@@ -13,7 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// What a verdict advises.
+// What a recommendation advises.
 const (
 	UseIt       = "use it"
 	UseWithCare = "use it with care"
@@ -21,8 +21,8 @@ const (
 	CannotSay   = "cannot say"
 )
 
-// Verdict is what to do about one group, for a reader who knows nothing of models.
-type Verdict struct {
+// Recommendation is what to do about one group, for a reader who knows nothing of models.
+type Recommendation struct {
 	Of     *fit.GroupReport
 	Advice string
 	Why    string
@@ -35,20 +35,20 @@ type Verdict struct {
 	// off. NaN: not known, as where everything was measured once.
 	Gain, Most float64
 	// Unseen is what came of decisions at sizes left out of the fit; nil: it was not tried.
-	Unseen *fit.Verdict
+	Unseen *fit.Validation
 }
 
-// Group names what the verdict is about.
-func (v Verdict) Group() string { return v.Of.Group.Key.String() }
+// Group names what the recommendation is about.
+func (v Recommendation) Group() string { return v.Of.Group.Key.String() }
 
-// String is the verdict without its group.
-func (v Verdict) String() string { return v.Advice + ": " + v.Why }
+// String is the recommendation without its group.
+func (v Recommendation) String() string { return v.Advice + ": " + v.Why }
 
 // NoiseAssumed says that too few repetitions were measured to know their noise.
-func (v Verdict) NoiseAssumed() bool { return v.Of.Group.NoiseAssumed() && !v.Of.DefaultOnly }
+func (v Recommendation) NoiseAssumed() bool { return v.Of.Group.NoiseAssumed() && !v.Of.DefaultOnly }
 
 // Once says that everything was measured once: what seems to be a gain may be luck, and none is promised.
-func (v Verdict) Once() bool { return v.Of.Group.NoisePairs == 0 && !v.Of.DefaultOnly }
+func (v Recommendation) Once() bool { return v.Of.Group.NoisePairs == 0 && !v.Of.DefaultOnly }
 
 // Span is a run of measured sizes at which the policy does the same: it acts, or leaves the
 // choice to NCCL. Sizes at which the default was not measured have spans of their own.
@@ -82,17 +82,17 @@ func (s Span) Bar() float64 { return math.Round(min(100, max(0, 200*s.Saved))) }
 // worthwhile is the least share of time that is called a gain.
 const worthwhile = 0.01
 
-// Verdicts judges all groups of a fit. Groups with nothing but the default come last.
-func Verdicts(in Input) []Verdict {
-	var all []Verdict
+// Recommendations judges all groups of a fit. Groups with nothing but the default come last.
+func Recommendations(in Input) []Recommendation {
+	var all []Recommendation
 	for _, r := range inOrder(in.Report) {
-		all = append(all, newVerdict(r, newDecisions(r, in.Model, in.Rows)))
+		all = append(all, newRecommendation(r, newDecisions(r, in.Model, in.Rows)))
 	}
 	return all
 }
 
-func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
-	v := Verdict{
+func newRecommendation(r *fit.GroupReport, decisions []decision) Recommendation {
+	v := Recommendation{
 		Of: r, Sizes: len(decisions), Gain: math.NaN(), Most: math.NaN(),
 		Spans: spansOf(r.Group.Key, decisions), Unseen: unseenOf(r),
 	}
@@ -119,9 +119,9 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 }
 
 // unseenOf is the trial at sizes left out of the fit, if it could be compared with NCCL's choice.
-func unseenOf(r *fit.GroupReport) *fit.Verdict {
-	for i := range r.Verdicts {
-		if h := &r.Verdicts[i]; h.LeftOut == model.LeftOutSizes && h.VersusDefault.Decisions > 0 {
+func unseenOf(r *fit.GroupReport) *fit.Validation {
+	for i := range r.Validations {
+		if h := &r.Validations[i]; h.LeftOut == model.LeftOutSizes && h.VersusDefault.Decisions > 0 {
 			return h
 		}
 	}
@@ -134,7 +134,7 @@ const (
 	toleratedWorst = 1.05
 )
 
-// remark is a part of a verdict.
+// remark is a part of a recommendation.
 type remark struct {
 	holds  bool
 	advice string // empty: as without it
@@ -142,7 +142,7 @@ type remark struct {
 }
 
 // advise judges by what was measured, then by what came of it at sizes left out of the fit.
-func (v *Verdict) advise(decisions []decision) {
+func (v *Recommendation) advise(decisions []decision) {
 	var acting, leaving []Span // that act, or do not, where the default was measured
 	most := 0.0                // that an acting one saves
 	for _, s := range v.Spans {
@@ -154,7 +154,7 @@ func (v *Verdict) advise(decisions []decision) {
 		}
 	}
 	perhaps := unsure(decisions)
-	verdicts := []remark{
+	remarks := []remark{
 		{v.Of.DefaultOnly, CannotSay, "nothing but the default was measured"},
 		{len(v.Of.Group.Default) == 0 && v.Acts == 0, CannotSay, "the default was not measured"},
 		{len(acting) == 0 && v.Acts > 0, CannotSay, "the default was not measured where the policy acts"},
@@ -165,12 +165,12 @@ func (v *Verdict) advise(decisions []decision) {
 		{perhaps != "", LeaveIt, "nothing is faster than NCCL's choice for sure"},
 		{true, LeaveIt, "nothing found that is faster than NCCL's choice"},
 	}
-	first := verdicts[slices.IndexFunc(verdicts, func(r remark) bool { return r.holds })]
+	first := remarks[slices.IndexFunc(remarks, func(r remark) bool { return r.holds })]
 	v.Advice, v.Why = first.advice, first.text
 	if v.Advice == CannotSay {
 		return
 	}
-	use, u := v.Advice != LeaveIt, cmp.Or(v.Unseen, &fit.Verdict{})
+	use, u := v.Advice != LeaveIt, cmp.Or(v.Unseen, &fit.Validation{})
 	harm := u.Harm*toleratedHarm > u.Decided || u.WorstHarm > toleratedWorst
 	for _, r := range []remark{
 		{perhaps != "", "", perhaps},
