@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 // alpha is the share of the verdicts of a table that may be wrong.
@@ -18,7 +20,7 @@ func judge(all []*Estimate) (tested int) {
 	known := slices.DeleteFunc(slices.Clone(all), func(e *Estimate) bool { return e.test == nil })
 	m := float64(len(known))
 	for _, e := range known {
-		e.P = Number(e.test.P())
+		e.P = stats.Optional(e.test.P())
 	}
 	slices.SortStableFunc(known, func(a, b *Estimate) int { return cmp.Compare(a.P, b.P) })
 	proven := 0
@@ -27,13 +29,13 @@ func judge(all []*Estimate) (tested int) {
 			proven = i + 1
 		}
 	}
-	least := Number(1)
+	least := stats.Optional(1)
 	for i, e := range slices.Backward(known) {
 		half := e.test.Half()
 		// The test is about means, the ratio is of medians: where they disagree, both count.
-		e.Low = Number(min(math.Exp(e.test.Mean-half), e.Ratio))
-		e.High = Number(max(math.Exp(e.test.Mean+half), e.Ratio))
-		least = min(least, e.P*Number(m)/Number(i+1))
+		e.Low = stats.Optional(min(math.Exp(e.test.Mean-half), e.Ratio))
+		e.High = stats.Optional(max(math.Exp(e.test.Mean+half), e.Ratio))
+		least = min(least, e.P*stats.Optional(m)/stats.Optional(i+1))
 		e.P = least
 		switch {
 		case i < proven && e.High < 1:

@@ -6,9 +6,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
-// average sets the geometric mean over the sizes of a section. What the first repetitions of all sizes have in common is
-// one value, what the second ones have is another. So a run that was slower as a whole counts as one deviation, not as
-// one at each size. Where a side has no repetition, the mean has no test.
+// average sets the geometric mean over the sizes of a section. What the first repetitions of all sizes have in common
+// is one value, what the second ones have is another. So a run that was slower as a whole counts as one deviation, not
+// as one at each size. Where a side has no repetition, the mean has no test.
 func (g *Section) average(values []repetitions) {
 	var logs []float64
 	for _, r := range g.Rows {

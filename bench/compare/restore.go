@@ -133,8 +133,10 @@ func (r *Restoration) judge(check *Table) {
 	}
 	for i := range check.Sections {
 		g := &check.Sections[i]
-		if at := slices.IndexFunc(g.Rows, func(c SizeResult) bool { return g.Series == r.Series && c.Bytes == r.Bytes }); at >= 0 {
-			r.Check = &g.Rows[at]
+		for j := range g.Rows {
+			if g.Series == r.Series && g.Rows[j].Bytes == r.Bytes {
+				r.Check = &g.Rows[j]
+			}
 		}
 	}
 	if c := r.Check; c != nil && c.Verdict != Faster && (c.Verdict != Unknown || c.Ratio >= 1) {

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 
@@ -167,26 +166,17 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 type Estimate struct {
 	Ratio float64 `json:"ratio"`
 	// Low and High are the 95 % interval of the ratio. A verdict needs that it leaves out 1, and more: see judge.
-	Low     Number  `json:"low,omitzero"`
-	High    Number  `json:"high,omitzero"`
-	P       Number  `json:"p,omitzero"` // corrected for the number of ratios in the table
-	Verdict Verdict `json:"verdict"`
+	Low     stats.Optional `json:"low,omitzero"`
+	High    stats.Optional `json:"high,omitzero"`
+	P       stats.Optional `json:"p,omitzero"` // corrected for the number of ratios in the table
+	Verdict Verdict        `json:"verdict"`
 
 	test *stats.Location // nil: there is no measure of the noise
 }
 
-// Number is NaN where there is no measure of the noise. JSON leaves NaN out.
-type Number float64
-
-// IsZero reports whether it is NaN.
-func (n Number) IsZero() bool { return math.IsNaN(float64(n)) }
-
-// MarshalJSON writes the largest number for infinity, which JSON does not have.
-func (n Number) MarshalJSON() ([]byte, error) { return json.Marshal(min(float64(n), math.MaxFloat64)) }
-
 // unknown is an estimate without a measure of the noise.
 func unknown(ln float64) Estimate {
-	none := Number(math.NaN())
+	none := stats.Optional(math.NaN())
 	return Estimate{Ratio: math.Exp(ln), Low: none, High: none, P: none, Verdict: Unknown}
 }
 
@@ -198,7 +188,7 @@ type Mean struct {
 
 // Exceeds reports whether the ratio is proven to be above 1 by more than a share.
 func (e *Estimate) Exceeds(threshold float64) bool {
-	return e.Verdict == Slower && e.Low > Number(1+threshold)
+	return e.Verdict == Slower && e.Low > stats.Optional(1+threshold)
 }
 
 // Count returns the number of sizes of all sections, and of those with a verdict.

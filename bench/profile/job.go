@@ -137,8 +137,8 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		if all := times[int32(i)]; len(all) > 0 {
 			micros = stats.Median(all)
 		}
-		p.Entries = append(p.Entries, Entry{CallKind: f.CallKind, Calls: calls, StepCalls: perStep(calls), Micros: micros,
-			Channels: f.channels, DecidedBy: f.by})
+		p.Entries = append(p.Entries, Entry{CallKind: f.CallKind, Calls: calls, StepCalls: perStep(calls),
+			Micros: micros, Channels: f.channels, DecidedBy: f.by})
 	}
 	unknown, missed, err := j.missed()
 	if err != nil {

@@ -17,14 +17,15 @@ type CallKind struct {
 	nccl.Cell // that ran; NoCell: not known
 }
 
-// Entry is what is known of calls that are alike. Outside of Key, 0 is not known.
+// Entry is what is known of calls that are alike. Outside of CallKind, 0 is not known.
 type Entry struct {
 	CallKind
-	Calls     float64 // of one rank: the mean over the ranks that were recorded
-	StepCalls float64 // the same, in one step of training
-	Micros    float64 // of one call: the median of the least that a rank took
-	Channels  int     // as they ran, or as the tuner set them
-	DecidedBy string  // a row as policy.csv:3, a model or NCCL, as the library has it; or ByNoTuner
+	Calls     float64 `json:"calls,omitempty"`          // of one rank: the mean over the ranks that were recorded
+	StepCalls float64 `json:"calls_per_step,omitempty"` // the same, in one step of training
+	Micros    float64 `json:"time_us,omitempty"`        // of one call: the median of the least that a rank took
+	Channels  int     `json:"channels,omitempty"`       // as they ran, or as the tuner set them
+	// DecidedBy is a row as policy.csv:3, a model or NCCL, as the library has it; or ByNoTuner.
+	DecidedBy string `json:"decided_by,omitempty"`
 }
 
 // ByNCCL is Entry.DecidedBy of NCCL's choice.
@@ -50,11 +51,16 @@ const (
 	ByTime
 )
 
+// MarshalText is what shares are shares of.
+func (w Weight) MarshalText() ([]byte, error) {
+	return []byte([...]string{"nothing", "bytes", "time"}[w]), nil
+}
+
 // Scale is what a profile's calls are counted and weighed by.
 type Scale struct {
-	Weight
 	// PerStep says that calls are counted by the step. Otherwise they are counted over all that was recorded.
-	PerStep bool
+	PerStep bool   `json:"per_step"`
+	Weight  Weight `json:"share_of"`
 }
 
 // timedEnough is the share of the calls, and of their bytes, whose time has to be known for shares of the time.

@@ -79,11 +79,11 @@ func TestJob(t *testing.T) {
 	if len(p.Notes) > 0 {
 		t.Errorf("notes on a complete recording: %q", p.Notes)
 	}
-	if s := p.Scale(); s != (Scale{ByTime, true}) {
+	if s := p.Scale(); s != (Scale{PerStep: true, Weight: ByTime}) {
 		t.Errorf("scale %+v", s)
 	}
 	if g := p.SizeBins(); len(g) != 4 || g[0].Coll != nccl.CollAllGather || len(g[0].Entries) != 2 {
-		t.Errorf("groups %+v", g)
+		t.Errorf("bins %+v", g)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestUnknownStaysEmpty(t *testing.T) {
 				"ranks)") {
 		t.Errorf("notes %q", p.Notes)
 	}
-	if s := p.Scale(); s != (Scale{ByBytes, false}) {
+	if s := p.Scale(); s != (Scale{PerStep: false, Weight: ByBytes}) {
 		t.Errorf("scale %+v", s)
 	}
 	p = job(t, 0, "decisions.log")

@@ -1,27 +1,21 @@
 package fit
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// Evaluation is how a model's decisions for one group compare with measurements.
+// Evaluation is how a model's decisions for one group compare with measurements. Scores of a group that is Outside are
+// of nothing.
 type Evaluation struct {
-	Group     *Group
-	Sizes     int
-	Verdict   Validation
-	Abstained []AbstainedSizes // of a model, most first
-	Left      int              // sizes at which no row of a policy decides
-}
-
-// AbstainedSizes counts the sizes at which a model abstains for one reason.
-type AbstainedSizes struct {
-	Why   model.Abstention
-	Sizes int
+	Key
+	Sizes int `json:"sizes"`
+	Validation
+	Abstained map[model.Abstention]int `json:"abstains"` // sizes by reason, of a model
+	Left      int                      `json:"left"`     // sizes at which no row of a policy decides
+	Compares  bool                     `json:"-"`        // see Group.Compares
 }
 
 // Outside reports that a model knows nothing of what was measured, not the collective,
@@ -29,9 +23,9 @@ type AbstainedSizes struct {
 // To leave all of it to NCCL is no merit then.
 func (e *Evaluation) Outside() bool {
 	n := e.Left
-	for _, s := range e.Abstained {
-		if s.Why.Outside() {
-			n += s.Sizes
+	for why, sizes := range e.Abstained {
+		if why.Outside() {
+			n += sizes
 		}
 	}
 	return n == e.Sizes
@@ -39,12 +33,12 @@ func (e *Evaluation) Outside() bool {
 
 // Judged reports whether anything that the model decides could be compared.
 func (e *Evaluation) Judged() bool {
-	return !e.Outside() && (e.Verdict.Plain.Decisions > 0 || e.Verdict.PolicyScore.Decisions > 0)
+	return e.Plain.Decisions > 0 || e.PolicyScore.Decisions > 0
 }
 
 // Evaluate asks a model about everything that a set holds.
 func Evaluate(m *model.Model, set *Set) []Evaluation {
-	var all []Evaluation
+	all := []Evaluation{}
 	for _, g := range set.Groups {
 		view := m.For(g.Comm)
 		off, inside := compare(view, g, g.Points)
@@ -54,22 +48,19 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 }
 
 func newEvaluation(g *Group, v Validation) Evaluation {
-	e := Evaluation{Group: g, Sizes: len(v.Outcomes), Verdict: v}
-	counts := map[model.Abstention]int{}
+	e := Evaluation{Key: g.Key, Compares: g.Compares(), Sizes: len(v.Outcomes), Validation: v,
+		Abstained: map[model.Abstention]int{}}
 	for _, o := range v.Outcomes {
 		if o.Abstention != model.Decides {
-			counts[o.Abstention]++
+			e.Abstained[o.Abstention]++
 		}
 		if o.NoRow {
 			e.Left++
 		}
 	}
-	for why, n := range counts {
-		e.Abstained = append(e.Abstained, AbstainedSizes{why, n})
+	if e.Outside() {
+		e.PolicyScore, e.Plain = Score{}, Score{}
 	}
-	slices.SortFunc(e.Abstained, func(a, b AbstainedSizes) int {
-		return cmp.Or(cmp.Compare(b.Sizes, a.Sizes), cmp.Compare(a.Why, b.Why))
-	})
 	return e
 }
 
@@ -81,7 +72,7 @@ type DecideFunc func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (c nccl.Con
 // holds. What a decision leaves to NCCL is as it was measured of the default, where that
 // is known.
 func EvaluateDecisions(decide DecideFunc, set *Set) []Evaluation {
-	var all []Evaluation
+	all := []Evaluation{}
 	for _, g := range set.Groups {
 		all = append(all, newEvaluation(g, newValidation("", g.decideBy(decide, g.decidedSizes()), nil, 0)))
 	}

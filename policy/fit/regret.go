@@ -146,22 +146,28 @@ func costsAt(g *Group, points []Point, bytes uint64) nccl.Costs {
 
 // Validation sums up outcomes of a policy.
 type Validation struct {
-	LeftOut string // what the model had not seen
+	LeftOut string `json:"-"` // what the model had not seen
 
-	// Against the best measured; Default at the sizes where the policy is known, so that the two compare.
-	Plain, PolicyScore, Default Score
-	VersusDefault               Score // cautious / default
+	// Against the best measured, of nothing where that is not known; Default at the sizes where the policy is known, so
+	// that the two compare.
+	PolicyScore   Score `json:"policy,omitzero"`
+	Plain         Score `json:"plain,omitzero"`
+	Default       Score `json:"default,omitzero"`
+	VersusDefault Score `json:"-"` // policy / default
 
 	// Harm is how many of Decided decisions were more than 1 % slower than the
 	// default; WorstHarm the largest ratio to it. A decision for what was not
 	// measured is in neither: it is one of Unmeasured.
-	Decided, Harm, Unmeasured int
-	WorstHarm                 float64
+	Decided    int     `json:"decided"`
+	Unmeasured int     `json:"unmeasured"`
+	Harm       int     `json:"slower_than_default"`
+	WorstHarm  float64 `json:"worst_vs_default"`
 
-	Outcomes []SizeOutcome // ascending sizes
+	Outcomes []SizeOutcome `json:"-"` // ascending sizes
 
-	Predicted, Inside int     // left-out times, and how many of them within the 90 % interval
-	TypicalError      float64 // median of |ln(predicted/measured)|; NaN without predictions
+	Predicted    int     `json:"predicted"` // left-out times
+	Inside       int     `json:"inside_90"` // how many of them are within the 90 % interval
+	TypicalError float64 `json:"-"`         // median of |ln(predicted/measured)|; NaN without predictions
 }
 
 const harmful = 1.01

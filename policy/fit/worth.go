@@ -12,21 +12,26 @@ import (
 // Worth is what decisions are worth to a job by what was measured, see NewWorth.
 type Worth struct {
 	profile.Scale
-	Total float64 // the job's communication, weighed by Scale: microseconds or bytes
-	WorthPart
-	Parts []WorthPart     // by collective and communicator, those that take longest first
-	Left  []profile.Entry // calls that are not covered, the heaviest first
+	Total float64 `json:"-"` // the job's communication, weighed by Scale: microseconds or bytes
+	WorthSum
+	Parts []WorthPart     `json:"parts"` // by collective and communicator, those that take longest first
+	Left  []profile.Entry `json:"-"`     // calls that are not covered, the heaviest first
 	// Uncounted are the calls without a weight: their size or their time is not known. Total does not count them.
-	Uncounted float64
+	Uncounted float64 `json:"-"`
 }
 
-// WorthPart is about calls that are covered: measurements tell what they take as the job runs now, with NCCL's choice
-// and with what is decided. Times are microseconds of communication, of a step or of all that was recorded.
+// WorthPart is about the calls of one collective on one communicator.
 type WorthPart struct {
 	Key
-	Covered float64 // weighed as Worth.Total
+	WorthSum
+}
+
+// WorthSum is about calls that are covered: measurements tell what they take as the job runs now, with NCCL's choice
+// and with what is decided. Times are microseconds of communication, of a step or of all that was recorded.
+type WorthSum struct {
+	Covered float64 `json:"covered_share"` // of Worth.Total
 	CallTimes
-	Once bool // of some of the calls everything was measured once
+	Once bool `json:"-"` // of some of the calls everything was measured once
 }
 
 // CallTimes are what the same calls take: as they run in the job, with NCCL's choice, with what is decided, and with
@@ -50,7 +55,7 @@ func (t *CallTimes) add(o CallTimes, times float64) {
 // fitted is the report on the model that the decisions come from, which was fitted to the same set: the luck of its
 // winners is taken off.
 func NewWorth(job *profile.Profile, set *Set, decide DecideFunc, fitted *Report) *Worth {
-	w := &Worth{Scale: job.Scale(), Total: job.Total()}
+	w := &Worth{Scale: job.Scale(), Total: job.Total(), Parts: []WorthPart{}} // not null in JSON
 	for _, e := range job.Entries {
 		weight := w.Of(e)
 		if weight == 0 {
@@ -61,7 +66,7 @@ func NewWorth(job *profile.Profile, set *Set, decide DecideFunc, fitted *Report)
 		i := slices.IndexFunc(set.Groups, func(g *Group) bool { return g.Key == key })
 		if i >= 0 {
 			if t, ok := set.Groups[i].callTimes(e, decide, fitted.Groups[i].Genuine); ok {
-				w.add(key, weight, w.Count(e), t, set.Groups[i].NoisePairs == 0)
+				w.add(key, weight/w.Total, w.Count(e), t, set.Groups[i].NoisePairs == 0)
 				continue
 			}
 		}
@@ -71,13 +76,13 @@ func NewWorth(job *profile.Profile, set *Set, decide DecideFunc, fitted *Report)
 	return w
 }
 
-func (w *Worth) add(key Key, weight, calls float64, t CallTimes, once bool) {
+func (w *Worth) add(key Key, share, calls float64, t CallTimes, once bool) {
 	i := slices.IndexFunc(w.Parts, func(p WorthPart) bool { return p.Key == key })
 	if i < 0 {
 		i, w.Parts = len(w.Parts), append(w.Parts, WorthPart{Key: key})
 	}
-	for _, p := range []*WorthPart{&w.WorthPart, &w.Parts[i]} {
-		p.Covered += weight
+	for _, p := range []*WorthSum{&w.WorthSum, &w.Parts[i].WorthSum} {
+		p.Covered += share
 		p.CallTimes.add(t, calls)
 		p.Once = p.Once || once
 	}

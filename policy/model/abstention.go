@@ -39,3 +39,6 @@ var abstentions = [...]string{
 func (a Abstention) Outside() bool { return a >= AbstainColl && a <= AbstainSize }
 
 func (a Abstention) String() string { return abstentions[a] }
+
+// MarshalText is its sentence.
+func (a Abstention) MarshalText() ([]byte, error) { return []byte(a.String()), nil }

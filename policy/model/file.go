@@ -83,7 +83,7 @@ type Source struct {
 
 // Key names a group: a collective on a communicator.
 type Key struct {
-	Coll nccl.Coll
+	Coll nccl.Coll `json:"collective"`
 	nccl.Comm
 }
 

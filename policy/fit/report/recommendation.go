@@ -23,32 +23,45 @@ const (
 
 // Recommendation is what to do about one group, for a reader who knows nothing of models.
 type Recommendation struct {
-	Of     *fit.GroupReport
-	Advice string
-	Why    string
-	Spans  []Span // all sizes measured, ascending
+	fit.Key
+	Advice string `json:"advice"`
+	Why    string `json:"why"`
+	Spans  []Span `json:"-"` // all sizes measured, ascending
 	// Sizes are those measured; the policy acts at Acts of them, at Predicted of these its time is not measured, but
 	// by prediction.
-	Sizes, Acts, Predicted int
+	Sizes     int `json:"sizes"`
+	Acts      int `json:"sizes_changed"`
+	Predicted int `json:"-"`
 	// Gain is the mean share of the default's time that the policy saves, over all sizes
 	// at which the default was measured, and Most the largest. The winner's luck is taken
 	// off. NaN: not known, as where everything was measured once.
-	Gain, Most float64
-	// Unseen is what came of decisions at sizes left out of the fit; nil: it was not tried.
-	Unseen *fit.Validation
+	Gain stats.Optional `json:"gain,omitzero"`
+	Most stats.Optional `json:"largest_gain,omitzero"`
+	// Tried is how many sizes were left out of the fit to see what is decided there, and Slower at how many of them that
+	// takes over 1 % longer than the default. The scores are of the times there.
+	Tried          int       `json:"tried"`
+	Slower         int       `json:"tried_slower"`
+	VersusBest     fit.Score `json:"tried_vs_best,omitzero"`
+	DefaultVsBest  fit.Score `json:"default_vs_best,omitzero"`
+	VersusDefault  fit.Score `json:"-"`
+	WorstVsDefault float64   `json:"-"`
+	// NoiseAssumed says that too few repetitions were measured to know their noise.
+	NoiseAssumed bool `json:"noise_assumed"`
+
+	Of *fit.GroupReport `json:"-"`
 }
 
 // Group names what the recommendation is about.
-func (v Recommendation) Group() string { return v.Of.Group.Key.String() }
+func (v Recommendation) Group() string { return v.Key.String() }
 
 // String is the recommendation without its group.
 func (v Recommendation) String() string { return v.Advice + ": " + v.Why }
 
-// NoiseAssumed says that too few repetitions were measured to know their noise.
-func (v Recommendation) NoiseAssumed() bool { return v.Of.Group.NoiseAssumed() && !v.Of.DefaultOnly }
-
 // Once says that everything was measured once: what seems to be a gain may be luck, and none is promised.
 func (v Recommendation) Once() bool { return v.Of.Group.NoisePairs == 0 && !v.Of.DefaultOnly }
+
+// WasTried says that decisions at sizes left out of the fit could be compared with NCCL's choice.
+func (v Recommendation) WasTried() bool { return v.VersusDefault.Decisions > 0 }
 
 // Span is a run of measured sizes at which the policy does the same: it acts, or leaves the
 // choice to NCCL. Sizes at which the default was not measured have spans of their own.
@@ -92,9 +105,16 @@ func Recommendations(in Input) []Recommendation {
 }
 
 func newRecommendation(r *fit.GroupReport, decisions []decision) Recommendation {
+	unknown := stats.Optional(math.NaN())
 	v := Recommendation{
-		Of: r, Sizes: len(decisions), Gain: math.NaN(), Most: math.NaN(),
-		Spans: spansOf(r.Group.Key, decisions), Unseen: unseenOf(r),
+		Key: r.Group.Key, Of: r, Sizes: len(decisions), Gain: unknown, Most: unknown,
+		Spans: spansOf(r.Group.Key, decisions), NoiseAssumed: r.Group.NoiseAssumed() && !r.DefaultOnly,
+	}
+	for _, h := range r.Validations {
+		if h.LeftOut == model.LeftOutSizes && h.VersusDefault.Decisions > 0 { // it could be compared with NCCL's choice
+			v.Tried, v.Slower, v.VersusBest, v.DefaultVsBest = h.Decided, h.Harm, h.PolicyScore, h.Default
+			v.VersusDefault, v.WorstVsDefault = h.VersusDefault, h.WorstHarm
+		}
 	}
 	var saved []float64
 	for _, d := range decisions {
@@ -112,20 +132,10 @@ func newRecommendation(r *fit.GroupReport, decisions []decision) Recommendation 
 		}
 	}
 	if len(saved) > 0 && !r.DefaultOnly && !v.Once() {
-		v.Gain, v.Most = stats.Mean(saved), slices.Max(saved)
+		v.Gain, v.Most = stats.Optional(stats.Mean(saved)), stats.Optional(slices.Max(saved))
 	}
 	v.advise(decisions)
 	return v
-}
-
-// unseenOf is the trial at sizes left out of the fit, if it could be compared with NCCL's choice.
-func unseenOf(r *fit.GroupReport) *fit.Validation {
-	for i := range r.Validations {
-		if h := &r.Validations[i]; h.LeftOut == model.LeftOutSizes && h.VersusDefault.Decisions > 0 {
-			return h
-		}
-	}
-	return nil
 }
 
 // One decision in so many that takes longer than NCCL's, by no more than so much, is as likely noise as harm.
@@ -170,19 +180,19 @@ func (v *Recommendation) advise(decisions []decision) {
 	if v.Advice == CannotSay {
 		return
 	}
-	use, u := v.Advice != LeaveIt, cmp.Or(v.Unseen, &fit.Validation{})
-	harm := u.Harm*toleratedHarm > u.Decided || u.WorstHarm > toleratedWorst
+	use, tried := v.Advice != LeaveIt, v.WasTried()
+	harm := v.Slower*toleratedHarm > v.Tried || v.WorstVsDefault > toleratedWorst
 	for _, r := range []remark{
 		{perhaps != "", "", perhaps},
 		{use && perhaps == "" && len(leaving) == 1, "", "nothing found at " + ranges(leaving)},
 		{use && perhaps == "" && len(leaving) > 1, "", "nothing found elsewhere"},
 		{use && v.Predicted > 0, "", fmt.Sprintf("at %d of these sizes that is a prediction", v.Predicted)},
-		{use && v.Unseen == nil, "", "not tried on sizes left out of the fit"},
+		{use && !tried, "", "not tried on sizes left out of the fit"},
 		{use && harm, UseWithCare, fmt.Sprintf("at sizes left out of the fit, %d of %d decisions took longer than "+
-			"NCCL's, at worst %.2f times as long", u.Harm, u.Decided, u.WorstHarm)},
-		{use && v.Unseen != nil && !harm && 1-u.VersusDefault.Mean < v.Gain/2, "", // not if no gain is known
+			"NCCL's, at worst %.2f times as long", v.Slower, v.Tried, v.WorstVsDefault)},
+		{use && tried && !harm && 1-v.VersusDefault.Mean < float64(v.Gain)/2, "", // not if no gain is known
 			fmt.Sprintf("on average over all sizes %s, over those left out of the fit only %s",
-				share(v.Gain), share(max(0, 1-u.VersusDefault.Mean)))},
+				share(float64(v.Gain)), share(max(0, 1-v.VersusDefault.Mean)))},
 	} {
 		if r.holds {
 			v.Advice, v.Why = cmp.Or(r.advice, v.Advice), v.Why+"; "+r.text

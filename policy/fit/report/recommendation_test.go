@@ -103,7 +103,7 @@ func TestVerdict(t *testing.T) {
 			"cannot say: nothing but the default was measured"},
 	} {
 		v := newRecommendation(&c.report, c.decisions)
-		if promised := !math.IsNaN(v.Gain); promised && c.report.Group == once {
+		if promised := !v.Gain.IsZero(); promised && c.report.Group == once {
 			t.Errorf("%s: a gain of %v", name, v.Gain)
 		}
 		if v.String() != c.want {
@@ -119,8 +119,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A verdict quotes gains without the winner's luck, and bandwidths as nccl-tests does.
-func TestVerdictIsHonest(t *testing.T) {
+// A recommendation quotes gains without the winner's luck, and bandwidths as nccl-tests does.
+func TestRecommendationIsHonest(t *testing.T) {
 	in := fitted(t, "../../../docs/measured/mi355x-allreduce.csv")
 	for _, v := range Recommendations(in) {
 		for _, s := range v.Spans {

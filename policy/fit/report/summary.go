@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // Tone is the colour of the advice.
@@ -35,18 +36,18 @@ func (v Recommendation) Range() string {
 
 // Rests says what the recommendation rests on.
 func (v Recommendation) Rests() (all []string) {
-	if noise := percent(v.Of.Group.Noise); v.NoiseAssumed() {
+	if noise := percent(v.Of.Group.Noise); v.NoiseAssumed {
 		all = append(all,
 			fmt.Sprintf("Assumed, not measured: that repetitions differ by %s. Too few were made to tell.", noise))
 	} else if !v.Of.DefaultOnly {
 		all = append(all, fmt.Sprintf("Repetitions differ by %s, as measured.", noise))
 	}
-	if u := v.Unseen; u != nil {
+	if v.WasTried() {
 		all = append(all,
 			fmt.Sprintf("With %s left out of the fit, it saved %s there [%s, %s], and %d of %d decisions were more "+
 				"than 1 %% slower than NCCL’s.",
-				u.LeftOut, percent(1-u.VersusDefault.Mean), percent(1-u.VersusDefault.High),
-				percent(1-u.VersusDefault.Low), u.Harm, u.Decided))
+				model.LeftOutSizes, percent(1-v.VersusDefault.Mean), percent(1-v.VersusDefault.High),
+				percent(1-v.VersusDefault.Low), v.Slower, v.Tried))
 	}
 	return all
 }

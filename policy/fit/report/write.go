@@ -35,8 +35,8 @@ var scripts = []string{"format.js", "grid.js", "map.js", "chart.js", "curves.js"
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"percent": percent, "signed": signed, "share": share, "gbps": gbps,
 	"headline": JobHeadline, "coverage": JobCoverage, "jobSpan": jobSpan, "jobTone": jobTone, "gainOf": gainOf,
-	"duration": profile.Duration, "over": func(a, b float64) float64 { return a / b },
-	"bar": func(p fit.WorthPart) float64 {
+	"duration": profile.Duration,
+	"bar": func(p fit.WorthSum) float64 {
 		if p.Once {
 			return 0
 		}

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"math"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
@@ -10,9 +8,9 @@ import (
 
 // fitJSON is what fit --json prints: what the text says, and the files that hold the rest.
 type fitJSON struct {
-	Job      *worthJSON    `json:"job,omitempty"` // with --profile
-	Groups   []verdictJSON `json:"groups"`
-	Doubtful []string      `json:"doubtful"`
+	Job      *worthJSON              `json:"job,omitempty"` // with --profile
+	Groups   []report.Recommendation `json:"groups"`
+	Doubtful []string                `json:"doubtful"`
 	// variables without which a job lacks channels that are chosen
 	Needs        string            `json:"job_needs,omitempty"`
 	Measurements int               `json:"measurements"` // used
@@ -25,65 +23,27 @@ type fitJSON struct {
 	Report       string            `json:"report,omitempty"`
 }
 
-// KeyJSON is a collective on a communicator, as --json prints it.
-type KeyJSON struct {
-	Coll nccl.Coll `json:"collective"`
-	nccl.Comm
-}
-
-// verdictJSON is a verdict without gains that are not known.
-type verdictJSON struct {
-	KeyJSON
-	Advice string `json:"advice"`
-	Why    string `json:"why"`
-	Sizes  int    `json:"sizes"`
-	Acts   int    `json:"sizes_changed"` // at which the policy does not leave the choice to NCCL
-	// Gain is the mean share of the default's time that the policy saves, Most the largest; left out: not known.
-	Gain *float64 `json:"gain,omitempty"`
-	Most *float64 `json:"largest_gain,omitempty"`
-	// Decided were tried at sizes left out of the fit, Harm of them are more than 1 % slower than the default.
-	Decided int `json:"tried"`
-	Harm    int `json:"tried_slower"`
-	// Policy and Default are times there / best times; left out: not tried.
-	Policy       fit.Score `json:"tried_vs_best,omitzero"`
-	Default      fit.Score `json:"default_vs_best,omitzero"`
-	NoiseAssumed bool      `json:"noise_assumed"`
+// worthJSON is what decisions are worth to a job, in words and numbers.
+type worthJSON struct {
+	Headline string `json:"headline"`
+	*fit.Worth
 }
 
 func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 	gaps := report.Gaps(in.Report)
 	j := fitJSON{
-		Groups: []verdictJSON{}, Doubtful: doubts(gaps), Measurements: in.Set.Used, Simulated: in.Set.Simulated,
-		Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
-		ToDo:    append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows), Model: f.model,
-		Report: f.report,
+		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Measurements: in.Set.Used,
+		Simulated: in.Set.Simulated, Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
+		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows), Model: f.model, Report: f.report,
 	}
 	if len(in.Rows) > 0 {
 		j.Policy = f.csv
 	}
 	if in.Worth != nil {
-		worth := newWorthJSON(in.Worth)
-		j.Job = &worth
+		j.Job = &worthJSON{report.JobHeadline(in.Worth), in.Worth}
 	}
 	if floors := floorsOf(in); floors != (nccl.Floors{}) {
 		j.Needs = floors.String()
-	}
-	known := func(share float64) *float64 {
-		if math.IsNaN(share) {
-			return nil
-		}
-		return &share
-	}
-	for _, v := range report.Recommendations(in) {
-		g := verdictJSON{
-			KeyJSON: KeyJSON(v.Of.Group.Key), Advice: v.Advice, Why: v.Why, Sizes: v.Sizes, Acts: v.Acts,
-			Gain: known(v.Gain), Most: known(v.Most), NoiseAssumed: v.NoiseAssumed(),
-		}
-		if v.Unseen != nil {
-			g.Decided, g.Harm = v.Unseen.Decided, v.Unseen.Harm
-			g.Policy, g.Default = v.Unseen.PolicyScore, v.Unseen.Default
-		}
-		j.Groups = append(j.Groups, g)
 	}
 	return j
 }

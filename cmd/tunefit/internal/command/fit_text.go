@@ -51,11 +51,9 @@ func writeAnswer(w io.Writer, in report.Input) {
 	var assumed []string
 	for _, v := range recommendations {
 		tw.Row(v.Group(), v)
-		if v.Unseen != nil {
-			decided, harm = decided+v.Unseen.Decided, harm+v.Unseen.Harm
-		}
+		decided, harm = decided+v.Tried, harm+v.Slower
 		gains = gains || !v.Once() && (v.Advice == report.UseIt || v.Advice == report.UseWithCare)
-		if v.NoiseAssumed() {
+		if v.NoiseAssumed {
 			assumed = append(assumed, v.Group())
 		}
 	}

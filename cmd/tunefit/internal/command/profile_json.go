@@ -3,45 +3,36 @@ package command
 import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 // profileJSON is a profile as programs read it. What is not known is left out.
 type profileJSON struct {
-	Headline string      `json:"headline"`
-	ShareOf  string      `json:"share_of"` // time, bytes, or nothing
-	PerStep  bool        `json:"per_step"` // calls and totals are per step, else of the whole recording
-	Total    float64     `json:"total"`    // microseconds or bytes
-	Decided  *float64    `json:"decided_share,omitempty"`
-	Saved    *float64    `json:"expected_saving,omitempty"` // share of the time
-	Notes    []string    `json:"notes"`
-	Calls    []entryJSON `json:"calls"`
+	Headline string `json:"headline"`
+	profile.Scale
+	Total   float64     `json:"total"` // microseconds or bytes
+	Decided *float64    `json:"decided_share,omitempty"`
+	Saved   *float64    `json:"expected_saving,omitempty"` // share of the time
+	Notes   []string    `json:"notes"`
+	Calls   []entryJSON `json:"calls"`
 }
 
 // entryJSON is an entry with its share and bandwidth. What is not known is left out.
 type entryJSON struct {
-	KeyJSON
-	Bytes     uint64  `json:"bytes,omitempty"`
-	Share     float64 `json:"share,omitempty"`
-	Calls     float64 `json:"calls,omitempty"`
-	StepCalls float64 `json:"calls_per_step,omitempty"`
-	StepBytes float64 `json:"bytes_per_step,omitempty"`
-	Micros    float64 `json:"time_us,omitempty"`
-	BusBW     float64 `json:"busbw_gbps,omitempty"`
-	Algorithm string  `json:"algorithm,omitempty"`
-	Protocol  string  `json:"protocol,omitempty"`
-	Channels  int     `json:"channels,omitempty"`
-	DecidedBy string  `json:"decided_by,omitempty"`
+	profile.Entry
+	Bytes     uint64      `json:"bytes,omitempty"`
+	Algo      *nccl.Algo  `json:"algorithm,omitempty"`
+	Proto     *nccl.Proto `json:"protocol,omitempty"`
+	Share     float64     `json:"share,omitempty"`
+	StepBytes float64     `json:"bytes_per_step,omitempty"`
+	BusBW     float64     `json:"busbw_gbps,omitempty"`
 	// Outcome is what the policy and the model decide, as in tunefit show --json.
 	Outcome *ask.Outcome `json:"outcome,omitempty"`
 }
 
-func shareOf(s profile.Scale) string { return [...]string{"nothing", "bytes", "time"}[s.Weight] }
-
 func (v *profileView) json() profileJSON {
-	j := profileJSON{
-		Headline: v.headline(), ShareOf: shareOf(v.scale), PerStep: v.scale.PerStep, Total: v.total,
-		Notes: append([]string{}, v.Notes...), Calls: []entryJSON{},
-	}
+	j := profileJSON{Headline: v.headline(), Scale: v.scale, Total: v.total, Notes: append([]string{}, v.Notes...),
+		Calls: []entryJSON{}}
 	if s := v.saving(); v.by != (ask.Decider{}) && v.total > 0 {
 		decided, saved := s.decided/v.total, s.saved/v.total
 		if j.Decided = &decided; v.scale.Weight == profile.ByTime && s.known > 0 {
@@ -49,19 +40,15 @@ func (v *profileView) json() profileJSON {
 		}
 	}
 	for _, e := range v.Entries {
-		c := entryJSON{
-			KeyJSON: KeyJSON{e.Coll, e.Comm}, Bytes: e.Bytes, Calls: e.Calls, StepCalls: e.StepCalls,
-			StepBytes: e.StepCalls * float64(e.Bytes), Micros: e.Micros, BusBW: busBW(e), Channels: e.Channels,
-			DecidedBy: e.DecidedBy,
-		}
+		c := entryJSON{Entry: e, Bytes: e.Bytes, StepBytes: e.StepCalls * float64(e.Bytes), BusBW: busBW(e)}
 		if v.total > 0 {
 			c.Share = v.scale.Of(e) / v.total
 		}
 		if e.Algo >= 0 {
-			c.Algorithm = e.Algo.String()
+			c.Algo = &e.Algo
 		}
 		if e.Proto >= 0 {
-			c.Protocol = e.Proto.String()
+			c.Proto = &e.Proto
 		}
 		if o, ok := v.outcomes[e.CallKind]; ok {
 			c.Outcome = &o

@@ -24,53 +24,16 @@ func writeWorth(out io.Writer, w *fit.Worth, job string, simulated bool) {
 	}
 	tw := cli.NewTable(out)
 	tw.Row("in the job", "default", "policy", "best", "policy / default", "policy / best", "covered")
-	parts := w.Parts
-	if len(parts) > 1 {
-		parts = append([]fit.WorthPart{w.WorthPart}, parts...)
-	}
-	for _, p := range parts {
-		name := "all"
-		if p.Ranks > 0 {
-			name = p.Key.String()
-		}
+	row := func(name string, p fit.WorthSum) {
 		tw.Row(name, profile.Duration(p.Default), profile.Duration(p.Policy), profile.Duration(p.Best),
 			fmt.Sprintf("%.3f", p.Policy/p.Default), fmt.Sprintf("%.3f", p.Policy/p.Best),
-			cli.Percent(p.Covered/w.Total))
+			cli.Percent(p.Covered))
+	}
+	if len(w.Parts) > 1 {
+		row("all", w.WorthSum)
+	}
+	for _, p := range w.Parts {
+		row(p.Key.String(), p.WorthSum)
 	}
 	tw.Flush()
-}
-
-// worthJSON is what decisions are worth to a job, for programs.
-type worthJSON struct {
-	Headline string `json:"headline"`
-	PerStep  bool   `json:"per_step"` // times are per step, else of the whole recording
-	ShareOf  string `json:"share_of"` // time, bytes, or nothing
-	worthPartJSON
-	Parts []worthPartJSON `json:"parts"`
-}
-
-// worthPartJSON has shares instead of weights.
-type worthPartJSON struct {
-	*KeyJSON         // left out: the sum
-	Covered  float64 `json:"covered_share"`
-	fit.CallTimes
-}
-
-func newWorthJSON(w *fit.Worth) worthJSON {
-	part := func(p fit.WorthPart) worthPartJSON {
-		j := worthPartJSON{CallTimes: p.CallTimes}
-		if w.Total > 0 {
-			j.Covered = p.Covered / w.Total
-		}
-		if p.Ranks > 0 {
-			j.KeyJSON = (*KeyJSON)(&p.Key)
-		}
-		return j
-	}
-	j := worthJSON{Headline: report.JobHeadline(w), PerStep: w.PerStep, ShareOf: shareOf(w.Scale),
-		worthPartJSON: part(w.WorthPart), Parts: []worthPartJSON{}}
-	for _, p := range w.Parts {
-		j.Parts = append(j.Parts, part(p))
-	}
-	return j
 }
