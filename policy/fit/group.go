@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -180,3 +181,15 @@ func (g *Group) winners() (fastest []Point) {
 	}
 	return fastest
 }
+
+// probableNoiseMax bounds the noise that repetitions are believed to have, in ln(us).
+const probableNoiseMax = 0.5
+
+// noiseOf is the standard deviation of ln(us) behind differences of two. These have
+// sqrt(2) of one value's deviation, and the median of their absolute value is 0.6745
+// of that.
+func noiseOf(differences []float64) float64 {
+	return min(max(stats.Median(differences)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
+}
+
+func log2(bytes uint64) float64 { return math.Log2(float64(bytes)) }

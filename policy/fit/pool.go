@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -374,4 +375,123 @@ func mostMeasured(points []Point) (c Point, moved float64) {
 		c = c.with(points[i])
 	}
 	return c, moved
+}
+
+// reading is an accepted sample in the pool.
+type reading struct {
+	bench.Sample
+	source source
+}
+
+func (r *reading) byDefault() bool { return r.Selection == bench.SelectionDefault }
+
+// points yields the readings that are repetitions of one another, in the order of arrival. Channel counts that NCCL
+// chose are left out: to keep them would split one curve into many. Where runs asked for some counts of an algorithm
+// and protocol, the others are repetitions of these.
+func points(all []*reading) iter.Seq[[]*reading] {
+	asked := map[nccl.Cell]bool{}
+	for _, r := range all {
+		if r.Channels > 0 && (r.Selection == bench.SelectionForced || r.Selection == bench.SelectionUnknown) {
+			asked[r.Cell] = true
+		}
+	}
+	inOrder := make([]*reading, len(all))
+	for i, r := range all {
+		if r.Selection == bench.SelectionOwnChannels && !asked[r.Cell] {
+			own := *r
+			own.Channels, r = 0, &own
+		}
+		inOrder[i] = r
+	}
+	compare := func(a, b *reading) int {
+		return cmp.Or(a.Config.Compare(b.Config), boolToInt(a.byDefault())-boolToInt(b.byDefault()),
+			boolToInt(a.Verify)-boolToInt(b.Verify), cmp.Compare(a.Bytes, b.Bytes))
+	}
+	slices.SortStableFunc(inOrder, compare)
+	return func(yield func([]*reading) bool) {
+		for from := 0; from < len(inOrder); {
+			to := from + 1
+			for to < len(inOrder) && compare(inOrder[from], inOrder[to]) == 0 {
+				to++
+			}
+			if !yield(inOrder[from:to]) {
+				return
+			}
+			from = to
+		}
+	}
+}
+
+// count adds an accepted sample to those of its machine.
+func (p *Pool) count(s *bench.Sample) {
+	var setup bench.Setup
+	if s.Setup != nil {
+		setup = *s.Setup
+	}
+	on := model.MeasuredOn{GPU: setup.GPU, Hosts: setup.Hosts, NCCL: setup.NCCL, Driver: setup.Driver,
+		Tuner: setup.Tuner}
+	m := p.machines[on]
+	if m == nil {
+		m = new(on)
+		m.Source = fileOf(s.Source)
+		p.machines[on] = m
+	}
+	m.Rows++
+	if setup.Time != "" && (m.Begun == "" || setup.Time < m.Begun) {
+		m.Begun = setup.Time
+	}
+}
+
+// Begin says from which file the next samples are read. It tells files apart whose
+// samples name the same sources.
+func (p *Pool) Begin(file string) { p.file = file }
+
+// GPUs lists the different models of GPU, as far as they are known. Drivers name one
+// with the vendor's name or without.
+func (s *Set) GPUs() []string {
+	return s.distinct(func(m *model.MeasuredOn) string { return strings.ReplaceAll(m.GPU, "NVIDIA ", "") })
+}
+
+// versions lists the different versions of NCCL, as far as they are known.
+func (s *Set) versions() []string {
+	return s.distinct(func(m *model.MeasuredOn) string { return m.NCCL })
+}
+
+// Releases are those that a policy made of the set is for.
+func (s *Set) Releases() nccl.Releases { return (&model.Provenance{NCCL: s.NCCL}).Releases() }
+
+func (s *Set) distinct(of func(*model.MeasuredOn) string) (all []string) {
+	for i := range s.Machines {
+		if name := of(&s.Machines[i]); name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Under are the known conditions of all groups, in order.
+func (s *Set) Under() []Conditions {
+	found := map[Conditions]bool{}
+	for _, g := range s.Groups {
+		for under := range g.Under {
+			if under != (Conditions{}) {
+				found[under] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), Conditions.Compare)
+}
+
+// mostMachines bounds what a model's file lists.
+const mostMachines = 50
+
+// modelMachines are the machines as a model's file keeps them, without those of which nothing is known.
+func modelMachines(all []model.MeasuredOn) (out []model.MeasuredOn) {
+	for _, m := range all {
+		if m.String() != "" && len(out) < mostMachines {
+			out = append(out, m)
+		}
+	}
+	return out
 }

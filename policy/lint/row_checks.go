@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -158,4 +159,93 @@ func (c *check) bound(r *row) {
 // endsAWord reports whether n is the largest number of 31 or 32 bits, or next to the latter.
 func endsAWord(n uint64) bool {
 	return n == math.MaxInt32 || n >= math.MaxUint32-1 && n <= math.MaxUint32+1
+}
+
+// later are what rows may ask that not every release of NCCL has, with the release that brought it.
+var later = []struct {
+	column string
+	what   string
+	since  nccl.Change
+	is     func(*row) bool
+	idle   bool // without it the row never matches
+}{
+	{"chunk_bytes", "asks no tuner for chunk sizes", nccl.ChunkSizes,
+		func(r *row) bool { return r.ChunkBytes > 0 }, false},
+	{"reg_buff", "does not tell whether buffers are registered", nccl.TellsRegistered,
+		func(r *row) bool { return r.Numbers[policy.RegBuff] >= 0 }, true},
+	{"comm_name", noName, nccl.TellsName, func(r *row) bool { return r.Name != "" }, true},
+	{"when", noName, nccl.TellsName, func(r *row) bool { return r.When.Asks(when.Name) }, true},
+	{"algorithm", "has no pat", nccl.PAT, func(r *row) bool { return r.cells == r.cells&patCells }, true},
+	{"algorithm", "offers pat only where each node has one rank", nccl.PATOnManyRanks,
+		func(r *row) bool { return r.cells == r.cells&patCells && r.onManyRanks() }, true},
+}
+
+const noName = "does not tell a communicator's name"
+
+var patCells = cellsWhere(func(c nccl.Cell) bool { return c.Algo == nccl.AlgoPAT })
+
+// onManyRanks reports whether all communicators of the row have nodes with several ranks.
+func (r *row) onManyRanks() bool {
+	nodes, ranks := r.key.wants[policy.Nodes], r.key.wants[policy.Ranks]
+	return r.key.wants[policy.RanksPerNode] > 1 || nodes > 0 && ranks > nodes
+}
+
+// release checks the row against the releases that it is for: those that it names, and of these the one in use. It
+// reports whether what the row asks for may be offered there.
+func (c *check) release(r *row) bool {
+	if !r.NCCL.Overlaps(nccl.WithTuner) {
+		c.report(noEffectInRelease, r.Line, "nccl", "no release of NCCL in %s is known (known: %s to %s)",
+			c.sheet.Field(r.Line, "nccl"), nccl.WithTuner.Min, nccl.WithTuner.Max)
+		return true
+	}
+	releases := r.NCCL
+	if c.opt.NCCL != 0 {
+		if !releases.Contains(nccl.Only(c.opt.NCCL)) {
+			c.report(noEffectInRelease, r.Line, "nccl", "the row is for NCCL %s, and NCCL %s gets its own choice",
+				r.NCCL, c.opt.NCCL).Severity = Note
+			return true
+		}
+		releases = nccl.Only(c.opt.NCCL)
+	}
+	for _, l := range later {
+		if !l.is(r) || releases.Overlaps(since(l.since)) {
+			continue
+		}
+		outcome := "it is left to NCCL"
+		if l.idle {
+			outcome = "the row never decides"
+		}
+		c.report(noEffectInRelease, r.Line, l.column, "NCCL %s %s, which comes with %s: %s", releases, l.what,
+			nccl.Version(l.since), outcome)
+		return !l.idle
+	}
+	return true
+}
+
+// sumOrders finds rows that ask for one configuration, but for one that does not add all elements in one order.
+// vary are the rows that do not even ask for one. The order is that of NCCL's kernels (src/device/all_reduce.h,
+// src/enqueue.cc, 2.30); that of switches is from its maintainers (NVIDIA/nccl issue 1497).
+func (c *check) sumOrders(vary policy.Problems) {
+	found := map[int]bool{} // lines
+	for _, v := range vary {
+		found[v.Line] = true
+	}
+	for _, r := range c.rows {
+		if !r.Adds() || found[r.Line] {
+			continue
+		}
+		why := ""
+		switch algo := r.cells.all()[0].Algo; {
+		case algo != nccl.AlgoTree && algo != nccl.AlgoRing && algo != nccl.AlgoPAT:
+			why = "a switch adds, in an order that NCCL does not control"
+		case r.Channels > 1:
+			why = "channels add in different orders, and the size decides which elements a channel has"
+		case algo == nccl.AlgoRing && slices.Contains(r.Colls(), nccl.CollAllReduce):
+			why = "an element's place in the ring's chunks decides the order, and the size decides the place"
+		default:
+			continue
+		}
+		c.report(sumOrder, r.Line, "algorithm", "%s: %s, so that sums may depend on the size of the call",
+			r.Asks(), why)
+	}
 }

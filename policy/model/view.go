@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // View is a model for one communicator.
@@ -76,4 +77,106 @@ func (v *View) Abstention() Abstention { return slices.Max(v.abstains[:]) }
 func (v *View) NamesChannels(coll nccl.Coll) bool {
 	g := v.groups[coll]
 	return g != nil && slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.Channels > 0 })
+}
+
+// Releases are those that a model and rows made of the measurements are for: the minor versions that were measured and
+// those between them. They are all releases where the measurements do not tell theirs, or are RCCL's.
+func (p *Provenance) Releases() nccl.Releases {
+	oldest, newest, ok := nccl.MeasuredWith(p.NCCL)
+	if !ok {
+		return nccl.AnyRelease
+	}
+	return nccl.Releases{Min: nccl.MinorOf(oldest).Min, Max: nccl.MinorOf(newest).Max}
+}
+
+// Releases are those that the model is for.
+func (m *Model) Releases() nccl.Releases { return m.releases }
+
+// In narrows a model to one communicator of an NCCL; the zero value of release is one that is not known. The model
+// abstains where that NCCL may be of a release that it is not for.
+func (m *Model) In(release nccl.Releases, comm nccl.Comm) *View {
+	v := m.For(comm)
+	v.uncheckedAllGather = release.MayUseUncheckedAllGather()
+	for coll, g := range v.groups {
+		if g != nil && !m.releases.Contains(release) {
+			v.groups[coll], v.abstains[coll] = nil, AbstainRelease
+		}
+	}
+	return v
+}
+
+// Topology is the machine that a model was measured on.
+type Topology struct {
+	Fingerprint string       `json:"fingerprint"` // of topo.Fingerprint
+	Summary     topo.Summary `json:"summary"`
+}
+
+// Machine is the kind of machine that a process runs on.
+type Machine struct {
+	Fingerprint topo.Fingerprint
+	Summary     topo.Summary
+}
+
+// Standing is how the machine of a process relates to the one that a model was measured on.
+type Standing int8
+
+const (
+	AnyMachine       Standing = iota // the model names none and is used by nodes and ranks alone
+	SameMachine                      // used as it is
+	DifferentMachine                 // it abstains
+	UnknownMachine                   // this machine's topology is not known: it abstains
+)
+
+var standings = [...]string{
+	AnyMachine:       "names no machine, nodes and ranks alone tell whether it is used",
+	SameMachine:      "was measured on this kind of machine",
+	DifferentMachine: "was measured on another kind of machine; it is not used",
+	UnknownMachine:   "names the machine it was measured on, and this one is not known; it is not used",
+}
+
+// String completes "the model ...".
+func (s Standing) String() string { return standings[s] }
+
+// Abstains reports that a model is not used for its machine's sake.
+func (s Standing) Abstains() bool { return s >= DifferentMachine }
+
+// NeedsTopology reports whether the machine has to be known to use the model.
+func (m *Model) NeedsTopology() bool { return m.File.Provenance.Topology != nil }
+
+// On returns the model where it holds on a machine; nil where it does not.
+func (m *Model) On(here *Machine) (*Model, Standing) {
+	switch {
+	case !m.NeedsTopology():
+		return m, AnyMachine
+	case here == nil:
+		return nil, UnknownMachine
+	case here.Fingerprint != m.home:
+		return nil, DifferentMachine
+	}
+	return m, SameMachine
+}
+
+func (c *checker) topology(m *Model) {
+	if home := m.File.Provenance.Topology; home != nil {
+		var err error
+		m.home, err = topo.ParseFingerprint(home.Fingerprint)
+		c.isTrue(err == nil, "provenance.topology.fingerprint", "%v", err)
+	}
+}
+
+// Floors returns what a job must set so that it has the channels that the model chooses.
+func (m *Model) Floors() (floors nccl.Floors) {
+	for key, g := range m.groups {
+		if !slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.floored }) {
+			continue
+		}
+		view := m.For(key.Comm)
+		for _, b := range g.Sizes() {
+			choice, why := view.Choose(nccl.Call{Coll: key.Coll, Bytes: b}, nccl.Everything())
+			if c := g.curve(choice.Config); why == Decides && c != nil && c.floored {
+				floors.Add(choice.Algo, choice.Channels)
+			}
+		}
+	}
+	return floors
 }

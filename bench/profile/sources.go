@@ -1,18 +1,69 @@
 package profile
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
+
+// mostRecorded bounds a recorder's file, which has a few MiB at most.
+const mostRecorded = 64 << 20
+
+// Recorder reads the file that the library's recorder leaves of one process.
+func (j *Job) Recorder(name string, in io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(in, mostRecorded+1))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > mostRecorded {
+		return fmt.Errorf("%s is larger than 64 MiB (needed: a file that the recorder wrote)", name)
+	}
+	f, err := record.Read(name, text)
+	if err != nil {
+		return err
+	}
+	for i := range f.Comms {
+		j.recordedComm(process{f.Host, uint64(f.PID)}, &f.Comms[i])
+	}
+	if f.Left > 0 {
+		j.cut = append(j.cut,
+			fmt.Sprintf("%s: %d communicators are left out: the recorder keeps the latest of a process", name, f.Left))
+	}
+	return nil
+}
+
+func (j *Job) recordedComm(of process, c *record.Comm) {
+	if c.Ranks == 1 {
+		j.others["collectives of a single rank"]++
+		return
+	}
+	j.comm(c.ID, of, c.Rank)
+	for _, r := range c.Calls {
+		entry := j.entry(CallKind{r.Call, c.Comm, bench.CellNamed(r.Algo, r.Proto)})
+		f := &j.found[entry]
+		if r.Algo == "" {
+			r.DecidedBy = ByNoTuner
+		}
+		f.records += int(r.Calls)
+		if r.Calls > f.most { // of several channel counts, or deciders, the one most used
+			f.most, f.channels, f.by = r.Calls, r.Channels, r.DecidedBy
+		}
+	}
+	j.unlisted += int(c.Unlisted)
+}
 
 // inspected is a record of NCCL's inspector (inspector_json.cc, NCCL 2.28.3 to 2.30.7 v4.0; v4.1 has the rings'
 // losses, v4.2 algorithm and protocol, v4.3 traces of the proxy, and header and metadata only in the record before the
@@ -151,4 +202,121 @@ func (j *Job) collective(name string, r *inspected, comm int32) error {
 	}
 	s.first, s.last, s.records = min(s.first, c.SN), max(s.last, c.SN), s.records+1
 	return nil
+}
+
+// Shape is what calls have in common, whatever runs them.
+type Shape struct {
+	nccl.Call
+	nccl.Comm
+}
+
+// startLine is what the library logs at the start of a communicator (tuner/comm.go), behind whatever NCCL and a
+// launcher put before it.
+var startLine = regexp.MustCompile(
+	`TUNER/Go: .*?\bcommunicator(?: (0x[0-9a-f]+))?(?: "(?:[^"\\]|\\.)*")? of (\d+) ranks? on (\d+) nodes? ` +
+		`\((?:NCCL [0-9.]+, )?ABI v\d+\)`)
+
+// unnamedComm stands for the identity of communicators where the ABI has none.
+const unnamedComm = "0x0"
+
+// mostLine bounds a line of a log. The library writes none that is longer.
+const mostLine = 1 << 20
+
+// Decisions reads the library's decisions from a job's log. They tell which calls the job makes and what runs them,
+// once for each shape. They do not tell how often and how long. A log without decisions is an error.
+func (j *Job) Decisions(name string, in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 1<<16), mostLine)
+	shapes := map[string]nccl.Comm{}
+	all, unnamed := map[nccl.Comm]bool{}, map[nccl.Comm]bool{}
+	byComm := map[string][]bench.LoggedDecision{}
+	for n := 1; lines.Scan(); n++ {
+		if m := startLine.FindStringSubmatch(lines.Text()); m != nil {
+			ranks, err1 := strconv.Atoi(m[2])
+			nodes, err2 := strconv.Atoi(m[3])
+			if err1 != nil || err2 != nil || nodes < 1 || ranks < nodes || ranks > mostRanks {
+				continue
+			}
+			s := nccl.Comm{Nodes: nodes, Ranks: ranks}
+			if all[s] = true; m[1] == "" {
+				unnamed[s] = true
+			} else {
+				shapes[m[1]] = s
+			}
+			continue
+		}
+		d, ok, err := bench.ParseDecision(lines.Bytes())
+		if err != nil {
+			return fmt.Errorf("%s:%d: a decision of the library that cannot be read: %w", name, n, err)
+		}
+		if ok {
+			byComm[d.Comm] = append(byComm[d.Comm], d)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if len(byComm) == 0 {
+		return fmt.Errorf("%s: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO "+
+			"and NCCL_TUNER_LOG=decisions, or a job profile, whose first line is %q)", name, Head+"1")
+	}
+	// A decision that names no communicator may belong to any. It is used if all communicators have the same shape.
+	for id, alike := range map[string]map[nccl.Comm]bool{unnamedComm: unnamed, "": all} {
+		if len(alike) == 1 {
+			shapes[id] = slices.Collect(maps.Keys(alike))[0]
+		}
+	}
+	for _, comm := range slices.Sorted(maps.Keys(byComm)) {
+		shape, ok := shapes[comm]
+		if !ok {
+			j.unnamed += len(byComm[comm])
+			continue
+		}
+		for _, d := range byComm[comm] {
+			key := Shape{d.Call, shape}
+			// The last choice is in force. The choice for a single call is preferred to one for a group of calls.
+			if known, ok := j.decided[key]; !ok || d.PipeOps <= known.PipeOps {
+				j.decided[key] = d
+			}
+		}
+	}
+	return nil
+}
+
+// addDecisions adds to the entries who decided, unless the inspector recorded another configuration. It adds entries
+// for shapes that no inspector recorded.
+func (j *Job) addDecisions(p *Profile) {
+	known, entries := map[Shape]bool{}, map[CallKind]bool{}
+	for _, e := range p.Entries {
+		entries[e.CallKind] = true
+	}
+	for i := range p.Entries {
+		e := &p.Entries[i]
+		key := Shape{e.Call, e.Comm}
+		d, ok := j.decided[key]
+		if !ok {
+			continue
+		}
+		known[key] = true
+		if e.DecidedBy == ByNoTuner {
+			continue
+		}
+		chosen := e.CallKind
+		chosen.Cell = d.Cell
+		if e.Cell == nccl.NoCell && !entries[chosen] {
+			e.CallKind = chosen
+		}
+		if !d.Known() || e.Cell == d.Cell {
+			e.Channels, e.DecidedBy = d.Channels, d.By
+		}
+	}
+	for key, d := range j.decided {
+		if key.Bytes > 0 && !known[key] {
+			p.Entries = append(p.Entries, Entry{CallKind: CallKind{key.Call, key.Comm, d.Cell}, Channels: d.Channels,
+				DecidedBy: d.By})
+		}
+	}
+	if len(j.decided) > 0 && len(j.found) == 0 {
+		p.note("the library's log tells which calls a job makes and what runs them, not how often nor how long")
+	}
 }
