@@ -207,18 +207,35 @@ func (r *Result) asked(env *environment, op operation) nccl.Config {
 	return l.Config
 }
 
+// ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are those
+// asked for: NCCL uses fewer at small sizes, and a policy cannot change that. Their number is NCCL's own where our tuner
+// left it to NCCL, or asked for more than NCCL chose in a release that only lets a tuner lower them.
+func (u *run) ran(op operation, size, scale uint64) (c nccl.Config, own, agreed, found bool) {
+	asked, decided := u.log.decided[logKey{op, size}]
+	c, agreed, found = u.log.ran(op, size, scale)
+	if !decided {
+		return c, false, agreed, found
+	}
+	own = asked != noLabel && asked.Channels == 0 && !u.bounded
+	switch release, _ := nccl.ParseVersion(u.metadata.NCCL); {
+	case !found:
+		c = asked
+	case !agreed || c.Cell != asked.Cell || asked.Channels == 0:
+	case release.Has(nccl.ChannelsOnlyLower) && 0 < c.Channels && c.Channels < asked.Channels:
+		own = true
+	default:
+		c = asked
+	}
+	return c, own, agreed, true
+}
+
 // label finds what one row ran with. It merges what is known of the row with the claims of its run. After a hint
 // nobody knows who chose, unless they tell.
 func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []claim, hint string) Origin {
-	logged, agreed, found := u.log.find(op, row.Bytes, scale)
+	logged, ownChannels, agreed, found := u.ran(op, row.Bytes, scale)
 	if found && !agreed {
 		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.Bytes)
 		logged = noLabel
-	}
-	// The number of channels is NCCL's where our tuner left it to NCCL, or could not raise it.
-	ownChannels := u.log.leavesChannels(op, row.Bytes) && !u.bounded
-	if ran, is := u.capped(op, row.Bytes, scale); is {
-		logged, ownChannels = ran, true
 	}
 	claims = slices.Clone(claims)
 	if ownChannels {

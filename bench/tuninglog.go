@@ -214,38 +214,6 @@ func (t *tuningLog) operation() (op operation) {
 	return op
 }
 
-// find returns what ran for a size. Where that is what our tuner asked for, the channels are those asked for: NCCL
-// uses fewer at small sizes, and a policy cannot change that.
-func (t *tuningLog) find(op operation, size, scale uint64) (l nccl.Config, agreed, found bool) {
-	asked, decided := t.decided[logKey{op, size}]
-	ran, agreed, logged := t.ran(op, size, scale)
-	switch {
-	case !decided:
-		return ran, agreed, logged
-	case !logged:
-		return asked, true, true
-	case agreed && ran.Cell == asked.Cell && asked.Channels > 0:
-		return asked, true, true
-	}
-	return ran, agreed, true
-}
-
-// capped returns what ran where our tuner asked for more channels than NCCL chose, in a release that only lets a tuner
-// lower them.
-func (u *run) capped(op operation, size, scale uint64) (ran nccl.Config, is bool) {
-	asked, decided := u.log.decided[logKey{op, size}]
-	ran, agreed, logged := u.log.ran(op, size, scale)
-	release, _ := nccl.ParseVersion(u.metadata.NCCL)
-	return ran, decided && logged && agreed && release.Has(nccl.ChannelsOnlyLower) &&
-		ran.Cell == asked.Cell && 0 < ran.Channels && ran.Channels < asked.Channels
-}
-
-// leavesChannels reports that our tuner chose a configuration, and left the number of channels to NCCL.
-func (t *tuningLog) leavesChannels(op operation, size uint64) bool {
-	l, decided := t.decided[logKey{op, size}]
-	return decided && l != noLabel && l.Channels == 0
-}
-
 // ran returns what NCCL's own log names for a size. The log counts the bytes of all ranks or of one, by version and
 // collective; scale is from scaleOf.
 func (t *tuningLog) ran(op operation, size, scale uint64) (l nccl.Config, agreed, found bool) {

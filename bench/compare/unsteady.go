@@ -50,11 +50,7 @@ type SizeRange struct {
 func (u CollapsedRun) String() string {
 	var sizes []string
 	for _, s := range u.Sizes {
-		text := nccl.FormatBytes(s.From)
-		if s.To > s.From {
-			text += " - " + nccl.FormatBytes(s.To)
-		}
-		sizes = append(sizes, text)
+		sizes = append(sizes, nccl.Range{Min: s.From, Max: s.To}.String())
 	}
 	at := strings.Join(sizes, ", ")
 	text := fmt.Sprintf("run %d of %s took %s times as long as its other runs at %s", u.Run, u.Side, times(u.Ratio), at)

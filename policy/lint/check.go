@@ -114,8 +114,8 @@ func (c *check) each(r *row) {
 		r.empty = true
 	case r.empty:
 		c.report(matchesNothing, r.Line, "",
-			"no number of bytes is within both the limits of bytes (%s) and of bytes per rank (%s)", sizeText(r.Bytes),
-			sizeText(r.BytesPerRank))
+			"no number of bytes is within both the limits of bytes (%s) and of bytes per rank (%s)", r.Bytes,
+			r.BytesPerRank)
 	}
 	if r.empty {
 		return

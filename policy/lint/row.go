@@ -185,13 +185,6 @@ func (r *row) collName() string {
 	return r.key.coll.String()
 }
 
-func sizeText(r nccl.Range) string {
-	if r.Min == r.Max {
-		return nccl.FormatBytes(r.Min)
-	}
-	return r.String()
-}
-
 // cells is a set of cells of the cost table that NCCL has today, as bits.
 type cells uint32
 

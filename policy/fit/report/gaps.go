@@ -79,7 +79,7 @@ func groupGaps(r *fit.GroupReport) (all []Gap) {
 	for _, c := range g.Contradictions {
 		if c.Varies() {
 			add(Varying, "times at %s vary from run to run, by a factor of %.2g at %d of the %s that several logs "+
-				"have; the model takes medians", Span{From: c.Sizes.Min, To: c.Sizes.Max}.Name(), c.Factor, c.Apart,
+				"have; the model takes medians", c.Sizes, c.Factor, c.Apart,
 				wording.Plural(c.Common, "point"))
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -66,7 +67,7 @@ func JobCoverage(w *fit.Worth) (notes []string) {
 			if of == "0.0 %" {
 				of = "less than 0.1 %"
 			}
-			names = append(names, fmt.Sprintf("%s on %s of %s (%s)", e.Coll, e.Comm, sizeName(e.Bytes), of))
+			names = append(names, fmt.Sprintf("%s on %s of %s (%s)", e.Coll, e.Comm, nccl.FormatBytes(e.Bytes), of))
 		}
 		if n := len(w.Left) - len(names); n > 0 {
 			names = append(names, fmt.Sprintf("and %d more", n))

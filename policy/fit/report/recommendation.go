@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -79,12 +80,7 @@ type Span struct {
 }
 
 // Name is the first and the last size.
-func (s Span) Name() string {
-	if s.From == s.To {
-		return sizeName(s.From)
-	}
-	return sizeName(s.From) + " - " + sizeName(s.To)
-}
+func (s Span) Name() string { return nccl.Range{Min: s.From, Max: s.To}.String() }
 
 // Unsure says that there may be something to gain where NCCL's choice stays.
 func (s Span) Unsure() bool { return !s.Acts && s.Most >= worthwhile }
@@ -211,7 +207,7 @@ func unsure(decisions []decision) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("perhaps %s at %s", share(most.toSave), sizeName(most.bytes))
+	text := fmt.Sprintf("perhaps %s at %s", share(most.toSave), nccl.FormatBytes(most.bytes))
 	switch {
 	case more < 0:
 		return ""
@@ -330,7 +326,7 @@ func (v Recommendation) Range() string {
 	if len(v.Spans) == 0 {
 		return ""
 	}
-	return Span{From: v.Spans[0].From, To: v.Spans[len(v.Spans)-1].To}.Name()
+	return nccl.Range{Min: v.Spans[0].From, Max: v.Spans[len(v.Spans)-1].To}.String()
 }
 
 // Rests says what the recommendation rests on.

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -92,8 +91,6 @@ func policyText(in Input) string {
 	}
 	return b.String()
 }
-
-func sizeName(bytes uint64) string { return nccl.FormatBytes(bytes) }
 
 // percent writes a share; a dash where it is not known.
 func percent(share float64) string {
