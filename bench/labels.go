@@ -183,18 +183,9 @@ func (c *channelCounts) rise() bool {
 // rise. If nothing in the file tells any better, these show that the others with one count at each size were not asked
 // for either: a sweep over channels has several.
 func (r *Result) tellOwnChannels() {
-	type series struct { // what is measured alike
-		nccl.Coll
-		nccl.Comm
-		dtype, redop, options, variables string
-		inPlace                          bool
-	}
-	families := map[series]map[nccl.Cell]*channelCounts{}
+	families := map[Series]map[nccl.Cell]*channelCounts{}
 	of := func(s *Sample) map[nccl.Cell]*channelCounts {
-		key := series{Coll: s.Coll, Comm: s.Comm, dtype: s.DType, redop: s.RedOp, inPlace: s.InPlace}
-		if s.Setup != nil {
-			key.options, key.variables = s.Setup.Options, s.Setup.Variables
-		}
+		key := s.Series()
 		if families[key] == nil {
 			families[key] = map[nccl.Cell]*channelCounts{}
 		}

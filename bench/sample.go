@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"encoding/csv"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -32,6 +33,90 @@ type Sample struct {
 	Simulated bool   // made up by the simulator, not measured
 	Verify    bool   // measured to verify what was chosen: fresh, in turns with the default
 	Setup     *Setup // where and with what; nil: nothing is known. Samples share it, it does not change
+}
+
+// File is the file of a sample's source: "a.txt:12" and "a.json#3" are of a.txt and a.json.
+func (s *Sample) File() string {
+	i := strings.LastIndexAny(s.Source, ":#")
+	if i > 0 && i+1 < len(s.Source) && strings.Trim(s.Source[i+1:], "0123456789") == "" {
+		return s.Source[:i]
+	}
+	return s.Source
+}
+
+// Series is what is measured alike. Times of different series are no repetitions of one another.
+type Series struct {
+	Coll nccl.Coll `json:"collective"`
+	nccl.Comm
+	DType      string `json:"dtype,omitempty"` // empty: not known
+	RedOp      string `json:"redop,omitempty"` // empty: not known, or none
+	InPlace    bool   `json:"in_place"`
+	Conditions `json:"-"`
+}
+
+// Series is what the sample is of.
+func (s *Sample) Series() Series {
+	all := Series{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
+	if s.Setup != nil {
+		all.Conditions = Conditions{s.Setup.Options, s.Setup.Variables}
+	}
+	return all
+}
+
+// Compare orders by collective and communicator first.
+func (s Series) Compare(o Series) int {
+	placement := map[bool]int{true: 1}
+	return cmp.Or(cmp.Compare(s.Coll, o.Coll), s.Comm.Compare(o.Comm), cmp.Compare(s.DType, o.DType),
+		cmp.Compare(s.RedOp, o.RedOp), placement[s.InPlace]-placement[o.InPlace],
+		s.Conditions.Compare(o.Conditions))
+}
+
+// CommText names the communicator, for example 2x8.
+func (s Series) CommText() string {
+	switch {
+	case s.Ranks == 0:
+		return "on an unknown communicator"
+	case s.Nodes == 0:
+		return fmt.Sprintf("of %d ranks", s.Ranks)
+	case s.Ranks%s.Nodes != 0:
+		return "of " + s.Comm.String()
+	}
+	return s.Comm.String()
+}
+
+// Variant names the data type, the reduction and the placement, of which NCCL tells no tuner.
+func (s Series) Variant() string {
+	text := ""
+	for _, word := range []string{s.DType, s.RedOp} {
+		if word != "" && word != "none" {
+			text += word + " "
+		}
+	}
+	if s.InPlace {
+		return text + "in-place"
+	}
+	return text + "out-of-place"
+}
+
+func (s Series) String() string { return s.Coll.String() + " " + s.CommText() + ", " + s.Variant() }
+
+// Conditions are what times were measured under. Times under different ones are never compared.
+type Conditions struct {
+	Options   string // of nccl-tests, as "-t 1 -g 8 -n 20 -w 5"; empty: not known
+	Variables string // that change NCCL's choice, as "NCCL_NVLS_ENABLE=0"; empty: none
+}
+
+func (c Conditions) String() string {
+	return strings.TrimSpace(cmp.Or(c.Options, "options not known") + " " + c.Variables)
+}
+
+// Compare orders them by what is printed.
+func (c Conditions) Compare(o Conditions) int { return cmp.Compare(c.String(), o.String()) }
+
+// Named reports whether a name means the conditions.
+func (c Conditions) Named(name string) bool {
+	graph := strings.Contains(" "+c.Options, " -G ")
+	return name == "" || name == c.String() || name == "graph" && graph || name == "eager" && !graph
 }
 
 // Unknown is the Algo or Proto of a sample whose configuration is not known.

@@ -75,7 +75,7 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 type repetitions [2][]float64
 
 // section compares the sizes of a series.
-func (p *pool) section(key Series, opts Options) Section {
+func (p *pool) section(key bench.Series, opts Options) Section {
 	g := Section{Series: key, Unsteady: []CollapsedRun{}}
 	sizes := slices.Sorted(maps.Keys(p.readings[key]))
 	var runs, times []repetitions
@@ -131,7 +131,7 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 }
 
 // measuredOf sums up what one side measured at a size.
-func measuredOf(key Series, at []reading, side int, bytes uint64) Measured {
+func measuredOf(key bench.Series, at []reading, side int, bytes uint64) Measured {
 	counts := map[nccl.Config]int{}
 	perMicro := 0.0
 	c := Measured{Ran: Ran{nccl.Config{Cell: nccl.NoCell}}, OwnChannels: true}

@@ -48,17 +48,20 @@ type run struct {
 }
 
 func runOf(s *bench.Sample) run {
-	log := s.Source
-	if i := strings.LastIndexByte(log, ':'); i >= 0 && strings.Trim(log[i+1:], "0123456789") == "" {
-		log = log[:i]
-	}
-	return run{log, s.Setup}
+	return run{s.File(), s.Setup}
+}
+
+// seriesOf is what a sample is compared with. Variables may be what changed: the table names them.
+func seriesOf(s *bench.Sample) bench.Series {
+	series := s.Series()
+	series.Variables = ""
+	return series
 }
 
 // pool holds the readings of both sides, by key and size.
 type pool struct {
-	readings map[Series]map[uint64][]reading
-	measured map[Series][2]bool // by which sides
+	readings map[bench.Series]map[uint64][]reading
+	measured map[bench.Series][2]bool // by which sides
 	runs     [2]map[run]int
 	times    [2][]string // when each run began; empty: not known
 	logs     [2][]string // file of each run
@@ -67,7 +70,7 @@ type pool struct {
 }
 
 func newPool(names [2]string) *pool {
-	return &pool{readings: map[Series]map[uint64][]reading{}, measured: map[Series][2]bool{},
+	return &pool{readings: map[bench.Series]map[uint64][]reading{}, measured: map[bench.Series][2]bool{},
 		runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{},
 		names: names}
 }
@@ -94,7 +97,7 @@ func (p *pool) add(side int, s *bench.Sample) {
 		}
 		p.times[side], p.logs[side] = append(p.times[side], began), append(p.logs[side], r.log)
 	}
-	key := keyOf(s)
+	key := seriesOf(s)
 	if p.readings[key] == nil {
 		p.readings[key] = map[uint64][]reading{}
 	}
@@ -105,7 +108,7 @@ func (p *pool) add(side int, s *bench.Sample) {
 }
 
 // choose keeps of each side what is compared, and leaves out the rest.
-func (p *pool) choose(key Series, opts Options) {
+func (p *pool) choose(key bench.Series, opts Options) {
 	for side := range p.names {
 		sweep, defaults := false, false
 		known := map[kind]bool{}
@@ -150,7 +153,7 @@ func few(kinds map[kind]bool) string {
 	return strings.Join(names, " ")
 }
 
-func (p *pool) keep(key Series, side int, wanted func(reading) bool, reason string, args ...any) {
+func (p *pool) keep(key bench.Series, side int, wanted func(reading) bool, reason string, args ...any) {
 	for bytes, at := range p.readings[key] {
 		kept := slices.DeleteFunc(at, func(r reading) bool { return r.side == side && !wanted(r) })
 		p.leave(side, len(at)-len(kept), reason, args...)
@@ -159,7 +162,7 @@ func (p *pool) keep(key Series, side int, wanted func(reading) bool, reason stri
 }
 
 // common drops the sizes that only one side has.
-func (p *pool) common(key Series) {
+func (p *pool) common(key bench.Series) {
 	const reason = "a size, data type, collective or communicator that %s does not have"
 	others := [2][]string{} // options of each side, of the same otherwise
 	for k, sizes := range p.measured {
@@ -201,8 +204,10 @@ func (p *pool) common(key Series) {
 // sizes, and of equals the first in order, which is out-of-place. nccl-tests measures both placements. Their times
 // are no repetitions of each other, and nearly the same.
 func (p *pool) mainVariants() {
-	bare := func(k Series) Series { return Series{Coll: k.Coll, Comm: k.Comm, Options: k.Options} }
-	main := map[Series]Series{}
+	bare := func(k bench.Series) bench.Series {
+		return bench.Series{Coll: k.Coll, Comm: k.Comm, Conditions: k.Conditions}
+	}
+	main := map[bench.Series]bench.Series{}
 	for _, k := range p.series() {
 		if m, ok := main[bare(k)]; !ok || len(p.readings[k]) > len(p.readings[m]) {
 			main[bare(k)] = k
@@ -214,14 +219,16 @@ func (p *pool) mainVariants() {
 		}
 		for _, at := range p.readings[k] {
 			for _, r := range at {
-				p.leave(r.side, 1, "%s (--all compares them, too)", k.variant())
+				p.leave(r.side, 1, "%s (--all compares them, too)", k.Variant())
 			}
 		}
 		delete(p.readings, k)
 	}
 }
 
-func (p *pool) series() []Series { return slices.SortedFunc(maps.Keys(p.readings), Series.compare) }
+func (p *pool) series() []bench.Series {
+	return slices.SortedFunc(maps.Keys(p.readings), bench.Series.Compare)
+}
 
 func (p *pool) left() []LeftOut {
 	all := []LeftOut{}

@@ -10,7 +10,7 @@ import (
 
 // Restoration is a size that became slower, and what may take that back: the configuration that ran before.
 type Restoration struct {
-	Series
+	bench.Series
 	*SizeResult
 	// Config is what ran before. If NCCL chose it, it has no channels, so that NCCL chooses them again. It still has
 	// them if only the number of channels changed, or if only that exact number was measured after.
@@ -55,12 +55,12 @@ func (t *Table) Restore(after, failed []bench.Sample) (all []Restoration) {
 
 // place is a size of a section.
 type place struct {
-	key   Series
+	key   bench.Series
 	bytes uint64
 }
 
 func placeOf(s *bench.Sample) place {
-	return place{keyOf(s), s.Bytes}
+	return place{seriesOf(s), s.Bytes}
 }
 
 // forcedAt reports whether a configuration was forced at a place.

@@ -45,7 +45,9 @@ func (t *Table) describe(p *pool) {
 			for _, r := range at {
 				t.Sides[r.side].Readings++
 				runs[r.side][r.run] = true
-				t.Simulated += boolToInt(r.Simulated)
+				if r.Simulated {
+					t.Simulated++
+				}
 				if r.Setup != nil {
 					setups[r.side][r.Setup] = true
 				}

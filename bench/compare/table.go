@@ -1,9 +1,7 @@
 package compare
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"math"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -49,69 +47,9 @@ type LeftOut struct {
 	Reason string `json:"reason"`
 }
 
-// Series is what is compared with its like only.
-type Series struct {
-	Coll nccl.Coll `json:"collective"`
-	nccl.Comm
-	DType   string `json:"dtype,omitempty"` // empty: not known
-	RedOp   string `json:"redop,omitempty"` // empty: not known, or none
-	InPlace bool   `json:"in_place"`
-	Options string `json:"-"` // of nccl-tests; empty: not known
-}
-
-func keyOf(s *bench.Sample) Series {
-	k := Series{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
-	if s.Setup != nil {
-		k.Options = s.Setup.Options
-	}
-	return k
-}
-
-func (k Series) compare(o Series) int {
-	return cmp.Or(cmp.Compare(k.Coll, o.Coll), k.Comm.Compare(o.Comm),
-		cmp.Compare(k.DType, o.DType), cmp.Compare(k.RedOp, o.RedOp),
-		cmp.Compare(boolToInt(k.InPlace), boolToInt(o.InPlace)), cmp.Compare(k.Options, o.Options))
-}
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// CommText names the communicator, for example 2x8.
-func (k Series) CommText() string {
-	switch {
-	case k.Ranks == 0:
-		return "on an unknown communicator"
-	case k.Nodes == 0:
-		return fmt.Sprintf("of %d ranks", k.Ranks)
-	case k.Ranks%k.Nodes != 0:
-		return "of " + k.Comm.String()
-	}
-	return k.Comm.String()
-}
-
-// variant names the data type, the reduction and the placement.
-func (k Series) variant() string {
-	text := ""
-	for _, word := range []string{k.DType, k.RedOp} {
-		if word != "" && word != "none" {
-			text += word + " "
-		}
-	}
-	if k.InPlace {
-		return text + "in-place"
-	}
-	return text + "out-of-place"
-}
-
-func (k Series) String() string { return k.Coll.String() + " " + k.CommText() + ", " + k.variant() }
-
 // Section is a collective on a communicator.
 type Section struct {
-	Series
+	bench.Series
 	// Paired says that runs of both sides alternated and are compared pair by pair.
 	Paired bool         `json:"paired"`
 	Rows   []SizeResult `json:"sizes"` // ascending

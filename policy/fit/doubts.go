@@ -39,16 +39,6 @@ const (
 	severalContradictions = 3
 )
 
-// fileOf cuts the line off a sample's source: "a.txt:12" and "a.json#3" are of a.txt
-// and a.json.
-func fileOf(source string) string {
-	i := strings.LastIndexAny(source, ":#")
-	if i > 0 && i+1 < len(source) && strings.Trim(source[i+1:], "0123456789") == "" {
-		return source[:i]
-	}
-	return source
-}
-
 // sourced is a point as several sources have it, ascending.
 type sourced struct {
 	bytes   uint64

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -36,7 +37,7 @@ type Group struct {
 	Key
 	// Under counts the samples by what they were measured under. Of several conditions, Points and Default are of the
 	// one that has most sizes.
-	Under  map[Conditions]int
+	Under  map[bench.Conditions]int
 	Points []Point // ordered by configuration, then size; none twice
 	// Default is NCCL's choice, ordered by size. Its Config is unknownConfig where
 	// nobody knows what NCCL chose.

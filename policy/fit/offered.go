@@ -13,7 +13,7 @@ import (
 // unoffered returns what was measured of a group although NCCL does not offer it, and what failed or is not offered.
 // It is known by our library's logs, where the family failed whatever its channels, by Offers, and by the GPU.
 // What NCCL chose itself it offers.
-func (p *Pool) unoffered(s *Set, key Key, g map[variant][]*reading) (measured []nccl.Cell, failed []nccl.Config) {
+func (p *Pool) unoffered(s *Set, key Key, g map[bench.Series][]*reading) (measured []nccl.Cell, failed []nccl.Config) {
 	chosen, cells := map[nccl.Cell]bool{}, map[nccl.Cell]bool{}
 	for _, all := range g {
 		for _, r := range all {

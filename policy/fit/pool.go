@@ -23,10 +23,10 @@ type Pool struct {
 
 	Offers OffersFunc // nil: nothing is known
 
-	// Runs names the conditions to keep: graph, eager or a Conditions.String. Empty: all.
+	// Runs names the conditions to keep: graph, eager or a bench.Conditions.String. Empty: all.
 	Runs string
 
-	groups  map[Key]map[variant][]*reading
+	groups  map[Key]map[bench.Series][]*reading
 	refused map[string]int
 	rows    int
 	failed  map[Key][]nccl.Config
@@ -41,7 +41,7 @@ type Pool struct {
 // where that is not known.
 type OffersFunc func(key Key, cell nccl.Cell, with string) bool
 
-// Reasons to refuse a sample, besides those of variant.refused. A user reads them as they are.
+// Reasons to refuse a sample, besides those of refusedFor. A user reads them as they are.
 const (
 	RefusedComm    = "number of nodes or ranks is not known"
 	RefusedLabel   = "algorithm or protocol is not known"
@@ -49,45 +49,10 @@ const (
 	refusedOffer   = "NCCL does not offer it here"
 )
 
-// variant is what NCCL does not tell a tuner. Times of different variants are
-// not repetitions of one another.
-type variant struct {
-	dtype, redop string
-	inPlace      bool
-	under        Conditions
-}
-
-func variantOf(s *bench.Sample) variant {
-	v := variant{dtype: s.DType, redop: s.RedOp, inPlace: s.InPlace}
-	if s.Setup != nil {
-		v.under = Conditions{s.Setup.Options, s.Setup.Variables}
-	}
-	return v
-}
-
-// Conditions are what times were measured under. Times under different ones are never compared.
-type Conditions struct {
-	Options   string // of nccl-tests, as "-t 1 -g 8 -n 20 -w 5"; empty: not known
-	Variables string // that change NCCL's choice, as "NCCL_NVLS_ENABLE=0"; empty: none
-}
-
-func (c Conditions) String() string {
-	return strings.TrimSpace(cmp.Or(c.Options, "options not known") + " " + c.Variables)
-}
-
-// Compare orders them by what is printed.
-func (c Conditions) Compare(o Conditions) int { return cmp.Compare(c.String(), o.String()) }
-
-// Named reports whether a name means the conditions.
-func (c Conditions) Named(name string) bool {
-	graph := strings.Contains(" "+c.Options, " -G ")
-	return name == "" || name == c.String() || name == "graph" && graph || name == "eager" && !graph
-}
-
 // NewPool returns an empty pool.
 func NewPool() *Pool {
 	return &Pool{
-		groups: map[Key]map[variant][]*reading{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
+		groups: map[Key]map[bench.Series][]*reading{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
 		asked: map[Key]map[Request]bool{}, reached: map[channelsOf]int{},
 		machines: map[model.MeasuredOn]*model.MeasuredOn{},
 	}
@@ -107,18 +72,18 @@ func (p *Pool) Add(s *bench.Sample) {
 		p.refused[RefusedLabel]++
 		return
 	}
-	v := variantOf(s)
-	if !v.under.Named(p.Runs) {
+	v := s.Series()
+	if !v.Named(p.Runs) {
 		p.refused["measured under other conditions than --runs names"]++
 		return
 	}
 	key := Key{Coll: s.Coll, Comm: s.Comm}
 	if p.groups[key] == nil {
-		p.groups[key] = map[variant][]*reading{}
+		p.groups[key] = map[bench.Series][]*reading{}
 	}
 	p.count(s)
 	p.reach(s)
-	r := &reading{*s, source{p.file, fileOf(s.Source)}}
+	r := &reading{*s, source{p.file, s.File()}}
 	if !s.Known() {
 		r.Config = unknownConfig
 	}
@@ -190,12 +155,12 @@ func (p *Pool) Set() *Set {
 		if len(failed) > 0 {
 			s.Failed[key] = failed
 		}
-		most := mainVariant(g)
-		under := map[Conditions]int{}
+		most := mainSeries(g)
+		under := map[bench.Conditions]int{}
 		for v, all := range g {
-			under[v.under] += len(all)
+			under[v.Conditions] += len(all)
 			if v != most {
-				refused[most.refused(v)] += len(all)
+				refused[refusedFor(most, v)] += len(all)
 			}
 		}
 		var left []*reading
@@ -238,14 +203,14 @@ func (p *Pool) Set() *Set {
 
 // nameUnnamed counts samples without a data type, as in a sweep that leaves it out, as those of the one that has
 // most: nccl-tests has a default, and logs always name theirs.
-func nameUnnamed(g map[variant][]*reading) {
+func nameUnnamed(g map[bench.Series][]*reading) {
 	for v, all := range g {
-		if v.dtype != "" || v.redop != "" {
+		if v.DType != "" || v.RedOp != "" {
 			continue
 		}
-		var named []variant
+		var named []bench.Series
 		for o := range g {
-			if o.dtype != "" && o.inPlace == v.inPlace && o.under == v.under {
+			if o.DType != "" && o.InPlace == v.InPlace && o.Conditions == v.Conditions {
 				named = append(named, o)
 			}
 		}
@@ -258,40 +223,39 @@ func nameUnnamed(g map[variant][]*reading) {
 	}
 }
 
-// refused says why samples of another variant are not used, and what is used instead.
+// refusedFor says why samples of another series are not used, and what is used instead.
 // Nearly every sweep has some.
-func (v variant) refused(other variant) string {
+func refusedFor(v, other bench.Series) string {
 	placement := map[bool]string{false: "out-of-place", true: "in-place"}
-	if other.under != v.under {
-		return fmt.Sprintf("measured under %s: never compared with %s", other.under, v.under)
+	if other.Conditions != v.Conditions {
+		return fmt.Sprintf("measured under %s: never compared with %s", other.Conditions, v.Conditions)
 	}
-	if other.dtype == v.dtype && other.redop == v.redop {
+	if other.DType == v.DType && other.RedOp == v.RedOp {
 		return fmt.Sprintf("%s; %s is kept (normal: nccl-tests measures both, and NCCL does not tell a tuner which "+
-			"it is)", placement[other.inPlace], placement[v.inPlace])
+			"it is)", placement[other.InPlace], placement[v.InPlace])
 	}
 	return fmt.Sprintf("other data types or reductions; %s is kept (normal where several were measured: NCCL does "+
 		"not tell a tuner which it is)",
-		strings.TrimSpace(strings.TrimSpace(cmp.Or(v.dtype, "the unnamed type")+" "+v.redop)+" "+placement[v.inPlace]))
+		strings.TrimSpace(strings.TrimSpace(cmp.Or(v.DType, "the unnamed type")+" "+v.RedOp)+" "+placement[v.InPlace]))
 }
 
-// mainVariant is the one with the most points; of equals the one with most rows,
+// mainSeries is the one with the most points; of equals the one with most rows,
 // then the first in order.
-func mainVariant(g map[variant][]*reading) variant {
-	number := map[variant]int{} // of points
+func mainSeries(g map[bench.Series][]*reading) bench.Series {
+	number := map[bench.Series]int{} // of points
 	for v, all := range g {
 		for range points(all) {
 			number[v]++
 		}
 	}
-	return slices.MinFunc(slices.Collect(maps.Keys(g)), func(a, b variant) int {
+	return slices.MinFunc(slices.Collect(maps.Keys(g)), func(a, b bench.Series) int {
 		return cmp.Or(cmp.Compare(number[b], number[a]), mostReadings(g)(a, b))
 	})
 }
 
-func mostReadings(g map[variant][]*reading) func(a, b variant) int {
-	return func(a, b variant) int {
-		return cmp.Or(cmp.Compare(len(g[b]), len(g[a])), a.under.Compare(b.under), cmp.Compare(a.dtype, b.dtype),
-			cmp.Compare(a.redop, b.redop), boolToInt(a.inPlace)-boolToInt(b.inPlace))
+func mostReadings(g map[bench.Series][]*reading) func(a, b bench.Series) int {
+	return func(a, b bench.Series) int {
+		return cmp.Or(cmp.Compare(len(g[b]), len(g[a])), a.Compare(b))
 	}
 }
 
@@ -433,7 +397,7 @@ func (p *Pool) count(s *bench.Sample) {
 	m := p.machines[on]
 	if m == nil {
 		m = new(on)
-		m.Source = fileOf(s.Source)
+		m.Source = s.File()
 		p.machines[on] = m
 	}
 	m.Rows++
@@ -471,16 +435,16 @@ func (s *Set) distinct(of func(*model.MeasuredOn) string) (all []string) {
 }
 
 // Under are the known conditions of all groups, in order.
-func (s *Set) Under() []Conditions {
-	found := map[Conditions]bool{}
+func (s *Set) Under() []bench.Conditions {
+	found := map[bench.Conditions]bool{}
 	for _, g := range s.Groups {
 		for under := range g.Under {
-			if under != (Conditions{}) {
+			if under != (bench.Conditions{}) {
 				found[under] = true
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(found), Conditions.Compare)
+	return slices.SortedFunc(maps.Keys(found), bench.Conditions.Compare)
 }
 
 // mostMachines bounds what a model's file lists.

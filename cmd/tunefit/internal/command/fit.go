@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
@@ -222,7 +223,7 @@ func unlike(set *fit.Set) error {
 			continue
 		}
 		of := map[string]int{}
-		for _, under := range slices.SortedFunc(maps.Keys(g.Under), fit.Conditions.Compare) {
+		for _, under := range slices.SortedFunc(maps.Keys(g.Under), bench.Conditions.Compare) {
 			rows := wording.Plural(g.Under[under], "row")
 			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, rows, under))
 			if name := strconv.Quote(under.String()); !slices.Contains(names, name) {
