@@ -85,9 +85,9 @@ func (r *Result) NotLoaded() bool {
 // Rejection counts times that are not used, for one reason. A row of nccl-tests
 // holds up to two times, out-of-place and in-place.
 type Rejection struct {
-	Reason string `json:"reason"`
-	Count  int    `json:"count"`
-	Line   int    `json:"first_line,omitempty"` // of the first; 0: the file has no lines
+	Reason string
+	Count  int
+	Line   int // of the first; 0: the file has no lines
 }
 
 // First returns the place of the first time as file:line.
@@ -100,9 +100,9 @@ func (r Rejection) First(file string) string {
 
 // Note is a remark about one place of a file.
 type Note struct {
-	File string `json:"-"`
-	Line int    `json:"line,omitempty"` // from 1; 0: the whole file
-	Text string `json:"text"`
+	File string
+	Line int // from 1; 0: the whole file
+	Text string
 }
 
 // String has the form file:line: text.
@@ -147,20 +147,14 @@ func (r *Result) NumRejected() (n int) {
 }
 
 func (r *Result) reject(line, count int, reason string) {
-	if count > 0 {
-		r.Rejected = counted(r.Rejected, Rejection{reason, count, line})
+	i := slices.IndexFunc(r.Rejected, func(rej Rejection) bool { return rej.Reason == reason })
+	switch {
+	case count <= 0:
+	case i >= 0:
+		r.Rejected[i].Count += count
+	default:
+		r.Rejected = append(r.Rejected, Rejection{reason, count, line})
 	}
-}
-
-// counted adds to what has the same reason, if there is any.
-func counted(all []Rejection, more Rejection) []Rejection {
-	for i := range all {
-		if all[i].Reason == more.Reason {
-			all[i].Count += more.Count
-			return all
-		}
-	}
-	return append(all, more)
 }
 
 // note keeps a remark, once, and says where it stopped keeping them.

@@ -255,16 +255,14 @@ func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []cl
 		claims = append(claims, claim{Config: logged, from: originMeasured})
 	}
 	l, clash := merge(claims)
-	by := SelectionForced
+	by := SelectionDefault
 	switch {
+	case l.forcesCell && l.Channels > 0 && (ownChannels || !l.forcesChannels):
+		by = SelectionOwnChannels
 	case l.forcesCell:
+		by = SelectionForced
 	case hint != "":
 		by = SelectionUnknown
-	default:
-		by = SelectionDefault
-	}
-	if l.forcesCell && l.Channels > 0 && (ownChannels || !l.forcesChannels) {
-		by = SelectionOwnChannels
 	}
 	if found && logged == noLabel && l.from != originUser { // what was asked for is known not to be what ran
 		l.Config, l.from, clash = noLabel, originNone, ""

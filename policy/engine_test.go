@@ -184,7 +184,7 @@ func TestEngineDigest(t *testing.T) {
 		t.Error("a policy and a model have the digest of one")
 	}
 	away := compiled(t, func(f *model.File) {
-		f.Provenance.Topology = &model.Topology{Fingerprint: "0123456789abcdef"}
+		f.Provenance.Topology = &model.Machine{Fingerprint: "0123456789abcdef"}
 	})
 	if NewEngine(rows, away, nil).Digest != rows.Digest {
 		t.Error("a model that is not used counts")

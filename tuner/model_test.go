@@ -43,7 +43,7 @@ func ringModel(change func(*model.File)) string {
 
 func onMachine(fingerprint string) func(*model.File) {
 	return func(f *model.File) {
-		f.Provenance.Topology = &model.Topology{Fingerprint: fingerprint}
+		f.Provenance.Topology = &model.Machine{Fingerprint: topo.Fingerprint(fingerprint)}
 	}
 }
 

@@ -30,7 +30,7 @@ func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding,
 	if p.SimulatedRows > 0 {
 		c.report(modelSimulated, 0, "", "%d of the measurements it was fitted to are simulated", p.SimulatedRows)
 	}
-	if p.Topology != nil && machine != nil && p.Topology.Fingerprint != string(*machine) {
+	if p.Topology != nil && machine != nil && p.Topology.Fingerprint != *machine {
 		c.report(modelMachine, 0, "", "it was measured on a different machine (%s) than this one (%s)",
 			p.Topology.Fingerprint, *machine)
 	}

@@ -38,8 +38,8 @@ type Provenance struct {
 	NCCL  string   `json:"nccl,omitempty"` // version; empty: not known
 	// Topology restricts the model to machines like the one measured. nil: not known, and nodes and
 	// ranks alone tell whether the model is used.
-	Topology      *Topology `json:"topology,omitempty"`
-	SimulatedRows int       `json:"simulated_rows,omitempty"`
+	Topology      *Machine `json:"topology,omitempty"`
+	SimulatedRows int      `json:"simulated_rows,omitempty"`
 	// Machines are those that were measured, as far as the logs tell, most rows first.
 	Machines []MeasuredOn `json:"machines,omitempty"`
 	// Mixed says that they have different GPUs, which the user allowed.

@@ -15,7 +15,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // Model is a checked and compiled cost model. It does not change and is safe for any number of
@@ -26,7 +25,6 @@ type Model struct {
 
 	digest   func() digest.Digest
 	groups   map[Key]*compiledSet
-	home     topo.Fingerprint // of the machine measured on, if that is known
 	releases nccl.Releases
 }
 
@@ -116,7 +114,7 @@ func (f *File) digest() digest.Digest {
 		bare.Provenance.NCCL = r.String()
 	}
 	if t := f.Provenance.Topology; t != nil {
-		bare.Provenance.Topology = &Topology{Fingerprint: t.Fingerprint}
+		bare.Provenance.Topology = &Machine{Fingerprint: t.Fingerprint}
 	}
 	bare.CurveSets = slices.Clone(f.CurveSets)
 	for i := range bare.CurveSets {

@@ -242,7 +242,7 @@ func FuzzReadModel(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte(`{"format":"nccl-tuner-go cost model","version":3,"groups":[{}]}`))
 	home := smallModel()
-	home.Provenance.Topology = &model.Topology{Fingerprint: "aaaaaaaaaaaaaaaa"}
+	home.Provenance.Topology = &model.Machine{Fingerprint: "aaaaaaaaaaaaaaaa"}
 	good, _ = json.Marshal(home)
 	f.Add(good)
 	here := model.Machine{"aaaaaaaaaaaaaaaa", topo.Summary{GPUs: 4, IntraBW: 300, NetBW: 50, NetLatency: 1}}

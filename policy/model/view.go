@@ -105,16 +105,10 @@ func (m *Model) In(release nccl.Releases, comm nccl.Comm) *View {
 	return v
 }
 
-// Topology is the machine that a model was measured on.
-type Topology struct {
-	Fingerprint string       `json:"fingerprint"` // of topo.Fingerprint
-	Summary     topo.Summary `json:"summary"`
-}
-
-// Machine is the kind of machine that a process runs on.
+// Machine is a kind of machine: that a model was measured on, or that a process runs on.
 type Machine struct {
-	Fingerprint topo.Fingerprint
-	Summary     topo.Summary
+	Fingerprint topo.Fingerprint `json:"fingerprint"`
+	Summary     topo.Summary     `json:"summary"`
 }
 
 // Standing is how the machine of a process relates to the one that a model was measured on.
@@ -150,7 +144,7 @@ func (m *Model) On(here *Machine) (*Model, Standing) {
 		return m, AnyMachine
 	case here == nil:
 		return nil, UnknownMachine
-	case here.Fingerprint != m.home:
+	case here.Fingerprint != m.File.Provenance.Topology.Fingerprint:
 		return nil, DifferentMachine
 	}
 	return m, SameMachine
@@ -158,8 +152,7 @@ func (m *Model) On(here *Machine) (*Model, Standing) {
 
 func (c *checker) topology(m *Model) {
 	if home := m.File.Provenance.Topology; home != nil {
-		var err error
-		m.home, err = topo.ParseFingerprint(home.Fingerprint)
+		_, err := topo.ParseFingerprint(string(home.Fingerprint))
 		c.isTrue(err == nil, "provenance.topology.fingerprint", "%v", err)
 	}
 }

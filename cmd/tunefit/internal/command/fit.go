@@ -169,7 +169,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 }
 
 // mayFit refuses measurements that no model can be made of, and those that the machine of --topo cannot have made.
-func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.OffersFunc) error {
+func (f *fitFlags) mayFit(set *fit.Set, machine *model.Machine, offers fit.OffersFunc) error {
 	for _, g := range set.Groups {
 		if machine != nil && g.Ranks > g.Nodes*machine.Summary.GPUs {
 			return fmt.Errorf("%s has %s, and %s was measured with %d ranks on a node: nothing was written (needed: "+

@@ -68,7 +68,7 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 // readModelTopology says what machine a topology file is of, for a model's
 // provenance; nil without a file. NCCL's variables that change paths count as they
 // do in NCCL.
-func readModelTopology(env ncclchoice.Env, file string) (*model.Topology, error) {
+func readModelTopology(env ncclchoice.Env, file string) (*model.Machine, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -80,7 +80,7 @@ func readModelTopology(env ncclchoice.Env, file string) (*model.Topology, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &model.Topology{Fingerprint: string(sys.Fingerprint())}
+	t := &model.Machine{Fingerprint: sys.Fingerprint()}
 	if t.Summary, err = sys.Summarize(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

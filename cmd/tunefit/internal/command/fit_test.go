@@ -88,14 +88,14 @@ func TestFitReport(t *testing.T) {
 	if home == nil || home.Summary.GPUs != 8 || home.Summary.NICs != 8 || home.Summary.SM != 90 {
 		t.Fatalf("topology %+v", home)
 	}
-	if out, _ := tunefit(t, cli.ExitOK, "topo", system); !strings.Contains(out, home.Fingerprint) {
+	if out, _ := tunefit(t, cli.ExitOK, "topo", system); !strings.Contains(out, string(home.Fingerprint)) {
 		t.Errorf("fingerprint %s, tunefit topo says\n%s", home.Fingerprint, out)
 	}
 	html, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{home.Fingerprint, "2.30.7",
+	for _, want := range []string{string(home.Fingerprint), "2.30.7",
 		"small.csv", m.File.Provenance.Files[0].SHA256} {
 		if !bytes.Contains(html, []byte(want)) {
 			t.Errorf("%q is not on the page", want)
