@@ -43,10 +43,10 @@ func Check(file string, text []byte, opt Options) []Finding {
 		c.rows = append(c.rows, newRow(&p.Rules[i]))
 	}
 	if len(c.rows) == 0 {
-		c.report(noRows, 0, "", "the policy has no rows")
+		c.report("no-rows", 0, "", "the policy has no rows")
 	}
 	if nccl.IsSimulated(text) {
-		c.report(simulated, 0, "", "its times are simulated, not measured")
+		c.report("simulated", 0, "", "its times are simulated, not measured")
 	}
 	for _, r := range c.rows {
 		c.each(r)
@@ -65,7 +65,7 @@ func Check(file string, text []byte, opt Options) []Finding {
 	}
 	c.ignore(text)
 	for _, v := range vary { // the library refuses these, whatever is silenced
-		c.report(sumsVary, v.Line, "", "%s", v.Text).Column = v.Column
+		c.report("sums-vary", v.Line, "", "%s", v.Text).Column = v.Column
 	}
 	sortFindings(c.findings)
 	return c.findings
@@ -93,7 +93,10 @@ func (c *check) refused(err error) []Finding {
 
 // report adds a finding about a row's field of a column; "" means the whole row, line 0 the whole file.
 func (c *check) report(rule string, line int, column, format string, args ...any) *Finding {
-	about, _ := RuleNamed(rule)
+	about, known := RuleNamed(rule)
+	if !known {
+		panic("no rule is called " + rule)
+	}
 	f := Finding{Rule: rule, Severity: about.Severity, File: c.file, Line: line, Text: fmt.Sprintf(format, args...)}
 	if column != "" {
 		f.Column = c.sheet.ColumnNumber(column)
@@ -105,15 +108,15 @@ func (c *check) report(rule string, line int, column, format string, args ...any
 // each looks at one row by itself.
 func (c *check) each(r *row) {
 	if r.never {
-		c.report(neverAsked, r.Line, "collective", "NCCL asks no tuner about %s", c.sheet.Field(r.Line, "collective"))
+		c.report("never-asked", r.Line, "collective", "NCCL asks no tuner about %s", c.sheet.Field(r.Line, "collective"))
 		return
 	}
 	switch {
 	case r.key.wants[policy.Ranks] == 1:
-		c.report(matchesNothing, r.Line, "", "NCCL asks nothing about a communicator of 1 rank")
+		c.report("matches-nothing", r.Line, "", "NCCL asks nothing about a communicator of 1 rank")
 		r.empty = true
 	case r.empty:
-		c.report(matchesNothing, r.Line, "",
+		c.report("matches-nothing", r.Line, "",
 			"no number of bytes is within both the limits of bytes (%s) and of bytes per rank (%s)", r.Bytes,
 			r.BytesPerRank)
 	}
@@ -121,7 +124,7 @@ func (c *check) each(r *row) {
 		return
 	}
 	if want := r.Numbers[policy.RegBuff]; want >= 0 {
-		c.report(regBuff, r.Line, "reg_buff",
+		c.report("reg-buff", r.Line, "reg_buff",
 			"reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang",
 			want)
 	}
@@ -142,7 +145,7 @@ func (c *check) shadowed() {
 		by := slices.IndexFunc(c.rows[:i], func(e *row) bool { return e.hides(r) })
 		if by >= 0 {
 			r.idle = true
-			c.report(shadowed, r.Line, "",
+			c.report("shadowed", r.Line, "",
 				"the row is never reached: line %d matches all that it matches, and comes first", c.rows[by].Line)
 		}
 	}
@@ -233,7 +236,7 @@ func (c *check) ignore(text []byte) {
 		for _, rule := range rules {
 			said[silenced{row, rule}] = true
 			if _, known := RuleNamed(rule); !known {
-				c.report(badIgnore, at, "", "no rule is called %q (%sallowed: see tunefit check --rules)", rule,
+				c.report("bad-ignore", at, "", "no rule is called %q (%sallowed: see tunefit check --rules)", rule,
 					wording.DidYouMean(rule, RuleNames()))
 			}
 		}
@@ -247,7 +250,7 @@ func (c *check) ignore(text []byte) {
 		switch rules := ignored(words); {
 		case !isComment || len(rules) == 0:
 		case next == len(c.rows):
-			c.report(badIgnore, i+1, "", "no row follows")
+			c.report("bad-ignore", i+1, "", "no row follows")
 		default:
 			add(i+1, c.rows[next].Line, rules)
 		}

@@ -90,7 +90,7 @@ func TestModelRules(t *testing.T) {
 		}
 	}
 	if found, m := CheckModel("m.json", []byte("{"), nil); m != nil || len(found) != 1 ||
-		found[0].Rule != modelInvalid {
+		found[0].Rule != "model-invalid" {
 		t.Errorf("%v", found)
 	}
 }

@@ -22,7 +22,7 @@ func (c *check) overlaps() {
 				!r.key.within(o.key) {
 				continue
 			}
-			c.report(overlap, r.Line, "",
+			c.report("overlap", r.Line, "",
 				"line %d comes first and matches %s%s as well, where it asks for something else", o.Line,
 				sizes, r.axis)
 			break
@@ -68,7 +68,7 @@ func (c *check) narrower() {
 		if !by.LeavesToNCCL() {
 			where = fmt.Sprintf(" wherever %s is available", by.cells&can)
 		}
-		c.report(wideFirst, r.Line, "", "line %d comes first and decides %s%s%s: put this row, which is for fewer "+
+		c.report("wide-first", r.Line, "", "line %d comes first and decides %s%s%s: put this row, which is for fewer "+
 			"calls, before it", by.Line, most, r.axis, where)
 	}
 }
@@ -104,7 +104,7 @@ func (c *check) gaps() {
 	for h, all := range in {
 		for _, releases := range all {
 			left := nccl.Range{Min: h.last.sizes.Max + 1, Max: h.next.sizes.Min - 1}
-			f := c.report(gap, h.next.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d",
+			f := c.report("gap", h.next.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d",
 				h.next.collName(), h.key.in(releases), left, h.next.axis, h.last.Line, h.next.Line)
 			if left.Max/2 >= left.Min {
 				f.Severity = Note

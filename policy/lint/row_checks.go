@@ -25,7 +25,7 @@ func (c *check) combination(r *row) bool {
 		if offeredAnywhere(r)&r.cells != 0 {
 			where = " with " + r.key.String()
 		}
-		c.report(neverOffered, r.Line, "algorithm", "NCCL never offers %s for %s%s (it has %s)", r.cells,
+		c.report("never-offered", r.Line, "algorithm", "NCCL never offers %s for %s%s (it has %s)", r.cells,
 			r.collName(), where, can)
 		return false
 	}
@@ -51,7 +51,7 @@ func (c *check) machine(r *row) *tuning.Tuning {
 // onMachine checks the cells asked for against those of the machine.
 func (c *check) onMachine(r *row) bool {
 	if can := c.available(r); can&r.cells == 0 {
-		c.report(notOnThisMachine, r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)",
+		c.report("not-on-this-machine", r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)",
 			r.cells, r.collName(), r.key, can)
 		return false
 	}
@@ -80,18 +80,18 @@ func (c *check) channels(r *row) {
 		return nccl.ChannelsCanBeSet(cell.Algo, max(1, int(r.key.wants[policy.Nodes])))
 	})
 	if settable == 0 {
-		c.report(channelsLeftAlone, r.Line, "channels",
+		c.report("channels-left-alone", r.Line, "channels",
 			"channels %s has no effect with %s over %s: NCCL does not check the number there, so it is left alone",
 			c.sheet.Field(r.Line, "channels"), r.cells&r.offered(), r.key)
 		return
 	}
 	if n, err := strconv.Atoi(c.sheet.Field(r.Line, "channels")); err == nil && n > nccl.MaxChannels {
-		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n,
+		c.report("channels-above-64", r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n,
 			nccl.MaxChannels)
 	}
 	if r.NCCL.MayUseUncheckedAllGather() && slices.Contains(r.Colls(), nccl.CollAllGather) &&
 		settable&offered(nccl.CollAllGather, r.key) != 0 {
-		c.report(channelsUnchecked, r.Line, "channels",
+		c.report("channels-unchecked", r.Line, "channels",
 			"NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked and crash: the library leaves it "+
 				"alone there")
 	}
@@ -107,11 +107,11 @@ func (c *check) channels(r *row) {
 		switch {
 		case int(r.Channels) <= most || most == 0:
 		case t.NCCL.Has(nccl.ChannelsOnlyLower):
-			c.report(channelsAboveComm, r.Line, "channels",
+			c.report("channels-above-machine", r.Line, "channels",
 				"channels %d, but with %s NCCL %s takes at most %d by itself for %s of the row's sizes on this "+
 					"machine, and a row's number only where it is lower", r.Channels, r.key, t.NCCL, most, settable)
 		default:
-			c.report(channelsAboveComm, r.Line, "channels",
+			c.report("channels-above-machine", r.Line, "channels",
 				"channels %d, but with %s NCCL has %d for %s on this machine and lowers the number", r.Channels, r.key,
 				most, settable)
 		}
@@ -127,7 +127,7 @@ func (c *check) chunk(r *row) {
 		return cmp.Compare(a.Proto.Grain(), b.Proto.Grain())
 	}).Proto
 	if r.ChunkBytes < worst.Grain() {
-		c.report(chunkBelowGrain, r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes",
+		c.report("chunk-below-grain", r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes",
 			nccl.FormatBytes(r.ChunkBytes), worst, worst.Grain())
 	}
 }
@@ -151,7 +151,7 @@ func (c *check) bound(r *row) {
 		if continued {
 			continue
 		}
-		c.report(bound4GiB, r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column,
+		c.report("4gib-bound", r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column,
 			cmp.Or(c.sheet.Field(r.Line, b.column), strconv.FormatUint(b.sizes.Max, 10)))
 	}
 }
@@ -194,14 +194,14 @@ func (r *row) onManyRanks() bool {
 // reports whether what the row asks for may be offered there.
 func (c *check) release(r *row) bool {
 	if !r.NCCL.Overlaps(nccl.WithTuner) {
-		c.report(noEffectInRelease, r.Line, "nccl", "no release of NCCL in %s is known (known: %s to %s)",
+		c.report("no-effect-in-release", r.Line, "nccl", "no release of NCCL in %s is known (known: %s to %s)",
 			c.sheet.Field(r.Line, "nccl"), nccl.WithTuner.Min, nccl.WithTuner.Max)
 		return true
 	}
 	releases := r.NCCL
 	if c.opt.NCCL != 0 {
 		if !releases.Contains(nccl.Only(c.opt.NCCL)) {
-			c.report(noEffectInRelease, r.Line, "nccl", "the row is for NCCL %s, and NCCL %s gets its own choice",
+			c.report("no-effect-in-release", r.Line, "nccl", "the row is for NCCL %s, and NCCL %s gets its own choice",
 				r.NCCL, c.opt.NCCL).Severity = Note
 			return true
 		}
@@ -215,7 +215,7 @@ func (c *check) release(r *row) bool {
 		if l.idle {
 			outcome = "the row never decides"
 		}
-		c.report(noEffectInRelease, r.Line, l.column, "NCCL %s %s, which comes with %s: %s", releases, l.what,
+		c.report("no-effect-in-release", r.Line, l.column, "NCCL %s %s, which comes with %s: %s", releases, l.what,
 			nccl.Version(l.since), outcome)
 		return !l.idle
 	}
@@ -245,7 +245,7 @@ func (c *check) sumOrders(vary policy.Problems) {
 		default:
 			continue
 		}
-		c.report(sumOrder, r.Line, "algorithm", "%s: %s, so that sums may depend on the size of the call",
+		c.report("sum-order", r.Line, "algorithm", "%s: %s, so that sums may depend on the size of the call",
 			r.Asks(), why)
 	}
 }

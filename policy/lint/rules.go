@@ -14,38 +14,8 @@ type Rule struct {
 	Explain  string // what it means and what to do
 }
 
-// Names of the rules, as files and command lines have them.
-const (
-	Invalid             = "invalid"
-	noRows              = "no-rows"
-	simulated           = "simulated"
-	matchesNothing      = "matches-nothing"
-	shadowed            = "shadowed"
-	overlap             = "overlap"
-	wideFirst           = "wide-first"
-	gap                 = "gap"
-	neverOffered        = "never-offered"
-	notOnThisMachine    = "not-on-this-machine"
-	neverAsked          = "never-asked"
-	regBuff             = "reg-buff"
-	noEffectInRelease   = "no-effect-in-release"
-	bound4GiB           = "4gib-bound"
-	channelsAbove64     = "channels-above-64"
-	channelsAboveComm   = "channels-above-machine"
-	channelsLeftAlone   = "channels-left-alone"
-	channelsUnchecked   = "channels-unchecked"
-	chunkBelowGrain     = "chunk-below-grain"
-	badIgnore           = "bad-ignore"
-	sumsVary            = "sums-vary"
-	sumOrder            = "sum-order"
-	modelInvalid        = "model-invalid"
-	modelSimulated      = "model-simulated"
-	modelRegret         = "model-regret"
-	modelNoDefault      = "model-no-default"
-	modelMachine        = "model-machine"
-	modelDisagrees      = "model-disagrees"
-	modelChannelsUnseen = "model-channels-unseen"
-)
+// Invalid is the rule of what the tuner refuses.
+const Invalid = "invalid"
 
 // The texts of the rules: # NAME SEVERITY, then the summary, then what Explain says.
 //
