@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
@@ -178,25 +180,18 @@ func (r *Rule) idle(c Comm, env when.Env) (why idle, is bool) {
 // mend.
 func (v *View) Idle() (mend, other []string) {
 	release := v.comm.releaseText()
-	count := func(n int, one, many string) string {
-		return wording.Plural(n, "row") + " " + wording.Verb(n, one, many)
+	say := func(why idle, one, many, text string) (all []string) {
+		if n := v.idle[why]; n > 0 {
+			all = append(all, wording.Plural(n, "row")+" "+wording.Verb(n, one, many)+" "+text+": without effect")
+		}
+		return all
 	}
-	if n := v.idle[idleTopology]; n > 0 {
-		mend = append(mend, count(n, "is", "are")+" for this communicator by the machine's topology, which is not "+
-			"known: without effect")
-	}
-	if n := v.idle[idleRelease]; n > 0 {
-		other = append(other, count(n, "is", "are")+" for some releases of NCCL, and "+release+
-			", of which not all are among them: without effect")
-	}
-	if n := v.idle[inactiveOtherRelease]; n > 0 {
-		other = append(other, count(n, "is", "are")+" for other releases of NCCL, and "+release+": without effect")
-	}
-	if n := v.idle[idleName]; n > 0 {
-		other = append(other, count(n, "asks", "ask")+" for the communicator's name, which is not "+
-			"known (all ranks need one name, see docs/CSV.md): without effect")
-	}
-	return mend, other
+	mend = say(idleTopology, "is", "are", "for this communicator by the machine's topology, which is not known")
+	return mend, slices.Concat(
+		say(idleRelease, "is", "are", "for some releases of NCCL, and "+release+", of which not all are among them"),
+		say(inactiveOtherRelease, "is", "are", "for other releases of NCCL, and "+release),
+		say(idleName, "asks", "ask", "for the communicator's name, which is not known (all ranks need one name, see "+
+			"docs/CSV.md)"))
 }
 
 // Decide finds the first row in the file that matches the query and has an available cell. It never fails: if
@@ -214,7 +209,8 @@ func (v *View) Decide(q Query) Decision {
 	perRank, has := q.Bytes/uint64(v.comm.Ranks), numbersOf(v.comm, q)
 	for _, i := range v.rules {
 		r := &v.policy.Rules[i]
-		if !r.isForSize(q.Bytes, perRank) || !r.isForColl(q.Coll) || !r.isForNumbers(&has, OfCall, NumNumbers) {
+		if !r.Bytes.Contains(q.Bytes) || !r.BytesPerRank.Contains(perRank) || !r.isForColl(q.Coll) ||
+			!r.isForNumbers(&has, OfCall, NumNumbers) {
 			continue
 		}
 		if r.When != nil && r.When.PerCall && !v.holds(int(i), env) {

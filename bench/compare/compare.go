@@ -32,7 +32,8 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 	for i, name := range []string{"before", "after"} {
 		opts.Names[i] = cmp.Or(opts.Names[i], name)
 	}
-	p := newPool(opts.Names)
+	p := &pool{readings: map[bench.Series]map[uint64][]reading{}, measured: map[bench.Series][2]bool{},
+		runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{}, names: opts.Names}
 	for side, samples := range [2][]bench.Sample{before, after} {
 		for i := range samples {
 			p.add(side, &samples[i])

@@ -69,12 +69,6 @@ type pool struct {
 	names    [2]string
 }
 
-func newPool(names [2]string) *pool {
-	return &pool{readings: map[bench.Series]map[uint64][]reading{}, measured: map[bench.Series][2]bool{},
-		runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{},
-		names: names}
-}
-
 func (p *pool) leave(side int, rows int, reason string, args ...any) {
 	if rows > 0 {
 		p.leftOut[LeftOut{Side: p.names[side], Reason: fmt.Sprintf(reason, args...)}] += rows

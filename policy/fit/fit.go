@@ -49,7 +49,11 @@ func Fit(set *Set, opts Options) (*model.File, *Report) {
 		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes,
 	}
 	file.Provenance.SimulatedRows = set.Simulated
-	file.Provenance.Machines = modelMachines(set.Machines)
+	for _, m := range set.Machines {
+		if m.String() != "" && len(file.Provenance.Machines) < mostMachines { // something is known of it
+			file.Provenance.Machines = append(file.Provenance.Machines, m)
+		}
+	}
 	file.Provenance.Mixed = len(set.GPUs()) > 1
 	file.Provenance.NCCL = set.NCCL
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}

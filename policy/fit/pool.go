@@ -146,7 +146,7 @@ func (p *Pool) Set() *Set {
 	slices.SortFunc(s.Machines, func(a, b model.MeasuredOn) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
 	})
-	s.NCCL = cmp.Or(p.MadeWith, strings.Join(s.versions(), ", "))
+	s.NCCL = cmp.Or(p.MadeWith, strings.Join(s.distinct(func(m *model.MeasuredOn) string { return m.NCCL }), ", "))
 	refused := maps.Clone(p.refused)
 	var readings [][]*reading // of each group
 	for key, g := range p.groups {
@@ -416,11 +416,6 @@ func (s *Set) GPUs() []string {
 	return s.distinct(func(m *model.MeasuredOn) string { return strings.ReplaceAll(m.GPU, "NVIDIA ", "") })
 }
 
-// versions lists the different versions of NCCL, as far as they are known.
-func (s *Set) versions() []string {
-	return s.distinct(func(m *model.MeasuredOn) string { return m.NCCL })
-}
-
 // Releases are those that a policy made of the set is for.
 func (s *Set) Releases() nccl.Releases { return (&model.Provenance{NCCL: s.NCCL}).Releases() }
 
@@ -449,13 +444,3 @@ func (s *Set) Under() []bench.Conditions {
 
 // mostMachines bounds what a model's file lists.
 const mostMachines = 50
-
-// modelMachines are the machines as a model's file keeps them, without those of which nothing is known.
-func modelMachines(all []model.MeasuredOn) (out []model.MeasuredOn) {
-	for _, m := range all {
-		if m.String() != "" && len(out) < mostMachines {
-			out = append(out, m)
-		}
-	}
-	return out
-}

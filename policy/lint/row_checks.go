@@ -29,7 +29,12 @@ func (c *check) combination(r *row) bool {
 			r.collName(), where, can)
 		return false
 	}
-	return c.onMachine(r)
+	if can = c.available(r); can&r.cells == 0 {
+		c.report("not-on-this-machine", r.Line, "algorithm",
+			"on this machine NCCL offers no %s for %s with %s (it has %s)", r.cells, r.collName(), r.key, can)
+		return false
+	}
+	return true
 }
 
 func offeredAnywhere(r *row) (can cells) {
@@ -46,16 +51,6 @@ func (c *check) machine(r *row) *tuning.Tuning {
 		return nil
 	}
 	return c.opt.Machine(nccl.Comm{Nodes: int(r.key.wants[policy.Nodes]), Ranks: int(r.key.wants[policy.Ranks])})
-}
-
-// onMachine checks the cells asked for against those of the machine.
-func (c *check) onMachine(r *row) bool {
-	if can := c.available(r); can&r.cells == 0 {
-		c.report("not-on-this-machine", r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)",
-			r.cells, r.collName(), r.key, can)
-		return false
-	}
-	return true
 }
 
 // available returns the cells that NCCL offers for a row, on the machine where that is known.
@@ -142,7 +137,8 @@ func (c *check) bound(r *row) {
 		{"max_bytes", r.Bytes, func(o *row) uint64 { return o.Bytes.Min }},
 		{"max_bytes_per_rank", r.BytesPerRank, func(o *row) uint64 { return o.BytesPerRank.Min }},
 	} {
-		if !endsAWord(b.sizes.Max) {
+		n := b.sizes.Max // the largest number of 31 or 32 bits, or next to the latter
+		if n != math.MaxInt32 && (n < math.MaxUint32-1 || n > math.MaxUint32+1) {
 			continue
 		}
 		continued := slices.ContainsFunc(c.rows, func(o *row) bool {
@@ -154,11 +150,6 @@ func (c *check) bound(r *row) {
 		c.report("4gib-bound", r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column,
 			cmp.Or(c.sheet.Field(r.Line, b.column), strconv.FormatUint(b.sizes.Max, 10)))
 	}
-}
-
-// endsAWord reports whether n is the largest number of 31 or 32 bits, or next to the latter.
-func endsAWord(n uint64) bool {
-	return n == math.MaxInt32 || n >= math.MaxUint32-1 && n <= math.MaxUint32+1
 }
 
 // later are what rows may ask that not every release of NCCL has, with the release that brought it.
