@@ -207,9 +207,9 @@ func (r *Result) asked(env *environment, op operation) nccl.Config {
 	return l.Config
 }
 
-// ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are those
-// asked for: NCCL uses fewer at small sizes, and a policy cannot change that. Their number is NCCL's own where our tuner
-// left it to NCCL, or asked for more than NCCL chose in a release that only lets a tuner lower them.
+// ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are
+// those asked for: NCCL uses fewer at small sizes, and a policy cannot change that. Their number is NCCL's own where
+// our tuner left it to NCCL, or asked for more than NCCL chose in a release that only lets a tuner lower them.
 func (u *run) ran(op operation, size, scale uint64) (c nccl.Config, own, agreed, found bool) {
 	asked, decided := u.log.decided[logKey{op, size}]
 	c, agreed, found = u.log.ran(op, size, scale)

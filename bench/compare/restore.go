@@ -34,7 +34,8 @@ func (t *Table) Restore(after, failed []bench.Sample) (all []Restoration) {
 		g := &t.Sections[i]
 		for j := range g.Rows {
 			if r := &g.Rows[j]; r.Exceeds(t.Threshold) {
-				restored := Restoration{Series: g.Series, SizeResult: r, Config: r.restored(after, place{g.Series, r.Bytes})}
+				restored := Restoration{Series: g.Series, SizeResult: r,
+					Config: r.restored(after, place{g.Series, r.Bytes})}
 				restored.Refused = restored.refused(failed)
 				restored.Adjacent = j > 0 && len(all) > 0 && all[len(all)-1].SizeResult == &g.Rows[j-1]
 				all = append(all, restored)

@@ -108,7 +108,8 @@ func (c *check) report(rule string, line int, column, format string, args ...any
 // each looks at one row by itself.
 func (c *check) each(r *row) {
 	if r.never {
-		c.report("never-asked", r.Line, "collective", "NCCL asks no tuner about %s", c.sheet.Field(r.Line, "collective"))
+		c.report("never-asked", r.Line, "collective", "NCCL asks no tuner about %s",
+			c.sheet.Field(r.Line, "collective"))
 		return
 	}
 	switch {

@@ -38,8 +38,8 @@ type Recommendation struct {
 	// off. NaN: not known, as where everything was measured once.
 	Gain stats.Optional `json:"gain,omitzero"`
 	Most stats.Optional `json:"largest_gain,omitzero"`
-	// Tried is how many sizes were left out of the fit to see what is decided there, and Slower at how many of them that
-	// takes over 1 % longer than the default. The scores are of the times there.
+	// Tried is how many sizes were left out of the fit to see what is decided there, and Slower at how many of them
+	// that takes over 1 % longer than the default. The scores are of the times there.
 	Tried          int       `json:"tried"`
 	Slower         int       `json:"tried_slower"`
 	VersusBest     fit.Score `json:"tried_vs_best,omitzero"`

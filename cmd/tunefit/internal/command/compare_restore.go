@@ -118,8 +118,8 @@ func why(all []compare.Restoration, i int) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("%s: %s of the time since, %s ran before, %s now; ", commspec.SizeRange(all[first].SizeResult.Bytes,
-		all[i].SizeResult.Bytes), times(from, to), each(before), each(now))
+	text := fmt.Sprintf("%s: %s of the time since, %s ran before, %s now; ",
+		commspec.SizeRange(all[first].Bytes, all[i].Bytes), times(from, to), each(before), each(now))
 	switch {
 	case all[i].Proven():
 		return text + fmt.Sprintf("measured now, the former takes %s of the latter's time", times(gain[0], gain[1]))
