@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -164,8 +165,8 @@ func hintInName(file string) string {
 
 // channelCounts are the channel counts that a file has of one algorithm and protocol.
 type channelCounts struct {
-	told, ours bool           // some are said to be NCCL's own, or our library asked for some
-	bySize     map[uint64]int // the only count at each size; nil: there are several
+	told, asked bool           // some are said to be NCCL's own, or are known to be asked for
+	bySize      map[uint64]int // the only count at each size; nil: there are several
 }
 
 // rise tells NCCL's choice by its rule: one count at each size, which changes with the size and does not fall as sizes
@@ -179,9 +180,9 @@ func (c *channelCounts) rise() bool {
 }
 
 // tellOwnChannels finds the channel counts that NCCL chose and that the file says were forced, or says nothing of: who
-// copies counts from NCCL's log into a table does not always tell. They are of algorithms and protocols whose counts
-// rise. If nothing in the file tells any better, these show that the others with one count at each size were not asked
-// for either: a sweep over channels has several.
+// copies counts from NCCL's log into a table does not always tell. Nor does a log tell what a tuner asked for that is not
+// ours. They are of algorithms and protocols whose counts rise. If nothing in the file tells any better, these show that
+// the others with one count at each size were not asked for either: a sweep over channels has several.
 func (r *Result) tellOwnChannels() {
 	families := map[Series]map[nccl.Cell]*channelCounts{}
 	of := func(s *Sample) map[nccl.Cell]*channelCounts {
@@ -190,6 +191,12 @@ func (r *Result) tellOwnChannels() {
 			families[key] = map[nccl.Cell]*channelCounts{}
 		}
 		return families[key]
+	}
+	isLog := r.Format == formatText || r.Format == formatJSON
+	asked := func(s *Sample) bool {
+		by := cmp.Or(s.Setup, &Setup{})
+		return s.Selection == SelectionForced && s.Channels > 0 &&
+			(by.IsOurs() || by.MinChannels != "" || by.MinCTAs != "" || isLog && by.Tuner == "")
 	}
 	forced := func(s *Sample) bool { return s.Selection != SelectionDefault && s.Known() }
 	for i := range r.Samples {
@@ -204,7 +211,7 @@ func (r *Result) tellOwnChannels() {
 			all[s.Cell] = c
 		}
 		c.told = c.told || s.Selection == SelectionOwnChannels
-		c.ours = c.ours || s.Selection == SelectionForced && s.Channels > 0 && s.Setup != nil && s.Setup.IsOurs()
+		c.asked = c.asked || asked(s)
 		if n, seen := c.bySize[s.Bytes]; seen && n != s.Channels {
 			c.bySize = nil
 		} else if c.bySize != nil {
@@ -218,7 +225,7 @@ func (r *Result) tellOwnChannels() {
 			told, several, rise = told || c.told, several || c.bySize == nil, rise || c.rise()
 		}
 		for _, c := range all {
-			own[c] = !c.told && !c.ours && (c.rise() || rise && !told && !several)
+			own[c] = !c.told && !c.asked && (c.rise() || rise && !told && !several)
 		}
 	}
 	for i := range r.Samples {
