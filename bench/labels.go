@@ -180,9 +180,9 @@ func (c *channelCounts) rise() bool {
 }
 
 // tellOwnChannels finds the channel counts that NCCL chose and that the file says were forced, or says nothing of: who
-// copies counts from NCCL's log into a table does not always tell. Nor does a log tell what a tuner asked for that is not
-// ours. They are of algorithms and protocols whose counts rise. If nothing in the file tells any better, these show that
-// the others with one count at each size were not asked for either: a sweep over channels has several.
+// copies counts from NCCL's log into a table does not always tell. Nor does a log tell what a tuner asked for that is
+// not ours. They are of algorithms and protocols whose counts rise. If nothing in the file tells any better, these show
+// that the others with one count at each size were not asked for either: a sweep over channels has several.
 func (r *Result) tellOwnChannels() {
 	families := map[Series]map[nccl.Cell]*channelCounts{}
 	of := func(s *Sample) map[nccl.Cell]*channelCounts {
