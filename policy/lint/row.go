@@ -126,8 +126,7 @@ func (a axis) String() string {
 	return ""
 }
 
-// row is a rule of the policy and what the checks need to know of it. (In this package, Rule is a rule of
-// lint.)
+// row is a row of the policy and what the checks need to know of it.
 type row struct {
 	*policy.Rule
 	key

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Rule is one thing to look for.
-type Rule struct {
+// RuleText is one thing to look for.
+type RuleText struct {
 	Name     string
 	Severity Severity
 	Summary  string // a few words
@@ -23,12 +23,12 @@ const Invalid = "invalid"
 var ruleTexts string
 
 // Rules lists all rules.
-var Rules = func() (all []Rule) {
+var Rules = func() (all []RuleText) {
 	for text := range strings.SplitSeq(strings.TrimPrefix(ruleTexts, "# "), "\n# ") {
 		head, text, _ := strings.Cut(text, "\n")
 		summary, explain, _ := strings.Cut(text, "\n")
 		name, severity, _ := strings.Cut(head, " ")
-		all = append(all, Rule{name, severities[severity], summary, strings.TrimSpace(explain)})
+		all = append(all, RuleText{name, severities[severity], summary, strings.TrimSpace(explain)})
 	}
 	return all
 }()
@@ -36,10 +36,10 @@ var Rules = func() (all []Rule) {
 var severities = map[string]Severity{Note.String(): Note, Warning.String(): Warning, Error.String(): Error}
 
 // RuleNamed returns the rule of that name.
-func RuleNamed(name string) (Rule, bool) {
-	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Name == name })
+func RuleNamed(name string) (RuleText, bool) {
+	i := slices.IndexFunc(Rules, func(r RuleText) bool { return r.Name == name })
 	if i < 0 {
-		return Rule{}, false
+		return RuleText{}, false
 	}
 	return Rules[i], true
 }
