@@ -47,10 +47,6 @@ type run struct {
 	setup *bench.Setup
 }
 
-func runOf(s *bench.Sample) run {
-	return run{s.File(), s.Setup}
-}
-
 // seriesOf is what a sample is compared with. Variables may be what changed: the table names them.
 func seriesOf(s *bench.Sample) bench.Series {
 	series := s.Series()
@@ -80,7 +76,7 @@ func (p *pool) add(side int, s *bench.Sample) {
 		p.leave(side, 1, "size or time is 0")
 		return
 	}
-	r := runOf(s)
+	r := run{s.File(), s.Setup}
 	n, ok := p.runs[side][r]
 	if !ok {
 		n = len(p.runs[side])
