@@ -167,7 +167,7 @@ func (v *EngineView) Decide(q Query) Answer {
 		return a
 	}
 	// A model's choice is applied as if a row had asked for it, so that the same limits hold.
-	asked := Ask{Cells: oneCell(a.Choice.Cell), Channels: int8(a.Choice.Channels)}
+	asked := Ask{Cells: CellSet{1 << a.Choice.Algo, 1 << a.Choice.Proto}, Channels: int8(a.Choice.Channels)}
 	d, ok := asked.apply(&q, v.comm)
 	if !ok {
 		a.Abstention = model.AbstainCells
@@ -193,5 +193,3 @@ func (v *EngineView) NCCLChoice(call nccl.Call) (choice model.Choice, ok bool) {
 	}
 	return v.model.NCCLChoice(call)
 }
-
-func oneCell(c nccl.Cell) CellSet { return CellSet{1 << c.Algo, 1 << c.Proto} }

@@ -14,7 +14,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // Model is a checked and compiled cost model. It does not change and is safe for any number of
@@ -24,14 +23,13 @@ type Model struct {
 	File *File
 
 	digest   func() identity.Digest
-	groups   map[Key]*compiledGroup
-	home     topo.Fingerprint // of the machine measured on, if that is known
+	groups   map[Key]*compiledSet
 	releases nccl.Releases
 }
 
-// compiledGroup is what is known of a collective on a communicator.
-type compiledGroup struct {
-	*Group
+// compiledSet is what is known of a collective on a communicator.
+type compiledSet struct {
+	*CurveSet
 	sizes nccl.Range // of all that was measured
 
 	curves   []compiledCurve
@@ -84,13 +82,13 @@ func Read(name string, text []byte) (*Model, error) {
 
 // Compile checks a model and builds its curves. The file must not be changed afterwards.
 func Compile(name string, file *File) (*Model, error) {
-	m := &Model{Name: name, File: file, groups: map[Key]*compiledGroup{}, releases: file.Provenance.Releases()}
+	m := &Model{Name: name, File: file, groups: map[Key]*compiledSet{}, releases: file.Provenance.Releases()}
 	c := checker{name: name}
 	c.topology(m)
 	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
-	for i := range file.Groups {
+	for i := range file.CurveSets {
 		path := fmt.Sprintf("groups[%d]", i)
-		g, key := c.group(path, &file.Groups[i])
+		g, key := c.group(path, &file.CurveSets[i])
 		c.isTrue(m.groups[key] == nil, path, "there is a group of %s on %d nodes with %d ranks already", key.Coll,
 			key.Nodes, key.Ranks)
 		m.groups[key] = g
@@ -115,11 +113,11 @@ func (f *File) digest() identity.Digest {
 		bare.Provenance.NCCL = r.String()
 	}
 	if t := f.Provenance.Topology; t != nil {
-		bare.Provenance.Topology = &Topology{Fingerprint: t.Fingerprint}
+		bare.Provenance.Topology = &Machine{Fingerprint: t.Fingerprint}
 	}
-	bare.Groups = slices.Clone(f.Groups)
-	for i := range bare.Groups {
-		bare.Groups[i].HeldOut = nil
+	bare.CurveSets = slices.Clone(f.CurveSets)
+	for i := range bare.CurveSets {
+		bare.CurveSets[i].HeldOut = nil
 	}
 	text, err := json.Marshal(&bare)
 	if err != nil {
@@ -154,8 +152,8 @@ func (c *checker) err() error {
 	return errors.New(strings.Join(c.problems, "\n"))
 }
 
-func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
-	g := &compiledGroup{Group: f, sizes: nccl.Range{Min: nccl.Inf}}
+func (c *checker) group(path string, f *CurveSet) (*compiledSet, Key) {
+	g := &compiledSet{CurveSet: f, sizes: nccl.Range{Min: nccl.Inf}}
 	if _, ok := nccl.Colls.Named(f.Coll); !ok {
 		c.problem(path+".collective", "%v", nccl.Colls.Unknown(f.Coll, ""))
 	}
@@ -187,7 +185,7 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
 }
 
 // point adds what was measured at a size to a curve.
-func (c *checker) point(path string, g *compiledGroup, to *curve, bytes, micros float64) {
+func (c *checker) point(path string, g *compiledSet, to *curve, bytes, micros float64) {
 	if !c.isTrue(bytes >= 1 && bytes < nccl.MaxBytes, path, "%g is not a size (allowed: 1 to 2^50)", bytes) {
 		return
 	}
@@ -215,7 +213,7 @@ func (c *checker) label(path, algo, proto string) {
 }
 
 // curve adds a curve; had are the configurations of those before it.
-func (c *checker) curve(path string, g *compiledGroup, f *Curve, had map[nccl.Config]bool) {
+func (c *checker) curve(path string, g *compiledSet, f *Curve, had map[nccl.Config]bool) {
 	c.label(path, f.Algo, f.Proto)
 	c.channels(path, f.Channels)
 	compiled := compiledCurve{Config: f.Config(), floored: f.Floored}

@@ -160,8 +160,8 @@ allreduce 2x8 1000000 - 4MiB ring/simple 12 ch, chunks of 64KiB OLD:3 ring/simpl
 	}
 	out, _ = tunefit(t, cli.ExitFailed, "diff", old, changed, "--json", "--coll", "allreduce", "--comm", "1x8")
 	var got []difference
-	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || got[0].MinBytes != 32769 ||
-		got[0].MaxBytes != 32769 || got[0].New.Row != 2 {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || got[0].Min != 32769 ||
+		got[0].Max != 32769 || got[0].New.Row != 2 {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -165,7 +165,7 @@ func (f *compareFlags) compare(cmd *cobra.Command, args []string) (slower bool, 
 	for _, l := range t.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out %s: %s: %s\n", l.Side, wording.Plural(l.Rows, "time"), l.Reason)
 	}
-	if len(t.Groups) == 0 {
+	if len(t.Sections) == 0 {
 		return false,
 			errors.New("nothing to compare: no collective, communicator, data type and size is in both under the " +
 				"same options of nccl-tests (tunefit " +

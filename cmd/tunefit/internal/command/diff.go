@@ -10,6 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 func diffCommand(env ncclchoice.Env) *cobra.Command {
@@ -59,10 +60,9 @@ type comparison struct {
 
 // difference is a run of sizes at which the policies decide differently, each in one way.
 type difference struct {
-	MinBytes uint64      `json:"min_bytes"`
-	MaxBytes uint64      `json:"max_bytes"`
-	Old      ask.Outcome `json:"old"` // at MinBytes
-	New      ask.Outcome `json:"new"`
+	nccl.Range
+	Old ask.Outcome `json:"old"` // at Min
+	New ask.Outcome `json:"new"`
 }
 
 // diff asks both policies.
@@ -103,9 +103,10 @@ func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 			run = nil
 		case run != nil && run.Old.Alike(before) && run.New.Alike(after) && run.Old.Row == before.Row &&
 			run.New.Row == after.Row:
-			run.MaxBytes = before.Bytes
+			run.Max = before.Bytes
 		default:
-			c.differences = append(c.differences, difference{before.Bytes, before.Bytes, before, after})
+			c.differences = append(c.differences, difference{
+				nccl.Range{Min: before.Bytes, Max: before.Bytes}, before, after})
 			run = &c.differences[len(c.differences)-1]
 		}
 	}
@@ -124,7 +125,7 @@ func (c *comparison) write(w io.Writer) error {
 	tw := cli.NewTable(w)
 	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
 	for _, d := range c.differences {
-		tw.Row(d.Old.Coll, d.Old.Comm, cli.SizeRange(d.MinBytes, d.MaxBytes)+d.Old.CallText(),
+		tw.Row(d.Old.Coll, d.Old.Comm, cli.SizeRange(d.Min, d.Max)+d.Old.CallText(),
 			d.Old.Choice(), d.Old.DecidedBy(), d.New.Choice(), d.New.DecidedBy())
 	}
 	return tw.Flush()

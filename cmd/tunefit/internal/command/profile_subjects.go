@@ -34,10 +34,10 @@ func subjectsOf(in *cli.Inputs, file string, named *cli.CallFlags, notes io.Writ
 	if err != nil {
 		return nil, nil, err
 	}
-	groups, total := p.Groups(), p.Total()
+	bins, total := p.SizeBins(), p.Total()
 	weights, light := map[fit.Key]float64{}, 0.0
 	ends := map[fit.Key]nccl.Range{}
-	for _, g := range groups {
+	for _, g := range bins {
 		key := fit.Key{Coll: g.Coll, Comm: g.Comm}
 		switch {
 		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Comms) > 0 &&

@@ -103,10 +103,10 @@ func (f *sweepFlags) judge(t *compare.Table, file string) error {
 		return fmt.Errorf("%s makes something slower: do not deploy it as it is", file)
 	}
 	var unsteady []string
-	for _, g := range t.Groups {
+	for _, g := range t.Sections {
 		for _, u := range g.Unsteady {
 			if u.Side == sideOfPolicy && u.Alone() {
-				unsteady = append(unsteady, fmt.Sprintf("%s: %s", g.Key, u))
+				unsteady = append(unsteady, fmt.Sprintf("%s: %s", g.Series, u))
 			}
 		}
 	}

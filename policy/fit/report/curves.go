@@ -1,6 +1,4 @@
-// Package curves reads the curves of a model for people, those that decide: in order of how
-// often a configuration is the fastest, so that the first few are worth drawing.
-package curves
+package report
 
 import (
 	"cmp"
@@ -11,21 +9,18 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// Curve is one configuration of a group.
-type Curve struct {
-	nccl.Config
-	Measured []Point // as measured, repetitions pooled; ascending sizes
-	Fitted   []Point // between them, close enough to draw
-	Wins     int     // measured sizes at which nothing was faster, nor NCCL's choice as fast
+// curve is a configuration's times by size, or those of NCCL's choice, as the script draws them.
+type curve struct {
+	nccl.Config `json:"-"`
+	Name        string `json:"n"`
+	Family      string `json:"f,omitempty"` // empty: NCCL's choice
+	Wins        int    `json:"wins"`        // measured sizes at which nothing was faster, nor NCCL's choice as fast
 	// Behind is the mean over its measured sizes of ln(us / least us measured
 	// there, by NCCL's choice, too): 0 for a configuration that always wins.
-	Behind float64
-}
-
-// Point is a time at a size.
-type Point struct {
-	Bytes  uint64
-	Micros float64
+	Behind   num      `json:"behind"`
+	Shown    bool     `json:"on,omitempty"` // at first
+	Measured [][2]num `json:"m"`            // bytes, us; repetitions pooled; ascending sizes
+	Fitted   [][2]num `json:"c"`            // between them; close enough for straight lines
 }
 
 // perOctave is how many points of a curve are drawn; straight lines between them do not show.
@@ -46,8 +41,9 @@ func drawn(measured []uint64) (sizes []uint64) {
 	return slices.Compact(sizes)
 }
 
-// Ranked lists the curves of a model's group, those that win most first.
-func Ranked(m *model.Model, g *model.Group) []Curve {
+// ranked lists the curves of a group, those that are most often the fastest first, so that the first few are worth
+// drawing.
+func ranked(m *model.Model, g *model.CurveSet) []curve {
 	least, choice := map[uint64]float64{}, map[uint64]model.DefaultPoint{}
 	for _, c := range g.Curves {
 		for _, p := range c.Measured {
@@ -63,28 +59,30 @@ func Ranked(m *model.Model, g *model.Group) []Curve {
 		}
 	}
 	view, key := m.For(g.Comm), g.Key()
-	var all []Curve
+	var all []curve
 	for i := range g.Curves {
 		f := &g.Curves[i]
-		c := Curve{Config: f.Config()}
+		c := curve{Config: f.Config(), Measured: [][2]num{}, Fitted: [][2]num{}}
+		c.Name, c.Family = c.Config.String(), c.Cell.String()
 		var sizes []uint64
+		behind := 0.0
 		for _, p := range f.Measured {
 			b := uint64(p[0])
 			sizes = append(sizes, b)
-			c.Measured = append(c.Measured, Point{Bytes: b, Micros: p[1]})
-			if c.Behind += math.Log(p[1] / least[b]); p[1] == least[b] && !repeats(choice[b], c.Config, p[1]) {
+			c.Measured = append(c.Measured, [2]num{num(p[0]), num(p[1])})
+			if behind += math.Log(p[1] / least[b]); p[1] == least[b] && !repeats(choice[b], c.Config, p[1]) {
 				c.Wins++
 			}
 		}
-		c.Behind /= max(1, float64(len(f.Measured)))
+		c.Behind = num(behind / max(1, float64(len(f.Measured))))
 		for _, b := range drawn(sizes) {
 			if t := view.Predict(nccl.Call{Coll: key.Coll, Bytes: b}, c.Config); !t.Unknown() {
-				c.Fitted = append(c.Fitted, Point{b, t.Micros()})
+				c.Fitted = append(c.Fitted, [2]num{num(b), num(t.Micros())})
 			}
 		}
 		all = append(all, c)
 	}
-	slices.SortStableFunc(all, func(a, b Curve) int {
+	slices.SortStableFunc(all, func(a, b curve) int {
 		return cmp.Or(cmp.Compare(b.Wins, a.Wins), cmp.Compare(a.Behind, b.Behind))
 	})
 	return all
@@ -97,18 +95,16 @@ func repeats(choice model.DefaultPoint, c nccl.Config, micros float64) bool {
 	return choice.Micros > 0 && choice.Micros <= micros || same
 }
 
-// Default is NCCL's choice: as it was measured, and as decisions reckon with it in between; none where it was not
-// measured.
-func Default(m *model.Model, g *model.Group) (measured, fitted []Point) {
+// fillDefault adds what decisions reckon with between the sizes at which NCCL's choice was measured.
+func (c *curve) fillDefault(m *model.Model, g *model.CurveSet) {
 	view, key := m.For(g.Comm), g.Key()
 	var sizes []uint64
 	for _, p := range g.Default {
-		measured, sizes = append(measured, Point{Bytes: p.Bytes, Micros: p.Micros}), append(sizes, p.Bytes)
+		sizes = append(sizes, p.Bytes)
 	}
 	for _, b := range drawn(sizes) {
 		if choice, ok := view.NCCLChoice(nccl.Call{Coll: key.Coll, Bytes: b}); ok {
-			fitted = append(fitted, Point{b, choice.Micros()})
+			c.Fitted = append(c.Fitted, [2]num{num(b), num(choice.Micros())})
 		}
 	}
-	return measured, fitted
 }

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// What a verdict advises.
+// What a recommendation advises.
 const (
 	UseIt       = "use it"
 	UseWithCare = "use it with care"
@@ -21,34 +22,47 @@ const (
 	CannotSay   = "cannot say"
 )
 
-// Verdict is what to do about one group, for a reader who knows nothing of models.
-type Verdict struct {
-	Of     *fit.GroupReport
-	Advice string
-	Why    string
-	Spans  []Span // all sizes measured, ascending
+// Recommendation is what to do about one group, for a reader who knows nothing of models.
+type Recommendation struct {
+	fit.Key
+	Advice string `json:"advice"`
+	Why    string `json:"why"`
+	Spans  []Span `json:"-"` // all sizes measured, ascending
 	// Sizes are those measured; the policy acts at Acts of them, at Predicted of these its time is not measured, but
 	// by prediction.
-	Sizes, Acts, Predicted int
+	Sizes     int `json:"sizes"`
+	Acts      int `json:"sizes_changed"`
+	Predicted int `json:"-"`
 	// Gain is the mean share of the default's time that the policy saves, over all sizes
 	// at which the default was measured, and Most the largest. The winner's luck is taken
 	// off. NaN: not known, as where everything was measured once.
-	Gain, Most float64
-	// Unseen is what came of decisions at sizes left out of the fit; nil: it was not tried.
-	Unseen *fit.Verdict
+	Gain stats.Optional `json:"gain,omitzero"`
+	Most stats.Optional `json:"largest_gain,omitzero"`
+	// Tried is how many sizes were left out of the fit to see what is decided there, and Slower at how many of them
+	// that takes over 1 % longer than the default. The scores are of the times there.
+	Tried          int       `json:"tried"`
+	Slower         int       `json:"tried_slower"`
+	VersusBest     fit.Score `json:"tried_vs_best,omitzero"`
+	DefaultVsBest  fit.Score `json:"default_vs_best,omitzero"`
+	VersusDefault  fit.Score `json:"-"`
+	WorstVsDefault float64   `json:"-"`
+	// NoiseAssumed says that too few repetitions were measured to know their noise.
+	NoiseAssumed bool `json:"noise_assumed"`
+
+	Of *fit.GroupReport `json:"-"`
 }
 
-// Group names what the verdict is about.
-func (v Verdict) Group() string { return v.Of.Group.Key.String() }
+// Group names what the recommendation is about.
+func (v Recommendation) Group() string { return v.Key.String() }
 
-// String is the verdict without its group.
-func (v Verdict) String() string { return v.Advice + ": " + v.Why }
-
-// NoiseAssumed says that too few repetitions were measured to know their noise.
-func (v Verdict) NoiseAssumed() bool { return v.Of.Group.NoiseAssumed() && !v.Of.DefaultOnly }
+// String is the recommendation without its group.
+func (v Recommendation) String() string { return v.Advice + ": " + v.Why }
 
 // Once says that everything was measured once: what seems to be a gain may be luck, and none is promised.
-func (v Verdict) Once() bool { return v.Of.Group.NoisePairs == 0 && !v.Of.DefaultOnly }
+func (v Recommendation) Once() bool { return v.Of.Group.NoisePairs == 0 && !v.Of.DefaultOnly }
+
+// WasTried says that decisions at sizes left out of the fit could be compared with NCCL's choice.
+func (v Recommendation) WasTried() bool { return v.VersusDefault.Decisions > 0 }
 
 // Span is a run of measured sizes at which the policy does the same: it acts, or leaves the
 // choice to NCCL. Sizes at which the default was not measured have spans of their own.
@@ -66,12 +80,7 @@ type Span struct {
 }
 
 // Name is the first and the last size.
-func (s Span) Name() string {
-	if s.From == s.To {
-		return sizeName(s.From)
-	}
-	return sizeName(s.From) + " - " + sizeName(s.To)
-}
+func (s Span) Name() string { return nccl.Range{Min: s.From, Max: s.To}.String() }
 
 // Unsure says that there may be something to gain where NCCL's choice stays.
 func (s Span) Unsure() bool { return !s.Acts && s.Most >= worthwhile }
@@ -82,19 +91,26 @@ func (s Span) Bar() float64 { return math.Round(min(100, max(0, 200*s.Saved))) }
 // worthwhile is the least share of time that is called a gain.
 const worthwhile = 0.01
 
-// Verdicts judges all groups of a fit. Groups with nothing but the default come last.
-func Verdicts(in Input) []Verdict {
-	var all []Verdict
+// Recommendations judges all groups of a fit. Groups with nothing but the default come last.
+func Recommendations(in Input) []Recommendation {
+	var all []Recommendation
 	for _, r := range inOrder(in.Report) {
-		all = append(all, newVerdict(r, newDecisions(r, in.Model, in.Rows)))
+		all = append(all, newRecommendation(r, newDecisions(r, in.Model, in.Rows)))
 	}
 	return all
 }
 
-func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
-	v := Verdict{
-		Of: r, Sizes: len(decisions), Gain: math.NaN(), Most: math.NaN(),
-		Spans: spansOf(r.Group.Key, decisions), Unseen: unseenOf(r),
+func newRecommendation(r *fit.GroupReport, decisions []decision) Recommendation {
+	unknown := stats.Optional(math.NaN())
+	v := Recommendation{
+		Key: r.Group.Key, Of: r, Sizes: len(decisions), Gain: unknown, Most: unknown,
+		Spans: spansOf(r.Group.Key, decisions), NoiseAssumed: r.Group.NoiseAssumed() && !r.DefaultOnly,
+	}
+	for _, h := range r.Validations {
+		if h.LeftOut == model.LeftOutSizes && h.VersusDefault.Decisions > 0 { // it could be compared with NCCL's choice
+			v.Tried, v.Slower, v.VersusBest, v.DefaultVsBest = h.Decided, h.Harm, h.PolicyScore, h.Default
+			v.VersusDefault, v.WorstVsDefault = h.VersusDefault, h.WorstHarm
+		}
 	}
 	var saved []float64
 	for _, d := range decisions {
@@ -112,20 +128,10 @@ func newVerdict(r *fit.GroupReport, decisions []decision) Verdict {
 		}
 	}
 	if len(saved) > 0 && !r.DefaultOnly && !v.Once() {
-		v.Gain, v.Most = stats.Mean(saved), slices.Max(saved)
+		v.Gain, v.Most = stats.Optional(stats.Mean(saved)), stats.Optional(slices.Max(saved))
 	}
 	v.advise(decisions)
 	return v
-}
-
-// unseenOf is the trial at sizes left out of the fit, if it could be compared with NCCL's choice.
-func unseenOf(r *fit.GroupReport) *fit.Verdict {
-	for i := range r.Verdicts {
-		if h := &r.Verdicts[i]; h.LeftOut == model.LeftOutSizes && h.VersusDefault.Decisions > 0 {
-			return h
-		}
-	}
-	return nil
 }
 
 // One decision in so many that takes longer than NCCL's, by no more than so much, is as likely noise as harm.
@@ -134,7 +140,7 @@ const (
 	toleratedWorst = 1.05
 )
 
-// remark is a part of a verdict.
+// remark is a part of a recommendation.
 type remark struct {
 	holds  bool
 	advice string // empty: as without it
@@ -142,7 +148,7 @@ type remark struct {
 }
 
 // advise judges by what was measured, then by what came of it at sizes left out of the fit.
-func (v *Verdict) advise(decisions []decision) {
+func (v *Recommendation) advise(decisions []decision) {
 	var acting, leaving []Span // that act, or do not, where the default was measured
 	most := 0.0                // that an acting one saves
 	for _, s := range v.Spans {
@@ -154,7 +160,7 @@ func (v *Verdict) advise(decisions []decision) {
 		}
 	}
 	perhaps := unsure(decisions)
-	verdicts := []remark{
+	remarks := []remark{
 		{v.Of.DefaultOnly, CannotSay, "nothing but the default was measured"},
 		{len(v.Of.Group.Default) == 0 && v.Acts == 0, CannotSay, "the default was not measured"},
 		{len(acting) == 0 && v.Acts > 0, CannotSay, "the default was not measured where the policy acts"},
@@ -165,24 +171,24 @@ func (v *Verdict) advise(decisions []decision) {
 		{perhaps != "", LeaveIt, "nothing is faster than NCCL's choice for sure"},
 		{true, LeaveIt, "nothing found that is faster than NCCL's choice"},
 	}
-	first := verdicts[slices.IndexFunc(verdicts, func(r remark) bool { return r.holds })]
+	first := remarks[slices.IndexFunc(remarks, func(r remark) bool { return r.holds })]
 	v.Advice, v.Why = first.advice, first.text
 	if v.Advice == CannotSay {
 		return
 	}
-	use, u := v.Advice != LeaveIt, cmp.Or(v.Unseen, &fit.Verdict{})
-	harm := u.Harm*toleratedHarm > u.Decided || u.WorstHarm > toleratedWorst
+	use, tried := v.Advice != LeaveIt, v.WasTried()
+	harm := v.Slower*toleratedHarm > v.Tried || v.WorstVsDefault > toleratedWorst
 	for _, r := range []remark{
 		{perhaps != "", "", perhaps},
 		{use && perhaps == "" && len(leaving) == 1, "", "nothing found at " + ranges(leaving)},
 		{use && perhaps == "" && len(leaving) > 1, "", "nothing found elsewhere"},
 		{use && v.Predicted > 0, "", fmt.Sprintf("at %d of these sizes that is a prediction", v.Predicted)},
-		{use && v.Unseen == nil, "", "not tried on sizes left out of the fit"},
+		{use && !tried, "", "not tried on sizes left out of the fit"},
 		{use && harm, UseWithCare, fmt.Sprintf("at sizes left out of the fit, %d of %d decisions took longer than "+
-			"NCCL's, at worst %.2f times as long", u.Harm, u.Decided, u.WorstHarm)},
-		{use && v.Unseen != nil && !harm && 1-u.VersusDefault.Mean < v.Gain/2, "", // not if no gain is known
+			"NCCL's, at worst %.2f times as long", v.Slower, v.Tried, v.WorstVsDefault)},
+		{use && tried && !harm && 1-v.VersusDefault.Mean < float64(v.Gain)/2, "", // not if no gain is known
 			fmt.Sprintf("on average over all sizes %s, over those left out of the fit only %s",
-				share(v.Gain), share(max(0, 1-u.VersusDefault.Mean)))},
+				share(float64(v.Gain)), share(max(0, 1-v.VersusDefault.Mean)))},
 	} {
 		if r.holds {
 			v.Advice, v.Why = cmp.Or(r.advice, v.Advice), v.Why+"; "+r.text
@@ -201,7 +207,7 @@ func unsure(decisions []decision) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("perhaps %s at %s", share(most.toSave), sizeName(most.bytes))
+	text := fmt.Sprintf("perhaps %s at %s", share(most.toSave), nccl.FormatBytes(most.bytes))
 	switch {
 	case more < 0:
 		return ""
@@ -296,4 +302,66 @@ const farApart = 0.05
 
 func apart(a, b float64) bool {
 	return math.Abs(a-b) >= farApart && max(a, b) > 3*min(a, b)
+}
+
+// Tone is the colour of the advice.
+func (v Recommendation) Tone() string {
+	switch v.Advice {
+	case UseIt:
+		return "good"
+	case LeaveIt:
+		return "none"
+	}
+	return "open"
+}
+
+// Sentence is Why as a sentence. Its numbers stay on one line with their units.
+func (v Recommendation) Sentence() string {
+	return strings.ToUpper(v.Why[:1]) +
+		strings.NewReplacer(" %", "\u00a0%", " - ", "\u00a0–\u00a0").Replace(v.Why[1:]) + "."
+}
+
+// Range is the first and the last size measured.
+func (v Recommendation) Range() string {
+	if len(v.Spans) == 0 {
+		return ""
+	}
+	return nccl.Range{Min: v.Spans[0].From, Max: v.Spans[len(v.Spans)-1].To}.String()
+}
+
+// Rests says what the recommendation rests on.
+func (v Recommendation) Rests() (all []string) {
+	if noise := percent(v.Of.Group.Noise); v.NoiseAssumed {
+		all = append(all,
+			fmt.Sprintf("Assumed, not measured: that repetitions differ by %s. Too few were made to tell.", noise))
+	} else if !v.Of.DefaultOnly {
+		all = append(all, fmt.Sprintf("Repetitions differ by %s, as measured.", noise))
+	}
+	if v.WasTried() {
+		all = append(all,
+			fmt.Sprintf("With %s left out of the fit, it saved %s there [%s, %s], and %d of %d decisions were more "+
+				"than 1 %% slower than NCCL’s.",
+				model.LeftOutSizes, percent(1-v.VersusDefault.Mean), percent(1-v.VersusDefault.High),
+				percent(1-v.VersusDefault.Low), v.Slower, v.Tried))
+	}
+	return all
+}
+
+// titleOf names the collectives and the communicators.
+func titleOf(report *fit.Report) string {
+	var colls, comms []string
+	for _, r := range report.Groups {
+		k := r.Group.Key
+		coll, comm := k.Coll.String(), k.Comm.String()
+		if !slices.Contains(colls, coll) {
+			colls = append(colls, coll)
+		}
+		if !slices.Contains(comms, comm) {
+			comms = append(comms, comm)
+		}
+	}
+	if len(comms) > 6 {
+		return fmt.Sprintf("%s on %d communicators", strings.Join(colls, ", "), len(comms))
+	}
+	return strings.Join(colls, ", ") + " on " + strings.Join(comms, ", ")
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -9,12 +10,12 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
-// Kind is a kind of gap in what was measured.
-type Kind int8
+// GapKind is a kind of gap in what was measured.
+type GapKind int8
 
 // In the order of what helps most.
 const (
-	DefaultMissing Kind = iota
+	DefaultMissing GapKind = iota
 	DefaultGaps
 	NothingElse
 	Restless
@@ -43,42 +44,42 @@ var advice = [...]string{
 	NotOffered:     "Measure with the library, as tunefit sweep does: it forces only what a tuner can have",
 }
 
-// Finding is one thing that a model does not know, and why.
-type Finding struct {
-	Kind  Kind
+// Gap is one thing that a model does not know, and why.
+type Gap struct {
+	Kind  GapKind
 	Group string // empty: of all
 	Text  string
 }
 
-// String is the finding in one line.
-func (f Finding) String() string {
+// String is the gap in one line.
+func (f Gap) String() string {
 	if f.Group == "" {
 		return f.Text
 	}
 	return f.Group + ": " + f.Text
 }
 
-// Findings lists what a model does not know, group by group.
-func Findings(report *fit.Report) []Finding {
-	var all []Finding
+// Gaps lists what a model does not know, group by group.
+func Gaps(report *fit.Report) []Gap {
+	var all []Gap
 	for i := range report.Groups {
-		all = append(all, groupFindings(&report.Groups[i])...)
+		all = append(all, groupGaps(&report.Groups[i])...)
 	}
-	return append(all, Finding{NotMeasured, "", "other node counts, ranks per node, sizes and channel counts"})
+	return append(all, Gap{NotMeasured, "", "other node counts, ranks per node, sizes and channel counts"})
 }
 
 // restlessNoise between repetitions is more than any machine should have.
 const restlessNoise = 0.1
 
-func groupFindings(r *fit.GroupReport) (all []Finding) {
+func groupGaps(r *fit.GroupReport) (all []Gap) {
 	g := r.Group
-	add := func(kind Kind, format string, args ...any) {
-		all = append(all, Finding{kind, g.Key.String(), fmt.Sprintf(format, args...)})
+	add := func(kind GapKind, format string, args ...any) {
+		all = append(all, Gap{kind, g.Key.String(), fmt.Sprintf(format, args...)})
 	}
 	for _, c := range g.Contradictions {
 		if c.Varies() {
 			add(Varying, "times at %s vary from run to run, by a factor of %.2g at %d of the %s that several logs "+
-				"have; the model takes medians", Span{From: c.Sizes.Min, To: c.Sizes.Max}.Name(), c.Factor, c.Apart,
+				"have; the model takes medians", c.Sizes, c.Factor, c.Apart,
 				wording.Plural(c.Common, "point"))
 			continue
 		}
@@ -135,4 +136,53 @@ func cellNames(cells []nccl.Cell) string {
 		names[i] = c.String()
 	}
 	return strings.Join(names, ", ")
+}
+
+// NextStep is something to do next.
+type NextStep struct {
+	Do    string   `json:"do"`
+	Where string   `json:"where"`                // a few groups, or how many
+	All   []string `json:"everywhere,omitempty"` // every group, where Where names but a few
+}
+
+// fewGroups are named in a line.
+const fewGroups = 3
+
+// steps are to use what there is, then Steps.
+func steps(in Input, gaps []Gap) []NextStep {
+	var all []NextStep
+	switch {
+	case in.Set.Simulated > 0:
+		all = append(all, NextStep{Do: "Measure your cluster. These numbers are simulated and say nothing about it"})
+	case len(in.Rows) > 0:
+		all = append(all,
+			NextStep{
+				Do: fmt.Sprintf("Use the policy: save its %d rows (below, or tunefit fit … --csv tuner.csv) where "+
+					"every rank sees the file, and set NCCL_TUNER_CONFIG_FILE to it", len(in.Rows))})
+	default:
+		all = append(all, NextStep{Do: "Keep NCCL's choice: no row would improve on the default for sure"})
+	}
+	return append(all, Steps(gaps)...)
+}
+
+// Steps are to close gaps, those first that help most.
+func Steps(gaps []Gap) (all []NextStep) {
+	byKind := [len(advice)][]string{}
+	for _, f := range gaps {
+		if f.Group != "" && !slices.Contains(byKind[f.Kind], f.Group) {
+			byKind[f.Kind] = append(byKind[f.Kind], f.Group)
+		}
+	}
+	for kind, groups := range byKind {
+		if len(groups) == 0 {
+			continue
+		}
+		s := NextStep{Do: advice[kind], Where: strings.Join(groups, ", ")}
+		if len(groups) > fewGroups {
+			s.Where = fmt.Sprintf("%s and %d more", strings.Join(groups[:fewGroups], ", "), len(groups)-fewGroups)
+			s.All = groups
+		}
+		all = append(all, s)
+	}
+	return all
 }

@@ -19,14 +19,14 @@ type profileView struct {
 	*profile.Profile
 	scale    profile.Scale
 	total    float64
-	groups   []profile.Group
+	bins     []profile.SizeBin
 	by       ask.Decider // the policy and the model to ask; empty: none
-	outcomes map[profile.Key]ask.Outcome
+	outcomes map[profile.CallKind]ask.Outcome
 }
 
 func newProfileView(p *profile.Profile) *profileView {
-	return &profileView{Profile: p, scale: p.Scale(), total: p.Total(), groups: p.Groups(),
-		outcomes: map[profile.Key]ask.Outcome{}}
+	return &profileView{Profile: p, scale: p.Scale(), total: p.Total(), bins: p.SizeBins(),
+		outcomes: map[profile.CallKind]ask.Outcome{}}
 }
 
 // of says what the shares are shares of.
@@ -61,10 +61,10 @@ func about(bytes float64) string {
 }
 
 func (v *profileView) headline() string {
-	if len(v.groups) == 0 {
+	if len(v.bins) == 0 {
 		return "no size of a call is known"
 	}
-	g := v.groups[0]
+	g := v.bins[0]
 	what := fmt.Sprintf("%s of %s on %s", g.Coll, cli.SizeRange(g.Sizes()), g.Comm)
 	if v.total == 0 {
 		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known",
@@ -82,20 +82,20 @@ func (v *profileView) write(w io.Writer) error {
 	for _, line := range v.pastTuner() {
 		fmt.Fprintln(w, line)
 	}
-	if len(v.groups) > 0 {
-		inDetail := v.groups[:1]
+	if len(v.bins) > 0 {
+		inDetail := v.bins[:1]
 		if v.by != (ask.Decider{}) { // show the decisions about all of them
-			inDetail = v.groups
+			inDetail = v.bins
 		}
 		for _, g := range inDetail {
 			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Comm, cli.SizeRange(g.Sizes()))
 			v.table(w, g.Entries)
 		}
-		if len(v.groups) > 1 {
+		if len(v.bins) > 1 {
 			fmt.Fprintln(w, "\nall, the heaviest first:")
 			tw := cli.NewTable(w)
 			tw.Row("share", "collective", "comm", "sizes", "calls"+v.per(), "bytes"+v.per(), "time"+v.per(), "")
-			for _, g := range v.groups {
+			for _, g := range v.bins {
 				var calls, bytes, micros float64
 				for _, e := range g.Entries {
 					n := v.scale.Count(e)
@@ -139,7 +139,7 @@ func (v *profileView) pastTuner() (lines []string) {
 	return lines
 }
 
-// table prints calls of a group, one size a line.
+// table prints calls of a bin, one size a line.
 func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 	tw := cli.NewTable(w)
 	heading := []any{"size", "calls" + v.per(), "time", "busbw GB/s", "runs", "decided by"}
@@ -150,7 +150,7 @@ func (v *profileView) table(w io.Writer, entries []profile.Entry) {
 	for _, e := range entries {
 		cells := []any{nccl.FormatBytes(e.Bytes), known(v.scale.Count(e), "%.4g"), orDash(e.Micros, profile.Duration),
 			known(busBW(e), "%.4g"), nccl.Config{Cell: e.Cell, Channels: e.Channels}, cmp.Or(e.DecidedBy, "-")}
-		if o, ok := v.outcomes[e.Key]; ok {
+		if o, ok := v.outcomes[e.CallKind]; ok {
 			expected, gain := "-", "-"
 			if o.Expected != nil {
 				expected, gain = profile.Duration(o.Expected.Micros), cli.Percent(o.Expected.Gain)
@@ -201,7 +201,7 @@ func leavesToNCCL(o ask.Outcome) bool {
 
 func (v *profileView) saving() (s saving) {
 	for _, e := range v.Entries {
-		o, ok := v.outcomes[e.Key]
+		o, ok := v.outcomes[e.CallKind]
 		if !ok || leavesToNCCL(o) {
 			continue
 		}
@@ -240,4 +240,56 @@ func (v *profileView) expectation() string {
 		text += fmt.Sprintf(", not counting %s where that is not known", cli.Percent((s.decided-s.known)/v.total))
 	}
 	return text
+}
+
+// profileJSON is a profile as programs read it. What is not known is left out.
+type profileJSON struct {
+	Headline string `json:"headline"`
+	profile.Scale
+	Total   float64     `json:"total"` // microseconds or bytes
+	Decided *float64    `json:"decided_share,omitempty"`
+	Saved   *float64    `json:"expected_saving,omitempty"` // share of the time
+	Notes   []string    `json:"notes"`
+	Calls   []entryJSON `json:"calls"`
+}
+
+// entryJSON is an entry with its share and bandwidth. What is not known is left out.
+type entryJSON struct {
+	profile.Entry
+	Bytes     uint64      `json:"bytes,omitempty"`
+	Algo      *nccl.Algo  `json:"algorithm,omitempty"`
+	Proto     *nccl.Proto `json:"protocol,omitempty"`
+	Share     float64     `json:"share,omitempty"`
+	StepBytes float64     `json:"bytes_per_step,omitempty"`
+	BusBW     float64     `json:"busbw_gbps,omitempty"`
+	// Outcome is what the policy and the model decide, as in tunefit show --json.
+	Outcome *ask.Outcome `json:"outcome,omitempty"`
+}
+
+func (v *profileView) json() profileJSON {
+	j := profileJSON{Headline: v.headline(), Scale: v.scale, Total: v.total, Notes: append([]string{}, v.Notes...),
+		Calls: []entryJSON{}}
+	if s := v.saving(); v.by != (ask.Decider{}) && v.total > 0 {
+		decided, saved := s.decided/v.total, s.saved/v.total
+		if j.Decided = &decided; v.scale.Weight == profile.ByTime && s.known > 0 {
+			j.Saved = &saved
+		}
+	}
+	for _, e := range v.Entries {
+		c := entryJSON{Entry: e, Bytes: e.Bytes, StepBytes: e.StepCalls * float64(e.Bytes), BusBW: busBW(e)}
+		if v.total > 0 {
+			c.Share = v.scale.Of(e) / v.total
+		}
+		if e.Algo >= 0 {
+			c.Algo = &e.Algo
+		}
+		if e.Proto >= 0 {
+			c.Proto = &e.Proto
+		}
+		if o, ok := v.outcomes[e.CallKind]; ok {
+			c.Outcome = &o
+		}
+		j.Calls = append(j.Calls, c)
+	}
+	return j
 }
