@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -39,27 +41,19 @@ type claim struct {
 	forcesChannels bool // nor the number of channels
 }
 
-// label is what all claims together say.
-type label struct {
-	nccl.Config
-	from            Origin // the most trusted claim's that says anything
-	forced, bounded bool   // by any of the claims
-	clash           string // the part that claims disagree about; empty: none
-}
-
-// merge takes every part from the most trusted claim that has it. The claims
-// come in any order.
-func merge(claims []claim) label {
+// merge takes every part from the most trusted claim that has it. The claims come in any order. clash is the part that
+// they disagree about; empty: none.
+func merge(claims []claim) (l claim, clash string) {
 	slices.SortStableFunc(claims, func(a, b claim) int { return int(b.from - a.from) })
-	l := label{Config: noLabel}
+	l.Config = noLabel
 	var said [3]Origin
 	disagree := func(part int, what, used, other string, by Origin) {
-		if l.clash == "" {
-			l.clash = fmt.Sprintf("%s is %s by %s, but %s by %s: the first is used", what, used, said[part], other, by)
+		if clash == "" {
+			clash = fmt.Sprintf("%s is %s by %s, but %s by %s: the first is used", what, used, said[part], other, by)
 		}
 	}
 	for _, c := range claims {
-		l.forced, l.bounded = l.forced || c.forcesCell, l.bounded || c.forcesChannels
+		l.forcesCell, l.forcesChannels = l.forcesCell || c.forcesCell, l.forcesChannels || c.forcesChannels
 		if c.Config != noLabel {
 			l.from = max(l.from, c.from)
 		}
@@ -86,7 +80,7 @@ func merge(claims []claim) label {
 			disagree(2, "the number of channels", strconv.Itoa(l.Channels), strconv.Itoa(c.Channels), c.from)
 		}
 	}
-	return l
+	return l, clash
 }
 
 // fold removes what differs between the spellings of one name.
@@ -167,4 +161,76 @@ func hintInName(file string) string {
 		return fmt.Sprintf("the file's name has %q", words[0])
 	}
 	return ""
+}
+
+// channelCounts are the channel counts that a file has of one algorithm and protocol.
+type channelCounts struct {
+	told, asked bool           // some are said to be NCCL's own, or are known to be asked for
+	bySize      map[uint64]int // the only count at each size; nil: there are several
+}
+
+// rise tells NCCL's choice by its rule: one count at each size, which changes with the size and does not fall as sizes
+// grow (NCCL 2.30.7: topoGetAlgoInfo, src/enqueue.cc).
+func (c *channelCounts) rise() bool {
+	var inOrder []int
+	for _, b := range slices.Sorted(maps.Keys(c.bySize)) {
+		inOrder = append(inOrder, c.bySize[b])
+	}
+	return slices.IsSorted(inOrder) && len(inOrder) > 0 && inOrder[0] > 0 && inOrder[0] < inOrder[len(inOrder)-1]
+}
+
+// tellOwnChannels finds the channel counts that NCCL chose and that the file says were forced, or says nothing of: who
+// copies counts from NCCL's log into a table does not always tell. Nor does a log tell what a tuner asked for that is
+// not ours. They are of algorithms and protocols whose counts rise. If nothing in the file tells any better, these show
+// that the others with one count at each size were not asked for either: a sweep over channels has several.
+func (r *Result) tellOwnChannels() {
+	families := map[Series]map[nccl.Cell]*channelCounts{}
+	of := func(s *Sample) map[nccl.Cell]*channelCounts {
+		key := s.Series()
+		if families[key] == nil {
+			families[key] = map[nccl.Cell]*channelCounts{}
+		}
+		return families[key]
+	}
+	isLog := r.Format == formatText || r.Format == formatJSON
+	asked := func(s *Sample) bool {
+		by := cmp.Or(s.Setup, &Setup{})
+		return s.Selection == SelectionForced && s.Channels > 0 &&
+			(by.IsOurs() || by.MinChannels != "" || by.MinCTAs != "" || isLog && by.Tuner == "")
+	}
+	forced := func(s *Sample) bool { return s.Selection != SelectionDefault && s.Known() }
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		if !forced(s) {
+			continue
+		}
+		all := of(s)
+		c := all[s.Cell]
+		if c == nil {
+			c = &channelCounts{bySize: map[uint64]int{}}
+			all[s.Cell] = c
+		}
+		c.told = c.told || s.Selection == SelectionOwnChannels
+		c.asked = c.asked || asked(s)
+		if n, seen := c.bySize[s.Bytes]; seen && n != s.Channels {
+			c.bySize = nil
+		} else if c.bySize != nil {
+			c.bySize[s.Bytes] = s.Channels
+		}
+	}
+	own := map[*channelCounts]bool{}
+	for _, all := range families {
+		told, several, rise := false, false, false
+		for _, c := range all {
+			told, several, rise = told || c.told, several || c.bySize == nil, rise || c.rise()
+		}
+		for _, c := range all {
+			own[c] = !c.told && !c.asked && (c.rise() || rise && !told && !several)
+		}
+	}
+	for i := range r.Samples {
+		if s := &r.Samples[i]; forced(s) && s.Channels > 0 && own[of(s)[s.Cell]] {
+			s.Selection = SelectionOwnChannels
+		}
+	}
 }

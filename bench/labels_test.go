@@ -67,8 +67,8 @@ func TestCommandsTell(t *testing.T) {
 		for line := range strings.SplitSeq(c.line, "\n") {
 			text.read([]byte(line), false)
 		}
-		if got := merge([]claim{text.env.claim("allreduce")}).Config; got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.line, got, c.want)
+		if got, _ := merge([]claim{text.env.claim("allreduce")}); got.Config != c.want {
+			t.Errorf("%s: %+v, want %+v", c.line, got.Config, c.want)
 		}
 		if hint := text.env.hint("x.log", false); !strings.Contains(hint, c.hint) || (hint == "") != (c.hint == "") {
 			t.Errorf("%s hints that %s, want %s", c.line, hint, c.hint)

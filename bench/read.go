@@ -36,9 +36,6 @@ type Options struct {
 	Default bool
 	// LogOf returns NCCL's log of a process, as host:pid, where it is in a file of its own; nil: there is none.
 	LogOf func(process string) []byte
-	// Each takes every sample instead of Result.Samples, for files of many rows; it
-	// must not keep the pointer. nil: samples are kept.
-	Each func(*Sample)
 }
 
 // Result is what one file holds. Everything that was read is either in Samples
@@ -46,8 +43,7 @@ type Options struct {
 type Result struct {
 	File     string
 	Format   Format
-	Samples  []Sample    // nil with Options.Each
-	Kept     int         // samples, wherever they went
+	Samples  []Sample
 	Rejected []Rejection // by the line of the first
 	Notes    []Note      // contradictions and doubts, by line
 	Rows     int         // of a CSV file
@@ -89,9 +85,9 @@ func (r *Result) NotLoaded() bool {
 // Rejection counts times that are not used, for one reason. A row of nccl-tests
 // holds up to two times, out-of-place and in-place.
 type Rejection struct {
-	Reason string `json:"reason"`
-	Count  int    `json:"count"`
-	Line   int    `json:"first_line,omitempty"` // of the first; 0: the file has no lines
+	Reason string
+	Count  int
+	Line   int // of the first; 0: the file has no lines
 }
 
 // First returns the place of the first time as file:line.
@@ -104,9 +100,9 @@ func (r Rejection) First(file string) string {
 
 // Note is a remark about one place of a file.
 type Note struct {
-	File string `json:"-"`
-	Line int    `json:"line,omitempty"` // from 1; 0: the whole file
-	Text string `json:"text"`
+	File string
+	Line int // from 1; 0: the whole file
+	Text string
 }
 
 // String has the form file:line: text.
@@ -151,20 +147,14 @@ func (r *Result) NumRejected() (n int) {
 }
 
 func (r *Result) reject(line, count int, reason string) {
-	if count > 0 {
-		r.Rejected = counted(r.Rejected, Rejection{reason, count, line})
+	i := slices.IndexFunc(r.Rejected, func(rej Rejection) bool { return rej.Reason == reason })
+	switch {
+	case count <= 0:
+	case i >= 0:
+		r.Rejected[i].Count += count
+	default:
+		r.Rejected = append(r.Rejected, Rejection{reason, count, line})
 	}
-}
-
-// counted adds to what has the same reason, if there is any.
-func counted(all []Rejection, more Rejection) []Rejection {
-	for i := range all {
-		if all[i].Reason == more.Reason {
-			all[i].Count += more.Count
-			return all
-		}
-	}
-	return append(all, more)
 }
 
 // note keeps a remark, once, and says where it stopped keeping them.
@@ -185,12 +175,7 @@ func (r *Result) add(line int, s Sample, from Origin) {
 		r.reject(line, 1, reason)
 		return
 	}
-	r.Kept++
 	r.Labels[from]++
-	if r.opts.Each != nil {
-		r.opts.Each(&s)
-		return
-	}
 	r.Samples = append(r.Samples, s)
 }
 
@@ -264,6 +249,7 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.tellOwnChannels()
 	// What is found at the end of a run may be about its start.
 	slices.SortStableFunc(r.Rejected, func(a, b Rejection) int { return a.Line - b.Line })
 	slices.SortStableFunc(r.Notes, func(a, b Note) int { return a.Line - b.Line })

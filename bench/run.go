@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -202,21 +203,39 @@ func (r *Result) claims(env *environment, op operation) []claim {
 
 // asked is the configuration that a run was told to use, as far as it is one.
 func (r *Result) asked(env *environment, op operation) nccl.Config {
-	return merge(append(r.claims(env, op), claim{Config: r.mark.asked, from: originNone})).Config
+	l, _ := merge(append(r.claims(env, op), claim{Config: r.mark.asked, from: originNone}))
+	return l.Config
+}
+
+// ran is what NCCL's log and our tuner's tell of a size. Where NCCL ran what our tuner asked for, the channels are
+// those asked for: NCCL uses fewer at small sizes, and a policy cannot change that. Their number is NCCL's own where
+// our tuner left it to NCCL, or asked for more than NCCL chose in a release that only lets a tuner lower them.
+func (u *run) ran(op operation, size, scale uint64) (c nccl.Config, own, agreed, found bool) {
+	asked, decided := u.log.decided[logKey{op, size}]
+	c, agreed, found = u.log.ran(op, size, scale)
+	if !decided {
+		return c, false, agreed, found
+	}
+	own = asked != noLabel && asked.Channels == 0 && !u.bounded
+	switch release, _ := nccl.ParseVersion(u.metadata.NCCL); {
+	case !found:
+		c = asked
+	case !agreed || c.Cell != asked.Cell || asked.Channels == 0:
+	case release.Has(nccl.ChannelsOnlyLower) && 0 < c.Channels && c.Channels < asked.Channels:
+		own = true
+	default:
+		c = asked
+	}
+	return c, own, agreed, true
 }
 
 // label finds what one row ran with. It merges what is known of the row with the claims of its run. After a hint
 // nobody knows who chose, unless they tell.
 func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []claim, hint string) Origin {
-	logged, agreed, found := u.log.find(op, row.Bytes, scale)
+	logged, ownChannels, agreed, found := u.ran(op, row.Bytes, scale)
 	if found && !agreed {
 		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.Bytes)
 		logged = noLabel
-	}
-	// The number of channels is NCCL's where our tuner left it to NCCL, or could not raise it.
-	ownChannels := u.log.leavesChannels(op, row.Bytes) && !u.bounded
-	if ran, is := u.capped(op, row.Bytes, scale); is {
-		logged, ownChannels = ran, true
 	}
 	claims = slices.Clone(claims)
 	if ownChannels {
@@ -235,23 +254,21 @@ func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []cl
 	if found && logged != noLabel {
 		claims = append(claims, claim{Config: logged, from: originMeasured})
 	}
-	l := merge(claims)
-	by := SelectionForced
+	l, clash := merge(claims)
+	by := SelectionDefault
 	switch {
-	case l.forced:
+	case l.forcesCell && l.Channels > 0 && (ownChannels || !l.forcesChannels):
+		by = SelectionOwnChannels
+	case l.forcesCell:
+		by = SelectionForced
 	case hint != "":
 		by = SelectionUnknown
-	default:
-		by = SelectionDefault
-	}
-	if l.forced && l.Channels > 0 && (ownChannels || !l.bounded) {
-		by = SelectionOwnChannels
 	}
 	if found && logged == noLabel && l.from != originUser { // what was asked for is known not to be what ran
-		l.Config, l.from, l.clash = noLabel, originNone, ""
+		l.Config, l.from, clash = noLabel, originNone, ""
 	}
-	if l.clash != "" {
-		r.note(row.line, "%s", l.clash)
+	if clash != "" {
+		r.note(row.line, "%s", clash)
 	}
 	row.Config = l.Config
 	if !u.isCSV || l.from != originFields && l.from != originNone { // else the row says itself who chose
@@ -392,4 +409,91 @@ func (u *run) doubtNodes(r *Result, env *environment) {
 			return
 		}
 	}
+}
+
+// TrimUnit is the unit, in bytes, that nccl-tests rounds sizes down to. It is an element, or 16 bytes for each rank
+// where each rank has a part of the data (getCollByteCount in src/all_gather.cu and src/reduce_scatter.cu, 2.0 to
+// 2.18).
+func TrimUnit(coll nccl.Coll, ranks int) uint64 {
+	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
+		return 16 * uint64(ranks)
+	}
+	return 4
+}
+
+// request is what a run was told to measure, by NCCL's variables, the caller, tunefit sweep and our tuner's decisions.
+type request struct {
+	sample  Sample // of no size: the communicator, and the configuration of the whole run, if there is one
+	decided map[logKey]nccl.Config
+	said    map[uint64]bool // sizes that unmet has recorded
+}
+
+func (u *run) request(coll nccl.Coll, comm nccl.Comm, r *Result, env *environment) *request {
+	s := Sample{
+		Call: nccl.Call{Coll: coll}, Comm: comm, Config: r.asked(env, operation(coll.String())),
+		Selection: SelectionForced, Source: r.File, Simulated: u.metadata.gpus[FakePerf],
+	}
+	return &request{s, u.log.decided, map[uint64]bool{}}
+}
+
+// at is the configuration that was asked for at a size; ok is false where that is not known.
+func (a *request) at(size uint64) (l nccl.Config, ok bool) {
+	l = a.sample.Config
+	d, decided := a.decided[logKey{operation(a.sample.Coll.String()), size}]
+	if decided && d != noLabel && (d.Cell != l.Cell || d.Channels > 0) {
+		l = d
+	}
+	return l, l.Known()
+}
+
+// areMet reports whether a sample ran with the configuration that was asked for.
+func (a *request) areMet(s *Sample) bool {
+	l, ok := a.at(s.Bytes)
+	counted := l.Channels == 0 || s.Channels == l.Channels && s.Selection != SelectionOwnChannels
+	return !ok || counted && s.Cell == l.Cell
+}
+
+// unmet records, once, that the configuration that was asked for did not run at a size.
+func (a *request) unmet(r *Result, size uint64) {
+	l, ok := a.at(size)
+	s := a.sample
+	s.Bytes, s.Config = size, l
+	if !ok || a.said[size] || s.Nodes < 1 || s.Ranks < 2 || size == 0 {
+		return
+	}
+	a.said[size] = true
+	r.Failed = append(r.Failed, s)
+}
+
+// unreached records the sizes that a run had not measured when it broke off.
+func (u *run) unreached(r *Result, a *request) {
+	measured := map[uint64]bool{}
+	for i := range u.rows {
+		measured[u.rows[i].Bytes] = true
+	}
+	unit := TrimUnit(a.sample.Coll, a.sample.Ranks)
+	for _, size := range u.sizes {
+		if size -= size % unit; !measured[size] {
+			a.unmet(r, size)
+		}
+	}
+}
+
+// stepsOf returns the sizes from the first to the last. The text is the step, as "2(factor)" or "1048576(bytes)".
+func stepsOf(first, last uint64, text string) (sizes []uint64) {
+	const most = 512 // a run that steps through more is not one that tunefit asks for
+	number, kind, _ := strings.Cut(text, "(")
+	step := uint64(atoi([]byte(number)))
+	for size := first; size <= last && len(sizes) < most; {
+		sizes = append(sizes, size)
+		switch {
+		case kind == "factor)" && step > 1 && size > 0 && size <= math.MaxUint64/step:
+			size *= step
+		case kind == "bytes)" && step > 0 && size <= math.MaxUint64-step:
+			size += step
+		default:
+			return sizes
+		}
+	}
+	return sizes
 }

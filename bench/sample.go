@@ -1,6 +1,15 @@
 package bench
 
-import "github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
 
 // Sample is one measured time of one collective: a row of nccl-tests, with what
 // is known of the configuration it ran with.
@@ -26,6 +35,90 @@ type Sample struct {
 	Setup     *Setup // where and with what; nil: nothing is known. Samples share it, it does not change
 }
 
+// File is the file of a sample's source: "a.txt:12" and "a.json#3" are of a.txt and a.json.
+func (s *Sample) File() string {
+	i := strings.LastIndexAny(s.Source, ":#")
+	if i > 0 && i+1 < len(s.Source) && strings.Trim(s.Source[i+1:], "0123456789") == "" {
+		return s.Source[:i]
+	}
+	return s.Source
+}
+
+// Series is what is measured alike. Times of different series are no repetitions of one another.
+type Series struct {
+	Coll nccl.Coll `json:"collective"`
+	nccl.Comm
+	DType      string `json:"dtype,omitempty"` // empty: not known
+	RedOp      string `json:"redop,omitempty"` // empty: not known, or none
+	InPlace    bool   `json:"in_place"`
+	Conditions `json:"-"`
+}
+
+// Series is what the sample is of.
+func (s *Sample) Series() Series {
+	all := Series{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
+	if s.Setup != nil {
+		all.Conditions = Conditions{s.Setup.Options, s.Setup.Variables}
+	}
+	return all
+}
+
+// Compare orders by collective and communicator first.
+func (s Series) Compare(o Series) int {
+	placement := map[bool]int{true: 1}
+	return cmp.Or(cmp.Compare(s.Coll, o.Coll), s.Comm.Compare(o.Comm), cmp.Compare(s.DType, o.DType),
+		cmp.Compare(s.RedOp, o.RedOp), placement[s.InPlace]-placement[o.InPlace],
+		s.Conditions.Compare(o.Conditions))
+}
+
+// CommText names the communicator, for example 2x8.
+func (s Series) CommText() string {
+	switch {
+	case s.Ranks == 0:
+		return "on an unknown communicator"
+	case s.Nodes == 0:
+		return fmt.Sprintf("of %d ranks", s.Ranks)
+	case s.Ranks%s.Nodes != 0:
+		return "of " + s.Comm.String()
+	}
+	return s.Comm.String()
+}
+
+// Variant names the data type, the reduction and the placement, of which NCCL tells no tuner.
+func (s Series) Variant() string {
+	text := ""
+	for _, word := range []string{s.DType, s.RedOp} {
+		if word != "" && word != "none" {
+			text += word + " "
+		}
+	}
+	if s.InPlace {
+		return text + "in-place"
+	}
+	return text + "out-of-place"
+}
+
+func (s Series) String() string { return s.Coll.String() + " " + s.CommText() + ", " + s.Variant() }
+
+// Conditions are what times were measured under. Times under different ones are never compared.
+type Conditions struct {
+	Options   string // of nccl-tests, as "-t 1 -g 8 -n 20 -w 5"; empty: not known
+	Variables string // that change NCCL's choice, as "NCCL_NVLS_ENABLE=0"; empty: none
+}
+
+func (c Conditions) String() string {
+	return strings.TrimSpace(cmp.Or(c.Options, "options not known") + " " + c.Variables)
+}
+
+// Compare orders them by what is printed.
+func (c Conditions) Compare(o Conditions) int { return cmp.Compare(c.String(), o.String()) }
+
+// Named reports whether a name means the conditions.
+func (c Conditions) Named(name string) bool {
+	graph := strings.Contains(" "+c.Options, " -G ")
+	return name == "" || name == c.String() || name == "graph" && graph || name == "eager" && !graph
+}
+
 // Unknown is the Algo or Proto of a sample whose configuration is not known.
 const Unknown = -1
 
@@ -43,3 +136,72 @@ const (
 
 var selections = [...]string{SelectionUnknown: "", SelectionDefault: "default", SelectionForced: "forced",
 	SelectionOwnChannels: "own_channels"}
+
+// simulatedPrefix begins the source of every sample that was made up.
+const simulatedPrefix = "simulated:"
+
+// WriteTidy writes the samples of any number of files as one sweep CSV, which Read gives back unchanged. A field is
+// empty where its value is not known, as the time of a sample that failed. Without any Setup its columns are left out.
+func WriteTidy(w io.Writer, files ...[]Sample) error {
+	columns := sweepColumns
+	for _, samples := range files {
+		for i := range samples {
+			switch setup := samples[i].Setup; {
+			case setup == nil:
+			case setup.MinChannels != "" || setup.MinCTAs != "" || setup.Variables != "":
+				columns = floorColumns
+			default:
+				columns = max(columns, setupColumns)
+			}
+		}
+	}
+	out := csv.NewWriter(w)
+	_ = out.Write(columnNames[:columns]) // Error has it, at the end
+	for _, samples := range files {
+		for i := range samples {
+			_ = out.Write(samples[i].tidy(columns))
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// tidy returns the sample's fields, in columnNames' order.
+func (s *Sample) tidy(columns int) []string {
+	known := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	measured := func(v float64) string {
+		if v == 0 { // of what failed
+			return ""
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	fields := []string{
+		colCollective: nccl.Colls.Apart[s.Coll], colBytes: strconv.FormatUint(s.Bytes, 10), colDType: s.DType,
+		colRedOp:    s.RedOp,
+		colChannels: known(s.Channels), colNodes: known(s.Nodes), colRanks: known(s.Ranks), colInPlace: "0",
+		colSelection: selections[s.Selection],
+		colMicros:    measured(s.Micros), colAlgBW: measured(s.AlgBW), colBusBW: measured(s.BusBW), colSource: s.Source,
+	}
+	if s.Algo != Unknown {
+		fields[colAlgo] = s.Algo.String()
+	}
+	if s.Proto != Unknown {
+		fields[colProto] = s.Proto.String()
+	}
+	if s.InPlace {
+		fields[colInPlace] = "1"
+	}
+	if s.Simulated && !strings.HasPrefix(s.Source, simulatedPrefix) {
+		fields[colSource] = simulatedPrefix + s.Source
+	}
+	setup := cmp.Or(s.Setup, &Setup{}) // without any its fields are empty
+	for _, said := range setup.fields()[:columns-sweepColumns] {
+		fields = append(fields, *said)
+	}
+	return fields
+}

@@ -73,7 +73,7 @@ func (t *tuningLog) read(process string, message []byte) {
 			return
 		}
 		if coll, known := collByName[fold(string(m[1]))]; known && coll >= 0 {
-			var d Decision
+			var d LoggedDecision
 			d.Coll, d.Channels = coll, atoi(m[5])
 			d.Bytes, _ = strconv.ParseUint(string(m[2]), 10, 64)
 			d.Cell = CellNamed(string(m[3]), string(m[4]))
@@ -112,7 +112,7 @@ var builtInLine = regexp.MustCompile(
 	`TUNER/CsvTuner: Applied config for (\w+), bytes=([0-9]+): algo=(\w+), proto=(\w+), channels=(-?[0-9]+)`)
 
 // decide takes what our tuner, or RCCL's own, decided. It names the channels that were asked for, if any were.
-func (t *tuningLog) decide(d Decision) {
+func (t *tuningLog) decide(d LoggedDecision) {
 	l := d.Config
 	if d.By == ByNCCL {
 		t.refused++
@@ -212,38 +212,6 @@ func (t *tuningLog) operation() (op operation) {
 		}
 	}
 	return op
-}
-
-// find returns what ran for a size. Where that is what our tuner asked for, the channels are those asked for: NCCL
-// uses fewer at small sizes, and a policy cannot change that.
-func (t *tuningLog) find(op operation, size, scale uint64) (l nccl.Config, agreed, found bool) {
-	asked, decided := t.decided[logKey{op, size}]
-	ran, agreed, logged := t.ran(op, size, scale)
-	switch {
-	case !decided:
-		return ran, agreed, logged
-	case !logged:
-		return asked, true, true
-	case agreed && ran.Cell == asked.Cell && asked.Channels > 0:
-		return asked, true, true
-	}
-	return ran, agreed, true
-}
-
-// capped returns what ran where our tuner asked for more channels than NCCL chose, in a release that only lets a tuner
-// lower them.
-func (u *run) capped(op operation, size, scale uint64) (ran nccl.Config, is bool) {
-	asked, decided := u.log.decided[logKey{op, size}]
-	ran, agreed, logged := u.log.ran(op, size, scale)
-	release, _ := nccl.ParseVersion(u.metadata.NCCL)
-	return ran, decided && logged && agreed && release.Has(nccl.ChannelsOnlyLower) &&
-		ran.Cell == asked.Cell && 0 < ran.Channels && ran.Channels < asked.Channels
-}
-
-// leavesChannels reports that our tuner chose a configuration, and left the number of channels to NCCL.
-func (t *tuningLog) leavesChannels(op operation, size uint64) bool {
-	l, decided := t.decided[logKey{op, size}]
-	return decided && l != noLabel && l.Channels == 0
 }
 
 // ran returns what NCCL's own log names for a size. The log counts the bytes of all ranks or of one, by version and

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -76,7 +76,7 @@ func TestModelAnswersAreSafe(t *testing.T) {
 	}
 	for range tries {
 		m := compiled(t, func(f *model.File) {
-			g := &f.Groups[0]
+			g := &f.CurveSets[0]
 			g.Curves[3].Channels = rng.IntN(2) * 16
 			if rng.IntN(2) == 0 {
 				g.Nodes, g.Ranks = 1, 4
@@ -85,7 +85,7 @@ func TestModelAnswersAreSafe(t *testing.T) {
 				g.Default = nil
 			}
 		})
-		g := m.File.Groups[0]
+		g := m.File.CurveSets[0]
 		costs := costsOf(func(c []float32) {
 			for i := range c {
 				switch rng.IntN(8) {
@@ -143,7 +143,7 @@ func TestModelAnswersAreSafe(t *testing.T) {
 // No positive cost beats a cell that costs nothing, and a choice between two that cost the same is
 // not known.
 func TestModelYieldsToOddTables(t *testing.T) {
-	m := compiled(t, func(f *model.File) { f.Groups[0].Default = nil })
+	m := compiled(t, func(f *model.File) { f.CurveSets[0].Default = nil })
 	for name, change := range map[string]func(c []float32){
 		"free": func(c []float32) { c[0] = 0 },
 		"tie":  func(c []float32) { c[1] = c[0] },
@@ -159,8 +159,8 @@ func TestModelYieldsToOddTables(t *testing.T) {
 // What NCCL chose when measured, by a name that nobody noted, is what it chooses now.
 func TestUnlabelledDefault(t *testing.T) {
 	m := compiled(t, func(f *model.File) {
-		for i := range f.Groups[0].Default {
-			p := &f.Groups[0].Default[i]
+		for i := range f.CurveSets[0].Default {
+			p := &f.CurveSets[0].Default[i]
 			p.Algo, p.Proto, p.Channels = "", "", 0
 		}
 	})
@@ -184,7 +184,7 @@ func TestEngineDigest(t *testing.T) {
 		t.Error("a policy and a model have the digest of one")
 	}
 	away := compiled(t, func(f *model.File) {
-		f.Provenance.Topology = &model.Topology{Fingerprint: "0123456789abcdef"}
+		f.Provenance.Topology = &model.Machine{Fingerprint: "0123456789abcdef"}
 	})
 	if NewEngine(rows, away, nil).Digest != rows.Digest {
 		t.Error("a model that is not used counts")
@@ -195,12 +195,12 @@ func TestEngineDigest(t *testing.T) {
 // condition may tell apart.
 func TestEngineTopology(t *testing.T) {
 	rows := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.gpus == 4\n")
-	by := func(here *model.Machine) (By, digest.Digest) {
+	by := func(here *model.Machine) (By, identity.Digest) {
 		e := NewEngine(rows, nil, here)
 		return e.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(
 			Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
 	}
-	seen := map[digest.Digest]bool{}
+	seen := map[identity.Digest]bool{}
 	for _, test := range []struct {
 		here *model.Machine
 		want By
@@ -224,7 +224,7 @@ func BenchmarkEngine(b *testing.B) {
 		b.Fatal(err)
 	}
 	f := smallModel()
-	f.Groups[0].Nodes, f.Groups[0].Ranks, f.Groups[0].Coll = 1, 8, "allgather"
+	f.CurveSets[0].Nodes, f.CurveSets[0].Ranks, f.CurveSets[0].Coll = 1, 8, "allgather"
 	m, err := model.Compile("small", f)
 	if err != nil {
 		b.Fatal(err)
@@ -241,7 +241,7 @@ func BenchmarkEngine(b *testing.B) {
 // for, and a model to configurations with NCCL's own count.
 func TestUncheckedAllGather(t *testing.T) {
 	file := smallModel()
-	file.Groups[0].Coll = "allgather"
+	file.CurveSets[0].Coll = "allgather"
 	m, err := model.Compile("m.json", file)
 	if err != nil {
 		t.Fatal(err)

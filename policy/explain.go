@@ -7,29 +7,29 @@ import (
 
 // Tried is what became of one rule for one query, and why.
 type Tried struct {
-	Rule    int // index into Policy.Rules
-	Verdict Verdict
-	Misses  []Miss  // RowDiffers: each column that does not match
-	Values  []Value // of the names in the rule's condition, if it was evaluated
-	Err     error   // RowWhenFails: what cannot be computed
+	Rule   int // index into Policy.Rules
+	Status RowStatus
+	Misses []Miss  // RowDiffers: each column that does not match
+	Values []Value // of the names in the rule's condition, if it was evaluated
+	Err    error   // RowWhenFails: what cannot be computed
 }
 
-// Verdict says what became of a rule. The zero value decides.
-type Verdict int8
+// RowStatus says what became of a rule. The zero value decides.
+type RowStatus int8
 
 const (
-	RowDecides     Verdict = iota
-	RowLater               // it could decide, but one before it does
-	RowDiffers             // a column does not match
-	RowWhenUnknown         // its condition mentions what is not known here
-	RowWhenFails           // its condition cannot be computed
+	RowDecides     RowStatus = iota
+	RowLater                 // it could decide, but one before it does
+	RowDiffers               // a column does not match
+	RowWhenUnknown           // its condition mentions what is not known here
+	RowWhenFails             // its condition cannot be computed
 	RowWhenFalse
 	RowUnavailable // NCCL offers nothing of what it asks for
 	RowUnpriced    // it asks for the cheapest of several, and costs are not known
 	RowBeaten      // another cell costs nothing, and no positive cost beats that
 )
 
-var verdicts = [...]string{
+var rowStatuses = [...]string{
 	RowDecides:     "decides",
 	RowLater:       "matches, an earlier row decides",
 	RowDiffers:     "does not match",
@@ -41,7 +41,7 @@ var verdicts = [...]string{
 	RowBeaten:      "another choice costs NCCL nothing, which cannot be beaten",
 }
 
-func (v Verdict) String() string { return verdicts[v] }
+func (v RowStatus) String() string { return rowStatuses[v] }
 
 // Miss is a column of a rule that does not match.
 type Miss struct {
@@ -67,25 +67,25 @@ func (v *View) Explain(q Query) []Tried {
 		r, t := &v.policy.Rules[i], &all[i]
 		t.Rule, t.Misses = i, r.misses(&q, v.comm)
 		if len(t.Misses) > 0 {
-			t.Verdict = RowDiffers
+			t.Status = RowDiffers
 			continue
 		}
 		if r.When != nil {
 			t.condition(r.When, env)
 		}
-		if t.Verdict == RowDecides {
-			t.Verdict = v.verdict(i, &q)
+		if t.Status == RowDecides {
+			t.Status = v.status(i, &q)
 		}
-		if t.Verdict == RowDecides && decided {
-			t.Verdict = RowLater
+		if t.Status == RowDecides && decided {
+			t.Status = RowLater
 		}
-		decided = decided || t.Verdict == RowDecides
+		decided = decided || t.Status == RowDecides
 	}
 	return all
 }
 
-// verdict says what becomes of a rule that matches if no earlier one decides.
-func (v *View) verdict(rule int, q *Query) Verdict {
+// status says what becomes of a rule that matches if no earlier one decides.
+func (v *View) status(rule int, q *Query) RowStatus {
 	var unchanged Decision
 	unchanged.setNCCLChoice(q.Costs)
 	set := v.policy.Rules[rule].Cells
@@ -104,24 +104,24 @@ func (v *View) verdict(rule int, q *Query) Verdict {
 	return RowBeaten
 }
 
-// condition evaluates the condition of a rule. The verdict stays RowDecides if it holds.
+// condition evaluates the condition of a rule. The status stays RowDecides if it holds.
 func (t *Tried) condition(c *when.Condition, env when.Env) {
 	for _, name := range c.Names {
 		v := Value{name, env[name]}
 		t.Values = append(t.Values, v)
 		if v.Value == nil {
-			t.Verdict = RowWhenUnknown
+			t.Status = RowWhenUnknown
 		}
 	}
-	if t.Verdict == RowWhenUnknown {
+	if t.Status == RowWhenUnknown {
 		return
 	}
 	holds, err := c.Holds(env)
 	switch t.Err = err; {
 	case err != nil:
-		t.Verdict = RowWhenFails
+		t.Status = RowWhenFails
 	case !holds:
-		t.Verdict = RowWhenFalse
+		t.Status = RowWhenFalse
 	}
 }
 

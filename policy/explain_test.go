@@ -57,11 +57,11 @@ func oddTable(rng dice, c *nccl.Costs) {
 // The explanation names the row that decides, and says nothing of any row that is not so. Fixed
 // seeds see to it that every verdict comes up, rapid finds small cases.
 func TestExplainAgreesWithDecide(t *testing.T) {
-	said := map[Verdict]int{}
+	said := map[RowStatus]int{}
 	for seed := range uint64(300) {
 		explainAgrees(t, rand.New(rand.NewPCG(seed, 3)), said)
 	}
-	for verdict := range Verdict(len(verdicts)) {
+	for verdict := range RowStatus(len(rowStatuses)) {
 		if said[verdict] == 0 {
 			t.Errorf("no row came to: %s", verdict)
 		}
@@ -69,7 +69,7 @@ func TestExplainAgreesWithDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { explainAgrees(t, rapidDice{t}, said) })
 }
 
-func explainAgrees(t fataler, rng dice, said map[Verdict]int) {
+func explainAgrees(t fataler, rng dice, said map[RowStatus]int) {
 	rows, text := randomFile(rng, 1+rng.IntN(12))
 	p, err := ReadCSV("random.csv", []byte(text))
 	if err != nil {
@@ -81,9 +81,9 @@ func explainAgrees(t fataler, rng dice, said map[Verdict]int) {
 		v := p.For(comm)
 		decided := v.Decide(q).Rule
 		for i, tried := range v.Explain(q) {
-			said[tried.Verdict]++
-			if (tried.Verdict == RowDecides) != (i == decided) || tried.Rule != i ||
-				tried.Verdict == RowLater && i < decided {
+			said[tried.Status]++
+			if (tried.Status == RowDecides) != (i == decided) || tried.Rule != i ||
+				tried.Status == RowLater && i < decided {
 				t.Fatalf("row %d of\n%s\nfor %+v on %+v, decided by row %d: %+v", i, text, q, comm, decided, tried)
 			}
 			if untrue := contradicts(&rows[i], tried, &q, comm); untrue != "" {
@@ -102,7 +102,7 @@ func contradicts(r *plainRow, tried Tried, q *Query, c Comm) string {
 	}
 	bare := *r
 	bare.when = nil
-	if bare.matches(q, c) == (tried.Verdict == RowDiffers) {
+	if bare.matches(q, c) == (tried.Status == RowDiffers) {
 		return "columns that differ"
 	}
 	unknown := slices.ContainsFunc(tried.Values, func(v Value) bool { return v.Value == nil })
@@ -112,12 +112,12 @@ func contradicts(r *plainRow, tried Tried, q *Query, c Comm) string {
 			allows(r.proto, plainProtos[cell%3])
 	}
 	var so bool
-	switch matches := r.matches(q, c); tried.Verdict {
+	switch matches := r.matches(q, c); tried.Status {
 	case RowDiffers:
 		so = !matches
 	case RowWhenFalse, RowWhenFails, RowWhenUnknown:
-		so = !matches && unknown == (tried.Verdict == RowWhenUnknown) &&
-			(tried.Err != nil) == (tried.Verdict == RowWhenFails)
+		so = !matches && unknown == (tried.Status == RowWhenUnknown) &&
+			(tried.Err != nil) == (tried.Status == RowWhenFails)
 	case RowUnavailable:
 		so = matches && !offered
 	case RowUnpriced:
@@ -128,7 +128,7 @@ func contradicts(r *plainRow, tried Tried, q *Query, c Comm) string {
 		so = matches && offered
 	}
 	if !so {
-		return tried.Verdict.String()
+		return tried.Status.String()
 	}
 	return ""
 }
@@ -161,7 +161,7 @@ func TestExplainNamesColumns(t *testing.T) {
 		"matches, an earlier row decides:",
 	}
 	for i, tried := range got {
-		text := tried.Verdict.String() + ":"
+		text := tried.Status.String() + ":"
 		for _, m := range tried.Misses {
 			text += fmt.Sprintf(" %s %s/%s", m.Column, m.Wants, m.Has)
 			if m.Octaves > 0 {
@@ -182,7 +182,7 @@ func TestExplainNothingOffered(t *testing.T) {
 	v := rowsOf(t, "allreduce,0,inf,default,-1,-1,-1,-1\n").For(Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 	q := Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1,
 		Costs: nccl.Costs{Micros: []float32{-1, -1, -1}, NumProto: 3}}
-	if got := v.Explain(q)[0].Verdict; got != RowUnavailable || v.Decide(q).Rule >= 0 {
+	if got := v.Explain(q)[0].Status; got != RowUnavailable || v.Decide(q).Rule >= 0 {
 		t.Errorf("%s", got)
 	}
 }
@@ -191,7 +191,7 @@ func TestExplainNothingOffered(t *testing.T) {
 // barred is never chosen.
 func TestCandidatesAgreeWithChoose(t *testing.T) {
 	m := compiled(t, func(f *model.File) {
-		ring := &f.Groups[0].Curves[2]
+		ring := &f.CurveSets[0].Curves[2]
 		ring.Measured = ring.Measured[1:]
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -233,7 +233,7 @@ func TestCandidatesAgreeWithChoose(t *testing.T) {
 
 // A row keeps the model from being asked, not from being shown.
 func TestExplainShowsTheModelBehindARow(t *testing.T) {
-	m := compiled(t, func(f *model.File) { f.Groups[0].Curves[0].Channels = 0 }) // tree/ll on NCCL's own count
+	m := compiled(t, func(f *model.File) { f.CurveSets[0].Curves[0].Channels = 0 }) // tree/ll on NCCL's own count
 	v := NewEngine(rowsOf(t, "allreduce,16384,16384,ring,simple,2,2,8\n"), m, nil).For(
 		Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}})
 	q := Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 16 << 10}, PipeOps: 1, Costs: costsOf(nil)}

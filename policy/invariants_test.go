@@ -65,8 +65,8 @@ func TestWhateverIsDecided(t *testing.T) {
 		var m *model.Model
 		if p == nil || rapid.Bool().Draw(t, "model") {
 			file := smallModel()
-			file.Groups[0].Nodes = rapid.SampledFrom([]int{1, 2}).Draw(t, "nodes measured")
-			measured := file.Groups[0].Curves[2].Measured
+			file.CurveSets[0].Nodes = rapid.SampledFrom([]int{1, 2}).Draw(t, "nodes measured")
+			measured := file.CurveSets[0].Curves[2].Measured
 			for i := range measured {
 				measured[i][1] = float64(1 + rng.IntN(30*max(1, i)))
 			}

@@ -110,10 +110,6 @@ func (m *Match) isForNumbers(has *[NumNumbers]int32, from, to Number) bool {
 	return true
 }
 
-func (m *Match) isForSize(bytes, perRank uint64) bool {
-	return m.Bytes.Contains(bytes) && m.BytesPerRank.Contains(perRank)
-}
-
 // Settled fills in the third of nodes, ranks and ranks per node if two are known, in what a rule wants. Ranks per
 // node are 0 where nodes differ in them: no rule wants that.
 func Settled(wants [NumNumbers]int32) [NumNumbers]int32 {

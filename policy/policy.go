@@ -1,12 +1,14 @@
 package policy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
@@ -17,7 +19,7 @@ type Policy struct {
 	Rules []Rule // in the file's order
 	// Digest is of the rules' meaning: comments, spelling and blank lines do not change it. Two
 	// ranks with equal digests decide alike.
-	Digest digest.Digest
+	Digest identity.Digest
 	// NeverAsked counts the rules for operations that no tuner is asked about.
 	NeverAsked int
 
@@ -83,7 +85,7 @@ func (p *Policy) AsksName() bool { return p.asksName }
 // matches.
 func (p *Policy) NeedsTopology() bool { return p.needsTopology }
 
-func digestOf(rules []Rule) digest.Digest {
+func digestOf(rules []Rule) identity.Digest {
 	h := sha256.New()
 	var text []byte // of one rule
 	for i := range rules {
@@ -92,5 +94,39 @@ func digestOf(rules []Rule) digest.Digest {
 			h.Write(text)
 		}
 	}
-	return digest.Digest(h.Sum(nil)[:len(digest.Digest{})])
+	return identity.Digest(h.Sum(nil)[:len(identity.Digest{})])
+}
+
+// Problem is one thing wrong in a policy file.
+type Problem struct {
+	File   string
+	Line   int // from 1
+	Column int // the field's number in its row, from 1; 0 when the whole line is meant
+	Text   string
+}
+
+// String has the form file:line:column: text.
+func (p Problem) String() string {
+	if p.Column == 0 {
+		return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
+}
+
+// Problems is every problem of one file, in the order of the file. As an error it means that
+// nothing of the file is used.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (ps Problems) sort() {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 }

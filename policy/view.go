@@ -1,11 +1,71 @@
 package policy
 
 import (
+	"slices"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
+
+// Query is what NCCL asks about one collective. Every field but RegBuff is the same on all ranks of
+// the communicator.
+type Query struct {
+	nccl.Call
+	PipeOps int // NCCL's numPipeOps
+	RegBuff int // 0 or 1; -1 where the ABI does not say (v2, v3)
+	Costs   nccl.Costs
+}
+
+// Decision is the answer to a Query.
+type Decision struct {
+	Rule int // index into Policy.Rules; -1: no rule matched and NCCL decides
+
+	// Config is what NCCL will choose once the decision is applied, with 0 channels where the number is left
+	// to it. Its cell is NoCell if that is not known, or if NCCL has nothing to choose from.
+	nccl.Config
+	// Tied says that several cells have the least cost. Releases differ in which of them they choose.
+	Tied bool
+	// Write asks to store Micros in that cell. Without it the table stays as it is, because NCCL
+	// would choose the cell anyway.
+	Write  bool
+	Micros float32
+
+	ChunkBytes uint64 // 0: leave NCCL's chunk size
+}
+
+// setNCCLChoice notes what NCCL chooses from the table as it is.
+func (d *Decision) setNCCLChoice(c nccl.Costs) { d.Cell, d.Tied = c.NCCLChoice() }
+
+// offersNothing reports that NCCL has no cell to choose. d must be NCCL's own decision.
+func (d *Decision) offersNothing(c nccl.Costs) bool { return !d.Known() && !d.Tied && !c.AvailableOnly }
+
+// apply returns the decision of a query for which a is asked, and whether a can decide it.
+func (a Ask) apply(q *Query, c Comm) (Decision, bool) {
+	d := Decision{Rule: -1, Config: nccl.Config{Cell: nccl.NoCell}}
+	if a.Cells == everyCell {
+		d.setNCCLChoice(q.Costs)
+	} else {
+		var ok bool
+		if d.Cell, ok = a.Cells.cheapest(q.Costs); !ok {
+			return d, false
+		}
+		if d.Micros, d.Write, ok = q.Costs.MakeCheapest(d.Cell); !ok {
+			return d, false
+		}
+	}
+	if !d.Known() { // NCCL's choice, which is not known
+		return d, true
+	}
+	if nccl.ChannelsAreChecked(q.Coll, d.Algo, c.Nodes, c.NCCL.MayUseUncheckedAllGather()) {
+		d.Channels = int(a.Channels)
+	}
+	if a.ChunkBytes > 0 {
+		d.ChunkBytes = max(a.ChunkBytes, d.Proto.Grain())
+	}
+	return d, true
+}
 
 // Comm is what decisions may depend on of a communicator: what is equal on all of its ranks.
 type Comm struct {
@@ -120,25 +180,18 @@ func (r *Rule) idle(c Comm, env when.Env) (why idle, is bool) {
 // mend.
 func (v *View) Idle() (mend, other []string) {
 	release := v.comm.releaseText()
-	count := func(n int, one, many string) string {
-		return wording.Plural(n, "row") + " " + wording.Verb(n, one, many)
+	say := func(why idle, one, many, text string) (all []string) {
+		if n := v.idle[why]; n > 0 {
+			all = append(all, wording.Plural(n, "row")+" "+wording.Verb(n, one, many)+" "+text+": without effect")
+		}
+		return all
 	}
-	if n := v.idle[idleTopology]; n > 0 {
-		mend = append(mend, count(n, "is", "are")+" for this communicator by the machine's topology, which is not "+
-			"known: without effect")
-	}
-	if n := v.idle[idleRelease]; n > 0 {
-		other = append(other, count(n, "is", "are")+" for some releases of NCCL, and "+release+
-			", of which not all are among them: without effect")
-	}
-	if n := v.idle[inactiveOtherRelease]; n > 0 {
-		other = append(other, count(n, "is", "are")+" for other releases of NCCL, and "+release+": without effect")
-	}
-	if n := v.idle[idleName]; n > 0 {
-		other = append(other, count(n, "asks", "ask")+" for the communicator's name, which is not "+
-			"known (all ranks need one name, see docs/CSV.md): without effect")
-	}
-	return mend, other
+	mend = say(idleTopology, "is", "are", "for this communicator by the machine's topology, which is not known")
+	return mend, slices.Concat(
+		say(idleRelease, "is", "are", "for some releases of NCCL, and "+release+", of which not all are among them"),
+		say(inactiveOtherRelease, "is", "are", "for other releases of NCCL, and "+release),
+		say(idleName, "asks", "ask", "for the communicator's name, which is not known (all ranks need one name, see "+
+			"docs/CSV.md)"))
 }
 
 // Decide finds the first row in the file that matches the query and has an available cell. It never fails: if
@@ -156,7 +209,8 @@ func (v *View) Decide(q Query) Decision {
 	perRank, has := q.Bytes/uint64(v.comm.Ranks), numbersOf(v.comm, q)
 	for _, i := range v.rules {
 		r := &v.policy.Rules[i]
-		if !r.isForSize(q.Bytes, perRank) || !r.isForColl(q.Coll) || !r.isForNumbers(&has, OfCall, NumNumbers) {
+		if !r.Bytes.Contains(q.Bytes) || !r.BytesPerRank.Contains(perRank) || !r.isForColl(q.Coll) ||
+			!r.isForNumbers(&has, OfCall, NumNumbers) {
 			continue
 		}
 		if r.When != nil && r.When.PerCall && !v.holds(int(i), env) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -22,7 +22,7 @@ const home = "0123456789abcdef"
 // ringModel takes ring/ll with 4 channels for half of the time of tree/ll, which NCCL
 // chooses: AllReduce on 8 ranks of 1 node, 1 KiB to 1 MiB.
 func ringModel(change func(*model.File)) string {
-	f := &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
+	f := &model.File{Format: model.Format, Version: model.Version, CurveSets: []model.CurveSet{{
 		Coll: "allreduce", Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Noise: 0.01,
 		Curves: []model.Curve{
 			{Algo: "tree", Proto: "ll", Channels: 2,
@@ -43,7 +43,7 @@ func ringModel(change func(*model.File)) string {
 
 func onMachine(fingerprint string) func(*model.File) {
 	return func(f *model.File) {
-		f.Provenance.Topology = &model.Topology{Fingerprint: fingerprint}
+		f.Provenance.Topology = &model.Machine{Fingerprint: topo.Fingerprint(fingerprint)}
 	}
 }
 
@@ -164,8 +164,8 @@ func TestBadModel(t *testing.T) {
 	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
 	write(t, file, ringModel(nil))
 	write(t, bad, ringModel(func(f *model.File) {
-		f.Groups[0].Curves[0].Algo = "treee"
-		f.Groups[0].Curves[1].Channels = 65
+		f.CurveSets[0].Curves[0].Algo = "treee"
+		f.CurveSets[0].Curves[1].Channels = 65
 	}))
 	write(t, filepath.Join(dir, "faulty.csv"), "allreduce,0,inf,rign,ll\n")
 	for name, test := range map[string]struct {
@@ -259,10 +259,10 @@ func TestVersionCoversTheModel(t *testing.T) {
 	dir := t.TempDir()
 	rows := filepath.Join(dir, "p.csv")
 	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
-	versions := map[digest.Digest]string{}
+	versions := map[identity.Digest]string{}
 	for name, change := range map[string]func(*model.File){
 		"none": nil, "as is": func(*model.File) {}, "slower": func(f *model.File) {
-			f.Groups[0].Curves[1].Measured[0][1] = 11
+			f.CurveSets[0].Curves[1].Measured[0][1] = 11
 		},
 	} {
 		s := policyfile.Settings{Policy: policyfile.Named{Path: rows}}

@@ -27,44 +27,46 @@ type Options struct {
 }
 
 // Two compares samples, which are in the order of their runs. Table.LeftOut has what cannot be compared. If the sides
-// have nothing in common, the table has no groups.
+// have nothing in common, the table has no sections.
 func Two(before, after []bench.Sample, opts Options) *Table {
 	for i, name := range []string{"before", "after"} {
 		opts.Names[i] = cmp.Or(opts.Names[i], name)
 	}
-	p := newPool(opts.Names)
+	p := &pool{readings: map[bench.Series]map[uint64][]reading{}, measured: map[bench.Series][2]bool{},
+		runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{}, names: opts.Names}
 	for side, samples := range [2][]bench.Sample{before, after} {
 		for i := range samples {
 			p.add(side, &samples[i])
 		}
 	}
-	for _, key := range p.keys() {
+	for _, key := range p.series() {
 		p.choose(key, opts)
 		p.common(key)
 	}
 	if !opts.AllVariants {
 		p.mainVariants()
 	}
-	t := &Table{Threshold: opts.Threshold, LeftOut: p.left()}
+	t := &Table{Threshold: opts.Threshold, LeftOut: p.left(), Common: []string{}, Differences: []Difference{},
+		Sections: []Section{}, Notes: []string{}} // in JSON they are [], not null
 	t.describe(p)
 	var all []*Estimate
-	for _, key := range p.keys() {
-		t.Groups = append(t.Groups, p.group(key, opts))
+	for _, key := range p.series() {
+		t.Sections = append(t.Sections, p.section(key, opts))
 	}
-	for i := range t.Groups {
-		g := &t.Groups[i]
+	for i := range t.Sections {
+		g := &t.Sections[i]
 		for j := range g.Rows {
 			all = append(all, &g.Rows[j].Estimate)
 		}
 		all = append(all, &g.Mean.Estimate)
 	}
-	t.Overall = overall(t.Groups)
-	if len(t.Groups) > 1 {
+	t.Overall = overall(t.Sections)
+	if len(t.Sections) > 1 {
 		all = append(all, &t.Overall.Estimate)
 	}
 	t.Tested = judge(all)
-	if len(t.Groups) == 1 {
-		t.Overall = t.Groups[0].Mean
+	if len(t.Sections) == 1 {
+		t.Overall = t.Sections[0].Mean
 	}
 	t.remark(p, opts)
 	return t
@@ -73,9 +75,9 @@ func Two(before, after []bench.Sample, opts Options) *Table {
 // repetitions are the values of both sides at a size, in ln(us).
 type repetitions [2][]float64
 
-// group compares the sizes of a key.
-func (p *pool) group(key Key, opts Options) Group {
-	g := Group{Key: key}
+// section compares the sizes of a series.
+func (p *pool) section(key bench.Series, opts Options) Section {
+	g := Section{Series: key, Unsteady: []CollapsedRun{}}
 	sizes := slices.Sorted(maps.Keys(p.readings[key]))
 	var runs, times []repetitions
 	var order [][2][]int
@@ -85,7 +87,7 @@ func (p *pool) group(key Key, opts Options) Group {
 		byRun, each, runsOf := split(at)
 		runs, times, order = append(runs, byRun), append(times, each), append(order, runsOf)
 		severalRuns = severalRuns || len(byRun[0]) > 1 || len(byRun[1]) > 1
-		r := Row{Bytes: b}
+		r := SizeResult{Bytes: b}
 		for side, cell := range []*Measured{&r.Before, &r.After} {
 			*cell = measuredOf(key, at, side, b)
 		}
@@ -130,7 +132,7 @@ func split(at []reading) (byRun, each repetitions, runs [2][]int) {
 }
 
 // measuredOf sums up what one side measured at a size.
-func measuredOf(key Key, at []reading, side int, bytes uint64) Measured {
+func measuredOf(key bench.Series, at []reading, side int, bytes uint64) Measured {
 	counts := map[nccl.Config]int{}
 	perMicro := 0.0
 	c := Measured{Ran: Ran{nccl.Config{Cell: nccl.NoCell}}, OwnChannels: true}
@@ -155,7 +157,7 @@ func measuredOf(key Key, at []reading, side int, bytes uint64) Measured {
 }
 
 // estimate fills in the median, the ratio and the test of each size.
-func (g *Group) estimate(values []repetitions) {
+func (g *Section) estimate(values []repetitions) {
 	parts := make([][]stats.Location, len(values))
 	for i, v := range values {
 		r := &g.Rows[i]

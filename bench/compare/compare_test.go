@@ -74,9 +74,9 @@ func TestWhatIsCompared(t *testing.T) {
 			t.Errorf("%s: left out: %q", c.name, left)
 		}
 		switch {
-		case c.ratio == 0 && len(table.Groups) == 0:
-		case len(table.Groups) != 1 || math.Abs(table.Groups[0].Rows[0].Ratio-c.ratio) > 1e-9:
-			t.Errorf("%s: %+v", c.name, table.Groups)
+		case c.ratio == 0 && len(table.Sections) == 0:
+		case len(table.Sections) != 1 || math.Abs(table.Sections[0].Rows[0].Ratio-c.ratio) > 1e-9:
+			t.Errorf("%s: %+v", c.name, table.Sections)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestRepetitions(t *testing.T) {
 		{several, several, [2]int{2, 2}, math.Sqrt(11 * 20)},
 		{two, two, [2]int{2, 2}, 10},
 	} {
-		r := Two(c.before, c.after, Options{}).Groups[0].Rows[0]
+		r := Two(c.before, c.after, Options{}).Sections[0].Rows[0]
 		if r.Before.Reps != c.want[0] || r.After.Reps != c.want[1] || math.Abs(r.Before.Micros-c.micros) > 1e-9 {
 			t.Errorf("%d and %d repetitions of %v us, want %v of %v", r.Before.Reps, r.After.Reps, r.Before.Micros,
 				c.want, c.micros)
@@ -136,11 +136,11 @@ func TestTurnsByTheClock(t *testing.T) {
 		{runs(0, 2, 4, 6), []bench.Sample{one(nil)}, false, ""},
 	} {
 		table := Two(c.before, c.after, Options{})
-		if table.Groups[0].Paired != c.paired || !strings.Contains(strings.Join(table.Notes, "\n"), c.note) {
-			t.Errorf("%v: %q", table.Groups[0].Paired, table.Notes)
+		if table.Sections[0].Paired != c.paired || !strings.Contains(strings.Join(table.Notes, "\n"), c.note) {
+			t.Errorf("%v: %q", table.Sections[0].Paired, table.Notes)
 		}
 		// A drift of 5 % a minute: not between pairs, but between the first runs and the last ones.
-		if test := table.Groups[0].Rows[0].test; test != nil && c.paired != (test.Variance < 0.001) {
+		if test := table.Sections[0].Rows[0].test; test != nil && c.paired != (test.Variance < 0.001) {
 			t.Errorf("%v: %+v", c.paired, test)
 		}
 	}
@@ -161,16 +161,16 @@ func TestDifferences(t *testing.T) {
 	// Times under other options of nccl-tests are not compared; options that both sides have are.
 	graph := bench.Setup{Options: "-t 1 -g 8 -n 20 -w 5 -G 10"}
 	table = Two(with(bench.Setup{Options: "-t 1 -g 8 -n 20 -w 5"}), with(graph), Options{})
-	if len(table.Groups) != 0 || !strings.Contains(fmt.Sprint(table.LeftOut), "other options of nccl-tests, which are "+
+	if len(table.Sections) != 0 || !strings.Contains(fmt.Sprint(table.LeftOut), "other options of nccl-tests, which are "+
 		"never compared: -t 1 -g 8 -n 20 -w 5, and after has -t 1 -g 8 -n 20 -w 5 -G 10") {
 		t.Errorf("%+v", table)
 	}
 	table = Two(append(with(bench.Setup{Options: "-t 1 -g 8 -n 20 -w 5"}), with(graph)...), with(graph), Options{})
-	if len(table.Groups) != 1 || table.Groups[0].Options != graph.Options || len(table.LeftOut) != 1 {
+	if len(table.Sections) != 1 || table.Sections[0].Options != graph.Options || len(table.LeftOut) != 1 {
 		t.Errorf("%+v", table)
 	}
 	table = Two(with(bench.Setup{}), with(bench.Setup{Variables: "NCCL_NVLS_ENABLE=0"}), Options{})
-	if len(table.Groups) != 1 || !strings.Contains(table.Notes[0], "the sides differ in variables") {
+	if len(table.Sections) != 1 || !strings.Contains(table.Notes[0], "the sides differ in variables") {
 		t.Errorf("%+v", table)
 	}
 	// What one side does not tell is no difference.
@@ -216,10 +216,10 @@ func TestPrinted(t *testing.T) {
 	if err != nil || json.Unmarshal(data, &back) != nil || len(back.Groups) != 2 || back.Sizes != 3 {
 		t.Errorf("%v %s", err, data)
 	}
-	if all := Two(before, after, Options{AllVariants: true}); len(all.Groups) != 3 {
-		t.Errorf("%+v", all.Groups)
+	if all := Two(before, after, Options{AllVariants: true}); len(all.Sections) != 3 {
+		t.Errorf("%+v", all.Sections)
 	}
-	if none := Two(nil, nil, Options{}); none.WriteText(&text) != nil || len(none.Groups) != 0 {
+	if none := Two(nil, nil, Options{}); none.WriteText(&text) != nil || len(none.Sections) != 0 {
 		t.Error(none)
 	}
 }

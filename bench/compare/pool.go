@@ -31,7 +31,7 @@ var unlabelled = kind{Config: nccl.Config{Cell: nccl.NoCell}}
 func kindOf(s *bench.Sample) kind {
 	c := s.Config
 	switch {
-	case s.Selection == bench.SelectionDefault || s.Selection == bench.SelectionUnknown && !c.Known():
+	case s.Selection == bench.SelectionDefault:
 		return kind{byDefault: true}
 	case !c.Known():
 		return unlabelled
@@ -47,29 +47,22 @@ type run struct {
 	setup *bench.Setup
 }
 
-func runOf(s *bench.Sample) run {
-	log := s.Source
-	if i := strings.LastIndexByte(log, ':'); i >= 0 && strings.Trim(log[i+1:], "0123456789") == "" {
-		log = log[:i]
-	}
-	return run{log, s.Setup}
+// seriesOf is what a sample is compared with. Variables may be what changed: the table names them.
+func seriesOf(s *bench.Sample) bench.Series {
+	series := s.Series()
+	series.Variables = ""
+	return series
 }
 
 // pool holds the readings of both sides, by key and size.
 type pool struct {
-	readings map[Key]map[uint64][]reading
-	measured map[Key][2]bool // by which sides
+	readings map[bench.Series]map[uint64][]reading
+	measured map[bench.Series][2]bool // by which sides
 	runs     [2]map[run]int
 	times    [2][]string // when each run began; empty: not known
 	logs     [2][]string // file of each run
 	leftOut  map[LeftOut]int
 	names    [2]string
-}
-
-func newPool(names [2]string) *pool {
-	return &pool{readings: map[Key]map[uint64][]reading{}, measured: map[Key][2]bool{},
-		runs: [2]map[run]int{{}, {}}, leftOut: map[LeftOut]int{},
-		names: names}
 }
 
 func (p *pool) leave(side int, rows int, reason string, args ...any) {
@@ -83,7 +76,7 @@ func (p *pool) add(side int, s *bench.Sample) {
 		p.leave(side, 1, "size or time is 0")
 		return
 	}
-	r := runOf(s)
+	r := run{s.File(), s.Setup}
 	n, ok := p.runs[side][r]
 	if !ok {
 		n = len(p.runs[side])
@@ -94,7 +87,7 @@ func (p *pool) add(side int, s *bench.Sample) {
 		}
 		p.times[side], p.logs[side] = append(p.times[side], began), append(p.logs[side], r.log)
 	}
-	key := keyOf(s)
+	key := seriesOf(s)
 	if p.readings[key] == nil {
 		p.readings[key] = map[uint64][]reading{}
 	}
@@ -105,7 +98,7 @@ func (p *pool) add(side int, s *bench.Sample) {
 }
 
 // choose keeps of each side what is compared, and leaves out the rest.
-func (p *pool) choose(key Key, opts Options) {
+func (p *pool) choose(key bench.Series, opts Options) {
 	for side := range p.names {
 		sweep, defaults := false, false
 		known := map[kind]bool{}
@@ -150,7 +143,7 @@ func few(kinds map[kind]bool) string {
 	return strings.Join(names, " ")
 }
 
-func (p *pool) keep(key Key, side int, wanted func(reading) bool, reason string, args ...any) {
+func (p *pool) keep(key bench.Series, side int, wanted func(reading) bool, reason string, args ...any) {
 	for bytes, at := range p.readings[key] {
 		kept := slices.DeleteFunc(at, func(r reading) bool { return r.side == side && !wanted(r) })
 		p.leave(side, len(at)-len(kept), reason, args...)
@@ -159,7 +152,7 @@ func (p *pool) keep(key Key, side int, wanted func(reading) bool, reason string,
 }
 
 // common drops the sizes that only one side has.
-func (p *pool) common(key Key) {
+func (p *pool) common(key bench.Series) {
 	const reason = "a size, data type, collective or communicator that %s does not have"
 	others := [2][]string{} // options of each side, of the same otherwise
 	for k, sizes := range p.measured {
@@ -201,29 +194,34 @@ func (p *pool) common(key Key) {
 // sizes, and of equals the first in order, which is out-of-place. nccl-tests measures both placements. Their times
 // are no repetitions of each other, and nearly the same.
 func (p *pool) mainVariants() {
-	bare := func(k Key) Key { return Key{Coll: k.Coll, Comm: k.Comm, Options: k.Options} }
-	main := map[Key]Key{}
-	for _, k := range p.keys() {
+	bare := func(k bench.Series) bench.Series {
+		return bench.Series{Coll: k.Coll, Comm: k.Comm, Conditions: k.Conditions}
+	}
+	main := map[bench.Series]bench.Series{}
+	for _, k := range p.series() {
 		if m, ok := main[bare(k)]; !ok || len(p.readings[k]) > len(p.readings[m]) {
 			main[bare(k)] = k
 		}
 	}
-	for _, k := range p.keys() {
+	for _, k := range p.series() {
 		if main[bare(k)] == k {
 			continue
 		}
 		for _, at := range p.readings[k] {
 			for _, r := range at {
-				p.leave(r.side, 1, "%s (--all compares them, too)", k.variant())
+				p.leave(r.side, 1, "%s (--all compares them, too)", k.Variant())
 			}
 		}
 		delete(p.readings, k)
 	}
 }
 
-func (p *pool) keys() []Key { return slices.SortedFunc(maps.Keys(p.readings), Key.compare) }
+func (p *pool) series() []bench.Series {
+	return slices.SortedFunc(maps.Keys(p.readings), bench.Series.Compare)
+}
 
-func (p *pool) left() (all []LeftOut) {
+func (p *pool) left() []LeftOut {
+	all := []LeftOut{}
 	for l, n := range p.leftOut {
 		l.Rows = n
 		all = append(all, l)

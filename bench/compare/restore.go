@@ -10,16 +10,16 @@ import (
 
 // Restoration is a size that became slower, and what may take that back: the configuration that ran before.
 type Restoration struct {
-	Key
-	*Row
+	bench.Series
+	*SizeResult
 	// Config is what ran before. If NCCL chose it, it has no channels, so that NCCL chooses them again. It still has
 	// them if only the number of channels changed, or if only that exact number was measured after.
 	Config nccl.Config
 	// Check compares the configuration with what runs there now, both measured after; nil: it was not measured.
-	Check *Row
+	Check *SizeResult
 	// Refused says why the size stays as it is; empty: it can be restored.
 	Refused string
-	// Adjacent says that the restoration before it is of the same group, is not refused either, and is of the next
+	// Adjacent says that the restoration before it is of the same section, is not refused either, and is of the next
 	// smaller size that was compared. Same says that, in addition, both have the same configuration and equal proof.
 	Adjacent, Same bool
 }
@@ -30,13 +30,14 @@ func (r *Restoration) Proven() bool { return r.Check != nil && r.Check.Verdict =
 // Restore looks at each size that is proven to be slower by more than the threshold. The samples are those after
 // the change, among which it looks for the configuration that ran before; failed are what did not run then.
 func (t *Table) Restore(after, failed []bench.Sample) (all []Restoration) {
-	for i := range t.Groups {
-		g := &t.Groups[i]
+	for i := range t.Sections {
+		g := &t.Sections[i]
 		for j := range g.Rows {
 			if r := &g.Rows[j]; r.Exceeds(t.Threshold) {
-				restored := Restoration{Key: g.Key, Row: r, Config: r.restored(after, place{g.Key, r.Bytes})}
+				restored := Restoration{Series: g.Series, SizeResult: r,
+					Config: r.restored(after, place{g.Series, r.Bytes})}
 				restored.Refused = restored.refused(failed)
-				restored.Adjacent = j > 0 && len(all) > 0 && all[len(all)-1].Row == &g.Rows[j-1]
+				restored.Adjacent = j > 0 && len(all) > 0 && all[len(all)-1].SizeResult == &g.Rows[j-1]
 				all = append(all, restored)
 			}
 		}
@@ -53,14 +54,14 @@ func (t *Table) Restore(after, failed []bench.Sample) (all []Restoration) {
 	return all
 }
 
-// place is a size of a group.
+// place is a size of a section.
 type place struct {
-	key   Key
+	key   bench.Series
 	bytes uint64
 }
 
 func placeOf(s *bench.Sample) place {
-	return place{keyOf(s), s.Bytes}
+	return place{seriesOf(s), s.Bytes}
 }
 
 // forcedAt reports whether a configuration was forced at a place.
@@ -74,7 +75,7 @@ func forcedAt(samples []bench.Sample, at place, c nccl.Config) bool {
 }
 
 // restored is the configuration to ask for, see Restoration.Config.
-func (r *Row) restored(after []bench.Sample, at place) nccl.Config {
+func (r *SizeResult) restored(after []bench.Sample, at place) nccl.Config {
 	exact, own := r.Before.Ran.Config, r.Before.Ran.Config
 	own.Channels = 0
 	now := r.After.Ran.Config
@@ -86,7 +87,7 @@ func (r *Row) restored(after []bench.Sample, at place) nccl.Config {
 }
 
 func (r *Restoration) refused(failed []bench.Sample) string {
-	before, now := r.Row.Before.Ran, r.Row.After.Ran
+	before, now := r.SizeResult.Before.Ran, r.SizeResult.After.Ran
 	switch {
 	case !before.Known():
 		return "nothing tells what ran before (needed: logs with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING)"
@@ -108,7 +109,7 @@ func (t *Table) check(all []Restoration, after []bench.Sample) *Table {
 	wanted := map[place]nccl.Config{}
 	for _, r := range all {
 		if r.Refused == "" {
-			wanted[place{r.Key, r.Bytes}] = r.Config
+			wanted[place{r.Series, r.Bytes}] = r.Config
 		}
 	}
 	var now, restored []bench.Sample
@@ -131,10 +132,12 @@ func (r *Restoration) judge(check *Table) {
 	if r.Refused != "" {
 		return
 	}
-	for i := range check.Groups {
-		g := &check.Groups[i]
-		if at := slices.IndexFunc(g.Rows, func(c Row) bool { return g.Key == r.Key && c.Bytes == r.Bytes }); at >= 0 {
-			r.Check = &g.Rows[at]
+	for i := range check.Sections {
+		g := &check.Sections[i]
+		for j := range g.Rows {
+			if g.Series == r.Series && g.Rows[j].Bytes == r.Bytes {
+				r.Check = &g.Rows[j]
+			}
 		}
 	}
 	if c := r.Check; c != nil && c.Verdict != Faster && (c.Verdict != Unknown || c.Ratio >= 1) {

@@ -45,7 +45,9 @@ func (t *Table) describe(p *pool) {
 			for _, r := range at {
 				t.Sides[r.side].Readings++
 				runs[r.side][r.run] = true
-				t.Simulated += boolToInt(r.Simulated)
+				if r.Simulated {
+					t.Simulated++
+				}
 				if r.Setup != nil {
 					setups[r.side][r.Setup] = true
 				}
@@ -105,7 +107,7 @@ func (t *Table) remark(p *pool, opts Options) {
 	}
 	unknown, all := t.Count(Unknown)
 	paired, unpaired := false, false
-	for _, g := range t.Groups {
+	for _, g := range t.Sections {
 		paired, unpaired = paired || g.Paired, unpaired || !g.Paired
 	}
 	few := min(t.Sides[0].Runs, t.Sides[1].Runs)

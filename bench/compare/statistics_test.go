@@ -83,7 +83,7 @@ func (w world) figures(seed uint64, tables int) (f figures) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range tables {
 		t := w.sample(rng)
-		g := t.Groups[0]
+		g := t.Sections[0]
 		verdicts, wrong := 0.0, 0.0
 		truth := 0.0
 		for i, r := range g.Rows {

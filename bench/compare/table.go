@@ -1,9 +1,7 @@
 package compare
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"math"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -13,17 +11,17 @@ import (
 
 // Table is a comparison.
 type Table struct {
-	Threshold float64 // what a slowdown must be proven to exceed to be in Slower; 0.01 is 1 %
-	Sides     [2]Side // before, after
+	Threshold float64  `json:"threshold"` // a slowdown must be proven to exceed it to be in Slower; 0.01 is 1 %
+	Sides     [2]Side  `json:"-"`         // before, after
+	Common    []string `json:"common"`    // what both were measured with
 	// Differences are what the sides were measured with and do not have in common.
-	Differences []Difference
-	Common      []string // what they have in common
-	Groups      []Group  // by collective, nodes, ranks; of two data types the first in order first
-	// Overall is the mean over all sizes of all groups; of one group it is that group's.
-	Overall Mean
-	Tested  int      // ratios that a verdict was sought on: sizes and means
-	Notes   []string // what the reader should know: assumptions, doubts
-	LeftOut []LeftOut
+	Differences []Difference `json:"differences"`
+	Sections    []Section    `json:"groups"` // by collective, nodes, ranks; of two data types the first in order first
+	// Overall is the mean over all sizes of all sections; of one section it is that section's.
+	Overall Mean      `json:"geomean"`
+	Tested  int       `json:"-"` // ratios that a verdict was sought on: sizes and means
+	LeftOut []LeftOut `json:"left_out"`
+	Notes   []string  `json:"notes"` // what the reader should know: assumptions, doubts
 
 	Simulated int `json:"-"` // of the times in the table: made up, not measured
 }
@@ -49,78 +47,19 @@ type LeftOut struct {
 	Reason string `json:"reason"`
 }
 
-// Key is what is compared with its like only.
-type Key struct {
-	Coll nccl.Coll
-	nccl.Comm
-	DType, RedOp string // empty: not known
-	InPlace      bool
-	Options      string // of nccl-tests; empty: not known
-}
-
-func keyOf(s *bench.Sample) Key {
-	k := Key{Coll: s.Coll, Comm: s.Comm, DType: s.DType, RedOp: s.RedOp, InPlace: s.InPlace}
-	if s.Setup != nil {
-		k.Options = s.Setup.Options
-	}
-	return k
-}
-
-func (k Key) compare(o Key) int {
-	return cmp.Or(cmp.Compare(k.Coll, o.Coll), k.Comm.Compare(o.Comm),
-		cmp.Compare(k.DType, o.DType), cmp.Compare(k.RedOp, o.RedOp),
-		cmp.Compare(boolToInt(k.InPlace), boolToInt(o.InPlace)), cmp.Compare(k.Options, o.Options))
-}
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// CommText names the communicator, for example 2x8.
-func (k Key) CommText() string {
-	switch {
-	case k.Ranks == 0:
-		return "on an unknown communicator"
-	case k.Nodes == 0:
-		return fmt.Sprintf("of %d ranks", k.Ranks)
-	case k.Ranks%k.Nodes != 0:
-		return "of " + k.Comm.String()
-	}
-	return k.Comm.String()
-}
-
-// variant names the data type, the reduction and the placement.
-func (k Key) variant() string {
-	text := ""
-	for _, word := range []string{k.DType, k.RedOp} {
-		if word != "" && word != "none" {
-			text += word + " "
-		}
-	}
-	if k.InPlace {
-		return text + "in-place"
-	}
-	return text + "out-of-place"
-}
-
-func (k Key) String() string { return k.Coll.String() + " " + k.CommText() + ", " + k.variant() }
-
-// Group is a collective on a communicator.
-type Group struct {
-	Key
-	Rows []Row // by size
-	Mean Mean
+// Section is a collective on a communicator.
+type Section struct {
+	bench.Series
 	// Paired says that runs of both sides alternated and are compared pair by pair.
-	Paired bool
+	Paired bool         `json:"paired"`
+	Rows   []SizeResult `json:"sizes"` // ascending
+	Mean   Mean         `json:"geomean"`
 	// Unsteady are runs that collapsed. They are no part of the tests.
-	Unsteady []Unsteady
+	Unsteady []CollapsedRun `json:"unsteady"`
 }
 
-// Row is a size.
-type Row struct {
+// SizeResult is a size.
+type SizeResult struct {
 	Bytes  uint64   `json:"bytes"`
 	Before Measured `json:"before"`
 	After  Measured `json:"after"`
@@ -166,26 +105,17 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 type Estimate struct {
 	Ratio float64 `json:"ratio"`
 	// Low and High are the 95 % interval of the ratio. A verdict needs that it leaves out 1, and more: see judge.
-	Low     Number  `json:"low,omitzero"`
-	High    Number  `json:"high,omitzero"`
-	P       Number  `json:"p,omitzero"` // corrected for the number of ratios in the table
-	Verdict Verdict `json:"verdict"`
+	Low     stats.Optional `json:"low,omitzero"`
+	High    stats.Optional `json:"high,omitzero"`
+	P       stats.Optional `json:"p,omitzero"` // corrected for the number of ratios in the table
+	Verdict Verdict        `json:"verdict"`
 
 	test *stats.Location // nil: there is no measure of the noise
 }
 
-// Number is NaN where there is no measure of the noise. JSON leaves NaN out.
-type Number float64
-
-// IsZero reports whether it is NaN.
-func (n Number) IsZero() bool { return math.IsNaN(float64(n)) }
-
-// MarshalJSON writes the largest number for infinity, which JSON does not have.
-func (n Number) MarshalJSON() ([]byte, error) { return json.Marshal(min(float64(n), math.MaxFloat64)) }
-
 // unknown is an estimate without a measure of the noise.
 func unknown(ln float64) Estimate {
-	none := Number(math.NaN())
+	none := stats.Optional(math.NaN())
 	return Estimate{Ratio: math.Exp(ln), Low: none, High: none, P: none, Verdict: Unknown}
 }
 
@@ -197,12 +127,12 @@ type Mean struct {
 
 // Exceeds reports whether the ratio is proven to be above 1 by more than a share.
 func (e *Estimate) Exceeds(threshold float64) bool {
-	return e.Verdict == Slower && e.Low > Number(1+threshold)
+	return e.Verdict == Slower && e.Low > stats.Optional(1+threshold)
 }
 
-// Count returns the number of sizes of all groups, and of those with a verdict.
+// Count returns the number of sizes of all sections, and of those with a verdict.
 func (t *Table) Count(v Verdict) (with, all int) {
-	for _, g := range t.Groups {
+	for _, g := range t.Sections {
 		for _, r := range g.Rows {
 			if all++; r.Verdict == v {
 				with++
@@ -214,7 +144,7 @@ func (t *Table) Count(v Verdict) (with, all int) {
 
 // Slower returns the number of sizes that are proven to be slower by more than the threshold, and whether a mean is.
 func (t *Table) Slower() (sizes int, mean bool) {
-	for _, g := range t.Groups {
+	for _, g := range t.Sections {
 		for _, r := range g.Rows {
 			if r.Exceeds(t.Threshold) {
 				sizes++
@@ -223,4 +153,23 @@ func (t *Table) Slower() (sizes int, mean bool) {
 		mean = mean || g.Mean.Exceeds(t.Threshold)
 	}
 	return sizes, mean || t.Overall.Exceeds(t.Threshold)
+}
+
+// MarshalJSON adds the counts to what is in the table, and names the sides.
+func (t *Table) MarshalJSON() ([]byte, error) {
+	type fields Table // without this method
+	j := struct {
+		Before Side `json:"before"`
+		After  Side `json:"after"`
+		*fields
+		Sizes      int  `json:"sizes"`
+		Faster     int  `json:"faster"`
+		Slower     int  `json:"slower"`
+		Beyond     int  `json:"slower_than_threshold"`
+		MeanBeyond bool `json:"geomean_slower_than_threshold"`
+	}{Before: t.Sides[0], After: t.Sides[1], fields: (*fields)(t)}
+	j.Slower, j.Sizes = t.Count(Slower)
+	j.Faster, _ = t.Count(Faster)
+	j.Beyond, j.MeanBeyond = t.Slower()
+	return json.Marshal(j)
 }

@@ -26,19 +26,19 @@ func (t *Table) WriteText(w io.Writer) error {
 	for _, d := range t.Differences {
 		fmt.Fprintf(out, "%s: %s -> %s\n", d.What, d.Before, d.After)
 	}
-	for i := range t.Groups {
-		t.Groups[i].write(out, t)
+	for i := range t.Sections {
+		t.Sections[i].write(out, t)
 	}
-	if len(t.Groups) > 1 {
+	if len(t.Sections) > 1 {
 		fmt.Fprintf(out, "\nall: %s\n", t.Overall.sentence())
 	}
 	t.conclude(out)
 	return out.Flush()
 }
 
-func (g *Group) write(out io.Writer, t *Table) {
-	title := g.Key.String()
-	if slices.ContainsFunc(t.Groups, func(o Group) bool { return o.Options != g.Options }) {
+func (g *Section) write(out io.Writer, t *Table) {
+	title := g.Series.String()
+	if slices.ContainsFunc(t.Sections, func(o Section) bool { return o.Options != g.Options }) {
 		title += ", " + cmp.Or(g.Options, "unknown options of nccl-tests")
 	}
 	fmt.Fprintf(out, "\n%s\n", title)
@@ -93,7 +93,7 @@ func (e *Estimate) interval() string {
 	return fmt.Sprintf("[%.3f,%.3f]", e.Low, e.High)
 }
 
-func reps(r *Row) string {
+func reps(r *SizeResult) string {
 	if r.Before.Reps == r.After.Reps {
 		return strconv.Itoa(r.Before.Reps)
 	}
@@ -101,7 +101,7 @@ func reps(r *Row) string {
 }
 
 // moved says what ran where that changed.
-func (r *Row) moved() string {
+func (r *SizeResult) moved() string {
 	if b, a := r.Before.Ran, r.After.Ran; b.Known() && a.Known() && b != a {
 		return b.Label() + " -> " + a.Label()
 	}
@@ -117,9 +117,9 @@ func (t *Table) conclude(out io.Writer) {
 		wording.Plural(all, "size"), slower, beyond, percent(t.Threshold), faster, all-slower-faster)
 	fmt.Fprintf(out, "ratio of times: below 1 is faster; of %s tested, at most %s of the verdicts are luck\n",
 		wording.Plural(t.Tested, "ratio"), percent(alpha))
-	for _, g := range t.Groups {
+	for _, g := range t.Sections {
 		for _, u := range g.Unsteady {
-			fmt.Fprintf(out, "unsteady: %s: %s\n", g.Key, u)
+			fmt.Fprintf(out, "unsteady: %s: %s\n", g.Series, u)
 		}
 	}
 	for _, n := range t.Notes {

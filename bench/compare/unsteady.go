@@ -24,12 +24,12 @@ const (
 	leastRuns  = 3 // of two runs nobody can say which one deviates
 )
 
-// Unsteady is a run that took much longer than the others of its side.
-type Unsteady struct {
-	Side  string `json:"side"`
-	Run   int    `json:"run"` // of the side, from 1
-	Log   string `json:"log"`
-	Sizes []Span `json:"sizes"`
+// CollapsedRun is a run that took much longer than the others of its side.
+type CollapsedRun struct {
+	Side  string      `json:"side"`
+	Run   int         `json:"run"` // of the side, from 1
+	Log   string      `json:"log"`
+	Sizes []SizeRange `json:"sizes"`
 	// Ratio is the run's time / that of the other runs, the median over Sizes.
 	Ratio float64 `json:"ratio"`
 	// Other is that ratio of the other side's run beside it. 0: the runs are no pairs.
@@ -37,24 +37,20 @@ type Unsteady struct {
 }
 
 // Alone reports whether the other side had less than half of it. Else the machine was unsteady, not the side.
-func (u Unsteady) Alone() bool {
+func (u CollapsedRun) Alone() bool {
 	return u.Other == 0 || math.Log(u.Ratio) > 2*math.Abs(math.Log(u.Other))
 }
 
-// Span is a range of measured sizes.
-type Span struct {
+// SizeRange is a range of measured sizes.
+type SizeRange struct {
 	From uint64 `json:"from"` // bytes
 	To   uint64 `json:"to"`
 }
 
-func (u Unsteady) String() string {
+func (u CollapsedRun) String() string {
 	var sizes []string
 	for _, s := range u.Sizes {
-		text := nccl.FormatBytes(s.From)
-		if s.To > s.From {
-			text += " - " + nccl.FormatBytes(s.To)
-		}
-		sizes = append(sizes, text)
+		sizes = append(sizes, nccl.Range{Min: s.From, Max: s.To}.String())
 	}
 	at := strings.Join(sizes, ", ")
 	text := fmt.Sprintf("run %d of %s took %s times as long as its other runs at %s", u.Run, u.Side, times(u.Ratio), at)
@@ -72,7 +68,7 @@ func times(ratio float64) string {
 }
 
 // collapsed finds the runs that took much longer than the others of their side. order names the runs of the values.
-func (g *Group) collapsed(p *pool, values []repetitions, order [][2][]int) {
+func (g *Section) collapsed(p *pool, values []repetitions, order [][2][]int) {
 	for side := range p.names {
 		for _, run := range suspects(side, values, order) {
 			number := 0
@@ -93,7 +89,7 @@ func (g *Group) collapsed(p *pool, values []repetitions, order [][2][]int) {
 			if len(at) == 0 {
 				continue
 			}
-			u := Unsteady{Side: p.names[side], Run: number, Log: p.logs[side][run], Sizes: g.spans(at),
+			u := CollapsedRun{Side: p.names[side], Run: number, Log: p.logs[side][run], Sizes: g.spans(at),
 				Ratio: math.Exp(median(apart, at))}
 			if g.Paired {
 				u.Other = math.Exp(median(beside, at))
@@ -157,12 +153,12 @@ func deviate(apart []float64, scatter [][]float64) (at []int) {
 const normalMedian = 0.6745
 
 // spans are the ranges of neighbours among rows.
-func (g *Group) spans(at []int) (all []Span) {
+func (g *Section) spans(at []int) (all []SizeRange) {
 	for k, i := range at {
 		if bytes := g.Rows[i].Bytes; k > 0 && at[k-1] == i-1 {
 			all[len(all)-1].To = bytes
 		} else {
-			all = append(all, Span{bytes, bytes})
+			all = append(all, SizeRange{bytes, bytes})
 		}
 	}
 	return all

@@ -13,7 +13,7 @@ import (
 )
 
 // inTurns compares runs of sizes from 4 KiB on, each twice the one before.
-func inTurns(runs, sizes int, micros func(side, run, size int) float64) *Group {
+func inTurns(runs, sizes int, micros func(side, run, size int) float64) *Section {
 	var sides [2][]bench.Sample
 	for side := range sides {
 		for run := range runs {
@@ -26,10 +26,10 @@ func inTurns(runs, sizes int, micros func(side, run, size int) float64) *Group {
 			}
 		}
 	}
-	return &Two(sides[0], sides[1], Options{Names: [2]string{"default", "policy"}, Alternating: true}).Groups[0]
+	return &Two(sides[0], sides[1], Options{Names: [2]string{"default", "policy"}, Alternating: true}).Sections[0]
 }
 
-func said(g *Group) string {
+func said(g *Section) string {
 	var all []string
 	for _, u := range g.Unsteady {
 		all = append(all, u.String())
@@ -163,7 +163,7 @@ func TestSteady(t *testing.T) {
 			w.sizes, w.reps, w.change, w.options.Alternating = 18, [2]int{runs, runs}, same(0), true
 			rng, named := rand.New(rand.NewPCG(uint64(runs), 2)), 0
 			for range tables {
-				if g := w.sample(rng).Groups[0]; len(g.Unsteady) > 0 {
+				if g := w.sample(rng).Sections[0]; len(g.Unsteady) > 0 {
 					named++
 				}
 			}
@@ -184,7 +184,7 @@ func TestUnsteadyJSON(t *testing.T) {
 			}
 			return 20
 		})
-		text, err := json.Marshal(&Table{Groups: []Group{*g}})
+		text, err := json.Marshal(&Table{Sections: []Section{*g}})
 		if err != nil || !strings.Contains(string(text), `"unsteady":`+want) {
 			t.Errorf("%v: %s, want %s", err, text, want)
 		}

@@ -88,18 +88,18 @@ func Read(name string, text []byte) (*Profile, error) {
 	}
 	r := reader{t}
 	p := &Profile{}
-	lines := map[Key]int{}
+	lines := map[CallKind]int{}
 	for r.Next() {
 		before := r.Failures()
 		e := r.entry()
 		if r.Failures() > before {
 			continue
 		}
-		if other, twice := lines[e.Key]; twice {
+		if other, twice := lines[e.CallKind]; twice {
 			r.Fail("collective",
 				"the same collective, communicator, size, algorithm and protocol as in line %d (allowed: once)", other)
 		}
-		lines[e.Key] = r.Line()
+		lines[e.CallKind] = r.Line()
 		p.Entries = append(p.Entries, e)
 	}
 	if err := r.Err(); err != nil {
@@ -113,7 +113,7 @@ func Read(name string, text []byte) (*Profile, error) {
 type reader struct{ *csvtable.Table }
 
 func (r *reader) entry() Entry {
-	e := Entry{Key: Key{Cell: nccl.NoCell}}
+	e := Entry{CallKind: CallKind{Cell: nccl.NoCell}}
 	var err error
 	if e.Coll, err = nccl.Colls.Parse(r.Field("collective")); err != nil {
 		r.Fail("collective", "%v", err)

@@ -13,13 +13,13 @@ import (
 // Job collects what the sources of one job tell. Feed it files, then take its Profile.
 type Job struct {
 	comms   map[string]int32
-	entries map[Key]int32
+	entries map[CallKind]int32
 	found   []found
 	calls   map[callKey]*call
 	series  map[seriesKey]*series
 	ranks   map[place]map[int]bool
 
-	decided map[Shape]bench.Decision
+	decided map[Shape]bench.LoggedDecision
 	unnamed int // decisions of communicators whose shape the log does not tell
 	others  map[string]int
 	cut     []string
@@ -29,7 +29,7 @@ type Job struct {
 
 // found is what the records of an inspector or a recorder tell of calls that are alike.
 type found struct {
-	Key
+	CallKind
 	records int // of all ranks
 
 	// As a recorder has them.
@@ -77,9 +77,9 @@ type process struct {
 // NewJob returns an empty one.
 func NewJob() *Job {
 	return &Job{
-		comms: map[string]int32{}, entries: map[Key]int32{}, calls: map[callKey]*call{},
+		comms: map[string]int32{}, entries: map[CallKind]int32{}, calls: map[callKey]*call{},
 		series: map[seriesKey]*series{},
-		ranks:  map[place]map[int]bool{}, decided: map[Shape]bench.Decision{}, others: map[string]int{},
+		ranks:  map[place]map[int]bool{}, decided: map[Shape]bench.LoggedDecision{}, others: map[string]int{},
 	}
 }
 
@@ -137,8 +137,8 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		if all := times[int32(i)]; len(all) > 0 {
 			micros = stats.Median(all)
 		}
-		p.Entries = append(p.Entries, Entry{Key: f.Key, Calls: calls, StepCalls: perStep(calls), Micros: micros,
-			Channels: f.channels, DecidedBy: f.by})
+		p.Entries = append(p.Entries, Entry{CallKind: f.CallKind, Calls: calls, StepCalls: perStep(calls),
+			Micros: micros, Channels: f.channels, DecidedBy: f.by})
 	}
 	unknown, missed, err := j.missed()
 	if err != nil {
@@ -146,7 +146,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	}
 	for _, f := range unknown {
 		calls := float64(f.records) / ranks
-		p.Entries = append(p.Entries, Entry{Key: f.Key, Calls: calls, StepCalls: perStep(calls)})
+		p.Entries = append(p.Entries, Entry{CallKind: f.CallKind, Calls: calls, StepCalls: perStep(calls)})
 	}
 	j.addDecisions(p)
 	if missed > 0 {
@@ -206,11 +206,11 @@ func (j *Job) comm(id string, in process, rank int) int32 {
 }
 
 // entry returns the place in j.found of calls that are alike.
-func (j *Job) entry(c Key) int32 {
+func (j *Job) entry(c CallKind) int32 {
 	entry, ok := j.entries[c]
 	if !ok {
 		entry = int32(len(j.found))
-		j.entries[c], j.found = entry, append(j.found, found{Key: c})
+		j.entries[c], j.found = entry, append(j.found, found{CallKind: c})
 	}
 	return entry
 }
@@ -251,7 +251,7 @@ func (j *Job) times() (times map[int32][]float64, missing, untimed int) {
 
 // missed are the calls between the first and the last recorded ones of a rank that were not recorded.
 func (j *Job) missed() (unknown []found, sum int, err error) {
-	at := map[Key]int{}
+	at := map[CallKind]int{}
 	for key, s := range j.series {
 		span := s.last - s.first + 1
 		if s.records > span {
@@ -260,12 +260,12 @@ func (j *Job) missed() (unknown []found, sum int, err error) {
 					"one for each; is the same output given twice?)", s.file, s.records, key.coll, key.rank, span)
 		}
 		if gap := int(min(span-s.records, 1<<40)); gap > 0 {
-			at[Key{Call: nccl.Call{Coll: key.coll}, Comm: s.Comm, Cell: nccl.NoCell}] += gap
+			at[CallKind{Call: nccl.Call{Coll: key.coll}, Comm: s.Comm, Cell: nccl.NoCell}] += gap
 			sum += gap
 		}
 	}
 	for c, n := range at {
-		unknown = append(unknown, found{Key: c, records: n})
+		unknown = append(unknown, found{CallKind: c, records: n})
 	}
 	return unknown, sum, nil
 }

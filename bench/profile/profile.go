@@ -10,21 +10,22 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Key tells calls apart.
-type Key struct {
+// CallKind tells calls apart.
+type CallKind struct {
 	nccl.Call // as tuners are asked, over all ranks of an AllGather or ReduceScatter; no bytes: not known
 	nccl.Comm
 	nccl.Cell // that ran; NoCell: not known
 }
 
-// Entry is what is known of calls that are alike. Outside of Key, 0 is not known.
+// Entry is what is known of calls that are alike. Outside of CallKind, 0 is not known.
 type Entry struct {
-	Key
-	Calls     float64 // of one rank: the mean over the ranks that were recorded
-	StepCalls float64 // the same, in one step of training
-	Micros    float64 // of one call: the median of the least that a rank took
-	Channels  int     // as they ran, or as the tuner set them
-	DecidedBy string  // a row as policy.csv:3, a model or NCCL, as the library has it; or ByNoTuner
+	CallKind
+	Calls     float64 `json:"calls,omitempty"`          // of one rank: the mean over the ranks that were recorded
+	StepCalls float64 `json:"calls_per_step,omitempty"` // the same, in one step of training
+	Micros    float64 `json:"time_us,omitempty"`        // of one call: the median of the least that a rank took
+	Channels  int     `json:"channels,omitempty"`       // as they ran, or as the tuner set them
+	// DecidedBy is a row as policy.csv:3, a model or NCCL, as the library has it; or ByNoTuner.
+	DecidedBy string `json:"decided_by,omitempty"`
 }
 
 // ByNCCL is Entry.DecidedBy of NCCL's choice.
@@ -50,11 +51,16 @@ const (
 	ByTime
 )
 
+// MarshalText is what shares are shares of.
+func (w Weight) MarshalText() ([]byte, error) {
+	return []byte([...]string{"nothing", "bytes", "time"}[w]), nil
+}
+
 // Scale is what a profile's calls are counted and weighed by.
 type Scale struct {
-	Weight
 	// PerStep says that calls are counted by the step. Otherwise they are counted over all that was recorded.
-	PerStep bool
+	PerStep bool   `json:"per_step"`
+	Weight  Weight `json:"share_of"`
 }
 
 // timedEnough is the share of the calls, and of their bytes, whose time has to be known for shares of the time.
@@ -128,17 +134,17 @@ func (p *Profile) Total() (sum float64) {
 func (p *Profile) sort() {
 	w := p.Scale()
 	slices.SortFunc(p.Entries, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(w.Of(b), w.Of(a)), a.Key.compare(b.Key))
+		return cmp.Or(cmp.Compare(w.Of(b), w.Of(a)), a.CallKind.compare(b.CallKind))
 	})
 }
 
-func (c Key) compare(o Key) int {
+func (c CallKind) compare(o CallKind) int {
 	return cmp.Or(cmp.Compare(c.Coll, o.Coll), c.Comm.Compare(o.Comm), cmp.Compare(c.Bytes, o.Bytes),
 		c.Cell.Compare(o.Cell))
 }
 
-// Group is the calls of one collective on communicators of one shape, of sizes from Min up to less than twice that.
-type Group struct {
+// SizeBin is the calls of one collective on communicators of one shape, of sizes from Min up to less than twice that.
+type SizeBin struct {
 	Coll nccl.Coll
 	nccl.Comm
 	Min     uint64
@@ -147,12 +153,12 @@ type Group struct {
 }
 
 // Sizes returns the smallest and the largest size.
-func (g *Group) Sizes() (least, most uint64) {
+func (g *SizeBin) Sizes() (least, most uint64) {
 	return g.Entries[0].Bytes, g.Entries[len(g.Entries)-1].Bytes
 }
 
-// Groups are the entries of known size, put together, the heaviest group first.
-func (p *Profile) Groups() []Group {
+// SizeBins are the entries of known size, put together, the heaviest bin first.
+func (p *Profile) SizeBins() []SizeBin {
 	w := p.Scale()
 	type key struct {
 		coll  nccl.Coll
@@ -160,7 +166,7 @@ func (p *Profile) Groups() []Group {
 		min   uint64
 	}
 	at := map[key]int{}
-	var all []Group
+	var all []SizeBin
 	for _, e := range p.Entries {
 		if e.Bytes == 0 {
 			continue
@@ -169,14 +175,14 @@ func (p *Profile) Groups() []Group {
 		i, ok := at[k]
 		if !ok {
 			i = len(all)
-			at[k], all = i, append(all, Group{Coll: k.coll, Comm: k.shape, Min: k.min})
+			at[k], all = i, append(all, SizeBin{Coll: k.coll, Comm: k.shape, Min: k.min})
 		}
 		all[i].Weight += w.Of(e)
 		all[i].Entries = append(all[i].Entries, e)
 	}
 	for _, g := range all {
-		slices.SortFunc(g.Entries, func(a, b Entry) int { return a.Key.compare(b.Key) })
+		slices.SortFunc(g.Entries, func(a, b Entry) int { return a.CallKind.compare(b.CallKind) })
 	}
-	slices.SortStableFunc(all, func(a, b Group) int { return cmp.Compare(b.Weight, a.Weight) })
+	slices.SortStableFunc(all, func(a, b SizeBin) int { return cmp.Compare(b.Weight, a.Weight) })
 	return all
 }

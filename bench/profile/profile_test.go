@@ -79,11 +79,11 @@ func TestJob(t *testing.T) {
 	if len(p.Notes) > 0 {
 		t.Errorf("notes on a complete recording: %q", p.Notes)
 	}
-	if s := p.Scale(); s != (Scale{ByTime, true}) {
+	if s := p.Scale(); s != (Scale{PerStep: true, Weight: ByTime}) {
 		t.Errorf("scale %+v", s)
 	}
-	if g := p.Groups(); len(g) != 4 || g[0].Coll != nccl.CollAllGather || len(g[0].Entries) != 2 {
-		t.Errorf("groups %+v", g)
+	if g := p.SizeBins(); len(g) != 4 || g[0].Coll != nccl.CollAllGather || len(g[0].Entries) != 2 {
+		t.Errorf("bins %+v", g)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestUnknownStaysEmpty(t *testing.T) {
 				"ranks)") {
 		t.Errorf("notes %q", p.Notes)
 	}
-	if s := p.Scale(); s != (Scale{ByBytes, false}) {
+	if s := p.Scale(); s != (Scale{PerStep: false, Weight: ByBytes}) {
 		t.Errorf("scale %+v", s)
 	}
 	p = job(t, 0, "decisions.log")
@@ -122,8 +122,8 @@ func TestWeight(t *testing.T) {
 		bytes   uint64
 		want    Weight
 	}{{0, 0, ByTime}, {50, 1000, ByTime}, {100, 1, ByBytes}, {1, 100_000, ByBytes}} {
-		p := Profile{Entries: []Entry{{Key: Key{Call: nccl.Call{Bytes: 1000}}, Calls: 1000, Micros: 10},
-			{Key: Key{Call: nccl.Call{Bytes: c.bytes}}, Calls: c.untimed}}}
+		p := Profile{Entries: []Entry{{CallKind: CallKind{Call: nccl.Call{Bytes: 1000}}, Calls: 1000, Micros: 10},
+			{CallKind: CallKind{Call: nccl.Call{Bytes: c.bytes}}, Calls: c.untimed}}}
 		if got := p.Scale().Weight; got != c.want {
 			t.Errorf("beside 1000 calls of 1000 bytes %v of %d have no time: weighed by %v, want %v", c.untimed,
 				c.bytes, got, c.want)
@@ -170,24 +170,24 @@ func TestInspectorVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := nccl.Comm{Nodes: 1, Ranks: 2}
-	got := map[Key]Entry{}
+	got := map[CallKind]Entry{}
 	for _, e := range p.Entries {
-		got[e.Key] = e
+		got[e.CallKind] = e
 	}
 	for _, want := range []Entry{
-		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4096}, Comm: one, Cell: nccl.NoCell}, Calls: 2,
+		{CallKind: CallKind{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4096}, Comm: one, Cell: nccl.NoCell}, Calls: 2,
 			Micros: (10 + 19) / 2.0},
-		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 0}, Comm: one, Cell: nccl.NoCell}, Calls: 1},
-		{Key: Key{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 4096}, Comm: one, Cell: nccl.NoCell}, Calls: 1},
-		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 8192}, Comm: one,
+		{CallKind: CallKind{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 0}, Comm: one, Cell: nccl.NoCell}, Calls: 1},
+		{CallKind: CallKind{Call: nccl.Call{Coll: nccl.CollReduce, Bytes: 4096}, Comm: one, Cell: nccl.NoCell}, Calls: 1},
+		{CallKind: CallKind{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 8192}, Comm: one,
 			Cell: nccl.Cell{Algo: nccl.AlgoNVLS, Proto: nccl.ProtoSimple}}, Calls: 1, Micros: 9},
-		{Key: Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 8192}, Comm: one, Cell: nccl.NoCell},
+		{CallKind: CallKind{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 8192}, Comm: one, Cell: nccl.NoCell},
 			Calls: 1, Micros: 9},
 	} {
-		if got[want.Key] != want {
-			t.Errorf("got %+v, want %+v", got[want.Key], want)
+		if got[want.CallKind] != want {
+			t.Errorf("got %+v, want %+v", got[want.CallKind], want)
 		}
-		delete(got, want.Key)
+		delete(got, want.CallKind)
 	}
 	if len(got) > 0 {
 		t.Errorf("besides %+v", got)
@@ -253,7 +253,7 @@ func TestDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := j.Profile(0)
-	want := Entry{Key: Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 8 << 20},
+	want := Entry{CallKind: CallKind{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 8 << 20},
 		Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Cell: nccl.Cell{Algo: nccl.AlgoNVLSTree, Proto: nccl.ProtoSimple}},
 		Channels: 16, DecidedBy: "m.json"}
 	if err != nil || len(p.Entries) != 1 || p.Entries[0] != want {

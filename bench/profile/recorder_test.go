@@ -30,11 +30,11 @@ func TestRecorder(t *testing.T) {
 	}
 	shape := nccl.Comm{Nodes: 2, Ranks: 2}
 	want := []Entry{
-		{Key{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 64 << 20}, Comm: shape,
+		{CallKind{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 64 << 20}, Comm: shape,
 			Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}}, 120, 6, 0, 24, "policy.csv:3"},
-		{Key{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 1 << 20}, Comm: shape,
+		{CallKind{Call: nccl.Call{Coll: nccl.CollAllGather, Bytes: 1 << 20}, Comm: shape,
 			Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}}, 240, 12, 0, 16, "NCCL"},
-		{Key{Call: nccl.Call{Coll: nccl.CollReduceScatter, Bytes: 1 << 20}, Comm: shape,
+		{CallKind{Call: nccl.Call{Coll: nccl.CollReduceScatter, Bytes: 1 << 20}, Comm: shape,
 			Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}}, 240, 12, 0, 16, "NCCL"},
 	}
 	for _, w := range want {

@@ -21,5 +21,10 @@ func (r Range) And(o Range) (Range, bool) {
 // Holds reports whether all of another range is in this one.
 func (r Range) Holds(o Range) bool { return r.Min <= o.Min && o.Max <= r.Max }
 
-// String writes a range as files do: 64KiB - inf.
-func (r Range) String() string { return FormatBytes(r.Min) + " - " + FormatBytes(r.Max) }
+// String writes a range as files do: 64KiB - inf, or 64KiB for that size alone.
+func (r Range) String() string {
+	if r.Min == r.Max {
+		return FormatBytes(r.Min)
+	}
+	return FormatBytes(r.Min) + " - " + FormatBytes(r.Max)
+}

@@ -2,9 +2,24 @@
 package stats
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 )
+
+// Optional is a number that may not be known, and is NaN then. JSON leaves it out where its tag has omitzero.
+type Optional float64
+
+// IsZero reports whether the number is not known.
+func (o Optional) IsZero() bool { return math.IsNaN(float64(o)) }
+
+// Float is the number, NaN where it is not known.
+func (o Optional) Float() float64 { return float64(o) }
+
+// MarshalJSON writes the largest number for infinity, which JSON does not have.
+func (o Optional) MarshalJSON() ([]byte, error) {
+	return json.Marshal(min(float64(o), math.MaxFloat64))
+}
 
 // Median is the middle value, or the mean of the two in the middle.
 func Median(values []float64) float64 { return Quantile(values, 0.5) }

@@ -13,23 +13,23 @@ import (
 func TestNothingIsAskedForTwice(t *testing.T) {
 	truth := broadcastLike(0.09)
 	rng := rand.New(rand.NewPCG(1, 2))
-	gaps := map[Ask]bool{}
+	gaps := map[Request]bool{}
 	for _, c := range truth.Points {
-		gaps[Ask{c.Config, c.Bytes}] = rng.Float64() < 0.75
+		gaps[Request{c.Config, c.Bytes}] = rng.Float64() < 0.75
 	}
 	for name, came := range map[string]struct {
 		as   func(Point) (Point, bool)
 		most int // runs
 	}{
 		"nothing comes back":   {func(Point) (Point, bool) { return Point{}, false }, 1 + 3 + 3},
-		"a quarter comes back": {func(c Point) (Point, bool) { return c, !gaps[Ask{c.Config, c.Bytes}] }, 40},
+		"a quarter comes back": {func(c Point) (Point, bool) { return c, !gaps[Request{c.Config, c.Bytes}] }, 40},
 		// Where NCCL keeps its own number of channels it is not asked for a second one.
 		"own channels come back": {func(c Point) (Point, bool) { c.Config.Channels = 0; return c, true }, 1 + 3},
 		"few channels come back": {func(c Point) (Point, bool) { return c, c.Config.Channels < 8 }, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			space, seen, runs := spaceOf(truth), &Group{Key: truth.Key, Noise: truth.Noise}, 0
-			space.Asked = map[Ask]bool{}
+			space.Asked = map[Request]bool{}
 			for next := space.Next(seen); len(next.Runs) > 0; next = space.Next(seen) {
 				for _, run := range next.Runs {
 					if runs++; runs > came.most {
@@ -41,7 +41,7 @@ func TestNothingIsAskedForTwice(t *testing.T) {
 					}
 					fresh := false
 					for k, b := range run.Sizes {
-						ask := Ask{run.Configs[k], b}
+						ask := Request{run.Configs[k], b}
 						fresh = fresh || !space.Asked[ask]
 						space.Asked[ask] = true
 						c, _ := truth.at(ask.Config, b)
@@ -65,7 +65,7 @@ func TestNothingIsAskedForTwice(t *testing.T) {
 func TestNoMoreChannelsThanNCCLTakes(t *testing.T) {
 	truth := broadcastLike(0.09)
 	space := spaceOf(truth)
-	space.Asked = map[Ask]bool{}
+	space.Asked = map[Request]bool{}
 	seen := &Group{Key: truth.Key, Noise: truth.Noise, Default: truth.Default, onlyLower: true}
 	own := func(b uint64) int {
 		return space.Channels[min(1+slices.Index(space.Sizes, b)/2, len(space.Channels)-1)]
@@ -76,7 +76,7 @@ func TestNoMoreChannelsThanNCCLTakes(t *testing.T) {
 		for _, run := range next.Runs {
 			for k, b := range run.Sizes {
 				c := run.Configs[k]
-				space.Asked[Ask{c, b}] = true
+				space.Asked[Request{c, b}] = true
 				if c.Channels > own(b) && c.Channels != most {
 					t.Errorf("%s is asked for at %d, where NCCL takes %d", c, b, own(b))
 				}
@@ -116,7 +116,7 @@ func TestUnmet(t *testing.T) {
 	g := &Group{Points: []Point{{Config: nccl.Config{Cell: tree, Channels: 8}, Bytes: 1},
 		{Config: nccl.Config{Cell: ring}, Bytes: 1}, {Config: nccl.Config{Cell: ring}, Bytes: 2}}}
 	slices.SortFunc(g.Points, Point.compare)
-	s := Space{Channels: []int{8, 16}, Failed: []nccl.Config{{Cell: tree, Channels: 16}}, Asked: map[Ask]bool{
+	s := Space{Channels: []int{8, 16}, Failed: []nccl.Config{{Cell: tree, Channels: 16}}, Asked: map[Request]bool{
 		{nccl.Config{Cell: ring, Channels: 8}, 2}: true, {nccl.Config{Cell: ring, Channels: 8}, 1}: true,
 		{nccl.Config{Cell: ring}, 1}: true, {nccl.Config{Cell: tree, Channels: 8}, 1}: true,
 		{nccl.Config{Cell: tree, Channels: 8}, 4}: true, {nccl.Config{Cell: tree, Channels: 16}, 1}: true,

@@ -1,6 +1,11 @@
 package fit
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
 	"slices"
 	"sync"
 
@@ -27,7 +32,7 @@ type GroupReport struct {
 	// DefaultOnly: nothing but NCCL's choice was measured, and the
 	// model says nothing.
 	DefaultOnly bool
-	Verdicts    []Verdict // on what was left out; none where too little was measured
+	Validations []Validation // on what was left out; none where too little was measured
 	// Genuine is the share of the best measured gain that is not the luck of a winner, from 0 to 1, at each size of
 	// Group.Default.
 	Genuine []float64
@@ -44,15 +49,19 @@ func Fit(set *Set, opts Options) (*model.File, *Report) {
 		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes,
 	}
 	file.Provenance.SimulatedRows = set.Simulated
-	file.Provenance.Machines = modelMachines(set.Machines)
+	for _, m := range set.Machines {
+		if m.String() != "" && len(file.Provenance.Machines) < mostMachines { // something is known of it
+			file.Provenance.Machines = append(file.Provenance.Machines, m)
+		}
+	}
 	file.Provenance.Mixed = len(set.GPUs()) > 1
 	file.Provenance.NCCL = set.NCCL
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
-	models := make([]model.Group, len(set.Groups))
+	models := make([]model.CurveSet, len(set.Groups))
 	each(len(set.Groups), func(i int) { models[i], report.Groups[i] = fitGroup(set, set.Groups[i]) })
 	for i := range models {
 		if !report.Groups[i].DefaultOnly {
-			file.Groups = append(file.Groups, models[i])
+			file.CurveSets = append(file.CurveSets, models[i])
 		}
 	}
 	return file, report
@@ -67,29 +76,29 @@ func each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-func fitGroup(set *Set, g *Group) (model.Group, GroupReport) {
+func fitGroup(set *Set, g *Group) (model.CurveSet, GroupReport) {
 	r := GroupReport{Group: g, DefaultOnly: len(g.Points) == 0}
 	if r.DefaultOnly {
-		return model.Group{}, r
+		return model.CurveSet{}, r
 	}
 	m := modelOf(g)
 	r.Edge = g.edge()
 	r.Genuine = g.genuine()
 	if folds := foldsBySize(g); len(folds) > 0 {
-		r.Verdicts = append(r.Verdicts, validate(g, folds))
+		r.Validations = append(r.Validations, validate(g, folds))
 	}
 	if v, ok := validateNodes(set.Groups, g); ok {
-		r.Verdicts = append(r.Verdicts, v)
+		r.Validations = append(r.Validations, v)
 	}
-	for _, v := range r.Verdicts {
+	for _, v := range r.Validations {
 		m.HeldOut = append(m.HeldOut, v.trial())
 	}
 	return m, r
 }
 
-// trial is the verdict as a model's file keeps it: of the policy where there is a
+// trial is the validation as a model's file keeps it: of the policy where there is a
 // default to compare with, else of the plain choice.
-func (v *Verdict) trial() model.Trial {
+func (v *Validation) trial() model.Trial {
 	s := v.Plain
 	if v.PolicyScore.Decisions > 0 {
 		s = v.PolicyScore
@@ -126,4 +135,94 @@ func (g *Group) edge() int {
 		return low
 	}
 	return 0
+}
+
+// modelOf writes a group down as a model: its medians. The curves through them are the model's.
+func modelOf(g *Group) model.CurveSet {
+	m := model.CurveSet{
+		Coll: g.Coll.String(), Comm: g.Comm,
+		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Verified: g.verified(),
+	}
+	for _, d := range g.Default {
+		p := model.DefaultPoint{Bytes: d.Bytes, Micros: round(d.Micros, 6)}
+		if c := d.Config; c.Algo >= 0 {
+			p.Algo, p.Proto, p.Channels = c.Algo.String(), c.Proto.String(), c.Channels
+		}
+		m.Default = append(m.Default, p)
+	}
+	points := slices.Clone(g.Points)
+	for i := range points {
+		points[i].Config = g.asOwn(points[i].Config, points[i].Bytes)
+	}
+	slices.SortFunc(points, Point.compare)
+	for i, point := range points {
+		if c := point.Config; i == 0 || c != points[i-1].Config {
+			curve := model.Curve{Algo: c.Algo.String(), Proto: c.Proto.String(), Channels: c.Channels,
+				Floored: g.floored[c]}
+			m.Curves = append(m.Curves, curve)
+		}
+		curve := &m.Curves[len(m.Curves)-1]
+		curve.Measured = append(curve.Measured, [2]float64{float64(point.Bytes), round(point.Micros, 6)})
+	}
+	return m
+}
+
+// round keeps so many significant digits, so that files stay readable and do not
+// depend on the last bits of an exponential, which differ between machines. What was
+// measured often lies just between two numbers of so many digits, and e^ln x a little
+// to either side of it: rounded to more digits first, it is there again.
+func round(v float64, digits int) float64 { return toDigits(toDigits(v, 12), digits) }
+
+func toDigits(v float64, digits int) float64 {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return v
+	}
+	// Powers of ten are exact up to 1e22, as are the sums of digits: one operation
+	// rounds each, on every machine alike.
+	scale := digits - 1 - int(math.Floor(math.Log10(math.Abs(v))))
+	if scale < 0 {
+		unit := math.Pow10(-scale)
+		return math.Round(v/unit) * unit
+	}
+	unit := math.Pow10(scale)
+	return math.Round(v*unit) / unit
+}
+
+// WriteModel writes a model's file: indented, but each curve on one line.
+func WriteModel(w io.Writer, file *model.File) error {
+	whole := *file
+	if whole.CurveSets == nil {
+		whole.CurveSets = []model.CurveSet{}
+	}
+	text, err := json.MarshalIndent(&whole, "", " ")
+	if err != nil {
+		return err
+	}
+	if text = append(shorten(text), '\n'); len(text) > model.MaxFileBytes {
+		return fmt.Errorf("the model is larger than the %s that the library reads: nothing was written "+
+			"(fit fewer collectives or communicators at a time)", nccl.FormatBytes(model.MaxFileBytes))
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// shorten puts objects without objects in them on one line each: curves, times of the default, files.
+func shorten(indented []byte) []byte {
+	var out bytes.Buffer
+	for {
+		start := bytes.Index(indented, []byte("{\n"))
+		if start < 0 {
+			out.Write(indented)
+			return out.Bytes()
+		}
+		out.Write(indented[:start])
+		end := start + 1 + bytes.IndexAny(indented[start+1:], "{}")
+		// Compact fails where the brace is of a name: the object stays as it is.
+		if indented[end] == '}' && json.Compact(&out, indented[start:end+1]) == nil {
+			indented = indented[end+1:]
+			continue
+		}
+		out.Write(indented[start:end])
+		indented = indented[end:]
+	}
 }

@@ -14,19 +14,19 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 	m := smallMachine()
 	set := pooled(m.sweep(3, 1))
 	file, report := Fit(set, Options{})
-	if len(file.Groups) != 1 || set.Used != set.Rows || len(set.Refused) != 0 {
-		t.Fatalf("%d groups, %d of %d rows used, refused %v", len(file.Groups), set.Used, set.Rows, set.Refused)
+	if len(file.CurveSets) != 1 || set.Used != set.Rows || len(set.Refused) != 0 {
+		t.Fatalf("%d groups, %d of %d rows used, refused %v", len(file.CurveSets), set.Used, set.Rows, set.Refused)
 	}
 	r := report.Groups[0]
 	if g := r.Group; math.Abs(g.Noise-m.noise) > 0.3*m.noise || len(g.Aliases) != 0 {
 		t.Errorf("noise %.4f, want %.4f; aliases %v, want none", g.Noise, m.noise, g.Aliases)
 	}
-	if len(r.Verdicts) != 1 {
-		t.Fatalf("%d verdicts, want every other size", len(r.Verdicts))
+	if len(r.Validations) != 1 {
+		t.Fatalf("%d verdicts, want every other size", len(r.Validations))
 	}
-	for i, v := range r.Verdicts {
+	for i, v := range r.Validations {
 		// The file tells how good what it decides was, not what the model takes for the fastest.
-		if got := file.Groups[0].HeldOut[i]; got.LeftOut != v.LeftOut || got.Mean != round(v.PolicyScore.Mean, 5) ||
+		if got := file.CurveSets[0].HeldOut[i]; got.LeftOut != v.LeftOut || got.Mean != round(v.PolicyScore.Mean, 5) ||
 			v.PolicyScore.Mean == v.Plain.Mean {
 			t.Errorf("%s left out: the file says %+v (cautious %+v, plain %+v)", v.LeftOut, got, v.PolicyScore, v.Plain)
 		}
@@ -100,8 +100,8 @@ func TestLittleData(t *testing.T) {
 		if name == "only default" || name == "nothing" {
 			want = 0
 		}
-		if len(file.Groups) != want {
-			t.Errorf("%s: %d groups, want %d (%+v)", name, len(file.Groups), want, report)
+		if len(file.CurveSets) != want {
+			t.Errorf("%s: %d groups, want %d (%+v)", name, len(file.CurveSets), want, report)
 		}
 		if name != "no default" {
 			continue
@@ -214,7 +214,7 @@ func TestRowsAroundAVerifiedSize(t *testing.T) {
 		g.Points = append(g.Points, Point{Config: ring, Bytes: b, Micros: 150, Reps: 1})
 	}
 	file := compile(0, g).File
-	file.Groups[0].Verified = []model.Verified{{Bytes: 8 << 10, Algo: "ring", Proto: "ll", Channels: 8, Micros: 90,
+	file.CurveSets[0].Verified = []model.Verified{{Bytes: 8 << 10, Algo: "ring", Proto: "ll", Channels: 8, Micros: 90,
 		DefaultMicros: 100, Repetitions: 2}}
 	rows := Rows(mustCompile(t, file))
 	if len(rows) != 1 || rows[0].Verified != 1 || !rows[0].Bytes.Contains(7600) || !rows[0].Bytes.Contains(8700) {
@@ -240,7 +240,7 @@ func TestRowsBetweenVerifiedSizes(t *testing.T) {
 		if b == 8<<10 || b == 16<<10 {
 			v.Algo, v.Proto, v.Channels, v.Micros = "ring", "ll", 8, 80
 		}
-		file.Groups[0].Verified = append(file.Groups[0].Verified, v)
+		file.CurveSets[0].Verified = append(file.CurveSets[0].Verified, v)
 	}
 	rows := Rows(mustCompile(t, file))
 	if len(rows) != 1 || rows[0].Config != config(nccl.ProtoLL) || !rows[0].Bytes.Contains(12<<10) ||

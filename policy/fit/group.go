@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -35,7 +37,7 @@ type Group struct {
 	Key
 	// Under counts the samples by what they were measured under. Of several conditions, Points and Default are of the
 	// one that has most sizes.
-	Under  map[Conditions]int
+	Under  map[bench.Conditions]int
 	Points []Point // ordered by configuration, then size; none twice
 	// Default is NCCL's choice, ordered by size. Its Config is unknownConfig where
 	// nobody knows what NCCL chose.
@@ -180,3 +182,15 @@ func (g *Group) winners() (fastest []Point) {
 	}
 	return fastest
 }
+
+// probableNoiseMax bounds the noise that repetitions are believed to have, in ln(us).
+const probableNoiseMax = 0.5
+
+// noiseOf is the standard deviation of ln(us) behind differences of two. These have
+// sqrt(2) of one value's deviation, and the median of their absolute value is 0.6745
+// of that.
+func noiseOf(differences []float64) float64 {
+	return min(max(stats.Median(differences)/0.6745/math.Sqrt2, leastNoise), probableNoiseMax)
+}
+
+func log2(bytes uint64) float64 { return math.Log2(float64(bytes)) }

@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -20,27 +21,27 @@ type Pool struct {
 	// tell theirs.
 	MadeWith string
 
-	Offers Offers // nil: nothing is known
+	Offers OffersFunc // nil: nothing is known
 
-	// Runs names the conditions to keep: graph, eager or a Conditions.String. Empty: all.
+	// Runs names the conditions to keep: graph, eager or a bench.Conditions.String. Empty: all.
 	Runs string
 
-	groups  map[Key]variants
+	groups  map[Key]map[bench.Series][]*reading
 	refused map[string]int
 	rows    int
 	failed  map[Key][]nccl.Config
-	asked   map[Key]map[Ask]bool
+	asked   map[Key]map[Request]bool
 	reached map[channelsOf]int
 
 	machines map[model.MeasuredOn]*model.MeasuredOn
 	file     string // that is being read
 }
 
-// Offers reports whether NCCL offers a cell for a collective on a communicator, with the releases of Set.NCCL; true
+// OffersFunc reports whether NCCL offers a cell for a collective on a communicator, with the releases of Set.NCCL; true
 // where that is not known.
-type Offers func(key Key, cell nccl.Cell, with string) bool
+type OffersFunc func(key Key, cell nccl.Cell, with string) bool
 
-// Reasons to refuse a sample, besides those of variant.refused. A user reads them as they are.
+// Reasons to refuse a sample, besides those of refusedFor. A user reads them as they are.
 const (
 	RefusedComm    = "number of nodes or ranks is not known"
 	RefusedLabel   = "algorithm or protocol is not known"
@@ -48,41 +49,11 @@ const (
 	refusedOffer   = "NCCL does not offer it here"
 )
 
-// variants are a group while samples arrive.
-type variants map[variant]*variantPool
-
-// variant is what NCCL does not tell a tuner. Times of different variants are
-// not repetitions of one another.
-type variant struct {
-	dtype, redop string
-	inPlace      bool
-	under        Conditions
-}
-
-// Conditions are what times were measured under. Times under different ones are never compared.
-type Conditions struct {
-	Options   string // of nccl-tests, as "-t 1 -g 8 -n 20 -w 5"; empty: not known
-	Variables string // that change NCCL's choice, as "NCCL_NVLS_ENABLE=0"; empty: none
-}
-
-func (c Conditions) String() string {
-	return strings.TrimSpace(cmp.Or(c.Options, "options not known") + " " + c.Variables)
-}
-
-// Compare orders them by what is printed.
-func (c Conditions) Compare(o Conditions) int { return cmp.Compare(c.String(), o.String()) }
-
-// Named reports whether a name means the conditions.
-func (c Conditions) Named(name string) bool {
-	graph := strings.Contains(" "+c.Options, " -G ")
-	return name == "" || name == c.String() || name == "graph" && graph || name == "eager" && !graph
-}
-
 // NewPool returns an empty pool.
 func NewPool() *Pool {
 	return &Pool{
-		groups: map[Key]variants{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
-		asked: map[Key]map[Ask]bool{}, reached: map[channelsOf]int{},
+		groups: map[Key]map[bench.Series][]*reading{}, refused: map[string]int{}, failed: map[Key][]nccl.Config{},
+		asked: map[Key]map[Request]bool{}, reached: map[channelsOf]int{},
 		machines: map[model.MeasuredOn]*model.MeasuredOn{},
 	}
 }
@@ -90,15 +61,6 @@ func NewPool() *Pool {
 // Add takes a sample that package bench has read, or counts why it does not.
 func (p *Pool) Add(s *bench.Sample) {
 	p.rows++
-	byDefault := s.Selection == bench.SelectionDefault ||
-		s.Selection == bench.SelectionUnknown && s.Algo == bench.Unknown && s.Proto == bench.Unknown
-	config, by := s.Config, s.Selection
-	if byDefault {
-		by = bench.SelectionDefault
-	}
-	if !s.Known() {
-		config = unknownConfig
-	}
 	switch {
 	case s.Nodes < 1 || s.Ranks < 1:
 		p.refused[RefusedComm]++
@@ -106,36 +68,26 @@ func (p *Pool) Add(s *bench.Sample) {
 	case s.Ranks == 1:
 		p.refused[RefusedOneRank]++
 		return
-	case !s.Known() && !byDefault:
+	case !s.Known() && s.Selection != bench.SelectionDefault:
 		p.refused[RefusedLabel]++
 		return
 	}
-	v := variant{dtype: s.DType, redop: s.RedOp, inPlace: s.InPlace}
-	if s.Setup != nil {
-		v.under = Conditions{s.Setup.Options, s.Setup.Variables}
-	}
-	if !v.under.Named(p.Runs) {
+	v := s.Series()
+	if !v.Named(p.Runs) {
 		p.refused["measured under other conditions than --runs names"]++
 		return
 	}
 	key := Key{Coll: s.Coll, Comm: s.Comm}
 	if p.groups[key] == nil {
-		p.groups[key] = variants{}
-	}
-	vp := p.groups[key][v]
-	if vp == nil {
-		vp = &variantPool{points: map[label][]reading{}, asked: map[nccl.Cell]bool{}}
-		p.groups[key][v] = vp
-	}
-	if s.Simulated {
-		vp.simulated++
-	}
-	if s.Selection == bench.SelectionForced && s.Channels > 0 && s.Setup != nil && s.Setup.IsOurs() {
-		vp.asked[s.Cell] = true
+		p.groups[key] = map[bench.Series][]*reading{}
 	}
 	p.count(s)
 	p.reach(s)
-	vp.add(label{config, s.Bytes, by, s.Verify}, s.Micros, source{p.file, fileOf(s.Source)})
+	r := &reading{*s, source{p.file, s.File()}}
+	if !s.Known() {
+		r.Config = unknownConfig
+	}
+	p.groups[key][v] = append(p.groups[key][v], r)
 }
 
 // Fail takes a configuration that did not run; of a size: that did not run there as it was asked for.
@@ -146,9 +98,9 @@ func (p *Pool) Fail(s *bench.Sample) {
 		return
 	}
 	if p.asked[key] == nil {
-		p.asked[key] = map[Ask]bool{}
+		p.asked[key] = map[Request]bool{}
 	}
-	p.asked[key][Ask{s.Config, s.Bytes}] = true
+	p.asked[key][Request{s.Config, s.Bytes}] = true
 }
 
 // Set is what a pool held: groups ready to be fitted.
@@ -165,7 +117,7 @@ type Set struct {
 	// Failed are configurations that did not run.
 	Failed map[Key][]nccl.Config
 	// Asked is what did not run as it was asked for.
-	Asked map[Key]map[Ask]bool
+	Asked map[Key]map[Request]bool
 }
 
 // Of returns the group of a key; nil: nothing of it was measured.
@@ -194,33 +146,39 @@ func (p *Pool) Set() *Set {
 	slices.SortFunc(s.Machines, func(a, b model.MeasuredOn) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
 	})
-	s.NCCL = cmp.Or(p.MadeWith, strings.Join(s.versions(), ", "))
+	s.NCCL = cmp.Or(p.MadeWith, strings.Join(s.distinct(func(m *model.MeasuredOn) string { return m.NCCL }), ", "))
 	refused := maps.Clone(p.refused)
-	var pools []*variantPool
+	var readings [][]*reading // of each group
 	for key, g := range p.groups {
-		g.nameUnnamed()
+		nameUnnamed(g)
 		unoffered, failed := p.unoffered(s, key, g)
 		if len(failed) > 0 {
 			s.Failed[key] = failed
 		}
-		most := g.mainVariant()
-		under := map[Conditions]int{}
-		for v, vp := range g {
-			under[v.under] += vp.readings
+		most := mainSeries(g)
+		under := map[bench.Conditions]int{}
+		for v, all := range g {
+			under[v.Conditions] += len(all)
 			if v != most {
-				refused[most.refused(v)] += vp.readings
+				refused[refusedFor(most, v)] += len(all)
 			}
 		}
-		left := g[most].without(unoffered)
-		if n := g[most].readings - left.readings; n > 0 {
-			refused[refusedOffer] += n
+		var left []*reading
+		for _, r := range g[most] {
+			switch {
+			case slices.Contains(unoffered, r.Cell):
+				refused[refusedOffer]++
+				continue
+			case r.Simulated:
+				s.Simulated++
+			}
+			left = append(left, r)
 		}
-		s.Used += left.readings
-		s.Simulated += g[most].simulated
+		s.Used += len(left)
 		s.Groups = append(s.Groups, &Group{Key: key, NotOffered: unoffered, Under: under})
-		pools = append(pools, left)
+		readings = append(readings, left)
 	}
-	each(len(pools), func(i int) { pools[i].fill(s.Groups[i]) })
+	each(len(readings), func(i int) { s.Groups[i].fill(readings[i]) })
 	slices.SortFunc(s.Groups, func(a, b *Group) int { return a.Compare(b.Key) })
 	onlyLower, neverMore := channelRules(s.NCCL)
 	for _, g := range s.Groups {
@@ -245,53 +203,60 @@ func (p *Pool) Set() *Set {
 
 // nameUnnamed counts samples without a data type, as in a sweep that leaves it out, as those of the one that has
 // most: nccl-tests has a default, and logs always name theirs.
-func (g variants) nameUnnamed() {
-	for v, vp := range g {
-		if v.dtype != "" || v.redop != "" {
+func nameUnnamed(g map[bench.Series][]*reading) {
+	for v, all := range g {
+		if v.DType != "" || v.RedOp != "" {
 			continue
 		}
-		var named []variant
+		var named []bench.Series
 		for o := range g {
-			if o.dtype != "" && o.inPlace == v.inPlace && o.under == v.under {
+			if o.DType != "" && o.InPlace == v.InPlace && o.Conditions == v.Conditions {
 				named = append(named, o)
 			}
 		}
 		if len(named) == 0 {
 			continue
 		}
-		g[slices.MinFunc(named, g.mostReadings)].join(vp)
+		most := slices.MinFunc(named, mostReadings(g))
+		g[most] = append(g[most], all...)
 		delete(g, v)
 	}
 }
 
-// refused says why samples of another variant are not used, and what is used instead.
+// refusedFor says why samples of another series are not used, and what is used instead.
 // Nearly every sweep has some.
-func (v variant) refused(other variant) string {
+func refusedFor(v, other bench.Series) string {
 	placement := map[bool]string{false: "out-of-place", true: "in-place"}
-	if other.under != v.under {
-		return fmt.Sprintf("measured under %s: never compared with %s", other.under, v.under)
+	if other.Conditions != v.Conditions {
+		return fmt.Sprintf("measured under %s: never compared with %s", other.Conditions, v.Conditions)
 	}
-	if other.dtype == v.dtype && other.redop == v.redop {
+	if other.DType == v.DType && other.RedOp == v.RedOp {
 		return fmt.Sprintf("%s; %s is kept (normal: nccl-tests measures both, and NCCL does not tell a tuner which "+
-			"it is)", placement[other.inPlace], placement[v.inPlace])
+			"it is)", placement[other.InPlace], placement[v.InPlace])
 	}
 	return fmt.Sprintf("other data types or reductions; %s is kept (normal where several were measured: NCCL does "+
 		"not tell a tuner which it is)",
-		strings.TrimSpace(strings.TrimSpace(cmp.Or(v.dtype, "the unnamed type")+" "+v.redop)+" "+placement[v.inPlace]))
+		strings.TrimSpace(strings.TrimSpace(cmp.Or(v.DType, "the unnamed type")+" "+v.RedOp)+" "+placement[v.InPlace]))
 }
 
-// mainVariant is the one with the most points; of equals the one with most rows,
+// mainSeries is the one with the most points; of equals the one with most rows,
 // then the first in order.
-func (g variants) mainVariant() variant {
-	return slices.MinFunc(slices.Collect(maps.Keys(g)), func(a, b variant) int {
-		return cmp.Or(cmp.Compare(len(g[b].points), len(g[a].points)), g.mostReadings(a, b))
+func mainSeries(g map[bench.Series][]*reading) bench.Series {
+	number := map[bench.Series]int{} // of points
+	for v, all := range g {
+		for range points(all) {
+			number[v]++
+		}
+	}
+	return slices.MinFunc(slices.Collect(maps.Keys(g)), func(a, b bench.Series) int {
+		return cmp.Or(cmp.Compare(number[b], number[a]), mostReadings(g)(a, b))
 	})
 }
 
-func (g variants) mostReadings(a, b variant) int {
-	return cmp.Or(cmp.Compare(g[b].readings, g[a].readings), a.under.Compare(b.under),
-		cmp.Compare(a.dtype, b.dtype),
-		cmp.Compare(a.redop, b.redop), boolToInt(a.inPlace)-boolToInt(b.inPlace))
+func mostReadings(g map[bench.Series][]*reading) func(a, b bench.Series) int {
+	return func(a, b bench.Series) int {
+		return cmp.Or(cmp.Compare(len(g[b]), len(g[a])), a.Compare(b))
+	}
 }
 
 func boolToInt(b bool) int {
@@ -301,28 +266,28 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// fill makes a group of what was pooled.
-func (vp *variantPool) fill(g *Group) {
+// fill makes a group of what was pooled, in the order of arrival.
+func (g *Group) fill(all []*reading) {
 	defaults := map[uint64][]Point{}
 	var times, spread, within []float64
 	var several []sourced // medians of each point that several sources measured
-	byDefault := map[uint64][]reading{}
+	byDefault := map[uint64][]*reading{}
 	var fresh []Point
-	vp = vp.dropDefaultCounts()
-	for l, readings := range vp.inOrder() {
+	for readings := range points(all) {
 		times = times[:0]
+		first := readings[0]
 		for i, r := range readings {
-			times = append(times, r.micros)
+			times = append(times, r.Micros)
 			if i > 0 {
-				spread = append(spread, math.Abs(math.Log(r.micros/readings[i-1].micros)))
+				spread = append(spread, math.Abs(math.Log(r.Micros/readings[i-1].Micros)))
 			}
 		}
 		c := Point{
-			Config: l.Config, Bytes: l.bytes, Reps: len(times), Verified: l.verifies,
+			Config: first.Config, Bytes: first.Bytes, Reps: len(times), Verified: first.Verify,
 			First: times[0], Low: slices.Min(times), High: slices.Max(times),
 		}
 		c.Micros = stats.Median(times)
-		if l.byDefault() {
+		if first.byDefault() {
 			defaults[c.Bytes] = append(defaults[c.Bytes], c)
 			byDefault[c.Bytes] = append(byDefault[c.Bytes], readings...)
 			continue
@@ -375,3 +340,107 @@ func mostMeasured(points []Point) (c Point, moved float64) {
 	}
 	return c, moved
 }
+
+// reading is an accepted sample in the pool.
+type reading struct {
+	bench.Sample
+	source source
+}
+
+func (r *reading) byDefault() bool { return r.Selection == bench.SelectionDefault }
+
+// points yields the readings that are repetitions of one another, in the order of arrival. Channel counts that NCCL
+// chose are left out: to keep them would split one curve into many. Where runs asked for some counts of an algorithm
+// and protocol, the others are repetitions of these.
+func points(all []*reading) iter.Seq[[]*reading] {
+	asked := map[nccl.Cell]bool{}
+	for _, r := range all {
+		if r.Channels > 0 && (r.Selection == bench.SelectionForced || r.Selection == bench.SelectionUnknown) {
+			asked[r.Cell] = true
+		}
+	}
+	inOrder := make([]*reading, len(all))
+	for i, r := range all {
+		if r.Selection == bench.SelectionOwnChannels && !asked[r.Cell] {
+			own := *r
+			own.Channels, r = 0, &own
+		}
+		inOrder[i] = r
+	}
+	compare := func(a, b *reading) int {
+		return cmp.Or(a.Config.Compare(b.Config), boolToInt(a.byDefault())-boolToInt(b.byDefault()),
+			boolToInt(a.Verify)-boolToInt(b.Verify), cmp.Compare(a.Bytes, b.Bytes))
+	}
+	slices.SortStableFunc(inOrder, compare)
+	return func(yield func([]*reading) bool) {
+		for from := 0; from < len(inOrder); {
+			to := from + 1
+			for to < len(inOrder) && compare(inOrder[from], inOrder[to]) == 0 {
+				to++
+			}
+			if !yield(inOrder[from:to]) {
+				return
+			}
+			from = to
+		}
+	}
+}
+
+// count adds an accepted sample to those of its machine.
+func (p *Pool) count(s *bench.Sample) {
+	var setup bench.Setup
+	if s.Setup != nil {
+		setup = *s.Setup
+	}
+	on := model.MeasuredOn{GPU: setup.GPU, Hosts: setup.Hosts, NCCL: setup.NCCL, Driver: setup.Driver,
+		Tuner: setup.Tuner}
+	m := p.machines[on]
+	if m == nil {
+		m = new(on)
+		m.Source = s.File()
+		p.machines[on] = m
+	}
+	m.Rows++
+	if setup.Time != "" && (m.Begun == "" || setup.Time < m.Begun) {
+		m.Begun = setup.Time
+	}
+}
+
+// Begin says from which file the next samples are read. It tells files apart whose
+// samples name the same sources.
+func (p *Pool) Begin(file string) { p.file = file }
+
+// GPUs lists the different models of GPU, as far as they are known. Drivers name one
+// with the vendor's name or without.
+func (s *Set) GPUs() []string {
+	return s.distinct(func(m *model.MeasuredOn) string { return strings.ReplaceAll(m.GPU, "NVIDIA ", "") })
+}
+
+// Releases are those that a policy made of the set is for.
+func (s *Set) Releases() nccl.Releases { return (&model.Provenance{NCCL: s.NCCL}).Releases() }
+
+func (s *Set) distinct(of func(*model.MeasuredOn) string) (all []string) {
+	for i := range s.Machines {
+		if name := of(&s.Machines[i]); name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Under are the known conditions of all groups, in order.
+func (s *Set) Under() []bench.Conditions {
+	found := map[bench.Conditions]bool{}
+	for _, g := range s.Groups {
+		for under := range g.Under {
+			if under != (bench.Conditions{}) {
+				found[under] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), bench.Conditions.Compare)
+}
+
+// mostMachines bounds what a model's file lists.
+const mostMachines = 50

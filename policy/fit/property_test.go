@@ -122,7 +122,7 @@ func TestRowsDecideAsTheModel(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if len(file.Groups) == 0 {
+		if len(file.CurveSets) == 0 {
 			continue
 		}
 		rows := Rows(m)
@@ -169,10 +169,10 @@ func rowsKeep(g *Group, m *model.Model, rows []Row) (decided int, problem string
 			return decided, fmt.Sprintf("row %d is for sizes its configuration was not measured at: %s", i, r)
 		}
 	}
-	measured := m.File.Groups[0].Sizes()
+	measured := m.File.CurveSets[0].Sizes()
 	places := closer(measured)
 	sizes := slices.DeleteFunc(measured, func(b uint64) bool { return !slices.Contains(places, b) })
-	for _, v := range m.File.Groups[0].Verified {
+	for _, v := range m.File.CurveSets[0].Verified {
 		sizes, places = append(sizes, v.Bytes), append(places, v.Bytes)
 	}
 	slices.Sort(places)

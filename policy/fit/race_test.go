@@ -41,7 +41,7 @@ const (
 func newCluster(truth *Group, noise float64, seed uint64, drift func(start, verified int) float64) *cluster {
 	c := &cluster{truth: truth, space: spaceOf(truth), noise: noise, drift: drift, repetitions: 1,
 		random: rand.New(rand.NewPCG(seed, 21))}
-	c.space.Asked = map[Ask]bool{}
+	c.space.Asked = map[Request]bool{}
 	if drift == nil {
 		c.drift = func(int, int) float64 { return 1 }
 	}
@@ -81,7 +81,7 @@ func (c *cluster) start(sizes []uint64, configs []nccl.Config, verify bool) {
 		point, ok := c.truth.defaultAt(b)
 		if configs != nil {
 			asked := configs[i]
-			c.space.Asked[Ask{asked, b}] = true
+			c.space.Asked[Request{asked, b}] = true
 			s.Selection = bench.SelectionForced
 			if point, ok = c.truth.at(asked, b); !ok {
 				s.Selection = bench.SelectionOwnChannels

@@ -35,9 +35,9 @@ const mostLost = 0.01
 // configuration over NCCL's. There are no rows where the model abstains, nor beyond the sizes
 // measured, nor for a single size between others.
 func Rows(m *model.Model) []Row {
-	rows := make([][]Row, len(m.File.Groups))
+	rows := make([][]Row, len(m.File.CurveSets))
 	each(len(rows), func(i int) {
-		g := &m.File.Groups[i]
+		g := &m.File.CurveSets[i]
 		rows[i] = groupRows(m, g)
 		markVerified(rows[i], g.Verified)
 		for k := range rows[i] {
@@ -52,7 +52,7 @@ const OneRunEach = "one run each: not sure"
 
 // groupRows covers the sizes at which the model decides with the fewest rows. Among equally
 // few, it takes those that lose least.
-func groupRows(m *model.Model, g *model.Group) (rows []Row) {
+func groupRows(m *model.Model, g *model.CurveSet) (rows []Row) {
 	c := newCover(m, g)
 	for i := 0; i < len(c.sizes); {
 		j := i
@@ -156,7 +156,7 @@ type cover struct {
 
 var everything = nccl.Everything()
 
-func newCover(m *model.Model, g *model.Group) *cover {
+func newCover(m *model.Model, g *model.CurveSet) *cover {
 	c := &cover{key: g.Key(), view: m.For(g.Comm), measured: g.Sizes()}
 	c.sizes = closer(c.measured)
 	for _, v := range g.Verified { // closer leaves some out

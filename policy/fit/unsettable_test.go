@@ -62,7 +62,7 @@ func refusedRows(s *Set) (n int) {
 func TestRaceHasNoMoreChannelsThanRCCL(t *testing.T) {
 	truth := broadcastLike(0.09)
 	space := spaceOf(truth)
-	space.Asked = map[Ask]bool{}
+	space.Asked = map[Request]bool{}
 	seen := &Group{Key: truth.Key, Noise: truth.Noise, Default: slices.Clone(truth.Default), neverMore: true}
 	for i := range seen.Default {
 		seen.Default[i].Config.Channels = space.Channels[min(1+i/2, len(space.Channels)-1)]
@@ -75,7 +75,7 @@ func TestRaceHasNoMoreChannelsThanRCCL(t *testing.T) {
 			}
 			for k, b := range run.Sizes {
 				c := run.Configs[k]
-				space.Asked[Ask{c, b}], configs[c] = true, true
+				space.Asked[Request{c, b}], configs[c] = true, true
 				if c.Channels > seen.mostByDefault(b) || c.Channels == 0 {
 					t.Errorf("%s is asked for at %d, where RCCL takes %d", c, b, seen.mostByDefault(b))
 				}

@@ -82,8 +82,8 @@ func (c contest) wins() bool { return c.gain > max(leastVerified, c.logSpread) }
 // leastVerified in ln(us) is the least gain that wins, however alike the repetitions are.
 const leastVerified = 0.005
 
-// verdicts returns what won at each size at which the default was verified.
-func (g *Group) verdicts() (all []model.Verified) {
+// verified returns what won at each size at which the default was verified.
+func (g *Group) verified() (all []model.Verified) {
 	for _, c := range g.contests() {
 		v := model.Verified{
 			Bytes: c.byDefault.Bytes, Micros: round(c.byDefault.Micros, 6), DefaultMicros: round(c.byDefault.Micros, 6),
@@ -129,10 +129,10 @@ func (g *Group) Unsteady() (all []Unsteady) {
 }
 
 // markVerified counts in each row the sizes at which its configuration won a verification.
-func markVerified(rows []Row, verdicts []model.Verified) {
+func markVerified(rows []Row, verified []model.Verified) {
 	for i := range rows {
 		r := &rows[i]
-		for _, v := range verdicts {
+		for _, v := range verified {
 			if r.Bytes.Contains(v.Bytes) && v.Config() == r.Config {
 				r.Verified++
 			}

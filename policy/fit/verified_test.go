@@ -145,7 +145,7 @@ func TestVerifiedBeyondDrift(t *testing.T) {
 			!test.wins && (unsteady[0].Bytes != 1<<10 || unsteady[0].Gain <= 0 || unsteady[0].Moved < 0.05) {
 			t.Errorf("the default takes %v, then %v: unsteady are %+v", test.first, test.last, unsteady)
 		}
-		for _, v := range g.verdicts() {
+		for _, v := range g.verified() {
 			if (v.Algo != "") != test.wins {
 				t.Errorf("the default takes %v, then %v: at %d, %v wins: %v, want %v", test.first, test.last, v.Bytes,
 					test.micros, v.Algo != "", test.wins)

@@ -12,21 +12,26 @@ import (
 // Worth is what decisions are worth to a job by what was measured, see NewWorth.
 type Worth struct {
 	profile.Scale
-	Total float64 // the job's communication, weighed by Scale: microseconds or bytes
-	WorthPart
-	Parts []WorthPart     // by collective and communicator, those that take longest first
-	Left  []profile.Entry // calls that are not covered, the heaviest first
+	Total float64 `json:"-"` // the job's communication, weighed by Scale: microseconds or bytes
+	WorthSum
+	Parts []WorthPart     `json:"parts"` // by collective and communicator, those that take longest first
+	Left  []profile.Entry `json:"-"`     // calls that are not covered, the heaviest first
 	// Uncounted are the calls without a weight: their size or their time is not known. Total does not count them.
-	Uncounted float64
+	Uncounted float64 `json:"-"`
 }
 
-// WorthPart is about calls that are covered: measurements tell what they take as the job runs now, with NCCL's choice
-// and with what is decided. Times are microseconds of communication, of a step or of all that was recorded.
+// WorthPart is about the calls of one collective on one communicator.
 type WorthPart struct {
 	Key
-	Covered float64 // weighed as Worth.Total
+	WorthSum
+}
+
+// WorthSum is about calls that are covered: measurements tell what they take as the job runs now, with NCCL's choice
+// and with what is decided. Times are microseconds of communication, of a step or of all that was recorded.
+type WorthSum struct {
+	Covered float64 `json:"covered_share"` // of Worth.Total
 	CallTimes
-	Once bool // of some of the calls everything was measured once
+	Once bool `json:"-"` // of some of the calls everything was measured once
 }
 
 // CallTimes are what the same calls take: as they run in the job, with NCCL's choice, with what is decided, and with
@@ -49,8 +54,8 @@ func (t *CallTimes) add(o CallTimes, times float64) {
 //
 // fitted is the report on the model that the decisions come from, which was fitted to the same set: the luck of its
 // winners is taken off.
-func NewWorth(job *profile.Profile, set *Set, decide Decider, fitted *Report) *Worth {
-	w := &Worth{Scale: job.Scale(), Total: job.Total()}
+func NewWorth(job *profile.Profile, set *Set, decide DecideFunc, fitted *Report) *Worth {
+	w := &Worth{Scale: job.Scale(), Total: job.Total(), Parts: []WorthPart{}} // not null in JSON
 	for _, e := range job.Entries {
 		weight := w.Of(e)
 		if weight == 0 {
@@ -61,7 +66,7 @@ func NewWorth(job *profile.Profile, set *Set, decide Decider, fitted *Report) *W
 		i := slices.IndexFunc(set.Groups, func(g *Group) bool { return g.Key == key })
 		if i >= 0 {
 			if t, ok := set.Groups[i].callTimes(e, decide, fitted.Groups[i].Genuine); ok {
-				w.add(key, weight, w.Count(e), t, set.Groups[i].NoisePairs == 0)
+				w.add(key, weight/w.Total, w.Count(e), t, set.Groups[i].NoisePairs == 0)
 				continue
 			}
 		}
@@ -71,13 +76,13 @@ func NewWorth(job *profile.Profile, set *Set, decide Decider, fitted *Report) *W
 	return w
 }
 
-func (w *Worth) add(key Key, weight, calls float64, t CallTimes, once bool) {
+func (w *Worth) add(key Key, share, calls float64, t CallTimes, once bool) {
 	i := slices.IndexFunc(w.Parts, func(p WorthPart) bool { return p.Key == key })
 	if i < 0 {
 		i, w.Parts = len(w.Parts), append(w.Parts, WorthPart{Key: key})
 	}
-	for _, p := range []*WorthPart{&w.WorthPart, &w.Parts[i]} {
-		p.Covered += weight
+	for _, p := range []*WorthSum{&w.WorthSum, &w.Parts[i].WorthSum} {
+		p.Covered += share
 		p.CallTimes.add(t, calls)
 		p.Once = p.Once || once
 	}
@@ -85,12 +90,12 @@ func (w *Worth) add(key Key, weight, calls float64, t CallTimes, once bool) {
 
 // callTimes are those of one call of a job; false where too little was measured. genuine is nil where only the default
 // was.
-func (g *Group) callTimes(e profile.Entry, decide Decider, genuine []float64) (t CallTimes, ok bool) {
+func (g *Group) callTimes(e profile.Entry, decide DecideFunc, genuine []float64) (t CallTimes, ok bool) {
 	far := func(c Point) float64 { return math.Abs(log2(c.Bytes) - log2(e.Bytes)) }
 	near := slices.DeleteFunc(slices.Clone(g.Default), func(c Point) bool { return far(c) > 1 })
 	slices.SortStableFunc(near, func(a, b Point) int { return cmp.Compare(far(a), far(b)) })
 	for _, d := range near {
-		o := outcomesOf(g, []uint64{d.Bytes}, func(o *Outcome, costs nccl.Costs) (nccl.Config, bool) {
+		o := outcomesOf(g, []uint64{d.Bytes}, func(o *SizeOutcome, costs nccl.Costs) (nccl.Config, bool) {
 			c, ok := decide(e.Comm, e.Call, costs)
 			return c, ok && !g.isDefault(c, o.Bytes)
 		})[0]
@@ -148,7 +153,7 @@ func between(points []Point, bytes uint64) float64 {
 }
 
 // DecideByRows asks the rows of a policy file, for NewWorth.
-func DecideByRows(rows []Row) Decider {
+func DecideByRows(rows []Row) DecideFunc {
 	return func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (nccl.Config, bool) {
 		for _, r := range rows {
 			if r.Key == (Key{Coll: call.Coll, Comm: on}) && r.Bytes.Contains(call.Bytes) && costs.Offers(r.Cell) {

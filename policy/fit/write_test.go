@@ -133,8 +133,8 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%d curves in a line: %.200s", n, line)
 		}
 	}
-	if n := bytes.Count(text, []byte("\n    {\"algorithm\":")); n < len(file.Groups[0].Curves) {
-		t.Errorf("%d lines of curves, want %d", n, len(file.Groups[0].Curves))
+	if n := bytes.Count(text, []byte("\n    {\"algorithm\":")); n < len(file.CurveSets[0].Curves) {
+		t.Errorf("%d lines of curves, want %d", n, len(file.CurveSets[0].Curves))
 	}
 	var got bytes.Buffer
 	want, err := json.Marshal(file)

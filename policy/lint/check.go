@@ -1,11 +1,15 @@
 package lint
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -39,10 +43,10 @@ func Check(file string, text []byte, opt Options) []Finding {
 		c.rows = append(c.rows, newRow(&p.Rules[i]))
 	}
 	if len(c.rows) == 0 {
-		c.report(noRows, 0, "", "the policy has no rows")
+		c.report("no-rows", 0, "", "the policy has no rows")
 	}
 	if nccl.IsSimulated(text) {
-		c.report(simulated, 0, "", "its times are simulated, not measured")
+		c.report("simulated", 0, "", "its times are simulated, not measured")
 	}
 	for _, r := range c.rows {
 		c.each(r)
@@ -61,7 +65,7 @@ func Check(file string, text []byte, opt Options) []Finding {
 	}
 	c.ignore(text)
 	for _, v := range vary { // the library refuses these, whatever is silenced
-		c.report(sumsVary, v.Line, "", "%s", v.Text).Column = v.Column
+		c.report("sums-vary", v.Line, "", "%s", v.Text).Column = v.Column
 	}
 	sortFindings(c.findings)
 	return c.findings
@@ -89,7 +93,10 @@ func (c *check) refused(err error) []Finding {
 
 // report adds a finding about a row's field of a column; "" means the whole row, line 0 the whole file.
 func (c *check) report(rule string, line int, column, format string, args ...any) *Finding {
-	about, _ := RuleNamed(rule)
+	about, known := RuleNamed(rule)
+	if !known {
+		panic("no rule is called " + rule)
+	}
 	f := Finding{Rule: rule, Severity: about.Severity, File: c.file, Line: line, Text: fmt.Sprintf(format, args...)}
 	if column != "" {
 		f.Column = c.sheet.ColumnNumber(column)
@@ -101,23 +108,24 @@ func (c *check) report(rule string, line int, column, format string, args ...any
 // each looks at one row by itself.
 func (c *check) each(r *row) {
 	if r.never {
-		c.report(neverAsked, r.Line, "collective", "NCCL asks no tuner about %s", c.sheet.Field(r.Line, "collective"))
+		c.report("never-asked", r.Line, "collective", "NCCL asks no tuner about %s",
+			c.sheet.Field(r.Line, "collective"))
 		return
 	}
 	switch {
 	case r.key.wants[policy.Ranks] == 1:
-		c.report(matchesNothing, r.Line, "", "NCCL asks nothing about a communicator of 1 rank")
+		c.report("matches-nothing", r.Line, "", "NCCL asks nothing about a communicator of 1 rank")
 		r.empty = true
 	case r.empty:
-		c.report(matchesNothing, r.Line, "",
-			"no number of bytes is within both the limits of bytes (%s) and of bytes per rank (%s)", sizeText(r.Bytes),
-			sizeText(r.BytesPerRank))
+		c.report("matches-nothing", r.Line, "",
+			"no number of bytes is within both the limits of bytes (%s) and of bytes per rank (%s)", r.Bytes,
+			r.BytesPerRank)
 	}
 	if r.empty {
 		return
 	}
 	if want := r.Numbers[policy.RegBuff]; want >= 0 {
-		c.report(regBuff, r.Line, "reg_buff",
+		c.report("reg-buff", r.Line, "reg_buff",
 			"reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang",
 			want)
 	}
@@ -138,7 +146,7 @@ func (c *check) shadowed() {
 		by := slices.IndexFunc(c.rows[:i], func(e *row) bool { return e.hides(r) })
 		if by >= 0 {
 			r.idle = true
-			c.report(shadowed, r.Line, "",
+			c.report("shadowed", r.Line, "",
 				"the row is never reached: line %d matches all that it matches, and comes first", c.rows[by].Line)
 		}
 	}
@@ -155,4 +163,111 @@ func (r *row) hides(later *row) bool {
 		return ok && sizes.Holds(later.sizes)
 	}
 	return r.Bytes.Holds(later.Bytes) && r.BytesPerRank.Holds(later.BytesPerRank)
+}
+
+// Severity tells how bad a finding is.
+type Severity int8
+
+const (
+	Note    Severity = iota // worth knowing, often intended
+	Warning                 // does not do what it seems to ask for
+	Error                   // the tuner refuses the whole file
+)
+
+func (s Severity) String() string { return [...]string{"note", "warning", "error"}[s] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Finding is one thing that a rule found.
+type Finding struct {
+	Rule     string   `json:"rule"`
+	Severity Severity `json:"severity"`
+	File     string   `json:"file"`
+	Line     int      `json:"line,omitempty"`   // from 1; left out: the whole file is meant
+	Column   int      `json:"column,omitempty"` // the field's number in its row, from 1; left out: the whole row
+	Text     string   `json:"text"`
+}
+
+// Position is file:line:column, as far as they are known.
+func (f Finding) Position() string {
+	switch {
+	case f.Line == 0:
+		return f.File
+	case f.Column == 0:
+		return fmt.Sprintf("%s:%d", f.File, f.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Column)
+}
+
+func (f Finding) String() string {
+	return fmt.Sprintf("%s: %s: %s [%s]", f.Position(), f.Severity, f.Text, f.Rule)
+}
+
+// Worst returns the highest severity, and false without findings.
+func Worst(findings []Finding) (worst Severity, any bool) {
+	for _, f := range findings {
+		worst = max(worst, f.Severity)
+	}
+	return worst, len(findings) > 0
+}
+
+// sortFindings puts the file's order, within a line the worst first.
+func sortFindings(findings []Finding) {
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Rule, b.Rule),
+			cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
+	})
+}
+
+// ignoreWord opens the list of rules to silence. What follows " -- " is the reason.
+const ignoreWord = "tunefit:ignore"
+
+// ignore drops findings that the file silences, and reports silences that it cannot follow.
+func (c *check) ignore(text []byte) {
+	if !bytes.Contains(text, []byte(ignoreWord)) {
+		return
+	}
+	type silenced struct {
+		line int // of the row
+		rule string
+	}
+	said := map[silenced]bool{}
+	add := func(at, row int, rules []string) {
+		for _, rule := range rules {
+			said[silenced{row, rule}] = true
+			if _, known := RuleNamed(rule); !known {
+				c.report("bad-ignore", at, "", "no rule is called %q (%sallowed: see tunefit check --rules)", rule,
+					wording.DidYouMean(rule, RuleNames()))
+			}
+		}
+	}
+	next := 0 // the row that follows
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		for next < len(c.rows) && c.rows[next].Line <= i+1 {
+			next++
+		}
+		words, isComment := strings.CutPrefix(strings.TrimPrefix(string(line), "\ufeff"), "#")
+		switch rules := ignored(words); {
+		case !isComment || len(rules) == 0:
+		case next == len(c.rows):
+			c.report("bad-ignore", i+1, "", "no row follows")
+		default:
+			add(i+1, c.rows[next].Line, rules)
+		}
+	}
+	for _, r := range c.rows {
+		add(r.Line, r.Line, ignored(c.sheet.Field(r.Line, "comment")))
+	}
+	c.findings = slices.DeleteFunc(c.findings, func(f Finding) bool { return said[silenced{f.Line, f.Rule}] })
+}
+
+// ignored lists the rules that a comment silences.
+func ignored(comment string) []string {
+	_, list, ok := strings.Cut(comment, ignoreWord)
+	if !ok {
+		return nil
+	}
+	list, _, _ = strings.Cut(list, " -- ")
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 }

@@ -17,8 +17,8 @@ const (
 	other = "dddddddddddddddd"
 )
 
-func measuredOn(fingerprint string) *model.Topology {
-	return &model.Topology{Fingerprint: fingerprint}
+func measuredOn(fingerprint string) *model.Machine {
+	return &model.Machine{Fingerprint: topo.Fingerprint(fingerprint)}
 }
 
 // measured holds allreduce on 2 nodes with 16 ranks from 1 KiB to 64 KiB: ring/simple with 8 and 16
@@ -28,7 +28,7 @@ func measured() *model.File {
 		return model.Curve{Algo: algo, Proto: proto, Channels: channels,
 			Measured: [][2]float64{{1 << 10, us}, {8 << 10, 2 * us}, {64 << 10, 4 * us}}}
 	}
-	return &model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{{
+	return &model.File{Format: model.Format, Version: model.Version, CurveSets: []model.CurveSet{{
 		Coll: "allreduce", Comm: nccl.Comm{Nodes: 2, Ranks: 16}, Noise: .01,
 		HeldOut: []model.Trial{{LeftOut: "every other size",
 			Score: model.Score{Decisions: 9, Mean: 1.02, Low: 1, High: 1.04, P95: 1.05, Max: 1.06}, VersusDefault: .9}},
@@ -56,8 +56,8 @@ func checkModel(t *testing.T, change func(*model.File)) ([]Finding, *model.Model
 }
 
 func TestModelRules(t *testing.T) {
-	group := func(change func(*model.Group)) func(*model.File) {
-		return func(f *model.File) { change(&f.Groups[0]) }
+	group := func(change func(*model.CurveSet)) func(*model.File) {
+		return func(f *model.File) { change(&f.CurveSets[0]) }
 	}
 	for _, c := range []struct {
 		change func(*model.File)
@@ -66,19 +66,19 @@ func TestModelRules(t *testing.T) {
 		{nil, ""},
 		{func(f *model.File) { f.Version = model.Version - 1 }, "fit the model anew with tunefit fit) [model-invalid]"},
 		{func(f *model.File) { f.Version = model.Version + 1 }, "[model-invalid]"},
-		{group(func(g *model.Group) { g.Noise = -1 }),
+		{group(func(g *model.CurveSet) { g.Noise = -1 }),
 			"m.json: error: groups[0].noise: -1 (allowed: above 0, below 10) [model-invalid]"},
 		{func(f *model.File) { f.Provenance.SimulatedRows = 7 },
 			"7 of the measurements it was fitted to are simulated [model-simulated]"},
 		{func(f *model.File) { f.Provenance.Topology = measuredOn(here) }, ""},
 		{func(f *model.File) { f.Provenance.Topology = measuredOn(other) }, "different machine"},
-		{group(func(g *model.Group) { g.HeldOut[0].Mean = 1.2 }),
+		{group(func(g *model.CurveSet) { g.HeldOut[0].Mean = 1.2 }),
 			"m.json: warning: allreduce with 2 nodes, 16 ranks: with every other size left out, decisions took 1.200 " +
 				"times the best"},
-		{group(func(g *model.Group) { g.HeldOut[0].VersusDefault = 1.01 }),
+		{group(func(g *model.CurveSet) { g.HeldOut[0].VersusDefault = 1.01 }),
 			"1.010 times as long as NCCL's choice [model-regret]"},
-		{group(func(g *model.Group) { g.HeldOut[0].LeftOut, g.HeldOut[0].Mean = "one channel count", 1.2 }), ""},
-		{group(func(g *model.Group) { g.Default = nil }), "the default was not measured [model-no-default]"},
+		{group(func(g *model.CurveSet) { g.HeldOut[0].LeftOut, g.HeldOut[0].Mean = "one channel count", 1.2 }), ""},
+		{group(func(g *model.CurveSet) { g.Default = nil }), "the default was not measured [model-no-default]"},
 	} {
 		found, m := checkModel(t, c.change)
 		got := fmt.Sprint(found)
@@ -90,7 +90,7 @@ func TestModelRules(t *testing.T) {
 		}
 	}
 	if found, m := CheckModel("m.json", []byte("{"), nil); m != nil || len(found) != 1 ||
-		found[0].Rule != modelInvalid {
+		found[0].Rule != "model-invalid" {
 		t.Errorf("%v", found)
 	}
 }

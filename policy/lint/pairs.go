@@ -22,9 +22,9 @@ func (c *check) overlaps() {
 				!r.key.within(o.key) {
 				continue
 			}
-			c.report(overlap, r.Line, "",
+			c.report("overlap", r.Line, "",
 				"line %d comes first and matches %s%s as well, where it asks for something else", o.Line,
-				sizeText(sizes), r.axis)
+				sizes, r.axis)
 			break
 		}
 		earlier = append(earlier, r)
@@ -68,8 +68,8 @@ func (c *check) narrower() {
 		if !by.LeavesToNCCL() {
 			where = fmt.Sprintf(" wherever %s is available", by.cells&can)
 		}
-		c.report(wideFirst, r.Line, "", "line %d comes first and decides %s%s%s: put this row, which is for fewer "+
-			"calls, before it", by.Line, sizeText(most), r.axis, where)
+		c.report("wide-first", r.Line, "", "line %d comes first and decides %s%s%s: put this row, which is for fewer "+
+			"calls, before it", by.Line, most, r.axis, where)
 	}
 }
 
@@ -104,8 +104,8 @@ func (c *check) gaps() {
 	for h, all := range in {
 		for _, releases := range all {
 			left := nccl.Range{Min: h.last.sizes.Max + 1, Max: h.next.sizes.Min - 1}
-			f := c.report(gap, h.next.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d",
-				h.next.collName(), h.key.in(releases), sizeText(left), h.next.axis, h.last.Line, h.next.Line)
+			f := c.report("gap", h.next.Line, "", "%s with %s: no row matches %s%s, between lines %d and %d",
+				h.next.collName(), h.key.in(releases), left, h.next.axis, h.last.Line, h.next.Line)
 			if left.Max/2 >= left.Min {
 				f.Severity = Note
 			}

@@ -42,7 +42,7 @@ func TestReleases(t *testing.T) {
 	} {
 		var said []string
 		for _, f := range Check("p.csv", []byte(head+c.row+"\n"), Options{NCCL: c.nccl}) {
-			if f.Rule == noEffectInRelease || f.Rule == neverOffered || f.Rule == Invalid {
+			if f.Rule == "no-effect-in-release" || f.Rule == "never-offered" || f.Rule == Invalid {
 				said = append(said, f.String())
 			}
 		}
@@ -56,10 +56,10 @@ func TestReleases(t *testing.T) {
 func TestRowsOfReleasesAndNames(t *testing.T) {
 	for rows, want := range map[string][]string{
 		"allreduce,ring,2.28,\nallreduce,ring,,\n":            nil,
-		"allreduce,ring,,\nallreduce,ring,2.28,\n":            {shadowed},
-		"allreduce,ring,>=2.28,\nallreduce,ring,2.30.7,\n":    {shadowed},
+		"allreduce,ring,,\nallreduce,ring,2.28,\n":            {"shadowed"},
+		"allreduce,ring,>=2.28,\nallreduce,ring,2.30.7,\n":    {"shadowed"},
 		"allreduce,ring,<=2.30,\nallreduce,ring,2.28-2.31,\n": nil,
-		"allreduce,ring,,dp*\nallreduce,ring,,dp:0\n":         {shadowed},
+		"allreduce,ring,,dp*\nallreduce,ring,,dp:0\n":         {"shadowed"},
 		"allreduce,ring,,dp*\nallreduce,ring,,d*\n":           nil,
 		"allreduce,ring,,dp\nallreduce,ring,,\n":              nil,
 	} {
@@ -97,7 +97,7 @@ func TestGapsByRelease(t *testing.T) {
 		var said []string
 		text := "collective,min_bytes,max_bytes,nccl,comm_name,algorithm\n" + strings.ReplaceAll(rows, "\n", ",ring\n")
 		for _, f := range Check("p.csv", []byte(text), Options{}) {
-			if f.Rule == gap || f.Rule == Invalid {
+			if f.Rule == "gap" || f.Rule == Invalid {
 				said = append(said, strings.TrimSuffix(f.String(), " [gap]"))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
@@ -24,11 +25,16 @@ func (c *check) combination(r *row) bool {
 		if offeredAnywhere(r)&r.cells != 0 {
 			where = " with " + r.key.String()
 		}
-		c.report(neverOffered, r.Line, "algorithm", "NCCL never offers %s for %s%s (it has %s)", r.cells,
+		c.report("never-offered", r.Line, "algorithm", "NCCL never offers %s for %s%s (it has %s)", r.cells,
 			r.collName(), where, can)
 		return false
 	}
-	return c.onMachine(r)
+	if can = c.available(r); can&r.cells == 0 {
+		c.report("not-on-this-machine", r.Line, "algorithm",
+			"on this machine NCCL offers no %s for %s with %s (it has %s)", r.cells, r.collName(), r.key, can)
+		return false
+	}
+	return true
 }
 
 func offeredAnywhere(r *row) (can cells) {
@@ -45,16 +51,6 @@ func (c *check) machine(r *row) *tuning.Tuning {
 		return nil
 	}
 	return c.opt.Machine(nccl.Comm{Nodes: int(r.key.wants[policy.Nodes]), Ranks: int(r.key.wants[policy.Ranks])})
-}
-
-// onMachine checks the cells asked for against those of the machine.
-func (c *check) onMachine(r *row) bool {
-	if can := c.available(r); can&r.cells == 0 {
-		c.report(notOnThisMachine, r.Line, "algorithm", "on this machine NCCL offers no %s for %s with %s (it has %s)",
-			r.cells, r.collName(), r.key, can)
-		return false
-	}
-	return true
 }
 
 // available returns the cells that NCCL offers for a row, on the machine where that is known.
@@ -79,18 +75,18 @@ func (c *check) channels(r *row) {
 		return nccl.ChannelsCanBeSet(cell.Algo, max(1, int(r.key.wants[policy.Nodes])))
 	})
 	if settable == 0 {
-		c.report(channelsLeftAlone, r.Line, "channels",
+		c.report("channels-left-alone", r.Line, "channels",
 			"channels %s has no effect with %s over %s: NCCL does not check the number there, so it is left alone",
 			c.sheet.Field(r.Line, "channels"), r.cells&r.offered(), r.key)
 		return
 	}
 	if n, err := strconv.Atoi(c.sheet.Field(r.Line, "channels")); err == nil && n > nccl.MaxChannels {
-		c.report(channelsAbove64, r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n,
+		c.report("channels-above-64", r.Line, "channels", "channels %d is read as %d, the most that NCCL has", n,
 			nccl.MaxChannels)
 	}
 	if r.NCCL.MayUseUncheckedAllGather() && slices.Contains(r.Colls(), nccl.CollAllGather) &&
 		settable&offered(nccl.CollAllGather, r.key) != 0 {
-		c.report(channelsUnchecked, r.Line, "channels",
+		c.report("channels-unchecked", r.Line, "channels",
 			"NCCL 2.29.2 to 2.30.7 may use an allgather's channel count unchecked and crash: the library leaves it "+
 				"alone there")
 	}
@@ -106,11 +102,11 @@ func (c *check) channels(r *row) {
 		switch {
 		case int(r.Channels) <= most || most == 0:
 		case t.NCCL.Has(nccl.ChannelsOnlyLower):
-			c.report(channelsAboveComm, r.Line, "channels",
+			c.report("channels-above-machine", r.Line, "channels",
 				"channels %d, but with %s NCCL %s takes at most %d by itself for %s of the row's sizes on this "+
 					"machine, and a row's number only where it is lower", r.Channels, r.key, t.NCCL, most, settable)
 		default:
-			c.report(channelsAboveComm, r.Line, "channels",
+			c.report("channels-above-machine", r.Line, "channels",
 				"channels %d, but with %s NCCL has %d for %s on this machine and lowers the number", r.Channels, r.key,
 				most, settable)
 		}
@@ -126,7 +122,7 @@ func (c *check) chunk(r *row) {
 		return cmp.Compare(a.Proto.Grain(), b.Proto.Grain())
 	}).Proto
 	if r.ChunkBytes < worst.Grain() {
-		c.report(chunkBelowGrain, r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes",
+		c.report("chunk-below-grain", r.Line, "chunk_bytes", "chunk_bytes %s is raised to %s's grain of %d bytes",
 			nccl.FormatBytes(r.ChunkBytes), worst, worst.Grain())
 	}
 }
@@ -141,7 +137,8 @@ func (c *check) bound(r *row) {
 		{"max_bytes", r.Bytes, func(o *row) uint64 { return o.Bytes.Min }},
 		{"max_bytes_per_rank", r.BytesPerRank, func(o *row) uint64 { return o.BytesPerRank.Min }},
 	} {
-		if !endsAWord(b.sizes.Max) {
+		n := b.sizes.Max // the largest number of 31 or 32 bits, or next to the latter
+		if n != math.MaxInt32 && (n < math.MaxUint32-1 || n > math.MaxUint32+1) {
 			continue
 		}
 		continued := slices.ContainsFunc(c.rows, func(o *row) bool {
@@ -150,12 +147,96 @@ func (c *check) bound(r *row) {
 		if continued {
 			continue
 		}
-		c.report(bound4GiB, r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column,
+		c.report("4gib-bound", r.Line, b.column, "%s %s is where the row ends; was inf meant?", b.column,
 			cmp.Or(c.sheet.Field(r.Line, b.column), strconv.FormatUint(b.sizes.Max, 10)))
 	}
 }
 
-// endsAWord reports whether n is the largest number of 31 or 32 bits, or next to the latter.
-func endsAWord(n uint64) bool {
-	return n == math.MaxInt32 || n >= math.MaxUint32-1 && n <= math.MaxUint32+1
+// later are what rows may ask that not every release of NCCL has, with the release that brought it.
+var later = []struct {
+	column string
+	what   string
+	since  nccl.Change
+	is     func(*row) bool
+	idle   bool // without it the row never matches
+}{
+	{"chunk_bytes", "asks no tuner for chunk sizes", nccl.ChunkSizes,
+		func(r *row) bool { return r.ChunkBytes > 0 }, false},
+	{"reg_buff", "does not tell whether buffers are registered", nccl.TellsRegistered,
+		func(r *row) bool { return r.Numbers[policy.RegBuff] >= 0 }, true},
+	{"comm_name", noName, nccl.TellsName, func(r *row) bool { return r.Name != "" }, true},
+	{"when", noName, nccl.TellsName, func(r *row) bool { return r.When.Asks(when.Name) }, true},
+	{"algorithm", "has no pat", nccl.PAT, func(r *row) bool { return r.cells == r.cells&patCells }, true},
+	{"algorithm", "offers pat only where each node has one rank", nccl.PATOnManyRanks,
+		func(r *row) bool { return r.cells == r.cells&patCells && r.onManyRanks() }, true},
+}
+
+const noName = "does not tell a communicator's name"
+
+var patCells = cellsWhere(func(c nccl.Cell) bool { return c.Algo == nccl.AlgoPAT })
+
+// onManyRanks reports whether all communicators of the row have nodes with several ranks.
+func (r *row) onManyRanks() bool {
+	nodes, ranks := r.key.wants[policy.Nodes], r.key.wants[policy.Ranks]
+	return r.key.wants[policy.RanksPerNode] > 1 || nodes > 0 && ranks > nodes
+}
+
+// release checks the row against the releases that it is for: those that it names, and of these the one in use. It
+// reports whether what the row asks for may be offered there.
+func (c *check) release(r *row) bool {
+	if !r.NCCL.Overlaps(nccl.WithTuner) {
+		c.report("no-effect-in-release", r.Line, "nccl", "no release of NCCL in %s is known (known: %s to %s)",
+			c.sheet.Field(r.Line, "nccl"), nccl.WithTuner.Min, nccl.WithTuner.Max)
+		return true
+	}
+	releases := r.NCCL
+	if c.opt.NCCL != 0 {
+		if !releases.Contains(nccl.Only(c.opt.NCCL)) {
+			c.report("no-effect-in-release", r.Line, "nccl", "the row is for NCCL %s, and NCCL %s gets its own choice",
+				r.NCCL, c.opt.NCCL).Severity = Note
+			return true
+		}
+		releases = nccl.Only(c.opt.NCCL)
+	}
+	for _, l := range later {
+		if !l.is(r) || releases.Overlaps(since(l.since)) {
+			continue
+		}
+		outcome := "it is left to NCCL"
+		if l.idle {
+			outcome = "the row never decides"
+		}
+		c.report("no-effect-in-release", r.Line, l.column, "NCCL %s %s, which comes with %s: %s", releases, l.what,
+			nccl.Version(l.since), outcome)
+		return !l.idle
+	}
+	return true
+}
+
+// sumOrders finds rows that ask for one configuration, but for one that does not add all elements in one order.
+// vary are the rows that do not even ask for one. The order is that of NCCL's kernels (src/device/all_reduce.h,
+// src/enqueue.cc, 2.30); that of switches is from its maintainers (NVIDIA/nccl issue 1497).
+func (c *check) sumOrders(vary policy.Problems) {
+	found := map[int]bool{} // lines
+	for _, v := range vary {
+		found[v.Line] = true
+	}
+	for _, r := range c.rows {
+		if !r.Adds() || found[r.Line] {
+			continue
+		}
+		why := ""
+		switch algo := r.cells.all()[0].Algo; {
+		case algo != nccl.AlgoTree && algo != nccl.AlgoRing && algo != nccl.AlgoPAT:
+			why = "a switch adds, in an order that NCCL does not control"
+		case r.Channels > 1:
+			why = "channels add in different orders, and the size decides which elements a channel has"
+		case algo == nccl.AlgoRing && slices.Contains(r.Colls(), nccl.CollAllReduce):
+			why = "an element's place in the ring's chunks decides the order, and the size decides the place"
+		default:
+			continue
+		}
+		c.report("sum-order", r.Line, "algorithm", "%s: %s, so that sums may depend on the size of the call",
+			r.Asks(), why)
+	}
 }

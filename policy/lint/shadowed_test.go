@@ -29,7 +29,7 @@ func TestShadowedRowsAnswerNoQuery(t *testing.T) {
 		reached := reachedByAnyQuery(p)
 		for i, r := range p.Rules {
 			said := slices.ContainsFunc(findings, func(f Finding) bool {
-				return f.Line == r.Line && (f.Rule == shadowed || f.Rule == matchesNothing)
+				return f.Line == r.Line && (f.Rule == "shadowed" || f.Rule == "matches-nothing")
 			})
 			if said && reached[i] {
 				t.Fatalf("seed %d: line %d is reached, and reported not to be\n%s", seed, r.Line, text)
@@ -53,7 +53,7 @@ func TestConditionsHide(t *testing.T) {
 		text := "collective,max_bytes,algorithm,when\nallreduce,,ring," + conditions[0] + "\nallreduce,1024,ring," +
 			conditions[1] + "\n"
 		said := slices.ContainsFunc(Check("p.csv", []byte(text), Options{}), func(f Finding) bool {
-			return f.Rule == shadowed
+			return f.Rule == "shadowed"
 		})
 		if said != hidden {
 			t.Errorf("conditions %q: reported: %v", conditions, said)

@@ -1,7 +1,10 @@
 package model
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -76,7 +79,7 @@ func (v *View) Choose(call nccl.Call, costs nccl.Costs) (Choice, Abstention) {
 	if g == nil {
 		return NoChoice, why
 	}
-	if won := g.verdict(call.Bytes); won != nil {
+	if won := g.verifiedAt(call.Bytes); won != nil {
 		if choice, why, ok := v.verified(call, g, won, costs); ok {
 			return choice, why
 		}
@@ -114,7 +117,7 @@ func (c Choice) needed() float64 {
 var NoChoice = Choice{Config: nccl.Config{Cell: nccl.NoCell}, Time: unknownTime, Default: unknownTime}
 
 // find returns the group of a collective and the logarithm of a size in it. If there is no group, it says why.
-func (v *View) find(call nccl.Call) (g *compiledGroup, octave float64, why Abstention) {
+func (v *View) find(call nccl.Call) (g *compiledSet, octave float64, why Abstention) {
 	switch {
 	case !call.Coll.IsAsked():
 		return nil, 0, AbstainColl
@@ -138,7 +141,7 @@ func (v *View) Fastest(call nccl.Call, costs nccl.Costs) Choice {
 }
 
 // fastest finds the curve with the least time, or says why there is none.
-func (v *View) fastest(call nccl.Call, g *compiledGroup, octave float64, costs nccl.Costs) (Choice, Abstention) {
+func (v *View) fastest(call nccl.Call, g *compiledSet, octave float64, costs nccl.Costs) (Choice, Abstention) {
 	why, choice := AbstainSize, NoChoice
 	least := math.Inf(1)
 	noRing := costs.RingIsGuarded()
@@ -192,7 +195,7 @@ func (v *View) offer(coll nccl.Coll, c *compiledCurve, costs *nccl.Costs, noRing
 }
 
 // curve returns the curve of a configuration; nil if it was not measured.
-func (g *compiledGroup) curve(of nccl.Config) *compiledCurve {
+func (g *compiledSet) curve(of nccl.Config) *compiledCurve {
 	for i := range g.curves {
 		if c := &g.curves[i]; c.Config == of {
 			return c
@@ -210,4 +213,151 @@ func (v *View) Predict(call nccl.Call, config nccl.Config) Time {
 		}
 	}
 	return unknownTime
+}
+
+// Abstention says why a model leaves a collective to NCCL. The zero value means that it does not.
+type Abstention int8
+
+const (
+	Decides Abstention = iota
+	AbstainColl
+	AbstainComm
+	AbstainOneNode
+	AbstainPerNode
+	AbstainNodes
+	AbstainRelease
+	AbstainSize
+	AbstainCells
+	AbstainDefault
+	AbstainBest
+	AbstainGain
+	AbstainFarther
+)
+
+var abstentions = [...]string{
+	Decides:        "",
+	AbstainColl:    "the collective was not measured",
+	AbstainComm:    "the communicator was not measured",
+	AbstainOneNode: "one node tells nothing about several, nor the reverse",
+	AbstainPerNode: "another number of ranks per node was measured",
+	AbstainNodes:   "another number of nodes was measured",
+	AbstainRelease: "another release of NCCL was measured",
+	AbstainSize:    "the size is outside those measured",
+	AbstainCells:   "no configuration that NCCL offers here was measured",
+	AbstainDefault: "what NCCL would choose here was not measured",
+	AbstainBest:    "nothing is surely faster than NCCL's choice",
+	AbstainGain:    "the gain is within the model's uncertainty",
+	AbstainFarther: "the gain is less than is demanded of what was measured on fewer nodes",
+}
+
+// Outside reports that nothing like the call was measured.
+func (a Abstention) Outside() bool { return a >= AbstainColl && a <= AbstainSize }
+
+func (a Abstention) String() string { return abstentions[a] }
+
+// MarshalText is its sentence.
+func (a Abstention) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// Candidate is a configuration that a model knows, and what keeps it from being chosen, if anything
+// does.
+type Candidate struct {
+	nccl.Config
+	Time
+	Bar     Bar
+	Floored bool // see Curve
+}
+
+// Candidates lists what Choose chooses from, the fastest first, then what may not be chosen. It is empty if
+// the model does not know the collective or the size.
+func (v *View) Candidates(call nccl.Call, costs nccl.Costs) []Candidate {
+	g, octave, _ := v.find(call)
+	if g == nil {
+		return nil
+	}
+	noRing := costs.RingIsGuarded()
+	all := make([]Candidate, len(g.curves))
+	for i := range g.curves {
+		c := &g.curves[i]
+		bar := v.offer(call.Coll, c, &costs, noRing)
+		all[i] = Candidate{Config: c.Config, Time: c.at(octave), Bar: bar, Floored: c.floored}
+		if all[i].Bar == BarNone && all[i].Unknown() {
+			all[i].Bar = BarSize
+		}
+	}
+	slices.SortFunc(all, func(a, b Candidate) int {
+		barred := func(c Candidate) int { return min(int(c.Bar), 1) }
+		return cmp.Or(barred(a)-barred(b), cmp.Compare(unknownLast(a.LnMicros), unknownLast(b.LnMicros)),
+			a.Compare(b.Config))
+	})
+	return all
+}
+
+func unknownLast(ln float64) float64 {
+	if math.IsNaN(ln) {
+		return math.Inf(1)
+	}
+	return ln
+}
+
+// Expect returns what the model expects of a configuration and of NCCL's choice. ok is false if it does not
+// know one of both at this size.
+func (v *View) Expect(call nccl.Call, costs nccl.Costs, config nccl.Config) (choice Choice, ok bool) {
+	choice = Choice{Config: config, Time: v.Predict(call, config)}
+	if choice.Unknown() {
+		return NoChoice, false
+	}
+	choice.Default, _ = v.groups[call.Coll].defaultTime(call.Bytes, costs, config)
+	choice.Needed = choice.needed() + v.farther[call.Coll]
+	return choice, !choice.Default.Unknown()
+}
+
+// verifiedAt is what was verified at a size; nil: nothing was.
+func (g *compiledSet) verifiedAt(bytes uint64) *Verified {
+	bySize := func(v Verified, bytes uint64) int { return cmp.Compare(v.Bytes, bytes) }
+	i, ok := slices.BinarySearchFunc(g.Verified, bytes, bySize)
+	if !ok {
+		return nil
+	}
+	return &g.Verified[i]
+}
+
+// verified decides by a verification. ok is false where it does not hold: NCCL does not offer what won, or its
+// choice is not what was measured.
+func (v *View) verified(
+	call nccl.Call, g *compiledSet, won *Verified, costs nccl.Costs,
+) (choice Choice, why Abstention, ok bool) {
+	if pick, tied := costs.NCCLChoice(); tied || pick.Known() && !costs.AvailableOnly {
+		then, _, known := g.defaultsAround(won.Bytes)
+		if tied || !known || then.Known() && then.Cell != pick {
+			return NoChoice, Decides, false
+		}
+	}
+	sigma := g.Noise / math.Sqrt(float64(won.Repetitions))
+	choice = Choice{
+		Config: won.Config(), Time: Time{math.Log(won.Micros), sigma},
+		Default:  Time{math.Log(won.DefaultMicros), sigma},
+		Verified: true,
+	}
+	if !choice.Known() {
+		return choice, AbstainBest, true
+	}
+	if c := g.curve(choice.Config); c == nil || v.offer(call.Coll, c, &costs, costs.RingIsGuarded()) != BarNone {
+		return NoChoice, Decides, false
+	}
+	return choice, Decides, true
+}
+
+func (c *checker) verified(path string, all []Verified) {
+	for i := range all {
+		v := &all[i]
+		path := fmt.Sprintf("%s.verified[%d]", path, i)
+		c.isTrue(v.Bytes > 0 && (i == 0 || v.Bytes > all[i-1].Bytes), path+".bytes", "%d does not ascend", v.Bytes)
+		c.isTrue(v.Micros > 0 && v.DefaultMicros >= v.Micros && v.DefaultMicros < 1e15, path,
+			"%g us instead of %g (allowed: above 0, and no more than the default's)", v.Micros, v.DefaultMicros)
+		c.isTrue(v.Repetitions >= 1, path+".repetitions", "%d (allowed: 1 or more)", v.Repetitions)
+		c.channels(path, v.Channels)
+		if v.Algo != "" || v.Proto != "" {
+			c.label(path, v.Algo, v.Proto)
+		}
+	}
 }

@@ -39,7 +39,7 @@ func (v *View) NCCLChoice(call nccl.Call) (choice Choice, ok bool) {
 // defaultTime returns the time of NCCL's choice, and whether a configuration is that choice. NCCL may now
 // choose another cell than when it was measured. Then the fastest time of that cell counts, so that the gain
 // is never overestimated.
-func (g *compiledGroup) defaultTime(bytes uint64, costs nccl.Costs, config nccl.Config) (t Time, same bool) {
+func (g *compiledSet) defaultTime(bytes uint64, costs nccl.Costs, config nccl.Config) (t Time, same bool) {
 	pick, tied := costs.NCCLChoice()
 	if tied {
 		return unknownTime, false // releases choose different cells
@@ -67,7 +67,7 @@ func (g *compiledGroup) defaultTime(bytes uint64, costs nccl.Costs, config nccl.
 // byDefault returns the time of NCCL's choice between two sizes at which it was measured. It goes from the
 // curve of the choice below to the curve of the choice above. If the two choices differ, their curves bound
 // the time. If one of them has no curve, the default's own times are interpolated.
-func (g *compiledGroup) byDefault(octave float64, below, above compiledDefault) Time {
+func (g *compiledSet) byDefault(octave float64, below, above compiledDefault) Time {
 	if below.bytes == above.bytes {
 		return Time{below.lnMicros, g.Noise}
 	}
@@ -85,7 +85,7 @@ func (g *compiledGroup) byDefault(octave float64, below, above compiledDefault) 
 }
 
 // moved is the time by the curve of what NCCL chose at a measured size, shifted to meet NCCL's time there.
-func (g *compiledGroup) moved(octave float64, d compiledDefault) Time {
+func (g *compiledSet) moved(octave float64, d compiledDefault) Time {
 	c := g.curve(d.Config)
 	if c == nil {
 		c = g.curve(nccl.Config{Cell: d.Cell}) // measured with NCCL's channel count
@@ -105,7 +105,7 @@ func (d compiledDefault) is(c nccl.Config) bool {
 
 // defaultsAround returns the measured defaults at or next to a size, twice the same where it was
 // measured itself.
-func (g *compiledGroup) defaultsAround(bytes uint64) (below, above compiledDefault, ok bool) {
+func (g *compiledSet) defaultsAround(bytes uint64) (below, above compiledDefault, ok bool) {
 	i, exact := slices.BinarySearchFunc(g.defaults, bytes, func(d compiledDefault, b uint64) int {
 		return cmp.Compare(d.bytes, b)
 	})

@@ -13,7 +13,7 @@ import (
 func TestOwnChoice(t *testing.T) {
 	fileOf := func(points ...model.DefaultPoint) *model.File {
 		file := smallModel()
-		g := &file.Groups[0]
+		g := &file.CurveSets[0]
 		g.Default = points
 		g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: 8,
 			Measured: [][2]float64{{4 << 10, 30}, {64 << 10, 30}}}}
@@ -42,14 +42,14 @@ func TestOwnChoice(t *testing.T) {
 		{"nearer to the upper one", fileOf(tree, ring), 32 << 10, true, nccl.AlgoRing, 0, math.Sqrt(20 * 40)},
 		{"between two of one kind", fileOf(tree, wider), 32 << 10, true, nccl.AlgoTree, 0, math.Sqrt(20 * 40)},
 		{"beside one without a name", fileOf(tree, nameless), 4<<10 + 1, true, none, 0, 10},
-		{"no default", func() *model.File { f := fileOf(tree, ring); f.Groups[0].Default = nil; return f }(), 4 << 10,
+		{"no default", func() *model.File { f := fileOf(tree, ring); f.CurveSets[0].Default = nil; return f }(), 4 << 10,
 			false, 0, 0, 0},
 	} {
 		m, err := model.Compile("m.json", c.file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := c.file.Groups[0]
+		g := c.file.CurveSets[0]
 		choice, known := m.For(g.Comm).NCCLChoice(nccl.Call{Coll: nccl.CollAllReduce, Bytes: c.bytes})
 		if known != c.known {
 			t.Errorf("%s: known: %v", c.name, known)
@@ -65,7 +65,7 @@ func TestOwnChoice(t *testing.T) {
 	}
 	// What stands in for more nodes was not measured there.
 	file := fileOf(tree, ring)
-	file.Groups[0].Nodes, file.Groups[0].Ranks, file.MaxNodes = 2, 16, 4
+	file.CurveSets[0].Nodes, file.CurveSets[0].Ranks, file.MaxNodes = 2, 16, 4
 	m, err := model.Compile("m.json", file)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestOwnChannelsAreTheDefault(t *testing.T) {
 	for channels, want := range map[int]model.Abstention{0: model.AbstainBest, 8: model.AbstainBest,
 		16: model.Decides} {
 		file := smallModel()
-		g := &file.Groups[0]
+		g := &file.CurveSets[0]
 		g.Default = []model.DefaultPoint{{4 << 10, 40, "ring", "simple", 8}, {64 << 10, 40, "ring", "simple", 8}}
 		g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: channels,
 			Measured: [][2]float64{{4 << 10, 30}, {64 << 10, 30}}}}
@@ -139,7 +139,7 @@ func TestOwnChannelsAreTheDefault(t *testing.T) {
 // What won a verification needs its channels, at whatever size that was.
 func TestFloorsOfVerifiedSizes(t *testing.T) {
 	file := smallModel()
-	g := &file.Groups[0]
+	g := &file.CurveSets[0]
 	g.Default = []model.DefaultPoint{{4 << 10, 40, "ring", "simple", 8}, {64 << 10, 40, "ring", "simple", 8}}
 	g.Curves = []model.Curve{{Algo: "ring", Proto: "simple", Channels: 16, Floored: true,
 		Measured: [][2]float64{{4 << 10, 40}, {64 << 10, 40}}}}

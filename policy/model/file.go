@@ -27,8 +27,8 @@ type File struct {
 	Provenance Provenance `json:"provenance"`
 	// MaxNodes lets the largest group of several nodes answer for communicators of the same number of ranks
 	// per node up to this many nodes. 0: other node counts get no answer.
-	MaxNodes int     `json:"max_nodes,omitempty"`
-	Groups   []Group `json:"groups"`
+	MaxNodes  int        `json:"max_nodes,omitempty"`
+	CurveSets []CurveSet `json:"groups"`
 }
 
 // Provenance says where the measurements come from.
@@ -38,8 +38,8 @@ type Provenance struct {
 	NCCL  string   `json:"nccl,omitempty"` // version; empty: not known
 	// Topology restricts the model to machines like the one measured. nil: not known, and nodes and
 	// ranks alone tell whether the model is used.
-	Topology      *Topology `json:"topology,omitempty"`
-	SimulatedRows int       `json:"simulated_rows,omitempty"`
+	Topology      *Machine `json:"topology,omitempty"`
+	SimulatedRows int      `json:"simulated_rows,omitempty"`
 	// Machines are those that were measured, as far as the logs tell, most rows first.
 	Machines []MeasuredOn `json:"machines,omitempty"`
 	// Mixed says that they have different GPUs, which the user allowed.
@@ -83,7 +83,7 @@ type Source struct {
 
 // Key names a group: a collective on a communicator.
 type Key struct {
-	Coll nccl.Coll
+	Coll nccl.Coll `json:"collective"`
 	nccl.Comm
 }
 
@@ -99,8 +99,8 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s %s", k.Coll, k.Comm)
 }
 
-// Group is the model of one collective on one communicator.
-type Group struct {
+// CurveSet is the model of one collective on one communicator.
+type CurveSet struct {
 	Coll string `json:"collective"`
 	nccl.Comm
 
@@ -183,7 +183,7 @@ type Curve struct {
 }
 
 // Key returns the group's key. The file must be one that Compile accepts.
-func (g *Group) Key() Key {
+func (g *CurveSet) Key() Key {
 	coll, _ := nccl.Colls.Named(g.Coll)
 	return Key{coll, g.Comm}
 }
@@ -208,7 +208,7 @@ func configOf(algo, proto string, channels int) nccl.Config {
 }
 
 // Sizes are those that were measured, ascending.
-func (g *Group) Sizes() (sizes []uint64) {
+func (g *CurveSet) Sizes() (sizes []uint64) {
 	for _, p := range g.Default {
 		sizes = append(sizes, p.Bytes)
 	}

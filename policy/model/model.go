@@ -11,11 +11,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // Model is a checked and compiled cost model. It does not change and is safe for any number of
@@ -24,15 +22,14 @@ type Model struct {
 	Name string // of the file, for messages
 	File *File
 
-	digest   func() digest.Digest
-	groups   map[Key]*compiledGroup
-	home     topo.Fingerprint // of the machine measured on, if that is known
+	digest   func() identity.Digest
+	groups   map[Key]*compiledSet
 	releases nccl.Releases
 }
 
-// compiledGroup is what is known of a collective on a communicator.
-type compiledGroup struct {
-	*Group
+// compiledSet is what is known of a collective on a communicator.
+type compiledSet struct {
+	*CurveSet
 	sizes nccl.Range // of all that was measured
 
 	curves   []compiledCurve
@@ -64,7 +61,7 @@ func Read(name string, text []byte) (*Model, error) {
 		Version int    `json:"version"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, jsonerror.At(name, text, err)
+		return nil, wording.JSONErrorAt(name, text, err)
 	}
 	switch {
 	case head.Format != Format:
@@ -78,20 +75,20 @@ func Read(name string, text []byte) (*Model, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(file); err != nil {
-		return nil, jsonerror.At(name, text, err)
+		return nil, wording.JSONErrorAt(name, text, err)
 	}
 	return Compile(name, file)
 }
 
 // Compile checks a model and builds its curves. The file must not be changed afterwards.
 func Compile(name string, file *File) (*Model, error) {
-	m := &Model{Name: name, File: file, groups: map[Key]*compiledGroup{}, releases: file.Provenance.Releases()}
+	m := &Model{Name: name, File: file, groups: map[Key]*compiledSet{}, releases: file.Provenance.Releases()}
 	c := checker{name: name}
 	c.topology(m)
 	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
-	for i := range file.Groups {
+	for i := range file.CurveSets {
 		path := fmt.Sprintf("groups[%d]", i)
-		g, key := c.group(path, &file.Groups[i])
+		g, key := c.group(path, &file.CurveSets[i])
 		c.isTrue(m.groups[key] == nil, path, "there is a group of %s on %d nodes with %d ranks already", key.Coll,
 			key.Nodes, key.Ranks)
 		m.groups[key] = g
@@ -105,28 +102,28 @@ func Compile(name string, file *File) (*Model, error) {
 
 // Digest covers all that decisions depend on. Two ranks with equal digests decide alike. It is computed on
 // first use, since that takes longer than all else for a large model.
-func (m *Model) Digest() digest.Digest { return m.digest() }
+func (m *Model) Digest() identity.Digest { return m.digest() }
 
 // digest leaves out what only people read. Of where the measurements come from, it covers the machine's fingerprint
 // and the releases that the model is for. It also covers the kind of processor.
-func (f *File) digest() digest.Digest {
+func (f *File) digest() identity.Digest {
 	bare := *f
 	bare.Provenance = Provenance{}
 	if r := f.Provenance.Releases(); r != nccl.AnyRelease {
 		bare.Provenance.NCCL = r.String()
 	}
 	if t := f.Provenance.Topology; t != nil {
-		bare.Provenance.Topology = &Topology{Fingerprint: t.Fingerprint}
+		bare.Provenance.Topology = &Machine{Fingerprint: t.Fingerprint}
 	}
-	bare.Groups = slices.Clone(f.Groups)
-	for i := range bare.Groups {
-		bare.Groups[i].HeldOut = nil
+	bare.CurveSets = slices.Clone(f.CurveSets)
+	for i := range bare.CurveSets {
+		bare.CurveSets[i].HeldOut = nil
 	}
 	text, err := json.Marshal(&bare)
 	if err != nil {
 		panic(err) // Compile has refused NaN and infinities
 	}
-	return digest.Of(append(text, runtime.GOARCH...))
+	return identity.DigestOf(append(text, runtime.GOARCH...))
 }
 
 type checker struct {
@@ -155,8 +152,8 @@ func (c *checker) err() error {
 	return errors.New(strings.Join(c.problems, "\n"))
 }
 
-func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
-	g := &compiledGroup{Group: f, sizes: nccl.Range{Min: nccl.Inf}}
+func (c *checker) group(path string, f *CurveSet) (*compiledSet, Key) {
+	g := &compiledSet{CurveSet: f, sizes: nccl.Range{Min: nccl.Inf}}
 	if _, ok := nccl.Colls.Named(f.Coll); !ok {
 		c.problem(path+".collective", "%v", nccl.Colls.Unknown(f.Coll, ""))
 	}
@@ -188,7 +185,7 @@ func (c *checker) group(path string, f *Group) (*compiledGroup, Key) {
 }
 
 // point adds what was measured at a size to a curve.
-func (c *checker) point(path string, g *compiledGroup, to *curve, bytes, micros float64) {
+func (c *checker) point(path string, g *compiledSet, to *curve, bytes, micros float64) {
 	if !c.isTrue(bytes >= 1 && bytes < nccl.MaxBytes, path, "%g is not a size (allowed: 1 to 2^50)", bytes) {
 		return
 	}
@@ -216,7 +213,7 @@ func (c *checker) label(path, algo, proto string) {
 }
 
 // curve adds a curve; had are the configurations of those before it.
-func (c *checker) curve(path string, g *compiledGroup, f *Curve, had map[nccl.Config]bool) {
+func (c *checker) curve(path string, g *compiledSet, f *Curve, had map[nccl.Config]bool) {
 	c.label(path, f.Algo, f.Proto)
 	c.channels(path, f.Channels)
 	compiled := compiledCurve{Config: f.Config(), floored: f.Floored}

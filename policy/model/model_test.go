@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -65,15 +65,15 @@ func TestModelChooses(t *testing.T) {
 			costs: func(c []float32) { c[0], c[5], c[14], c[1] = -1, -1, -1, 1 }, why: model.AbstainCells},
 		{name: "precision guard", bytes: 16 << 10, costs: func(c []float32) { c[5] = 2000 }, why: model.AbstainBest},
 		{name: "far from what was measured", bytes: 8 << 10, change: func(f *model.File) {
-			f.Groups[0].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {64 << 10, 51}}
-			f.Groups[0].Curves[2].Measured = [][2]float64{{1 << 10, 13}, {64 << 10, 50}}
+			f.CurveSets[0].Curves[1].Measured = [][2]float64{{1 << 10, 13}, {64 << 10, 51}}
+			f.CurveSets[0].Curves[2].Measured = [][2]float64{{1 << 10, 13}, {64 << 10, 50}}
 		}, why: model.AbstainGain},
 		{name: "never measured that large", bytes: 16 << 10, change: func(f *model.File) {
-			f.Groups[0].Curves[2].Measured = [][2]float64{{1 << 10, 13}, {4 << 10, 21}}
+			f.CurveSets[0].Curves[2].Measured = [][2]float64{{1 << 10, 13}, {4 << 10, 21}}
 		}, want: "ring/simple 2"},
-		{name: "the default not measured", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil },
+		{name: "the default not measured", bytes: 16 << 10, change: func(f *model.File) { f.CurveSets[0].Default = nil },
 			want: "ring/simple 8"},
-		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *model.File) { f.Groups[0].Default = nil },
+		{name: "nor what NCCL chooses now", bytes: 16 << 10, change: func(f *model.File) { f.CurveSets[0].Default = nil },
 			costs: func(c []float32) { c[1] = 0.5 }, why: model.AbstainDefault},
 		{name: "another collective", coll: nccl.CollReduce, bytes: 16 << 10, why: model.AbstainColl},
 		{name: "one node", nodes: 1, ranks: 4, bytes: 16 << 10, why: model.AbstainOneNode},
@@ -84,7 +84,7 @@ func TestModelChooses(t *testing.T) {
 		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10,
 			change: func(f *model.File) { f.MaxNodes = 4 }, why: model.AbstainFarther},
 		{name: "channels that can be set", nodes: 1, ranks: 4, bytes: 4 << 10,
-			change: func(f *model.File) { f.Groups[0].Nodes, f.Groups[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
+			change: func(f *model.File) { f.CurveSets[0].Nodes, f.CurveSets[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := smallModel()
@@ -125,7 +125,7 @@ func TestNeededFarther(t *testing.T) {
 			Bytes: 16 << 10}, costsOf(nil))
 		return c.Needed
 	}
-	g := file.Groups[0]
+	g := file.CurveSets[0]
 	for times, want := range map[int]float64{2: 2.5 * .15, 4: 2.5 * .15, 8: 2.5 * .07 * 3, 64: 2.5 * .07 * 6} {
 		if more := needed(times*g.Nodes, times*g.Ranks) - needed(g.Nodes, g.Ranks); math.Abs(more-want) > 1e-9 {
 			t.Errorf("on %d times the nodes %.3f more is needed, want %.3f", times, more, want)
@@ -189,7 +189,7 @@ func TestModelFileErrors(t *testing.T) {
 
 // What only people read does not make two models differ.
 func TestModelDigest(t *testing.T) {
-	digestOf := func(change func(*model.File)) digest.Digest {
+	digestOf := func(change func(*model.File)) identity.Digest {
 		f := smallModel()
 		change(f)
 		m, err := model.Compile("m", f)
@@ -201,18 +201,18 @@ func TestModelDigest(t *testing.T) {
 	first := digestOf(func(*model.File) {})
 	if first != digestOf(func(f *model.File) {
 		f.Provenance.NCCL = "RCCL 2.27.7"
-		f.Groups[0].HeldOut = []model.Trial{{Score: model.Score{Mean: 1}}}
+		f.CurveSets[0].HeldOut = []model.Trial{{Score: model.Score{Mean: 1}}}
 	}) {
 		t.Error("provenance changes the digest")
 	}
-	measured := func(with string) digest.Digest {
+	measured := func(with string) identity.Digest {
 		return digestOf(func(f *model.File) { f.Provenance.NCCL = with })
 	}
 	if measured("2.30.3") != measured("2.30.7") || measured("2.30.7") == measured("2.28.9") ||
 		measured("2.30.7") == first {
 		t.Error("the digest does not cover the releases that the model is for")
 	}
-	if first == digestOf(func(f *model.File) { f.Groups[0].Curves[0].Measured[1][1] = 20.01 }) {
+	if first == digestOf(func(f *model.File) { f.CurveSets[0].Curves[0].Measured[1][1] = 20.01 }) {
 		t.Error("a time does not change the digest")
 	}
 }
@@ -220,7 +220,7 @@ func TestModelDigest(t *testing.T) {
 // A file that tunefit fit wrote stays readable for as long as its version is.
 func TestReadFittedModel(t *testing.T) {
 	m, err := model.Read(fittedModel, fittedText(t))
-	if err != nil || len(m.File.Groups) != 1 || m.File.Provenance.Topology == nil {
+	if err != nil || len(m.File.CurveSets) != 1 || m.File.Provenance.Topology == nil {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -242,7 +242,7 @@ func FuzzReadModel(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte(`{"format":"nccl-tuner-go cost model","version":3,"groups":[{}]}`))
 	home := smallModel()
-	home.Provenance.Topology = &model.Topology{Fingerprint: "aaaaaaaaaaaaaaaa"}
+	home.Provenance.Topology = &model.Machine{Fingerprint: "aaaaaaaaaaaaaaaa"}
 	good, _ = json.Marshal(home)
 	f.Add(good)
 	here := model.Machine{"aaaaaaaaaaaaaaaa", topo.Summary{GPUs: 4, IntraBW: 300, NetBW: 50, NetLatency: 1}}
@@ -252,7 +252,7 @@ func FuzzReadModel(f *testing.F) {
 			return
 		}
 		e := policy.NewEngine(nil, m, &here)
-		for _, g := range m.File.Groups {
+		for _, g := range m.File.CurveSets {
 			here := e.For(policy.Comm{Comm: nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}})
 			for _, b := range append(g.Sizes(), 1, 5000, math.MaxUint64) {
 				a := here.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: b}, PipeOps: 1,
@@ -299,7 +299,7 @@ func BenchmarkModelChoose(b *testing.B) {
 	for _, configs := range []int{54, 960} {
 		b.Run(fmt.Sprint(configs), func(b *testing.B) {
 			file := smallModel()
-			g := &file.Groups[0]
+			g := &file.CurveSets[0]
 			g.Curves, g.Default = nil, nil
 			var measured [][2]float64
 			for k := range 18 {

@@ -40,7 +40,7 @@ func TestVerifiedSize(t *testing.T) {
 		{"what is the default by its name", tree, 4 << 10, nil, true, model.Decides},
 	} {
 		file := smallModel()
-		file.Groups[0].Verified = []model.Verified{c.verified}
+		file.CurveSets[0].Verified = []model.Verified{c.verified}
 		m, err := model.Compile("small", file)
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestVerifiedSize(t *testing.T) {
 // it from being chosen. Expect and Predict say the same of one configuration.
 func TestCandidates(t *testing.T) {
 	file := smallModel()
-	ring := &file.Groups[0].Curves[1]
+	ring := &file.CurveSets[0].Curves[1]
 	ring.Measured = [][2]float64{{1 << 10, 13}, {4 << 10, 21}} // 2 channels, not as large as that
 	m, err := model.Compile("small", file)
 	if err != nil {

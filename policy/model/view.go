@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // View is a model for one communicator.
@@ -14,7 +15,7 @@ type View struct {
 	uncheckedAllGather bool
 
 	nodes    int // of the communicator
-	groups   [nccl.NumColls]*compiledGroup
+	groups   [nccl.NumColls]*compiledSet
 	abstains [nccl.NumColls]Abstention // why there is no group
 	// farther is the gain in ln(us) that a group must have in addition if it was measured on fewer nodes; else
 	// 0.
@@ -38,9 +39,9 @@ func (m *Model) For(comm nccl.Comm) *View {
 }
 
 // nearest finds a group that may answer for one that was not measured, or says why none may.
-func (m *Model) nearest(to Key) (*compiledGroup, Abstention) {
+func (m *Model) nearest(to Key) (*compiledSet, Abstention) {
 	why := AbstainColl
-	var best *compiledGroup
+	var best *compiledSet
 	for key, g := range m.groups {
 		if key.Coll != to.Coll {
 			continue
@@ -66,7 +67,7 @@ func (m *Model) nearest(to Key) (*compiledGroup, Abstention) {
 
 // Empty reports that the model has no answer for this communicator at all.
 func (v *View) Empty() bool {
-	return !slices.ContainsFunc(v.groups[:], func(g *compiledGroup) bool { return g != nil })
+	return !slices.ContainsFunc(v.groups[:], func(g *compiledSet) bool { return g != nil })
 }
 
 // Abstention says why an empty view is empty: the reason of the collective that came closest to an answer.
@@ -76,4 +77,99 @@ func (v *View) Abstention() Abstention { return slices.Max(v.abstains[:]) }
 func (v *View) NamesChannels(coll nccl.Coll) bool {
 	g := v.groups[coll]
 	return g != nil && slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.Channels > 0 })
+}
+
+// Releases are those that a model and rows made of the measurements are for: the minor versions that were measured and
+// those between them. They are all releases where the measurements do not tell theirs, or are RCCL's.
+func (p *Provenance) Releases() nccl.Releases {
+	oldest, newest, ok := nccl.MeasuredWith(p.NCCL)
+	if !ok {
+		return nccl.AnyRelease
+	}
+	return nccl.Releases{Min: nccl.MinorOf(oldest).Min, Max: nccl.MinorOf(newest).Max}
+}
+
+// Releases are those that the model is for.
+func (m *Model) Releases() nccl.Releases { return m.releases }
+
+// In narrows a model to one communicator of an NCCL; the zero value of release is one that is not known. The model
+// abstains where that NCCL may be of a release that it is not for.
+func (m *Model) In(release nccl.Releases, comm nccl.Comm) *View {
+	v := m.For(comm)
+	v.uncheckedAllGather = release.MayUseUncheckedAllGather()
+	for coll, g := range v.groups {
+		if g != nil && !m.releases.Contains(release) {
+			v.groups[coll], v.abstains[coll] = nil, AbstainRelease
+		}
+	}
+	return v
+}
+
+// Machine is a kind of machine: that a model was measured on, or that a process runs on.
+type Machine struct {
+	Fingerprint topo.Fingerprint `json:"fingerprint"`
+	Summary     topo.Summary     `json:"summary"`
+}
+
+// Standing is how the machine of a process relates to the one that a model was measured on.
+type Standing int8
+
+const (
+	AnyMachine       Standing = iota // the model names none and is used by nodes and ranks alone
+	SameMachine                      // used as it is
+	DifferentMachine                 // it abstains
+	UnknownMachine                   // this machine's topology is not known: it abstains
+)
+
+var standings = [...]string{
+	AnyMachine:       "names no machine, nodes and ranks alone tell whether it is used",
+	SameMachine:      "was measured on this kind of machine",
+	DifferentMachine: "was measured on another kind of machine; it is not used",
+	UnknownMachine:   "names the machine it was measured on, and this one is not known; it is not used",
+}
+
+// String completes "the model ...".
+func (s Standing) String() string { return standings[s] }
+
+// Abstains reports that a model is not used for its machine's sake.
+func (s Standing) Abstains() bool { return s >= DifferentMachine }
+
+// NeedsTopology reports whether the machine has to be known to use the model.
+func (m *Model) NeedsTopology() bool { return m.File.Provenance.Topology != nil }
+
+// On returns the model where it holds on a machine; nil where it does not.
+func (m *Model) On(here *Machine) (*Model, Standing) {
+	switch {
+	case !m.NeedsTopology():
+		return m, AnyMachine
+	case here == nil:
+		return nil, UnknownMachine
+	case here.Fingerprint != m.File.Provenance.Topology.Fingerprint:
+		return nil, DifferentMachine
+	}
+	return m, SameMachine
+}
+
+func (c *checker) topology(m *Model) {
+	if home := m.File.Provenance.Topology; home != nil {
+		_, err := topo.ParseFingerprint(string(home.Fingerprint))
+		c.isTrue(err == nil, "provenance.topology.fingerprint", "%v", err)
+	}
+}
+
+// Floors returns what a job must set so that it has the channels that the model chooses.
+func (m *Model) Floors() (floors nccl.Floors) {
+	for key, g := range m.groups {
+		if !slices.ContainsFunc(g.curves, func(c compiledCurve) bool { return c.floored }) {
+			continue
+		}
+		view := m.For(key.Comm)
+		for _, b := range g.Sizes() {
+			choice, why := view.Choose(nccl.Call{Coll: key.Coll, Bytes: b}, nccl.Everything())
+			if c := g.curve(choice.Config); why == Decides && c != nil && c.floored {
+				floors.Add(choice.Algo, choice.Channels)
+			}
+		}
+	}
+	return floors
 }

@@ -176,15 +176,15 @@ func TestTraining(t *testing.T) {
 		comms int
 		env   string
 		edit  int // channels of an edit that makes calls slower; 0: there is none, and NCCL's choice is slower
-		calls map[profile.Key]made
+		calls map[profile.CallKind]made
 	}{
-		{"data", 1, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.Key]made{
+		{"data", 1, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.CallKind]made{
 			played(nccl.CollAllReduce, 4, 25<<20): {25, 1}, played(nccl.CollAllReduce, 4, 7<<20): {1, 1},
 			played(nccl.CollAllReduce, 4, 4): {1, 1}}},
-		{"sharded", 1, "NCCL_TUNER_CANARY=1", 7, map[profile.Key]made{
+		{"sharded", 1, "NCCL_TUNER_CANARY=1", 7, map[profile.CallKind]made{
 			played(nccl.CollAllGather, 4, 64<<20): {96, 1}, played(nccl.CollReduceScatter, 4, 64<<20): {48, 1},
 			played(nccl.CollAllReduce, 4, 4): {1, 1}}},
-		{"tensor", 5, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.Key]made{
+		{"tensor", 5, "NCCL_TUNER_COMPARE=nccl", 0, map[profile.CallKind]made{
 			played(nccl.CollAllReduce, 2, 512<<10): {64, 1}, played(nccl.CollAllReduce, 2, 16<<10): {3, 1},
 			played(nccl.CollAllReduce, 4, 4): {1, 1}, played(nccl.CollAllReduce, 4, 8): {1, 1},
 			played(nccl.CollReduceScatter, 2, 32<<20): {16, 4}, played(nccl.CollAllGather, 2, 32<<20): {16, 4}}},
@@ -219,16 +219,16 @@ func TestTraining(t *testing.T) {
 	}
 }
 
-func played(coll nccl.Coll, ranks int, bytes uint64) profile.Key {
-	return profile.Key{Call: nccl.Call{Coll: coll, Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: ranks},
+func played(coll nccl.Coll, ranks int, bytes uint64) profile.CallKind {
+	return profile.CallKind{Call: nccl.Call{Coll: coll, Bytes: bytes}, Comm: nccl.Comm{Nodes: 1, Ranks: ranks},
 		Cell: nccl.Cell{Algo: -1, Proto: -1}}
 }
 
 // checkProfile checks that the recorder has counted these calls, and knows who decided them.
-func (j *training) checkProfile(steps uint32, calls map[profile.Key]made) {
+func (j *training) checkProfile(steps uint32, calls map[profile.CallKind]made) {
 	j.Helper()
 	const alone = 4 // channels of NCCL's choice, in trainer_events.c
-	found := map[profile.Key]float64{}
+	found := map[profile.CallKind]float64{}
 	for _, e := range j.profile(steps).Entries {
 		c := played(e.Coll, e.Ranks, e.Bytes)
 		found[c] += e.StepCalls

@@ -167,7 +167,7 @@ func TestInBrowser(t *testing.T) {
 	job := &profile.Profile{}
 	for _, g := range in.Set.Groups {
 		job.Entries = append(job.Entries,
-			profile.Entry{Key: profile.Key{Call: nccl.Call{Coll: g.Coll, Bytes: 24 << 20}, Comm: g.Comm,
+			profile.Entry{CallKind: profile.CallKind{Call: nccl.Call{Coll: g.Coll, Bytes: 24 << 20}, Comm: g.Comm,
 				Cell: nccl.Cell{Algo: -1, Proto: -1}}, Calls: 1000, StepCalls: 128, Micros: 1234})
 	}
 	in.Job, in.Worth = "pretraining-2026-11-22.csv", fit.NewWorth(job, in.Set, fit.DecideByRows(in.Rows), in.Report)

@@ -7,22 +7,21 @@ import (
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/curves"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // groupData is what the script draws of one group.
 type groupData struct {
-	Name       string      `json:"name"`
-	Coll       string      `json:"coll"`
-	Comm       string      `json:"comm"`
-	Bus        num         `json:"bus"` // busbw / algbw
-	Noise      num         `json:"noise"`
-	NoisePairs int         `json:"noisePairs"`
-	Assumed    bool        `json:"noiseAssumed,omitempty"`
-	Sizes      []sizeData  `json:"sizes"`
-	Curves     []curveData `json:"curves"`         // NCCL's choice first, if it was measured
-	Left       int         `json:"left,omitempty"` // curves left out to bound the page
+	Name       string     `json:"name"`
+	Coll       string     `json:"coll"`
+	Comm       string     `json:"comm"`
+	Bus        num        `json:"bus"` // busbw / algbw
+	Noise      num        `json:"noise"`
+	NoisePairs int        `json:"noisePairs"`
+	Assumed    bool       `json:"noiseAssumed,omitempty"`
+	Sizes      []sizeData `json:"sizes"`
+	Curves     []curve    `json:"curves"`         // NCCL's choice first, if it was measured
+	Left       int        `json:"left,omitempty"` // curves left out to bound the page
 }
 
 // sizeData is a decision. Short names: there are many.
@@ -37,16 +36,6 @@ type sizeData struct {
 	Unsure bool   `json:"u,omitempty"` // that Winner is faster than NCCL's choice
 	Gain   num    `json:"g"`
 	Reach  num    `json:"r"`
-}
-
-type curveData struct {
-	Name     string   `json:"n"`
-	Family   string   `json:"f,omitempty"` // empty: NCCL's choice
-	Wins     int      `json:"wins"`
-	Behind   num      `json:"behind"`
-	Shown    bool     `json:"on,omitempty"` // at first
-	Measured [][2]num `json:"m"`            // bytes, us
-	Fitted   [][2]num `json:"c"`            // the same; close enough for straight lines
 }
 
 // num keeps five digits; NaN and infinities are null.
@@ -74,7 +63,7 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision) *groupData
 		Name: g.Key.String(), Coll: g.Coll.String(), Comm: g.Comm.String(),
 		Bus: num(g.Coll.BusFactor(float64(g.Ranks))), Noise: num(g.Noise), NoisePairs: g.NoisePairs,
 		Assumed: g.NoiseAssumed(),
-		Curves:  []curveData{},
+		Curves:  []curve{},
 	}
 	for _, s := range decisions {
 		o := sizeData{
@@ -92,46 +81,29 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision) *groupData
 		}
 		d.Sizes = append(d.Sizes, o)
 	}
-	var choice curves.Curve
-	var all []curves.Curve
+	choice := curve{Name: "NCCL’s choice", Shown: true, Fitted: [][2]num{}}
 	for _, c := range g.Default {
-		choice.Measured = append(choice.Measured, curves.Point{Bytes: c.Bytes, Micros: c.Micros})
+		choice.Measured = append(choice.Measured, [2]num{num(c.Bytes), num(c.Micros)})
 	}
-	isOf := func(m model.Group) bool { return m.Key() == g.Key }
-	if i := slices.IndexFunc(in.File.Groups, isOf); i >= 0 { // else nothing but the default was measured
-		_, choice.Fitted = curves.Default(in.Model, &in.File.Groups[i])
-		all = curves.Ranked(in.Model, &in.File.Groups[i])
+	var all []curve
+	isOf := func(m model.CurveSet) bool { return m.Key() == g.Key }
+	if i := slices.IndexFunc(in.File.CurveSets, isOf); i >= 0 { // else nothing but the default was measured
+		choice.fillDefault(in.Model, &in.File.CurveSets[i])
+		all = ranked(in.Model, &in.File.CurveSets[i])
 	}
 	if len(choice.Measured) > 0 {
-		c := newCurveData(choice)
-		c.Name, c.Family, c.Shown = "NCCL’s choice", "", true
-		d.Curves = append(d.Curves, c)
+		d.Curves = append(d.Curves, choice)
 	}
-	byNoRow := func(c curves.Curve) int { // 0: the policy asks for it
+	byNoRow := func(c curve) int { // 0: the policy asks for it
 		return min(0, slices.IndexFunc(in.Rows, func(row fit.Row) bool {
 			return row.Key == g.Key && row.Config == c.Config
 		}))
 	}
-	slices.SortStableFunc(all, func(a, b curves.Curve) int { return cmp.Compare(byNoRow(b), byNoRow(a)) })
+	slices.SortStableFunc(all, func(a, b curve) int { return cmp.Compare(byNoRow(b), byNoRow(a)) })
 	d.Left = max(0, len(all)-mostCurves)
 	for i, c := range all[:len(all)-d.Left] {
-		data := newCurveData(c)
-		data.Shown = i < shownAtFirst && (c.Wins > 0 || i < shownAtFirst/2)
-		d.Curves = append(d.Curves, data)
-	}
-	return d
-}
-
-func newCurveData(c curves.Curve) curveData {
-	d := curveData{
-		Name: c.Config.String(), Family: c.Cell.String(), Wins: c.Wins, Behind: num(c.Behind),
-		Measured: [][2]num{}, Fitted: [][2]num{},
-	}
-	for _, p := range c.Measured {
-		d.Measured = append(d.Measured, [2]num{num(p.Bytes), num(p.Micros)})
-	}
-	for _, p := range c.Fitted {
-		d.Fitted = append(d.Fitted, [2]num{num(p.Bytes), num(p.Micros)})
+		c.Shown = i < shownAtFirst && (c.Wins > 0 || i < shownAtFirst/2)
+		d.Curves = append(d.Curves, c)
 	}
 	return d
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -20,7 +21,7 @@ func JobHeadline(w *fit.Worth) string {
 			"decided, and as it runs now"
 	}
 	text := fmt.Sprintf("%s of communication %s by NCCL's choice, %s by the policy (%s), %s by the best measured",
-		profile.Duration(w.Default), jobSpan(w), profile.Duration(w.Policy), gainOf(w.WorthPart),
+		profile.Duration(w.Default), jobSpan(w), profile.Duration(w.Policy), gainOf(w.WorthSum),
 		profile.Duration(w.Best))
 	if math.Abs(w.Now-w.Default) > 1e-6*w.Default {
 		text += fmt.Sprintf("; as the job runs now %s", profile.Duration(w.Now))
@@ -37,7 +38,7 @@ func jobSpan(w *fit.Worth) string {
 }
 
 // gainOf is how much less time the policy takes than NCCL's choice, as far as that can be promised.
-func gainOf(p fit.WorthPart) string {
+func gainOf(p fit.WorthSum) string {
 	switch {
 	case p.Policy == p.Default:
 		return "no gain"
@@ -58,7 +59,7 @@ func JobCoverage(w *fit.Worth) (notes []string) {
 		return nil
 	}
 	of := map[profile.Weight]string{profile.ByTime: "communication time", profile.ByBytes: "bytes"}[w.Weight]
-	text := fmt.Sprintf("that is of %s of the job's %s", percent(w.Covered/w.Total), of)
+	text := fmt.Sprintf("that is of %s of the job's %s", percent(w.Covered), of)
 	if len(w.Left) > 0 {
 		var names []string
 		for _, e := range w.Left[:min(mostLeft, len(w.Left))] {
@@ -66,13 +67,13 @@ func JobCoverage(w *fit.Worth) (notes []string) {
 			if of == "0.0 %" {
 				of = "less than 0.1 %"
 			}
-			names = append(names, fmt.Sprintf("%s on %s of %s (%s)", e.Coll, e.Comm, sizeName(e.Bytes), of))
+			names = append(names, fmt.Sprintf("%s on %s of %s (%s)", e.Coll, e.Comm, nccl.FormatBytes(e.Bytes), of))
 		}
 		if n := len(w.Left) - len(names); n > 0 {
 			names = append(names, fmt.Sprintf("and %d more", n))
 		}
 		text += "; not measured here: " + strings.Join(names, ", ")
-		if w.Covered < (1-worthwhile)*w.Total {
+		if w.Covered < 1-worthwhile {
 			text += " (tunefit sweep --profile measures it)"
 		}
 	}

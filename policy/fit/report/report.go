@@ -7,7 +7,10 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -31,17 +34,17 @@ type Input struct {
 // page is all that the template and the script show.
 type page struct {
 	Input
-	Title     string
-	About     []fact
-	Cards     []Verdict
-	MoreCards int
-	Steps     []Step
-	Verdicts  []Verdict
-	Policy    string
-	AnyTuner  bool // Policy has the ten columns that other tuners know
-	Refused   []fit.Refusal
-	RefusedN  int
-	Findings  []Finding
+	Title           string
+	About           []fact
+	Cards           []Recommendation
+	MoreCards       int
+	Steps           []NextStep
+	Recommendations []Recommendation
+	Policy          string
+	AnyTuner        bool // Policy has the ten columns that other tuners know
+	Refused         []fit.Refusal
+	RefusedN        int
+	Gaps            []Gap
 
 	data pageData
 }
@@ -63,21 +66,21 @@ func newPage(in Input) *page {
 	for _, r := range p.Refused {
 		p.RefusedN += r.Rows
 	}
-	p.Findings = Findings(in.Report)
-	p.Steps = steps(in, p.Findings)
+	p.Gaps = Gaps(in.Report)
+	p.Steps = steps(in, p.Gaps)
 	for _, r := range inOrder(in.Report) {
 		d := newDecisions(r, in.Model, in.Rows)
 		g := newGroupData(r, in, d)
 		p.data.Groups = append(p.data.Groups, g)
-		p.Verdicts = append(p.Verdicts, newVerdict(r, d))
+		p.Recommendations = append(p.Recommendations, newRecommendation(r, d))
 		for _, c := range g.Curves {
 			if c.Family != "" && !slices.Contains(p.data.Families, c.Family) {
 				p.data.Families = append(p.data.Families, c.Family)
 			}
 		}
 	}
-	p.Cards = p.Verdicts[:min(mostCards, len(p.Verdicts))]
-	p.MoreCards = len(p.Verdicts) - len(p.Cards)
+	p.Cards = p.Recommendations[:min(mostCards, len(p.Recommendations))]
+	p.MoreCards = len(p.Recommendations) - len(p.Cards)
 	return p
 }
 
@@ -92,4 +95,38 @@ func inOrder(report *fit.Report) []*fit.GroupReport {
 		}
 	}
 	return append(chosen, others...)
+}
+
+// fact is a line of a table of two columns.
+type fact struct{ Name, Value string }
+
+// aboutFacts are what a reader asks first.
+func aboutFacts(in Input) []fact {
+	p := &in.File.Provenance
+	var gpus, begun []string
+	for _, m := range p.Machines {
+		if m.GPU != "" && !slices.Contains(gpus, m.GPU) {
+			gpus = append(gpus, m.GPU)
+		}
+		if m.Begun != "" && !slices.Contains(begun, m.Begun) {
+			begun = append(begun, m.Begun)
+		}
+	}
+	slices.Sort(begun)
+	when := "not known"
+	if n := len(begun); n > 1 {
+		when = begun[0] + " to " + begun[n-1]
+	} else if n == 1 {
+		when = begun[0]
+	}
+	var under []string
+	for _, c := range in.Set.Under() {
+		under = append(under, c.String())
+	}
+	return []fact{
+		{"GPU", cmp.Or(strings.Join(gpus, ", "), "not known")},
+		{"NCCL", cmp.Or(p.NCCL, "not known (--made-with VERSION)")},
+		{"measured under", cmp.Or(strings.Join(under, "; "), "not known")}, {"measured", when},
+		{"measurements", fmt.Sprint(in.Set.Used)},
+	}
 }

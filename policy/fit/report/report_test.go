@@ -141,7 +141,7 @@ func TestPageSaysWhatItIsOf(t *testing.T) {
 		"<title>allreduce on 1x8, 2x8</title>", "<h1>allreduce on 1x8, 2x8</h1>", "<dd>MI355X</dd>", "<dd>2.30.7</dd>", "<dd>2026-11-01 to 2026-11-02</dd>",
 		"Assumed, not measured: that repetitions differ by 1.0 %", "busbw, NCCL’s own",
 	}
-	for _, v := range Verdicts(in) {
+	for _, v := range Recommendations(in) {
 		for _, s := range v.Spans {
 			wants = append(wants, ">"+s.Name()+"<", ">"+gbps(s.OwnBus)+"<")
 		}
@@ -271,7 +271,7 @@ func TestNamesCannotBecomeMarkup(t *testing.T) {
 func TestBounded(t *testing.T) {
 	in := fitted(t, smallSweep)
 	g := in.Report.Groups[0]
-	curves := &in.File.Groups[0].Curves
+	curves := &in.File.CurveSets[0].Curves
 	for range 2 * mostCurves {
 		*curves = append(*curves, (*curves)[0])
 	}
@@ -356,8 +356,8 @@ func TestWhatTheVerificationDidNotConfirm(t *testing.T) {
 	if s := sizes[lucky]; !s.Unsure || s.Why != timesMoved {
 		t.Errorf("%+v", s)
 	}
-	v := Verdicts(in)[0]
-	if v.Unseen == nil || v.Unseen.PolicyScore.Mean > 1.01 {
-		t.Errorf("of decisions at sizes left out it says %+v", v.Unseen)
+	v := Recommendations(in)[0]
+	if !v.WasTried() || v.VersusBest.Mean > 1.01 {
+		t.Errorf("of decisions at sizes left out it says %+v", v)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -35,8 +34,8 @@ var scripts = []string{"format.js", "grid.js", "map.js", "chart.js", "curves.js"
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"percent": percent, "signed": signed, "share": share, "gbps": gbps,
 	"headline": JobHeadline, "coverage": JobCoverage, "jobSpan": jobSpan, "jobTone": jobTone, "gainOf": gainOf,
-	"duration": profile.Duration, "over": func(a, b float64) float64 { return a / b },
-	"bar": func(p fit.WorthPart) float64 {
+	"duration": profile.Duration,
+	"bar": func(p fit.WorthSum) float64 {
 		if p.Once {
 			return 0
 		}
@@ -92,8 +91,6 @@ func policyText(in Input) string {
 	}
 	return b.String()
 }
-
-func sizeName(bytes uint64) string { return nccl.FormatBytes(bytes) }
 
 // percent writes a share; a dash where it is not known.
 func percent(share float64) string {

@@ -273,8 +273,8 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 				}
 			}
 			for r, tried := range x.Rows {
-				if (tried.Verdict == policy.RowDecides) != (r == x.Rule) {
-					t.Fatalf("row %d decides, and of row %d is said: %s", x.Rule, r, tried.Verdict)
+				if (tried.Status == policy.RowDecides) != (r == x.Rule) {
+					t.Fatalf("row %d decides, and of row %d is said: %s", x.Rule, r, tried.Status)
 				}
 			}
 			if broken := breaks(c, answers[i], s); broken != "" && abi != nccl.ABINoCosts {
@@ -347,8 +347,12 @@ func learnedModel(t *testing.T) string {
 	defer sweep.Close()
 	pool := fit.NewPool()
 	pool.Begin(name)
-	if _, err := bench.Read(sweep, name, bench.Options{Each: pool.Add}); err != nil {
+	measured, err := bench.Read(sweep, name, bench.Options{})
+	if err != nil {
 		t.Fatal(err)
+	}
+	for i := range measured.Samples {
+		pool.Add(&measured.Samples[i])
 	}
 	file, _ := fit.Fit(pool.Set(), fit.Options{})
 	var model bytes.Buffer

@@ -21,7 +21,7 @@ func (f Files) Comms() []nccl.Comm {
 	const perNode = 8
 	seen := map[nccl.Comm]bool{}
 	if f.model != nil {
-		for _, g := range f.model.File.Groups {
+		for _, g := range f.model.File.CurveSets {
 			seen[nccl.Comm{Nodes: g.Nodes, Ranks: g.Ranks}] = true
 		}
 	}
@@ -81,7 +81,7 @@ func (f Files) Sizes(samples []uint64, coll nccl.Coll, c nccl.Comm) []uint64 {
 	if f.model == nil {
 		return sizes
 	}
-	for _, g := range f.model.File.Groups {
+	for _, g := range f.model.File.CurveSets {
 		if of, err := nccl.Colls.Parse(g.Coll); err != nil || of != coll || g.Ranks*c.Nodes != c.Ranks*g.Nodes {
 			continue
 		}

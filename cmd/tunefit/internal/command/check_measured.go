@@ -1,9 +1,11 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,7 +34,7 @@ func (o *checkOptions) runMeasured(cmd *cobra.Command, in *cli.Inputs, file stri
 	}
 	results := evaluated.on(set)
 	if o.asJSON {
-		err = writeEvaluationJSON(cmd.OutOrStdout(), results)
+		err = cli.WriteJSON(cmd.OutOrStdout(), results)
 	} else {
 		writeRows(cmd.OutOrStdout(), set, rejected)
 		evaluated.note(cmd.ErrOrStderr(), set, sources)
@@ -141,7 +143,7 @@ func unjudged(results []fit.Evaluation) error {
 			return nil
 		}
 		outside = outside && e.Outside()
-		alone = alone && !e.Group.Compares()
+		alone = alone && !e.Compares
 	}
 	const nothing = "nothing to compare: "
 	switch {
@@ -162,9 +164,8 @@ func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
 	tw.Row("collective", "policy / best", "p95", "max", "plain / best", "p95", "max", "default",
 		"policy / default", "slower than default", "off by", "in 90 %")
 	judged := false
-	for _, e := range results {
-		v := e.Verdict
-		if !e.Judged() {
+	for _, v := range results {
+		if !v.Judged() {
 			continue
 		}
 		judged = true
@@ -176,7 +177,7 @@ func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
 			inside = fmt.Sprintf("%.0f %%", 100*float64(v.Inside)/float64(v.Predicted))
 		}
 		policy := v.PolicyScore
-		tw.Row(e.Group.Key, interval(policy), ratio(policy, policy.P95), ratio(policy, policy.Max), interval(v.Plain),
+		tw.Row(v.Key, interval(policy), ratio(policy, policy.P95), ratio(policy, policy.Max), interval(v.Plain),
 			ratio(v.Plain, v.Plain.P95), ratio(v.Plain, v.Plain.Max), ratio(v.Default, v.Default.Mean),
 			interval(v.VersusDefault), harm, cli.Percent(v.TypicalError), inside)
 	}
@@ -186,15 +187,17 @@ func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
 		}
 	}
 	for _, e := range results {
-		if e.Verdict.Unmeasured > 0 {
-			fmt.Fprintf(w, "%s: not judged at %d of %d sizes: what is chosen there was not measured\n", e.Group.Key,
-				e.Verdict.Unmeasured, e.Sizes)
+		if e.Unmeasured > 0 {
+			fmt.Fprintf(w, "%s: not judged at %d of %d sizes: what is chosen there was not measured\n", e.Key,
+				e.Unmeasured, e.Sizes)
 		}
 		if e.Left > 0 {
-			fmt.Fprintf(w, "%s: no row decides at %d of %d sizes\n", e.Group.Key, e.Left, e.Sizes)
+			fmt.Fprintf(w, "%s: no row decides at %d of %d sizes\n", e.Key, e.Left, e.Sizes)
 		}
-		for _, s := range e.Abstained {
-			fmt.Fprintf(w, "%s: abstains at %d of %d sizes: %s\n", e.Group.Key, s.Sizes, e.Sizes, s.Why)
+		for _, why := range slices.SortedFunc(maps.Keys(e.Abstained), func(a, b model.Abstention) int {
+			return cmp.Or(cmp.Compare(e.Abstained[b], e.Abstained[a]), cmp.Compare(a, b))
+		}) {
+			fmt.Fprintf(w, "%s: abstains at %d of %d sizes: %s\n", e.Key, e.Abstained[why], e.Sizes, why)
 		}
 	}
 	return nil
@@ -212,42 +215,4 @@ func ratio(s fit.Score, v float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.3f", v)
-}
-
-// evaluationJSON is an evaluation without scores of nothing.
-type evaluationJSON struct {
-	KeyJSON
-	Sizes int `json:"sizes"`
-	// left out: no default measured, or the model knows nothing of this
-	Policy     fit.Score      `json:"policy,omitzero"`
-	Plain      fit.Score      `json:"plain,omitzero"`   // left out: nothing it chose was measured
-	Default    fit.Score      `json:"default,omitzero"` // left out: not measured
-	Decided    int            `json:"decided"`          // decisions that were measured
-	Unmeasured int            `json:"unmeasured"`       // and that were not
-	Harm       int            `json:"slower_than_default"`
-	WorstHarm  float64        `json:"worst_vs_default"`
-	Predicted  int            `json:"predicted"`
-	Inside     int            `json:"inside_90"`
-	Abstains   map[string]int `json:"abstains"` // sizes by reason, of a model
-	Left       int            `json:"left"`     // sizes at which no row of a policy decides
-}
-
-func writeEvaluationJSON(w io.Writer, results []fit.Evaluation) error {
-	all := make([]evaluationJSON, 0, len(results))
-	for _, e := range results {
-		v := e.Verdict
-		if !e.Judged() {
-			v.PolicyScore, v.Plain = fit.Score{}, fit.Score{}
-		}
-		j := evaluationJSON{
-			KeyJSON: KeyJSON(e.Group.Key), Sizes: e.Sizes, Policy: v.PolicyScore, Plain: v.Plain, Default: v.Default,
-			Decided: v.Decided, Unmeasured: v.Unmeasured, Harm: v.Harm, WorstHarm: v.WorstHarm,
-			Predicted: v.Predicted, Inside: v.Inside, Abstains: map[string]int{}, Left: e.Left,
-		}
-		for _, s := range e.Abstained {
-			j.Abstains[s.Why.String()] = s.Sizes
-		}
-		all = append(all, j)
-	}
-	return cli.WriteJSON(w, all)
 }

@@ -10,7 +10,14 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
+
+// printedEvaluation is what check --measured --json prints of a group, but for why a model abstains.
+type printedEvaluation struct {
+	fit.Validation
+	Left int `json:"left"`
+}
 
 const sweepHead = "collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source\n"
 
@@ -59,8 +66,8 @@ func TestMeasuredOfNothing(t *testing.T) {
 				t.Errorf("%s%s", out, said)
 			}
 			out, said = tunefit(t, cli.ExitFailed, "check", model, "--measured", sweep, "--json")
-			var all []evaluationJSON
-			if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Policy.Decisions != 0 ||
+			var all []printedEvaluation
+			if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].PolicyScore.Decisions != 0 ||
 				all[0].Plain.Decisions != 0 || !strings.Contains(said, c.says) {
 				t.Errorf("%v: %s%s", err, out, said)
 			}
@@ -78,13 +85,13 @@ func TestMeasuredCountsTheDefault(t *testing.T) {
 		"all_reduce,16384,float,sum,tree,ll,4,2,16,0,forced,15,,,x\n"+
 		"all_reduce,16384,float,sum,tree,ll,16,2,16,0,default,12,,,x\n")
 	out, _ := tunefit(t, cli.ExitOK, "check", model, "--measured", sweep, "--json")
-	var all []evaluationJSON
+	var all []printedEvaluation
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}
 	e := all[0]
-	if e.Default.Decisions == 0 || e.Default.Mean != 1 || e.Policy.Decisions == 0 ||
-		math.Abs(e.Policy.Max-10.0/8) > 1e-9 || math.Abs(e.Policy.Mean-(10.0/8+1)/2) > 1e-9 || e.Decided != 1 ||
+	if e.Default.Decisions == 0 || e.Default.Mean != 1 || e.PolicyScore.Decisions == 0 ||
+		math.Abs(e.PolicyScore.Max-10.0/8) > 1e-9 || math.Abs(e.PolicyScore.Mean-(10.0/8+1)/2) > 1e-9 || e.Decided != 1 ||
 		e.Harm != 1 || e.WorstHarm != 10.0/8 {
 		t.Errorf("%s", out)
 	}
@@ -167,13 +174,13 @@ func TestMeasuredOfAPolicy(t *testing.T) {
 		"all_reduce,65536,float,sum,tree,ll,16,2,16,0,default,30,,,x\n")
 	rows := testlib.File(t, "policy.csv", "allreduce,0,8192,tree,ll,4,2,16\nallreduce,16384,16384,tree,ll,-1,2,16\n")
 	out, _ := tunefit(t, cli.ExitOK, "check", rows, "--measured", sweep, "--json")
-	var all []evaluationJSON
+	var all []printedEvaluation
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}
 	// 10 instead of 8 us; as the default, twice the best; left alone, the best.
 	e := all[0]
-	if e.Policy.Decisions != 3 || math.Abs(e.Policy.Mean-(10.0/8+2+1)/3) > 1e-9 || e.Plain.Decisions != 0 ||
+	if e.PolicyScore.Decisions != 3 || math.Abs(e.PolicyScore.Mean-(10.0/8+2+1)/3) > 1e-9 || e.Plain.Decisions != 0 ||
 		e.Decided != 1 || e.Harm != 1 || e.Left != 1 {
 		t.Errorf("%s", out)
 	}

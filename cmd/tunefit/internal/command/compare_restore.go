@@ -10,7 +10,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -27,7 +26,7 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 	written := map[string]bool{}
 	for i := range all {
 		r := &all[i]
-		place := fmt.Sprintf("%s %s %s", r.Coll, r.CommText(), nccl.FormatBytes(r.Row.Bytes))
+		place := fmt.Sprintf("%s %s %s", r.Coll, r.CommText(), nccl.FormatBytes(r.SizeResult.Bytes))
 		switch {
 		case r.Refused != "":
 			if refused[r.Refused] == nil {
@@ -43,11 +42,11 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 			unproven = append(unproven, *r)
 		}
 		if n := len(rows); n > 0 && r.Same {
-			rows[n-1].Bytes.Max, rows[n-1].Why = r.Row.Bytes, why(all, i)
+			rows[n-1].Bytes.Max, rows[n-1].Why = r.SizeResult.Bytes, why(all, i)
 			continue
 		}
 		row := fit.Row{Key: fit.Key{Coll: r.Coll, Comm: r.Comm}, Config: settable(r),
-			Bytes: nccl.Range{Min: r.Row.Bytes, Max: r.Row.Bytes}, Why: why(all, i)}
+			Bytes: nccl.Range{Min: r.SizeResult.Bytes, Max: r.SizeResult.Bytes}, Why: why(all, i)}
 		if n := len(rows); n > 0 && r.Adjacent { // both sizes became slower, and so did what is between them
 			last := &rows[n-1].Bytes
 			last.Max = uint64(math.Sqrt(float64(last.Max) * float64(row.Bytes.Min)))
@@ -104,12 +103,12 @@ func why(all []compare.Restoration, i int) string {
 	for all[first].Same {
 		first--
 	}
-	from, to := all[first].Row.Ratio, all[first].Row.Ratio
+	from, to := all[first].SizeResult.Ratio, all[first].SizeResult.Ratio
 	gain := [2]float64{}
 	var before, now []string
 	for k, r := range all[first : i+1] {
-		from, to = min(from, r.Row.Ratio), max(to, r.Row.Ratio)
-		before, now = append(before, r.Row.Before.Ran.Label()), append(now, r.Row.After.Ran.Label())
+		from, to = min(from, r.SizeResult.Ratio), max(to, r.SizeResult.Ratio)
+		before, now = append(before, r.SizeResult.Before.Ran.Label()), append(now, r.SizeResult.After.Ran.Label())
 		if r.Check != nil {
 			if ratio := r.Check.Ratio; k == 0 {
 				gain = [2]float64{ratio, ratio}
@@ -118,8 +117,8 @@ func why(all []compare.Restoration, i int) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("%s: %s of the time since, %s ran before, %s now; ", commspec.SizeRange(all[first].Row.Bytes,
-		all[i].Row.Bytes), times(from, to), each(before), each(now))
+	text := fmt.Sprintf("%s: %s of the time since, %s ran before, %s now; ",
+		cli.SizeRange(all[first].Bytes, all[i].Bytes), times(from, to), each(before), each(now))
 	switch {
 	case all[i].Proven():
 		return text + fmt.Sprintf("measured now, the former takes %s of the latter's time", times(gain[0], gain[1]))
@@ -151,7 +150,7 @@ func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
 		if sizes[key] == nil {
 			keys = append(keys, key)
 		}
-		sizes[key] = append(sizes[key], r.Row.Bytes)
+		sizes[key] = append(sizes[key], r.SizeResult.Bytes)
 	}
 	library, err := new(cli.LibraryFlag).Find()
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 func diffCommand(env ncclchoice.Env) *cobra.Command {
-	c := comparison{differences: []difference{}, survey: survey{from: ncclchoice.Flags{Env: env}}}
+	c := comparison{differences: []difference{}, queryGrid: queryGrid{from: ncclchoice.Flags{Env: env}}}
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -25,7 +25,7 @@ of pipe_ops and reg_buff that a row of either file names.
 
 With --model, the model decides what no row decides, for both policies alike. NCCL's
 choice is then the one that was measured, if the model has it. Otherwise NCCL's
-cost model tells it, for the machine of --topo or --tuning.
+cost model tells it, for the machine of --topo.
 
 Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared.`,
 		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv
@@ -38,9 +38,9 @@ Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared
 			}
 			c.note(cmd.ErrOrStderr())
 			if asJSON {
-				return cli.Verdict(len(c.differences) > 0, cli.WriteJSON(cmd.OutOrStdout(), c.differences))
+				return cli.FailIf(len(c.differences) > 0, cli.WriteJSON(cmd.OutOrStdout(), c.differences))
 			}
-			return cli.Verdict(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
+			return cli.FailIf(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
 		},
 	}
 	c.grid.Register(cmd)
@@ -53,17 +53,16 @@ Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared
 
 // comparison is what diff prints.
 type comparison struct {
-	survey
+	queryGrid
 	by          [2]ask.Decider
 	differences []difference
 }
 
 // difference is a run of sizes at which the policies decide differently, each in one way.
 type difference struct {
-	MinBytes uint64      `json:"min_bytes"`
-	MaxBytes uint64      `json:"max_bytes"`
-	Old      ask.Outcome `json:"old"` // at MinBytes
-	New      ask.Outcome `json:"new"`
+	nccl.Range
+	Old ask.Outcome `json:"old"` // at Min
+	New ask.Outcome `json:"new"`
 }
 
 // diff asks both policies.
@@ -104,9 +103,10 @@ func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 			run = nil
 		case run != nil && run.Old.Alike(before) && run.New.Alike(after) && run.Old.Row == before.Row &&
 			run.New.Row == after.Row:
-			run.MaxBytes = before.Bytes
+			run.Max = before.Bytes
 		default:
-			c.differences = append(c.differences, difference{before.Bytes, before.Bytes, before, after})
+			c.differences = append(c.differences, difference{
+				nccl.Range{Min: before.Bytes, Max: before.Bytes}, before, after})
 			run = &c.differences[len(c.differences)-1]
 		}
 	}
@@ -125,7 +125,7 @@ func (c *comparison) write(w io.Writer) error {
 	tw := cli.NewTable(w)
 	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
 	for _, d := range c.differences {
-		tw.Row(d.Old.Coll, d.Old.Comm, commspec.SizeRange(d.MinBytes, d.MaxBytes)+d.Old.CallText(),
+		tw.Row(d.Old.Coll, d.Old.Comm, cli.SizeRange(d.Min, d.Max)+d.Old.CallText(),
 			d.Old.Choice(), d.Old.DecidedBy(), d.New.Choice(), d.New.DecidedBy())
 	}
 	return tw.Flush()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
@@ -160,7 +161,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	} else {
 		writeAnswer(cmd.OutOrStdout(), in)
 	}
-	if len(file.Groups) == 0 {
+	if len(file.CurveSets) == 0 {
 		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was " +
 			"written (tunefit sweep measures more)")
 	}
@@ -168,7 +169,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 }
 
 // mayFit refuses measurements that no model can be made of, and those that the machine of --topo cannot have made.
-func (f *fitFlags) mayFit(set *fit.Set, machine *model.Topology, offers fit.Offers) error {
+func (f *fitFlags) mayFit(set *fit.Set, machine *model.Machine, offers fit.OffersFunc) error {
 	for _, g := range set.Groups {
 		if machine != nil && g.Ranks > g.Nodes*machine.Summary.GPUs {
 			return fmt.Errorf("%s has %s, and %s was measured with %d ranks on a node: nothing was written (needed: "+
@@ -222,7 +223,7 @@ func unlike(set *fit.Set) error {
 			continue
 		}
 		of := map[string]int{}
-		for _, under := range slices.SortedFunc(maps.Keys(g.Under), fit.Conditions.Compare) {
+		for _, under := range slices.SortedFunc(maps.Keys(g.Under), bench.Conditions.Compare) {
 			rows := wording.Plural(g.Under[under], "row")
 			lines = append(lines, fmt.Sprintf("  %s %s, %s: %s", g.Coll, g.Comm, rows, under))
 			if name := strconv.Quote(under.String()); !slices.Contains(names, name) {

@@ -27,12 +27,14 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 	var rejected []fit.Refusal
 	known := map[string]int{} // in rejected, by reason
 	in := newReader(inputs, cmd, files, found, anyway)
-	in.opts.Each = pool.Add
 	for _, name := range files {
 		pool.Begin(name)
 		r, digest := in.read(name)
 		if r == nil {
 			continue
+		}
+		for i := range r.Samples {
+			pool.Add(&r.Samples[i])
 		}
 		for i := range r.Failed {
 			pool.Fail(&r.Failed[i])
@@ -50,7 +52,7 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 			}
 			rejected[i].Rows += rej.Count
 		}
-		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: r.Kept})
+		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: len(r.Samples)})
 	}
 	in.end()
 	for _, n := range in.notes {
@@ -66,7 +68,7 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 // readModelTopology says what machine a topology file is of, for a model's
 // provenance; nil without a file. NCCL's variables that change paths count as they
 // do in NCCL.
-func readModelTopology(env ncclchoice.Env, file string) (*model.Topology, error) {
+func readModelTopology(env ncclchoice.Env, file string) (*model.Machine, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -78,7 +80,7 @@ func readModelTopology(env ncclchoice.Env, file string) (*model.Topology, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &model.Topology{Fingerprint: string(sys.Fingerprint())}
+	t := &model.Machine{Fingerprint: sys.Fingerprint()}
 	if t.Summary, err = sys.Summarize(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -87,7 +89,7 @@ func readModelTopology(env ncclchoice.Env, file string) (*model.Topology, error)
 
 // offersOn tells what NCCL offers on the machine of a topology file, as far as that is known: not for RCCL, nor for
 // communicators of other nodes.
-func offersOn(env ncclchoice.Env, file string) fit.Offers {
+func offersOn(env ncclchoice.Env, file string) fit.OffersFunc {
 	machines := map[nccl.Version]*ncclchoice.Model{}
 	return func(key fit.Key, cell nccl.Cell, with string) bool {
 		_, release, ok := nccl.MeasuredWith(with)

@@ -32,7 +32,7 @@ func TestFitAndEval(t *testing.T) {
 	out, _ = tunefit(t, cli.ExitOK, "fit", smallSweep, "--csv", csv, "--force", "--json")
 	var found fitJSON
 	if err := json.Unmarshal([]byte(out), &found); err != nil || found.Measurements != 442 || found.Simulated != 442 ||
-		len(found.Groups) != 1 || found.Groups[0].Gain == nil || found.Rows == 0 || found.Policy != csv ||
+		len(found.Groups) != 1 || !(found.Groups[0].Gain > 0) || found.Rows == 0 || found.Policy != csv ||
 		found.Model != "" {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -62,9 +62,9 @@ func TestFitAndEval(t *testing.T) {
 		t.Errorf("check says\n%s%s", out, errs)
 	}
 	out, _ = tunefit(t, cli.ExitOK, "check", model, "--measured", smallSweep, "--json")
-	var results []evaluationJSON
+	var results []printedEvaluation
 	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != 1 ||
-		results[0].Policy.Decisions == 0 || results[0].Policy.Mean >= results[0].Default.Mean {
+		results[0].PolicyScore.Decisions == 0 || results[0].PolicyScore.Mean >= results[0].Default.Mean {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -88,14 +88,14 @@ func TestFitReport(t *testing.T) {
 	if home == nil || home.Summary.GPUs != 8 || home.Summary.NICs != 8 || home.Summary.SM != 90 {
 		t.Fatalf("topology %+v", home)
 	}
-	if out, _ := tunefit(t, cli.ExitOK, "topo", system); !strings.Contains(out, home.Fingerprint) {
+	if out, _ := tunefit(t, cli.ExitOK, "topo", system); !strings.Contains(out, string(home.Fingerprint)) {
 		t.Errorf("fingerprint %s, tunefit topo says\n%s", home.Fingerprint, out)
 	}
 	html, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{home.Fingerprint, "2.30.7",
+	for _, want := range []string{string(home.Fingerprint), "2.30.7",
 		"small.csv", m.File.Provenance.Files[0].SHA256} {
 		if !bytes.Contains(html, []byte(want)) {
 			t.Errorf("%q is not on the page", want)

@@ -63,7 +63,7 @@ func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if f.by == (ask.Decider{}) {
-		for _, name := range []string{"nccl", "topo", "tuning"} {
+		for _, name := range []string{"nccl", "topo"} {
 			if cmd.Flags().Changed(name) {
 				return cli.Usagef("--%s needs --policy or --model, whose decisions it is for", name)
 			}
@@ -129,7 +129,7 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 	v.by = f.by
 	var shown []policy.Comm
 	comms := map[nccl.Comm]policy.Comm{}
-	for _, g := range v.groups {
+	for _, g := range v.bins {
 		c, ok := comms[g.Comm]
 		if !ok {
 			c = a.Comm(g.Comm)
@@ -143,7 +143,7 @@ func (f *profileFlags) decide(notes io.Writer, v *profileView) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", c, err)
 			}
-			v.outcomes[e.Key] = answers[0]
+			v.outcomes[e.CallKind] = answers[0]
 		}
 	}
 	cli.Notes(notes, a.About(f.by, shown, false)...)

@@ -8,12 +8,29 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 )
+
+// printedProfile is what profile --json prints.
+type printedProfile struct {
+	Headline string
+	ShareOf  string   `json:"share_of"`
+	PerStep  bool     `json:"per_step"`
+	Decided  *float64 `json:"decided_share"`
+	Saved    *float64 `json:"expected_saving"`
+	Calls    []struct {
+		StepBytes float64 `json:"bytes_per_step"`
+		StepCalls float64 `json:"calls_per_step"`
+		DecidedBy string  `json:"decided_by"`
+		Outcome   *ask.Outcome
+	}
+}
 
 // jobFiles are what a made-up job left, see bench/profile/testdata.
 func jobFiles(t *testing.T) (inspector []string, log string) {
@@ -53,7 +70,7 @@ func TestProfile(t *testing.T) {
 		"allgather,2,4,8388608,,,,ring,simple,8,policy.csv:2\n") {
 		t.Errorf("of a log\n%s", shapes)
 	}
-	var j profileJSON
+	var j printedProfile
 	if text, _ := tunefit(t, cli.ExitOK, "profile", job,
 		"--json"); json.Unmarshal([]byte(text), &j) != nil || j.ShareOf != "time" || !j.PerStep || len(j.Calls) != 5 ||
 		j.Headline+"\n" != headline || j.Calls[1].StepBytes != 3*12<<20 {
@@ -85,11 +102,10 @@ func TestProfileErrors(t *testing.T) {
 			`a job profile, whose first line is "# tunefit job profile 1"`},
 		{cli.ExitFailed, []string{"profile", bad}, `bad.csv:3:1: collective: unknown collective "allredux"`},
 		{cli.ExitFailed, []string{"profile", sweep},
-			"sweep.csv is a sweep: measurements (needed: a file of the library's recorder, the output of NCCL's " +
-				"inspector or a log of measurements)"},
+			"sweep.csv: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO"},
 		{cli.ExitFailed, []string{"import", broken, "-o", out},
 			`broken.json: record 1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`},
-		{cli.ExitFailed, []string{"import", inspector[0], sweep, "-o", out}, "sweep.csv is a sweep"},
+		{cli.ExitFailed, []string{"import", inspector[0], sweep, "-o", out}, "sweep.csv: no decision of the library is in it"},
 		{cli.ExitFailed, []string{"import", filepath.Join(testlib.Root, "docs/testdata/record"), "--profile", "-o",
 			out}, "is what a job found out about its policy (needed: "},
 		{cli.ExitFailed, []string{"import", inspector[0], "-o", inspector[0], "--force"},
@@ -126,7 +142,7 @@ func TestProfileDecided(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, stdout)
 		}
 	}
-	var j profileJSON
+	var j printedProfile
 	if text, _ := tunefit(t, cli.ExitOK,
 		append(args, "--json")...); json.Unmarshal([]byte(text), &j) != nil || j.Decided == nil ||
 		*j.Decided != 0.75 || j.Saved != nil || j.Calls[0].Outcome == nil || j.Calls[0].Outcome.Row != 2 {
@@ -158,7 +174,7 @@ func TestProfilePastTuner(t *testing.T) {
 	tunefit(t, cli.ExitOK, "import", dir, "--steps", "100", "-o", job)
 	policy := testlib.File(t, "p.csv", "allreduce,0,inf,tree,simple,-1,-1,-1\n")
 	stdout, _ = tunefit(t, cli.ExitOK, "profile", job, "--policy", policy, "--json")
-	var j profileJSON
+	var j printedProfile
 	if err := json.Unmarshal([]byte(stdout), &j); err != nil {
 		t.Fatal(err)
 	}
@@ -254,10 +270,9 @@ func TestProfileWeighed(t *testing.T) {
 			if m := lacks(said.String(), c.want...); len(m) > 0 {
 				t.Errorf("no %q in\n%s", m, said.String())
 			}
-			j := newWorthJSON(worth)
-			if !strings.Contains(said.String(), "\n"+job+": "+j.Headline+"\n") ||
-				c.name == "a step" && (j.Policy != 1450 || j.Covered != 0.5) {
-				t.Errorf("%+v", j)
+			if !strings.Contains(said.String(), "\n"+job+": "+report.JobHeadline(worth)+"\n") ||
+				c.name == "a step" && (worth.Policy != 1450 || worth.Covered != 0.5) {
+				t.Errorf("%+v", worth)
 			}
 		})
 	}

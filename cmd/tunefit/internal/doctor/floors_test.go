@@ -17,7 +17,7 @@ func TestDoctorFloors(t *testing.T) {
 		return tuner.EnvConfigFile + "=" + testlib.File(t, "p.csv", f.Comment()+"\n"+row+"\n")
 	}
 	modelOf := func(algo string, floored bool) string {
-		g := model.Group{Coll: "allreduce", Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Noise: 0.01}
+		g := model.CurveSet{Coll: "allreduce", Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Noise: 0.01}
 		g.Default = []model.DefaultPoint{{Bytes: 1024, Micros: 20}, {Bytes: 4096, Micros: 20}}
 		for channels, us := range map[int]float64{8: 15, 32: 10, 64: 90} {
 			g.Curves = append(g.Curves, model.Curve{
@@ -25,7 +25,7 @@ func TestDoctorFloors(t *testing.T) {
 				Measured: [][2]float64{{1024, us}, {4096, us}},
 			})
 		}
-		text, err := json.Marshal(&model.File{Format: model.Format, Version: model.Version, Groups: []model.Group{g}})
+		text, err := json.Marshal(&model.File{Format: model.Format, Version: model.Version, CurveSets: []model.CurveSet{g}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func (p *Path) JSON(notes []string) PathJSON {
 	j := PathJSON{Decision: p.Outcome, NCCL: p.estimates(), Notes: notes}
 	for _, t := range p.Rows {
 		rule := &p.Engine.Policy.Rules[t.Rule]
-		r := rowJSON{Row: rule.Line, Verdict: t.Verdict.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}
+		r := rowJSON{Row: rule.Line, Verdict: t.Status.String(), Asks: rule.Asks(), Misses: t.Misses, Values: t.Values}
 		if rule.When != nil {
 			r.When = rule.When.String()
 		}

@@ -72,7 +72,7 @@ func (p *Path) writeNearest(b *bytes.Buffer) {
 	p.writeRow(b, p.Rows[p.Rule])
 	var too []string
 	for _, t := range later {
-		if t.Verdict == policy.RowLater {
+		if t.Status == policy.RowLater {
 			too = append(too, p.place(t.Rule))
 		}
 	}
@@ -87,7 +87,7 @@ func otherColl(t policy.Tried) bool { return len(t.Misses) > 0 && t.Misses[0].Co
 func (p *Path) writeRow(b *bytes.Buffer, t policy.Tried) {
 	rule := &p.Engine.Policy.Rules[t.Rule]
 	fmt.Fprintf(b, "  %s  %s\n", p.place(t.Rule), p.reason(t))
-	if t.Verdict != policy.RowDecides {
+	if t.Status != policy.RowDecides {
 		return
 	}
 	for line := range strings.Lines(strings.TrimSpace(p.Sheet.Row(rule.Line))) {
@@ -106,7 +106,7 @@ func (p *Path) writeRow(b *bytes.Buffer, t policy.Tried) {
 // reason says why a row does not decide.
 func (p *Path) reason(t policy.Tried) string {
 	rule := &p.Engine.Policy.Rules[t.Rule]
-	switch t.Verdict {
+	switch t.Status {
 	case policy.RowDiffers:
 		texts := make([]string, len(t.Misses))
 		for i, m := range t.Misses {
@@ -128,7 +128,7 @@ func (p *Path) reason(t policy.Tried) string {
 	case policy.RowDecides:
 		return "decides: " + rule.Asks()
 	}
-	return t.Verdict.String()
+	return t.Status.String()
 }
 
 func missText(m policy.Miss) string {

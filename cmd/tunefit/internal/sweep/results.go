@@ -9,14 +9,14 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 // read finds out what a run measured, and returns its log.
 func (s *Sweep) read(r *Run) (text []byte) {
 	key := r.of.Key
-	text, err := openregular.Read(filepath.Join(s.Dir, r.Log), mostRead)
+	text, err := safefile.Read(filepath.Join(s.Dir, r.Log), mostRead)
 	if err != nil {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (s *Sweep) set(key fit.Key) *fit.Set {
 		}
 	}
 	set := pool.Set()
-	set.Asked = map[fit.Key]map[fit.Ask]bool{key: s.asked(key)} // the journal knows all of it, logs do not
+	set.Asked = map[fit.Key]map[fit.Request]bool{key: s.asked(key)} // the journal knows all of it, logs do not
 	return set
 }
 
@@ -121,8 +121,8 @@ func (s *Sweep) Samples() (samples, failed []bench.Sample) {
 
 // asked returns what the runs of a subject were to measure, whether they succeeded or not. A run that was stopped does
 // not count, because its start is continued.
-func (s *Sweep) asked(key fit.Key) map[fit.Ask]bool {
-	asked := map[fit.Ask]bool{}
+func (s *Sweep) asked(key fit.Key) map[fit.Request]bool {
+	asked := map[fit.Request]bool{}
 	for _, r := range s.journal.of(key).runs {
 		if r.Outcome == Running || r.Outcome == Stopped {
 			continue
@@ -130,7 +130,7 @@ func (s *Sweep) asked(key fit.Key) map[fit.Ask]bool {
 		for _, row := range r.of.Rows {
 			for _, b := range r.Sizes {
 				if row.Bytes.Contains(b) {
-					asked[fit.Ask{Config: row.Config, Bytes: b}] = true
+					asked[fit.Request{Config: row.Config, Bytes: b}] = true
 				}
 			}
 		}
@@ -149,7 +149,7 @@ func (s *Sweep) unmet(key fit.Key) (all []bench.Sample) {
 				if m.Selection == bench.SelectionOwnChannels {
 					c.Channels = 0
 				}
-				delete(asked, fit.Ask{Config: c, Bytes: m.Bytes})
+				delete(asked, fit.Request{Config: c, Bytes: m.Bytes})
 			}
 		}
 	}

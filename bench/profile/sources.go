@@ -1,0 +1,321 @@
+package profile
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+)
+
+// mostRecorded bounds a recorder's file, which has a few MiB at most.
+const mostRecorded = 64 << 20
+
+// Recorder reads the file that the library's recorder leaves of one process.
+func (j *Job) Recorder(name string, in io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(in, mostRecorded+1))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > mostRecorded {
+		return fmt.Errorf("%s is larger than 64 MiB (needed: a file that the recorder wrote)", name)
+	}
+	f, err := record.Read(name, text)
+	if err != nil {
+		return err
+	}
+	for i := range f.Comms {
+		j.recordedComm(process{f.Host, uint64(f.PID)}, &f.Comms[i])
+	}
+	if f.Left > 0 {
+		j.cut = append(j.cut,
+			fmt.Sprintf("%s: %d communicators are left out: the recorder keeps the latest of a process", name, f.Left))
+	}
+	return nil
+}
+
+func (j *Job) recordedComm(of process, c *record.Comm) {
+	if c.Ranks == 1 {
+		j.others["collectives of a single rank"]++
+		return
+	}
+	j.comm(c.ID, of, c.Rank)
+	for _, r := range c.Calls {
+		entry := j.entry(CallKind{r.Call, c.Comm, bench.CellNamed(r.Algo, r.Proto)})
+		f := &j.found[entry]
+		if r.Algo == "" {
+			r.DecidedBy = ByNoTuner
+		}
+		f.records += int(r.Calls)
+		if r.Calls > f.most { // of several channel counts, or deciders, the one most used
+			f.most, f.channels, f.by = r.Calls, r.Channels, r.DecidedBy
+		}
+	}
+	j.unlisted += int(c.Unlisted)
+}
+
+// inspected is a record of NCCL's inspector (inspector_json.cc, NCCL 2.28.3 to 2.30.7 v4.0; v4.1 has the rings'
+// losses, v4.2 algorithm and protocol, v4.3 traces of the proxy, and header and metadata only in the record before the
+// calls of a communicator). Only what is used is named.
+type inspected struct {
+	Header *struct {
+		ID    string `json:"id"`
+		Rank  int    `json:"rank"`
+		Ranks int    `json:"n_ranks"`
+		Nodes int    `json:"nnodes"`
+	} `json:"header"`
+	Metadata *struct {
+		Version string `json:"inspector_output_format_version"`
+		Host    string `json:"hostname"`
+		PID     uint64 `json:"pid"`
+	} `json:"metadata"`
+	Coll *struct {
+		Name  string `json:"coll"`
+		SN    uint64 `json:"coll_sn"` // of this collective on this communicator
+		Bytes uint64 `json:"coll_msg_size_bytes"`
+		// Micros is the longest of the channels' times.
+		Micros float32 `json:"coll_exec_time_us"`
+		Source string  `json:"coll_timing_source"`
+		Algo   string  `json:"coll_algo"`
+		Proto  string  `json:"coll_proto"`
+	} `json:"coll_perf"`
+	P2P *struct {
+		Name string `json:"p2p"`
+	} `json:"p2p_perf"`
+}
+
+// inspectorVersions are those whose meaning is known.
+var inspectorVersions = []string{"v4.0", "v4.1", "v4.2", "v4.3"}
+
+// longestName is above the names of operations, in bytes.
+const longestName = 64
+
+// kernelGPU is the timing source that measures the collective itself. The others measure the host's clock and the
+// enqueue.
+const kernelGPU = "kernel_gpu"
+
+// Inspector reads the output of NCCL's inspector, one record after another. An incomplete last record is what a killed
+// process leaves. It becomes a note, and the records before it count.
+func (j *Job) Inspector(name string, in io.Reader) error {
+	records := json.NewDecoder(in)
+	var last inspected // with a header
+	for n := 1; ; n++ {
+		var r inspected
+		err := records.Decode(&r)
+		at := fmt.Sprintf("%s: record %d", name, n)
+		switch {
+		case err == io.EOF:
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			j.cut = append(j.cut, at+", the last one, is not complete and is left out")
+			return nil
+		case errors.As(err, new(*json.SyntaxError)):
+			return fmt.Errorf("%s: not JSON: %v (needed: the records of NCCL's inspector, one JSON object for "+
+				"each call)", at, err)
+		case errors.As(err, new(*json.UnmarshalTypeError)):
+			return fmt.Errorf("%s: %w, as NCCL's inspector writes it", at, wording.JSONError(err))
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if r.Header != nil && r.Metadata != nil {
+			last = r
+		} else if last.Metadata != nil && last.Metadata.Version == "v4.3" && r.Header == nil && r.Metadata == nil {
+			r.Header, r.Metadata = last.Header, last.Metadata
+		}
+		if err := j.take(name, &r); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+	}
+}
+
+func (j *Job) take(name string, r *inspected) error {
+	h, m := r.Header, r.Metadata
+	switch {
+	case h == nil || m == nil:
+		return errors.New("no header or no metadata (needed: both, as NCCL's inspector writes them)")
+	case !slices.Contains(inspectorVersions, m.Version):
+		return fmt.Errorf("inspector_output_format_version is %s (known: %s)", wording.Quote(m.Version),
+			strings.Join(inspectorVersions, ", "))
+	case h.ID == "":
+		return errors.New("header.id is empty (needed: the communicator's)")
+	case h.Ranks < 1 || h.Ranks > mostRanks || h.Nodes < 1 || h.Nodes > h.Ranks:
+		return fmt.Errorf("n_ranks is %d, nnodes %d (allowed: 1 rank or more, and 1 node up to as many as ranks)",
+			h.Ranks, h.Nodes)
+	case h.Rank < 0 || h.Rank >= h.Ranks:
+		return fmt.Errorf("rank is %d (allowed: 0 to %d, as n_ranks is %d)", h.Rank, h.Ranks-1, h.Ranks)
+	}
+	comm := j.comm(h.ID, process{m.Host, m.PID}, h.Rank)
+	switch {
+	case r.P2P != nil:
+		j.others[r.P2P.Name[:min(len(r.P2P.Name), longestName)]]++
+		return nil
+	case r.Coll == nil: // statistics, traces of the proxy
+		return nil
+	case h.Ranks == 1:
+		j.others["collectives of a single rank"]++
+		return nil
+	}
+	return j.collective(name, r, comm)
+}
+
+func (j *Job) collective(name string, r *inspected, comm int32) error {
+	h, c := r.Header, r.Coll
+	coll, err := nccl.Colls.Parse(c.Name)
+	switch {
+	case c.Name == "AllGatherV" || nccl.NeverAsked(c.Name):
+		j.others[c.Name]++
+		return nil
+	case err != nil:
+		return fmt.Errorf("coll: %w", err)
+	case c.Micros < 0:
+		return fmt.Errorf("coll_exec_time_us is %v (allowed: 0 or more)", c.Micros)
+	case c.Bytes < 1 || c.Bytes > mostBytes/uint64(h.Ranks):
+		return fmt.Errorf("coll_msg_size_bytes is %d (allowed: 1 to 1024T over all ranks)", c.Bytes)
+	}
+	key := CallKind{nccl.Call{Coll: coll, Bytes: c.Bytes}, nccl.Comm{Nodes: h.Nodes, Ranks: h.Ranks},
+		bench.CellNamed(c.Algo, c.Proto)}
+	if coll == nccl.CollAllGather || coll == nccl.CollReduceScatter {
+		key.Bytes *= uint64(h.Ranks) // the inspector counts one rank's share
+	}
+	entry := j.entry(key)
+	j.found[entry].records++
+	if c.Source != kernelGPU {
+		c.Micros = 0
+	}
+	j.time(callKey{comm, entry, c.SN}, c.Micros)
+	in := seriesKey{comm, coll, h.Rank}
+	s := j.series[in]
+	if s == nil {
+		s = &series{Comm: key.Comm, first: c.SN, last: c.SN, file: name}
+		j.series[in] = s
+	}
+	s.first, s.last, s.records = min(s.first, c.SN), max(s.last, c.SN), s.records+1
+	return nil
+}
+
+// Shape is what calls have in common, whatever runs them.
+type Shape struct {
+	nccl.Call
+	nccl.Comm
+}
+
+// startLine is what the library logs at the start of a communicator (tuner/comm.go), behind whatever NCCL and a
+// launcher put before it.
+var startLine = regexp.MustCompile(
+	`TUNER/Go: .*?\bcommunicator(?: (0x[0-9a-f]+))?(?: "(?:[^"\\]|\\.)*")? of (\d+) ranks? on (\d+) nodes? ` +
+		`\((?:NCCL [0-9.]+, )?ABI v\d+\)`)
+
+// unnamedComm stands for the identity of communicators where the ABI has none.
+const unnamedComm = "0x0"
+
+// mostLine bounds a line of a log. The library writes none that is longer.
+const mostLine = 1 << 20
+
+// Decisions reads the library's decisions from a job's log. They tell which calls the job makes and what runs them,
+// once for each shape. They do not tell how often and how long. A log without decisions is an error.
+func (j *Job) Decisions(name string, in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 1<<16), mostLine)
+	shapes := map[string]nccl.Comm{}
+	all, unnamed := map[nccl.Comm]bool{}, map[nccl.Comm]bool{}
+	byComm := map[string][]bench.LoggedDecision{}
+	for n := 1; lines.Scan(); n++ {
+		if m := startLine.FindStringSubmatch(lines.Text()); m != nil {
+			ranks, err1 := strconv.Atoi(m[2])
+			nodes, err2 := strconv.Atoi(m[3])
+			if err1 != nil || err2 != nil || nodes < 1 || ranks < nodes || ranks > mostRanks {
+				continue
+			}
+			s := nccl.Comm{Nodes: nodes, Ranks: ranks}
+			if all[s] = true; m[1] == "" {
+				unnamed[s] = true
+			} else {
+				shapes[m[1]] = s
+			}
+			continue
+		}
+		d, ok, err := bench.ParseDecision(lines.Bytes())
+		if err != nil {
+			return fmt.Errorf("%s:%d: a decision of the library that cannot be read: %w", name, n, err)
+		}
+		if ok {
+			byComm[d.Comm] = append(byComm[d.Comm], d)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if len(byComm) == 0 {
+		return fmt.Errorf("%s: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO "+
+			"and NCCL_TUNER_LOG=decisions, or a job profile, whose first line is %q)", name, Head+"1")
+	}
+	// A decision that names no communicator may belong to any. It is used if all communicators have the same shape.
+	for id, alike := range map[string]map[nccl.Comm]bool{unnamedComm: unnamed, "": all} {
+		if len(alike) == 1 {
+			shapes[id] = slices.Collect(maps.Keys(alike))[0]
+		}
+	}
+	for _, comm := range slices.Sorted(maps.Keys(byComm)) {
+		shape, ok := shapes[comm]
+		if !ok {
+			j.unnamed += len(byComm[comm])
+			continue
+		}
+		for _, d := range byComm[comm] {
+			key := Shape{d.Call, shape}
+			// The last choice is in force. The choice for a single call is preferred to one for a group of calls.
+			if known, ok := j.decided[key]; !ok || d.PipeOps <= known.PipeOps {
+				j.decided[key] = d
+			}
+		}
+	}
+	return nil
+}
+
+// addDecisions adds to the entries who decided, unless the inspector recorded another configuration. It adds entries
+// for shapes that no inspector recorded.
+func (j *Job) addDecisions(p *Profile) {
+	known, entries := map[Shape]bool{}, map[CallKind]bool{}
+	for _, e := range p.Entries {
+		entries[e.CallKind] = true
+	}
+	for i := range p.Entries {
+		e := &p.Entries[i]
+		key := Shape{e.Call, e.Comm}
+		d, ok := j.decided[key]
+		if !ok {
+			continue
+		}
+		known[key] = true
+		if e.DecidedBy == ByNoTuner {
+			continue
+		}
+		chosen := e.CallKind
+		chosen.Cell = d.Cell
+		if e.Cell == nccl.NoCell && !entries[chosen] {
+			e.CallKind = chosen
+		}
+		if !d.Known() || e.Cell == d.Cell {
+			e.Channels, e.DecidedBy = d.Channels, d.By
+		}
+	}
+	for key, d := range j.decided {
+		if key.Bytes > 0 && !known[key] {
+			p.Entries = append(p.Entries, Entry{CallKind: CallKind{key.Call, key.Comm, d.Cell}, Channels: d.Channels,
+				DecidedBy: d.By})
+		}
+	}
+	if len(j.decided) > 0 && len(j.found) == 0 {
+		p.note("the library's log tells which calls a job makes and what runs them, not how often nor how long")
+	}
+}
