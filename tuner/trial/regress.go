@@ -114,8 +114,8 @@ func (e *Evidence) regress() (f fit) {
 	return f
 }
 
-// residuals finds by how much blocks are off from what the effects so far say, and their weights without heed to that. It
-// returns the noise of a block, of the noisiest run.
+// residuals finds by how much blocks are off from what the effects so far say, and their weights without heed to that.
+// It returns the noise of a block, of the noisiest run.
 func (f *fit) residuals(runs int) float64 {
 	for i := range f.rows {
 		r := &f.rows[i]
