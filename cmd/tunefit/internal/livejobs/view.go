@@ -698,7 +698,8 @@ func cost(e trial.Evidence) string {
 	case lost < -half:
 		return fmt.Sprintf("Gained so far: %.0f steps (%.0f .. %.0f).", -lost, -lost-half, -lost+half)
 	}
-	return fmt.Sprintf("Not known whether steps are lost or gained so far: %.0f gained to %.0f lost.", half-lost, half+lost)
+	return fmt.Sprintf("Not known whether steps are lost or gained so far: %.0f gained to %.0f lost.",
+		half-lost, half+lost)
 }
 
 // LearningState says how far it has come, and what the comparison at the end has found.
