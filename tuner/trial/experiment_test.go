@@ -200,7 +200,7 @@ func TestExperiments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	const n = 8
+	const n = 24
 	for _, c := range []struct {
 		factors, arms int
 		communication float64 // its share of a step
