@@ -31,7 +31,8 @@ func (e *Evidence) Estimate() {
 			a.Faster = f.Known() && c.most < -Surely*c.err
 		}
 	}
-	e.LostSteps, e.LostError = e.cost(e.Runs...)
+	c := e.cost(e.Runs...)
+	e.LostSteps, e.LostError = c.by, c.err
 	e.dropArms()
 }
 
@@ -77,6 +78,7 @@ const (
 	firstScale    = 0.05  // and what their scale is found from
 	fewBlocks     = 20    // which do not tell the noise of their run
 	saturated     = 0.85  // lever of a block that is alone with an arm: its neighbours have the rest
+	telling       = 0.5   // that of one of two blocks of an arm, if it counted fully
 )
 
 // regress fits effects to blocks: an M-estimate by iterated weights (P. Huber and E. Ronchetti, Robust Statistics,
@@ -277,8 +279,14 @@ func (f *fit) contrast(times []float64) (c contrast) {
 		if r.lever < saturated {
 			one = moves * r.off / (1 - r.lever)
 			c.least, c.most = min(c.least, c.by-one), max(c.most, c.by-one)
-		} else if moves*moves > 0.01*variance*r.weight {
-			c.least, c.most = math.Inf(-1), math.Inf(1)
+		} else { // without it nothing is known of an arm, or of several of which it tells the sum
+			alone := moves * mat.Dot(r.x, f.effects) / r.lever
+			c.least, c.most = min(c.least, c.by-alone), max(c.most, c.by-alone)
+		}
+		if r.alone > telling { // that it is off may be the fault of the few others that tell the same
+			more := r.full - r.weight
+			moved := more * moves / r.weight * r.off / (1 + more*r.lever/r.weight)
+			c.least, c.most = min(c.least, c.by+moved), max(c.most, c.by+moved)
 		}
 		// A block that tells most of what is expected of it cannot show that it is off. It may be as any block is.
 		unseen := math.Max(0, 2*r.lever-1)
@@ -288,7 +296,8 @@ func (f *fit) contrast(times []float64) (c contrast) {
 		}
 		before = one
 	}
-	c.err = min(f.widening*math.Sqrt(max(variance, squares+max(0, together))), widest*floats.Norm(times, 2))
+	c.err = f.widening * math.Sqrt(max(variance, squares+max(0, together)))
+	c.err = min(c.err, max(widest*floats.Norm(times, 2), math.Abs(c.by)))
 	return c
 }
 
@@ -304,8 +313,8 @@ func (e *Evidence) difference(factor, arm, than int) contrast {
 	return e.fit.contrast(times)
 }
 
-// cost is how many steps longer runs have taken than with NCCL's choice, and the standard error of that.
-func (e *Evidence) cost(runs ...Run) (steps, err float64) {
+// cost is how many steps longer runs have taken than with NCCL's choice.
+func (e *Evidence) cost(runs ...Run) contrast {
 	times := e.indicators(make([]int, len(e.Factors)))
 	for _, run := range runs {
 		for _, b := range run.Blocks {
@@ -314,8 +323,7 @@ func (e *Evidence) cost(runs ...Run) (steps, err float64) {
 			}
 		}
 	}
-	c := e.fit.contrast(times)
-	return c.by, c.err
+	return e.fit.contrast(times)
 }
 
 // factor is the time of a step by these arms, relative to that by NCCL's choice.

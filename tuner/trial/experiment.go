@@ -141,12 +141,12 @@ func (e *experiment) judge() {
 		}
 	}
 	e.judged, e.hurt = e.Blocks, false
-	lost, _ := e.cost(*e.run)
+	lost := e.cost(*e.run)
 	steps, blocks := 0, len(e.run.Blocks)
 	for _, b := range e.run.Blocks {
 		steps += b.Steps
 	}
-	e.resting = lost > e.budget*float64(steps)*max(1, budgetBlocks/float64(blocks))
+	e.resting = lost.least-lost.err > e.budget*float64(steps)*max(1, budgetBlocks/float64(blocks))
 }
 
 // tooEarly reports that too little is known for an end.
@@ -179,7 +179,7 @@ func (e *experiment) gainable() (sum float64) {
 		for k, a := range e.Factors[i].Arms {
 			if a.Dropped == "" && k != leader {
 				behind := e.difference(i, k, leader)
-				most = max(most, behind.err-behind.by)
+				most = max(most, behind.err-behind.least)
 			}
 		}
 		sum += most
