@@ -257,3 +257,14 @@ func TestDisturbedBlockEndsNothing(t *testing.T) {
 			x.gainable())
 	}
 }
+
+// Two blocks of an arm may both be disturbed.
+func TestTwoBlocksAreNotFinal(t *testing.T) {
+	blocks := slices.Repeat([][]int{{0}}, 40)
+	blocks[20], blocks[21] = []int{1}, []int{1}
+	e := blocksOf(2, blocks, map[int]float64{20: 0.06, 21: 0.06})
+	x := &experiment{Evidence: e, run: &e.Runs[0], budget: 0.01}
+	if x.judge(); x.over() != "" {
+		t.Errorf("it ends: %s, %v", x.over(), e.Factors[0].Arms[1].Dropped)
+	}
+}

@@ -78,7 +78,6 @@ const (
 	firstScale    = 0.05  // and what their scale is found from
 	fewBlocks     = 20    // which do not tell the noise of their run
 	saturated     = 0.85  // lever of a block that is alone with an arm: its neighbours have the rest
-	telling       = 0.5   // that of one of two blocks of an arm, if it counted fully
 )
 
 // regress fits effects to blocks: an M-estimate by iterated weights (P. Huber and E. Ronchetti, Robust Statistics,
@@ -283,11 +282,6 @@ func (f *fit) contrast(times []float64) (c contrast) {
 			alone := moves * mat.Dot(r.x, f.effects) / r.lever
 			c.least, c.most = min(c.least, c.by-alone), max(c.most, c.by-alone)
 		}
-		if r.alone > telling { // that it is off may be the fault of the few others that tell the same
-			more := r.full - r.weight
-			moved := more * moves / r.weight * r.off / (1 + more*r.lever/r.weight)
-			c.least, c.most = min(c.least, c.by+moved), max(c.most, c.by+moved)
-		}
 		// A block that tells most of what is expected of it cannot show that it is off. It may be as any block is.
 		unseen := math.Max(0, 2*r.lever-1)
 		squares += (1-unseen)*one*one + unseen*moves*moves*f.wild*f.wild
@@ -338,7 +332,7 @@ func (e *Evidence) dropArms() {
 		leader := f.best()
 		for k := range f.Arms {
 			a := &f.Arms[k]
-			if a.Dropped != "" || k == leader {
+			if a.Dropped != "" || k == leader || a.Blocks < fewest {
 				continue
 			}
 			behind := e.difference(i, k, leader)

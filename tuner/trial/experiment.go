@@ -35,6 +35,7 @@ const (
 	firstJudged = 20    // blocks
 	hurtJudged  = 5     // blocks, where one was surely bad
 	worse       = 1.5   // standard errors behind the leader, by which an arm is dropped
+	fewest      = 3     // blocks of an arm: with less, it is neither dropped nor left out of what may be gained
 	toBeKnown   = 5     // blocks of NCCL's choice: without them nothing tells the level of the others
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
 	notWorth    = 0.005 // of a step: what ends the experiment if open arms that are better by their error gain no more
@@ -179,7 +180,9 @@ func (e *experiment) gainable() (sum float64) {
 		for k, a := range e.Factors[i].Arms {
 			if a.Dropped == "" && k != leader {
 				behind := e.difference(i, k, leader)
-				most = max(most, behind.err-behind.least)
+				if most = max(most, behind.err-behind.least); a.Blocks < fewest {
+					most = max(most, notWorth)
+				}
 			}
 		}
 		sum += most
