@@ -64,7 +64,10 @@ func (j *learningJob) disturb(by trouble) {
 // Whatever comes over a job, what it learns is within 1.5 % of the best step, or nothing is claimed. That is so seldom
 // where much can be had, and not final: the next job tries again.
 func TestLearnDisturbed(t *testing.T) {
-	const runs = 7
+	runs := 7
+	if testing.Short() {
+		runs = 2
+	}
 	for name, of := range troubles {
 		learned, missed := 0, 0
 		for seed := range uint64(runs) {
