@@ -35,6 +35,7 @@ const (
 	firstJudged = 20    // blocks
 	hurtJudged  = 5     // blocks, where one was surely bad
 	worse       = 1.5   // standard errors behind the leader, by which an arm is dropped
+	fewest      = 3     // blocks of an arm: with less, it is neither dropped nor left out of what may be gained
 	toBeKnown   = 5     // blocks of NCCL's choice: without them nothing tells the level of the others
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
 	notWorth    = 0.005 // of a step: what ends the experiment if no more is expected of open arms
@@ -141,12 +142,12 @@ func (e *experiment) judge() {
 		}
 	}
 	e.judged, e.hurt = e.Blocks, false
-	lost, _ := e.cost(*e.run)
+	lost := e.cost(*e.run)
 	steps, blocks := 0, len(e.run.Blocks)
 	for _, b := range e.run.Blocks {
 		steps += b.Steps
 	}
-	e.resting = lost > e.budget*float64(steps)*max(1, budgetBlocks/float64(blocks))
+	e.resting = lost.least-lost.err > e.budget*float64(steps)*max(1, budgetBlocks/float64(blocks))
 }
 
 // tooEarly reports that too little is known for an end.
@@ -183,6 +184,9 @@ func (e *experiment) gainable() (sum float64) {
 				z := -behind.least / behind.err
 				density := math.Exp(-z*z/2) / math.Sqrt(2*math.Pi)
 				most = max(most, behind.err*(z*math.Erfc(-z/math.Sqrt2)/2+density))
+				if a.Blocks < fewest {
+					most = max(most, notWorth)
+				}
 			}
 		}
 		sum += most
