@@ -58,11 +58,11 @@ func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 		for dev := range nics {
 			d.addNIC(&nics[dev], dev)
 		}
-		d.trim(d.root)
+		d.root.Keep(func(e *topo.Element) bool { return d.keep[e] })
 		if out.Root == nil {
 			out.Root = d.root
 		} else {
-			merge(out.Root, d.root)
+			out.Root.Merge(d.root)
 		}
 	}
 	return out, nil
