@@ -24,6 +24,9 @@ func TestDoctorBypasses(t *testing.T) {
 		{"TLLM_LOG_LEVEL=INFO", isNote, []string{"TensorRT-LLM", "allreduce_strategy"}},
 		{"LD_PRELOAD=/x/libmscclpp_nccl.so", isWarning, []string{"LD_PRELOAD=/x/libmscclpp_nccl.so", "MSCCL++"}},
 		{"LD_PRELOAD=/x/libjemalloc.so", isFine, nil},
+		{"NCCL_ENQUEUE_REARCH_ENABLE=1", isNote, []string{"NCCL_ENQUEUE_REARCH_ENABLE=1: from NCCL 2.31.2 on it asks the " +
+			"tuner once about each call"}},
+		{"NCCL_ENQUEUE_REARCH_ENABLE=0", isFine, nil},
 		{"MY_VLLM_PORT=1", isFine, nil},
 	} {
 		d := testDoctor(t, "NCCL_DEBUG=INFO", c.variable)

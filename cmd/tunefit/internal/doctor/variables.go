@@ -72,6 +72,9 @@ var variables = []struct {
 	{symKernel, hasWindows, func(v string) bool { return v != "" && v != "^" && !llKernel.MatchString(v) }, isNote,
 		" turns off all other symmetric kernels, and the tuner decides instead. From NCCL 2.31 on its collectives " +
 			"have only the algorithms that NCCL_ALGO names", alike + ": one that differs hangs"},
+	{"NCCL_ENQUEUE_REARCH_ENABLE", hasTuner, func(v string) bool { return v != "" && v != "0" }, isNote,
+		": from NCCL 2.31.2 on it asks the tuner once about each call, with pipe_ops 1, and takes a symmetric kernel " +
+			"that it estimates to be faster than the policy's choice", alike},
 	{"NCCL_DEBUG", hasTuner, func(v string) bool { return !showsWarnings(v) }, isWarning,
 		": the tuner's warnings are not shown", "set NCCL_DEBUG=WARN, or INFO to see what each communicator runs on"},
 	{"NCCL_DEBUG_SUBSYS", isHeard, func(v string) bool { return v != "" && !showsTuner(v) }, isWarning,

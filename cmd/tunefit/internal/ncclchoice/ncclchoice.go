@@ -304,8 +304,13 @@ func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error
 	} else if v, err = nccl.ParseVersion(named); err != nil {
 		return 0, nil, cli.Usagef("--nccl: %w", err)
 	}
-	if v > nccl.Newest {
-		notes = []string{fmt.Sprintf("the rules of NCCL %s are not known; those of %s are used", v, nccl.Newest)}
+	if rules := v.Rules(); v != rules {
+		notes = append(notes, fmt.Sprintf("the rules of NCCL %s are not known; those of %s are used", v, rules))
+	}
+	if v >= nccl.NewestRead {
+		notes = append(notes, fmt.Sprintf("the estimates of NCCL %s were read, and compared with none of its choices; "+
+			"its search for channels is taken to be that of %s, and what it estimates for Rubin is not known",
+			nccl.NewestRead, nccl.Newest))
 	}
 	return v, notes, nil
 }
