@@ -57,8 +57,8 @@ func (c *check) ownTuner() {
 		text := strings.TrimRight(c.sheet.Row(r.Line), "\r\n")
 		if !inOrder || len(text) > longest || !plainRow.MatchString(text) {
 			c.report("rccl-own-tuner", r.Line, "",
-				"where RCCL cannot load the library, its own tuner reads this file and takes the row otherwise, or not "+
-					"at all")
+				"where RCCL cannot load the library, its own tuner reads this file and takes the row otherwise, or "+
+					"not at all")
 		}
 	}
 }

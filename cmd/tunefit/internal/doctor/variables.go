@@ -283,9 +283,10 @@ func (d *doctor) rcclFindings(lib *host.Library, what string) (found []Finding) 
 	}
 	if isRCCL(lib) && nccl.Version(lib.NCCL) > beforeOwnTuner {
 		found = append(found, noted("compare with RCCL without the library: tunefit sweep does",
-			"%s: since April 2026 RCCL has a tuner of its own, with a table for gfx950; any other tuner, this one too, "+
-				"takes its place, also where no row matches", what))
-		if p := d.plugin(); p.lib == nil && !loadsNone(d.env.Get(tuner.EnvPlugin)) && d.env.Get(tuner.EnvConfigFile) != "" {
+			"%s: since April 2026 RCCL has a tuner of its own, with a table for gfx950; any other tuner, this one "+
+				"too, takes its place, also where no row matches", what))
+		none := d.plugin().lib == nil && !loadsNone(d.env.Get(tuner.EnvPlugin))
+		if none && d.env.Get(tuner.EnvConfigFile) != "" {
 			found = append(found, warned("let RCCL find the library, or unset "+tuner.EnvConfigFile,
 				"%s finds no tuner to load: since April 2026 its own then reads %s, and takes rows otherwise or skips "+
 					"them (tunefit check --explain rccl-own-tuner)", what, d.env.Show(tuner.EnvConfigFile)))
