@@ -51,6 +51,9 @@ func Check(file string, text []byte, opt Options) []Finding {
 	for _, r := range c.rows {
 		c.each(r)
 	}
+	if nccl.IsRCCL(nccl.ReadMeasured(text)) {
+		c.ownTuner()
+	}
 	c.shadowed()
 	c.overlaps()
 	c.narrower()

@@ -185,16 +185,19 @@ func (a *Asker) Ask(d Decider, q Question, sizes ...uint64) ([]Outcome, error) {
 		q.Bytes = bytes
 		o := a.withoutTuner(q, view, costs)
 		query, table := q.query(o.table, a.ABI), o.table
+		o.guessed = o.Known == NotKnown
 		if !a.idle {
 			x := view.Decide(query)
 			table, o.Policy.Channels, o.Chunk = throughABI(x.Decision, o.table, a.ABI)
 			if x.By == policy.ByRow {
-				o.File, o.Row = d.Policy, a.engines[d].Policy.Rules[x.Rule].Line
+				row := a.engines[d].Policy.Rules[x.Rule]
+				o.File, o.Row = d.Policy, row.Line
+				o.guessed = o.guessed && !row.Cells.Single()
 			} else {
 				o.Why = telemetry.Reason(a.engines[d], query, x)
 			}
 			if o.ByModel = x.By == policy.ByModel; o.ByModel {
-				o.File = d.Model
+				o.File, o.guessed = d.Model, false
 			}
 		}
 		after := choose(costs, table, q.Bytes)
@@ -230,7 +233,8 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 	if err != nil {
 		return x, err
 	}
-	x = Explained{Files: d, Outcome: answers[0], Engine: a.engines[d], Source: a.Costs.Source()}
+	x = Explained{Files: d, Outcome: answers[0], Engine: a.engines[d],
+		Source: cmp.Or(answers[0].CostModel, a.Costs.Source())}
 	if x.Sheet, err = a.Sheet(d); err != nil {
 		return x, err
 	}
