@@ -128,18 +128,6 @@ func (g *Group) Unsteady() (all []Unsteady) {
 	return all
 }
 
-// markVerified counts in each row the sizes at which its configuration won a verification.
-func markVerified(rows []Row, verified []model.Verified) {
-	for i := range rows {
-		r := &rows[i]
-		for _, v := range verified {
-			if r.Bytes.Contains(v.Bytes) && v.Config() == r.Config {
-				r.Verified++
-			}
-		}
-	}
-}
-
 // IsVerified reports whether all sizes were verified.
 func (g *Group) IsVerified(sizes []uint64) bool {
 	return !slices.ContainsFunc(sizes, func(b uint64) bool { d, ok := g.defaultAt(b); return !ok || !d.Verified })
