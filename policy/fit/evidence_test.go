@@ -33,7 +33,8 @@ func TestExplanation(t *testing.T) {
 		"4KiB - 64KiB: not measured on 4 nodes; on 2 nodes with 24 channels 20 to 30 % faster than NCCL's default, " +
 			"1 size measured, verified": carried,
 	} {
-		if got := r.explanation(); got != want {
+		// NCCL's example tuner takes what is beyond 255 bytes of a line for another row.
+		if got := r.explanation(); got != want || len(got) > 250 {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}

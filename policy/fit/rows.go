@@ -52,8 +52,8 @@ func Rows(m *model.Model) []Row {
 	return slices.Concat(rows...)
 }
 
-// groupRows covers the sizes at which the model decides, and gains more than least in ln(us), with the fewest rows. Among
-// equally few, it takes those that lose least.
+// groupRows covers the sizes at which the model decides, and gains more than least in ln(us), with the fewest rows.
+// Among equally few, it takes those that lose least.
 func groupRows(m *model.Model, g *model.CurveSet, least float64) (rows []Row) {
 	c := newCover(m, g, least)
 	for i := 0; i < len(c.sizes); {
@@ -334,8 +334,8 @@ const rowColumns = "collective,min_bytes,max_bytes,algorithm,protocol,channels,n
 // howToRead is at the head of a policy. NCCL's example tuner takes what is beyond 255 bytes of a line for another row.
 var howToRead = []string{
 	"How to read this: the first row that matches a call decides it. NCCL decides all other calls, by its default.",
-	"Above each row: the sizes that it is for, in bytes as nccl-tests counts them, and how much faster it is there. That is",
-	"the share of the time of NCCL's default that it saves, the least and the most of the sizes measured. How sure it is:",
+	"Above each row: the sizes that it is for, as nccl-tests counts them, and how much faster it is there than the",
+	"default. That is the share of the default's time that it saves, least and most over the sizes measured. Then:",
 	"  verified                   it was measured once more, taking turns with the default, and won",
 	"  one run each: not sure     the fastest of single runs may have been lucky",
 	"  not measured on N nodes    it was measured on fewer nodes: try it before you rely on it",

@@ -20,14 +20,18 @@ const (
 // CarriedGain is the least gain of a row for more nodes than were measured, as a share of the default's time.
 var CarriedGain = 1 - math.Exp(-carriedGain)
 
-// MostNodes is for how many nodes MoreNodes has rows at most; 0: for none, since one node tells nothing about several.
-func MostNodes(file *model.File) (most int) {
+// CarriedNodes are the least and the most nodes that MoreNodes may have rows for; most is 0 if there are none, since one
+// node tells nothing about several.
+func CarriedNodes(file *model.File) (least, most int) {
 	for i := range file.CurveSets {
 		if g := &file.CurveSets[i]; carries(file, g) {
+			if most == 0 || g.Nodes+1 < least {
+				least = g.Nodes + 1
+			}
 			most = max(most, mostTimes*g.Nodes)
 		}
 	}
-	return most
+	return least, most
 }
 
 // MayCarry reports whether MoreNodes may have rows for a communicator.
@@ -39,9 +43,9 @@ func MayCarry(file *model.File, to Key) bool {
 }
 
 // MoreNodes returns rows for each number of nodes up to maxNodes that was not measured: those of the most nodes that
-// were, if these are several and half of it at least, where they gain more than carriedGain at each size. Ring gets
-// fewer channels, by the square root of the ratio of nodes, rounded down to a count that was measured: the share of the
-// data that a rank sends at once shrinks as the ring grows.
+// were, if these are several and half of it at least, where they gain more than carriedGain at each size. The best count
+// of channels of ring falls as ranks rise: it gets fewer, by the square root of the ratio of nodes, rounded down to a
+// count that was measured.
 func MoreNodes(m *model.Model, maxNodes int) (rows []Row) {
 	for i := range m.File.CurveSets {
 		g := &m.File.CurveSets[i]

@@ -178,7 +178,7 @@ func TestMoreNodes(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", test.name, text, test.want)
 		}
 	}
-	if n := MostNodes(compile(gridOf(1, times), gridOf(3, times)).File); n != 6 {
-		t.Errorf("rows for at most %d nodes, want 6", n)
+	if least, most := CarriedNodes(compile(gridOf(1, times), gridOf(3, times)).File); least != 4 || most != 6 {
+		t.Errorf("rows for %d to %d nodes, want 4 to 6", least, most)
 	}
 }

@@ -99,9 +99,6 @@ configuration is better.`,
 }
 
 func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
-	if f.maxNodes < 0 || f.maxNodes == 1 {
-		return cli.Usagef("--max-nodes %d (allowed: 3 or more; one node tells nothing about several)", f.maxNodes)
-	}
 	if v := strings.TrimPrefix(f.madeWith, "RCCL "); v != "" {
 		if _, err := nccl.ParseVersion(v); err != nil {
 			return cli.Usagef("--made-with: %w; one of RCCL is given as \"RCCL 2.27.7\"", err)
@@ -145,12 +142,15 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if err != nil {
 		return err
 	}
-	if most := fit.MostNodes(file); f.maxNodes > most {
-		allowed := fmt.Sprintf("allowed: up to %d, twice the nodes that were measured", most)
-		if most == 0 {
-			allowed = "nothing was measured on several nodes, and one tells nothing about them"
+	if cmd.Flags().Changed("max-nodes") {
+		switch least, most := fit.CarriedNodes(file); {
+		case most == 0:
+			return cli.Usagef("--max-nodes %d: nothing was measured on several nodes, and one tells nothing about them",
+				f.maxNodes)
+		case f.maxNodes < least || f.maxNodes > most:
+			return cli.Usagef("--max-nodes %d (allowed: %d to %d, twice the nodes that were measured)", f.maxNodes, least,
+				most)
 		}
-		return cli.Usagef("--max-nodes %d (%s)", f.maxNodes, allowed)
 	}
 	in := report.Input{
 		Set: set, Rejected: rejected, File: file, Model: model, Report: found,

@@ -153,8 +153,8 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 	j := fitJSON{
 		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Measurements: in.Set.Used,
 		Simulated: in.Set.Simulated, Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
-		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows), NotMeasured: report.CarriedOver(in.Rows),
-		Model: f.model, Report: f.report,
+		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows),
+		NotMeasured: report.CarriedOver(in.Rows), Model: f.model, Report: f.report,
 	}
 	if len(in.Rows) > 0 {
 		j.Policy = f.csv

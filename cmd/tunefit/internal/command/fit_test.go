@@ -237,7 +237,7 @@ func TestFitForMoreNodes(t *testing.T) {
 		t.Errorf("diff says\n%s", same)
 	}
 	_, errs := tunefit(t, cli.ExitUsage, "fit", file, "--max-nodes", "5")
-	if !strings.Contains(errs, "--max-nodes 5 (allowed: up to 4, twice the nodes that were measured)") {
+	if !strings.Contains(errs, "--max-nodes 5 (allowed: 3 to 4, twice the nodes that were measured)") {
 		t.Errorf("said %s", errs)
 	}
 	one := testlib.File(t, "one.csv", strings.ReplaceAll(sweep, ",2,16,", ",1,8,"))
