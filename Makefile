@@ -149,7 +149,7 @@ LONG  := ./internal/agree ./tuner/plugin
 QUICK = $(filter-out $(LONG),$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
 # The packages that consist of goroutines. Of others the tests whose names say so are
 # run with the race detector, and the nightly run takes all.
-RACE  := ./tuner ./tuner/policyfile ./tuner/telemetry ./internal/hung ./internal/agree/dirstore ./internal/watch ./topo/detect
+RACE  := ./tuner ./tuner/policyfile ./tuner/telemetry ./internal/safefile ./internal/agree/dirstore ./internal/watch ./topo/detect
 # The limits are such that a machine under threefold load does not reach them.
 TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
 

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // The JSON of nccl-tests' -J, versions 1 to 3. Only what is used is named here;
@@ -72,7 +72,7 @@ func readJSON(in *bufio.Reader, r *Result) error {
 			return nil
 		}
 		if err != nil && !isCut(err) {
-			return fmt.Errorf("%s: at byte %d: %w", r.File, decoder.InputOffset(), jsonerror.Plain(err))
+			return fmt.Errorf("%s: at byte %d: %w", r.File, decoder.InputOffset(), wording.JSONError(err))
 		}
 		if err != nil {
 			r.note(0, "the file ends in the middle: it was cut off, or the run was")

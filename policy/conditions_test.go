@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
@@ -164,7 +164,7 @@ func TestEqualConditions(t *testing.T) {
 	if p.Rules[0].When != p.Rules[2].When {
 		t.Error("equal conditions are compiled twice")
 	}
-	seen := map[digest.Digest]string{ruleWhen(t, "").Digest: "no condition"}
+	seen := map[identity.Digest]string{ruleWhen(t, "").Digest: "no condition"}
 	for _, text := range []string{`bytes > 5`, `bytes >= 5`, `bytes_per_rank > 5`, `not (bytes > 5)`,
 		`coll == "reduce"`} {
 		d := ruleWhen(t, text).Digest

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
@@ -120,7 +120,7 @@ func TestDigestFollowsMeaning(t *testing.T) {
 	for i, c := range columns {
 		base[i] = values[c.name][0]
 	}
-	seen := map[digest.Digest]string{}
+	seen := map[identity.Digest]string{}
 	for i := range columns {
 		fields := slices.Clone(base)
 		fields[i] = values[columns[i].name][1] // the comment's row is the base

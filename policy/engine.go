@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -22,7 +22,7 @@ type Engine struct {
 	// Digest covers all that decisions depend on. Ranks compare it, because two ranks that decide differently
 	// hang the job. Each rank finds the topology by itself, so its whole summary is part of the digest if a
 	// condition uses any of it. Otherwise an engine with only a policy or only a model has the digest of that.
-	Digest digest.Digest
+	Digest identity.Digest
 
 	topo *topo.Summary // for conditions; nil: not known, or not needed
 }
@@ -56,7 +56,7 @@ func NewEngine(p *Policy, m *model.Model, here *model.Machine) *Engine {
 	if len(parts) == 1 {
 		copy(e.Digest[:], parts[0])
 	} else if len(parts) > 1 {
-		e.Digest = digest.Of(bytes.Join(parts, nil))
+		e.Digest = identity.DigestOf(bytes.Join(parts, nil))
 	}
 	return e
 }

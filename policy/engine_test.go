@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -195,12 +195,12 @@ func TestEngineDigest(t *testing.T) {
 // condition may tell apart.
 func TestEngineTopology(t *testing.T) {
 	rows := rowsOf(t, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.gpus == 4\n")
-	by := func(here *model.Machine) (By, digest.Digest) {
+	by := func(here *model.Machine) (By, identity.Digest) {
 		e := NewEngine(rows, nil, here)
 		return e.For(Comm{Comm: nccl.Comm{Nodes: 2, Ranks: 8}}).Decide(
 			Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1}, PipeOps: 1, Costs: costsOf(nil)}).By, e.Digest
 	}
-	seen := map[digest.Digest]bool{}
+	seen := map[identity.Digest]bool{}
 	for _, test := range []struct {
 		here *model.Machine
 		want By

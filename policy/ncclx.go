@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
@@ -69,7 +68,7 @@ func (r *reader) rulesAsCSV(data []byte) []byte {
 		var rule struct{ Filter, Config map[string]any }
 		if err := in.Decode(&rule); err != nil {
 			r.fail(begins, 0, fmt.Errorf(`the rule that begins here: %w (needed: {"filter": {...}, "config": {...}})`,
-				jsonerror.Plain(err)))
+				wording.JSONError(err)))
 			return nil
 		}
 		fields := r.ruleFields(begins, rule.Filter, rule.Config)

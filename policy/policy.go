@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
@@ -19,7 +19,7 @@ type Policy struct {
 	Rules []Rule // in the file's order
 	// Digest is of the rules' meaning: comments, spelling and blank lines do not change it. Two
 	// ranks with equal digests decide alike.
-	Digest digest.Digest
+	Digest identity.Digest
 	// NeverAsked counts the rules for operations that no tuner is asked about.
 	NeverAsked int
 
@@ -85,7 +85,7 @@ func (p *Policy) AsksName() bool { return p.asksName }
 // matches.
 func (p *Policy) NeedsTopology() bool { return p.needsTopology }
 
-func digestOf(rules []Rule) digest.Digest {
+func digestOf(rules []Rule) identity.Digest {
 	h := sha256.New()
 	var text []byte // of one rule
 	for i := range rules {
@@ -94,7 +94,7 @@ func digestOf(rules []Rule) digest.Digest {
 			h.Write(text)
 		}
 	}
-	return digest.Digest(h.Sum(nil)[:len(digest.Digest{})])
+	return identity.Digest(h.Sum(nil)[:len(identity.Digest{})])
 }
 
 // Problem is one thing wrong in a policy file.

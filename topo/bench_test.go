@@ -48,6 +48,5 @@ func BenchmarkNVL72(b *testing.B) {
 	}
 	run("build", func(*System) error { return nil })
 	run("raw", func(s *System) error { return s.SetPaths() })
-	run("nocomm", func(s *System) error { return s.computePaths(false) })
 	run("single", func(s *System) error { return s.Init(s.Whole()) })
 }

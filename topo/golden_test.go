@@ -17,7 +17,7 @@ func readGolden(t testing.TB, answers string) *Document {
 }
 
 func TestPathsAgreeWithNCCL(t *testing.T) {
-	scores := map[Stage]*nccltest.Score{StageRaw: {}, StageNoComm: {}, StageSingle: {}}
+	scores := map[Stage]*nccltest.Score{StageRaw: {}, StageSingle: {}}
 	var reports, multi nccltest.Score
 	for _, file := range nccltest.Files(t, "paths.json") {
 		doc := readGolden(t, file)

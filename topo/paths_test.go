@@ -135,7 +135,6 @@ func TestReportIsWhatNCCLsTablesLookLike(t *testing.T) {
 	doc := fixture(t, "nvswitch4.xml")
 	for stage, want := range map[Stage]string{
 		StageRaw:    `["SYS",7,22,[13,4,7,8,5,10,12]]`,
-		StageNoComm: `["PXN",8,48,[13,6,15,2,15,5,10,12]]`,
 		StageSingle: `["PXN",8,48,[13,6,15,2,15,5,10,12]]`,
 	} {
 		r, err := Paths(doc, Settings{}, stage)
@@ -150,7 +149,7 @@ func TestReportIsWhatNCCLsTablesLookLike(t *testing.T) {
 			t.Errorf("%s: totals %+v", stage, r.Totals)
 		}
 	}
-	r, err := Paths(doc, Settings{}, StageNoComm)
+	r, err := Paths(doc, Settings{}, StageSingle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,11 +161,6 @@ func TestReportIsWhatNCCLsTablesLookLike(t *testing.T) {
 	}
 	if got, _ := json.Marshal(r.Nodes[13].Links[1]); string(got) != `["NVL",370.800018,6]` {
 		t.Errorf("link %s: a float32 must show nine digits", got)
-	}
-
-	_, err = Paths(doc, Settings{}, "half")
-	if err == nil || !strings.Contains(err.Error(), `unknown stage "half" (known: raw, nocomm, single)`) {
-		t.Errorf("error %v", err)
 	}
 }
 
@@ -190,7 +184,7 @@ func FuzzPaths(f *testing.F) {
 			return
 		}
 		set := env(settings)
-		for _, stage := range []Stage{StageRaw, StageNoComm, StageSingle} {
+		for _, stage := range []Stage{StageRaw, StageSingle} {
 			r, err := Paths(doc, set, stage)
 			if err != nil {
 				return

@@ -1,8 +1,30 @@
+// Package topo computes how NCCL sees a machine. It reads NCCL's topology XML, builds the graph of GPUs, PCI switches,
+// CPUs and NICs, and finds the best path of each pair with its type and bandwidth. Settings name the release of NCCL
+// whose rules hold.
+//
+// The way from a file to an answer:
+//
+//	doc, err := topo.ReadFile("system.xml")   // the XML tree, see Element
+//	sys, err := topo.Build(doc, settings)     // nodes and links
+//	err = sys.ComputePaths()                  // paths, with NCCL's diversions
+//	path := sys.Path(gpu, nic)
+//
+// Packages below do the rest: channels searches for NCCL's channels and derives its estimates, tuning holds these
+// estimates as data, and detect describes the machine it runs on.
+//
+// One goroutine computes the paths of a System. Afterwards many may read it. The package does not read the environment,
+// opens no device and keeps no state between calls.
+//
+// Bandwidths are GB/s (1e9 B/s) in float32. They are computed in NCCL's order, because NCCL decides ties by exact
+// comparison.
+//
+// docs/TOPOLOGY.md describes the commands that show all this.
 package topo
 
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // Limits of NCCL 2.30.7 on a system.
@@ -173,4 +195,186 @@ func connect(from, to *Node, t LinkType, bw float32) error {
 		from.Links[i-1], from.Links[i] = from.Links[i], from.Links[i-1]
 	}
 	return nil
+}
+
+// PathType tells what a path goes through, from best to worst. The order is NCCL's and is what NCCL_P2P_LEVEL and
+// NCCL_NET_GDR_LEVEL compare with.
+type PathType int8
+
+const (
+	PathLOC PathType = iota // the node itself
+	PathNVL                 // NVLink, directly or through NVSwitch
+	PathNVB                 // NVLink with one GPU in between
+	PathC2C                 // chip-to-chip link of a GPU and its CPU
+	PathPIX                 // at most one PCI switch
+	PathPXB                 // several PCI switches, no CPU
+	PathP2C                 // C2C to the CPU, then PCI to the NIC
+	PathPXN                 // NVLink to another GPU that is close to the NIC
+	PathPHB                 // through a CPU
+	PathSYS                 // through the link between CPUs
+	PathNET                 // only over the network
+	PathDIS                 // no path
+)
+
+var pathTypeNames = [...]string{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS"}
+
+func (t PathType) String() string { return pathTypeNames[t] }
+
+// MarshalText uses NCCL's names.
+func (t PathType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads them.
+func (t *PathType) UnmarshalText(text []byte) error {
+	for k, name := range pathTypeNames {
+		if name == string(text) {
+			*t = PathType(k)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown path type %q (known: %v)", text, pathTypeNames)
+}
+
+// LinkType is the kind of one link.
+type LinkType int8
+
+const (
+	LinkLOC LinkType = iota // within a device, and between PCI switches joined by a pcilink
+	LinkNVL                 // NVLink
+	LinkC2C                 // NVLink-C2C
+	LinkPCI                 // PCI
+	LinkSYS                 // between the CPUs of a host
+	LinkNET                 // NIC to its network port
+)
+
+var linkTypeNames = [...]string{"LOC", "NVL", "C2C", "PCI", "SYS", "NET"}
+
+func (t LinkType) String() string { return linkTypeNames[t] }
+
+// pathType is the type of a path that is this link alone. The port of a NIC does not make a path worse, since paths are
+// about the way from a GPU to the NIC.
+func (t LinkType) pathType() PathType {
+	return [...]PathType{PathLOC, PathNVL, PathC2C, PathPIX, PathSYS, PathLOC}[t]
+}
+
+// NodeType is the kind of a node.
+type NodeType int8
+
+const (
+	NodeGPU NodeType = iota // a rank on a GPU
+	NodePCI                 // PCI switch
+	NodeNVS                 // all NVSwitches of an NVLink domain, as one
+	NodeCPU                 // NUMA domain
+	NodeNIC                 // PCI device of a NIC
+	NodeNET                 // network port of a NIC
+	NodeGIN                 // network port for GPU-initiated networking
+	NodeRMA                 // network port for one-sided operations
+	NodeDEV                 // GPU device: owns the links of its GPU nodes
+	NodeCXB                 // C2C of a GPU that is split into two devices
+	numNodeTypes
+)
+
+var nodeTypeNames = [...]string{"GPU", "PCI", "NVS", "CPU", "NIC", "NET", "GIN", "RMA", "DEV", "CXB"}
+
+func (t NodeType) String() string { return nodeTypeNames[t] }
+
+// Float32 is written with the nine digits that tell any two float32 apart, so that it can be compared as text.
+type Float32 float32
+
+// MarshalJSON writes the nine digits.
+func (f Float32) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(f), 'g', 9, 32), nil
+}
+
+// Path is the way from one node to another. The zero value is not a path; where there is none the type is PathDIS.
+type Path struct {
+	Type  PathType `json:"type"`
+	Hops  int      `json:"hops"` // links passed
+	BW    Float32  `json:"gbps"` // GB/s, of the narrowest link
+	Links []*Link  `json:"-"`    // in order; each leads to the next node, the last one to the target
+}
+
+var noPath = Path{Type: PathDIS}
+
+// Path returns the best path between two nodes of the system. Targets may be of type CPU, DEV, GPU, NET, GIN, RMA and
+// NVS; for others, and before ComputePaths, there is none.
+func (s *System) Path(from, to *Node) Path { return *from.path(to) }
+
+// path returns the path to a target. The caller may change it, unless no search has reached the target.
+func (n *Node) path(to *Node) *Path {
+	if n.paths[to.Type] == nil {
+		p := noPath
+		return &p
+	}
+	return &n.paths[to.Type][to.Index]
+}
+
+// Whole returns the lowest rank of the system and the number of ranks: a communicator of all GPUs and no others.
+func (s *System) Whole() (rank, ranks int) {
+	all := s.Ranks()
+	if len(all) > 0 {
+		rank = slices.Min(all)
+	}
+	return rank, len(all)
+}
+
+// Ranks lists the ranks of the system in the order of its GPUs.
+func (s *System) Ranks() []int {
+	ranks := []int{}
+	for _, g := range s.Nodes[NodeGPU] {
+		ranks = append(ranks, g.GPU.Rank)
+	}
+	return ranks
+}
+
+// byRank returns the first GPU with a rank, or nil.
+func (s *System) byRank(rank int) *Node {
+	return s.first(NodeGPU, func(g *Node) bool { return g.GPU.Rank == rank })
+}
+
+// byDevice returns the first GPU of a host with an NVML index, or nil.
+func (s *System) byDevice(system, dev int) *Node {
+	return s.first(NodeGPU, func(g *Node) bool { return g.ID.System() == system && g.GPU.Dev == dev })
+}
+
+// Totals describes the system that the channel search starts from.
+type Totals struct {
+	Inter   int     `json:"inter"`
+	MaxBW   Float32 `json:"maxBw"`
+	TotalBW Float32 `json:"totalBw"`
+	GPUs    int     `json:"gpus"`
+}
+
+// Totals computes the bandwidths that bound NCCL's channel search. MaxBW bounds one channel: it is the widest path
+// from any device to another, or to the network if the communicator has ranks beyond the system. TotalBW bounds all
+// channels together: it is the most that the links of one device carry.
+func (s *System) Totals() *Totals {
+	t := &Totals{GPUs: len(s.Nodes[NodeGPU])}
+	if s.Inter {
+		t.Inter = 1
+	} else if t.GPUs == 1 {
+		t.MaxBW, t.TotalBW = bwLocal, bwLocal
+		return t
+	}
+	target := NodeDEV
+	if s.Inter {
+		target = NodeNET
+	}
+	for _, dev := range s.Nodes[NodeDEV] {
+		for _, p := range dev.paths[target] {
+			if p.Hops > 0 {
+				t.MaxBW = max(t.MaxBW, p.BW)
+			}
+		}
+		var nvLink, pci float32
+		for _, l := range dev.Links {
+			switch l.Type {
+			case LinkNVL:
+				nvLink += l.BW
+			case LinkPCI:
+				pci = l.BW
+			}
+		}
+		t.TotalBW = max(t.TotalBW, Float32(nvLink), Float32(pci))
+	}
+	return t
 }

@@ -1,6 +1,11 @@
 package topo
 
 import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -134,4 +139,357 @@ func (e *Element) Clone() *Element {
 		c.Children[i] = child.Clone()
 	}
 	return &c
+}
+
+// Limits of a topology file. The lengths, the attribute count and MaxKnown are NCCL's own; the others are generous
+// bounds that keep a hostile file from exhausting memory or stack.
+const (
+	MaxFileBytes = 16 << 20
+	MaxElements  = 1 << 16
+	MaxKnown     = 256 // elements that NCCL keeps (NCCL_TOPO_XML_MAX_NODES)
+	MaxDepth     = 256
+	MaxChildren  = 640
+	MaxAttrs     = 16  // further attributes are read and ignored
+	MaxText      = 254 // bytes of a name or value
+)
+
+const needed = "a topology in XML, as NCCL writes it for NCCL_TOPO_DUMP_FILE"
+
+// SyntaxError says where and why a topology file could not be used.
+type SyntaxError struct {
+	File   string
+	Line   int // from 1
+	Column int // in bytes, from 1; 0 when only the line is known
+	Msg    string
+}
+
+func (e *SyntaxError) Error() string {
+	if e.Column == 0 {
+		return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
+}
+
+// ReadFile reads a topology file. Errors in it are *SyntaxError.
+func ReadFile(path string) (*Document, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Read(path, f)
+}
+
+// Read reads the first <system> of a topology file; name is the file's name for messages.
+//
+// It refuses what NCCL's reader refuses (src/graph/xml.cc): tabs, line ends within a tag, a byte order mark,
+// <?xml ...?> and more than 256 elements, because NCCL does not start with such a file. Like NCCL it passes over
+// elements that are unknown or stand where they mean nothing, and over NCCL's own malformed ` =""`.
+// Entities are not decoded.
+func Read(name string, r io.Reader) (*Document, error) {
+	src, err := io.ReadAll(io.LimitReader(r, MaxFileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	p := &xmlParser{file: name, src: src, line: 1}
+	if len(src) > MaxFileBytes {
+		return nil, p.errorf("file is larger than %d bytes", MaxFileBytes)
+	}
+	if p.has("\xef\xbb\xbf") {
+		return nil, p.errorf("the file begins with a byte order mark, which NCCL refuses")
+	}
+	root, err := p.document()
+	if err != nil {
+		return nil, err
+	}
+	hosts := map[string]bool{}
+	for _, cpu := range root.Children {
+		hash, _ := cpu.Attr("host_hash")
+		hosts[hash] = true
+	}
+	if p.beyond != nil && len(hosts) < 2 { // of several hosts NCCL has put it together itself
+		return nil, p.beyond
+	}
+	return &Document{File: name, Root: root}, nil
+}
+
+// childrenOf lists the elements NCCL reads below each element. "" is the top of the file.
+var childrenOf = map[string][]string{
+	"":       {"system"},
+	"system": {"cpu"},
+	"cpu":    {"pci", "nic"},
+	"pci":    {"pci", "gpu", "nic", "pcilink"},
+	"gpu":    {"nvlink", "c2c"},
+	"nic":    {"net"},
+}
+
+type xmlParser struct {
+	file      string
+	src       []byte
+	pos       int
+	line      int // of pos
+	lineStart int // offset of the first byte of line
+	elements  int
+	known     int   // of them, which NCCL keeps
+	beyond    error // about the first that is too many; nil: there are not so many
+}
+
+func (p *xmlParser) errorf(format string, args ...any) error {
+	return &SyntaxError{p.file, p.line, p.pos - p.lineStart + 1, fmt.Sprintf(format, args...)}
+}
+
+// document reads all top-level elements, so that an error after the system is found too, and returns the first system.
+func (p *xmlParser) document() (*Element, error) {
+	top := &Element{}
+	if err := p.content(top, true, 0); err != nil {
+		return nil, err
+	}
+	root := top.Child("system")
+	if root == nil {
+		return nil, p.errorf("no <system> element (needed: %s)", needed)
+	}
+	if v := root.Int("version", 0); v != 1 {
+		return nil, &SyntaxError{p.file, root.Line, 0, fmt.Sprintf("system version is %d, want 1", v)}
+	}
+	return root, nil
+}
+
+// content reads what is between an element's tags, with the closing tag. When keep is false the element is one that
+// NCCL ignores, and what is in it is checked and dropped.
+func (p *xmlParser) content(parent *Element, keep bool, depth int) error {
+	if depth > MaxDepth {
+		return p.errorf("elements are nested deeper than %d", MaxDepth)
+	}
+	for {
+		p.space()
+		switch {
+		case p.pos == len(p.src) && parent.Name == "":
+			return nil
+		case p.pos == len(p.src):
+			return p.errorf("<%s> of line %d is not closed", parent.Name, parent.Line)
+		case p.src[p.pos] == '\t':
+			return p.errorf("a tab between elements, which NCCL refuses (needed: blanks)")
+		case p.src[p.pos] != '<' && parent.Name == "":
+			return p.errorf("not a topology: text %q outside <system> (needed: %s)", p.src[p.pos], needed)
+		case p.src[p.pos] != '<':
+			return p.errorf("text %q between elements", p.src[p.pos])
+		case p.has("<!--"):
+			if err := p.skip("<!--", "-->"); err != nil {
+				return err
+			}
+		case p.has("<?"):
+			return p.errorf("<? ... ?>, which NCCL refuses (needed: a file that begins with <system)")
+		case p.has("</"):
+			return p.closing(parent)
+		default:
+			if err := p.element(parent, keep, depth); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (p *xmlParser) closing(open *Element) error {
+	at := *p
+	p.pos += len("</")
+	name, err := p.name()
+	if err != nil {
+		return err
+	}
+	if open.Name == "" || name != open.Name {
+		return at.errorf("</%s> closes nothing (open: <%s> of line %d)", name, open.Name, open.Line)
+	}
+	if !p.has(">") {
+		return p.errorf("expected > after </%s", name)
+	}
+	p.pos++
+	return nil
+}
+
+// element reads one element with all below it and appends it to parent if NCCL knows it there.
+func (p *xmlParser) element(parent *Element, keep bool, depth int) error {
+	e := &Element{Line: p.line}
+	if p.elements++; p.elements > MaxElements {
+		return p.errorf("more than %d elements", MaxElements)
+	}
+	p.pos++ // <
+	var err error
+	if e.Name, err = p.name(); err != nil {
+		return err
+	}
+	if e.Name == "" {
+		return p.errorf("expected an element name after <")
+	}
+	closed, err := p.attributes(e)
+	if err != nil {
+		return err
+	}
+	known := keep && slices.Contains(childrenOf[parent.Name], e.Name)
+	if known {
+		if len(parent.Children) == MaxChildren {
+			return p.errorf("<%s> of line %d has more than %d children", parent.Name, parent.Line, MaxChildren)
+		}
+		if p.known++; p.known == MaxKnown+1 {
+			p.beyond = p.errorf("more than %d elements, which NCCL refuses", MaxKnown)
+		}
+		parent.Children = append(parent.Children, e)
+	}
+	if closed {
+		return nil
+	}
+	return p.content(e, known, depth+1)
+}
+
+// attributes reads up to and including the end of the tag; closed says that it was />.
+func (p *xmlParser) attributes(e *Element) (closed bool, err error) {
+	for seen := 0; ; seen++ {
+		blank := p.has(" ")
+		p.pos += len(p.src[p.pos:]) - len(bytes.TrimLeft(p.src[p.pos:], " "))
+		switch {
+		case p.has("\t"), p.has("\n"), p.has("\r"):
+			return false, p.errorf("a tab or a line end within <%s>, which NCCL refuses (needed: a tag on one line, "+
+				"with blanks)", e.Name)
+		case p.has(">"):
+			p.pos++
+			return false, nil
+		case p.has("/>"):
+			p.pos += len("/>")
+			return true, nil
+		case p.pos == len(p.src):
+			return false, p.errorf("end of file in <%s>", e.Name)
+		case !blank:
+			return false, p.errorf("expected a blank, / or > in <%s>, got %q", e.Name, p.src[p.pos])
+		}
+		a, err := p.attribute()
+		if err != nil {
+			return false, err
+		}
+		if a.Name != "" && seen < MaxAttrs {
+			e.Attrs = append(e.Attrs, a)
+		}
+	}
+}
+
+// attribute reads name="value". The name may be empty, which is how NCCL writes a blank that it once read before />.
+// A name alone has an empty value.
+func (p *xmlParser) attribute() (a Attr, err error) {
+	if a.Name, err = p.name(); err != nil {
+		return a, err
+	}
+	if !p.has("=") {
+		if a.Name == "" {
+			return a, p.errorf("expected an attribute name, got %q", p.src[p.pos])
+		}
+		return a, nil
+	}
+	p.pos++
+	if !p.has(`"`) && !p.has("'") {
+		return a, p.errorf("value of %s is not quoted", a.Name)
+	}
+	quote := p.src[p.pos]
+	p.pos++
+	n := bytes.IndexByte(p.src[p.pos:], quote)
+	if n < 0 {
+		return a, p.errorf("value of %s has no closing quote", a.Name)
+	}
+	if n > MaxText {
+		return a, p.errorf("value of %s is longer than %d bytes", a.Name, MaxText)
+	}
+	a.Value = string(p.src[p.pos : p.pos+n])
+	p.advance(n + 1)
+	return a, nil
+}
+
+// name reads up to a blank or a character that ends a name. It may be empty.
+func (p *xmlParser) name() (string, error) {
+	rest := p.src[p.pos:]
+	n := bytes.IndexAny(rest, " \t\r\n=<>/\"'")
+	if n < 0 {
+		n = len(rest)
+	}
+	if n > MaxText {
+		return "", p.errorf("name is longer than %d bytes", MaxText)
+	}
+	p.pos += n
+	return string(rest[:n]), nil
+}
+
+func (p *xmlParser) has(s string) bool { return bytes.HasPrefix(p.src[p.pos:], []byte(s)) }
+
+// space passes over what NCCL takes between elements.
+func (p *xmlParser) space() {
+	p.advance(len(p.src[p.pos:]) - len(bytes.TrimLeft(p.src[p.pos:], " \r\n")))
+}
+
+func (p *xmlParser) skip(open, end string) error {
+	n := bytes.Index(p.src[p.pos+len(open):], []byte(end))
+	if n < 0 {
+		return p.errorf("%s has no %s", open, end)
+	}
+	p.advance(len(open) + n + len(end))
+	return nil
+}
+
+// advance moves by n bytes that may hold line ends.
+func (p *xmlParser) advance(n int) {
+	passed := p.src[p.pos : p.pos+n]
+	p.line += bytes.Count(passed, []byte{'\n'})
+	if last := bytes.LastIndexByte(passed, '\n'); last >= 0 {
+		p.lineStart = p.pos + last + 1
+	}
+	p.pos += n
+}
+
+// Write writes the tree as NCCL writes a topology, two blanks per level. It refuses what a machine may have and NCCL's
+// reader would not take: more than MaxChildren children, values longer than MaxText, and text it has no quotes for.
+//
+// NCCL reads at most 256 elements from NCCL_TOPO_FILE, although it may write more (several hosts); that is not checked.
+func (d *Document) Write(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	if err := writeElement(out, d.Root, 0); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+func writeElement(w *bufio.Writer, e *Element, depth int) error {
+	if err := checkWritable(e); err != nil {
+		return err
+	}
+	indent := strings.Repeat("  ", depth)
+	fmt.Fprintf(w, "%s<%s", indent, e.Name)
+	for _, a := range e.Attrs {
+		quote := `"`
+		if strings.Contains(a.Value, quote) {
+			quote = "'"
+		}
+		fmt.Fprintf(w, " %s=%s%s%s", a.Name, quote, a.Value, quote)
+	}
+	if len(e.Children) == 0 {
+		fmt.Fprint(w, "/>\n")
+		return nil
+	}
+	fmt.Fprint(w, ">\n")
+	for _, c := range e.Children {
+		if err := writeElement(w, c, depth+1); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "%s</%s>\n", indent, e.Name)
+	return err
+}
+
+func checkWritable(e *Element) error {
+	if len(e.Children) > MaxChildren {
+		return fmt.Errorf("topology: <%s> has more than %d children", e.Name, MaxChildren)
+	}
+	for _, a := range e.Attrs {
+		if len(a.Value) > MaxText {
+			return fmt.Errorf("topology: value of %s of <%s> is longer than %d bytes", a.Name, e.Name, MaxText)
+		}
+		if strings.Contains(a.Value, `"`) && strings.Contains(a.Value, "'") {
+			return fmt.Errorf("topology: value of %s of <%s> holds both kinds of quotes", a.Name, e.Name)
+		}
+	}
+	return nil
 }

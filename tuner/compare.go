@@ -107,7 +107,7 @@ func (c *Comm) publisher(note func(context.Context, []byte) error) func(context.
 			panic(err) // strings, numbers and times
 		}
 		if dir := c.settings.record; dir != "" {
-			if err := telemetry.WriteFinding(&c.plugin.hung, dir, f, text); err != nil && !warned {
+			if err := telemetry.WriteFinding(&c.plugin.timeouts, dir, f, text); err != nil && !warned {
 				warned = true // once, not after each pair
 				log.Warnf("%s=%s: the comparison is not written: %v", EnvRecord, dir, err)
 			}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
@@ -236,7 +236,7 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 				if err := c.save(e); err != nil && !warned {
 					warned = true // once, not every ten blocks
 					log.Warnf("%s=%s: what is learned is not written: %v", EnvLearn, c.settings.learn,
-						openregular.Reason(err))
+						safefile.Reason(err))
 				}
 				c.tell(ctx, e, log)
 			},

@@ -202,12 +202,12 @@ func TestLearnedIsKept(t *testing.T) {
 	os.Remove(bad)
 	// Where the directory does not answer, it cannot be said what is in it.
 	answer := make(chan struct{})
-	c.plugin.hung.Do(c.inLearned("*.json"), 0, func() error { <-answer; return nil })
+	c.plugin.timeouts.Do(c.inLearned("*.json"), 0, func() error { <-answer; return nil })
 	if _, _, err := c.earlier(e); err == nil {
 		t.Error("no error")
 	}
 	close(answer)
-	for c.plugin.hung.Do(c.inLearned("*.json"), learnLimit, func() error { return nil }) != nil { // until it has
+	for c.plugin.timeouts.Do(c.inLearned("*.json"), learnLimit, func() error { return nil }) != nil { // until it has
 		runtime.Gosched()
 	}
 	// The proof stays where another communicator that tries the same has not come so far, and what tries something else

@@ -15,12 +15,8 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
@@ -66,18 +62,18 @@ func (c *Comm) inLearned(name string) string { return filepath.Join(c.settings.l
 
 // readOwn returns what a file holds that nobody else can change.
 func (c *Comm) readOwn(path string, most int64) ([]byte, error) {
-	f, _, err := fileowner.Open(path, c.settings.files.Trust)
+	f, _, err := safefile.OpenOwned(path, c.settings.files.Trust)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return openregular.All(f, most)
+	return safefile.All(f, most)
 }
 
 func (c *Comm) readEvidence(path string) (e trial.Evidence, err error) {
 	text, err := c.readOwn(path, mostEvidence)
 	if err == nil {
-		err = jsonerror.Plain(json.Unmarshal(text, &e))
+		err = wording.JSONError(json.Unmarshal(text, &e))
 	}
 	if err == nil {
 		err = e.Check()
@@ -88,12 +84,13 @@ func (c *Comm) readEvidence(path string) (e trial.Evidence, err error) {
 // kept returns the evidence in the directory of machine and release of some, the latest first. Other files are left
 // out, and named.
 func (c *Comm) kept(of trial.Evidence) ([]trial.Evidence, error) {
-	return hung.Get(&c.plugin.hung, c.inLearned("*.json"), learnLimit, func() (all []trial.Evidence, err error) {
-		paths, err := filepath.Glob(c.inLearned("*.json"))
+	files := c.inLearned("*.json")
+	return safefile.Within(&c.plugin.timeouts, files, learnLimit, func() (all []trial.Evidence, err error) {
+		paths, err := filepath.Glob(files)
 		for _, path := range paths {
 			switch e, err := c.readEvidence(path); {
 			case err != nil:
-				c.log.Warnf("%s is left out: %v", path, openregular.Reason(err))
+				c.log.Warnf("%s is left out: %v", path, safefile.Reason(err))
 			case e.NCCL == of.NCCL && e.Machine == of.Machine:
 				all = append(all, e)
 			}
@@ -129,7 +126,7 @@ func (c *Comm) save(e trial.Evidence) error {
 		return err
 	}
 	path := c.inLearned(evidenceFile(e))
-	err = c.plugin.hung.Do(path, learnLimit, func() error {
+	err = c.plugin.timeouts.Do(path, learnLimit, func() error {
 		if err := os.MkdirAll(c.settings.learn, 0o755); err != nil {
 			return err
 		}
@@ -137,7 +134,7 @@ func (c *Comm) save(e trial.Evidence) error {
 		if err == nil && there.State == trial.Learned && e.State != trial.Learned {
 			return nil
 		}
-		return atomicfile.Write(path, append(text, '\n'))
+		return safefile.Write(path, append(text, '\n'))
 	})
 	if err != nil || e.State != trial.Learned {
 		return err
@@ -149,8 +146,8 @@ func (c *Comm) save(e trial.Evidence) error {
 			return err
 		}
 		written = rows
-		err = c.plugin.hung.Do(path, learnLimit, func() error {
-			return atomicfile.Write(c.inLearned(LearnedFile), []byte(rows))
+		err = c.plugin.timeouts.Do(path, learnLimit, func() error {
+			return safefile.Write(c.inLearned(LearnedFile), []byte(rows))
 		})
 		if err != nil {
 			return err
@@ -218,14 +215,14 @@ func (c *Comm) extended(base *policyfile.Version, rows []byte) (*policyfile.Vers
 func (c *Comm) withLearned(v *policyfile.Version) *policyfile.Version {
 	path := c.inLearned(LearnedFile)
 	if c.learned == nil {
-		text, err := hung.Get(&c.plugin.hung, path, learnLimit, func() ([]byte, error) {
+		text, err := safefile.Within(&c.plugin.timeouts, path, learnLimit, func() ([]byte, error) {
 			return c.readOwn(path, policyfile.MaxLiveBytes)
 		})
 		if err == nil {
 			c.learned, err = c.usable(text)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.log.Warnf("%s is not used: %v", path, openregular.Reason(err))
+			c.log.Warnf("%s is not used: %v", path, safefile.Reason(err))
 		}
 		c.learned = append([]byte{}, c.learned...)
 	}

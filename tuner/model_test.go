@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -259,7 +259,7 @@ func TestVersionCoversTheModel(t *testing.T) {
 	dir := t.TempDir()
 	rows := filepath.Join(dir, "p.csv")
 	write(t, rows, "allreduce,2048,4095,ring,ll128,1,1,8\n")
-	versions := map[digest.Digest]string{}
+	versions := map[identity.Digest]string{}
 	for name, change := range map[string]func(*model.File){
 		"none": nil, "as is": func(*model.File) {}, "slower": func(f *model.File) {
 			f.CurveSets[0].Curves[1].Measured[0][1] = 11

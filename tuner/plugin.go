@@ -23,8 +23,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -33,12 +33,12 @@ import (
 // A Plugin is what the communicators of a process share. There is one for the life of a process.
 // Any goroutine may call its methods.
 type Plugin struct {
-	getenv func(string) string // "" for what is not set
-	clock  agree.Clock
-	shm    string // where processes of this machine meet
-	hung   hung.Calls
-	loader *policyfile.Loader
-	peers  trial.Peers
+	getenv   func(string) string // "" for what is not set
+	clock    agree.Clock
+	shm      string // where processes of this machine meet
+	timeouts safefile.Timeouts
+	loader   *policyfile.Loader
+	peers    trial.Peers
 
 	exporter *telemetry.Exporter
 	recorder *telemetry.Recorder
@@ -58,9 +58,9 @@ func New(getenv func(string) string) *Plugin {
 		shm:        dirstore.Shm,
 		rendezvous: map[rendezvousKey]*rendezvous{},
 	}
-	p.exporter = telemetry.NewExporter(EnvMetrics, Release, &p.hung, getenv)
-	p.recorder = telemetry.NewRecorder(EnvRecord, &p.hung)
-	p.loader = policyfile.NewLoader(getenv, &p.hung, p.exporter.FileRefused)
+	p.exporter = telemetry.NewExporter(EnvMetrics, Release, &p.timeouts, getenv)
+	p.recorder = telemetry.NewRecorder(EnvRecord, &p.timeouts)
+	p.loader = policyfile.NewLoader(getenv, &p.timeouts, p.exporter.FileRefused)
 	return p
 }
 

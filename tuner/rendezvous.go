@@ -11,7 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
@@ -200,7 +200,7 @@ func (r *rendezvous) changeTime() time.Duration {
 func (r *rendezvous) openDirectory() (*dirstore.Store, error) {
 	s, err := dirstore.Open(r.name, identity.New())
 	if err != nil {
-		return nil, openregular.Reason(err)
+		return nil, safefile.Reason(err)
 	}
 	if r.trust {
 		s.TrustAll()
@@ -208,7 +208,7 @@ func (r *rendezvous) openDirectory() (*dirstore.Store, error) {
 	if err := s.Check(); err != nil {
 		s.Close()
 		if !errors.Is(err, dirstore.ErrForeign) {
-			return nil, openregular.Reason(err)
+			return nil, safefile.Reason(err)
 		}
 		return nil,
 			fmt.Errorf("%w. Name a directory of your own, or set %s=1 if whoever can write there may decide for "+

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
@@ -31,7 +31,7 @@ const (
 	// By default the plugin refuses what users other than root and the job's user can write. EnvTrust accepts
 	// such a rendezvous. EnvFilesTrust accepts such a policy, model or topology file.
 	EnvTrust      = "NCCL_TUNER_RENDEZVOUS_TRUST"
-	EnvFilesTrust = fileowner.TrustVariable
+	EnvFilesTrust = safefile.TrustVariable
 	// EnvDeterministic refuses whatever could make the last bits of a sum differ from those of the same call before.
 	EnvDeterministic = policyfile.DeterministicVariable
 )

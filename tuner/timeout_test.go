@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
@@ -24,20 +24,20 @@ func TestOpenWithAFileThatHangs(t *testing.T) {
 		var hanging sync.WaitGroup
 		for _, name := range []string{good, "topology"} {
 			hanging.Go(func() {
-				hung.Get(&p.hung, name, time.Second, func() (int, error) { <-release; return 0, nil })
+				safefile.Within(&p.timeouts, name, time.Second, func() (int, error) { <-release; return 0, nil })
 			})
 		}
 		hanging.Wait()
 		defer synctest.Wait()
 		defer close(release)
 		_, err := p.Open(eightRanks, telemetry.Log{})
-		if err == nil || !errors.As(err, new(hung.NoAnswer)) {
+		if err == nil || !errors.As(err, new(safefile.NoAnswer)) {
 			t.Errorf("policy: %v", err)
 		}
 		write(t, other, "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
 		p.getenv = env(EnvConfigFile, other, EnvReload, "new")
 		_, err = p.Open(eightRanks, telemetry.Log{})
-		if err == nil || !errors.As(err, new(hung.NoAnswer)) {
+		if err == nil || !errors.As(err, new(safefile.NoAnswer)) {
 			t.Errorf("topology: %v", err)
 		}
 	})

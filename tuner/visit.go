@@ -15,7 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
@@ -55,7 +55,7 @@ func Visit(name string) (places []RendezvousView, unseen []error, err error) {
 				fmt.Errorf("there is no rendezvous %s: no job has used it yet, or it is another machine's", name)
 		case missing: // its job has ended
 		case err != nil && dir == name:
-			return nil, nil, fmt.Errorf("%s is no rendezvous: %w", name, openregular.Reason(err))
+			return nil, nil, fmt.Errorf("%s is no rendezvous: %w", name, safefile.Reason(err))
 		case err != nil:
 			unseen = append(unseen, err)
 		default:

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -124,7 +123,7 @@ func (j *Job) Inspector(name string, in io.Reader) error {
 			return fmt.Errorf("%s: not JSON: %v (needed: the records of NCCL's inspector, one JSON object for "+
 				"each call)", at, err)
 		case errors.As(err, new(*json.UnmarshalTypeError)):
-			return fmt.Errorf("%s: %w, as NCCL's inspector writes it", at, jsonerror.Plain(err))
+			return fmt.Errorf("%s: %w, as NCCL's inspector writes it", at, wording.JSONError(err))
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		}

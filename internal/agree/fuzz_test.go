@@ -62,7 +62,7 @@ func FuzzRecords(f *testing.F) {
 				t.Errorf("%q: %+v", key, c)
 			}
 			for _, fault := range c.Faults {
-				if !strings.HasPrefix(fault.Error(), key+": ") && !strings.HasPrefix(fault.Error(), keys(k.Comm).dir(kindInit)+": ") {
+				if !strings.HasPrefix(fault, key+": ") && !strings.HasPrefix(fault, keys(k.Comm).dir(kindInit)+": ") {
 					t.Errorf("%q: the error names no record: %v", key, fault)
 				}
 			}
@@ -87,7 +87,7 @@ func BenchmarkWorstRecords(b *testing.B) {
 		all, err := Inspect(handle).Communicators(b.Context())
 		for _, c := range all {
 			for _, fault := range c.Faults[:min(len(c.Faults), 2)] { // the others are about keys, which a store bounds
-				err = errors.Join(err, fault)
+				err = errors.Join(err, errors.New(fault))
 			}
 			c.InForce()
 			c.Versions()

@@ -13,37 +13,37 @@ import (
 
 // Communicator is what the records tell of a communicator. A zero time is unknown.
 type Communicator struct {
-	Key     string // of its records: CommKey's, and a number where the id was used before
-	ID      uint64
-	Ranks   int
-	Start   VersionID
-	Started time.Time
-	Slots   []Slot   // those that are claimed, in order
-	Changes []Change // by K, from 1 on
-	Newest  time.Time
-	Keys    []Key   // of all its records
-	Faults  []error // records that cannot be read
-	Note    []byte  // see Member.PublishStatus; nil: none
+	Key     string    `json:"-"` // of its records: CommKey's, and a number where the id was used before
+	ID      uint64    `json:"-"`
+	Ranks   int       `json:"ranks"`
+	Start   VersionID `json:"-"`
+	Started time.Time `json:"-"`
+	Slots   []Slot    `json:"-"` // those that are claimed, in order
+	Changes []Change  `json:"-"` // by K, from 1 on
+	Newest  time.Time `json:"-"`
+	Keys    []Key     `json:"-"`                // of all its records
+	Faults  []string  `json:"faults,omitempty"` // records that cannot be read
+	Note    []byte    `json:"-"`                // see Member.PublishStatus; nil: none
 }
 
 // Slot is one rank of a communicator.
 type Slot struct {
-	Index    int
-	Identity string // Config.Identity of its owner
-	Name     string // Config.Name of its owner
-	Left     bool   // the owner has closed the communicator
+	Index    int    `json:"slot"`
+	Identity string `json:"-"`    // Config.Identity of its owner
+	Name     string `json:"-"`    // Config.Name of its owner
+	Left     bool   `json:"left"` // the owner has closed the communicator
 }
 
 // Change is a change that was proposed, or, without a Proposal, one that a freeze prevents.
 type Change struct {
-	K        uint64
-	Proposal *Proposal
-	Proposed time.Time
+	K        uint64    `json:"number"`
+	Proposal *Proposal `json:"proposal,omitempty"`
+	Proposed time.Time `json:"proposed,omitzero"`
 	// Acks has the slots of the ranks that have promised. It is complete only while the change is
 	// undecided.
-	Acks     map[int]bool
-	Decision *Decision // nil: undecided
-	Decided  time.Time
+	Acks     map[int]bool `json:"-"`
+	Decision *Decision    `json:"decision,omitempty"` // nil: undecided
+	Decided  time.Time    `json:"decided,omitzero"`
 }
 
 // InForce returns the version that was committed last, and when. A rank decides calls by it from the barrier
@@ -155,7 +155,7 @@ func (in *Inspector) Communicators(ctx context.Context) ([]Communicator, error) 
 			err = c.add(k, in.cached[key].value, made[key])
 		}
 		if err != nil {
-			c.Faults = append(c.Faults, fmt.Errorf("%s: %w", key, err))
+			c.Faults = append(c.Faults, fmt.Sprintf("%s: %v", key, err))
 		}
 	}
 	list := make([]Communicator, 0, len(all))

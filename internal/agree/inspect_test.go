@@ -220,7 +220,7 @@ func TestInspectForeignRecords(t *testing.T) {
 			t.Fatalf("%+v, %v", all, err)
 		}
 		if f := all[0].Faults; len(f) != 1 ||
-			!strings.HasPrefix(f[0].Error(), "c/"+simulated+"/d/1: this is no decision") {
+			!strings.HasPrefix(f[0], "c/"+simulated+"/d/1: this is no decision") {
 			t.Errorf("%v", f)
 		}
 		h.SetDown(true, false)

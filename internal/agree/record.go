@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // VersionID names a version of the policy in records, by digests instead of its bytes. The zero value stands for an
@@ -37,7 +37,7 @@ func readContent(ctx context.Context, get func(context.Context, string) ([]byte,
 // of the start version must not exceed 127 bytes. tmpfs keeps a link of that length without a block, so ranks
 // can start with a full disk.
 func DigestOf(content []byte) string {
-	return digest.Of(content).Full()
+	return identity.DigestOf(content).Full()
 }
 
 // Proposal is the record of a change that a rank proposes.
@@ -63,12 +63,12 @@ func (p Proposal) valid() error {
 // Decision is the outcome of a change. Its record is the proposal's token, moved to a key
 // that holds all fields except Detail.
 type Decision struct {
-	Commit bool
-	At     uint64 // commit: the barrier, from which on the version is in force
-	Abort  Reason
-	Calls  uint64 // Late: the count of the rank that was late
-	By     int    // slot of the writer; -1: it has none
-	Detail string // for people; "": not known
+	Commit bool   `json:"commit"`
+	At     uint64 `json:"switch_call,omitempty"` // commit: the barrier, from which on the version is in force
+	Abort  Reason `json:"reason,omitempty"`
+	Calls  uint64 `json:"calls,omitempty"`  // Late: the count of the rank that was late
+	By     int    `json:"by_slot"`          // slot of the writer; -1: it has none
+	Detail string `json:"detail,omitempty"` // for people; "": not known
 }
 
 // Frozen reports that no change will ever follow.
@@ -146,7 +146,7 @@ func encode(record any) []byte {
 }
 
 func decode[T any](text []byte) (record T, err error) {
-	err = jsonerror.Plain(json.Unmarshal(text, &record))
+	err = wording.JSONError(json.Unmarshal(text, &record))
 	return record, err
 }
 

@@ -1,5 +1,6 @@
 // Package identity gives each process a name that no other process ever has, and tells whether a named
-// process still runs. Ranks put these names into their records, and files of metrics begin with one.
+// process still runs. Ranks put these names into their records, and files of metrics begin with one. A Digest is the
+// name of a content.
 //
 // A name is text. It holds no resources and may be kept for any time.
 package identity
@@ -7,6 +8,8 @@ package identity
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -47,7 +50,7 @@ type Process struct {
 	Host string `json:"host"`
 	PID  int    `json:"pid"`
 	// Started is when it started, in clock ticks since boot: the kernel reuses PIDs. 0: not known.
-	Started uint64
+	Started uint64 `json:"started_ticks,omitempty"`
 	// space is the namespace of PID: each container has its own. 0: not known.
 	space uint64
 	// boot is the beginning of the kernel's boot id. It tells machines of the same name
@@ -188,3 +191,20 @@ func procStat(pid int) (state byte, started uint64, err error) {
 	started, err = strconv.ParseUint(string(fields[19]), 10, 64)
 	return fields[0][0], started, err
 }
+
+// Digest identifies what a policy, a model or both together mean: 128 bits of a SHA-256. It is that short because the
+// ranks' record of their first version has to fit into an inode: a disk may be full. Conditions and models may compute
+// other last bits on another processor, so the kind of processor is part of their meaning.
+type Digest [16]byte
+
+// DigestOf returns the digest of a text.
+func DigestOf(text []byte) Digest {
+	sum := sha256.Sum256(text)
+	return Digest(sum[:len(Digest{})])
+}
+
+// String returns the first 12 hexadecimal digits, enough to tell versions apart.
+func (d Digest) String() string { return hex.EncodeToString(d[:6]) }
+
+// Full returns all hexadecimal digits; String's are the first of them.
+func (d Digest) Full() string { return hex.EncodeToString(d[:]) }

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
 // An object is one of JSON. Its keys are written in order.
@@ -96,7 +96,7 @@ func (r release) image(out string, roots []string) error {
 	if err := archive.Close(); err != nil {
 		return err
 	}
-	return atomicfile.Write(out, buf.Bytes())
+	return safefile.Write(out, buf.Bytes())
 }
 
 // layer returns the folders and files below dir as a tar file: root's, and of the release's date.

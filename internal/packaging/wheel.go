@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
 const python = "configs/packaging/python/"
@@ -93,5 +93,5 @@ func (r release) wheel(tree, arch, out string) error {
 	if err := archive.Close(); err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(out, dist+"-"+tag+".whl"), buf.Bytes())
+	return safefile.Write(filepath.Join(out, dist+"-"+tag+".whl"), buf.Bytes())
 }

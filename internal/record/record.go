@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Version is the version of the format.
@@ -58,7 +58,7 @@ func (f *File) Write(name string) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(name, append(text, '\n')) // tunefit leaves hidden files out
+	return safefile.Write(name, append(text, '\n')) // tunefit leaves hidden files out
 }
 
 // Read reads a file and checks its values. name is for messages.
@@ -67,7 +67,7 @@ func Read(name string, text []byte) (*File, error) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		return nil,
 			fmt.Errorf("%s: not a recorder's file: %w (the recorder writes its files whole: copy it again, or leave "+
-				"it out)", name, jsonerror.Plain(err))
+				"it out)", name, wording.JSONError(err))
 	}
 	if f.Version != Version {
 		return nil, fmt.Errorf("%s: nccl_tuner_record is %d (known: %d)", name, f.Version, Version)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
 // Config is what a Watcher needs. All durations must be positive.
@@ -167,7 +167,7 @@ type state struct {
 func look(path string) state {
 	info, err := os.Stat(path)
 	if err != nil {
-		return state{err: openregular.Reason(err).Error()}
+		return state{err: safefile.Reason(err).Error()}
 	}
 	return state{id: Identify(info)}
 }

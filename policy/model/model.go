@@ -11,8 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
@@ -23,7 +22,7 @@ type Model struct {
 	Name string // of the file, for messages
 	File *File
 
-	digest   func() digest.Digest
+	digest   func() identity.Digest
 	groups   map[Key]*compiledSet
 	releases nccl.Releases
 }
@@ -62,7 +61,7 @@ func Read(name string, text []byte) (*Model, error) {
 		Version int    `json:"version"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, jsonerror.At(name, text, err)
+		return nil, wording.JSONErrorAt(name, text, err)
 	}
 	switch {
 	case head.Format != Format:
@@ -76,7 +75,7 @@ func Read(name string, text []byte) (*Model, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(file); err != nil {
-		return nil, jsonerror.At(name, text, err)
+		return nil, wording.JSONErrorAt(name, text, err)
 	}
 	return Compile(name, file)
 }
@@ -102,11 +101,11 @@ func Compile(name string, file *File) (*Model, error) {
 
 // Digest covers all that decisions depend on. Two ranks with equal digests decide alike. It is computed on
 // first use, since that takes longer than all else for a large model.
-func (m *Model) Digest() digest.Digest { return m.digest() }
+func (m *Model) Digest() identity.Digest { return m.digest() }
 
 // digest leaves out what only people read. Of where the measurements come from, it covers the machine's fingerprint
 // and the releases that the model is for. It also covers the kind of processor.
-func (f *File) digest() digest.Digest {
+func (f *File) digest() identity.Digest {
 	bare := *f
 	bare.Provenance = Provenance{}
 	if r := f.Provenance.Releases(); r != nccl.AnyRelease {
@@ -123,7 +122,7 @@ func (f *File) digest() digest.Digest {
 	if err != nil {
 		panic(err) // Compile has refused NaN and infinities
 	}
-	return digest.Of(append(text, runtime.GOARCH...))
+	return identity.DigestOf(append(text, runtime.GOARCH...))
 }
 
 type checker struct {

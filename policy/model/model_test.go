@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -164,7 +164,7 @@ func TestModelFileErrors(t *testing.T) {
 
 // What only people read does not make two models differ.
 func TestModelDigest(t *testing.T) {
-	digestOf := func(change func(*model.File)) digest.Digest {
+	digestOf := func(change func(*model.File)) identity.Digest {
 		f := smallModel()
 		change(f)
 		m, err := model.Compile("m", f)
@@ -180,7 +180,7 @@ func TestModelDigest(t *testing.T) {
 	}) {
 		t.Error("provenance changes the digest")
 	}
-	measured := func(with string) digest.Digest {
+	measured := func(with string) identity.Digest {
 		return digestOf(func(f *model.File) { f.Provenance.NCCL = with })
 	}
 	if measured("2.30.3") != measured("2.30.7") || measured("2.30.7") == measured("2.28.9") ||

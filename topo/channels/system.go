@@ -1,9 +1,19 @@
+// Package channels computes what NCCL sets up on a system, without a GPU. Search finds the channels of rings, trees,
+// NVLS and CollNet as NCCL's search does. Tune goes all the way from a topology file to NCCL's estimates. Settings
+// name the release whose rules hold, and Variables are the NCCL_* variables that count.
+//
+// Systems are read, not changed. The package keeps nothing between calls. Bandwidths are float32 and computed in NCCL's
+// order, because its search compares them exactly.
 package channels
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
 // searchSystem is what the channel search works on: a private copy of the topology's links, whose bandwidths the
@@ -260,4 +270,194 @@ func (s *searchSystem) splitNVLink() bool {
 		}
 	}
 	return domains == 2
+}
+
+// ownPorts lists the ports of a GPU by channel, until the first one comes again.
+func ownPorts(s *topo.System, gpu *topo.Node) ([]*topo.Node, error) {
+	var ports []*topo.Node
+	for channel := range nccl.MaxChannels {
+		p, err := s.LocalNet(gpu, channel)
+		if err != nil {
+			return nil, err
+		}
+		if len(ports) > 0 && p == ports[0] {
+			break
+		}
+		ports = append(ports, p)
+	}
+	return ports, nil
+}
+
+// minNetBW is the bandwidth in GB/s of the slowest way from a GPU to one of its own ports; 0 without ports.
+func minNetBW(s *topo.System) (float32, error) {
+	var lowest float32
+	if len(s.Nodes[topo.NodeNET]) == 0 {
+		return 0, nil
+	}
+	for i, g := range s.Nodes[topo.NodeGPU] {
+		ports, err := ownPorts(s, g)
+		if err != nil {
+			return 0, err
+		}
+		for j, p := range ports {
+			if bw := float32(s.Path(g, p).BW); i == 0 && j == 0 || bw < lowest {
+				lowest = bw
+			}
+		}
+	}
+	return lowest, nil
+}
+
+// searchGraph is a graph under construction, with room for all channels and the limits that the current attempt works
+// under.
+type searchGraph struct {
+	Graph
+	collNet bool
+	same    bool // all channels must follow the first one
+}
+
+func newSearchGraph(id int, pattern string, gpus, minChannels, maxChannels int) *searchGraph {
+	g := &searchGraph{Graph: Graph{ID: id, Pattern: pattern, MinChannels: minChannels, MaxChannels: maxChannels}}
+	for range nccl.MaxChannels + 1 {
+		g.Intra, g.Inter = append(g.Intra, make([]int, gpus)), append(g.Inter, make([]topo.ID, 2))
+	}
+	return g
+}
+
+// copyFrom makes g equal to o without sharing memory, up to the channels that o has.
+func (g *searchGraph) copyFrom(o *searchGraph) {
+	intra, inter := g.Intra, g.Inter
+	*g = *o
+	g.Intra, g.Inter = intra, inter
+	for c := range o.NChannels {
+		g.copyChannel(c, o, c)
+	}
+}
+
+func (g *searchGraph) copyChannel(to int, o *searchGraph, from int) {
+	copy(g.Intra[to], o.Intra[from])
+	copy(g.Inter[to], o.Inter[from])
+}
+
+// beats reports whether a solution is better than the best one so far.
+func (g *searchGraph) beats(best *searchGraph, gpus int) bool {
+	if g.NChannels < g.MinChannels {
+		return false // ring and tree need the same number of channels
+	}
+	n, m := float32(g.NChannels), float32(best.NChannels)
+	if g.Pattern == PatternNVLS {
+		// Each channel is a GPU that pulls from the switch: the more the better.
+		return g.NChannels > best.NChannels && g.NChannels <= gpus || n*g.BWInter > m*best.BWInter
+	}
+	if n*g.BWIntra != m*best.BWIntra {
+		return n*g.BWIntra > m*best.BWIntra
+	}
+	return g.Pattern == best.Pattern && g.CrossNIC == best.CrossNIC && g.NHops < best.NHops
+}
+
+// duplicate uses each channel twice at half the speed where fast links need more than one channel's threads.
+func (g *searchGraph) duplicate(minCC int) {
+	switch {
+	case g.NChannels == 0, g.Pattern == PatternNVLS, g.BWIntra < 25:
+		return
+	case minCC > 80 && g.BWIntra < 50 && g.NChannels > 4:
+		return
+	}
+	n := min(2*g.NChannels, g.MaxChannels)
+	for c := g.NChannels; c < n; c++ {
+		g.copyChannel(c, g, c-g.NChannels)
+	}
+	share := float32((n + g.NChannels - 1) / g.NChannels)
+	g.BWIntra /= share
+	g.BWInter /= share
+	g.NChannels = n
+}
+
+// result is the finished graph.
+func (g *searchGraph) result(inter bool) Graph {
+	r := g.Graph
+	r.SameChannels = cnum.Bit(g.same)
+	r.Intra, r.Inter = r.Intra[:r.NChannels], r.Inter[:r.NChannels]
+	if !inter {
+		r.Inter = nil
+	}
+	return r
+}
+
+// nearness lists, for each GPU, the others from the widest path to the narrowest (whole GB/s), then by hops, then in
+// enumeration order. GPUs that cannot be reached are left out.
+func (s *searchSystem) nearness() [][]int {
+	all := make([][]int, len(s.gpus))
+	for g := range all {
+		for i := 1; i < len(s.gpus); i++ {
+			if next := (g + i) % len(s.gpus); len(s.gpuGPU[g][next].links) > 0 {
+				all[g] = append(all[g], next)
+			}
+		}
+		slices.SortStableFunc(all[g], func(a, b int) int {
+			p, q := &s.gpuGPU[g][a], &s.gpuGPU[g][b]
+			return cmp.Or(cmp.Compare(int(q.bw), int(p.bw)), cmp.Compare(len(p.links), len(q.links)))
+		})
+	}
+	return all
+}
+
+// candidates lists the GPUs to try after g, best first. What is tried first decides what is found, because the
+// search is cut off by its steps.
+func (w *walk) candidates(g, step int, goal goals) []int {
+	switch goal.order {
+	case orderPCI:
+		return []int{step + 1}
+	case orderReplay:
+		return []int{w.previous(step + 1)}
+	}
+	if w.hasNVS() {
+		return w.neighbours(g)
+	}
+	flag := uint64(1) << w.graph.NChannels
+	var free []int
+	for _, next := range w.near[g] {
+		if w.gpus[next].used&flag == 0 {
+			free = append(free, next)
+		}
+	}
+	if goal.backToNet == -1 || len(free) == 0 {
+		return free
+	}
+	first := &w.gpuGPU[g][free[0]]
+	alike := true // all are equally near to g
+	for _, next := range free {
+		p := &w.gpuGPU[g][next]
+		alike = alike && int(p.bw) == int(first.bw) && len(p.links) == len(first.links)
+	}
+	// The channel has to end near a NIC; whole GB/s, as NCCL compares them.
+	toNet := w.netGPU[w.netIndex(w.graph.Inter[w.graph.NChannels][0])]
+	slices.SortStableFunc(free, func(a, b int) int {
+		p, q := &toNet[a], &toNet[b]
+		return cmp.Or(cmp.Compare(int(q.bw), int(p.bw)), cmp.Compare(w.pciBW(b), w.pciBW(a)),
+			cmp.Compare(len(p.links), len(q.links)))
+	})
+	if goal.backToNet != step+1 && alike {
+		slices.Reverse(free) // leave the GPUs near the NIC for the end
+	}
+	return free
+}
+
+// neighbours lists the GPUs next to g in enumeration order. With NVSwitches NCCL tries no others, because NVSwitches
+// work best with few peers.
+func (w *walk) neighbours(g int) []int {
+	n := len(w.gpus)
+	after, before := (g+1)%n, (g-1+n)%n
+	prefer := []int{after}
+	switch {
+	case after == before:
+	case w.graph.Pattern == PatternRing:
+		prefer = []int{before, after}
+	case w.graph.Pattern == PatternBalancedTree:
+		prefer = []int{after, before}
+	}
+	flag := uint64(1) << w.graph.NChannels
+	return slices.DeleteFunc(prefer, func(p int) bool {
+		return len(w.gpuGPU[g][p].links) == 0 || w.gpus[p].used&flag != 0
+	})
 }

@@ -31,19 +31,19 @@ type CommTuning struct {
 // As in NCCL, a host counts as several nodes if some of its GPUs reach each other only over the network.
 func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, error) {
 	var all []*CommTuning
-	surveys := map[bool]*CommTuning{} // of one host, by whether there are others
+	perHost := map[bool]*CommTuning{} // of one host, by whether there are others
 	for _, n := range hosts {
 		if n < 1 {
 			return nil, fmt.Errorf("%s: a communicator over %d hosts is impossible", doc.File, n)
 		}
-		if surveys[n > 1] == nil {
-			s, err := survey(doc, opt, n > 1)
+		if perHost[n > 1] == nil {
+			s, err := tuneHost(doc, opt, n > 1)
 			if err != nil {
 				return nil, err
 			}
-			surveys[n > 1] = s
+			perHost[n > 1] = s
 		}
-		c := *surveys[n > 1]
+		c := *perHost[n > 1]
 		c.Hosts = n
 		c.facts.Nodes *= n
 		c.facts.Ranks *= n
@@ -53,8 +53,8 @@ func Tune(doc *topo.Document, opt TuneOptions, hosts ...int) ([]*CommTuning, err
 	return all, nil
 }
 
-// survey computes what depends on the host but not on the number of hosts. Its facts count one host only.
-func survey(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, error) {
+// tuneHost computes what depends on the host but not on the number of hosts. Its facts count one host only.
+func tuneHost(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, error) {
 	sys, err := topo.Build(doc, opt.Settings)
 	if err != nil {
 		return nil, err

@@ -76,14 +76,6 @@ func (v *Variables) LeavePAT(coll nccl.Coll, version nccl.Version) bool {
 		v.Protos.has(coll, int(nccl.ProtoSimple))
 }
 
-// Counted are the variables that VariablesFromEnv reads.
-var Counted = []string{
-	"NCCL_NVLS_ENABLE", "NCCL_ALGO", "NCCL_PROTO",
-	"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-	"NCCL_NVLS_NCHANNELS", "NCCL_NTHREADS", "NCCL_LL128_NTHREADS", "NCCL_THREAD_THRESHOLDS", "NCCL_NET_OVERHEAD",
-	"NCCL_PAT_ENABLE", "NCCL_LL128_C2C", "NCCL_CROSS_NIC", "NCCL_COLLNET_NODE_THRESHOLD",
-}
-
 // NotCounted are variables that NCCL's choice depends on but that this package ignores, with what they do.
 var NotCounted = []struct{ Name, Does string }{
 	{"NCCL_GRAPH_FILE", "gives the channels instead of NCCL's search"},

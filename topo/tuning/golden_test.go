@@ -1,7 +1,6 @@
 package tuning
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -34,13 +33,13 @@ func (c *choice) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &[]any{&c.winner, &c.us, &c.channels, &c.warps})
 }
 
-func TestReadAgreesWithNCCL(t *testing.T) {
+func TestAgreesWithNCCL(t *testing.T) {
 	var a nccltest.Score
 	for _, file := range nccltest.Files(t, "tuning.json") {
 		var answers struct{ Nodes map[string]answer }
 		nccltest.LoadJSON(t, file, &answers)
-		set, err := Read(bytes.NewReader(nccltest.Read(t, file)), file)
-		if err != nil {
+		var set Set
+		if err := set.UnmarshalJSON(nccltest.Read(t, file)); err != nil {
 			t.Fatal(err)
 		}
 		for hosts, n := range answers.Nodes {

@@ -1,7 +1,16 @@
+// Package tuning holds NCCL's estimates as plain data. A Tuning has the latencies and bandwidths of one communicator.
+// Table computes the predicted times that NCCL hands to a tuner, and Choose what NCCL would run, by the rules of the
+// Tuning's release.
+//
+// The package knows no topology, so that a tuner can use it alone. Package channels derives a Tuning from a topology.
+// Methods do not change a Tuning, so many goroutines may use one.
 package tuning
 
 import (
 	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
@@ -70,5 +79,49 @@ func (s *Set) For(comm nccl.Comm) *Tuning {
 			return t
 		}
 	}
+	return nil
+}
+
+// file is a Set as JSON.
+type file struct {
+	NCCL  string          `json:"nccl"`
+	Nodes map[string]node `json:"nodes"` // by number of nodes
+}
+
+type node struct {
+	Tuning
+	NNodes int `json:"nNodes"`
+	NRanks int `json:"nRanks"`
+	NVLS   int `json:"nvlsSupport"` // 1: multicast is usable
+}
+
+// MarshalJSON writes the tunings by number of nodes.
+func (s *Set) MarshalJSON() ([]byte, error) {
+	f := file{NCCL: s.NCCL.String(), Nodes: map[string]node{}}
+	for _, t := range s.Tunings {
+		n := node{Tuning: *t, NNodes: t.Nodes, NRanks: t.Ranks}
+		if t.NVLS {
+			n.NVLS = 1
+		}
+		f.Nodes[strconv.Itoa(t.Nodes)] = n
+	}
+	return json.Marshal(f)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and NCCL's own answers in that form.
+func (s *Set) UnmarshalJSON(text []byte) error {
+	var f file
+	if err := json.Unmarshal(text, &f); err != nil {
+		return err
+	}
+	var err error
+	if s.NCCL, err = nccl.ParseVersion(cmp.Or(f.NCCL, nccl.Reference.String())); err != nil {
+		return err
+	}
+	for _, n := range f.Nodes {
+		n.NCCL, n.Comm, n.Tuning.NVLS = s.NCCL, nccl.Comm{Nodes: n.NNodes, Ranks: n.NRanks}, n.NVLS != 0
+		s.Tunings = append(s.Tunings, &n.Tuning)
+	}
+	slices.SortFunc(s.Tunings, func(a, b *Tuning) int { return a.Compare(b.Comm) })
 	return nil
 }

@@ -1,15 +1,12 @@
 package tuning_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -72,79 +69,6 @@ func TestChooseFromEdges(t *testing.T) {
 	if got := alone.Table(nccl.CollAllReduce, 1024, 1)[nccl.AlgoRing][nccl.ProtoSimple]; got != 0 {
 		t.Errorf("a single rank takes %v us, want 0", got)
 	}
-}
-
-// written is the file of one node's costs.
-func written(t testing.TB) []byte {
-	t.Helper()
-	text, err := json.Marshal(&tuning.Set{NCCL: nccl.Reference, Tunings: []*tuning.Tuning{hgxH100(t, 1)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
-func TestReadErrors(t *testing.T) {
-	good := string(written(t))
-	if _, err := tuning.Read(strings.NewReader(good), "good.json"); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ from, to, want string }{
-		{`"nodes":{"1"`, `"hosts":{"1"`, `no "nodes"`},
-		{`"nodes":{"1"`, `"nodes":{"one"`, `"one" is not a number of hosts`},
-		{`"nccl":"2.30.7"`, `"nccl":"new"`, "nccl: "},
-		{`"nRanks":8`, `"nRanks":0`, "0 ranks on 1 nodes"},
-		{`"nChannels":24`, `"nChannels":0`, "0 channels"},
-		{`"bw":[[[0,`, `"bw":[[[-80,`, "bandwidth -80"},
-		{`"bw":[[[0,`, `"bw":[[["x",`, "bad.json:1:"},
-		{`[512,640,512]`, `[512,9999,512]`, "9999 threads"},
-		{good[len(good)-1:], "", "bad.json:1:"},
-	} {
-		bad := strings.Replace(good, c.from, c.to, 1)
-		if c.to == "" {
-			bad = strings.TrimSuffix(good, c.from)
-		}
-		_, err := tuning.Read(strings.NewReader(bad), "bad.json")
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "bad.json:") {
-			t.Errorf("%s: error %v, want one that says %q", c.to, err, c.want)
-		}
-	}
-}
-
-func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"nodes":{"1":{"nNodes":1,"nRanks":8,"nChannels":2}}}`))
-	f.Add(written(f))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		set, err := tuning.Read(bytes.NewReader(data), "fuzz.json")
-		if err != nil {
-			return
-		}
-		for _, tuning := range set.Tunings {
-			for coll := range nccl.Coll(nccl.NumColls) {
-				c := tuning.Choose(coll, 1<<20, 1)
-				if c.Algo < 0 {
-					continue
-				}
-				if got := tuning.Table(coll, 1<<20, 1)[c.Algo][c.Proto]; got != c.Micros || !(got >= 0) ||
-					c.Channels < 1 || c.Channels > nccl.MaxChannels {
-					t.Errorf("%s: %+v, in the table %v", coll, c, got)
-				}
-			}
-		}
-	})
-}
-
-func BenchmarkWorstRead(b *testing.B) {
-	hostile.Benchmark(b, func(text []byte) error {
-		_, err := tuning.Read(bytes.NewReader(text), "x.json")
-		return err
-	},
-		hostile.Text{Head: `{"nodes":{`, Unit: `"%d":{"nNodes":%d},`, Tail: `"x":{}}}`},
-		hostile.Text{Head: `{"nodes":{"`, Unit: "x", Tail: `":{}}}`},
-		hostile.Text{Head: `{"nodes":{"1":{"nNodes":`, Unit: "1", Tail: "}}}"},
-		hostile.Text{Head: `{"nodes":{},"nccl":"`, Unit: "1", Tail: `"}`},
-		hostile.Text{Head: `{"nodes":{"1":{"lat":[[[`, Unit: "1,", Tail: "1]]]}}}"},
-	)
 }
 
 func BenchmarkTable(b *testing.B) {

@@ -10,10 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/watch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -144,7 +142,8 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 	l.mu.Unlock()
 	if before == nil || !s.KeepFirst {
 		// No lock is held while the file system is asked.
-		found, err = hung.Get(l.hung, key.Path, readLimit, func() (*file, error) { return l.readFile(key, before, s) })
+		found, err = safefile.Within(l.timeouts, key.Path, readLimit,
+			func() (*file, error) { return l.readFile(key, before, s) })
 	}
 	l.mu.Lock()
 	f := l.files[key]
@@ -175,9 +174,9 @@ func (l *Loader) readFile(key fileKey, before *file, s Settings) (*file, error) 
 			return nil, nil
 		}
 	}
-	f, info, err := fileowner.Open(key.Path, s.Trust)
+	f, info, err := safefile.OpenOwned(key.Path, s.Trust)
 	if err != nil {
-		return nil, openregular.Reason(err)
+		return nil, safefile.Reason(err)
 	}
 	defer f.Close()
 	now := &file{fileKey: key, id: watch.Identify(info)}
@@ -189,7 +188,7 @@ func (l *Loader) readFile(key fileKey, before *file, s Settings) (*file, error) 
 		return nil, tooLarge(info.Size(), most)
 	}
 	if now.text, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
-		return nil, openregular.Reason(err)
+		return nil, safefile.Reason(err)
 	}
 	now.settled = now.id.Settled()
 	return now, nil
@@ -201,7 +200,7 @@ const otherRanks = "other ranks may have read it, and this one must not decide d
 // hangs returns an error if the file was not read because its file system hangs. f may be
 // nil.
 func (f *file) hangs() error {
-	if f == nil || !errors.As(f.unread, new(hung.NoAnswer)) {
+	if f == nil || !errors.As(f.unread, new(safefile.NoAnswer)) {
 		return nil
 	}
 	return fmt.Errorf("the file that %s names: %w; %s", f.Variable, f.unread, otherRanks)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
@@ -25,7 +25,7 @@ func only(name, value string) func(string) string {
 	}
 }
 
-func newLoader() *Loader { return NewLoader(unset, new(hung.Calls), func() {}) }
+func newLoader() *Loader { return NewLoader(unset, new(safefile.Timeouts), func() {}) }
 
 // named are the settings that name a policy file.
 func named(file string) Settings {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -44,13 +44,13 @@ func (l *Loader) findMachine() (*model.Machine, error) {
 			from detect.Source
 		}
 		var f found
-		f, m.err = hung.Get(l.hung, "topology", machineLimit, func() (f found, err error) {
+		f, m.err = safefile.Within(l.timeouts, "topology", machineLimit, func() (f found, err error) {
 			f.here, f.from, err = l.Find(l.getenv)
 			return f, err
 		})
 		m.here, m.from = f.here, f.from
 	})
-	if errors.As(m.err, new(hung.NoAnswer)) {
+	if errors.As(m.err, new(safefile.NoAnswer)) {
 		return nil, fmt.Errorf("the topology of this machine: %w; %s", m.err, otherRanks)
 	}
 	return m.here, nil

@@ -21,8 +21,8 @@ import (
 	"sync"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
@@ -80,10 +80,10 @@ type Loader struct {
 	// Find finds the machine; FindMachine unless a test sets another one.
 	Find func(getenv func(string) string) (*model.Machine, detect.Source, error)
 
-	getenv  func(string) string
-	hung    *hung.Calls
-	refused func()
-	machine machine
+	getenv   func(string) string
+	timeouts *safefile.Timeouts
+	refused  func()
+	machine  machine
 
 	watching sync.Mutex // guards watched
 	watched  map[[2]Named]*watchedSet
@@ -95,8 +95,8 @@ type Loader struct {
 
 // NewLoader returns a loader that has read nothing yet. refused is called each time that files
 // were read and something was wrong with them.
-func NewLoader(getenv func(string) string, h *hung.Calls, refused func()) *Loader {
-	return &Loader{Find: FindMachine, getenv: getenv, hung: h, refused: refused, files: map[fileKey]*file{},
+func NewLoader(getenv func(string) string, t *safefile.Timeouts, refused func()) *Loader {
+	return &Loader{Find: FindMachine, getenv: getenv, timeouts: t, refused: refused, files: map[fileKey]*file{},
 		watched: map[[2]Named]*watchedSet{}}
 }
 
@@ -331,7 +331,7 @@ func DecodeBundle(content []byte) (b Bundle, err error) {
 	}
 	var head bundleHead
 	if err := json.Unmarshal(line, &head); err != nil {
-		return b, fmt.Errorf("the bundle of policy files is damaged: %w", jsonerror.Plain(err))
+		return b, fmt.Errorf("the bundle of policy files is damaged: %w", wording.JSONError(err))
 	}
 	of := [3]*Source{&b.Policy, &b.Model, &b.Added}
 	names := [3]string{head.Policy, head.Model, head.Added}
@@ -353,7 +353,7 @@ func SameMeaning(a, b Bundle, getenv func(string) string) bool {
 	if bytes.Equal(a.Policy.Text, b.Policy.Text) && bytes.Equal(a.Model.Text, b.Model.Text) {
 		return true
 	}
-	l := NewLoader(getenv, new(hung.Calls), func() {})
+	l := NewLoader(getenv, new(safefile.Timeouts), func() {})
 	var meanings [2]string
 	for i, bundle := range []Bundle{a, b} {
 		bundle.Added = Source{}

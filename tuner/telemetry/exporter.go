@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
 // An Exporter writes the metrics of a process to one file in the directory of NCCL_TUNER_METRICS,
@@ -24,7 +22,7 @@ import (
 type Exporter struct {
 	variable string // names the directory, for messages
 	release  string // of the library
-	hung     *hung.Calls
+	timeouts *safefile.Timeouts
 	getenv   func(string) string
 	Every    time.Duration // between two writes
 
@@ -49,8 +47,8 @@ const (
 )
 
 // NewExporter returns an exporter that writes nothing yet. variable is the setting that names its directory.
-func NewExporter(variable, release string, h *hung.Calls, getenv func(string) string) *Exporter {
-	e := &Exporter{variable: variable, release: release, hung: h, getenv: getenv, Every: metricsEvery,
+func NewExporter(variable, release string, t *safefile.Timeouts, getenv func(string) string) *Exporter {
+	e := &Exporter{variable: variable, release: release, timeouts: t, getenv: getenv, Every: metricsEvery,
 		done: make(chan struct{})}
 	e.rows = rowTotals{}
 	e.events.refused = map[agree.Reason]uint64{}
@@ -138,16 +136,16 @@ func (e *Exporter) run(dir string, before, stop, done chan struct{}) {
 	}()
 	<-before
 	file := metricsFile{dir: dir, name: metrics.FileName(identity.Self())}
-	_ = e.hung.Do(e.variable+" of others", metricsLimit, func() error { file.removeStale(); return nil })
+	_ = e.timeouts.Do(e.variable+" of others", metricsLimit, func() error { file.removeStale(); return nil })
 	for {
 		text := e.Page()
-		if err := e.hung.Do(e.variable, metricsLimit, func() error { return file.write(text) }); err != nil {
+		if err := e.timeouts.Do(e.variable, metricsLimit, func() error { return file.write(text) }); err != nil {
 			e.warn("%s=%s: metrics cannot be written, the job goes on without: %v", e.variable, dir,
-				openregular.Reason(err))
+				safefile.Reason(err))
 		}
 		select {
 		case <-stop:
-			_ = e.hung.Do(e.variable, metricsLimit, func() error { return os.Remove(file.path()) })
+			_ = e.timeouts.Do(e.variable, metricsLimit, func() error { return os.Remove(file.path()) })
 			return
 		case <-time.After(e.Every):
 		}
@@ -176,7 +174,7 @@ func (f metricsFile) path() string { return filepath.Join(f.dir, f.name) }
 // write puts the text in the place of the file as a whole, for all to read: node_exporter has a
 // user of its own.
 func (f metricsFile) write(text []byte) error {
-	return atomicfile.Write(f.path(), fmt.Appendf(nil, "%s%s\n%s", metricsMark, identity.New(), text))
+	return safefile.Write(f.path(), fmt.Appendf(nil, "%s%s\n%s", metricsMark, identity.New(), text))
 }
 
 // removeStale removes the files of processes of this machine that were killed, also files that
@@ -198,7 +196,7 @@ func (f metricsFile) removeStale() {
 
 // metricsOwner reads which process wrote a file.
 func metricsOwner(path string) (identity.Process, error) {
-	file, _, err := openregular.Open(path)
+	file, _, err := safefile.Open(path)
 	if err != nil {
 		return identity.Process{}, err
 	}

@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/metricstest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
@@ -23,7 +23,7 @@ import (
 const variable = "NCCL_TUNER_METRICS"
 
 func newExporter() *Exporter {
-	return NewExporter(variable, "1.2.3", new(hung.Calls), func(string) string { return "" })
+	return NewExporter(variable, "1.2.3", new(safefile.Timeouts), func(string) string { return "" })
 }
 
 // engineOf is what rows of a file p.csv mean.

@@ -6,9 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -17,14 +15,14 @@ const ComparisonFiles = "comparison-*.json"
 
 // WriteFinding writes the text of a finding to a directory, one file for each comparison. It
 // replaces the file as a whole.
-func WriteFinding(h *hung.Calls, dir string, f trial.Finding, text []byte) error {
+func WriteFinding(t *safefile.Timeouts, dir string, f trial.Finding, text []byte) error {
 	path := filepath.Join(dir, strings.Replace(ComparisonFiles, "*", fmt.Sprintf("%s-%d", f.Key, f.Began.UnixMilli()),
 		1))
 	// The end of the communicator waits for this, and a file server may be away.
-	return openregular.Reason(h.Do(path, recordLimit, func() error {
+	return safefile.Reason(t.Do(path, recordLimit, func() error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		return atomicfile.Write(path, append(text, '\n'))
+		return safefile.Write(path, append(text, '\n'))
 	}))
 }

@@ -10,11 +10,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -25,7 +24,7 @@ type ReadCounts func(*record.Comm)
 // A Recorder keeps what the communicators of this process did, and writes it to one file.
 type Recorder struct {
 	variable string // names the directory, for messages
-	hung     *hung.Calls
+	timeouts *safefile.Timeouts
 	refused  sync.Once // logs that nothing can be recorded
 
 	mu    sync.Mutex // guards what follows but writing
@@ -72,8 +71,8 @@ const (
 )
 
 // NewRecorder returns a recorder that records nothing yet. variable is the setting that names its directory.
-func NewRecorder(variable string, h *hung.Calls) *Recorder {
-	return &Recorder{variable: variable, hung: h}
+func NewRecorder(variable string, t *safefile.Timeouts) *Recorder {
+	return &Recorder{variable: variable, timeouts: t}
 }
 
 // CommID is a communicator's id in a record.
@@ -101,7 +100,7 @@ func (r *Recorder) Begin(dir string, comm record.Comm, read ReadCounts, log Log)
 const writable = 2 // W_OK of access(2)
 
 func (r *Recorder) canWrite(dir string) error {
-	return openregular.Reason(r.hung.Do(dir, recordLimit, func() error {
+	return safefile.Reason(r.timeouts.Do(dir, recordLimit, func() error {
 		return cmp.Or(os.MkdirAll(dir, 0o755), syscall.Access(dir, writable))
 	}))
 }
@@ -271,7 +270,7 @@ func (c *Recording) End() {
 	if !r.end(c) {
 		return
 	}
-	if err := r.hung.Do("the recorder's file", recordLimit, func() error { return r.write(nil) }); err != nil {
+	if err := r.timeouts.Do("the recorder's file", recordLimit, func() error { return r.write(nil) }); err != nil {
 		c.log.Warnf("%s: %v; what was recorded last is lost", r.variable, err)
 	}
 }

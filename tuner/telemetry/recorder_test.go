@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hung"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -52,7 +52,7 @@ func TestRecordOfTurns(t *testing.T) {
 		{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}, Algo: "pat", Proto: "simple"},
 		{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1024}},
 	}}
-	r := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)).Begin(dir,
+	r := NewRecorder("NCCL_TUNER_RECORD", new(safefile.Timeouts)).Begin(dir,
 		record.Comm{ID: "0x7", Comm: nccl.Comm{Nodes: 1, Ranks: 8}}, from.read, Log{})
 	table := make([]float32, nccl.NumAlgos*nccl.NumProtos)
 	for i := range table {
@@ -83,7 +83,7 @@ func damaged(*record.Comm) { panic("provoked") }
 
 // A panic in the end of one recording does not hold up the next communicator.
 func TestRecordOfADefect(t *testing.T) {
-	p, dir := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)), t.TempDir()
+	p, dir := NewRecorder("NCCL_TUNER_RECORD", new(safefile.Timeouts)), t.TempDir()
 	r := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged, Log{})
 	func() {
 		defer func() {
@@ -112,7 +112,7 @@ func TestRecordOfADefectMeanwhile(t *testing.T) {
 			defer mu.Unlock()
 			r.log().Emit(level, file, line, text)
 		}}
-		p, dir := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls)), t.TempDir()
+		p, dir := NewRecorder("NCCL_TUNER_RECORD", new(safefile.Timeouts)), t.TempDir()
 		if c := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, damaged, log); c == nil {
 			t.Fatal("nothing is recorded")
 		}
@@ -129,7 +129,7 @@ func TestRecordThatIsLost(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "record")
 		var r recorder
-		p := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls))
+		p := NewRecorder("NCCL_TUNER_RECORD", new(safefile.Timeouts))
 		c := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, new(counts).read, r.log())
 		if lost {
 			os.RemoveAll(dir)
@@ -144,7 +144,7 @@ func TestRecordThatIsLost(t *testing.T) {
 // A process that makes ever new communicators keeps the latest.
 func TestRecordIsBounded(t *testing.T) {
 	dir := t.TempDir()
-	p := NewRecorder("NCCL_TUNER_RECORD", new(hung.Calls))
+	p := NewRecorder("NCCL_TUNER_RECORD", new(safefile.Timeouts))
 	first := p.Begin(dir, record.Comm{ID: "0x1", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}, new(counts).read, Log{})
 	for id := range uint64(maxRecordings + 10) {
 		comm := record.Comm{ID: CommID(100 + id), Comm: nccl.Comm{Nodes: 1, Ranks: 2}}

@@ -48,22 +48,35 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Blocks have few lengths, each twice the one before, so that communicators of a job that have
+// Blocks have few lengths: of two that follow each other, the ratio is 3/2 or 4/3. So communicators of a job that have
 // measured slightly different steps still use the same.
 const (
 	shortest = 2 * time.Second
 	longest  = 2048 * time.Second
 )
 
-// stepsInBlock is the least number of steps that a block is made for.
-const stepsInBlock = 10
+// A block is made for so many steps at least. It has more where steps vary, until noise moves the mean of a block by
+// no more than precision.
+const (
+	stepsInBlock = 10
+	mostInBlock  = 100
+	precision    = 0.01 // of a step
+)
 
-// lengthFor returns how long blocks are where a step takes so long, and a change of the policy; 0
-// if a step takes too long.
-func lengthFor(step, change time.Duration) time.Duration {
+// inBlock is the time of the steps that a block is made for.
+func inBlock(step time.Duration, noise float64) time.Duration {
+	return time.Duration(min(max(stepsInBlock, noise*noise/(precision*precision)), mostInBlock) * float64(step))
+}
+
+// lengthFor returns how long blocks are where their steps take so long, and a change of the policy; 0 if that is too
+// long. Communicators of a job do not change at the same moment, and while they have not, steps tell less of a
+// difference than there is. So a change takes half a block at most.
+func lengthFor(steps, change time.Duration) time.Duration {
 	for length := shortest; length <= longest; length *= 2 {
-		if length >= max(stepsInBlock*step, 2*change) {
-			return length
+		for _, l := range []time.Duration{length, length * 3 / 2} {
+			if l >= max(steps, 2*change) && l <= longest {
+				return l
+			}
 		}
 	}
 	return 0

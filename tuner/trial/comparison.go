@@ -47,8 +47,8 @@ func (d *comparison) tick(ctx context.Context, now time.Time) {
 		return
 	}
 	d.take(stamps, d.judge)
-	switch other, none := d.find(now); {
-	case other: // an evaluation, for example: a pair has steps of one kind only
+	switch found, _, none := d.find(now); {
+	case found: // an evaluation, for example: a pair has steps of one kind only
 		d.trial.drop()
 	case none:
 		d.ask(d.sides[A], now)

@@ -127,7 +127,7 @@ func play(t *testing.T, canary bool, compare bool, a string, others ...string) *
 // slower adds a communicator with longer steps, which does not take turns.
 func (j *playedJob) slower(step time.Duration) (end func()) {
 	other, remove := j.peers.Add(func() (string, uint64) { return "another", 0 })
-	j.peers.setPace(other, pace{step: step})
+	j.peers.setPace(other, pace{steps: inBlock(step, 0)})
 	return remove
 }
 

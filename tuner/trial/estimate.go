@@ -1,71 +1,85 @@
 package trial
 
-import (
-	"math"
-	"slices"
-
-	"gonum.org/v1/gonum/mat"
-)
-
-// fit is what all blocks tell: effects on the logarithm of a step's time, against NCCL's choice, and their covariance.
-// Both are nil where there is nothing to try.
-type fit struct {
-	effect     *mat.VecDense
-	covariance *mat.SymDense
-}
-
-// row is what a block tells: its indicators, and its time, both less the level of the blocks before.
-type row struct {
-	x   *mat.VecDense
-	y   float64
-	run int
-}
-
-// Time drifts from block to block: how much of a block's difference from the level is taken for that.
-const wander = 0.36
-
-// leastVariance is that of a block's mean.
-const leastVariance = 1e-8
-
-// estimate finds effects from all blocks. The logarithm of a block's step time is a level that wanders, plus the
-// effects of its arms, plus noise. The level is the mean of the run's blocks before, the latest counting most.
-func (e *Evidence) estimate() {
-	var rows []row
-	least := make([]float64, len(e.Runs)) // variance of a value
-	n := len(e.indicators(make([]int, len(e.Factors))))
-	for r, run := range e.Runs {
-		var level []float64
-		least[r] = leastVariance
-		for _, b := range run.Blocks {
-			least[r] += b.Variance / 4 / float64(len(run.Blocks))
-			z := append(e.indicators(b.Arms), b.Mean)
-			if level == nil || n == 0 {
-				level = z
-				continue
-			}
-			for i := range z {
-				z[i] -= level[i]
-				level[i] += wander * z[i]
-			}
-			rows = append(rows, row{mat.NewVecDense(n, z[:n]), z[n], r})
-		}
-	}
-	if e.fit = (fit{}); n > 0 {
-		e.fit = leastSquares(n, rows, least)
-	}
-	e.Blocks, e.Steps, e.LostSteps = 0, 0, 0
-	for i := range e.Factors {
-		for k := range e.Factors[i].Arms {
-			a := &e.Factors[i].Arms[k]
-			effect, err := e.difference(e.only(i, k), e.only(i, 0))
-			a.Effect, a.Error, a.Blocks = math.Expm1(effect), err, 0
+// Estimate derives all that evidence says from its blocks.
+func (e *Evidence) Estimate() {
+	e.fit = e.regress()
+	e.Blocks, e.Steps = 0, 0
+	for _, f := range e.Factors {
+		for k := range f.Arms {
+			f.Arms[k].Blocks = 0
 		}
 	}
 	for _, run := range e.Runs {
 		for _, b := range run.Blocks {
 			e.count(b)
-			e.LostSteps += float64(b.Steps) * math.Expm1(e.predicted(b.Arms))
 		}
+	}
+	for i, f := range e.Factors {
+		for k := range f.Arms {
+			a, c := &f.Arms[k], e.difference(i, k, 0)
+			a.Effect, a.Error, a.Dropped = max(c.by, -1), c.err, ""
+			a.Faster = f.Known() && c.most < -Surely*c.err
+		}
+	}
+	e.LostSteps, e.LostError = e.cost(e.Runs...)
+	e.dropArms()
+}
+
+// difference is by how much an arm of a factor makes a step longer than another does.
+func (e *Evidence) difference(factor, arm, than int) contrast {
+	one := make([]int, len(e.Factors))
+	one[factor] = arm
+	times := e.indicators(one)
+	one[factor] = than
+	for i, is := range e.indicators(one) {
+		times[i] -= is
+	}
+	return e.fit.contrast(times)
+}
+
+// cost is how many steps longer runs have taken than with NCCL's choice, and the standard error of that.
+func (e *Evidence) cost(runs ...Run) (steps, err float64) {
+	times := e.indicators(make([]int, len(e.Factors)))
+	for _, run := range runs {
+		for _, b := range run.Blocks {
+			for i, is := range e.indicators(b.Arms) {
+				times[i] += is * float64(b.Steps+settled)
+			}
+		}
+	}
+	c := e.fit.contrast(times)
+	return c.by, c.err
+}
+
+// factor is the time of a step by these arms, relative to that by NCCL's choice.
+func (e *Evidence) factor(arms []int) float64 {
+	return e.fit.factor(e.indicators(arms))
+}
+
+// dropArms drops arms that are surely worse than the leader, or alike, without any one block as well.
+func (e *Evidence) dropArms() {
+	for i := range e.Factors {
+		f := &e.Factors[i]
+		leader := f.best()
+		for k := range f.Arms {
+			a := &f.Arms[k]
+			if a.Dropped != "" || k == leader {
+				continue
+			}
+			behind := e.difference(i, k, leader)
+			alike := behind.most+Surely*behind.err < little
+			switch {
+			case alike && k == 0:
+				f.Arms[leader].Dropped = "alike"
+				leader = k
+			case alike:
+				a.Dropped = "alike"
+			case k == 0 && leader != f.Leader(): // see Leader
+			case behind.least > worse*behind.err:
+				a.Dropped = "worse"
+			}
+		}
+		f.settle()
 	}
 }
 
@@ -92,83 +106,4 @@ func (e *Evidence) indicators(arms []int) (x []float64) {
 		}
 	}
 	return x
-}
-
-// only is an arm of one factor, and NCCL's choice of all others.
-func (e *Evidence) only(factor, arm int) []int {
-	arms := make([]int, len(e.Factors))
-	arms[factor] = arm
-	return arms
-}
-
-// difference is by how much steps by these arms are longer than by those, and the standard error of that.
-func (e *Evidence) difference(these, those []int) (by, err float64) {
-	if e.fit.effect == nil {
-		return 0, 0
-	}
-	x := e.indicators(these)
-	for i, v := range e.indicators(those) {
-		x[i] -= v
-	}
-	d := mat.NewVecDense(len(x), x)
-	return mat.Dot(d, e.fit.effect), math.Sqrt(max(mat.Inner(d, e.fit.covariance, d), 0))
-}
-
-// predicted is by how much steps by these arms are longer than by NCCL's choice.
-func (e *Evidence) predicted(arms []int) (by float64) {
-	for i, is := range e.indicators(arms) {
-		if is > 0 {
-			by += e.fit.effect.AtVec(i)
-		}
-	}
-	return by
-}
-
-// leastSquares fits n effects to rows. Those of a run have about the same variance, at least the given one, which is
-// not 0. Where they are few, they do not tell it, so it is at least that of all runs. A row counts up to so many
-// standard deviations from what is expected (tails). The ridge is the variance of the effects themselves, so that where
-// nothing matters, noise is not taken for effects (D. MacKay, Bayesian Interpolation, 1992).
-func leastSquares(n int, rows []row, least []float64) fit {
-	const firstRidge, tails, rounds, few = 0.02 * 0.02, 2, 10, 20
-	f := fit{mat.NewVecDense(n, nil), mat.NewSymDense(n, nil)}
-	ridge, told := firstRidge, 0.0
-	variance, y := slices.Repeat([]float64{math.Inf(1)}, len(least)), make([]float64, len(rows))
-	for range rounds {
-		noise, free, ofAll := make([]float64, len(least)), make([]float64, len(least)), 0.0
-		for i, r := range rows {
-			expected, most := mat.Dot(r.x, f.effect), tails*math.Sqrt(variance[r.run])
-			off := min(max(r.y-expected, -most), most)
-			y[i] = expected + off
-			noise[r.run] += off * off
-			ofAll += off * off / max(float64(len(rows))-told, 1)
-			free[r.run] += 1 - told/float64(len(rows))
-		}
-		for run := range variance {
-			if variance[run] = max(noise[run]/max(free[run], 1), least[run]); free[run] < few {
-				variance[run] = max(variance[run], ofAll)
-			}
-		}
-		a, b := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
-		for i := range n {
-			a.SetSym(i, i, 1/ridge)
-		}
-		for i, r := range rows {
-			a.SymRankOne(a, 1/variance[r.run], r.x)
-			b.AddScaledVec(b, y[i]/variance[r.run], r.x)
-		}
-		var chol mat.Cholesky
-		if !chol.Factorize(a) {
-			break // numbers are out of all bounds
-		}
-		_ = chol.InverseTo(f.covariance) // an error only says that it is not accurate
-		f.effect.MulVec(f.covariance, b)
-		told = 0
-		for i := range n {
-			told += 1 - f.covariance.At(i, i)/ridge // the share of what is known that the rows have told
-		}
-		if told > 0 {
-			ridge = mat.Dot(f.effect, f.effect)/told + leastVariance
-		}
-	}
-	return f
 }

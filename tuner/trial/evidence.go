@@ -30,8 +30,9 @@ type Evidence struct {
 	Blocks       int     `json:"blocks"` // of all runs
 	Steps        int     `json:"steps"`  // in them
 	// LostSteps is the time that trying has cost so far, in steps: what the drawn arms took beyond NCCL's choice. It is
-	// negative where they took less.
+	// negative where they took less. LostError is its standard error.
 	LostSteps float64  `json:"lost_steps"`
+	LostError float64  `json:"lost_error"`
 	Factors   []Factor `json:"factors"`
 	LeftOut   []string `json:"left_out,omitempty"` // what is not tried, and why, a sentence each
 	// Result is the comparison of what was learned with what was in force before; nil: it has not begun.
@@ -98,7 +99,7 @@ func (f *Factor) Known() bool { return f.Arms[0].Blocks >= toBeKnown }
 
 // Leader is the arm of the best effect if that is sure; 0, NCCL's choice, if it is not.
 func (f *Factor) Leader() int {
-	if k := f.best(); f.Arms[k].Effect < -Surely*f.Arms[k].Error && f.Known() {
+	if k := f.best(); f.Arms[k].Faster {
 		return k
 	}
 	return 0
@@ -260,6 +261,14 @@ func (f *Factor) settle() {
 	f.Settled = open <= 1
 }
 
+// reopen makes all arms open.
+func (f *Factor) reopen() {
+	for k := range f.Arms {
+		f.Arms[k].Dropped = ""
+	}
+	f.settle()
+}
+
 // Arm is one thing to try.
 type Arm struct {
 	nccl.Config
@@ -268,6 +277,7 @@ type Arm struct {
 	Effect  float64 `json:"effect"`
 	Error   float64 `json:"error"`
 	Blocks  int     `json:"blocks"`
+	Faster  bool    `json:"faster,omitempty"`  // than NCCL's choice, surely, and without any one block as well
 	Dropped string  `json:"dropped,omitempty"` // why it is tried no more: "worse", "alike"
 	// Proven says that a job has proven the arm by a comparison, as one of its leaders.
 	Proven bool `json:"proven,omitempty"`

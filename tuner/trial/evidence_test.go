@@ -43,7 +43,7 @@ func TestAdd(t *testing.T) {
 	if !reflect.DeepEqual(e.Runs, want) {
 		t.Errorf("%+v, want %+v", e.Runs, want)
 	}
-	e.estimate()
+	e.Estimate()
 	if e.Blocks != 3 || e.Steps != 3*9 || e.Factors[0].Arms[1].Blocks != 2 || e.Factors[1].Arms[0].Blocks != 1 {
 		t.Errorf("%d blocks, %d steps, %+v", e.Blocks, e.Steps, e.Factors)
 	}
@@ -55,7 +55,7 @@ func TestAdd(t *testing.T) {
 		t.Errorf("%+v", nothing.Runs)
 	}
 	one := tried(1, now, []Block{block(0.1, 0), block(0.2, 0)}, nccl.CollAllReduce) // no effect to estimate
-	if one.dropArms(); one.Blocks != 2 || !one.Factors[0].Settled {
+	if one.Estimate(); one.Blocks != 2 || !one.Factors[0].Settled {
 		t.Errorf("%+v", one)
 	}
 }
@@ -72,10 +72,10 @@ func TestRunsByPrecision(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	quiet := tried(2, now, run(-0.02, 0.002), nccl.CollAllReduce)
 	noisy := tried(2, now.Add(1), run(0.02, 0.02), nccl.CollAllReduce)
-	quiet.estimate()
+	quiet.Estimate()
 	alone := quiet.Factors[0].Arms[1]
 	quiet.Add([]Evidence{noisy})
-	quiet.estimate()
+	quiet.Estimate()
 	a := quiet.Factors[0].Arms[1]
 	if math.Abs(a.Effect-alone.Effect) > 0.001 || a.Error >= alone.Error || a.Blocks != 100 || a.Error > 0.0005 {
 		t.Errorf("%+v, alone %+v", a, alone)
@@ -100,7 +100,7 @@ func TestShortRuns(t *testing.T) {
 			}
 			e.Add([]Evidence{one})
 		}
-		e.estimate()
+		e.Estimate()
 		if a := e.Factors[0].Arms[1]; math.Abs(a.Effect) > Surely*a.Error {
 			sure++
 		}
@@ -110,19 +110,27 @@ func TestShortRuns(t *testing.T) {
 	}
 }
 
-// After few blocks only what is surely bad is dropped.
-func TestFewBlocks(t *testing.T) {
-	for effect, want := range map[float64][2]string{0.02: {"", "worse"}, 0.2: {"worse", "worse"}} {
-		e := tried(2, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+// An arm is neither dropped nor taken for faster because of one block.
+func TestNoVerdictByOneBlock(t *testing.T) {
+	for _, effect := range []float64{-0.3, 0.3} {
+		e := tried(3, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
 		dice := rand.New(rand.NewPCG(1, 2))
-		for i, blocks := range []int{firstJudged / 2, firstJudged} {
-			for len(e.Runs[0].Blocks) < blocks {
-				arm := dice.IntN(2)
-				e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm},
-					Mean: effect*float64(arm) + 1e-4*dice.NormFloat64(), Steps: 9})
+		add := func(arm int) {
+			e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm},
+				Mean: effect*float64(arm/2) + 1e-3*dice.NormFloat64(), Steps: 9})
+		}
+		for i := range 40 {
+			add(i % 2)
+		}
+		for blocks, sure := range []bool{false, false, true} {
+			if blocks > 0 {
+				add(2)
 			}
-			if e.dropArms(); e.Factors[0].Arms[1].Dropped != want[i] || e.Factors[0].Arms[0].Dropped != "" {
-				t.Errorf("an effect of %g after %d blocks: %+v", effect, blocks, e.Factors[0])
+			e.Estimate()
+			a := e.Factors[0].Arms[2]
+			if a.Blocks != blocks || a.Faster != (sure && effect < 0) || (a.Dropped != "") != (sure && effect > 0) {
+				t.Errorf("an effect of %g after %d blocks: effect %g, error %g, faster %v, dropped %q", effect, blocks, a.Effect, a.Error,
+					a.Faster, a.Dropped)
 			}
 		}
 	}
@@ -137,9 +145,83 @@ func TestAlikeArms(t *testing.T) {
 			e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm},
 				Mean: effect*float64(arm) + 0.001*float64(i/2%2), Steps: 9})
 		}
-		if e.dropArms(); e.Factors[0].Arms[0].Dropped != "" || e.Factors[0].Arms[1].Dropped != "alike" {
-			t.Errorf("an effect of %g: %q and %q are dropped", effect, e.Factors[0].Arms[0].Dropped,
+		if e.Estimate(); e.Factors[0].Arms[0].Dropped != "" || e.Factors[0].Arms[1].Dropped != "alike" {
+			t.Errorf("an effect of %g: %g (%g), %q and %q are dropped", effect, e.Factors[0].Arms[1].Effect, e.Factors[0].Arms[1].Error, e.Factors[0].Arms[0].Dropped,
 				e.Factors[0].Arms[1].Dropped)
+		}
+	}
+}
+
+// A block that is left counts with what it showed, and so do the steps after it.
+func TestBlockThatIsLeft(t *testing.T) {
+	e := tried(2, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+	x := newExperiment(&e, 1, 0.01, false)
+	for i := range 20 {
+		arm, took := 1, 110*time.Millisecond
+		if i >= minSteps {
+			arm, took = 0, 100*time.Millisecond
+		}
+		x.add(1, []int{arm}, took)
+	}
+	x.past(2)
+	if b := x.run.Blocks; len(b) != 2 || b[0].Arms[0] != 1 || b[0].Steps != minSteps || b[1].Arms[0] != 0 || b[1].Steps != 15 {
+		t.Errorf("%+v", x.run.Blocks)
+	}
+}
+
+// A block is left where it is slower than the job was before it learned, not where another arm is faster.
+func TestWhatIsSurelyBad(t *testing.T) {
+	for took, want := range map[time.Duration]bool{100 * time.Millisecond: false, 104 * time.Millisecond: false,
+		110 * time.Millisecond: true} {
+		e := tried(3, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+		e.StepSeconds = 0.1
+		x := newExperiment(&e, 1, 0.01, false)
+		for block, arm := range []int{2, 2, 2, 1} {
+			step := 85 * time.Millisecond
+			if arm == 1 {
+				step = took
+			}
+			for range minSteps {
+				x.add(int64(block+1), []int{arm}, step)
+			}
+		}
+		if x.surelyBad() != want {
+			t.Errorf("after steps of 85 ms, by NCCL's choice 100: %v is surely bad: %v", took, !want)
+		}
+	}
+}
+
+// What has ended without a gain is tried again, with less: noise may have said so.
+func TestTriedAgain(t *testing.T) {
+	e := tried(3, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
+	dice := rand.New(rand.NewPCG(1, 2))
+	for i := range 60 { // arms 1 and 2 were slower
+		arm := i % 3
+		e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{Arms: []int{arm}, Mean: 0.1*float64(min(arm, 1)) + 1e-4*dice.NormFloat64(),
+			Steps: 9})
+	}
+	for _, again := range []bool{false, true} {
+		now := tried(3, time.Unix(2_000_000, 0), nil, nccl.CollAllReduce)
+		now.Key, now.Began, now.Runs = "now", time.Unix(2_000_000, 0), nil
+		now.Add([]Evidence{e})
+		x := newExperiment(&now, 1, 0.01, again)
+		drawn := [3]int{}
+		for block := range int64(2 * firstJudged) {
+			if (x.over() == "") != (again && len(x.run.Blocks) < firstJudged) {
+				t.Fatalf("again: %v; after %d blocks it is over: %q", again, block, x.over())
+			}
+			arms := x.draw(block)
+			drawn[arms[0]]++
+			for range minSteps {
+				x.add(block, arms, 100*time.Millisecond)
+			}
+			x.past(block + 1)
+			if x.judge(); x.over() != "" {
+				break
+			}
+		}
+		if again && (drawn[1] == 0 || drawn[2] == 0 || x.budget != 0.01*againShare) || !again && drawn[1]+drawn[2] > 0 {
+			t.Errorf("again: %v; arms are drawn %v times, the budget is %v", again, drawn, x.budget)
 		}
 	}
 }

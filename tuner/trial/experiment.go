@@ -15,6 +15,8 @@ type experiment struct {
 	*Evidence
 	seed   uint64
 	budget float64 // the share of step time that trying may cost
+	// Earlier jobs ended without a gain. That may have been noise: so all arms are tried some more.
+	again bool
 
 	block  int64     // the one under way,
 	arms   []int     // by which its steps are made (nil: none yet), and
@@ -32,22 +34,25 @@ const (
 	judgeEvery  = 10    // blocks
 	firstJudged = 20    // blocks
 	hurtJudged  = 5     // blocks, where one was surely bad
-	worse       = 2.5   // standard errors behind the leader, by which an arm is dropped,
+	worse       = 1.5   // standard errors behind the leader, by which an arm is dropped
 	toBeKnown   = 5     // blocks of NCCL's choice: without them nothing tells the level of the others
-	toBeWorse   = 2     // after so many blocks: in one, two arms may look as bad for the sake of one
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
 	notWorth    = 0.005 // of a step: what ends the experiment if open arms that are better by their error gain no more
-	bad         = 0.05  // of a step: a block that is surely so much slower is left at once
+	bad         = 0.05  // of a step: a block that is surely so much slower than NCCL's choice is left at once
 	mostBlocks  = 2000
 
 	// The budget is a share of the steps of all blocks so far, or of so many blocks at the beginning.
 	budgetBlocks = 400
+	againShare   = 0.1 // of the budget, to try again what has gained nothing
 )
 
 // newExperiment begins one about the factors of evidence, whose first arm is NCCL's choice. What earlier runs tell is
-// taken up.
-func newExperiment(e *Evidence, seed uint64, budget float64) *experiment {
-	x := &experiment{Evidence: e, seed: seed, budget: budget}
+// taken up. again says that these ended without a gain.
+func newExperiment(e *Evidence, seed uint64, budget float64, again bool) *experiment {
+	x := &experiment{Evidence: e, seed: seed, budget: budget, again: again}
+	if again {
+		x.budget *= againShare
+	}
 	e.Runs = append(e.Runs, Run{Comm: e.Key, Began: e.Began})
 	x.run = &e.Runs[len(e.Runs)-1]
 	x.judge()
@@ -92,81 +97,76 @@ func (e *Evidence) leaders() (arms []int) {
 // add adds a step of a block that was made by these arms.
 func (e *experiment) add(block int64, arms []int, took time.Duration) {
 	e.past(block)
-	if e.arms == nil {
+	if !slices.Equal(arms, e.arms) { // the block was left: what follows counts as another
+		e.close()
 		e.arms = arms
 	}
-	if took > 0 && slices.Equal(arms, e.arms) {
+	if took > 0 {
 		e.values = append(e.values, math.Log(took.Seconds()))
 	}
 }
 
 // past closes the open block if it lies before this one.
 func (e *experiment) past(block int64) {
-	if block == e.block {
-		return
+	if block != e.block {
+		e.close()
+		e.block = block
 	}
+}
+
+// close keeps what the open block tells.
+func (e *experiment) close() {
 	if len(e.values) >= minSteps {
 		l := middle(e.values)
 		e.run.Blocks = append(e.run.Blocks, Block{e.arms, l.Mean, l.Variance, len(e.values)})
 		e.count(e.run.Blocks[len(e.run.Blocks)-1])
 	}
-	e.block, e.arms, e.values = block, nil, nil
+	e.drop()
 }
+
+// drop forgets the steps of the open block.
+func (e *experiment) drop() { e.arms, e.values = nil, nil }
 
 // due reports that there are enough new blocks to judge arms by.
 func (e *experiment) due() bool {
 	return e.Blocks >= max(firstJudged, e.judged+judgeEvery) || e.hurt && e.Blocks >= hurtJudged
 }
 
-// judge drops arms by all blocks so far.
+// judge derives what all blocks so far tell.
 func (e *experiment) judge() {
-	e.dropArms()
-	e.judged, e.hurt = e.Blocks, false
-	e.resting = e.LostSteps > e.budget*float64(e.Steps)*max(1, budgetBlocks/float64(e.Blocks))
-}
-
-// dropArms estimates effects from all runs, and drops arms that are surely worse than the leader, or alike.
-func (e *Evidence) dropArms() {
-	e.estimate()
-	least := 0.0 // after few blocks only what is surely bad is dropped: the others may still look so by chance
-	if e.Blocks < firstJudged {
-		least = bad
-	}
-	for i := range e.Factors {
-		f := &e.Factors[i]
-		leader := f.best()
-		for k := range f.Arms {
-			a := &f.Arms[k]
-			if a.Dropped != "" || k == leader {
-				continue
-			}
-			behind, err := e.difference(e.only(i, k), e.only(i, leader))
-			switch {
-			case k == 0 && leader != f.Leader(): // see Leader
-			case behind > worse*err+least && a.Blocks >= toBeWorse:
-				a.Dropped = "worse"
-			case e.Blocks < firstJudged:
-			case behind+Surely*err < little && k > 0:
-				a.Dropped = "alike"
-			case behind+Surely*err < little && leader > 0:
-				f.Arms[leader].Dropped = "alike"
-				leader = k
-			}
+	e.Estimate()
+	if e.tooEarly() && e.again {
+		for i := range e.Factors {
+			e.Factors[i].reopen()
 		}
-		f.settle()
 	}
+	e.judged, e.hurt = e.Blocks, false
+	lost, _ := e.cost(*e.run)
+	steps, blocks := 0, len(e.run.Blocks)
+	for _, b := range e.run.Blocks {
+		steps += b.Steps
+	}
+	e.resting = lost > e.budget*float64(steps)*max(1, budgetBlocks/float64(blocks))
 }
 
-// surelyBad reports that the open block is much slower than the fastest of the latest blocks.
+// tooEarly reports that too little is known for an end.
+func (e *experiment) tooEarly() bool {
+	return e.Blocks < firstJudged || e.again && len(e.run.Blocks) < firstJudged
+}
+
+// surelyBad reports that the open block is much slower than NCCL's choice, both as the job's steps were before it began
+// to learn and as the latest blocks have it.
 func (e *experiment) surelyBad() bool {
 	const latest = 8
 	if len(e.values) < minSteps {
 		return false
 	}
+	var levels []float64
+	for _, b := range e.run.Blocks[max(0, len(e.run.Blocks)-latest):] {
+		levels = append(levels, b.Mean-math.Log(e.factor(b.Arms)))
+	}
 	l := middle(e.values)
-	return slices.ContainsFunc(e.run.Blocks[max(0, len(e.run.Blocks)-latest):], func(b Block) bool {
-		return l.Mean-b.Mean > bad+sure*math.Sqrt(l.Variance+b.Variance)
-	})
+	return len(levels) > 0 && l.Mean-max(median(levels), math.Log(e.StepSeconds)) > bad+sure*math.Sqrt(l.Variance)
 }
 
 // gainable is how much of a step could still be gained: what open arms may be better than the leaders by.
@@ -178,8 +178,8 @@ func (e *experiment) gainable() (sum float64) {
 		most := 0.0
 		for k, a := range e.Factors[i].Arms {
 			if a.Dropped == "" && k != leader {
-				by, err := e.difference(e.only(i, k), e.only(i, leader))
-				most = max(most, err-by)
+				behind := e.difference(i, k, leader)
+				most = max(most, behind.err-behind.by)
 			}
 		}
 		sum += most
@@ -191,9 +191,9 @@ func (e *experiment) gainable() (sum float64) {
 func (e *experiment) over() string {
 	open := slices.ContainsFunc(e.Factors, func(f Factor) bool { return !f.Settled })
 	switch {
+	case e.tooEarly():
 	case !open:
 		return "settled"
-	case e.Blocks < firstJudged:
 	case e.gainable() < notWorth:
 		return "little left"
 	case e.resting && slices.Max(e.leaders()) == 0:

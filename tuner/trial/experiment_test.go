@@ -72,7 +72,7 @@ func (p *plant) experiment(budget float64) *experiment {
 		}
 		factors = append(factors, f)
 	}
-	return newExperiment(&Evidence{Factors: factors}, p.dice.Uint64(), budget)
+	return newExperiment(&Evidence{Factors: factors}, p.dice.Uint64(), budget, false)
 }
 
 // outcome is what came of learning.
@@ -126,7 +126,7 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 		}
 	}
 	o.steps = n
-	e.estimate()
+	e.Estimate()
 	defer func() {
 		if o.proven {
 			o.lost -= o.gain * float64(max(0, most-n))
@@ -175,7 +175,7 @@ func TestDraw(t *testing.T) {
 	p := newPlant(rand.New(rand.NewPCG(1, 2)), 3, 4, 0.3, 0, 0)
 	one := p.experiment(1)
 	another := Factor{Coll: nccl.CollReduce, Arms: make([]Arm, 3)}
-	other := newExperiment(&Evidence{Factors: []Factor{one.Factors[2], another, one.Factors[0]}}, one.seed, 1)
+	other := newExperiment(&Evidence{Factors: []Factor{one.Factors[2], another, one.Factors[0]}}, one.seed, 1, false)
 	other.Factors[0].Arms = slices.Clone(one.Factors[2].Arms)
 	other.Factors[0].Arms[1].Dropped = "worse"
 	const n = 3000
@@ -200,7 +200,7 @@ func TestExperiments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	const n = 100
+	const n = 8
 	for _, c := range []struct {
 		factors, arms int
 		communication float64 // its share of a step

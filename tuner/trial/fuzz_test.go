@@ -40,7 +40,7 @@ func FuzzGoOn(f *testing.F) {
 		}
 		now := Evidence{Key: "this job", Factors: factors()}
 		now.Add([]Evidence{earlier})
-		e := newExperiment(&now, 1, 0.01)
+		e := newExperiment(&now, 1, 0.01, false)
 		for block := range int64(12) {
 			arms := e.draw(block)
 			for i, k := range arms {
@@ -84,7 +84,7 @@ func BenchmarkWorstGoOn(b *testing.B) {
 		now := Evidence{Key: "this job", Factors: []Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Max: 8},
 			Arms: []Arm{{}, {Config: nccl.Config{Channels: 1}}}}}}
 		now.Add([]Evidence{earlier})
-		newExperiment(&now, 1, 0.01)
+		newExperiment(&now, 1, 0.01, false)
 		return nil
 	},
 		hostile.Text{Head: head + `"factors":[`, Unit: `{"arms":[{}]},`, Tail: "{}]}"},

@@ -88,9 +88,11 @@ func (l *learner) tick(ctx context.Context, now time.Time) {
 		return
 	}
 	l.take(stamps, l.judge)
-	switch other, none := l.find(now); {
+	switch found, other, none := l.find(now); {
 	case other && (l.experiment == nil || len(l.experiment.run.Blocks) < hurtJudged):
 		l.choose(ctx)
+	case found:
+		l.experiment.drop() // a block has steps of one kind only
 	case none:
 		l.ask(l.base, now)
 		l.warnOnce("nothing is learned yet: the calls of this communicator do not repeat, or never in about the same " +
@@ -124,7 +126,7 @@ func (l *learner) choose(ctx context.Context) {
 	if len(l.Runs) > 0 && l.BlockSeconds == 0 {
 		l.BlockSeconds = l.Earlier[0].BlockSeconds
 	}
-	l.experiment = newExperiment(&l.Evidence, seedOf(l.base.Meaning(), ""), l.Budget)
+	l.experiment = newExperiment(&l.Evidence, seedOf(l.base.Meaning(), ""), l.Budget, l.gainedNothing())
 	l.plans = map[int64]plan{}
 	l.State = Trying
 	if len(factors) == 0 {
@@ -132,6 +134,15 @@ func (l *learner) choose(ctx context.Context) {
 		return
 	}
 	l.save(ctx)
+}
+
+// gainedNothing reports that earlier jobs have tried all factors, and ended without a gain.
+func (l *learner) gainedNothing() bool {
+	return len(l.Factors) > 0 && !slices.ContainsFunc(l.Factors, func(f Factor) bool {
+		return !slices.ContainsFunc(l.Earlier, func(e Evidence) bool {
+			return e.State == Nothing && slices.ContainsFunc(e.Factors, f.same)
+		})
+	})
 }
 
 // divide finds how long blocks are.
@@ -237,7 +248,7 @@ func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
 	l.State = Proving
 	l.save(ctx)
 	l.Log.Infof("learned after %s (%s): steps %+.1f %%, it seems; now comparing that with %s",
-		wording.Plural(l.Blocks, "block"), why, 100*l.predicted(arms), l.base)
+		wording.Plural(l.Blocks, "block"), why, 100*(l.factor(arms)-1), l.base)
 	kinds := "" // communicators that try the same compare at the same time, and others in another order
 	for _, f := range l.Factors {
 		kinds += fmt.Sprint(f.Coll, f.Range)
@@ -275,7 +286,7 @@ func (l *learner) stop(ctx context.Context) {
 	if !l.edited() {
 		l.ask(l.base, l.now())
 	}
-	l.estimate()
+	l.Estimate()
 	l.Log.Infof("learning has ended early: what was learned is kept")
 	l.finish(ctx, Stopped)
 }

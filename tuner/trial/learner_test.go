@@ -163,7 +163,7 @@ func TestLearnWithSlowChanges(t *testing.T) {
 
 // What NCCL's choice is not surely worse than leaves it open, and it is open again if nothing is surely better any more.
 func TestNCCLsChoiceStaysOpen(t *testing.T) {
-	e := newExperiment(&Evidence{Factors: []Factor{{Arms: make([]Arm, 7)}}}, 1, 0.01)
+	e := newExperiment(&Evidence{Factors: []Factor{{Arms: make([]Arm, 7)}}}, 1, 0.01, false)
 	dice := rand.New(rand.NewPCG(1, 2))
 	for block := range int64(60) {
 		arm := 1 + int(block%6)
@@ -188,7 +188,7 @@ func TestNCCLsChoiceStaysOpen(t *testing.T) {
 
 // An arm that waits to be tried does not become ever more uncertain where blocks vary more than steps do.
 func TestUntriedArmStaysAsItIs(t *testing.T) {
-	e := newExperiment(&Evidence{Factors: []Factor{{Arms: make([]Arm, 8)}}}, 1, 0.01)
+	e := newExperiment(&Evidence{Factors: []Factor{{Arms: make([]Arm, 8)}}}, 1, 0.01, false)
 	dice := rand.New(rand.NewPCG(1, 2))
 	for block := range int64(200) {
 		level := 0.03 * dice.NormFloat64()

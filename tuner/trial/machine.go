@@ -150,20 +150,19 @@ func (m *machine) take(stamps []Stamp, done func(step)) {
 	}
 }
 
-// find looks for the step in the calls while it is not known. other reports that it has found one of another kind than
-// the last, none that many calls do not repeat.
-func (m *machine) find(now time.Time) (other, none bool) {
+// find looks for the step in the calls while it is not known. found reports that it has been found, other that it is of
+// another kind than the last, none that many calls do not repeat.
+func (m *machine) find(now time.Time) (found, other, none bool) {
 	if m.steps.period > 0 {
-		return false, false
+		return false, false, false
 	}
 	m.Clock.stampEvery(1, m.NewStamps)
-	found, none := m.steps.find(now)
-	if found {
+	if found, none = m.steps.find(now); found {
 		other = m.steps.kind != m.kind
 		m.kind = m.steps.kind
 		m.Clock.stampEvery(m.steps.period, m.NewStamps)
 	}
-	return other, none
+	return found, other, none
 }
 
 // warnOnce says why there are no steps, once for each design that is under way.
@@ -179,16 +178,16 @@ func (m *machine) warnOnce(format string, args ...any) {
 // block is long enough; else 0.
 func (m *machine) divide(mayShorten bool) (anew bool, tooLong time.Duration) {
 	// Where changes take longer than blocks, as after calls that came much faster, blocks become longer, too.
-	m.Peers.setPace(m.Peer, pace{m.steps.took, max(m.Change, m.lag/2)})
+	m.Peers.setPace(m.Peer, pace{inBlock(m.steps.took, m.steps.noise), max(m.Change, m.lag/2)})
 	longest := m.Peers.longest()
-	length := lengthFor(longest.step, longest.change)
+	length := lengthFor(longest.steps, longest.change)
 	switch {
 	case length == 0:
-		return false, longest.step
+		return false, longest.steps / stepsInBlock
 	case length == m.blocks.length:
 		return false, 0
 	case length < m.blocks.length: // longer blocks than needed serve as well, but tell less
-		if ample := lengthFor(longest.step, 2*longest.change); !mayShorten || ample == 0 || ample >= m.blocks.length {
+		if ample := lengthFor(longest.steps, 2*longest.change); !mayShorten || ample == 0 || ample >= m.blocks.length {
 			return false, 0
 		}
 	}

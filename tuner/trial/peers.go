@@ -20,8 +20,8 @@ type Peer struct {
 	pace     pace // while it compares, and knows
 }
 
-// pace is the time that a step takes, and a change.
-type pace struct{ step, change time.Duration }
+// pace is the time that the steps of a block take, and a change.
+type pace struct{ steps, change time.Duration }
 
 // Add adds a communicator until remove. standing returns the meaning of the version in force and
 // the number of calls made so far; any goroutine may call it.
@@ -48,7 +48,7 @@ func (p *Peers) longest() (most pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, one := range p.all {
-		most.step, most.change = max(most.step, one.pace.step), max(most.change, one.pace.change)
+		most.steps, most.change = max(most.steps, one.pace.steps), max(most.change, one.pace.change)
 	}
 	return most
 }

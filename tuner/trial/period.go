@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -31,9 +32,11 @@ const (
 // steady returns how many periods of calls make a step that takes about the same time each time. nanos says
 // when each call was made. One period may be too short: if calls repeat with each layer, their times only
 // show how fast the host launches. 0 means that no number of periods is steady. took is the median time of a step: the
-// first ones may have waited for connections. A few slow steps at the beginning also make several periods look steadier
+// first ones may have waited for connections. noise is by how much the latest vary: the standard deviation of the
+// logarithm. A few slow steps at the beginning also make several periods look steadier
 // than one. patient asks for more of those, by which time the beginning no longer counts.
-func steady(nanos []uint64, period int, patient bool) (periods int, took time.Duration) {
+func steady(nanos []uint64, period int, patient bool) (periods int, took time.Duration,
+	noise float64) {
 	nanos = nanos[len(nanos)/2:]
 	for m := 1; steadyChunks*m*period < len(nanos); m *= 2 {
 		var chunks []float64
@@ -43,6 +46,7 @@ func steady(nanos []uint64, period int, patient bool) (periods int, took time.Du
 			mean += chunks[len(chunks)-1]
 		}
 		mean /= float64(len(chunks))
+		last := slices.Sorted(slices.Values(chunks[max(0, len(chunks)-latestChunks):]))
 		slices.Sort(chunks)
 		median := chunks[len(chunks)/2]
 		tenth := len(chunks) / 10
@@ -52,9 +56,10 @@ func steady(nanos []uint64, period int, patient bool) (periods int, took time.Du
 		if m > 1 && patient && len(chunks) < patientChunks {
 			break
 		}
-		return m, time.Duration(median)
+		const normal = 1.349 // standard deviations between the quarters
+		return m, time.Duration(median), math.Log(last[len(last)*3/4]/last[len(last)/4]) / normal
 	}
-	return 0, 0
+	return 0, 0, 0
 }
 
 // steadyChunks is the least number of chunks that tell whether they are alike. patientChunks is that of several periods
@@ -62,6 +67,7 @@ func steady(nanos []uint64, period int, patient bool) (periods int, took time.Du
 const (
 	steadyChunks  = 4
 	patientChunks = 16
+	latestChunks  = 20 // that tell the noise
 )
 
 // longestBorder returns the length of the longest proper prefix that is also a suffix

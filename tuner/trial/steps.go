@@ -8,8 +8,10 @@ import (
 // which they repeat. Then it notes when each step begins.
 type steps struct {
 	period uint64         // calls in a step; 0: not known yet
-	took   time.Duration  // the median of steps, as the period was found
-	kind   uint64         // equal for steps of the same calls, wherever a step begins
+	took   time.Duration  // the median of steps, as the period was found,
+	noise  float64        // and by how much they vary: the standard deviation of the logarithm
+	kind   uint64         // equal for steps of the same calls, wherever they begin and however many periods they have
+	unlike int            // steps in a row that did not take about as long as that
 	counts map[uint64]int // of the calls in a step, by their hashes
 
 	last    Stamp
@@ -57,8 +59,19 @@ func (s *steps) add(stamp Stamp) (done step, ok bool) {
 		*s = steps{}
 		return step{}, false
 	}
-	return step{last.Call, stamp.Call, at(last), time.Duration(stamp.Nanos - last.Nanos)}, true
+	done = step{last.Call, stamp.Call, at(last), time.Duration(stamp.Nanos - last.Nanos)}
+	if s.unlike++; float64(done.took) < alike*float64(s.took) && alike*float64(done.took) > float64(s.took) {
+		s.unlike = 0
+	}
+	if s.unlike == wrongSteps {
+		*s = steps{} // it was found while something was in the way, or the job has become another
+		return step{}, false
+	}
+	return done, true
 }
+
+// wrongSteps is how many steps in a row of another time than that of the step found show that it was found wrong.
+const wrongSteps = 16
 
 func at(s Stamp) time.Time { return time.Unix(0, int64(s.Nanos)) }
 
@@ -70,18 +83,17 @@ func (s *steps) find(now time.Time) (found, gaveUp bool) {
 		return false, false
 	}
 	s.tried = len(s.calls)
-	p, times, took := periodOf(s.calls), 0, time.Duration(0)
+	p, times := periodOf(s.calls), 0
 	if p > 0 {
-		times, took = steady(s.nanos, p, len(s.calls) < mostCalls/2 && long < mostTime/2)
+		times, s.took, s.noise = steady(s.nanos, p, len(s.calls) < mostCalls/2 && long < mostTime/2)
 	}
 	if times > 0 {
-		s.period, s.took = uint64(p*times), took
+		s.period = uint64(p * times)
 		s.counts = map[uint64]int{}
 		for _, hash := range s.calls[len(s.calls)-p:] {
 			s.kind += hash
 			s.counts[hash] += times
 		}
-		s.kind += uint64(times)
 		s.calls, s.nanos, s.started = nil, nil, false
 		return true, false
 	}

@@ -262,16 +262,25 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// Blocks have room for enough steps, of more where they vary, and for the change to them.
 func TestLengthFor(t *testing.T) {
-	for _, c := range []struct{ step, change, want time.Duration }{
-		{time.Millisecond, time.Millisecond, 2 * time.Second},
-		{300 * time.Millisecond, time.Second, 4 * time.Second},
-		{300 * time.Millisecond, 8 * time.Second, 16 * time.Second},
-		{time.Minute, time.Second, 1024 * time.Second},
-		{time.Hour, time.Second, 0},
+	for _, c := range []struct {
+		step   time.Duration
+		noise  float64
+		change time.Duration
+		want   time.Duration
+	}{
+		{time.Millisecond, 0, time.Millisecond, 2 * time.Second},
+		{300 * time.Millisecond, 0.02, time.Second, 3 * time.Second},
+		{300 * time.Millisecond, 0.05, time.Second, 8 * time.Second},
+		{300 * time.Millisecond, 2, time.Second, 32 * time.Second},
+		{time.Millisecond, 0, 1500 * time.Millisecond, 3 * time.Second},
+		{300 * time.Millisecond, 0, 9 * time.Second, 24 * time.Second},
+		{time.Minute, 0, time.Second, 768 * time.Second},
+		{time.Hour, 0, time.Second, 0},
 	} {
-		if got := lengthFor(c.step, c.change); got != c.want {
-			t.Errorf("step %v, change %v: %v, want %v", c.step, c.change, got, c.want)
+		if got := lengthFor(inBlock(c.step, c.noise), c.change); got != c.want {
+			t.Errorf("step %v, noise %v, change %v: %v, want %v", c.step, c.noise, c.change, got, c.want)
 		}
 	}
 }
@@ -359,8 +368,40 @@ func TestSteady(t *testing.T) {
 		"ever longer":                    {times(200, func(call int) uint64 { return 1 << min(62, call/3) }), false, 0},
 		"too few":                        {times(30, func(int) uint64 { return 1 }), false, 0},
 	} {
-		if got, _ := steady(c.nanos, 5, c.patient); got != c.want {
+		if got, _, _ := steady(c.nanos, 5, c.patient); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
 }
+
+// A step that was found while something was in the way is found anew.
+func TestStepFoundWrong(t *testing.T) {
+	var s steps
+	now, call := uint64(1e18), uint64(0)
+	play := func(calls int, each time.Duration) (ended int) {
+		for range calls {
+			if call%s.every() == 0 {
+				if _, ok := s.add(Stamp{Call: call, Hash: 1 + call%5, Nanos: now}); ok {
+					ended++
+				}
+			}
+			now += uint64(each)
+			call++
+		}
+		return ended
+	}
+	play(2*enoughCalls, 100*time.Millisecond)
+	if found, _ := s.find(time.Unix(0, int64(now))); !found || s.took != 500*time.Millisecond {
+		t.Fatalf("%+v", s.took)
+	}
+	if ended := play(5*(wrongSteps+5), time.Millisecond); ended >= wrongSteps || s.period != 0 {
+		t.Errorf("%d steps of another length count, and a step is %d calls", ended, s.period)
+	}
+	play(2*enoughCalls, time.Millisecond)
+	if found, _ := s.find(time.Unix(0, int64(now))); !found || s.took != 5*time.Millisecond {
+		t.Errorf("it is not found anew: %v", s.took)
+	}
+}
+
+// every is how many calls lie between two stamps.
+func (s *steps) every() uint64 { return max(s.period, 1) }

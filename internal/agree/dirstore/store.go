@@ -25,8 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
 // Store is a directory of records.
@@ -401,7 +400,7 @@ func (s *Store) read(path string) ([]byte, error) {
 	if err := s.check(path, info); err != nil {
 		return nil, err
 	}
-	return openregular.All(f, mostRecord)
+	return safefile.All(f, mostRecord)
 }
 
 // Mark implements agree.Store: by the record's inode and, where the file system knows it,
@@ -489,7 +488,7 @@ func (t trust) check(path string, info fs.FileInfo) error {
 	if t.all {
 		return nil
 	}
-	err := fileowner.CheckAs(info, t.user)
+	err := safefile.CheckOwnerAs(info, t.user)
 	if err == nil {
 		return nil
 	}

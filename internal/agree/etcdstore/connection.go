@@ -24,7 +24,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
@@ -128,7 +128,7 @@ const mostPEM = 8 << 20
 func readTLS(getenv func(string) string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file := getenv(envCACert); file != "" {
-		text, err := openregular.Read(file, mostPEM)
+		text, err := safefile.Read(file, mostPEM)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", envCACert, err)
 		}
@@ -142,8 +142,8 @@ func readTLS(getenv func(string) string) (*tls.Config, error) {
 		return nil, fmt.Errorf("%s and %s belong together, and only one is set", envCert, envKey)
 	}
 	if cert != "" {
-		certText, err1 := openregular.Read(cert, mostPEM)
-		keyText, err2 := openregular.Read(key, mostPEM)
+		certText, err1 := safefile.Read(cert, mostPEM)
+		keyText, err2 := safefile.Read(key, mostPEM)
 		pair, err := tls.X509KeyPair(certText, keyText)
 		if err := cmp.Or(err1, err2, err); err != nil {
 			return nil, fmt.Errorf("%s, %s: %w", envCert, envKey, err)

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/atomicfile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
 const tree = "/opt/nccl-tuner-go"
@@ -45,7 +45,7 @@ func copyTree(from, to string) error {
 			return err
 		}
 		defer file.Close()
-		if err := atomicfile.WriteDurable(target, func(w io.Writer) error {
+		if err := safefile.WriteDurable(target, func(w io.Writer) error {
 			_, err := io.Copy(w, file)
 			return err
 		}); err != nil {

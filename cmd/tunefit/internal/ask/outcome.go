@@ -2,9 +2,13 @@ package ask
 
 import (
 	"fmt"
+	"io"
+	"slices"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 )
 
 // Question is one call on a communicator, without NCCL's estimates.
@@ -140,4 +144,100 @@ func (o Outcome) Choice() string {
 		return o.Policy.String() + ", chunks of " + nccl.FormatBytes(uint64(o.Chunk))
 	}
 	return o.Policy.String()
+}
+
+// knowledge is how NCCL's choice is known.
+type knowledge string
+
+const (
+	estimated knowledge = "cost model"
+	// Timed says that the time was measured, while the configuration is not known and estimated.
+	Timed    knowledge = "cost model, time measured"
+	Measured knowledge = "measurement"
+)
+
+// withoutTuner fills in NCCL's choice, and the table that NCCL gives to a tuner. The choice is the measured one, if the
+// model has it, else the one that NCCL's estimates give.
+func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.Tuning) Outcome {
+	o := Outcome{Question: q, Known: estimated, table: a.table(costs, q, nccl.NoCell), CostModel: a.Costs.Source()}
+	estimate := choose(costs, o.table, q.Bytes)
+	o.NCCL = estimate.Config
+	if estimate.Micros >= 0 && estimate.Micros < nccl.TunerOnly {
+		o.NCCLMicros = estimate.Micros
+	}
+	// Benchmarks make one call at a time from buffers that are not registered: nothing was measured of other calls.
+	if own, ok := view.NCCLChoice(q.Call); ok && q.PipeOps <= 1 && q.RegBuff != 1 {
+		switch {
+		case own.Cell == nccl.NoCell:
+			o.Known, o.NCCL.Channels = Timed, own.Channels
+		case choose(costs, a.table(costs, q, own.Cell), q.Bytes).Cell == own.Cell:
+			o.Known, o.NCCL, o.CostModel = Measured, own.Config, ""
+			o.table = a.table(costs, q, own.Cell)
+		}
+		if o.Known != estimated {
+			o.NCCLMicros = float32(own.Micros())
+		}
+	}
+	if o.Known != Measured {
+		a.estimates = a.estimates || a.Offers == nil || len(a.Offers.Micros) == 0
+	}
+	return o
+}
+
+// table is NCCL's cost table for a question, flat. If chosen is a cell, the table is changed so that NCCL chooses it.
+func (a *Asker) table(costs *tuning.Tuning, q Question, chosen nccl.Cell) (flat []float32) {
+	table := a.Costs.Table(q.Comm.Comm, costs, q.Call, q.PipeOps)
+	flat = table.Costs().Micros
+	if chosen != nccl.NoCell {
+		flat = q.query(flat, nccl.NewestABI).Costs.Choosing(chosen).Micros
+	}
+	if a.Offers != nil {
+		a.Offers.limit(flat)
+	}
+	return flat
+}
+
+// Note prints what a person should know about NCCL's choice on the communicators shown. It names NCCL's estimates, if
+// they were needed, and warns if they may not fit the user's machine.
+func (a *Asker) Note(w io.Writer, shown []policy.Comm) {
+	cli.Notes(w, a.Costs.Notes...)
+	for _, c := range shown {
+		a.Costs.NoteStandIn(w, c.Comm)
+	}
+	if !a.estimates {
+		return
+	}
+	where := ""
+	if a.Files.model != nil {
+		where = ", where it was not measured,"
+	}
+	doubt := a.from.Doubt()
+	if doubt != "" {
+		doubt += " (--topo FILE names yours, --model FILE what was measured on it)"
+	}
+	fmt.Fprintf(w, "note: NCCL's choice%s is taken from %s%s\n", where, a.Costs.Source(), doubt)
+}
+
+// Offers says which cells NCCL has for the calls.
+type Offers struct {
+	Never  []nccl.Cell           // what it does not have; an algorithm or a protocol of -1 is any
+	Micros map[nccl.Cell]float32 // all that it has, instead of its estimates; empty: what these have
+}
+
+// limit changes NCCL's table to what a test says.
+func (o *Offers) limit(table []float32) {
+	for i := range table {
+		at := CellAt(i)
+		if len(o.Micros) > 0 {
+			table[i] = nccl.Unavailable
+			if micros, ok := o.Micros[at]; ok {
+				table[i] = micros
+			}
+		}
+		if slices.ContainsFunc(o.Never, func(c nccl.Cell) bool {
+			return (c.Algo < 0 || c.Algo == at.Algo) && (c.Proto < 0 || c.Proto == at.Proto)
+		}) {
+			table[i] = nccl.Unavailable
+		}
+	}
 }

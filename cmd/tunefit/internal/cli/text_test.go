@@ -24,7 +24,7 @@ func TestTable(t *testing.T) {
 
 // Nothing lines up cells that are not escaped.
 func TestTablesAreOurs(t *testing.T) {
-	const own = "cmd/tunefit/internal/cli/text.go"
+	const own = "cmd/tunefit/internal/cli/output.go"
 	root, n := os.DirFS("../../../.."), 0
 	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
@@ -38,5 +38,14 @@ func TestTablesAreOurs(t *testing.T) {
 	})
 	if err != nil || n < 100 {
 		t.Errorf("%d files, %v", n, err)
+	}
+}
+
+// What is shown stays within the line, whatever its name.
+func TestLineOfForeignName(t *testing.T) {
+	var out strings.Builder
+	(&Line{&out}).Show("reading a\x1b[2J\nb")
+	if want := "\r\x1b[K" + `reading a\u001b[2J\u000ab`; out.String() != want {
+		t.Errorf("%q", out.String())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/policytest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -34,7 +35,7 @@ rules, and "--explain RULE" says what one means and what to do.
 With --invariant it also finds what NCCL_TUNER_DETERMINISTIC=1 refuses: rows by which
 one communicator could add in more than one way, which changes the last bits of sums.
 
-With --topo or --tuning it also finds what that machine cannot do. A comment line
+With --topo it also finds what that machine cannot do. A comment line
 "# tunefit:ignore RULE" silences a rule for the next row. The same words in a row's
 comment column silence it for that row. A reason may follow after " -- ".
 
@@ -72,9 +73,9 @@ With --measured it is 1 if no decision can be judged, with --tests if a test fai
 			case len(o.measured) > 0:
 				return o.runMeasured(cmd, env.Inputs, args[0], append(o.measured, args[1:]...))
 			case len(o.tests) > 0:
-				return cli.Verdict(o.runTests(cmd, from, args[0]))
+				return cli.FailIf(o.runTests(cmd, from, args[0]))
 			}
-			return cli.Verdict(o.run(cmd, from, args))
+			return cli.FailIf(o.run(cmd, from, args))
 		},
 	}
 	from.Register(cmd)
@@ -141,7 +142,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		}
 	}
 	var here *topo.Fingerprint
-	if from.Topo != "" || from.Tuning != "" {
+	if from.Topo != "" {
 		from.Measured(file, newest)
 		costs, err := from.Read()
 		if err != nil {
@@ -153,11 +154,11 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 			}
 		}
 		opt.Machine = costs.Set.For
-		if costs.Machine != nil {
-			if here, err = fingerprintOf(costs.Machine); err != nil {
-				return false, err
-			}
+		machine, err := topo.Build(costs.Machine, topo.SettingsFromEnv(os.Getenv))
+		if err != nil {
+			return false, err
 		}
+		here = new(machine.Fingerprint())
 	}
 	var ofModel []lint.Finding
 	if len(args) == 2 {
@@ -178,15 +179,6 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	}
 	worst, any := lint.Worst(findings)
 	return any && worst >= lint.Warning, err
-}
-
-func fingerprintOf(doc *topo.Document) (*topo.Fingerprint, error) {
-	s, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
-	if err != nil {
-		return nil, err
-	}
-	f := s.Fingerprint()
-	return &f, nil
 }
 
 // explainLintRule prints what --explain asks for.
@@ -255,4 +247,43 @@ func writeLintRules(w io.Writer) error {
 		tw.Row(r.Name, r.Severity, r.Summary)
 	}
 	return tw.Flush()
+}
+
+// runTests runs the tests of a policy or a model. It reads all files before it runs any.
+func (o *checkOptions) runTests(cmd *cobra.Command, from ncclchoice.Flags, file string) (failed bool, err error) {
+	kind, err := from.Kind(file)
+	if err != nil {
+		return false, err
+	}
+	of := ask.Decider{Policy: file}
+	if kind == cli.KindModel {
+		of = ask.Decider{Model: file}
+	}
+	var all []*policytest.File
+	for _, tests := range o.tests {
+		t, err := policytest.Read(from.Env, tests, of)
+		if err != nil {
+			return false, err
+		}
+		if from.NCCL != "" {
+			t.Costs.NCCL = from.NCCL
+		}
+		all = append(all, t)
+	}
+	var results []policytest.Result
+	for _, t := range all {
+		of, asked, comms, err := t.Run()
+		if err != nil {
+			return false, err
+		}
+		asked.Note(cmd.ErrOrStderr(), comms)
+		results = append(results, of...)
+	}
+	for _, r := range results {
+		failed = failed || !r.Passed
+	}
+	if o.asJSON {
+		return failed, cli.WriteJSON(cmd.OutOrStdout(), results)
+	}
+	return failed, policytest.Write(cmd.OutOrStdout(), results)
 }

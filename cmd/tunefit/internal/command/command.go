@@ -1,4 +1,4 @@
-// Package command has the commands of tunefit, one file each, and runs them.
+// Package command has the commands of tunefit, and runs them.
 package command
 
 import (
@@ -28,8 +28,9 @@ func Main() {
 	os.Exit(Run(ncclchoice.NewEnv(os.Stdin), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// gone are commands of earlier releases, and what has taken their place. A directory named merge is ./merge to learn.
-var gone = map[string]string{
+// removedCommands are commands of earlier releases, and what has taken their place. A directory named merge is ./merge
+// to learn.
+var removedCommands = map[string]string{
 	"eval":        "eval is now check POLICY|MODEL --measured SWEEP...",
 	"learn merge": "learn merge is gone: the next job with the same NCCL_TUNER_LEARN goes on from the evidence",
 	"plot":        "plot is gone: fit --report FILE.html draws the curves",
@@ -43,7 +44,7 @@ var gone = map[string]string{
 // Run runs a command line where env says, and returns the exit code.
 func Run(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 	line := strings.TrimPrefix(strings.Join(args, " "), "help ") + " "
-	for name, now := range gone {
+	for name, now := range removedCommands {
 		if strings.HasPrefix(line, name+" ") {
 			fmt.Fprintln(stderr, "tunefit:", now)
 			return cli.ExitUsage

@@ -221,7 +221,6 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"show", testlib.File(t, "empty.csv", "# nothing\n")}, cli.ExitFailed, "empty.csv has no rows"},
 		{[]string{"diff", file, bad}, cli.ExitFailed, "bad.csv:1:4: unknown algorithm"},
 		{[]string{"show", bad}, cli.ExitFailed, "bad.csv:1:4: unknown algorithm"},
-		{[]string{"show", file, "--tuning", file}, cli.ExitFailed, "p.csv"},
 		{[]string{"diff", file}, cli.ExitUsage, "1 arguments given (needed: the old and the new policy file)"},
 	} {
 		out, said := tunefit(t, c.code, c.args...)
@@ -369,7 +368,7 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 // not.
 func TestGoneCommands(t *testing.T) {
 	_, help, _ := runAlone("--help")
-	for name, now := range gone {
+	for name, now := range removedCommands {
 		words := strings.Fields(name)
 		if len(words) == 1 && slices.Contains(subcommands(help), name) {
 			t.Errorf("%s is a command", name)
@@ -390,7 +389,7 @@ func TestGoneCommands(t *testing.T) {
 
 // A command of an earlier release says what has taken its place, whatever its options were.
 func TestCommandsThatAreGone(t *testing.T) {
-	for name, now := range gone {
+	for name, now := range removedCommands {
 		for _, args := range [][]string{{}, {"--verify", "sweep.csv"}, {"--help"}} {
 			args = append(strings.Fields(name), args...)
 			if _, errs := tunefit(t, cli.ExitUsage, args...); !strings.Contains(errs, "tunefit: "+now+"\n") {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -119,7 +118,7 @@ func why(all []compare.Restoration, i int) string {
 		}
 	}
 	text := fmt.Sprintf("%s: %s of the time since, %s ran before, %s now; ",
-		commspec.SizeRange(all[first].Bytes, all[i].Bytes), times(from, to), each(before), each(now))
+		cli.SizeRange(all[first].Bytes, all[i].Bytes), times(from, to), each(before), each(now))
 	switch {
 	case all[i].Proven():
 		return text + fmt.Sprintf("measured now, the former takes %s of the latter's time", times(gain[0], gain[1]))

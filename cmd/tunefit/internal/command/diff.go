@@ -9,13 +9,12 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
 func diffCommand(env ncclchoice.Env) *cobra.Command {
-	c := comparison{differences: []difference{}, survey: survey{from: ncclchoice.Flags{Env: env}}}
+	c := comparison{differences: []difference{}, queryGrid: queryGrid{from: ncclchoice.Flags{Env: env}}}
 	var model string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -26,7 +25,7 @@ of pipe_ops and reg_buff that a row of either file names.
 
 With --model, the model decides what no row decides, for both policies alike. NCCL's
 choice is then the one that was measured, if the model has it. Otherwise NCCL's
-cost model tells it, for the machine of --topo or --tuning.
+cost model tells it, for the machine of --topo.
 
 Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared.`,
 		Example: `  tunefit diff configs/policies/example.csv configs/policies/headerless.csv
@@ -39,9 +38,9 @@ Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared
 			}
 			c.note(cmd.ErrOrStderr())
 			if asJSON {
-				return cli.Verdict(len(c.differences) > 0, cli.WriteJSON(cmd.OutOrStdout(), c.differences))
+				return cli.FailIf(len(c.differences) > 0, cli.WriteJSON(cmd.OutOrStdout(), c.differences))
 			}
-			return cli.Verdict(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
+			return cli.FailIf(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
 		},
 	}
 	c.grid.Register(cmd)
@@ -54,7 +53,7 @@ Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared
 
 // comparison is what diff prints.
 type comparison struct {
-	survey
+	queryGrid
 	by          [2]ask.Decider
 	differences []difference
 }
@@ -126,7 +125,7 @@ func (c *comparison) write(w io.Writer) error {
 	tw := cli.NewTable(w)
 	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
 	for _, d := range c.differences {
-		tw.Row(d.Old.Coll, d.Old.Comm, commspec.SizeRange(d.Min, d.Max)+d.Old.CallText(),
+		tw.Row(d.Old.Coll, d.Old.Comm, cli.SizeRange(d.Min, d.Max)+d.Old.CallText(),
 			d.Old.Choice(), d.Old.DecidedBy(), d.New.Choice(), d.New.DecidedBy())
 	}
 	return tw.Flush()

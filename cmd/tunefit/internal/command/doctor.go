@@ -66,7 +66,7 @@ could not be examined. Of several nodes the worst counts.`, doctor.LimitOnNodes,
 			if err := printExamined(cmd, findings, asJSON); err != nil {
 				return err
 			}
-			return cli.Verdict(doctor.Failed(findings), nil)
+			return cli.FailIf(doctor.Failed(findings), nil)
 		},
 	}
 	own.Register(cmd, "of this tunefit, to compare with")
@@ -82,7 +82,7 @@ could not be examined. Of several nodes the worst counts.`, doctor.LimitOnNodes,
 	return cmd
 }
 
-func printExamined(cmd *cobra.Command, findings doctor.Findings, asJSON bool) error {
+func printExamined(cmd *cobra.Command, findings []doctor.Finding, asJSON bool) error {
 	if asJSON {
 		return cli.WriteJSON(cmd.OutOrStdout(), findings)
 	}
@@ -128,5 +128,5 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 	if !asJSON {
 		fmt.Fprintln(cmd.OutOrStdout(), verdict)
 	}
-	return cli.Verdict(doctor.Failed(findings), nil)
+	return cli.FailIf(doctor.Failed(findings), nil)
 }

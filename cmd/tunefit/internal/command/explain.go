@@ -7,7 +7,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/explain"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -29,8 +28,8 @@ func explainCommand(env ncclchoice.Env) *cobra.Command {
 Without --policy and --model it takes the files that a job started here would use.
 
 NCCL's choice is the measured one, if the model has it. Otherwise NCCL's estimates tell
-it: those of the release of --nccl, for the machine of --topo, or with the latencies and
-bandwidths of --tuning. A job gets this decision with that release.`,
+it: those of the release of --nccl, for the machine of --topo. A job gets this decision
+with that release.`,
 		Example: `  tunefit explain allreduce 8M --comm 4x8 --policy configs/policies/example.csv
   tunefit explain allgather 64K --comm 2x8 --policy configs/policies/conditions.csv --topo configs/topo/dgx-h100.xml`,
 		Args: cli.Args(2, 2, "a collective and a size, as allreduce 8M"),
@@ -117,6 +116,6 @@ func (f *explainFlags) question(args []string) (q ask.Question, c nccl.Comm, err
 	if f.comm == "" {
 		return q, c, cli.Usagef("which communicator? (needed: --comm NODESxRANKS_PER_NODE, as 4x8)")
 	}
-	c, err = commspec.ParseComm(f.comm)
+	c, err = cli.ParseComm(f.comm)
 	return q, c, err
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -132,7 +131,7 @@ func (f *importFlags) options() (bench.Options, error) {
 		opts.Coll = &coll
 	}
 	if f.comm != "" {
-		c, err := commspec.ParseComm(f.comm)
+		c, err := cli.ParseComm(f.comm)
 		if err != nil {
 			return opts, err
 		}

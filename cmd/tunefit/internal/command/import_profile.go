@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
@@ -16,10 +17,8 @@ import (
 // inspector's.
 func (f *importFlags) ofJob(files []string) (job bool, err error) {
 	for _, file := range files {
-		kind, err := f.in.Kind(file)
-		if err == nil && (kind == cli.KindInspector || kind == cli.KindRecord) {
-			job = true
-		}
+		kind, _ := f.in.Kind(file) // reading it says why
+		job = job || kind == cli.KindRecording
 	}
 	job = job || f.profile
 	switch {
@@ -60,12 +59,12 @@ func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[strin
 	job := profile.NewJob()
 	known := map[string]bool{}
 	var failed []error
-	progress := cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files))
-	defer progress.End()
+	line := cli.NewLine(cmd.ErrOrStderr())
+	defer line.Show("")
 	for _, file := range files {
-		progress.TurnTo(filepath.Base(file))
-		err := readOfJob(in, job, file, progress, known)
-		if kind, _ := in.Kind(file); err != nil && found[file] && kind != cli.KindInspector && kind != cli.KindRecord {
+		line.Show("reading " + filepath.Base(file))
+		err := readOfJob(in, job, file, known)
+		if kind, _ := in.Kind(file); err != nil && found[file] && kind != cli.KindRecording {
 			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s\n", wording.Line(err.Error()))
 		} else if err != nil {
 			failed = append(failed, err)
@@ -81,29 +80,29 @@ func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[strin
 	return p, err
 }
 
-func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, progress *cli.Progress, known map[string]bool) error {
+func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, known map[string]bool) error {
 	kind, err := inputs.Kind(file)
 	if err != nil {
 		return err
 	}
 	if file != cli.StandardName { // it is read once anyway
-		digest, err := digestOf(inputs, file, cli.KindRecord, cli.KindInspector, cli.KindLog)
+		digest, err := digestOf(inputs, file, cli.KindRecording, cli.KindMeasurements)
 		if err != nil || known[digest] {
 			return err
 		}
 		known[digest] = true
 	}
-	in, err := inputs.Open(file, cli.KindRecord, cli.KindInspector, cli.KindLog)
+	in, err := inputs.Open(file, cli.KindRecording, cli.KindMeasurements)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	called := cli.Called(file)
-	switch kind {
-	case cli.KindRecord:
-		return job.Recorder(called, progress.Reader(in))
-	case cli.KindInspector:
-		return job.Inspector(called, progress.Reader(in))
+	switch head, _ := in.Peek(len(record.Head)); {
+	case kind != cli.KindRecording:
+		return job.Decisions(called, in)
+	case string(head) == record.Head:
+		return job.Recorder(called, in)
 	}
-	return job.Decisions(called, progress.Reader(in))
+	return job.Inspector(called, in)
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
@@ -76,14 +76,17 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 			failed = append(failed, err)
 			continue
 		}
-		if foreign := cli.Sniff(text).Accept(l.File, []cli.Kind{cli.KindLearned}); foreign != nil {
+		foreign := cli.Sniff(text).Refuse(l.File, "what a job has learned")
+		if foreign != nil && !bytes.Contains(text, []byte(trial.EvidenceFormat)) {
 			fmt.Fprintf(notes, "left out: %v\n", foreign)
 			continue
 		}
 		if err = json.Unmarshal(text, &l.Evidence); err != nil {
-			err = jsonerror.At(l.File, text, err)
+			err = wording.JSONErrorAt(l.File, text, err)
 		} else if err = l.Check(); err != nil {
 			err = fmt.Errorf("%s: %w", l.File, err)
+		} else {
+			l.Estimate()
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%w (the library writes these files whole: copy it again, or remove it)",

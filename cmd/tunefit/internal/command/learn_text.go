@@ -7,8 +7,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/learning"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/livejobs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -25,15 +24,15 @@ func armVerdict(f trial.Factor, i int) string {
 		return "NCCL's choice, hardly tried: the others' figures may all be off by as much"
 	case i == 0:
 		return "NCCL's choice"
-	case a.Dropped == "worse" && a.Effect < 0:
-		return "not the fastest: dropped"
-	case a.Dropped == "worse":
+	case a.Dropped == "worse" && a.Effect > trial.Surely*a.Error:
 		return "slower: dropped"
+	case a.Dropped == "worse":
+		return "not the fastest: dropped"
 	case a.Dropped != "":
 		return a.Dropped + ": dropped"
 	case !a.Estimated():
 		return "not tried yet"
-	case a.Effect < -trial.Surely*a.Error && f.Known():
+	case a.Faster:
 		return "faster"
 	case f.Settled:
 		return "no gain is proven"
@@ -43,7 +42,7 @@ func armVerdict(f trial.Factor, i int) string {
 
 func writeLearned(w io.Writer, all []learned) error {
 	for i := range all {
-		line := learning.Headline(all[i].Evidence)
+		line := livejobs.LearningHeadline(all[i].Evidence)
 		if len(all) > 1 {
 			line = title(all[i]) + ": " + line
 		}
@@ -53,7 +52,7 @@ func writeLearned(w io.Writer, all []learned) error {
 		e := l.Evidence
 		fmt.Fprintf(w, "\n%s, NCCL %s, machine %s, %s to %s: %s\n", title(l), cmp.Or(e.NCCL, "not known"),
 			cmp.Or(e.Machine, "not known"), e.Began.Format("2006-01-02 15:04"), e.At.Format("2006-01-02 15:04"),
-			learning.Standing(e))
+			livejobs.LearningState(e))
 		t := cli.NewTable(w)
 		if len(e.Factors) > 0 {
 			t.Row("collective", "size", "calls a step", "tried", "step time", "95 %", "ms a step", "blocks", "")
@@ -62,10 +61,10 @@ func writeLearned(w io.Writer, all []learned) error {
 			for j, a := range f.Arms {
 				cells := []any{"", "", "", a.Config, "-", "-", "-", a.Blocks, armVerdict(f, j)}
 				if j == 0 {
-					cells[0], cells[1] = f.Coll, commspec.SizeRange(f.Min, f.Max)
+					cells[0], cells[1] = f.Coll, cli.SizeRange(f.Min, f.Max)
 					cells[2] = fmt.Sprintf("%.4g", f.CallsPerStep)
 				} else if a.Estimated() {
-					cells[4], cells[5] = learning.Percent(a.Effect), learning.Range(a.Effect, a.Error)
+					cells[4], cells[5] = livejobs.EffectPercent(a.Effect), livejobs.EffectRange(a.Effect, a.Error)
 					cells[6] = fmt.Sprintf("%+.1f", 1e3*a.Effect*e.StepSeconds)
 				}
 				t.Row(cells...)

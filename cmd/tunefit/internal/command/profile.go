@@ -63,7 +63,7 @@ func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if f.by == (ask.Decider{}) {
-		for _, name := range []string{"nccl", "topo", "tuning"} {
+		for _, name := range []string{"nccl", "topo"} {
 			if cmd.Flags().Changed(name) {
 				return cli.Usagef("--%s needs --policy or --model, whose decisions it is for", name)
 			}

@@ -10,7 +10,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
@@ -66,7 +65,7 @@ func (v *profileView) headline() string {
 		return "no size of a call is known"
 	}
 	g := v.bins[0]
-	what := fmt.Sprintf("%s of %s on %s", g.Coll, commspec.SizeRange(g.Sizes()), g.Comm)
+	what := fmt.Sprintf("%s of %s on %s", g.Coll, cli.SizeRange(g.Sizes()), g.Comm)
 	if v.total == 0 {
 		return fmt.Sprintf("%s of calls, as %s; how often each is made is not known",
 			wording.Plural(len(v.Entries), "kind"), what)
@@ -89,7 +88,7 @@ func (v *profileView) write(w io.Writer) error {
 			inDetail = v.bins
 		}
 		for _, g := range inDetail {
-			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Comm, commspec.SizeRange(g.Sizes()))
+			fmt.Fprintf(w, "\nwhat is known about %s on %s, %s:\n", g.Coll, g.Comm, cli.SizeRange(g.Sizes()))
 			v.table(w, g.Entries)
 		}
 		if len(v.bins) > 1 {
@@ -102,7 +101,7 @@ func (v *profileView) write(w io.Writer) error {
 					n := v.scale.Count(e)
 					calls, bytes, micros = calls+n, bytes+n*float64(e.Bytes), micros+n*e.Micros
 				}
-				tw.Row(v.share(g.Weight), g.Coll, g.Comm, commspec.SizeRange(g.Sizes()), known(calls, "%.4g"),
+				tw.Row(v.share(g.Weight), g.Coll, g.Comm, cli.SizeRange(g.Sizes()), known(calls, "%.4g"),
 					orDash(bytes, about), orDash(micros, profile.Duration), "")
 			}
 			tw.Flush()

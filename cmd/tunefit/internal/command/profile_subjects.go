@@ -9,7 +9,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -21,7 +20,7 @@ const worthMeasuring = 0.01
 
 // subjectsOf returns what is worth measuring for the job of a profile: collectives on communicators, the heaviest
 // first, and every doubling around their sizes. It takes the collectives and communicators named, or all if none are.
-func subjectsOf(in *cli.Inputs, file string, named *commspec.Flags, notes io.Writer) (keys []fit.Key, sizes []uint64,
+func subjectsOf(in *cli.Inputs, file string, named *cli.CallFlags, notes io.Writer) (keys []fit.Key, sizes []uint64,
 	err error) {
 	p, err := readProfile(in, file)
 	if err != nil {
@@ -78,7 +77,7 @@ func subjectsOf(in *cli.Inputs, file string, named *commspec.Flags, notes io.Wri
 	return keys, slices.Compact(sizes), nil
 }
 
-func namedToo(named *commspec.Flags) string {
+func namedToo(named *cli.CallFlags) string {
 	if len(named.Colls)+len(named.Comms) > 0 {
 		return " of the collectives and communicators that --coll and --comm name"
 	}

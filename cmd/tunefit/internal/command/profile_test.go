@@ -102,11 +102,10 @@ func TestProfileErrors(t *testing.T) {
 			`a job profile, whose first line is "# tunefit job profile 1"`},
 		{cli.ExitFailed, []string{"profile", bad}, `bad.csv:3:1: collective: unknown collective "allredux"`},
 		{cli.ExitFailed, []string{"profile", sweep},
-			"sweep.csv is a sweep: measurements (needed: a file of the library's recorder, the output of NCCL's " +
-				"inspector or a log of measurements)"},
+			"sweep.csv: no decision of the library is in it (needed: the log of a job with NCCL_DEBUG=INFO"},
 		{cli.ExitFailed, []string{"import", broken, "-o", out},
 			`broken.json: record 1: inspector_output_format_version is "v5.0" (known: v4.0, v4.1, v4.2, v4.3)`},
-		{cli.ExitFailed, []string{"import", inspector[0], sweep, "-o", out}, "sweep.csv is a sweep"},
+		{cli.ExitFailed, []string{"import", inspector[0], sweep, "-o", out}, "sweep.csv: no decision of the library is in it"},
 		{cli.ExitFailed, []string{"import", filepath.Join(testlib.Root, "docs/testdata/record"), "--profile", "-o",
 			out}, "is what a job found out about its policy (needed: "},
 		{cli.ExitFailed, []string{"import", inspector[0], "-o", inspector[0], "--force"},

@@ -23,10 +23,10 @@ import (
 // reader reads files of measurements one after the other.
 type reader struct {
 	*cli.Inputs
-	opts     bench.Options
-	found    map[string]bool // files found in a directory, not all of which are logs
-	anyway   bool            // also take files of which many rows cannot be read
-	progress *cli.Progress
+	opts   bench.Options
+	found  map[string]bool // files found in a directory, not all of which are logs
+	anyway bool            // also take files of which many rows cannot be read
+	line   *cli.Line       // names the file that is being read
 	// known are the files read so far, by digest. A file with the same content is left out: its measurements would look
 	// like more repetitions.
 	known  map[string]string
@@ -39,7 +39,7 @@ type reader struct {
 
 func newReader(inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool, anyway bool) *reader {
 	in := &reader{Inputs: inputs, found: found, anyway: anyway,
-		progress: cli.NewProgress(cmd.ErrOrStderr(), "reading", cli.SizeOf(files)), known: map[string]string{},
+		line: cli.NewLine(cmd.ErrOrStderr()), known: map[string]string{},
 		logs: map[string][]string{}, joined: map[string]string{}, apart: map[string]error{}}
 	for _, file := range files {
 		if process := bench.ProcessOf(headOf(file)); process != "" {
@@ -70,7 +70,7 @@ func (in *reader) logOf(run string) func(process string) []byte {
 		var all, beside []string
 		text := map[string][]byte{}
 		for _, file := range in.logs[process] {
-			log, err := in.Text(file, cli.KindLog)
+			log, err := in.Text(file, cli.KindMeasurements)
 			if err != nil {
 				in.failed = append(in.failed, err)
 			}
@@ -100,7 +100,7 @@ func (in *reader) logOf(run string) func(process string) []byte {
 
 // end says what became of files that hold NCCL's log and no time. All files have been read then.
 func (in *reader) end() {
-	in.progress.End()
+	in.line.Show("")
 	for _, file := range slices.Sorted(maps.Keys(in.apart)) {
 		if run := in.joined[file]; run != "" {
 			in.notes = append(in.notes, bench.Note{File: file,
@@ -136,7 +136,7 @@ func (in *reader) all(notes io.Writer, files []string) (results []*bench.Result,
 
 // read returns the measurements of a file and its digest; nil if the file is left out or cannot be read.
 func (in *reader) read(file string) (*bench.Result, string) {
-	in.progress.TurnTo(filepath.Base(file))
+	in.line.Show("reading " + filepath.Base(file))
 	r, digest, err := in.measurements(file)
 	var apart *bench.LogApart
 	switch {
@@ -160,31 +160,27 @@ func (in *reader) read(file string) (*bench.Result, string) {
 	return r, digest
 }
 
-// sweepKinds are the files that hold measurements.
-var sweepKinds = []cli.Kind{cli.KindSweep, cli.KindLog, cli.KindResults}
-
 // measurements reads one file, unpacked, and its digest; nil without an error if the digest is known.
 func (in *reader) measurements(name string) (*bench.Result, string, error) {
 	// Samples may go straight to a pool, so the digest comes first. A pipe can be read only once, and goes without.
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-		digest, err := digestOf(in.Inputs, name, sweepKinds...)
+		digest, err := digestOf(in.Inputs, name, cli.KindMeasurements)
 		if err != nil {
 			return nil, "", err
 		}
 		if in.known[digest] != "" {
-			in.progress.Add(info.Size())
 			return nil, digest, nil
 		}
 		in.known[digest] = cli.Called(name)
 	}
-	file, err := in.Open(name, sweepKinds...)
+	file, err := in.Open(name, cli.KindMeasurements)
 	if err != nil {
 		return nil, "", err
 	}
 	defer file.Close()
 	hash, opts := sha256.New(), in.opts
 	opts.LogOf = in.logOf(name)
-	r, err := bench.Read(io.TeeReader(in.progress.Reader(file), hash), cli.Called(name), opts)
+	r, err := bench.Read(io.TeeReader(file, hash), cli.Called(name), opts)
 	if err != nil {
 		return nil, "", err
 	}

@@ -105,8 +105,8 @@ func TestShowModelBadInput(t *testing.T) {
 		{cli.ExitFailed, bad + `: groups[0].collective: unknown collective "allreduc" (did you mean "allreduce"`,
 			[]string{"--model", bad}},
 		{cli.ExitFailed, "absent.json: no such file", []string{"--model", filepath.Join(dir, "absent.json")}},
-		{cli.ExitFailed, "is a table of NCCL's latencies and bandwidths (needed: a cost model)",
-			[]string{"--model", tuningFile(t)}},
+		{cli.ExitFailed, "is NCCL's estimates, as tunefit topo tuning --json prints them (needed: a cost model)",
+			[]string{"--model", testlib.File(t, "estimates.json", `{"nodes": {"1": {"lat": [], "bw": []}}}`)}},
 	} {
 		if _, errs := tunefit(t, test.code, append([]string{"show"}, test.args...)...); !strings.Contains(errs,
 			test.want) {
@@ -115,20 +115,11 @@ func TestShowModelBadInput(t *testing.T) {
 	}
 }
 
-// tuningFile is NCCL 2.30.7's estimates of an HGX H100 as a user gets it for --tuning.
-func tuningFile(t *testing.T) string {
-	t.Helper()
-	text, _ := tunefit(t, cli.ExitOK, "topo", "tuning", "../../../../configs/topo/dgx-h100.xml", "--nccl", "2.30.7",
-		"--nodes", "1,2", "--json")
-	return testlib.File(t, "hgx-h100.json", text)
-}
-
 // A note says when the estimates are not those of the machine at hand.
 func TestWhoseCostModel(t *testing.T) {
 	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", sample)
 	const h100, a100 = "../../../../configs/topo/dgx-h100.xml", "../../../../configs/topo/dgx-a100.xml"
-	costs := tuningFile(t)
 	for _, c := range []struct {
 		here string
 		args []string
@@ -139,7 +130,6 @@ func TestWhoseCostModel(t *testing.T) {
 		{h100, nil, "for HGX H100\n"},
 		{a100, nil, " (--topo FILE names yours, --model FILE what was measured on it)\n"},
 		{"", []string{"--topo", a100}, "for " + a100 + "\n"},
-		{a100, []string{"--tuning", costs}, "for " + costs + "\n"},
 	} {
 		t.Setenv(detect.TunerFileVariable, c.here)
 		for _, command := range [][]string{{"show", file}, {"diff", file, file}} {

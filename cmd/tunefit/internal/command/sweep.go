@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/compare"
@@ -25,6 +27,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit/report"
 )
@@ -209,12 +213,12 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if err := s.Run(ctx); err != nil {
-		return f.goesOn(ctx, s, err)
+		return f.resumeError(ctx, s, err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "the sweep took %s\n", s.Summary())
 	found := sweepJSON{Directory: f.dir}
 	err = f.finish(ctx, cmd, s, &found)
-	found.NotMeasured = append([]string{}, s.Hopeless()...)
+	found.NotMeasured = append([]string{}, s.NotMeasured()...)
 	if f.asJSON && found.Fit.Groups != nil { // else it got nowhere
 		err = errors.Join(err, cli.WriteJSON(cmd.OutOrStdout(), found))
 	}
@@ -240,16 +244,16 @@ func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sw
 			return err
 		}
 	}
-	if missing := s.Hopeless(); len(missing) > 0 {
+	if missing := s.NotMeasured(); len(missing) > 0 {
 		return fmt.Errorf("not measured: %s (see the reasons above, and in %s)",
 			strings.Join(missing, ", "), filepath.Join(f.dir, "journal.jsonl"))
 	}
 	return nil
 }
 
-// goesOn says how, of an error that ended a sweep. If ctx did not end it, the same settings would fail again.
-func (f *sweepFlags) goesOn(ctx context.Context, s *sweep.Sweep, err error) error {
-	line := f.again(f.prove)
+// resumeError says how, of an error that ended a sweep. If ctx did not end it, the same settings would fail again.
+func (f *sweepFlags) resumeError(ctx context.Context, s *sweep.Sweep, err error) error {
+	line := f.resumeCommand(f.prove)
 	if !s.Launcher.Allocated() {
 		job := s.Allocation()
 		line = fmt.Sprintf("salloc %s %s, or sbatch %s --wrap=%s", job, line, job, cli.ShellWord(line))
@@ -262,8 +266,9 @@ func (f *sweepFlags) goesOn(ctx context.Context, s *sweep.Sweep, err error) erro
 	return err
 }
 
-// again is the command that goes on with a sweep, with so many runs of a proof. The folder keeps all other settings.
-func (f *sweepFlags) again(prove proofRuns) string {
+// resumeCommand is the command that goes on with a sweep, with so many runs of a proof. The folder keeps all other
+// settings.
+func (f *sweepFlags) resumeCommand(prove proofRuns) string {
 	line := "tunefit sweep -o " + cli.ShellWord(f.dir)
 	if prove > 0 {
 		line += fmt.Sprintf(" --prove=%d", prove)
@@ -475,4 +480,123 @@ func differs(policy, from string) (bool, error) {
 		return false, err
 	}
 	return err != nil || !bytes.Equal(text, same), nil
+}
+
+// notPlanned are the flags of tunefit sweep that are about one call of it.
+var notPlanned = []string{"output", "dry-run", "from", "init", "json", "help", "prove", "policy"}
+
+// writePlanFile writes all flags with their values and what they mean.
+func writePlanFile(w io.Writer, flags *pflag.FlagSet) error {
+	var out strings.Builder
+	out.WriteString(`# What tunefit sweep measures, and how. Each setting is an option of the command,
+# which has the last word. A # before a setting leaves it at its default.
+#
+# Under Slurm, on four nodes of eight GPUs:
+#   salloc -N 4 --gpus-per-node=8 --exclusive tunefit sweep plan.yaml -o sweep
+# with launch: slurm and launch-args: --mpi=pmix --cpu-bind=none
+`)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(notPlanned, f.Name) {
+			return
+		}
+		fmt.Fprintf(&out, "\n# %s\n", f.Usage)
+		value := f.Value.String()
+		list, isList := f.Value.(pflag.SliceValue)
+		if isList {
+			value = "[" + strings.Join(list.GetSlice(), ", ") + "]"
+		} else if text, err := yaml.Marshal(value); err == nil && f.Value.Type() == "string" {
+			value = strings.TrimSpace(string(text))
+		}
+		set := "#" // the default, which may be another where other settings are
+		if f.Changed {
+			set = ""
+		}
+		fmt.Fprintf(&out, "%s%s: %s\n", set, f.Name, value)
+	})
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// mostPlan bounds a file of settings, which has a few KiB.
+const mostPlan = 1 << 20
+
+// readPlanFile sets the flags that were not given.
+func readPlanFile(name string, flags *pflag.FlagSet) error {
+	text, err := safefile.Read(name, mostPlan)
+	if err != nil {
+		return err
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if len(document.Content) == 0 { // nothing but comments
+		return nil
+	}
+	top := document.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s:%d: not settings (needed: NAME: VALUE, as tunefit sweep --init prints them)",
+			name, top.Line)
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(notPlanned, f.Name) {
+			names = append(names, f.Name)
+		}
+	})
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key, value := top.Content[i], top.Content[i+1]
+		at := fmt.Sprintf("%s:%d:%d", name, key.Line, key.Column)
+		switch {
+		case !slices.Contains(names, key.Value):
+			return fmt.Errorf("%s: unknown setting %s (%sallowed: %s)", at, wording.Quote(key.Value),
+				wording.DidYouMean(key.Value, names), strings.Join(names, ", "))
+		case seen[key.Value]:
+			return fmt.Errorf("%s: %s is set twice", at, key.Value)
+		}
+		seen[key.Value] = true
+		f := flags.Lookup(key.Value)
+		if f.Changed {
+			continue
+		}
+		values := []*yaml.Node{value}
+		_, isList := f.Value.(pflag.SliceValue)
+		if isList && value.Kind == yaml.SequenceNode {
+			values = value.Content
+		}
+		var texts []string
+		for _, v := range values {
+			if v.Kind != yaml.ScalarNode || v.Tag == "!!null" {
+				return fmt.Errorf("%s: %s: not a value (needed: one%s)", at, f.Name,
+					map[bool]string{true: ", or a list, as [a, b]"}[isList])
+			}
+			if err := checkSubject(f.Name, v.Value); err != nil {
+				// %v: the file is wrong, not the command line
+				return fmt.Errorf("%s:%d:%d: %v", name, v.Line, v.Column, err)
+			}
+			texts = append(texts, v.Value)
+		}
+		if len(texts) == 0 {
+			continue
+		}
+		err := flags.Set(f.Name, strings.Join(texts, ","))
+		if err != nil {
+			return fmt.Errorf("%s: %w", at, cli.WrongValue(err))
+		}
+	}
+	return nil
+}
+
+// checkSubject reads what a setting names. Later, nobody knows where in a file it stands.
+func checkSubject(setting, text string) (err error) {
+	switch setting {
+	case "coll":
+		_, err = (&cli.CallFlags{Colls: strings.Split(text, ",")}).ParseColls()
+	case "comm":
+		_, err = (&cli.CallFlags{Comms: strings.Split(text, ",")}).ParseComms(nil)
+	case "sizes":
+		_, _, err = cli.ParseSizes(text)
+	}
+	return err
 }

@@ -61,7 +61,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 	}
 	proof, err := s.Prove(ctx, file, keys, int(f.prove))
 	if err != nil {
-		return f.goesOn(ctx, s, err)
+		return f.resumeError(ctx, s, err)
 	}
 	if len(proof.Broken) > 0 {
 		err := fmt.Errorf("%s is not proven, since not all runs of the proof ended well and right at all sizes:\n  %s",
@@ -115,7 +115,7 @@ func (f *sweepFlags) judge(t *compare.Table, file string) error {
 	}
 	return fmt.Errorf("%s is not proven, since it was unsteady:\n  %s\n(to see whether that happens again: %s; if it "+
 		"does, take out the rows of these sizes)", file, strings.Join(unsteady, "\n  "),
-		f.again(min(2*f.prove, mostProof)))
+		f.resumeCommand(min(2*f.prove, mostProof)))
 }
 
 // tellJob prints how a job finds out whether the policy makes it faster. That is the last line of a sweep.

@@ -1,12 +1,14 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -56,34 +58,8 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 		return o.write(w)
 	})
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
-	cmd.AddCommand(topoExplainCommand(env), topoPathsCommand(env), topoLinksCommand(env), topoGraphsCommand(env),
+	cmd.AddCommand(topoExplainCommand(env), topoLinksCommand(env), topoGraphsCommand(env),
 		topoTuningCommand(env))
-	return cmd
-}
-
-func topoPathsCommand(env ncclchoice.Env) *cobra.Command {
-	var stage string
-	cmd := topoView(&cobra.Command{
-		Use:   "paths [SYSTEM.xml]",
-		Short: "Print all nodes and paths, before or after NCCL's diversions",
-		Long: `Print all nodes of the graph and the best path between each two, at one of these stages:
-
-  raw     the best paths, before any diversion
-  nocomm  diverted through CPUs and GPUs, without a communicator
-  single  as when a communicator of all GPUs is created: computed, trimmed, computed again`,
-		Example: `  tunefit topo paths configs/topo/dgx-h100.xml --stage single --json`,
-	}, "print JSON, in NCCL's order of nodes and links",
-		func(_ *cobra.Command, args []string) (*topo.PathsReport, error) {
-			doc, _, err := document(env, args)
-			if err != nil {
-				return nil, err
-			}
-			if !slices.Contains([]topo.Stage{topo.StageRaw, topo.StageNoComm, topo.StageSingle}, topo.Stage(stage)) {
-				return nil, cli.Usagef("--stage %q: not one of raw, nocomm, single", stage)
-			}
-			return topo.Paths(doc, topo.SettingsFromEnv(os.Getenv), topo.Stage(stage))
-		}, writePaths)
-	cmd.Flags().StringVar(&stage, "stage", string(topo.StageSingle), "raw, nocomm or single")
 	return cmd
 }
 
@@ -133,11 +109,9 @@ func topoTuningCommand(env ncclchoice.Env) *cobra.Command {
 		Short: "Print NCCL's estimates, and what it would choose",
 		Long: `Print the estimates of a release of NCCL for communicators over hosts like this one:
 latency and bandwidth of each algorithm and protocol, and the sizes that NCCL chooses
-them for. NCCL_* variables count as they do in NCCL. No measurement is involved.
-
-tunefit show --tuning reads the JSON.`,
+them for. NCCL_* variables count as they do in NCCL. No measurement is involved.`,
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
-  tunefit topo tuning configs/topo/dgx-h100.xml --json > dgx-h100.json`,
+  tunefit topo tuning configs/topo/dgx-h100.xml --json`,
 	}, "print JSON", func(cmd *cobra.Command, args []string) (*tuning.Set, error) {
 		version, notes, err := env.WhichNCCL(named)
 		if err != nil {
@@ -240,4 +214,520 @@ func openMachine(env ncclchoice.Env, args []string, notes io.Writer) (*topoMachi
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
 	return &topoMachine{doc, source, sys}, nil
+}
+
+// topoOverview is what `tunefit topo` shows.
+type topoOverview struct {
+	machine *topoMachine
+
+	Source      string        `json:"source"`
+	GPUs        []gpuEntry    `json:"gpus"`
+	Columns     []string      `json:"columns"` // of Matrix: GPUs, then network ports
+	Matrix      [][]topo.Path `json:"matrix"`  // a row per GPU
+	NICs        []nicEntry    `json:"nics"`
+	Summary     topo.Summary  `json:"summary"`
+	Fingerprint string        `json:"fingerprint"`
+}
+
+type gpuEntry struct {
+	Name string `json:"name"`
+	*topo.GPU
+	BusID string `json:"bus_id"`
+	CPU   string `json:"cpu"` // nearest
+	NIC   string `json:"nic"` // that its first channel uses; "" without NICs
+}
+
+type nicEntry struct {
+	Name string `json:"name"`
+	*topo.Net
+	BusID string `json:"bus_id,omitempty"`
+	GPU   string `json:"gpu"` // that it serves first; "" none
+}
+
+// targets are the nodes whose paths from each GPU are shown.
+func (m *topoMachine) targets() []*topo.Node {
+	return slices.Concat(m.Nodes[topo.NodeGPU], m.Nodes[topo.NodeNET])
+}
+
+func (m *topoMachine) overview() (*topoOverview, error) {
+	o := &topoOverview{Source: m.source.String(), Fingerprint: string(m.Fingerprint())}
+	for _, n := range m.targets() {
+		o.Columns = append(o.Columns, m.Label(n))
+	}
+	for _, g := range m.Nodes[topo.NodeGPU] {
+		e := gpuEntry{Name: g.Label(), GPU: g.GPU, BusID: g.GPU.Device.ID.BusID()}
+		cpu, err := m.LocalCPU(g)
+		if err != nil {
+			return nil, err
+		}
+		e.CPU = m.Label(cpu)
+		if len(m.Nodes[topo.NodeNET]) > 0 {
+			net, err := m.LocalNet(g, 0)
+			if err != nil {
+				return nil, err
+			}
+			e.NIC = m.Label(net)
+		}
+		o.GPUs = append(o.GPUs, e)
+		var row []topo.Path
+		for _, to := range m.targets() {
+			row = append(row, m.Path(g, to))
+		}
+		o.Matrix = append(o.Matrix, row)
+	}
+	for _, n := range m.Nodes[topo.NodeNET] {
+		e := nicEntry{Name: m.Label(n), Net: n.Net}
+		for _, l := range n.Links {
+			if id := l.To.ID; l.To.Type == topo.NodeNIC && id.Local() != 0 { // 0: not on the PCI bus
+				e.BusID = id.BusID()
+			}
+		}
+		if n.Net.LocalGPU >= 0 {
+			e.GPU = m.Nodes[topo.NodeGPU][n.Net.LocalGPU].Label()
+		}
+		o.NICs = append(o.NICs, e)
+	}
+	var err error
+	o.Summary, err = m.Summarize()
+	return o, err
+}
+
+// pathTypeTexts explain the types of paths, best first.
+var pathTypeTexts = [...]string{
+	topo.PathNVL: "NVLink, directly or through NVSwitch",
+	topo.PathNVB: "NVLink with another GPU in between",
+	topo.PathC2C: "chip-to-chip link of GPU and CPU",
+	topo.PathPIX: "at most one PCIe switch",
+	topo.PathPXB: "several PCIe switches, but no CPU",
+	topo.PathP2C: "chip-to-chip link to the CPU, then PCIe",
+	topo.PathPXN: "NVLink to a GPU that is close to the NIC",
+	topo.PathPHB: "through the CPU",
+	topo.PathSYS: "through several CPUs",
+	topo.PathNET: "over the network",
+	topo.PathDIS: "not connected",
+}
+
+func (o *topoOverview) write(w io.Writer) error {
+	tw := cli.NewTable(w)
+	var seen [len(pathTypeTexts)]bool
+	heading := []any{""}
+	for _, name := range o.Columns {
+		heading = append(heading, name)
+	}
+	tw.Row(append(heading, "cpu")...)
+	for i, g := range o.GPUs {
+		cells := []any{g.Name}
+		for j, p := range o.Matrix[i] {
+			cell := "X"
+			if j != i {
+				seen[p.Type] = true
+				cell = p.Type.String()
+				if p.BW > 0 {
+					cell += " " + gbps(p.BW)
+				}
+			}
+			cells = append(cells, cell)
+		}
+		tw.Row(append(cells, g.CPU)...)
+	}
+	tw.Flush()
+	fmt.Fprintln(w, "\nType and GB/s of one direction:")
+	for t, text := range pathTypeTexts {
+		if seen[t] && text != "" {
+			fmt.Fprintf(w, "  %s  %s\n", topo.PathType(t), text)
+		}
+	}
+	tw.Row()
+	tw.Row("GPU", "rank", "index", "capability", "PCI address", "first NIC")
+	for _, g := range o.GPUs {
+		tw.Row(g.Name, g.Rank, g.Dev, fmt.Sprintf("%d.%d", g.SM/10, g.SM%10), g.BusID, cmp.Or(g.NIC, "-"))
+	}
+	tw.Flush()
+	if tw.Row(); len(o.NICs) == 0 {
+		tw.Row("No NIC")
+	} else {
+		tw.Row("NIC", "dev", "PCI address", "port", "GB/s", "latency us", "GPUDirect RDMA", "first GPU")
+	}
+	for _, n := range o.NICs {
+		gdr := "no"
+		if n.GDR {
+			gdr = "offered"
+		}
+		tw.Row(n.Name, n.Dev, cmp.Or(n.BusID, "-"), n.Port, gbps(n.BW), n.Latency, gdr, cmp.Or(n.GPU, "-"))
+	}
+	tw.Flush()
+	s := o.Summary
+	fmt.Fprintf(w, "\n%s\n", s)
+	tw.Row("  widest ring of GPUs", gbps(s.IntraBW)+" GB/s", "narrowest pair "+gbps(s.MinPairBW)+" GB/s")
+	if s.NICs > 0 {
+		tw.Row("  network", gbps(s.NetBW)+" GB/s",
+			fmt.Sprintf("the slowest of its ports %s GB/s; GPU to port %s, %s GB/s",
+				gbps(s.NICBW), s.GPUNIC, gbps(s.GPUNICBW)))
+	}
+	multimem := "no: needs two or more GPUs of Hopper or later, all on NVSwitch"
+	if s.Multimem {
+		multimem = "possible, and NVLS too, if the driver agrees"
+	}
+	tw.Row("  multimem", multimem)
+	tw.Row("  fingerprint", o.Fingerprint)
+	return tw.Flush()
+}
+
+func gbps[F ~float32 | ~float64](v F) string { return strconv.FormatFloat(float64(v), 'g', 4, 64) }
+
+// link is what two devices use.
+type link struct {
+	From string        `json:"from"`
+	To   string        `json:"to"`
+	Path topo.PathType `json:"path"`
+	GBps topo.Float32  `json:"gbps"`
+	Uses string        `json:"uses"`
+}
+
+func (m *topoMachine) links() (all []link, err error) {
+	for _, gpu := range m.Nodes[topo.NodeGPU] {
+		for _, to := range m.targets() {
+			path := m.Path(gpu, to)
+			if gpu == to || path.Type == topo.PathDIS {
+				continue
+			}
+			l := link{From: gpu.Label(), To: to.Name(), Path: path.Type, GBps: path.BW}
+			if to.GPU != nil {
+				l.To = to.Label()
+			}
+			if l.Uses, err = m.uses(gpu, to); err != nil {
+				return nil, fmt.Errorf("%s: %w", m.doc.File, err)
+			}
+			all = append(all, l)
+		}
+	}
+	return all, nil
+}
+
+// uses says how a GPU reaches another, or for which directions a port has GPUDirect RDMA.
+func (m *topoMachine) uses(gpu, to *topo.Node) (string, error) {
+	if to.GPU == nil {
+		send, receive, err := m.gdrBothWays(gpu, to)
+		return map[[2]bool]string{
+			{true, true}: "GPUDirect RDMA", {false, true}: "GPUDirect RDMA for receiving",
+			{true, false}: "GPUDirect RDMA for sending", {}: "no GPUDirect RDMA",
+		}[[...]bool{send.Mode != topo.GDROff, receive.Mode != topo.GDROff}], err
+	}
+	t, err := m.transport(gpu, to)
+	if err != nil || t.use != usesP2P {
+		return t.use, err
+	}
+	p2p, err := m.CheckP2P(gpu, to)
+	if p2p.Via >= 0 {
+		t.use += fmt.Sprintf(" via gpu%d", p2p.Via)
+	}
+	if p2p.Read {
+		t.use += ", reading"
+	}
+	return t.use, err
+}
+
+func writeLinks(w io.Writer, all []link) error {
+	tw := cli.NewTable(w)
+	tw.Row("from", "to", "path", "GB/s", "uses")
+	for _, l := range all {
+		tw.Row(l.From, l.To, l.Path, gbps(l.GBps), l.Uses)
+	}
+	return tw.Flush()
+}
+
+// communicators are those whose channels are printed; key is the name in JSON.
+var communicators = []struct {
+	key, name string
+	hosts     int
+	collNet   bool
+}{
+	{"single", "this system", 1, false}, {"multi", "several", 2, false},
+	{"single_collnet", "this system, CollNet", 1, true}, {"multi_collnet", "several, CollNet", 2, true},
+}
+
+func findGraphs(doc *topo.Document) (map[string]*channels.Found, error) {
+	all := map[string]*channels.Found{}
+	for _, c := range communicators {
+		opt := channels.TuneOptions{Settings: topo.SettingsFromEnv(os.Getenv), CollNet: c.collNet}
+		found, err := channels.Search(doc, opt, c.hosts)
+		if err != nil {
+			return nil, err
+		}
+		all[c.key] = found
+	}
+	return all, nil
+}
+
+func writeGraphs(w io.Writer, all map[string]*channels.Found) error {
+	tw := cli.NewTable(w)
+	tw.Row("communicator", "graph", "channels", "GB/s per channel", "over network",
+		"GPU to GPU", "GPU to NIC", "order of channel 0")
+	for _, c := range communicators {
+		found := all[c.key]
+		graphs := []struct {
+			name  string
+			graph channels.Graph
+		}{{"ring", found.Ring}, {"tree", found.Tree}, {"nvls", found.NVLS}, {"collnet chain", found.CollNetChain},
+			{"collnet direct", found.CollNetDirect}}
+		if c.collNet {
+			graphs = graphs[3:] // the others are as without CollNet
+		}
+		for _, g := range graphs {
+			if g.graph.NChannels == 0 {
+				continue
+			}
+			over, toNIC := "-", "-"
+			if found.Inter != 0 {
+				over, toNIC = gbps(g.graph.BWInter), g.graph.TypeInter.String()
+			}
+			tw.Row(c.name, g.name, g.graph.NChannels, gbps(g.graph.BWIntra),
+				over, g.graph.TypeIntra, toNIC, fmt.Sprint(g.graph.Intra[0]))
+		}
+	}
+	return tw.Flush()
+}
+
+func writeTuning(w io.Writer, set *tuning.Set) error {
+	fmt.Fprintf(w, "NCCL %s\n\n", set.NCCL)
+	tw := cli.NewTable(w)
+	tw.Row("comm", "channels", "collective", "algorithm", "protocol", "latency us", "GB/s", "chosen for")
+	for _, t := range set.Tunings {
+		for _, coll := range slices.Backward(nccl.AllColls()) {
+			chosen := chosenSizes(t, coll)
+			for a, p := range nccl.Cells {
+				if t.Bandwidths[coll][a][p] == 0 || t.Table(coll, 1, 1)[a][p] < 0 {
+					continue
+				}
+				n, _ := t.ChannelsAndWarps(a, p, 1<<40)
+				tw.Row(t.Comm, n, coll, a, p,
+					gbps(t.Latencies[coll][a][p]), gbps(t.Bandwidths[coll][a][p]),
+					cmp.Or(chosen[nccl.Cell{Algo: a, Proto: p}], "-"))
+			}
+		}
+	}
+	return tw.Flush()
+}
+
+// chosenSizes tells for which sizes, among powers of two, NCCL chooses a cell.
+func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[nccl.Cell]string {
+	const smallest, largest = 3, 34
+	text := map[nccl.Cell]string{}
+	for from := smallest; from <= largest; {
+		at, to := t.Choose(coll, 1<<from, 1).Cell, from
+		for to < largest && t.Choose(coll, 1<<(to+1), 1).Cell == at {
+			to++
+		}
+		if text[at] != "" {
+			text[at] += ", "
+		}
+		text[at] += cli.SizeRange(1<<from, 1<<to)
+		from = to + 1
+	}
+	return text
+}
+
+func topoExplainCommand(env ncclchoice.Env) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "explain FROM TO",
+		Short: "Explain how one device reaches another",
+		Long: `Explain how one device reaches another: the links on the way and the narrowest of them,
+whether NCCL uses peer-to-peer or GPUDirect RDMA, and the rule or variable that decides it.
+
+Devices are named as tunefit topo does: gpu0 by rank, NICs by name, cpu0 by NUMA
+number (cpu without one); or as NCCL prints them, GPU/0-18000.`,
+		Example: `  tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml
+  NCCL_P2P_LEVEL=PIX tunefit topo explain gpu0 gpu1 --topo configs/topo/pcie-4gpu.xml`,
+		Args: cli.Args(2, 2, "the devices FROM and TO"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var files []string
+			if file != "" {
+				files = []string{file}
+			}
+			m, err := openMachine(env, files, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return m.explain(cmd.OutOrStdout(), args[0], args[1])
+		},
+	}
+	cmd.Flags().StringVar(&file, "topo", "",
+		"topology file in NCCL's XML to look into (default: the topology of this machine)")
+	return cmd
+}
+
+// decision says whether NCCL uses something, and why.
+type decision struct{ what, use, why string }
+
+func (m *topoMachine) explain(w io.Writer, from, to string) error {
+	direct, err := topo.Build(m.doc, m.Settings)
+	if err != nil {
+		return err
+	}
+	if err := direct.SetPaths(); err != nil {
+		return err
+	}
+	a, errA := m.Find(from)
+	b, errB := m.Find(to)
+	if err := errors.Join(errA, errB); err != nil {
+		return err
+	}
+	if a == b {
+		return fmt.Errorf("%s and %s are the same", from, to)
+	}
+	da, db := direct.Nodes[a.Type][a.Index], direct.Nodes[b.Type][b.Index]
+	var decisions []decision
+	switch {
+	case a.GPU != nil && b.GPU != nil:
+		decisions, err = m.explainGPUs(a, b, direct, da, db)
+	case a.GPU != nil && b.Type == topo.NodeNET:
+		decisions, err = m.explainGDR(a, b, direct.Path(da, db).Type)
+	case a.Type == topo.NodeNET && b.GPU != nil:
+		decisions, err = m.explainGDR(b, a, direct.Path(db, da).Type)
+	}
+	if err != nil {
+		return err
+	}
+	writePath(w, fmt.Sprintf("%s to %s: ", m.Label(a), m.Label(b)), m.System, a, b)
+	sameLink := func(x, y *topo.Link) bool { return x.Type == y.Type && x.To.Name() == y.To.Name() }
+	if !slices.EqualFunc(direct.Path(da, db).Links, m.Path(a, b).Links, sameLink) {
+		writePath(w, "\nThe direct path, which NCCL does not use: ", direct, da, db)
+	}
+	if len(decisions) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, d := range decisions {
+		fmt.Fprintf(w, "%s: %s\n  %s\n", d.what, d.use, d.why)
+	}
+	return nil
+}
+
+// writePath prints a path link by link and marks the first of its narrowest links.
+func writePath(w io.Writer, title string, s *topo.System, from, to *topo.Node) {
+	p := s.Path(from, to)
+	if p.Type == topo.PathDIS {
+		fmt.Fprintf(w, "%snot connected\n", title)
+		return
+	}
+	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, p.Type, p.Hops, gbps(p.BW))
+	tw := cli.NewTable(w)
+	narrowest := slices.IndexFunc(p.Links, func(l *topo.Link) bool { return topo.Float32(l.BW) == p.BW })
+	for i, l := range p.Links {
+		cells := []any{fmt.Sprint("  ", l.Type), gbps(l.BW) + " GB/s", s.Label(from), "to " + s.Label(l.To)}
+		if i == narrowest {
+			cells = append(cells, "narrowest")
+		}
+		tw.Row(cells...)
+		from = l.To
+	}
+	tw.Flush()
+}
+
+// explainGPUs explains peer-to-peer, on which NCCL decides by the direct path, and the transport.
+func (m *topoMachine) explainGPUs(a, b *topo.Node, direct *topo.System, da, db *topo.Node) ([]decision, error) {
+	p2p, err := direct.CheckP2P(da, db)
+	if err != nil {
+		return nil, err
+	}
+	by := "the default level (SYS for one or two GPUs on AMD CPUs, else PXB; NCCL_P2P_LEVEL changes it)"
+	if m.P2PLevel.Set {
+		by = "the level by NCCL_P2P_LEVEL or NCCL_P2P_DISABLE"
+	}
+	all := []decision{{"peer-to-peer", "off", farther(direct.Path(da, db).Type, !p2p.OK, p2p.Level, by)}}
+	if p2p.OK {
+		all[0].use = "on"
+	}
+	if p2p.Read && p2p.OK {
+		all = append(all,
+			decision{"reading", "on", "NVLink between GPUs of capability 8.0: reading is better than writing"})
+	}
+	transport, err := m.transport(a, b)
+	return append(all, transport), err
+}
+
+// farther compares a distance with the level that decides.
+func farther(distance topo.PathType, is bool, level topo.PathType, by string) string {
+	return fmt.Sprintf("%s is%s farther than %s, %s", distance, map[bool]string{false: " not"}[is], level, by)
+}
+
+const usesP2P = "P2P"
+
+// transport is what connects two GPUs.
+func (m *topoMachine) transport(a, b *topo.Node) (decision, error) {
+	d := decision{what: "transport", use: "network"}
+	uses, err := m.UsesP2P(a, b)
+	switch {
+	case uses:
+		d.use, d.why = usesP2P, "peer-to-peer is on"
+	case m.UsesSHM(a, b):
+		d.use, d.why = "SHM", "shared memory of the host, since peer-to-peer is off"
+	case m.NetIsFaster(a, b):
+		d.why = "both reach a NIC at more bandwidth than each other (NCCL_NET_DISABLE_INTRA=1 forbids it)"
+	case m.SHMDisable:
+		d.why = "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"
+	default:
+		d.why = "peer-to-peer is off, and they share no host"
+	}
+	return d, err
+}
+
+// explainGDR explains GPUDirect RDMA. direct is the type of the path before diversion.
+func (m *topoMachine) explainGDR(gpu, net *topo.Node, direct topo.PathType) ([]decision, error) {
+	send, receive, err := m.gdrBothWays(gpu, net)
+	if err != nil {
+		return nil, err
+	}
+	modes := [...]string{topo.GDROff: "off", topo.GDROn: "on",
+		topo.GDRPCI: "on, over PCIe and not the chip-to-chip link"}
+	all := []decision{
+		{"GPUDirect RDMA, sending", modes[send.Mode], m.gdrReason(send, gpu, direct)},
+		{"GPUDirect RDMA, receiving", modes[receive.Mode], m.gdrReason(receive, gpu, direct)},
+	}
+	if send.Near != nil && send.Near != gpu {
+		all = append(all,
+			decision{"PXN", "on",
+				fmt.Sprintf("%s is closer to the port and relays what is sent (NCCL_PXN_DISABLE=1 forbids it)",
+					send.Near.Label())})
+	}
+	return all, nil
+}
+
+// gdrBothWays decides on GPUDirect RDMA for both directions.
+func (m *topoMachine) gdrBothWays(gpu, net *topo.Node) (send, receive topo.GDR, err error) {
+	send, errSend := m.CheckGDR(gpu, net, true)
+	receive, errReceive := m.CheckGDR(gpu, net, false)
+	return send, receive, cmp.Or(errSend, errReceive)
+}
+
+func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathType) string {
+	switch gdr.Why {
+	case topo.NICUnable:
+		return "the NIC does not offer it (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"
+	case topo.GPUUnable:
+		return "the GPU does not offer it (gdr=\"0\" in the topology)"
+	case topo.Partitioned:
+		return "the GPU has memory partitions (NCCL_NET_GDR_MLOPART=1 allows it)"
+	case topo.ReadsOff:
+		if m.GDRRead == topo.ToggleOff {
+			return "NCCL_NET_GDR_READ=0"
+		}
+		return "before Ampere NICs read a GPU only if NVLink joins GPUs (NCCL_NET_GDR_READ=1 allows it)"
+	}
+	distance := gdr.Distance
+	if gdr.Near == gpu {
+		distance = min(distance, direct) // if it is off, NCCL has diverted the path through the CPU
+	}
+	by := "the default level (NCCL_NET_GDR_LEVEL changes it)"
+	switch {
+	case m.GDRLevel.Set:
+		by = "the level by NCCL_NET_GDR_LEVEL"
+	case m.GDRC2CDisable:
+		by = "the default level with NCCL_NET_GDR_C2C=0"
+	}
+	who := ""
+	if gdr.Near != gpu {
+		who = gdr.Near.Label() + "'s "
+	}
+	return who + farther(distance, gdr.Why == topo.TooFar, gdr.Level, by)
 }

@@ -76,9 +76,9 @@ func TestTopoDump(t *testing.T) {
 	for _, name := range []string{"dgx-h100.xml", "pcie-4gpu.xml"} {
 		dump, _ := tunefit(t, cli.ExitOK, "topo", ready(name), "--dump")
 		file := testlib.File(t, "dump.xml", dump)
-		want, _ := tunefit(t, cli.ExitOK, "topo", "paths", ready(name), "--json")
-		if got, _ := tunefit(t, cli.ExitOK, "topo", "paths", file, "--json"); got != want {
-			t.Errorf("%s: other paths after --dump", name)
+		want, _ := tunefit(t, cli.ExitOK, "topo", "graphs", ready(name), "--json")
+		if got, _ := tunefit(t, cli.ExitOK, "topo", "graphs", file, "--json"); got != want {
+			t.Errorf("%s: other channels after --dump", name)
 		}
 	}
 }
@@ -136,22 +136,20 @@ func TestTopoExplain(t *testing.T) {
 
 func TestTopoReportsAsText(t *testing.T) {
 	h100 := ready("dgx-h100.xml")
-	out, _ := tunefit(t, cli.ExitOK, "topo", "paths", h100, "--stage", "raw")
-	holds(t, out, "GPU/0-1b000 GPU/0-43000 NVL 4 370.8", "GPU/0-1b000 NET/0-1 PHB 6 48")
+	out, _ := tunefit(t, cli.ExitOK, "topo", "links", h100)
+	holds(t, out, "gpu0 gpu1 NVL 370.8 P2P", "gpu0 NET/0-0 PIX 48 GPUDirect RDMA")
 	for line := range strings.Lines(out) {
 		if f := strings.Fields(line); f[0] == f[1] {
 			t.Errorf("a way from a device to itself: %s", line)
 		}
 	}
-	out, _ = tunefit(t, cli.ExitOK, "topo", "links", h100)
-	holds(t, out, "gpu0 gpu1 NVL 370.8 P2P", "gpu0 NET/0-0 PIX 48 GPUDirect RDMA")
 	out, _ = tunefit(t, cli.ExitOK, "topo", "graphs", h100)
 	holds(t, out, "this system ring 12 30 - NVL - [0 1 2 3 4 5 6 7]")
 	out, _ = tunefit(t, cli.ExitOK, "topo", "tuning", h100, "--nodes", "1")
 	holds(t, out, "1x8 24 allreduce ring ll 15 80.57 8 - 1MiB", "1x8 16 allreduce nvls simple 25 272 2MiB - 16GiB")
 	json, _ := tunefit(t, cli.ExitOK, "topo", "tuning", h100, "--nodes", "1,2", "--json")
-	set, err := tuning.Read(strings.NewReader(json), "tuning")
-	if err != nil || len(set.Tunings) != 2 {
+	var set tuning.Set
+	if err := set.UnmarshalJSON([]byte(json)); err != nil || len(set.Tunings) != 2 {
 		t.Errorf("%v, %v", set, err)
 	}
 }
@@ -199,7 +197,6 @@ func TestTopoBadCommandLines(t *testing.T) {
 		{[]string{h100, h100}, cli.ExitUsage, "2 arguments given"},
 		{[]string{h100 + ".absent"}, cli.ExitFailed, "no such file or directory"},
 		{[]string{bad}, cli.ExitFailed, "bad.xml:2:7: <cpu> of line 2 is not closed"},
-		{[]string{"paths", h100, "--stage", "half"}, cli.ExitUsage, `--stage "half": not one of raw, nocomm, single`},
 		{[]string{"tuning", h100, "--nodes", "0"}, cli.ExitUsage, "--nodes 0"},
 		{[]string{"explain", "gpu0", "--topo", h100}, cli.ExitUsage, "1 arguments given"},
 		{[]string{"explain", "gpu0", "mlx5_12", "--topo", h100}, cli.ExitFailed,

@@ -15,7 +15,7 @@ import (
 )
 
 // answerOf is what a node prints.
-func answerOf(t *testing.T, host string, findings []finding) string {
+func answerOf(t *testing.T, host string, findings []Finding) string {
 	t.Helper()
 	t.Setenv("SLURMD_NODENAME", host)
 	var b bytes.Buffer
@@ -25,7 +25,7 @@ func answerOf(t *testing.T, host string, findings []finding) string {
 	return b.String()
 }
 
-func is(check string, f finding) finding {
+func is(check string, f Finding) Finding {
 	f.Check = check
 	return f
 }
@@ -38,7 +38,7 @@ func TestAnswersMixed(t *testing.T) {
 	}
 	var lines []string
 	for n := range 20 {
-		text := answerOf(t, fmt.Sprintf("node%d", n+1), []finding{is("nccl", fine("%s", noise[n:])),
+		text := answerOf(t, fmt.Sprintf("node%d", n+1), []Finding{is("nccl", fine("%s", noise[n:])),
 			is("files", warned("do it", "odd \u00b5 text"))})
 		for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 			if len(line) > 1000 {
@@ -71,7 +71,7 @@ func TestAnswersMixed(t *testing.T) {
 }
 
 // across is what a person sees of nodes that found something.
-func across(t *testing.T, want int, nodes map[string][]finding) string {
+func across(t *testing.T, want int, nodes map[string][]Finding) string {
 	t.Helper()
 	var a Answers
 	for host, findings := range nodes {
@@ -88,12 +88,12 @@ func across(t *testing.T, want int, nodes map[string][]finding) string {
 }
 
 func TestAcross(t *testing.T) {
-	ok := func(version string) []finding {
-		return []finding{is("files", fine("p.csv, version %s", version)),
+	ok := func(version string) []Finding {
+		return []Finding{is("files", fine("p.csv, version %s", version)),
 			is("rendezvous", fine("/dev/shm, %dµs for a record", rand.IntN(100))),
 			is("limits", fine("room for %d threads", rand.IntN(100)))}
 	}
-	alike := map[string][]finding{"node2": ok("a"), "node1": ok("a"), "node10": ok("a")}
+	alike := map[string][]Finding{"node2": ok("a"), "node1": ok("a"), "node10": ok("a")}
 	for i := range 3 { // how much room there is differs, or not, by chance
 		alike[[]string{"node1", "node2", "node10"}[i]][2] = is("limits", fine("room for 5"))
 	}
@@ -119,7 +119,7 @@ func TestAcross(t *testing.T) {
 		}
 	}
 	// CPUs of two vendors are one finding, with the nodes of each.
-	cpus := map[string][]finding{}
+	cpus := map[string][]Finding{}
 	vendors := map[string]string{"node1": "GenuineIntel", "node2": "AuthenticAMD", "node3": "GenuineIntel"}
 	for host, vendor := range vendors {
 		d := testDoctor(t)
@@ -141,7 +141,7 @@ func TestAcross(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	// One has a fault of its own.
-	alike["node2"] = []finding{is("files", failed("correct the path", "p.csv: no such file"))}
+	alike["node2"] = []Finding{is("files", failed("correct the path", "p.csv: no such file"))}
 	got = across(t, 4, alike)
 	for _, words := range []string{"error    launch      3 of 4 nodes answered: node[1-2,10]",
 		"error    files       node2: p.csv: no such file", "-> correct the path",
@@ -166,7 +166,7 @@ func TestAcross(t *testing.T) {
 
 // What a launcher damaged, and a second process of a node, are told.
 func TestAnswersDamaged(t *testing.T) {
-	whole := answerOf(t, "node1", []finding{is("files", fine("a")), is("nccl", failed("", "b"))})
+	whole := answerOf(t, "node1", []Finding{is("files", fine("a")), is("nccl", failed("", "b"))})
 	for name, damaged := range map[string]string{
 		"a line was cut":         whole[:len(whole)-20],
 		"a line is missing":      whole[:strings.Index(whole, "\n")+1],
@@ -243,7 +243,7 @@ func TestNodesOf(t *testing.T) {
 
 // Who does not answer when the others have is not waited for, and what the launcher prints is passed on.
 func TestAskNodesLate(t *testing.T) {
-	answer := testlib.File(t, "answer", answerOf(t, "node1", []finding{is("files", fine("a"))}))
+	answer := testlib.File(t, "answer", answerOf(t, "node1", []Finding{is("files", fine("a"))}))
 	launcher := testlib.File(t, "launcher", "echo to standard output; echo \"$0 $*\" >&2; cat "+answer+
 		"; sleep 3600 & wait\n")
 	var log bytes.Buffer

@@ -14,7 +14,7 @@ import (
 // offered is sound.
 func TestDoctorChoices(t *testing.T) {
 	dir := t.TempDir()
-	errors := func(code int, conf string, environ ...string) []finding {
+	errors := func(code int, conf string, environ ...string) []Finding {
 		d := testDoctor(t)
 		file := filepath.Join(t.TempDir(), "nccl.conf")
 		if err := os.WriteFile(file, []byte(conf), 0o644); err != nil {
@@ -24,7 +24,7 @@ func TestDoctorChoices(t *testing.T) {
 		d.NCCL = gcc(t, filepath.Join(dir, fmt.Sprint(code), localenv.LibNCCL),
 			fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", code))
 		return slices.DeleteFunc(d.examine(t.Context(), only("nccl")),
-			func(f finding) bool { return f.Severity < isError })
+			func(f Finding) bool { return f.Severity < isError })
 	}
 	const algo, proto = "NCCL_ALGO=allreduce:tree", "NCCL_PROTO=Simple"
 	words := []string{"NCCL_ALGO=allreduce:tree", "NCCL_PROTO=Simple", "error 5",

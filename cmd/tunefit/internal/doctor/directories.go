@@ -3,11 +3,15 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"golang.org/x/sys/unix"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -15,7 +19,7 @@ import (
 const profilerVariable = "NCCL_PROFILER_PLUGIN"
 
 // examineMetrics looks at the directory for Prometheus' files, if one is named.
-func (d *doctor) examineMetrics(context.Context) []finding {
+func (d *doctor) examineMetrics(context.Context) []Finding {
 	dir := d.env.Get(tuner.EnvMetrics)
 	if dir == "" {
 		return nil
@@ -36,7 +40,7 @@ func (d *doctor) examineMetrics(context.Context) []finding {
 }
 
 // examineRecord looks at the directory for what the job records about itself, if one is named.
-func (d *doctor) examineRecord(context.Context) (found []finding) {
+func (d *doctor) examineRecord(context.Context) (found []Finding) {
 	dir, profiler := d.env.Get(tuner.EnvRecord), d.env.Get(profilerVariable)
 	if dir == "" {
 		return nil
@@ -72,16 +76,16 @@ func (d *doctor) examineRecord(context.Context) (found []finding) {
 }
 
 // relative warns of a variable with a relative path.
-func (d *doctor) relative(variable string) []finding {
+func (d *doctor) relative(variable string) []Finding {
 	if filepath.IsAbs(d.env.Get(variable)) {
 		return nil
 	}
-	return []finding{warned("write an absolute path", "%s depends on the folder that each rank starts in",
+	return []Finding{warned("write an absolute path", "%s depends on the folder that each rank starts in",
 		d.env.Show(variable))}
 }
 
 // writable warns of a file, and of the folder that it is in, if every user can change them.
-func writable(file, consequence string) (found []finding) {
+func writable(file, consequence string) (found []Finding) {
 	for _, path := range []string{file, filepath.Dir(file)} {
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
@@ -93,7 +97,7 @@ func writable(file, consequence string) (found []finding) {
 
 // tryWriting creates a file in a directory, as the job would, and removes it. An error says why it cannot. found has a
 // warning if there is little room.
-func tryWriting(dir string) (found []finding, err error) {
+func tryWriting(dir string) (found []Finding, err error) {
 	info, err := os.Stat(dir)
 	var probe *os.File
 	switch {
@@ -104,7 +108,7 @@ func tryWriting(dir string) (found []finding, err error) {
 		probe, err = os.CreateTemp(dir, ".tmp-tunefit-doctor-*")
 	}
 	if err != nil {
-		return nil, openregular.Reason(err)
+		return nil, safefile.Reason(err)
 	}
 	probe.Close()
 	os.Remove(probe.Name())
@@ -112,4 +116,62 @@ func tryWriting(dir string) (found []finding, err error) {
 		found = append(found, warned("make room, or name another directory", "%s is nearly full: %s", dir, scarce))
 	}
 	return found, nil
+}
+
+// Whether several nodes can see the same files.
+const (
+	local  = "local"
+	shared = "shared"
+	unsure = "shared or not is not known"
+)
+
+// fileSystem is what a directory is on.
+type fileSystem struct {
+	name, kind                  string
+	freeBytes, files, freeFiles uint64 // for this user
+}
+
+func (s fileSystem) String() string { return s.name + " (" + s.kind + ")" }
+
+// fileSystems lists the ones that clusters use, by f_type of statfs(2). Named numbers are those of Linux' magic.h; the
+// others have their source beside them.
+var fileSystems = map[uint32]fileSystem{
+	unix.TMPFS_MAGIC:           {name: "tmpfs", kind: local},
+	unix.EXT4_SUPER_MAGIC:      {name: "ext4", kind: local},
+	unix.XFS_SUPER_MAGIC:       {name: "xfs", kind: local},
+	unix.BTRFS_SUPER_MAGIC:     {name: "btrfs", kind: local},
+	unix.OVERLAYFS_SUPER_MAGIC: {name: "overlayfs", kind: local}, // no two nodes may mount one upper layer
+	0x2fc12fc1:                 {name: "zfs", kind: local},       // OpenZFS: ZFS_SUPER_MAGIC
+
+	unix.NFS_SUPER_MAGIC:  {name: "NFS", kind: shared},
+	unix.CEPH_SUPER_MAGIC: {name: "CephFS", kind: shared},
+	unix.CIFS_SUPER_MAGIC: {name: "CIFS", kind: shared},
+	unix.SMB2_SUPER_MAGIC: {name: "SMB", kind: shared},
+	unix.SMB_SUPER_MAGIC:  {name: "SMB", kind: shared},
+	0x0bd00bd0:            {name: "Lustre", kind: shared}, // lustre_user.h: LL_SUPER_MAGIC
+	0x19830326:            {name: "BeeGFS", kind: shared}, // its client's FhgfsOpsSuper.h: BEEGFS_MAGIC
+	0x47504653:            {name: "GPFS", kind: shared},   // coreutils' stat.c
+	0x18031977:            {name: "WekaFS", kind: shared}, // libfuse's fusermount.c, and stat -f on such mounts
+
+	unix.FUSE_SUPER_MAGIC: {name: "FUSE", kind: unsure},
+}
+
+const plenty = 1 << 62
+
+func fileSystemOf(dir string) fileSystem {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return fileSystem{name: "an unknown file system", kind: unsure, freeBytes: plenty}
+	}
+	magic := uint32(st.Type)
+	s, known := fileSystems[magic]
+	if !known {
+		s.name, s.kind = fmt.Sprintf("a file system of type %#x", magic), unsure
+	}
+	s.freeBytes = st.Bavail * uint64(st.Bsize)
+	if st.Blocks == 0 { // it does not count them
+		s.freeBytes = plenty
+	}
+	s.files, s.freeFiles = st.Files, st.Ffree
+	return s
 }

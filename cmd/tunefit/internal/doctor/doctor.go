@@ -1,20 +1,24 @@
 // Package doctor says whether a job would find the tuner, NCCL, its files and its rendezvous in this environment.
 //
-// Each examination has a file; those of directories share one. An examination ends in time and leaves nothing behind.
+// An examination ends in time and leaves nothing behind.
 // AskNodes examines several nodes at once, by a tunefit on each.
 package doctor
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
@@ -35,7 +39,7 @@ type Options struct {
 }
 
 // Examine says what is wrong and what is fine in this environment.
-func Examine(o Options) []finding {
+func Examine(o Options) []Finding {
 	all := examinations
 	if o.Machine {
 		all = slices.DeleteFunc(slices.Clone(all), func(e examination) bool { return e.tuner })
@@ -51,7 +55,6 @@ type doctor struct {
 	shm     string
 	proc    string
 	cgroups string
-	glibcs  []string
 	detect  localenv.FindingMachine
 
 	// What several examinations ask for.
@@ -63,7 +66,7 @@ type doctor struct {
 // examination is one thing to look at. It may be given up when ctx ends.
 type examination struct {
 	name string
-	run  func(*doctor, context.Context) []finding
+	run  func(*doctor, context.Context) []Finding
 	// tuner: only a job with the tuner needs what it looks at.
 	tuner bool
 }
@@ -85,25 +88,25 @@ var examinations = []examination{
 // onThisMachine makes a doctor that looks at this machine.
 func onThisMachine(o Options) *doctor {
 	return &doctor{Options: o, env: localenv.Here(), shm: dirstore.Shm, proc: "/proc", cgroups: "/sys/fs/cgroup",
-		glibcs: glibcs, detect: policyfile.FindMachine}
+		detect: policyfile.FindMachine}
 }
 
 // examine runs all examinations at once and returns their findings in order. One that
 // does not end in time is a finding itself.
-func (d *doctor) examine(parent context.Context, all []examination) []finding {
+func (d *doctor) examine(parent context.Context, all []examination) []Finding {
 	ctx, cancel := context.WithTimeout(parent, d.Limit)
 	defer cancel()
-	d.machine = asked(func() localenv.Machine { return localenv.FindMachine(ctx, d.detect, d.env.Get) })
-	d.plugin = asked(func() pluginFound { return d.findPlugin(ctx) })
-	d.files = asked(d.readFiles)
-	results := make([]chan []finding, len(all))
+	d.machine = onceInBackground(func() localenv.Machine { return localenv.FindMachine(d.detect, d.env.Get) })
+	d.plugin = onceInBackground(func() pluginFound { return d.findPlugin(ctx) })
+	d.files = onceInBackground(d.readFiles)
+	results := make([]chan []Finding, len(all))
 	for i, e := range all {
-		results[i] = make(chan []finding, 1)
+		results[i] = make(chan []Finding, 1)
 		go func() { results[i] <- e.run(d, ctx) }()
 	}
-	var findings []finding
+	var findings []Finding
 	for i, e := range all {
-		var of []finding
+		var of []Finding
 		select {
 		case of = <-results[i]:
 		case <-ctx.Done():
@@ -111,7 +114,7 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 			select {
 			case of = <-results[i]:
 			case <-time.After(50 * time.Millisecond):
-				of = []finding{d.late("not known")}
+				of = []Finding{d.timedOut("not known")}
 			}
 		}
 		for j := range of {
@@ -122,17 +125,17 @@ func (d *doctor) examine(parent context.Context, all []examination) []finding {
 	return findings
 }
 
-// late warns that something did not end in time.
-func (d *doctor) late(what string) finding {
+// timedOut warns that something did not end in time.
+func (d *doctor) timedOut(what string) Finding {
 	f := warned("look for a file system that hangs, or for what keeps this node busy", "%s: it took longer than %v",
 		what, d.Limit)
 	f.Unknown = true
 	return f
 }
 
-// asked returns a function that calls find once, in the background, and returns the result to all callers. They wait
-// for a channel: a test's clock (synctest) stands still while somebody waits in sync.OnceValue.
-func asked[T any](find func() T) func() T {
+// onceInBackground returns a function that calls find once, in the background, and returns the result to all callers.
+// They wait for a channel: a test's clock (synctest) stands still while somebody waits in sync.OnceValue.
+func onceInBackground[T any](find func() T) func() T {
 	var once sync.Once
 	var found T
 	done := make(chan struct{})
@@ -166,4 +169,98 @@ func notLoaded(err error) string {
 		return refused.Reason
 	}
 	return err.Error()
+}
+
+// severity says how bad a finding is.
+type severity int8
+
+const (
+	isFine    severity = iota
+	isNote             // worth knowing
+	isWarning          // not what somebody wanted, most likely
+	isError            // does not work
+)
+
+func (s severity) String() string { return [...]string{"ok", "note", "warning", "error"}[s] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *severity) UnmarshalText(text []byte) error {
+	for *s = isFine; *s <= isError; *s++ {
+		if s.String() == string(text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown severity %q", text)
+}
+
+// Finding is what an examination found.
+type Finding struct {
+	Check    string   `json:"check"`
+	Severity severity `json:"severity"`
+	Found    string   `json:"found"`
+	Do       string   `json:"do,omitempty"`
+	// Unknown: it could not be examined.
+	Unknown bool `json:"unknown,omitempty"`
+	// Nodes have found it, where several were examined and others have not.
+	Nodes []string `json:"nodes,omitempty"`
+}
+
+func fine(format string, args ...any) Finding {
+	return Finding{Severity: isFine, Found: fmt.Sprintf(format, args...)}
+}
+
+func noted(do, format string, args ...any) Finding {
+	return Finding{Severity: isNote, Found: fmt.Sprintf(format, args...), Do: do}
+}
+
+func warned(do, format string, args ...any) Finding {
+	return Finding{Severity: isWarning, Found: fmt.Sprintf(format, args...), Do: do}
+}
+
+func failed(do, format string, args ...any) Finding {
+	return Finding{Severity: isError, Found: fmt.Sprintf(format, args...), Do: do}
+}
+
+func unknown(format string, args ...any) Finding {
+	return Finding{Severity: isNote, Unknown: true, Found: fmt.Sprintf(format, args...)}
+}
+
+// Failed reports whether something is wrong, or could not be examined.
+func Failed(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity >= isWarning || f.Unknown })
+}
+
+// Write prints the worst first, and what to do below each.
+func Write(w io.Writer, findings []Finding) error {
+	sorted := slices.Clone(findings)
+	slices.SortStableFunc(sorted, func(a, b Finding) int { return int(b.Severity) - int(a.Severity) })
+	width := 0
+	for _, f := range findings {
+		width = max(width, len(f.Check))
+	}
+	var counts [isError + 1]int
+	indent := strings.Repeat(" ", len("warning  ")+width+2)
+	var b strings.Builder
+	for _, f := range sorted {
+		counts[f.Severity]++
+		if len(f.Nodes) > 0 {
+			f.Found = hostList(f.Nodes) + ": " + f.Found
+		}
+		fmt.Fprintf(&b, "%-7s  %-*s  %s\n", f.Severity, width, f.Check, strings.ReplaceAll(f.Found, "\n", "\n"+indent))
+		if f.Do != "" {
+			fmt.Fprintf(&b, "%s-> %s\n", indent, f.Do)
+		}
+	}
+	verdict := "sound"
+	if counts[isError]+counts[isWarning] > 0 {
+		verdict = wording.Plural(counts[isError], "error") + ", " + wording.Plural(counts[isWarning], "warning")
+	} else if Failed(findings) {
+		verdict = "nothing wrong, but not all could be examined"
+	}
+	fmt.Fprintf(&b, "%s\n", verdict)
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -44,9 +44,9 @@ func sound(t *testing.T) []string {
 
 // mustFind looks for one finding that says all of the words, in what was found or what
 // to do.
-func mustFind(t *testing.T, findings []finding, check string, s severity, words ...string) {
+func mustFind(t *testing.T, findings []Finding, check string, s severity, words ...string) {
 	t.Helper()
-	if !slices.ContainsFunc(findings, func(f finding) bool {
+	if !slices.ContainsFunc(findings, func(f Finding) bool {
 		text := f.Found + " -> " + f.Do
 		return f.Check == check && f.Severity == s && !slices.ContainsFunc(words, func(w string) bool {
 			return !strings.Contains(text, w)
@@ -98,7 +98,7 @@ func TestDoctorIsNotHeldUp(t *testing.T) {
 				time.Sleep(time.Minute)
 				return nil, detect.Source{}, nil
 			}
-			stuck := examination{name: "stuck", run: func(*doctor, context.Context) []finding {
+			stuck := examination{name: "stuck", run: func(*doctor, context.Context) []Finding {
 				time.Sleep(time.Hour)
 				return nil
 			}}

@@ -8,9 +8,8 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/fileowner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
@@ -43,16 +42,16 @@ func (d *doctor) readFiles() (f filesFound) {
 		if file.name != "" {
 			file.text, file.err = cli.ReadRegular(file.name)
 			if file.err != nil {
-				file.err = openregular.Reason(file.err)
-			} else if is := cli.Sniff(file.text); is.Kind == cli.KindPacked {
+				file.err = safefile.Reason(file.err)
+			} else if is := cli.Sniff(file.text); is.Packed() {
 				file.faults = []string{file.name + " is compressed (the library unpacks nothing)"}
-			} else if wrong := is.Accept(file.name, []cli.Kind{want}); wrong != nil {
+			} else if wrong := is.Accept(file.name, want); wrong != nil {
 				file.faults = []string{wrong.Error()}
 			} else if len(file.text) > policyfile.MaxFileBytes {
 				file.err = fmt.Errorf("it is larger than the %s that the tuner reads",
 					nccl.FormatBytes(policyfile.MaxFileBytes))
 			} else if info, err := os.Stat(file.name); err == nil {
-				file.err = fileowner.CheckFile(info, d.env.Get(tuner.EnvFilesTrust) == "1")
+				file.err = safefile.CheckOwner(info, d.env.Get(tuner.EnvFilesTrust) == "1")
 				file.foreign = file.err != nil
 			}
 		}
@@ -80,16 +79,16 @@ func (d *doctor) readFiles() (f filesFound) {
 
 func (f fileFound) usable() bool { return f.name != "" && f.err == nil && len(f.faults) == 0 }
 
-func (d *doctor) examineFiles(context.Context) (found []finding) {
+func (d *doctor) examineFiles(context.Context) (found []Finding) {
 	f := d.files()
 	if f.policy.name == "" && f.model.name == "" {
 		do := "set " + tuner.EnvConfigFile + ", " + tuner.EnvModelFile + " or both"
 		if isOn(d.env, tuner.EnvStrict) {
-			return []finding{
+			return []Finding{
 				failed(do, "neither a policy nor a model is named, and with %s no communicator can be created",
 					d.env.Show(tuner.EnvStrict))}
 		}
-		return []finding{warned(do, "neither a policy nor a model is named: NCCL decides everything")}
+		return []Finding{warned(do, "neither a policy nor a model is named: NCCL decides everything")}
 	}
 	var here *model.Machine
 	if policy.NeedsTopology(f.compiled, f.fitted) {
@@ -117,7 +116,7 @@ func (d *doctor) examineFiles(context.Context) (found []finding) {
 }
 
 // fileFindings says what is wrong with a file's place, owner and text.
-func (d *doctor) fileFindings(f fileFound) (found []finding) {
+func (d *doctor) fileFindings(f fileFound) (found []Finding) {
 	outcome := "NCCL decides everything"
 	if f.variable == tuner.EnvModelFile {
 		outcome = "it is not used"
@@ -131,7 +130,7 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 			do = "if whoever can change it may decide for the job: " + tuner.EnvFilesTrust + "=1; else name a copy " +
 				"of your own, or have the administrator make it root's, mode 644"
 		}
-		return []finding{failed(do, "%s cannot be used, and %s: %v", d.env.Show(f.variable), outcome, f.err)}
+		return []Finding{failed(do, "%s cannot be used, and %s: %v", d.env.Show(f.variable), outcome, f.err)}
 	}
 	if len(f.faults) > 0 {
 		const shown = 5
@@ -150,7 +149,7 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 				do = "unset " + tuner.EnvModelFile + ", or " + tuner.EnvDeterministic
 			}
 		}
-		return []finding{failed(do, "%s is refused%s, and %s:\n%s", f.name, under, outcome, text)}
+		return []Finding{failed(do, "%s is refused%s, and %s:\n%s", f.name, under, outcome, text)}
 	}
 	found = d.relative(f.variable)
 	if real, err := filepath.EvalSymlinks(f.name); err == nil {
@@ -160,7 +159,7 @@ func (d *doctor) fileFindings(f fileFound) (found []finding) {
 }
 
 // lintFindings sums up the warnings for a file. fileFindings reports its errors.
-func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []finding {
+func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []Finding {
 	if worst, any := lint.Worst(all); !any || worst < lint.Warning {
 		return nil
 	}
@@ -174,12 +173,12 @@ func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []fin
 			warnings++
 		}
 	}
-	return []finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", wording.Plural(warnings, "warning"),
+	return []Finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", wording.Plural(warnings, "warning"),
 		f.name, first)}
 }
 
 // modelFindings says what is wrong with a readable model, also on this machine.
-func (d *doctor) modelFindings(f filesFound, here *model.Machine) (found []finding) {
+func (d *doctor) modelFindings(f filesFound, here *model.Machine) (found []Finding) {
 	var kind *topo.Fingerprint
 	if here != nil {
 		kind = &here.Fingerprint
@@ -199,13 +198,13 @@ func (d *doctor) modelFindings(f filesFound, here *model.Machine) (found []findi
 }
 
 // floorFindings warns of a file whose channels were measured with variables that this job lacks.
-func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []finding {
+func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []Finding {
 	vars, _ := channels.VariablesFromEnv(d.env.Get, nccl.Newest) // its errors are not about numbers of channels
 	missing := needs.Above(nccl.Floors{Channels: vars.MinChannels, CTAs: vars.MinCTAs})
 	if missing == (nccl.Floors{}) {
 		return nil
 	}
-	return []finding{
+	return []Finding{
 		warned("set it for the job, which changes NCCL's choice, too; or fit anew from measurements without it "+
 			"(tunefit sweep)",
 			"%s needs %s, and this job does not have it: its channels were measured with it, and without it NCCL "+
@@ -213,7 +212,7 @@ func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []finding {
 }
 
 // versionFinding names the version that communicators start on, as their log does.
-func (d *doctor) versionFinding(f filesFound, here *model.Machine) []finding {
+func (d *doctor) versionFinding(f filesFound, here *model.Machine) []Finding {
 	if f.policy.name != "" && f.compiled == nil { // the model is not used either
 		return nil
 	}
@@ -235,5 +234,5 @@ func (d *doctor) versionFinding(f filesFound, here *model.Machine) []finding {
 	if d.Nodes > 1 {
 		same = fmt.Sprintf(": must be the same on all %d nodes", d.Nodes)
 	}
-	return []finding{fine("%s; version %.12s%s", strings.Join(what, "; "), e.Digest.Full(), same)}
+	return []Finding{fine("%s; version %.12s%s", strings.Join(what, "; "), e.Digest.Full(), same)}
 }

@@ -15,7 +15,7 @@ import (
 // What launchers make of the lines of answers.
 func FuzzAnswers(f *testing.F) {
 	var lines bytes.Buffer
-	if err := WriteAnswer(&lines, []finding{{Check: "plugin", Found: strings.Repeat("x", 3000)}}); err != nil {
+	if err := WriteAnswer(&lines, []Finding{{Check: "plugin", Found: strings.Repeat("x", 3000)}}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(lines.String())
@@ -49,8 +49,7 @@ func FuzzLibrary(f *testing.F) {
 			t.Fatal(err)
 		}
 		d := testDoctor(t)
-		d.glibcs = []string{path}
-		for _, found := range d.unloadable(path, "it cannot be loaded") {
+		for _, found := range d.unloadable(path, "it cannot be loaded", "") {
 			if !strings.Contains(found.Found, path) || found.Do == "" {
 				t.Errorf("%+v", found)
 			}
@@ -110,12 +109,11 @@ func BenchmarkWorstAnswers(b *testing.B) {
 func BenchmarkWorstLibrary(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "lib.so")
 	d := testDoctor(b)
-	d.glibcs = []string{path}
 	hostile.Benchmark(b, func(text []byte) error {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			b.Fatal(err)
 		}
-		for _, found := range d.unloadable(path, "it cannot be loaded") {
+		for _, found := range d.unloadable(path, "it cannot be loaded", "") {
 			return errors.New(found.Found)
 		}
 		return nil

@@ -32,17 +32,17 @@ func newestABI(release nccl.Version, library *host.Library) int {
 	})
 }
 
-func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
+func (d *doctor) examineNCCL(ctx context.Context) (found []Finding) {
 	if !host.Supported {
-		return []finding{unknown("this tunefit was built without cgo and cannot load %s", localenv.LibNCCL)}
+		return []Finding{unknown("this tunefit was built without cgo and cannot load %s", localenv.LibNCCL)}
 	}
 	if d.NCCL != "" {
 		path, err := filepath.Abs(d.NCCL)
 		if err != nil {
-			return []finding{failed("", "--library %s: %v", d.NCCL, err)}
+			return []Finding{failed("", "--library %s: %v", d.NCCL, err)}
 		}
 		if _, err := os.Stat(path); err != nil {
-			return []finding{failed("name the job's "+localenv.LibNCCL, "--library %s: %v", d.NCCL, errors.Unwrap(err))}
+			return []Finding{failed("name the job's "+localenv.LibNCCL, "--library %s: %v", d.NCCL, errors.Unwrap(err))}
 		}
 		found, _ = d.probeNCCL(ctx, path, "")
 		return found
@@ -75,20 +75,20 @@ func (d *doctor) examineNCCL(ctx context.Context) (found []finding) {
 
 // probeNCCL loads an NCCL, and returns its file without links. If the dynamic loader knows no such file, it returns no
 // finding.
-func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []finding, file string) {
+func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []Finding, file string) {
 	lib, err := d.env.Probe(ctx, name)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return []finding{d.late("whether " + whose + "NCCL " + name + " can be loaded is not known")}, ""
+		return []Finding{d.timedOut("whether " + whose + "NCCL " + name + " can be loaded is not known")}, ""
 	}
 	if err != nil {
 		reason := notLoaded(err)
 		if !strings.Contains(name, "/") && strings.HasPrefix(reason, name+": cannot open shared object file") {
 			return nil, ""
 		}
-		if found := d.unloadable(name, whose+"NCCL cannot be loaded"); found != nil {
+		if found := d.unloadable(name, whose+"NCCL cannot be loaded", reason); found != nil {
 			return found, ""
 		}
-		return []finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name,
+		return []Finding{warned("see what the loader misses: ldd "+name, "%sNCCL %s cannot be loaded: %s", whose, name,
 			reason)}, ""
 	}
 	file, _ = filepath.EvalSymlinks(lib.Path)
@@ -96,9 +96,9 @@ func (d *doctor) probeNCCL(ctx context.Context, name, whose string) (found []fin
 }
 
 // ncclFindings says what an NCCL does with our library.
-func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
+func (d *doctor) ncclFindings(lib *host.Library, whose string) []Finding {
 	if lib.NCCL == 0 {
-		return []finding{warned("", "%s has no ncclGetVersion: is it NCCL?", lib.Path)}
+		return []Finding{warned("", "%s has no ncclGetVersion: is it NCCL?", lib.Path)}
 	}
 	version := nccl.Version(lib.NCCL)
 	name := "NCCL"
@@ -115,10 +115,10 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 	}
 	abi := newestABI(version, plugin)
 	if abi == 0 {
-		return []finding{failed("use NCCL 2.21.5 or later", "%s: too old for this tuner, and runs without it", what)}
+		return []Finding{failed("use NCCL 2.21.5 or later", "%s: too old for this tuner, and runs without it", what)}
 	}
 	if value := d.env.Get(tuner.EnvPlugin); version == takesNoPath && strings.Contains(value, "/") {
-		return []finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value),
+		return []Finding{failed(fmt.Sprintf("add %s to LD_LIBRARY_PATH and set %s=%s", filepath.Dir(value),
 			tuner.EnvPlugin, filepath.Base(value)),
 			"%s: it takes no path and does not load %s", what, d.env.Show(tuner.EnvPlugin))}
 	}
@@ -141,7 +141,7 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []finding {
 const withSymmetricKernels nccl.Version = 22703
 
 // peculiarities says what goes wrong with this library in this environment.
-func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding) {
+func (d *doctor) peculiarities(lib *host.Library, what string) (found []Finding) {
 	if lib.NCCLX && d.env.Get(ncclxTuner) != "" {
 		found = append(found, failed("unset "+ncclxTuner+"; "+tuner.EnvConfigFile+" can name the same file",
 			"%s: %s gives it a tuner of its own, and it loads no plugin", what, d.env.Show(ncclxTuner)))
@@ -163,19 +163,19 @@ func (d *doctor) peculiarities(lib *host.Library, what string) (found []finding)
 
 // unusableChoices finds an NCCL_ALGO and an NCCL_PROTO that a release refuses, or that together fail collectives, and
 // values that end in a carriage return.
-func (d *doctor) unusableChoices(version nccl.Version, what string) []finding {
+func (d *doctor) unusableChoices(version nccl.Version, what string) []Finding {
 	for _, c := range d.env.Files {
 		i := slices.IndexFunc(c.Entries, func(s localenv.Entry) bool { return s.CR && !s.Beaten })
 		if i >= 0 && !version.Has(nccl.DropsCR) {
 			s := c.Entries[i]
-			return []finding{failed("write the file with the line ends of Unix: sed -i 's/\\r$//' "+c.Path,
+			return []Finding{failed("write the file with the line ends of Unix: sed -i 's/\\r$//' "+c.Path,
 				"%s: the line ends of Windows in %s:%d make %s %q; NCCL %s does not start with that, or ignores it",
 				what, c.Path, s.Line, s.Name, s.Value+"\r", version)}
 		}
 	}
 	vars, err := channels.VariablesFromEnv(d.env.Get, version)
 	if err != nil {
-		return []finding{failed("correct or unset it", "%s: %v", what, err)}
+		return []Finding{failed("correct or unset it", "%s: %v", what, err)}
 	}
 	starved := vars.Starved(version)
 	if len(starved) == 0 {
@@ -194,7 +194,7 @@ func (d *doctor) unusableChoices(version nccl.Version, what string) []finding {
 	if !strings.ContainsAny(d.env.Get("NCCL_PROTO"), ":;") {
 		protos = "set NCCL_PROTO='" + strings.Join(named, ";") + "'"
 	}
-	return []finding{failed(
+	return []Finding{failed(
 		fmt.Sprintf("unset one of both; or set NCCL_ALGO='ring;%s' (ring for the others); or %s",
 			d.env.Get("NCCL_ALGO"), protos),
 		"%s: %s with %s leaves %s no algorithm: NCCL fails them with error 5 (ncclInvalidUsage). NCCL before 2.31 "+

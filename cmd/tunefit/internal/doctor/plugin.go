@@ -4,15 +4,21 @@ import (
 	"cmp"
 	"context"
 	"debug/buildinfo"
+	"debug/elf"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -78,7 +84,7 @@ func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 	return p
 }
 
-func (d *doctor) examinePlugin(context.Context) []finding {
+func (d *doctor) examinePlugin(context.Context) []Finding {
 	value := d.env.Get(tuner.EnvPlugin)
 	do := "set " + tuner.EnvPlugin + " to the path of " + cli.LibraryName
 	if own := d.ownLibrary(); own != "" {
@@ -86,45 +92,45 @@ func (d *doctor) examinePlugin(context.Context) []finding {
 	}
 	p := d.plugin()
 	if p.lib == nil && !loadsNone(value) && !errors.Is(p.err, context.DeadlineExceeded) {
-		for _, name := range pluginNames(value) {
-			if found := d.unloadable(name, "NCCL loads no tuner"); found != nil {
+		for i, name := range pluginNames(value) {
+			if found := d.unloadable(name, "NCCL loads no tuner", append(p.said, "", "")[i]); found != nil {
 				return found
 			}
 		}
 	}
 	switch {
 	case loadsNone(value):
-		return []finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(tuner.EnvPlugin))}
+		return []Finding{failed(do, "%s: NCCL loads no tuner", d.env.Show(tuner.EnvPlugin))}
 	case p.err != nil && !host.Supported:
-		return []finding{unknown("%v", p.err)}
+		return []Finding{unknown("%v", p.err)}
 	case errors.Is(p.err, context.DeadlineExceeded):
-		return []finding{d.late("whether NCCL can load " + d.env.Show(tuner.EnvPlugin) + " is not known")}
+		return []Finding{d.timedOut("whether NCCL can load " + d.env.Show(tuner.EnvPlugin) + " is not known")}
 	case p.err != nil:
-		return []finding{failed(do, "%s cannot be loaded: %v", d.env.Show(tuner.EnvPlugin), p.err)}
+		return []Finding{failed(do, "%s cannot be loaded: %v", d.env.Show(tuner.EnvPlugin), p.err)}
 	case p.lib == nil && value == "":
-		return []finding{
+		return []Finding{
 			failed(do,
 				"%s is not set and there is no libnccl-tuner.so: NCCL loads no tuner, unless its network plugin "+
 					"has one", tuner.EnvPlugin)}
 	case p.lib == nil:
-		return []finding{failed(do+", or add its folder to LD_LIBRARY_PATH",
+		return []Finding{failed(do+", or add its folder to LD_LIBRARY_PATH",
 			"%s: NCCL finds nothing to load, and says so only with NCCL_DEBUG=INFO:\n%s",
 			d.env.Show(tuner.EnvPlugin), strings.Join(p.said, "\n"))}
 	case len(p.lib.Tuners) == 0:
-		return []finding{failed(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)}
+		return []Finding{failed(do, "%s has no tuner of version 2 to 7: NCCL does not use it", p.path)}
 	case !p.ours:
 		var names []string
 		for _, name := range p.lib.Tuners {
 			names = append(names, fmt.Sprintf("%q", name))
 		}
 		slices.Sort(names)
-		return []finding{failed(do, "%s is another tuner, %s", p.path, strings.Join(slices.Compact(names), ", "))}
+		return []Finding{failed(do, "%s is another tuner, %s", p.path, strings.Join(slices.Compact(names), ", "))}
 	}
 	return d.ourPlugin(p, value)
 }
 
 // ourPlugin examines a library of this project that NCCL would load.
-func (d *doctor) ourPlugin(p pluginFound, value string) (found []finding) {
+func (d *doctor) ourPlugin(p pluginFound, value string) (found []Finding) {
 	version := cmp.Or(p.lib.Version, "of unknown version")
 	etcd := ""
 	if p.etcd {
@@ -144,4 +150,69 @@ func (d *doctor) ourPlugin(p pluginFound, value string) (found []finding) {
 			tuner.EnvPlugin, p.path))
 	}
 	return append(found, writable(p.file, "run code in the job")...)
+}
+
+// machines are the processors of this project, by Go's name.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// needsGlibc is how the dynamic loader says that a library was built for a newer glibc than this machine's.
+var needsGlibc = regexp.MustCompile("version `GLIBC_[0-9.]+' not found")
+
+// unloadable looks into a library that cannot be loaded, without loading it. It returns none if the file is not there,
+// or if nothing in the file itself is wrong. What the dynamic loader said does not tell these apart: it skips a library
+// for another processor, and then says that there is no such file.
+func (d *doctor) unloadable(name, consequence, said string) []Finding {
+	fault := func(do, format string, args ...any) []Finding {
+		return []Finding{failed(do, consequence+": "+format, args...)}
+	}
+	path := d.locate(name)
+	if path == "" {
+		return nil
+	}
+	file, info, err := safefile.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		do := "name the library's file"
+		if errors.Is(err, fs.ErrPermission) {
+			do = "let the job's user read it: chmod a+r on the file, a+x on each folder above"
+		}
+		return fault(do, "%s cannot be read: %v", path, safefile.Reason(err))
+	}
+	defer file.Close()
+	const again = "copy or build it anew, and compare it with the original: sha256sum"
+	lib, err := elf.NewFile(file)
+	if err != nil {
+		return fault(again, "%s (%d bytes) is no library, or only the beginning of one: %v", path,
+			info.Size(), err)
+	}
+	if here := machines[runtime.GOARCH]; lib.Machine != here {
+		return fault("take the library for "+processor(here)+", or build it on a machine of that kind: make",
+			"%s is for %s, this machine is %s", path, processor(lib.Machine), processor(here))
+	}
+	if !needsGlibc.MatchString(said) {
+		return nil
+	}
+	return fault("take a release's library, which needs glibc 2.17, or build it on this machine: make", "%s", said)
+}
+
+// locate is the file that a name means. For a bare name it looks in LD_LIBRARY_PATH only: in the system's own
+// directories a package manager takes care. "": there is none.
+func (d *doctor) locate(name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	for _, dir := range filepath.SplitList(d.env.Get("LD_LIBRARY_PATH")) {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// processor is a machine as uname -m names it.
+func processor(m elf.Machine) string {
+	return strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))
 }

@@ -33,7 +33,7 @@ func TestDoctorReleaseFaults(t *testing.T) {
 			fmt.Sprintf("int ncclGetVersion(int *v) { *v = %d; return 0; }", c.code))
 		found := d.examine(t.Context(), only("nccl"))
 		for _, word := range []string{preview, crash} {
-			said := slices.ContainsFunc(found, func(f finding) bool { return strings.Contains(fmt.Sprint(f), word) })
+			said := slices.ContainsFunc(found, func(f Finding) bool { return strings.Contains(fmt.Sprint(f), word) })
 			if said != (word == c.want) {
 				t.Errorf("NCCL %d with\n%s%s: %v in %v", c.code, c.rows, word, said, found)
 			}

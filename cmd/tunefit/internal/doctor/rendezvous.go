@@ -34,21 +34,21 @@ func reloadMode(e *localenv.Environment) string {
 	return "new" // the tuner also takes unknown values for it
 }
 
-func (d *doctor) examineRendezvous(ctx context.Context) []finding {
+func (d *doctor) examineRendezvous(ctx context.Context) []Finding {
 	name := d.env.Get(tuner.EnvRendezvous)
 	switch mode := reloadMode(d.env); {
 	case isOn(d.env, tuner.EnvDeterministic):
-		return []finding{noted("", "not used: %s, a process stays with what it read first; do not edit while "+
+		return []Finding{noted("", "not used: %s, a process stays with what it read first; do not edit while "+
 			"communicators are being created", d.env.Show(tuner.EnvDeterministic))}
 	case mode == "off":
-		return []finding{noted("", "not used: %s, a process stays with what it read first",
+		return []Finding{noted("", "not used: %s, a process stays with what it read first",
 			d.env.Show(tuner.EnvReload))}
 	case mode == "new":
-		return []finding{
+		return []Finding{
 			noted("", "not used: with %s an edit takes effect in communicators created later only; do not edit while "+
 				"some are being created", d.env.Show(tuner.EnvReload))}
 	case name == "" && d.Nodes > 1:
-		return []finding{
+		return []Finding{
 			warned("set "+tuner.EnvRendezvous+" to a directory that all nodes share, or to etcd://HOST:PORT/PREFIX",
 				"%s is not set, and the job has %d nodes: edits do not take effect during the run, and an edit while "+
 					"communicators are created can hang the job", tuner.EnvRendezvous, d.Nodes)}
@@ -57,13 +57,13 @@ func (d *doctor) examineRendezvous(ctx context.Context) []finding {
 	case tuner.IsEtcd(name):
 		return d.etcdFindings(ctx, name)
 	case strings.Contains(name, "://"):
-		return []finding{failed("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood",
+		return []Finding{failed("name a directory, or etcd://HOST:PORT/PREFIX", "%s is not understood",
 			d.env.Show(tuner.EnvRendezvous))}
 	}
 	return append(d.relative(tuner.EnvRendezvous), d.placeFindings(ctx, name, false)...)
 }
 
-func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding) {
+func (d *doctor) etcdFindings(ctx context.Context, url string) (found []Finding) {
 	if p := d.plugin(); p.ours && !p.etcd {
 		found = append(found, failed("make etcd, and load libnccl-tuner-go-etcd.so instead",
 			"%s: %s is built without etcd", d.env.Show(tuner.EnvRendezvous), p.path))
@@ -85,7 +85,7 @@ func (d *doctor) etcdFindings(ctx context.Context, url string) (found []finding)
 }
 
 // slowness warns of a store that is too slow for changes.
-func slowness(name string, took time.Duration, otherwise finding) finding {
+func slowness(name string, took time.Duration, otherwise Finding) Finding {
 	if limit := agree.Shared.Settle / 3; took > limit {
 		return warned("use another one", "%s needs %v for one record: changes will mostly be aborted", name,
 			took.Round(time.Millisecond))
@@ -95,7 +95,7 @@ func slowness(name string, took time.Duration, otherwise finding) finding {
 
 // placeFindings looks at a directory where ranks meet. private means the parent of the default rendezvous, which every
 // job of this machine uses.
-func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (found []finding) {
+func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (found []Finding) {
 	do := "name another directory: " + tuner.EnvRendezvous
 	info, err := os.Stat(dir)
 	coming := ""
@@ -107,9 +107,9 @@ func (d *doctor) placeFindings(ctx context.Context, dir string, private bool) (f
 	}
 	switch {
 	case err != nil:
-		return []finding{failed(do, "the rendezvous cannot be used: %v", err)}
+		return []Finding{failed(do, "the rendezvous cannot be used: %v", err)}
 	case !info.IsDir():
-		return []finding{failed(do, "the rendezvous cannot be used: %s is not a directory", dir)}
+		return []Finding{failed(do, "the rendezvous cannot be used: %s is not a directory", dir)}
 	}
 	system := fileSystemOf(dir)
 	if !private {
@@ -156,12 +156,12 @@ func putProbe(ctx context.Context, dir string) (took time.Duration, err error) {
 
 // sharingFindings says whether others can write into a shared directory. parent means that the job makes a directory of
 // its own in it.
-func (d *doctor) sharingFindings(dir string, parent bool) []finding {
+func (d *doctor) sharingFindings(dir string, parent bool) []Finding {
 	info, err := os.Stat(dir)
 	open := err == nil && info.Mode().Perm()&0o002 != 0
 	if parent {
 		if open && info.Mode()&os.ModeSticky == 0 {
-			return []finding{warned("chmod +t "+cli.ShellWord(dir), "every user can remove the directory that a job "+
+			return []Finding{warned("chmod +t "+cli.ShellWord(dir), "every user can remove the directory that a job "+
 				"makes in %s: its edits then stop, and a call that waits for one fails", dir)}
 		}
 		return nil
@@ -179,10 +179,10 @@ func (d *doctor) sharingFindings(dir string, parent bool) []finding {
 	}
 	do := "name a directory that the job makes for itself: " + tuner.EnvRendezvous + "=" + filepath.Join(above, "JOB")
 	if d.env.Get(tuner.EnvTrust) == "1" {
-		return []finding{warned(do, "%v; with %s whoever can write there decides for the job", err,
+		return []Finding{warned(do, "%v; with %s whoever can write there decides for the job", err,
 			d.env.Show(tuner.EnvTrust))}
 	}
-	return []finding{failed(do+", or set "+tuner.EnvTrust+"=1 if whoever can write there may decide for the job",
+	return []Finding{failed(do+", or set "+tuner.EnvTrust+"=1 if whoever can write there may decide for the job",
 		"the rendezvous is refused, and communicator creation fails: %v", err)}
 }
 

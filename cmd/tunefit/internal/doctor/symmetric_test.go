@@ -83,7 +83,7 @@ func TestDoctorSymKernel(t *testing.T) {
 		found := d.examine(t.Context(), only("nccl"))
 		if c.words != nil {
 			mustFind(t, found, "nccl", c.want, c.words...)
-		} else if slices.ContainsFunc(found, func(f finding) bool { return f.Severity >= isWarning }) {
+		} else if slices.ContainsFunc(found, func(f Finding) bool { return f.Severity >= isWarning }) {
 			t.Errorf("%v", found)
 		}
 	}
@@ -94,10 +94,10 @@ func TestAcrossVariables(t *testing.T) {
 	for _, variable := range []string{"NCCL_SYM_KERNEL=AllGather_LL", "NCCL_SYM_KERNEL=AllGather_ST",
 		"NCCL_SYM_NOWIN_ENABLE=1", "NCCL_WIN_ENABLE=0", "NCCL_CTA_POLICY=ZERO", "NCCL_SYM_CTAS=8", "NCCL_NTHREADS=256",
 		"NCCL_MAX_P2P_NCHANNELS=2"} {
-		examine := func(variables ...string) []finding {
+		examine := func(variables ...string) []Finding {
 			return testDoctor(t, append(variables, "NCCL_DEBUG=WARN")...).examine(t.Context(), only("environment"))
 		}
-		nodes := map[string][]finding{"node1": examine(variable), "node2": examine(), "node3": examine(variable)}
+		nodes := map[string][]Finding{"node1": examine(variable), "node2": examine(), "node3": examine(variable)}
 		if got := across(t, 3, nodes); !strings.Contains(got, "node[1,3]: "+variable) ||
 			!strings.HasSuffix(got, "3 nodes differ in environment\n") {
 			t.Errorf("%s", got)

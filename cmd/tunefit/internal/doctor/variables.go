@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
@@ -89,7 +93,7 @@ func policyOf(number, name string) func(string) bool {
 	return func(v string) bool { return v == number || strings.Contains(strings.ToUpper(v), name) }
 }
 
-func (d *doctor) examineEnvironment(context.Context) (found []finding) {
+func (d *doctor) examineEnvironment(context.Context) (found []Finding) {
 	e := d.env
 	for _, v := range variables {
 		value, shown := e.Get(v.name), e.Show(v.name)
@@ -97,12 +101,12 @@ func (d *doctor) examineEnvironment(context.Context) (found []finding) {
 			shown = v.name + " is not set"
 		}
 		if (v.where == nil || v.where(d)) && (v.counts == nil && value != "" || v.counts != nil && v.counts(value)) {
-			found = append(found, finding{Severity: v.severity, Found: shown + v.found, Do: v.do})
+			found = append(found, Finding{Severity: v.severity, Found: shown + v.found, Do: v.do})
 		}
 	}
 	sound := fine("nothing in it decides before a policy would")
 	if !d.Machine {
-		found = slices.Concat(found, tunerVariables(e), comparing(e), bypasses(e))
+		found = slices.Concat(found, tunerVariables(e), comparisonFindings(e), bypasses(e))
 		sound = fine("nothing in it works against the tuner, and its warnings are shown (%s)", e.Show("NCCL_DEBUG"))
 	}
 	for _, c := range e.Files {
@@ -111,7 +115,7 @@ func (d *doctor) examineEnvironment(context.Context) (found []finding) {
 	if e.Ignored != "" {
 		found = append(found, noted("", "%s is not read, since %s is set", e.Ignored, localenv.ConfVariable))
 	}
-	if !slices.ContainsFunc(found, func(f finding) bool { return f.Severity > isFine }) {
+	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Severity > isFine }) {
 		found = append(found, sound)
 	}
 	return found
@@ -133,14 +137,14 @@ func showsTuner(subsystems string) bool {
 	return shows("INIT") || shows("TUNING")
 }
 
-// comparing says whether the job can compare its policy as it is told to.
-func comparing(e *localenv.Environment) []finding {
+// comparisonFindings says whether the job can compare its policy as it is told to.
+func comparisonFindings(e *localenv.Environment) []Finding {
 	if isOn(e, tuner.EnvDeterministic) { // the tuner's own words about its settings name what it refuses
 		return nil
 	}
 	with := e.Get(tuner.EnvCompare)
 	if mode := reloadMode(e); mode != "live" && (with != "" || e.Get(tuner.EnvCanary) == "1") {
-		return []finding{failed("unset "+tuner.EnvReload+", or what asks for a comparison",
+		return []Finding{failed("unset "+tuner.EnvReload+", or what asks for a comparison",
 			"%s: nothing is compared, although %s or %s asks for it",
 			e.Show(tuner.EnvReload), tuner.EnvCompare, tuner.EnvCanary)}
 	}
@@ -148,14 +152,14 @@ func comparing(e *localenv.Environment) []finding {
 		return nil
 	}
 	if _, _, err := ask.ReadPolicy(new(cli.Inputs), with); err != nil {
-		return []finding{failed("name a policy file, or nccl", "%s: %v; nothing is compared",
+		return []Finding{failed("name a policy file, or nccl", "%s: %v; nothing is compared",
 			e.Show(tuner.EnvCompare), err)}
 	}
 	return nil
 }
 
 // tunerVariables finds names and values that the tuner does not understand.
-func tunerVariables(e *localenv.Environment) (found []finding) {
+func tunerVariables(e *localenv.Environment) (found []Finding) {
 	for _, name := range slices.Sorted(maps.Keys(e.Vars)) {
 		if do := tuner.MeantVariable(name); do != "" && strings.TrimSpace(name) == name {
 			found = append(found, warned(do, "%s has no meaning for this tuner", e.Show(name)))
@@ -178,13 +182,13 @@ func isOn(e *localenv.Environment, name string) bool {
 }
 
 // variablesFile says what a file of variables sets, and which of its lines have no effect.
-func variablesFile(c localenv.File, e *localenv.Environment) (found []finding) {
+func variablesFile(c localenv.File, e *localenv.Environment) (found []Finding) {
 	if c.Err != nil {
 		named := c.Path
 		if c.Named {
 			named = e.Show(localenv.ConfVariable)
 		}
-		return []finding{warned("correct the path or the permissions",
+		return []Finding{warned("correct the path or the permissions",
 			"%s cannot be read, and NCCL says nothing about it: %v", named, c.Err)}
 	}
 	var sets []string
@@ -224,4 +228,92 @@ func origin(s localenv.Setting) string {
 		return fmt.Sprintf("%q of the environment", s.Value)
 	}
 	return fmt.Sprintf("%q of %s:%d", s.Value, s.File, s.Line)
+}
+
+// frameworks have kernels of their own for collectives inside a node. Whether a job uses them is up to its flags, so
+// the environment only tells that it may be such a job.
+//
+// Sources: vLLM's envs.py and distributed/device_communicators (custom_all_reduce.py, symm_mem.py), SGLang's
+// distributed/device_communicators and server arguments, TensorRT-LLM's AllReduceStrategy.
+var frameworks = []struct {
+	name     string
+	prefixes []string // of its variables
+	do       string
+}{
+	{"vLLM", []string{"VLLM_"}, "for NCCL and the policy: vllm serve --disable-custom-all-reduce, and " +
+		"VLLM_ALLREDUCE_USE_SYMM_MEM=0, which is 1 if unset"},
+	{"SGLang", []string{"SGLANG_", "SGL_"}, "for NCCL and the policy: --disable-custom-all-reduce, and no " +
+		"--enable-mscclpp and no --enable-torch-symm-mem"},
+	{"TensorRT-LLM", []string{"TRTLLM_", "TLLM_"}, "for NCCL and the policy: allreduce_strategy NCCL instead of AUTO"},
+}
+
+// bypasses says whose variables are in the environment that may take collectives past NCCL, and so past the tuner.
+func bypasses(e *localenv.Environment) (found []Finding) {
+	names := slices.Sorted(maps.Keys(e.Vars))
+	for _, f := range frameworks {
+		i := slices.IndexFunc(names, func(name string) bool {
+			return slices.ContainsFunc(f.prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+		})
+		if i < 0 {
+			continue
+		}
+		// The value may be a key.
+		found = append(found, noted(f.do, "%s is set: if this is a job of %s, its own kernels may do the allreduces "+
+			"inside a node, and no tuner is asked about these", names[i], f.name))
+	}
+	return found
+}
+
+// isRCCL goes by the file's name, since RCCL tells NCCL's version.
+func isRCCL(lib *host.Library) bool { return strings.HasPrefix(filepath.Base(lib.Path), "librccl") }
+
+// rcclFindings says what AMD's library decides by itself.
+//
+// Source: RCCL's src/misc/msccl/msccl_lifecycle.cc and src/init.cc.
+func (d *doctor) rcclFindings(lib *host.Library, what string) (found []Finding) {
+	if isRCCL(lib) {
+		found = append(found, noted("measure these sizes with the library loaded and without",
+			"%s: on one node of gfx950 (MI350X, MI355X) any tuner, this one too, turns off its own choice of tree and "+
+				"LL from 64 B to 256 KiB a rank. After the tuner it may still force tree or ring", what))
+	}
+	msccl, plusplus := d.env.Get("RCCL_MSCCL_ENABLE"), d.env.Get("RCCL_MSCCLPP_ENABLE")
+	if lib.MSCCL && (msccl != "0" || plusplus != "0") {
+		found = append(found, noted("if the policy is to decide these, set RCCL_MSCCL_ENABLE=0 and "+
+			"RCCL_MSCCLPP_ENABLE=0",
+			"%s has MSCCL and may have MSCCL++: no tuner is asked about what they take. MSCCL is on where RCCL has "+
+				"algorithms for the machine, or with RCCL_MSCCL_FORCE_ENABLE=1. MSCCL++ takes allreduces and "+
+				"allgathers in captured graphs, up to RCCL_MSCCLPP_THRESHOLD (1 MiB)", what))
+	}
+	return found
+}
+
+// unusableSymKernel finds an NCCL_SYM_KERNEL that a release does not take as a kernel, or that fails collectives.
+func (d *doctor) unusableSymKernel(version nccl.Version, what string) []Finding {
+	set, ok := d.env.Vars[symKernel]
+	if !ok || set.Value == "^" || version < withSymmetricKernels {
+		return nil
+	}
+	if !version.Has(nccl.Models) { // it compares the whole value with each name
+		if slices.Contains(channels.SymKernels, set.Value) {
+			return nil
+		}
+		return []Finding{warned("unset it, or name one as NCCL spells it: "+strings.Join(channels.SymKernels, ", "),
+			"%s: %s names no kernel. All symmetric kernels are off, and NCCL does not say so", what,
+			d.env.Show(symKernel))}
+	}
+	left, err := channels.ParseSymKernel(set.Value, version)
+	if err != nil {
+		return []Finding{failed("correct or unset it", "%s: %v", what, err)}
+	}
+	named := func(c nccl.Coll) bool { return left[c].Set }
+	if d.env.Get("NCCL_ALGO") != "" || !slices.ContainsFunc(nccl.AllColls(), named) {
+		return nil
+	}
+	tell := warned
+	if named(nccl.CollBroadcast) { // it has no symmetric kernel
+		tell = failed
+	}
+	return []Finding{tell("unset it, or set NCCL_ALGO to algorithms that stay, as in NCCL_ALGO=ring", "%s: %s leaves "+
+		"its collectives no algorithm. With buffers in no window, or without a kernel, NCCL fails them with error 5 "+
+		"(ncclInvalidUsage)", what, d.env.Show(symKernel))}
 }

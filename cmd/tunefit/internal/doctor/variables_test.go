@@ -75,7 +75,7 @@ func TestDoctorConfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	examine := func(environ ...string) []finding {
+	examine := func(environ ...string) []Finding {
 		d := testDoctor(t)
 		d.env = localenv.ReadEnvironment(environ, home, machine)
 		return d.examine(t.Context(), only("environment"))

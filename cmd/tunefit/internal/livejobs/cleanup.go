@@ -22,16 +22,16 @@ type Cleanup struct {
 	DryRun     bool
 }
 
-// gcRest is how long nothing must have been recorded of a communicator whose ranks
+// minQuiet is how long nothing must have been recorded of a communicator whose ranks
 // have all ended: others may be about to join it.
-const gcRest = 6 * agree.JoinLimit
+const minQuiet = 6 * agree.JoinLimit
 
-// oldest is the least --older-than. A time in minutes would be a slip of the hand.
-const oldest = 24 * time.Hour
+// minOlderThan is the least --older-than. A time in minutes would be a slip of the hand.
+const minOlderThan = 24 * time.Hour
 
 // Run says what it removes.
 func (f *Cleanup) Run(out io.Writer) error {
-	if f.OlderThan != 0 && f.OlderThan < oldest {
+	if f.OlderThan != 0 && f.OlderThan < minOlderThan {
 		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)",
 			f.OlderThan)
 	}
@@ -125,7 +125,7 @@ func (f *Cleanup) clean(out io.Writer, inspector *agree.Inspector, p tuner.Rende
 				}
 			}
 			removed++
-			records += len(c.records.Keys)
+			records += len(c.Keys)
 			becomes = f.removed()
 		} else {
 			kept++
@@ -156,8 +156,8 @@ func (f *Cleanup) removable(c *Communicator) (ended bool, why string) {
 	quiet := c.quiet()
 	unknown := c.which(func(m member) bool { return !m.gone() })
 	switch {
-	case quiet < gcRest:
-		return false, fmt.Sprintf("its last record is younger than %v", gcRest)
+	case quiet < minQuiet:
+		return false, fmt.Sprintf("its last record is younger than %v", minQuiet)
 	case len(unknown) > 0 && f.OlderThan == 0:
 		return false, fmt.Sprintf("this machine cannot see whether it lives: %s (see --older-than)", names(unknown))
 	case len(unknown) > 0 && quiet < f.OlderThan:
@@ -165,7 +165,7 @@ func (f *Cleanup) removable(c *Communicator) (ended bool, why string) {
 			fmt.Sprintf("its last record is younger than %v, and this machine cannot see whether it lives: %s",
 				f.OlderThan, names(unknown))
 	case len(unknown) > 0:
-		return true, fmt.Sprintf("nothing recorded since %s", moment(c.records.Newest))
+		return true, fmt.Sprintf("nothing recorded since %s", moment(c.Newest))
 	case len(c.Members) == 0 && len(c.Faults) > 0:
 		return false, "its records cannot be read"
 	case len(c.Members) == 0:

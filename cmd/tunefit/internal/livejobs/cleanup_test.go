@@ -123,7 +123,7 @@ func TestGCOfWhatHasEnded(t *testing.T) {
 	for _, c := range []struct {
 		Cleanup
 		left int
-	}{{Cleanup{}, 2}, {Cleanup{OlderThan: oldest, DryRun: true}, 2}, {Cleanup{OlderThan: oldest}, 1}} {
+	}{{Cleanup{}, 2}, {Cleanup{OlderThan: minOlderThan, DryRun: true}, 2}, {Cleanup{OlderThan: minOlderThan}, 1}} {
 		c.Rendezvous = dir
 		if err := c.Run(io.Discard); err != nil {
 			t.Error(err)

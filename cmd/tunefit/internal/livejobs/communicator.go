@@ -1,29 +1,31 @@
 package livejobs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// Communicator is what status shows of a communicator, and what status --json prints. It leaves out a time that is not
-// known.
+// Communicator is what status shows of a communicator, and what status --json prints: its records, and what this
+// machine adds to them.
 type Communicator struct {
+	agree.Communicator
 	Rendezvous string    `json:"rendezvous"`
 	Job        string    `json:"job,omitempty"` // the rendezvous' folder below the one that was named
 	Name       string    `json:"communicator"`  // as the plugin's log has it
-	Ranks      int       `json:"ranks"`
-	Ended      bool      `json:"ended"`   // no rank does anything with it any more
-	Version    string    `json:"version"` // in force
+	Ended      bool      `json:"ended"`         // no rank does anything with it any more
+	Version    string    `json:"version"`       // in force
 	Content    string    `json:"content"`
 	Since      time.Time `json:"since,omitzero"`
 	// Policy and Model are the files that its ranks read, as far as this machine knows.
@@ -34,7 +36,6 @@ type Communicator struct {
 	Members  []member `json:"members"`
 	Frozen   bool     `json:"frozen"` // the version stays for good
 	Changes  []change `json:"changes"`
-	Faults   []string `json:"faults,omitempty"` // records that cannot be read
 	// Comparison is what the job compares, or has compared last; nil: nothing.
 	Comparison *trial.Finding `json:"comparison,omitempty"`
 	// Learning is what the job has learned so far; nil: it does not learn, or compares what it has learned.
@@ -42,7 +43,6 @@ type Communicator struct {
 	// Asked is how often NCCL has asked, in a view; nil: no rank here writes metrics.
 	Asked *asked `json:"asked,omitempty"`
 
-	records      agree.Communicator
 	files        *policyfile.Bundle // what the version is made from; nil if not known
 	read         policyfile.Bundle  // the latest known content of the files that the ranks read
 	noComparison error              // why the comparison cannot be read
@@ -52,32 +52,21 @@ type Communicator struct {
 	refused      []*change // those since then whose records are still there
 }
 
-// member is the owner of a slot.
+// member is a slot and the process that owns it.
 type member struct {
-	Slot             int            `json:"slot"`
+	agree.Slot
 	Rank             *int           `json:"rank,omitempty"` // nil: not known
 	identity.Process                // zero: the record names none
 	Life             identity.State `json:"life"`
-	Left             bool           `json:"left"` // it has ended the communicator
 }
 
-// change is one that was proposed, or one that a freeze prevents.
+// change is a change and what its records mean.
 type change struct {
-	Number   uint64       `json:"number"`
-	State    string       `json:"state"` // pending, committed, refused
-	Version  string       `json:"version,omitempty"`
-	Content  string       `json:"content,omitempty"`
-	Proposer *int         `json:"proposer_slot,omitempty"`
-	Check    uint64       `json:"checkpoint_call,omitempty"`
-	Switch   uint64       `json:"switch_call,omitempty"`
-	Proposed time.Time    `json:"proposed,omitzero"`
-	Missing  []int        `json:"missing_slots,omitempty"` // of a pending one: who has not acknowledged
-	Decided  time.Time    `json:"decided,omitzero"`
-	Reason   agree.Reason `json:"reason,omitempty"`
-	Detail   string       `json:"detail,omitempty"`
-	By       *int         `json:"by_slot,omitempty"`
-	Why      string       `json:"why,omitempty"`
-	Remedy   string       `json:"remedy,omitempty"`
+	agree.Change
+	State   string `json:"state"`                   // pending, committed, refused
+	Missing []int  `json:"missing_slots,omitempty"` // of a pending one: who has not acknowledged
+	Why     string `json:"why,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
 }
 
 const (
@@ -90,16 +79,16 @@ const (
 func newCommunicator(rendezvous string, records agree.Communicator,
 	bundle func(agree.VersionID) *policyfile.Bundle) *Communicator {
 	version, since := records.InForce()
-	c := &Communicator{Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID), Ranks: records.Ranks,
-		Members: []member{}, Changes: []change{}, records: records, files: bundle(version)}
+	c := &Communicator{Communicator: records, Rendezvous: rendezvous, Name: fmt.Sprintf("%#x", records.ID),
+		Version: version.Meaning, Content: version.Content, Since: since, CommName: records.Name(),
+		Members: []member{}, Changes: []change{}, files: bundle(version)}
 	for _, v := range records.Versions() {
 		if b := bundle(v); b != nil {
 			c.read.Policy, c.read.Model = later(c.read.Policy, b.Policy), later(c.read.Model, b.Model)
 		}
 	}
-	c.Version, c.Content, c.Since = version.Meaning, version.Content, since
 	for _, s := range records.Slots {
-		m := member{Slot: s.Index, Life: identity.Unknown, Left: s.Left}
+		m := member{Slot: s, Life: identity.Unknown}
 		if rank := identity.ParseRank(s.Identity); rank >= 0 {
 			m.Rank = &rank
 		}
@@ -109,16 +98,15 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 		}
 		c.Members = append(c.Members, m)
 	}
-	c.CommName = records.Name()
 	for _, x := range records.Changes {
 		c.Changes = append(c.Changes, c.newChange(x))
 	}
 	for i := range c.Changes {
-		switch x, d := &c.Changes[i], records.Changes[i].Decision; {
+		switch x, d := &c.Changes[i], c.Changes[i].Decision; {
 		case d == nil:
 			c.pending = x
 		case d.Commit:
-			c.refused, c.inForce = nil, x.Number
+			c.refused, c.inForce = nil, x.K
 		case !d.Frozen():
 			c.refused = append(c.refused, x)
 		case c.frozen == nil:
@@ -126,14 +114,11 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 		}
 	}
 	// Ranks that have a start version and no slots yet are about to claim them.
-	c.Ended = len(c.Members) > 0 || !records.Newest.IsZero() && c.quiet() > agree.JoinLimit
+	c.Ended = len(c.Members) > 0 || !c.Newest.IsZero() && c.quiet() > agree.JoinLimit
 	c.Ended = c.Ended && !slices.ContainsFunc(c.Members, func(m member) bool { return !m.gone() })
 	c.Policy, c.Model = c.paths()
-	for _, err := range records.Faults {
-		c.Faults = append(c.Faults, err.Error())
-	}
-	if records.Note != nil {
-		c.noComparison = c.readNote(records.Note)
+	if c.Note != nil {
+		c.noComparison = c.readNote(c.Note)
 	}
 	return c
 }
@@ -141,7 +126,7 @@ func newCommunicator(rendezvous string, records agree.Communicator,
 // readNote reads what the rank that compares or learns has left last.
 func (c *Communicator) readNote(text []byte) error {
 	var learned trial.Evidence
-	err := jsonerror.Plain(json.Unmarshal(text, &learned))
+	err := wording.JSONError(json.Unmarshal(text, &learned))
 	if learned.Format == trial.EvidenceFormat {
 		if err == nil {
 			err = learned.Check()
@@ -154,7 +139,7 @@ func (c *Communicator) readNote(text []byte) error {
 	}
 	var found trial.Finding
 	if err := json.Unmarshal(text, &found); err != nil {
-		return jsonerror.Plain(err)
+		return wording.JSONError(err)
 	}
 	found.A.Name, found.B.Name = clipped(found.A.Name), clipped(found.B.Name)
 	c.Comparison = &found
@@ -171,22 +156,19 @@ func later(known, found policyfile.Source) policyfile.Source {
 }
 
 func (c *Communicator) newChange(from agree.Change) change {
-	x := change{Number: from.K, State: pending, Proposed: from.Proposed, Decided: from.Decided}
-	if p := from.Proposal; p != nil {
-		x.Version, x.Content, x.Proposer, x.Check, x.Switch = p.Meaning, p.Content, &p.Slot, p.Check, p.Switch
-	}
+	x := change{Change: from, State: pending}
 	switch d := from.Decision; {
 	case d == nil:
 		for _, m := range c.Members {
-			if _, acknowledged := from.Acks[m.Slot]; !acknowledged {
-				x.Missing = append(x.Missing, m.Slot)
+			if _, acknowledged := from.Acks[m.Index]; !acknowledged {
+				x.Missing = append(x.Missing, m.Index)
 			}
 		}
 	case d.Commit:
-		x.State, x.Switch = committed, d.At
+		x.State = committed
 	default:
 		d.Abort, d.Detail = clipped(d.Abort), clipped(d.Detail)
-		x.State, x.Reason, x.Detail, x.By = refused, d.Abort, d.Detail, &d.By
+		x.State = refused
 		x.Why, x.Remedy = c.inWords(d)
 	}
 	return x
@@ -216,7 +198,7 @@ func (m member) place() string {
 	if m.Rank != nil {
 		return fmt.Sprintf("rank %d", *m.Rank)
 	}
-	return fmt.Sprintf("slot %d", m.Slot)
+	return fmt.Sprintf("slot %d", m.Index)
 }
 
 // names lists members for a line.
@@ -239,7 +221,7 @@ func names(members []member) string {
 func (c *Communicator) changes() bool { return c.pending != nil && !c.Ended }
 
 // quiet is how long nothing was recorded.
-func (c *Communicator) quiet() time.Duration { return time.Since(c.records.Newest) }
+func (c *Communicator) quiet() time.Duration { return time.Since(c.Newest) }
 
 // which returns the members for which is returns true.
 func (c *Communicator) which(is func(member) bool) (some []member) {
@@ -261,7 +243,7 @@ func (c *Communicator) left() []member { return c.which(func(m member) bool { re
 // missing returns who has not acknowledged the pending change.
 func (c *Communicator) missing() []member {
 	return c.which(func(m member) bool {
-		_, is := slices.BinarySearch(c.pending.Missing, m.Slot) // as members are, in order
+		_, is := slices.BinarySearch(c.pending.Missing, m.Index) // as members are, in order
 		return is
 	})
 }
@@ -283,10 +265,10 @@ func (c *Communicator) hosts() (hosts []string) {
 
 // isToCompare reports whether the job is to compare versions: the rank of the first slot does so, its identity says it.
 func (c *Communicator) isToCompare() bool {
-	if len(c.records.Slots) == 0 || c.records.Slots[0].Index != 0 {
+	if len(c.Slots) == 0 || c.Slots[0].Index != 0 {
 		return false
 	}
-	words := strings.Fields(c.records.Slots[0].Identity)
+	words := strings.Fields(c.Slots[0].Identity)
 	return slices.Contains(words, tuner.EnvCompare) || slices.Contains(words, tuner.EnvCanary)
 }
 
@@ -318,4 +300,54 @@ func (c *Communicator) paths() (policy, model string) {
 		break
 	}
 	return policy, model
+}
+
+// commName names a communicator and its job.
+type commName struct {
+	Rendezvous   string `json:"rendezvous"`
+	Job          string `json:"job,omitempty"` // see Communicator.Job
+	Communicator string `json:"communicator"`
+}
+
+func (c *Communicator) name() commName { return commName{c.Rendezvous, c.Job, c.Name} }
+
+func (c commName) String() string { return c.prefix() + c.Communicator }
+
+// prefix begins a line about the communicator. It is "" where the named rendezvous is the job's own.
+func (c commName) prefix() string {
+	if c.Job == "" {
+		return ""
+	}
+	return "job " + c.Job + ": "
+}
+
+// job names the job in a list of jobs.
+func (c commName) job() string { return cmp.Or(c.Job, c.Rendezvous) }
+
+// listOf lists communicators by their jobs, for a line.
+func listOf(all []commName) string {
+	var jobs []string
+	for _, job := range groups(all, func(c commName) string { return c.Rendezvous }) {
+		var names []string
+		for _, c := range job {
+			names = append(names, c.Communicator)
+		}
+		jobs = append(jobs, job[0].prefix()+few(names))
+	}
+	return cli.Few(jobs, 8, "; ")
+}
+
+// groups splits a list by a key, in the list's order.
+func groups[T any](all []T, key func(T) string) (lists [][]T) {
+	index := map[string]int{}
+	for _, x := range all {
+		at, known := index[key(x)]
+		if !known {
+			at = len(lists)
+			index[key(x)] = at
+			lists = append(lists, nil)
+		}
+		lists[at] = append(lists[at], x)
+	}
+	return lists
 }

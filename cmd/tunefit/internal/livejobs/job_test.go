@@ -91,7 +91,7 @@ func TestPushOfSeveralJobs(t *testing.T) {
 	p.start(t, "4714", p.after) // has nothing to change
 	p.switches(t, "4711")
 	p.add(t, "4712", map[string]string{"c/" + jobComm + "/left/0": "", "c/" + jobComm + "/left/1": ""})
-	p.w.tellWaiting()
+	p.w.reportWaiting()
 	p.look(t)
 	p.says(t, "waiting for 3 communicators of 3 jobs: 4711, 4712, alice/run8\n",
 		"job 4713: 0x1 was created meanwhile, on the earlier version: push waits for it, too\n",

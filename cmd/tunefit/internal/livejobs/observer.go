@@ -53,7 +53,7 @@ func (o *observer) places(ctx context.Context) (places []tuner.RendezvousView, e
 	case strings.Contains(o.name, "://"):
 		return nil, fmt.Errorf("%s is not understood (allowed: a directory, etcd://HOST:PORT/PREFIX, etcds://...)",
 			wording.HideSecrets(o.name))
-	case o.mayCome && isToCome(o.name):
+	case o.mayCome && notCreatedYet(o.name):
 		return nil, nil
 	default:
 		o.mayCome = false
@@ -72,8 +72,8 @@ func (o *observer) places(ctx context.Context) (places []tuner.RendezvousView, e
 	return places, failed(o.name, err)
 }
 
-// isToCome reports that a directory does not exist, and that the first job can make it: the one above does.
-func isToCome(dir string) bool {
+// notCreatedYet reports that a directory does not exist, and that the first job can make it: the one above does.
+func notCreatedYet(dir string) bool {
 	_, err := os.Stat(dir)
 	_, above := os.Stat(filepath.Dir(filepath.Clean(dir)))
 	return dir != "" && errors.Is(err, fs.ErrNotExist) && above == nil

@@ -16,8 +16,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -67,7 +69,7 @@ type notSwitched struct {
 func (f *Push) Run(out io.Writer, name string) error {
 	is, _ := f.Inputs.Kind(name) // unknown: of a damaged model, for example
 	file := watchedFile{name, is == cli.KindModel ||
-		is == cli.KindUnknown && strings.EqualFold(filepath.Ext(name), ".json")}
+		is == "" && strings.EqualFold(filepath.Ext(name), ".json")}
 	variable := tuner.EnvConfigFile
 	if file.model {
 		variable = tuner.EnvModelFile
@@ -160,7 +162,7 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 			wording.Plural(w.Others, "communicator")+wording.Verb(w.Others, " reads", " read"),
 			wording.Verb(w.Others, "is", "are"))
 	}
-	w.tellUnknown()
+	w.reportUnknown()
 	if err := f.waitForTargets(ctx, w); err != nil {
 		return err
 	}
@@ -177,7 +179,7 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 	out, known, idle := w.out, len(w.targets), len(w.open()) == 0
 	if f.Timeout > 0 && (w.Written || !idle) { // also for one that begins on the earlier text just now
-		w.tellWaiting()
+		w.reportWaiting()
 		ctx, end := context.WithTimeout(ctx, f.Timeout)
 		defer end()
 		if err := w.wait(ctx); err != nil {
@@ -191,7 +193,7 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 		fmt.Fprintf(out, "of the jobs that were seen %s, none is known to read this file\n", where(name))
 	case idle && known == 0:
 		fmt.Fprintf(out, "no job that can change its policy while it runs reads this file %s: "+
-			"it takes effect when a communicator is created\n%s", where(name), elsewhere(name))
+			"it takes effect when a communicator is created\n%s", where(name), otherPlacesHint(name))
 	case idle:
 		var targets []commName
 		for _, t := range w.targets {
@@ -202,7 +204,7 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",
 			w.ofJobs(len(w.NotSwitched))+wording.Verb(len(w.NotSwitched), " has", " have"))
 	case len(w.NotSwitched) > 0:
-		w.tellFailed()
+		w.reportFailed()
 		return cli.ErrFailed
 	case w.Communicators > 0:
 		fmt.Fprintf(out, "%s on it\n", w.ofJobs(w.Communicators)+wording.Verb(w.Communicators, " runs", " run"))
@@ -221,8 +223,8 @@ func (o *pushOutcome) ofJobs(communicators int) string {
 	return count
 }
 
-// tellWaiting names the jobs that push waits for, where they meet below the folder that was named.
-func (w *waiter) tellWaiting() {
+// reportWaiting names the jobs that push waits for, where they meet below the folder that was named.
+func (w *waiter) reportWaiting() {
 	w.count()
 	var jobs []string
 	for _, o := range w.Jobs {
@@ -236,8 +238,8 @@ func (w *waiter) tellWaiting() {
 	}
 }
 
-// tellFailed says of each job what has not switched and why, and then how many have.
-func (w *waiter) tellFailed() {
+// reportFailed says of each job what has not switched and why, and then how many have.
+func (w *waiter) reportFailed() {
 	for _, alike := range groups(w.NotSwitched, func(t notSwitched) string { return t.Rendezvous + "\n" + t.Why }) {
 		var names []commName
 		for _, t := range alike {
@@ -261,4 +263,101 @@ func (w *waiter) tellFailed() {
 	}
 	fmt.Fprintf(w.out, "%d of %d jobs %s switched; %s\n%s\n", len(w.Jobs)-len(failed), len(w.Jobs),
 		wording.Verb(len(w.Jobs)-len(failed), "has", "have"), cli.Few(failed, 8, "; "), goesOn)
+}
+
+// behindLinks follows all links to an absolute path; the file itself need not exist.
+func behindLinks(name string) (path string, exists bool, err error) {
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		dir, err := filepath.EvalSymlinks(filepath.Dir(name))
+		return filepath.Join(dir, filepath.Base(name)), false, err
+	}
+	path, err = filepath.EvalSymlinks(name)
+	return path, true, err
+}
+
+// replaceable returns the file that writing to name has to replace, behind all links,
+// and what it holds now; old is nil if there is none yet.
+func replaceable(name string) (path string, old []byte, err error) {
+	if path, err = filepath.Abs(name); err != nil {
+		return "", nil, err
+	}
+	folder := filepath.Dir(path)
+	path, exists, err := behindLinks(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !exists:
+		return "", nil, fmt.Errorf("%s: there is no folder %s; nothing was written", name, folder)
+	case err != nil:
+		return "", nil, err
+	case strings.Contains(path, string(filepath.Separator)+".."):
+		return "", nil,
+			fmt.Errorf("%s is in a volume that Kubernetes fills: it would undo the change, and other pods have "+
+				"copies of their own; nothing was written"+todo+
+				"change what the volume is filled from (kubectl edit configmap); the jobs follow once the "+
+				"kubelets have "+
+				"brought it to all nodes, and tunefit status --watch shows it", name)
+	case !exists:
+		return path, nil, nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case info.IsDir():
+		return "", nil, fmt.Errorf("%s is a directory (needed: the file that the job reads)", name)
+	case !info.Mode().IsRegular():
+		return "", nil, fmt.Errorf("%s is not a regular file (%s), and the job reads nothing else", name,
+			info.Mode().Type())
+	}
+	if old, err = safefile.Read(path, policyfile.MaxFileBytes); old == nil {
+		old = []byte{}
+	}
+	return path, old, err
+}
+
+// watchedFile is a file that running ranks read again when it changes.
+type watchedFile struct {
+	path  string
+	model bool
+}
+
+// read returns the file's text as ranks read it, and all that is wrong with it. Ranks read no compressed file.
+func (f watchedFile) read() (text []byte, err error) {
+	in := new(cli.Inputs)
+	if text, err = f.unpacked(in); err != nil {
+		return nil, err
+	}
+	if packed, err := in.IsPacked(f.path); err != nil || packed {
+		return nil, fmt.Errorf("%s is compressed, which the library does not read", f.path)
+	}
+	return text, nil
+}
+
+// unpacked is like read, and unpacks a compressed file: push writes its text elsewhere.
+func (f watchedFile) unpacked(in *cli.Inputs) (text []byte, err error) {
+	if f.model {
+		_, text, err = ask.ReadModel(in, f.path)
+	} else {
+		_, text, err = ask.ReadPolicy(in, f.path)
+	}
+	return text, err
+}
+
+// note says what keeps ranks on this machine from the file as it is now.
+func (f watchedFile) note() string {
+	if !filepath.IsAbs(f.path) {
+		return ""
+	}
+	_, err := f.read()
+	if err == nil {
+		return ""
+	}
+	said, _, _ := strings.Cut(err.Error(), "\n")
+	var problems policy.Problems
+	if errors.As(err, &problems) {
+		if said = fmt.Sprint(problems[0]); len(problems) > 1 {
+			said += fmt.Sprintf(", and %s more", wording.Plural(len(problems)-1, "problem"))
+		}
+	}
+	return fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they have.\n  What to do: "+
+		"mend the file, or tunefit push a good one", f.path, said)
 }

@@ -13,7 +13,7 @@ import (
 func removeComm(store *dirstore.Store, c *Communicator) error {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
-	for _, key := range c.records.Keys {
+	for _, key := range c.Keys {
 		if key.IsMembership() {
 			continue
 		}
@@ -21,7 +21,7 @@ func removeComm(store *dirstore.Store, c *Communicator) error {
 			return err
 		}
 	}
-	return store.Drop(ctx, agree.CommsDir+"/"+c.records.Key)
+	return store.Drop(ctx, agree.CommsDir+"/"+c.Key)
 }
 
 // removeEnded removes what is left of communicators that have removed their own records: one record each, which says
@@ -48,9 +48,9 @@ func (f *Cleanup) removeEnded(store *dirstore.Store) (removed int, err error) {
 	return removed, nil
 }
 
-// versionRest is the age from which on nobody needs a version that no record names. A rank records first the version
+// minVersionAge is the age from which on nobody needs a version that no record names. A rank records first the version
 // and then what names it, within moments.
-const versionRest = time.Hour
+const minVersionAge = time.Hour
 
 // removeVersions removes the contents of versions when no communicator is left.
 func (f *Cleanup) removeVersions(store *dirstore.Store, inspector *agree.Inspector) (removed int, err error) {
@@ -62,7 +62,7 @@ func (f *Cleanup) removeVersions(store *dirstore.Store, inspector *agree.Inspect
 	}
 	gone := map[string][]byte{}
 	for key, made := range versions {
-		if time.Since(made) < versionRest {
+		if time.Since(made) < minVersionAge {
 			continue
 		}
 		removed++

@@ -7,15 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
 // View shows the communicators of a rendezvous.
@@ -77,7 +87,7 @@ func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
 	}
 	if len(shown) == 0 {
 		name := rendezvous(f.Rendezvous)
-		fmt.Fprintf(w, "no live communicator whose policy can change %s\n%s", where(name), elsewhere(name))
+		fmt.Fprintf(w, "no live communicator whose policy can change %s\n%s", where(name), otherPlacesHint(name))
 	}
 	writeUnseen(w, unseen)
 	if leftovers > 0 {
@@ -94,10 +104,10 @@ func where(rendezvous string) string {
 	return "in " + rendezvous
 }
 
-// elsewhere says, where nothing was found, which jobs could not be.
-func elsewhere(rendezvous string) string {
+// otherPlacesHint says, where nothing was found, which jobs could not be.
+func otherPlacesHint(rendezvous string) string {
 	switch {
-	case isToCome(rendezvous):
+	case notCreatedYet(rendezvous):
 		return rendezvous + " does not exist yet: jobs that meet elsewhere were not looked for\n"
 	case rendezvous == "":
 		return "jobs that have " + tuner.EnvRendezvous + " set meet elsewhere and were not looked for: " +
@@ -151,4 +161,558 @@ func watch(ctx context.Context, out io.Writer, view func(context.Context, io.Wri
 		case <-time.After(refreshEvery):
 		}
 	}
+}
+
+// displayName is the communicator's id, with the name that the program gave it.
+func displayName(c *Communicator) string {
+	if c.CommName == "" {
+		return c.Name
+	}
+	return fmt.Sprintf("%s %q", c.Name, c.CommName)
+}
+
+// writeStatus prints a line for each job, if there are several, and one for each communicator. Below it prints what a
+// person should know beyond that.
+func writeStatus(w io.Writer, all []*Communicator) error {
+	var text bytes.Buffer
+	counted := slices.ContainsFunc(all, func(c *Communicator) bool { return c.Asked != nil })
+	jobs := groups(all, func(c *Communicator) string { return c.Rendezvous })
+	if len(jobs) > 1 {
+		writeJobs(&text, jobs)
+	}
+	for i, job := range jobs {
+		if i > 0 || len(jobs) > 1 {
+			fmt.Fprintln(&text)
+		}
+		fmt.Fprintf(&text, "rendezvous %s\n", job[0].Rendezvous)
+		tw := cli.NewTable(&text)
+		row := func(asked string, cells ...any) {
+			if counted {
+				cells = slices.Insert(cells, len(cells)-1, any(asked))
+			}
+			tw.Row(cells...)
+		}
+		row("asked", "communicator", "ranks", "on", "version", "since", "policy", "change")
+		for _, c := range job {
+			row(c.Asked.String(), displayName(c), ranksText(c), hostsText(c.hosts()), shortVersion(c.Version),
+				moment(c.Since), files(c), changeStatus(c))
+		}
+		tw.Flush()
+	}
+	for _, c := range all {
+		for _, note := range notes(c) {
+			fmt.Fprintf(&text, "\n%s: %s\n", c.name(), note)
+		}
+	}
+	for _, note := range slices.Concat(processNotes(all), fileNotes(all), quietNotes(all)) {
+		fmt.Fprintf(&text, "\n%s\n", note)
+	}
+	_, err := w.Write(text.Bytes())
+	return err
+}
+
+// writeJobs prints a line for each job.
+func writeJobs(w io.Writer, jobs [][]*Communicator) {
+	tw := cli.NewTable(w)
+	tw.Row("job", "communicators", "on", "version", "policy", "change")
+	for _, job := range jobs {
+		var hosts, versions, policies, changes []string
+		for _, c := range job {
+			hosts, versions, policies = append(hosts, c.hosts()...), append(versions, shortVersion(c.Version)),
+				append(policies, files(c))
+			if kind, _, _ := strings.Cut(changeStatus(c), ":"); kind != "-" {
+				changes = append(changes, kind)
+			}
+		}
+		var change []string
+		for _, alike := range groups(changes, func(kind string) string { return kind }) {
+			change = append(change, fmt.Sprintf("%d %s", len(alike), alike[0]))
+		}
+		tw.Row(job[0].name().job(), fmt.Sprint(len(job)), hostsText(distinct(hosts)),
+			commonOrCount(versions, "version"), commonOrCount(policies, "file"),
+			cmp.Or(strings.Join(change, ", "), "-"))
+	}
+	tw.Flush()
+}
+
+func distinct(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// commonOrCount returns what all have in common, else how many there are.
+func commonOrCount(list []string, what string) string {
+	if list = distinct(list); len(list) == 1 {
+		return list[0]
+	}
+	return wording.Plural(len(list), what)
+}
+
+func few(list []string) string { return cli.Few(list, 8, ", ") }
+
+// moment is a time as a person reads it; the date is left out today.
+func moment(t time.Time) string {
+	now := time.Now()
+	switch {
+	case t.IsZero():
+		return "-"
+	case now.YearDay() == t.YearDay() && now.Year() == t.Year():
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format("2006-01-02 15:04")
+}
+
+func ranksText(c *Communicator) string {
+	if len(c.Members) < c.Ranks {
+		return fmt.Sprintf("%d of %d", len(c.Members), c.Ranks)
+	}
+	return fmt.Sprint(c.Ranks)
+}
+
+// shortVersion is a version's name, as the log has it.
+func shortVersion(version string) string { return fmt.Sprintf("%.12s", cmp.Or(version, "-")) }
+
+func hostsText(hosts []string) string {
+	switch len(hosts) {
+	case 0:
+		return "-"
+	case 1:
+		return hosts[0]
+	default:
+		return wording.Plural(len(hosts), "host")
+	}
+}
+
+func files(c *Communicator) string {
+	if c.Policy != "" && c.Model != "" {
+		return c.Policy + " + " + c.Model
+	}
+	return cmp.Or(c.Policy, c.Model, "-")
+}
+
+// changeStatus says in a few words how far a communicator's next change is.
+func changeStatus(c *Communicator) string {
+	dead := len(c.lives(identity.Dead))
+	switch {
+	case c.Ended:
+		return "ended"
+	case c.Frozen:
+		return "never again"
+	case dead > 0:
+		return fmt.Sprintf("impossible: %s dead", wording.Plural(dead, "rank"))
+	case len(c.left()) > 0:
+		return "ending"
+	case c.pending != nil && len(c.pending.Missing) == 0:
+		return fmt.Sprintf("to %.12s: all have acknowledged", c.pending.Proposal.Meaning)
+	case c.pending != nil:
+		return fmt.Sprintf("to %.12s: %d of %d acknowledged", c.pending.Proposal.Meaning,
+			len(c.Members)-len(c.pending.Missing), c.Ranks)
+	case len(c.Members) < c.Ranks:
+		return "not yet: ranks are missing"
+	case c.comparing():
+		return "comparing"
+	case len(c.refused) > 0:
+		return "refused"
+	}
+	return "-"
+}
+
+// todo begins the line that says what to do.
+const todo = ".\n  What to do: "
+
+// notes returns what a person should know of a communicator beyond its line in the table.
+func notes(c *Communicator) (notes []string) {
+	say := func(format string, args ...any) {
+		for i, arg := range args { // a record with several lines must not look like other notes
+			switch arg.(type) {
+			case string, error:
+				args[i] = strings.ReplaceAll(fmt.Sprint(arg), "\n", "\n  ")
+			}
+		}
+		notes = append(notes, fmt.Sprintf(format, args...))
+	}
+	switch left := c.left(); {
+	case c.Ended && c.Newest.IsZero():
+		say("all its ranks have ended")
+	case c.Ended:
+		say("all its ranks have ended; its last record is of %s", moment(c.Newest))
+	case len(c.Members) < c.Ranks:
+		say("%d of %s have joined, and no change can come before all have"+todo+
+			"if this does not pass, look for \"cannot change during the run\" in the logs of the others",
+			len(c.Members), wording.Plural(c.Ranks, "rank"))
+	case len(left) > 0:
+		say("%d of %s have ended it", len(left), wording.Plural(c.Ranks, "rank"))
+	}
+	if c.changes() {
+		say("%s", pendingNote(c))
+	}
+	if c.frozen != nil {
+		say("keeps version %.12s for good since change %d was refused%s: %s"+todo+"%s", c.Version, c.frozen.K,
+			atTime(c.frozen.Decided), c.frozen.Why, c.frozen.Remedy)
+	} else if n := len(c.refused); n > 0 && !c.Ended {
+		last := c.refused[n-1]
+		to, times := "", ""
+		if last.Proposal != nil {
+			to = fmt.Sprintf(" to version %.12s", last.Proposal.Meaning)
+		}
+		// Records of earlier refusals may be gone, so count by the number.
+		if n := last.K - c.inForce; n > 1 {
+			times = fmt.Sprintf(" (refusal %d since version %.12s came)", n, c.Version)
+		}
+		say("change %d%s was refused%s%s: %s"+todo+"%s", last.K, to, atTime(last.Decided), times, last.Why,
+			last.Remedy)
+	}
+	if c.noComparison != nil {
+		say("its comparison cannot be read: %v", c.noComparison)
+	} else if found := c.Comparison; found != nil {
+		say("%s against %s, by turns: %s (%s)", found.A.Name, found.B.Name, found.Verdict(), found.Effort())
+	}
+	if c.Learning != nil {
+		say("it learns, %s. %s", LearningState(*c.Learning), LearningHeadline(*c.Learning))
+	}
+	for _, fault := range c.Faults {
+		say("a record cannot be read: %s", fault)
+	}
+	return notes
+}
+
+func pendingNote(c *Communicator) string {
+	p := c.pending.Proposal
+	proposer := fmt.Sprintf("slot %d", p.Slot)
+	if of := c.which(func(m member) bool { return m.Index == p.Slot }); len(of) > 0 {
+		proposer = names(of)
+	}
+	note := fmt.Sprintf("change %d to version %.12s, proposed%s by %s. Ranks acknowledge at their call %d and change "+
+		"at call %d",
+		c.pending.K, p.Meaning, atTime(c.pending.Proposed), proposer, p.Check, p.Switch)
+	missing := c.missing()
+	switch {
+	case len(missing) == 0:
+		return note
+	case len(missing) == len(c.Members):
+		note += ".\n  No rank has acknowledged yet"
+	default:
+		note += ".\n  Not acknowledged: " + names(missing)
+	}
+	// processNotes says what to do about these.
+	if slices.ContainsFunc(missing, func(m member) bool { return m.gone() || m.Life == identity.Stopped }) {
+		return note
+	}
+	return note + todo + "nothing while the job makes calls; a communicator that makes none changes when it does"
+}
+
+func atTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " at " + moment(t)
+}
+
+// processNotes names dead and stopped processes, which keep their communicators from changing.
+func processNotes(all []*Communicator) (notes []string) {
+	for _, state := range []identity.State{identity.Dead, identity.Stopped} {
+		var processes, pids []string
+		var comms []commName
+		for _, c := range all {
+			some := c.lives(state)
+			if c.Ended || len(some) == 0 {
+				continue
+			}
+			comms = append(comms, c.name())
+			for _, m := range some {
+				if process := m.String(); !slices.Contains(processes, process) {
+					processes, pids = append(processes, process), append(pids, fmt.Sprint(m.PID))
+				}
+			}
+		}
+		switch {
+		case len(processes) == 0:
+		case state == identity.Dead:
+			notes = append(notes,
+				fmt.Sprintf("dead: %s, of %s. The policy stays as it is there, and the next collective hangs or fails"+
+					todo+"end the job, if it does not end by itself", few(processes), listOf(comms)))
+		default:
+			notes = append(notes,
+				fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+
+					"kill -CONT %s", few(processes), listOf(comms), strings.Join(pids, " ")))
+		}
+	}
+	return notes
+}
+
+// fileNotes says of each file what keeps its ranks from taking it.
+func fileNotes(all []*Communicator) (notes []string) {
+	checked := map[string]string{}
+	for _, c := range all {
+		if !c.here() { // ranks elsewhere may read another file of the same name
+			continue
+		}
+		for _, f := range []watchedFile{{c.Policy, false}, {c.Model, true}} {
+			if _, done := checked[f.path]; done || f.path == "" {
+				continue
+			}
+			checked[f.path] = f.note()
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(checked)) {
+		if checked[path] != "" {
+			notes = append(notes, strings.TrimRight(checked[path], "\n"))
+		}
+	}
+	return notes
+}
+
+// inWords says why a change did not come, and what to do about it.
+func (c *Communicator) inWords(d *agree.Decision) (why, remedy string) {
+	const byItself = "nothing: the ranks try it again by themselves, at first after 1 s, later after up to 60 s"
+	who := fmt.Sprintf("slot %d", d.By)
+	for _, m := range c.Members {
+		if m.Index == d.By {
+			who = fmt.Sprintf("%s (%s)", m, m.place())
+		}
+	}
+	switch d.Abort {
+	case agree.Late:
+		return fmt.Sprintf("%s heard of it only at its call %d, beyond the checkpoint", who, d.Calls),
+			byItself + ", with more time ahead"
+	case agree.Slow:
+		return fmt.Sprintf("%s came near the switch while some ranks had not acknowledged yet", who),
+			byItself + ", with more time ahead. If it goes on, a rank lags far behind the others or is stopped"
+	case agree.Stall:
+		return fmt.Sprintf("%s waited for the others at the switch, and not all came soon enough", who),
+			byItself + ". If it goes on, the ranks use their communicators in different orders, or one process asks " +
+				"several ranks about groups of calls from one thread"
+	case agree.Alike:
+		return "all calls of the communicator were alike, so nothing would have told that a rank had made one more " +
+				"than the others",
+			"nothing: the ranks try it again once a call differs from the one before it. NCCL_TUNER_RELOAD=uniform " +
+				"lets it come all the same"
+	case agree.Superseded:
+		return "another version was asked for meanwhile", "nothing: that version is next"
+	case agree.CannotStage:
+		return fmt.Sprintf("%s cannot use it: %s", who, d.Detail),
+			"mend what it says, then save the file again; after 5 such refusals the ranks wait for that"
+	case agree.OtherBuild:
+		return fmt.Sprintf("the same files mean something else to %s: it runs another build of the library, or its "+
+				"node is not like the others", who),
+			"install the same library on all nodes and start the job anew; compare the versions that the ranks log " +
+				"at the start"
+	case agree.Leaving:
+		return who + " was ending the communicator", "nothing"
+	case agree.Misaligned:
+		return "the ranks have not made the same calls since init",
+			"call ncclGroupSimulateEnd on all ranks, with the same collectives, or on none: on some only, it keeps " +
+				"them apart. The ranks try again by themselves, and the change comes once all have made the same calls"
+	case agree.Duplicate:
+		return "a second communicator with the same id exists, or this one's id was used before",
+			"communicators that are created from now on take the file as it is"
+	}
+	return fmt.Sprintf("%s: %s", who, d), "compare the version of tunefit with the library's"
+}
+
+// asked is how often NCCL has asked one rank, by the rank's file of metrics, which is up to 15 s old.
+type asked struct {
+	Calls uint64    `json:"calls"`
+	Last  time.Time `json:"last,omitzero"` // zero: never
+}
+
+// readAsked looks into the metrics of the first rank here that writes some. nil: there is none, or it does not count.
+func (c *Communicator) readAsked() *asked {
+	const most = 4 << 20
+	for _, m := range c.Members {
+		if m.Left || m.Life != identity.Running && m.Life != identity.Stopped {
+			continue
+		}
+		path, ok := m.Path(m.Getenv(tuner.EnvMetrics))
+		if !ok {
+			continue
+		}
+		text, err := safefile.Read(filepath.Join(path, metrics.FileName(m.Process)), most)
+		if err != nil {
+			continue
+		}
+		calls := metrics.Values(string(text), metrics.Calls, "comm_id", c.Name)
+		last := metrics.Values(string(text), metrics.LastCall, "comm_id", c.Name)
+		if len(calls) == 0 || len(last) == 0 {
+			continue
+		}
+		a := &asked{Calls: uint64(slices.Max(calls))} // of several ranks in the process
+		if seconds := slices.Max(last); seconds > 0 {
+			a.Last = time.UnixMilli(int64(seconds * 1000))
+		}
+		return a
+	}
+	return nil
+}
+
+func (a *asked) String() string {
+	switch {
+	case a == nil:
+		return "-"
+	case a.Last.IsZero():
+		return "not yet"
+	}
+	return fmt.Sprintf("%d times, last %s ago", a.Calls, minutes(time.Since(a.Last)))
+}
+
+// minutes does not name seconds: with --watch, each change of the text is printed.
+func minutes(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "<1m"
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// quietNotes names communicators that NCCL has not asked about for a while.
+func quietNotes(all []*Communicator) []string {
+	var quiet []string
+	for _, c := range all {
+		if a := c.Asked; a != nil && !c.Ended && min(time.Since(a.Last), time.Since(c.Since)) > time.Minute {
+			quiet = append(quiet, c.Name)
+		}
+	}
+	if len(quiet) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("not asked for a minute or more: %s"+todo+"nothing, if the job makes no collectives "+
+		"there now. Else something else takes them: replayed CUDA graphs, symmetric kernels, kernels of a "+
+		"framework's own, MSCCL; no policy reaches these", few(quiet))}
+}
+
+// writePrometheus prints communicators as status --prometheus does. unseen folders could not be looked at.
+func writePrometheus(w io.Writer, all []*Communicator, unseen int) error {
+	page := metrics.NewPage(metrics.Status)
+	page.Add(metrics.StatusUnseen, float64(unseen))
+	for _, c := range all {
+		addPrometheus(page, c)
+	}
+	_, err := w.Write(page.Text())
+	return err
+}
+
+func addPrometheus(page *metrics.Page, c *Communicator) {
+	of := []string{wording.HideSecrets(c.Rendezvous), c.Name, strconv.Itoa(c.Ranks)}
+	add := func(m metrics.Metric, value float64, labels ...string) {
+		page.Add(m, value, append(slices.Clone(of), labels...)...)
+	}
+	if c.Version != "" {
+		add(metrics.StatusVersion, 1, fmt.Sprintf("%.12s", c.Version), c.Policy, c.Model)
+	}
+	if !c.Since.IsZero() {
+		add(metrics.StatusSince, float64(c.Since.Unix()))
+	}
+	states := map[string]int{"missing": c.Ranks - len(c.Members)}
+	for _, m := range c.Members {
+		if m.Left {
+			states["left"]++
+		} else {
+			states[string(m.Life)]++
+		}
+	}
+	for _, state := range []string{"running", "stopped", "dead", "unknown", "left", "missing"} {
+		add(metrics.StatusRanks, float64(states[state]), state)
+	}
+	missing := 0
+	if c.changes() {
+		missing = len(c.pending.Missing)
+	}
+	add(metrics.StatusPending, oneIf(c.changes()))
+	add(metrics.StatusMissing, float64(missing))
+	add(metrics.StatusFrozen, oneIf(c.Frozen))
+	switched, others := 0, map[agree.Reason]int{}
+	for _, x := range c.Changes {
+		switch {
+		case x.State == committed:
+			switched++
+		case x.State == refused && slices.Contains(agree.Reasons, x.Decision.Abort):
+			others[x.Decision.Abort]++
+		case x.State == refused: // a record of anybody may give any reason
+			others["other"]++
+		}
+	}
+	add(metrics.StatusChanges, float64(switched), "committed", "")
+	for _, why := range append(slices.Clone(agree.Reasons), "other") {
+		add(metrics.StatusChanges, float64(others[why]), "refused", string(why))
+	}
+	if c.isToCompare() {
+		add(metrics.StatusComparing, oneIf(c.comparing()))
+	}
+	add(metrics.StatusFaults, float64(len(c.Faults)))
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// EffectPercent writes an effect: -2.1 %.
+func EffectPercent(effect float64) string { return fmt.Sprintf("%+.1f %%", 100*effect) }
+
+// EffectRange writes the 95 % interval of an effect, in percent: (-2.6 .. -1.7).
+func EffectRange(effect, err float64) string {
+	return fmt.Sprintf("(%+.1f .. %+.1f)", 100*(effect-trial.Surely*err), 100*(effect+trial.Surely*err))
+}
+
+// LearningHeadline says in a line what was tried, what it is worth and what it cost.
+func LearningHeadline(e trial.Evidence) string {
+	switch {
+	case e.Blocks == 0 && e.State == trial.Nothing:
+		return "There was nothing to try."
+	case e.Blocks == 0:
+		return "Nothing has been tried yet."
+	}
+	text := fmt.Sprintf("%s of %s; step %s.", wording.Plural(e.Blocks, "block"), profile.Duration(1e6*e.BlockSeconds),
+		profile.Duration(1e6*e.StepSeconds))
+	var best trial.Factor
+	var most *trial.Arm
+	settled := 0
+	for _, f := range e.Factors {
+		if f.Settled {
+			settled++
+		}
+		if k := f.Leader(); k > 0 && (most == nil || f.Arms[k].Effect < most.Effect) {
+			best, most = f, &f.Arms[k]
+		}
+	}
+	if most == nil {
+		text += " Nothing makes steps shorter for sure."
+	} else {
+		text += fmt.Sprintf(" %s %s %s instead of %s: %s of the step %s.", best.Coll,
+			cli.SizeRange(best.Min, best.Max), most.Config, best.Arms[0].Config,
+			EffectPercent(most.Effect), EffectRange(most.Effect, most.Error))
+	}
+	return text + fmt.Sprintf(" %d of %s settled. %s", settled, wording.Plural(len(e.Factors), "shape"), cost(e))
+}
+
+// cost says how many steps trying has lost or gained, with the interval of 95 %.
+func cost(e trial.Evidence) string {
+	lost, half := e.LostSteps, trial.Surely*e.LostError
+	switch {
+	case lost > half:
+		return fmt.Sprintf("Lost so far: %.0f steps (%.0f .. %.0f).", lost, lost-half, lost+half)
+	case lost < -half:
+		return fmt.Sprintf("Gained so far: %.0f steps (%.0f .. %.0f).", -lost, -lost-half, -lost+half)
+	}
+	return fmt.Sprintf("Not known whether steps are lost or gained so far: %.0f gained to %.0f lost.",
+		half-lost, half+lost)
+}
+
+// LearningState says how far it has come, and what the comparison at the end has found.
+func LearningState(e trial.Evidence) string {
+	text := cmp.Or(map[trial.Learning]string{
+		trial.Trying:  "trying",
+		trial.Proving: "comparing what was learned with what was in force before",
+		trial.Learned: "proven; the rows are in " + tuner.LearnedFile,
+		trial.Nothing: "ended",
+		trial.Stopped: "stopped; the next job goes on from here",
+	}[e.State], "not known")
+	if e.Result != nil {
+		text += ": " + e.Result.Verdict()
+	}
+	return text
 }

@@ -102,11 +102,11 @@ func TestStatusSays(t *testing.T) {
 				"0x7: p.csv against NCCL's choice, by turns: step time -3.0 % (-4.0 .. -2.0): faster so far (7 pairs of " +
 					"blocks of 8s, 70 steps of some 500ms)"}},
 		{"learning", map[string]string{c + "note/3": `{"format":"nccl-tuner-go learning","version":3,` +
-			`"nodes":1,"ranks":2,"state":"trying","blocks":31,"block_seconds":8,"step_seconds":0.8,"lost_steps":3.2,"factors":[{"collective":"allreduce","min_bytes":4096,` +
+			`"nodes":1,"ranks":2,"state":"trying","blocks":31,"block_seconds":8,"step_seconds":0.8,"lost_steps":3.2,"lost_error":1,"factors":[{"collective":"allreduce","min_bytes":4096,` +
 			`"max_bytes":4096,"settled":true,"arms":[{"algorithm":"ring","protocol":"ll","blocks":8},` +
-			`{"algorithm":"tree","protocol":"ll","effect":-0.02,"error":0.002,"blocks":9}]}]}`},
+			`{"algorithm":"tree","protocol":"ll","effect":-0.02,"error":0.002,"blocks":9,"faster":true}]}]}`},
 			[]string{"0x7: it learns, trying. 31 blocks of 8 s; step 800 ms. allreduce 4KiB tree/ll instead of ring/ll: " +
-				"-2.0 % of the step (-2.4 .. -1.6). 1 of 1 shape settled. Lost so far: 3 steps."}},
+				"-2.0 % of the step (-2.4 .. -1.6). 1 of 1 shape settled. Lost so far: 3 steps (1 .. 5)."}},
 		{"compared, damaged", map[string]string{c + "note/3": "?"},
 			[]string{"0x7: its comparison cannot be read: invalid character '?' looking for beginning of value"}},
 		{"damaged", map[string]string{"p/" + comm + ".1": "?"},

@@ -20,38 +20,38 @@ import (
 type waiter struct {
 	*observer
 	pushOutcome
-	file    watchedFile // as written
-	text    []byte
-	out     io.Writer
-	targets []*target
-	began   time.Time
-	sorted  map[string]bool // by key: communicators that need no second look at which file they read
-	told    map[string]bool // jobs that were said to have switched, and what was said not to be known
+	file       watchedFile // as written
+	text       []byte
+	out        io.Writer
+	targets    []*target
+	began      time.Time
+	classified map[string]bool // by key: communicators that need no second look at which file they read
+	reported   map[string]bool // jobs that were said to have switched, and what was said not to be known
 }
 
 func newWaiter(rendezvous string, file watchedFile, text []byte, out io.Writer) *waiter {
 	o := newObserver(rendezvous)
 	o.mayCome = true
 	return &waiter{observer: o, file: file, text: text, out: out,
-		sorted: map[string]bool{}, told: map[string]bool{},
+		classified: map[string]bool{}, reported: map[string]bool{},
 		pushOutcome: pushOutcome{File: file.path, Jobs: []jobOutcome{}, NotSwitched: []notSwitched{},
 			Unclear: []commName{}, Unseen: []string{}}}
 }
 
 // target is a communicator that reads the file.
 type target struct {
-	notSwitched // until it is done
-	key         string
-	goal        policyfile.Bundle // what its ranks read now
-	before      uint64            // the last change that was known before the file was written
-	same        map[string]bool   // by content digest: whether the content means the same as the goal
-	done        bool              // it runs on the goal, or has ended
-	ended       bool
-	hopeless    bool // it never will
+	notSwitched   // until it is done
+	key           string
+	goal          policyfile.Bundle // what its ranks read now
+	before        uint64            // the last change that was known before the file was written
+	same          map[string]bool   // by content digest: whether the content means the same as the goal
+	done          bool              // it runs on the goal, or has ended
+	ended         bool
+	willNotSwitch bool // it never will
 }
 
 func key(c *Communicator) string {
-	return c.Rendezvous + " " + c.records.Key
+	return c.Rendezvous + " " + c.Key
 }
 
 // prepare finds the communicators, before the file is written.
@@ -61,21 +61,21 @@ func (w *waiter) prepare(ctx context.Context) error {
 		return err
 	}
 	w.began = time.Now()
-	w.sort(all)
+	w.classify(all)
 	for _, job := range w.byJob() {
-		w.told[job[0].Rendezvous] = len(w.openOf(job)) == 0
+		w.reported[job[0].Rendezvous] = len(w.openOf(job)) == 0
 	}
 	return nil
 }
 
-// sort finds which communicators read the file, of those of a look that are not known yet. It returns them.
-func (w *waiter) sort(all []*Communicator) (found []*target) {
+// classify finds which communicators read the file, of those of a look that are not known yet. It returns them.
+func (w *waiter) classify(all []*Communicator) (found []*target) {
 	w.Unclear, w.Unseen = []commName{}, []string{}
 	for _, err := range w.unseen {
 		w.Unseen = append(w.Unseen, err.Error())
 	}
 	for _, c := range all {
-		if w.sorted[key(c)] {
+		if w.classified[key(c)] {
 			continue
 		}
 		reads, known := w.reads(c)
@@ -90,12 +90,12 @@ func (w *waiter) sort(all []*Communicator) (found []*target) {
 			t := &target{notSwitched: notSwitched{commName: c.name()}, key: key(c), goal: w.goal(c),
 				same: map[string]bool{}}
 			if n := len(c.Changes); n > 0 {
-				t.before = c.Changes[n-1].Number
+				t.before = c.Changes[n-1].K
 			}
 			w.judge(t, c)
 			w.targets, found = append(w.targets, t), append(found, t)
 		}
-		w.sorted[key(c)] = true
+		w.classified[key(c)] = true
 	}
 	return found
 }
@@ -203,8 +203,8 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 
 // follow takes up what a look has found, and reports whether anything may still change.
 func (w *waiter) follow(all []*Communicator) (hope bool) {
-	w.takeLate(all)
-	w.tellUnknown()
+	w.addLateTargets(all)
+	w.reportUnknown()
 	now := map[string]*Communicator{}
 	for _, c := range all {
 		now[key(c)] = c
@@ -226,36 +226,36 @@ func (w *waiter) follow(all []*Communicator) (hope bool) {
 					lastSwitch(c), time.Since(w.began).Seconds())
 			}
 		}
-		hope = hope || !t.done && !t.hopeless
+		hope = hope || !t.done && !t.willNotSwitch
 	}
 	for _, job := range jobs {
-		if name := job[0].Rendezvous; len(w.openOf(job)) == 0 && !w.told[name] {
-			w.told[name] = true
+		if name := job[0].Rendezvous; len(w.openOf(job)) == 0 && !w.reported[name] {
+			w.reported[name] = true
 			if len(jobs) > 1 {
-				w.tellDone(job)
+				w.reportDone(job)
 			}
 		}
 	}
 	return hope
 }
 
-// takeLate adds communicators that were created on the file as it was, between the first look and the writing.
-func (w *waiter) takeLate(all []*Communicator) {
+// addLateTargets adds communicators that were created on the file as it was, between the first look and the writing.
+func (w *waiter) addLateTargets(all []*Communicator) {
 	had := len(w.targets)
-	found := w.sort(all)
+	found := w.classify(all)
 	w.targets = w.targets[:had]
 	for _, t := range found {
 		if t.done {
 			continue // created on the new text
 		}
 		w.targets = append(w.targets, t)
-		w.told[t.Rendezvous] = false
+		w.reported[t.Rendezvous] = false
 		fmt.Fprintf(w.out, "%s was created meanwhile, on the earlier version: push waits for it, too\n", t)
 	}
 }
 
-// tellDone says that a job has switched, or has ended.
-func (w *waiter) tellDone(job []*target) {
+// reportDone says that a job has switched, or has ended.
+func (w *waiter) reportDone(job []*target) {
 	runs := 0
 	for _, t := range job {
 		if !t.ended {
@@ -270,18 +270,18 @@ func (w *waiter) tellDone(job []*target) {
 		wording.Plural(runs, "communicator"), time.Since(w.began).Seconds())
 }
 
-// tellUnknown says what push cannot judge, each once.
-func (w *waiter) tellUnknown() {
+// reportUnknown says what push cannot judge, each once.
+func (w *waiter) reportUnknown() {
 	for _, what := range w.Unseen {
-		if !w.told[what] {
-			w.told[what] = true
+		if !w.reported[what] {
+			w.reported[what] = true
 			writeUnseen(w.out, []string{what})
 		}
 	}
 	var unclear []commName
 	for _, c := range w.Unclear {
-		if !w.told[c.Rendezvous+c.Communicator] {
-			w.told[c.Rendezvous+c.Communicator] = true
+		if !w.reported[c.Rendezvous+c.Communicator] {
+			w.reported[c.Rendezvous+c.Communicator] = true
 			unclear = append(unclear, c)
 		}
 	}
@@ -296,7 +296,7 @@ func lastSwitch(c *Communicator) string {
 	at := "the start"
 	for _, x := range c.Changes {
 		if x.State == committed {
-			at = fmt.Sprintf("call %d", x.Switch)
+			at = fmt.Sprintf("call %d", x.Decision.At)
 		}
 	}
 	return at
@@ -314,29 +314,29 @@ func (w *waiter) judge(t *target, c *Communicator) {
 	vetoes := 0
 	var last *change
 	for _, x := range c.refused {
-		if x.Number > t.before {
+		if x.K > t.before {
 			last = x
-			if x.Reason == agree.CannotStage || x.Reason == agree.OtherBuild {
+			if why := x.Decision.Abort; why == agree.CannotStage || why == agree.OtherBuild {
 				vetoes++
 			}
 		}
 	}
 	switch dead := c.lives(identity.Dead); {
 	case c.Frozen:
-		t.hopeless, t.Why = true, c.frozen.Why+todo+c.frozen.Remedy
+		t.willNotSwitch, t.Why = true, c.frozen.Why+todo+c.frozen.Remedy
 	case len(dead) > 0:
-		t.hopeless, t.Why = true, names(dead)+todo+"end the job"
+		t.willNotSwitch, t.Why = true, names(dead)+todo+"end the job"
 	case len(c.Members) < c.Ranks:
 		t.Why = fmt.Sprintf("%d of %s have joined", len(c.Members), wording.Plural(c.Ranks, "rank"))
 	case c.pending != nil:
 		t.Why = pendingNote(c)
 	case last != nil:
-		t.hopeless, t.Why = vetoes >= maxVetoes, last.Why+todo+last.Remedy
+		t.willNotSwitch, t.Why = vetoes >= maxVetoes, last.Why+todo+last.Remedy
 	default:
 		t.Why = "no rank has proposed the change"
 		look := "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
-		if !c.here() && !c.records.Newest.IsZero() {
-			t.Why += ", and nothing was recorded since " + c.records.Newest.Format("2006-01-02 15:04")
+		if !c.here() && !c.Newest.IsZero() {
+			t.Why += ", and nothing was recorded since " + c.Newest.Format("2006-01-02 15:04")
 			look = fmt.Sprintf("if the job has ended, remove what it left (tunefit gc --rendezvous %s --older-than "+
 				"24h, or the folder); else %s", cli.ShellWord(c.Rendezvous), look)
 		}

@@ -3,16 +3,25 @@
 package localenv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // Environment is a process's environment with the variables of NCCL's files, which replace none that is set.
@@ -129,4 +138,93 @@ func (e *Environment) Show(name string) string {
 		return fmt.Sprintf("%s=%s (%s:%d)", name, s.Value, s.File, s.Line)
 	}
 	return fmt.Sprintf("%s=%s", name, s.Value)
+}
+
+// AnswerLimit is how long the driver, or an etcd, may take to answer. doctor has to report within three seconds.
+const AnswerLimit = 1800 * time.Millisecond
+
+// FindingMachine is policyfile.FindMachine, or a test's.
+type FindingMachine func(getenv func(string) string) (*model.Machine, detect.Source, error)
+
+// Machine is this machine as the tuner would see it.
+type Machine struct {
+	Here *model.Machine // nil: not known
+	From detect.Source
+	Err  error
+	Took time.Duration
+}
+
+// ErrSlowDriver is the error after AnswerLimit. The driver's library cannot be stopped.
+var ErrSlowDriver = errors.New("NVIDIA's driver has not answered")
+
+// ThisMachine is the machine as the tuner would see it in a process with these variables.
+func ThisMachine(getenv func(string) string) Machine {
+	return FindMachine(policyfile.FindMachine, getenv)
+}
+
+// FindMachine is ThisMachine by find. It waits for the driver for AnswerLimit at most.
+func FindMachine(find FindingMachine, getenv func(string) string) Machine {
+	start := time.Now()
+	m, err := safefile.Within(new(safefile.Timeouts), "", AnswerLimit, func() (m Machine, err error) {
+		m.Here, m.From, err = find(getenv)
+		return m, err
+	})
+	if errors.As(err, new(safefile.NoAnswer)) {
+		err = ErrSlowDriver
+	}
+	m.Err, m.Took = err, time.Since(start)
+	return m
+}
+
+// LibNCCL and LibRCCL are the names by which the dynamic loader finds NCCL, and AMD's.
+const (
+	LibNCCL = "libnccl.so.2"
+	LibRCCL = "librccl.so.1"
+)
+
+// InstalledNCCL says which NCCL a job here would use, 0 if none is found.
+func InstalledNCCL() nccl.Version {
+	ctx, end := context.WithTimeout(context.Background(), time.Second)
+	defer end()
+	e := Here()
+	for _, name := range append([]string{LibNCCL}, e.PythonNCCLs()...) {
+		if lib, err := e.Probe(ctx, name); err == nil && lib.NCCL > 0 {
+			return nccl.Version(lib.NCCL)
+		}
+	}
+	return 0
+}
+
+// Probe looks at a library as a process of the job would see it.
+func (e *Environment) Probe(ctx context.Context, name string) (*host.Library, error) {
+	return host.Probe(ctx, name, e.process)
+}
+
+// PythonNCCLs lists the NCCLs of PyTorch's wheels: those of the Python that the environment selects, and of the
+// machine's.
+func (e *Environment) PythonNCCLs() []string { return e.inPython("nvidia/nccl/lib/" + LibNCCL) }
+
+// PythonRCCLs lists the RCCLs of PyTorch's wheels for AMD, in the same places.
+func (e *Environment) PythonRCCLs() []string { return e.inPython("torch/lib/librccl.so*") }
+
+// inPython lists files of packages, by a pattern below site-packages.
+func (e *Environment) inPython(pattern string) (paths []string) {
+	prefixes := []string{e.Get("VIRTUAL_ENV"), e.Get("CONDA_PREFIX")}
+	for _, dir := range filepath.SplitList(e.Get("PATH")) {
+		if python, err := filepath.EvalSymlinks(filepath.Join(dir, "python3")); err == nil {
+			prefixes = append(prefixes, filepath.Dir(dir), filepath.Dir(filepath.Dir(python)))
+			break
+		}
+	}
+	if e.home != "" {
+		prefixes = append(prefixes, filepath.Join(e.home, ".local"))
+	}
+	for _, prefix := range slices.Compact(prefixes) {
+		if prefix == "" {
+			continue
+		}
+		matches, _ := filepath.Glob(filepath.Join(prefix, "lib/python3*/*-packages", pattern))
+		paths = append(paths, matches...)
+	}
+	return paths
 }

@@ -36,9 +36,9 @@ func NewEnv(stdin io.Reader) Env {
 // Flags name what NCCL's choice comes from.
 type Flags struct {
 	Env
-	Tuning, Topo, NCCL string
-	CommName           string                  // of communicators. NCCL's choice does not depend on it, rows may
-	measured           map[nccl.Version]string // the file that was measured with each release
+	Topo, NCCL string
+	CommName   string                  // of communicators. NCCL's choice does not depend on it, rows may
+	measured   map[nccl.Version]string // the file that was measured with each release
 }
 
 // Measured notes the release that a file was measured with, 0 if the file does not say. It is the release to assume, if
@@ -58,9 +58,6 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Topo, "topo", "",
 		"topology file of your machine, NCCL's XML: what NCCL would choose is estimated for this machine (default: "+
 			"an HGX H100)")
-	cmd.Flags().StringVar(&f.Tuning, "tuning", "",
-		"file of NCCL's latencies and bandwidths on your machine, JSON: what NCCL would choose is estimated with "+
-			"them (default: those of an HGX H100)")
 	cmd.Flags().StringVar(&f.NCCL, "nccl", "", NCCLUsage)
 }
 
@@ -72,7 +69,7 @@ func (f *Flags) RegisterCommName(cmd *cobra.Command) {
 // Model is NCCL's estimates for communicators of one machine.
 type Model struct {
 	Set     *tuning.Set
-	Machine *topo.Document // that the set is derived from; nil where it was read from a file
+	Machine *topo.Document // that the set is derived from
 	options channels.TuneOptions
 	env     *Env
 	NCCL    nccl.Version // asks the tuner; the set's release or a newer one
@@ -83,9 +80,6 @@ type Model struct {
 
 // Read reads or derives the estimates.
 func (f *Flags) Read() (*Model, error) {
-	if f.Tuning != "" {
-		return f.readTuning()
-	}
 	m := &Model{standIns: map[nccl.Comm]nccl.Comm{}, Notes: UncountedVariables(), env: &f.Env}
 	named := f.NCCL
 	if named == "" && len(f.measured) == 1 {
@@ -123,33 +117,6 @@ func TuneOptions(version nccl.Version) (channels.TuneOptions, error) {
 	return channels.TuneOptions{Settings: settings, Variables: variables}, err
 }
 
-// readTuning reads a file of estimates. It is for one release and for the variables that it was made with.
-func (f *Flags) readTuning() (*Model, error) {
-	if f.Topo != "" {
-		return nil, cli.Usagef("--topo and --tuning exclude each other")
-	}
-	text, err := f.Text(f.Tuning, cli.KindTuning)
-	if err != nil {
-		return nil, err
-	}
-	m := &Model{standIns: map[nccl.Comm]nccl.Comm{}, Notes: UncountedVariables()}
-	if m.Set, err = tuning.Read(bytes.NewReader(text), f.Tuning); err != nil {
-		return nil, err
-	}
-	m.NCCL, m.Set.System = m.Set.NCCL, f.Tuning
-	if f.NCCL != "" {
-		if v, err := nccl.ParseVersion(f.NCCL); err != nil || v.Rules() != m.Set.NCCL.Rules() {
-			return nil, cli.Usagef("--nccl %s: the estimates of %s are for NCCL %s (--topo derives those for any "+
-				"release)",
-				f.NCCL, f.Tuning, m.Set.NCCL)
-		}
-	}
-	if set := countedVariables(); set != "" {
-		m.Notes = append(m.Notes, fmt.Sprintf("%s is set and does not count with the estimates of a file", set))
-	}
-	return m, nil
-}
-
 // AssumedFile is the machine to assume, if none is named.
 const AssumedFile = "dgx-h100.xml"
 
@@ -174,7 +141,7 @@ func (m *Model) Derive(hosts ...int) error {
 // Of returns the estimates for a communicator. If there are none for its size, it returns those for the nearest number
 // of nodes.
 func (m *Model) Of(s nccl.Comm) (*tuning.Tuning, error) {
-	if m.Machine != nil && m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
+	if m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
 		if err := m.Derive(s.Nodes); err != nil {
 			return nil, err
 		}
@@ -238,9 +205,6 @@ func (e *Env) ReadTopology(name string) (*topo.Document, error) {
 
 // DeriveFor adds NCCL's estimates for all numbers of hosts that communicators have.
 func (m *Model) DeriveFor(comms []nccl.Comm) error {
-	if m.Machine == nil {
-		return nil
-	}
 	var hosts []int
 	for _, s := range comms {
 		if !slices.Contains(hosts, s.Nodes) && m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
@@ -253,7 +217,7 @@ func (m *Model) DeriveFor(comms []nccl.Comm) error {
 // Doubt says why the estimates may not fit the user's machine. It is empty if the user named a machine, or if this one
 // is the one assumed.
 func (f *Flags) Doubt() string {
-	if f.Topo != "" || f.Tuning != "" {
+	if f.Topo != "" {
 		return ""
 	}
 	here := localenv.ThisMachine(os.Getenv)
@@ -269,4 +233,39 @@ func (f *Flags) Doubt() string {
 		}
 	}
 	return fmt.Sprintf("; this machine is not one (%s)", here.Here.Summary)
+}
+
+// WhichNCCL is the release that --nccl names, else the installed one, else the newest known one. It notes a release
+// whose rules are not known.
+func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error) {
+	if named == "" {
+		switch v = e.Installed(); {
+		case v == 0:
+			return nccl.Newest, nil, nil
+		case v < nccl.Oldest:
+			return nccl.Newest,
+				[]string{
+					fmt.Sprintf("the tuner ABI of NCCL %s, installed here, is not known; this is for NCCL %s "+
+						"(--nccl names another)", v, nccl.Newest)}, nil
+		}
+	} else if v, err = nccl.ParseVersion(named); err != nil {
+		return 0, nil, cli.Usagef("--nccl: %w", err)
+	}
+	if v > nccl.Newest {
+		notes = []string{fmt.Sprintf("the rules of NCCL %s are not known; those of %s are used", v, nccl.Newest)}
+	}
+	return v, notes, nil
+}
+
+const NCCLUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that a policy or model says it was " +
+	"measured with, else the installed one, else 2.31.2)"
+
+// UncountedVariables are notes on the variables that are set and that NCCL's choice here ignores.
+func UncountedVariables() (notes []string) {
+	for _, v := range channels.NotCounted {
+		if os.Getenv(v.Name) != "" {
+			notes = append(notes, fmt.Sprintf("%s is set and does not count here: it %s", v.Name, v.Does))
+		}
+	}
+	return notes
 }

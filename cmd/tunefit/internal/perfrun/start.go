@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/digest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
@@ -30,7 +30,7 @@ func Of(key fit.Key, r fit.Run) Start {
 	case 1:
 		s.Name = nameOf(key, configs[0])
 	default: // no two of them have the same name
-		s.Name = fmt.Sprintf("%s-mixed-%.6s", Name(key), digest.Of(fmt.Append(nil, s.Rows)))
+		s.Name = fmt.Sprintf("%s-mixed-%.6s", Name(key), identity.DigestOf(fmt.Append(nil, s.Rows)))
 	}
 	s.Policy = s.Name
 	return s

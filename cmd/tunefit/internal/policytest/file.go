@@ -14,7 +14,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -69,9 +68,9 @@ func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
 		return nil, fmt.Errorf("%s is empty (needed: tests of a policy)", name)
 	}
 	var file struct {
-		Policy, Model, Topology, Tuning string
-		NCCL                            release
-		Tests                           []policyCase
+		Policy, Model, Topology string
+		NCCL                    release
+		Tests                   []policyCase
 	}
 	var document yaml.Node
 	err = yaml.Load(content, &document)
@@ -93,12 +92,8 @@ func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
 	}
 	t := &File{file: name, cases: file.Tests}
 	t.Policy, t.Model = cmp.Or(of.Policy, beside(file.Policy)), cmp.Or(of.Model, beside(file.Model))
-	t.Costs = ncclchoice.Flags{Env: env, Topo: beside(file.Topology), Tuning: beside(file.Tuning),
-		NCCL: string(file.NCCL)}
-	switch {
-	case t.Costs.Topo != "" && t.Costs.Tuning != "":
-		return nil, fmt.Errorf("%s: topology and tuning exclude each other", name)
-	case len(t.cases) == 0:
+	t.Costs = ncclchoice.Flags{Env: env, Topo: beside(file.Topology), NCCL: string(file.NCCL)}
+	if len(t.cases) == 0 {
 		return nil, fmt.Errorf("%s: the file has no tests", name)
 	}
 	return t, nil
@@ -146,7 +141,7 @@ func (c *policyCase) complete() error {
 		return errors.New("the test names no collective")
 	case c.Nodes == 0 || c.Ranks == 0:
 		return errors.New("the test names no communicator (needed: nodes, and ranks or ranks_per_node)")
-	case c.Nodes < 1 || c.Ranks < 2 || c.Ranks < c.Nodes || c.Ranks > commspec.MaxRanks,
+	case c.Nodes < 1 || c.Ranks < 2 || c.Ranks < c.Nodes || c.Ranks > cli.MaxRanks,
 		c.RanksPerNode != 0 && c.Ranks != c.Nodes*c.RanksPerNode:
 		each := ""
 		if c.RanksPerNode != 0 {

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/commspec"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -102,7 +102,7 @@ func (d *decider) UnmarshalText(text []byte) error {
 }
 
 func (s *sizes) UnmarshalText(text []byte) (err error) {
-	s.bytes, s.isRange, err = commspec.ParseSizes(string(text))
+	s.bytes, s.isRange, err = cli.ParseSizes(string(text))
 	return err
 }
 

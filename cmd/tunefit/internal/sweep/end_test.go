@@ -81,8 +81,8 @@ func TestSweepEnds(t *testing.T) {
 						MatchString(now) {
 						t.Errorf("at last it said %q", now)
 					}
-					if samples, _ := s.Samples(); len(samples) == 0 || len(s.Hopeless()) > 0 {
-						t.Errorf("%d measurements, not measured: %v", len(samples), s.Hopeless())
+					if samples, _ := s.Samples(); len(samples) == 0 || len(s.NotMeasured()) > 0 {
+						t.Errorf("%d measurements, not measured: %v", len(samples), s.NotMeasured())
 					}
 				})
 			}

@@ -17,9 +17,8 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/jsonerror"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -138,7 +137,7 @@ func openJournal(dir string) (j *journal, err error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	text, err := openregular.All(file, mostRead)
+	text, err := safefile.All(file, mostRead)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +163,7 @@ func openJournal(dir string) (j *journal, err error) {
 func (j *journal) read(text []byte) error {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
-		return jsonerror.Plain(err)
+		return wording.JSONError(err)
 	}
 	if err := l.checkNames(); err != nil {
 		return err

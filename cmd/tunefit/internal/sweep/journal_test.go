@@ -220,6 +220,6 @@ func TestBudgetThatIsSpent(t *testing.T) {
 		}
 	}
 	said(mend + ")")
-	s.short[first] = true
+	s.cutShort[first] = true
 	said("; not measured to the end: " + first.String() + mend + ")")
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
-// lookAround is what each rank does in the preflight: it prints a line for each thing that is missing where it runs,
-// and one at its end, with the GPUs that it sees if nvidia-smi tells. node is set before it. Its arguments are our
-// library, the sweep's folder and the first line of the preflight's log there (a node may have a folder of its own by
-// that name), then the programs. The stand-in for nccl-tests needs no GPU.
-const lookAround = `library=$1 folder=$2 mark=$3 gpus= seen=
+// preflightScript is what each rank does in the preflight: it prints a line for each thing that is missing where it
+// runs, and one at its end, with the GPUs that it sees if nvidia-smi tells. node is set before it. Its arguments are
+// our library, the sweep's folder and the first line of the preflight's log there (a node may have a folder of its own
+// by that name), then the programs. The stand-in for nccl-tests needs no GPU.
+const preflightScript = `library=$1 folder=$2 mark=$3 gpus= seen=
 
 shift 3
 say() { echo "tunefit-preflight: $node $*"; }
@@ -72,7 +72,7 @@ var lacks = map[string][2]string{
 // is wrong with one is said before hours of measuring. It is not a run: it measures nothing, and the journal does not
 // mention it.
 func (s *Sweep) preflight(ctx context.Context) error {
-	if s.looked {
+	if s.preflightPassed {
 		return nil
 	}
 	if !s.Launcher.Allocated() {
@@ -83,7 +83,7 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	argv := []string{"/bin/sh", "-c", "node=" + s.Launcher.NodeName() + " " + lookAround, "sh", s.Library, folder,
+	argv := []string{"/bin/sh", "-c", "node=" + s.Launcher.NodeName() + " " + preflightScript, "sh", s.Library, folder,
 		strings.TrimSpace(mark)}
 	for _, k := range s.Keys {
 		if p := s.program(k); !slices.Contains(argv, p) {
@@ -116,14 +116,14 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		return err
 	}
 	text = bytes.TrimPrefix(text, []byte(mark))
-	answered, problems := found(string(text), gpus)
+	answered, problems := readPreflight(string(text), gpus)
 	if text := s.unreached(ended, text, nodes, answered); text != "" {
 		problems = append(problems, text)
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("nothing was run: %s", strings.Join(problems, "; "))
 	}
-	s.looked = true
+	s.preflightPassed = true
 	s.Say("preflight: nothing that runs need is missing on %s", cli.Few(answered, 8, ", "))
 	return nil
 }
@@ -182,9 +182,9 @@ func telling(text []byte, silent []string) string {
 	return lastLine(text)
 }
 
-// visible returns those of all GPUs that CUDA shows: what CUDA_VISIBLE_DEVICES names by number or by the beginning of
-// its UUID, up to the first that is not there.
-func visible(variable string, all []string) (shown []string) {
+// visibleGPUs returns those of all GPUs that CUDA shows: what CUDA_VISIBLE_DEVICES names by number or by the beginning
+// of its UUID, up to the first that is not there.
+func visibleGPUs(variable string, all []string) (shown []string) {
 	if variable == "all" { // it is not set
 		return all
 	}
@@ -202,9 +202,9 @@ func visible(variable string, all []string) (shown []string) {
 	return shown
 }
 
-// found reads what ranks have printed: the nodes on which one came to its end, and what is missing where, with what to
-// do. Each node needs so many GPUs.
-func found(text string, gpus int) (answered, problems []string) {
+// readPreflight reads what ranks have printed: the nodes on which one came to its end, and what is missing where, with
+// what to do. Each node needs so many GPUs.
+func readPreflight(text string, gpus int) (answered, problems []string) {
 	nodes, seen := []string{}, map[string]map[string]bool{}
 	where, order := map[[2]string][]string{}, [][2]string{}
 	lacking := func(node string, what [2]string) {
@@ -231,7 +231,7 @@ func found(text string, gpus int) (answered, problems []string) {
 			if seen[node] == nil {
 				seen[node] = map[string]bool{}
 			}
-			for _, gpu := range visible(variable, strings.Fields(all)) {
+			for _, gpu := range visibleGPUs(variable, strings.Fields(all)) {
 				seen[node][gpu] = true
 			}
 		}

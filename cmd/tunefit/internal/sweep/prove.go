@@ -15,7 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
@@ -28,7 +28,7 @@ type Proof struct {
 // Prove runs the default and a policy in alternation on some of the subjects. It continues a proof that was stopped, if
 // that is the same one.
 func (s *Sweep) Prove(ctx context.Context, policy string, keys []fit.Key, pairs int) (*Proof, error) {
-	text, err := openregular.Read(policy, mostRead)
+	text, err := safefile.Read(policy, mostRead)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *Sweep) proves(b int, keys []fit.Key, pairs int, text []byte) bool {
 	if !reflect.DeepEqual(*s.journal.batches[b], s.proofBatch(b, keys, pairs)) {
 		return false
 	}
-	was, err := openregular.Read(s.proofFile(b), mostRead)
+	was, err := safefile.Read(s.proofFile(b), mostRead)
 	return err == nil && bytes.Equal(was, text)
 }
 

@@ -9,14 +9,14 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/openregular"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
 
 // read finds out what a run measured, and returns its log.
 func (s *Sweep) read(r *Run) (text []byte) {
 	key := r.of.Key
-	text, err := openregular.Read(filepath.Join(s.Dir, r.Log), mostRead)
+	text, err := safefile.Read(filepath.Join(s.Dir, r.Log), mostRead)
 	if err != nil {
 		return nil
 	}

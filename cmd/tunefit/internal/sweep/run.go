@@ -1,19 +1,28 @@
 package sweep
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // attempts is how often a start may fail before it is given up. Machines fail by chance, too.
@@ -68,7 +77,7 @@ func (s *Sweep) measure(ctx context.Context, r Run, sizes []uint64) error {
 	unit := perfrun.TrimUnit(key)
 	for _, step := range perfrun.Steps(sizes, unit) {
 		if r.kind == Measure && s.reserved(key) {
-			s.short[key] = true
+			s.cutShort[key] = true
 			return nil
 		}
 		if s.Budget > 0 && s.spent()+s.meanRun(key) > s.Budget {
@@ -143,4 +152,197 @@ func (s *Sweep) markKilled(r *Run) error {
 		r.Seconds = max(0, info.ModTime().Sub(r.Begun).Seconds())
 	}
 	return s.journal.write(line{End: &ending{r.ID, r.End}})
+}
+
+// process makes the command of a start: the program's options, and the environment that decides.
+func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p process, err error) {
+	processes, gpus := s.Launcher.Processes(start.Key.Nodes, start.Key.Ranks/start.Key.Nodes)
+	env := map[string]string{}
+	if kind == Loaded {
+		env["NCCL_TUNER_PLUGIN"] = s.Library
+	} else if start.Policy != "" {
+		policy, err := s.policyFile(start)
+		if err != nil {
+			return p, err
+		}
+		env = perfrun.Tuned(s.Library, policy)
+	}
+	// NCCL's log of each call costs a little time, so runs whose times are promised do without.
+	env["NCCL_DEBUG"], env["NCCL_DEBUG_SUBSYS"] = "INFO", "INIT,ENV"
+	if kind == Measure {
+		env["NCCL_DEBUG_SUBSYS"] += ",TUNING"
+	}
+	p = process{mark: s.mark(), silence: s.Silence, grace: grace}
+	p.argv, err = s.Launcher.Command(launch.Program{
+		Argv:  slices.Concat([]string{s.program(start.Key)}, step.Args(), []string{"-g", strconv.Itoa(gpus)}, s.Args),
+		Env:   env,
+		Nodes: start.Key.Nodes, RanksPerNode: processes / start.Key.Nodes,
+	})
+	return p, err
+}
+
+// program is the one of nccl-tests that measures a subject, as nodes find it.
+func (s *Sweep) program(key fit.Key) string {
+	program := perfrun.Program(key.Coll)
+	if s.Programs != "" {
+		program = filepath.Join(s.Programs, program)
+	}
+	return program
+}
+
+// policyFile is what decides a start, as ranks on other nodes find it.
+func (s *Sweep) policyFile(start *perfrun.Start) (string, error) {
+	return filepath.Abs(filepath.Join(s.Dir, "policies", start.Policy+".csv"))
+}
+
+// writePolicy makes the file.
+func (s *Sweep) writePolicy(start *perfrun.Start) error {
+	if len(start.Rows) == 0 { // of no policy, or one that is there
+		return nil
+	}
+	name, err := s.policyFile(start)
+	if err != nil {
+		return err
+	}
+	return cli.WriteWhole(name, true, func(w io.Writer) error {
+		for _, row := range start.Rows {
+			if _, err := fmt.Fprintln(w, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// decisive are variables that would decide instead of what is measured, refuse it, or hide what ran.
+var decisive = []string{
+	"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+	"NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvModelFile, tuner.EnvDeterministic,
+	"NCCL_DEBUG_FILE",
+}
+
+// noteDecisive says which of them are set. Runs do not get them.
+func (s *Sweep) noteDecisive() {
+	var set []string
+	for _, name := range decisive {
+		if os.Getenv(name) != "" {
+			set = append(set, name)
+		}
+	}
+	if len(set) > 0 {
+		s.Say("runs do not get these variables, which would decide for them: %s", strings.Join(set, ", "))
+	}
+}
+
+// cleaned removes them from an environment.
+func cleaned(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(decisive, name)
+	})
+}
+
+// errSilent ends a run that prints nothing more.
+var errSilent = errors.New("silent")
+
+// grace is what a launcher has to end its ranks.
+const grace = 15 * time.Second
+
+// process is a command whose whole tree is ended with it.
+type process struct {
+	argv, env []string
+	mark      string // NAME=VALUE of env that no other process has
+	dir       string
+	output    *os.File
+	silence   time.Duration // it is ended when its output does not grow for so long
+	grace     time.Duration // that a launcher has to end its ranks, on other nodes, too, before it is killed
+}
+
+// run returns when nothing of the command runs any more on this machine: its own exit, ctx's cause, or errSilent.
+func (p process) run(ctx context.Context) error {
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, p.output, p.output
+	ended, err := spawn(cmd)
+	if err != nil {
+		return err
+	}
+	defer killMarked(p.mark)
+	stop := func(reason error) error {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(p.grace):
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+		return reason
+	}
+	size, since := int64(-1), time.Now()
+	watch := time.NewTicker(min(time.Second, p.silence/4))
+	defer watch.Stop()
+	for {
+		select {
+		case exit := <-ended:
+			return exit
+		case <-ctx.Done():
+			return stop(context.Cause(ctx))
+		case now := <-watch.C:
+			if info, err := p.output.Stat(); err == nil && info.Size() != size {
+				size, since = info.Size(), now
+			} else if now.Sub(since) > p.silence {
+				return stop(errSilent)
+			}
+		}
+	}
+}
+
+// spawn starts a command that Ctrl-C does not reach, since it is for this process, and that is ended with this process.
+// What Wait returns comes from ended.
+func spawn(cmd *exec.Cmd) (ended <-chan error, err error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started, exit := make(chan error), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the signal comes when the thread ends that started the command
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			exit <- cmd.Wait()
+		}
+	}()
+	return exit, <-started
+}
+
+// killMarked kills all processes with a mark in their environment, wherever they have gone: those that ignore a
+// signal, have a session of their own or lost their parent. One that a driver holds may not end; the next run shows it.
+//
+// One look may miss a process: while it begins another program (execve) it shows no environment, and one that a process
+// left right before its end may not be in the list yet. So it looks until nothing was there several times in a row.
+func killMarked(mark string) {
+	clean := 0
+	for deadline := time.Now().Add(10 * time.Second); clean < cleanLooks && time.Now().Before(deadline); {
+		pids := marked(mark)
+		if clean++; len(pids) > 0 {
+			clean = 0
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(time.Millisecond) // the kernel needs a moment to end them
+	}
+}
+
+// cleanLooks are a few milliseconds, in which a process has begun another program.
+const cleanLooks = 3
+
+func marked(mark string) (pids []int) {
+	names, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range names {
+		env, err := os.ReadFile(name) // nothing once it has ended
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err == nil && pid != os.Getpid() && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

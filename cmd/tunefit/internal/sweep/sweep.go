@@ -1,3 +1,11 @@
+// Package sweep measures a cluster. It starts nccl-tests again and again, learns from each log what to measure next,
+// and verifies what it would choose.
+//
+// Its folder holds all that it knows: a journal of what was planned, begun and ended, a log of each run, and the
+// policies that decided. The next run depends on nothing else, so a sweep that was stopped or killed continues where
+// it was.
+//
+// next.go plans, run.go runs, judge.go tells what failed, results.go reads what was measured.
 package sweep
 
 import (
@@ -43,12 +51,12 @@ type Options struct {
 // Sweep is one folder of measurements.
 type Sweep struct {
 	Options
-	journal *journal
-	begun   time.Time
-	earlier time.Duration    // that runs took before this process
-	looked  bool             // the preflight found nothing
-	over    map[fit.Key]bool // nothing more is to be measured of it
-	short   map[fit.Key]bool // what the rest of the budget was too short for
+	journal         *journal
+	begun           time.Time
+	earlier         time.Duration    // that runs took before this process
+	preflightPassed bool             // the preflight found nothing
+	concluded       map[fit.Key]bool // nothing more is to be measured of it
+	cutShort        map[fit.Key]bool // what the rest of the budget was too short for
 	// notOffered are the algorithms and protocols that NCCL does not have, as the logs of runs tell.
 	notOffered map[fit.Key]map[nccl.Cell]bool
 }
@@ -67,9 +75,9 @@ func Open(o Options) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sweep{Options: o, journal: j, begun: time.Now(), over: map[fit.Key]bool{}, short: map[fit.Key]bool{},
+	s := &Sweep{Options: o, journal: j, begun: time.Now(), concluded: map[fit.Key]bool{}, cutShort: map[fit.Key]bool{},
 		notOffered: map[fit.Key]map[nccl.Cell]bool{}}
-	endMarked(s.mark()) // what a killed tunefit has left
+	killMarked(s.mark()) // what a killed tunefit has left
 	for _, r := range j.runs {
 		if r.Outcome == Running {
 			if err := s.markKilled(r); err != nil {
@@ -110,7 +118,7 @@ func (s *Sweep) Run(ctx context.Context) error {
 // within says what was not done within the budget.
 func (s *Sweep) within(ctx context.Context, do func(context.Context) error) error {
 	err := do(ctx)
-	if errors.Is(err, errBudget) || err == nil && len(s.short) > 0 {
+	if errors.Is(err, errBudget) || err == nil && len(s.cutShort) > 0 {
 		s.Say("%s", s.unfinished())
 		return nil
 	}

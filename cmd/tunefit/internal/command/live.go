@@ -1,0 +1,126 @@
+package command
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/livejobs"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
+)
+
+// rendezvousFlag adds --rendezvous.
+func rendezvousFlag(cmd *cobra.Command, name *string) {
+	cmd.Flags().StringVar(name, "rendezvous", "",
+		"where the ranks meet: a directory or etcd://HOST:PORT/PREFIX, as in "+tuner.EnvRendezvous+
+			", or one above those of several jobs (default: that variable, else /dev/shm of this machine)")
+}
+
+func statusCommand() *cobra.Command {
+	var f livejobs.View
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the policy version of every live communicator, and changes under way",
+		Long: `Show the policy version of every live communicator on this machine, and since when it
+is in force. Show changes under way and who has not acknowledged them, and changes that
+were refused, with the reason and what to do. Root sees all users' jobs.
+
+It lists communicators whose policy can change during the run: ` + tuner.EnvReload + ` is
+live, and the log does not say why not. A version is the digest that the ranks log.
+Processes that only another machine or container can see are "unknown".
+
+Jobs that have ` + tuner.EnvRendezvous + ` set meet where that says. --rendezvous names that
+place, or a folder above, or a shorter prefix in etcd: it looks one and two levels
+below, at 1000 folders at most.
+Where several jobs are there, a line for each comes first.
+
+Where ranks of this machine have ` + tuner.EnvMetrics + ` set, it also shows how often NCCL has
+asked for a decision, and when last. A policy that is never asked decides nothing.
+
+It reads what the ranks have written down for each other and writes nothing itself.`,
+		Example: `  tunefit status
+  tunefit status --rendezvous . --all --json
+  tunefit status --prometheus`,
+		Args: cli.FlagsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.JSON && f.Watch || f.Prometheus && (f.JSON || f.Watch) {
+				return cli.Usagef("--watch, --json and --prometheus exclude each other")
+			}
+			f.Warnings = cmd.ErrOrStderr()
+			return f.Run(cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	rendezvousFlag(cmd, &f.Rendezvous)
+	flags.BoolVar(&f.All, "all", false, "also list what communicators that have ended left behind")
+	flags.BoolVar(&f.Watch, "watch", false,
+		"refresh every second until Ctrl-C; not on a terminal: print again after each change")
+	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object per communicator")
+	flags.BoolVar(&f.Prometheus, "prometheus", false,
+		"print Prometheus' text format, for a file of node_exporter's textfile collector")
+	return cmd
+}
+
+func pushCommand(env ncclchoice.Env) *cobra.Command {
+	f := livejobs.Push{Inputs: env.Inputs}
+	cmd := &cobra.Command{
+		Use:   "push POLICY.csv",
+		Short: "Put a policy into force in running jobs, and wait until it is",
+		Long: `Check a policy and put it in the place of the file that jobs read. Then wait until every
+live communicator that reads this file has switched. It says which has not, and why. It
+does the same with a model (MODEL.json).
+
+Below a folder of several jobs it waits for all of them, and names each by its folder.
+What starts on the earlier version meanwhile is waited for, too.
+
+It does not write a policy that has an error. It replaces the file as a whole by a
+rename, and keeps its owner, its permissions and symbolic links to it. It does not look
+for jobs that meet elsewhere than --rendezvous names. Before the first job this folder
+may be missing: then push writes the file and says so.
+
+Exit code: 0 if all have switched, or none has to. 1 if nothing was written or not all
+have switched. The ranks then go on trying. It is also 1 if that cannot be seen from
+here, as where a job's folder cannot be read.`,
+		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
+		Args:    cli.Args(1, 1, "the policy or model file"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.Run(cmd.OutOrStdout(), args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.To, "to", "",
+		"file that the jobs read (default: $"+tuner.EnvConfigFile+", for a model $"+tuner.EnvModelFile+")")
+	cli.Duration(flags, &f.Timeout, "timeout", time.Minute, "longest time to wait; 0: do not wait")
+	rendezvousFlag(cmd, &f.Rendezvous)
+	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object, when the wait is over")
+	return cmd
+}
+
+func gcCommand() *cobra.Command {
+	var f livejobs.Cleanup
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Remove what ended jobs left at their rendezvous",
+		Long: `Remove the records of communicators that nobody has used for a minute. Each of their
+ranks has ended them, or it ran on this machine and is dead. In /dev/shm, also
+remove the directories that no process uses. gc does not disturb running jobs.
+
+It cannot see from here what became of processes on other machines. Their communicators
+stay, unless --older-than says that no job runs that long. A quiet job records nothing
+for days, so give more than the longest time a job may run.
+
+Below a folder of several jobs it goes through all of them. It names a folder that it
+could not clean, and the exit code is 1.`,
+		Example: `  tunefit gc --dry-run
+  tunefit gc --dry-run --rendezvous . --older-than 336h`,
+		Args: cli.FlagsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.Run(cmd.OutOrStdout()) },
+	}
+	flags := cmd.Flags()
+	rendezvousFlag(cmd, &f.Rendezvous)
+	cli.Duration(flags, &f.OlderThan, "older-than", 0,
+		"also remove communicators with processes that cannot be seen from here and nothing recorded for this time, "+
+			"24h or more")
+	flags.BoolVar(&f.DryRun, "dry-run", false, "say what it would remove, and remove nothing")
+	return cmd
+}

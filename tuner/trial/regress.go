@@ -1,0 +1,277 @@
+package trial
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
+)
+
+// fit is what blocks tell of arms: what each adds to a step, as a share of the step with NCCL's choice.
+type fit struct {
+	rows    []row
+	effects *mat.VecDense // nil where nothing was tried
+	inverse *mat.SymDense // of the information that the rows hold
+	scale   float64       // of effects: a variance
+
+	inflation float64 // of standard errors: weights take some of normal noise, too, and few blocks do not tell it well
+	tail      float64 // 1 of 20 blocks is off by more than so many standard errors (Surely)
+}
+
+// row is a block in a fit.
+type row struct {
+	arms     []float64 // indicators
+	y        float64   // logarithm of a step's seconds
+	variance float64   // of y, as the block's own steps tell
+	run      int
+	at       int // this row
+	from, to int // the rows around it, which tell its level
+
+	unexplained  float64       // what arms do not explain of y
+	level        float64       // of that
+	own, x       *mat.VecDense // what y tells of effects, and that less what its neighbours tell
+	residual     float64       // off the level, and
+	standardized float64       // in standard deviations
+	fullWeight   float64       // its weight (information) without heed to the residual
+	weight       float64       // its weight
+	leverage     float64       // how much of what is expected here comes from the row itself, and
+	fullLeverage float64       // how much would if it counted fully: nothing contradicts what alone tells of an arm
+}
+
+const (
+	neighbours    = 4     // blocks before one and after it, whose median is its level
+	rounds        = 16    // of weights
+	huber         = 1.5   // standard deviations up to which a block counts fully in the first half of the rounds
+	tukey         = 4.685 // standard deviations from which a block counts next to nothing in the second half
+	leastWeight   = 1e-3  // "next to nothing"
+	leastVariance = 1e-8  // of a block
+	widest        = 0.3   // standard deviation of effects before any block has told of them
+	firstScale    = 0.05  // and what their scale is found from
+	fewBlocks     = 20    // which do not tell the noise of their run
+	saturated     = 0.85  // leverage of a block that is alone with an arm: its neighbours have the rest
+)
+
+// regress fits effects to blocks: an M-estimate by iterated weights (P. Huber and E. Ronchetti, Robust Statistics,
+// 2009, chapter 7). Huber's weights come first, because they make no outlier of what an arm's blocks agree on. Tukey's
+// follow, because outliers do not move them. The level wanders: it is the median of the neighbours, and what these tell
+// of effects is taken off, too (P. Speckman, Kernel Smoothing in Partial Linear Models, 1988).
+func (e *Evidence) regress() (f fit) {
+	n := len(e.indicators(make([]int, len(e.Factors))))
+	if n == 0 {
+		return f
+	}
+	for i, run := range e.Runs {
+		first, last := len(f.rows), len(f.rows)+len(run.Blocks)
+		if first+1 == last {
+			continue // nothing tells its level
+		}
+		for k, b := range run.Blocks {
+			f.rows = append(f.rows, row{arms: e.indicators(b.Arms), y: b.Mean, variance: b.Variance,
+				own: mat.NewVecDense(n, nil), x: mat.NewVecDense(n, nil), run: i, at: first + k,
+				from: max(first, first+k-neighbours), to: min(last, first+k+neighbours+1)})
+		}
+	}
+	if len(f.rows) == 0 {
+		return f
+	}
+	f.effects, f.inverse, f.scale = mat.NewVecDense(n, nil), mat.NewSymDense(n, nil), firstScale*firstScale
+	variances := slices.Repeat([]float64{widest * widest}, n)
+	for round := range rounds {
+		noise := f.residuals(len(e.Runs))
+		information, told := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
+		if round > 0 {
+			variances = f.prior(noise)
+		}
+		for i := range n {
+			information.SetSym(i, i, 1/variances[i])
+		}
+		for i := range f.rows {
+			r := &f.rows[i]
+			counts := min(1, huber/math.Abs(r.standardized))
+			if round >= rounds/2 {
+				counts = max(leastWeight, math.Pow(max(0, 1-r.standardized*r.standardized/(tukey*tukey)), 2))
+			}
+			r.weight = max(counts, math.Pow(r.fullLeverage, 8)) * r.fullWeight
+			information.SymRankOne(information, r.weight, r.x)
+			told.AddScaledVec(told, r.weight*(r.residual+mat.Dot(r.x, f.effects)), r.x)
+		}
+		var chol mat.Cholesky
+		if !chol.Factorize(information) {
+			break // numbers are out of all bounds
+		}
+		_ = chol.InverseTo(f.inverse) // an error only says that it is not accurate
+		f.effects.MulVec(f.inverse, told)
+		for i := range f.rows {
+			r := &f.rows[i]
+			known := mat.Inner(r.x, f.inverse, r.x)
+			r.leverage, r.fullLeverage = r.weight*known, r.fullWeight*known/(1+(r.fullWeight-r.weight)*known)
+		}
+	}
+	f.finish()
+	return f
+}
+
+// residuals finds by how much blocks are off from what the effects so far say, and their weights without heed to that.
+// It returns the noise of a block, of the noisiest run.
+func (f *fit) residuals(runs int) float64 {
+	for i := range f.rows {
+		r := &f.rows[i]
+		factor := f.factor(r.arms)
+		r.unexplained = r.y - math.Log(factor)
+		r.own.ScaleVec(1/factor, mat.NewVecDense(len(r.arms), r.arms))
+	}
+	levels := make([][]float64, runs)
+	for i := range f.rows {
+		r := &f.rows[i]
+		r.x.CopyVec(r.own)
+		var near []float64
+		for _, o := range f.rows[r.from:r.to] {
+			if o.at != r.at {
+				near = append(near, o.unexplained)
+			}
+			r.x.AddScaledVec(r.x, -1/float64(r.to-r.from), o.own)
+		}
+		r.level = median(near)
+		r.residual = (r.unexplained - r.level) * (1 - 1/float64(r.to-r.from)) // as x is less the mean, of itself too
+		levels[r.run] = append(levels[r.run], r.level)
+	}
+	usual := make([]float64, runs)
+	for i := range usual {
+		usual[i] = median(levels[i])
+	}
+	noise := f.noise(runs)
+	for i := range f.rows {
+		r := &f.rows[i]
+		variance := noise[r.run]*noise[r.run] + r.variance
+		r.standardized = r.residual / math.Sqrt(variance)
+		// Where something else makes steps longer, arms are a smaller share of them.
+		r.fullWeight = min(1, math.Exp(2*(usual[r.run]-r.level))) / variance
+	}
+	return slices.Max(noise)
+}
+
+// prior is the variance of each effect before its blocks are heard, by what blocks tell of all effects. These have
+// Student's distribution, whose tails leave large effects as they are (K. Lange, R. Little and J. Taylor, 1989). No
+// effect is taken to be far below the noise of a block: what is lost in noise is not known to be nothing.
+func (f *fit) prior(noise float64) []float64 {
+	const tails, least, twice = 4, 0.25, 2
+	variances, scale := make([]float64, f.effects.Len()), 0.0
+	for i := range variances {
+		square := f.effects.AtVec(i)*f.effects.AtVec(i) + f.inverse.At(i, i)
+		variances[i] = square
+		scale += square * (tails + 1) / (tails + square/f.scale) / float64(len(variances))
+	}
+	f.scale = max(scale, least*noise*noise)
+	for i, square := range variances {
+		variances[i] = twice * (tails*f.scale + square) / (tails + 1) // intervals hold when it is told with care
+	}
+	return variances
+}
+
+// factor is the time of a step by these arms, relative to that by NCCL's choice. No arms save nearly all of a step.
+func (f *fit) factor(indicators []float64) float64 {
+	factor := 1.0
+	if f.effects == nil {
+		return factor
+	}
+	for i, is := range indicators {
+		factor += is * f.effects.AtVec(i)
+	}
+	return max(factor, 0.1)
+}
+
+// noise returns the standard deviation of a block, by run: the median of absolute deviations, in which residuals are
+// corrected for their levers.
+func (f *fit) noise(runs int) []float64 {
+	off, all := make([][]float64, runs), []float64(nil)
+	for _, r := range f.rows {
+		if r.leverage < saturated {
+			one := math.Abs(r.residual) / math.Sqrt(1-r.leverage)
+			off[r.run], all = append(off[r.run], one), append(all, one)
+		}
+	}
+	const normal = 1.4826 // standard deviations in the median of absolute deviations
+	noise, ofAll := make([]float64, runs), median(all)
+	for i, of := range off {
+		noise[i] = normal * median(of)
+		if len(of) < fewBlocks {
+			noise[i] = max(noise[i], normal*ofAll)
+		}
+		noise[i] = max(noise[i], math.Sqrt(leastVariance))
+	}
+	return noise
+}
+
+// finish finds what standard errors need.
+func (f *fit) finish() {
+	var off []float64
+	free, weights, slopes := 0.0, 0.0, 0.0 // degrees of freedom; Tukey's function
+	for _, r := range f.rows {
+		free += 1 - r.leverage
+		if r.leverage < saturated {
+			off = append(off, math.Abs(r.residual)/(1-r.leverage))
+		}
+		if u := r.standardized * r.standardized / (tukey * tukey); u < 1 {
+			weights += (1 - u) * (1 - u)
+			slopes += (1 - u) * (1 - 5*u)
+		}
+	}
+	f.inflation = 2.0
+	if slopes > weights/2 {
+		f.inflation = weights / slopes
+	}
+	f.inflation *= stats.Location{Variance: 1, DF: max(free, 1)}.Half() / Surely
+	if slices.Sort(off); len(off) > 0 {
+		f.tail = off[len(off)*19/20] / Surely
+	}
+}
+
+// contrast is a sum of effects, its standard error, and the least and the most that it is without any one block.
+type contrast struct{ by, err, least, most float64 }
+
+// contrast finds a sum of effects that are taken so many times. Its variance is that of the weights, or that of a
+// jackknife over the blocks (J. MacKinnon and H. White, 1985), whichever is larger. A block that hangs together with
+// the one before counts with it (W. Newey and K. West, 1987).
+func (f *fit) contrast(times []float64) (c contrast) {
+	if f.effects == nil { // nothing is known
+		if c.err = widest * floats.Norm(times, 2); c.err > 0 {
+			c.least, c.most = math.Inf(-1), math.Inf(1)
+		}
+		return c
+	}
+	d, v := mat.NewVecDense(len(times), times), mat.NewVecDense(len(times), nil)
+	v.MulVec(f.inverse, d)
+	c.by = mat.Dot(d, f.effects)
+	c.least, c.most = c.by, c.by
+	variance, squares, together, before := mat.Dot(d, v), 0.0, 0.0, 0.0
+	for _, r := range f.rows {
+		influence := r.weight * mat.Dot(v, r.x) // by how much the block's time influence the sum
+		one := 0.0                              // how much of the sum is due to the block
+		if r.leverage < saturated {
+			one = influence * r.residual / (1 - r.leverage)
+			c.least, c.most = min(c.least, c.by-one), max(c.most, c.by-one)
+		} else if influence*influence > 0.01*variance*r.weight {
+			c.least, c.most = math.Inf(-1), math.Inf(1)
+		}
+		// A block that tells most of what is expected of it cannot show that it is off. It may be as any block is.
+		unseen := math.Max(0, 2*r.leverage-1)
+		squares += (1-unseen)*one*one + unseen*influence*influence*f.tail*f.tail
+		if r.at > r.from {
+			together += 2 * one * before
+		}
+		before = one
+	}
+	c.err = min(f.inflation*math.Sqrt(max(variance, squares+max(0, together))), widest*floats.Norm(times, 2))
+	return c
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	v := slices.Sorted(slices.Values(values))
+	return (v[len(v)/2] + v[(len(v)-1)/2]) / 2
+}
