@@ -20,8 +20,8 @@ const (
 // CarriedGain is the least gain of a row for more nodes than were measured, as a share of the default's time.
 var CarriedGain = 1 - math.Exp(-carriedGain)
 
-// CarriedNodes are the least and the most nodes that MoreNodes may have rows for; most is 0 if there are none, since one
-// node tells nothing about several.
+// CarriedNodes are the least and the most nodes that MoreNodes may have rows for; most is 0 if there are none, since
+// one node tells nothing about several.
 func CarriedNodes(file *model.File) (least, most int) {
 	for i := range file.CurveSets {
 		if g := &file.CurveSets[i]; carries(file, g) {
@@ -43,9 +43,9 @@ func MayCarry(file *model.File, to Key) bool {
 }
 
 // MoreNodes returns rows for each number of nodes up to maxNodes that was not measured: those of the most nodes that
-// were, if these are several and half of it at least, where they gain more than carriedGain at each size. The best count
-// of channels of ring falls as ranks rise: it gets fewer, by the square root of the ratio of nodes, rounded down to a
-// count that was measured.
+// were, if these are several and half of it at least, where they gain more than carriedGain at each size. The best
+// count of channels of ring falls as ranks rise: it gets fewer, by the square root of the ratio of nodes, rounded down
+// to a count that was measured.
 func MoreNodes(m *model.Model, maxNodes int) (rows []Row) {
 	for i := range m.File.CurveSets {
 		g := &m.File.CurveSets[i]

@@ -136,8 +136,8 @@ func (g *Group) IsVerified(sizes []uint64) bool {
 const (
 	// Contenders is how many configurations at most are verified at each size, besides the default.
 	Contenders = 3
-	// Carried is how many are measured at each size on more nodes: the fastest on the most nodes that were measured, two
-	// or more, and the same with the next fewer channels. The best count falls as ranks rise.
+	// Carried is how many are measured at each size on more nodes: the fastest on the most nodes that were measured,
+	// two or more, and the same with the next fewer channels. The best count falls as ranks rise.
 	Carried = 2
 	// near: a configuration within this factor of the best time is a contender.
 	near = 1.1

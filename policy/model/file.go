@@ -114,7 +114,8 @@ type CurveSet struct {
 	Verified []Verified `json:"verified,omitempty"`
 }
 
-// LeftOutSizes is what is left out of the fit in a trial. It tests what a model is for: sizes between those that were measured.
+// LeftOutSizes is what is left out of the fit in a trial. It tests what a model is for: sizes between those that were
+// measured.
 const LeftOutSizes = "every other size"
 
 // Score sums up ratios of times: decision / best measured, or decision / default.

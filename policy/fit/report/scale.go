@@ -23,8 +23,9 @@ func CarriedOver(rows []fit.Row) (lines []string) {
 		if last := rows[n-1].Comm; last != rows[0].Comm {
 			to += " to " + last.String()
 		}
-		lines = append(lines, fmt.Sprintf("%s on %s: not measured: %s carried over from %s, where each saves more than "+
-			"%.0f %% of the default's time", from.Coll, to, wording.Plural(n, "row"), from.Comm, 100*fit.CarriedGain))
+		lines = append(lines, fmt.Sprintf("%s on %s: not measured: %s carried over from %s, where each saves more "+
+			"than %.0f %% of the default's time", from.Coll, to, wording.Plural(n, "row"), from.Comm,
+			100*fit.CarriedGain))
 		rows = rows[n:]
 	}
 	return lines
@@ -51,7 +52,8 @@ func scaleLines(set *fit.Set) (lines []scaleLine) {
 	all := set.ScaleDifferences()
 	slices.SortStableFunc(all, func(a, b fit.ScaleDifference) int { return cmp.Compare(b.Slower, a.Slower) })
 	for _, d := range all[:min(mostScaleLines, len(all))] {
-		lines = append(lines, scaleLine{d.Key, d.Fewer.String(), d.Bytes.String(), name(d.There), name(d.Here), d.Slower})
+		lines = append(lines, scaleLine{d.Key, d.Fewer.String(), d.Bytes.String(), name(d.There), name(d.Here),
+			d.Slower})
 	}
 	return lines
 }

@@ -83,8 +83,9 @@ configuration is better.`,
 	cmd.Flags().BoolVar(&f.force, "force", false,
 		"overwrite files that are there, and read sweeps of which many rows cannot be read")
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0,
-		"add rows for communicators of up to this many nodes, at most twice those measured: what gains much on the most "+
-			"nodes measured, two or more. They say that they are not measured (default: measured node counts only)")
+		"add rows for communicators of up to this many nodes, at most twice those measured: what gains much on the "+
+			"most nodes measured, two or more. They say that they are not measured (default: measured node counts "+
+			"only)")
 	cmd.Flags().StringVar(&f.madeWith, "made-with", "",
 		"release of NCCL that the measurements were made with, as 2.28.9, or \"RCCL 2.27.7\" (default: as they say)")
 	cmd.Flags().StringVar(&f.topo, "topo", "",
@@ -148,8 +149,8 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 			return cli.Usagef("--max-nodes %d: nothing was measured on several nodes, and one tells nothing about them",
 				f.maxNodes)
 		case f.maxNodes < least || f.maxNodes > most:
-			return cli.Usagef("--max-nodes %d (allowed: %d to %d, twice the nodes that were measured)", f.maxNodes, least,
-				most)
+			return cli.Usagef("--max-nodes %d (allowed: %d to %d, twice the nodes that were measured)", f.maxNodes,
+				least, most)
 		}
 	}
 	in := report.Input{

@@ -138,7 +138,7 @@ type fitJSON struct {
 	Rows         int               `json:"rows"`                   // of the policy
 	NotMeasured  []string          `json:"not_measured,omitempty"` // rows for more nodes than were measured
 	Model        string            `json:"model,omitempty"`        // files that were asked for
-	Policy       string            `json:"policy,omitempty"`       // left out: no row would improve on the default for sure
+	Policy       string            `json:"policy,omitempty"`       // left out: no row would improve for sure
 	Report       string            `json:"report,omitempty"`
 }
 
