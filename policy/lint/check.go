@@ -132,6 +132,10 @@ func (c *check) each(r *row) {
 			"reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang",
 			want)
 	}
+	if nodes := nccl.ReadMeasuredNodes(c.sheet.Comments(r.Line)); nodes > 0 {
+		c.report("not-measured", r.Line, "", "carried over from %d nodes: nothing was measured where the row is for",
+			nodes)
+	}
 	c.bound(r)
 	if c.release(r) && c.combination(r) {
 		c.channels(r)

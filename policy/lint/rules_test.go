@@ -100,6 +100,13 @@ func TestRules(t *testing.T) {
 			"allreduce,0,1G,ring,simple,,,,,\nallreduce,0,32K,ring,simple,8,,,,\n",   // shadowed
 			"allreduce,0,1G,ring,simple,,,,,\nallreduce,0,32K,ring,,,,,,wide; tunefit:ignore wide-first\n",
 		}},
+		{"not-measured", map[string]string{
+			"# 1KiB - 1MiB: not measured on 4 nodes; on 2 nodes 20 % faster than NCCL's default\n" +
+				"allreduce,1K,1M,ring,,,4,8,,\nallreduce,,,tree,,,3,8,,\n": "p.csv:3: note: carried over from 2 nodes",
+		}, []string{
+			"# 1KiB - 1MiB: 20 % faster than NCCL's default, 3 sizes measured\nallreduce,1K,1M,ring,,,4,8,,\n",
+			"# not measured on 4 nodes\nallreduce,1K,1M,ring,,,4,8,,\n",
+		}},
 		{"gap", map[string]string{
 			"allreduce,64K,1M,ring,,,2,8,,\nallreduce,0,32K,tree,,,2,8,,\n": "p.csv:2: warning: allreduce with 2 " +
 				"nodes, 16 ranks: no row matches 32769 - 65535, between lines 3 and 2",

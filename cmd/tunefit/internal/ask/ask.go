@@ -32,7 +32,7 @@ type Asker struct {
 	CommName  string            // what all communicators are called; "": nothing
 	from      ncclchoice.Flags
 	engines   map[Decider]*policy.Engine
-	texts     map[Decider][]byte // of the policies
+	sheets    map[Decider]*policy.Sheet // the policies' texts
 	views     map[viewKey]*policy.EngineView
 	idle      bool               // the library leaves all to NCCL, whatever the files say
 	rccl      map[Decider]string // the RCCL that the files were measured with; "": none
@@ -46,18 +46,22 @@ type viewKey struct {
 
 // NewAsker reads the files of all deciders that may be asked.
 func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
-	a := &Asker{engines: map[Decider]*policy.Engine{}, texts: map[Decider][]byte{},
+	a := &Asker{engines: map[Decider]*policy.Engine{}, sheets: map[Decider]*policy.Sheet{},
 		views: map[viewKey]*policy.EngineView{}, rccl: map[Decider]string{}}
 	for _, d := range by {
 		var rules *policy.Policy
 		var learned *model.Model
 		var err error
 		if d.Policy != "" {
-			if rules, a.texts[d], err = ReadPolicy(from.Inputs, d.Policy); err != nil {
+			var text []byte
+			if rules, text, err = ReadPolicy(from.Inputs, d.Policy); err != nil {
+				return nil, err
+			}
+			if a.sheets[d], err = policy.ReadSheet(text); err != nil {
 				return nil, err
 			}
 			a.Files.Policies = append(a.Files.Policies, rules)
-			a.measured(&from, d, d.Policy, nccl.ReadMeasured(a.texts[d]))
+			a.measured(&from, d, d.Policy, nccl.ReadMeasured(text))
 		}
 		if d.Model != "" {
 			if learned, _, err = ReadModel(from.Inputs, d.Model); err != nil {
@@ -193,6 +197,7 @@ func (a *Asker) Ask(d Decider, q Question, sizes ...uint64) ([]Outcome, error) {
 				row := a.engines[d].Policy.Rules[x.Rule]
 				o.File, o.Row = d.Policy, row.Line
 				o.guessed = o.guessed && !row.Cells.Single()
+				o.MeasuredNodes = nccl.ReadMeasuredNodes(a.sheets[d].Comments(o.Row))
 			} else {
 				o.Why = telemetry.Reason(a.engines[d], query, x)
 			}
@@ -233,11 +238,8 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 	if err != nil {
 		return x, err
 	}
-	x = Explained{Files: d, Outcome: answers[0], Engine: a.engines[d],
+	x = Explained{Files: d, Sheet: a.Sheet(d), Outcome: answers[0], Engine: a.engines[d],
 		Source: cmp.Or(answers[0].CostModel, a.Costs.Source())}
-	if x.Sheet, err = a.Sheet(d); err != nil {
-		return x, err
-	}
 	if x.Costs, err = a.Costs.Of(q.Comm.Comm); err != nil {
 		return x, err
 	}
@@ -247,12 +249,7 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 }
 
 // Sheet is the policy's text by rows; nil without a policy.
-func (a *Asker) Sheet(d Decider) (*policy.Sheet, error) {
-	if d.Policy == "" {
-		return nil, nil
-	}
-	return policy.ReadSheet(a.texts[d])
-}
+func (a *Asker) Sheet(d Decider) *policy.Sheet { return a.sheets[d] }
 
 // throughABI is what NCCL gets of a decision through a version of the ABI. It does as the C side of the library
 // (tuner/plugin/tables.c) and NCCL do. It does not change table, which is NCCL's.

@@ -105,8 +105,10 @@ type Outcome struct {
 	NotRaised int    `json:"channels_not_raised,omitempty"`
 	File      string `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
 	Row       int    `json:"row,omitempty"`  // line of the policy that decided; left out: none did
-	ByModel   bool   `json:"by_model,omitempty"`
-	Why       string `json:"why,omitempty"` // what a model expects, or why neither a row nor a model decided
+	// MeasuredNodes is on how many nodes the row was measured, where its comments say that its own nodes were not.
+	MeasuredNodes int    `json:"measured_on_nodes,omitempty"`
+	ByModel       bool   `json:"by_model,omitempty"`
+	Why           string `json:"why,omitempty"` // what a model expects, or why neither a row nor a model decided
 
 	// What the model expects of the decision; left out where it does not know, or where all is left to NCCL.
 	Expected *Expectation `json:"expected,omitempty"`
@@ -125,9 +127,11 @@ func (o Outcome) Alike(b Outcome) bool {
 	return o.Policy == b.Policy && o.Chunk == b.Chunk
 }
 
-// DecidedBy names the row, or who else decided.
+// DecidedBy names the row, and says if it was measured on other nodes, or names who else decided.
 func (o Outcome) DecidedBy() string {
 	switch {
+	case o.MeasuredNodes > 0:
+		return fmt.Sprintf("%s:%d, not measured: as on %d nodes", o.File, o.Row, o.MeasuredNodes)
 	case o.Row > 0:
 		return fmt.Sprintf("%s:%d", o.File, o.Row)
 	case o.ByModel:

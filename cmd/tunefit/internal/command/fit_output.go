@@ -81,6 +81,9 @@ func writeAnswer(w io.Writer, in report.Input) {
 				"job needs %s (a log of the default with NCCL_DEBUG_SUBSYS=TUNING may show that it has them without; "+
 				"tunefit sweep measures only what it has)\n", floors)
 	}
+	for _, line := range report.CarriedOver(in.Rows) {
+		fmt.Fprintln(w, line)
+	}
 	gaps := report.Gaps(in.Report)
 	for _, f := range gaps {
 		if f.Kind == report.NotOffered {
@@ -132,9 +135,10 @@ type fitJSON struct {
 	Simulated    int               `json:"simulated"`    // of them
 	Refused      []fit.Refusal     `json:"refused"`
 	ToDo         []report.NextStep `json:"to_do"`
-	Rows         int               `json:"rows"`             // of the policy
-	Model        string            `json:"model,omitempty"`  // files that were asked for
-	Policy       string            `json:"policy,omitempty"` // left out: no row would improve on the default for sure
+	Rows         int               `json:"rows"`                   // of the policy
+	NotMeasured  []string          `json:"not_measured,omitempty"` // rows for more nodes than were measured
+	Model        string            `json:"model,omitempty"`        // files that were asked for
+	Policy       string            `json:"policy,omitempty"`       // left out: no row would improve for sure
 	Report       string            `json:"report,omitempty"`
 }
 
@@ -149,7 +153,8 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 	j := fitJSON{
 		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Measurements: in.Set.Used,
 		Simulated: in.Set.Simulated, Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
-		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows), Model: f.model, Report: f.report,
+		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows),
+		NotMeasured: report.CarriedOver(in.Rows), Model: f.model, Report: f.report,
 	}
 	if len(in.Rows) > 0 {
 		j.Policy = f.csv
