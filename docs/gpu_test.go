@@ -221,7 +221,7 @@ func TestGPUSteps(t *testing.T) {
 		quoted(t, fmt.Sprintf(said, medians["enqueue "+tuner+" 1"], medians["enqueue "+tuner+" 2"]), gpuPage)
 	}
 	for _, verdict := range []string{"faster", "slower"} {
-		var found trial.Finding
+		var found trial.Conclusion
 		if err := json.Unmarshal(gpuFile(t, "comparison-"+verdict+".json"), &found); err != nil {
 			t.Fatal(err)
 		}

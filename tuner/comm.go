@@ -68,10 +68,10 @@ type Comm struct {
 	fixedBy notLiveReason // why none can follow; no label: one can
 
 	// Where the policy may change during the run.
-	member   *agree.Member                 // this rank in the agreement; nil where it may not
-	cleanups []func()                      // end what join has begun, in reverse order
-	found    atomic.Pointer[trial.Finding] // of the comparison by now; nil: nothing
-	shapes   *shapes                       // of calls, where this rank learns; else nil
+	member   *agree.Member                    // this rank in the agreement; nil where it may not
+	cleanups []func()                         // end what join has begun, in reverse order
+	found    atomic.Pointer[trial.Conclusion] // of the comparison by now; nil: nothing
+	shapes   *shapes                          // of calls, where this rank learns; else nil
 
 	learned []byte // the rows of learned.csv as it was first read; nil: not yet
 

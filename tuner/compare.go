@@ -69,7 +69,7 @@ func (c *Comm) background(outcome string, f func(context.Context)) {
 // memberVersions is a member as a comparison uses it.
 type memberVersions struct{ *agree.Member }
 
-func (t memberVersions) Propose(v trial.Version) {
+func (t memberVersions) Propose(v trial.Variant) {
 	p := v.(*policyfile.Version)
 	t.Member.Propose(p.ID(), p.Content())
 }
@@ -98,9 +98,9 @@ func (c *Comm) compared() *policyfile.Version {
 
 // publisher returns a function that publishes a comparison's findings in the metrics and in
 // NCCL_TUNER_RECORD. By note it also publishes them to `tunefit status`.
-func (c *Comm) publisher(note func(context.Context, []byte) error) func(context.Context, trial.Finding) {
+func (c *Comm) publisher(note func(context.Context, []byte) error) func(context.Context, trial.Conclusion) {
 	log, warned := c.log.About(about(c.info)), false
-	return func(ctx context.Context, f trial.Finding) {
+	return func(ctx context.Context, f trial.Conclusion) {
 		c.found.Store(&f)
 		text, err := json.Marshal(f)
 		if err != nil {

@@ -57,7 +57,7 @@ func TestFindingsAreTold(t *testing.T) {
 			notes = append(notes, string(text))
 			return nil
 		})
-		last := trial.Finding{Key: "c", Began: time.Unix(1_000_000, 0)}
+		last := trial.Conclusion{Key: "c", Began: time.Unix(1_000_000, 0)}
 		for pairs := range 4 {
 			last.Pairs, last.Mean = pairs, -0.01*float64(pairs)
 			tell(t.Context(), last)
@@ -81,7 +81,7 @@ func TestFindingsAreTold(t *testing.T) {
 				t.Fatalf("%v %v", files, all)
 			}
 			text, err := os.ReadFile(files[0])
-			var written trial.Finding
+			var written trial.Conclusion
 			if err != nil || json.Unmarshal(text, &written) != nil || written.Mean != last.Mean {
 				t.Errorf("%v %s", err, text)
 			}

@@ -229,7 +229,7 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 		trial.Learn(ctx, config, trial.Subject{
 			Evidence: evidence, Budget: c.settings.learnBudget, Earlier: earlier,
 			Choose: func(calls map[uint64]int) ([]trial.Factor, []string) { return c.shapes.factors(calls, settled) },
-			With: func(factors []trial.Factor, arms []int) (trial.Version, error) {
+			With: func(factors []trial.Factor, arms []int) (trial.Variant, error) {
 				return c.with(base, factors, arms)
 			},
 			Save: func(ctx context.Context, e trial.Evidence) {

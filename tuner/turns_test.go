@@ -48,16 +48,16 @@ func TestTurnsAreTold(t *testing.T) {
 		settings settings
 		policy   string
 		channels int // of an edit; 0: there is none
-		told     func(trial.Finding, trial.Evidence) bool
+		told     func(trial.Conclusion, trial.Evidence) bool
 	}{
-		{"comparison", settings{compare: compareNCCL}, rows(1), 0, func(f trial.Finding, _ trial.Evidence) bool {
+		{"comparison", settings{compare: compareNCCL}, rows(1), 0, func(f trial.Conclusion, _ trial.Evidence) bool {
 			return f.State == trial.Clear && f.Faster() && f.Stays == "A"
 		}},
-		{"canary", settings{canary: true}, rows(1), 2, func(f trial.Finding, _ trial.Evidence) bool {
+		{"canary", settings{canary: true}, rows(1), 2, func(f trial.Conclusion, _ trial.Evidence) bool {
 			return f.State == trial.Clear && f.Slower() && f.Stays == "B"
 		}},
 		{"learning", settings{learn: t.TempDir(), learnBudget: defaultBudget}, "", 0,
-			func(_ trial.Finding, e trial.Evidence) bool { return e.State == trial.Trying && len(e.Factors) > 0 }},
+			func(_ trial.Conclusion, e trial.Evidence) bool { return e.State == trial.Trying && len(e.Factors) > 0 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			comm, base, _ := learningComm(t, c.policy, c.settings)
@@ -92,7 +92,7 @@ func TestTurnsAreTold(t *testing.T) {
 					if err != nil || len(all) != 1 {
 						t.Fatal(all, err)
 					}
-					var f trial.Finding
+					var f trial.Conclusion
 					var e trial.Evidence
 					json.Unmarshal(all[0].Note, &f)
 					json.Unmarshal(all[0].Note, &e)

@@ -55,7 +55,7 @@ func BenchmarkCheck10000(b *testing.B) {
 				fmt.Fprintf(&text, "allreduce,%s\n", kind.row(i))
 			}
 			data := []byte(text.String())
-			var found []Finding
+			var found []Diagnostic
 			for b.Loop() {
 				found = Check("bench.csv", data, Options{})
 			}

@@ -30,7 +30,7 @@ type Options struct {
 
 // Check finds what is wrong with a policy file. The file's name is for messages only. Findings come
 // in the file's order.
-func Check(file string, text []byte, opt Options) []Finding {
+func Check(file string, text []byte, opt Options) []Diagnostic {
 	c := &check{file: file, opt: opt}
 	p, err := policy.ReadCSV(file, text)
 	if err != nil {
@@ -80,10 +80,10 @@ type check struct {
 	opt      Options
 	sheet    *policy.Sheet
 	rows     []*row
-	findings []Finding
+	findings []Diagnostic
 }
 
-func (c *check) refused(err error) []Finding {
+func (c *check) refused(err error) []Diagnostic {
 	var problems policy.Problems
 	if !errors.As(err, &problems) {
 		problems = policy.Problems{{File: c.file, Text: err.Error()}}
@@ -95,12 +95,12 @@ func (c *check) refused(err error) []Finding {
 }
 
 // report adds a finding about a row's field of a column; "" means the whole row, line 0 the whole file.
-func (c *check) report(rule string, line int, column, format string, args ...any) *Finding {
+func (c *check) report(rule string, line int, column, format string, args ...any) *Diagnostic {
 	about, known := RuleNamed(rule)
 	if !known {
 		panic("no rule is called " + rule)
 	}
-	f := Finding{Rule: rule, Severity: about.Severity, File: c.file, Line: line, Text: fmt.Sprintf(format, args...)}
+	f := Diagnostic{Rule: rule, Severity: about.Severity, File: c.file, Line: line, Text: fmt.Sprintf(format, args...)}
 	if column != "" {
 		f.Column = c.sheet.ColumnNumber(column)
 	}
@@ -186,8 +186,8 @@ func (s Severity) String() string { return [...]string{"note", "warning", "error
 // MarshalText implements encoding.TextMarshaler.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Finding is one thing that a rule found.
-type Finding struct {
+// Diagnostic is one thing that a rule found.
+type Diagnostic struct {
 	Rule     string   `json:"rule"`
 	Severity Severity `json:"severity"`
 	File     string   `json:"file"`
@@ -197,7 +197,7 @@ type Finding struct {
 }
 
 // Position is file:line:column, as far as they are known.
-func (f Finding) Position() string {
+func (f Diagnostic) Position() string {
 	switch {
 	case f.Line == 0:
 		return f.File
@@ -207,12 +207,12 @@ func (f Finding) Position() string {
 	return fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Column)
 }
 
-func (f Finding) String() string {
+func (f Diagnostic) String() string {
 	return fmt.Sprintf("%s: %s: %s [%s]", f.Position(), f.Severity, f.Text, f.Rule)
 }
 
 // Worst returns the highest severity, and false without findings.
-func Worst(findings []Finding) (worst Severity, any bool) {
+func Worst(findings []Diagnostic) (worst Severity, any bool) {
 	for _, f := range findings {
 		worst = max(worst, f.Severity)
 	}
@@ -220,8 +220,8 @@ func Worst(findings []Finding) (worst Severity, any bool) {
 }
 
 // sortFindings puts the file's order, within a line the worst first.
-func sortFindings(findings []Finding) {
-	slices.SortStableFunc(findings, func(a, b Finding) int {
+func sortFindings(findings []Diagnostic) {
+	slices.SortStableFunc(findings, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Rule, b.Rule),
 			cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
 	})
@@ -266,7 +266,7 @@ func (c *check) ignore(text []byte) {
 	for _, r := range c.rows {
 		add(r.Line, r.Line, ignored(c.sheet.Field(r.Line, "comment")))
 	}
-	c.findings = slices.DeleteFunc(c.findings, func(f Finding) bool { return said[silenced{f.Line, f.Rule}] })
+	c.findings = slices.DeleteFunc(c.findings, func(f Diagnostic) bool { return said[silenced{f.Line, f.Rule}] })
 }
 
 // ignored lists the rules that a comment silences.

@@ -17,7 +17,7 @@ const poorRegret = 1.05
 
 // CheckModel finds what is wrong with a model file, and compiles it; the model is nil if it cannot be used.
 // machine is the fingerprint of where it is going to be used; nil: not known.
-func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Finding, *model.Model) {
+func CheckModel(file string, text []byte, machine *topo.Fingerprint) ([]Diagnostic, *model.Model) {
 	c := &check{file: file}
 	m, err := model.Read(file, text)
 	if err != nil {

@@ -38,7 +38,7 @@ func measured() *model.File {
 	}}}
 }
 
-func checkModel(t *testing.T, change func(*model.File)) ([]Finding, *model.Model) {
+func checkModel(t *testing.T, change func(*model.File)) ([]Diagnostic, *model.Model) {
 	t.Helper()
 	file := measured()
 	if change != nil {

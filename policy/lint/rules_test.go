@@ -216,8 +216,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func check1(rows, rule string) []Finding {
-	return slices.DeleteFunc(Check("p.csv", []byte(header+rows), Options{Machine: machine}), func(f Finding) bool {
+func check1(rows, rule string) []Diagnostic {
+	return slices.DeleteFunc(Check("p.csv", []byte(header+rows), Options{Machine: machine}), func(f Diagnostic) bool {
 		return f.Rule != rule
 	})
 }
@@ -314,7 +314,7 @@ func TestSumsVary(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 	found := slices.DeleteFunc(Check("p.csv", []byte(text), Options{Invariant: true}),
-		func(f Finding) bool { return !isAbout("sums-vary")(f) })
+		func(f Diagnostic) bool { return !isAbout("sums-vary")(f) })
 	if len(found) != 2 || !strings.HasPrefix(found[0].String(), "p.csv:2:6: error: the row leaves channels to NCCL") ||
 		!strings.HasPrefix(found[1].String(), "p.csv:4:2: error: the row is for 4KiB - inf only") {
 		t.Errorf("%v", found)
@@ -336,7 +336,7 @@ func TestSumOrder(t *testing.T) {
 		"reducescatter,,,nvls,simple,1":     "nvls/simple 1 ch: a switch adds",
 		"allreduce,,,collnet_chain,simple,": "collnet_chain/simple: a switch adds",
 	} {
-		var found []Finding
+		var found []Diagnostic
 		for _, f := range Check("p.csv", []byte(header+row+",,,,\n"), Options{Invariant: true}) {
 			if isAbout("sum-order")(f) {
 				found = append(found, f)
@@ -353,7 +353,9 @@ func TestSumOrder(t *testing.T) {
 	}
 }
 
-func isAbout(rule string) func(Finding) bool { return func(f Finding) bool { return f.Rule == rule } }
+func isAbout(rule string) func(Diagnostic) bool {
+	return func(f Diagnostic) bool { return f.Rule == rule }
+}
 
 // Every rule is known, explained, and met by a test above or one of models.
 func TestRulesAreDocumented(t *testing.T) {
@@ -380,7 +382,7 @@ func TestRCCLsOwnTuner(t *testing.T) {
 		"allreduce,0,65536,nvlstree,simple,8,2,16":              false,
 	} {
 		findings := Check("p.csv", []byte("# measured with RCCL 2.27.7\n"+row+"\n"), Options{})
-		found := slices.ContainsFunc(findings, func(f Finding) bool { return f.Rule == "rccl-own-tuner" })
+		found := slices.ContainsFunc(findings, func(f Diagnostic) bool { return f.Rule == "rccl-own-tuner" })
 		if found == alike {
 			t.Errorf("%s: found %v in %v", row, found, findings)
 		}

@@ -28,7 +28,7 @@ func TestShadowedRowsAnswerNoQuery(t *testing.T) {
 		findings := Check("random.csv", []byte(text), Options{})
 		reached := reachedByAnyQuery(p)
 		for i, r := range p.Rules {
-			said := slices.ContainsFunc(findings, func(f Finding) bool {
+			said := slices.ContainsFunc(findings, func(f Diagnostic) bool {
 				return f.Line == r.Line && (f.Rule == "shadowed" || f.Rule == "matches-nothing")
 			})
 			if said && reached[i] {
@@ -52,7 +52,7 @@ func TestConditionsHide(t *testing.T) {
 		{"bytes > 1", ""}: false, {"bytes > 1", "bytes > 1"}: true, {"bytes > 1", "bytes > 2"}: false} {
 		text := "collective,max_bytes,algorithm,when\nallreduce,,ring," + conditions[0] + "\nallreduce,1024,ring," +
 			conditions[1] + "\n"
-		said := slices.ContainsFunc(Check("p.csv", []byte(text), Options{}), func(f Finding) bool {
+		said := slices.ContainsFunc(Check("p.csv", []byte(text), Options{}), func(f Diagnostic) bool {
 			return f.Rule == "shadowed"
 		})
 		if said != hidden {

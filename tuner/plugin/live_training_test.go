@@ -87,13 +87,13 @@ func (j *training) steps(n int) {
 }
 
 // results is what the communicators have found out, by their names.
-func (j *training) results() map[string]trial.Finding {
+func (j *training) results() map[string]trial.Conclusion {
 	j.Helper()
-	found := map[string]trial.Finding{}
+	found := map[string]trial.Conclusion{}
 	names, _ := filepath.Glob(filepath.Join(j.record, telemetry.ComparisonFiles))
 	for _, name := range names {
 		text, err := os.ReadFile(name)
-		var c trial.Finding
+		var c trial.Conclusion
 		if err == nil {
 			err = json.Unmarshal(text, &c)
 		}
@@ -106,7 +106,7 @@ func (j *training) results() map[string]trial.Finding {
 }
 
 // ended waits until so many comparisons have ended.
-func (j *training) ended(n int) (all map[string]trial.Finding) {
+func (j *training) ended(n int) (all map[string]trial.Conclusion) {
 	j.Helper()
 	eventually(j, fmt.Sprintf("%d comparisons end", n), func() bool {
 		all = j.results()

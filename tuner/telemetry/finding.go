@@ -15,7 +15,7 @@ const ComparisonFiles = "comparison-*.json"
 
 // WriteFinding writes the text of a finding to a directory, one file for each comparison. It
 // replaces the file as a whole.
-func WriteFinding(t *safefile.Timeouts, dir string, f trial.Finding, text []byte) error {
+func WriteFinding(t *safefile.Timeouts, dir string, f trial.Conclusion, text []byte) error {
 	path := filepath.Join(dir, strings.Replace(ComparisonFiles, "*", fmt.Sprintf("%s-%d", f.Key, f.Began.UnixMilli()),
 		1))
 	// The end of the communicator waits for this, and a file server may be away.

@@ -33,10 +33,10 @@ type CommState struct {
 	Version string         // its meaning
 	Idle    bool           // nothing will ever be decided, and no call is counted
 
-	Silent       string         // why nothing but NCCL can decide; "" where something can
-	Unchangeable string         // why no edit reaches the communicator; "" where edits do
-	Pending      bool           // an edit is known that is not in force yet
-	Finding      *trial.Finding // of its comparison by now; nil: none
+	Silent       string            // why nothing but NCCL can decide; "" where something can
+	Unchangeable string            // why no edit reaches the communicator; "" where edits do
+	Pending      bool              // an edit is known that is not in force yet
+	Finding      *trial.Conclusion // of its comparison by now; nil: none
 }
 
 // rowTotals counts the calls that the rows of retired versions have decided in the process. It has at most

@@ -21,7 +21,7 @@ func newComparison(config Config) *comparison { return &comparison{machine: newM
 type comparison struct {
 	*machine
 
-	sides  [2]Version
+	sides  [2]Variant
 	trial  *trial // nil: none is under way
 	canary bool   // side A is an edit and B what was in force before
 	proves bool   // side A is what an experiment has found: only if it is surely faster it stays
@@ -124,9 +124,9 @@ func (d *comparison) giveUp(ctx context.Context, why State, stays Side) {
 }
 
 // begin begins to compare a, which is in force, with b.
-func (d *comparison) begin(a, b Version, canary bool) {
+func (d *comparison) begin(a, b Variant, canary bool) {
 	d.end()
-	d.sides, d.canary, d.asked = [2]Version{a, b}, canary, a
+	d.sides, d.canary, d.asked = [2]Variant{a, b}, canary, a
 	if a.Meaning() == b.Meaning() {
 		d.Log.Warnf("nothing is compared: %s and %s mean the same", a, b)
 		return
@@ -212,7 +212,7 @@ func (d *comparison) conclude(ctx context.Context) {
 }
 
 // logEnd says what was found.
-func (d *comparison) logEnd(c Finding, stays Side) {
+func (d *comparison) logEnd(c Conclusion, stays Side) {
 	how, then := d.Log.Infof, fmt.Sprintf("%s stays in force", d.sides[stays])
 	switch {
 	case c.State == NoChange:

@@ -84,11 +84,11 @@ type playedJob struct {
 	slow     time.Duration // what a change takes longer
 	versions map[string]*playedVersion
 	took     func(*playedVersion) time.Duration // a call
-	notes    []Finding
+	notes    []Conclusion
 	turns    int
 }
 
-func (j *playedJob) Propose(v Version) {
+func (j *playedJob) Propose(v Variant) {
 	if j.refuses || j.pending == v {
 		return
 	}
@@ -118,7 +118,7 @@ func play(t *testing.T, canary bool, compare bool, a string, others ...string) *
 	config := Config{Key: "c", Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Versions: j, Change: time.Second,
 		Canary: canary, Clock: &j.clock,
 		NewStamps: func() *[ClockStamps]Stamp { return new([ClockStamps]Stamp) }, Peers: &j.peers, Log: &j.log,
-		Tell: func(_ context.Context, f Finding) { j.notes = append(j.notes, f) }}
+		Tell: func(_ context.Context, f Conclusion) { j.notes = append(j.notes, f) }}
 	if compare {
 		config.Other = j.versions[others[0]]
 	}
@@ -196,7 +196,7 @@ func (j *playedJob) byVersion(micros map[string]float64) {
 	}
 }
 
-func (j *playedJob) last() Finding {
+func (j *playedJob) last() Conclusion {
 	j.t.Helper()
 	if len(j.notes) == 0 {
 		j.t.Fatalf("nothing is known; the log: %v", j.log)
@@ -382,20 +382,20 @@ func TestComparisonOfLayers(t *testing.T) {
 }
 
 func TestComparisonSays(t *testing.T) {
-	c := Finding{BlockSeconds: 16, StepSeconds: 0.5123,
+	c := Conclusion{BlockSeconds: 16, StepSeconds: 0.5123,
 		Result: Result{State: Precise, Pairs: 42, Steps: 1700, Mean: -0.031, Low: -0.036, High: -0.026}}
 	for _, want := range []struct {
-		change func(*Finding)
+		change func(*Conclusion)
 		text   string
 	}{
-		{func(*Finding) {}, "step time -3.1 % (-3.6 .. -2.6): faster"},
-		{func(c *Finding) { c.State = Running }, "step time -3.1 % (-3.6 .. -2.6): faster so far"},
-		{func(c *Finding) { c.Mean, c.Low, c.High = 0.001, -0.003, 0.005 },
+		{func(*Conclusion) {}, "step time -3.1 % (-3.6 .. -2.6): faster"},
+		{func(c *Conclusion) { c.State = Running }, "step time -3.1 % (-3.6 .. -2.6): faster so far"},
+		{func(c *Conclusion) { c.Mean, c.Low, c.High = 0.001, -0.003, 0.005 },
 			"step time +0.1 % (-0.3 .. +0.5): no difference is proven"},
-		{func(c *Finding) { c.State, c.Pairs = Running, 2 }, "not known yet, 2 of at least 6 pairs of blocks"},
-		{func(c *Finding) { c.State, c.Pairs, c.Mean, c.Low, c.High = Clear, 2, 0.05, 0.04, 0.06 },
+		{func(c *Conclusion) { c.State, c.Pairs = Running, 2 }, "not known yet, 2 of at least 6 pairs of blocks"},
+		{func(c *Conclusion) { c.State, c.Pairs, c.Mean, c.Low, c.High = Clear, 2, 0.05, 0.04, 0.06 },
 			"step time +5.0 % (+4.0 .. +6.0): slower"},
-		{func(c *Finding) { c.State, c.Pairs = NoChange, 2 },
+		{func(c *Conclusion) { c.State, c.Pairs = NoChange, 2 },
 			"given up: the versions did not come into force by turns, or a step takes too long"},
 	} {
 		changed := c

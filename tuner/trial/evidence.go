@@ -36,8 +36,8 @@ type Evidence struct {
 	Factors   []Factor `json:"factors"`
 	LeftOut   []string `json:"left_out,omitempty"` // what is not tried, and why, a sentence each
 	// Result is the comparison of what was learned with what was in force before; nil: it has not begun.
-	Result *Finding `json:"result,omitempty"`
-	Runs   []Run    `json:"runs,omitempty"` // tunefit status does without
+	Result *Conclusion `json:"result,omitempty"`
+	Runs   []Run       `json:"runs,omitempty"` // tunefit status does without
 
 	fit fit
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // ended returns the side on which another communicator has ended its comparison of these two.
-func (f follower) ended(now time.Time, block time.Duration, sides [2]Version, all []standing) (on Side, ok bool) {
+func (f follower) ended(now time.Time, block time.Duration, sides [2]Variant, all []standing) (on Side, ok bool) {
 	for _, s := range all {
 		o := f[s.peer]
 		if o == nil {
@@ -54,7 +54,7 @@ func (f follower) ended(now time.Time, block time.Duration, sides [2]Version, al
 	return 0, false
 }
 
-func sideOf(meaning string, sides [2]Version) (Side, bool) {
+func sideOf(meaning string, sides [2]Variant) (Side, bool) {
 	for side, v := range sides {
 		if v.Meaning() == meaning {
 			return Side(side), true

@@ -18,7 +18,7 @@ type Subject struct {
 	// Choose says what to try where a step has so many of each call (agree.HashCall). left names what is not tried.
 	Choose func(calls map[uint64]int) (factors []Factor, left []string)
 	// With returns what was in force with an arm of each factor.
-	With func(factors []Factor, arms []int) (Version, error)
+	With func(factors []Factor, arms []int) (Variant, error)
 	// Save keeps what is known by now.
 	Save func(context.Context, Evidence)
 }
@@ -36,7 +36,7 @@ type learner struct {
 	*machine
 	Subject
 
-	base        Version // what was in force
+	base        Variant // what was in force
 	experiment  *experiment
 	main        uint64         // the kind of steps that it is about
 	plans       map[int64]plan // by block, of the latest blocks
@@ -48,7 +48,7 @@ type learner struct {
 
 // plan is what a block is for.
 type plan struct {
-	Version
+	Variant
 	arms []int
 	left bool // it was surely slow
 }
@@ -218,7 +218,7 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 	if !ok {
 		p.arms = l.experiment.draw(block)
 		var err error
-		if p.Version, err = l.With(l.Factors, p.arms); err != nil {
+		if p.Variant, err = l.With(l.Factors, p.arms); err != nil {
 			l.Log.Warnf("nothing is learned: %v", err)
 			l.stop(ctx)
 			return
@@ -227,7 +227,7 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 		delete(l.plans, block-4)
 	}
 	if !l.waits(now) {
-		l.ask(p.Version, now)
+		l.ask(p.Variant, now)
 	}
 }
 
@@ -255,7 +255,7 @@ func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
 	}
 	l.proof = &comparison{machine: l.machine, proves: true, seed: seedOf(kinds, "")}
 	tell := l.Tell
-	l.Tell = func(ctx context.Context, f Finding) {
+	l.Tell = func(ctx context.Context, f Conclusion) {
 		l.Result = &f
 		l.save(ctx)
 		tell(ctx, f)

@@ -39,7 +39,7 @@ func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob 
 			}
 			return factors, []string{"calls in groups"}
 		},
-		With: func(factors []Factor, arms []int) (Version, error) {
+		With: func(factors []Factor, arms []int) (Variant, error) {
 			rows := ""
 			for i, k := range arms {
 				if k > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// A Version is one of those that are tried.
-type Version interface {
+// A Variant is a version of the policy that is tried.
+type Variant interface {
 	Meaning() string // digest of what it means on this machine
 	String() string  // its name for a message
 }
@@ -16,13 +16,13 @@ type Version interface {
 // Versions changes the version in force on all ranks of the communicator.
 type Versions interface {
 	// Propose asks for a change to a version. The version in force withdraws what was proposed.
-	Propose(Version)
+	Propose(Variant)
 	InForce() InForce
 }
 
 // InForce is the version that decides calls now.
 type InForce struct {
-	Version  Version
+	Version  Variant
 	From     uint64 // its first call
 	Proposed bool   // Propose has brought it, no edit
 	Wanted   string // the meaning of the latest edit
@@ -41,7 +41,7 @@ type Config struct {
 
 	Versions Versions
 	Change   time.Duration // how long a change takes that nothing delays
-	Other    Version       // what the policy is compared with; nil: only edits are compared
+	Other    Variant       // what the policy is compared with; nil: only edits are compared
 	Canary   bool          // compare each edit with the version before, and roll it back if it is surely slower
 
 	Clock     *Clock
@@ -50,7 +50,7 @@ type Config struct {
 	Peer      *Peer // this communicator
 
 	Log  Log
-	Tell func(context.Context, Finding) // is told of what is known after each pair
+	Tell func(context.Context, Conclusion) // is told of what is known after each pair
 }
 
 // A machine brings versions into force by blocks of time, and times the steps that they make. Which version a block
@@ -63,7 +63,7 @@ type machine struct {
 	steps   steps
 	kind    uint64   // of the steps that were found last
 	history []period // what was in force, the latest last
-	asked   Version  // proposed last
+	asked   Variant  // proposed last
 	askedAt time.Time
 	lag     time.Duration // from a proposal until it is in force
 	gaveUp  bool          // and said that there are no steps
@@ -71,7 +71,7 @@ type machine struct {
 
 // period is a version's time in force.
 type period struct {
-	Version
+	Variant
 	from uint64 // its first call
 }
 
@@ -122,11 +122,11 @@ func (m *machine) end() {
 }
 
 // look notes what is in force, what was at the last look (nil: this is the first), and whether that has changed.
-func (m *machine) look() (f InForce, before Version, changed bool) {
+func (m *machine) look() (f InForce, before Variant, changed bool) {
 	f = m.Versions.InForce()
 	changed = true
 	if n := len(m.history); n > 0 {
-		before = m.history[n-1].Version
+		before = m.history[n-1].Variant
 		changed = before.Meaning() != f.Version.Meaning()
 	}
 	if changed {
@@ -197,7 +197,7 @@ func (m *machine) divide(mayShorten bool) (anew bool, tooLong time.Duration) {
 
 // maker returns the version by which all calls of a step were decided; nil if that has changed in it, or too shortly
 // before.
-func (m *machine) maker(s step) Version {
+func (m *machine) maker(s step) Variant {
 	var in *period
 	for i := range m.history {
 		h := &m.history[i]
@@ -211,7 +211,7 @@ func (m *machine) maker(s step) Version {
 	if in == nil || in.from > 0 && s.first < in.from+settled*m.steps.period {
 		return nil
 	}
-	return in.Version
+	return in.Variant
 }
 
 // ahead is when a change that is proposed now will be in force.
@@ -225,7 +225,7 @@ func (m *machine) waits(now time.Time) bool {
 }
 
 // ask proposes a version unless it was the last one.
-func (m *machine) ask(v Version, now time.Time) {
+func (m *machine) ask(v Variant, now time.Time) {
 	if m.asked != nil && v.Meaning() == m.asked.Meaning() {
 		return
 	}

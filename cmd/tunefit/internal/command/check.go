@@ -160,7 +160,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		}
 		here = new(machine.Fingerprint())
 	}
-	var ofModel []lint.Finding
+	var ofModel []lint.Diagnostic
 	if len(args) == 2 {
 		model, err := from.Decider(args[1], cli.KindModel)
 		if err != nil {
@@ -171,7 +171,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 	findings := append(lint.Check(file, text, opt), ofModel...)
 	if o.asJSON {
 		if findings == nil {
-			findings = []lint.Finding{}
+			findings = []lint.Diagnostic{}
 		}
 		err = cli.WriteJSON(cmd.OutOrStdout(), findings)
 	} else {
@@ -197,7 +197,7 @@ func explainLintRule(w io.Writer, name string) error {
 const shownOfRule = 3
 
 // writeFindings prints findings, the worst first, each rule's together.
-func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
+func writeFindings(w io.Writer, findings []lint.Diagnostic, all bool) error {
 	if len(findings) == 0 {
 		_, err := fmt.Fprintln(w, "nothing found")
 		return err
@@ -206,7 +206,7 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 		rule     string
 		severity lint.Severity
 	}
-	groups := map[kind][]lint.Finding{}
+	groups := map[kind][]lint.Diagnostic{}
 	var order []kind
 	var counts [lint.Error + 1]int
 	for _, f := range findings {
@@ -231,7 +231,7 @@ func writeFindings(w io.Writer, findings []lint.Finding, all bool) error {
 			fmt.Fprintf(w, "  and %d more, lines %d to %d [%s]\n", more, of[shown].Line, of[len(of)-1].Line, k.rule)
 		}
 	}
-	if slices.ContainsFunc(findings, func(f lint.Finding) bool { return f.Rule == lint.Invalid }) {
+	if slices.ContainsFunc(findings, func(f lint.Diagnostic) bool { return f.Rule == lint.Invalid }) {
 		fmt.Fprintln(w, "the tuner refuses the policy; nothing else is looked for in it until the errors are gone")
 	}
 	_, err := fmt.Fprintf(w, "%s, %s, %s\n", wording.Plural(counts[lint.Error], "error"),

@@ -269,15 +269,15 @@ func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) (slower bool, 
 	if err != nil {
 		return false, err
 	}
-	if slower = slices.ContainsFunc(all, trial.Finding.Slower); !slower &&
-		!slices.ContainsFunc(all, trial.Finding.Known) {
+	if slower = slices.ContainsFunc(all, trial.Conclusion.Slower); !slower &&
+		!slices.ContainsFunc(all, trial.Conclusion.Known) {
 		return false, fmt.Errorf("%s: nothing is known yet", dir)
 	}
 	return slower, nil
 }
 
 // readComparisons returns those in a directory, the largest communicator's first.
-func readComparisons(dir string) (all []trial.Finding, err error) {
+func readComparisons(dir string) (all []trial.Conclusion, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -298,13 +298,13 @@ func readComparisons(dir string) (all []trial.Finding, err error) {
 			fmt.Errorf("%s: no job has left a comparison here (it needs %s=%s and %s=nccl, another policy, or %s=1)",
 				dir, tuner.EnvRecord, dir, tuner.EnvCompare, tuner.EnvCanary)
 	}
-	slices.SortStableFunc(all, func(a, b trial.Finding) int {
+	slices.SortStableFunc(all, func(a, b trial.Conclusion) int {
 		return cmp.Or(cmp.Compare(b.Ranks, a.Ranks), a.Began.Compare(b.Began), cmp.Compare(a.Key, b.Key))
 	})
 	return all, nil
 }
 
-func readComparison(file string) (c trial.Finding, err error) {
+func readComparison(file string) (c trial.Conclusion, err error) {
 	text, err := cli.ReadRegular(file)
 	if err != nil {
 		return c, err
@@ -320,7 +320,7 @@ func readComparison(file string) (c trial.Finding, err error) {
 	return c, nil
 }
 
-func writeComparisons(w io.Writer, all []trial.Finding) error {
+func writeComparisons(w io.Writer, all []trial.Conclusion) error {
 	for i, c := range all {
 		gap := "\n"
 		if i == 0 {

@@ -65,7 +65,7 @@ func FuzzLeftByJobs(f *testing.F) {
 		Comm: nccl.Comm{Nodes: 1, Ranks: 8}, NCCL: "2.30.7", Factors: []trial.Factor{{Coll: nccl.CollAllReduce,
 			Range: nccl.Range{Max: 8}, Arms: []trial.Arm{{}, {Config: nccl.Config{Channels: 8}, Blocks: 9, Effect: -0.02,
 				Error: 0.001, Proven: true}}}}})
-	add(trial.Finding{Key: "k", Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
+	add(trial.Conclusion{Key: "k", Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
 	f.Add([]byte(`{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":1,"factors":[{}]}`))
 	dir := f.TempDir()
 	place := regexp.MustCompile(`^` + regexp.QuoteMeta(dir))

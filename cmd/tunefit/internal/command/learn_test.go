@@ -205,7 +205,7 @@ func evidence(t *testing.T, dir, name string, change func(*trial.Evidence)) {
 	e := trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Key: dir + "/" + name,
 		Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: "2.30.7", Machine: "5d1f0c2a9be47360", Began: began,
 		At: began.Add(time.Hour), State: trial.Learned, StepSeconds: 1, BlockSeconds: 16, Blocks: 30, Steps: 400,
-		LostSteps: 2, Result: &trial.Finding{Result: trial.Result{State: trial.Precise, Pairs: 9, Mean: -0.02, Low: -0.03,
+		LostSteps: 2, Result: &trial.Conclusion{Result: trial.Result{State: trial.Precise, Pairs: 9, Mean: -0.02, Low: -0.03,
 			High: -0.01}}, Factors: []trial.Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Min: size, Max: size},
 			Settled: true, Arms: []trial.Arm{{Config: config("ring/simple"), Blocks: 10, Dropped: "worse"},
 				{Config: config("ring/ll128"), Effect: -0.02, Error: 0.001, Blocks: 20}}}}}

@@ -159,7 +159,7 @@ func (d *doctor) fileFindings(f fileFound) (found []Finding) {
 }
 
 // lintFindings sums up the warnings for a file. fileFindings reports its errors.
-func (d *doctor) lintFindings(f fileFound, how string, all []lint.Finding) []Finding {
+func (d *doctor) lintFindings(f fileFound, how string, all []lint.Diagnostic) []Finding {
 	if worst, any := lint.Worst(all); !any || worst < lint.Warning {
 		return nil
 	}

@@ -37,7 +37,7 @@ type Communicator struct {
 	Frozen   bool     `json:"frozen"` // the version stays for good
 	Changes  []change `json:"changes"`
 	// Comparison is what the job compares, or has compared last; nil: nothing.
-	Comparison *trial.Finding `json:"comparison,omitempty"`
+	Comparison *trial.Conclusion `json:"comparison,omitempty"`
 	// Learning is what the job has learned so far; nil: it does not learn, or compares what it has learned.
 	Learning *trial.Evidence `json:"learning,omitempty"`
 	// Asked is how often NCCL has asked, in a view; nil: no rank here writes metrics.
@@ -137,7 +137,7 @@ func (c *Communicator) readNote(text []byte) error {
 		c.Learning = &learned
 		return nil
 	}
-	var found trial.Finding
+	var found trial.Conclusion
 	if err := json.Unmarshal(text, &found); err != nil {
 		return wording.JSONError(err)
 	}

@@ -23,7 +23,7 @@ func FuzzStatus(f *testing.F) {
 	f.Add(note(trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, State: trial.Trying, Factors: []trial.Factor{
 		{Arms: []trial.Arm{{}, {Config: nccl.Config{Channels: 8}, Blocks: 3, Effect: -0.1}}}}}),
 		"id host 1 2 3 b rank=1", []byte("x"))
-	f.Add(note(trial.Finding{Key: "k", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}), "x", policyfile.Bundle{}.Encode())
+	f.Add(note(trial.Conclusion{Key: "k", Comm: nccl.Comm{Nodes: 1, Ranks: 2}}), "x", policyfile.Bundle{}.Encode())
 	f.Add([]byte(`{"a":{"name":"\u001b"},"pairs":-1}`), "\x1b \x1b 1", []byte("cannot-stage"))
 	f.Fuzz(func(t *testing.T, note []byte, slot string, content []byte) {
 		records := agree.Communicator{Key: agree.CommKey(1, 2), ID: 1, Ranks: 2, Note: note,

@@ -8,8 +8,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
-// Finding is what a job has found out about two versions of its policy. Ranks publish it as JSON.
-type Finding struct {
+// Conclusion is what a job has found out about two versions of its policy. Ranks publish it as JSON.
+type Conclusion struct {
 	Key string `json:"comm"` // id and ranks
 	nccl.Comm
 	A      Compared  `json:"a"` // the policy, or an edit of it
@@ -32,9 +32,9 @@ type Compared struct {
 }
 
 // found is what is known by now.
-func (d *comparison) found(r Result, stays Side) Finding {
+func (d *comparison) found(r Result, stays Side) Conclusion {
 	side := func(s Side) Compared { return Compared{d.sides[s].String(), d.sides[s].Meaning()} }
-	return Finding{
+	return Conclusion{
 		Key: d.Key, Comm: d.Comm,
 		A: side(A), B: side(B), Canary: d.canary, Stays: stays.String(), Began: d.began, At: d.now(),
 		StepCalls: d.steps.period, StepSeconds: d.steps.took.Seconds(), BlockSeconds: d.blocks.length.Seconds(),
@@ -43,7 +43,7 @@ func (d *comparison) found(r Result, stays Side) Finding {
 }
 
 // Verdict says what is known, in words.
-func (c Finding) Verdict() string {
+func (c Conclusion) Verdict() string {
 	switch {
 	case c.State == NoChange && !c.Known():
 		return "given up: the versions did not come into force by turns, or a step takes too long"
@@ -73,7 +73,7 @@ func (c Finding) Verdict() string {
 }
 
 // Effort says what the verdict rests on.
-func (c Finding) Effort() string {
+func (c Conclusion) Effort() string {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(time.Millisecond) }
 	return fmt.Sprintf("%s of blocks of %v, %d steps of some %v", wording.Plural(c.Pairs, "pair"),
 		seconds(c.BlockSeconds), c.Steps, seconds(c.StepSeconds))
