@@ -10,7 +10,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
-// ComparisonFiles matches the names of files in NCCL_TUNER_RECORD that hold a trial.Finding.
+// ComparisonFiles matches the names of files in NCCL_TUNER_RECORD that hold a trial.Conclusion.
 const ComparisonFiles = "comparison-*.json"
 
 // WriteFinding writes the text of a finding to a directory, one file for each comparison. It
