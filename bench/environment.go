@@ -216,7 +216,8 @@ func (e *environment) changing() string {
 		for name := range names {
 			value := e.get(name)
 			isDefault := value == "0" && strings.HasSuffix(name, "_DISABLE")
-			if (switches.MatchString(name) || network.MatchString(name)) && !isDefault {
+			changes := switches.MatchString(name) || network.MatchString(name) || e.isBound(name)
+			if changes && !isDefault {
 				found[fullName(name)+"="+strings.ReplaceAll(value, " ", "_")] = true
 			}
 		}
@@ -277,14 +278,36 @@ func fullName(name string) string {
 	return "NCCL_" + name
 }
 
-// boundsChannels reports whether variables say how many channels there are at least or at most.
-func (e *environment) boundsChannels() bool {
-	for _, name := range []string{"MIN_NCHANNELS", "MAX_NCHANNELS", "MIN_CTAS", "MAX_CTAS"} {
-		if _, err := strconv.Atoi(e.get(name)); err == nil {
-			return true
-		}
+// channelKinds are what NCCL's variables count channels by: NCCL_MIN_NCHANNELS and so on.
+var channelKinds = []string{"NCHANNELS", "CTAS"}
+
+// channelRange returns what variables say of one kind: a least number, a most, or both; 0: nothing.
+func (e *environment) channelRange(kind string) (least, most int) {
+	least, _ = strconv.Atoi(e.get("MIN_" + kind))
+	most, _ = strconv.Atoi(e.get("MAX_" + kind))
+	return max(0, least), max(0, most)
+}
+
+// isBound reports whether a variable is part of a bound: a most number of channels, above the least. Sites set such
+// bounds for good, and below them NCCL chooses. All else that variables say of channels forces some.
+func (e *environment) isBound(name string) bool {
+	_, kind, _ := strings.Cut(name, "_")
+	if !slices.Contains(channelKinds, kind) || name != "MIN_"+kind && name != "MAX_"+kind {
+		return false
 	}
-	return false
+	least, most := e.channelRange(kind)
+	return least < most
+}
+
+// saysChannels reports whether variables say how many channels there are at least or at most, and whether they force
+// some.
+func (e *environment) saysChannels() (says, forces bool) {
+	for _, kind := range channelKinds {
+		least, most := e.channelRange(kind)
+		says = says || least > 0 || most > 0
+		forces = forces || least > 0 && least >= most
+	}
+	return says, forces
 }
 
 // claim turns the variables into a label for one collective.
@@ -292,13 +315,11 @@ func (e *environment) claim(coll string) claim {
 	algo, proto := e.get("ALGO"), e.get("PROTO")
 	c := claim{from: originVariables, forcesCell: algo != "" || proto != ""}
 	c.Cell = CellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll))
-	c.forcesChannels = e.boundsChannels()
-	c.forcesCell = c.forcesCell || c.forcesChannels
-	for _, kind := range []string{"NCHANNELS", "CTAS"} {
-		low, errLow := strconv.Atoi(e.get("MIN_" + kind))
-		high, errHigh := strconv.Atoi(e.get("MAX_" + kind))
-		if errLow == nil && errHigh == nil && low == high && low > 0 {
-			c.Channels = low
+	says, forces := e.saysChannels()
+	c.forcesChannels, c.forcesCell = says, c.forcesCell || forces
+	for _, kind := range channelKinds {
+		if least, most := e.channelRange(kind); least == most && least > 0 {
+			c.Channels = least
 		}
 	}
 	if v := e.get("TUNER_PLUGIN"); v != "" && !strings.EqualFold(v, "none") {
