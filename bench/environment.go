@@ -212,12 +212,14 @@ func (e *environment) get(name string) string { return cmp.Or(e.logged[name], e.
 // changing lists the variables that change NCCL's choice, as on a command line.
 func (e *environment) changing() string {
 	found := map[string]bool{}
+	for name, value := range ChannelBounds(e.getenv) {
+		found[name+"="+value] = true
+	}
 	for _, names := range []map[string]string{e.variables, e.logged} {
 		for name := range names {
 			value := e.get(name)
 			isDefault := value == "0" && strings.HasSuffix(name, "_DISABLE")
-			changes := switches.MatchString(name) || network.MatchString(name) || e.isBound(name)
-			if changes && !isDefault {
+			if (switches.MatchString(name) || network.MatchString(name)) && !isDefault {
 				found[fullName(name)+"="+strings.ReplaceAll(value, " ", "_")] = true
 			}
 		}
@@ -282,28 +284,38 @@ func fullName(name string) string {
 var channelKinds = []string{"NCHANNELS", "CTAS"}
 
 // channelRange returns what variables say of one kind: a least number, a most, or both; 0: nothing.
-func (e *environment) channelRange(kind string) (least, most int) {
-	least, _ = strconv.Atoi(e.get("MIN_" + kind))
-	most, _ = strconv.Atoi(e.get("MAX_" + kind))
+func channelRange(getenv func(string) string, kind string) (least, most int) {
+	least, _ = strconv.Atoi(getenv("NCCL_MIN_" + kind))
+	most, _ = strconv.Atoi(getenv("NCCL_MAX_" + kind))
 	return max(0, least), max(0, most)
 }
 
-// isBound reports whether a variable is part of a bound: a most number of channels, above the least. Sites set such
-// bounds for good, and below them NCCL chooses. All else that variables say of channels forces some.
-func (e *environment) isBound(name string) bool {
-	_, kind, _ := strings.Cut(name, "_")
-	if !slices.Contains(channelKinds, kind) || name != "MIN_"+kind && name != "MAX_"+kind {
-		return false
+// ChannelBounds returns the variables that bound the channels of a communicator, with their values: a most number, and
+// with it a smaller least one. Sites set such bounds for good, and below them NCCL chooses. All else that these
+// variables can say forces a number.
+func ChannelBounds(getenv func(string) string) (bounds map[string]string) {
+	bounds = map[string]string{}
+	for _, kind := range channelKinds {
+		least, most := channelRange(getenv, kind)
+		if least >= most {
+			continue
+		}
+		bounds["NCCL_MAX_"+kind] = getenv("NCCL_MAX_" + kind)
+		if least > 0 {
+			bounds["NCCL_MIN_"+kind] = getenv("NCCL_MIN_" + kind)
+		}
 	}
-	least, most := e.channelRange(kind)
-	return least < most
+	return bounds
 }
+
+// getenv returns a variable of NCCL by its full name.
+func (e *environment) getenv(name string) string { return e.get(strings.TrimPrefix(name, "NCCL_")) }
 
 // saysChannels reports whether variables say how many channels there are at least or at most, and whether they force
 // some.
 func (e *environment) saysChannels() (says, forces bool) {
 	for _, kind := range channelKinds {
-		least, most := e.channelRange(kind)
+		least, most := channelRange(e.getenv, kind)
 		says = says || least > 0 || most > 0
 		forces = forces || least > 0 && least >= most
 	}
@@ -318,7 +330,7 @@ func (e *environment) claim(coll string) claim {
 	says, forces := e.saysChannels()
 	c.forcesChannels, c.forcesCell = says, c.forcesCell || forces
 	for _, kind := range channelKinds {
-		if least, most := e.channelRange(kind); least == most && least > 0 {
+		if least, most := channelRange(e.getenv, kind); least == most && least > 0 {
 			c.Channels = least
 		}
 	}
