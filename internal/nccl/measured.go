@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -56,4 +57,26 @@ func ReadMeasured(policy []byte) string {
 		return ""
 	}
 	return string(m[1])
+}
+
+// UnderComment is the text of a policy file's comment that names the variables which rows were measured under, as
+// "NCCL_MAX_NCHANNELS=24 NCCL_NVLS_ENABLE=0". They change NCCL's choice, so the rows are for jobs that have them.
+func UnderComment(variables string) string {
+	return "measured under " + variables + ": for jobs with these variables only"
+}
+
+var underComment = regexp.MustCompile(
+	`(?m)^[ \t]*#[ \t]*measured under (NCCL_.+): for jobs with these variables only[ \t]*\r?$`)
+
+// LackedVariables returns those of the variables in the comments of a policy file that getenv has another value of.
+func LackedVariables(policy []byte, getenv func(string) string) (lacked []string) {
+	for _, m := range underComment.FindAllSubmatch(policy, -1) {
+		for variable := range strings.FieldsSeq(string(m[1])) {
+			name, value, _ := strings.Cut(variable, "=")
+			if strings.ReplaceAll(getenv(name), " ", "_") != value && !slices.Contains(lacked, variable) {
+				lacked = append(lacked, variable)
+			}
+		}
+	}
+	return lacked
 }

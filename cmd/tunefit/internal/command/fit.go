@@ -207,7 +207,7 @@ func underVariables(set *fit.Set, rows []fit.Row) []fit.Row {
 		}
 		for under := range set.Of(rows[i].Key).Under {
 			if under.Variables != "" {
-				rows[i].Why = "measured under " + under.Variables + ": for jobs with these variables only"
+				rows[i].Why = nccl.UnderComment(under.Variables)
 			}
 		}
 	}
