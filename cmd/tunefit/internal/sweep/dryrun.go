@@ -44,6 +44,7 @@ func DryRun(w io.Writer, o Options) (err error) {
 		}
 		s.estimate(&out)
 	}
+	fmt.Fprintf(&out, "# %s\n", o.processes())
 	var unfinished []fit.Key
 	for _, key := range o.Keys {
 		next, err := s.next(key)

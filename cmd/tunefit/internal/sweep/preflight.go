@@ -91,8 +91,7 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		}
 	}
 	nodes, gpus := s.needs()
-	processes, _ := s.Launcher.Processes(nodes, gpus)
-	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: nodes, RanksPerNode: processes / nodes})
+	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: nodes, RanksPerNode: gpus / s.perProcess(gpus)})
 	if err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		return fmt.Errorf("nothing was run: %s", strings.Join(problems, "; "))
 	}
 	s.preflightPassed = true
-	s.Say("preflight: nothing that runs need is missing on %s", cli.Few(answered, 8, ", "))
+	s.Say("preflight: nothing that runs need is missing on %s; %s", cli.Few(answered, 8, ", "), s.processes())
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -156,7 +157,12 @@ func (s *Sweep) markKilled(r *Run) error {
 
 // process makes the command of a start: the program's options, and the environment that decides.
 func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p process, err error) {
-	processes, gpus := s.Launcher.Processes(start.Key.Nodes, start.Key.Ranks/start.Key.Nodes)
+	perNode := start.Key.Ranks / start.Key.Nodes
+	each := s.perProcess(perNode)
+	args := s.Args
+	if s.PerProcess == 0 {
+		args = append([]string{"-g", strconv.Itoa(each)}, args...)
+	}
 	env := map[string]string{}
 	if kind == Loaded {
 		env["NCCL_TUNER_PLUGIN"] = s.Library
@@ -167,6 +173,7 @@ func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p p
 		}
 		env = perfrun.Tuned(s.Library, policy)
 	}
+	maps.Copy(env, s.Bounds)
 	// NCCL's log of each call costs a little time, so runs whose times are promised do without.
 	env["NCCL_DEBUG"], env["NCCL_DEBUG_SUBSYS"] = "INFO", "INIT,ENV"
 	if kind == Measure {
@@ -174,9 +181,9 @@ func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p p
 	}
 	p = process{mark: s.mark(), silence: s.Silence, grace: grace}
 	p.argv, err = s.Launcher.Command(launch.Program{
-		Argv:  slices.Concat([]string{s.program(start.Key)}, step.Args(), []string{"-g", strconv.Itoa(gpus)}, s.Args),
+		Argv:  slices.Concat([]string{s.program(start.Key)}, step.Args(), args),
 		Env:   env,
-		Nodes: start.Key.Nodes, RanksPerNode: processes / start.Key.Nodes,
+		Nodes: start.Key.Nodes, RanksPerNode: perNode / each,
 	})
 	return p, err
 }
@@ -214,18 +221,19 @@ func (s *Sweep) writePolicy(start *perfrun.Start) error {
 	})
 }
 
-// decisive are variables that would decide instead of what is measured, refuse it, or hide what ran.
+// decisive are variables that would decide instead of what is measured, refuse it, or hide what ran. Runs get those
+// that only bound channels back from Options.Bounds.
 var decisive = []string{
 	"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
 	"NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvModelFile, tuner.EnvDeterministic,
 	"NCCL_DEBUG_FILE",
 }
 
-// noteDecisive says which of them are set. Runs do not get them.
-func (s *Sweep) noteDecisive() {
+// noteRemoved says which of them are set and kept from runs.
+func (s *Sweep) noteRemoved() {
 	var set []string
 	for _, name := range decisive {
-		if os.Getenv(name) != "" {
+		if os.Getenv(name) != "" && s.Bounds[name] == "" {
 			set = append(set, name)
 		}
 	}
