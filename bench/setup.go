@@ -242,6 +242,9 @@ func argsOf(line string) (s settings) {
 	return s
 }
 
+// RunsGraphs reports whether options of nccl-tests launch CUDA graphs.
+func RunsGraphs(options string) bool { s := argsOf(options); return s.Graph > 0 }
+
 // RanksPerProcess returns how many GPUs options of nccl-tests give a process, as "-t 2 -g 4" does; 0: they do not say.
 func RanksPerProcess(options string) int {
 	s := argsOf(options)

@@ -60,13 +60,22 @@ func ReadMeasured(policy []byte) string {
 }
 
 // UnderComment is the text of a policy file's comment that names the variables which rows were measured under, as
-// "NCCL_MAX_NCHANNELS=24 NCCL_NVLS_ENABLE=0". They change NCCL's choice, so the rows are for jobs that have them.
-func UnderComment(variables string) string {
-	return "measured under " + variables + ": for jobs with these variables only"
+// "NCCL_MAX_NCHANNELS=24 NCCL_NVLS_ENABLE=0", and says whether they were measured in CUDA graphs; "": neither. The
+// variables change NCCL's choice, and graphs the times, so the rows are for jobs that run alike.
+func UnderComment(variables string, graphs bool) string {
+	switch {
+	case graphs && variables != "":
+		return "measured in CUDA graphs, for jobs that replay graphs. " + UnderComment(variables, false)
+	case graphs:
+		return "measured in CUDA graphs, for jobs that replay graphs"
+	case variables != "":
+		return "measured under " + variables + ": for jobs with these variables only"
+	}
+	return ""
 }
 
 var underComment = regexp.MustCompile(
-	`(?m)^[ \t]*#[ \t]*measured under (NCCL_.+): for jobs with these variables only[ \t]*\r?$`)
+	`(?m)^[ \t]*#(?:.*\.)?[ \t]*measured under ([NR]CCL_.+): for jobs with these variables only[ \t]*\r?$`)
 
 // LackedVariables returns those of the variables in the comments of a policy file that getenv has another value of.
 func LackedVariables(policy []byte, getenv func(string) string) (lacked []string) {

@@ -126,7 +126,8 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if f.topo != "" {
 		pool.Offers = offersOn(f.env, f.topo)
 	}
-	set, sources, rejected, err := readSweeps(pool, f.env.Inputs, cmd, files, nil, f.force)
+	apart := otherRuns(pool)
+	set, sources, rejected, err := readSweeps(pool, f.env.Inputs, cmd, files, nil, f.force, apart...)
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
@@ -148,7 +149,12 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	}
 	in := report.Input{
 		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
-		Rows: underVariables(set, fit.Rows(model)),
+		Rows: underConditions(set, fit.Rows(model)),
+	}
+	for _, other := range apart {
+		if in.Apart, err = chosenApart(set, other, in.Rows); err != nil {
+			return err
+		}
 	}
 	if job != nil {
 		in.Job, in.Worth = filepath.Base(f.profile), fit.NewWorth(job, set, fit.DecideByRows(in.Rows), found)
@@ -198,16 +204,16 @@ func (f *fitFlags) mayFit(set *fit.Set, machine *model.Machine, offers fit.Offer
 	return unlike(set)
 }
 
-// underVariables says, before the rows of a group, under which variables it was measured: without them NCCL chooses
-// otherwise, and nothing is known of such jobs.
-func underVariables(set *fit.Set, rows []fit.Row) []fit.Row {
+// underConditions says, before the rows of a group, under which variables it was measured, and whether in CUDA graphs.
+// Nothing is known of jobs that run otherwise.
+func underConditions(set *fit.Set, rows []fit.Row) []fit.Row {
 	for i := range rows {
 		if i > 0 && rows[i-1].Key == rows[i].Key {
 			continue
 		}
 		for under := range set.Of(rows[i].Key).Under {
-			if under.Variables != "" {
-				rows[i].Why = nccl.UnderComment(under.Variables)
+			if text := nccl.UnderComment(under.Variables, under.Graphs()); text != "" {
+				rows[i].Why = text
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +41,7 @@ type sweepFlags struct {
 	full     bool
 	programs string
 	args     string
+	graph    int // launches of a CUDA graph; 0: calls are launched one by one
 
 	launch     string
 	launchArgs string
@@ -137,6 +139,10 @@ left out. To try that again, start it by hand and give its new log.`,
 	flags.StringVar(&f.programs, "perf-dir", "",
 		"folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
 	flags.StringVar(&f.args, "perf-args", "", `more options for them, as "-n 50 -w 10"; "-g 8" or "-t 8" gives each process 8 GPUs`)
+	flags.IntVar(&f.graph, "graph", 0,
+		"measure calls in CUDA graphs, launched so often, nccl-tests' -G: for jobs that replay graphs, as inference "+
+			"does. Without it times up to some MiB are those of the host's launches")
+	flags.Lookup("graph").NoOptDefVal = "10"
 	flags.StringVar(&f.launch, "launch", "",
 		"what starts the ranks, one process a GPU: local (which starts one for all), mpirun, slurm or a command "+
 			"(default: slurm where srun is, else mpirun; for one node local, if neither is there or nccl-tests is "+
@@ -287,6 +293,8 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	switch {
 	case f.repetitions < 1 || f.repetitions > 100:
 		return o, cli.Usagef("--repetitions %d (allowed: 1 to 100)", f.repetitions)
+	case f.graph < 0:
+		return o, cli.Usagef("--graph=%d (allowed: 1 or more launches of a graph, or 0 for none)", f.graph)
 	case f.limit < time.Second:
 		return o, cli.Usagef("--limit %v (allowed: 1s or more)", f.limit)
 	}
@@ -298,6 +306,12 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		SizesNamed: cmd.Flags().Changed("sizes"),
 		Programs:   f.programs, Args: strings.Fields(f.args), Bounds: bench.ChannelBounds(os.Getenv),
 		Silence: f.limit, Budget: f.budget, Proof: int(f.prove),
+	}
+	if f.graph > 0 {
+		if bench.RunsGraphs(f.args) {
+			return o, cli.Usagef("--graph=%d and --perf-args %q: both launch graphs (needed: one of them)", f.graph, f.args)
+		}
+		o.Args = append(o.Args, "-G", strconv.Itoa(f.graph))
 	}
 	var measured []*fit.Group
 	if len(f.from) > 0 {

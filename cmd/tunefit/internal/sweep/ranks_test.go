@@ -86,6 +86,36 @@ func TestSweepStartsProcesses(t *testing.T) {
 	}
 }
 
+// Calls in CUDA graphs have no host's launch in their times. Samples, policy and report say which were measured.
+func TestSweepOfGraphs(t *testing.T) {
+	c := newCluster(t)
+	c.env = append(c.env, "FAKEPERF_NOISE=0.001")
+	args := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple",
+		"--channels", "4,32"}
+	c.done(append(args, "--graph")...)
+	const options = "-t 1 -g 8 -n 20 -w 1 -G 10"
+	for name, want := range map[string]string{"sweep.csv": "," + options + "\n", "report.html": options,
+		"plan.yaml": "\ngraph: 10\n", "policy.csv": "\n# measured in CUDA graphs, for jobs that replay graphs\n"} {
+		if text := c.file(name); !strings.Contains(text, want) {
+			t.Errorf("%s does not have %q:\n%s", name, want, text)
+		}
+	}
+	graphs := filepath.Join(c.dir, "sweep.csv")
+	c.dir = filepath.Join(t.TempDir(), "eager")
+	c.done(args...)
+	if text := c.file("sweep.csv") + c.file("policy.csv"); strings.Contains(text, " -G ") || strings.Contains(text, "graphs") {
+		t.Errorf("of eager runs:\n%s", text)
+	}
+	tunefit(t, cli.ExitFailed, "fit", graphs, filepath.Join(c.dir, "sweep.csv"))
+	tunefit(t, cli.ExitOK, "fit", graphs, filepath.Join(c.dir, "sweep.csv"), "--runs", "graph")
+	for _, wrong := range [][]string{{"--graph=-1"}, {"--graph", "--perf-args", "-G 4"}, {"--graph=x"}} {
+		code, _, errs := c.sweep(append(args, wrong...)...)
+		if code != cli.ExitUsage || !strings.Contains(errs, "--graph") {
+			t.Errorf("%q: exit code %d\n%s", wrong, code, errs)
+		}
+	}
+}
+
 // Processes that MPI does not connect measure nothing, and the sweep says what may connect them.
 func TestSweepOfRanksThatAreAlone(t *testing.T) {
 	c := newCluster(t)
