@@ -26,8 +26,11 @@ func otherRuns(pool *fit.Pool) []*fit.Pool {
 	return []*fit.Pool{other}
 }
 
-// chosenApart says where rows, which are of a set, choose otherwise than the rows that the other runs of the same
-// machine make, in one line for each range of sizes.
+// leastApart is the factor in time from which on another choice is worth a line.
+const leastApart = 1.03
+
+// chosenApart says where the rows that the other runs of the same machine make choose what takes longer than the choice
+// of the rows, in the set of these, a line for each range of sizes.
 func chosenApart(set *fit.Set, others *fit.Pool, rows []fit.Row) (lines []string, err error) {
 	other := others.Set()
 	if len(other.Groups) == 0 || unlike(other) != nil { // which of them is nobody's to say
@@ -39,44 +42,63 @@ func chosenApart(set *fit.Set, others *fit.Pool, rows []fit.Row) (lines []string
 		return nil, err
 	}
 	theirs := fit.Rows(m)
+	kept, left := "in graphs", "in eager runs"
+	if others.Runs == "graph" {
+		kept, left = left, kept
+	}
 	for _, g := range set.Groups {
 		of := other.Of(g.Key)
 		if of == nil {
 			continue
 		}
 		var first, last uint64
-		said := ""
+		said, worst := "", 0.0
 		end := func() {
 			if said != "" {
-				lines = append(lines, fmt.Sprintf("%s at %s: %s", g.Key, cli.SizeRange(first, last), said))
+				lines = append(lines, fmt.Sprintf("%s at %s: %s, which takes up to %.2f times as long %s", g.Key,
+					cli.SizeRange(first, last), said, worst, kept))
 			}
 		}
 		for _, d := range g.Default {
 			if !slices.ContainsFunc(of.Default, func(o fit.Point) bool { return o.Bytes == d.Bytes }) {
 				continue
 			}
-			text, mine, their := "", chosenBy(rows, g.Key, d.Bytes), chosenBy(theirs, g.Key, d.Bytes)
-			if others.Runs == "graph" {
-				mine, their = their, mine
-			}
-			if mine != their {
-				text = fmt.Sprintf("%s in graphs, %s in eager runs", mine, their)
+			text := ""
+			mine, their := chosenBy(rows, g, d), chosenBy(theirs, g, d)
+			factor := their.Micros / mine.Micros
+			if factor > leastApart && mine.Micros > 0 {
+				text = fmt.Sprintf("%s %s, %s %s", inWords(mine, d), kept, inWords(their, d), left)
 			}
 			if text != said {
 				end()
-				first, said = d.Bytes, text
+				first, said, worst = d.Bytes, text, 0
 			}
-			last = d.Bytes
+			last, worst = d.Bytes, max(worst, factor)
 		}
 		end()
 	}
 	return lines, nil
 }
 
-// chosenBy is what rows choose, in words.
-func chosenBy(rows []fit.Row, key fit.Key, bytes uint64) string {
-	if c, ok := fit.DecideByRows(rows)(key.Comm, nccl.Call{Coll: key.Coll, Bytes: bytes}, nccl.Everything()); ok {
-		return c.String()
+// chosenBy returns the point that rows choose in a group at the size of a default, which is that where no row decides.
+// The time is 0 of a choice that the group does not have there.
+func chosenBy(rows []fit.Row, g *fit.Group, byDefault fit.Point) fit.Point {
+	call := nccl.Call{Coll: g.Coll, Bytes: byDefault.Bytes}
+	c, ok := fit.DecideByRows(rows)(g.Comm, call, nccl.Everything()) // it was measured, so NCCL offers it
+	if !ok {
+		return byDefault
 	}
-	return "NCCL's choice"
+	for _, p := range g.Points {
+		if p.Config == c && p.Bytes == byDefault.Bytes {
+			return p
+		}
+	}
+	return fit.Point{Config: c, Bytes: byDefault.Bytes}
+}
+
+func inWords(p, byDefault fit.Point) string {
+	if p.Config == byDefault.Config {
+		return "NCCL's choice"
+	}
+	return p.Config.String()
 }
