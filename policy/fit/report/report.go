@@ -130,6 +130,9 @@ func aboutFacts(in Input) []fact {
 		{"measured under", cmp.Or(strings.Join(under, "; "), "not known")}, {"measured", when},
 		{"measurements", fmt.Sprint(in.Set.Used)},
 	}
+	if p.Topology != nil {
+		facts = append(facts, fact{"machine", p.Topology.Summary.String()})
+	}
 	if len(in.Apart) > 0 {
 		facts = append(facts, fact{"graphs and eager runs choose differently", strings.Join(in.Apart, "; ")})
 	}

@@ -36,6 +36,7 @@ type fitFlags struct {
 	mix      bool
 	profile  string
 	runs     string
+	found    string        // topology file of the measured machine, where topo names none; "": not known
 	json     *fitJSON      // filled instead of printing what it says; nil: printed
 	page     *report.Input // filled with what the report shows; nil: nobody asks
 }
@@ -117,9 +118,15 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 			return err
 		}
 	}
-	machine, err := readModelTopology(f.env, f.topo)
+	named, err := readModelTopology(f.env, f.topo)
 	if err != nil {
 		return err
+	}
+	machine := named
+	if machine == nil {
+		if machine, err = readModelTopology(f.env, f.found); err != nil { // it was not given, so nothing depends on it
+			fmt.Fprintf(cmd.ErrOrStderr(), "the model is for any machine: %v\n", err)
+		}
 	}
 	pool := fit.NewPool()
 	pool.MadeWith, pool.Runs = f.madeWith, f.runs
@@ -131,7 +138,7 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
-	if err := f.mayFit(set, machine, pool.Offers); err != nil {
+	if err := f.mayFit(set, named, pool.Offers); err != nil {
 		if f.json == nil {
 			writeRows(cmd.OutOrStdout(), set, rejected)
 		}

@@ -485,6 +485,9 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 	if edited {
 		flags.csv = made
 	}
+	if _, err := os.Stat(s.Topology()); err == nil {
+		flags.found = s.Topology()
+	}
 	if f.asJSON {
 		flags.json = &found.Fit
 	}

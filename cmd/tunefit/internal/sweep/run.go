@@ -104,7 +104,8 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 	}
 	begin.ID = len(s.journal.runs) + 1
 	begin.Log = filepath.Join("logs", fmt.Sprintf("%05d-%s.log", begin.ID, begin.of.Name))
-	p, err := s.process(begin.of, step, begin.kind)
+	dumps := s.dumps(&begin)
+	p, err := s.process(begin.of, step, begin.kind, dumps)
 	if err := errors.Join(err, s.writePolicy(begin.of)); err != nil {
 		return Failed, err
 	}
@@ -135,6 +136,11 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 		return Failed, err
 	}
 	s.Say("%s", s.report(r))
+	if dumps {
+		if err := s.keepTopology(); err != nil {
+			return r.Outcome, err
+		}
+	}
 	if r.Outcome == Stopped {
 		return Stopped, cmp.Or(setUp, ended)
 	}
@@ -156,7 +162,7 @@ func (s *Sweep) markKilled(r *Run) error {
 }
 
 // process makes the command of a start: the program's options, and the environment that decides.
-func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p process, err error) {
+func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind, dumps bool) (p process, err error) {
 	perNode := start.Key.Ranks / start.Key.Nodes
 	each := s.perProcess(perNode)
 	args := s.Args
@@ -180,8 +186,14 @@ func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p p
 		env["NCCL_DEBUG_SUBSYS"] += ",TUNING"
 	}
 	p = process{mark: s.mark(), silence: s.Silence, grace: grace}
+	argv := slices.Concat([]string{s.program(start.Key)}, step.Args(), args)
+	if dumps {
+		if argv, err = s.dumping(argv, each); err != nil {
+			return p, err
+		}
+	}
 	p.argv, err = s.Launcher.Command(launch.Program{
-		Argv:  slices.Concat([]string{s.program(start.Key)}, step.Args(), args),
+		Argv:  argv,
 		Env:   env,
 		Nodes: start.Key.Nodes, RanksPerNode: perNode / each,
 	})

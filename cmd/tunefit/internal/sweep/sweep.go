@@ -64,6 +64,7 @@ type Sweep struct {
 	begun           time.Time
 	earlier         time.Duration    // that runs took before this process
 	preflightPassed bool             // the preflight found nothing
+	moreGPUs        bool             // a node has more GPUs than runs use, as the preflight saw
 	concluded       map[fit.Key]bool // nothing more is to be measured of it
 	cutShort        map[fit.Key]bool // what the rest of the budget was too short for
 	// notOffered are the algorithms and protocols that NCCL does not have, as the logs of runs tell.
@@ -75,7 +76,7 @@ var errBudget = errors.New("the budget is spent")
 
 // Open begins a sweep in a folder, or goes on with the one there.
 func Open(o Options) (*Sweep, error) {
-	for _, dir := range []string{"logs", "policies"} {
+	for _, dir := range []string{"logs", "policies", topologyFolder} {
 		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o755); err != nil {
 			return nil, err
 		}
