@@ -70,8 +70,8 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 			a.Files.Policies = append(a.Files.Policies, rules)
 			a.measured(&from, d, d.Policy, nccl.ReadMeasured(a.texts[d]))
 			if lacked := nccl.LackedVariables(a.texts[d], os.Getenv); len(lacked) > 0 {
-				a.note("%s was measured under %s, which is not so here: it is for jobs with these variables only", d.Policy,
-					strings.Join(lacked, " "))
+				a.note("%s was measured under %s, which is not so here: it is for jobs with these variables only",
+					d.Policy, strings.Join(lacked, " "))
 			}
 		}
 		if d.Model != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// otherRuns returns a pool for what another pool leaves out: eager runs where it keeps those of graphs, and graphs where
-// it keeps eager runs. Where it keeps anything else there is none.
+// otherRuns returns a pool for what another pool leaves out: eager runs where that keeps graphs, and graphs where it
+// keeps eager runs. Where it keeps anything else there is none.
 func otherRuns(pool *fit.Pool) []*fit.Pool {
 	other := fit.NewPool()
 	other.MadeWith, other.Offers = pool.MadeWith, pool.Offers

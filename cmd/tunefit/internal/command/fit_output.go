@@ -82,7 +82,8 @@ func writeAnswer(w io.Writer, in report.Input) {
 				"tunefit sweep measures only what it has)\n", floors)
 	}
 	if len(in.Apart) > 0 {
-		fmt.Fprintf(w, "graphs and eager runs choose differently (a policy of one is not for jobs that run the other):\n  %s\n",
+		fmt.Fprintf(w,
+			"graphs and eager runs choose differently (a policy of one is not for jobs that run the other):\n  %s\n",
 			cli.Few(in.Apart, 8, "\n  "))
 	}
 	gaps := report.Gaps(in.Report)

@@ -138,7 +138,8 @@ left out. To try that again, start it by hand and give its new log.`,
 	flags.BoolVar(&f.full, "full", false, "measure many nodes like few, instead of what is fastest on few")
 	flags.StringVar(&f.programs, "perf-dir", "",
 		"folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
-	flags.StringVar(&f.args, "perf-args", "", `more options for them, as "-n 50 -w 10"; "-g 8" or "-t 8" gives each process 8 GPUs`)
+	flags.StringVar(&f.args, "perf-args", "",
+		`more options for them, as "-n 50 -w 10"; "-g 8" or "-t 8" gives each process 8 GPUs`)
 	flags.IntVar(&f.graph, "graph", 0,
 		"measure calls in CUDA graphs, launched so often, nccl-tests' -G: for jobs that replay graphs, as inference "+
 			"does. Without it times up to some MiB are those of the host's launches")
@@ -309,7 +310,8 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	}
 	if f.graph > 0 {
 		if bench.RunsGraphs(f.args) {
-			return o, cli.Usagef("--graph=%d and --perf-args %q: both launch graphs (needed: one of them)", f.graph, f.args)
+			return o, cli.Usagef("--graph=%d and --perf-args %q: both launch graphs (needed: one of them)", f.graph,
+				f.args)
 		}
 		o.Args = append(o.Args, "-G", strconv.Itoa(f.graph))
 	}
@@ -394,8 +396,8 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 			return o, cli.Usagef("--perf-args %q give each process %d GPUs, and nodes of %s have %d ranks (allowed: "+
 				"a part of them)", f.args, o.PerProcess, key.Comm, perNode)
 		case o.PerProcess > 0 && perNode != o.PerProcess && f.launch == launch.Local:
-			return o, cli.Usagef("--launch local starts one process, and --perf-args %q give it %d GPUs of the %d of %s "+
-				"(more start: mpirun, slurm, a command)", f.args, o.PerProcess, perNode, key.Comm)
+			return o, cli.Usagef("--launch local starts one process, and --perf-args %q give it %d GPUs of the %d of "+
+				"%s (more start: mpirun, slurm, a command)", f.args, o.PerProcess, perNode, key.Comm)
 		}
 	}
 	o.Launcher, err = launch.New(launch.Options{
@@ -541,7 +543,7 @@ func differs(policy, from string) (bool, error) {
 // notPlanned are the flags of tunefit sweep that are about one call of it.
 var notPlanned = []string{"output", "dry-run", "from", "init", "json", "help", "prove", "policy"}
 
-// writePlanFile writes all flags with their values and what they mean, and the bounds of channels, which are no setting.
+// writePlanFile writes all flags with their values and what they mean. It names bounds of channels, too.
 func writePlanFile(w io.Writer, flags *pflag.FlagSet, bounds map[string]string) error {
 	var out strings.Builder
 	out.WriteString(`# What tunefit sweep measures, and how. Each setting is an option of the command,
@@ -552,8 +554,8 @@ func writePlanFile(w io.Writer, flags *pflag.FlagSet, bounds map[string]string) 
 # with launch: slurm and launch-args: --mpi=pmix --cpu-bind=none
 `)
 	if len(bounds) > 0 {
-		fmt.Fprintf(&out, "#\n# Runs are measured under these variables of the environment, and jobs have to have them, too:\n"+
-			"#   %s\n", strings.Join(cli.Assignments(bounds), " "))
+		fmt.Fprintf(&out, "#\n# Runs are measured under these variables of the environment, and jobs have to have "+
+			"them, too:\n#   %s\n", strings.Join(cli.Assignments(bounds), " "))
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(notPlanned, f.Name) {

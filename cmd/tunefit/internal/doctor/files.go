@@ -112,8 +112,8 @@ func (d *doctor) examineFiles(context.Context) (found []Finding) {
 		found = append(found, d.floorFindings(f.policy, nccl.ReadFloors(f.policy.text))...)
 		if lacked := nccl.LackedVariables(f.policy.text, d.env.Get); len(lacked) > 0 {
 			found = append(found, warned("set it for the job, on all nodes; or measure as the job runs (tunefit sweep)",
-				"%s was measured under %s, and this job does not have it: NCCL chooses otherwise, and nothing is known "+
-					"of its times", f.policy.name, strings.Join(lacked, " ")))
+				"%s was measured under %s, and this job does not have it: NCCL chooses otherwise, and nothing is "+
+					"known of its times", f.policy.name, strings.Join(lacked, " ")))
 		}
 	}
 	if f.fitted != nil {

@@ -91,7 +91,8 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		}
 	}
 	nodes, gpus := s.needs()
-	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: nodes, RanksPerNode: gpus / s.perProcess(gpus)})
+	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: nodes,
+		RanksPerNode: gpus / s.perProcess(gpus)})
 	if err != nil {
 		return err
 	}

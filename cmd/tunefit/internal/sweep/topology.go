@@ -58,7 +58,8 @@ func (s *Sweep) keepTopology() error {
 		node := strings.TrimSuffix(filepath.Base(file), ".xml")
 		kind, err := fingerprintOf(file)
 		if err != nil {
-			s.Say("the topology that NCCL wrote on %s is not understood, so nothing is said of the machine: %v", node, err)
+			s.Say("the topology that NCCL wrote on %s is not understood, so nothing is said of the machine: %v", node,
+				err)
 			return os.RemoveAll(s.Topology())
 		}
 		switch first = cmp.Or(first, kind); {
@@ -72,9 +73,9 @@ func (s *Sweep) keepTopology() error {
 		}
 	}
 	if len(unlike) > 0 {
-		s.Say("NCCL found another topology on %s than on %s (%s, %s): nodes differ, and times may be those of the slower "+
-			"ones; --hosts, or -x of salloc and sbatch, leave nodes out", cli.Few(unlike, 8, ", "), cli.Few(like, 8, ", "),
-			unlikeFile, files[0])
+		s.Say("NCCL found another topology on %s than on %s (%s, %s): nodes differ, and times may be those of the "+
+			"slower ones; --hosts, or -x of salloc and sbatch, leave nodes out", cli.Few(unlike, 8, ", "),
+			cli.Few(like, 8, ", "), unlikeFile, files[0])
 		return os.RemoveAll(s.Topology())
 	}
 	if len(files) == 0 {
@@ -90,8 +91,8 @@ func (s *Sweep) keepTopology() error {
 	})
 }
 
-// Topology is the file of the machine that was measured, as NCCL found it. There is none where NCCL wrote none, or where
-// nodes differ.
+// Topology is the file of the machine that was measured, as NCCL found it. There is none where NCCL wrote none, or
+// where nodes differ.
 func (s *Sweep) Topology() string { return filepath.Join(s.Dir, "topology.xml") }
 
 func fingerprintOf(file string) (kind topo.Fingerprint, err error) {
