@@ -96,7 +96,7 @@ func (v *View) status(rule int, q *Query) RowStatus {
 		return RowUnavailable
 	case ok:
 		return RowDecides
-	case q.Costs.AvailableOnly && !set.single():
+	case q.Costs.AvailableOnly && !set.Single():
 		return RowUnpriced
 	case !offered:
 		return RowUnavailable

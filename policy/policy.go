@@ -30,6 +30,8 @@ type Policy struct {
 	appendedFile  string // the file of the rules from appendedFrom on
 	appendedFrom  int
 	reported      sync.Map // the conditions that were reported to fail
+	viewing       sync.Mutex
+	views         map[Comm]*View // of kinds of communicators, guarded by viewing
 }
 
 // ReadCSV compiles a policy from the text of a CSV file. The file's name is for messages only. An

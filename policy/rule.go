@@ -95,15 +95,15 @@ func (s CellSet) Contains(c nccl.Cell) bool {
 // cheapest returns the cheapest available cell of the set, the first of equals. If costs are not known, only a
 // set of one cell has an answer.
 func (s CellSet) cheapest(c nccl.Costs) (cell nccl.Cell, ok bool) {
-	if c.AvailableOnly && !s.single() {
+	if c.AvailableOnly && !s.Single() {
 		return nccl.NoCell, false
 	}
 	cell = c.Cheapest(s.Contains)
 	return cell, cell.Known()
 }
 
-// single reports whether the set is one cell.
-func (s CellSet) single() bool {
+// Single reports whether the set is one cell.
+func (s CellSet) Single() bool {
 	return bits.OnesCount16(s.algos) == 1 && bits.OnesCount8(s.protos) == 1
 }
 

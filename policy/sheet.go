@@ -16,8 +16,9 @@ type Sheet struct {
 }
 
 type sheetRow struct {
-	text   string
-	fields []string
+	comments string // the lines before it
+	text     string
+	fields   []string
 }
 
 // ReadSheet finds the rows and fields of a file that ReadCSV accepts.
@@ -39,7 +40,8 @@ func ReadSheet(text []byte) (*Sheet, error) {
 		after := int(in.InputOffset())
 		lines := bytes.SplitAfter(text[start:after], []byte("\n")) // comments and empty lines come first
 		if first != r.headerLine && !blank(fields) {
-			s.rows[first] = sheetRow{string(bytes.Join(lines[first-line:], nil)), fields}
+			s.rows[first] = sheetRow{string(bytes.Join(lines[:first-line], nil)),
+				string(bytes.Join(lines[first-line:], nil)), fields}
 		}
 		line, start = line+len(lines)-1, after
 	}
@@ -47,6 +49,9 @@ func ReadSheet(text []byte) (*Sheet, error) {
 
 // Row returns the text of the row that begins on a line, counted from 1; "" if none does.
 func (s *Sheet) Row(line int) string { return s.rows[line].text }
+
+// Comments returns the lines between a row and the one before it: comments and empty lines.
+func (s *Sheet) Comments(line int) string { return s.rows[line].comments }
 
 // ColumnNumber returns which column of the file has that name, from 1; 0: none.
 func (s *Sheet) ColumnNumber(name string) int {

@@ -122,8 +122,26 @@ type failure struct {
 	err  error
 }
 
-// For narrows the policy to a communicator. It evaluates the conditions that are the same for all calls.
+// mostKinds bounds the kinds of communicators whose views a policy keeps: jobs have a few, but may name each one.
+const mostKinds = 16
+
+// For narrows the policy to a communicator. Communicators of one kind share what it takes long to find.
 func (p *Policy) For(c Comm) *View {
+	p.viewing.Lock()
+	defer p.viewing.Unlock()
+	known := p.views[c]
+	if known == nil {
+		if known = p.narrow(c); p.views == nil || len(p.views) >= mostKinds {
+			p.views = map[Comm]*View{}
+		}
+		p.views[c] = known
+	}
+	own := *known // whom it reports to is its own
+	return &own
+}
+
+// narrow finds the rows for a communicator, and evaluates the conditions that are the same for all calls.
+func (p *Policy) narrow(c Comm) *View {
 	v := &View{policy: p, comm: c}
 	env, has := c.env(), numbersOf(c, Query{})
 	for i := range p.Rules {

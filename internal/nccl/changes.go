@@ -108,8 +108,14 @@ const (
 	CappedNVLSChannels Change = 22902
 	// Models: each algorithm has a model of its own, with other rules for Blackwell, ties and variables.
 	Models Change = 23100
-	// LateConstants: NCCL sets its constants after the tuner's init.
-	LateConstants Change = 23100
+	// LateConstants: NCCL sets its constants after the tuner's init; until EarlyConstants.
+	LateConstants  Change = 23100
+	EarlyConstants Change = 23203
+	// GradualPlateau: on one node of Blackwell the plateau of ring/simple holds for AllReduce, too. It grows with the
+	// steps and shrinks with the size.
+	GradualPlateau Change = 23203
+	// ShorterCorrection: the correction of NVLSTree for Blackwell with Arm on two nodes ends at 64 MiB, before at 512.
+	ShorterCorrection Change = 23203
 	// UncheckedAllGathers: a tuner's channels for AllGather are used for groups of broadcasts without a check
 	// (scheduler/allgatherv_sched.cc); until CheckedAllGathers.
 	UncheckedAllGathers Change = 22902

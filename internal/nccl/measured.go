@@ -1,8 +1,10 @@
 package nccl
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -88,4 +90,22 @@ func LackedVariables(policy []byte, getenv func(string) string) (lacked []string
 		}
 	}
 	return lacked
+}
+
+// NotMeasuredOn is what the comment of a row says whose number of nodes was not measured, but another one.
+func NotMeasuredOn(nodes, measured int) string {
+	return fmt.Sprintf("not measured on %d nodes; on %d nodes ", nodes, measured)
+}
+
+var notMeasuredComment = regexp.MustCompile(`(?m)^[ \t]*#.*: not measured on [0-9]+ nodes; on ([0-9]+) nodes `)
+
+// ReadMeasuredNodes returns on how many nodes a row was measured, by the comments before it; 0 where they do not say
+// that its own nodes were not.
+func ReadMeasuredNodes(comments string) int {
+	m := notMeasuredComment.FindStringSubmatch(comments)
+	if m == nil {
+		return 0
+	}
+	nodes, _ := strconv.Atoi(m[1])
+	return nodes
 }

@@ -128,30 +128,38 @@ func (r Releases) MayUseUncheckedAllGather() bool {
 	return r != Releases{} && r.Overlaps(Releases{Version(UncheckedAllGathers), Version(CheckedAllGathers) - 1})
 }
 
+// Constants are two of those that NCCL passes to a tuner's init from ABIComms on. They tell releases apart
+// (src/graph/tuning.cc of each release, since 2.31 src/tuning/cost_model.cc). Both are of Blackwell on one node, NaN if
+// NCCL passes none, and 0 if it has not set them yet.
+type Constants struct {
+	RingLL128 float64 // perChMaxRingLL128Bws
+	LL        float64 // llMaxBws
+}
+
 // ReleasesByABI returns the releases that ask a tuner by a version of the ABI, if the tuner has all versions.
-// From ABIComms on NCCL passes constants to init. One of them tells releases apart, perChMaxRingLL128Bws of
-// Blackwell on one node (src/graph/tuning.cc of each release): NaN if it is not passed.
-func ReleasesByABI(abi int, ringLL128 float64) Releases {
+func ReleasesByABI(abi int, c Constants) Releases {
 	next := AnyRelease.Max + 1
 	for _, t := range abis {
 		if t.abi > abi {
 			next = t.since
 		} else if t.abi == abi {
-			return Releases{t.since, next - 1}.and(releasesByConstant(abi, ringLL128))
+			return Releases{t.since, next - 1}.and(releasesByConstants(abi, c))
 		}
 	}
 	return Releases{}
 }
 
-func releasesByConstant(abi int, ringLL128 float64) Releases {
+func releasesByConstants(abi int, c Constants) Releases {
 	switch {
 	case abi < ABIComms:
-	case ringLL128 == 2*36.7:
+	case c.RingLL128 == 2*36.7:
 		return Releases{0, Version(UncheckedAllGathers) - 1}
-	case ringLL128 == 34.5, ringLL128 == 40:
+	case (c.RingLL128 == 34.5 || c.RingLL128 == 40) && c.LL == 2*141:
 		return Releases{Version(UncheckedAllGathers), Version(LateConstants) - 1}
-	case ringLL128 == 0: // not set yet
-		return Releases{Version(LateConstants), AnyRelease.Max}
+	case c.RingLL128 == 40 && c.LL == 2*141.2:
+		return Releases{Version(EarlyConstants), AnyRelease.Max}
+	case c.RingLL128 == 0:
+		return Releases{Version(LateConstants), Version(EarlyConstants) - 1}
 	}
 	return AnyRelease
 }

@@ -38,29 +38,31 @@ func TestParseReleases(t *testing.T) {
 }
 
 func TestReleasesByABI(t *testing.T) {
-	unknown := math.NaN()
+	unknown := Constants{math.NaN(), math.NaN()}
 	for _, c := range []struct {
 		abi       int
-		ringLL128 float64
+		constants Constants
 		want      string
 		unchecked bool
 	}{
 		{2, unknown, "2.21.5-2.22.2", false},
 		{4, unknown, "2.24.3-2.28.2", false},
-		{5, 73.4, "2.28.3-2.29.1", false},
-		{5, 34.5, "2.29.2-2.30.2", true},
-		{5, 40, "2.29.2-2.30.2", true},
+		{5, Constants{73.4, 282}, "2.28.3-2.29.1", false},
+		{5, Constants{34.5, 282}, "2.29.2-2.30.2", true},
+		{5, Constants{40, 282}, "2.29.2-2.30.2", true},
 		{5, unknown, "2.28.3-2.30.2", true},
-		{6, 40, "2.30.3-2.30", true},
-		{6, 0, "2.31-2.32.5", false},
-		{6, 50, "2.30.3-2.32.5", true},
-		{7, 0, ">=2.32.6", false},
-		{7, 40, ">=2.32.6", false},
-		{9, 0, "unknown", false},
+		{6, Constants{40, 282}, "2.30.3-2.30", true},
+		{6, Constants{}, "2.31-2.32.2", false},
+		{6, Constants{40, 282.4}, "2.32.3-2.32.5", false},
+		{6, Constants{40, 283}, "2.30.3-2.32.5", true},
+		{6, Constants{50, 282}, "2.30.3-2.32.5", true},
+		{7, Constants{}, ">=2.32.6", false},
+		{7, Constants{40, 282.4}, ">=2.32.6", false},
+		{9, Constants{}, "unknown", false},
 	} {
-		r := ReleasesByABI(c.abi, c.ringLL128)
+		r := ReleasesByABI(c.abi, c.constants)
 		if r.String() != c.want || r.MayUseUncheckedAllGather() != c.unchecked {
-			t.Errorf("v%d, %v: %s, unchecked %v; want %s, %v", c.abi, c.ringLL128, r, r.MayUseUncheckedAllGather(), c.want, c.unchecked)
+			t.Errorf("v%d, %v: %s, unchecked %v; want %s, %v", c.abi, c.constants, r, r.MayUseUncheckedAllGather(), c.want, c.unchecked)
 		}
 	}
 }

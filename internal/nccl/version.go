@@ -20,12 +20,16 @@ const (
 	Reference Version = 23007
 	// Oldest is the first release with the tuner ABI v2.
 	Oldest Version = 22105
-	// Newest is the newest release whose rules are known.
+	// Newest is the newest release whose rules are known and were compared with what it chooses.
 	Newest Version = 23102
+	// NewestRead is a later release of which the estimates were read (src/tuning). Else the rules of Newest stand for
+	// it.
+	NewestRead Version = 23203
 )
 
 // KnownVersions holds the last release of each minor version whose rules are known.
-var KnownVersions = []Version{Oldest, 22203, 22304, 22403, 22501, 22606, 22707, 22809, 22907, Reference, Newest}
+var KnownVersions = []Version{Oldest, 22203, 22304, 22403, 22501, 22606, 22707, 22809, 22907, Reference, Newest,
+	NewestRead}
 
 // Has reports whether the release has a change.
 func (v Version) Has(c Change) bool { return cmp.Or(v, Reference) >= Version(c) }
@@ -35,8 +39,13 @@ func (v Version) UncheckedAllGather() bool {
 	return v.Has(UncheckedAllGathers) && !v.Has(CheckedAllGathers)
 }
 
-// Rules is the known release whose rules stand for v: v itself, or Newest if v is newer.
-func (v Version) Rules() Version { return min(cmp.Or(v, Reference), Newest) }
+// Rules is the known release whose rules stand for v: v itself, or the newest known one that is not newer than v.
+func (v Version) Rules() Version {
+	if v >= NewestRead {
+		return NewestRead
+	}
+	return min(cmp.Or(v, Reference), Newest)
+}
 
 func (v Version) String() string {
 	n := int(cmp.Or(v, Reference))

@@ -7,7 +7,7 @@ import (
 
 func TestParseVersion(t *testing.T) {
 	for text, want := range map[string]Version{
-		"2.30.7": 23007, "2.21.5": 22105, "2.32.6": 23206, "2.28": 22809, "2.31": Newest,
+		"2.30.7": 23007, "2.21.5": 22105, "2.32.6": 23206, "2.28": 22809, "2.31": 23102, "2.32": 23203,
 	} {
 		if v, err := ParseVersion(text); v != want || err != nil {
 			t.Errorf("%s: %d, %v", text, v, err)
@@ -33,7 +33,10 @@ func TestRules(t *testing.T) {
 	if unset.String() != Reference.String() || !unset.Has(BestTypePaths) || unset.Has(Models) {
 		t.Error("the zero value is not the reference")
 	}
-	if v := Version(23206); v.Rules() != Newest || !v.Has(Models) || Reference.Rules() != Reference {
-		t.Error("a release that is newer than all known does not have the newest rules")
+	for v, want := range map[Version]Version{Reference: Reference, 23102: 23102, 23201: 23102, 23203: 23203,
+		23206: 23203} {
+		if got := v.Rules(); got != want {
+			t.Errorf("the rules of %s stand for %s, want those of %s", got, v, want)
+		}
 	}
 }

@@ -332,8 +332,8 @@ type fold struct {
 }
 
 // compile makes models of groups, and compiles them as a tuner would.
-func compile(maxNodes int, groups ...*Group) *model.Model {
-	file := &model.File{Format: model.Format, Version: model.Version, MaxNodes: maxNodes}
+func compile(groups ...*Group) *model.Model {
+	file := &model.File{Format: model.Format, Version: model.Version}
 	for _, g := range groups {
 		file.CurveSets = append(file.CurveSets, modelOf(g))
 	}
@@ -350,7 +350,7 @@ func validate(truth *Group, folds []fold) Validation {
 	var off []float64
 	inside := 0
 	for _, f := range folds {
-		m := compile(0, f.train)
+		m := compile(f.train)
 		view := m.For(truth.Comm)
 		asked := decide(view, truth, f.sizes)
 		byRows := truth.decideBy(DecideByRows(Rows(m)), f.sizes)
@@ -392,23 +392,6 @@ func foldsBySize(g *Group) []fold {
 		folds = append(folds, fold{g.subset(keep, keep), test})
 	}
 	return folds
-}
-
-// validateNodes asks the groups of fewer nodes, but several, about a group as if
-// it had not been measured. ok is false where there are none.
-func validateNodes(groups []*Group, g *Group) (v Validation, ok bool) {
-	var fewer *Group // the largest: the one that answers for more
-	for _, o := range groups {
-		if o.Coll == g.Coll && o.Nodes > 1 && o.Nodes < g.Nodes && o.Ranks*g.Nodes == g.Ranks*o.Nodes &&
-			len(o.Points) > 0 {
-			fewer = o // groups are ordered by nodes
-		}
-	}
-	if fewer == nil || len(g.Points) == 0 {
-		return v, false
-	}
-	view := compile(g.Nodes, fewer).For(g.Comm)
-	return newValidation(model.LeftOutNodes, decide(view, g, g.Sizes()), nil, 0), true
 }
 
 const (

@@ -13,13 +13,8 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
-// Options say what a model may do and where its samples come from.
-type Options struct {
-	// MaxNodes lets the model answer for more nodes than were measured, see
-	// model.File. 0: do not.
-	MaxNodes   int
-	Provenance model.Provenance
-}
+// Options say where the samples of a model come from.
+type Options struct{ Provenance model.Provenance }
 
 // Report says how good a model is, group by group.
 type Report struct {
@@ -44,10 +39,7 @@ type GroupReport struct {
 // Fit fits a model to each group of a set. Groups are independent of one another
 // and fitted in parallel; the result does not depend on that.
 func Fit(set *Set, opts Options) (*model.File, *Report) {
-	file := &model.File{
-		Format: model.Format, Version: model.Version,
-		Provenance: opts.Provenance, MaxNodes: opts.MaxNodes,
-	}
+	file := &model.File{Format: model.Format, Version: model.Version, Provenance: opts.Provenance}
 	file.Provenance.SimulatedRows = set.Simulated
 	for _, m := range set.Machines {
 		if m.String() != "" && len(file.Provenance.Machines) < mostMachines { // something is known of it
@@ -58,7 +50,7 @@ func Fit(set *Set, opts Options) (*model.File, *Report) {
 	file.Provenance.NCCL = set.NCCL
 	report := &Report{Groups: make([]GroupReport, len(set.Groups))}
 	models := make([]model.CurveSet, len(set.Groups))
-	each(len(set.Groups), func(i int) { models[i], report.Groups[i] = fitGroup(set, set.Groups[i]) })
+	each(len(set.Groups), func(i int) { models[i], report.Groups[i] = fitGroup(set.Groups[i]) })
 	for i := range models {
 		if !report.Groups[i].DefaultOnly {
 			file.CurveSets = append(file.CurveSets, models[i])
@@ -76,7 +68,7 @@ func each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-func fitGroup(set *Set, g *Group) (model.CurveSet, GroupReport) {
+func fitGroup(g *Group) (model.CurveSet, GroupReport) {
 	r := GroupReport{Group: g, DefaultOnly: len(g.Points) == 0}
 	if r.DefaultOnly {
 		return model.CurveSet{}, r
@@ -86,9 +78,6 @@ func fitGroup(set *Set, g *Group) (model.CurveSet, GroupReport) {
 	r.Genuine = g.genuine()
 	if folds := foldsBySize(g); len(folds) > 0 {
 		r.Validations = append(r.Validations, validate(g, folds))
-	}
-	if v, ok := validateNodes(set.Groups, g); ok {
-		r.Validations = append(r.Validations, v)
 	}
 	for _, v := range r.Validations {
 		m.HeldOut = append(m.HeldOut, v.trial())

@@ -122,7 +122,7 @@ func TestNothingBeyondWhatWasMeasured(t *testing.T) {
 	last := m.sizes[len(m.sizes)-1]
 	part := g.subset(func(c Point) bool { return c.Config.Proto != nccl.ProtoSimple || c.Bytes < last/2 },
 		func(Point) bool { return true })
-	fitted := compile(0, part)
+	fitted := compile(part)
 	if c, why := fitted.For(m.Comm).Choose(nccl.Call{Coll: m.Coll, Bytes: last},
 		costsAt(g, g.bySize()[last], last)); c.Proto == nccl.ProtoSimple {
 		t.Errorf("%+v (%q) at a size where it was not measured", c, why)
@@ -131,45 +131,6 @@ func TestNothingBeyondWhatWasMeasured(t *testing.T) {
 		if r.Proto == nccl.ProtoSimple && r.Bytes.Max >= last {
 			t.Errorf("row %+v reaches sizes where it was not measured", r)
 		}
-	}
-}
-
-// One node tells nothing about several, nor the reverse, even where more nodes may be answered for.
-func TestOneNodeTellsNothing(t *testing.T) {
-	two := smallMachine()
-	two.Nodes, two.Ranks = 2, 16
-	one := two
-	one.Nodes, one.Ranks = 1, 8
-	for _, maxNodes := range []int{0, 2} {
-		for _, c := range []struct{ fitted, asked machine }{{one, two}, {two, one}} {
-			g := pooled(c.fitted.sweep(1, 1)).Groups[0]
-			if _, why := compile(maxNodes, g).For(c.asked.Comm).Choose(nccl.Call{Coll: g.Coll, Bytes: 1 << 20},
-				everything); why != model.AbstainOneNode {
-				t.Errorf("measured on %d nodes, asked about %d, the model abstains because %q", c.fitted.Nodes,
-					c.asked.Nodes, why)
-			}
-		}
-	}
-}
-
-// Node counts that were not measured get an answer only if asked for, and only a
-// large gain is one.
-func TestMoreNodes(t *testing.T) {
-	m := smallMachine()
-	g := pooled(m.sweep(1, 7)).Groups[0]
-	costs := costsAt(g, g.Points, 4<<10)
-	if _, why := compile(0, g).For(nccl.Comm{Nodes: 4, Ranks: 32}).Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10},
-		costs); why != model.AbstainNodes {
-		t.Errorf("4 nodes, not asked for: silent because %q", why)
-	}
-	view := compile(4, g).For(nccl.Comm{Nodes: 4, Ranks: 32})
-	if _, why := view.Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10}, costs); why != model.AbstainFarther &&
-		why != model.AbstainBest {
-		t.Errorf("4 nodes, a small gain: %q", why)
-	}
-	if _, why := compile(4, g).For(nccl.Comm{Nodes: 8, Ranks: 64}).Choose(nccl.Call{Coll: m.Coll, Bytes: 4 << 10},
-		costs); why != model.AbstainNodes {
-		t.Errorf("8 nodes, 4 asked for: silent because %q", why)
 	}
 }
 
@@ -193,7 +154,7 @@ func TestRowsNeedARange(t *testing.T) {
 			g.Default = append(g.Default, Point{Config: def, Bytes: b, Micros: 100, Reps: 1})
 			g.Points = append(g.Points, Point{Config: ring, Bytes: b, Micros: 100 * (1 - gain), Reps: 1})
 		}
-		rows := Rows(compile(0, g))
+		rows := Rows(compile(g))
 		if len(rows) != test.want {
 			t.Errorf("%s: %d rows, want %d: %v", name, len(rows), test.want, rows)
 		}
@@ -213,11 +174,11 @@ func TestRowsAroundAVerifiedSize(t *testing.T) {
 		g.Default = append(g.Default, Point{Config: unknownConfig, Bytes: b, Micros: 100, Reps: 1})
 		g.Points = append(g.Points, Point{Config: ring, Bytes: b, Micros: 150, Reps: 1})
 	}
-	file := compile(0, g).File
+	file := compile(g).File
 	file.CurveSets[0].Verified = []model.Verified{{Bytes: 8 << 10, Algo: "ring", Proto: "ll", Channels: 8, Micros: 90,
 		DefaultMicros: 100, Repetitions: 2}}
 	rows := Rows(mustCompile(t, file))
-	if len(rows) != 1 || rows[0].Verified != 1 || !rows[0].Bytes.Contains(7600) || !rows[0].Bytes.Contains(8700) {
+	if len(rows) != 1 || rows[0].Evidence.Verified != 1 || !rows[0].Bytes.Contains(7600) || !rows[0].Bytes.Contains(8700) {
 		t.Errorf("verified at 8KiB: %v", rows)
 	}
 }
@@ -234,7 +195,7 @@ func TestRowsBetweenVerifiedSizes(t *testing.T) {
 			Point{Config: config(nccl.ProtoSimple), Bytes: b, Micros: 60, Reps: 1}) // it was lucky
 	}
 	slices.SortFunc(g.Points, Point.compare)
-	file := compile(0, g).File
+	file := compile(g).File
 	for b := uint64(1 << 10); b <= 64<<10; b *= 2 {
 		v := model.Verified{Bytes: b, Micros: 100, DefaultMicros: 100, Repetitions: 2}
 		if b == 8<<10 || b == 16<<10 {
@@ -272,7 +233,7 @@ func TestRowsDoNotRaiseChannels(t *testing.T) {
 				Micros: 100, Reps: 1})
 			g.Points = append(g.Points, Point{Config: test.config, Bytes: b, Micros: 80, Reps: 1})
 		}
-		m := compile(0, g)
+		m := compile(g)
 		m.File.Provenance.NCCL = test.nccl
 		if rows := Rows(m); (len(rows) > 0) != test.want {
 			t.Errorf("%s, %s instead of 8 channels: %v, want some: %v", test.nccl, test.config, rows, test.want)

@@ -22,7 +22,7 @@ type way struct {
 var (
 	byPolicy = way{"policy file", func(train *Group, _ grid) chooser { return rowsChoice(train) }}
 	byModel  = way{"model", func(train *Group, whole grid) chooser {
-		view := compile(0, train).For(train.Comm)
+		view := compile(train).For(train.Comm)
 		points := whole.bySize()
 		return func(bytes uint64) (nccl.Config, bool) {
 			c, why := view.Choose(nccl.Call{Coll: train.Coll, Bytes: bytes}, costsAt(whole.Group, points[bytes], bytes))
@@ -49,14 +49,14 @@ var (
 			return rowsChoice(train)
 		}},
 		{"without doubt (gains above 1 %)", func(train *Group, _ grid) chooser {
-			view := compile(0, train).For(train.Comm)
+			view := compile(train).For(train.Comm)
 			return func(bytes uint64) (nccl.Config, bool) {
 				c, why := view.Choose(nccl.Call{Coll: train.Coll, Bytes: bytes}, everything)
 				return c.Config, (why == model.Decides || why == model.AbstainGain) && c.Gain() > 0.01
 			}
 		}},
 		{"without merging rows (the model alone)", func(train *Group, _ grid) chooser {
-			view := compile(0, train).For(train.Comm)
+			view := compile(train).For(train.Comm)
 			return func(bytes uint64) (nccl.Config, bool) {
 				c, why := view.Choose(nccl.Call{Coll: train.Coll, Bytes: bytes}, everything)
 				return c.Config, why == model.Decides
@@ -66,7 +66,7 @@ var (
 )
 
 func rowsChoice(train *Group) chooser {
-	rows := Rows(compile(0, train))
+	rows := Rows(compile(train))
 	return func(bytes uint64) (nccl.Config, bool) {
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Bytes.Contains(bytes) })
 		if i < 0 {

@@ -17,14 +17,23 @@ type Row struct {
 	Key
 	nccl.Config
 	Bytes nccl.Range
-	// Verified is the number of sizes within Bytes at which the row won a verification.
-	Verified int
-	// Once says that everything was measured once. A comment before the first of a group's rows tells.
-	Once bool
+	// From is how many nodes were measured where those of Key were not, and Measured is what the row asks for there.
+	// 0: the row is for nodes that were measured.
+	From     int
+	Measured nccl.Config
 	// Floored says that so many channels were measured only under NCCL_MIN_NCHANNELS or NCCL_MIN_CTAS.
 	Floored bool
 	// Why is a comment of one line before the row; empty: none.
-	Why string
+	Why      string
+	Evidence Evidence
+}
+
+// Group is the key of the group that was measured.
+func (r Row) Group() Key {
+	if r.From > 0 {
+		r.Key.Comm = nccl.Comm{Nodes: r.From, Ranks: r.Ranks / r.Nodes * r.From}
+	}
+	return r.Key
 }
 
 // mostLost in ln(us) is how much longer than the model's choice a row may take at any one size. Without this tolerance
@@ -38,22 +47,15 @@ func Rows(m *model.Model) []Row {
 	rows := make([][]Row, len(m.File.CurveSets))
 	each(len(rows), func(i int) {
 		g := &m.File.CurveSets[i]
-		rows[i] = groupRows(m, g)
-		markVerified(rows[i], g.Verified)
-		for k := range rows[i] {
-			rows[i][k].Once = g.RepetitionPairs == 0
-		}
+		rows[i] = explained(groupRows(m, g, 0), m, g)
 	})
 	return slices.Concat(rows...)
 }
 
-// OneRunEach is what is said of a group whose configurations were each measured once.
-const OneRunEach = "one run each: not sure"
-
-// groupRows covers the sizes at which the model decides with the fewest rows. Among equally
-// few, it takes those that lose least.
-func groupRows(m *model.Model, g *model.CurveSet) (rows []Row) {
-	c := newCover(m, g)
+// groupRows covers the sizes at which the model decides, and gains more than least in ln(us), with the fewest rows.
+// Among equally few, it takes those that lose least.
+func groupRows(m *model.Model, g *model.CurveSet, least float64) (rows []Row) {
+	c := newCover(m, g, least)
 	for i := 0; i < len(c.sizes); {
 		j := i
 		for j < len(c.sizes) && c.decides[j] {
@@ -149,15 +151,16 @@ type cover struct {
 	// neverMore keeps rows to sizes at which their configuration was measured: RCCL takes fewer channels at smaller
 	// ones.
 	neverMore bool
-	decides   []bool // there are rows at these
-	won       []bool // in a verification
+	least     float64 // gain of a row at each size, in ln(us)
+	decides   []bool  // there are rows at these
+	won       []bool  // in a verification
 	options   []option
 }
 
 var everything = nccl.Everything()
 
-func newCover(m *model.Model, g *model.CurveSet) *cover {
-	c := &cover{key: g.Key(), view: m.For(g.Comm), measured: g.Sizes()}
+func newCover(m *model.Model, g *model.CurveSet, least float64) *cover {
+	c := &cover{key: g.Key(), view: m.For(g.Comm), measured: g.Sizes(), least: least}
 	c.sizes = closer(c.measured)
 	for _, v := range g.Verified { // closer leaves some out
 		c.sizes = append(c.sizes, v.Bytes)
@@ -169,7 +172,7 @@ func newCover(m *model.Model, g *model.CurveSet) *cover {
 	c.decides, c.won = make([]bool, len(c.sizes)), make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
 		choice, why := c.view.Choose(c.call(b), everything)
-		if why != model.Decides {
+		if why != model.Decides || !(choice.LnGain() > least) {
 			continue
 		}
 		won, isBetween := wonAround(g.Verified, b)
@@ -276,10 +279,10 @@ func (c *cover) may(config nccl.Config, bytes uint64) bool {
 	return !math.IsInf(c.option(config, false)[k], 1)
 }
 
-// gains reports whether the model would choose a configuration over NCCL's if it knew no better one.
+// gains reports whether the model would choose a configuration over NCCL's if it knew no better one, and a row may.
 func (c *cover) gains(config nccl.Config, bytes uint64) bool {
 	x, _ := c.view.Expect(c.call(bytes), everything, config)
-	return x.LnGain() > x.Needed
+	return x.LnGain() > max(x.Needed, c.least)
 }
 
 // known reports whether a configuration was measured around a size and its label is trusted there.
@@ -328,6 +331,17 @@ func fewestSpans(options []option, first, last int) []span {
 
 const rowColumns = "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff"
 
+// howToRead is at the head of a policy. NCCL's example tuner takes what is beyond 255 bytes of a line for another row.
+var howToRead = []string{
+	"How to read this: the first row that matches a call decides it. NCCL decides all other calls, by its default.",
+	"Above each row: the sizes that it is for, as nccl-tests counts them, and how much faster it is there than the",
+	"default. That is the share of the default's time that it saves, least and most over the sizes measured. Then:",
+	"  verified                   it was measured once more, taking turns with the default, and won",
+	"  one run each: not sure     the fastest of single runs may have been lucky",
+	"  not measured on N nodes    it was measured on fewer nodes: try it before you rely on it",
+	"tunefit show FILE prints what it decides, tunefit check FILE looks for mistakes.",
+}
+
 // WritePolicy writes the rows for the releases that were measured, and names these. It says so if times were made up.
 func WritePolicy(w io.Writer, rows []Row, made *model.Provenance) error {
 	releases, with := made.Releases(), made.NCCL
@@ -336,6 +350,11 @@ func WritePolicy(w io.Writer, rows []Row, made *model.Provenance) error {
 	}
 	if simulated := made.SimulatedRows > 0; simulated || with != "" {
 		if _, err := fmt.Fprintln(w, nccl.MeasuredComment(with, simulated)); err != nil {
+			return err
+		}
+	}
+	for _, line := range howToRead {
+		if _, err := fmt.Fprintln(w, "# "+line); err != nil {
 			return err
 		}
 	}
@@ -354,17 +373,16 @@ func WriteRows(w io.Writer, rows []Row, releases nccl.Releases) error {
 		stamp = "," + releases.String()
 	}
 	for i, r := range rows {
-		if i > 0 && rows[i-1].Key == r.Key && rows[i-1].Bytes.Max+1 < r.Bytes.Min {
+		if first := i == 0 || rows[i-1].Key != r.Key; first && r.Evidence != (Evidence{}) {
+			fmt.Fprintf(out, "# %s:\n", r.Key)
+		} else if !first && rows[i-1].Bytes.Max+1 < r.Bytes.Min {
 			fmt.Fprintln(out, "# tunefit:ignore gap -- the sizes in between are left to NCCL")
 		}
 		if r.Why != "" {
 			fmt.Fprintf(out, "# %s\n", r.Why)
 		}
-		if r.Verified > 0 {
-			fmt.Fprintf(out, "# verified: the fastest of what was measured once more, at %d of its sizes\n", r.Verified)
-		}
-		if r.Once && (i == 0 || rows[i-1].Key != r.Key) {
-			fmt.Fprintln(out, "# "+OneRunEach)
+		if r.Evidence != (Evidence{}) {
+			fmt.Fprintf(out, "# %s\n", r.explanation())
 		}
 		if r.Floored {
 			var floors nccl.Floors

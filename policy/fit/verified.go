@@ -128,28 +128,17 @@ func (g *Group) Unsteady() (all []Unsteady) {
 	return all
 }
 
-// markVerified counts in each row the sizes at which its configuration won a verification.
-func markVerified(rows []Row, verified []model.Verified) {
-	for i := range rows {
-		r := &rows[i]
-		for _, v := range verified {
-			if r.Bytes.Contains(v.Bytes) && v.Config() == r.Config {
-				r.Verified++
-			}
-		}
-	}
-}
-
 // IsVerified reports whether all sizes were verified.
 func (g *Group) IsVerified(sizes []uint64) bool {
 	return !slices.ContainsFunc(sizes, func(b uint64) bool { d, ok := g.defaultAt(b); return !ok || !d.Verified })
 }
 
 const (
-	// Contenders is how many configurations at most are verified at each size, besides the default. The best
-	// configuration on more nodes is nearly always one of the three best on the most nodes that were measured, if these
-	// are several.
+	// Contenders is how many configurations at most are verified at each size, besides the default.
 	Contenders = 3
+	// Carried is how many are measured at each size on more nodes: the fastest on the most nodes that were measured,
+	// two or more, and the same with the next fewer channels. The best count falls as ranks rise.
+	Carried = 2
 	// near: a configuration within this factor of the best time is a contender.
 	near = 1.1
 )
@@ -170,12 +159,16 @@ func (s Space) Verification(g *Group) (policies []Run) {
 				limited && c.Config.Channels > limit
 		})
 		slices.SortFunc(points, compareTimes)
+		if g.Key != s.Key {
+			best[i] = s.carried(points, b, raised)
+			continue
+		}
 		least := math.Inf(1)
 		if d, ok := g.defaultAt(b); ok {
 			least = d.Micros
 		}
 		for _, c := range points[:min(Contenders, len(points))] {
-			if least = min(least, c.Micros); c.Micros <= near*least || g.Key != s.Key {
+			if least = min(least, c.Micros); c.Micros <= near*least {
 				best[i] = append(best[i], c.Config)
 			}
 		}
@@ -195,4 +188,20 @@ func (s Space) Verification(g *Group) (policies []Run) {
 		}
 	}
 	return policies
+}
+
+// carried returns what is measured at a size on more nodes than the points were, which are sorted by time.
+func (s Space) carried(points []Point, bytes uint64, raised func(nccl.Config, uint64) bool) []nccl.Config {
+	if len(points) == 0 {
+		return nil
+	}
+	configs := []nccl.Config{points[0].Config}
+	counts := s.channels(configs[0].Algo)
+	for i := len(counts) - 1; i >= 0; i-- {
+		fewer := nccl.Config{Cell: configs[0].Cell, Channels: counts[i]}
+		if 0 < fewer.Channels && fewer.Channels < configs[0].Channels && !s.failed(fewer) && !raised(fewer, bytes) {
+			return append(configs, fewer)
+		}
+	}
+	return configs
 }

@@ -51,6 +51,9 @@ func Check(file string, text []byte, opt Options) []Finding {
 	for _, r := range c.rows {
 		c.each(r)
 	}
+	if nccl.IsRCCL(nccl.ReadMeasured(text)) {
+		c.ownTuner()
+	}
 	c.shadowed()
 	c.overlaps()
 	c.narrower()
@@ -128,6 +131,10 @@ func (c *check) each(r *row) {
 		c.report("reg-buff", r.Line, "reg_buff",
 			"reg_buff %d: each rank finds out by itself whether buffers are registered; ranks that differ would hang",
 			want)
+	}
+	if nodes := nccl.ReadMeasuredNodes(c.sheet.Comments(r.Line)); nodes > 0 {
+		c.report("not-measured", r.Line, "", "carried over from %d nodes: nothing was measured where the row is for",
+			nodes)
 	}
 	c.bound(r)
 	if c.release(r) && c.combination(r) {

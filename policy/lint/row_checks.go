@@ -3,8 +3,10 @@ package lint
 import (
 	"cmp"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
@@ -35,6 +37,30 @@ func (c *check) combination(r *row) bool {
 		return false
 	}
 	return true
+}
+
+// plainRow is a row that RCCL's own tuner takes for what it is here: names and decimal numbers, 8 to 10 fields, none of
+// them empty (projects/rccl/src/plugin/tuner/csv_tuner.cc of ROCm/rocm-systems at 22af4d53).
+var plainRow = regexp.MustCompile(`^[ \t]*(broadcast|reduce|allgather|reducescatter|allreduce)[ \t]*,[ \t]*[0-9]+` +
+	`[ \t]*,[ \t]*[0-9]+[ \t]*,[ \t]*(tree|ring|collnet_direct|collnet_chain|nvls|nvls_tree|pat)[ \t]*,[ \t]*` +
+	`(ll|ll128|simple)[ \t]*(,[ \t]*(-1|[0-9]+)[ \t]*){3,5}$`)
+
+// ownTuner finds rows that RCCL's own tuner reads otherwise, or not at all.
+func (c *check) ownTuner() {
+	const longest = 255
+	inOrder := true
+	for i, name := range []string{"collective", "min_bytes", "max_bytes", "algorithm", "protocol", "channels", "nodes",
+		"ranks"} {
+		inOrder = inOrder && c.sheet.ColumnNumber(name) == i+1
+	}
+	for _, r := range c.rows {
+		text := strings.TrimRight(c.sheet.Row(r.Line), "\r\n")
+		if !inOrder || len(text) > longest || !plainRow.MatchString(text) {
+			c.report("rccl-own-tuner", r.Line, "",
+				"where RCCL cannot load the library, its own tuner reads this file and takes the row otherwise, or "+
+					"not at all")
+		}
+	}
 }
 
 func offeredAnywhere(r *row) (can cells) {

@@ -39,6 +39,10 @@ func TestRules(t *testing.T) {
 		{"simulated", map[string]string{
 			"# simulated with NCCL 2.30.7\nallreduce,,,ring,,,,,,\n": "p.csv: warning: its times are simulated",
 		}, []string{"# measured with NCCL 2.30.7\nallreduce,,,ring,,,,,,\n"}},
+		{"rccl-own-tuner", map[string]string{
+			"# measured with RCCL 2.27.7\nallreduce,0,1024,ring,ll,8,1,8,,\n": "p.csv:3: note: where RCCL cannot load the " +
+				"library, its own tuner reads this file and takes the row otherwise",
+		}, []string{"# measured with NCCL 2.27.7\nallreduce,0,1024,ring,ll,8,1,8,,\n"}},
 		{"matches-nothing", map[string]string{
 			"allreduce,,,ring,,,1,1,,\n": "p.csv:2: warning: NCCL asks nothing about a communicator of 1 rank",
 		}, []string{"allreduce,,,ring,,,1,2,,\n", "allreduce,,,ring,,,1,,,\n"}},
@@ -95,6 +99,13 @@ func TestRules(t *testing.T) {
 			"allreduce,0,1G,tree,simple,,,,,\nallreduce,0,32K,ring,ll,,2,8,,\n",      // not on this machine
 			"allreduce,0,1G,ring,simple,,,,,\nallreduce,0,32K,ring,simple,8,,,,\n",   // shadowed
 			"allreduce,0,1G,ring,simple,,,,,\nallreduce,0,32K,ring,,,,,,wide; tunefit:ignore wide-first\n",
+		}},
+		{"not-measured", map[string]string{
+			"# 1KiB - 1MiB: not measured on 4 nodes; on 2 nodes 20 % faster than NCCL's default\n" +
+				"allreduce,1K,1M,ring,,,4,8,,\nallreduce,,,tree,,,3,8,,\n": "p.csv:3: note: carried over from 2 nodes",
+		}, []string{
+			"# 1KiB - 1MiB: 20 % faster than NCCL's default, 3 sizes measured\nallreduce,1K,1M,ring,,,4,8,,\n",
+			"# not measured on 4 nodes\nallreduce,1K,1M,ring,,,4,8,,\n",
 		}},
 		{"gap", map[string]string{
 			"allreduce,64K,1M,ring,,,2,8,,\nallreduce,0,32K,tree,,,2,8,,\n": "p.csv:2: warning: allreduce with 2 " +
@@ -352,5 +363,26 @@ func TestRulesAreDocumented(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		seen[r.Name] = true
+	}
+}
+
+// Rows of a file without names of columns that RCCL's own tuner reads as the library does, and others.
+func TestRCCLsOwnTuner(t *testing.T) {
+	for row, alike := range map[string]bool{
+		"allreduce,0,65536,tree,ll,8,2,16,-1,-1":                true,
+		"allreduce,0,65536,tree,ll,-1,-1,-1":                    true,
+		" broadcast , 0 , 1024 , ring , simple , 4 , 1 , 8 , 1": true,
+		"allreduce,0,64K,tree,ll,8,2,16,-1,-1":                  false,
+		"allreduce,0,inf,tree,ll,8,2,16,-1,-1":                  false,
+		"allreduce,0,65536,-1,ll,8,2,16,-1,-1":                  false,
+		"AllReduce,0,65536,tree,ll,8,2,16,-1,-1":                false,
+		"allreduce,0,65536,tree,ll,8,2,,-1,-1":                  false,
+		"allreduce,0,65536,nvlstree,simple,8,2,16":              false,
+	} {
+		findings := Check("p.csv", []byte("# measured with RCCL 2.27.7\n"+row+"\n"), Options{})
+		found := slices.ContainsFunc(findings, func(f Finding) bool { return f.Rule == "rccl-own-tuner" })
+		if found == alike {
+			t.Errorf("%s: found %v in %v", row, found, findings)
+		}
 	}
 }

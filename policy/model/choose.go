@@ -60,12 +60,6 @@ const (
 	// doubt is how many sigmas are added to a predicted time before times are compared: of two that
 	// look alike the better known one is chosen. More than that gives away too much.
 	doubt = 0.25
-
-	// Configurations scale differently with the number of nodes, by about max(leastSpread,
-	// spreadPerDoubling*log2(N/n)) with heavy tails.
-	leastSpread       = 0.15
-	spreadPerDoubling = 0.07
-	spreadsOfGain     = 2.5
 )
 
 // Choose returns the fastest configuration known among the available cells, and whether to choose it: only if
@@ -95,15 +89,12 @@ func (v *View) Choose(call nccl.Call, costs nccl.Costs) (Choice, Abstention) {
 	if same {
 		return choice, AbstainBest
 	}
-	needed := choice.needed()
-	choice.Needed = needed + v.farther[call.Coll]
+	choice.Needed = choice.needed()
 	switch gain := choice.LnGain(); {
 	case !(gain > 0):
 		return choice, AbstainBest
-	case !(gain > needed):
-		return choice, AbstainGain
 	case !(gain > choice.Needed):
-		return choice, AbstainFarther
+		return choice, AbstainGain
 	}
 	return choice, Decides
 }
@@ -231,7 +222,6 @@ const (
 	AbstainDefault
 	AbstainBest
 	AbstainGain
-	AbstainFarther
 )
 
 var abstentions = [...]string{
@@ -247,7 +237,6 @@ var abstentions = [...]string{
 	AbstainDefault: "what NCCL would choose here was not measured",
 	AbstainBest:    "nothing is surely faster than NCCL's choice",
 	AbstainGain:    "the gain is within the model's uncertainty",
-	AbstainFarther: "the gain is less than is demanded of what was measured on fewer nodes",
 }
 
 // Outside reports that nothing like the call was measured.
@@ -307,7 +296,7 @@ func (v *View) Expect(call nccl.Call, costs nccl.Costs, config nccl.Config) (cho
 		return NoChoice, false
 	}
 	choice.Default, _ = v.groups[call.Coll].defaultTime(call.Bytes, costs, config)
-	choice.Needed = choice.needed() + v.farther[call.Coll]
+	choice.Needed = choice.needed()
 	return choice, !choice.Default.Unknown()
 }
 

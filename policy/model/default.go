@@ -13,7 +13,7 @@ import (
 // is known.
 func (v *View) NCCLChoice(call nccl.Call) (choice Choice, ok bool) {
 	g, octave, _ := v.find(call)
-	if g == nil || g.Nodes != v.nodes {
+	if g == nil {
 		return choice, false
 	}
 	below, above, ok := g.defaultsAround(call.Bytes)

@@ -63,18 +63,6 @@ func TestOwnChoice(t *testing.T) {
 			t.Errorf("%s: known of another collective", c.name)
 		}
 	}
-	// What stands in for more nodes was not measured there.
-	file := fileOf(tree, ring)
-	file.CurveSets[0].Nodes, file.CurveSets[0].Ranks, file.MaxNodes = 2, 16, 4
-	m, err := model.Compile("m.json", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if view := m.For(nccl.Comm{Nodes: 4, Ranks: 32}); view.Empty() {
-		t.Error("the group does not stand in for more nodes")
-	} else if _, known := view.NCCLChoice(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4 << 10}); known {
-		t.Error("known of another number of nodes")
-	}
 	if _, known := (&policy.EngineView{}).NCCLChoice(nccl.Call{Coll: nccl.CollAllReduce, Bytes: 4 << 10}); known {
 		t.Error("known without a model")
 	}

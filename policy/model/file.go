@@ -25,10 +25,7 @@ type File struct {
 	Format     string     `json:"format"`
 	Version    int        `json:"version"`
 	Provenance Provenance `json:"provenance"`
-	// MaxNodes lets the largest group of several nodes answer for communicators of the same number of ranks
-	// per node up to this many nodes. 0: other node counts get no answer.
-	MaxNodes  int        `json:"max_nodes,omitempty"`
-	CurveSets []CurveSet `json:"groups"`
+	CurveSets  []CurveSet `json:"groups"`
 }
 
 // Provenance says where the measurements come from.
@@ -117,13 +114,9 @@ type CurveSet struct {
 	Verified []Verified `json:"verified,omitempty"`
 }
 
-// What is left out of the fit in a trial.
-const (
-	// LeftOutSizes tests what a model is for: sizes between those that were measured.
-	LeftOutSizes = "every other size"
-	// LeftOutNodes tests answers for more nodes, not the group's own decisions.
-	LeftOutNodes = "the largest node count"
-)
+// LeftOutSizes is what is left out of the fit in a trial. It tests what a model is for: sizes between those that were
+// measured.
+const LeftOutSizes = "every other size"
 
 // Score sums up ratios of times: decision / best measured, or decision / default.
 // 1 is as good, above 1 slower. The zero value, of no decisions, says nothing.

@@ -85,7 +85,6 @@ func Compile(name string, file *File) (*Model, error) {
 	m := &Model{Name: name, File: file, groups: map[Key]*compiledSet{}, releases: file.Provenance.Releases()}
 	c := checker{name: name}
 	c.topology(m)
-	c.isTrue(file.MaxNodes >= 0 && file.MaxNodes <= 1<<24, "max_nodes", "%d (allowed: 0 to 16777216)", file.MaxNodes)
 	for i := range file.CurveSets {
 		path := fmt.Sprintf("groups[%d]", i)
 		g, key := c.group(path, &file.CurveSets[i])

@@ -79,10 +79,6 @@ func TestModelChooses(t *testing.T) {
 		{name: "one node", nodes: 1, ranks: 4, bytes: 16 << 10, why: model.AbstainOneNode},
 		{name: "other ranks per node", nodes: 2, ranks: 4, bytes: 16 << 10, why: model.AbstainPerNode},
 		{name: "more nodes", nodes: 4, ranks: 16, bytes: 16 << 10, why: model.AbstainNodes},
-		{name: "more nodes, asked for", nodes: 4, ranks: 16, bytes: 16 << 10,
-			change: func(f *model.File) { f.MaxNodes = 4 }, want: "ring/simple 8"},
-		{name: "more nodes, too little gain", nodes: 4, ranks: 16, bytes: 8 << 10,
-			change: func(f *model.File) { f.MaxNodes = 4 }, why: model.AbstainFarther},
 		{name: "channels that can be set", nodes: 1, ranks: 4, bytes: 4 << 10,
 			change: func(f *model.File) { f.CurveSets[0].Nodes, f.CurveSets[0].Ranks = 1, 4 }, want: "nvls/simple 16"},
 	} {
@@ -109,27 +105,6 @@ func TestModelChooses(t *testing.T) {
 				t.Errorf("%s (%q), want %s (%q)", got, why, test.want, test.why)
 			}
 		})
-	}
-}
-
-// The farther a communicator is from what was measured, the more a choice has to gain: the formula of docs/MODEL.md.
-func TestNeededFarther(t *testing.T) {
-	file := smallModel()
-	file.MaxNodes = 1 << 10
-	m, err := model.Compile("m", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	needed := func(nodes, ranks int) float64 {
-		c, _ := m.For(nccl.Comm{Nodes: nodes, Ranks: ranks}).Choose(nccl.Call{Coll: nccl.CollAllReduce,
-			Bytes: 16 << 10}, costsOf(nil))
-		return c.Needed
-	}
-	g := file.CurveSets[0]
-	for times, want := range map[int]float64{2: 2.5 * .15, 4: 2.5 * .15, 8: 2.5 * .07 * 3, 64: 2.5 * .07 * 6} {
-		if more := needed(times*g.Nodes, times*g.Ranks) - needed(g.Nodes, g.Ranks); math.Abs(more-want) > 1e-9 {
-			t.Errorf("on %d times the nodes %.3f more is needed, want %.3f", times, more, want)
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"math"
 	"slices"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -17,9 +16,6 @@ type View struct {
 	nodes    int // of the communicator
 	groups   [nccl.NumColls]*compiledSet
 	abstains [nccl.NumColls]Abstention // why there is no group
-	// farther is the gain in ln(us) that a group must have in addition if it was measured on fewer nodes; else
-	// 0.
-	farther [nccl.NumColls]float64
 }
 
 // For narrows a model to one communicator of the NCCL that was measured.
@@ -28,21 +24,16 @@ func (m *Model) For(comm nccl.Comm) *View {
 	for coll := range nccl.Coll(nccl.NumColls) {
 		v.groups[coll] = m.groups[Key{coll, comm}]
 		if v.groups[coll] == nil {
-			v.groups[coll], v.abstains[coll] = m.nearest(Key{coll, comm})
-		}
-		if g := v.groups[coll]; g != nil && g.Nodes != comm.Nodes {
-			spread := max(leastSpread, spreadPerDoubling*math.Log2(float64(comm.Nodes)/float64(g.Nodes)))
-			v.farther[coll] = spreadsOfGain * spread
+			v.abstains[coll] = m.whyNot(Key{coll, comm})
 		}
 	}
 	return v
 }
 
-// nearest finds a group that may answer for one that was not measured, or says why none may.
-func (m *Model) nearest(to Key) (*compiledSet, Abstention) {
+// whyNot says why nothing that was measured answers for a group: the reason of what came closest.
+func (m *Model) whyNot(to Key) Abstention {
 	why := AbstainColl
-	var best *compiledSet
-	for key, g := range m.groups {
+	for key := range m.groups {
 		if key.Coll != to.Coll {
 			continue
 		}
@@ -54,15 +45,10 @@ func (m *Model) nearest(to Key) (*compiledSet, Abstention) {
 			reason = AbstainOneNode
 		case key.Ranks*to.Nodes != to.Ranks*key.Nodes:
 			reason = AbstainPerNode
-		case key.Nodes < to.Nodes && to.Nodes <= m.File.MaxNodes && (best == nil || key.Nodes > best.Nodes):
-			best = g
 		}
 		why = max(why, reason)
 	}
-	if best != nil {
-		return best, Decides
-	}
-	return nil, why
+	return why
 }
 
 // Empty reports that the model has no answer for this communicator at all.

@@ -512,7 +512,7 @@ const (
 type perScale [3]float64
 
 // costConstants are NCCL's measured constants; latencies in microseconds, bandwidths in GB/s.
-// Source of all of them: graph/tuning.cc.
+// Source of all of them: graph/tuning.cc, since 2.31 tuning/cost_model.cc.
 type costConstants struct {
 	baseLatency nccl.PerCell[float64]           // paid once per collective
 	hopLatency  [numWires]nccl.PerCell[float64] // paid per step
@@ -529,7 +529,7 @@ type costConstants struct {
 	patLinear         float64 // PAT, per rank
 }
 
-// defaultCosts are those of NCCL 2.30.7 and 2.31.2.
+// defaultCosts are those of NCCL 2.32.3.
 var defaultCosts = costConstants{
 	baseLatency: nccl.PerCell[float64]{
 		nccl.AlgoTree: {6.8, 14, 8.4},
@@ -567,7 +567,7 @@ var defaultCosts = costConstants{
 		gpuVolta:     {39, 39, 20.4},
 		gpuAmpere:    {87.7, 22.5, 19},
 		gpuHopper:    {141, 45, 35},
-		gpuBlackwell: {282, 90, 70},
+		gpuBlackwell: {282.4, 90, 70},
 	},
 	ringLL128PerChan: [numGPUClasses]perScale{
 		gpuVolta:     {20, 20, 20},
@@ -579,7 +579,7 @@ var defaultCosts = costConstants{
 		gpuVolta:     {20, 20, 20},
 		gpuAmpere:    {20, 20, 20},
 		gpuHopper:    {36.7, 36.7, 29},
-		gpuBlackwell: {55.6, 31.67, 20},
+		gpuBlackwell: {55.6, 36.7, 20},
 	},
 	treePerChan: [numGPUClasses]perScale{
 		gpuVolta:     {26.5, 18.5, 10},
@@ -604,6 +604,7 @@ var earlierCosts = []struct {
 	until nccl.Change // a named one, or the release alone
 	set   func(*costConstants)
 }{
+	{23203, func(c *costConstants) { c.llMax[gpuBlackwell][0], c.treeLL128PerChan[gpuBlackwell][1] = 282, 31.67 }},
 	{23003, func(c *costConstants) { c.nvlsTreePerChan[gpuBlackwell][2] = 43.8 }},
 	{22907, func(c *costConstants) { c.ringLL128PerChan[gpuBlackwell] = perScale{34.5, 34.6, 34.5} }},
 	{22902, func(c *costConstants) { c.ringLL128PerChan[gpuBlackwell] = perScale{73.4, 34.6, 73.4} }},

@@ -126,3 +126,39 @@ func TestReleasesAgree(t *testing.T) {
 		}
 	}
 }
+
+// What NCCL chose for communicators of some GPUs of a node. testdata/README.md says how it was recorded.
+func TestSomeGPUsAgree(t *testing.T) {
+	chosen := map[string]*tuning.Tuning{}
+	var total nccltest.Score
+	for _, row := range readRows(t, "testdata/some_gpus.csv.gz")[1:] {
+		topology, gpus, nodes := row[0], row[1], number(t, row[2])
+		where := fmt.Sprintf("GPUs %s of %s, %d nodes", gpus, topology, nodes)
+		if chosen[where] == nil {
+			doc, err := topo.ReadFile("../../configs/topo/" + topology + ".xml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var devs []int
+			for dev := range strings.FieldsSeq(gpus) {
+				devs = append(devs, number(t, dev))
+			}
+			if doc, err = doc.Only(devs); err != nil {
+				t.Fatal(err)
+			}
+			comms, err := Tune(doc, TuneOptions{Settings: topo.Settings{NCCL: nccl.Reference}}, nodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			chosen[where] = comms[0].Tuning
+		}
+		coll, err := nccl.Colls.Parse(row[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := chosen[where].Choose(coll, int64(number(t, row[4])), 1)
+		nccltest.Same(t, &total, row[3]+" of "+row[4]+" bytes", where, row[5],
+			fmt.Sprintf("%s/%s/%d", c.Algo, c.Proto, c.Channels))
+	}
+	t.Logf("communicators of some GPUs: %s choices agree with NCCL", total)
+}

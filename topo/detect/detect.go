@@ -58,11 +58,11 @@ func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 		for dev := range nics {
 			d.addNIC(&nics[dev], dev)
 		}
-		d.trim(d.root)
+		d.root.Keep(func(e *topo.Element) bool { return d.keep[e] })
 		if out.Root == nil {
 			out.Root = d.root
 		} else {
-			merge(out.Root, d.root)
+			out.Root.Merge(d.root)
 		}
 	}
 	return out, nil
@@ -266,44 +266,4 @@ func readBelow(root, file string, getenv func(string) string) (*topo.Document, e
 	}
 	defer f.Close()
 	return topo.Read(file, f)
-}
-
-// trim drops PCI devices, CPUs and NICs that hold no GPU and no port of the machine. It reports whether e holds any.
-func (d *detector) trim(e *topo.Element) bool {
-	if d.keep[e] {
-		return true
-	}
-	kept := false
-	e.Children = slices.DeleteFunc(e.Children, func(c *topo.Element) bool {
-		if d.trim(c) {
-			kept = true
-			return false
-		}
-		return slices.Contains([]string{"pci", "cpu", "nic", "net"}, c.Name)
-	})
-	return kept
-}
-
-// merge adds to dst what src has and dst has not. Elements are the same when all their attributes are.
-func merge(dst, src *topo.Element) {
-	for _, c := range src.Children {
-		at := slices.IndexFunc(dst.Children, func(o *topo.Element) bool { return sameAttrs(o, c) })
-		if at < 0 {
-			dst.Add(c)
-		} else {
-			merge(dst.Children[at], c)
-		}
-	}
-}
-
-func sameAttrs(a, b *topo.Element) bool {
-	if a.Name != b.Name || len(a.Attrs) != len(b.Attrs) {
-		return false
-	}
-	for _, attr := range a.Attrs {
-		if v, ok := b.Attr(attr.Name); !ok || v != attr.Value {
-			return false
-		}
-	}
-	return true
 }

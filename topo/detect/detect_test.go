@@ -250,7 +250,8 @@ func TestPCIDevicesAreDescribedAsNCCLDoes(t *testing.T) {
 		}
 	}
 	links := d.pci("0000:51:00.0", classNetwork).Children
-	if len(links) != 1 || !sameAttrs(links[0], topo.NewElement("pcilink", "target", "0000:01:00.0")) {
+	if len(links) != 1 || links[0].Name != "pcilink" ||
+		!reflect.DeepEqual(links[0].Attrs, topo.Attrs("target", "0000:01:00.0")) {
 		t.Errorf("links of the switch: %v", links)
 	}
 }

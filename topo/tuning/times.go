@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -84,13 +85,10 @@ func (t *Tuning) micros(coll nccl.Coll, algo nccl.Algo, proto nccl.Proto, bytes 
 	if step := log2(bytes>>6, -1); coll == nccl.CollAllReduce && step >= 0 && t.corrected(algo, step) {
 		bw = bw * treeCorrection[proto][step]
 	}
-	if algo == nccl.AlgoRing && proto == nccl.ProtoSimple && t.ringPlateau(coll) &&
-		bytes/(int64(t.plateauChannels())*int64(t.Ranks)) >= plateauMinBytes {
-		factor := plateauFactor
-		if t.MinCompCap < 80 {
-			factor = plateauFactorOld
+	if algo == nccl.AlgoRing && proto == nccl.ProtoSimple && t.ringPlateau(coll) {
+		if each := bytes / (int64(t.plateauChannels()) * int64(t.Ranks)); each >= plateauMinBytes {
+			lat = t.plateau(coll, lat, each)
 		}
-		lat = float32(float64(lat) * factor)
 	}
 	launches := pipeOps
 	if algo != nccl.AlgoRing {
@@ -115,7 +113,42 @@ func (t *Tuning) corrected(algo nccl.Algo, step int) bool {
 	}
 	// NCCL measured this for trays of four GPUs on Grace with one fast NIC each.
 	return t.NCCL.Has(nccl.Models) && t.CPUArch == nccl.ArchARM && t.MinNetBW >= 96 &&
-		t.FewestLocalRanks() == 4 && t.LocalRanks() == 4 && (step < 23 || t.Nodes > 2)
+		t.FewestLocalRanks() == 4 && t.LocalRanks() == 4 && (step < t.armSteps() || t.Nodes > 2)
+}
+
+// armSteps is the step at which the correction of NVLSTree ends on Arm.
+func (t *Tuning) armSteps() int {
+	if t.NCCL.Has(nccl.ShorterCorrection) {
+		return 20
+	}
+	return 23
+}
+
+// plateau raises the latency of a ring that moves each bytes per channel and rank.
+func (t *Tuning) plateau(coll nccl.Coll, lat float32, each int64) float32 {
+	factor := plateauFactor
+	if t.MinCompCap < 80 {
+		factor = plateauFactorOld
+	}
+	if !t.NCCL.Has(nccl.GradualPlateau) {
+		return float32(float64(lat) * factor)
+	}
+	if t.Nodes > 1 {
+		return lat * float32(factor)
+	}
+	// NCCL 2.32.3, tuning/ring.cc: a ring of one step has no plateau, and each further step leaves a part of what is
+	// missing. From 256 to 512 KiB the plateau falls by that part, too.
+	const part, from = 0.1, 256 << 10
+	steps := t.Ranks - 1
+	if coll == nccl.CollAllReduce {
+		steps *= 2
+	}
+	most := float32(factor) - 1
+	reached := 1 - float32(math.Pow(float64(part/most), float64(max(0, steps-1))))
+	if each > from {
+		most -= part * min(1, float32(each-from)/from)
+	}
+	return lat * (1 + reached*most)
 }
 
 // ringPlateau reports whether the latency of large rings is multiplied by the plateau factor.
@@ -127,7 +160,8 @@ func (t *Tuning) ringPlateau(coll nccl.Coll) bool {
 		return coll == nccl.CollAllReduce
 	}
 	return t.NCCL.Has(nccl.Models) && t.MinCompCap >= 100 && t.RingNVLink &&
-		(coll == nccl.CollAllGather || coll == nccl.CollReduceScatter)
+		(coll == nccl.CollAllGather || coll == nccl.CollReduceScatter ||
+			coll == nccl.CollAllReduce && t.NCCL.Has(nccl.GradualPlateau))
 }
 
 // plateauChannels is the number of channels that NCCL divides the size by to decide on the plateau.

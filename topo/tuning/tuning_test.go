@@ -113,3 +113,57 @@ func TestChannels(t *testing.T) {
 		t.Errorf("NCCL %s: %d channels, want 16", two.NCCL, got)
 	}
 }
+
+// On one node of Blackwell, 2.32.3 raises the latency of ring/simple by a factor that depends on the steps and the size
+// (src/tuning/ring.cc). Before, it is 1.4, and 1 for AllReduce.
+func TestGradualPlateau(t *testing.T) {
+	for _, c := range []struct {
+		version nccl.Version
+		coll    nccl.Coll
+		ranks   int
+		each    int64 // bytes per channel and rank
+		want    float32
+	}{
+		{23203, nccl.CollAllGather, 2, 1 << 10, 1},
+		{23203, nccl.CollAllGather, 3, 1 << 10, 1.3},
+		{23203, nccl.CollAllReduce, 2, 63, 1},
+		{23203, nccl.CollAllReduce, 2, 256 << 10, 1.3},
+		{23203, nccl.CollAllReduce, 2, 384 << 10, 1.2625},
+		{23203, nccl.CollAllReduce, 2, 1 << 20, 1.225},
+		{23203, nccl.CollReduceScatter, 72, 1 << 10, 1.4},
+		{23203, nccl.CollReduceScatter, 72, 512 << 10, 1.3},
+		{23102, nccl.CollAllGather, 2, 1 << 20, 1.4},
+		{23102, nccl.CollAllReduce, 8, 1 << 20, 1},
+	} {
+		ring := tuning.Tuning{Facts: tuning.Facts{NCCL: c.version, MinCompCap: 100,
+			Comm: nccl.Comm{Nodes: 1, Ranks: c.ranks}}, NChannels: 1, RingNVLink: true}
+		ring.Latencies[c.coll][nccl.AlgoRing][nccl.ProtoSimple] = 100
+		ring.Bandwidths[c.coll][nccl.AlgoRing][nccl.ProtoSimple] = 1e12
+		got := ring.Table(c.coll, c.each*int64(c.ranks), 1)[nccl.AlgoRing][nccl.ProtoSimple] / 100
+		if d := got - c.want; d > 1e-4 || d < -1e-4 {
+			t.Errorf("NCCL %s, %s of %d ranks, %d B each: factor %v, want %v", c.version, c.coll, c.ranks, c.each, got,
+				c.want)
+		}
+	}
+}
+
+// The correction of NVLSTree on Arm ends at a smaller size on two nodes since 2.32.3 (src/tuning/nvls.cc).
+func TestShorterCorrection(t *testing.T) {
+	for _, c := range []struct {
+		version   nccl.Version
+		nodes     int
+		bytes     int64
+		corrected bool
+	}{
+		{23102, 2, 64 << 20, true}, {23203, 2, 64 << 20, false}, {23203, 2, 63 << 20, true}, {23203, 3, 64 << 20, true},
+	} {
+		tree := tuning.Tuning{Facts: tuning.Facts{NCCL: c.version, MinCompCap: 100, CPUArch: nccl.ArchARM, MinNetBW: 96,
+			NVLS: true, Comm: nccl.Comm{Nodes: c.nodes, Ranks: 4 * c.nodes}}, NChannels: 1}
+		tree.Bandwidths[nccl.CollAllReduce][nccl.AlgoNVLSTree][nccl.ProtoSimple] = 100
+		plain := float32(c.bytes) / (1000 * 100)
+		got := tree.Table(nccl.CollAllReduce, c.bytes, 1)[nccl.AlgoNVLSTree][nccl.ProtoSimple]
+		if (got > plain*1.01) != c.corrected {
+			t.Errorf("NCCL %s, %d nodes, %d B: %v us, %v without the correction", c.version, c.nodes, c.bytes, got, plain)
+		}
+	}
+}

@@ -79,7 +79,7 @@ struct comm_info {
     int release;       /* see release_of; 0: not known */
     const char *name;  /* that the program gave it; NULL: none, or not told: only the profiler half is */
     int nvl_domains;   /* 0: not told */
-    double ring_ll128; /* of NCCL's constants: per channel, Blackwell, one node; NaN: not told */
+    double ring_ll128, ll; /* see nccl.Constants; NaN: not told */
     struct counter *counter; /* stay valid until tunergoClose */
     struct clock *clock;
 };

@@ -128,7 +128,8 @@ func releases(info *C.struct_comm_info) nccl.Releases {
 	if v := nccl.Version(info.release); v >= nccl.Oldest {
 		return nccl.Only(v)
 	}
-	return nccl.ReleasesByABI(int(info.abi), float64(info.ring_ll128))
+	return nccl.ReleasesByABI(int(info.abi),
+		nccl.Constants{RingLL128: float64(info.ring_ll128), LL: float64(info.ll)})
 }
 
 func nameOf(name *C.char) string {

@@ -16,7 +16,7 @@ INIT_BEFORE_V5(2)
 INIT_BEFORE_V5(3)
 INIT_BEFORE_V5(4)
 
-/* Of NCCL's constants one is read, which tells releases apart. NCCL's estimates are its own: the library
+/* Of NCCL's constants two are read, which tell releases apart. NCCL's estimates are its own: the library
  * writes no constant. nvl and constants may be NULL. */
 enum { BLACKWELL = 3, ONE_NODE = 0 };
 #define INIT_SINCE_V5(version, constants_type)                                                             \
@@ -25,6 +25,7 @@ enum { BLACKWELL = 3, ONE_NODE = 0 };
         struct comm_info info = {.id = id, .ranks = ranks, .nodes = nodes, .abi = version, .logger = logger}; \
         info.nvl_domains = nvl ? nvl->n_nvl_domains : 0;                                                   \
         info.ring_ll128 = constants ? constants->per_ch_max_ring_ll128_bws[BLACKWELL][ONE_NODE] : NAN;     \
+        info.ll = constants ? constants->ll_max_bws[BLACKWELL][ONE_NODE] : NAN;                            \
         return comm_open(&info, ctx);                                                                      \
     }
 INIT_SINCE_V5(5, struct abi_constants_v5)

@@ -128,7 +128,7 @@ func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 	}
 	if a.Asked {
 		ours += ", the model abstains: " + a.Abstention.String()
-		if a.Abstention == model.AbstainGain || a.Abstention == model.AbstainFarther {
+		if a.Abstention == model.AbstainGain {
 			ours += fmt.Sprintf(" (%s, %s)", a.Choice.Cell, expected(a.Choice))
 		}
 	}

@@ -39,8 +39,7 @@ func TestReasonOfAbstention(t *testing.T) {
 	c := model.Choice{Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}},
 		Time: model.Time{LnMicros: math.Log(99)}, Default: model.Time{LnMicros: math.Log(100)}}
 	const gain = " (ring/ll, 99 us expected, 1.0 % less than NCCL's (uncertain by 0.0 %))"
-	for why, more := range map[model.Abstention]string{model.AbstainGain: gain, model.AbstainFarther: gain,
-		model.AbstainBest: ""} {
+	for why, more := range map[model.Abstention]string{model.AbstainGain: gain, model.AbstainBest: ""} {
 		a := policy.Answer{Decision: policy.Decision{Config: nccl.Config{Cell: nccl.NoCell}}, Asked: true, Choice: c,
 			Abstention: why}
 		want := "NCCL's choice, the model abstains: " + why.String() + more

@@ -69,11 +69,12 @@ func inBlock(step time.Duration, noise float64) time.Duration {
 }
 
 // lengthFor returns how long blocks are where their steps take so long, and a change of the policy; 0 if that is too
-// long. The change for a block is asked for in the block before, once that has its own.
+// long. Communicators of a job do not change at the same moment, and while they have not, steps tell less of a
+// difference than there is. So a change takes half a block at most.
 func lengthFor(steps, change time.Duration) time.Duration {
 	for length := shortest; length <= longest; length *= 2 {
 		for _, l := range []time.Duration{length, length * 3 / 2} {
-			if l >= max(steps, change*4/3) && l <= longest {
+			if l >= max(steps, 2*change) && l <= longest {
 				return l
 			}
 		}

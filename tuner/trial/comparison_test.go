@@ -70,6 +70,7 @@ type playedJob struct {
 	clock Clock
 	peers Peers
 	now   time.Time
+	skew  time.Duration // of the wall clock, by which calls are stamped and blocks begin
 	call  uint64
 	calls []uint64 // hashes of a step's
 
@@ -101,11 +102,14 @@ func (j *playedJob) InForce() InForce {
 	return InForce{Version: j.inForce, From: j.from, Proposed: j.proposed, Wanted: j.wanted}
 }
 
+// stepCalls are the hashes of the calls in a step of training.
+var stepCalls = []uint64{1, 1, 2, 1, 3}
+
 // play starts a comparison of version a, in force: of edits (canary), with another version
 // (compare), or both.
 func play(t *testing.T, canary bool, compare bool, a string, others ...string) *playedJob {
 	j := &playedJob{t: t, now: time.Unix(1_000_000, 0), versions: map[string]*playedVersion{},
-		calls: []uint64{1, 1, 2, 1, 3}}
+		calls: stepCalls}
 	for _, rows := range append(others, a) {
 		j.versions[rows] = versionOf(t, rows)
 	}
@@ -120,9 +124,11 @@ func play(t *testing.T, canary bool, compare bool, a string, others ...string) *
 	}
 	config.Peer, _ = j.peers.Add(func() (string, uint64) { return j.inForce.Meaning(), j.call })
 	j.d = newComparison(config)
-	j.d.now = func() time.Time { return j.now }
+	j.d.now = j.wall
 	return j
 }
+
+func (j *playedJob) wall() time.Time { return j.now.Add(j.skew) }
 
 // slower adds a communicator with longer steps, which does not take turns.
 func (j *playedJob) slower(step time.Duration) (end func()) {
@@ -143,7 +149,7 @@ func (j *playedJob) run(d time.Duration) {
 		if j.call >= j.clock.Next.Load() {
 			head := j.clock.Head.Load()
 			j.clock.Stamps[head%ClockStamps] = Stamp{j.call, j.calls[j.call%uint64(len(j.calls))],
-				uint64(j.now.UnixNano())}
+				uint64(j.wall().UnixNano())}
 			j.clock.Head.Store(head + 1)
 			j.clock.Next.Store(never)
 			if every := j.clock.Every.Load(); every != never {
@@ -157,7 +163,7 @@ func (j *playedJob) run(d time.Duration) {
 			if d == nil {
 				d = j.d
 			}
-			d.tick(j.t.Context(), j.now)
+			d.tick(j.t.Context(), j.wall())
 			tick = j.now.Add(d.pause())
 		}
 	}
@@ -330,7 +336,7 @@ func TestComparisonWithEvaluation(t *testing.T) {
 	j := play(t, false, true, fastRows, "")
 	j.byVersion(map[string]float64{fastRows: 990, "": 1000})
 	j.run(5 * time.Second)
-	phases := [][]uint64{{7, 8}, {1, 1, 2, 1, 3}}
+	phases := [][]uint64{{7, 8}, stepCalls}
 	for i := range 4 {
 		next := func() time.Duration { return j.d.blocks.next(j.now).Sub(j.now) }
 		for j.d.blocks.next(j.now).UnixNano()/int64(j.d.blocks.length)%2 == 0 { // until the first block of a pair

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -197,5 +198,73 @@ func TestCoverageOfRealRun(t *testing.T) {
 	}
 	if a := e.Factors[3].Arms[1]; !a.Faster || a.Effect > -0.03 {
 		t.Errorf("%v, truly -3.5 %%: %+.1f %%, faster: %v", a.Config, 100*a.Effect, a.Faster)
+	}
+}
+
+// blocksOf is evidence of a factor for each arm of a block. Blocks took so much longer than usual, and vary by 0.6 %.
+func blocksOf(arms int, blocks [][]int, longer map[int]float64) *Evidence {
+	e := &Evidence{Runs: make([]Run, 1)}
+	for range blocks[0] {
+		e.Factors = append(e.Factors, Factor{Coll: nccl.CollAllReduce, Arms: make([]Arm, arms)})
+	}
+	for i, of := range blocks {
+		noise := 0.004 * float64(i*7%5-2)
+		e.Runs[0].Blocks = append(e.Runs[0].Blocks, Block{of, longer[i] + noise - 2, 1e-5, 20})
+	}
+	return e
+}
+
+// alternating are n blocks of two factors, each of which takes its first arms by turns.
+func alternating(n int) (blocks [][]int) {
+	for i := range n {
+		blocks = append(blocks, []int{i % 2, i / 2 % 2})
+	}
+	return blocks
+}
+
+// What a single disturbed block says of arms that have no others, or one other that says the opposite, is not believed.
+func TestArmOfDisturbedBlock(t *testing.T) {
+	for name, at := range map[string]map[int][]int{
+		"an arm of one block":   {20: {2, 0}},
+		"two arms of one block": {20: {2, 2}},
+		"an arm of two blocks":  {9: {2, 0}, 20: {2, 0}},
+	} {
+		blocks := alternating(40)
+		for i, arms := range at {
+			blocks[i] = arms
+		}
+		e := blocksOf(3, blocks, map[int]float64{19: 1.4, 20: 1.4, 21: 1.4})
+		e.Runs[0].Blocks[9].Variance = 5e-4
+		if e.Estimate(); e.Factors[0].Arms[2].Dropped != "" {
+			t.Errorf("%s: %+v", name, e.Factors[0].Arms)
+		}
+		for _, f := range e.Factors {
+			if a := f.Arms[2]; a.Blocks > 0 && a.Effect > Surely*a.Error {
+				t.Errorf("%s: surely slower, %+v", name, a)
+			}
+		}
+	}
+}
+
+// One disturbed block of an arm neither spends the budget nor shows that nothing can be gained.
+func TestDisturbedBlockEndsNothing(t *testing.T) {
+	blocks := slices.Repeat([][]int{{0}}, 40)
+	blocks[20] = []int{1}
+	e := blocksOf(2, blocks, map[int]float64{20: 1.4})
+	x := &experiment{Evidence: e, run: &e.Runs[0], budget: 0.005}
+	if x.judge(); x.resting || x.gainable() < notWorth {
+		t.Errorf("resting: %v, %.0f (%.0f) steps are lost, %.3f can be gained", x.resting, e.LostSteps, e.LostError,
+			x.gainable())
+	}
+}
+
+// Two blocks of an arm may both be disturbed.
+func TestTwoBlocksAreNotFinal(t *testing.T) {
+	blocks := slices.Repeat([][]int{{0}}, 40)
+	blocks[20], blocks[21] = []int{1}, []int{1}
+	e := blocksOf(2, blocks, map[int]float64{20: 0.06, 21: 0.06})
+	x := &experiment{Evidence: e, run: &e.Runs[0], budget: 0.01}
+	if x.judge(); x.over() != "" {
+		t.Errorf("it ends: %s, %v", x.over(), e.Factors[0].Arms[1].Dropped)
 	}
 }

@@ -21,7 +21,8 @@ func (e *Evidence) Estimate() {
 			a.Faster = f.Known() && c.most < -Surely*c.err
 		}
 	}
-	e.LostSteps, e.LostError = e.cost(e.Runs...)
+	lost := e.cost(e.Runs...)
+	e.LostSteps, e.LostError = lost.by, lost.err
 	e.dropArms()
 }
 
@@ -37,8 +38,8 @@ func (e *Evidence) difference(factor, arm, than int) contrast {
 	return e.fit.contrast(times)
 }
 
-// cost is how many steps longer runs have taken than with NCCL's choice, and the standard error of that.
-func (e *Evidence) cost(runs ...Run) (steps, err float64) {
+// cost is how many steps longer runs have taken than with NCCL's choice.
+func (e *Evidence) cost(runs ...Run) contrast {
 	times := e.indicators(make([]int, len(e.Factors)))
 	for _, run := range runs {
 		for _, b := range run.Blocks {
@@ -47,8 +48,7 @@ func (e *Evidence) cost(runs ...Run) (steps, err float64) {
 			}
 		}
 	}
-	c := e.fit.contrast(times)
-	return c.by, c.err
+	return e.fit.contrast(times)
 }
 
 // factor is the time of a step by these arms, relative to that by NCCL's choice.
@@ -63,7 +63,7 @@ func (e *Evidence) dropArms() {
 		leader := f.best()
 		for k := range f.Arms {
 			a := &f.Arms[k]
-			if a.Dropped != "" || k == leader {
+			if a.Dropped != "" || k == leader || a.Blocks < fewest {
 				continue
 			}
 			behind := e.difference(i, k, leader)

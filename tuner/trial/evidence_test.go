@@ -110,7 +110,7 @@ func TestShortRuns(t *testing.T) {
 	}
 }
 
-// An arm is neither dropped nor taken for faster because of one block.
+// An arm is not taken for faster because of one block, nor dropped because of two.
 func TestNoVerdictByOneBlock(t *testing.T) {
 	for _, effect := range []float64{-0.3, 0.3} {
 		e := tried(3, time.Unix(1_000_000, 0), nil, nccl.CollAllReduce)
@@ -122,15 +122,16 @@ func TestNoVerdictByOneBlock(t *testing.T) {
 		for i := range 40 {
 			add(i % 2)
 		}
-		for blocks, sure := range []bool{false, false, true} {
+		for blocks := range fewest + 1 {
 			if blocks > 0 {
 				add(2)
 			}
 			e.Estimate()
 			a := e.Factors[0].Arms[2]
-			if a.Blocks != blocks || a.Faster != (sure && effect < 0) || (a.Dropped != "") != (sure && effect > 0) {
-				t.Errorf("an effect of %g after %d blocks: effect %g, error %g, faster %v, dropped %q", effect, blocks, a.Effect, a.Error,
-					a.Faster, a.Dropped)
+			faster, dropped := effect < 0 && blocks >= 2, effect > 0 && blocks >= fewest
+			if a.Blocks != blocks || a.Faster != faster || (a.Dropped != "") != dropped {
+				t.Errorf("an effect of %g after %d blocks: effect %g, error %g, faster %v, dropped %q", effect, blocks,
+					a.Effect, a.Error, a.Faster, a.Dropped)
 			}
 		}
 	}

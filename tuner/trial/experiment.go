@@ -35,9 +35,10 @@ const (
 	firstJudged = 20    // blocks
 	hurtJudged  = 5     // blocks, where one was surely bad
 	worse       = 1.5   // standard errors behind the leader, by which an arm is dropped
+	fewest      = 3     // blocks of an arm: with less, it is neither dropped nor left out of what may be gained
 	toBeKnown   = 5     // blocks of NCCL's choice: without them nothing tells the level of the others
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
-	notWorth    = 0.005 // of a step: what ends the experiment if open arms that are better by their error gain no more
+	notWorth    = 0.005 // of a step: what ends the experiment if no more is expected of open arms
 	bad         = 0.05  // of a step: a block that is surely so much slower than NCCL's choice is left at once
 	mostBlocks  = 2000
 
@@ -141,12 +142,12 @@ func (e *experiment) judge() {
 		}
 	}
 	e.judged, e.hurt = e.Blocks, false
-	lost, _ := e.cost(*e.run)
+	lost := e.cost(*e.run)
 	steps, blocks := 0, len(e.run.Blocks)
 	for _, b := range e.run.Blocks {
 		steps += b.Steps
 	}
-	e.resting = lost > e.budget*float64(steps)*max(1, budgetBlocks/float64(blocks))
+	e.resting = lost.least-lost.err > e.budget*float64(steps)*max(1, budgetBlocks/float64(blocks))
 }
 
 // tooEarly reports that too little is known for an end.
@@ -169,7 +170,8 @@ func (e *experiment) surelyBad() bool {
 	return len(levels) > 0 && l.Mean-max(median(levels), math.Log(e.StepSeconds)) > bad+sure*math.Sqrt(l.Variance)
 }
 
-// gainable is how much of a step could still be gained: what open arms may be better than the leaders by.
+// gainable is how much of a step may still be gained: by how much open arms are expected to be better than the leaders,
+// where they are better (J. Mockus: expected improvement, 1978).
 func (e *experiment) gainable() (sum float64) {
 	for i, leader := range e.leaders() {
 		if e.Factors[i].Settled {
@@ -179,7 +181,12 @@ func (e *experiment) gainable() (sum float64) {
 		for k, a := range e.Factors[i].Arms {
 			if a.Dropped == "" && k != leader {
 				behind := e.difference(i, k, leader)
-				most = max(most, behind.err-behind.by)
+				z := -behind.least / behind.err
+				density := math.Exp(-z*z/2) / math.Sqrt(2*math.Pi)
+				most = max(most, behind.err*(z*math.Erfc(-z/math.Sqrt2)/2+density))
+				if a.Blocks < fewest {
+					most = max(most, notWorth)
+				}
 			}
 		}
 		sum += most

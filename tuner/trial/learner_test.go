@@ -16,13 +16,14 @@ import (
 type learningJob struct {
 	*playedJob
 	l     *learner
+	dice  *rand.Rand // of the noise of calls
 	saved []Evidence
 }
 
 var learningEffects = [][]float64{{0, -0.01, 0.03}, {0, 0.004, 0.006, 0.03}, {0, -0.006, -0.003}}
 
 func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob {
-	j := &learningJob{playedJob: play(t, false, false, "")}
+	j := &learningJob{playedJob: play(t, false, false, ""), dice: rand.New(rand.NewPCG(1, 4))}
 	base := j.versions[""]
 	subject := Subject{Evidence: Evidence{Key: "c"}, Budget: 0.01, Earlier: earlier,
 		Choose: func(calls map[uint64]int) (factors []Factor, left []string) {
@@ -51,15 +52,14 @@ func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob 
 			return j.versions[rows], nil
 		},
 		Save: func(_ context.Context, e Evidence) {
-			if e.At.Before(j.now.Add(-time.Second)) {
-				t.Errorf("saved at %v as of %v", j.now, e.At)
+			if e.At.Before(j.wall().Add(-time.Second)) {
+				t.Errorf("saved at %v as of %v", j.wall(), e.At)
 			}
 			j.saved = append(j.saved, e)
 		},
 	}
 	j.l = &learner{machine: j.d.machine, Subject: subject}
 	j.other = j.l
-	dice := rand.New(rand.NewPCG(1, 4))
 	j.took = func(v *playedVersion) time.Duration {
 		us := 20000.0
 		for row := range strings.Lines(v.rows) {
@@ -69,7 +69,7 @@ func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob 
 				us += 20000 * effects[factor][arm]
 			}
 		}
-		return time.Duration(us * (1 + 0.06*dice.NormFloat64()) * float64(time.Microsecond))
+		return time.Duration(us * (1 + 0.06*j.dice.NormFloat64()) * float64(time.Microsecond))
 	}
 	if base != j.inForce {
 		t.Fatal("the base is not in force")

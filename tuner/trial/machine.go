@@ -178,7 +178,7 @@ func (m *machine) warnOnce(format string, args ...any) {
 // block is long enough; else 0.
 func (m *machine) divide(mayShorten bool) (anew bool, tooLong time.Duration) {
 	// Where changes take longer than blocks, as after calls that came much faster, blocks become longer, too.
-	m.Peers.setPace(m.Peer, pace{inBlock(m.steps.took, m.steps.noise), max(m.Change, m.lag*3/4)})
+	m.Peers.setPace(m.Peer, pace{inBlock(m.steps.took, m.steps.noise), max(m.Change, m.lag/2)})
 	longest := m.Peers.longest()
 	length := lengthFor(longest.steps, longest.change)
 	switch {
@@ -215,7 +215,7 @@ func (m *machine) maker(s step) Version {
 }
 
 // ahead is when a change that is proposed now will be in force.
-func (m *machine) ahead(now time.Time) time.Time { return now.Add(min(m.lag, m.blocks.length*3/4)) }
+func (m *machine) ahead(now time.Time) time.Time { return now.Add(min(m.lag, m.blocks.length/2)) }
 
 // waits reports that what was asked for last is still to come. To ask for something else would only begin the change
 // anew, and where blocks are shorter than changes take, none would ever come.

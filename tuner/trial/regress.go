@@ -114,8 +114,8 @@ func (e *Evidence) regress() (f fit) {
 	return f
 }
 
-// residuals finds by how much blocks are off from what the effects so far say, and their weights without heed to that. It
-// returns the noise of a block, of the noisiest run.
+// residuals finds by how much blocks are off from what the effects so far say, and their weights without heed to that.
+// It returns the noise of a block, of the noisiest run.
 func (f *fit) residuals(runs int) float64 {
 	for i := range f.rows {
 		r := &f.rows[i]
@@ -253,8 +253,9 @@ func (f *fit) contrast(times []float64) (c contrast) {
 		if r.leverage < saturated {
 			one = influence * r.residual / (1 - r.leverage)
 			c.least, c.most = min(c.least, c.by-one), max(c.most, c.by-one)
-		} else if influence*influence > 0.01*variance*r.weight {
-			c.least, c.most = math.Inf(-1), math.Inf(1)
+		} else { // without it nothing is known of an arm, or of several of which it tells the sum
+			alone := influence * mat.Dot(r.x, f.effects) / r.leverage
+			c.least, c.most = min(c.least, c.by-alone), max(c.most, c.by-alone)
 		}
 		// A block that tells most of what is expected of it cannot show that it is off. It may be as any block is.
 		unseen := math.Max(0, 2*r.leverage-1)
@@ -264,7 +265,8 @@ func (f *fit) contrast(times []float64) (c contrast) {
 		}
 		before = one
 	}
-	c.err = min(f.inflation*math.Sqrt(max(variance, squares+max(0, together))), widest*floats.Norm(times, 2))
+	c.err = f.inflation * math.Sqrt(max(variance, squares+max(0, together)))
+	c.err = min(c.err, max(widest*floats.Norm(times, 2), math.Abs(c.by)))
 	return c
 }
 

@@ -10,7 +10,7 @@ type steps struct {
 	period uint64         // calls in a step; 0: not known yet
 	took   time.Duration  // the median of steps, as the period was found,
 	noise  float64        // and by how much they vary: the standard deviation of the logarithm
-	kind   uint64         // equal for steps of the same calls, wherever a step begins, and of whatever number of periods
+	kind   uint64         // equal for steps of the same calls, wherever they begin and however many periods they have
 	unlike int            // steps in a row that did not take about as long as that
 	counts map[uint64]int // of the calls in a step, by their hashes
 

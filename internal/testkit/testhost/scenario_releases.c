@@ -7,12 +7,14 @@ static const struct release {
     const char *name;
     int abi;
     double ring_ll128;  /* perChMaxRingLL128Bws of Blackwell on one node, as the tuner's init sees it */
+    double ll;          /* llMaxBws, too */
     int broadcasts;     /* schedules a group of broadcasts by asking about an AllGather */
     int lowers;         /* a tuner's channel count counts only where it is lower than NCCL's own */
     int sets_allgather; /* a row may set an AllGather's channels */
 } releases[] = {
-    {"2.27.7", 4, 0, 0, 0, 1},  {"2.28.9", 5, 73.4, 0, 0, 1}, {"2.29.2", 5, 34.5, 1, 0, 0}, {"2.29.7", 5, 40, 1, 0, 0},
-    {"2.30.7", 6, 40, 1, 0, 0}, {"2.31.2", 6, 0, 1, 1, 1},    {"2.32.6", 7, 0, 1, 1, 1},
+    {"2.27.7", 4, 0, 0, 0, 0, 1},      {"2.28.9", 5, 73.4, 282, 0, 0, 1}, {"2.29.2", 5, 34.5, 282, 1, 0, 0},
+    {"2.29.7", 5, 40, 282, 1, 0, 0},   {"2.30.7", 6, 40, 282, 1, 0, 0},   {"2.31.2", 6, 0, 0, 1, 1, 1},
+    {"2.32.3", 6, 40, 282.4, 1, 1, 1}, {"2.32.6", 7, 40, 282.4, 1, 1, 1},
 };
 enum { NUM_RELEASES = sizeof releases / sizeof *releases };
 
@@ -20,6 +22,7 @@ static void *open_as(const struct host *h, const struct release *r, size_t ranks
     struct abi_constants_v5 v5 = {0};
     struct abi_constants_v7 v7 = {0};
     v5.per_ch_max_ring_ll128_bws[3][0] = v7.per_ch_max_ring_ll128_bws[3][0] = r->ring_ll128;
+    v5.ll_max_bws[3][0] = v7.ll_max_bws[3][0] = r->ll;
     struct host_comm comm = {
         .id = 0xabc, .ranks = ranks, .nodes = 1, .logger = to_stdout, .constants = r->abi < 7 ? (void *)&v5 : &v7};
     void *ctx = NULL;

@@ -11,7 +11,8 @@
  * Calls that are decided with `slower` channels take `slow` thousandths longer; slower=0 means those that no
  * policy has decided. truth=SEED draws instead how long each configuration takes: 0.8 to 1.4 times as long as
  * NCCL's choice. Steps vary as in trial_test.go: noise of 2 %, drift, stragglers and hiccups.
- * A step of the job takes the time of its slowest rank. The library sees the played time.
+ * A step of the job takes the time of its slowest rank. The library sees the played time. trouble=NAME adds what
+ * comes over such a job now and then (troubles, below).
  *
  * JOB is a file that the processes share and the test reads (trainer_meet.c).
  */
@@ -37,6 +38,22 @@ static const struct {
 } settings[] = {
     {"id", &set.id}, {"seed", &set.seed}, {"step", &set.step}, {"slow", &set.slow}, {"slower", &set.slower},
     {"truth", &set.truth}};
+
+/* What comes over a job: of each `every` s the last `lasts` s, at other times with another seed. */
+static const struct trouble {
+    const char *name;
+    double every, lasts;
+    double pause;    /* s, of one rank, where it begins */
+    double slower;   /* how many times as long one rank takes meanwhile */
+    double skew;     /* s, of the clock meanwhile */
+    bool evaluation; /* meanwhile a step has the first third of its calls only */
+} troubles[] = {
+    {"none", 1, 0, 0, 1, 0, false},          {"neighbour", 45, 10, 0, 1.4, 0, false},
+    {"checkpoint", 30, 0, 3, 1, 0, false},   {"evaluation", 60, 10, 0, 1, 0, true},
+    {"collection", 40, 0, 5, 1, 0, false},   {"rank", 180, 60, 0, 4, 0, false},
+    {"clock", 60, 10, 0, 1, 3, false},
+};
+static const struct trouble *trouble = troubles;
 
 static struct op ops[MAX_CALLS];
 static int num_ops;
@@ -103,6 +120,21 @@ double normal(uint64_t step, uint64_t what) {
     return sum - 6;
 }
 
+static bool troubled; /* in this step */
+
+/* Notes whether trouble is on in the step that begins. Returns the pause in it, in ns. */
+static double begin_step(void) {
+    enum { SOONEST = 25 }; /* s: by then the job tries things */
+    static uint64_t began;
+    static double spell;
+    if (!began) began = meet_now();
+    double at = (double)(meet_now() - began) / 1e9 + chance(0, 20) * fmax(0, trouble->every - trouble->lasts - SOONEST),
+           was = spell;
+    spell = floor((at + trouble->lasts) / trouble->every);
+    troubled = trouble->lasts > 0 && fmod(at, trouble->every) >= trouble->every - trouble->lasts;
+    return spell > was && set.id == 1 ? trouble->pause * 1e9 : 0;
+}
+
 /* Gives the library's stamps the played time, and everything else in this process the machine's. */
 static _Thread_local uint64_t played;
 int clock_gettime(clockid_t clock, struct timespec *t) {
@@ -141,7 +173,7 @@ static double call(const struct op *o, double at) {
     costs_fill(table, NUM_ALGOS, NUM_PROTOS, o->bytes);
     int choice = host_choose(table, NUM_ALGOS, NUM_PROTOS);
     if (set.truth) calls_best += o->nanos * best(o, table, choice);
-    played = meet_now() + (uint64_t)at;
+    played = meet_now() + (uint64_t)(at + (troubled ? trouble->skew * 1e9 : 0));
     m.result = host_ask(&host, contexts[o->mesh], &c, table, &m.channels);
     played = 0;
     m.cell = host_choose(table, NUM_ALGOS, NUM_PROTOS);
@@ -161,16 +193,18 @@ static double play(uint64_t n) {
     if (chance(n, 10) < 0.01) all *= exp(-log(1 - chance(n, 11)));                            /* a hiccup */
     if (chance(n, 12) < 0.05 && (uint64_t)(chance(n, 13) * RANKS) == set.id)
         mine *= 1 + 0.1 * chance(n, 14); /* a straggler */
-    double took = 0;
+    double took = begin_step();
+    if (troubled && set.id == 1) mine *= trouble->slower;
+    bool evaluates = troubled && trouble->evaluation;
     calls_took = calls_best = 0;
-    for (int i = 0; i < num_ops; i++) {
+    for (int i = 0; i < (evaluates ? num_ops / 3 : num_ops); i++) {
         took += all * mine * (1 - communication) * (double)set.step * 1e3 / num_ops;
         events_group(&ops[i]);
         if (ops[i].coll >= 0) took += all * mine * ops[i].nanos * call(&ops[i], took);
         else took += all * mine * ops[i].nanos;
     }
     double compute = (1 - communication) * (double)set.step * 1e3;
-    meet_times((compute + calls_took) / 1e3, (compute + calls_best) / 1e3);
+    if (!evaluates) meet_times((compute + calls_took) / 1e3, (compute + calls_best) / 1e3);
     return took;
 }
 
@@ -196,6 +230,9 @@ static void read_settings(char **argv) {
             if (strcmp(*argv, settings[i].name) == 0) known = true, *settings[i].value = strtoull(value, NULL, 10);
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             if (strcmp(*argv, "kind") == 0 && strcmp(value, kinds[i].name) == 0) known = true, kinds[i].make();
+        for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++)
+            if (strcmp(*argv, "trouble") == 0 && strcmp(value, troubles[i].name) == 0)
+                known = true, trouble = &troubles[i];
         if (!known) die("usage", *argv);
     }
 }

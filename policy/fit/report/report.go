@@ -46,6 +46,8 @@ type page struct {
 	Refused         []fit.Refusal
 	RefusedN        int
 	Gaps            []Gap
+	CarriedOver     []string    // rows for more nodes than were measured
+	Scales          []scaleLine // where numbers of nodes chose differently
 
 	data pageData
 }
@@ -62,7 +64,8 @@ func newPage(in Input) *page {
 	p := &page{
 		Input: in, About: aboutFacts(in), Policy: policyText(in),
 		Refused: slices.Concat(in.Rejected, in.Set.Refused), Title: titleOf(in.Report),
-		AnyTuner: in.File.Provenance.Releases() == nccl.AnyRelease,
+		AnyTuner:    in.File.Provenance.Releases() == nccl.AnyRelease,
+		CarriedOver: CarriedOver(in.Rows), Scales: scaleLines(in.Set),
 	}
 	for _, r := range p.Refused {
 		p.RefusedN += r.Rows

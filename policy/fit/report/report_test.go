@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"math"
 	"path/filepath"
 	"regexp"
@@ -92,7 +93,7 @@ func TestPageHoldsTheFit(t *testing.T) {
 	if again := written(t, in); !bytes.Equal(page, again) {
 		t.Error("the same fit gives another page")
 	}
-	text := string(page)
+	text := html.UnescapeString(string(page))
 	for _, want := range append(strings.Split(strings.TrimSpace(policyText(in)), "\n"), "small.csv", "Simulated.",
 		"allreduce 2x8", "What to do next", "The MIT License") {
 		if !strings.Contains(text, want) {

@@ -35,7 +35,7 @@ type Asker struct {
 	CommName  string            // what all communicators are called; "": nothing
 	from      ncclchoice.Flags
 	engines   map[Decider]*policy.Engine
-	texts     map[Decider][]byte // of the policies
+	sheets    map[Decider]*policy.Sheet // the policies' texts
 	views     map[viewKey]*policy.EngineView
 	idle      bool               // the library leaves all to NCCL, whatever the files say
 	rccl      map[Decider]string // the RCCL that the files were measured with; "": none
@@ -49,7 +49,7 @@ type viewKey struct {
 
 // NewAsker reads the files of all deciders that may be asked.
 func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
-	a := &Asker{engines: map[Decider]*policy.Engine{}, texts: map[Decider][]byte{},
+	a := &Asker{engines: map[Decider]*policy.Engine{}, sheets: map[Decider]*policy.Sheet{},
 		views: map[viewKey]*policy.EngineView{}, rccl: map[Decider]string{}}
 	if from.Topo == "" {
 		for _, d := range by {
@@ -64,12 +64,16 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 		var learned *model.Model
 		var err error
 		if d.Policy != "" {
-			if rules, a.texts[d], err = ReadPolicy(from.Inputs, d.Policy); err != nil {
+			var text []byte
+			if rules, text, err = ReadPolicy(from.Inputs, d.Policy); err != nil {
+				return nil, err
+			}
+			if a.sheets[d], err = policy.ReadSheet(text); err != nil {
 				return nil, err
 			}
 			a.Files.Policies = append(a.Files.Policies, rules)
-			a.measured(&from, d, d.Policy, nccl.ReadMeasured(a.texts[d]))
-			if lacked := nccl.LackedVariables(a.texts[d], os.Getenv); len(lacked) > 0 {
+			a.measured(&from, d, d.Policy, nccl.ReadMeasured(text))
+			if lacked := nccl.LackedVariables(text, os.Getenv); len(lacked) > 0 {
 				a.note("%s was measured under %s, which is not so here: it is for jobs with these variables only",
 					d.Policy, strings.Join(lacked, " "))
 			}
@@ -215,16 +219,20 @@ func (a *Asker) Ask(d Decider, q Question, sizes ...uint64) ([]Outcome, error) {
 		q.Bytes = bytes
 		o := a.withoutTuner(q, view, costs)
 		query, table := q.query(o.table, a.ABI), o.table
+		o.guessed = o.Known == NotKnown
 		if !a.idle {
 			x := view.Decide(query)
 			table, o.Policy.Channels, o.Chunk = throughABI(x.Decision, o.table, a.ABI)
 			if x.By == policy.ByRow {
-				o.File, o.Row = d.Policy, a.engines[d].Policy.Rules[x.Rule].Line
+				row := a.engines[d].Policy.Rules[x.Rule]
+				o.File, o.Row = d.Policy, row.Line
+				o.guessed = o.guessed && !row.Cells.Single()
+				o.MeasuredNodes = nccl.ReadMeasuredNodes(a.sheets[d].Comments(o.Row))
 			} else {
 				o.Why = telemetry.Reason(a.engines[d], query, x)
 			}
 			if o.ByModel = x.By == policy.ByModel; o.ByModel {
-				o.File = d.Model
+				o.File, o.guessed = d.Model, false
 			}
 		}
 		after := choose(costs, table, q.Bytes)
@@ -260,10 +268,8 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 	if err != nil {
 		return x, err
 	}
-	x = Explained{Files: d, Outcome: answers[0], Engine: a.engines[d], Source: a.Costs.Source()}
-	if x.Sheet, err = a.Sheet(d); err != nil {
-		return x, err
-	}
+	x = Explained{Files: d, Sheet: a.Sheet(d), Outcome: answers[0], Engine: a.engines[d],
+		Source: cmp.Or(answers[0].CostModel, a.Costs.Source())}
 	if x.Costs, err = a.Costs.Of(q.Comm.Comm); err != nil {
 		return x, err
 	}
@@ -273,12 +279,7 @@ func (a *Asker) Explain(d Decider, q Question) (x Explained, err error) {
 }
 
 // Sheet is the policy's text by rows; nil without a policy.
-func (a *Asker) Sheet(d Decider) (*policy.Sheet, error) {
-	if d.Policy == "" {
-		return nil, nil
-	}
-	return policy.ReadSheet(a.texts[d])
-}
+func (a *Asker) Sheet(d Decider) *policy.Sheet { return a.sheets[d] }
 
 // throughABI is what NCCL gets of a decision through a version of the ABI. It does as the C side of the library
 // (tuner/plugin/tables.c) and NCCL do. It does not change table, which is NCCL's.

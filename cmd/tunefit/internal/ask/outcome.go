@@ -90,21 +90,25 @@ func CellAt(i int) nccl.Cell {
 type Outcome struct {
 	Question
 
-	Release    string      `json:"nccl_release"`      // whose choice NCCL is
-	NCCL       nccl.Config `json:"nccl"`              // NCCL's choice; 0 channels: not known
+	Release string `json:"nccl_release"` // whose choice NCCL is
+	// NCCL's choice; 0 channels: not known. If Known is NotKnown, it is that of the communicator that CostModel names.
+	NCCL       nccl.Config `json:"nccl"`
 	NCCLMicros float32     `json:"nccl_us,omitempty"` // left out: neither measured nor estimated
 	Known      knowledge   `json:"nccl_by"`
 	CostModel  string      `json:"cost_model,omitempty"` // left out: NCCL's choice was measured
 	table      []float32   // the tuner gets it
 
-	Policy nccl.Config `json:"policy"`                // NCCL's choice with the policy; 0 channels: NCCL's own
-	Chunk  int64       `json:"chunk_bytes,omitempty"` // left out: NCCL's own
+	Policy  nccl.Config `json:"policy"`                // NCCL's choice with the policy; 0 channels: NCCL's own
+	Chunk   int64       `json:"chunk_bytes,omitempty"` // left out: NCCL's own
+	guessed bool        // Policy's cell follows from the estimates of another communicator
 	// NotRaised is the channel count that the policy asks for, where NCCL does not raise its own number to it.
 	NotRaised int    `json:"channels_not_raised,omitempty"`
 	File      string `json:"file,omitempty"` // of the row or the model that decided; left out: NCCL did
 	Row       int    `json:"row,omitempty"`  // line of the policy that decided; left out: none did
-	ByModel   bool   `json:"by_model,omitempty"`
-	Why       string `json:"why,omitempty"` // what a model expects, or why neither a row nor a model decided
+	// MeasuredNodes is on how many nodes the row was measured, where its comments say that its own nodes were not.
+	MeasuredNodes int    `json:"measured_on_nodes,omitempty"`
+	ByModel       bool   `json:"by_model,omitempty"`
+	Why           string `json:"why,omitempty"` // what a model expects, or why neither a row nor a model decided
 
 	// What the model expects of the decision; left out where it does not know, or where all is left to NCCL.
 	Expected *Expectation `json:"expected,omitempty"`
@@ -123,9 +127,11 @@ func (o Outcome) Alike(b Outcome) bool {
 	return o.Policy == b.Policy && o.Chunk == b.Chunk
 }
 
-// DecidedBy names the row, or who else decided.
+// DecidedBy names the row, and says if it was measured on other nodes, or names who else decided.
 func (o Outcome) DecidedBy() string {
 	switch {
+	case o.MeasuredNodes > 0:
+		return fmt.Sprintf("%s:%d, not measured: as on %d nodes", o.File, o.Row, o.MeasuredNodes)
 	case o.Row > 0:
 		return fmt.Sprintf("%s:%d", o.File, o.Row)
 	case o.ByModel:
@@ -136,10 +142,30 @@ func (o Outcome) DecidedBy() string {
 
 // Choice is NCCL's choice with the policy, in a few words.
 func (o Outcome) Choice() string {
-	if o.Chunk > 0 {
-		return o.Policy.String() + ", chunks of " + nccl.FormatBytes(uint64(o.Chunk))
+	choice := o.PolicyCell()
+	if n := o.Policy.Channels; n > 0 {
+		choice += fmt.Sprintf(" %d ch", n)
 	}
-	return o.Policy.String()
+	if o.Chunk > 0 {
+		choice += ", chunks of " + nccl.FormatBytes(uint64(o.Chunk))
+	}
+	return choice
+}
+
+// NCCLCell is the cell that NCCL chooses, for people.
+func (o Outcome) NCCLCell() string {
+	if o.Known == NotKnown {
+		return string(NotKnown)
+	}
+	return o.NCCL.Cell.String()
+}
+
+// PolicyCell is the cell that NCCL chooses with the policy, for people.
+func (o Outcome) PolicyCell() string {
+	if o.guessed {
+		return string(NotKnown)
+	}
+	return o.Policy.Cell.String()
 }
 
 // knowledge is how NCCL's choice is known.
@@ -150,31 +176,36 @@ const (
 	// Timed says that the time was measured, while the configuration is not known and estimated.
 	Timed    knowledge = "cost model, time measured"
 	Measured knowledge = "measurement"
+	// NotKnown says that the estimates are those of another communicator.
+	NotKnown knowledge = "not known"
 )
 
 // withoutTuner fills in NCCL's choice, and the table that NCCL gives to a tuner. The choice is the measured one, if the
 // model has it, else the one that NCCL's estimates give.
 func (a *Asker) withoutTuner(q Question, view *policy.EngineView, costs *tuning.Tuning) Outcome {
 	o := Outcome{Question: q, Known: estimated, table: a.table(costs, q, nccl.NoCell), CostModel: a.Costs.Source()}
+	if by, ok := a.Costs.StandIn(q.Comm.Comm); ok && (a.Offers == nil || len(a.Offers.Micros) == 0) {
+		o.Known, o.CostModel = NotKnown, fmt.Sprintf("%s, of %s", o.CostModel, by)
+	}
 	estimate := choose(costs, o.table, q.Bytes)
 	o.NCCL = estimate.Config
-	if estimate.Micros >= 0 && estimate.Micros < nccl.TunerOnly {
+	if o.Known == estimated && estimate.Micros >= 0 && estimate.Micros < nccl.TunerOnly {
 		o.NCCLMicros = estimate.Micros
 	}
 	// Benchmarks make one call at a time from buffers that are not registered: nothing was measured of other calls.
 	if own, ok := view.NCCLChoice(q.Call); ok && q.PipeOps <= 1 && q.RegBuff != 1 {
 		switch {
 		case own.Cell == nccl.NoCell:
-			o.Known, o.NCCL.Channels = Timed, own.Channels
+			o.NCCL.Channels, o.NCCLMicros = own.Channels, float32(own.Micros())
+			if o.Known == estimated {
+				o.Known = Timed
+			}
 		case choose(costs, a.table(costs, q, own.Cell), q.Bytes).Cell == own.Cell:
 			o.Known, o.NCCL, o.CostModel = Measured, own.Config, ""
-			o.table = a.table(costs, q, own.Cell)
-		}
-		if o.Known != estimated {
-			o.NCCLMicros = float32(own.Micros())
+			o.NCCLMicros, o.table = float32(own.Micros()), a.table(costs, q, own.Cell)
 		}
 	}
-	if o.Known != Measured {
+	if o.Known == estimated || o.Known == Timed {
 		a.estimates = a.estimates || a.Offers == nil || len(a.Offers.Micros) == 0
 	}
 	return o

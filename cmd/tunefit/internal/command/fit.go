@@ -84,8 +84,9 @@ configuration is better.`,
 	cmd.Flags().BoolVar(&f.force, "force", false,
 		"overwrite files that are there, and read sweeps of which many rows cannot be read")
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0,
-		"answer for up to this many nodes from the largest several-node measurement, where the gain is large "+
-			"(default: measured node counts only)")
+		"add rows for communicators of up to this many nodes, at most twice those measured: what gains much on the "+
+			"most nodes measured, two or more. They say that they are not measured (default: measured node counts "+
+			"only)")
 	cmd.Flags().StringVar(&f.madeWith, "made-with", "",
 		"release of NCCL that the measurements were made with, as 2.28.9, or \"RCCL 2.27.7\" (default: as they say)")
 	cmd.Flags().StringVar(&f.topo, "topo", "",
@@ -100,9 +101,6 @@ configuration is better.`,
 }
 
 func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
-	if f.maxNodes < 0 || f.maxNodes == 1 || f.maxNodes > 1<<24 {
-		return cli.Usagef("--max-nodes %d (allowed: 2 or more; one node tells nothing about several)", f.maxNodes)
-	}
 	if v := strings.TrimPrefix(f.madeWith, "RCCL "); v != "" {
 		if _, err := nccl.ParseVersion(v); err != nil {
 			return cli.Usagef("--made-with: %w; one of RCCL is given as \"RCCL 2.27.7\"", err)
@@ -145,7 +143,6 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 		return err
 	}
 	file, found := fit.Fit(set, fit.Options{
-		MaxNodes: f.maxNodes,
 		Provenance: model.Provenance{
 			Tool: "tunefit " + tuner.Release, Files: sources, Topology: machine,
 		},
@@ -154,14 +151,28 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if err != nil {
 		return err
 	}
+	if cmd.Flags().Changed("max-nodes") {
+		switch least, most := fit.CarriedNodes(file); {
+		case most == 0:
+			return cli.Usagef("--max-nodes %d: nothing was measured on several nodes, and one tells nothing about them",
+				f.maxNodes)
+		case f.maxNodes < least || f.maxNodes > most:
+			return cli.Usagef("--max-nodes %d (allowed: %d to %d, twice the nodes that were measured)", f.maxNodes,
+				least, most)
+		}
+	}
 	in := report.Input{
 		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
-		Rows: underConditions(set, fit.Rows(model)),
+		Rows: underConditions(set, append(fit.Rows(model), fit.MoreNodes(model, f.maxNodes)...)),
 	}
 	for _, other := range apart {
 		if in.Apart, err = chosenApart(set, other, in.Rows); err != nil {
 			return err
 		}
+	}
+	if f.maxNodes > 0 && len(report.CarriedOver(in.Rows)) == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "nothing is carried over to more nodes: no row saves more than %.0f %% of the "+
+			"default's time on the most nodes that were measured\n", 100*fit.CarriedGain)
 	}
 	if job != nil {
 		in.Job, in.Worth = filepath.Base(f.profile), fit.NewWorth(job, set, fit.DecideByRows(in.Rows), found)
@@ -218,7 +229,7 @@ func underConditions(set *fit.Set, rows []fit.Row) []fit.Row {
 		if i > 0 && rows[i-1].Key == rows[i].Key {
 			continue
 		}
-		for under := range set.Of(rows[i].Key).Under {
+		for under := range set.Of(rows[i].Group()).Under {
 			if text := nccl.UnderComment(under.Variables, under.Graphs()); text != "" {
 				rows[i].Why = text
 			}

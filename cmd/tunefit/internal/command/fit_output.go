@@ -86,6 +86,9 @@ func writeAnswer(w io.Writer, in report.Input) {
 			"graphs and eager runs choose differently (a policy of one is not for jobs that run the other):\n  %s\n",
 			cli.Few(in.Apart, 8, "\n  "))
 	}
+	for _, line := range report.CarriedOver(in.Rows) {
+		fmt.Fprintln(w, line)
+	}
 	gaps := report.Gaps(in.Report)
 	for _, f := range gaps {
 		if f.Kind == report.NotOffered {
@@ -139,9 +142,10 @@ type fitJSON struct {
 	Simulated    int               `json:"simulated"`    // of them
 	Refused      []fit.Refusal     `json:"refused"`
 	ToDo         []report.NextStep `json:"to_do"`
-	Rows         int               `json:"rows"`             // of the policy
-	Model        string            `json:"model,omitempty"`  // files that were asked for
-	Policy       string            `json:"policy,omitempty"` // left out: no row would improve on the default for sure
+	Rows         int               `json:"rows"`                   // of the policy
+	NotMeasured  []string          `json:"not_measured,omitempty"` // rows for more nodes than were measured
+	Model        string            `json:"model,omitempty"`        // files that were asked for
+	Policy       string            `json:"policy,omitempty"`       // left out: no row would improve for sure
 	Report       string            `json:"report,omitempty"`
 }
 
@@ -156,7 +160,8 @@ func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 	j := fitJSON{
 		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Apart: in.Apart, Measurements: in.Set.Used,
 		Simulated: in.Set.Simulated, Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
-		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows), Model: f.model, Report: f.report,
+		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows),
+		NotMeasured: report.CarriedOver(in.Rows), Model: f.model, Report: f.report,
 	}
 	if len(in.Rows) > 0 {
 		j.Policy = f.csv

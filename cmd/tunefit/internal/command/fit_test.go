@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -193,6 +194,62 @@ func TestFitBadInput(t *testing.T) {
 	}
 	tunefit(t, cli.ExitUsage, "fit")
 	tunefit(t, cli.ExitUsage, "fit", smallSweep, "--max-nodes", "1")
+}
+
+// Rows for more nodes than were measured say so, to a person and to show, check and the page; a model has no answer.
+func TestFitForMoreNodes(t *testing.T) {
+	sweep := "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,selection,time_us\n"
+	for size := 1 << 20; size <= 16<<20; size *= 2 {
+		sweep += fmt.Sprintf("allreduce,%d,tree,simple,16,2,16,default,100\n"+
+			"allreduce,%[1]d,ring,ll128,32,2,16,forced,60\nallreduce,%[1]d,ring,ll128,16,2,16,forced,70\n", size)
+	}
+	file, dir := testlib.File(t, "sweep.csv", sweep), t.TempDir()
+	rows, page, fitted := filepath.Join(dir, "policy.csv"), filepath.Join(dir, "page.html"), filepath.Join(dir, "m.json")
+	const said = "allreduce on 3x8 to 4x8: not measured: 2 rows carried over from 2x8, where each saves more than 14 % " +
+		"of the default's time"
+	out, _ := tunefit(t, cli.ExitOK, "fit", file, "--max-nodes", "4", "--csv", rows, "--report", page, "-o", fitted)
+	if !strings.Contains(out, said+"\n") {
+		t.Errorf("it does not say %q:\n%s", said, out)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(html.UnescapeString(string(text)), said) {
+		t.Errorf("the page does not say %q (%v)", said, err)
+	}
+	text, err = os.ReadFile(rows)
+	const comment = "# 1MiB - 16MiB: not measured on 4 nodes; on 2 nodes with 32 channels 40 % faster than NCCL's default, " +
+		"5 sizes measured, one run each: not sure\nallreduce,1048576,16777216,ring,ll128,16,4,32,-1,-1\n"
+	if err != nil || !strings.Contains(string(text), comment) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	found, _ := tunefit(t, cli.ExitOK, "check", rows)
+	if !strings.Contains(found, "carried over from 2 nodes: nothing was measured where the row is for [not-measured]") {
+		t.Errorf("check says\n%s", found)
+	}
+	shown, _ := tunefit(t, cli.ExitOK, "show", rows, "--model", fitted, "--coll", "allreduce", "--comm", "4x8")
+	if !regexp.MustCompile(`1MiB - .* ring/ll128 +16 .* policy.csv:[0-9]+, not measured: as on 2 nodes\n`).MatchString(shown) ||
+		strings.Contains(shown, "m.json") {
+		t.Errorf("show prints\n%s", shown)
+	}
+	// Without its comments it is the same version.
+	bare := testlib.File(t, "bare.csv", regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(string(text), ""))
+	if same, _ := tunefit(t, cli.ExitOK, "diff", rows, bare); !strings.HasPrefix(same, "no difference\n") ||
+		strings.Contains(same, "versions") {
+		t.Errorf("diff says\n%s", same)
+	}
+	_, errs := tunefit(t, cli.ExitUsage, "fit", file, "--max-nodes", "5")
+	if !strings.Contains(errs, "--max-nodes 5 (allowed: 3 to 4, twice the nodes that were measured)") {
+		t.Errorf("said %s", errs)
+	}
+	one := testlib.File(t, "one.csv", strings.ReplaceAll(sweep, ",2,16,", ",1,8,"))
+	if _, errs := tunefit(t, cli.ExitUsage, "fit", one, "--max-nodes", "3"); !strings.Contains(errs,
+		"nothing was measured on several nodes, and one tells nothing about them") {
+		t.Errorf("said %s", errs)
+	}
+	little := testlib.File(t, "little.csv", strings.NewReplacer(",60\n", ",90\n", ",70\n", ",95\n").Replace(sweep))
+	if _, errs := tunefit(t, cli.ExitOK, "fit", little, "--max-nodes", "3"); !strings.Contains(errs,
+		"nothing is carried over to more nodes") {
+		t.Errorf("said %s", errs)
+	}
 }
 
 // Times under different options of nccl-tests, or under variables that change NCCL's choice, are never compared.

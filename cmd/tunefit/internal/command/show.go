@@ -36,7 +36,8 @@ means that it does not know.
 NCCL's choice is the measured one, if the model has it. Measurements are of one call at a
 time, from buffers that are not registered. Otherwise NCCL's estimates tell it, for the
 machine of --topo, or without that for the measured one, if a sweep left its topology.xml
-beside the file.
+beside the file. They are for communicators of all GPUs of a node, or of those of --gpus.
+For others the choice is not known.
 
 A model may name the machine that it was measured on. It is then used as on that machine,
 or without one as on this machine.
@@ -137,8 +138,8 @@ func (t *decisionTable) whole(q ask.Question, sampled []ask.Outcome) (all []ask.
 
 // oneLine reports whether a line of the table holds both outcomes.
 func oneLine(a, b ask.Outcome) bool {
-	return a.Coll == b.Coll && a.Comm == b.Comm && a.NCCL.Cell == b.NCCL.Cell && a.Known == b.Known && b.Alike(a) &&
-		a.Row == b.Row && a.ByModel == b.ByModel
+	return a.Coll == b.Coll && a.Comm == b.Comm && a.NCCLCell() == b.NCCLCell() && a.Known == b.Known &&
+		a.Choice() == b.Choice() && a.Row == b.Row && a.ByModel == b.ByModel
 }
 
 // write prints a table, runs of equal outcomes over sampled sizes as one line. With a model, it tells how NCCL's
@@ -166,8 +167,8 @@ func (t *decisionTable) write(w io.Writer) {
 			}
 			last = t.outcomes[i]
 		}
-		line([]any{first.Coll, first.Comm, cli.SizeRange(first.Bytes, last.Bytes)}, first.NCCL.Cell, first.Known,
-			first.Policy.Cell, channelsText(first), gains(t.outcomes[start:i]), decidedBy(first))
+		line([]any{first.Coll, first.Comm, cli.SizeRange(first.Bytes, last.Bytes)}, first.NCCLCell(), first.Known,
+			first.PolicyCell(), channelsText(first), gains(t.outcomes[start:i]), decidedBy(first))
 	}
 	tw.Flush()
 }

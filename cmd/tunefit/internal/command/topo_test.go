@@ -167,11 +167,34 @@ func TestShowWithTopology(t *testing.T) {
 	if h100, _ := show(); out == h100 {
 		t.Error("the costs are not those of the topology")
 	}
-	// Four ranks per node are not all GPUs of this host.
-	_, said = tunefit(t, cli.ExitOK, "show", file, "--coll", "allreduce", "--comm", "2x4", "--topo",
-		ready("dgx-a100.xml"))
-	if !strings.Contains(said, "; those for 2x8 are used") {
-		t.Errorf("said %q", said)
+	// Four ranks per node are not all GPUs of this host: which ones counts.
+	policy := testlib.File(t, "p.csv", "collective,min_bytes,max_bytes,algorithm,protocol,channels\n"+
+		"allreduce,64K,1M,ring,simple,8\n")
+	for gpus, want := range map[string][]string{
+		"": {"allreduce 2x4 1KiB - 65535 not known not known - NCCL",
+			"allreduce 2x4 64KiB - 1MiB not known ring/simple 8 p.csv:2"},
+		"4-7": {"allreduce 2x4 1KiB - 65535 tree/ll tree/ll - NCCL",
+			"allreduce 2x4 64KiB - 81853 tree/ll ring/simple 8 p.csv:2"},
+	} {
+		out, said := tunefit(t, cli.ExitOK, "show", policy, "--coll", "allreduce", "--comm", "2x4", "--topo",
+			ready("dgx-a100.xml"), "--gpus", gpus)
+		holds(t, out, want...)
+		if strings.Contains(said, "is not known; what it offers is taken from 2x8 (name its GPUs of a node, as "+
+			"--gpus 0-3)") != (gpus == "") {
+			t.Errorf("--gpus %q: said %q", gpus, said)
+		}
+	}
+	for gpus, want := range map[string]string{
+		"0-3,3":  "GPU 3 is named twice",
+		"9":      "there is no GPU 9 (GPUs: 0, 1, 2, 3, 4, 5, 6, 7)",
+		"3-0":    "no list of GPUs (needed: numbers and ranges, as 0-3 or 0,2,4-7)",
+		"0-":     "no list of GPUs",
+		"0-9999": "no list of GPUs",
+	} {
+		_, said := tunefit(t, cli.ExitUsage, "show", file, "--gpus", gpus)
+		if !strings.HasPrefix(said, `tunefit: --gpus "`+gpus+`": `) || !strings.Contains(said, want) {
+			t.Errorf("--gpus %q: %s", gpus, said)
+		}
 	}
 }
 

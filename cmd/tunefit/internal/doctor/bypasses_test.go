@@ -3,10 +3,12 @@ package doctor
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
 // What may take collectives past the tuner is told where the environment or the library shows it, and only there.
@@ -22,6 +24,9 @@ func TestDoctorBypasses(t *testing.T) {
 		{"TLLM_LOG_LEVEL=INFO", isNote, []string{"TensorRT-LLM", "allreduce_strategy"}},
 		{"LD_PRELOAD=/x/libmscclpp_nccl.so", isWarning, []string{"LD_PRELOAD=/x/libmscclpp_nccl.so", "MSCCL++"}},
 		{"LD_PRELOAD=/x/libjemalloc.so", isFine, nil},
+		{"NCCL_ENQUEUE_REARCH_ENABLE=1", isNote, []string{"NCCL_ENQUEUE_REARCH_ENABLE=1: from NCCL 2.31.2 on it asks the " +
+			"tuner once about each call"}},
+		{"NCCL_ENQUEUE_REARCH_ENABLE=0", isFine, nil},
 		{"MY_VLLM_PORT=1", isFine, nil},
 	} {
 		d := testDoctor(t, "NCCL_DEBUG=INFO", c.variable)
@@ -61,6 +66,29 @@ func TestDoctorBypasses(t *testing.T) {
 		}
 		if len(found) == 0 || Failed(found) {
 			t.Errorf("%v", found)
+		}
+	}
+
+	// RCCL's own tuner reads the policy where ours is not found.
+	recent := gcc(t, filepath.Join(t.TempDir(), localenv.LibRCCL), "int ncclGetVersion(int *v) { *v = 23004; return 0; }",
+		"-Wl,-soname,"+localenv.LibRCCL)
+	for _, c := range []struct {
+		variables string
+		reads     bool
+	}{
+		{"NCCL_TUNER_CONFIG_FILE=/p.csv", true},
+		{"NCCL_TUNER_CONFIG_FILE=/p.csv NCCL_TUNER_PLUGIN=/none/libnccl-tuner-go.so", true},
+		{"NCCL_TUNER_CONFIG_FILE=/p.csv NCCL_TUNER_PLUGIN=none", false},
+		{"NCCL_TUNER_CONFIG_FILE=/p.csv NCCL_TUNER_PLUGIN=" + testlib.Library, false},
+		{"", false},
+	} {
+		d := testDoctor(t, append(strings.Fields(c.variables), "LD_LIBRARY_PATH="+filepath.Dir(recent))...)
+		found := d.examine(t.Context(), only("nccl"))
+		mustFind(t, found, "nccl", isNote, "RCCL 2.30.4", "has a tuner of its own, with a table for gfx950")
+		if reads := slices.ContainsFunc(found, func(f Finding) bool {
+			return f.Severity == isWarning && strings.Contains(f.Found, "its own then reads NCCL_TUNER_CONFIG_FILE=/p.csv")
+		}); reads != c.reads {
+			t.Errorf("%s: %v", c.variables, found)
 		}
 	}
 

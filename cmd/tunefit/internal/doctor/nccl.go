@@ -128,6 +128,9 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []Finding {
 	if version >= withSymmetricKernels && !isRCCL(lib) {
 		what += ", and ask no tuner about symmetric kernels (both buffers in registered windows)"
 	}
+	if version >= withCallConfigs && !isRCCL(lib) {
+		what += ". A program may leave the tuner fewer algorithms and channels for a call (ncclCollConfig_t)"
+	}
 	switch {
 	case len(lacks) == 0:
 		return append(found, fine("%s", what))
@@ -136,6 +139,9 @@ func (d *doctor) ncclFindings(lib *host.Library, whose string) []Finding {
 	}
 	return append(found, noted("", "%s: %s", what, strings.Join(lacks, "; ")))
 }
+
+// withCallConfigs is the first NCCL in which a program may choose for single calls.
+const withCallConfigs nccl.Version = 23102
 
 // withSymmetricKernels is the first NCCL that has kernels which no tuner is asked about.
 const withSymmetricKernels nccl.Version = 22703

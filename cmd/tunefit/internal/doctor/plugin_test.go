@@ -95,7 +95,8 @@ func TestDoctorNCCL(t *testing.T) {
 		words []string
 	}{
 		{23206, "", isFine, []string{"NCCL 2.32.6", "ABI v7", "symmetric kernels"}},
-		{23203, "", isFine, []string{"NCCL 2.32.3", "ABI v6", "(both buffers in registered windows)"}},
+		{23203, "", isFine, []string{"NCCL 2.32.3", "ABI v6", "(both buffers in registered windows). A program may leave " +
+			"the tuner fewer algorithms and channels for a call (ncclCollConfig_t)"}},
 		{23102, "NCCL_ALGO=allreduce:ring", isNote,
 			[]string{"NCCL_ALGO=allreduce:ring", "turns all symmetric kernels off"}},
 		{23104, "", isFine, []string{"ABI v6"}},

@@ -72,6 +72,9 @@ var variables = []struct {
 	{symKernel, hasWindows, func(v string) bool { return v != "" && v != "^" && !llKernel.MatchString(v) }, isNote,
 		" turns off all other symmetric kernels, and the tuner decides instead. From NCCL 2.31 on its collectives " +
 			"have only the algorithms that NCCL_ALGO names", alike + ": one that differs hangs"},
+	{"NCCL_ENQUEUE_REARCH_ENABLE", hasTuner, func(v string) bool { return v != "" && v != "0" }, isNote,
+		": from NCCL 2.31.2 on it asks the tuner once about each call, with pipe_ops 1, and takes a symmetric kernel " +
+			"that it estimates to be faster than the policy's choice", alike},
 	{"NCCL_DEBUG", hasTuner, func(v string) bool { return !showsWarnings(v) }, isWarning,
 		": the tuner's warnings are not shown", "set NCCL_DEBUG=WARN, or INFO to see what each communicator runs on"},
 	{"NCCL_DEBUG_SUBSYS", isHeard, func(v string) bool { return v != "" && !showsTuner(v) }, isWarning,
@@ -269,12 +272,25 @@ func isRCCL(lib *host.Library) bool { return strings.HasPrefix(filepath.Base(lib
 
 // rcclFindings says what AMD's library decides by itself.
 //
-// Source: RCCL's src/misc/msccl/msccl_lifecycle.cc and src/init.cc.
+// Source: RCCL's src/misc/msccl/msccl_lifecycle.cc and src/init.cc; of its own tuner src/plugin/tuner.cc and
+// src/plugin/tuner/csv_tuner.cc in ROCm/rocm-systems.
 func (d *doctor) rcclFindings(lib *host.Library, what string) (found []Finding) {
+	const beforeOwnTuner nccl.Version = 22800 // NCCL's release that RCCL was at, some months before it had one
 	if isRCCL(lib) {
 		found = append(found, noted("measure these sizes with the library loaded and without",
 			"%s: on one node of gfx950 (MI350X, MI355X) any tuner, this one too, turns off its own choice of tree and "+
 				"LL from 64 B to 256 KiB a rank. After the tuner it may still force tree or ring", what))
+	}
+	if isRCCL(lib) && nccl.Version(lib.NCCL) > beforeOwnTuner {
+		found = append(found, noted("compare with RCCL without the library: tunefit sweep does",
+			"%s: since April 2026 RCCL has a tuner of its own, with a table for gfx950; any other tuner, this one "+
+				"too, takes its place, also where no row matches", what))
+		none := d.plugin().lib == nil && !loadsNone(d.env.Get(tuner.EnvPlugin))
+		if none && d.env.Get(tuner.EnvConfigFile) != "" {
+			found = append(found, warned("let RCCL find the library, or unset "+tuner.EnvConfigFile,
+				"%s finds no tuner to load: since April 2026 its own then reads %s, and takes rows otherwise or skips "+
+					"them (tunefit check --explain rccl-own-tuner)", what, d.env.Show(tuner.EnvConfigFile)))
+		}
 	}
 	msccl, plusplus := d.env.Get("RCCL_MSCCL_ENABLE"), d.env.Get("RCCL_MSCCLPP_ENABLE")
 	if lib.MSCCL && (msccl != "0" || plusplus != "0") {

@@ -8,6 +8,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
@@ -23,8 +24,12 @@ func (p *Path) advice() []string {
 	case model.AbstainColl, model.AbstainComm, model.AbstainOneNode, model.AbstainPerNode:
 		return []string{"measure " + where + p.sweep()}
 	case model.AbstainNodes:
-		return []string{"measure " + where + p.sweep(),
-			fmt.Sprintf("allow it to guess, cautiously: tunefit fit --max-nodes %d", q.Comm.Nodes)}
+		advice := []string{"measure " + where + p.sweep()}
+		if fit.MayCarry(p.Engine.Model.File, fit.Key{Coll: q.Coll, Comm: q.Comm.Comm}) {
+			advice = append(advice, fmt.Sprintf("or carry rows over that gain much on the nodes that were measured: "+
+				"tunefit fit --csv FILE.csv --max-nodes %d", q.Comm.Nodes))
+		}
+		return advice
 	case model.AbstainRelease:
 		return []string{fmt.Sprintf("measure %s with NCCL %s (the model is for %s)%s", where, q.Release,
 			p.Engine.Model.Releases(), p.sweep())}
@@ -41,8 +46,6 @@ func (p *Path) advice() []string {
 	case model.AbstainGain:
 		return []string{fmt.Sprintf("measure at %s itself, or more often, if so little is worth it",
 			nccl.FormatBytes(q.Bytes))}
-	case model.AbstainFarther:
-		return []string{"measure " + where + " itself"}
 	}
 	return nil
 }

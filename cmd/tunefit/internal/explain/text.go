@@ -123,6 +123,8 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 		case e.NotEstimated && !e.Chosen:
 			remark = "NCCL never chooses it by itself"
 		case !e.Chosen:
+		case p.Outcome.Known == ask.NotKnown:
+			remark = "the cheapest there"
 		case p.Outcome.Known == ask.Measured:
 			remark = "NCCL's choice, as measured"
 		default:
@@ -177,7 +179,7 @@ func (p *Path) estimates() (all []estimate) {
 
 func (p *Path) writeDecision(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\ndecision: %s", p.Outcome.Choice())
-	if p.Outcome.Policy.Cell != p.Outcome.NCCL.Cell {
+	if p.Outcome.Known != ask.NotKnown && p.Outcome.Policy.Cell != p.Outcome.NCCL.Cell {
 		fmt.Fprintf(b, " instead of %s", p.Outcome.NCCL.Cell)
 	}
 	fmt.Fprintf(b, ", by %s\n", p.Outcome.DecidedBy())

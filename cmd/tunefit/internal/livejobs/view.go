@@ -691,15 +691,15 @@ func LearningHeadline(e trial.Evidence) string {
 
 // cost says how many steps trying has lost or gained, with the interval of 95 %.
 func cost(e trial.Evidence) string {
-	half := trial.Surely * e.LostError
+	lost, half := e.LostSteps, trial.Surely*e.LostError
 	switch {
-	case e.LostSteps > half:
-		return fmt.Sprintf("Lost so far: %.0f steps (%.0f .. %.0f).", e.LostSteps, e.LostSteps-half, e.LostSteps+half)
-	case e.LostSteps < -half:
-		return fmt.Sprintf("Gained so far: %.0f steps (%.0f .. %.0f).", -e.LostSteps, -e.LostSteps-half, -e.LostSteps+half)
+	case lost > half:
+		return fmt.Sprintf("Lost so far: %.0f steps (%.0f .. %.0f).", lost, lost-half, lost+half)
+	case lost < -half:
+		return fmt.Sprintf("Gained so far: %.0f steps (%.0f .. %.0f).", -lost, -lost-half, -lost+half)
 	}
-	return fmt.Sprintf("Not known whether steps are lost or gained so far: %.0f gained to %.0f lost.", half-e.LostSteps,
-		half+e.LostSteps)
+	return fmt.Sprintf("Not known whether steps are lost or gained so far: %.0f gained to %.0f lost.",
+		half-lost, half+lost)
 }
 
 // LearningState says how far it has come, and what the comparison at the end has found.

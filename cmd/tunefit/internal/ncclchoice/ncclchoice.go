@@ -4,10 +4,12 @@ package ncclchoice
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +18,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/localenv"
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -37,6 +40,7 @@ func NewEnv(stdin io.Reader) Env {
 type Flags struct {
 	Env
 	Topo, NCCL string
+	GPUs       string                  // of each node that communicators have, as 0-3; "": all
 	CommName   string                  // of communicators. NCCL's choice does not depend on it, rows may
 	measured   map[nccl.Version]string // the file that was measured with each release
 }
@@ -58,6 +62,8 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Topo, "topo", "",
 		"topology file of your machine, NCCL's XML: what NCCL would choose is estimated for this machine (default: "+
 			"an HGX H100)")
+	cmd.Flags().StringVar(&f.GPUs, "gpus", "",
+		"the GPUs of each node that communicators have, in the order of ranks, as 0-3 or 0,2 (default: all)")
 	cmd.Flags().StringVar(&f.NCCL, "nccl", "", NCCLUsage)
 }
 
@@ -106,7 +112,37 @@ func (f *Flags) Read() (*Model, error) {
 		return nil, err
 	}
 	m.Set = &tuning.Set{System: cmp.Or(f.Topo, "HGX H100"), NCCL: m.options.NCCL}
+	if f.GPUs != "" {
+		m.Set.System = fmt.Sprintf("GPUs %s of %s", f.GPUs, m.Set.System)
+		if m.Machine, err = someGPUs(m.Machine, f.GPUs); err != nil {
+			return nil, cli.Usagef("--gpus %s: %w", wording.Quote(f.GPUs), err)
+		}
+	}
 	return m, m.Derive(1)
+}
+
+// someGPUs is a machine for communicators of some of its GPUs, which text lists by number: 0-3, or 0,2.
+func someGPUs(machine *topo.Document, text string) (*topo.Document, error) {
+	const most = 1 << 10 // more than a node has
+	var devs []int
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		first, err := strconv.ParseUint(from, 10, 16)
+		last := first
+		if isRange && err == nil {
+			last, err = strconv.ParseUint(to, 10, 16)
+		}
+		if err != nil || last < first || last-first >= most {
+			return nil, errors.New("no list of GPUs (needed: numbers and ranges, as 0-3 or 0,2,4-7)")
+		}
+		for dev := int(first); dev <= int(last); dev++ {
+			if slices.Contains(devs, dev) {
+				return nil, fmt.Errorf("GPU %d is named twice", dev)
+			}
+			devs = append(devs, dev)
+		}
+	}
+	return machine.Only(devs)
 }
 
 // TuneOptions are those of this environment's variables.
@@ -186,12 +222,29 @@ func (m *Model) Source() string {
 	return fmt.Sprintf("NCCL %s's estimates for %s", m.Set.NCCL, m.Set.System)
 }
 
-// NoteStandIn says that the estimates are not those for a communicator, if so.
+// StandIn returns the communicator whose estimates stand in for those of another one, which are not known. ok is false
+// if they are.
+func (m *Model) StandIn(c nccl.Comm) (by nccl.Comm, ok bool) {
+	by, ok = m.standIns[c]
+	return by, ok
+}
+
+// NoteStandIn says that the estimates are not those for a communicator, if so, and how to get them.
 func (m *Model) NoteStandIn(w io.Writer, c nccl.Comm) {
-	if by, ok := m.standIns[c]; ok {
-		fmt.Fprintf(w, "note: there are no estimates of NCCL for %s on %s; those for %s are used\n", c,
-			m.Set.System, by)
+	by, ok := m.standIns[c]
+	if !ok {
+		return
 	}
+	fmt.Fprintf(w, "note: NCCL's choice for %s on %s is not known; what it offers is taken from %s", c, m.Set.System,
+		by)
+	if perNode := c.Ranks / c.Nodes; c.Ranks%c.Nodes == 0 && perNode < by.Ranks/by.Nodes {
+		gpus := "0"
+		if perNode > 1 {
+			gpus = fmt.Sprintf("0-%d", perNode-1)
+		}
+		fmt.Fprintf(w, " (name its GPUs of a node, as --gpus %s)", gpus)
+	}
+	fmt.Fprintln(w)
 }
 
 // ReadTopology reads a topology file.
@@ -251,8 +304,13 @@ func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error
 	} else if v, err = nccl.ParseVersion(named); err != nil {
 		return 0, nil, cli.Usagef("--nccl: %w", err)
 	}
-	if v > nccl.Newest {
-		notes = []string{fmt.Sprintf("the rules of NCCL %s are not known; those of %s are used", v, nccl.Newest)}
+	if rules := v.Rules(); v != rules {
+		notes = append(notes, fmt.Sprintf("the rules of NCCL %s are not known; those of %s are used", v, rules))
+	}
+	if v >= nccl.NewestRead {
+		notes = append(notes, fmt.Sprintf("the estimates of NCCL %s were read, and compared with none of its choices; "+
+			"its search for channels is taken to be that of %s, and what it estimates for Rubin is not known",
+			nccl.NewestRead, nccl.Newest))
 	}
 	return v, notes, nil
 }

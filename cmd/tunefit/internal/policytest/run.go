@@ -41,10 +41,7 @@ func (t *File) Run() (results []Result, asked *ask.Asker, comms []policy.Comm, e
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	rows := rowTexts{Decider: t.Decider}
-	if rows.sheet, err = a.Sheet(t.Decider); err != nil {
-		return nil, nil, nil, err
-	}
+	rows := rowTexts{Decider: t.Decider, sheet: a.Sheet(t.Decider)}
 	for i := range t.cases {
 		c := &t.cases[i]
 		r, err := c.run(a, rows)

@@ -112,7 +112,7 @@ func (s *Sweep) estimate(out *strings.Builder) {
 	for _, key := range s.Keys {
 		n, how := s.expected(key), "all that may be faster"
 		if len(s.before(key)) > 0 {
-			how = "the default and the three fastest of each size on fewer nodes"
+			how = "the default, and the fastest of each size on fewer nodes, also with fewer channels"
 		}
 		took := time.Duration(n) * (assumedStart + time.Duration(key.Ranks)*assumedRank + sizes)
 		gpu := took.Hours() * float64(key.Ranks)

@@ -95,8 +95,9 @@ func (s *Sweep) verification(space fit.Space, group *fit.Group) Batch {
 		Starts: perfrun.Verification(space.Key, space.Sizes, space.Verification(group), s.Repetitions)}
 }
 
-// smaller returns what was measured of the same collective on fewer nodes, but at least two; nil: nothing. The fastest
-// configuration on more nodes is nearly always among the three fastest there. One node tells nothing about several.
+// smaller returns what was measured of the same collective on fewer nodes, but at least two; nil: nothing. What is the
+// fastest there, or that with fewer channels, is nearly always the fastest on more nodes. One node tells nothing about
+// several.
 func (s *Sweep) smaller(key fit.Key) (best *fit.Group) {
 	for _, k := range s.before(key) {
 		if best != nil && k.Nodes < best.Nodes {

@@ -111,8 +111,14 @@ func (s *Sweep) meanRun(key fit.Key) time.Duration {
 	return time.Duration(sum / float64(max(1, n)) * float64(time.Second))
 }
 
-// verificationStarts is the largest number of starts of a verification, for a subject that is measured in full.
-func (s *Sweep) verificationStarts() int { return s.Repetitions*(1+fit.Contenders) + 1 }
+// verificationStarts is the largest number of starts of a subject's verification.
+func (s *Sweep) verificationStarts(key fit.Key) int {
+	configs := fit.Contenders
+	if len(s.before(key)) > 0 {
+		configs = fit.Carried
+	}
+	return s.Repetitions*(1+configs) + 1
+}
 
 // reserved reports whether the rest of the budget is kept for the verification: the time that a verification takes, but
 // at most half of the subject's time. Before anything was measured there is nothing to verify, so nothing is kept.
@@ -121,7 +127,7 @@ func (s *Sweep) reserved(key fit.Key) bool {
 	for _, r := range s.journal.of(key).runs {
 		took += r.Seconds
 	}
-	return s.Budget > 0 && left < time.Duration(s.verificationStarts()+1)*s.meanRun(key) && left.Seconds() < took
+	return s.Budget > 0 && left < time.Duration(s.verificationStarts(key)+1)*s.meanRun(key) && left.Seconds() < took
 }
 
 // timeLeft estimates how long the runs still take, within the budget.
@@ -167,7 +173,7 @@ func (s *Sweep) startsLeft(key fit.Key) int {
 	case len(of.runs) == 0:
 		return s.expected(key)
 	}
-	return max(s.expected(key)-len(of.runs), begun+s.verificationStarts())
+	return max(s.expected(key)-len(of.runs), begun+s.verificationStarts(key))
 }
 
 // notBegun counts the starts of a batch that have no run yet.
@@ -188,14 +194,14 @@ func (s *Sweep) expected(key fit.Key) int {
 	}
 	space.LeaveOut(func(f nccl.Cell) bool { return s.notOffered[key][f] })
 	if len(s.before(key)) > 0 {
-		return s.verificationStarts() + s.Repetitions
+		return s.verificationStarts(key) + s.Repetitions
 	}
 	// All with most channels, and nearly as many rounds.
 	once := 1
 	if nccl.IsRCCL(s.release(key)) {
 		once++
 	}
-	return once + 2*len(space.Families) + 2 + s.verificationStarts()
+	return once + 2*len(space.Families) + 2 + s.verificationStarts(key)
 }
 
 // unfinished says what the budget did not reach.

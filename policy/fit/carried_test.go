@@ -1,0 +1,93 @@
+package fit
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+)
+
+// What a few runs on more nodes find, of what was the fastest on fewer. -v prints the table.
+func TestFewRunsOnMoreNodes(t *testing.T) {
+	pairs := scalePairs(t)
+	if len(pairs) == 0 {
+		t.Skip("SKIPPED: no grids of two numbers of nodes of one cluster")
+	}
+	three := func(p scalePair) (runs []Run) {
+		points := p.from.bySize()
+		for k := range 3 {
+			r := Run{Sizes: commonSizes(p.from, p.to)}
+			for _, b := range r.Sizes {
+				slices.SortFunc(points[b], compareTimes)
+				r.Configs = append(r.Configs, points[b][min(k, len(points[b])-1)].Config)
+			}
+			runs = append(runs, r)
+		}
+		return runs
+	}
+	for name, runs := range map[string]func(p scalePair) []Run{
+		"the three fastest":               three,
+		"the fastest, and fewer channels": func(p scalePair) []Run { return scaledSpace(p).Verification(p.from) },
+	} {
+		var all regrets
+		unmeasured, most := 0, 0
+		for _, p := range pairs {
+			to, found := grid{Group: p.to}, map[uint64]nccl.Config{}
+			planned := runs(p)
+			most = max(most, len(planned))
+			for _, r := range planned {
+				for i, b := range r.Sizes {
+					best, ok := found[b]
+					us := to.time(r.Configs[i], b)
+					switch d, _ := to.defaultAt(b); {
+					case math.IsNaN(us):
+						unmeasured++
+					case us < d.Micros && (!ok || us < to.time(best, b)):
+						found[b] = r.Configs[i]
+					}
+				}
+			}
+			all.add(func(b uint64) (nccl.Config, bool) { c, ok := found[b]; return c, ok }, to, commonSizes(p.from, p.to))
+		}
+		t.Logf("%s: %.4f of the best time over %d, worst %.2f, at most %d runs, %d not measured", name, all.mean(), all.n,
+			all.worst, most, unmeasured)
+	}
+}
+
+// scaledSpace is what may be measured on the larger number of nodes: what was.
+func scaledSpace(p scalePair) Space {
+	s := Space{Key: p.to.Key, Sizes: commonSizes(p.from, p.to)}
+	for _, c := range p.to.Configs() {
+		if !slices.Contains(s.Families, c.Cell) {
+			s.Families = append(s.Families, c.Cell)
+		}
+		s.Channels = append(s.Channels, c.Channels)
+	}
+	slices.Sort(s.Channels)
+	s.Channels = slices.Compact(s.Channels)
+	return s
+}
+
+// On more nodes two configurations are measured at each size: the fastest on fewer, and that with fewer channels.
+func TestVerificationOnMoreNodes(t *testing.T) {
+	config := func(a nccl.Algo, channels int) nccl.Config {
+		return nccl.Config{Cell: nccl.Cell{Algo: a, Proto: nccl.ProtoLL128}, Channels: channels}
+	}
+	g := gridOf(2, map[nccl.Config][]float64{
+		config(nccl.AlgoRing, 32): {80, 80, 95}, config(nccl.AlgoRing, 8): {120, 120, 120},
+		config(nccl.AlgoTree, 32): {82, 82, 70}, config(nccl.AlgoTree, 8): {81, 81, 69},
+	})
+	s := Space{Key: g.Key, Sizes: sizesOf(g.Default), Channels: []int{4, 8, 16, 32},
+		Families: []nccl.Cell{config(nccl.AlgoRing, 0).Cell, config(nccl.AlgoTree, 0).Cell}}
+	s.Comm = nccl.Comm{Nodes: 16, Ranks: 128}
+	s.Failed = []nccl.Config{config(nccl.AlgoRing, 16)}
+	want := []Run{
+		{s.Sizes, []nccl.Config{config(nccl.AlgoRing, 32), config(nccl.AlgoRing, 32), config(nccl.AlgoTree, 8)}},
+		{s.Sizes, []nccl.Config{config(nccl.AlgoRing, 8), config(nccl.AlgoRing, 8), config(nccl.AlgoTree, 4)}},
+	}
+	if got := s.Verification(g); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v\nwant %v", got, want)
+	}
+}
