@@ -212,6 +212,9 @@ func (e *environment) get(name string) string { return cmp.Or(e.logged[name], e.
 // changing lists the variables that change NCCL's choice, as on a command line.
 func (e *environment) changing() string {
 	found := map[string]bool{}
+	for name, value := range ChannelBounds(e.getenv) {
+		found[name+"="+value] = true
+	}
 	for _, names := range []map[string]string{e.variables, e.logged} {
 		for name := range names {
 			value := e.get(name)
@@ -277,14 +280,46 @@ func fullName(name string) string {
 	return "NCCL_" + name
 }
 
-// boundsChannels reports whether variables say how many channels there are at least or at most.
-func (e *environment) boundsChannels() bool {
-	for _, name := range []string{"MIN_NCHANNELS", "MAX_NCHANNELS", "MIN_CTAS", "MAX_CTAS"} {
-		if _, err := strconv.Atoi(e.get(name)); err == nil {
-			return true
+// channelKinds are what NCCL's variables count channels by: NCCL_MIN_NCHANNELS and so on.
+var channelKinds = []string{"NCHANNELS", "CTAS"}
+
+// channelRange returns what variables say of one kind: a least number, a most, or both; 0: nothing.
+func channelRange(getenv func(string) string, kind string) (least, most int) {
+	least, _ = strconv.Atoi(getenv("NCCL_MIN_" + kind))
+	most, _ = strconv.Atoi(getenv("NCCL_MAX_" + kind))
+	return max(0, least), max(0, most)
+}
+
+// ChannelBounds returns the variables that bound the channels of a communicator, with their values: a most number, and
+// with it a smaller least one. Sites set such bounds for good, and below them NCCL chooses. All else that these
+// variables can say forces a number.
+func ChannelBounds(getenv func(string) string) (bounds map[string]string) {
+	bounds = map[string]string{}
+	for _, kind := range channelKinds {
+		least, most := channelRange(getenv, kind)
+		if least >= most {
+			continue
+		}
+		bounds["NCCL_MAX_"+kind] = getenv("NCCL_MAX_" + kind)
+		if least > 0 {
+			bounds["NCCL_MIN_"+kind] = getenv("NCCL_MIN_" + kind)
 		}
 	}
-	return false
+	return bounds
+}
+
+// getenv returns a variable of NCCL by its full name.
+func (e *environment) getenv(name string) string { return e.get(strings.TrimPrefix(name, "NCCL_")) }
+
+// saysChannels reports whether variables say how many channels there are at least or at most, and whether they force
+// some.
+func (e *environment) saysChannels() (says, forces bool) {
+	for _, kind := range channelKinds {
+		least, most := channelRange(e.getenv, kind)
+		says = says || least > 0 || most > 0
+		forces = forces || least > 0 && least >= most
+	}
+	return says, forces
 }
 
 // claim turns the variables into a label for one collective.
@@ -292,13 +327,11 @@ func (e *environment) claim(coll string) claim {
 	algo, proto := e.get("ALGO"), e.get("PROTO")
 	c := claim{from: originVariables, forcesCell: algo != "" || proto != ""}
 	c.Cell = CellNamed(onlyChoice(algo, coll), onlyChoice(proto, coll))
-	c.forcesChannels = e.boundsChannels()
-	c.forcesCell = c.forcesCell || c.forcesChannels
-	for _, kind := range []string{"NCHANNELS", "CTAS"} {
-		low, errLow := strconv.Atoi(e.get("MIN_" + kind))
-		high, errHigh := strconv.Atoi(e.get("MAX_" + kind))
-		if errLow == nil && errHigh == nil && low == high && low > 0 {
-			c.Channels = low
+	says, forces := e.saysChannels()
+	c.forcesChannels, c.forcesCell = says, c.forcesCell || forces
+	for _, kind := range channelKinds {
+		if least, most := channelRange(e.getenv, kind); least == most && least > 0 {
+			c.Channels = least
 		}
 	}
 	if v := e.get("TUNER_PLUGIN"); v != "" && !strings.EqualFold(v, "none") {

@@ -29,9 +29,9 @@ type run struct {
 	footer  bool // it came to its end
 	failed  bool // its last lines say that values were wrong
 
-	bounded bool     // NCCL's variables bound the number of channels
-	sizes   []uint64 // what it was to measure, from its header
-	isCSV   bool     // the rows are those of a CSV file
+	forced bool     // NCCL's variables force a number of channels
+	sizes  []uint64 // what it was to measure, from its header
+	isCSV  bool     // the rows are those of a CSV file
 
 	blankRedOp bool
 	rows       []row
@@ -126,7 +126,7 @@ func (u *run) finish(r *Result, env *environment) {
 	case u.log.refusedAll():
 		unusable = rejectNotOffered
 	}
-	u.bounded = env.boundsChannels()
+	_, u.forced = env.saysChannels()
 	setup := u.setup(env)
 	if setup != nil && setup.Tuner != "" {
 		if u.log.obeyed == 0 &&
@@ -216,7 +216,7 @@ func (u *run) ran(op operation, size, scale uint64) (c nccl.Config, own, agreed,
 	if !decided {
 		return c, false, agreed, found
 	}
-	own = asked != noLabel && asked.Channels == 0 && !u.bounded
+	own = asked != noLabel && asked.Channels == 0 && !u.forced
 	switch release, _ := nccl.ParseVersion(u.metadata.NCCL); {
 	case !found:
 		c = asked

@@ -115,9 +115,11 @@ func (c Conditions) Compare(o Conditions) int { return cmp.Compare(c.String(), o
 
 // Named reports whether a name means the conditions.
 func (c Conditions) Named(name string) bool {
-	graph := strings.Contains(" "+c.Options, " -G ")
-	return name == "" || name == c.String() || name == "graph" && graph || name == "eager" && !graph
+	return name == "" || name == c.String() || name == "graph" && c.Graphs() || name == "eager" && !c.Graphs()
 }
+
+// Graphs reports whether the times are those of calls in CUDA graphs.
+func (c Conditions) Graphs() bool { return strings.Contains(" "+c.Options, " -G ") }
 
 // Unknown is the Algo or Proto of a sample whose configuration is not known.
 const Unknown = -1

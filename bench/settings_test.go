@@ -87,3 +87,43 @@ func TestVariablesThatChangeTheChoice(t *testing.T) {
 		}
 	}
 }
+
+// A most number of channels, with none or a smaller least one, is how a site runs everything: what NCCL chooses below
+// it is the default there, and the times say what they were measured under. What leaves NCCL no choice forces one.
+func TestBoundsAreNoChoice(t *testing.T) {
+	const info = "node0:7:9 [0] NCCL INFO "
+	set := func(variables ...string) (text string) {
+		for _, v := range variables {
+			text += info + "NCCL_" + strings.Replace(v, "=", " set by environment to ", 1) + ".\n"
+		}
+		return text + info + "AllReduce: 1048576 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..7}\n"
+	}
+	const loaded = info + "TUNER/Go: 0.2.0 1 node, 8 ranks: 1 row\n" + info + "TUNER/Go: allreduce 1MiB, 1 pipelined: "
+	for _, c := range []struct {
+		log, variables string
+		selection      Selection
+	}{
+		{set("MAX_NCHANNELS=24"), "NCCL_MAX_NCHANNELS=24", SelectionDefault},
+		{set("MAX_CTAS=24", "MIN_CTAS=4"), "NCCL_MAX_CTAS=24 NCCL_MIN_CTAS=4", SelectionDefault},
+		{set("MAX_NCHANNELS=8", "ALGO=Ring"), "NCCL_MAX_NCHANNELS=8", SelectionForced},
+		{set("MAX_NCHANNELS=24") + loaded + "ring/ll 8 ch, decided by x.csv:1\n", "NCCL_MAX_NCHANNELS=24",
+			SelectionForced},
+		{set("MAX_NCHANNELS=24") + loaded + "ring/ll, decided by x.csv:1\n", "NCCL_MAX_NCHANNELS=24",
+			SelectionOwnChannels},
+		{set("MAX_NCHANNELS=8", "MIN_NCHANNELS=8"), "", SelectionForced},
+		{set("MAX_NCHANNELS=8", "MIN_NCHANNELS=16"), "", SelectionForced},
+		{set("MIN_NCHANNELS=4"), "", SelectionForced},
+		{set("MAX_NCHANNELS=24", "MIN_CTAS=4"), "NCCL_MAX_NCHANNELS=24", SelectionForced},
+		{set("MAX_NCHANNELS=many"), "", SelectionDefault},
+	} {
+		r, err := Read(strings.NewReader(oneRun(c.log)), "x.log", Options{})
+		if err != nil || len(r.Samples) == 0 {
+			t.Errorf("%v: %+v of\n%s", err, r, c.log)
+			continue
+		}
+		if s := r.Samples[0]; s.Selection != c.selection || s.Setup.Variables != c.variables {
+			t.Errorf("%q under %q, want %q under %q of\n%s", selections[s.Selection], s.Setup.Variables,
+				selections[c.selection], c.variables, c.log)
+		}
+	}
+}

@@ -242,6 +242,18 @@ func argsOf(line string) (s settings) {
 	return s
 }
 
+// RunsGraphs reports whether options of nccl-tests launch CUDA graphs.
+func RunsGraphs(options string) bool { s := argsOf(options); return s.Graph > 0 }
+
+// RanksPerProcess returns how many GPUs options of nccl-tests give a process, as "-t 2 -g 4" does; 0: they do not say.
+func RanksPerProcess(options string) int {
+	s := argsOf(options)
+	if s.Threads == 0 && s.GPUs == 0 {
+		return 0
+	}
+	return max(1, s.Threads) * max(1, s.GPUs)
+}
+
 // fill takes what is not known from a command line.
 func (s *settings) fill(args settings) {
 	from := args.values()

@@ -3,6 +3,7 @@ package nccl
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -58,6 +59,37 @@ func ReadMeasured(policy []byte) string {
 		return ""
 	}
 	return string(m[1])
+}
+
+// UnderComment is the text of a policy file's comment that names the variables which rows were measured under, as
+// "NCCL_MAX_NCHANNELS=24 NCCL_NVLS_ENABLE=0", and says whether they were measured in CUDA graphs; "": neither. The
+// variables change NCCL's choice, and graphs the times, so the rows are for jobs that run alike.
+func UnderComment(variables string, graphs bool) string {
+	switch {
+	case graphs && variables != "":
+		return "measured in CUDA graphs, for jobs that replay graphs. " + UnderComment(variables, false)
+	case graphs:
+		return "measured in CUDA graphs, for jobs that replay graphs"
+	case variables != "":
+		return "measured under " + variables + ": for jobs with these variables only"
+	}
+	return ""
+}
+
+var underComment = regexp.MustCompile(
+	`(?m)^[ \t]*#(?:.*\.)?[ \t]*measured under ([NR]CCL_.+): for jobs with these variables only[ \t]*\r?$`)
+
+// LackedVariables returns those of the variables in the comments of a policy file that getenv has another value of.
+func LackedVariables(policy []byte, getenv func(string) string) (lacked []string) {
+	for _, m := range underComment.FindAllSubmatch(policy, -1) {
+		for variable := range strings.FieldsSeq(string(m[1])) {
+			name, value, _ := strings.Cut(variable, "=")
+			if strings.ReplaceAll(getenv(name), " ", "_") != value && !slices.Contains(lacked, variable) {
+				lacked = append(lacked, variable)
+			}
+		}
+	}
+	return lacked
 }
 
 // NotMeasuredOn is what the comment of a row says whose number of nodes was not measured, but another one.

@@ -1,6 +1,9 @@
 package nccl
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestReadMeasured(t *testing.T) {
 	for text, want := range map[string]string{
@@ -22,5 +25,31 @@ func TestReadMeasured(t *testing.T) {
 			text == MeasuredComment("", true); said != want {
 			t.Errorf("%q: simulated: %v", text, said)
 		}
+	}
+}
+
+// A policy's comments say which variables a job has to have, also beside what else they say of how it was measured.
+func TestLackedVariables(t *testing.T) {
+	const two = "NCCL_MAX_NCHANNELS=24 NCCL_NVLS_ENABLE=0"
+	text := "# measured\na,b\n# " + UnderComment(two, false) + "\nrow\n# " + UnderComment("NCCL_IB_DISABLE=1", true) +
+		"\r\nrow\n# " + UnderComment("", true) + "\n# " + UnderComment(two, false) + "\n"
+	for set, want := range map[string]string{
+		"":                      "NCCL_MAX_NCHANNELS=24 NCCL_NVLS_ENABLE=0 NCCL_IB_DISABLE=1",
+		"NCCL_MAX_NCHANNELS=24": "NCCL_NVLS_ENABLE=0 NCCL_IB_DISABLE=1",
+		"NCCL_MAX_NCHANNELS=8":  "NCCL_MAX_NCHANNELS=24 NCCL_NVLS_ENABLE=0 NCCL_IB_DISABLE=1",
+	} {
+		got := LackedVariables([]byte(text), func(name string) string {
+			value, _ := strings.CutPrefix(set, name+"=")
+			if value == set {
+				return ""
+			}
+			return value
+		})
+		if strings.Join(got, " ") != want {
+			t.Errorf("with %q a job lacks %q, want %q", set, got, want)
+		}
+	}
+	if UnderComment("", false) != "" {
+		t.Error("a comment that says nothing")
 	}
 }

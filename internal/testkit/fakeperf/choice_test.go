@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -207,4 +209,25 @@ func TestEveryChoiceHasATime(t *testing.T) {
 			}
 		}
 	}
+}
+
+// In CUDA graphs calls lack the host's part, which is most of a small call's time and nothing of a large one's.
+func TestGraphs(t *testing.T) {
+	times := func(args ...string) (all []float64) {
+		log := started(t, exitOK, []string{"FAKEPERF_NOISE=0"}, "all_reduce_perf",
+			append([]string{"-b", "1K", "-e", "1G", "-f", "1048576", "-g", "8"}, args...)...)
+		for _, m := range regexp.MustCompile(`(?m)^ +[0-9]+ +[0-9]+ +float +sum +-1 +([0-9.]+) `).FindAllStringSubmatch(log, -1) {
+			n, err := strconv.ParseFloat(m[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, n)
+		}
+		return all
+	}
+	eager, graphs := times(), times("-G", "10")
+	if len(eager) != 2 || len(graphs) != 2 || graphs[0] > .7*eager[0] || graphs[1] < .99*eager[1] {
+		t.Errorf("eager %v, in graphs %v", eager, graphs)
+	}
+	started(t, exitUsage, nil, "all_reduce_perf", "-g", "8", "-G", "-1")
 }

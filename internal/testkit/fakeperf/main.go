@@ -55,6 +55,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	w := findWorld(os.Getenv, o.threads*o.gpus, s.perNode, s.hosts)
 	t := &test{program: program, coll: coll, args: os.Args, options: o, settings: s, world: w,
 		stdout: bufio.NewWriter(stdout), stderr: stderr}
+	if err := w.dump(os.Getenv); err != nil {
+		fmt.Fprintf(stderr, "stand-in: %v\n", err)
+		return exitUsage
+	}
 	if w.rank > 0 { // only the process of rank 0 prints
 		t.wait()
 		return exitOK

@@ -18,6 +18,7 @@ type options struct {
 	minBytes, maxBytes    uint64
 	stepBytes, stepFactor uint64
 	iters, warmup, check  int
+	graphs                int // launches of a CUDA graph of all iterations; 0: calls are launched one by one
 	dtype, op             string
 }
 
@@ -49,6 +50,7 @@ func parseOptions(program string, args []string, stdout io.Writer) (o options, h
 	number(&o.iters, "iters", "n", 20)
 	number(&o.warmup, "warmup_iters", "w", 1)
 	number(&o.check, "check", "c", 1)
+	number(&o.graphs, "cudagraph", "G", 0)
 	f.StringVarP(&o.op, "op", "o", "sum", "")
 	f.StringVarP(&o.dtype, "datatype", "d", "float", "")
 	f.BoolVarP(&help, "help", "h", false, "")
@@ -79,8 +81,8 @@ func parseOptions(program string, args []string, stdout io.Writer) (o options, h
 		o.stepFactor > 1 && o.minBytes == 0 && o.maxBytes > 0:
 		err = fmt.Errorf("nccl-tests would never reach its last size with -b %d and -i %d -f %d", o.minBytes,
 			o.stepBytes, o.stepFactor)
-	case min(o.threads, o.gpus, o.iters) < 1 || min(o.warmup, o.check) < 0:
-		err = fmt.Errorf("-t, -g and -n need 1 or more, -w and -c 0 or more")
+	case min(o.threads, o.gpus, o.iters) < 1 || min(o.warmup, o.check, o.graphs) < 0:
+		err = fmt.Errorf("-t, -g and -n need 1 or more, -w, -c and -G 0 or more")
 	case !known:
 		err = fmt.Errorf("unknown -d %s (allowed: %s)", o.dtype,
 			strings.Join(slices.Sorted(maps.Keys(dataTypes)), ", "))

@@ -30,8 +30,8 @@ func (t *test) header() {
 	t.print("# nccl-tests version %s nccl-headers=%d nccl-library=%d\n", testsVersion, t.settings.nccl, t.settings.nccl)
 	t.print("# Collective test starting: %s\n", t.program)
 	t.print("# nThread %d nGpus %d minBytes %d maxBytes %d step: %d(%s) warmup iters: %d iters: %d agg iters: 1 "+
-		"validation: %d graph: 0 unalign: 0\n",
-		o.threads, o.gpus, o.minBytes, o.maxBytes, step, kind, o.warmup, o.iters, o.check)
+		"validation: %d graph: %d unalign: 0\n",
+		o.threads, o.gpus, o.minBytes, o.maxBytes, step, kind, o.warmup, o.iters, o.check, o.graphs)
 	t.print("#\n# Using devices\n")
 	for rank := range t.world.ranks() {
 		host, device := t.world.hostOf(rank)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hostlist"
 )
 
@@ -77,4 +78,15 @@ func findWorld(getenv func(string) string, perRank, perNode int, hosts []string)
 		w.hosts = append(w.hosts, name)
 	}
 	return w
+}
+
+// dump writes the machine's topology, where NCCL_TOPO_DUMP_FILE names a file for it, if one of this process's ranks is
+// the one that does so. It is the whole machine, also where the run uses a part.
+func (w *world) dump(getenv func(string) string) error {
+	file := getenv("NCCL_TOPO_DUMP_FILE")
+	rank, _ := strconv.Atoi(getenv("NCCL_TOPO_DUMP_FILE_RANK")) // 0 where it is not set
+	if file == "" || rank < w.rank*w.perRank || rank >= (w.rank+1)*w.perRank {
+		return nil
+	}
+	return os.WriteFile(file, []byte(configs.DGXH100), 0o644)
 }

@@ -27,6 +27,7 @@ type Input struct {
 	Rows     []fit.Row  // the policy; none where nothing improves on the default for sure
 	Job      string     // the name of a job's profile; empty: none
 	Worth    *fit.Worth // what Rows are worth to it; nil: none
+	Apart    []string   // where graphs and eager runs choose differently
 	Proven   string     // the file of a policy that was compared with the default; empty: none
 	Proof    string     // what came of that
 }
@@ -126,10 +127,17 @@ func aboutFacts(in Input) []fact {
 	for _, c := range in.Set.Under() {
 		under = append(under, c.String())
 	}
-	return []fact{
+	facts := []fact{
 		{"GPU", cmp.Or(strings.Join(gpus, ", "), "not known")},
 		{"NCCL", cmp.Or(p.NCCL, "not known (--made-with VERSION)")},
 		{"measured under", cmp.Or(strings.Join(under, "; "), "not known")}, {"measured", when},
 		{"measurements", fmt.Sprint(in.Set.Used)},
 	}
+	if p.Topology != nil {
+		facts = append(facts, fact{"machine", p.Topology.Summary.String()})
+	}
+	if len(in.Apart) > 0 {
+		facts = append(facts, fact{"graphs and eager runs choose differently", strings.Join(in.Apart, "; ")})
+	}
+	return facts
 }

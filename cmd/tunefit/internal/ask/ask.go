@@ -3,10 +3,12 @@
 package ask
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
+	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
@@ -48,6 +51,14 @@ type viewKey struct {
 func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 	a := &Asker{engines: map[Decider]*policy.Engine{}, sheets: map[Decider]*policy.Sheet{},
 		views: map[viewKey]*policy.EngineView{}, rccl: map[Decider]string{}}
+	if from.Topo == "" {
+		for _, d := range by {
+			if from.Topo = cmp.Or(from.Topo, MeasuredOn(d.Policy), MeasuredOn(d.Model)); from.Topo != "" {
+				a.note("the machine is the measured one, %s (--topo names another)", from.Topo)
+				break
+			}
+		}
+	}
 	for _, d := range by {
 		var rules *policy.Policy
 		var learned *model.Model
@@ -62,6 +73,10 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 			}
 			a.Files.Policies = append(a.Files.Policies, rules)
 			a.measured(&from, d, d.Policy, nccl.ReadMeasured(text))
+			if lacked := nccl.LackedVariables(text, os.Getenv); len(lacked) > 0 {
+				a.note("%s was measured under %s, which is not so here: it is for jobs with these variables only",
+					d.Policy, strings.Join(lacked, " "))
+			}
 		}
 		if d.Model != "" {
 			if learned, _, err = ReadModel(from.Inputs, d.Model); err != nil {
@@ -120,6 +135,21 @@ func (a *Asker) Chooser(d Decider, of []Outcome) string {
 		return a.rccl[d]
 	}
 	return "NCCL " + a.Costs.NCCL.String()
+}
+
+// MeasuredOn is the topology file of the machine that a policy or a model was measured on, which a sweep leaves beside
+// it; "": there is none that can be read.
+func MeasuredOn(file string) string {
+	if file == "" || file == cli.StandardName {
+		return ""
+	}
+	beside := filepath.Join(filepath.Dir(file), "topology.xml")
+	if text, err := cli.ReadRegular(beside); err != nil {
+		return ""
+	} else if _, err := topo.Read(beside, bytes.NewReader(text)); err != nil {
+		return ""
+	}
+	return beside
 }
 
 // findMachine returns the machine of --topo, else this one.

@@ -238,6 +238,15 @@ func ShellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
+// Assignments writes variables as NAME=value, sorted: the same ones read the same.
+func Assignments(variables map[string]string) (all []string) {
+	for name, value := range variables {
+		all = append(all, name+"="+value)
+	}
+	slices.Sort(all)
+	return all
+}
+
 // Line is a line on a terminal that the next text replaces. Elsewhere it says nothing.
 type Line struct{ w io.Writer }
 

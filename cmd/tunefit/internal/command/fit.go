@@ -36,6 +36,7 @@ type fitFlags struct {
 	mix      bool
 	profile  string
 	runs     string
+	found    string        // topology file of the measured machine, where topo names none; "": not known
 	json     *fitJSON      // filled instead of printing what it says; nil: printed
 	page     *report.Input // filled with what the report shows; nil: nobody asks
 }
@@ -115,20 +116,27 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 			return err
 		}
 	}
-	machine, err := readModelTopology(f.env, f.topo)
+	named, err := readModelTopology(f.env, f.topo)
 	if err != nil {
 		return err
+	}
+	machine := named
+	if machine == nil {
+		if machine, err = readModelTopology(f.env, f.found); err != nil { // it was not given, so nothing depends on it
+			fmt.Fprintf(cmd.ErrOrStderr(), "the model is for any machine: %v\n", err)
+		}
 	}
 	pool := fit.NewPool()
 	pool.MadeWith, pool.Runs = f.madeWith, f.runs
 	if f.topo != "" {
 		pool.Offers = offersOn(f.env, f.topo)
 	}
-	set, sources, rejected, err := readSweeps(pool, f.env.Inputs, cmd, files, nil, f.force)
+	apart := otherRuns(pool)
+	set, sources, rejected, err := readSweeps(pool, f.env.Inputs, cmd, files, nil, f.force, apart...)
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
-	if err := f.mayFit(set, machine, pool.Offers); err != nil {
+	if err := f.mayFit(set, named, pool.Offers); err != nil {
 		if f.json == nil {
 			writeRows(cmd.OutOrStdout(), set, rejected)
 		}
@@ -155,7 +163,12 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	}
 	in := report.Input{
 		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
-		Rows: underVariables(set, append(fit.Rows(model), fit.MoreNodes(model, f.maxNodes)...)),
+		Rows: underConditions(set, append(fit.Rows(model), fit.MoreNodes(model, f.maxNodes)...)),
+	}
+	for _, other := range apart {
+		if in.Apart, err = chosenApart(set, other, in.Rows); err != nil {
+			return err
+		}
 	}
 	if f.maxNodes > 0 && len(report.CarriedOver(in.Rows)) == 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "nothing is carried over to more nodes: no row saves more than %.0f %% of the "+
@@ -209,16 +222,16 @@ func (f *fitFlags) mayFit(set *fit.Set, machine *model.Machine, offers fit.Offer
 	return unlike(set)
 }
 
-// underVariables says, before the rows of a group, under which variables it was measured: without them NCCL chooses
-// otherwise, and nothing is known of such jobs.
-func underVariables(set *fit.Set, rows []fit.Row) []fit.Row {
+// underConditions says, before the rows of a group, under which variables it was measured, and whether in CUDA graphs.
+// Nothing is known of jobs that run otherwise.
+func underConditions(set *fit.Set, rows []fit.Row) []fit.Row {
 	for i := range rows {
 		if i > 0 && rows[i-1].Key == rows[i].Key {
 			continue
 		}
 		for under := range set.Of(rows[i].Group()).Under {
-			if under.Variables != "" {
-				rows[i].Why = "measured under " + under.Variables + ": for jobs with these variables only"
+			if text := nccl.UnderComment(under.Variables, under.Graphs()); text != "" {
+				rows[i].Why = text
 			}
 		}
 	}

@@ -81,6 +81,11 @@ func writeAnswer(w io.Writer, in report.Input) {
 				"job needs %s (a log of the default with NCCL_DEBUG_SUBSYS=TUNING may show that it has them without; "+
 				"tunefit sweep measures only what it has)\n", floors)
 	}
+	if len(in.Apart) > 0 {
+		fmt.Fprintf(w,
+			"graphs and eager runs choose differently (a policy of one is not for jobs that run the other):\n  %s\n",
+			cli.Few(in.Apart, 8, "\n  "))
+	}
 	for _, line := range report.CarriedOver(in.Rows) {
 		fmt.Fprintln(w, line)
 	}
@@ -129,6 +134,8 @@ type fitJSON struct {
 	Job      *worthJSON              `json:"job,omitempty"` // with --profile
 	Groups   []report.Recommendation `json:"groups"`
 	Doubtful []string                `json:"doubtful"`
+	// where graphs and eager runs choose differently
+	Apart []string `json:"graphs_and_eager_differ,omitempty"`
 	// variables without which a job lacks channels that are chosen
 	Needs        string            `json:"job_needs,omitempty"`
 	Measurements int               `json:"measurements"` // used
@@ -151,7 +158,7 @@ type worthJSON struct {
 func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 	gaps := report.Gaps(in.Report)
 	j := fitJSON{
-		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Measurements: in.Set.Used,
+		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Apart: in.Apart, Measurements: in.Set.Used,
 		Simulated: in.Set.Simulated, Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
 		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows),
 		NotMeasured: report.CarriedOver(in.Rows), Model: f.model, Report: f.report,

@@ -20,27 +20,29 @@ import (
 
 // readSweeps pools the measurements of all files and lists why some times were rejected while reading, each reason with
 // the place of the first. anyway takes files of which too little can be read, too. Those of found that are no
-// measurements are left out.
+// measurements are left out. The pools of also get all of it, too.
 func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool,
-	anyway bool) (*fit.Set, []model.Source, []fit.Refusal, error) {
+	anyway bool, also ...*fit.Pool) (*fit.Set, []model.Source, []fit.Refusal, error) {
 	var sources []model.Source
 	var rejected []fit.Refusal
 	known := map[string]int{} // in rejected, by reason
 	in := newReader(inputs, cmd, files, found, anyway)
 	for _, name := range files {
-		pool.Begin(name)
 		r, digest := in.read(name)
 		if r == nil {
 			continue
 		}
-		for i := range r.Samples {
-			pool.Add(&r.Samples[i])
-		}
-		for i := range r.Failed {
-			pool.Fail(&r.Failed[i])
-		}
-		for i := range r.NotOffered {
-			pool.Fail(&r.NotOffered[i])
+		for _, p := range append(also, pool) {
+			p.Begin(name)
+			for i := range r.Samples {
+				p.Add(&r.Samples[i])
+			}
+			for i := range r.Failed {
+				p.Fail(&r.Failed[i])
+			}
+			for i := range r.NotOffered {
+				p.Fail(&r.NotOffered[i])
+			}
 		}
 		in.notes = append(in.notes, r.Notes...)
 		for _, rej := range r.Rejected {

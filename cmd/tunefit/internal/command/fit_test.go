@@ -285,6 +285,14 @@ func TestFitOfUnlikeRuns(t *testing.T) {
 			"NCCL_NVLS_ENABLE=0", 30), "", cli.ExitOK, []string{"NCCL_NVLS_ENABLE=0 (for jobs with these variables only)"}},
 		"options that are not told": {rows(byDefault, "", "", 33) + rows(ring, eager, "", 5), "", cli.ExitFailed,
 			[]string{"8 rows: options not known"}},
+		"graphs choose otherwise": {rows(byDefault, eager, "", 33) + rows(ring, eager, "", 33) + rows(byDefault, graph, "", 9) +
+			rows(ring, graph, "", 5), "graph", cli.ExitOK, []string{"graphs and eager runs choose differently (",
+			"\n  allreduce 1x8 at 1KiB - ", ": ring/ll128 16 ch in graphs, NCCL's choice in eager runs, which takes up to 1.80 times as long in graphs\n"}},
+		"and eager runs": {rows(byDefault, eager, "", 33) + rows(ring, eager, "", 20) + rows(byDefault, graph, "", 9) +
+			rows(ring, graph, "", 9), "eager", cli.ExitOK, []string{
+			": ring/ll128 16 ch in eager runs, NCCL's choice in graphs, which takes up to 1.65 times as long in eager runs\n"}},
+		"graphs choose alike": {rows(byDefault, eager, "", 33) + rows(ring, eager, "", 20) + rows(byDefault, graph, "", 9) +
+			rows(ring, graph, "", 5), "graph", cli.ExitOK, []string{"measured under " + graph + "\n"}},
 		"none": {rows(byDefault, eager, "", 33), "graph", cli.ExitFailed, []string{`nothing was measured under --runs "graph"`}},
 	} {
 		policy := filepath.Join(t.TempDir(), "p.csv")
@@ -298,12 +306,16 @@ func TestFitOfUnlikeRuns(t *testing.T) {
 				t.Errorf("%s: it says\n%s%swant %q", name, out, said, want)
 			}
 		}
+		if name == "graphs choose alike" && strings.Contains(out+said, "differently") {
+			t.Errorf("%s: it says\n%s%s", name, out, said)
+		}
 		text, err := os.ReadFile(policy)
 		if (err == nil) != (c.code == cli.ExitOK) {
 			t.Errorf("%s: policy: %v", name, err)
 		}
 		only := strings.Contains(string(text), "# measured under NCCL_NVLS_ENABLE=0: for jobs with these variables only\n")
-		if only != (name == "only under variables") {
+		graphs := strings.Contains(string(text), "# measured in CUDA graphs, for jobs that replay graphs\n")
+		if graphs != (c.runs == "graph" && err == nil) || only != (name == "only under variables") {
 			t.Errorf("%s: the policy is\n%s", name, text)
 		}
 	}

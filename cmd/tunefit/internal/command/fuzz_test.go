@@ -19,7 +19,7 @@ import (
 // A plan of a sweep: an error names the file, and a setting that is accepted is one of a flag.
 func FuzzPlanFile(f *testing.F) {
 	var written strings.Builder
-	if err := writePlanFile(&written, sweepCommand(testkit.Env).Flags()); err != nil {
+	if err := writePlanFile(&written, sweepCommand(testkit.Env).Flags(), nil); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(written.String())
@@ -39,7 +39,7 @@ func FuzzPlanFile(f *testing.F) {
 			return
 		}
 		var again strings.Builder
-		if err := writePlanFile(&again, flags); err != nil {
+		if err := writePlanFile(&again, flags, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(file, []byte(again.String()), 0o644); err != nil {

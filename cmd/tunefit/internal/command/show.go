@@ -35,11 +35,12 @@ means that it does not know.
 
 NCCL's choice is the measured one, if the model has it. Measurements are of one call at a
 time, from buffers that are not registered. Otherwise NCCL's estimates tell it, for the
-machine of --topo. They are for communicators of all GPUs of a node, or of those of --gpus.
+machine of --topo, or without that for the measured one, if a sweep left its topology.xml
+beside the file. They are for communicators of all GPUs of a node, or of those of --gpus.
 For others the choice is not known.
 
-A model may name the machine that it was measured on. It is then used as on the machine
-of --topo, or without that as on this machine.
+A model may name the machine that it was measured on. It is then used as on that machine,
+or without one as on this machine.
 
 The library's own code decides. A job gets the same decisions with the same release of
 NCCL. --nccl names the release; without it, it is the one that the files were measured

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +41,7 @@ type sweepFlags struct {
 	full     bool
 	programs string
 	args     string
+	graph    int // launches of a CUDA graph; 0: calls are launched one by one
 
 	launch     string
 	launchArgs string
@@ -105,7 +107,7 @@ project's library. NCCL's log tells what really ran. It tries a run that fails o
 more. It does not try again what NCCL refuses, or what fails twice.
 
 It reaches nodes by mpirun of Open MPI, by Slurm, or by a command of your own:
-  --launch local     one node, nothing starts the ranks (default for one node)
+  --launch local     one node, one process for all its GPUs
   --launch mpirun    --hosts node1,node2, --launch-args "--mca btl ..."
   --launch slurm     in an allocation, by srun: begin the line with
                      salloc -N 2 --gpus-per-node=8 --exclusive; or sbatch
@@ -136,10 +138,16 @@ left out. To try that again, start it by hand and give its new log.`,
 	flags.BoolVar(&f.full, "full", false, "measure many nodes like few, instead of what is fastest on few")
 	flags.StringVar(&f.programs, "perf-dir", "",
 		"folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
-	flags.StringVar(&f.args, "perf-args", "", `more options for them, as "-n 50 -w 10"`)
+	flags.StringVar(&f.args, "perf-args", "",
+		`more options for them, as "-n 50 -w 10"; "-g 8" or "-t 8" gives each process 8 GPUs`)
+	flags.IntVar(&f.graph, "graph", 0,
+		"measure calls in CUDA graphs, launched so often, nccl-tests' -G: for jobs that replay graphs, as inference "+
+			"does. Without it times up to some MiB are those of the host's launches")
+	flags.Lookup("graph").NoOptDefVal = "10"
 	flags.StringVar(&f.launch, "launch", "",
-		"what starts the ranks: local, mpirun, slurm or a command (default: local for one node, slurm where srun "+
-			"is, else mpirun)")
+		"what starts the ranks, one process a GPU: local (which starts one for all), mpirun, slurm or a command "+
+			"(default: slurm where srun is, else mpirun; for one node local, if neither is there or nccl-tests is "+
+			"not built with MPI)")
 	flags.StringVar(&f.launchArgs, "launch-args", "",
 		`more options for mpirun or srun, as "--mpi=pmix --cpu-bind=none" for srun`)
 	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
@@ -179,7 +187,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return cli.Usagef("--init takes no plan file: it prints one")
 		}
-		return writePlanFile(cmd.OutOrStdout(), cmd.Flags())
+		return writePlanFile(cmd.OutOrStdout(), cmd.Flags(), bench.ChannelBounds(os.Getenv))
 	}
 	if f.dir == "" {
 		return cli.Usagef("no directory given (needed: -o DIRECTORY, new or of a sweep to go on with)")
@@ -209,7 +217,9 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer s.Close()
-	if err := cli.WriteWhole(kept, true, func(w io.Writer) error { return writePlanFile(w, cmd.Flags()) }); err != nil {
+	if err := cli.WriteWhole(kept, true, func(w io.Writer) error {
+		return writePlanFile(w, cmd.Flags(), s.Bounds)
+	}); err != nil {
 		return err
 	}
 	if err := s.Run(ctx); err != nil {
@@ -284,6 +294,8 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	switch {
 	case f.repetitions < 1 || f.repetitions > 100:
 		return o, cli.Usagef("--repetitions %d (allowed: 1 to 100)", f.repetitions)
+	case f.graph < 0:
+		return o, cli.Usagef("--graph=%d (allowed: 1 or more launches of a graph, or 0 for none)", f.graph)
 	case f.limit < time.Second:
 		return o, cli.Usagef("--limit %v (allowed: 1s or more)", f.limit)
 	}
@@ -293,7 +305,15 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	o = sweep.Options{
 		Dir: f.dir, Choices: &f.choices, Full: f.full, Repetitions: f.repetitions,
 		SizesNamed: cmd.Flags().Changed("sizes"),
-		Programs:   f.programs, Args: strings.Fields(f.args), Silence: f.limit, Budget: f.budget, Proof: int(f.prove),
+		Programs:   f.programs, Args: strings.Fields(f.args), Bounds: bench.ChannelBounds(os.Getenv),
+		Silence: f.limit, Budget: f.budget, Proof: int(f.prove),
+	}
+	if f.graph > 0 {
+		if bench.RunsGraphs(f.args) {
+			return o, cli.Usagef("--graph=%d and --perf-args %q: both launch graphs (needed: one of them)", f.graph,
+				f.args)
+		}
+		o.Args = append(o.Args, "-G", strconv.Itoa(f.graph))
 	}
 	var measured []*fit.Group
 	if len(f.from) > 0 {
@@ -357,14 +377,27 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 	if _, err := os.Stat(o.Library); err != nil && !f.dryRun { // the script may run elsewhere
 		return o, cli.Usagef("--plugin: %w", err)
 	}
-	if f.launch == "" {
-		f.launch = launcherFor(o.Keys)
+	o.PerProcess = bench.RanksPerProcess(f.args)
+	if f.launch == "" { // the sweep goes on with the same one
+		with, shared := f.launcherFor(&o)
+		o.Shared = shared
+		if err := cmd.Flags().Set("launch", with); err != nil {
+			return o, err
+		}
 	}
 	for _, key := range o.Keys {
-		if key.Nodes > 1 && f.launch == launch.Local {
+		perNode := key.Ranks / key.Nodes
+		switch {
+		case key.Nodes > 1 && f.launch == launch.Local:
 			return o,
 				cli.Usagef("--launch local starts ranks on this machine only (%s needs mpirun, slurm or a command)",
 					key)
+		case o.PerProcess > 0 && perNode%o.PerProcess != 0:
+			return o, cli.Usagef("--perf-args %q give each process %d GPUs, and nodes of %s have %d ranks (allowed: "+
+				"a part of them)", f.args, o.PerProcess, key.Comm, perNode)
+		case o.PerProcess > 0 && perNode != o.PerProcess && f.launch == launch.Local:
+			return o, cli.Usagef("--launch local starts one process, and --perf-args %q give it %d GPUs of the %d of "+
+				"%s (more start: mpirun, slurm, a command)", f.args, o.PerProcess, perNode, key.Comm)
 		}
 	}
 	o.Launcher, err = launch.New(launch.Options{
@@ -390,16 +423,38 @@ func (f *sweepFlags) measured(cmd *cobra.Command) (*fit.Set, error) {
 	return set, err
 }
 
-// launcherFor is what reaches the nodes where nobody says.
-func launcherFor(keys []fit.Key) string {
-	_, err := exec.LookPath("srun")
-	switch {
-	case !slices.ContainsFunc(keys, func(k fit.Key) bool { return k.Nodes > 1 }):
-		return launch.Local
-	case err == nil:
-		return launch.Slurm
+// launcherFor is what starts the ranks where nobody says: one process a GPU, as jobs have, wherever something can start
+// these. shared is why nothing can; "": something can, or --perf-args ask for one process.
+func (f *sweepFlags) launcherFor(o *sweep.Options) (with, shared string) {
+	_, noSrun := exec.LookPath("srun")
+	alone := true // one process is what --perf-args ask for
+	for _, key := range o.Keys {
+		if key.Nodes > 1 {
+			if noSrun == nil {
+				return launch.Slurm, ""
+			}
+			return launch.MPIRun, ""
+		}
+		alone = alone && o.PerProcess == key.Ranks
 	}
-	return launch.MPIRun
+	if alone {
+		return launch.Local, ""
+	}
+	if f.container != "" {
+		return launch.Local, "it is not known whether the container has MPI (--launch)"
+	}
+	for _, key := range o.Keys {
+		if program := perfrun.Program(key.Coll); !perfrun.HasMPI(f.programs, program) {
+			return launch.Local, program + " is not built with MPI=1"
+		}
+	}
+	if noSrun == nil && os.Getenv("SLURM_JOB_ID") != "" {
+		return launch.Slurm, ""
+	}
+	if _, err := launch.New(launch.Options{With: launch.MPIRun}); err != nil {
+		return launch.Local, err.Error()
+	}
+	return launch.MPIRun, ""
 }
 
 // learn makes a policy of all that was measured, if that shows a gain. It returns the file of the policy; empty: there
@@ -431,6 +486,9 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 	}
 	if edited {
 		flags.csv = made
+	}
+	if _, err := os.Stat(s.Topology()); err == nil {
+		flags.found = s.Topology()
 	}
 	if f.asJSON {
 		flags.json = &found.Fit
@@ -485,8 +543,8 @@ func differs(policy, from string) (bool, error) {
 // notPlanned are the flags of tunefit sweep that are about one call of it.
 var notPlanned = []string{"output", "dry-run", "from", "init", "json", "help", "prove", "policy"}
 
-// writePlanFile writes all flags with their values and what they mean.
-func writePlanFile(w io.Writer, flags *pflag.FlagSet) error {
+// writePlanFile writes all flags with their values and what they mean. It names bounds of channels, too.
+func writePlanFile(w io.Writer, flags *pflag.FlagSet, bounds map[string]string) error {
 	var out strings.Builder
 	out.WriteString(`# What tunefit sweep measures, and how. Each setting is an option of the command,
 # which has the last word. A # before a setting leaves it at its default.
@@ -495,6 +553,10 @@ func writePlanFile(w io.Writer, flags *pflag.FlagSet) error {
 #   salloc -N 4 --gpus-per-node=8 --exclusive tunefit sweep plan.yaml -o sweep
 # with launch: slurm and launch-args: --mpi=pmix --cpu-bind=none
 `)
+	if len(bounds) > 0 {
+		fmt.Fprintf(&out, "#\n# Runs are measured under these variables of the environment, and jobs have to have "+
+			"them, too:\n#   %s\n", strings.Join(cli.Assignments(bounds), " "))
+	}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(notPlanned, f.Name) {
 			return

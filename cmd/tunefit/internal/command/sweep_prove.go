@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -130,8 +131,9 @@ func (f *sweepFlags) tellJob(stdout io.Writer, s *sweep.Sweep, policy string, fo
 	record := filepath.Join(dir, "job")
 	names := []string{tuner.EnvPlugin, tuner.EnvConfigFile, tuner.EnvCompare, tuner.EnvRecord}
 	values := []string{s.Library, policy, "nccl", record}
-	var words []string
+	words := cli.Assignments(s.Bounds) // it was measured under them
 	found.InJob = map[string]string{}
+	maps.Copy(found.InJob, s.Bounds)
 	for i, name := range names {
 		found.InJob[name] = values[i]
 		words = append(words, name+"="+cli.ShellWord(values[i]))

@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
@@ -108,9 +110,17 @@ func (d *doctor) examineFiles(context.Context) (found []Finding) {
 	}
 	if f.compiled != nil {
 		found = append(found, d.floorFindings(f.policy, nccl.ReadFloors(f.policy.text))...)
+		if lacked := nccl.LackedVariables(f.policy.text, d.env.Get); len(lacked) > 0 {
+			found = append(found, warned("set it for the job, on all nodes; or measure as the job runs (tunefit sweep)",
+				"%s was measured under %s, and this job does not have it: NCCL chooses otherwise, and nothing is "+
+					"known of its times", f.policy.name, strings.Join(lacked, " ")))
+		}
 	}
 	if f.fitted != nil {
 		found = append(found, d.floorFindings(f.model, f.fitted.Floors())...)
+	}
+	if f.compiled != nil {
+		found = append(found, d.measuredElsewhere(f.policy.name)...)
 	}
 	return append(found, d.versionFinding(f, here)...)
 }
@@ -209,6 +219,32 @@ func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []Finding {
 			"(tunefit sweep)",
 			"%s needs %s, and this job does not have it: its channels were measured with it, and without it NCCL "+
 				"silently uses fewer", file.name, missing)}
+}
+
+// measuredElsewhere tells that a policy was measured on another kind of machine, by the topology that NCCL wrote there.
+func (d *doctor) measuredElsewhere(policy string) []Finding {
+	file := ask.MeasuredOn(policy)
+	if file == "" {
+		return nil
+	}
+	here := d.machine().Here
+	if here == nil {
+		return nil
+	}
+	text, err := cli.ReadRegular(file)
+	if err != nil {
+		return nil
+	}
+	doc, err := topo.Read(file, bytes.NewReader(text))
+	if err != nil {
+		return nil
+	}
+	was, err := policyfile.MachineOf(doc, d.env.Get)
+	if err != nil || was.Fingerprint == here.Fingerprint {
+		return nil
+	}
+	return []Finding{noted("compare tunefit topo with tunefit topo "+file,
+		"%s was measured on another kind of machine, by %s: %s; this is %s", policy, file, was.Summary, here.Summary)}
 }
 
 // versionFinding names the version that communicators start on, as their log does.

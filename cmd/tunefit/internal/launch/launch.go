@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hostlist"
 )
 
@@ -116,13 +117,24 @@ func New(o Options) (*Launcher, error) {
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
-// Processes says how many processes use perNode GPUs of each node, and how many GPUs each has. On this machine one
-// process has all GPUs, which needs no MPI; elsewhere a process has one.
-func (l *Launcher) Processes(nodes, perNode int) (processes, gpusEach int) {
+// PerProcess says how many of a node's GPUs a process has. On this machine one process has all, which needs no MPI;
+// elsewhere a process has one.
+func (l *Launcher) PerProcess(perNode int) int {
 	if l.kind == Local {
-		return 1, perNode
+		return perNode
 	}
-	return nodes * perNode, 1
+	return 1
+}
+
+// String names what starts the processes.
+func (l *Launcher) String() string {
+	switch l.kind {
+	case template:
+		return "the command of --launch"
+	case Slurm:
+		return "srun"
+	}
+	return l.kind
 }
 
 // Command returns the command that starts a program.
@@ -153,18 +165,9 @@ func (l *Launcher) Command(p Program) ([]string, error) {
 func (l *Launcher) program(p Program, withEnv bool) []string {
 	argv := slices.Clone(l.Prefix)
 	if withEnv && len(p.Env) > 0 {
-		argv = append(append(argv, "env"), p.environment()...)
+		argv = append(append(argv, "env"), cli.Assignments(p.Env)...)
 	}
 	return append(argv, p.Argv...)
-}
-
-// environment is sorted: the same run has the same command.
-func (p Program) environment() (assignments []string) {
-	for name, value := range p.Env {
-		assignments = append(assignments, name+"="+value)
-	}
-	slices.Sort(assignments)
-	return assignments
 }
 
 // NodeName is how a shell that a command starts finds the name of its node. Slurm's own name for it is that of its

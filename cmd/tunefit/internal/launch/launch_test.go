@@ -131,8 +131,8 @@ func TestLocal(t *testing.T) {
 	if want := "in image.sif\n" + awkwardLine + "\n"; out != want || l.ExitCode(err, nil) != 3 {
 		t.Errorf("%q, %v; want %q and 3", out, err, want)
 	}
-	if n, each := l.Processes(1, 8); n != 1 || each != 8 {
-		t.Errorf("%d processes with %d GPUs", n, each)
+	if each := l.PerProcess(8); each != 8 {
+		t.Errorf("a process has %d GPUs", each)
 	}
 }
 

@@ -47,8 +47,8 @@ func TestSlurm(t *testing.T) {
 			t.Errorf("%v:\n%s\nwant\n%s", err, out, strings.Join(want, "\n"))
 		}
 	}
-	if n, each := l.Processes(3, 8); n != 24 || each != 1 {
-		t.Errorf("%d processes with %d GPUs", n, each)
+	if each := l.PerProcess(8); each != 1 {
+		t.Errorf("a process has %d GPUs", each)
 	}
 	if names := l.NodeNames(3); !slices.Equal(names, []string{"node1", "node2", "node3"}) || l.NodeNames(2) != nil {
 		t.Errorf("nodes %q, and %q of two", names, l.NodeNames(2))

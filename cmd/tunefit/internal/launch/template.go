@@ -107,7 +107,7 @@ func (l *Launcher) fill(p Program) string {
 	hasEnv := slices.ContainsFunc(l.template, func(t part) bool { return t.field == "env" })
 	values := map[string]string{
 		"command":        cli.ShellWords(l.program(p, !hasEnv)),
-		"env":            quoteAssignments(p.environment()),
+		"env":            quoteAssignments(cli.Assignments(p.Env)),
 		"nodes":          strconv.Itoa(p.Nodes),
 		"ranks":          strconv.Itoa(p.Nodes * p.RanksPerNode),
 		"ranks_per_node": strconv.Itoa(p.RanksPerNode),

@@ -1,7 +1,10 @@
 package perfrun
 
 import (
+	"debug/elf"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -135,4 +138,23 @@ func Tuned(library, policy string) map[string]string {
 		"NCCL_TUNER_PLUGIN": library, tuner.EnvConfigFile: policy, tuner.EnvLog: "decisions",
 		"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV",
 	}
+}
+
+// HasMPI reports whether a program of nccl-tests in a folder (empty: PATH) starts as a rank of MPI. A program that is
+// not here, or that starts another one, does not tell.
+func HasMPI(folder, program string) bool {
+	if folder != "" {
+		program = filepath.Join(folder, program)
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return false
+	}
+	file, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	libraries, err := file.ImportedLibraries()
+	return err == nil && slices.ContainsFunc(libraries, func(l string) bool { return strings.HasPrefix(l, "libmpi") })
 }

@@ -44,6 +44,7 @@ func DryRun(w io.Writer, o Options) (err error) {
 		}
 		s.estimate(&out)
 	}
+	fmt.Fprintf(&out, "# %s\n", o.processes())
 	var unfinished []fit.Key
 	for _, key := range o.Keys {
 		next, err := s.next(key)
@@ -150,7 +151,7 @@ func (s *Sweep) script(b Batch) (string, error) {
 		log := cli.ShellWord(filepath.Join(s.Dir, "logs", start.Name+".log"))
 		fmt.Fprintf(&out, "echo %s > %s\n", cli.ShellWord(mark(start, b.Kind)), log)
 		for _, step := range perfrun.Steps(start.Sizes, perfrun.TrimUnit(start.Key)) {
-			p, err := s.process(start, step, b.Kind)
+			p, err := s.process(start, step, b.Kind, false)
 			if err != nil {
 				return "", err
 			}

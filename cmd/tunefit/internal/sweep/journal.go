@@ -61,6 +61,8 @@ type Run struct {
 	kind  Kind          // of its batch
 	found *bench.Result // what its log says; nil: nothing
 	took  nccl.Comm     // what NCCL took the hosts for, where that is not what was asked for
+	// unlike says that it was measured under other conditions than the runs before it, so that nothing is found.
+	unlike string
 }
 
 // End is how a run ended.

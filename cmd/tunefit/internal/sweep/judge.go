@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
@@ -61,6 +62,9 @@ const (
 var otherRelease = regexp.MustCompile(
 	`TUNER/Go: (?:[^\n]*: )?([0-9]+ rows? (?:is|are) for (?:some|other) releases of NCCL, [^\n]*): without effect`)
 
+// alone is NCCL's log of a communicator of one rank, as of a process that MPI does not connect with others.
+var alone = regexp.MustCompile(`\bnranks 1 cudaDev [^\n]*Init COMPLETE`)
+
 // setUp says what a run shows to be wrong with the set-up, and what mends it; empty: nothing.
 func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 	found := r.found
@@ -71,6 +75,12 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 	case found != nil && found.NotLoaded():
 		return fmt.Sprintf("NCCL did not load the tuner library %s", s.Library),
 			"NCCL says there why; --plugin names the library"
+	case r.unlike != "":
+		return r.unlike, "give the options and variables that it was begun with, or begin another sweep with -o"
+	case (found == nil || len(found.Samples) == 0) && r.of.Key.Ranks > 1 && alone.Match(text):
+		return "each process is alone: NCCL's communicators have 1 rank, and not " + strconv.Itoa(r.of.Key.Ranks),
+			"nccl-tests has to be built with MPI=1, for the MPI of the launcher, and srun may need --launch-args " +
+				"--mpi=pmix; --launch local starts one process for all GPUs of a node"
 	case r.took.Nodes > 0:
 		nodes := "one node"
 		if r.took.Nodes > 1 {

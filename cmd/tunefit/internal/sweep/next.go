@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -55,12 +56,38 @@ func (s *Sweep) known(key fit.Key) (*fit.Group, fit.Space, error) {
 	space.LeaveOut(func(f nccl.Cell) bool { // a failure without channels is of the whole family
 		return s.notOffered[key][f] || slices.Contains(failed, nccl.Config{Cell: f})
 	})
+	s.bound(&space, group)
 	space.Sizes, space.Asked = perfrun.Sizes(key, group, s.Sizes, s.SizesNamed), set.Asked[key]
 	if err == nil && len(space.Sizes) == 0 {
 		err = cli.Usagef("--sizes: the default of %s was not measured at any of them (needed: some of %s)", key,
 			cli.SizeRange(group.Default[0].Bytes, group.Default[len(group.Default)-1].Bytes))
 	}
 	return group, space, err
+}
+
+// bound keeps what is planned within the bounds that runs are measured under.
+func (s *Sweep) bound(space *fit.Space, group *fit.Group) {
+	bounds := s.Bounds
+	if group != nil {
+		for under := range group.Under { // nodes may have bounds of their own, in nccl.conf
+			bounds = boundsIn(under.Variables)
+		}
+	}
+	for _, f := range space.Families {
+		kinds := []string{"NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS"}
+		if nccl.CountsNVLSChannels(f.Algo) {
+			kinds = kinds[:1]
+		}
+		for _, kind := range kinds {
+			most, err := strconv.Atoi(bounds[kind])
+			if limit, limited := space.Limits[f.Algo]; err == nil && (!limited || most < limit) {
+				if space.Limits == nil {
+					space.Limits = map[nccl.Algo]int{}
+				}
+				space.Limits[f.Algo] = most
+			}
+		}
+	}
 }
 
 func (s *Sweep) verification(space fit.Space, group *fit.Group) Batch {

@@ -91,8 +91,8 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		}
 	}
 	nodes, gpus := s.needs()
-	processes, _ := s.Launcher.Processes(nodes, gpus)
-	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: nodes, RanksPerNode: processes / nodes})
+	command, err := s.Launcher.Command(launch.Program{Argv: argv, Nodes: nodes,
+		RanksPerNode: gpus / s.perProcess(gpus)})
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,8 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		return err
 	}
 	text = bytes.TrimPrefix(text, []byte(mark))
-	answered, problems := readPreflight(string(text), gpus)
+	answered, problems, most := readPreflight(string(text), gpus)
+	s.moreGPUs = most > gpus
 	if text := s.unreached(ended, text, nodes, answered); text != "" {
 		problems = append(problems, text)
 	}
@@ -124,7 +125,7 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		return fmt.Errorf("nothing was run: %s", strings.Join(problems, "; "))
 	}
 	s.preflightPassed = true
-	s.Say("preflight: nothing that runs need is missing on %s", cli.Few(answered, 8, ", "))
+	s.Say("preflight: nothing that runs need is missing on %s; %s", cli.Few(answered, 8, ", "), s.processes())
 	return nil
 }
 
@@ -203,8 +204,8 @@ func visibleGPUs(variable string, all []string) (shown []string) {
 }
 
 // readPreflight reads what ranks have printed: the nodes on which one came to its end, and what is missing where, with
-// what to do. Each node needs so many GPUs.
-func readPreflight(text string, gpus int) (answered, problems []string) {
+// what to do. Each node needs so many GPUs; most is how many one has, 0 where that is not known.
+func readPreflight(text string, gpus int) (answered, problems []string, most int) {
 	nodes, seen := []string{}, map[string]map[string]bool{}
 	where, order := map[[2]string][]string{}, [][2]string{}
 	lacking := func(node string, what [2]string) {
@@ -239,6 +240,7 @@ func readPreflight(text string, gpus int) (answered, problems []string) {
 	slices.Sort(nodes)
 	slices.Sort(answered)
 	for _, node := range nodes {
+		most = max(most, len(seen[node]))
 		if n := len(seen[node]); seen[node] != nil && n < gpus {
 			lacking(node, [2]string{"gpus", fmt.Sprintf("%s of the %d that they need", wording.Plural(n, "GPU"), gpus)})
 		}
@@ -260,5 +262,5 @@ func readPreflight(text string, gpus int) (answered, problems []string) {
 		problems = append(problems, fmt.Sprintf("on %s nothing is missing "+
 			"(--hosts, or -x of salloc and sbatch, leave nodes out)", cli.Few(sound, 8, ", ")))
 	}
-	return answered, problems
+	return answered, problems, most
 }

@@ -47,7 +47,7 @@ func TestPreflightFinds(t *testing.T) {
 				"(under Slurm salloc or sbatch has to ask for them: --gpus-per-node=2; CUDA_VISIBLE_DEVICES or a " +
 				"container may hide some, and --comm says how many ranks a node has)"},
 	} {
-		nodes, problems := readPreflight(test.printed, 2)
+		nodes, problems, _ := readPreflight(test.printed, 2)
 		if got := strings.Join(problems, "; "); got != test.problem || !slices.Equal(nodes, test.nodes) {
 			t.Errorf("%q:\ngot  %q on %q\nwant %q on %q", test.printed, got, nodes, test.problem, test.nodes)
 		}
@@ -98,7 +98,7 @@ func TestPreflightReaches(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &Sweep{Options: Options{Launcher: l, Silence: 5 * time.Minute}}
-		answered, _ := readPreflight(test.printed, 8)
+		answered, _, _ := readPreflight(test.printed, 8)
 		got := s.unreached(test.ended, []byte(test.printed), 2, answered)
 		if (got == "") != (test.want == "") || !strings.Contains(got, "each of 2 nodes: "+test.want) && got != "" {
 			t.Errorf("%s: %v, %q:\ngot  %q\nwant %q", test.hosts, test.ended, test.printed, got, test.want)

@@ -3,9 +3,11 @@ package sweep
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -40,7 +42,41 @@ func (s *Sweep) read(r *Run) (text []byte) {
 		s.notOffered[key][m.Cell] = true
 	}
 	r.found = found
+	if r.unlike = s.unlike(r); r.unlike != "" {
+		r.found = nil
+	}
 	return text
+}
+
+// under is what the times of a run were measured under; nil: it has none.
+func (r *Run) under() *bench.Conditions {
+	if r.found == nil || len(r.found.Samples) == 0 {
+		return nil
+	}
+	under := r.found.Samples[0].Series().Conditions
+	return &under
+}
+
+// unlike says that a run was measured under other conditions than the subject's runs before it; empty: it was not.
+func (s *Sweep) unlike(r *Run) string {
+	is := r.under()
+	for _, before := range s.journal.of(r.of.Key).runs {
+		if was := before.under(); before.Outcome == Measured && was != nil && is != nil && *was != *is {
+			return fmt.Sprintf("this run was measured under %s, and those before under %s: times under different "+
+				"options of nccl-tests or variables of NCCL are never compared", is, was)
+		}
+	}
+	return ""
+}
+
+// boundsIn returns those of the variables of measurements that bound channels.
+func boundsIn(variables string) map[string]string {
+	set := map[string]string{}
+	for word := range strings.FieldsSeq(variables) {
+		name, value, _ := strings.Cut(word, "=")
+		set[name] = value
+	}
+	return bench.ChannelBounds(func(name string) string { return set[name] })
 }
 
 // set is what was measured of a subject, what NCCL refused, and what was asked for.

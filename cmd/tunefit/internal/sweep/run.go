@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,7 +104,8 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 	}
 	begin.ID = len(s.journal.runs) + 1
 	begin.Log = filepath.Join("logs", fmt.Sprintf("%05d-%s.log", begin.ID, begin.of.Name))
-	p, err := s.process(begin.of, step, begin.kind)
+	dumps := s.dumps(&begin)
+	p, err := s.process(begin.of, step, begin.kind, dumps)
 	if err := errors.Join(err, s.writePolicy(begin.of)); err != nil {
 		return Failed, err
 	}
@@ -134,6 +136,11 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 		return Failed, err
 	}
 	s.Say("%s", s.report(r))
+	if dumps {
+		if err := s.keepTopology(); err != nil {
+			return r.Outcome, err
+		}
+	}
 	if r.Outcome == Stopped {
 		return Stopped, cmp.Or(setUp, ended)
 	}
@@ -155,8 +162,13 @@ func (s *Sweep) markKilled(r *Run) error {
 }
 
 // process makes the command of a start: the program's options, and the environment that decides.
-func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p process, err error) {
-	processes, gpus := s.Launcher.Processes(start.Key.Nodes, start.Key.Ranks/start.Key.Nodes)
+func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind, dumps bool) (p process, err error) {
+	perNode := start.Key.Ranks / start.Key.Nodes
+	each := s.perProcess(perNode)
+	args := s.Args
+	if s.PerProcess == 0 {
+		args = append([]string{"-g", strconv.Itoa(each)}, args...)
+	}
 	env := map[string]string{}
 	if kind == Loaded {
 		env["NCCL_TUNER_PLUGIN"] = s.Library
@@ -167,16 +179,23 @@ func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind) (p p
 		}
 		env = perfrun.Tuned(s.Library, policy)
 	}
+	maps.Copy(env, s.Bounds)
 	// NCCL's log of each call costs a little time, so runs whose times are promised do without.
 	env["NCCL_DEBUG"], env["NCCL_DEBUG_SUBSYS"] = "INFO", "INIT,ENV"
 	if kind == Measure {
 		env["NCCL_DEBUG_SUBSYS"] += ",TUNING"
 	}
 	p = process{mark: s.mark(), silence: s.Silence, grace: grace}
+	argv := slices.Concat([]string{s.program(start.Key)}, step.Args(), args)
+	if dumps {
+		if argv, err = s.dumping(argv, each); err != nil {
+			return p, err
+		}
+	}
 	p.argv, err = s.Launcher.Command(launch.Program{
-		Argv:  slices.Concat([]string{s.program(start.Key)}, step.Args(), []string{"-g", strconv.Itoa(gpus)}, s.Args),
+		Argv:  argv,
 		Env:   env,
-		Nodes: start.Key.Nodes, RanksPerNode: processes / start.Key.Nodes,
+		Nodes: start.Key.Nodes, RanksPerNode: perNode / each,
 	})
 	return p, err
 }
@@ -214,18 +233,19 @@ func (s *Sweep) writePolicy(start *perfrun.Start) error {
 	})
 }
 
-// decisive are variables that would decide instead of what is measured, refuse it, or hide what ran.
+// decisive are variables that would decide instead of what is measured, refuse it, or hide what ran. Runs get those
+// that only bound channels back from Options.Bounds.
 var decisive = []string{
 	"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
 	"NCCL_TUNER_PLUGIN", tuner.EnvConfigFile, tuner.EnvModelFile, tuner.EnvDeterministic,
 	"NCCL_DEBUG_FILE",
 }
 
-// noteDecisive says which of them are set. Runs do not get them.
-func (s *Sweep) noteDecisive() {
+// noteRemoved says which of them are set and kept from runs.
+func (s *Sweep) noteRemoved() {
 	var set []string
 	for _, name := range decisive {
-		if os.Getenv(name) != "" {
+		if os.Getenv(name) != "" && s.Bounds[name] == "" {
 			set = append(set, name)
 		}
 	}

@@ -9,13 +9,16 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/launch"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -34,11 +37,17 @@ type Options struct {
 	Repetitions int // of the verification, 1 or more
 
 	Launcher *launch.Launcher
-	Programs string        // folder of nccl-tests' programs; empty: PATH
-	Args     []string      // more options for them
-	Library  string        // our tuner library
-	Silence  time.Duration // a run that prints nothing for so long is ended
-	Budget   time.Duration // for all runs together; 0: no limit
+	Programs string   // folder of nccl-tests' programs; empty: PATH
+	Args     []string // more options for them
+	// PerProcess is how many GPUs Args give each process; 0: they do not say, and the launcher does.
+	PerProcess int
+	// Shared is why a process has several GPUs though nobody asked for that, in words; "": it has not.
+	Shared string
+	// Bounds are variables that bound channels (bench.ChannelBounds), which all runs get, as jobs will.
+	Bounds  map[string]string
+	Library string        // our tuner library
+	Silence time.Duration // a run that prints nothing for so long is ended
+	Budget  time.Duration // for all runs together; 0: no limit
 
 	Proof int // so many runs of the default, and of the policy, come after the sweep
 
@@ -55,6 +64,7 @@ type Sweep struct {
 	begun           time.Time
 	earlier         time.Duration    // that runs took before this process
 	preflightPassed bool             // the preflight found nothing
+	moreGPUs        bool             // a node has more GPUs than runs use, as the preflight saw
 	concluded       map[fit.Key]bool // nothing more is to be measured of it
 	cutShort        map[fit.Key]bool // what the rest of the budget was too short for
 	// notOffered are the algorithms and protocols that NCCL does not have, as the logs of runs tell.
@@ -66,7 +76,7 @@ var errBudget = errors.New("the budget is spent")
 
 // Open begins a sweep in a folder, or goes on with the one there.
 func Open(o Options) (*Sweep, error) {
-	for _, dir := range []string{"logs", "policies"} {
+	for _, dir := range []string{"logs", "policies", topologyFolder} {
 		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o755); err != nil {
 			return nil, err
 		}
@@ -78,6 +88,7 @@ func Open(o Options) (*Sweep, error) {
 	s := &Sweep{Options: o, journal: j, begun: time.Now(), concluded: map[fit.Key]bool{}, cutShort: map[fit.Key]bool{},
 		notOffered: map[fit.Key]map[nccl.Cell]bool{}}
 	killMarked(s.mark()) // what a killed tunefit has left
+	boundsNow := s.Bounds
 	for _, r := range j.runs {
 		if r.Outcome == Running {
 			if err := s.markKilled(r); err != nil {
@@ -86,6 +97,9 @@ func Open(o Options) (*Sweep, error) {
 		}
 		s.earlier += time.Duration(r.Seconds * float64(time.Second))
 		s.read(r)
+		if under := r.under(); under != nil && len(boundsNow) == 0 { // it goes on as it was begun
+			s.Bounds = boundsIn(under.Variables)
+		}
 	}
 	return s, nil
 }
@@ -101,6 +115,28 @@ func (o *Options) needs() (nodes, gpus int) {
 	return nodes, gpus
 }
 
+// perProcess says how many GPUs of a node each process has.
+func (o *Options) perProcess(perNode int) int {
+	return cmp.Or(o.PerProcess, o.Launcher.PerProcess(perNode))
+}
+
+// processes says what runs start on the largest number of GPUs of a node, and under which bounds.
+func (o *Options) processes() string {
+	_, gpus := o.needs()
+	text := "runs start one process a GPU, by " + o.Launcher.String()
+	if each := o.perProcess(gpus); each > 1 {
+		text = fmt.Sprintf("runs start one process for %d GPUs", each)
+		if o.Shared != "" {
+			text += ", since " + o.Shared
+		}
+		text += "; jobs start one a GPU, whose times may differ"
+	}
+	if len(o.Bounds) > 0 {
+		text += "; under " + strings.Join(cli.Assignments(o.Bounds), " ") + ", which jobs have to have, too"
+	}
+	return text
+}
+
 // Allocation returns the options by which salloc and sbatch get what a sweep needs. Without --exclusive a job may have
 // one CPU of each node, and others on the nodes change the times.
 func (o *Options) Allocation() string {
@@ -111,7 +147,7 @@ func (o *Options) Allocation() string {
 // Run measures until more runs would not pay off, or ctx ends. It returns nil if the sweep is finished, and also if the
 // budget is spent: then it says what is missing.
 func (s *Sweep) Run(ctx context.Context) error {
-	s.noteDecisive()
+	s.noteRemoved()
 	return s.within(ctx, s.all)
 }
 
