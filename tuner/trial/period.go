@@ -31,12 +31,13 @@ const (
 
 // steady returns how many periods of calls make a step that takes about the same time each time. nanos says
 // when each call was made. One period may be too short: if calls repeat with each layer, their times only
-// show how fast the host launches. 0 means that no number of periods is steady. took is the median time of a step: the
-// first ones may have waited for connections. noise is by how much the latest vary: the standard deviation of the
-// logarithm. A few slow steps at the beginning also make several periods look steadier
-// than one. patient asks for more of those, by which time the beginning no longer counts.
-func steady(nanos []uint64, period int, patient bool) (periods int, took time.Duration,
-	noise float64) {
+// show how fast the host launches. 0 means that no number of periods is steady. A few slow steps at the beginning also
+// make several periods look steadier than one. patient asks for more of those, by which time the beginning no longer
+// counts.
+//
+// took is the median time of a step, since the first ones may have waited for connections. noise is the standard
+// deviation of the logarithms of the latest ones.
+func steady(nanos []uint64, period int, patient bool) (periods int, took time.Duration, noise float64) {
 	nanos = nanos[len(nanos)/2:]
 	for m := 1; steadyChunks*m*period < len(nanos); m *= 2 {
 		var chunks []float64

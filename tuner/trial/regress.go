@@ -63,17 +63,7 @@ func (e *Evidence) regress() (f fit) {
 	if n == 0 {
 		return f
 	}
-	for i, run := range e.Runs {
-		first, last := len(f.rows), len(f.rows)+len(run.Blocks)
-		if first+1 == last {
-			continue // nothing tells its level
-		}
-		for k, b := range run.Blocks {
-			f.rows = append(f.rows, row{arms: e.indicators(b.Arms), y: b.Mean, variance: b.Variance,
-				own: mat.NewVecDense(n, nil), x: mat.NewVecDense(n, nil), run: i, at: first + k,
-				from: max(first, first+k-neighbours), to: min(last, first+k+neighbours+1)})
-		}
-	}
+	f.rows = e.rows(n)
 	if len(f.rows) == 0 {
 		return f
 	}
@@ -112,6 +102,23 @@ func (e *Evidence) regress() (f fit) {
 	}
 	f.finish()
 	return f
+}
+
+// rows are the blocks of all runs, with n indicators each. Nothing tells the level of a block that is alone in its run,
+// so it is left out.
+func (e *Evidence) rows(n int) (rows []row) {
+	for i, run := range e.Runs {
+		first, last := len(rows), len(rows)+len(run.Blocks)
+		if first+1 == last {
+			continue
+		}
+		for k, b := range run.Blocks {
+			rows = append(rows, row{arms: e.indicators(b.Arms), y: b.Mean, variance: b.Variance,
+				own: mat.NewVecDense(n, nil), x: mat.NewVecDense(n, nil), run: i, at: first + k,
+				from: max(first, first+k-neighbours), to: min(last, first+k+neighbours+1)})
+		}
+	}
+	return rows
 }
 
 // residuals finds by how much blocks are off from what the effects so far say, and their weights without heed to that.
