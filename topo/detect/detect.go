@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
@@ -54,7 +53,7 @@ func detect(fs *sysfs, nvml NVML, base *topo.Document) (*topo.Document, error) {
 			d.root = base.Root.Clone()
 		}
 		d.adopt(d.root)
-		d.addGPU(rank, slices.ContainsFunc(nics, func(n nic) bool { return n.gdr }))
+		d.addGPU(rank)
 		for dev := range nics {
 			d.addNIC(&nics[dev], dev)
 		}
@@ -90,7 +89,7 @@ func (d *detector) add(parent, child *topo.Element) *topo.Element {
 	return parent.Add(child)
 }
 
-func (d *detector) addGPU(rank int, gdr bool) {
+func (d *detector) addGPU(rank int) {
 	dev := &d.gpus[rank]
 	pci := d.pci(dev.BusID, classDisplay)
 	gpu := pci.Child("gpu")
@@ -115,7 +114,7 @@ func (d *detector) addGPU(rank int, gdr bool) {
 		}
 	}
 	gpu.Set("rank", strconv.Itoa(rank))
-	setUnset(gpu, "gdr", strconv.Itoa(cnum.Bit(gdr && dev.gdr())))
+	setUnset(gpu, "gdr", strconv.Itoa(cnum.Bit(dev.gdr())))
 	gpu.Set("mlopart", "-1") // not a partition
 }
 

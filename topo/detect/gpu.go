@@ -45,7 +45,8 @@ func gpusOnPCI(fs *sysfs) int {
 	return n
 }
 
-// gdr reports whether NICs may reach the memory of this GPU; GeForce drivers do not allow it.
+// gdr reports whether NICs may reach the memory of this GPU, whatever NICs there are (CUDA's attribute, which NCCL
+// asks for from CUDA 11.3 on); GeForce drivers do not allow it.
 func (d *NVMLDevice) gdr() bool { return !strings.Contains(d.Name, "GeForce") }
 
 // linkSpeed is the PCIe speed as sysfs would write it.
