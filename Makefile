@@ -228,8 +228,8 @@ seeds: ## simulate the agreement of ranks for hours (SEEDS=1000000)
 	AGREE_SEEDS=$(or $(SEEDS),1000000) $(TEST) -timeout 0 -run 'TestSeeds$$' ./internal/agree
 
 .PHONY: verify
-verify: ## check the models of the ranks' agreement (docs/protocol); needs spin and a C compiler
-	@docs/protocol/verify.sh
+verify: ## check the models of the ranks' agreement (docs/dev/protocol); needs spin and a C compiler
+	@docs/dev/protocol/verify.sh
 
 # What is installed besides the two programs. docs/share.sh makes it.
 SHARE := $(addprefix share/,doc/nccl-tuner-go/LICENSE man/man1/tunefit.1 man/man7/libnccl-tuner-go.7 \
@@ -268,7 +268,7 @@ uninstall: ## remove from PREFIX what install put there
 	done
 
 .PHONY: dist
-dist: ## build release tarballs for x86-64 and arm64, glibc 2.17 or later, into build/dist (docs/RELEASE.md)
+dist: ## build release tarballs for x86-64 and arm64, glibc 2.17 or later, into build/dist (docs/dev/RELEASE.md)
 	@.ci/dist
 
 .PHONY: dist-check

@@ -5,5 +5,5 @@
 // time becomes a Sample, or it is counted in Result.Rejected with a reason. Input is a stream: memory
 // holds the samples and, of text and JSON, the rows of one run. Package simulate makes samples up.
 //
-// docs/MODEL.md says what to measure; docs/ARCHITECTURE.md follows a measurement.
+// docs/dev/MODEL.md says what to measure; docs/dev/ARCHITECTURE.md follows a measurement.
 package bench

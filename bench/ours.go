@@ -133,7 +133,7 @@ func parseOffers(line []byte) (coll nccl.Coll, cells []nccl.Cell, ok bool) {
 
 // notOffered records what NCCL does not have for a communicator, by our library's log and by NCCL's of its links.
 // NCCL_ALGO and NCCL_PROTO change what our library sees, so its log tells nothing of a run with them. The links do:
-// GPUs that meet in the host's memory have no NVLink for NCCL, and then it offers LL128 to nobody (docs/NCCL.md).
+// GPUs that meet in the host's memory have no NVLink for NCCL, and then it offers LL128 to nobody (docs/dev/NCCL.md).
 func (u *run) notOffered(r *Result, env *environment, comm nccl.Comm) {
 	if comm.Nodes < 1 || comm.Ranks < 2 {
 		return

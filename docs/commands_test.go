@@ -63,12 +63,12 @@ func shell(t *testing.T, home, script string) string {
 	return string(out)
 }
 
-// The gain that README.md and docs/MODEL.md promise is what fit prints.
+// The gain that README.md and docs/dev/MODEL.md promise is what fit prints.
 func testFigures(t *testing.T) {
 	all := pages(t)
 	out := shell(t, t.TempDir(), "build/tunefit fit docs/measured/mi355x-allreduce.csv 2>/dev/null")
-	if verdict, _, _ := strings.Cut(out, "\n"); !strings.Contains(all["docs/MODEL.md"], "\n    "+verdict+"\n") {
-		t.Errorf("docs/MODEL.md does not say %q", verdict)
+	if verdict, _, _ := strings.Cut(out, "\n"); !strings.Contains(all["docs/dev/MODEL.md"], "\n    "+verdict+"\n") {
+		t.Errorf("docs/dev/MODEL.md does not say %q", verdict)
 	}
 	for grid, machines := range map[string]map[int]string{
 		"mi355x-allreduce": {8: "8 AMD MI355X, RCCL", 16: "2 x 8 AMD MI355X, RCCL"},
@@ -98,8 +98,8 @@ func testFigures(t *testing.T) {
 				t.Errorf("README.md does not say %q", want)
 			}
 			if want := row + alone + " | " + policy + " | " + p95 + " | " + most + " |"; !strings.Contains(
-				all["docs/MODEL.md"], want) {
-				t.Errorf("docs/MODEL.md does not say %q", want)
+				all["docs/dev/MODEL.md"], want) {
+				t.Errorf("docs/dev/MODEL.md does not say %q", want)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func testGPU(t *testing.T) {
 	if effect == nil {
 		t.Fatalf("no effect of ring/simple in\n%s", printed.String())
 	}
-	quoted(t, effect[1]+" "+effect[2], "docs/LEARN.md", "docs/TESTED.md")
+	quoted(t, effect[1]+" "+effect[2], "docs/LEARN.md", "docs/dev/TESTED.md")
 }
 
 // Every flag, command and make target that a document names exists.
@@ -173,7 +173,7 @@ func testFlags(t *testing.T) {
 	}
 }
 
-// docs/CHECKS.md names every rule of check, and no other.
+// docs/COMMANDS.md names every rule of check, and no other.
 func testRules(t *testing.T) {
 	var rules []string
 	for line := range strings.Lines(shell(t, t.TempDir(), "build/tunefit check --rules")) {
@@ -181,7 +181,7 @@ func testRules(t *testing.T) {
 	}
 	rules = rules[1:] // the head
 	var named []string
-	table := regexp.MustCompile(`(?s)\| rules \| find \|\n.*?\n\n`).FindString(pages(t)["docs/CHECKS.md"])
+	table := regexp.MustCompile(`(?s)\| rules \| find \|\n.*?\n\n`).FindString(pages(t)["docs/COMMANDS.md"])
 	for line := range strings.Lines(table) {
 		first := strings.SplitN(line, "|", 3)
 		if len(first) < 3 {
@@ -194,6 +194,6 @@ func testRules(t *testing.T) {
 	slices.Sort(rules)
 	slices.Sort(named)
 	if !slices.Equal(rules, named) {
-		t.Errorf("docs/CHECKS.md has the rules\n%q\ncheck has\n%q", named, rules)
+		t.Errorf("docs/COMMANDS.md has the rules\n%q\ncheck has\n%q", named, rules)
 	}
 }

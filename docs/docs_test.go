@@ -21,7 +21,7 @@ const root = ".."
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/measured/*/*.md",
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md",
 		"configs/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
@@ -123,7 +123,7 @@ func TestCommandsAreMarked(t *testing.T) {
 // The files that CONTRIBUTING.md sends a reader to are there.
 func TestNamedFiles(t *testing.T) {
 	all := pages(t)
-	for _, page := range []string{"CONTRIBUTING.md", "docs/ARCHITECTURE.md"} {
+	for _, page := range []string{"CONTRIBUTING.md", "docs/dev/ARCHITECTURE.md"} {
 		for _, name := range regexp.MustCompile("`((?:\\w+/)+[\\w.]+)`").FindAllStringSubmatch(all[page], -1) {
 			if _, err := os.Stat(filepath.Join(root, name[1])); err != nil {
 				t.Errorf("%s: %v", page, err)
@@ -132,13 +132,13 @@ func TestNamedFiles(t *testing.T) {
 	}
 }
 
-// What rooms import is what docs/ARCHITECTURE.md says. A room is a folder and what is
+// What rooms import is what docs/dev/ARCHITECTURE.md says. A room is a folder and what is
 // below it, as far as that is no room of its own. What only tests use, in folders testkit, belongs to none.
 func TestDirections(t *testing.T) {
 	const module = "github.com/nccl-tuner-go/nccl-tuner-go/"
 	want := map[string][]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|([^|]*)\\|$").FindAllStringSubmatch(
-		pages(t)["docs/ARCHITECTURE.md"], -1) {
+		pages(t)["docs/dev/ARCHITECTURE.md"], -1) {
 		want[row[1]] = []string{}
 		for _, name := range strings.Split(row[2], ",") {
 			if name = strings.Trim(name, " `"); name != "" {
@@ -170,7 +170,7 @@ func TestDirections(t *testing.T) {
 		case strings.Contains(fields[0], "/testkit"):
 			continue
 		case room == "" && !strings.HasPrefix(fields[0], "internal") && fields[0] != "docs":
-			t.Errorf("docs/ARCHITECTURE.md has no room for %s", fields[0])
+			t.Errorf("docs/dev/ARCHITECTURE.md has no room for %s", fields[0])
 		case room == "":
 			continue
 		case got[room] == nil:
@@ -186,7 +186,7 @@ func TestDirections(t *testing.T) {
 	for room, imports := range want {
 		slices.Sort(imports)
 		if found := slices.Sorted(maps.Keys(got[room])); !slices.Equal(found, imports) {
-			t.Errorf("docs/ARCHITECTURE.md says that %s imports %q; it imports %q", room, imports, found)
+			t.Errorf("docs/dev/ARCHITECTURE.md says that %s imports %q; it imports %q", room, imports, found)
 		}
 	}
 }

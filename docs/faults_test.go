@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The tests that docs/FAULTS.md names are there, each fault has one, and what it says of the log is in the code.
+// The tests that docs/dev/FAULTS.md names are there, each fault has one, and what it says of the log is in the code.
 func TestFaults(t *testing.T) {
 	var code, tests strings.Builder
 	err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
@@ -29,7 +29,7 @@ func TestFaults(t *testing.T) {
 	}
 	source := regexp.MustCompile(`"\s*\+\s*"`).ReplaceAllString(code.String(), "")
 	rows := regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$`).FindAllStringSubmatch(
-		pages(t)["docs/FAULTS.md"], -1)
+		pages(t)["docs/dev/FAULTS.md"], -1)
 	quoted := regexp.MustCompile("`([^`]+)`")
 	// What stands in a message for what the code fills in.
 	filled := regexp.MustCompile(`\.\.\.|\d+|9f2c01d4a7be|policy\.csv|aborted, (\w| )+`)

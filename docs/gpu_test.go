@@ -135,7 +135,7 @@ func TestGPUDecisions(t *testing.T) {
 			t.Errorf("%s: %d calls, want %d; %d runs, want 4", run, n, one, len(calls))
 		}
 	}
-	quoted(t, fmt.Sprintf("%d calls", one), gpuPage, "docs/TESTED.md")
+	quoted(t, fmt.Sprintf("%d calls", one), gpuPage, "docs/dev/TESTED.md")
 }
 
 // What the sweep proved, and how near that is to the best of all configurations.
@@ -179,7 +179,7 @@ func TestGPUSweep(t *testing.T) {
 	if len(gains) != 2 {
 		t.Errorf("gains: %q", gains)
 	}
-	quoted(t, strings.Join(gains, " and ")+" %", "docs/TESTED.md", "docs/MODEL.md")
+	quoted(t, strings.Join(gains, " and ")+" %", "docs/dev/TESTED.md", "docs/dev/MODEL.md")
 
 	tried := map[nccl.Config]bool{}
 	sweep, err := bench.ReadFile(filepath.Join(oneGPU, "sweep.csv"), bench.Options{})
@@ -204,7 +204,7 @@ func TestGPUSteps(t *testing.T) {
 				gpuPage)
 			const seconds, callsAStep = 14, 12
 			calls := int(float(t, row["count"])) * callsAStep / seconds
-			quoted(t, fmt.Sprintf("%d %d00 calls a second", calls/1000, calls%1000/100), gpuPage, "docs/TESTED.md")
+			quoted(t, fmt.Sprintf("%d %d00 calls a second", calls/1000, calls%1000/100), gpuPage, "docs/dev/TESTED.md")
 		}
 	}
 	var direct []any
@@ -213,9 +213,9 @@ func TestGPUSteps(t *testing.T) {
 		ratio := float(t, medians["step c.csv"+pair]) / float(t, medians["step none"+pair])
 		direct, mean = append(direct, percent(ratio)), mean+ratio/3
 	}
-	quoted(t, fmt.Sprintf("%s, %s and %s %%", direct...), gpuPage, "docs/TRIAL.md", "docs/TESTED.md")
+	quoted(t, fmt.Sprintf("%s, %s and %s %%", direct...), gpuPage, "docs/TRIAL.md", "docs/dev/TESTED.md")
 	quoted(t, "the mean of the three, "+percent(mean)+" %", gpuPage)
-	quoted(t, "some "+percent(mean)+" %", "docs/LEARN.md", "docs/TESTED.md", gpuPage)
+	quoted(t, "some "+percent(mean)+" %", "docs/LEARN.md", "docs/dev/TESTED.md", gpuPage)
 	for tuner, said := range map[string]string{"none": "%s and %s us without a plugin", "loaded": "%s and %s us with it",
 		"loaded, recorder on": "%s and %s us with the recorder on"} {
 		quoted(t, fmt.Sprintf(said, medians["enqueue "+tuner+" 1"], medians["enqueue "+tuner+" 2"]), gpuPage)
@@ -228,7 +228,7 @@ func TestGPUSteps(t *testing.T) {
 		if !strings.HasSuffix(found.Verdict(), verdict) {
 			t.Errorf("comparison-%s.json: %s", verdict, found.Verdict())
 		}
-		quoted(t, strings.TrimPrefix(found.Result.String(), "step time "), "docs/TRIAL.md", "docs/TESTED.md")
+		quoted(t, strings.TrimPrefix(found.Result.String(), "step time "), "docs/TRIAL.md", "docs/dev/TESTED.md")
 	}
 }
 
@@ -263,7 +263,7 @@ func TestGPULearning(t *testing.T) {
 	}
 	// The last one is where the job hung.
 	quoted(t, fmt.Sprintf("%d changes, %d came into force", len(changes["proposed"])-1, len(changes["in force"])),
-		gpuPage, "docs/TESTED.md")
+		gpuPage, "docs/dev/TESTED.md")
 }
 
 // Nothing that was published names a machine or a person.

@@ -15,6 +15,6 @@
 // memory of earlier calls. Every rank of a communicator must get the same answer for the same
 // collective, or the job hangs, and this is what guarantees it.
 //
-// docs/CSV.md describes the file of rules, docs/MODEL.md the model, docs/ARCHITECTURE.md the life
+// docs/POLICY.md describes the file of rules, docs/dev/MODEL.md the model, docs/dev/ARCHITECTURE.md the life
 // of a decision.
 package policy

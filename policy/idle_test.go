@@ -32,7 +32,7 @@ func TestIdle(t *testing.T) {
 		{"2.31-2.32.5", "", 8, []string{machine}, []string{
 			"2 rows are for some releases of NCCL, and this is 2.31-2.32.5, of which not all are among them: without effect",
 			"1 row is for other releases of NCCL, and this is 2.31-2.32.5: without effect",
-			"2 rows ask for the communicator's name, which is not known (all ranks need one name, see docs/CSV.md): without effect"}},
+			"2 rows ask for the communicator's name, which is not known (all ranks need one name, see docs/POLICY.md): without effect"}},
 		{"", "tp", 6, []string{machine}, []string{
 			"3 rows are for some releases of NCCL, and the release of this one is not known, of which not all are among them: without effect"}},
 	} {

@@ -209,7 +209,7 @@ func (v *View) Idle() (mend, other []string) {
 		say(idleRelease, "is", "are", "for some releases of NCCL, and "+release+", of which not all are among them"),
 		say(inactiveOtherRelease, "is", "are", "for other releases of NCCL, and "+release),
 		say(idleName, "asks", "ask", "for the communicator's name, which is not known (all ranks need one name, see "+
-			"docs/CSV.md)"))
+			"docs/POLICY.md)"))
 }
 
 // Decide finds the first row in the file that matches the query and has an available cell. It never fails: if

@@ -55,7 +55,7 @@ type shape struct {
 }
 
 // add notes a call that is new, or has a new table. A question without pipelined operations is no call of its own
-// (docs/NCCL.md).
+// (docs/dev/NCCL.md).
 func (s *shapes) add(version string, q policy.Query, d policy.Decision) {
 	if version != s.base || q.PipeOps == 0 {
 		return

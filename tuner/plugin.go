@@ -14,8 +14,8 @@
 // versions, and tuner/telemetry reports. This package knows nothing of C. The ABI around it is package main
 // in tuner/plugin.
 //
-// docs/ARCHITECTURE.md follows a decision and an edit through it, docs/LIVE.md describes
-// edits for users, docs/NCCL.md what NCCL does with a tuner.
+// docs/dev/ARCHITECTURE.md follows a decision and an edit through it, docs/LIVE.md describes
+// edits for users, docs/dev/NCCL.md what NCCL does with a tuner.
 package tuner
 
 import (

@@ -20,7 +20,7 @@
 //     is only one, even if other records vanish.
 //
 // A rank that has put its arrival obeys nothing but the decision. A rank that has not put it may withdraw
-// from the change alone, because no commit is possible without its arrival. docs/PROTOCOL.md is the
+// from the change alone, because no commit is possible without its arrival. docs/dev/PROTOCOL.md is the
 // specification, with the states of a member, proofs and limits.
 //
 // The main thread counts its calls with a Counter. When a call reaches the Counter's

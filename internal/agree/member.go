@@ -115,7 +115,7 @@ type Member struct {
 	notes      uint64     // how many PublishStatus has put; of PublishStatus alone
 }
 
-// state is a member's state in change k. docs/PROTOCOL.md has a diagram of the transitions.
+// state is a member's state in change k. docs/dev/PROTOCOL.md has a diagram of the transitions.
 type state int
 
 const (

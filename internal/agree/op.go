@@ -56,7 +56,7 @@ func (m *Member) mark(key string) (string, error) {
 	return m.cfg.Store.Mark(ctx, key)
 }
 
-// settle is T of docs/PROTOCOL.md, longer than Timing.Settle where puts are slow.
+// settle is T of docs/dev/PROTOCOL.md, longer than Timing.Settle where puts are slow.
 func (m *Member) settle() time.Duration {
 	return max(m.cfg.Timing.Settle, 4*time.Duration(m.slowPut.Load()))
 }

@@ -9,6 +9,6 @@
 // Times are ln of microseconds throughout. Differences of it are relative errors:
 // 0.01 is one percent.
 //
-// docs/MODEL.md describes the model and the file; docs/ARCHITECTURE.md the life of a
+// docs/dev/MODEL.md describes the model and the file; docs/dev/ARCHITECTURE.md the life of a
 // measurement.
 package fit

@@ -170,7 +170,7 @@ func TestRegret(t *testing.T) {
 	}
 }
 
-// What the parts are worth: docs/MODEL.md has the essence, with -v all.
+// What the parts are worth: docs/dev/MODEL.md has the essence, with -v all.
 func TestAblation(t *testing.T) {
 	if testing.Short() || !testing.Verbose() {
 		t.Skip("SKIPPED: prints a table, with -v")

@@ -4,5 +4,5 @@
 //
 // A finding is a claim about the file and has to be true. A check that cannot be sure says nothing.
 //
-// docs/CHECKS.md lists the rules.
+// docs/COMMANDS.md lists the rules.
 package lint

@@ -5,5 +5,5 @@
 // and safe for any number of goroutines. Model.On is the model as it holds on a machine, Model.For
 // narrows it to a communicator, View.Choose answers for one call or abstains.
 //
-// docs/MODEL.md describes the file and when the model abstains.
+// docs/dev/MODEL.md describes the file and when the model abstains.
 package model

@@ -2,7 +2,7 @@
 //
 // A condition is an expression of the library expr. It sees only what all ranks of a communicator
 // find alike (Env). All its numbers are float64, and it has no loops, so that the length of its text
-// bounds its cost. docs/CSV.md describes conditions for those who write them.
+// bounds its cost. docs/POLICY.md describes conditions for those who write them.
 package when
 
 import (

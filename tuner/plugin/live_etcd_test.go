@@ -96,7 +96,7 @@ func TestLiveEtcdRestart(t *testing.T) {
 // passed reports that all ranks have left the calls behind at which a change at call swap
 // could make them wait.
 func (j *job) passed(context, swap int) bool {
-	const barrier = 256 // calls, see docs/PROTOCOL.md
+	const barrier = 256 // calls, see docs/dev/PROTOCOL.md
 	return !slices.ContainsFunc(j.ranks, func(r *rank) bool { return r.count(context) <= swap+barrier })
 }
 

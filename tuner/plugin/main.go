@@ -14,7 +14,7 @@
 // of its counts, by which C sees the switch. No Go pointer is stored in C; pointers that C passes
 // in are read during the call only.
 //
-// docs/ARCHITECTURE.md follows a decision from C to Go and back; docs/NCCL.md has the ABI.
+// docs/dev/ARCHITECTURE.md follows a decision from C to Go and back; docs/dev/NCCL.md has the ABI.
 package main
 
 /*

@@ -21,5 +21,5 @@
 // is in blocks.go, period.go, trial.go, experiment.go and estimate.go.
 //
 // The package knows neither NCCL nor files nor the ranks' stores. docs/TRIAL.md describes comparisons for
-// users. docs/PROTOCOL.md says why sides change as any policy does.
+// users. docs/dev/PROTOCOL.md says why sides change as any policy does.
 package trial

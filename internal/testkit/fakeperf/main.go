@@ -3,7 +3,7 @@
 // print, with times of package simulate. It is not installed.
 //
 // It is called by the name of the program that it imitates. Its own settings are variables whose names begin with
-// FAKEPERF_; docs/FAKEPERF.md has them.
+// FAKEPERF_; docs/dev/FAKEPERF.md has them.
 package main
 
 import (

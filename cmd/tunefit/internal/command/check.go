@@ -52,7 +52,7 @@ plain choice can be judged. If only one thing was measured at a size, there is n
 choose from.
 
 "tunefit check POLICY|MODEL --tests FILE.yaml" runs unit tests. A test has calls and what
-the policy must make of them. The decisions are those of tunefit show. docs/CHECKS.md
+the policy must make of them. The decisions are those of tunefit show. docs/COMMANDS.md
 lists the fields of the file, and configs/policies has an example.
 
 Exit code: 0 without errors and warnings, 1 with some, or if there is nothing to check.

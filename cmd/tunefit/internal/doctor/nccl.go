@@ -218,7 +218,7 @@ func (d *doctor) cannotChange(version nccl.Version, abi int) bool {
 	return abi < nccl.ABIComms && (!version.Has(nccl.TellsName) || d.env.Get(profilerVariable) == "")
 }
 
-// lacking lists what the environment and the files ask for and this NCCL cannot do; docs/NCCL.md has the facts.
+// lacking lists what the environment and the files ask for and this NCCL cannot do; docs/dev/NCCL.md has the facts.
 func (d *doctor) lacking(version nccl.Version, abi int) (lacks []string) {
 	f := d.files()
 	if d.cannotChange(version, abi) && reloadMode(d.env) == "live" && (f.policy.name != "" || f.model.name != "") {

@@ -20,7 +20,7 @@ import (
 // partOfGrid is what is fitted of a grid that was measured whole, and what its policy is judged by.
 type partOfGrid struct{ fitted, judged []bench.Sample }
 
-// partsOfGrid are the ways to leave something out, as docs/MODEL.md has them.
+// partsOfGrid are the ways to leave something out, as docs/dev/MODEL.md has them.
 var partsOfGrid = []struct {
 	name string
 	// mean and harm are limits: of time / best time measured, and of the share of sizes that take more than 1 % longer

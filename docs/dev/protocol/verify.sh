@@ -119,6 +119,6 @@ half 1 | tee "$work/one"
 wait
 cat "$work/zero"
 if grep -hq '^WRONG\|^BROKEN' "$work/zero" "$work/one"; then
-	echo "verify: the models do not say what docs/PROTOCOL.md says of them" >&2
+	echo "verify: the models do not say what docs/dev/PROTOCOL.md says of them" >&2
 	exit 1
 fi
