@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -106,8 +107,10 @@ type Conditions struct {
 	Variables string // that change NCCL's choice, as "NCCL_NVLS_ENABLE=0"; empty: none
 }
 
+const unknownOptions = "options not known"
+
 func (c Conditions) String() string {
-	return strings.TrimSpace(cmp.Or(c.Options, "options not known") + " " + c.Variables)
+	return strings.TrimSpace(cmp.Or(c.Options, unknownOptions) + " " + c.Variables)
 }
 
 // Compare orders them by what is printed.
@@ -116,6 +119,53 @@ func (c Conditions) Compare(o Conditions) int { return cmp.Compare(c.String(), o
 // Named reports whether a name means the conditions.
 func (c Conditions) Named(name string) bool {
 	return name == "" || name == c.String() || name == "graph" && c.Graphs() || name == "eager" && !c.Graphs()
+}
+
+// NamedConditions reads what String writes.
+func NamedConditions(text string) (c Conditions) {
+	words := strings.Fields(text)
+	from := slices.IndexFunc(words, variable.MatchString)
+	if from < 0 {
+		from = len(words)
+	}
+	c.Options, c.Variables = strings.Join(words[:from], " "), strings.Join(words[from:], " ")
+	if c.Options == unknownOptions {
+		c.Options = ""
+	}
+	return c
+}
+
+// Bounds returns the variables that bound channels, as ChannelBounds does.
+func (c Conditions) Bounds() map[string]string {
+	set := map[string]string{}
+	for word := range strings.FieldsSeq(c.Variables) {
+		name, value, _ := strings.Cut(word, "=")
+		set[name] = value
+	}
+	return ChannelBounds(func(name string) string { return set[name] })
+}
+
+// Leave reports whether the bounds of channels leave n.
+func (c Conditions) Leave(n int) bool {
+	for name, value := range c.Bounds() {
+		bound, _ := strconv.Atoi(value)
+		if isMost := strings.HasPrefix(name, "NCCL_MAX_"); isMost && n > bound || !isMost && n < bound {
+			return false
+		}
+	}
+	return true
+}
+
+// Cover reports whether n channels (0: none were forced), forced under other conditions, are as good as measured under
+// these: these only bound channels beside, and leave n.
+func (c Conditions) Cover(other Conditions, n int) bool {
+	bounds := c.Bounds()
+	rest := slices.DeleteFunc(strings.Fields(c.Variables), func(word string) bool {
+		name, _, _ := strings.Cut(word, "=")
+		return bounds[name] != ""
+	})
+	return n > 0 && len(bounds) > 0 && c.Leave(n) && c.Options == other.Options &&
+		strings.Join(rest, " ") == other.Variables
 }
 
 // Graphs reports whether the times are those of calls in CUDA graphs.

@@ -79,10 +79,19 @@ func UnderComment(variables string, graphs bool) string {
 var underComment = regexp.MustCompile(
 	`(?m)^[ \t]*#(?:.*\.)?[ \t]*measured under ([NR]CCL_.+): for jobs with these variables only[ \t]*\r?$`)
 
-// LackedVariables returns those of the variables in the comments of a policy file that getenv has another value of.
-func LackedVariables(policy []byte, getenv func(string) string) (lacked []string) {
+// ReadMeasuredUnder returns what the comments of a policy file name of such variables.
+func ReadMeasuredUnder(policy []byte) (variables []string) {
 	for _, m := range underComment.FindAllSubmatch(policy, -1) {
-		for variable := range strings.FieldsSeq(string(m[1])) {
+		variables = append(variables, string(m[1]))
+	}
+	return variables
+}
+
+// LackedVariables returns those of the variables that rows or curves were measured under of which getenv has another
+// value.
+func LackedVariables(under []string, getenv func(string) string) (lacked []string) {
+	for _, variables := range under {
+		for variable := range strings.FieldsSeq(variables) {
 			name, value, _ := strings.Cut(variable, "=")
 			if strings.ReplaceAll(getenv(name), " ", "_") != value && !slices.Contains(lacked, variable) {
 				lacked = append(lacked, variable)

@@ -38,7 +38,7 @@ func TestLackedVariables(t *testing.T) {
 		"NCCL_MAX_NCHANNELS=24": "NCCL_NVLS_ENABLE=0 NCCL_IB_DISABLE=1",
 		"NCCL_MAX_NCHANNELS=8":  "NCCL_MAX_NCHANNELS=24 NCCL_NVLS_ENABLE=0 NCCL_IB_DISABLE=1",
 	} {
-		got := LackedVariables([]byte(text), func(name string) string {
+		got := LackedVariables(ReadMeasuredUnder([]byte(text)), func(name string) string {
 			value, _ := strings.CutPrefix(set, name+"=")
 			if value == set {
 				return ""

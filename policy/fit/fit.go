@@ -116,11 +116,19 @@ func (g *Group) edge() int {
 			wins[c.Config.Channels] = true
 		}
 	}
+	leaves := func(n int) bool {
+		for under := range g.Under {
+			if !under.Leave(n) {
+				return false
+			}
+		}
+		return true
+	}
 	switch {
 	case low == high:
-	case high < nccl.MaxChannels && wins[high]:
+	case high < nccl.MaxChannels && wins[high] && leaves(high+1):
 		return high
-	case low > 1 && wins[low]:
+	case low > 1 && wins[low] && leaves(low-1):
 		return low
 	}
 	return 0
@@ -131,6 +139,9 @@ func modelOf(g *Group) model.CurveSet {
 	m := model.CurveSet{
 		Coll: g.Coll.String(), Comm: g.Comm,
 		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Verified: g.verified(),
+	}
+	for under := range g.Under { // one
+		m.Variables = under.Variables
 	}
 	for _, d := range g.Default {
 		p := model.DefaultPoint{Bytes: d.Bytes, Micros: round(d.Micros, 6)}

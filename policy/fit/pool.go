@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -73,7 +74,8 @@ func (p *Pool) Add(s *bench.Sample) {
 		return
 	}
 	v := s.Series()
-	if !v.Named(p.Runs) {
+	r := &reading{*s, source{p.file, s.File()}}
+	if !v.Named(p.Runs) && !bench.NamedConditions(p.Runs).Cover(v.Conditions, r.forcedChannels()) {
 		p.refused["measured under other conditions than --runs names"]++
 		return
 	}
@@ -83,7 +85,6 @@ func (p *Pool) Add(s *bench.Sample) {
 	}
 	p.count(s)
 	p.reach(s)
-	r := &reading{*s, source{p.file, s.File()}}
 	if !s.Known() {
 		r.Config = unknownConfig
 	}
@@ -151,6 +152,7 @@ func (p *Pool) Set() *Set {
 	var readings [][]*reading // of each group
 	for key, g := range p.groups {
 		nameUnnamed(g)
+		joinBounds(g)
 		unoffered, failed := p.unoffered(s, key, g)
 		if len(failed) > 0 {
 			s.Failed[key] = failed
@@ -220,6 +222,35 @@ func nameUnnamed(g map[bench.Series][]*reading) {
 		most := slices.MinFunc(named, mostReadings(g))
 		g[most] = append(g[most], all...)
 		delete(g, v)
+	}
+}
+
+// joinBounds counts runs that forced a number of channels as runs under each bound of channels that leaves it: a
+// communicator of that many channels is the same with the bound. So they are compared with the default under it.
+func joinBounds(g map[bench.Series][]*reading) {
+	for v, all := range maps.Clone(g) {
+		var left []*reading
+		for _, r := range all {
+			n, joined := r.forcedChannels(), false
+			for o := range g {
+				other := o
+				other.Conditions = v.Conditions
+				if other == v && o.Cover(v.Conditions, n) {
+					g[o] = append(g[o], r)
+					joined = true
+				}
+			}
+			if !joined {
+				left = append(left, r)
+			}
+		}
+		switch {
+		case len(left) == 0:
+			delete(g, v)
+		case slices.ContainsFunc(left, (*reading).byDefault): // all are compared with that default, too
+		default:
+			g[v] = left
+		}
 	}
 }
 
@@ -345,6 +376,18 @@ func mostMeasured(points []Point) (c Point, moved float64) {
 type reading struct {
 	bench.Sample
 	source source
+}
+
+// forcedChannels returns how many channels NCCL's variables forced, of which a small call may use fewer; 0: none.
+func (r *reading) forcedChannels() int {
+	if r.Setup == nil || r.Selection != bench.SelectionForced {
+		return 0
+	}
+	n, _ := strconv.Atoi(cmp.Or(r.Setup.MinChannels, r.Setup.MinCTAs))
+	if r.Channels > n { // that was a least number
+		return 0
+	}
+	return n
 }
 
 func (r *reading) byDefault() bool { return r.Selection == bench.SelectionDefault }

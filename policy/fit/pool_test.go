@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -101,5 +102,64 @@ func TestAliasesOfARealSweep(t *testing.T) {
 				t.Errorf("%s: %d pairs at %s", g.Key, at[b], nccl.FormatBytes(b))
 			}
 		}
+	}
+}
+
+// A run that forced a number of channels is compared with the default under each bound that leaves this number.
+func TestForcedChannelsAreWithinBounds(t *testing.T) {
+	under := func(options, variables, forced string) *bench.Setup {
+		return &bench.Setup{Options: options, Variables: variables, MinChannels: forced}
+	}
+	sample := func(selection bench.Selection, channels int, setup *bench.Setup) bench.Sample {
+		return bench.Sample{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}, Comm: nccl.Comm{Nodes: 1, Ranks: 4},
+			Config:    nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoSimple}, Channels: channels},
+			Selection: selection, Micros: 10, Setup: setup}
+	}
+	const bound = "NCCL_MAX_NCHANNELS=24"
+	for _, test := range []struct {
+		name     string
+		defaults []string // variables of defaults
+		forced   *bench.Setup
+		channels int
+		runs     string
+		used     map[string]int // rows, by conditions
+	}{
+		{"within", []string{bound}, under("-g 4", "", "8"), 8, "", map[string]int{"-g 4 " + bound: 2}},
+		{"of which a small call uses fewer", []string{bound}, under("-g 4", "", "8"), 2, "",
+			map[string]int{"-g 4 " + bound: 2}},
+		{"above", []string{bound}, under("-g 4", "", "32"), 32, "",
+			map[string]int{"-g 4 " + bound: 1, "-g 4": 1}},
+		{"below the least", []string{"NCCL_MAX_CTAS=24 NCCL_MIN_CTAS=12"}, under("-g 4", "", "8"), 8, "",
+			map[string]int{"-g 4 NCCL_MAX_CTAS=24 NCCL_MIN_CTAS=12": 1, "-g 4": 1}},
+		{"a least number alone", []string{bound}, under("-g 4", "", "8"), 16, "",
+			map[string]int{"-g 4 " + bound: 1, "-g 4": 1}},
+		{"other variables", []string{bound + " NCCL_NVLS_ENABLE=0"}, under("-g 4", "NCCL_NVLS_ENABLE=0", "8"), 8, "",
+			map[string]int{"-g 4 " + bound + " NCCL_NVLS_ENABLE=0": 2}},
+		{"not the same variables", []string{bound}, under("-g 4", "NCCL_NVLS_ENABLE=0", "8"), 8, "",
+			map[string]int{"-g 4 " + bound: 1, "-g 4 NCCL_NVLS_ENABLE=0": 1}},
+		{"not the same options", []string{bound}, under("-g 4 -G 10", "", "8"), 8, "",
+			map[string]int{"-g 4 " + bound: 1, "-g 4 -G 10": 1}},
+		{"both defaults", []string{bound, ""}, under("-g 4", "", "8"), 8, "",
+			map[string]int{"-g 4 " + bound: 2, "-g 4": 2}},
+		{"those of a name", []string{bound, ""}, under("-g 4", "", "8"), 8, "-g 4 " + bound,
+			map[string]int{"-g 4 " + bound: 2}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := NewPool()
+			p.Runs = test.runs
+			for _, variables := range test.defaults {
+				s := sample(bench.SelectionDefault, 4, under("-g 4", variables, ""))
+				p.Add(&s)
+			}
+			s := sample(bench.SelectionForced, test.channels, test.forced)
+			p.Add(&s)
+			used := map[string]int{}
+			for conditions, n := range p.Set().Groups[0].Under {
+				used[conditions.String()] = n
+			}
+			if !maps.Equal(used, test.used) {
+				t.Errorf("%v, want %v", used, test.used)
+			}
+		})
 	}
 }

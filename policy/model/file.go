@@ -101,6 +101,9 @@ type CurveSet struct {
 	Coll string `json:"collective"`
 	nccl.Comm
 
+	// Variables are those of NCCL that all was measured under, as "NCCL_MAX_NCHANNELS=24": jobs need them, too.
+	Variables string `json:"variables,omitempty"`
+
 	Noise           float64 `json:"noise"`            // sigma between repetitions
 	RepetitionPairs int     `json:"repetition_pairs"` // 0: all was measured once; of too few, Noise is assumed
 

@@ -143,6 +143,14 @@ func (c *checker) topology(m *Model) {
 	}
 }
 
+// MeasuredUnder returns the variables that jobs need, as they were measured under them.
+func (m *Model) MeasuredUnder() (variables []string) {
+	for i := range m.File.CurveSets {
+		variables = append(variables, m.File.CurveSets[i].Variables)
+	}
+	return variables
+}
+
 // Floors returns what a job must set so that it has the channels that the model chooses.
 func (m *Model) Floors() (floors nccl.Floors) {
 	for key, g := range m.groups {

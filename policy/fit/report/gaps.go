@@ -31,13 +31,13 @@ const (
 
 // advice is what to do about each kind of gap. Nothing can be done about NotMeasured.
 var advice = [...]string{
-	DefaultMissing: "Measure the default: run nccl-tests once without NCCL_ALGO, NCCL_PROTO and channel limits",
+	DefaultMissing: "Measure the default: run nccl-tests once as jobs run, without NCCL_ALGO and NCCL_PROTO",
 	DefaultGaps:    "Measure the default at the sizes where it is missing",
 	NothingElse:    "Measure configurations: NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS",
 	Restless:       "Measure on a quiet machine, and check that all times are microseconds",
 	Contradictory:  "Find out which of two sweeps is right, leave the other one out, or measure both again",
 	Varying:        "Measure the sizes whose times vary more often (nccl-tests -n), on a quiet machine",
-	Edge:           "Widen the channel range: the winner is at its end",
+	Edge:           "Measure other channel counts: the fastest is the largest or the smallest that was tried",
 	Aliases:        "Measure once more where times coincide: NCCL probably took one path under several names",
 	OneConfig:      "Measure a second configuration",
 	OneSize:        "Measure more sizes",
@@ -120,7 +120,7 @@ func groupGaps(r *fit.GroupReport) (all []Gap) {
 		add(OneSize, "one size, %s; the model abstains at all others", nccl.FormatBytes(sizes[0]))
 	}
 	if r.Edge > 0 {
-		add(Edge, "%d channels win at some sizes and are at the end of the range measured: widen it", r.Edge)
+		add(Edge, "%d channels are the fastest at some sizes, and the most or the fewest that were tried", r.Edge)
 	}
 	if aliases := fit.DescribeAliases(g.Aliases); aliases != "" {
 		add(Aliases,

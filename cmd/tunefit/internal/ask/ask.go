@@ -73,10 +73,7 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 			}
 			a.Files.Policies = append(a.Files.Policies, rules)
 			a.measured(&from, d, d.Policy, nccl.ReadMeasured(text))
-			if lacked := nccl.LackedVariables(text, os.Getenv); len(lacked) > 0 {
-				a.note("%s was measured under %s, which is not so here: it is for jobs with these variables only",
-					d.Policy, strings.Join(lacked, " "))
-			}
+			a.noteLacked(d.Policy, nccl.ReadMeasuredUnder(text))
 		}
 		if d.Model != "" {
 			if learned, _, err = ReadModel(from.Inputs, d.Model); err != nil {
@@ -84,6 +81,7 @@ func NewAsker(from ncclchoice.Flags, by ...Decider) (*Asker, error) {
 			}
 			a.Files.model = learned
 			a.measured(&from, d, d.Model, learned.File.Provenance.NCCL)
+			a.noteLacked(d.Model, learned.MeasuredUnder())
 		}
 		var here *model.Machine
 		if policy.NeedsTopology(rules, learned) {
@@ -171,6 +169,14 @@ func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 }
 
 // note adds a note, once.
+// noteLacked says which variables a file was measured under that are not set here.
+func (a *Asker) noteLacked(file string, under []string) {
+	if lacked := nccl.LackedVariables(under, os.Getenv); len(lacked) > 0 {
+		a.note("%s was measured under %s, which is not so here: it is for jobs with these variables only", file,
+			strings.Join(lacked, " "))
+	}
+}
+
 func (a *Asker) note(format string, args ...any) {
 	text := wording.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
 	if !slices.Contains(a.Notes, text) {

@@ -110,19 +110,27 @@ func (d *doctor) examineFiles(context.Context) (found []Finding) {
 	}
 	if f.compiled != nil {
 		found = append(found, d.floorFindings(f.policy, nccl.ReadFloors(f.policy.text))...)
-		if lacked := nccl.LackedVariables(f.policy.text, d.env.Get); len(lacked) > 0 {
-			found = append(found, warned("set it for the job, on all nodes; or measure as the job runs (tunefit sweep)",
-				"%s was measured under %s, and this job does not have it: NCCL chooses otherwise, and nothing is "+
-					"known of its times", f.policy.name, strings.Join(lacked, " ")))
-		}
+		found = append(found, d.lackedVariables(f.policy, nccl.ReadMeasuredUnder(f.policy.text))...)
 	}
 	if f.fitted != nil {
 		found = append(found, d.floorFindings(f.model, f.fitted.Floors())...)
+		found = append(found, d.lackedVariables(f.model, f.fitted.MeasuredUnder())...)
 	}
 	if f.compiled != nil {
 		found = append(found, d.measuredElsewhere(f.policy.name)...)
 	}
 	return append(found, d.versionFinding(f, here)...)
+}
+
+// lackedVariables warns of variables that a file was measured under, and that the job does not have.
+func (d *doctor) lackedVariables(f fileFound, under []string) []Finding {
+	lacked := nccl.LackedVariables(under, d.env.Get)
+	if len(lacked) == 0 {
+		return nil
+	}
+	return []Finding{warned("set it for the job, on all nodes; or measure as the job runs (tunefit sweep)",
+		"%s was measured under %s, and this job does not have it: NCCL chooses otherwise, and nothing is known of its "+
+			"times", f.name, strings.Join(lacked, " "))}
 }
 
 // fileFindings says what is wrong with a file's place, owner and text.

@@ -63,19 +63,27 @@ func TestSweepUnderBounds(t *testing.T) {
 	c.env = unbound
 	c.done("--prove=2")
 
-	policy := filepath.Join(c.dir, "policy.csv")
+	policy, learned := filepath.Join(c.dir, "policy.csv"), filepath.Join(c.dir, "model.json")
 	for set, told := range map[string]bool{"": true, "4": true, "6": false} {
 		t.Setenv("NCCL_MAX_NCHANNELS", set)
-		_, errs := tunefit(t, cli.ExitOK, "show", policy, "--comm", "1x8")
-		if strings.Contains(errs, under) != told {
-			t.Errorf("show with %q:\n%s", set, errs)
-		}
-		t.Setenv("NCCL_TUNER_CONFIG_FILE", policy)
 		t.Setenv("NCCL_TUNER_PLUGIN", testlib.Library)
-		_, out, _ := testkit.RunAlone("doctor") // which warns of other things, too
-		if strings.Contains(out, "was measured under "+under) != told {
-			t.Errorf("doctor with %q:\n%s", set, out)
+		for _, of := range []struct {
+			variable, file string
+			args           []string
+		}{
+			{"NCCL_TUNER_CONFIG_FILE", policy, []string{policy}},
+			{"NCCL_TUNER_MODEL_FILE", learned, []string{"--model", learned}},
+		} {
+			_, errs := tunefit(t, cli.ExitOK, append([]string{"show", "--comm", "1x8"}, of.args...)...)
+			if strings.Contains(errs, under) != told {
+				t.Errorf("show %s with %q:\n%s", of.args, set, errs)
+			}
+			t.Setenv(of.variable, of.file)
+			_, out, _ := testkit.RunAlone("doctor") // which warns of other things, too
+			if strings.Contains(out, of.file+" was measured under "+under) != told {
+				t.Errorf("doctor with %s and %q:\n%s", of.file, set, out)
+			}
+			os.Unsetenv(of.variable)
 		}
-		os.Unsetenv("NCCL_TUNER_CONFIG_FILE")
 	}
 }

@@ -70,7 +70,7 @@ func (s *Sweep) bound(space *fit.Space, group *fit.Group) {
 	bounds := s.Bounds
 	if group != nil {
 		for under := range group.Under { // nodes may have bounds of their own, in nccl.conf
-			bounds = boundsIn(under.Variables)
+			bounds = under.Bounds()
 		}
 	}
 	for _, f := range space.Families {

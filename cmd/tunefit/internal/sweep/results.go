@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -67,16 +66,6 @@ func (s *Sweep) unlike(r *Run) string {
 		}
 	}
 	return ""
-}
-
-// boundsIn returns those of the variables of measurements that bound channels.
-func boundsIn(variables string) map[string]string {
-	set := map[string]string{}
-	for word := range strings.FieldsSeq(variables) {
-		name, value, _ := strings.Cut(word, "=")
-		set[name] = value
-	}
-	return bench.ChannelBounds(func(name string) string { return set[name] })
 }
 
 // set is what was measured of a subject, what NCCL refused, and what was asked for.

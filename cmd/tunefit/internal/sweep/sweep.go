@@ -98,7 +98,7 @@ func Open(o Options) (*Sweep, error) {
 		s.earlier += time.Duration(r.Seconds * float64(time.Second))
 		s.read(r)
 		if under := r.under(); under != nil && len(boundsNow) == 0 { // it goes on as it was begun
-			s.Bounds = boundsIn(under.Variables)
+			s.Bounds = under.Bounds()
 		}
 	}
 	return s, nil
