@@ -116,27 +116,29 @@ func testFigures(t *testing.T) {
 	}
 }
 
-// The commands on the page of what ran on a GPU print what it shows of them.
+// The commands on the pages of what ran on a GPU print what they show of them.
 func testGPU(t *testing.T) {
 	all := pages(t)
-	var printed strings.Builder
-	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(all[gpuPage], -1) {
-		printed.WriteString(shell(t, t.TempDir(), block[1]))
-	}
-	shown := regexp.MustCompile(`(?m)^    (.*)$`).FindAllStringSubmatch(all[gpuPage], -1)
-	if len(shown) < 10 {
-		t.Errorf("%s shows %d lines", gpuPage, len(shown))
-	}
-	for _, line := range shown {
-		if !strings.Contains(printed.String(), line[1]) {
-			t.Errorf("no command of %s prints %q:\n%s", gpuPage, line[1], printed.String())
+	for _, page := range []string{gpuPage(h100), gpuPage(h200)} {
+		var printed strings.Builder
+		for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(all[page], -1) {
+			printed.WriteString(shell(t, t.TempDir(), block[1]))
 		}
+		shown := regexp.MustCompile(`(?m)^    (.*)$`).FindAllStringSubmatch(all[page], -1)
+		if len(shown) < 5 {
+			t.Errorf("%s shows %d lines", page, len(shown))
+		}
+		for _, line := range shown {
+			if !strings.Contains(printed.String(), line[1]) {
+				t.Errorf("no command of %s prints %q:\n%s", page, line[1], printed.String())
+			}
+		}
+		effect := regexp.MustCompile(` +ring/simple +(\S+ %) +(\(.*?\))`).FindStringSubmatch(printed.String())
+		if effect == nil {
+			t.Fatalf("no effect of ring/simple in\n%s", printed.String())
+		}
+		quoted(t, effect[1]+" "+effect[2], "docs/LEARN.md", "docs/dev/TESTED.md")
 	}
-	effect := regexp.MustCompile(` +ring/simple +(\S+ %) +(\(.*?\))`).FindStringSubmatch(printed.String())
-	if effect == nil {
-		t.Fatalf("no effect of ring/simple in\n%s", printed.String())
-	}
-	quoted(t, effect[1]+" "+effect[2], "docs/LEARN.md", "docs/dev/TESTED.md")
 }
 
 // Every flag, command and make target that a document names exists.
