@@ -63,12 +63,12 @@ func shell(t *testing.T, home, script string) string {
 	return string(out)
 }
 
-// The gain that README.md and docs/dev/MODEL.md promise is what fit prints.
+// The gain that README.md, docs/SWEEP.md and docs/dev/MODEL.md promise is what fit prints.
 func testFigures(t *testing.T) {
 	all := pages(t)
 	out := shell(t, t.TempDir(), "build/tunefit fit docs/measured/mi355x-allreduce.csv 2>/dev/null")
-	if verdict, _, _ := strings.Cut(out, "\n"); !strings.Contains(all["docs/dev/MODEL.md"], "\n    "+verdict+"\n") {
-		t.Errorf("docs/dev/MODEL.md does not say %q", verdict)
+	if verdict, _, _ := strings.Cut(out, "\n"); !strings.Contains(all["docs/SWEEP.md"], "\n    "+verdict+"\n") {
+		t.Errorf("docs/SWEEP.md does not say %q", verdict)
 	}
 	for grid, machines := range map[string]map[int]string{
 		"mi355x-allreduce": {8: "8 AMD MI355X, RCCL", 16: "2 x 8 AMD MI355X, RCCL"},
