@@ -2,7 +2,7 @@
 # Prepares SITE for the jobs of all users. Root runs it, or else the owner of SITE; again for another USER.
 #   site.sh SITE         who runs it pushes policies
 #   site.sh SITE USER    USER does, and decides for all jobs: a colleague, or an account for those who push
-# docs/SITE.md says who owns what, and why.
+# docs/OPERATIONS.md says who owns what, and why.
 set -eu
 umask 022
 site=${1:?needed: SITE, and who pushes if it is not you}

@@ -3,7 +3,7 @@
 #   JOB=run7 NODES=4 MASTER=node1 ./torchrun.sh train.py ...
 # To change the policy of all such jobs: tunefit push new.csv --to $SITE/policy.csv --rendezvous $SITE/live
 # SITE is a folder that all nodes see: `make install PREFIX=$SITE`, and the policy beside it. Where several users share
-# it, site.sh prepares it: docs/SITE.md.
+# it, site.sh prepares it: docs/OPERATIONS.md.
 set -eu
 SITE=${SITE:-/shared/tuner}
 

@@ -147,8 +147,8 @@ func newSharedSite(t *testing.T) sharedSite {
 // Users are alice, bob and a colleague who pushes, by names that every machine has.
 const alice, bob, colleague = "daemon", "bin", "games"
 
-// The first day of a site with several users, by docs/SITE.md: root prepares it, two users run jobs, and a colleague
-// pushes policies once root lets him. Nobody else can.
+// The first day of a site with several users, by docs/OPERATIONS.md: root prepares it, two users run jobs, and a
+// colleague pushes policies once root lets him. Nobody else can.
 func TestSharedSite(t *testing.T) {
 	s := newSharedSite(t)
 	job := func(who string, code int) string {
