@@ -183,15 +183,9 @@ func testRules(t *testing.T) {
 	}
 	rules = rules[1:] // the head
 	var named []string
-	table := regexp.MustCompile(`(?s)\| rules \| find \|\n.*?\n\n`).FindString(pages(t)["docs/COMMANDS.md"])
-	for line := range strings.Lines(table) {
-		first := strings.SplitN(line, "|", 3)
-		if len(first) < 3 {
-			continue
-		}
-		for _, name := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(first[1], -1) {
-			named = append(named, name[1])
-		}
+	list := regexp.MustCompile(`(?s)\* the file: .*?\n\n`).FindString(pages(t)["docs/COMMANDS.md"])
+	for _, name := range regexp.MustCompile("`([a-z0-9]+-[a-z0-9-]+|[a-z]{3,})`").FindAllStringSubmatch(list, -1) {
+		named = append(named, name[1])
 	}
 	slices.Sort(rules)
 	slices.Sort(named)

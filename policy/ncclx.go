@@ -18,7 +18,7 @@ import (
 )
 
 // The tuner in NCCLX has rules of its own: CSV without a header, whose intervals have commas without quotes, or JSON.
-// Sources are named in docs/POLICY.md.
+// Sources are named in docs/dev/NCCL.md.
 
 // ncclxColumns are the columns of its CSV. They are set before the first file is read, because some of them are found
 // by name.

@@ -18,7 +18,7 @@
 // Bandwidths are GB/s (1e9 B/s) in float32. They are computed in NCCL's order, because NCCL decides ties by exact
 // comparison.
 //
-// docs/TOPOLOGY.md describes the commands that show all this.
+// docs/COMMANDS.md describes the commands that show all this.
 package topo
 
 import (

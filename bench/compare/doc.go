@@ -4,6 +4,6 @@
 // times, after / before, with an interval, and a verdict: faster, slower, or nothing proven. A Table is data; its
 // methods WriteText and MarshalJSON print it.
 //
-// docs/COMPARE.md explains the statistics to readers of the table: what counts as a repetition, where the
+// docs/dev/EVIDENCE.md explains the statistics: what counts as a repetition, where the
 // noise comes from, and what keeps the many sizes of a table from raising false alarms.
 package compare

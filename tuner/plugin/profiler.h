@@ -1,6 +1,6 @@
 /*
  * The profiler half of the library: what NCCL tells of a communicator's collectives, counted
- * in C for the recorder in Go (record.go), which reads it every few seconds. docs/RECORD.md.
+ * in C for the recorder in Go (record.go), which reads it every few seconds. docs/PROFILE.md.
  *
  * NCCL tells of a collective on the thread that launches it, or on a thread of CUDA's where a graph is
  * replayed. Nothing allocates or calls Go there. No event gets a handle: NCCL sends states and

@@ -7,5 +7,5 @@
 // its policy the Counts of its calls. C writes these counts; their memory is the host's.
 //
 // The package asks a communicator for its state by a function (CommMetrics.Open). It knows neither the
-// policy's files nor other ranks. docs/METRICS.md and docs/RECORD.md are for users.
+// policy's files nor other ranks. docs/METRICS.md and docs/PROFILE.md are for users.
 package telemetry

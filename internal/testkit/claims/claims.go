@@ -69,7 +69,7 @@ var claims = []claim{
 	{costs, "| 8 | 64 |", cells, simulation("8")},
 	{costs, "| 64 | 512 |", cells, simulation("64")},
 	{costs, "| 1024 | 8192 |", cells, simulation("1024")},
-	{"docs/RECORD.md", "a collective costs some", ` (\S+ us)`, list(ns, "Record/this ns/op")},
+	{"docs/PROFILE.md", "a collective costs some", ` (\S+ us)`, list(ns, "Record/this ns/op")},
 	{"docs/LIMITS.md", "remembers some 4000 shapes", `, in (.*);`, list(number("%.2f MiB"), "Cache/this MiB")},
 }
 

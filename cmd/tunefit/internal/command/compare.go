@@ -51,7 +51,7 @@ bandwidths, and the ratio of the times with an interval. Below 1 is faster. The 
 faster, slower, or ~ where nothing is proven. Repetitions show the noise: several runs
 of each side, made in turns, or several times of a size in one log. Two runs show
 little; measure three or more. It also tests the geometric mean over the sizes.
-docs/COMPARE.md explains the tests.
+docs/dev/EVIDENCE.md explains the tests.
 
 It compares what ran. If a side holds several configurations, as a sweep does, it
 compares NCCL's choice, or the configuration that --config names. It says on

@@ -34,7 +34,7 @@ var llKernel = regexp.MustCompile(`^\w+_(AGx)?LL`)
 // variables are those that decide before the tuner does, set what no tuner is asked about, or hide what it says. NCCL
 // compares none of them between ranks: doctor --launch does, by what each node finds.
 //
-// Source: docs/ENV.md; for copy engines src/ce_coll.cc of NCCL 2.30.7.
+// Source: docs/dev/NCCL.md; for copy engines src/ce_coll.cc of NCCL 2.30.7.
 var variables = []struct {
 	name   string
 	where  func(*doctor) bool      // it has a meaning; nil: everywhere
