@@ -213,9 +213,9 @@ func TestGPUSteps(t *testing.T) {
 		ratio := float(t, medians["step c.csv"+pair]) / float(t, medians["step none"+pair])
 		direct, mean = append(direct, percent(ratio)), mean+ratio/3
 	}
-	quoted(t, fmt.Sprintf("%s, %s and %s %%", direct...), gpuPage, "docs/TRIAL.md", "docs/dev/TESTED.md")
+	quoted(t, fmt.Sprintf("%s, %s and %s %%", direct...), gpuPage, "docs/dev/EVIDENCE.md", "docs/dev/TESTED.md")
 	quoted(t, "the mean of the three, "+percent(mean)+" %", gpuPage)
-	quoted(t, "some "+percent(mean)+" %", "docs/LEARN.md", "docs/dev/TESTED.md", gpuPage)
+	quoted(t, "some "+percent(mean)+" %", "docs/dev/EVIDENCE.md", "docs/dev/TESTED.md", gpuPage)
 	for tuner, said := range map[string]string{"none": "%s and %s us without a plugin", "loaded": "%s and %s us with it",
 		"loaded, recorder on": "%s and %s us with the recorder on"} {
 		quoted(t, fmt.Sprintf(said, medians["enqueue "+tuner+" 1"], medians["enqueue "+tuner+" 2"]), gpuPage)
@@ -228,7 +228,7 @@ func TestGPUSteps(t *testing.T) {
 		if !strings.HasSuffix(found.Verdict(), verdict) {
 			t.Errorf("comparison-%s.json: %s", verdict, found.Verdict())
 		}
-		quoted(t, strings.TrimPrefix(found.Result.String(), "step time "), "docs/TRIAL.md", "docs/dev/TESTED.md")
+		quoted(t, strings.TrimPrefix(found.Result.String(), "step time "), "docs/dev/EVIDENCE.md", "docs/dev/TESTED.md")
 	}
 }
 
