@@ -137,7 +137,7 @@ func testGPU(t *testing.T) {
 		if effect == nil {
 			t.Fatalf("no effect of ring/simple in\n%s", printed.String())
 		}
-		quoted(t, effect[1]+" "+effect[2], "docs/LEARN.md", "docs/dev/TESTED.md")
+		quoted(t, effect[1]+" "+effect[2], "docs/dev/EVIDENCE.md", "docs/dev/TESTED.md")
 	}
 }
 

@@ -243,16 +243,16 @@ func TestGPUSteps(t *testing.T) {
 		ratio := float(t, medians["step c.csv"+pair]) / float(t, medians["step none"+pair])
 		direct, mean = append(direct, percent(ratio)), mean+ratio/3
 	}
-	quoted(t, fmt.Sprintf("%s, %s and %s %%", direct...), gpuPage(h100), "docs/TRIAL.md", "docs/dev/TESTED.md")
+	quoted(t, fmt.Sprintf("%s, %s and %s %%", direct...), gpuPage(h100), "docs/dev/EVIDENCE.md", "docs/dev/TESTED.md")
 	quoted(t, "the mean of the three, "+percent(mean)+" %", gpuPage(h100))
-	quoted(t, "some "+percent(mean)+" %", "docs/LEARN.md", "docs/dev/TESTED.md", gpuPage(h100))
+	quoted(t, "some "+percent(mean)+" %", "docs/dev/EVIDENCE.md", "docs/dev/TESTED.md", gpuPage(h100))
 	for tuner, said := range map[string]string{"none": "%s and %s us without a plugin", "loaded": "%s and %s us with it",
 		"loaded, recorder on": "%s and %s us with the recorder on"} {
 		quoted(t, fmt.Sprintf(said, medians["enqueue "+tuner+" 1"], medians["enqueue "+tuner+" 2"]), gpuPage(h100))
 	}
 	for _, verdict := range []string{"faster", "slower"} {
 		found := compared(t, h100, verdict)
-		quoted(t, strings.TrimPrefix(found.Result.String(), "step time "), "docs/TRIAL.md", "docs/dev/TESTED.md")
+		quoted(t, strings.TrimPrefix(found.Result.String(), "step time "), "docs/dev/EVIDENCE.md", "docs/dev/TESTED.md")
 	}
 }
 
@@ -436,7 +436,7 @@ func TestGPUDirect(t *testing.T) {
 		if low <= ratio && ratio <= high {
 			held++
 			if arm.Faster {
-				quoted(t, percent(ratio)+" %", gpuPage(h200), "docs/LEARN.md", "docs/dev/TESTED.md")
+				quoted(t, percent(ratio)+" %", gpuPage(h200), "docs/dev/EVIDENCE.md", "docs/dev/TESTED.md")
 			}
 			continue
 		}
@@ -448,10 +448,10 @@ func TestGPUDirect(t *testing.T) {
 			nccl.FormatBytes(uint64(float(t, row["bytes"]))), arm.Config, write(1+arm.Effect), write(low), write(high),
 			write(ratio)), gpuPage(h200))
 	}
-	quoted(t, fmt.Sprintf("%d of %d intervals", held, len(rows)), gpuPage(h200), "docs/LEARN.md", "docs/dev/TESTED.md")
-	quoted(t, fmt.Sprintf("%.1f to %.1f us", fastest, slowest), gpuPage(h200), "docs/LEARN.md")
+	quoted(t, fmt.Sprintf("%d of %d intervals", held, len(rows)), gpuPage(h200), "docs/dev/EVIDENCE.md", "docs/dev/TESTED.md")
+	quoted(t, fmt.Sprintf("%.1f to %.1f us", fastest, slowest), gpuPage(h200), "docs/dev/EVIDENCE.md")
 	found := compared(t, h200, "faster")
-	quoted(t, strings.TrimPrefix(found.Result.String(), "step time "), gpuPage(h200), "docs/TRIAL.md", "docs/dev/TESTED.md")
+	quoted(t, strings.TrimPrefix(found.Result.String(), "step time "), gpuPage(h200), "docs/dev/EVIDENCE.md", "docs/dev/TESTED.md")
 }
 
 // learned is the candidate that a row of direct.csv measured.

@@ -196,7 +196,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// What docs/LEARN.md promises: how much of what could be gained is found within so many steps, what that costs on the
+// What docs/dev/EVIDENCE.md promises: how much of what could be gained is found within so many steps, what that costs on the
 // way, and how many policies make steps longer.
 func TestExperiments(t *testing.T) {
 	if testing.Short() {
@@ -250,7 +250,7 @@ func TestExperiments(t *testing.T) {
 			t.Logf("%.0f %% of %.2f %%, %+.0f steps lost, learning ends after %.0f, %d of %d are proven; slower: %d, of the "+
 				"proven %d", 100*gain/could, 100*could, lost, steps, proven, n, slower, after)
 			if gain/could < c.gains || lost > c.loses || slower > c.slower || after > n/100 {
-				t.Error("this is not what docs/LEARN.md promises")
+				t.Error("this is not what docs/dev/EVIDENCE.md promises")
 			}
 		})
 	}

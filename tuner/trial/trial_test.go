@@ -88,7 +88,7 @@ func many(seed uint64, n, most int, effect, noise, drift float64, inBlock int) (
 	return c
 }
 
-// What docs/TRIAL.md promises, over jobs of 2 % noise, 1 % hiccups and drift.
+// What docs/dev/EVIDENCE.md promises, over jobs of 2 % noise, 1 % hiccups and drift.
 func TestTrials(t *testing.T) {
 	const n = 400
 	percent := func(of int) float64 { return 100 * float64(of) / n }

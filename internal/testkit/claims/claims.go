@@ -28,7 +28,10 @@ const (
 	cells = `(.*)\|`
 )
 
-const costs = "docs/COSTS.md"
+const (
+	costs = "docs/COSTS.md"
+	more  = "docs/dev/EVIDENCE.md"
+)
 
 // claims are the figures of speed, size and memory that a run can measure. What was measured otherwise says so in its
 // page.
@@ -36,16 +39,16 @@ var claims = []claim{
 	{"README.md", "in about", ` (.* of its own)`, func(f figures) string {
 		return fmt.Sprintf("%s with 10 rows, %s with 100 000", own(f, 10), own(f, 100_000))
 	}},
-	{costs, "known shape: fill the table, call, choose", ours, known("KnownChoose/rows=10/shapes=64")},
-	{costs, "known shape: fill the table, call, 10 rows", ours, known("Known/rows=10/shapes=64")},
-	{costs, "the same with 1 000 rows", ours, known("Known/rows=1000/shapes=64")},
-	{costs, "the same with 10 000 rows", ours, known("Known/rows=10000/shapes=64")},
+	{more, "known call signature: fill the table, call, choose", ours, known("KnownChoose/rows=10/shapes=64")},
+	{costs, "known call signature: fill the table, call, 10 rows", ours, known("Known/rows=10/shapes=64")},
+	{more, "the same without choosing, with 1 000 rows", ours, known("Known/rows=1000/shapes=64")},
+	{more, "the same with 10 000 rows", ours, known("Known/rows=10000/shapes=64")},
 	{costs, "the same with 100 000 rows", ours, known("Known/rows=100000/shapes=64")},
-	{costs, "the same, 4096 shapes in turn", ours, known("Known/rows=10000/shapes=4096")},
-	{costs, "new shape, 10 / 10 000 / 100 000 rows", ours,
+	{more, "the same, 4096 call signatures in turn", ours, known("Known/rows=10000/shapes=4096")},
+	{costs, "new call signature, 10 / 10 000 / 100 000 rows", ours,
 		list(ns, "New/rows=10/this ns/op", "New/rows=10000/this ns/op",
 			"New/rows=100000/this ns/op")},
-	{costs, "new shape, 10 000 rows and a model", ours, list(ns, "New/rows=10000,model/this ns/op")},
+	{more, "new call signature, 10 000 rows and a model", ours, list(ns, "New/rows=10000,model/this ns/op")},
 	{costs, "dlopen and first init, 10 000 rows", ours, list(ns, "Load/rows=10000/this cpu-ns-first")},
 	{costs, "later communicators, 10 000 rows", ours, list(ns, "Load/rows=10000/this cpu-ns-later",
 		"Load/rows=10000,reload=new/this cpu-ns-later")},
@@ -57,20 +60,20 @@ var claims = []claim{
 			"Load/rows=10000/this MB-resident", "Load/rows=100000/this MB-resident",
 			"Load/rows=100000,rested/this MB-resident")},
 	{costs, "library", ours, list(number("%.1f MB"), "library MB")},
-	{costs, "Reading 10 000 rows", `(.*)\.`, func(f figures) string {
+	{more, "Reading 10 000 rows", `(.*)\.`, func(f figures) string {
 		one := f["ReadConditions/steps-1 cpu-ns/op"]
 		few, many := f["ReadConditions/steps-100 cpu-ns/op"], f["ReadConditions/steps-10000 cpu-ns/op"]
 		return ns(few-one) + " / " + ns(many-one)
 	}},
-	{costs, "but false conditions tells apart", `(.*)\.`, list(ns, "DecideByCondition/all-overlap-1 cpu-ns/op",
+	{more, "but false conditions tells apart", `(.*)\.`, list(ns, "DecideByCondition/all-overlap-1 cpu-ns/op",
 		"DecideByCondition/all-overlap-100 cpu-ns/op")},
-	{costs, "communicator takes up to", `(.*)\.`, list(ns, "ForConditions/steps-1 cpu-ns/op",
+	{more, "communicator takes up to", `(.*)\.`, list(ns, "ForConditions/steps-1 cpu-ns/op",
 		"ForConditions/steps-10000 cpu-ns/op")},
 	{costs, "| 8 | 64 |", cells, simulation("8")},
 	{costs, "| 64 | 512 |", cells, simulation("64")},
 	{costs, "| 1024 | 8192 |", cells, simulation("1024")},
 	{"docs/PROFILE.md", "a collective costs some", ` (\S+ us)`, list(ns, "Record/this ns/op")},
-	{"docs/LIMITS.md", "remembers some 4000 shapes", `, in (.*);`, list(number("%.2f MiB"), "Cache/this MiB")},
+	{"docs/LIMITS.md", "remembers some 4000 call signatures", `, in (.*);`, list(number("%.2f MiB"), "Cache/this MiB")},
 }
 
 // ns writes nanoseconds in the unit that pages use.

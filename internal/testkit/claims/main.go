@@ -1,5 +1,5 @@
-// Command claims measures what README.md and docs/COSTS.md say about speed, size and memory, and prints one table: the
-// claim, where it is said, and what was measured now. `make bench` runs it, in the project's folder.
+// Command claims measures what README.md, docs/COSTS.md and docs/dev/EVIDENCE.md say about speed, size and memory, and
+// prints one table: the claim, where it is said, and what was measured now. `make bench` runs it, in the project's folder.
 package main
 
 import (

@@ -39,11 +39,15 @@ func TestLearn(t *testing.T) {
 			t.Errorf("no %q in\n%s", line, out)
 		}
 	}
-	page, err := os.ReadFile("../../../../docs/LEARN.md")
+	page, err := os.ReadFile("../../../../docs/TRIAL.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(page)) { // what the page shows is what is printed
+	_, learning, found := strings.Cut(string(page), "\n## Let the job learn\n")
+	if !found {
+		t.Fatal("docs/TRIAL.md does not say how a job learns")
+	}
+	for line := range strings.Lines(learning) { // what the page shows is what is printed
 		line, shown := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
 		if shown && !strings.HasPrefix(line, "export ") && !strings.Contains(out, line) {
 			t.Errorf("no %q in\n%s", line, out)
