@@ -81,6 +81,30 @@ func withoutCode(text string) string {
 	return regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(text, "")
 }
 
+// Users read in a hurry: their pages, docs/*.md, have 14 000 words in all, and no cell of a table has more than 25.
+func TestUsersPagesAreShort(t *testing.T) {
+	const mostWords, mostInCell = 14_000, 25
+	words := 0
+	for page, text := range pages(t) {
+		if filepath.Dir(page) != "docs" && page != "README.md" {
+			continue
+		}
+		if page != "README.md" {
+			words += len(strings.Fields(text))
+		}
+		for _, row := range regexp.MustCompile(`(?m)^\|.*\|$`).FindAllString(withoutCode(text), -1) {
+			for cell := range strings.SplitSeq(row, "|") {
+				if n := len(strings.Fields(cell)); n > mostInCell {
+					t.Errorf("%s: a cell has %d words: %s", page, n, cell)
+				}
+			}
+		}
+	}
+	if words > mostWords {
+		t.Errorf("docs/*.md have %d words", words)
+	}
+}
+
 // Every document can be reached from the README.
 func TestNoPageIsLost(t *testing.T) {
 	all := pages(t)
