@@ -116,7 +116,7 @@ $(HAND_OVER): internal/testkit/testhost/hand_over.c $(C_SOURCES)
 	$(CC) $(CFLAGS) -Iinternal/testkit/testhost/played -o $@ $< $(addprefix tuner/plugin/,tables.c comm.c context.c cache.c descriptors.c release.c) -lpthread -ldl
 
 .PHONY: fakeperf
-fakeperf: $(SO) $(FAKEPERF) ## build a stand-in for nccl-tests, for trying out without a GPU: build/fakeperf/all_reduce_perf ...
+fakeperf: $(SO) $(FAKEPERF) ## build simulated nccl-tests, for trying out without a GPU: build/fakeperf/all_reduce_perf ...
 
 $(FAKEPERF): $(GO_SOURCES) $(C_SOURCES) configs/topo/dgx-h100.xml
 	@mkdir -p $(BUILD)/fakeperf

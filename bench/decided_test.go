@@ -48,7 +48,7 @@ func TestTunerDecisions(t *testing.T) {
 		"several": {"verify",
 			decided("tree/simple 16 ch, decided by x.csv:3"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 2},
 				Channels: 16}, "", false},
-		"not offered": {"measure ring/ll/8", decided("tree/ll, no row matches, decided by NCCL"),
+		"not available": {"measure ring/ll/8", decided("tree/ll, no row matches, decided by NCCL"),
 			noLabel, rejectNotOffered, true},
 		"fewer ran": {"verify", decided("ring/ll 8 ch, decided by x.csv:1") +
 			ran("RING proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8},
@@ -75,6 +75,28 @@ func TestTunerDecisions(t *testing.T) {
 				t.Errorf("failed %+v", r.Failed)
 			}
 		})
+	}
+}
+
+// A decision that leaves NCCL its own configuration is read as this release words it, and as earlier ones did.
+func TestDecisionForTheDefault(t *testing.T) {
+	for _, own := range []string{"NCCL's default", "NCCL's choice"} {
+		d, ok, err := ParseDecision([]byte("TUNER/Go: allreduce 1MiB, 1 pipelined: " + own + " 8 ch instead of ring/ll, " +
+			"decided by x.csv:1"))
+		if want := (nccl.Config{Cell: nccl.NoCell, Channels: 8}); !ok || err != nil || d.Config != want {
+			t.Errorf("%s: %+v, %v, %v; want %v", own, d, ok, err, want)
+		}
+	}
+}
+
+// Runs of simulated nccl-tests are known as such, those of earlier releases, too.
+func TestSimulatedRuns(t *testing.T) {
+	for gpu, simulated := range map[string]bool{FakePerf: true, "stand-in (no GPU)": true, "NVIDIA H100": false} {
+		log := strings.Replace(oneRun(), "Some GPU", gpu, -1)
+		r, err := Read(strings.NewReader(log), "x.log", Options{})
+		if err != nil || len(r.Samples) == 0 || r.Samples[0].Simulated != simulated {
+			t.Errorf("%s: %v, %+v", gpu, err, r)
+		}
 	}
 }
 

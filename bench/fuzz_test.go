@@ -101,7 +101,7 @@ func FuzzDecision(f *testing.F) {
 	f.Add([]byte("n1: TUNER/Go: communicator 0x6f: allreduce 1KiB, 1 pipelined: ring/ll 2 ch instead of tree/ll, " +
 		"decided by tuner.csv:3"))
 	f.Add([]byte("TUNER/Go: allgather 1, 99999999999999999999 pipelined: NCCL's choice, decided by NCCL"))
-	f.Add([]byte("TUNER/Go: NCCL offers for allreduce: ring/ll, ring/simple, x/y"))
+	f.Add([]byte("TUNER/Go: available in NCCL for allreduce: ring/ll, ring/simple, x/y"))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		d, ok, err := ParseDecision(line)
 		if err != nil && !ok {
@@ -193,8 +193,8 @@ func BenchmarkWorstDecision(b *testing.B) {
 		parseOffers(line)
 		return err
 	},
-		hostile.Text{Unit: "TUNER/Go: "}, hostile.Text{Unit: "TUNER/Go: NCCL offers for a: "},
-		hostile.Text{Head: "TUNER/Go: NCCL offers for allreduce: ", Unit: "ring/ll, "},
+		hostile.Text{Unit: "TUNER/Go: "}, hostile.Text{Unit: "TUNER/Go: available in NCCL for a: "},
+		hostile.Text{Head: "TUNER/Go: available in NCCL for allreduce: ", Unit: "ring/ll, "},
 		hostile.Text{Head: "TUNER/Go: allreduce 1KiB, 1 pipelined: ", Unit: ", decided by "},
 		hostile.Text{Head: "TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll, decided by ", Unit: " "},
 		hostile.Text{Head: "TUNER/Go: allreduce 1KiB, ", Unit: "1", Tail: " pipelined: ring/ll, decided by x"},

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// What our library says that NCCL offers tells what it does not, unless variables changed that.
+// What our library says is available in NCCL tells what is not, unless variables changed that.
 func TestNotOffered(t *testing.T) {
-	const says = "host:1:1 [0] NCCL INFO TUNER/Go: NCCL offers for allreduce: tree/ll, tree/simple, ring/ll, ring/simple\n"
+	const says = "host:1:1 [0] NCCL INFO TUNER/Go: available in NCCL for allreduce: tree/ll, tree/simple, ring/ll, ring/simple\n"
 	const decided = "host:1:1 [0] NCCL INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/ll, decided by x.csv:1\n"
 	for name, test := range map[string]struct {
 		tuner string
@@ -15,6 +15,8 @@ func TestNotOffered(t *testing.T) {
 	}{
 		"nothing": {decided, ""},
 		"once": {says + decided,
+			"tree/ll128 ring/ll128 collnet_direct/simple collnet_chain/simple nvls/simple nvls_tree/simple"},
+		"an earlier release": {strings.Replace(says, "available in NCCL", "NCCL offers", 1) + decided,
 			"tree/ll128 ring/ll128 collnet_direct/simple collnet_chain/simple nvls/simple nvls_tree/simple"},
 		"more for a call": {says + strings.ReplaceAll(says, "tree/ll,", "tree/ll128, nvls/simple,") + decided,
 			"ring/ll128 collnet_direct/simple collnet_chain/simple nvls_tree/simple"},
@@ -27,7 +29,7 @@ func TestNotOffered(t *testing.T) {
 			"NCCL INFO NCCL_PROTO set by environment to LL\n" + says + decided,
 			"ring/ll128 ring/ll128 ring/ll128 ring/ll128 tree/ll128 ring/ll128"},
 		"other links": {"host:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n" + decided, ""},
-		"cut":         {"host:1:1 [0] NCCL INFO TUNER/Go: NCCL offers for allreduce: ri\n" + decided, ""},
+		"cut":         {"host:1:1 [0] NCCL INFO TUNER/Go: available in NCCL for allreduce: ri\n" + decided, ""},
 		"not ours":    {strings.ReplaceAll(says, "allreduce", "allrodeo") + decided, ""},
 	} {
 		r := planned(t, "measure ring/ll", test.tuner)
@@ -39,14 +41,14 @@ func TestNotOffered(t *testing.T) {
 			}
 		}
 		if strings.Join(got, " ") != test.want || len(r.Failed) > 0 {
-			t.Errorf("%s: not offered are %q, want %q; failed are %+v", name, got, test.want, r.Failed)
+			t.Errorf("%s: not available are %q, want %q; failed are %+v", name, got, test.want, r.Failed)
 		}
 	}
 }
 
 // A collective that this release does not know, as in the log of a later one, offers nothing.
 func TestOffersOfUnknownCollective(t *testing.T) {
-	if _, cells, ok := parseOffers([]byte("TUNER/Go: NCCL offers for allrodeo: ring/ll")); ok || len(cells) > 0 {
+	if _, cells, ok := parseOffers([]byte("TUNER/Go: available in NCCL for allrodeo: ring/ll")); ok || len(cells) > 0 {
 		t.Errorf("%v, %v", cells, ok)
 	}
 }

@@ -58,18 +58,19 @@ type LoggedDecision struct {
 	Comm string // identity of the communicator, as 0x6f3a; empty: the line names none
 	nccl.Call
 	PipeOps     int
-	nccl.Config // its cell is NoCell where the log does not name NCCL's choice
+	nccl.Config // its cell is NoCell where the log does not name NCCL's default
 	By          string
 }
 
 // ByNCCL is who decided where the library left a call to NCCL.
 const ByNCCL = "NCCL"
 
+// Earlier releases wrote "NCCL's choice", and "NCCL offers" in offersLine.
 var (
 	decisionLine = regexp.MustCompile(
 		`TUNER/Go: (?:communicator (0x[0-9a-f]+): )?(\w+) (\w+), (\d{1,20}) pipelined: (.*), decided by (.*?)\s*$`)
 	choiceText = regexp.MustCompile(
-		`^(?:NCCL's choice|([A-Za-z_]+)/([A-Za-z0-9]+))(?: (\d{1,20}) ch)?(?:,| instead |$)`)
+		`^(?:NCCL's (?:default|choice)|([A-Za-z_]+)/([A-Za-z0-9]+))(?: (\d{1,20}) ch)?(?:,| instead |$)`)
 )
 
 // ParseDecision reads a line of a log, whatever NCCL and a launcher put before it. ok is false where the line is no
@@ -93,7 +94,7 @@ func ParseDecision(line []byte) (d LoggedDecision, ok bool, err error) {
 	}
 	c := choiceText.FindSubmatch(m[5])
 	if c == nil {
-		return d, true, fmt.Errorf("%s is not a choice (needed: ALGORITHM/PROTOCOL or NCCL's choice)",
+		return d, true, fmt.Errorf("%s is not a choice (needed: ALGORITHM/PROTOCOL or NCCL's default)",
 			wording.Quote(string(m[5])))
 	}
 	if c[1] != nil {
@@ -107,12 +108,13 @@ func ParseDecision(line []byte) (d LoggedDecision, ok bool, err error) {
 	return d, true, err
 }
 
-var offersLine = regexp.MustCompile(`TUNER/Go: (?:communicator 0x[0-9a-f]+: )?NCCL offers for (\w+): (.*?)\s*$`)
+var offersLine = regexp.MustCompile(
+	`TUNER/Go: (?:communicator 0x[0-9a-f]+: )?(?:available in NCCL|NCCL offers) for (\w+): (.*?)\s*$`)
 
 // parseOffers reads a line of our library's log that says what NCCL has for a collective
 // (tuner/telemetry/decisionlog.go).
 //
-//	TUNER/Go: NCCL offers for allreduce: ring/ll, ring/simple
+//	TUNER/Go: available in NCCL for allreduce: ring/ll, ring/simple
 func parseOffers(line []byte) (coll nccl.Coll, cells []nccl.Cell, ok bool) {
 	m := offersLine.FindSubmatch(line)
 	if m == nil {

@@ -118,7 +118,7 @@ const (
 		"import with --default if NCCL chose, or with --algo, --proto and --channels if something else did)"
 	rejectNotAsked   = "NCCL asks no tuner about %s"
 	rejectNotLoaded  = "the tuner that was to choose was not loaded (is its library in LD_LIBRARY_PATH?)"
-	rejectNotOffered = "the tuner's row did not apply: NCCL does not offer the configuration here"
+	rejectNotOffered = "the tuner's row did not apply: the configuration is not available here"
 	rejectGrouped    = "grouped or registered (pipeOps or regBuff is set)"
 )
 

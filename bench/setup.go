@@ -32,8 +32,8 @@ type Setup struct {
 	Variables string
 }
 
-// FakePerf is the GPU of runs that the stand-in for nccl-tests made up (internal/testkit/fakeperf).
-const FakePerf = "stand-in (no GPU)"
+// FakePerf is the GPU of runs that simulated nccl-tests made up (internal/testkit/fakeperf).
+const FakePerf = "simulated nccl-tests (no GPU)"
 
 // mostNames bounds the names that every row of a sweep repeats.
 const mostNames = 16
@@ -141,6 +141,9 @@ func (f *runMetadata) gpu(name string) {
 	}
 	if f.gpus == nil {
 		f.gpus = map[string]bool{}
+	}
+	if name == "stand-in (no GPU)" { // what earlier releases wrote
+		name = FakePerf
 	}
 	f.gpus[name] = true
 }

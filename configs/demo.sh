@@ -27,7 +27,7 @@ policy 16 >"$demo/new.csv"
 mv "$demo/new.csv" "$demo/live.csv"
 # As many tenths of a second as a busy machine may take.
 for tenth in $(seq 200); do
-	[ "$(cat "$demo"/rank.*.log | grep -c 'is in force')" -lt 8 ] || break
+	[ "$(cat "$demo"/rank.*.log | grep -c 'is active from call')" -lt 8 ] || break
 	sleep 0.1
 done
 sleep 0.5
@@ -37,8 +37,8 @@ for pid in $ranks; do
 done
 echo "The policy says 24 channels for allreduce; after a second, a file that says 16 is saved over it. Rank 0 logs:"
 echo
-if grep -q 'is in force' "$demo/rank.0.log"; then
-	sed -n "s|$demo/||; s/^[0-9]* INFO TUNER.Go: \(allreduce 1MiB.*\)/  \1/p; s/^[0-9]* INFO TUNER.Go: communicator [^:]*: \(change.*\) \[slot.*/  \1/p" "$demo/rank.0.log"
+if grep -q 'is active from call' "$demo/rank.0.log"; then
+	sed -n "s|$demo/||; s/^[0-9]* INFO TUNER.Go: \(allreduce 1MiB.*\)/  \1/p; s/^[0-9]* INFO TUNER.Go: communicator [^:]*: \(change.*\) \[rank index.*/  \1/p" "$demo/rank.0.log"
 else
 	echo "  The machine was too busy for the ranks to agree within 20 s: they went on as before."
 fi

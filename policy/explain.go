@@ -36,7 +36,7 @@ var rowStatuses = [...]string{
 	RowWhenUnknown: "its condition mentions what is not known here",
 	RowWhenFails:   "its condition cannot be computed",
 	RowWhenFalse:   "its condition does not hold",
-	RowUnavailable: "NCCL offers nothing of what it asks for",
+	RowUnavailable: "nothing of what it asks for is available here",
 	RowUnpriced:    "it asks for the cheapest of several, and NCCL does not tell their costs",
 	RowBeaten:      "another choice costs NCCL nothing, which cannot be beaten",
 }

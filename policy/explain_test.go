@@ -156,7 +156,7 @@ func TestExplainNamesColumns(t *testing.T) {
 			"size 0 - 64KiB/1MiB+4 size_per_rank 0 - 1KiB/64KiB+6",
 		"its condition does not hold: bytes=1.048576e+06 nodes=2",
 		"its condition mentions what is not known here: topo.nvswitch=<nil>",
-		"NCCL offers nothing of what it asks for:",
+		"nothing of what it asks for is available here:",
 		"decides:",
 		"matches, an earlier row decides:",
 	}
@@ -252,7 +252,7 @@ func TestExplainShowsTheModelBehindARow(t *testing.T) {
 	if _, ok := v.Expect(q, x.Decision); ok {
 		t.Error("something is expected of what is left to NCCL")
 	}
-	if x.Why.String() != "nothing is surely faster than NCCL's choice" {
+	if x.Why.String() != "nothing is surely faster than NCCL's default" {
 		t.Errorf("%s", x.Why)
 	}
 }

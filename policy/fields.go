@@ -185,7 +185,7 @@ func readChannels(_ *reader, text string, to *Rule) error {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxChannelsInFile {
-		return fmt.Errorf("channels is %s (allowed: 1 to %d, or -1 for NCCL's choice; up to %d is read as %d)",
+		return fmt.Errorf("channels is %s (allowed: 1 to %d, or -1 for NCCL's default; up to %d is read as %d)",
 			wording.Quote(text), nccl.MaxChannels, maxChannelsInFile, nccl.MaxChannels)
 	}
 	to.Channels = int8(min(n, nccl.MaxChannels))
@@ -195,7 +195,7 @@ func readChannels(_ *reader, text string, to *Rule) error {
 func readChunkBytes(_ *reader, text string, to *Rule) error {
 	err := readSize("chunk_bytes", text, &to.ChunkBytes)
 	if err == nil && to.ChunkBytes == 0 {
-		err = errors.New("chunk_bytes is 0 (allowed: 1 or more, or -1 for NCCL's choice)")
+		err = errors.New("chunk_bytes is 0 (allowed: 1 or more, or -1 for NCCL's default)")
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func (a Ask) LeavesToNCCL() bool { return a.Cells == everyCell }
 
 // Asks is what the rule asks for: ring/simple 24 ch, chunks of 256KiB.
 func (a Ask) Asks() string {
-	text := "NCCL's choice"
+	text := "NCCL's default"
 	if !a.LeavesToNCCL() {
 		text = a.Cells.String()
 	}

@@ -35,8 +35,8 @@ func (p *Policy) CheckSums() (all Problems) {
 		for _, o := range sound {
 			if o.Ask != r.Ask && o.sharesSums(&r.Match) {
 				all = append(all, Problem{p.File, r.Line, 0, fmt.Sprintf("the row asks for %s where line %d asks "+
-					"for %s, "+
-					"and which one decides depends on what NCCL offers (needed: the same, or other communicators)",
+					"for %s, and which one decides depends on what is available in NCCL (needed: the same, or other "+
+					"communicators)",
 					r.Asks(), o.Line, o.Asks())})
 				break
 			}

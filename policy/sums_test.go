@@ -54,14 +54,14 @@ func TestCheckSums(t *testing.T) {
 			"2:6: the row leaves channels to NCCL, which chooses by size (needed: 1 to 64)"},
 		{"two for one communicator", "allreduce,,,tree,simple,1,2\nallreduce,,,ring,simple,1,,16\nany,,,ring,simple,1,4",
 			"3: the row asks for ring/simple 1 ch where line 2 asks for tree/simple 1 ch, and which one decides depends on " +
-				"what NCCL offers (needed: the same, or other communicators)"},
+				"what is available in NCCL (needed: the same, or other communicators)"},
 		{"a condition against none", "allreduce,,,tree,simple,1,,,,,,,,,,,topo.nvswitch\nallreduce,,,tree,simple,2",
 			"3: the row asks for tree/simple 2 ch where line 2 asks for tree/simple 1 ch, and which one decides depends on " +
-				"what NCCL offers (needed: the same, or other communicators)"},
+				"what is available in NCCL (needed: the same, or other communicators)"},
 		{"the same condition", "allreduce,,,tree,simple,1,,,,,,,,,,,topo.nvswitch\n" +
 			"any,,,tree,simple,1,,,,,,,,,,64K,topo.nvswitch",
 			"3: the row asks for tree/simple 1 ch, chunks of 64KiB where line 2 asks for tree/simple 1 ch, and which one " +
-				"decides depends on what NCCL offers (needed: the same, or other communicators)"},
+				"decides depends on what is available in NCCL (needed: the same, or other communicators)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const neededFields = 8

@@ -26,7 +26,7 @@ func (c *Comm) takeTurns(change time.Duration) {
 	case slot == 0:
 		c.compare(peer, change)
 	case slot > 0:
-		c.background("it stays unknown whether the first slot compares or learns", c.warnOfMissed)
+		c.background("it stays unknown whether rank index 0 compares or learns", c.warnOfMissed)
 	}
 }
 
@@ -44,7 +44,7 @@ func (c *Comm) compare(peer *trial.Peer, change time.Duration) {
 			return
 		}
 	}
-	const outcome = "nothing is compared any more, and the version in force stays"
+	const outcome = "nothing is compared any more, and the active version stays"
 	c.background(outcome, func(ctx context.Context) { trial.Compare(ctx, config) })
 }
 
@@ -156,7 +156,7 @@ func (c *Comm) warnOfMissed(ctx context.Context) {
 func (c *Comm) logMissed(first string) {
 	for _, variable := range c.settings.comparing() {
 		if !strings.Contains(first, " "+variable) {
-			c.log.Warnf("%s: %s has no effect: it is set on this rank, and not on the rank of the first slot, "+
+			c.log.Warnf("%s: %s has no effect: it is set on this rank, and not on rank index 0, "+
 				"which compares and learns (needed: the same value on all ranks)", c.info, variable)
 		}
 	}

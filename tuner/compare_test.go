@@ -102,7 +102,7 @@ func TestComparisonMissed(t *testing.T) {
 		want          string // of rank 1's warning; "": none
 	}{
 		{"on rank 1 only", nil, []string{EnvCompare, "nccl"}, [2]int{0, 1},
-			"NCCL_TUNER_COMPARE has no effect: it is set on this rank, and not on the rank of the first slot"},
+			"NCCL_TUNER_COMPARE has no effect: it is set on this rank, and not on rank index 0"},
 		{"rank 1 comes first", nil, []string{EnvCompare, "nccl"}, [2]int{1, 0}, "NCCL_TUNER_COMPARE has no effect"},
 		{"another one of the two", []string{EnvCompare, "nccl"}, []string{EnvCanary, "1"}, [2]int{0, 1},
 			"NCCL_TUNER_CANARY has no effect"},

@@ -202,14 +202,14 @@ func TestDecisionLog(t *testing.T) {
 		c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1, Costs: costs})
 	}
 	want := []string{
-		"INFO TUNER/Go: NCCL offers for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",
+		"INFO TUNER/Go: available in NCCL for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",
 		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple 4 ch, chunks of 64KiB instead of tree/ll, " +
 			"decided by " + file + ":2",
 		"INFO TUNER/Go: allreduce 2MiB, 1 pipelined: tree/ll, decided by " + file + ":3",
 		"INFO TUNER/Go: allreduce 3MiB, 1 pipelined: tree/ll, no row matches, decided by NCCL",
-		"INFO TUNER/Go: 3 shapes in all, asked for 4 times: 2 of 2 rows decided, NCCL 1 shape",
-		"INFO TUNER/Go: " + file + ":2 decided 1 shape",
-		"INFO TUNER/Go: " + file + ":3 decided 1 shape",
+		"INFO TUNER/Go: 3 call signatures in all, asked for 4 times: 2 of 2 rows decided, NCCL 1 call signature",
+		"INFO TUNER/Go: " + file + ":2 decided 1 call signature",
+		"INFO TUNER/Go: " + file + ":3 decided 1 call signature",
 	}
 	c.Close()
 	if got := r.lines[1:]; strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -152,7 +152,7 @@ func (s *shapes) kinds(calls map[uint64]int, settled func(nccl.Coll, nccl.Range)
 		case one.ruled:
 			why = "calls that the policy decides"
 		case !one.choice.Known():
-			why = "calls of which NCCL's choice is not known, or not always the same"
+			why = "calls of which NCCL's default is not known, or not always the same"
 		case settled(one.Coll, sizes):
 			why = "calls that an earlier job has tried"
 		}
@@ -174,8 +174,8 @@ func (s *shapes) kinds(calls map[uint64]int, settled func(nccl.Coll, nccl.Range)
 		left = append(left, fmt.Sprintf("%s of a step: %s", wording.Plural(n, "call"), reason))
 	}
 	if unused > 0 {
-		left = append(left, fmt.Sprintf("%s of calls that no step has: made once, or captured in a CUDA graph",
-			wording.Plural(unused, "kind")))
+		left = append(left, fmt.Sprintf("%s that no step has: made once, or captured in a CUDA graph",
+			wording.Plural(unused, "call signature")))
 	}
 	slices.Sort(left)
 	return kinds, left
@@ -218,7 +218,7 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 	config.Tell = c.publisher(func(context.Context, []byte) error { return nil })
 	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
 		"may change in their last bits", EnvLearn, c.settings.learn)
-	const outcome = "nothing is learned any more, and the version in force stays"
+	const outcome = "nothing is learned any more, and the active version stays"
 	c.background(outcome, func(ctx context.Context) {
 		evidence := c.newEvidence()
 		earlier, settled, err := c.earlier(evidence)

@@ -61,7 +61,7 @@ func same(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// What is tried is what takes most of the predicted time: NCCL's choice, what NCCL predicts to take at most twice as
+// What is tried is what takes most of the predicted time: NCCL's default, what NCCL predicts to take at most twice as
 // long for all calls of a kind, by the worst table of each, and fewer channels.
 func TestFactors(t *testing.T) {
 	w := watch()
@@ -96,11 +96,11 @@ func TestFactorsLeftOut(t *testing.T) {
 	w.call(nccl.CollAllReduce, 16<<20, 0, 0, -1, -1, -1, 190, 230, 150, 100) // of 2.31, before that of the same call
 	all, left := w.tried(nccl.Range{Min: 16 << 20, Max: 16 << 20})
 	same(t, "tried", all, "allgather 67108864-67108864 x48: ring/simple, ring/ll128") // its channels are not checked
-	same(t, "left out", left, "1 kind of calls that no step has: made once, or captured in a CUDA graph",
+	same(t, "left out", left, "1 call signature that no step has: made once, or captured in a CUDA graph",
 		"10 calls of a step: calls that the policy decides",
 		"2 calls of a step: calls in groups, which NCCL decides together",
 		"3 calls of a step: calls that an earlier job has tried",
-		"4 calls of a step: calls of which NCCL's choice is not known, or not always the same")
+		"4 calls of a step: calls of which NCCL's default is not known, or not always the same")
 }
 
 func arm(config string) trial.Arm {

@@ -94,16 +94,16 @@ func TestModelDecidesBehindRows(t *testing.T) {
 	for i, want := range []string{
 		"INFO TUNER/Go: " + Release + " communicator 0x1 of 8 ranks on 1 node (ABI v6): policy " + rows +
 			", 2 rows, model " + model + ", version ",
-		"INFO TUNER/Go: NCCL offers for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",
+		"INFO TUNER/Go: available in NCCL for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",
 		prefix + "2KiB, 1 pipelined: tree/ll128 1 ch instead of tree/ll, decided by " + rows + ":1",
 		prefix + "4KiB, 1 pipelined: tree/ll, decided by " + rows + ":2",
 		prefix + "8KiB, 1 pipelined: ring/ll 4 ch instead of tree/ll, 15.16 us expected, 50.0 % less than " +
 			"NCCL's (uncertain by 1.4 %), decided by model " + model,
 		prefix + "2MiB, 1 pipelined: tree/ll, no row matches, the model abstains: the size is outside those " +
 			"measured, decided by NCCL",
-		"INFO TUNER/Go: 4 shapes in all, asked for 4 times: 2 of 2 rows decided, the model 1 shape, NCCL 1 shape",
-		"INFO TUNER/Go: " + rows + ":1 decided 1 shape",
-		"INFO TUNER/Go: " + rows + ":2 decided 1 shape",
+		"INFO TUNER/Go: 4 call signatures in all, asked for 4 times: 2 of 2 rows decided, the model 1 call signature, NCCL 1 call signature",
+		"INFO TUNER/Go: " + rows + ":1 decided 1 call signature",
+		"INFO TUNER/Go: " + rows + ":2 decided 1 call signature",
 	} {
 		if i >= len(r.lines) || !strings.HasPrefix(r.lines[i], want) {
 			t.Errorf("line %d is not %s\n%s", i+1, want, strings.Join(r.lines, "\n"))

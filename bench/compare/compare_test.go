@@ -31,7 +31,7 @@ func forced(a nccl.Algo, p nccl.Proto, channels int, micros float64) bench.Sampl
 	})
 }
 
-// What is compared is what ran; of a sweep NCCL's choice, or the configuration that is asked for.
+// What is compared is what ran; of a sweep NCCL's default, or the configuration that is asked for.
 func TestWhatIsCompared(t *testing.T) {
 	byDefault := one(nil)
 	ring, tree := forced(nccl.AlgoRing, nccl.ProtoLL, 8, 30), forced(nccl.AlgoTree, nccl.ProtoLL, 8, 40)
@@ -51,7 +51,7 @@ func TestWhatIsCompared(t *testing.T) {
 		{"a tuner's choice that some logs tell", []bench.Sample{byDefault},
 			[]bench.Sample{tuned, forced(nccl.AlgoRing, nccl.ProtoLL, 8, 60)}, Options{}, 3, ""},
 		{"two sweeps", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, ring}, Options{}, 1,
-			"after: 1 of 1 forced configurations; NCCL's choice is compared"},
+			"after: 1 of 1 forced configurations; NCCL's default is compared"},
 		{"sweeps without a default", []bench.Sample{ring, tree}, []bench.Sample{ring}, Options{}, 0,
 			"before: 2 of 2 forced configurations and no default, name one of them: ring/ll/8 tree/ll/8"},
 		{"a configuration", []bench.Sample{byDefault, ring, tree}, []bench.Sample{byDefault, tree},

@@ -123,7 +123,7 @@ func (p *pool) choose(key bench.Series, opts Options) {
 				"another configuration%s", hint)
 		case sweep && defaults:
 			p.keep(key, side, func(r reading) bool { return r.kind.byDefault },
-				"%d forced configurations; NCCL's choice is compared", len(known))
+				"%d forced configurations; NCCL's default is compared", len(known))
 		case sweep:
 			p.keep(key, side, func(reading) bool { return false },
 				"%d forced configurations and no default, name one of them: %s", len(known), few(known))

@@ -141,7 +141,7 @@ func (r *Restoration) judge(check *Table) {
 		}
 	}
 	if c := r.Check; c != nil && c.Verdict != Faster && (c.Verdict != Unknown || c.Ratio >= 1) {
-		r.Refused = fmt.Sprintf("%s ran before and was measured after, too: %.3f of the time now, not proven to be "+
-			"faster", r.Config.Label(), c.Ratio)
+		r.Refused = fmt.Sprintf("%s ran before and was measured after, too: %.3f of the time now, not "+
+			"significantly faster", r.Config.Label(), c.Ratio)
 	}
 }

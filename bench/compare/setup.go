@@ -115,9 +115,9 @@ func (t *Table) remark(p *pool, opts Options) {
 	case all == 0:
 		return
 	case unknown == all:
-		t.note("1 repetition: the noise is not known (measure both sides 3 times or more, in turns)")
+		t.note("1 repetition: the run-to-run variation is not known (measure both sides 3 times or more, in turns)")
 	case unknown > 0:
-		t.note("1 repetition at %d of %d sizes: the noise there is not known", unknown, all)
+		t.note("1 repetition at %d of %d sizes: the run-to-run variation there is not known", unknown, all)
 	}
 	switch {
 	case few == 2:

@@ -115,7 +115,7 @@ func (t *Table) conclude(out io.Writer) {
 	beyond, _ := t.Slower()
 	fmt.Fprintf(out, "\nof %s: %d slower (%d by more than %s), %d faster, %d without significant difference (~)\n",
 		wording.Plural(all, "size"), slower, beyond, percent(t.Threshold), faster, all-slower-faster)
-	fmt.Fprintf(out, "ratio of times: below 1 is faster; of %s tested, at most %s of the verdicts are luck\n",
+	fmt.Fprintf(out, "ratio of times: below 1 is faster; of %s tested, at most %s of the verdicts are chance\n",
 		wording.Plural(t.Tested, "ratio"), percent(alpha))
 	for _, g := range t.Sections {
 		for _, u := range g.Unsteady {

@@ -154,7 +154,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 			"(dropped, or smaller than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES)", missed, missed+j.numRecords())
 	}
 	if j.unlisted > 0 {
-		p.note("%d calls are left out: a communicator had more shapes of calls than its recorder keeps", j.unlisted)
+		p.note("%d calls are left out: a communicator had more call signatures than its recorder keeps", j.unlisted)
 	}
 	if n := j.groups(); n > 1 {
 		p.note("these are %d groups of processes that have no communicator in common: are they of one job? (needed: "+
@@ -172,7 +172,7 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 		p.note("%d records of %s are left out: NCCL asks no tuner about it", j.others[name], name)
 	}
 	if j.unnamed > 0 {
-		p.note("%d decisions are left out: the log does not tell the shape of their communicator", j.unnamed)
+		p.note("%d decisions are left out: the log does not tell the nodes and ranks of their communicator", j.unnamed)
 	}
 	p.Notes = append(p.Notes, j.cut...)
 	p.sort()

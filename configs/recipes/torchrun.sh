@@ -13,7 +13,7 @@ export NCCL_TUNER_CONFIG_FILE="$SITE/policy.csv"
 export NCCL_TUNER_STRICT=1
 # Only root and you may decide for your job, unless the owner of SITE lets another user: site.sh makes this link then.
 [ "$(readlink "$SITE/policy.csv")" != policy/policy.csv ] || export NCCL_TUNER_FILES_TRUST=1
-# Where the ranks agree on the call from which an edit is in force: of this job, and of this user, only. When the job is over, remove it.
+# Where the ranks agree on the call from which an edit is active: of this job, and of this user, only. When the job is over, remove it.
 export NCCL_TUNER_RENDEZVOUS="$SITE/live/$JOB"
 # shellcheck disable=SC2174 # the mode is meant for the last folder only
 if ! mkdir -p "$SITE/live" || ! mkdir -p -m 700 "$NCCL_TUNER_RENDEZVOUS"; then

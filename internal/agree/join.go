@@ -24,7 +24,7 @@ var (
 		"same build of the library on one kind of processor, and machines of one kind where the policy asks for the " +
 		"topology)")
 	// ErrMixedKnowledge means that ranks know different things of one communicator.
-	ErrMixedKnowledge = errors.New("the ranks of the communicator know different things of it")
+	ErrMixedKnowledge = errors.New("the ranks of the communicator describe it differently")
 )
 
 // joinRetry is the pause before Join repeats an operation that failed.
@@ -95,7 +95,7 @@ func (m *Member) joinGeneration(ctx context.Context) error {
 	}
 	if m.slot >= 0 {
 		if err == nil {
-			m.log(false, "rank joined as slot %d of %d, version %.12s", m.slot, m.cfg.Ranks, v.Meaning)
+			m.log(false, "rank joined as rank index %d of %d, version %.12s", m.slot, m.cfg.Ranks, v.Meaning)
 		}
 		return err
 	}

@@ -407,7 +407,7 @@ func (m *Member) putInForce(v InForce) {
 		m.cfg.Observer.Committed(took)
 	}
 	if own || mine || m.IsStatic() { // not every rank, at each turn of a comparison
-		m.log(false, "change %d: version %.12s is in force from call %d on%s", v.change, meaning, v.From, since)
+		m.log(false, "change %d: version %.12s is active from call %d on%s", v.change, meaning, v.From, since)
 	}
 	m.wakeUp()
 }

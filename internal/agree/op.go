@@ -100,11 +100,11 @@ func (m *Member) log(warn bool, format string, args ...any) {
 }
 
 // flushLog writes the collected lines; the caller does not hold the mutex. Each line names
-// the slot, because NCCL's logger takes the background's threads for those of another rank.
+// the rank index, because NCCL's logger takes the background's threads for those of another rank.
 func (m *Member) flushLog() {
 	slot := ""
 	if m.slot >= 0 {
-		slot = fmt.Sprintf(" [slot %d]", m.slot)
+		slot = fmt.Sprintf(" [rank index %d]", m.slot)
 	}
 	for _, write := range m.logLines.take() {
 		write(slot)

@@ -79,9 +79,9 @@ func (d Decision) String() string {
 	case d.Commit:
 		return "commit"
 	case d.Detail != "":
-		return fmt.Sprintf("%s (%s) by slot %d", d.Abort, d.Detail, d.By)
+		return fmt.Sprintf("%s (%s) by rank index %d", d.Abort, d.Detail, d.By)
 	}
-	return fmt.Sprintf("%s by slot %d", d.Abort, d.By)
+	return fmt.Sprintf("%s by rank index %d", d.Abort, d.By)
 }
 
 // Reason says why a change was aborted.

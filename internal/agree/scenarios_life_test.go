@@ -221,7 +221,7 @@ func TestScenario26DuplicateJoinsLate(t *testing.T) {
 		p.saved(time.Second, "B", 0)
 		p.saved(33*time.Second, "C", 4)
 		p.before = func(_ *world, r *rank, _ int) {
-			if r.comm == 1 && len(r.switches) > 0 && !r.logged("is in force from call") {
+			if r.comm == 1 && len(r.switches) > 0 && !r.logged("is active from call") {
 				unlogged.Add(1)
 			}
 		}

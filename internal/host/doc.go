@@ -1,5 +1,5 @@
 // Package host is the other side of the tuner ABI: it loads a tuner plugin the way NCCL does and
-// asks it, for tests, tunefit doctor and the stand-in for nccl-tests. The plugin runs in a child
+// asks it, for tests, tunefit doctor and simulated nccl-tests. The plugin runs in a child
 // process, so that it cannot harm the caller and the caller's Go runtime cannot disturb the
 // plugin's.
 //

@@ -1,6 +1,6 @@
 /*
  * The host's side of the tuner ABI: loads a plugin as NCCL does and asks it,
- * whatever its version. Used by the stand-in (serve.c), by the tests and by the
+ * whatever its version. Used by simulated nccl-tests (serve.c), by the tests and by the
  * benchmark, which link it into programs of their own.
  */
 #ifndef NCCL_TUNER_GO_HOST_H

@@ -1,5 +1,5 @@
 /*
- * The plugin's host for the stand-in for nccl-tests and for tests. A program that is
+ * The plugin's host for simulated nccl-tests and for tests. A program that is
  * already running Go should not load a library that brings a second Go runtime, so it
  * starts itself again under the name below. This constructor runs before Go's: it serves and exits,
  * and the process never becomes a Go program.

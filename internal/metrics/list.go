@@ -28,7 +28,7 @@ var (
 	Errors        = Metric{"nccl_tuner_policy_errors_total", "counter",
 		"Times that the policy or the model was read and something was wrong with it.", nil}
 
-	Version = Metric{"nccl_tuner_version_info", "gauge", "1; the version of the policy that is in force.",
+	Version = Metric{"nccl_tuner_version_info", "gauge", "1; the version of the policy that is active.",
 		ofComm("policy_version", "policy", "model")}
 	Calls = Metric{"nccl_tuner_calls_total", "counter",
 		"Calls of NCCL that were decided, by a row, the model or NCCL.", ofComm()}
@@ -40,12 +40,12 @@ var (
 	Unchangeable = Metric{"nccl_tuner_unchangeable", "gauge",
 		"1; why an edit of the policy does not reach the communicator.", ofComm("reason")}
 	Pending = Metric{"nccl_tuner_change_pending", "gauge",
-		"1 while an edit is known that is not in force yet, else 0.", ofComm()}
+		"1 while an edit is known that is not active yet, else 0.", ofComm()}
 	Changes = Metric{"nccl_tuner_changes_total", "counter",
 		"Changes of the policy in the communicators of the process, by outcome: committed, or refused and why.",
 		[]string{"outcome", "reason"}}
 	ChangeTime = Metric{"nccl_tuner_change_seconds", "summary",
-		"Time from an edit of this rank's file to its first call in force.", nil}
+		"Time from an edit of this rank's file to the first call that it decides.", nil}
 
 	RowHits = Metric{"nccl_tuner_row_hits_total", "counter",
 		"Calls that a row of the policy decided, in all communicators of the process.", []string{"row"}}
@@ -55,7 +55,7 @@ var (
 var (
 	StepTime = Metric{"nccl_tuner_step_time_ratio", "gauge",
 		"Time of the job's steps by the version, relative to the time by the other one (against; nothing: NCCL's " +
-			"choice); bound: mean, or low and high of the 95 % interval.",
+			"default); bound: mean, or low and high of the 95 % interval.",
 		ofComm("policy_version", "against", "bound")}
 	StepPairs = Metric{"nccl_tuner_comparison_pairs", "gauge",
 		"Pairs of blocks that are compared; state: running, or why the comparison has ended.", ofComm("state")}
@@ -88,7 +88,7 @@ var (
 		"1 if the communicator keeps its version for good, else 0.", ofRecords()}
 	StatusChanges = Metric{"nccl_tuner_status_changes", "gauge",
 		"Changes that were committed or refused, and why, of those whose records are there: the last ones and the " +
-			"one that brought the version in force.", ofRecords("outcome", "reason")}
+			"one that brought the active version.", ofRecords("outcome", "reason")}
 	StatusComparing = Metric{"nccl_tuner_status_comparing", "gauge",
 		"1 while the communicator compares two versions, else 0. Only where the job is to compare.", ofRecords()}
 	StatusFaults = Metric{"nccl_tuner_status_record_errors", "gauge",

@@ -47,7 +47,7 @@ const (
 	RefusedComm    = "number of nodes or ranks is not known"
 	RefusedLabel   = "algorithm or protocol is not known"
 	RefusedOneRank = "1 rank communicates with nobody"
-	refusedOffer   = "NCCL does not offer it here"
+	refusedOffer   = "not available here"
 )
 
 // NewPool returns an empty pool.

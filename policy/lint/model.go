@@ -51,7 +51,7 @@ func (c *check) group(g *model.CurveSet) {
 				"%s: with %s left out, decisions took %.3f times the best time measured on average, %.2f at worst",
 				name, s.LeftOut, s.Mean, s.Max)
 		} else if s.VersusDefault > 1 {
-			c.report("model-regret", 0, "", "%s: with %s left out, decisions took %.3f times as long as NCCL's choice",
+			c.report("model-regret", 0, "", "%s: with %s left out, decisions took %.3f times as long as NCCL's default",
 				name, s.LeftOut, s.VersusDefault)
 		}
 	}

@@ -76,7 +76,7 @@ func TestModelRules(t *testing.T) {
 			"m.json: warning: allreduce with 2 nodes, 16 ranks: with every other size left out, decisions took 1.200 " +
 				"times the best"},
 		{group(func(g *model.CurveSet) { g.HeldOut[0].VersusDefault = 1.01 }),
-			"1.010 times as long as NCCL's choice [model-regret]"},
+			"1.010 times as long as NCCL's default [model-regret]"},
 		{group(func(g *model.CurveSet) { g.HeldOut[0].LeftOut, g.HeldOut[0].Mean = "one channel count", 1.2 }), ""},
 		{group(func(g *model.CurveSet) { g.Default = nil }), "the default was not measured [model-no-default]"},
 	} {

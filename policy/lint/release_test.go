@@ -25,14 +25,14 @@ func TestReleases(t *testing.T) {
 		{"allreduce,ring,ll,2.21-2.26,,,dp,,,", 0, "p.csv:2:7: warning: NCCL 2.21-2.26 does not tell a communicator's name"},
 		{"allreduce,ring,ll,2.21-2.26,,,,,,comm_name == 'dp'", 0, "p.csv:2:10: warning: NCCL 2.21-2.26 does not tell a " +
 			"communicator's name, which comes with 2.27.3: the row never decides"},
-		{"allgather,pat,simple,2.30,,,,8,,", 0, "p.csv:2:2: warning: NCCL 2.30 offers pat only where each node has one " +
+		{"allgather,pat,simple,2.30,,,,8,,", 0, "p.csv:2:2: warning: NCCL 2.30 has pat only where each node has one " +
 			"rank, which comes with 2.31.2: the row never decides"},
-		{"allgather,pat,simple,,,,,8,,", 23007, "p.csv:2:2: warning: NCCL 2.30.7 offers pat only"},
+		{"allgather,pat,simple,,,,,8,,", 23007, "p.csv:2:2: warning: NCCL 2.30.7 has pat only"},
 		{"allgather,pat,simple,>=2.31,,,,8,,", 0, ""},
 		{"allgather,pat,simple,2.30,,,,1,,", 0, ""},
 		{"allgather,pat,simple,2.22,,,,1,,", 0, "p.csv:2:2: warning: NCCL 2.22 has no pat, which comes with 2.23.4"},
-		{"allreduce,ring,ll,2.28,,,,,,", 23102, "p.csv:2:4: note: the row is for NCCL 2.28, and NCCL 2.31.2 gets its own " +
-			"choice"},
+		{"allreduce,ring,ll,2.28,,,,,,", 23102, "p.csv:2:4: note: the row is for NCCL 2.28, and NCCL 2.31.2 keeps its " +
+			"default"},
 		{"allreduce,ring,ll,>=2.28,,,,,,", 23102, ""},
 		{"allreduce,ring,ll,<2.0,,,,,,", 0, "p.csv:2:4: warning: no release of NCCL in <2.0 is known (known: 2.21.5 to " +
 			"2.32.6)"},

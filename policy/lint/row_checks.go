@@ -27,13 +27,13 @@ func (c *check) combination(r *row) bool {
 		if offeredAnywhere(r)&r.cells != 0 {
 			where = " with " + r.key.String()
 		}
-		c.report("never-offered", r.Line, "algorithm", "NCCL never offers %s for %s%s (it has %s)", r.cells,
+		c.report("never-offered", r.Line, "algorithm", "%s is never available in NCCL for %s%s (it has %s)", r.cells,
 			r.collName(), where, can)
 		return false
 	}
 	if can = c.available(r); can&r.cells == 0 {
 		c.report("not-on-this-machine", r.Line, "algorithm",
-			"on this machine NCCL offers no %s for %s with %s (it has %s)", r.cells, r.collName(), r.key, can)
+			"%s is not available on this machine for %s with %s (it has %s)", r.cells, r.collName(), r.key, can)
 		return false
 	}
 	return true
@@ -193,7 +193,7 @@ var later = []struct {
 	{"comm_name", noName, nccl.TellsName, func(r *row) bool { return r.Name != "" }, true},
 	{"when", noName, nccl.TellsName, func(r *row) bool { return r.When.Asks(when.Name) }, true},
 	{"algorithm", "has no pat", nccl.PAT, func(r *row) bool { return r.cells == r.cells&patCells }, true},
-	{"algorithm", "offers pat only where each node has one rank", nccl.PATOnManyRanks,
+	{"algorithm", "has pat only where each node has one rank", nccl.PATOnManyRanks,
 		func(r *row) bool { return r.cells == r.cells&patCells && r.onManyRanks() }, true},
 }
 
@@ -218,7 +218,7 @@ func (c *check) release(r *row) bool {
 	releases := r.NCCL
 	if c.opt.NCCL != 0 {
 		if !releases.Contains(nccl.Only(c.opt.NCCL)) {
-			c.report("no-effect-in-release", r.Line, "nccl", "the row is for NCCL %s, and NCCL %s gets its own choice",
+			c.report("no-effect-in-release", r.Line, "nccl", "the row is for NCCL %s, and NCCL %s keeps its default",
 				r.NCCL, c.opt.NCCL).Severity = Note
 			return true
 		}

@@ -126,17 +126,17 @@ func TestRules(t *testing.T) {
 			"allreduce,4K,8K,tree,,,2,8,,\nallreduce,0,1M,ring,,,2,8,,\nallreduce,1048577,2M,ring,ll,,2,8,,\n",
 		}},
 		{"never-offered", map[string]string{
-			"broadcast,,,tree,,,,,,\n": "p.csv:2:4: warning: NCCL never offers tree for broadcast (it " +
+			"broadcast,,,tree,,,,,,\n": "p.csv:2:4: warning: tree is never available in NCCL for broadcast (it " +
 				"has ring)",
-			"allreduce,,,nvls,ll,,,,,\n": "p.csv:2:4: warning: NCCL never offers nvls/ll for allreduce",
-			"allgather,,,pat,simple,,1,8,,\n": "p.csv:2:4: warning: NCCL never offers pat/simple for allgather " +
+			"allreduce,,,nvls,ll,,,,,\n": "p.csv:2:4: warning: nvls/ll is never available in NCCL for allreduce",
+			"allgather,,,pat,simple,,1,8,,\n": "p.csv:2:4: warning: pat/simple is never available in NCCL for allgather " +
 				"with 1 node, 8 ranks",
-			"allreduce,,,pat,,,,,,\n":         "NCCL never offers pat for allreduce",
-			"allreduce,,,nvls_tree,,,1,8,,\n": "NCCL never offers nvls_tree for allreduce with 1 node, 8 ranks",
-			"allreduce,,,collnet_chain,,,,16,,\n": "NCCL never offers collnet_chain for allreduce with 16 ranks " +
+			"allreduce,,,pat,,,,,,\n":         "pat is never available in NCCL for allreduce",
+			"allreduce,,,nvls_tree,,,1,8,,\n": "nvls_tree is never available in NCCL for allreduce with 1 node, 8 ranks",
+			"allreduce,,,collnet_chain,,,,16,,\n": "collnet_chain is never available in NCCL for allreduce with 16 ranks " +
 				"per node",
-			"allgather,,,nvls,,,1,36,,\n": "NCCL never offers nvls for allgather with 1 node, 36 ranks",
-			"reduce,,,!ring,,,,,,\n":      "NCCL never offers tree, collnet_direct",
+			"allgather,,,nvls,,,1,36,,\n": "nvls is never available in NCCL for allgather with 1 node, 36 ranks",
+			"reduce,,,!ring,,,,,,\n":      "tree, collnet_direct",
 		}, []string{
 			"allreduce,,,tree,,,,,,\n", "allreduce,,,nvls,simple,,,,,\n", "allgather,,,pat,simple,,,1,,\n",
 			"allgather,,,pat,simple,,4,,,\n",
@@ -144,7 +144,7 @@ func TestRules(t *testing.T) {
 			"any,,,tree,,,,,,\n", "broadcast,,,default,,,,,,\n",
 		}},
 		{"not-on-this-machine", map[string]string{
-			"allreduce,,,tree,,,2,8,,\n": "p.csv:2:4: warning: on this machine NCCL offers no tree for allreduce " +
+			"allreduce,,,tree,,,2,8,,\n": "p.csv:2:4: warning: tree is not available on this machine for allreduce " +
 				"with 2 nodes, 16 ranks (it has ring",
 		}, []string{"allreduce,,,ring,,,2,8,,\n", "allreduce,,,tree,,,9,8,,\n", "allreduce,,,tree,,,,8,,\n"}},
 		{"never-asked", map[string]string{

@@ -164,7 +164,7 @@ const (
 
 var bars = [...]string{
 	BarNone:       "",
-	BarNotOffered: "NCCL does not offer it here",
+	BarNotOffered: "not available here",
 	BarGuarded:    "NCCL avoids ring here, because FP8 sums would lose precision",
 	BarChannels:   "NCCL does not check its channel count here",
 	BarSize:       "not measured with it at such sizes",
@@ -233,9 +233,9 @@ var abstentions = [...]string{
 	AbstainNodes:   "another number of nodes was measured",
 	AbstainRelease: "another release of NCCL was measured",
 	AbstainSize:    "the size is outside those measured",
-	AbstainCells:   "no configuration that NCCL offers here was measured",
+	AbstainCells:   "no configuration that is available here was measured",
 	AbstainDefault: "what NCCL would choose here was not measured",
-	AbstainBest:    "nothing is surely faster than NCCL's choice",
+	AbstainBest:    "nothing is surely faster than NCCL's default",
 	AbstainGain:    "the gain is within the model's uncertainty",
 }
 

@@ -32,7 +32,7 @@ func TestVerifiedSize(t *testing.T) {
 		{"the default won", own, 4 << 10, nil, true, model.AbstainBest},
 		{"NCCL chooses otherwise now", ring, 4 << 10, func(c []float32) { c[14] = 0.5 }, false, model.Decides},
 		{"NCCL's choice is not known", ring, 4 << 10, func(c []float32) { c[14] = 1 }, false, model.Decides},
-		{"NCCL does not offer it", ring, 4 << 10, func(c []float32) { c[5] = -1 }, false, model.Decides},
+		{"not available here", ring, 4 << 10, func(c []float32) { c[5] = -1 }, false, model.Decides},
 		{"NCCL avoids ring", ring, 4 << 10, func(c []float32) { c[5] = 2000 }, false, model.Decides},
 		{"a configuration without a curve", unmeasured, 4 << 10, nil, false, model.Decides},
 		{"a count of NVLS over two nodes", func() model.Verified { v := nvls; v.Channels = 16; return v }(), 4 << 10,

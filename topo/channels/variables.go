@@ -79,7 +79,7 @@ func (v *Variables) LeavePAT(coll nccl.Coll, version nccl.Version) bool {
 // NotCounted are variables that NCCL's choice depends on but that this package ignores, with what they do.
 var NotCounted = []struct{ Name, Does string }{
 	{"NCCL_GRAPH_FILE", "gives the channels instead of NCCL's search"},
-	{"NCCL_COLLNET_ENABLE", "offers CollNet where the network reduces; say --collnet to topo tuning"},
+	{"NCCL_COLLNET_ENABLE", "makes CollNet available where the network reduces; say --collnet to topo tuning"},
 	{"NCCL_CTA_POLICY", "makes NCCL prefer NVLS for registered buffers; a tuner turns that off"},
 	{"NCCL_WORK_ARGS_BYTES", "limits the channels if it is small"},
 	{"NCCL_UNPACK_DOUBLE_NCHANNELS", "doubles the channels of networks that unpack"},

@@ -129,7 +129,7 @@ func TestTrainingLearnsDisturbed(t *testing.T) {
 	write(t, policy, []byte(before))
 	j := train(t, p, "sharded", 0, args("step=2000 truth=5"), []string{"NCCL_TUNER_LEARN=" + dir,
 		"NCCL_TUNER_CONFIG_FILE=" + policy})
-	for j.said("is in force from call") < 40 && j.said("learned after") == 0 {
+	for j.said("is active from call") < 40 && j.said("learned after") == 0 {
 		j.steps(1000)
 		j.ranks[2].cmd.Process.Signal(syscall.SIGSTOP)
 		time.Sleep(time.Second)

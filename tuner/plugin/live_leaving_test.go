@@ -61,7 +61,7 @@ func TestLiveFinalizeBesideWaiting(t *testing.T) {
 	leaver.tell(fmt.Sprint("close ", other))
 	for _, r := range others.ranks {
 		if r != leaver {
-			r.hears(j.about(other), fmt.Sprintf("change %d: aborted, leaving by slot", p.k))
+			r.hears(j.about(other), fmt.Sprintf("change %d: aborted, leaving by rank index", p.k))
 		}
 	}
 

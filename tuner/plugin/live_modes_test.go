@@ -208,7 +208,7 @@ func TestLiveOneRank(t *testing.T) {
 	if entries, err := os.ReadDir(shared); len(entries) > 0 || err != nil {
 		t.Errorf("%v, %v", entries, err)
 	}
-	if n := j.ranks[0].times("[slot 0]"); n > 0 {
+	if n := j.ranks[0].times("[rank index 0]"); n > 0 {
 		t.Errorf("it takes part in %d ways", n)
 	}
 	j.tell("stop")

@@ -45,7 +45,7 @@ func TestLiveNCCL227(t *testing.T) {
 		j.checkVersions(j.compare(context), []int{1, 2}, outcome.byPolicy, allGather, reduceScatter)
 	}
 	for i, r := range j.ranks { // the slot that is this rank's own
-		r.hears(j.about(0), fmt.Sprintf("rank joined as slot %d of 3", i))
+		r.hears(j.about(0), fmt.Sprintf("rank joined as rank index %d of 3", i))
 	}
 	j.end()
 }

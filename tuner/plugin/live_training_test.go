@@ -357,7 +357,7 @@ func disturb(t *testing.T, kind string, step int, steps uint32) {
 			j.steps(200)
 			os.Remove(filler)
 		}
-		const changed = "is in force from call"
+		const changed = "is active from call"
 		before := j.said(changed)
 		j.save(3 - round%2) // which nothing supersedes
 		eventually(j, "an edit takes effect", func() bool { return j.said(changed) > before })

@@ -68,7 +68,7 @@ func (v *Version) Content() []byte { return v.content }
 func (v *Version) String() string {
 	b, err := DecodeBundle(v.content)
 	if v.engine == nil || err != nil {
-		return "NCCL's choice"
+		return "NCCL's default"
 	}
 	names := []string{b.Policy.Name, b.Model.Name, b.Added.Name}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })

@@ -107,7 +107,7 @@ func TestVersionString(t *testing.T) {
 		bundle Bundle
 		want   string
 	}{
-		{Bundle{}, "NCCL's choice"},
+		{Bundle{}, "NCCL's default"},
 		{Bundle{Policy: Source{"p.csv", []byte(rows(1))}}, "p.csv (version M)"},
 	} {
 		content := c.bundle.Encode()
@@ -119,7 +119,7 @@ func TestVersionString(t *testing.T) {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
-	if None.String() != "NCCL's choice" {
+	if None.String() != "NCCL's default" {
 		t.Error(None)
 	}
 }

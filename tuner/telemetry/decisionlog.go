@@ -91,7 +91,7 @@ func offers(q policy.Query) string {
 			names = append(names, cell.String())
 		}
 	}
-	return fmt.Sprintf("NCCL offers for %s: %s", q.Coll, strings.Join(names, ", "))
+	return fmt.Sprintf("available in NCCL for %s: %s", q.Coll, strings.Join(names, ", "))
 }
 
 // decidedBy names a row, a model or NCCL.
@@ -105,11 +105,11 @@ func decidedBy(e *policy.Engine, a policy.Answer) string {
 	return "NCCL"
 }
 
-// Reason describes an answer in words: the decision, NCCL's choice that it replaces, and what the model
+// Reason describes an answer in words: NCCL's default that it replaces, and what the model
 // expects. If neither a row nor the model decided, it says why.
 func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 	cell, _ := q.Costs.NCCLChoice()
-	own := "NCCL's choice"
+	own := "NCCL's default"
 	if cell.Known() {
 		own = cell.String()
 	}
@@ -147,7 +147,7 @@ func expected(c model.Choice) string {
 }
 
 func choice(d policy.Decision) string {
-	text := "NCCL's choice"
+	text := "NCCL's default"
 	if d.Known() {
 		text = d.Config.String()
 	}
@@ -157,27 +157,27 @@ func choice(d policy.Decision) string {
 	return text
 }
 
-// SumUp logs how many shapes each row, the model and NCCL have decided. It counts distinct shapes, not calls.
-// A shape that was asked more than once was evicted in between.
+// SumUp logs how many call signatures each row, the model and NCCL have decided. It counts distinct ones, not calls.
+// One that was asked more than once was evicted in between.
 func (l *DecisionLog) SumUp() {
 	if len(l.seen) == 0 {
 		return
 	}
-	shapes := func(n int) string { return wording.Plural(n, "shape") }
+	signatures := func(n int) string { return wording.Plural(n, "call signature") }
 	var parts []string
 	if p := l.engine.Policy; p != nil {
 		parts = append(parts, fmt.Sprintf("%d of %s decided", len(l.rows), wording.Plural(len(p.Rules), "row")))
 	}
 	if l.engine.Model != nil {
-		parts = append(parts, fmt.Sprintf("the model %s", shapes(l.model)))
+		parts = append(parts, fmt.Sprintf("the model %s", signatures(l.model)))
 	}
-	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", shapes(len(l.seen)), wording.Plural(l.asked, "time"),
-		strings.Join(parts, ", "), shapes(l.nccl))
+	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", signatures(len(l.seen)), wording.Plural(l.asked, "time"),
+		strings.Join(parts, ", "), signatures(l.nccl))
 	for i, r := range slices.Sorted(maps.Keys(l.rows)) {
 		if i == maxRowsSummed {
 			l.log.Infof("... and %d more rows", len(l.rows)-i)
 			return
 		}
-		l.log.Infof("%s decided %s", l.engine.Policy.Place(r), shapes(l.rows[r]))
+		l.log.Infof("%s decided %s", l.engine.Policy.Place(r), signatures(l.rows[r]))
 	}
 }

@@ -29,7 +29,7 @@ func TestDecisionLogEnds(t *testing.T) {
 	}
 	l.SumUp()
 	if r.count("decided by") != maxDecisions || r.count("no more are") != 1 ||
-		r.count("p.csv:1 decided 65536 shapes") != 1 {
+		r.count("p.csv:1 decided 65536 call signatures") != 1 {
 		t.Errorf("%d lines, the last %q", len(r.lines), r.lines[len(r.lines)-1])
 	}
 }
@@ -42,7 +42,7 @@ func TestReasonOfAbstention(t *testing.T) {
 	for why, more := range map[model.Abstention]string{model.AbstainGain: gain, model.AbstainBest: ""} {
 		a := policy.Answer{Decision: policy.Decision{Config: nccl.Config{Cell: nccl.NoCell}}, Asked: true, Choice: c,
 			Abstention: why}
-		want := "NCCL's choice, the model abstains: " + why.String() + more
+		want := "NCCL's default, the model abstains: " + why.String() + more
 		if got := Reason(&policy.Engine{}, policy.Query{}, a); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

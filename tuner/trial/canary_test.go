@@ -21,7 +21,7 @@ func TestCanary(t *testing.T) {
 	}
 	if j.log.count("WARN "+j.versions[slowRows].String()+" against ") != 1 ||
 		j.log.count(": slower, so it was taken back") != 1 ||
-		j.log.count("; "+j.inForce.String()+" is in force again; an edit that changes what") != 1 {
+		j.log.count("; "+j.inForce.String()+" is active again; an edit that changes what") != 1 {
 		t.Errorf("the log: %v", j.log)
 	}
 	if c := j.last(); c.Pairs > 3 {

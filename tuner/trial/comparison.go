@@ -93,7 +93,7 @@ func (d *comparison) look(ctx context.Context) {
 
 // goBack ends the comparison because an edit means side B.
 func (d *comparison) goBack(ctx context.Context) {
-	d.Log.Infof("the comparison of %s with %s ends: an edit asks for the latter, which stays in force",
+	d.Log.Infof("the comparison of %s with %s ends: an edit asks for the latter, which stays active",
 		d.sides[A], d.sides[B])
 	d.asked = d.sides[B]
 	d.Versions.Propose(d.sides[B])
@@ -106,7 +106,7 @@ func (d *comparison) follows(ctx context.Context, now time.Time) bool {
 	side, ended := d.follower.ended(now, block, d.sides, d.Peers.others(d.Peer))
 	if ended {
 		d.Log.Infof("the comparison of %s with %s ends: another communicator of this process has ended its own; "+
-			"%s stays in force", d.sides[A], d.sides[B], d.sides[side])
+			"%s stays active", d.sides[A], d.sides[B], d.sides[side])
 		d.ask(d.sides[side], now)
 		d.giveUp(ctx, Followed, side)
 	}
@@ -213,15 +213,15 @@ func (d *comparison) conclude(ctx context.Context) {
 
 // logEnd says what was found.
 func (d *comparison) logEnd(c Conclusion, stays Side) {
-	how, then := d.Log.Infof, fmt.Sprintf("%s stays in force", d.sides[stays])
+	how, then := d.Log.Infof, fmt.Sprintf("%s stays active", d.sides[stays])
 	switch {
 	case c.State == NoChange:
 		how = d.Log.Warnf
 	case d.proves && stays == B:
-		then = fmt.Sprintf("%s is in force again", d.sides[B])
+		then = fmt.Sprintf("%s is active again", d.sides[B])
 	case stays == B:
 		how, then = d.Log.Warnf,
-			fmt.Sprintf("%s is in force again; an edit that changes what the file means is tried anew", d.sides[B])
+			fmt.Sprintf("%s is active again; an edit that changes what the file means is tried anew", d.sides[B])
 	case c.Slower():
 		how = d.Log.Warnf
 	}

@@ -30,7 +30,7 @@ func (v *playedVersion) Meaning() string { return v.meaning }
 
 func (v *playedVersion) String() string {
 	if v.rows == "" {
-		return "NCCL's choice"
+		return "NCCL's default"
 	}
 	return fmt.Sprintf("p.csv (version %.12s)", v.meaning)
 }
@@ -216,9 +216,9 @@ func TestComparison(t *testing.T) {
 	if j.inForce != j.versions[fastRows] || j.turns < 2 {
 		t.Errorf("%v is in force after %d turns", j.inForce, j.turns)
 	}
-	said := fmt.Sprintf("INFO %s against NCCL's choice: step time %+.1f %% (", j.inForce, 100*c.Mean)
+	said := fmt.Sprintf("INFO %s against NCCL's default: step time %+.1f %% (", j.inForce, 100*c.Mean)
 	if j.log.count(said) != 1 || j.log.count(": faster (") != 1 ||
-		j.log.count("; "+j.inForce.String()+" stays in force") != 1 {
+		j.log.count("; "+j.inForce.String()+" stays active") != 1 {
 		t.Errorf("the log: %v", j.log)
 	}
 	if j.clock.Next.Load() != never {
@@ -233,13 +233,13 @@ func TestComparisonOfEdit(t *testing.T) {
 	j.run(25 * time.Second)
 	j.save(j.versions[slowRows])
 	j.run(10 * time.Minute)
-	if c := j.last(); !c.Slower() || c.A.Version != j.versions[slowRows].Meaning() || c.B.Name != "NCCL's choice" {
+	if c := j.last(); !c.Slower() || c.A.Version != j.versions[slowRows].Meaning() || c.B.Name != "NCCL's default" {
 		t.Errorf("%+v", c)
 	}
 	if j.inForce != j.versions[slowRows] {
 		t.Errorf("%v is in force: nobody has asked to take an edit back", j.inForce)
 	}
-	if j.log.count("WARN "+j.inForce.String()+" against NCCL's choice: ") != 1 {
+	if j.log.count("WARN "+j.inForce.String()+" against NCCL's default: ") != 1 {
 		t.Errorf("no warning of a slower policy; the log: %v", j.log)
 	}
 }
@@ -391,12 +391,12 @@ func TestComparisonSays(t *testing.T) {
 		{func(*Conclusion) {}, "step time -3.1 % (-3.6 .. -2.6): faster"},
 		{func(c *Conclusion) { c.State = Running }, "step time -3.1 % (-3.6 .. -2.6): faster so far"},
 		{func(c *Conclusion) { c.Mean, c.Low, c.High = 0.001, -0.003, 0.005 },
-			"step time +0.1 % (-0.3 .. +0.5): no difference is proven"},
+			"step time +0.1 % (-0.3 .. +0.5): no significant difference"},
 		{func(c *Conclusion) { c.State, c.Pairs = Running, 2 }, "not known yet, 2 of at least 6 pairs of blocks"},
 		{func(c *Conclusion) { c.State, c.Pairs, c.Mean, c.Low, c.High = Clear, 2, 0.05, 0.04, 0.06 },
 			"step time +5.0 % (+4.0 .. +6.0): slower"},
 		{func(c *Conclusion) { c.State, c.Pairs = NoChange, 2 },
-			"given up: the versions did not come into force by turns, or a step takes too long"},
+			"given up: the versions did not become active by turns, or a step takes too long"},
 	} {
 		changed := c
 		want.change(&changed)

@@ -46,7 +46,7 @@ func (d *comparison) found(r Result, stays Side) Conclusion {
 func (c Conclusion) Verdict() string {
 	switch {
 	case c.State == NoChange && !c.Known():
-		return "given up: the versions did not come into force by turns, or a step takes too long"
+		return "given up: the versions did not become active by turns, or a step takes too long"
 	case c.State == Followed:
 		return "not known: another communicator of the process has ended its comparison"
 	case !c.Known() && c.State != Running:
@@ -64,7 +64,7 @@ func (c Conclusion) Verdict() string {
 			text += ", so it was taken back"
 		}
 	default:
-		text += ": no difference is proven"
+		text += ": no significant difference"
 	}
 	if c.State == Running {
 		text += " so far"

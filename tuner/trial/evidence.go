@@ -133,11 +133,11 @@ func (e *Evidence) Check() error {
 	arms := 0
 	for i, f := range e.Factors {
 		if f.Min > f.Max || len(f.Arms) == 0 {
-			return fmt.Errorf("factor %d: %d to %d bytes, %d arms (needed: a range; NCCL's choice as the first arm)",
+			return fmt.Errorf("factor %d: %d to %d bytes, %d candidates (needed: a range; NCCL's default as the first)",
 				i+1, f.Min, f.Max, len(f.Arms))
 		}
 		if arms += len(f.Arms); arms > mostInAll {
-			return fmt.Errorf("more than %d arms in all (allowed: up to %d)", mostInAll, mostInAll)
+			return fmt.Errorf("more than %d candidates in all (allowed: up to %d)", mostInAll, mostInAll)
 		}
 	}
 	for _, run := range e.Runs {
@@ -149,8 +149,8 @@ func (e *Evidence) Check() error {
 				bad = bad || k < -1 || k >= len(e.Factors[j].Arms)
 			}
 			if bad {
-				return fmt.Errorf("block %d of %s: arms %v, mean %g, variance %g, steps %d (needed: an arm of each of "+
-					"%d factors; allowed: up to %d, and 1 to %d steps)", i+1, wording.Quote(run.Comm),
+				return fmt.Errorf("block %d of %s: candidates %v, mean %g, variance %g, steps %d (needed: one of each "+
+					"of %d factors; allowed: up to %d, and 1 to %d steps)", i+1, wording.Quote(run.Comm),
 					b.Arms[:min(len(b.Arms), 20)], b.Mean, b.Variance, b.Steps, len(e.Factors), most, int(mostSteps))
 			}
 		}

@@ -200,13 +200,13 @@ func (e *experiment) over() string {
 	switch {
 	case e.tooEarly():
 	case !open:
-		return "settled"
+		return "all are settled"
 	case e.gainable() < notWorth:
-		return "little left"
+		return "little is left to gain"
 	case e.resting && slices.Max(e.leaders()) == 0:
-		return "budget"
+		return "the budget is spent"
 	case len(e.run.Blocks) >= mostBlocks:
-		return "long enough"
+		return "enough was tried"
 	}
 	return ""
 }

@@ -154,13 +154,13 @@ func (l *learner) divide(ctx context.Context, now time.Time) {
 	case anew:
 		l.BlockSeconds = l.blocks.length.Seconds()
 		l.plans = map[int64]plan{}
-		arms := 0
+		candidates := 0
 		for _, f := range l.Factors {
-			arms += len(f.Arms)
+			candidates += len(f.Arms)
 		}
-		l.Log.Infof("trying %s for %s of calls, in blocks of %v; a step is %s, %v", wording.Plural(arms, "thing"),
-			wording.Plural(len(l.Factors), "kind"), l.blocks.length, wording.Plural(int(l.steps.period), "call"),
-			l.steps.took.Round(time.Millisecond))
+		l.Log.Infof("trying %s for %s, in blocks of %v; a step is %s, %v", wording.Plural(candidates, "candidate"),
+			wording.Plural(len(l.Factors), "call signature"), l.blocks.length,
+			wording.Plural(int(l.steps.period), "call"), l.steps.took.Round(time.Millisecond))
 	}
 }
 
@@ -194,7 +194,7 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 		return
 	}
 	if l.offPlanTime > maxMissed*l.blocks.length {
-		const why = "what is to be tried does not come into force, as where all calls of a communicator are alike"
+		const why = "what is to be tried does not become active, as where all calls of a communicator are alike"
 		l.LeftOut = append(l.LeftOut, why)
 		l.conclude(ctx, now, why)
 		return

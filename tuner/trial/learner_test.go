@@ -209,7 +209,7 @@ func TestLearnWithoutChanges(t *testing.T) {
 	j := learn(t, learningEffects)
 	j.refuses = true
 	e := j.end()
-	if e.State != Nothing || len(e.LeftOut) != 2 || j.log.count("does not come into force") != 1 ||
+	if e.State != Nothing || len(e.LeftOut) != 2 || j.log.count("does not become active") != 1 ||
 		j.clock.Next.Load() != never {
 		t.Errorf("%+v, the log: %v", e, j.log)
 	}

@@ -97,7 +97,7 @@ func TestTuner(t *testing.T) {
 		"NCCL_TUNER_LOG=decisions",
 		"NCCL_TUNER_CONFIG_FILE=" + testlib.File(t, "p.csv", "allreduce,0,inf,pat,simple,4,1,8\n")}
 	r := read(t, started(t, 0, env, "all_reduce_perf", "-g", "8", "-b", "1M", "-e", "1M"))
-	if len(r.Samples) > 0 || len(r.Rejected) != 1 || !strings.Contains(r.Rejected[0].Reason, "NCCL does not offer") {
+	if len(r.Samples) > 0 || len(r.Rejected) != 1 || !strings.Contains(r.Rejected[0].Reason, "not available here") {
 		t.Errorf("%v, %v", r.Samples, r.Rejected)
 	}
 	// A job profile has what the library says that it decides.

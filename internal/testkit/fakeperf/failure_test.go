@@ -124,7 +124,7 @@ func TestHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(stderr)
-	for line := ""; line != "# stand-in: hangs\n"; {
+	for line := ""; line != "# simulated nccl-tests: hangs\n"; {
 		if line, err = in.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}

@@ -92,6 +92,6 @@ func (t *test) hang() error {
 	if err := exec.Command("sleep", "600").Start(); err != nil {
 		return err
 	}
-	fmt.Fprintln(t.stderr, "# stand-in: hangs")
+	fmt.Fprintln(t.stderr, "# simulated nccl-tests: hangs")
 	select {}
 }

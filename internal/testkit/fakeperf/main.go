@@ -49,14 +49,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	s, errSettings := readSettings(os.Environ())
 	if err := errors.Join(err, errSettings); err != nil {
-		fmt.Fprintf(stderr, "stand-in: %v\n", err)
+		fmt.Fprintf(stderr, "simulated nccl-tests: %v\n", err)
 		return exitUsage
 	}
 	w := findWorld(os.Getenv, o.threads*o.gpus, s.perNode, s.hosts)
 	t := &test{program: program, coll: coll, args: os.Args, options: o, settings: s, world: w,
 		stdout: bufio.NewWriter(stdout), stderr: stderr}
 	if err := w.dump(os.Getenv); err != nil {
-		fmt.Fprintf(stderr, "stand-in: %v\n", err)
+		fmt.Fprintf(stderr, "simulated nccl-tests: %v\n", err)
 		return exitUsage
 	}
 	if w.rank > 0 { // only the process of rank 0 prints
@@ -65,7 +65,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	code, err := t.lead()
 	if err != nil {
-		fmt.Fprintf(stderr, "stand-in: %v\n", err)
+		fmt.Fprintf(stderr, "simulated nccl-tests: %v\n", err)
 		return exitUsage
 	}
 	return code
@@ -79,6 +79,6 @@ func called(args []string) (program string, coll nccl.Coll, rest []string, err e
 			return name, coll, args[i+1:], nil
 		}
 	}
-	return "", 0, nil, fmt.Errorf("stand-in: called as %q (allowed as its name or first argument: %s)",
+	return "", 0, nil, fmt.Errorf("simulated nccl-tests: called as %q (allowed as its name or first argument: %s)",
 		filepath.Base(args[0]), strings.Join(slices.Sorted(maps.Keys(programs)), ", "))
 }

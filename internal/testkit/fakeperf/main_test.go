@@ -229,7 +229,7 @@ func TestSettings(t *testing.T) {
 		"FAKEPERF_GRID=none.csv":      "none.csv: no such file",
 	} {
 		if log := started(t, exitUsage, []string{setting}, "all_reduce_perf", "-g",
-			"8"); !strings.HasPrefix(log, "stand-in: ") || !strings.Contains(log, want) {
+			"8"); !strings.HasPrefix(log, "simulated nccl-tests: ") || !strings.Contains(log, want) {
 			t.Errorf("%s: no %q in %s", setting, want, log)
 		}
 	}

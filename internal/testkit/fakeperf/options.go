@@ -60,7 +60,7 @@ func parseOptions(program string, args []string, stdout io.Writer) (o options, h
 		return o, false, fmt.Errorf("%w (allowed of nccl-tests' options:%s)", err, usage.String())
 	}
 	if help {
-		fmt.Fprintf(stdout, "USAGE: %s, a stand-in for the program of nccl-tests, with its options:%s\n", program,
+		fmt.Fprintf(stdout, "USAGE: %s, the program of nccl-tests, simulated, with its options:%s\n", program,
 			usage.String())
 		return o, true, nil
 	}

@@ -39,7 +39,7 @@ func (t *test) header() {
 			os.Getpid()+rank/t.world.perRank, host, device, 0x10+device, bench.FakePerf)
 	}
 	// nccl-tests does not have this line.
-	t.print("# stand-in for nccl-tests: there is no GPU, the times are those of %s\n", t.cluster)
+	t.print("# simulated nccl-tests: there is no GPU, the times are those of %s\n", t.cluster)
 }
 
 // columns are the lines above the rows.

@@ -68,7 +68,7 @@ const (
 
 // summary says how long the run would take.
 func (t *test) summary() {
-	t.print("# stand-in: this run would take %.4f s\n", startup+t.spent/1e6)
+	t.print("# simulated nccl-tests: this run would take %.4f s\n", startup+t.spent/1e6)
 }
 
 // endError is the exit code of a run that ends early. What there is to say of it is printed already.

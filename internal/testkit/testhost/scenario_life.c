@@ -80,7 +80,7 @@ static void count_decisions(int level, unsigned long flags, const char *file, in
     const char *text = va_arg(args, const char *);
     int in_all, asked;
     decisions += strstr(text, "decided by") != NULL;
-    if (sscanf(text, "TUNER/Go: %d shapes in all, asked for %d times", &in_all, &asked) == 2) {
+    if (sscanf(text, "TUNER/Go: %d call signatures in all, asked for %d times", &in_all, &asked) == 2) {
         shapes_in_all = in_all;
         times_asked = asked;
     }

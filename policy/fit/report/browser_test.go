@@ -47,7 +47,7 @@ type driven struct {
 	Away     bool
 	Maps     int
 	Own      int // points of the map that the policy leaves to NCCL
-	OwnWins  int // points of the map in which NCCL's choice is the fastest measured
+	OwnWins  int // points of the map in which NCCL's default is the fastest measured
 	Lines    int // straight pieces of the charts' lines
 	Bent     int // and others
 	Done     bool
@@ -224,7 +224,7 @@ func TestInBrowser(t *testing.T) {
 		t.Errorf("%d maps, %d points left to NCCL, want %d", d.Maps, d.Own, left)
 	}
 	if d.OwnWins != ownWins || ownWins == 0 {
-		t.Errorf("NCCL's choice wins in %d points, want %d", d.OwnWins, ownWins)
+		t.Errorf("NCCL's default wins in %d points, want %d", d.OwnWins, ownWins)
 	}
 	if d.Lines < 1000 || d.Bent > 0 {
 		t.Errorf("lines of %d straight pieces and %d bent ones", d.Lines, d.Bent)

@@ -46,7 +46,7 @@ func TestRanked(t *testing.T) {
 	if f := all[0].Fitted; len(f) != 17 || f[0][0] != 2048 || math.Abs(float64(f[8][1])-30) > 1e-9 || f[8][0] != 4096 {
 		t.Errorf("fitted %v", f)
 	}
-	// At 8KiB NCCL's choice is the fastest.
+	// At 8KiB NCCL's default is the fastest.
 	if got, want := float64(all[1].Behind), (math.Log(1.5)+math.Log(2)+math.Log(100./32))/4; math.Abs(got-want) > 1e-12 {
 		t.Errorf("behind by %g, want %g", got, want)
 	}

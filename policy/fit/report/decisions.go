@@ -33,7 +33,7 @@ type decision struct {
 
 const (
 	notWorthARow = "the gain is not worth a row of its own"
-	timesMoved   = "times moved by more than the fastest gains"
+	timesMoved   = "the gain does not exceed run-to-run variation"
 )
 
 // newDecisions goes through all sizes measured, ascending.

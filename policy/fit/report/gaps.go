@@ -88,7 +88,7 @@ func groupGaps(r *fit.GroupReport) (all []Gap) {
 				"model takes medians", c.A, c.B, c.Apart, c.Common, c.Factor)
 	}
 	if len(g.NotOffered) > 0 {
-		add(NotOffered, "not offered by NCCL on this machine: %s (only NCCL_ALGO and NCCL_PROTO get it, no tuner "+
+		add(NotOffered, "not available on this machine: %s (only NCCL_ALGO and NCCL_PROTO get it, no tuner "+
 			"does; its times are left out)", cellNames(g.NotOffered))
 	}
 	if r.DefaultOnly && g.Unsettable {
@@ -103,7 +103,7 @@ func groupGaps(r *fit.GroupReport) (all []Gap) {
 	switch {
 	case len(g.Default) == 0:
 		add(DefaultMissing,
-			"the default was not measured; the model decides only where it beats the best that NCCL's choice "+
+			"the default was not measured; the model decides only where it beats the best that NCCL's default "+
 				"can be")
 	case len(g.Default) < len(sizes):
 		add(DefaultGaps, "the default was measured at %d of %d sizes", len(g.Default), len(sizes))
@@ -160,7 +160,7 @@ func steps(in Input, gaps []Gap) []NextStep {
 				Do: fmt.Sprintf("Use the policy: save its %d rows (below, or tunefit fit … --csv tuner.csv) where "+
 					"every rank sees the file, and set NCCL_TUNER_CONFIG_FILE to it", len(in.Rows))})
 	default:
-		all = append(all, NextStep{Do: "Keep NCCL's choice: no row would improve on the default for sure"})
+		all = append(all, NextStep{Do: "Keep NCCL's default: no row would improve on the default for sure"})
 	}
 	return append(all, Steps(gaps)...)
 }

@@ -81,7 +81,7 @@ func newGroupData(r *fit.GroupReport, in Input, decisions []decision) *groupData
 		}
 		d.Sizes = append(d.Sizes, o)
 	}
-	choice := curve{Name: "NCCL’s choice", Shown: true, Fitted: [][2]num{}}
+	choice := curve{Name: "NCCL’s default", Shown: true, Fitted: [][2]num{}}
 	for _, c := range g.Default {
 		choice.Measured = append(choice.Measured, [2]num{num(c.Bytes), num(c.Micros)})
 	}

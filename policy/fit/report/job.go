@@ -17,10 +17,10 @@ func JobHeadline(w *fit.Worth) string {
 		return "nothing tells how often the job makes its calls, or how long they take (needed: a profile with " +
 			"calls, see tunefit import)"
 	case w.Covered == 0:
-		return "not known: of none of the job's calls it was measured what it takes by NCCL's choice, as is " +
+		return "not known: of none of the job's calls it was measured what it takes by NCCL's default, as is " +
 			"decided, and as it runs now"
 	}
-	text := fmt.Sprintf("%s of communication %s by NCCL's choice, %s by the policy (%s), %s by the best measured",
+	text := fmt.Sprintf("%s of communication %s by NCCL's default, %s by the policy (%s), %s by the best measured",
 		profile.Duration(w.Default), jobSpan(w), profile.Duration(w.Policy), gainOf(w.WorthSum),
 		profile.Duration(w.Best))
 	if math.Abs(w.Now-w.Default) > 1e-6*w.Default {

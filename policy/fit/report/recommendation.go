@@ -163,13 +163,13 @@ func (v *Recommendation) advise(decisions []decision) {
 	remarks := []remark{
 		{v.Of.DefaultOnly, CannotSay, "nothing but the default was measured"},
 		{len(v.Of.Group.Default) == 0 && v.Acts == 0, CannotSay, "the default was not measured"},
-		{len(acting) == 0 && v.Acts > 0, CannotSay, "the default was not measured where the policy acts"},
+		{len(acting) == 0 && v.Acts > 0, CannotSay, "the default was not measured where the policy is active"},
 		{len(acting)+len(leaving) == 0, CannotSay,
 			"the default and other configurations were measured at different sizes"},
 		{most >= worthwhile && v.Once(), UseWithCare, fit.OneRunEach + "; faster as measured at " + ranges(acting)},
 		{most >= worthwhile, UseIt, "at the sizes measured, " + savings(acting)},
-		{perhaps != "", LeaveIt, "nothing is faster than NCCL's choice for sure"},
-		{true, LeaveIt, "nothing found that is faster than NCCL's choice"},
+		{perhaps != "", LeaveIt, "nothing is faster than NCCL's default for sure"},
+		{true, LeaveIt, "nothing found that is faster than NCCL's default"},
 	}
 	first := remarks[slices.IndexFunc(remarks, func(r remark) bool { return r.holds })]
 	v.Advice, v.Why = first.advice, first.text

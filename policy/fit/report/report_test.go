@@ -191,7 +191,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// What loses to NCCL's choice, or is a repetition of it, does not win.
+// What loses to NCCL's default, or is a repetition of it, does not win.
 func TestWinners(t *testing.T) {
 	a, b := nccl.Config{Channels: 4}, nccl.Config{Channels: 8}
 	unknown := nccl.Config{Cell: nccl.NoCell}

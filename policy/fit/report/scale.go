@@ -45,7 +45,7 @@ const mostScaleLines = 40
 func scaleLines(set *fit.Set) (lines []scaleLine) {
 	name := func(c nccl.Config) string {
 		if !c.Known() {
-			return "NCCL’s choice"
+			return "NCCL’s default"
 		}
 		return c.String()
 	}

@@ -42,7 +42,7 @@ func shown(t *testing.T, args ...string) (bySize map[uint64]ask.Outcome, notes s
 	return bySize, notes
 }
 
-// All that speaks of a gain over NCCL's choice reckons with the same choice: the one
+// All that speaks of a gain over NCCL's default reckons with the same choice: the one
 // that was measured, whatever NCCL's estimates for another machine say.
 func TestOneChoiceOfNCCLs(t *testing.T) {
 	testlib.NoJob(t)
@@ -81,7 +81,7 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 		out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", size, "--comm", "2x8", "--policy", rows,
 			"--model", model)
 		for _, want := range []string{
-			fmt.Sprintf("\nNCCL's choice, as measured (%s): %s/%s ", model, d[3], d[4]),
+			fmt.Sprintf("\nNCCL's default, as measured (%s): %s/%s ", model, d[3], d[4]),
 			fmt.Sprintf("\nexpected gain: %s (", cli.Percent(o.Expected.Gain)),
 		} {
 			if !strings.Contains(out, want) {
@@ -139,7 +139,7 @@ func TestDefaultWithoutLabel(t *testing.T) {
 		t.Errorf("%s", notes)
 	}
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "2M", "--comm", "2x8", "--model", model)
-	if !strings.Contains(out, "\nNCCL's choice, as measured ("+model+"): 107.2 us; what took it is not known\n") {
+	if !strings.Contains(out, "\nNCCL's default, as measured ("+model+"): 107.2 us; what took it is not known\n") {
 		t.Errorf("%s", out)
 	}
 }
@@ -162,7 +162,7 @@ func TestBeyondTheMeasurement(t *testing.T) {
 			}
 		}
 		if !strings.Contains(notes,
-			"note: NCCL's choice, where it was not measured, is taken from NCCL 2.30.7's estimates for HGX H100; "+
+			"note: NCCL's default, where it was not measured, is taken from NCCL 2.30.7's estimates for HGX H100; "+
 				"it is not known whether this machine is one") {
 			t.Errorf("%v: %s", args, notes)
 		}

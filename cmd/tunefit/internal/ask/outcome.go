@@ -242,7 +242,7 @@ func (a *Asker) Note(w io.Writer, shown []policy.Comm) {
 	if doubt != "" {
 		doubt += " (--topo FILE names yours, --model FILE what was measured on it)"
 	}
-	fmt.Fprintf(w, "note: NCCL's choice%s is taken from %s%s\n", where, a.Costs.Source(), doubt)
+	fmt.Fprintf(w, "note: NCCL's default%s is taken from %s%s\n", where, a.Costs.Source(), doubt)
 }
 
 // Offers says which cells NCCL has for the calls.

@@ -41,15 +41,15 @@ comment column silence it for that row. A reason may follow after " -- ".
 
 "tunefit check POLICY|MODEL --measured SWEEP..." looks for no mistakes. It compares the
 decisions of the policy's rows, or of the model, with measurements, best with some that
-they were not made of. For each size measured it takes the time of the decision / the
-best time measured, which may be NCCL's own. It prints the mean with a 90 % interval by
-bootstrap. A model leaves to NCCL what it cannot surely improve. In the column plain,
-the decision is always the configuration that the model predicts to be the fastest.
+they were not made of. For each size measured it prints the slowdown: the time of the
+decision / the fastest time measured, which may be NCCL's own. The mean has a 90 %
+interval by bootstrap. A model leaves to NCCL what it cannot surely improve. In the
+column plain, the decision is always the configuration that the model predicts to be the
+fastest.
 
-A measurement of the default tells what NCCL would do. Only sizes that have one tell how
+Measure the default, too: it tells what NCCL would do. Only sizes that have it tell how
 good the decisions are, and the column default is of these sizes. Without any, only the
-plain choice can be judged. If only one thing was measured at a size, there is nothing to
-choose from.
+column plain can be judged. A size with a single configuration leaves nothing to choose.
 
 "tunefit check POLICY|MODEL --tests FILE.yaml" runs unit tests. A test has calls and what
 the policy must make of them. The decisions are those of tunefit show. docs/COMMANDS.md
@@ -81,7 +81,7 @@ With --measured it is 1 if no decision can be judged, with --tests if a test fai
 	from.Register(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.asJSON, "json", false, "print JSON: an object per finding, test, or collective and communicator")
-	f.BoolVar(&o.all, "all", false, "print each finding, where else many of one rule are counted")
+	f.BoolVar(&o.all, "all", false, "print each finding; without it, many of one rule are counted")
 	f.BoolVar(&o.invariant, "invariant", false, "find rows by which sums could vary, too")
 	f.BoolVar(&o.rules, "rules", false, "list the rules")
 	f.StringVar(&o.explain, "explain", "", "say what a rule means and what to do")

@@ -151,11 +151,11 @@ func unjudged(results []fit.Evaluation) error {
 		return errors.New(nothing + "neither a model nor a row knows any of these collectives, communicators and sizes")
 	case alone:
 		return errors.New(nothing +
-			"only one thing was measured at each size (needed: NCCL's choice and what is chosen instead, or several " +
-			"configurations)")
+			"only one configuration was measured at each size (needed: NCCL's default and what is chosen instead, or " +
+			"several configurations)")
 	}
 	return errors.New(nothing +
-		"neither the chosen configurations were measured, nor NCCL's choice where they leave it")
+		"neither the chosen configurations were measured, nor NCCL's default where they leave it")
 }
 
 func writeEvaluation(w io.Writer, results []fit.Evaluation) error {

@@ -42,10 +42,10 @@ func TestMeasuredOfNothing(t *testing.T) {
 	const unasked = "what is chosen there was not measured\n"
 	for name, c := range map[string]struct{ sweep, out, says string }{
 		"the default only": {lines(func(l string) bool { return strings.Contains(l, ",default,") }), unasked,
-			"nothing to compare: only one thing was measured at each size (needed: "},
+			"nothing to compare: only one configuration was measured at each size (needed: "},
 		"one configuration only": {
 			lines(func(l string) bool { return strings.Contains(l, ",ring,simple,1,2,16,0,forced,") }), "abstains at",
-			"nothing to compare: only one thing was measured at each size (needed: "},
+			"nothing to compare: only one configuration was measured at each size (needed: "},
 		"another communicator": {strings.ReplaceAll(lines(func(string) bool { return true }), ",2,16,0,", ",4,32,0,"),
 			"another number of nodes was measured\n",
 			"nothing to compare: neither a model nor a row knows any of these collectives, communicators and sizes\n"},
@@ -75,7 +75,7 @@ func TestMeasuredOfNothing(t *testing.T) {
 	}
 }
 
-// NCCL's choice may be the best that was measured.
+// NCCL's default may be the best that was measured.
 func TestMeasuredCountsTheDefault(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)

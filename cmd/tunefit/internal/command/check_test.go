@@ -29,7 +29,7 @@ FILE:4:3: warning: max_bytes 4294967295 is where the row ends; was inf meant? [4
 FILE:4:9: warning: chunk_bytes 500 is raised to simple's grain of 512 bytes [chunk-below-grain]
 FILE:5:6: warning: channels 8 has no effect with nvls/simple over 4 nodes, 32 ranks: NCCL does not check the number there, so it is left alone [channels-left-alone]
 FILE:6: warning: the row is never reached: line 3 matches all that it matches, and comes first [shadowed]
-FILE:7:4: warning: NCCL never offers tree for allgather (it has ring, collnet_direct/simple, nvls/simple, pat/simple) [never-offered]
+FILE:7:4: warning: tree is never available in NCCL for allgather (it has ring, collnet_direct/simple, nvls/simple, pat/simple) [never-offered]
 0 errors, 6 warnings, 0 notes
 `[1:], "FILE", file)
 	if got != want {
@@ -104,7 +104,7 @@ func TestCheckAgainstMachineAndModel(t *testing.T) {
 	out, _ := tunefit(t, cli.ExitFailed, "check", file, "--topo",
 		filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
 	for _, says := range []string{"p.csv:1:6: warning: channels 60, but with 2 nodes, 16 ranks NCCL has",
-		"p.csv:2:4: warning: on this machine NCCL offers no collnet_chain/simple"} {
+		"p.csv:2:4: warning: collnet_chain/simple is not available on this machine"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("no %q in\n%s", says, out)
 		}

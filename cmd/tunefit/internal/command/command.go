@@ -35,7 +35,7 @@ var removedCommands = map[string]string{
 	"learn merge": "learn merge is gone: the next job with the same NCCL_TUNER_LEARN goes on from the evidence",
 	"plot":        "plot is gone: fit --report FILE.html draws the curves",
 	"share":       "share is gone: empty the column hosts of a sweep's sweep.csv, and send that file",
-	"simulate":    "simulate is gone: configs/sweeps has its sweeps, make fakeperf builds a stand-in for nccl-tests",
+	"simulate":    "simulate is gone: configs/sweeps has its sweeps, make fakeperf builds simulated nccl-tests",
 	"test":        "test is now check POLICY|MODEL --tests FILE.yaml",
 	"plan": "plan is now sweep -o DIR --dry-run, with --from SWEEP for what was plan SWEEP; what was --verify comes " +
 		"at the end",

@@ -134,7 +134,7 @@ func TestShownCommunicators(t *testing.T) {
 func TestStandInIsSaid(t *testing.T) {
 	_, said := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", sample), "--coll", "allreduce", "--comm", "7x4",
 		"--sizes", "1M")
-	if said != "note: NCCL's choice for 7x4 on HGX H100 is not known; what it offers is taken from 7x8 (name its GPUs of "+
+	if said != "note: NCCL's default for 7x4 on HGX H100 is not known; what is available is taken from 7x8 (name its GPUs of "+
 		"a node, as --gpus 0-3)\n" {
 		t.Errorf("%q", said)
 	}
@@ -319,7 +319,7 @@ func TestForeignTextStaysInItsPlace(t *testing.T) {
 	}
 	topology := testlib.File(t, "system.xml", strings.ReplaceAll(string(machine), `name="mlx5_0"`, `name="`+name+`"`))
 	found := testlib.File(t, "comparison-1.json",
-		`{"a":{"name":`+string(text)+`},"b":{"name":"NCCL's choice"},"nodes":1,"ranks":8,"pairs":2}`)
+		`{"a":{"name":`+string(text)+`},"b":{"name":"NCCL's default"},"nodes":1,"ranks":8,"pairs":2}`)
 	learning := t.TempDir()
 	evidence(t, learning, "a.json", func(e *trial.Evidence) { e.Name = name })
 	job := testlib.File(t, "job.csv", "# tunefit job profile 1\n# "+name+"\n")

@@ -42,29 +42,29 @@ func compareCommand(env ncclchoice.Env) *cobra.Command {
 		Use:   "compare BEFORE AFTER | compare BEFORE... -- AFTER... | compare DIR",
 		Short: "Compare measurements before and after: an upgrade, a policy, a repair",
 		Long: `Compare measurements before and after: what became faster, what became slower, and
-what is only noise. It reads what tunefit import reads: logs, JSON, sweeps, and
-directories of them. Name one file or directory for each side. For more, put -- between
-the sides, and the flags before the files.
+what is only run-to-run variation. It reads what tunefit import reads: logs, JSON,
+sweeps, and directories of them. Name one file or directory for each side. For more, put
+-- between the sides, and the flags before the files.
 
 It prints a line for each collective, communicator and size: the median times, the bus
 bandwidths, and the ratio of the times with an interval. Below 1 is faster. The verdict is
-faster, slower, or ~ where nothing is proven. Repetitions show the noise: several runs
-of each side, made in turns, or several times of a size in one log. Two runs show
-little; measure three or more. It also tests the geometric mean over the sizes.
-docs/dev/EVIDENCE.md explains the tests.
+faster, slower, or ~ where the difference is not significant. Repetitions show the
+run-to-run variation: several runs of each side, made in turns, or several times of a
+size in one log. Two runs show little; measure three or more. It also tests the
+geometric mean over the sizes. docs/dev/EVIDENCE.md explains the tests.
 
 It compares what ran. If a side holds several configurations, as a sweep does, it
-compares NCCL's choice, or the configuration that --config names. It says on
+compares NCCL's default, or the configuration that --config names. It says on
 standard error what it leaves out.
 
 --restore writes a policy that undoes what became slower: at those sizes it asks for
 the configuration that ran before, if the logs tell it.
 
-With the directory of ` + tuner.EnvRecord + ` alone it prints what jobs found out about their
-policy from the times of their own steps. Jobs with ` + tuner.EnvCompare + ` or
-` + tuner.EnvCanary + ` do that.
+With the directory of ` + tuner.EnvRecord + ` alone it prints what jobs with
+` + tuner.EnvCompare + ` or ` + tuner.EnvCanary + ` found out about their policy from
+the times of their own steps.
 
-Exit code: 0 if nothing is proven to be slower, 1 if a size or a mean is slower by more
+Exit code: 0 if nothing is significantly slower, 1 if a size or a mean is slower by more
 than --threshold, or if there is nothing to compare.`,
 		Example: `  tunefit compare before.log after.log
   tunefit compare --threshold 2% before-*.log -- after-*.log
@@ -76,11 +76,11 @@ than --threshold, or if there is nothing to compare.`,
 	cmd.Flags().StringVar(&f.config, "config", "",
 		"compare one forced configuration, as ring/simple/8, or ring/simple where NCCL chose the channels")
 	cmd.Flags().BoolVar(&f.all, "all", false,
-		"compare every data type, and in-place as well, instead of the one with most sizes")
+		"compare every data type, and in-place as well; without it, the one with most sizes")
 	cmd.Flags().BoolVar(&f.turns, "turns", false,
-		"the runs were made in turns, in the order of the files: pairs are compared (found out where logs tell "+
-			"the time)")
-	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "what a slowdown must be proven to exceed for exit code 1")
+		"compare pairs: the runs were made in turns, in the order of the files (default: as the logs' times "+
+			"tell)")
+	cmd.Flags().StringVar(&f.threshold, "threshold", "1%", "exit code 1 where a significant slowdown exceeds this")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	cmd.Flags().StringVar(&f.restore, "restore", "", "policy to write, which undoes what became slower")
 	cmd.Flags().BoolVar(&f.force, "force", false,

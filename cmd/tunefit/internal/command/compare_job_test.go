@@ -14,7 +14,7 @@ import (
 func TestCompareJob(t *testing.T) {
 	record := filepath.Join(testlib.Root, "docs/testdata/record")
 	out, _ := tunefit(t, cli.ExitFailed, "compare", record)
-	want := `overrides.csv (version 9f2c01d4a7be) against NCCL's choice, on 16 ranks of 2 nodes, 2026-11-02 14:00 to 14:08
+	want := `overrides.csv (version 9f2c01d4a7be) against NCCL's default, on 16 ranks of 2 nodes, 2026-11-02 14:00 to 14:08
   step time -3.1 % (-3.6 .. -2.6): faster
   14 pairs of blocks of 16s, 291 steps of some 1.3s
 
@@ -31,7 +31,7 @@ overrides.csv (version 2bbe3b12c537) against overrides.csv (version 9f2c01d4a7be
 }
 
 func TestCompareJobWithout(t *testing.T) {
-	const running = `{"a":{"name":"p.csv"},"b":{"name":"NCCL's choice"},"nodes":1,"ranks":8,"state":"running","pairs":2}`
+	const running = `{"a":{"name":"p.csv"},"b":{"name":"NCCL's default"},"nodes":1,"ranks":8,"state":"running","pairs":2}`
 	dir := filepath.Join(t.TempDir(), "[record]") // no pattern
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

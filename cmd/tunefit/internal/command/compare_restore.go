@@ -59,7 +59,7 @@ func (f *compareFlags) writeRestored(notes io.Writer, t *compare.Table, m measur
 	}
 	switch {
 	case len(all) == 0:
-		fmt.Fprintf(notes, "%s was not written: no size is proven to be slower by more than --threshold %s\n",
+		fmt.Fprintf(notes, "%s was not written: no size is significantly slower by more than --threshold %s\n",
 			f.restore, f.threshold)
 		return nil
 	case len(rows) == 0:
@@ -123,10 +123,10 @@ func why(all []compare.Restoration, i int) string {
 	case all[i].Proven():
 		return text + fmt.Sprintf("measured now, the former takes %s of the latter's time", times(gain[0], gain[1]))
 	case all[i].Check != nil:
-		return text + fmt.Sprintf("unproven: one repetition says that the former takes %s of the latter's time now",
-			times(gain[0], gain[1]))
+		return text + fmt.Sprintf("not validated: one repetition says that the former takes %s of the latter's time "+
+			"now", times(gain[0], gain[1]))
 	}
-	return text + "unproven: the former was not measured since"
+	return text + "not validated: the former was not measured since"
 }
 
 // each joins configurations, those in a row that are alike once.
@@ -141,8 +141,8 @@ func times(from, to float64) string {
 
 // verify prints how to measure what nobody has.
 func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
-	fmt.Fprintf(notes, "%s of it unproven: not known is whether what ran before is faster now. Measure that with the "+
-		"present NCCL before a job runs on it:\n", wording.Plural(len(unproven), "size"))
+	fmt.Fprintf(notes, "%s of it not validated: nothing tells whether what ran before is faster now. Measure that "+
+		"with the present NCCL before a job runs on it:\n", wording.Plural(len(unproven), "size"))
 	var keys []fit.Key
 	sizes := map[fit.Key][]uint64{}
 	for _, r := range unproven {

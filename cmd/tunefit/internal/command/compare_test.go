@@ -91,7 +91,7 @@ func TestCompareFewFiles(t *testing.T) {
 	}
 	before, after := logs(t, "before")[0], logs(t, "after")[0]
 	out, _ := tunefit(t, cli.ExitOK, "compare", before, after)
-	if m := lacks(out, "note: 1 repetition: the noise is not known"); len(m) > 0 {
+	if m := lacks(out, "note: 1 repetition: the run-to-run variation is not known"); len(m) > 0 {
 		t.Errorf("no %q in\n%s", m, out)
 	}
 	out, _ = tunefit(t, cli.ExitOK, "compare", "--turns", before, after)
@@ -222,20 +222,20 @@ func TestRestore(t *testing.T) {
 			"allreduce,262144,262144,tree,ll,8,2,16,-1,-1\n", nil},
 		{"not measured since", sweepOf(t, "new.csv", "ring,ll,8", slow, "ring,simple,8", fast),
 			"allreduce,131072,262144,tree,ll,-1,2,16,-1,-1\n",
-			[]string{"; unproven: the former was not measured since\n"}},
+			[]string{"; not validated: the former was not measured since\n"}},
 		{"other channels", sweepOf(t, "new.csv", "tree,ll,4", slow, "", fast),
 			"allreduce,131072,262144,tree,ll,8,2,16,-1,-1\n",
-			[]string{"tree/ll/8 ran before, tree/ll/4 now; unproven"}},
+			[]string{"tree/ll/8 ran before, tree/ll/4 now; not validated"}},
 		{"measured and no faster", sweepOf(t, "new.csv", "ring,ll,8", slow, "tree,ll,8", slow), "",
 			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and was " +
-				"measured after, too: 1.000 of the time now, not proven to be faster\n",
+				"measured after, too: 1.000 of the time now, not significantly faster\n",
 				"nothing of what became slower can be restored"}},
 		{"the same configuration", sweepOf(t, "new.csv", "tree,ll,8", slow, "", slow), "",
 			[]string{"not restored: allreduce 2x8 128KiB, allreduce 2x8 256KiB: tree/ll/8 ran before and runs now: " +
 				"it is slower by itself\n"}},
 		{"does not run any more", sweepOf(t, "new.csv", "ring,ll,8", slow, "", slow), "", nil},
 		{"nothing slower", sweepOf(t, "new.csv", "ring,ll,8", fast, "", slow), "",
-			[]string{"was not written: no size is proven to be slower by more than --threshold 1%\n"}},
+			[]string{"was not written: no size is significantly slower by more than --threshold 1%\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "does not run any more" {
@@ -267,7 +267,7 @@ func TestRestore(t *testing.T) {
 			if _, _, err := ask.ReadPolicy(testkit.Env.Inputs, policy); err != nil {
 				t.Error(err)
 			}
-			if unproven := strings.Contains(string(text), "unproven"); unproven != strings.Contains(said,
+			if unproven := strings.Contains(string(text), "not validated"); unproven != strings.Contains(said,
 				"tunefit compare --turns present-*.log -- restored-*.log\n") {
 				t.Error(said)
 			}

@@ -24,7 +24,7 @@ func diffCommand(env ncclchoice.Env) *cobra.Command {
 of pipe_ops and reg_buff that a row of either file names.
 
 With --model, the model decides what no row decides, for both policies alike. NCCL's
-choice is then the one that was measured, if the model has it. Otherwise NCCL's
+default is then the one that was measured, if the model has it. Otherwise NCCL's
 cost model tells it, for the machine of --topo.
 
 Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared.`,

@@ -27,7 +27,7 @@ func explainCommand(env ncclchoice.Env) *cobra.Command {
 
 Without --policy and --model it takes the files that a job started here would use.
 
-NCCL's choice is the measured one, if the model has it. Otherwise NCCL's estimates tell
+NCCL's default is the measured one, if the model has it. Otherwise NCCL's estimates tell
 it: those of the release of --nccl, for the machine of --topo. A job gets this decision
 with that release.`,
 		Example: `  tunefit explain allreduce 8M --comm 4x8 --policy configs/policies/example.csv

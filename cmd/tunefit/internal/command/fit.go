@@ -77,16 +77,14 @@ configuration is better.`,
 	cmd.Flags().StringVar(&f.csv, "csv", "", "policy to write; its rows are for the releases of NCCL that were "+
 		"measured, as far as these are known")
 	cmd.Flags().StringVar(&f.report, "report", "",
-		"page to write, HTML: gains, curves, gaps and the policy, in one file for a browser")
+		"page to write, HTML: gains, curves, what is not covered and the policy, in one file for a browser")
 	cmd.Flags().StringVar(&f.profile, "profile", "",
-		"job profile: say first, and on the page, what the policy is worth to this job, in time of its communication "+
-			"a step")
+		"job profile: say first, and on the page, how much communication time a step the policy saves this job")
 	cmd.Flags().BoolVar(&f.force, "force", false,
 		"overwrite files that are there, and read sweeps of which many rows cannot be read")
 	cmd.Flags().IntVar(&f.maxNodes, "max-nodes", 0,
-		"add rows for communicators of up to this many nodes, at most twice those measured: what gains much on the "+
-			"most nodes measured, two or more. They say that they are not measured (default: measured node counts "+
-			"only)")
+		"add rows, marked as not measured, for communicators of up to this many nodes, at most twice those "+
+			"measured: what gains much on the largest measured, two nodes or more (default: measured node counts only)")
 	cmd.Flags().StringVar(&f.madeWith, "made-with", "",
 		"release of NCCL that the measurements were made with, as 2.28.9, or \"RCCL 2.27.7\" (default: as they say)")
 	cmd.Flags().StringVar(&f.topo, "topo", "",
@@ -94,7 +92,7 @@ configuration is better.`,
 			"model on such machines only")
 	cmd.Flags().BoolVar(&f.mix, "mix", false, "fit one model to measurements of different GPUs; the model says so")
 	cmd.Flags().StringVar(&f.runs, "runs", "",
-		"fit what was measured like this, where there is more: graph (CUDA graphs, -G), eager (without), or the "+
+		"where runs were measured in several ways, fit only: graph (CUDA graphs, -G), eager (without), or the "+
 			"options of nccl-tests and variables as fit prints them")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object")
 	return cmd
@@ -203,7 +201,7 @@ func (f *fitFlags) mayFit(set *fit.Set, machine *model.Machine, offers fit.Offer
 		for _, own := range g.Default {
 			if cell := own.Config.Cell; offers != nil && cell != nccl.NoCell && !offers(g.Key, cell, set.NCCL) {
 				return fmt.Errorf("%s cannot be the measured machine: NCCL itself ran %s for %s of %s on %s there, "+
-					"and does not offer it on this one: nothing was written (needed: the topology of the machine "+
+					"and it is not available on this one: nothing was written (needed: the topology of the machine "+
 					"that was measured; tunefit topo --dump writes it there)", f.topo, cell, g.Coll,
 					nccl.FormatBytes(own.Bytes), g.Comm)
 			}
@@ -270,7 +268,7 @@ func unlike(set *fit.Set) error {
 		names = []string{"graph", "eager"}
 	}
 	return fmt.Errorf("these were measured under different options of nccl-tests, or variables that change NCCL's "+
-		"choice, and are never compared:\n%s\nnothing was written (--runs names what to fit: %s)",
+		"default, and are never compared:\n%s\nnothing was written (--runs names what to fit: %s)",
 		strings.Join(lines, "\n"), strings.Join(names, " or "))
 }
 

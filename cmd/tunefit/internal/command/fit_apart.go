@@ -98,7 +98,7 @@ func chosenBy(rows []fit.Row, g *fit.Group, byDefault fit.Point) fit.Point {
 
 func inWords(p, byDefault fit.Point) string {
 	if p.Config == byDefault.Config {
-		return "NCCL's choice"
+		return "NCCL's default"
 	}
 	return p.Config.String()
 }

@@ -65,15 +65,16 @@ func writeAnswer(w io.Writer, in report.Input) {
 		if in.Set.Simulated > 0 {
 			as = "simulated, not measured"
 		}
-		fmt.Fprintf(w, "less time: compared with NCCL's choice, both as %s, corrected for the luck of a winner; it "+
-			"may differ between the sizes measured\n", as)
+		fmt.Fprintf(w, "less time: compared with NCCL's default, both as %s, corrected for picking the best of "+
+			"several noisy measurements; it may differ between the sizes measured\n", as)
 	}
 	if decided > 0 {
-		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's choice\n",
+		fmt.Fprintf(w, "tried with %s left out of the fit: %d of %s more than 1 %% slower than NCCL's default\n",
 			model.LeftOutSizes, harm, wording.Plural(decided, "decision"))
 	}
 	if len(assumed) > 0 {
-		fmt.Fprintf(w, "assumed: the noise of %s (too few repetitions to know it)\n", cli.Few(assumed, 8, ", "))
+		fmt.Fprintf(w, "assumed: the run-to-run variation of %s (too few repetitions to know it)\n",
+			cli.Few(assumed, 8, ", "))
 	}
 	if floors := floorsOf(in); floors != (nccl.Floors{}) {
 		fmt.Fprintf(w,

@@ -252,7 +252,7 @@ func TestFitForMoreNodes(t *testing.T) {
 	}
 }
 
-// Times under different options of nccl-tests, or under variables that change NCCL's choice, are never compared.
+// Times under different options of nccl-tests, or under variables that change NCCL's default, are never compared.
 func TestFitOfUnlikeRuns(t *testing.T) {
 	const header = "collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,selection,time_us,options,variables\n"
 	const eager, graph = "-t 1 -g 8 -n 20 -w 5", "-t 1 -g 8 -n 20 -w 5 -G 10"
@@ -287,10 +287,10 @@ func TestFitOfUnlikeRuns(t *testing.T) {
 			[]string{"8 rows: options not known"}},
 		"graphs choose otherwise": {rows(byDefault, eager, "", 33) + rows(ring, eager, "", 33) + rows(byDefault, graph, "", 9) +
 			rows(ring, graph, "", 5), "graph", cli.ExitOK, []string{"graphs and eager runs choose differently (",
-			"\n  allreduce 1x8 at 1KiB - ", ": ring/ll128 16 ch in graphs, NCCL's choice in eager runs, which takes up to 1.80 times as long in graphs\n"}},
+			"\n  allreduce 1x8 at 1KiB - ", ": ring/ll128 16 ch in graphs, NCCL's default in eager runs, which takes up to 1.80 times as long in graphs\n"}},
 		"and eager runs": {rows(byDefault, eager, "", 33) + rows(ring, eager, "", 20) + rows(byDefault, graph, "", 9) +
 			rows(ring, graph, "", 9), "eager", cli.ExitOK, []string{
-			": ring/ll128 16 ch in eager runs, NCCL's choice in graphs, which takes up to 1.65 times as long in eager runs\n"}},
+			": ring/ll128 16 ch in eager runs, NCCL's default in graphs, which takes up to 1.65 times as long in eager runs\n"}},
 		"graphs choose alike": {rows(byDefault, eager, "", 33) + rows(ring, eager, "", 20) + rows(byDefault, graph, "", 9) +
 			rows(ring, graph, "", 5), "graph", cli.ExitOK, []string{"measured under " + graph + "\n"}},
 		"none": {rows(byDefault, eager, "", 33), "graph", cli.ExitFailed, []string{`nothing was measured under --runs "graph"`}},

@@ -53,13 +53,13 @@ These tell what ran, the most trusted first:
     columns (-A 1)
   - NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS in NCCL's log, in
     the JSON's env, or on the run's own command line (before it, or by mpirun -x)
-If nothing tells, the row is assumed to be NCCL's choice. Where the file's name, a heading
+If nothing tells, the row is assumed to be NCCL's default. Where the file's name, a heading
 or an export hints at something else, the row stays out until --default or --algo says
-what it is. What a tuner decided is never NCCL's choice.
+what it is. What a tuner decided is never NCCL's default.
 
 Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time and the tuner.
 They also keep the options of nccl-tests that change times, and NCCL's variables that
-change its choice.
+change its default.
 
 It counts rows that cannot be used on standard error, with the reason. A file that holds
 no measurements is an error, and then it writes nothing; in a directory it leaves such a
@@ -240,7 +240,7 @@ func writeImport(w io.Writer, results []*bench.Result) {
 			fmt.Fprintf(w, "%s\n", n)
 		}
 		if r.Assumed > 0 {
-			fmt.Fprintf(w, "%s: %s assumed to be of NCCL's choice: nothing tells what ran (NCCL_DEBUG=INFO with "+
+			fmt.Fprintf(w, "%s: %s assumed to be of NCCL's default: nothing tells what ran (NCCL_DEBUG=INFO with "+
 				"NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING makes NCCL tell)\n", r.File, wording.Plural(r.Assumed, "time"))
 		}
 	}

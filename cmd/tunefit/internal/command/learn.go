@@ -34,10 +34,10 @@ func learnCommand() *cobra.Command {
 ` + tuner.EnvLearn + `. The job may still be running.
 
 It prints a line for each communicator, or for all that try the same: how long it has
-tried, what gains most, how many shapes are settled, and what trying has cost. A shape
-is a collective and a range of sizes. A table follows: what each configuration does to
-the time of a step, against NCCL's choice, with an interval of 95 %, and what is still
-open.
+tried, what gains most, how many call signatures are settled, and what trying has cost. A
+call signature is a collective and a range of sizes. A table follows, with what is still
+open: what each configuration does to the time of a step, against NCCL's default, with an
+interval of 95 %.
 
 Exit code: 0 if evidence was read, 1 if there is none or a file is damaged.`,
 		Example: `  tunefit learn learned/job1

@@ -23,13 +23,13 @@ const learnSamples = "../../../../docs/testdata/learn"
 func TestLearn(t *testing.T) {
 	out, said := tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job1"))
 	want := "31 blocks of 8 s; step 812 ms. allreduce 64MiB ring/ll128 instead of ring/simple: -2.7 % of the step " +
-		"(-3.6 .. -1.9). 1 of 8 shapes settled. Lost so far: 3 steps (0 .. 6).\n\n" +
+		"(-3.6 .. -1.9). 1 of 8 call signatures settled. Lost so far: 3 steps (0 .. 6).\n\n" +
 		"2x8 dp, NCCL 2.30.7, machine 5d1f0c2a9be47360, 2026-11-02 14:00 to 2026-11-02 14:09: trying\n"
 	if !strings.HasPrefix(out, want) || said != "" {
 		t.Errorf("%s%s\nwant\n%s", out, said, want)
 	}
 	for _, line := range []string{
-		"allreduce 64MiB 24 ring/simple - - - 7 NCCL's choice",
+		"allreduce 64MiB 24 ring/simple - - - 7 NCCL's default",
 		"ring/ll128 -2.7 % (-3.6 .. -1.9) -22.3 5 faster",
 		"tree/simple +1.0 % (+0.4 .. +1.6) +7.9 6 slower: dropped",
 		"ring/simple +0.7 % (-0.0 .. +1.3) +5.3 13 not the fastest: dropped",
@@ -55,7 +55,7 @@ func TestLearn(t *testing.T) {
 	}
 	out, _ = tunefit(t, cli.ExitOK, "learn", filepath.Join(learnSamples, "job2"))
 	for _, want := range []string{"2x8 dp: 140 blocks", "1x8 tp: 60 blocks", "Nothing makes steps shorter for sure.",
-		"Gained so far: 13 steps (6 .. 20).", "proven; the rows are in learned.csv: step time -2.1 % (-2.5 .. -1.6): faster",
+		"Gained so far: 13 steps (6 .. 20).", "validated; the rows are in learned.csv: step time -2.1 % (-2.5 .. -1.6): faster",
 		": ended\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -80,7 +80,7 @@ func TestLearnVerdicts(t *testing.T) {
 	out, _ := tunefit(t, cli.ExitOK, "learn", dir)
 	for _, want := range []string{"30 alike: dropped\n",
 		"9 not the fastest: dropped\n", "ring/ll128 8 ch - - - 0 not tried yet\n",
-		"3 NCCL's choice, hardly tried: the others' figures may all be off by as much\n"} {
+		"3 NCCL's default, hardly tried: the others' figures may all be off by as much\n"} {
 		if !strings.Contains(regexp.MustCompile(` +`).ReplaceAllString(out, " "), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -147,9 +147,9 @@ func TestLearnBadFiles(t *testing.T) {
 		{"a.json", `{"format":"nccl-tuner-go learning","factors":[{"collective":"allredcue"}]}`, cli.ExitFailed,
 			[]string{`a.json: unknown collective "allredcue" (did you mean "allreduce"`}},
 		{"a.json", `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"factors":[{"min_bytes":4}]}`,
-			cli.ExitFailed, []string{"a.json: factor 1: 4 to 0 bytes, 0 arms"}},
+			cli.ExitFailed, []string{"a.json: factor 1: 4 to 0 bytes, 0 candidates"}},
 		{"a.json", `{"format":"nccl-tuner-go learning","version":3,"nodes":1,"ranks":8,"runs":[{"comm":"x-8","blocks":[{"arms":[0]}]}]}`,
-			cli.ExitFailed, []string{"a.json: block 1 of \"x-8\": arms [0], mean 0"}},
+			cli.ExitFailed, []string{"a.json: block 1 of \"x-8\": candidates [0], mean 0"}},
 		{"a.json", `{"format":"nccl-tuner-go learning","factors":[{"arms":[{"algorithm":"rign","protocol":"ll"}]}]}`,
 			cli.ExitFailed, []string{`a.json: unknown algorithm "rign"`}},
 	} {

@@ -21,9 +21,9 @@ func armVerdict(f trial.Factor, i int) string {
 	a := f.Arms[i]
 	switch {
 	case i == 0 && !f.Known():
-		return "NCCL's choice, hardly tried: the others' figures may all be off by as much"
+		return "NCCL's default, hardly tried: the others' figures may all be off by as much"
 	case i == 0:
-		return "NCCL's choice"
+		return "NCCL's default"
 	case a.Dropped == "worse" && a.Effect > trial.Surely*a.Error:
 		return "slower: dropped"
 	case a.Dropped == "worse":
@@ -35,7 +35,7 @@ func armVerdict(f trial.Factor, i int) string {
 	case a.Faster:
 		return "faster"
 	case f.Settled:
-		return "no gain is proven"
+		return "no significant gain"
 	}
 	return "open"
 }

@@ -24,17 +24,16 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the policy version of every live communicator, and changes under way",
 		Long: `Show the policy version of every live communicator on this machine, and since when it
-is in force. Show changes under way and who has not acknowledged them, and changes that
+is active. Show changes under way and who has not acknowledged them, and changes that
 were refused, with the reason and what to do. Root sees all users' jobs.
 
-It lists communicators whose policy can change during the run: ` + tuner.EnvReload + ` is
-live, and the log does not say why not. A version is the digest that the ranks log.
-Processes that only another machine or container can see are "unknown".
+It lists communicators whose policy can change during the run, see
+` + tuner.EnvReload + `; the log says why one cannot. A version is the digest that the
+ranks log. Processes that only another machine or container can see are "unknown".
 
-Jobs that have ` + tuner.EnvRendezvous + ` set meet where that says. --rendezvous names that
-place, or a folder above, or a shorter prefix in etcd: it looks one and two levels
-below, at 1000 folders at most.
-Where several jobs are there, a line for each comes first.
+Ranks of jobs with ` + tuner.EnvRendezvous + ` meet at that place. --rendezvous names it, or
+a folder above, or a shorter prefix in etcd: it looks one and two levels below, at 1000
+folders at most. Where several jobs are there, a line for each comes first.
 
 Where ranks of this machine have ` + tuner.EnvMetrics + ` set, it also shows how often NCCL has
 asked for a decision, and when last. A policy that is never asked decides nothing.
@@ -67,13 +66,13 @@ func pushCommand(env ncclchoice.Env) *cobra.Command {
 	f := livejobs.Push{Inputs: env.Inputs}
 	cmd := &cobra.Command{
 		Use:   "push POLICY.csv",
-		Short: "Put a policy into force in running jobs, and wait until it is",
+		Short: "Deploy a policy to running jobs, and wait until it is active",
 		Long: `Check a policy and put it in the place of the file that jobs read. Then wait until every
 live communicator that reads this file has switched. It says which has not, and why. It
 does the same with a model (MODEL.json).
 
 Below a folder of several jobs it waits for all of them, and names each by its folder.
-What starts on the earlier version meanwhile is waited for, too.
+It also waits for communicators that start on the earlier version meanwhile.
 
 It does not write a policy that has an error. It replaces the file as a whole by a
 rename, and keeps its owner, its permissions and symbolic links to it. It does not look
@@ -119,8 +118,8 @@ could not clean, and the exit code is 1.`,
 	flags := cmd.Flags()
 	rendezvousFlag(cmd, &f.Rendezvous)
 	cli.Duration(flags, &f.OlderThan, "older-than", 0,
-		"also remove communicators with processes that cannot be seen from here and nothing recorded for this time, "+
-			"24h or more")
+		"also remove communicators whose processes cannot be seen from here, if they recorded nothing for this "+
+			"time, 24h or more")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "say what it would remove, and remove nothing")
 	return cmd
 }

@@ -39,8 +39,8 @@ All files must be of one job.
 
 Shares are of the time if that is known of nearly all calls, else of the bytes. A -
 means not known: logs of decisions have no counts, and times need the files of all
-ranks. Calls are those of one rank, on average over the ranks that were recorded. It
-counts what the model expects to save only where the job runs NCCL's choice, or
+ranks. Calls are those of one rank, the mean over the ranks that were recorded. It
+counts what the model expects to save only where the job runs NCCL's default, or
 where nothing tells what it runs.`,
 		Example: `  tunefit profile job.csv
   tunefit profile recorded/ --steps 8

@@ -128,7 +128,7 @@ func TestProfileErrors(t *testing.T) {
 }
 
 // With a policy or a model it says what these decide and what that is expected to save; not where the job runs
-// something else than NCCL's choice already.
+// something else than NCCL's default already.
 func TestProfileDecided(t *testing.T) {
 	policy := testlib.File(t, "p.csv", "collective,min_bytes,max_bytes,algorithm,protocol,channels\n"+
 		"allgather,8M,9M,ring,ll,4\n")
@@ -231,24 +231,24 @@ func TestProfileWeighed(t *testing.T) {
 	}{
 		{"a step", "allreduce,1,8,1M,2,1,200,,,,\nallreduce,1,8,5M,6,3,500,,,,\nallreduce,1,8,64M,2,1,1700,,,,\n",
 			[]string{
-				": 1.7 ms of communication a step by NCCL's choice, 1.45 ms by the policy (15 % less), 1.3 ms by " +
+				": 1.7 ms of communication a step by NCCL's default, 1.45 ms by the policy (15 % less), 1.3 ms by " +
 					"the best measured\n",
 				"  that is of 50.0 % of the job's communication time; not measured here: allreduce on 1x8 of 64MiB " +
 					"(50.0 %) (tunefit sweep --profile measures it)\n",
 				"allreduce 1x8  1.7 ms   1.45 ms  1.3 ms  0.853             1.115          50.0 %\n"}},
 		{"no steps", "allreduce,1,8,1M,2,,200,,,,\n",
-			[]string{": 400 us of communication in all that was recorded by NCCL's choice, 200 us by the policy " +
+			[]string{": 400 us of communication in all that was recorded by NCCL's default, 200 us by the policy " +
 				"(50 % less)"}},
 		// At 7 MiB no row decides, though one does at the nearest size measured.
 		{"beyond the rows", "allreduce,1,8,7M,2,1,600,,,,\n",
-			[]string{": 600 us of communication a step by NCCL's choice, 600 us by the policy (no gain), " +
+			[]string{": 600 us of communication a step by NCCL's default, 600 us by the policy (no gain), " +
 				"480 us by"}},
-		// What the job runs is known: its time is not that of NCCL's choice.
+		// What the job runs is known: its time is not that of NCCL's default.
 		{"a policy runs", "allreduce,1,8,4M,2,1,360,ring,ll,8,old.csv:2\n",
-			[]string{": 400 us of communication a step by NCCL's choice, 360 us by the policy (10 % less), 320 " +
+			[]string{": 400 us of communication a step by NCCL's default, 360 us by the policy (10 % less), 320 " +
 				"us by the best measured; as the job runs now 360 us\n"}},
 		{"NCCL runs", "allreduce,1,8,4M,2,1,380,ring,ll,,NCCL\n",
-			[]string{": 380 us of communication a step by NCCL's choice, 342 us by the policy"}},
+			[]string{": 380 us of communication a step by NCCL's default, 342 us by the policy"}},
 		{"another runs", "allreduce,1,8,4M,2,1,380,ring,ll128,,\n",
 			[]string{": not known: of none of the job's calls it was measured",
 				"  that is of 0.0 % of the job's communication time; not measured here: allreduce on 1x8 of 4MiB " +
@@ -256,7 +256,7 @@ func TestProfileWeighed(t *testing.T) {
 		{"no tuner", "allreduce,1,8,4M,2,1,380,,,,no tuner\n",
 			[]string{": not known: of none of the job's calls it was measured"}},
 		{"no times", "allreduce,1,8,2M,2,1,,,,,\nallreduce,1,8,8M,2,1,,,,,\n",
-			[]string{": 200 us of communication a step by NCCL's choice, 100 us by the policy (50 % less)",
+			[]string{": 200 us of communication a step by NCCL's default, 100 us by the policy (50 % less)",
 				"that is of 20.0 % of the job's bytes", "own times are not known"}},
 		{"some of unknown size", "allreduce,1,8,1M,2,1,200,,,,\nallreduce,1,8,,7,3.5,,,,,\n",
 			[]string{"  not counted: 3.5 calls a step whose size or time is not known\n"}},
@@ -296,7 +296,7 @@ func TestFitForAJob(t *testing.T) {
 	if read(plain) != read(csv) {
 		t.Error("another policy with a profile")
 	}
-	const headline = "8.248 ms of communication a step by NCCL's choice, 5.446 ms by the policy (one run each: not sure), " +
+	const headline = "8.248 ms of communication a step by NCCL's default, 5.446 ms by the policy (one run each: not sure), " +
 		"5.446 ms by the best measured"
 	if !strings.HasPrefix(stdout, "\nby-hand.csv: "+headline+"\n") {
 		t.Error(stdout)

@@ -28,16 +28,16 @@ func showCommand(env ncclchoice.Env) *cobra.Command {
 		Use:   "show [POLICY.csv]",
 		Short: "Print what a policy and a model decide",
 		Long: `Print what a policy, a cost model or both decide, for collectives, sizes and
-communicators. Each line has NCCL's choice, its choice with the policy, and the row or
+communicators. Each line has NCCL's default, its choice with the policy, and the row or
 the model that decides. A - means that the policy leaves it to NCCL. With a model, a line
-has a gain: the share of the time of NCCL's choice that the model expects to save. A -
+has a gain: the share of the time of NCCL's default that the model expects to save. A -
 means that it does not know.
 
-NCCL's choice is the measured one, if the model has it. Measurements are of one call at a
+NCCL's default is the measured one, if the model has it. Measurements are of one call at a
 time, from buffers that are not registered. Otherwise NCCL's estimates tell it, for the
 machine of --topo, or without that for the measured one, if a sweep left its topology.xml
 beside the file. They are for communicators of all GPUs of a node, or of those of --gpus.
-For others the choice is not known.
+For others NCCL's default is not known.
 
 A model may name the machine that it was measured on. It is then used as on that machine,
 or without one as on this machine.

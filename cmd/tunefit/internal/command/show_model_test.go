@@ -135,7 +135,7 @@ func TestWhoseCostModel(t *testing.T) {
 		for _, command := range [][]string{{"show", file}, {"diff", file, file}} {
 			_, said := tunefit(t, cli.ExitOK,
 				append(append(command, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M"), c.args...)...)
-			if !strings.HasPrefix(said, "note: NCCL's choice is taken from NCCL 2.30.7's estimates ") ||
+			if !strings.HasPrefix(said, "note: NCCL's default is taken from NCCL 2.30.7's estimates ") ||
 				!strings.HasSuffix(said, c.ends) ||
 				strings.Contains(said, "this machine is not one (8 ") != (c.here == a100 && c.args == nil) {
 				t.Errorf("%s here, %v %v: %s", c.here, command[0], c.args, said)

@@ -83,8 +83,8 @@ func sweepCommand(env ncclchoice.Env) *cobra.Command {
 nccl-tests, and learns from each log what to measure next. It ends when three runs in a
 row improve the times by less than 0.6 % in the mean of all sizes. It verifies what it would
 choose, in turns with the default. Then it writes sweep.csv, model.json, policy.csv and
-report.html into the directory. The last line of its output is how the job itself tells
-whether the policy makes it faster.
+report.html into the directory. The last line of its output tells how to validate the
+policy in your training job.
 
 It finishes collectives and communicators one after the other, in the order given. What
 a budget does not reach is left to NCCL. It measures all configurations on one node and
@@ -93,9 +93,10 @@ at each size; --full measures all.
 
 It keeps everything in the directory: journal.jsonl says what was planned, begun and
 ended, with commands; logs/ holds what runs printed, for tunefit import, too. The same
-command goes on with a sweep that was stopped, was killed, or ran out of its budget. It
-measures nothing twice. With -o alone it goes on as it was begun; other settings given
-with it hold from then on. It keeps a policy.csv that somebody edited, and proves it.
+command continues a sweep that was stopped, was killed, or ran out of its budget. It
+measures nothing twice. With -o alone it continues with the settings that it was started
+with; settings given now replace them. It keeps a policy.csv that somebody edited, and
+validates that.
 
 Before the first run a shell on each node looks for the programs, the library, the
 directory and as many GPUs as ranks. If something is missing, or a node does not answer
@@ -135,14 +136,14 @@ left out. To try that again, start it by hand and give its new log.`,
 		"job profile: measure what the job calls, the heaviest first, at every doubling around its sizes (--coll, "+
 			"--comm and --sizes choose among it)")
 	f.library.Register(cmd, "that runs load")
-	flags.BoolVar(&f.full, "full", false, "measure many nodes like few, instead of what is fastest on few")
+	flags.BoolVar(&f.full, "full", false, "on many nodes measure all configurations, not only the fastest on few nodes")
 	flags.StringVar(&f.programs, "perf-dir", "",
 		"folder of nccl-tests' programs, all_reduce_perf and others, as nodes see it (default: PATH)")
 	flags.StringVar(&f.args, "perf-args", "",
 		`more options for them, as "-n 50 -w 10"; "-g 8" or "-t 8" gives each process 8 GPUs`)
 	flags.IntVar(&f.graph, "graph", 0,
-		"measure calls in CUDA graphs, launched so often, nccl-tests' -G: for jobs that replay graphs, as inference "+
-			"does. Without it times up to some MiB are those of the host's launches")
+		"measure calls in CUDA graphs, launched this many times, nccl-tests' -G: for jobs that replay graphs, as "+
+			"inference does. Without it times up to some MiB are those of the host's launches")
 	flags.Lookup("graph").NoOptDefVal = "10"
 	flags.StringVar(&f.launch, "launch", "",
 		"what starts the ranks, one process a GPU: local (which starts one for all), mpirun, slurm or a command "+
@@ -152,15 +153,16 @@ left out. To try that again, start it by hand and give its new log.`,
 		`more options for mpirun or srun, as "--mpi=pmix --cpu-bind=none" for srun`)
 	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
 	flags.StringVar(&f.container, "container", "", `what the programs run in, as "apptainer exec --nv nccl.sif"`)
-	flags.IntVar(&f.repetitions, "repetitions", 1, "of the verification")
-	cli.Duration(flags, &f.limit, "limit", 5*time.Minute, "end a run that prints nothing for so long")
+	flags.IntVar(&f.repetitions, "repetitions", 1, "how often to repeat the verification")
+	cli.Duration(flags, &f.limit, "limit", 5*time.Minute, "end a run that prints nothing for this long")
 	cli.Duration(flags, &f.budget, "budget", 0,
-		"for all runs together, as 2h; the last part is for the verification (default: no limit)")
+		"for all runs together, as 2h; part of it is kept for the verification (default: no limit)")
 	flags.Var(&f.prove, "prove",
-		"then run the default and the policy so often in alternation, compare them, and name runs that collapsed")
+		"then validate: run the default and the policy this many times in alternation, compare them, and name runs "+
+			"that collapsed")
 	flags.Lookup("prove").NoOptDefVal = "5"
 	flags.StringVar(&f.policy, "policy", "",
-		"with --prove: the policy to prove (default: policy.csv of the directory, edited or not)")
+		"with --prove: the policy to validate (default: policy.csv of the directory, edited or not)")
 	flags.StringVarP(&f.dir, "output", "o", "", "directory of the sweep, on several nodes one that all of them see")
 	flags.BoolVar(&f.dryRun, "dry-run", false,
 		"run nothing: print the next runs as a shell script, and about how long a sweep takes")

@@ -58,15 +58,15 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 		})
 	})
 	if len(keys) == 0 {
-		return fmt.Errorf("%s has no row for what is swept: there is nothing to prove", file)
+		return fmt.Errorf("%s has no row for what is swept: there is nothing to validate", file)
 	}
 	proof, err := s.Prove(ctx, file, keys, int(f.prove))
 	if err != nil {
 		return f.resumeError(ctx, s, err)
 	}
 	if len(proof.Broken) > 0 {
-		err := fmt.Errorf("%s is not proven, since not all runs of the proof ended well and right at all sizes:\n  %s",
-			file, strings.Join(proof.Broken, "\n  "))
+		err := fmt.Errorf("%s is not validated: not all runs of its validation ended well and right at all sizes:"+
+			"\n  %s", file, strings.Join(proof.Broken, "\n  "))
 		return errors.Join(err, f.keepProof(file, err.Error()+"\n", nil))
 	}
 	t := compare.Two(proof.Before, proof.After, compare.Options{Names: [2]string{"default", sideOfPolicy},
@@ -114,8 +114,8 @@ func (f *sweepFlags) judge(t *compare.Table, file string) error {
 	if len(unsteady) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is not proven, since it was unsteady:\n  %s\n(to see whether that happens again: %s; if it "+
-		"does, take out the rows of these sizes)", file, strings.Join(unsteady, "\n  "),
+	return fmt.Errorf("%s is not validated, since it was unsteady:\n  %s\n(to see whether that happens again: %s; if "+
+		"it does, take out the rows of these sizes)", file, strings.Join(unsteady, "\n  "),
 		f.resumeCommand(min(2*f.prove, mostProof)))
 }
 

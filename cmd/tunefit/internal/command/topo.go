@@ -351,7 +351,7 @@ func (o *topoOverview) write(w io.Writer) error {
 	for _, n := range o.NICs {
 		gdr := "no"
 		if n.GDR {
-			gdr = "offered"
+			gdr = "available"
 		}
 		tw.Row(n.Name, n.Dev, cmp.Or(n.BusID, "-"), n.Port, gbps(n.BW), n.Latency, gdr, cmp.Or(n.GPU, "-"))
 	}
@@ -703,9 +703,9 @@ func (m *topoMachine) gdrBothWays(gpu, net *topo.Node) (send, receive topo.GDR, 
 func (m *topoMachine) gdrReason(gdr topo.GDR, gpu *topo.Node, direct topo.PathType) string {
 	switch gdr.Why {
 	case topo.NICUnable:
-		return "the NIC does not offer it (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"
+		return "it is not available on the NIC (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"
 	case topo.GPUUnable:
-		return "the GPU does not offer it (gdr=\"0\" in the topology)"
+		return "it is not available on the GPU (gdr=\"0\" in the topology)"
 	case topo.Partitioned:
 		return "the GPU has memory partitions (NCCL_NET_GDR_MLOPART=1 allows it)"
 	case topo.ReadsOff:

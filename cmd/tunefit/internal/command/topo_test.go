@@ -42,7 +42,7 @@ func TestTopo(t *testing.T) {
 		"gpu1 NVL 721.8 X NVL 721.8 NVL 721.8 P2C 48 P2C 48 PXN 48 PXN 48 cpu0",
 		"P2C chip-to-chip link to the CPU, then PCIe",
 		"gpu3 3 3 10.0 0019:01:00.0 mlx5_5",
-		"mlx5_4 2 0010:03:00.0 1 50 0 offered gpu2",
+		"mlx5_4 2 0010:03:00.0 1 50 0 available gpu2",
 		"multimem possible, and NVLS too, if the driver agrees")
 	out, _ = tunefit(t, cli.ExitOK, "topo", ready("pcie-4gpu.xml"))
 	holds(t, out, "multimem no: needs two or more GPUs of Hopper or later, all on NVSwitch")
@@ -120,7 +120,7 @@ func TestTopoExplain(t *testing.T) {
 		{pcie, "NCCL_SHM_DISABLE=1", "gpu0", "gpu3",
 			[]string{"transport: network", "peer-to-peer is off, and so is shared memory (NCCL_SHM_DISABLE)"}},
 		{pcie, "", "enp129s0f0", "gpu0",
-			[]string{"the NIC does not offer it (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"}},
+			[]string{"it is not available on the NIC (gdr=\"0\" in the topology: no peer-memory module, no DMA-BUF)"}},
 		{pcie, "", "cpu0", "gpu0", []string{"cpu0 to gpu0: PHB, 2 hops, 24 GB/s"}},
 		{noNUMA(), "", "cpu", "gpu0", []string{"cpu to gpu0: PHB, 3 hops, 12 GB/s"}},
 	} {
@@ -161,7 +161,7 @@ func TestShowWithTopology(t *testing.T) {
 			args...)...)
 	}
 	out, said := show("--topo", ready("aws-p4d-like.xml"))
-	if said != "note: NCCL's choice is taken from NCCL 2.30.7's estimates for "+ready("aws-p4d-like.xml")+"\n" {
+	if said != "note: NCCL's default is taken from NCCL 2.30.7's estimates for "+ready("aws-p4d-like.xml")+"\n" {
 		t.Errorf("costs of each size follow from the topology, but it said %q", said)
 	}
 	if h100, _ := show(); out == h100 {
@@ -179,7 +179,7 @@ func TestShowWithTopology(t *testing.T) {
 		out, said := tunefit(t, cli.ExitOK, "show", policy, "--coll", "allreduce", "--comm", "2x4", "--topo",
 			ready("dgx-a100.xml"), "--gpus", gpus)
 		holds(t, out, want...)
-		if strings.Contains(said, "is not known; what it offers is taken from 2x8 (name its GPUs of a node, as "+
+		if strings.Contains(said, "is not known; what is available is taken from 2x8 (name its GPUs of a node, as "+
 			"--gpus 0-3)") != (gpus == "") {
 			t.Errorf("--gpus %q: said %q", gpus, said)
 		}

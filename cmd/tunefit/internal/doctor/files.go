@@ -223,7 +223,7 @@ func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []Finding {
 		return nil
 	}
 	return []Finding{
-		warned("set it for the job, which changes NCCL's choice, too; or fit anew from measurements without it "+
+		warned("set it for the job, which changes NCCL's default, too; or fit anew from measurements without it "+
 			"(tunefit sweep)",
 			"%s needs %s, and this job does not have it: its channels were measured with it, and without it NCCL "+
 				"silently uses fewer", file.name, missing)}

@@ -34,7 +34,7 @@ func forcedSweep(t *testing.T, gpu, byDefault, also string) (file string) {
 // why.
 func TestForcedOnly(t *testing.T) {
 	testlib.NoJob(t)
-	const told = "not offered by NCCL on this machine: "
+	const told = "not available on this machine: "
 	pcie := []string{"--topo", filepath.Join(testlib.Root, "topo/testdata/pcie2.xml")}
 	by := "allreduce,0,tree,ll128,,1,2,forced,,a log,,\n"
 	log := testlib.File(t, "shm.log", `NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0
@@ -71,7 +71,7 @@ host:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct
 		if test.offered {
 			continue
 		}
-		if strings.Contains(out, "50 %") || !strings.Contains(out, "9: NCCL does not offer it here\n") ||
+		if strings.Contains(out, "50 %") || !strings.Contains(out, "9: not available here\n") ||
 			!strings.Contains(readFile(t, rows+".html"), told) {
 			t.Errorf("%s: promised is\n%s", name, out)
 		}

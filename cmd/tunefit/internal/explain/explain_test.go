@@ -36,7 +36,7 @@ func TestExplain(t *testing.T) {
 
 policy FILE, 8 rows
   p.csv:6  its condition does not hold: bytes_per_rank > 4*MiB, with bytes_per_rank = 262144
-  p.csv:7  asks for pat/simple, which NCCL does not offer here
+  p.csv:7  asks for pat/simple, which is not available here
   p.csv:4  is for 0 - 1MiB, not 8MiB
   p.csv:3  is for 0 - 32KiB, not 8MiB
   p.csv:5  is for nodes 2, not 4; ranks_per_node 4, not 8
@@ -47,10 +47,10 @@ policy FILE, 8 rows
   later rows that match, too, and come too late: p.csv:9
 
 NCCL 2.30.7's estimates for HGX H100
-  nvls_tree/simple  153.3 us  NCCL's choice, with 16 channels
+  nvls_tree/simple  153.3 us  NCCL's default, with 16 channels
 `, "FILE", file)
 	if !strings.HasPrefix(out, want) || strings.Count(errs, "\n") != 1 ||
-		!strings.HasPrefix(errs, "note: NCCL's choice is taken from NCCL 2.30.7's estimates for HGX H100; ") {
+		!strings.HasPrefix(errs, "note: NCCL's default is taken from NCCL 2.30.7's estimates for HGX H100; ") {
 		t.Errorf("%s%s", out, errs)
 	}
 	end := fmt.Sprintf(`
@@ -176,7 +176,7 @@ func TestExplainLeavesOut(t *testing.T) {
 	out, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "1M", "--comm", "2x8", "--model", model)
 	all, _ := tunefit(t, cli.ExitOK, "explain", "allreduce", "1M", "--comm", "2x8", "--model", model, "--all")
 	if strings.Contains(out, "collnet_chain") ||
-		!regexp.MustCompile(`\n  collnet_chain/simple 16 ch .* NCCL does not offer it here\n`).MatchString(all) {
+		!regexp.MustCompile(`\n  collnet_chain/simple 16 ch .* not available here\n`).MatchString(all) {
 		t.Errorf("%s\nwith --all\n%s", out, all)
 	}
 }

@@ -40,7 +40,7 @@ func (p *Path) advice() []string {
 		for _, e := range p.estimates() {
 			names = append(names, e.Cell.String())
 		}
-		return []string{"measure what NCCL offers here: " + fewOf(names)}
+		return []string{"measure what is available here: " + fewOf(names)}
 	case model.AbstainDefault:
 		return []string{"measure " + where + " once without NCCL_ALGO, NCCL_PROTO and channel counts"}
 	case model.AbstainGain:

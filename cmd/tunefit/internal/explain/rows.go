@@ -124,7 +124,7 @@ func (p *Path) reason(t policy.Tried) string {
 		return fmt.Sprintf("its condition cannot be computed: %s: %s, with %s", strings.TrimPrefix(what, "when: "),
 			wording.Line(rule.When.String()), valuesText(t.Values))
 	case policy.RowUnavailable:
-		return fmt.Sprintf("asks for %s, which NCCL does not offer here", rule.Asks())
+		return fmt.Sprintf("asks for %s, which is not available here", rule.Asks())
 	case policy.RowDecides:
 		return "decides: " + rule.Asks()
 	}

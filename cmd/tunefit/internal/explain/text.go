@@ -64,7 +64,7 @@ func (p *Path) writeModel(b *bytes.Buffer, all bool) {
 func (p *Path) verdict() string {
 	margin := ""
 	if m := p.Model; m.Needed > 0 {
-		margin = fmt.Sprintf(": %s instead of NCCL's choice gains %s (needed: %s)", m.Config, cli.Percent(m.Gain()),
+		margin = fmt.Sprintf(": %s instead of NCCL's default gains %s (needed: %s)", m.Config, cli.Percent(m.Gain()),
 			cli.Percent(m.NeededGain()))
 	}
 	if p.Why != model.Decides {
@@ -80,7 +80,7 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	tw := cli.NewTable(b)
 	tw.Row("  configuration", "expected", "uncertain by", "")
 	if own := p.Model.Default; !own.Unknown() {
-		tw.Row("  NCCL's choice", microsText(own.Micros()), cli.Percent(own.Sigma), p.Outcome.NCCL.Cell)
+		tw.Row("  NCCL's default", microsText(own.Micros()), cli.Percent(own.Sigma), p.Outcome.NCCL.Cell)
 	}
 	shown := 0
 	for _, c := range p.Candidates {
@@ -105,9 +105,9 @@ func (p *Path) writeMeasured(b *bytes.Buffer) {
 	o := p.Outcome
 	switch micros := microsText(float64(o.NCCLMicros)); o.Known {
 	case ask.Measured:
-		fmt.Fprintf(b, "\nNCCL's choice, as measured (%s): %s, %s\n", p.Files.Model, o.NCCL, micros)
+		fmt.Fprintf(b, "\nNCCL's default, as measured (%s): %s, %s\n", p.Files.Model, o.NCCL, micros)
 	case ask.Timed:
-		fmt.Fprintf(b, "\nNCCL's choice, as measured (%s): %s; what took it is not known\n", p.Files.Model, micros)
+		fmt.Fprintf(b, "\nNCCL's default, as measured (%s): %s; what took it is not known\n", p.Files.Model, micros)
 	}
 }
 
@@ -126,16 +126,16 @@ func (p *Path) writeEstimates(b *bytes.Buffer) {
 		case p.Outcome.Known == ask.NotKnown:
 			remark = "the cheapest there"
 		case p.Outcome.Known == ask.Measured:
-			remark = "NCCL's choice, as measured"
+			remark = "NCCL's default, as measured"
 		default:
 			channels, _ := p.Costs.ChannelsAndWarps(e.Algo, e.Proto, int64(p.Outcome.Bytes))
-			remark = fmt.Sprintf("NCCL's choice, with %s", wording.Plural(channels, "channel"))
+			remark = fmt.Sprintf("NCCL's default, with %s", wording.Plural(channels, "channel"))
 		}
 		tw.Row("  "+e.Cell.String(), e.text(), remark)
 	}
 	tw.Flush()
 	if p.Outcome.NCCL.Cell == nccl.NoCell {
-		fmt.Fprintln(b, "  NCCL offers nothing here")
+		fmt.Fprintln(b, "  NCCL has nothing available here")
 	}
 }
 

@@ -169,7 +169,7 @@ func (f *Cleanup) removable(c *Communicator) (ended bool, why string) {
 	case len(c.Members) == 0 && len(c.Faults) > 0:
 		return false, "its records cannot be read"
 	case len(c.Members) == 0:
-		return true, "no rank ever claimed a slot"
+		return true, "no rank ever joined"
 	}
 	return true, "all its ranks have ended"
 }

@@ -193,12 +193,12 @@ func (m member) String() string {
 // gone reports that this rank does nothing any more.
 func (m member) gone() bool { return m.Left || m.Life == identity.Dead }
 
-// place is the rank, or the slot if the rank is not known.
+// place is the rank, or the rank index if the rank is not known.
 func (m member) place() string {
 	if m.Rank != nil {
 		return fmt.Sprintf("rank %d", *m.Rank)
 	}
-	return fmt.Sprintf("slot %d", m.Index)
+	return fmt.Sprintf("rank index %d", m.Index)
 }
 
 // names lists members for a line.

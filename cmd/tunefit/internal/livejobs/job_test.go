@@ -164,9 +164,9 @@ func TestPushOfARelativeName(t *testing.T) {
 	}
 }
 
-// A job that compares its policy with NCCL's choice, or with another file, reads its own file all the time.
+// A job that compares its policy with NCCL's default, or with another file, reads its own file all the time.
 func TestPushOfAJobThatCompares(t *testing.T) {
-	for what, other := range map[string][2]string{"NCCL's choice": {}, "another file": {"/site/other.csv", policyRow(3)}} {
+	for what, other := range map[string][2]string{"NCCL's default": {}, "another file": {"/site/other.csv", policyRow(3)}} {
 		p := newPushedJobs(t, "4711")
 		key, digest, content := bundleOf(other[0], other[1])
 		p.add(t, "4711", map[string]string{key: content,

@@ -65,7 +65,7 @@ func TestRunningJob(t *testing.T) {
 	}
 
 	if said := push(cli.ExitOK, "# the same\n"+row(2)); !strings.Contains(said,
-		"in force already in "+j.comm+": nothing changes") {
+		"active already in "+j.comm+": nothing changes") {
 		t.Errorf("%q", said)
 	}
 	if said := push(cli.ExitFailed, row(2)+"allreduce,x,inf,rign,simple,2,-1,-1\n"); !strings.Contains(said,
@@ -218,7 +218,7 @@ func TestGC(t *testing.T) {
 	said := gc()
 	if !strings.Contains(said, ended.comm+" of 2 ranks: removed, all its ranks have ended") || there(ended.comm) ||
 		!strings.Contains(said,
-			"0xab of 2 ranks: stays, this machine cannot see whether it lives: another.host:1 (slot 0)") ||
+			"0xab of 2 ranks: stays, this machine cannot see whether it lives: another.host:1 (rank index 0)") ||
 		!there("0xab") ||
 		!strings.Contains(said, "0 versions of policies removed; 2 communicators live here") || !there(live.comm) ||
 		!there(half.comm) {

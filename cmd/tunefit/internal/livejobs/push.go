@@ -199,7 +199,7 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 		for _, t := range w.targets {
 			targets = append(targets, t.commName)
 		}
-		fmt.Fprintf(out, "it means what is in force already in %s: nothing changes\n", listOf(targets))
+		fmt.Fprintf(out, "it means what is active already in %s: nothing changes\n", listOf(targets))
 	case f.Timeout == 0:
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",
 			w.ofJobs(len(w.NotSwitched))+wording.Verb(len(w.NotSwitched), " has", " have"))

@@ -378,7 +378,7 @@ func notes(c *Communicator) (notes []string) {
 
 func pendingNote(c *Communicator) string {
 	p := c.pending.Proposal
-	proposer := fmt.Sprintf("slot %d", p.Slot)
+	proposer := fmt.Sprintf("rank index %d", p.Slot)
 	if of := c.which(func(m member) bool { return m.Index == p.Slot }); len(of) > 0 {
 		proposer = names(of)
 	}
@@ -465,7 +465,7 @@ func fileNotes(all []*Communicator) (notes []string) {
 // inWords says why a change did not come, and what to do about it.
 func (c *Communicator) inWords(d *agree.Decision) (why, remedy string) {
 	const byItself = "nothing: the ranks try it again by themselves, at first after 1 s, later after up to 60 s"
-	who := fmt.Sprintf("slot %d", d.By)
+	who := fmt.Sprintf("rank index %d", d.By)
 	for _, m := range c.Members {
 		if m.Index == d.By {
 			who = fmt.Sprintf("%s (%s)", m, m.place())
@@ -686,7 +686,8 @@ func LearningHeadline(e trial.Evidence) string {
 			cli.SizeRange(best.Min, best.Max), most.Config, best.Arms[0].Config,
 			EffectPercent(most.Effect), EffectRange(most.Effect, most.Error))
 	}
-	return text + fmt.Sprintf(" %d of %s settled. %s", settled, wording.Plural(len(e.Factors), "shape"), cost(e))
+	return text + fmt.Sprintf(" %d of %s settled. %s", settled, wording.Plural(len(e.Factors), "call signature"),
+		cost(e))
 }
 
 // cost says how many steps trying has lost or gained, with the interval of 95 %.
@@ -706,8 +707,8 @@ func cost(e trial.Evidence) string {
 func LearningState(e trial.Evidence) string {
 	text := cmp.Or(map[trial.Learning]string{
 		trial.Trying:  "trying",
-		trial.Proving: "comparing what was learned with what was in force before",
-		trial.Learned: "proven; the rows are in " + tuner.LearnedFile,
+		trial.Proving: "comparing what was learned with what was active before",
+		trial.Learned: "validated; the rows are in " + tuner.LearnedFile,
 		trial.Nothing: "ended",
 		trial.Stopped: "stopped; the next job goes on from here",
 	}[e.State], "not known")

@@ -57,9 +57,9 @@ func TestStatusSays(t *testing.T) {
 		{"idle", nil, []string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  -"}},
 		{"pending", map[string]string{"p/" + comm + ".1": proposal, c + "a/1/1-0000000000000005": ""}, []string{
 			"0x7  2  2 hosts  aaaaaaaaaaaa  -  to bbbbbbbbbbbb: 1 of 2 acknowledged",
-			"0x7: change 1 to version bbbbbbbbbbbb, proposed at TIME by n2:22 (slot 1). Ranks acknowledge at their " +
+			"0x7: change 1 to version bbbbbbbbbbbb, proposed at TIME by n2:22 (rank index 1). Ranks acknowledge at their " +
 				"call 100 and change at call 200.",
-			"  Not acknowledged: n1:11 (slot 0).",
+			"  Not acknowledged: n1:11 (rank index 0).",
 		}},
 		{"nobody", map[string]string{"p/" + comm + ".1": proposal},
 			[]string{"0x7  2  2 hosts  aaaaaaaaaaaa  -  to bbbbbbbbbbbb: 0 of 2 acknowledged",
@@ -69,7 +69,7 @@ func TestStatusSays(t *testing.T) {
 		{"refused", map[string]string{"p/" + comm + ".1": proposal, c + "d/1.cannot-stage.0.1": "",
 			c + "why/1": "no room"}, []string{
 			"0x7  2  2 hosts  aaaaaaaaaaaa  -  refused",
-			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: n1:11 (slot 0) cannot use it: no room.",
+			"0x7: change 1 to version bbbbbbbbbbbb was refused at TIME: n1:11 (rank index 0) cannot use it: no room.",
 			"  What to do: mend what it says, then save the file again; after 5 such refusals the ranks wait for that",
 		}},
 		{"refused often", map[string]string{"p/" + comm + ".7": proposal, c + "d/7.misaligned.0.1": ""},
@@ -97,16 +97,16 @@ func TestStatusSays(t *testing.T) {
 		{"compared",
 			map[string]string{
 				c +
-					"note/3": `{"a":{"name":"p.csv"},"b":{"name":"NCCL's choice"},"step_seconds":0.5,"block_seconds":8,"state":"running","pairs":7,"steps":70,"mean":-0.03,"low":-0.04,"high":-0.02}`,
+					"note/3": `{"a":{"name":"p.csv"},"b":{"name":"NCCL's default"},"step_seconds":0.5,"block_seconds":8,"state":"running","pairs":7,"steps":70,"mean":-0.03,"low":-0.04,"high":-0.02}`,
 				c + "note/2": "an older one"}, []string{
-				"0x7: p.csv against NCCL's choice, by turns: step time -3.0 % (-4.0 .. -2.0): faster so far (7 pairs of " +
+				"0x7: p.csv against NCCL's default, by turns: step time -3.0 % (-4.0 .. -2.0): faster so far (7 pairs of " +
 					"blocks of 8s, 70 steps of some 500ms)"}},
 		{"learning", map[string]string{c + "note/3": `{"format":"nccl-tuner-go learning","version":3,` +
 			`"nodes":1,"ranks":2,"state":"trying","blocks":31,"block_seconds":8,"step_seconds":0.8,"lost_steps":3.2,"lost_error":1,"factors":[{"collective":"allreduce","min_bytes":4096,` +
 			`"max_bytes":4096,"settled":true,"arms":[{"algorithm":"ring","protocol":"ll","blocks":8},` +
 			`{"algorithm":"tree","protocol":"ll","effect":-0.02,"error":0.002,"blocks":9,"faster":true}]}]}`},
 			[]string{"0x7: it learns, trying. 31 blocks of 8 s; step 800 ms. allreduce 4KiB tree/ll instead of ring/ll: " +
-				"-2.0 % of the step (-2.4 .. -1.6). 1 of 1 shape settled. Lost so far: 3 steps (1 .. 5)."}},
+				"-2.0 % of the step (-2.4 .. -1.6). 1 of 1 call signature settled. Lost so far: 3 steps (1 .. 5)."}},
 		{"compared, damaged", map[string]string{c + "note/3": "?"},
 			[]string{"0x7: its comparison cannot be read: invalid character '?' looking for beginning of value"}},
 		{"damaged", map[string]string{"p/" + comm + ".1": "?"},

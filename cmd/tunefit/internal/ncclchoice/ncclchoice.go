@@ -235,8 +235,8 @@ func (m *Model) NoteStandIn(w io.Writer, c nccl.Comm) {
 	if !ok {
 		return
 	}
-	fmt.Fprintf(w, "note: NCCL's choice for %s on %s is not known; what it offers is taken from %s", c, m.Set.System,
-		by)
+	fmt.Fprintf(w, "note: NCCL's default for %s on %s is not known; what is available is taken from %s", c,
+		m.Set.System, by)
 	if perNode := c.Ranks / c.Nodes; c.Ranks%c.Nodes == 0 && perNode < by.Ranks/by.Nodes {
 		gpus := "0"
 		if perNode > 1 {

@@ -24,10 +24,10 @@ func showOne(t *testing.T, args ...string) (o ask.Outcome, notes string) {
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	notes, estimated := cutLine(notes, "note: NCCL's choice")
+	notes, estimated := cutLine(notes, "note: NCCL's default")
 	said := " is taken from "
 	if o = all[0]; o.Known == ask.NotKnown {
-		said = "'s choice for " + o.Comm.Comm.String() + " on HGX H100 is not known"
+		said = "'s default for " + o.Comm.Comm.String() + " on HGX H100 is not known"
 	} else {
 		said += o.CostModel
 	}
@@ -395,7 +395,7 @@ func TestPATOfTheCommunicatorAsked(t *testing.T) {
 			}
 			args = append([]string{"explain", "allgather", "1M", "--policy", file}, args...)
 			out, _ := tunefit(t, cli.ExitOK, args...)
-			if strings.Contains(out, "which NCCL does not offer here") == test.offered {
+			if strings.Contains(out, "which is not available here") == test.offered {
 				t.Errorf("%s", out)
 			}
 		})

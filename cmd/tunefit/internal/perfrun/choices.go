@@ -201,14 +201,14 @@ func Sizes(key fit.Key, g *fit.Group, asked []uint64, named bool) (sizes []uint6
 // mostUnmet is how many configurations a line names at most.
 const mostUnmet = 8
 
-// Unmet returns messages about what is not offered or did not run as asked for. It is not planned again.
+// Unmet returns messages about what is not available or did not run as asked for. It is not planned again.
 func Unmet(space fit.Space, g *fit.Group) (lines []string) {
 	if len(space.NotOffered) > 0 {
 		var names []string
 		for _, f := range space.NotOffered {
 			names = append(names, f.String())
 		}
-		lines = append(lines, "not offered by NCCL on this machine, and not planned: "+strings.Join(names, ", "))
+		lines = append(lines, "not available on this machine, and not planned: "+strings.Join(names, ", "))
 	}
 	families := map[int][]string{} // by channels that NCCL does not take
 	var counts []int

@@ -102,7 +102,7 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 	if setup := found.Samples[i].Setup; setup != nil && setup.Tuner != "" {
 		by = "the tuner " + setup.Tuner
 	}
-	return "this run is to measure NCCL's choice, and " + by + " decided",
+	return "this run is to measure NCCL's default, and " + by + " decided",
 		"NCCL says there which are set; look into /etc/nccl.conf and ~/.nccl.conf, too"
 }
 

@@ -181,7 +181,7 @@ func (s *Sweep) changedByLoading(key fit.Key, group *fit.Group) string {
 	case !measured:
 		return ""
 	case len(slower)+len(faster) == 0:
-		return "RCCL's own choice takes as long with the library loaded as without"
+		return "RCCL's default takes as long with the library loaded as without"
 	}
 	var parts []string
 	if len(slower) > 0 {
@@ -190,7 +190,7 @@ func (s *Sweep) changedByLoading(key fit.Key, group *fit.Group) string {
 	if len(faster) > 0 {
 		parts = append(parts, "faster at "+cli.Few(faster, mostUnsteady, ", "))
 	}
-	return "loading the library, or any tuner, changes RCCL's own choice: " + strings.Join(parts, "; ") +
+	return "loading the library, or any tuner, changes RCCL's default: " + strings.Join(parts, "; ") +
 		" (gains are counted against RCCL without a tuner, and --prove shows what is left; a row that asks for what " +
 		"RCCL chose brings it back)"
 }

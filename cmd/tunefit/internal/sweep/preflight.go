@@ -22,7 +22,7 @@ import (
 // preflightScript is what each rank does in the preflight: it prints a line for each thing that is missing where it
 // runs, and one at its end, with the GPUs that it sees if nvidia-smi tells. node is set before it. Its arguments are
 // our library, the sweep's folder and the first line of the preflight's log there (a node may have a folder of its own
-// by that name), then the programs. The stand-in for nccl-tests needs no GPU.
+// by that name), then the programs. Simulated nccl-tests need no GPU.
 const preflightScript = `library=$1 folder=$2 mark=$3 gpus= seen=
 
 shift 3

@@ -79,11 +79,11 @@ func (s *Sweep) conclude(key fit.Key) {
 		name, len(group.Configs()), wording.Plural(space.Count(), "configuration"))
 	var unsteady []string
 	for _, u := range group.Unsteady() {
-		unsteady = append(unsteady, fmt.Sprintf("%s (%s gains %.1f %%, times moved by %.1f %%)",
+		unsteady = append(unsteady, fmt.Sprintf("%s (%s gains %.1f %%, run-to-run variation %.1f %%)",
 			nccl.FormatBytes(u.Bytes), u.Config, 100*u.Gain, 100*u.Moved))
 	}
 	if len(unsteady) > 0 {
-		s.Say("%s: left to NCCL, as the default or the configuration moved by more than it gains: %s",
+		s.Say("%s: left to NCCL, as the gain does not exceed the run-to-run variation: %s",
 			name, cli.Few(unsteady, mostUnsteady, "; "))
 	}
 }

@@ -57,7 +57,7 @@ func TestSweepProvesSteadiness(t *testing.T) {
 			!strings.Contains(c.file("proof.txt"), strings.Join(named, "\n")) {
 			t.Errorf("%s: exit code %d, %q, want %q\n%s%s", test.name, code, named, test.said, out, errs)
 		}
-		failed := regexp.MustCompile(`policy\.csv is not proven, since it was unsteady:\n` +
+		failed := regexp.MustCompile(`policy\.csv is not validated, since it was unsteady:\n` +
 			`  allreduce 1x8, float sum out-of-place: ` + test.said).MatchString(errs)
 		if failed != (test.code == cli.ExitFailed) {
 			t.Errorf("%s: it says\n%s", test.name, errs)

@@ -19,7 +19,7 @@ func TestSweepOfRCCL(t *testing.T) {
 	args := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-1M", "--algos", "ring,tree", "--protos",
 		"ll,simple"}
 	_, said := c.done(args...)
-	if !strings.Contains(said, "changes RCCL's own choice: slower at 4KiB (1.07 times as long); faster at 8KiB") ||
+	if !strings.Contains(said, "changes RCCL's default: slower at 4KiB (1.07 times as long); faster at 8KiB") ||
 		strings.Contains(said, "FAILED") {
 		t.Error(said)
 	}

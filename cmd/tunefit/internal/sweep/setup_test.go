@@ -60,7 +60,7 @@ func TestSweepSetUp(t *testing.T) {
 		code, _, errs := c.sweep("--coll", "allreduce", "--comm", "2x8", "--sizes", "4K-16M", "--launch",
 			"NCCL_PROTO=LL "+playedRanks)
 		if len(c.runs()) != 1 || code != cli.ExitFailed ||
-			!strings.Contains(errs, "NCCL's choice, and variables decided") {
+			!strings.Contains(errs, "NCCL's default, and variables decided") {
 			t.Errorf("exit code %d, %d runs\n%s", code, len(c.runs()), errs)
 		}
 		c.done("--launch", playedRanks)

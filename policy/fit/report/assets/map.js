@@ -67,7 +67,7 @@ const signedShare = (v) => (v > 0.0005 ? "+" : "") + (Math.abs(v) < 0.0005 ? "0.
 function mapTip(g, s, n) {
   const row = (name, value) => el("tr", null, el("td", { class: "dim" }, name), el("td", { class: "wrap" }, value));
   const t = el("table", null, el("tr", null, el("td", { colspan: 2 }, el("b", null, `${g.name}, ${bytes(s.b)}` + (n > 1 ? `, and ${n - 1} more up to twice that` : "")))));
-  t.append(row("fastest measured", `${s.w || "NCCL’s choice"}, ${micros(s.us)}, ${gbps(busbw(g, s.b, s.us))}`));
+  t.append(row("fastest measured", `${s.w || "NCCL’s default"}, ${micros(s.us)}, ${gbps(busbw(g, s.b, s.us))}`));
   t.append(row("default", known(s.d) ? `${s.dl || "label not known"}, ${micros(s.d)}, ${gbps(busbw(g, s.b, s.d))}` : "not measured"));
   if (s.w && known(s.r)) t.append(row("fastest over default", signedShare(s.r) + (s.u ? ", not sure" : "")));
   t.append(s.row ? row("policy", s.row + (known(s.g) ? `, ${signedShare(s.g)}` : "")) : row("policy leaves it", s.why));
@@ -78,6 +78,6 @@ function drawKey() {
   const used = new Set();
   for (const g of data.groups) for (const s of g.sizes) { const c = mapState.mode === "wins" ? s.w : s.row; if (c) used.add(familyOf(c)); }
   const keys = data.families.filter((f) => used.has(f)).map((f) => el("span", { class: "key" }, el("span", { class: "swatch", style: { background: "var(" + familyVar(f) + ")" } }), f));
-  keys.push(el("span", { class: "key" }, "+ % is time saved against NCCL’s choice, as measured"));
+  keys.push(el("span", { class: "key" }, "+ % is time saved against NCCL’s default, as measured"));
   $("map-key").replaceChildren(...keys);
 }
