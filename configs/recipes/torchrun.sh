@@ -7,7 +7,8 @@
 set -eu
 SITE=${SITE:-/shared/tuner}
 
-export NCCL_TUNER_PLUGIN="$SITE/lib/libnccl-tuner-go.so"
+# With NCCL_TUNER_PLUGIN=none in the environment the job runs without the tuner.
+export NCCL_TUNER_PLUGIN="${NCCL_TUNER_PLUGIN:-$SITE/lib/libnccl-tuner-go.so}"
 export NCCL_TUNER_CONFIG_FILE="$SITE/policy.csv"
 # A policy that is missing or faulty ends the job at once, and not unseen. Without this line NCCL then decides by itself.
 export NCCL_TUNER_STRICT=1
