@@ -340,7 +340,7 @@ func TestLogs(t *testing.T) {
 			`INFO .*: broadcast 1MiB, 1 pipelined: ring/ll, no row matches, decided by NCCL`,
 			`INFO .*: 2 call signatures in all, asked for 2 times: 1 of 2 rows decided, NCCL 1 call signature`,
 			`INFO .*good\.csv:1 decided 1 call signature`,
-			`INFO .* communicator .*`, `INFO .* offers .*`, `INFO .*: allreduce .*`, `INFO .* offers .*`,
+			`INFO .* communicator .*`, `INFO .* available in NCCL for .*`, `INFO .*: allreduce .*`, `INFO .* available in NCCL for .*`,
 			`INFO .*: broadcast .*`, `INFO .* in all.*`, `INFO .*good\.csv:1 .*`,
 		}},
 		{"unknown variables", []string{"NCCL_TUNER_CONFIG=" + good, "NCCL_TUNER_PLUGIN=so"}, []string{

@@ -105,7 +105,7 @@ func decidedBy(e *policy.Engine, a policy.Answer) string {
 	return "NCCL"
 }
 
-// Reason describes an answer in words: NCCL's default that it replaces, and what the model
+// Reason describes an answer in words: the decision, NCCL's default that it replaces, and what the model
 // expects. If neither a row nor the model decided, it says why.
 func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 	cell, _ := q.Costs.NCCLChoice()
