@@ -52,8 +52,8 @@ good the decisions are, and the column default is of these sizes. Without any, o
 column plain can be judged. A size with a single configuration leaves nothing to choose.
 
 "tunefit check POLICY|MODEL --tests FILE.yaml" runs unit tests. A test has calls and what
-the policy must make of them. The decisions are those of tunefit show. docs/COMMANDS.md
-lists the fields of the file, and configs/policies has an example.
+the policy must make of them. The decisions are those of tunefit show.
+configs/policies/example_test.yaml names the fields of the file.
 
 Exit code: 0 without errors and warnings, 1 with some, or if there is nothing to check.
 With --measured it is 1 if no decision can be judged, with --tests if a test fails.`,
