@@ -180,8 +180,8 @@ func (v *Recommendation) advise(decisions []decision) {
 	harm := v.Slower*toleratedHarm > v.Tried || v.WorstVsDefault > toleratedWorst
 	for _, r := range []remark{
 		{perhaps != "", "", perhaps},
-		{use && perhaps == "" && len(leaving) == 1, "", "nothing found at " + ranges(leaving)},
-		{use && perhaps == "" && len(leaving) > 1, "", "nothing found elsewhere"},
+		{use && perhaps == "" && len(leaving) == 1, "", "no gain at " + ranges(leaving)},
+		{use && perhaps == "" && len(leaving) > 1, "", "no gain elsewhere"},
 		{use && v.Predicted > 0, "", fmt.Sprintf("at %d of these sizes that is a prediction", v.Predicted)},
 		{use && !tried, "", "not tried on sizes left out of the fit"},
 		{use && harm, UseWithCare, fmt.Sprintf("at sizes left out of the fit, %d of %d decisions took longer than "+

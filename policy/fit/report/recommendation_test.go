@@ -43,7 +43,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		"gain at one end": {fit.GroupReport{Group: whole, Validations: good},
 			measured(func(i int) bool { return i < 3 }, .13, .22, .32, 0, .004),
-			"use it: at the sizes measured, 22 % less time at 4KiB - 16KiB (13 to 32 %); nothing found at 32KiB " +
+			"use it: at the sizes measured, 22 % less time at 4KiB - 16KiB (13 to 32 %); no gain at 32KiB " +
 				"- 64KiB"},
 		"two levels": {fit.GroupReport{Group: whole, Validations: good},
 			measured(always, .30, .32, .02, .03, .02),
@@ -58,7 +58,7 @@ func TestVerdict(t *testing.T) {
 		"many ranges": {fit.GroupReport{Group: whole, Validations: good},
 			measured(func(i int) bool { return i%2 == 0 }, .2, 0, .3, 0, .1, 0, .05),
 			"use it: at the sizes measured, 20 % less time at 4KiB, 30 % at 16KiB, 10 % at 64KiB, less at 1 more; " +
-				"nothing found elsewhere"},
+				"no gain elsewhere"},
 		"default in places": {fit.GroupReport{Group: whole, Validations: good}, measured(always, .2, unknown, .2),
 			"use it: at the sizes measured, 20 % less time at 4KiB, 20 % at 16KiB"},
 		"harm": {fit.GroupReport{Group: whole, Validations: unseen(8, 2, 1.12, .9)}, measured(always, .2),
@@ -73,7 +73,7 @@ func TestVerdict(t *testing.T) {
 		"one run each": {fit.GroupReport{Group: once, Validations: unseen(1, 0, 1, 1)},
 			measured(func(i int) bool { return i%2 == 0 }, .2, 0, .3, 0, .1, 0, .05),
 			"use it with care: one run each: not sure; faster as measured at 4KiB, 16KiB, 64KiB, and in 1 range more; " +
-				"nothing found elsewhere"},
+				"no gain elsewhere"},
 		"one run each, nothing": {fit.GroupReport{Group: once, Validations: good}, measured(never, .002, 0),
 			"leave it: nothing found that is faster than NCCL's default"},
 		"not tried": {fit.GroupReport{Group: whole}, measured(always, .2),

@@ -199,7 +199,7 @@ const shownOfRule = 3
 // writeFindings prints findings, the worst first, each rule's together.
 func writeFindings(w io.Writer, findings []lint.Diagnostic, all bool) error {
 	if len(findings) == 0 {
-		_, err := fmt.Fprintln(w, "nothing found")
+		_, err := fmt.Fprintln(w, "no problems found")
 		return err
 	}
 	type kind struct {

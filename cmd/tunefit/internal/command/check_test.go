@@ -48,7 +48,7 @@ FILE:7:4: warning: tree is never available in NCCL for allgather (it has ring, c
 		t.Errorf("%+v", f)
 	}
 	clean := testlib.File(t, "clean.csv", "allreduce,0,inf,ring,simple,-1,-1,-1\n")
-	if out, _ := tunefit(t, cli.ExitOK, "check", clean); out != "nothing found\n" {
+	if out, _ := tunefit(t, cli.ExitOK, "check", clean); out != "no problems found\n" {
 		t.Errorf("%q", out)
 	}
 	if out, _ := tunefit(t, cli.ExitOK, "check", clean, "--json"); out != "[]\n" {
@@ -69,7 +69,7 @@ func TestCheckInvariant(t *testing.T) {
 		t.Error(out)
 	}
 	policy := filepath.Join(testlib.Root, "configs/policies/invariant.csv")
-	if out, _ = tunefit(t, cli.ExitOK, "check", policy, "--invariant"); out != "nothing found\n" {
+	if out, _ = tunefit(t, cli.ExitOK, "check", policy, "--invariant"); out != "no problems found\n" {
 		t.Error(out)
 	}
 	tunefit(t, cli.ExitUsage, "check", "--invariant")

@@ -101,7 +101,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 	}
 	writeRows(w, in.Set, in.Rejected)
 	if steps := report.Steps(gaps); len(steps) > 0 {
-		fmt.Fprintln(w, "\nto know more:")
+		fmt.Fprintln(w, "\nwhat to measure next:")
 		for _, s := range steps {
 			fmt.Fprintf(w, "  %s (%s)\n", s.Do, s.Where)
 		}

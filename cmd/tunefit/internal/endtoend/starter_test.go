@@ -122,7 +122,7 @@ func TestStarterPolicies(t *testing.T) {
 			if got := starterHeldOut.FindAllString(head, -1); strings.Join(got, "\n") != strings.Join(says, "\n") {
 				t.Errorf("it says\n%s\nfit found\n%s", strings.Join(got, "\n"), strings.Join(says, "\n"))
 			}
-			if checked, _ := tunefit(t, cli.ExitOK, "check", file); checked != "nothing found\n" {
+			if checked, _ := tunefit(t, cli.ExitOK, "check", file); checked != "no problems found\n" {
 				t.Errorf("check says\n%s", checked)
 			}
 			// NCCL's example tuner reads 255 bytes of a line, and what follows as another line.

@@ -33,13 +33,17 @@ func (s *Sweep) report(r *Run) string {
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
 	}
 	if left := s.timeLeft(); left > time.Minute {
-		text += fmt.Sprintf("; about %s left", minutes(left))
+		text += fmt.Sprintf("; about %s left", roughly(left))
 	}
 	return text
 }
 
-func minutes(d time.Duration) string {
-	if d < time.Hour {
+// roughly writes how long something takes, rounded up.
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", math.Ceil(d.Seconds()))
+	case d < time.Hour:
 		return fmt.Sprintf("%.0f min", math.Ceil(d.Minutes()))
 	}
 	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
@@ -50,7 +54,7 @@ func (s *Sweep) present(r *Run) string {
 	start := r.of
 	text := fmt.Sprintf("run %d of about %d: %s", r.ID, r.ID+s.runsLeft(), start.Name)
 	if left := s.timeLeft(); left > time.Minute {
-		text += fmt.Sprintf(", about %s left", minutes(left))
+		text += fmt.Sprintf(", about %s left", roughly(left))
 	}
 	return text
 }
@@ -93,7 +97,7 @@ const mostUnsteady = 6
 
 // Summary says what the sweep took.
 func (s *Sweep) Summary() string {
-	return fmt.Sprintf("%s, %s, %.1f GPU hours", wording.Plural(len(s.journal.runs), "run"), minutes(s.spent()),
+	return fmt.Sprintf("%s, %s, %.1f GPU hours", wording.Plural(len(s.journal.runs), "run"), roughly(s.spent()),
 		s.GPUHours())
 }
 
@@ -218,7 +222,7 @@ func (s *Sweep) unfinished() string {
 	}
 	text += " (to continue: the same command with a larger --budget"
 	if left := s.remainingTime(); left > 0 {
-		text += fmt.Sprintf(", by about %s", minutes(left))
+		text += fmt.Sprintf(", by about %s", roughly(left))
 	}
 	return text + ")"
 }
