@@ -223,6 +223,9 @@ func TestWheel(t *testing.T) {
 	do(t, python, "-Bc", `import ctypes, nccl_tuner_go as n, os
 assert n.enable() == {"NCCL_TUNER_PLUGIN": n.library}
 ctypes.CDLL(n.library).tunergoVersion`)
+	do(t, python, "-Bc", `import nccl_tuner_go, os
+for name in "doc/nccl-tuner-go/docs/INSTALL.md", "man/man1/tunefit.1", "nccl-tuner-go/recipes/site.sh":
+    os.stat(os.path.join(nccl_tuner_go.__path__[0], "share", name))`)
 	version := strings.Fields(do(t, venv+"/bin/tunefit", "--version"))[2]
 	if !strings.Contains(filepath.Base(wheel), "-"+version+"-") ||
 		do(t, python, "-Bc", "import nccl_tuner_go; print(nccl_tuner_go.__version__)") != version+"\n" {
