@@ -52,9 +52,12 @@ func (r release) wheel(tree, arch, out string) error {
 	info := dist + ".dist-info/"
 	metadata, err1 := os.ReadFile(python + "METADATA")
 	module, err2 := os.ReadFile(python + "nccl_tuner_go.py")
-	err = errors.Join(err1, err2,
-		copied("nccl_tuner_go/libnccl-tuner-go.so", filepath.Join(tree, programs[0]), 0o755),
-		copied(dist+".data/scripts/tunefit", filepath.Join(tree, programs[1]), 0o755))
+	err = errors.Join(err1, err2)
+	folders := map[string]string{"lib": "nccl_tuner_go/", "bin": dist + ".data/scripts/"}
+	for _, program := range programs {
+		folder, name, _ := strings.Cut(program, "/")
+		err = errors.Join(err, copied(folders[folder]+name, filepath.Join(tree, program), 0o755))
+	}
 	if err != nil {
 		return err
 	}
