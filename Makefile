@@ -231,8 +231,11 @@ seeds: ## simulate the agreement of ranks for hours (SEEDS=1000000)
 verify: ## check the models of the ranks' agreement (docs/dev/protocol); needs spin and a C compiler
 	@docs/dev/protocol/verify.sh
 
+# The users' pages, and the pictures on them.
+PAGES := README.md $(wildcard docs/*.md) docs/measured/allreduce-1x8.svg
+
 # What is installed besides the two programs. docs/share.sh makes it.
-SHARE := $(addprefix share/,doc/nccl-tuner-go/LICENSE man/man1/tunefit.1 man/man7/libnccl-tuner-go.7 \
+SHARE := $(addprefix share/,$(addprefix doc/nccl-tuner-go/,LICENSE $(PAGES)) man/man1/tunefit.1 man/man7/libnccl-tuner-go.7 \
 	bash-completion/completions/tunefit zsh/site-functions/_tunefit fish/vendor_completions.d/tunefit.fish) \
 	$(patsubst configs/%,share/nccl-tuner-go/%,$(shell find configs/recipes configs/policies -type f))
 
@@ -243,8 +246,8 @@ build/tunefit:
 	@$(MAKE) --no-print-directory GOARCH= CC=gcc BUILD=build $@
 endif
 
-$(BUILD)/share: $(TUNEFIT_HERE) docs/share.sh LICENSE README.md $(wildcard docs/*.md) $(shell find configs/recipes configs/policies)
-	@docs/share.sh $< $@
+$(BUILD)/share: $(TUNEFIT_HERE) docs/share.sh LICENSE $(PAGES) $(shell find configs/recipes configs/policies)
+	@docs/share.sh $< $@ $(PAGES)
 
 .PHONY: install
 install: all $(BUILD)/share ## install into PREFIX (default /usr/local), safely while jobs run
@@ -254,7 +257,7 @@ install: all $(BUILD)/share ## install into PREFIX (default /usr/local), safely 
 	mv -f $(DESTDIR)$(PREFIX)/lib/.libnccl-tuner-go.so.new $(DESTDIR)$(PREFIX)/lib/libnccl-tuner-go.so
 	install -m 755 $(TUNEFIT) $(DESTDIR)$(PREFIX)/bin/.tunefit.new
 	mv -f $(DESTDIR)$(PREFIX)/bin/.tunefit.new $(DESTDIR)$(PREFIX)/bin/tunefit
-	@# Manual pages, completions, recipes, sample policies, the licence.
+	@# Pages, manual pages, completions, recipes, sample policies, the licence.
 	@for f in $(SHARE); do \
 		mode=644; [ ! -x $(BUILD)/$$f ] || mode=755; \
 		install -D -m $$mode $(BUILD)/$$f $(DESTDIR)$(PREFIX)/$$f || exit 1; \

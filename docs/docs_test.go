@@ -47,7 +47,12 @@ func pages(t *testing.T) map[string]string {
 
 // Every file and every heading that a document points to exists.
 func TestLinks(t *testing.T) {
-	all := pages(t)
+	followLinks(t, root, pages(t))
+}
+
+// followLinks reports relative links that lead nowhere. Of all pages it takes the text, by the path from the folder dir.
+func followLinks(t *testing.T, dir string, all map[string]string) {
+	t.Helper()
 	for page, text := range all {
 		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(withoutCode(text), -1) {
 			if strings.Contains(link[1], "://") {
@@ -57,7 +62,7 @@ func TestLinks(t *testing.T) {
 			target := page
 			if file != "" {
 				target = filepath.Join(filepath.Dir(page), file)
-				if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				if _, err := os.Stat(filepath.Join(dir, target)); err != nil {
 					t.Errorf("%s: %s: %v", page, link[0], err)
 				}
 			}

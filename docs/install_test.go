@@ -50,6 +50,41 @@ func TestInstall(t *testing.T) {
 			t.Errorf("make install leaves no %s, but %q", want, found)
 		}
 	}
+	share := filepath.Join(dir, "prefix/share")
+	carried := map[string]string{} // all pages, by their path in share
+	for _, file := range found {
+		if name, ok := strings.CutPrefix(file, "prefix/share/"); ok && strings.HasSuffix(name, ".md") {
+			text, err := os.ReadFile(filepath.Join(share, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			carried[name] = string(text)
+		}
+	}
+	followLinks(t, share, carried)
+	users, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range users {
+		if carried["doc/nccl-tuner-go/docs/"+page] == "" {
+			t.Errorf("make install leaves no docs/%s", page)
+		}
+	}
+	for page, parts := range map[string][]string{
+		"doc/nccl-tuner-go/README.md": {"](docs/measured/allreduce-1x8.svg)", "](docs/LIMITS.md#channels)",
+			"[Recipes](../../nccl-tuner-go/recipes)",
+			"from half of the sizes in published\nmeasurements, and"},
+		"doc/nccl-tuner-go/docs/INSTALL.md": {"](../README.md#quick-start)", "](../../../nccl-tuner-go/recipes/train.sbatch)"},
+		"doc/nccl-tuner-go/docs/README.md":  {"| measured | measurements |"},
+		"nccl-tuner-go/policies/README.md":  {"](../../doc/nccl-tuner-go/docs/SWEEP.md)", "](example.csv)"},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(carried[page], part) {
+				t.Errorf("%s has no %q", page, part)
+			}
+		}
+	}
 	for page, parts := range map[string][]string{
 		"man1/tunefit.1":          {".TH TUNEFIT 1", `.SH "tunefit fit"`, `.SH "tunefit topo graphs"`, `\-\-json`},
 		"man7/libnccl-tuner-go.7": {".TH LIBNCCL-TUNER-GO 7", ".B NCCL_TUNER_CONFIG_FILE\n", ".B NCCL_TUNER_LEARN\n"},

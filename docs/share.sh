@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# share.sh TUNEFIT DIR: makes DIR what `make install` puts into share/: manual pages and completions, which TUNEFIT and the
-# page of variables tell, the licence, recipes and policies.
+# share.sh TUNEFIT DIR PAGE...: makes DIR what `make install` puts into share/: manual pages and completions, which TUNEFIT
+# and the page of variables tell, the users' pages and their pictures, the licence, recipes and policies.
 set -euo pipefail
 tunefit=$(realpath "$1") dir=$2
+shift 2
 cd "$(dirname "$0")/.."
 rm -rf "$dir"
 mkdir -p "$dir"/{doc/nccl-tuner-go,nccl-tuner-go,man/man1,man/man7,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
@@ -40,5 +41,15 @@ page=$(grep -l '^| `NCCL_TUNER_CONFIG_FILE' README.md docs/*.md)
 "$tunefit" completion bash >"$dir/bash-completion/completions/tunefit"
 "$tunefit" completion zsh >"$dir/zsh/site-functions/_tunefit"
 "$tunefit" completion fish >"$dir/fish/vendor_completions.d/tunefit.fish"
-cp LICENSE "$dir/doc/nccl-tuner-go"
+cp --parents LICENSE "$@" "$dir/doc/nccl-tuner-go"
 cp -R configs/recipes configs/policies "$dir/nccl-tuner-go"
+
+# Links lead to where the files are now. One to a file that is not installed becomes its text, which may span two lines.
+find "$dir" -name '*.md' | while read -r page; do
+	sed -Ei -e 's,\]\(((\.\./)*)configs/(recipes|policies),](\1../../nccl-tuner-go/\3,g' \
+		-e 's,\]\(\.\./\.\./docs/,](../../doc/nccl-tuner-go/docs/,g' "$page"
+	{ grep -Eo '\]\([^)# ]+' "$page" || true; } | cut -c3- | sort -u | while read -r to; do
+		case $to in *://*) continue ;; esac
+		[ -e "$(dirname "$page")/$to" ] || sed -Ezi "s,!?\[([^][]*)\]\($to(#[^)]*)?\),\1,g" "$page"
+	done
+done

@@ -17,12 +17,12 @@ const HasEtcd = false
 func openEtcd(url string, _ func(string) string) (s agree.Store, end func(), err error) {
 	return nil, nil,
 		fmt.Errorf("%s=%s: this library is built without etcd; load libnccl-tuner-go-etcd.so instead, which is the "+
-			"same with it (make etcd)", EnvRendezvous, wording.HideSecrets(url))
+			"same with it (in packages, else make etcd)", EnvRendezvous, wording.HideSecrets(url))
 }
 
 // LookIntoEtcd says which tunefit can do this: an etcd client is a third of it.
 func LookIntoEtcd(url string, _ func(string) string) (VisitEtcd, error) {
 	return nil,
-		fmt.Errorf("%s: this tunefit is built without etcd; run tunefit-etcd, which is the same with it (make etcd)",
-			wording.HideSecrets(url))
+		fmt.Errorf("%s: this tunefit is built without etcd; run tunefit-etcd, which is the same with it (in packages, "+
+			"else make etcd)", wording.HideSecrets(url))
 }

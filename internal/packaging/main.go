@@ -54,7 +54,7 @@ type release struct {
 }
 
 // The files of a tree that are programs.
-var programs = []string{"lib/libnccl-tuner-go.so", "bin/tunefit"}
+var programs = []string{"lib/libnccl-tuner-go.so", "lib/libnccl-tuner-go-etcd.so", "bin/tunefit", "bin/tunefit-etcd"}
 
 // machines has the names of a processor: ELF's, and that of Python's wheels.
 var machines = map[string]struct {

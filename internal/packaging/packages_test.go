@@ -147,8 +147,10 @@ func TestSystemPackages(t *testing.T) {
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			do(t, kind.install[0], append(kind.install[1:], find(t, kind.packages[0]))...)
-			if out := in(t, "env", "LD_PRELOAD=libnccl-tuner-go.so", "true"); out != "" {
-				t.Errorf("the loader does not find the library: %s", out)
+			for _, name := range []string{"libnccl-tuner-go.so", "libnccl-tuner-go-etcd.so"} {
+				if out := in(t, "env", "LD_PRELOAD="+name, "true"); out != "" {
+					t.Errorf("the loader does not find %s: %s", name, out)
+				}
 			}
 			for path := range files(t, root) {
 				switch filepath.Base(path) {
@@ -166,6 +168,10 @@ func TestSystemPackages(t *testing.T) {
 				if !strings.Contains(out, want) {
 					t.Errorf("doctor does not say %q: %s", want, out)
 				}
+			}
+			out = in(t, "sh", "-c", "NCCL_TUNER_PLUGIN=go-etcd tunefit-etcd doctor || true")
+			if !strings.Contains(out, "/libnccl-tuner-go-etcd.so, ") || !strings.Contains(out, ", with etcd") {
+				t.Errorf("doctor does not find the library with etcd: %s", out)
 			}
 			in(t, "rm", "/etc/nccl-tuner-go/policy.csv")
 			do(t, kind.removal[0], append(kind.removal[1:], "nccl-tuner-go-activate")...)
@@ -222,7 +228,13 @@ func TestWheel(t *testing.T) {
 	do(t, python, append(pip, "install", "--no-index", "--no-compile", wheel)...)
 	do(t, python, "-Bc", `import ctypes, nccl_tuner_go as n, os
 assert n.enable() == {"NCCL_TUNER_PLUGIN": n.library}
-ctypes.CDLL(n.library).tunergoVersion`)
+ctypes.CDLL(n.library).tunergoVersion
+del os.environ["NCCL_TUNER_PLUGIN"]
+ctypes.CDLL(n.enable(rendezvous="etcd://127.0.0.1:2379/job")["NCCL_TUNER_PLUGIN"]).tunergoVersion`)
+	do(t, venv+"/bin/tunefit-etcd", "--version")
+	do(t, python, "-Bc", `import nccl_tuner_go, os
+for name in "doc/nccl-tuner-go/docs/INSTALL.md", "man/man1/tunefit.1", "nccl-tuner-go/recipes/site.sh":
+    os.stat(os.path.join(nccl_tuner_go.__path__[0], "share", name))`)
 	version := strings.Fields(do(t, venv+"/bin/tunefit", "--version"))[2]
 	if !strings.Contains(filepath.Base(wheel), "-"+version+"-") ||
 		do(t, python, "-Bc", "import nccl_tuner_go; print(nccl_tuner_go.__version__)") != version+"\n" {

@@ -172,7 +172,7 @@ func TestEnable(t *testing.T) {
 	}
 	cmd := exec.Command(python, "-B", "testdata/enable_test.py")
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+module, "VARIABLES="+variables)
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "\nRan 8 tests ") {
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "\nRan 9 tests ") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -52,29 +52,50 @@ func (r release) wheel(tree, arch, out string) error {
 	info := dist + ".dist-info/"
 	metadata, err1 := os.ReadFile(python + "METADATA")
 	module, err2 := os.ReadFile(python + "nccl_tuner_go.py")
-	err = errors.Join(err1, err2,
-		copied("nccl_tuner_go/libnccl-tuner-go.so", filepath.Join(tree, programs[0]), 0o755),
-		copied(dist+".data/scripts/tunefit", filepath.Join(tree, programs[1]), 0o755))
+	err = errors.Join(err1, err2)
+	folders := map[string]string{"lib": "nccl_tuner_go/", "bin": dist + ".data/scripts/"}
+	for _, program := range programs {
+		folder, name, _ := strings.Cut(program, "/")
+		err = errors.Join(err, copied(folders[folder]+name, filepath.Join(tree, program), 0o755))
+	}
 	if err != nil {
 		return err
 	}
-	// Licences, of what is linked, too, and lists of that.
+	// Licences, of what is linked, too, and lists of that, are about the wheel. Pages, and what they link to, are
+	// beside the library: pip would leave empty folders elsewhere.
 	var licences bytes.Buffer
-	docs := filepath.Join(tree, "share/doc/nccl-tuner-go")
-	err = filepath.WalkDir(docs, func(path string, entry fs.DirEntry, err error) error {
+	share := filepath.Join(tree, "share")
+	shared := func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		name := path[len(docs)+1:]
-		if list, ok := strings.CutPrefix(name, "sbom/"); ok {
+		name := path[len(share)+1:]
+		doc := strings.TrimPrefix(name, "doc/nccl-tuner-go/")
+		if list, ok := strings.CutPrefix(doc, "sbom/"); ok {
 			return copied(info+"sboms/"+list, path, 0o644)
 		}
-		name = strings.TrimPrefix(name, "licenses/")
-		fmt.Fprintf(&licences, "License-File: %s\n", name)
-		return copied(info+"licenses/"+name, path, 0o644)
-	})
-	if err != nil {
-		return err
+		licence, linked := strings.CutPrefix(doc, "licenses/")
+		if linked || doc == "LICENSE" {
+			fmt.Fprintf(&licences, "License-File: %s\n", licence)
+			err = copied(info+"licenses/"+licence, path, 0o644)
+		}
+		if linked || err != nil {
+			return err
+		}
+		file, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		mode := os.FileMode(0o644)
+		if file.Mode()&0o100 != 0 {
+			mode = 0o755
+		}
+		return copied("nccl_tuner_go/share/"+name, path, mode)
+	}
+	for _, folder := range []string{"doc", "man", "nccl-tuner-go"} {
+		if err := filepath.WalkDir(filepath.Join(share, folder), shared); err != nil {
+			return err
+		}
 	}
 	fill := strings.NewReplacer("@VERSION@", r.version, "License-File: @FILES@\n", licences.String())
 	for _, f := range []struct{ name, content string }{

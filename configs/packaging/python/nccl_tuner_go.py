@@ -14,8 +14,10 @@ import warnings
 __version__ = "@VERSION@"
 __all__ = ["enable", "library"]
 
-# The library that NCCL loads.
-library = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libnccl-tuner-go.so")
+# The library that NCCL loads, and the same with a client of etcd.
+library, _with_etcd = (
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), f"libnccl-tuner-{name}.so") for name in ("go", "go-etcd")
+)
 
 # Arguments of enable() that are files of this machine.
 _FILES = {"policy": "CONFIG_FILE", "model": "MODEL_FILE", "topo_file": "TOPO_FILE"}
@@ -29,7 +31,8 @@ def enable(policy=None, model=None, rendezvous=None, **settings):
     """Sets the environment by which NCCL loads the tuner, and returns the variables that it has set.
 
     policy, model: files. rendezvous: a folder, or etcd://HOST:PORT/JOB. settings: any other NCCL_TUNER_* variable of
-    docs/VARIABLES.md, in lower case, as strict=True or compare="nccl"; None and False set nothing.
+    docs/VARIABLES.md, in lower case, as strict=True or compare="nccl"; None and False set nothing. If the ranks meet in
+    etcd, NCCL loads the library that has a client of it.
 
     A variable that the environment has already stays as it is; a RuntimeWarning says so where an argument asks for
     something else. Call it on every rank alike.
@@ -47,19 +50,22 @@ def enable(policy=None, model=None, rendezvous=None, **settings):
             " call enable() before init_process_group()"
         )
     other = os.environ.get("NCCL_TUNER_PLUGIN")
-    if other is not None and other != "go" and os.path.basename(other) != os.path.basename(library):
+    ours = [os.path.basename(path) for path in (library, _with_etcd)]
+    if other not in (None, "go", "go-etcd") and os.path.basename(other) not in ours:
         raise RuntimeError(
             f"nccl_tuner_go.enable: NCCL_TUNER_PLUGIN is set to {other!r}, another tuner, and NCCL loads only one:"
             " unset it, or do not call enable()"
         )
 
+    where = os.environ.get("NCCL_TUNER_RENDEZVOUS", str(rendezvous))
+    etcd = where.startswith(("etcd://", "etcds://"))
     if other is None and _release() == "2.27.3":
         raise RuntimeError(
             "nccl_tuner_go.enable: NCCL 2.27.3, which is installed here, loads no tuner by its path: start Python with"
-            f" NCCL_TUNER_PLUGIN=go and LD_LIBRARY_PATH={os.path.dirname(library)}"
+            f" NCCL_TUNER_PLUGIN={'go-etcd' if etcd else 'go'} and LD_LIBRARY_PATH={os.path.dirname(library)}"
         )
 
-    wanted = {"NCCL_TUNER_PLUGIN": library}
+    wanted = {"NCCL_TUNER_PLUGIN": _with_etcd if etcd else library}
     asked = {}  # the arguments, by variable
     for name, value in settings.items():
         if value is None or value is False:

@@ -42,14 +42,28 @@ class Enable(unittest.TestCase):
         want = {
             "NCCL_TUNER_PLUGIN": library,
             "NCCL_TUNER_CONFIG_FILE": self.policy,
-            "NCCL_TUNER_RENDEZVOUS": "etcd://a:1/j",
+            "NCCL_TUNER_RENDEZVOUS": "/shared/live/j",
             "NCCL_TUNER_STRICT": "1",
             "NCCL_TUNER_STALL_LIMIT": "5",
         }
-        got = enable("policy.csv", rendezvous="etcd://a:1/j", strict=True, canary=False, stall_limit=5)
+        got = enable("policy.csv", rendezvous="/shared/live/j", strict=True, canary=False, stall_limit=5)
         self.assertEqual(got, want)
         seen = subprocess.check_output(["/bin/sh", "-c", "echo $NCCL_TUNER_CONFIG_FILE"], text=True)
         self.assertEqual(seen, self.policy + "\n")
+
+    def test_etcd_needs_the_library_that_has_its_client(self):
+        with_etcd = os.path.join(os.path.dirname(library), "libnccl-tuner-go-etcd.so")
+        self.environment()
+        self.assertEqual(enable(rendezvous="etcds://a:1/j")["NCCL_TUNER_PLUGIN"], with_etcd)
+        self.environment(NCCL_TUNER_RENDEZVOUS="etcd://a:1/j")
+        self.assertEqual(enable(), {"NCCL_TUNER_PLUGIN": with_etcd})
+        for set_already in "go-etcd", with_etcd:
+            self.environment(NCCL_TUNER_PLUGIN=set_already)
+            self.assertEqual(enable(), {})
+        with mock.patch("importlib.metadata.version", return_value="2.27.3"):
+            self.environment(NCCL_TUNER_RENDEZVOUS="etcd://a:1/j")
+            with self.assertRaisesRegex(RuntimeError, "NCCL_TUNER_PLUGIN=go-etcd and LD_LIBRARY_PATH=/"):
+                enable()
 
     def test_environment_wins(self):
         self.environment(NCCL_TUNER_PLUGIN="go", NCCL_TUNER_CONFIG_FILE="mine.csv")

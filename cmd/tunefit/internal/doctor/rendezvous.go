@@ -65,13 +65,13 @@ func (d *doctor) examineRendezvous(ctx context.Context) []Finding {
 
 func (d *doctor) etcdFindings(ctx context.Context, url string) (found []Finding) {
 	if p := d.plugin(); p.ours && !p.etcd {
-		found = append(found, failed("make etcd, and load libnccl-tuner-go-etcd.so instead",
+		found = append(found, failed("load libnccl-tuner-go-etcd.so instead (in packages, else make etcd)",
 			"%s: %s is built without etcd", d.env.Show(tuner.EnvRendezvous), p.path))
 	}
 	if !tuner.HasEtcd {
 		return append(found,
 			unknown("%s: this tunefit is built without etcd and cannot ask it: run tunefit-etcd, which is the same "+
-				"with it (make etcd)", d.env.Show(tuner.EnvRendezvous)))
+				"with it (in packages, else make etcd)", d.env.Show(tuner.EnvRendezvous)))
 	}
 	ctx, cancel := context.WithTimeout(ctx, localenv.AnswerLimit)
 	defer cancel()
