@@ -54,8 +54,8 @@ var (
 // What a comparison of two versions has found out by now, in the process that compares.
 var (
 	StepTime = Metric{"nccl_tuner_step_time_ratio", "gauge",
-		"Time of steps by the version / by the other (against; nothing: NCCL's default); bound: mean, or low and high " +
-			"of the 95 % interval.",
+		"Time of steps by the version / by the other (against; nothing: NCCL's default); bound: mean, or low and " +
+			"high of the 95 % interval.",
 		ofComm("policy_version", "against", "bound")}
 	StepPairs = Metric{"nccl_tuner_comparison_pairs", "gauge",
 		"Pairs of blocks that are compared; state: running, or why the comparison has ended.", ofComm("state")}

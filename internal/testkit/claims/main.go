@@ -1,5 +1,6 @@
 // Command claims measures what README.md, docs/COSTS.md and docs/dev/EVIDENCE.md say about speed, size and memory, and
-// prints one table: the claim, where it is said, and what was measured now. `make bench` runs it, in the project's folder.
+// prints one table: the claim, where it is said, and what was measured now. `make bench` runs it, in the project's
+// folder.
 package main
 
 import (

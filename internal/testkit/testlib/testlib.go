@@ -1,5 +1,5 @@
-// Package testlib is what tests of tunefit and of simulated nccl-tests share: the built library, small files, and clusters
-// of Slurm and Open MPI on this machine.
+// Package testlib is what tests of tunefit and of simulated nccl-tests share: the built library, small files, and
+// clusters of Slurm and Open MPI on this machine.
 package testlib
 
 import (
