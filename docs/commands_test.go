@@ -150,7 +150,7 @@ func testFlags(t *testing.T) {
 			echo "tunefit $c"; build/tunefit $c --help
 			for s in $(build/tunefit $c --help | commands); do echo "tunefit $c $s"; build/tunefit $c $s --help; done
 		done`)
-	help += "--exclusive --gpus-per-node --wrap --mpi --cpu-bind \n" // of Slurm
+	help += "--exclusive --gpus-per-node --wrap --mpi --cpu-bind --overlap --jobid \n" // of Slurm
 	targets := shell(t, t.TempDir(), "make help")
 	for page, text := range pages(t) {
 		if page == "CHANGELOG.md" { // what was removed is there no more
