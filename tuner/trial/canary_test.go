@@ -20,7 +20,7 @@ func TestCanary(t *testing.T) {
 		t.Errorf("%v is in force after %+v", j.inForce, c)
 	}
 	if j.log.count("WARN "+j.versions[slowRows].String()+" against ") != 1 ||
-		j.log.count(": slower, so it was taken back") != 1 ||
+		j.log.count(": slower, so it was rolled back") != 1 ||
 		j.log.count("; "+j.inForce.String()+" is active again; an edit that changes what") != 1 {
 		t.Errorf("the log: %v", j.log)
 	}
@@ -53,7 +53,7 @@ func TestCanaryOfEditThatGoesBack(t *testing.T) {
 	}
 }
 
-// A rank that sees an edit late brings it into force again after it was taken back: it is tried anew.
+// A rank that sees an edit late brings it into force again after it was rolled back: it is tried anew.
 func TestCanaryOfLateEdit(t *testing.T) {
 	j := play(t, true, false, fastRows, slowRows)
 	j.byVersion(map[string]float64{fastRows: 10000, slowRows: 10500})

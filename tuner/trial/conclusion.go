@@ -61,7 +61,7 @@ func (c Conclusion) Verdict() string {
 	case c.Slower():
 		text += ": slower"
 		if c.Stays == B.String() {
-			text += ", so it was taken back"
+			text += ", so it was rolled back"
 		}
 	default:
 		text += ": no significant difference"

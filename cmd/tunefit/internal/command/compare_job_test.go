@@ -19,7 +19,7 @@ func TestCompareJob(t *testing.T) {
   14 pairs of blocks of 16s, 291 steps of some 1.3s
 
 overrides.csv (version 2bbe3b12c537) against overrides.csv (version 9f2c01d4a7be), on 16 ranks of 2 nodes, 2026-11-02 15:10 to 15:12
-  step time +5.1 % (+4.3 .. +5.9): slower, so it was taken back
+  step time +5.1 % (+4.3 .. +5.9): slower, so it was rolled back
   3 pairs of blocks of 16s, 60 steps of some 1.3s
 `
 	if out != want {
