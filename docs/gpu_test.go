@@ -280,7 +280,7 @@ func TestGPULearning(t *testing.T) {
 		t.Errorf("changes: %v", changes)
 	}
 	// The last one is where the job hung.
-	quoted(t, fmt.Sprintf("%d changes, %d came into force", len(changes["proposed"])-1, len(changes["in force"])),
+	quoted(t, fmt.Sprintf("%d changes, %d became active", len(changes["proposed"])-1, len(changes["in force"])),
 		gpuPage(h100), "docs/dev/TESTED.md")
 }
 

@@ -42,6 +42,7 @@ type learner struct {
 	plans       map[int64]plan // by block, of the latest blocks
 	open        int64          // the latest block
 	offPlanTime time.Duration  // of steps in a row that were not made by what is planned
+	aside       time.Time      // since when steps are of another kind; zero: they are not
 	proof       *comparison    // nil: not yet
 	over        bool
 }
@@ -191,8 +192,17 @@ func (l *learner) judge(s step) {
 func (l *learner) steer(ctx context.Context, now time.Time) {
 	if l.kind != l.main {
 		l.ask(l.base, now)
+		if l.aside.IsZero() {
+			l.aside = now
+		} else if now.Sub(l.aside) > time.Duration(len(l.experiment.run.Blocks))*l.blocks.length {
+			l.Log.Infof("the job makes other steps than those that it was learning about, for longer: it learns about these")
+			l.Estimate()
+			l.save(ctx)
+			l.choose(ctx)
+		}
 		return
 	}
+	l.aside = time.Time{}
 	if l.offPlanTime > maxMissed*l.blocks.length {
 		const why = "what is to be tried does not become active, as where all calls of a communicator are alike"
 		l.LeftOut = append(l.LeftOut, why)

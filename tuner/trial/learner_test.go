@@ -257,3 +257,25 @@ func TestLearnLeavesBadBlocks(t *testing.T) {
 		t.Errorf("dropped: %q; %.1f steps are lost; the log: %v", a.Dropped, e.LostSteps, j.log)
 	}
 }
+
+// A job that begins with a long evaluation learns about training, once that has taken longer.
+func TestLearnAfterALongEvaluation(t *testing.T) {
+	j := learn(t, learningEffects)
+	choose := j.l.Choose
+	j.l.Choose = func(calls map[uint64]int) ([]Factor, []string) {
+		if calls[7] == 0 {
+			return choose(calls)
+		}
+		return []Factor{{Coll: nccl.CollAllGather, Arms: []Arm{{}, {Config: nccl.Config{Channels: 1}}}}}, nil
+	}
+	j.calls = []uint64{7, 8}
+	j.until(func() bool { return j.l.experiment != nil && len(j.l.experiment.run.Blocks) >= 3*hurtJudged })
+	j.calls = stepCalls
+	e := j.end()
+	if e.State != Learned || e.Result == nil || !e.Result.Faster() || len(e.Factors) != len(learningEffects) {
+		t.Errorf("%v %+v of %d call signatures, the log: %v", e.State, e.Result, len(e.Factors), j.log)
+	}
+	if e := j.saved[0]; e.Factors[0].Coll != nccl.CollAllGather {
+		t.Errorf("what was learned about the evaluation is lost: %+v", e.Factors)
+	}
+}
