@@ -86,7 +86,8 @@ func withoutCode(text string) string {
 	return regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(text, "")
 }
 
-// Users read in a hurry: their pages, docs/*.md, have 14 000 words in all, and no cell of a table has more than 25.
+// Users read in a hurry: README.md has at most 120 lines, their other pages, docs/*.md, have 14 000 words in all, and no
+// cell of a table has more than 25.
 func TestUsersPagesAreShort(t *testing.T) {
 	const mostWords, mostInCell = 14_000, 25
 	words := 0
@@ -104,6 +105,9 @@ func TestUsersPagesAreShort(t *testing.T) {
 				}
 			}
 		}
+	}
+	if n := strings.Count(pages(t)["README.md"], "\n"); n > 120 {
+		t.Errorf("README.md has %d lines", n)
 	}
 	if words > mostWords {
 		t.Errorf("docs/*.md have %d words", words)
