@@ -195,7 +195,7 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 		if l.aside.IsZero() {
 			l.aside = now
 		} else if now.Sub(l.aside) > time.Duration(len(l.experiment.run.Blocks))*l.blocks.length {
-			l.Log.Infof("the job makes other steps than those that it was learning about, for longer: it learns about these")
+			l.Log.Infof("the job makes steps of another kind for longer than it has learned: it learns about these")
 			l.Estimate()
 			l.save(ctx)
 			l.choose(ctx)
