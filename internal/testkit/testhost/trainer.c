@@ -190,7 +190,7 @@ static double call(const struct op *o, double at) {
 static double play(uint64_t n) {
     double all = exp(0.02 * normal(n, 1) + 0.015 * sin((double)n * (double)set.step / 30e6)),
            mine = exp(0.005 * normal(n, 2 + set.id));
-    if (chance(n, 10) < 0.01) all *= exp(-log(1 - chance(n, 11)));                            /* a hiccup */
+    if (chance(n, 10) < 0.01) all *= fmin(1 / (1 - chance(n, 11)), 100);                 /* a hiccup */
     if (chance(n, 12) < 0.05 && (uint64_t)(chance(n, 13) * RANKS) == set.id)
         mine *= 1 + 0.1 * chance(n, 14); /* a straggler */
     double took = begin_step();
