@@ -393,24 +393,18 @@ func (s *sweep) row() {
 	s.keep(m)
 }
 
-// setup returns what the row says of its setup; nil: nothing.
+// setup returns what the row says of its setup; nil: nothing. Rows that say the same share it.
 func (s *sweep) setup() *Setup {
 	var said Setup
 	for i, field := range said.fields() {
 		*field = s.field(column(sweepColumns + i))
 	}
-	if said == (Setup{}) {
-		return nil
+	setup, known := s.setups[said]
+	if !known {
+		setup = said.clean()
+		s.setups[said] = setup
 	}
-	if s.setups[said] == nil {
-		kept := said
-		for _, field := range kept.fields() {
-			*field = wording.Line(*field)
-		}
-		kept.nameRCCL()
-		s.setups[said] = &kept
-	}
-	return s.setups[said]
+	return setup
 }
 
 // keep adds a row, once its collective is known.
