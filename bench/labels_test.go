@@ -63,7 +63,7 @@ func TestCommandsTell(t *testing.T) {
 		{"### ring\n$ ./all_reduce_perf -b 8", noLabel, ""},
 		{"NCCL_ALGO=Ring ./all_gather_perf\n$ ./all_reduce_perf -b 8", noLabel, ""},
 	} {
-		text := &text{r: &Result{}, run: &run{log: newTuningLog()}, hosts: hosts{}}
+		text := &text{r: &Result{}, run: newRun(1), hosts: hosts{}}
 		for line := range strings.SplitSeq(c.line, "\n") {
 			text.read([]byte(line), false)
 		}

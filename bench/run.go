@@ -41,6 +41,9 @@ type run struct {
 	inherited  bool   // the metadata and the devices are those of the run before it
 }
 
+// newRun is a run of a log that begins at a line.
+func newRun(line int) *run { return &run{line: line, columns: plainColumns, log: newTuningLog()} }
+
 // devices are the ranks and hosts of the list under "# Using devices". With
 // NCCL_TESTS_SPLIT there are several groups, each a communicator of its own.
 type devices struct {
