@@ -99,9 +99,9 @@ func (p *pool) section(key bench.Series, opts Options) Section {
 		values = runs
 		g.Paired = alternate(order, p.times, opts.Alternating)
 	}
-	if g.Paired {
+	if g.Paired && !opts.Alternating {
 		for i := range values {
-			sortByTime(&values[i], &order[i], p.times, opts.Alternating)
+			sortByTime(&values[i], &order[i], p.times)
 		}
 	}
 	if severalRuns {
