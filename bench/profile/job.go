@@ -144,9 +144,9 @@ func (j *Job) Profile(steps int) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range unknown {
-		calls := float64(f.records) / ranks
-		p.Entries = append(p.Entries, Entry{CallKind: f.CallKind, Calls: calls, StepCalls: perStep(calls)})
+	for kind, n := range unknown {
+		calls := float64(n) / ranks
+		p.Entries = append(p.Entries, Entry{CallKind: kind, Calls: calls, StepCalls: perStep(calls)})
 	}
 	j.addDecisions(p)
 	if missed > 0 {
@@ -249,9 +249,9 @@ func (j *Job) times() (times map[int32][]float64, missing, untimed int) {
 	return times, missing, untimed
 }
 
-// missed are the calls between the first and the last recorded ones of a rank that were not recorded.
-func (j *Job) missed() (unknown []found, sum int, err error) {
-	at := map[CallKind]int{}
+// missed counts the calls between the first and the last recorded ones of a rank that were not recorded.
+func (j *Job) missed() (unknown map[CallKind]int, sum int, err error) {
+	unknown = map[CallKind]int{}
 	for key, s := range j.series {
 		span := s.last - s.first + 1
 		if s.records > span {
@@ -260,12 +260,9 @@ func (j *Job) missed() (unknown []found, sum int, err error) {
 					"one for each; is the same output given twice?)", s.file, s.records, key.coll, key.rank, span)
 		}
 		if gap := int(min(span-s.records, 1<<40)); gap > 0 {
-			at[CallKind{Call: nccl.Call{Coll: key.coll}, Comm: s.Comm, Cell: nccl.NoCell}] += gap
+			unknown[CallKind{Call: nccl.Call{Coll: key.coll}, Comm: s.Comm, Cell: nccl.NoCell}] += gap
 			sum += gap
 		}
-	}
-	for c, n := range at {
-		unknown = append(unknown, found{CallKind: c, records: n})
 	}
 	return unknown, sum, nil
 }
