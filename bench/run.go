@@ -283,18 +283,11 @@ func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []cl
 // checkFailed rejects a whole run whose last lines report wrong values that no
 // row shows, as before nccl-tests 2.13.
 func (u *run) checkFailed() {
-	if !u.failed {
+	if !u.failed || slices.ContainsFunc(u.rows, func(r row) bool { return r.reason == rejectFailed }) {
 		return
 	}
 	for i := range u.rows {
-		if u.rows[i].reason == rejectFailed {
-			return
-		}
-	}
-	for i := range u.rows {
-		if u.rows[i].reason == "" {
-			u.rows[i].reason = rejectFailedRun
-		}
+		u.rows[i].reason = cmp.Or(u.rows[i].reason, rejectFailedRun)
 	}
 }
 
