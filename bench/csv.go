@@ -416,8 +416,7 @@ func (s *sweep) keep(m row) {
 	}
 	coll, known := collByName[fold(name)]
 	if !known {
-		_, err := nccl.Colls.Parse(name)
-		s.bad(colCollective, "%v", err)
+		s.bad(colCollective, "%v", nccl.Colls.Unknown(name, ""))
 		return
 	}
 	if m.reason == "" && coll < 0 {
@@ -448,15 +447,13 @@ func (s *sweep) configuration(m *Sample) bool {
 	var ok bool
 	if v := s.field(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Algo, ok = parseAlgo(v); !ok {
-			_, err := nccl.Algos.Parse(v)
-			s.bad(colAlgo, "%v", err)
+			s.bad(colAlgo, "%v", nccl.Algos.Unknown(v, ""))
 			return false
 		}
 	}
 	if v := s.field(colProto); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Proto, ok = parseProto(v); !ok {
-			_, err := nccl.Protos.Parse(v)
-			s.bad(colProto, "%v", err)
+			s.bad(colProto, "%v", nccl.Protos.Unknown(v, ""))
 			return false
 		}
 	}
