@@ -179,8 +179,7 @@ func isWord(t []byte) bool {
 
 // beginsRow reports whether tokens are the start of a row: size, count, type.
 func beginsRow(tokens [][]byte) bool {
-	return len(tokens) >= 3 && digits(tokens[0]) == len(tokens[0]) && digits(tokens[1]) == len(tokens[1]) &&
-		isWord(tokens[2]) && len(tokens[2]) <= 12
+	return len(tokens) >= 3 && isNumber(tokens[0]) && isNumber(tokens[1]) && isWord(tokens[2]) && len(tokens[2]) <= 12
 }
 
 // rowParse is the outcome of reading a line as a row.
