@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -398,7 +399,7 @@ func (u *run) doubtNodes(r *Result, env *environment) {
 			wording.Plural(hosts, "host"), ask)
 		return
 	}
-	for gpu := range u.metadata.gpus {
+	for _, gpu := range slices.Sorted(maps.Keys(u.metadata.gpus)) {
 		if hosts > 1 && nvlDomain.MatchString(gpu) {
 			r.note(u.line, "%d hosts are counted as nodes, but NCCL takes the hosts of an NVL72 (%s) for one node %s",
 				hosts, wording.Line(gpu), ask)
