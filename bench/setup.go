@@ -108,8 +108,7 @@ func (f *runMetadata) missedTuner(env *environment) bool {
 
 func (f *runMetadata) tuner(line []byte) {
 	if m := goLine.FindSubmatch(line); m != nil {
-		if name := strings.TrimSpace("nccl-tuner-go " + quoted(m[1])); len(name) > len(f.Tuner) ||
-			!strings.HasPrefix(f.Tuner, "nccl-tuner-go") {
+		if name := strings.TrimSpace("nccl-tuner-go " + quoted(m[1])); len(name) > len(f.Tuner) || !f.IsOurs() {
 			f.Tuner = name
 		}
 		return
