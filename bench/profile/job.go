@@ -124,29 +124,27 @@ func (j *Job) groups() int {
 func (j *Job) Profile(steps int) (*Profile, error) {
 	p := &Profile{}
 	ranks := float64(j.recorded())
-	perStep := func(calls float64) float64 {
-		if steps == 0 {
-			return 0
+	add := func(e Entry, records int) {
+		e.Calls = float64(records) / ranks
+		if steps > 0 {
+			e.StepCalls = e.Calls / float64(steps)
 		}
-		return calls / float64(steps)
+		p.Entries = append(p.Entries, e)
 	}
 	times, missing, untimed := j.times()
 	for i, f := range j.found {
-		calls := float64(f.records) / ranks
-		micros := 0.0 // not known
+		e := Entry{CallKind: f.CallKind, Channels: f.channels, DecidedBy: f.by}
 		if all := times[int32(i)]; len(all) > 0 {
-			micros = stats.Median(all)
+			e.Micros = stats.Median(all)
 		}
-		p.Entries = append(p.Entries, Entry{CallKind: f.CallKind, Calls: calls, StepCalls: perStep(calls),
-			Micros: micros, Channels: f.channels, DecidedBy: f.by})
+		add(e, f.records)
 	}
 	unknown, missed, err := j.missed()
 	if err != nil {
 		return nil, err
 	}
 	for kind, n := range unknown {
-		calls := float64(n) / ranks
-		p.Entries = append(p.Entries, Entry{CallKind: kind, Calls: calls, StepCalls: perStep(calls)})
+		add(Entry{CallKind: kind}, n)
 	}
 	j.addDecisions(p)
 	if missed > 0 {
