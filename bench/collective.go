@@ -25,8 +25,6 @@ var collByName = func() map[string]nccl.Coll {
 // bounds are the least and the greatest value that rounded numbers allow.
 type bounds struct{ low, high float64 }
 
-func (b bounds) holds(v float64) bool { return b.low <= v && v <= b.high }
-
 // busFactor returns busbw/algbw within the precision of the printed digits. ok is false where no row
 // has both, or rows contradict each other.
 func busFactor(rows []row) (f bounds, ok bool) {
@@ -120,7 +118,7 @@ func guess(rows []row, blankRedOp bool) operation {
 		return "reducescatter"
 	case reduces && neverInPlace:
 		return "sendrecv"
-	case reduces && n == 1 && haveFactor && f.holds(1) && inChecked:
+	case reduces && n == 1 && haveFactor && f.low <= 1 && f.high >= 1 && inChecked:
 		return "allreduce" // of two ranks
 	case reduces:
 		return ""

@@ -393,24 +393,18 @@ func (s *sweep) row() {
 	s.keep(m)
 }
 
-// setup returns what the row says of its setup; nil: nothing.
+// setup returns what the row says of its setup; nil: nothing. Rows that say the same share it.
 func (s *sweep) setup() *Setup {
 	var said Setup
 	for i, field := range said.fields() {
 		*field = s.field(column(sweepColumns + i))
 	}
-	if said == (Setup{}) {
-		return nil
+	setup, known := s.setups[said]
+	if !known {
+		setup = said.clean()
+		s.setups[said] = setup
 	}
-	if s.setups[said] == nil {
-		kept := said
-		for _, field := range kept.fields() {
-			*field = wording.Line(*field)
-		}
-		kept.nameRCCL()
-		s.setups[said] = &kept
-	}
-	return s.setups[said]
+	return setup
 }
 
 // keep adds a row, once its collective is known.
@@ -422,8 +416,7 @@ func (s *sweep) keep(m row) {
 	}
 	coll, known := collByName[fold(name)]
 	if !known {
-		_, err := nccl.Colls.Parse(name)
-		s.bad(colCollective, "%v", err)
+		s.bad(colCollective, "%v", nccl.Colls.Unknown(name, ""))
 		return
 	}
 	if m.reason == "" && coll < 0 {
@@ -454,15 +447,13 @@ func (s *sweep) configuration(m *Sample) bool {
 	var ok bool
 	if v := s.field(colAlgo); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Algo, ok = parseAlgo(v); !ok {
-			_, err := nccl.Algos.Parse(v)
-			s.bad(colAlgo, "%v", err)
+			s.bad(colAlgo, "%v", nccl.Algos.Unknown(v, ""))
 			return false
 		}
 	}
 	if v := s.field(colProto); v != "" && !strings.EqualFold(v, "default") && v != "-1" {
 		if m.Proto, ok = parseProto(v); !ok {
-			_, err := nccl.Protos.Parse(v)
-			s.bad(colProto, "%v", err)
+			s.bad(colProto, "%v", nccl.Protos.Unknown(v, ""))
 			return false
 		}
 	}

@@ -41,9 +41,6 @@ var (
 		`GRAPH_(?:FILE|REGISTER|MIXING)|CUMEM_|WIN_|SYM_|LOCAL_REGISTER|WORK_ARGS_BYTES|UNPACK_|ENQUEUE_REARCH|HOSTID)`)
 )
 
-// isHeading reports whether a line may be one.
-func isHeading(line string) bool { return strings.IndexByte("#=*-", line[0]) >= 0 }
-
 // log takes a variable that NCCL's log tells. Before it changes anything it calls before.
 func (e *environment) log(message []byte, before func()) {
 	for name, value := range assignments(string(message)) {
@@ -109,7 +106,7 @@ func (e *environment) read(line []byte, before func()) bool {
 // announce takes a heading, a remark, or a command of something else. hints: it sets variables that do.
 func (e *environment) announce(text, shown string, hints bool, before func()) bool {
 	byDefault := false
-	if isHeading(text) {
+	if strings.IndexByte("#=*-", text[0]) >= 0 { // as headings begin
 		var words []string
 		words, byDefault = hintsIn(text)
 		const title = 5 // blanks; "a simple benchmark of our cluster" is none

@@ -88,7 +88,7 @@ func (t *text) settings(body []byte) {
 func (t *text) device(body []byte) bool {
 	words := tokensOf(body, t.tokens[:12])
 	on := slices.IndexFunc(words, func(w []byte) bool { return string(w) == "on" })
-	if on < 2 || on+2 >= len(words) || string(words[on+2]) != "device" || digits(words[1]) != len(words[1]) {
+	if on < 2 || on+2 >= len(words) || string(words[on+2]) != "device" || !isNumber(words[1]) {
 		return false
 	}
 	group := "0"

@@ -46,10 +46,10 @@ type claim struct {
 func merge(claims []claim) (l claim, clash string) {
 	slices.SortStableFunc(claims, func(a, b claim) int { return int(b.from - a.from) })
 	l.Config = noLabel
-	var said [3]Origin
-	disagree := func(part int, what, used, other string, by Origin) {
+	var algoBy, protoBy, channelsBy Origin
+	disagree := func(what string, used any, usedBy Origin, other any, by Origin) {
 		if clash == "" {
-			clash = fmt.Sprintf("%s is %s by %s, but %s by %s: the first is used", what, used, said[part], other, by)
+			clash = fmt.Sprintf("%s is %v by %s, but %v by %s: the first is used", what, used, usedBy, other, by)
 		}
 	}
 	for _, c := range claims {
@@ -57,30 +57,26 @@ func merge(claims []claim) (l claim, clash string) {
 		if c.Config != noLabel {
 			l.from = max(l.from, c.from)
 		}
-		switch {
-		case c.Algo == Unknown:
-		case l.Algo == Unknown:
-			l.Algo, said[0] = c.Algo, c.from
-		case l.Algo != c.Algo:
-			disagree(0, "the algorithm", l.Algo.String(), c.Algo.String(), c.from)
+		if !take(&l.Algo, &algoBy, c.Algo, Unknown, c.from) {
+			disagree("the algorithm", l.Algo, algoBy, c.Algo, c.from)
 		}
-		switch {
-		case c.Proto == Unknown:
-		case l.Proto == Unknown:
-			l.Proto, said[1] = c.Proto, c.from
-		case l.Proto != c.Proto:
-			disagree(1, "the protocol", l.Proto.String(), c.Proto.String(), c.from)
+		if !take(&l.Proto, &protoBy, c.Proto, Unknown, c.from) {
+			disagree("the protocol", l.Proto, protoBy, c.Proto, c.from)
 		}
-		switch {
-		case c.Channels == 0:
-		case l.Channels == 0:
-			l.Channels, said[2] = c.Channels, c.from
 		// Variables ask for channels, and fewer may run.
-		case l.Channels != c.Channels && said[2] != originMeasured:
-			disagree(2, "the number of channels", strconv.Itoa(l.Channels), strconv.Itoa(c.Channels), c.from)
+		if !take(&l.Channels, &channelsBy, c.Channels, 0, c.from) && channelsBy != originMeasured {
+			disagree("the number of channels", l.Channels, channelsBy, c.Channels, c.from)
 		}
 	}
 	return l, clash
+}
+
+// take sets a part that nobody has told yet. It reports false where the part is told otherwise.
+func take[T comparable](part *T, by *Origin, told, unknown T, from Origin) bool {
+	if *part == unknown {
+		*part, *by = told, from
+	}
+	return told == unknown || told == *part
 }
 
 // fold removes what differs between the spellings of one name.

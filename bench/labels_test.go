@@ -63,7 +63,7 @@ func TestCommandsTell(t *testing.T) {
 		{"### ring\n$ ./all_reduce_perf -b 8", noLabel, ""},
 		{"NCCL_ALGO=Ring ./all_gather_perf\n$ ./all_reduce_perf -b 8", noLabel, ""},
 	} {
-		text := &text{r: &Result{}, run: &run{}, hosts: hosts{}}
+		text := &text{r: &Result{}, run: newRun(1), hosts: hosts{}}
 		for line := range strings.SplitSeq(c.line, "\n") {
 			text.read([]byte(line), false)
 		}
@@ -263,6 +263,10 @@ func TestNodesAreNCCLs(t *testing.T) {
 		return strings.ReplaceAll(head("all_reduce_perf", 2, 4), "Some GPU", gpu) + strings.Join(lines, "\n") + "\n" +
 			line(1<<20, "sum", -1, 41.5, 40.25, 1.75) + tail(0)
 	}
+	mixed := run("NVIDIA GB200")
+	for i := range 8 {
+		mixed = strings.Replace(mixed, "NVIDIA GB200\n", fmt.Sprintf("NVIDIA GB200 %d\n", 7-i), 1)
+	}
 	for _, c := range []struct {
 		text string
 		comm nccl.Comm // of the caller
@@ -271,6 +275,7 @@ func TestNodesAreNCCLs(t *testing.T) {
 	}{
 		{run("NVIDIA H100"), nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, ""},
 		{run("NVIDIA GB200"), nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "an NVL72 (NVIDIA GB200) for one node"},
+		{mixed, nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "an NVL72 (NVIDIA GB200 0) for one node"},
 		{run("NVIDIA GB300", logged), nccl.Comm{}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
 		{run("NVIDIA GB300"), nccl.Comm{Nodes: 1, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
 		{run("NVIDIA GB300", logged), nccl.Comm{Nodes: 1, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},

@@ -179,12 +179,7 @@ func stripLauncher(line []byte) []byte {
 	return line
 }
 
-func digits(s []byte) (n int) {
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
-}
+func isNumber(s []byte) bool { return len(bytes.TrimLeft(s, "0123456789")) == 0 }
 
 // logLine is a line of NCCL's debug log, and the piece of a result row that was
 // printed before it without a line's end.

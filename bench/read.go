@@ -67,20 +67,21 @@ type Result struct {
 	notOffered map[Sample]bool // what NotOffered has
 }
 
-// Wrong counts the times that are rejected because the run computed wrong results.
-func (r *Result) Wrong() (times int) {
+// rejected counts the times that are rejected for one of the reasons.
+func (r *Result) rejected(reasons ...string) (times int) {
 	for _, rej := range r.Rejected {
-		if rej.Reason == rejectFailed || rej.Reason == rejectFailedRun {
+		if slices.Contains(reasons, rej.Reason) {
 			times += rej.Count
 		}
 	}
 	return times
 }
 
+// Wrong counts the times that are rejected because the run computed wrong results.
+func (r *Result) Wrong() (times int) { return r.rejected(rejectFailed, rejectFailedRun) }
+
 // NotLoaded reports whether NCCL did not load our tuner, which a run was told to use.
-func (r *Result) NotLoaded() bool {
-	return slices.ContainsFunc(r.Rejected, func(rej Rejection) bool { return rej.Reason == rejectNotLoaded })
-}
+func (r *Result) NotLoaded() bool { return r.rejected(rejectNotLoaded) > 0 }
 
 // Rejection counts times that are not used, for one reason. A row of nccl-tests
 // holds up to two times, out-of-place and in-place.
@@ -119,12 +120,7 @@ const mostMalformed = 0.03
 
 // Doubt is an error where too many rows of a CSV file cannot be read.
 func (r *Result) Doubt() error {
-	rows := 0
-	for _, rej := range r.Rejected {
-		if rej.Reason == rejectMalformed || rej.Reason == rejectTruncated {
-			rows += rej.Count
-		}
-	}
+	rows := r.rejected(rejectMalformed, rejectTruncated)
 	if r.Rows == 0 || float64(rows) <= mostMalformed*float64(r.Rows) {
 		return nil
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// columns is what a header line says of the rows below it. The zero value is
-// for rows without a header.
+// columns is what a header line says of the rows below it.
 type columns struct {
 	known   bool
 	names   []string // before the first time
@@ -75,16 +74,9 @@ func headerColumns(tokens [][]byte) (c columns, ok bool) {
 	return c, slices.Contains(c.names, "size") || slices.Contains(c.names, "bytes")
 }
 
-// plainColumns is the layout without a header. A half has time, algbw, busbw, error or #wrong.
-var plainColumns = columns{group: 4, algBW: 1, busBW: 2, check: 3, halves: 2}
-
-// layout returns where the numbers of a row are.
-func (c columns) layout() columns {
-	if c.known {
-		return c
-	}
-	return plainColumns
-}
+// plainColumns is the layout without a header. A half has time, algbw, busbw, error or #wrong. RCCL's labels may
+// follow.
+var plainColumns = columns{group: 4, algBW: 1, busBW: 2, check: 3, halves: 2, algo: true}
 
 // row is one time of a run, half a line of nccl-tests. It is a sample that the end of the run completes.
 type row struct {
@@ -187,8 +179,7 @@ func isWord(t []byte) bool {
 
 // beginsRow reports whether tokens are the start of a row: size, count, type.
 func beginsRow(tokens [][]byte) bool {
-	return len(tokens) >= 3 && digits(tokens[0]) == len(tokens[0]) && digits(tokens[1]) == len(tokens[1]) &&
-		isWord(tokens[2]) && len(tokens[2]) <= 12
+	return len(tokens) >= 3 && isNumber(tokens[0]) && isNumber(tokens[1]) && isWord(tokens[2]) && len(tokens[2]) <= 12
 }
 
 // rowParse is the outcome of reading a line as a row.
@@ -221,14 +212,13 @@ func (c columns) readRow(tokens [][]byte, before int) (rows [2]row, n int, leadi
 		}
 	}
 	rest = c.takeLabels(rest, &base)
-	layout := c.layout()
-	halves := layout.halves
+	halves := c.halves
 	// What is left of the halves: redop and root, where the row has them.
-	names := len(rest) - halves*layout.group
+	names := len(rest) - halves*c.group
 	outcome = rowComplete
 	if names < 0 || names > 2 {
-		if !c.known && names < 0 && len(rest)-layout.group >= 0 && len(rest)-layout.group <= 2 {
-			halves, names = 1, len(rest)-layout.group
+		if !c.known && names < 0 && len(rest)-c.group >= 0 && len(rest)-c.group <= 2 {
+			halves, names = 1, len(rest)-c.group
 		} else {
 			outcome = rowPartial
 			names = before - 3
@@ -247,16 +237,16 @@ func (c columns) readRow(tokens [][]byte, before int) (rows [2]row, n int, leadi
 			return rows, 0, 0, rowNot
 		}
 	}
-	base.noRedOpColumn = layout.known && !slices.Contains(layout.names, "redop") && !slices.Contains(layout.names, "op")
+	base.noRedOpColumn = c.known && !slices.Contains(c.names, "redop") && !slices.Contains(c.names, "op")
 	rest = rest[names:]
 	for half := range halves {
 		r := base
-		r.InPlace = half == 1 || layout.inPlaceOnly
-		if len(rest) < layout.group {
+		r.InPlace = half == 1 || c.known && c.inPlaceOnly
+		if len(rest) < c.group {
 			break
 		}
-		layout.readHalf(&r, rest[:layout.group])
-		rest = rest[layout.group:]
+		c.readHalf(&r, rest[:c.group])
+		rest = rest[c.group:]
 		rows[n] = r
 		n++
 	}
@@ -282,7 +272,7 @@ func countNames(rest [][]byte) (n int) {
 // takeLabels cuts RCCL's algorithm, protocol and channels off a row.
 func (c columns) takeLabels(rest [][]byte, r *row) [][]byte {
 	k := len(rest)
-	if k < 3 || !(c.algo || !c.known) || !isWord(rest[k-3]) || !isWord(rest[k-2]) {
+	if k < 3 || !c.algo || !isWord(rest[k-3]) || !isWord(rest[k-2]) {
 		return rest
 	}
 	if n, err := strconv.Atoi(string(rest[k-1])); err == nil || string(rest[k-1]) == "N/A" {

@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -40,6 +41,9 @@ type run struct {
 	joined     string // the process whose log of its own was read last
 	inherited  bool   // the metadata and the devices are those of the run before it
 }
+
+// newRun is a run of a log that begins at a line.
+func newRun(line int) *run { return &run{line: line, columns: plainColumns, log: newTuningLog()} }
 
 // devices are the ranks and hosts of the list under "# Using devices". With
 // NCCL_TESTS_SPLIT there are several groups, each a communicator of its own.
@@ -280,18 +284,11 @@ func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []cl
 // checkFailed rejects a whole run whose last lines report wrong values that no
 // row shows, as before nccl-tests 2.13.
 func (u *run) checkFailed() {
-	if !u.failed {
+	if !u.failed || slices.ContainsFunc(u.rows, func(r row) bool { return r.reason == rejectFailed }) {
 		return
 	}
 	for i := range u.rows {
-		if u.rows[i].reason == rejectFailed {
-			return
-		}
-	}
-	for i := range u.rows {
-		if u.rows[i].reason == "" {
-			u.rows[i].reason = rejectFailedRun
-		}
+		u.rows[i].reason = cmp.Or(u.rows[i].reason, rejectFailedRun)
 	}
 }
 
@@ -402,7 +399,7 @@ func (u *run) doubtNodes(r *Result, env *environment) {
 			wording.Plural(hosts, "host"), ask)
 		return
 	}
-	for gpu := range u.metadata.gpus {
+	for _, gpu := range slices.Sorted(maps.Keys(u.metadata.gpus)) {
 		if hosts > 1 && nvlDomain.MatchString(gpu) {
 			r.note(u.line, "%d hosts are counted as nodes, but NCCL takes the hosts of an NVL72 (%s) for one node %s",
 				hosts, wording.Line(gpu), ask)

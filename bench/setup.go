@@ -108,8 +108,7 @@ func (f *runMetadata) missedTuner(env *environment) bool {
 
 func (f *runMetadata) tuner(line []byte) {
 	if m := goLine.FindSubmatch(line); m != nil {
-		if name := strings.TrimSpace("nccl-tuner-go " + quoted(m[1])); len(name) > len(f.Tuner) ||
-			!strings.HasPrefix(f.Tuner, "nccl-tuner-go") {
+		if name := strings.TrimSpace("nccl-tuner-go " + quoted(m[1])); len(name) > len(f.Tuner) || !f.IsOurs() {
 			f.Tuner = name
 		}
 		return
@@ -156,11 +155,18 @@ func versionOf(code int) string {
 	return nccl.Version(code).String()
 }
 
-// nameRCCL says that the library is RCCL where only the GPU tells it: rccl-tests prints its number as nccl-tests does.
-func (s *Setup) nameRCCL() {
-	if strings.HasPrefix(s.GPU, "AMD ") && !nccl.IsRCCL(s.NCCL) {
+// clean is the setup as samples have it; nil: nothing is known.
+func (s Setup) clean() *Setup {
+	if s == (Setup{}) {
+		return nil
+	}
+	for _, field := range s.fields() {
+		*field = wording.Line(*field) // it is printed within lines
+	}
+	if strings.HasPrefix(s.GPU, "AMD ") && !nccl.IsRCCL(s.NCCL) { // rccl-tests prints its number as nccl-tests does
 		s.NCCL = strings.TrimSpace("RCCL " + s.NCCL)
 	}
+	return &s
 }
 
 // setup is what is known at a run's end; nil: nothing.
@@ -179,14 +185,7 @@ func (u *run) setup(env *environment) *Setup {
 	}
 	u.settings.fill(env.args)
 	s.Options, s.Variables = u.settings.String(), env.changing()
-	s.nameRCCL()
-	if s == (Setup{}) {
-		return nil
-	}
-	for _, field := range []*string{&s.GPU, &s.Hosts, &s.Driver, &s.Time, &s.Tuner, &s.Variables} {
-		*field = wording.Line(*field) // it is printed within lines
-	}
-	return &s
+	return s.clean()
 }
 
 // joined lists names: of many the first, and how many more.

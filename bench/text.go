@@ -37,7 +37,7 @@ type text struct {
 }
 
 func readText(in *bufio.Reader, r *Result) error {
-	t := &text{r: r, run: &run{line: 1}, hosts: hosts{}}
+	t := &text{r: r, run: newRun(1), hosts: hosts{}}
 	start, _ := in.Peek(64 << 10) // the commands above the first header have the prefix, too
 	for line := range bytes.Lines(start) {
 		if begins.Match(line) {
@@ -213,7 +213,7 @@ func (t *text) next() {
 	t.run = &run{
 		line: t.line, program: before.program, threads: before.threads, settings: before.settings,
 		devices: before.devices, listed: before.listed, comm: before.comm, columns: before.columns, inherited: true,
-		metadata: before.metadata,
+		metadata: before.metadata, log: newTuningLog(),
 	}
 	t.run.metadata.failure = failure{}
 }
@@ -223,7 +223,7 @@ func (t *text) fresh(seen bool) {
 	t.flush()
 	if seen || len(t.run.rows) > 0 || t.run.inherited {
 		t.finish()
-		t.run = &run{line: t.line}
+		t.run = newRun(t.line)
 		t.env.begin()
 		t.leading = 0
 	}
@@ -302,7 +302,7 @@ func (t *text) tryPending(end bool) {
 
 func (t *text) partial(rows []row, leading, line int) {
 	t.sawRow = true
-	t.r.reject(line, t.run.columns.layout().halves-len(rows), rejectTruncated)
+	t.r.reject(line, t.run.columns.halves-len(rows), rejectTruncated)
 	if len(rows) > 0 {
 		t.keep(rows, leading, line)
 	}
@@ -313,7 +313,7 @@ func (t *text) keep(rows []row, leading, line int) {
 	if t.run.footer { // rows after the last lines: those of a run without a header
 		t.next()
 	}
-	if t.run.columns.known && leading < len(t.run.columns.names) {
+	if leading < len(t.run.columns.names) {
 		t.run.blankRedOp = true
 	}
 	t.leading = leading

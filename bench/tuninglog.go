@@ -40,6 +40,11 @@ type tuningLog struct {
 	obeyed, refused int
 }
 
+func newTuningLog() tuningLog {
+	return tuningLog{calls: map[logKey]*votes{}, decided: map[logKey]nccl.Config{},
+		offered: map[nccl.Coll]map[nccl.Cell]bool{}, pending: map[string]logKey{}}
+}
+
 // refusedAll reports that our tuner decided, and never for a configuration of its own.
 func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 }
 
@@ -101,9 +106,6 @@ func (t *tuningLog) read(process string, message []byte) {
 		if err != nil {
 			return
 		}
-		if t.pending == nil {
-			t.pending = map[string]logKey{}
-		}
 		t.pending[process] = logKey{operation(fold(string(member(message, "func")))), n}
 	}
 }
@@ -120,17 +122,11 @@ func (t *tuningLog) decide(d LoggedDecision) {
 	} else if t.obeyed++; !l.Known() {
 		l = noLabel // a row that leaves the algorithm to NCCL
 	}
-	if t.decided == nil {
-		t.decided = map[logKey]nccl.Config{}
-	}
 	t.decided[logKey{operation(d.Coll.String()), d.Bytes}] = l
 }
 
 // offer takes what NCCL has for a collective. It may differ from call to call.
 func (t *tuningLog) offer(coll nccl.Coll, cells []nccl.Cell) {
-	if t.offered == nil {
-		t.offered = map[nccl.Coll]map[nccl.Cell]bool{}
-	}
 	if t.offered[coll] == nil {
 		t.offered[coll] = map[nccl.Cell]bool{}
 	}
@@ -186,9 +182,6 @@ func (t *tuningLog) arrow(message []byte, at int) {
 }
 
 func (t *tuningLog) vote(key logKey, l nccl.Config) {
-	if t.calls == nil {
-		t.calls = map[logKey]*votes{}
-	}
 	v := t.calls[key]
 	if v == nil {
 		v = &votes{of: map[nccl.Config]int{}}
@@ -250,20 +243,15 @@ func (t *tuningLog) scaleOf(op operation, rows []row, ranks int) uint64 {
 
 // member returns the value of "name = value" in a record of the log.
 func member(message []byte, name string) []byte {
-	for rest := message; ; {
-		i := bytes.Index(rest, []byte(name+" = "))
-		if i < 0 {
-			return nil
-		}
-		value := rest[i+len(name)+3:]
-		if i == 0 || rest[i-1] == ' ' || rest[i-1] == '.' {
+	for _, before := range []string{".", " "} {
+		if _, value, ok := bytes.Cut(message, []byte(before+name+" = ")); ok {
 			if end := bytes.IndexAny(value, ", }"); end >= 0 {
 				value = value[:end]
 			}
 			return value
 		}
-		rest = value
 	}
+	return nil
 }
 
 // atoi returns a number, 0 or more. It is 0 where the text is no number.

@@ -98,13 +98,11 @@ func (p *pool) section(key bench.Series, opts Options) Section {
 	if severalRuns {
 		values = runs
 		g.Paired = alternate(order, p.times, opts.Alternating)
-	}
-	if g.Paired {
-		for i := range values {
-			sortByTime(&values[i], &order[i], p.times, opts.Alternating)
+		if g.Paired && !opts.Alternating {
+			for i := range values {
+				sortByTime(&values[i], &order[i], p.times)
+			}
 		}
-	}
-	if severalRuns {
 		g.collapsed(p, values, order)
 	}
 	g.estimate(values)

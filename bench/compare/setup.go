@@ -34,17 +34,15 @@ const reasons = 3
 
 // describe fills in the sides and what they were measured with.
 func (t *Table) describe(p *pool) {
-	var runs [2]map[int]bool
-	var setups [2]map[*bench.Setup]bool
-	for side := range t.Sides {
-		t.Sides[side].Name = p.names[side]
-		runs[side], setups[side] = map[int]bool{}, map[*bench.Setup]bool{}
-	}
+	t.Sides = [2]Side{{Name: p.names[0]}, {Name: p.names[1]}}
+	runs, setups := [2]map[int]bool{{}, {}}, [2]map[*bench.Setup]bool{{}, {}}
 	for _, sizes := range p.readings {
 		for _, at := range sizes {
 			for _, r := range at {
-				t.Sides[r.side].Readings++
+				side := &t.Sides[r.side]
+				side.Readings++
 				runs[r.side][r.run] = true
+				side.Runs = len(runs[r.side])
 				if r.Simulated {
 					t.Simulated++
 				}
@@ -53,9 +51,6 @@ func (t *Table) describe(p *pool) {
 				}
 			}
 		}
-	}
-	for side := range t.Sides {
-		t.Sides[side].Runs = len(runs[side])
 	}
 	for _, c := range circumstances {
 		var values [2]string

@@ -22,13 +22,8 @@ func alternate(order [][2][]int, times [2][]string, told bool) bool {
 			continue
 		}
 		all := byTime(runs, times)
-		for i := 0; i < len(all); i += 2 {
-			if all[i].side == all[i+1].side {
-				return false
-			}
-		}
 		for i, r := range all {
-			if r.began == "" || i > 0 && r.began == all[i-1].began {
+			if r.began == "" || i > 0 && r.began == all[i-1].began || i%2 == 1 && r.side == all[i-1].side {
 				return false
 			}
 		}
@@ -52,10 +47,7 @@ func byTime(runs [2][]int, times [2][]string) (all []started) {
 }
 
 // sortByTime puts pairs side by side: the values at a size and the runs that they are of.
-func sortByTime(v *repetitions, runs *[2][]int, times [2][]string, told bool) {
-	if told {
-		return
-	}
+func sortByTime(v *repetitions, runs *[2][]int, times [2][]string) {
 	var sorted repetitions
 	var of [2][]int
 	for _, r := range byTime(*runs, times) {

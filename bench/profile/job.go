@@ -124,29 +124,27 @@ func (j *Job) groups() int {
 func (j *Job) Profile(steps int) (*Profile, error) {
 	p := &Profile{}
 	ranks := float64(j.recorded())
-	perStep := func(calls float64) float64 {
-		if steps == 0 {
-			return 0
+	add := func(e Entry, records int) {
+		e.Calls = float64(records) / ranks
+		if steps > 0 {
+			e.StepCalls = e.Calls / float64(steps)
 		}
-		return calls / float64(steps)
+		p.Entries = append(p.Entries, e)
 	}
 	times, missing, untimed := j.times()
 	for i, f := range j.found {
-		calls := float64(f.records) / ranks
-		micros := 0.0 // not known
+		e := Entry{CallKind: f.CallKind, Channels: f.channels, DecidedBy: f.by}
 		if all := times[int32(i)]; len(all) > 0 {
-			micros = stats.Median(all)
+			e.Micros = stats.Median(all)
 		}
-		p.Entries = append(p.Entries, Entry{CallKind: f.CallKind, Calls: calls, StepCalls: perStep(calls),
-			Micros: micros, Channels: f.channels, DecidedBy: f.by})
+		add(e, f.records)
 	}
 	unknown, missed, err := j.missed()
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range unknown {
-		calls := float64(f.records) / ranks
-		p.Entries = append(p.Entries, Entry{CallKind: f.CallKind, Calls: calls, StepCalls: perStep(calls)})
+	for kind, n := range unknown {
+		add(Entry{CallKind: kind}, n)
 	}
 	j.addDecisions(p)
 	if missed > 0 {
@@ -249,9 +247,9 @@ func (j *Job) times() (times map[int32][]float64, missing, untimed int) {
 	return times, missing, untimed
 }
 
-// missed are the calls between the first and the last recorded ones of a rank that were not recorded.
-func (j *Job) missed() (unknown []found, sum int, err error) {
-	at := map[CallKind]int{}
+// missed counts the calls between the first and the last recorded ones of a rank that were not recorded.
+func (j *Job) missed() (unknown map[CallKind]int, sum int, err error) {
+	unknown = map[CallKind]int{}
 	for key, s := range j.series {
 		span := s.last - s.first + 1
 		if s.records > span {
@@ -260,12 +258,9 @@ func (j *Job) missed() (unknown []found, sum int, err error) {
 					"one for each; is the same output given twice?)", s.file, s.records, key.coll, key.rank, span)
 		}
 		if gap := int(min(span-s.records, 1<<40)); gap > 0 {
-			at[CallKind{Call: nccl.Call{Coll: key.coll}, Comm: s.Comm, Cell: nccl.NoCell}] += gap
+			unknown[CallKind{Call: nccl.Call{Coll: key.coll}, Comm: s.Comm, Cell: nccl.NoCell}] += gap
 			sum += gap
 		}
-	}
-	for c, n := range at {
-		unknown = append(unknown, found{CallKind: c, records: n})
 	}
 	return unknown, sum, nil
 }

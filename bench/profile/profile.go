@@ -143,11 +143,11 @@ func (c CallKind) compare(o CallKind) int {
 		c.Cell.Compare(o.Cell))
 }
 
-// SizeBin is the calls of one collective on communicators of one shape, of sizes from Min up to less than twice that.
+// SizeBin is the calls of one collective on communicators of one shape, of sizes from a power of 2 up to less than
+// twice that.
 type SizeBin struct {
 	Coll nccl.Coll
 	nccl.Comm
-	Min     uint64
 	Weight  float64
 	Entries []Entry // by size
 }
@@ -160,22 +160,17 @@ func (g *SizeBin) Sizes() (least, most uint64) {
 // SizeBins are the entries of known size, put together, the heaviest bin first.
 func (p *Profile) SizeBins() []SizeBin {
 	w := p.Scale()
-	type key struct {
-		coll  nccl.Coll
-		shape nccl.Comm
-		min   uint64
-	}
-	at := map[key]int{}
+	at := map[Shape]int{}
 	var all []SizeBin
 	for _, e := range p.Entries {
 		if e.Bytes == 0 {
 			continue
 		}
-		k := key{e.Coll, e.Comm, 1 << (bits.Len64(e.Bytes) - 1)}
+		k := Shape{nccl.Call{Coll: e.Coll, Bytes: 1 << (bits.Len64(e.Bytes) - 1)}, e.Comm}
 		i, ok := at[k]
 		if !ok {
 			i = len(all)
-			at[k], all = i, append(all, SizeBin{Coll: k.coll, Comm: k.shape, Min: k.min})
+			at[k], all = i, append(all, SizeBin{Coll: e.Coll, Comm: e.Comm})
 		}
 		all[i].Weight += w.Of(e)
 		all[i].Entries = append(all[i].Entries, e)
