@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -239,11 +238,7 @@ func (d *doctor) measuredElsewhere(policy string) []Finding {
 	if here == nil {
 		return nil
 	}
-	text, err := cli.ReadRegular(file)
-	if err != nil {
-		return nil
-	}
-	doc, err := topo.Read(file, bytes.NewReader(text))
+	doc, err := topo.ReadFile(file)
 	if err != nil {
 		return nil
 	}

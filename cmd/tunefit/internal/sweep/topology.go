@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -96,11 +95,7 @@ func (s *Sweep) keepTopology() error {
 func (s *Sweep) Topology() string { return filepath.Join(s.Dir, "topology.xml") }
 
 func fingerprintOf(file string) (kind topo.Fingerprint, err error) {
-	text, err := safefile.Read(file, mostRead)
-	if err != nil {
-		return kind, err
-	}
-	doc, err := topo.Read(file, bytes.NewReader(text))
+	doc, err := topo.ReadFile(file)
 	if err != nil {
 		return kind, err
 	}
