@@ -96,7 +96,7 @@ func (g *Group) decideBy(decide DecideFunc, sizes []uint64) []SizeOutcome {
 // isDefault reports whether a configuration is NCCL's choice, as far as labels tell.
 func (g *Group) isDefault(c nccl.Config, bytes uint64) bool {
 	d, known := g.defaultAt(bytes)
-	return known && c.Cell == d.Config.Cell && (c.Channels == 0 || c.Channels == d.Config.Channels)
+	return known && c.Admits(d.Config)
 }
 
 // decidedSizes are those at which there is something to decide.
