@@ -50,7 +50,7 @@ func (s *Sweep) dumping(argv []string, each int) ([]string, error) {
 // machine from. It says why not, where nodes differ.
 func (s *Sweep) keepTopology() error {
 	files, _ := filepath.Glob(filepath.Join(s.Dir, topologyFolder, "*.xml"))
-	var first, other topo.Fingerprint
+	var first topo.Fingerprint
 	var like, unlike []string // the nodes like the first, and those that are not
 	unlikeFile := ""
 	for _, file := range files {
@@ -61,14 +61,10 @@ func (s *Sweep) keepTopology() error {
 				err)
 			return os.RemoveAll(s.Topology())
 		}
-		switch first = cmp.Or(first, kind); {
-		case kind == first:
+		if first = cmp.Or(first, kind); kind == first {
 			like = append(like, node)
-		case other == "":
-			other, unlikeFile = kind, file
-			fallthrough
-		default:
-			unlike = append(unlike, node)
+		} else {
+			unlike, unlikeFile = append(unlike, node), cmp.Or(unlikeFile, file)
 		}
 	}
 	if len(unlike) > 0 {
