@@ -365,16 +365,8 @@ func (s *System) Totals() *Totals {
 				t.MaxBW = max(t.MaxBW, p.BW)
 			}
 		}
-		var nvLink, pci float32
-		for _, l := range dev.Links {
-			switch l.Type {
-			case LinkNVL:
-				nvLink += l.BW
-			case LinkPCI:
-				pci = l.BW
-			}
-		}
-		t.TotalBW = max(t.TotalBW, Float32(nvLink), Float32(pci))
+		bw := dev.linksByType()
+		t.TotalBW = max(t.TotalBW, Float32(bw[LinkNVL]), Float32(bw[LinkPCI]))
 	}
 	return t
 }

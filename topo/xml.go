@@ -5,10 +5,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/internal/cnum"
 )
 
@@ -170,9 +170,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
 }
 
-// ReadFile reads a topology file. Errors in it are *SyntaxError.
+// ReadFile reads a topology from a regular file. Errors in it are *SyntaxError.
 func ReadFile(path string) (*Document, error) {
-	f, err := os.Open(path)
+	f, _, err := safefile.Open(path)
 	if err != nil {
 		return nil, err
 	}

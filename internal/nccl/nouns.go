@@ -102,6 +102,11 @@ func (c Config) Compare(o Config) int {
 	return cmp.Or(c.Cell.Compare(o.Cell), cmp.Compare(c.Channels, o.Channels))
 }
 
+// Admits reports whether another configuration is this one, of any number of channels where this one has none.
+func (c Config) Admits(o Config) bool {
+	return c.Cell == o.Cell && (c.Channels == 0 || c.Channels == o.Channels)
+}
+
 // String is "ring/ll128 16 ch", without the channels where they are NCCL's own.
 func (c Config) String() string {
 	if c.Channels == 0 {

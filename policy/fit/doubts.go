@@ -82,18 +82,13 @@ func findContradictions(points []sourced, spread []float64) []Contradiction {
 	}
 	least := max(contradictionRatio, 6*noise)
 	type pair struct{ a, b string }
-	apart := map[pair][]float64{}
-	sizes := map[pair]nccl.Range{}
+	apart, sizes := map[pair][]float64{}, map[pair][]uint64{} // of each point that is that far apart
 	for _, p := range points {
 		fastest, slowest := p.medians[0], p.medians[len(p.medians)-1]
 		if d := math.Log(slowest.micros / fastest.micros); d > least {
 			a, b := namesOf(fastest.source, slowest.source)
 			at := pair{a, b}
-			if apart[at] == nil {
-				sizes[at] = nccl.Range{Min: p.bytes, Max: p.bytes}
-			}
-			sizes[at] = around(sizes[at], nccl.Range{Min: p.bytes, Max: p.bytes})
-			apart[at] = append(apart[at], d)
+			apart[at], sizes[at] = append(apart[at], d), append(sizes[at], p.bytes)
 		}
 	}
 	if len(apart) == 0 {
@@ -112,22 +107,21 @@ func findContradictions(points []sourced, spread []float64) []Contradiction {
 			}
 		}
 	}
+	contradiction := func(p pair, logs []float64, at []uint64, common int) Contradiction {
+		return Contradiction{p.a, p.b, nccl.Range{Min: slices.Min(at), Max: slices.Max(at)}, len(logs), common,
+			math.Exp(stats.Median(logs))}
+	}
 	var all []Contradiction
+	var logs []float64 // of all of them
+	var at []uint64
 	for p, d := range apart {
 		if float64(len(d)) >= contradictionShare*float64(common[p]) {
-			all = append(all, Contradiction{p.a, p.b, sizes[p], len(d), common[p], math.Exp(stats.Median(d))})
+			all = append(all, contradiction(p, d, sizes[p], common[p]))
+			logs, at = append(logs, d...), append(at, sizes[p]...)
 		}
 	}
 	if varies(all) {
-		one := Contradiction{Sizes: all[0].Sizes, Common: len(points)}
-		var logs []float64
-		for _, c := range all {
-			one.Sizes = around(one.Sizes, c.Sizes)
-			one.Apart += c.Apart
-			logs = append(logs, apart[pair{c.A, c.B}]...)
-		}
-		one.Factor = math.Exp(stats.Median(logs))
-		return []Contradiction{one}
+		return []Contradiction{contradiction(pair{}, logs, at, len(points))}
 	}
 	slices.SortFunc(all, func(a, b Contradiction) int {
 		return cmp.Or(cmp.Compare(b.Apart, a.Apart), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
@@ -146,11 +140,6 @@ func varies(pairs []Contradiction) bool {
 		of[c.B]++
 	}
 	return 2*slices.Max(slices.Collect(maps.Values(of))) < len(pairs)
-}
-
-// around is the range from the first size of both to the last.
-func around(a, b nccl.Range) nccl.Range {
-	return nccl.Range{Min: min(a.Min, b.Min), Max: max(a.Max, b.Max)}
 }
 
 // source is where samples come from: the file that was read, "" where nobody said,

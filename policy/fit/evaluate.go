@@ -47,13 +47,13 @@ func Evaluate(m *model.Model, set *Set) []Evaluation {
 	for _, g := range set.Groups {
 		view := m.For(g.Comm)
 		off, inside := compare(view, g, g.Points)
-		all = append(all, newEvaluation(g, newValidation("", decide(view, g, g.decidedSizes()), off, inside)))
+		all = append(all, newEvaluation(g, newValidation(decide(view, g, g.decidedSizes()), off, inside)))
 	}
 	return all
 }
 
-func newEvaluation(g *Group, v Validation) Evaluation {
-	e := Evaluation{Key: g.Key, Compares: g.Compares(), Sizes: len(v.Outcomes), Validation: v,
+func newEvaluation(g *Group, v *Validation) Evaluation {
+	e := Evaluation{Key: g.Key, Compares: g.Compares(), Sizes: len(v.Outcomes), Validation: *v,
 		Abstained: map[model.Abstention]int{}}
 	for _, o := range v.Outcomes {
 		if o.Abstention != model.Decides {
@@ -79,7 +79,7 @@ type DecideFunc func(on nccl.Comm, call nccl.Call, costs nccl.Costs) (c nccl.Con
 func EvaluateDecisions(decide DecideFunc, set *Set) []Evaluation {
 	all := []Evaluation{}
 	for _, g := range set.Groups {
-		all = append(all, newEvaluation(g, newValidation("", g.decideBy(decide, g.decidedSizes()), nil, 0)))
+		all = append(all, newEvaluation(g, newValidation(g.decideBy(decide, g.decidedSizes()), nil, 0)))
 	}
 	return all
 }
@@ -96,7 +96,7 @@ func (g *Group) decideBy(decide DecideFunc, sizes []uint64) []SizeOutcome {
 // isDefault reports whether a configuration is NCCL's choice, as far as labels tell.
 func (g *Group) isDefault(c nccl.Config, bytes uint64) bool {
 	d, known := g.defaultAt(bytes)
-	return known && c.Cell == d.Config.Cell && (c.Channels == 0 || c.Channels == d.Config.Channels)
+	return known && c.Admits(d.Config)
 }
 
 // decidedSizes are those at which there is something to decide.
@@ -259,8 +259,6 @@ func costsAt(g *Group, points []Point, bytes uint64) nccl.Costs {
 
 // Validation sums up outcomes of a policy.
 type Validation struct {
-	LeftOut string `json:"-"` // what the model had not seen
-
 	// Against the best measured, of nothing where that is not known; Default at the sizes where the policy is known, so
 	// that the two compare.
 	PolicyScore   Score `json:"policy,omitzero"`
@@ -286,8 +284,8 @@ type Validation struct {
 const harmful = 1.01
 
 // newValidation sums up outcomes. off is how far predictions of left-out times are off, in ln(us).
-func newValidation(leftOut string, outcomes []SizeOutcome, off []float64, inside int) Validation {
-	v := Validation{LeftOut: leftOut, Outcomes: outcomes, Predicted: len(off), Inside: inside, TypicalError: math.NaN()}
+func newValidation(outcomes []SizeOutcome, off []float64, inside int) *Validation {
+	v := &Validation{Outcomes: outcomes, Predicted: len(off), Inside: inside, TypicalError: math.NaN()}
 	if len(off) > 0 {
 		v.TypicalError = stats.Median(off)
 	}
@@ -345,7 +343,7 @@ func compile(groups ...*Group) *model.Model {
 }
 
 // validate fits each fold and sums up the decisions of the policy file made of it, at sizes left out of the fit.
-func validate(truth *Group, folds []fold) Validation {
+func validate(truth *Group, folds []fold) *Validation {
 	var outcomes []SizeOutcome
 	var off []float64
 	inside := 0
@@ -367,7 +365,7 @@ func validate(truth *Group, folds []fold) Validation {
 		o, n := compare(view, truth, left)
 		off, inside = append(off, o...), inside+n
 	}
-	return newValidation(model.LeftOutSizes, outcomes, off, inside)
+	return newValidation(outcomes, off, inside)
 }
 
 // foldsBySize leaves out every other size, once the odd and once the even ones,

@@ -28,14 +28,6 @@ type Evidence struct {
 // OneRunEach is what is said of a group whose configurations were each measured once.
 const OneRunEach = "one run each: not sure"
 
-// explained adds their evidence to the rows of a group.
-func explained(rows []Row, m *model.Model, g *model.CurveSet) []Row {
-	for i := range rows {
-		rows[i].Evidence = evidenceOf(&rows[i], m, g)
-	}
-	return rows
-}
-
 func evidenceOf(r *Row, m *model.Model, g *model.CurveSet) Evidence {
 	e := Evidence{Least: math.Inf(1), Most: math.Inf(-1), Once: g.RepetitionPairs == 0, NoDefault: len(g.Default) == 0}
 	add := func(gain float64) { e.Least, e.Most = min(e.Least, gain), max(e.Most, gain) }

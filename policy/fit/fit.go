@@ -27,7 +27,7 @@ type GroupReport struct {
 	// DefaultOnly: nothing but NCCL's choice was measured, and the
 	// model says nothing.
 	DefaultOnly bool
-	Validations []Validation // on what was left out; none where too little was measured
+	Validation  *Validation // on sizes left out; nil where too little was measured
 	// Genuine is the share of the best measured gain that is not the luck of a winner, from 0 to 1, at each size of
 	// Group.Default.
 	Genuine []float64
@@ -77,10 +77,8 @@ func fitGroup(g *Group) (model.CurveSet, GroupReport) {
 	r.Edge = g.edge()
 	r.Genuine = g.genuine()
 	if folds := foldsBySize(g); len(folds) > 0 {
-		r.Validations = append(r.Validations, validate(g, folds))
-	}
-	for _, v := range r.Validations {
-		m.HeldOut = append(m.HeldOut, v.trial())
+		r.Validation = validate(g, folds)
+		m.HeldOut = []model.Trial{r.Validation.trial()}
 	}
 	return m, r
 }
@@ -95,7 +93,7 @@ func (v *Validation) trial() model.Trial {
 	for _, f := range []*float64{&s.Mean, &s.Low, &s.High, &s.P95, &s.Max} {
 		*f = round(*f, 5)
 	}
-	out := model.Trial{LeftOut: v.LeftOut, Score: s, VersusDefault: round(v.VersusDefault.Mean, 5)}
+	out := model.Trial{LeftOut: model.LeftOutSizes, Score: s, VersusDefault: round(v.VersusDefault.Mean, 5)}
 	if v.Predicted > 0 {
 		out.Inside = round(float64(v.Inside)/float64(v.Predicted), 3)
 	}

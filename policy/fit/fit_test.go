@@ -21,19 +21,17 @@ func TestFitFindsWhatIsFaster(t *testing.T) {
 	if g := r.Group; math.Abs(g.Noise-m.noise) > 0.3*m.noise || len(g.Aliases) != 0 {
 		t.Errorf("noise %.4f, want %.4f; aliases %v, want none", g.Noise, m.noise, g.Aliases)
 	}
-	if len(r.Validations) != 1 {
-		t.Fatalf("%d verdicts, want every other size", len(r.Validations))
+	if r.Validation == nil || len(file.CurveSets[0].HeldOut) != 1 {
+		t.Fatal("no verdict on every other size")
 	}
-	for i, v := range r.Validations {
-		// The file tells how good what it decides was, not what the model takes for the fastest.
-		if got := file.CurveSets[0].HeldOut[i]; got.LeftOut != v.LeftOut || got.Mean != round(v.PolicyScore.Mean, 5) ||
-			v.PolicyScore.Mean == v.Plain.Mean {
-			t.Errorf("%s left out: the file says %+v (cautious %+v, plain %+v)", v.LeftOut, got, v.PolicyScore, v.Plain)
-		}
-		if v.Harm > 0 || v.PolicyScore.Mean >= v.Default.Mean || v.Plain.Mean > 1.05 {
-			t.Errorf("%s left out: harm %d, policy %.4f, plain %.4f, default %.4f", v.LeftOut, v.Harm, v.PolicyScore.Mean,
-				v.Plain.Mean, v.Default.Mean)
-		}
+	v := r.Validation
+	// The file tells how good what it decides was, not what the model takes for the fastest.
+	if got := file.CurveSets[0].HeldOut[0]; got.LeftOut != model.LeftOutSizes ||
+		got.Mean != round(v.PolicyScore.Mean, 5) || v.PolicyScore.Mean == v.Plain.Mean {
+		t.Errorf("the file says %+v (cautious %+v, plain %+v)", got, v.PolicyScore, v.Plain)
+	}
+	if v.Harm > 0 || v.PolicyScore.Mean >= v.Default.Mean || v.Plain.Mean > 1.05 {
+		t.Errorf("harm %d, policy %.4f, plain %.4f, default %.4f", v.Harm, v.PolicyScore.Mean, v.Plain.Mean, v.Default.Mean)
 	}
 	if !slices.ContainsFunc(r.Genuine, func(share float64) bool { return share > 0 }) ||
 		slices.Min(r.Genuine) < 0 || slices.Max(r.Genuine) > 1 {

@@ -141,19 +141,10 @@ func (g *Group) Configs() []nccl.Config {
 }
 
 // subset is the group with only the points and defaults that keep accepts.
-func (g *Group) subset(keep func(Point) bool, keepDefault func(Point) bool) *Group {
+func (g *Group) subset(keep, keepDefault func(Point) bool) *Group {
 	s := *g
-	s.Points, s.Default = nil, nil
-	for _, c := range g.Points {
-		if keep(c) {
-			s.Points = append(s.Points, c)
-		}
-	}
-	for _, c := range g.Default {
-		if keepDefault(c) {
-			s.Default = append(s.Default, c)
-		}
-	}
+	s.Points = slices.DeleteFunc(slices.Clone(g.Points), func(c Point) bool { return !keep(c) })
+	s.Default = slices.DeleteFunc(slices.Clone(g.Default), func(c Point) bool { return !keepDefault(c) })
 	return &s
 }
 

@@ -45,20 +45,17 @@ const mostLost = 0.01
 // measured, nor for a single size between others.
 func Rows(m *model.Model) []Row {
 	rows := make([][]Row, len(m.File.CurveSets))
-	each(len(rows), func(i int) {
-		g := &m.File.CurveSets[i]
-		rows[i] = explained(groupRows(m, g, 0), m, g)
-	})
+	each(len(rows), func(i int) { rows[i] = groupRows(m, &m.File.CurveSets[i], 0) })
 	return slices.Concat(rows...)
 }
 
 // groupRows covers the sizes at which the model decides, and gains more than least in ln(us), with the fewest rows.
-// Among equally few, it takes those that lose least.
+// Among equally few, it takes those that lose least. Each row has its evidence.
 func groupRows(m *model.Model, g *model.CurveSet, least float64) (rows []Row) {
 	c := newCover(m, g, least)
 	for i := 0; i < len(c.sizes); {
 		j := i
-		for j < len(c.sizes) && c.decides[j] {
+		for j < len(c.sizes) && c.decides(j) {
 			j++
 		}
 		if !slices.ContainsFunc(c.sizes[i:j], c.isMeasured) {
@@ -76,7 +73,11 @@ func groupRows(m *model.Model, g *model.CurveSet, least float64) (rows []Row) {
 		i = j
 	}
 	c.around(rows)
-	return slices.DeleteFunc(rows, func(r Row) bool { return r.Bytes.Min == r.Bytes.Max })
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Bytes.Min == r.Bytes.Max })
+	for i := range rows {
+		rows[i].Evidence = evidenceOf(&rows[i], m, g)
+	}
+	return rows
 }
 
 // around widens each row for one measured size, which a job hardly ever calls exactly. The row then reaches half of the
@@ -152,7 +153,6 @@ type cover struct {
 	// ones.
 	neverMore bool
 	least     float64 // gain of a row at each size, in ln(us)
-	decides   []bool  // there are rows at these
 	won       []bool  // in a verification
 	options   []option
 }
@@ -169,7 +169,7 @@ func newCover(m *model.Model, g *model.CurveSet, least float64) *cover {
 	c.sizes = slices.Compact(c.sizes)
 	onlyLower, neverMore := channelRules(m.File.Provenance.NCCL)
 	c.neverMore = neverMore
-	c.decides, c.won = make([]bool, len(c.sizes)), make([]bool, len(c.sizes))
+	c.won = make([]bool, len(c.sizes))
 	for k, b := range c.sizes {
 		choice, why := c.view.Choose(c.call(b), everything)
 		if why != model.Decides || !(choice.LnGain() > least) {
@@ -190,11 +190,15 @@ func newCover(m *model.Model, g *model.CurveSet, least float64) *cover {
 				c.option(config, o.Floored)[k] = max(0, lost)
 			}
 		}
-		// No option is left where the channels cannot be set, or cannot be raised.
-		c.decides[k] = slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
 		c.won[k] = choice.Verified
 	}
 	return c
+}
+
+// decides reports whether there is a row at a size. There is none where the channels of what the model chooses cannot
+// be set, or cannot be raised.
+func (c *cover) decides(k int) bool {
+	return slices.ContainsFunc(c.options, func(o option) bool { return !math.IsInf(o.lost[k], 1) })
 }
 
 // wonAround returns what won the verifications at the sizes next to one that was not verified. isBetween is false

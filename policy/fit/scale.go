@@ -52,7 +52,7 @@ func MoreNodes(m *model.Model, maxNodes int) (rows []Row) {
 		if !carries(m.File, g) || g.Nodes >= maxNodes {
 			continue
 		}
-		measured := explained(groupRows(m, g, carriedGain), m, g)
+		measured := groupRows(m, g, carriedGain)
 		for nodes := g.Nodes + 1; nodes <= min(maxNodes, mostTimes*g.Nodes); nodes++ {
 			for _, r := range measured {
 				r.From, r.Measured = g.Nodes, r.Config

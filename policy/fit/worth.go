@@ -103,9 +103,7 @@ func (g *Group) callTimes(e profile.Entry, decide DecideFunc, genuine []float64)
 			continue
 		}
 		if genuine != nil {
-			i, _ := slices.BinarySearchFunc(g.Default, d.Bytes, func(c Point, b uint64) int {
-				return cmp.Compare(c.Bytes, b)
-			})
+			i := slices.Index(g.Default, d)
 			t.Policy, t.Best = withoutLuck(t.Policy, d.Micros, genuine[i]), withoutLuck(t.Best, d.Micros, genuine[i])
 		}
 		one := e.Micros

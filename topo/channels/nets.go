@@ -1,6 +1,8 @@
 package channels
 
 import (
+	"slices"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
@@ -125,19 +127,37 @@ func (s *searchSystem) reserve(n int, bw float32) {
 	}
 }
 
-// findLocalNets lists each GPU's own NICs.
-func (s *searchSystem) findLocalNets(sys *topo.System) error {
+// findLocalNets lists each GPU's own NICs by channel, until the first one comes again.
+func (s *searchSystem) findLocalNets() error {
 	if len(s.nets) == 0 && !s.Inter {
 		return nil
 	}
-	for g, gpu := range sys.Nodes[topo.NodeGPU] {
-		ports, err := ownPorts(sys, gpu)
-		if err != nil {
-			return err
-		}
-		for _, p := range ports {
-			s.gpus[g].nets = append(s.gpus[g].nets, p.Index)
+	for g := range s.gpus {
+		nets := &s.gpus[g].nets
+		for channel := range nccl.MaxChannels {
+			port, err := s.LocalNet(s.Nodes[topo.NodeGPU][g], channel)
+			if err != nil {
+				return err
+			}
+			if channel > 0 && port.Index == (*nets)[0] {
+				break
+			}
+			*nets = append(*nets, port.Index)
 		}
 	}
 	return nil
+}
+
+// minNetBW is the bandwidth in GB/s of the slowest way from a GPU to one of its own NICs; 0 without NICs.
+func (s *searchSystem) minNetBW() float32 {
+	var ways []float32
+	for g := range s.gpus {
+		for _, n := range s.gpus[g].nets {
+			ways = append(ways, s.gpuNet[g][n].bw)
+		}
+	}
+	if len(ways) == 0 {
+		return 0
+	}
+	return slices.Min(ways)
 }

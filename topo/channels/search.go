@@ -9,27 +9,19 @@ import (
 
 var errNoRank = errors.New("no GPU with a rank")
 
-// searchGraphs finds the channels that NCCL would use on this system (graph/search.cc): ring and tree, and NVLS and
-// CollNet where they are possible. Paths must have been computed and the system trimmed, see topo.System.Init. The
-// system is not changed.
+// graphs finds the channels that NCCL would use on a system (graph/search.cc): ring and tree, and NVLS and CollNet
+// where they are possible.
 //
 // NCCL's search is cut off by a number of steps, not by time, so the answer is the same everywhere. The order of the
 // graphs is NCCL's: the tree has as many channels as the ring, and each graph sees the rounding errors of those
 // before it.
-func searchGraphs(sys *topo.System, opt TuneOptions) (*Graphs, error) {
-	if len(sys.Nodes[topo.NodeGPU]) == 0 {
-		return nil, errNoRank
-	}
-	s, err := newSearchSystem(sys)
-	if err != nil {
-		return nil, err
-	}
+func (s *searchSystem) graphs(opt TuneOptions) (*Graphs, error) {
 	s.crossNIC = opt.Variables.CrossNIC
 	var graphs Graphs
-	gpus, most := len(s.gpus), maxChannels(sys.NCCL)
+	gpus, most := len(s.gpus), maxChannels(s.NCCL)
 	find := func(into *Graph, g *searchGraph) error {
 		err := s.search(g)
-		*into = g.result(sys.Inter)
+		*into = g.result(s.Inter)
 		return err
 	}
 	if err := find(&graphs.Ring, newSearchGraph(0, PatternRing, gpus, 1, most/2)); err != nil {
@@ -48,8 +40,8 @@ func searchGraphs(sys *topo.System, opt TuneOptions) (*Graphs, error) {
 		}
 	}
 	nvls := newSearchGraph(3, PatternNVLS, gpus, 1, most)
-	if !opt.canNVLS(sys) {
-		graphs.NVLS = nvls.result(sys.Inter)
+	if !opt.canNVLS(s.System) {
+		graphs.NVLS = nvls.result(s.Inter)
 		return &graphs, nil
 	}
 	return &graphs, find(&graphs.NVLS, nvls)

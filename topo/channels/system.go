@@ -34,7 +34,7 @@ type searchSystem struct {
 
 	maxBW    float32   // GB/s, the fastest that one channel could be
 	totalBW  float32   // GB/s, the most that one GPU can move
-	minCC    int       // lowest compute capability
+	minCC    int       // lowest compute capability of a device, 10*major+minor
 	cpu      *topo.CPU // the first one
 	crossNIC topo.Toggle
 
@@ -75,11 +75,16 @@ type searchPath struct {
 	throughIntel bool
 }
 
-// newSearchSystem copies what the search needs. Paths must have been computed.
+// newSearchSystem copies what the search needs. Paths must have been computed and the system trimmed, see
+// topo.System.Init. The system is not changed.
 func newSearchSystem(sys *topo.System) (*searchSystem, error) {
+	if len(sys.Nodes[topo.NodeGPU]) == 0 {
+		return nil, errNoRank
+	}
 	totals := sys.Totals()
+	oldest := slices.MinFunc(sys.Nodes[topo.NodeDEV], func(a, b *topo.Node) int { return cmp.Compare(a.Dev.SM, b.Dev.SM) })
 	s := &searchSystem{
-		System: sys, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW), minCC: minSM(sys),
+		System: sys, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW), minCC: oldest.Dev.SM,
 		cpu: sys.Nodes[topo.NodeCPU][0].CPU, netOrder: map[[2]int][]int{},
 	}
 	number := map[*topo.Node]int{}
@@ -141,7 +146,7 @@ func newSearchSystem(sys *topo.System) (*searchSystem, error) {
 		s.nvsGPU = paths(topo.NodeNVS, topo.NodeGPU)[0]
 	}
 	s.near = s.nearness()
-	return s, s.findLocalNets(sys)
+	return s, s.findLocalNets()
 }
 
 // hasNVS says whether there is an NVSwitch node. Searches only use the first.
@@ -163,17 +168,6 @@ func (s *searchSystem) pairLinks() {
 
 func isIntel(n *topo.Node) bool {
 	return n.CPU != nil && n.CPU.Arch == topo.ArchX86 && n.CPU.Vendor == topo.VendorIntel
-}
-
-// minSM is the lowest compute capability of the devices, 10*major+minor; 0 without devices.
-func minSM(s *topo.System) int {
-	lowest := 0
-	for i, d := range s.Nodes[topo.NodeDEV] {
-		if i == 0 || d.Dev.SM < lowest {
-			lowest = d.Dev.SM
-		}
-	}
-	return lowest
 }
 
 // round3 rounds to a thousandth, half away from zero, as NCCL does after each subtraction of a bandwidth.
@@ -270,42 +264,6 @@ func (s *searchSystem) splitNVLink() bool {
 		}
 	}
 	return domains == 2
-}
-
-// ownPorts lists the ports of a GPU by channel, until the first one comes again.
-func ownPorts(s *topo.System, gpu *topo.Node) ([]*topo.Node, error) {
-	var ports []*topo.Node
-	for channel := range nccl.MaxChannels {
-		p, err := s.LocalNet(gpu, channel)
-		if err != nil {
-			return nil, err
-		}
-		if len(ports) > 0 && p == ports[0] {
-			break
-		}
-		ports = append(ports, p)
-	}
-	return ports, nil
-}
-
-// minNetBW is the bandwidth in GB/s of the slowest way from a GPU to one of its own ports; 0 without ports.
-func minNetBW(s *topo.System) (float32, error) {
-	var lowest float32
-	if len(s.Nodes[topo.NodeNET]) == 0 {
-		return 0, nil
-	}
-	for i, g := range s.Nodes[topo.NodeGPU] {
-		ports, err := ownPorts(s, g)
-		if err != nil {
-			return 0, err
-		}
-		for j, p := range ports {
-			if bw := float32(s.Path(g, p).BW); i == 0 && j == 0 || bw < lowest {
-				lowest = bw
-			}
-		}
-	}
-	return lowest, nil
 }
 
 // searchGraph is a graph under construction, with room for all channels and the limits that the current attempt works

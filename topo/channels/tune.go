@@ -71,14 +71,14 @@ func tuneHost(doc *topo.Document, opt TuneOptions, others bool) (*CommTuning, er
 		if others {
 			ranks++
 		}
-		sys, err := commSystem(doc, opt, left[0], ranks)
+		s, err := commSystem(doc, opt, left[0], ranks)
 		if err != nil {
 			return nil, err
 		}
-		if err := c.addDomain(sys, opt); err != nil {
+		if err := c.addDomain(s, opt); err != nil {
 			return nil, fmt.Errorf("%s: %w", doc.File, err)
 		}
-		domain := sys.Ranks()
+		domain := s.Ranks()
 		left = slices.DeleteFunc(left, func(r int) bool { return slices.Contains(domain, r) })
 	}
 	return c, nil
@@ -98,18 +98,19 @@ func Search(doc *topo.Document, opt TuneOptions, hosts int) (*Found, error) {
 		return nil, err
 	}
 	rank, ranks := sys.Whole()
-	if sys, err = commSystem(doc, opt, rank, ranks*hosts); err != nil {
+	s, err := commSystem(doc, opt, rank, ranks*hosts)
+	if err != nil {
 		return nil, err
 	}
-	graphs, err := searchGraphs(sys, opt)
+	graphs, err := s.graphs(opt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
-	return &Found{sys.Totals(), *graphs}, nil
+	return &Found{s.Totals(), *graphs}, nil
 }
 
 // commSystem is the system as a rank of a communicator sees it.
-func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*topo.System, error) {
+func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*searchSystem, error) {
 	sys, err := topo.Build(doc, opt.Settings)
 	if err != nil {
 		return nil, err
@@ -122,26 +123,25 @@ func commSystem(doc *topo.Document, opt TuneOptions, rank, ranks int) (*topo.Sys
 	if err := sys.Init(rank, ranks); err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.File, err)
 	}
-	return sys, nil
+	s, err := newSearchSystem(sys)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doc.File, err)
+	}
+	return s, nil
 }
 
 // addDomain adds GPUs of a host that reach each other without the network. Like NCCL's ranks, it keeps the worst of
 // what each domain finds.
-func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
-	graphs, err := searchGraphs(sys, opt)
+func (c *CommTuning) addDomain(s *searchSystem, opt TuneOptions) error {
+	graphs, err := s.graphs(opt)
 	if err != nil {
 		return err
 	}
-	netBW, err := minNetBW(sys)
-	if err != nil {
-		return err
-	}
-	gpus := sys.Nodes[topo.NodeGPU]
+	gpus, netBW := s.Nodes[topo.NodeGPU], s.minNetBW()
 	f := &c.facts
 	if f.Nodes == 0 {
-		cpu := sys.Nodes[topo.NodeCPU][0].CPU
-		f.CPUArch, f.CPUVendor = int(cpu.Arch), cpu.Vendor
-		f.NVSwitches = len(sys.Nodes[topo.NodeNVS])
+		f.CPUArch, f.CPUVendor = int(s.cpu.Arch), s.cpu.Vendor
+		f.NVSwitches = len(s.Nodes[topo.NodeNVS])
 		f.CollNet, f.CollNetHeads = opt.CollNet, graphs.CollNetDirect.heads()
 		f.MinLocalRanks, f.MinNetBW, f.MinCompCap = len(gpus), netBW, gpus[0].GPU.SM
 		f.NVLS = true
@@ -150,7 +150,7 @@ func (c *CommTuning) addDomain(sys *topo.System, opt TuneOptions) error {
 	f.Nodes++
 	f.MinLocalRanks, f.MaxLocalRanks = min(f.MinLocalRanks, len(gpus)), max(f.MaxLocalRanks, len(gpus))
 	f.MinNetBW = min(f.MinNetBW, netBW)
-	f.NVLS = f.NVLS && opt.canNVLS(sys)
+	f.NVLS = f.NVLS && opt.canNVLS(s.System)
 	f.MaxTreePattern = worsePattern(f.MaxTreePattern, graphs.Tree.Pattern)
 	for _, g := range gpus {
 		f.MinCompCap, f.MaxCompCap = min(f.MinCompCap, g.GPU.SM), max(f.MaxCompCap, g.GPU.SM)

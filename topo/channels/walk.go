@@ -153,10 +153,6 @@ func (w *walk) visit(g, step int, goal goals) {
 		return
 	}
 	*w.steps--
-	if step == len(w.gpus) {
-		w.complete()
-		return
-	}
 	w.graph.Intra[w.graph.NChannels][step] = w.gpus[g].rank
 	switch {
 	case step == goal.backToNet:
@@ -175,16 +171,21 @@ func (w *walk) visit(g, step int, goal goals) {
 	case step == goal.backToFirst:
 		first := w.byRank(w.graph.Intra[w.graph.NChannels][0])
 		if w.useGPUs(g, first, 1) {
-			w.visit(first, step+1, goals{backToNet: goal.backToNet, backToFirst: -1, order: goal.order})
+			w.complete()
 			w.useGPUs(g, first, -1)
 		}
 	default:
-		w.visit(g, len(w.gpus), goals{backToNet: -1, backToFirst: -1, order: goal.order})
+		w.complete()
 	}
 }
 
-// complete counts the channel, keeps the solution if it is better, and goes on to the next channel.
+// complete takes one more step: it counts the channel, keeps the solution if it is better, and goes on to the next
+// channel.
 func (w *walk) complete() {
+	if *w.steps <= 0 {
+		return
+	}
+	*w.steps--
 	g := w.graph
 	g.NChannels++
 	if g.beats(w.best, len(w.gpus)) {
@@ -209,9 +210,7 @@ func (w *walk) throughSwitch(head int) {
 		return 1
 	}
 	w.useAll(w.useFromSwitch, share, func() {
-		w.useAll(w.useToSwitch, share, func() {
-			w.visit(-1, len(w.gpus), goals{backToNet: -1, backToFirst: -1})
-		})
+		w.useAll(w.useToSwitch, share, w.complete)
 	})
 }
 
@@ -230,7 +229,7 @@ func (w *walk) toAllPeers(head int) {
 					place++
 				}
 			}
-			w.visit(-1, len(w.gpus), goals{backToNet: -1, backToFirst: -1})
+			w.complete()
 		})
 	})
 }

@@ -6,6 +6,7 @@
 package detect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -110,7 +111,7 @@ func (d *detector) addGPU(rank int) {
 	for _, link := range gpu.Children {
 		if link.Name == "nvlink" && !link.Has("tclass") {
 			target, _ := link.Attr("target")
-			link.Set("tclass", d.nvLinkPeerClass(target))
+			link.Set("tclass", cmp.Or(d.fs.pciClass(target), classNVSwitch)) // what cannot be seen is an NVSwitch
 		}
 	}
 	gpu.Set("rank", strconv.Itoa(rank))
@@ -130,16 +131,6 @@ func (d *detector) addNVLink(gpu *topo.Element, peer string) {
 		}
 	}
 	d.add(gpu, topo.NewElement("nvlink", "target", peer, "count", "1"))
-}
-
-// nvLinkPeerClass is the PCI class of the device at the other end; one that cannot be seen is an NVSwitch.
-func (d *detector) nvLinkPeerClass(busID string) string {
-	if dir, ok := d.fs.pciPath(busID); ok {
-		if class := d.fs.read(dir, "class"); class != "" {
-			return class
-		}
-	}
-	return classNVSwitch
 }
 
 func (d *detector) addNIC(n *nic, dev int) {
@@ -165,10 +156,8 @@ func (d *detector) addNIC(n *nic, dev int) {
 
 // nicParent is the PCI device of a NIC, or for one without (virtual, USB) the first CPU.
 func (d *detector) nicParent(n *nic) *topo.Element {
-	if n.pciPath != "" {
-		if subsystem, _ := d.fs.realpath(n.pciPath, "subsystem"); path.Base(subsystem) == "pci" {
-			return d.pci(path.Base(n.pciPath), classNetwork)
-		}
+	if n.pciPath != "" && path.Base(d.fs.realpath(n.pciPath, "subsystem")) == "pci" {
+		return d.pci(path.Base(n.pciPath), classNetwork)
 	}
 	// The GPU came first, so there is a CPU.
 	for e := range d.root.All() {

@@ -55,7 +55,7 @@ func verbsPorts(fs *sysfs) []nic {
 	var ports []port
 	gdr := offersGDR(fs)
 	for _, name := range fs.list(class) {
-		full, _ := fs.realpath(class, name, "device")
+		full := fs.realpath(class, name, "device")
 		numbers := fs.list(path.Join(class, name, "ports"))
 		slices.SortFunc(numbers, func(a, b string) int { return cmp.Compare(cnum.Int(a, 10), cnum.Int(b, 10)) })
 		for _, number := range numbers {
@@ -165,12 +165,12 @@ func socketInterfaces(fs *sysfs) []nic {
 }
 
 func socketNIC(fs *sysfs, name string, dev int) nic {
-	device, _ := fs.realpath("/sys/class/net", name, "device")
 	mbps := int(cnum.Int(fs.read("/sys/class/net", name, "speed"), 0))
 	if mbps <= 0 {
 		mbps = socketMbps
 	}
-	return nic{name: name, pciPath: device, guid: uint64(dev), mbps: mbps, maxComms: socketMaxComms}
+	return nic{name: name, pciPath: fs.realpath("/sys/class/net", name, "device"), guid: uint64(dev), mbps: mbps,
+		maxComms: socketMaxComms}
 }
 
 // runningInterfaces lists the interfaces that are up, attached and have an IP address, in the kernel's order.

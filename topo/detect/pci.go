@@ -28,23 +28,26 @@ const (
 
 // pci returns the element of a PCI device, with all above it.
 func (d *detector) pci(busID, class string) *topo.Element {
-	e := d.root.Find("pci", "busid", busID)
-	if e == nil {
-		e = topo.NewElement("pci", "busid", busID)
-	}
+	e := d.device(busID)
 	setUnset(e, "class", class)
 	d.describe(e)
 	return e
 }
 
+// device returns the element of a PCI device, a new one if the tree has none.
+func (d *detector) device(busID string) *topo.Element {
+	if e := d.root.Find("pci", "busid", busID); e != nil {
+		return e
+	}
+	return topo.NewElement("pci", "busid", busID)
+}
+
 // describe fills in a PCI device and joins it to the tree.
 func (d *detector) describe(e *topo.Element) {
 	busID, _ := e.Attr("busid")
-	dir, ok := d.fs.pciPath(busID)
-	if ok {
-		if class := d.fs.read(dir, "class"); class != "" {
-			e.Set("class", class)
-		}
+	dir := d.fs.pciPath(busID)
+	if class := d.fs.pciClass(busID); class != "" {
+		e.Set("class", class)
 	}
 	for _, a := range d.pciAttributes(busID, dir) {
 		setUnset(e, a.Name, a.Value)
@@ -100,10 +103,7 @@ func (d *detector) pciAttributes(busID, dir string) []topo.Attr {
 func (d *detector) addSwitchLinks(e *topo.Element, busID string) {
 	for _, peer := range d.fs.list(path.Join("/sys/kernel/pci_switch_link/virtual_switch_links",
 		strings.ToLower(busID))) {
-		if _, ok := d.fs.pciPath(peer); !ok {
-			continue
-		}
-		if e.Find("pcilink", "target", peer) == nil {
+		if d.fs.pciPath(peer) != "" && e.Find("pcilink", "target", peer) == nil {
 			d.add(e, topo.NewElement("pcilink", "target", peer))
 		}
 	}
@@ -121,10 +121,7 @@ func (d *detector) above(dir string) *topo.Element {
 	if !isBusID(path.Base(bridge)) || !isBusID(path.Base(upper)) {
 		return d.numaNode(numa)
 	}
-	if e := d.root.Find("pci", "busid", path.Base(upper)); e != nil {
-		return e
-	}
-	return topo.NewElement("pci", "busid", path.Base(upper))
+	return d.device(path.Base(upper))
 }
 
 // numaNode returns the CPU of a NUMA node.
@@ -195,17 +192,17 @@ func (s *sysfs) exists(path string) bool {
 	return err == nil
 }
 
-// realpath follows all links. ok is false when there is nothing at the path.
-func (s *sysfs) realpath(path ...string) (real string, ok bool) {
+// realpath follows all links. It is "" when there is nothing at the path.
+func (s *sysfs) realpath(path ...string) string {
 	full, err := filepath.EvalSymlinks(filepath.Join(s.root, filepath.Join(path...)))
 	if err != nil {
-		return "", false
+		return ""
 	}
 	rel, err := filepath.Rel(s.root, full)
 	if err != nil {
-		return "", false
+		return ""
 	}
-	return filepath.Join("/", rel), true
+	return filepath.Join("/", rel)
 }
 
 // list returns the names in a directory in alphabetical order, none when there is no such directory.
@@ -221,13 +218,22 @@ func (s *sysfs) list(path string) []string {
 	return names
 }
 
-// pciPath is the directory of a PCI device, whose parents are the bridges above it.
-func (s *sysfs) pciPath(busID string) (path string, ok bool) {
+// pciPath is the directory of a PCI device, whose parents are the bridges above it; "" when sysfs has no such device.
+func (s *sysfs) pciPath(busID string) string {
 	busID = strings.ToLower(busID)
 	if !isBusID(busID) {
-		return "", false
+		return ""
 	}
 	return s.realpath("/sys/bus/pci/devices", busID)
+}
+
+// pciClass is the class of a PCI device; "" when sysfs does not tell.
+func (s *sysfs) pciClass(busID string) string {
+	dir := s.pciPath(busID)
+	if dir == "" {
+		return ""
+	}
+	return s.read(dir, "class")
 }
 
 // isBusID reports whether s is a PCI address such as 0000:3b:00.0.

@@ -30,10 +30,10 @@ const perOctave = 8
 func drawn(measured []uint64) (sizes []uint64) {
 	for i, b := range measured {
 		if i > 0 {
-			from := measured[i-1]
-			for step := math.Exp2(1.0 / perOctave); float64(from)*step < float64(b); step *= math.Exp2(
-				1.0 / perOctave) {
-				sizes = append(sizes, uint64(float64(from)*step))
+			const next = 1.0 / perOctave
+			from := float64(measured[i-1])
+			for step := math.Exp2(next); from*step < float64(b); step *= math.Exp2(next) {
+				sizes = append(sizes, uint64(from*step))
 			}
 		}
 		sizes = append(sizes, b)
@@ -90,9 +90,7 @@ func ranked(m *model.Model, g *model.CurveSet) []curve {
 
 // repeats reports whether NCCL's choice is as fast as a configuration, or is that very one. The zero value is none.
 func repeats(choice model.DefaultPoint, c nccl.Config, micros float64) bool {
-	was := choice.Config()
-	same := was.Cell == c.Cell && (c.Channels == 0 || c == was)
-	return choice.Micros > 0 && choice.Micros <= micros || same
+	return choice.Micros > 0 && choice.Micros <= micros || c.Admits(choice.Config())
 }
 
 // fillDefault adds what decisions reckon with between the sizes at which NCCL's choice was measured.

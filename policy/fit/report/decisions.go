@@ -91,7 +91,7 @@ func (d *decision) judge(view *model.View, call nccl.Call) {
 	switch d.reach = 1 - d.best/d.byNCCL; {
 	case d.winner == nil:
 		d.best, d.reach = d.byNCCL, math.NaN()
-	case d.best >= d.byNCCL || d.repeatsChoice():
+	case d.best >= d.byNCCL || d.choice != nil && d.winner.Admits(*d.choice):
 		d.winner, d.best, d.reach = nil, d.byNCCL, 0
 	}
 	d.toSave = d.reach * d.genuine
@@ -108,9 +108,4 @@ func (d *decision) judge(view *model.View, call nccl.Call) {
 	if d.saved = d.gain; d.saved > 0 {
 		d.saved *= d.genuine
 	}
-}
-
-// repeatsChoice reports whether the winner is NCCL's choice. A channel count of 0 is NCCL's own.
-func (d *decision) repeatsChoice() bool {
-	return d.choice != nil && d.winner.Cell == d.choice.Cell && (d.winner.Channels == 0 || *d.winner == *d.choice)
 }

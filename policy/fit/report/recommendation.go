@@ -106,11 +106,9 @@ func newRecommendation(r *fit.GroupReport, decisions []decision) Recommendation 
 		Key: r.Group.Key, Of: r, Sizes: len(decisions), Gain: unknown, Most: unknown,
 		Spans: spansOf(r.Group.Key, decisions), NoiseAssumed: r.Group.NoiseAssumed() && !r.DefaultOnly,
 	}
-	for _, h := range r.Validations {
-		if h.LeftOut == model.LeftOutSizes && h.VersusDefault.Decisions > 0 { // it could be compared with NCCL's choice
-			v.Tried, v.Slower, v.VersusBest, v.DefaultVsBest = h.Decided, h.Harm, h.PolicyScore, h.Default
-			v.VersusDefault, v.WorstVsDefault = h.VersusDefault, h.WorstHarm
-		}
+	if h := r.Validation; h != nil && h.VersusDefault.Decisions > 0 { // it could be compared with NCCL's choice
+		v.Tried, v.Slower, v.VersusBest, v.DefaultVsBest = h.Decided, h.Harm, h.PolicyScore, h.Default
+		v.VersusDefault, v.WorstVsDefault = h.VersusDefault, h.WorstHarm
 	}
 	var saved []float64
 	for _, d := range decisions {

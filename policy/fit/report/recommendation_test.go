@@ -6,7 +6,6 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 )
 
 // measured makes a decision for each gain: of a row, or of the fastest measured where
@@ -29,9 +28,9 @@ func TestVerdict(t *testing.T) {
 	key := fit.Key{Coll: nccl.CollAllReduce, Comm: nccl.Comm{Nodes: 1, Ranks: 8}}
 	whole := &fit.Group{Key: key, Default: make([]fit.Point, 1), NoisePairs: 1}
 	once := &fit.Group{Key: key, Default: make([]fit.Point, 1)}
-	unseen := func(decided, harm int, worst, versus float64) []fit.Validation {
-		return []fit.Validation{{LeftOut: model.LeftOutSizes, Decided: decided, Harm: harm, WorstHarm: worst,
-			VersusDefault: fit.Score{Decisions: 8, Mean: versus}}}
+	unseen := func(decided, harm int, worst, versus float64) *fit.Validation {
+		return &fit.Validation{Decided: decided, Harm: harm, WorstHarm: worst,
+			VersusDefault: fit.Score{Decisions: 8, Mean: versus}}
 	}
 	good := unseen(8, 0, 1, .8)
 	always, never := func(int) bool { return true }, func(int) bool { return false }
@@ -41,53 +40,53 @@ func TestVerdict(t *testing.T) {
 		decisions []decision
 		want      string
 	}{
-		"gain at one end": {fit.GroupReport{Group: whole, Validations: good},
+		"gain at one end": {fit.GroupReport{Group: whole, Validation: good},
 			measured(func(i int) bool { return i < 3 }, .13, .22, .32, 0, .004),
 			"use it: at the sizes measured, 22 % less time at 4KiB - 16KiB (13 to 32 %); no gain at 32KiB " +
 				"- 64KiB"},
-		"two levels": {fit.GroupReport{Group: whole, Validations: good},
+		"two levels": {fit.GroupReport{Group: whole, Validation: good},
 			measured(always, .30, .32, .02, .03, .02),
 			"use it: at the sizes measured, 31 % less time at 4KiB - 8KiB, 2.3 % at 16KiB - 64KiB"},
-		"uncertain elsewhere": {fit.GroupReport{Group: whole, Validations: good},
+		"uncertain elsewhere": {fit.GroupReport{Group: whole, Validation: good},
 			measured(func(i int) bool { return i == 1 }, .02, .05, .015),
 			"use it: at the sizes measured, 5.0 % less time at 8KiB; perhaps 2.0 % at 4KiB and less at 1 more, not " +
 				"for sure"},
-		"hidden among others": {fit.GroupReport{Group: whole, Validations: good},
+		"hidden among others": {fit.GroupReport{Group: whole, Validation: good},
 			measured(func(i int) bool { return i == 1 }, 0, .05, .004, .18, 0),
 			"use it: at the sizes measured, 5.0 % less time at 8KiB; perhaps 18 % at 32KiB, not for sure"},
-		"many ranges": {fit.GroupReport{Group: whole, Validations: good},
+		"many ranges": {fit.GroupReport{Group: whole, Validation: good},
 			measured(func(i int) bool { return i%2 == 0 }, .2, 0, .3, 0, .1, 0, .05),
 			"use it: at the sizes measured, 20 % less time at 4KiB, 30 % at 16KiB, 10 % at 64KiB, less at 1 more; " +
 				"no gain elsewhere"},
-		"default in places": {fit.GroupReport{Group: whole, Validations: good}, measured(always, .2, unknown, .2),
+		"default in places": {fit.GroupReport{Group: whole, Validation: good}, measured(always, .2, unknown, .2),
 			"use it: at the sizes measured, 20 % less time at 4KiB, 20 % at 16KiB"},
-		"harm": {fit.GroupReport{Group: whole, Validations: unseen(8, 2, 1.12, .9)}, measured(always, .2),
+		"harm": {fit.GroupReport{Group: whole, Validation: unseen(8, 2, 1.12, .9)}, measured(always, .2),
 			"use it with care: at the sizes measured, 20 % less time at 4KiB; at sizes left out of the fit, 2 of 8 " +
 				"decisions took longer than NCCL's, at worst 1.12 times as long"},
-		"less between": {fit.GroupReport{Group: whole, Validations: unseen(1, 0, 1, .99)}, measured(always, .2),
+		"less between": {fit.GroupReport{Group: whole, Validation: unseen(1, 0, 1, .99)}, measured(always, .2),
 			"use it: at the sizes measured, 20 % less time at 4KiB; on average over all sizes 20 %, over those left " +
 				"out of the fit only 1.0 %"},
-		"luck elsewhere": {fit.GroupReport{Group: whole, Validations: unseen(1, 0, 1, 1)}, measured(always, .2),
+		"luck elsewhere": {fit.GroupReport{Group: whole, Validation: unseen(1, 0, 1, 1)}, measured(always, .2),
 			"use it: at the sizes measured, 20 % less time at 4KiB; on average over all sizes 20 %, over those left " +
 				"out of the fit only 0.0 %"},
-		"one run each": {fit.GroupReport{Group: once, Validations: unseen(1, 0, 1, 1)},
+		"one run each": {fit.GroupReport{Group: once, Validation: unseen(1, 0, 1, 1)},
 			measured(func(i int) bool { return i%2 == 0 }, .2, 0, .3, 0, .1, 0, .05),
 			"use it with care: one run each: not sure; faster as measured at 4KiB, 16KiB, 64KiB, and in 1 range more; " +
 				"no gain elsewhere"},
-		"one run each, nothing": {fit.GroupReport{Group: once, Validations: good}, measured(never, .002, 0),
+		"one run each, nothing": {fit.GroupReport{Group: once, Validation: good}, measured(never, .002, 0),
 			"leave it: nothing found that is faster than NCCL's default"},
 		"not tried": {fit.GroupReport{Group: whole}, measured(always, .2),
 			"use it: at the sizes measured, 20 % less time at 4KiB; not tried on sizes left out of the fit"},
-		"nothing found": {fit.GroupReport{Group: whole, Validations: good}, measured(never, .002, 0),
+		"nothing found": {fit.GroupReport{Group: whole, Validation: good}, measured(never, .002, 0),
 			"leave it: nothing found that is faster than NCCL's default"},
-		"rows of nothing": {fit.GroupReport{Group: whole, Validations: good}, measured(always, .004, .001),
+		"rows of nothing": {fit.GroupReport{Group: whole, Validation: good}, measured(always, .004, .001),
 			"leave it: nothing found that is faster than NCCL's default"},
-		"nothing, perhaps": {fit.GroupReport{Group: whole, Validations: good},
+		"nothing, perhaps": {fit.GroupReport{Group: whole, Validation: good},
 			measured(func(i int) bool { return i > 0 }, .18, .004),
 			"leave it: nothing is faster than NCCL's default for sure; perhaps 18 % at 4KiB, not for sure"},
-		"slower": {fit.GroupReport{Group: whole, Validations: good}, measured(always, -.2, -.1),
+		"slower": {fit.GroupReport{Group: whole, Validation: good}, measured(always, -.2, -.1),
 			"leave it: nothing found that is faster than NCCL's default"},
-		"nothing is sure": {fit.GroupReport{Group: whole, Validations: good}, measured(never, .02, 0),
+		"nothing is sure": {fit.GroupReport{Group: whole, Validation: good}, measured(never, .02, 0),
 			"leave it: nothing is faster than NCCL's default for sure; perhaps 2.0 % at 4KiB, not for sure"},
 		"no default": {fit.GroupReport{Group: &fit.Group{Key: key}}, measured(never, unknown, unknown),
 			"cannot say: the default was not measured"},

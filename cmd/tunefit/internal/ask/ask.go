@@ -3,7 +3,6 @@
 package ask
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -142,9 +141,7 @@ func MeasuredOn(file string) string {
 		return ""
 	}
 	beside := filepath.Join(filepath.Dir(file), "topology.xml")
-	if text, err := cli.ReadRegular(beside); err != nil {
-		return ""
-	} else if _, err := topo.Read(beside, bytes.NewReader(text)); err != nil {
+	if _, err := topo.ReadFile(beside); err != nil {
 		return ""
 	}
 	return beside

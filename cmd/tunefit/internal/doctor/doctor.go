@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -149,18 +148,6 @@ func onceInBackground[T any](find func() T) func() T {
 		<-done
 		return found
 	}
-}
-
-// ownLibrary is the absolute path of the library that was built with this tunefit; "" if it is not there.
-func (d *doctor) ownLibrary() string {
-	if d.Library == "" {
-		return ""
-	}
-	path, err := filepath.Abs(d.Library)
-	if err != nil {
-		return ""
-	}
-	return path
 }
 
 // notLoaded returns the dynamic loader's words, or the error.

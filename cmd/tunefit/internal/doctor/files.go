@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -152,10 +151,6 @@ func (d *doctor) fileFindings(f fileFound) (found []Finding) {
 	}
 	if len(f.faults) > 0 {
 		const shown = 5
-		text := strings.Join(f.faults[:min(len(f.faults), shown)], "\n")
-		if more := len(f.faults) - shown; more > 0 {
-			text += fmt.Sprintf("\nand %d more", more)
-		}
 		do, under := "correct it, and look with: tunefit check "+f.name, ""
 		if f.variable == tuner.EnvModelFile {
 			do = "fit it anew: tunefit fit"
@@ -167,7 +162,8 @@ func (d *doctor) fileFindings(f fileFound) (found []Finding) {
 				do = "unset " + tuner.EnvModelFile + ", or " + tuner.EnvDeterministic
 			}
 		}
-		return []Finding{failed(do, "%s is refused%s, and %s:\n%s", f.name, under, outcome, text)}
+		return []Finding{failed(do, "%s is refused%s, and %s:\n%s", f.name, under, outcome,
+			cli.Few(f.faults, shown, "\n"))}
 	}
 	found = d.relative(f.variable)
 	if real, err := filepath.EvalSymlinks(f.name); err == nil {
@@ -239,11 +235,7 @@ func (d *doctor) measuredElsewhere(policy string) []Finding {
 	if here == nil {
 		return nil
 	}
-	text, err := cli.ReadRegular(file)
-	if err != nil {
-		return nil
-	}
-	doc, err := topo.Read(file, bytes.NewReader(text))
+	doc, err := topo.ReadFile(file)
 	if err != nil {
 		return nil
 	}
@@ -266,9 +258,6 @@ func (d *doctor) versionFinding(f filesFound, here *model.Machine) []Finding {
 	}
 	if f.fitted != nil {
 		what = append(what, f.model.name)
-	}
-	if len(what) == 0 {
-		return nil
 	}
 	e := policy.NewEngine(f.compiled, f.fitted, here)
 	if e.Policy == nil && e.Model == nil {

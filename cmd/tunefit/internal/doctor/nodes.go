@@ -206,27 +206,23 @@ var mayDiffer = []string{"limits", "rendezvous"}
 func (a *Answers) Across(nodes int) (findings []Finding, verdict string) {
 	slices.SortStableFunc(a.complete, func(x, y answer) int { return compareHosts(x.host, y.host) })
 	var hosts []string
-	type told struct {
-		Finding
-		hosts []string
-	}
-	var all []*told
+	var all []Finding // each once
 	for _, n := range a.complete {
 		if slices.Contains(hosts, n.host) {
 			continue // a second process of a node
 		}
 		hosts = append(hosts, n.host)
 		for _, f := range n.findings {
-			same := func(t *told) bool {
-				return t.Check == f.Check && t.Severity == f.Severity && t.Do == f.Do && t.Unknown == f.Unknown &&
-					measured.ReplaceAllString(t.Found, "") == measured.ReplaceAllString(f.Found, "")
+			i := slices.IndexFunc(all, func(o Finding) bool {
+				return o.Check == f.Check && o.Severity == f.Severity && o.Do == f.Do && o.Unknown == f.Unknown &&
+					measured.ReplaceAllString(o.Found, "") == measured.ReplaceAllString(f.Found, "")
+			})
+			if i < 0 {
+				f.Nodes = nil
+				i, all = len(all), append(all, f)
 			}
-			if i := slices.IndexFunc(all, same); i >= 0 {
-				if !slices.Contains(all[i].hosts, n.host) {
-					all[i].hosts = append(all[i].hosts, n.host)
-				}
-			} else {
-				all = append(all, &told{f, []string{n.host}})
+			if !slices.Contains(all[i].Nodes, n.host) {
+				all[i].Nodes = append(all[i].Nodes, n.host)
 			}
 		}
 	}
@@ -234,19 +230,18 @@ func (a *Answers) Across(nodes int) (findings []Finding, verdict string) {
 	var differ []string
 	for _, check := range examinations {
 		var bad, good int // that some nodes found, and others did not
-		for _, t := range all {
-			if t.Check != check.name {
+		for _, f := range all {
+			switch {
+			case f.Check != check.name:
 				continue
+			case len(f.Nodes) == len(hosts):
+				f.Nodes = nil
+			case f.Severity >= isWarning:
+				bad++
+			default:
+				good++
 			}
-			if len(t.hosts) < len(hosts) {
-				t.Nodes = t.hosts
-				if t.Severity >= isWarning {
-					bad++
-				} else {
-					good++
-				}
-			}
-			findings = append(findings, t.Finding)
+			findings = append(findings, f)
 		}
 		if bad+good == 0 || bad == 0 && slices.Contains(mayDiffer, check.name) {
 			continue

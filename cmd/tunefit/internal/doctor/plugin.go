@@ -87,7 +87,7 @@ func (d *doctor) findPlugin(ctx context.Context) (p pluginFound) {
 func (d *doctor) examinePlugin(context.Context) []Finding {
 	value := d.env.Get(tuner.EnvPlugin)
 	do := "set " + tuner.EnvPlugin + " to the path of " + cli.LibraryName
-	if own := d.ownLibrary(); own != "" {
+	if own, err := filepath.Abs(d.Library); err == nil && d.Library != "" {
 		do = "set " + tuner.EnvPlugin + "=" + own
 	}
 	p := d.plugin()

@@ -151,11 +151,11 @@ func (s *Sweep) script(b Batch) (string, error) {
 		log := cli.ShellWord(filepath.Join(s.Dir, "logs", start.Name+".log"))
 		fmt.Fprintf(&out, "echo %s > %s\n", cli.ShellWord(mark(start, b.Kind)), log)
 		for _, step := range perfrun.Steps(start.Sizes, perfrun.TrimUnit(start.Key)) {
-			p, err := s.process(start, step, b.Kind, false)
+			argv, err := s.command(start, step, b.Kind, false)
 			if err != nil {
 				return "", err
 			}
-			fmt.Fprintf(&out, "%s >> %s 2>&1\n", cli.ShellWords(p.argv), log)
+			fmt.Fprintf(&out, "%s >> %s 2>&1\n", cli.ShellWords(argv), log)
 		}
 	}
 	return out.String(), nil

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -144,20 +143,15 @@ func openJournal(dir string) (j *journal, err error) {
 		return nil, err
 	}
 	j = &journal{file: file, subjects: map[fit.Key]*subject{}}
-	whole := bytes.LastIndexByte(text, '\n') + 1
-	for number := 1; len(text[:whole]) > 0; number++ {
-		end := bytes.IndexByte(text, '\n')
-		if err := j.read(text[:end]); err != nil {
+	whole, number := bytes.LastIndexByte(text, '\n')+1, 0
+	for text := range bytes.Lines(text[:whole]) {
+		number++
+		if err := j.read(text[:len(text)-1]); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w (needed: the file as tunefit sweep wrote it)", name, number, err)
 		}
-		text, whole = text[end+1:], whole-end-1
 	}
-	if len(text) > 0 { // tunefit was killed while it wrote that
-		size, err := file.Seek(0, io.SeekEnd)
-		if err != nil {
-			return nil, err
-		}
-		return j, file.Truncate(size - int64(len(text)))
+	if whole < len(text) { // tunefit was killed while it wrote the rest
+		return j, file.Truncate(int64(whole))
 	}
 	return j, nil
 }

@@ -252,8 +252,7 @@ func (s *Sweep) trusted(key fit.Key) func(*bench.Sample) bool {
 	}
 	given := s.givenUp(key)
 	return func(m *bench.Sample) bool {
-		return m.Selection == bench.SelectionDefault || !slices.ContainsFunc(given, func(c nccl.Config) bool {
-			return c.Cell == m.Cell && (c.Channels == m.Channels || c.Channels == 0)
-		})
+		return m.Selection == bench.SelectionDefault ||
+			!slices.ContainsFunc(given, func(c nccl.Config) bool { return c.Admits(m.Config) })
 	}
 }

@@ -105,9 +105,7 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	p := process{argv: command, mark: s.mark(), output: log, silence: s.Silence, grace: grace}
-	p.env = append(cleaned(os.Environ()), p.mark)
-	ended := p.run(ctx)
+	ended := s.process(command, log).run(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -97,8 +97,11 @@ const mostUnsteady = 6
 
 // Summary says what the sweep took.
 func (s *Sweep) Summary() string {
-	return fmt.Sprintf("%s, %s, %.1f GPU hours", wording.Plural(len(s.journal.runs), "run"), roughly(s.spent()),
-		s.GPUHours())
+	hours := 0.0 // of GPUs
+	for _, r := range s.journal.runs {
+		hours += r.Seconds / 3600 * float64(r.of.Key.Ranks)
+	}
+	return fmt.Sprintf("%s, %s, %.1f GPU hours", wording.Plural(len(s.journal.runs), "run"), roughly(s.spent()), hours)
 }
 
 // spent is the time so far.
@@ -225,12 +228,4 @@ func (s *Sweep) unfinished() string {
 		text += fmt.Sprintf(", by about %s", roughly(left))
 	}
 	return text + ")"
-}
-
-// GPUHours are what all runs took.
-func (s *Sweep) GPUHours() (hours float64) {
-	for _, r := range s.journal.runs {
-		hours += r.Seconds / 3600 * float64(r.of.Key.Ranks)
-	}
-	return hours
 }

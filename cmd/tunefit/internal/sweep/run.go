@@ -105,11 +105,11 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 	begin.ID = len(s.journal.runs) + 1
 	begin.Log = filepath.Join("logs", fmt.Sprintf("%05d-%s.log", begin.ID, begin.of.Name))
 	dumps := s.dumps(&begin)
-	p, err := s.process(begin.of, step, begin.kind, dumps)
+	argv, err := s.command(begin.of, step, begin.kind, dumps)
 	if err := errors.Join(err, s.writePolicy(begin.of)); err != nil {
 		return Failed, err
 	}
-	begin.Command = cli.ShellWords(p.argv)
+	begin.Command = cli.ShellWords(argv)
 	log, err := os.OpenFile(filepath.Join(s.Dir, begin.Log), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return Failed, err
@@ -124,11 +124,10 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 		return Failed, err
 	}
 	r := s.journal.runs[begin.ID-1]
-	p.output, p.env = log, append(cleaned(os.Environ()), p.mark)
 	if s.Now != nil {
 		s.Now(s.present(r))
 	}
-	ended := p.run(ctx)
+	ended := s.process(argv, log).run(ctx)
 	text := s.read(r)
 	setUp := s.judge(ctx, r, text, ended)
 	r.Seconds = time.Since(begin.Begun).Seconds()
@@ -161,8 +160,8 @@ func (s *Sweep) markKilled(r *Run) error {
 	return s.journal.write(line{End: &ending{r.ID, r.End}})
 }
 
-// process makes the command of a start: the program's options, and the environment that decides.
-func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind, dumps bool) (p process, err error) {
+// command makes the command of a start: the program's options, and the environment that decides.
+func (s *Sweep) command(start *perfrun.Start, step perfrun.Step, kind Kind, dumps bool) (argv []string, err error) {
 	perNode := start.Key.Ranks / start.Key.Nodes
 	each := s.perProcess(perNode)
 	args := s.Args
@@ -175,7 +174,7 @@ func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind, dump
 	} else if start.Policy != "" {
 		policy, err := s.policyFile(start)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
 		env = perfrun.Tuned(s.Library, policy)
 	}
@@ -185,19 +184,17 @@ func (s *Sweep) process(start *perfrun.Start, step perfrun.Step, kind Kind, dump
 	if kind == Measure {
 		env["NCCL_DEBUG_SUBSYS"] += ",TUNING"
 	}
-	p = process{mark: s.mark(), silence: s.Silence, grace: grace}
-	argv := slices.Concat([]string{s.program(start.Key)}, step.Args(), args)
+	argv = slices.Concat([]string{s.program(start.Key)}, step.Args(), args)
 	if dumps {
 		if argv, err = s.dumping(argv, each); err != nil {
-			return p, err
+			return nil, err
 		}
 	}
-	p.argv, err = s.Launcher.Command(launch.Program{
+	return s.Launcher.Command(launch.Program{
 		Argv:  argv,
 		Env:   env,
 		Nodes: start.Key.Nodes, RanksPerNode: perNode / each,
 	})
-	return p, err
 }
 
 // program is the one of nccl-tests that measures a subject, as nodes find it.
@@ -272,16 +269,22 @@ const grace = 15 * time.Second
 type process struct {
 	argv, env []string
 	mark      string // NAME=VALUE of env that no other process has
-	dir       string
 	output    *os.File
 	silence   time.Duration // it is ended when its output does not grow for so long
 	grace     time.Duration // that a launcher has to end its ranks, on other nodes, too, before it is killed
 }
 
+// process is a command of the sweep.
+func (s *Sweep) process(argv []string, output *os.File) process {
+	mark := s.mark()
+	return process{argv: argv, env: append(cleaned(os.Environ()), mark), mark: mark, output: output,
+		silence: s.Silence, grace: grace}
+}
+
 // run returns when nothing of the command runs any more on this machine: its own exit, ctx's cause, or errSilent.
 func (p process) run(ctx context.Context) error {
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, p.output, p.output
+	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, p.output, p.output
 	ended, err := spawn(cmd)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -51,7 +50,7 @@ func (s *Sweep) dumping(argv []string, each int) ([]string, error) {
 // machine from. It says why not, where nodes differ.
 func (s *Sweep) keepTopology() error {
 	files, _ := filepath.Glob(filepath.Join(s.Dir, topologyFolder, "*.xml"))
-	var first, other topo.Fingerprint
+	var first topo.Fingerprint
 	var like, unlike []string // the nodes like the first, and those that are not
 	unlikeFile := ""
 	for _, file := range files {
@@ -62,14 +61,10 @@ func (s *Sweep) keepTopology() error {
 				err)
 			return os.RemoveAll(s.Topology())
 		}
-		switch first = cmp.Or(first, kind); {
-		case kind == first:
+		if first = cmp.Or(first, kind); kind == first {
 			like = append(like, node)
-		case other == "":
-			other, unlikeFile = kind, file
-			fallthrough
-		default:
-			unlike = append(unlike, node)
+		} else {
+			unlike, unlikeFile = append(unlike, node), cmp.Or(unlikeFile, file)
 		}
 	}
 	if len(unlike) > 0 {
@@ -96,11 +91,7 @@ func (s *Sweep) keepTopology() error {
 func (s *Sweep) Topology() string { return filepath.Join(s.Dir, "topology.xml") }
 
 func fingerprintOf(file string) (kind topo.Fingerprint, err error) {
-	text, err := safefile.Read(file, mostRead)
-	if err != nil {
-		return kind, err
-	}
-	doc, err := topo.Read(file, bytes.NewReader(text))
+	doc, err := topo.ReadFile(file)
 	if err != nil {
 		return kind, err
 	}
