@@ -227,12 +227,14 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 		}
 	}
 	in.end()
+	var same []bench.Note
 	for digest, file := range digests[1] {
 		if other, ok := digests[0][digest]; ok {
-			in.notes = append(in.notes,
-				bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
+			same = append(same, bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
 		}
 	}
+	slices.SortFunc(same, func(a, b bench.Note) int { return cmp.Compare(a.File, b.File) })
+	in.notes = append(in.notes, same...)
 	alike := map[string]int{}
 	for _, n := range in.notes {
 		alike[n.Text]++
