@@ -192,6 +192,15 @@ func Percent(share float64) string {
 	return fmt.Sprintf("%.1f %%", 100*share)
 }
 
+// Print prints v as JSON, or what text writes for a person.
+func Print(w io.Writer, asJSON bool, v any, text func(io.Writer)) error {
+	if asJSON {
+		return WriteJSON(w, v)
+	}
+	text(w)
+	return nil
+}
+
 // WriteJSON prints v, indented.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
@@ -215,7 +224,7 @@ func (t *Table) Row(cells ...any) {
 }
 
 // Flush prints the lines. What follows is lined up by itself.
-func (t *Table) Flush() error { return t.w.Flush() }
+func (t *Table) Flush() { t.w.Flush() }
 
 // ShellWords quotes words for a shell.
 func ShellWords(words []string) string {

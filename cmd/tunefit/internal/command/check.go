@@ -67,7 +67,8 @@ With --measured it is 1 if no decision can be judged, with --tests if a test fai
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case o.rules:
-				return writeLintRules(cmd.OutOrStdout())
+				writeLintRules(cmd.OutOrStdout())
+				return nil
 			case o.explain != "":
 				return explainLintRule(cmd.OutOrStdout(), o.explain)
 			case len(o.measured) > 0:
@@ -168,17 +169,10 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		}
 		ofModel, opt.Model = lint.CheckModel(args[1], model, here)
 	}
-	findings := append(lint.Check(file, text, opt), ofModel...)
-	if o.asJSON {
-		if findings == nil {
-			findings = []lint.Diagnostic{}
-		}
-		err = cli.WriteJSON(cmd.OutOrStdout(), findings)
-	} else {
-		err = writeFindings(cmd.OutOrStdout(), findings, o.all)
-	}
+	findings := append(append([]lint.Diagnostic{}, lint.Check(file, text, opt)...), ofModel...)
 	worst, any := lint.Worst(findings)
-	return any && worst >= lint.Warning, err
+	return any && worst >= lint.Warning, cli.Print(cmd.OutOrStdout(), o.asJSON, findings,
+		func(w io.Writer) { writeFindings(w, findings, o.all) })
 }
 
 // explainLintRule prints what --explain asks for.
@@ -188,8 +182,8 @@ func explainLintRule(w io.Writer, name string) error {
 		return cli.Usagef("no rule is called %q (%sallowed: %s)", name, wording.DidYouMean(name, lint.RuleNames()),
 			strings.Join(lint.RuleNames(), ", "))
 	}
-	_, err := fmt.Fprintf(w, "%s (%s): %s\n\n%s\n", r.Name, r.Severity, r.Summary, r.Explain)
-	return err
+	fmt.Fprintf(w, "%s (%s): %s\n\n%s\n", r.Name, r.Severity, r.Summary, r.Explain)
+	return nil
 }
 
 // shownOfRule is how many findings of one rule are printed before the rest is
@@ -197,10 +191,10 @@ func explainLintRule(w io.Writer, name string) error {
 const shownOfRule = 3
 
 // writeFindings prints findings, the worst first, each rule's together.
-func writeFindings(w io.Writer, findings []lint.Diagnostic, all bool) error {
+func writeFindings(w io.Writer, findings []lint.Diagnostic, all bool) {
 	if len(findings) == 0 {
-		_, err := fmt.Fprintln(w, "no problems found")
-		return err
+		fmt.Fprintln(w, "no problems found")
+		return
 	}
 	type kind struct {
 		rule     string
@@ -234,19 +228,18 @@ func writeFindings(w io.Writer, findings []lint.Diagnostic, all bool) error {
 	if slices.ContainsFunc(findings, func(f lint.Diagnostic) bool { return f.Rule == lint.Invalid }) {
 		fmt.Fprintln(w, "the tuner refuses the policy; nothing else is looked for in it until the errors are gone")
 	}
-	_, err := fmt.Fprintf(w, "%s, %s, %s\n", wording.Plural(counts[lint.Error], "error"),
+	fmt.Fprintf(w, "%s, %s, %s\n", wording.Plural(counts[lint.Error], "error"),
 		wording.Plural(counts[lint.Warning], "warning"), wording.Plural(counts[lint.Note], "note"))
-	return err
 }
 
 // writeLintRules prints the rules as a table.
-func writeLintRules(w io.Writer) error {
+func writeLintRules(w io.Writer) {
 	tw := cli.NewTable(w)
 	tw.Row("rule", "severity", "what")
 	for _, r := range lint.Rules {
 		tw.Row(r.Name, r.Severity, r.Summary)
 	}
-	return tw.Flush()
+	tw.Flush()
 }
 
 // runTests runs the tests of a policy or a model. It reads all files before it runs any.
@@ -282,8 +275,5 @@ func (o *checkOptions) runTests(cmd *cobra.Command, from ncclchoice.Flags, file 
 	for _, r := range results {
 		failed = failed || !r.Passed
 	}
-	if o.asJSON {
-		return failed, cli.WriteJSON(cmd.OutOrStdout(), results)
-	}
-	return failed, policytest.Write(cmd.OutOrStdout(), results)
+	return failed, cli.Print(cmd.OutOrStdout(), o.asJSON, results, func(w io.Writer) { policytest.Write(w, results) })
 }

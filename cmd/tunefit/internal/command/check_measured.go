@@ -33,13 +33,11 @@ func (o *checkOptions) runMeasured(cmd *cobra.Command, in *cli.Inputs, file stri
 		return errors.New("not one usable measurement")
 	}
 	results := evaluated.on(set)
-	if o.asJSON {
-		err = cli.WriteJSON(cmd.OutOrStdout(), results)
-	} else {
-		writeRows(cmd.OutOrStdout(), set, rejected)
+	err = cli.Print(cmd.OutOrStdout(), o.asJSON, results, func(w io.Writer) {
+		writeRows(w, set, rejected)
 		evaluated.note(cmd.ErrOrStderr(), set, sources)
-		err = writeEvaluation(cmd.OutOrStdout(), results)
-	}
+		writeEvaluation(w, results)
+	})
 	return errors.Join(err, unjudged(results))
 }
 
@@ -158,7 +156,7 @@ func unjudged(results []fit.Evaluation) error {
 		"neither the chosen configurations were measured, nor NCCL's default where they leave it")
 }
 
-func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
+func writeEvaluation(w io.Writer, results []fit.Evaluation) {
 	tw := cli.NewTable(w)
 	tw.Row()
 	tw.Row("collective", "policy / best", "p95", "max", "plain / best", "p95", "max", "default",
@@ -182,9 +180,7 @@ func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
 			interval(v.VersusDefault), harm, cli.Percent(v.TypicalError), inside)
 	}
 	if judged {
-		if err := tw.Flush(); err != nil {
-			return err
-		}
+		tw.Flush()
 	}
 	for _, e := range results {
 		if e.Unmeasured > 0 {
@@ -200,7 +196,6 @@ func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
 			fmt.Fprintf(w, "%s: abstains at %d of %d sizes: %s\n", e.Key, e.Abstained[why], e.Sizes, why)
 		}
 	}
-	return nil
 }
 
 func interval(s fit.Score) string {
