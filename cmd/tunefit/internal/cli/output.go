@@ -256,6 +256,15 @@ func Assignments(variables map[string]string) (all []string) {
 	return all
 }
 
+// ShellAssignments writes variables as Assignments does, with values quoted for a shell, before a command.
+func ShellAssignments(variables map[string]string) string {
+	quoted := map[string]string{}
+	for name, value := range variables {
+		quoted[name] = ShellWord(value)
+	}
+	return strings.Join(Assignments(quoted), " ")
+}
+
 // Line is a line on a terminal that the next text replaces. Elsewhere it says nothing.
 type Line struct{ w io.Writer }
 
