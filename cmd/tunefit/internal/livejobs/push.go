@@ -53,10 +53,9 @@ type pushOutcome struct {
 
 // jobOutcome counts the communicators of a job, those of one rendezvous.
 type jobOutcome struct {
-	Rendezvous    string `json:"rendezvous"`
-	Job           string `json:"job,omitempty"` // see Communicator.Job
-	Communicators int    `json:"communicators"`
-	NotSwitched   int    `json:"not_switched"`
+	jobName
+	Communicators int `json:"communicators"`
+	NotSwitched   int `json:"not_switched"`
 }
 
 // notSwitched is a communicator that does not run on the file's text yet.
@@ -229,7 +228,7 @@ func (w *waiter) reportWaiting() {
 	var jobs []string
 	for _, o := range w.Jobs {
 		if o.NotSwitched > 0 && (o.Job != "" || len(w.Jobs) > 1) {
-			jobs = append(jobs, cmp.Or(o.Job, o.Rendezvous))
+			jobs = append(jobs, o.job())
 		}
 	}
 	if len(jobs) > 0 {
@@ -257,7 +256,7 @@ func (w *waiter) reportFailed() {
 	var failed []string
 	for _, o := range w.Jobs {
 		if o.NotSwitched > 0 {
-			failed = append(failed, fmt.Sprintf("job %s: %d of %s not", cmp.Or(o.Job, o.Rendezvous), o.NotSwitched,
+			failed = append(failed, fmt.Sprintf("job %s: %d of %s not", o.job(), o.NotSwitched,
 				wording.Plural(o.Communicators, "communicator")+wording.Verb(o.NotSwitched, " has", " have")))
 		}
 	}

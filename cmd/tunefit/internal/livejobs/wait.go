@@ -154,7 +154,7 @@ func (w *waiter) open() []*target { return w.openOf(w.targets) }
 func (w *waiter) count() {
 	w.Communicators, w.Jobs, w.NotSwitched = 0, []jobOutcome{}, []notSwitched{}
 	for _, job := range w.byJob() {
-		o := jobOutcome{Rendezvous: job[0].Rendezvous, Job: job[0].Job}
+		o := jobOutcome{jobName: job[0].jobName}
 		for _, t := range job {
 			if !t.ended {
 				o.Communicators++
