@@ -321,11 +321,10 @@ type watchedFile struct {
 
 // read returns the file's text as ranks read it, and all that is wrong with it. Ranks read no compressed file.
 func (f watchedFile) read() (text []byte, err error) {
-	in := new(cli.Inputs)
-	if text, err = f.unpacked(in); err != nil {
+	if text, err = f.unpacked(new(cli.Inputs)); err != nil {
 		return nil, err
 	}
-	if packed, err := in.IsPacked(f.path); err != nil || packed {
+	if as, err := cli.ReadRegular(f.path); err != nil || !bytes.Equal(as, text) {
 		return nil, fmt.Errorf("%s is compressed, which the library does not read", f.path)
 	}
 	return text, nil
