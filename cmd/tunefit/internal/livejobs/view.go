@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -442,23 +441,22 @@ func processNotes(all []*Communicator) (notes []string) {
 
 // fileNotes says of each file what keeps its ranks from taking it.
 func fileNotes(all []*Communicator) (notes []string) {
-	checked := map[string]string{}
+	checked := map[string]bool{"": true}
 	for _, c := range all {
 		if !c.here() { // ranks elsewhere may read another file of the same name
 			continue
 		}
 		for _, f := range []watchedFile{{c.Policy, false}, {c.Model, true}} {
-			if _, done := checked[f.path]; done || f.path == "" {
+			if checked[f.path] {
 				continue
 			}
-			checked[f.path] = f.note()
+			checked[f.path] = true
+			if note := f.note(); note != "" {
+				notes = append(notes, note)
+			}
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(checked)) {
-		if checked[path] != "" {
-			notes = append(notes, strings.TrimRight(checked[path], "\n"))
-		}
-	}
+	slices.Sort(notes) // they begin with the path
 	return notes
 }
 
