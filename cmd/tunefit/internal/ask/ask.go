@@ -168,7 +168,6 @@ func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 	return policyfile.MachineOf(doc, os.Getenv)
 }
 
-// note adds a note, once.
 // noteLacked says which variables a file was measured under that are not set here.
 func (a *Asker) noteLacked(file string, under []string) {
 	if lacked := nccl.LackedVariables(under, os.Getenv); len(lacked) > 0 {
@@ -177,6 +176,7 @@ func (a *Asker) noteLacked(file string, under []string) {
 	}
 }
 
+// note adds a note, once.
 func (a *Asker) note(format string, args ...any) {
 	text := wording.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
 	if !slices.Contains(a.Notes, text) {

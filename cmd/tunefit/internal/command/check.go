@@ -150,7 +150,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 			return false, err
 		}
 		if p, err := policy.ReadCSV(file, text); err == nil { // what is wrong with the rows is said elsewhere
-			if err := costs.DeriveFor(ask.Files{Policies: []*policy.Policy{p}}.Comms()); err != nil {
+			if err := costs.DeriveFor(ask.Files{Policies: []*policy.Policy{p}}.Comms()...); err != nil {
 				return false, err
 			}
 		}
