@@ -184,6 +184,21 @@ func Few(list []string, most int, separator string) string {
 	return strings.Join(list, separator)
 }
 
+// Groups splits a list by a key, in the list's order.
+func Groups[T any, K comparable](all []T, key func(T) K) (lists [][]T) {
+	index := map[K]int{}
+	for _, x := range all {
+		at, known := index[key(x)]
+		if !known {
+			at = len(lists)
+			index[key(x)] = at
+			lists = append(lists, nil)
+		}
+		lists[at] = append(lists[at], x)
+	}
+	return lists
+}
+
 // Percent writes a share; - for one that is not known.
 func Percent(share float64) string {
 	if math.IsNaN(share) {

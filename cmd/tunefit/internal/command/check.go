@@ -196,33 +196,26 @@ func writeFindings(w io.Writer, findings []lint.Diagnostic, all bool) {
 		fmt.Fprintln(w, "no problems found")
 		return
 	}
+	var counts [lint.Error + 1]int
+	for _, f := range findings {
+		counts[f.Severity]++
+	}
 	type kind struct {
 		rule     string
 		severity lint.Severity
 	}
-	groups := map[kind][]lint.Diagnostic{}
-	var order []kind
-	var counts [lint.Error + 1]int
-	for _, f := range findings {
-		k := kind{f.Rule, f.Severity}
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], f)
-		counts[f.Severity]++
-	}
-	slices.SortStableFunc(order, func(a, b kind) int { return int(b.severity) - int(a.severity) })
-	for _, k := range order {
-		of := groups[k]
+	groups := cli.Groups(findings, func(f lint.Diagnostic) kind { return kind{f.Rule, f.Severity} })
+	slices.SortStableFunc(groups, func(a, b []lint.Diagnostic) int { return cmp.Compare(b[0].Severity, a[0].Severity) })
+	for _, of := range groups {
 		shown := len(of)
-		if !all && shown > shownOfRule+1 && k.severity < lint.Error {
+		if !all && shown > shownOfRule+1 && of[0].Severity < lint.Error {
 			shown = shownOfRule
 		}
 		for _, f := range of[:shown] {
 			fmt.Fprintln(w, f)
 		}
 		if more := len(of) - shown; more > 0 {
-			fmt.Fprintf(w, "  and %d more, lines %d to %d [%s]\n", more, of[shown].Line, of[len(of)-1].Line, k.rule)
+			fmt.Fprintf(w, "  and %d more, lines %d to %d [%s]\n", more, of[shown].Line, of[len(of)-1].Line, of[0].Rule)
 		}
 	}
 	if slices.ContainsFunc(findings, func(f lint.Diagnostic) bool { return f.Rule == lint.Invalid }) {

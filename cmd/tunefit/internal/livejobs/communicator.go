@@ -332,7 +332,7 @@ func (c commName) String() string { return c.prefix() + c.Communicator }
 // listOf lists communicators by their jobs, for a line.
 func listOf(all []commName) string {
 	var jobs []string
-	for _, job := range groups(all, func(c commName) string { return c.Rendezvous }) {
+	for _, job := range cli.Groups(all, func(c commName) string { return c.Rendezvous }) {
 		var names []string
 		for _, c := range job {
 			names = append(names, c.Communicator)
@@ -340,19 +340,4 @@ func listOf(all []commName) string {
 		jobs = append(jobs, job[0].prefix()+few(names))
 	}
 	return cli.Few(jobs, 8, "; ")
-}
-
-// groups splits a list by a key, in the list's order.
-func groups[T any](all []T, key func(T) string) (lists [][]T) {
-	index := map[string]int{}
-	for _, x := range all {
-		at, known := index[key(x)]
-		if !known {
-			at = len(lists)
-			index[key(x)] = at
-			lists = append(lists, nil)
-		}
-		lists[at] = append(lists[at], x)
-	}
-	return lists
 }

@@ -239,7 +239,7 @@ func (w *waiter) reportWaiting() {
 
 // reportFailed says of each job what has not switched and why, and then how many have.
 func (w *waiter) reportFailed() {
-	for _, alike := range groups(w.NotSwitched, func(t notSwitched) string { return t.Rendezvous + "\n" + t.Why }) {
+	for _, alike := range cli.Groups(w.NotSwitched, func(t notSwitched) string { return t.Rendezvous + "\n" + t.Why }) {
 		var names []commName
 		for _, t := range alike {
 			names = append(names, t.commName)

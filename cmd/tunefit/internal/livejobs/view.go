@@ -175,7 +175,7 @@ func displayName(c *Communicator) string {
 func writeStatus(w io.Writer, all []*Communicator) error {
 	var text bytes.Buffer
 	counted := slices.ContainsFunc(all, func(c *Communicator) bool { return c.Asked != nil })
-	jobs := groups(all, func(c *Communicator) string { return c.Rendezvous })
+	jobs := cli.Groups(all, func(c *Communicator) string { return c.Rendezvous })
 	if len(jobs) > 1 {
 		writeJobs(&text, jobs)
 	}
@@ -224,7 +224,7 @@ func writeJobs(w io.Writer, jobs [][]*Communicator) {
 			}
 		}
 		var change []string
-		for _, alike := range groups(changes, func(kind string) string { return kind }) {
+		for _, alike := range cli.Groups(changes, func(kind string) string { return kind }) {
 			change = append(change, fmt.Sprintf("%d %s", len(alike), alike[0]))
 		}
 		tw.Row(job[0].name().job(), fmt.Sprint(len(job)), hostsText(distinct(hosts)),

@@ -133,7 +133,7 @@ func (w *waiter) goal(c *Communicator) policyfile.Bundle {
 
 // byJob returns the targets of each job.
 func (w *waiter) byJob() [][]*target {
-	return groups(w.targets, func(t *target) string { return t.Rendezvous })
+	return cli.Groups(w.targets, func(t *target) string { return t.Rendezvous })
 }
 
 // openOf returns those that do not run on the file's new meaning yet.
