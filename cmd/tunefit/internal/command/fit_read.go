@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,11 +36,8 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 			for i := range r.Samples {
 				p.Add(&r.Samples[i])
 			}
-			for i := range r.Failed {
-				p.Fail(&r.Failed[i])
-			}
-			for i := range r.NotOffered {
-				p.Fail(&r.NotOffered[i])
+			for _, m := range slices.Concat(r.Failed, r.NotOffered) {
+				p.Fail(&m)
 			}
 		}
 		in.notes = append(in.notes, r.Notes...)
@@ -56,12 +52,8 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 		}
 		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: len(r.Samples)})
 	}
-	in.end()
-	for _, n := range in.notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), n)
-	}
-	if len(in.failed) > 0 {
-		return nil, nil, nil, errors.Join(in.failed...)
+	if err := in.finish(cmd.ErrOrStderr()); err != nil {
+		return nil, nil, nil, err
 	}
 	slices.SortFunc(rejected, func(a, b fit.Refusal) int { return strings.Compare(a.Reason, b.Reason) })
 	return pool.Set(), sources, rejected, nil
