@@ -265,8 +265,6 @@ func (o *checkOptions) runTests(cmd *cobra.Command, from ncclchoice.Flags, file 
 		asked.Note(cmd.ErrOrStderr(), comms)
 		results = append(results, of...)
 	}
-	for _, r := range results {
-		failed = failed || !r.Passed
-	}
+	failed = slices.ContainsFunc(results, func(r policytest.Result) bool { return !r.Passed })
 	return failed, cli.Print(cmd.OutOrStdout(), o.asJSON, results, func(w io.Writer) { policytest.Write(w, results) })
 }

@@ -89,9 +89,12 @@ func (e evaluated) on(set *fit.Set) []fit.Evaluation {
 	return fit.EvaluateDecisions(decide, set)
 }
 
-// releases are those that the rows are for, and are asked as; the zero value: for all. Of rows for several releases,
-// they are those of the measurements, if there are rows for these.
+// releases are those that the model or the rows are for, and are asked as; the zero value: for all. Of rows for several
+// releases, they are those of the measurements, if there are rows for these.
 func (e evaluated) releases(set *fit.Set) (as nccl.Releases) {
+	if e.model != nil {
+		return e.model.Releases()
+	}
 	for _, r := range e.policy.Rules {
 		switch {
 		case r.NCCL == nccl.AnyRelease:
@@ -106,12 +109,7 @@ func (e evaluated) releases(set *fit.Set) (as nccl.Releases) {
 
 // note says where the comparison flatters, and what it leaves out.
 func (e evaluated) note(w io.Writer, set *fit.Set, sources []model.Source) {
-	var as nccl.Releases
-	if e.model != nil {
-		as = e.model.Releases()
-	} else {
-		as = e.releases(set)
-	}
+	as := e.releases(set)
 	if with := set.Releases(); with != nccl.AnyRelease && as != (nccl.Releases{}) && !as.Contains(with) {
 		fmt.Fprintf(w, "note: the decisions are for NCCL %s. With NCCL %s, which was measured here, nothing "+
 			"is decided\n",

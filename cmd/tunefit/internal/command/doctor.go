@@ -96,8 +96,8 @@ func examineNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o do
 		nodes = o.Nodes
 	}
 	if nodes == 0 {
-		return nil, "", cli.Usagef("--launch %q does not say how many nodes there are (needed: --nodes N, or a launcher with "+
-			"-N or -np)", launcher)
+		return nil, "", cli.Usagef("--launch %q does not say how many nodes there are (needed: --nodes N, or a "+
+			"launcher with -N or -np)", launcher)
 	}
 	self, err := os.Executable()
 	if err != nil {
