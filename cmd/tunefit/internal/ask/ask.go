@@ -161,11 +161,7 @@ func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 		})
 		return here, err
 	}
-	doc, err := from.ReadTopology(from.Topo)
-	if err != nil {
-		return nil, err
-	}
-	return policyfile.MachineOf(doc, os.Getenv)
+	return from.ReadMachine(from.Topo)
 }
 
 // noteLacked says which variables a file was measured under that are not set here.

@@ -19,9 +19,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
+	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
+	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // Env is what commands take from their environment. Tests replace parts of it.
@@ -160,6 +162,15 @@ func hgxH100() (*topo.Document, error) {
 	return topo.Read(AssumedFile, strings.NewReader(configs.DGXH100))
 }
 
+// ReadMachine reads a topology file as the library sees that machine.
+func (e *Env) ReadMachine(name string) (*model.Machine, error) {
+	doc, err := e.ReadTopology(name)
+	if err != nil {
+		return nil, err
+	}
+	return policyfile.MachineOf(doc, os.Getenv)
+}
+
 // DeriveFor adds NCCL's estimates for all numbers of hosts, like the one described, that communicators have.
 func (m *Model) DeriveFor(comms ...nccl.Comm) error {
 	var hosts []int
@@ -270,11 +281,9 @@ func (f *Flags) Doubt() string {
 	if here.Err != nil {
 		return "; it is not known whether this machine is one"
 	}
-	doc, err := hgxH100()
-	if err == nil {
-		var sys *topo.System
-		if sys, err = topo.Build(doc, topo.SettingsFromEnv(os.Getenv)); err == nil &&
-			sys.Fingerprint() == here.Here.Fingerprint {
+	if doc, err := hgxH100(); err == nil {
+		assumed, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
+		if err == nil && assumed.Fingerprint() == here.Here.Fingerprint {
 			return ""
 		}
 	}
