@@ -71,6 +71,14 @@ func WriteWhole(name string, force bool, write func(io.Writer) error) error {
 	})
 }
 
+// WriteText is WriteWhole for a text that may replace another.
+func WriteText[T ~string | ~[]byte](name string, text T) error {
+	return WriteWhole(name, true, func(w io.Writer) error {
+		_, err := w.Write([]byte(text))
+		return err
+	})
+}
+
 // WriteOrPrint is WriteWhole. Without a name it writes to the standard output.
 func WriteOrPrint(stdout io.Writer, name string, force bool, write func(io.Writer) error) error {
 	if name == "" {

@@ -521,10 +521,7 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 	if err != nil {
 		return "", err
 	}
-	return policy, cli.WriteWhole(made, true, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return policy, cli.WriteText(made, text)
 }
 
 // differs reports whether a policy is there, and another file does not hold the same.

@@ -107,11 +107,7 @@ func (f *Push) Run(out io.Writer, name string) error {
 	if !w.Written {
 		fmt.Fprintf(told, "%s holds this already\n", path)
 	} else {
-		write := func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		}
-		if err := cli.WriteWhole(path, true, write); errors.Is(err, fs.ErrPermission) {
+		if err := cli.WriteText(path, text); errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("%w%spush as %s, who owns the folder", err, todo, ownerOf(filepath.Dir(path)))
 		} else if err != nil {
 			return err

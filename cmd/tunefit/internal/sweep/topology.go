@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,10 +84,7 @@ func (s *Sweep) keepTopology() error {
 	if err != nil {
 		return err
 	}
-	return cli.WriteWhole(s.Topology(), true, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return cli.WriteText(s.Topology(), text)
 }
 
 // Topology is the file of the machine that was measured, as NCCL found it. There is none where NCCL wrote none, or
