@@ -161,7 +161,16 @@ func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 		})
 		return here, err
 	}
-	return from.ReadMachine(from.Topo)
+	return ReadMachine(from.Env, from.Topo)
+}
+
+// ReadMachine reads a topology file as the library sees that machine.
+func ReadMachine(env ncclchoice.Env, name string) (*model.Machine, error) {
+	doc, err := env.ReadTopology(name)
+	if err != nil {
+		return nil, err
+	}
+	return policyfile.MachineOf(doc, os.Getenv)
 }
 
 // noteLacked says which variables a file was measured under that are not set here.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -113,12 +114,12 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, 
 	var machine *model.Machine
 	switch {
 	case f.topo != "":
-		if machine, err = f.env.ReadMachine(f.topo); err != nil {
+		if machine, err = ask.ReadMachine(f.env, f.topo); err != nil {
 			return in, err
 		}
 		pool.Offers = offersOn(f.env, f.topo)
 	case f.found != "":
-		if machine, err = f.env.ReadMachine(f.found); err != nil { // it was not given, so nothing depends on it
+		if machine, err = ask.ReadMachine(f.env, f.found); err != nil { // it was not given, so nothing depends on it
 			fmt.Fprintf(cmd.ErrOrStderr(), "the model is for any machine: %v\n", err)
 		}
 	}

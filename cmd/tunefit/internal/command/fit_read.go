@@ -70,7 +70,7 @@ func offersOn(env ncclchoice.Env, file string) fit.OffersFunc {
 			if ok {
 				from.NCCL = release.String()
 			}
-			machines[release], _ = from.Read() // nil: ReadMachine says what is wrong with it
+			machines[release], _ = from.Read() // nil: ask.ReadMachine says what is wrong with it
 		}
 		machine := machines[release]
 		if machine == nil {

@@ -19,11 +19,9 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/configs"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
-	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/channels"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // Env is what commands take from their environment. Tests replace parts of it.
@@ -160,15 +158,6 @@ const AssumedFile = "dgx-h100.xml"
 
 func hgxH100() (*topo.Document, error) {
 	return topo.Read(AssumedFile, strings.NewReader(configs.DGXH100))
-}
-
-// ReadMachine reads a topology file as the library sees that machine.
-func (e *Env) ReadMachine(name string) (*model.Machine, error) {
-	doc, err := e.ReadTopology(name)
-	if err != nil {
-		return nil, err
-	}
-	return policyfile.MachineOf(doc, os.Getenv)
 }
 
 // DeriveFor adds NCCL's estimates for all numbers of hosts, like the one described, that communicators have.
