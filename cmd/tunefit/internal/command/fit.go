@@ -146,8 +146,8 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, 
 	if cmd.Flags().Changed("max-nodes") {
 		switch least, most := fit.CarriedNodes(file); {
 		case most == 0:
-			return in, cli.Usagef("--max-nodes %d: nothing was measured on several nodes, and one tells nothing about them",
-				f.maxNodes)
+			return in, cli.Usagef("--max-nodes %d: nothing was measured on several nodes, and one tells nothing "+
+				"about them", f.maxNodes)
 		case f.maxNodes < least || f.maxNodes > most:
 			return in, cli.Usagef("--max-nodes %d (allowed: %d to %d, twice the nodes that were measured)", f.maxNodes,
 				least, most)

@@ -48,7 +48,8 @@ Exit code: 0 if evidence was read, 1 if there is none or a file is damaged.`,
 			if len(all) == 0 {
 				return err
 			}
-			return errors.Join(cli.Print(cmd.OutOrStdout(), asJSON, all, func(w io.Writer) { writeLearned(w, all) }), err)
+			text := func(w io.Writer) { writeLearned(w, all) }
+			return errors.Join(cli.Print(cmd.OutOrStdout(), asJSON, all, text), err)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the evidence of each file")
