@@ -158,14 +158,18 @@ func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 		})
 		return here, err
 	}
-	doc, err := from.ReadTopology(from.Topo)
+	return ReadMachine(from.Env, from.Topo)
+}
+
+// ReadMachine reads a topology file as the library sees that machine.
+func ReadMachine(env ncclchoice.Env, name string) (*model.Machine, error) {
+	doc, err := env.ReadTopology(name)
 	if err != nil {
 		return nil, err
 	}
 	return policyfile.MachineOf(doc, os.Getenv)
 }
 
-// note adds a note, once.
 // noteLacked says which variables a file was measured under that are not set here.
 func (a *Asker) noteLacked(file string, under []string) {
 	if lacked := nccl.LackedVariables(under, os.Getenv); len(lacked) > 0 {
@@ -174,6 +178,7 @@ func (a *Asker) noteLacked(file string, under []string) {
 	}
 }
 
+// note adds a note, once.
 func (a *Asker) note(format string, args ...any) {
 	text := wording.Line(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
 	if !slices.Contains(a.Notes, text) {

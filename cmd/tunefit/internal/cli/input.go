@@ -47,7 +47,6 @@ type input struct {
 	*bufio.Reader
 	closer io.Closer
 	kind   Sniffed
-	packed bool
 }
 
 func (in *input) Close() error { return in.closer.Close() }
@@ -88,7 +87,7 @@ func (from *Inputs) openAny(name string) (*input, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), in.Close())
 		}
-		in.packed, buffered = true, bufio.NewReaderSize(&unpacking{unpacked, mostInput}, sniffBytes)
+		buffered = bufio.NewReaderSize(&unpacking{unpacked, mostInput}, sniffBytes)
 	}
 	head, err := buffered.Peek(sniffBytes)
 	if err != nil && err != io.EOF {
@@ -220,15 +219,6 @@ func (from *Inputs) Kind(name string) (Kind, error) {
 		return "", err
 	}
 	return in.kind.Kind, in.Close()
-}
-
-// IsPacked reports whether Open unpacks a file.
-func (from *Inputs) IsPacked(name string) (bool, error) {
-	in, err := from.openAny(name)
-	if err != nil {
-		return false, err
-	}
-	return in.packed, in.Close()
 }
 
 // Kind is what a command reads, in words. "" is any other file.

@@ -71,6 +71,14 @@ func WriteWhole(name string, force bool, write func(io.Writer) error) error {
 	})
 }
 
+// WriteText is WriteWhole for a text that may replace another.
+func WriteText[T ~string | ~[]byte](name string, text T) error {
+	return WriteWhole(name, true, func(w io.Writer) error {
+		_, err := w.Write([]byte(text))
+		return err
+	})
+}
+
 // WriteOrPrint is WriteWhole. Without a name it writes to the standard output.
 func WriteOrPrint(stdout io.Writer, name string, force bool, write func(io.Writer) error) error {
 	if name == "" {
@@ -184,12 +192,36 @@ func Few(list []string, most int, separator string) string {
 	return strings.Join(list, separator)
 }
 
+// Groups splits a list by a key, in the list's order.
+func Groups[T any, K comparable](all []T, key func(T) K) (lists [][]T) {
+	index := map[K]int{}
+	for _, x := range all {
+		at, known := index[key(x)]
+		if !known {
+			at = len(lists)
+			index[key(x)] = at
+			lists = append(lists, nil)
+		}
+		lists[at] = append(lists[at], x)
+	}
+	return lists
+}
+
 // Percent writes a share; - for one that is not known.
 func Percent(share float64) string {
 	if math.IsNaN(share) {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f %%", 100*share)
+}
+
+// Print prints v as JSON, or what text writes for a person.
+func Print(w io.Writer, asJSON bool, v any, text func(io.Writer)) error {
+	if asJSON {
+		return WriteJSON(w, v)
+	}
+	text(w)
+	return nil
 }
 
 // WriteJSON prints v, indented.
@@ -215,7 +247,7 @@ func (t *Table) Row(cells ...any) {
 }
 
 // Flush prints the lines. What follows is lined up by itself.
-func (t *Table) Flush() error { return t.w.Flush() }
+func (t *Table) Flush() { t.w.Flush() }
 
 // ShellWords quotes words for a shell.
 func ShellWords(words []string) string {
@@ -245,6 +277,15 @@ func Assignments(variables map[string]string) (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// ShellAssignments writes variables as Assignments does, with values quoted for a shell, before a command.
+func ShellAssignments(variables map[string]string) string {
+	quoted := map[string]string{}
+	for name, value := range variables {
+		quoted[name] = ShellWord(value)
+	}
+	return strings.Join(Assignments(quoted), " ")
 }
 
 // Line is a line on a terminal that the next text replaces. Elsewhere it says nothing.

@@ -67,7 +67,8 @@ With --measured it is 1 if no decision can be judged, with --tests if a test fai
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case o.rules:
-				return writeLintRules(cmd.OutOrStdout())
+				writeLintRules(cmd.OutOrStdout())
+				return nil
 			case o.explain != "":
 				return explainLintRule(cmd.OutOrStdout(), o.explain)
 			case len(o.measured) > 0:
@@ -149,7 +150,7 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 			return false, err
 		}
 		if p, err := policy.ReadCSV(file, text); err == nil { // what is wrong with the rows is said elsewhere
-			if err := costs.DeriveFor(ask.Files{Policies: []*policy.Policy{p}}.Comms()); err != nil {
+			if err := costs.DeriveFor(ask.Files{Policies: []*policy.Policy{p}}.Comms()...); err != nil {
 				return false, err
 			}
 		}
@@ -168,17 +169,10 @@ func (o *checkOptions) run(cmd *cobra.Command, from ncclchoice.Flags, args []str
 		}
 		ofModel, opt.Model = lint.CheckModel(args[1], model, here)
 	}
-	findings := append(lint.Check(file, text, opt), ofModel...)
-	if o.asJSON {
-		if findings == nil {
-			findings = []lint.Diagnostic{}
-		}
-		err = cli.WriteJSON(cmd.OutOrStdout(), findings)
-	} else {
-		err = writeFindings(cmd.OutOrStdout(), findings, o.all)
-	}
+	findings := append(append([]lint.Diagnostic{}, lint.Check(file, text, opt)...), ofModel...)
 	worst, any := lint.Worst(findings)
-	return any && worst >= lint.Warning, err
+	return any && worst >= lint.Warning, cli.Print(cmd.OutOrStdout(), o.asJSON, findings,
+		func(w io.Writer) { writeFindings(w, findings, o.all) })
 }
 
 // explainLintRule prints what --explain asks for.
@@ -188,8 +182,8 @@ func explainLintRule(w io.Writer, name string) error {
 		return cli.Usagef("no rule is called %q (%sallowed: %s)", name, wording.DidYouMean(name, lint.RuleNames()),
 			strings.Join(lint.RuleNames(), ", "))
 	}
-	_, err := fmt.Fprintf(w, "%s (%s): %s\n\n%s\n", r.Name, r.Severity, r.Summary, r.Explain)
-	return err
+	fmt.Fprintf(w, "%s (%s): %s\n\n%s\n", r.Name, r.Severity, r.Summary, r.Explain)
+	return nil
 }
 
 // shownOfRule is how many findings of one rule are printed before the rest is
@@ -197,56 +191,48 @@ func explainLintRule(w io.Writer, name string) error {
 const shownOfRule = 3
 
 // writeFindings prints findings, the worst first, each rule's together.
-func writeFindings(w io.Writer, findings []lint.Diagnostic, all bool) error {
+func writeFindings(w io.Writer, findings []lint.Diagnostic, all bool) {
 	if len(findings) == 0 {
-		_, err := fmt.Fprintln(w, "no problems found")
-		return err
+		fmt.Fprintln(w, "no problems found")
+		return
+	}
+	var counts [lint.Error + 1]int
+	for _, f := range findings {
+		counts[f.Severity]++
 	}
 	type kind struct {
 		rule     string
 		severity lint.Severity
 	}
-	groups := map[kind][]lint.Diagnostic{}
-	var order []kind
-	var counts [lint.Error + 1]int
-	for _, f := range findings {
-		k := kind{f.Rule, f.Severity}
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], f)
-		counts[f.Severity]++
-	}
-	slices.SortStableFunc(order, func(a, b kind) int { return int(b.severity) - int(a.severity) })
-	for _, k := range order {
-		of := groups[k]
+	groups := cli.Groups(findings, func(f lint.Diagnostic) kind { return kind{f.Rule, f.Severity} })
+	slices.SortStableFunc(groups, func(a, b []lint.Diagnostic) int { return cmp.Compare(b[0].Severity, a[0].Severity) })
+	for _, of := range groups {
 		shown := len(of)
-		if !all && shown > shownOfRule+1 && k.severity < lint.Error {
+		if !all && shown > shownOfRule+1 && of[0].Severity < lint.Error {
 			shown = shownOfRule
 		}
 		for _, f := range of[:shown] {
 			fmt.Fprintln(w, f)
 		}
 		if more := len(of) - shown; more > 0 {
-			fmt.Fprintf(w, "  and %d more, lines %d to %d [%s]\n", more, of[shown].Line, of[len(of)-1].Line, k.rule)
+			fmt.Fprintf(w, "  and %d more, lines %d to %d [%s]\n", more, of[shown].Line, of[len(of)-1].Line, of[0].Rule)
 		}
 	}
 	if slices.ContainsFunc(findings, func(f lint.Diagnostic) bool { return f.Rule == lint.Invalid }) {
 		fmt.Fprintln(w, "the tuner refuses the policy; nothing else is looked for in it until the errors are gone")
 	}
-	_, err := fmt.Fprintf(w, "%s, %s, %s\n", wording.Plural(counts[lint.Error], "error"),
+	fmt.Fprintf(w, "%s, %s, %s\n", wording.Plural(counts[lint.Error], "error"),
 		wording.Plural(counts[lint.Warning], "warning"), wording.Plural(counts[lint.Note], "note"))
-	return err
 }
 
 // writeLintRules prints the rules as a table.
-func writeLintRules(w io.Writer) error {
+func writeLintRules(w io.Writer) {
 	tw := cli.NewTable(w)
 	tw.Row("rule", "severity", "what")
 	for _, r := range lint.Rules {
 		tw.Row(r.Name, r.Severity, r.Summary)
 	}
-	return tw.Flush()
+	tw.Flush()
 }
 
 // runTests runs the tests of a policy or a model. It reads all files before it runs any.
@@ -279,11 +265,6 @@ func (o *checkOptions) runTests(cmd *cobra.Command, from ncclchoice.Flags, file 
 		asked.Note(cmd.ErrOrStderr(), comms)
 		results = append(results, of...)
 	}
-	for _, r := range results {
-		failed = failed || !r.Passed
-	}
-	if o.asJSON {
-		return failed, cli.WriteJSON(cmd.OutOrStdout(), results)
-	}
-	return failed, policytest.Write(cmd.OutOrStdout(), results)
+	failed = slices.ContainsFunc(results, func(r policytest.Result) bool { return !r.Passed })
+	return failed, cli.Print(cmd.OutOrStdout(), o.asJSON, results, func(w io.Writer) { policytest.Write(w, results) })
 }

@@ -33,13 +33,11 @@ func (o *checkOptions) runMeasured(cmd *cobra.Command, in *cli.Inputs, file stri
 		return errors.New("not one usable measurement")
 	}
 	results := evaluated.on(set)
-	if o.asJSON {
-		err = cli.WriteJSON(cmd.OutOrStdout(), results)
-	} else {
-		writeRows(cmd.OutOrStdout(), set, rejected)
+	err = cli.Print(cmd.OutOrStdout(), o.asJSON, results, func(w io.Writer) {
+		writeRows(w, set, rejected)
 		evaluated.note(cmd.ErrOrStderr(), set, sources)
-		err = writeEvaluation(cmd.OutOrStdout(), results)
-	}
+		writeEvaluation(w, results)
+	})
 	return errors.Join(err, unjudged(results))
 }
 
@@ -91,9 +89,12 @@ func (e evaluated) on(set *fit.Set) []fit.Evaluation {
 	return fit.EvaluateDecisions(decide, set)
 }
 
-// releases are those that the rows are for, and are asked as; the zero value: for all. Of rows for several releases,
-// they are those of the measurements, if there are rows for these.
+// releases are those that the model or the rows are for, and are asked as; the zero value: for all. Of rows for several
+// releases, they are those of the measurements, if there are rows for these.
 func (e evaluated) releases(set *fit.Set) (as nccl.Releases) {
+	if e.model != nil {
+		return e.model.Releases()
+	}
 	for _, r := range e.policy.Rules {
 		switch {
 		case r.NCCL == nccl.AnyRelease:
@@ -108,12 +109,7 @@ func (e evaluated) releases(set *fit.Set) (as nccl.Releases) {
 
 // note says where the comparison flatters, and what it leaves out.
 func (e evaluated) note(w io.Writer, set *fit.Set, sources []model.Source) {
-	var as nccl.Releases
-	if e.model != nil {
-		as = e.model.Releases()
-	} else {
-		as = e.releases(set)
-	}
+	as := e.releases(set)
 	if with := set.Releases(); with != nccl.AnyRelease && as != (nccl.Releases{}) && !as.Contains(with) {
 		fmt.Fprintf(w, "note: the decisions are for NCCL %s. With NCCL %s, which was measured here, nothing "+
 			"is decided\n",
@@ -158,7 +154,7 @@ func unjudged(results []fit.Evaluation) error {
 		"neither the chosen configurations were measured, nor NCCL's default where they leave it")
 }
 
-func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
+func writeEvaluation(w io.Writer, results []fit.Evaluation) {
 	tw := cli.NewTable(w)
 	tw.Row()
 	tw.Row("collective", "policy / best", "p95", "max", "plain / best", "p95", "max", "default",
@@ -182,9 +178,7 @@ func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
 			interval(v.VersusDefault), harm, cli.Percent(v.TypicalError), inside)
 	}
 	if judged {
-		if err := tw.Flush(); err != nil {
-			return err
-		}
+		tw.Flush()
 	}
 	for _, e := range results {
 		if e.Unmeasured > 0 {
@@ -200,7 +194,6 @@ func writeEvaluation(w io.Writer, results []fit.Evaluation) error {
 			fmt.Fprintf(w, "%s: abstains at %d of %d sizes: %s\n", e.Key, e.Abstained[why], e.Sizes, why)
 		}
 	}
-	return nil
 }
 
 func interval(s fit.Score) string {

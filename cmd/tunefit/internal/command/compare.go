@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -199,9 +200,7 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 		if files[side], below, err = walked(named[side]); err != nil {
 			return m, err
 		}
-		for file := range below {
-			found[file] = true
-		}
+		maps.Copy(found, below)
 	}
 	both := slices.Concat(files[0], files[1])
 	if err := cli.MayWrite(f.restore, f.force, both...); err != nil {
@@ -227,12 +226,14 @@ func (f *compareFlags) read(cmd *cobra.Command, named [2][]string) (m measured, 
 		}
 	}
 	in.end()
+	var same []bench.Note
 	for digest, file := range digests[1] {
 		if other, ok := digests[0][digest]; ok {
-			in.notes = append(in.notes,
-				bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
+			same = append(same, bench.Note{File: file, Text: "holds the same as " + other + " on the other side"})
 		}
 	}
+	slices.SortFunc(same, func(a, b bench.Note) int { return cmp.Compare(a.File, b.File) })
+	in.notes = append(in.notes, same...)
 	alike := map[string]int{}
 	for _, n := range in.notes {
 		alike[n.Text]++
@@ -261,11 +262,7 @@ func (f *compareFlags) compareJob(cmd *cobra.Command, dir string) (slower bool, 
 	if err != nil {
 		return false, err
 	}
-	if f.asJSON {
-		err = cli.WriteJSON(cmd.OutOrStdout(), all)
-	} else {
-		err = writeComparisons(cmd.OutOrStdout(), all)
-	}
+	err = cli.Print(cmd.OutOrStdout(), f.asJSON, all, func(w io.Writer) { writeComparisons(w, all) })
 	if err != nil {
 		return false, err
 	}
@@ -320,19 +317,13 @@ func readComparison(file string) (c trial.Conclusion, err error) {
 	return c, nil
 }
 
-func writeComparisons(w io.Writer, all []trial.Conclusion) error {
+func writeComparisons(w io.Writer, all []trial.Conclusion) {
 	for i, c := range all {
-		gap := "\n"
-		if i == 0 {
-			gap = ""
+		if i > 0 {
+			fmt.Fprintln(w)
 		}
-		_, err := fmt.Fprintf(w, "%s%s against %s, on %s of %s, %s to %s\n  %s\n  %s\n", gap,
-			wording.Line(c.A.Name), wording.Line(c.B.Name), wording.Plural(c.Ranks, "rank"),
-			wording.Plural(c.Nodes, "node"),
+		fmt.Fprintf(w, "%s against %s, on %s of %s, %s to %s\n  %s\n  %s\n", wording.Line(c.A.Name),
+			wording.Line(c.B.Name), wording.Plural(c.Ranks, "rank"), wording.Plural(c.Nodes, "node"),
 			c.Began.Format("2006-01-02 15:04"), c.At.Format("15:04"), c.Verdict(), c.Effort())
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -156,17 +155,14 @@ func (f *compareFlags) verify(notes io.Writer, unproven []compare.Restoration) {
 	if err != nil {
 		library = cli.LibraryName // where NCCL looks for it
 	}
-	restored, env := "env", perfrun.Tuned(library, f.restore)
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		restored += " " + name + "=" + cli.ShellWord(env[name])
-	}
+	restored := "env " + cli.ShellAssignments(perfrun.Tuned(library, f.restore)) + " "
 	fmt.Fprintln(notes, "  for rep in 1 2 3 4 5; do")
 	for _, key := range keys {
 		start, gpus := "", key.Ranks
 		if key.Nodes > 1 {
 			start, gpus = fmt.Sprintf("mpirun -np %d ", key.Ranks), 1
 		}
-		for _, run := range [][2]string{{"present", ""}, {"restored", restored + " "}} {
+		for _, run := range [][2]string{{"present", ""}, {"restored", restored}} {
 			name := run[0] + "-$rep-" + perfrun.Name(key)
 			fmt.Fprintf(notes, "    echo '# %s' > %s.log\n", name, name)
 			for _, step := range perfrun.Steps(sizes[key], perfrun.TrimUnit(key)) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,23 @@ func TestCompareFewFiles(t *testing.T) {
 }
 
 // Words in the names of files, which keep rows out of a fit, keep nothing out of a comparison.
+// What is said of several files comes in their order, in every run.
+func TestCompareNotesInOrder(t *testing.T) {
+	args := slices.Concat([]string{"compare"}, logs(t, "before"), []string{"--"}, logs(t, "before"))
+	for range 5 {
+		_, said := tunefit(t, cli.ExitOK, args...)
+		var files []string
+		for line := range strings.Lines(said) {
+			if file, _, same := strings.Cut(line, ": holds the same as "); same {
+				files = append(files, file)
+			}
+		}
+		if len(files) != 3 || !slices.IsSorted(files) {
+			t.Fatalf("notes are not in the files' order:\n%s", said)
+		}
+	}
+}
+
 func TestCompareOfAnyName(t *testing.T) {
 	_, run, _ := strings.Cut(ringLog, "\n")
 	out, _ := tunefit(t, cli.ExitOK, "compare", testlib.File(t, "tree.log", run), "--",

@@ -37,10 +37,7 @@ Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared
 				return err
 			}
 			c.note(cmd.ErrOrStderr())
-			if asJSON {
-				return cli.FailIf(len(c.differences) > 0, cli.WriteJSON(cmd.OutOrStdout(), c.differences))
-			}
-			return cli.FailIf(len(c.differences) > 0, c.write(cmd.OutOrStdout()))
+			return cli.FailIf(len(c.differences) > 0, cli.Print(cmd.OutOrStdout(), asJSON, c.differences, c.write))
 		},
 	}
 	c.grid.Register(cmd)
@@ -113,14 +110,14 @@ func (c *comparison) compare(call ask.Question, sizes []uint64) error {
 	return nil
 }
 
-func (c *comparison) write(w io.Writer) error {
+func (c *comparison) write(w io.Writer) {
 	if len(c.differences) == 0 {
 		fmt.Fprintln(w, "no difference")
 		if before, after := c.asked.Files.Policies[0].Digest, c.asked.Files.Policies[1].Digest; before != after {
 			fmt.Fprintf(w, "where they were compared: their rows do not mean the same (versions %s and %s)\n",
 				before, after)
 		}
-		return nil
+		return
 	}
 	tw := cli.NewTable(w)
 	tw.Row("collective", "comm", "size", "old", "decided by", "new", "decided by")
@@ -128,5 +125,5 @@ func (c *comparison) write(w io.Writer) error {
 		tw.Row(d.Old.Coll, d.Old.Comm, cli.SizeRange(d.Min, d.Max)+d.Old.CallText(),
 			d.Old.Choice(), d.Old.DecidedBy(), d.New.Choice(), d.New.DecidedBy())
 	}
-	return tw.Flush()
+	tw.Flush()
 }

@@ -44,29 +44,35 @@ could not be examined. Of several nodes the worst counts.`, doctor.LimitOnNodes,
   tunefit doctor --launch "mpirun -np 4 --host node1,node2,node3,node4 -x NCCL_TUNER_PLUGIN"
   tunefit doctor --library /opt/nccl/lib/libnccl.so.2`,
 		Args: cli.FlagsOnly,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Nodes < 1 {
 				return cli.Usagef("--nodes %d: a job has at least 1", o.Nodes)
 			}
 			if path, err := own.Find(); err == nil {
 				o.Library = path
 			}
-			if launcher != "" {
-				return doctorNodes(cmd, launcher, own, o, asJSON)
-			}
-			o.Limit = doctor.Limit
-			if answer {
+			var findings []doctor.Finding
+			var verdict string
+			switch o.Limit = doctor.Limit; {
+			case launcher != "":
+				findings, verdict, err = examineNodes(cmd, launcher, own, o)
+			case answer:
 				o.Limit = doctor.LimitOnNodes
-			}
-			findings := doctor.Examine(o)
-			if answer {
 				// Exit code 0 in any case: launchers end all nodes when one fails.
-				return doctor.WriteAnswer(cmd.OutOrStdout(), findings)
+				return doctor.WriteAnswer(cmd.OutOrStdout(), doctor.Examine(o))
+			default:
+				findings = doctor.Examine(o)
 			}
-			if err := printExamined(cmd, findings, asJSON); err != nil {
+			switch {
+			case err != nil:
 				return err
+			case asJSON:
+				err = cli.WriteJSON(cmd.OutOrStdout(), findings)
+			default:
+				err = doctor.Write(cmd.OutOrStdout(), findings)
+				fmt.Fprint(cmd.OutOrStdout(), verdict)
 			}
-			return cli.FailIf(doctor.Failed(findings), nil)
+			return cli.FailIf(doctor.Failed(findings), err)
 		},
 	}
 	own.Register(cmd, "of this tunefit, to compare with")
@@ -82,26 +88,20 @@ could not be examined. Of several nodes the worst counts.`, doctor.LimitOnNodes,
 	return cmd
 }
 
-func printExamined(cmd *cobra.Command, findings []doctor.Finding, asJSON bool) error {
-	if asJSON {
-		return cli.WriteJSON(cmd.OutOrStdout(), findings)
-	}
-	return doctor.Write(cmd.OutOrStdout(), findings)
-}
-
-// doctorNodes examines several nodes, each by a tunefit of its own.
-func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doctor.Options, asJSON bool) error {
+// examineNodes examines several nodes, each by a tunefit of its own. The verdict is a line about all of them.
+func examineNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doctor.Options) (
+	findings []doctor.Finding, verdict string, err error) {
 	nodes := doctor.NodesOf(launcher)
 	if cmd.Flags().Changed("nodes") {
 		nodes = o.Nodes
 	}
 	if nodes == 0 {
-		return cli.Usagef("--launch %q does not say how many nodes there are (needed: --nodes N, or a launcher with "+
-			"-N or -np)", launcher)
+		return nil, "", cli.Usagef("--launch %q does not say how many nodes there are (needed: --nodes N, or a "+
+			"launcher with -N or -np)", launcher)
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	command := []string{self, "doctor", "--answer", "--nodes", strconv.Itoa(nodes)}
 	if o.Machine {
@@ -116,17 +116,11 @@ func doctorNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o doc
 	defer stop()
 	answers, err := doctor.AskNodes(ctx, launcher, command, cmd.ErrOrStderr(), doctor.LateAfter)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("stopped after %s", wording.Plural(answers.Count(), "answer"))
+		return nil, "", fmt.Errorf("stopped after %s", wording.Plural(answers.Count(), "answer"))
 	}
-	findings, verdict := answers.Across(nodes)
-	if err := printExamined(cmd, findings, asJSON); err != nil {
-		return err
-	}
-	if !asJSON {
-		fmt.Fprintln(cmd.OutOrStdout(), verdict)
-	}
-	return cli.FailIf(doctor.Failed(findings), nil)
+	findings, verdict = answers.Across(nodes)
+	return findings, verdict + "\n", nil
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -55,12 +56,7 @@ with that release.`,
 			p := &explain.Path{Explained: explained}
 			cli.Notes(cmd.ErrOrStderr(), a.Notes...)
 			a.Note(cmd.ErrOrStderr(), []policy.Comm{q.Comm})
-			if f.json {
-				err = cli.WriteJSON(cmd.OutOrStdout(), p.JSON(a.Notes))
-			} else {
-				err = p.Write(cmd.OutOrStdout(), f.all)
-			}
-			return err
+			return cli.Print(cmd.OutOrStdout(), f.json, p.JSON(a.Notes), func(w io.Writer) { p.Write(w, f.all) })
 		},
 	}
 	fl := cmd.Flags()

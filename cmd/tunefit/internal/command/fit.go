@@ -14,6 +14,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -36,14 +37,12 @@ type fitFlags struct {
 	mix      bool
 	profile  string
 	runs     string
-	found    string        // topology file of the measured machine, where topo names none; "": not known
-	json     *fitJSON      // filled instead of printing what it says; nil: printed
-	page     *report.Input // filled with what the report shows; nil: nobody asks
+	asJSON   bool   // the caller prints what was found
+	found    string // topology file of the measured machine, where topo names none; "": not known
 }
 
 func fitCommand(env ncclchoice.Env) *cobra.Command {
 	f := fitFlags{env: env}
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "fit SWEEP...",
 		Short: "Fit cost models to measurements",
@@ -62,15 +61,11 @@ configuration is better.`,
   tunefit fit sweeps/*.csv --report report.html --topo system.xml --force`,
 		Args: cli.Args(1, -1, "one sweep or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !asJSON {
-				return fitFiles(cmd, args, f)
-			}
-			f.json = &fitJSON{}
-			err := fitFiles(cmd, args, f)
-			if f.json.Groups == nil { // it got nowhere
+			in, err := fitFiles(cmd, args, f)
+			if !f.asJSON || in.Set == nil { // it got nowhere
 				return err
 			}
-			return errors.Join(err, cli.WriteJSON(cmd.OutOrStdout(), f.json))
+			return errors.Join(err, cli.WriteJSON(cmd.OutOrStdout(), newFitJSON(&f, in)))
 		},
 	}
 	cmd.Flags().StringVarP(&f.model, "output", "o", "", "cost model to write, a JSON file")
@@ -94,51 +89,50 @@ configuration is better.`,
 	cmd.Flags().StringVar(&f.runs, "runs", "",
 		"where runs were measured in several ways, fit only: graph (CUDA graphs, -G), eager (without), or the "+
 			"options of nccl-tests and variables as fit prints them")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one object")
 	return cmd
 }
 
-func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
+// fitFiles makes the files that are asked for, and returns what it found; without a set if it got nowhere.
+func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, err error) {
 	if v := strings.TrimPrefix(f.madeWith, "RCCL "); v != "" {
 		if _, err := nccl.ParseVersion(v); err != nil {
-			return cli.Usagef("--made-with: %w; one of RCCL is given as \"RCCL 2.27.7\"", err)
+			return in, cli.Usagef("--made-with: %w; one of RCCL is given as \"RCCL 2.27.7\"", err)
 		}
 	}
 	if err := f.mayWrite(append(slices.Clone(files), f.topo, f.profile)...); err != nil {
-		return err
+		return in, err
 	}
 	var job *profile.Profile
 	if f.profile != "" {
-		var err error
 		if job, err = readProfile(f.env.Inputs, f.profile); err != nil {
-			return err
-		}
-	}
-	named, err := readModelTopology(f.env, f.topo)
-	if err != nil {
-		return err
-	}
-	machine := named
-	if machine == nil {
-		if machine, err = readModelTopology(f.env, f.found); err != nil { // it was not given, so nothing depends on it
-			fmt.Fprintf(cmd.ErrOrStderr(), "the model is for any machine: %v\n", err)
+			return in, err
 		}
 	}
 	pool := fit.NewPool()
 	pool.MadeWith, pool.Runs = f.madeWith, f.runs
-	if f.topo != "" {
+	var machine *model.Machine
+	switch {
+	case f.topo != "":
+		if machine, err = ask.ReadMachine(f.env, f.topo); err != nil {
+			return in, err
+		}
 		pool.Offers = offersOn(f.env, f.topo)
+	case f.found != "":
+		if machine, err = ask.ReadMachine(f.env, f.found); err != nil { // it was not given, so nothing depends on it
+			fmt.Fprintf(cmd.ErrOrStderr(), "the model is for any machine: %v\n", err)
+		}
 	}
 	apart := otherRuns(pool)
 	set, sources, rejected, err := readSweeps(pool, f.env.Inputs, cmd, files, nil, f.force, apart...)
 	if err != nil {
-		return fmt.Errorf("%w\nnothing was written", err)
+		return in, fmt.Errorf("%w\nnothing was written", err)
 	}
-	if err := f.mayFit(set, named, pool.Offers); err != nil {
-		if f.json == nil {
+	if err := f.mayFit(set, machine, pool.Offers); err != nil {
+		if !f.asJSON {
 			writeRows(cmd.OutOrStdout(), set, rejected)
 		}
-		return err
+		return in, err
 	}
 	file, found := fit.Fit(set, fit.Options{
 		Provenance: model.Provenance{
@@ -147,25 +141,25 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	})
 	model, err := model.Compile("the fitted model", file)
 	if err != nil {
-		return err
+		return in, err
 	}
 	if cmd.Flags().Changed("max-nodes") {
 		switch least, most := fit.CarriedNodes(file); {
 		case most == 0:
-			return cli.Usagef("--max-nodes %d: nothing was measured on several nodes, and one tells nothing about them",
-				f.maxNodes)
+			return in, cli.Usagef("--max-nodes %d: nothing was measured on several nodes, and one tells nothing "+
+				"about them", f.maxNodes)
 		case f.maxNodes < least || f.maxNodes > most:
-			return cli.Usagef("--max-nodes %d (allowed: %d to %d, twice the nodes that were measured)", f.maxNodes,
+			return in, cli.Usagef("--max-nodes %d (allowed: %d to %d, twice the nodes that were measured)", f.maxNodes,
 				least, most)
 		}
 	}
-	in := report.Input{
+	in = report.Input{
 		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
 		Rows: underConditions(set, append(fit.Rows(model), fit.MoreNodes(model, f.maxNodes)...)),
 	}
 	for _, other := range apart {
 		if in.Apart, err = chosenApart(set, other, in.Rows); err != nil {
-			return err
+			return report.Input{}, err
 		}
 	}
 	if f.maxNodes > 0 && len(report.CarriedOver(in.Rows)) == 0 {
@@ -175,25 +169,20 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) error {
 	if job != nil {
 		in.Job, in.Worth = filepath.Base(f.profile), fit.NewWorth(job, set, fit.DecideByRows(in.Rows), found)
 	}
-	if f.page != nil {
-		*f.page = in
-	}
-	if f.json != nil {
-		*f.json = newFitJSON(&f, in)
-	} else {
+	if !f.asJSON {
 		writeAnswer(cmd.OutOrStdout(), in)
 	}
 	if len(file.CurveSets) == 0 {
-		return errors.New("nothing but the default was measured, there is nothing to choose from: nothing was " +
+		return in, errors.New("nothing but the default was measured, there is nothing to choose from: nothing was " +
 			"written (tunefit sweep measures more)")
 	}
-	return f.write(cmd.ErrOrStderr(), in)
+	return in, f.write(cmd.ErrOrStderr(), in)
 }
 
 // mayFit refuses measurements that no model can be made of, and those that the machine of --topo cannot have made.
 func (f *fitFlags) mayFit(set *fit.Set, machine *model.Machine, offers fit.OffersFunc) error {
 	for _, g := range set.Groups {
-		if machine != nil && g.Ranks > g.Nodes*machine.Summary.GPUs {
+		if f.topo != "" && g.Ranks > g.Nodes*machine.Summary.GPUs {
 			return fmt.Errorf("%s has %s, and %s was measured with %d ranks on a node: nothing was written (needed: "+
 				"the topology of the machine that was measured; tunefit topo --dump writes it there)", f.topo,
 				wording.Plural(machine.Summary.GPUs, "GPU"), g.Comm, g.Ranks/g.Nodes)

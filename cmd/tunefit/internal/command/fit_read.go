@@ -1,9 +1,6 @@
 package command
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +12,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 )
 
 // readSweeps pools the measurements of all files and lists why some times were rejected while reading, each reason with
@@ -37,11 +33,8 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 			for i := range r.Samples {
 				p.Add(&r.Samples[i])
 			}
-			for i := range r.Failed {
-				p.Fail(&r.Failed[i])
-			}
-			for i := range r.NotOffered {
-				p.Fail(&r.NotOffered[i])
+			for _, m := range slices.Concat(r.Failed, r.NotOffered) {
+				p.Fail(&m)
 			}
 		}
 		in.notes = append(in.notes, r.Notes...)
@@ -56,37 +49,11 @@ func readSweeps(pool *fit.Pool, inputs *cli.Inputs, cmd *cobra.Command, files []
 		}
 		sources = append(sources, model.Source{Name: filepath.Base(name), SHA256: digest, Rows: len(r.Samples)})
 	}
-	in.end()
-	for _, n := range in.notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), n)
-	}
-	if len(in.failed) > 0 {
-		return nil, nil, nil, errors.Join(in.failed...)
+	if err := in.finish(cmd.ErrOrStderr()); err != nil {
+		return nil, nil, nil, err
 	}
 	slices.SortFunc(rejected, func(a, b fit.Refusal) int { return strings.Compare(a.Reason, b.Reason) })
 	return pool.Set(), sources, rejected, nil
-}
-
-// readModelTopology says what machine a topology file is of, for a model's
-// provenance; nil without a file. NCCL's variables that change paths count as they
-// do in NCCL.
-func readModelTopology(env ncclchoice.Env, file string) (*model.Machine, error) {
-	if file == "" {
-		return nil, nil
-	}
-	doc, err := env.ReadTopology(file)
-	if err != nil {
-		return nil, err
-	}
-	sys, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
-	if err != nil {
-		return nil, err
-	}
-	t := &model.Machine{Fingerprint: sys.Fingerprint()}
-	if t.Summary, err = sys.Summarize(); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return t, nil
 }
 
 // offersOn tells what NCCL offers on the machine of a topology file, as far as that is known: not for RCCL, nor for
@@ -103,7 +70,7 @@ func offersOn(env ncclchoice.Env, file string) fit.OffersFunc {
 			if ok {
 				from.NCCL = release.String()
 			}
-			machines[release], _ = from.Read() // nil: readModelTopology says what is wrong with it
+			machines[release], _ = from.Read() // nil: ask.ReadMachine says what is wrong with it
 		}
 		machine := machines[release]
 		if machine == nil {

@@ -45,13 +45,11 @@ Exit code: 0 if evidence was read, 1 if there is none or a file is damaged.`,
 		Args: cli.Args(1, 1, "the directory of "+tuner.EnvLearn),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := readLearned(cmd.ErrOrStderr(), args[0])
-			switch {
-			case len(all) == 0:
+			if len(all) == 0 {
 				return err
-			case asJSON:
-				return errors.Join(cli.WriteJSON(cmd.OutOrStdout(), all), err)
 			}
-			return errors.Join(writeLearned(cmd.OutOrStdout(), all), err)
+			text := func(w io.Writer) { writeLearned(w, all) }
+			return errors.Join(cli.Print(cmd.OutOrStdout(), asJSON, all, text), err)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the evidence of each file")

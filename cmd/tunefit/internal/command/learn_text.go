@@ -40,7 +40,7 @@ func armVerdict(f trial.Factor, i int) string {
 	return "open"
 }
 
-func writeLearned(w io.Writer, all []learned) error {
+func writeLearned(w io.Writer, all []learned) {
 	for i := range all {
 		line := livejobs.LearningHeadline(all[i].Evidence)
 		if len(all) > 1 {
@@ -70,12 +70,9 @@ func writeLearned(w io.Writer, all []learned) error {
 				t.Row(cells...)
 			}
 		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
+		t.Flush()
 		for _, why := range e.LeftOut {
 			fmt.Fprintf(w, "not tried: %s\n", why)
 		}
 	}
-	return nil
 }

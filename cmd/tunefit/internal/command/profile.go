@@ -80,10 +80,7 @@ func (f *profileFlags) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	cli.Notes(cmd.ErrOrStderr(), p.Notes...)
-	if f.asJSON {
-		return cli.WriteJSON(cmd.OutOrStdout(), v.json())
-	}
-	return v.write(cmd.OutOrStdout())
+	return cli.Print(cmd.OutOrStdout(), f.asJSON, v.json(), v.write)
 }
 
 // readProfiled reads a profile, or makes one of a job's files.

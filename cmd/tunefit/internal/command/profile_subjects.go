@@ -34,10 +34,10 @@ func subjectsOf(in *cli.Inputs, file string, named *cli.CallFlags, notes io.Writ
 	if err != nil {
 		return nil, nil, err
 	}
-	bins, total := p.SizeBins(), p.Total()
-	weights, light := map[fit.Key]float64{}, 0.0
+	total, light := p.Total(), 0.0
+	weights := map[fit.Key]float64{}
 	ends := map[fit.Key]nccl.Range{}
-	for _, g := range bins {
+	for _, g := range p.SizeBins() {
 		key := fit.Key{Coll: g.Coll, Comm: g.Comm}
 		switch {
 		case len(named.Colls) > 0 && !slices.Contains(colls, g.Coll), len(named.Comms) > 0 &&
@@ -48,16 +48,15 @@ func subjectsOf(in *cli.Inputs, file string, named *cli.CallFlags, notes io.Writ
 			continue
 		}
 		weights[key] += g.Weight
-		for _, e := range g.Entries {
-			// nccl-tests measures no less than its unit.
-			unit := perfrun.TrimUnit(key)
-			b := max(e.Bytes/unit, 1) * unit
-			r, seen := ends[key]
-			if !seen {
-				keys, r = append(keys, key), nccl.Range{Min: b, Max: b}
-			}
-			ends[key] = nccl.Range{Min: min(r.Min, b), Max: max(r.Max, b)}
+		least, most := g.Sizes()
+		unit := perfrun.TrimUnit(key) // nccl-tests measures no less
+		r := nccl.Range{Min: max(least/unit, 1) * unit, Max: max(most/unit, 1) * unit}
+		if known, seen := ends[key]; seen {
+			r = nccl.Range{Min: min(known.Min, r.Min), Max: max(known.Max, r.Max)}
+		} else {
+			keys = append(keys, key)
 		}
+		ends[key] = r
 	}
 	if len(keys) == 0 {
 		return nil, nil, cli.Usagef("--profile %s: no call of a known size is in it%s", file, namedToo(named))

@@ -127,11 +127,16 @@ func (in *reader) all(notes io.Writer, files []string) (results []*bench.Result,
 			results = append(results, r)
 		}
 	}
+	return results, in.finish(notes)
+}
+
+// finish is end. It prints what there is to note of all files, and returns what keeps them from being read.
+func (in *reader) finish(notes io.Writer) error {
 	in.end()
 	for _, n := range in.notes {
 		fmt.Fprintln(notes, n)
 	}
-	return results, errors.Join(in.failed...)
+	return errors.Join(in.failed...)
 }
 
 // read returns the measurements of a file and its digest; nil if the file is left out or cannot be read.

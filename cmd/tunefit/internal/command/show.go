@@ -62,11 +62,7 @@ with. NCCL_* variables count as they do in NCCL.`,
 			}
 			t.note(cmd.ErrOrStderr())
 			t.noteNotRaised(cmd.ErrOrStderr())
-			if asJSON {
-				return cli.WriteJSON(cmd.OutOrStdout(), t.outcomes)
-			}
-			t.write(cmd.OutOrStdout())
-			return nil
+			return cli.Print(cmd.OutOrStdout(), asJSON, t.outcomes, t.write)
 		},
 	}
 	t.grid.Register(cmd)

@@ -484,7 +484,7 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 	flags := fitFlags{
 		env:   f.choices.Topology.Env,
 		model: in("model.json"), csv: policy, report: in("report.html"),
-		topo: f.choices.Topology.Topo, profile: f.profile, force: true, page: &f.page,
+		topo: f.choices.Topology.Topo, profile: f.profile, force: true, asJSON: f.asJSON,
 	}
 	if edited {
 		flags.csv = made
@@ -492,10 +492,10 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 	if _, err := os.Stat(s.Topology()); err == nil {
 		flags.found = s.Topology()
 	}
-	if f.asJSON {
-		flags.json = &found.Fit
+	f.page, err = fitFiles(cmd, []string{in("sweep.csv")}, flags)
+	if f.asJSON && f.page.Set != nil {
+		found.Fit = newFitJSON(&flags, f.page)
 	}
-	err = fitFiles(cmd, []string{in("sweep.csv")}, flags)
 	noGain := errors.Is(err, errNoGain)
 	switch {
 	case err != nil && !noGain:
@@ -521,10 +521,7 @@ func (f *sweepFlags) learn(cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON)
 	if err != nil {
 		return "", err
 	}
-	return policy, cli.WriteWhole(made, true, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return policy, cli.WriteText(made, text)
 }
 
 // differs reports whether a policy is there, and another file does not hold the same.

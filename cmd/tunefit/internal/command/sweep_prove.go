@@ -84,10 +84,7 @@ func (f *sweepFlags) proof(ctx context.Context, cmd *cobra.Command, s *sweep.Swe
 
 // keepProof writes proof.txt, and adds the proof to the report. verdict is why it does not hold; nil: it does.
 func (f *sweepFlags) keepProof(file, text string, verdict error) error {
-	err := cli.WriteWhole(filepath.Join(f.dir, "proof.txt"), true, func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
-		return err
-	})
+	err := cli.WriteText(filepath.Join(f.dir, "proof.txt"), text)
 	page := f.page
 	if page.Proven, page.Proof = file, text; verdict != nil {
 		page.Proof += "\n" + verdict.Error() + "\n"

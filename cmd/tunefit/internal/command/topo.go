@@ -47,15 +47,17 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 			wording.Nearest(args[0], cli.CommandNames(cmd)) != "" {
 			return nil, cli.Usagef("%w (%sor name a file)", err, wording.DidYouMean(args[0], cli.CommandNames(cmd)))
 		}
-		if err != nil || dump {
-			return &topoOverview{machine: m}, err
+		switch {
+		case err != nil:
+			return nil, err
+		case dump:
+			return nil, m.doc.Write(cmd.OutOrStdout())
 		}
 		return m.overview()
-	}, func(w io.Writer, o *topoOverview) error {
-		if dump {
-			return o.machine.doc.Write(w)
+	}, func(w io.Writer, o *topoOverview) {
+		if !dump {
+			o.write(w)
 		}
-		return o.write(w)
 	})
 	cmd.Flags().BoolVar(&dump, "dump", false, "print the topology as NCCL's XML")
 	cmd.AddCommand(topoExplainCommand(env), topoLinksCommand(env), topoGraphsCommand(env),
@@ -159,18 +161,15 @@ func checkHosts(nodes []int) error {
 
 // topoView completes a command that prints a report on a topology as tables or, with --json, as it is.
 func topoView[R any](cmd *cobra.Command, asJSON string, report func(*cobra.Command, []string) (R, error),
-	tables func(io.Writer, R) error) *cobra.Command {
+	tables func(io.Writer, R)) *cobra.Command {
 	program := cmd.Flags().Bool("json", false, asJSON)
 	cmd.Args = cli.Args(0, 1, "a topology file, or none for this machine")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := report(cmd, args)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case *program:
-			return cli.WriteJSON(cmd.OutOrStdout(), r)
 		}
-		return tables(cmd.OutOrStdout(), r)
+		return cli.Print(cmd.OutOrStdout(), *program, r, func(w io.Writer) { tables(w, r) })
 	}
 	return cmd
 }
@@ -218,8 +217,6 @@ func openMachine(env ncclchoice.Env, args []string, notes io.Writer) (*topoMachi
 
 // topoOverview is what `tunefit topo` shows.
 type topoOverview struct {
-	machine *topoMachine
-
 	Source      string        `json:"source"`
 	GPUs        []gpuEntry    `json:"gpus"`
 	Columns     []string      `json:"columns"` // of Matrix: GPUs, then network ports
@@ -307,7 +304,7 @@ var pathTypeTexts = [...]string{
 	topo.PathDIS: "not connected",
 }
 
-func (o *topoOverview) write(w io.Writer) error {
+func (o *topoOverview) write(w io.Writer) {
 	tw := cli.NewTable(w)
 	var seen [len(pathTypeTexts)]bool
 	heading := []any{""}
@@ -370,7 +367,7 @@ func (o *topoOverview) write(w io.Writer) error {
 	}
 	tw.Row("  multimem", multimem)
 	tw.Row("  fingerprint", o.Fingerprint)
-	return tw.Flush()
+	tw.Flush()
 }
 
 func gbps[F ~float32 | ~float64](v F) string { return strconv.FormatFloat(float64(v), 'g', 4, 64) }
@@ -427,13 +424,13 @@ func (m *topoMachine) uses(gpu, to *topo.Node) (string, error) {
 	return t.use, err
 }
 
-func writeLinks(w io.Writer, all []link) error {
+func writeLinks(w io.Writer, all []link) {
 	tw := cli.NewTable(w)
 	tw.Row("from", "to", "path", "GB/s", "uses")
 	for _, l := range all {
 		tw.Row(l.From, l.To, l.Path, gbps(l.GBps), l.Uses)
 	}
-	return tw.Flush()
+	tw.Flush()
 }
 
 // communicators are those whose channels are printed; key is the name in JSON.
@@ -459,7 +456,7 @@ func findGraphs(doc *topo.Document) (map[string]*channels.Found, error) {
 	return all, nil
 }
 
-func writeGraphs(w io.Writer, all map[string]*channels.Found) error {
+func writeGraphs(w io.Writer, all map[string]*channels.Found) {
 	tw := cli.NewTable(w)
 	tw.Row("communicator", "graph", "channels", "GB/s per channel", "over network",
 		"GPU to GPU", "GPU to NIC", "order of channel 0")
@@ -485,10 +482,10 @@ func writeGraphs(w io.Writer, all map[string]*channels.Found) error {
 				over, g.graph.TypeIntra, toNIC, fmt.Sprint(g.graph.Intra[0]))
 		}
 	}
-	return tw.Flush()
+	tw.Flush()
 }
 
-func writeTuning(w io.Writer, set *tuning.Set) error {
+func writeTuning(w io.Writer, set *tuning.Set) {
 	fmt.Fprintf(w, "NCCL %s\n\n", set.NCCL)
 	tw := cli.NewTable(w)
 	tw.Row("comm", "channels", "collective", "algorithm", "protocol", "latency us", "GB/s", "chosen for")
@@ -506,7 +503,7 @@ func writeTuning(w io.Writer, set *tuning.Set) error {
 			}
 		}
 	}
-	return tw.Flush()
+	tw.Flush()
 }
 
 // chosenSizes tells for which sizes, among powers of two, NCCL chooses a cell.

@@ -22,7 +22,7 @@ import (
 const maxExplained = 10
 
 // Write prints the path for a person; with all, every row and configuration.
-func (p *Path) Write(w io.Writer, all bool) error {
+func (p *Path) Write(w io.Writer, all bool) {
 	var b bytes.Buffer
 	q := p.Outcome
 	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), wording.Plural(q.Comm.Nodes, "node"),
@@ -32,8 +32,7 @@ func (p *Path) Write(w io.Writer, all bool) error {
 	p.writeMeasured(&b)
 	p.writeEstimates(&b)
 	p.writeDecision(&b)
-	_, err := w.Write(trailingSpace.ReplaceAll(b.Bytes(), nil))
-	return err
+	fmt.Fprintf(w, "%s", trailingSpace.ReplaceAll(b.Bytes(), nil))
 }
 
 // trailingSpace is left by empty cells of tables.

@@ -38,12 +38,12 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 	named := func(name string) bool {
 		return slices.ContainsFunc(parts, func(p part) bool { return p.field == name })
 	}
-	rest, state := text, bare
+	rest, state, cut := text, bare, false
 	for at := 0; ; {
 		place := fieldPattern.FindStringIndex(rest[at:])
 		if place == nil {
 			parts = append(parts, part{text: rest})
-			state, err = quotesAfter(state, rest)
+			state, cut = quotesAfter(state, rest)
 			break
 		}
 		start, end := at+place[0], at+place[1]
@@ -63,7 +63,7 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 		rest, at = rest[end:], 0
 	}
 	switch {
-	case state != bare || err != nil:
+	case state != bare || cut:
 		return nil, fmt.Errorf("launcher %s: a quote is not closed", wording.Quote(text))
 	case !named("command"):
 		return nil, fmt.Errorf("launcher %s: there is no {command}, where the program goes (allowed: %s)",
@@ -79,10 +79,9 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 	return parts, nil
 }
 
-// quotesAfter returns in which quotes the shell is after a text that begins in state. An error says that the text ends
-// with a backslash.
-func quotesAfter(state quotes, text string) (quotes, error) {
-	escaped := false
+// quotesAfter returns in which quotes the shell is after a text that begins in state, and whether the text ends with a
+// backslash.
+func quotesAfter(state quotes, text string) (after quotes, escaped bool) {
 	for i := range len(text) {
 		c := text[i]
 		switch {
@@ -96,10 +95,7 @@ func quotesAfter(state quotes, text string) (quotes, error) {
 			state = bare
 		}
 	}
-	if escaped {
-		return state, fmt.Errorf("ends with a backslash")
-	}
-	return state, nil
+	return state, escaped
 }
 
 // fill returns the template's command for a program.
@@ -107,7 +103,7 @@ func (l *Launcher) fill(p Program) string {
 	hasEnv := slices.ContainsFunc(l.template, func(t part) bool { return t.field == "env" })
 	values := map[string]string{
 		"command":        cli.ShellWords(l.program(p, !hasEnv)),
-		"env":            quoteAssignments(cli.Assignments(p.Env)),
+		"env":            cli.ShellAssignments(p.Env),
 		"nodes":          strconv.Itoa(p.Nodes),
 		"ranks":          strconv.Itoa(p.Nodes * p.RanksPerNode),
 		"ranks_per_node": strconv.Itoa(p.RanksPerNode),
@@ -129,13 +125,3 @@ func (l *Launcher) fill(p Program) string {
 }
 
 var inDouble = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")
-
-// quoteAssignments quotes NAME=value, which stays an assignment before a command.
-func quoteAssignments(assignments []string) string {
-	quoted := make([]string, len(assignments))
-	for i, a := range assignments {
-		name, value, _ := strings.Cut(a, "=")
-		quoted[i] = name + "=" + cli.ShellWord(value)
-	}
-	return strings.Join(quoted, " ")
-}

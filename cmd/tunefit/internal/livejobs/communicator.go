@@ -302,32 +302,37 @@ func (c *Communicator) paths() (policy, model string) {
 	return policy, model
 }
 
-// commName names a communicator and its job.
-type commName struct {
-	Rendezvous   string `json:"rendezvous"`
-	Job          string `json:"job,omitempty"` // see Communicator.Job
-	Communicator string `json:"communicator"`
+// jobName names a job.
+type jobName struct {
+	Rendezvous string `json:"rendezvous"`
+	Job        string `json:"job,omitempty"` // see Communicator.Job
 }
 
-func (c *Communicator) name() commName { return commName{c.Rendezvous, c.Job, c.Name} }
-
-func (c commName) String() string { return c.prefix() + c.Communicator }
-
-// prefix begins a line about the communicator. It is "" where the named rendezvous is the job's own.
-func (c commName) prefix() string {
-	if c.Job == "" {
+// prefix begins a line about one of the job's communicators. It is "" where the named rendezvous is the job's own.
+func (j jobName) prefix() string {
+	if j.Job == "" {
 		return ""
 	}
-	return "job " + c.Job + ": "
+	return "job " + j.Job + ": "
 }
 
 // job names the job in a list of jobs.
-func (c commName) job() string { return cmp.Or(c.Job, c.Rendezvous) }
+func (j jobName) job() string { return cmp.Or(j.Job, j.Rendezvous) }
+
+// commName names a communicator and its job.
+type commName struct {
+	jobName
+	Communicator string `json:"communicator"`
+}
+
+func (c *Communicator) name() commName { return commName{jobName{c.Rendezvous, c.Job}, c.Name} }
+
+func (c commName) String() string { return c.prefix() + c.Communicator }
 
 // listOf lists communicators by their jobs, for a line.
 func listOf(all []commName) string {
 	var jobs []string
-	for _, job := range groups(all, func(c commName) string { return c.Rendezvous }) {
+	for _, job := range cli.Groups(all, func(c commName) string { return c.Rendezvous }) {
 		var names []string
 		for _, c := range job {
 			names = append(names, c.Communicator)
@@ -335,19 +340,4 @@ func listOf(all []commName) string {
 		jobs = append(jobs, job[0].prefix()+few(names))
 	}
 	return cli.Few(jobs, 8, "; ")
-}
-
-// groups splits a list by a key, in the list's order.
-func groups[T any](all []T, key func(T) string) (lists [][]T) {
-	index := map[string]int{}
-	for _, x := range all {
-		at, known := index[key(x)]
-		if !known {
-			at = len(lists)
-			index[key(x)] = at
-			lists = append(lists, nil)
-		}
-		lists[at] = append(lists[at], x)
-	}
-	return lists
 }

@@ -53,10 +53,9 @@ type pushOutcome struct {
 
 // jobOutcome counts the communicators of a job, those of one rendezvous.
 type jobOutcome struct {
-	Rendezvous    string `json:"rendezvous"`
-	Job           string `json:"job,omitempty"` // see Communicator.Job
-	Communicators int    `json:"communicators"`
-	NotSwitched   int    `json:"not_switched"`
+	jobName
+	Communicators int `json:"communicators"`
+	NotSwitched   int `json:"not_switched"`
 }
 
 // notSwitched is a communicator that does not run on the file's text yet.
@@ -108,11 +107,7 @@ func (f *Push) Run(out io.Writer, name string) error {
 	if !w.Written {
 		fmt.Fprintf(told, "%s holds this already\n", path)
 	} else {
-		write := func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		}
-		if err := cli.WriteWhole(path, true, write); errors.Is(err, fs.ErrPermission) {
+		if err := cli.WriteText(path, text); errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("%w%spush as %s, who owns the folder", err, todo, ownerOf(filepath.Dir(path)))
 		} else if err != nil {
 			return err
@@ -229,7 +224,7 @@ func (w *waiter) reportWaiting() {
 	var jobs []string
 	for _, o := range w.Jobs {
 		if o.NotSwitched > 0 && (o.Job != "" || len(w.Jobs) > 1) {
-			jobs = append(jobs, cmp.Or(o.Job, o.Rendezvous))
+			jobs = append(jobs, o.job())
 		}
 	}
 	if len(jobs) > 0 {
@@ -240,7 +235,7 @@ func (w *waiter) reportWaiting() {
 
 // reportFailed says of each job what has not switched and why, and then how many have.
 func (w *waiter) reportFailed() {
-	for _, alike := range groups(w.NotSwitched, func(t notSwitched) string { return t.Rendezvous + "\n" + t.Why }) {
+	for _, alike := range cli.Groups(w.NotSwitched, func(t notSwitched) string { return t.Rendezvous + "\n" + t.Why }) {
 		var names []commName
 		for _, t := range alike {
 			names = append(names, t.commName)
@@ -257,7 +252,7 @@ func (w *waiter) reportFailed() {
 	var failed []string
 	for _, o := range w.Jobs {
 		if o.NotSwitched > 0 {
-			failed = append(failed, fmt.Sprintf("job %s: %d of %s not", cmp.Or(o.Job, o.Rendezvous), o.NotSwitched,
+			failed = append(failed, fmt.Sprintf("job %s: %d of %s not", o.job(), o.NotSwitched,
 				wording.Plural(o.Communicators, "communicator")+wording.Verb(o.NotSwitched, " has", " have")))
 		}
 	}
@@ -322,11 +317,10 @@ type watchedFile struct {
 
 // read returns the file's text as ranks read it, and all that is wrong with it. Ranks read no compressed file.
 func (f watchedFile) read() (text []byte, err error) {
-	in := new(cli.Inputs)
-	if text, err = f.unpacked(in); err != nil {
+	if text, err = f.unpacked(new(cli.Inputs)); err != nil {
 		return nil, err
 	}
-	if packed, err := in.IsPacked(f.path); err != nil || packed {
+	if as, err := cli.ReadRegular(f.path); err != nil || !bytes.Equal(as, text) {
 		return nil, fmt.Errorf("%s is compressed, which the library does not read", f.path)
 	}
 	return text, nil

@@ -2,6 +2,8 @@ package livejobs
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
@@ -29,23 +31,23 @@ func removeComm(store *dirstore.Store, c *Communicator) error {
 func (f *Cleanup) removeEnded(store *dirstore.Store) (removed int, err error) {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
-	ended, err := store.Made(ctx, agree.EndedDir)
-	if err != nil {
-		return 0, err
+	ended, err := older(ctx, store, agree.EndedDir, f.OlderThan)
+	if err != nil || f.DryRun {
+		return len(ended), err
 	}
-	for key, made := range ended {
-		if time.Since(made) < f.OlderThan {
-			continue
-		}
-		removed++
-		if f.DryRun {
-			continue
-		}
+	for _, key := range ended {
 		if err := store.Remove(ctx, key); err != nil {
-			return removed, err
+			return 0, err
 		}
 	}
-	return removed, nil
+	return len(ended), nil
+}
+
+// older returns the keys of the records in a directory that were made so long ago.
+func older(ctx context.Context, store *dirstore.Store, dir string, than time.Duration) ([]string, error) {
+	made, err := store.Made(ctx, dir)
+	maps.DeleteFunc(made, func(_ string, at time.Time) bool { return time.Since(at) < than })
+	return slices.Collect(maps.Keys(made)), err
 }
 
 // minVersionAge is the age from which on nobody needs a version that no record names. A rank records first the version
@@ -56,29 +58,22 @@ const minVersionAge = time.Hour
 func (f *Cleanup) removeVersions(store *dirstore.Store, inspector *agree.Inspector) (removed int, err error) {
 	ctx, end := context.WithTimeout(context.Background(), lookLimit)
 	defer end()
-	versions, err := store.Made(ctx, agree.VersionDir)
-	if err != nil {
-		return 0, err
+	versions, err := older(ctx, store, agree.VersionDir, minVersionAge)
+	if err != nil || f.DryRun {
+		return len(versions), err
 	}
 	gone := map[string][]byte{}
-	for key, made := range versions {
-		if time.Since(made) < minVersionAge {
-			continue
-		}
-		removed++
-		if f.DryRun {
-			continue
-		}
+	for _, key := range versions {
 		content, found, err := store.Get(ctx, key)
 		if err == nil && found {
 			gone[key] = content
 			err = store.Remove(ctx, key)
 		}
 		if err != nil {
-			return removed, err
+			return 0, err
 		}
 	}
-	if len(gone) == 0 {
+	if removed = len(versions); len(gone) == 0 {
 		return removed, nil
 	}
 	// A communicator that has just begun may name a version that was there already. Its

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -176,7 +175,7 @@ func displayName(c *Communicator) string {
 func writeStatus(w io.Writer, all []*Communicator) error {
 	var text bytes.Buffer
 	counted := slices.ContainsFunc(all, func(c *Communicator) bool { return c.Asked != nil })
-	jobs := groups(all, func(c *Communicator) string { return c.Rendezvous })
+	jobs := cli.Groups(all, func(c *Communicator) string { return c.Rendezvous })
 	if len(jobs) > 1 {
 		writeJobs(&text, jobs)
 	}
@@ -225,7 +224,7 @@ func writeJobs(w io.Writer, jobs [][]*Communicator) {
 			}
 		}
 		var change []string
-		for _, alike := range groups(changes, func(kind string) string { return kind }) {
+		for _, alike := range cli.Groups(changes, func(kind string) string { return kind }) {
 			change = append(change, fmt.Sprintf("%d %s", len(alike), alike[0]))
 		}
 		tw.Row(job[0].name().job(), fmt.Sprint(len(job)), hostsText(distinct(hosts)),
@@ -442,23 +441,22 @@ func processNotes(all []*Communicator) (notes []string) {
 
 // fileNotes says of each file what keeps its ranks from taking it.
 func fileNotes(all []*Communicator) (notes []string) {
-	checked := map[string]string{}
+	checked := map[string]bool{"": true}
 	for _, c := range all {
 		if !c.here() { // ranks elsewhere may read another file of the same name
 			continue
 		}
 		for _, f := range []watchedFile{{c.Policy, false}, {c.Model, true}} {
-			if _, done := checked[f.path]; done || f.path == "" {
+			if checked[f.path] {
 				continue
 			}
-			checked[f.path] = f.note()
+			checked[f.path] = true
+			if note := f.note(); note != "" {
+				notes = append(notes, note)
+			}
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(checked)) {
-		if checked[path] != "" {
-			notes = append(notes, strings.TrimRight(checked[path], "\n"))
-		}
-	}
+	slices.Sort(notes) // they begin with the path
 	return notes
 }
 

@@ -32,10 +32,8 @@ type waiter struct {
 func newWaiter(rendezvous string, file watchedFile, text []byte, out io.Writer) *waiter {
 	o := newObserver(rendezvous)
 	o.mayCome = true
-	return &waiter{observer: o, file: file, text: text, out: out,
-		classified: map[string]bool{}, reported: map[string]bool{},
-		pushOutcome: pushOutcome{File: file.path, Jobs: []jobOutcome{}, NotSwitched: []notSwitched{},
-			Unclear: []commName{}, Unseen: []string{}}}
+	return &waiter{observer: o, pushOutcome: pushOutcome{File: file.path}, file: file, text: text, out: out,
+		classified: map[string]bool{}, reported: map[string]bool{}}
 }
 
 // target is a communicator that reads the file.
@@ -61,14 +59,14 @@ func (w *waiter) prepare(ctx context.Context) error {
 		return err
 	}
 	w.began = time.Now()
-	w.classify(all)
+	w.targets = w.classify(all)
 	for _, job := range w.byJob() {
 		w.reported[job[0].Rendezvous] = len(w.openOf(job)) == 0
 	}
 	return nil
 }
 
-// classify finds which communicators read the file, of those of a look that are not known yet. It returns them.
+// classify returns the communicators that read the file, of those of a look that are not known yet.
 func (w *waiter) classify(all []*Communicator) (found []*target) {
 	w.Unclear, w.Unseen = []commName{}, []string{}
 	for _, err := range w.unseen {
@@ -93,7 +91,7 @@ func (w *waiter) classify(all []*Communicator) (found []*target) {
 				t.before = c.Changes[n-1].K
 			}
 			w.judge(t, c)
-			w.targets, found = append(w.targets, t), append(found, t)
+			found = append(found, t)
 		}
 		w.classified[key(c)] = true
 	}
@@ -135,7 +133,7 @@ func (w *waiter) goal(c *Communicator) policyfile.Bundle {
 
 // byJob returns the targets of each job.
 func (w *waiter) byJob() [][]*target {
-	return groups(w.targets, func(t *target) string { return t.Rendezvous })
+	return cli.Groups(w.targets, func(t *target) string { return t.Rendezvous })
 }
 
 // openOf returns those that do not run on the file's new meaning yet.
@@ -154,7 +152,7 @@ func (w *waiter) open() []*target { return w.openOf(w.targets) }
 func (w *waiter) count() {
 	w.Communicators, w.Jobs, w.NotSwitched = 0, []jobOutcome{}, []notSwitched{}
 	for _, job := range w.byJob() {
-		o := jobOutcome{Rendezvous: job[0].Rendezvous, Job: job[0].Job}
+		o := jobOutcome{jobName: job[0].jobName}
 		for _, t := range job {
 			if !t.ended {
 				o.Communicators++
@@ -241,10 +239,7 @@ func (w *waiter) follow(all []*Communicator) (hope bool) {
 
 // addLateTargets adds communicators that were created on the file as it was, between the first look and the writing.
 func (w *waiter) addLateTargets(all []*Communicator) {
-	had := len(w.targets)
-	found := w.classify(all)
-	w.targets = w.targets[:had]
-	for _, t := range found {
+	for _, t := range w.classify(all) {
 		if t.done {
 			continue // created on the new text
 		}

@@ -118,7 +118,7 @@ func (f *Flags) Read() (*Model, error) {
 			return nil, cli.Usagef("--gpus %s: %w", wording.Quote(f.GPUs), err)
 		}
 	}
-	return m, m.Derive(1)
+	return m, m.DeriveFor(nccl.Comm{Nodes: 1})
 }
 
 // someGPUs is a machine for communicators of some of its GPUs, which text lists by number: 0-3, or 0,2.
@@ -160,13 +160,19 @@ func hgxH100() (*topo.Document, error) {
 	return topo.Read(AssumedFile, strings.NewReader(configs.DGXH100))
 }
 
-// Derive adds NCCL's estimates for numbers of hosts like the one described.
-func (m *Model) Derive(hosts ...int) error {
-	comms, err := m.env.Tune(m.Machine, m.options, hosts...)
+// DeriveFor adds NCCL's estimates for all numbers of hosts, like the one described, that communicators have.
+func (m *Model) DeriveFor(comms ...nccl.Comm) error {
+	var hosts []int
+	for _, s := range comms {
+		if !slices.Contains(hosts, s.Nodes) && m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
+			hosts = append(hosts, s.Nodes)
+		}
+	}
+	derived, err := m.env.Tune(m.Machine, m.options, hosts...)
 	if err != nil {
 		return err
 	}
-	for _, c := range comms {
+	for _, c := range derived {
 		if t := c.Tuning; m.Set.For(t.Comm) == nil {
 			m.Set.Tunings = append(m.Set.Tunings, t)
 		}
@@ -177,10 +183,8 @@ func (m *Model) Derive(hosts ...int) error {
 // Of returns the estimates for a communicator. If there are none for its size, it returns those for the nearest number
 // of nodes.
 func (m *Model) Of(s nccl.Comm) (*tuning.Tuning, error) {
-	if m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
-		if err := m.Derive(s.Nodes); err != nil {
-			return nil, err
-		}
+	if err := m.DeriveFor(s); err != nil {
+		return nil, err
 	}
 	if t := m.Set.For(s); t != nil {
 		return t, nil
@@ -256,17 +260,6 @@ func (e *Env) ReadTopology(name string) (*topo.Document, error) {
 	return topo.Read(name, bytes.NewReader(text))
 }
 
-// DeriveFor adds NCCL's estimates for all numbers of hosts that communicators have.
-func (m *Model) DeriveFor(comms []nccl.Comm) error {
-	var hosts []int
-	for _, s := range comms {
-		if !slices.Contains(hosts, s.Nodes) && m.Set.For(nccl.Comm{Nodes: s.Nodes}) == nil {
-			hosts = append(hosts, s.Nodes)
-		}
-	}
-	return m.Derive(hosts...)
-}
-
 // Doubt says why the estimates may not fit the user's machine. It is empty if the user named a machine, or if this one
 // is the one assumed.
 func (f *Flags) Doubt() string {
@@ -277,11 +270,9 @@ func (f *Flags) Doubt() string {
 	if here.Err != nil {
 		return "; it is not known whether this machine is one"
 	}
-	doc, err := hgxH100()
-	if err == nil {
-		var sys *topo.System
-		if sys, err = topo.Build(doc, topo.SettingsFromEnv(os.Getenv)); err == nil &&
-			sys.Fingerprint() == here.Here.Fingerprint {
+	if doc, err := hgxH100(); err == nil {
+		assumed, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
+		if err == nil && assumed.Fingerprint() == here.Here.Fingerprint {
 			return ""
 		}
 	}

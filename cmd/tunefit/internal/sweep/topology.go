@@ -3,7 +3,6 @@ package sweep
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,10 +79,7 @@ func (s *Sweep) keepTopology() error {
 	if err != nil {
 		return err
 	}
-	return cli.WriteWhole(s.Topology(), true, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return cli.WriteText(s.Topology(), text)
 }
 
 // Topology is the file of the machine that was measured, as NCCL found it. There is none where NCCL wrote none, or
