@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -250,7 +251,11 @@ func (j *Job) times() (times map[int32][]float64, missing, untimed int) {
 // missed counts the calls between the first and the last recorded ones of a rank that were not recorded.
 func (j *Job) missed() (unknown map[CallKind]int, sum int, err error) {
 	unknown = map[CallKind]int{}
-	for key, s := range j.series {
+	order := func(a, b seriesKey) int { // so that the error names the same one each time
+		return cmp.Or(cmp.Compare(a.comm, b.comm), cmp.Compare(a.coll, b.coll), cmp.Compare(a.rank, b.rank))
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(j.series), order) {
+		s := j.series[key]
 		span := s.last - s.first + 1
 		if s.records > span {
 			return nil, 0,
