@@ -82,7 +82,9 @@ func newSearchSystem(sys *topo.System) (*searchSystem, error) {
 		return nil, errNoRank
 	}
 	totals := sys.Totals()
-	oldest := slices.MinFunc(sys.Nodes[topo.NodeDEV], func(a, b *topo.Node) int { return cmp.Compare(a.Dev.SM, b.Dev.SM) })
+	oldest := slices.MinFunc(sys.Nodes[topo.NodeDEV], func(a, b *topo.Node) int {
+		return cmp.Compare(a.Dev.SM, b.Dev.SM)
+	})
 	s := &searchSystem{
 		System: sys, maxBW: float32(totals.MaxBW), totalBW: float32(totals.TotalBW), minCC: oldest.Dev.SM,
 		cpu: sys.Nodes[topo.NodeCPU][0].CPU, netOrder: map[[2]int][]int{},
