@@ -127,7 +127,7 @@ $(FAKEPERF): $(GO_SOURCES) $(C_SOURCES) configs/topo/dgx-h100.xml
 demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to decisions; no GPU needed
 	@configs/demo.sh $(BUILD) live
 	@echo
-	@$(MAKE) --no-print-directory $(TUNEFIT)
+	@$(MAKE) -s --no-print-directory $(TUNEFIT)
 	@configs/demo.sh $(BUILD) learn
 
 # What the tests load and run, in the folder that they are told.

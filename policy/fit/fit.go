@@ -138,7 +138,7 @@ func modelOf(g *Group) model.CurveSet {
 		Coll: g.Coll.String(), Comm: g.Comm,
 		Noise: round(g.Noise, 3), RepetitionPairs: g.NoisePairs, Verified: g.verified(),
 	}
-	for under := range g.Under { // one
+	for under := range g.Under { // fit refuses what was measured under several
 		m.Variables = under.Variables
 	}
 	for _, d := range g.Default {
