@@ -145,8 +145,8 @@ func (c Conditions) Bounds() map[string]string {
 	return ChannelBounds(func(name string) string { return set[name] })
 }
 
-// Leave reports whether the bounds of channels leave n.
-func (c Conditions) Leave(n int) bool {
+// Allow reports whether the bounds of channels allow n.
+func (c Conditions) Allow(n int) bool {
 	for name, value := range c.Bounds() {
 		bound, _ := strconv.Atoi(value)
 		if isMost := strings.HasPrefix(name, "NCCL_MAX_"); isMost && n > bound || !isMost && n < bound {
@@ -156,15 +156,15 @@ func (c Conditions) Leave(n int) bool {
 	return true
 }
 
-// Cover reports whether n channels (0: none were forced), forced under other conditions, are as good as measured under
-// these: these only bound channels beside, and leave n.
+// Cover reports whether a run that forced n channels (0: it forced none) under other conditions counts as one under
+// these, too: they differ by bounds on channels alone, which allow n.
 func (c Conditions) Cover(other Conditions, n int) bool {
 	bounds := c.Bounds()
 	rest := slices.DeleteFunc(strings.Fields(c.Variables), func(word string) bool {
 		name, _, _ := strings.Cut(word, "=")
 		return bounds[name] != ""
 	})
-	return n > 0 && len(bounds) > 0 && c.Leave(n) && c.Options == other.Options &&
+	return n > 0 && len(bounds) > 0 && c.Allow(n) && c.Options == other.Options &&
 		strings.Join(rest, " ") == other.Variables
 }
 

@@ -114,9 +114,9 @@ func (g *Group) edge() int {
 			wins[c.Config.Channels] = true
 		}
 	}
-	leaves := func(n int) bool {
+	allowed := func(n int) bool {
 		for under := range g.Under {
-			if !under.Leave(n) {
+			if !under.Allow(n) {
 				return false
 			}
 		}
@@ -124,9 +124,9 @@ func (g *Group) edge() int {
 	}
 	switch {
 	case low == high:
-	case high < nccl.MaxChannels && wins[high] && leaves(high+1):
+	case high < nccl.MaxChannels && wins[high] && allowed(high+1):
 		return high
-	case low > 1 && wins[low] && leaves(low-1):
+	case low > 1 && wins[low] && allowed(low-1):
 		return low
 	}
 	return 0

@@ -225,7 +225,7 @@ func nameUnnamed(g map[bench.Series][]*reading) {
 	}
 }
 
-// joinBounds counts runs that forced a number of channels as runs under each bound of channels that leaves it: a
+// joinBounds counts runs that forced a number of channels as runs under each bound of channels that allows it: a
 // communicator of that many channels is the same with the bound. So they are compared with the default under it.
 func joinBounds(g map[bench.Series][]*reading) {
 	for v, all := range maps.Clone(g) {

@@ -105,7 +105,7 @@ func TestAliasesOfARealSweep(t *testing.T) {
 	}
 }
 
-// A run that forced a number of channels is compared with the default under each bound that leaves this number.
+// A run that forced a number of channels is compared with the default under each bound that allows this number.
 func TestForcedChannelsAreWithinBounds(t *testing.T) {
 	under := func(options, variables, forced string) *bench.Setup {
 		return &bench.Setup{Options: options, Variables: variables, MinChannels: forced}
