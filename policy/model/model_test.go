@@ -162,6 +162,66 @@ func TestModelFileErrors(t *testing.T) {
 	}
 }
 
+// Whatever decisions depend on is checked: each such field of a file is replaced by a value that it cannot have, and the
+// error names the field.
+func TestEachFieldIsChecked(t *testing.T) {
+	file := smallModel()
+	file.CurveSets[0].Verified = []model.Verified{{Bytes: 4 << 10, Algo: "ring", Proto: "simple", Channels: 8, Micros: 15,
+		DefaultMicros: 20, Repetitions: 4}}
+	file.Provenance.Topology = &model.Machine{Fingerprint: "0123456789abcdef"}
+	good, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree any
+	if err := json.Unmarshal(good, &tree); err != nil {
+		t.Fatal(err)
+	}
+	people := map[string]bool{"repetition_pairs": true, "summary": true}
+	tried := 0
+	var visit func(path string, value any, set func(any))
+	try := func(path string, wrong any, old any, set func(any)) {
+		set(wrong)
+		text, err := json.Marshal(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set(old)
+		tried++
+		if _, err := model.Read("m.json", text); err == nil {
+			t.Errorf("%s: %v instead of %v is accepted", path, wrong, old)
+		} else if field := path[strings.LastIndex(path, ".")+1:]; !strings.Contains(err.Error(), strings.TrimRight(field,
+			"[0123456789]")) {
+			// Some errors name what holds the field, as a point of a curve.
+			if of, _, _ := strings.Cut(path, "."+field); !strings.Contains(err.Error(), of) {
+				t.Errorf("%s: the error does not name it: %v", path, err)
+			}
+		}
+	}
+	visit = func(path string, value any, set func(any)) {
+		switch value := value.(type) {
+		case map[string]any:
+			for key, v := range value {
+				if !people[key] {
+					visit(strings.TrimPrefix(path+"."+key, "."), v, func(v any) { value[key] = v })
+				}
+			}
+		case []any:
+			for i, v := range value {
+				visit(fmt.Sprintf("%s[%d]", path, i), v, func(v any) { value[i] = v })
+			}
+		case string:
+			try(path, value+"x", value, set)
+		case float64:
+			try(path, -1.0, value, set)
+		}
+	}
+	visit("", tree, nil)
+	if tried < 60 {
+		t.Errorf("only %d fields were tried", tried)
+	}
+}
+
 // What only people read does not make two models differ.
 func TestModelDigest(t *testing.T) {
 	digestOf := func(change func(*model.File)) identity.Digest {
