@@ -226,6 +226,7 @@ func check1(rows, rule string) []Diagnostic {
 func TestRulesOfOtherColumns(t *testing.T) {
 	for _, c := range []struct{ text, rule, says string }{
 		{"collective,algorithm,reg_buff\nallreduce,ring,1\n", "reg-buff", "p.csv:2:3: warning: reg_buff 1: each rank"},
+		{"collective,algorithm,reg_buff\nallreduce,ring,0\n", "reg-buff", "p.csv:2:3: warning: reg_buff 0: each rank"},
 		{"collective,algorithm,reg_buff\nallreduce,ring,-1\n", "reg-buff", ""},
 		{"collective,algorithm,max_bytes,min_bytes_per_rank\nallreduce,ring,1K,1K\n", "matches-nothing",
 			"p.csv:2: warning: no number of bytes"},

@@ -105,6 +105,8 @@ func TestWhatVariablesLeave(t *testing.T) {
 		// Until 2.23 there is always a ring, and words that mean nothing do nothing.
 		{22304, "NCCL_ALGO=tree", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "tree/ll128"}},
 		{22304, "NCCL_ALGO=tree,rign", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "tree/ll128"}},
+		// Until 2.23 a list is ignored if, it leaves none of ring, tree and NVLS.
+		{22304, "NCCL_ALGO=nvls", [...]string{"ring/ll", "ring/ll", "nvls/simple", "nvls/simple", "nvls/simple"}},
 		{22105, "NCCL_ALGO=pat", [...]string{"ring/ll", "ring/ll", "ring/ll", "ring/ll", "ring/ll"}},
 	} {
 		all := choices(t, test.nccl, test.settings)

@@ -143,6 +143,11 @@ func TestTopoReportsAsText(t *testing.T) {
 			t.Errorf("a way from a device to itself: %s", line)
 		}
 	}
+	t.Run("without peer-to-peer", func(t *testing.T) {
+		t.Setenv("NCCL_P2P_DISABLE", "1")
+		out, _ := tunefit(t, cli.ExitOK, "topo", "links", h100)
+		holds(t, out, "gpu0 gpu1 PHB 48 SHM", "gpu0 gpu4 NET 22 network", "gpu0 NET/0-0 PIX 48 GPUDirect RDMA")
+	})
 	out, _ = tunefit(t, cli.ExitOK, "topo", "graphs", h100)
 	holds(t, out, "this system ring 12 30 - NVL - [0 1 2 3 4 5 6 7]")
 	out, _ = tunefit(t, cli.ExitOK, "topo", "tuning", h100, "--nodes", "1")
