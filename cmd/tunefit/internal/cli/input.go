@@ -51,6 +51,15 @@ type input struct {
 
 func (in *input) Close() error { return in.closer.Close() }
 
+// Position is how many bytes of the file have been read, packed as it is; 0 of the standard input.
+func (in *input) Position() int64 {
+	at := int64(0)
+	if file, ok := in.closer.(*os.File); ok {
+		at, _ = file.Seek(0, io.SeekCurrent)
+	}
+	return at
+}
+
 // Open opens a file, or the standard input for "-". It unpacks gzip, and refuses a file that is clearly of another kind
 // than those wanted.
 func (from *Inputs) Open(name string, want ...Kind) (*input, error) {

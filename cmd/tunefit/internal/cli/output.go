@@ -287,17 +287,3 @@ func ShellAssignments(variables map[string]string) string {
 	}
 	return strings.Join(Assignments(quoted), " ")
 }
-
-// Line is a line on a terminal that the next text replaces. Elsewhere it says nothing.
-type Line struct{ w io.Writer }
-
-// NewLine shows texts on w if that is a terminal.
-func NewLine(w io.Writer) *Line {
-	if !IsTerminal(w) {
-		w = io.Discard
-	}
-	return &Line{w}
-}
-
-// Show replaces the text; with nothing it wipes the line.
-func (l *Line) Show(text string) { Steer(l.w, "\r\x1b[K"+wording.Line(text)) }

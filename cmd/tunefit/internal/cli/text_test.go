@@ -40,12 +40,3 @@ func TestTablesAreOurs(t *testing.T) {
 		t.Errorf("%d files, %v", n, err)
 	}
 }
-
-// What is shown stays within the line, whatever its name.
-func TestLineOfForeignName(t *testing.T) {
-	var out strings.Builder
-	(&Line{&out}).Show("reading a\x1b[2J\nb")
-	if want := "\r\x1b[K" + `reading a\u001b[2J\u000ab`; out.String() != want {
-		t.Errorf("%q", out.String())
-	}
-}

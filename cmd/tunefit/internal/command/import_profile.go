@@ -3,7 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -59,12 +59,13 @@ func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[strin
 	job := profile.NewJob()
 	known := map[string]bool{}
 	var failed []error
-	line := cli.NewLine(cmd.ErrOrStderr())
-	defer line.Show("")
+	shown := newReading(cmd.ErrOrStderr(), files)
+	defer shown.Clear()
 	for _, file := range files {
-		line.Show("reading " + filepath.Base(file))
-		err := readOfJob(in, job, file, known)
+		shown.next(file)
+		err := readOfJob(in, job, file, known, shown)
 		if kind, _ := in.Kind(file); err != nil && found[file] && kind != cli.KindRecording {
+			shown.Clear()
 			fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s\n", wording.Line(err.Error()))
 		} else if err != nil {
 			failed = append(failed, err)
@@ -80,7 +81,7 @@ func readJob(in *cli.Inputs, cmd *cobra.Command, files []string, found map[strin
 	return p, err
 }
 
-func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, known map[string]bool) error {
+func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, known map[string]bool, shown *reading) error {
 	kind, err := inputs.Kind(file)
 	if err != nil {
 		return err
@@ -97,12 +98,12 @@ func readOfJob(inputs *cli.Inputs, job *profile.Job, file string, known map[stri
 		return err
 	}
 	defer in.Close()
-	called := cli.Called(file)
+	called, text := cli.Called(file), io.TeeReader(in, shown.within(in))
 	switch head, _ := in.Peek(len(record.Head)); {
 	case kind != cli.KindRecording:
-		return job.Decisions(called, in)
+		return job.Decisions(called, text)
 	case string(head) == record.Head:
-		return job.Recorder(called, in)
+		return job.Recorder(called, text)
 	}
-	return job.Inspector(called, in)
+	return job.Inspector(called, text)
 }

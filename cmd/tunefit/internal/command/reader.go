@@ -26,7 +26,7 @@ type reader struct {
 	opts   bench.Options
 	found  map[string]bool // files found in a directory, not all of which are logs
 	anyway bool            // also take files of which many rows cannot be read
-	line   *cli.Line       // names the file that is being read
+	shown  *reading        // how far it is
 	// known are the files read so far, by digest. A file with the same content is left out: its measurements would look
 	// like more repetitions.
 	known  map[string]string
@@ -39,7 +39,7 @@ type reader struct {
 
 func newReader(inputs *cli.Inputs, cmd *cobra.Command, files []string, found map[string]bool, anyway bool) *reader {
 	in := &reader{Inputs: inputs, found: found, anyway: anyway,
-		line: cli.NewLine(cmd.ErrOrStderr()), known: map[string]string{},
+		shown: newReading(cmd.ErrOrStderr(), files), known: map[string]string{},
 		logs: map[string][]string{}, joined: map[string]string{}, apart: map[string]error{}}
 	for _, file := range files {
 		if process := bench.ProcessOf(headOf(file)); process != "" {
@@ -100,7 +100,7 @@ func (in *reader) logOf(run string) func(process string) []byte {
 
 // end says what became of files that hold NCCL's log and no time. All files have been read then.
 func (in *reader) end() {
-	in.line.Show("")
+	in.shown.Clear()
 	for _, file := range slices.Sorted(maps.Keys(in.apart)) {
 		if run := in.joined[file]; run != "" {
 			in.notes = append(in.notes, bench.Note{File: file,
@@ -141,7 +141,7 @@ func (in *reader) finish(notes io.Writer) error {
 
 // read returns the measurements of a file and its digest; nil if the file is left out or cannot be read.
 func (in *reader) read(file string) (*bench.Result, string) {
-	in.line.Show("reading " + filepath.Base(file))
+	in.shown.next(file)
 	r, digest, err := in.measurements(file)
 	var apart *bench.LogApart
 	switch {
@@ -185,7 +185,7 @@ func (in *reader) measurements(name string) (*bench.Result, string, error) {
 	defer file.Close()
 	hash, opts := sha256.New(), in.opts
 	opts.LogOf = in.logOf(name)
-	r, err := bench.Read(io.TeeReader(file, hash), cli.Called(name), opts)
+	r, err := bench.Read(io.TeeReader(file, io.MultiWriter(hash, in.shown.within(file))), cli.Called(name), opts)
 	if err != nil {
 		return nil, "", err
 	}

@@ -324,10 +324,10 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 		}
 		measured = o.From.Groups
 	}
-	shown := cli.NewLine(cmd.ErrOrStderr())
-	o.Now = shown.Show
+	progress := cli.NewProgress(cmd.ErrOrStderr())
+	o.Now = progress.Show
 	o.Say = func(format string, args ...any) {
-		shown.Show("")
+		progress.Clear()
 		fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
 	}
 	var jobSizes []uint64

@@ -117,10 +117,10 @@ func (s *Sweep) estimate(out *strings.Builder) {
 		took := time.Duration(n) * (assumedStart + time.Duration(key.Ranks)*assumedRank + sizes)
 		gpu := took.Hours() * float64(key.Ranks)
 		total, hours, starts = total+took, hours+gpu, starts+n
-		tw.Row("# "+key.String(), n, roughly(took), fmt.Sprintf("%.1f", gpu), how)
+		tw.Row("# "+key.String(), n, cli.Roughly(took), fmt.Sprintf("%.1f", gpu), how)
 	}
 	if len(s.Keys) > 1 {
-		tw.Row("# total", starts, roughly(total), fmt.Sprintf("%.1f", hours))
+		tw.Row("# total", starts, cli.Roughly(total), fmt.Sprintf("%.1f", hours))
 	}
 	tw.Flush()
 	if s.Budget > 0 && total > s.Budget {

@@ -55,14 +55,14 @@ func TestSweepEnds(t *testing.T) {
 					}
 					ctx, cancel := context.WithCancelCause(t.Context())
 					defer cancel(nil)
-					runs, now := 0, ""
+					runs, now := 0, cli.Step{}
 					s, err := sweep.Open(sweep.Options{
 						Dir:   t.TempDir(),
 						Keys:  []fit.Key{{Coll: coll, Comm: nccl.Comm{Nodes: how.nodes, Ranks: 8 * how.nodes}}},
 						Sizes: []uint64{64 << 10, 1 << 20, 16 << 20}, Choices: choices,
 						Repetitions: 1, Launcher: launcher, Programs: perf, Library: testlib.Library,
 						Silence: time.Hour,
-						Now:     func(text string) { now = text },
+						Now:     func(step cli.Step) { now = step },
 						Say: func(format string, args ...any) {
 							if runs++; runs > mostRuns {
 								cancel(fmt.Errorf("more than %d runs, the last: "+format,
@@ -77,9 +77,9 @@ func TestSweepEnds(t *testing.T) {
 					if err := s.Run(ctx); err != nil {
 						t.Fatal(err)
 					}
-					if !regexp.MustCompile(`^run (\d+) of about \d+: ` + coll.String() + `-\dn-\d+r-verify-rep\d-`).
-						MatchString(now) {
-						t.Errorf("at last it said %q", now)
+					if !regexp.MustCompile(`^`+coll.String()+`-\dn-\d+r-verify-rep\d-`).MatchString(now.Now) ||
+						now.Done < 1 || now.Of <= now.Done {
+						t.Errorf("at last it said %+v", now)
 					}
 					if samples, _ := s.Samples(); len(samples) == 0 || len(s.NotMeasured()) > 0 {
 						t.Errorf("%d measurements, not measured: %v", len(samples), s.NotMeasured())

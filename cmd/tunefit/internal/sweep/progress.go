@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -33,30 +32,14 @@ func (s *Sweep) report(r *Run) string {
 		text += fmt.Sprintf("  %s: %s", strings.ToUpper(string(r.Outcome)), r.Reason)
 	}
 	if left := s.timeLeft(); left > time.Minute {
-		text += fmt.Sprintf("; about %s left", roughly(left))
+		text += fmt.Sprintf("; about %s left", cli.Roughly(left))
 	}
 	return text
 }
 
-// roughly writes how long something takes, rounded up.
-func roughly(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%.0f s", math.Ceil(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%.0f min", math.Ceil(d.Minutes()))
-	}
-	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
-}
-
-// present says which run this is, of about how many, and how long the rest may take.
-func (s *Sweep) present(r *Run) string {
-	start := r.of
-	text := fmt.Sprintf("run %d of about %d: %s", r.ID, r.ID+s.runsLeft(), start.Name)
-	if left := s.timeLeft(); left > time.Minute {
-		text += fmt.Sprintf(", about %s left", roughly(left))
-	}
-	return text
+// step is which run this is, of about how many, and how long the rest may take.
+func (s *Sweep) step(r *Run) cli.Step {
+	return cli.Step{Done: r.ID - 1, Of: r.ID + s.runsLeft(), Unit: "runs", About: true, Left: s.timeLeft(), Now: r.of.Name}
 }
 
 // conclude says what was found out about a subject.
@@ -101,7 +84,7 @@ func (s *Sweep) Summary() string {
 	for _, r := range s.journal.runs {
 		hours += r.Seconds / 3600 * float64(r.of.Key.Ranks)
 	}
-	return fmt.Sprintf("%s, %s, %.1f GPU hours", wording.Plural(len(s.journal.runs), "run"), roughly(s.spent()), hours)
+	return fmt.Sprintf("%s, %s, %.1f GPU hours", wording.Plural(len(s.journal.runs), "run"), cli.Roughly(s.spent()), hours)
 }
 
 // spent is the time so far.
@@ -225,7 +208,7 @@ func (s *Sweep) unfinished() string {
 	}
 	text += " (to continue: the same command with a larger --budget"
 	if left := s.remainingTime(); left > 0 {
-		text += fmt.Sprintf(", by about %s", roughly(left))
+		text += fmt.Sprintf(", by about %s", cli.Roughly(left))
 	}
 	return text + ")"
 }

@@ -125,7 +125,7 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 	}
 	r := s.journal.runs[begin.ID-1]
 	if s.Now != nil {
-		s.Now(s.present(r))
+		s.Now(s.step(r))
 	}
 	ended := s.process(argv, log).run(ctx)
 	text := s.read(r)

@@ -54,7 +54,7 @@ type Options struct {
 	From *fit.Set // for DryRun: what was measured by hand, in place of a journal; nil: nothing
 
 	Say func(format string, args ...any) // one line of progress
-	Now func(text string)                // what runs now; empty: nothing. nil: nobody asks
+	Now func(cli.Step)                   // which run is going on; nil: nobody asks
 }
 
 // Sweep is one folder of measurements.
