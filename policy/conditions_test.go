@@ -141,8 +141,8 @@ func TestUnknownTopology(t *testing.T) {
 	} {
 		v := p.For(c.comm)
 		if got := v.Decide(Query{Call: nccl.Call{Bytes: 9}, Costs: ringAndTree}).Rule; got != c.rule ||
-			v.idle[idleTopology] != c.off {
-			t.Errorf("%+v: row %d, %d rows off", c.comm, got, v.idle[idleTopology])
+			v.noEffect[noEffectTopology] != c.off {
+			t.Errorf("%+v: row %d, %d rows off", c.comm, got, v.noEffect[noEffectTopology])
 		}
 	}
 }

@@ -102,18 +102,18 @@ type View struct {
 	perCall  bool // conditions of some rules depend on the call; the others hold
 	failures []failure
 
-	idle [numIdle]int // rows that never match, by why
+	noEffect [numNoEffect]int // rows that never match, by why
 }
 
-// Idle says why a row that is for a communicator never matches.
-type idle int8
+// noEffect says why a row that is for a communicator never matches.
+type noEffect int8
 
 const (
-	idleTopology         idle = iota // it asks for the machine, which is not known
-	idleRelease                      // it asks for a release, and it is not known whether it is this one
-	inactiveOtherRelease             // it is for other releases
-	idleName                         // it asks for the communicator's name, which has none, or none that is known
-	numIdle
+	noEffectTopology     noEffect = iota // it asks for the machine, which is not known
+	noEffectRelease                      // it asks for a release, and it is not known whether it is this one
+	noEffectOtherRelease                 // it is for other releases
+	noEffectName                         // it asks for the communicator's name, which has none, or none that is known
+	numNoEffect
 )
 
 // failure is a row whose condition could not be evaluated.
@@ -149,8 +149,8 @@ func (p *Policy) narrow(c Comm) *View {
 		if _, covers := r.BytesFor(c.Ranks); r.Coll == collNeverAsked || !covers || !r.isForNumbers(&has, 0, OfCall) {
 			continue
 		}
-		if why, is := r.idle(c, env); is {
-			v.idle[why]++
+		if why, is := r.noEffect(c, env); is {
+			v.noEffect[why]++
 			continue
 		}
 		if !NameCovers(r.Name, c.Name) {
@@ -179,36 +179,36 @@ func (p *Policy) narrow(c Comm) *View {
 // Empty reports that no row can ever decide anything for this communicator.
 func (v *View) Empty() bool { return len(v.rules) == 0 }
 
-// idle says why a row whose numbers match a communicator never matches it. is is false if it may.
-func (r *Rule) idle(c Comm, env when.Env) (why idle, is bool) {
+// noEffect says why a row whose numbers match a communicator never matches it. is is false if it may.
+func (r *Rule) noEffect(c Comm, env when.Env) (why noEffect, is bool) {
 	switch {
 	case !r.NCCL.Overlaps(c.NCCL):
-		return inactiveOtherRelease, true
+		return noEffectOtherRelease, true
 	case !r.NCCL.Contains(c.NCCL), r.When.Misses(env, when.NCCL):
-		return idleRelease, true
+		return noEffectRelease, true
 	case r.When.Misses(env, when.Topology):
-		return idleTopology, true
+		return noEffectTopology, true
 	case r.Name != "" && c.Name == "", r.When.Misses(env, when.Name):
-		return idleName, true
+		return noEffectName, true
 	}
 	return 0, false
 }
 
-// Idle says which rows would be for this communicator, and never match it. mend are those that the user may want to
-// mend.
-func (v *View) Idle() (mend, other []string) {
+// WithoutEffect says which rows would be for this communicator, and never match it. mend are those that the user may
+// want to mend.
+func (v *View) WithoutEffect() (mend, other []string) {
 	release := v.comm.releaseText()
-	say := func(why idle, one, many, text string) (all []string) {
-		if n := v.idle[why]; n > 0 {
+	say := func(why noEffect, one, many, text string) (all []string) {
+		if n := v.noEffect[why]; n > 0 {
 			all = append(all, wording.Plural(n, "row")+" "+wording.Verb(n, one, many)+" "+text+": without effect")
 		}
 		return all
 	}
-	mend = say(idleTopology, "is", "are", "for this communicator by the machine's topology, which is not known")
+	mend = say(noEffectTopology, "is", "are", "for this communicator by the machine's topology, which is not known")
 	return mend, slices.Concat(
-		say(idleRelease, "is", "are", "for some releases of NCCL, and "+release+", of which not all are among them"),
-		say(inactiveOtherRelease, "is", "are", "for other releases of NCCL, and "+release),
-		say(idleName, "asks", "ask", "for the communicator's name, which is not known (all ranks need one name, see "+
+		say(noEffectRelease, "is", "are", "for some releases of NCCL, and "+release+", of which not all are among them"),
+		say(noEffectOtherRelease, "is", "are", "for other releases of NCCL, and "+release),
+		say(noEffectName, "asks", "ask", "for the communicator's name, which is not known (all ranks need one name, see "+
 			"docs/POLICY.md)"))
 }
 

@@ -85,7 +85,7 @@ type Comm struct {
 var errUnusable = errors.New(EnvStrict + "=1 and there is no policy that can be used")
 
 // Open prepares the policy for a communicator. Without a usable policy it logs why. It then returns a Comm
-// that is Idle and never decides, or with NCCL_TUNER_STRICT=1 an error. Close ends what Open began.
+// that never decides, or with NCCL_TUNER_STRICT=1 an error. Close ends what Open began.
 func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 	settings, ok := readSettings(p.getenv, log)
 	c = &Comm{plugin: p, info: info, log: log, settings: settings,
@@ -215,8 +215,8 @@ func (c *Comm) inForce() *snapshot {
 	return c.fixed
 }
 
-// Idle reports that Decide never decides anything.
-func (c *Comm) Idle() bool {
+// NeverDecides reports that Decide never decides anything.
+func (c *Comm) NeverDecides() bool {
 	s := c.inForce()
 	return s == nil || s.idle
 }

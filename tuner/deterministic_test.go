@@ -73,8 +73,8 @@ func TestDeterministicRefuses(t *testing.T) {
 			if c.says == nil && log.count("WARN") > 0 {
 				t.Errorf("it warns: %s", strings.Join(log.lines, "\n"))
 			}
-			if comm.Idle() == c.decides {
-				t.Errorf("decides: %v, want %v", !comm.Idle(), c.decides)
+			if comm.NeverDecides() == c.decides {
+				t.Errorf("decides: %v, want %v", !comm.NeverDecides(), c.decides)
 			}
 			if comm.member != nil || comm.unchangeable() != "deterministic" || comm.settings.compares() {
 				t.Errorf("it can change: %q, %+v", comm.unchangeable(), comm.settings)

@@ -63,7 +63,7 @@ func decidedAlgo(t *testing.T, p *Plugin) nccl.Algo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Idle() {
+	if c.NeverDecides() {
 		return -1
 	}
 	costs := nccl.Costs{Micros: []float32{5, 5, 5, 5, 5, 5}, NumProto: 3}
@@ -177,7 +177,7 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 			if r.count(c.says) != 1 {
 				t.Errorf("%q is not said once: %q", c.says, r.lines)
 			}
-			if err == nil && env(c.env...)(EnvConfigFile) != good && !comm.Idle() {
+			if err == nil && env(c.env...)(EnvConfigFile) != good && !comm.NeverDecides() {
 				t.Error("decides without a policy")
 			}
 			_, err = New(env(append([]string{EnvStrict, "1"}, c.env...)...)).Open(eightRanks, telemetry.Log{})

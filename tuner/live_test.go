@@ -214,7 +214,7 @@ func TestWhyNothingCanChange(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if comm.Idle() {
+				if comm.NeverDecides() {
 					t.Error("no policy")
 				}
 				comm.Close()
@@ -265,8 +265,8 @@ func TestReloadOffWithoutAFile(t *testing.T) {
 	p := New(env(EnvConfigFile, file, EnvReload, "off"))
 	for range 2 {
 		c, err := p.Open(eightRanks, telemetry.Log{})
-		if err != nil || !c.Idle() {
-			t.Errorf("%v; decides: %v", err, !c.Idle())
+		if err != nil || !c.NeverDecides() {
+			t.Errorf("%v; decides: %v", err, !c.NeverDecides())
 		}
 		write(t, file, rows(1))
 	}

@@ -68,7 +68,7 @@ var treeIsCheaper = nccl.Costs{Micros: []float32{20, 50, 50, 30, 50, 50}, NumPro
 
 func decide(t *testing.T, c *Comm, bytes uint64) policy.Decision {
 	t.Helper()
-	if c.Idle() {
+	if c.NeverDecides() {
 		return policy.Decision{Config: nccl.Config{Cell: nccl.Cell{Algo: -1}}}
 	}
 	d, _ := c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1,

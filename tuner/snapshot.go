@@ -68,7 +68,7 @@ func ReportRows(view *policy.EngineView, warn, info func(format string, args ...
 	if rows == nil {
 		return
 	}
-	mend, other := rows.Idle()
+	mend, other := rows.WithoutEffect()
 	for _, text := range mend {
 		warn("%s", text)
 	}

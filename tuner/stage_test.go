@@ -62,7 +62,7 @@ func TestNothingForACommunicator(t *testing.T) {
 	var r recorder
 	info := eightRanks
 	info.Ranks = 4
-	if c, err := New(env(EnvConfigFile, rows, EnvModelFile, model)).Open(info, r.log()); err != nil || !c.Idle() {
+	if c, err := New(env(EnvConfigFile, rows, EnvModelFile, model)).Open(info, r.log()); err != nil || !c.NeverDecides() {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if want := "no row of " + rows + " is for it, the model " + model +

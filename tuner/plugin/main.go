@@ -219,7 +219,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 		return C.RESULT_INVALID_USAGE
 	}
 	*handle = C.uintptr_t(cgo.NewHandle(&comm{c, log}))
-	if !c.Idle() {
+	if !c.NeverDecides() {
 		*hits = hitsOf(c)
 	}
 	return C.RESULT_SUCCESS

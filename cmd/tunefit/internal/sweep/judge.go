@@ -58,7 +58,7 @@ const (
 	notFound      = 127
 )
 
-// otherRelease is how our library says that the rows of a policy are not for this NCCL (policy.View.Idle).
+// otherRelease is how our library says that the rows of a policy are not for this NCCL (policy.View.WithoutEffect).
 var otherRelease = regexp.MustCompile(
 	`TUNER/Go: (?:[^\n]*: )?([0-9]+ rows? (?:is|are) for (?:some|other) releases of NCCL, [^\n]*): without effect`)
 

@@ -17,7 +17,7 @@ func TestProofOfRowsForAnotherRelease(t *testing.T) {
 	}
 	comm := policy.Comm{}
 	comm.Nodes, comm.Ranks = 1, 8
-	_, said := p.For(comm).Idle()
+	_, said := p.For(comm).WithoutEffect()
 	text := "node1:7:7 [0] NCCL INFO TUNER/Go: communicator of 8 ranks on 1 node: " + strings.Join(said, "\n") + "\nrest\n"
 	for _, test := range []struct {
 		kind   Kind

@@ -45,7 +45,7 @@ func TestIdle(t *testing.T) {
 		if line := p.Rules[d.Rule].Line; line != c.line {
 			t.Errorf("NCCL %q, name %q: line %d decides, want %d", c.nccl, c.name, line, c.line)
 		}
-		if mend, other := v.Idle(); !slices.Equal(mend, c.mend) || !slices.Equal(other, c.other) {
+		if mend, other := v.WithoutEffect(); !slices.Equal(mend, c.mend) || !slices.Equal(other, c.other) {
 			t.Errorf("NCCL %q, name %q: %q, %q", c.nccl, c.name, mend, other)
 		}
 	}
