@@ -108,7 +108,8 @@ project's library. NCCL's log tells what really ran. It tries a run that fails o
 more. It does not try again what NCCL refuses, or what fails twice.
 
 It reaches nodes by mpirun of Open MPI, by Slurm, or by a command of your own:
-  --launch local     one node, one process for all its GPUs
+  --launch local     one node, one process for all its GPUs: on this machine, or by srun on
+                     the node of an allocation
   --launch mpirun    --hosts node1,node2, --launch-args "--mca btl ..."
   --launch slurm     in an allocation, by srun: begin the line with
                      salloc -N 2 --gpus-per-node=8 --exclusive; or sbatch
@@ -199,7 +200,7 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	kept := filepath.Join(f.dir, "plan.yaml")
+	kept := f.planFile()
 	for _, file := range append(args, kept) {
 		if err := readPlanFile(file, cmd.Flags()); err != nil && (file != kept || !errors.Is(err, os.ErrNotExist)) {
 			return err
@@ -237,6 +238,9 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
+// planFile is the file that keeps a sweep's settings.
+func (f *sweepFlags) planFile() string { return filepath.Join(f.dir, "plan.yaml") }
+
 // finish learns from all runs, and proves the policy if that was asked for.
 func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sweep, found *sweepJSON) error {
 	policy, err := f.learn(cmd, s, found)
@@ -266,14 +270,14 @@ func (f *sweepFlags) finish(ctx context.Context, cmd *cobra.Command, s *sweep.Sw
 // resumeError says how, of an error that ended a sweep. If ctx did not end it, the same settings would fail again.
 func (f *sweepFlags) resumeError(ctx context.Context, s *sweep.Sweep, err error) error {
 	line := f.resumeCommand(f.prove)
-	if !s.Launcher.Allocated() {
+	if !s.Allocated() {
 		job := s.Allocation()
 		line = fmt.Sprintf("salloc %s %s, or sbatch %s --wrap=%s", job, line, job, cli.ShellWord(line))
 	}
 	err = fmt.Errorf("%w (to continue: %s)", err, line)
 	if ctx.Err() == nil {
 		err = fmt.Errorf("%w, once that is mended: an option that is given again replaces the one in %s", err,
-			filepath.Join(f.dir, "plan.yaml"))
+			f.planFile())
 	}
 	return err
 }
@@ -353,8 +357,12 @@ func (f *sweepFlags) options(cmd *cobra.Command) (o sweep.Options, err error) {
 			}
 			also += g.Key.String()
 		}
-		return o, cli.Usagef("--coll and --comm say what to measure, as --coll allreduce,allgather --comm 1x8,2x8%s",
-			also)
+		here := ""
+		if _, err := os.Stat(f.planFile()); errors.Is(err, os.ErrNotExist) {
+			here = f.dir + " holds no sweep to continue, and for a new one "
+		}
+		return o, cli.Usagef("%s--coll and --comm say what to measure, as --coll allreduce,allgather --comm 1x8,2x8%s",
+			here, also)
 	}
 	if o.Sizes, _, err = f.choices.Grid.ParseSizes(); err != nil {
 		return o, err

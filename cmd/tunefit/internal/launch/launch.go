@@ -29,7 +29,7 @@ const (
 // Options say how ranks are started.
 type Options struct {
 	// With is Local, MPIRun or the path of an mpirun, Slurm, or a template: a command for the shell with {command} in
-	// it.
+	// it. Local is this machine, or the node of the allocation of Slurm that this process has.
 	With string
 	// Args are more arguments of mpirun or srun ("--mpi=pmix").
 	Args []string
@@ -69,6 +69,8 @@ func New(o Options) (*Launcher, error) {
 		l.kind = template
 	case filepath.Base(o.With) == MPIRun:
 		l.kind = MPIRun
+	case o.With == Local && allocatedElsewhere():
+		l.kind = Slurm
 	case o.With == Local || o.With == Slurm:
 		l.kind = o.With
 	case slices.Contains([]string{"srun", "sbatch", "salloc"}, o.With):
@@ -107,7 +109,10 @@ func New(o Options) (*Launcher, error) {
 	case MPIRun:
 		l.mpirun, err = findMPIRun(o.With)
 	case Slurm:
-		err = l.findSlurm()
+		if err = l.findSlurm(); err != nil && o.With == Local {
+			err = fmt.Errorf("this host is no node of the allocation, job %s, whose GPUs are to be used: %w",
+				Allocation(), err)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -117,10 +122,10 @@ func New(o Options) (*Launcher, error) {
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
-// PerProcess says how many of a node's GPUs a process has. On this machine one process has all, which needs no MPI;
-// elsewhere a process has one.
+// PerProcess says how many of a node's GPUs a process has. With Local one process has all, which needs no MPI; else a
+// process has one.
 func (l *Launcher) PerProcess(perNode int) int {
-	if l.kind == Local {
+	if l.With == Local {
 		return perNode
 	}
 	return 1
@@ -143,6 +148,11 @@ func (l *Launcher) Command(p Program) ([]string, error) {
 		return nil, fmt.Errorf("%d nodes are needed, and there are %d hosts: %s", p.Nodes, len(l.Hosts),
 			strings.Join(l.Hosts, " "))
 	}
+	if l.With == Local && (p.Nodes > 1 || p.RanksPerNode > 1) {
+		return nil,
+			fmt.Errorf("%d nodes with %d processes each: launcher local starts one process on one machine (more "+
+				"start: mpirun, slurm, a template)", p.Nodes, p.RanksPerNode)
+	}
 	switch l.kind {
 	case MPIRun:
 		return l.mpirunCommand(p), nil
@@ -150,11 +160,6 @@ func (l *Launcher) Command(p Program) ([]string, error) {
 		return l.srunCommand(p)
 	case template:
 		return []string{"/bin/sh", "-c", l.fill(p)}, nil
-	}
-	if p.Nodes > 1 || p.RanksPerNode > 1 {
-		return nil,
-			fmt.Errorf("%d nodes with %d processes each: launcher local starts one process on this machine (more "+
-				"start: mpirun, slurm, a template)", p.Nodes, p.RanksPerNode)
 	}
 	return l.program(p, true), nil
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/hostlist"
 )
 
 // openMPI is what mpirun --version of Open MPI 4 and 5 prints.
@@ -107,7 +109,7 @@ func (l *Launcher) findSlurm() error {
 func (l *Launcher) srunCommand(p Program) ([]string, error) {
 	if has, err := strconv.Atoi(os.Getenv("SLURM_JOB_NUM_NODES")); err == nil && has < p.Nodes {
 		return nil, fmt.Errorf("%d nodes are needed, and the allocation, job %s, has %d", p.Nodes,
-			os.Getenv(slurmJob), has)
+			Allocation(), has)
 	}
 	argv := []string{"srun", "--nodes=" + strconv.Itoa(p.Nodes), "--ntasks=" + strconv.Itoa(p.Nodes*p.RanksPerNode),
 		"--ntasks-per-node=" + strconv.Itoa(p.RanksPerNode), "--kill-on-bad-exit=1", "--overlap", "--export=ALL"}
@@ -117,5 +119,26 @@ func (l *Launcher) srunCommand(p Program) ([]string, error) {
 // slurmJob is a variable that Slurm sets in an allocation.
 const slurmJob = "SLURM_JOB_ID"
 
-// Allocated reports whether commands have nodes to run on. Those of Slurm need the allocation of this process.
-func (l *Launcher) Allocated() bool { return l.kind != Slurm || os.Getenv(slurmJob) != "" }
+// Allocated reports whether commands have nodes to run on. Those of Slurm need the allocation of this process. Others
+// need one if earlier commands of the same work had it and no hosts are named: they would run on this machine instead.
+func (l *Launcher) Allocated(earlier string) bool {
+	return Allocation() != "" || l.kind != Slurm && (earlier == "" || len(l.Hosts) > 0)
+}
+
+// Allocation is the number of this process's allocation of Slurm; empty: it has none.
+func Allocation() string { return os.Getenv(slurmJob) }
+
+// allocatedElsewhere reports whether this process has an allocation and is on none of its nodes, as a command of
+// salloc, which runs on the host where salloc was typed.
+func allocatedElsewhere() bool {
+	nodes := hostlist.Expand(os.Getenv("SLURM_JOB_NODELIST"))
+	return Allocation() != "" && !slices.Contains(nodes, os.Getenv("SLURMD_NODENAME"))
+}
+
+// IsStray reports whether a host is this one, and no node of this process's allocation: what runs there measures
+// another machine.
+func IsStray(host string) bool {
+	here, err := os.Hostname()
+	nodes := hostlist.Expand(os.Getenv("SLURM_JOB_NODELIST"))
+	return err == nil && host == here && allocatedElsewhere() && len(nodes) > 0 && !slices.Contains(nodes, here)
+}

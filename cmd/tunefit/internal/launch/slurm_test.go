@@ -16,12 +16,12 @@ import (
 func slurmNodes(t *testing.T, nodes int, args ...string) (*Launcher, *testlib.Cluster) {
 	t.Helper()
 	c := testlib.Slurm(t, nodes)
-	if l := mustNew(t, Options{With: Slurm}); l.Allocated() {
+	if l := mustNew(t, Options{With: Slurm}); l.Allocated("") {
 		t.Error("there is an allocation before there is one")
 	}
 	c.Allocate(t, "--exclusive", fmt.Sprintf("--nodes=%d", nodes))
 	l := mustNew(t, Options{With: Slurm, Args: args})
-	if !l.Allocated() {
+	if !l.Allocated("") {
 		t.Error("there is no allocation")
 	}
 	return l, c
@@ -56,6 +56,79 @@ func TestSlurm(t *testing.T) {
 	if _, err := l.Command(Program{Argv: []string{"true"}, Nodes: 4, RanksPerNode: 1}); err == nil ||
 		!strings.Contains(err.Error(), "job "+os.Getenv(slurmJob)+", has 3") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A command of salloc runs on the host where that was typed. From there launcher local starts its one process on the
+// allocation's node; on that node it starts it itself.
+func TestSlurmLocal(t *testing.T) {
+	slurmNodes(t, 2)
+	l := mustNew(t, Options{With: Local})
+	node := Program{Argv: []string{"sh", "-c", "echo $SLURMD_NODENAME; exit 3"}, Nodes: 1, RanksPerNode: 1}
+	out, err := launched(t, l, node)
+	if nodes := []string{"node1\n", "node2\n"}; !slices.ContainsFunc(nodes, func(n string) bool {
+		return strings.HasPrefix(out, n)
+	}) || l.ExitCode(err, []byte(out)) != 3 || l.PerProcess(8) != 8 {
+		t.Errorf("%d GPUs a process, %v: %s", l.PerProcess(8), err, out)
+	}
+	t.Setenv("SLURMD_NODENAME", "login1") // of an earlier job, in which salloc was typed
+	if command := mustCommand(t, mustNew(t, Options{With: Local}), node); !strings.HasPrefix(command, "srun ") {
+		t.Errorf("elsewhere: %s", command)
+	}
+	t.Setenv("SLURMD_NODENAME", "node1")
+	if command := mustCommand(t, mustNew(t, Options{With: Local}), node); strings.HasPrefix(command, "srun ") {
+		t.Errorf("on the node: %s", command)
+	}
+	t.Setenv("SLURMD_NODENAME", "")
+	t.Setenv("PATH", "")
+	if _, err := New(Options{With: Local}); err == nil || !strings.Contains(err.Error(), "is no node of the allocation") {
+		t.Errorf("without srun: %v", err)
+	}
+}
+
+// What began in an allocation does not go on outside of one, on a machine that nobody meant.
+func TestAllocated(t *testing.T) {
+	programs(t, map[string]string{"mpirun": "mpirun (Open MPI) 5.0.3", "srun": ""})
+	t.Setenv(slurmJob, "")
+	for _, test := range []struct {
+		o            Options
+		alone, after bool // without an allocation now: where none was before, and where one was
+	}{
+		{Options{With: Local}, true, false},
+		{Options{With: MPIRun}, true, false},
+		{Options{With: MPIRun, Hosts: []string{"node1"}}, true, true},
+		{Options{With: Slurm}, false, false},
+	} {
+		l := mustNew(t, test.o)
+		if alone, after := l.Allocated(""), l.Allocated("42"); alone != test.alone || after != test.after {
+			t.Errorf("%+v: %v, and %v after a job", test.o, alone, after)
+		}
+	}
+}
+
+// A launcher that starts ranks on the host of salloc measures another machine.
+func TestStray(t *testing.T) {
+	here, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		job, nodes, node string
+		stray            bool
+	}{
+		{"", "", "", false},
+		{"7", "node[1-2]", "", true},
+		{"7", "node[1-2]", "login1", true},
+		{"7", "node[1-2]", "node2", false}, // which may have another name than the host
+		{"7", "node1," + here, "", false},
+		{"7", "", "", false},
+	} {
+		t.Setenv(slurmJob, test.job)
+		t.Setenv("SLURM_JOB_NODELIST", test.nodes)
+		t.Setenv("SLURMD_NODENAME", test.node)
+		if stray := IsStray(here); stray != test.stray || IsStray("another") {
+			t.Errorf("%+v: %v", test, stray)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func DryRun(w io.Writer, o Options) (err error) {
 	}
 	s := &Sweep{Options: o, journal: &journal{subjects: map[fit.Key]*subject{}}, begun: time.Now()}
 	var out, script strings.Builder
-	if !o.Launcher.Allocated() {
+	if !s.Allocated() {
 		fmt.Fprintf(&out, "# there is no allocation: salloc %s gets one, in which these commands run\n", o.Allocation())
 	}
 	if o.From == nil {

@@ -52,7 +52,8 @@ type Run struct {
 	Sizes []uint64 `json:"sizes"` // bytes, a part of the start's
 	// Command is the whole command as a person would type it, with the environment that is set for it.
 	Command string    `json:"command"`
-	Log     string    `json:"log"` // file, relative to the sweep's folder
+	Log     string    `json:"log"`           // file, relative to the sweep's folder
+	Job     string    `json:"job,omitempty"` // the allocation of Slurm that it ran in
 	Begun   time.Time `json:"begun"`
 	End     `json:"-"`
 

@@ -147,6 +147,40 @@ func TestSweepNamesTheBrokenNodeOfSlurm(t *testing.T) {
 		" failed on node node2: "}, "--launch", "slurm")
 }
 
+// nccl-tests without MPI, started from the host of salloc, run on the node of the allocation, which the first look names.
+// Such a sweep does not go on outside of an allocation, and other launchers do not fall back to this host.
+func TestSweepInAllocationWithoutMPI(t *testing.T) {
+	testlib.Slurm(t, 1).Allocate(t, "-N", "1", "--gpus-per-node=8", "--exclusive")
+	c := newCluster(t)
+	one := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "64K-1M", "--algos", "ring", "--protos", "ll,simple",
+		"--channels", "32"}
+	_, errs := c.done(one...)
+	if !strings.Contains(errs, "preflight: runs measure node1, ") {
+		t.Errorf("the first look does not name the node:\n%s", errs)
+	}
+	for _, run := range c.runs() {
+		if !strings.HasPrefix(run.Command, "srun --nodes=1 --ntasks=1 ") {
+			t.Errorf("run %d: %s", run.ID, run.Command)
+		}
+	}
+	outside := &cluster{t, c.perf, append(c.env, "SLURM_JOB_ID="), c.dir}
+	code, _, errs := outside.sweep("--prove")
+	if want := "and there is none (to continue: salloc -N 1 --gpus-per-node=8 --exclusive tunefit sweep -o " + c.dir; code !=
+		cli.ExitFailed || !strings.Contains(errs, want) {
+		t.Errorf("exit code %d, want %q\n%s", code, want, errs)
+	}
+	here, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newCluster(t)
+	code, _, errs = other.sweep(append(one, "--launch", "{command} # {ranks}")...)
+	if code != cli.ExitFailed || len(other.runs()) > 0 || !strings.Contains(errs, "ranks were started on "+here+
+		", where tunefit runs, and it is no node of the allocation, job "+os.Getenv("SLURM_JOB_ID")) {
+		t.Errorf("exit code %d, %d runs\n%s", code, len(other.runs()), errs)
+	}
+}
+
 // programsOf is a folder of a program that is not the stand-in, which it starts.
 func programsOf(t *testing.T, standIn string) (dir string) {
 	t.Helper()

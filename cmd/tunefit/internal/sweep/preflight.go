@@ -75,8 +75,8 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	if s.preflightPassed {
 		return nil
 	}
-	if !s.Launcher.Allocated() {
-		return errors.New("nothing was run: launcher slurm starts ranks in an allocation, and there is none")
+	if !s.Allocated() {
+		return errors.New("nothing was run: ranks of this sweep start in an allocation, and there is none")
 	}
 	mark := fmt.Sprintf("# %016x\n", rand.Uint64())
 	folder, err := filepath.Abs(s.Dir)
@@ -116,6 +116,10 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	text = bytes.TrimPrefix(text, []byte(mark))
 	answered, problems, most := readPreflight(string(text), gpus)
 	s.moreGPUs = most > gpus
+	if i := slices.IndexFunc(answered, launch.IsStray); i >= 0 {
+		problems = append(problems, fmt.Sprintf("ranks were started on %s, where tunefit runs, and it is no node of the "+
+			"allocation, job %s (--launch slurm uses its nodes)", answered[i], launch.Allocation()))
+	}
 	if text := s.unreached(ended, text, nodes, answered); text != "" {
 		problems = append(problems, text)
 	}
@@ -123,7 +127,8 @@ func (s *Sweep) preflight(ctx context.Context) error {
 		return fmt.Errorf("nothing was run: %s", strings.Join(problems, "; "))
 	}
 	s.preflightPassed = true
-	s.Say("preflight: nothing that runs need is missing on %s; %s", cli.Few(answered, 8, ", "), s.processes())
+	s.Say("preflight: runs measure %s, where nothing that they need is missing; %s", cli.Few(answered, 8, ", "),
+		s.processes())
 	return nil
 }
 

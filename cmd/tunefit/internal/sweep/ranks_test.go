@@ -44,6 +44,8 @@ func TestSweepStartsProcesses(t *testing.T) {
 		"no allocation": {mpi: true, want: []string{"# runs start one process for 8 GPUs, since there is no mpirun here", hint,
 			" -g 8 "}},
 		"no MPI": {mpirun: true, want: []string{"since all_reduce_perf is not built with MPI=1" + hint, " -g 8 "}},
+		"no MPI in an allocation": {env: "SLURM_JOB_ID=1", mpirun: true,
+			want: []string{"since all_reduce_perf is not built with MPI=1" + hint, "srun --nodes=1 --ntasks=1 ", " -g 8 "}},
 		"a container": {mpi: true, mpirun: true, args: []string{"--container", "env"},
 			want: []string{"since it is not known whether the container has MPI (--launch)" + hint, " -g 8 "}},
 		"asked for": {mpi: true, mpirun: true, args: []string{"--perf-args", "-g 8"},

@@ -102,7 +102,7 @@ func (s *Sweep) run(ctx context.Context, begin Run, step perfrun.Step) (Outcome,
 		defer cancel()
 		ctx = within
 	}
-	begin.ID = len(s.journal.runs) + 1
+	begin.ID, begin.Job = len(s.journal.runs)+1, launch.Allocation()
 	begin.Log = filepath.Join("logs", fmt.Sprintf("%05d-%s.log", begin.ID, begin.of.Name))
 	dumps := s.dumps(&begin)
 	argv, err := s.command(begin.of, step, begin.kind, dumps)

@@ -144,6 +144,15 @@ func (o *Options) Allocation() string {
 	return fmt.Sprintf("-N %d --gpus-per-node=%d --exclusive", nodes, gpus)
 }
 
+// Allocated reports whether there are nodes to run on: a sweep that began in an allocation goes on in one.
+func (s *Sweep) Allocated() bool {
+	earlier := ""
+	for _, r := range s.journal.runs {
+		earlier = cmp.Or(r.Job, earlier)
+	}
+	return s.Launcher.Allocated(earlier)
+}
+
 // Run measures until more runs would not pay off, or ctx ends. It returns nil if the sweep is finished, and also if the
 // budget is spent: then it says what is missing.
 func (s *Sweep) Run(ctx context.Context) error {

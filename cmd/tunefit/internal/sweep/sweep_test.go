@@ -474,7 +474,7 @@ func TestSweepThroughSlurm(t *testing.T) {
 		c := newCluster(t)
 		line = strings.Replace(line, "DIR", c.dir, 1)
 		code, _, errs := c.sweep(append(few, "--launch", "slurm")...)
-		if code != cli.ExitFailed || !strings.Contains(errs, "starts ranks in an allocation, and there is none (") ||
+		if code != cli.ExitFailed || !strings.Contains(errs, "ranks of this sweep start in an allocation, and there is none (") ||
 			!strings.Contains(errs, line) {
 			t.Fatalf("exit code %d, no %q\n%s", code, line, errs)
 		}
@@ -536,6 +536,9 @@ func TestSweepPlanFile(t *testing.T) {
 		if code == cli.ExitOK || !strings.Contains(errs, want) {
 			t.Errorf("%q: exit code %d, %s, want %q", text, code, errs, want)
 		}
+	}
+	if code, _, errs := c.sweep(); code != cli.ExitUsage || !strings.Contains(errs, c.dir+" holds no sweep to continue") {
+		t.Errorf("in a wrong folder: exit code %d, %s", code, errs)
 	}
 	// What --init prints is a plan file, and the options have the last word.
 	out, _ := tunefit(t, cli.ExitOK, "sweep", "--init", "--coll", "allreduce", "--comm", "1x8", "--perf-args",
