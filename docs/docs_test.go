@@ -50,24 +50,28 @@ func TestLinks(t *testing.T) {
 	followLinks(t, root, pages(t))
 }
 
-// followLinks reports relative links that lead nowhere. Of all pages it takes the text, by the path from the folder dir.
+// followLinks reports relative links that lead nowhere, or to another page than they name. Of all pages it takes the
+// text, by the path from the folder dir.
 func followLinks(t *testing.T, dir string, all map[string]string) {
 	t.Helper()
 	for page, text := range all {
-		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(withoutCode(text), -1) {
-			if strings.Contains(link[1], "://") {
+		for _, link := range regexp.MustCompile(`([^[]*)\]\(([^)\s]+)\)`).FindAllStringSubmatch(withoutCode(text), -1) {
+			if strings.Contains(link[2], "://") {
 				continue
 			}
-			file, anchor, anchored := strings.Cut(link[1], "#")
+			file, anchor, anchored := strings.Cut(link[2], "#")
+			if strings.HasSuffix(link[1], ".md") && filepath.Base(link[1]) != filepath.Base(file) {
+				t.Errorf("%s: a link to %s reads %s", page, link[2], link[1])
+			}
 			target := page
 			if file != "" {
 				target = filepath.Join(filepath.Dir(page), file)
 				if _, err := os.Stat(filepath.Join(dir, target)); err != nil {
-					t.Errorf("%s: %s: %v", page, link[0], err)
+					t.Errorf("%s: %s: %v", page, link[2], err)
 				}
 			}
 			if anchored && !slices.Contains(anchors(all[target]), anchor) {
-				t.Errorf("%s: %s: %s has no such heading (it has %q)", page, link[0], target, anchors(all[target]))
+				t.Errorf("%s: %s: %s has no such heading (it has %q)", page, link[2], target, anchors(all[target]))
 			}
 		}
 	}
