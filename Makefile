@@ -19,6 +19,7 @@ SO      := $(BUILD)/libnccl-tuner-go.so
 SO_ETCD := $(BUILD)/libnccl-tuner-go-etcd.so
 TUNEFIT := $(BUILD)/tunefit
 TUNEFIT_ETCD := $(BUILD)/tunefit-etcd
+MANUAL  := $(BUILD)/manual
 EMPTY   := $(BUILD)/libnccl-tuner-empty.so
 LINEAR  := $(BUILD)/libnccl-tuner-linear.so
 BENCH   := $(BUILD)/bench
@@ -85,11 +86,13 @@ $(OVERLAY): Makefile
 
 # Built like the library, position-independent and with its runtime, tunefit takes half as
 # long to compile after it: Go compiles each package for both at once.
-$(TUNEFIT) $(TUNEFIT_ETCD): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
+$(TUNEFIT) $(TUNEFIT_ETCD): PROGRAM := ./cmd/tunefit
+$(MANUAL): PROGRAM := ./cmd/tunefit/internal/manual
+$(TUNEFIT) $(TUNEFIT_ETCD) $(MANUAL): $(GO_SOURCES) $(C_SOURCES) $(OVERLAY) $(EMBEDDED)
 	@mkdir -p $(BUILD)
 	@echo "building $@; the first time, Go compiles its library, too, which takes about a minute"
 	@$(GO_BUILD) $(TAGS) -buildmode=pie -overlay $(OVERLAY) -ldflags '-s -w -buildid= -B none -extldflags=-Wl,--build-id=sha1' \
-		-o $@ ./cmd/tunefit
+		-o $@ $(PROGRAM)
 
 $(EMPTY) $(LINEAR): $(BUILD)/libnccl-tuner-%.so: internal/testkit/testhost/%.c internal/abi/abi.h
 	@mkdir -p $(BUILD)
@@ -234,19 +237,19 @@ verify: ## check the models of the ranks' agreement (docs/dev/protocol); needs s
 # The users' pages, and the pictures on them.
 PAGES := README.md $(wildcard docs/*.md) docs/measured/allreduce-1x8.svg
 
-# What is installed besides the two programs. docs/share.sh makes it.
-SHARE := $(addprefix share/,$(addprefix doc/nccl-tuner-go/,LICENSE $(PAGES)) man/man1/tunefit.1 man/man7/libnccl-tuner-go.7 \
-	bash-completion/completions/tunefit zsh/site-functions/_tunefit fish/vendor_completions.d/tunefit.fish) \
+# What is installed besides the two programs. docs/share.sh makes it. A command has a page tunefit-COMMAND.1.
+SHARE := $(addprefix share/,$(addprefix doc/nccl-tuner-go/,LICENSE $(PAGES)) man/man1/tunefit.1 man/man1/tunefit-*.1 \
+	man/man7/libnccl-tuner-go.7 bash-completion/completions/tunefit zsh/site-functions/_tunefit fish/vendor_completions.d/tunefit.fish) \
 	$(patsubst configs/%,share/nccl-tuner-go/%,$(shell find configs/recipes configs/policies -type f))
 
-# It is what tunefit says of itself. One for another processor cannot run here.
-TUNEFIT_HERE := $(if $(CROSS),build/tunefit,$(TUNEFIT))
+# The program that writes the manual pages and completions. One for another processor cannot run here.
+MANUAL_HERE := $(if $(CROSS),build/manual,$(MANUAL))
 ifneq ($(CROSS),)
-build/tunefit:
+build/manual:
 	@$(MAKE) --no-print-directory GOARCH= CC=gcc BUILD=build $@
 endif
 
-$(BUILD)/share: $(TUNEFIT_HERE) docs/share.sh LICENSE $(PAGES) $(shell find configs/recipes configs/policies)
+$(BUILD)/share: $(MANUAL_HERE) docs/share.sh LICENSE $(PAGES) $(shell find configs/recipes configs/policies)
 	@docs/share.sh $< $@ $(PAGES)
 
 .PHONY: install
@@ -258,9 +261,9 @@ install: all $(BUILD)/share ## install into PREFIX (default /usr/local), safely 
 	install -m 755 $(TUNEFIT) $(DESTDIR)$(PREFIX)/bin/.tunefit.new
 	mv -f $(DESTDIR)$(PREFIX)/bin/.tunefit.new $(DESTDIR)$(PREFIX)/bin/tunefit
 	@# Pages, manual pages, completions, recipes, sample policies, the licence.
-	@for f in $(SHARE); do \
-		mode=644; [ ! -x $(BUILD)/$$f ] || mode=755; \
-		install -D -m $$mode $(BUILD)/$$f $(DESTDIR)$(PREFIX)/$$f || exit 1; \
+	@for f in $(addprefix $(BUILD)/,$(SHARE)); do \
+		mode=644; [ ! -x $$f ] || mode=755; \
+		install -D -m $$mode $$f $(DESTDIR)$(PREFIX)/$${f#$(BUILD)/} || exit 1; \
 	done
 
 .PHONY: uninstall

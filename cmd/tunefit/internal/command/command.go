@@ -50,6 +50,20 @@ func Run(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 			return cli.ExitUsage
 		}
 	}
+	root := commands(env)
+	root.SetArgs(args)
+	out := &cli.Output{Writer: stdout}
+	root.SetOut(out)
+	stderr = cli.Printable{Writer: stderr}
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteC()
+	return cli.ExitCode(cmd, out.Complete(err), stderr)
+}
+
+// Root returns the commands, for their manual.
+func Root() *cobra.Command { return commands(ncclchoice.NewEnv(nil)) }
+
+func commands(env ncclchoice.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use: "tunefit",
 		Short: "Learn, show, check and compare tuning policies of libnccl-tuner-go.so, and show the machine " +
@@ -65,11 +79,6 @@ func Run(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetArgs(args)
-	out := &cli.Output{Writer: stdout}
-	root.SetOut(out)
-	stderr = cli.Printable{Writer: stderr}
-	root.SetErr(stderr)
 	root.SetFlagErrorFunc(cli.FlagError)
 	for _, group := range []struct {
 		title    string
@@ -98,7 +107,5 @@ func Run(env ncclchoice.Env, args []string, stdout, stderr io.Writer) int {
 		}
 		return err
 	}
-
-	cmd, err := root.ExecuteC()
-	return cli.ExitCode(cmd, out.Complete(err), stderr)
+	return root
 }
