@@ -58,7 +58,7 @@ const (
 // A block is made for so many steps at least. It has more where steps vary, until noise moves the mean of a block by
 // no more than precision.
 const (
-	stepsInBlock = 10
+	stepsInBlock = 15
 	mostInBlock  = 100
 	precision    = 0.01 // of a step
 )

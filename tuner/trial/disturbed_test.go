@@ -39,8 +39,6 @@ var troubles = map[string]trouble{
 	}},
 }
 
-func times(d time.Duration, by float64) time.Duration { return time.Duration(by * float64(d)) }
-
 // disturb lets trouble come over the job, once it tries things.
 func (j *learningJob) disturb(by trouble) {
 	calm, slower, on := j.took, 1.0, false

@@ -44,7 +44,7 @@ func (e *Evidence) cost(runs ...Run) contrast {
 	for _, run := range runs {
 		for _, b := range run.Blocks {
 			for i, is := range e.indicators(b.Arms) {
-				times[i] += is * float64(b.Steps+settled)
+				times[i] += is * float64(b.Steps+settled+1)
 			}
 		}
 	}

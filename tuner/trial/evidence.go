@@ -37,7 +37,7 @@ type Evidence struct {
 	LeftOut   []string `json:"left_out,omitempty"` // what is not tried, and why, a sentence each
 	// Result is the comparison of what was learned with what was in force before; nil: it has not begun.
 	Result *Conclusion `json:"result,omitempty"`
-	Runs   []Run       `json:"runs,omitempty"` // tunefit status does without
+	Runs   []Run       `json:"runs,omitzero"` // tunefit status does without
 
 	fit fit
 }

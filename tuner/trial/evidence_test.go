@@ -162,9 +162,9 @@ func TestBlockThatIsLeft(t *testing.T) {
 		if i >= minSteps {
 			arm, took = 0, 100*time.Millisecond
 		}
-		x.add(1, []int{arm}, took)
+		x.inBlock(1, []int{arm}, took)
 	}
-	x.past(2)
+	x.close()
 	if b := x.run.Blocks; len(b) != 2 || b[0].Arms[0] != 1 || b[0].Steps != minSteps || b[1].Arms[0] != 0 || b[1].Steps != 15 {
 		t.Errorf("%+v", x.run.Blocks)
 	}
@@ -183,7 +183,7 @@ func TestWhatIsSurelyBad(t *testing.T) {
 				step = took
 			}
 			for range minSteps {
-				x.add(int64(block+1), []int{arm}, step)
+				x.inBlock(int64(block+1), []int{arm}, step)
 			}
 		}
 		if x.surelyBad() != want {
@@ -214,9 +214,9 @@ func TestTriedAgain(t *testing.T) {
 			arms := x.draw(block)
 			drawn[arms[0]]++
 			for range minSteps {
-				x.add(block, arms, 100*time.Millisecond)
+				x.inBlock(block, arms, 100*time.Millisecond)
 			}
-			x.past(block + 1)
+			x.close()
 			if x.judge(); x.over() != "" {
 				break
 			}

@@ -18,9 +18,10 @@ type experiment struct {
 	// Earlier jobs ended without a gain. That may have been noise: so all arms are tried some more.
 	again bool
 
-	block  int64     // the one under way,
-	arms   []int     // by which its steps are made (nil: none yet), and
-	values []float64 // logarithms of their seconds
+	arms   []int     // by which the steps of the open block are made (nil: none yet),
+	began  time.Time // since when,
+	values []float64 // the logarithms of their seconds, and
+	steps  float64   // how many they are
 	run    *Run      // closed blocks
 
 	judged int  // Blocks when arms were judged last
@@ -95,23 +96,16 @@ func (e *Evidence) leaders() (arms []int) {
 	return arms
 }
 
-// add adds a step of a block that was made by these arms.
-func (e *experiment) add(block int64, arms []int, took time.Duration) {
-	e.past(block)
-	if !slices.Equal(arms, e.arms) { // the block was left: what follows counts as another
+// add adds what these arms made: as much as so many steps, one of which took so long. A block ends with its arms. Where
+// these stay, it is closed in time: it is to be about as long as was planned.
+func (e *experiment) add(arms []int, began time.Time, took time.Duration, steps float64, length time.Duration) {
+	if !slices.Equal(arms, e.arms) || began.Sub(e.began) >= length*3/2 {
 		e.close()
-		e.arms = arms
+		e.arms, e.began = arms, began
 	}
 	if took > 0 {
 		e.values = append(e.values, math.Log(took.Seconds()))
-	}
-}
-
-// past closes the open block if it lies before this one.
-func (e *experiment) past(block int64) {
-	if block != e.block {
-		e.close()
-		e.block = block
+		e.steps += steps
 	}
 }
 
@@ -119,14 +113,15 @@ func (e *experiment) past(block int64) {
 func (e *experiment) close() {
 	if len(e.values) >= minSteps {
 		l := middle(e.values)
-		e.run.Blocks = append(e.run.Blocks, Block{e.arms, l.Mean, l.Variance, len(e.values)})
+		steps := max(1, int(math.Round(e.steps)))
+		e.run.Blocks = append(e.run.Blocks, Block{e.arms, l.Mean, l.Variance, steps})
 		e.count(e.run.Blocks[len(e.run.Blocks)-1])
 	}
 	e.drop()
 }
 
 // drop forgets the steps of the open block.
-func (e *experiment) drop() { e.arms, e.values = nil, nil }
+func (e *experiment) drop() { e.arms, e.values, e.steps = nil, nil, 0 }
 
 // due reports that there are enough new blocks to judge arms by.
 func (e *experiment) due() bool {

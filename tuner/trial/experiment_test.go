@@ -65,6 +65,11 @@ func (p *plant) best() []int {
 	return arms
 }
 
+// inBlock adds a step of a block.
+func (e *experiment) inBlock(block int64, arms []int, took time.Duration) {
+	e.add(arms, time.Unix(60*block, 0), took, 1, time.Second)
+}
+
 func (p *plant) experiment(budget float64) *experiment {
 	var factors []Factor
 	for i, times := range p.factor {
@@ -112,7 +117,7 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 		began := now
 		block := began.UnixNano() / int64(blocks.length)
 		if block != last {
-			e.past(block)
+			e.close()
 			if e.due() {
 				e.judge()
 			}
@@ -124,7 +129,7 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 		took := step(effect)
 		o.lost += math.Expm1(effect)
 		if unsettled--; unsettled < 0 {
-			e.add(block, arms, took)
+			e.inBlock(block, arms, took)
 		}
 	}
 	o.steps = n

@@ -49,7 +49,7 @@ func FuzzGoOn(f *testing.F) {
 				}
 			}
 			for range minSteps {
-				e.add(block, arms, time.Duration(1+block%3)*time.Second)
+				e.inBlock(block, arms, time.Duration(1+block%3)*time.Second)
 			}
 			if e.due() {
 				e.judge()

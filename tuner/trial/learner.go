@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,22 +37,16 @@ type learner struct {
 	*machine
 	Subject
 
-	base        Variant // what was in force
-	experiment  *experiment
-	main        uint64         // the kind of steps that it is about
-	plans       map[int64]plan // by block, of the latest blocks
-	open        int64          // the latest block
-	offPlanTime time.Duration  // of steps in a row that were not made by what is planned
-	aside       time.Time      // since when steps are of another kind; zero: they are not
-	proof       *comparison    // nil: not yet
-	over        bool
-}
-
-// plan is what a block is for.
-type plan struct {
-	Variant
-	arms []int
-	left bool // it was surely slow
+	base       Variant // what was in force
+	experiment *experiment
+	main       uint64            // the kind of steps that it is about
+	plans      map[int64]Variant // by block, of the latest blocks
+	arms       map[string][]int  // of what was planned, by its meaning
+	open       int64             // the latest block
+	saved      int               // Blocks when it was saved last
+	aside      time.Time         // since when steps are of another kind; zero: they are not
+	proof      *comparison       // nil: not yet
+	over       bool
 }
 
 func (l *learner) pause() time.Duration {
@@ -122,13 +117,13 @@ func (l *learner) choose(ctx context.Context) {
 	for _, reason := range left {
 		l.Log.Infof("not tried: %s", reason)
 	}
-	l.Factors, l.Runs, l.offPlanTime = factors, nil, 0
+	l.Factors, l.Runs, l.stuck = factors, nil, 0
 	l.Add(l.Earlier)
 	if len(l.Runs) > 0 && l.BlockSeconds == 0 {
 		l.BlockSeconds = l.Earlier[0].BlockSeconds
 	}
 	l.experiment = newExperiment(&l.Evidence, seedOf(l.base.Meaning(), ""), l.Budget, l.gainedNothing())
-	l.plans = map[int64]plan{}
+	l.plans, l.arms = map[int64]Variant{}, map[string][]int{l.base.Meaning(): make([]int, len(factors))}
 	l.State = Trying
 	if len(factors) == 0 {
 		l.conclude(ctx, l.now(), "there is nothing to try")
@@ -154,7 +149,7 @@ func (l *learner) divide(ctx context.Context, now time.Time) {
 		l.conclude(ctx, now, fmt.Sprintf("a step takes %v", tooLong.Round(time.Second)))
 	case anew:
 		l.BlockSeconds = l.blocks.length.Seconds()
-		l.plans = map[int64]plan{}
+		l.plans = map[int64]Variant{}
 		candidates := 0
 		for _, f := range l.Factors {
 			candidates += len(f.Arms)
@@ -172,20 +167,32 @@ func (l *learner) judge(s step) {
 	if l.blocks.length == 0 || l.kind != l.main {
 		return
 	}
-	block := l.blockOf(s.began)
-	l.experiment.past(block)
-	p, planned := l.plans[block]
-	l.offPlanTime += s.took
-	if v := l.maker(s); planned && v != nil && v.Meaning() == p.Meaning() {
-		l.experiment.add(block, p.arms, s.took)
-		l.offPlanTime = 0
+	v := l.maker(s)
+	if v == nil {
+		return
 	}
-	if planned && !p.left && l.experiment.surelyBad() {
+	arms, known := l.arms[v.Meaning()]
+	if !known {
+		return
+	}
+	// Steps may have been found to be several of those that it is about, or a part of one.
+	steps := float64(l.steps.period) / float64(l.StepCalls)
+	l.experiment.add(arms, s.began, times(s.took, 1/steps), steps, l.blocks.length)
+	if !l.experiment.hurt && l.experiment.surelyBad() {
 		l.experiment.hurt = true
-		if v, err := l.With(l.Factors, l.leaders()); err == nil {
-			l.plans[block] = plan{v, l.leaders(), true}
+		if v, err := l.plan(l.leaders()); err == nil {
+			l.plans[l.blockOf(l.now())] = v
 		}
 	}
+}
+
+// plan returns the version of arms, by which steps may be made from now on.
+func (l *learner) plan(arms []int) (Variant, error) {
+	v, err := l.With(l.Factors, arms)
+	if err == nil {
+		l.arms[v.Meaning()] = arms
+	}
+	return v, err
 }
 
 // steer proposes what is planned for the time at which the change will be in force.
@@ -203,7 +210,7 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 		return
 	}
 	l.aside = time.Time{}
-	if l.offPlanTime > maxMissed*l.blocks.length {
+	if l.neverChanges() {
 		const why = "what is to be tried does not become active, as where all calls of a communicator are alike"
 		l.LeftOut = append(l.LeftOut, why)
 		l.conclude(ctx, now, why)
@@ -212,32 +219,30 @@ func (l *learner) steer(ctx context.Context, now time.Time) {
 	block := l.blockOf(l.ahead(now))
 	if block != l.open {
 		l.open = block
-		due := l.experiment.due()
-		if due {
+		if l.experiment.due() {
 			l.experiment.judge()
 		}
 		if why := l.experiment.over(); why != "" {
 			l.conclude(ctx, now, why)
 			return
 		}
-		if due {
+		if l.Blocks >= l.saved+min(max(1, l.saved/4), judgeEvery) {
 			l.save(ctx)
 		}
 	}
-	p, ok := l.plans[block]
-	if !ok {
-		p.arms = l.experiment.draw(block)
+	planned := l.plans[block]
+	if planned == nil {
 		var err error
-		if p.Variant, err = l.With(l.Factors, p.arms); err != nil {
+		if planned, err = l.plan(l.experiment.draw(block)); err != nil {
 			l.Log.Warnf("nothing is learned: %v", err)
 			l.stop(ctx)
 			return
 		}
-		l.plans[block] = p
-		delete(l.plans, block-4)
+		l.plans[block] = planned
+		maps.DeleteFunc(l.plans, func(of int64, _ Variant) bool { return of < block })
 	}
 	if !l.waits(now) {
-		l.ask(p.Variant, now)
+		l.ask(planned, now)
 	}
 }
 
@@ -307,7 +312,14 @@ func (l *learner) finish(ctx context.Context, state Learning) {
 	l.save(ctx)
 }
 
+// save keeps what all blocks so far tell. What is tried is not judged by it.
 func (l *learner) save(ctx context.Context) {
-	l.At = l.now()
-	l.Save(ctx, l.Evidence)
+	l.At, l.saved = l.now(), l.Blocks
+	e := l.Evidence
+	e.Factors = slices.Clone(e.Factors)
+	for i, f := range e.Factors {
+		e.Factors[i].Arms = slices.Clone(f.Arms)
+	}
+	e.Estimate()
+	l.Save(ctx, e)
 }

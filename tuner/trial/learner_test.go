@@ -172,10 +172,10 @@ func TestNCCLsChoiceStaysOpen(t *testing.T) {
 		}
 		for range 20 {
 			off := 0.01*float64(arm) + 0.1*max(0, 3-float64(block)) + 0.02*dice.NormFloat64()
-			e.add(block, []int{arm}, time.Duration(1e8*math.Exp(off)))
+			e.inBlock(block, []int{arm}, time.Duration(1e8*math.Exp(off)))
 		}
 	}
-	e.past(60)
+	e.close()
 	e.judge()
 	if e.Factors[0].Arms[0].Dropped != "" {
 		t.Error("it is dropped after three blocks")
@@ -193,7 +193,7 @@ func TestUntriedArmStaysAsItIs(t *testing.T) {
 	for block := range int64(200) {
 		level := 0.03 * dice.NormFloat64()
 		for range 20 {
-			e.add(block, []int{int(block % 7)}, time.Duration(1e8*math.Exp(level+0.002*dice.NormFloat64())))
+			e.inBlock(block, []int{int(block % 7)}, time.Duration(1e8*math.Exp(level+0.002*dice.NormFloat64())))
 		}
 		if e.due() {
 			e.judge()

@@ -66,6 +66,7 @@ type machine struct {
 	asked   Variant  // proposed last
 	askedAt time.Time
 	lag     time.Duration // from a proposal until it is in force
+	stuck   time.Duration // of steps since what was asked is awaited
 	gaveUp  bool          // and said that there are no steps
 }
 
@@ -75,14 +76,15 @@ type period struct {
 	from uint64 // its first call
 }
 
-// settled is how many steps after a change do not count. The job's other communicators change at
+// settled is how many steps after the one with the change do not count. The job's other communicators change at
 // about the same time, and the GPU still runs what the host launched before.
-const settled = 2
+const settled = 1
 
 const (
 	learnPause = 50 * time.Millisecond
 	idlePause  = time.Second
 	mostWait   = 2 * time.Minute // for what was asked: a change that was refused for good never comes
+	waitBlocks = 10              // the same where blocks are long
 )
 
 func newMachine(config Config) *machine {
@@ -146,9 +148,16 @@ func (m *machine) take(stamps []Stamp, done func(step)) {
 	for _, s := range stamps {
 		if one, ok := m.steps.add(s); ok {
 			done(one)
+			m.stuck += min(one.took, 2*m.steps.took) // no change could come in a pause
+			if !m.awaits() {
+				m.stuck = 0
+			}
 		}
 	}
 }
+
+// neverChanges reports that changes do not come, as where all calls of a communicator are alike.
+func (m *machine) neverChanges() bool { return m.stuck > max(mostWait, waitBlocks*m.blocks.length) }
 
 // find looks for the step in the calls while it is not known. found reports that it has been found, other that it is of
 // another kind than the last, none that many calls do not repeat.
@@ -215,13 +224,15 @@ func (m *machine) maker(s step) Variant {
 }
 
 // ahead is when a change that is proposed now will be in force.
-func (m *machine) ahead(now time.Time) time.Time { return now.Add(min(m.lag, m.blocks.length/2)) }
+func (m *machine) ahead(now time.Time) time.Time { return now.Add(m.lag) }
 
 // waits reports that what was asked for last is still to come. To ask for something else would only begin the change
 // anew, and where blocks are shorter than changes take, none would ever come.
-func (m *machine) waits(now time.Time) bool {
-	return m.asked != nil && m.history[len(m.history)-1].Meaning() != m.asked.Meaning() &&
-		now.Sub(m.askedAt) < mostWait
+func (m *machine) waits(now time.Time) bool { return m.awaits() && now.Sub(m.askedAt) < mostWait }
+
+// awaits reports that what was asked for last is not in force.
+func (m *machine) awaits() bool {
+	return m.asked != nil && m.history[len(m.history)-1].Meaning() != m.asked.Meaning()
 }
 
 // ask proposes a version unless it was the last one.

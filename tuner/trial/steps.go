@@ -73,6 +73,9 @@ func (s *steps) add(stamp Stamp) (done step, ok bool) {
 // wrongSteps is how many steps in a row of another time than that of the step found show that it was found wrong.
 const wrongSteps = 16
 
+// times is a multiple of a duration.
+func times(d time.Duration, by float64) time.Duration { return time.Duration(by * float64(d)) }
+
 func at(s Stamp) time.Time { return time.Unix(0, int64(s.Nanos)) }
 
 // find looks for the period. gaveUp reports that there is none in many calls.

@@ -271,12 +271,12 @@ func TestLengthFor(t *testing.T) {
 		want   time.Duration
 	}{
 		{time.Millisecond, 0, time.Millisecond, 2 * time.Second},
-		{300 * time.Millisecond, 0.02, time.Second, 3 * time.Second},
+		{300 * time.Millisecond, 0.02, time.Second, 6 * time.Second},
 		{300 * time.Millisecond, 0.05, time.Second, 8 * time.Second},
 		{300 * time.Millisecond, 2, time.Second, 32 * time.Second},
 		{time.Millisecond, 0, 1500 * time.Millisecond, 3 * time.Second},
 		{300 * time.Millisecond, 0, 9 * time.Second, 24 * time.Second},
-		{time.Minute, 0, time.Second, 768 * time.Second},
+		{time.Minute, 0, time.Second, 1024 * time.Second},
 		{time.Hour, 0, time.Second, 0},
 	} {
 		if got := lengthFor(inBlock(c.step, c.noise), c.change); got != c.want {

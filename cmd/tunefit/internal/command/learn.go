@@ -85,6 +85,10 @@ func readLearned(notes io.Writer, dir string) (all []learned, err error) {
 			err = fmt.Errorf("%s: %w", l.File, err)
 		} else {
 			l.Estimate()
+			l.Factors, l.Runs = append([]trial.Factor{}, l.Factors...), append([]trial.Run{}, l.Runs...)
+			for i := range l.Runs { // what is empty is [] in JSON, not null
+				l.Runs[i].Blocks = append([]trial.Block{}, l.Runs[i].Blocks...)
+			}
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%w (the library writes these files whole: copy it again, or remove it)",

@@ -115,6 +115,17 @@ func TestLearnNothingYet(t *testing.T) {
 	if out != want {
 		t.Errorf("%q, want %q", out, want)
 	}
+	file := filepath.Join(dir, "a.json")
+	text, _ := os.ReadFile(file)
+	var e map[string]any
+	json.Unmarshal(text, &e)
+	delete(e, "runs")
+	text, _ = json.Marshal(e)
+	os.WriteFile(file, text, 0o644)
+	out, _ = tunefit(t, cli.ExitOK, "learn", dir, "--json")
+	if !strings.Contains(out, `"factors": []`) || !strings.Contains(out, `"runs": []`) {
+		t.Errorf("a list that is empty is not []: %s", out)
+	}
 }
 
 func TestLearnJSON(t *testing.T) {
