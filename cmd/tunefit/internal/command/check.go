@@ -86,6 +86,7 @@ With --measured it is 1 if no decision can be judged, with --tests if a test fai
 	f.BoolVar(&o.invariant, "invariant", false, "find rows by which sums could vary, too")
 	f.BoolVar(&o.rules, "rules", false, "list the rules")
 	f.StringVar(&o.explain, "explain", "", "say what a rule means and what to do")
+	cli.Complete(cmd, "explain", func([]string) []string { return lint.RuleNames() })
 	f.StringArrayVar(&o.measured, "measured", nil,
 		"compare decisions with the measurements of `SWEEP`, and of all files after the policy or the model")
 	f.StringArrayVar(&o.tests, "tests", nil, "run the unit tests in `FILE.yaml`")

@@ -95,6 +95,7 @@ func commands(env ncclchoice.Env) *cobra.Command {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, c := range group.commands {
 			c.GroupID = group.title
+			cli.CompleteNames(c)
 			root.AddCommand(c)
 		}
 	}

@@ -45,6 +45,13 @@ Exit code: 0 if they decide alike there, 1 if not, or if they cannot be compared
 	c.from.Register(cmd)
 	c.from.RegisterCommName(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per range of sizes")
+	cli.Complete(cmd, "comm", func(args []string) []string {
+		by := []ask.Decider{{Model: model}}
+		for _, policy := range args {
+			by = append(by, ask.Decider{Policy: policy, Model: model})
+		}
+		return commsOf(c.from, by...)
+	})
 	return cmd
 }
 

@@ -68,6 +68,13 @@ with that release.`,
 	fl.BoolVar(&f.json, "json", false, "print JSON, with everything")
 	f.from.Register(cmd)
 	f.from.RegisterCommName(cmd)
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return cli.CollNames(), cobra.ShellCompDirectiveNoFileComp
+	}
+	cli.Complete(cmd, "comm", func([]string) []string { return commsOf(f.from, f.decider(cmd)) })
 	return cmd
 }
 

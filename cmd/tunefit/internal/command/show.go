@@ -71,6 +71,13 @@ with. NCCL_* variables count as they do in NCCL.`,
 	t.from.Register(cmd)
 	t.from.RegisterCommName(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per collective, communicator and size")
+	cli.Complete(cmd, "comm", func(args []string) []string {
+		by := t.by
+		if len(args) > 0 {
+			by.Policy = args[0]
+		}
+		return commsOf(t.from, by)
+	})
 	return cmd
 }
 
@@ -243,6 +250,15 @@ func checkCall(call ask.Question) error {
 		return cli.Usagef("--pipe-ops %d --reg-buff %d (allowed: 1 or more; 0 or 1)", call.PipeOps, call.RegBuff)
 	}
 	return nil
+}
+
+// commsOf names the communicators that policies name and that models were measured on; none if a file cannot be read.
+func commsOf(from ncclchoice.Flags, by ...ask.Decider) []string {
+	asked, err := ask.NewAsker(from, by...)
+	if err != nil {
+		return nil
+	}
+	return cli.CommNames(asked.Files.Comms())
 }
 
 // open parses the flags and reads the files.

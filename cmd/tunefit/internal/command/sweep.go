@@ -28,6 +28,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/sweep"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
@@ -150,6 +151,7 @@ left out. To try that again, start it by hand and give its new log.`,
 		"what starts the ranks, one process a GPU: local (which starts one for all), mpirun, slurm or a command "+
 			"(default: slurm where srun is, else mpirun; for one node local, if neither is there or nccl-tests is "+
 			"not built with MPI)")
+	cli.Complete(cmd, "launch", func([]string) []string { return []string{launch.Local, launch.MPIRun, launch.Slurm} })
 	flags.StringVar(&f.launchArgs, "launch-args", "",
 		`more options for mpirun or srun, as "--mpi=pmix --cpu-bind=none" for srun`)
 	flags.StringSliceVar(&f.hosts, "hosts", nil, "hosts for mpirun or the command (default: its own)")
@@ -172,6 +174,7 @@ left out. To try that again, start it by hand and give its new log.`,
 			"default to what was measured)")
 	flags.BoolVar(&f.init, "init", false, "print a plan file")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON, one object, when the sweep is finished")
+	cli.Complete(cmd, "comm", func([]string) []string { return f.measuredComms(cmd) })
 	return cmd
 }
 
@@ -431,6 +434,22 @@ func (f *sweepFlags) measured(cmd *cobra.Command) (*fit.Set, error) {
 		err = errors.New("--from: not one usable measurement")
 	}
 	return set, err
+}
+
+// measuredComms names the communicators of what --from names, else of what the directory has.
+func (f *sweepFlags) measuredComms(cmd *cobra.Command) []string {
+	if len(f.from) == 0 {
+		f.from = []string{filepath.Join(f.dir, "sweep.csv")}
+	}
+	set, err := f.measured(cmd)
+	if err != nil {
+		return nil
+	}
+	var comms []nccl.Comm
+	for _, g := range set.Groups {
+		comms = append(comms, g.Key.Comm)
+	}
+	return cli.CommNames(comms)
 }
 
 // launcherFor is what starts the ranks where nobody says: one process a GPU, as jobs have, wherever something can start
