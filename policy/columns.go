@@ -10,7 +10,8 @@ import (
 // column is one column of a policy file.
 type column struct {
 	name    string
-	aliases []string // other names for it
+	aliases []string          // other names for it
+	of      func(*row) *field // the row's field
 	// read puts into the rule what a field says. A field that restricts nothing is not read: the rule
 	// keeps what anyRule has. nil: nothing depends on the column.
 	read   func(r *reader, text string, to *Rule) error
@@ -18,31 +19,81 @@ type column struct {
 	needed bool // a row must not end before it
 }
 
+// row is what gocsv decodes a row into. A file has some of these columns, in any order.
+type row struct {
+	Collective      field `csv:"collective"`
+	MinBytes        field `csv:"min_bytes"`
+	MaxBytes        field `csv:"max_bytes"`
+	Algorithm       field `csv:"algorithm"`
+	Protocol        field `csv:"protocol"`
+	Channels        field `csv:"channels"`
+	Nodes           field `csv:"nodes"`
+	Ranks           field `csv:"ranks"`
+	PipeOps         field `csv:"pipe_ops"`
+	RegBuff         field `csv:"reg_buff"`
+	RanksPerNode    field `csv:"ranks_per_node"`
+	MinBytesPerRank field `csv:"min_bytes_per_rank"`
+	MaxBytesPerRank field `csv:"max_bytes_per_rank"`
+	NCCL            field `csv:"nccl"`
+	CommName        field `csv:"comm_name"`
+	ChunkBytes      field `csv:"chunk_bytes"`
+	When            field `csv:"when"`
+	Comment         field `csv:"comment"`
+
+	// NCCLX's, see ncclxColumns
+	BytesPerRank field `csv:"bytesPerRank"`
+	NNodes       field `csv:"nNodes"`
+	NLocalRanks  field `csv:"nLocalRanks"`
+	ChunkSize    field `csv:"chunkSize"`
+
+	Beyond field `csv:"(beyond the last column)"` // see beyondColumn
+}
+
+// field is what stands in one column of a row, without white space around it.
+type field struct {
+	text  string
+	given bool // an empty field means "any", a missing one may be an error
+}
+
+// UnmarshalCSV implements gocsv.TypeUnmarshaller.
+func (f *field) UnmarshalCSV(text string) error {
+	*f = field{strings.TrimSpace(text), true}
+	return nil
+}
+
 // columns are all columns. Without a header a file has the first ten, in this order: the format of
 // NCCL's example tuner and of RCCL.
 var columns = []*column{
-	{name: "collective", aliases: []string{"collective_type", "coll_type", "coll"}, read: readColl, needed: true},
-	{name: "min_bytes", read: size("min_bytes", func(r *Rule) *uint64 { return &r.Bytes.Min }), needed: true},
-	{name: "max_bytes", read: size("max_bytes", func(r *Rule) *uint64 { return &r.Bytes.Max }), needed: true},
-	{name: "algorithm", aliases: []string{"algo"}, read: readAlgorithm, needed: true},
-	{name: "protocol", aliases: []string{"proto"}, read: readProtocol, asks: true, needed: true},
-	{name: "channels", aliases: []string{"n_channels"}, read: readChannels, asks: true, needed: true},
-	{name: "nodes", aliases: []string{"n_nodes"}, read: Nodes.read, needed: true},
-	{name: "ranks", aliases: []string{"n_ranks"}, read: Ranks.read, needed: true},
-	{name: "pipe_ops", aliases: []string{"num_pipe_ops"}, read: PipeOps.read},
-	{name: "reg_buff", read: RegBuff.read},
-	{name: "ranks_per_node", read: RanksPerNode.read},
-	{name: "min_bytes_per_rank", read: size("min_bytes_per_rank", leastPerRank)},
-	{name: "max_bytes_per_rank", read: size("max_bytes_per_rank", mostPerRank)},
-	{name: "nccl", aliases: []string{"nccl_release"}, read: readReleases},
-	{name: "comm_name", read: readName},
-	{name: "chunk_bytes", read: readChunkBytes, asks: true},
-	{name: "when", read: readWhen},
-	{name: "comment"},
+	{name: "collective", aliases: []string{"collective_type", "coll_type", "coll"}, needed: true,
+		of: func(r *row) *field { return &r.Collective }, read: readColl},
+	{name: "min_bytes", needed: true, of: func(r *row) *field { return &r.MinBytes },
+		read: size("min_bytes", func(r *Rule) *uint64 { return &r.Bytes.Min })},
+	{name: "max_bytes", needed: true, of: func(r *row) *field { return &r.MaxBytes },
+		read: size("max_bytes", func(r *Rule) *uint64 { return &r.Bytes.Max })},
+	{name: "algorithm", aliases: []string{"algo"}, needed: true,
+		of: func(r *row) *field { return &r.Algorithm }, read: readAlgorithm},
+	{name: "protocol", aliases: []string{"proto"}, asks: true, needed: true,
+		of: func(r *row) *field { return &r.Protocol }, read: readProtocol},
+	{name: "channels", aliases: []string{"n_channels"}, asks: true, needed: true,
+		of: func(r *row) *field { return &r.Channels }, read: readChannels},
+	{name: "nodes", aliases: []string{"n_nodes"}, needed: true,
+		of: func(r *row) *field { return &r.Nodes }, read: Nodes.read},
+	{name: "ranks", aliases: []string{"n_ranks"}, needed: true,
+		of: func(r *row) *field { return &r.Ranks }, read: Ranks.read},
+	{name: "pipe_ops", aliases: []string{"num_pipe_ops"},
+		of: func(r *row) *field { return &r.PipeOps }, read: PipeOps.read},
+	{name: "reg_buff", of: func(r *row) *field { return &r.RegBuff }, read: RegBuff.read},
+	{name: "ranks_per_node", of: func(r *row) *field { return &r.RanksPerNode }, read: RanksPerNode.read},
+	{name: "min_bytes_per_rank", of: func(r *row) *field { return &r.MinBytesPerRank },
+		read: size("min_bytes_per_rank", func(r *Rule) *uint64 { return &r.BytesPerRank.Min })},
+	{name: "max_bytes_per_rank", of: func(r *row) *field { return &r.MaxBytesPerRank },
+		read: size("max_bytes_per_rank", func(r *Rule) *uint64 { return &r.BytesPerRank.Max })},
+	{name: "nccl", aliases: []string{"nccl_release"}, of: func(r *row) *field { return &r.NCCL }, read: readReleases},
+	{name: "comm_name", of: func(r *row) *field { return &r.CommName }, read: readName},
+	{name: "chunk_bytes", asks: true, of: func(r *row) *field { return &r.ChunkBytes }, read: readChunkBytes},
+	{name: "when", of: func(r *row) *field { return &r.When }, read: readWhen},
+	{name: "comment", of: func(r *row) *field { return &r.Comment }},
 }
-
-func leastPerRank(r *Rule) *uint64 { return &r.BytesPerRank.Min }
-func mostPerRank(r *Rule) *uint64  { return &r.BytesPerRank.Max }
 
 const (
 	headerlessColumns = 10
@@ -50,7 +101,7 @@ const (
 )
 
 // unknownColumn stands for one that the header misspells.
-var unknownColumn column
+var unknownColumn = column{of: func(*row) *field { return &field{} }}
 
 // columnBySpelling has every accepted spelling of a column's name, in lower case.
 var columnBySpelling = func() map[string]*column {

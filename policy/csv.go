@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/gocarina/gocsv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/csvtable"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
@@ -96,47 +94,38 @@ func (r *reader) readHeader(data []byte) bool {
 			strings.Join(known, ", ")))
 		return false
 	}
-	for i, s := range first {
-		s = strings.TrimSpace(s)
-		col := columnNamed(s)
-		switch {
-		case col == nil:
-			r.fail(r.headerLine, i+1, fmt.Errorf("unknown column %s (%sallowed: %s)", wording.Quote(s),
-				wording.DidYouMean(s, known), strings.Join(known, ", ")))
-			col = &unknownColumn
-		case slices.Contains(r.header, col):
-			r.fail(r.headerLine, i+1, fmt.Errorf("column %s is named twice", col.name))
-			col = &unknownColumn
+	found, wrong := csvtable.Columns(first, known, []string{"collective", "algorithm"}, func(field string) string {
+		if col := columnNamed(field); col != nil {
+			return col.name
+		}
+		return ""
+	})
+	for _, w := range wrong {
+		r.fail(r.headerLine, w.Column, errors.New(w.Text))
+	}
+	for _, name := range found {
+		col := &unknownColumn
+		if name != "" {
+			col = columnNamed(name)
 		}
 		r.header = append(r.header, col)
-	}
-	for _, name := range []string{"collective", "algorithm"} {
-		if r.columnNumber(name) == 0 {
-			r.fail(r.headerLine, 0, fmt.Errorf("the header has no column %q", name))
-		}
 	}
 	return true
 }
 
-// readRows lets gocsv fill one struct per line. It puts the columns that readHeader found in front, as gocsv's
+// readRows lets gocsv fill one row per line. It puts the columns that readHeader found in front, as gocsv's
 // header. This shifts line numbers by one.
 func (r *reader) readRows(data []byte) {
-	header := append(names(r.header), beyondColumn)
-	for i, name := range header {
-		if name == "" {
-			header[i] = fmt.Sprintf("(unknown %d)", i)
-		}
-	}
-	in := csvtable.NewReader(io.MultiReader(strings.NewReader(strings.Join(header, ",")+"\n"), bytes.NewReader(data)))
+	header := strings.Join(append(names(r.header), beyondColumn), ",") + "\n"
+	in := csvtable.NewReader(io.MultiReader(strings.NewReader(header), bytes.NewReader(data)))
 	in.ReuseRecord = true
-	rows, err := gocsv.NewUnmarshaller(in, reflect.New(rowOf(header)).Interface())
+	rows, err := gocsv.NewUnmarshaller(in, &row{})
 	if err != nil {
 		r.fail(1, 0, err)
 		return
 	}
 	const shortRow = 16 // bytes; lines may be empty
 	r.rules = make([]Rule, 0, 1+min(bytes.Count(data, []byte("\n")), len(data)/shortRow))
-	fields := fieldReader{r: r, in: in}
 	for !r.full() {
 		v, err := rows.Read()
 		var syntax *csv.ParseError
@@ -155,27 +144,16 @@ func (r *reader) readRows(data []byte) {
 			return
 		}
 		line, _ := in.FieldPos(0)
-		fields.line = line - 1
-		fields.take(v)
+		fields := fieldReader{r: r, line: line - 1, row: v.(*row)}
 		switch {
-		case fields.line == r.headerLine || blank(fields.fields):
-		case columnNamed(fields.field("collective")) != nil:
+		case fields.line == r.headerLine || fields.blank():
+		case columnNamed(fields.row.Collective.text) != nil:
 			r.fail(fields.line, 0, errors.New("another header (allowed: one, as the first row)"))
 		default:
 			r.rules = append(r.rules, Rule{})
 			fields.readRule(&r.rules[len(r.rules)-1])
 		}
 	}
-}
-
-// rowOf is a struct with a string for each column, in their order.
-func rowOf(columns []string) reflect.Type {
-	fields := make([]reflect.StructField, len(columns))
-	for i, name := range columns {
-		tag := reflect.StructTag(fmt.Sprintf("csv:%q", name))
-		fields[i] = reflect.StructField{Name: fmt.Sprintf("Column%d", i), Type: reflect.TypeFor[string](), Tag: tag}
-	}
-	return reflect.StructOf(fields)
 }
 
 func syntaxText(e *csv.ParseError) error {

@@ -1,10 +1,8 @@
 package policy
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,41 +16,19 @@ import (
 // for more than NCCL can use.
 const maxChannelsInFile = 127
 
-// fieldReader turns the fields of one row into a Rule and reports each field that it cannot read.
+// fieldReader turns one row into a Rule and reports each field that it cannot read.
 type fieldReader struct {
 	r    *reader
-	in   *csv.Reader
 	line int
-
-	fields []string // of the row, in the order of reader.header, without blanks around them
-	beyond string   // what follows them
+	row  *row
 }
 
 func (c *fieldReader) fail(column string, err error) {
 	c.r.fail(c.line, c.r.columnNumber(column), err)
 }
 
-// take takes what gocsv has filled in, a pointer to a struct of rowOf.
-func (c *fieldReader) take(row any) {
-	v := reflect.ValueOf(row).Elem()
-	c.fields = c.fields[:0]
-	for i := range v.NumField() {
-		c.fields = append(c.fields, strings.TrimSpace(v.Field(i).String()))
-	}
-	last := len(c.fields) - 1
-	c.fields, c.beyond = c.fields[:last], c.fields[last]
-}
-
-// field returns the row's field of a column, by the column's name; "" where the file has no such column.
-func (c *fieldReader) field(column string) string {
-	if n := c.r.columnNumber(column); n > 0 {
-		return c.fields[n-1]
-	}
-	return ""
-}
-
 func (c *fieldReader) readRule(rule *Rule) {
-	if text := c.field("collective"); strings.ContainsAny(text, ";\t") && c.length() == 1 {
+	if text := c.row.Collective.text; strings.ContainsAny(text, ";\t") && c.length() == 1 {
 		c.r.fail(c.line, 0, fmt.Errorf("the row is one field: %s (allowed: fields separated by commas)",
 			wording.Quote(text)))
 		return
@@ -60,9 +36,9 @@ func (c *fieldReader) readRule(rule *Rule) {
 	c.checkLength()
 	*rule = anyRule
 	rule.Line = c.line
-	isDefault := strings.EqualFold(c.field("algorithm"), "default")
+	isDefault := strings.EqualFold(c.row.Algorithm.text, "default")
 	for i, col := range c.r.header {
-		text := c.fields[i]
+		text := col.of(c.row).text
 		if col.read == nil || isAny(text) {
 			continue
 		}
@@ -83,7 +59,8 @@ func (c *fieldReader) readRule(rule *Rule) {
 // checkLength accepts a row that leaves out its last fields as long as NCCL's own format lets it.
 func (c *fieldReader) checkLength() {
 	inFile := c.r.header
-	if c.beyond == "" && c.fields[len(inFile)-1] != "" {
+	beyond := c.row.Beyond.text
+	if beyond == "" && inFile[len(inFile)-1].of(c.row).text != "" {
 		return
 	}
 	want := fmt.Sprintf("%d, as in the header", len(inFile))
@@ -94,13 +71,13 @@ func (c *fieldReader) checkLength() {
 			want += "; more columns need a header row"
 		}
 	}
-	if c.beyond != "" {
+	if beyond != "" {
 		c.r.fail(c.line, len(inFile)+1, fmt.Errorf("a field beyond the last column: %s (allowed: %s)",
-			wording.Quote(c.beyond), want))
+			wording.Quote(beyond), want))
 		return
 	}
 	length := c.length()
-	for _, col := range inFile[min(length, len(inFile)):] {
+	for _, col := range inFile[length:] {
 		if col.needed {
 			c.r.fail(c.line, 0, fmt.Errorf("the row ends with field %d, before %s (allowed: %s)", length, col.name,
 				want))
@@ -109,14 +86,19 @@ func (c *fieldReader) checkLength() {
 	}
 }
 
-// length returns how many fields the row has: an empty field means "any", a missing one may be an error.
-// encoding/csv tells the number only by a panic, so call length only for unusual rows.
-func (c *fieldReader) length() (n int) {
-	defer func() { _ = recover() }()
-	for ; n < len(c.r.header); n++ {
-		c.in.FieldPos(n)
+// length returns how many fields the row has.
+func (c *fieldReader) length() int {
+	n := len(c.r.header)
+	for n > 0 && !c.r.header[n-1].of(c.row).given {
+		n--
 	}
 	return n
+}
+
+// blank reports a row in which nothing stands.
+func (c *fieldReader) blank() bool {
+	return c.row.Beyond.text == "" &&
+		!slices.ContainsFunc(c.r.header, func(col *column) bool { return col.of(c.row).text != "" })
 }
 
 // isAny reports the spellings of "no restriction".

@@ -24,13 +24,14 @@ import (
 // by name.
 var ncclxColumns = header{
 	columnNamed("collective"),
-	{name: "bytesPerRank", read: readBytesPerRank, needed: true},
+	{name: "bytesPerRank", needed: true, of: func(r *row) *field { return &r.BytesPerRank }, read: readBytesPerRank},
 	columnNamed("algorithm"),
 	columnNamed("protocol"),
 	columnNamed("channels"),
-	{name: "nNodes", read: readCount("nNodes", Nodes), needed: true},
-	{name: "nLocalRanks", read: readCount("nLocalRanks", RanksPerNode), needed: true},
-	{name: "chunkSize", read: readChunkSize},
+	{name: "nNodes", needed: true, of: func(r *row) *field { return &r.NNodes }, read: readCount("nNodes", Nodes)},
+	{name: "nLocalRanks", needed: true, of: func(r *row) *field { return &r.NLocalRanks },
+		read: readCount("nLocalRanks", RanksPerNode)},
+	{name: "chunkSize", of: func(r *row) *field { return &r.ChunkSize }, read: readChunkSize},
 }
 
 var (

@@ -40,23 +40,57 @@ func Read(file, text string, before int, columns []string, needed int) (*Table, 
 	case err != nil:
 		return nil, t.malformed(err)
 	}
-	for i, name := range header {
-		name = strings.ToLower(strings.TrimSpace(name))
-		if !slices.Contains(columns, name) {
-			return nil, t.at(i, "unknown column %s (%sallowed: %s)", wording.Quote(name),
-				wording.DidYouMean(name, columns), strings.Join(columns, ", "))
+	names, wrong := Columns(header, columns, columns[:needed], func(field string) string {
+		if name := strings.ToLower(strings.TrimSpace(field)); slices.Contains(columns, name) {
+			return name
 		}
-		if _, twice := t.places[name]; twice {
-			return nil, t.at(i, "column %s is named twice", name)
-		}
+		return ""
+	})
+	for _, w := range wrong {
+		t.errs = append(t.errs, t.at(max(w.Column-1, 0), "%s", w.Text))
+	}
+	if len(wrong) > 0 {
+		return nil, t.Err()
+	}
+	for i, name := range names {
 		t.places[name] = i
 	}
-	for _, name := range columns[:needed] {
-		if _, ok := t.places[name]; !ok {
-			return nil, t.at(0, "no column %s (needed: %s)", name, strings.Join(columns[:needed], ", "))
+	return t, nil
+}
+
+// Wrong is what is wrong with a header.
+type Wrong struct {
+	Column int // from 1; 0: none of its own
+	Text   string
+}
+
+// Columns finds the columns that a header's fields name, "" for those that it does not accept, and says what is wrong
+// with them. named returns the column that a field means, or "". known are all columns; needed must be there.
+func Columns(fields, known, needed []string, named func(field string) string) (names []string, wrong []Wrong) {
+	seen := map[string]bool{}
+	for i, field := range fields {
+		name, text := named(field), ""
+		switch {
+		case name == "":
+			field = strings.TrimSpace(field)
+			text = fmt.Sprintf("unknown column %s (%sallowed: %s)", wording.Quote(field),
+				wording.DidYouMean(field, known), strings.Join(known, ", "))
+		case seen[name]:
+			text = fmt.Sprintf("column %s is named twice", name)
+			name = ""
+		}
+		if text != "" && len(wrong) < mostErrors {
+			wrong = append(wrong, Wrong{i + 1, text})
+		}
+		seen[name] = true
+		names = append(names, name)
+	}
+	for _, name := range needed {
+		if !seen[name] {
+			wrong = append(wrong, Wrong{0, fmt.Sprintf("no column %s (needed: %s)", name, strings.Join(needed, ", "))})
 		}
 	}
-	return t, nil
+	return names, wrong
 }
 
 // Next turns to the next row that has as many fields as the header. It is false at the end, and

@@ -30,3 +30,16 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// All mistakes of a header are reported at once, each with its place.
+func TestHeader(t *testing.T) {
+	_, err := Read("f.csv", "rank,Bytes,bytes, x\n", 2, []string{"collective", "ranks", "bytes"}, 2)
+	want := `f.csv:3:1: unknown column "rank" (did you mean "ranks"; allowed: collective, ranks, bytes)
+f.csv:3:12: column bytes is named twice
+f.csv:3:19: unknown column "x" (allowed: collective, ranks, bytes)
+f.csv:3:1: no column collective (needed: collective, ranks)
+f.csv:3:1: no column ranks (needed: collective, ranks)`
+	if err == nil || err.Error() != want {
+		t.Errorf("got:\n%v\nwant:\n%s", err, want)
+	}
+}
