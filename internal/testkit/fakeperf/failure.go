@@ -21,10 +21,11 @@ const (
 	failTruncated = "truncated"         // the output ends in the middle of a row
 	failSlow      = "slow"              // sizes take twice as long
 	failNoPlugin  = "plugin-not-loaded" // NCCL does not find its tuner
+	failNoCycles  = "no-cycles"         // nccl-tests before 2.13.10: there is no -N
 )
 
 var failures = []string{failCrash, failCUDA, failHang, failWrong, failUnsupport, failNodeLost, failTruncated,
-	failSlow, failNoPlugin}
+	failSlow, failNoPlugin, failNoCycles}
 
 // failure is one thing that fails, and when: always, at one start by its number, or for a configuration.
 type failure struct {
@@ -71,6 +72,9 @@ func (f *failure) is(c nccl.Config) bool {
 // at is what happens at a row: in the middle of the run, or at a configuration that fails; "": nothing.
 func (s *settings) at(row, rows int, c nccl.Config) string {
 	for _, f := range s.fails {
+		if f.what == failNoPlugin || f.what == failNoCycles {
+			continue // not at a row
+		}
 		if f.is(c) || f.isNow(s.start) && (row == rows/2 || row > rows/2 && f.what == failSlow) {
 			return f.what
 		}

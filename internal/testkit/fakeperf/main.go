@@ -43,11 +43,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return exitUsage
 	}
-	o, help, err := parseOptions(program, args, stdout)
+	s, errSettings := readSettings(os.Environ())
+	o, help, err := parseOptions(program, args, &s, stdout)
 	if help {
 		return exitOK
 	}
-	s, errSettings := readSettings(os.Environ())
 	if err := errors.Join(err, errSettings); err != nil {
 		fmt.Fprintf(stderr, "simulated nccl-tests: %v\n", err)
 		return exitUsage

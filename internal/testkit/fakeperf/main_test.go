@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -231,6 +232,62 @@ func TestSettings(t *testing.T) {
 		if log := started(t, exitUsage, []string{setting}, "all_reduce_perf", "-g",
 			"8"); !strings.HasPrefix(log, "simulated nccl-tests: ") || !strings.Contains(log, want) {
 			t.Errorf("%s: no %q in %s", setting, want, log)
+		}
+	}
+}
+
+// A start repeats its rows in cycles, which the tuner is asked in anew; rccl-tests has another option for it, and a line
+// before each further one. Old nccl-tests has none.
+func TestCycles(t *testing.T) {
+	column := func(log string, n int) (all []string) {
+		for line := range strings.Lines(log) {
+			if f := strings.Fields(line); len(f) > n && f[0] != "#" && f[2] == "float" {
+				all = append(all, f[n])
+			}
+		}
+		return all
+	}
+	args := []string{"-g8", "-b", "1M", "-e", "4M", "-f", "2"}
+	sizes := []string{"1048576", "2097152", "4194304"}
+	log := started(t, exitOK, nil, "all_reduce_perf", append(args, "-N", "3")...)
+	if got := column(log, 0); !slices.Equal(got, slices.Concat(sizes, sizes, sizes)) {
+		t.Errorf("sizes of three cycles: %v", got)
+	}
+	if times := column(log, 5); times[0] == times[3] && times[1] == times[4] && times[2] == times[5] {
+		t.Errorf("two cycles have the same times: %v", times)
+	}
+	log = started(t, exitOK, []string{"FAKEPERF_NCCL=RCCL 2.27.7"}, "all_reduce_perf", append(args, "-s", "2")...)
+	if got := column(log, 0); !slices.Equal(got, slices.Concat(sizes, sizes)) || strings.Count(log, "# Testing 2 cycle.") != 1 {
+		t.Errorf("rccl-tests:\n%s", log)
+	}
+	for _, c := range []struct{ env, option string }{{"FAKEPERF_FAIL=no-cycles", "-N"}, {"FAKEPERF_NCCL=RCCL 2.27.7", "-N"},
+		{"FAKEPERF_NCCL=2.30.7", "-s"}} {
+		log := started(t, exitUsage, []string{c.env}, "all_reduce_perf", append(args, c.option, "2")...)
+		if !strings.Contains(log, "unknown shorthand flag: '"+c.option[1:]+"'") {
+			t.Errorf("%v: %s", c, log)
+		}
+	}
+	if usage := started(t, exitOK, nil, "all_reduce_perf", "--help"); !strings.Contains(usage, " -N,--run_cycles") {
+		t.Errorf("the usage does not name -N:\n%s", usage)
+	}
+}
+
+// NCCL is asked for the sizes of the warm-up first: all by doubling, of rccl-tests the largest and the smallest.
+func TestWarmUp(t *testing.T) {
+	for tests, want := range map[string]string{"2.30.7": "1048576 2097152 4194304", "RCCL 2.27.7": "4194304 1048576"} {
+		log := started(t, exitOK, []string{"FAKEPERF_NCCL=" + tests, "NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=TUNING"},
+			"all_reduce_perf", "-g8", "-b", "1M", "-e", "4M", "-f", "2", "-w", "1")
+		var asked []string
+		for line := range strings.Lines(log) {
+			if strings.HasPrefix(line, "   ") { // the first row
+				break
+			}
+			if _, call, ok := strings.Cut(line, "AllReduce: "); ok {
+				asked = append(asked, strings.Fields(call)[0])
+			}
+		}
+		if got := strings.Join(asked, " "); got != want {
+			t.Errorf("%s: %s, want %s", tests, got, want)
 		}
 	}
 }

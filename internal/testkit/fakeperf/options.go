@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,6 +19,7 @@ type options struct {
 	minBytes, maxBytes    uint64
 	stepBytes, stepFactor uint64
 	iters, warmup, check  int
+	cycles                int // how often all sizes are measured
 	graphs                int // launches of a CUDA graph of all iterations; 0: calls are launched one by one
 	dtype, op             string
 }
@@ -37,7 +39,7 @@ var dataTypes = map[string]dataType{
 var ops = []string{"sum", "prod", "max", "min", "avg", "mulsum"}
 
 // parseOptions reads the command line. It prints the usage to stdout if that is asked for; then help is true.
-func parseOptions(program string, args []string, stdout io.Writer) (o options, help bool, err error) {
+func parseOptions(program string, args []string, s *settings, stdout io.Writer) (o options, help bool, err error) {
 	f := pflag.NewFlagSet(program, pflag.ContinueOnError)
 	f.Usage = func() {}
 	number := func(into *int, name, short string, value int) { f.IntVarP(into, name, short, value, "") }
@@ -50,6 +52,12 @@ func parseOptions(program string, args []string, stdout io.Writer) (o options, h
 	number(&o.iters, "iters", "n", 20)
 	number(&o.warmup, "warmup_iters", "w", 1)
 	number(&o.check, "check", "c", 1)
+	switch o.cycles = 1; {
+	case s.rccl:
+		number(&o.cycles, "stress_cycles", "s", 1)
+	case !slices.ContainsFunc(s.fails, func(f failure) bool { return f.what == failNoCycles }):
+		number(&o.cycles, "run_cycles", "N", 1)
+	}
 	number(&o.graphs, "cudagraph", "G", 0)
 	f.StringVarP(&o.op, "op", "o", "sum", "")
 	f.StringVarP(&o.dtype, "datatype", "d", "float", "")
@@ -81,6 +89,8 @@ func parseOptions(program string, args []string, stdout io.Writer) (o options, h
 		o.stepFactor > 1 && o.minBytes == 0 && o.maxBytes > 0:
 		err = fmt.Errorf("nccl-tests would never reach its last size with -b %d and -i %d -f %d", o.minBytes,
 			o.stepBytes, o.stepFactor)
+	case o.cycles < 1:
+		err = errors.New("the number of cycles needs 1 or more (with 0 nccl-tests never ends)")
 	case min(o.threads, o.gpus, o.iters) < 1 || min(o.warmup, o.check, o.graphs) < 0:
 		err = fmt.Errorf("-t, -g and -n need 1 or more, -w, -c and -G 0 or more")
 	case !known:

@@ -21,10 +21,22 @@ func (t *test) lineFor(size uint64) line {
 	return line{count * element, count}
 }
 
-// measure warms up at every doubling and then measures and prints the sizes.
-func (t *test) measure() error {
+// warmUps are the sizes that are called before the first is measured: all by doubling, or with rccl-tests, as with
+// nccl-tests up to 2.16.7, the largest and the smallest.
+func (t *test) warmUps() (sizes []uint64) {
+	if t.settings.rccl {
+		return []uint64{t.maxBytes, t.minBytes}
+	}
 	for size := t.minBytes; size <= t.maxBytes && size > 0; size *= 2 {
-		if err := t.calls(t.lineFor(size), t.warmup); err != nil {
+		sizes = append(sizes, size)
+	}
+	return sizes
+}
+
+// measure warms up, and then measures and prints all sizes in each cycle.
+func (t *test) measure() error {
+	for _, size := range t.warmUps() {
+		if err := t.warmUp(t.lineFor(size)); err != nil {
 			return err
 		}
 	}
@@ -38,11 +50,27 @@ func (t *test) measure() error {
 			break
 		}
 	}
-	for i, l := range lines {
-		if err := t.row(l, i, len(lines)); err != nil {
-			return err
+	for cycle := range t.cycles {
+		if cycle > 0 && t.settings.rccl {
+			t.print("# Testing %d cycle.\n", cycle+1)
+		}
+		for i, l := range lines {
+			if err := t.row(l, cycle*len(lines)+i, t.cycles*len(lines)); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
+}
+
+func (t *test) warmUp(l line) error {
+	if t.warmup == 0 {
+		return nil
+	}
+	if err := t.decideFor(l); err != nil {
+		return err
+	}
+	t.calls(l, t.warmup)
 	return nil
 }
 
@@ -50,49 +78,45 @@ func (t *test) measure() error {
 // call in it has nearly none.
 const launchMicros = 10
 
-// decision asks once for each size.
-func (t *test) decision(l line) (decision, error) {
-	if d, ok := t.decisions[l.bytes]; ok {
-		return d, nil
+// decideFor has NCCL decide for the calls of a size that follow. It asks the tuner once: of calls that are alike NCCL
+// asks about each, and the answers are alike, too.
+func (t *test) decideFor(l line) (err error) {
+	t.now = decision{}
+	if l.bytes == 0 {
+		return nil
 	}
-	d, err := t.decide(l.bytes)
+	t.now, err = t.decide(l.bytes)
 	if slices.ContainsFunc(t.settings.fails, func(f failure) bool {
-		return f.what == failUnsupport && (f.is(d.Config) || f.isNow(t.settings.start))
+		return f.what == failUnsupport && (f.is(t.now.Config) || f.isNow(t.settings.start))
 	}) {
 		err = errNone
 	}
 	if err != nil {
-		return d, t.undecided(err)
+		return t.undecided(err)
 	}
-	d.micros = t.settings.drifted(d.micros)
+	t.now.micros = t.settings.drifted(t.now.micros)
 	if t.graphs > 0 {
-		d.micros = max(d.micros-launchMicros, d.micros/5)
-	}
-	t.decisions[l.bytes] = d
-	return d, nil
-}
-
-// calls makes a number of calls. NCCL logs each of them, except empty ones.
-func (t *test) calls(l line, times int) error {
-	if l.bytes == 0 {
-		return nil
-	}
-	d, err := t.decision(l)
-	if err != nil {
-		return err
-	}
-	t.spent += float64(times) * d.micros
-	part := l.count * dataTypes[t.dtype].bytes
-	for range times {
-		t.log.info("TUNING", "%s: %d Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%d}",
-			nccl.Colls.Words[t.coll], part,
-			strings.ToUpper(nccl.Algos.Apart[d.Algo]), strings.ToUpper(nccl.Protos.Words[d.Proto]),
-			t.cluster.Busy(d.Config, l.bytes)-1)
+		t.now.micros = max(t.now.micros-launchMicros, t.now.micros/5)
 	}
 	return nil
 }
 
-// row measures a size out of place and in place.
+// calls makes a number of calls. NCCL logs each of them, except empty ones.
+func (t *test) calls(l line, times int) {
+	if l.bytes == 0 {
+		return
+	}
+	t.spent += float64(times) * t.now.micros
+	part := l.count * dataTypes[t.dtype].bytes
+	for range times {
+		t.log.info("TUNING", "%s: %d Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%d}",
+			nccl.Colls.Words[t.coll], part,
+			strings.ToUpper(nccl.Algos.Apart[t.now.Algo]), strings.ToUpper(nccl.Protos.Words[t.now.Proto]),
+			t.cluster.Busy(t.now.Config, l.bytes)-1)
+	}
+}
+
+// row measures a size out of place and in place. It is row i of all rows of the run.
 func (t *test) row(l line, i, rows int) error {
 	op, root := t.op, -1
 	if t.coll == nccl.CollBroadcast || t.coll == nccl.CollAllGather {
@@ -102,15 +126,13 @@ func (t *test) row(l line, i, rows int) error {
 		root = 0
 	}
 	t.print("%12d  %12d  %8s  %6s  %6d", l.bytes, l.count, t.dtype, op, root)
-	if err := t.calls(l, 0); err != nil { // a size without warm-up is decided here
+	if err := t.decideFor(l); err != nil {
 		return err
 	}
-	fails := t.settings.at(i, rows, t.decisions[l.bytes].Config)
+	fails := t.settings.at(i, rows, t.now.Config)
 	for _, inPlace := range []bool{false, true} {
 		// A call first, then those that are timed, then one to check the results.
-		if err := t.calls(l, 1+t.iters+min(t.check, 1)); err != nil {
-			return err
-		}
+		t.calls(l, 1+t.iters+min(t.check, 1))
 		wrong := 0
 		if inPlace {
 			if err := t.inject(fails); err != nil {
@@ -130,7 +152,7 @@ func (t *test) row(l line, i, rows int) error {
 func (t *test) half(l line, wrong int, slow bool) {
 	micros := .4 // of a call that does nothing
 	if l.bytes > 0 {
-		micros = t.decisions[l.bytes].micros
+		micros = t.now.micros
 	}
 	if slow {
 		micros *= 2

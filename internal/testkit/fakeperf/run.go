@@ -25,11 +25,11 @@ type test struct {
 	stdout   *bufio.Writer
 	stderr   io.Writer
 
-	log       *ncclLog
-	cluster   simulate.Cluster
-	tuner     *plugin
-	noise     *simulate.Noise
-	decisions map[uint64]decision
+	log     *ncclLog
+	cluster simulate.Cluster
+	tuner   *plugin
+	noise   *simulate.Noise
+	now     decision // for the size that is measured
 
 	spent  float64 // microseconds that the GPUs would have worked
 	wrong  int     // how many times had wrong results
@@ -45,7 +45,6 @@ func (t *test) lead() (code int, err error) {
 		return 0, err
 	}
 	t.noise = t.settings.newNoise()
-	t.decisions = map[uint64]decision{}
 	t.log = openLog(t.print, t.world.hosts[0])
 	var end endError
 	if err = t.run(); err != nil && !errors.As(err, &end) {
