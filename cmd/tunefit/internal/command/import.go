@@ -31,6 +31,32 @@ type importFlags struct {
 
 	profile bool
 	steps   int
+
+	asJSON bool
+}
+
+// importJSON is what import --json prints.
+type importJSON struct {
+	Output string         `json:"output"`
+	Rows   int            `json:"rows"`
+	Files  []importedFile `json:"files"` // of measurements
+	Notes  []string       `json:"notes"` // files left out, and what is doubtful
+}
+
+// importedFile is a file that was read.
+type importedFile struct {
+	File     string         `json:"file"`
+	Format   string         `json:"format"`
+	Kept     int            `json:"kept"`
+	Assumed  int            `json:"assumed_default"` // of those kept: nothing tells what ran
+	Labels   map[string]int `json:"labels"`          // of those kept: by what tells what ran
+	Rejected []rejectedJSON `json:"rejected"`
+}
+
+type rejectedJSON struct {
+	At     string `json:"at"` // the first
+	Count  int    `json:"count"`
+	Reason string `json:"reason"`
 }
 
 func importCommand(env ncclchoice.Env) *cobra.Command {
@@ -97,6 +123,8 @@ inspector, and with --profile of logs with the library's decisions.`,
 		"make a job profile, of the recorder's files, the inspector's output and logs with the library's decisions")
 	cmd.Flags().IntVar(&f.steps, "steps", 0,
 		"of a job profile: how many steps of training were recorded (default: not known)")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false,
+		"with -o: print JSON, one object, with what was kept and rejected of each file")
 	return cmd
 }
 
@@ -152,6 +180,9 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 	if f.output == cli.StandardName {
 		f.output = ""
 	}
+	if f.asJSON && f.output == "" {
+		return cli.Usagef("--json needs -o FILE: what is imported goes to standard output otherwise")
+	}
 	if err := cli.MayWrite(f.output, f.force, files...); err != nil {
 		return err
 	}
@@ -173,13 +204,40 @@ func importFiles(cmd *cobra.Command, args []string, f importFlags) error {
 		samples = append(samples, r.Samples, r.Failed, r.NotOffered)
 		kept += len(r.Samples)
 	}
-	writeImport(cmd.ErrOrStderr(), results)
+	if !f.asJSON {
+		writeImport(cmd.ErrOrStderr(), results)
+	}
 	if kept == 0 {
 		return errors.New("not one usable measurement: nothing was written")
 	}
-	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error {
+	if err := cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, func(w io.Writer) error {
 		return bench.WriteTidy(w, samples...)
-	})
+	}); err != nil || !f.asJSON {
+		return err
+	}
+	return cli.WriteJSON(cmd.OutOrStdout(), newImportJSON(f.output, kept, results, in.notes))
+}
+
+func newImportJSON(output string, rows int, results []*bench.Result, notes []bench.Note) importJSON {
+	printed := importJSON{Output: output, Rows: rows, Files: []importedFile{}, Notes: []string{}}
+	for _, r := range results {
+		file := importedFile{File: r.File, Format: string(r.Format), Kept: len(r.Samples), Assumed: r.Assumed,
+			Labels: map[string]int{}, Rejected: []rejectedJSON{}}
+		for o, n := range r.Labels {
+			if n > 0 {
+				file.Labels[bench.Origin(o).String()] = n
+			}
+		}
+		for _, rej := range r.Rejected {
+			file.Rejected = append(file.Rejected, rejectedJSON{rej.First(r.File), rej.Count, rej.Reason})
+		}
+		printed.Files = append(printed.Files, file)
+		notes = append(notes, r.Notes...)
+	}
+	for _, n := range notes {
+		printed.Notes = append(printed.Notes, n.String())
+	}
+	return printed
 }
 
 // walked replaces each directory with the files in and below it, without hidden ones. found holds the files that were

@@ -47,9 +47,15 @@ func (f *importFlags) importProfile(cmd *cobra.Command, files []string, found ma
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written", err)
 	}
-	cli.Notes(cmd.ErrOrStderr(), p.Notes...)
-	fmt.Fprintf(cmd.ErrOrStderr(), "a job profile of %s\n", wording.Plural(len(p.Entries), "row"))
-	return cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, p.Write)
+	if !f.asJSON {
+		cli.Notes(cmd.ErrOrStderr(), p.Notes...)
+		fmt.Fprintf(cmd.ErrOrStderr(), "a job profile of %s\n", wording.Plural(len(p.Entries), "row"))
+	}
+	if err := cli.WriteOrPrint(cmd.OutOrStdout(), f.output, f.force, p.Write); err != nil || !f.asJSON {
+		return err
+	}
+	return cli.WriteJSON(cmd.OutOrStdout(), importJSON{Output: f.output, Rows: len(p.Entries), Files: []importedFile{},
+		Notes: append([]string{}, p.Notes...)})
 }
 
 // readJob makes a profile of the files of one job. It reads files with the same content once. Of the files found in a

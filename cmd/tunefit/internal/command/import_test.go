@@ -181,3 +181,54 @@ func TestImportDirectory(t *testing.T) {
 		}
 	}
 }
+
+// Programs read what became of each file, and nothing else is printed.
+func TestImportJSON(t *testing.T) {
+	log := testlib.File(t, "run.txt", ringLog)
+	dir := filepath.Dir(log)
+	for name, text := range map[string]string{"again.txt": ringLog, "notes.txt": "nothing measured here\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "sweep.csv")
+	stdout, _ := tunefit(t, cli.ExitOK, "import", dir, "-o", out, "--json")
+	want := strings.NewReplacer("DIR", dir, "OUT", out).Replace(`{
+  "output": "OUT",
+  "rows": 3,
+  "files": [
+    {
+      "file": "DIR/again.txt",
+      "format": "nccl-tests text",
+      "kept": 3,
+      "assumed_default": 0,
+      "labels": {
+        "variables": 3
+      },
+      "rejected": [
+        {
+          "at": "DIR/again.txt:8",
+          "count": 2,
+          "reason": "zero size"
+        },
+        {
+          "at": "DIR/again.txt:10",
+          "count": 1,
+          "reason": "failed validation"
+        }
+      ]
+    }
+  ],
+  "notes": [
+`)
+	if !strings.HasPrefix(stdout, want) || !strings.Contains(stdout, "notes.txt") || !strings.Contains(stdout, "read once") {
+		t.Errorf("%s\nwant %s", stdout, want)
+	}
+	if _, err := os.Stat(out); err != nil {
+		t.Error(err)
+	}
+	_, stderr := tunefit(t, cli.ExitUsage, "import", log, "--json")
+	if !strings.Contains(stderr, "--json needs -o FILE") {
+		t.Error(stderr)
+	}
+}

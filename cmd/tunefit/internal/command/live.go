@@ -108,8 +108,9 @@ It cannot see from here what became of processes on other machines. Their commun
 stay, unless --older-than says that no job runs that long. A quiet job records nothing
 for days, so give more than the longest time a job may run.
 
-Below a folder of several jobs it goes through all of them. It names a folder that it
-could not clean, and the exit code is 1.`,
+Below a folder of several jobs it goes through all of them.
+
+Exit code: 0 if all could be cleaned, 1 if a folder could not. It names such a folder.`,
 		Example: `  tunefit gc --dry-run
   tunefit gc --dry-run --rendezvous . --older-than 336h`,
 		Args: cli.FlagsOnly,
@@ -121,5 +122,6 @@ could not clean, and the exit code is 1.`,
 		"also remove communicators whose processes cannot be seen from here, if they recorded nothing for this "+
 			"time, 24h or more")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "say what it would remove, and remove nothing")
+	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object")
 	return cmd
 }

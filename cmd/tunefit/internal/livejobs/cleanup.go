@@ -20,6 +20,41 @@ type Cleanup struct {
 	Rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
 	OlderThan  time.Duration // 0: only what is known to have ended
 	DryRun     bool
+	JSON       bool
+}
+
+// cleanedPlaces is what gc --json prints.
+type cleanedPlaces struct {
+	DryRun bool       `json:"dry_run"` // what is called removed would be
+	Places []*cleaned `json:"places"`
+	Unseen []string   `json:"not_looked_at"`
+}
+
+// at begins a place.
+func (c *cleanedPlaces) at(name string) *cleaned {
+	p := &cleaned{Rendezvous: name, Communicators: []cleanedComm{}}
+	c.Places = append(c.Places, p)
+	return p
+}
+
+// cleaned is a place where ranks meet, and what was removed there.
+type cleaned struct {
+	Rendezvous    string        `json:"rendezvous"`
+	Removed       bool          `json:"removed"` // the place itself: no process uses it
+	Communicators []cleanedComm `json:"communicators"`
+	Records       int           `json:"records_removed"`
+	Versions      int           `json:"versions_removed"`
+	Live          int           `json:"communicators_here"`
+	Note          string        `json:"note,omitempty"`  // why there is nothing else to say
+	Error         string        `json:"error,omitempty"` // the rest was not cleaned
+}
+
+// cleanedComm is a communicator that does not live here.
+type cleanedComm struct {
+	Name    string `json:"communicator"`
+	Ranks   int    `json:"ranks"`
+	Removed bool   `json:"removed"`
+	Why     string `json:"why"`
 }
 
 // minQuiet is how long nothing must have been recorded of a communicator whose ranks
@@ -29,8 +64,52 @@ const minQuiet = 6 * agree.JoinLimit
 // minOlderThan is the least --older-than. A time in minutes would be a slip of the hand.
 const minOlderThan = 24 * time.Hour
 
-// Run says what it removes.
+// Run removes, and prints what it removed, also if it could not clean everything.
 func (f *Cleanup) Run(out io.Writer) error {
+	all := cleanedPlaces{DryRun: f.DryRun, Places: []*cleaned{}, Unseen: []string{}}
+	err := f.run(&all)
+	if len(all.Places)+len(all.Unseen) == 0 && err != nil {
+		return err
+	}
+	return errors.Join(err, cli.Print(out, f.JSON, all, func(w io.Writer) {
+		for _, p := range all.Places {
+			f.write(w, p)
+		}
+	}))
+}
+
+// write prints what became of a place.
+func (f *Cleanup) write(w io.Writer, p *cleaned) {
+	for _, c := range p.Communicators {
+		becomes := "stays"
+		if c.Removed {
+			becomes = f.removed()
+		}
+		fmt.Fprintf(w, "%s of %d ranks: %s, %s\n", c.Name, c.Ranks, becomes, c.Why)
+	}
+	switch {
+	case p.Error != "": // the command ends with it
+	case p.Removed:
+		fmt.Fprintf(w, "%s: %s, no process uses it\n", p.Rendezvous, f.removed())
+	case p.Note != "":
+		fmt.Fprintf(w, "%s: %s\n", p.Rendezvous, p.Note)
+	default:
+		fmt.Fprintf(w, "%s: %s of %s and %s of policies %s; %s here\n", p.Rendezvous, wording.Plural(p.Records, "record"),
+			wording.Plural(p.removedComms(), "communicator"), wording.Plural(p.Versions, "version"), f.removed(),
+			wording.Plural(p.Live, "communicator")+wording.Verb(p.Live, " lives", " live"))
+	}
+}
+
+func (p *cleaned) removedComms() (n int) {
+	for _, c := range p.Communicators {
+		if c.Removed {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *Cleanup) run(cleaned *cleanedPlaces) error {
 	if f.OlderThan != 0 && f.OlderThan < minOlderThan {
 		return cli.Usagef("--older-than %v: too short for the records of a job that may run (allowed: 24h or more)",
 			f.OlderThan)
@@ -38,7 +117,7 @@ func (f *Cleanup) Run(out io.Writer) error {
 	o := newObserver(rendezvous(f.Rendezvous))
 	o.own = true // another user's records are not ours to remove
 	if o.name == "" {
-		if err := f.removeUnused(out); err != nil {
+		if err := f.removeUnused(cleaned); err != nil {
 			return err
 		}
 	}
@@ -47,9 +126,12 @@ func (f *Cleanup) Run(out io.Writer) error {
 		return err
 	}
 	failed := o.unseen
+	for _, err := range o.unseen {
+		cleaned.Unseen = append(cleaned.Unseen, err.Error())
+	}
 	for _, p := range o.seen {
 		if p.Directory == nil {
-			fmt.Fprintf(out, "%s: drops by itself what no process uses\n", p.Name)
+			cleaned.at(p.Name).Note = "drops by itself what no process uses"
 			continue
 		}
 		var here []*Communicator
@@ -60,11 +142,16 @@ func (f *Cleanup) Run(out io.Writer) error {
 		}
 		if err := trusted(p); err != nil {
 			if jobs, _ := dirstore.Below(p.Name); len(jobs) == 0 { // where jobs of all users meet, and none has
-				fmt.Fprintf(out, "%s: nothing there\n", p.Name)
+				cleaned.at(p.Name).Note = nothingThere
 				continue
 			}
+			cleaned.at(p.Name).Error = err.Error()
 			failed = append(failed, err) // one job's folder hides no other job
-		} else if err := f.clean(out, o.inspector[p.Name], p, here); err != nil {
+			continue
+		}
+		into := cleaned.at(p.Name)
+		if err := f.clean(into, o.inspector[p.Name], p, here); err != nil {
+			into.Error = err.Error()
 			failed = append(failed, fmt.Errorf("%s: %w", p.Name, err))
 		}
 	}
@@ -84,21 +171,23 @@ func trusted(p tuner.RendezvousView) error {
 }
 
 // removeUnused removes the private directories of this user that no process uses.
-func (f *Cleanup) removeUnused(out io.Writer) error {
+func (f *Cleanup) removeUnused(into *cleanedPlaces) error {
 	dirs, err := dirstore.PrivateDirs(dirstore.Shm, os.Getuid())
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
 		if f.DryRun && dirstore.Unused(dir) || !f.DryRun && dirstore.RemoveUnused(dir) {
-			fmt.Fprintf(out, "%s: %s, no process uses it\n", dir, f.removed())
+			into.at(dir).Removed = true
 		}
 	}
 	if len(dirs) == 0 {
-		fmt.Fprintf(out, "%s: nothing there\n", dirstore.Shm)
+		into.at(dirstore.Shm).Note = nothingThere
 	}
 	return nil
 }
+
+const nothingThere = "nothing there"
 
 // removed is the verb for what gc does.
 func (f *Cleanup) removed() string {
@@ -108,33 +197,27 @@ func (f *Cleanup) removed() string {
 	return "removed"
 }
 
-// clean removes and prints what nobody needs in a directory.
-func (f *Cleanup) clean(out io.Writer, inspector *agree.Inspector, p tuner.RendezvousView, all []*Communicator) error {
-	var live, kept, removed, records, versions int
+// clean removes what nobody needs in a directory.
+func (f *Cleanup) clean(into *cleaned, inspector *agree.Inspector, p tuner.RendezvousView, all []*Communicator) error {
 	for _, c := range all {
 		if c.here() {
-			live++
+			into.Live++
 			continue
 		}
 		ended, why := f.removable(c)
-		becomes := "stays"
 		if ended {
 			if !f.DryRun {
 				if err := removeComm(p.Directory, c); err != nil {
 					return err
 				}
 			}
-			removed++
-			records += len(c.Keys)
-			becomes = f.removed()
-		} else {
-			kept++
+			into.Records += len(c.Keys)
 		}
-		fmt.Fprintf(out, "%s of %d ranks: %s, %s\n", c.Name, c.Ranks, becomes, why)
+		into.Communicators = append(into.Communicators, cleanedComm{c.Name, c.Ranks, ended, why})
 	}
 	var err error
-	if live+kept == 0 {
-		if versions, err = f.removeVersions(p.Directory, inspector); err != nil {
+	if into.removedComms() == len(all) {
+		if into.Versions, err = f.removeVersions(p.Directory, inspector); err != nil {
 			return err
 		}
 	}
@@ -143,11 +226,8 @@ func (f *Cleanup) clean(out io.Writer, inspector *agree.Inspector, p tuner.Rende
 		if err != nil {
 			return err
 		}
-		records += ended
+		into.Records += ended
 	}
-	fmt.Fprintf(out, "%s: %s of %s and %s of policies %s; %s here\n", p.Name, wording.Plural(records, "record"),
-		wording.Plural(removed, "communicator"), wording.Plural(versions, "version"), f.removed(),
-		wording.Plural(live, "communicator")+wording.Verb(live, " lives", " live"))
 	return nil
 }
 

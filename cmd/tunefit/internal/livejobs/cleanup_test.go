@@ -106,7 +106,44 @@ func TestGCGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	err := (&Cleanup{Rendezvous: above}).Run(&out)
+	err := (&Cleanup{Rendezvous: above, DryRun: true, JSON: true}).Run(&out)
+	refused := strings.SplitN(fmt.Sprint(err), "\n", 2)[0]
+	want := strings.NewReplacer("ABOVE", above, "REFUSED", refused).Replace(`{
+  "dry_run": true,
+  "places": [
+    {
+      "rendezvous": "ABOVE/4711",
+      "removed": false,
+      "communicators": [],
+      "records_removed": 0,
+      "versions_removed": 0,
+      "communicators_here": 0,
+      "error": "REFUSED"
+    },
+    {
+      "rendezvous": "ABOVE/4712",
+      "removed": false,
+      "communicators": [
+        {
+          "communicator": "0xab",
+          "ranks": 2,
+          "removed": true,
+          "why": "all its ranks have ended"
+        }
+      ],
+      "records_removed": 5,
+      "versions_removed": 0,
+      "communicators_here": 0
+    }
+  ],
+  "not_looked_at": []
+}
+`)
+	if !strings.Contains(refused, "4711 is not this user's alone") || out.String() != want {
+		t.Errorf("%v: %s\nwant %s", err, out.String(), want)
+	}
+	out.Reset()
+	err = (&Cleanup{Rendezvous: above}).Run(&out)
 	if err == nil || !strings.Contains(err.Error(), "4711 is not this user's alone") ||
 		!strings.Contains(out.String(), "4712: 5 records of 1 communicator and ") {
 		t.Errorf("%v: %s", err, out.String())
