@@ -12,10 +12,20 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
-// The commands of a document work: each block marked sh is one script, run in the
+func TestMain(m *testing.M) {
+	testlib.CleanEnvironment()
+	code := m.Run()
+	os.RemoveAll(projectDir)
+	os.Exit(code)
+}
+
+// The commands of a document work: each block marked sh is one script, run in a copy of the
 // project's folder. So are `make help`, and what the figures below are from.
 // `make test` runs this test and is not run by it.
 func TestCommands(t *testing.T) {
@@ -43,11 +53,36 @@ func TestCommands(t *testing.T) {
 	t.Run("rules", testRules)
 }
 
-// shell runs a script in root, with a home of its own, and returns what it prints.
+// project is a copy of the project's folder: the pages' commands write into its folder build, where a person who tries
+// them has files of the same names. What the Makefile has built for the tests is taken from there.
+var project = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "nccl-tuner-go-docs-")
+	if err != nil {
+		return err
+	}
+	projectDir = dir
+	out, err := exec.Command("sh", "-euc", `
+		tar -C "$1" --exclude=./build --exclude=./.git -cf - . | tar -C "$2" -xf -
+		mkdir "$2/build"
+		for file in libnccl-tuner-go.so tunefit rank overlay.json sigtab.txt; do
+			[ ! -e "${TEST_BUILD:-/nowhere}/$file" ] || cp -p "$TEST_BUILD/$file" "$2/build"
+		done`, "sh", root, dir).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("copy of the project: %v: %s", err, out)
+	}
+	return err
+})
+
+var projectDir string
+
+// shell runs a script in the copy of the project, with a home of its own, and returns what it prints.
 func shell(t *testing.T, home, script string) string {
 	t.Helper()
+	if err := project(); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command("sh", "-euc", script)
-	cmd.Dir = root
+	cmd.Dir = projectDir
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	for _, name := range []string{"GOPATH", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPROXY"} {
 		value, err := exec.Command("go", "env", name).Output()

@@ -116,8 +116,7 @@ func (j *job) start(program, so, file string, id int, arg, env []string) *rank {
 	r := &rank{job: j, id: id, done: make(chan struct{})}
 	r.cmd = command(program, append([]string{so, filepath.Join(j.dir, file), fmt.Sprint("id=", id),
 		fmt.Sprint("seed=", j.seed)}, arg...)...)
-	r.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NCCL_") })
-	r.cmd.Env = append(r.cmd.Env, env...)
+	r.cmd.Env = append(os.Environ(), env...)
 	// A test that is killed leaves nobody behind.
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, _ := r.cmd.StdinPipe()

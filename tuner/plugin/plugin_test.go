@@ -21,6 +21,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/nccltest"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
 
 // built holds what the tests load and run; it is made once, by the Makefile, as
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 		fmt.Print(runtime.GOMAXPROCS(0), " ", collections() <= 2)
 		os.Exit(0)
 	}
+	testlib.CleanEnvironment()
 	os.Exit(func() int {
 		flag.Set("test.parallel", "16") // tests with jobs wait more than they compute
 		if dir := os.Getenv(envBuild); dir != "" {
@@ -93,9 +95,8 @@ func command(program string, args ...string) *exec.Cmd {
 func scenario(t *testing.T, scenarios, so, name string, env ...string) (log []string) {
 	t.Helper()
 	cmd := command(scenarios, so, name)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NCCL_") })
 	// The scenarios' communicators have one id and most of their ranks do not exist.
-	cmd.Env = append(append(cmd.Env, "SCENARIO_DIR="+t.TempDir(), "NCCL_TUNER_RELOAD=new"), env...)
+	cmd.Env = append(append(os.Environ(), "SCENARIO_DIR="+t.TempDir(), "NCCL_TUNER_RELOAD=new"), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil || stderr.Len() > 0 {

@@ -73,13 +73,6 @@ func Slurm(t *testing.T, nodes int) *Cluster {
 				"WITH A REAL SLURM", program)
 		}
 	}
-	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "SLURM_") ||
-			strings.HasPrefix(name, "SBATCH_") || strings.HasPrefix(name, "SQUEUE_") {
-			t.Setenv(name, "")
-			os.Unsetenv(name)
-		}
-	}
 	c, err := startSlurm(t, nodes)
 	// somebody may have taken a port between the look and the use
 	for again := 0; again < 2 && errors.Is(err, errDaemonEnded); again++ {

@@ -10,13 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree/dirstore"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo/detect"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
 
 // Root is the project's folder.
@@ -31,8 +30,25 @@ var Rank string
 // envBuild names the folder where both are built already, for the packages of `make test` to share.
 const envBuild = "TEST_BUILD"
 
-// Run builds both, unless they are there, and runs a package's tests.
+// CleanEnvironment removes what NCCL, launchers of jobs and this project's programs read: tests start as in a shell
+// that has none of it, and set what they need. TestMain of each package that reads any of it calls it first.
+func CleanEnvironment() {
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if slices.ContainsFunc(foreign, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			os.Unsetenv(name)
+		}
+	}
+}
+
+// foreign are beginnings of their names. NCCLX has a variable of its own; torchrun's begin with RANK and the like.
+var foreign = []string{"NCCL", "RCCL_", "CUDA_VISIBLE_DEVICES", "FAKEPERF_", "TUNEFIT_", "SLURM", "SBATCH_", "SALLOC_",
+	"SRUN_", "SQUEUE_", "SINFO_", "OMPI_", "PMIX_", "PMI_", "TORCHELASTIC_", "MASTER_", "RANK", "LOCAL_RANK", "WORLD_SIZE",
+	"LOCAL_WORLD_SIZE", "ETCDCTL_"}
+
+// Run builds both, unless they are there, and runs a package's tests in a clean environment.
 func Run(m *testing.M) (code int) {
+	CleanEnvironment()
 	_, here, _, _ := runtime.Caller(0)
 	Root, _, _ = strings.Cut(filepath.Dir(here), "/internal/testkit")
 	if !host.Supported {
@@ -100,13 +116,6 @@ func Zipped(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return b.String()
-}
-
-// NoJob leaves nothing of a job's environment.
-func NoJob(t *testing.T) {
-	for _, name := range []string{tuner.EnvConfigFile, tuner.EnvModelFile, detect.TunerFileVariable} {
-		t.Setenv(name, "")
-	}
 }
 
 // Records makes a rendezvous of some records.

@@ -132,7 +132,6 @@ func decideBy(plugin *host.Plugin, d Decider) (err error) {
 // What Ask says becomes of calls on an HGX H100 is what NCCL makes of the built library's answers to its tables.
 func TestAnswersAreTheLibrarys(t *testing.T) {
 	testlib.NeedPlugin(t)
-	testlib.NoJob(t)
 	modelFile, rowsFile, plugins := learnedModel(t), filepath.Join(t.TempDir(), "rows.csv"), libraries(t)
 	written := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -200,7 +199,6 @@ func TestAnswersAreTheLibrarys(t *testing.T) {
 // and in any order. It writes nothing but one available cell, which wins then.
 func TestLibraryAgreesWithEngine(t *testing.T) {
 	testlib.NeedPlugin(t)
-	testlib.NoJob(t)
 	modelFile, rowsFile := learnedModel(t), filepath.Join(t.TempDir(), "rows.csv")
 	plugins := libraries(t)
 	by := map[policy.By]int{}

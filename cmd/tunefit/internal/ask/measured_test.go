@@ -45,7 +45,6 @@ func shown(t *testing.T, args ...string) (bySize map[uint64]ask.Outcome, notes s
 // All that speaks of a gain over NCCL's default reckons with the same choice: the one
 // that was measured, whatever NCCL's estimates for another machine say.
 func TestOneChoiceOfNCCLs(t *testing.T) {
-	testlib.NoJob(t)
 	model, rows, report := learnt(t, smallSweep)
 	page, err := os.ReadFile(report)
 	if err != nil {
@@ -122,7 +121,6 @@ func TestOneChoiceOfNCCLs(t *testing.T) {
 
 // Where a default was measured without its label, its time counts all the same.
 func TestDefaultWithoutLabel(t *testing.T) {
-	testlib.NoJob(t)
 	text, err := os.ReadFile(smallSweep)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +144,6 @@ func TestDefaultWithoutLabel(t *testing.T) {
 
 // Beyond what was measured NCCL's estimates say what it chooses, and are named.
 func TestBeyondTheMeasurement(t *testing.T) {
-	testlib.NoJob(t)
 	model, _, _ := learnt(t, smallSweep)
 	for _, args := range [][]string{
 		{"--comm", "2x8", "--sizes", "2K"},

@@ -32,7 +32,6 @@ func (d *fullDisk) Write(text []byte) (int, error) {
 
 // Whatever a command prints, it fails if it cannot print all of it, and says so once.
 func TestOutputThatCannotBeWritten(t *testing.T) {
-	testlib.NoJob(t)
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)

@@ -117,7 +117,6 @@ func TestShowModelBadInput(t *testing.T) {
 
 // A note says when the estimates are not those of the machine at hand.
 func TestWhoseCostModel(t *testing.T) {
-	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", sample)
 	const h100, a100 = "../../../../configs/topo/dgx-h100.xml", "../../../../configs/topo/dgx-a100.xml"
 	for _, c := range []struct {

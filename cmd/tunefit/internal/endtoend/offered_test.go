@@ -33,7 +33,6 @@ func forcedSweep(t *testing.T, gpu, byDefault, also string) (file string) {
 // What NCCL does not offer is not chosen, not planned and not promised, however fast NCCL_PROTO made it; and it is said
 // why.
 func TestForcedOnly(t *testing.T) {
-	testlib.NoJob(t)
 	const told = "not available on this machine: "
 	pcie := []string{"--topo", filepath.Join(testlib.Root, "topo/testdata/pcie2.xml")}
 	by := "allreduce,0,tree,ll128,,1,2,forced,,a log,,\n"
@@ -101,7 +100,6 @@ func readFile(t *testing.T, name string) string {
 
 // Where NCCL's own choice could not run on the machine of a topology, that is not the one that was measured.
 func TestFitOnTopologyWithoutNCCLsChoice(t *testing.T) {
-	testlib.NoJob(t)
 	sweep, out := forcedSweep(t, "", "tree,ll128", ""), filepath.Join(t.TempDir(), "p.csv")
 	pcie := filepath.Join(testlib.Root, "topo/testdata/pcie2.xml")
 	_, errs := tunefit(t, cli.ExitFailed, "fit", sweep, "--topo", pcie, "--csv", out)
@@ -116,7 +114,6 @@ func TestFitOnTopologyWithoutNCCLsChoice(t *testing.T) {
 
 // A topology of fewer GPUs than ranks ran on a node is not that of the machine that was measured.
 func TestFitOnSmallerTopology(t *testing.T) {
-	testlib.NoJob(t)
 	out := filepath.Join(t.TempDir(), "model.json")
 	four := filepath.Join(testlib.Root, "configs/topo/pcie-4gpu.xml")
 	_, errs := tunefit(t, cli.ExitFailed, "fit", smallSweep, "--topo", four, "-o", out, "--made-with", "2.30.7")

@@ -29,7 +29,6 @@ allreduce,,,tree,ll,,,,,,too late
 `
 
 func TestExplain(t *testing.T) {
-	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", explainedRows)
 	out, errs := tunefit(t, cli.ExitOK, "explain", "allreduce", "8M", "--comm", "4x8", "--policy", file)
 	want := strings.ReplaceAll(`allreduce of 8MiB on 4 nodes, 32 ranks
@@ -79,7 +78,6 @@ decision: ring/simple 12 ch, chunks of 64KiB instead of nvls_tree/simple, by %s:
 
 // Ten thousand rows stay readable.
 func TestExplainManyRows(t *testing.T) {
-	testlib.NoJob(t)
 	var rows strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&rows, "%s,%d,%d,ring,ll,4,%d,-1\n", []string{"allreduce", "allgather"}[i%2], i*1000,
@@ -108,7 +106,6 @@ func TestExplainManyRows(t *testing.T) {
 
 // With a model: what it expects, what it chose, why it abstains and what to do.
 func TestExplainModel(t *testing.T) {
-	testlib.NoJob(t)
 	model := filepath.Join(t.TempDir(), "model.json")
 	tunefit(t, cli.ExitOK, "fit", smallSweep, "-o", model)
 	path := func(args ...string) (j explain.PathJSON) {
@@ -160,7 +157,6 @@ func TestExplainModel(t *testing.T) {
 
 // What was measured and NCCL does not offer here is named, not weighed.
 func TestExplainLeavesOut(t *testing.T) {
-	testlib.NoJob(t)
 	text, err := os.ReadFile(smallSweep)
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +178,6 @@ func TestExplainLeavesOut(t *testing.T) {
 }
 
 func TestExplainBadInput(t *testing.T) {
-	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", explainedRows)
 	bad := testlib.File(t, "bad.csv", "allreduce,0,inf,rign,simple,-1,-1,-1\n")
 	for _, test := range []struct {
@@ -216,7 +211,6 @@ func TestExplainBadInput(t *testing.T) {
 
 // An explanation on a machine that is named by --topo sees what conditions see there.
 func TestExplainOnAMachine(t *testing.T) {
-	testlib.NoJob(t)
 	file := testlib.File(t, "p.csv", "collective,algorithm,protocol,when\nallreduce,ring,simple,topo.sm >= 90\n")
 	for machine, want := range map[string]string{"dgx-h100": "decides: ring/simple",
 		"dgx-a100": "does not hold: topo.sm >= 90, with topo.sm = 80"} {
@@ -253,7 +247,6 @@ func TestExplainOnAMachine(t *testing.T) {
 
 // A cell that NCCL leaves to a tuner has no estimate: no number stands for it.
 func TestExplainTunerOnly(t *testing.T) {
-	testlib.NoJob(t)
 	file := testlib.File(t, "pat.csv", "allgather,0,inf,pat,simple,-1,-1,-1\n")
 	args := []string{"explain", "allgather", "1M", "--comm", "2x8", "--policy", file, "--nccl", "2.31.2"}
 	out, _ := tunefit(t, cli.ExitOK, args...)

@@ -10,7 +10,13 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 )
+
+func TestMain(m *testing.M) {
+	testlib.CleanEnvironment()
+	os.Exit(m.Run())
+}
 
 // launched runs a program through a launcher, and returns its output.
 func launched(t *testing.T, l *Launcher, p Program) (out string, err error) {

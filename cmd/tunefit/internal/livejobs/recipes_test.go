@@ -52,8 +52,6 @@ echo "rank of $NCCL_DEBUG $NCCL_TUNER_STRICT $(stat -c %a "$NCCL_TUNER_RENDEZVOU
 		}
 	}
 	t.Setenv("SITE", dir)
-	t.Setenv("NCCL_DEBUG", "")
-	os.Unsetenv("NCCL_DEBUG")
 	return dir, program
 }
 
@@ -93,7 +91,6 @@ func TestTaskProlog(t *testing.T) {
 		t.Fatal(err)
 	}
 	plugin := filepath.Join(filepath.Dir(share), "lib", cli.LibraryName)
-	os.Unsetenv("NCCL_TUNER_PLUGIN")
 	for _, set := range []string{"", "mine"} {
 		if set != "" {
 			t.Setenv("NCCL_TUNER_PLUGIN", set)

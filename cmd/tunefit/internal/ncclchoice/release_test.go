@@ -74,7 +74,6 @@ func sweepWith(t *testing.T, release string) (file string) {
 // fit writes which release was measured, and show asks as that release, not as the installed one. Files that say
 // different ones leave it open.
 func TestReleaseOfAPolicy(t *testing.T) {
-	testlib.NoJob(t)
 	install(t, 22707)
 	dir := t.TempDir()
 	sweep, policy, model := sweepWith(t, "2.28.9"), filepath.Join(dir, "policy.csv"), filepath.Join(dir, "model.json")
@@ -109,7 +108,6 @@ func TestReleaseOfAPolicy(t *testing.T) {
 
 // What NCCL chooses by itself is that of the release named, else of the installed one, else of the newest known.
 func TestWhichNCCL(t *testing.T) {
-	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	for _, test := range []struct {
 		installed nccl.Version
@@ -157,7 +155,6 @@ func TestEachReleaseAsksAsItDoes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", `collective,max_bytes,algorithm,protocol,channels,reg_buff,chunk_bytes,when
 allreduce,4K,ring,ll128,,,,
 allreduce,64K,,simple,2,,,
@@ -210,7 +207,6 @@ allreduce,inf,ring,simple,60,,64K,
 
 // NCCL 2.21 does not tell a tuner what its variables allow, and the library leaves all to it then.
 func TestVariablesThatAReleaseDoesNotTell(t *testing.T) {
-	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", "allreduce,0,inf,ring,simple,2,1,8\n")
 	for release, row := range map[string]int{"2.21.5": 0, "2.22.3": 1} {
 		t.Setenv("NCCL_PROTO", "^LL128")
@@ -233,7 +229,6 @@ func itoa(n int) string {
 
 // Variables of NCCL's count in what it chooses by itself, or are named as not counted.
 func TestVariablesCount(t *testing.T) {
-	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,ll,2,1,8\n")
 	args := []string{rows, "--coll", "allreduce", "--comm", "1x8", "--sizes", "64M"}
 	topo := append(args, "--topo", filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml"))
@@ -268,7 +263,6 @@ func TestVariablesCount(t *testing.T) {
 
 // topo tuning counts the variables of a job.
 func TestTuningCountsVariables(t *testing.T) {
-	testlib.NoJob(t)
 	t.Setenv("NCCL_MAX_CTAS", "6")
 	machine := filepath.Join(testlib.Root, "configs/topo/dgx-h100.xml")
 	if out, _ := tunefit(t, cli.ExitOK, "topo", "tuning", machine, "--nodes", "1", "--nccl",
@@ -296,7 +290,6 @@ func TestPolicyTestsNameARelease(t *testing.T) {
 // The rows and the model of a sweep are for the minor version that was measured, as far as it is known. Another one
 // gets its own choice, and whoever asks is told so.
 func TestPoliciesAreForWhatWasMeasured(t *testing.T) {
-	testlib.NoJob(t)
 	for _, test := range []struct {
 		measured, madeWith, column string
 		decided                    []string // releases that the policy is for
@@ -369,7 +362,6 @@ func TestEvalOfAnotherRelease(t *testing.T) {
 // Where NCCL's estimates are for nodes of other numbers of ranks, PAT is offered as on the communicator that is asked
 // about.
 func TestPATOfTheCommunicatorAsked(t *testing.T) {
-	testlib.NoJob(t)
 	file := testlib.File(t, "pat.csv", "allgather,0,inf,pat,simple,-1,-1,-1\n")
 	for _, test := range []struct {
 		comm, release, variable string
@@ -404,7 +396,6 @@ func TestPATOfTheCommunicatorAsked(t *testing.T) {
 
 // A release that tells no names is asked without one, and it is said.
 func TestNamesOfAReleaseWithoutThem(t *testing.T) {
-	testlib.NoJob(t)
 	file := testlib.File(t, "named.csv", "collective,algorithm,protocol,comm_name\nallreduce,tree,ll,dp\n")
 	for release, told := range map[string]bool{"2.26.6": false, "2.27.3": true} {
 		args := []string{file, "--coll", "allreduce", "--comm", "2x8", "--sizes", "1M", "--comm-name", "dp", "--nccl",
@@ -424,7 +415,6 @@ func TestNamesOfAReleaseWithoutThem(t *testing.T) {
 
 // What only NCCL does is not said of a model of RCCL.
 func TestShowModelOfRCCL(t *testing.T) {
-	testlib.NoJob(t)
 	rows := testlib.File(t, "rows.csv", "allreduce,0,inf,ring,ll,60,-1,-1\n")
 	for release, rccl := range map[string]bool{"2.31.2": false, "RCCL 2.27.7": true} {
 		model := filepath.Join(t.TempDir(), "model.json")
@@ -447,7 +437,6 @@ func TestShowModelOfRCCL(t *testing.T) {
 
 // A policy that fit writes says that it was measured with RCCL, and show asks it by RCCL's rules.
 func TestShowPolicyOfRCCL(t *testing.T) {
-	testlib.NoJob(t)
 	rows := filepath.Join(t.TempDir(), "rows.csv")
 	tunefit(t, cli.ExitOK, "fit", sweepWith(t, ""), "--csv", rows, "--made-with", "RCCL 2.27.7")
 	out, notes := tunefit(t, cli.ExitOK, "show", rows, "--coll", "allreduce", "--comm", "1x8", "--nccl", "2.31.2")

@@ -39,7 +39,6 @@ func TestUncheckedAllGather(t *testing.T) {
 // tunefit and the library agree in every release on whether an AllGather's channels count,
 // also by the constant that tells releases apart where a model replaces it by its own value.
 func TestUncheckedAllGatherOfReleases(t *testing.T) {
-	testlib.NoJob(t)
 	rows := testlib.File(t, "p.csv", "allgather,0,inf,ring,simple,2,-1,-1\n")
 	for nccl, left := range map[string]bool{
 		"2.21.5": false, "2.27.7": false, "2.28.3": false, "2.28.9": false, "2.29.0": false,

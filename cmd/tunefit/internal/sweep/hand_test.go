@@ -244,7 +244,6 @@ func TestProfileSwept(t *testing.T) {
 
 // PAT is measured where the release is known to offer it: a tuner is the only way to it on nodes of several ranks.
 func TestPATIsPlannedWhereItIsOffered(t *testing.T) {
-	testlib.NoJob(t)
 	for _, test := range []struct {
 		coll, nodes, ranks, release string
 		args                        []string

@@ -7,14 +7,12 @@ import (
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
 // A sweep with RCCL measures the default with the library, too, once, says what that changes, and asks for no more
 // channels than RCCL takes itself.
 func TestSweepOfRCCL(t *testing.T) {
-	testlib.NoJob(t)
 	c := newCluster(t, "FAKEPERF_NCCL=RCCL 2.27.7")
 	args := []string{"--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-1M", "--algos", "ring,tree", "--protos",
 		"ll,simple"}
