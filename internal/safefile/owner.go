@@ -50,6 +50,8 @@ func OpenOwned(path string, trusted bool) (*os.File, fs.FileInfo, error) {
 
 func checkOwner(uid, gid uint32, mode fs.FileMode, user uint32) error {
 	switch {
+	case uid != 0 && user == 0:
+		return fmt.Errorf("it belongs to user %d, and only root may decide for this process", uid)
 	case uid != 0 && uid != user:
 		return fmt.Errorf("it belongs to user %d, and only root and user %d may decide for this process", uid, user)
 	case mode&fs.ModeSymlink != 0:

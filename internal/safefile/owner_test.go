@@ -34,8 +34,12 @@ func TestCheckOwner(t *testing.T) {
 		}
 	}
 	// For root nobody else's is good, and the group of nobody is many a daemon's.
-	if checkOwner(me, group, 0o600, 0) == nil || checkOwner(65534, 65534, 0o660, 65534) == nil {
+	if checkOwner(65534, 65534, 0o660, 65534) == nil {
 		t.Error("not refused")
+	}
+	if err := checkOwner(me, group, 0o600, 0); err == nil ||
+		err.Error() != "it belongs to user 1000, and only root may decide for this process" {
+		t.Errorf("for root: %v", err)
 	}
 	// The file itself counts, not what the umask of this test would make of it.
 	file := filepath.Join(t.TempDir(), "file")
