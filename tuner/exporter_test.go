@@ -186,6 +186,28 @@ func TestMetricsOfSilence(t *testing.T) {
 	}
 }
 
+// The gauge tells whether a file is refused now: from the read that finds it bad to the one that finds it good.
+func TestRefusedFileInMetrics(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.csv")
+	write(t, file, rows(1))
+	p := New(env(EnvConfigFile, file, EnvMetrics, t.TempDir()))
+	c := open(t, p, CommInfo{Comm: nccl.Comm{Nodes: 1, Ranks: 2}, ABI: 7}, telemetry.Log{})
+	defer c.Close()
+	for _, edit := range []struct {
+		text    string
+		refused float64
+	}{{"", 0}, {"allreduce,0,inf,rign\n", 1}, {"# no rows\n", 1}, {rows(2), 0}} {
+		if edit.text != "" {
+			write(t, file, edit.text)
+			if _, err := p.loader.LoadLive(c.settings.files, telemetry.Log{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		is(t, scrape(t, p), edit.refused, "nccl_tuner_policy_refused")
+	}
+	is(t, scrape(t, p), 2, "nccl_tuner_policy_errors_total")
+}
+
 // Scrapes, calls and changes at the same time, for the race detector: no count ever falls.
 func TestMetricsWhileThePolicyChanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.csv")

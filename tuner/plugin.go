@@ -60,7 +60,7 @@ func New(getenv func(string) string) *Plugin {
 	}
 	p.exporter = telemetry.NewExporter(EnvMetrics, Release, &p.timeouts, getenv)
 	p.recorder = telemetry.NewRecorder(EnvRecord, &p.timeouts)
-	p.loader = policyfile.NewLoader(getenv, &p.timeouts, p.exporter.FileRefused)
+	p.loader = policyfile.NewLoader(getenv, &p.timeouts, p.exporter.FilesRead)
 	return p
 }
 

@@ -27,6 +27,8 @@ var (
 	Communicators = Metric{"nccl_tuner_communicators", "gauge", "Communicators that are open in the process.", nil}
 	Errors        = Metric{"nccl_tuner_policy_errors_total", "counter",
 		"Times that the policy or the model was read and something was wrong with it.", nil}
+	Refused = Metric{"nccl_tuner_policy_refused", "gauge",
+		"1 while the process refuses its policy or its model as it read them last, else 0.", nil}
 
 	Version = Metric{"nccl_tuner_version_info", "gauge", "1; the version of the policy that is active.",
 		ofComm("policy_version", "policy", "model")}
@@ -62,7 +64,7 @@ var (
 )
 
 // Library are all metrics of the library's files, in their order there.
-var Library = []Metric{Info, Updated, Communicators, Errors, Version, Calls, Hits, LastCall, Silent, Unchangeable,
+var Library = []Metric{Info, Updated, Communicators, Errors, Refused, Version, Calls, Hits, LastCall, Silent, Unchangeable,
 	Pending, Changes, ChangeTime, RowHits, StepTime, StepPairs}
 
 // ofRecords are the labels of a communicator, which come from the ranks' records.
@@ -86,6 +88,8 @@ var (
 		"Ranks that have not acknowledged the pending change.", ofRecords()}
 	StatusFrozen = Metric{"nccl_tuner_status_frozen", "gauge",
 		"1 if the communicator keeps its version for good, else 0.", ofRecords()}
+	StatusRefused = Metric{"nccl_tuner_status_policy_refused", "gauge",
+		"1 while the policy or the model that the ranks read is refused as it is now, else 0.", ofRecords()}
 	StatusChanges = Metric{"nccl_tuner_status_changes", "gauge",
 		"Changes that were committed or refused, and why, of those whose records are there: the last ones and the " +
 			"one that brought the active version.", ofRecords("outcome", "reason")}
@@ -98,5 +102,5 @@ var (
 )
 
 // Status are all metrics of tunefit status, in their order there.
-var Status = []Metric{StatusVersion, StatusSince, StatusRanks, StatusPending, StatusMissing, StatusFrozen,
+var Status = []Metric{StatusVersion, StatusSince, StatusRanks, StatusPending, StatusMissing, StatusFrozen, StatusRefused,
 	StatusChanges, StatusComparing, StatusFaults, StatusUnseen}

@@ -25,7 +25,7 @@ func only(name, value string) func(string) string {
 	}
 }
 
-func newLoader() *Loader { return NewLoader(unset, new(safefile.Timeouts), func() {}) }
+func newLoader() *Loader { return NewLoader(unset, new(safefile.Timeouts), func(string, bool) {}) }
 
 // named are the settings that name a policy file.
 func named(file string) Settings {

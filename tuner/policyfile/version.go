@@ -82,7 +82,7 @@ type Loader struct {
 
 	getenv   func(string) string
 	timeouts *safefile.Timeouts
-	refused  func()
+	judged   func(files string, refused bool)
 	machine  machine
 
 	watching sync.Mutex // guards watched
@@ -93,10 +93,10 @@ type Loader struct {
 	versions []*Version // the latest, see find
 }
 
-// NewLoader returns a loader that has read nothing yet. refused is called each time that files
-// were read and something was wrong with them.
-func NewLoader(getenv func(string) string, t *safefile.Timeouts, refused func()) *Loader {
-	return &Loader{Find: FindMachine, getenv: getenv, timeouts: t, refused: refused, files: map[fileKey]*file{},
+// NewLoader returns a loader that has read nothing yet. judged is called each time that files were read: refused if
+// something was wrong with them.
+func NewLoader(getenv func(string) string, t *safefile.Timeouts, judged func(files string, refused bool)) *Loader {
+	return &Loader{Find: FindMachine, getenv: getenv, timeouts: t, judged: judged, files: map[fileKey]*file{},
 		watched: map[[2]Named]*watchedSet{}}
 }
 
@@ -119,10 +119,10 @@ func (l *Loader) LoadLive(s Settings, log telemetry.Log) (*Version, error) {
 // use logs what is wrong with files and returns the version of those that can be used.
 func (l *Loader) use(f [2]*file, s Settings, log telemetry.Log) (*Version, error) {
 	policyOK, modelOK := f[0].check(s, log), f[1].check(s, log)
+	l.judged(s.names(), !policyOK || !modelOK)
 	if policyOK && modelOK {
 		return l.versionOf(f, log)
 	}
-	l.refused()
 	usable := f
 	if !modelOK {
 		usable[1] = nil
@@ -353,7 +353,7 @@ func SameMeaning(a, b Bundle, getenv func(string) string) bool {
 	if bytes.Equal(a.Policy.Text, b.Policy.Text) && bytes.Equal(a.Model.Text, b.Model.Text) {
 		return true
 	}
-	l := NewLoader(getenv, new(safefile.Timeouts), func() {})
+	l := NewLoader(getenv, new(safefile.Timeouts), func(string, bool) {})
 	var meanings [2]string
 	for i, bundle := range []Bundle{a, b} {
 		bundle.Added = Source{}

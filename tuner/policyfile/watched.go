@@ -116,6 +116,7 @@ func (s *watchedSet) read(always bool) {
 	if len(v.content) > MaxLiveBytes { // read for a communicator that was created later
 		log.Warnf("%s: %v; keeping version %.12s", s.settings.names(), tooLarge(int64(len(v.content)), MaxLiveBytes),
 			good.Meaning())
+		s.loader.judged(s.settings.names(), true)
 		return
 	}
 	s.mu.Lock()

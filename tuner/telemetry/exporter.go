@@ -51,7 +51,7 @@ func NewExporter(variable, release string, t *safefile.Timeouts, getenv func(str
 	e := &Exporter{variable: variable, release: release, timeouts: t, getenv: getenv, Every: metricsEvery,
 		done: make(chan struct{})}
 	e.rows = rowTotals{}
-	e.events.refused = map[agree.Reason]uint64{}
+	e.events.refused, e.events.refusing = map[agree.Reason]uint64{}, map[string]bool{}
 	close(e.done)
 	return e
 }

@@ -98,6 +98,7 @@ type changeTotals struct {
 	timed     uint64        // changes whose time is known
 	took      time.Duration // by all of these
 	badFiles  uint64
+	refusing  map[string]bool // by the names of files: those that were refused when they were read last
 }
 
 // Committed implements agree.Observer.
@@ -122,11 +123,16 @@ func (e *Exporter) Aborted(why agree.Reason) {
 	e.events.refused[why]++
 }
 
-// FileRefused notes that something was wrong with the policy or the model.
-func (e *Exporter) FileRefused() {
+// FilesRead notes that a policy and a model were read, and whether something was wrong with them.
+func (e *Exporter) FilesRead(names string, refused bool) {
 	e.events.mu.Lock()
 	defer e.events.mu.Unlock()
+	if !refused {
+		delete(e.events.refusing, names)
+		return
+	}
 	e.events.badFiles++
+	e.events.refusing[names] = true
 }
 
 // Page returns the text of all metrics.
@@ -146,6 +152,11 @@ func (t *changeTotals) addTo(p *metrics.Page) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p.Add(metrics.Errors, float64(t.badFiles))
+	refused := 0.
+	if len(t.refusing) > 0 {
+		refused = 1
+	}
+	p.Add(metrics.Refused, refused)
 	p.Add(metrics.Changes, float64(t.committed), "committed", "")
 	for _, why := range append(slices.Clone(agree.Reasons), "other") {
 		// Zeros, too: Prometheus sees no increase where a counter begins with 1.
