@@ -139,7 +139,7 @@ func (o *Output) print(text string) error {
 // Complete returns a command's error. If printing failed and the command has no other error, it says so.
 func (o *Output) Complete(err error) error {
 	o.flush()
-	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.Is(err, ErrFailed)) {
+	if o.err != nil && (err == nil || errors.Is(err, o.err) || errors.Is(err, ErrFailed) || errors.Is(err, ErrUnseen)) {
 		return fmt.Errorf("the output is not complete: %w", o.err)
 	}
 	return err

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 
@@ -22,10 +26,35 @@ const (
 	ExitOK     = 0
 	ExitFailed = 1 // a command that looks for something found it, or a command could not do its work
 	ExitUsage  = 2 // the command line is wrong
+	ExitUnseen = 3 // of push: the file is written, and not all running jobs could be seen
+
+	ExitInterrupted = 130 // by Ctrl-C, as a shell has it: 128 and the signal's number
 )
 
-// ErrFailed ends a command with ExitFailed and without a message: the command has printed what it found.
-var ErrFailed = errors.New("failed")
+// These end a command with ExitFailed or ExitUnseen and without a message: the command has printed what it found.
+var (
+	ErrFailed = errors.New("failed")
+	ErrUnseen = errors.New("not all could be seen")
+)
+
+// Interruptible returns a context that Ctrl-C and SIGTERM cancel until stop is called. Only commands that have to end
+// something need it: a signal ends all others at once.
+func Interruptible() (ctx context.Context, stop context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
+// interrupted ends a command with ExitInterrupted.
+type interrupted struct{ error }
+
+func (i interrupted) Unwrap() error { return i.error }
+
+// Interrupted returns a command's error, with ExitInterrupted if a signal has cancelled its context.
+func Interrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return interrupted{cmp.Or(err, ErrFailed)}
+}
 
 // FailIf ends a command that looks for something.
 func FailIf(found bool, err error) error {
@@ -46,14 +75,17 @@ func ExitCode(cmd *cobra.Command, err error, stderr io.Writer) int {
 	if err == nil {
 		return ExitOK
 	}
-	if errors.Is(err, ErrFailed) {
-		return ExitFailed
+	if !errors.Is(err, ErrFailed) && !errors.Is(err, ErrUnseen) {
+		fmt.Fprintf(stderr, "tunefit: %v\n", err)
 	}
-	fmt.Fprintf(stderr, "tunefit: %v\n", err)
-	var usage usageError
-	if errors.As(err, &usage) {
+	switch {
+	case errors.As(err, new(usageError)):
 		fmt.Fprintf(stderr, "Try: %s --help\n", cmd.CommandPath())
 		return ExitUsage
+	case errors.As(err, new(interrupted)):
+		return ExitInterrupted
+	case errors.Is(err, ErrUnseen):
+		return ExitUnseen
 	}
 	return ExitFailed
 }

@@ -3,9 +3,7 @@ package command
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -112,14 +110,15 @@ func examineNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o do
 			command = append(command, name+"="+value)
 		}
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := cli.Interruptible()
 	defer stop()
 	answers, err := doctor.AskNodes(ctx, launcher, command, cmd.ErrOrStderr(), doctor.LateAfter)
 	if err != nil {
 		return nil, "", err
 	}
 	if ctx.Err() != nil {
-		return nil, "", fmt.Errorf("stopped after %s", wording.Plural(answers.Count(), "answer"))
+		return nil, "", cli.Interrupted(ctx,
+			fmt.Errorf("stopped after %s", wording.Plural(answers.Count(), "answer")))
 	}
 	findings, verdict = answers.Across(nodes)
 	return findings, verdict + "\n", nil

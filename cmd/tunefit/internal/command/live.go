@@ -38,7 +38,11 @@ folders at most. Where several jobs are there, a line for each comes first.
 Where ranks of this machine have ` + tuner.EnvMetrics + ` set, it also shows how often NCCL has
 asked for a decision, and when last. A policy that is never asked decides nothing.
 
-It reads what the ranks have written down for each other and writes nothing itself.`,
+It reads what the ranks have written down for each other and writes nothing itself.
+
+Exit code: 0, also without jobs. 1 if ranks refuse their policy or model as it is now, or
+if none was seen where not all could be looked at. With --prometheus, metrics tell this,
+and it is 0. 130 after Ctrl-C.`,
 		Example: `  tunefit status
   tunefit status --rendezvous . --all --json
   tunefit status --prometheus`,
@@ -63,7 +67,7 @@ It reads what the ranks have written down for each other and writes nothing itse
 }
 
 func pushCommand(env ncclchoice.Env) *cobra.Command {
-	f := livejobs.Push{Inputs: env.Inputs}
+	f := livejobs.Push{Inputs: env.Inputs, Installed: env.Installed}
 	cmd := &cobra.Command{
 		Use:   "push POLICY.csv",
 		Short: "Deploy a policy to running jobs, and wait until it is active",
@@ -74,24 +78,35 @@ does the same with a model (MODEL.json).
 Below a folder of several jobs it waits for all of them, and names each by its folder.
 It also waits for communicators that start on the earlier version meanwhile.
 
-It does not write a policy that has an error. It replaces the file as a whole by a
-rename, and keeps its owner, its permissions and symbolic links to it. It does not look
-for jobs that meet elsewhere than --rendezvous names. Before the first job this folder
-may be missing: then push writes the file and says so.
+It does not write a policy that has an error. It prints what tunefit check warns of, and
+if the policy was measured with another NCCL or on another machine than this one's. It
+refuses one from simulated times. It replaces the file as a whole by a rename, and keeps
+its owner, its permissions and symbolic links to it.
 
-Exit code: 0 if all have switched, or none has to. 1 if nothing was written or not all
-have switched. The ranks then go on trying. It is also 1 if that cannot be seen from
-here, as where a job's folder cannot be read.`,
+It does not look for jobs that meet elsewhere than --rendezvous names. Before the first
+job this folder may be missing, and the file, too. But push takes two things for slips of
+the hand: a new file that no job reads, while jobs read others; and a missing rendezvous
+beside one where jobs read the file.
+
+Exit code: 0 if all have switched, or no job has to (with --timeout 0: if it is written).
+1 if nothing was written or not all have switched. The ranks then go on trying. 2 if the
+command line is wrong. 3 if it is written, and not all jobs can be seen from here, as
+where a job's folder cannot be read. 130 after Ctrl-C: the jobs go on without push.`,
 		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
 		Args:    cli.Args(1, 1, "the policy or model file"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.Run(cmd.OutOrStdout(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Stderr = cmd.ErrOrStderr()
+			return f.Run(cmd.OutOrStdout(), args[0])
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.To, "to", "",
 		"file that the jobs read (default: $"+tuner.EnvConfigFile+", for a model $"+tuner.EnvModelFile+")")
 	cli.Duration(flags, &f.Timeout, "timeout", time.Minute, "longest time to wait; 0: do not wait")
 	rendezvousFlag(cmd, &f.Rendezvous)
-	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object, when the wait is over")
+	flags.BoolVar(&f.Force, "force", false,
+		"also push what comes from simulated times, a new file that no running job reads, or to a new rendezvous")
+	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object, at the end, also if nothing was written")
 	return cmd
 }
 

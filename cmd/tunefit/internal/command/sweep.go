@@ -8,12 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -178,7 +176,7 @@ left out. To try that again, start it by hand and give its new log.`,
 	return cmd
 }
 
-func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
+func (f *sweepFlags) run(cmd *cobra.Command, args []string) (err error) {
 	switch {
 	case f.asJSON && (f.init || f.dryRun):
 		return cli.Usagef("--json excludes --init and --dry-run")
@@ -216,8 +214,9 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 	if f.dryRun {
 		return sweep.DryRun(cmd.OutOrStdout(), o)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := cli.Interruptible()
 	defer stop()
+	defer func() { err = cli.Interrupted(ctx, err) }()
 	s, err := sweep.Open(o)
 	if err != nil {
 		return err

@@ -42,6 +42,8 @@ type Communicator struct {
 	Learning *trial.Evidence `json:"learning,omitempty"`
 	// Asked is how often NCCL has asked, in a view; nil: no rank here writes metrics.
 	Asked *asked `json:"asked,omitempty"`
+	// RefusedFiles are those of Policy and Model that the ranks refuse as they are now, in a view.
+	RefusedFiles []refusedFile `json:"refused_files,omitempty"`
 
 	files        *policyfile.Bundle // what the version is made from; nil if not known
 	read         policyfile.Bundle  // the latest known content of the files that the ranks read

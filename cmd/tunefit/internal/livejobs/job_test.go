@@ -26,7 +26,7 @@ func newPushedJobs(t *testing.T, jobs ...string) *pushedJobs {
 	for _, job := range jobs {
 		p.start(t, job, p.before)
 	}
-	p.w = newWaiter(p.dir, watchedFile{path: p.file}, []byte(policyRow(2)), &p.out)
+	p.w = newRowWaiter(p.dir, p.file, &p.out)
 	if err := p.w.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestPushOfAJobThatCompares(t *testing.T) {
 			"p/" + jobComm + ".1": fmt.Sprintf(`{"content":%q,"meaning":"cccccccccccccccc","check":100,"switch":200}`,
 				digest),
 			"c/" + jobComm + "/d/1.commit.201.1": ""})
-		w := newWaiter(p.dir, watchedFile{path: p.file}, []byte(policyRow(2)), &p.out)
+		w := newRowWaiter(p.dir, p.file, &p.out)
 		if err := w.prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}

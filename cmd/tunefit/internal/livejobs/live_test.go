@@ -77,8 +77,9 @@ func TestRunningJob(t *testing.T) {
 
 	// A bad file that came in another way.
 	os.WriteFile(policy, []byte("allreduce,0,inf,rign,simple,2,-1,-1\nx\n"), 0o640)
-	if said := j.says(t); !strings.Contains(said, policy+" cannot be used as it is now: "+policy+
-		`:1:4: unknown algorithm "rign"`) || !strings.Contains(said, "and 2 problems more") {
+	if said := j.saysWith(t, cli.ExitFailed); !strings.Contains(said, policy+" cannot be used as it is now: "+policy+
+		`:1:4: unknown algorithm "rign"`) || !strings.Contains(said, "and 2 problems more") ||
+		!strings.Contains(said, "  file refused\n") {
 		t.Errorf("%q", said)
 	}
 

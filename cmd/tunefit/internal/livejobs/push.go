@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"os/user"
 	"path/filepath"
 	"strings"
@@ -32,13 +31,16 @@ type Push struct {
 	Rendezvous string        // "": $NCCL_TUNER_RENDEZVOUS, else the default ones
 	To         string        // "": the file that the environment names
 	Timeout    time.Duration // longest time to wait; 0: do not wait
+	Force      bool          // also what is simulated, or seems misnamed
 	JSON       bool
+	Installed  func() nccl.Version // release of NCCL on this machine; 0: none
+	Stderr     io.Writer           // for warnings
 }
 
 // pushOutcome is the result of a push, as push --json prints it.
 type pushOutcome struct {
 	File     string `json:"file"`
-	Written  bool   `json:"written"`  // false: it held this already
+	Written  bool   `json:"written"`  // false: it held this already, or there is an error
 	Switched bool   `json:"switched"` // all communicators could be seen, and those that read the file have switched
 	// Communicators counts those that read the file and have not ended, and Jobs has them by job. NotSwitched lists
 	// those of them that do not run on its text yet.
@@ -47,8 +49,10 @@ type pushOutcome struct {
 	NotSwitched   []notSwitched `json:"not_switched"`
 	Others        int           `json:"of_other_files"` // communicators that read other files
 	// Unclear lists communicators whose file this machine cannot tell.
-	Unclear []commName `json:"of_unknown_files"`
-	Unseen  []string   `json:"not_looked_at"`
+	Unclear  []commName `json:"of_unknown_files"`
+	Unseen   []string   `json:"not_looked_at"`
+	Warnings []string   `json:"warnings"`
+	Error    string     `json:"error,omitempty"` // why nothing was written, as a rule
 }
 
 // jobOutcome counts the communicators of a job, those of one rendezvous.
@@ -77,49 +81,138 @@ func (f *Push) Run(out io.Writer, name string) error {
 	if to == "" {
 		return cli.Usagef("which file do the jobs read? Name it with --to, or set %s", variable)
 	}
-	text, err := file.unpacked(f.Inputs)
-	if err == nil && len(text) > policyfile.MaxLiveBytes {
-		err = fmt.Errorf("%s is larger than the %s that a running job takes up", name,
-			nccl.FormatBytes(policyfile.MaxLiveBytes))
-	}
-	if err != nil {
-		return fmt.Errorf("%w\nnothing was written to %s", err, to)
-	}
-	path, old, err := replaceable(to)
-	if err == nil {
-		err = file.sameKind(to, old)
-	}
-	if err != nil {
-		return err
-	}
-	// If push cannot see the jobs, it writes nothing.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := cli.Interruptible()
 	defer stop()
 	told := out
 	if f.JSON {
 		told = io.Discard
 	}
-	w := newWaiter(rendezvous(f.Rendezvous), watchedFile{path, file.model}, text, told)
-	if err := w.prepare(ctx); err != nil {
-		return fmt.Errorf("%w\nnothing was written to %s", err, to)
-	}
-	w.Written = old == nil || !bytes.Equal(old, text)
-	if !w.Written {
-		fmt.Fprintf(told, "%s holds this already\n", path)
-	} else {
-		if err := cli.WriteText(path, text); errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("%w%spush as %s, who owns the folder", err, todo, ownerOf(filepath.Dir(path)))
-		} else if err != nil {
-			return err
-		}
-		fmt.Fprintf(told, "%s written\n", path)
-	}
-	err = f.wait(ctx, w)
+	w := newWaiter(rendezvous(f.Rendezvous), watchedFile{to, file.model}, told)
+	err := f.push(ctx, w, file)
 	if f.JSON {
+		if err != nil && !errors.Is(err, cli.ErrFailed) && !errors.Is(err, cli.ErrUnseen) {
+			w.Error = err.Error()
+		}
 		w.count()
 		err = errors.Join(err, cli.WriteJSON(out, w.pushOutcome))
 	}
-	return err
+	return cli.Interrupted(ctx, err)
+}
+
+// push replaces the waiter's file by the text of another, and waits. If it cannot see the jobs, it writes nothing.
+func (f *Push) push(ctx context.Context, w *waiter, from watchedFile) error {
+	text, old, err := f.prepare(ctx, w, from)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	if err != nil {
+		return fmt.Errorf("%w\nnothing was written to %s", err, w.file.path)
+	}
+	if w.Written = old == nil || !bytes.Equal(old, text); !w.Written {
+		fmt.Fprintf(w.out, "%s holds this already\n", w.file.path)
+		return f.wait(ctx, w)
+	}
+	if err := cli.WriteText(w.file.path, text); errors.Is(err, fs.ErrPermission) {
+		w.Written = false
+		return fmt.Errorf("%w%spush as %s, who owns the folder", err, todo, ownerOf(filepath.Dir(w.file.path)))
+	} else if err != nil {
+		w.Written = false
+		return err
+	}
+	fmt.Fprintf(w.out, "%s written\n", w.file.path)
+	return f.wait(ctx, w)
+}
+
+// prepare does all that comes before the file is written. It returns the new text and the old one, nil if there is no
+// file yet. An error refuses to write.
+func (f *Push) prepare(ctx context.Context, w *waiter, from watchedFile) (text, old []byte, err error) {
+	if text, err = from.unpacked(f.Inputs); err != nil {
+		return nil, nil, err
+	}
+	path, old, err := replaceable(w.file.path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := from.sameKind(w.file.path, old); err != nil {
+		return nil, nil, err
+	}
+	w.file.path, w.File, w.text = path, path, text
+	warnings, simulated := f.warnings(from, text)
+	w.Warnings = append(w.Warnings, warnings...)
+	if len(warnings) > 0 {
+		fmt.Fprintln(f.Stderr, cli.Few(warnings, 8, "\n"))
+	}
+	if simulated && !f.Force {
+		return nil, nil, fmt.Errorf("%s comes from simulated times, which say nothing about a real machine"+todo+
+			"measure (tunefit sweep), or push it all the same with --force", from.path)
+	}
+	if err := w.prepare(ctx); err != nil {
+		return nil, nil, err
+	}
+	if !f.Force {
+		err = cmp.Or(w.wrongFile(old != nil), w.wrongRendezvous(ctx))
+	}
+	return text, old, err
+}
+
+// wrongFile returns an error for a new file that no job reads while jobs read others: a slip of the hand, most likely.
+func (w *waiter) wrongFile(isThere bool) error {
+	if isThere || len(w.targets) > 0 || len(w.otherFiles) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s does not exist yet, and no running job reads it; %s"+todo+
+		"name the file that the jobs read with --to; if new jobs will read this one: --force", w.file.path,
+		w.readOthers())
+}
+
+// readOthers names the other files that communicators read.
+func (w *waiter) readOthers() string {
+	var files []string
+	for _, alike := range cli.Groups(w.otherFiles, func(file string) string { return file }) {
+		files = append(files, fmt.Sprintf("%s (%s)", alike[0], wording.Plural(len(alike), "communicator")))
+	}
+	return wording.Verb(len(w.otherFiles), "a running job reads ", "running jobs read ") + few(files)
+}
+
+// wrongRendezvous returns an error if there is no such rendezvous, but one beside it where a job reads the file.
+func (w *waiter) wrongRendezvous(ctx context.Context) error {
+	above := aboveRendezvous(w.name)
+	if above == "" || len(w.all) > 0 || !w.mayCome && !tuner.IsEtcd(w.name) {
+		return nil
+	}
+	beside := newWaiter(above, w.file, io.Discard)
+	if err := beside.prepare(ctx); err != nil {
+		return ctx.Err() // nobody named the one above
+	}
+	var meet []string
+	for _, t := range beside.targets {
+		meet = append(meet, t.Rendezvous)
+	}
+	for _, c := range beside.Unclear {
+		meet = append(meet, c.Rendezvous)
+	}
+	if len(meet) == 0 {
+		return nil
+	}
+	return fmt.Errorf("there is no rendezvous %s, and jobs that %s this file meet beside it: %s"+todo+
+		"name their rendezvous, or one above, with --rendezvous; if other jobs will meet there: --force",
+		wording.HideSecrets(w.name), wording.Verb(len(beside.targets), "read", "may read"), few(distinct(meet)))
+}
+
+// aboveRendezvous is the folder, or the prefix in etcd, above a rendezvous; "": there is none.
+func aboveRendezvous(name string) string {
+	if !tuner.IsEtcd(name) {
+		if name == "" {
+			return ""
+		}
+		return filepath.Dir(filepath.Clean(name))
+	}
+	scheme, path, _ := strings.Cut(strings.TrimRight(name, "/"), "://")
+	above := path[:max(strings.LastIndex(path, "/"), 0)]
+	if !strings.Contains(above, "/") { // only the host is left
+		return ""
+	}
+	return scheme + "://" + above
 }
 
 // ownerOf names the user to whom a file belongs.
@@ -156,6 +249,9 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 		fmt.Fprintf(out, "%s other files and %s not concerned\n",
 			wording.Plural(w.Others, "communicator")+wording.Verb(w.Others, " reads", " read"),
 			wording.Verb(w.Others, "is", "are"))
+		if len(w.targets) == 0 && len(w.otherFiles) > 0 {
+			fmt.Fprintln(out, w.readOthers())
+		}
 	}
 	w.reportUnknown()
 	if err := f.waitForTargets(ctx, w); err != nil {
@@ -165,7 +261,7 @@ func (f *Push) wait(ctx context.Context, w *waiter) error {
 		fmt.Fprintln(out,
 			"so it is not known whether all jobs that read this file have switched; tunefit status on their "+
 				"nodes, or as their user or root, tells")
-		return cli.ErrFailed
+		return cli.ErrUnseen
 	}
 	return nil
 }
@@ -177,8 +273,9 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 		w.reportWaiting()
 		ctx, end := context.WithTimeout(ctx, f.Timeout)
 		defer end()
-		if err := w.wait(ctx); err != nil {
-			return err
+		if away := w.wait(ctx); away != nil {
+			fmt.Fprintln(out, away)
+			return cli.ErrUnseen
 		}
 		idle = idle && len(w.targets) == known
 	}
@@ -199,6 +296,9 @@ func (f *Push) waitForTargets(ctx context.Context, w *waiter) error {
 		fmt.Fprintf(out, "%s to switch; tunefit status tells how it goes\n",
 			w.ofJobs(len(w.NotSwitched))+wording.Verb(len(w.NotSwitched), " has", " have"))
 	case len(w.NotSwitched) > 0:
+		if errors.Is(ctx.Err(), context.Canceled) {
+			fmt.Fprintln(out, "interrupted; the jobs go on without push")
+		}
 		w.reportFailed()
 		return cli.ErrFailed
 	case w.Communicators > 0:
@@ -280,13 +380,13 @@ func replaceable(name string) (path string, old []byte, err error) {
 	path, exists, err := behindLinks(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !exists:
-		return "", nil, fmt.Errorf("%s: there is no folder %s; nothing was written", name, folder)
+		return "", nil, fmt.Errorf("%s: there is no folder %s", name, folder)
 	case err != nil:
 		return "", nil, err
 	case strings.Contains(path, string(filepath.Separator)+".."):
 		return "", nil,
 			fmt.Errorf("%s is in a volume that Kubernetes fills: it would undo the change, and other pods have "+
-				"copies of their own; nothing was written"+todo+
+				"copies of their own"+todo+
 				"change what the volume is filled from (kubectl edit configmap); the jobs follow once the "+
 				"kubelets have "+
 				"brought it to all nodes, and tunefit status --watch shows it", name)
@@ -333,25 +433,9 @@ func (f watchedFile) unpacked(in *cli.Inputs) (text []byte, err error) {
 	} else {
 		_, text, err = ask.ReadPolicy(in, f.path)
 	}
+	if err == nil && len(text) > policyfile.MaxLiveBytes {
+		err = fmt.Errorf("%s is larger than the %s that a running job takes up", f.path,
+			nccl.FormatBytes(policyfile.MaxLiveBytes))
+	}
 	return text, err
-}
-
-// note says what keeps ranks on this machine from the file as it is now.
-func (f watchedFile) note() string {
-	if !filepath.IsAbs(f.path) {
-		return ""
-	}
-	_, err := f.read()
-	if err == nil {
-		return ""
-	}
-	said, _, _ := strings.Cut(err.Error(), "\n")
-	var problems policy.Problems
-	if errors.As(err, &problems) {
-		if said = fmt.Sprint(problems[0]); len(problems) > 1 {
-			said += fmt.Sprintf(", and %s more", wording.Plural(len(problems)-1, "problem"))
-		}
-	}
-	return fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they have.\n  What to do: "+
-		"mend the file, or tunefit push a good one", f.path, said)
 }

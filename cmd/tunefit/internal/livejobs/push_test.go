@@ -2,14 +2,19 @@ package livejobs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/identity"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
@@ -47,6 +52,13 @@ func newPushed(t *testing.T, comms ...string) pushed {
 	}
 	p.dir = testlib.Records(t, all)
 	return p
+}
+
+// newRowWaiter waits for a policy of one row.
+func newRowWaiter(rendezvous, file string, out io.Writer) *waiter {
+	w := newWaiter(rendezvous, watchedFile{path: file}, out)
+	w.text = []byte(policyRow(2))
+	return w
 }
 
 // Nobody makes a collective on a communicator that a rank has ended: push does not wait for it.
@@ -89,7 +101,7 @@ func TestPushCountsNoneThatEnded(t *testing.T) {
 	for _, switches := range []bool{true, false} {
 		p := newPushed(t, stays, ends)
 		var out strings.Builder
-		w := newWaiter(p.dir, watchedFile{path: p.file}, []byte(policyRow(2)), &out)
+		w := newRowWaiter(p.dir, p.file, &out)
 		if err := w.prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -154,11 +166,11 @@ func TestPushSaysWhatItCannotKnow(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.change(t, &p)
-			for timeout, fails := range map[time.Duration]bool{time.Minute: true, 0: false} {
+			for timeout, want := range map[time.Duration]error{time.Minute: cli.ErrUnseen, 0: nil} {
 				var said strings.Builder
 				err := (&Push{To: p.file, Rendezvous: p.dir, Timeout: timeout}).Run(&said,
 					testlib.File(t, "new.csv", policyRow(2)))
-				if (err != nil) != fails {
+				if !errors.Is(err, want) {
 					t.Errorf("--timeout %v: %v", timeout, err)
 				}
 				for _, want := range c.want {
@@ -208,4 +220,162 @@ func TestPushJSON(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
+}
+
+// A slip of the hand changes nothing: push says which files and rendezvous there are. What only looks like one is for
+// two teams, or comes before the first job.
+func TestPushOfATypo(t *testing.T) {
+	const comm = "0000000000000001-2"
+	for what, c := range map[string]struct {
+		to, rendezvous string // in the folder of the file, and beside the rendezvous
+		there          bool   // the file is
+		want           string // "": it is written
+	}{
+		"the file": {"p.cvs", "", false, "p.cvs does not exist yet, and no running job reads it; a running job reads FILE " +
+			"(1 communicator).\n  What to do: name the file that the jobs read with --to"},
+		"another team's file":           {"q.csv", "", true, ""},
+		"the rendezvous":                {"p.csv", "mete", true, "and jobs that read this file meet beside it: MEET.\n"},
+		"another team's rendezvous":     {"q.csv", "mete", true, ""},
+		"another team before its first": {"q.csv", "mete", false, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := newPushed(t, comm)
+			above := t.TempDir()
+			meet := filepath.Join(above, "meet")
+			if err := os.Rename(p.dir, meet); err != nil {
+				t.Fatal(err)
+			}
+			to, rendezvous := filepath.Join(filepath.Dir(p.file), c.to), meet
+			if c.rendezvous != "" {
+				rendezvous = filepath.Join(above, c.rendezvous)
+			}
+			before := policyRow(1)
+			if !c.there {
+				before = ""
+			} else if err := os.WriteFile(to, []byte(before), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			for _, force := range []bool{false, true} {
+				var said strings.Builder
+				f := Push{To: to, Rendezvous: rendezvous, Force: force, JSON: true}
+				err := f.Run(&said, testlib.File(t, "new.csv", policyRow(2)))
+				var got pushOutcome
+				if err := json.Unmarshal([]byte(said.String()), &got); err != nil {
+					t.Fatalf("%v\n%s", err, said.String())
+				}
+				want := strings.NewReplacer("FILE", p.file, "MEET", meet).Replace(c.want)
+				now, _ := os.ReadFile(to)
+				if want == "" || force {
+					if err != nil || string(now) != policyRow(2) || got.Error != "" {
+						t.Errorf("--force=%v: %v, %+v, %q", force, err, got, now)
+					}
+				} else if err == nil || !strings.Contains(err.Error(), want) || string(now) != before ||
+					got.Error != err.Error() || got.Written || got.Switched {
+					t.Errorf("%v, %+v, %q, want %q", err, got, now, want)
+				}
+			}
+		})
+	}
+}
+
+// etcd has prefixes instead of folders.
+func TestAboveRendezvous(t *testing.T) {
+	for name, want := range map[string]string{"": "", "/a/live/": "/a", "live": ".", "etcd://h:2379/jobs/4711": "etcd://h:2379/jobs",
+		"etcds://h:2379,i:2379/a/b/c/": "etcds://h:2379,i:2379/a/b", "etcd://h:2379/jobs": "", "etcd://h:2379": "",
+		"etcd://h:2379/": ""} {
+		if got := aboveRendezvous(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Push repeats what check warns of, and what this machine makes doubtful. What was simulated it does not deploy.
+func TestPushWarns(t *testing.T) {
+	const release = "collective,algorithm,nccl\nallreduce,ring,2.29\nallgather,ring,\n"
+	for what, c := range map[string]struct {
+		text, want string
+		refused    bool
+	}{
+		"nothing":         {policyRow(1), "", false},
+		"check's":         {policyRow(1) + policyRow(2), "new.csv:2: warning: ", false},
+		"simulated":       {"# simulated with NCCL 2.30.7\n" + policyRow(1), "its times are simulated, not measured", true},
+		"another release": {release, "1 of 2 rows is for other releases than NCCL 2.30.7 of this machine", false},
+		"measured with another release": {"# measured with NCCL 2.29.7\n" + policyRow(1),
+			"it was measured with NCCL 2.29.7, and this machine has 2.30.7", false},
+		"measured with this one": {"# measured with NCCL 2.29.7, 2.30.7\n" + policyRow(1), "", false},
+		"another machine":        {policyRow(1), "it was measured on another kind of machine (", false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			source := testlib.File(t, "new.csv", c.text)
+			if what == "another machine" {
+				topologies := filepath.Join(testlib.Root, "configs/topo")
+				t.Setenv("NCCL_TUNER_TOPO_FILE", filepath.Join(topologies, "dgx-h100.xml"))
+				text, err := os.ReadFile(filepath.Join(topologies, "dgx-a100.xml"))
+				if err == nil {
+					err = os.WriteFile(filepath.Join(filepath.Dir(source), "topology.xml"), text, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, force := range []bool{false, true} {
+				var said, warned strings.Builder
+				to := filepath.Join(t.TempDir(), "p.csv")
+				f := Push{To: to, Rendezvous: t.TempDir(), Force: force, JSON: true, Stderr: &warned,
+					Installed: func() nccl.Version { return nccl.Reference }}
+				err := f.Run(&said, source)
+				var got pushOutcome
+				if err := json.Unmarshal([]byte(said.String()), &got); err != nil {
+					t.Fatalf("%v\n%s", err, said.String())
+				}
+				if all := strings.Join(got.Warnings, "\n"); !strings.Contains(all, c.want) || (all == "") != (c.want == "") ||
+					strings.TrimSpace(warned.String()) != all {
+					t.Errorf("%q and %q, want %q", all, warned.String(), c.want)
+				}
+				_, none := os.Stat(to)
+				if refused := c.refused && !force; (err != nil) != refused || (none != nil) != refused {
+					t.Errorf("--force=%v: %v, %v", force, err, none)
+				}
+			}
+		})
+	}
+}
+
+// Where a rank is stopped, nothing comes by itself: push says which process waits to be continued.
+func TestPushOfAStoppedRank(t *testing.T) {
+	c := twoMembers(t)
+	for what, acknowledged := range map[string]map[int]bool{"none has acknowledged": {}, "it has": {1: true}} {
+		c.Members[1].Life = identity.Stopped
+		c.pending = &change{Change: agree.Change{K: 1, Proposal: &agree.Proposal{}, Acks: acknowledged}}
+		for i := range c.Members {
+			if _, is := acknowledged[i]; !is {
+				c.pending.Missing = append(c.pending.Missing, i)
+			}
+		}
+		var said target
+		newRowWaiter("", "p.csv", io.Discard).judge(&said, c)
+		if !strings.Contains(said.Why, "Stopped by a signal or a debugger: ") || strings.Contains(said.Why, "nothing while") ||
+			!strings.HasSuffix(said.Why, fmt.Sprintf(todo+"kill -CONT %d", c.Members[1].PID)) {
+			t.Errorf("%s: %s", what, said.Why)
+		}
+		if notes := strings.Join(notes(c), "\n"); strings.Contains(notes, "nothing while") {
+			t.Errorf("%s: %s", what, notes)
+		}
+	}
+}
+
+// twoMembers is a communicator of this process and its parent.
+func twoMembers(t *testing.T) *Communicator {
+	t.Helper()
+	c := &Communicator{Communicator: agree.Communicator{Ranks: 2}}
+	for i, pid := range []int{os.Getpid(), os.Getppid()} {
+		name := strings.Replace(here(t), fmt.Sprintf(" %d ", os.Getpid()), fmt.Sprintf(" %d ", pid), 1)
+		process, err := identity.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Members = append(c.Members, member{Slot: agree.Slot{Index: i, Identity: name}, Process: process,
+			Life: identity.Running})
+	}
+	return c
 }

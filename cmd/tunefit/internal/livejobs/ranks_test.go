@@ -116,7 +116,13 @@ func (j *job) status(t *testing.T, args ...string) *livejobs.Communicator {
 // says returns what status says of the job: its line and its notes.
 func (j *job) says(t *testing.T, args ...string) string {
 	t.Helper()
-	out, _ := tunefit(t, cli.ExitOK, append([]string{"status"}, args...)...)
+	return j.saysWith(t, cli.ExitOK, args...)
+}
+
+// saysWith is says where status has another exit code.
+func (j *job) saysWith(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	out, _ := tunefit(t, code, append([]string{"status"}, args...)...)
 	var mine []string
 	for _, part := range strings.Split(out, "\n\n") {
 		for line := range strings.Lines(part) {

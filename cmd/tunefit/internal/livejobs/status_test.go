@@ -54,7 +54,9 @@ func TestStatusWatch(t *testing.T) {
 	testlib.AddRecords(t, dir, map[string]string{"c/0000000000000007-2/d/1.commit.201.1": ""})
 	until("bbbbbbbbbbbb")
 	cmd.Process.Signal(os.Interrupt)
-	if lines.Scan(); cmd.Wait() != nil {
+	for lines.Scan() {
+	}
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != cli.ExitInterrupted {
 		t.Errorf("Ctrl-C ends it with %v", cmd.ProcessState)
 	}
 }
@@ -99,7 +101,7 @@ func TestBadLiveCommandLines(t *testing.T) {
 		{[]string{"push", good, "--to", "/dev/null", "--rendezvous", meet}, cli.ExitFailed,
 			"/dev/null is not a regular file"},
 		{[]string{"push", good, "--to", dir + "/none/p.csv", "--rendezvous", meet}, cli.ExitFailed,
-			"there is no folder " + dir + "/none; nothing was written"},
+			"there is no folder " + dir + "/none\nnothing was written to "},
 		{[]string{"push", good + "x", "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed,
 			"nothing was written to " + dir + "/new.csv"},
 		{[]string{"push", file, "--to", dir + "/new.csv", "--rendezvous", meet}, cli.ExitFailed, file + " has no rows"},

@@ -53,47 +53,56 @@ func (f *View) Run(out io.Writer) error {
 	if !f.Watch {
 		return view(context.Background(), out)
 	}
-	// SIGPIPE ends it, too: then nobody reads any more.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	ctx, stop := cli.Interruptible()
 	defer stop()
-	return watch(ctx, out, view)
+	// SIGPIPE ends it, too: then nobody reads any more.
+	read, end := signal.NotifyContext(ctx, syscall.SIGPIPE)
+	defer end()
+	return cli.Interrupted(ctx, watch(read, out, view))
 }
 
-// write prints the communicators that are asked for.
+// write prints the communicators that are asked for. It fails if a file is refused, or if none was seen where not
+// all could be looked at. In Prometheus' format it does not, since that tells these things itself.
 func (f *View) write(w io.Writer, all []*Communicator, unseen []error) error {
 	// watch steers the terminal with the rest of its text, so this is escaped here. Without --watch cli.Output escapes
 	// it again, which changes nothing.
 	w = cli.Printable{Writer: w}
-	shown, leftovers := []*Communicator{}, 0
+	shown, leftovers, read, bad := []*Communicator{}, 0, map[refusalKey]refusedFile{}, false
 	for _, c := range all {
 		if f.All || !c.Ended {
 			c.Asked = c.readAsked()
+			c.RefusedFiles = c.refusedFiles(read)
+			bad = bad || len(c.RefusedFiles) > 0
 			shown = append(shown, c)
 		} else {
 			leftovers++
 		}
 	}
+	bad = bad || len(shown) == 0 && len(unseen) > 0
 	switch {
 	case f.Prometheus:
 		writeUnseen(f.Warnings, unseen)
 		return writePrometheus(w, shown, len(unseen))
 	case f.JSON:
 		writeUnseen(f.Warnings, unseen)
-		return cli.WriteJSON(w, shown)
+		return cli.FailIf(bad, cli.WriteJSON(w, shown))
 	}
 	if err := writeStatus(w, shown); err != nil {
 		return err
 	}
-	if len(shown) == 0 {
-		name := rendezvous(f.Rendezvous)
+	name := rendezvous(f.Rendezvous)
+	switch {
+	case len(shown) == 0 && len(unseen) == 0:
 		fmt.Fprintf(w, "no live communicator whose policy can change %s\n%s", where(name), otherPlacesHint(name))
+	case len(shown) == 0:
+		fmt.Fprintf(w, "not known whether communicators live %s: not all of it can be looked at\n", where(name))
 	}
 	writeUnseen(w, unseen)
 	if leftovers > 0 {
 		fmt.Fprintf(w, "%s that %s ended left records behind (--all lists them, tunefit gc removes them)\n",
 			wording.Plural(leftovers, "communicator"), wording.Verb(leftovers, "has", "have"))
 	}
-	return nil
+	return cli.FailIf(bad, nil)
 }
 
 func where(rendezvous string) string {
@@ -136,7 +145,7 @@ func watch(ctx context.Context, out io.Writer, view func(context.Context, io.Wri
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil
 		}
-		if err != nil { // what cannot be seen now may be seen later
+		if err != nil && !errors.Is(err, cli.ErrFailed) { // what cannot be seen now may be seen later
 			fmt.Fprintln(cli.Printable{Writer: &text}, err)
 		}
 		now := time.Now().Format(time.TimeOnly)
@@ -308,6 +317,8 @@ func changeStatus(c *Communicator) string {
 			len(c.Members)-len(c.pending.Missing), c.Ranks)
 	case len(c.Members) < c.Ranks:
 		return "not yet: ranks are missing"
+	case len(c.RefusedFiles) > 0:
+		return "file refused"
 	case c.comparing():
 		return "comparing"
 	case len(c.refused) > 0:
@@ -343,7 +354,11 @@ func notes(c *Communicator) (notes []string) {
 		say("%d of %s have ended it", len(left), wording.Plural(c.Ranks, "rank"))
 	}
 	if c.changes() {
-		say("%s", pendingNote(c))
+		note, do := pendingNote(c)
+		if do != "" {
+			note += todo + do
+		}
+		notes = append(notes, note)
 	}
 	if c.frozen != nil {
 		say("keeps version %.12s for good since change %d was refused%s: %s"+todo+"%s", c.Version, c.frozen.K,
@@ -358,8 +373,10 @@ func notes(c *Communicator) (notes []string) {
 		if n := last.K - c.inForce; n > 1 {
 			times = fmt.Sprintf(" (refusal %d since version %.12s came)", n, c.Version)
 		}
-		say("change %d%s was refused%s%s: %s"+todo+"%s", last.K, to, atTime(last.Decided), times, last.Why,
-			last.Remedy)
+		say("change %d%s was refused%s%s: %s", last.K, to, atTime(last.Decided), times, last.Why)
+		if len(c.lives(identity.Stopped))+len(c.lives(identity.Dead)) == 0 { // else processNotes says what to do
+			notes[len(notes)-1] += todo + last.Remedy
+		}
 	}
 	if c.noComparison != nil {
 		say("its comparison cannot be read: %v", c.noComparison)
@@ -375,29 +392,49 @@ func notes(c *Communicator) (notes []string) {
 	return notes
 }
 
-func pendingNote(c *Communicator) string {
+// pendingNote tells of the change that is under way, and what to do; "": processNotes says it.
+func pendingNote(c *Communicator) (note, do string) {
 	p := c.pending.Proposal
 	proposer := fmt.Sprintf("rank index %d", p.Slot)
 	if of := c.which(func(m member) bool { return m.Index == p.Slot }); len(of) > 0 {
 		proposer = names(of)
 	}
-	note := fmt.Sprintf("change %d to version %.12s, proposed%s by %s. Ranks acknowledge at their call %d and change "+
+	note = fmt.Sprintf("change %d to version %.12s, proposed%s by %s. Ranks acknowledge at their call %d and change "+
 		"at call %d",
 		c.pending.K, p.Meaning, atTime(c.pending.Proposed), proposer, p.Check, p.Switch)
 	missing := c.missing()
 	switch {
 	case len(missing) == 0:
-		return note
+		return note, ""
 	case len(missing) == len(c.Members):
 		note += ".\n  No rank has acknowledged yet"
 	default:
 		note += ".\n  Not acknowledged: " + names(missing)
 	}
-	// processNotes says what to do about these.
-	if slices.ContainsFunc(missing, func(m member) bool { return m.gone() || m.Life == identity.Stopped }) {
-		return note
+	// Any rank that does not run holds up the others' calls.
+	if slices.ContainsFunc(c.Members, func(m member) bool { return m.gone() || m.Life == identity.Stopped }) {
+		return note, ""
 	}
-	return note + todo + "nothing while the job makes calls; a communicator that makes none changes when it does"
+	do = "nothing while the job makes calls; a communicator that makes none changes when it does"
+	var unknown []string
+	for _, m := range missing {
+		if m.Life == identity.Unknown && m.Host != "" {
+			unknown = append(unknown, m.Host)
+		}
+	}
+	if len(unknown) > 0 {
+		do += ". Whether these ranks run, tunefit status tells on " + few(distinct(unknown))
+	}
+	return note, do
+}
+
+// resume says how to continue stopped processes, which are on this machine.
+func resume(stopped []member) string {
+	var pids []string
+	for _, m := range stopped {
+		pids = append(pids, fmt.Sprint(m.PID))
+	}
+	return "kill -CONT " + strings.Join(slices.Compact(pids), " ")
 }
 
 func atTime(t time.Time) string {
@@ -410,7 +447,8 @@ func atTime(t time.Time) string {
 // processNotes names dead and stopped processes, which keep their communicators from changing.
 func processNotes(all []*Communicator) (notes []string) {
 	for _, state := range []identity.State{identity.Dead, identity.Stopped} {
-		var processes, pids []string
+		var processes []string
+		var members []member
 		var comms []commName
 		for _, c := range all {
 			some := c.lives(state)
@@ -420,7 +458,7 @@ func processNotes(all []*Communicator) (notes []string) {
 			comms = append(comms, c.name())
 			for _, m := range some {
 				if process := m.String(); !slices.Contains(processes, process) {
-					processes, pids = append(processes, process), append(pids, fmt.Sprint(m.PID))
+					processes, members = append(processes, process), append(members, m)
 				}
 			}
 		}
@@ -433,31 +471,22 @@ func processNotes(all []*Communicator) (notes []string) {
 		default:
 			notes = append(notes,
 				fmt.Sprintf("stopped by a signal or a debugger: %s, of %s. Changes wait or are refused"+todo+
-					"kill -CONT %s", few(processes), listOf(comms), strings.Join(pids, " ")))
+					"%s", few(processes), listOf(comms), resume(members)))
 		}
 	}
 	return notes
 }
 
-// fileNotes says of each file what keeps its ranks from taking it.
+// fileNotes says of each file why its ranks refuse it.
 func fileNotes(all []*Communicator) (notes []string) {
-	checked := map[string]bool{"": true}
 	for _, c := range all {
-		if !c.here() { // ranks elsewhere may read another file of the same name
-			continue
-		}
-		for _, f := range []watchedFile{{c.Policy, false}, {c.Model, true}} {
-			if checked[f.path] {
-				continue
-			}
-			checked[f.path] = true
-			if note := f.note(); note != "" {
-				notes = append(notes, note)
-			}
+		for _, r := range c.RefusedFiles {
+			notes = append(notes, fmt.Sprintf("%s cannot be used as it is now: %s.\n  The ranks keep the version they "+
+				"have. New jobs start without it, or not at all with %s=1"+todo+"%s", r.File, r.Why, tuner.EnvStrict,
+				r.Remedy))
 		}
 	}
-	slices.Sort(notes) // they begin with the path
-	return notes
+	return distinct(notes) // they begin with the path
 }
 
 // inWords says why a change did not come, and what to do about it.
@@ -620,6 +649,7 @@ func addPrometheus(page *metrics.Page, c *Communicator) {
 	add(metrics.StatusPending, oneIf(c.changes()))
 	add(metrics.StatusMissing, float64(missing))
 	add(metrics.StatusFrozen, oneIf(c.Frozen))
+	add(metrics.StatusRefused, oneIf(len(c.RefusedFiles) > 0))
 	switched, others := 0, map[agree.Reason]int{}
 	for _, x := range c.Changes {
 		switch {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/metrics"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/metricstest"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
 )
@@ -176,7 +178,7 @@ func here(t *testing.T) string {
 		strings.ReplaceAll(string(boot), "-", "")[:16])
 }
 
-// A file that ranks on this machine cannot use is told of, whoever else was on it or reads it elsewhere.
+// A file that ranks refuse as it is now is told of in the table, below it, in JSON and to Prometheus.
 func TestStatusOfABadFile(t *testing.T) {
 	file := testlib.File(t, "p.csv", "allreduce,0,inf,rign,simple,2,-1,-1\n")
 	key, digest, content := bundleOf(file, policyRow(1))
@@ -190,14 +192,52 @@ func TestStatusOfABadFile(t *testing.T) {
 	}
 	all["c/0000000000000001-2/left/0"], all["c/0000000000000001-2/left/1"] = "", ""
 	dir := testlib.Records(t, all)
-	want := file + " cannot be used as it is now: " + file + `:1:4: unknown algorithm "rign"`
-	if out := listed(t, dir); strings.Count(out, want) != 1 {
-		t.Errorf("%q is not in\n%s", want, out)
+	shows := func(refused float64) (said string) {
+		t.Helper()
+		for _, f := range []View{{}, {JSON: true}, {Prometheus: true}} {
+			var out strings.Builder
+			f.Rendezvous = dir
+			if err := f.Run(&out); (err != nil) != (refused > 0 && !f.Prometheus) {
+				t.Errorf("%+v: %v", f, err)
+			}
+			said += out.String()
+			if f.Prometheus {
+				all, err := metricstest.Parse(metrics.Status, out.String())
+				if got := all.Of("nccl_tuner_status_policy_refused").Sum(); err != nil || got != refused {
+					t.Errorf("%v of them refuse a file, want %v: %v", got, refused, err)
+				}
+			}
+		}
+		return said
+	}
+	why := file + `:1:4: unknown algorithm "rign"`
+	said := shows(2)
+	if strings.Count(said, file+" cannot be used as it is now: "+why) != 1 || strings.Count(said, "  file refused\n") != 2 ||
+		strings.Count(said, `"why": "`+strings.ReplaceAll(why, `"`, `\"`)) != 2 {
+		t.Errorf("%q is not in\n%s", why, said)
+	}
+	if err := os.WriteFile(file, []byte(policyRow(2)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if said := shows(0); strings.Contains(said, "refused\n") {
+		t.Error(said)
+	}
+	// It is good, and anybody can change it: ranks on this machine refuse it. Of the others that is not known.
+	if err := os.Chmod(file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if said := shows(1); !strings.Contains(said, "everybody can write to it") {
+		t.Error(said)
+	}
+	// Ranks on other machines have a file of their own, and what is not here says nothing of it.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if said := shows(1); !strings.Contains(said, file+" cannot be used as it is now: there is no such file.\n") {
+		t.Error(said)
 	}
 	testlib.AddRecords(t, dir, map[string]string{"c/0000000000000003-2/left/0": ""})
-	if out := listed(t, dir); strings.Contains(out, "cannot be used") {
-		t.Errorf("no rank here reads it:\n%s", out)
-	}
+	shows(0)
 }
 
 // Looking leaves no trace.

@@ -20,20 +20,24 @@ import (
 type waiter struct {
 	*observer
 	pushOutcome
-	file       watchedFile // as written
-	text       []byte
+	file       watchedFile // that the jobs read
+	text       []byte      // its new one
 	out        io.Writer
 	targets    []*target
 	began      time.Time
-	classified map[string]bool // by key: communicators that need no second look at which file they read
-	reported   map[string]bool // jobs that were said to have switched, and what was said not to be known
+	all        []*Communicator            // of the first look
+	otherFiles []string                   // what the live ones of Others read
+	refusals   map[refusalKey]refusedFile // of this look
+	classified map[string]bool            // by key: communicators that need no second look at which file they read
+	reported   map[string]bool            // jobs that were said to have switched, and what was said not to be known
 }
 
-func newWaiter(rendezvous string, file watchedFile, text []byte, out io.Writer) *waiter {
+func newWaiter(rendezvous string, file watchedFile, out io.Writer) *waiter {
 	o := newObserver(rendezvous)
 	o.mayCome = true
-	return &waiter{observer: o, pushOutcome: pushOutcome{File: file.path}, file: file, text: text, out: out,
-		classified: map[string]bool{}, reported: map[string]bool{}}
+	return &waiter{observer: o, file: file, out: out, classified: map[string]bool{}, reported: map[string]bool{},
+		refusals:    map[refusalKey]refusedFile{},
+		pushOutcome: pushOutcome{File: file.path, Unclear: []commName{}, Unseen: []string{}, Warnings: []string{}}}
 }
 
 // target is a communicator that reads the file.
@@ -59,6 +63,7 @@ func (w *waiter) prepare(ctx context.Context) error {
 		return err
 	}
 	w.began = time.Now()
+	w.all = all
 	w.targets = w.classify(all)
 	for _, job := range w.byJob() {
 		w.reported[job[0].Rendezvous] = len(w.openOf(job)) == 0
@@ -84,6 +89,9 @@ func (w *waiter) classify(all []*Communicator) (found []*target) {
 			continue
 		case !reads:
 			w.Others++
+			if file := w.fileOf(c); file != "" {
+				w.otherFiles = append(w.otherFiles, file)
+			}
 		default:
 			t := &target{notSwitched: notSwitched{commName: c.name()}, key: key(c), goal: w.goal(c),
 				same: map[string]bool{}}
@@ -98,13 +106,18 @@ func (w *waiter) classify(all []*Communicator) (found []*target) {
 	return found
 }
 
+// fileOf is the file of the kind that a communicator's ranks read; "": none, or it is not known.
+func (w *waiter) fileOf(c *Communicator) string {
+	if w.file.model {
+		return c.Model
+	}
+	return c.Policy
+}
+
 // reads reports whether a communicator's ranks read the file. That is not known if they name no file, or one that this
 // machine does not have. It may be a container's name of the same file.
 func (w *waiter) reads(c *Communicator) (reads, known bool) {
-	name := c.Policy
-	if w.file.model {
-		name = c.Model
-	}
+	name := w.fileOf(c)
 	if name == "" {
 		return false, c.here()
 	}
@@ -167,7 +180,7 @@ func (w *waiter) count() {
 		}
 		w.Communicators += o.Communicators
 	}
-	w.Switched = len(w.NotSwitched)+len(w.Unclear)+len(w.Unseen) == 0
+	w.Switched = len(w.NotSwitched)+len(w.Unclear)+len(w.Unseen) == 0 && w.Error == ""
 }
 
 // pushPoll is the least time between two looks at whether communicators have switched.
@@ -201,6 +214,7 @@ func (w *waiter) wait(ctx context.Context) (away error) {
 
 // follow takes up what a look has found, and reports whether anything may still change.
 func (w *waiter) follow(all []*Communicator) (hope bool) {
+	w.refusals = map[refusalKey]refusedFile{}
 	w.addLateTargets(all)
 	w.reportUnknown()
 	now := map[string]*Communicator{}
@@ -316,32 +330,39 @@ func (w *waiter) judge(t *target, c *Communicator) {
 			}
 		}
 	}
+	why, do := "", ""
 	switch dead := c.lives(identity.Dead); {
 	case c.Frozen:
-		t.willNotSwitch, t.Why = true, c.frozen.Why+todo+c.frozen.Remedy
+		t.willNotSwitch, why, do = true, c.frozen.Why, c.frozen.Remedy
 	case len(dead) > 0:
-		t.willNotSwitch, t.Why = true, names(dead)+todo+"end the job"
+		t.willNotSwitch, why, do = true, names(dead), "end the job"
 	case len(c.Members) < c.Ranks:
-		t.Why = fmt.Sprintf("%d of %s have joined", len(c.Members), wording.Plural(c.Ranks, "rank"))
+		why = fmt.Sprintf("%d of %s have joined", len(c.Members), wording.Plural(c.Ranks, "rank"))
 	case c.pending != nil:
-		t.Why = pendingNote(c)
+		why, do = pendingNote(c)
 	case last != nil:
-		t.willNotSwitch, t.Why = vetoes >= maxVetoes, last.Why+todo+last.Remedy
+		t.willNotSwitch, why, do = vetoes >= maxVetoes, last.Why, last.Remedy
 	default:
-		t.Why = "no rank has proposed the change"
-		look := "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
+		if bad := c.refusedFiles(w.refusals); len(bad) > 0 {
+			why, do = fmt.Sprintf("its ranks refuse %s: %s", bad[0].File, bad[0].Why), bad[0].Remedy
+			break
+		}
+		why = "no rank has proposed the change"
+		do = "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
 		if !c.here() && !c.Newest.IsZero() {
-			t.Why += ", and nothing was recorded since " + c.Newest.Format("2006-01-02 15:04")
-			look = fmt.Sprintf("if the job has ended, remove what it left (tunefit gc --rendezvous %s --older-than "+
-				"24h, or the folder); else %s", cli.ShellWord(c.Rendezvous), look)
+			why += ", and nothing was recorded since " + c.Newest.Format("2006-01-02 15:04")
+			do = fmt.Sprintf("if the job has ended, remove what it left (tunefit gc --rendezvous %s --older-than "+
+				"24h, or the folder); else %s", cli.ShellWord(c.Rendezvous), do)
 		}
 		if f := c.Comparison; f != nil {
-			t.Why += fmt.Sprintf("; the job compares %s with %s: %s", f.A.Name, f.B.Name, f.Verdict())
+			why += fmt.Sprintf("; the job compares %s with %s: %s", f.A.Name, f.B.Name, f.Verdict())
 		}
-		t.Why += todo + look
 	}
-	if stopped := c.lives(identity.Stopped); len(stopped) > 0 {
-		t.Why += ".\n  Stopped by a signal or a debugger: " + names(stopped)
+	if stopped := c.lives(identity.Stopped); len(stopped) > 0 && !t.willNotSwitch {
+		why, do = why+".\n  Stopped by a signal or a debugger: "+names(stopped), resume(stopped)
+	}
+	if t.Why = why; do != "" {
+		t.Why += todo + do
 	}
 }
 
