@@ -28,7 +28,7 @@ var (
 	Errors        = Metric{"nccl_tuner_policy_errors_total", "counter",
 		"Times that the policy or the model was read and something was wrong with it.", nil}
 	Refused = Metric{"nccl_tuner_policy_refused", "gauge",
-		"1 while the process refuses its policy or its model as it read them last, else 0.", nil}
+		"1 while the process refuses its policy or model, else 0.", nil}
 
 	Version = Metric{"nccl_tuner_version_info", "gauge", "1; the version of the policy that is active.",
 		ofComm("policy_version", "policy", "model")}
@@ -89,7 +89,7 @@ var (
 	StatusFrozen = Metric{"nccl_tuner_status_frozen", "gauge",
 		"1 if the communicator keeps its version for good, else 0.", ofRecords()}
 	StatusRefused = Metric{"nccl_tuner_status_policy_refused", "gauge",
-		"1 while the policy or the model that the ranks read is refused as it is now, else 0.", ofRecords()}
+		"1 while ranks refuse their policy or model, else 0.", ofRecords()}
 	StatusChanges = Metric{"nccl_tuner_status_changes", "gauge",
 		"Changes that were committed or refused, and why, of those whose records are there: the last ones and the " +
 			"one that brought the active version.", ofRecords("outcome", "reason")}

@@ -395,7 +395,7 @@ func TestSweepIsInterrupted(t *testing.T) {
 	}
 	code, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-64M")
 	runs := c.runs()
-	if code != cli.ExitFailed || len(runs) != 1 || runs[0].Outcome != sweep.Stopped ||
+	if code != cli.ExitInterrupted || len(runs) != 1 || runs[0].Outcome != sweep.Stopped ||
 		!strings.Contains(errs, "signal received (to continue: tunefit sweep -o ") {
 		t.Errorf("exit code %d, %d runs\n%s", code, len(runs), errs)
 	}
