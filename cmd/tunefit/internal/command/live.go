@@ -42,7 +42,7 @@ It reads what the ranks have written down for each other and writes nothing itse
 
 Exit code: 0, also without jobs. 1 if ranks refuse their policy or model as it is now, or
 if none was seen where not all could be looked at. With --prometheus, metrics tell this,
-and it is 0. 130 after Ctrl-C.`,
+and it is 0.`,
 		Example: `  tunefit status
   tunefit status --rendezvous . --all --json
   tunefit status --prometheus`,
@@ -89,9 +89,9 @@ the hand: a new file that no job reads, while jobs read others; and a missing re
 beside one where jobs read the file.
 
 Exit code: 0 if all have switched, or no job has to (with --timeout 0: if it is written).
-1 if nothing was written or not all have switched. The ranks then go on trying. 2 if the
-command line is wrong. 3 if it is written, and not all jobs can be seen from here, as
-where a job's folder cannot be read. 130 after Ctrl-C: the jobs go on without push.`,
+1 if nothing was written or not all have switched. The ranks then go on trying, as they
+do after Ctrl-C (130). 3 if it is written, and not all jobs can be seen from here, as
+where a job's folder cannot be read.`,
 		Example: `  tunefit push configs/policies/example.csv --to policy.csv`,
 		Args:    cli.Args(1, 1, "the policy or model file"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -231,10 +231,11 @@ func TestPushOfATypo(t *testing.T) {
 		there          bool   // the file is
 		want           string // "": it is written
 	}{
-		"the file": {"p.cvs", "", false, "p.cvs does not exist yet, and no running job reads it; a running job reads FILE " +
-			"(1 communicator).\n  What to do: name the file that the jobs read with --to"},
-		"another team's file":           {"q.csv", "", true, ""},
-		"the rendezvous":                {"p.csv", "mete", true, "and jobs that read this file meet beside it: MEET.\n"},
+		"the file": {"p.cvs", "", false, "p.cvs does not exist yet, and no running job reads it; a running job reads " +
+			"FILE (1 communicator).\n  What to do: name the file that the jobs read with --to"},
+		"another team's file": {"q.csv", "", true, ""},
+		"the rendezvous": {"p.csv", "mete", true,
+			"and jobs that read this file meet beside it: MEET.\n"},
 		"another team's rendezvous":     {"q.csv", "mete", true, ""},
 		"another team before its first": {"q.csv", "mete", false, ""},
 	} {
@@ -280,8 +281,8 @@ func TestPushOfATypo(t *testing.T) {
 
 // etcd has prefixes instead of folders.
 func TestAboveRendezvous(t *testing.T) {
-	for name, want := range map[string]string{"": "", "/a/live/": "/a", "live": ".", "etcd://h:2379/jobs/4711": "etcd://h:2379/jobs",
-		"etcds://h:2379,i:2379/a/b/c/": "etcds://h:2379,i:2379/a/b", "etcd://h:2379/jobs": "", "etcd://h:2379": "",
+	for name, want := range map[string]string{"": "", "/a/live/": "/a", "live": ".",
+		"etcd://h:2379/jobs/4711": "etcd://h:2379/jobs", "etcds://h:2379,i:2379/a/b/c/": "etcds://h:2379,i:2379/a/b", "etcd://h:2379/jobs": "", "etcd://h:2379": "",
 		"etcd://h:2379/": ""} {
 		if got := aboveRendezvous(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -328,8 +329,8 @@ func TestPushWarns(t *testing.T) {
 				if err := json.Unmarshal([]byte(said.String()), &got); err != nil {
 					t.Fatalf("%v\n%s", err, said.String())
 				}
-				if all := strings.Join(got.Warnings, "\n"); !strings.Contains(all, c.want) || (all == "") != (c.want == "") ||
-					strings.TrimSpace(warned.String()) != all {
+				if all := strings.Join(got.Warnings, "\n"); !strings.Contains(all, c.want) ||
+					(all == "") != (c.want == "") || strings.TrimSpace(warned.String()) != all {
 					t.Errorf("%q and %q, want %q", all, warned.String(), c.want)
 				}
 				_, none := os.Stat(to)
@@ -354,8 +355,8 @@ func TestPushOfAStoppedRank(t *testing.T) {
 		}
 		var said target
 		newRowWaiter("", "p.csv", io.Discard).judge(&said, c)
-		if !strings.Contains(said.Why, "Stopped by a signal or a debugger: ") || strings.Contains(said.Why, "nothing while") ||
-			!strings.HasSuffix(said.Why, fmt.Sprintf(todo+"kill -CONT %d", c.Members[1].PID)) {
+		if !strings.Contains(said.Why, "Stopped by a signal or a debugger: ") ||
+			strings.Contains(said.Why, "nothing while") || !strings.HasSuffix(said.Why, fmt.Sprintf(todo+"kill -CONT %d", c.Members[1].PID)) {
 			t.Errorf("%s: %s", what, said.Why)
 		}
 		if notes := strings.Join(notes(c), "\n"); strings.Contains(notes, "nothing while") {
