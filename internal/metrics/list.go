@@ -64,8 +64,8 @@ var (
 )
 
 // Library are all metrics of the library's files, in their order there.
-var Library = []Metric{Info, Updated, Communicators, Errors, Refused, Version, Calls, Hits, LastCall, Silent, Unchangeable,
-	Pending, Changes, ChangeTime, RowHits, StepTime, StepPairs}
+var Library = []Metric{Info, Updated, Communicators, Errors, Refused, Version, Calls, Hits, LastCall, Silent,
+	Unchangeable, Pending, Changes, ChangeTime, RowHits, StepTime, StepPairs}
 
 // ofRecords are the labels of a communicator, which come from the ranks' records.
 func ofRecords(more ...string) []string {
@@ -102,5 +102,5 @@ var (
 )
 
 // Status are all metrics of tunefit status, in their order there.
-var Status = []Metric{StatusVersion, StatusSince, StatusRanks, StatusPending, StatusMissing, StatusFrozen, StatusRefused,
-	StatusChanges, StatusComparing, StatusFaults, StatusUnseen}
+var Status = []Metric{StatusVersion, StatusSince, StatusRanks, StatusPending, StatusMissing, StatusFrozen,
+	StatusRefused, StatusChanges, StatusComparing, StatusFaults, StatusUnseen}

@@ -282,7 +282,8 @@ func TestPushOfATypo(t *testing.T) {
 // etcd has prefixes instead of folders.
 func TestAboveRendezvous(t *testing.T) {
 	for name, want := range map[string]string{"": "", "/a/live/": "/a", "live": ".",
-		"etcd://h:2379/jobs/4711": "etcd://h:2379/jobs", "etcds://h:2379,i:2379/a/b/c/": "etcds://h:2379,i:2379/a/b", "etcd://h:2379/jobs": "", "etcd://h:2379": "",
+		"etcd://h:2379/jobs/4711": "etcd://h:2379/jobs", "etcds://h:2379,i:2379/a/b/c/": "etcds://h:2379,i:2379/a/b",
+		"etcd://h:2379/jobs": "", "etcd://h:2379": "",
 		"etcd://h:2379/": ""} {
 		if got := aboveRendezvous(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -299,7 +300,7 @@ func TestPushWarns(t *testing.T) {
 	}{
 		"nothing":         {policyRow(1), "", false},
 		"check's":         {policyRow(1) + policyRow(2), "new.csv:2: warning: ", false},
-		"simulated":       {"# simulated with NCCL 2.30.7\n" + policyRow(1), "its times are simulated, not measured", true},
+		"simulated":       {"# simulated with NCCL 2.30.7\n" + policyRow(1), "are simulated, not measured", true},
 		"another release": {release, "1 of 2 rows is for other releases than NCCL 2.30.7 of this machine", false},
 		"measured with another release": {"# measured with NCCL 2.29.7\n" + policyRow(1),
 			"it was measured with NCCL 2.29.7, and this machine has 2.30.7", false},
@@ -356,7 +357,8 @@ func TestPushOfAStoppedRank(t *testing.T) {
 		var said target
 		newRowWaiter("", "p.csv", io.Discard).judge(&said, c)
 		if !strings.Contains(said.Why, "Stopped by a signal or a debugger: ") ||
-			strings.Contains(said.Why, "nothing while") || !strings.HasSuffix(said.Why, fmt.Sprintf(todo+"kill -CONT %d", c.Members[1].PID)) {
+			strings.Contains(said.Why, "nothing while") ||
+			!strings.HasSuffix(said.Why, fmt.Sprintf(todo+"kill -CONT %d", c.Members[1].PID)) {
 			t.Errorf("%s: %s", what, said.Why)
 		}
 		if notes := strings.Join(notes(c), "\n"); strings.Contains(notes, "nothing while") {

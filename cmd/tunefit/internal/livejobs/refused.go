@@ -78,8 +78,9 @@ func (k refusalKey) judge() refusedFile {
 	info, err := os.Stat(k.path)
 	if err == nil && k.user >= 0 {
 		if foreign := safefile.CheckOwnerAs(info, uint32(k.user)); foreign != nil {
-			r.Why, r.Remedy = foreign.Error(), "change its owner or its permissions, which push keeps; new jobs take it "+
-				"with "+safefile.TrustVariable+"=1"
+			r.Why = foreign.Error()
+			r.Remedy = "change its owner or its permissions, which push keeps; new jobs take it with " +
+				safefile.TrustVariable + "=1"
 			return r
 		}
 	}

@@ -213,7 +213,8 @@ func TestStatusOfABadFile(t *testing.T) {
 	why := file + `:1:4: unknown algorithm "rign"`
 	said := shows(2)
 	if strings.Count(said, file+" cannot be used as it is now: "+why) != 1 ||
-		strings.Count(said, "  file refused\n") != 2 || strings.Count(said, `"why": "`+strings.ReplaceAll(why, `"`, `\"`)) != 2 {
+		strings.Count(said, "  file refused\n") != 2 ||
+		strings.Count(said, `"why": "`+strings.ReplaceAll(why, `"`, `\"`)) != 2 {
 		t.Errorf("%q is not in\n%s", why, said)
 	}
 	if err := os.WriteFile(file, []byte(policyRow(2)), 0o666); err != nil {
