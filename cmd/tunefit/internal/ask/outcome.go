@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -91,7 +92,8 @@ type Outcome struct {
 	Question
 
 	Release string `json:"nccl_release"` // whose choice NCCL is
-	// NCCL's choice; 0 channels: not known. If Known is NotKnown, it is that of the communicator that CostModel names.
+	// NCCL's choice; 0 channels: not known. If Known is NotKnown, it is that of the communicator that CostModel names,
+	// and null in JSON.
 	NCCL       nccl.Config `json:"nccl"`
 	NCCLMicros float32     `json:"nccl_us,omitempty"` // left out: neither measured nor estimated
 	Known      knowledge   `json:"nccl_by"`
@@ -120,6 +122,19 @@ type Expectation struct {
 	Default float64 `json:"nccl_us"` // of NCCL's choice
 	Gain    float64 `json:"gain"`    // as a share of the time of NCCL's choice
 	Sigma   float64 `json:"sigma"`   // uncertainty of the gain
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o Outcome) MarshalJSON() ([]byte, error) {
+	type fields Outcome
+	shown := struct {
+		fields
+		NCCL *nccl.Config `json:"nccl"`
+	}{fields: fields(o)}
+	if o.Known != NotKnown {
+		shown.NCCL = &o.NCCL
+	}
+	return json.Marshal(shown)
 }
 
 // Alike reports whether both are the same decision.

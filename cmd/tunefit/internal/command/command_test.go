@@ -140,6 +140,20 @@ func TestStandInIsSaid(t *testing.T) {
 	}
 }
 
+// What NCCL chooses on another communicator is not shown as its choice on this one.
+func TestNotKnownInJSON(t *testing.T) {
+	out, _ := tunefit(t, cli.ExitOK, "show", testlib.File(t, "p.csv", sample), "--coll", "allreduce", "--comm",
+		"7x4,7x8", "--sizes", "1M", "--json")
+	var got []struct {
+		By   string       `json:"nccl_by"`
+		NCCL *nccl.Config `json:"nccl"`
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 2 || got[0].By != "not known" ||
+		got[0].NCCL != nil || got[1].NCCL == nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 func TestDiff(t *testing.T) {
 	old := testlib.File(t, "old.csv", sample)
 	changed := testlib.File(t, "new.csv", strings.Replace(strings.Replace(sample, "32K", "32769", 1),

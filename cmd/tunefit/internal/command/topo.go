@@ -24,13 +24,13 @@ import (
 
 func topoCommand(env ncclchoice.Env) *cobra.Command {
 	var dump bool
-	cmd := topoView(&cobra.Command{
+	cmd := topoView(env, &cobra.Command{
 		Use:   "topo [SYSTEM.xml]",
 		Short: "Show a machine as NCCL sees it",
-		Long: `Show a machine as NCCL 2.30.7 sees it:
+		Long: `Show a machine as a release of NCCL sees it:
   - the paths between GPUs and from GPUs to NICs, with type and bandwidth in GB/s
   - the NICs
-  - the numbers that rules may use
+  - the numbers that rules may use, and the fingerprint: the same for all releases
 
 Without a file, it looks for the topology as the library does: NCCL_TUNER_TOPO_FILE,
 NCCL_TOPO_FILE, NCCL's file for virtual machines, then the machine itself. Variables
@@ -38,11 +38,11 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 		Example: `  tunefit topo
   tunefit topo configs/topo/dgx-h100.xml
   tunefit topo explain gpu0 mlx5_2 --topo configs/topo/dgx-h100.xml`,
-	}, "print JSON", func(cmd *cobra.Command, args []string) (*topoOverview, error) {
+	}, "print JSON", func(cmd *cobra.Command, args []string, as nccl.Version) (*topoOverview, error) {
 		if dump && cmd.Flag("json").Value.String() == "true" {
 			return nil, cli.Usagef("--json and --dump exclude each other")
 		}
-		m, err := openMachine(env, args, cmd.ErrOrStderr())
+		m, err := openMachine(env, args, as, cmd.ErrOrStderr())
 		if errors.Is(err, fs.ErrNotExist) && len(args) > 0 &&
 			wording.Nearest(args[0], cli.CommandNames(cmd)) != "" {
 			return nil, cli.Usagef("%w (%sor name a file)", err, wording.DidYouMean(args[0], cli.CommandNames(cmd)))
@@ -66,7 +66,7 @@ that change paths, such as NCCL_P2P_LEVEL, count as they do in NCCL.`,
 }
 
 func topoLinksCommand(env ncclchoice.Env) *cobra.Command {
-	return topoView(&cobra.Command{
+	return topoView(env, &cobra.Command{
 		Use:   "links [SYSTEM.xml]",
 		Short: "Print what each pair uses: P2P, shared memory, network, GPUDirect RDMA",
 		Long: `Print for each pair of GPUs whether NCCL uses peer-to-peer, shared memory or the
@@ -76,8 +76,8 @@ NCCL_PXN_DISABLE, NCCL_PXN_C2C, NCCL_NVB_DISABLE, NCCL_SHM_DISABLE and
 NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 		Example: `  tunefit topo links configs/topo/dgx-h100.xml
   NCCL_NET_GDR_LEVEL=PIX tunefit topo links configs/topo/dgx-h100.xml --json`,
-	}, "print JSON: a list of pairs", func(_ *cobra.Command, args []string) ([]link, error) {
-		m, err := openMachine(env, args, io.Discard)
+	}, "print JSON: a list of pairs", func(_ *cobra.Command, args []string, as nccl.Version) ([]link, error) {
+		m, err := openMachine(env, args, as, io.Discard)
 		if err != nil {
 			return nil, err
 		}
@@ -86,27 +86,26 @@ NCCL_NET_DISABLE_INTRA count as in NCCL.`,
 }
 
 func topoGraphsCommand(env ncclchoice.Env) *cobra.Command {
-	return topoView(&cobra.Command{
+	return topoView(env, &cobra.Command{
 		Use:   "graphs [SYSTEM.xml]",
 		Short: "Print the channels that NCCL would find",
 		Long: `Print the channels that NCCL's search would find for rings, trees, NVLS and CollNet, on
 this system alone and as one of several alike.`,
 		Example: `  tunefit topo graphs configs/topo/dgx-h100.xml`,
 	}, "print JSON, with the order of GPUs and NICs of each channel",
-		func(_ *cobra.Command, args []string) (map[string]*channels.Found, error) {
+		func(_ *cobra.Command, args []string, as nccl.Version) (map[string]*channels.Found, error) {
 			doc, _, err := document(env, args)
 			if err != nil {
 				return nil, err
 			}
-			return findGraphs(doc)
+			return findGraphs(doc, as)
 		}, writeGraphs)
 }
 
 func topoTuningCommand(env ncclchoice.Env) *cobra.Command {
 	var nodes []int
 	var collNet bool
-	var named string
-	cmd := topoView(&cobra.Command{
+	cmd := topoView(env, &cobra.Command{
 		Use:   "tuning [SYSTEM.xml]",
 		Short: "Print NCCL's estimates, and what it would choose",
 		Long: `Print the estimates of a release of NCCL for communicators over hosts like this one:
@@ -114,12 +113,8 @@ latency and bandwidth of each algorithm and protocol, and the sizes that NCCL ch
 them for. NCCL_* variables count as they do in NCCL. No measurement is involved.`,
 		Example: `  tunefit topo tuning configs/topo/dgx-h100.xml --nodes 1,4
   tunefit topo tuning configs/topo/dgx-h100.xml --json`,
-	}, "print JSON", func(cmd *cobra.Command, args []string) (*tuning.Set, error) {
-		version, notes, err := env.WhichNCCL(named)
-		if err != nil {
-			return nil, err
-		}
-		cli.Notes(cmd.ErrOrStderr(), append(ncclchoice.UncountedVariables(), notes...)...)
+	}, "print JSON", func(cmd *cobra.Command, args []string, as nccl.Version) (*tuning.Set, error) {
+		cli.Notes(cmd.ErrOrStderr(), ncclchoice.UncountedVariables()...)
 		if err := checkHosts(nodes); err != nil {
 			return nil, err
 		}
@@ -127,7 +122,7 @@ them for. NCCL_* variables count as they do in NCCL. No measurement is involved.
 		if err != nil {
 			return nil, err
 		}
-		opt, err := ncclchoice.TuneOptions(version)
+		opt, err := ncclchoice.TuneOptions(as)
 		if err != nil {
 			return nil, err
 		}
@@ -139,8 +134,6 @@ them for. NCCL_* variables count as they do in NCCL. No measurement is involved.
 		}
 		return set, err
 	}, writeTuning)
-	cmd.Flags().StringVar(&named, "nccl", "",
-		"release of NCCL, as 2.28.9 (default: the one that is installed, else "+nccl.Newest.String()+")")
 	cmd.Flags().IntSliceVar(&nodes, "nodes", []int{1, 2, 4, 8, 16, 64}, "numbers of hosts")
 	cmd.Flags().BoolVar(&collNet, "collnet", false, "the network reduces (SHARP), and NCCL is told to use that")
 	return cmd
@@ -159,19 +152,35 @@ func checkHosts(nodes []int) error {
 	return nil
 }
 
-// topoView completes a command that prints a report on a topology as tables or, with --json, as it is.
-func topoView[R any](cmd *cobra.Command, asJSON string, report func(*cobra.Command, []string) (R, error),
-	tables func(io.Writer, R)) *cobra.Command {
+// topoView completes a command that prints a report on a topology, as a release of NCCL sees it: as tables or, with
+// --json, as it is.
+func topoView[R any](env ncclchoice.Env, cmd *cobra.Command, asJSON string,
+	report func(*cobra.Command, []string, nccl.Version) (R, error), tables func(io.Writer, R)) *cobra.Command {
+	release := topoRelease(env, cmd)
 	program := cmd.Flags().Bool("json", false, asJSON)
 	cmd.Args = cli.Args(0, 1, "a topology file, or none for this machine")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := report(cmd, args)
+		as, err := release()
+		if err != nil {
+			return err
+		}
+		r, err := report(cmd, args, as)
 		if err != nil {
 			return err
 		}
 		return cli.Print(cmd.OutOrStdout(), *program, r, func(w io.Writer) { tables(w, r) })
 	}
 	return cmd
+}
+
+// topoRelease adds --nccl to a command. The function returned tells the release, and prints notes on it.
+func topoRelease(env ncclchoice.Env, cmd *cobra.Command) func() (nccl.Version, error) {
+	named := cmd.Flags().String("nccl", "", ncclchoice.InstalledUsage)
+	return func() (nccl.Version, error) {
+		version, notes, err := env.WhichNCCL(*named)
+		cli.Notes(cmd.ErrOrStderr(), notes...)
+		return version, err
+	}
 }
 
 // topoMachine is a topology with its paths, as a communicator of all its GPUs gets them.
@@ -197,7 +206,7 @@ func document(env ncclchoice.Env, args []string) (*topo.Document, detect.Source,
 	return doc, source, err
 }
 
-func openMachine(env ncclchoice.Env, args []string, notes io.Writer) (*topoMachine, error) {
+func openMachine(env ncclchoice.Env, args []string, as nccl.Version, notes io.Writer) (*topoMachine, error) {
 	doc, source, err := document(env, args)
 	if err != nil {
 		return nil, err
@@ -205,7 +214,7 @@ func openMachine(env ncclchoice.Env, args []string, notes io.Writer) (*topoMachi
 	if len(args) == 0 {
 		fmt.Fprintf(notes, "note: topology %s\n", source)
 	}
-	sys, err := topo.Build(doc, topo.SettingsFromEnv(os.Getenv))
+	sys, err := topo.Build(doc, ncclchoice.Settings(as))
 	if err != nil {
 		return nil, err
 	}
@@ -218,6 +227,7 @@ func openMachine(env ncclchoice.Env, args []string, notes io.Writer) (*topoMachi
 // topoOverview is what `tunefit topo` shows.
 type topoOverview struct {
 	Source      string        `json:"source"`
+	NCCL        string        `json:"nccl"` // whose rules hold, but for Summary and Fingerprint
 	GPUs        []gpuEntry    `json:"gpus"`
 	Columns     []string      `json:"columns"` // of Matrix: GPUs, then network ports
 	Matrix      [][]topo.Path `json:"matrix"`  // a row per GPU
@@ -247,7 +257,11 @@ func (m *topoMachine) targets() []*topo.Node {
 }
 
 func (m *topoMachine) overview() (*topoOverview, error) {
-	o := &topoOverview{Source: m.source.String(), Fingerprint: string(m.Fingerprint())}
+	library, err := topo.Build(m.doc, topo.SettingsFromEnv(os.Getenv)) // as the library sees it with any release
+	if err != nil {
+		return nil, err
+	}
+	o := &topoOverview{Source: m.source.String(), NCCL: m.NCCL.String(), Fingerprint: string(library.Fingerprint())}
 	for _, n := range m.targets() {
 		o.Columns = append(o.Columns, m.Label(n))
 	}
@@ -284,8 +298,7 @@ func (m *topoMachine) overview() (*topoOverview, error) {
 		}
 		o.NICs = append(o.NICs, e)
 	}
-	var err error
-	o.Summary, err = m.Summarize()
+	o.Summary, err = library.Summarize()
 	return o, err
 }
 
@@ -328,7 +341,7 @@ func (o *topoOverview) write(w io.Writer) {
 		tw.Row(append(cells, g.CPU)...)
 	}
 	tw.Flush()
-	fmt.Fprintln(w, "\nType and GB/s of one direction:")
+	fmt.Fprintf(w, "\nType and GB/s of one direction, by the rules of NCCL %s:\n", o.NCCL)
 	for t, text := range pathTypeTexts {
 		if seen[t] && text != "" {
 			fmt.Fprintf(w, "  %s  %s\n", topo.PathType(t), text)
@@ -443,10 +456,10 @@ var communicators = []struct {
 	{"single_collnet", "this system, CollNet", 1, true}, {"multi_collnet", "several, CollNet", 2, true},
 }
 
-func findGraphs(doc *topo.Document) (map[string]*channels.Found, error) {
+func findGraphs(doc *topo.Document, as nccl.Version) (map[string]*channels.Found, error) {
 	all := map[string]*channels.Found{}
 	for _, c := range communicators {
-		opt := channels.TuneOptions{Settings: topo.SettingsFromEnv(os.Getenv), CollNet: c.collNet}
+		opt := channels.TuneOptions{Settings: ncclchoice.Settings(as), CollNet: c.collNet}
 		found, err := channels.Search(doc, opt, c.hosts)
 		if err != nil {
 			return nil, err
@@ -526,6 +539,7 @@ func chosenSizes(t *tuning.Tuning, coll nccl.Coll) map[nccl.Cell]string {
 
 func topoExplainCommand(env ncclchoice.Env) *cobra.Command {
 	var file string
+	var release func() (nccl.Version, error)
 	cmd := &cobra.Command{
 		Use:   "explain FROM TO",
 		Short: "Explain how one device reaches another",
@@ -542,13 +556,18 @@ number (cpu without one); or as NCCL prints them, GPU/0-18000.`,
 			if file != "" {
 				files = []string{file}
 			}
-			m, err := openMachine(env, files, cmd.ErrOrStderr())
+			as, err := release()
+			if err != nil {
+				return err
+			}
+			m, err := openMachine(env, files, as, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			return m.explain(cmd.OutOrStdout(), args[0], args[1])
 		},
 	}
+	release = topoRelease(env, cmd)
 	cmd.Flags().StringVar(&file, "topo", "",
 		"topology file in NCCL's XML to look into (default: the topology of this machine)")
 	return cmd

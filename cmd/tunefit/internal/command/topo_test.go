@@ -2,11 +2,14 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
+	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo/tuning"
@@ -68,6 +71,61 @@ func TestTopoJSON(t *testing.T) {
 	if len(got.GPUs) != 8 || got.GPUs[0].CPU != "cpu3" || got.Matrix[0][8].Type != topo.PathPXB ||
 		got.Matrix[0][8].BW != 24 || got.Summary.NICs != 8 {
 		t.Errorf("%s", out)
+	}
+}
+
+// All commands mean the same release: the one that --nccl names, else the installed one, else the newest known. What
+// rules may use is as the library sees it, whatever the release.
+func TestTopoRelease(t *testing.T) {
+	before := testkit.Env.Installed
+	t.Cleanup(func() { testkit.Env.Installed = before })
+	tray := ready("gb200-nvl72-tray.xml")
+	policy := testlib.File(t, "p.csv", sample)
+	summaries := map[string]bool{}
+	for _, c := range []struct {
+		installed     nccl.Version
+		named         []string
+		release, path string // that holds, and from the first GPU to the last port
+	}{
+		{0, nil, nccl.Newest.String(), "PXN"},
+		{22707, nil, "2.27.7", "SYS"},
+		{nccl.Newest, []string{"--nccl", "2.27"}, "2.27.7", "SYS"},
+	} {
+		testkit.Env.Installed = func() nccl.Version { return c.installed }
+		run := func(args ...string) string {
+			out, _ := tunefit(t, cli.ExitOK, append(args, c.named...)...)
+			return out
+		}
+		var overview topoOverview
+		out := run("topo", tray, "--json")
+		if err := json.Unmarshal([]byte(out), &overview); err != nil || overview.NCCL != c.release ||
+			overview.Matrix[0][7].Type.String() != c.path {
+			t.Errorf("%+v: %v in %s", c, err, out)
+		}
+		summaries[fmt.Sprint(overview.Summary, overview.Fingerprint)] = true
+		for _, of := range []struct {
+			want string
+			args []string
+		}{
+			{"by the rules of NCCL " + c.release + ":", []string{"topo", tray}},
+			{"gpu0 NET/0-3 " + c.path, []string{"topo", "links", tray}},
+			{"gpu0 to mlx5_5: " + c.path, []string{"topo", "explain", "gpu0", "mlx5_5", "--topo", tray}},
+			{"NCCL " + c.release, []string{"topo", "tuning", tray, "--nodes", "1"}},
+			{`"nccl_release": "` + c.release, []string{"show", policy, "--comm", "1x4", "--sizes", "1M", "--json"}},
+		} {
+			if got := strings.Join(strings.Fields(run(of.args...)), " "); !strings.Contains(got, of.want) {
+				t.Errorf("%v: no %q in %s", of.args, of.want, got)
+			}
+		}
+	}
+	if len(summaries) != 1 {
+		t.Errorf("%v", summaries)
+	}
+	for _, args := range [][]string{{"topo"}, {"topo", "graphs"}, {"topo", "tuning"}, {"show"}, {"sweep"}} {
+		out, _ := tunefit(t, cli.ExitOK, append(args, "--help")...)
+		if text := strings.Join(strings.Fields(out), " "); !strings.Contains(text, "else "+nccl.Newest.String()+")") {
+			t.Errorf("%v: %s", args, out)
+		}
 	}
 }
 

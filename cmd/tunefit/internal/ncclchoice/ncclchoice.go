@@ -148,9 +148,14 @@ func someGPUs(machine *topo.Document, text string) (*topo.Document, error) {
 // TuneOptions are those of this environment's variables.
 func TuneOptions(version nccl.Version) (channels.TuneOptions, error) {
 	variables, err := channels.VariablesFromEnv(os.Getenv, version.Rules())
+	return channels.TuneOptions{Settings: Settings(version), Variables: variables}, err
+}
+
+// Settings are the rules of a release with this environment's variables for paths.
+func Settings(version nccl.Version) topo.Settings {
 	settings := topo.SettingsFromEnv(os.Getenv)
 	settings.NCCL = version.Rules()
-	return channels.TuneOptions{Settings: settings, Variables: variables}, err
+	return settings
 }
 
 // AssumedFile is the machine to assume, if none is named.
@@ -306,8 +311,12 @@ func (e *Env) WhichNCCL(named string) (v nccl.Version, notes []string, err error
 	return v, notes, nil
 }
 
-const NCCLUsage = "release of NCCL that chooses, as 2.28.9 (default: the one that a policy or model says it was " +
-	"measured with, else the installed one, else 2.31.2)"
+// Usages of --nccl.
+var (
+	InstalledUsage = fmt.Sprintf("release of NCCL, as 2.28.9 (default: the one that is installed, else %s)", nccl.Newest)
+	NCCLUsage      = fmt.Sprintf("release of NCCL that chooses, as 2.28.9 (default: the one that a policy or model "+
+		"says it was measured with, else the installed one, else %s)", nccl.Newest)
+)
 
 // UncountedVariables are notes on the variables that are set and that NCCL's choice here ignores.
 func UncountedVariables() (notes []string) {

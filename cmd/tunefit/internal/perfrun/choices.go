@@ -49,8 +49,7 @@ func (c *Choices) Register(cmd *cobra.Command) {
 	flags.StringVar(&c.Topology.Topo, "topo", "",
 		"topology file of the nodes, NCCL's XML: algorithms, protocols and channels that they do not have are not "+
 			"planned")
-	flags.StringVar(&c.Topology.NCCL, "nccl", "",
-		"with --topo: release of NCCL, as 2.28.9 (default: the one that is installed, else 2.31.2)")
+	flags.StringVar(&c.Topology.NCCL, "nccl", "", "with --topo: "+ncclchoice.InstalledUsage)
 }
 
 // Check reads the flags and what they name.
