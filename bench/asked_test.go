@@ -32,8 +32,8 @@ const (
 func TestAskedInVain(t *testing.T) {
 	decides := func(what string) (log string) {
 		for _, size := range []string{"1MiB", "2MiB", "4MiB"} {
-			log += "host:1:1 [0] NCCL INFO TUNER/Go: allgather " + size + ", 1 pipelined: " + what +
-				", decided by x.csv:1\n"
+			log += "host:1:1 [0] NCCL INFO TUNER/Go: decision coll=allgather size=" + size + " " + what +
+				" by=x.csv:1 pipe_ops=1\n"
 		}
 		return log
 	}
@@ -56,32 +56,32 @@ func TestAskedInVain(t *testing.T) {
 		selection      Selection
 		vain           []uint64 // of ring/ll with 32 channels
 	}{
-		"as asked": {named, decides("ring/ll 32 ch"), askedRow + askedEnd, 32,
+		"as asked": {named, decides("choice=ring/ll channels=32"), askedRow + askedEnd, 32,
 			SelectionForced, nil},
-		"left to NCCL": {named, decides("ring/ll"), askedRow + askedEnd, 0, SelectionForced, nil},
-		"left to NCCL and told": {named, decides("ring/ll") + ran("RING proto LL channel{Lo..Hi}={0..31}"),
+		"left to NCCL": {named, decides("choice=ring/ll"), askedRow + askedEnd, 0, SelectionForced, nil},
+		"left to NCCL and told": {named, decides("choice=ring/ll") + ran("RING proto LL channel{Lo..Hi}={0..31}"),
 			askedRow + askedEnd, 32, SelectionOwnChannels, nil},
-		"another ran": {named, decides("ring/ll 32 ch") + ran("RING proto SIMPLE channel{Lo..Hi}={0..31}"),
+		"another ran": {named, decides("choice=ring/ll channels=32") + ran("RING proto SIMPLE channel{Lo..Hi}={0..31}"),
 			askedRow + askedEnd, 32, SelectionForced, mib(1, 2, 4)},
-		"fewer ran": {named, decides("ring/ll 32 ch") + ran("RING proto LL channel{Lo..Hi}={0..7}"),
+		"fewer ran": {named, decides("choice=ring/ll channels=32") + ran("RING proto LL channel{Lo..Hi}={0..7}"),
 			askedRow + askedEnd, 32, SelectionForced, nil},
 		"2.31 keeps its own": {named,
-			"host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("ring/ll 32 ch") +
+			"host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("choice=ring/ll channels=32") +
 				ran("RING proto LL channel{Lo..Hi}={0..7}"),
 			askedRow + askedEnd, 8, SelectionOwnChannels, mib(1, 2, 4)},
 		"2.31 lowers": {named,
-			"host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("ring/ll 32 ch") +
+			"host:1:1 [0] NCCL INFO NCCL version 2.31.2+cuda12.4\n" + decides("choice=ring/ll channels=32") +
 				ran("RING proto LL channel{Lo..Hi}={0..31}"),
 			askedRow + askedEnd, 32, SelectionForced, nil},
-		"wrong results": {named, decides("ring/ll 32 ch"),
+		"wrong results": {named, decides("choice=ring/ll channels=32"),
 			strings.ReplaceAll(askedRow, "      0", "      7") + askedEnd, 32, SelectionForced, mib(4)},
-		"cut off": {named, decides("ring/ll 32 ch"), "", 32, SelectionForced, mib(4)},
-		"crashed": {named, decides("ring/ll 32 ch"),
+		"cut off": {named, decides("choice=ring/ll channels=32"), "", 32, SelectionForced, mib(4)},
+		"crashed": {named, decides("choice=ring/ll channels=32"),
 			"host: Test CUDA failure x.cu:1 'an illegal memory access'\n", 32, SelectionForced, mib(4)},
-		"crashed among others": {mixed, decides("ring/ll 32 ch"), "", 32, SelectionForced, mib(4)},
+		"crashed among others": {mixed, decides("choice=ring/ll channels=32"), "", 32, SelectionForced, mib(4)},
 		"variables bound it": {named,
 			"host:1:1 [0] NCCL INFO NCCL_MIN_NCHANNELS set by environment to 32.\nhost:1:1 [0] NCCL INFO " +
-				"NCCL_MAX_NCHANNELS set by environment to 32.\n" + decides("ring/ll") +
+				"NCCL_MAX_NCHANNELS set by environment to 32.\n" + decides("choice=ring/ll") +
 				ran("RING proto LL channel{Lo..Hi}={0..31}"), askedRow + askedEnd, 32, SelectionForced, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,9 +29,9 @@ func planned(t *testing.T, asked, tuner string) *Result {
 
 // What our tuner says that it decided is what ran, whatever it was asked for.
 func TestTunerDecisions(t *testing.T) {
-	const begun = "host:1:1 [0] NCCL INFO TUNER/Go: 1.0 2 nodes, 16 ranks: 1 row\n"
+	const begun = "host:1:1 [0] NCCL INFO TUNER/Go: start library=1.0 ranks=16 nodes=2 policy=x.csv rows=1\n"
 	decided := func(what string) string {
-		return begun + "host:1:1 [0] NCCL INFO TUNER/Go: allreduce 1MiB, 1 pipelined: " + what + "\n"
+		return begun + "host:1:1 [0] NCCL INFO TUNER/Go: decision coll=allreduce size=1MiB " + what + " pipe_ops=1\n"
 	}
 	ran := func(what string) string {
 		return strings.Repeat("host:1:1 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo "+what+"\n", 25)
@@ -43,17 +43,17 @@ func TestTunerDecisions(t *testing.T) {
 		failed       bool
 	}{
 		"as asked": {"measure ring/ll/8",
-			decided("ring/ll 8 ch instead of tree/ll, decided by x.csv:1"),
+			decided("choice=ring/ll channels=8 default=tree/ll by=x.csv:1"),
 			nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8}, "", false},
 		"several": {"verify",
-			decided("tree/simple 16 ch, decided by x.csv:3"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 2},
+			decided("choice=tree/simple channels=16 by=x.csv:3"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 2},
 				Channels: 16}, "", false},
-		"not available": {"measure ring/ll/8", decided("tree/ll, no row matches, decided by NCCL"),
+		"not available": {"measure ring/ll/8", decided("choice=tree/ll by=NCCL"),
 			noLabel, rejectNotOffered, true},
-		"fewer ran": {"verify", decided("ring/ll 8 ch, decided by x.csv:1") +
+		"fewer ran": {"verify", decided("choice=ring/ll channels=8 by=x.csv:1") +
 			ran("RING proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 1, Proto: 0}, Channels: 8},
 			"", false},
-		"another ran": {"verify", decided("ring/ll 8 ch, decided by x.csv:1") +
+		"another ran": {"verify", decided("choice=ring/ll channels=8 by=x.csv:1") +
 			ran("TREE proto LL channel{Lo..Hi}={0..1}"), nccl.Config{Cell: nccl.Cell{Algo: 0, Proto: 0}, Channels: 2},
 			"", true},
 		"not loaded":      {"measure ring/ll/8", "", noLabel, rejectNotLoaded, false},
@@ -75,17 +75,6 @@ func TestTunerDecisions(t *testing.T) {
 				t.Errorf("failed %+v", r.Failed)
 			}
 		})
-	}
-}
-
-// A decision that leaves NCCL its own configuration is read as this release words it, and as earlier ones did.
-func TestDecisionForTheDefault(t *testing.T) {
-	for _, own := range []string{"NCCL's default", "NCCL's choice"} {
-		d, ok, err := ParseDecision([]byte("TUNER/Go: allreduce 1MiB, 1 pipelined: " + own + " 8 ch instead of ring/ll, " +
-			"decided by x.csv:1"))
-		if want := (nccl.Config{Cell: nccl.NoCell, Channels: 8}); !ok || err != nil || d.Config != want {
-			t.Errorf("%s: %+v, %v, %v; want %v", own, d, ok, err, want)
-		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/hostile"
 )
 
@@ -96,26 +95,6 @@ func FuzzReadCSV(f *testing.F) {
 	})
 }
 
-// Lines of our own log, which others' programs may have cut or mixed.
-func FuzzDecision(f *testing.F) {
-	f.Add([]byte("n1: TUNER/Go: communicator 0x6f: allreduce 1KiB, 1 pipelined: ring/ll 2 ch instead of tree/ll, " +
-		"decided by tuner.csv:3"))
-	f.Add([]byte("TUNER/Go: allgather 1, 99999999999999999999 pipelined: NCCL's choice, decided by NCCL"))
-	f.Add([]byte("TUNER/Go: available in NCCL for allreduce: ring/ll, ring/simple, x/y"))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		d, ok, err := ParseDecision(line)
-		if err != nil && !ok {
-			t.Errorf("%q is no decision, and wrong: %v", line, err)
-		}
-		if ok && err == nil && (d.Coll < 0 || int(d.Coll) >= nccl.NumColls || d.PipeOps < 0 || d.Channels < 0) {
-			t.Errorf("%q: %+v", line, d)
-		}
-		if _, cells, ok := parseOffers(line); ok != (len(cells) > 0) {
-			t.Errorf("%q: %v", line, cells)
-		}
-	})
-}
-
 func benchmarkRead(b *testing.B, name string, more ...hostile.Text) {
 	hostile.Benchmark(b, func(text []byte) error {
 		r, err := Read(bytes.NewReader(text), name, Options{})
@@ -154,12 +133,12 @@ func BenchmarkWorstReadText(b *testing.B) {
 		hostile.Text{Unit: setting + row},
 		// Choices by NCCL's log, by ours, and what is not offered.
 		hostile.Text{Head: setting + columns, Unit: "1024 Bytes -> Algo 1 proto 1 channel{Lo..Hi}={0..%d}\n" + row},
-		hostile.Text{Head: start + comm, Unit: row + "TUNER/Go: allreduce %d, 1 pipelined: ring/ll 2 ch, decided by x\n"},
+		hostile.Text{Head: start + comm, Unit: row + "TUNER/Go: decision coll=allreduce size=%d by=x pipe_ops=1\n"},
 		hostile.Text{Unit: start + "h:1:1 NCCL INFO x nRanks 2%d nNodes 1 \nh:1:1 NCCL INFO via SHM/\n" + row},
 		// Rows that are cut, and what stands between.
 		hostile.Text{Unit: "1 1 x 1\n1\n1\n"}, hostile.Text{Head: "1 1 x ", Unit: "1\n"}, hostile.Text{Head: "1", Unit: ": Test "},
 		hostile.Text{Head: "Input: {", Unit: "xnBytes = "}, hostile.Text{Head: "# Reducing maxBytes", Unit: "x"},
-		hostile.Text{Unit: "[1] "}, hostile.Text{Unit: "TUNER/Go: communicator 0x1: "},
+		hostile.Text{Unit: "[1] "}, hostile.Text{Unit: "TUNER/Go: decision "},
 		hostile.Text{Head: "TUNER/Plugin: Using ", Unit: "x", Tail: " (v5)\n" + row},
 	)
 }
@@ -184,19 +163,5 @@ func BenchmarkWorstReadCSV(b *testing.B) {
 		hostile.Text{Head: "collective,size_bytes,time_us,", Unit: "x"},
 		hostile.Text{Head: "collective,size_bytes,time_us", Unit: ",x%d"},
 		hostile.Text{Head: "collective,size_bytes", Unit: ",x%d"},
-	)
-}
-
-func BenchmarkWorstDecision(b *testing.B) {
-	hostile.Benchmark(b, func(line []byte) error {
-		_, _, err := ParseDecision(line)
-		parseOffers(line)
-		return err
-	},
-		hostile.Text{Unit: "TUNER/Go: "}, hostile.Text{Unit: "TUNER/Go: available in NCCL for a: "},
-		hostile.Text{Head: "TUNER/Go: available in NCCL for allreduce: ", Unit: "ring/ll, "},
-		hostile.Text{Head: "TUNER/Go: allreduce 1KiB, 1 pipelined: ", Unit: ", decided by "},
-		hostile.Text{Head: "TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll, decided by ", Unit: " "},
-		hostile.Text{Head: "TUNER/Go: allreduce 1KiB, ", Unit: "1", Tail: " pipelined: ring/ll, decided by x"},
 	)
 }

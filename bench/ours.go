@@ -3,11 +3,8 @@ package bench
 import (
 	"fmt"
 	"regexp"
-	"strconv"
-	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
-	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // mark is what a log of tunefit sweep says of itself in its first line.
@@ -51,86 +48,6 @@ func (t *text) marked(body []byte) bool {
 		t.r.mark.asked = c
 	}
 	return true
-}
-
-// LoggedDecision is a line of our library's log with NCCL_TUNER_LOG=decisions (tuner/decisionlog.go).
-type LoggedDecision struct {
-	Comm string // identity of the communicator, as 0x6f3a; empty: the line names none
-	nccl.Call
-	PipeOps     int
-	nccl.Config // its cell is NoCell where the log does not name NCCL's default
-	By          string
-}
-
-// ByNCCL is who decided where the library left a call to NCCL.
-const ByNCCL = "NCCL"
-
-// Earlier releases wrote "NCCL's choice", and "NCCL offers" in offersLine.
-var (
-	decisionLine = regexp.MustCompile(
-		`TUNER/Go: (?:communicator (0x[0-9a-f]+): )?(\w+) (\w+), (\d{1,20}) pipelined: (.*), decided by (.*?)\s*$`)
-	choiceText = regexp.MustCompile(
-		`^(?:NCCL's (?:default|choice)|([A-Za-z_]+)/([A-Za-z0-9]+))(?: (\d{1,20}) ch)?(?:,| instead |$)`)
-)
-
-// ParseDecision reads a line of a log, whatever NCCL and a launcher put before it. ok is false where the line is no
-// decision, the error says why one cannot be read.
-//
-//	TUNER/Go: allreduce 1KiB, 1 pipelined: ring/ll 2 ch instead of tree/ll, decided by tuner.csv:3
-func ParseDecision(line []byte) (d LoggedDecision, ok bool, err error) {
-	m := decisionLine.FindSubmatch(line)
-	if m == nil {
-		return d, false, nil
-	}
-	d = LoggedDecision{Comm: string(m[1]), Config: noLabel, By: string(m[6])}
-	if d.Coll, err = nccl.Colls.Parse(string(m[2])); err != nil {
-		return d, true, err
-	}
-	if d.Bytes, err = nccl.ParseBytes(string(m[3])); err != nil {
-		return d, true, err
-	}
-	if d.PipeOps, err = strconv.Atoi(string(m[4])); err != nil {
-		return d, true, err
-	}
-	c := choiceText.FindSubmatch(m[5])
-	if c == nil {
-		return d, true, fmt.Errorf("%s is not a choice (needed: ALGORITHM/PROTOCOL or NCCL's default)",
-			wording.Quote(string(m[5])))
-	}
-	if c[1] != nil {
-		if d.Cell, err = nccl.ParseCell(string(c[1]), string(c[2])); err != nil {
-			return d, true, err
-		}
-	}
-	if c[3] != nil {
-		d.Channels, err = strconv.Atoi(string(c[3]))
-	}
-	return d, true, err
-}
-
-var offersLine = regexp.MustCompile(
-	`TUNER/Go: (?:communicator 0x[0-9a-f]+: )?(?:available in NCCL|NCCL offers) for (\w+): (.*?)\s*$`)
-
-// parseOffers reads a line of our library's log that says what NCCL has for a collective
-// (tuner/telemetry/decisionlog.go).
-//
-//	TUNER/Go: available in NCCL for allreduce: ring/ll, ring/simple
-func parseOffers(line []byte) (coll nccl.Coll, cells []nccl.Cell, ok bool) {
-	m := offersLine.FindSubmatch(line)
-	if m == nil {
-		return 0, nil, false
-	}
-	coll, err := nccl.Colls.Parse(string(m[1]))
-	if err != nil {
-		return 0, nil, false
-	}
-	for name := range strings.SplitSeq(string(m[2]), ", ") {
-		algo, proto, _ := strings.Cut(name, "/")
-		if c, err := nccl.ParseCell(algo, proto); err == nil {
-			cells = append(cells, c)
-		}
-	}
-	return coll, cells, len(cells) > 0
 }
 
 // notOffered records what NCCL does not have for a communicator, by our library's log and by NCCL's of its links.

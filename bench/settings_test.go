@@ -98,7 +98,7 @@ func TestBoundsAreNoChoice(t *testing.T) {
 		}
 		return text + info + "AllReduce: 1048576 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..7}\n"
 	}
-	const loaded = info + "TUNER/Go: 0.2.0 1 node, 8 ranks: 1 row\n" + info + "TUNER/Go: allreduce 1MiB, 1 pipelined: "
+	const loaded = info + "TUNER/Go: start library=0.3.0 ranks=8 nodes=1\n" + info + "TUNER/Go: decision coll=allreduce size=1MiB pipe_ops=1 "
 	for _, c := range []struct {
 		log, variables string
 		selection      Selection
@@ -106,9 +106,9 @@ func TestBoundsAreNoChoice(t *testing.T) {
 		{set("MAX_NCHANNELS=24"), "NCCL_MAX_NCHANNELS=24", SelectionDefault},
 		{set("MAX_CTAS=24", "MIN_CTAS=4"), "NCCL_MAX_CTAS=24 NCCL_MIN_CTAS=4", SelectionDefault},
 		{set("MAX_NCHANNELS=8", "ALGO=Ring"), "NCCL_MAX_NCHANNELS=8", SelectionForced},
-		{set("MAX_NCHANNELS=24") + loaded + "ring/ll 8 ch, decided by x.csv:1\n", "NCCL_MAX_NCHANNELS=24",
+		{set("MAX_NCHANNELS=24") + loaded + "choice=ring/ll channels=8 by=x.csv:1\n", "NCCL_MAX_NCHANNELS=24",
 			SelectionForced},
-		{set("MAX_NCHANNELS=24") + loaded + "ring/ll, decided by x.csv:1\n", "NCCL_MAX_NCHANNELS=24",
+		{set("MAX_NCHANNELS=24") + loaded + "choice=ring/ll by=x.csv:1\n", "NCCL_MAX_NCHANNELS=24",
 			SelectionOwnChannels},
 		{set("MAX_NCHANNELS=8", "MIN_NCHANNELS=8"), "", SelectionForced},
 		{set("MAX_NCHANNELS=8", "MIN_NCHANNELS=16"), "", SelectionForced},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
@@ -60,12 +61,11 @@ var (
 	driver      = regexp.MustCompile(`\b(?:Driver Version: *|(ROCm) version *: *)([0-9]+\.[0-9.]+)`)
 	// What NCCL 2.19 on says when it loads a tuner: "Using tuner plugin: 'Example'" (2.19),
 	// "TUNER/Plugin: Using tuner plugin Example" (2.21), "TUNER/Plugin: Using Example (v5)" (2.28),
-	// RCCL's own since 2026, and ours, which begins all its lines with TUNER/Go and the first with its version.
+	// RCCL's own since 2026.
 	tunerLine = regexp.MustCompile(
 		`\bUsing tuner plugin:? +'?([^'\s]+)|\bTUNER/Plugin: Using (\S+) \(v[0-9]+\)|` +
 			`\bSuccessfully loaded external tuner plugin (\S+)|TUNER_PLUGIN set to (\S+)|` +
 			`Using (built-in CSV tuner)|TUNER/(CsvTuner): Applied`)
-	goLine   = regexp.MustCompile(`\bTUNER/Go: (?:([0-9]+\.[0-9.]+) )?`)
 	dateTime = regexp.MustCompile(`20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-5][0-9]`)
 )
 
@@ -107,8 +107,13 @@ func (f *runMetadata) missedTuner(env *environment) bool {
 }
 
 func (f *runMetadata) tuner(line []byte) {
-	if m := goLine.FindSubmatch(line); m != nil {
-		if name := strings.TrimSpace("nccl-tuner-go " + quoted(m[1])); len(name) > len(f.Tuner) || !f.IsOurs() {
+	if bytes.Contains(line, []byte(record.Prefix)) {
+		name := "nccl-tuner-go"
+		e, _ := record.ReadEvent(line)
+		if s, is := e.(*record.Start); is && s.Library != "" {
+			name += " " + s.Library
+		}
+		if len(name) > len(f.Tuner) || !f.IsOurs() {
 			f.Tuner = name
 		}
 		return

@@ -139,6 +139,7 @@ func TestTunerIsNotDefault(t *testing.T) {
 		{
 			oneRun(info + "TUNER/Go: 0.1.0 communicator 0x6f3a of 2 ranks on 1 nodes (ABI v6): policy p.csv, 12 " +
 				"rows, version 9f2c01d4a7be"), "nccl-tuner-go 0.1.0"},
+		{oneRun(info + "TUNER/Go: start library=0.3.0 comm=0x6f3a ranks=2 nodes=1 abi=6"), "nccl-tuner-go 0.3.0"},
 		{oneRun("TUNER/Go: communicator 0x6f3a: no policy, NCCL decides"), "nccl-tuner-go"},
 		{oneRun() + info + "TUNER/Go: 7 shapes in all, asked for 90 times\n", "nccl-tuner-go"},
 		{oneRun(info + "NCCL_TUNER_PLUGIN set by environment to /opt/libx.so"), "/opt/libx.so"},

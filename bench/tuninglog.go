@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 )
 
 // logKey identifies a call in NCCL's log.
@@ -57,14 +58,15 @@ func (t *tuningLog) refusedAll() bool { return t.refused > 0 && t.obeyed == 0 }
 //	Input: { ..., .func = AllReduce, ..., .nBytes = 1024, ... }         (2.31)
 //	Best tuning { ..., .algo = RING, .proto = LL, ..., nChannels = 2, ... }
 //	Channel 00 : 0[0] -> 1[1] via SHM/direct
-//	TUNER/Go: ...                                                       (see ParseDecision)
+//	TUNER/Go: ...                                                       (package record)
 //	TUNER/CsvTuner: Applied config for allreduce, bytes=1024: algo=tree, proto=ll, channels=8  (built into RCCL)
 func (t *tuningLog) read(process string, message []byte) {
-	if bytes.Contains(message, []byte("TUNER/Go: ")) {
-		if d, ok, err := ParseDecision(message); ok && err == nil {
-			t.decide(d)
-		} else if coll, cells, ok := parseOffers(message); ok {
-			t.offer(coll, cells)
+	if bytes.Contains(message, []byte(record.Prefix)) {
+		switch e, _ := record.ReadEvent(message); e := e.(type) {
+		case *record.Decision:
+			t.decide(e)
+		case *record.Available:
+			t.offer(e.Coll, e.Cells)
 		}
 		return
 	}
@@ -78,11 +80,11 @@ func (t *tuningLog) read(process string, message []byte) {
 			return
 		}
 		if coll, known := collByName[fold(string(m[1]))]; known && coll >= 0 {
-			var d LoggedDecision
+			var d record.Decision
 			d.Coll, d.Channels = coll, atoi(m[5])
 			d.Bytes, _ = strconv.ParseUint(string(m[2]), 10, 64)
 			d.Cell = CellNamed(string(m[3]), string(m[4]))
-			t.decide(d)
+			t.decide(&d)
 		}
 		return
 	}
@@ -114,9 +116,9 @@ var builtInLine = regexp.MustCompile(
 	`TUNER/CsvTuner: Applied config for (\w+), bytes=([0-9]+): algo=(\w+), proto=(\w+), channels=(-?[0-9]+)`)
 
 // decide takes what our tuner, or RCCL's own, decided. It names the channels that were asked for, if any were.
-func (t *tuningLog) decide(d LoggedDecision) {
+func (t *tuningLog) decide(d *record.Decision) {
 	l := d.Config
-	if d.By == ByNCCL {
+	if d.By == record.ByNCCL {
 		t.refused++
 		l = noLabel
 	} else if t.obeyed++; !l.Known() {

@@ -1,9 +1,8 @@
 package policy
 
 import (
-	"slices"
-
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
@@ -194,22 +193,23 @@ func (r *Rule) noEffect(c Comm, env when.Env) (why noEffect, is bool) {
 	return 0, false
 }
 
-// WithoutEffect says which rows would be for this communicator, and never match it. mend are those that the user may
-// want to mend.
-func (v *View) WithoutEffect() (mend, other []string) {
+// WithoutEffect says which rows would be for this communicator, and never match it.
+func (v *View) WithoutEffect() (all []record.NoEffect) {
 	release := v.comm.releaseText()
-	say := func(why noEffect, one, many, text string) (all []string) {
-		if n := v.noEffect[why]; n > 0 {
-			all = append(all, wording.Plural(n, "row")+" "+wording.Verb(n, one, many)+" "+text+": without effect")
+	say := func(of noEffect, why, one, many, text string) {
+		if n := v.noEffect[of]; n > 0 {
+			all = append(all, record.NoEffect{Why: why,
+				Is: wording.Plural(n, "row") + " " + wording.Verb(n, one, many) + " " + text + ": without effect"})
 		}
-		return all
 	}
-	mend = say(noEffectTopology, "is", "are", "for this communicator by the machine's topology, which is not known")
-	return mend, slices.Concat(
-		say(noEffectRelease, "is", "are", "for some releases of NCCL, and "+release+", of which not all are among them"),
-		say(noEffectOtherRelease, "is", "are", "for other releases of NCCL, and "+release),
-		say(noEffectName, "asks", "ask", "for the communicator's name, which is not known (all ranks need one name, see "+
-			"docs/POLICY.md)"))
+	say(noEffectTopology, record.NoEffectTopology, "is", "are",
+		"for this communicator by the machine's topology, which is not known")
+	say(noEffectRelease, record.NoEffectRelease, "is", "are",
+		"for some releases of NCCL, and "+release+", of which not all are among them")
+	say(noEffectOtherRelease, record.NoEffectRelease, "is", "are", "for other releases of NCCL, and "+release)
+	say(noEffectName, record.NoEffectName, "asks", "ask",
+		"for the communicator's name, which is not known (all ranks need one name, see docs/POLICY.md)")
+	return all
 }
 
 // Decide finds the first row in the file that matches the query and has an available cell. It never fails: if

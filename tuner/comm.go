@@ -9,6 +9,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/agree"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
@@ -41,10 +42,18 @@ type CommInfo struct {
 	NewStamps func() *[trial.ClockStamps]trial.Stamp
 }
 
+// identity is the communicator's ID as the log has it; "": NCCL tells none.
+func (c CommInfo) identity() string {
+	if c.ID == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#x", c.ID)
+}
+
 func (c CommInfo) String() string {
 	id, release := "", ""
 	if c.ID != 0 {
-		id = fmt.Sprintf(" %#x", c.ID)
+		id = " " + c.identity()
 	}
 	if c.Name != "" {
 		id += fmt.Sprintf(" %q", c.Name)
@@ -111,8 +120,7 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 		return c, nil
 	case info.ABI == nccl.ABINoCosts && settings.envChooses && own.Engine() != nil:
 		// Later ABIs mark what NCCL_ALGO and NCCL_PROTO exclude as unavailable.
-		log.Infof("%s %s: NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow, NCCL decides",
-			Release, info)
+		c.logStart(record.Start{Because: "NCCL_ALGO or NCCL_PROTO is set and this NCCL does not tell what they allow"})
 		return c, nil
 	}
 	switch c.fixedBy = c.notLive(); {
@@ -131,40 +139,43 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.logStart()
+	c.logVersion()
 	c.metrics.Open(log, c.state)
 	opened = true
 	return c, nil
 }
 
-// logStart logs the version that the communicator starts on.
-func (c *Comm) logStart() {
+// logVersion logs the version that the communicator starts on.
+func (c *Comm) logVersion() {
 	s := c.inForce()
-	e, view := s.Engine(), s.view
-	switch {
-	case e == nil:
-		c.log.Infof("%s %s: no policy, NCCL decides", Release, c.info)
-	case view.Empty():
-		c.log.Infof("%s %s: %s (version %s), NCCL decides", Release, c.info, nothingFor(e, view), e.Digest)
-	default:
-		c.log.Infof("%s %s: %s, version %s", Release, c.info, contents(e), e.Digest)
+	var start record.Start
+	if e := s.Engine(); e == nil {
+		start.Because = "no policy"
+	} else {
+		start.Version = e.Digest.String()
+		if e.Policy != nil {
+			start.Policy, start.Rows = e.Policy.File, len(e.Policy.Rules)
+		}
+		if e.Model != nil {
+			start.Model = e.Model.Name
+		}
+		if s.view.Empty() {
+			start.Because = nothingFor(e, s.view)
+		}
 	}
+	c.logStart(start)
 	if s.idle {
 		c.recording.NoteIdle()
 	}
 }
 
-// contents names what an engine decides by.
-func contents(e *policy.Engine) string {
-	var parts []string
-	if e.Policy != nil {
-		parts = append(parts, fmt.Sprintf("policy %s, %s", e.Policy.File,
-			wording.Plural(len(e.Policy.Rules), "row")))
+// logStart logs what the communicator is, and what it starts with.
+func (c *Comm) logStart(s record.Start) {
+	s.Library, s.ID, s.Name, s.Comm, s.ABI = Release, c.info.identity(), c.info.Name, c.info.Comm, c.info.ABI
+	if v := c.info.NCCL.Exact(); v != 0 {
+		s.NCCL = v.String()
 	}
-	if e.Model != nil {
-		parts = append(parts, "model "+e.Model.Name)
-	}
-	return strings.Join(parts, ", ")
+	c.log.Event(telemetry.Info, &s)
 }
 
 // nothingFor says why neither rows nor model are for a communicator.

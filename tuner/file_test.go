@@ -144,7 +144,7 @@ func TestOpenWithoutAUsablePolicy(t *testing.T) {
 		says   string
 	}{
 		{"no file named", nil, true,
-			"INFO TUNER/Go: " + Release + " communicator 0x1 of 8 ranks on 1 node (ABI v6): no policy, NCCL decides"},
+			"INFO TUNER/Go: start library=" + Release + ` comm=0x1 ranks=8 nodes=1 abi=6 nccl_decides="no policy"`},
 		{"missing", []string{EnvConfigFile, dir + "/absent.csv"}, true,
 			"WARN TUNER/Go: NCCL_TUNER_CONFIG_FILE=" + dir +
 				"/absent.csv: no such file or directory; no policy is used"},
@@ -202,12 +202,13 @@ func TestDecisionLog(t *testing.T) {
 		c.Decide(policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: bytes}, PipeOps: 1, Costs: costs})
 	}
 	want := []string{
-		"INFO TUNER/Go: available in NCCL for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",
-		"INFO TUNER/Go: allreduce 1MiB, 1 pipelined: ring/simple 4 ch, chunks of 64KiB instead of tree/ll, " +
-			"decided by " + file + ":2",
-		"INFO TUNER/Go: allreduce 2MiB, 1 pipelined: tree/ll, decided by " + file + ":3",
-		"INFO TUNER/Go: allreduce 3MiB, 1 pipelined: tree/ll, no row matches, decided by NCCL",
-		"INFO TUNER/Go: 3 call signatures in all, asked for 4 times: 2 of 2 rows decided, NCCL 1 call signature",
+		`INFO TUNER/Go: available comm=0x1 coll=allreduce cells="tree/ll tree/ll128 tree/simple ring/ll ring/ll128 ring/simple"`,
+		"INFO TUNER/Go: decision comm=0x1 coll=allreduce size=1MiB choice=ring/simple channels=4 chunk=64KiB " +
+			"default=tree/ll by=" + file + ":2 pipe_ops=1",
+		"INFO TUNER/Go: decision comm=0x1 coll=allreduce size=2MiB choice=tree/ll default=tree/ll by=" + file + ":3 pipe_ops=1",
+		"INFO TUNER/Go: decision comm=0x1 coll=allreduce size=3MiB choice=tree/ll default=tree/ll by=NCCL pipe_ops=1 " +
+			`because="no row matches"`,
+		"INFO TUNER/Go: sum comm=0x1 signatures=3 asked=4 rows_used=2 rows=2 by_nccl=1",
 		"INFO TUNER/Go: " + file + ":2 decided 1 call signature",
 		"INFO TUNER/Go: " + file + ":3 decided 1 call signature",
 	}

@@ -90,18 +90,18 @@ func TestModelDecidesBehindRows(t *testing.T) {
 		decide(t, c, bytes)
 	}
 	c.Close()
-	prefix := "INFO TUNER/Go: allreduce "
+	prefix := "INFO TUNER/Go: decision comm=0x1 coll=allreduce size="
 	for i, want := range []string{
-		"INFO TUNER/Go: " + Release + " communicator 0x1 of 8 ranks on 1 node (ABI v6): policy " + rows +
-			", 2 rows, model " + model + ", version ",
-		"INFO TUNER/Go: available in NCCL for allreduce: tree/ll, tree/ll128, tree/simple, ring/ll, ring/ll128, ring/simple",
-		prefix + "2KiB, 1 pipelined: tree/ll128 1 ch instead of tree/ll, decided by " + rows + ":1",
-		prefix + "4KiB, 1 pipelined: tree/ll, decided by " + rows + ":2",
-		prefix + "8KiB, 1 pipelined: ring/ll 4 ch instead of tree/ll, 15.16 us expected, 50.0 % less than " +
-			"NCCL's (uncertain by 1.4 %), decided by model " + model,
-		prefix + "2MiB, 1 pipelined: tree/ll, no row matches, the model abstains: the size is outside those " +
-			"measured, decided by NCCL",
-		"INFO TUNER/Go: 4 call signatures in all, asked for 4 times: 2 of 2 rows decided, the model 1 call signature, NCCL 1 call signature",
+		"INFO TUNER/Go: start library=" + Release + " comm=0x1 ranks=8 nodes=1 abi=6 policy=" + rows + " rows=2 model=" +
+			model + " version=",
+		`INFO TUNER/Go: available comm=0x1 coll=allreduce cells="tree/ll tree/ll128 tree/simple ring/ll ring/ll128 ring/simple"`,
+		prefix + "2KiB choice=tree/ll128 channels=1 default=tree/ll by=" + rows + ":1 pipe_ops=1",
+		prefix + "4KiB choice=tree/ll default=tree/ll by=" + rows + ":2 pipe_ops=1",
+		prefix + "8KiB choice=ring/ll channels=4 default=tree/ll by=\"model " + model + "\" pipe_ops=1 " +
+			`because="15.16 us expected, 50.0 % less than NCCL's (uncertain by 1.4 %)"`,
+		prefix + "2MiB choice=tree/ll default=tree/ll by=NCCL pipe_ops=1 " +
+			`because="no row matches, the model abstains: the size is outside those measured"`,
+		"INFO TUNER/Go: sum comm=0x1 signatures=4 asked=4 rows_used=2 rows=2 by_model=1 by_nccl=1",
 		"INFO TUNER/Go: " + rows + ":1 decided 1 call signature",
 		"INFO TUNER/Go: " + rows + ":2 decided 1 call signature",
 	} {
@@ -225,8 +225,8 @@ func TestConditionsSeeCommAndMachine(t *testing.T) {
 		{home, 2, nccl.ProtoLL, nccl.ProtoLL128, ""},
 		{home, 1, nccl.ProtoLL128, nccl.ProtoLL128, ""},
 		{"", 2, nccl.ProtoLL, nccl.ProtoLL,
-			"WARN TUNER/Go: communicator 0x1 of 8 ranks on 1 node (ABI v6): 1 row is for this communicator by the " +
-				"machine's topology, which is not known: without effect"},
+			`WARN TUNER/Go: no_effect comm=0x1 why=topology is="1 row is for this communicator by the machine's topology, ` +
+				`which is not known: without effect"`},
 	} {
 		p, looked := newOn(test.here, env(EnvConfigFile, file))
 		var r recorder

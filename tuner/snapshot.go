@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
@@ -29,12 +30,18 @@ func (c *Comm) prepare(v *policyfile.Version, name string) *snapshot {
 		Comm: c.info.Comm, NVLDomains: c.info.NVLDomains, NCCL: c.info.NCCL, Name: name,
 	})}
 	if c.log.Emit != nil { // each row is reported once, so to somebody who listens
-		log := c.log.About(c.info.String())
-		ReportRows(s.view, log.Warnf, log.Infof)
+		ReportRows(s.view, func(n record.NoEffect) {
+			level := telemetry.Info
+			if n.Why == record.NoEffectTopology { // the user may mend that
+				level = telemetry.Warn
+			}
+			n.ID = c.info.identity()
+			c.log.Event(level, &n)
+		}, c.log.About(c.info.String()).Warnf)
 	}
 	c.logUnchecked(s.view)
 	if c.settings.logDecisions {
-		s.decisions = telemetry.NewDecisionLog(c.log, e)
+		s.decisions = telemetry.NewDecisionLog(c.log, c.info.identity(), e)
 	}
 	newHits := c.info.NewHits
 	if s.idle = c.fixedBy.label != "" && s.view.Empty(); s.idle {
@@ -63,17 +70,13 @@ func (c *Comm) survive(outcome string) {
 
 // ReportRows says which rows have less effect on a communicator than they should, or none: what they ask for is
 // not known, or their condition fails. It warns of each failing condition once in a process.
-func ReportRows(view *policy.EngineView, warn, info func(format string, args ...any)) {
+func ReportRows(view *policy.EngineView, say func(record.NoEffect), warn func(format string, args ...any)) {
 	rows := view.Rows()
 	if rows == nil {
 		return
 	}
-	mend, other := rows.WithoutEffect()
-	for _, text := range mend {
-		warn("%s", text)
-	}
-	for _, text := range other {
-		info("%s", text)
+	for _, n := range rows.WithoutEffect() {
+		say(n)
 	}
 	rows.ReportConditions(func(p policy.Problem) { warn("%s", p) })
 }

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
@@ -20,7 +20,7 @@ type Job struct {
 	series  map[seriesKey]*series
 	ranks   map[place]map[int]bool
 
-	decided map[Shape]bench.LoggedDecision
+	decided map[Shape]record.Decision
 	unnamed int // decisions of communicators whose shape the log does not tell
 	others  map[string]int
 	cut     []string
@@ -80,7 +80,7 @@ func NewJob() *Job {
 	return &Job{
 		comms: map[string]int32{}, entries: map[CallKind]int32{}, calls: map[callKey]*call{},
 		series: map[seriesKey]*series{},
-		ranks:  map[place]map[int]bool{}, decided: map[Shape]bench.LoggedDecision{}, others: map[string]int{},
+		ranks:  map[place]map[int]bool{}, decided: map[Shape]record.Decision{}, others: map[string]int{},
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 )
 
 // CallKind tells calls apart.
@@ -29,7 +29,7 @@ type Entry struct {
 }
 
 // ByNCCL is Entry.DecidedBy of NCCL's choice.
-const ByNCCL = bench.ByNCCL
+const ByNCCL = record.ByNCCL
 
 // ByNoTuner is Entry.DecidedBy of calls for which the recorder saw something run that no tuner chooses, as a symmetric
 // kernel.

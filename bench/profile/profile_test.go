@@ -267,6 +267,17 @@ func TestDecisions(t *testing.T) {
 	if err != nil || len(p.Entries) != 1 || p.Entries[0] != want {
 		t.Errorf("%v: %+v, want %+v", err, p, want)
 	}
+	j = NewJob()
+	now := "TUNER/Go: start library=0.3.0 comm=0x7 ranks=8 nodes=1 abi=6\n"
+	for _, d := range []string{"choice=nvls_tree/simple channels=16 by=m.json pipe_ops=1", "choice=ring/ll by=m.json pipe_ops=4"} {
+		now += "TUNER/Go: decision comm=0x7 coll=allreduce size=8MiB " + d + "\n"
+	}
+	if err := j.Decisions("job.log", strings.NewReader(now)); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := j.Profile(0); err != nil || len(p.Entries) != 1 || p.Entries[0] != want {
+		t.Errorf("%v: %+v, want %+v", err, p, want)
+	}
 	// A line that names no communicator is of the only shape that there is.
 	j = NewJob()
 	if err := j.Decisions("job.log", strings.NewReader(strings.ReplaceAll(log, "communicator 0x0: ", ""))); err != nil {
@@ -287,12 +298,12 @@ func TestDecisions(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		start: "job.log: no decision of the library is in it (needed:",
-		start + fmt.Sprintf(line, 1, "rign/ll"): "job.log:2: a decision of the library that cannot be read: unknown " +
+		start + fmt.Sprintf(line, 1, "rign/ll"): "job.log:2: a line of the library that cannot be read: unknown " +
 			"algorithm",
 		start + fmt.Sprintf(line, 1, "ring/ll") +
 			strings.Repeat("x", 2<<20): "job.log: bufio.Scanner: token too long",
 		start + strings.Replace(fmt.Sprintf(line, 1, "ring/ll"), "8MiB", "8MB",
-			1): `job.log:2: a decision of the library that cannot be read: "8MB" is ambiguous`,
+			1): `job.log:2: a line of the library that cannot be read: "8MB" is ambiguous`,
 	} {
 		if err := NewJob().Decisions("job.log", strings.NewReader(text)); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -451,10 +462,10 @@ func BenchmarkWorstRecorder(b *testing.B) {
 }
 
 func BenchmarkWorstDecisions(b *testing.B) {
-	const comm = "TUNER/Go: communicator 0x%d of 8 ranks on 1 node (ABI v5)\n"
+	const comm = "TUNER/Go: start library=1 comm=0x%d ranks=8 nodes=1\n"
 	benchmarkJob(b, func(j *Job, in io.Reader) error { return j.Decisions("x", in) },
 		hostile.Text{Unit: "TUNER/Go: communicator "}, hostile.Text{Head: `TUNER/Go: communicator "`, Unit: `\"`},
-		hostile.Text{Unit: comm + "TUNER/Go: communicator 0x%d: allreduce %d, 1 pipelined: ring/ll 2 ch, decided by x\n"},
+		hostile.Text{Unit: comm + "TUNER/Go: decision comm=0x%d coll=allreduce size=%d by=x pipe_ops=1\n"},
 		hostile.Text{Unit: "TUNER/Go: allreduce 1, 1 pipelined: ring/ll 2 ch, decided by x\n"},
 	)
 }

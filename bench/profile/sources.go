@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
@@ -209,12 +207,6 @@ type Shape struct {
 	nccl.Comm
 }
 
-// startLine is what the library logs at the start of a communicator (tuner/comm.go), behind whatever NCCL and a
-// launcher put before it.
-var startLine = regexp.MustCompile(
-	`TUNER/Go: .*?\bcommunicator(?: (0x[0-9a-f]+))?(?: "(?:[^"\\]|\\.)*")? of (\d+) ranks? on (\d+) nodes? ` +
-		`\((?:NCCL [0-9.]+, )?ABI v\d+\)`)
-
 // unnamedComm stands for the identity of communicators where the ABI has none.
 const unnamedComm = "0x0"
 
@@ -228,28 +220,25 @@ func (j *Job) Decisions(name string, in io.Reader) error {
 	lines.Buffer(make([]byte, 1<<16), mostLine)
 	shapes := map[string]nccl.Comm{}
 	all, unnamed := map[nccl.Comm]bool{}, map[nccl.Comm]bool{}
-	byComm := map[string][]bench.LoggedDecision{}
+	byComm := map[string][]record.Decision{}
 	for n := 1; lines.Scan(); n++ {
-		if m := startLine.FindStringSubmatch(lines.Text()); m != nil {
-			ranks, err1 := strconv.Atoi(m[2])
-			nodes, err2 := strconv.Atoi(m[3])
-			if err1 != nil || err2 != nil || nodes < 1 || ranks < nodes || ranks > mostRanks {
+		e, err := record.ReadEvent(lines.Bytes())
+		if err != nil {
+			return fmt.Errorf("%s:%d: a line of the library that cannot be read: %w", name, n, err)
+		}
+		switch e := e.(type) {
+		case *record.Start:
+			s := e.Comm
+			if s.Nodes < 1 || s.Ranks < s.Nodes || s.Ranks > mostRanks {
 				continue
 			}
-			s := nccl.Comm{Nodes: nodes, Ranks: ranks}
-			if all[s] = true; m[1] == "" {
+			if all[s] = true; e.ID == "" {
 				unnamed[s] = true
 			} else {
-				shapes[m[1]] = s
+				shapes[e.ID] = s
 			}
-			continue
-		}
-		d, ok, err := bench.ParseDecision(lines.Bytes())
-		if err != nil {
-			return fmt.Errorf("%s:%d: a decision of the library that cannot be read: %w", name, n, err)
-		}
-		if ok {
-			byComm[d.Comm] = append(byComm[d.Comm], d)
+		case *record.Decision:
+			byComm[e.ID] = append(byComm[e.ID], *e)
 		}
 	}
 	if err := lines.Err(); err != nil {

@@ -1,5 +1,5 @@
-// Package record is the format of the file in which one process keeps what its communicators
-// did. The library writes it (tuner/telemetry), tunefit reads it (bench/profile).
+// Package record is the format of what the library writes for tunefit: the file in which one process keeps what its
+// communicators did (tuner/telemetry, bench/profile), and the lines of its log that programs read.
 package record
 
 import (

@@ -260,7 +260,7 @@ func TestSetuid(t *testing.T) {
 	}
 	log := scenario(t, program, so, "setuid_program", "SCENARIO_DIR="+files)
 	if len(log) != 3 || !strings.HasPrefix(log[0], "WARN") || !strings.Contains(log[0], "reads no variables") ||
-		!strings.Contains(log[1], "no policy, NCCL decides") {
+		!strings.Contains(log[1], `nccl_decides="no policy"`) {
 		t.Errorf("log: %q", log)
 	}
 }
@@ -310,7 +310,7 @@ func TestNoFileIsFoundByItself(t *testing.T) {
 	}
 	t.Chdir(dir)
 	log := scenario(t, built.scenarios, built.so, "logs")
-	if len(log) != 2 || !strings.Contains(log[0], "no policy, NCCL decides") {
+	if len(log) != 2 || !strings.Contains(log[0], `nccl_decides="no policy"`) {
 		t.Errorf("log: %q", log)
 	}
 }
@@ -333,20 +333,20 @@ func TestLogs(t *testing.T) {
 	}{
 		{"good", []string{"NCCL_TUNER_CONFIG_FILE=" + good, "NCCL_TUNER_LOG=decisions"}, []string{
 			`INFO .*good\.csv: 1 row is for operations that NCCL asks no tuner about, without effect`,
-			fmt.Sprintf(`INFO .* communicator 0xabc of 8 ranks on 1 node \(ABI v%d\): `, nccl.NewestABI) +
-				`policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
-			`INFO TUNER/Go: available in NCCL for allreduce: tree/ll, .*, nvls/simple`,
-			`INFO .*: allreduce 1MiB, 1 pipelined: tree/simple 4 ch instead of ring/ll, decided by .*good\.csv:1`,
-			`INFO .* available in NCCL for broadcast: .*`,
-			`INFO .*: broadcast 1MiB, 1 pipelined: ring/ll, no row matches, decided by NCCL`,
-			`INFO .*: 2 call signatures in all, asked for 2 times: 1 of 2 rows decided, NCCL 1 call signature`,
+			fmt.Sprintf(`INFO TUNER/Go: start library=\S+ comm=0xabc ranks=8 nodes=1 abi=%d `, nccl.NewestABI) +
+				`policy=\S*good\.csv rows=2 version=[0-9a-f]{12}`,
+			`INFO TUNER/Go: available comm=0xabc coll=allreduce cells="tree/ll .* nvls/simple"`,
+			`INFO TUNER/Go: decision .* coll=allreduce size=1MiB choice=tree/simple channels=4 default=ring/ll by=\S*good\.csv:1 pipe_ops=1`,
+			`INFO TUNER/Go: available .* coll=broadcast .*`,
+			`INFO TUNER/Go: decision .* coll=broadcast size=1MiB choice=ring/ll default=ring/ll by=NCCL .* because="no row matches"`,
+			`INFO TUNER/Go: sum comm=0xabc signatures=2 asked=2 rows_used=1 rows=2 by_nccl=1`,
 			`INFO .*good\.csv:1 decided 1 call signature`,
-			`INFO .* communicator .*`, `INFO .* available in NCCL for .*`, `INFO .*: allreduce .*`, `INFO .* available in NCCL for .*`,
-			`INFO .*: broadcast .*`, `INFO .* in all.*`, `INFO .*good\.csv:1 .*`,
+			`INFO .* start .*`, `INFO .* available .*`, `INFO .* coll=allreduce .*`, `INFO .* available .*`,
+			`INFO .* coll=broadcast .*`, `INFO .* sum .*`, `INFO .*good\.csv:1 .*`,
 		}},
 		{"unknown variables", []string{"NCCL_TUNER_CONFIG=" + good, "NCCL_TUNER_PLUGIN=so"}, []string{
 			`WARN TUNER/Go: NCCL_TUNER_CONFIG has no meaning for this tuner \(did you mean NCCL_TUNER_CONFIG_FILE\?\)`,
-			`INFO .* no policy, NCCL decides`, `INFO .* no policy, NCCL decides`,
+			`INFO .* nccl_decides="no policy"`, `INFO .* nccl_decides="no policy"`,
 		}},
 		{"bad model", []string{"NCCL_TUNER_CONFIG_FILE=" + good, "NCCL_TUNER_MODEL_FILE=" + badModel}, []string{
 			`INFO .*good\.csv: 1 row is for .*`,
@@ -355,16 +355,16 @@ func TestLogs(t *testing.T) {
 			`WARN TUNER/Go: .*/bad\.json: groups\[0\]: 0 nodes with 0 ranks \(allowed: .*`,
 			`WARN TUNER/Go: .*/bad\.json: groups\[0\]\.noise: 0 .*`,
 			`WARN TUNER/Go: .*/bad\.json: groups\[0\]: nothing was measured`,
-			`INFO .* policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
+			`INFO .* policy=\S*good\.csv rows=2 version=[0-9a-f]{12}`,
 			`WARN .*bad\.json: still has 4 problems, reported before; no model is used`,
-			`INFO .* policy .*good\.csv, 2 rows, version [0-9a-f]{12}`,
+			`INFO .* policy=\S*good\.csv rows=2 version=[0-9a-f]{12}`,
 		}},
 		{"bad", []string{"NCCL_TUNER_CONFIG_FILE=" + bad}, []string{
 			`WARN TUNER/Go: .*/bad\.csv has 3 problems; no policy is used:`,
 			`WARN TUNER/Go: .*/bad\.csv:2:6: channels is "400" \(allowed: 1 to 64, .*`,
 			`WARN TUNER/Go: .*/bad\.csv:3:4: unknown algorithm "treee" \(did you mean "tree"; allowed: .*`,
 			`WARN TUNER/Go: .*/bad\.csv:3:8: ranks is "x" \(allowed: .*`,
-			`INFO .* no policy, NCCL decides`, `WARN .*still has 3 problems.*`, `INFO .* no policy, NCCL decides`,
+			`INFO .* nccl_decides="no policy"`, `WARN .*still has 3 problems.*`, `INFO .* nccl_decides="no policy"`,
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -125,9 +125,8 @@ func TestRecordedNowhere(t *testing.T) {
 // The tuner half takes a communicator's identity from the profiler half, for just the communicator that it is of.
 func TestIdentified(t *testing.T) {
 	log := strings.Join(scenario(t, built.scenarios, built.so, "identified"), "\n")
-	if strings.Count(log, "communicator 0x123 of 8 ranks on 1 node (ABI v4)") != 1 ||
-		strings.Count(log, "communicator of 8 ranks on 1 node (ABI v4)") != 1 ||
-		strings.Count(log, "communicator of 16 ranks on 1 node (ABI v4)") != 1 {
+	if strings.Count(log, " comm=0x123 ranks=8 nodes=1 ") != 1 || strings.Count(log, " ranks=8 nodes=1 ") != 2 ||
+		strings.Count(log, " ranks=16 nodes=1 ") != 1 || strings.Count(log, " comm=") != 1 {
 		t.Error(log)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -22,6 +23,7 @@ import (
 // shape must cost nothing. NCCL's thread alone adds to it; SumUp comes when that has ended.
 type DecisionLog struct {
 	log    Log
+	comm   string // the communicator's identity; "": NCCL tells none
 	engine *policy.Engine
 	seed   maphash.Seed
 
@@ -40,9 +42,9 @@ const maxDecisions = 1 << 16
 // maxRowsSummed bounds what one communicator says at its end.
 const maxRowsSummed = 100
 
-// NewDecisionLog begins the log of an engine's decisions for one communicator.
-func NewDecisionLog(log Log, e *policy.Engine) *DecisionLog {
-	return &DecisionLog{log: log, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{},
+// NewDecisionLog begins the log of an engine's decisions for one communicator, by its identity.
+func NewDecisionLog(log Log, comm string, e *policy.Engine) *DecisionLog {
+	return &DecisionLog{log: log, comm: comm, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{},
 		offered: map[string]bool{}, rows: map[int]int{}}
 }
 
@@ -52,8 +54,10 @@ func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
 	if l.full {
 		return
 	}
-	line := fmt.Sprintf("%s %s, %d pipelined: %s, decided by %s", q.Coll, nccl.FormatBytes(q.Bytes), q.PipeOps,
-		Reason(l.engine, q, a), decidedBy(l.engine, a))
+	d := record.Decision{ID: l.comm, Call: q.Call, PipeOps: q.PipeOps, Config: a.Config, ChunkBytes: a.ChunkBytes,
+		By: decidedBy(l.engine, a), Because: because(l.engine, a)}
+	d.Default, _ = q.Costs.NCCLChoice()
+	line := record.Line(&d)
 	key := maphash.String(l.seed, line)
 	if _, known := l.seen[key]; known {
 		return
@@ -64,9 +68,12 @@ func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
 		return
 	}
 	l.seen[key] = struct{}{}
-	if offered := offers(q); offered != "" && !l.offered[offered] {
-		l.offered[offered] = true
-		l.log.Infof("%s", offered)
+	if cells := offers(q); cells != nil {
+		offered := &record.Available{ID: l.comm, Coll: q.Coll, Cells: cells}
+		if line := record.Line(offered); !l.offered[line] {
+			l.offered[line] = true
+			l.log.Event(Info, offered)
+		}
 	}
 	switch a.By {
 	case policy.ByRow:
@@ -76,22 +83,21 @@ func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
 	default:
 		l.nccl++
 	}
-	l.log.Infof("%s", line)
+	l.log.Event(Info, &d)
 }
 
-// offers says which cells NCCL offers for a collective; "" where its costs are not known. Whoever plans
+// offers says which cells NCCL offers for a collective; nil where its costs are not known. Whoever plans
 // measurements need not try the rest.
-func offers(q policy.Query) string {
+func offers(q policy.Query) (cells []nccl.Cell) {
 	if q.Costs.AvailableOnly {
-		return ""
+		return nil
 	}
-	var names []string
 	for algo, proto := range nccl.Cells {
 		if cell := (nccl.Cell{Algo: algo, Proto: proto}); q.Costs.Offers(cell) {
-			names = append(names, cell.String())
+			cells = append(cells, cell)
 		}
 	}
-	return fmt.Sprintf("available in NCCL for %s: %s", q.Coll, strings.Join(names, ", "))
+	return cells
 }
 
 // decidedBy names a row, a model or NCCL.
@@ -102,7 +108,7 @@ func decidedBy(e *policy.Engine, a policy.Answer) string {
 	case policy.ByModel:
 		return "model " + e.Model.Name
 	}
-	return "NCCL"
+	return record.ByNCCL
 }
 
 // Reason describes an answer in words: the decision, NCCL's default that it replaces, and what the model
@@ -117,22 +123,32 @@ func Reason(e *policy.Engine, q policy.Query, a policy.Answer) string {
 	if a.Algo >= 0 && a.Cell != cell {
 		ours += " instead of " + own
 	}
-	switch a.By {
-	case policy.ByRow:
-		return ours
-	case policy.ByModel:
-		return ours + ", " + expected(a.Choice)
-	}
-	if e.Policy != nil {
-		ours += ", no row matches"
-	}
-	if a.Asked {
-		ours += ", the model abstains: " + a.Abstention.String()
-		if a.Abstention == model.AbstainGain {
-			ours += fmt.Sprintf(" (%s, %s)", a.Choice.Cell, expected(a.Choice))
-		}
+	if why := because(e, a); why != "" {
+		ours += ", " + why
 	}
 	return ours
+}
+
+// because is what the model expects, or why neither a row nor the model decided.
+func because(e *policy.Engine, a policy.Answer) string {
+	switch a.By {
+	case policy.ByRow:
+		return ""
+	case policy.ByModel:
+		return expected(a.Choice)
+	}
+	var why []string
+	if e.Policy != nil {
+		why = append(why, "no row matches")
+	}
+	if a.Asked {
+		abstains := "the model abstains: " + a.Abstention.String()
+		if a.Abstention == model.AbstainGain {
+			abstains += fmt.Sprintf(" (%s, %s)", a.Choice.Cell, expected(a.Choice))
+		}
+		why = append(why, abstains)
+	}
+	return strings.Join(why, ", ")
 }
 
 // expected is what a model expects. Uncertain is the standard deviation of the
@@ -163,21 +179,17 @@ func (l *DecisionLog) SumUp() {
 	if len(l.seen) == 0 {
 		return
 	}
-	signatures := func(n int) string { return wording.Plural(n, "call signature") }
-	var parts []string
-	if p := l.engine.Policy; p != nil {
-		parts = append(parts, fmt.Sprintf("%d of %s decided", len(l.rows), wording.Plural(len(p.Rules), "row")))
+	sum := record.Sum{ID: l.comm, Signatures: len(l.seen), Asked: l.asked, Rows: len(l.rows), ByModel: l.model,
+		ByNCCL: l.nccl}
+	if l.engine.Policy != nil {
+		sum.OfRows = len(l.engine.Policy.Rules)
 	}
-	if l.engine.Model != nil {
-		parts = append(parts, fmt.Sprintf("the model %s", signatures(l.model)))
-	}
-	l.log.Infof("%s in all, asked for %s: %s, NCCL %s", signatures(len(l.seen)), wording.Plural(l.asked, "time"),
-		strings.Join(parts, ", "), signatures(l.nccl))
+	l.log.Event(Info, &sum)
 	for i, r := range slices.Sorted(maps.Keys(l.rows)) {
 		if i == maxRowsSummed {
 			l.log.Infof("... and %d more rows", len(l.rows)-i)
 			return
 		}
-		l.log.Infof("%s decided %s", l.engine.Policy.Place(r), signatures(l.rows[r]))
+		l.log.Infof("%s decided %s", l.engine.Policy.Place(r), wording.Plural(l.rows[r], "call signature"))
 	}
 }

@@ -21,14 +21,14 @@ func TestDecisionLogEnds(t *testing.T) {
 	}
 	e := policy.NewEngine(p, nil, nil)
 	v := e.For(policy.Comm{Comm: nccl.Comm{Nodes: 1, Ranks: 8}})
-	l := NewDecisionLog(r.log(), e)
+	l := NewDecisionLog(r.log(), "", e)
 	for i := range maxDecisions + 1000 {
 		q := policy.Query{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: uint64(i)}, PipeOps: 1,
 			Costs: nccl.Costs{Micros: []float32{20, 50, 50, 30, 50, 50}, NumProto: 3}}
 		l.Add(q, v.Decide(q))
 	}
 	l.SumUp()
-	if r.count("decided by") != maxDecisions || r.count("no more are") != 1 ||
+	if r.count("TUNER/Go: decision ") != maxDecisions || r.count("no more are") != 1 ||
 		r.count("p.csv:1 decided 65536 call signatures") != 1 {
 		t.Errorf("%d lines, the last %q", len(r.lines), r.lines[len(r.lines)-1])
 	}

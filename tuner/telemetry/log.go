@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
@@ -24,6 +25,14 @@ type Log struct {
 	Emit func(level Level, file string, line int, text string)
 
 	subject string // in front of each line
+}
+
+// Event logs a line that programs read, too.
+func (l Log) Event(level Level, e record.Event) {
+	if l.Emit != nil {
+		_, file, line, _ := runtime.Caller(1)
+		l.Emit(level, filepath.Base(file), line, record.Line(e))
+	}
 }
 
 // Warnf logs what the user must fix.
@@ -60,5 +69,5 @@ func (l Log) emit(level Level, format string, args []any) {
 		}
 	}
 	_, file, line, _ := runtime.Caller(2)
-	l.Emit(level, filepath.Base(file), line, wording.Text("TUNER/Go: "+l.subject+fmt.Sprintf(format, args...)))
+	l.Emit(level, filepath.Base(file), line, wording.Text(record.Prefix+l.subject+fmt.Sprintf(format, args...)))
 }

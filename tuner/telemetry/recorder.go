@@ -197,7 +197,7 @@ func (c *Recording) explain(call *record.Call) {
 		d, ok = c.decided[ranKey{Call: call.Call}]
 	}
 	if !ok && c.idle {
-		d.by = "NCCL"
+		d.by = record.ByNCCL
 	}
 	call.DecidedBy, call.Own = d.by, d.own
 }

@@ -79,8 +79,8 @@ static void count_decisions(int level, unsigned long flags, const char *file, in
     va_start(args, fmt);
     const char *text = va_arg(args, const char *);
     int in_all, asked;
-    decisions += strstr(text, "decided by") != NULL;
-    if (sscanf(text, "TUNER/Go: %d call signatures in all, asked for %d times", &in_all, &asked) == 2) {
+    decisions += strstr(text, "TUNER/Go: decision ") != NULL;
+    if (sscanf(text, "TUNER/Go: sum comm=%*s signatures=%d asked=%d", &in_all, &asked) == 2) {
         shapes_in_all = in_all;
         times_asked = asked;
     }

@@ -18,11 +18,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/testkit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/host"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/testlib"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
 // anyRows writes a policy of a few rows that overlap much.
@@ -264,10 +264,11 @@ func TestLibraryAgreesWithEngine(t *testing.T) {
 				if x.By == policy.ByRow {
 					who = fmt.Sprintf("%s:%d", rowsFile, engine.Policy.Rules[x.Rule].Line)
 				}
-				if said := log[len(log)-1].Text; !strings.HasSuffix(said,
-					" pipelined: "+telemetry.Reason(engine, query, view.Decide(query))+", decided by "+who) {
-					t.Fatalf("NCCL %s: %+v on %s:\nthe library logs %q, not by %s, by\n%s", release, c, s,
-						said, who, text)
+				said, err := record.ReadEvent([]byte(log[len(log)-1].Text))
+				if d, is := said.(*record.Decision); err != nil || !is || d.Call != query.Call || d.Config != x.Config ||
+					d.By != who {
+					t.Fatalf("NCCL %s: %+v on %s:\nthe library logs %q, not %s by %s, by\n%s", release, c, s,
+						log[len(log)-1].Text, x.Config, who, text)
 				}
 			}
 			for r, tried := range x.Rows {

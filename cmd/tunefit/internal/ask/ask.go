@@ -14,6 +14,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ncclchoice"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
@@ -209,7 +210,7 @@ func (a *Asker) view(d Decider, comm policy.Comm) *policy.EngineView {
 		a.views[key] = a.engines[d].For(comm)
 		if !a.idle {
 			// A view of its own: the asked one still has to report the conditions that fail for some calls only.
-			tuner.ReportRows(a.engines[d].For(comm), a.note, a.note)
+			tuner.ReportRows(a.engines[d].For(comm), func(n record.NoEffect) { a.note("%s", n.Is) }, a.note)
 		}
 	}
 	return a.views[key]

@@ -13,6 +13,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/fit"
 )
@@ -58,9 +59,16 @@ const (
 	notFound      = 127
 )
 
-// otherRelease is how our library says that the rows of a policy are not for this NCCL (policy.View.WithoutEffect).
-var otherRelease = regexp.MustCompile(
-	`TUNER/Go: (?:[^\n]*: )?([0-9]+ rows? (?:is|are) for (?:some|other) releases of NCCL, [^\n]*): without effect`)
+// otherRelease is what our library says of rows that are not for this NCCL; empty: nothing.
+func otherRelease(log []byte) string {
+	for line := range bytes.Lines(log) {
+		e, _ := record.ReadEvent(line)
+		if n, is := e.(*record.NoEffect); is && n.Why == record.NoEffectRelease {
+			return n.Is
+		}
+	}
+	return ""
+}
 
 // alone is NCCL's log of a communicator of one rank, as of a process that MPI does not connect with others.
 var alone = regexp.MustCompile(`\bnranks 1 cudaDev [^\n]*Init COMPLETE`)
@@ -88,8 +96,8 @@ func (s *Sweep) setUp(r *Run, code int, text []byte) (problem, mend string) {
 		}
 		return fmt.Sprintf("NCCL takes these hosts for %s: --comm %s", nodes, r.took), "a policy for " +
 			r.of.Key.Comm.String() + " would never match; docs/SWEEP.md says how to place the ranks"
-	case r.kind == Prove && r.of.Policy != "" && otherRelease.Match(text):
-		return "the policy's rows have no effect: " + string(bytes.TrimSpace(otherRelease.FindSubmatch(text)[1])),
+	case r.kind == Prove && r.of.Policy != "" && otherRelease(text) != "":
+		return "the policy's rows have no effect: " + otherRelease(text),
 			"a NCCL that is linked statically may not tell its release: link nccl-tests with libnccl.so"
 	case found == nil || r.of.Policy != "":
 		return "", ""

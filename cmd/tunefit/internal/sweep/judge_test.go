@@ -6,6 +6,7 @@ import (
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/perfrun"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/record"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
@@ -17,8 +18,8 @@ func TestProofOfRowsForAnotherRelease(t *testing.T) {
 	}
 	comm := policy.Comm{}
 	comm.Nodes, comm.Ranks = 1, 8
-	_, said := p.For(comm).WithoutEffect()
-	text := "node1:7:7 [0] NCCL INFO TUNER/Go: communicator of 8 ranks on 1 node: " + strings.Join(said, "\n") + "\nrest\n"
+	said := p.For(comm).WithoutEffect()[0]
+	text := "node1:7:7 [0] NCCL INFO " + record.Line(&said) + "\nrest\n"
 	for _, test := range []struct {
 		kind   Kind
 		policy string
