@@ -31,13 +31,15 @@ type sweep struct {
 	source string // of the last row: many rows in turn have the same
 
 	setups map[Setup]*Setup
-	hint   string // at another choice than NCCL's, where no column tells who chose
-	tells  bool   // a column does
-	run    *run   // of rows without a collective
+	hint   string              // at another choice than NCCL's, where no column tells who chose
+	tells  bool                // a column does
+	run    *run                // of rows without a collective
+	seen   map[measurement]int // how often it came without its start
 }
 
 func readCSV(in io.Reader, r *Result) error {
-	s := &sweep{r: r, in: csvtable.NewReader(in), setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
+	s := &sweep{r: r, in: csvtable.NewReader(in), setups: map[Setup]*Setup{}, seen: map[measurement]int{},
+		run: &run{line: 1, isCSV: true}}
 	s.in.ReuseRecord = true
 	header, err := s.in.Read()
 	if err != nil {
@@ -91,7 +93,7 @@ func (s *sweep) unread(err error) error {
 
 // readReport reads the reports of rccl-tests (-Z json): one object for each time, in a list or one after the other.
 func readReport(in *bufio.Reader, r *Result) error {
-	s := &sweep{r: r, setups: map[Setup]*Setup{}, run: &run{line: 1, isCSV: true}}
+	s := &sweep{r: r, setups: map[Setup]*Setup{}, seen: map[measurement]int{}, run: &run{line: 1, isCSV: true}}
 	decoder := json.NewDecoder(in)
 	decoder.UseNumber()
 	start, _ := in.Peek(64)
@@ -155,6 +157,8 @@ const (
 	colAlgBW
 	colBusBW
 	colSource
+	colStart
+	colPass
 	// Of Setup, left out of files that know nothing of it.
 	colGPU
 	colHosts
@@ -183,7 +187,8 @@ const (
 var columnNames = [numColumns]string{
 	"collective", "size_bytes", "dtype", "redop", "algorithm", "protocol", "channels", "nodes", "ranks", "inplace",
 	"selection",
-	"time_us", "algbw_gbps", "busbw_gbps", "source", "gpu_model", "hosts", "nccl_version", "driver_version",
+	"time_us", "algbw_gbps", "busbw_gbps", "source", "start", "pass", "gpu_model", "hosts", "nccl_version",
+	"driver_version",
 	"measured_at", "tuner", "options", "min_nchannels", "min_ctas", "variables", "wrong", "pipeOps", "regBuff",
 	"ranks_per_node", "gpus_per_rank", "cost_metric", "bandwidth_gbps",
 }
@@ -191,7 +196,7 @@ var columnNames = [numColumns]string{
 const (
 	// sweepColumns is how many of them make the sweep format, setupColumns how many
 	// where anything is known of the setup, floorColumns where that includes variables.
-	sweepColumns = int(colSource) + 1
+	sweepColumns = int(colPass) + 1
 	setupColumns = int(colOptions) + 1
 	floorColumns = int(colVariables) + 1
 )
@@ -439,7 +444,28 @@ func (s *sweep) keep(m row) {
 	} else if m.Config != noLabel {
 		from = originFields
 	}
+	s.count(&m.Sample)
 	s.r.add(s.line, m.Sample, from)
+}
+
+// measurement is what one pass measures once.
+type measurement struct {
+	file string
+	Series
+	nccl.Config
+	Selection
+	bytes uint64
+}
+
+// count counts the starts of a file that does not: a start has one pass then, so a repetition is of another one.
+func (s *sweep) count(m *Sample) {
+	m.Pass = max(m.Pass, 1)
+	if m.Start > 0 {
+		return
+	}
+	of := measurement{m.File(), m.Series(), m.Config, m.Selection, m.Bytes}
+	s.seen[of]++
+	m.Start = s.seen[of]
 }
 
 // configuration reads what ran and on how many nodes and ranks.
@@ -460,7 +486,8 @@ func (s *sweep) configuration(m *Sample) bool {
 	for _, number := range []struct {
 		c    column
 		into *int
-	}{{colChannels, &m.Channels}, {colNodes, &m.Nodes}, {colRanks, &m.Ranks}} {
+	}{{colChannels, &m.Channels}, {colNodes, &m.Nodes}, {colRanks, &m.Ranks}, {colStart, &m.Start},
+		{colPass, &m.Pass}} {
 		v := s.field(number.c)
 		if v == "" || v == "-1" {
 			continue

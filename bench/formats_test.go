@@ -123,7 +123,7 @@ func TestReadCollectedFormats(t *testing.T) {
 
 func at(coll nccl.Coll, bytes uint64, redop string, nodes, ranks int, micros float64) Sample {
 	return Sample{Call: nccl.Call{Coll: coll, Bytes: bytes}, RedOp: redop, Config: nccl.Config{Cell: nccl.NoCell},
-		Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}, Selection: SelectionDefault, Micros: micros}
+		Comm: nccl.Comm{Nodes: nodes, Ranks: ranks}, Selection: SelectionDefault, Micros: micros, Start: 1, Pass: 1}
 }
 
 func forced(s Sample, algo nccl.Algo, proto nccl.Proto) Sample {

@@ -191,13 +191,13 @@ func TestFloodOfNumbers(t *testing.T) {
 func TestTidyRoundTrip(t *testing.T) {
 	want := []Sample{
 		{Call: nccl.Call{Coll: nccl.CollAllReduce, Bytes: 8}, DType: "float", RedOp: "sum",
-			Config: nccl.Config{Cell: nccl.NoCell}, Selection: SelectionDefault, Micros: 7.125, Source: `a, "b"`},
+			Config: nccl.Config{Cell: nccl.NoCell}, Selection: SelectionDefault, Micros: 7.125, Source: `a, "b"`, Start: 1, Pass: 1},
 		{Call: nccl.Call{Coll: nccl.CollReduceScatter, Bytes: 1 << 40},
 			Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoPAT, Proto: nccl.ProtoSimple}, Channels: 24},
 			Comm:   nccl.Comm{Nodes: 2, Ranks: 16}, InPlace: true, Selection: SelectionForced, Micros: 1e9, AlgBW: 1.1,
-			BusBW: 1.05, Source: "simulated:x", Simulated: true},
+			BusBW: 1.05, Source: "simulated:x", Start: 7, Pass: 2, Simulated: true},
 		{Call: nccl.Call{Coll: nccl.CollBroadcast, Bytes: 1},
-			Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}}, Micros: 0.5, Source: "#x"},
+			Config: nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}}, Micros: 0.5, Source: "#x", Start: 1, Pass: 3},
 	}
 	var b bytes.Buffer
 	if err := WriteTidy(&b, want[:1], want[1:]); err != nil {

@@ -61,8 +61,9 @@ type Result struct {
 	// Assumed counts the samples that are taken for NCCL's choice because nothing tells what ran.
 	Assumed int
 
-	opts Options
-	mark mark
+	opts   Options
+	mark   mark
+	starts int // runs with rows
 
 	notOffered map[Sample]bool // what NotOffered has
 }

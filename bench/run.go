@@ -144,8 +144,11 @@ func (u *run) finish(r *Result, env *environment) {
 	if !r.opts.Default && !u.isCSV && !r.mark.is {
 		hint = env.hint(r.File, u.joined != "")
 	}
+	r.starts++
+	u.countPasses()
 	for i := range u.rows {
 		row := &u.rows[i]
+		row.Start = r.starts
 		if env.cpuTime {
 			row.reason = rejectCPUTime
 		}
@@ -179,6 +182,35 @@ func (u *run) finish(r *Result, env *environment) {
 	}
 	if u.log.symmetric {
 		r.note(u.line, "symmetric kernels ran: those rows have no algorithm")
+	}
+}
+
+// countPasses finds the cycles of nccl-tests (-N) and rccl-tests (-s), which print all rows again under one header:
+// sizes grow within a pass. Types, reductions and roots each have passes of their own.
+func (u *run) countPasses() {
+	type table struct {
+		dtype, redop string
+		root         int
+		inPlace      bool
+	}
+	type pass struct {
+		number int
+		last   uint64 // bytes of its last row
+	}
+	tables := map[table]pass{}
+	for i := range u.rows {
+		r := &u.rows[i]
+		if r.Bytes == 0 { // what was rounded down to nothing tells no two sizes apart
+			continue
+		}
+		of := table{r.DType, r.RedOp, r.root, r.InPlace}
+		p := tables[of]
+		again := r.Bytes == p.last && len(u.sizes) < 2 // else two sizes may have been rounded to the same one
+		if p.number == 0 || r.Bytes < p.last || again {
+			p.number++
+		}
+		p.last = r.Bytes
+		tables[of], r.Pass = p, p.number
 	}
 }
 

@@ -30,7 +30,11 @@ type Sample struct {
 	AlgBW  float64 // GB/s (1e9 bytes/s); 0: not known
 	BusBW  float64 // GB/s; 0: not known
 
-	Source    string // file, and line where there is one
+	Source string // file, and line where there is one
+	// Start is the run of a program that measured, and Pass which of its passes over all sizes, both from 1 (0: not
+	// known). Starts are counted within File.
+	Start, Pass int
+
 	Simulated bool   // made up by the simulator, not measured
 	Verify    bool   // measured to verify what was chosen: fresh, in turns with the default
 	Setup     *Setup // where and with what; nil: nothing is known. Samples share it, it does not change
@@ -238,6 +242,7 @@ func (s *Sample) tidy(columns int) []string {
 		colChannels: known(s.Channels), colNodes: known(s.Nodes), colRanks: known(s.Ranks), colInPlace: "0",
 		colSelection: selections[s.Selection],
 		colMicros:    measured(s.Micros), colAlgBW: measured(s.AlgBW), colBusBW: measured(s.BusBW), colSource: s.Source,
+		colStart: known(s.Start), colPass: known(s.Pass),
 	}
 	if s.Algo != Unknown {
 		fields[colAlgo] = s.Algo.String()

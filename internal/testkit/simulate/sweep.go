@@ -88,7 +88,7 @@ func (s *sweep) measure(coll nccl.Coll, asked nccl.Config, rep int) {
 		if !asked.Known() {
 			c, by = s.Tuning.Choose(coll, int64(bytes), 1).Config, bench.SelectionDefault
 		}
-		s.add(nccl.Call{Coll: coll, Bytes: bytes}, c, by, noise)
+		s.add(nccl.Call{Coll: coll, Bytes: bytes}, c, by, rep, noise)
 	}
 }
 
@@ -97,7 +97,7 @@ func (s *sweep) draw(about int, key ...int64) draw {
 }
 
 // add times a configuration once, where NCCL has it.
-func (s *sweep) add(call nccl.Call, c nccl.Config, by bench.Selection, noise Noise) {
+func (s *sweep) add(call nccl.Call, c nccl.Config, by bench.Selection, rep int, noise Noise) {
 	us, ok := s.truth.Micros(call.Coll, c, call.Bytes)
 	if !ok {
 		return
@@ -107,7 +107,7 @@ func (s *sweep) add(call nccl.Call, c nccl.Config, by bench.Selection, noise Noi
 	m := bench.Sample{
 		Call: call, DType: "float", Config: c, Comm: s.Tuning.Comm, Selection: by,
 		Micros: us, AlgBW: printedBW(algBW), BusBW: printedBW(algBW * call.Coll.BusFactor(float64(s.Tuning.Ranks))),
-		Source: s.source, Simulated: true,
+		Source: s.source, Start: 1 + rep, Pass: 1, Simulated: true,
 	}
 	if call.Coll == nccl.CollAllReduce || call.Coll == nccl.CollReduceScatter || call.Coll == nccl.CollReduce {
 		m.RedOp = "sum"

@@ -26,10 +26,10 @@ const ringLog = `+ NCCL_ALGO=Ring all_reduce_perf -g 2
 # Avg bus bandwidth    : 20.1
 `
 
-const ringSweep = `collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source,gpu_model,hosts,nccl_version,driver_version,measured_at,tuner,options
-all_reduce,1048576,float,sum,ring,,,1,2,0,forced,41.5,25.27,25.27,LOG:9,Example GPU,host0,,,,,-t 1 -g 2 -n 20 -w 5
-all_reduce,1048576,float,sum,ring,,,1,2,1,forced,40.25,26.05,26.05,LOG:9,Example GPU,host0,,,,,-t 1 -g 2 -n 20 -w 5
-all_reduce,2097152,float,sum,ring,,,1,2,0,forced,61.5,34.1,34.1,LOG:10,Example GPU,host0,,,,,-t 1 -g 2 -n 20 -w 5
+const ringSweep = `collective,size_bytes,dtype,redop,algorithm,protocol,channels,nodes,ranks,inplace,selection,time_us,algbw_gbps,busbw_gbps,source,start,pass,gpu_model,hosts,nccl_version,driver_version,measured_at,tuner,options
+all_reduce,1048576,float,sum,ring,,,1,2,0,forced,41.5,25.27,25.27,LOG:9,1,1,Example GPU,host0,,,,,-t 1 -g 2 -n 20 -w 5
+all_reduce,1048576,float,sum,ring,,,1,2,1,forced,40.25,26.05,26.05,LOG:9,1,1,Example GPU,host0,,,,,-t 1 -g 2 -n 20 -w 5
+all_reduce,2097152,float,sum,ring,,,1,2,0,forced,61.5,34.1,34.1,LOG:10,1,1,Example GPU,host0,,,,,-t 1 -g 2 -n 20 -w 5
 `
 
 func TestImport(t *testing.T) {
