@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -230,24 +229,6 @@ func WriteJSON(w io.Writer, v any) error {
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
-
-// Table lines up cells. What files and records say stays within its cell, see wording.Line.
-type Table struct{ w *tabwriter.Writer }
-
-// NewTable prints a table to w, at Flush.
-func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
-
-// Row adds a line, an empty one without cells.
-func (t *Table) Row(cells ...any) {
-	line := make([]string, len(cells))
-	for i, c := range cells {
-		line[i] = wording.Line(fmt.Sprint(c))
-	}
-	fmt.Fprintln(t.w, strings.Join(line, "\t"))
-}
-
-// Flush prints the lines. What follows is lined up by itself.
-func (t *Table) Flush() { t.w.Flush() }
 
 // ShellWords quotes words for a shell.
 func ShellWords(words []string) string {

@@ -24,7 +24,7 @@ func TestTable(t *testing.T) {
 
 // Nothing lines up cells that are not escaped.
 func TestTablesAreOurs(t *testing.T) {
-	const own = "cmd/tunefit/internal/cli/output.go"
+	const own = "cmd/tunefit/internal/cli/table.go"
 	root, n := os.DirFS("../../../.."), 0
 	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {

@@ -46,7 +46,7 @@ func writeAnswer(w io.Writer, in report.Input) {
 		fmt.Fprintln(w)
 	}
 	recommendations := report.Recommendations(in)
-	tw := cli.NewTable(w)
+	tw := cli.NewList(w)
 	gains := false
 	decided, harm := 0, 0
 	var assumed []string

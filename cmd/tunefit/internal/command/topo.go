@@ -368,6 +368,7 @@ func (o *topoOverview) write(w io.Writer) {
 	tw.Flush()
 	s := o.Summary
 	fmt.Fprintf(w, "\n%s\n", s)
+	tw = cli.NewList(w)
 	tw.Row("  widest ring of GPUs", gbps(s.IntraBW)+" GB/s", "narrowest pair "+gbps(s.MinPairBW)+" GB/s")
 	if s.NICs > 0 {
 		tw.Row("  network", gbps(s.NetBW)+" GB/s",
@@ -627,7 +628,7 @@ func writePath(w io.Writer, title string, s *topo.System, from, to *topo.Node) {
 		return
 	}
 	fmt.Fprintf(w, "%s%s, %d hops, %s GB/s\n", title, p.Type, p.Hops, gbps(p.BW))
-	tw := cli.NewTable(w)
+	tw := cli.NewList(w)
 	narrowest := slices.IndexFunc(p.Links, func(l *topo.Link) bool { return topo.Float32(l.BW) == p.BW })
 	for i, l := range p.Links {
 		cells := []any{fmt.Sprint("  ", l.Type), gbps(l.BW) + " GB/s", s.Label(from), "to " + s.Label(l.To)}

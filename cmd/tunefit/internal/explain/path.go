@@ -13,7 +13,10 @@ import (
 )
 
 // Path is how one decision is made.
-type Path struct{ ask.Explained }
+type Path struct {
+	ask.Explained
+	columns int // of the terminal that it is written to, see cli.Width
+}
 
 // advice says what to measure or do so that a model that abstains can decide; nil if nothing helps.
 func (p *Path) advice() []string {

@@ -24,6 +24,7 @@ const maxExplained = 10
 // Write prints the path for a person; with all, every row and configuration.
 func (p *Path) Write(w io.Writer, all bool) {
 	var b bytes.Buffer
+	p.columns = cli.Width(w)
 	q := p.Outcome
 	fmt.Fprintf(&b, "%s of %s on %s, %s%s\n", q.Coll, nccl.FormatBytes(q.Bytes), wording.Plural(q.Comm.Nodes, "node"),
 		wording.Plural(q.Comm.Ranks, "rank"), q.CallText())
@@ -76,7 +77,7 @@ func (p *Path) writeCandidates(b *bytes.Buffer, all bool) {
 	if len(p.Candidates) == 0 {
 		return
 	}
-	tw := cli.NewTable(b)
+	tw := cli.NewTable(cli.Columns{Writer: b, Most: p.columns})
 	tw.Row("  configuration", "expected", "uncertain by", "")
 	if own := p.Model.Default; !own.Unknown() {
 		tw.Row("  NCCL's default", microsText(own.Micros()), cli.Percent(own.Sigma), p.Outcome.NCCL.Cell)
@@ -113,7 +114,7 @@ func (p *Path) writeMeasured(b *bytes.Buffer) {
 // writeEstimates prints NCCL's estimates.
 func (p *Path) writeEstimates(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\n%s\n", p.Source)
-	tw := cli.NewTable(b)
+	tw := cli.NewList(cli.Columns{Writer: b, Most: p.columns})
 	for _, e := range p.estimates() {
 		remark := ""
 		switch {

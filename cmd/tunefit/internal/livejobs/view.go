@@ -141,7 +141,7 @@ func watch(ctx context.Context, out io.Writer, view func(context.Context, io.Wri
 	last := ""
 	for {
 		var text bytes.Buffer
-		err := view(ctx, &text)
+		err := view(ctx, cli.Columns{Writer: &text, Most: cli.Width(out)})
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil
 		}
@@ -186,14 +186,14 @@ func writeStatus(w io.Writer, all []*Communicator) error {
 	counted := slices.ContainsFunc(all, func(c *Communicator) bool { return c.Asked != nil })
 	jobs := cli.Groups(all, func(c *Communicator) string { return c.Rendezvous })
 	if len(jobs) > 1 {
-		writeJobs(&text, jobs)
+		writeJobs(cli.Columns{Writer: &text, Most: cli.Width(w)}, jobs)
 	}
 	for i, job := range jobs {
 		if i > 0 || len(jobs) > 1 {
 			fmt.Fprintln(&text)
 		}
 		fmt.Fprintf(&text, "rendezvous %s\n", job[0].Rendezvous)
-		tw := cli.NewTable(&text)
+		tw := cli.NewTable(cli.Columns{Writer: &text, Most: cli.Width(w)})
 		row := func(asked string, cells ...any) {
 			if counted {
 				cells = slices.Insert(cells, len(cells)-1, any(asked))

@@ -155,7 +155,7 @@ func Write(w io.Writer, results []Result) {
 		}
 		failed++
 		fmt.Fprintf(w, "FAIL %s:%d: %s\n", r.File, r.Line, wording.Line(r.Name))
-		tw := cli.NewTable(w)
+		tw := cli.NewList(w)
 		for i, m := range r.Mismatch {
 			if i > 0 && slices.Equal(m.Fields, r.Mismatch[i-1].Fields) {
 				continue
