@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
@@ -17,23 +18,23 @@ func Compare(ctx context.Context, config Config) {
 
 func newComparison(config Config) *comparison { return &comparison{machine: newMachine(config)} }
 
-// comparison is the state of Compare, on whose goroutine it is used. Its design: two sides by turns.
+// comparison is the state of Compare, on whose goroutine it is used.
 type comparison struct {
 	*machine
 
-	sides  [2]Variant
-	trial  *trial // nil: none is under way
-	canary bool   // side A is an edit and B what was in force before
-	proves bool   // side A is what an experiment has found: only if it is surely faster it stays
-	seed   uint64 // of the order of sides; 0: from the versions
-	began  time.Time
+	sides   [2]Variant
+	running bool   // one is under way
+	canary  bool   // side A is an edit and B what was in force before
+	proves  bool   // side A is what an experiment has found: only if it is surely faster it stays
+	seed    uint64 // of the order of sides; 0: from the versions
+	start   time.Time
 
 	follower follower
-	told     Result
+	told     int // pairs when it was told last
 }
 
 func (d *comparison) pause() time.Duration {
-	if d.trial == nil {
+	if !d.running {
 		return idlePause
 	}
 	return d.machine.pause()
@@ -43,25 +44,31 @@ func (d *comparison) pause() time.Duration {
 func (d *comparison) tick(ctx context.Context, now time.Time) {
 	stamps := d.Clock.read() // before what is in force: that is known before a call by it is stamped
 	d.look(ctx)
-	if d.trial == nil || d.follows(ctx, now) {
+	if !d.running || d.follows(ctx, now) {
 		return
 	}
-	d.take(stamps, d.judge)
-	switch found, _, none := d.find(now); {
-	case found: // an evaluation, for example: a pair has steps of one kind only
-		d.trial.drop()
-	case none:
-		d.ask(d.sides[A], now)
-		d.warnOnce("%s and %s are not compared yet: the calls of this communicator do not repeat, or never in about "+
-			"the same time, so nothing tells a step", d.sides[A], d.sides[B])
-	}
-	if d.steps.period == 0 {
+	known := d.observe(stamps, now, func(other bool) {
+		if other { // an evaluation, for example: a run has steps of one kind only
+			d.experiment.newRun(now)
+			d.reference = d.steps.period
+		}
+	})
+	if !known {
 		return
 	}
-	if d.divide(ctx, now); d.trial == nil {
+	anew, tooLong := d.divide(false)
+	switch {
+	case tooLong > 0:
+		d.Log.Warnf("%s and %s are not compared: a step takes %v", d.sides[A], d.sides[B], tooLong.Round(time.Second))
+		d.end(ctx, NoChange, A)
 		return
+	case anew:
+		d.experiment.drop()
+		d.told = -1
+		d.Log.Infof("comparing %s with %s by turns, in blocks of %v; a step is %s, %v", d.sides[A], d.sides[B],
+			d.length, wording.Plural(int(d.steps.period), "call"), d.steps.took.Round(time.Millisecond))
 	}
-	d.steer(now)
+	_ = d.steer(now) // both versions are there
 	d.conclude(ctx)
 }
 
@@ -71,17 +78,19 @@ func (d *comparison) look(ctx context.Context) {
 	f, before, changed := d.machine.look()
 	v := f.Version
 	switch { // what was to stay in force
-	case d.trial != nil:
+	case d.running:
 		before = d.sides[A] // not what happens to be tried
 	case d.sides[A] != nil:
 		before = d.asked
 	}
 	switch {
 	case d.proves: // an edit ends it all
-	case d.trial != nil && f.Wanted == d.sides[B].Meaning():
-		d.goBack(ctx)
+	case d.running && f.Wanted == d.sides[B].Meaning():
+		d.Log.Infof("the comparison of %s with %s ends: an edit asks for the latter, which stays active",
+			d.sides[A], d.sides[B])
+		d.end(ctx, Edited, B)
 	case before != nil && v.Meaning() == before.Meaning():
-	case f.Proposed && d.trial == nil:
+	case f.Proposed && !d.running:
 		d.Versions.Propose(before) // an edit that was given up had kept it out
 	case f.Proposed || !changed:
 	case before != nil && d.Canary:
@@ -91,123 +100,93 @@ func (d *comparison) look(ctx context.Context) {
 	}
 }
 
-// goBack ends the comparison because an edit means side B.
-func (d *comparison) goBack(ctx context.Context) {
-	d.Log.Infof("the comparison of %s with %s ends: an edit asks for the latter, which stays active",
-		d.sides[A], d.sides[B])
-	d.asked = d.sides[B]
-	d.Versions.Propose(d.sides[B])
-	d.giveUp(ctx, Edited, B)
-}
-
 // follows ends the comparison if another communicator of the process has ended its own.
 func (d *comparison) follows(ctx context.Context, now time.Time) bool {
-	block := max(d.blocks.length, lengthFor(0, d.Change))
+	block := max(d.length, lengthFor(0, d.Change))
 	side, ended := d.follower.ended(now, block, d.sides, d.Peers.others(d.Peer))
 	if ended {
 		d.Log.Infof("the comparison of %s with %s ends: another communicator of this process has ended its own; "+
 			"%s stays active", d.sides[A], d.sides[B], d.sides[side])
-		d.ask(d.sides[side], now)
-		d.giveUp(ctx, Followed, side)
+		d.end(ctx, Followed, side)
 	}
 	return ended
 }
 
-// giveUp ends the comparison for a reason that the trial does not know.
-func (d *comparison) giveUp(ctx context.Context, why State, stays Side) {
-	if d.blocks.length > 0 {
-		r := d.trial.result()
-		r.State = why
-		d.Tell(ctx, d.found(r, stays))
-	}
-	d.end()
-}
-
 // begin begins to compare a, which is in force, with b.
 func (d *comparison) begin(a, b Variant, canary bool) {
-	d.end()
-	d.sides, d.canary, d.asked = [2]Variant{a, b}, canary, a
-	if a.Meaning() == b.Meaning() {
+	d.sides, d.canary, d.running = [2]Variant{a, b}, canary, false
+	d.machine.end()
+	switch {
+	case a.Meaning() == b.Meaning():
 		d.Log.Warnf("nothing is compared: %s and %s mean the same", a, b)
 		return
-	}
-	if !d.machine.begin() {
+	case !d.stamp():
 		d.Log.Warnf("nothing is compared: there is no memory for it")
 		return
 	}
-	d.trial, d.told, d.began, d.follower = &trial{}, Result{}, d.now(), follower{}
+	d.running, d.told, d.start, d.follower = true, -1, d.now(), follower{}
+	if !d.proves { // else a is not in force yet
+		d.asked = a
+	}
+	d.rest, d.doing = a, fmt.Sprintf("%s and %s are not compared", a, b)
+	x := &experiment{Evidence: &Evidence{Factors: []Factor{{Arms: make([]Arm, 2)}}}, seed: d.seed, turns: true}
+	if x.seed == 0 {
+		x.seed = seedOf(a.Meaning(), b.Meaning())
+	}
+	d.kind = 0 // so that its first steps begin a run
+	d.machine.begin(x, func(arms []int) (Variant, error) { return d.sides[1-arms[0]], nil }, b)
 }
 
-// end leaves the comparison under way.
-func (d *comparison) end() {
-	if d.trial != nil {
-		d.trial = nil
-		d.machine.end()
-	}
+// seedOf is the seed of an experiment that names tell from others.
+func seedOf(names ...string) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, names)
+	return h.Sum64()
 }
 
-// divide begins the trial. It begins the trial again if the process has learned that steps take longer.
-func (d *comparison) divide(ctx context.Context, now time.Time) {
-	anew, tooLong := d.machine.divide(false)
-	a, b := d.sides[A], d.sides[B]
-	if tooLong > 0 {
-		d.Log.Warnf("%s and %s are not compared: a step takes %v", a, b, tooLong.Round(time.Second))
-		d.ask(a, now)
-		d.giveUp(ctx, NoChange, A)
+// end ends the comparison, and lets one side stay.
+func (d *comparison) end(ctx context.Context, why State, stays Side) {
+	d.Versions.Propose(d.sides[stays])
+	d.asked, d.askedAt, d.running = d.sides[stays], d.now(), false
+	if d.length > 0 {
+		r := d.experiment.result()
+		r.State = why
+		d.Tell(ctx, d.found(r, stays))
 	}
-	if !anew {
-		return
-	}
-	*d.trial = trial{}
-	if d.blocks.seed = d.seed; d.seed == 0 {
-		d.blocks.seed = seedOf(a.Meaning(), b.Meaning())
-	}
-	d.told = Result{} // conclude tells of the new blocks
-	d.Log.Infof("comparing %s with %s by turns, in blocks of %v; a step is %s, %v", a, b, d.blocks.length,
-		wording.Plural(int(d.steps.period), "call"), d.steps.took.Round(time.Millisecond))
+	d.machine.end()
 }
 
-// judge counts a step for the side that made it.
-func (d *comparison) judge(s step) {
-	if d.blocks.length == 0 {
-		return
-	}
-	pair, planned := d.blocks.at(s.began)
-	d.trial.past(pair)
-	if v := d.maker(s); v != nil && v.Meaning() == d.sides[planned].Meaning() {
-		d.trial.add(pair, planned, s.took)
-	}
-}
-
-// steer proposes the side that is planned for the time at which the change will be in force.
-func (d *comparison) steer(now time.Time) {
-	if _, side := d.blocks.at(d.ahead(now)); !d.waits(now) {
-		d.ask(d.sides[side], now)
-	}
-}
-
-// conclude tells what is known after each pair, and ends the trial.
+// conclude tells what is known after each pair, and ends the comparison.
 func (d *comparison) conclude(ctx context.Context) {
-	r := d.trial.result()
-	if r == d.told {
+	never := d.neverChanges()
+	if d.experiment.pairs() == d.told && !never {
 		return
 	}
-	d.told = r
+	r := d.experiment.result()
+	d.told = r.Pairs
+	if never && r.State == Running {
+		r.State = NoChange
+	}
+	if r.State == Running {
+		d.Tell(ctx, d.found(r, A))
+		return
+	}
 	stays := A
-	if r.State != Running {
-		if d.Canary && r.Slower() || d.proves && !r.Faster() {
-			stays = B
-		}
-		d.Versions.Propose(d.sides[stays])
-		d.asked = d.sides[stays]
+	if d.Canary && r.Slower() || d.proves && !r.Faster() {
+		stays = B
 	}
-	found := d.found(r, stays)
-	if r.State != Running {
-		d.logEnd(found, stays)
-	}
-	d.Tell(ctx, found)
-	if r.State != Running {
-		d.end()
+	d.logEnd(d.found(r, stays), stays)
+	d.end(ctx, r.State, stays)
+}
+
+// found is what is known by now.
+func (d *comparison) found(r Result, stays Side) Conclusion {
+	side := func(s Side) Compared { return Compared{d.sides[s].String(), d.sides[s].Meaning()} }
+	return Conclusion{
+		Key: d.Key, Comm: d.Comm,
+		A: side(A), B: side(B), Canary: d.canary, Stays: stays.String(), Began: d.start, At: d.now(),
+		StepCalls: d.reference, StepSeconds: d.steps.took.Seconds(), BlockSeconds: d.length.Seconds(),
+		Result: r,
 	}
 }
 

@@ -250,7 +250,7 @@ func TestComparisonOfSlowChanges(t *testing.T) {
 	j.byVersion(map[string]float64{fastRows: 9700, "": 10000})
 	j.slow = 13 * time.Second
 	j.run(30 * time.Minute)
-	if c := j.last(); !c.Faster() || c.BlockSeconds < 8 || j.inForce != j.versions[fastRows] {
+	if c := j.last(); !c.Faster() || c.BlockSeconds < 6 || j.inForce != j.versions[fastRows] {
 		t.Errorf("%+v, the log: %v", c, j.log)
 	}
 }
@@ -297,8 +297,8 @@ func TestComparisonThatCannotGoOn(t *testing.T) {
 		if j.inForce != j.versions[fastRows] {
 			t.Errorf("%s: %v is in force; the log: %v", name, j.inForce, j.log)
 		}
-		if c := j.last(); name == "steps are long" && c.State != NoChange {
-			t.Errorf("%s: metrics and status say %q", name, c.State)
+		if name == "steps are long" && j.last().State != NoChange {
+			t.Errorf("%s: metrics and status say %q", name, j.last().State)
 		}
 	}
 }
@@ -338,8 +338,8 @@ func TestComparisonWithEvaluation(t *testing.T) {
 	j.run(5 * time.Second)
 	phases := [][]uint64{{7, 8}, stepCalls}
 	for i := range 4 {
-		next := func() time.Duration { return j.d.blocks.next(j.now).Sub(j.now) }
-		for j.d.blocks.next(j.now).UnixNano()/int64(j.d.blocks.length)%2 == 0 { // until the first block of a pair
+		next := func() time.Duration { return nextBlock(j.now, j.d.length).Sub(j.now) }
+		for nextBlock(j.now, j.d.length).UnixNano()/int64(j.d.length)%2 == 0 { // until the first block of a pair
 			j.run(next())
 		}
 		j.run(next() + 300*time.Millisecond)

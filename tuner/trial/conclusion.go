@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -31,15 +32,94 @@ type Compared struct {
 	Version string `json:"version"`
 }
 
-// found is what is known by now.
-func (d *comparison) found(r Result, stays Side) Conclusion {
-	side := func(s Side) Compared { return Compared{d.sides[s].String(), d.sides[s].Meaning()} }
-	return Conclusion{
-		Key: d.Key, Comm: d.Comm,
-		A: side(A), B: side(B), Canary: d.canary, Stays: stays.String(), Began: d.began, At: d.now(),
-		StepCalls: d.steps.period, StepSeconds: d.steps.took.Seconds(), BlockSeconds: d.blocks.length.Seconds(),
-		Result: r,
+// Side is one of the two versions that are compared.
+type Side int8
+
+// The sides.
+const (
+	A Side = iota
+	B
+)
+
+func (s Side) String() string { return string("AB"[s]) }
+
+// State says whether a comparison goes on, or why it has ended.
+type State string
+
+// The states of a comparison.
+const (
+	Running  State = "running"
+	Precise  State = "precise"  // the interval is narrow enough
+	Clear    State = "clear"    // one side is surely slower, so the job should stop trying it
+	Budget   State = "budget"   // it has lasted long enough
+	Edited   State = "edited"   // one side was given up by an edit
+	Followed State = "followed" // another communicator has ended its comparison; this one alone would find less
+	NoChange State = "nochange" // sides do not come into force, or steps cannot be told
+)
+
+// Limits of a comparison.
+const (
+	minPairs  = 6     // before the interval is believed
+	maxPairs  = 100   // then it ends with what it has
+	precise   = 0.005 // half the width of the interval, relative, that ends it
+	surePairs = 2     // the fewest that end it early
+	large     = 0.02  // because a side is so much slower,
+	clearly   = 3     // by so many standard errors, which are wide where there are few blocks
+)
+
+// Result is what is known by now. Step times are relative: -0.03 means that steps of A take 3 % less time than those of
+// B.
+type Result struct {
+	State State   `json:"state"`
+	Pairs int     `json:"pairs"` // of blocks
+	Steps int     `json:"steps"` // in all blocks
+	Mean  float64 `json:"mean"`  // of A relative to B; 0 without pairs
+	Low   float64 `json:"low"`   // of the 95 % interval
+	High  float64 `json:"high"`
+}
+
+// pairs is how many blocks of a comparison each side has.
+func (e *experiment) pairs() int {
+	return min(e.Factors[0].Arms[0].Blocks, e.Factors[0].Arms[1].Blocks)
+}
+
+// result is what the blocks of a comparison tell: those of arm 1 are by side A.
+func (e *experiment) result() Result {
+	e.Estimate()
+	r := Result{State: Running, Pairs: e.pairs(), Steps: e.Steps}
+	if r.Pairs == 0 {
+		return r
 	}
+	c := e.difference(0, 1, 0)
+	half := Surely * c.err
+	r.Mean, r.Low, r.High = c.by, c.by-half, c.by+half
+	switch {
+	case r.Pairs >= minPairs && half <= precise:
+		r.State = Precise
+	case r.Pairs >= surePairs && math.Abs(c.by) > max(clearly*c.err, large) && c.least*c.most > 0:
+		r.State = Clear
+	case r.Pairs >= maxPairs:
+		r.State = Budget
+	}
+	return r
+}
+
+// Faster and Slower report that A's steps are shorter than B's, or longer, by an interval without 0.
+func (r Result) Faster() bool { return r.Known() && r.High < 0 }
+
+// Slower is Faster's opposite; both may be false.
+func (r Result) Slower() bool { return r.Known() && r.Low > 0 }
+
+// Known reports that there are enough pairs for an interval.
+func (r Result) Known() bool {
+	return r.State == Clear || r.Pairs >= minPairs && r.State != Followed
+}
+
+func (r Result) String() string {
+	if !r.Known() {
+		return fmt.Sprintf("not known yet, %d of at least %d pairs of blocks", r.Pairs, minPairs)
+	}
+	return fmt.Sprintf("step time %+.1f %% (%+.1f .. %+.1f)", 100*r.Mean, 100*r.Low, 100*r.High)
 }
 
 // Verdict says what is known, in words.

@@ -6,21 +6,25 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
 // An experiment finds what each arm of several factors does to a job's steps. In each block every factor takes
 // one of its open arms, drawn by a hash. So a block tells something about all factors at once, and communicators
-// with the same factors draw alike without a message.
+// with the same factors draw alike without a message. A comparison is an experiment of one factor with two arms, which
+// take turns.
 type experiment struct {
 	*Evidence
 	seed   uint64
+	turns  bool    // the arms 0 and 1 of the only factor take turns
 	budget float64 // the share of step time that trying may cost
 	// Earlier jobs ended without a gain. That may have been noise: so all arms are tried some more.
 	again bool
 
-	arms   []int     // by which the steps of the open block are made (nil: none yet),
-	began  time.Time // since when,
-	values []float64 // the logarithms of their seconds, and
+	open   []int     // the arms of the open block (nil: there is none),
+	began  time.Time // when it began,
+	values []float64 // the logarithms of its steps' seconds, and
 	steps  float64   // how many they are
 	run    *Run      // closed blocks
 
@@ -32,6 +36,7 @@ type experiment struct {
 
 // Limits of an experiment.
 const (
+	minSteps    = 5     // of a block
 	judgeEvery  = 10    // blocks
 	firstJudged = 20    // blocks
 	hurtJudged  = 5     // blocks, where one was surely bad
@@ -41,6 +46,7 @@ const (
 	little      = 0.002 // of a step: what arms of less difference are alike by, where that is sure
 	notWorth    = 0.005 // of a step: what ends the experiment if no more is expected of open arms
 	bad         = 0.05  // of a step: a block that is surely so much slower than NCCL's choice is left at once
+	sure        = 4     // standard errors by which that is sure, or that a side of a comparison is slower
 	mostBlocks  = 2000
 
 	// The budget is a share of the steps of all blocks so far, or of so many blocks at the beginning.
@@ -55,16 +61,26 @@ func newExperiment(e *Evidence, seed uint64, budget float64, again bool) *experi
 	if again {
 		x.budget *= againShare
 	}
-	e.Runs = append(e.Runs, Run{Comm: e.Key, Began: e.Began})
-	x.run = &e.Runs[len(e.Runs)-1]
+	x.newRun(e.Began)
 	x.judge()
 	return x
+}
+
+// newRun begins a run. Its blocks are compared among themselves.
+func (e *experiment) newRun(began time.Time) {
+	e.drop()
+	e.Runs = append(e.Runs, Run{Comm: e.Key, Began: began})
+	e.run = &e.Runs[len(e.Runs)-1]
 }
 
 // draw returns the arms of a block, by factor. Of the open arms the one of the greatest hash is drawn, so that
 // communicators that have not dropped the same arms still draw alike where they can.
 func (e *experiment) draw(block int64) []int {
-	if e.resting {
+	switch {
+	case e.turns: // in pairs of blocks of random order, so that neither drift nor periodic work of the job favours one
+		first := mix(e.seed+uint64(block>>1)) >> 63
+		return []int{int(first) ^ int(block&1)}
+	case e.resting:
 		return e.leaders()
 	}
 	arms := make([]int, len(e.Factors))
@@ -99,9 +115,9 @@ func (e *Evidence) leaders() (arms []int) {
 // add adds what these arms made: as much as so many steps, one of which took so long. A block ends with its arms. Where
 // these stay, it is closed in time: it is to be about as long as was planned.
 func (e *experiment) add(arms []int, began time.Time, took time.Duration, steps float64, length time.Duration) {
-	if !slices.Equal(arms, e.arms) || began.Sub(e.began) >= length*3/2 {
+	if !slices.Equal(arms, e.open) || began.Sub(e.began) >= length*3/2 {
 		e.close()
-		e.arms, e.began = arms, began
+		e.open, e.began = arms, began
 	}
 	if took > 0 {
 		e.values = append(e.values, math.Log(took.Seconds()))
@@ -114,14 +130,17 @@ func (e *experiment) close() {
 	if len(e.values) >= minSteps {
 		l := middle(e.values)
 		steps := max(1, int(math.Round(e.steps)))
-		e.run.Blocks = append(e.run.Blocks, Block{e.arms, l.Mean, l.Variance, steps})
+		e.run.Blocks = append(e.run.Blocks, Block{e.open, l.Mean, l.Variance, steps})
 		e.count(e.run.Blocks[len(e.run.Blocks)-1])
 	}
 	e.drop()
 }
 
+// middle returns the mean of the middle half of values. A checkpoint in some step does not move that mean.
+func middle(values []float64) stats.Location { return stats.Trimmed(values, len(values)/4) }
+
 // drop forgets the steps of the open block.
-func (e *experiment) drop() { e.arms, e.values, e.steps = nil, nil, 0 }
+func (e *experiment) drop() { e.open, e.values, e.steps = nil, nil, 0 }
 
 // due reports that there are enough new blocks to judge arms by.
 func (e *experiment) due() bool {
@@ -154,7 +173,7 @@ func (e *experiment) tooEarly() bool {
 // to learn and as the latest blocks have it.
 func (e *experiment) surelyBad() bool {
 	const latest = 8
-	if len(e.values) < minSteps {
+	if len(e.values) < minSteps || e.turns {
 		return false
 	}
 	var levels []float64

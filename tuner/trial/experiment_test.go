@@ -92,7 +92,6 @@ type outcome struct {
 
 // learn plays steps until the experiment ends or so many are made. Then it compares what was learned.
 func (p *plant) learn(e *experiment, most int) (o outcome) {
-	blocks := blocks{length: p.length}
 	now := time.Unix(1_000_000, p.dice.Int64N(int64(time.Hour)))
 	phase := 2 * math.Pi * p.dice.Float64()
 	n := 0
@@ -115,7 +114,7 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 	var arms []int
 	for over := ""; n < most && over == ""; {
 		began := now
-		block := began.UnixNano() / int64(blocks.length)
+		block := began.UnixNano() / int64(p.length)
 		if block != last {
 			e.close()
 			if e.due() {
@@ -145,31 +144,28 @@ func (p *plant) learn(e *experiment, most int) (o outcome) {
 	if o.gain == 0 {
 		return o
 	}
-	blocks.seed = p.dice.Uint64()
-	var t trial
+	x := turns(p.dice.Uint64())
 	r := Result{State: Running}
-	pair, side := blocks.at(now)
-	was, open := side, pair
-	unsettled = 2
-	for r.State == Running && n < 1_000_000 {
-		pair, side = blocks.at(now)
+	var was []int
+	for last = 0; r.State == Running && n < 1_000_000; {
+		began := now
+		block := began.UnixNano() / int64(p.length)
+		arms := x.draw(block)
 		effect := 0.0
-		if side == A {
+		if arms[0] == 1 {
 			effect = p.effect(leaders)
 		}
-		if was != side {
-			was, unsettled = side, 2
+		if !slices.Equal(arms, was) {
+			was, unsettled = arms, 2
 		}
 		took := step(effect)
 		o.lost += math.Expm1(effect)
 		if unsettled--; unsettled < 0 {
-			t.add(pair, side, took)
-		} else {
-			t.past(pair)
+			x.inBlock(block, arms, took)
 		}
-		if pair != open {
-			open = pair
-			r = t.result()
+		if block != last {
+			last = block
+			r = x.result()
 		}
 	}
 	o.proven = r.Faster()

@@ -58,7 +58,7 @@ func learn(t *testing.T, effects [][]float64, earlier ...Evidence) *learningJob 
 			j.saved = append(j.saved, e)
 		},
 	}
-	j.l = &learner{machine: j.d.machine, Subject: subject}
+	j.l = newLearner(j.d.machine, subject)
 	j.other = j.l
 	j.took = func(v *playedVersion) time.Duration {
 		us := 20000.0
@@ -148,16 +148,16 @@ func TestLearnWithSlowChanges(t *testing.T) {
 		effects[i][1] = -0.01
 	}
 	j := learn(t, effects)
-	j.until(func() bool { return j.l.experiment != nil && j.l.Blocks >= 5 })
+	j.until(func() bool { return j.l.experiment != nil && j.l.all.Blocks >= 5 })
 	j.slow = 13 * time.Second
 	turns := j.turns
 	j.run(5 * time.Minute)
-	if j.turns < turns+15 || j.l.blocks.length < 8*time.Second {
-		t.Errorf("%d turns, blocks of %v; the log: %v", j.turns-turns, j.l.blocks.length, j.log)
+	if j.turns < turns+15 || j.l.length < 8*time.Second {
+		t.Errorf("%d turns, blocks of %v; the log: %v", j.turns-turns, j.l.length, j.log)
 	}
 	j.slow = 0
-	if j.run(5 * time.Minute); j.l.blocks.length > 4*time.Second {
-		t.Errorf("blocks of %v; the log: %v", j.l.blocks.length, j.log)
+	if j.run(5 * time.Minute); j.l.length > 4*time.Second {
+		t.Errorf("blocks of %v; the log: %v", j.l.length, j.log)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestLearnWithoutChanges(t *testing.T) {
 func TestLearnWithEdit(t *testing.T) {
 	for _, state := range []Learning{Trying, Proving} {
 		j := learn(t, learningEffects)
-		j.until(func() bool { return j.l.State == state })
+		j.until(func() bool { return j.l.all.State == state })
 		j.run(5 * time.Second)
 		edit := versionOf(t, "allgather,0,inf,ring,simple,3,-1,-1\n")
 		j.versions[edit.rows] = edit
@@ -234,7 +234,7 @@ func TestLearnWithEdit(t *testing.T) {
 // A job that goes on from what an earlier one has learned needs fewer blocks, and what was dropped stays so.
 func TestLearnGoesOn(t *testing.T) {
 	j := learn(t, learningEffects)
-	j.until(func() bool { return j.l.experiment != nil && j.l.Blocks >= 15 })
+	j.until(func() bool { return j.l.experiment != nil && j.l.all.Blocks >= 15 })
 	j.l.stop(t.Context())
 	first := j.saved[len(j.saved)-1]
 	if first.State != Stopped || first.Blocks < 15 {
@@ -261,8 +261,8 @@ func TestLearnLeavesBadBlocks(t *testing.T) {
 // A job that begins with a long evaluation learns about training, once that has taken longer.
 func TestLearnAfterALongEvaluation(t *testing.T) {
 	j := learn(t, learningEffects)
-	choose := j.l.Choose
-	j.l.Choose = func(calls map[uint64]int) ([]Factor, []string) {
+	choose := j.l.subject.Choose
+	j.l.subject.Choose = func(calls map[uint64]int) ([]Factor, []string) {
 		if calls[7] == 0 {
 			return choose(calls)
 		}

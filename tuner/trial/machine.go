@@ -34,7 +34,7 @@ type Log interface {
 	Warnf(format string, args ...any)
 }
 
-// Config is what a comparison or an experiment needs.
+// Config is what an experiment needs.
 type Config struct {
 	Key string // names the communicator in what is found
 	nccl.Comm
@@ -50,16 +50,25 @@ type Config struct {
 	Peer      *Peer // this communicator
 
 	Log  Log
-	Tell func(context.Context, Conclusion) // is told of what is known after each pair
+	Tell func(context.Context, Conclusion) // is told of what is known after each pair of blocks
 }
 
-// A machine brings versions into force by blocks of time, and times the steps that they make. Which version a block
-// is for, and what its steps tell, is up to the design that uses it: a comparison or an experiment.
+// A machine makes the blocks of an experiment: it brings versions into force by the wall clock, and times the steps
+// that they make. A step belongs to the version that has decided its calls, whatever was planned.
 type machine struct {
 	Config
 	now func() time.Time
 
-	blocks  blocks
+	experiment *experiment                  // nil: none is under way
+	with       func([]int) (Variant, error) // makes the version of some arms
+	rest       Variant                      // in force while nothing tells steps
+	doing      string                       // what cannot be done then, for a message
+	only       uint64                       // the kind of steps that it is about; 0: any
+	reference  uint64                       // calls in a step, as the run's first was found
+
+	length  time.Duration     // of a block
+	plans   map[int64]Variant // by block, of the latest blocks
+	arms    map[string][]int  // of what was planned, by its meaning
 	steps   steps
 	kind    uint64   // of the steps that were found last
 	history []period // what was in force, the latest last
@@ -87,6 +96,21 @@ const (
 	waitBlocks = 10              // the same where blocks are long
 )
 
+// Blocks have few lengths: of two that follow each other, the ratio is 3/2 or 4/3. So communicators of a job that have
+// measured slightly different steps still use the same.
+const (
+	shortest = 2 * time.Second
+	longest  = 2048 * time.Second
+)
+
+// A block is made for so many steps at least. It has more where steps vary, until noise moves the mean of a block by
+// no more than precision.
+const (
+	stepsInBlock = 15
+	mostInBlock  = 100
+	precision    = 0.01 // of a step
+)
+
 func newMachine(config Config) *machine {
 	return &machine{Config: config, now: time.Now, lag: config.Change}
 }
@@ -103,21 +127,27 @@ func (m *machine) run(ctx context.Context, tick func(context.Context, time.Time)
 	}
 }
 
-// pause is the time between two ticks while a design is under way.
+// pause is the time between two ticks while an experiment is under way.
 func (m *machine) pause() time.Duration {
 	if m.steps.period == 0 {
 		return learnPause
 	}
-	return min(m.blocks.length/40, idlePause)
+	return min(m.length/40, idlePause)
 }
 
-// begin prepares for a design. It returns false if there is no memory for stamps.
-func (m *machine) begin() bool {
-	m.steps, m.blocks, m.gaveUp = steps{}, blocks{}, false
+// stamp begins to stamp calls. It returns false if there is no memory for that.
+func (m *machine) stamp() bool {
+	m.steps, m.length, m.gaveUp, m.only = steps{}, 0, false, 0
 	return m.Clock.stampEvery(1, m.NewStamps)
 }
 
-// end leaves the design under way.
+// begin begins an experiment, whose versions with makes. none are the arms of what is in force now.
+func (m *machine) begin(x *experiment, with func([]int) (Variant, error), none Variant) {
+	m.experiment, m.with, m.stuck = x, with, 0
+	m.plans, m.arms = map[int64]Variant{}, map[string][]int{none.Meaning(): make([]int, len(x.Factors))}
+}
+
+// end leaves the experiment under way.
 func (m *machine) end() {
 	m.Clock.stampEvery(never, m.NewStamps)
 	m.Peers.setPace(m.Peer, pace{})
@@ -143,65 +173,60 @@ func (m *machine) look() (f InForce, before Variant, changed bool) {
 	return f, before, changed
 }
 
-// take adds stamps, and calls done for each step that they end.
-func (m *machine) take(stamps []Stamp, done func(step)) {
+// observe adds the steps that stamps end. While it is not known what a step is, it looks for it in the calls, and calls
+// found once it is: other reports that it is of another kind than the last. observe returns whether steps are known.
+func (m *machine) observe(stamps []Stamp, now time.Time, found func(other bool)) bool {
 	for _, s := range stamps {
 		if one, ok := m.steps.add(s); ok {
-			done(one)
 			m.stuck += min(one.took, 2*m.steps.took) // no change could come in a pause
 			if !m.awaits() {
 				m.stuck = 0
 			}
+			m.judge(one)
 		}
 	}
-}
-
-// neverChanges reports that changes do not come, as where all calls of a communicator are alike.
-func (m *machine) neverChanges() bool { return m.stuck > max(mostWait, waitBlocks*m.blocks.length) }
-
-// find looks for the step in the calls while it is not known. found reports that it has been found, other that it is of
-// another kind than the last, none that many calls do not repeat.
-func (m *machine) find(now time.Time) (found, other, none bool) {
 	if m.steps.period > 0 {
-		return false, false, false
+		return true
 	}
 	m.Clock.stampEvery(1, m.NewStamps)
-	if found, none = m.steps.find(now); found {
-		other = m.steps.kind != m.kind
+	switch ok, none := m.steps.find(now); {
+	case ok:
+		other := m.steps.kind != m.kind
 		m.kind = m.steps.kind
 		m.Clock.stampEvery(m.steps.period, m.NewStamps)
-	}
-	return found, other, none
-}
-
-// warnOnce says why there are no steps, once for each design that is under way.
-func (m *machine) warnOnce(format string, args ...any) {
-	if !m.gaveUp {
-		m.gaveUp = true
-		m.Log.Warnf(format, args...)
-	}
-}
-
-// divide finds how long blocks are. anew reports that their length has changed: the process has learned that steps or
-// changes take longer, or, if blocks may become shorter, that they surely take less. tooLong is what a step takes if no
-// block is long enough; else 0.
-func (m *machine) divide(mayShorten bool) (anew bool, tooLong time.Duration) {
-	// Where changes take longer than blocks, as after calls that came much faster, blocks become longer, too.
-	m.Peers.setPace(m.Peer, pace{inBlock(m.steps.took, m.steps.noise), max(m.Change, m.lag/2)})
-	longest := m.Peers.longest()
-	length := lengthFor(longest.steps, longest.change)
-	switch {
-	case length == 0:
-		return false, longest.steps / stepsInBlock
-	case length == m.blocks.length:
-		return false, 0
-	case length < m.blocks.length: // longer blocks than needed serve as well, but tell less
-		if ample := lengthFor(longest.steps, 2*longest.change); !mayShorten || ample == 0 || ample >= m.blocks.length {
-			return false, 0
+		found(other)
+	case none:
+		if m.ask(m.rest, now); !m.gaveUp {
+			m.gaveUp = true
+			m.Log.Warnf("%s yet: the calls of this communicator do not repeat, or never in about the same time, so "+
+				"nothing tells a step", m.doing)
 		}
 	}
-	m.blocks.length = length
-	return true, 0
+	return m.steps.period > 0
+}
+
+// judge counts a step for the arms that made it.
+func (m *machine) judge(s step) {
+	if m.experiment == nil || m.length == 0 || m.only != 0 && m.kind != m.only {
+		return
+	}
+	v := m.maker(s)
+	if v == nil {
+		return
+	}
+	arms, known := m.arms[v.Meaning()]
+	if !known {
+		return
+	}
+	// Steps may have been found to be several of those that the run is about, or a part of one.
+	steps := float64(m.steps.period) / float64(m.reference)
+	m.experiment.add(arms, s.began, times(s.took, 1/steps), steps, m.length)
+	if x := m.experiment; !x.hurt && x.surelyBad() {
+		x.hurt = true
+		if v, err := m.version(x.leaders()); err == nil {
+			m.plans[m.blockOf(m.now())] = v
+		}
+	}
 }
 
 // maker returns the version by which all calls of a step were decided; nil if that has changed in it, or too shortly
@@ -223,17 +248,91 @@ func (m *machine) maker(s step) Variant {
 	return in.Variant
 }
 
-// ahead is when a change that is proposed now will be in force.
-func (m *machine) ahead(now time.Time) time.Time { return now.Add(m.lag) }
+// version returns the version of arms, by which steps may be made from now on.
+func (m *machine) version(arms []int) (Variant, error) {
+	v, err := m.with(arms)
+	if err == nil {
+		m.arms[v.Meaning()] = arms
+	}
+	return v, err
+}
 
-// waits reports that what was asked for last is still to come. To ask for something else would only begin the change
-// anew, and where blocks are shorter than changes take, none would ever come.
-func (m *machine) waits(now time.Time) bool { return m.awaits() && now.Sub(m.askedAt) < mostWait }
+// divide finds how long blocks are. anew reports that their length has changed: the process has learned that steps or
+// changes take longer, or, if blocks may become shorter, that they surely take less. tooLong is what a step takes if no
+// block is long enough; else 0.
+func (m *machine) divide(mayShorten bool) (anew bool, tooLong time.Duration) {
+	// Where changes take longer than blocks, as after calls that came much faster, blocks become longer, too.
+	m.Peers.setPace(m.Peer, pace{inBlock(m.steps.took, m.steps.noise), max(m.Change, m.lag/2)})
+	longest := m.Peers.longest()
+	length := lengthFor(longest.steps, longest.change)
+	switch {
+	case length == 0:
+		return false, longest.steps / stepsInBlock
+	case length == m.length:
+		return false, 0
+	case length < m.length: // longer blocks than needed serve as well, but tell less
+		if ample := lengthFor(longest.steps, 2*longest.change); !mayShorten || ample == 0 || ample >= m.length {
+			return false, 0
+		}
+	}
+	m.length, m.plans = length, map[int64]Variant{}
+	return true, 0
+}
+
+// inBlock is the time of the steps that a block is made for.
+func inBlock(step time.Duration, noise float64) time.Duration {
+	return time.Duration(min(max(stepsInBlock, noise*noise/(precision*precision)), mostInBlock) * float64(step))
+}
+
+// lengthFor returns how long blocks are where their steps take so long, and a change of the policy; 0 if that is too
+// long. A change that nothing delays takes half a block at most.
+func lengthFor(steps, change time.Duration) time.Duration {
+	for length := shortest; length <= longest; length *= 2 {
+		for _, l := range []time.Duration{length, length * 3 / 2} {
+			if l >= max(steps, 2*change) && l <= longest {
+				return l
+			}
+		}
+	}
+	return 0
+}
+
+func (m *machine) blockOf(t time.Time) int64 { return t.UnixNano() / int64(m.length) }
+
+// next is the block that a change which is proposed now is for.
+func (m *machine) next(now time.Time) int64 { return m.blockOf(now.Add(m.lag)) }
+
+// steer proposes what is planned for the time at which the change will be in force.
+func (m *machine) steer(now time.Time) error {
+	block := m.next(now)
+	planned := m.plans[block]
+	if planned == nil {
+		var err error
+		if planned, err = m.version(m.experiment.draw(block)); err != nil {
+			return err
+		}
+		for of := range m.plans {
+			if of < block {
+				delete(m.plans, of)
+			}
+		}
+		m.plans[block] = planned
+	}
+	// To ask for something else would only begin the change anew, and where blocks are shorter than changes take, none
+	// would ever come.
+	if !m.awaits() || now.Sub(m.askedAt) >= mostWait {
+		m.ask(planned, now)
+	}
+	return nil
+}
 
 // awaits reports that what was asked for last is not in force.
 func (m *machine) awaits() bool {
 	return m.asked != nil && m.history[len(m.history)-1].Meaning() != m.asked.Meaning()
 }
+
+// neverChanges reports that changes do not come, as where all calls of a communicator are alike.
+func (m *machine) neverChanges() bool { return m.stuck > max(mostWait, waitBlocks*m.length) }
 
 // ask proposes a version unless it was the last one.
 func (m *machine) ask(v Variant, now time.Time) {
@@ -242,4 +341,12 @@ func (m *machine) ask(v Variant, now time.Time) {
 	}
 	m.asked, m.askedAt = v, now
 	m.Versions.Propose(v)
+}
+
+// mix makes a draw of a number (the finalizer of splitmix64).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }

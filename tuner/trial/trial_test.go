@@ -4,13 +4,23 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/testkit/nccltest"
 )
 
-// next returns when the block after the one of t begins.
-func (b blocks) next(t time.Time) time.Time {
-	return time.Unix(0, (t.UnixNano()/int64(b.length)+1)*int64(b.length))
+// nextBlock returns when the block after the one of t begins.
+func nextBlock(t time.Time, length time.Duration) time.Time {
+	return time.Unix(0, (t.UnixNano()/int64(length)+1)*int64(length))
+}
+
+// turns is a comparison.
+func turns(seed uint64) *experiment {
+	x := &experiment{Evidence: &Evidence{Factors: []Factor{{Arms: make([]Arm, 2)}}}, seed: seed, turns: true}
+	x.newRun(time.Time{})
+	return x
 }
 
 // A job whose steps vary as training's do.
@@ -23,18 +33,17 @@ type job struct {
 	length time.Duration // of a block
 }
 
-// run makes steps until the trial ends, and returns how many.
-func (j job) run(t *trial, most int) (Result, int) {
-	blocks := blocks{j.length, j.dice.Uint64()}
+// run makes steps until a comparison ends, and returns how many.
+func (j job) run(most int) (Result, int) {
+	x := turns(j.dice.Uint64())
 	now := time.Unix(1_000_000, j.dice.Int64N(int64(time.Hour)))
 	phase := 2 * math.Pi * j.dice.Float64()
-	unsettled, last, open := 0, B, int64(0)
+	unsettled, last, open := 0, 0, 0
 	for n := range most {
-		pair, side := blocks.at(now)
+		block := now.UnixNano() / int64(j.length)
+		arms := x.draw(block)
 		log := math.Log(j.step.Seconds()) + j.noise*j.dice.NormFloat64() + j.drift*math.Sin(phase+float64(n)/150)/2
-		if side == A {
-			log += j.effect
-		}
+		log += j.effect * float64(arms[0])
 		if j.dice.IntN(20) == 0 { // a straggler
 			log += 0.1 * j.dice.Float64()
 		}
@@ -42,24 +51,22 @@ func (j job) run(t *trial, most int) (Result, int) {
 			log += j.dice.ExpFloat64()
 		}
 		took := time.Duration(math.Exp(log) * float64(time.Second))
-		if side != last {
-			unsettled, last = 2, side
+		if arms[0] != last {
+			unsettled, last = 2, arms[0]
 		}
 		if unsettled--; unsettled < 0 {
-			t.add(pair, side, took)
-		} else {
-			t.past(pair)
+			x.inBlock(block, arms, took)
 		}
 		now = now.Add(took)
-		if pair == open {
+		if x.pairs() == open {
 			continue
 		}
-		open = pair
-		if r := t.result(); r.State != Running {
+		open = x.pairs()
+		if r := x.result(); r.State != Running {
 			return r, n + 1
 		}
 	}
-	return t.result(), most
+	return x.result(), most
 }
 
 // many runs jobs of one kind and counts what their trials say.
@@ -69,7 +76,7 @@ func many(seed uint64, n, most int, effect, noise, drift float64, inBlock int) (
 	for i := range n {
 		j := job{rand.New(rand.NewPCG(seed, uint64(i))), effect, noise, drift, 200 * time.Millisecond,
 			time.Duration(inBlock) * 200 * time.Millisecond}
-		r, steps := j.run(&trial{}, most)
+		r, steps := j.run(most)
 		truth := math.Expm1(effect)
 		if r.Low <= truth && truth <= r.High {
 			c.holds++
@@ -88,17 +95,27 @@ func many(seed uint64, n, most int, effect, noise, drift float64, inBlock int) (
 	return c
 }
 
+// jobs is how many are played: with NIGHTLY=1 many.
+func jobs(n int) int {
+	if os.Getenv(nccltest.EnvNightly) != "" {
+		return 20 * n
+	}
+	return n
+}
+
 // What docs/dev/EVIDENCE.md promises, over jobs of 2 % noise, 1 % hiccups and drift.
 func TestTrials(t *testing.T) {
-	const n = 400
-	percent := func(of int) float64 { return 100 * float64(of) / n }
+	n := jobs(20)
+	percent := func(of int) float64 { return 100 * float64(of) / float64(n) }
+	holds, all := 0, 0
 	for _, inBlock := range []int{10, 20} {
 		for _, drift := range []float64{0, 0.03} {
 			for i, effect := range []float64{0, -0.01, 0.01, -0.03, 0.05} {
 				c := many(uint64(i), n, 6000, effect, 0.02, drift, inBlock)
 				name := fmt.Sprintf("blocks of %d steps, drift %g, effect %+g", inBlock, drift, effect)
-				if holds := percent(c.holds); holds < 90 || holds > 99 {
-					t.Errorf("%s: %.1f %% of the intervals hold the truth", name, holds)
+				holds, all = holds+c.holds, all+n
+				if percent(c.holds) < 85 {
+					t.Errorf("%s: %.1f %% of the intervals hold the truth", name, percent(c.holds))
 				}
 				if c.ended < n {
 					t.Errorf("%s: %d of %d trials have not ended", name, n-c.ended, n)
@@ -117,11 +134,15 @@ func TestTrials(t *testing.T) {
 				if effect > 0 {
 					right, wrong = wrong, right
 				}
-				if percent(right) < 95 || wrong > 0 {
+				if percent(right) < 90 || wrong > 0 {
 					t.Errorf("%s: within 800 steps %.1f %% are called right, %d wrong", name, percent(right), wrong)
 				}
 			}
 		}
+	}
+	t.Logf("%d of %d intervals hold the truth", holds, all)
+	if 100*holds < 93*all {
+		t.Errorf("only %d of %d intervals hold the truth", holds, all)
 	}
 }
 
@@ -131,44 +152,53 @@ func TestTrialsOfShortSteps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
 	}
-	const n = 1000
+	n := jobs(10)
 	for _, inBlock := range []int{100, 300} {
 		for i, effect := range []float64{0, -0.1, 0.03} {
 			c := many(uint64(i), n, 60000, effect, 0.02, 0.03, inBlock)
 			name := fmt.Sprintf("blocks of %d steps, effect %+g", inBlock, effect)
-			if holds := float64(c.holds) * 100 / n; holds < 90 || holds > 99 {
+			if holds := float64(c.holds) * 100 / float64(n); holds < 85 {
 				t.Errorf("%s: %.1f %% of the intervals hold the truth", name, holds)
 			}
 			if c.ended < n {
 				t.Errorf("%s: %d of %d trials have not ended", name, n-c.ended, n)
 			}
-			if called := float64(c.faster+c.slower) * 100 / n; effect == 0 && called > 8 {
+			if called := float64(c.faster+c.slower) * 100 / float64(n); effect == 0 && called > 8 {
 				t.Errorf("%s: %.1f %% are called faster or slower", name, called)
 			}
 		}
 	}
 }
 
-// A disturbance as long as a block, such as another job's burst, makes one pair differ, not the version.
-func TestTrialWithBurst(t *testing.T) {
-	blocks := blocks{4 * time.Second, 1}
-	now := blocks.next(blocks.next(time.Unix(1_000_000, 0)))
-	first, _ := blocks.at(now)
-	dice := rand.New(rand.NewPCG(1, 2))
-	var trial trial
-	for {
-		pair, side := blocks.at(now)
-		took := time.Duration((1 + 0.01*dice.NormFloat64()) * 0.2e9)
-		if pair == first && side == A {
-			took += took / 10
+// playTurns adds blocks of steps to a comparison until it ends. level is what a block's steps are longer by.
+func playTurns(dice *rand.Rand, noise float64, steps int, level func(block int64, arm int) float64) Result {
+	x := turns(dice.Uint64())
+	for block := int64(0); ; block++ {
+		arms := x.draw(block)
+		longer := level(block, arms[0])
+		for range steps {
+			x.inBlock(block, arms, times(200*time.Millisecond, math.Exp(longer+noise*dice.NormFloat64())))
 		}
-		trial.add(pair, side, took)
-		now = now.Add(took)
-		if r := trial.result(); r.State != Running {
-			if r.Slower() || r.Faster() {
-				t.Errorf("%+v", r)
+		if block%2 == 0 {
+			continue
+		}
+		if r := x.result(); r.State != Running {
+			return r
+		}
+	}
+}
+
+// A disturbance as long as a block, such as another job's burst, makes one block differ, not the version.
+func TestTrialWithBurst(t *testing.T) {
+	for seed := range uint64(20) {
+		r := playTurns(rand.New(rand.NewPCG(1, seed)), 0.01, 20, func(block int64, _ int) float64 {
+			if block == int64(seed%4) {
+				return 0.1
 			}
-			return
+			return 0
+		})
+		if r.Slower() || r.Faster() {
+			t.Errorf("seed %d: %+v", seed, r)
 		}
 	}
 }
@@ -176,86 +206,47 @@ func TestTrialWithBurst(t *testing.T) {
 // Where blocks differ by more than their steps tell, as on a shared network, a policy that changes
 // nothing is seldom called faster or slower.
 func TestTrialOfNoisyBlocks(t *testing.T) {
-	const n, length = 400, 4 * time.Second
+	n := jobs(20)
 	called := 0
 	for seed := range uint64(n) {
 		dice := rand.New(rand.NewPCG(9, seed))
-		blocks := blocks{length, seed}
-		now := blocks.next(time.Unix(1_000_000, 0))
-		var end time.Time
-		var level float64
-		var trial trial
-		for trial.result().State == Running {
-			if !now.Before(end) {
-				level, end = 0.03*dice.NormFloat64(), blocks.next(now)
-			}
-			pair, side := blocks.at(now)
-			took := time.Duration(math.Exp(level+0.02*dice.NormFloat64()) * 0.2e9)
-			trial.add(pair, side, took)
-			now = now.Add(took)
-		}
-		if r := trial.result(); r.Faster() || r.Slower() {
+		r := playTurns(dice, 0.02, 20, func(int64, int) float64 { return 0.03 * dice.NormFloat64() })
+		if r.Faster() || r.Slower() {
 			called++
 		}
 	}
-	if called > n*18/100 {
+	t.Logf("%d of %d are called faster or slower", called, n)
+	if called > n*12/100 {
 		t.Errorf("%d of %d are called faster or slower", called, n)
 	}
 }
 
-// What is clear has an interval without 0: else the trial would end and nothing come of it.
+// What is clear has an interval without 0: else the comparison would end and nothing come of it.
 func TestClear(t *testing.T) {
-	for seed := range uint64(2000) {
+	for seed := range uint64(200) {
 		dice := rand.New(rand.NewPCG(3, seed))
-		var trial trial
-		for trial.result().State == Running {
-			trial.pairs = append(trial.pairs, difference{value: 0.03 + 0.02*dice.NormFloat64(), noise: 1e-6})
-		}
-		if r := trial.result(); r.State == Clear && !r.Slower() && !r.Faster() {
+		r := playTurns(dice, 0.001, 6, func(_ int64, arm int) float64 {
+			return 0.03*float64(arm) + 0.015*dice.NormFloat64()
+		})
+		if r.State == Clear && !r.Slower() && !r.Faster() {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
 	}
 }
 
-// Where sides never come into force, the trial says so instead of lasting for ever.
-func TestTrialWithoutChanges(t *testing.T) {
-	var trial trial
-	blocks := blocks{shortest, 1}
-	now := time.Unix(1000, 0)
-	for range 100 * int(shortest/(100*time.Millisecond)) {
-		pair, side := blocks.at(now)
-		if side == A {
-			trial.add(pair, side, 100*time.Millisecond)
-		} else {
-			trial.past(pair)
+// Communicators share nothing but the versions and the clock, and must still agree. Each pair of blocks has both sides.
+func TestTurns(t *testing.T) {
+	x := turns(seedOf("a", "b"))
+	first := 0
+	for pair := range int64(1000) {
+		a, b := x.draw(2 * pair)[0], x.draw(2*pair + 1)[0]
+		if a+b != 1 {
+			t.Errorf("pair %d has the arms %d and %d", pair, a, b)
 		}
-		now = now.Add(100 * time.Millisecond)
+		first += a
 	}
-	if r := trial.result(); r.State != NoChange || r.Pairs != 0 || r.Known() {
-		t.Errorf("%+v", r)
-	}
-}
-
-// Communicators share nothing but the versions and the clock, and must still agree.
-func TestBlocks(t *testing.T) {
-	b := blocks{4 * time.Second, seedOf("a", "b")}
-	var first [2]int
-	for i := range 1000 {
-		begin := time.Unix(int64(8*i), 0)
-		pair, side := b.at(begin)
-		if pair != int64(i) {
-			t.Fatalf("pair %d at %v", pair, begin)
-		}
-		first[side]++
-		if p, s := b.at(begin.Add(3999 * time.Millisecond)); p != pair || s != side {
-			t.Errorf("pair %d, side %v at the end of a block of pair %d, side %v", p, s, pair, side)
-		}
-		if p, s := b.at(b.next(begin)); p != pair || s == side {
-			t.Errorf("pair %d, side %v after pair %d, side %v", p, s, pair, side)
-		}
-	}
-	if first[A] < 400 || first[B] < 400 {
-		t.Errorf("A comes first %d times, B %d times", first[A], first[B])
+	if first < 400 || first > 600 {
+		t.Errorf("B comes first %d times of 1000", first)
 	}
 	if seedOf("a", "b") == seedOf("b", "a") {
 		t.Error("the seed does not tell the sides apart")
