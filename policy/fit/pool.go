@@ -135,6 +135,8 @@ func (s *Set) Of(key Key) *Group {
 type Refusal struct {
 	Reason string `json:"reason"`
 	Rows   int    `json:"rows"`
+	// NotNeeded: they are good, and others of the same calls are used, as out-of-place times where both were measured.
+	NotNeeded bool `json:"not_needed,omitempty"`
 }
 
 // Set pools repetitions and looks for aliases and contradictions. The pool may go on
@@ -148,7 +150,7 @@ func (p *Pool) Set() *Set {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.String(), b.String()))
 	})
 	s.NCCL = cmp.Or(p.MadeWith, strings.Join(s.distinct(func(m *model.MeasuredOn) string { return m.NCCL }), ", "))
-	refused := maps.Clone(p.refused)
+	refused, notNeeded := maps.Clone(p.refused), map[string]bool{}
 	var readings [][]*reading // of each group
 	for key, g := range p.groups {
 		nameUnnamed(g)
@@ -162,7 +164,9 @@ func (p *Pool) Set() *Set {
 		for v, all := range g {
 			under[v.Conditions] += len(all)
 			if v != most {
-				refused[refusedFor(most, v)] += len(all)
+				why := refusedFor(most, v)
+				refused[why] += len(all)
+				notNeeded[why] = most.Conditions == v.Conditions
 			}
 		}
 		var left []*reading
@@ -195,7 +199,7 @@ func (p *Pool) Set() *Set {
 	}
 	s.Simulated = min(s.Simulated, s.Used)
 	for reason, n := range refused {
-		s.Refused = append(s.Refused, Refusal{reason, n})
+		s.Refused = append(s.Refused, Refusal{reason, n, notNeeded[reason]})
 	}
 	slices.SortFunc(s.Refused, func(a, b Refusal) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Reason, b.Reason))

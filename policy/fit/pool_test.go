@@ -26,14 +26,14 @@ func TestRefusedSamples(t *testing.T) {
 		bad := good
 		test.change(&bad)
 		set := pooled([]bench.Sample{good, bad})
-		if set.Used != 1 || len(set.Refused) != 1 || set.Refused[0] != (Refusal{test.reason, 1}) {
+		if set.Used != 1 || len(set.Refused) != 1 || set.Refused[0] != (Refusal{test.reason, 1, false}) {
 			t.Errorf("used %d, refused %v; want 1 and %q", set.Used, set.Refused, test.reason)
 		}
 	}
 	other := good
 	other.InPlace = true
 	if set := pooled([]bench.Sample{good, other}); set.Used != 1 ||
-		!strings.HasPrefix(set.Refused[0].Reason, "in-place; out-of-place is kept (normal") {
+		!set.Refused[0].NotNeeded || !strings.HasPrefix(set.Refused[0].Reason, "in-place; out-of-place is kept (normal") {
 		t.Errorf("in-place beside out-of-place: %+v", set)
 	}
 	other.DType = "half"

@@ -44,7 +44,7 @@ type page struct {
 	Policy          string
 	AnyTuner        bool // Policy has the ten columns that other tuners know
 	Refused         []fit.Refusal
-	RefusedN        int
+	NotUsed         int
 	Gaps            []Gap
 	CarriedOver     []string    // rows for more nodes than were measured
 	Scales          []scaleLine // where numbers of nodes chose differently
@@ -68,7 +68,7 @@ func newPage(in Input) *page {
 		CarriedOver: CarriedOver(in.Rows), Scales: scaleLines(in.Set),
 	}
 	for _, r := range p.Refused {
-		p.RefusedN += r.Rows
+		p.NotUsed += r.Rows
 	}
 	p.Gaps = Gaps(in.Report)
 	p.Steps = steps(in, p.Gaps)

@@ -14,11 +14,20 @@ import (
 )
 
 func writeRows(w io.Writer, set *fit.Set, rejected []fit.Refusal) {
-	refused := set.Rows - set.Used
+	refused, spare := set.Rows-set.Used, 0
 	for _, r := range rejected {
 		refused += r.Rows
 	}
-	fmt.Fprintf(w, "measurements: %d used, %d refused\n", set.Used, refused)
+	for _, r := range set.Refused {
+		if r.NotNeeded {
+			spare += r.Rows
+		}
+	}
+	notNeeded := ""
+	if spare > 0 {
+		notNeeded = fmt.Sprintf("%d not needed, ", spare)
+	}
+	fmt.Fprintf(w, "measurements: %d used, %s%d refused\n", set.Used, notNeeded, refused-spare)
 	for _, r := range append(rejected, set.Refused...) {
 		fmt.Fprintf(w, "  %d: %s\n", r.Rows, r.Reason)
 	}

@@ -71,6 +71,14 @@ func TestFitAndEval(t *testing.T) {
 }
 
 // The report and the model say on which machine was measured.
+// nccl-tests measures each size in place, too, of which fit needs nothing: that is no refusal.
+func TestFitSaysWhatItDoesNotNeed(t *testing.T) {
+	out, _ := tunefit(t, cli.ExitFailed, "fit", "../../../../bench/compare/testdata/before-1.log")
+	if !strings.Contains(out, "measurements: 6 used, 6 not needed, 0 refused\n  6: in-place; out-of-place is kept") {
+		t.Error(out)
+	}
+}
+
 func TestFitReport(t *testing.T) {
 	dir := t.TempDir()
 	page, fitted := filepath.Join(dir, "report.html"), filepath.Join(dir, "model.json")
