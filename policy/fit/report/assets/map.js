@@ -27,7 +27,7 @@ function mapOf(coll, groups) {
     const name = el("th", { scope: "row", onclick: () => choose(i, true) }, g.comm);
     return el("tr", null, name, ...octaves.map((o) => mapCell(i, g.sizes.filter((s) => Math.floor(Math.log2(s.b)) === o))));
   });
-  const table = el("table", { class: "map", "data-coll": coll, style: { minWidth: 6.6 + 3.4 * octaves.length + "rem", maxWidth: 6.6 + 5.2 * octaves.length + "rem" } }, el("thead", null, head), el("tbody", null, ...rows));
+  const table = el("table", { class: "map", "data-coll": coll, style: { minWidth: 6.6 + 2.9 * octaves.length + "rem", maxWidth: 6.6 + 5.2 * octaves.length + "rem" } }, el("thead", null, head), el("tbody", null, ...rows));
   asGrid(table, coll + ", communicators by sizes");
   if (shown.length === groups.length) return table;
   const more = el("button", { type: "button", onclick: () => { mapState.all[coll] = true; drawMaps(); firstHidden(coll).focus(); } }, `show all ${groups.length} communicators`);
@@ -53,7 +53,7 @@ function mapCell(group, sizes) {
     td.style.background = `color-mix(in srgb, ${f} 20%, var(--surface))`;
     td.style.borderBottom = "3px solid " + f;
     const [algorithm, protocol] = familyOf(config).split("/");
-    td.append(el("div", null, algorithm + "/", el("wbr"), protocol), el("div", { class: "ch" }, channelsOf(config) || "any ch"), s.u ? el("div", { class: "gain" }, "not sure") : known(gain) ? el("div", { class: "gain" }, signedShare(gain)) : "");
+    td.append(el("div", null, ...algorithm.split("_").flatMap((word, i) => (i ? ["_", el("wbr"), word] : [word])), "/", el("wbr"), protocol), el("div", { class: "ch" }, channelsOf(config) || "any ch"), s.u ? el("div", { class: "gain" }, "not sure") : known(gain) ? el("div", { class: "gain" }, signedShare(gain)) : "");
   } else {
     td.className = "mute";
     td.append(mapState.mode === "wins" && !known(s.r) ? "default only" : "NCCL’s own");
