@@ -8,9 +8,13 @@ umask 022
 site=${1:?needed: SITE, and who pushes if it is not you}
 me=$(id -un)
 user=${2:-$me}
-mkdir -p "$site"
+fail() { echo "site.sh: $*" >&2; exit 1; }
+id -u "$user" >/dev/null 2>&1 || fail "there is no user $user here"
+mkdir -p "$site" || fail "$me cannot make $site: root runs this, or who may write to the folder above it"
 cd "$site"
-chown "$me" .
+[ "$me" = root ] || [ -O . ] || fail "$site belongs to $(stat -c %U .), and $me is neither that user nor root: one of them runs this"
+[ "$me" = root ] || [ "$user" = "$me" ] || fail "only root can let $user push: without USER, $me pushes"
+chown "$me" . || fail "root has no rights in $site, as with root_squash: $(stat -c %U .), who owns it, runs this"
 chmod 755 .
 # Each job makes a folder of its own in it, which no other user can remove.
 install -d -o "$me" -m 1777 live

@@ -219,8 +219,11 @@ func TestSharedSite(t *testing.T) {
 	if err := os.Mkdir(own, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.runs(t, alice, 1, "./site.sh", own)
+	must(s.runs(t, alice, 1, "./site.sh", own), own+" belongs to root, and "+alice+" is neither that user nor root")
+	must(s.runs(t, alice, 1, "./site.sh", own+"/new"), alice+" cannot make "+own+"/new: root runs this, or ")
+	must(s.runs(t, "", 1, "./site.sh", own, "nobody-of-that-name"), "there is no user nobody-of-that-name here")
 	s.runs(t, "", 0, "chown", colleague, own)
+	must(s.runs(t, colleague, 1, "./site.sh", own, bob), "only root can let "+bob+" push: without USER, "+colleague+" pushes")
 	s.runs(t, colleague, 0, "./site.sh", own)
 	if to, err := os.Readlink(filepath.Join(own, "policy.csv")); to != "policy/policy.csv" || err != nil {
 		t.Error(to, err)
