@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,29 +21,50 @@ import (
 	"time"
 )
 
-// patience bounds the wait for anything that must happen. Nothing is measured by it.
-const patience = 6 * time.Minute
+// patience bounds the wait for anything that must happen, in looks at it: a busy machine gives each look late, and so
+// gives what is waited for more time. Nothing is measured by it.
+const (
+	patience = int(6 * time.Minute / each)
+	each     = 2 * time.Millisecond
+)
 
-// deadline is when a wait that begins now is given up: so long before go test's own limit that the test can still say
-// what it waited for, and the ranks what they logged.
-func deadline(t testing.TB) time.Time {
-	end := time.Now().Add(patience)
-	if t, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if limit, set := t.Deadline(); set && limit.Add(-10*time.Second).Before(end) {
-			end = limit.Add(-10 * time.Second)
+// await waits for what a channel gives.
+func await[T any](t testing.TB, what string, from <-chan T) (got T) {
+	t.Helper()
+	began, next := time.Now(), time.NewTicker(each) // which drops ticks that nobody has taken
+	defer next.Stop()
+	for range patience {
+		select {
+		case got = <-from:
+			return got
+		case <-next.C:
 		}
 	}
-	return end
+	inVain(t, what, began)
+	return got
 }
 
 // eventually waits until what holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := deadline(t); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
+	began := time.Now()
+	for range patience {
+		if holds() {
+			return
 		}
+		time.Sleep(each)
 	}
+	inVain(t, what, began)
+}
+
+// inVain ends a test whose patience is over. It tells what the machine did meanwhile: jobs need its attention.
+func inVain(t testing.TB, what string, began time.Time) {
+	t.Helper()
+	took := time.Since(began)
+	load, _ := os.ReadFile("/proc/loadavg")
+	t.Fatalf("waited in vain for %v: %s\nThis test needs the machine's attention. A look each %v took %v in the mean; the load "+
+		"is %s on %d processors. If that is far above, run the test alone.", took.Round(time.Second), what, each,
+		(took / time.Duration(patience)).Round(100*time.Microsecond), bytes.TrimSpace(load), runtime.NumCPU())
 }
 
 // job is several processes of testhost/rank.c that read one policy.
@@ -80,14 +102,6 @@ func startJob(t testing.TB, p programs, processes int, arg, env []string) *job {
 		r.ready()
 	}
 	return j
-}
-
-// Deadline is go test's limit, which a testing.TB does not tell.
-func (j *job) Deadline() (limit time.Time, set bool) {
-	if t, ok := j.TB.(*testing.T); ok {
-		return t.Deadline()
-	}
-	return limit, false
 }
 
 // newJob is one without processes yet.
@@ -205,16 +219,11 @@ func (r *rank) answer() string {
 		line, err := r.out.ReadString('\n')
 		got <- read{strings.TrimSpace(line), err}
 	}()
-	select {
-	case g := <-got:
-		if g.err != nil {
-			r.job.Fatalf("rank %d has ended: %v", r.id, g.err)
-		}
-		return g.line
-	case <-time.After(time.Until(deadline(r.job))):
-		r.job.Fatalf("rank %d does not answer", r.id)
+	g := await(r.job, fmt.Sprintf("rank %d answers", r.id), got)
+	if g.err != nil {
+		r.job.Fatalf("rank %d has ended: %v", r.id, g.err)
 	}
-	return ""
+	return g.line
 }
 
 func (r *rank) tell(command string) (answer string) {
@@ -243,13 +252,9 @@ func (j *job) end() {
 		r.in.Close()
 	}
 	for _, r := range j.ranks {
-		select {
-		case <-r.done:
-			if r.state != nil {
-				j.Errorf("rank %d: %v", r.id, r.state)
-			}
-		case <-time.After(time.Until(deadline(j))):
-			j.Fatalf("rank %d does not end", r.id)
+		await(j, fmt.Sprintf("rank %d ends", r.id), r.done)
+		if r.state != nil {
+			j.Errorf("rank %d: %v", r.id, r.state)
 		}
 	}
 }

@@ -274,13 +274,15 @@ func TestLiveForbidden(t *testing.T) {
 
 // remount tries again while a rank has a file open for writing, which is why the kernel
 // refuses to make a file system read-only.
-func remount(dir string, flags uintptr) error {
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, "size=1m")
-		if err != syscall.EBUSY || time.Now().After(end) {
-			return err
+func remount(dir string, flags uintptr) (err error) {
+	for range patience {
+		err = syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, "size=1m")
+		if err != syscall.EBUSY {
+			break
 		}
+		time.Sleep(each)
 	}
+	return err
 }
 
 // A rank may open no more files, in the middle of a change. Calls go on and are decided alike; the change comes when it

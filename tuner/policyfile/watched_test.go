@@ -31,7 +31,7 @@ func TestWatch(t *testing.T) {
 	for i := range offered {
 		select {
 		case versions[i] = <-offered[i]:
-		case <-time.After(time.Minute):
+		case <-time.After(10 * time.Minute):
 			t.Fatal("nothing is offered")
 		}
 	}

@@ -69,7 +69,7 @@ func (s *Etcd) Start() {
 	}
 	s.ended = make(chan struct{})
 	go func(cmd *exec.Cmd, ended chan struct{}) { _ = cmd.Wait(); close(ended) }(s.cmd, s.ended)
-	limit := time.Now().Add(30 * time.Second)
+	limit := time.Now().Add(deadline)
 	for {
 		conn, err := net.DialTimeout("tcp", s.Address, time.Second)
 		if err == nil {

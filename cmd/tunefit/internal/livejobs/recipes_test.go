@@ -412,7 +412,7 @@ func mustFollow(t *testing.T, text, name string) {
 	if err := os.RemoveAll(filepath.Join(dir, "..2026_1")); err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.After(2 * time.Minute); ; {
+	for limit := time.After(10 * time.Minute); ; {
 		select {
 		case <-changed:
 			if now, err := os.ReadFile(path); err == nil && strings.Contains(string(now), "allgather") {
