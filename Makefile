@@ -127,11 +127,10 @@ $(FAKEPERF): $(GO_SOURCES) $(C_SOURCES) configs/topo/dgx-h100.xml
 	@for p in all_reduce all_gather reduce_scatter broadcast reduce; do ln -sf ../$(@F) $(BUILD)/fakeperf/$${p}_perf; done
 
 .PHONY: demo
-demo: $(SO) $(RANK) ## change a policy during a run, then from measurements to decisions; no GPU needed
-	@configs/demo.sh $(BUILD) live
-	@echo
-	@$(MAKE) -s --no-print-directory $(TUNEFIT)
-	@configs/demo.sh $(BUILD) learn
+demo: ## fit a policy to published measurements, and edit it under a running job: a minute, no GPU needed
+	@[ -e $(SO) ] && [ -e $(TUNEFIT) ] || echo "The first time this builds the library and tunefit, which takes about two minutes."
+	@$(MAKE) -s --no-print-directory $(SO) $(TUNEFIT) $(RANK)
+	@configs/demo.sh $(BUILD)
 
 # What the tests load and run, in the folder that they are told.
 BUILT := $(SO) $(SCENARIOS) $(RANK) $(TRAINER) $(HAND_OVER)
@@ -139,7 +138,7 @@ check test: export TEST_BUILD := $(ABSOLUTE)
 
 .PHONY: check
 check: vet $(BUILT) ## the inner loop: format, vet, and the short tests of what has changed
-	go test -vet=off -short -timeout 10m -p 3 $(QUICK) $(LONG)
+	go test -vet=off -short -timeout 3h -p 3 $(QUICK) $(LONG)
 
 .PHONY: vet
 vet:
@@ -153,8 +152,8 @@ QUICK = $(filter-out $(LONG),$(shell go list -f '.{{slice .ImportPath (len .Modu
 # The packages that consist of goroutines. Of others the tests whose names say so are
 # run with the race detector, and the nightly run takes all.
 RACE  := ./tuner ./tuner/policyfile ./tuner/telemetry ./internal/safefile ./internal/agree/dirstore ./internal/watch ./topo/detect
-# The limits are such that a machine under threefold load does not reach them.
-TEST  := go test -vet=off -count=1 -timeout $(if $(NIGHTLY),60m,20m)
+# A test that waits in vain ends by itself, and says for what. This limit is for what hangs, however busy the machine is.
+TEST  := go test -vet=off -count=1 -timeout 3h
 
 .PHONY: test
 test: vet $(BUILT) ## check all, without a GPU: some 7 minutes on two idle cores
@@ -208,7 +207,7 @@ fuzz: ## feed every parser with its worst inputs, which must take no longer than
 .PHONY: nightly
 nightly: verify ## all that takes hours, too: make test, every wrong protocol from seed 1, all of NCCL's answers, soak, seeds
 	NIGHTLY=1 $(MAKE) test
-	$(TEST) -race -timeout 60m ./policy/... ./topo/channels ./internal/agree/...
+	$(TEST) -race ./policy/... ./topo/channels ./internal/agree/...
 	$(MAKE) soak seeds
 
 .PHONY: bench

@@ -75,7 +75,7 @@ func TestInstall(t *testing.T) {
 		"doc/nccl-tuner-go/README.md": {"](docs/measured/allreduce-1x8.svg)", "](docs/LIMITS.md#channels)",
 			"[recipes](../../nccl-tuner-go/recipes)",
 			"of half of the sizes in published\nmeasurements, and"},
-		"doc/nccl-tuner-go/docs/INSTALL.md": {"](../README.md#quick-start)", "](../../../nccl-tuner-go/recipes/train.sbatch)"},
+		"doc/nccl-tuner-go/docs/INSTALL.md": {"](../README.md#install-on-a-cluster)", "](../../../nccl-tuner-go/recipes/train.sbatch)"},
 		"doc/nccl-tuner-go/docs/README.md":  {"| measured | measurements |"},
 		"nccl-tuner-go/policies/README.md":  {"](../../doc/nccl-tuner-go/docs/SWEEP.md)", "](example.csv)"},
 	} {

@@ -9,7 +9,9 @@ cd "$(dirname "$0")/../.."
 out=${OUT:-build/packages}
 VERSION=$(sed -n 's/^const Release = "\(.*\)"$/\1/p' tuner/comm.go)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-HOMEPAGE=https://github.com/nccl-tuner-go/nccl-tuner-go
+# The address of this repository, for its owner to fill in. Packages name it, and nothing else does: pages say "this repository".
+HOMEPAGE=https://REPOSITORY
+[ "${HOMEPAGE#*//}" != REPOSITORY ] || echo "note: packages name $HOMEPAGE: fill in HOMEPAGE in configs/packaging/build.sh" >&2
 MAINTAINER="The authors of nccl-tuner-go <$HOMEPAGE>"
 export VERSION SOURCE_DATE_EPOCH HOMEPAGE MAINTAINER
 nfpm() { go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4 package -t $out "$@"; }
