@@ -43,7 +43,7 @@ await() {
 	echo "This machine is too busy: in 30 s not all four ranks logged \"$1\". Run make demo again when it is idle."
 	exit 1
 }
-await 'allreduce 1MiB'
+await 'decision .*coll=allreduce size=1MiB'
 cp "$demo/learned.csv" "$demo/.new"
 mv "$demo/.new" "$demo/policy.csv"
 await 'is active from call'
@@ -54,8 +54,8 @@ for pid in $ranks; do
 done
 echo "The job starts with a policy that leaves all to NCCL. Then learned.csv is saved over it. Rank 0 logs:"
 echo
-sed -n "s|$demo/||; s/^[0-9]* INFO TUNER.Go: \(allreduce 1MiB.*\)/  \1/p
-	s/^[0-9]* INFO TUNER.Go: communicator [^:]*: \(change.*\) \[rank index.*/  \1/p" "$demo/rank.0.log"
+sed -n "s|$demo/||; s/^[0-9]* INFO \(TUNER.Go: decision .*coll=allreduce size=1MiB.*\)/  \1/p
+	s/^[0-9]* INFO \(TUNER.Go: .*change [0-9]*: version .* is active .*\) \[rank index.*/  \1/p" "$demo/rank.0.log"
 # Of each call, its number aside, the collective, its size and what was decided: see internal/testkit/testhost/rank_log.h.
 count=$(for rank in 0 1 2 3; do od -An -tu8 -N8 "$demo/calls.$rank"; done | sort -n | head -n 1 | tr -d ' ')
 decided() { od -An -v -tx1 -w24 -j256 -N$((count * 24)) "$demo/calls.$1" | cut -c1-21 | cksum; }
