@@ -63,6 +63,19 @@ func (p *Progress) Clear() {
 	Steer(p.w, "\r\x1b[K")
 }
 
+// Around returns w for others to print to, for whose text the line gives way.
+func (p *Progress) Around(w io.Writer) io.Writer { return around{w, p} }
+
+type around struct {
+	io.Writer
+	line *Progress
+}
+
+func (a around) Write(text []byte) (int, error) {
+	a.line.Clear()
+	return a.Writer.Write(text)
+}
+
 // text is the line: what matters most comes first, where a narrow terminal shows it.
 func (s Step) text(took time.Duration) string {
 	share := s.Share

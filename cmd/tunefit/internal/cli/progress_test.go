@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,10 @@ func TestProgressLine(t *testing.T) {
 		p.Show(Step{Done: 1, Of: 2, Unit: "files"})
 		if !strings.Contains(out.String(), "1 of 2 files") {
 			t.Errorf("it does not come back: %q", out.String())
+		}
+		io.WriteString(p.Around(&out), "said meanwhile\n")
+		if !strings.HasSuffix(out.String(), "\x1b[?7h\r\x1b[Ksaid meanwhile\n") {
+			t.Errorf("it does not give way: %q", out.String())
 		}
 	})
 }

@@ -112,7 +112,11 @@ func examineNodes(cmd *cobra.Command, launcher string, own cli.LibraryFlag, o do
 	}
 	ctx, stop := cli.Interruptible()
 	defer stop()
-	answers, err := doctor.AskNodes(ctx, launcher, command, cmd.ErrOrStderr(), doctor.LateAfter)
+	line := cli.NewProgress(cmd.ErrOrStderr())
+	answers, err := doctor.AskNodes(ctx, launcher, command, line.Around(cmd.ErrOrStderr()), func(n int) {
+		line.Show(cli.Step{Done: n, Of: nodes, Unit: "nodes have answered"})
+	}, doctor.LateAfter)
+	line.Clear()
 	if err != nil {
 		return nil, "", err
 	}

@@ -247,7 +247,12 @@ func TestAskNodesLate(t *testing.T) {
 	launcher := testlib.File(t, "launcher", "echo to standard output; echo \"$0 $*\" >&2; cat "+answer+
 		"; sleep 3600 & wait\n")
 	var log bytes.Buffer
-	a, err := AskNodes(t.Context(), "sh "+launcher+" 'a  b'", []string{"tunefit", "it's"}, &log, time.Second)
+	var seen []int
+	a, err := AskNodes(t.Context(), "sh "+launcher+" 'a  b'", []string{"tunefit", "it's"}, &log,
+		func(n int) { seen = append(seen, n) }, time.Second)
+	if len(seen) < 2 || seen[0] != 0 || seen[len(seen)-1] != 1 {
+		t.Errorf("the number of answers was said to be %v", seen)
+	}
 	if err != nil || a.Count() != 1 {
 		t.Fatalf("%v: %+v", err, a)
 	}
@@ -255,7 +260,8 @@ func TestAskNodesLate(t *testing.T) {
 		!strings.Contains(said, "a  b tunefit it's\n") || strings.Contains(said, "node1") {
 		t.Errorf("%s", said)
 	}
-	if a, err := AskNodes(t.Context(), "false", []string{"tunefit"}, &log, time.Second); err != nil || a.Count() != 0 {
+	a, err = AskNodes(t.Context(), "false", []string{"tunefit"}, &log, func(int) {}, time.Second)
+	if err != nil || a.Count() != 0 {
 		t.Errorf("%v: %+v", err, a)
 	}
 }

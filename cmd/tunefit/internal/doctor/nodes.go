@@ -27,11 +27,13 @@ import (
 const LateAfter = 30 * time.Second
 
 // AskNodes starts a command on nodes and collects the answers. The launcher is a command line of the shell, to which
-// AskNodes appends the command. All other output goes to log as it comes. AskNodes ends when no answer has come for the
-// time late.
-func AskNodes(ctx context.Context, launcher string, command []string, log io.Writer,
+// AskNodes appends the command. All other output goes to log as it comes, and progress gets the number of answers,
+// never both at once. AskNodes ends when no answer has come for the time late.
+func AskNodes(ctx context.Context, launcher string, command []string, log io.Writer, progress func(answers int),
 	late time.Duration) (*Answers, error) {
-	log = &oneByOne{Writer: log}
+	lines := &oneByOne{Writer: log}
+	log = lines
+	progress(0)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "exec "+launcher+" "+cli.ShellWords(command))
@@ -51,11 +53,14 @@ func AskNodes(ctx context.Context, launcher string, command []string, log io.Wri
 		timer := time.AfterFunc(time.Hour, cancel)
 		timer.Stop()
 		defer timer.Stop()
-		lines := bufio.NewReader(pipe)
+		in := bufio.NewReader(pipe)
 		for {
-			line, err := lines.ReadString('\n')
+			line, err := in.ReadString('\n')
 			if answers.Read(line) {
 				timer.Reset(late)
+				lines.mu.Lock()
+				progress(answers.Count())
+				lines.mu.Unlock()
 			} else if line != "" {
 				_, _ = io.WriteString(log, line)
 			}

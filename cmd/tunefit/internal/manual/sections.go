@@ -10,7 +10,7 @@ const (
 	policies = "show explain diff check profile"
 	topo     = "topo topo-explain topo-links topo-graphs topo-tuning"
 	live     = "push status gc"
-	progress = "sweep fit import compare check profile"
+	progress = "sweep fit import compare check profile doctor"
 )
 
 // environment are the variables that commands read.
