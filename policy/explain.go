@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"slices"
+
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
@@ -150,4 +153,23 @@ func (v *EngineView) Explain(q Query) Explanation {
 		x.Model, x.Why = v.model.Choose(q.Call, q.Costs)
 	}
 	return x
+}
+
+// Asks returns what the row that decides asks for or, if none does, the first that matches and cannot be had. The
+// configuration is that of a row for a single cell, else NoCell. available says whether NCCL has it.
+func (v *EngineView) Asks(q Query, a Answer) (asks nccl.Config, available bool) {
+	asks = nccl.Config{Cell: nccl.NoCell}
+	if v.rows == nil {
+		return asks, false
+	}
+	rule := a.Rule
+	if rule < 0 {
+		tried := v.rows.Explain(q)
+		rule = slices.IndexFunc(tried, func(t Tried) bool { return t.Status >= RowUnavailable })
+	}
+	if rule >= 0 {
+		r := &v.rows.policy.Rules[rule]
+		asks = nccl.Config{Cell: r.Cells.cell(), Channels: int(r.Channels)}
+	}
+	return asks, asks.Known() && rule == a.Rule
 }

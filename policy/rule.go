@@ -107,6 +107,14 @@ func (s CellSet) Single() bool {
 	return bits.OnesCount16(s.algos) == 1 && bits.OnesCount8(s.protos) == 1
 }
 
+// cell is that of a set with a single one, else NoCell.
+func (s CellSet) cell() nccl.Cell {
+	if !s.Single() {
+		return nccl.NoCell
+	}
+	return nccl.Cell{Algo: nccl.Algo(bits.TrailingZeros16(s.algos)), Proto: nccl.Proto(bits.TrailingZeros8(s.protos))}
+}
+
 // String writes the set as files do: ring/ll, !tree/simple, any.
 func (s CellSet) String() string {
 	if s == everyCell {

@@ -76,6 +76,8 @@ type Comm struct {
 	fixed   *snapshot
 	fixedBy notLiveReason // why none can follow; no label: one can
 
+	passes *passes // what decides under EnvPasses; else nil
+
 	// Where the policy may change during the run.
 	member   *agree.Member                    // this rank in the agreement; nil where it may not
 	cleanups []func()                         // end what join has begun, in reverse order
@@ -105,9 +107,16 @@ func (p *Plugin) Open(info CommInfo, log telemetry.Log) (c *Comm, err error) {
 			begun.leave()
 		}
 	}()
-	if settings.strict && settings.files.None() {
+	if settings.strict && settings.files.None() && settings.passes == "" {
 		log.Warnf("%s=1 and neither %s nor %s is set", EnvStrict, EnvConfigFile, EnvModelFile)
 		return nil, errUnusable
+	}
+	if settings.passes != "" && info.Ranks >= 1 && info.Nodes >= 1 {
+		if err = c.openPasses(); err == nil && settings.strict && !ok {
+			err = errUnusable
+		}
+		opened = err == nil
+		return c, err
 	}
 	own, err := p.loader.Load(settings.files, log)
 	switch {
@@ -220,11 +229,17 @@ func (c *Comm) Close() {
 // inForce returns the version in force; nil: NCCL decides everything, for good. Where the ranks agree on
 // versions, the member owns it. C holds only the version's decisions, in its cache, and its counts.
 func (c *Comm) inForce() *snapshot {
-	if c.member != nil {
+	switch {
+	case c.passes != nil:
+		return c.passes.now()
+	case c.member != nil:
 		return c.member.Snapshot().(*snapshot)
 	}
 	return c.fixed
 }
+
+// HasPasses reports whether Decide wants to be asked again whenever the bytes are not those of the query before.
+func (c *Comm) HasPasses() bool { return c.passes != nil }
 
 // NeverDecides reports that Decide never decides anything.
 func (c *Comm) NeverDecides() bool {
@@ -238,8 +253,14 @@ func (c *Comm) Hits() []atomic.Uint64 { return c.inForce().counts.Hits() }
 
 // Decide answers one query; see policy.EngineView.Decide. decider is the index of Hits by which such calls are counted.
 func (c *Comm) Decide(q policy.Query) (d policy.Decision, decider int) {
+	if c.passes != nil {
+		c.passes.follow(q.Call)
+	}
 	s := c.inForce()
 	a := s.view.Decide(q)
+	if c.passes != nil {
+		c.passes.log(q, a)
+	}
 	if s.decisions != nil {
 		s.decisions.Add(q, a)
 	}

@@ -17,6 +17,7 @@ import (
 const (
 	EnvConfigFile = "NCCL_TUNER_CONFIG_FILE"
 	EnvModelFile  = "NCCL_TUNER_MODEL_FILE"
+	EnvPasses     = "NCCL_TUNER_PASSES"
 	EnvStrict     = "NCCL_TUNER_STRICT"
 	EnvLog        = "NCCL_TUNER_LOG"
 	EnvReload     = "NCCL_TUNER_RELOAD"
@@ -58,6 +59,8 @@ type settings struct {
 	// files are the policy file and the model file. There is no default: a file that happens to
 	// lie in the working directory must not steer a job.
 	files policyfile.Settings
+	// passes is the file that names the policy of each pass of a sweep; empty: files are for all calls.
+	passes string
 	// strict makes init fail where the plugin would otherwise start without what it
 	// was told to use: no file, a missing or faulty one, a setting it does not
 	// understand.
@@ -100,6 +103,7 @@ type settings struct {
 func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok bool) {
 	ok = true
 	s.files.Policy = policyfile.Named{Variable: EnvConfigFile, Path: getenv(EnvConfigFile)}
+	s.passes = getenv(EnvPasses)
 	s.files.Model = policyfile.Named{Variable: EnvModelFile, Path: getenv(EnvModelFile)}
 	s.envChooses = getenv("NCCL_ALGO") != "" || getenv("NCCL_PROTO") != ""
 	flag := func(name string, otherwise bool) bool {
@@ -154,6 +158,9 @@ func readSettings(getenv func(string) string, log telemetry.Log) (s settings, ok
 	if s.files.Deterministic = flag(EnvDeterministic, true); s.files.Deterministic {
 		ok = s.refuseChanges(getenv(EnvReload), log) && ok
 	}
+	if s.passes != "" {
+		s.onlyPasses(log)
+	}
 	s.mustReload = s.mustReload || s.changes()
 	s.stallLimit = agree.DefaultStallLimit
 	if v := getenv(EnvStallLimit); v != "" {
@@ -204,6 +211,19 @@ func (s *settings) refuseChanges(reload string, log telemetry.Log) (ok bool) {
 	s.reload, s.mustReload, s.uniform = reloadOff, false, false
 	s.files.KeepFirst = true
 	return ok
+}
+
+// onlyPasses turns off what the versions of passes would disturb, and logs what the user has asked for of it.
+func (s *settings) onlyPasses(log telemetry.Log) {
+	for _, without := range []struct{ variable, value string }{{EnvConfigFile, s.files.Policy.Path},
+		{EnvCompare, s.compare}, {EnvCanary, map[bool]string{true: "1"}[s.canary]}, {EnvLearn, s.learn},
+		{EnvReload, map[bool]string{true: reloads[reloadLive]}[s.mustReload]}, {EnvMetrics, s.metrics}} {
+		if without.value != "" {
+			log.Infof("%s=%s is without effect under %s", without.variable, without.value, EnvPasses)
+		}
+	}
+	s.files.Policy, s.compare, s.canary, s.learn, s.metrics = policyfile.Named{}, "", false, "", ""
+	s.reload, s.mustReload, s.uniform = reloadOff, false, false
 }
 
 // defaultBudget is the share of step time that trying may cost.

@@ -22,6 +22,20 @@ type snapshot struct {
 // prepare makes this communicator's snapshot of a version. name is the communicator's on all ranks; "": none, or not
 // known.
 func (c *Comm) prepare(v *policyfile.Version, name string) *snapshot {
+	s := c.newSnapshot(v, name)
+	if c.settings.logDecisions {
+		s.decisions = telemetry.NewDecisionLog(c.log, c.info.identity(), v.Engine())
+	}
+	newHits := c.info.NewHits
+	if s.idle = c.fixedBy.label != "" && s.view.Empty(); s.idle {
+		newHits = nil
+	}
+	s.counts = c.metrics.NewCounts(v.Engine(), newHits)
+	return s
+}
+
+// newSnapshot makes a snapshot without counts and a log of decisions, and reports rows without effect.
+func (c *Comm) newSnapshot(v *policyfile.Version, name string) *snapshot {
 	e := v.Engine()
 	if e == nil {
 		e = &policy.Engine{}
@@ -40,14 +54,6 @@ func (c *Comm) prepare(v *policyfile.Version, name string) *snapshot {
 		}, c.log.About(c.info.String()).Warnf)
 	}
 	c.logUnchecked(s.view)
-	if c.settings.logDecisions {
-		s.decisions = telemetry.NewDecisionLog(c.log, c.info.identity(), e)
-	}
-	newHits := c.info.NewHits
-	if s.idle = c.fixedBy.label != "" && s.view.Empty(); s.idle {
-		newHits = nil
-	}
-	s.counts = c.metrics.NewCounts(v.Engine(), newHits)
 	return s
 }
 

@@ -66,7 +66,7 @@ func TestNothingForACommunicator(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if want := "no row of " + rows + " is for it, the model " + model +
-		" abstains (another number of ranks per node was measured) (version "; r.count(want) != 1 {
+		" abstains (another number of ranks per node was measured)\""; r.count(want) != 1 {
 		t.Errorf("not said: %s\n%s", want, strings.Join(r.lines, "\n"))
 	}
 }

@@ -91,7 +91,7 @@ func visitPrivate() (places []RendezvousView, err error) {
 }
 
 // variables lists the environment variables of the plugin.
-var variables = []string{EnvPlugin, EnvConfigFile, EnvModelFile, EnvStrict, EnvLog, EnvReload, EnvRendezvous,
+var variables = []string{EnvPlugin, EnvConfigFile, EnvModelFile, EnvPasses, EnvStrict, EnvLog, EnvReload, EnvRendezvous,
 	EnvStallLimit, EnvCompare, EnvCanary, EnvLearn, EnvBudget, EnvRecord, EnvMetrics, EnvTrust, EnvFilesTrust,
 	EnvDeterministic, detect.TunerFileVariable}
 

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
+	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
 // Prefix begins each line that the library logs.
@@ -31,7 +32,7 @@ type Event interface {
 // A key of an event stands for a field.
 type key struct {
 	name  string
-	field any  // a pointer to string, int, uint64 (bytes), nccl.Coll, nccl.Cell or []nccl.Cell
+	field any  // a pointer to string, bool, int, uint64 (bytes), nccl.Coll, Cell, []Cell or Config
 	must  bool // it is written even if it is zero
 }
 
@@ -43,7 +44,8 @@ type Start struct {
 	nccl.Comm
 	NCCL    string // the release of NCCL; "": not known
 	ABI     int
-	Policy  string // the file; "": none
+	Policy  string // the file, or that of passes; "": none
+	Passes  int    // 0: not under NCCL_TUNER_PASSES
 	Rows    int
 	Model   string
 	Version string
@@ -54,15 +56,37 @@ func (s *Start) grammar() (string, []key) {
 	return "start", []key{
 		{"library", &s.Library, true}, {"comm", &s.ID, false}, {"name", &s.Name, false}, {"ranks", &s.Ranks, true},
 		{"nodes", &s.Nodes, true}, {"nccl", &s.NCCL, false}, {"abi", &s.ABI, false}, {"policy", &s.Policy, false},
-		{"rows", &s.Rows, false}, {"model", &s.Model, false}, {"version", &s.Version, false},
+		{"passes", &s.Passes, false}, {"rows", &s.Rows, false}, {"model", &s.Model, false},
+		{"version", &s.Version, false},
 		{"nccl_decides", &s.Because, false},
 	}
 }
 
-// Decision is a new decision, logged with NCCL_TUNER_LOG=decisions.
+// Pass is a pass that begins under NCCL_TUNER_PASSES.
+type Pass struct {
+	ID      string
+	N, Of   int // from 1
+	Policy  string
+	Version string
+}
+
+func (p *Pass) grammar() (string, []key) {
+	return "pass", []key{
+		{"comm", &p.ID, false}, {"n", &p.N, true}, {"of", &p.Of, true}, {"policy", &p.Policy, true},
+		{"version", &p.Version, true},
+	}
+}
+
+// Decision is a new decision, logged with NCCL_TUNER_LOG=decisions. Under NCCL_TUNER_PASSES each change of the call is
+// logged.
 type Decision struct {
-	ID string
+	ID   string
+	Pass int // 0: none, or the warm-up before the first pass
 	nccl.Call
+	// Asks is what the row asks for, of a single cell; NoCell: else. Available says whether NCCL has that. Both are
+	// logged under NCCL_TUNER_PASSES only.
+	Asks        nccl.Config
+	Available   bool
 	PipeOps     int
 	nccl.Config        // NoCell: what NCCL chooses, which the library does not know
 	ChunkBytes  uint64 // 0: NCCL's own
@@ -73,7 +97,8 @@ type Decision struct {
 
 func (d *Decision) grammar() (string, []key) {
 	return "decision", []key{
-		{"comm", &d.ID, false}, {"coll", &d.Coll, true}, {"size", &d.Bytes, true}, {"choice", &d.Cell, false},
+		{"comm", &d.ID, false}, {"pass", &d.Pass, false}, {"coll", &d.Coll, true}, {"size", &d.Bytes, true},
+		{"asks", &d.Asks, false}, {"available", &d.Available, d.Asks.Known()}, {"choice", &d.Cell, false},
 		{"channels", &d.Channels, false}, {"chunk", &d.ChunkBytes, false}, {"default", &d.Default, false},
 		{"by", &d.By, true}, {"pipe_ops", &d.PipeOps, true}, {"because", &d.Because, false},
 	}
@@ -148,8 +173,12 @@ func (k key) text() (value string, is bool) {
 		return quoted(*f), *f != ""
 	case *int:
 		return strconv.Itoa(*f), *f != 0
+	case *bool:
+		return map[bool]string{false: "no", true: "yes"}[*f], *f
 	case *uint64:
 		return nccl.FormatBytes(*f), *f != 0
+	case *nccl.Config:
+		return f.Label(), f.Known()
 	case *nccl.Coll:
 		return f.String(), true
 	case *nccl.Cell:
@@ -181,8 +210,14 @@ func (k key) set(value string) (err error) {
 		if *f, err = strconv.Atoi(value); err == nil && *f < 0 {
 			err = fmt.Errorf("%d is below 0", *f)
 		}
+	case *bool:
+		if *f = value == "yes"; value != "yes" && value != "no" {
+			err = fmt.Errorf("%s (allowed: yes, no)", wording.Quote(value))
+		}
 	case *uint64:
 		*f, err = nccl.ParseBytes(value)
+	case *nccl.Config:
+		*f, err = nccl.ParseConfig(value)
 	case *nccl.Coll:
 		*f, err = nccl.Colls.Parse(value)
 	case *nccl.Cell:
@@ -210,12 +245,7 @@ func ReadEvent(line []byte) (Event, error) {
 		return nil, nil
 	}
 	name, rest, _ := strings.Cut(string(bytes.TrimRight(text, " \r\n")), " ")
-	events := map[string]Event{
-		"start": &Start{}, "decision": &Decision{Config: nccl.Config{Cell: nccl.NoCell}, Default: nccl.NoCell},
-		"available": &Available{}, "no_effect": &NoEffect{}, "sum": &Sum{},
-	}
-	e := events[name]
-	values := split(rest)
+	e, values := newEvent(name), split(rest)
 	if e == nil || len(values) == 0 {
 		return readOld(string(text))
 	}
@@ -233,6 +263,30 @@ func ReadEvent(line []byte) (Event, error) {
 		}
 	}
 	return e, nil
+}
+
+// newEvent returns an event of a name, without values; nil: there is none.
+func newEvent(name string) Event {
+	switch name {
+	case "start":
+		return &Start{}
+	case "no_effect":
+		return &NoEffect{}
+	case "pass":
+		return &Pass{}
+	case "decision":
+		return newDecision()
+	case "available":
+		return &Available{}
+	case "sum":
+		return &Sum{}
+	}
+	return nil
+}
+
+func newDecision() *Decision {
+	unknown := nccl.Config{Cell: nccl.NoCell}
+	return &Decision{Asks: unknown, Config: unknown, Default: nccl.NoCell}
 }
 
 // split takes the keys and values of a line apart, up to where it was cut off.

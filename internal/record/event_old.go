@@ -13,8 +13,8 @@ import (
 // The lines of release 0.2.0, and of 0.1.0 ("NCCL's choice", "NCCL offers").
 var (
 	oldStart = regexp.MustCompile(
-		`^(?:([0-9]+\.[0-9.]+) )?(?:.*? )?communicator(?: (0x[0-9a-f]+))?(?: "(?:[^"\\]|\\.)*")? of (\d{1,9}) ranks? ` +
-			`on (\d{1,9}) nodes? \((?:NCCL [0-9.]+, )?ABI v\d+\)`)
+		`^([0-9]+\.[0-9.]+) communicator(?: (0x[0-9a-f]+))?(?: "(?:[^"\\]|\\.)*")? of (\d{1,9}) ranks? on (\d{1,9}) ` +
+			`nodes? \((?:NCCL [0-9.]+, )?ABI v\d+\)`)
 	oldDecision = regexp.MustCompile(
 		`^(?:communicator (0x[0-9a-f]+): )?(\w+) (\w+), (\d{1,20}) pipelined: (.*), decided by (.*?)\s*$`)
 	oldChoice = regexp.MustCompile(
@@ -59,7 +59,8 @@ func readOld(text string) (Event, error) {
 
 // decisionOf takes a match of oldDecision.
 func decisionOf(m []string) (Event, error) {
-	d := &Decision{ID: m[1], Config: nccl.Config{Cell: nccl.NoCell}, Default: nccl.NoCell, By: m[6]}
+	d := newDecision()
+	d.ID, d.By = m[1], m[6]
 	var err error
 	if d.Coll, err = nccl.Colls.Parse(m[2]); err != nil {
 		return nil, err

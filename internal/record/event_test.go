@@ -13,6 +13,7 @@ var (
 	ring = nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL}
 	tree = nccl.Cell{Algo: nccl.AlgoTree, Proto: nccl.ProtoSimple}
 	mib  = nccl.Call{Coll: nccl.CollAllReduce, Bytes: 1 << 20}
+	none = nccl.Config{Cell: nccl.NoCell}
 )
 
 // events are those that there are, with the lines that stand for them.
@@ -28,11 +29,21 @@ var events = []struct {
 		&Start{Library: "0.3.0", Comm: nccl.Comm{Nodes: 1, Ranks: 1}, ABI: 3, Because: "no policy"}},
 	{`decision coll=allreduce size=1MiB choice=ring/ll channels=8 chunk=64KiB default=tree/simple by="a \"b\".csv:3" ` +
 		`pipe_ops=0`,
-		&Decision{Call: mib, Config: nccl.Config{Cell: ring, Channels: 8}, ChunkBytes: 64 << 10, Default: tree,
+		&Decision{Call: mib, Asks: none, Config: nccl.Config{Cell: ring, Channels: 8}, ChunkBytes: 64 << 10, Default: tree,
 			By: `a "b".csv:3`}},
 	{`decision comm=0x1 coll=allreduce size=1MiB channels=8 by=x=y.csv:1 pipe_ops=1 because="4 us expected"`,
-		&Decision{ID: "0x1", Call: mib, PipeOps: 1, Config: nccl.Config{Cell: nccl.NoCell, Channels: 8}, Default: nccl.NoCell,
+		&Decision{ID: "0x1", Call: mib, Asks: none, PipeOps: 1, Config: nccl.Config{Cell: nccl.NoCell, Channels: 8}, Default: nccl.NoCell,
 			By: "x=y.csv:1", Because: "4 us expected"}},
+	{`start library=0.3.0 ranks=8 nodes=1 policy=/dir/passes passes=40 version=9f2c01d4a7be`,
+		&Start{Library: "0.3.0", Comm: nccl.Comm{Nodes: 1, Ranks: 8}, Policy: "/dir/passes", Passes: 40, Version: "9f2c01d4a7be"}},
+	{`pass comm=0x1 n=3 of=40 policy=a.csv version=9f2c01d4a7be`,
+		&Pass{ID: "0x1", N: 3, Of: 40, Policy: "a.csv", Version: "9f2c01d4a7be"}},
+	{`decision pass=3 coll=allreduce size=1MiB asks=ring/ll/8 available=no choice=tree/simple by=NCCL pipe_ops=1`,
+		&Decision{Pass: 3, Call: mib, Asks: nccl.Config{Cell: ring, Channels: 8}, PipeOps: 1,
+			Config: nccl.Config{Cell: tree}, Default: nccl.NoCell, By: ByNCCL}},
+	{`decision pass=3 coll=allreduce size=1MiB asks=ring/ll available=yes choice=ring/ll by=a.csv:1 pipe_ops=0`,
+		&Decision{Pass: 3, Call: mib, Asks: nccl.Config{Cell: ring}, Available: true, Config: nccl.Config{Cell: ring},
+			Default: nccl.NoCell, By: "a.csv:1"}},
 	{`available comm=0x1 coll=allreduce cells="ring/ll tree/simple"`,
 		&Available{ID: "0x1", Coll: nccl.CollAllReduce, Cells: []nccl.Cell{ring, tree}}},
 	{`no_effect comm=0x1 why=release is="1 row is for other releases"`,
@@ -74,10 +85,11 @@ func TestCutEvents(t *testing.T) {
 // What no release writes is an error, and what the library says in prose is no event.
 func TestOtherLines(t *testing.T) {
 	for line, want := range map[string]string{
-		"decision coll=allrodeo size=1MiB pipe_ops=1 by=x":              `coll of decision: unknown collective "allrodeo"`,
-		"decision coll=allreduce size=1XiB pipe_ops=1 by=x":             "size of decision: \"1XiB\" is not a number of bytes",
-		"decision coll=allreduce size=1MiB pipe_ops=-1 by=x":            "pipe_ops of decision: -1 is below 0",
-		"decision coll=allreduce size=1MiB pipe_ops=1 choice=rign by=x": `choice of decision: unknown algorithm "rign"`,
+		"decision coll=allrodeo size=1MiB pipe_ops=1 by=x":                               `coll of decision: unknown collective "allrodeo"`,
+		"decision coll=allreduce size=1XiB pipe_ops=1 by=x":                              "size of decision: \"1XiB\" is not a number of bytes",
+		"decision coll=allreduce size=1MiB pipe_ops=-1 by=x":                             "pipe_ops of decision: -1 is below 0",
+		"decision coll=allreduce size=1MiB pipe_ops=1 choice=rign by=x":                  `choice of decision: unknown algorithm "rign"`,
+		"decision coll=allreduce size=1MiB asks=ring/ll available=maybe by=x pipe_ops=1": `available of decision: "maybe" (allowed: yes, no)`,
 		"init fails: x=1":            "",
 		"decision":                   "",
 		"decision of the ranks: a=1": "",
@@ -102,22 +114,23 @@ func TestOldLines(t *testing.T) {
 	for line, want := range map[string]Event{
 		`0.2.0 communicator 0x6f3a "dp" of 16 ranks on 2 nodes (NCCL 2.30.7, ABI v6): policy policy.csv, 12 rows`: &Start{
 			Library: "0.2.0", ID: "0x6f3a", Comm: nccl.Comm{Nodes: 2, Ranks: 16}},
-		"communicator of 8 ranks on 1 node (ABI v4): no policy": &Start{Comm: nccl.Comm{Nodes: 1, Ranks: 8}},
-		"allreduce 1MiB, 1 pipelined: ring/ll 8 ch instead of tree/ll, decided by x.csv:1": &Decision{Call: mib, PipeOps: 1,
+		"0.1.0 communicator of 8 ranks on 1 node (ABI v4): no policy": &Start{Library: "0.1.0", Comm: nccl.Comm{Nodes: 1, Ranks: 8}},
+		"allreduce 1MiB, 1 pipelined: ring/ll 8 ch instead of tree/ll, decided by x.csv:1": &Decision{Asks: none, Call: mib, PipeOps: 1,
 			Config: nccl.Config{Cell: ring, Channels: 8}, Default: nccl.NoCell, By: "x.csv:1"},
-		"communicator 0x1: allreduce 1MiB, 0 pipelined: NCCL's choice, no row matches, decided by NCCL": &Decision{ID: "0x1",
+		"communicator 0x1: allreduce 1MiB, 0 pipelined: NCCL's choice, no row matches, decided by NCCL": &Decision{Asks: none, ID: "0x1",
 			Call: mib, Config: nccl.Config{Cell: nccl.NoCell}, Default: nccl.NoCell, By: ByNCCL},
-		"allreduce 1MiB, 1 pipelined: NCCL's default 8 ch instead of ring/ll, decided by x.csv:1": &Decision{Call: mib,
+		"allreduce 1MiB, 1 pipelined: NCCL's default 8 ch instead of ring/ll, decided by x.csv:1": &Decision{Asks: none, Call: mib,
 			PipeOps: 1, Config: nccl.Config{Cell: nccl.NoCell, Channels: 8}, Default: nccl.NoCell, By: "x.csv:1"},
 		"available in NCCL for allreduce: ring/ll, tree/simple": &Available{Coll: nccl.CollAllReduce,
 			Cells: []nccl.Cell{ring, tree}},
 		"NCCL offers for allreduce: ring/ll, x/y": &Available{Coll: nccl.CollAllReduce, Cells: []nccl.Cell{ring}},
 		"communicator of 8 ranks on 1 node: 1 row is for other releases of NCCL, and this is 2.28.9: without effect": &NoEffect{
 			Why: NoEffectRelease, Is: "1 row is for other releases of NCCL, and this is 2.28.9: without effect"},
-		"available in NCCL for allreduce: ri":     nil,
-		"available in NCCL for allrodeo: ring/ll": nil,
-		"allreduce 1MiB, 1 pipelined: ring/ll":    nil,
-		"no policy, NCCL decides":                 nil,
+		"available in NCCL for allreduce: ri":                  nil,
+		"available in NCCL for allrodeo: ring/ll":              nil,
+		"allreduce 1MiB, 1 pipelined: ring/ll":                 nil,
+		"communicator of 8 ranks on 1 node (ABI v4): one rank": nil,
+		"no policy, NCCL decides":                              nil,
 	} {
 		got, err := ReadEvent([]byte("n1: " + Prefix + line))
 		if want == nil && got == nil && err == nil {

@@ -95,7 +95,7 @@ int comm_open(const struct comm_info *info, void **ctx) {
     counted.release = release_of(info->logger);
     sigset_t before;
     signals_hold(&before);
-    int result = tunergoOpen(&counted, &c->go, &c->hits);
+    int result = tunergoOpen(&counted, &c->go, &c->hits, &c->passes);
     signals_release(&before);
     if (result != RESULT_SUCCESS) {
         if (result != RESULT_SYSTEM_ERROR) comm_free(c); /* after a defect of ours Go may go on using it */
@@ -160,8 +160,13 @@ static void stamp(struct comm *c, uint64_t hash) {
     __atomic_store_n(&k->next, every < UINT64_MAX - call ? call + every : UINT64_MAX, __ATOMIC_RELAXED);
 }
 
-/* Asks Go and caches the answer. Returns NULL after a defect of ours. */
+/* Asks Go and caches the answer. Returns NULL after a defect of ours. Where Go has to see each change of size, because
+ * it may begin another pass, the cache holds one size. */
 static const struct answer *decide(struct comm *c, const struct query *q, struct cache_key key) {
+    if (c->passes && q->bytes != c->pass_bytes) {
+        take_hits(c, c->hits);
+        c->pass_bytes = q->bytes;
+    }
     struct answer answer;
     sigset_t before;
     signals_hold(&before);

@@ -68,6 +68,8 @@ struct comm {
      * this collective and cell. All are 0 until the version in force has given a chunk size. */
     uint64_t chunk[NUM_CHUNK_SLOTS];
     bool chunks; /* the version in force has given a chunk size */
+    bool passes; /* versions follow each other by the sizes of calls (passes of tuner/passes.go) */
+    uint64_t pass_bytes; /* the size that the cache holds then; 0: none yet */
 };
 
 struct comm_info {

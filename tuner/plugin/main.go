@@ -178,12 +178,13 @@ func answerOf(q policy.Query, d policy.Decision, decider int) C.struct_answer {
 //export tunergoVersion
 func tunergoVersion() *C.char { return C.CString(tuner.Release) }
 
-// tunergoOpen opens a communicator. It leaves *hits NULL if nothing will ever be decided. It returns
+// tunergoOpen opens a communicator. It leaves *hits NULL if nothing will ever be decided, and sets *passes if it must
+// be asked whenever the bytes are not those of the query before. It returns
 // RESULT_SYSTEM_ERROR only after a panic. The other ranks may then decide by the policy, and Go may go on
 // using the counter.
 //
 //export tunergoOpen
-func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_t) (result C.int) {
+func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_t, passes *C.bool) (result C.int) {
 	log := newLog(info.logger)
 	var c *tuner.Comm
 	defer recoverToC(log, "init fails", func() {
@@ -222,6 +223,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 	if !c.NeverDecides() {
 		*hits = hitsOf(c)
 	}
+	*passes = C.bool(c.HasPasses())
 	return C.RESULT_SUCCESS
 }
 

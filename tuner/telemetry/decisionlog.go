@@ -42,8 +42,11 @@ const maxDecisions = 1 << 16
 // maxRowsSummed bounds what one communicator says at its end.
 const maxRowsSummed = 100
 
-// NewDecisionLog begins the log of an engine's decisions for one communicator, by its identity.
+// NewDecisionLog begins the log of an engine's decisions for one communicator, by its identity. e may be nil.
 func NewDecisionLog(log Log, comm string, e *policy.Engine) *DecisionLog {
+	if e == nil {
+		e = &policy.Engine{}
+	}
 	return &DecisionLog{log: log, comm: comm, engine: e, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{},
 		offered: map[string]bool{}, rows: map[int]int{}}
 }
@@ -54,9 +57,8 @@ func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
 	if l.full {
 		return
 	}
-	d := record.Decision{ID: l.comm, Call: q.Call, PipeOps: q.PipeOps, Config: a.Config, ChunkBytes: a.ChunkBytes,
-		By: decidedBy(l.engine, a), Because: because(l.engine, a)}
-	d.Default, _ = q.Costs.NCCLChoice()
+	d := DecisionOf(l.engine, q, a)
+	d.ID = l.comm
 	line := record.Line(&d)
 	key := maphash.String(l.seed, line)
 	if _, known := l.seen[key]; known {
@@ -84,6 +86,17 @@ func (l *DecisionLog) Add(q policy.Query, a policy.Answer) {
 		l.nccl++
 	}
 	l.log.Event(Info, &d)
+}
+
+// DecisionOf is what the log says of an answer to a query. e may be nil.
+func DecisionOf(e *policy.Engine, q policy.Query, a policy.Answer) record.Decision {
+	if e == nil {
+		e = &policy.Engine{}
+	}
+	d := record.Decision{Call: q.Call, Asks: nccl.Config{Cell: nccl.NoCell}, PipeOps: q.PipeOps, Config: a.Config,
+		ChunkBytes: a.ChunkBytes, By: decidedBy(e, a), Because: because(e, a)}
+	d.Default, _ = q.Costs.NCCLChoice()
+	return d
 }
 
 // offers says which cells NCCL offers for a collective; nil where its costs are not known. Whoever plans
