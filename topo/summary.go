@@ -128,7 +128,7 @@ func (s *System) summarizePairs(sum *Summary) {
 			}
 			bw[i][j] = min(s.pairBW(a, b), s.pairBW(b, a))
 			farthest = max(farthest, a.path(b).Type)
-			if sum.MinPairBW == 0 || bw[i][j] < sum.MinPairBW {
+			if first := i == 0 && j == 1; first || bw[i][j] < sum.MinPairBW {
 				sum.MinPairBW = bw[i][j]
 			}
 		}

@@ -187,6 +187,9 @@ type Source struct {
 	Variable  string // environment variable that named File; "" for none
 	File      string // "" when there was none
 	Completed bool   // what the file leaves out was detected
+	Hosts     int    // that File describes; 0 without
+	// FewerNVLinks are topo.Document.FewerNVLinks of the topology.
+	FewerNVLinks []string
 }
 
 func (s Source) String() string {
@@ -214,6 +217,14 @@ func (s Source) String() string {
 // they are. A named file that cannot be used, or that others can write to, is an error. Load tries nothing else then,
 // where NCCL would go on without the file. File names are those of the machine, below root.
 func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, Source, error) {
+	doc, src, err := load(getenv, root, nvml)
+	if err == nil {
+		src.FewerNVLinks = doc.FewerNVLinks()
+	}
+	return doc, src, err
+}
+
+func load(getenv func(string) string, root string, nvml NVML) (*topo.Document, Source, error) {
 	if file := getenv(TunerFileVariable); file != "" {
 		src := Source{Variable: TunerFileVariable, File: file}
 		doc, err := readBelow(root, file, getenv)
@@ -229,6 +240,7 @@ func Load(getenv func(string) string, root string, nvml NVML) (*topo.Document, S
 	base, err := readBelow(root, src.File, getenv)
 	switch {
 	case err == nil:
+		src.Hosts = base.Hosts()
 		doc, err := detect(newSysfs(root), nvml, base)
 		if errors.Is(err, ErrNoGPU) {
 			return base, src, nil

@@ -125,3 +125,21 @@ func TestLoadCompletesAVendorsFile(t *testing.T) {
 		t.Errorf("the switch of the file appears %d times:\n%s", n, text)
 	}
 }
+
+// A topology of several hosts, and a GPU with fewer links than the others, are told with the source.
+func TestLoadDoubts(t *testing.T) {
+	m := twoSockets(t)
+	gpu := func(host, bus, links string) string {
+		return `<cpu host_hash="` + host + `" numaid="0" arch="x86_64"><pci busid="0000:` + bus +
+			`:00.0" class="0x030200"><gpu dev="0" sm="90" rank="0"><nvlink target="x" count="` + links +
+			`" tclass="0x068000"/></gpu></pci></cpu>`
+	}
+	m.write("/domain.xml", `<system version="1">`+gpu("0x1", "01", "18")+gpu("0x2", "02", "9")+`</system>`)
+	for variable, hosts := range map[string]int{ncclFileVariable: 2, TunerFileVariable: 0} {
+		_, src, err := Load(func(k string) string { return map[string]string{variable: "/domain.xml"}[k] }, m.root,
+			fakeNVML{})
+		if err != nil || src.Hosts != hosts || len(src.FewerNVLinks) != 1 {
+			t.Errorf("%s: %v: %+v", variable, err, src)
+		}
+	}
+}

@@ -28,6 +28,8 @@ type Input struct {
 	Job      string     // the name of a job's profile; empty: none
 	Worth    *fit.Worth // what Rows are worth to it; nil: none
 	Apart    []string   // where graphs and eager runs choose differently
+	// Bandwidths are those of the largest sizes, beside what links allow; none: the machine is not known
+	Bandwidths []string
 	Proven   string     // the file of a policy that was compared with the default; empty: none
 	Proof    string     // what came of that
 }
@@ -135,6 +137,9 @@ func aboutFacts(in Input) []fact {
 	}
 	if p.Topology != nil {
 		facts = append(facts, fact{"machine", p.Topology.Summary.String()})
+	}
+	if len(in.Bandwidths) > 0 {
+		facts = append(facts, fact{"bus bandwidth", strings.Join(in.Bandwidths, "; ")})
 	}
 	if len(in.Apart) > 0 {
 		facts = append(facts, fact{"graphs and eager runs choose differently", strings.Join(in.Apart, "; ")})

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -112,12 +113,13 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, 
 	pool := fit.NewPool()
 	pool.MadeWith, pool.Runs = f.madeWith, f.runs
 	var machine *model.Machine
+	on := tuningOn(f.env, cmp.Or(f.topo, f.found))
 	switch {
 	case f.topo != "":
 		if machine, err = ask.ReadMachine(f.env, f.topo); err != nil {
 			return in, err
 		}
-		pool.Offers = offersOn(f.env, f.topo)
+		pool.Offers = on.offers
 	case f.found != "":
 		if machine, err = ask.ReadMachine(f.env, f.found); err != nil { // it was not given, so nothing depends on it
 			fmt.Fprintf(cmd.ErrOrStderr(), "the model is for any machine: %v\n", err)
@@ -156,6 +158,9 @@ func fitFiles(cmd *cobra.Command, files []string, f fitFlags) (in report.Input, 
 	in = report.Input{
 		Set: set, Rejected: rejected, File: file, Model: model, Report: found,
 		Rows: underConditions(set, append(fit.Rows(model), fit.MoreNodes(model, f.maxNodes)...)),
+	}
+	if machine != nil {
+		in.Bandwidths = on.reached(set)
 	}
 	for _, other := range apart {
 		if in.Apart, err = chosenApart(set, other, in.Rows); err != nil {

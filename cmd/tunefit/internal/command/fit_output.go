@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/bench/profile"
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/cli"
@@ -96,6 +97,9 @@ func writeAnswer(w io.Writer, in report.Input) {
 			"graphs and eager runs choose differently (a policy of one is not for jobs that run the other):\n  %s\n",
 			cli.Few(in.Apart, 8, "\n  "))
 	}
+	if len(in.Bandwidths) > 0 {
+		fmt.Fprintf(w, "bus bandwidth: %s\n", strings.Join(in.Bandwidths, "\n               "))
+	}
 	for _, line := range report.CarriedOver(in.Rows) {
 		fmt.Fprintln(w, line)
 	}
@@ -145,7 +149,8 @@ type fitJSON struct {
 	Groups   []report.Recommendation `json:"groups"`
 	Doubtful []string                `json:"doubtful"`
 	// where graphs and eager runs choose differently
-	Apart []string `json:"graphs_and_eager_differ,omitempty"`
+	Apart      []string `json:"graphs_and_eager_differ,omitempty"`
+	Bandwidths []string `json:"bus_bandwidths,omitempty"` // of the largest sizes; left out: the machine is not known
 	// variables without which a job lacks channels that are chosen
 	Needs        string            `json:"job_needs,omitempty"`
 	Measurements int               `json:"measurements"` // used
@@ -168,7 +173,7 @@ type worthJSON struct {
 func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 	gaps := report.Gaps(in.Report)
 	j := fitJSON{
-		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Apart: in.Apart, Measurements: in.Set.Used,
+		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Apart: in.Apart, Bandwidths: in.Bandwidths, Measurements: in.Set.Used,
 		Simulated: in.Set.Simulated, Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
 		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows),
 		NotMeasured: report.CarriedOver(in.Rows), Model: f.model, Report: f.report,

@@ -214,6 +214,9 @@ func openMachine(env ncclchoice.Env, args []string, as nccl.Version, notes io.Wr
 	if len(args) == 0 {
 		fmt.Fprintf(notes, "note: topology %s\n", source)
 	}
+	for _, gpu := range doc.FewerNVLinks() {
+		fmt.Fprintf(notes, "warning: %s\n", gpu)
+	}
 	sys, err := topo.Build(doc, ncclchoice.Settings(as))
 	if err != nil {
 		return nil, err

@@ -3,7 +3,9 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -125,6 +127,22 @@ func TestTopoRelease(t *testing.T) {
 		out, _ := tunefit(t, cli.ExitOK, append(args, "--help")...)
 		if text := strings.Join(strings.Fields(out), " "); !strings.Contains(text, "else "+nccl.Newest.String()+")") {
 			t.Errorf("%v: %s", args, out)
+		}
+	}
+}
+
+// A GPU that lost its links is named, beside the table and beside JSON.
+func TestTopoWarnsOfLostLinks(t *testing.T) {
+	text, err := os.ReadFile(ready("gb200-nvl72-tray.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := regexp.MustCompile(`(?s)<nvlink [^>]*/>`).FindString(string(text))
+	lost := testlib.File(t, "lost.xml", strings.Replace(string(text), first, "", 1))
+	for _, args := range [][]string{{lost}, {lost, "--json"}} {
+		_, said := tunefit(t, cli.ExitOK, append([]string{"topo"}, args...)...)
+		if said != "warning: GPU 0 (0008:01:00.0) has 0 NVLinks, and others like it have 18\n" {
+			t.Errorf("%v: %q", args, said)
 		}
 	}
 }

@@ -174,6 +174,17 @@ func TestDoctorTopology(t *testing.T) {
 	mustFind(t, d.examine(t.Context(), only("topology")), "topology", isWarning, "8 NVIDIA GPUs", "permission denied")
 }
 
+// A topology that NCCL takes without a word, and that is wrong, is warned of.
+func TestDoctorDoubtsTheTopology(t *testing.T) {
+	d := testDoctor(t)
+	d.detect = func(func(string) string) (*model.Machine, detect.Source, error) {
+		return &model.Machine{}, detect.Source{File: "d.xml", Hosts: 18, FewerNVLinks: []string{"GPU 1 has 0 NVLinks"}}, nil
+	}
+	found := d.examine(t.Context(), only("topology"))
+	mustFind(t, found, "topology", isWarning, "d.xml describes 18 hosts")
+	mustFind(t, found, "topology", isWarning, "GPU 1 has 0 NVLinks")
+}
+
 // A node that has neither a GPU nor NCCL is not sound to measure on. A job's login node may be without.
 func TestMachineWithoutGPU(t *testing.T) {
 	for machine, want := range map[bool]severity{true: isWarning, false: isNote} {

@@ -44,7 +44,16 @@ func (d *doctor) examineTopology(ctx context.Context) []Finding {
 		return []Finding{failed("write it as NCCL does: tunefit topo --dump, or NCCL_TOPO_DUMP_FILE",
 			"the topology file is refused, by NCCL's own reader, too: %v", m.Err)}
 	case m.Err == nil:
-		return []Finding{fine("%s (%s, %v); fingerprint %s", m.Here.Summary, m.From, took, m.Here.Fingerprint)}
+		found := []Finding{fine("%s (%s, %v); fingerprint %s", m.Here.Summary, m.From, took, m.Here.Fingerprint)}
+		if m.From.Hosts > 1 {
+			found = append(found, warned("write it on one node, with tunefit topo --dump, or unset NCCL_TOPO_FILE",
+				"%s describes %d hosts, a whole NVLink domain: NCCL takes it for this node", m.From.File, m.From.Hosts))
+		}
+		for _, gpu := range m.From.FewerNVLinks {
+			found = append(found, warned("look with nvidia-smi nvlink --status; reset the GPU, or leave the node out",
+				"%s: NCCL says nothing of it, and finds fewer channels and no NVLS", gpu))
+		}
+		return found
 	case errors.Is(m.Err, localenv.ErrSlowDriver) && needed:
 		return []Finding{warned("start nvidia-persistenced, or name a topology file: "+detect.TunerFileVariable,
 			"%v within %v; the first communicator waits for it", m.Err, took)}
