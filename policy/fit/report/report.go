@@ -30,8 +30,8 @@ type Input struct {
 	Apart    []string   // where graphs and eager runs choose differently
 	// Bandwidths are those of the largest sizes, beside what links allow; none: the machine is not known
 	Bandwidths []string
-	Proven   string     // the file of a policy that was compared with the default; empty: none
-	Proof    string     // what came of that
+	Proven     string // the file of a policy that was compared with the default; empty: none
+	Proof      string // what came of that
 }
 
 // page is all that the template and the script show.
