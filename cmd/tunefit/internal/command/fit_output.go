@@ -173,7 +173,8 @@ type worthJSON struct {
 func newFitJSON(f *fitFlags, in report.Input) fitJSON {
 	gaps := report.Gaps(in.Report)
 	j := fitJSON{
-		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Apart: in.Apart, Bandwidths: in.Bandwidths, Measurements: in.Set.Used,
+		Groups: report.Recommendations(in), Doubtful: doubts(gaps), Apart: in.Apart,
+		Bandwidths: in.Bandwidths, Measurements: in.Set.Used,
 		Simulated: in.Set.Simulated, Refused: append(append([]fit.Refusal{}, in.Rejected...), in.Set.Refused...),
 		ToDo: append([]report.NextStep{}, report.Steps(gaps)...), Rows: len(in.Rows),
 		NotMeasured: report.CarriedOver(in.Rows), Model: f.model, Report: f.report,
