@@ -31,8 +31,9 @@ static atomic_bool waiting, ended, closed;
 static struct counter *counter;
 static struct clock *stamped;
 
-int tunergoOpen(struct comm_info *info, uintptr_t *handle, uint64_t **of) {
+int tunergoOpen(struct comm_info *info, uintptr_t *handle, uint64_t **of, bool *passes) {
     counter = info->counter;
+    *passes = false;
     stamped = info->clock;
     for (int i = 0; i < 2; i++)
         answers[i] = (struct answer){.chunk = i ? 0 : 4096, .cell = 1, .micros = 1, .channels = (int8_t)(i + 1),

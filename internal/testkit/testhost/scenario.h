@@ -64,7 +64,7 @@ int untouched(const struct outcome *o);
 static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,-1,-1\n";
 
 /* All scenarios, by file: what each call of the ABI does, what single releases of NCCL do, what happens over
- * the life of a process, what a host's signal handlers do, and what the profiler half records. */
+ * the life of a process, what a host's signal handlers do, passes over all sizes, and what the profiler half records. */
 #define SCENARIOS(S)                                                                                       \
     S(versions) S(nulls) S(constants) S(nvl_domains) S(table_sizes) S(reg_buff) S(v2) S(chunks)            \
     S(broadcasts) S(asks_of_231)                                                                           \
@@ -72,6 +72,7 @@ static const char ring_simple[] = "allreduce,1048576,8388608,ring,simple,12,1,8,
     S(no_memory)                                                                                           \
     S(setuid_program) S(child_calls) S(open_files) S(no_descriptors) S(signals) S(many_processors)         \
     S(panics) S(strict) S(logs)                                                                            \
+    S(passes) S(passes_of_threads) S(passes_unread)                                                        \
     S(profiled)                                                                                            \
     S(recorded) S(unrecorded) S(identified) S(named) S(recorded_v4) S(recorded_aborts)
 #define DECLARE(name) void name(void);
