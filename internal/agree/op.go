@@ -28,7 +28,7 @@ func (m *Member) op() (ctx context.Context, end func()) {
 	}
 }
 
-// put is PutOnce with a stopwatch, because leads must be longer where puts are slow. It does not measure a put
+// put times PutOnce, because a change needs a longer lead where puts are slow. It does not count the time of a put
 // that fails. One put at most doubles the estimate: after an outage of seconds, changes would otherwise take
 // minutes.
 func (m *Member) put(key string, value []byte) ([]byte, error) {

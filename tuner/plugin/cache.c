@@ -11,7 +11,8 @@ bool cache_init(struct cache *c) {
 }
 
 void cache_clear(struct cache *c) {
-    /* The kernel takes its memory back, unless the process has locked it. */
+    /* After this the pages read as zeros, which is empty slots, and take no memory. It fails if the process has locked
+     * its memory (mlockall). */
     if (madvise(c->entries, TABLE_BYTES, MADV_DONTNEED) != 0) memset(c->entries, 0, TABLE_BYTES);
 }
 
@@ -25,7 +26,7 @@ static struct cache_entry *slot(const struct cache *c, struct cache_key key, uns
 const struct answer *cache_find(const struct cache *c, struct cache_key key, const float *table) {
     for (unsigned i = 0; i < WINDOW; i++) {
         const struct cache_entry *e = slot(c, key, i);
-        if (e->key.rest == EMPTY_REST) break; /* no entry is removed by itself: no later slot holds it */
+        if (e->key.rest == EMPTY_REST) break; /* entries go only all together, so no later slot of the window has one */
         bool same = e->key.rest == key.rest && e->key.call == key.call && e->key.bytes == key.bytes;
         if (same && cache_table_is(e, table, key_cells(key))) return &e->answer;
     }

@@ -1,13 +1,15 @@
 /*
- * The decision cache of one communicator: the inputs of a decision, all of them
- * and bit for bit, to its outputs. A cached answer therefore never differs from
- * the one that the policy in force would give, whatever was asked before. When
- * another version comes into force, the cache is emptied.
+ * The decision cache of one communicator. It is why a call that repeats needs no Go: comm_known
+ * looks here first, comm_ask adds what Go has decided.
  *
- * Open addressing: a hash names the home slot of an entry, and the entry lies within WINDOW slots of it.
- * Most entries lie in their home, and the fast path looks only there. If a window is full, a new entry
- * evicts an old one. The table is large enough for any job. The kernel gives it memory page by page, where
- * there are entries.
+ * Invariant: the key is every input of a decision, bit for bit, with NCCL's cost table. So a cached
+ * answer equals the one that the version in force would give. When another version comes into
+ * force, the cache is emptied.
+ *
+ * It is a hash table with open addressing. The hash of a call names the home slot of an entry; the entry
+ * lies in one of the WINDOW slots from there on. Most entries lie in their home, and the fast path looks
+ * only there. If a window is full, a new entry evicts an old one. There are more slots than a job has
+ * different calls, and pages without an entry take no memory.
  */
 #ifndef NCCL_TUNER_GO_CACHE_H
 #define NCCL_TUNER_GO_CACHE_H
@@ -31,18 +33,18 @@ struct answer {
     float micros;       /* to be written to `cell` */
     int8_t cell;        /* -1: leave the table alone */
     int8_t channels;    /* 0: NCCL's own */
-    uint8_t chunk_slot; /* of the cell that NCCL will choose then; see comm.h */
-    uint16_t decider;   /* an index of comm.hits; Go knows what it stands for */
+    uint8_t chunk_slot; /* of the cell that NCCL will choose then: index into comm.chunk */
+    uint16_t decider;   /* index into comm.calls_by; telemetry.Counts in Go knows what each stands for */
 };
 
 /* All that a decision depends on but the cells of the table. */
 struct cache_key {
     uint64_t bytes;
     uint32_t call; /* see key_call */
-    uint32_t rest; /* see key_rest */
+    uint32_t rest; /* reg_buff and the size of the table; see key_rest */
 };
 
-#define EMPTY_REST 0 /* marks an empty slot: no table is 0 x 0 */
+#define EMPTY_REST 0 /* cache_key.rest of an empty slot: no table has 0 x 0 cells */
 
 /* coll is 0 to 7. */
 static inline uint32_t key_call(int coll, int pipe_ops) { return (uint32_t)coll + (uint32_t)pipe_ops * 8; }
@@ -69,13 +71,14 @@ struct cache {
 bool cache_init(struct cache *c);
 void cache_clear(struct cache *c);
 void cache_end(struct cache *c);
-/* Returns NULL for a shape that is not there. */
+/* Returns NULL if this call was not asked with this table. */
 const struct answer *cache_find(const struct cache *c, struct cache_key key, const float *table);
 /* Adds what cache_find did not find, and returns it as it is then. */
 const struct answer *cache_add(struct cache *c, struct cache_key key, const float *table, struct answer answer);
 
-/* A number that is equal for one call on all ranks. The factor, from the golden ratio, is
- * odd and has no pattern, so the product's high bits depend on every bit. */
+/* Returns a number that is equal for one call on all ranks: it leaves out reg_buff, which may differ between them. The
+ * cache uses its high bits, struct counter all of it. The factor, from the golden ratio, is odd and has no pattern, so
+ * the high bits depend on every bit of the input. */
 static inline uint64_t call_hash(uint64_t bytes, uint32_t call) {
     return (bytes + ((uint64_t)call << 40)) * 0x9e3779b97f4a7c15u;
 }
@@ -93,7 +96,7 @@ static inline bool cache_table_is(const struct cache_entry *e, const float *tabl
 static inline const struct answer *cache_peek(const struct cache *c, uint64_t hash, uint64_t bytes, uint32_t call,
                                               int reg_buff, const float *table) {
     const struct cache_entry *e = &c->entries[cache_home(hash)];
-    if (e->key.bytes != bytes || e->key.call != call) return NULL; /* an empty slot has any */
+    if (e->key.bytes != bytes || e->key.call != call) return NULL; /* of an empty slot they mean nothing */
     if (e->key.rest != key_rest(reg_buff, NUM_ALGOS, NUM_PROTOS)) return NULL;
     return cache_table_is(e, table, NUM_ALGOS * NUM_PROTOS) ? &e->answer : NULL;
 }

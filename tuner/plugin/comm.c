@@ -9,23 +9,24 @@
 #include "release.h"
 #include "signals.h"
 
-/* Another version is in force, or none. */
-static void take_hits(struct comm *c, uint64_t *hits) {
+/* Switches to the version that calls_by belongs to; NULL: none, and nothing is decided any more. What the version
+ * before has decided is forgotten. */
+static void take_counts(struct comm *c, uint64_t *calls_by) {
     memset(c->chunk, 0, sizeof c->chunk);
     c->chunks = false;
     cache_clear(&c->cache);
-    c->hits = hits;
+    c->calls_by = calls_by;
 }
 
 enum { MAX_NAME = 255 }; /* bytes of a communicator's name */
 
-/* What the profiler half was told last on this thread. */
+/* The communicator that this thread's profiler half was told of last, for the comm_open that follows. */
 static _Thread_local struct {
     bool told;
     uint64_t id;
     int rank;
     size_t ranks, nodes;
-    char name[MAX_NAME + 1]; /* "": none, or too long to be told apart from others */
+    char name[MAX_NAME + 1]; /* "": it has none, or a longer one, which cut off might equal another's */
 } identity;
 
 void comm_identify(uint64_t id, int rank, int ranks, int nodes, const char *name) {
@@ -36,7 +37,7 @@ void comm_identify(uint64_t id, int rank, int ranks, int nodes, const char *name
     identity.ranks = (size_t)ranks, identity.nodes = (size_t)nodes;
 }
 
-/* Completes what NCCL tells a tuner. */
+/* Adds what only the profiler half was told, if that was about this communicator. */
 static struct comm_info identified(const struct comm_info *info) {
     struct comm_info all = *info;
     bool same = identity.told && identity.ranks == info->ranks && identity.nodes == info->nodes &&
@@ -95,7 +96,7 @@ int comm_open(const struct comm_info *info, void **ctx) {
     counted.release = release_of(info->logger);
     sigset_t before;
     signals_hold(&before);
-    int result = tunergoOpen(&counted, &c->go, &c->hits, &c->passes);
+    int result = tunergoOpen(&counted, &c->go, &c->calls_by, &c->passes);
     signals_release(&before);
     if (result != RESULT_SUCCESS) {
         if (result != RESULT_SYSTEM_ERROR) comm_free(c); /* after a defect of ours Go may go on using it */
@@ -135,12 +136,12 @@ static inline void see_go(void) {}
 
 /* Calls Go because the trigger is reached. */
 static int at_trigger(struct comm *c, uint64_t call) {
-    uint64_t *hits = c->hits;
+    uint64_t *calls_by = c->calls_by;
     sigset_t before;
     signals_hold(&before);
-    int result = tunergoAtTrigger(c->go, call, &hits);
+    int result = tunergoAtTrigger(c->go, call, &calls_by);
     signals_release(&before);
-    if (hits != c->hits) take_hits(c, hits);
+    if (calls_by != c->calls_by) take_counts(c, calls_by);
     return result;
 }
 
@@ -164,7 +165,7 @@ static void stamp(struct comm *c, uint64_t hash) {
  * it may begin another pass, the cache holds one size. */
 static const struct answer *decide(struct comm *c, const struct query *q, struct cache_key key) {
     if (c->passes && q->bytes != c->pass_bytes) {
-        take_hits(c, c->hits);
+        take_counts(c, c->calls_by);
         c->pass_bytes = q->bytes;
     }
     struct answer answer;
@@ -173,7 +174,7 @@ static const struct answer *decide(struct comm *c, const struct query *q, struct
     bool decided = tunergoDecide(c->go, (struct query *)q, &answer);
     signals_release(&before);
     if (!decided) {
-        take_hits(c, NULL);
+        take_counts(c, NULL);
         return NULL;
     }
     if (answer.chunk > 0) c->chunks = true;
@@ -188,7 +189,7 @@ static bool any_available(const struct query *q) {
 
 int comm_ask(struct comm *c, const struct query *q, const struct answer **answer) {
     *answer = NULL;
-    if (!c->hits || in_child() || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
+    if (!c->calls_by || in_child() || q->coll < 0 || q->coll >= NUM_COLLS) return RESULT_SUCCESS;
     if (q->num_algo <= 0 || q->num_proto <= 0 || q->num_algo > MAX_CELLS / q->num_proto) return RESULT_SUCCESS;
     /* Not counted: NCCL may ask again with a real table. */
     if (!any_available(q)) return RESULT_SUCCESS;
@@ -197,7 +198,7 @@ int comm_ask(struct comm *c, const struct query *q, const struct answer **answer
     bool counts = counts_as_call(q->pipe_ops);
     if (counts && comm_is_due(c)) {
         int result = at_trigger(c, call);
-        if (result != RESULT_SUCCESS || !c->hits) return result;
+        if (result != RESULT_SUCCESS || !c->calls_by) return result;
     }
     if (counts && clock_is_due(c)) stamp(c, call);
     *answer = cache_find(&c->cache, key, q->table);

@@ -55,9 +55,10 @@ enum { CLOCK_STAMPS = 1 << 13 };
 
 struct comm {
     struct cache cache; /* what the version in force has decided */
-    /* Counts of calls by what decided them. Each version has its own counts, which Go makes, reads and
-     * frees. NULL: nothing will ever be decided, and no call is counted. */
-    uint64_t *hits;
+    /* calls_by[d] is how many calls decider d has decided: a row, the model, or NCCL. Each version has its own
+     * counts, which Go makes, reads and frees. So another address means another version. NULL: nothing will ever
+     * be decided, and no call is counted. */
+    uint64_t *calls_by;
     struct counter counter;
     struct clock clock;
     uintptr_t go; /* handle of the communicator on the Go side */
@@ -119,8 +120,8 @@ static inline bool clock_is_due(const struct comm *c) {
     return __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) >= __atomic_load_n(&c->clock.next, __ATOMIC_RELAXED);
 }
 
-/* Counts a call that is decided, and what has decided it. The C twin of agree.Counter.Add; for
- * the order of memory see struct counter. */
+/* Counts a call that is decided, and what has decided it. It computes what agree.Counter.Add computes in
+ * Go. For the order of memory see struct counter. */
 static inline void comm_count(struct comm *c, uint64_t hash_of_call, const struct answer *a) {
     uint64_t x = hash_of_call ^ hash_of_call >> 32;
     uint64_t last = __atomic_load_n(&c->counter.last, __ATOMIC_RELAXED),
@@ -128,8 +129,8 @@ static inline void comm_count(struct comm *c, uint64_t hash_of_call, const struc
     __atomic_store_n(&c->counter.last, (last << 1) + x, __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.all, all * (2 * x + 1), __ATOMIC_RELAXED);
     __atomic_store_n(&c->counter.seq, __atomic_load_n(&c->counter.seq, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-    uint64_t *hits = &c->hits[a->decider];
-    __atomic_store_n(hits, __atomic_load_n(hits, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+    uint64_t *calls = &c->calls_by[a->decider];
+    __atomic_store_n(calls, __atomic_load_n(calls, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
 /* Returns the answer to a shape that was asked before, and counts the call, or

@@ -1,4 +1,4 @@
-/* The descriptors that Go needs when it is called first. */
+/* Whether the process has the file descriptors that Go needs at its first call. */
 #ifndef NCCL_TUNER_GO_DESCRIPTORS_H
 #define NCCL_TUNER_GO_DESCRIPTORS_H
 

@@ -12,7 +12,7 @@
 
 bool secure_execution(void) { return getauxval(AT_SECURE) != 0; }
 
-/* What it reads may have been freed. */
+/* Copies the array of pointers. setenv on another thread may free it meanwhile, see environment_copy. */
 __attribute__((no_sanitize("address"))) static char **copy(size_t *n) {
     char **all = __atomic_load_n(&environ, __ATOMIC_ACQUIRE);
     for (*n = 0; all && all[*n];) ++*n;
@@ -22,13 +22,14 @@ __attribute__((no_sanitize("address"))) static char **copy(size_t *n) {
     return entries;
 }
 
-/* Asks the kernel, which looks at the address, unless it is 0, before it refuses the operation -1. */
+/* Whether memory can be read, without reading it: the kernel reads its argument, and returns EFAULT if it cannot,
+ * before it refuses the operation -1. It does not read at address 0. */
 static bool readable(uintptr_t address) {
     address &= ~(uintptr_t)7;
     return address && (syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) == 0 || errno != EFAULT);
 }
 
-/* Removes what is no variable, and returns whether all are. */
+/* Removes entries that are not NAME=value, and returns whether there were none. */
 static bool check(char **entries, size_t *n) {
     enum { PAGE_BITS = 12 };
     uintptr_t page = UINTPTR_MAX; /* of the last one that was readable */

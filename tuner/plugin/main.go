@@ -25,11 +25,11 @@ package main
 #include "open_files.h"
 
 // The counts have cache lines of their own, because other communicators count on other threads.
-static inline uint64_t *hits_new(size_t n) {
+static inline uint64_t *counts_new(size_t n) {
 	enum { LINE = 64 };
 	size_t size = (n * sizeof(uint64_t) + LINE - 1) / LINE * LINE;
-	void *hits = aligned_alloc(LINE, size);
-	return hits ? memset(hits, 0, size) : NULL;
+	void *counts = aligned_alloc(LINE, size);
+	return counts ? memset(counts, 0, size) : NULL;
 }
 
 static inline void log_text(abi_logger logger, int level, const char *file, int line, const char *text) {
@@ -139,14 +139,14 @@ func nameOf(name *C.char) string {
 	return C.GoString(name)
 }
 
-// newHits makes the counts of one version of a communicator's policy.
-func newHits(n int) (hits []atomic.Uint64, free func()) {
-	counts := unsafe.Pointer(C.hits_new(C.size_t(n)))
+// newCounts makes the counts of one version of a communicator's policy.
+func newCounts(n int) (calls []atomic.Uint64, free func()) {
+	counts := unsafe.Pointer(C.counts_new(C.size_t(n)))
 	return unsafe.Slice((*atomic.Uint64)(counts), n), func() { C.free(counts) }
 }
 
-// hitsOf returns the counts of the version in force.
-func hitsOf(c *tuner.Comm) *C.uint64_t {
+// countsOf returns the counts of the version in force.
+func countsOf(c *tuner.Comm) *C.uint64_t {
 	return (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(c.Hits())))
 }
 
@@ -178,20 +178,19 @@ func answerOf(q policy.Query, d policy.Decision, decider int) C.struct_answer {
 //export tunergoVersion
 func tunergoVersion() *C.char { return C.CString(tuner.Release) }
 
-// tunergoOpen opens a communicator. It leaves *hits NULL if nothing will ever be decided, and sets *passes if it must
-// be asked whenever the bytes are not those of the query before. It returns
-// RESULT_SYSTEM_ERROR only after a panic. The other ranks may then decide by the policy, and Go may go on
-// using the counter.
+// tunergoOpen opens a communicator. It leaves *callsBy NULL if nothing will ever be decided. It sets *passes if it
+// must be asked whenever the bytes are not those of the query before. It returns RESULT_SYSTEM_ERROR only after
+// a panic. The other ranks may then decide by the policy, and Go may go on using the counter.
 //
 //export tunergoOpen
-func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_t, passes *C.bool) (result C.int) {
+func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, callsBy **C.uint64_t, passes *C.bool) (result C.int) {
 	log := newLog(info.logger)
 	var c *tuner.Comm
 	defer recoverToC(log, "init fails", func() {
 		if c != nil {
 			c.Close()
 		}
-		*handle, *hits, result = 0, nil, C.RESULT_SYSTEM_ERROR
+		*handle, *callsBy, result = 0, nil, C.RESULT_SYSTEM_ERROR
 	})
 	injectPanic("open")
 	startPoller()
@@ -211,7 +210,7 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 		Name:       nameOf(info.name),
 
 		Counter:   counter,
-		NewHits:   newHits,
+		NewHits:   newCounts,
 		Clock:     (*trial.Clock)(unsafe.Pointer(info.clock)),
 		NewStamps: newStamps,
 	}, log)
@@ -221,25 +220,25 @@ func tunergoOpen(info *C.struct_comm_info, handle *C.uintptr_t, hits **C.uint64_
 	}
 	*handle = C.uintptr_t(cgo.NewHandle(&comm{c, log}))
 	if !c.NeverDecides() {
-		*hits = hitsOf(c)
+		*callsBy = countsOf(c)
 	}
 	*passes = C.bool(c.HasPasses())
 	return C.RESULT_SUCCESS
 }
 
-// tunergoAtTrigger takes part in a change of the policy before a call whose call_hash is call. It sets *hits
-// to the counts of the version in force, which are other ones after a change. After a panic it sets *hits to
-// NULL, and this communicator asks no more.
+// tunergoAtTrigger takes part in a change of the policy before a call whose call_hash is call. It sets
+// *callsBy to the counts of the version in force, which are other ones after a change. After a panic it sets
+// *callsBy to NULL, and this communicator asks no more.
 //
 //export tunergoAtTrigger
-func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, hits **C.uint64_t) (result C.int) {
+func tunergoAtTrigger(handle C.uintptr_t, call C.uint64_t, callsBy **C.uint64_t) (result C.int) {
 	c := cgo.Handle(handle).Value().(*comm)
-	defer recoverToC(c.log, withoutPolicy, func() { *hits, result = nil, C.RESULT_SUCCESS })
+	defer recoverToC(c.log, withoutPolicy, func() { *callsBy, result = nil, C.RESULT_SUCCESS })
 	injectPanic("trigger")
 	if err := c.AtTrigger(uint64(call)); err != nil {
 		return C.RESULT_SYSTEM_ERROR
 	}
-	*hits = hitsOf(c.Comm)
+	*callsBy = countsOf(c.Comm)
 	return C.RESULT_SUCCESS
 }
 

@@ -4,7 +4,7 @@
 
 static struct rlimit before_go;
 
-/* A constructor with a priority runs before that of Go, see signals.c. */
+/* This runs before the constructor that starts Go, see signals.c. */
 __attribute__((constructor(101))) static void note(void) { getrlimit(RLIMIT_NOFILE, &before_go); }
 
 bool open_files_restore(void) {

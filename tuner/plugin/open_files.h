@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Takes back that Go has raised the limit, and returns whether it had: what cgo makes of a function without arguments
- * and result does not compile with -Wextra. Go calls this when it has started. */
+/* Sets the limit back if Go has raised it, and returns whether it did. Go calls this once it has started. The result
+ * is there for the compiler: what cgo makes of a function without arguments and result fails with -Wextra. */
 bool open_files_restore(void);
 
 #endif

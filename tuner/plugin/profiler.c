@@ -17,7 +17,7 @@ typedef const char *const names[NUM_NAMES];
 static names coll_names = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"};
 static names algo_names = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
 static names proto_names = {"LL", "LL128", "SIMPLE"};
-static names type_names = { /* four of each size */
+static names type_names = { /* index / 4 is the logarithm of the size in bytes */
     "ncclInt8", "ncclUint8", "ncclFloat8e4m3", "ncclFloat8e5m2", "ncclFloat16", "ncclBfloat16", NULL, NULL,
     "ncclInt32", "ncclUint32", "ncclFloat32", NULL, "ncclInt64", "ncclUint64", "ncclFloat64"};
 
@@ -60,7 +60,7 @@ static void count(struct prof_comm *c, const struct profile_coll *e) {
     STORE(*counter, *counter + 1);
 }
 
-/* The ABI. */
+/* The functions of the ABI. Only collectives are counted, see profiler.h. */
 
 static int start(void *ctx, void **handle, uint64_t type, const struct profile_coll *e) {
     *handle = NULL;
@@ -98,7 +98,7 @@ static bool end_record(const struct prof_comm *c) {
     return ended;
 }
 
-/* Whether the user wants recordings. Else Go is not called. */
+/* Whether the user wants recordings. If not, Go is never called. */
 static bool records(void) {
     static const char setting[] = "NCCL_TUNER_RECORD=";
     size_t n;
@@ -132,7 +132,7 @@ static int init_v4(void **ctx, int *event_mask, const char *name, uint64_t id, i
     bool recorded = tunergoRecord(c, &c->go);
     signals_release(&before);
     if (recorded) *ctx = context_open(c);
-    if (*ctx) STORE(*event_mask, PROFILE_COLL); /* one for all communicators of the process, for good */
+    if (*ctx) STORE(*event_mask, PROFILE_COLL); /* NCCL has one mask for all communicators, and never clears it */
     else if (!recorded || end_record(c)) free(c);
     return RESULT_SUCCESS;
 }

@@ -18,7 +18,7 @@
 
 enum { SHAPE_BITS = 10, SHAPE_SLOTS = 1 << SHAPE_BITS }; /* 24 KiB */
 
-/* Calls that are alike. */
+/* Calls that are alike. No entry is removed, and `what` is written last: the recorder reads without a lock. */
 struct prof_shape {
     uint64_t bytes; /* as tuners are asked */
     uint32_t what;  /* see prof_what; 0: an empty slot */

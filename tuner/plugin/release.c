@@ -7,8 +7,8 @@
 
 typedef int version_fn(int *version);
 
-/* Of the shared object that holds the address of its own logger, and so of the NCCL that asks. A look-up by
- * name, in the whole process or by file name, may find another NCCL's. */
+/* A process may hold several NCCLs, so a look-up by name may find another one's function. The logger belongs to the
+ * NCCL that asks: its address tells the shared object to look in. */
 int release_of(abi_logger logger) {
     Dl_info caller, found;
     struct link_map *map = NULL;

@@ -4,7 +4,7 @@
  * first. */
 #include "signals.h"
 
-static sigset_t loaders;
+static sigset_t loaders; /* the mask of the thread that loads the library */
 
 __attribute__((constructor(101))) static void before_go(void) { signals_hold(&loaders); }
 __attribute__((constructor)) static void after_go(void) { signals_release(&loaders); }

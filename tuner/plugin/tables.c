@@ -1,7 +1,10 @@
 /*
- * The exported tables and the functions behind them: each ABI version's way of
- * asking, turned into one. They return RESULT_SUCCESS whatever happens, with
- * the one exception of comm_ask.
+ * The first step of a call: the tables that NCCL looks up, one for each version of the tuner ABI, and the
+ * functions in them. Each turns its version's arguments into one form. comm_known answers a repeated call,
+ * comm_ask any other. comm_apply writes the answer into NCCL's arguments.
+ *
+ * Where they cannot answer, they return RESULT_SUCCESS and change nothing, because an error would abort the
+ * collective. The exceptions are comm_open and comm_ask (comm.h).
  */
 #include <math.h>
 
@@ -16,8 +19,8 @@ INIT_BEFORE_V5(2)
 INIT_BEFORE_V5(3)
 INIT_BEFORE_V5(4)
 
-/* Of NCCL's constants two are read, which tell releases apart. NCCL's estimates are its own: the library
- * writes no constant. nvl and constants may be NULL. */
+/* Since v5 NCCL passes the constants of its cost model, which a tuner may change. Two of them are read, because they
+ * tell releases apart (nccl.ReleasesByABI); none is changed. nvl and constants may be NULL. */
 enum { BLACKWELL = 3, ONE_NODE = 0 };
 #define INIT_SINCE_V5(version, constants_type)                                                             \
     static int init_v##version(void **ctx, uint64_t id, size_t ranks, size_t nodes, abi_logger logger,     \
