@@ -50,7 +50,7 @@ func (d *comparison) tick(ctx context.Context, now time.Time) {
 	known := d.observe(stamps, now, func(other bool) {
 		if other { // an evaluation, for example: a run has steps of one kind only
 			d.experiment.newRun(now)
-			d.reference = d.steps.period
+			d.refer()
 		}
 	})
 	if !known {
@@ -133,7 +133,7 @@ func (d *comparison) begin(a, b Variant, canary bool) {
 	if x.seed == 0 {
 		x.seed = seedOf(a.Meaning(), b.Meaning())
 	}
-	d.kind = 0 // so that its first steps begin a run
+	x.newRun(d.start)
 	d.machine.begin(x, func(arms []int) (Variant, error) { return d.sides[1-arms[0]], nil }, b)
 }
 

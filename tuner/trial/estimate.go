@@ -1,5 +1,7 @@
 package trial
 
+import "gonum.org/v1/gonum/floats"
+
 // Estimate derives all that evidence says from its blocks.
 func (e *Evidence) Estimate() {
 	e.fit = e.regress()
@@ -42,13 +44,23 @@ func (e *Evidence) difference(factor, arm, than int) contrast {
 func (e *Evidence) cost(runs ...Run) contrast {
 	times := e.indicators(make([]int, len(e.Factors)))
 	for _, run := range runs {
+		if run.Made != nil {
+			floats.Add(times, flat(run.Made))
+			continue
+		}
 		for _, b := range run.Blocks {
-			for i, is := range e.indicators(b.Arms) {
-				times[i] += is * float64(b.Steps+settled+1)
-			}
+			floats.AddScaled(times, float64(b.Steps+settled+1), e.indicators(b.Arms))
 		}
 	}
 	return e.fit.contrast(times)
+}
+
+// flat is what was made by each arm but NCCL's choice.
+func flat(made [][]float64) (all []float64) {
+	for _, of := range made {
+		all = append(all, of[1:]...)
+	}
+	return all
 }
 
 // factor is the time of a step by these arms, relative to that by NCCL's choice.

@@ -47,6 +47,9 @@ type Run struct {
 	Comm   string    `json:"comm"`
 	Began  time.Time `json:"began"`
 	Blocks []Block   `json:"blocks"` // in order
+	// Made is how many steps were made by each arm of each factor, also those that no block counts. Without it, those of
+	// the blocks are all.
+	Made [][]float64 `json:"made,omitempty"`
 }
 
 // Block is what a block of steps told.
@@ -141,6 +144,20 @@ func (e *Evidence) Check() error {
 		}
 	}
 	for _, run := range e.Runs {
+		bad := run.Made != nil && len(run.Made) != len(e.Factors)
+		for i, of := range run.Made {
+			bad = bad || len(of) != len(e.Factors[i].Arms)
+			for _, steps := range of {
+				bad = bad || !(steps >= 0 && steps <= 1e12)
+			}
+			if bad {
+				break
+			}
+		}
+		if bad {
+			return fmt.Errorf("what was made in %s (needed: a number of steps for each candidate of each of %d factors)",
+				wording.Quote(run.Comm), len(e.Factors))
+		}
 		for i, b := range run.Blocks {
 			const most, mostSteps = 100, 1e6 // e to the power of most is more than any time
 			bad := len(b.Arms) != len(e.Factors) || math.Abs(b.Mean) > most || b.Variance < 0 || b.Variance > most ||
@@ -171,6 +188,7 @@ func (e *Evidence) Add(directory []Evidence) {
 			}
 		}
 		for _, run := range other.Runs {
+			run.Made = e.madeHere(other.Factors, run.Made, here)
 			for _, b := range run.Blocks {
 				b.Arms = e.armsHere(other.Factors, b.Arms, here, had)
 				if slices.ContainsFunc(b.Arms, func(k int) bool { return k >= 0 }) {
@@ -179,6 +197,28 @@ func (e *Evidence) Add(directory []Evidence) {
 			}
 		}
 	}
+}
+
+// madeHere is what was made of other factors, by the own ones; here says which own factor each is.
+func (e *Evidence) madeHere(factors []Factor, made [][]float64, here []int) [][]float64 {
+	if made == nil {
+		return nil
+	}
+	own := make([][]float64, len(e.Factors))
+	for i, f := range e.Factors {
+		own[i] = make([]float64, len(f.Arms))
+	}
+	for i, at := range here {
+		for k, a := range factors[i].Arms {
+			if at < 0 {
+				continue
+			}
+			if to := e.Factors[at].arm(a.Config); to >= 0 {
+				own[at][to] += made[i][k]
+			}
+		}
+	}
+	return own
 }
 
 // armsHere finds the arms of other factors among the own; here says which own factor each is. had notes which own ones
@@ -232,7 +272,7 @@ func (e *Evidence) addBlock(of Run, b Block, known index) {
 	has, begun := known[key]
 	if !begun {
 		has = indexedRun{len(e.Runs), map[float64]int{}}
-		e.Runs, known[key] = append(e.Runs, Run{Comm: of.Comm, Began: of.Began}), has
+		e.Runs, known[key] = append(e.Runs, Run{Comm: of.Comm, Began: of.Began, Made: of.Made}), has
 	}
 	run := &e.Runs[has.at]
 	k, had := has.blocks[b.Mean]

@@ -33,13 +33,14 @@ func TestAdd(t *testing.T) {
 	// The second goes on from the first, without AllGather. The third has made the same steps as the second.
 	first := tried(2, now, []Block{block(0.1, 1, 0), block(0.2, 0, 1)}, nccl.CollAllReduce, nccl.CollAllGather)
 	second := tried(3, now, []Block{block(0.1, 0, 1), block(0.2, 1, 0)}, nccl.CollReduce, nccl.CollAllReduce)
-	second.Runs = append(second.Runs, Run{"c-8", now.Add(1), []Block{block(0.3, 0, 1), block(0.4, 1, 2), block(0.5, 1, -1)}})
+	second.Runs = append(second.Runs, Run{Comm: "c-8", Began: now.Add(1), Blocks: []Block{block(0.3, 0, 1), block(0.4, 1, 2), block(0.5, 1, -1)}})
 	third := tried(2, now.Add(2), []Block{block(0.6, 1)}, nccl.CollAllReduce)
 	for range 2 {
 		e.Add([]Evidence{second, third, first})
 		e.Add([]Evidence{first})
 	}
-	want := []Run{{"c-8", now, []Block{block(0.1, 1, 0), block(0.2, 0, 1)}}, {"c-8", now.Add(1), []Block{block(0.3, 1, -1)}}}
+	want := []Run{{Comm: "c-8", Began: now, Blocks: []Block{block(0.1, 1, 0), block(0.2, 0, 1)}},
+		{Comm: "c-8", Began: now.Add(1), Blocks: []Block{block(0.3, 1, -1)}}}
 	if !reflect.DeepEqual(e.Runs, want) {
 		t.Errorf("%+v, want %+v", e.Runs, want)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/stats"
 )
 
@@ -84,24 +86,36 @@ func (e *experiment) draw(block int64) []int {
 		return e.leaders()
 	}
 	arms := make([]int, len(e.Factors))
-	for i, f := range e.Factors {
-		most := uint64(0)
-		for k, a := range f.Arms {
-			if a.Dropped != "" {
-				continue
-			}
-			h := fnv.New64a()
-			fmt.Fprintf(h, "%s %d %d %s", f.Coll, f.Min, f.Max, a.Config)
-			hash := mix(mix(e.seed+uint64(block)) + h.Sum64())
-			if k == 0 { // twice as often: all effects are against NCCL's choice
-				hash = max(hash, mix(hash))
-			}
-			if hash >= most {
-				arms[i], most = k, hash
-			}
+	for i := range e.Factors {
+		arms[i] = e.pick(i, block, -1)
+		if arms[i] > 0 && block%2 == 0 && arms[i] == e.pick(i, block-1, -1) {
+			arms[i] = e.pick(i, block, arms[i]) // so none stays for longer than two blocks
 		}
 	}
 	return arms
+}
+
+// pick draws an arm of a factor, another one than but if there is any.
+func (e *experiment) pick(factor int, block int64, but int) (picked int) {
+	f, most := e.Factors[factor], uint64(0)
+	if picked = max(but, 0); f.Arms[picked].Dropped != "" {
+		picked = f.best()
+	}
+	for k, a := range f.Arms {
+		if a.Dropped != "" || k == but {
+			continue
+		}
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%s %d %d %s", f.Coll, f.Min, f.Max, a.Config)
+		hash := mix(mix(e.seed+uint64(block)) + h.Sum64())
+		if k == 0 { // twice as often: all effects are against NCCL's choice
+			hash = max(hash, mix(hash))
+		}
+		if hash >= most {
+			picked, most = k, hash
+		}
+	}
+	return picked
 }
 
 // leaders returns the arm of each factor that is surely the best; 0, NCCL's choice, where none is.
@@ -122,6 +136,18 @@ func (e *experiment) add(arms []int, began time.Time, took time.Duration, steps 
 	if took > 0 {
 		e.values = append(e.values, math.Log(took.Seconds()))
 		e.steps += steps
+	}
+}
+
+// made adds steps to what these arms have made, whether or not a block counts them.
+func (e *experiment) made(arms []int, steps float64) {
+	if e.run.Made == nil {
+		for _, f := range e.Factors {
+			e.run.Made = append(e.run.Made, make([]float64, len(f.Arms)))
+		}
+	}
+	for i, k := range arms {
+		e.run.Made[i][k] += steps
 	}
 }
 
@@ -157,11 +183,15 @@ func (e *experiment) judge() {
 	}
 	e.judged, e.hurt = e.Blocks, false
 	lost := e.cost(*e.run)
-	steps, blocks := 0, len(e.run.Blocks)
-	for _, b := range e.run.Blocks {
-		steps += b.Steps
+	steps, blocks := 0.0, len(e.run.Blocks)
+	if e.run.Made != nil && len(e.Factors) > 0 {
+		steps = floats.Sum(e.run.Made[0])
+	} else {
+		for _, b := range e.run.Blocks {
+			steps += float64(b.Steps)
+		}
 	}
-	e.resting = lost.least-lost.err > e.budget*float64(steps)*max(1, budgetBlocks/float64(blocks))
+	e.resting = lost.least-lost.err > e.budget*steps*max(1, budgetBlocks/float64(blocks))
 }
 
 // tooEarly reports that too little is known for an end.

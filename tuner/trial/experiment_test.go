@@ -183,12 +183,22 @@ func TestDraw(t *testing.T) {
 	other.Factors[0].Arms[1].Dropped = "worse"
 	const n = 3000
 	var drawn [4]int
+	unlike, last, stays := 0, -1, 0
 	for block := range int64(n) {
 		a, b := one.draw(block), other.draw(block)
-		if a[0] != b[2] || a[2] != b[0] && a[2] != 1 || b[0] == 1 {
+		if a[2] != b[0] && a[2] != 1 { // one of them has drawn the same for two blocks
+			unlike++
+		}
+		if a[0] != b[2] || b[0] == 1 || unlike > n/50 {
 			t.Fatalf("block %d: %v, and the same factors in another order %v", block, a, b)
 		}
 		drawn[a[1]]++
+		if stays++; a[1] != last {
+			last, stays = a[1], 1
+		}
+		if last > 0 && stays > 2 {
+			t.Errorf("block %d: arm %d stays for %d blocks", block, last, stays)
+		}
 	}
 	for k, times := range drawn {
 		if want := []int{2 * n / 5, n / 5, n / 5, n / 5}[k]; times < want*9/10 || times > want*11/10 {

@@ -46,6 +46,7 @@ type learner struct {
 	saved int         // blocks when it was saved last
 	aside time.Time   // since when steps are of another kind; zero: they are not
 	proof *comparison // nil: not yet
+	tried *experiment // before the proof
 	over  bool
 }
 
@@ -62,6 +63,11 @@ func (l *learner) tick(ctx context.Context, now time.Time) {
 		return
 	case l.proof != nil:
 		l.proof.tick(ctx, now)
+		if proved := l.experiment.run; proved.Made != nil { // by NCCL's choice, and by what was found
+			l.tried.made(make([]int, len(l.all.Factors)), proved.Made[0][0])
+			l.tried.made(l.all.leaders(), proved.Made[0][1])
+			proved.Made = nil
+		}
 		if l.edited() {
 			l.stop(ctx)
 		} else if !l.proof.running {
@@ -137,7 +143,8 @@ func (l *learner) edited() bool {
 // choose begins an experiment with what the steps found last call.
 func (l *learner) choose(ctx context.Context) {
 	e := l.all
-	l.only, l.reference = l.kind, l.steps.period
+	l.only = l.kind
+	l.refer()
 	e.Factors, e.LeftOut = l.subject.Choose(l.steps.counts)
 	e.StepCalls, e.StepSeconds = l.steps.period, l.steps.took.Seconds()
 	for _, reason := range e.LeftOut {
@@ -219,6 +226,7 @@ func (l *learner) conclude(ctx context.Context, now time.Time, why string) {
 	for _, f := range l.all.Factors {
 		kinds += fmt.Sprint(f.Coll, f.Range)
 	}
+	l.tried = l.experiment
 	l.proof = &comparison{machine: l.machine, proves: true, seed: seedOf(kinds)}
 	tell := l.Tell
 	l.Tell = func(ctx context.Context, f Conclusion) {

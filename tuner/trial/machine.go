@@ -64,19 +64,22 @@ type machine struct {
 	rest       Variant                      // in force while nothing tells steps
 	doing      string                       // what cannot be done then, for a message
 	only       uint64                       // the kind of steps that it is about; 0: any
-	reference  uint64                       // calls in a step, as the run's first was found
+	reference  uint64                       // calls in a step, as the first of its kind was found
+	referred   uint64                       // that kind
 
-	length  time.Duration     // of a block
-	plans   map[int64]Variant // by block, of the latest blocks
-	arms    map[string][]int  // of what was planned, by its meaning
-	steps   steps
-	kind    uint64   // of the steps that were found last
-	history []period // what was in force, the latest last
-	asked   Variant  // proposed last
-	askedAt time.Time
-	lag     time.Duration // from a proposal until it is in force
-	stuck   time.Duration // of steps since what was asked is awaited
-	gaveUp  bool          // and said that there are no steps
+	length    time.Duration     // of a block
+	plans     map[int64]Variant // by block, of the latest blocks
+	arms      map[string][]int  // of what was planned, by its meaning
+	steps     steps
+	kind      uint64   // of the steps that were found last
+	history   []period // what was in force, the latest last
+	asked     Variant  // proposed last
+	askedAt   time.Time
+	changedAt time.Time     // when what is in force came
+	accounted uint64        // calls that are in what was made
+	lag       time.Duration // from a proposal until it is in force
+	stuck     time.Duration // of steps since what was asked is awaited
+	gaveUp    bool          // and said that there are no steps
 }
 
 // period is a version's time in force.
@@ -94,6 +97,8 @@ const (
 	idlePause  = time.Second
 	mostWait   = 2 * time.Minute // for what was asked: a change that was refused for good never comes
 	waitBlocks = 10              // the same where blocks are long
+
+	mostBlocksUnseen = 2 // for which an arm stays in force while nothing tells steps
 )
 
 // Blocks have few lengths: of two that follow each other, the ratio is 3/2 or 4/3. So communicators of a job that have
@@ -143,8 +148,15 @@ func (m *machine) stamp() bool {
 
 // begin begins an experiment, whose versions with makes. none are the arms of what is in force now.
 func (m *machine) begin(x *experiment, with func([]int) (Variant, error), none Variant) {
-	m.experiment, m.with, m.stuck = x, with, 0
+	m.experiment, m.with, m.stuck, m.accounted = x, with, 0, 0
 	m.plans, m.arms = map[int64]Variant{}, map[string][]int{none.Meaning(): make([]int, len(x.Factors))}
+}
+
+// refer makes the step that was found the one that blocks are about.
+func (m *machine) refer() {
+	if m.kind != m.referred {
+		m.reference, m.referred = m.steps.period, m.kind
+	}
 }
 
 // end leaves the experiment under way.
@@ -162,6 +174,8 @@ func (m *machine) look() (f InForce, before Variant, changed bool) {
 		changed = before.Meaning() != f.Version.Meaning()
 	}
 	if changed {
+		m.account(f.From)
+		m.changedAt = m.now()
 		if m.asked != nil && f.Version.Meaning() == m.asked.Meaning() {
 			m.lag = (3*m.lag + m.now().Sub(m.askedAt)) / 4
 		}
@@ -171,6 +185,17 @@ func (m *machine) look() (f InForce, before Variant, changed bool) {
 		}
 	}
 	return f, before, changed
+}
+
+// account adds the calls before this one to what was made.
+func (m *machine) account(to uint64) {
+	if to <= m.accounted || m.experiment == nil || m.reference == 0 || len(m.history) == 0 {
+		return
+	}
+	if arms, known := m.arms[m.history[len(m.history)-1].Meaning()]; known && m.accounted > 0 {
+		m.experiment.made(arms, float64(to-m.accounted)/float64(m.reference))
+	}
+	m.accounted = to
 }
 
 // observe adds the steps that stamps end. While it is not known what a step is, it looks for it in the calls, and calls
@@ -185,10 +210,16 @@ func (m *machine) observe(stamps []Stamp, now time.Time, found func(other bool))
 			m.judge(one)
 		}
 	}
+	if n := len(stamps); n > 0 {
+		m.account(stamps[n-1].Call)
+	}
 	if m.steps.period > 0 {
 		return true
 	}
 	m.Clock.stampEvery(1, m.NewStamps)
+	if m.length > 0 && now.Sub(m.changedAt) > mostBlocksUnseen*m.length {
+		m.ask(m.rest, now)
+	}
 	switch ok, none := m.steps.find(now); {
 	case ok:
 		other := m.steps.kind != m.kind

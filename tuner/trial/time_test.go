@@ -93,3 +93,30 @@ func TestSlowChanges(t *testing.T) {
 		}
 	}
 }
+
+// While nothing tells steps, as under a load that makes them vary, what happens to be tried does not stay in force.
+func TestNothingStaysUnseen(t *testing.T) {
+	for seed := range uint64(10) {
+		j := learn(t, learningEffects)
+		j.dice = rand.New(rand.NewPCG(81, seed))
+		j.until(func() bool { return j.l.experiment != nil && j.l.all.Blocks >= 10 })
+		calm := j.took
+		since, was, most := j.now, j.inForce, time.Duration(0)
+		j.took = func(v *playedVersion) time.Duration {
+			if j.inForce != was {
+				was, since = j.inForce, j.now
+			}
+			if was != j.versions[""] {
+				most = max(most, j.now.Sub(since))
+			}
+			return times(calm(v), math.Exp(1.5*j.dice.NormFloat64()))
+		}
+		train := j.calls
+		j.calls = []uint64{7, 8}
+		j.run(10 * time.Second)
+		j.calls = train
+		if j.run(10 * time.Minute); most > 3*j.l.length+5*time.Second {
+			t.Errorf("seed %d: a candidate stayed in force for %v, in blocks of %v", seed, most, j.l.length)
+		}
+	}
+}
