@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -119,6 +121,47 @@ func TestTuner(t *testing.T) {
 	if log := started(t, exitNCCL, env, "all_reduce_perf", "-g", "8"); !strings.Contains(log,
 		`p.csv:1:4: unknown algorithm "rign"`) {
 		t.Error(log)
+	}
+}
+
+// The tuner is asked in each cycle, and another pass of NCCL_TUNER_PASSES decides it: what runs in a pass is what runs
+// in a start of its own with that policy.
+func TestPasses(t *testing.T) {
+	plan := testlib.File(t, "passes", "a.csv\ndefault\nb.csv\n")
+	policies := map[string]string{"a.csv": "allreduce,0,1M,tree,simple,4,-1,-1\n",
+		"b.csv": "allreduce,0,inf,ring,simple,6,-1,-1\n"}
+	for name, rows := range policies {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(plan), name), []byte(rows), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ran := func(release, cycles, tuner string) (calls []string) {
+		env := append([]string{"FAKEPERF_NCCL=" + release, "NCCL_TUNER_PLUGIN=" + testlib.Library, tuner}, logged...)
+		log := started(t, 0, env, "all_reduce_perf", "-g8", "-b1M", "-e4M", "-f2", "-w1", "-n1", cycles)
+		for line := range strings.Lines(log) {
+			if _, call, ok := strings.Cut(line, "AllReduce: "); ok {
+				calls = append(calls, call)
+			}
+		}
+		return slices.Compact(calls)
+	}
+	for release, option := range map[string]string{"2.30.7": "-N", "RCCL 2.27.7": "-s"} {
+		var alone [][]string                                // with their warm-ups
+		warmUps := map[string]int{"-N": 3, "-s": 1}[option] // that of 1 MiB joins the first size
+		for _, tuner := range []string{"a.csv", "default", "b.csv", "default"} {
+			file := ""
+			if tuner != "default" {
+				file = filepath.Join(filepath.Dir(plan), tuner)
+			}
+			alone = append(alone, ran(release, option+"1", "NCCL_TUNER_CONFIG_FILE="+file))
+		}
+		want := alone[0]
+		for _, calls := range alone[1:] {
+			want = append(want, calls[warmUps:]...)
+		}
+		if got := ran(release, option+"4", "NCCL_TUNER_PASSES="+plan); !slices.Equal(got, want) {
+			t.Errorf("%s: in passes\n%s\neach alone\n%s", release, strings.Join(got, ""), strings.Join(want, ""))
+		}
 	}
 }
 
