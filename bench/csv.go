@@ -31,8 +31,9 @@ type sweep struct {
 	source string // of the last row: many rows in turn have the same
 
 	setups map[Setup]*Setup
-	hint   string              // at another choice than NCCL's, where no column tells who chose
+	hint   *mention            // in the name of the file, where no column tells who chose
 	tells  bool                // a column does
+	named  int                 // columns of the header
 	run    *run                // of rows without a collective
 	seen   map[measurement]int // how often it came without its start
 }
@@ -40,7 +41,7 @@ type sweep struct {
 func readCSV(in io.Reader, r *Result) error {
 	s := &sweep{r: r, in: csvtable.NewReader(in), setups: map[Setup]*Setup{}, seen: map[measurement]int{},
 		run: &run{line: 1, isCSV: true}}
-	s.in.ReuseRecord = true
+	s.in.ReuseRecord, s.in.TrimLeadingSpace = true, true
 	header, err := s.in.Read()
 	if err != nil {
 		return s.unread(err)
@@ -75,7 +76,7 @@ func readCSV(in io.Reader, r *Result) error {
 
 func (s *sweep) finish() error {
 	r := s.r
-	s.run.finish(r, &environment{})
+	s.run.finish(r)
 	if len(r.Samples) == 0 && len(r.Rejected) == 0 && len(r.Failed) == 0 {
 		return fmt.Errorf("%s: no row after the header", r.File)
 	}
@@ -173,6 +174,7 @@ const (
 	colVariables
 	colWrong
 	// optimize_config.py's own.
+	colCycle // of rccl-tests, from 0
 	colPipeOps
 	colRegBuff
 	colPerNode   // ranks of a node
@@ -189,7 +191,8 @@ var columnNames = [numColumns]string{
 	"selection",
 	"time_us", "algbw_gbps", "busbw_gbps", "source", "start", "pass", "gpu_model", "hosts", "nccl_version",
 	"driver_version",
-	"measured_at", "tuner", "options", "min_nchannels", "min_ctas", "variables", "wrong", "pipeOps", "regBuff",
+	"measured_at", "tuner", "options", "min_nchannels", "min_ctas", "variables", "wrong", "numCycle", "pipeOps",
+	"regBuff",
 	"ranks_per_node", "gpus_per_rank", "cost_metric", "bandwidth_gbps",
 }
 
@@ -245,6 +248,7 @@ func (s *sweep) header(line int, names []string) error {
 	for i := range s.at {
 		s.at[i] = -1
 	}
+	s.named = len(names)
 	var unused []string
 	for i, name := range names {
 		c, ok := columnOf(name)
@@ -282,9 +286,7 @@ func (s *sweep) header(line int, names []string) error {
 	}
 	s.tells = max(s.at[colAlgo], s.at[colProto], s.at[colChannels], s.at[colSelection]) >= 0
 	if !s.tells && !s.r.opts.Default && s.r.opts.Config == nil {
-		if s.hint = hintInName(s.r.File); s.hint != "" {
-			s.r.note(line, "not labelled: %s", s.hint)
-		}
+		s.hint = wordInName(s.r.File)
 	}
 	if s.at[colPipeOps] >= 0 || s.at[colCost] >= 0 {
 		s.r.Format = formatOptimize
@@ -317,6 +319,15 @@ func (s *sweep) unreadable(reason, format string, args ...any) {
 
 // row reads one line.
 func (s *sweep) row() {
+	// rccl-tests with MPI names no column nodes, and writes one before ranks.
+	if at := s.at[colRanks]; s.at[colCycle] >= 0 && s.at[colNodes] < 0 && at >= 0 && len(s.fields) == s.named+1 {
+		for i := range s.at {
+			if s.at[i] >= at {
+				s.at[i]++
+			}
+		}
+		s.at[colNodes] = at
+	}
 	if len(s.fields) == 1 && strings.TrimSpace(s.fields[0]) == "" {
 		return
 	}
@@ -389,8 +400,12 @@ func (s *sweep) row() {
 		m.reason = rejectFailed
 	case s.grouped():
 		m.reason = rejectGrouped
-	case s.hint != "":
-		m.reason = rejectHint
+	case s.hint != nil:
+		s.r.unknown[s.hint.String()] = *s.hint
+		m.Selection = SelectionUnknown
+		with := *cmp.Or(m.Setup, &Setup{})
+		with.Variables = strings.TrimSpace(with.Variables + " " + s.hint.String())
+		m.Setup = s.shared(with)
 	case !s.tells && s.r.opts.Config == nil:
 		s.r.Assumed++
 	}
@@ -404,6 +419,11 @@ func (s *sweep) setup() *Setup {
 	for i, field := range said.fields() {
 		*field = s.field(column(sweepColumns + i))
 	}
+	return s.shared(said)
+}
+
+// shared returns the one copy of a setup that many rows have.
+func (s *sweep) shared(said Setup) *Setup {
 	setup, known := s.setups[said]
 	if !known {
 		setup = said.clean()
@@ -440,7 +460,7 @@ func (s *sweep) keep(m row) {
 	m.Nodes, m.Ranks = cmp.Or(m.Nodes, s.r.opts.Nodes), cmp.Or(m.Ranks, s.r.opts.Ranks)
 	from := originNone
 	if s.r.opts.Config != nil {
-		from = s.run.label(s.r, &m, "", 1, s.r.claims(&environment{}, ""), "")
+		from = s.run.label(s.r, &m, "", 1, s.r.claims(nil, ""), false)
 	} else if m.Config != noLabel {
 		from = originFields
 	}
@@ -459,6 +479,10 @@ type measurement struct {
 
 // count counts the starts of a file that does not: a start has one pass then, so a repetition is of another one.
 func (s *sweep) count(m *Sample) {
+	if cycle, err := strconv.Atoi(s.field(colCycle)); err == nil && cycle >= 0 && m.Pass == 0 {
+		m.Pass = cycle + 1
+		m.Start = max(m.Start, 1)
+	}
 	m.Pass = max(m.Pass, 1)
 	if m.Start > 0 {
 		return
@@ -514,7 +538,7 @@ func (s *sweep) configuration(m *Sample) bool {
 		return false
 	}
 	m.Selection = Selection(i)
-	if m.Selection == SelectionUnknown && m.Cell == nccl.NoCell {
+	if m.Selection == SelectionUnknown && m.Cell == nccl.NoCell && !strings.Contains(s.field(colVariables), unsure) {
 		m.Selection = SelectionDefault
 	}
 	return true

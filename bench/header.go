@@ -20,7 +20,9 @@ func (t *text) header(line []byte) bool {
 		t.run.program = string(bytes.TrimSpace(body[len("Collective test starting:"):]))
 	case bytes.HasPrefix(body, []byte("nThread ")):
 		t.fresh(t.run.header || t.run.columns.known)
-		t.run.header, t.env.used = true, true
+		t.run.header = true
+		t.run.headers++
+		t.run.mentions.join(t.said.take())
 		t.run.line = t.line
 		t.settings(body)
 	case bytes.HasPrefix(body, []byte("Using devices")):
@@ -33,6 +35,7 @@ func (t *text) header(line []byte) bool {
 		t.flush()
 		t.run.failed = bytes.HasSuffix(bytes.TrimSpace(body), []byte("FAILED"))
 		t.run.footer = len(t.run.rows) > 0
+		t.run.footers++
 	case bytes.HasPrefix(body, []byte("Avg bus bandwidth")), bytes.HasPrefix(body, []byte("Collective test concluded")):
 		t.flush()
 		t.run.footer = len(t.run.rows) > 0
@@ -88,7 +91,7 @@ func (t *text) settings(body []byte) {
 func (t *text) device(body []byte) bool {
 	words := tokensOf(body, t.tokens[:12])
 	on := slices.IndexFunc(words, func(w []byte) bool { return string(w) == "on" })
-	if on < 2 || on+2 >= len(words) || string(words[on+2]) != "device" || !isNumber(words[1]) {
+	if on < 2 || on+3 >= len(words) || string(words[on+2]) != "device" || !isNumber(words[1]) {
 		return false
 	}
 	group := "0"
@@ -103,10 +106,9 @@ func (t *text) device(body []byte) bool {
 		process = host + ":" + string(words[on-1])
 	}
 	t.hosts[host] = true
-	t.run.devices.add(group, string(words[1]), host)
-	if _, name, ok := bytes.Cut(body, []byte("] ")); ok {
-		t.run.metadata.gpu(string(name))
-	}
+	address, name, _ := bytes.Cut(body[bytes.IndexByte(body, '[')+1:], []byte("] "))
+	t.run.devices.add(group, string(words[1]), host, process, string(words[on+3])+" "+string(address))
+	t.run.metadata.gpu(string(name))
 	t.join(process)
 	return true
 }

@@ -80,7 +80,7 @@ func readJSON(in *bufio.Reader, r *Result) error {
 		if !j.sawResults && (n == 0 || err == nil) {
 			return fmt.Errorf("%s: %w", r.File, errNotSweep)
 		}
-		j.run.finish(r, &j.env)
+		j.run.finish(r)
 		if len(j.run.rows) == 0 {
 			r.note(0, "a run without a single result")
 		}
@@ -98,7 +98,6 @@ type jsonRun struct {
 	decoder    *json.Decoder
 	r          *Result
 	run        *run
-	env        environment
 	results    int
 	sawResults bool
 }
@@ -158,18 +157,17 @@ func decoded[T any](j *jsonRun, take func(T)) error {
 }
 
 func (j *jsonRun) variables(env []string) {
-	j.env.complete, j.env.variables = true, map[string]string{}
+	j.run.complete, j.run.variables = true, variables{}
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		short, isNCCL := strings.CutPrefix(name, "NCCL_")
-		if isNCCL || strings.HasPrefix(name, "RCCL_") { // nccl-tests writes all that there is
-			j.env.variables[short] = value[:min(len(value), longestValue)]
+		if named.MatchString(name) { // nccl-tests writes all that there is
+			j.run.variables[name] = value[:min(len(value), longestValue)]
 		}
 	}
 }
 
 func (j *jsonRun) args(args []string) {
-	j.env.args = argsOf(strings.Join(args, " "))
+	j.run.mentions.args = argsOf(strings.Join(args, " "))
 	for _, arg := range args {
 		if name := path.Base(arg); strings.HasSuffix(name, "_perf") {
 			j.run.program = name
@@ -180,7 +178,7 @@ func (j *jsonRun) args(args []string) {
 func (j *jsonRun) config(c jsonConfig) {
 	j.run.set(j.r, 0, c.settings)
 	for _, d := range c.Devices {
-		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host)
+		j.run.devices.add(strconv.Itoa(d.Group), strconv.Itoa(d.Rank), d.Host, strconv.Itoa(d.Rank), "")
 		j.run.metadata.gpu(d.Info)
 	}
 	if c.Blocking == "true" {

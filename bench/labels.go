@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -128,35 +127,36 @@ var (
 	notWord      = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// hintsIn returns the words of a text that name an algorithm, a protocol or a number of channels. byDefault reports
-// the word default. Such words tell nothing for sure: no-nvls.log ran without NVLS.
-func hintsIn(text string) (hints []string, byDefault bool) {
+// hintsIn returns the words of a text that name an algorithm, a protocol, a number of channels or what else may choose.
+// Such words tell nothing for sure: no-nvls.log ran without NVLS.
+func hintsIn(text string) (hints []string) {
 	words := notWord.Split(strings.ToLower(text), -1)
-	for i, word := range words {
-		pair := word
+	for i := 0; i < len(words) && len(hints) < 4; i++ {
+		pair := ""
 		if i+1 < len(words) {
-			pair += words[i+1] // nvls_tree
+			pair = words[i] + "_" + words[i+1] // nvls_tree
 		}
-		for _, w := range []string{pair, word} {
-			_, isAlgo := nccl.Algos.Named(w)
-			_, isProto := nccl.Protos.Named(w)
-			if w != "" && (isAlgo || isProto || channelsWord.MatchString(w)) {
-				hints = append(hints, w)
-				break
-			}
+		switch {
+		case isHint(pair):
+			hints = append(hints, pair)
+			i++
+		case isHint(words[i]):
+			hints = append(hints, words[i])
 		}
-		byDefault = byDefault || word == "default"
 	}
-	return hints, byDefault
+	return hints
 }
 
-// hintInName is what the name of a file hints at, in words; empty: nothing.
-func hintInName(file string) string {
-	base := filepath.Base(file)
-	if words, _ := hintsIn(strings.TrimSuffix(base, filepath.Ext(base))); words != nil {
-		return fmt.Sprintf("the file's name has %q", words[0])
+func isHint(word string) bool {
+	_, isAlgo := nccl.Algos.Named(word)
+	_, isProto := nccl.Protos.Named(word)
+	switch word {
+	case "":
+		return false
+	case "collnet", "sharp", "mscclpp", "msccl":
+		return true
 	}
-	return ""
+	return isAlgo || isProto || channelsWord.MatchString(word)
 }
 
 // channelCounts are the channel counts that a file has of one algorithm and protocol.

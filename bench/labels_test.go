@@ -10,98 +10,93 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
 )
 
-// Of what a log shows besides NCCL's own lines, only the variables of the run's own command tell what ran.
-func TestCommandsTell(t *testing.T) {
-	ringLL128 := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: nccl.ProtoLL128}}
-	for _, c := range []struct {
-		line string
-		want nccl.Config // noLabel: it tells nothing
-		hint string
-	}{
-		{"$ NCCL_ALGO=Ring NCCL_PROTO=LL128 ./build/all_reduce_perf -b 8", ringLL128, ""},
-		{"+ NCCL_ALGO=Ring NCCL_PROTO=LL128 ./build/all_reduce_perf_mpi -b 8", ringLL128, ""},
-		{`me@node7:~/nccl-tests$ mpirun -np 2 -x NCCL_PROTO=LL128 -x "NCCL_ALGO=Ring" ./all_reduce_perf -b 8`, ringLL128, ""},
-		{"[root@node7 tests]# env NCCL_ALGO='Ring' NCCL_PROTO=\"LL128\" /opt/all_reduce_perf", ringLL128, ""},
-		{"mpiexec -genv NCCL_ALGO Ring -genv NCCL_PROTO LL128 ./all_reduce_perf", ringLL128, ""},
-		{"/usr/bin/srun --export=ALL,NCCL_ALGO=Ring,NCCL_PROTO=LL128,X=1 ./all_reduce_perf", ringLL128, ""},
-		{"mpirun -np 2 \\\n  -x NCCL_ALGO=Ring \\\n  -x NCCL_PROTO=LL128 \\\n  ./all_reduce_perf -b 8", ringLL128, ""},
-		{"export NCCL_ALGO=Ring; NCCL_PROTO=LL128 ./all_reduce_perf", ringLL128, ""},
-		{"NCCL_MIN_NCHANNELS=8 NCCL_MAX_NCHANNELS=8 ./all_reduce_perf", nccl.Config{Cell: nccl.NoCell, Channels: 8}, ""},
-		{"NCCL_ALGO=^Tree ./all_reduce_perf", noLabel, ""},
-		{`NCCL_ALGO="ring;allreduce:tree" ./all_reduce_perf`,
-			nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoTree, Proto: Unknown}}, ""},
-		{"./all_reduce_perf -b 8 # not NCCL_ALGO=Ring", noLabel, ""},
-		{"MY_NCCL_ALGO=Ring ./all_reduce_perf", noLabel, ""},
-		{"mpirun -x NCCL_ALGO ./all_reduce_perf", noLabel, "the command passes NCCL_ALGO on"},
-		{"mpirun -x NCCL_PROTO=$P ./all_reduce_perf", noLabel, "the command passes NCCL_PROTO on"},
-		{"mpirun -x NCCL_DEBUG ./all_reduce_perf", noLabel, ""},
-		{"+ NCCL_ALGO=Ring\n+ NCCL_PROTO=LL128\n+ ./all_reduce_perf -b 8", ringLL128, ""},
-		{"+ NCCL_ALGO=Ring\n+ echo\n+ ./all_reduce_perf -b 8", noLabel, "exports NCCL_ALGO=Ring"},
-		{"2024-05-01T12:00:00Z NCCL_ALGO=Ring ./all_reduce_perf -b 8", noLabel, "a line"},
-		{"bash-5.1$ NCCL_ALGO=Ring NCCL_PROTO=LL128 stdbuf -oL ./all_reduce_perf 2>&1 | tee x.log", ringLL128, ""},
-		{"Running: mpirun -x NCCL_ALGO=Ring -x NCCL_PROTO=LL128 all_reduce_perf", ringLL128, ""},
-		{`$ bash -c "export NCCL_ALGO=Ring NCCL_PROTO=LL128; ./all_reduce_perf -b 8"`, ringLL128, ""},
-		{"$ NCCL_ALGO=Ring ./warm.sh; ./all_reduce_perf -b 8", noLabel, ""},
-		{"$ NCCL_ALGO=Ring ./all_gather_perf && ./all_reduce_perf", noLabel, "a line"},
-		{"$ NCCL_ALGO=Ring ./all_reduce_perf > ring.log\n$ cat default.log", noLabel, "a line"},
-		{"$ NCCL_ALGO=Ring ./all_reduce_perf\n$ ./run_default.sh", noLabel, "a line"},
-		{"NCCL_ALGO=Ring ./all_reduce_perf\n```\nand the default:", noLabel, "a line"},
-		{"time was short, so NCCL_ALGO=Ring all_reduce_perf follows", noLabel, "a line"},
-		{"export NCCL_DEBUG_FILE=/tmp/log", noLabel, "in a file of its own"},
-		{"NCCL_ALGO set by environment to Ring\nNCCL_PROTO set by environment to LL128", ringLL128, ""},
-		{"# A simple benchmark of our cluster", noLabel, ""},
-		{"# simple", noLabel, "a line"},
-		{"export NCCL_ALGO=Ring", noLabel, "exports NCCL_ALGO=Ring"},
-		{"+ NCCL_ALGO='NVLSTree'", noLabel, "exports NCCL_ALGO=NVLSTree"},
-		{"export NCCL_NVLS_ENABLE=0", noLabel, "exports NCCL_NVLS_ENABLE=0"},
-		{"export NCCL_DEBUG=INFO", noLabel, ""},
-		{"We ran NCCL_ALGO=Ring ./all_reduce_perf before, and it was slower", noLabel, `a line "We ran`},
-		{"# NCCL_ALGO=Ring mpirun ./all_reduce_perf", noLabel, `a line "# NCCL_ALGO`},
-		{"### ALGO=Tree size=1024", noLabel, `a line "### ALGO=Tree`},
-		{"=== nvls tree, simple ===", noLabel, `a line "=== nvls`},
-		{"### NCCL_ALGO=Ring\n### default", noLabel, ""},
-		{"### ring\n$ ./all_reduce_perf -b 8", noLabel, ""},
-		{"NCCL_ALGO=Ring ./all_gather_perf\n$ ./all_reduce_perf -b 8", noLabel, ""},
+// What a text says of settings besides NCCL's own lines is a mention: it makes the setting unknown, and forces nothing.
+func TestMentions(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"$ NCCL_ALGO=Ring NCCL_PROTO=LL128 ./build/all_reduce_perf -b 8", "NCCL_ALGO=Ring? NCCL_PROTO=LL128?"},
+		{`me@node7:~$ mpirun -x NCCL_PROTO=LL128 -x "NCCL_ALGO=Ring" ./all_reduce_perf`, "NCCL_ALGO=Ring? NCCL_PROTO=LL128?"},
+		{"mpiexec -genv NCCL_ALGO Ring ./all_reduce_perf", "NCCL_ALGO=Ring?"},
+		{"/usr/bin/srun --export=ALL,NCCL_ALGO=Ring,NCCL_PROTO='LL',X=1 ./all_reduce_perf", "NCCL_ALGO=Ring? NCCL_PROTO=LL?"},
+		{"mpirun -np 2 \\\n  -x NCCL_ALGO=Ring \\\n  ./all_reduce_perf -b 8", "NCCL_ALGO=Ring?"},
+		{"mpirun -x NCCL_ALGO ./all_reduce_perf", "NCCL_ALGO=?"},
+		{"mpirun -x NCCL_IB_HCA=mlx5_0,mlx5_1 -x NCCL_ALGO=$A ./all_reduce_perf", "NCCL_ALGO=? NCCL_IB_HCA=mlx5_0,mlx5_1?"},
+		{"+ export NCCL_CROSS_NIC=1\n+ NCCL_CROSS_NIC=1", "NCCL_CROSS_NIC=1?"},
+		{"env:\n- name: NCCL_ALGO\n  value: \"Tree\"", "NCCL_ALGO=Tree?"},
+		{"env:\n- name: NCCL_ALGO\n  valueFrom:", "NCCL_ALGO=?"},
+		{`- {name: NCCL_ALGO, value: Tree}`, "NCCL_ALGO=Tree?"},
+		{`"env": [{"name": "NCCL_ALGO", "value": "Tree"}]`, "NCCL_ALGO=Tree?"},
+		{"      NCCL_ALGO:   Tree\n      FI_PROVIDER:  efa", "FI_PROVIDER=efa? NCCL_ALGO=Tree?"},
+		{"ENV NCCL_ALGO Tree\nsetenv UCX_TLS rc", "NCCL_ALGO=Tree? UCX_TLS=rc?"},
+		{"We ran with NCCL_ALGO=Ring before", "NCCL_ALGO=Ring?"},
+		{"### NCCL_ALGO=Ring NCCL_PROTO=LL128", "NCCL_ALGO=Ring? NCCL_PROTO=LL128?"},
+		{"=== nvls tree, sharp ===", "nvls_tree+sharp?"},
+		{"# ring", "ring?"},
+		{"export OFI_NCCL_PROTOCOL=RDMA CUDA_VISIBLE_DEVICES=0,1", "CUDA_VISIBLE_DEVICES=0,1? OFI_NCCL_PROTOCOL=RDMA?"},
+
+		{"$ ./all_reduce_perf -b 8 -g 8", ""},
+		{"MY_NCCL_ALGO=Ring ./all_reduce_perf", ""},
+		{"export NCCL_DEBUG=INFO NCCL_TUNER_PLUGIN=none NCCL_P2P_DISABLE=0", ""},
+		{"unset NCCL_ALGO", ""},
+		{"env -u NCCL_ALGO ./all_reduce_perf", ""},
+		{"# A simple benchmark of our cluster", ""},
+		{"NCCL_ALGO=Ring ./all_reduce_perf\nNCCL_ALGO set by environment to Ring", "NCCL_ALGO"}, // NCCL confirms it
 	} {
-		text := &text{r: &Result{}, run: newRun(1), hosts: hosts{}}
-		for line := range strings.SplitSeq(c.line, "\n") {
-			text.read([]byte(line), false)
+		r, err := Read(strings.NewReader(c.text+"\n"+oneRun()), "x.log", Options{})
+		if err != nil || len(r.Samples) != 2 {
+			t.Errorf("%s: %v %+v", c.text, err, r)
+			continue
 		}
-		if got, _ := merge([]claim{text.env.claim("allreduce")}); got.Config != c.want {
-			t.Errorf("%s: %+v, want %+v", c.line, got.Config, c.want)
+		s := r.Samples[0]
+		if c.want == "NCCL_ALGO" {
+			if s.Setup.Variables != "" || s.Selection != SelectionForced || s.Algo != nccl.AlgoRing || len(r.Notes) > 0 {
+				t.Errorf("%s: %+v under %q, %v", c.text, s, s.Setup.Variables, r.Notes)
+			}
+			continue
 		}
-		if hint := text.env.hint("x.log", false); !strings.Contains(hint, c.hint) || (hint == "") != (c.hint == "") {
-			t.Errorf("%s hints that %s, want %s", c.line, hint, c.hint)
+		if s.Setup.Variables != c.want || s.Known() || (len(r.Notes) == 0) != (c.want == "") ||
+			(s.Selection == SelectionUnknown) != (strings.Contains(c.want, "NCCL_ALGO") || strings.Contains(c.want, "ring") ||
+				strings.Contains(c.want, "nvls")) {
+			t.Errorf("%s: %q, %s, %v; want %q", c.text, s.Setup.Variables, selections[s.Selection], r.Notes, c.want)
 		}
 	}
 }
 
-// The variables of a command hold for its run, not for the next one. Without a command of its own that one is in doubt.
-func TestCommandHoldsForItsRun(t *testing.T) {
-	command := "$ NCCL_ALGO=Ring ./all_reduce_perf -b 1M\n"
+// A mention counts for the next table, an export or a manifest for all below. What the user says ends the doubt.
+func TestMentionsHold(t *testing.T) {
+	const command, export = "$ NCCL_ALGO=Ring ./all_reduce_perf\n", "export NCCL_ALGO=Ring\n"
+	nvls := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoNVLS, Proto: Unknown}}
 	for _, c := range []struct {
-		text             string
-		forced, rejected int
+		text    string
+		opts    Options
+		unknown int
+		label   string
 	}{
-		{command + oneRun() + "$ ./all_reduce_perf -b 1M\n" + oneRun(), 2, 0},
-		{command + oneRun() + oneRun(), 2, 2},
-		{oneRun() + command + oneRun(), 2, 0},
-		{oneRun("node0:7:9 [0] NCCL INFO NCCL_ALGO set by environment to Ring") + oneRun(), 2, 0},
+		{command + oneRun() + oneRun(), Options{}, 2, "-"},
+		{oneRun() + command + oneRun(), Options{}, 2, "-"},
+		{export + oneRun() + oneRun(), Options{}, 4, "-"},
+		{command + oneRun(), Options{Default: true}, 0, "-"},
+		{command + oneRun(), Options{Config: &nvls}, 0, "nvls/simple"},
+		{command + oneRun(), Options{With: map[string]string{"NCCL_ALGO": "NVLSTree"}}, 0, "nvls_tree/simple"},
+		{command + oneRun(), Options{With: map[string]string{"NCCL_ALGO": ""}}, 0, "-"},
+		{"export NCCL_IB_TC=1\n" + oneRun(), Options{With: map[string]string{"NCCL_IB_TC": ""}}, 0, "-"},
+		{oneRun("node0:7:9 [0] NCCL INFO NCCL_ALGO set by environment to Ring") + oneRun(), Options{}, 0, "ring/-"},
 	} {
-		r, err := Read(strings.NewReader(c.text), "x.txt", Options{})
-		forced := 0
+		r, err := Read(strings.NewReader(c.text), "x.txt", c.opts)
+		unknown := 0
 		for _, s := range r.Samples {
-			if s.Selection == SelectionForced && s.Algo == nccl.AlgoRing {
-				forced++
+			if s.Selection == SelectionUnknown {
+				unknown++
 			}
 		}
-		if err != nil || forced != c.forced || r.NumRejected() != c.rejected || len(r.Samples) != 4-c.rejected {
-			t.Errorf("%v: %d forced of %d, rejected %v in\n%s", err, forced, len(r.Samples), r.Rejected, c.text)
+		label := r.Samples[0].Config.String()
+		if err != nil || unknown != c.unknown || (len(r.Notes) == 0) != (unknown == 0) || len(r.Samples)%2 > 0 ||
+			c.label != label && c.label != "ring/-" {
+			t.Errorf("%v: %d unknown, %s, %v in\n%s", err, unknown, label, r.Notes, c.text)
 		}
 	}
 }
 
-// A word in a file's name keeps its rows out until the caller says what ran.
+// A word in a file's name makes unknown what ran, until the caller says it.
 func TestHintsInFileNames(t *testing.T) {
 	ring := nccl.Config{Cell: nccl.Cell{Algo: nccl.AlgoRing, Proto: Unknown}}
 	const logged = "node0:7:9 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..7}"
@@ -114,10 +109,11 @@ func TestHintsInFileNames(t *testing.T) {
 		algo       nccl.Algo
 		notes      string
 	}{
-		{"no-nvls.log", oneRun(), Options{}, 0, 0, 0, ""},
-		{"all_reduce_ll128_16ch.log", oneRun(), Options{}, 0, 0, 0, ""},
-		{"allreduce-8ch.csv", csv, Options{}, 0, 0, 0, ""},
-		{"tree.csv", csv, Options{}, 0, 0, 0, ""},
+		{"no-nvls.log", oneRun(), Options{}, 2, 0, Unknown, "\"nvls\""},
+		{"all_reduce_ll128_16ch.log", oneRun(), Options{}, 2, 0, Unknown, "\"ll128+16ch\""},
+		{"collnet_sharp.log", oneRun(), Options{}, 2, 0, Unknown, "\"collnet+sharp\""},
+		{"allreduce-8ch.csv", csv, Options{}, 2, 0, Unknown, "\"8ch\""},
+		{"tree.csv", csv, Options{}, 2, 0, Unknown, "\"tree\""},
 		{"ring/run1.log", oneRun(), Options{}, 2, SelectionDefault, Unknown, ""},
 		{"string_default_bench2023.log", oneRun(), Options{}, 2, SelectionDefault, Unknown, ""},
 		{"no-nvls.log", oneRun(), Options{Default: true}, 2, SelectionDefault, Unknown, ""},
@@ -169,7 +165,7 @@ func TestLoggedBytesAreOfOneRankOrOfAll(t *testing.T) {
 
 // What a file does not tell, the caller may.
 func TestOptionsFillGaps(t *testing.T) {
-	text := line(1<<20, "none", -1, 50, 51, 0.5)
+	text := line(1<<20, "none", -1, 50, 51, 0.9583333)
 	coll := nccl.CollAllGather
 	r, err := Read(strings.NewReader(text), "x.txt", Options{Coll: &coll, Comm: nccl.Comm{Nodes: 3, Ranks: 24}})
 	if err != nil || len(r.Samples) != 2 || r.Samples[0].Coll != coll || r.Samples[0].Nodes != 3 ||
@@ -281,8 +277,8 @@ func TestNodesAreNCCLs(t *testing.T) {
 		{run("NVIDIA GB300", logged), nccl.Comm{Nodes: 1, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8}, ""},
 		{run("NVIDIA GB300", logged), nccl.Comm{Nodes: 2, Ranks: 8}, nccl.Comm{Nodes: 1, Ranks: 8},
 			"1x8 is used; --comm is 2x4, NCCL's log says 1x8"},
-		{run("NVIDIA H100"), nccl.Comm{Nodes: 1, Ranks: 4}, nccl.Comm{Nodes: 1, Ranks: 4},
-			"1x4 is used; --comm is 1x4, NCCL's log says nothing, and 8 devices on 2 hosts are listed"},
+		{run("NVIDIA H100"), nccl.Comm{Nodes: 1, Ranks: 4}, nccl.Comm{Nodes: 2, Ranks: 8},
+			"--comm 1x4 is not used: busbw and algbw are those of 8 ranks"},
 		{run("NVIDIA A10", info+"NCCL_P2P_DISABLE set by environment to 1.", info+"NCCL_SHM_DISABLE set by environment to 1."),
 			nccl.Comm{}, nccl.Comm{Nodes: 2, Ranks: 8}, "without P2P and SHM, or under NCCL_HOSTID, NCCL counts otherwise"},
 	} {

@@ -24,6 +24,8 @@ var (
 	// GitLab's runner counts lines as 0aO and 0bE, and loggers put a level there.
 	counts = regexp.MustCompile(`[0-9a-f]{2}[OE]\b|[0-9]+|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|NOTICE|stdout|stderr)\b|` +
 		`\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b|\b[AP]M\b| +`)
+	hydra     = regexp.MustCompile(`^\[[0-9]+\]$`)
+	clockTime = regexp.MustCompile(`[0-9]{2}:[0-9]{2}`)
 	// units of a table's columns, as in "time (us)".
 	units = regexp.MustCompile(`\((?:B|us|GB/s|elements)\)`)
 )
@@ -33,6 +35,7 @@ type prefix struct {
 	start, inside *regexp.Regexp // nil: none is known
 	quoted        bool           // the lines are quoted, as in ansible's lists
 	missing       bool           // the last line did not have it
+	label         string         // what was before the last line
 }
 
 // learn finds the prefix of a line of a header.
@@ -92,16 +95,25 @@ func (p *prefix) strip(line []byte) []byte {
 	if bytes.IndexByte(line, '#') >= 0 {
 		p.learn(line)
 	}
+	p.label = ""
 	if p.start != nil {
 		n := len(p.start.Find(line))
 		if p.missing = n == 0; n > 0 {
+			p.label = strings.TrimSpace(string(line[:n]))
 			line = line[n:]
 			if p.quoted {
 				line = bytes.TrimSuffix(bytes.TrimRight(line, ", \r\n"), []byte(`"`))
 			}
 		}
 	}
-	line = stripLauncher(line)
+	bare := stripLauncher(line)
+	if n := len(line) - len(bare); n > 0 {
+		p.label = strings.TrimSpace(p.label + string(line[:n]))
+		line = bare
+	}
+	if again := strings.TrimSpace(p.label); hydra.MatchString(again) { // it is before each piece of a row
+		line = bytes.ReplaceAll(line, []byte(again+" "), []byte(" "))
+	}
 	if bytes.Contains(line, []byte("]<std")) {
 		if p.inside != nil {
 			line = p.inside.ReplaceAll(line, []byte(" "))

@@ -53,11 +53,11 @@ func (t *text) marked(body []byte) bool {
 // notOffered records what NCCL does not have for a communicator, by our library's log and by NCCL's of its links.
 // NCCL_ALGO and NCCL_PROTO change what our library sees, so its log tells nothing of a run with them. The links do:
 // GPUs that meet in the host's memory have no NVLink for NCCL, and then it offers LL128 to nobody (docs/dev/NCCL.md).
-func (u *run) notOffered(r *Result, env *environment, comm nccl.Comm) {
+func (u *run) notOffered(r *Result, comm nccl.Comm) {
 	if comm.Nodes < 1 || comm.Ranks < 2 {
 		return
 	}
-	forced := env.get("ALGO") != "" || env.get("PROTO") != ""
+	forced := u.variables.get("NCCL_ALGO") != "" || u.variables.get("NCCL_PROTO") != ""
 	noLL128 := u.log.sharesMem && !nccl.IsRCCL(u.metadata.NCCL)
 	for _, coll := range nccl.AllColls() {
 		has := u.log.offered[coll]

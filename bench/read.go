@@ -34,6 +34,8 @@ type Options struct {
 	Config *nccl.Config
 	// Default says that NCCL chose where nothing tells what ran, whatever hints at something else.
 	Default bool
+	// With are variables of NCCL that the caller tells; of an empty value: it was not set.
+	With map[string]string
 	// LogOf returns NCCL's log of a process, as host:pid, where it is in a file of its own; nil: there is none.
 	LogOf func(process string) []byte
 }
@@ -61,9 +63,10 @@ type Result struct {
 	// Assumed counts the samples that are taken for NCCL's choice because nothing tells what ran.
 	Assumed int
 
-	opts   Options
-	mark   mark
-	starts int // runs with rows
+	opts    Options
+	mark    mark
+	starts  int                // runs with rows
+	unknown map[string]mention // settings that are mentioned only
 
 	notOffered map[Sample]bool // what NotOffered has
 }
@@ -228,7 +231,8 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 		_, _ = buffered.Discard(len("\ufeff"))
 		start = start[len("\ufeff"):]
 	}
-	r := &Result{File: name, opts: opts, mark: mark{asked: noLabel}, notOffered: map[Sample]bool{}}
+	r := &Result{File: name, opts: opts, mark: mark{asked: noLabel}, notOffered: map[Sample]bool{},
+		unknown: map[string]mention{}}
 	switch trimmed := bytes.TrimLeft(start, " \t\r\n"); {
 	case IsReport(trimmed):
 		r.Format = formatReport
@@ -246,6 +250,7 @@ func Read(in io.Reader, name string, opts Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.ask()
 	r.tellOwnChannels()
 	// What is found at the end of a run may be about its start.
 	slices.SortStableFunc(r.Rejected, func(a, b Rejection) int { return a.Line - b.Line })

@@ -106,8 +106,10 @@ const (
 	rejectNeverHas   = "NCCL never has %s/%s for %s: the label is wrong"
 	rejectUnits      = "time and bandwidth differ by a factor of 1000 (wrong units)"
 	rejectCollective = "collective not known (needed: tunefit import --coll)"
-	rejectHint       = "nothing tells what ran, and something hints at another choice than NCCL's (needed: tunefit " +
-		"import with --default if NCCL chose, or with --algo, --proto and --channels if something else did)"
+	rejectMixed      = "rows of several processes, each with a test of its own, are mixed (needed: nccl-tests built " +
+		"with MPI=1 if it was to be one test, or one file for each)"
+	rejectAlone = "a process ran alone with one GPU, which sends nothing: this measures no collective (was " +
+		"nccl-tests built without MPI=1?)"
 	rejectNotAsked   = "NCCL asks no tuner about %s"
 	rejectNotLoaded  = "the tuner that was to choose was not loaded (is its library in LD_LIBRARY_PATH?)"
 	rejectNotOffered = "the tuner's row did not apply: the configuration is not available here"

@@ -24,7 +24,10 @@ type run struct {
 	threads int    // nThread x nGpus of one process
 	settings
 	devices devices
-	listed  int       // ranks of the devices
+	listed  int  // ranks of the devices
+	whole   bool // the list of devices was not cut
+	headers int  // without a row between them
+	footers int
 	comm    nccl.Comm // as NCCL's log says
 	columns columns
 	footer  bool // it came to its end
@@ -39,7 +42,10 @@ type run struct {
 	log        tuningLog
 	metadata   runMetadata
 	joined     string // the process whose log of its own was read last
-	inherited  bool   // the metadata and the devices are those of the run before it
+	variables         // that are known
+	complete   bool   // all of them are, as nccl-tests' JSON tells
+	mentions   mentions
+	inherited  bool // the metadata and the devices are those of the run before it
 }
 
 // newRun is a run of a log that begins at a line.
@@ -49,43 +55,61 @@ func newRun(line int) *run { return &run{line: line, columns: plainColumns, log:
 // NCCL_TESTS_SPLIT there are several groups, each a communicator of its own.
 type devices struct {
 	group string
-	ranks map[string]bool
+	ranks map[string]string // processes, by rank
 	hosts map[string]bool
+	gpus  map[string]bool // host, device and full PCI address
 	split bool
+	// twice: a rank is listed twice, so processes ran apart. shared: a GPU is, so hosts share a name.
+	twice, shared bool
 }
 
-func (d *devices) add(group, rank, host string) {
+func (d *devices) add(group, rank, host, process, gpu string) {
 	if d.ranks == nil {
-		d.group, d.ranks, d.hosts = group, map[string]bool{}, map[string]bool{}
+		d.group, d.ranks, d.hosts, d.gpus = group, map[string]string{}, map[string]bool{}, map[string]bool{}
 	}
 	if group != d.group {
 		d.split = true
 		return
 	}
-	d.ranks[rank] = true
+	before, listed := d.ranks[rank]
+	d.twice = d.twice || listed && before != process
+	d.ranks[rank] = process
+	if fullPCI.MatchString(gpu) {
+		d.shared = d.shared || d.gpus[host+gpu]
+		d.gpus[host+gpu] = true
+	}
 	d.hosts[quoted([]byte(host))] = true
 }
 
 // count is the number of ranks, where each process has perProcess of them. The JSON lists only the first rank of each
 // process (writeDeviceReport in src/util.cu, 2.17.5 to 2.19.6).
-func (d *devices) count(perProcess int) int {
-	if perProcess < 2 {
-		return len(d.ranks)
-	}
+// Of a list that was cut, the highest number tells. whole: it was not.
+func (d *devices) count(perProcess int) (ranks int, whole bool) {
+	highest, each := -1, max(1, perProcess)
 	for rank := range d.ranks {
-		if n, err := strconv.Atoi(rank); err != nil || n%perProcess != 0 {
-			return len(d.ranks)
+		n, err := strconv.Atoi(rank)
+		if err != nil || n > 1<<20 {
+			return len(d.ranks), true
+		}
+		highest = max(highest, n)
+		if n%each != 0 {
+			each = 1
 		}
 	}
-	return len(d.ranks) * perProcess
+	listed := len(d.ranks) * each
+	return max(listed, highest+1), listed > highest
 }
 
+// fullPCI is an address with its domain.
+var fullPCI = regexp.MustCompile(`^[0-9]+ [0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}`)
+
 // finish turns the rows of a run into samples.
-func (u *run) finish(r *Result, env *environment) {
+func (u *run) finish(r *Result) {
+	u.variables = u.variables.with(r.opts.With)
 	brokeOff := false
 	if f := &u.metadata.failure; f.found(len(u.rows)) && !u.footer {
 		brokeOff = true
-		if l := r.asked(env, u.operation(r, env)); l.Known() {
+		if l := r.asked(u.variables, u.operation(r)); l.Known() {
 			f.config = l.Label()
 		}
 		r.note(f.line, "%s", f)
@@ -102,12 +126,12 @@ func (u *run) finish(r *Result, env *environment) {
 	if len(u.rows) == 0 && !refused && !brokeOff {
 		return
 	}
-	op := u.operation(r, env)
-	comm := u.communicator(r, env, op)
+	op := u.operation(r)
+	comm := u.communicator(r, op)
 	coll, known := collByName[string(op)]
-	u.notOffered(r, env, comm)
-	claims := r.claims(env, op)
-	asked := u.request(coll, comm, r, env)
+	u.notOffered(r, comm)
+	claims := r.claims(u.variables, op)
+	asked := u.request(coll, comm, r)
 	if (refused || brokeOff) && known && coll >= 0 && comm.Nodes >= 1 && comm.Ranks >= 2 {
 		u.fail(r, asked, refused)
 	}
@@ -119,19 +143,26 @@ func (u *run) finish(r *Result, env *environment) {
 			wording.Quote(u.devices.group))
 	}
 	u.checkFailed()
+	u.countPasses()
 	unusable := "" // why all of them are
 	switch {
 	case !known:
 		unusable = rejectCollective
 	case coll < 0:
 		unusable = fmt.Sprintf(rejectNotAsked, op)
-	case u.metadata.missedTuner(env):
+	case u.apart(op, comm) != "":
+		unusable = u.apart(op, comm)
+	case !u.complete && u.metadata.missedTuner(u.variables):
 		unusable = rejectNotLoaded
 	case u.log.refusedAll():
 		unusable = rejectNotOffered
 	}
-	_, u.forced = env.saysChannels()
-	setup := u.setup(env)
+	_, u.forced = u.variables.saysChannels()
+	unknown := u.unknown(r)
+	for _, m := range unknown {
+		r.unknown[m.String()] = m
+	}
+	setup := u.setup(unknown)
 	if setup != nil && setup.Tuner != "" {
 		if u.log.obeyed == 0 &&
 			!slices.ContainsFunc(claims, func(c claim) bool { return c.forcesCell && c.Config != noLabel }) {
@@ -140,16 +171,13 @@ func (u *run) finish(r *Result, env *environment) {
 		claims = append(claims, claim{Config: noLabel, forcesCell: true, forcesChannels: true})
 	}
 	scale := u.log.scaleOf(op, u.rows, comm.Ranks)
-	hint := "" // at another choice than NCCL's
-	if !r.opts.Default && !u.isCSV && !r.mark.is {
-		hint = env.hint(r.File, u.joined != "")
-	}
+	unsure := !u.isCSV && chose(unknown)
+	untold := !u.isCSV && !r.mark.is && !u.complete && unknown == nil
 	r.starts++
-	u.countPasses()
 	for i := range u.rows {
 		row := &u.rows[i]
 		row.Start = r.starts
-		if env.cpuTime {
+		if u.mentions.cpuTime {
 			row.reason = rejectCPUTime
 		}
 		if reason := cmp.Or(row.reason, unusable); reason != "" {
@@ -162,13 +190,8 @@ func (u *run) finish(r *Result, env *environment) {
 		s := &row.Sample
 		s.Coll = coll
 		s.Nodes, s.Ranks = cmp.Or(s.Nodes, comm.Nodes), cmp.Or(s.Ranks, comm.Ranks)
-		from := u.label(r, row, op, scale, claims, hint)
-		if hint != "" && s.Selection == SelectionUnknown && !s.Known() {
-			r.reject(row.line, 1, rejectHint)
-			r.note(row.line, "not labelled: %s", hint)
-			continue
-		}
-		if from == originNone && s.Selection == SelectionDefault && !u.isCSV && !r.mark.is && !env.tells() {
+		from := u.label(r, row, op, scale, claims, unsure)
+		if from == originNone && s.Selection == SelectionDefault && untold {
 			r.Assumed++
 		}
 		if !asked.areMet(s) || s.unusable() != "" {
@@ -229,17 +252,19 @@ func (u *run) fail(r *Result, asked *request, refused bool) {
 }
 
 // claims are what the variables of a run and the caller say.
-func (r *Result) claims(env *environment, op operation) []claim {
-	claims := []claim{env.claim(string(op))}
+func (r *Result) claims(v variables, op operation) []claim {
+	claims := []claim{v.claim(string(op))}
 	if c := r.opts.Config; c != nil {
-		claims = append(claims, claim{Config: *c, from: originUser, forcesCell: true, forcesChannels: c.Channels > 0})
+		said := *c
+		said.Cell = alone(said.Cell)
+		claims = append(claims, claim{Config: said, from: originUser, forcesCell: true, forcesChannels: c.Channels > 0})
 	}
 	return claims
 }
 
 // asked is the configuration that a run was told to use, as far as it is one.
-func (r *Result) asked(env *environment, op operation) nccl.Config {
-	l, _ := merge(append(r.claims(env, op), claim{Config: r.mark.asked, from: originNone}))
+func (r *Result) asked(v variables, op operation) nccl.Config {
+	l, _ := merge(append(r.claims(v, op), claim{Config: r.mark.asked, from: originNone}))
 	return l.Config
 }
 
@@ -267,7 +292,7 @@ func (u *run) ran(op operation, size, scale uint64) (c nccl.Config, own, agreed,
 
 // label finds what one row ran with. It merges what is known of the row with the claims of its run. After a hint
 // nobody knows who chose, unless they tell.
-func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []claim, hint string) Origin {
+func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []claim, unsure bool) Origin {
 	logged, ownChannels, agreed, found := u.ran(op, row.Bytes, scale)
 	if found && !agreed {
 		r.note(row.line, "NCCL's log shows several choices for %s of %d bytes: the row has no label", op, row.Bytes)
@@ -293,11 +318,13 @@ func (u *run) label(r *Result, row *row, op operation, scale uint64, claims []cl
 	l, clash := merge(claims)
 	by := SelectionDefault
 	switch {
+	case unsure && l.from < originUser && u.log.direct:
+		by, l.Config, l.from, clash = SelectionUnknown, noLabel, originNone, ""
 	case l.forcesCell && l.Channels > 0 && (ownChannels || !l.forcesChannels):
 		by = SelectionOwnChannels
 	case l.forcesCell:
 		by = SelectionForced
-	case hint != "":
+	case unsure:
 		by = SelectionUnknown
 	}
 	if found && logged == noLabel && l.from != originUser { // what was asked for is known not to be what ran
@@ -326,9 +353,9 @@ func (u *run) checkFailed() {
 
 // operation finds what the run measured, in the order of trust: the header, the
 // command, NCCL's log, what the caller says, the rows.
-func (u *run) operation(r *Result, env *environment) operation {
+func (u *run) operation(r *Result) operation {
 	guessed := guess(u.rows, u.blankRedOp)
-	said := []operation{programOperation(u.program), programOperation(env.program), u.log.operation()}
+	said := []operation{programOperation(u.program), programOperation(u.mentions.program), u.log.operation()}
 	if r.opts.Coll != nil {
 		said = append(said, operation(r.opts.Coll.String()))
 	}
@@ -363,7 +390,7 @@ func programOperation(program string) operation {
 
 // communicator finds the nodes and ranks, in the order of trust: NCCL's log, the caller, the list of devices,
 // threads x GPUs, the rows.
-func (u *run) communicator(r *Result, env *environment, op operation) (c nccl.Comm) {
+func (u *run) communicator(r *Result, op operation) (c nccl.Comm) {
 	byRows := 0
 	if f, ok := busFactor(u.rows); ok {
 		byRows = ranksOf(op, f)
@@ -374,19 +401,39 @@ func (u *run) communicator(r *Result, env *environment, op operation) (c nccl.Co
 		}
 	}
 	if !u.inherited {
-		u.listed = u.devices.count(u.threads)
+		u.listed, u.whole = u.devices.count(u.threads)
 	}
-	c.Ranks = cmp.Or(u.comm.Ranks, r.opts.Ranks, u.listed, r.mark.Ranks)
-	c.Nodes = cmp.Or(u.comm.Nodes, r.opts.Nodes, len(u.devices.hosts), r.mark.Nodes)
+	said, hosts := r.opts.Comm, len(u.devices.hosts)
+	if said.Ranks > 0 && byRows > 0 && said.Ranks != byRows {
+		r.note(u.line, "--comm %s is not used: busbw and algbw are those of %d ranks", said, byRows)
+		said = nccl.Comm{}
+	}
+	if byRows > u.listed && u.listed > 0 {
+		u.listed, u.whole = byRows, false
+	}
+	if !u.whole || u.devices.shared {
+		hosts = 0
+	}
+	c.Ranks = cmp.Or(u.comm.Ranks, said.Ranks, u.listed, r.mark.Ranks)
+	c.Nodes = cmp.Or(u.comm.Nodes, said.Nodes, hosts, r.mark.Nodes)
+	switch {
+	case c.Nodes > 0 || u.listed == 0:
+	case u.devices.shared:
+		r.note(u.line, "a GPU is listed twice on a host: several hosts have one name, and their number is not known "+
+			"(needed: --comm NODESxRANKS_PER_NODE)")
+	case !u.whole:
+		r.note(u.line, "the list of devices was cut: %d ranks by their numbers and by busbw and algbw, on an unknown "+
+			"number of nodes (needed: --comm NODESxRANKS_PER_NODE)", c.Ranks)
+	}
 	if u.comm.Ranks > 0 && u.listed > 0 && u.comm.Ranks != u.listed {
 		r.note(u.line, "%d ranks by NCCL's log, but %d devices are listed: the first is used", u.comm.Ranks, u.listed)
 	}
-	if said := r.opts.Comm; said.Ranks > 0 && (c != said || u.listed > 0 && u.listed != said.Ranks) {
+	if said.Ranks > 0 && (c != said || u.listed > 0 && u.listed != said.Ranks) {
 		r.note(u.line, "%s is used; --comm is %s, NCCL's log says %s, and %s on %s are listed", c, said,
 			cmp.Or(u.loggedComm(), "nothing"), wording.Plural(u.listed, "device"),
 			wording.Plural(len(u.devices.hosts), "host"))
 	}
-	u.doubtNodes(r, env)
+	u.doubtNodes(r)
 	if c.Ranks == 0 && u.threads > 0 {
 		c.Ranks = u.threads
 		if byRows > 0 && byRows != c.Ranks { // one process of several
@@ -401,6 +448,24 @@ func (u *run) communicator(r *Result, env *environment, op operation) (c nccl.Co
 			c.Ranks, byRows)
 	}
 	return c
+}
+
+// apart reports whether rows are those of several processes that ran a test each, or of one rank, which sends nothing.
+func (u *run) apart(op operation, comm nccl.Comm) string {
+	f, known := busFactor(u.rows)
+	passes := 0
+	for i := range u.rows {
+		passes = max(passes, u.rows[i].Pass)
+	}
+	_, isColl := collByName[string(op)]
+	switch {
+	case u.devices.twice, u.headers > 1 && (passes > 1 || u.footers > 1 || u.inherited):
+		return rejectMixed
+	case known && isColl && op != "broadcast" && op != "reduce" && f.low <= 0 && f.high < 0.01,
+		isColl && u.listed == 1 && u.comm.Ranks == 0 && comm.Ranks < 2 && u.threads == 1:
+		return rejectAlone
+	}
+	return ""
 }
 
 // loggedComm is the communicator in NCCL's log, as far as the log tells.
@@ -418,15 +483,15 @@ func (u *run) loggedComm() string {
 var nvlDomain = regexp.MustCompile(`\bGB[23]00\b`)
 
 // doubtNodes notes where hosts are counted as nodes, and NCCL may count otherwise.
-func (u *run) doubtNodes(r *Result, env *environment) {
+func (u *run) doubtNodes(r *Result) {
 	hosts := len(u.devices.hosts)
-	if u.comm.Nodes > 0 || r.opts.Nodes > 0 || hosts == 0 {
+	if u.comm.Nodes > 0 || r.opts.Nodes > 0 || hosts == 0 || !u.whole {
 		return
 	}
 	const ask = "(NCCL's log with NCCL_DEBUG=INFO says nNodes; else give tunefit import --comm NODESxRANKS_PER_NODE)"
-	level := env.get("P2P_LEVEL")
-	noP2P := env.get("P2P_DISABLE") == "1" || level == "LOC" || level == "0"
-	if noP2P && env.get("SHM_DISABLE") == "1" || env.get("HOSTID") != "" {
+	level := u.variables.get("NCCL_P2P_LEVEL")
+	noP2P := u.variables.get("NCCL_P2P_DISABLE") == "1" || level == "LOC" || level == "0"
+	if noP2P && u.variables.get("NCCL_SHM_DISABLE") == "1" || u.variables.get("NCCL_HOSTID") != "" {
 		r.note(u.line, "%s counted as nodes, but without P2P and SHM, or under NCCL_HOSTID, NCCL counts otherwise %s",
 			wording.Plural(hosts, "host"), ask)
 		return
@@ -457,9 +522,9 @@ type request struct {
 	said    map[uint64]bool // sizes that unmet has recorded
 }
 
-func (u *run) request(coll nccl.Coll, comm nccl.Comm, r *Result, env *environment) *request {
+func (u *run) request(coll nccl.Coll, comm nccl.Comm, r *Result) *request {
 	s := Sample{
-		Call: nccl.Call{Coll: coll}, Comm: comm, Config: r.asked(env, operation(coll.String())),
+		Call: nccl.Call{Coll: coll}, Comm: comm, Config: r.asked(u.variables, operation(coll.String())),
 		Selection: SelectionForced, Source: r.File, Simulated: u.metadata.gpus[FakePerf],
 	}
 	return &request{s, u.log.decided, map[uint64]bool{}}

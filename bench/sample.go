@@ -128,7 +128,7 @@ func (c Conditions) Named(name string) bool {
 // NamedConditions reads what String writes.
 func NamedConditions(text string) (c Conditions) {
 	words := strings.Fields(text)
-	from := slices.IndexFunc(words, variable.MatchString)
+	from := slices.IndexFunc(words, isVariable)
 	if from < 0 {
 		from = len(words)
 	}

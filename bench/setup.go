@@ -102,8 +102,8 @@ func (f *runMetadata) versions(line []byte) {
 func (s *Setup) IsOurs() bool { return strings.HasPrefix(s.Tuner, "nccl-tuner-go") }
 
 // missedTuner reports that NCCL's log names our tuner as the one to load, and NCCL did not load it.
-func (f *runMetadata) missedTuner(env *environment) bool {
-	return strings.Contains(env.logged["TUNER_PLUGIN"], "nccl-tuner-go") && !f.IsOurs()
+func (f *runMetadata) missedTuner(v variables) bool {
+	return strings.Contains(v.get("NCCL_TUNER_PLUGIN"), "nccl-tuner-go") && !f.IsOurs()
 }
 
 func (f *runMetadata) tuner(line []byte) {
@@ -175,21 +175,21 @@ func (s Setup) clean() *Setup {
 }
 
 // setup is what is known at a run's end; nil: nothing.
-func (u *run) setup(env *environment) *Setup {
+func (u *run) setup(unknown []mention) *Setup {
 	if !u.inherited {
 		u.metadata.GPU, u.metadata.Hosts = joined(u.metadata.gpus, " + "), joined(u.devices.hosts, " ")
 	}
 	s := u.metadata.Setup
 	if s.Tuner == "" {
-		s.Tuner = loadedTuner(env.get("TUNER_PLUGIN"))
+		s.Tuner = loadedTuner(u.variables.get("NCCL_TUNER_PLUGIN"))
 	}
-	for name, into := range map[string]*string{"MIN_NCHANNELS": &s.MinChannels, "MIN_CTAS": &s.MinCTAs} {
-		if n, err := strconv.Atoi(env.get(name)); err == nil && n > 0 {
+	for name, into := range map[string]*string{"NCCL_MIN_NCHANNELS": &s.MinChannels, "NCCL_MIN_CTAS": &s.MinCTAs} {
+		if n, err := strconv.Atoi(u.variables.get(name)); err == nil && n > 0 {
 			*into = strconv.Itoa(n)
 		}
 	}
-	u.settings.fill(env.args)
-	s.Options, s.Variables = u.settings.String(), env.changing()
+	u.settings.fill(u.mentions.args)
+	s.Options, s.Variables = u.settings.String(), u.variables.changing(unknown)
 	return s.clean()
 }
 

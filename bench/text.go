@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -18,33 +20,34 @@ const longestRow = 4096
 // text reads the printed output of nccl-tests: one or many runs, between lines
 // of launchers, of NCCL's log and of anything else.
 type text struct {
-	r   *Result
-	env environment
-	run *run
+	r *Result
+	*stream
 
-	line   int
-	hosts  hosts
-	prefix prefix
-	same   []byte // how all lines so far begin; nil: there was none
+	line    int
+	hosts   hosts
+	prefix  prefix
+	streams map[string]*stream // by what a launcher puts before their lines; one, unless several print headers
+	same    []byte             // how all lines so far begin; nil: there was none
+	sawRow  bool
+	process string // the first in NCCL's log, as host:pid
+	tokens  [64][]byte
+}
+
+// stream is what one process prints.
+type stream struct {
+	run  *run
+	said mentions // since the last table
 	// pending is the start of a row that NCCL's log split.
 	pending     []byte
 	pendingLine int
 	leading     int // leading columns of the rows so far
 	length      int // of the last whole row's line
-	sawRow      bool
-	process     string // the first in NCCL's log, as host:pid
-	tokens      [64][]byte
 }
 
 func readText(in *bufio.Reader, r *Result) error {
-	t := &text{r: r, run: newRun(1), hosts: hosts{}}
-	start, _ := in.Peek(64 << 10) // the commands above the first header have the prefix, too
-	for line := range bytes.Lines(start) {
-		if begins.Match(line) {
-			t.prefix.strip(line)
-			break
-		}
-	}
+	t := newText(r)
+	start, _ := in.Peek(64 << 10)
+	t.streamsOf(start)
 	var long []byte
 	for {
 		line, err := in.ReadSlice('\n')
@@ -71,6 +74,9 @@ func readText(in *bufio.Reader, r *Result) error {
 				t.read(part, false)
 			}
 			line = t.prefix.strip(line)
+			if s := t.streams[t.prefix.label]; s != nil {
+				t.stream = s
+			}
 			switch {
 			case parts != nil:
 			case t.prefix.missing && holdsRow(line):
@@ -86,8 +92,11 @@ func readText(in *bufio.Reader, r *Result) error {
 			break
 		}
 	}
-	t.flush()
-	t.finish()
+	for _, label := range slices.Sorted(maps.Keys(t.streams)) {
+		t.stream = t.streams[label]
+		t.flush()
+		t.finish()
+	}
 	if !t.sawRow && t.process != "" && len(r.Notes) == 0 {
 		return &LogApart{r.File, t.process}
 	}
@@ -99,6 +108,38 @@ func readText(in *bufio.Reader, r *Result) error {
 		return fmt.Errorf("%s: %w", r.File, errNotSweep)
 	}
 	return nil
+}
+
+func newText(r *Result) *text {
+	t := &text{r: r, stream: &stream{run: newRun(1)}, hosts: hosts{}}
+	t.streams = map[string]*stream{"": t.stream}
+	return t
+}
+
+// streamsOf learns from the start of a text what stands before each line, also above the first header. Where several
+// processes print headers, as one test a node does under srun -l, what stands there tells their lines apart.
+func (t *text) streamsOf(start []byte) {
+	for line := range bytes.Lines(start) {
+		if begins.Match(line) {
+			t.prefix.strip(line)
+			break
+		}
+	}
+	p, lines, heads := t.prefix, map[string]int{}, map[string]bool{}
+	for line := range bytes.Lines(start) {
+		rest := p.strip(line)
+		lines[p.label]++
+		heads[p.label] = heads[p.label] || bytes.HasPrefix(bytes.TrimLeft(rest, "# "), []byte("nThread "))
+	}
+	const few = 3 // a time, a number of a line and the like do not repeat
+	maps.DeleteFunc(heads, func(label string, has bool) bool {
+		return !has || lines[label] < few || clockTime.MatchString(label)
+	})
+	if len(heads) > 1 {
+		for label := range heads {
+			t.streams[label] = &stream{run: newRun(1)}
+		}
+	}
 }
 
 // common keeps how all lines begin.
@@ -132,7 +173,7 @@ func (t *text) read(line []byte, cut bool) {
 		return
 	}
 	switch c := trimmed[0]; {
-	case c >= '0' && c <= '9' && t.env.unended == "" && !bytes.Contains(trimmed, []byte("CCL_")) &&
+	case c >= '0' && c <= '9' && !bytes.Contains(trimmed, []byte("CCL_")) &&
 		!bytes.Contains(trimmed, []byte("_perf")), len(t.pending) > 0 && (c == '-' || c == 'N'):
 		t.number(line, cut)
 		return
@@ -143,12 +184,14 @@ func (t *text) read(line []byte, cut bool) {
 	case t.run.metadata.failure.read(t.line, trimmed):
 	case t.header(trimmed):
 	case bytes.Contains(trimmed, setByEnvironment): // NCCL's log without its head
-		t.env.log(trimmed, t.beforeEnv)
-	case t.env.read(trimmed, t.beforeEnv):
-		if t.env.typed {
-			t.r.mark = mark{asked: noLabel} // what tunefit started has ended
-		}
+		t.variable(trimmed)
 	default:
+		if t.said.read(t.line, trimmed) && len(t.run.rows) > 0 {
+			if t.flush(); !t.run.footer { // rows under a heading of their own
+				t.next()
+				t.run.mentions.of = nil
+			}
+		}
 		// What NCCL's log says, kept without its head.
 		t.run.log.read("", trimmed)
 	}
@@ -174,7 +217,7 @@ func (t *text) log(l logLine) {
 	}
 	switch {
 	case isEnv:
-		t.env.log(l.message, t.beforeEnv)
+		t.variable(l.message)
 	case isComm:
 		t.communicator(l.message)
 	default:
@@ -196,15 +239,19 @@ func (t *text) communicator(message []byte) {
 	}
 }
 
-// beforeEnv ends the rows so far, which ran with the environment as it was.
-func (t *text) beforeEnv() {
-	t.flush()
-	if len(t.run.rows) > 0 {
+// variable takes what NCCL's log tells of one. Rows so far ran with the variables as they were.
+func (t *text) variable(message []byte) {
+	v := t.run.variables
+	if !v.log(message) {
+		return
+	}
+	if t.flush(); len(t.run.rows) > 0 {
 		t.next()
 	}
+	t.run.variables = v
 }
 
-func (t *text) finish() { t.run.finish(t.r, &t.env) }
+func (t *text) finish() { t.run.finish(t.r) }
 
 // next ends a run and begins one that goes on under the same header.
 func (t *text) next() {
@@ -213,7 +260,8 @@ func (t *text) next() {
 	t.run = &run{
 		line: t.line, program: before.program, threads: before.threads, settings: before.settings,
 		devices: before.devices, listed: before.listed, comm: before.comm, columns: before.columns, inherited: true,
-		metadata: before.metadata, log: newTuningLog(),
+		headers: before.headers, whole: before.whole,
+		metadata: before.metadata, log: newTuningLog(), variables: before.variables, mentions: before.mentions,
 	}
 	t.run.metadata.failure = failure{}
 }
@@ -223,8 +271,11 @@ func (t *text) fresh(seen bool) {
 	t.flush()
 	if seen || len(t.run.rows) > 0 || t.run.inherited {
 		t.finish()
+		before := t.run
 		t.run = newRun(t.line)
-		t.env.begin()
+		if before.header && len(before.rows) == 0 && before.metadata.failure.line == 0 {
+			t.run.headers = before.headers
+		}
 		t.leading = 0
 	}
 }
@@ -309,9 +360,13 @@ func (t *text) partial(rows []row, leading, line int) {
 }
 
 func (t *text) keep(rows []row, leading, line int) {
-	t.sawRow, t.env.used = true, true
+	t.sawRow = true
+	if len(t.run.rows) == 0 {
+		t.run.mentions.join(t.said.take())
+	}
 	if t.run.footer { // rows after the last lines: those of a run without a header
 		t.next()
+		t.run.mentions.of = nil
 	}
 	if leading < len(t.run.columns.names) {
 		t.run.blankRedOp = true

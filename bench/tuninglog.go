@@ -35,6 +35,7 @@ type tuningLog struct {
 	// pending is the question that 2.31's "Best tuning" answers, per process.
 	pending   map[string]logKey
 	symmetric bool // a symmetric kernel ran: no algorithm in the tuner's sense
+	direct    bool // RCCL's direct access is ready: it runs calls whatever algorithm is asked for
 	sharesMem bool // GPUs of a node meet in the host's memory
 	perRank   bool // lines of the form that counts one rank's bytes (2.24 on)
 	// obeyed and refused count decisions of our tuner: for a configuration of its own, or for NCCL's choice.
@@ -89,6 +90,8 @@ func (t *tuningLog) read(process string, message []byte) {
 		return
 	}
 	switch {
+	case bytes.Contains(message, []byte("ncclDdaIpcCommInit")):
+		t.direct = true
 	case bytes.Contains(message, []byte(" via SHM/")):
 		t.sharesMem = true
 	case bytes.Contains(message, []byte("Best tuning {")):

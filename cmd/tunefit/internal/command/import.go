@@ -28,6 +28,7 @@ type importFlags struct {
 	algo, proto string
 	channels    int
 	byDefault   bool
+	with        []string
 
 	profile bool
 	steps   int
@@ -77,11 +78,13 @@ These tell what ran, the most trusted first:
   - --algo, --proto and --channels
   - NCCL's log (NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING), or RCCL's
     columns (-A 1)
-  - NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS in NCCL's log, in
-    the JSON's env, or on the run's own command line (before it, or by mpirun -x)
-If nothing tells, the row is assumed to be NCCL's default. Where the file's name, a heading
-or an export hints at something else, the row stays out until --default or --algo says
-what it is. What a tuner decided is never NCCL's default.
+  - NCCL_ALGO, NCCL_PROTO and NCCL_MIN_NCHANNELS = NCCL_MAX_NCHANNELS by --with, in NCCL's
+    log or in the JSON's env
+If nothing tells, the row is assumed to be NCCL's default. What else a file says (commands,
+exports, manifests, headings, its name) is a mention. If NCCL's log does not confirm it,
+the setting is unknown: the row's column variables has it with a "?", and the row is not
+compared with others. Then import says which flag answers: --default, --algo or --with.
+What a tuner decided is never NCCL's default.
 
 Rows keep the GPU, the hosts, the versions of NCCL and the driver, the time and the tuner.
 They also keep the options of nccl-tests that change times, and NCCL's variables that
@@ -118,7 +121,9 @@ inspector, and with --profile of logs with the library's decisions.`,
 	cmd.Flags().StringVar(&f.proto, "proto", "", "protocol that ran, as ll128, whatever the files say")
 	cmd.Flags().IntVar(&f.channels, "channels", 0, "number of channels that ran, whatever the files say")
 	cmd.Flags().BoolVar(&f.byDefault, "default", false,
-		"NCCL chose where nothing tells what ran, whatever the name of a file, a heading or an export hints at")
+		"NCCL chose where nothing tells what ran, whatever the name of a file or its text mentions")
+	cmd.Flags().StringArrayVar(&f.with, "with", nil,
+		"variable that the runs had, as NCCL_IB_TC=106, whatever the files say; NAME= if it was not set (repeatable)")
 	cmd.Flags().BoolVar(&f.profile, "profile", false,
 		"make a job profile, of the recorder's files, the inspector's output and logs with the library's decisions")
 	cmd.Flags().IntVar(&f.steps, "steps", 0,
@@ -129,7 +134,15 @@ inspector, and with --profile of logs with the library's decisions.`,
 }
 
 func (f *importFlags) options() (bench.Options, error) {
-	opts := bench.Options{Default: f.byDefault}
+	opts := bench.Options{Default: f.byDefault, With: map[string]string{}}
+	for _, setting := range f.with {
+		name, value, ok := strings.Cut(setting, "=")
+		if !ok || !bench.IsVariable(name) {
+			return opts, cli.Usagef("--with %s (allowed: NAME=VALUE of a variable of NCCL or its network, as "+
+				"NCCL_IB_QPS_PER_CONNECTION=4; without a value: it was not set)", wording.Quote(setting))
+		}
+		opts.With[name] = value
+	}
 	if f.algo != "" || f.proto != "" || f.channels != 0 {
 		said := nccl.Config{Cell: nccl.NoCell, Channels: f.channels}
 		var err error

@@ -94,7 +94,7 @@ func logOf(key fit.Key, r fit.Run) string {
 	fmt.Fprintf(&s, "# nThread 1 nGpus %d minBytes 1024 maxBytes 1073741824 step: 2(factor)\n", key.Ranks)
 	fmt.Fprintf(&s, "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   "+
 		"algbw   busbw #wrong\n")
-	channels := 0
+	factor, channels := key.Coll.BusFactor(float64(key.Ranks)), 0
 	if r.Configs != nil {
 		channels = r.Configs[0].Channels
 	}
@@ -105,8 +105,8 @@ func logOf(key fit.Key, r fit.Run) string {
 		}
 		us := 20 + float64(b)/1e5 + float64(channels*i%7)
 		fmt.Fprintf(&s,
-			"%12d %13d     float     sum      -1 %8.2f   16.94   29.65      0 %8.2f   16.96   29.68      0\n", b,
-			b/4, us, us)
+			"%12d %13d     float     sum      -1 %8.2f   16.94   %.2f      0 %8.2f   16.94   %.2f      0\n", b,
+			b/4, us, 16.94*factor, us, 16.94*factor)
 	}
 	s.WriteString("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5\n#\n")
 	return s.String()
