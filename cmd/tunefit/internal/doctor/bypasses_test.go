@@ -60,6 +60,9 @@ func TestDoctorBypasses(t *testing.T) {
 		for _, f := range found {
 			text += f.Found + " -> " + f.Do + "\n"
 		}
+		if strings.Contains(text, "DDA") { // RCCL 2.26 has none
+			t.Errorf("%s", text)
+		}
 		if strings.Contains(text, "gfx950") != c.gfx950 || strings.Contains(text, "RCCL_MSCCL_ENABLE=0") != c.msccl ||
 			strings.HasPrefix(text, "RCCL 2.26.6, "+lib) != c.gfx950 {
 			t.Errorf("%s with %s:\n%s", c.file, c.variables, text)
@@ -89,6 +92,14 @@ func TestDoctorBypasses(t *testing.T) {
 			return f.Severity == isWarning && strings.Contains(f.Found, "its own then reads NCCL_TUNER_CONFIG_FILE=/p.csv")
 		}); reads != c.reads {
 			t.Errorf("%s: %v", c.variables, found)
+		}
+	}
+
+	// RCCL's direct access asks no tuner.
+	for variables, bypasses := range map[string]bool{"": true, "RCCL_DDA_ENABLE=1": true, "RCCL_DDA_ENABLE=0": false} {
+		d := testDoctor(t, append(strings.Fields(variables), "LD_LIBRARY_PATH="+filepath.Dir(recent))...)
+		if text := fmt.Sprint(d.examine(t.Context(), only("nccl"))); strings.Contains(text, "set RCCL_DDA_ENABLE=0") != bypasses {
+			t.Errorf("%q: %s", variables, text)
 		}
 	}
 

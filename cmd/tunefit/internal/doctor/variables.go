@@ -273,7 +273,7 @@ func isRCCL(lib *host.Library) bool { return strings.HasPrefix(filepath.Base(lib
 // rcclFindings says what AMD's library decides by itself.
 //
 // Source: RCCL's src/misc/msccl/msccl_lifecycle.cc and src/init.cc; of its own tuner src/plugin/tuner.cc and
-// src/plugin/tuner/csv_tuner.cc in ROCm/rocm-systems.
+// src/plugin/tuner/csv_tuner.cc in ROCm/rocm-systems; of direct access rcclDdaEnabled in src/collectives.cc there.
 func (d *doctor) rcclFindings(lib *host.Library, what string) (found []Finding) {
 	const beforeOwnTuner nccl.Version = 22800 // NCCL's release that RCCL was at, some months before it had one
 	if isRCCL(lib) {
@@ -291,6 +291,13 @@ func (d *doctor) rcclFindings(lib *host.Library, what string) (found []Finding) 
 				"%s finds no tuner to load: since April 2026 its own then reads %s, and takes rows otherwise or skips "+
 					"them (tunefit check --explain rccl-own-tuner)", what, d.env.Show(tuner.EnvConfigFile)))
 		}
+	}
+	const withDirectAccess nccl.Version = 23004 // builds of that number differ: some do not have it yet
+	if isRCCL(lib) && nccl.Version(lib.NCCL) >= withDirectAccess && d.env.Get("RCCL_DDA_ENABLE") != "0" {
+		found = append(found, noted("if the policy is to decide these, set RCCL_DDA_ENABLE=0, and measure so",
+			"%s: builds since May 2026 run AllReduce, AllGather and ReduceScatter on one node of 8 ranks, a process each, "+
+				"by direct access (DDA), up to RCCL_DDA_THRESHOLD (64 MiB): no tuner is asked, and NCCL_ALGO does not "+
+				"count", what))
 	}
 	msccl, plusplus := d.env.Get("RCCL_MSCCL_ENABLE"), d.env.Get("RCCL_MSCCLPP_ENABLE")
 	if lib.MSCCL && (msccl != "0" || plusplus != "0") {

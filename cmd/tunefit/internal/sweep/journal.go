@@ -57,10 +57,11 @@ type Run struct {
 	Begun   time.Time `json:"begun"`
 	End     `json:"-"`
 
-	of    *perfrun.Start
-	kind  Kind          // of its batch
-	found *bench.Result // what its log says; nil: nothing
-	took  nccl.Comm     // what NCCL took the hosts for, where that is not what was asked for
+	of     *perfrun.Start
+	kind   Kind          // of its batch
+	found  *bench.Result // what its log says; nil: nothing
+	took   nccl.Comm     // what NCCL took the hosts for, where that is not what was asked for
+	direct bool          // RCCL's direct access was ready
 	// unlike says that it was measured under other conditions than the runs before it, so that nothing is found.
 	unlike string
 }

@@ -62,3 +62,26 @@ func TestSweepOfRCCL(t *testing.T) {
 		}
 	}
 }
+
+// Where RCCL's direct access is ready, no row may change anything: the sweep says so, and what to set.
+func TestSweepUnderDirectAccess(t *testing.T) {
+	c := newCluster(t, "FAKEPERF_NCCL=RCCL 2.30.4")
+	perf := t.TempDir()
+	script := "#!/bin/sh\n[ \"$RCCL_DDA_ENABLE\" = 0 ] || " +
+		"echo 'a:1:1 [0] NCCL INFO ncclDdaIpcCommInit: scratch 67108864 bytes, IpcGpuBarrier nBlocks=24'\n" +
+		"exec " + filepath.Join(c.perf, "all_reduce_perf") + " \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(perf, "all_reduce_perf"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.perf = perf
+	for variable, said := range map[string]bool{"": true, "RCCL_DDA_ENABLE=0": false} {
+		c.dir = filepath.Join(t.TempDir(), "sweep")
+		c.env = append(c.env, variable)
+		_, _, errs := c.sweep("--coll", "allreduce", "--comm", "1x8", "--sizes", "4K-8K", "--algos", "ring", "--protos", "ll")
+		if strings.Contains(errs, "allreduce 1x8: RCCL's direct access (DDA)") != said ||
+			strings.Contains(errs, "RCCL_DDA_ENABLE=0") != said {
+			t.Errorf("%q: %s", variable, errs)
+		}
+		c.env = c.env[:len(c.env)-1]
+	}
+}

@@ -21,6 +21,7 @@ func (s *Sweep) read(r *Run) (text []byte) {
 	if err != nil {
 		return nil
 	}
+	r.direct = bytes.Contains(text, []byte("ncclDdaIpcCommInit: scratch"))
 	found, err := bench.Read(bytes.NewReader(text), r.Log, bench.Options{Coll: &key.Coll, Comm: key.Comm})
 	if err != nil {
 		return text
