@@ -8,6 +8,10 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/when"
 )
 
+// This file answers why: for show, explain, tests of policies and the library's log of decisions. View.Decide and
+// EngineView.Decide say what is decided. Explain goes through all rows, also those after the row that decides. It
+// judges a row by the same apply as Decide, so the two agree.
+
 // Tried is what became of one rule for one query, and why.
 type Tried struct {
 	Rule   int // index into Policy.Rules
@@ -24,12 +28,14 @@ const (
 	RowDecides     RowStatus = iota
 	RowLater                 // it could decide, but one before it does
 	RowDiffers               // a column does not match
-	RowWhenUnknown           // its condition mentions what is not known here
-	RowWhenFails             // its condition cannot be computed
-	RowWhenFalse
-	RowUnavailable // NCCL offers nothing of what it asks for
-	RowUnpriced    // it asks for the cheapest of several, and costs are not known
-	RowBeaten      // another cell costs nothing, and no positive cost beats that
+	RowWhenUnknown           // its condition mentions what is not known here, as the topology
+	RowWhenFails             // its condition cannot be computed, as after a division by zero
+	RowWhenFalse             // its condition does not hold
+
+	// The row matches in these, and NCCL's cost table stands against it. Asks relies on their being last.
+	RowUnavailable // none of the cells that it asks for is available
+	RowUnpriced    // it allows several cells, of which the cheapest is taken, and the ABI (v2) tells no costs
+	RowBeaten      // a cell costs 0 in NCCL's table; only positive costs are written, so none is less
 )
 
 var rowStatuses = [...]string{
@@ -87,15 +93,15 @@ func (v *View) Explain(q Query) []Tried {
 	return all
 }
 
-// status says what becomes of a rule that matches if no earlier one decides.
+// status says what becomes of a rule whose columns and condition match, as if it were the first of the file.
 func (v *View) status(rule int, q *Query) RowStatus {
-	var unchanged Decision
-	unchanged.setNCCLChoice(q.Costs)
+	var byNCCL Decision
+	byNCCL.setNCCLChoice(q.Costs)
 	set := v.policy.Rules[rule].Cells
 	_, ok := v.apply(rule, q)
 	_, offered := set.cheapest(q.Costs)
 	switch {
-	case unchanged.offersNothing(q.Costs):
+	case byNCCL.offersNothing(q.Costs):
 		return RowUnavailable
 	case ok:
 		return RowDecides
@@ -128,12 +134,12 @@ func (t *Tried) condition(c *when.Condition, env when.Env) {
 	}
 }
 
-// Explanation is the way to an Answer.
+// Explanation is an Answer with what led to it.
 type Explanation struct {
 	Answer
 	Rows []Tried // one per rule; nil without a policy
-	// Model and Why are what the model says, even if a row decides. Candidates are what it chose from; nil
-	// without a model.
+	// Model and Why are what the model says, also where a row decides and it is not asked. Candidates are the
+	// configurations it compared; nil without a model.
 	Model      model.Choice
 	Why        model.Abstention
 	Candidates []model.Candidate
@@ -155,8 +161,9 @@ func (v *EngineView) Explain(q Query) Explanation {
 	return x
 }
 
-// Asks returns what the row that decides asks for or, if none does, the first that matches and cannot be had. The
-// configuration is that of a row for a single cell, else NoCell. available says whether NCCL has it.
+// Asks returns the configuration that the deciding row asks for. If no row decides, it is that of the first row that
+// matches and does not decide because of NCCL's costs. It is NoCell if that row allows several cells, or if there is
+// no such row. available says whether the row decides.
 func (v *EngineView) Asks(q Query, a Answer) (asks nccl.Config, available bool) {
 	asks = nccl.Config{Cell: nccl.NoCell}
 	if v.rows == nil {

@@ -110,9 +110,9 @@ func (m *Match) isForNumbers(has *[NumNumbers]int32, from, to Number) bool {
 	return true
 }
 
-// Settled fills in the third of nodes, ranks and ranks per node if two are known, in what a rule wants. Ranks per
+// Completed fills in the third of nodes, ranks and ranks per node if two are known, in what a rule wants. Ranks per
 // node are 0 where nodes differ in them: no rule wants that.
-func Settled(wants [NumNumbers]int32) [NumNumbers]int32 {
+func Completed(wants [NumNumbers]int32) [NumNumbers]int32 {
 	switch nodes, ranks, perNode := wants[Nodes], wants[Ranks], wants[RanksPerNode]; {
 	case nodes > 0 && ranks > 0:
 		wants[RanksPerNode] = 0

@@ -101,7 +101,7 @@ func (r *Rule) varies(report func(column, format string, args ...any)) {
 
 // canSetChannels reports whether a tuner can set the channels of an algorithm that the row asks for.
 func (r *Rule) canSetChannels() bool {
-	nodes := max(1, int(Settled(r.Numbers)[Nodes])) // 1 where any: more could be set there than on several
+	nodes := max(1, int(Completed(r.Numbers)[Nodes])) // 1 where any: more could be set there than on several
 	for a := range nccl.Algo(len(nccl.Algos.Known)) {
 		if r.Cells.algos>>a&1 != 0 && nccl.ChannelsCanBeSet(a, nodes) {
 			return true
@@ -112,7 +112,7 @@ func (r *Rule) canSetChannels() bool {
 
 // sharesSums reports whether both rules can match one communicator, and one of the collectives that add.
 func (m *Match) sharesSums(o *Match) bool {
-	a, b := Settled(m.Numbers), Settled(o.Numbers)
+	a, b := Completed(m.Numbers), Completed(o.Numbers)
 	for n := range OfCall {
 		if a[n] != anyInt && b[n] != anyInt && a[n] != b[n] {
 			return false

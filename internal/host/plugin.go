@@ -18,6 +18,9 @@ import (
 
 // Plugin is a tuner library, loaded in a child process. Its methods are not safe
 // for concurrent use.
+//
+// It sends the child one request a line. It reads the answer: what the plugin logged, a line each, and one line with
+// the result. serve.c is the child, and has the grammar of both.
 type Plugin struct {
 	path   string
 	child  *exec.Cmd
@@ -36,14 +39,14 @@ type Line struct {
 type CommInfo struct {
 	nccl.Comm
 	NVLDomains int          // NVLink domains that it spans; 0: NCCL does not say
-	NCCL       nccl.Version // that ncclGetVersion tells; 0: nccl.Reference
+	NCCL       nccl.Version // what the child's ncclGetVersion returns; 0: nccl.Reference
 }
 
-// Comm is a communicator as the plugin sees it.
-type Comm struct {
-	ABI    int // version that the plugin is asked by
+// CommHandle stands for a communicator that the plugin has created in the child. It stays until the child ends.
+type CommHandle struct {
+	ABI    int // version of the tuner ABI by which the child asks the plugin
 	plugin *Plugin
-	number int
+	number int // the child's name for it
 }
 
 // Call is one getCollInfo, in NCCL's numbers.
@@ -64,8 +67,8 @@ type Answer struct {
 	Log        []Line
 }
 
-// Load starts a child process that loads the library at path, as an NCCL does that knows the ABI up to a version. The
-// child uses the newest of these versions that the library has. Close ends it.
+// Load starts a child process that loads the library at path as NCCL does. The child asks the plugin by the newest
+// version of the ABI that the library has, up to abi. Close ends the child.
 func Load(path string, abi int) (*Plugin, error) {
 	if !Supported {
 		return nil, errors.New("this program was built without cgo and cannot load a plugin")
@@ -111,7 +114,7 @@ func (p *Plugin) Setenv(name, value string) error {
 }
 
 // Open creates a communicator. The plugin's log comes back even with an error.
-func (p *Plugin) Open(info CommInfo) (*Comm, []Line, error) {
+func (p *Plugin) Open(info CommInfo) (*CommHandle, []Line, error) {
 	fields, log, err := p.request("open", "open %d %d %d %v", info.Ranks, info.Nodes, info.NVLDomains,
 		int(cmp.Or(info.NCCL, nccl.Reference)))
 	if err != nil {
@@ -123,14 +126,15 @@ func (p *Plugin) Open(info CommInfo) (*Comm, []Line, error) {
 	if fields[0] != "0" {
 		return nil, log, fmt.Errorf("%s: init returned %s, which fails the communicator", p.path, fields[0])
 	}
-	c := &Comm{plugin: p}
+	c := &CommHandle{plugin: p}
 	_, err = fmt.Sscan(strings.Join(fields[1:], " "), &c.number, &c.ABI)
 	return c, log, err
 }
 
 // Ask calls the plugin's getCollInfo and getChunkSize, once for each call, in
-// order. All calls are on their way before the first answer is awaited.
-func (c *Comm) Ask(calls []Call) ([]Answer, error) {
+// order. It writes all requests before the child has answered the first, on a goroutine of its own: a full pipe would
+// otherwise block both sides.
+func (c *CommHandle) Ask(calls []Call) ([]Answer, error) {
 	sent := make(chan error, 1)
 	go func() {
 		var b bytes.Buffer
@@ -207,7 +211,7 @@ func (p *Plugin) answer(want string) (fields []string, log []Line, err error) {
 	}
 }
 
-// died says why the child is gone.
+// died returns why the child is gone: what it wrote to standard error, or how it ended.
 func (p *Plugin) died() error {
 	p.in.Close()
 	err := p.child.Wait()

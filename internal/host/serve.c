@@ -16,7 +16,7 @@
  * NVL_DOMAINS 0 is an NCCL that does not say; else the ranks are spread over them as
  * evenly as it goes. CHUNK is the chunk size for the cell that NCCL then chooses, 0 if the plugin
  * leaves it alone. Whatever cannot be read ends the process: the other side of
- * the pipe is this project's own (host.go).
+ * the pipe is this project's own (plugin.go).
  */
 #include <stdarg.h>
 #include <stdio.h>

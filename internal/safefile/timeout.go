@@ -58,6 +58,7 @@ func Within[T any](t *Timeouts, name string, limit time.Duration, f func() (T, e
 	select {
 	case o = <-done:
 	case <-timer.C:
+		// Under the mutex: f's goroutine sends its outcome before it deletes the name, so the name is not left behind.
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		select {

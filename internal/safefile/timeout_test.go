@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// A file system that hangs holds up nobody for longer than the limit, and after that
-// nobody at all until it has answered.
-func TestAskWithoutAnswer(t *testing.T) {
+// The first call that hangs waits for the limit. Later calls of its name fail at once, until the first has returned.
+func TestWithinHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := Timeouts{}
 		server := make(chan struct{})
@@ -42,8 +41,8 @@ func TestAskWithoutAnswer(t *testing.T) {
 	})
 }
 
-// What panics does so where it is contained.
-func TestAskPanics(t *testing.T) {
+// A panic reaches the caller, whose recover contains it: on f's own goroutine it would end the process.
+func TestWithinPanics(t *testing.T) {
 	q := Timeouts{}
 	defer func() {
 		if p := recover(); p != "defect" {

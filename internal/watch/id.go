@@ -27,9 +27,9 @@ func Identify(info fs.FileInfo) ID {
 	return id
 }
 
-// Settled reports whether the next change of the file will surely change its ID. File systems keep time in ticks:
-// of up to 10 ms by the kernel's clock, or of up to 2 s where times are whole seconds.
-func (id ID) Settled() bool {
+// ShowsNextChange reports whether the next change of the file will surely change its ID. File systems keep time in
+// ticks: of up to 10 ms by the kernel's clock, or of up to 2 s where times are whole seconds.
+func (id ID) ShowsNextChange() bool {
 	tick := 10 * time.Millisecond
 	if id.mtime%int64(time.Second) == 0 {
 		tick = coarse

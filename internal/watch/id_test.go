@@ -6,7 +6,7 @@ import (
 )
 
 // A file that changed just now may change again without a trace.
-func TestSettled(t *testing.T) {
+func TestShowsNextChange(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
 		name  string
@@ -17,7 +17,7 @@ func TestSettled(t *testing.T) {
 		{"of the future, by another machine's clock", now.Add(time.Hour), false},
 		{"of this second, where times are whole seconds", now.Truncate(time.Second), false},
 	} {
-		if got := (ID{mtime: c.mtime.UnixNano()}).Settled(); got != c.want {
+		if got := (ID{mtime: c.mtime.UnixNano()}).ShowsNextChange(); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

@@ -34,12 +34,12 @@ func keyOf(of model.Key) key {
 		k.wants[n] = anyValue
 	}
 	k.wants[policy.Nodes], k.wants[policy.Ranks] = int32(of.Nodes), int32(of.Ranks)
-	return k.settled()
+	return k.completed()
 }
 
-// settled fills in the third of nodes, ranks and ranks per node if two are known.
-func (k key) settled() key {
-	k.wants = policy.Settled(k.wants)
+// completed fills in the third of nodes, ranks and ranks per node if two are known.
+func (k key) completed() key {
+	k.wants = policy.Completed(k.wants)
 	return k
 }
 
@@ -140,7 +140,7 @@ type row struct {
 
 func newRow(r *policy.Rule) *row {
 	w := &row{Rule: r, cells: cellsOf(r.Cells), sizes: r.Bytes}
-	w.key = key{r.Coll, r.Numbers, r.NCCL, r.Name}.settled()
+	w.key = key{r.Coll, r.Numbers, r.NCCL, r.Name}.completed()
 	w.never = len(r.Colls()) == 0
 	switch {
 	case w.key.wants[policy.Ranks] > 0:

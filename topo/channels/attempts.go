@@ -21,7 +21,8 @@ var (
 		{24, 0}, {22, 0}, {20, 0}, {17.5, 0}, {15, 0}, {12, 0}, {6, 0}, {3, 0}, {2.4, 0}, {1.2, 0}, {.24, 0}, {.12, 0}}
 )
 
-// sinceSpeed is a speed that NCCL tries since a release, always (0), or up to that release (negative).
+// sinceSpeed is a speed, and the releases that try it: all (0), those from a release on (positive), or those before
+// it (negative).
 type sinceSpeed struct {
 	speed float32
 	since nccl.Change
@@ -53,20 +54,21 @@ func (s *searchSystem) speeds() []float32 {
 	return speedsIntra
 }
 
-// attempts drives the search for one graph: it relaxes the limits step by step until there is a solution (first
-// pass), then tries to make that solution faster (second pass).
+// attempts drives the search for one graph. Each attempt is a walk under the limits of try, and best keeps the best
+// solution of all. The first pass starts from the strictest limits and relaxes them one by one until there is a
+// solution. The second pass keeps that number of channels and raises their speed.
 type attempts struct {
 	*searchSystem
 	try  *searchGraph // limits of the next attempt
 	best *searchGraph
 
 	speed                []float32
-	at                   int // index into speed
-	same                 bool
+	at                   int           // index into speed of the next attempt's
+	same                 bool          // the first attempt wants all channels alike (searchGraph.same)
 	crossNIC             int           // NCCL's number: 0 no, 1 always, 2 if nothing else works
 	typeIntra, typeInter topo.PathType // best types to start with
 	maxIntra, maxInter   topo.PathType // worst types to go to
-	stepsLeft            int           // of all attempts together
+	stepsLeft            int           // for all attempts together; below 0 the first pass ends with what it has
 }
 
 // search finds the channels for the pattern that graph asks for. The graph must be new. It fails where NCCL cannot
@@ -98,11 +100,11 @@ func (s *searchSystem) search(graph *searchGraph) error {
 		graph.Pattern = PatternTree
 	}
 	if !s.Inter && graph.Pattern == PatternNVLS {
-		graph.MinChannels = graph.MaxChannels // pull evenly from all GPUs
+		graph.MinChannels = graph.MaxChannels // each GPU heads a channel, so that all carry the same load
 	}
 	if graph.Pattern == PatternRing && graph.MaxChannels >= 2 && graph.MinChannels == 1 &&
 		s.NCCL.Has(nccl.TwoRingsAcrossSockets) && s.splitNVLink() {
-		graph.MinChannels = 2 // trees do better there, but need two channels, and rings must have as many
+		graph.MinChannels = 2 // for the tree, which is better there with two channels and has as many as the ring
 	}
 
 	a.try = newSearchGraph(graph.ID, graph.Pattern, gpus, 0, 0)
@@ -135,16 +137,16 @@ func (a *attempts) limits() {
 		a.maxIntra = a.maxInter
 	}
 	if a.minCC < 90 && a.NCCL.Has(nccl.FarNICsBeforeHopper) {
-		a.maxInter = topo.PathSYS // balanced trees sometimes come back that way
+		a.maxInter = topo.PathSYS // a balanced tree returns to the NIC from two GPUs, of which one may be far from it
 	}
 }
 
-// fastest is the first speed that the hardware could reach with that many channels.
+// fastest returns the index of the fastest speed that the hardware could reach with that many channels.
 func (a *attempts) fastest(channels int) int {
 	total := a.totalBW
 	devs := len(a.Nodes[topo.NodeDEV])
 	if devs > 1 && a.best.Pattern != PatternRing {
-		// Only rings come back to where they started.
+		// Other patterns need one hop less than a ring, which returns to its first GPU.
 		total = float32(float64(total) * (float64(devs) / float64(devs-1)))
 	}
 	i := 0
@@ -156,7 +158,8 @@ func (a *attempts) fastest(channels int) int {
 
 func (a *attempts) setSpeed() { a.try.BWIntra, a.try.BWInter = a.speed[a.at], a.speed[a.at] }
 
-// attempt runs one search and says whether its result cannot be improved; steps is what it left.
+// attempt walks once. perfect says that no other walk could do better. steps is what the walk left of its own steps,
+// -1 if it reached the maximum number of channels.
 func (a *attempts) attempt() (perfect bool, steps int) {
 	steps = searchSteps
 	if a.try.same {
@@ -177,11 +180,13 @@ func (a *attempts) firstPass() {
 	}
 }
 
-// relax loosens one limit and resets those before it. It reports false when there is nothing left to try.
+// relax changes the limits for the next attempt: it loosens the first limit that can still be loosened, in NCCL's
+// order, and sets those before it back. It reports false when there is nothing left to try. steps is what the last
+// attempt left of its steps.
 func (a *attempts) relax(steps int) bool {
 	t, best := a.try, a.best
 	viaAMD := a.cpu.Arch == topo.ArchX86 && a.cpu.Vendor == topo.VendorAMD && t.TypeIntra == topo.PathSYS
-	if t.same && !viaAMD {
+	if t.same && !viaAMD { // between AMD CPUs NCCL does not try channels that differ
 		t.same = false
 		return true
 	}
@@ -189,7 +194,7 @@ func (a *attempts) relax(steps int) bool {
 
 	a.stepsLeft += steps
 	if a.stepsLeft < 0 && best.NChannels > 0 {
-		return false
+		return false // a solution is enough: other limits would take too long
 	}
 	if a.minCC >= 90 && t.Pattern == PatternBalancedTree {
 		t.Pattern = PatternTree
@@ -243,7 +248,7 @@ func (a *attempts) secondPass() {
 		a.at++
 	}
 	a.setSpeed()
-	a.try.MinChannels = best.NChannels
+	a.try.MinChannels = best.NChannels // more speed must not cost channels
 	for steps := -1; steps != 0 && a.at > 0; {
 		t := a.try
 		switch {
@@ -256,7 +261,7 @@ func (a *attempts) secondPass() {
 			t.BWInter = a.speed[a.at]
 		case t.BWIntra == best.BWIntra && t.BWIntra < t.BWInter*2:
 			a.at--
-			t.BWIntra = a.speed[a.at] // two nodes and CollNet profit
+			t.BWIntra = a.speed[a.at] // for two nodes and CollNet, which send more inside the node
 		default:
 			return
 		}
@@ -264,7 +269,8 @@ func (a *attempts) secondPass() {
 	}
 }
 
-// simpleOrder is what NCCL falls back to: one slow channel in enumeration order. It wants NICs even where none is used.
+// simpleOrder is what NCCL falls back to: one slow channel through the GPUs as enumerated. It fails without a NIC, even
+// inside a node, where the channel uses none.
 func (s *searchSystem) simpleOrder(g *searchGraph) error {
 	first, last := s.selectNets(-1, 0), s.selectNets(-1, len(s.gpus)-1)
 	if len(first) == 0 || len(last) == 0 {

@@ -63,7 +63,7 @@ func (w *walk) newHead(gpu int) bool {
 	return true
 }
 
-// startInOrder tries the GPUs in the order of enumeration. NCCL gives this try steps of its own.
+// startInOrder tries a first channel from NIC n through the GPUs as enumerated. NCCL gives this try steps of its own.
 func (w *walk) startInOrder(n int, goal goals) {
 	if w.graph.NChannels > 0 || w.hasNVS() {
 		return

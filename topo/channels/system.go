@@ -2,6 +2,17 @@
 // NVLS and CollNet as NCCL's search does. Tune goes all the way from a topology file to NCCL's estimates. Settings
 // name the release whose rules hold, and Variables are the NCCL_* variables that count.
 //
+// A channel is a path through all GPUs of a node, with a NIC at both ends if there are several nodes. The search
+// claims bandwidth on the links of such paths until no further channel fits. It has four layers, outermost first:
+//
+//	graphs   (search.go)    a search for each graph: ring, tree, CollNet, NVLS
+//	attempts (attempts.go)  several walks for one graph, which relax the limits and then raise the speed
+//	walk     (walk.go)      one depth-first search under fixed limits
+//	fromNets (inter.go)     the NICs at which a channel of a walk begins and ends
+//
+// The order of all tries is NCCL's. The search is cut off after a number of steps, so another order finds other
+// channels.
+//
 // Systems are read, not changed. The package keeps nothing between calls. Bandwidths are float32 and computed in NCCL's
 // order, because its search compares them exactly.
 package channels
@@ -30,7 +41,7 @@ type searchSystem struct {
 
 	gpuGPU, gpuNet, netGPU [][]searchPath // [from][to]
 	gpuNVS, nvsGPU         []searchPath   // to and from the first NVSwitch
-	near                   [][]int        // see nearness
+	near                   [][]int        // by GPU, the other GPUs in the order of nearness
 
 	maxBW    float32   // GB/s, the fastest that one channel could be
 	totalBW  float32   // GB/s, the most that one GPU can move
@@ -38,7 +49,7 @@ type searchSystem struct {
 	cpu      *topo.CPU // the first one
 	crossNIC topo.Toggle
 
-	netOrder map[[2]int][]int // answers of selectNets, without which an NVL72 takes eight times as long
+	netOrder map[[2]int][]int // answers of selectNets, by its arguments; without them an NVL72 takes eight times as long
 }
 
 type searchNode struct {
@@ -56,7 +67,7 @@ type searchLink struct {
 type searchGPU struct {
 	rank   int
 	device int    // the physical GPU's node
-	nets   []int  // its own NICs, by channel
+	nets   []int  // its own NICs, in the order in which its channels use them
 	used   uint64 // channels that pass this GPU, one bit each
 }
 
@@ -71,7 +82,7 @@ type searchPath struct {
 	kind  topo.PathType
 	bw    float32
 	links []int
-	// throughIntel is set where traffic from a GPU is split into small packets by an Intel CPU.
+	// throughIntel: an Intel CPU on the path splits a GPU's traffic into small packets, which costs a fifth more.
 	throughIntel bool
 }
 
@@ -273,7 +284,7 @@ func (s *searchSystem) splitNVLink() bool {
 type searchGraph struct {
 	Graph
 	collNet bool
-	same    bool // all channels must follow the first one
+	same    bool // all channels must visit the GPUs as the first one does (NCCL's sameChannels)
 }
 
 func newSearchGraph(id int, pattern string, gpus, minChannels, maxChannels int) *searchGraph {
@@ -302,7 +313,7 @@ func (g *searchGraph) copyChannel(to int, o *searchGraph, from int) {
 // beats reports whether a solution is better than the best one so far.
 func (g *searchGraph) beats(best *searchGraph, gpus int) bool {
 	if g.NChannels < g.MinChannels {
-		return false // ring and tree need the same number of channels
+		return false // a tree must have as many channels as the ring has
 	}
 	n, m := float32(g.NChannels), float32(best.NChannels)
 	if g.Pattern == PatternNVLS {

@@ -22,8 +22,9 @@ const (
 	orderReplay // as in the channel before
 )
 
-// walk is one attempt: a depth-first search for channels under the limits of graph. best keeps the best solution
-// across attempts.
+// walk is one attempt: a depth-first search for channels under the limits of graph. Each function claims the bandwidth
+// of a path, goes on, and gives the bandwidth back when it returns. So when a walk ends, the links are as before, but
+// for rounding. A solution is copied to best, which is that of all attempts, when it is found.
 type walk struct {
 	*searchSystem
 	graph *searchGraph
@@ -31,10 +32,10 @@ type walk struct {
 	steps *int // left; -1 once a perfect solution is found
 }
 
-// goals of one channel: after which step it goes back to the network and to its first GPU; -1 never.
+// goals say how one channel goes on.
 type goals struct {
-	backToNet, backToFirst int
-	order                  int
+	backToNet, backToFirst int // the step after which it returns to the network, and to its first GPU; -1: never
+	order                  int // how it chooses the next GPU
 }
 
 // run looks for channels and returns what is left of the steps, -1 for a perfect solution.
@@ -85,13 +86,13 @@ func (w *walk) byRank(rank int) int {
 	return slices.IndexFunc(w.gpus, func(g searchGPU) bool { return g.rank == rank })
 }
 
-// start begins a channel inside the node.
+// start begins a channel at GPU g, which a NIC has led to if there are several nodes.
 func (w *walk) start(g int, goal goals, order int) {
 	goal.order = order
 	w.enter(g, 0, goal)
 }
 
-// enter visits a GPU and marks it as used by the current channel meanwhile.
+// enter visits a GPU. Meanwhile the GPU is marked as used, so that the current channel passes it once.
 func (w *walk) enter(g, step int, goal goals) {
 	flag := uint64(1) << w.graph.NChannels
 	w.gpus[g].used ^= flag
@@ -99,8 +100,10 @@ func (w *walk) enter(g, step int, goal goals) {
 	w.gpus[g].used ^= flag
 }
 
-// use takes a path's bandwidth, and reports false if the path is too bad or too narrow. share is 1 in the normal case.
-// intra distinguishes traffic between GPUs from traffic to the network. back is the path the other way.
+// use takes the bandwidth of a channel from a path. It reports false, and takes nothing, if the path's type is worse
+// than the limit or a link has too little left. share multiplies the bandwidth: it is not 1 where a channel uses a path
+// in part or twice, and a negative share gives back. intra says that the traffic is between GPUs, not to the network.
+// back is the path the other way.
 func (w *walk) use(p, back *searchPath, fromGPU, intra bool, share float32) bool {
 	g := w.graph
 	bw, worst := g.BWInter, g.TypeInter

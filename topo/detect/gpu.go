@@ -1,5 +1,8 @@
 package detect
 
+// What NVIDIA's driver knows about the GPUs of a machine, behind an interface that tests replace, and what NCCL makes
+// of it. nvml_cgo.go asks the driver.
+
 import (
 	"errors"
 	"fmt"
@@ -45,8 +48,8 @@ func gpusOnPCI(fs *sysfs) int {
 	return n
 }
 
-// gdr reports whether NICs may reach the memory of this GPU, whatever NICs there are (CUDA's attribute, which NCCL
-// asks for from CUDA 11.3 on); GeForce drivers do not allow it.
+// gdr reports whether a NIC may access the memory of this GPU (GPUDirect RDMA). NCCL asks CUDA for that attribute, from
+// CUDA 11.3 on. The driver has it for all GPUs but GeForce.
 func (d *NVMLDevice) gdr() bool { return !strings.Contains(d.Name, "GeForce") }
 
 // linkSpeed is the PCIe speed as sysfs would write it.
@@ -86,7 +89,8 @@ type NVMLDevice struct {
 	C2CMBps  int // bandwidth of each, MB/s
 }
 
-// hiddenNVLinkPeer is what NCCL takes for the address of an NVLink's other end when the driver does not show it.
+// hiddenNVLinkPeer is the address that NCCL uses for the other end of an NVLink if the driver does not tell it, as in a
+// virtual machine. NCCL takes such an end for an NVSwitch.
 const hiddenNVLinkPeer = "fffffff:ffff:ff"
 
 // nvLinkSlots is the number of NVLinks NCCL asks a GPU for: Pascal 4, Volta 6, Ampere 12, Hopper and later 18.

@@ -76,7 +76,7 @@ type file struct {
 
 	// Guarded by Loader.mu.
 	id      watch.ID
-	settled bool   // no later change can have left the id as it is
+	idHolds bool   // any later change has another id (watch.ID.ShowsNextChange)
 	text    []byte // for bundles and to compare
 
 	parse  func() // once; sets what follows
@@ -137,7 +137,7 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 	var err error
 	l.mu.Lock()
 	if f := l.files[key]; f != nil {
-		before = &file{fileKey: key, id: f.id, settled: f.settled}
+		before = &file{fileKey: key, id: f.id, idHolds: f.idHolds}
 	}
 	l.mu.Unlock()
 	if before == nil || !s.KeepFirst {
@@ -155,7 +155,7 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 		}
 	case found == nil: // it has not changed
 	case f != nil && f.unread == nil && bytes.Equal(f.text, found.text):
-		f.id, f.settled = found.id, found.settled
+		f.id, f.idHolds = found.id, found.idHolds
 	default:
 		f = found
 		text := f.text
@@ -169,7 +169,7 @@ func (l *Loader) loadFile(key fileKey, s Settings) *file {
 
 // readFile reads a file that has changed since before; nil: it has not. A new state that is too large is not read.
 func (l *Loader) readFile(key fileKey, before *file, s Settings) (*file, error) {
-	if before != nil && before.settled {
+	if before != nil && before.idHolds {
 		if info, err := os.Stat(key.Path); err == nil && watch.Identify(info) == before.id {
 			return nil, nil
 		}
@@ -190,7 +190,7 @@ func (l *Loader) readFile(key fileKey, before *file, s Settings) (*file, error) 
 	if now.text, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
 		return nil, safefile.Reason(err)
 	}
-	now.settled = now.id.Settled()
+	now.idHolds = now.id.ShowsNextChange()
 	return now, nil
 }
 

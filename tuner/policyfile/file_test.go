@@ -76,7 +76,7 @@ func TestFileIsCompiledOnce(t *testing.T) {
 	if load() != first {
 		t.Error("touched: compiled again")
 	}
-	if again := load(); again != first || !again.settled {
+	if again := load(); again != first || !again.idHolds {
 		t.Error("at rest: compiled again")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 var _ agree.Records = (*View)(nil)
 
-// Who looks sees what the ranks have recorded, and keeps none of it alive.
+// A View reads what ranks have recorded. It writes nothing and holds no lease, so it keeps no record alive.
 func TestLook(t *testing.T) {
 	server := startEtcd(t)
 	ctx := within(t, 2*time.Minute)
@@ -70,7 +70,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Jobs have prefixes below that of the site. Neither what lies deeper nor other programs' keys are stores.
+// Below finds the stores of jobs under the site's prefix, up to two levels down. It leaves out what is deeper and the
+// keys of other programs.
 func TestBelow(t *testing.T) {
 	server := startEtcd(t)
 	ctx := within(t, 2*time.Minute)

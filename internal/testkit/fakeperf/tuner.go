@@ -14,7 +14,7 @@ import (
 // plugin is the tuner that NCCL would load. It runs in a child process and sees one rank of the communicator.
 type plugin struct {
 	library *host.Plugin
-	comm    *host.Comm
+	comm    *host.CommHandle
 }
 
 // With envReload=reloadNever the plugin writes no records. Nothing would remove them, since the one rank here does not
