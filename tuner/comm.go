@@ -83,8 +83,7 @@ type Comm struct {
 	cleanups []func()                         // end what join has begun, in reverse order
 	found    atomic.Pointer[trial.Conclusion] // of the comparison by now; nil: nothing
 	shapes   *shapes                          // of calls, where this rank learns; else nil
-
-	learned []byte // the rows of learned.csv as it was first read; nil: not yet
+	learning *learning                        // nil: it does not learn
 
 	metrics   *telemetry.CommMetrics
 	recording *telemetry.Recording // who decided what is noted there; nil: nowhere

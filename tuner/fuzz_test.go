@@ -28,27 +28,27 @@ func FuzzLearnedFiles(f *testing.F) {
 		path := filepath.Join(dir, LearnedFile)
 		write(t, path, rows)
 		write(t, filepath.Join(dir, "e.json"), evidence)
-		v := c.withLearned(base)
+		v := c.learning.withLearned(base)
 		if b, err := policyfile.DecodeBundle(v.Content()); err != nil || string(b.Policy.Text) != own {
 			t.Errorf("%v: %q", err, b.Policy.Text)
 		}
 		if warned := log.count("WARN"); warned > 1 || warned == 1 && log.count(path) == 0 {
 			t.Errorf("the log: %v", log)
 		}
-		e := c.newEvidence()
-		if open, settled, _ := c.earlier(e); len(open) > 0 && settled(nccl.CollAllReduce, nccl.Range{Min: 4, Max: 4}) {
+		e := c.learning.newEvidence()
+		if open, settled, _ := c.learning.earlier(e); len(open) > 0 && settled(nccl.CollAllReduce, nccl.Range{Min: 4, Max: 4}) {
 			t.Errorf("one file has what is open and what is settled: %+v", open)
 		}
 		e.State = trial.Learned
-		if err := c.save(e); err != nil {
+		if err := c.learning.save(e); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
 		if err != nil || !strings.HasPrefix(string(text), learnedPolicy(nil)) {
 			t.Errorf("%q, %v", text, err)
 		}
-		c.learned = nil
-		c.withLearned(base)
+		c.learning.rows = nil
+		c.learning.withLearned(base)
 	})
 }
 
@@ -82,10 +82,10 @@ func BenchmarkWorstLearnedFiles(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		c.withLearned(base)
-		e := c.newEvidence()
+		c.learning.withLearned(base)
+		e := c.learning.newEvidence()
 		e.State = trial.Learned
-		if err := c.save(e); err != nil {
+		if err := c.learning.save(e); err != nil {
 			b.Fatal(err)
 		}
 		return errors.New(strings.Join(log.lines, "\n"))

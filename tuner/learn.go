@@ -16,7 +16,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/trial"
 )
 
@@ -212,46 +211,46 @@ func (c *Comm) learn(peer *trial.Peer, change time.Duration, base *policyfile.Ve
 		checked: func(coll nccl.Coll, a nccl.Algo) bool {
 			return nccl.ChannelsAreChecked(coll, a, c.info.Nodes, unchecked)
 		}}
-	log, warned := c.log.About(about(c.info)), false
 	config := c.trialConfig(peer, change)
 	// What tunefit status shows is the evidence, which has the finding in it.
 	config.Tell = c.publisher(func(context.Context, []byte) error { return nil })
-	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
-		"may change in their last bits", EnvLearn, c.settings.learn)
 	const outcome = "nothing is learned any more, and the active version stays"
 	c.background(outcome, func(ctx context.Context) {
-		evidence := c.newEvidence()
-		earlier, settled, err := c.earlier(evidence)
-		if err != nil { // it would be overwritten
-			log.Warnf("%s=%s: nothing is learned: %v", EnvLearn, c.settings.learn, err)
-			return
-		}
-		trial.Learn(ctx, config, trial.Subject{
-			Evidence: evidence, Budget: c.settings.learnBudget, Earlier: earlier,
-			Choose: func(calls map[uint64]int) ([]trial.Factor, []string) { return c.shapes.factors(calls, settled) },
-			With: func(factors []trial.Factor, arms []int) (trial.Variant, error) {
-				return c.with(base, factors, arms)
-			},
-			Save: func(ctx context.Context, e trial.Evidence) {
-				if err := c.save(e); err != nil && !warned {
-					warned = true // once, not every ten blocks
-					log.Warnf("%s=%s: what is learned is not written: %v", EnvLearn, c.settings.learn,
-						safefile.Reason(err))
-				}
-				c.tell(ctx, e, log)
-			},
-		})
+		c.learning.learn(ctx, config, c.settings.learnBudget, base, c.shapes, c.member.PublishStatus)
 	})
 }
 
-// tell publishes to tunefit status what is known by now.
-func (c *Comm) tell(ctx context.Context, e trial.Evidence, log telemetry.Log) {
-	e.Runs = nil
-	text, err := json.Marshal(e)
-	if err == nil {
-		err = c.member.PublishStatus(ctx, text)
+// learn learns until ctx ends. publish tells tunefit status what is known.
+func (l *learning) learn(ctx context.Context, config trial.Config, budget float64, base *policyfile.Version,
+	calls *shapes, publish func(context.Context, []byte) error) {
+	log, warned := config.Log, false
+	log.Infof("%s=%s: trying what makes steps shorter; algorithms and channel counts add in different orders, so sums "+
+		"may change in their last bits", EnvLearn, l.dir)
+	evidence := l.newEvidence()
+	earlier, settled, err := l.earlier(evidence)
+	if err != nil { // it would be overwritten
+		log.Warnf("%s=%s: nothing is learned: %v", EnvLearn, l.dir, err)
+		return
 	}
-	if err != nil && ctx.Err() == nil {
-		log.Infof("tunefit status cannot show what is learned: %v", err)
-	}
+	trial.Learn(ctx, config, trial.Subject{
+		Evidence: evidence, Budget: budget, Earlier: earlier,
+		Choose: func(step map[uint64]int) ([]trial.Factor, []string) { return calls.factors(step, settled) },
+		With: func(factors []trial.Factor, arms []int) (trial.Variant, error) {
+			return l.with(base, factors, arms)
+		},
+		Save: func(ctx context.Context, e trial.Evidence) {
+			if err := l.save(e); err != nil && !warned {
+				warned = true // once, not every ten blocks
+				log.Warnf("%s=%s: what is learned is not written: %v", EnvLearn, l.dir, safefile.Reason(err))
+			}
+			e.Runs = nil
+			text, err := json.Marshal(e)
+			if err == nil {
+				err = publish(ctx, text)
+			}
+			if err != nil && ctx.Err() == nil {
+				log.Infof("tunefit status cannot show what is learned: %v", err)
+			}
+		},
+	})
 }

@@ -116,6 +116,7 @@ func learningComm(t testing.TB, policyText string, settings settings) (*Comm, *p
 	var log recorder
 	c := &Comm{plugin: New(env()), info: CommInfo{Comm: nccl.Comm{Nodes: 2, Ranks: 16}, NCCL: nccl.Only(23007)},
 		log: log.log(), settings: settings}
+	c.learning = c.newLearning()
 	base := policyfile.None
 	if policyText != "" {
 		content := policyfile.Bundle{Policy: policyfile.Source{Name: "p.csv", Text: []byte(policyText)}}.Encode()
@@ -135,7 +136,7 @@ func TestVersionsOfArms(t *testing.T) {
 	const want = learnedHeader + "allreduce,1024,4096,ring,ll128,8,2,16,\nallgather,7,7,ring,ll,-1,2,16,\n"
 	for _, base := range []string{"", "allreduce,0,1024,tree,ll,-1,-1,-1", "# mine\nalgorithm,collective\n!tree,reduce\n"} {
 		c, v, _ := learningComm(t, base, settings{})
-		got, err := c.with(v, factors, []int{1, 1})
+		got, err := c.learning.with(v, factors, []int{1, 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +147,7 @@ func TestVersionsOfArms(t *testing.T) {
 		if n := len(p.Rules); p.Place(n-1) != "learned.csv:3" || n > 2 && !strings.HasPrefix(p.Place(0), "p.csv:") {
 			t.Errorf("%s, %s", p.Place(0), p.Place(n-1))
 		}
-		if got, err := c.with(v, factors, []int{0, 0}); got != v || err != nil {
+		if got, err := c.learning.with(v, factors, []int{0, 0}); got != v || err != nil {
 			t.Errorf("%v, %v: what was in force is another version", got, err)
 		}
 	}
@@ -165,21 +166,21 @@ func TestLearnedIsKept(t *testing.T) {
 	a.Effect, a.Error, a.Blocks = -0.02, 0.002, 9
 	save := func(e trial.Evidence) {
 		t.Helper()
-		if err := c.save(e); err != nil {
+		if err := c.learning.save(e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	save(e)
 	tried := nccl.Range{Min: 4096, Max: 4096}
-	if open, settled, _ := c.earlier(e); len(open) != 1 || settled(nccl.CollAllReduce, tried) {
+	if open, settled, _ := c.learning.earlier(e); len(open) != 1 || settled(nccl.CollAllReduce, tried) {
 		t.Errorf("%v is open", open)
 	}
-	if v := c.withLearned(base); v != base {
+	if v := c.learning.withLearned(base); v != base {
 		t.Errorf("%v: nothing is proven", v)
 	}
 	e.State, e.Factors[0].Arms[1].Proven = trial.Learned, true
 	save(e)
-	if open, settled, _ := c.earlier(e); len(open) > 0 || !settled(nccl.CollAllReduce, tried) {
+	if open, settled, _ := c.learning.earlier(e); len(open) > 0 || !settled(nccl.CollAllReduce, tried) {
 		t.Errorf("%v is open", open)
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, LearnedFile))
@@ -191,23 +192,23 @@ func TestLearnedIsKept(t *testing.T) {
 	bad := filepath.Join(dir, "bad.json")
 	write(t, bad, `{"format":"nccl-tuner-go learning","version":2,"nodes":2,"ranks":16,`+
 		`"nccl":"2.30.7","machine":"`+e.Machine+`"}`)
-	if all, err := c.kept(e); len(all) != 1 || err != nil ||
+	if all, err := c.learning.kept(e); len(all) != 1 || err != nil ||
 		log.count("WARN TUNER/Go: "+bad+" is left out: its version is 2") != 1 {
 		t.Errorf("%+v, %v, the log: %v", all, err, log)
 	}
 	os.Chmod(bad, 0o666)
-	if all, err := c.kept(e); len(all) != 1 || err != nil || log.count("everybody can write to it") != 1 {
+	if all, err := c.learning.kept(e); len(all) != 1 || err != nil || log.count("everybody can write to it") != 1 {
 		t.Errorf("%+v, %v, the log: %v", all, err, log)
 	}
 	os.Remove(bad)
 	// Where the directory does not answer, it cannot be said what is in it.
 	answer := make(chan struct{})
-	c.plugin.timeouts.Do(c.inLearned("*.json"), 0, func() error { <-answer; return nil })
-	if _, _, err := c.earlier(e); err == nil {
+	c.plugin.timeouts.Do(c.learning.path("*.json"), 0, func() error { <-answer; return nil })
+	if _, _, err := c.learning.earlier(e); err == nil {
 		t.Error("no error")
 	}
 	close(answer)
-	for c.plugin.timeouts.Do(c.inLearned("*.json"), learnLimit, func() error { return nil }) != nil { // until it has
+	for c.plugin.timeouts.Do(c.learning.path("*.json"), learnLimit, func() error { return nil }) != nil { // until it has
 		runtime.Gosched()
 	}
 	// The proof stays where another communicator that tries the same has not come so far, and what tries something else
@@ -217,18 +218,18 @@ func TestLearnedIsKept(t *testing.T) {
 			Machine: e.Machine, Factors: factors}
 		save(other)
 	}
-	if all, err := c.kept(e); len(all) != 2 || all[0].State != trial.Learned || err != nil {
+	if all, err := c.learning.kept(e); len(all) != 2 || all[0].State != trial.Learned || err != nil {
 		t.Errorf("%+v, %v", all, err)
 	}
-	c.learned = nil
-	b, _ := policyfile.DecodeBundle(c.withLearned(base).Content())
+	c.learning.rows = nil
+	b, _ := policyfile.DecodeBundle(c.learning.withLearned(base).Content())
 	if string(b.Policy.Text) != "allreduce,0,1024,tree,ll,-1,-1,-1\n" || string(b.Added.Text) != string(text) {
 		t.Errorf("%q, %q", b.Policy.Text, b.Added.Text)
 	}
 	path := filepath.Join(dir, LearnedFile)
 	write(t, path, strings.TrimSuffix(string(text), "\n")) // as an editor may leave it
-	c.learned = nil
-	if v, err := c.with(c.withLearned(base), e.Factors, []int{1}); err != nil || len(v.Engine().Policy.Rules) != 3 {
+	c.learning.rows = nil
+	if v, err := c.learning.with(c.learning.withLearned(base), e.Factors, []int{1}); err != nil || len(v.Engine().Policy.Rules) != 3 {
 		t.Errorf("%v: a row that is tried is not a line of its own", err)
 	}
 	for other, says := range map[string]string{
@@ -237,13 +238,13 @@ func TestLearnedIsKept(t *testing.T) {
 		learnedHeader + "allreduce,0,1,rign,ll,-1,2,16,\n":        "WARN TUNER/Go: " + path + " is not used: learned.csv:2:4: unknown algorithm",
 	} {
 		write(t, path, other)
-		if c.learned = nil; c.withLearned(base) != base || log.count(says) != 1 {
+		if c.learning.rows = nil; c.learning.withLearned(base) != base || log.count(says) != 1 {
 			t.Errorf("%q: no %q in the log: %v", other, says, log)
 		}
 	}
 	large := strings.Repeat("# a comment\n", policyfile.MaxLiveBytes/12+1)
 	write(t, filepath.Join(dir, LearnedFile), string(text)+large)
-	if c.learned = nil; c.withLearned(base) != base || log.count(" is not used: larger than 8 MiB") != 1 {
+	if c.learning.rows = nil; c.learning.withLearned(base) != base || log.count(" is not used: larger than 8 MiB") != 1 {
 		t.Errorf("the log: %v", log)
 	}
 }
@@ -252,12 +253,12 @@ func TestLearnedIsKept(t *testing.T) {
 func TestLearnedWithUnknownRelease(t *testing.T) {
 	dir := t.TempDir()
 	c, base, log := learningComm(t, "", settings{learn: dir})
-	c.info.NCCL = nccl.Releases{}
-	e, proven := c.newEvidence(), arm("ring/ll")
+	c.learning.release = nccl.Releases{}
+	e, proven := c.learning.newEvidence(), arm("ring/ll")
 	proven.Proven, e.State = true, trial.Learned
 	e.Factors = []trial.Factor{{Coll: nccl.CollAllReduce, Range: nccl.Range{Max: 8},
 		Arms: []trial.Arm{arm("tree/ll"), proven}}}
-	if err := c.save(e); err != nil {
+	if err := c.learning.save(e); err != nil {
 		t.Fatal(err)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "learning-2n-16r-unknown-*.json"))
@@ -265,7 +266,7 @@ func TestLearnedWithUnknownRelease(t *testing.T) {
 	if e.NCCL != "" || len(files) != 1 || !strings.HasSuffix(string(text), "\nallreduce,0,8,ring,ll,-1,2,16,\n") {
 		t.Errorf("%q, %v, %q", e.NCCL, files, text)
 	}
-	if c.withLearned(base) == base || log.count("WARN") > 0 {
+	if c.learning.withLearned(base) == base || log.count("WARN") > 0 {
 		t.Errorf("the row is not used; the log: %v", log)
 	}
 }

@@ -35,6 +35,27 @@ const (
 	mostEvidence = 16 << 20
 )
 
+// learning is the directory of NCCL_TUNER_LEARN as a communicator uses it.
+type learning struct {
+	dir      string
+	trust    bool
+	loader   *policyfile.Loader
+	timeouts *safefile.Timeouts
+	log      telemetry.Log
+
+	key, name string // of the communicator
+	comm      nccl.Comm
+	release   nccl.Releases
+
+	rows []byte // of learned.csv as it was first read; nil: not yet
+}
+
+// newLearning is how the communicator uses it.
+func (c *Comm) newLearning() *learning {
+	return &learning{dir: c.settings.learn, trust: c.settings.files.Trust, loader: c.plugin.loader,
+		timeouts: &c.plugin.timeouts, log: c.log, key: c.key(), name: c.info.Name, comm: c.info.Comm, release: c.info.NCCL}
+}
+
 // evidenceFile is the name of the file for evidence. It is one for all communicators that try the same on such a
 // machine with such a release, as those of a job's tensor parallel groups do: they make the same steps.
 func evidenceFile(e trial.Evidence) string {
@@ -48,21 +69,21 @@ func evidenceFile(e trial.Evidence) string {
 }
 
 // newEvidence is that of a communicator which begins to learn.
-func (c *Comm) newEvidence() trial.Evidence {
-	e := trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Key: c.key(), Comm: c.info.Comm,
-		Name: c.info.Name, Machine: c.plugin.loader.Fingerprint(), Began: time.Now()}
-	if c.info.NCCL != (nccl.Releases{}) {
-		e.NCCL = c.info.NCCL.String()
+func (l *learning) newEvidence() trial.Evidence {
+	e := trial.Evidence{Format: trial.EvidenceFormat, Version: trial.EvidenceVersion, Key: l.key, Comm: l.comm,
+		Name: l.name, Machine: l.loader.Fingerprint(), Began: time.Now()}
+	if l.release != (nccl.Releases{}) {
+		e.NCCL = l.release.String()
 	}
 	return e
 }
 
-// inLearned is the path of a file in the directory of NCCL_TUNER_LEARN.
-func (c *Comm) inLearned(name string) string { return filepath.Join(c.settings.learn, name) }
+// path is the path of a file in the directory of NCCL_TUNER_LEARN.
+func (l *learning) path(name string) string { return filepath.Join(l.dir, name) }
 
 // readOwn returns what a file holds that nobody else can change.
-func (c *Comm) readOwn(path string, most int64) ([]byte, error) {
-	f, _, err := safefile.OpenOwned(path, c.settings.files.Trust)
+func (l *learning) readOwn(path string, most int64) ([]byte, error) {
+	f, _, err := safefile.OpenOwned(path, l.trust)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +91,8 @@ func (c *Comm) readOwn(path string, most int64) ([]byte, error) {
 	return safefile.All(f, most)
 }
 
-func (c *Comm) readEvidence(path string) (e trial.Evidence, err error) {
-	text, err := c.readOwn(path, mostEvidence)
+func (l *learning) readEvidence(path string) (e trial.Evidence, err error) {
+	text, err := l.readOwn(path, mostEvidence)
 	if err == nil {
 		err = wording.JSONError(json.Unmarshal(text, &e))
 	}
@@ -83,14 +104,14 @@ func (c *Comm) readEvidence(path string) (e trial.Evidence, err error) {
 
 // kept returns the evidence in the directory of machine and release of some, the latest first. Other files are left
 // out, and named.
-func (c *Comm) kept(of trial.Evidence) ([]trial.Evidence, error) {
-	files := c.inLearned("*.json")
-	return safefile.Within(&c.plugin.timeouts, files, learnLimit, func() (all []trial.Evidence, err error) {
+func (l *learning) kept(of trial.Evidence) ([]trial.Evidence, error) {
+	files := l.path("*.json")
+	return safefile.Within(l.timeouts, files, learnLimit, func() (all []trial.Evidence, err error) {
 		paths, err := filepath.Glob(files)
 		for _, path := range paths {
-			switch e, err := c.readEvidence(path); {
+			switch e, err := l.readEvidence(path); {
 			case err != nil:
-				c.log.Warnf("%s is left out: %v", path, safefile.Reason(err))
+				l.log.Warnf("%s is left out: %v", path, safefile.Reason(err))
 			case e.NCCL == of.NCCL && e.Machine == of.Machine:
 				all = append(all, e)
 			}
@@ -101,8 +122,8 @@ func (c *Comm) kept(of trial.Evidence) ([]trial.Evidence, error) {
 }
 
 // earlier returns the evidence to go on from, and which calls others have settled.
-func (c *Comm) earlier(of trial.Evidence) (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool, err error) {
-	all, err := c.kept(of)
+func (l *learning) earlier(of trial.Evidence) (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool, err error) {
+	all, err := l.kept(of)
 	var learned []trial.Factor
 	for _, e := range all {
 		switch {
@@ -120,17 +141,17 @@ func (c *Comm) earlier(of trial.Evidence) (open []trial.Evidence, settled func(n
 
 // save writes evidence, and the rows of all that is proven where this is. What was proven stays: another communicator
 // that tries the same may prove nothing.
-func (c *Comm) save(e trial.Evidence) error {
+func (l *learning) save(e trial.Evidence) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	path := c.inLearned(evidenceFile(e))
-	err = c.plugin.timeouts.Do(path, learnLimit, func() error {
-		if err := os.MkdirAll(c.settings.learn, 0o755); err != nil {
+	path := l.path(evidenceFile(e))
+	err = l.timeouts.Do(path, learnLimit, func() error {
+		if err := os.MkdirAll(l.dir, 0o755); err != nil {
 			return err
 		}
-		there, err := c.readEvidence(path)
+		there, err := l.readEvidence(path)
 		if err == nil && there.State == trial.Learned && e.State != trial.Learned {
 			return nil
 		}
@@ -140,14 +161,14 @@ func (c *Comm) save(e trial.Evidence) error {
 		return err
 	}
 	for written := ""; ; { // again where another rank has proven more meanwhile
-		all, err := c.kept(e)
+		all, err := l.kept(e)
 		rows := learnedPolicy(all)
 		if err != nil || rows == written {
 			return err
 		}
 		written = rows
-		err = c.plugin.timeouts.Do(path, learnLimit, func() error {
-			return safefile.Write(c.inLearned(LearnedFile), []byte(rows))
+		err = l.timeouts.Do(path, learnLimit, func() error {
+			return safefile.Write(l.path(LearnedFile), []byte(rows))
 		})
 		if err != nil {
 			return err
@@ -183,18 +204,18 @@ func rowOf(f trial.Factor, a trial.Arm, comm nccl.Comm, release string) string {
 }
 
 // with returns a version with a row for each factor whose arm is not NCCL's choice. It comes after the rows of base.
-func (c *Comm) with(base *policyfile.Version, factors []trial.Factor, arms []int) (*policyfile.Version, error) {
+func (l *learning) with(base *policyfile.Version, factors []trial.Factor, arms []int) (*policyfile.Version, error) {
 	rows := ""
 	for i, k := range arms {
 		if k > 0 {
-			rows += rowOf(factors[i], factors[i].Arms[k], c.info.Comm, "")
+			rows += rowOf(factors[i], factors[i].Arms[k], l.comm, "")
 		}
 	}
-	return c.extended(base, []byte(rows))
+	return l.extended(base, []byte(rows))
 }
 
 // extended returns a version with rows of learned.csv after its own.
-func (c *Comm) extended(base *policyfile.Version, rows []byte) (*policyfile.Version, error) {
+func (l *learning) extended(base *policyfile.Version, rows []byte) (*policyfile.Version, error) {
 	if len(rows) == 0 {
 		return base, nil
 	}
@@ -207,35 +228,35 @@ func (c *Comm) extended(base *policyfile.Version, rows []byte) (*policyfile.Vers
 	}
 	b.Added.Text = slices.Concat(b.Added.Text, rows)
 	content := b.Encode()
-	return c.plugin.loader.Decode(content, agree.DigestOf(content), telemetry.Log{})
+	return l.loader.Decode(content, agree.DigestOf(content), telemetry.Log{})
 }
 
 // withLearned returns a version with the rows of learned.csv after its own. Where the file cannot be used, it is the
 // version itself.
-func (c *Comm) withLearned(v *policyfile.Version) *policyfile.Version {
-	path := c.inLearned(LearnedFile)
-	if c.learned == nil {
-		text, err := safefile.Within(&c.plugin.timeouts, path, learnLimit, func() ([]byte, error) {
-			return c.readOwn(path, policyfile.MaxLiveBytes)
+func (l *learning) withLearned(v *policyfile.Version) *policyfile.Version {
+	path := l.path(LearnedFile)
+	if l.rows == nil {
+		text, err := safefile.Within(l.timeouts, path, learnLimit, func() ([]byte, error) {
+			return l.readOwn(path, policyfile.MaxLiveBytes)
 		})
 		if err == nil {
-			c.learned, err = c.usable(text)
+			l.rows, err = l.usable(text)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.log.Warnf("%s is not used: %v", path, safefile.Reason(err))
+			l.log.Warnf("%s is not used: %v", path, safefile.Reason(err))
 		}
-		c.learned = append([]byte{}, c.learned...)
+		l.rows = append([]byte{}, l.rows...)
 	}
-	extended, err := c.extended(v, c.learned)
+	extended, err := l.extended(v, l.rows)
 	if err != nil {
-		c.log.Warnf("%s is not used: %v", path, err)
+		l.log.Warnf("%s is not used: %v", path, err)
 		return v
 	}
 	return extended
 }
 
 // usable returns the rows of learned.csv; an error if they are of another machine, or cannot be read.
-func (c *Comm) usable(text []byte) (rows []byte, err error) {
+func (l *learning) usable(text []byte) (rows []byte, err error) {
 	rows, ours := bytes.CutPrefix(text, []byte(learnedHeader))
 	if !ours {
 		return nil, fmt.Errorf("its first line is not %q, as the library writes it (a policy of your own belongs into "+
@@ -243,7 +264,7 @@ func (c *Comm) usable(text []byte) (rows []byte, err error) {
 	}
 	for line := range bytes.Lines(rows) { // the comments above rows
 		if _, of, named := bytes.Cut(line, []byte(", machine ")); named &&
-			string(bytes.TrimSpace(of)) != c.plugin.loader.Fingerprint() {
+			string(bytes.TrimSpace(of)) != l.loader.Fingerprint() {
 			return nil, fmt.Errorf("it is of another machine, %s", wording.Quote(string(bytes.TrimSpace(of))))
 		}
 	}

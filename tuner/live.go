@@ -80,7 +80,8 @@ func (c *Comm) join(own *policyfile.Version) error {
 	timing.StallLimit = c.settings.stallLimit
 	start := own
 	if c.settings.learn != "" {
-		start = c.withLearned(start)
+		c.learning = c.newLearning()
+		start = c.learning.withLearned(start)
 	}
 	config := agree.Config{
 		Comm:  c.key(),
@@ -116,7 +117,7 @@ func (c *Comm) join(own *policyfile.Version) error {
 	if !c.member.IsStatic() {
 		offer := func(v *policyfile.Version) {
 			if c.settings.learn != "" {
-				v = c.withLearned(v)
+				v = c.learning.withLearned(v)
 			}
 			c.member.Offer(v.ID(), v.Content())
 		}
