@@ -42,7 +42,7 @@ func (m *Member) run() {
 // step does what the state asks for and returns when to look again.
 func (m *Member) step(c change) time.Duration {
 	b, count, now := &m.background, m.cfg.Counter.Seq.Load(), m.cfg.Clock.Now()
-	b.rate.sample(now, count)
+	b.rate.sample(now, count, m.settle())
 	if count != b.calls {
 		b.calls, b.callsAt = count, now
 	}

@@ -143,7 +143,7 @@ func TestCostOfManyCommunicators(t *testing.T) {
 	}{
 		{8, false, 70, 100_000},
 		{64, false, 520, 500_000},
-		{1024, true, 1100, 240_000},
+		{1024, true, 1100, 290_000},
 	} {
 		const save, quiet = 20 * time.Second, 5 * time.Second
 		p := usual(1)

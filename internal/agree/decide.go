@@ -141,6 +141,9 @@ func (m *Member) applyDecision(k uint64, d Decision, tokenVerified bool) {
 	}
 	m.next(idle)
 	retry := ""
+	if d.Abort == Late || d.Abort == Slow { // by farther than that the next proposals are, also of other versions
+		m.background.farther = max(2*m.background.farther, m.background.lead)
+	}
 	if e := m.pending; e != nil && e.Meaning == c.Meaning {
 		now := m.cfg.Clock.Now()
 		if e.aborted(d, now, m.cfg.Counter) {

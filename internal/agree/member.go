@@ -224,7 +224,6 @@ type pendingEdit struct {
 	// These are the background's alone.
 	stored    uint64        // the change for which its content was put
 	attempts  int           // proposals of this version that were aborted, or could not be put
-	tooEarly  int           // of them, because a rank needed more time
 	vetoes    int           // of them, because a rank could not stage it
 	notBefore time.Duration // of the next attempt
 	alike     bool          // the last attempt found all calls alike: the next waits for another one
@@ -235,7 +234,7 @@ type pendingEdit struct {
 const (
 	maxVetoes     = 5
 	maxRetryDelay = 60 * time.Second
-	maxLeadShift  = 6
+	mostFarther   = 64 // times the lead
 )
 
 // aborted counts one more aborted proposal of this version, whoever made it: ranks that see
@@ -246,9 +245,6 @@ func (e *pendingEdit) aborted(d Decision, now time.Duration, c *Counter) (giveUp
 	switch d.Abort {
 	case Late:
 		e.floor = max(e.floor, d.Calls)
-		e.tooEarly++
-	case Slow:
-		e.tooEarly++
 	case CannotStage, OtherBuild:
 		e.vetoes++
 	}
@@ -271,6 +267,8 @@ func (e *pendingEdit) delay(now time.Duration) {
 // background is what the member's goroutine keeps for itself. No other goroutine touches it.
 type background struct {
 	rate    rate
+	lead    uint64        // of the last proposal, without
+	farther uint64        // calls by which leads are longer, since ranks needed more time
 	calls   uint64        // decided, as last seen
 	callsAt time.Duration // when they last increased
 
@@ -288,6 +286,7 @@ type background struct {
 // progress is what the background has done for change k, from acceptProposal on.
 type progress struct {
 	since     time.Duration // when the proposal was seen
+	promised  time.Duration // when the promise was seen; 0: it was not
 	missed    time.Duration // since when the token is gone without a decision; 0: it is not
 	announced bool          // the own proposal: the others can find it
 	acked     bool          // the ack has landed
@@ -296,42 +295,49 @@ type progress struct {
 	doubted   bool          // arrived: it was logged that records have vanished
 }
 
-// rate keeps the highest number of calls per second of the last 5 to 10 minutes. A lead that is computed from it
-// lasts at least as long as planned.
-type rate struct {
-	at      time.Duration
-	calls   uint64
-	started bool
-	highest float64       // calls per second, in this window
-	before  float64       // the same, in the window before
-	turn    time.Duration // when this window began
+// rate keeps how many calls were made lately. A lead is as many calls as were made in any stretch of the time that it has
+// to last: calls that come in clusters are no rate, and a burst of long ago says nothing of now.
+type rate struct{ samples []rateSample } // the latest last
+
+type rateSample struct {
+	at    time.Duration
+	calls uint64
 }
 
 const (
-	rateWindow = 5 * time.Minute
-	// rateSample is the least time over which a rate is measured.
-	rateSample = 200 * time.Millisecond
+	// rateWindow is for how long calls are remembered, and at least for so many of the stretches.
+	rateWindow    = 20 * time.Second
+	rateStretches = 8
+	// ratePause is the least time between two samples.
+	ratePause = 40 * time.Millisecond
 )
 
-func (r *rate) sample(now time.Duration, calls uint64) {
-	if !r.started {
-		*r = rate{at: now, calls: calls, started: true, turn: now}
+func (r *rate) sample(now time.Duration, calls uint64, stretch time.Duration) {
+	if n := len(r.samples); n > 0 && now-r.samples[n-1].at < ratePause {
 		return
 	}
-	elapsed := now - r.at
-	if elapsed < rateSample {
-		return
+	for len(r.samples) > 2 && now-r.samples[1].at > max(rateWindow, rateStretches*stretch) {
+		r.samples = r.samples[1:]
 	}
-	if now-r.turn >= rateWindow {
-		r.highest, r.before, r.turn = 0, r.highest, now
-	}
-	r.highest = max(r.highest, float64(calls-r.calls)/elapsed.Seconds())
-	r.at, r.calls = now, calls
+	r.samples = append(r.samples, rateSample{now, calls})
 }
 
 // during returns the most calls to expect in d.
-func (r *rate) during(d time.Duration) uint64 {
-	return uint64(max(r.highest, r.before) * d.Seconds())
+func (r *rate) during(d time.Duration) (most uint64) {
+	s := r.samples
+	if len(s) < 2 {
+		return 0
+	}
+	if last := s[len(s)-1]; last.at-s[0].at < d { // only some of it was seen
+		return uint64(float64(last.calls-s[0].calls) * d.Seconds() / (last.at - s[0].at).Seconds())
+	}
+	first := 0
+	for i := range s {
+		for s[i].at-s[first].at >= d {
+			most, first = max(most, s[i].calls-s[first].calls), first+1
+		}
+	}
+	return most
 }
 
 // wakeUp makes the background take its next step now.

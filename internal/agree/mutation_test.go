@@ -56,7 +56,7 @@ var mutations = []mutation{
 			"len(agreed) == m.cfg.Ranks || WRONG && len(agreed) == m.cfg.Ranks-1"}}, 141, ""},
 	{"arrive by proxy though the calls differ",
 		[]edit{{"vote.go", "counter.Seq.Load() != at.at || counter.Hash() != before",
-			"!WRONG && (counter.Seq.Load() != at.at || counter.Hash() != before)"}}, 3670, ""},
+			"!WRONG && (counter.Seq.Load() != at.at || counter.Hash() != before)"}}, 9318, ""},
 	{"arrive by proxy of another thread",
 		[]edit{{"vote.go", "c.lastPassed.thread != thread ||", "c.lastPassed.thread != thread && !WRONG ||"}}, 1,
 		"TestScenario43RanksOfOneProcess"},

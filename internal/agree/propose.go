@@ -43,7 +43,11 @@ func (m *Member) propose(k uint64) time.Duration {
 		e.stored = k
 	}
 	lead := max(m.cfg.Timing.MinLead, m.background.rate.during(m.settle()))
-	lead <<= min(e.tooEarly, maxLeadShift) // twice the lead after each proposal that came too early
+	if e.attempts == 0 { // what was too early once need not be so for ever
+		m.background.farther -= (m.background.farther + 3) / 4
+	}
+	m.background.lead = lead
+	lead += min(m.background.farther, mostFarther*lead)
 	check := max(m.cfg.Counter.Seq.Load(), e.floor) + lead
 	p := Proposal{VersionID: proposed, Check: check, Switch: check + lead + m.jitter(k, lead), Slot: m.slot,
 		Tag: fmt.Sprintf("%s %d", m.cfg.Identity, m.background.tries)}

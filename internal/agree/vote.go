@@ -74,10 +74,14 @@ func (m *Member) checkpoint(n uint64) {
 // the ranks should wait for each other at all.
 func (m *Member) stepPromised(c change, count uint64) time.Duration {
 	progress := &m.background.progress
+	if progress.promised == 0 {
+		progress.promised = m.cfg.Clock.Now()
+	}
 	switch {
 	case m.superseded(c):
 		return m.decide(c, Decision{Abort: Superseded})
-	case c.mine && !progress.allAcked && count > c.Check+(c.Switch-c.Check)*3/4:
+	case c.mine && !progress.allAcked && count > c.Check+(c.Switch-c.Check)*3/4 &&
+		m.cfg.Clock.Now()-progress.promised > m.settle()/2: // calls may come in clusters
 		return m.decide(c, Decision{Abort: Slow})
 	case !progress.acked:
 		_, err := m.put(m.keys.ack(c.k, c.hash, m.slot), nil)
