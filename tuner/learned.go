@@ -53,7 +53,8 @@ type learning struct {
 // newLearning is how the communicator uses it.
 func (c *Comm) newLearning() *learning {
 	return &learning{dir: c.settings.learn, trust: c.settings.files.Trust, loader: c.plugin.loader,
-		timeouts: &c.plugin.timeouts, log: c.log, key: c.key(), name: c.info.Name, comm: c.info.Comm, release: c.info.NCCL}
+		timeouts: &c.plugin.timeouts, log: c.log, key: c.key(), name: c.info.Name, comm: c.info.Comm,
+		release: c.info.NCCL}
 }
 
 // evidenceFile is the name of the file for evidence. It is one for all communicators that try the same on such a
@@ -122,7 +123,8 @@ func (l *learning) kept(of trial.Evidence) ([]trial.Evidence, error) {
 }
 
 // earlier returns the evidence to go on from, and which calls others have settled.
-func (l *learning) earlier(of trial.Evidence) (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool, err error) {
+func (l *learning) earlier(of trial.Evidence) (open []trial.Evidence, settled func(nccl.Coll, nccl.Range) bool,
+	err error) {
 	all, err := l.kept(of)
 	var learned []trial.Factor
 	for _, e := range all {

@@ -295,8 +295,8 @@ type progress struct {
 	doubted   bool          // arrived: it was logged that records have vanished
 }
 
-// rate keeps how many calls were made lately. A lead is as many calls as were made in any stretch of the time that it has
-// to last: calls that come in clusters are no rate, and a burst of long ago says nothing of now.
+// rate keeps how many calls were made lately. A lead is as many calls as were made in any stretch of the time that it
+// has to last: calls that come in clusters are no rate, and a burst of long ago says nothing of now.
 type rate struct{ samples []rateSample } // the latest last
 
 type rateSample struct {

@@ -47,8 +47,8 @@ type Run struct {
 	Comm   string    `json:"comm"`
 	Began  time.Time `json:"began"`
 	Blocks []Block   `json:"blocks"` // in order
-	// Made is how many steps were made by each arm of each factor, also those that no block counts. Without it, those of
-	// the blocks are all.
+	// Made is how many steps each arm of each factor has made, also those that no block counts. Without it, those of the
+	// blocks are all.
 	Made [][]float64 `json:"made,omitempty"`
 }
 
@@ -155,8 +155,8 @@ func (e *Evidence) Check() error {
 			}
 		}
 		if bad {
-			return fmt.Errorf("what was made in %s (needed: a number of steps for each candidate of each of %d factors)",
-				wording.Quote(run.Comm), len(e.Factors))
+			return fmt.Errorf("made, of the run of %s (needed: a number of steps for each candidate of each of %d "+
+				"factors)", wording.Quote(run.Comm), len(e.Factors))
 		}
 		for i, b := range run.Blocks {
 			const most, mostSteps = 100, 1e6 // e to the power of most is more than any time
