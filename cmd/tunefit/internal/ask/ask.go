@@ -148,6 +148,15 @@ func MeasuredOn(file string) string {
 	return beside
 }
 
+// MeasuredMachine is the machine of that file under NCCL's variables, and the file; nil: not known.
+func MeasuredMachine(file string, getenv func(string) string) (m *model.Machine, on string) {
+	on = MeasuredOn(file)
+	if doc, err := topo.ReadFile(on); err == nil {
+		m, _ = policyfile.MachineOf(doc, getenv) // nil with an error
+	}
+	return m, on
+}
+
 // findMachine returns the machine of --topo, else this one.
 func findMachine(from *ncclchoice.Flags) (here *model.Machine, err error) {
 	if from.Topo == "" {

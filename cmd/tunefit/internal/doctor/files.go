@@ -227,20 +227,12 @@ func (d *doctor) floorFindings(file fileFound, needs nccl.Floors) []Finding {
 
 // measuredElsewhere tells that a policy was measured on another kind of machine, by the topology that NCCL wrote there.
 func (d *doctor) measuredElsewhere(policy string) []Finding {
-	file := ask.MeasuredOn(policy)
-	if file == "" {
+	was, file := ask.MeasuredMachine(policy, d.env.Get)
+	if was == nil {
 		return nil
 	}
 	here := d.machine().Here
-	if here == nil {
-		return nil
-	}
-	doc, err := topo.ReadFile(file)
-	if err != nil {
-		return nil
-	}
-	was, err := policyfile.MachineOf(doc, d.env.Get)
-	if err != nil || was.Fingerprint == here.Fingerprint {
+	if here == nil || was.Fingerprint == here.Fingerprint {
 		return nil
 	}
 	return []Finding{noted("compare tunefit topo with tunefit topo "+file,

@@ -11,8 +11,6 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/lint"
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy/model"
-	"github.com/nccl-tuner-go/nccl-tuner-go/topo"
-	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/policyfile"
 )
 
 // warnings returns what tunefit check warns of in a file that has no error, and what this machine makes doubtful:
@@ -20,7 +18,8 @@ import (
 func (f *Push) warnings(file watchedFile, text []byte) (warnings []string, simulated bool) {
 	var found []lint.Diagnostic
 	var rules *policy.Policy
-	with, measured := nccl.ReadMeasured(text), topologyBeside(file.path)
+	with := nccl.ReadMeasured(text)
+	measured, _ := ask.MeasuredMachine(file.path, os.Getenv)
 	if file.model {
 		var costs *model.Model
 		if found, costs = lint.CheckModel(file.path, text, nil); costs != nil {
@@ -50,19 +49,6 @@ func (f *Push) warnings(file watchedFile, text []byte) (warnings []string, simul
 		}
 	}
 	return warnings, simulated
-}
-
-// topologyBeside is the machine that a policy was measured on, as far as a file beside it says; nil: not known.
-func topologyBeside(file string) *model.Machine {
-	doc, err := topo.ReadFile(ask.MeasuredOn(file))
-	if err != nil {
-		return nil
-	}
-	m, err := policyfile.MachineOf(doc, os.Getenv)
-	if err != nil {
-		return nil
-	}
-	return m
 }
 
 // otherRelease says what keeps a file from this machine's NCCL; with: the releases that it was measured with.
