@@ -33,6 +33,15 @@ func (p *Page) Add(m Metric, value float64, values ...string) {
 	p.add(m, "", value, p.labels(m, values))
 }
 
+// AddIf adds a sample that is 1 if something holds, else 0.
+func (p *Page) AddIf(m Metric, holds bool, values ...string) {
+	value := 0.
+	if holds {
+		value = 1
+	}
+	p.Add(m, value, values...)
+}
+
 // AddSummary adds the samples of a summary: the sum of what was observed, and how often.
 func (p *Page) AddSummary(m Metric, count uint64, sum float64, values ...string) {
 	labels := p.labels(m, values)

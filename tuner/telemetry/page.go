@@ -152,11 +152,7 @@ func (t *changeTotals) addTo(p *metrics.Page) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p.Add(metrics.Errors, float64(t.badFiles))
-	refused := 0.
-	if len(t.refusing) > 0 {
-		refused = 1
-	}
-	p.Add(metrics.Refused, refused)
+	p.AddIf(metrics.Refused, len(t.refusing) > 0)
 	p.Add(metrics.Changes, float64(t.committed), "committed", "")
 	for _, why := range append(slices.Clone(agree.Reasons), "other") {
 		// Zeros, too: Prometheus sees no increase where a counter begins with 1.
@@ -240,11 +236,7 @@ func (s *CommState) addTo(p *metrics.Page, m *CommMetrics, total decided) {
 		p.Add(metrics.Unchangeable, 1, with(s.Unchangeable)...)
 		return
 	}
-	pending := 0.
-	if s.Pending {
-		pending = 1
-	}
-	p.Add(metrics.Pending, pending, with()...)
+	p.AddIf(metrics.Pending, s.Pending, with()...)
 }
 
 // metricsLabels returns names and values of the labels that all metrics of the process have. No two processes

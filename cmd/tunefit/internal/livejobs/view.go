@@ -646,10 +646,10 @@ func addPrometheus(page *metrics.Page, c *Communicator) {
 	if c.changes() {
 		missing = len(c.pending.Missing)
 	}
-	add(metrics.StatusPending, oneIf(c.changes()))
+	page.AddIf(metrics.StatusPending, c.changes(), of...)
 	add(metrics.StatusMissing, float64(missing))
-	add(metrics.StatusFrozen, oneIf(c.Frozen))
-	add(metrics.StatusRefused, oneIf(len(c.RefusedFiles) > 0))
+	page.AddIf(metrics.StatusFrozen, c.Frozen, of...)
+	page.AddIf(metrics.StatusRefused, len(c.RefusedFiles) > 0, of...)
 	switched, others := 0, map[agree.Reason]int{}
 	for _, x := range c.Changes {
 		switch {
@@ -666,16 +666,9 @@ func addPrometheus(page *metrics.Page, c *Communicator) {
 		add(metrics.StatusChanges, float64(others[why]), "refused", string(why))
 	}
 	if c.isToCompare() {
-		add(metrics.StatusComparing, oneIf(c.comparing()))
+		page.AddIf(metrics.StatusComparing, c.comparing(), of...)
 	}
 	add(metrics.StatusFaults, float64(len(c.Faults)))
-}
-
-func oneIf(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // EffectPercent writes an effect: -2.1 %.
