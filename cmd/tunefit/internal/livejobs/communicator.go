@@ -67,8 +67,20 @@ type change struct {
 	agree.Change
 	State   string `json:"state"`                   // pending, committed, refused
 	Missing []int  `json:"missing_slots,omitempty"` // of a pending one: who has not acknowledged
-	Why     string `json:"why,omitempty"`
-	Remedy  string `json:"remedy,omitempty"`
+	finding        // of a refused one
+}
+
+// finding says what keeps a change from coming, or a file from being used, and what to do about it.
+type finding struct {
+	Why    string `json:"why,omitempty"`
+	Remedy string `json:"remedy,omitempty"` // "": nothing, or another finding says it
+}
+
+func (f finding) String() string {
+	if f.Remedy == "" {
+		return f.Why
+	}
+	return f.Why + todo + f.Remedy
 }
 
 const (
@@ -170,8 +182,7 @@ func (c *Communicator) newChange(from agree.Change) change {
 		x.State = committed
 	default:
 		d.Abort, d.Detail = clipped(d.Abort), clipped(d.Detail)
-		x.State = refused
-		x.Why, x.Remedy = c.inWords(d)
+		x.State, x.finding = refused, c.inWords(d)
 	}
 	return x
 }

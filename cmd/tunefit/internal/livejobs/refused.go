@@ -16,12 +16,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/policy"
 )
 
-// refusedFile is a file that ranks refuse, and the first reason.
+// refusedFile is a file that ranks refuse, and the first reason, with line and field. Without a reason they do not
+// refuse it, or it cannot be known here.
 type refusedFile struct {
 	File string `json:"file"`
-	Why  string `json:"why"` // with line and field; "": they do not refuse it, or it cannot be known here
-
-	Remedy string `json:"remedy"`
+	finding
 }
 
 // refusalKey is a file, and whose ranks read it: they refuse files that others can change.
@@ -74,14 +73,12 @@ func (c *Communicator) user() int {
 
 // judge reads the file as its ranks do.
 func (k refusalKey) judge() refusedFile {
-	r := refusedFile{File: k.path, Remedy: "correct the file, or tunefit push a good one"}
+	r := refusedFile{k.path, finding{Remedy: "correct the file, or tunefit push a good one"}}
 	info, err := os.Stat(k.path)
 	if err == nil && k.user >= 0 {
 		if foreign := safefile.CheckOwnerAs(info, uint32(k.user)); foreign != nil {
-			r.Why = foreign.Error()
-			r.Remedy = "change its owner or its permissions, which push keeps; new jobs take it with " +
-				safefile.TrustVariable + "=1"
-			return r
+			return refusedFile{k.path, finding{foreign.Error(), "change its owner or its permissions, which push " +
+				"keeps; new jobs take it with " + safefile.TrustVariable + "=1"}}
 		}
 	}
 	if err == nil {

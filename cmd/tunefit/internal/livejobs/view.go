@@ -354,11 +354,7 @@ func notes(c *Communicator) (notes []string) {
 		say("%d of %s have ended it", len(left), wording.Plural(c.Ranks, "rank"))
 	}
 	if c.changes() {
-		note, do := pendingNote(c)
-		if do != "" {
-			note += todo + do
-		}
-		notes = append(notes, note)
+		notes = append(notes, pendingFinding(c).String())
 	}
 	if c.frozen != nil {
 		say("keeps version %.12s for good since change %d was refused%s: %s"+todo+"%s", c.Version, c.frozen.K,
@@ -392,30 +388,30 @@ func notes(c *Communicator) (notes []string) {
 	return notes
 }
 
-// pendingNote tells of the change that is under way, and what to do; "": processNotes says it.
-func pendingNote(c *Communicator) (note, do string) {
+// pendingFinding tells of the change that is under way. Where it says nothing to do, processNotes does.
+func pendingFinding(c *Communicator) (f finding) {
 	p := c.pending.Proposal
 	proposer := fmt.Sprintf("rank index %d", p.Slot)
 	if of := c.which(func(m member) bool { return m.Index == p.Slot }); len(of) > 0 {
 		proposer = names(of)
 	}
-	note = fmt.Sprintf("change %d to version %.12s, proposed%s by %s. Ranks acknowledge at their call %d and change "+
+	f.Why = fmt.Sprintf("change %d to version %.12s, proposed%s by %s. Ranks acknowledge at their call %d and change "+
 		"at call %d",
 		c.pending.K, p.Meaning, atTime(c.pending.Proposed), proposer, p.Check, p.Switch)
 	missing := c.missing()
 	switch {
 	case len(missing) == 0:
-		return note, ""
+		return f
 	case len(missing) == len(c.Members):
-		note += ".\n  No rank has acknowledged yet"
+		f.Why += ".\n  No rank has acknowledged yet"
 	default:
-		note += ".\n  Not acknowledged: " + names(missing)
+		f.Why += ".\n  Not acknowledged: " + names(missing)
 	}
 	// Any rank that does not run holds up the others' calls.
 	if slices.ContainsFunc(c.Members, func(m member) bool { return m.gone() || m.Life == identity.Stopped }) {
-		return note, ""
+		return f
 	}
-	do = "nothing while the job makes calls; a communicator that makes none changes when it does"
+	f.Remedy = "nothing while the job makes calls; a communicator that makes none changes when it does"
 	var unknown []string
 	for _, m := range missing {
 		if m.Life == identity.Unknown && m.Host != "" {
@@ -423,9 +419,9 @@ func pendingNote(c *Communicator) (note, do string) {
 		}
 	}
 	if len(unknown) > 0 {
-		do += ". Whether these ranks run, tunefit status tells on " + few(distinct(unknown))
+		f.Remedy += ". Whether these ranks run, tunefit status tells on " + few(distinct(unknown))
 	}
-	return note, do
+	return f
 }
 
 // resume says how to continue stopped processes, which are on this machine.
@@ -489,52 +485,47 @@ func fileNotes(all []*Communicator) (notes []string) {
 	return distinct(notes) // they begin with the path
 }
 
+const byItself = "nothing: the ranks try it again by themselves, at first after 1 s, later after up to 60 s"
+
+// refusals says why a change did not come. WHO is the rank that refused it, CALL its latest call.
+var refusals = map[agree.Reason]finding{
+	agree.Late: {"WHO heard of it only at its call CALL, beyond the checkpoint", byItself + ", with more time ahead"},
+	agree.Slow: {"WHO came near the switch while some ranks had not acknowledged yet",
+		byItself + ", with more time ahead. If it goes on, a rank lags far behind the others or is stopped"},
+	agree.Stall: {"WHO waited for the others at the switch, and not all came soon enough",
+		byItself + ". If it goes on, the ranks use their communicators in different orders, or one process asks " +
+			"several ranks about groups of calls from one thread"},
+	agree.Alike: {"all calls of the communicator were alike, so nothing would have told that a rank had made one " +
+		"more than the others", "nothing: the ranks try it again once a call differs from the one before it. " +
+		"NCCL_TUNER_RELOAD=uniform lets it come all the same"},
+	agree.Superseded: {"another version was asked for meanwhile", "nothing: that version is next"},
+	agree.CannotStage: {"WHO cannot use it: DETAIL",
+		"mend what it says, then save the file again; after 5 such refusals the ranks wait for that"},
+	agree.OtherBuild: {"the same files mean something else to WHO: it runs another build of the library, or its node " +
+		"is not like the others", "install the same library on all nodes and start the job anew; compare the " +
+		"versions that the ranks log at the start"},
+	agree.Leaving: {"WHO was ending the communicator", "nothing"},
+	agree.Misaligned: {"the ranks have not made the same calls since init",
+		"call ncclGroupSimulateEnd on all ranks, with the same collectives, or on none: on some only, it keeps them " +
+			"apart. The ranks try again by themselves, and the change comes once all have made the same calls"},
+	agree.Duplicate: {"a second communicator with the same id exists, or this one's id was used before",
+		"communicators that are created from now on take the file as it is"},
+}
+
 // inWords says why a change did not come, and what to do about it.
-func (c *Communicator) inWords(d *agree.Decision) (why, remedy string) {
-	const byItself = "nothing: the ranks try it again by themselves, at first after 1 s, later after up to 60 s"
+func (c *Communicator) inWords(d *agree.Decision) finding {
 	who := fmt.Sprintf("rank index %d", d.By)
 	for _, m := range c.Members {
 		if m.Index == d.By {
 			who = fmt.Sprintf("%s (%s)", m, m.place())
 		}
 	}
-	switch d.Abort {
-	case agree.Late:
-		return fmt.Sprintf("%s heard of it only at its call %d, beyond the checkpoint", who, d.Calls),
-			byItself + ", with more time ahead"
-	case agree.Slow:
-		return fmt.Sprintf("%s came near the switch while some ranks had not acknowledged yet", who),
-			byItself + ", with more time ahead. If it goes on, a rank lags far behind the others or is stopped"
-	case agree.Stall:
-		return fmt.Sprintf("%s waited for the others at the switch, and not all came soon enough", who),
-			byItself + ". If it goes on, the ranks use their communicators in different orders, or one process asks " +
-				"several ranks about groups of calls from one thread"
-	case agree.Alike:
-		return "all calls of the communicator were alike, so nothing would have told that a rank had made one more " +
-				"than the others",
-			"nothing: the ranks try it again once a call differs from the one before it. NCCL_TUNER_RELOAD=uniform " +
-				"lets it come all the same"
-	case agree.Superseded:
-		return "another version was asked for meanwhile", "nothing: that version is next"
-	case agree.CannotStage:
-		return fmt.Sprintf("%s cannot use it: %s", who, d.Detail),
-			"mend what it says, then save the file again; after 5 such refusals the ranks wait for that"
-	case agree.OtherBuild:
-		return fmt.Sprintf("the same files mean something else to %s: it runs another build of the library, or its "+
-				"node is not like the others", who),
-			"install the same library on all nodes and start the job anew; compare the versions that the ranks log " +
-				"at the start"
-	case agree.Leaving:
-		return who + " was ending the communicator", "nothing"
-	case agree.Misaligned:
-		return "the ranks have not made the same calls since init",
-			"call ncclGroupSimulateEnd on all ranks, with the same collectives, or on none: on some only, it keeps " +
-				"them apart. The ranks try again by themselves, and the change comes once all have made the same calls"
-	case agree.Duplicate:
-		return "a second communicator with the same id exists, or this one's id was used before",
-			"communicators that are created from now on take the file as it is"
+	f, known := refusals[d.Abort]
+	if !known { // by a later release
+		return finding{fmt.Sprintf("%s: %s", who, d), "compare the version of tunefit with the library's"}
 	}
-	return fmt.Sprintf("%s: %s", who, d), "compare the version of tunefit with the library's"
+	f.Why = strings.NewReplacer("WHO", who, "CALL", fmt.Sprint(d.Calls), "DETAIL", d.Detail).Replace(f.Why)
+	return f
 }
 
 // asked is how often NCCL has asked one rank, by the rank's file of metrics, which is up to 15 s old.

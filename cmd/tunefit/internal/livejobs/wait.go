@@ -330,40 +330,43 @@ func (w *waiter) judge(t *target, c *Communicator) {
 			}
 		}
 	}
-	why, do := "", ""
+	var f finding
 	switch dead := c.lives(identity.Dead); {
 	case c.Frozen:
-		t.willNotSwitch, why, do = true, c.frozen.Why, c.frozen.Remedy
+		t.willNotSwitch, f = true, c.frozen.finding
 	case len(dead) > 0:
-		t.willNotSwitch, why, do = true, names(dead), "end the job"
+		t.willNotSwitch, f = true, finding{names(dead), "end the job"}
 	case len(c.Members) < c.Ranks:
-		why = fmt.Sprintf("%d of %s have joined", len(c.Members), wording.Plural(c.Ranks, "rank"))
+		f.Why = fmt.Sprintf("%d of %s have joined", len(c.Members), wording.Plural(c.Ranks, "rank"))
 	case c.pending != nil:
-		why, do = pendingNote(c)
+		f = pendingFinding(c)
 	case last != nil:
-		t.willNotSwitch, why, do = vetoes >= maxVetoes, last.Why, last.Remedy
+		t.willNotSwitch, f = vetoes >= maxVetoes, last.finding
 	default:
-		if bad := c.refusedFiles(w.refusals); len(bad) > 0 {
-			why, do = fmt.Sprintf("its ranks refuse %s: %s", bad[0].File, bad[0].Why), bad[0].Remedy
-			break
-		}
-		why = "no rank has proposed the change"
-		do = "see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"
-		if !c.here() && !c.Newest.IsZero() {
-			why += ", and nothing was recorded since " + c.Newest.Format("2006-01-02 15:04")
-			do = fmt.Sprintf("if the job has ended, remove what it left (tunefit gc --rendezvous %s --older-than "+
-				"24h, or the folder); else %s", cli.ShellWord(c.Rendezvous), do)
-		}
-		if f := c.Comparison; f != nil {
-			why += fmt.Sprintf("; the job compares %s with %s: %s", f.A.Name, f.B.Name, f.Verdict())
-		}
+		f = w.notProposed(c)
 	}
 	if stopped := c.lives(identity.Stopped); len(stopped) > 0 && !t.willNotSwitch {
-		why, do = why+".\n  Stopped by a signal or a debugger: "+names(stopped), resume(stopped)
+		f = finding{f.Why + ".\n  Stopped by a signal or a debugger: " + names(stopped), resume(stopped)}
 	}
-	if t.Why = why; do != "" {
-		t.Why += todo + do
+	t.Why = f.String()
+}
+
+// notProposed says why no rank may have proposed the change.
+func (w *waiter) notProposed(c *Communicator) finding {
+	if bad := c.refusedFiles(w.refusals); len(bad) > 0 {
+		return finding{fmt.Sprintf("its ranks refuse %s: %s", bad[0].File, bad[0].Why), bad[0].Remedy}
 	}
+	f := finding{"no rank has proposed the change",
+		"see the ranks' log for what they say of " + w.file.path + "; over NFS they may see it late"}
+	if !c.here() && !c.Newest.IsZero() {
+		f.Why += ", and nothing was recorded since " + c.Newest.Format("2006-01-02 15:04")
+		f.Remedy = fmt.Sprintf("if the job has ended, remove what it left (tunefit gc --rendezvous %s --older-than "+
+			"24h, or the folder); else %s", cli.ShellWord(c.Rendezvous), f.Remedy)
+	}
+	if found := c.Comparison; found != nil {
+		f.Why += fmt.Sprintf("; the job compares %s with %s: %s", found.A.Name, found.B.Name, found.Verdict())
+	}
+	return f
 }
 
 // reached reports that the version in force means the same as the goal.
