@@ -306,7 +306,10 @@ func split(text string) map[string]string {
 			rest = rest[len(prefix):]
 			value, _ = strconv.Unquote(prefix)
 		} else {
-			end := strings.IndexByte(rest+" ", ' ')
+			end := strings.IndexByte(rest, ' ')
+			if end < 0 {
+				end = len(rest)
+			}
 			if value, rest = rest[:end], rest[end:]; value == "" {
 				break
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
@@ -52,19 +53,27 @@ func (l *Loader) LoadPasses(plan Named, s Settings, log telemetry.Log) ([]Pass, 
 	return passes, nil
 }
 
+// mostFaults bounds what is said of one file.
+const mostFaults = 20
+
 // passNames reads a file of passes.
 func passNames(file, text string) (names []string, err error) {
 	const needed = "(needed: on each line the name of a policy file in the same directory, or " + DefaultPass + ")"
 	if text == "" {
 		return nil, fmt.Errorf("%s is empty %s", file, needed)
 	}
+	var faults []error
 	for line := range strings.Lines(text) {
 		name := strings.TrimRight(line, "\r\n")
-		if name != filepath.Base(name) || name == "." || name == ".." || strings.TrimSpace(name) != name {
-			err = errors.Join(err, fmt.Errorf("%s:%d: %s is not a file's name %s", file, len(names)+1,
+		if slices.Contains([]string{"", ".", ".."}, name) || strings.Contains(name, "/") ||
+			strings.TrimSpace(name) != name {
+			faults = append(faults, fmt.Errorf("%s:%d: %s is not a file's name %s", file, len(names)+1,
 				wording.Quote(name), needed))
+		}
+		if len(faults) == mostFaults {
+			break
 		}
 		names = append(names, name)
 	}
-	return names, err
+	return names, errors.Join(faults...)
 }
