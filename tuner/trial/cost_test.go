@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// lossyJob is a job of 4 kinds of calls with 5 arms each, most of which are slower, and what it has truly lost by now.
-func lossyJob(t *testing.T, seed uint64) (j *learningJob, lost *float64) {
+// lossyJob is a job of 4 kinds of calls with 5 arms each, most of which are slower, what it has truly lost by now, and the
+// true effects.
+func lossyJob(t *testing.T, seed uint64) (j *learningJob, lost *float64, effects [][]float64) {
 	dice := rand.New(rand.NewPCG(61, seed))
-	effects := make([][]float64, 4)
+	effects = make([][]float64, 4)
 	for i := range effects {
 		effects[i] = make([]float64, 5)
 		for k := range effects[i][1:] {
@@ -32,7 +33,7 @@ func lossyJob(t *testing.T, seed uint64) (j *learningJob, lost *float64) {
 		}
 		return calm(v)
 	}
-	return j, lost
+	return j, lost, effects
 }
 
 // What trying costs is told as it is, with all steps that were made, also those that no block counts.
@@ -41,7 +42,7 @@ func TestCost(t *testing.T) {
 	var off []float64
 	n := jobs(15)
 	for seed := range uint64(n) {
-		j, lost := lossyJob(t, seed)
+		j, lost, _ := lossyJob(t, seed)
 		e := j.end()
 		if math.Abs(*lost-e.LostSteps) <= Surely*e.LostError {
 			held++

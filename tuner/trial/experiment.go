@@ -165,6 +165,13 @@ func (e *experiment) close() {
 // middle returns the mean of the middle half of values. A checkpoint in some step does not move that mean.
 func middle(values []float64) stats.Location { return stats.Trimmed(values, len(values)/4) }
 
+// forget forgets all blocks of the run.
+func (e *experiment) forget() {
+	e.drop()
+	e.run.Blocks, e.judged = nil, 0
+	e.Estimate()
+}
+
 // drop forgets the steps of the open block.
 func (e *experiment) drop() { e.open, e.values, e.steps = nil, nil, 0 }
 

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/nccl"
@@ -71,6 +72,7 @@ type machine struct {
 	plans     map[int64]Variant // by block, of the latest blocks
 	arms      map[string][]int  // of what was planned, by its meaning
 	steps     steps
+	queue     queue
 	kind      uint64   // of the steps that were found last
 	history   []period // what was in force, the latest last
 	asked     Variant  // proposed last
@@ -97,6 +99,8 @@ const (
 	idlePause  = time.Second
 	mostWait   = 2 * time.Minute // for what was asked: a change that was refused for good never comes
 	waitBlocks = 10              // the same where blocks are long
+
+	mostHistory = 64 // versions
 
 	mostBlocksUnseen = 2 // for which an arm stays in force while nothing tells steps
 )
@@ -148,7 +152,7 @@ func (m *machine) stamp() bool {
 
 // begin begins an experiment, whose versions with makes. none are the arms of what is in force now.
 func (m *machine) begin(x *experiment, with func([]int) (Variant, error), none Variant) {
-	m.experiment, m.with, m.stuck, m.accounted = x, with, 0, 0
+	m.experiment, m.with, m.stuck, m.accounted, m.queue.recent = x, with, 0, 0, nil
 	m.plans, m.arms = map[int64]Variant{}, map[string][]int{none.Meaning(): make([]int, len(x.Factors))}
 }
 
@@ -180,9 +184,7 @@ func (m *machine) look() (f InForce, before Variant, changed bool) {
 			m.lag = (3*m.lag + m.now().Sub(m.askedAt)) / 4
 		}
 		m.history = append(m.history, period{f.Version, f.From})
-		if len(m.history) > 4 {
-			m.history = m.history[1:]
-		}
+		m.history = m.history[max(0, len(m.history)-mostHistory):]
 	}
 	return f, before, changed
 }
@@ -241,6 +243,10 @@ func (m *machine) judge(s step) {
 	if m.experiment == nil || m.length == 0 || m.only != 0 && m.kind != m.only {
 		return
 	}
+	steps := float64(m.steps.period) / float64(m.reference)
+	if m.queue.add(s.first, m.steps.period, math.Log(s.took.Seconds()/steps), m.history) {
+		m.experiment.forget() // blocks had steps of other versions
+	}
 	v := m.maker(s)
 	if v == nil {
 		return
@@ -250,7 +256,6 @@ func (m *machine) judge(s step) {
 		return
 	}
 	// Steps may have been found to be several of those that the run is about, or a part of one.
-	steps := float64(m.steps.period) / float64(m.reference)
 	m.experiment.add(arms, s.began, times(s.took, 1/steps), steps, m.length)
 	if x := m.experiment; !x.hurt && x.surelyBad() {
 		x.hurt = true
@@ -267,13 +272,13 @@ func (m *machine) maker(s step) Variant {
 	for i := range m.history {
 		h := &m.history[i]
 		switch {
-		case h.from <= s.first:
+		case h.from+m.queue.ahead <= s.first:
 			in = h
-		case h.from < s.end:
+		case h.from+m.queue.ahead < s.end:
 			return nil // a change came in this step
 		}
 	}
-	if in == nil || in.from > 0 && s.first < in.from+settled*m.steps.period {
+	if in == nil || in.from > 0 && s.first < in.from+m.queue.ahead+settled*m.steps.period {
 		return nil
 	}
 	return in.Variant

@@ -120,3 +120,29 @@ func TestNothingStaysUnseen(t *testing.T) {
 		}
 	}
 }
+
+// However many steps the host is ahead of the GPU, what is told of arms holds.
+func TestHostAhead(t *testing.T) {
+	for _, ahead := range []int{0, 2, 4, 8, 15, 30, 40} { // steps
+		var h held
+		for seed := range uint64(jobs(2)) {
+			j, _, effects := lossyJob(t, 700+seed)
+			calm := j.took
+			var made []*playedVersion
+			j.took = func(v *playedVersion) time.Duration {
+				made = append(made, v)
+				return times(calm(made[max(0, len(made)-1-5*ahead)]), 1.5)
+			}
+			for i, f := range j.end().Factors {
+				for k, a := range f.Arms[1:] {
+					h.add(a, effects[i][k+1])
+				}
+			}
+		}
+		t.Logf("%d steps ahead: %.0f of %.0f intervals hold, %.0f of the %.0f above 1 %%", ahead, h.of, h.all, h.ofLarge, h.large)
+		if h.of < 0.85*h.all || h.ofLarge < 0.85*h.large {
+			t.Errorf("%d steps ahead: only %.0f of %.0f intervals hold, %.0f of the %.0f above 1 %%", ahead, h.of, h.all,
+				h.ofLarge, h.large)
+		}
+	}
+}
