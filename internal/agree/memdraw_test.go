@@ -17,7 +17,7 @@ func (h *memHandle) draw(op memOp) memFate {
 	return f
 }
 
-// lag is how long another's record stays unseen.
+// lag is how long a record of another rank stays unseen.
 func (h *memHandle) lag(key string) time.Duration {
 	if h.faults.Stale == 0 {
 		return 0
@@ -25,6 +25,7 @@ func (h *memHandle) lag(key string) time.Duration {
 	return upTo(h.chance("lag "+key), h.faults.Stale)
 }
 
+// chance returns random numbers that depend on the seed, the handle and what they are for, and on nothing else.
 func (h *memHandle) chance(what string) *rand.Rand {
 	sum := fnv.New64a()
 	sum.Write([]byte(h.Name))
@@ -33,9 +34,8 @@ func (h *memHandle) chance(what string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.seed, sum.Sum64()))
 }
 
-// upTo is mostly much less than most: what is slow now and then is worse than
-// what is always slow. Some microseconds come on top, so that two events seldom
-// coincide.
+// upTo draws a delay up to most. Most delays are short and few are long, because a store that is slow now and then
+// finds more faults than one that is always slow. Up to 200 microseconds come on top: two events seldom coincide.
 func upTo(r *rand.Rand, most time.Duration) time.Duration {
 	x := r.Float64()
 	return 1 + time.Duration(r.Int64N(int64(200*time.Microsecond))) + time.Duration(x*x*x*float64(most))

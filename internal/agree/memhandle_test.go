@@ -1,5 +1,9 @@
 package agree
 
+// The store as the ranks of a simulation see it. memStore (memstore_test.go) holds the records. Each rank has a
+// memHandle, whose operations travel to the store and back: do gives each the fate that memdraw_test.go draws from
+// the seed, and that a test may replace.
+
 import (
 	"context"
 	"errors"
@@ -10,12 +14,12 @@ import (
 	"time"
 )
 
-// memFaults are what goes wrong for one handle by chance.
+// memFaults bound what goes wrong for one handle by chance. The zero value is a perfect store.
 type memFaults struct {
-	Delay       time.Duration // the most that a request needs, and a reply
-	LoseRequest float64       // chance that nothing happens and an error is returned
-	LoseReply   float64       // chance that it happens and an error is returned
-	Stale       time.Duration // the most for which others' records stay unseen
+	Delay       time.Duration // the maximum time of a request to the store, and of the reply back
+	LoseRequest float64       // the probability that an operation has no effect and returns an error
+	LoseReply   float64       // the probability that it has its effect and returns an error
+	Stale       time.Duration // the maximum time for which this rank does not see a record of another
 }
 
 // memOp is one operation.
@@ -51,10 +55,10 @@ type memHandle struct {
 	seed   uint64
 	faults memFaults
 
-	fresh uint64 // records up to this one are seen; under the store's lock
+	fresh uint64 // memRecord.nth up to which this rank sees all records, whatever Stale says; under the store's lock
 
 	mu    sync.Mutex
-	done  map[memOp]int // by kind and key
+	done  map[memOp]int // operations by kind and key, with Nth 0
 	count map[string]int
 	down  bool
 	hangs bool
@@ -85,7 +89,7 @@ func (h *memHandle) PutOnce(ctx context.Context, key string, value []byte) ([]by
 	var stands []byte
 	err := h.do(ctx, "put", key, func() { stands = h.store.Put(h, key, value) })
 	if err != nil && err != errMemLost && err != errDown && ctx.Err() == nil {
-		if there, found := h.store.Lookup(key); found { // a full store still has what it has
+		if there, found := h.store.Lookup(key); found { // a store that refuses new records still returns old ones
 			return there, nil
 		}
 	}
@@ -186,8 +190,8 @@ func (h *memHandle) Drop(ctx context.Context, dir string) error {
 	})
 }
 
-// do lets act happen on the other side of the network. act must write what it
-// finds to variables that are read only after success.
+// do runs act at the store after the request's delay, and returns after the reply's. If ctx ends first, act still runs,
+// as a request that is under way. So act may only write to variables that are read after success.
 func (h *memHandle) do(ctx context.Context, kind, key string, act func()) error {
 	fate, down, hangs := h.fate(kind, key)
 	if down {
@@ -218,6 +222,7 @@ func (h *memHandle) do(ctx context.Context, kind, key string, act func()) error 
 	return pause(ctx, fate.Reply, nil)
 }
 
+// pause returns err after d, or ctx's error if that ends first.
 func pause(ctx context.Context, d time.Duration, err error) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -229,6 +234,7 @@ func pause(ctx context.Context, d time.Duration, err error) error {
 	}
 }
 
+// fate counts an operation and decides what becomes of it.
 func (h *memHandle) fate(kind, key string) (f memFate, down, hangs bool) {
 	h.mu.Lock()
 	op := memOp{Kind: kind, Key: key}

@@ -1,5 +1,8 @@
 package policyfile
 
+// The first steps of an edit: read a file, find what is wrong with it, and say so in the log. Init and the watch of a
+// running job go through loadFile.
+
 import (
 	"bytes"
 	"errors"
@@ -69,25 +72,25 @@ const MaxLiveBytes = 8 << 20
 // readLimit bounds the wait for a file system.
 const readLimit = 10 * time.Second
 
-// file is one state of a policy file or a model file, and what it means. The many
-// communicators of a process share it, so that it is compiled once.
+// file is one state of a policy file or a model file, and what it means. The communicators of a process share it, so
+// that it is parsed once. A file that has changed is another state; only id, idHolds and text of a state change.
 type file struct {
 	fileKey
 
 	// Guarded by Loader.mu.
 	id      watch.ID
 	idHolds bool   // any later change has another id (watch.ID.ShowsNextChange)
-	text    []byte // for bundles and to compare
+	text    []byte // versionOf replaces it by equal bytes
 
 	parse  func() // once; sets what follows
 	policy *policy.Policy
-	model  *model.Model // of the two one is set, unless there is an error
+	model  *model.Model // policy or model is set, unless there is an error
 	faults error        // in the text, one a line
 	unread error        // the file could not be read
-	report sync.Once
+	report sync.Once    // of its faults in the log
 }
 
-// fileKey tells files apart, and what they are held to.
+// fileKey names a file and the rules that it has to keep.
 type fileKey struct {
 	isModel       bool // else it is a policy
 	deterministic bool // see Settings

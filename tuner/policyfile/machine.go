@@ -16,21 +16,21 @@ import (
 // machine is the topology of the node that a process runs on. A process detects it at most once, because that
 // can take a second, and only for a condition or a model that needs it.
 //
-// Each rank detects its own node. Ranks on different nodes could decide differently, so the topology is part
-// of policy.Engine's digest.
+// Each rank detects its own node, and ranks on different machines would decide differently. So the topology is part
+// of policy.Engine's digest, and ranks whose digests differ refuse the version.
 type machine struct {
 	once  sync.Once
 	here  *model.Machine // nil: not known
-	from  detect.Source
-	err   error
-	noted sync.Once
+	from  detect.Source  // where its description was read
+	err   error          // why it is not known
+	noted sync.Once      // by logMachine
 }
 
 // machineLimit bounds the wait for the topology's files and for NVIDIA's driver.
 const machineLimit = 30 * time.Second
 
-// findMachine returns the machine, or nil where it is not known. It is an error if
-// something hangs.
+// findMachine returns the machine, or nil where it is not known. The error is for a read that hangs: on other ranks
+// it may have succeeded.
 func (l *Loader) findMachine() (*model.Machine, error) {
 	m := &l.machine
 	m.once.Do(func() {

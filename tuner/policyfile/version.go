@@ -1,6 +1,14 @@
 // Package policyfile makes versions of the policy from a policy file and a model file: it reads,
 // checks and compiles them, and watches them for edits.
 //
+// A version comes into a process in two ways, and both end in Loader.enter:
+//
+//	from this node's files    Load, LoadLive   file -> versionOf -> Bundle -> enter -> compile
+//	from another rank         Decode                      content of a Bundle -> enter -> compile
+//
+// A version has two digests. That of its content names the very bytes of its files. That of its meaning
+// is equal for two versions that decide alike on this machine, as after an edit of a comment. Ranks compare meanings.
+//
 // A process has one Loader for its life. The Loader owns what the files held when they were
 // read last and the latest versions, so that each file and each version is compiled once for all
 // communicators. A Version never changes; whoever uses it keeps it. Watch runs goroutines while
@@ -29,21 +37,21 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
-// A Version is one state of the policy: what it is made from and what it means.
+// A Version is one state of the policy: what it is made from and what it means. Once it is compiled, only from changes.
 type Version struct {
 	// Faulty: something is wrong with the files, and the version is made of those that can be used.
 	Faulty bool
 
-	id      agree.VersionID // without the meaning until it is compiled
-	content []byte          // a bundle
-	from    [2]*file        // guarded by Loader.mu: the files that it was read from last, if it was
+	id      agree.VersionID // the meaning is nothing until it is compiled
+	content []byte          // an encoded Bundle
+	from    [2]*file        // policy and model that it was read from last; nil: not from files. Guarded by Loader.mu
 
 	compile    func() error        // once; sets what follows
 	engine     *policy.Engine      // nil: NCCL decides everything
-	logMachine func(telemetry.Log) // says what the machine has to do with it
+	logMachine func(telemetry.Log) // logs the machine, and whether the model is for it, once per process
 }
 
-// None is the version of ranks that have no file that can be used. It leaves everything to NCCL.
+// None is the version of a rank without usable files. It leaves everything to NCCL.
 var None = func() *Version {
 	content := Bundle{}.Encode()
 	return &Version{id: agree.VersionID{Content: agree.DigestOf(content), Meaning: nothing}, content: content}
@@ -116,7 +124,7 @@ func (l *Loader) LoadLive(s Settings, log telemetry.Log) (*Version, error) {
 	return l.use(l.loadFiles(s), s, log)
 }
 
-// use logs what is wrong with files and returns the version of those that can be used.
+// use logs what is wrong with a policy file and a model file, and returns the version of those that can be used.
 func (l *Loader) use(f [2]*file, s Settings, log telemetry.Log) (*Version, error) {
 	policyOK, modelOK := f[0].check(s, log), f[1].check(s, log)
 	l.judged(s.names(), !policyOK || !modelOK)
@@ -128,8 +136,8 @@ func (l *Loader) use(f [2]*file, s Settings, log telemetry.Log) (*Version, error
 		usable[1] = nil
 	}
 	if !policyOK {
-		// Rows may restrict the model, so it must not decide without them. Rows need no
-		// model.
+		// Rows may restrict the model, so it must not decide without them. The rows of a good policy decide even if the
+		// model cannot be used.
 		if usable[0] = nil; !f[0].isEmpty() {
 			if usable[1] != nil && !s.live {
 				log.Infof("%s is not used either", s.Model.Path)
@@ -143,16 +151,16 @@ func (l *Loader) use(f [2]*file, s Settings, log telemetry.Log) (*Version, error
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	faulty := *v
+	faulty := *v // not v itself: other communicators may have the same version from good files
 	faulty.Faulty, faulty.from = true, f
 	return &faulty, nil
 }
 
-// maxVersions bounds the memory. Versions follow each other: one is in force, one may be
-// on its way, and communicators may be behind.
+// maxVersions bounds how many versions a Loader keeps to share. One is in force, one may be on its way, and some
+// communicators may be behind. Whoever uses a version that is dropped here keeps it.
 const maxVersions = 4
 
-// find returns one of the latest versions; nil for none. l.mu must be held.
+// find returns the version that is, and makes it the latest; nil if none is. l.mu must be held.
 func (l *Loader) find(is func(*Version) bool) *Version {
 	i := slices.IndexFunc(l.versions, is)
 	if i < 0 {
@@ -163,9 +171,9 @@ func (l *Loader) find(is func(*Version) bool) *Version {
 	return v
 }
 
-// versionOf returns the version of a policy file and a model file, of which one may be nil. It is the only place that
-// makes bundles. The files' texts then point into the bundle, so that one copy stays in memory. Making a bundle
-// takes as long as the rest of a communicator's init.
+// versionOf returns the compiled version of a policy file and a model file, of which one may be nil. It makes a bundle
+// only if no version is known for the files, because that takes as long as the rest of a communicator's init. The
+// files' texts then point into the bundle, so that one copy stays in memory.
 func (l *Loader) versionOf(f [2]*file, log telemetry.Log) (*Version, error) {
 	if f == ([2]*file{}) {
 		return None, nil
@@ -199,7 +207,7 @@ func (l *Loader) versionOf(f [2]*file, log telemetry.Log) (*Version, error) {
 	return v.ready(log)
 }
 
-// Decode returns the version of a content that some rank has put. digest is the content's agree.DigestOf.
+// Decode returns the compiled version of a content that some rank has put into the store. digest is its agree.DigestOf.
 func (l *Loader) Decode(content []byte, digest string, log telemetry.Log) (*Version, error) {
 	l.mu.Lock()
 	v := l.enter(content, digest, func() (rows *policy.Policy, costs *model.Model, err error) {
@@ -222,8 +230,8 @@ func (l *Loader) Decode(content []byte, digest string, log telemetry.Log) (*Vers
 	return v.ready(log)
 }
 
-// enter returns the version of a digest. All communicators of the process share it, so that
-// it is compiled once. l.mu must be held.
+// enter returns the version with this content, which it adds if it is new. parse is called when the version is
+// compiled, once, by the first that needs it. l.mu must be held.
 func (l *Loader) enter(content []byte, digest string, parse func() (*policy.Policy, *model.Model, error)) *Version {
 	if v := l.find(func(v *Version) bool { return v.id.Content == digest }); v != nil {
 		return v
@@ -277,8 +285,8 @@ func (v *Version) ready(log telemetry.Log) (*Version, error) {
 	return v, nil
 }
 
-// firstProblem keeps the record of a veto short. The rank whose file it is has compiled it,
-// so a problem here means that builds differ.
+// firstProblem shortens the problems of another rank's file to one line, for the record by which this rank refuses the
+// version. That rank has compiled the file, so a problem here means that the two run different builds.
 func firstProblem(err error) error {
 	var problems policy.Problems
 	if errors.As(err, &problems) && len(problems) > 1 {
@@ -287,8 +295,8 @@ func firstProblem(err error) error {
 	return err
 }
 
-// Bundle is a version of the policy as ranks pass it on: the files that it is made from. A rank that has no
-// usable file of a kind passes on none of that kind. A bundle without files leaves everything to NCCL.
+// Bundle is a version as ranks pass it on: the texts of its files. A kind of file that the rank cannot use is
+// missing. A bundle without files leaves everything to NCCL.
 type Bundle struct {
 	Policy, Model Source
 	// Added has rows that come after the policy's: what NCCL_TUNER_LEARN has learned, or tries.
@@ -301,8 +309,8 @@ type Source struct {
 	Text []byte
 }
 
-// bundleFormat is the first line of a bundle. Then come the names and lengths of the
-// files, as one line of JSON, and the files.
+// bundleFormat is the first line of an encoded bundle. The second line is a bundleHead in JSON: names and lengths of
+// the files. The rest is their texts, one after the other: policy, model, added rows.
 const bundleFormat = "nccl-tuner-go bundle 1\n"
 
 type bundleHead struct {

@@ -59,8 +59,8 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// A command of salloc runs on the host where that was typed. From there launcher local starts its one process on the
-// allocation's node; on that node it starts it itself.
+// A shell of salloc runs on the login node. There launcher local starts its one process on a node of the allocation, by
+// srun; on such a node it starts it directly.
 func TestSlurmLocal(t *testing.T) {
 	slurmNodes(t, 2)
 	l := mustNew(t, Options{With: Local})
@@ -86,7 +86,7 @@ func TestSlurmLocal(t *testing.T) {
 	}
 }
 
-// What began in an allocation does not go on outside of one, on a machine that nobody meant.
+// A sweep that began in an allocation goes on only in one: outside it would measure a login node.
 func TestAllocated(t *testing.T) {
 	programs(t, map[string]string{"mpirun": "mpirun (Open MPI) 5.0.3", "srun": ""})
 	t.Setenv(slurmJob, "")
@@ -106,7 +106,7 @@ func TestAllocated(t *testing.T) {
 	}
 }
 
-// A launcher that starts ranks on the host of salloc measures another machine.
+// The host where salloc was typed is no node of the allocation: ranks there would measure another machine.
 func TestStray(t *testing.T) {
 	here, err := os.Hostname()
 	if err != nil {
@@ -141,7 +141,7 @@ func nodesOf(out string) (nodes []string) {
 	return slices.Compact(nodes)
 }
 
-// How a rank ended comes through, though srun tells of those that were ended because of it.
+// The exit code is that of the rank that failed first. srun's output also names the ranks that it ended because of it.
 func TestSlurmFails(t *testing.T) {
 	l, _ := slurmNodes(t, 3)
 	for _, c := range []struct {
@@ -190,7 +190,7 @@ func TestSlurmLosesNode(t *testing.T) {
 	}
 }
 
-// What the user says goes to srun as it is, and has the last word.
+// The user's arguments go to srun unchanged, after ours, and so override them.
 func TestSlurmCommand(t *testing.T) {
 	programs(t, map[string]string{"srun": ""})
 	t.Setenv("SLURM_JOB_NUM_NODES", "")

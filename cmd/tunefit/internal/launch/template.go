@@ -1,5 +1,9 @@
 package launch
 
+// A template is a command for the shell that the user writes, with fields such as {command} and {hosts} in it. It starts
+// ranks where no other launcher here can. Each value has to reach the shell as one piece, so what is written for a field
+// depends on the quotes that the template has around it.
+
 import (
 	"fmt"
 	"regexp"
@@ -11,7 +15,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/wording"
 )
 
-// quotes is the kind of the shell's quotes around a field of a template.
+// quotes are the shell's quotes that are open at a place of a template.
 type quotes byte
 
 const (
@@ -27,7 +31,7 @@ type part struct {
 	in    quotes
 }
 
-// fields are what a template may hold.
+// fields are the names of all fields. From hosts on, each says how many ranks to start: a template needs one of these.
 var fields = []string{"command", "env", "hosts", "nodes", "ranks", "ranks_per_node"}
 
 // fieldPattern also matches the shell's ${name}, which is not a field.
@@ -38,12 +42,12 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 	named := func(name string) bool {
 		return slices.ContainsFunc(parts, func(p part) bool { return p.field == name })
 	}
-	rest, state, cut := text, bare, false
+	rest, state, escaped := text, bare, false // escaped: the text ends with a backslash
 	for at := 0; ; {
 		place := fieldPattern.FindStringIndex(rest[at:])
 		if place == nil {
 			parts = append(parts, part{text: rest})
-			state, cut = quotesAfter(state, rest)
+			state, escaped = quotesAfter(state, rest)
 			break
 		}
 		start, end := at+place[0], at+place[1]
@@ -63,7 +67,7 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 		rest, at = rest[end:], 0
 	}
 	switch {
-	case state != bare || cut:
+	case state != bare || escaped:
 		return nil, fmt.Errorf("launcher %s: a quote is not closed", wording.Quote(text))
 	case !named("command"):
 		return nil, fmt.Errorf("launcher %s: there is no {command}, where the program goes (allowed: %s)",
@@ -79,8 +83,8 @@ func parseTemplate(text string, withHosts bool) (parts []part, err error) {
 	return parts, nil
 }
 
-// quotesAfter returns in which quotes the shell is after a text that begins in state, and whether the text ends with a
-// backslash.
+// quotesAfter returns the quotes that are open after a text if state was open before it. escaped: the text ends with a
+// backslash that quotes what comes next.
 func quotesAfter(state quotes, text string) (after quotes, escaped bool) {
 	for i := range len(text) {
 		c := text[i]
@@ -124,4 +128,5 @@ func (l *Launcher) fill(p Program) string {
 	return b.String()
 }
 
+// inDouble escapes what the shell reads between double quotes.
 var inDouble = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")

@@ -1,5 +1,8 @@
-// Package policytest reads files of tests of a policy and runs them. A test has calls and what the policy must make
-// of them.
+// Package policytest reads files of tests of a policy, and runs them for tunefit check. A test is a collective, a
+// communicator and sizes, and what must be decided about these calls: algorithm, protocol, channels, and by which row.
+//
+// Read parses a YAML file (file.go, values.go) and checks it as a whole. Run asks the engine about each call, as the
+// library would (run.go).
 package policytest
 
 import (
@@ -43,7 +46,7 @@ type policyCase struct {
 	Expect       expectation
 
 	line int
-	call ask.Question // without a size; the asker completes its communicator
+	call ask.Question // for all sizes; run sets the size, and what an Asker knows of the communicator
 }
 
 // expectation is what a test expects; nil or empty where it does not say.
@@ -99,8 +102,8 @@ func Read(env ncclchoice.Env, name string, of ask.Decider) (*File, error) {
 	return t, nil
 }
 
-// tooWide finds a mapping with more keys than any has in a file of tests; nil: there is none. The YAML library compares
-// each key with each other one.
+// tooWide finds a mapping with more keys than any test needs; nil: there is none. The YAML library compares each key
+// with each other one, so a file with many would take minutes.
 func tooWide(n *yaml.Node) *policy.Problem {
 	const most = 100
 	if n.Kind == yaml.MappingNode && len(n.Content) > 2*most {
@@ -125,7 +128,7 @@ func (c *policyCase) UnmarshalYAML(n *yaml.Node) error {
 	return c.complete()
 }
 
-// complete checks what no field shows by itself, and makes the question.
+// complete checks what takes several fields to see, and sets c.call.
 func (c *policyCase) complete() error {
 	if c.Ranks == 0 {
 		c.Ranks = c.Nodes * c.RanksPerNode
@@ -168,7 +171,8 @@ func (c *policyCase) complete() error {
 	return nil
 }
 
-// sizes returns those of a test in ascending order, and whether they are samples of a range.
+// sizes returns a test's sizes in bytes, ascending and without repetition. isRange says that a range was given, of which
+// they are samples.
 func (c *policyCase) sizes() (all []uint64, isRange bool) {
 	for _, s := range c.Size {
 		all, isRange = append(all, s.bytes...), isRange || s.isRange
@@ -177,7 +181,7 @@ func (c *policyCase) sizes() (all []uint64, isRange bool) {
 	return slices.Compact(all), isRange
 }
 
-// offers says which cells NCCL has for the calls.
+// offers returns what the test says of NCCL's cost table: cells that are not available, and costs in place of NCCL's.
 func (c *policyCase) offers() *ask.Offers {
 	o := &ask.Offers{Micros: map[nccl.Cell]float32{}}
 	for _, at := range c.Unavailable {
