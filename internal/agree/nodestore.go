@@ -11,11 +11,18 @@ import (
 )
 
 // A NodeStore is the store of the ranks of one node in a job of many nodes. Without it each rank would poll
-// the store that all nodes share. One process of the node is the aggregator. It copies what ranks look for again
-// and again into a mirror, the node's own store. The ranks put their reports into the mirror, and the
-// aggregator puts one merged report for all ranks of equal hash into the shared store. Operations that make a
-// decision go to the shared store itself, so the mirror decides nothing. In the mirror the value of a
-// decision is its mark.
+// the store that all nodes share. With it the ranks poll a mirror, the node's own store, and one process of the
+// node, the aggregator, polls the shared store for all of them.
+//
+//	record             is put into                  and copied
+//	ack, arrival       the mirror, by a rank        to the shared store by the aggregator: one for each hash
+//	open               the shared store             to the mirror by that rank; on other nodes by the aggregator
+//	slot, left         the shared store             to the mirror by the rank that puts it
+//	decision           the shared store, by Move    to the mirror, likewise; its value there is its mark
+//	any other          the shared store             no
+//
+// Invariant: what decides is put or moved in the shared store itself. So a mirror that is late or lost costs time, and
+// never the agreement.
 type NodeStore struct {
 	shared, local Store
 }
@@ -23,7 +30,7 @@ type NodeStore struct {
 // NewNodeStore returns the store for the members of a node.
 func NewNodeStore(shared, local Store) *NodeStore { return &NodeStore{shared, local} }
 
-// mirrored reports whether a record is kept in the node's own store as well.
+// mirrored reports whether a record is in the mirror as well, with the same value.
 func (k Key) mirrored() bool { return k.kind == kindOpen || k.IsMembership() }
 
 // PutOnce implements Store.
@@ -34,8 +41,8 @@ func (n *NodeStore) PutOnce(ctx context.Context, key string, value []byte) ([]by
 	}
 	stands, err := n.shared.PutOnce(ctx, key, value)
 	if err == nil && k.mirrored() && (k.kind != kindSlot || string(stands) == string(value)) {
-		// Only this node's slots belong there, since the aggregator waits for their
-		// owners. A failure costs time only.
+		// A slot that another rank has claimed first may be another node's. It does not belong there, since the
+		// aggregator waits for the owners of all slots in the mirror. A failure costs time only.
 		_, _ = n.local.PutOnce(ctx, key, stands)
 		if comm := keys(k.Comm); k.kind == kindLeft && n.haveLeft(ctx, comm) {
 			_ = n.local.Drop(ctx, comm.all()) // a leftover only takes space
@@ -82,9 +89,9 @@ func (n *NodeStore) Mark(ctx context.Context, key string) (string, error) {
 	return n.shared.Mark(ctx, key)
 }
 
-// Move implements Store. It mirrors the decision at once, whether it is this one or an earlier one.
-// ErrNoRecord means that all decisions are in the mirror: a token without one is taken for
-// a sign that records have vanished.
+// Move implements Store. What moves is the token of a proposal, to the key of its decision, and the decision is
+// mirrored at once. ErrNoRecord means that the token is gone, so another rank has decided. Before it is returned, all
+// decisions are mirrored: the caller would take a token that is gone without a decision for a loss of records.
 func (n *NodeStore) Move(ctx context.Context, from, to string) error {
 	err := n.shared.Move(ctx, from, to)
 	if err == nil {
@@ -137,6 +144,7 @@ func (n *NodeStore) Drop(ctx context.Context, dir string) error {
 	return n.shared.Drop(ctx, dir)
 }
 
+// aggregator is the state of Aggregate, for its one goroutine.
 type aggregator struct {
 	node    *NodeStore
 	clock   Clock
@@ -149,9 +157,9 @@ type nodeChange struct {
 	comm     keys
 	k        uint64
 	since    time.Duration // when it was first listed
-	mirrored bool
-	listed   bool          // it was in the last listing of what is undecided
-	vanished bool          // it was in the listing before that
+	mirrored bool          // its kindOpen is in the mirror, so this node's ranks see it
+	listed   bool          // its kindOpen was in the last listing of the shared store: it may be undecided
+	vanished bool          // it was in the listing before, and not in the last
 	asked    time.Duration // when its decision was last asked for
 	passed   bool          // all ranks of this node have acknowledged it, and so passed the changes before
 	over     bool          // it is decided, or no rank of the communicator is on this node
@@ -159,8 +167,8 @@ type nodeChange struct {
 	barrier  bool          // ranks of this node have arrived
 }
 
-// askAnyway is after how many idle polls an aggregator asks for the decision of a change that is still
-// listed as undecided.
+// askAnyway is the number of idle polls after which the aggregator asks for the decision of a change that is still
+// listed as undecided: the rank that decided may have failed to remove kindOpen.
 const askAnyway = 4
 
 // Aggregate is the work of one process for all ranks of the node, until ctx ends: it
@@ -230,7 +238,7 @@ func (a *aggregator) findProposals(ctx context.Context, idle bool) {
 		c.vanished = was && !c.listed
 		return c.over && !c.listed
 	})
-	for _, key := range mirrored { // before the others were listed
+	for _, key := range mirrored { // listed before the shared ones: what is missing there is decided, not new
 		if a.changes[key.name] == nil && !isOpen[key.name] {
 			a.remove(ctx, a.node.local, key.text)
 		}

@@ -1,5 +1,9 @@
 package agree
 
+// What the protocol needs of a rendezvous. All safety rests on two operations: of several puts under a key only the
+// first counts, and of several moves of a record only one. Listings and reads may be outdated. dirstore and etcdstore
+// implement Store; storetest.Contract tests an implementation.
+
 import (
 	"context"
 	"errors"
@@ -37,8 +41,8 @@ type Store interface {
 	// one that has. Any other error leaves open which.
 	Move(ctx context.Context, from, to string) error
 
-	// Mark returns a name of the record itself that no other record has or will have, and
-	// that Move does not change; "" if there is no record.
+	// Mark returns a name of the record that no other record has or will have, even one with the same key and
+	// value, and that Move does not change; "" if there is no record. It shows that a store was restored from a copy.
 	Mark(ctx context.Context, key string) (mark string, err error)
 
 	// Remove deletes a record that nobody will look for again.

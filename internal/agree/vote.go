@@ -1,5 +1,9 @@
 package agree
 
+// The vote of a rank on a change: its promise at call c, its arrival at the barrier and its wait for the decision. The
+// main thread runs AtTrigger and what that calls, without the store. The background runs the functions step..., which
+// put the records. decide.go follows the decision.
+
 import (
 	"context"
 	"encoding/binary"
@@ -70,8 +74,9 @@ func (m *Member) checkpoint(n uint64) {
 	m.wakeUp()
 }
 
-// stepPromised puts the ack. That binds nobody, but from the acks the proposer learns whether
-// the ranks should wait for each other at all.
+// stepPromised puts the ack of this rank's promise, and polls for a decision. An ack binds nobody. From the acks the
+// proposer learns whether all ranks will stop at the barrier. If some are missing late, it aborts: nobody waits in
+// vain.
 func (m *Member) stepPromised(c change, count uint64) time.Duration {
 	progress := &m.background.progress
 	if progress.promised == 0 {
@@ -170,10 +175,10 @@ func arrivalHash(tag string, n, before, call uint64) uint64 {
 // arriveByProxy makes this rank arrive together with a sibling, whose change is of, if it has come to
 // the same call on the same thread. A rank of another thread may be behind, and arrives by itself.
 //
-// This rank must have made a call since the sibling made its last one. NCCL asks a group of calls of one rank
-// after the other. So this rank would otherwise be behind, and a call that nobody else makes would have brought
-// its count here. This rank's next call may be such a call: the collectives before it are still those of the
-// others.
+// Equal counts are not enough. A rank that is one call behind the sibling, and has made an extra call that no other
+// rank makes, has the same count. NCCL asks about a group of calls for one rank after the other. So this rank is not
+// behind if it has made a call since the sibling's last one, which the ticks tell. Its next call may still be an
+// extra one: that is harmless, because the collectives before it are those of the others.
 func (m *Member) arriveByProxy(of change, before uint64, thread int, at arrival) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -189,10 +194,10 @@ func (m *Member) arriveByProxy(of change, before uint64, thread int, at arrival)
 }
 
 const (
-	firstWarning = time.Second
-	nextWarning  = 10 * time.Second
-	longStall    = 100 * time.Millisecond
-	waitSlice    = time.Second
+	firstWarning = time.Second            // of waiting at the barrier, until the log has a warning
+	nextWarning  = 10 * time.Second       // from one warning to the next
+	longStall    = 100 * time.Millisecond // a wait that is worth a line in the log
+	waitSlice    = time.Second            // see await
 )
 
 // await waits until change k is decided, or until the background has withdrawn this rank.

@@ -38,6 +38,7 @@ int host_init(const struct host *h, const struct host_comm *c, void **ctx) {
 
 int host_finalize(const struct host *h, void *ctx) { return h->v2->destroy(ctx); }
 
+/* NCCL tells a v2 plugin only whether CollNet and NVLS are available, which the table shows. */
 static int ask_v2(const struct host *h, void *ctx, const struct host_call *c, float *table, int *channels) {
     int algo = -1, proto = -1;
     bool coll_net = table[ALGO_COLLNET_CHAIN * c->num_proto + PROTO_SIMPLE] >= 0;

@@ -31,11 +31,11 @@ func WriteDurable(name string, write func(io.Writer) error) error {
 	return replace(name, true, write)
 }
 
-// replace writes a file under a hidden name and renames it. The directory may be shared: nobody else can have made a
-// file of that name.
+// replace writes a new file under a hidden name, and renames it. O_EXCL of CreateTemp matters in a shared directory:
+// nobody can have put a file or a link there for us to write to.
 func replace(name string, durable bool, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.tmp")
-	if at := (*fs.PathError)(nil); errors.As(err, &at) { // the caller has named no temporary file
+	if at := (*fs.PathError)(nil); errors.As(err, &at) { // for the user, who knows no temporary file
 		return &fs.PathError{Op: "write", Path: name, Err: at.Err}
 	} else if err != nil {
 		return err
@@ -51,7 +51,7 @@ func replace(name string, durable bool, write func(io.Writer) error) (err error)
 	if durable {
 		err = errors.Join(ownAs(file, name), file.Sync())
 	} else {
-		err = file.Chmod(0o644) // CreateTemp's mode is for secrets
+		err = file.Chmod(0o644) // CreateTemp makes a file that only its owner reads
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err

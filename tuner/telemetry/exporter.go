@@ -34,8 +34,8 @@ type Exporter struct {
 	comms  []*CommMetrics // open ones
 	opened int            // since the process began
 	stop   chan struct{}
-	done   chan struct{} // closed when the last goroutine has ended
-	rows   rowTotals
+	done   chan struct{} // closed when the goroutine that was started last has ended, or if there was none
+	rows   rowTotals     // calls by row, of versions that are gone
 
 	events changeTotals
 }
@@ -56,7 +56,7 @@ func NewExporter(variable, release string, t *safefile.Timeouts, getenv func(str
 	return e
 }
 
-// CommMetrics is what the exporter keeps of a communicator.
+// CommMetrics are the metrics of one communicator: New before it decides anything, Open, then Close.
 type CommMetrics struct {
 	exporter *Exporter
 	dir      string           // "": nobody reads metrics
@@ -76,6 +76,7 @@ type CommMetrics struct {
 // New returns the metrics of a communicator whose settings name this directory; "" for none.
 func (e *Exporter) New(dir string) *CommMetrics { return &CommMetrics{exporter: e, dir: dir} }
 
+// wanted reports whether the user has named a directory. Without one, nothing is counted by row.
 func (m *CommMetrics) wanted() bool { return m.dir != "" }
 
 // Open exports the communicator until Close. All communicators of a process go to the directory that the
@@ -127,6 +128,8 @@ func (m *CommMetrics) Close() {
 	}
 }
 
+// run writes the file until stop is closed, then removes it. before is closed when the goroutine of earlier
+// communicators has ended: both would write the same file.
 func (e *Exporter) run(dir string, before, stop, done chan struct{}) {
 	defer close(done)
 	defer func() {

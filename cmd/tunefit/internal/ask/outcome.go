@@ -33,7 +33,8 @@ func (q Question) query(table []float32, abi int) policy.Query {
 	return asked
 }
 
-// availableV2 is what the library assumes to be available where the ABI does not tell. It does as tables.c does.
+// availableV2 returns the table that the library makes up where the ABI (v2) has none: 0 for each cell that is surely
+// available. The rules and their reasons are those of available_v2 in tuner/plugin/tables.c; a test compares them.
 func availableV2(q Question, table []float32) []float32 {
 	cells := make([]float32, int(nccl.AlgoPAT)*nccl.NumProtos)
 	for i := range cells {

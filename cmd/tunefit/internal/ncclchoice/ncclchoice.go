@@ -1,4 +1,8 @@
-// Package ncclchoice tells NCCL's choice by NCCL's estimates for a machine and a release.
+// Package ncclchoice tells what NCCL chooses by itself. The commands compare a policy with that.
+//
+// NCCL chooses the cell of its cost table with the smallest estimate. Flags.Read finds the machine and the release,
+// from the user's flags or else from this node; channels.Tune computes the estimates that this release has for this
+// machine. Model keeps them by communicator.
 package ncclchoice
 
 import (
@@ -74,13 +78,13 @@ func (f *Flags) RegisterCommName(cmd *cobra.Command) {
 
 // Model is NCCL's estimates for communicators of one machine.
 type Model struct {
-	Set     *tuning.Set
+	Set     *tuning.Set    // grows with DeriveFor
 	Machine *topo.Document // that the set is derived from
 	options channels.TuneOptions
 	env     *Env
-	NCCL    nccl.Version // asks the tuner; the set's release or a newer one
+	NCCL    nccl.Version // asks the tuner. Set.NCCL is that, or the newest before it whose rules are known
 	Notes   []string     // what the estimates leave out
-	// standIns are the communicators whose estimates are for another size.
+	// standIns has the communicators that got the estimates of another one, by the communicator asked for.
 	standIns map[nccl.Comm]nccl.Comm
 }
 
@@ -121,7 +125,7 @@ func (f *Flags) Read() (*Model, error) {
 	return m, m.DeriveFor(nccl.Comm{Nodes: 1})
 }
 
-// someGPUs is a machine for communicators of some of its GPUs, which text lists by number: 0-3, or 0,2.
+// someGPUs returns the machine as NCCL sees it in communicators of some of its GPUs. text lists these: 0-3, or 0,2.
 func someGPUs(machine *topo.Document, text string) (*topo.Document, error) {
 	const most = 1 << 10 // more than a node has
 	var devs []int
@@ -145,7 +149,7 @@ func someGPUs(machine *topo.Document, text string) (*topo.Document, error) {
 	return machine.Only(devs)
 }
 
-// TuneOptions are those of this environment's variables.
+// TuneOptions returns the rules of a release, and what this environment's NCCL_* variables change of them.
 func TuneOptions(version nccl.Version) (channels.TuneOptions, error) {
 	variables, err := channels.VariablesFromEnv(os.Getenv, version.Rules())
 	return channels.TuneOptions{Settings: Settings(version), Variables: variables}, err
@@ -165,7 +169,8 @@ func hgxH100() (*topo.Document, error) {
 	return topo.Read(AssumedFile, strings.NewReader(configs.DGXH100))
 }
 
-// DeriveFor adds NCCL's estimates for all numbers of hosts, like the one described, that communicators have.
+// DeriveFor adds NCCL's estimates for as many hosts as each communicator has nodes, unless they are there. All hosts
+// are like Machine.
 func (m *Model) DeriveFor(comms ...nccl.Comm) error {
 	var hosts []int
 	for _, s := range comms {
@@ -231,8 +236,7 @@ func (m *Model) Source() string {
 	return fmt.Sprintf("NCCL %s's estimates for %s", m.Set.NCCL, m.Set.System)
 }
 
-// StandIn returns the communicator whose estimates stand in for those of another one, which are not known. ok is false
-// if they are.
+// StandIn returns the communicator whose estimates are used for c. ok is false if c has its own.
 func (m *Model) StandIn(c nccl.Comm) (by nccl.Comm, ok bool) {
 	by, ok = m.standIns[c]
 	return by, ok
@@ -265,8 +269,8 @@ func (e *Env) ReadTopology(name string) (*topo.Document, error) {
 	return topo.Read(name, bytes.NewReader(text))
 }
 
-// Doubt says why the estimates may not fit the user's machine. It is empty if the user named a machine, or if this one
-// is the one assumed.
+// Doubt says why the estimates may not fit the user's machine. It is empty if the user named a machine, or if this node
+// is like the assumed one.
 func (f *Flags) Doubt() string {
 	if f.Topo != "" {
 		return ""

@@ -1,5 +1,5 @@
 // Package policytest reads files of tests of a policy, and runs them for tunefit check. A test is a collective, a
-// communicator and sizes, and what must be decided about these calls: algorithm, protocol, channels, and by which row.
+// communicator and sizes, and what must be decided about these calls: algorithm, protocol, channels, the row.
 //
 // Read parses a YAML file (file.go, values.go) and checks it as a whole. Run asks the engine about each call, as the
 // library would (run.go).
@@ -171,8 +171,8 @@ func (c *policyCase) complete() error {
 	return nil
 }
 
-// sizes returns a test's sizes in bytes, ascending and without repetition. isRange says that a range was given, of which
-// they are samples.
+// sizes returns a test's sizes in bytes, ascending and without repetition. isRange says that they are samples of a
+// range.
 func (c *policyCase) sizes() (all []uint64, isRange bool) {
 	for _, s := range c.Size {
 		all, isRange = append(all, s.bytes...), isRange || s.isRange

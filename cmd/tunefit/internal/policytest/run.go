@@ -35,7 +35,8 @@ type fieldDiff struct {
 	Got      string `json:"got"`
 }
 
-// Run asks about every test.
+// Run asks about the calls of every test. asked and comms are for what the command prints besides: the notes of the
+// engine, and the communicator of each test.
 func (t *File) Run() (results []Result, asked *ask.Asker, comms []policy.Comm, err error) {
 	a, err := ask.NewAsker(t.Costs, t.Decider)
 	if err != nil {
@@ -55,6 +56,8 @@ func (t *File) Run() (results []Result, asked *ask.Asker, comms []policy.Comm, e
 	return results, a, comms, nil
 }
 
+// run asks about one test. A range of sizes grows by those at which the files' own ranges begin and end, so that an
+// error at a border is found.
 func (c *policyCase) run(a *ask.Asker, rows rowTexts) (r Result, err error) {
 	a.CommName = c.CommName
 	c.call.Comm = a.Comm(c.call.Comm.Comm)
@@ -113,7 +116,7 @@ func (e *expectation) compare(o ask.Outcome, rows rowTexts) (diff []fieldDiff) {
 		}
 		return name
 	}
-	ncclOr := func(n int64, text string) string {
+	ncclOr := func(n int64, text string) string { // 0 is written as nccl in files of tests
 		if n == 0 {
 			return "nccl"
 		}
