@@ -1,8 +1,8 @@
 package launch
 
-// A template is a command for the shell that the user writes, with fields such as {command} and {hosts} in it. It starts
-// ranks where no other launcher here can. Each value has to reach the shell as one piece, so what is written for a field
-// depends on the quotes that the template has around it.
+// A template is a command for the shell that the user writes, with fields such as {command} and {hosts} in it. It
+// starts ranks where no other launcher here can. Each value has to reach the shell as one piece, so what is written
+// for a field depends on the quotes that the template has around it.
 
 import (
 	"fmt"
