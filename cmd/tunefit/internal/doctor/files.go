@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nccl-tuner-go/nccl-tuner-go/cmd/tunefit/internal/ask"
@@ -174,21 +175,12 @@ func (d *doctor) fileFindings(f fileFound) (found []Finding) {
 
 // lintFindings sums up the warnings for a file. fileFindings reports its errors.
 func (d *doctor) lintFindings(f fileFound, how string, all []lint.Diagnostic) []Finding {
-	if worst, any := lint.Worst(all); !any || worst < lint.Warning {
+	all = slices.DeleteFunc(all, func(l lint.Diagnostic) bool { return l.Severity < lint.Warning })
+	if len(all) == 0 {
 		return nil
 	}
-	var first string
-	warnings := 0
-	for _, l := range all {
-		if l.Severity >= lint.Warning {
-			if warnings == 0 {
-				first = l.String()
-			}
-			warnings++
-		}
-	}
-	return []Finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", wording.Plural(warnings, "warning"),
-		f.name, first)}
+	return []Finding{warned("look with: "+how+" "+f.name, "%s in %s, first %s", wording.Plural(len(all), "warning"),
+		f.name, all[0])}
 }
 
 // modelFindings says what is wrong with a readable model, also on this machine.
