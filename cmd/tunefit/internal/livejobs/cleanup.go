@@ -47,6 +47,8 @@ type cleaned struct {
 	Live          int           `json:"communicators_here"`
 	Note          string        `json:"note,omitempty"`  // why there is nothing else to say
 	Error         string        `json:"error,omitempty"` // the rest was not cleaned
+
+	removedComms int // of Communicators
 }
 
 // cleanedComm is a communicator that does not live here.
@@ -95,18 +97,9 @@ func (f *Cleanup) write(w io.Writer, p *cleaned) {
 		fmt.Fprintf(w, "%s: %s\n", p.Rendezvous, p.Note)
 	default:
 		fmt.Fprintf(w, "%s: %s of %s and %s of policies %s; %s here\n", p.Rendezvous, wording.Plural(p.Records, "record"),
-			wording.Plural(p.removedComms(), "communicator"), wording.Plural(p.Versions, "version"), f.removed(),
+			wording.Plural(p.removedComms, "communicator"), wording.Plural(p.Versions, "version"), f.removed(),
 			wording.Plural(p.Live, "communicator")+wording.Verb(p.Live, " lives", " live"))
 	}
-}
-
-func (p *cleaned) removedComms() (n int) {
-	for _, c := range p.Communicators {
-		if c.Removed {
-			n++
-		}
-	}
-	return n
 }
 
 func (f *Cleanup) run(cleaned *cleanedPlaces) error {
@@ -212,11 +205,12 @@ func (f *Cleanup) clean(into *cleaned, inspector *agree.Inspector, p tuner.Rende
 				}
 			}
 			into.Records += len(c.Keys)
+			into.removedComms++
 		}
 		into.Communicators = append(into.Communicators, cleanedComm{c.Name, c.Ranks, ended, why})
 	}
 	var err error
-	if into.removedComms() == len(all) {
+	if into.removedComms == len(all) {
 		if into.Versions, err = f.removeVersions(p.Directory, inspector); err != nil {
 			return err
 		}
