@@ -1,5 +1,9 @@
 package policy
 
+// The reading of a policy file: csv.go splits it into rows and collects what is wrong, columns.go has the columns,
+// fields.go turns the fields of a row into a Rule. ncclx.go turns files of NCCLX into the same rows. All problems of a
+// file are reported, sorted, and a file with any makes no Policy.
+
 import (
 	"bytes"
 	"encoding/csv"
@@ -30,9 +34,10 @@ func readFile(file string, data []byte) *reader {
 	return r
 }
 
+// reader is one reading of a file.
 type reader struct {
-	file string
-	header
+	file       string
+	header          // the columns in the file's order
 	headerLine int  // 0 without a header
 	json       bool // the file is JSON, which has no columns
 

@@ -50,6 +50,7 @@ func finish(s *System) error {
 	return nil
 }
 
+// builder is one Build: nodes first, in the order of the file, then links, whose ends must be there.
 type builder struct {
 	doc  *Document
 	sys  *System

@@ -1,5 +1,8 @@
 package topo
 
+// The search for paths: the widest from each node to each other, and of these the shortest. The order in which nodes
+// and links are visited decides ties as in NCCL, so it must not change.
+
 import (
 	"fmt"
 	"slices"

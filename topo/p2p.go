@@ -1,5 +1,8 @@
 package topo
 
+// NCCL's rules of direct access: whether two GPUs use each other's memory, and a NIC a GPU's. Where they do not, data
+// goes through the memory of a CPU, and ComputePaths diverts the path there.
+
 import (
 	"fmt"
 	"slices"

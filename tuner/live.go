@@ -182,7 +182,7 @@ func (c *Comm) state() telemetry.CommState {
 	s := c.inForce()
 	return telemetry.CommState{
 		ID: c.info.ID, Comm: c.info.Comm,
-		Engine: s.Engine(), Version: s.Meaning(), Idle: s.idle,
+		Engine: s.Engine(), Version: s.Meaning(), NeverDecides: s.idle,
 		Silent: c.silence(s), Unchangeable: c.unchangeable(), Pending: c.member != nil && c.member.IsPending(),
 		Finding: c.found.Load(),
 	}

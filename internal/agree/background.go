@@ -1,5 +1,10 @@
 package agree
 
+// The background of a Member, one goroutine from Join to Close. Of a member that has joined, it alone uses the store:
+// it reads proposals, stages versions and puts the records of a vote, while the main thread decides calls. Between
+// steps it polls, as seldom as the state of the change allows (timing.go). The Poller wakes it when there is a
+// proposal.
+
 import (
 	"context"
 	"slices"

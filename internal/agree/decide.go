@@ -1,5 +1,9 @@
 package agree
 
+// How a change ends: who may decide, and what a rank does with the decision. The background runs all of
+// it that needs the store. A decision is the token of the proposal, moved to a key that says commit or abort. A token
+// moves once, so there is one decision, and a rank that finds no token looks for it.
+
 import (
 	"errors"
 	"fmt"

@@ -1,5 +1,9 @@
 package agree
 
+// How a rank comes into a communicator: it finds or sets the version that all ranks start on, claims a slot, and learns
+// of the changes before it. Join runs in NCCL's init, so an error here fails the communicator, before any call could be
+// decided differently on two ranks.
+
 import (
 	"bytes"
 	"context"

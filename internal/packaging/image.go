@@ -18,7 +18,7 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/internal/safefile"
 )
 
-// An object is one of JSON. Its keys are written in order.
+// An object becomes a JSON object, with its keys sorted. So the same input gives the same bytes and digests.
 type object = map[string]any
 
 const media = "application/vnd.oci.image."

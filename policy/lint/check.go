@@ -1,5 +1,8 @@
 package lint
 
+// What all checks share: a file's rows with what they match, what NCCL is known to have, and the list of findings. The
+// checks are in row_checks.go (one row), pairs.go (two rows) and model.go (rows and a model); rules.txt explains them.
+
 import (
 	"bytes"
 	"cmp"

@@ -1,5 +1,9 @@
 package policyfile
 
+// The first step of an edit during a run. internal/watch reports that a file may have changed. A watchedSet reads both
+// files, once for all communicators of the process that use them, and offers the new version to each. What each rank
+// then does with it is up to package tuner and internal/agree.
+
 import (
 	"sync"
 	"time"
@@ -8,12 +12,11 @@ import (
 	"github.com/nccl-tuner-go/nccl-tuner-go/tuner/telemetry"
 )
 
-// How often a file is polled besides the kernel's events, how long it must be unchanged after
-// an edit, and the longest wait for that.
+// Times of watch.Config.
 const (
-	lookEvery = time.Second
-	restFor   = 100 * time.Millisecond
-	restMax   = time.Second
+	lookEvery = time.Second            // Poll: NFS has no events for what another machine writes
+	restFor   = 100 * time.Millisecond // Debounce
+	restMax   = time.Second            // Max
 )
 
 // watchedSet is a policy file and a model file that belong together. All communicators of the process that
@@ -25,11 +28,11 @@ type watchedSet struct {
 
 	reading sync.Mutex // held while the files are read, guards what follows
 	files   [2]*file   // as last read
-	last    *Version   // of them
+	last    *Version   // of these files; Faulty if one of them cannot be used
 
 	mu    sync.Mutex // guards what follows; held for moments only
 	log   telemetry.Log
-	good  *Version // as last read
+	good  *Version // what the first user had, then the latest without errors
 	users map[*user]bool
 }
 

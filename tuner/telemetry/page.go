@@ -1,5 +1,8 @@
 package telemetry
 
+// The page of metrics: one text for all communicators of the process, in the format of Prometheus. internal/metrics has
+// the names. An Exporter writes it to a file every 15 s.
+
 import (
 	"cmp"
 	"fmt"
@@ -29,9 +32,9 @@ type CommState struct {
 	ID uint64 // 0: not told
 	nccl.Comm
 
-	Engine  *policy.Engine // of the version in force; nil: NCCL decides everything
-	Version string         // its meaning
-	Idle    bool           // nothing will ever be decided, and no call is counted
+	Engine       *policy.Engine // of the version in force; nil: NCCL decides everything
+	Version      string         // its meaning
+	NeverDecides bool           // nothing will ever be decided, and no call is counted
 
 	Silent       string            // why nothing but NCCL can decide; "" where something can
 	Unchangeable string            // why no edit reaches the communicator; "" where edits do
@@ -213,7 +216,7 @@ func (s *CommState) addTo(p *metrics.Page, m *CommMetrics, total decided) {
 		costs = s.Engine.Model.Name
 	}
 	p.Add(metrics.Version, 1, with(shortVersion(s.Version), rows, costs)...)
-	if !s.Idle {
+	if !s.NeverDecides {
 		p.Add(metrics.Calls, float64(total.calls()), with()...)
 		p.Add(metrics.Hits, float64(total.rows), with("row")...)
 		p.Add(metrics.Hits, float64(total.model), with("model")...)
